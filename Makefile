@@ -1,0 +1,224 @@
+# Tributary: one dependency graph for the whole tree. Each folder adds its
+# libraries, programs and tests in its build.mk with the macros below.
+#
+#   make              build everything into build/
+#   make check        install what is needed, then every test
+#   make demo         a volume larger than any node, on three hosts of this machine
+#   make help         the other targets
+
+VERSION   := 0.1.0
+BUILD     ?= build
+CC        ?= gcc
+AR        ?= ar
+PREFIX    ?= /usr/local
+SBINDIR   ?= $(PREFIX)/sbin
+LIBEXECDIR?= $(PREFIX)/libexec/tributary
+MANDIR    ?= $(PREFIX)/share/man
+SYSCONFDIR?= /etc
+UNITDIR   ?= $(PREFIX)/lib/systemd/system
+COMPDIR   ?= $(PREFIX)/share/bash-completion/completions
+DESTDIR   ?=
+PKGCONFIG ?= pkg-config
+
+# SAN=asan or SAN=tsan builds into a folder of its own.
+SAN       ?=
+SAN_FLAGS_asan := -fsanitize=address,undefined -fno-sanitize-recover=undefined
+SAN_FLAGS_tsan := -fsanitize=thread
+OUT       := $(BUILD)$(if $(SAN),/$(SAN))
+
+WERROR    ?=
+OPT       ?= -O2
+CFLAGS    ?= $(OPT) -g
+WARN      := -Wall -Wextra -Wshadow -Wvla -Wmissing-prototypes \
+             -Wstrict-prototypes -Wformat=2 -Wundef $(WERROR)
+ALL_CFLAGS = -std=gnu17 $(WARN) $(CFLAGS) $(SAN_FLAGS_$(SAN)) \
+             -fno-omit-frame-pointer -fstack-protector-strong \
+             -D_GNU_SOURCE -DTRIBUTARY_VERSION='"$(VERSION)"' \
+             -DTRIBUTARY_SBINDIR='"$(SBINDIR)"' -I. -I$(OUT)/gen -pthread
+ALL_LDFLAGS = $(LDFLAGS) $(SAN_FLAGS_$(SAN)) -pthread -Wl,-z,relro,-z,now
+
+V ?= 0
+ifeq ($(V),1)
+Q :=
+say = @:
+else
+Q := @
+say = @printf '  %-5s %s\n'
+endif
+
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SUFFIXES:
+
+LIBS         :=
+PROGRAMS     :=
+UNIT_TESTS   :=
+TEST_HELPERS :=
+SYSTEM_TESTS :=
+FUZZERS      :=
+OBJS         :=
+INSTALLS     :=
+
+# The flags of pkg-config packages are asked for when first used, so that
+# `make deps` works before the packages are there.
+pkg_cflags = $(if $(1),$(shell $(PKGCONFIG) --cflags $(1)))
+pkg_libs   = $(if $(1),$(shell $(PKGCONFIG) --libs $(1)))
+
+# Every library that the named libraries need, each after its users.
+closure    = $(foreach l,$(1),$(l) $(call closure,$($(l)_DEPS)))
+lib_files  = $(foreach l,$(call closure,$(1)),$(OUT)/lib/lib$(l).a)
+lib_links  = $(lib_files) $(lib_files) \
+             $(call pkg_libs,$(sort $(foreach l,$(call closure,$(1)),$($(l)_PKGS)))) \
+             $(sort $(foreach l,$(call closure,$(1)),$($(l)_LDLIBS)))
+
+# $(eval $(call library,NAME,SOURCES,PKGS,LIBRARIES IT USES))
+define library
+LIBS += $(1)
+$(1)_PKGS := $(3)
+$(1)_DEPS := $(4)
+$(1)_OBJS := $(patsubst %.c,$(OUT)/obj/%.o,$(2))
+OBJS += $$($(1)_OBJS)
+$$($(1)_OBJS): private PKG_CFLAGS = $$(call pkg_cflags,$$(sort $$(foreach l,$$(call closure,$(1)),$$($$(l)_PKGS))))
+$$($(1)_OBJS): | $$(GENERATED)
+$(OUT)/lib/lib$(1).a: $$($(1)_OBJS)
+endef
+
+# $(eval $(call program,NAME,SOURCES,LIBRARIES,PKGS))
+define program
+PROGRAMS += $(1)
+$(call executable,$(OUT)/bin/$(1),$(2),$(3),$(4))
+endef
+
+# $(eval $(call unit_test,FOLDER/NAME,LIBRARIES,MORE SOURCES)): FOLDER/NAME.c, cmocka
+define unit_test
+UNIT_TESTS += $(OUT)/test/$(1)
+$(call executable,$(OUT)/test/$(1),$(1).c $(3),$(2),cmocka)
+endef
+
+# $(eval $(call test_helper,FOLDER/NAME,LIBRARIES,PKGS)): a program only tests use
+define test_helper
+TEST_HELPERS += $(OUT)/test/$(1)
+$(call executable,$(OUT)/test/$(1),$(1).c,$(2),$(3))
+endef
+
+define executable
+$(1)_OBJS := $(patsubst %.c,$(OUT)/obj/%.o,$(2))
+OBJS += $$($(1)_OBJS)
+$$($(1)_OBJS): private PKG_CFLAGS = $$(call pkg_cflags,$(4) $$(sort $$(foreach l,$$(call closure,$(3)),$$($$(l)_PKGS))))
+$$($(1)_OBJS): | $$(GENERATED)
+$(1): private LINK_LIBS = $$(call lib_links,$(3)) $$(call pkg_libs,$(4))
+$(1): $$($(1)_OBJS) $$(call lib_files,$(3))
+endef
+
+# $(eval $(call fuzzer,FOLDER/NAME,SOURCES)): FOLDER/NAME.c, libFuzzer, clang;
+# sources are compiled in so that they are instrumented. Corpus: tests/corpus/NAME
+define fuzzer
+FUZZERS += $(BUILD)/fuzz/$(1)
+$(BUILD)/fuzz/$(1): $(1).c $(2) | $$(GENERATED)
+	$$(say) FUZZ $$@
+	$(Q)mkdir -p $$(@D)
+	$(Q)clang -std=gnu17 -g -O1 -D_GNU_SOURCE -DTRIBUTARY_VERSION='"$(VERSION)"' \
+	  -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
+	  -I. -I$(BUILD)/gen -pthread -o $$@ $(1).c $(2) $(3)
+endef
+
+# Folders in the order of the arrows: a folder comes after those it includes.
+FOLDERS := base proto rpc target blockd initiator union volume csi cli deploy \
+           perf tests
+include $(wildcard $(FOLDERS:%=%/build.mk))
+
+$(OUT)/obj/%.o: %.c
+	$(say) CC $<
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(PKG_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(OUT)/obj/%.o: $(OUT)/gen/%.c
+	$(say) CC $<
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(PKG_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(LIBS:%=$(OUT)/lib/lib%.a):
+	$(say) AR $@
+	$(Q)mkdir -p $(@D)
+	$(Q)rm -f $@
+	$(Q)$(AR) rcs $@ $^
+
+$(PROGRAMS:%=$(OUT)/bin/%) $(UNIT_TESTS) $(TEST_HELPERS):
+	$(say) LD $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(LINK_LIBS)
+
+.PHONY: all programs tests help deps clean install uninstall \
+        check check-unit check-asan check-tsan check-system check-vm \
+        fuzz lint format perf demo demo-keep
+
+all: programs tests
+
+programs: $(PROGRAMS:%=$(OUT)/bin/%)
+
+tests: $(UNIT_TESTS) $(TEST_HELPERS)
+
+help:
+	@sed -n 's/^#   //p' Makefile | head -n 4
+	@printf '%s\n' \
+	  'make deps         install the Debian packages the build and tests need' \
+	  'make check-unit   unit tests;  make check-asan: the same under ASan+UBSan' \
+	  'make check-tsan   unit tests under ThreadSanitizer' \
+	  'make check-system wire and whole-system tests (root)' \
+	  'make check-vm     the tests in a virtual machine' \
+	  'make fuzz         each fuzz target for FUZZ_SECONDS (default 30)' \
+	  'make lint         include arrows, cppcheck, clang-tidy, clang-format' \
+	  'make perf         every benchmark beside its peer' \
+	  'make demo-keep    the demo, left running' \
+	  'make install      DESTDIR, PREFIX;  V=1 shows the commands'
+
+deps:
+	$(Q)tests/deps
+
+check-unit: tests programs
+	$(Q)tests/run --name unit$(if $(SAN),-$(SAN)) $(UNIT_TESTS)
+
+check-asan:
+	$(Q)$(MAKE) --no-print-directory SAN=asan check-unit
+
+check-tsan:
+	$(Q)$(MAKE) --no-print-directory SAN=tsan check-unit
+
+check-system: all
+	$(Q)tests/run --name system --timeout 900 $(SYSTEM_TESTS)
+
+check-vm: all
+	$(Q)tests/run --name vm --timeout 1200 $(VM_TESTS)
+
+# Everything, with one tally at the end.
+check: deps
+	$(Q)tests/check
+
+fuzz: $(FUZZERS)
+	$(Q)tests/fuzz $(or $(FUZZ_SECONDS),30) $(FUZZERS)
+
+lint:
+	$(Q)tests/lint
+
+format:
+	$(Q)git ls-files '*.c' '*.h' | xargs clang-format -i
+
+perf: all
+	$(Q)perf/run all
+
+demo: deps
+	$(Q)$(MAKE) --no-print-directory programs
+	$(Q)tests/demo
+
+demo-keep: deps
+	$(Q)$(MAKE) --no-print-directory programs
+	$(Q)tests/demo --keep
+
+install: programs $(INSTALLS)
+	install -d $(DESTDIR)$(SBINDIR)
+	install -m 755 $(PROGRAMS:%=$(OUT)/bin/%) $(DESTDIR)$(SBINDIR)
+
+clean:
+	rm -rf $(BUILD)
+
+-include $(OBJS:.o=.d)

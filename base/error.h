@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An error that a person reads: a code for the program and a text for them.
+ *
+ * Functions return 0 or a negative errno. Where the cause is worth words
+ * (config, open, attach) they also take `struct error *err` last; NULL means
+ * that the caller does not want the words.
+ */
+#ifndef BASE_ERROR_H
+#define BASE_ERROR_H
+
+#include <stdarg.h>
+
+#define ERROR_TEXT_MAX 512 /* bytes with the final NUL; longer is cut */
+
+struct error {
+	int code; /* positive errno; 0 when nothing was set */
+	char msg[ERROR_TEXT_MAX];
+};
+
+/*
+ * Set @err and return -@code in one statement.
+ *
+ * @err   may be NULL
+ * @code  positive errno; 0 is taken as EIO, so that a caller who fails
+ *        always returns an error
+ */
+int error_set(struct error *err, int code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/*
+ * Put context in front of the text already there ("attach volume x: ").
+ * Returns -err->code, or -EIO when @err is NULL or unset.
+ */
+int error_prefix(struct error *err, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* The text, or the name of the errno when none was set; never NULL. */
+const char *error_text(const struct error *err);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Small files: whole reads, and replacements that survive a power loss. */
+#ifndef BASE_FILE_H
+#define BASE_FILE_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+/*
+ * The whole file, with a NUL after it that @ret_length does not count.
+ * Returned owned. -EFBIG when it is larger than @max bytes.
+ */
+int file_read(int dirfd, const char *name, size_t max, char **ret_data,
+	      size_t *ret_length, struct error *err);
+
+/*
+ * Replace @name atomically: write a temporary file beside it, fsync, rename,
+ * fsync the directory. After 0 the new content survives power loss; after an
+ * error the old content is still whole. Temporary names start with
+ * FILE_TEMPORARY_PREFIX; one may be left behind by a crash.
+ */
+int file_replace(int dirfd, const char *name, const void *data, size_t length,
+		 mode_t mode, struct error *err);
+#define FILE_TEMPORARY_PREFIX ".tmp-"
+
+/* Unlink and fsync the directory. -ENOENT is 0. */
+int file_remove(int dirfd, const char *name, struct error *err);
+
+/* mkdir -p: each missing parent with @mode. */
+int dir_make(const char *path, mode_t mode, struct error *err);
+
+/* Write all of it, or a negative errno. */
+int fd_write_all(int fd, const void *data, size_t length);
+
+#endif

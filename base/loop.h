@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The event loop: one thread, one io_uring, everything made on it.
+ *
+ * Every function but loop_post() and loop_stop() is called on the loop's own
+ * thread (or before loop_run()). Nothing that runs on a loop may block:
+ * blocking work goes through loop_work(). An operation embeds a struct op;
+ * its done() is called exactly once, on the loop, with the result of the
+ * system call (bytes or negative errno), never from inside the call that
+ * started it. A buffer, path or struct given to an operation stays valid and
+ * unmoved until its done().
+ */
+#ifndef BASE_LOOP_H
+#define BASE_LOOP_H
+
+#include <linux/time_types.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "base/error.h"
+
+struct loop;
+
+struct op {
+	void (*done)(struct op *op, int res);
+};
+
+/* What the kernel may lack; loop_features() tells what was found. */
+enum loop_feature {
+	LOOP_COOP_TASKRUN = 1 << 0,  /* Linux 5.19 */
+	LOOP_SINGLE_ISSUER = 1 << 1, /* 6.0 */
+	LOOP_DEFER_TASKRUN = 1 << 2, /* 6.1 */
+	LOOP_SEND_ZC = 1 << 3,	     /* 6.0 */
+	LOOP_ALL_FEATURES = (1 << 4) - 1,
+};
+
+struct loop_options {
+	const char *name;      /* of its thread, up to 15 bytes; borrowed */
+	unsigned entries;      /* submission queue size; 0: 256 */
+	unsigned without;      /* features not to use, for tests */
+	size_t buffer_limit;   /* bytes of iobufs; 0: 64 MiB */
+};
+
+/*
+ * -ENOSYS or -EPERM with the reason where io_uring is missing or forbidden
+ * (sysctl kernel.io_uring_disabled). Needs Linux 5.15.
+ */
+int loop_new(const struct loop_options *options, struct loop **ret,
+	     struct error *err);
+
+/* No operation may be in flight. NULL is fine. */
+void loop_free(struct loop *loop);
+
+/* Run on the calling thread until loop_stop(). 0 or a negative errno. */
+int loop_run(struct loop *loop);
+
+/* From any thread; sticky: a loop_run() that starts later returns at once. */
+void loop_stop(struct loop *loop);
+
+unsigned loop_features(const struct loop *loop);
+
+/* Operations started and not done yet. */
+unsigned loop_in_flight(const struct loop *loop);
+
+/* True when the calling thread is the one inside loop_run(@loop). */
+bool loop_is_current(const struct loop *loop);
+
+/* ---- from other threads ---- */
+
+struct loop_message {
+	void (*run)(struct loop_message *message); /* on the loop */
+	struct loop_message *next;		   /* the loop's */
+};
+
+/* Any thread; never fails; messages of one thread run in order. */
+void loop_post(struct loop *loop, struct loop_message *message);
+
+/*
+ * Post a call and wait for it. Not from a loop's own thread.
+ * Returns what @call returned.
+ */
+int loop_call(struct loop *loop, int (*call)(void *context), void *context);
+
+/* ---- after this batch ---- */
+
+struct loop_batch {
+	void (*run)(struct loop_batch *batch);
+	struct loop_batch *next; /* the loop's */
+	bool queued;		 /* the loop's */
+};
+
+/*
+ * Run once, after every completion that is ready now has been handled and
+ * before the loop waits: where replies are sent together. Adding a queued
+ * one again does nothing.
+ */
+void loop_batch_add(struct loop *loop, struct loop_batch *batch);
+void loop_batch_remove(struct loop *loop, struct loop_batch *batch);
+
+/* ---- blocking work ---- */
+
+struct loop_work {
+	int (*run)(struct loop_work *work);	       /* on a helper thread */
+	void (*done)(struct loop_work *work, int res); /* on the loop */
+	struct loop_work *next;			       /* the loop's */
+	int res;				       /* the loop's */
+};
+
+/* Counted as in flight until done. The helper thread is made at first use. */
+void loop_work(struct loop *loop, struct loop_work *work);
+
+/* ---- timers ---- */
+
+struct loop_timer {
+	struct op op; /* done(-ETIME) when it fires, -ECANCELED when not */
+	struct __kernel_timespec at;
+};
+
+/* Set timer->op.done first. */
+void loop_timer_start(struct loop *loop, struct loop_timer *timer,
+		      unsigned delay_ms);
+
+/* ---- descriptors: results and errors are those of the system call ---- */
+
+void loop_read(struct loop *loop, struct op *op, int fd, void *data,
+	       uint32_t length, uint64_t offset);
+/* @rw_flags: RWF_DSYNC or 0 */
+void loop_write(struct loop *loop, struct op *op, int fd, const void *data,
+		uint32_t length, uint64_t offset, int rw_flags);
+void loop_fdatasync(struct loop *loop, struct op *op, int fd);
+void loop_fallocate(struct loop *loop, struct op *op, int fd, int mode,
+		    uint64_t offset, uint64_t length);
+void loop_accept(struct loop *loop, struct op *op, int fd);
+void loop_connect(struct loop *loop, struct op *op, int fd,
+		  const struct sockaddr *address, socklen_t length);
+void loop_recv(struct loop *loop, struct op *op, int fd, void *data,
+	       size_t length, int flags);
+void loop_send(struct loop *loop, struct op *op, int fd, const void *data,
+	       size_t length, int flags);
+void loop_sendmsg(struct loop *loop, struct op *op, int fd,
+		  const struct msghdr *message, int flags);
+/* @events: POLLIN...; one shot; done(the events) */
+void loop_poll(struct loop *loop, struct op *op, int fd, unsigned events);
+/* Takes @fd. @op may be NULL. */
+void loop_close(struct loop *loop, struct op *op, int fd);
+
+/*
+ * Ask for an operation to end early; its done() still comes, with
+ * -ECANCELED or with what it managed to do.
+ */
+void loop_cancel(struct loop *loop, struct op *op);
+
+/* ---- buffers ---- */
+
+struct iobuf {
+	void *data;	 /* page aligned */
+	uint32_t size;	 /* bytes that may be used */
+	uint32_t class_; /* the pool's */
+	struct iobuf *next;
+};
+
+#define IOBUF_MAX (UINT32_C(64) << 20) /* bytes */
+
+/*
+ * A buffer of at least @size bytes (1 to IOBUF_MAX) from the loop's pool;
+ * content undefined. NULL when the loop's limit is reached: wait until one
+ * is put back (back-pressure), it is not an error to log.
+ */
+struct iobuf *loop_iobuf_get(struct loop *loop, uint32_t size);
+void loop_iobuf_put(struct loop *loop, struct iobuf *buf);
+
+#endif

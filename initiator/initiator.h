@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Make an extent a block device of this machine.
+ *
+ * Each attachment has a record, a small file in state_dir, written before
+ * the first step that a crash could leave behind. So every call can be
+ * repeated after a kill -9 at any point: attach finishes or begins again,
+ * detach undoes whatever is there. State is guarded by a lock on state_dir;
+ * calls may come from any process or thread.
+ */
+#ifndef INITIATOR_INITIATOR_H
+#define INITIATOR_INITIATOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+#define INITIATOR_TEXT_MAX 256 /* bytes, with NUL */
+
+struct initiator_request {
+	const char *state_dir; /* "/run/tributary/initiator"; made if missing */
+	const char *id;	       /* names the attachment (base/ident.h) */
+	/*
+	 * "auto", or one of: "loop" (extent on this node), "nbd" (kernel
+	 * client by netlink), "fuse" (NBD client behind a one-file FUSE mount
+	 * and a loop device: works on any kernel with FUSE).
+	 */
+	const char *transport;
+	/* The extent's data file when it is on this node, else NULL. */
+	const char *local_path;
+	/* "HOST:PORT" or "unix:PATH" of the NBD server; NULL when local. */
+	const char *address;
+	const char *export_name; /* as the server knows it, with @EPOCH */
+	uint64_t size;		 /* bytes; what the server says must agree */
+	bool read_only;
+	unsigned connections; /* kernel NBD; 0: 1 */
+	/*
+	 * How long I/O waits for a lost server before it fails with EIO.
+	 * ms; 0: 30,000.
+	 */
+	unsigned dead_timeout_ms;
+};
+
+struct initiator_device {
+	char id[INITIATOR_TEXT_MAX];
+	char transport[16];		 /* which one it became */
+	char device[INITIATOR_TEXT_MAX]; /* "/dev/loop3" */
+	char why[INITIATOR_TEXT_MAX];	 /* why auto took it */
+	char source[INITIATOR_TEXT_MAX]; /* path or address/export */
+	uint64_t size;			 /* bytes */
+	bool read_only;
+	bool healthy;			/* device there and its server process alive */
+	char problem[INITIATOR_TEXT_MAX]; /* when not healthy */
+};
+
+/*
+ * Attach, or find that it is attached already: the same id with the same
+ * source gives the device that is there; a dead one (its process killed,
+ * its device gone) is taken down and made anew; another source (a newer
+ * epoch) is -EEXIST unless the old one is dead.
+ *
+ * -ENODEV: the transport asked for is not possible here, the text says why.
+ * -EACCES: the server refused (not allowed, older epoch); -ENOENT: no such
+ * export; -EHOSTUNREACH: no answer.
+ * On failure nothing is left behind.
+ */
+int initiator_attach(const struct initiator_request *request,
+		     struct initiator_device *ret, struct error *err);
+
+/* Take it down. -EBUSY while it is mounted or open. Not there: 0. */
+int initiator_detach(const char *state_dir, const char *id,
+		     struct error *err);
+
+/* -ENOENT when there is no such attachment. */
+int initiator_get(const char *state_dir, const char *id,
+		  struct initiator_device *ret, struct error *err);
+
+/* All of them, damaged and unfinished ones included. Returned owned. */
+int initiator_list(const char *state_dir, struct initiator_device **ret,
+		   size_t *ret_count, struct error *err);
+
+/* The extent grew to @size bytes: make the device follow. */
+int initiator_resize(const char *state_dir, const char *id, uint64_t size,
+		     struct error *err);
+
+/* What this machine can do: one line a transport, for `trib node`. */
+struct initiator_capability {
+	const char *transport;
+	bool usable;
+	char why[INITIATOR_TEXT_MAX];
+};
+size_t initiator_probe(struct initiator_capability *ret, size_t max);
+
+#endif

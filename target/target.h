@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The servers of the wire: NBD (and later iSCSI) over any struct blockdev.
+ * Worker loops, listeners and the table of exports. Knows nothing of extents
+ * and pools: the owner gives each export a function that opens its device.
+ *
+ * All functions may be called from any thread but a target loop's own.
+ */
+#ifndef TARGET_TARGET_H
+#define TARGET_TARGET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/blockdev.h"
+#include "base/error.h"
+#include "base/loop.h"
+
+struct target;
+
+struct target_options {
+	unsigned loops;	     /* worker threads; 0: one per core, at most 4 */
+	unsigned without;    /* loop features not to use (enum loop_feature) */
+	size_t buffer_limit; /* bytes of I/O buffers per loop; 0: 64 MiB */
+	unsigned max_connections; /* 0: 1024 */
+};
+
+int target_new(const struct target_options *options, struct target **ret,
+	       struct error *err);
+
+/*
+ * Accept NBD connections at "tcp:HOST:PORT" (port 0: any free one) or
+ * "unix:PATH" (mode 0600; a stale socket is replaced, a live one refused).
+ * -EADDRINUSE names the address. @ret_port: the port bound, may be NULL.
+ */
+int target_listen_nbd(struct target *target, const char *address,
+		      int *ret_port, struct error *err);
+
+/*
+ * Stop accepting, close every connection (requests in flight finish first,
+ * their replies are sent if the peer takes them within 2 s), join the
+ * loops, free. NULL is fine.
+ */
+void target_free(struct target *target);
+
+#define TARGET_INITIATORS_MAX 64
+
+struct target_export {
+	const char *name;     /* without epoch */
+	uint64_t epoch;	      /* 0: none; else peers ask for NAME@EPOCH */
+	bool read_only;
+	/*
+	 * Addresses, CIDR prefixes, "unix", "any" (proto/blockd.proto,
+	 * SetExportRequest). Nobody else may connect or see it in LIST.
+	 */
+	const char *const *initiators;
+	size_t n_initiators;
+	/*
+	 * What NBD_INFO_DESCRIPTION says: "incarnation=..."; a client may
+	 * resume a session only while it stays the same. NULL: none.
+	 */
+	const char *description;
+	/*
+	 * Open the device for one connection, on that connection's loop; may
+	 * block briefly. The target closes it with blockdev_close().
+	 */
+	int (*open)(void *context, struct loop *loop, bool read_only,
+		    struct blockdev **ret, struct error *err);
+	void *context;
+	/* Called once when the export is gone and nothing uses @context. */
+	void (*release)(void *context);
+};
+
+/*
+ * Add or replace the export of that name. Everything in @spec is copied but
+ * @context, which the target holds until @release (also when this fails).
+ * -EINVAL: a bad name or initiator. -ESTALE: the table holds a higher epoch.
+ *
+ * A higher epoch, or a list that no longer admits a peer: those connections
+ * are closed, and nothing of theirs can reach the device any more, before
+ * this returns. The same epoch and read_only, peer still admitted: the
+ * connection goes on with the device it has.
+ */
+int target_export_set(struct target *target, const struct target_export *spec,
+		      struct error *err);
+
+/* Close its connections and forget it. Not there: 0. */
+int target_export_remove(struct target *target, const char *name,
+			 struct error *err);
+
+/* Live connections of the export; 0 when there is no such export. */
+unsigned target_export_connections(struct target *target, const char *name);
+
+#endif

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+# For system tests in bash: `. tests/lib.sh` from the top of the tree, then
+# functions named test_SENTENCE, then `run_tests`.
+#
+# Each test runs in a subshell with `set -eE`; the first command that fails ends
+# it as "not ok" with its line. `skip WHY` skips it. `at_exit COMMAND...` in
+# a test or in the file is undone in reverse, also on failure and on signals.
+set -u
+TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+BUILD=${BUILD:-$TOP/build}
+case $BUILD in /*) ;; *) BUILD=$TOP/$BUILD ;; esac
+PATH=$BUILD/bin:$BUILD/test:$PATH
+TEST_DIR=$(mktemp -d "${TMPDIR:-/tmp}/trib-test.XXXXXX")
+_cleanups=()
+
+at_exit() { _cleanups+=("$(printf '%q ' "$@")"); }
+_clean() {
+	local i
+	for ((i = ${#_cleanups[@]} - 1; i >= 0; i--)); do
+		eval "${_cleanups[i]}" >/dev/null 2>&1 || true
+	done
+	_cleanups=()
+}
+at_exit rm -rf --one-file-system "$TEST_DIR"
+trap _clean EXIT
+trap 'exit 130' INT TERM HUP
+
+skip_all() { echo "$*"; exit 77; }
+need_root() { [ "$(id -u)" = 0 ] || skip_all "needs root"; }
+need() {
+	local c
+	for c in "$@"; do
+		command -v "$c" >/dev/null || skip_all "needs $c"
+	done
+}
+skip() { echo "$*" >"$TEST_DIR/.skip"; exit 77; }
+fail() { echo "FAIL: $*"; exit 1; }
+
+# fails CODE TEXT COMMAND...: it exits with CODE ("any": any but 0) and says TEXT
+fails() {
+	local want=$1 text=$2 out rc=0
+	shift 2
+	out=$("$@" 2>&1) || rc=$?
+	[ $rc != 0 ] || fail "succeeded: $*"
+	[ "$want" = any ] || [ "$want" = $rc ] || fail "exit $rc, not $want: $*: $out"
+	case $out in
+	*"$text"*) ;;
+	*) fail "does not say '$text': $*: $out" ;;
+	esac
+}
+
+# eventually SECONDS COMMAND...: true within that time
+eventually() {
+	local end=$((SECONDS + $1))
+	shift
+	until "$@" >/dev/null 2>&1; do
+		[ $SECONDS -lt $end ] || fail "not within time: $*"
+		sleep 0.05
+	done
+}
+
+same() { [ "$1" = "$2" ] || fail "expected '$2', got '$1'${3:+ ($3)}"; }
+
+run_tests() {
+	local tests n=0 t rc bad=0
+	tests=$(declare -F | awk '$3 ~ /^test_/{print $3}')
+	if [ $# -gt 0 ]; then tests=$*; fi
+	echo "1..$(wc -w <<<"$tests")"
+	for t in $(grep -oE '^test_[a-z0-9_]+' "$0" | awk '!s[$0]++'); do
+		grep -qwF "$t" <<<"$tests" || continue
+		n=$((n + 1))
+		rm -f "$TEST_DIR/.skip"
+		(
+			_cleanups=()
+			trap _clean EXIT
+			trap 'echo "# line $LINENO: $BASH_COMMAND" >&2' ERR
+			set -eE
+			"$t"
+		)
+		rc=$?
+		if [ $rc = 0 ]; then
+			echo "ok $n - ${t#test_}"
+		elif [ $rc = 77 ] && [ -f "$TEST_DIR/.skip" ]; then
+			echo "ok $n - ${t#test_} # SKIP $(cat "$TEST_DIR/.skip")"
+		else
+			echo "not ok $n - ${t#test_}"
+			bad=1
+		fi
+	done
+	exit $bad
+}
