@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Nodes: the record of each (kind StorageNode, kept in the store) and what
+ * its blockd says about its pools and extents, as plain structs.
+ */
+#ifndef VOLUME_NODE_H
+#define VOLUME_NODE_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/ident.h"
+#include "volume/label.h"
+#include "volume/volume_record.h"
+
+#define NODE_ADDRESS_SIZE   256 /* bytes with NUL */
+#define NODE_INITIATORS_MAX 8
+#define NODES_MAX           10000
+
+struct node_record {
+	char name[RECORD_NAME_SIZE];
+	char uid[UUID_TEXT_SIZE]; /* "" when new */
+	char resource_version[RECORD_VERSION_SIZE];
+	int64_t created_s;    /* seconds since 1970 */
+	struct labels labels; /* "zone", "rack": for placement; owned */
+	/* Of its blockd: "unix:/path", "tcp:HOST:PORT". */
+	char control_address[NODE_ADDRESS_SIZE];
+	/* Of its NBD server: "HOST:PORT" or "unix:PATH". */
+	char data_address[NODE_ADDRESS_SIZE];
+	/*
+	 * The addresses that this node's own NBD connections come from. None:
+	 * the source address the kernel picks for each peer. Needed behind
+	 * address translation only.
+	 */
+	char initiators[NODE_INITIATORS_MAX][NODE_ADDRESS_SIZE];
+	size_t n_initiators;
+	/* mTLS for a tcp control address: PEM files of the caller; "": none */
+	char tls_ca_file[PATH_MAX];
+	char tls_cert_file[PATH_MAX];
+	char tls_key_file[PATH_MAX];
+	char tls_server_name[NODE_ADDRESS_SIZE]; /* "": host of the address */
+};
+
+void node_record_done(struct node_record *node);
+/* -EINVAL says what is wrong. */
+int node_record_check(const struct node_record *node, struct error *err);
+/* As volume_record_encode() and volume_record_decode(). */
+int node_record_encode(const struct node_record *node, char **ret_json,
+		       struct error *err);
+int node_record_decode(const char *json, size_t length, struct node_record *ret,
+		       struct error *err);
+
+struct node_pool {
+	char node[RECORD_NAME_SIZE];
+	char name[RECORD_NAME_SIZE];
+	char kind[16];
+	char path[PATH_MAX];
+	char id[UUID_TEXT_SIZE];
+	char state[16]; /* "online", "missing", "foreign", "locked" */
+	char message[RECORD_TEXT_SIZE];
+	uint64_t capacity, reserved, allocated, available; /* bytes */
+	uint64_t extents;
+	unsigned overcommit_percent;
+	uint64_t floor; /* bytes */
+	char incarnation[128];
+};
+
+struct node_extent {
+	char node[RECORD_NAME_SIZE];
+	char name[RECORD_NAME_SIZE];
+	char pool[RECORD_NAME_SIZE];
+	char id[UUID_TEXT_SIZE];
+	uint64_t size, allocated; /* bytes */
+	bool blank;
+	int64_t created_s;    /* seconds since 1970 */
+	struct labels labels; /* owned */
+	char path[PATH_MAX];  /* on the node */
+	char state[16];       /* "ok", "damaged" */
+	char message[RECORD_TEXT_SIZE];
+	char incarnation[128];
+	/* The export; has_export false: never exported. */
+	bool has_export, active, read_only;
+	uint64_t epoch;
+	char initiators[NODE_INITIATORS_MAX][NODE_ADDRESS_SIZE];
+	size_t n_initiators;
+	unsigned connections;
+	char local_device[64]; /* a loop device that holds it; "": none */
+	char nbd_name[RECORD_NAME_SIZE + 24];
+};
+
+void node_extent_done(struct node_extent *extent);
+void node_extents_free(struct node_extent *extents, size_t count);
+
+/* A node as it answers now. */
+struct node_state {
+	struct node_record record; /* owned members */
+	bool reachable;
+	char problem[ERROR_TEXT_MAX]; /* when not */
+	char version[64];
+	char boot_id[UUID_TEXT_SIZE];
+	uint64_t uptime_s;
+	char nbd_addresses[4][NODE_ADDRESS_SIZE];
+	size_t n_nbd_addresses;
+	struct node_pool *pools; /* owned */
+	size_t n_pools;
+};
+
+void node_states_free(struct node_state *states, size_t count);
+
+#endif

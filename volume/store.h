@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where records are kept. A store holds JSON documents by kind and name,
+ * each with a version that changes at every write; a writer says which
+ * version it read. It also holds leases: one operation on one object at a
+ * time, whoever asks.
+ *
+ * A call may block for as long as the store's timeout. Calls may come from
+ * any thread.
+ */
+#ifndef VOLUME_STORE_H
+#define VOLUME_STORE_H
+
+#include <stddef.h>
+
+#include "base/error.h"
+#include "volume/volume_record.h"
+
+#define STORE_KIND_VOLUME "VolumeSplit"
+#define STORE_KIND_NODE   "StorageNode"
+
+struct store;
+
+struct store_object {
+	char name[RECORD_NAME_SIZE];
+	char version[RECORD_VERSION_SIZE];
+	char *json; /* owned, NUL-terminated */
+	size_t length;
+};
+
+void store_object_done(struct store_object *object);
+
+struct store_ops {
+	const char *name; /* "local": the part of a location before ':' */
+
+	/* @where: the location without "NAME:". */
+	int (*open)(const char *where, struct store **ret, struct error *err);
+	void (*close)(struct store *store);
+
+	/* -EEXIST. @ret_version: RECORD_VERSION_SIZE bytes, may be NULL. */
+	int (*create)(struct store *store, const char *kind, const char *name,
+		      const char *json, char *ret_version, struct error *err);
+	/* -ENOENT. */
+	int (*get)(struct store *store, const char *kind, const char *name,
+		   struct store_object *ret, struct error *err);
+	/* All of a kind, by name, as of one moment. Returned owned. */
+	int (*list)(struct store *store, const char *kind,
+		    struct store_object **ret, size_t *ret_count,
+		    struct error *err);
+	/*
+	 * Replace the document if its version is still @version.
+	 * -ESTALE: somebody changed it; -ENOENT: somebody deleted it.
+	 */
+	int (*compare_and_swap)(struct store *store, const char *kind,
+				const char *name, const char *version,
+				const char *json, char *ret_version,
+				struct error *err);
+	/* The same conditions; @version NULL: whatever it is. */
+	int (*remove)(struct store *store, const char *kind, const char *name,
+		      const char *version, struct error *err);
+
+	/*
+	 * Take the lease on an object (which need not exist) for this
+	 * process. -EAGAIN: a live owner has it; the text names it and
+	 * @doing of it ("attaching volume"). A dead owner's is taken over.
+	 */
+	int (*lease)(struct store *store, const char *kind, const char *name,
+		     const char *doing, struct error *err);
+	/* Give it back; one that is not this process's is left alone. */
+	void (*release)(struct store *store, const char *kind,
+			const char *name);
+};
+
+/* What each store embeds first. */
+struct store {
+	const struct store_ops *ops;
+};
+
+/*
+ * @location  "local:/path/file.db", or a path (then local)
+ *
+ * -EINVAL: no such store, the text lists those there are.
+ */
+int store_open(const char *location, struct store **ret, struct error *err);
+void store_close(struct store *store); /* NULL is fine */
+void store_objects_free(struct store_object *objects, size_t count);
+
+extern const struct store_ops store_local_ops;
+
+#endif

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Everything that can be done with volumes, extents, pools and nodes. The
+ * command and the CSI driver are two faces of this header.
+ *
+ * Every operation is idempotent and may be repeated after a crash at any
+ * point. Errors common to all, beside those named at each:
+ *
+ *	-EINVAL        an argument; the text says which and what is allowed
+ *	-ENOENT        no such node, pool, extent or volume
+ *	-EAGAIN        another operation on that volume is running; the text
+ *	               names it. Nothing was done; repeat later (CSI: ABORTED)
+ *	-EHOSTUNREACH  a node did not answer; what was begun is in the record,
+ *	               the text says what to do (CSI: UNAVAILABLE)
+ *	-ETIMEDOUT     the same, for a node that is too slow
+ *
+ * -EHOSTUNREACH, -ETIMEDOUT, -EAGAIN and -ECANCELED are not final: the work
+ * may be partly done, the same call continues it and the opposite one undoes
+ * it. After any other error nothing of the operation is left behind.
+ *
+ * A context may be used by several threads, but volume_config.progress is
+ * then called from each.
+ */
+#ifndef VOLUME_VOLUME_H
+#define VOLUME_VOLUME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "initiator/initiator.h"
+#include "volume/node.h"
+#include "volume/volume_record.h"
+
+#define VOLUME_STORE_DEFAULT   "local:/var/lib/tributary/records.db"
+#define VOLUME_RUN_DIR_DEFAULT "/run/tributary"
+#define VOLUME_LABEL_UID       "tributary.io/volume-uid" /* on each extent */
+#define VOLUME_LABEL_NAME      "tributary.io/volume"
+
+/*
+ * How far an operation is.
+ *
+ * @step    a word for programs: "plan" "extent" "export" "device" "check"
+ *	    "format" "mount" "union" "unmount" "delete" "record" ...
+ * @done    of @total steps of this operation; they grow monotonically
+ * @text    for people: "formatting split 2 of 3 on node b". Borrowed
+ *
+ * Called before each step (done = number of those before it) and once at the
+ * end (done == total).
+ */
+typedef void (*volume_progress)(void *context, const char *step, unsigned done,
+				unsigned total, const char *text);
+
+struct volume_config {
+	const char *store;   /* store_open(); NULL: VOLUME_STORE_DEFAULT */
+	const char *node;    /* this machine's node name; NULL: host name */
+	const char *run_dir; /* NULL: VOLUME_RUN_DIR_DEFAULT */
+	/* Where trib-union is; NULL: beside /proc/self/exe, then PATH. */
+	const char *bin_dir;
+	/* This machine's source address for NBD when it is no node itself. */
+	const char *source_address; /* NULL: what the kernel picks */
+	int call_timeout_ms;        /* of one call to a node; 0: 10,000 */
+	int cancel_fd; /* readable: stop between steps; 0 or -1: none */
+	volume_progress progress; /* NULL: none */
+	void *progress_context;
+};
+
+struct volume_context;
+
+/* Strings of @config are copied. Opens the store, makes run_dir. */
+int volume_context_open(const struct volume_config *config,
+			struct volume_context **ret, struct error *err);
+void volume_context_close(struct volume_context *ctx); /* NULL is fine */
+const char *volume_context_node(const struct volume_context *ctx);
+
+/* ---- nodes ---- */
+
+/*
+ * Add a node, or change what is known of it. It need not answer yet; when it
+ * does under another name: -EINVAL.
+ */
+int volume_node_add(struct volume_context *ctx, const struct node_record *node,
+		    struct error *err);
+/* -EBUSY while a volume has an extent there, or is attached there. */
+int volume_node_remove(struct volume_context *ctx, const char *name,
+		       struct error *err);
+/* One of them, asked now. An unreachable one is no error. */
+int volume_node_get(struct volume_context *ctx, const char *name,
+		    struct node_state **ret, struct error *err);
+/* All of them, asked at the same time. node_states_free(). */
+int volume_node_list(struct volume_context *ctx, struct node_state **ret,
+		     size_t *ret_count, struct error *err);
+
+/* ---- pools ---- */
+
+struct pool_request {
+	const char *node;
+	const char *name;
+	const char *path;            /* on the node, a directory */
+	uint64_t capacity;           /* bytes; 0: what the medium has */
+	unsigned overcommit_percent; /* 0: 100 */
+};
+
+int volume_pool_create(struct volume_context *ctx,
+		       const struct pool_request *request,
+		       struct node_pool *ret, struct error *err);
+/* -EBUSY: not empty. Not there: 0. */
+int volume_pool_delete(struct volume_context *ctx, const char *node,
+		       const char *name, struct error *err);
+/* Returned owned, free(). */
+int volume_pool_list(struct volume_context *ctx, const char *node,
+		     struct node_pool **ret, size_t *ret_count,
+		     struct error *err);
+
+/* ---- single extents, for people who look under the hood ---- */
+
+struct extent_request {
+	const char *node;
+	const char *pool; /* NULL: the one with the most room */
+	const char *name;
+	uint64_t size; /* bytes; rounded up to a multiple of 4096 */
+	const struct labels *labels; /* NULL: none */
+};
+
+/* Those that return an extent: node_extent_done() frees its members. */
+int volume_extent_create(struct volume_context *ctx,
+			 const struct extent_request *request,
+			 struct node_extent *ret, struct error *err);
+int volume_extent_get(struct volume_context *ctx, const char *node,
+		      const char *name, struct node_extent *ret,
+		      struct error *err);
+/* @pool NULL: of all. node_extents_free(). */
+int volume_extent_list(struct volume_context *ctx, const char *node,
+		       const char *pool, struct node_extent **ret,
+		       size_t *ret_count, struct error *err);
+int volume_extent_resize(struct volume_context *ctx, const char *node,
+			 const char *name, uint64_t size,
+			 struct node_extent *ret, struct error *err);
+/*
+ * Not there: 0. -EBUSY: in use, or part of a volume (then only with @force,
+ * which is for extents whose volume's record is lost).
+ */
+int volume_extent_delete(struct volume_context *ctx, const char *node,
+			 const char *name, bool force, struct error *err);
+
+struct extent_export_request {
+	const char *node;
+	const char *name;
+	uint64_t epoch; /* 0: the one it has, or none */
+	const char *const *initiators;
+	size_t n_initiators;
+	bool read_only;
+	bool force; /* although it is part of a volume */
+};
+
+int volume_extent_export(struct volume_context *ctx,
+			 const struct extent_export_request *request,
+			 struct node_extent *ret, struct error *err);
+int volume_extent_unexport(struct volume_context *ctx, const char *node,
+			   const char *name, struct error *err);
+
+struct extent_attach_request {
+	const char *node;
+	const char *name;
+	const char *transport; /* NULL: "auto" */
+	bool read_only;
+	/*
+	 * Although it is part of a volume, or attached elsewhere: whoever
+	 * holds it is fenced.
+	 */
+	bool force;
+};
+
+/*
+ * Make the extent a block device here, at its next epoch. Attached here
+ * already and healthy: the device that is there. -EBUSY: see force.
+ */
+int volume_extent_attach(struct volume_context *ctx,
+			 const struct extent_attach_request *request,
+			 struct initiator_device *ret, struct error *err);
+/* Not attached: 0. An unreachable node does not keep the device here. */
+int volume_extent_detach(struct volume_context *ctx, const char *node,
+			 const char *name, struct error *err);
+
+/* ---- volumes ---- */
+
+struct volume_create_request {
+	const char *name;               /* at most VOLUME_NAME_MAX bytes */
+	const struct volume_spec *spec; /* only capacity is required */
+	const struct labels *labels;    /* NULL: none */
+};
+
+/*
+ * Plan, then make every extent.
+ *
+ * @ret  the record; volume_record_free(); may be NULL
+ *
+ * There already with an equal spec and labels: 0 (an unfinished one is
+ * finished). -EEXIST: with others. -ENOSPC: no room; the text says how much
+ * is free on which node. -EBUSY: it is being deleted.
+ */
+int volume_create(struct volume_context *ctx,
+		  const struct volume_create_request *request,
+		  struct volume_record **ret, struct error *err);
+
+/* -ENOENT. volume_record_free(). */
+int volume_get(struct volume_context *ctx, const char *name,
+	       struct volume_record **ret, struct error *err);
+
+/*
+ * All, by name. A record that cannot be read is left out and named in
+ * @ret_problem (RECORD_TEXT_SIZE bytes; "" when all are fine; may be NULL).
+ * volume_records_free().
+ */
+int volume_list(struct volume_context *ctx, struct volume_record ***ret,
+		size_t *ret_count, char *ret_problem, struct error *err);
+void volume_records_free(struct volume_record **records, size_t count);
+
+struct volume_attach_request {
+	const char *name;
+	const char *mount_point; /* absolute; an empty directory that exists */
+	const char *transport;   /* NULL: the spec's */
+	bool read_only;
+	/* Attached on another node: fence that one and go on. */
+	bool force;
+};
+
+/*
+ * Make the volume usable here: raise the epoch, attach each extent, format
+ * those that never were, check, mount, start the union.
+ *
+ * Attached here at this mount point: repaired where it is broken, else
+ * nothing is done. -EBUSY: attached on another node (the text names it) or
+ * at another mount point here, or the mount point is in use. -EUCLEAN: a
+ * blank extent holds data, or a file system is not the one in the record;
+ * nothing was changed on it.
+ */
+int volume_attach(struct volume_context *ctx,
+		  const struct volume_attach_request *request,
+		  struct error *err);
+
+struct volume_detach_request {
+	const char *name;
+	/*
+	 * Unmount although files are open; their users get errors from then
+	 * on, what they had not flushed may be lost.
+	 */
+	bool force;
+};
+
+/*
+ * Undo attach here. Not attached here: 0. -EBUSY: the text names the
+ * processes that use it. A node that does not answer does not stop it: its
+ * export stays, fenced by the next attach.
+ */
+int volume_detach(struct volume_context *ctx,
+		  const struct volume_detach_request *request,
+		  struct error *err);
+
+/*
+ * The volume mounted at @path on this machine (@path itself, not below).
+ * @ret_name: RECORD_NAME_SIZE bytes. -ENOENT: none.
+ */
+int volume_find_mounted(struct volume_context *ctx, const char *path,
+			char *ret_name, struct error *err);
+
+/* -EBUSY: attached somewhere, the text says where. Not there: 0. */
+int volume_delete(struct volume_context *ctx, const char *name,
+		  struct error *err);
+
+/* ---- how things are ---- */
+
+struct volume_split_status {
+	struct volume_split split;
+	bool reachable;     /* its node answered */
+	bool found;         /* the extent is there and is the record's */
+	uint64_t allocated; /* bytes */
+	uint64_t epoch;     /* of its export */
+	unsigned connections;
+	char state[32]; /* "ok" "unreachable" "missing" "damaged" "detached"...
+			 */
+	char problem[ERROR_TEXT_MAX]; /* "" when there is none */
+	/* On this machine, while attached here: */
+	char transport[16];
+	char device[INITIATOR_TEXT_MAX];
+	char branch[PATH_MAX]; /* where its file system is mounted */
+	bool mounted;
+	uint64_t fs_size, fs_used, fs_free; /* bytes; 0: not mounted */
+};
+
+struct volume_status {
+	struct volume_record *record;       /* owned */
+	struct volume_split_status *splits; /* owned, record->n_splits */
+	bool attached_here;
+	bool mounted;  /* the union answers at its mount point */
+	int union_pid; /* 0: no such process */
+	char mount_point[PATH_MAX];
+	uint64_t fs_size, fs_used, fs_free; /* bytes, of the union */
+	/* What a person should know, worst first; empty: all is well. */
+	struct volume_condition *conditions; /* owned */
+	size_t n_conditions;
+};
+
+int volume_status_get(struct volume_context *ctx, const char *name,
+		      struct volume_status **ret, struct error *err);
+void volume_status_free(struct volume_status *status); /* NULL is fine */
+
+enum orphan_kind {
+	ORPHAN_EXTENT,     /* an extent of a volume without a record */
+	ORPHAN_SPLIT,      /* a record's split without its extent */
+	ORPHAN_ATTACHMENT, /* a device or mount here without a record */
+};
+
+struct orphan {
+	enum orphan_kind kind;
+	char node[RECORD_NAME_SIZE];
+	char volume[RECORD_NAME_SIZE];  /* "": unknown */
+	char name[RECORD_NAME_SIZE];    /* extent or attachment */
+	uint64_t size;                  /* bytes */
+	char message[RECORD_TEXT_SIZE]; /* what to do about it */
+};
+
+/*
+ * Compare records with what nodes and this machine have. Returned owned,
+ * free(). @ret_unreachable: nodes that could not be asked.
+ */
+int volume_orphans(struct volume_context *ctx, struct orphan **ret,
+		   size_t *ret_count, size_t *ret_unreachable,
+		   struct error *err);
+
+#endif

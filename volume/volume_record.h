@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The record of a volume: what was asked for (spec) and what there is
+ * (status). It is kept as a JSON document in the shape of a Kubernetes
+ * object, kind VolumeSplit of union.io/v1alpha1, by whichever store.
+ *
+ * Intent is written into it first, then acted on, then marked done; so after
+ * a crash the record says what may have been begun.
+ */
+#ifndef VOLUME_VOLUME_RECORD_H
+#define VOLUME_VOLUME_RECORD_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/ident.h"
+#include "volume/label.h"
+
+#define RECORD_API_VERSION "union.io/v1alpha1"
+#define RECORD_TEXT_MAX    (1u << 20) /* bytes of JSON; etcd takes 1.5 MiB */
+
+/*
+ * A volume's name is part of its extents' names, "NAME-INDEX", which follow
+ * name_check(): 63 - strlen("-255").
+ */
+#define VOLUME_NAME_MAX        59
+#define RECORD_NAME_SIZE       64  /* bytes with NUL; base/ident.h */
+#define RECORD_VERSION_SIZE    64  /* opaque, as the store gives it */
+#define RECORD_TEXT_SIZE       256 /* bytes with NUL, a sentence */
+#define VOLUME_SPLITS_MAX      256
+#define VOLUME_ATTACHMENTS_MAX 64
+#define VOLUME_CONDITIONS_MAX  16
+#define VOLUME_NODES_MAX       1024 /* in each placement list */
+
+#define VOLUME_CAPACITY_MIN (UINT64_C(64) << 20) /* bytes, one extent */
+#define VOLUME_CAPACITY_MAX (UINT64_C(1) << 60)  /* bytes, 1 EiB */
+
+struct name_list {
+	char (*items)[RECORD_NAME_SIZE]; /* owned */
+	size_t count;
+};
+
+int name_list_add(struct name_list *list, const char *name, struct error *err);
+bool name_list_has(const struct name_list *list, const char *name);
+void name_list_done(struct name_list *list);
+
+enum volume_phase {
+	VOLUME_CREATING, /* extents may exist; repeat create, or delete */
+	VOLUME_READY,
+	VOLUME_DELETING, /* extents may be gone; repeat delete */
+};
+
+enum split_state {
+	SPLIT_PLANNED,    /* the extent may or may not exist */
+	SPLIT_CREATED,    /* exists, never formatted */
+	SPLIT_FORMATTING, /* mkfs may have begun: run it again */
+	SPLIT_READY,      /* holds the file system fs_uuid */
+	SPLIT_DELETED,    /* gone (only while the volume is deleted) */
+};
+
+struct volume_split {
+	unsigned index;
+	char node[RECORD_NAME_SIZE];
+	char pool[RECORD_NAME_SIZE];
+	char extent[RECORD_NAME_SIZE];  /* NAME-INDEX */
+	char extent_id[UUID_TEXT_SIZE]; /* "" until created */
+	uint64_t size;                  /* bytes */
+	enum split_state state;
+	char fs_uuid[UUID_TEXT_SIZE]; /* fixed at create */
+};
+
+enum attachment_state {
+	ATTACHMENT_ATTACHING, /* some of it may be there */
+	ATTACHMENT_ATTACHED,
+	ATTACHMENT_DETACHING, /* some of it may be gone */
+};
+
+struct volume_attachment {
+	char node[RECORD_NAME_SIZE];
+	uint64_t epoch;
+	char mount_point[PATH_MAX];
+	enum attachment_state state;
+	bool read_only;
+	int64_t since_s; /* seconds since 1970 */
+};
+
+/* As Kubernetes has them: type, True or False, a word, a sentence. */
+struct volume_condition {
+	char type[RECORD_NAME_SIZE];
+	bool status;
+	char reason[RECORD_NAME_SIZE];
+	char message[RECORD_TEXT_SIZE];
+	int64_t since_s; /* of the last change of status */
+};
+
+/* What was asked for. Owned members are freed by volume_spec_done(). */
+struct volume_spec {
+	uint64_t capacity;        /* bytes, multiple of 4096 */
+	char layout[16];          /* "union" */
+	char fs_type[16];         /* "ext4" or "xfs" */
+	char policy[16];          /* of the union: "mfs" "ff" "epmfs" "local" */
+	char transport[16];       /* "auto" or one of initiator/initiator.h */
+	unsigned min_splits;      /* 0: as few as serve */
+	unsigned max_splits;      /* 0: VOLUME_SPLITS_MAX */
+	uint64_t max_extent;      /* bytes; 0: no limit but the pools' */
+	bool share_pools;         /* several splits may lie in one pool */
+	struct name_list nodes;   /* only these; empty: all */
+	struct name_list exclude; /* never these */
+	struct labels node_labels; /* nodes that have all of these */
+};
+
+/*
+ * Fill in the defaults of empty members and check the rest; rounds the
+ * capacity up to a multiple of 4096. -EINVAL or -ERANGE says which and what
+ * is allowed.
+ */
+int volume_spec_check(struct volume_spec *spec, struct error *err);
+int volume_spec_copy(const struct volume_spec *from, struct volume_spec *to,
+		     struct error *err);
+bool volume_spec_equal(const struct volume_spec *a,
+		       const struct volume_spec *b);
+void volume_spec_done(struct volume_spec *spec);
+
+struct volume_record {
+	char name[RECORD_NAME_SIZE];
+	char uid[UUID_TEXT_SIZE];
+	char resource_version[RECORD_VERSION_SIZE]; /* "" before created */
+	int64_t created_s;                          /* seconds since 1970 */
+	struct labels labels;
+
+	struct volume_spec spec;
+
+	enum volume_phase phase;
+	uint64_t epoch; /* of the newest attachment; raised by each attach */
+	struct volume_split *splits; /* owned; splits[i].index == i */
+	size_t n_splits;
+	struct volume_attachment *attachments; /* owned */
+	size_t n_attachments;
+	struct volume_condition *conditions; /* owned */
+	size_t n_conditions;
+};
+
+struct volume_record *volume_record_new(void);
+void volume_record_free(struct volume_record *record); /* NULL is fine */
+
+/* "Creating", "Ready", ...: as in the record. */
+const char *volume_phase_name(enum volume_phase phase);
+const char *split_state_name(enum split_state state);
+const char *attachment_state_name(enum attachment_state state);
+
+/* The attachment on @node, or NULL. Borrowed. */
+struct volume_attachment *volume_record_attachment(
+	const struct volume_record *record, const char *node);
+/* Add or find. -E2BIG over VOLUME_ATTACHMENTS_MAX. */
+int volume_record_attach(struct volume_record *record, const char *node,
+			 struct volume_attachment **ret, struct error *err);
+void volume_record_unattach(struct volume_record *record, const char *node);
+
+/* Set or replace the condition @type; since_s changes with @status only. */
+int volume_record_condition(struct volume_record *record, const char *type,
+			    bool status, const char *reason,
+			    const char *message);
+
+/* Compact JSON. Returned owned. */
+int volume_record_encode(const struct volume_record *record, char **ret_json,
+			 struct error *err);
+
+/*
+ * Read a record, from a store or from anybody. Unknown members are ignored
+ * (an API server adds its own); known ones of a wrong type, size or value,
+ * or missing ones, are -EINVAL with their path; another kind or version is
+ * -EPROTONOSUPPORT. metadata.resourceVersion is read when there is one.
+ */
+int volume_record_decode(const char *json, size_t length,
+			 struct volume_record **ret, struct error *err);
+
+#endif
