@@ -9,8 +9,11 @@
 #include "base/error.h"
 
 /*
- * The whole file, with a NUL after it that @ret_length does not count.
- * Returned owned. -EFBIG when it is larger than @max bytes.
+ * The whole of a regular file, with a NUL after it that @ret_length does not
+ * count. Returned owned. @name is relative to @dirfd (AT_FDCWD: the current
+ * directory) and may have directories in it, here and below.
+ * -EFBIG when it is larger than @max bytes; -EISDIR, -EINVAL for what is no
+ * regular file.
  */
 int file_read(int dirfd, const char *name, size_t max, char **ret_data,
 	      size_t *ret_length, struct error *err);
@@ -18,8 +21,10 @@ int file_read(int dirfd, const char *name, size_t max, char **ret_data,
 /*
  * Replace @name atomically: write a temporary file beside it, fsync, rename,
  * fsync the directory. After 0 the new content survives power loss; after an
- * error the old content is still whole. Temporary names start with
- * FILE_TEMPORARY_PREFIX; one may be left behind by a crash.
+ * error the old content is still whole (or, when only the last fsync failed,
+ * the new one). @mode is set exactly, whatever the umask. Temporary names
+ * start with FILE_TEMPORARY_PREFIX; one may be left behind by a crash, and
+ * may be removed by whoever alone writes in that directory.
  */
 int file_replace(int dirfd, const char *name, const void *data, size_t length,
 		 mode_t mode, struct error *err);
@@ -28,7 +33,7 @@ int file_replace(int dirfd, const char *name, const void *data, size_t length,
 /* Unlink and fsync the directory. -ENOENT is 0. */
 int file_remove(int dirfd, const char *name, struct error *err);
 
-/* mkdir -p: each missing parent with @mode. */
+/* mkdir -p: each missing parent with @mode (less the umask). */
 int dir_make(const char *path, mode_t mode, struct error *err);
 
 /* Write all of it, or a negative errno. */

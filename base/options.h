@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Options of a program: one table gives the flags, the configuration file
- * and the help text. A flag wins over the file, the file over the default.
+ * and the help text. A flag wins over the file, the file over the default:
+ * options_defaults(); options_parse() to learn the file's name; then
+ * options_load(); and options_parse() once more. Without a file one
+ * options_parse() is enough.
  *
  *	static const struct option_row rows[] = {
  *		{ "listen", 'l', OPTION_LIST, offsetof(struct config, listen),
@@ -29,7 +32,7 @@ enum option_type {
 struct option_list {
 	char **items; /* owned */
 	size_t count;
-	bool is_default;
+	bool is_default; /* the next value replaces the items */
 };
 
 struct option_row {
@@ -43,14 +46,18 @@ struct option_row {
 	uint64_t min, max;	  /* max 0: no limit */
 };
 
-/* Set every default. The struct was zeroed. */
+/* Set every default. The struct was zeroed. A bad default is a bug. */
 void options_defaults(const struct option_row *rows, size_t n, void *target);
 
 /*
- * Read "name = value" lines of an INI file; @section NULL takes those before
- * any section. An unknown name, or a bad value, is an error with the line.
- * Other sections are left to @other (may be NULL: they are an error);
- * it returns 0 or a negative errno with @err set.
+ * Read the "name = value" lines before any section of an INI file. An
+ * unknown name, a bad value or a second value (but of a list) is an error
+ * that names file and line; the target may be changed then. Lines in a
+ * section are left to @other (NULL: they are an error), in their order; it
+ * returns 0 or a negative errno, and @err if it has words. A section without
+ * lines is not seen. ';' or '#' starts a comment line, " ;" ends a value.
+ * At most 1 MiB, 4 KiB a line, 49 bytes a section's name.
+ * A list in the file replaces the list so far.
  */
 int options_load(const struct option_row *rows, size_t n, void *target,
 		 const char *path,
@@ -60,9 +67,12 @@ int options_load(const struct option_row *rows, size_t n, void *target,
 		 void *context, struct error *err);
 
 /*
- * Parse flags ("--name value", "--name=value", "-l value") up to the first
- * word that is none, or "--". @ret_index: that word's index. "--help" and
- * "--version" are the caller's rows, if it wants them.
+ * Parse flags ("--name value", "--name=value", "-l value", "-lvalue"; for an
+ * OPTION_FLAG "--name", "--name=yes", "--name=no", "-l") from argv[1] up to
+ * the first word that is none, or past "--". @ret_index: the index of the
+ * first word not used. A value that starts with "--" needs the form with
+ * "=". Lists add up, also over several calls. "--help" and "--version" are
+ * the caller's rows, if it wants them. -EINVAL names the flag.
  */
 int options_parse(const struct option_row *rows, size_t n, void *target,
 		  int argc, char **argv, int *ret_index, struct error *err);

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
+
+#include <assert.h>
+#include <time.h>
+
+static struct timespec now(clockid_t clock)
+{
+	struct timespec ts;
+	int r = clock_gettime(clock, &ts);
+
+	assert(r == 0); /* both clocks are always there */
+	(void)r;
+	return ts;
+}
+
+int64_t clock_ns(void)
+{
+	struct timespec ts = now(CLOCK_MONOTONIC);
+
+	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+int64_t clock_ms(void)
+{
+	return clock_ns() / 1000000;
+}
+
+int64_t clock_wall_s(void)
+{
+	return now(CLOCK_REALTIME).tv_sec;
+}
