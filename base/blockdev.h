@@ -25,9 +25,9 @@
 #define BLOCKDEV_LENGTH_MAX UINT32_C(0x80000000) /* bytes, one operation */
 
 enum blockdev_flag {
-	BLOCKDEV_FUA = 1 << 0,	   /* durable when done */
+	BLOCKDEV_FUA = 1 << 0,     /* durable when done */
 	BLOCKDEV_NO_HOLE = 1 << 1, /* write-zeroes: keep the space allocated */
-	BLOCKDEV_FAST = 1 << 2,	   /* write-zeroes: -EOPNOTSUPP if not fast */
+	BLOCKDEV_FAST = 1 << 2,    /* write-zeroes: -EOPNOTSUPP if not fast */
 };
 
 enum blockdev_status_flag {
@@ -38,7 +38,7 @@ enum blockdev_status_flag {
 /* One run of a device with one status. */
 struct blockdev_status {
 	uint64_t length; /* bytes */
-	unsigned flags;	 /* enum blockdev_status_flag; 0: data */
+	unsigned flags;  /* enum blockdev_status_flag; 0: data */
 };
 
 struct blockdev;
@@ -74,8 +74,8 @@ struct blockdev_ops {
 struct blockdev {
 	const struct blockdev_ops *ops;
 	struct loop *loop;
-	uint64_t size;		 /* bytes */
-	uint32_t block_size;	 /* bytes, power of two: smallest unit */
+	uint64_t size;           /* bytes */
+	uint32_t block_size;     /* bytes, power of two: smallest unit */
 	uint32_t preferred_size; /* bytes, power of two: best unit */
 	bool read_only;
 };
@@ -91,8 +91,8 @@ void blockdev_write(struct blockdev *dev, struct op *op, const void *data,
 void blockdev_flush(struct blockdev *dev, struct op *op);
 void blockdev_discard(struct blockdev *dev, struct op *op, uint64_t offset,
 		      uint64_t length, unsigned flags);
-void blockdev_write_zeroes(struct blockdev *dev, struct op *op,
-			   uint64_t offset, uint64_t length, unsigned flags);
+void blockdev_write_zeroes(struct blockdev *dev, struct op *op, uint64_t offset,
+			   uint64_t length, unsigned flags);
 void blockdev_get_status(struct blockdev *dev, struct op *op, uint64_t offset,
 			 uint64_t length, struct blockdev_status *ret,
 			 unsigned max);

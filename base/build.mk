@@ -3,3 +3,5 @@ $(eval $(call library,base,\
   base/crc32c.c base/cursor.c base/error.c base/file.c base/ident.c \
   base/iobuf.c base/log.c base/loop.c base/loop_work.c base/notify.c \
   base/options.c base/process.c base/size.c,liburing libisal inih,))
+$(eval $(call unit_test,base/loop_test,base))
+$(eval $(call unit_test,base/blockdev_test,base))

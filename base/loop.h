@@ -33,15 +33,15 @@ enum loop_feature {
 	LOOP_COOP_TASKRUN = 1 << 0,  /* Linux 5.19 */
 	LOOP_SINGLE_ISSUER = 1 << 1, /* 6.0 */
 	LOOP_DEFER_TASKRUN = 1 << 2, /* 6.1 */
-	LOOP_SEND_ZC = 1 << 3,	     /* 6.0 */
+	LOOP_SEND_ZC = 1 << 3,       /* 6.0 */
 	LOOP_ALL_FEATURES = (1 << 4) - 1,
 };
 
 struct loop_options {
-	const char *name;      /* of its thread, up to 15 bytes; borrowed */
-	unsigned entries;      /* submission queue size; 0: 256 */
-	unsigned without;      /* features not to use, for tests */
-	size_t buffer_limit;   /* bytes of iobufs; 0: 64 MiB */
+	const char *name;    /* of its thread, up to 15 bytes; borrowed */
+	unsigned entries;    /* submission queue size; 0: 256 */
+	unsigned without;    /* features not to use, for tests */
+	size_t buffer_limit; /* bytes of iobufs; 0: 64 MiB */
 };
 
 /*
@@ -72,7 +72,7 @@ bool loop_is_current(const struct loop *loop);
 
 struct loop_message {
 	void (*run)(struct loop_message *message); /* on the loop */
-	struct loop_message *next;		   /* the loop's */
+	struct loop_message *next;                 /* the loop's */
 };
 
 /* Any thread; never fails; messages of one thread run in order. */
@@ -89,7 +89,7 @@ int loop_call(struct loop *loop, int (*call)(void *context), void *context);
 struct loop_batch {
 	void (*run)(struct loop_batch *batch);
 	struct loop_batch *next; /* the loop's */
-	bool queued;		 /* the loop's */
+	bool queued;             /* the loop's */
 };
 
 /*
@@ -103,10 +103,10 @@ void loop_batch_remove(struct loop *loop, struct loop_batch *batch);
 /* ---- blocking work ---- */
 
 struct loop_work {
-	int (*run)(struct loop_work *work);	       /* on a helper thread */
+	int (*run)(struct loop_work *work);            /* on a helper thread */
 	void (*done)(struct loop_work *work, int res); /* on the loop */
-	struct loop_work *next;			       /* the loop's */
-	int res;				       /* the loop's */
+	struct loop_work *next;                        /* the loop's */
+	int res;                                       /* the loop's */
 };
 
 /* Counted as in flight until done. The helper thread is made at first use. */
@@ -156,8 +156,8 @@ void loop_cancel(struct loop *loop, struct op *op);
 /* ---- buffers ---- */
 
 struct iobuf {
-	void *data;	 /* page aligned */
-	uint32_t size;	 /* bytes that may be used */
+	void *data;      /* page aligned */
+	uint32_t size;   /* bytes that may be used */
 	uint32_t class_; /* the pool's */
 	struct iobuf *next;
 };
