@@ -1,0 +1,2 @@
+# Tests in a virtual machine with a kernel that has what this one may lack.
+VM_TESTS += tests/vm/selftest.sh tests/vm/nbd.sh

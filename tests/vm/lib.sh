@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+# For tests that run inside a virtual machine. First lines of such a test:
+#
+#   . "$(dirname "$0")/lib.sh"
+#   inside_vm -m 768 -d disk:1G -- "$@"
+#
+# On the host inside_vm boots a machine (options as of tests/vm/run; a disk
+# "NAME:SIZE" is a new sparse file, removed afterwards) that runs this same
+# test, and passes its output and exit code on; it skips the test where there
+# can be no machine. In the guest it sources tests/lib.sh and goes on.
+inside_vm() {
+	local top dir fetched options=() disk
+	top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+	if [ "${TRIB_VM:-}" = 1 ]; then
+		while [ "$1" != -- ]; do shift; done
+		shift
+		. "$top/tests/lib.sh"
+		return
+	fi
+	[ "$(id -u)" = 0 ] || { echo "needs root"; exit 77; }
+	fetched=$("$top/tests/vm/fetch" 2>&1) || {
+		echo "no virtual machine: ${fetched##*$'\n'}"
+		exit 77
+	}
+	# Not in a folder that may be in memory.
+	dir=$(mktemp -d "$top/build/vm/disks.XXXXXX")
+	# shellcheck disable=SC2064
+	trap "rm -rf '$dir'" EXIT
+	trap 'exit 130' INT TERM HUP
+	while [ "$1" != -- ]; do
+		if [ "$1" = -d ]; then
+			disk=$dir/${2%:*}
+			truncate -s "${2#*:}" "$disk"
+			options+=(-d "$disk")
+			shift 2
+		else
+			options+=("$1")
+			shift
+		fi
+	done
+	shift
+	"$top/tests/vm/run" "${options[@]}" -- "$top/tests/vm/$(basename "$0")" "$@" &
+	wait $!
+	exit $?
+}
