@@ -92,11 +92,11 @@ struct rpc_server_options {
 	const char *const *addresses; /* at least one */
 	size_t n_addresses;
 	const struct rpc_tls *tls; /* for tcp; NULL: tcp needs allow_plain */
-	bool allow_plain_tcp;	   /* say so in the log */
-	unsigned workers;	   /* 0: 8 */
-	unsigned queue;		   /* calls waiting for a worker; 0: 64 */
-	size_t message_max;	   /* bytes of a request; 0: 1 MiB */
-	size_t arena_max;	   /* bytes a call may use; 0: 16 MiB */
+	bool allow_plain_tcp;      /* say so in the log */
+	unsigned workers;          /* 0: 8 */
+	unsigned queue;            /* calls waiting for a worker; 0: 64 */
+	size_t message_max;        /* bytes of a request; 0: 1 MiB */
+	size_t arena_max;          /* bytes a call may use; 0: 16 MiB */
 	const struct rpc_method *methods; /* borrowed for ever */
 	size_t n_methods;
 	void *context; /* rpc_context() */

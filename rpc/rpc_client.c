@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The client: one channel, and for each call a completion queue of its own
+ * on which the caller's thread waits and does the I/O.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "rpc/rpc_internal.h"
+
+#define ANSWER_MAX      (16 << 20)            /* bytes of one message */
+#define ANSWER_HEAP_MAX (UINT32_C(128) << 20) /* bytes, unpacked */
+#define BLOCK_OVERHEAD  16                    /* bytes: malloc's own, about */
+
+/* Between attempts to connect. */
+#define BACKOFF_FIRST_MS 100
+#define BACKOFF_MAX_MS   1000
+#define CONNECT_MAX_MS   5000 /* one attempt, with its TLS handshake */
+
+#define WHY_MS 200 /* wait for the reason why there is no connection */
+
+struct rpc_client {
+	grpc_channel *channel;
+	char name[RPC_TARGET_MAX]; /* the address, for people */
+};
+
+/* ---- one call ---- */
+
+struct exchange {
+	struct rpc_client *client;
+	grpc_completion_queue *cq;
+	grpc_call *call;
+	grpc_metadata_array initial, trailing;
+	grpc_status_code status;
+	grpc_slice details;
+	bool answered; /* the server has said anything at all */
+};
+
+static void exchange_begin(struct exchange *x, struct rpc_client *client,
+			   const char *path, int timeout_ms)
+{
+	grpc_slice method = grpc_slice_from_copied_string(path);
+
+	*x = (struct exchange){.client = client, .details = grpc_empty_slice()};
+	grpc_metadata_array_init(&x->initial);
+	grpc_metadata_array_init(&x->trailing);
+	x->cq = grpc_completion_queue_create_for_pluck(NULL);
+	x->call = grpc_channel_create_call(
+		client->channel, NULL, GRPC_PROPAGATE_DEFAULTS, x->cq, method,
+		NULL, rpc_core_deadline(timeout_ms), NULL);
+	grpc_slice_unref(method);
+}
+
+/* The call's own deadline ends this at the latest. */
+static bool exchange_wait(struct exchange *x, void *tag)
+{
+	grpc_event event = grpc_completion_queue_pluck(
+		x->cq, tag, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+
+	rpc_core_observe();
+	return event.success;
+}
+
+static void exchange_end(struct exchange *x)
+{
+	grpc_call_unref(x->call);
+	grpc_completion_queue_shutdown(x->cq);
+	while (grpc_completion_queue_pluck(
+		       x->cq, NULL, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL)
+		       .type != GRPC_QUEUE_SHUTDOWN)
+		;
+	rpc_core_observe();
+	grpc_completion_queue_destroy(x->cq);
+	grpc_metadata_array_destroy(&x->initial);
+	grpc_metadata_array_destroy(&x->trailing);
+	grpc_slice_unref(x->details);
+}
+
+static grpc_op op_status(struct exchange *x)
+{
+	return (grpc_op){.op = GRPC_OP_RECV_STATUS_ON_CLIENT,
+			 .data.recv_status_on_client = {
+				 .trailing_metadata = &x->trailing,
+				 .status = &x->status,
+				 .status_details = &x->details,
+			 }};
+}
+
+static grpc_op op_recv(grpc_byte_buffer **ret)
+{
+	return (grpc_op){.op = GRPC_OP_RECV_MESSAGE,
+			 .data.recv_message.recv_message = ret};
+}
+
+/* Send all there is to send; @flags: of the initial metadata. */
+static size_t ops_request(struct exchange *x, grpc_op *ops, uint32_t flags,
+			  grpc_byte_buffer *body)
+{
+	ops[0] = (grpc_op){.op = GRPC_OP_SEND_INITIAL_METADATA, .flags = flags};
+	ops[1] = (grpc_op){.op = GRPC_OP_SEND_MESSAGE,
+			   .data.send_message.send_message = body};
+	ops[2] = (grpc_op){.op = GRPC_OP_SEND_CLOSE_FROM_CLIENT};
+	ops[3] = (grpc_op){.op = GRPC_OP_RECV_INITIAL_METADATA,
+			   .data.recv_initial_metadata.recv_initial_metadata =
+				   &x->initial};
+	return 4;
+}
+
+#define WAIT_FLAGS                              \
+	(GRPC_INITIAL_METADATA_WAIT_FOR_READY | \
+	 GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET)
+
+/* ---- what went wrong ---- */
+
+static int trailer_errno(const struct exchange *x)
+{
+	for (size_t i = 0; i < x->trailing.count; i++) {
+		const grpc_metadata *m = &x->trailing.metadata[i];
+
+		if (grpc_slice_str_cmp(m->key, RPC_ERRNO_KEY) == 0)
+			return rpc_errno_parse(
+				(const char *)GRPC_SLICE_START_PTR(m->value),
+				GRPC_SLICE_LENGTH(m->value));
+	}
+	return 0;
+}
+
+static void details_clean(const struct exchange *x, char *buf)
+{
+	rpc_text_clean(buf, ERROR_TEXT_MAX,
+		       (const char *)GRPC_SLICE_START_PTR(x->details),
+		       GRPC_SLICE_LENGTH(x->details));
+}
+
+/*
+ * A call that waits for a server ends with its deadline and without the
+ * reason. One that does not wait, to a method nobody has, tells it.
+ */
+static void connection_reason(struct rpc_client *client, char *ret_text)
+{
+	struct exchange x;
+	grpc_byte_buffer *empty = grpc_raw_byte_buffer_create(NULL, 0);
+	grpc_op ops[5];
+	size_t n;
+
+	exchange_begin(&x, client, "/tributary.v1.None/None", WHY_MS);
+	n = ops_request(&x, ops, 0, empty);
+	ops[n++] = op_status(&x);
+	rpc_core_batch(x.call, ops, n, &x);
+	(void)exchange_wait(&x, &x); /* the status is all we want */
+	if (x.status == GRPC_STATUS_UNAVAILABLE)
+		details_clean(&x, ret_text);
+	else
+		(void)strcpy(ret_text, "nothing answers");
+	grpc_byte_buffer_destroy(empty);
+	exchange_end(&x);
+}
+
+static bool connected(struct rpc_client *client)
+{
+	return grpc_channel_check_connectivity_state(client->channel, 0) ==
+	       GRPC_CHANNEL_READY;
+}
+
+/* The status as our errors: a negative errno, or 0 for OK. */
+static int exchange_result(struct exchange *x, int timeout_ms,
+			   struct error *err)
+{
+	int error = trailer_errno(x);
+	char text[ERROR_TEXT_MAX];
+
+	if (x->status == GRPC_STATUS_OK)
+		return 0;
+	details_clean(x, text);
+	if (error)
+		return error_set(err, error, "%s", text);
+	if (x->status == GRPC_STATUS_DEADLINE_EXCEEDED && !x->answered &&
+	    !connected(x->client)) {
+		connection_reason(x->client, text);
+		return error_set(err, EHOSTUNREACH,
+				 "no connection to '%s' within %d ms: %s",
+				 x->client->name, timeout_ms, text);
+	}
+	if (x->status == GRPC_STATUS_DEADLINE_EXCEEDED)
+		return error_set(err, ETIMEDOUT,
+				 "no answer from '%s' within %d ms",
+				 x->client->name, timeout_ms);
+	/* CANCELLED: not by us, so a server that is stopping. */
+	if (x->status == GRPC_STATUS_UNAVAILABLE ||
+	    x->status == GRPC_STATUS_CANCELLED)
+		return error_set(err, EHOSTUNREACH,
+				 "'%s' did not answer: %s; the call may have "
+				 "been carried out, repeat it",
+				 x->client->name, text);
+	return error_set(err, rpc_code_to_errno((enum rpc_code)x->status), "%s",
+			 text[0] ? text
+				 : rpc_code_name((enum rpc_code)x->status));
+}
+
+/* ---- answers ---- */
+
+/* malloc() with a bound; what it gave is freed by free(). */
+struct bounded {
+	ProtobufCAllocator allocator;
+	size_t left; /* bytes */
+};
+
+static void *bounded_alloc(void *data, size_t size)
+{
+	struct bounded *b = data;
+
+	if (b->left < BLOCK_OVERHEAD || size > b->left - BLOCK_OVERHEAD)
+		return NULL;
+	b->left -= size + BLOCK_OVERHEAD;
+	return malloc(size ? size : 1);
+}
+
+static void bounded_free(void *data, void *pointer)
+{
+	(void)data; /* what was given back may be had no second time */
+	free(pointer);
+}
+
+static int unpack(struct rpc_client *client, const char *path,
+		  grpc_byte_buffer *body,
+		  const ProtobufCMessageDescriptor *type,
+		  ProtobufCMessage **ret, struct error *err)
+{
+	struct bounded b = {.allocator = {bounded_alloc, bounded_free, &b},
+			    .left = ANSWER_HEAP_MAX};
+	ProtobufCMessage *message;
+
+	message = body ? rpc_core_unpack(body, type, &b.allocator) : NULL;
+	if (!message)
+		return error_set(err, EPROTO,
+				 "'%s' answered %s with no message of type %s",
+				 client->name, path, type->name);
+	*ret = message;
+	return 0;
+}
+
+static void body_free(grpc_byte_buffer *body)
+{
+	if (body)
+		grpc_byte_buffer_destroy(body);
+}
+
+int rpc_client_call(struct rpc_client *client, const char *path,
+		    const ProtobufCMessage *in,
+		    const ProtobufCMessageDescriptor *out_type, int timeout_ms,
+		    ProtobufCMessage **ret, struct error *err)
+{
+	grpc_byte_buffer *request = rpc_core_pack(in), *answer = NULL;
+	ProtobufCMessage *message = NULL;
+	struct exchange x;
+	grpc_op ops[6];
+	size_t n;
+	int r;
+
+	exchange_begin(&x, client, path, timeout_ms);
+	n = ops_request(&x, ops, WAIT_FLAGS, request);
+	ops[n++] = op_recv(&answer);
+	ops[n++] = op_status(&x);
+	rpc_core_batch(x.call, ops, n, &x);
+	(void)exchange_wait(&x, &x); /* x.status says it all */
+	x.answered = x.initial.count > 0;
+	r = exchange_result(&x, timeout_ms, err);
+	if (r == 0)
+		r = unpack(client, path, answer, out_type, &message, err);
+	if (r == 0 && ret)
+		*ret = message;
+	else if (message)
+		protobuf_c_message_free_unpacked(message, NULL);
+	exchange_end(&x);
+	body_free(answer);
+	body_free(request);
+	return r;
+}
+
+/* ---- streams ---- */
+
+/* 1: a message was handled; 0: there are no more. */
+static int stream_next(struct exchange *x, const char *path,
+		       const ProtobufCMessageDescriptor *type,
+		       int (*each)(void *context, const ProtobufCMessage *m),
+		       void *context, struct error *err)
+{
+	grpc_byte_buffer *body = NULL;
+	const grpc_op op = op_recv(&body);
+	ProtobufCMessage *message = NULL;
+	int r;
+
+	rpc_core_batch(x->call, &op, 1, &body);
+	if (!exchange_wait(x, &body) || !body)
+		return 0;
+	x->answered = true;
+	r = unpack(x->client, path, body, type, &message, err);
+	grpc_byte_buffer_destroy(body);
+	if (r < 0)
+		return r;
+	r = each(context, message);
+	protobuf_c_message_free_unpacked(message, NULL);
+	if (r < 0)
+		return error_set(err, -r, "the stream was ended here: %s",
+				 strerror(-r));
+	return 1;
+}
+
+int rpc_client_stream(struct rpc_client *client, const char *path,
+		      const ProtobufCMessage *in,
+		      const ProtobufCMessageDescriptor *out_type,
+		      int timeout_ms,
+		      int (*each)(void *context, const ProtobufCMessage *m),
+		      void *context, struct error *err)
+{
+	grpc_byte_buffer *request = rpc_core_pack(in);
+	struct exchange x;
+	grpc_op ops[4], status;
+	int r, end;
+
+	exchange_begin(&x, client, path, timeout_ms);
+	status = op_status(&x);
+	rpc_core_batch(x.call, &status, 1, &x.status);
+	rpc_core_batch(x.call, ops, ops_request(&x, ops, WAIT_FLAGS, request),
+		       &x.initial);
+	(void)exchange_wait(&x, &x.initial); /* x.status says it all */
+	x.answered = x.initial.count > 0;
+	do
+		r = stream_next(&x, path, out_type, each, context, err);
+	while (r > 0);
+	if (r < 0)
+		grpc_call_cancel(x.call, NULL);
+	(void)exchange_wait(&x, &x.status); /* always true */
+	end = r < 0 ? r : exchange_result(&x, timeout_ms, err);
+	exchange_end(&x);
+	grpc_byte_buffer_destroy(request);
+	return end;
+}
+
+/* ---- the channel ---- */
+
+static grpc_channel *channel_create(const struct rpc_address *address,
+				    const char *server_name,
+				    grpc_channel_credentials *creds)
+{
+	char target[RPC_TARGET_MAX];
+	grpc_arg args[12];
+	size_t n = 0;
+
+	args[n++] = rpc_core_arg(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH,
+				 ANSWER_MAX);
+	args[n++] = rpc_core_arg(
+		GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET,
+		1 << GRPC_COMPRESS_NONE);
+	args[n++] = rpc_core_arg(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS,
+				 BACKOFF_FIRST_MS);
+	args[n++] = rpc_core_arg(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS,
+				 BACKOFF_MAX_MS);
+	args[n++] = rpc_core_arg(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS,
+				 CONNECT_MAX_MS);
+	args[n++] = rpc_core_arg(GRPC_ARG_KEEPALIVE_TIME_MS,
+				 RPC_CLIENT_KEEPALIVE_MS);
+	args[n++] = rpc_core_arg(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+				 RPC_KEEPALIVE_TIMEOUT_MS);
+	args[n++] = rpc_core_arg(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+	args[n++] = rpc_core_arg(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
+	args[n++] = rpc_core_arg(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+	/* Nodes talk to nodes, whatever http_proxy says. */
+	args[n++] = rpc_core_arg(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+	if (!address->is_unix)
+		args[n++] = rpc_core_arg_string(
+			GRPC_SSL_TARGET_NAME_OVERRIDE_ARG,
+			server_name ? server_name : address->host);
+	return grpc_channel_create(rpc_address_target(target, address), creds,
+				   &(grpc_channel_args){n, args});
+}
+
+int rpc_client_new(const char *address, const struct rpc_tls *tls,
+		   const char *server_name, struct rpc_client **ret,
+		   struct error *err)
+{
+	grpc_channel_credentials *creds;
+	struct rpc_client *client;
+	struct rpc_address a;
+	int r = rpc_address_parse(address, &a, err);
+
+	if (r < 0)
+		return r;
+	if (!a.is_unix && !a.port)
+		return error_set(err, EINVAL,
+				 "address '%.200s': port 0 can't be connected "
+				 "to",
+				 address);
+	rpc_core_start();
+	if (a.is_unix || !tls)
+		creds = grpc_insecure_credentials_create();
+	else
+		r = rpc_tls_channel(tls, &creds, err);
+	if (r < 0)
+		return r;
+	client = gpr_zalloc(sizeof(*client));
+	rpc_address_format(client->name, &a);
+	client->channel = channel_create(&a, server_name, creds);
+	grpc_channel_credentials_release(creds);
+	*ret = client;
+	return 0;
+}
+
+void rpc_client_free(struct rpc_client *client)
+{
+	if (!client)
+		return;
+	grpc_channel_destroy(client->channel);
+	gpr_free(client);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The library replaces a live server's socket without a word, and unlinks
+ * its own path at the end whoever owns it then: so a lock comes first.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "rpc/rpc_internal.h"
+
+#define LOCK_PATH_SIZE (RPC_PATH_MAX + sizeof(".lock"))
+
+static const char *lock_path(char *buf, const char *socket_path)
+{
+	(void)snprintf(buf, LOCK_PATH_SIZE, "%s.lock", socket_path);
+	return buf;
+}
+
+static int taken(int fd, const char *socket_path, struct error *err)
+{
+	char text[16] = "", who[32] = "";
+	ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
+	long pid = n > 0 ? strtol(text, NULL, 10) : 0;
+
+	if (pid > 0)
+		(void)snprintf(who, sizeof(who), " (pid %ld)", pid);
+	return error_set(err, EADDRINUSE,
+			 "another process%s serves unix:%s; stop it, or "
+			 "choose another address",
+			 who, socket_path);
+}
+
+/* 1: locked; 0: the file was replaced meanwhile, try again. */
+static int try_lock(const char *path, const char *socket_path, int *ret_fd,
+		    struct error *err)
+{
+	auto_close int fd = open(
+		path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	struct stat ours, there;
+
+	if (fd < 0)
+		return error_set(err, errno, "open '%s': %s", path,
+				 strerror(errno));
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return errno == EWOULDBLOCK
+			       ? taken(fd, socket_path, err)
+			       : error_set(err, errno, "lock '%s': %s", path,
+					   strerror(errno));
+	/* Its last owner may have unlinked it between our open and flock. */
+	if (fstat(fd, &ours) < 0 || stat(path, &there) < 0 ||
+	    ours.st_ino != there.st_ino || ours.st_dev != there.st_dev)
+		return 0;
+	/* Only for the text above: the lock itself is the kernel's. */
+	if (ftruncate(fd, 0) < 0 || dprintf(fd, "%d\n", (int)getpid()) < 0)
+		return error_set(err, errno ? errno : EIO, "write '%s': %s",
+				 path, strerror(errno));
+	*ret_fd = take_fd(&fd);
+	return 1;
+}
+
+int rpc_lock_take(const char *socket_path, int *ret_fd, struct error *err)
+{
+	char path[LOCK_PATH_SIZE];
+	int r;
+
+	lock_path(path, socket_path);
+	do
+		r = try_lock(path, socket_path, ret_fd, err);
+	while (r == 0);
+	return r < 0 ? r : 0;
+}
+
+void rpc_lock_release(const char *socket_path, int fd)
+{
+	char path[LOCK_PATH_SIZE];
+
+	/* While still locked: nobody else's file can be there. */
+	(void)unlink(lock_path(path, socket_path));
+	fd_close(fd);
+}
