@@ -3,17 +3,15 @@
 #ifndef RPC_TEST_KIT_H
 #define RPC_TEST_KIT_H
 
-/* clang-format off: cmocka.h needs these before it */
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-/* clang-format on */
-
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <unistd.h>
+
+#include <cmocka.h> /* needs those before it */
 
 #include "proto/blockd.pb-c.h"
 #include "rpc/rpc.h"
