@@ -5,3 +5,5 @@ $(eval $(call library,base,\
   base/options.c base/process.c base/size.c,liburing libisal inih,))
 $(eval $(call unit_test,base/loop_test,base))
 $(eval $(call unit_test,base/blockdev_test,base))
+$(foreach t,clock crc32c cursor error file ident log notify options process \
+  size,$(eval $(call unit_test,base/$(t)_test,base)))

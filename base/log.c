@@ -134,39 +134,52 @@ bool log_limit_allow(struct log_limit *limit, unsigned *ret_suppressed)
 	return true;
 }
 
+/* Bytes that @c takes inside quotes. */
+static unsigned quoted_size(unsigned char c)
+{
+	if (c == '"' || c == '\\')
+		return 2;
+	return c >= 0x20 && c < 0x7f ? 1 : 4;
+}
+
+static unsigned quote_one(char *buf, unsigned char c)
+{
+	static const char digits[] = "0123456789abcdef";
+	unsigned size = quoted_size(c);
+
+	if (size == 4) {
+		memcpy(buf, "\\x", 2);
+		buf[2] = digits[c >> 4];
+		buf[3] = digits[c & 15];
+	} else {
+		buf[0] = '\\';
+		buf[size - 1] = (char)c;
+	}
+	return size;
+}
+
 const char *log_quote(char *buf, unsigned size, const char *text,
 		      unsigned length)
 {
-	static const char digits[] = "0123456789abcdef";
-	/* What must still fit after a character: cut mark, quote, NUL. */
-	const unsigned tail = sizeof("...\"");
-	unsigned n = 0, i;
+	static const char cut[] = "...";
+	const unsigned room = size - 3; /* two quotes and NUL */
+	unsigned n = 0, i, kept = 0, whole = 0;
 
 	assert(size >= 8);
+	/* How much fits, and how much if the mark of a cut must fit too. */
+	for (i = 0; i < length && whole <= room; i++) {
+		whole += quoted_size((unsigned char)text[i]);
+		if (whole + sizeof(cut) - 1 <= room)
+			kept = i + 1;
+	}
 	buf[n++] = '"';
-	for (i = 0; i < length; i++) {
-		unsigned char c = (unsigned char)text[i];
-		bool escaped = c == '"' || c == '\\';
-		bool plain = c >= 0x20 && c < 0x7f;
-		unsigned need = escaped ? 2 : plain ? 1 : 4;
-		/* The last one needs no room for the cut mark. */
-		unsigned reserve = i + 1 == length ? 2 : tail;
-
-		if (n + need + reserve > size) {
-			memcpy(buf + n, "...", 3);
-			n += 3;
-			break;
-		}
-		if (escaped)
-			buf[n++] = '\\';
-		if (plain) {
-			buf[n++] = (char)c;
-			continue;
-		}
-		buf[n++] = '\\';
-		buf[n++] = 'x';
-		buf[n++] = digits[c >> 4];
-		buf[n++] = digits[c & 15];
+	if (whole <= room)
+		kept = length;
+	for (i = 0; i < kept; i++)
+		n += quote_one(buf + n, (unsigned char)text[i]);
+	if (kept < length) {
+		memcpy(buf + n, cut, sizeof(cut) - 1);
+		n += sizeof(cut) - 1;
 	}
 	buf[n++] = '"';
 	buf[n] = '\0';

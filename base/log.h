@@ -45,8 +45,8 @@ struct log_limit {
 
 /*
  * True when a message may be logged now: 5 in a window of 10 s, which the
- * first of them opens. The caller's lock
- * guards @limit. @ret_suppressed: how many were dropped since the last.
+ * first of them opens. The caller's lock guards @limit. @ret_suppressed: how
+ * many were dropped since the last; set only on true.
  */
 bool log_limit_allow(struct log_limit *limit, unsigned *ret_suppressed);
 
