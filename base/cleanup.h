@@ -54,20 +54,20 @@ static inline int take_fd(int *fd)
 }
 
 /* Hand over a pointer: the variable no longer owns it. */
-#define take_ptr(p)                                                            \
-	({                                                                     \
-		__typeof__(p) *taken_from_ = &(p);                             \
-		__typeof__(p) taken_ = *taken_from_;                           \
-		*taken_from_ = NULL;                                           \
-		taken_;                                                        \
+#define take_ptr(p)                                  \
+	({                                           \
+		__typeof__(p) *taken_from_ = &(p);   \
+		__typeof__(p) taken_ = *taken_from_; \
+		*taken_from_ = NULL;                 \
+		taken_;                              \
 	})
 
 #define auto_cleanup(function) __attribute__((cleanup(function)))
-#define auto_close	       auto_cleanup(cleanup_fd)
-#define auto_free	       auto_cleanup(cleanup_free)
-#define auto_fclose	       auto_cleanup(cleanup_file)
+#define auto_close             auto_cleanup(cleanup_fd)
+#define auto_free              auto_cleanup(cleanup_free)
+#define auto_fclose            auto_cleanup(cleanup_file)
 
-#define container_of(ptr, type, member)                                        \
+#define container_of(ptr, type, member) \
 	((type *)((char *)(ptr)-offsetof(type, member)))
 
 #define array_size(a) (sizeof(a) / sizeof((a)[0]))

@@ -20,7 +20,7 @@
 struct cursor {
 	const uint8_t *at;  /* borrowed */
 	const uint8_t *end; /* one past the last byte */
-	bool bad;	    /* a read went past the end */
+	bool bad;           /* a read went past the end */
 };
 
 struct cursor cursor_make(const void *data, size_t length);

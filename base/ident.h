@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-#define UUID_TEXT_SIZE 37 /* 36 characters and NUL */
+#define UUID_TEXT_SIZE 37  /* 36 characters and NUL */
 #define NAME_TEXT_MAX  128 /* bytes; CSI's limit on a name (csi.proto) */
 
 /* A new random UUID, lower case; returns @buf (UUID_TEXT_SIZE bytes). */

@@ -13,8 +13,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO,
-		 LOG_LEVEL_DEBUG };
+enum log_level {
+	LOG_LEVEL_ERROR,
+	LOG_LEVEL_WARNING,
+	LOG_LEVEL_INFO,
+	LOG_LEVEL_DEBUG
+};
 
 /* @program: borrowed for ever. Call once, before threads. */
 void log_setup(const char *program, enum log_level level);
@@ -26,20 +30,20 @@ void log_write(enum log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /* Log and return @r: `return log_error(r, "open pool: %s", err.msg);` */
-#define log_error(r, ...)                                                      \
-	({                                                                     \
-		int log_r_ = (r);                                              \
-		log_write(LOG_LEVEL_ERROR, __VA_ARGS__);                       \
-		log_r_;                                                        \
+#define log_error(r, ...)                                \
+	({                                               \
+		int log_r_ = (r);                        \
+		log_write(LOG_LEVEL_ERROR, __VA_ARGS__); \
+		log_r_;                                  \
 	})
 #define log_warning(...) log_write(LOG_LEVEL_WARNING, __VA_ARGS__)
-#define log_info(...)	 log_write(LOG_LEVEL_INFO, __VA_ARGS__)
-#define log_debug(...)	 log_write(LOG_LEVEL_DEBUG, __VA_ARGS__)
+#define log_info(...)    log_write(LOG_LEVEL_INFO, __VA_ARGS__)
+#define log_debug(...)   log_write(LOG_LEVEL_DEBUG, __VA_ARGS__)
 
 /* A budget for messages that a peer can cause. Zero-initialise. */
 struct log_limit {
 	int64_t window_start_ms;
-	unsigned used;	     /* messages in this window */
+	unsigned used;       /* messages in this window */
 	unsigned suppressed; /* since the last one let through */
 };
 

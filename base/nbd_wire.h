@@ -11,33 +11,33 @@
 
 #define NBD_PORT 10809 /* IANA "nbd" */
 
-#define NBD_MAGIC	       UINT64_C(0x4e42444d41474943) /* "NBDMAGIC" */
-#define NBD_OPTION_MAGIC       UINT64_C(0x49484156454f5054) /* "IHAVEOPT" */
-#define NBD_OPTION_REPLY_MAGIC UINT64_C(0x3e889045565a9)
-#define NBD_REQUEST_MAGIC      UINT32_C(0x25609513)
-#define NBD_SIMPLE_REPLY_MAGIC UINT32_C(0x67446698)
+#define NBD_MAGIC                  UINT64_C(0x4e42444d41474943) /* "NBDMAGIC" */
+#define NBD_OPTION_MAGIC           UINT64_C(0x49484156454f5054) /* "IHAVEOPT" */
+#define NBD_OPTION_REPLY_MAGIC     UINT64_C(0x3e889045565a9)
+#define NBD_REQUEST_MAGIC          UINT32_C(0x25609513)
+#define NBD_SIMPLE_REPLY_MAGIC     UINT32_C(0x67446698)
 #define NBD_STRUCTURED_REPLY_MAGIC UINT32_C(0x668e33ef)
 
 #define NBD_STRING_MAX 4096 /* bytes; proto.md "String" */
 
 /* Handshake and client flags */
-#define NBD_FLAG_FIXED_NEWSTYLE	  (1 << 0)
-#define NBD_FLAG_NO_ZEROES	  (1 << 1)
+#define NBD_FLAG_FIXED_NEWSTYLE   (1 << 0)
+#define NBD_FLAG_NO_ZEROES        (1 << 1)
 #define NBD_FLAG_C_FIXED_NEWSTYLE (1u << 0)
-#define NBD_FLAG_C_NO_ZEROES	  (1u << 1)
+#define NBD_FLAG_C_NO_ZEROES      (1u << 1)
 
 /* Transmission flags */
-#define NBD_TRANSMIT_HAS_FLAGS	       (1 << 0)
-#define NBD_TRANSMIT_READ_ONLY	       (1 << 1)
-#define NBD_TRANSMIT_SEND_FLUSH	       (1 << 2)
-#define NBD_TRANSMIT_SEND_FUA	       (1 << 3)
-#define NBD_TRANSMIT_ROTATIONAL	       (1 << 4)
-#define NBD_TRANSMIT_SEND_TRIM	       (1 << 5)
+#define NBD_TRANSMIT_HAS_FLAGS         (1 << 0)
+#define NBD_TRANSMIT_READ_ONLY         (1 << 1)
+#define NBD_TRANSMIT_SEND_FLUSH        (1 << 2)
+#define NBD_TRANSMIT_SEND_FUA          (1 << 3)
+#define NBD_TRANSMIT_ROTATIONAL        (1 << 4)
+#define NBD_TRANSMIT_SEND_TRIM         (1 << 5)
 #define NBD_TRANSMIT_SEND_WRITE_ZEROES (1 << 6)
-#define NBD_TRANSMIT_SEND_DF	       (1 << 7)
+#define NBD_TRANSMIT_SEND_DF           (1 << 7)
 #define NBD_TRANSMIT_CAN_MULTI_CONN    (1 << 8)
 #define NBD_TRANSMIT_SEND_RESIZE       (1 << 9)
-#define NBD_TRANSMIT_SEND_CACHE	       (1 << 10)
+#define NBD_TRANSMIT_SEND_CACHE        (1 << 10)
 #define NBD_TRANSMIT_SEND_FAST_ZERO    (1 << 11)
 
 enum nbd_option {
@@ -54,20 +54,20 @@ enum nbd_option {
 	NBD_OPT_EXTENDED_HEADERS = 11,
 };
 
-#define NBD_REP_ERROR(n) ((UINT32_C(1) << 31) | (n))
-#define NBD_REP_ACK		   UINT32_C(1)
-#define NBD_REP_SERVER		   UINT32_C(2)
-#define NBD_REP_INFO		   UINT32_C(3)
-#define NBD_REP_META_CONTEXT	   UINT32_C(4)
-#define NBD_REP_ERR_UNSUP	   NBD_REP_ERROR(1)
-#define NBD_REP_ERR_POLICY	   NBD_REP_ERROR(2)
-#define NBD_REP_ERR_INVALID	   NBD_REP_ERROR(3)
-#define NBD_REP_ERR_PLATFORM	   NBD_REP_ERROR(4)
-#define NBD_REP_ERR_TLS_REQD	   NBD_REP_ERROR(5)
-#define NBD_REP_ERR_UNKNOWN	   NBD_REP_ERROR(6)
-#define NBD_REP_ERR_SHUTDOWN	   NBD_REP_ERROR(7)
+#define NBD_REP_ERROR(n)            ((UINT32_C(1) << 31) | (n))
+#define NBD_REP_ACK                 UINT32_C(1)
+#define NBD_REP_SERVER              UINT32_C(2)
+#define NBD_REP_INFO                UINT32_C(3)
+#define NBD_REP_META_CONTEXT        UINT32_C(4)
+#define NBD_REP_ERR_UNSUP           NBD_REP_ERROR(1)
+#define NBD_REP_ERR_POLICY          NBD_REP_ERROR(2)
+#define NBD_REP_ERR_INVALID         NBD_REP_ERROR(3)
+#define NBD_REP_ERR_PLATFORM        NBD_REP_ERROR(4)
+#define NBD_REP_ERR_TLS_REQD        NBD_REP_ERROR(5)
+#define NBD_REP_ERR_UNKNOWN         NBD_REP_ERROR(6)
+#define NBD_REP_ERR_SHUTDOWN        NBD_REP_ERROR(7)
 #define NBD_REP_ERR_BLOCK_SIZE_REQD NBD_REP_ERROR(8)
-#define NBD_REP_ERR_TOO_BIG	   NBD_REP_ERROR(9)
+#define NBD_REP_ERR_TOO_BIG         NBD_REP_ERROR(9)
 #define NBD_REP_ERR_EXT_HEADER_REQD NBD_REP_ERROR(10)
 
 enum nbd_info {
@@ -91,17 +91,17 @@ enum nbd_command {
 
 #define NBD_CMD_FLAG_FUA       (1 << 0)
 #define NBD_CMD_FLAG_NO_HOLE   (1 << 1)
-#define NBD_CMD_FLAG_DF	       (1 << 2)
+#define NBD_CMD_FLAG_DF        (1 << 2)
 #define NBD_CMD_FLAG_REQ_ONE   (1 << 3)
 #define NBD_CMD_FLAG_FAST_ZERO (1 << 4)
 
 #define NBD_REPLY_FLAG_DONE (1 << 0)
 
-#define NBD_REPLY_TYPE_NONE	    0
+#define NBD_REPLY_TYPE_NONE         0
 #define NBD_REPLY_TYPE_OFFSET_DATA  1
 #define NBD_REPLY_TYPE_OFFSET_HOLE  2
 #define NBD_REPLY_TYPE_BLOCK_STATUS 5
-#define NBD_REPLY_TYPE_ERROR	    ((1 << 15) | 1)
+#define NBD_REPLY_TYPE_ERROR        ((1 << 15) | 1)
 #define NBD_REPLY_TYPE_ERROR_OFFSET ((1 << 15) | 2)
 
 #define NBD_STATE_HOLE (1 << 0) /* base:allocation */

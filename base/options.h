@@ -36,14 +36,15 @@ struct option_list {
 };
 
 struct option_row {
-	const char *name; /* "pool-dir": --pool-dir and "pool-dir =" in a file */
-	char letter;	  /* 0: none */
+	const char
+		*name; /* "pool-dir": --pool-dir and "pool-dir =" in a file */
+	char letter;   /* 0: none */
 	enum option_type type;
 	size_t offset;
 	const char *argument; /* shown in help; NULL for OPTION_FLAG */
 	const char *help;
 	const char *default_text; /* NULL: zero, NULL or empty */
-	uint64_t min, max;	  /* max 0: no limit */
+	uint64_t min, max;        /* max 0: no limit */
 };
 
 /* Set every default. The struct was zeroed. A bad default is a bug. */

@@ -11,23 +11,23 @@
 #include <stdint.h>
 #include <string.h>
 
-#define WIRE_INTEGER(name, type, to_host, to_wire)                             \
-	typedef struct {                                                       \
-		uint8_t bytes[sizeof(type)];                                   \
-	} name;                                                                \
-	static inline type name##_get(name wire)                               \
-	{                                                                      \
-		type value;                                                    \
-		memcpy(&value, wire.bytes, sizeof(value));                     \
-		return to_host(value);                                         \
-	}                                                                      \
-	static inline name name##_make(type value)                             \
-	{                                                                      \
-		name wire;                                                     \
-		type swapped = to_wire(value);                                 \
-		memcpy(wire.bytes, &swapped, sizeof(swapped));                 \
-		return wire;                                                   \
-	}                                                                      \
+#define WIRE_INTEGER(name, type, to_host, to_wire)             \
+	typedef struct {                                       \
+		uint8_t bytes[sizeof(type)];                   \
+	} name;                                                \
+	static inline type name##_get(name wire)               \
+	{                                                      \
+		type value;                                    \
+		memcpy(&value, wire.bytes, sizeof(value));     \
+		return to_host(value);                         \
+	}                                                      \
+	static inline name name##_make(type value)             \
+	{                                                      \
+		name wire;                                     \
+		type swapped = to_wire(value);                 \
+		memcpy(wire.bytes, &swapped, sizeof(swapped)); \
+		return wire;                                   \
+	}                                                      \
 	static_assert(sizeof(name) == sizeof(type), "wire size")
 
 WIRE_INTEGER(be16, uint16_t, be16toh, htobe16);
