@@ -38,9 +38,8 @@ struct planner_split {
  * @spec  checked (volume_spec_check)
  * @ret   owned, *ret_count items whose sizes add up to spec->capacity
  *
- * -ENOSPC: it cannot be done now; the text says what was asked, what is
- * free in all, and the pools with the most. -EINVAL: it can never be done
- * (splits below the smallest extent, a node in the list that is not there).
+ * -ENOSPC: it cannot be done with these pools; the text says what was asked,
+ * what is free in all, and where most of it is.
  */
 int planner_place(const struct volume_spec *spec,
 		  const struct planner_pool *pools, size_t n_pools,

@@ -118,6 +118,8 @@ struct volume_spec {
  * is allowed.
  */
 int volume_spec_check(struct volume_spec *spec, struct error *err);
+/* The smallest split that its file system can be made on; bytes. */
+uint64_t volume_spec_split_minimum(const struct volume_spec *spec);
 int volume_spec_copy(const struct volume_spec *from, struct volume_spec *to,
 		     struct error *err);
 bool volume_spec_equal(const struct volume_spec *a,

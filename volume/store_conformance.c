@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "volume/store_conformance.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/cleanup.h"
+#include "base/process.h"
+#include "volume/store.h"
+
+#define KIND       "Thing"
+#define PROCESSES  4
+#define INCREMENTS 25
+
+static struct store *opened(const char *location)
+{
+	struct store *store = NULL;
+	struct error err = {0};
+
+	if (store_open(location, &store, &err) < 0)
+		fail_msg("%s", err.msg);
+	return store;
+}
+
+static void same_json(struct store *store, const char *name, const char *want)
+{
+	struct store_object object;
+
+	assert_int_equal(store->ops->get(store, KIND, name, &object, NULL), 0);
+	assert_string_equal(object.json, want);
+	assert_int_equal(object.length, strlen(want));
+	assert_string_equal(object.name, name);
+	store_object_done(&object);
+}
+
+static void objects_are_kept_by_name(struct store *store)
+{
+	const struct store_ops *ops = store->ops;
+	struct store_object object;
+	char v1[RECORD_VERSION_SIZE], v2[RECORD_VERSION_SIZE];
+
+	assert_int_equal(ops->get(store, KIND, "a", &object, NULL), -ENOENT);
+	assert_int_equal(ops->create(store, KIND, "a", "{\"n\":1}", v1, NULL),
+			 0);
+	same_json(store, "a", "{\"n\":1}");
+	assert_int_equal(ops->create(store, KIND, "a", "{}", v2, NULL),
+			 -EEXIST);
+	same_json(store, "a", "{\"n\":1}");
+	/* Another kind is another object. */
+	assert_int_equal(ops->create(store, "Other", "a", "{}", NULL, NULL), 0);
+	assert_int_equal(ops->remove(store, "Other", "a", NULL, NULL), 0);
+	same_json(store, "a", "{\"n\":1}");
+}
+
+static void a_swap_needs_the_version_read(struct store *store)
+{
+	const struct store_ops *ops = store->ops;
+	struct store_object object;
+	char v2[RECORD_VERSION_SIZE];
+
+	assert_int_equal(ops->get(store, KIND, "a", &object, NULL), 0);
+	assert_int_equal(ops->compare_and_swap(store, KIND, "a", object.version,
+					       "{\"n\":2}", v2, NULL),
+			 0);
+	assert_string_not_equal(v2, object.version);
+	assert_int_equal(ops->compare_and_swap(store, KIND, "a", object.version,
+					       "{\"n\":3}", NULL, NULL),
+			 -ESTALE);
+	same_json(store, "a", "{\"n\":2}");
+	assert_int_equal(ops->compare_and_swap(store, KIND, "a", v2,
+					       "{\"n\":4}", NULL, NULL),
+			 0);
+	assert_int_equal(ops->compare_and_swap(store, KIND, "none", v2, "{}",
+					       NULL, NULL),
+			 -ENOENT);
+	store_object_done(&object);
+}
+
+static void a_removed_object_does_not_come_back(struct store *store)
+{
+	const struct store_ops *ops = store->ops;
+	struct store_object old;
+
+	assert_int_equal(ops->get(store, KIND, "a", &old, NULL), 0);
+	assert_int_equal(ops->remove(store, KIND, "a", "no version", NULL),
+			 -ESTALE);
+	assert_int_equal(ops->remove(store, KIND, "a", old.version, NULL), 0);
+	assert_int_equal(ops->remove(store, KIND, "a", NULL, NULL), -ENOENT);
+	assert_int_equal(ops->compare_and_swap(store, KIND, "a", old.version,
+					       "{}", NULL, NULL),
+			 -ENOENT);
+	/* A new one of that name never has an old version. */
+	assert_int_equal(ops->create(store, KIND, "a", "{}", NULL, NULL), 0);
+	assert_int_equal(ops->compare_and_swap(store, KIND, "a", old.version,
+					       "{\"n\":9}", NULL, NULL),
+			 -ESTALE);
+	assert_int_equal(ops->remove(store, KIND, "a", NULL, NULL), 0);
+	store_object_done(&old);
+}
+
+static void a_list_is_in_order_and_of_one_kind(struct store *store)
+{
+	const struct store_ops *ops = store->ops;
+	struct store_object *objects;
+	char name[RECORD_NAME_SIZE];
+	size_t n;
+
+	assert_int_equal(ops->list(store, KIND, &objects, &n, NULL), 0);
+	assert_int_equal(n, 0);
+	store_objects_free(objects, n);
+	for (int i = 49; i >= 0; i--) {
+		(void)snprintf(name, sizeof(name), "n%02d", i);
+		assert_int_equal(
+			ops->create(store, KIND, name, "{}", NULL, NULL), 0);
+	}
+	assert_int_equal(ops->create(store, "Other", "x", "{}", NULL, NULL), 0);
+	assert_int_equal(ops->list(store, KIND, &objects, &n, NULL), 0);
+	assert_int_equal(n, 50);
+	for (int i = 0; i < 50; i++) {
+		(void)snprintf(name, sizeof(name), "n%02d", i);
+		assert_string_equal(objects[i].name, name);
+		assert_int_equal(ops->remove(store, KIND, name,
+					     objects[i].version, NULL),
+				 0);
+	}
+	store_objects_free(objects, n);
+	assert_int_equal(ops->remove(store, "Other", "x", NULL, NULL), 0);
+}
+
+static void what_is_kept_is_there_after_reopening(const char *location)
+{
+	struct store *store = opened(location);
+
+	assert_int_equal(store->ops->create(store, KIND, "kept",
+					    "{\"t\":\"\xc3\xa9 '\\\"\"}", NULL,
+					    NULL),
+			 0);
+	store_close(store);
+	store = opened(location);
+	same_json(store, "kept", "{\"t\":\"\xc3\xa9 '\\\"\"}");
+	assert_int_equal(store->ops->remove(store, KIND, "kept", NULL, NULL),
+			 0);
+	store_close(store);
+}
+
+/* ---- several processes ---- */
+
+/* Add one to the number in "counter", many times, whoever else does. */
+static int child_increment(struct store *store)
+{
+	for (int i = 0; i < INCREMENTS;) {
+		struct store_object object;
+		char json[32];
+		int r = store->ops->get(store, KIND, "counter", &object, NULL);
+
+		if (r < 0)
+			return 1;
+		(void)snprintf(json, sizeof(json), "%ld",
+			       strtol(object.json, NULL, 10) + 1);
+		r = store->ops->compare_and_swap(store, KIND, "counter",
+						 object.version, json, NULL,
+						 NULL);
+		store_object_done(&object);
+		if (r == 0)
+			i++;
+		else if (r != -ESTALE)
+			return 1;
+	}
+	return 0;
+}
+
+/* Take the lease, say so, keep it until killed. */
+static int child_lease(struct store *store)
+{
+	if (store->ops->lease(store, KIND, "leased", "holding", NULL) < 0)
+		return 1;
+	if (store->ops->create(store, KIND, "holder", "{}", NULL, NULL) < 0)
+		return 1;
+	for (;;)
+		(void)pause();
+}
+
+int store_conformance_child(int argc, char **argv)
+{
+	struct store *store;
+	int r;
+
+	if (argc != 4 || strcmp(argv[1], "--store-child") != 0)
+		return -1;
+	if (store_open(argv[3], &store, NULL) < 0)
+		return 2;
+	r = strcmp(argv[2], "lease") == 0 ? child_lease(store)
+					  : child_increment(store);
+	store_close(store);
+	return r;
+}
+
+static pid_t start_child(const char *what, const char *location)
+{
+	const char *argv[] = {"/proc/self/exe", "--store-child", what, location,
+			      NULL};
+	char self[PATH_MAX] = "";
+	struct error err = {0};
+	pid_t pid;
+
+	assert_true(readlink("/proc/self/exe", self, sizeof(self) - 1) > 0);
+	argv[0] = self;
+	if (process_start(argv, STDERR_FILENO, -1, &pid, &err) < 0)
+		fail_msg("%s", err.msg);
+	return pid;
+}
+
+static void writers_in_several_processes_lose_nothing(const char *location)
+{
+	struct store *store = opened(location);
+	pid_t pids[PROCESSES];
+	char want[32];
+	int status;
+
+	assert_int_equal(
+		store->ops->create(store, KIND, "counter", "0", NULL, NULL), 0);
+	for (int i = 0; i < PROCESSES; i++)
+		pids[i] = start_child("increment", location);
+	for (int i = 0; i < PROCESSES; i++) {
+		assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+		assert_int_equal(status, 0);
+	}
+	(void)snprintf(want, sizeof(want), "%d", PROCESSES * INCREMENTS);
+	same_json(store, "counter", want);
+	assert_int_equal(store->ops->remove(store, KIND, "counter", NULL, NULL),
+			 0);
+	store_close(store);
+}
+
+static void a_lease_ends_with_its_owner(const char *location)
+{
+	struct store *store = opened(location);
+	const struct store_ops *ops = store->ops;
+	pid_t pid = start_child("lease", location);
+	struct store_object object;
+	struct error err = {0};
+	char pid_text[32];
+	int tries = 0;
+
+	while (ops->get(store, KIND, "holder", &object, NULL) < 0) {
+		assert_true(tries++ < 2000);
+		(void)poll(NULL, 0, 5);
+	}
+	store_object_done(&object);
+	assert_int_equal(ops->lease(store, KIND, "leased", "testing", &err),
+			 -EAGAIN);
+	(void)snprintf(pid_text, sizeof(pid_text), "process %d", pid);
+	assert_non_null(strstr(err.msg, pid_text));
+	assert_non_null(strstr(err.msg, "holding"));
+	/* Not ours to give back. */
+	ops->release(store, KIND, "leased");
+	assert_int_equal(ops->lease(store, KIND, "leased", "testing", NULL),
+			 -EAGAIN);
+
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_int_equal(ops->lease(store, KIND, "leased", "testing", NULL), 0);
+	/* Once in a process, too. */
+	assert_int_equal(ops->lease(store, KIND, "leased", "again", NULL),
+			 -EAGAIN);
+	assert_int_equal(ops->lease(store, KIND, "other", "testing", NULL), 0);
+	ops->release(store, KIND, "leased");
+	assert_int_equal(ops->lease(store, KIND, "leased", "again", NULL), 0);
+	ops->release(store, KIND, "leased");
+	ops->release(store, KIND, "other");
+	assert_int_equal(ops->remove(store, KIND, "holder", NULL, NULL), 0);
+	store_close(store);
+}
+
+/* ---- several threads ---- */
+
+static void *thread_increment(void *store)
+{
+	return (void *)(intptr_t)child_increment(store);
+}
+
+static void writers_in_several_threads_lose_nothing(struct store *store)
+{
+	pthread_t threads[PROCESSES];
+	char want[32];
+	void *result;
+
+	assert_int_equal(
+		store->ops->create(store, KIND, "counter", "0", NULL, NULL), 0);
+	for (int i = 0; i < PROCESSES; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL,
+						thread_increment, store),
+				 0);
+	for (int i = 0; i < PROCESSES; i++) {
+		assert_int_equal(pthread_join(threads[i], &result), 0);
+		assert_null(result);
+	}
+	(void)snprintf(want, sizeof(want), "%d", PROCESSES * INCREMENTS);
+	same_json(store, "counter", want);
+	assert_int_equal(store->ops->remove(store, KIND, "counter", NULL, NULL),
+			 0);
+}
+
+void store_conformance(const char *location)
+{
+	struct store *store = opened(location);
+
+	objects_are_kept_by_name(store);
+	a_swap_needs_the_version_read(store);
+	a_removed_object_does_not_come_back(store);
+	a_list_is_in_order_and_of_one_kind(store);
+	writers_in_several_threads_lose_nothing(store);
+	store_close(store);
+	what_is_kept_is_there_after_reopening(location);
+	writers_in_several_processes_lose_nothing(location);
+	a_lease_ends_with_its_owner(location);
+}

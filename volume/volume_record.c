@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "volume/volume_record.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+struct volume_record *volume_record_new(void)
+{
+	return calloc(1, sizeof(struct volume_record));
+}
+
+void volume_record_free(struct volume_record *record)
+{
+	if (!record)
+		return;
+	labels_done(&record->labels);
+	volume_spec_done(&record->spec);
+	free(record->splits);
+	free(record->attachments);
+	free(record->conditions);
+	free(record);
+}
+
+struct volume_attachment *volume_record_attachment(
+	const struct volume_record *record, const char *node)
+{
+	for (size_t i = 0; i < record->n_attachments; i++) {
+		if (strcmp(record->attachments[i].node, node) == 0)
+			return &record->attachments[i];
+	}
+	return NULL;
+}
+
+int volume_record_attach(struct volume_record *record, const char *node,
+			 struct volume_attachment **ret, struct error *err)
+{
+	struct volume_attachment *a = volume_record_attachment(record, node);
+
+	if (!a) {
+		if (record->n_attachments >= VOLUME_ATTACHMENTS_MAX)
+			return error_set(
+				err, E2BIG,
+				"the volume has %d attachments already",
+				VOLUME_ATTACHMENTS_MAX);
+		a = reallocarray(record->attachments, record->n_attachments + 1,
+				 sizeof(*a));
+		if (!a)
+			return error_set(err, ENOMEM, "out of memory");
+		record->attachments = a;
+		a += record->n_attachments++;
+		*a = (struct volume_attachment){.since_s = clock_wall_s()};
+		(void)snprintf(a->node, sizeof(a->node), "%s", node);
+	}
+	*ret = a;
+	return 0;
+}
+
+void volume_record_unattach(struct volume_record *record, const char *node)
+{
+	struct volume_attachment *a = volume_record_attachment(record, node);
+	size_t at;
+
+	if (!a)
+		return;
+	at = (size_t)(a - record->attachments);
+	record->n_attachments--;
+	memmove(a, a + 1, (record->n_attachments - at) * sizeof(*a));
+}
+
+int volume_record_condition(struct volume_record *record, const char *type,
+			    bool status, const char *reason,
+			    const char *message)
+{
+	struct volume_condition *c = NULL;
+
+	for (size_t i = 0; i < record->n_conditions; i++) {
+		if (strcmp(record->conditions[i].type, type) == 0)
+			c = &record->conditions[i];
+	}
+	if (!c) {
+		if (record->n_conditions >= VOLUME_CONDITIONS_MAX)
+			return -E2BIG;
+		c = reallocarray(record->conditions, record->n_conditions + 1,
+				 sizeof(*c));
+		if (!c)
+			return -ENOMEM;
+		record->conditions = c;
+		c += record->n_conditions++;
+		*c = (struct volume_condition){.since_s = clock_wall_s()};
+		(void)snprintf(c->type, sizeof(c->type), "%s", type);
+	} else if (c->status != status) {
+		c->since_s = clock_wall_s();
+	}
+	c->status = status;
+	(void)snprintf(c->reason, sizeof(c->reason), "%s", reason);
+	(void)snprintf(c->message, sizeof(c->message), "%s", message);
+	return 0;
+}

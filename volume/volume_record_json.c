@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "volume/json_scan.h"
+#include "volume/store.h"
+#include "volume/volume_record.h"
+
+#define EPOCH_MAX (UINT64_C(1) << 62) /* room below what JSON readers take */
+
+static const char *const phase_names[] = {
+	[VOLUME_CREATING] = "Creating",
+	[VOLUME_READY] = "Ready",
+	[VOLUME_DELETING] = "Deleting",
+};
+
+static const char *const split_names[] = {
+	[SPLIT_PLANNED] = "Planned",       [SPLIT_CREATED] = "Created",
+	[SPLIT_FORMATTING] = "Formatting", [SPLIT_READY] = "Ready",
+	[SPLIT_DELETED] = "Deleted",
+};
+
+static const char *const attachment_names[] = {
+	[ATTACHMENT_ATTACHING] = "Attaching",
+	[ATTACHMENT_ATTACHED] = "Attached",
+	[ATTACHMENT_DETACHING] = "Detaching",
+};
+
+static const char *const status_names[] = {"False", "True"};
+
+const char *volume_phase_name(enum volume_phase phase)
+{
+	return phase_names[phase];
+}
+
+const char *split_state_name(enum split_state state)
+{
+	return split_names[state];
+}
+
+const char *attachment_state_name(enum attachment_state state)
+{
+	return attachment_names[state];
+}
+
+/* ---- encode ---- */
+
+static struct json_object *encode_names(const struct name_list *list)
+{
+	struct json_object *array = json_object_new_array();
+
+	for (size_t i = 0; i < list->count; i++)
+		(void)json_object_array_add(
+			array, json_object_new_string(list->items[i]));
+	return array;
+}
+
+static struct json_object *encode_metadata(const struct volume_record *record)
+{
+	struct json_object *meta = json_object_new_object();
+
+	json_put_text(meta, "name", record->name);
+	json_put_text(meta, "uid", record->uid);
+	json_put_text(meta, "resourceVersion", record->resource_version);
+	json_put(meta, "creationTimestamp", json_from_time(record->created_s));
+	if (record->labels.count > 0)
+		json_put(meta, "labels", json_from_labels(&record->labels));
+	return meta;
+}
+
+static struct json_object *encode_spec(const struct volume_spec *spec)
+{
+	struct json_object *object = json_object_new_object();
+	struct json_object *placement = json_object_new_object();
+
+	json_put_number(object, "capacity", spec->capacity);
+	json_put_text(object, "layout", spec->layout);
+	json_put_text(object, "fsType", spec->fs_type);
+	json_put_text(object, "policy", spec->policy);
+	json_put_text(object, "transport", spec->transport);
+	json_put_number(placement, "minSplits", spec->min_splits);
+	json_put_number(placement, "maxSplits", spec->max_splits);
+	json_put_number(placement, "maxExtent", spec->max_extent);
+	json_put(placement, "sharePools",
+		 json_object_new_boolean(spec->share_pools));
+	if (spec->nodes.count > 0)
+		json_put(placement, "nodes", encode_names(&spec->nodes));
+	if (spec->exclude.count > 0)
+		json_put(placement, "excludeNodes",
+			 encode_names(&spec->exclude));
+	if (spec->node_labels.count > 0)
+		json_put(placement, "nodeLabels",
+			 json_from_labels(&spec->node_labels));
+	json_put(object, "placement", placement);
+	return object;
+}
+
+static struct json_object *encode_splits(const struct volume_record *record)
+{
+	struct json_object *array = json_object_new_array();
+
+	for (size_t i = 0; i < record->n_splits; i++) {
+		const struct volume_split *s = &record->splits[i];
+		struct json_object *object = json_object_new_object();
+
+		json_put_number(object, "index", s->index);
+		json_put_text(object, "node", s->node);
+		json_put_text(object, "pool", s->pool);
+		json_put_text(object, "extent", s->extent);
+		json_put_text(object, "extentID", s->extent_id);
+		json_put_number(object, "size", s->size);
+		json_put_text(object, "state", split_names[s->state]);
+		json_put_text(object, "fsUUID", s->fs_uuid);
+		(void)json_object_array_add(array, object);
+	}
+	return array;
+}
+
+static struct json_object *encode_attachments(
+	const struct volume_record *record)
+{
+	struct json_object *array = json_object_new_array();
+
+	for (size_t i = 0; i < record->n_attachments; i++) {
+		const struct volume_attachment *a = &record->attachments[i];
+		struct json_object *object = json_object_new_object();
+
+		json_put_text(object, "node", a->node);
+		json_put_number(object, "epoch", a->epoch);
+		json_put_text(object, "mountPoint", a->mount_point);
+		json_put_text(object, "state", attachment_names[a->state]);
+		json_put(object, "readOnly",
+			 json_object_new_boolean(a->read_only));
+		json_put(object, "since", json_from_time(a->since_s));
+		(void)json_object_array_add(array, object);
+	}
+	return array;
+}
+
+static struct json_object *encode_conditions(const struct volume_record *record)
+{
+	struct json_object *array = json_object_new_array();
+
+	for (size_t i = 0; i < record->n_conditions; i++) {
+		const struct volume_condition *c = &record->conditions[i];
+		struct json_object *object = json_object_new_object();
+
+		json_put_text(object, "type", c->type);
+		json_put_text(object, "status", status_names[c->status]);
+		json_put_text(object, "reason", c->reason);
+		json_put_text(object, "message", c->message);
+		json_put(object, "lastTransitionTime",
+			 json_from_time(c->since_s));
+		(void)json_object_array_add(array, object);
+	}
+	return array;
+}
+
+int volume_record_encode(const struct volume_record *record, char **ret_json,
+			 struct error *err)
+{
+	struct json_object *object = json_object_new_object();
+	struct json_object *status = json_object_new_object();
+
+	json_put_text(object, "apiVersion", RECORD_API_VERSION);
+	json_put_text(object, "kind", STORE_KIND_VOLUME);
+	json_put(object, "metadata", encode_metadata(record));
+	json_put(object, "spec", encode_spec(&record->spec));
+	json_put_text(status, "phase", phase_names[record->phase]);
+	json_put_number(status, "epoch", record->epoch);
+	json_put(status, "splits", encode_splits(record));
+	json_put(status, "attachments", encode_attachments(record));
+	json_put(status, "conditions", encode_conditions(record));
+	json_put(object, "status", status);
+
+	return json_finish(object, RECORD_TEXT_MAX, ret_json, err);
+}
+
+/* ---- decode ---- */
+
+static void scan_name(struct json_scan *scan, struct json_object *in,
+		      const char *key, char *ret)
+{
+	struct error err = {0};
+
+	json_scan_text(scan, in, key, ret, RECORD_NAME_SIZE, true);
+	if (scan->r == 0 && name_check("the name", ret, &err) < 0)
+		json_scan_fail(scan, key, "is bad: %s", err.msg);
+}
+
+static void scan_uuid(struct json_scan *scan, struct json_object *in,
+		      const char *key, char *ret, bool required)
+{
+	json_scan_text(scan, in, key, ret, UUID_TEXT_SIZE, required);
+	if (scan->r < 0 || (!required && !ret[0]))
+		return;
+	if (strlen(ret) != UUID_TEXT_SIZE - 1 ||
+	    strspn(ret, "0123456789abcdef-") != UUID_TEXT_SIZE - 1)
+		json_scan_fail(scan, key, "is no lower-case UUID");
+}
+
+static void scan_names(struct json_scan *scan, struct json_object *in,
+		       const char *key, struct name_list *ret)
+{
+	struct json_object *array = json_scan_array(scan, in, key,
+						    VOLUME_NODES_MAX, false);
+	size_t n = array ? json_object_array_length(array) : 0;
+	struct error err = {0};
+
+	for (size_t i = 0; i < n && scan->r == 0; i++) {
+		struct json_object *item = json_object_array_get_idx(array, i);
+
+		if (!json_object_is_type(item, json_type_string))
+			json_scan_fail(scan, key, "holds what is no text");
+		else if (name_list_add(ret, json_object_get_string(item),
+				       &err) < 0)
+			json_scan_fail(scan, key, "is bad: %s", err.msg);
+	}
+}
+
+static void scan_metadata(struct json_scan *scan, struct json_object *meta,
+			  struct volume_record *record)
+{
+	json_scan_at(scan, "metadata");
+	scan_name(scan, meta, "name", record->name);
+	scan_uuid(scan, meta, "uid", record->uid, true);
+	json_scan_text(scan, meta, "resourceVersion", record->resource_version,
+		       sizeof(record->resource_version), false);
+	record->created_s = json_scan_time(scan, meta, "creationTimestamp");
+	json_scan_labels(scan, meta, "labels", &record->labels);
+}
+
+static void scan_spec(struct json_scan *scan, struct json_object *object,
+		      struct volume_spec *spec)
+{
+	struct json_object *placement;
+	struct error err = {0};
+
+	json_scan_at(scan, "spec");
+	spec->capacity = json_scan_number(scan, object, "capacity", 1,
+					  VOLUME_CAPACITY_MAX, true);
+	json_scan_text(scan, object, "layout", spec->layout,
+		       sizeof(spec->layout), true);
+	json_scan_text(scan, object, "fsType", spec->fs_type,
+		       sizeof(spec->fs_type), true);
+	json_scan_text(scan, object, "policy", spec->policy,
+		       sizeof(spec->policy), false);
+	json_scan_text(scan, object, "transport", spec->transport,
+		       sizeof(spec->transport), false);
+	placement = json_scan_object(scan, object, "placement", false);
+	json_scan_at(scan, "spec.placement");
+	spec->min_splits = (unsigned)json_scan_number(
+		scan, placement, "minSplits", 0, VOLUME_SPLITS_MAX, false);
+	spec->max_splits = (unsigned)json_scan_number(
+		scan, placement, "maxSplits", 0, VOLUME_SPLITS_MAX, false);
+	spec->max_extent = json_scan_number(scan, placement, "maxExtent", 0,
+					    VOLUME_CAPACITY_MAX, false);
+	spec->share_pools = json_scan_flag(scan, placement, "sharePools");
+	scan_names(scan, placement, "nodes", &spec->nodes);
+	scan_names(scan, placement, "excludeNodes", &spec->exclude);
+	json_scan_labels(scan, placement, "nodeLabels", &spec->node_labels);
+	if (scan->r == 0 && volume_spec_check(spec, &err) < 0) {
+		scan->path[0] = '\0';
+		json_scan_fail(scan, "spec", "is bad: %s", err.msg);
+	}
+}
+
+static void scan_split(struct json_scan *scan, struct json_object *object,
+		       unsigned index, struct volume_split *split)
+{
+	json_scan_at(scan, "status.splits[%u]", index);
+	split->index = (unsigned)json_scan_number(scan, object, "index", index,
+						  index, true);
+	scan_name(scan, object, "node", split->node);
+	scan_name(scan, object, "pool", split->pool);
+	scan_name(scan, object, "extent", split->extent);
+	scan_uuid(scan, object, "extentID", split->extent_id, false);
+	split->size = json_scan_number(scan, object, "size", 1,
+				       VOLUME_CAPACITY_MAX, true);
+	split->state = (enum split_state)json_scan_enum(
+		scan, object, "state", split_names, array_size(split_names));
+	scan_uuid(scan, object, "fsUUID", split->fs_uuid, true);
+	if (split->state != SPLIT_PLANNED && split->state != SPLIT_DELETED &&
+	    !split->extent_id[0])
+		json_scan_fail(scan, "extentID", "is missing");
+}
+
+static void scan_attachment(struct json_scan *scan, struct json_object *object,
+			    size_t index, struct volume_attachment *a)
+{
+	json_scan_at(scan, "status.attachments[%zu]", index);
+	scan_name(scan, object, "node", a->node);
+	a->epoch = json_scan_number(scan, object, "epoch", 0, EPOCH_MAX, true);
+	json_scan_text(scan, object, "mountPoint", a->mount_point,
+		       sizeof(a->mount_point), true);
+	if (a->mount_point[0] != '/')
+		json_scan_fail(scan, "mountPoint", "is not absolute");
+	a->state = (enum attachment_state)json_scan_enum(
+		scan, object, "state", attachment_names,
+		array_size(attachment_names));
+	a->read_only = json_scan_flag(scan, object, "readOnly");
+	a->since_s = json_scan_time(scan, object, "since");
+}
+
+static void scan_condition(struct json_scan *scan, struct json_object *object,
+			   size_t index, struct volume_condition *c)
+{
+	json_scan_at(scan, "status.conditions[%zu]", index);
+	json_scan_text(scan, object, "type", c->type, sizeof(c->type), true);
+	c->status = json_scan_enum(scan, object, "status", status_names,
+				   array_size(status_names)) == 1;
+	json_scan_text(scan, object, "reason", c->reason, sizeof(c->reason),
+		       false);
+	json_scan_text(scan, object, "message", c->message, sizeof(c->message),
+		       false);
+	c->since_s = json_scan_time(scan, object, "lastTransitionTime");
+}
+
+/* Room for what an array of status has: zeroed; NULL when it is empty. */
+static void *scan_room(struct json_scan *scan, struct json_object *array,
+		       size_t size, size_t *ret_count)
+{
+	size_t n = array ? json_object_array_length(array) : 0;
+	void *items;
+
+	*ret_count = 0;
+	if (n == 0 || scan->r < 0)
+		return NULL;
+	items = calloc(n, size);
+	if (!items) {
+		scan->r = error_set(scan->err, ENOMEM, "out of memory");
+		return NULL;
+	}
+	*ret_count = n;
+	return items;
+}
+
+static void scan_status(struct json_scan *scan, struct json_object *status,
+			struct volume_record *record)
+{
+	struct json_object *splits, *attachments, *conditions;
+
+	json_scan_at(scan, "status");
+	record->phase = (enum volume_phase)json_scan_enum(
+		scan, status, "phase", phase_names, array_size(phase_names));
+	record->epoch = json_scan_number(scan, status, "epoch", 0, EPOCH_MAX,
+					 true);
+	splits = json_scan_array(scan, status, "splits", VOLUME_SPLITS_MAX,
+				 true);
+	attachments = json_scan_array(scan, status, "attachments",
+				      VOLUME_ATTACHMENTS_MAX, false);
+	conditions = json_scan_array(scan, status, "conditions",
+				     VOLUME_CONDITIONS_MAX, false);
+
+	record->splits = scan_room(scan, splits, sizeof(*record->splits),
+				   &record->n_splits);
+	for (size_t i = 0; i < record->n_splits; i++)
+		scan_split(scan, json_object_array_get_idx(splits, i),
+			   (unsigned)i, &record->splits[i]);
+	record->attachments = scan_room(scan, attachments,
+					sizeof(*record->attachments),
+					&record->n_attachments);
+	for (size_t i = 0; i < record->n_attachments; i++)
+		scan_attachment(scan, json_object_array_get_idx(attachments, i),
+				i, &record->attachments[i]);
+	record->conditions = scan_room(scan, conditions,
+				       sizeof(*record->conditions),
+				       &record->n_conditions);
+	for (size_t i = 0; i < record->n_conditions; i++)
+		scan_condition(scan, json_object_array_get_idx(conditions, i),
+			       i, &record->conditions[i]);
+}
+
+/* The splits make up the capacity, and an attachment's epoch has been given. */
+static void scan_whole(struct json_scan *scan,
+		       const struct volume_record *record)
+{
+	uint64_t sum = 0;
+
+	json_scan_at(scan, "status");
+	if (scan->r < 0)
+		return;
+	for (size_t i = 0; i < record->n_splits; i++) {
+		if (__builtin_add_overflow(sum, record->splits[i].size, &sum))
+			json_scan_fail(scan, "splits", "hold too much");
+	}
+	if (sum != record->spec.capacity)
+		json_scan_fail(scan, "splits",
+			       "hold %" PRIu64 " bytes, not spec.capacity",
+			       sum);
+	for (size_t i = 0; i < record->n_attachments; i++) {
+		if (record->attachments[i].epoch > record->epoch)
+			json_scan_fail(scan, "attachments",
+				       "has an epoch above status.epoch");
+	}
+}
+
+int volume_record_decode(const char *json, size_t length,
+			 struct volume_record **ret, struct error *err)
+{
+	struct json_scan scan = {.err = err};
+	struct volume_record *record;
+	struct json_object *object;
+	int r = json_scan_parse(json, length, RECORD_TEXT_MAX, &object, err);
+
+	if (r < 0)
+		return r;
+	r = json_scan_kind(object, RECORD_API_VERSION, STORE_KIND_VOLUME, err);
+	if (r < 0) {
+		json_object_put(object);
+		return r;
+	}
+	record = volume_record_new();
+	if (!record) {
+		json_object_put(object);
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	scan_metadata(&scan, json_scan_object(&scan, object, "metadata", true),
+		      record);
+	scan.path[0] = '\0';
+	scan_spec(&scan, json_scan_object(&scan, object, "spec", true),
+		  &record->spec);
+	scan.path[0] = '\0';
+	scan_status(&scan, json_scan_object(&scan, object, "status", true),
+		    record);
+	scan_whole(&scan, record);
+	json_object_put(object);
+	if (scan.r < 0) {
+		volume_record_free(record);
+		return scan.r;
+	}
+	*ret = record;
+	return 0;
+}

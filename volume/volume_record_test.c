@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/size.h"
+#include "volume/node.h"
+#include "volume/volume_record.h"
+
+#define UUID_A "11111111-2222-4333-8444-555555555555"
+#define UUID_B "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"
+
+static struct volume_record *sample(void)
+{
+	struct volume_record *record = volume_record_new();
+	struct volume_attachment *a;
+
+	assert_non_null(record);
+	strcpy(record->name, "data");
+	strcpy(record->uid, UUID_A);
+	strcpy(record->resource_version, "17");
+	record->created_s = 1768000000;
+	assert_int_equal(labels_set(&record->labels, "app", "d/b \"x\"", NULL),
+			 0);
+	record->spec.capacity = 192 * MIB;
+	strcpy(record->spec.policy, "epmfs");
+	record->spec.min_splits = 2;
+	record->spec.max_splits = 9;
+	record->spec.max_extent = GIB;
+	record->spec.share_pools = true;
+	assert_int_equal(name_list_add(&record->spec.nodes, "n1", NULL), 0);
+	assert_int_equal(name_list_add(&record->spec.exclude, "n9", NULL), 0);
+	assert_int_equal(
+		labels_set(&record->spec.node_labels, "zone", "", NULL), 0);
+	assert_int_equal(volume_spec_check(&record->spec, NULL), 0);
+	record->phase = VOLUME_READY;
+	record->epoch = 5;
+	record->n_splits = 2;
+	record->splits = calloc(2, sizeof(*record->splits));
+	assert_non_null(record->splits);
+	for (unsigned i = 0; i < 2; i++) {
+		struct volume_split *s = &record->splits[i];
+
+		s->index = i;
+		snprintf(s->node, sizeof(s->node), "n%u", i);
+		strcpy(s->pool, "p");
+		snprintf(s->extent, sizeof(s->extent), "data-%u", i);
+		s->size = (i + 1) * 64 * MIB;
+		strcpy(s->fs_uuid, UUID_B);
+	}
+	record->splits[1].state = SPLIT_READY;
+	strcpy(record->splits[1].extent_id, UUID_A);
+	assert_int_equal(volume_record_attach(record, "n1", &a, NULL), 0);
+	a->epoch = 5;
+	a->state = ATTACHMENT_ATTACHED;
+	strcpy(a->mount_point, "/mnt/my data");
+	assert_int_equal(volume_record_condition(record, "Placed", true, "Done",
+						 "all extents are there"),
+			 0);
+	return record;
+}
+
+static void a_record_survives_the_round_trip(void **state)
+{
+	struct volume_record *record = sample(), *copy;
+	auto_free char *json = NULL;
+	auto_free char *again = NULL;
+
+	(void)state;
+	assert_int_equal(volume_record_encode(record, &json, NULL), 0);
+	assert_int_equal(volume_record_decode(json, strlen(json), &copy, NULL),
+			 0);
+	assert_int_equal(volume_record_encode(copy, &again, NULL), 0);
+	assert_string_equal(json, again);
+	assert_string_equal(copy->resource_version, "17");
+	assert_true(volume_spec_equal(&copy->spec, &record->spec));
+	assert_true(labels_equal(&copy->labels, &record->labels));
+	assert_int_equal(copy->epoch, 5);
+	assert_int_equal(copy->splits[1].state, SPLIT_READY);
+	assert_string_equal(copy->attachments[0].mount_point, "/mnt/my data");
+	assert_true(copy->conditions[0].status);
+	assert_int_equal(copy->created_s, 1768000000);
+	volume_record_free(record);
+	volume_record_free(copy);
+}
+
+/* The sample with @from replaced by @to is refused with @why in the text. */
+static void refused(const char *from, const char *to, int code, const char *why)
+{
+	struct volume_record *record = sample(), *copy = NULL;
+	auto_free char *json = NULL;
+	auto_free char *bad = NULL;
+	struct error err = {0};
+	char *at;
+
+	assert_int_equal(volume_record_encode(record, &json, NULL), 0);
+	volume_record_free(record);
+	at = strstr(json, from);
+	if (!at)
+		fail_msg("no '%s' in %s", from, json);
+	assert_true(asprintf(&bad, "%.*s%s%s", (int)(at - json), json, to,
+			     at + strlen(from)) > 0);
+	assert_int_equal(volume_record_decode(bad, strlen(bad), &copy, &err),
+			 code);
+	assert_null(copy);
+	if (!strstr(err.msg, why))
+		fail_msg("'%s' does not say '%s'", err.msg, why);
+}
+
+static void bad_members_are_refused_by_path(void **state)
+{
+	(void)state;
+	refused("\"name\":\"data\"", "\"name\":\"../etc\"", -EINVAL,
+		"metadata.name");
+	refused("\"name\":\"data\",", "", -EINVAL, "metadata.name is missing");
+	refused("\"name\":\"data\"", "\"name\":7", -EINVAL, "metadata.name");
+	refused("\"name\":\"data\"", "\"name\":\"da\\u0000ta\"", -EINVAL,
+		"NUL");
+	refused(UUID_A, "11111111-2222-4333-8444-55555555555X", -EINVAL,
+		"metadata.uid");
+	refused("\"capacity\":201326592", "\"capacity\":-1", -EINVAL,
+		"spec.capacity");
+	refused("\"capacity\":201326592", "\"capacity\":9223372036854775807",
+		-EINVAL, "spec.capacity");
+	refused("\"capacity\":201326592",
+		"\"capacity\":99999999999999999999999999", -EINVAL,
+		"spec.capacity");
+	refused("\"capacity\":201326592", "\"capacity\":1e9", -EINVAL,
+		"spec.capacity");
+	refused("\"capacity\":201326592", "\"capacity\":201330688", -EINVAL,
+		"not spec.capacity");
+	refused("\"ext4\"", "\"ntfs\"", -EINVAL, "ntfs");
+	refused("\"maxSplits\":9", "\"maxSplits\":257", -EINVAL,
+		"spec.placement.maxSplits");
+	refused("\"nodes\":[\"n1\"]", "\"nodes\":[\"N 1\"]", -EINVAL,
+		"spec.placement.nodes");
+	refused("\"nodes\":[\"n1\"]", "\"nodes\":[[]]", -EINVAL,
+		"spec.placement.nodes");
+	refused("\"phase\":\"Ready\"", "\"phase\":\"Lost\"", -EINVAL, "Lost");
+	refused("\"index\":1", "\"index\":2", -EINVAL,
+		"status.splits[1].index");
+	refused("\"extentID\":\"" UUID_A "\",", "", -EINVAL,
+		"status.splits[1].extentID");
+	refused("\"size\":134217728", "\"size\":1152921504606846977", -EINVAL,
+		"status.splits[1].size");
+	refused("\"epoch\":5,\"splits\"", "\"epoch\":4,\"splits\"", -EINVAL,
+		"epoch above");
+	refused("\"mountPoint\":\"/mnt", "\"mountPoint\":\"mnt", -EINVAL,
+		"mountPoint");
+	refused("\"status\":\"True\"", "\"status\":true", -EINVAL,
+		"status.conditions[0].status");
+	refused("\"app\":", "\"\":", -EINVAL, "metadata.labels");
+	refused("2026-01-09T", "yesterday ", -EINVAL, "creationTimestamp");
+}
+
+static void another_kind_or_version_is_refused(void **state)
+{
+	(void)state;
+	refused("union.io/v1alpha1", "union.io/v2", -EPROTONOSUPPORT,
+		"union.io/v2");
+	refused("VolumeSplit", "StorageNode", -EPROTONOSUPPORT, "StorageNode");
+}
+
+static void what_is_no_object_is_refused(void **state)
+{
+	static const char *const texts[] = {
+		"",   "null",  "[]",    "{",
+		"{}", "{} {}", "\"x\"", "{\"a\":\"\xff\"}",
+	};
+	struct volume_record *record = NULL;
+	auto_free char *deep = malloc(100001);
+	auto_free char *large = malloc(RECORD_TEXT_MAX + 3);
+
+	(void)state;
+	for (size_t i = 0; i < array_size(texts); i++)
+		assert_int_equal(volume_record_decode(texts[i],
+						      strlen(texts[i]), &record,
+						      NULL),
+				 -EINVAL);
+	assert_non_null(deep);
+	memset(deep, '[', 100000);
+	deep[100000] = '\0';
+	assert_int_equal(volume_record_decode(deep, 100000, &record, NULL),
+			 -EINVAL);
+	assert_non_null(large);
+	memset(large, ' ', RECORD_TEXT_MAX + 2);
+	large[RECORD_TEXT_MAX + 2] = '\0';
+	memcpy(large, "{}", 2);
+	assert_int_equal(
+		volume_record_decode(large, RECORD_TEXT_MAX + 2, &record, NULL),
+		-EINVAL);
+	assert_null(record);
+}
+
+static void a_record_cut_anywhere_is_refused(void **state)
+{
+	struct volume_record *record = sample(), *copy = NULL;
+	auto_free char *json = NULL;
+
+	(void)state;
+	assert_int_equal(volume_record_encode(record, &json, NULL), 0);
+	volume_record_free(record);
+	for (size_t i = 0; i < strlen(json); i++)
+		assert_int_equal(volume_record_decode(json, i, &copy, NULL),
+				 -EINVAL);
+}
+
+static void a_node_survives_the_round_trip(void **state)
+{
+	struct node_record node = {0}, copy = {0};
+	auto_free char *json = NULL;
+	struct error err = {0};
+
+	(void)state;
+	strcpy(node.name, "host-1");
+	strcpy(node.control_address, "tcp:[fd00::1]:7400");
+	strcpy(node.data_address, "[fd00::1]:10809");
+	strcpy(node.initiators[0], "10.0.0.7");
+	node.n_initiators = 1;
+	strcpy(node.tls_ca_file, "/ca");
+	strcpy(node.tls_cert_file, "/cert");
+	strcpy(node.tls_key_file, "/key");
+	assert_int_equal(labels_set(&node.labels, "zone", "east", NULL), 0);
+	assert_int_equal(node_record_encode(&node, &json, NULL), 0);
+	assert_int_equal(node_record_decode(json, strlen(json), &copy, &err),
+			 0);
+	assert_string_equal(copy.control_address, node.control_address);
+	assert_string_equal(copy.initiators[0], "10.0.0.7");
+	assert_string_equal(copy.tls_key_file, "/key");
+	assert_string_equal(labels_get(&copy.labels, "zone"), "east");
+	node_record_done(&node);
+	node_record_done(&copy);
+}
+
+static void a_node_with_a_bad_address_is_refused(void **state)
+{
+	static const char *const control[] = {
+		"",        "unix:",       "unix:rel",  "tcp:a",
+		"tcp:a:0", "tcp:a:65536", "http://a:1"};
+	static const char *const data[] = {"",       "host",   "host:x",
+					   ":10809", "unix:x", "host:99999"};
+	struct node_record node = {.name = "a",
+				   .control_address = "unix:/x",
+				   .data_address = "h:1"};
+
+	(void)state;
+	assert_int_equal(node_record_check(&node, NULL), 0);
+	for (size_t i = 0; i < array_size(control); i++) {
+		strcpy(node.control_address, control[i]);
+		assert_int_equal(node_record_check(&node, NULL), -EINVAL);
+	}
+	strcpy(node.control_address, "tcp:a:1");
+	for (size_t i = 0; i < array_size(data); i++) {
+		strcpy(node.data_address, data[i]);
+		assert_int_equal(node_record_check(&node, NULL), -EINVAL);
+	}
+	strcpy(node.data_address, "unix:/x");
+	strcpy(node.initiators[0], "any");
+	node.n_initiators = 1;
+	assert_int_equal(node_record_check(&node, NULL), -EINVAL);
+	node.n_initiators = 0;
+	strcpy(node.tls_ca_file, "/only");
+	assert_int_equal(node_record_check(&node, NULL), -EINVAL);
+}
+
+static void a_spec_out_of_bounds_is_refused(void **state)
+{
+	struct volume_spec spec = {.capacity = VOLUME_CAPACITY_MIN - 1};
+
+	(void)state;
+	assert_int_equal(volume_spec_check(&spec, NULL), -ERANGE);
+	spec.capacity = VOLUME_CAPACITY_MAX + 1;
+	assert_int_equal(volume_spec_check(&spec, NULL), -ERANGE);
+	spec.capacity = GIB + 1;
+	assert_int_equal(volume_spec_check(&spec, NULL), 0);
+	assert_int_equal(spec.capacity, GIB + 4096);
+	assert_string_equal(spec.fs_type, "ext4");
+	spec.min_splits = 17;
+	assert_int_equal(volume_spec_check(&spec, NULL), -ERANGE);
+	spec.min_splits = 4;
+	spec.max_splits = 3;
+	assert_int_equal(volume_spec_check(&spec, NULL), -EINVAL);
+	spec.max_splits = 0;
+	spec.max_extent = MIB;
+	assert_int_equal(volume_spec_check(&spec, NULL), -ERANGE);
+	spec.max_extent = 0;
+	strcpy(spec.policy, "rand");
+	assert_int_equal(volume_spec_check(&spec, NULL), -EINVAL);
+}
+
+static void labels_are_bounded(void **state)
+{
+	struct labels labels = {0};
+	char key[LABEL_TEXT_SIZE + 1];
+
+	(void)state;
+	memset(key, 'k', sizeof(key));
+	key[LABEL_TEXT_SIZE] = '\0';
+	assert_int_equal(labels_set(&labels, key, "", NULL), -EINVAL);
+	assert_int_equal(labels_set(&labels, "", "", NULL), -EINVAL);
+	for (int i = 0; i < LABELS_MAX; i++) {
+		snprintf(key, sizeof(key), "k%d", i);
+		assert_int_equal(labels_set(&labels, key, "v", NULL), 0);
+	}
+	assert_int_equal(labels_set(&labels, "more", "v", NULL), -E2BIG);
+	assert_int_equal(labels_set(&labels, "k3", "w", NULL), 0);
+	assert_string_equal(labels_get(&labels, "k3"), "w");
+	labels_done(&labels);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_record_survives_the_round_trip),
+		cmocka_unit_test(bad_members_are_refused_by_path),
+		cmocka_unit_test(another_kind_or_version_is_refused),
+		cmocka_unit_test(what_is_no_object_is_refused),
+		cmocka_unit_test(a_record_cut_anywhere_is_refused),
+		cmocka_unit_test(a_node_survives_the_round_trip),
+		cmocka_unit_test(a_node_with_a_bad_address_is_refused),
+		cmocka_unit_test(a_spec_out_of_bounds_is_refused),
+		cmocka_unit_test(labels_are_bounded),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

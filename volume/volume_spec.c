@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/size.h"
+#include "volume/volume_record.h"
+
+#define EXTENT_UNIT 4096u /* bytes; proto/blockd.proto, CreateExtentRequest */
+
+int name_list_add(struct name_list *list, const char *name, struct error *err)
+{
+	char(*items)[RECORD_NAME_SIZE];
+	int r = name_check("node", name, err);
+
+	if (r < 0)
+		return r;
+	if (name_list_has(list, name))
+		return 0;
+	if (list->count >= VOLUME_NODES_MAX)
+		return error_set(err, E2BIG, "more than %d nodes in a list",
+				 VOLUME_NODES_MAX);
+	items = reallocarray(list->items, list->count + 1, sizeof(*items));
+	if (!items)
+		return error_set(err, ENOMEM, "out of memory");
+	list->items = items;
+	memset(items[list->count], 0, sizeof(*items));
+	memcpy(items[list->count++], name, strlen(name));
+	return 0;
+}
+
+bool name_list_has(const struct name_list *list, const char *name)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		if (strcmp(list->items[i], name) == 0)
+			return true;
+	}
+	return false;
+}
+
+void name_list_done(struct name_list *list)
+{
+	free(list->items);
+	*list = (struct name_list){0};
+}
+
+static bool name_list_equal(const struct name_list *a,
+			    const struct name_list *b)
+{
+	if (a->count != b->count)
+		return false;
+	for (size_t i = 0; i < a->count; i++) {
+		if (!name_list_has(b, a->items[i]))
+			return false;
+	}
+	return true;
+}
+
+static int name_list_copy(const struct name_list *from, struct name_list *to,
+			  struct error *err)
+{
+	to->items = NULL;
+	to->count = 0;
+	if (from->count == 0)
+		return 0;
+	to->items = calloc(from->count, sizeof(*to->items));
+	if (!to->items)
+		return error_set(err, ENOMEM, "out of memory");
+	memcpy(to->items, from->items, from->count * sizeof(*to->items));
+	to->count = from->count;
+	return 0;
+}
+
+/* A word of the spec: the default when empty, else one of @words. */
+static int word_check(const char *what, char *word, size_t size,
+		      const char *const *words, size_t n, struct error *err)
+{
+	char known[128] = "";
+
+	if (!word[0])
+		memcpy(word, words[0], strlen(words[0]) + 1);
+	for (size_t i = 0; i < n; i++) {
+		if (strncmp(word, words[i], size) == 0)
+			return 0;
+		if (i > 0)
+			strcat(known, ", ");
+		strcat(known, words[i]);
+	}
+	return error_set(err, EINVAL, "%s '%.*s' is not known; it is one of %s",
+			 what, (int)size - 1, word, known);
+}
+
+static int words_check(struct volume_spec *spec, struct error *err)
+{
+	static const char *const layouts[] = {"union"};
+	static const char *const systems[] = {"ext4", "xfs"};
+	static const char *const policies[] = {"mfs", "ff", "epmfs", "local"};
+	static const char *const transports[] = {"auto", "loop", "nbd", "fuse"};
+	int r = word_check("layout", spec->layout, sizeof(spec->layout),
+			   layouts, array_size(layouts), err);
+
+	if (r == 0)
+		r = word_check("file system", spec->fs_type,
+			       sizeof(spec->fs_type), systems,
+			       array_size(systems), err);
+	if (r == 0)
+		r = word_check("policy", spec->policy, sizeof(spec->policy),
+			       policies, array_size(policies), err);
+	if (r == 0)
+		r = word_check("transport", spec->transport,
+			       sizeof(spec->transport), transports,
+			       array_size(transports), err);
+	return r;
+}
+
+/* mkfs.xfs refuses less than 300 MiB (xfsprogs 5.19 and later). */
+uint64_t volume_spec_split_minimum(const struct volume_spec *spec)
+{
+	return strcmp(spec->fs_type, "xfs") == 0 ? 300 * MIB
+						 : VOLUME_CAPACITY_MIN;
+}
+
+int volume_spec_check(struct volume_spec *spec, struct error *err)
+{
+	char text[2][SIZE_TEXT_MAX];
+	uint64_t least;
+	int r = words_check(spec, err);
+
+	if (r < 0)
+		return r;
+	least = volume_spec_split_minimum(spec);
+	if (spec->capacity < least || spec->capacity > VOLUME_CAPACITY_MAX)
+		return error_set(err, ERANGE,
+				 "a volume's size with %s is from %s to %s",
+				 spec->fs_type, size_format(text[0], least),
+				 size_format(text[1], VOLUME_CAPACITY_MAX));
+	(void)size_round_up(spec->capacity, EXTENT_UNIT, &spec->capacity);
+	if (spec->min_splits > VOLUME_SPLITS_MAX ||
+	    spec->max_splits > VOLUME_SPLITS_MAX)
+		return error_set(err, ERANGE, "a volume has at most %d splits",
+				 VOLUME_SPLITS_MAX);
+	if (spec->max_splits && spec->min_splits > spec->max_splits)
+		return error_set(err, EINVAL,
+				 "at least %u splits but at most %u",
+				 spec->min_splits, spec->max_splits);
+	if (spec->min_splits && spec->capacity / spec->min_splits < least)
+		return error_set(err, ERANGE,
+				 "%u splits of %s would be smaller than %s, "
+				 "the least for one with %s",
+				 spec->min_splits,
+				 size_format(text[0], spec->capacity),
+				 size_format(text[1], least), spec->fs_type);
+	if (spec->max_extent && spec->max_extent < least)
+		return error_set(err, ERANGE,
+				 "the largest extent has to be at least %s",
+				 size_format(text[0], least));
+	return 0;
+}
+
+int volume_spec_copy(const struct volume_spec *from, struct volume_spec *to,
+		     struct error *err)
+{
+	struct volume_spec copy = *from;
+	int r;
+
+	copy.nodes = (struct name_list){0};
+	copy.exclude = (struct name_list){0};
+	copy.node_labels = (struct labels){0};
+	r = name_list_copy(&from->nodes, &copy.nodes, err);
+	if (r == 0)
+		r = name_list_copy(&from->exclude, &copy.exclude, err);
+	if (r == 0)
+		r = labels_copy(&from->node_labels, &copy.node_labels, err);
+	if (r < 0) {
+		volume_spec_done(&copy);
+		return r;
+	}
+	volume_spec_done(to);
+	*to = copy;
+	return 0;
+}
+
+bool volume_spec_equal(const struct volume_spec *a, const struct volume_spec *b)
+{
+	return a->capacity == b->capacity && a->min_splits == b->min_splits &&
+	       a->max_splits == b->max_splits &&
+	       a->max_extent == b->max_extent &&
+	       a->share_pools == b->share_pools &&
+	       strcmp(a->layout, b->layout) == 0 &&
+	       strcmp(a->fs_type, b->fs_type) == 0 &&
+	       strcmp(a->policy, b->policy) == 0 &&
+	       strcmp(a->transport, b->transport) == 0 &&
+	       name_list_equal(&a->nodes, &b->nodes) &&
+	       name_list_equal(&a->exclude, &b->exclude) &&
+	       labels_equal(&a->node_labels, &b->node_labels);
+}
+
+void volume_spec_done(struct volume_spec *spec)
+{
+	name_list_done(&spec->nodes);
+	name_list_done(&spec->exclude);
+	labels_done(&spec->node_labels);
+}
