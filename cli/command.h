@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of commands: it gives dispatch, help and completion. */
+#ifndef CLI_COMMAND_H
+#define CLI_COMMAND_H
+
+#include "cli/cli.h"
+
+/* What an argument names, for completion. */
+enum argument_kind {
+	ARGUMENT_NONE,
+	ARGUMENT_WORD, /* new or free text: nothing to offer */
+	ARGUMENT_NODE,
+	ARGUMENT_POOL,
+	ARGUMENT_EXTENT,
+	ARGUMENT_VOLUME,
+	ARGUMENT_PATH,
+};
+
+#define COMMAND_ARGUMENTS_MAX 2
+
+struct command {
+	const char *words;     /* "volume create" */
+	const char *arguments; /* as shown in help: "NAME DIR" */
+	int min_arguments;
+	int max_arguments;
+	enum argument_kind kinds[COMMAND_ARGUMENTS_MAX];
+	const char *summary; /* one line */
+	const char *text;    /* more lines for `--help`; NULL: none */
+	const struct option_row *rows;
+	size_t n_rows;
+	bool needs_volumes; /* open the store first */
+	int (*run)(struct cli *cli, struct error *err);
+};
+
+extern const struct command commands[];
+extern const size_t commands_count;
+
+/*
+ * The command that @words begins with, and how many of them it takes.
+ * NULL: none.
+ */
+const struct command *command_find(char *const *words, int n, int *ret_taken);
+
+/* ---- one file each ---- */
+
+int node_add_run(struct cli *cli, struct error *err);
+int node_remove_run(struct cli *cli, struct error *err);
+int node_list_run(struct cli *cli, struct error *err);
+int node_show_run(struct cli *cli, struct error *err);
+
+int pool_create_run(struct cli *cli, struct error *err);
+int pool_list_run(struct cli *cli, struct error *err);
+int pool_delete_run(struct cli *cli, struct error *err);
+
+int extent_create_run(struct cli *cli, struct error *err);
+int extent_list_run(struct cli *cli, struct error *err);
+int extent_show_run(struct cli *cli, struct error *err);
+int extent_resize_run(struct cli *cli, struct error *err);
+int extent_delete_run(struct cli *cli, struct error *err);
+int extent_export_run(struct cli *cli, struct error *err);
+int extent_unexport_run(struct cli *cli, struct error *err);
+
+int volume_create_run(struct cli *cli, struct error *err);
+int volume_list_run(struct cli *cli, struct error *err);
+int volume_show_run(struct cli *cli, struct error *err);
+int volume_delete_run(struct cli *cli, struct error *err);
+int volume_orphans_run(struct cli *cli, struct error *err);
+
+int mount_run(struct cli *cli, struct error *err);
+int umount_run(struct cli *cli, struct error *err);
+
+int attach_run(struct cli *cli, struct error *err);
+int detach_run(struct cli *cli, struct error *err);
+int devices_run(struct cli *cli, struct error *err);
+
+int status_run(struct cli *cli, struct error *err);
+int complete_run(struct cli *cli, struct error *err);
+int help_run(struct cli *cli, struct error *err);
+
+#endif

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stddef.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cli/command.h"
+
+#define ROW(name, letter, type, field, argument, help)                   \
+	{                                                                \
+		name, letter, type, offsetof(struct cli_options, field), \
+			argument, help, NULL, 0, 0                       \
+	}
+#define ROWS(table) .rows = (table), .n_rows = array_size(table)
+
+static const struct option_row node_add_rows[] = {
+	ROW("control", 0, OPTION_STRING, control, "ADDRESS",
+	    "its blockd: unix:/path or tcp:HOST:PORT"),
+	ROW("data", 0, OPTION_STRING, data, "ADDRESS",
+	    "its NBD server: HOST:PORT or unix:/path"),
+	ROW("allow", 0, OPTION_LIST, allow, "ADDRESS",
+	    "addresses its own connections come from, if not found alone"),
+	ROW("label", 'l', OPTION_LIST, label, "KEY=VALUE",
+	    "for placement: zone, rack..."),
+	ROW("tls-ca", 0, OPTION_STRING, tls_ca, "FILE",
+	    "authority that signed its certificate (PEM)"),
+	ROW("tls-cert", 0, OPTION_STRING, tls_cert, "FILE",
+	    "certificate to show it"),
+	ROW("tls-key", 0, OPTION_STRING, tls_key, "FILE",
+	    "key of that certificate"),
+	ROW("tls-name", 0, OPTION_STRING, tls_name, "NAME",
+	    "name in its certificate, if not the host"),
+};
+
+static const struct option_row pool_create_rows[] = {
+	ROW("capacity", 0, OPTION_SIZE, capacity, "SIZE",
+	    "give extents this much (what the file system has)"),
+	ROW("overcommit", 0, OPTION_NUMBER, overcommit, "PERCENT",
+	    "promise this much of the capacity (100)"),
+};
+
+static const struct option_row extent_create_rows[] = {
+	ROW("size", 's', OPTION_SIZE, size, "SIZE", "for example 10GiB"),
+	ROW("pool", 'p', OPTION_STRING, pool, "POOL",
+	    "where (the pool with the most room)"),
+	ROW("label", 'l', OPTION_LIST, label, "KEY=VALUE", "kept with it"),
+};
+
+static const struct option_row extent_list_rows[] = {
+	ROW("pool", 'p', OPTION_STRING, pool, "POOL", "only those in it"),
+};
+
+static const struct option_row extent_resize_rows[] = {
+	ROW("size", 's', OPTION_SIZE, size, "SIZE", "the new, larger size"),
+};
+
+static const struct option_row extent_delete_rows[] = {
+	ROW("force", 'f', OPTION_FLAG, force, NULL,
+	    "although it is part of a volume"),
+};
+
+static const struct option_row extent_export_rows[] = {
+	ROW("allow", 'a', OPTION_LIST, allow, "ADDRESS",
+	    "who may connect: an address, a prefix, unix, any"),
+	ROW("epoch", 'e', OPTION_NUMBER, epoch, "NUMBER",
+	    "fence everyone older"),
+	ROW("read-only", 'r', OPTION_FLAG, read_only, NULL, "refuse writes"),
+	ROW("force", 'f', OPTION_FLAG, force, NULL,
+	    "although it is part of a volume"),
+};
+
+static const struct option_row volume_create_rows[] = {
+	ROW("size", 's', OPTION_SIZE, size, "SIZE", "for example 5GiB"),
+	ROW("fs", 0, OPTION_STRING, fs, "TYPE",
+	    "file system of the splits: ext4 or xfs (ext4)"),
+	ROW("policy", 0, OPTION_STRING, policy, "NAME",
+	    "where new files go: mfs, ff, epmfs, local (mfs)"),
+	ROW("transport", 0, OPTION_STRING, transport, "NAME",
+	    "auto, nbd or fuse for remote splits (auto)"),
+	ROW("splits", 0, OPTION_NUMBER, splits, "N",
+	    "at least this many extents (as few as serve)"),
+	ROW("max-splits", 0, OPTION_NUMBER, max_splits, "N",
+	    "at most this many"),
+	ROW("max-extent", 0, OPTION_SIZE, max_extent, "SIZE",
+	    "no extent larger than this"),
+	ROW("share-pools", 0, OPTION_FLAG, share_pools, NULL,
+	    "several extents may lie in one pool"),
+	ROW("on", 0, OPTION_LIST, on, "NODE", "only on these nodes"),
+	ROW("not-on", 0, OPTION_LIST, not_on, "NODE", "never on these"),
+	ROW("node-label", 0, OPTION_LIST, node_label, "KEY=VALUE",
+	    "only on nodes with these labels"),
+	ROW("label", 'l', OPTION_LIST, label, "KEY=VALUE",
+	    "kept with the volume"),
+};
+
+static const struct option_row mount_rows[] = {
+	ROW("transport", 0, OPTION_STRING, transport, "NAME",
+	    "auto, nbd or fuse for remote splits (the volume's)"),
+	ROW("read-only", 'r', OPTION_FLAG, read_only, NULL,
+	    "nothing is written"),
+	ROW("force", 'f', OPTION_FLAG, force, NULL,
+	    "fence the node that has it"),
+};
+
+static const struct option_row umount_rows[] = {
+	ROW("force", 'f', OPTION_FLAG, force, NULL,
+	    "although files are open; their users get errors"),
+};
+
+static const struct option_row attach_rows[] = {
+	ROW("transport", 0, OPTION_STRING, transport, "NAME",
+	    "auto, loop, nbd or fuse (auto)"),
+	ROW("read-only", 'r', OPTION_FLAG, read_only, NULL,
+	    "nothing is written"),
+	ROW("force", 'f', OPTION_FLAG, force, NULL,
+	    "part of a volume, or attached elsewhere: fence that"),
+};
+
+const struct command commands[] = {
+	{.words = "status",
+	 .arguments = "",
+	 .summary = "nodes, pools, volumes and what is wrong with them",
+	 .needs_volumes = true,
+	 .run = status_run},
+	{.words = "node add",
+	 .arguments = "NAME",
+	 .min_arguments = 1,
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_WORD},
+	 .summary = "make a node known, or change what is known of it",
+	 ROWS(node_add_rows),
+	 .needs_volumes = true,
+	 .run = node_add_run},
+	{.words = "node list",
+	 .arguments = "",
+	 .summary = "nodes, and which of them answer",
+	 .needs_volumes = true,
+	 .run = node_list_run},
+	{.words = "node show",
+	 .arguments = "[NAME]",
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_NODE},
+	 .summary = "a node, its pools, and how it can attach extents",
+	 .needs_volumes = true,
+	 .run = node_show_run},
+	{.words = "node remove",
+	 .arguments = "NAME",
+	 .min_arguments = 1,
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_NODE},
+	 .summary = "forget a node that holds nothing of a volume",
+	 .needs_volumes = true,
+	 .run = node_remove_run},
+	{.words = "pool create",
+	 .arguments = "[NODE/]POOL DIR",
+	 .min_arguments = 2,
+	 .max_arguments = 2,
+	 .kinds = {ARGUMENT_NODE, ARGUMENT_PATH},
+	 .summary = "make an empty directory of a node a pool",
+	 ROWS(pool_create_rows),
+	 .needs_volumes = true,
+	 .run = pool_create_run},
+	{.words = "pool list",
+	 .arguments = "[NODE]",
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_NODE},
+	 .summary = "pools of a node, or of all",
+	 .needs_volumes = true,
+	 .run = pool_list_run},
+	{.words = "pool delete",
+	 .arguments = "[NODE/]POOL",
+	 .min_arguments = 1,
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_POOL},
+	 .summary = "give up an empty pool",
+	 .needs_volumes = true,
+	 .run = pool_delete_run},
+	{.words = "extent create",
+	 .arguments = "[NODE/]EXTENT",
+	 .min_arguments = 1,
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_NODE},
+	 .summary = "reserve space and make an extent of zeroes",
+	 ROWS(extent_create_rows),
+	 .needs_volumes = true,
+	 .run = extent_create_run},
+	{.words = "extent list",
+	 .arguments = "[NODE]",
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_NODE},
+	 .summary = "extents of a node, or of all",
+	 ROWS(extent_list_rows),
+	 .needs_volumes = true,
+	 .run = extent_list_run},
+	{.words = "extent show",
+	 .arguments = "[NODE/]EXTENT",
+	 .min_arguments = 1,
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_EXTENT},
+	 .summary = "an extent and its export",
+	 .needs_volumes = true,
+	 .run = extent_show_run},
+	{.words = "extent resize",
+	 .arguments = "[NODE/]EXTENT",
+	 .min_arguments = 1,
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_EXTENT},
+	 .summary = "make an extent larger",
+	 ROWS(extent_resize_rows),
+	 .needs_volumes = true,
+	 .run = extent_resize_run},
+	{.words = "extent delete",
+	 .arguments = "[NODE/]EXTENT",
+	 .min_arguments = 1,
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_EXTENT},
+	 .summary = "delete an extent and what is on it",
+	 ROWS(extent_delete_rows),
+	 .needs_volumes = true,
+	 .run = extent_delete_run},
+	{.words = "extent export",
+	 .arguments = "[NODE/]EXTENT",
+	 .min_arguments = 1,
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_EXTENT},
+	 .summary = "serve an extent by NBD to any client",
+	 .text = "Prints the URI to give to the client. Only who is named by "
+		 "--allow may connect.",
+	 ROWS(extent_export_rows),
+	 .needs_volumes = true,
+	 .run = extent_export_run},
+	{.words = "extent unexport",
+	 .arguments = "[NODE/]EXTENT",
+	 .min_arguments = 1,
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_EXTENT},
+	 .summary = "stop serving an extent; its connections are closed",
+	 .needs_volumes = true,
+	 .run = extent_unexport_run},
+	{.words = "volume create",
+	 .arguments = "NAME",
+	 .min_arguments = 1,
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_WORD},
+	 .summary = "make a volume, larger than any node if need be",
+	 .text = "A single file lies on one split, so the largest file is "
+		 "smaller than the volume:\n`trib volume show` tells how "
+		 "large. File systems take a few percent of the size.",
+	 ROWS(volume_create_rows),
+	 .needs_volumes = true,
+	 .run = volume_create_run},
+	{.words = "volume list",
+	 .arguments = "",
+	 .summary = "all volumes",
+	 .needs_volumes = true,
+	 .run = volume_list_run},
+	{.words = "volume show",
+	 .arguments = "NAME",
+	 .min_arguments = 1,
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_VOLUME},
+	 .summary = "a volume and where each split of it is",
+	 .needs_volumes = true,
+	 .run = volume_show_run},
+	{.words = "volume delete",
+	 .arguments = "NAME",
+	 .min_arguments = 1,
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_VOLUME},
+	 .summary = "delete a volume and what is on it",
+	 .needs_volumes = true,
+	 .run = volume_delete_run},
+	{.words = "volume orphans",
+	 .arguments = "",
+	 .summary = "extents without a volume, and volumes without an extent",
+	 .needs_volumes = true,
+	 .run = volume_orphans_run},
+	{.words = "mount",
+	 .arguments = "VOLUME DIR",
+	 .min_arguments = 2,
+	 .max_arguments = 2,
+	 .kinds = {ARGUMENT_VOLUME, ARGUMENT_PATH},
+	 .summary = "mount a volume here; repairs a mount that broke",
+	 ROWS(mount_rows),
+	 .needs_volumes = true,
+	 .run = mount_run},
+	{.words = "umount",
+	 .arguments = "VOLUME|DIR",
+	 .min_arguments = 1,
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_VOLUME},
+	 .summary = "unmount a volume and let go of its extents",
+	 ROWS(umount_rows),
+	 .needs_volumes = true,
+	 .run = umount_run},
+	{.words = "attach",
+	 .arguments = "[NODE/]EXTENT",
+	 .min_arguments = 1,
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_EXTENT},
+	 .summary = "make one extent a block device here",
+	 ROWS(attach_rows),
+	 .needs_volumes = true,
+	 .run = attach_run},
+	{.words = "detach",
+	 .arguments = "[NODE/]EXTENT",
+	 .min_arguments = 1,
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_EXTENT},
+	 .summary = "undo attach",
+	 .needs_volumes = true,
+	 .run = detach_run},
+	{.words = "devices",
+	 .arguments = "",
+	 .summary = "extents that are block devices here",
+	 .needs_volumes = true,
+	 .run = devices_run},
+	{.words = "complete",
+	 .arguments = "[WORD...]",
+	 .max_arguments = 64,
+	 .summary = "what may follow, for the shell's completion",
+	 .run = complete_run},
+	{.words = "help",
+	 .arguments = "[COMMAND...]",
+	 .max_arguments = 8,
+	 .summary = "all commands, or one of them",
+	 .run = help_run},
+};
+const size_t commands_count = array_size(commands);
+
+/* How many of the @n words the command's own words are; 0: others. */
+static int words_match(const char *own, char *const *words, int n)
+{
+	int taken = 0;
+
+	while (*own) {
+		size_t length = strcspn(own, " ");
+
+		if (taken == n || strlen(words[taken]) != length ||
+		    strncmp(words[taken], own, length) != 0)
+			return 0;
+		taken++;
+		own += length;
+		own += strspn(own, " ");
+	}
+	return taken;
+}
+
+const struct command *command_find(char *const *words, int n, int *ret_taken)
+{
+	for (size_t i = 0; i < commands_count; i++) {
+		int taken = words_match(commands[i].words, words, n);
+
+		if (taken > 0) {
+			*ret_taken = taken;
+			return &commands[i];
+		}
+	}
+	return NULL;
+}

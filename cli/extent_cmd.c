@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/size.h"
+#include "cli/command.h"
+#include "cli/json.h"
+#include "cli/table.h"
+
+static void extent_print(const struct node_extent *extent)
+{
+	char size[SIZE_TEXT_MAX], allocated[SIZE_TEXT_MAX];
+
+	(void)printf("extent      %s/%s\npool        %s\nid          %s\n"
+		     "size        %s, %s allocated%s\n"
+		     "state       %s%s%s\npath        %s\n",
+		     extent->node, extent->name, extent->pool, extent->id,
+		     size_format(size, extent->size),
+		     size_format(allocated, extent->allocated),
+		     extent->blank ? ", never written" : "", extent->state,
+		     extent->message[0] ? ": " : "", extent->message,
+		     extent->path);
+	for (size_t i = 0; i < extent->labels.count; i++)
+		(void)printf("label       %s=%s\n", extent->labels.items[i].key,
+			     extent->labels.items[i].value);
+	if (!extent->has_export)
+		return;
+	(void)printf("export      %s, epoch %llu, %s%s, %u connections\n",
+		     extent->nbd_name, (unsigned long long)extent->epoch,
+		     extent->active ? "served" : "not served",
+		     extent->read_only ? ", read-only" : "",
+		     extent->connections);
+	for (size_t i = 0; i < extent->n_initiators; i++)
+		(void)printf("allowed     %s\n", extent->initiators[i]);
+	if (extent->local_device[0])
+		(void)printf("held by     %s on its own node\n",
+			     extent->local_device);
+}
+
+/* Answer with an extent and free its members. */
+static int extent_answer(struct cli *cli, struct node_extent *extent)
+{
+	if (!cli_answer(cli, json_extent(extent)))
+		extent_print(extent);
+	node_extent_done(extent);
+	return 0;
+}
+
+int extent_create_run(struct cli *cli, struct error *err)
+{
+	struct node_extent extent = {0};
+	struct labels labels = {0};
+	struct reference at;
+	int r = cli_reference(cli, 0, "extent", &at, err);
+
+	if (r < 0)
+		return r;
+	if (!cli->options.size)
+		return error_set(err, EINVAL, "say how large: --size SIZE");
+	r = cli_labels(&cli->options.label, &labels, err);
+	if (r == 0)
+		r = volume_extent_create(cli->volumes,
+					 &(struct extent_request){
+						 .node = at.node,
+						 .pool = cli->options.pool,
+						 .name = at.name,
+						 .size = cli->options.size,
+						 .labels = &labels,
+					 },
+					 &extent, err);
+	labels_done(&labels);
+	return r < 0 ? r : extent_answer(cli, &extent);
+}
+
+int extent_show_run(struct cli *cli, struct error *err)
+{
+	struct node_extent extent = {0};
+	struct reference at;
+	int r = cli_reference(cli, 0, "extent", &at, err);
+
+	if (r == 0)
+		r = volume_extent_get(cli->volumes, at.node, at.name, &extent,
+				      err);
+	return r < 0 ? r : extent_answer(cli, &extent);
+}
+
+int extent_resize_run(struct cli *cli, struct error *err)
+{
+	struct node_extent extent = {0};
+	struct reference at;
+	int r = cli_reference(cli, 0, "extent", &at, err);
+
+	if (r < 0)
+		return r;
+	if (!cli->options.size)
+		return error_set(err, EINVAL, "say how large: --size SIZE");
+	r = volume_extent_resize(cli->volumes, at.node, at.name,
+				 cli->options.size, &extent, err);
+	return r < 0 ? r : extent_answer(cli, &extent);
+}
+
+int extent_delete_run(struct cli *cli, struct error *err)
+{
+	struct reference at;
+	int r = cli_reference(cli, 0, "extent", &at, err);
+
+	if (r == 0)
+		r = volume_extent_delete(cli->volumes, at.node, at.name,
+					 cli->options.force, err);
+	if (r == 0)
+		cli_say(cli, "extent %s/%s deleted", at.node, at.name);
+	return r;
+}
+
+/* The URI another program reaches the export by (NBD's doc/uri.md). */
+static int uri_print(struct cli *cli, const struct node_extent *extent,
+		     struct error *err)
+{
+	struct node_state *node = NULL;
+	const char *data;
+	int r = volume_node_get(cli->volumes, extent->node, &node, err);
+
+	if (r < 0)
+		return r;
+	data = node->record.data_address;
+	if (strncmp(data, "unix:", 5) == 0)
+		(void)printf("nbd+unix:///%s?socket=%s\n", extent->nbd_name,
+			     data + 5);
+	else
+		(void)printf("nbd://%s/%s\n", data, extent->nbd_name);
+	node_states_free(node, 1);
+	return 0;
+}
+
+int extent_export_run(struct cli *cli, struct error *err)
+{
+	const struct option_list *allow = &cli->options.allow;
+	struct node_extent extent = {0};
+	struct reference at;
+	int r = cli_reference(cli, 0, "extent", &at, err);
+
+	if (r < 0)
+		return r;
+	if (allow->count == 0)
+		return error_set(err, EINVAL,
+				 "say who may connect: --allow ADDRESS, a "
+				 "prefix, or any");
+	r = volume_extent_export(
+		cli->volumes,
+		&(struct extent_export_request){
+			.node = at.node,
+			.name = at.name,
+			.epoch = cli->options.epoch,
+			.initiators = (const char *const *)allow->items,
+			.n_initiators = allow->count,
+			.read_only = cli->options.read_only,
+			.force = cli->options.force,
+		},
+		&extent, err);
+	if (r < 0)
+		return r;
+	if (!cli_answer(cli, json_extent(&extent)))
+		r = uri_print(cli, &extent, err);
+	node_extent_done(&extent);
+	return r;
+}
+
+int extent_unexport_run(struct cli *cli, struct error *err)
+{
+	struct reference at;
+	int r = cli_reference(cli, 0, "extent", &at, err);
+
+	if (r == 0)
+		r = volume_extent_unexport(cli->volumes, at.node, at.name, err);
+	if (r == 0)
+		cli_say(cli, "extent %s/%s is not served any more", at.node,
+			at.name);
+	return r;
+}
+
+static void extent_row(struct table *table, const struct node_extent *extent)
+{
+	const char *volume = labels_get(&extent->labels, VOLUME_LABEL_NAME);
+	char text[SIZE_TEXT_MAX];
+
+	table_cell(table, "%s/%s", extent->node, extent->name);
+	table_cell(table, "%s", extent->pool);
+	table_cell(table, "%s", size_format(text, extent->size));
+	table_cell(table, "%s", size_format(text, extent->allocated));
+	table_cell(table, "%s", extent->state);
+	if (extent->has_export && extent->active)
+		table_cell(table, "epoch %llu, %u connections",
+			   (unsigned long long)extent->epoch,
+			   extent->connections);
+	else
+		table_cell(table, "%s",
+			   extent->local_device[0] ? extent->local_device
+						   : "-");
+	table_cell(table, "%s", volume ?: "-");
+}
+
+struct extent_list {
+	struct json_object *all;
+	struct table *table;
+};
+
+static int extents_of(struct cli *cli, const char *node,
+		      struct extent_list *list, struct error *err)
+{
+	struct node_extent *extents = NULL;
+	size_t n = 0;
+	int r = volume_extent_list(cli->volumes, node, cli->options.pool,
+				   &extents, &n, err);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n; i++) {
+		json_object_array_add(list->all, json_extent(&extents[i]));
+		extent_row(list->table, &extents[i]);
+	}
+	node_extents_free(extents, n);
+	return 0;
+}
+
+/* A node that does not answer is told of and left out. */
+static int extents_of_all(struct cli *cli, struct extent_list *list,
+			  struct error *err)
+{
+	struct node_state *nodes = NULL;
+	size_t n = 0;
+	int r = volume_node_list(cli->volumes, &nodes, &n, err);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n; i++) {
+		struct error problem = {0};
+
+		if (nodes[i].reachable)
+			r = extents_of(cli, nodes[i].record.name, list,
+				       &problem);
+		else
+			r = error_set(&problem, EHOSTUNREACH, "%s",
+				      nodes[i].problem);
+		if (r < 0)
+			(void)fprintf(stderr, "trib: node %s: %s\n",
+				      nodes[i].record.name,
+				      error_text(&problem));
+	}
+	node_states_free(nodes, n);
+	return 0;
+}
+
+int extent_list_run(struct cli *cli, struct error *err)
+{
+	struct extent_list list = {
+		.all = json_object_new_array(),
+		.table = table_new("EXTENT", "POOL", "SIZE>", "ALLOCATED>",
+				   "STATE", "USED BY", "VOLUME", NULL),
+	};
+	const char *node = cli_argument(cli, 0);
+	int r = node ? extents_of(cli, node, &list, err)
+		     : extents_of_all(cli, &list, err);
+
+	if (r < 0) {
+		json_object_put(list.all);
+		table_free(list.table);
+		return r;
+	}
+	if (cli_answer(cli, list.all))
+		table_free(list.table);
+	else
+		table_print(list.table, stdout);
+	return 0;
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "base/size.h"
+#include "cli/command.h"
+#include "cli/json.h"
+#include "cli/table.h"
+
+int pool_create_run(struct cli *cli, struct error *err)
+{
+	struct reference at;
+	struct node_pool pool = {0};
+	char text[SIZE_TEXT_MAX];
+	int r = cli_reference(cli, 0, "pool", &at, err);
+
+	if (r < 0)
+		return r;
+	r = volume_pool_create(
+		cli->volumes,
+		&(struct pool_request){
+			.node = at.node,
+			.name = at.name,
+			.path = cli_argument(cli, 1),
+			.capacity = cli->options.capacity,
+			.overcommit_percent = (unsigned)cli->options.overcommit,
+		},
+		&pool, err);
+	if (r < 0)
+		return r;
+	if (!cli_answer(cli, json_pool(&pool)))
+		cli_say(cli, "pool %s/%s: %s free in %s", at.node, at.name,
+			size_format(text, pool.available), pool.path);
+	return 0;
+}
+
+int pool_delete_run(struct cli *cli, struct error *err)
+{
+	struct reference at;
+	int r = cli_reference(cli, 0, "pool", &at, err);
+
+	if (r == 0)
+		r = volume_pool_delete(cli->volumes, at.node, at.name, err);
+	if (r == 0)
+		cli_say(cli, "pool %s/%s deleted", at.node, at.name);
+	return r;
+}
+
+static void pool_row(struct table *table, const struct node_pool *pool)
+{
+	char text[SIZE_TEXT_MAX];
+
+	table_cell(table, "%s/%s", pool->node, pool->name);
+	table_cell(table, "%s", pool->kind);
+	table_cell(table, "%s", pool->state);
+	table_cell(table, "%llu", (unsigned long long)pool->extents);
+	table_cell(table, "%s", size_format(text, pool->capacity));
+	table_cell(table, "%s", size_format(text, pool->reserved));
+	table_cell(table, "%s", size_format(text, pool->allocated));
+	table_cell(table, "%s", size_format(text, pool->available));
+	table_cell(table, "%s%s%s", pool->path, pool->message[0] ? ": " : "",
+		   pool->message);
+}
+
+/* Pools of one node, or of every node that answers. */
+struct pool_list {
+	struct json_object *all;
+	struct table *table;
+};
+
+static void pools_add(struct pool_list *list, const struct node_pool *pools,
+		      size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		json_object_array_add(list->all, json_pool(&pools[i]));
+		pool_row(list->table, &pools[i]);
+	}
+}
+
+static int pools_of_all(struct cli *cli, struct pool_list *list,
+			struct error *err)
+{
+	struct node_state *nodes = NULL;
+	size_t n = 0;
+	int r = volume_node_list(cli->volumes, &nodes, &n, err);
+
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		pools_add(list, nodes[i].pools, nodes[i].n_pools);
+		if (!nodes[i].reachable)
+			(void)fprintf(stderr, "trib: node %s: %s\n",
+				      nodes[i].record.name, nodes[i].problem);
+	}
+	if (r == 0)
+		node_states_free(nodes, n);
+	return r;
+}
+
+static int pools_of_one(struct cli *cli, struct pool_list *list,
+			struct error *err)
+{
+	auto_free struct node_pool *pools = NULL;
+	size_t n = 0;
+	int r = volume_pool_list(cli->volumes, cli_argument(cli, 0), &pools, &n,
+				 err);
+
+	if (r == 0)
+		pools_add(list, pools, n);
+	return r;
+}
+
+int pool_list_run(struct cli *cli, struct error *err)
+{
+	struct pool_list list = {
+		.all = json_object_new_array(),
+		.table = table_new("POOL", "KIND", "STATE", "EXTENTS>",
+				   "CAPACITY>", "RESERVED>", "ALLOCATED>",
+				   "FREE>", "PATH", NULL),
+	};
+	int r = cli_argument(cli, 0) ? pools_of_one(cli, &list, err)
+				     : pools_of_all(cli, &list, err);
+
+	if (r < 0) {
+		json_object_put(list.all);
+		table_free(list.table);
+		return r;
+	}
+	if (cli_answer(cli, list.all))
+		table_free(list.table);
+	else
+		table_print(list.table, stdout);
+	return 0;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How far long work is, on standard error: one line that is written over on
+ * a terminal, a line a step elsewhere once the work takes long.
+ */
+#ifndef CLI_PROGRESS_H
+#define CLI_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct progress {
+	int64_t start_ms; /* of the first step; 0: none yet */
+	bool on_line;     /* a line is shown and not ended */
+};
+
+#define PROGRESS_QUIET_MS 2000 /* shorter work shows nothing off a terminal */
+
+/* A volume_progress; @context is a struct progress. */
+void progress_show(void *context, const char *step, unsigned done,
+		   unsigned total, const char *text);
+
+/* Wipe the line. */
+void progress_end(struct progress *progress);
+
+#endif

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/size.h"
+#include "cli/command.h"
+#include "cli/json.h"
+#include "cli/table.h"
+
+static int word_set(char *ret, size_t size, const char *what, const char *text,
+		    struct error *err)
+{
+	if (!text)
+		return 0;
+	if (strlen(text) >= size)
+		return error_set(err, EINVAL, "--%s: no such choice '%.32s'",
+				 what, text);
+	(void)strcpy(ret, text); /* checked just above */
+	return 0;
+}
+
+static int nodes_set(struct name_list *ret, const struct option_list *list,
+		     struct error *err)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		int r = name_list_add(ret, list->items[i], err);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int spec_fill(const struct cli_options *o, struct volume_spec *spec,
+		     struct error *err)
+{
+	int r;
+
+	if (!o->size)
+		return error_set(err, EINVAL, "say how large: --size SIZE");
+	if (o->splits > VOLUME_SPLITS_MAX || o->max_splits > VOLUME_SPLITS_MAX)
+		return error_set(err, EINVAL, "at most %d splits",
+				 VOLUME_SPLITS_MAX);
+	spec->capacity = o->size;
+	spec->min_splits = (unsigned)o->splits;
+	spec->max_splits = (unsigned)o->max_splits;
+	spec->max_extent = o->max_extent;
+	spec->share_pools = o->share_pools;
+	r = word_set(spec->fs_type, sizeof(spec->fs_type), "fs", o->fs, err);
+	if (r == 0)
+		r = word_set(spec->policy, sizeof(spec->policy), "policy",
+			     o->policy, err);
+	if (r == 0)
+		r = word_set(spec->transport, sizeof(spec->transport),
+			     "transport", o->transport, err);
+	if (r == 0)
+		r = nodes_set(&spec->nodes, &o->on, err);
+	if (r == 0)
+		r = nodes_set(&spec->exclude, &o->not_on, err);
+	if (r == 0)
+		r = cli_labels(&o->node_label, &spec->node_labels, err);
+	return r;
+}
+
+static void splits_print(const struct volume_record *record)
+{
+	struct table *table = table_new("SPLIT>", "NODE", "POOL", "EXTENT",
+					"SIZE>", NULL);
+	char text[SIZE_TEXT_MAX];
+
+	for (size_t i = 0; i < record->n_splits; i++) {
+		const struct volume_split *split = &record->splits[i];
+
+		table_cell(table, "%u", split->index);
+		table_cell(table, "%s", split->node);
+		table_cell(table, "%s", split->pool);
+		table_cell(table, "%s", split->extent);
+		table_cell(table, "%s", size_format(text, split->size));
+	}
+	table_print(table, stdout);
+}
+
+int volume_create_run(struct cli *cli, struct error *err)
+{
+	struct volume_record *record = NULL;
+	struct volume_spec spec = {0};
+	struct labels labels = {0};
+	char text[SIZE_TEXT_MAX];
+	int r = spec_fill(&cli->options, &spec, err);
+
+	if (r == 0)
+		r = cli_labels(&cli->options.label, &labels, err);
+	if (r == 0)
+		r = volume_create(cli->volumes,
+				  &(struct volume_create_request){
+					  .name = cli_argument(cli, 0),
+					  .spec = &spec,
+					  .labels = &labels,
+				  },
+				  &record, err);
+	volume_spec_done(&spec);
+	labels_done(&labels);
+	if (r < 0)
+		return r;
+	if (!cli_answer(cli, json_record(record))) {
+		cli_say(cli, "volume %s: %s in %zu split%s", record->name,
+			size_format(text, record->spec.capacity),
+			record->n_splits, record->n_splits == 1 ? "" : "s");
+		if (!cli->options.quiet)
+			splits_print(record);
+	}
+	volume_record_free(record);
+	return 0;
+}
+
+static void volume_row(struct table *table, const struct volume_record *record)
+{
+	char text[SIZE_TEXT_MAX];
+
+	table_cell(table, "%s", record->name);
+	table_cell(table, "%s", size_format(text, record->spec.capacity));
+	table_cell(table, "%zu", record->n_splits);
+	table_cell(table, "%s", volume_phase_name(record->phase));
+	if (record->n_attachments == 0) {
+		table_cell(table, "-");
+		table_cell(table, "-");
+		return;
+	}
+	table_cell(table, "%s", record->attachments[0].node);
+	table_cell(table, "%s (%s)", record->attachments[0].mount_point,
+		   attachment_state_name(record->attachments[0].state));
+}
+
+int volume_list_run(struct cli *cli, struct error *err)
+{
+	struct volume_record **records = NULL;
+	char problem[RECORD_TEXT_SIZE];
+	struct json_object *all;
+	struct table *table;
+	size_t n = 0;
+	int r = volume_list(cli->volumes, &records, &n, problem, err);
+
+	if (r < 0)
+		return r;
+	all = json_object_new_array();
+	for (size_t i = 0; i < n; i++)
+		json_object_array_add(all, json_record(records[i]));
+	if (!cli_answer(cli, all)) {
+		table = table_new("VOLUME", "SIZE>", "SPLITS>", "PHASE",
+				  "ATTACHED ON", "AT", NULL);
+		for (size_t i = 0; i < n; i++)
+			volume_row(table, records[i]);
+		table_print(table, stdout);
+	}
+	if (problem[0])
+		(void)fprintf(stderr, "trib: %s\n", problem);
+	volume_records_free(records, n);
+	return 0;
+}
+
+static void split_row(struct table *table,
+		      const struct volume_split_status *status)
+{
+	char text[SIZE_TEXT_MAX];
+
+	table_cell(table, "%u", status->split.index);
+	table_cell(table, "%s/%s", status->split.node, status->split.pool);
+	table_cell(table, "%s", size_format(text, status->split.size));
+	table_cell(table, "%s",
+		   status->found ? size_format(text, status->allocated) : "?");
+	table_cell(table, "%s", status->state);
+	table_cell(table, "%s", status->transport[0] ? status->transport : "-");
+	table_cell(table, "%s", status->device[0] ? status->device : "-");
+	table_cell(table, "%s",
+		   status->mounted ? size_format(text, status->fs_used) : "-");
+	table_cell(table, "%s",
+		   status->mounted ? size_format(text, status->fs_free) : "-");
+}
+
+/* A file lies on one split, so the emptiest one bounds the next file. */
+static uint64_t largest_file(const struct volume_status *status)
+{
+	uint64_t largest = 0;
+
+	for (size_t i = 0; i < status->record->n_splits; i++)
+		if (status->splits[i].fs_free > largest)
+			largest = status->splits[i].fs_free;
+	return largest;
+}
+
+static void status_print(const struct volume_status *status)
+{
+	const struct volume_record *record = status->record;
+	struct table *table = table_new("SPLIT>", "POOL", "SIZE>", "ALLOCATED>",
+					"STATE", "BY", "DEVICE", "USED>",
+					"FREE>", NULL);
+	char size[SIZE_TEXT_MAX], used[SIZE_TEXT_MAX], left[SIZE_TEXT_MAX],
+		largest[SIZE_TEXT_MAX];
+
+	(void)printf("volume    %s, %s, %s, %s, policy %s, epoch %llu\n",
+		     record->name, size_format(size, record->spec.capacity),
+		     volume_phase_name(record->phase), record->spec.fs_type,
+		     record->spec.policy, (unsigned long long)record->epoch);
+	for (size_t i = 0; i < record->n_attachments; i++)
+		(void)printf(
+			"attached  on %s at %s (%s%s)\n",
+			record->attachments[i].node,
+			record->attachments[i].mount_point,
+			attachment_state_name(record->attachments[i].state),
+			record->attachments[i].read_only ? ", read-only" : "");
+	if (status->mounted)
+		(void)printf("in use    %s used, %s free of %s; largest file "
+			     "that fits: %s\n",
+			     size_format(used, status->fs_used),
+			     size_format(left, status->fs_free),
+			     size_format(size, status->fs_size),
+			     size_format(largest, largest_file(status)));
+	for (size_t i = 0; i < status->n_conditions; i++)
+		(void)printf("note      %s: %s\n", status->conditions[i].reason,
+			     status->conditions[i].message);
+	(void)putchar('\n');
+	for (size_t i = 0; i < record->n_splits; i++)
+		split_row(table, &status->splits[i]);
+	table_print(table, stdout);
+	for (size_t i = 0; i < record->n_splits; i++)
+		if (status->splits[i].problem[0])
+			(void)printf("split %zu: %s\n", i,
+				     status->splits[i].problem);
+}
+
+int volume_show_run(struct cli *cli, struct error *err)
+{
+	struct volume_status *status = NULL;
+	int r = volume_status_get(cli->volumes, cli_argument(cli, 0), &status,
+				  err);
+
+	if (r < 0)
+		return r;
+	if (!cli_answer(cli, json_volume_status(status)))
+		status_print(status);
+	volume_status_free(status);
+	return 0;
+}
+
+int volume_delete_run(struct cli *cli, struct error *err)
+{
+	int r = volume_delete(cli->volumes, cli_argument(cli, 0), err);
+
+	if (r == 0)
+		cli_say(cli, "volume %s deleted", cli_argument(cli, 0));
+	return r;
+}
+
+int volume_orphans_run(struct cli *cli, struct error *err)
+{
+	auto_free struct orphan *orphans = NULL;
+	size_t n = 0, unreachable = 0;
+	struct json_object *all;
+	struct table *table;
+	int r = volume_orphans(cli->volumes, &orphans, &n, &unreachable, err);
+
+	if (r < 0)
+		return r;
+	all = json_object_new_array();
+	for (size_t i = 0; i < n; i++)
+		json_object_array_add(all, json_orphan(&orphans[i]));
+	if (!cli_answer(cli, all) && n > 0) {
+		char text[SIZE_TEXT_MAX];
+
+		table = table_new("NODE", "NAME", "VOLUME", "SIZE>",
+				  "WHAT TO DO", NULL);
+		for (size_t i = 0; i < n; i++) {
+			table_cell(table, "%s", orphans[i].node);
+			table_cell(table, "%s", orphans[i].name);
+			table_cell(table, "%s", orphans[i].volume);
+			table_cell(table, "%s",
+				   size_format(text, orphans[i].size));
+			table_cell(table, "%s", orphans[i].message);
+		}
+		table_print(table, stdout);
+	}
+	if (n == 0)
+		cli_say(cli, "no orphans");
+	if (unreachable > 0)
+		(void)fprintf(stderr, "trib: %zu node%s did not answer\n",
+			      unreachable, unreachable == 1 ? "" : "s");
+	return 0;
+}
