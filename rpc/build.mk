@@ -4,3 +4,5 @@ $(eval $(call library,rpc,\
   rpc/rpc_pool.c rpc/rpc_server.c rpc/rpc_text.c rpc/rpc_tls.c,\
   grpc libprotobuf-c,base))
 $(eval $(call unit_test,rpc/rpc_server_test,rpc proto base,rpc/rpc_test_kit.c))
+$(eval $(call unit_test,rpc/rpc_stream_test,rpc proto base,rpc/rpc_test_kit.c))
+$(eval $(call unit_test,rpc/rpc_tls_test,rpc proto base,rpc/rpc_test_kit.c))

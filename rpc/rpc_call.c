@@ -143,7 +143,9 @@ static void finish_failed(struct rpc_call *call, int error,
 	stopping = call->server->stopping;
 	pthread_mutex_unlock(&call->server->lock);
 	if (call->failed)
-		call_finish(call, call->fail_code, 0, call->fail_text, NULL);
+		call_finish(call, call->fail_code,
+			    rpc_code_to_errno(call->fail_code), call->fail_text,
+			    NULL);
 	else if (error == ECANCELED && stopping)
 		finish_error(call, EHOSTUNREACH, "the server is stopping");
 	else

@@ -193,6 +193,10 @@ static int exchange_result(struct exchange *x, int timeout_ms,
 				 "'%s' did not answer: %s; the call may have "
 				 "been carried out, repeat it",
 				 x->client->name, text);
+	/* Without our trailer it is the library's: a message too large. */
+	if (x->status == GRPC_STATUS_RESOURCE_EXHAUSTED)
+		return error_set(err, EMSGSIZE, "'%s': %s", x->client->name,
+				 text);
 	return error_set(err, rpc_code_to_errno((enum rpc_code)x->status), "%s",
 			 text[0] ? text
 				 : rpc_code_name((enum rpc_code)x->status));

@@ -14,6 +14,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static atomic_uint order;
 static pthread_mutex_t limit_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct log_limit limit;
+static _Thread_local bool quiet;
 
 /*
  * The library's own messages. Its errors are mostly about one peer (a failed
@@ -21,7 +22,7 @@ static struct log_limit limit;
  */
 static void log_hook(gpr_log_func_args *args)
 {
-	bool error = args->severity == GPR_LOG_SEVERITY_ERROR;
+	bool error = args->severity == GPR_LOG_SEVERITY_ERROR && !quiet;
 	const char *file = strrchr(args->file, '/');
 	unsigned suppressed = 0;
 	char text[RPC_TEXT_MAX];
@@ -40,6 +41,11 @@ static void log_hook(gpr_log_func_args *args)
 	log_write(error ? LOG_LEVEL_WARNING : LOG_LEVEL_DEBUG,
 		  "grpc: %s:%d: %s", file ? file + 1 : args->file, args->line,
 		  text);
+}
+
+void rpc_core_quiet(bool on)
+{
+	quiet = on;
 }
 
 static void start(void)

@@ -33,6 +33,12 @@
 void rpc_core_start(void);
 
 /*
+ * While on, what the library has to say on this thread is for debugging
+ * only: the caller returns an error that says it better.
+ */
+void rpc_core_quiet(bool on);
+
+/*
  * A tag of the server's completion queue. done() runs on the poller and
  * must not block.
  */

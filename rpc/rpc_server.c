@@ -144,7 +144,9 @@ static int listen_on(struct rpc_server *server, struct rpc_listener *l,
 	rpc_address_listen(where, &l->address);
 	/* The socket is never there with another mode than 0600. */
 	mask = umask(0177);
+	rpc_core_quiet(l->address.is_unix || !options->tls);
 	l->port = grpc_server_add_http2_port(server->server, where, creds);
+	rpc_core_quiet(false);
 	umask(mask);
 	if (!l->port)
 		r = bind_failed(&l->address, err);

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/process.h"
+#include "rpc/rpc_test_kit.h"
+
+/* One authority and what it signed, in a directory of all tests. */
+struct pki {
+	char ca[128], cert[128], key[128];
+	struct rpc_tls tls;
+};
+
+static char pki_dir[] = "/tmp/rpc-pki-XXXXXX";
+static struct pki server_pki, client_pki, stranger_pki, named_pki;
+
+static const char *in_dir(char *buf, const char *name, const char *suffix)
+{
+	(void)snprintf(buf, 128, "%s/%s%s", pki_dir, name, suffix);
+	return buf;
+}
+
+static void openssl(const char *script, ...)
+{
+	char line[1024];
+	const char *const argv[] = {"sh", "-ec", line, NULL};
+	struct error err = {0};
+	va_list ap;
+
+	va_start(ap, script);
+	(void)vsnprintf(line, sizeof(line), script, ap);
+	va_end(ap);
+	if (process_must(argv, 30000, &err) < 0)
+		fail_msg("%s: %s", line, err.msg);
+}
+
+static void make_ca(const char *name)
+{
+	openssl("cd %s; openssl req -x509 -newkey ec -pkeyopt "
+		"ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=%s "
+		"-keyout %s.key -out %s.pem",
+		pki_dir, name, name, name);
+}
+
+static void make_cert(struct pki *pki, const char *ca, const char *name,
+		      const char *san)
+{
+	openssl("cd %s; openssl req -newkey ec -pkeyopt "
+		"ec_paramgen_curve:P-256 -nodes -subj /CN=%s "
+		"-addext subjectAltName=%s -keyout %s.key -out %s.csr; "
+		"openssl x509 -req -in %s.csr -CA %s.pem -CAkey %s.key "
+		"-CAcreateserial -days 1 -copy_extensions copy -out %s.pem; "
+		"chmod 600 %s.key",
+		pki_dir, name, san, name, name, name, ca, ca, name, name);
+	pki->tls = (struct rpc_tls){
+		.ca_file = in_dir(pki->ca, ca, ".pem"),
+		.cert_file = in_dir(pki->cert, name, ".pem"),
+		.key_file = in_dir(pki->key, name, ".key"),
+	};
+}
+
+static int make_pki(void **state)
+{
+	(void)state;
+	assert_non_null(mkdtemp(pki_dir));
+	make_ca("ours");
+	make_ca("others");
+	make_cert(&server_pki, "ours", "node-a", "IP:127.0.0.1");
+	make_cert(&client_pki, "ours", "client-1", "DNS:client-1");
+	make_cert(&named_pki, "ours", "node-b", "DNS:node-b.example");
+	make_cert(&stranger_pki, "others", "stranger", "IP:127.0.0.1");
+	return 0;
+}
+
+static int drop_pki(void **state)
+{
+	const char *const rm[] = {"rm", "-rf", pki_dir, NULL};
+
+	(void)state;
+	return process_must(rm, 10000, NULL);
+}
+
+static int setup(void **state)
+{
+	struct kit *kit = malloc(sizeof(*kit));
+
+	kit_make(kit);
+	kit->addresses[0] = "tcp:127.0.0.1:0";
+	*state = kit;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	kit_done(*state);
+	free(*state);
+	return 0;
+}
+
+/* A server at a free port, whose address kit->address then is. */
+static void serve(struct kit *kit, const struct rpc_tls *tls)
+{
+	int port;
+
+	kit->options.tls = tls;
+	if (rpc_server_start(&kit->options, &kit->server, &kit->err) < 0)
+		fail_msg("start: %s", kit->err.msg);
+	port = rpc_server_port(kit->server, 0);
+	assert_in_range(port, 1, 65535);
+	(void)snprintf(kit->address, sizeof(kit->address), "tcp:127.0.0.1:%d",
+		       port);
+}
+
+static void dial(struct kit *kit, const struct rpc_tls *tls, const char *name)
+{
+	if (rpc_client_new(kit->address, tls, name, &kit->client, &kit->err) <
+	    0)
+		fail_msg("client: %s", kit->err.msg);
+}
+
+static void knows_the_peer_by_its_certificate(void **state)
+{
+	struct kit *kit = *state;
+
+	serve(kit, &server_pki.tls);
+	dial(kit, &client_pki.tls, NULL);
+	if (kit_get(kit, "who", 5000, NULL) < 0)
+		fail_msg("%s", kit->err.msg);
+	assert_string_equal(kit->seen.peer, "client-1");
+	assert_false(atomic_load(&kit->seen.local));
+}
+
+static void goes_by_the_name_it_was_told(void **state)
+{
+	struct kit *kit = *state;
+
+	serve(kit, &named_pki.tls);
+	dial(kit, &client_pki.tls, "node-b.example");
+	assert_int_equal(kit_get(kit, "echo:x", 5000, NULL), 0);
+}
+
+static void refuses_a_server_of_another_name(void **state)
+{
+	struct kit *kit = *state;
+
+	serve(kit, &named_pki.tls);
+	dial(kit, &client_pki.tls, NULL); /* 127.0.0.1 */
+	assert_int_equal(kit_get(kit, "echo:x", 800, NULL), -EHOSTUNREACH);
+	assert_non_null(strstr(kit->err.msg, kit->address));
+	assert_non_null(strstr(kit->err.msg, "not in peer certificate"));
+	assert_int_equal(atomic_load(&kit->seen.calls), 0);
+}
+
+static void refuses_a_client_of_another_authority(void **state)
+{
+	struct kit *kit = *state;
+	/* It knows our authority, so that it is the server that refuses. */
+	struct rpc_tls tls = stranger_pki.tls;
+
+	tls.ca_file = server_pki.tls.ca_file;
+	serve(kit, &server_pki.tls);
+	dial(kit, &tls, NULL);
+	assert_int_equal(kit_get(kit, "echo:x", 800, NULL), -EHOSTUNREACH);
+	assert_int_equal(atomic_load(&kit->seen.calls), 0);
+}
+
+static void refuses_a_server_of_another_authority(void **state)
+{
+	struct kit *kit = *state;
+
+	serve(kit, &stranger_pki.tls);
+	dial(kit, &client_pki.tls, NULL);
+	assert_int_equal(kit_get(kit, "echo:x", 800, NULL), -EHOSTUNREACH);
+	assert_int_equal(atomic_load(&kit->seen.calls), 0);
+}
+
+/* Asks with openssl, which sends no certificate unless told to. */
+static void refuses_a_client_without_a_certificate(void **state)
+{
+	struct kit *kit = *state;
+	struct process_result result;
+	char to[64];
+	const char *const argv[] = {
+		"openssl",  "s_client", "-connect", to,
+		"-alpn",    "h2",       "-CAfile",  server_pki.tls.ca_file,
+		"-ign_eof", NULL};
+	const char *const with[] = {"openssl",  "s_client",
+				    "-connect", to,
+				    "-alpn",    "h2",
+				    "-CAfile",  server_pki.tls.ca_file,
+				    "-cert",    client_pki.tls.cert_file,
+				    "-key",     client_pki.tls.key_file,
+				    NULL};
+
+	serve(kit, &server_pki.tls);
+	(void)snprintf(to, sizeof(to), "%s", kit->address + 4);
+	assert_int_equal(process_run(argv, "PRI", 20000, -1, &result, NULL), 0);
+	assert_non_null(strstr(result.errors, "certificate required"));
+	process_result_done(&result);
+	/* and it is the certificate that was missing */
+	assert_int_equal(process_run(with, "", 20000, -1, &result, NULL), 0);
+	assert_non_null(strstr(result.out, "Verify return code: 0 (ok)"));
+	assert_null(strstr(result.errors, "certificate required"));
+	process_result_done(&result);
+	dial(kit, &client_pki.tls, NULL);
+	assert_int_equal(kit_get(kit, "echo:x", 5000, NULL), 0);
+}
+
+static void refuses_a_client_that_speaks_plainly(void **state)
+{
+	struct kit *kit = *state;
+
+	serve(kit, &server_pki.tls);
+	dial(kit, NULL, NULL);
+	assert_int_equal(kit_get(kit, "echo:x", 800, NULL), -EHOSTUNREACH);
+	assert_int_equal(atomic_load(&kit->seen.calls), 0);
+}
+
+static void refuses_plain_tcp_unless_allowed(void **state)
+{
+	struct kit *kit = *state;
+
+	assert_int_equal(
+		rpc_server_start(&kit->options, &kit->server, &kit->err),
+		-EPERM);
+	assert_non_null(strstr(kit->err.msg, "tcp:127.0.0.1:0"));
+	kit->options.allow_plain_tcp = true;
+	serve(kit, NULL);
+	dial(kit, NULL, NULL);
+	assert_int_equal(kit_get(kit, "who", 5000, NULL), 0);
+	assert_string_equal(kit->seen.peer, "");
+	assert_false(atomic_load(&kit->seen.local));
+}
+
+static void knows_a_local_peer(void **state)
+{
+	struct kit *kit = *state;
+
+	kit->addresses[0] = kit->address;
+	kit_start(kit);
+	assert_int_equal(kit_get(kit, "who", 5000, NULL), 0);
+	assert_string_equal(kit->seen.peer, "");
+	assert_true(atomic_load(&kit->seen.local));
+}
+
+static void refuses_a_busy_port(void **state)
+{
+	struct kit *kit = *state;
+	struct rpc_server_options options;
+	struct rpc_server *second;
+	const char *address = kit->address;
+
+	serve(kit, &server_pki.tls);
+	options = kit->options;
+	options.addresses = &address;
+	assert_int_equal(rpc_server_start(&options, &second, &kit->err),
+			 -EADDRINUSE);
+	assert_non_null(strstr(kit->err.msg, kit->address));
+}
+
+static int start_error(struct kit *kit, const struct rpc_tls *tls)
+{
+	kit->options.tls = tls;
+	return rpc_server_start(&kit->options, &kit->server, &kit->err);
+}
+
+static void refuses_a_key_that_others_can_read(void **state)
+{
+	struct kit *kit = *state;
+
+	assert_int_equal(chmod(server_pki.key, 0640), 0);
+	assert_int_equal(start_error(kit, &server_pki.tls), -EPERM);
+	assert_non_null(strstr(kit->err.msg, server_pki.key));
+	assert_non_null(strstr(kit->err.msg, "0640"));
+	assert_int_equal(rpc_client_new("tcp:127.0.0.1:1", &server_pki.tls,
+					NULL, &kit->client, NULL),
+			 -EPERM);
+	assert_int_equal(chmod(server_pki.key, 0600), 0);
+}
+
+static void says_which_file_is_wrong(void **state)
+{
+	struct kit *kit = *state;
+	struct rpc_tls tls = server_pki.tls;
+
+	tls.cert_file = "/nowhere/cert.pem";
+	assert_int_equal(start_error(kit, &tls), -ENOENT);
+	assert_non_null(strstr(kit->err.msg, "/nowhere/cert.pem"));
+	tls.cert_file = "/proc/self/cmdline";
+	assert_int_equal(start_error(kit, &tls), -EINVAL);
+	assert_non_null(strstr(kit->err.msg, "no PEM file"));
+	tls = server_pki.tls;
+	tls.ca_file = NULL;
+	assert_int_equal(start_error(kit, &tls), -EINVAL);
+	assert_non_null(strstr(kit->err.msg, "TLS needs a CA"));
+	/* one's certificate with another's key */
+	tls = server_pki.tls;
+	tls.key_file = client_pki.tls.key_file;
+	assert_true(start_error(kit, &tls) < 0);
+	assert_null(kit->server);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+		T(knows_the_peer_by_its_certificate),
+		T(goes_by_the_name_it_was_told),
+		T(refuses_a_server_of_another_name),
+		T(refuses_a_client_of_another_authority),
+		T(refuses_a_server_of_another_authority),
+		T(refuses_a_client_without_a_certificate),
+		T(refuses_a_client_that_speaks_plainly),
+		T(refuses_plain_tcp_unless_allowed),
+		T(knows_a_local_peer),
+		T(refuses_a_busy_port),
+		T(refuses_a_key_that_others_can_read),
+		T(says_which_file_is_wrong),
+	};
+
+	return cmocka_run_group_tests(tests, make_pki, drop_pki);
+}
