@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "target/export_table.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct export
+{
+	unsigned refs; /* under the table's lock */
+	char name[EXPORT_FULL_NAME_MAX];
+	char description[EXPORT_DESCRIPTION_MAX + 1];
+	uint64_t epoch;
+	bool read_only;
+	struct initiators initiators;
+	int (*open)(void *context, struct loop *loop, bool read_only,
+		    struct blockdev **ret, struct error *err);
+	void (*release)(void *context);
+	void *context;
+};
+
+/* A name, as long as there is an export or a user of it, or a waiter. */
+struct export_entry {
+	struct export_entry *next;
+	struct export *current; /* NULL: removed */
+	struct export_user *users;
+	unsigned expelled;              /* of the users */
+	unsigned waiters;               /* for expelled to become 0 */
+	char name[EXPORT_NAME_MAX + 1]; /* without the epoch */
+};
+
+struct export_table {
+	pthread_mutex_t lock; /* guards all of it; no other is taken inside */
+	pthread_cond_t left;  /* an expelled user has */
+	struct export_entry *entries;
+};
+
+const char *export_name(const struct export *export)
+{
+	return export->name;
+}
+
+const char *export_description(const struct export *export)
+{
+	return export->description;
+}
+
+bool export_read_only(const struct export *export)
+{
+	return export->read_only;
+}
+
+int export_open(struct export *export, struct loop *loop, struct blockdev **ret,
+		struct error *err)
+{
+	return export->open(export->context, loop, export->read_only, ret, err);
+}
+
+/* ---- exports ---- */
+
+static void context_release(void (*release)(void *context), void *context)
+{
+	if (release)
+		release(context);
+}
+
+/* Drop one reference; call without the lock what is returned, to free it. */
+static struct export *export_unref(struct export *export)
+{
+	return export && --export->refs == 0 ? export : NULL;
+}
+
+static void export_free(struct export *export)
+{
+	if (!export)
+		return;
+	context_release(export->release, export->context);
+	free(export);
+}
+
+static int name_ok(const char *name, struct error *err)
+{
+	size_t length = strlen(name);
+
+	if (length == 0 || length > EXPORT_NAME_MAX)
+		return error_set(err, EINVAL,
+				 "an export's name has 1 to %d bytes",
+				 EXPORT_NAME_MAX);
+	if (strchr(name, '@'))
+		return error_set(err, EINVAL,
+				 "an export's name has no '@': the epoch comes "
+				 "behind one");
+	return 0;
+}
+
+static int export_new(const struct target_export *spec, struct export **ret,
+		      struct error *err)
+{
+	struct export *export;
+	int r = name_ok(spec->name, err);
+
+	if (r < 0)
+		return r;
+	if (spec->description &&
+	    strlen(spec->description) > EXPORT_DESCRIPTION_MAX)
+		return error_set(err, EINVAL,
+				 "an export's description has at most %d bytes",
+				 EXPORT_DESCRIPTION_MAX);
+	export = calloc(1, sizeof(*export));
+	if (!export)
+		return error_set(err, ENOMEM, "no memory for an export");
+	r = initiators_parse(spec->initiators, spec->n_initiators,
+			     &export->initiators, err);
+	if (r < 0) {
+		free(export);
+		return r;
+	}
+	export->refs = 1;
+	export->epoch = spec->epoch;
+	export->read_only = spec->read_only;
+	export->open = spec->open;
+	export->release = spec->release;
+	export->context = spec->context;
+	if (spec->description)
+		(void)snprintf(export->description, sizeof(export->description),
+			       "%s", spec->description);
+	if (spec->epoch > 0)
+		(void)snprintf(export->name, sizeof(export->name),
+			       "%s@%" PRIu64, spec->name, spec->epoch);
+	else
+		(void)snprintf(export->name, sizeof(export->name), "%s",
+			       spec->name);
+	*ret = export;
+	return 0;
+}
+
+/* ---- entries ---- */
+
+static struct export_entry *entry_find(struct export_table *table,
+				       const char *name, size_t length)
+{
+	for (struct export_entry *entry = table->entries; entry;
+	     entry = entry->next)
+		if (strncmp(entry->name, name, length) == 0 &&
+		    entry->name[length] == '\0')
+			return entry;
+	return NULL;
+}
+
+static struct export_entry *entry_make(struct export_table *table,
+				       const char *name)
+{
+	struct export_entry *entry = entry_find(table, name, strlen(name));
+
+	if (entry)
+		return entry;
+	entry = calloc(1, sizeof(*entry));
+	if (!entry)
+		return NULL;
+	(void)snprintf(entry->name, sizeof(entry->name), "%s", name);
+	entry->next = table->entries;
+	table->entries = entry;
+	return entry;
+}
+
+/* Forget it when nobody needs it. */
+static void entry_put(struct export_table *table, struct export_entry *entry)
+{
+	struct export_entry **at = &table->entries;
+
+	if (entry->current || entry->users || entry->waiters > 0)
+		return;
+	while (*at != entry)
+		at = &(*at)->next;
+	*at = entry->next;
+	free(entry);
+}
+
+/* May @user go on under what the entry says now? */
+static bool user_ok(const struct export_entry *entry,
+		    const struct export_user *user)
+{
+	const struct export *now = entry->current;
+
+	return now && now->epoch == user->export->epoch &&
+	       now->read_only == user->export->read_only &&
+	       initiators_admit(&now->initiators, &user->peer);
+}
+
+/* Tell those who may not go on, and wait until they have left. */
+static void entry_fence(struct export_table *table, struct export_entry *entry)
+{
+	for (struct export_user *user = entry->users; user; user = user->next) {
+		if (user->expelled || user_ok(entry, user))
+			continue;
+		user->expelled = true;
+		entry->expelled++;
+		user->expel(user);
+	}
+	entry->waiters++;
+	while (entry->expelled > 0)
+		pthread_cond_wait(&table->left, &table->lock);
+	entry->waiters--;
+}
+
+/* ---- the table ---- */
+
+struct export_table *export_table_new(void)
+{
+	struct export_table *table = calloc(1, sizeof(*table));
+
+	if (!table)
+		return NULL;
+	pthread_mutex_init(&table->lock, NULL);
+	pthread_cond_init(&table->left, NULL);
+	return table;
+}
+
+void export_table_free(struct export_table *table)
+{
+	if (!table)
+		return;
+	while (table->entries) {
+		struct export_entry *entry = table->entries;
+
+		assert(!entry->users && entry->waiters == 0);
+		table->entries = entry->next;
+		export_free(export_unref(entry->current));
+		free(entry);
+	}
+	pthread_cond_destroy(&table->left);
+	pthread_mutex_destroy(&table->lock);
+	free(table);
+}
+
+/* Put @export in, under the lock. @ret_old: the one it replaces. */
+static int table_put(struct export_table *table, const char *name,
+		     struct export *export, struct export **ret_old,
+		     struct error *err)
+{
+	struct export_entry *entry = entry_make(table, name);
+
+	if (!entry)
+		return error_set(err, ENOMEM, "no memory for an export");
+	if (entry->current && entry->current->epoch > export->epoch)
+		return error_set(err, ESTALE,
+				 "export '%s': epoch %" PRIu64
+				 " is older than %" PRIu64,
+				 name, export->epoch, entry->current->epoch);
+	*ret_old = export_unref(entry->current);
+	entry->current = export;
+	entry_fence(table, entry);
+	entry_put(table, entry); /* it may have been removed meanwhile */
+	return 0;
+}
+
+int export_table_set(struct export_table *table,
+		     const struct target_export *spec, struct error *err)
+{
+	struct export *export = NULL, *old = NULL;
+	int r = export_new(spec, &export, err);
+
+	if (r < 0) {
+		context_release(spec->release, spec->context);
+		return r;
+	}
+	pthread_mutex_lock(&table->lock);
+	r = table_put(table, spec->name, export, &old, err);
+	pthread_mutex_unlock(&table->lock);
+	if (r < 0)
+		old = export;
+	export_free(old);
+	return r;
+}
+
+void export_table_remove(struct export_table *table, const char *name)
+{
+	struct export_entry *entry;
+	struct export *old = NULL;
+
+	pthread_mutex_lock(&table->lock);
+	entry = entry_find(table, name, strlen(name));
+	if (entry) {
+		old = export_unref(entry->current);
+		entry->current = NULL;
+		entry_fence(table, entry);
+		entry_put(table, entry);
+	}
+	pthread_mutex_unlock(&table->lock);
+	export_free(old);
+}
+
+unsigned export_table_users(struct export_table *table, const char *name)
+{
+	struct export_entry *entry;
+	unsigned n = 0;
+
+	pthread_mutex_lock(&table->lock);
+	entry = entry_find(table, name, strlen(name));
+	for (struct export_user *user = entry ? entry->users : NULL; user;
+	     user = user->next)
+		n++;
+	pthread_mutex_unlock(&table->lock);
+	return n;
+}
+
+/* Behind '@': a decimal number without sign or leading zero, not 0. */
+static bool epoch_parse(const char *text, uint64_t *ret)
+{
+	uint64_t epoch = 0;
+
+	if (*text < '1' || *text > '9')
+		return false;
+	for (; *text >= '0' && *text <= '9'; text++)
+		if (__builtin_mul_overflow(epoch, 10, &epoch) ||
+		    __builtin_add_overflow(epoch, (uint64_t)(*text - '0'),
+					   &epoch))
+			return false;
+	*ret = epoch;
+	return *text == '\0';
+}
+
+/* The peer's epoch is the current one; @at: the '@' in its name, or NULL. */
+static int epoch_check(const struct export *now, const char *at,
+		       struct error *err)
+{
+	uint64_t epoch = 0;
+
+	if (at && !epoch_parse(at + 1, &epoch))
+		return error_set(err, ENOENT,
+				 "what is behind '@' is not an epoch");
+	if (epoch == now->epoch)
+		return 0;
+	if (!at)
+		return error_set(err, EACCES,
+				 "the export has epoch %" PRIu64
+				 "; ask for its name with @EPOCH behind it",
+				 now->epoch);
+	return error_set(err, EACCES, "epoch %" PRIu64 " is %s than %" PRIu64,
+			 epoch, epoch < now->epoch ? "older" : "newer",
+			 now->epoch);
+}
+
+static int entry_check(const struct export_entry *entry, const char *at,
+		       const struct peer_address *peer, struct error *err)
+{
+	char text[PEER_ADDRESS_TEXT_MAX];
+	int r;
+
+	if (!entry || !entry->current)
+		return error_set(err, ENOENT, "there is no such export");
+	if (!initiators_admit(&entry->current->initiators, peer))
+		return error_set(err, EACCES, "not allowed from %s",
+				 peer_address_format(peer, text, sizeof(text)));
+	r = epoch_check(entry->current, at, err);
+	if (r < 0)
+		return r;
+	if (entry->expelled > 0)
+		return error_set(err, EACCES,
+				 "the export is being taken over from an older "
+				 "epoch; try again");
+	return 0;
+}
+
+int export_table_enter(struct export_table *table, const char *name,
+		       struct export_user *user, struct error *err)
+{
+	const char *at = strrchr(name, '@');
+	size_t length = at ? (size_t)(at - name) : strlen(name);
+	struct export_entry *entry;
+	int r;
+
+	pthread_mutex_lock(&table->lock);
+	entry = length <= EXPORT_NAME_MAX ? entry_find(table, name, length)
+					  : NULL;
+	r = entry_check(entry, at, &user->peer, err);
+	if (r == 0) {
+		user->entry = entry;
+		user->export = entry->current;
+		user->export->refs++;
+		user->expelled = false;
+		user->next = entry->users;
+		user->link = &entry->users;
+		if (user->next)
+			user->next->link = &user->next;
+		entry->users = user;
+	}
+	pthread_mutex_unlock(&table->lock);
+	return r;
+}
+
+bool export_table_leave(struct export_table *table, struct export_user *user)
+{
+	struct export *unused;
+	bool expelled;
+
+	pthread_mutex_lock(&table->lock);
+	*user->link = user->next;
+	if (user->next)
+		user->next->link = user->link;
+	expelled = user->expelled;
+	if (expelled && --user->entry->expelled == 0)
+		pthread_cond_broadcast(&table->left);
+	unused = export_unref(user->export);
+	entry_put(table, user->entry);
+	user->export = NULL;
+	user->entry = NULL;
+	pthread_mutex_unlock(&table->lock);
+	export_free(unused);
+	return expelled;
+}
+
+int export_table_list(struct export_table *table,
+		      const struct peer_address *peer,
+		      int (*each)(void *context, const char *name),
+		      void *context)
+{
+	int r = 0;
+
+	pthread_mutex_lock(&table->lock);
+	for (struct export_entry *entry = table->entries; entry && r == 0;
+	     entry = entry->next)
+		if (entry->current &&
+		    initiators_admit(&entry->current->initiators, peer))
+			r = each(context, entry->current->name);
+	pthread_mutex_unlock(&table->lock);
+	return r;
+}

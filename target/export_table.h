@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The exports of a target, and who uses them. Shared by all its loops: the
+ * one place of target/ with a lock, taken when a connection opens or closes
+ * an export, never for a request.
+ */
+#ifndef TARGET_EXPORT_TABLE_H
+#define TARGET_EXPORT_TABLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "target/initiators.h"
+#include "target/target.h"
+
+/* Bytes of an export's name: an epoch (20 digits) and '@' go behind it. */
+#define EXPORT_NAME_MAX 1024
+
+/* NAME or NAME@EPOCH, with the NUL. */
+#define EXPORT_FULL_NAME_MAX (EXPORT_NAME_MAX + 22)
+
+#define EXPORT_DESCRIPTION_MAX 255 /* bytes; ours */
+
+struct export_table;
+
+/* What was set; immutable, and alive while anybody uses it. */
+struct export;
+
+const char *export_name(const struct export *export); /* with the epoch */
+const char *export_description(const struct export *export); /* "": none */
+bool export_read_only(const struct export *export);
+
+/* Call the owner's open(), on the loop that will use the device. */
+int export_open(struct export *export, struct loop *loop, struct blockdev **ret,
+		struct error *err);
+
+/* One connection's use of an export; embedded in it. */
+struct export_user {
+	struct peer_address peer; /* set by the user before entering */
+	/*
+	 * The user may not go on: leave soon. Called once at most, from any
+	 * thread, with the table's lock held: post a message, do nothing else.
+	 */
+	void (*expel)(struct export_user *user);
+
+	/* The table's, under its lock. */
+	struct export *export;
+	struct export_entry *entry;
+	struct export_user *next, **link;
+	bool expelled;
+};
+
+struct export_table *export_table_new(void);
+
+/* Nobody uses an export any more. Releases them all. NULL is fine. */
+void export_table_free(struct export_table *table);
+
+/*
+ * See target_export_set() and target_export_remove(): both return after
+ * every user that may not go on has left.
+ */
+int export_table_set(struct export_table *table,
+		     const struct target_export *spec, struct error *err);
+void export_table_remove(struct export_table *table, const char *name);
+
+/* Users of that name, the expelled ones too. */
+unsigned export_table_users(struct export_table *table, const char *name);
+
+/*
+ * Use the export that a peer asks for.
+ *
+ * @name  as the peer says it: NAME or NAME@EPOCH
+ *
+ * -ENOENT: there is none; -EACCES: an epoch that is not the current one, or
+ * a peer that is not admitted. @err is what the peer is told.
+ */
+int export_table_enter(struct export_table *table, const char *name,
+		       struct export_user *user, struct error *err);
+
+/*
+ * The user is done: nothing of its reaches the device any more. Returns
+ * whether it has been expelled: then expel() has returned and its message
+ * is on the way.
+ */
+bool export_table_leave(struct export_table *table, struct export_user *user);
+
+/*
+ * Call @each with the full name of each export that @peer may use, until it
+ * returns a negative errno, which is returned. The lock is held meanwhile.
+ */
+int export_table_list(struct export_table *table,
+		      const struct peer_address *peer,
+		      int (*each)(void *context, const char *name),
+		      void *context);
+
+#endif

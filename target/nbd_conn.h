@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * NBD connections on a loop: sockets, devices and the loop around
+ * nbd_session.h.
+ *
+ * What makes it quick: one receive takes many requests, they go to the
+ * device together, and the replies that are ready leave together in one
+ * send (block-size of a batch: whatever is there; nothing waits for the
+ * slowest). The payload of a large write is received where the device takes
+ * it from.
+ *
+ * What keeps it honest: a connection has at most NBD_CONN_REQUESTS requests
+ * and NBD_CONN_BUFFER_MAX bytes of buffers in flight; when they are used up,
+ * or the loop's pool is, it stops receiving until some come back. Waiting
+ * connections are served in order, so the largest request goes on in the end.
+ */
+#ifndef TARGET_NBD_CONN_H
+#define TARGET_NBD_CONN_H
+
+#include <stdbool.h>
+
+#include "base/log.h"
+#include "base/loop.h"
+#include "target/export_table.h"
+#include "target/initiators.h"
+
+#define NBD_CONN_REQUESTS 128 /* in flight; ours */
+
+/* Bytes of buffers one connection may hold, or one request if larger. */
+#define NBD_CONN_BUFFER_MAX (UINT32_C(32) << 20)
+
+#define NBD_HANDSHAKE_TIMEOUT_MS 10000 /* ours */
+#define NBD_STOP_TIMEOUT_MS      2000  /* target_free(), target.h */
+#define NBD_DRAIN_TIMEOUT_MS     30000 /* for a peer that has said goodbye */
+
+struct nbd_conn;
+
+/* The connections of one loop; all on its thread. */
+struct nbd_service {
+	struct loop *loop;
+	struct export_table *table;
+	/* A connection has ended and is freed. */
+	void (*ended)(struct nbd_service *service);
+
+	struct nbd_conn *conns;
+	bool stopping;
+	struct nbd_conn *waiting_first, *waiting_last; /* for buffers */
+	size_t buffered;                               /* bytes in use */
+	struct loop_batch wake;
+	struct log_limit log_limit;
+};
+
+/* @loop, @table: borrowed until every connection has ended. */
+void nbd_service_init(struct nbd_service *service, struct loop *loop,
+		      struct export_table *table,
+		      void (*ended)(struct nbd_service *service));
+
+/*
+ * End every connection: requests in flight finish, their replies are sent
+ * if the peer takes them within NBD_STOP_TIMEOUT_MS. New ones end at once.
+ */
+void nbd_service_stop(struct nbd_service *service);
+
+/*
+ * Serve the peer at @fd, which it takes; ended() is called for it in any
+ * case, never from inside the call... unless it can't be started.
+ */
+void nbd_conn_start(struct nbd_service *service, int fd,
+		    const struct peer_address *peer);
+
+#endif

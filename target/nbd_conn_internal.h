@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What nbd_conn.c, nbd_io.c and nbd_send.c share. Nobody else includes it. */
+#ifndef TARGET_NBD_CONN_INTERNAL_H
+#define TARGET_NBD_CONN_INTERNAL_H
+
+#include "target/nbd_conn.h"
+#include "target/nbd_session.h"
+
+/*
+ * Bytes received at once, at most: 32 writes of 4 KiB, or more requests than
+ * a connection may have. Memory is touched only as far as data comes.
+ */
+#define NBD_RECEIVE_SIZE (UINT32_C(128) << 10)
+static_assert(NBD_RECEIVE_SIZE > NBD_SESSION_NEED_MAX, "an option must fit");
+
+/* A request, from its header to the end of its reply. */
+struct nbd_io {
+	struct op op;
+	struct nbd_conn *conn;
+	struct nbd_io *next; /* free, ready or in the send */
+	struct nbd_request request;
+	struct iobuf *buf; /* NULL: none */
+	/* A WRITE: bytes received. TRIM, WRITE_ZEROES: done before @piece. */
+	uint64_t progress;
+	uint32_t piece; /* bytes of the operation under way */
+	uint32_t head_length;
+	uint32_t data_length; /* of @data, behind the head */
+	const void *data;     /* in @buf, or static text */
+	uint8_t head[NBD_REPLY_HEAD_MAX];
+};
+
+struct nbd_io_list {
+	struct nbd_io *first, *last;
+};
+
+enum nbd_conn_phase {
+	NBD_CONN_OPEN,
+	NBD_CONN_DRAINING, /* takes no more requests; sends its replies */
+	NBD_CONN_CLOSING,  /* socket shut; waits for what is in flight */
+};
+
+/* What keeps the next request from going on. */
+enum nbd_conn_stall {
+	NBD_STALL_NONE,
+	NBD_STALL_REQUESTS, /* NBD_CONN_REQUESTS are in flight */
+	NBD_STALL_OWN,      /* NBD_CONN_BUFFER_MAX are in use */
+	NBD_STALL_POOL,     /* the loop's pool is used up; queued */
+};
+
+struct nbd_conn {
+	struct nbd_service *service;
+	struct loop *loop;
+	struct nbd_conn *next, **link; /* of the service */
+	int fd;
+	enum nbd_conn_phase phase;
+	struct nbd_session session;
+
+	/* receiving */
+	struct op receive_op;
+	bool receiving;
+	bool receiving_direct;  /* into the buffer of conn->writing */
+	uint8_t *buffer;        /* NBD_RECEIVE_SIZE bytes */
+	uint32_t start, end;    /* of what is not parsed yet */
+	uint32_t receive_limit; /* bytes, of the next receive */
+	struct nbd_io *writing; /* its payload is arriving */
+
+	/* requests */
+	enum nbd_conn_stall stall;
+	struct nbd_io *stalled;        /* has no buffer yet */
+	struct nbd_conn *waiting_next; /* NBD_STALL_POOL */
+	struct nbd_io *free;
+	unsigned used;   /* of ios[], ever */
+	unsigned active; /* at the device */
+	size_t buffered; /* bytes of iobufs */
+
+	/* sending */
+	struct loop_batch batch;
+	struct nbd_io_list ready; /* replies to send */
+	struct nbd_io_list sent;  /* in the send under way */
+	struct op send_op;
+	bool sending;        /* send_op is in flight */
+	bool output_in_send; /* session.out is in iov[] */
+	struct msghdr message;
+	struct iovec iov[2 * NBD_CONN_REQUESTS + 1];
+
+	/* the export */
+	struct export_user user;
+	bool entered;
+	bool expelled;  /* a message from the table is due... */
+	bool expel_ran; /* ...and has come */
+	struct loop_message expel_message;
+	struct blockdev *dev;
+
+	struct loop_timer timer;
+	bool timer_running;
+	unsigned drain_timeout_ms;
+
+	struct nbd_io ios[NBD_CONN_REQUESTS];
+};
+
+static inline void nbd_io_list_add(struct nbd_io_list *list, struct nbd_io *io)
+{
+	io->next = NULL;
+	if (list->last)
+		list->last->next = io;
+	else
+		list->first = io;
+	list->last = io;
+}
+
+/* ---- nbd_conn.c ---- */
+
+/* Look at the connection after this batch: send, or end. */
+static inline void nbd_conn_touch(struct nbd_conn *conn)
+{
+	loop_batch_add(conn->loop, &conn->batch);
+}
+
+/* Shut the socket, let go of what is not in flight; freed in its batch. */
+void nbd_conn_kill(struct nbd_conn *conn);
+
+/* Parse what is received and ask for more, as far as there is room. */
+void nbd_conn_go_on(struct nbd_conn *conn);
+
+/* ---- nbd_io.c ---- */
+
+/* NULL: NBD_CONN_REQUESTS are in flight. */
+struct nbd_io *nbd_io_new(struct nbd_conn *conn, const struct nbd_request *r);
+
+/* Its buffer goes back to the pool, and whoever waits for it is told. */
+void nbd_io_free(struct nbd_io *io);
+
+/*
+ * Carry out the request; a WRITE becomes conn->writing.
+ * False: no buffer can be had now; conn->stall says why.
+ */
+bool nbd_io_start(struct nbd_io *io);
+
+/* The payload of the WRITE is there. */
+void nbd_io_write(struct nbd_io *io);
+
+/* The reply is an error: queue it. @why: static text. */
+void nbd_io_refuse(struct nbd_io *io, uint32_t error, const char *why);
+
+/* conn->stalled got nothing and does not want it any more. */
+void nbd_io_stop_waiting(struct nbd_conn *conn);
+
+void nbd_service_wake(struct loop_batch *batch);
+
+/* ---- nbd_send.c ---- */
+
+/* Send what is ready. False: the peer is gone. */
+bool nbd_conn_send(struct nbd_conn *conn);
+void nbd_conn_send_done(struct op *op, int res);
+
+/* Nothing is to be sent, or under way. */
+bool nbd_conn_all_sent(const struct nbd_conn *conn);
+
+#endif

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests to the device, and what comes of them to replies. */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "target/nbd_conn_internal.h"
+
+/* The buffer of a BLOCK_STATUS: runs in the first half, wire behind. */
+#define STATUS_BUFFER 4096u /* bytes */
+#define STATUS_RUNS \
+	((unsigned)(STATUS_BUFFER / 2 / sizeof(struct blockdev_status)))
+static_assert(NBD_STATUS_SIZE(STATUS_RUNS) <= STATUS_BUFFER / 2, "fits");
+
+/* Zeroes to write where a device can't make them itself; never written. */
+#define ZEROES_SIZE (UINT32_C(1) << 20) /* bytes */
+static uint8_t zeroes[ZEROES_SIZE] __attribute__((aligned(4096)));
+
+enum buffer_result {
+	BUFFER_GOT,
+	BUFFER_STALLED, /* conn->stall says what is waited for */
+	BUFFER_NONE,    /* waiting would not help: no memory */
+};
+
+static void io_done(struct op *op, int res);
+
+struct nbd_io *nbd_io_new(struct nbd_conn *conn, const struct nbd_request *r)
+{
+	struct nbd_io *io = conn->free;
+
+	if (io) {
+		conn->free = io->next;
+	} else if (conn->used < NBD_CONN_REQUESTS) {
+		io = &conn->ios[conn->used++];
+		io->conn = conn;
+		io->op.done = io_done;
+	} else {
+		return NULL;
+	}
+	io->request = *r;
+	io->buf = NULL;
+	io->progress = 0;
+	io->data_length = 0;
+	return io;
+}
+
+/* ---- buffers ---- */
+
+static void buffer_put(struct nbd_conn *conn, struct iobuf *buf)
+{
+	struct nbd_service *service = conn->service;
+
+	conn->buffered -= buf->size;
+	service->buffered -= buf->size;
+	loop_iobuf_put(conn->loop, buf);
+	if (service->waiting_first)
+		loop_batch_add(conn->loop, &service->wake);
+}
+
+void nbd_io_free(struct nbd_io *io)
+{
+	struct nbd_conn *conn = io->conn;
+
+	if (io->buf)
+		buffer_put(conn, io->buf);
+	io->next = conn->free;
+	conn->free = io;
+	if (conn->stall == NBD_STALL_REQUESTS || conn->stall == NBD_STALL_OWN)
+		nbd_conn_touch(conn);
+}
+
+static void waiting_add(struct nbd_conn *conn)
+{
+	struct nbd_service *service = conn->service;
+
+	conn->stall = NBD_STALL_POOL;
+	conn->waiting_next = NULL;
+	if (service->waiting_last)
+		service->waiting_last->waiting_next = conn;
+	else
+		service->waiting_first = conn;
+	service->waiting_last = conn;
+}
+
+static void waiting_remove(struct nbd_conn *conn)
+{
+	struct nbd_service *service = conn->service;
+	struct nbd_conn **at = &service->waiting_first, *before = NULL;
+
+	while (*at != conn) {
+		before = *at;
+		at = &(*at)->waiting_next;
+	}
+	*at = conn->waiting_next;
+	if (service->waiting_last == conn)
+		service->waiting_last = before;
+}
+
+void nbd_io_stop_waiting(struct nbd_conn *conn)
+{
+	if (conn->stall == NBD_STALL_POOL)
+		waiting_remove(conn);
+	conn->stall = NBD_STALL_NONE;
+}
+
+/* Whoever comes later than those who wait already queues behind them. */
+static enum buffer_result buffer_get(struct nbd_io *io, uint32_t size)
+{
+	struct nbd_conn *conn = io->conn;
+	struct nbd_service *service = conn->service;
+
+	if (conn->buffered > 0 && conn->buffered + size > NBD_CONN_BUFFER_MAX) {
+		conn->stall = NBD_STALL_OWN;
+		return BUFFER_STALLED;
+	}
+	if (!service->waiting_first || conn->stall == NBD_STALL_POOL)
+		io->buf = loop_iobuf_get(conn->loop, size);
+	if (io->buf) {
+		nbd_io_stop_waiting(conn);
+		conn->buffered += io->buf->size;
+		service->buffered += io->buf->size;
+		return BUFFER_GOT;
+	}
+	if (service->buffered == 0) {
+		nbd_io_stop_waiting(conn);
+		return BUFFER_NONE;
+	}
+	if (conn->stall != NBD_STALL_POOL)
+		waiting_add(conn);
+	return BUFFER_STALLED;
+}
+
+void nbd_service_wake(struct loop_batch *batch)
+{
+	struct nbd_service *service = container_of(batch, struct nbd_service,
+						   wake);
+
+	while (service->waiting_first) {
+		struct nbd_conn *conn = service->waiting_first;
+		struct nbd_io *io = conn->stalled;
+
+		conn->stalled = NULL;
+		if (!nbd_io_start(io)) {
+			conn->stalled = io;
+			return; /* it is still the first */
+		}
+		nbd_conn_go_on(conn);
+	}
+}
+
+/* ---- replies ---- */
+
+static void reply_queue(struct nbd_io *io)
+{
+	nbd_io_list_add(&io->conn->ready, io);
+	nbd_conn_touch(io->conn);
+}
+
+void nbd_io_refuse(struct nbd_io *io, uint32_t error, const char *why)
+{
+	uint64_t cookie = io->request.cookie;
+
+	if (io->conn->session.structured) {
+		io->data = why;
+		io->data_length = (uint32_t)strlen(why);
+		io->head_length = (uint32_t)nbd_error_chunk_encode(
+			io->head, cookie, error, (uint16_t)io->data_length);
+	} else {
+		io->head_length = (uint32_t)nbd_simple_reply_encode(
+			io->head, cookie, error);
+	}
+	reply_queue(io);
+}
+
+/*
+ * Success. With structured replies only READ and BLOCK_STATUS need chunks;
+ * a simple reply is shorter.
+ */
+static void reply_simple(struct nbd_io *io)
+{
+	io->head_length = (uint32_t)nbd_simple_reply_encode(
+		io->head, io->request.cookie, NBD_SUCCESS);
+	reply_queue(io);
+}
+
+static void reply_data(struct nbd_io *io)
+{
+	io->data = io->buf->data;
+	io->data_length = io->request.length;
+	if (!io->conn->session.structured) {
+		reply_simple(io);
+		return;
+	}
+	io->head_length = (uint32_t)nbd_data_chunk_encode(
+		io->head, io->request.cookie, io->request.offset,
+		io->request.length, true);
+	reply_queue(io);
+}
+
+static void reply_status(struct nbd_io *io, unsigned n)
+{
+	uint8_t *wire = (uint8_t *)io->buf->data + STATUS_BUFFER / 2;
+
+	io->data = wire;
+	io->data_length = (uint32_t)nbd_status_encode(wire, io->buf->data, n);
+	io->head_length = (uint32_t)nbd_status_chunk_encode(
+		io->head, io->request.cookie, io->data_length);
+	reply_queue(io);
+}
+
+/* ---- the device ---- */
+
+static unsigned device_flags(const struct nbd_request *request)
+{
+	unsigned flags = 0;
+
+	if (request->flags & NBD_CMD_FLAG_FUA)
+		flags |= BLOCKDEV_FUA;
+	if (request->type != NBD_CMD_WRITE_ZEROES)
+		return flags;
+	if (request->flags & NBD_CMD_FLAG_NO_HOLE)
+		flags |= BLOCKDEV_NO_HOLE;
+	if (request->flags & NBD_CMD_FLAG_FAST_ZERO)
+		flags |= BLOCKDEV_FAST;
+	return flags;
+}
+
+/* The next piece of a TRIM or WRITE_ZEROES. */
+static void piece_start(struct nbd_io *io)
+{
+	const struct nbd_request *request = &io->request;
+	struct blockdev *dev = io->conn->dev;
+	uint64_t offset = request->offset + io->progress;
+	uint64_t left = request->length - io->progress;
+	unsigned flags = device_flags(request);
+
+	io->piece = left < BLOCKDEV_LENGTH_MAX ? (uint32_t)left
+					       : BLOCKDEV_LENGTH_MAX;
+	if (request->type == NBD_CMD_TRIM) {
+		blockdev_discard(dev, &io->op, offset, io->piece, flags);
+	} else if (dev->ops->write_zeroes) {
+		blockdev_write_zeroes(dev, &io->op, offset, io->piece, flags);
+	} else {
+		if (io->piece > ZEROES_SIZE)
+			io->piece = ZEROES_SIZE;
+		blockdev_write(dev, &io->op, zeroes, io->piece, offset,
+			       flags & BLOCKDEV_FUA);
+	}
+}
+
+static void piece_done(struct nbd_io *io)
+{
+	io->progress += io->piece;
+	if (io->progress < io->request.length) {
+		io->conn->active++;
+		piece_start(io);
+		return;
+	}
+	reply_simple(io);
+}
+
+static void io_done(struct op *op, int res)
+{
+	struct nbd_io *io = container_of(op, struct nbd_io, op);
+	struct nbd_conn *conn = io->conn;
+
+	conn->active--;
+	if (conn->phase == NBD_CONN_CLOSING) { /* nobody to tell */
+		nbd_io_free(io);
+		nbd_conn_touch(conn);
+		return;
+	}
+	if (res < 0) {
+		nbd_io_refuse(io, nbd_error_from_errno(res),
+			      strerrordesc_np(-res) ?: "an error");
+		return;
+	}
+	switch (io->request.type) {
+	case NBD_CMD_READ: reply_data(io); break;
+	case NBD_CMD_BLOCK_STATUS: reply_status(io, (unsigned)res); break;
+	case NBD_CMD_TRIM:
+	case NBD_CMD_WRITE_ZEROES: piece_done(io); break;
+	default: reply_simple(io); break;
+	}
+}
+
+static void read_start(struct nbd_io *io)
+{
+	io->conn->active++;
+	blockdev_read(io->conn->dev, &io->op, io->buf->data, io->request.length,
+		      io->request.offset);
+}
+
+void nbd_io_write(struct nbd_io *io)
+{
+	io->conn->active++;
+	blockdev_write(io->conn->dev, &io->op, io->buf->data,
+		       io->request.length, io->request.offset,
+		       device_flags(&io->request));
+}
+
+static void status_start(struct nbd_io *io)
+{
+	const struct nbd_request *request = &io->request;
+	struct blockdev *dev = io->conn->dev;
+	bool one = request->flags & NBD_CMD_FLAG_REQ_ONE;
+
+	if (!dev->ops->status) { /* all of it is data */
+		struct blockdev_status run = {.length = request->length};
+
+		memcpy(io->buf->data, &run, sizeof(run));
+		reply_status(io, 1);
+		return;
+	}
+	io->conn->active++;
+	blockdev_get_status(dev, &io->op, request->offset, request->length,
+			    io->buf->data, one ? 1 : STATUS_RUNS);
+}
+
+/* Bytes of buffer that a request needs; 0: none. */
+static uint32_t buffer_size(const struct nbd_request *request)
+{
+	switch (request->type) {
+	case NBD_CMD_READ:
+	case NBD_CMD_WRITE: return request->length;
+	case NBD_CMD_BLOCK_STATUS: return STATUS_BUFFER;
+	default: return 0;
+	}
+}
+
+static void no_memory(struct nbd_io *io)
+{
+	if (io->request.type == NBD_CMD_WRITE)
+		nbd_session_payload_skip(&io->conn->session);
+	nbd_io_refuse(io, NBD_ENOMEM, "the server has no memory for it");
+}
+
+bool nbd_io_start(struct nbd_io *io)
+{
+	struct nbd_conn *conn = io->conn;
+	uint32_t size = buffer_size(&io->request);
+
+	if (size > 0) {
+		switch (buffer_get(io, size)) {
+		case BUFFER_GOT: break;
+		case BUFFER_STALLED: return false;
+		case BUFFER_NONE: no_memory(io); return true;
+		}
+	}
+	switch (io->request.type) {
+	case NBD_CMD_READ: read_start(io); break;
+	case NBD_CMD_WRITE: conn->writing = io; break;
+	case NBD_CMD_BLOCK_STATUS: status_start(io); break;
+	case NBD_CMD_FLUSH:
+		conn->active++;
+		blockdev_flush(conn->dev, &io->op);
+		break;
+	default: /* the session lets nothing else through */
+		assert(io->request.type == NBD_CMD_TRIM ||
+		       io->request.type == NBD_CMD_WRITE_ZEROES);
+		conn->active++;
+		piece_start(io);
+		break;
+	}
+	return true;
+}

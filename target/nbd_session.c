@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The transmission phase; nbd_handshake.c has what comes before. */
+#include "target/nbd_session.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "target/nbd_handshake.h"
+
+static void refuse(struct nbd_event *ret, uint32_t error, const char *why)
+{
+	ret->type = NBD_EVENT_REFUSED;
+	ret->error = error;
+	ret->why = why;
+}
+
+static void drop(struct nbd_session *s, struct nbd_event *ret, const char *why)
+{
+	s->state = NBD_SESSION_CLOSED;
+	ret->type = NBD_EVENT_DROP;
+	ret->why = why;
+}
+
+/* The flags that each command may carry; FUA is fine with all. */
+static bool flags_ok(const struct nbd_session *s,
+		     const struct nbd_request *request)
+{
+	uint16_t allowed = NBD_CMD_FLAG_FUA;
+
+	switch (request->type) {
+	case NBD_CMD_READ:
+		if (s->structured)
+			allowed |= NBD_CMD_FLAG_DF;
+		break;
+	case NBD_CMD_WRITE_ZEROES:
+		allowed |= NBD_CMD_FLAG_NO_HOLE;
+		if (s->export.flags & NBD_TRANSMIT_SEND_FAST_ZERO)
+			allowed |= NBD_CMD_FLAG_FAST_ZERO;
+		break;
+	case NBD_CMD_BLOCK_STATUS: allowed |= NBD_CMD_FLAG_REQ_ONE; break;
+	default: break;
+	}
+	return !(request->flags & ~allowed);
+}
+
+/* The command is one that this export takes. */
+static bool command_ok(const struct nbd_session *s, uint16_t type)
+{
+	switch (type) {
+	case NBD_CMD_READ:
+	case NBD_CMD_WRITE:
+	case NBD_CMD_FLUSH:
+	case NBD_CMD_WRITE_ZEROES: return true;
+	case NBD_CMD_TRIM:
+		return s->export.flags &
+		       (NBD_TRANSMIT_SEND_TRIM | NBD_TRANSMIT_READ_ONLY);
+	case NBD_CMD_BLOCK_STATUS: return s->structured && s->allocation;
+	default: return false;
+	}
+}
+
+static bool modifies(uint16_t type)
+{
+	return type == NBD_CMD_WRITE || type == NBD_CMD_TRIM ||
+	       type == NBD_CMD_WRITE_ZEROES;
+}
+
+static bool grows(uint16_t type)
+{
+	return type == NBD_CMD_WRITE || type == NBD_CMD_WRITE_ZEROES;
+}
+
+static void range_check(const struct nbd_session *s,
+			const struct nbd_request *request,
+			struct nbd_event *ret)
+{
+	uint64_t end;
+
+	if (request->length == 0) {
+		refuse(ret, NBD_EINVAL, "the length is 0");
+		return;
+	}
+	if (__builtin_add_overflow(request->offset, request->length, &end) ||
+	    end > s->export.size) {
+		refuse(ret, grows(request->type) ? NBD_ENOSPC : NBD_EINVAL,
+		       "past the end of the export");
+		return;
+	}
+	if ((request->offset | request->length) & (s->export.block_size - 1)) {
+		refuse(ret, NBD_EINVAL,
+		       "not a multiple of the minimum block size");
+		return;
+	}
+	if ((request->type == NBD_CMD_READ || request->type == NBD_CMD_WRITE) &&
+	    request->length > NBD_PAYLOAD_MAX)
+		refuse(ret, NBD_EINVAL, "longer than the maximum block size");
+}
+
+static void request_check(const struct nbd_session *s, struct nbd_event *ret)
+{
+	const struct nbd_request *request = &ret->request;
+
+	if (!command_ok(s, request->type))
+		refuse(ret, NBD_EINVAL, "the command was not offered");
+	else if (modifies(request->type) &&
+		 s->export.flags & NBD_TRANSMIT_READ_ONLY)
+		refuse(ret, NBD_EPERM, "the export is read-only");
+	else if (!flags_ok(s, request))
+		refuse(ret, NBD_EINVAL,
+		       "a flag that the command does not have");
+	else if (request->type != NBD_CMD_FLUSH)
+		range_check(s, request, ret);
+}
+
+static size_t request_feed(struct nbd_session *s, const void *data,
+			   size_t length, struct nbd_event *ret)
+{
+	struct nbd_request *request = &ret->request;
+
+	if (length < sizeof(struct nbd_wire_request)) {
+		ret->type = NBD_EVENT_MORE;
+		ret->need = sizeof(struct nbd_wire_request);
+		return 0;
+	}
+	if (nbd_request_decode(data, request) < 0) {
+		drop(s, ret, "bad request magic");
+		return 0;
+	}
+	if (request->type == NBD_CMD_DISC) {
+		s->state = NBD_SESSION_CLOSED;
+		ret->type = NBD_EVENT_CLOSE;
+		return sizeof(struct nbd_wire_request);
+	}
+	ret->type = NBD_EVENT_REQUEST;
+	request_check(s, ret);
+	if (request->type != NBD_CMD_WRITE || request->length == 0)
+		return sizeof(struct nbd_wire_request);
+	s->left = request->length;
+	s->state = NBD_SESSION_PAYLOAD;
+	if (ret->type == NBD_EVENT_REFUSED) {
+		s->state = NBD_SESSION_SKIP_PAYLOAD;
+		if (request->length > NBD_DRAIN_MAX)
+			drop(s, ret, "a write far too long");
+	}
+	return sizeof(struct nbd_wire_request);
+}
+
+/* Let go of bytes that nobody wants, then be in state @next. */
+static size_t skip_feed(struct nbd_session *s, size_t length,
+			enum nbd_session_state next, struct nbd_event *ret)
+{
+	size_t taken = length < s->left ? length : (size_t)s->left;
+
+	s->left -= taken;
+	if (s->left == 0)
+		s->state = next;
+	ret->type = NBD_EVENT_MORE;
+	ret->need = 1;
+	return taken;
+}
+
+size_t nbd_session_feed(struct nbd_session *s, const void *data, size_t length,
+			struct nbd_event *ret)
+{
+	switch (s->state) {
+	case NBD_SESSION_REQUEST: return request_feed(s, data, length, ret);
+	case NBD_SESSION_SKIP_PAYLOAD:
+		return skip_feed(s, length, NBD_SESSION_REQUEST, ret);
+	case NBD_SESSION_SKIP_OPTION:
+		return skip_feed(s, length, NBD_SESSION_OPTION, ret);
+	case NBD_SESSION_CLIENT_FLAGS:
+	case NBD_SESSION_OPTION:
+		return nbd_handshake_feed(s, data, length, ret);
+	case NBD_SESSION_PAYLOAD: /* the owner's own mistake */
+		assert(s->state != NBD_SESSION_PAYLOAD);
+		break;
+	case NBD_SESSION_CLOSED: break;
+	}
+	ret->type = NBD_EVENT_CLOSE;
+	return 0;
+}
+
+void nbd_session_payload_taken(struct nbd_session *s, uint32_t length)
+{
+	assert(s->state == NBD_SESSION_PAYLOAD && length <= s->left);
+	s->left -= length;
+	if (s->left == 0)
+		s->state = NBD_SESSION_REQUEST;
+}
+
+void nbd_session_payload_skip(struct nbd_session *s)
+{
+	assert(s->state == NBD_SESSION_PAYLOAD);
+	s->state = NBD_SESSION_SKIP_PAYLOAD;
+}
+
+bool nbd_session_transmits(const struct nbd_session *s)
+{
+	return s->state == NBD_SESSION_REQUEST ||
+	       s->state == NBD_SESSION_PAYLOAD ||
+	       s->state == NBD_SESSION_SKIP_PAYLOAD;
+}

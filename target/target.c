@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "target/target.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "target/export_table.h"
+#include "target/listener.h"
+#include "target/nbd_conn.h"
+#include "target/nbd_proto.h"
+
+#define LOOPS_MAX               64
+#define LOOPS_DEFAULT_MAX       4
+#define CONNECTIONS_DEFAULT_MAX 1024
+#define BUFFER_LIMIT_DEFAULT    (UINT64_C(64) << 20) /* bytes, of a loop */
+
+/* One thread with its loop and its connections. */
+struct worker {
+	struct target *target;
+	struct loop *loop;
+	struct nbd_service service;
+	pthread_t thread;
+	bool started;
+	char name[16];
+	atomic_uint connections; /* on it, or on their way to it */
+	struct loop_message stop_message;
+};
+
+struct target {
+	struct export_table *exports;
+	unsigned max_connections;
+	/* Of worker 0, which accepts for all. */
+	struct listener *listeners;
+	unsigned listeners_open;
+	sem_t listeners_closed;
+	struct log_limit log_limit;
+	unsigned n_workers;
+	struct worker workers[];
+};
+
+/* ---- workers ---- */
+
+/* The last connection of a worker that stops ends its loop. */
+static void worker_check(struct worker *worker)
+{
+	if (worker->service.stopping && atomic_load(&worker->connections) == 0)
+		loop_stop(worker->loop);
+}
+
+static void conn_ended(struct nbd_service *service)
+{
+	struct worker *worker = container_of(service, struct worker, service);
+
+	atomic_fetch_sub(&worker->connections, 1);
+	worker_check(worker);
+}
+
+static void stop_run(struct loop_message *message)
+{
+	struct worker *worker = container_of(message, struct worker,
+					     stop_message);
+
+	nbd_service_stop(&worker->service);
+	worker_check(worker);
+}
+
+static void *worker_main(void *context)
+{
+	struct worker *worker = context;
+	int r = loop_run(worker->loop);
+
+	if (r < 0)
+		log_error(r, "loop %s: %s; its connections hang", worker->name,
+			  strerror(-r));
+	return NULL;
+}
+
+static int worker_start(struct target *target, struct worker *worker,
+			const struct target_options *options, unsigned index,
+			struct error *err)
+{
+	struct loop_options loop_options = {
+		.name = worker->name,
+		.without = options->without,
+		.buffer_limit = options->buffer_limit ?: BUFFER_LIMIT_DEFAULT,
+	};
+	int r;
+
+	worker->target = target;
+	worker->stop_message.run = stop_run;
+	(void)snprintf(worker->name, sizeof(worker->name), "nbd-%u", index);
+	r = loop_new(&loop_options, &worker->loop, err);
+	if (r < 0)
+		return r;
+	nbd_service_init(&worker->service, worker->loop, target->exports,
+			 conn_ended);
+	r = pthread_create(&worker->thread, NULL, worker_main, worker);
+	if (r != 0)
+		return error_set(err, r, "start a thread: %s", strerror(r));
+	worker->started = true;
+	return 0;
+}
+
+static void worker_stop(struct worker *worker)
+{
+	if (worker->started)
+		loop_post(worker->loop, &worker->stop_message);
+}
+
+static void worker_end(struct worker *worker)
+{
+	if (worker->started)
+		pthread_join(worker->thread, NULL);
+	loop_free(worker->loop);
+}
+
+/* ---- new connections, on worker 0 ---- */
+
+struct handover {
+	struct loop_message message;
+	struct worker *worker;
+	int fd;
+	struct peer_address peer;
+};
+
+static void handover_run(struct loop_message *message)
+{
+	struct handover *handover = container_of(message, struct handover,
+						 message);
+
+	nbd_conn_start(&handover->worker->service, handover->fd,
+		       &handover->peer);
+	free(handover);
+}
+
+/* The one with the fewest; NULL: there are too many in all. */
+static struct worker *worker_choose(struct target *target)
+{
+	struct worker *best = NULL;
+	unsigned fewest = 0, total = 0;
+
+	for (unsigned i = 0; i < target->n_workers; i++) {
+		struct worker *worker = &target->workers[i];
+		unsigned n = atomic_load(&worker->connections);
+
+		total += n;
+		if (!best || n < fewest) {
+			best = worker;
+			fewest = n;
+		}
+	}
+	return total < target->max_connections ? best : NULL;
+}
+
+static void refuse(struct target *target, int fd,
+		   const struct peer_address *peer, const char *why)
+{
+	char text[PEER_ADDRESS_TEXT_MAX];
+	unsigned dropped;
+
+	fd_close(fd);
+	if (log_limit_allow(&target->log_limit, &dropped))
+		log_warning("nbd: refused a connection from %s: %s",
+			    peer_address_format(peer, text, sizeof(text)), why);
+}
+
+static void accepted(struct listener *listener, int fd,
+		     const struct peer_address *peer)
+{
+	struct target *target = listener->context;
+	struct worker *worker = worker_choose(target);
+	struct handover *handover;
+
+	if (!worker) {
+		refuse(target, fd, peer, "as many as allowed are connected");
+		return;
+	}
+	handover = calloc(1, sizeof(*handover));
+	if (!handover) {
+		refuse(target, fd, peer, "no memory");
+		return;
+	}
+	handover->message.run = handover_run;
+	handover->worker = worker;
+	handover->fd = fd;
+	handover->peer = *peer;
+	atomic_fetch_add(&worker->connections, 1);
+	loop_post(worker->loop, &handover->message);
+}
+
+/* ---- listeners ---- */
+
+static void listener_closed(struct listener *listener)
+{
+	struct target *target = listener->context;
+
+	if (--target->listeners_open == 0)
+		sem_post(&target->listeners_closed);
+}
+
+static int listener_add(void *context)
+{
+	struct listener *listener = context;
+	struct target *target = listener->context;
+
+	listener->next = target->listeners;
+	target->listeners = listener;
+	target->listeners_open++;
+	listener_start(listener);
+	return 0;
+}
+
+int target_listen_nbd(struct target *target, const char *address, int *ret_port,
+		      struct error *err)
+{
+	struct listener *listener = calloc(1, sizeof(*listener));
+	int r;
+
+	if (!listener)
+		return error_set(err, ENOMEM, "no memory for a listener");
+	r = listener_open(address, &listener->fd, ret_port,
+			  &listener->unix_path, err);
+	if (r < 0) {
+		free(listener);
+		return r;
+	}
+	listener->loop = target->workers[0].loop;
+	listener->accepted = accepted;
+	listener->closed = listener_closed;
+	listener->context = target;
+	return loop_call(listener->loop, listener_add, listener);
+}
+
+static int listeners_close(void *context)
+{
+	struct target *target = context;
+
+	if (target->listeners_open == 0)
+		sem_post(&target->listeners_closed);
+	for (struct listener *l = target->listeners; l; l = l->next)
+		listener_close(l);
+	return 0;
+}
+
+static void listeners_end(struct target *target)
+{
+	struct listener *listener = target->listeners;
+
+	(void)loop_call(target->workers[0].loop, listeners_close, target);
+	while (sem_wait(&target->listeners_closed) < 0 && errno == EINTR)
+		;
+	while (listener) {
+		struct listener *next = listener->next;
+
+		free(listener->unix_path);
+		free(listener);
+		listener = next;
+	}
+}
+
+/* ---- the target ---- */
+
+static unsigned loops_default(void)
+{
+	long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (cores < 1)
+		return 1;
+	return cores < LOOPS_DEFAULT_MAX ? (unsigned)cores : LOOPS_DEFAULT_MAX;
+}
+
+static int options_check(const struct target_options *options,
+			 struct error *err)
+{
+	if (options->loops > LOOPS_MAX)
+		return error_set(err, EINVAL, "at most %d loops, not %u",
+				 LOOPS_MAX, options->loops);
+	if (options->buffer_limit != 0 &&
+	    options->buffer_limit < NBD_PAYLOAD_MAX)
+		return error_set(err, EINVAL,
+				 "a loop needs at least %u bytes of buffers: "
+				 "the largest request",
+				 NBD_PAYLOAD_MAX);
+	return 0;
+}
+
+int target_new(const struct target_options *options, struct target **ret,
+	       struct error *err)
+{
+	unsigned n = options->loops ?: loops_default();
+	struct target *target;
+	int r = options_check(options, err);
+
+	if (r < 0)
+		return r;
+	target = calloc(1, sizeof(*target) + n * sizeof(target->workers[0]));
+	if (!target)
+		return error_set(err, ENOMEM, "no memory for a target");
+	target->max_connections = options->max_connections
+					  ?: CONNECTIONS_DEFAULT_MAX;
+	sem_init(&target->listeners_closed, 0, 0);
+	target->exports = export_table_new();
+	if (!target->exports)
+		r = error_set(err, ENOMEM, "no memory for a target");
+	for (unsigned i = 0; i < n && r == 0; i++) {
+		target->n_workers++;
+		r = worker_start(target, &target->workers[i], options, i, err);
+	}
+	if (r < 0) {
+		target_free(target);
+		return r;
+	}
+	*ret = target;
+	return 0;
+}
+
+void target_free(struct target *target)
+{
+	if (!target)
+		return;
+	if (target->n_workers > 0 && target->workers[0].started)
+		listeners_end(target);
+	for (unsigned i = 0; i < target->n_workers; i++)
+		worker_stop(&target->workers[i]);
+	for (unsigned i = 0; i < target->n_workers; i++)
+		worker_end(&target->workers[i]);
+	export_table_free(target->exports);
+	sem_destroy(&target->listeners_closed);
+	free(target);
+}
+
+int target_export_set(struct target *target, const struct target_export *spec,
+		      struct error *err)
+{
+	return export_table_set(target->exports, spec, err);
+}
+
+int target_export_remove(struct target *target, const char *name,
+			 struct error *err)
+{
+	(void)err; /* an export that is not there is gone */
+	export_table_remove(target->exports, name);
+	return 0;
+}
+
+unsigned target_export_connections(struct target *target, const char *name)
+{
+	return export_table_users(target->exports, name);
+}
