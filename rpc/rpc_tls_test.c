@@ -178,36 +178,40 @@ static void refuses_a_server_of_another_authority(void **state)
 	assert_int_equal(atomic_load(&kit->seen.calls), 0);
 }
 
-/* Asks with openssl, which sends no certificate unless told to. */
+/*
+ * The bytes of HTTP/2 that a greeting by openssl is answered with; openssl
+ * presents a certificate only when @more says so.
+ */
+static int greeting_bytes(struct kit *kit, const char *more)
+{
+	struct process_result result;
+	char line[1024];
+	const char *const argv[] = {"sh", "-c", line, NULL};
+	int n;
+
+	(void)snprintf(line, sizeof(line),
+		       "{ printf 'PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n"
+		       "\\0\\0\\0\\4\\0\\0\\0\\0\\0'; sleep 1; } | "
+		       "openssl s_client -quiet -no_ign_eof -verify_quiet "
+		       "-alpn h2 -CAfile %s -connect %s %s 2>/dev/null | wc -c",
+		       server_pki.tls.ca_file, kit->address + 4, more);
+	assert_int_equal(process_run(argv, NULL, 20000, -1, &result, NULL), 0);
+	n = (int)strtol(result.out, NULL, 10);
+	process_result_done(&result);
+	return n;
+}
+
 static void refuses_a_client_without_a_certificate(void **state)
 {
 	struct kit *kit = *state;
-	struct process_result result;
-	char to[64];
-	const char *const argv[] = {
-		"openssl",  "s_client", "-connect", to,
-		"-alpn",    "h2",       "-CAfile",  server_pki.tls.ca_file,
-		"-ign_eof", NULL};
-	const char *const with[] = {"openssl",  "s_client",
-				    "-connect", to,
-				    "-alpn",    "h2",
-				    "-CAfile",  server_pki.tls.ca_file,
-				    "-cert",    client_pki.tls.cert_file,
-				    "-key",     client_pki.tls.key_file,
-				    NULL};
+	char with[300];
 
 	serve(kit, &server_pki.tls);
-	(void)snprintf(to, sizeof(to), "%s", kit->address + 4);
-	assert_int_equal(process_run(argv, "PRI", 20000, -1, &result, NULL), 0);
-	assert_non_null(strstr(result.errors, "certificate required"));
-	process_result_done(&result);
+	(void)snprintf(with, sizeof(with), "-cert %s -key %s",
+		       client_pki.tls.cert_file, client_pki.tls.key_file);
+	assert_int_equal(greeting_bytes(kit, ""), 0);
 	/* and it is the certificate that was missing */
-	assert_int_equal(process_run(with, "", 20000, -1, &result, NULL), 0);
-	assert_non_null(strstr(result.out, "Verify return code: 0 (ok)"));
-	assert_null(strstr(result.errors, "certificate required"));
-	process_result_done(&result);
-	dial(kit, &client_pki.tls, NULL);
-	assert_int_equal(kit_get(kit, "echo:x", 5000, NULL), 0);
+	assert_true(greeting_bytes(kit, with) > 0);
 }
 
 static void refuses_a_client_that_speaks_plainly(void **state)
