@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+# Several hosts on one machine: each a network namespace with an address of its
+# own on a bridge (in a namespace of its own), with a blockd, a pool, a
+# configuration and a run directory under one directory.
+#
+#   . tests/cluster.sh
+#   cluster_start DIR HOSTS POOL_SIZE   # "2GiB"; hosts are host1, host2...
+#   on 2 COMMAND...                     # run on host2
+#   cluster_stop                        # also after a start that failed
+#
+# TRIB_CONFIG is set for what runs by `on`, so a plain `trib` talks as that
+# host. Hosts see 10.77.0.NUMBER. Processes and mounts are visible to all: a
+# FUSE mount made by `on` is seen from outside (nsenter --net, no mount
+# namespace).
+CLUSTER_DIR= CLUSTER_HOSTS=0 CLUSTER_NET=
+
+on() {
+	local host=$1
+	shift
+	nsenter --net="/run/netns/$CLUSTER_NET$host" \
+		env TRIB_CONFIG="$CLUSTER_DIR/host$host/trib.conf" "$@"
+}
+
+# The namespaces, their links and addresses.
+_cluster_network() {
+	local i
+	ip netns add "${CLUSTER_NET}sw"
+	ip -n "${CLUSTER_NET}sw" link add br0 type bridge
+	ip -n "${CLUSTER_NET}sw" link set br0 up
+	for ((i = 1; i <= CLUSTER_HOSTS; i++)); do
+		ip netns add "$CLUSTER_NET$i"
+		ip link add eth0 netns "$CLUSTER_NET$i" type veth \
+			peer name "port$i" netns "${CLUSTER_NET}sw"
+		ip -n "${CLUSTER_NET}sw" link set "port$i" master br0 up
+		ip -n "$CLUSTER_NET$i" addr add "10.77.0.$i/24" dev eth0
+		ip -n "$CLUSTER_NET$i" link set eth0 up
+		ip -n "$CLUSTER_NET$i" link set lo up
+	done
+}
+
+# cluster_host_configure HOST POOL_SIZE
+_cluster_configure() {
+	local dir=$CLUSTER_DIR/host$1
+	mkdir -p "$dir/run" "$dir/state" "$dir/pool" "$dir/mnt"
+	cat >"$dir/blockd.conf" <<-E
+		name = host$1
+		control = unix:$dir/run/blockd.sock
+		nbd = tcp:10.77.0.$1:10809
+		state-dir = $dir/state
+	E
+	cat >"$dir/trib.conf" <<-E
+		store = local:$CLUSTER_DIR/records.db
+		node = host$1
+		run-dir = $dir/run
+	E
+	echo "$2" >"$dir/pool-size"
+}
+
+# blockd_start HOST: returns once it answers
+blockd_start() {
+	local dir=$CLUSTER_DIR/host$1 i
+	on "$1" blockd --config "$dir/blockd.conf" >>"$dir/blockd.log" 2>&1 &
+	echo $! >"$dir/blockd.pid"
+	disown
+	for ((i = 0; i < 100; i++)); do
+		[ -S "$dir/run/blockd.sock" ] && on "$1" trib node show "host$1" 2>/dev/null |
+			grep -q '^state *ready' && return 0
+		kill -0 "$(<"$dir/blockd.pid")" 2>/dev/null || break
+		sleep 0.05
+	done
+	cat "$dir/blockd.log" >&2
+	return 1
+}
+
+# blockd_signal HOST SIGNAL: and wait for its end, unless it is STOP or CONT
+blockd_signal() {
+	local pid i
+	pid=$(cat "$CLUSTER_DIR/host$1/blockd.pid" 2>/dev/null) || return 0
+	kill "-$2" "$pid" 2>/dev/null || return 0
+	case $2 in STOP | CONT) return 0 ;; esac
+	for ((i = 0; i < 200; i++)); do
+		kill -0 "$pid" 2>/dev/null || break
+		sleep 0.05
+	done
+	rm -f "$CLUSTER_DIR/host$1/blockd.pid"
+}
+
+cluster_start() {
+	local i
+	CLUSTER_DIR=$1 CLUSTER_HOSTS=$2
+	CLUSTER_NET=trib$$-
+	mkdir -p "$CLUSTER_DIR"
+	echo "$CLUSTER_NET $CLUSTER_HOSTS" >"$CLUSTER_DIR/cluster"
+	_cluster_network || return 1
+	for ((i = 1; i <= CLUSTER_HOSTS; i++)); do
+		_cluster_configure "$i" "$3"
+		on "$i" trib node add "host$i" \
+			--control "unix:$CLUSTER_DIR/host$i/run/blockd.sock" \
+			--data "10.77.0.$i:10809" --quiet || return 1
+		blockd_start "$i" || return 1
+		on "$i" trib pool create main "$CLUSTER_DIR/host$i/pool" \
+			--capacity "$3" --quiet || return 1
+	done
+}
+
+# The cluster that another shell left running in DIR.
+cluster_open() {
+	CLUSTER_DIR=$1
+	read -r CLUSTER_NET CLUSTER_HOSTS <"$CLUSTER_DIR/cluster"
+}
+
+# Take everything down: volumes still mounted, daemons, namespaces. Leaves DIR.
+cluster_stop() {
+	local i name
+	for ((i = 1; i <= CLUSTER_HOSTS; i++)); do
+		[ -e "/run/netns/$CLUSTER_NET$i" ] || continue
+		on "$i" trib volume list --json 2>/dev/null |
+			grep -oE '"name": *"[^"]+"' | cut -d'"' -f4 | sort -u |
+			while read -r name; do
+				on "$i" trib umount --force "$name" >/dev/null 2>&1
+			done
+		on "$i" trib devices 2>/dev/null | awk 'NR > 1 {print $2}' |
+			while read -r name; do
+				on "$i" trib detach "$name" >/dev/null 2>&1
+			done
+	done
+	for ((i = 1; i <= CLUSTER_HOSTS; i++)); do
+		blockd_signal "$i" TERM
+	done
+	for i in sw $(seq "$CLUSTER_HOSTS"); do
+		ip netns del "$CLUSTER_NET$i" 2>/dev/null
+	done
+	CLUSTER_HOSTS=0
+}
