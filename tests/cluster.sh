@@ -38,22 +38,22 @@ _cluster_network() {
 	done
 }
 
-# cluster_host_configure HOST POOL_SIZE
+# The directories and configuration of host $1.
 _cluster_configure() {
 	local dir=$CLUSTER_DIR/host$1
 	mkdir -p "$dir/run" "$dir/state" "$dir/pool" "$dir/mnt"
 	cat >"$dir/blockd.conf" <<-E
-		name = host$1
+		node-name = host$1
 		control = unix:$dir/run/blockd.sock
-		nbd = tcp:10.77.0.$1:10809
+		listen = tcp:10.77.0.$1:10809
 		state-dir = $dir/state
+		run-dir = $dir/run
 	E
 	cat >"$dir/trib.conf" <<-E
 		store = local:$CLUSTER_DIR/records.db
 		node = host$1
 		run-dir = $dir/run
 	E
-	echo "$2" >"$dir/pool-size"
 }
 
 # blockd_start HOST: returns once it answers
@@ -93,7 +93,7 @@ cluster_start() {
 	echo "$CLUSTER_NET $CLUSTER_HOSTS" >"$CLUSTER_DIR/cluster"
 	_cluster_network || return 1
 	for ((i = 1; i <= CLUSTER_HOSTS; i++)); do
-		_cluster_configure "$i" "$3"
+		_cluster_configure "$i"
 		on "$i" trib node add "host$i" \
 			--control "unix:$CLUSTER_DIR/host$i/run/blockd.sock" \
 			--data "10.77.0.$i:10809" --quiet || return 1
