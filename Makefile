@@ -58,6 +58,8 @@ SYSTEM_TESTS :=
 FUZZERS      :=
 OBJS         :=
 INSTALLS     :=
+GENERATED    :=
+ALL_PKGS     :=
 
 # The flags of pkg-config packages are asked for when first used, so that
 # `make deps` works before the packages are there.
@@ -74,6 +76,7 @@ lib_links  = $(lib_files) $(lib_files) \
 # $(eval $(call library,NAME,SOURCES,PKGS,LIBRARIES IT USES))
 define library
 LIBS += $(1)
+ALL_PKGS += $(3)
 $(1)_PKGS := $(3)
 $(1)_DEPS := $(4)
 $(1)_OBJS := $(patsubst %.c,$(OUT)/obj/%.o,$(2))
@@ -102,6 +105,7 @@ $(call executable,$(OUT)/test/$(1),$(1).c,$(2),$(3))
 endef
 
 define executable
+ALL_PKGS += $(4)
 $(1)_OBJS := $(patsubst %.c,$(OUT)/obj/%.o,$(2))
 OBJS += $$($(1)_OBJS)
 $$($(1)_OBJS): private PKG_CFLAGS = $$(call pkg_cflags,$(4) $$(sort $$(foreach l,$$(call closure,$(3)),$$($$(l)_PKGS))))
@@ -148,7 +152,8 @@ $(PROGRAMS:%=$(OUT)/bin/%) $(UNIT_TESTS) $(TEST_HELPERS):
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(LINK_LIBS)
 
-.PHONY: all programs tests help deps clean install uninstall \
+.PHONY: all programs tests help deps clean install uninstall generated \
+        lint-flags \
         check check-unit check-asan check-tsan check-system check-vm \
         fuzz lint format perf demo demo-keep
 
@@ -199,6 +204,12 @@ fuzz: $(FUZZERS)
 
 lint:
 	$(Q)tests/lint
+
+generated: $(GENERATED)
+
+# What an analyzer must know to read any file of the tree.
+lint-flags:
+	@echo $(ALL_CFLAGS) $(call pkg_cflags,$(sort $(ALL_PKGS)))
 
 format:
 	$(Q)git ls-files '*.c' '*.h' | xargs clang-format -i

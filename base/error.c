@@ -5,6 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The macros that error.h gives an analyzer. */
+#undef error_set
+#undef error_prefix
+
 int error_set(struct error *err, int code, const char *fmt, ...)
 {
 	char text[ERROR_TEXT_MAX]; /* an argument may be err->msg itself */

@@ -159,7 +159,7 @@ int file_replace(int dirfd, const char *name, const void *data, size_t length,
 {
 	char temporary[TEMPORARY_SIZE];
 	auto_close int parent = -1;
-	const char *last;
+	const char *last = name;
 	int fd, r;
 
 	parent = parent_open(dirfd, name, &last, err);
@@ -187,7 +187,7 @@ int file_replace(int dirfd, const char *name, const void *data, size_t length,
 int file_remove(int dirfd, const char *name, struct error *err)
 {
 	auto_close int parent = -1;
-	const char *last;
+	const char *last = name;
 
 	parent = parent_open(dirfd, name, &last, err);
 	if (parent == -ENOENT)

@@ -148,7 +148,8 @@ static unsigned quote_one(char *buf, unsigned char c)
 	unsigned size = quoted_size(c);
 
 	if (size == 4) {
-		memcpy(buf, "\\x", 2);
+		buf[0] = '\\';
+		buf[1] = 'x';
 		buf[2] = digits[c >> 4];
 		buf[3] = digits[c & 15];
 	} else {

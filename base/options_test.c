@@ -68,11 +68,11 @@ static int teardown(void **state)
 static void assert_list(const struct option_list *list, const char *joined)
 {
 	char got[256] = "";
+	size_t n = 0;
 
-	for (size_t i = 0; i < list->count; i++) {
-		strcat(got, i ? "|" : "");
-		strcat(got, list->items[i]);
-	}
+	for (size_t i = 0; i < list->count; i++)
+		n += (size_t)snprintf(got + n, sizeof(got) - n, "%s%s",
+				      i ? "|" : "", list->items[i]);
 	assert_string_equal(got, joined);
 }
 

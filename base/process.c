@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/process.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -207,6 +208,7 @@ static int capture_read(struct capture *c)
 
 static char *capture_take(struct capture *c)
 {
+	assert(c->data); /* since capture_open() */
 	c->data[c->length] = '\0';
 	return take_ptr(c->data);
 }

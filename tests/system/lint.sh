@@ -1,0 +1,132 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# make lint finds what it is there to find.
+. "$(dirname "$0")/../lib.sh"
+
+# tree PATH CONTENT...: a file in a tree of its own
+tree() {
+	local path=$TEST_DIR/tree/$1
+	mkdir -p "$(dirname "$path")"
+	printf '%s\n' "${@:2}" >"$path"
+}
+fresh() {
+	rm -rf "$TEST_DIR/tree"
+	mkdir -p "$TEST_DIR/tree"
+}
+lint() { env -u BUILD "$TOP/tests/lint" --top "$TEST_DIR/tree" "$@"; }
+
+test_takes_includes_that_follow_the_arrows() {
+	fresh
+	tree base/a.c '#include "base/a.h"' '#include <liburing.h>'
+	tree rpc/a.c '#include "base/a.h"' '#include <grpc/grpc.h>' '#include "proto/x.pb-c.h"'
+	tree target/a.c '#include "base/a.h"'
+	tree blockd/a.c '#include "target/a.h"' '# include "rpc/a.h"' '#include "proto/x.pb-c.h"'
+	tree volume/a.c '#include "initiator/a.h"' '#include "rpc/a.h"' '#include <sqlite3.h>'
+	tree csi/a.c '#include "volume/a.h"' '#include "rpc/a.h"'
+	tree cli/a.c '#include "volume/a.h"' '#include "base/a.h"'
+	tree union/a.c '#include "union/a.h"' '#include "base/a.h"'
+	tree tests/a.c '#include "blockd/a.h"' '#include <grpc/grpc.h>'
+	tree perf/a.c '#include "target/a.h"'
+	lint arrows
+}
+
+# refused FROM INCLUDE: in a tree of this one file, with its line
+refused() {
+	fresh
+	tree "$1" '/* first */' "$2"
+	fails 1 "$1:2: " lint arrows
+}
+
+test_refuses_an_include_against_an_arrow() {
+	refused base/a.c '#include "rpc/rpc.h"'
+	refused base/a.h '#include "volume/volume.h"'
+	refused rpc/a.c '#include "target/target.h"'
+	refused target/a.c '#include "blockd/extent.h"'
+	refused target/a.c '#include "rpc/rpc.h"'
+	refused initiator/a.c '#include "target/target.h"'
+	refused initiator/a.c '#include "proto/blockd.pb-c.h"'
+	refused union/a.c '	#	include "initiator/initiator.h"'
+	refused volume/a.c '#include "target/target.h"'
+	refused volume/a.c '#include "blockd/extent.h"'
+	refused cli/a.c '#include "rpc/rpc.h"'
+	refused cli/a.c '#include "csi/csi.h"'
+	refused csi/a.c '#include "target/target.h"'
+	refused blockd/a_test.c '#include "volume/volume.h"'
+}
+
+test_refuses_a_library_outside_its_folder() {
+	refused blockd/a.c '#include <grpc/grpc.h>'
+	refused target/a.c '#include <liburing.h>'
+	refused cli/a.c '#include <sqlite3.h>'
+}
+
+test_refuses_an_include_without_its_folder() {
+	refused base/a.c '#include "error.h"'
+	refused base/a.c '#include "../volume/volume.h"'
+}
+
+test_refuses_c_in_a_folder_the_table_does_not_know() {
+	fresh
+	tree helpers/a.c '#include "base/error.h"'
+	fails 1 'no C belongs in helpers/' lint arrows
+}
+
+test_refuses_what_clang_format_would_change() {
+	need clang-format
+	fresh
+	cp "$TOP/.clang-format" "$TEST_DIR/tree"
+	tree base/a.c 'int a(void);'
+	lint format
+	tree base/b.c 'int  a( void );'
+	fails 1 'base/b.c: clang-format would change' lint format
+}
+
+test_refuses_a_script_that_does_not_parse() {
+	fresh
+	tree tests/good.sh 'echo x'
+	tree tests/run '#!/bin/bash' 'echo x'
+	lint shell
+	tree tests/bad '#!/bin/bash' 'if true; then'
+	fails 1 'tests/bad: line' lint shell
+}
+
+test_refuses_what_cppcheck_finds() {
+	need cppcheck
+	fresh
+	tree base/a.c 'int a(void);' 'int a(void)' '{' '	int b[2] = { 0 };' \
+		'	return b[2];' '}'
+	fails 1 'arrayIndexOutOfBounds' lint cppcheck
+}
+
+# tidy needs the build's flags from the Makefile: the tree has one of its own.
+test_refuses_what_clang_tidy_finds_and_remembers_what_passed() {
+	need clang-tidy clang make
+	fresh
+	cp "$TOP/.clang-tidy" "$TEST_DIR/tree"
+	tree Makefile 'generated:' 'lint-flags:' '	@echo -std=gnu17 -I.'
+	tree base/a.h 'int a(int *p);'
+	tree base/a.c '#include "base/a.h"' 'int a(int *p)' '{' '	return *p;' '}'
+	mkdir -p "$TEST_DIR/tree/tests"
+	cp "$TOP/tests/lint" "$TEST_DIR/tree/tests"
+	lint tidy
+	[ -s "$TEST_DIR/tree/build/lint/tidy/base_a.c.ok" ]
+	tree base/a.c '#include "base/a.h"' 'int a(int *p)' '{' '	if (!p)' \
+		'		return *p;' '	return 0;' '}'
+	fails 1 'core.NullDereference' lint tidy
+	[ ! -e "$TEST_DIR/tree/build/lint/tidy/base_a.c.ok" ]
+	# Not remembered as passed, and a changed header is looked at again.
+	fails 1 'core.NullDereference' lint tidy
+	tree base/a.c '#include "base/a.h"' 'int a(int *p)' '{' '	return b(p);' '}'
+	tree base/a.h 'int a(int *p);' 'static inline int b(int *p)' '{' \
+		'	return p ? *p : 0;' '}'
+	lint tidy
+	tree base/a.h 'int a(int *p);' 'static inline int b(int *p)' '{' \
+		'	return p ? 0 : *p;' '}'
+	fails 1 'core.NullDereference' lint tidy
+}
+
+test_an_unknown_step_is_refused() {
+	fails 2 "no step 'nothing'" "$TOP/tests/lint" nothing
+}
+
+run_tests "$@"
