@@ -1,0 +1,2 @@
+# The benchmarks' own load client; perf/run builds nothing itself.
+$(eval $(call test_helper,perf/nbd_load,base))

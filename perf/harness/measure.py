@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Interleaved rounds, and the rows that come of them."""
+import dataclasses
+import statistics
+import sys
+import typing
+
+from harness.scratch import Failed
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """One measurement of one side."""
+    work: typing.Any  # what was done; equal on all sides of a round
+    figures: dict     # metric name -> number
+
+
+@dataclasses.dataclass(frozen=True)
+class Goal:
+    """What the ratio ours/peer of one metric shall be, against one peer."""
+    metric: str
+    unit: str
+    peer: str
+    sense: str  # ">=" or "<="
+    ratio: float
+
+    def met(self, ratio):
+        return ratio >= self.ratio if self.sense == ">=" else ratio <= self.ratio
+
+    def margin(self, ratio):
+        """In percent of the goal; positive is better than asked."""
+        sign = 1 if self.sense == ">=" else -1
+        return sign * 100 * (ratio - self.ratio) / self.ratio
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One piece of work, done by every side in every round."""
+    row: str
+    sides: dict       # side name -> function(round) -> Sample; "ours" is one
+    names: dict       # peer -> what it is, with its version
+    goals: list
+
+
+def _round(case, number, samples):
+    """Every side once. Odd rounds go the other way round, so that no side
+    always comes after the same one."""
+    order = list(case.sides)
+    if number % 2:
+        order.reverse()
+    for side in order:
+        sample = case.sides[side](number)
+        samples[side].append(sample)
+        if sample.work != samples[order[0]][-1].work:
+            raise Failed(f"{case.row}: {side} and {order[0]} did not do the same "
+                         f"work: {sample.work} and {samples[order[0]][-1].work}")
+
+
+def _row(suite, case, goal, samples):
+    ours = [s.figures[goal.metric] for s in samples["ours"]]
+    peer = [s.figures[goal.metric] for s in samples[goal.peer]]
+    if min(peer) <= 0:
+        raise Failed(f"{case.row}: {goal.peer} measured {goal.metric} as 0; "
+                     "the round is too short")
+    ratios = [a / b for a, b in zip(ours, peer)]
+    ratio = statistics.median(ratios)
+    return {
+        "suite": suite, "row": case.row, "metric": goal.metric, "unit": goal.unit,
+        "ours": statistics.median(ours), "peer": statistics.median(peer),
+        "peer_name": case.names[goal.peer], "ratio": ratio,
+        "goal": f"{goal.sense} {goal.ratio:g}", "met": goal.met(ratio),
+        "margin_percent": goal.margin(ratio), "rounds": len(ratios),
+        "ratio_min": min(ratios), "ratio_max": max(ratios),
+    }
+
+
+def cases(suite, all_cases, rounds):
+    """One round that does not count, to warm both sides up; then the rounds."""
+    rows = []
+    for case in all_cases:
+        for side in case.sides.values():
+            side(-1)
+        samples = {side: [] for side in case.sides}
+        for number in range(rounds):
+            if sys.stdout.isatty():
+                print(f"\r  {case.row}: round {number + 1} of {rounds} ",
+                      end="", flush=True)
+            _round(case, number, samples)
+        if sys.stdout.isatty():
+            print("\r\033[K", end="")
+        rows += [_row(suite, case, goal, samples) for goal in case.goals]
+    return rows

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A place for one suite's run, and the undoing of all that it sets up."""
+import contextlib
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+from harness.machine import TOP
+
+BUILD = os.path.join(TOP, os.environ.get("BUILD", "build"))
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+class Failed(Exception):
+    """A measurement went wrong: exit 1."""
+
+
+class CannotRun(Exception):
+    """Something that the suite needs is not to be had here: a skip."""
+
+
+def run(command, **more):
+    """Run to the end; its output. Failed() with what it said."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True,
+                              stdin=subprocess.DEVNULL, check=False, **more)
+    except (OSError, subprocess.TimeoutExpired) as e:
+        raise Failed(f"{shlex.join(command)}: {e}") from e
+    if done.returncode != 0:
+        raise Failed(f"{shlex.join(command)}: exit {done.returncode}: "
+                     f"{(done.stderr or done.stdout).strip()[-600:]}")
+    return done.stdout
+
+
+def need(*programs):
+    for program in programs:
+        if not shutil.which(program):
+            raise CannotRun(f"needs {program}; make deps installs it")
+
+
+def built(path):
+    """A program of ours, from the build folder."""
+    whole = os.path.join(BUILD, path)
+    if not os.access(whole, os.X_OK):
+        raise CannotRun(f"needs {whole}; run make")
+    return whole
+
+
+def wait_for(what, condition, seconds=10):
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise Failed(f"{what}: not within {seconds} s")
+        time.sleep(0.01)
+
+
+class Server:
+    """A process that runs until the suite ends; dies with perf/run."""
+
+    def __init__(self, command, log):
+        self.name = os.path.basename(command[0])
+        self.log = log
+        with open(log, "wb") as out:
+            self.process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL"] + command,
+                stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+
+    def alive(self):
+        if self.process.poll() is not None:
+            with open(self.log, encoding="utf-8", errors="replace") as f:
+                raise Failed(f"{self.name} ended with {self.process.returncode}: "
+                             f"{f.read().strip()[-600:]}")
+        return True
+
+    def cpu_s(self):
+        """utime + stime so far, ended threads and kernel workers included."""
+        with open(f"/proc/{self.process.pid}/stat", encoding="ascii",
+                  errors="replace") as f:
+            fields = f.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / TICK
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+
+class Scratch:
+    """Use as a context; what was set up last is undone first."""
+
+    def __init__(self, suite):
+        self.suite = suite
+        self.undo = contextlib.ExitStack()
+
+    def __enter__(self):
+        root = os.path.join(BUILD, "perf")
+        os.makedirs(root, exist_ok=True)
+        self.path = tempfile.mkdtemp(prefix=self.suite + ".", dir=root)
+        self.undo.callback(shutil.rmtree, self.path)
+        return self
+
+    def __exit__(self, *problem):
+        return self.undo.__exit__(*problem)
+
+    def file(self, name):
+        return os.path.join(self.path, name)
+
+    def folder(self, name):
+        path = self.file(name)
+        os.mkdir(path)
+        return path
+
+    def server(self, name, command, ready):
+        """Start it and wait until ready() is true."""
+        server = Server(command, self.file(name + ".log"))
+        self.undo.callback(server.stop)
+        wait_for(f"{name} comes up", lambda: server.alive() and ready())
+        return server
+
+    def mount(self, command, path):
+        run(command + [path])
+        self.unmount_later(path)
+
+    def unmount_later(self, path):
+        def unmount():
+            for lazy in ([], [], ["-l"]):
+                if not os.path.ismount(path):
+                    return
+                subprocess.run(["umount"] + lazy + [path], check=False,
+                               capture_output=True)
+                time.sleep(0.2 if os.path.ismount(path) else 0)
+        self.undo.callback(unmount)
+
+    def loop_device(self, path):
+        device = run(["losetup", "--direct-io=on", "--show", "-f", path]).strip()
+        self.undo.callback(subprocess.run, ["losetup", "-d", device],
+                           check=False, capture_output=True)
+        return device
