@@ -6,3 +6,8 @@ $(eval $(call library,rpc,\
 $(eval $(call unit_test,rpc/rpc_server_test,rpc proto base,rpc/rpc_test_kit.c))
 $(eval $(call unit_test,rpc/rpc_stream_test,rpc proto base,rpc/rpc_test_kit.c))
 $(eval $(call unit_test,rpc/rpc_tls_test,rpc proto base,rpc/rpc_test_kit.c))
+$(eval $(call unit_test,rpc/rpc_address_test,rpc base))
+$(eval $(call unit_test,rpc/rpc_text_test,rpc base))
+
+$(eval $(call fuzzer,rpc/rpc_address_fuzz,rpc/rpc_address.c base/error.c))
+$(eval $(call fuzzer,rpc/rpc_text_fuzz,rpc/rpc_text.c))

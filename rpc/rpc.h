@@ -8,7 +8,8 @@
  * a second server on a live one's socket is refused, a stale socket is
  * replaced. TCP is refused without TLS unless allowed by name.
  *
- * Running out of memory ends the process.
+ * Running out of memory ends the process. A process with a server or client
+ * in it never forks and goes on: base/process.h.
  */
 #ifndef RPC_RPC_H
 #define RPC_RPC_H
@@ -53,6 +54,8 @@ const char *rpc_code_name(enum rpc_code code);
  * ECANCELED CANCELLED, EHOSTUNREACH UNAVAILABLE, EIO and the rest INTERNAL.
  * A server also sends the errno by name in a trailer ("trib-errno"), so that
  * our client gets the very errno back, and any other client the code.
+ * Two of a server's own: too busy is RESOURCE_EXHAUSTED with EAGAIN, too large
+ * (request, answer, or the memory they need) RESOURCE_EXHAUSTED with EMSGSIZE.
  */
 enum rpc_code rpc_code_from_errno(int error);
 int rpc_code_to_errno(enum rpc_code code); /* positive; 0 for OK */
@@ -73,7 +76,8 @@ struct rpc_call; /* one call, during its handler */
  * @out is allocated with rpc_alloc() and friends and never freed by hand.
  *
  * Returns 0, or a negative errno with the text by error_set() on @err;
- * a handler that wants a gRPC code of its own calls rpc_fail().
+ * a handler that wants a gRPC code of its own calls rpc_fail(). The text
+ * reaches the client as UTF-8 without control characters, at most 1023 bytes.
  */
 typedef int (*rpc_handler)(struct rpc_call *call, const ProtobufCMessage *in,
 			   ProtobufCMessage *out, struct error *err);
@@ -103,9 +107,11 @@ struct rpc_server_options {
 };
 
 /*
- * Listening when it returns 0. -EADDRINUSE names the address or the live
- * server's lock. Call before any thread is made that should not inherit the
- * signal mask.
+ * Listening when it returns 0. -EINVAL: an option, an address or a row of the
+ * methods is wrong. -EADDRINUSE names the address, or who serves the socket.
+ * -EPERM: TCP without TLS, or a key that others can read. The umask is changed
+ * for a moment, so start servers before the threads that make files. Threads
+ * made here take no signals.
  */
 int rpc_server_start(const struct rpc_server_options *options,
 		     struct rpc_server **ret, struct error *err);
@@ -115,12 +121,18 @@ int rpc_server_port(const struct rpc_server *server, size_t index);
 
 /*
  * Refuse new calls, let running ones finish for @grace_ms, then cancel them;
- * returns when all handlers have. Frees the server. NULL is fine.
+ * returns when all handlers have. Streams are cancelled at once: an endless
+ * one would use the grace up. Frees the server. NULL is fine. Not from a
+ * handler.
  */
 void rpc_server_stop(struct rpc_server *server, int grace_ms);
 
 void *rpc_context(struct rpc_call *call);
-void *rpc_alloc(struct rpc_call *call, size_t size); /* zeroed */
+/*
+ * Zeroed, never NULL; freed with the call. Past arena_max it still gives
+ * memory, but the call then fails with EMSGSIZE instead of its answer.
+ */
+void *rpc_alloc(struct rpc_call *call, size_t size);
 char *rpc_strdup(struct rpc_call *call, const char *text);
 char *rpc_printf(struct rpc_call *call, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -129,13 +141,20 @@ int rpc_fail(struct rpc_call *call, enum rpc_code code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* The client has gone or its deadline passed. */
 bool rpc_cancelled(struct rpc_call *call);
-/* Readable once cancelled; for poll() and process_run(). Borrowed. */
+/*
+ * Readable once cancelled; for poll() and process_run(), don't read it.
+ * Borrowed. -1 when there are no descriptors left, which both ignore.
+ */
 int rpc_cancel_fd(struct rpc_call *call);
 int64_t rpc_time_left_ms(struct rpc_call *call); /* INT64_MAX: no deadline */
 /* CN of the peer's certificate; NULL on unix sockets. Borrowed. */
 const char *rpc_peer_name(struct rpc_call *call);
 bool rpc_peer_is_local(struct rpc_call *call); /* by a unix socket */
-/* Streams: send one message; -ECANCELED when the client has gone. */
+/*
+ * Streams: send one message; waits until the client's window has room for it.
+ * -ECANCELED when the client has gone, took nothing for 60 s, or the server
+ * stops: return it. One thread at a time.
+ */
 int rpc_send(struct rpc_call *call, const ProtobufCMessage *message);
 
 /* ---- client ---- */
@@ -152,14 +171,16 @@ int rpc_client_new(const char *address, const struct rpc_tls *tls,
 void rpc_client_free(struct rpc_client *client);
 
 /*
- * One unary call. Waits for the server to be there, up to @timeout_ms (> 0).
+ * One unary call. Waits for the server to be there, up to @timeout_ms (> 0)
+ * for all; to find out why nobody is there takes 200 ms more at most.
  *
  * @ret  owned; free with protobuf_c_message_free_unpacked(m, NULL).
  *       Set only on 0. NULL when the answer does not matter.
  *
  * A failure returns the server's errno and text. -EHOSTUNREACH: nobody
  * answered at the address (the text names it); whether the call was carried
- * out is then unknown, so repeat it.
+ * out is then unknown, so repeat it. -ETIMEDOUT: it has the call, but no
+ * answer came. -EPROTO: the answer is no @out_type.
  */
 int rpc_client_call(struct rpc_client *client, const char *path,
 		    const ProtobufCMessage *in,
@@ -168,7 +189,7 @@ int rpc_client_call(struct rpc_client *client, const char *path,
 
 /*
  * One server stream: @each gets every message (borrowed), a negative return
- * from it cancels the call and is returned.
+ * from it cancels the call and is returned. Otherwise as rpc_client_call().
  */
 int rpc_client_stream(struct rpc_client *client, const char *path,
 		      const ProtobufCMessage *in,

@@ -4,6 +4,7 @@
  * on which the caller's thread waits and does the I/O.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -152,7 +153,11 @@ static void connection_reason(struct rpc_client *client, char *ret_text)
 	if (x.status == GRPC_STATUS_UNAVAILABLE)
 		details_clean(&x, ret_text);
 	else
-		(void)strcpy(ret_text, "nothing answers");
+		(void)snprintf(
+			ret_text, ERROR_TEXT_MAX, "%s",
+			x.status == GRPC_STATUS_DEADLINE_EXCEEDED
+				? "nothing answers"
+				: "it answers only now, repeat the call");
 	grpc_byte_buffer_destroy(empty);
 	exchange_end(&x);
 }

@@ -18,6 +18,7 @@
 #define WORKERS_DEFAULT     8
 #define QUEUE_DEFAULT       64
 #define MESSAGE_MAX_DEFAULT (1u << 20)  /* bytes */
+#define MESSAGE_MAX         (1u << 30)  /* bytes; the library counts in int */
 #define ARENA_MAX_DEFAULT   (16u << 20) /* bytes */
 #define STREAMS_MAX         256         /* calls at once on one connection */
 #define HANDSHAKE_MS        10000
@@ -305,6 +306,11 @@ int rpc_server_start(const struct rpc_server_options *options,
 
 	if (!options->n_addresses)
 		return error_set(err, EINVAL, "a server without an address");
+	if (options->message_max > MESSAGE_MAX)
+		return error_set(err, EINVAL,
+				 "requests of %zu bytes: at most %u can be "
+				 "allowed",
+				 options->message_max, MESSAGE_MAX);
 	r = rpc_methods_sort(options->methods, options->n_methods, &methods,
 			     err);
 	if (r < 0)

@@ -11,18 +11,6 @@
 #include "base/clock.h"
 #include "base/process.h"
 
-#if defined(__SANITIZE_THREAD__)
-/*
- * libgrpc is not instrumented: what happens between two of its own functions
- * is not ours to judge. rpc_core.c makes the order of our own data visible.
- */
-const char *__tsan_default_options(void);
-const char *__tsan_default_options(void)
-{
-	return "ignore_noninstrumented_modules=1";
-}
-#endif
-
 static int do_wait(struct rpc_call *call, int ms)
 {
 	struct kit_seen *seen = rpc_context(call);
