@@ -81,6 +81,22 @@ test_refuses_what_clang_format_would_change() {
 	fails 1 'base/b.c: clang-format would change' lint format
 }
 
+# The flags come from the Makefile: the tree has one of its own.
+makefile() {
+	tree Makefile 'generated:' 'lint-flags:' '	@echo -std=gnu17 -I.'
+	mkdir -p "$TEST_DIR/tree/tests"
+	cp "$TOP/tests/lint" "$TEST_DIR/tree/tests"
+}
+
+test_refuses_a_header_that_needs_another_before_it() {
+	fresh
+	makefile
+	tree base/a.h '#include <stdint.h>' 'uint32_t a(void);'
+	lint headers
+	tree base/b.h 'uint32_t b(void);'
+	fails 1 'base/b.h:1:1: error: unknown type name' lint headers
+}
+
 test_refuses_a_script_that_does_not_parse() {
 	fresh
 	tree tests/good.sh 'echo x'
@@ -98,16 +114,13 @@ test_refuses_what_cppcheck_finds() {
 	fails 1 'arrayIndexOutOfBounds' lint cppcheck
 }
 
-# tidy needs the build's flags from the Makefile: the tree has one of its own.
 test_refuses_what_clang_tidy_finds_and_remembers_what_passed() {
 	need clang-tidy clang make
 	fresh
 	cp "$TOP/.clang-tidy" "$TEST_DIR/tree"
-	tree Makefile 'generated:' 'lint-flags:' '	@echo -std=gnu17 -I.'
+	makefile
 	tree base/a.h 'int a(int *p);'
 	tree base/a.c '#include "base/a.h"' 'int a(int *p)' '{' '	return *p;' '}'
-	mkdir -p "$TEST_DIR/tree/tests"
-	cp "$TOP/tests/lint" "$TEST_DIR/tree/tests"
 	lint tidy
 	[ -s "$TEST_DIR/tree/build/lint/tidy/base_a.c.ok" ]
 	tree base/a.c '#include "base/a.h"' 'int a(int *p)' '{' '	if (!p)' \
