@@ -21,7 +21,7 @@
 
 struct initiator_request {
 	const char *state_dir; /* "/run/tributary/initiator"; made if missing */
-	const char *id;	       /* names the attachment (base/ident.h) */
+	const char *id;        /* names the attachment (base/ident.h) */
 	/*
 	 * "auto", or one of: "loop" (extent on this node), "nbd" (kernel
 	 * client by netlink), "fuse" (NBD client behind a one-file FUSE mount
@@ -33,7 +33,7 @@ struct initiator_request {
 	/* "HOST:PORT" or "unix:PATH" of the NBD server; NULL when local. */
 	const char *address;
 	const char *export_name; /* as the server knows it, with @EPOCH */
-	uint64_t size;		 /* bytes; what the server says must agree */
+	uint64_t size;           /* bytes; what the server says must agree */
 	bool read_only;
 	unsigned connections; /* kernel NBD; 0: 1 */
 	/*
@@ -45,13 +45,13 @@ struct initiator_request {
 
 struct initiator_device {
 	char id[INITIATOR_TEXT_MAX];
-	char transport[16];		 /* which one it became */
+	char transport[16];              /* which one it became */
 	char device[INITIATOR_TEXT_MAX]; /* "/dev/loop3" */
-	char why[INITIATOR_TEXT_MAX];	 /* why auto took it */
+	char why[INITIATOR_TEXT_MAX];    /* why auto took it */
 	char source[INITIATOR_TEXT_MAX]; /* path or address/export */
-	uint64_t size;			 /* bytes */
+	uint64_t size;                   /* bytes */
 	bool read_only;
-	bool healthy;			/* device there and its server process alive */
+	bool healthy; /* device there and its server process alive */
 	char problem[INITIATOR_TEXT_MAX]; /* when not healthy */
 };
 
@@ -70,8 +70,7 @@ int initiator_attach(const struct initiator_request *request,
 		     struct initiator_device *ret, struct error *err);
 
 /* Take it down. -EBUSY while it is mounted or open. Not there: 0. */
-int initiator_detach(const char *state_dir, const char *id,
-		     struct error *err);
+int initiator_detach(const char *state_dir, const char *id, struct error *err);
 
 /* -ENOENT when there is no such attachment. */
 int initiator_get(const char *state_dir, const char *id,

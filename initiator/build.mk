@@ -1,0 +1,14 @@
+$(eval $(call library,nbdclient,\
+  initiator/nbd_client.c initiator/nbd_connect.c,,base))
+
+$(eval $(call library,initiator,\
+  initiator/device.c initiator/initiator.c initiator/loopdev.c \
+  initiator/nbd_netlink.c initiator/record.c initiator/transport.c \
+  initiator/transport_fuse.c initiator/transport_loop.c \
+  initiator/transport_nbd.c,libnl-3.0 libnl-genl-3.0,nbdclient base))
+
+$(eval $(call program,trib-nbd,\
+  initiator/nbd_connector.c initiator/nbd_fuse.c initiator/nbd_fuse_buffers.c \
+  initiator/nbd_fuse_main.c initiator/nbd_link.c,nbdclient base,fuse3))
+
+$(eval $(call test_helper,initiator/initiator_call_main,initiator base,))

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A block device of this machine, whatever is behind it. */
+#ifndef INITIATOR_DEVICE_H
+#define INITIATOR_DEVICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+/*
+ * The logical block size of every device we make, by every transport; bytes.
+ * A file system made on 512-byte blocks (XFS records its sector size) cannot
+ * be mounted where the disk below has 4,096, and an extent may be used on
+ * its own node today and over the network tomorrow. 4,096 works on both,
+ * and every request is aligned enough for direct I/O.
+ */
+#define DEVICE_BLOCK_SIZE 4096
+
+#define DEVICE_PATH_MAX 32 /* bytes: "/dev/loop1048575" and NUL */
+
+/*
+ * Open a device that nobody else uses, and keep others out until it is
+ * closed. -EBUSY names the mount or the device above it; -ENODEV: gone.
+ */
+int device_open_idle(const char *path, int *ret_fd, struct error *err);
+
+/* Bytes; -errno. */
+int device_size(const char *path, uint64_t *ret, struct error *err);
+
+/* One line of a file in /sys/block/NAME/, without its end; -errno. */
+int device_attribute(const char *name, const char *attribute, char *ret,
+		     unsigned size);
+
+/* Wait until /sys/block/NAME/@attribute is gone; false: still there. */
+bool device_wait_gone(const char *name, const char *attribute, int timeout_ms);
+
+/*
+ * A fixed id of our attachment @id under the directory open as @dirfd: 16
+ * hexadecimal digits. It is written on what we leave in the kernel, to find
+ * it again after a crash. Two state directories of the same path in two
+ * mount namespaces differ.
+ */
+#define DEVICE_TAG_MAX 24 /* bytes with "trib-" and NUL */
+int device_tag(int dirfd, const char *id, char *ret, struct error *err);
+
+#endif

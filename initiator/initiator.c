@@ -1,0 +1,539 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "initiator/initiator.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "initiator/transport.h"
+
+#define LOCK_NAME       ".lock"
+#define DEAD_TIMEOUT_MS 30000
+#define LIST_MAX        65536 /* attachments of one machine */
+
+/* The state directory, locked until it is closed. */
+struct state {
+	char path[PATH_MAX];
+	int dirfd;
+	int lock;
+};
+
+static void state_close(struct state *s)
+{
+	fd_close(s->lock); /* and with it the lock */
+	fd_close(s->dirfd);
+}
+#define auto_state auto_cleanup(state_close)
+
+/* -ENOENT when it is missing and not to be made. */
+static int state_open(struct state *s, const char *path, bool make,
+		      int operation, struct error *err)
+{
+	int r = make ? dir_make(path, 0700, err) : 0;
+
+	if (r < 0)
+		return r;
+	if (!realpath(path, s->path))
+		return error_set(err, errno, "'%s': %s", path, strerror(errno));
+	s->dirfd = open(s->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (s->dirfd < 0)
+		return error_set(err, errno, "'%s': %s", path, strerror(errno));
+	s->lock = openat(s->dirfd, LOCK_NAME, O_RDWR | O_CREAT | O_CLOEXEC,
+			 0600);
+	if (s->lock < 0)
+		return error_set(err, errno, "'%s/" LOCK_NAME "': %s", path,
+				 strerror(errno));
+	do {
+		r = flock(s->lock, operation);
+	} while (r < 0 && errno == EINTR);
+	if (r < 0)
+		return error_set(err, errno, "lock '%s': %s", path,
+				 strerror(errno));
+	return 0;
+}
+
+static int attachment_init(struct attachment *a, const struct state *s,
+			   const char *id, struct error *err)
+{
+	memset(a, 0, sizeof(*a));
+	a->dirfd = s->dirfd;
+	a->state_dir = s->path;
+	(void)snprintf(a->record.id, sizeof(a->record.id), "%s", id);
+	return device_tag(s->dirfd, id, a->tag, err);
+}
+
+/* Of another boot: its devices, mounts and processes went with it. */
+static void forget_other_boot(struct record *r)
+{
+	char boot[UUID_TEXT_SIZE];
+
+	if (boot_id_read(boot) < 0 || !strcmp(boot, r->boot))
+		return;
+	r->device[0] = 0;
+	r->pid = 0;
+	r->ready = false;
+}
+
+/*
+ * The record of @a, or an empty one.
+ * Returns 1 (there is one), 0 (none, or a damaged one: whatever is left is
+ * found by its tag) or an error.
+ */
+static int attachment_load(struct attachment *a, struct error *err)
+{
+	struct record found;
+	int r = record_load(a->dirfd, a->record.id, &found, err);
+
+	if (r == -ENOENT || r == -EINVAL || r == -EFBIG)
+		return 0;
+	if (r < 0)
+		return r;
+	a->record = found;
+	forget_other_boot(&a->record);
+	return 1;
+}
+
+/* Undo all of it, whatever transport made it, and forget it. */
+static int take_down(struct attachment *a, struct error *err)
+{
+	const struct transport *only = transport_find(a->record.transport);
+	int r;
+
+	for (size_t i = 0; transports[i]; i++) {
+		if (only && only != transports[i])
+			continue;
+		r = transports[i]->detach(a, err);
+		if (r < 0)
+			return r;
+	}
+	return record_remove(a->dirfd, a->record.id, err);
+}
+
+static void describe(const struct record *r, struct initiator_device *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	memcpy(ret->id, r->id, sizeof(r->id));
+	memcpy(ret->transport, r->transport, sizeof(ret->transport));
+	memcpy(ret->device, r->device, sizeof(r->device));
+	(void)snprintf(ret->why, sizeof(ret->why), "%s", r->why);
+	if (r->local_path[0])
+		(void)snprintf(ret->source, sizeof(ret->source), "%.255s",
+			       r->local_path);
+	else
+		(void)snprintf(ret->source, sizeof(ret->source),
+			       "%.127s/%.127s", r->address, r->export_name);
+	ret->size = r->size;
+	ret->read_only = r->read_only;
+}
+
+/* Its health too. Returns true when it can only be made anew. */
+static bool examine(struct attachment *a, struct initiator_device *ret)
+{
+	const struct transport *t = transport_find(a->record.transport);
+	struct error problem = {.code = 0};
+	bool dead = true;
+	int r;
+
+	if (!t || !a->record.ready)
+		r = error_set(&problem, EIO,
+			      "not finished: attach it again, or detach it");
+	else
+		r = t->check(a, &dead, &problem);
+	describe(&a->record, ret);
+	ret->healthy = !r;
+	if (r < 0)
+		(void)snprintf(ret->problem, sizeof(ret->problem), "%.255s",
+			       error_text(&problem));
+	return r < 0 && dead;
+}
+
+/* ---- attach ---- */
+
+static int check_text(const char *what, const char *text, struct error *err)
+{
+	if (!text)
+		return 0;
+	if (!*text || strlen(text) >= RECORD_TEXT_MAX)
+		return error_set(err, EINVAL, "%s has 1 to %d bytes", what,
+				 RECORD_TEXT_MAX - 1);
+	if (!record_text_ok(text))
+		return error_set(err, EINVAL,
+				 "%s must not hold control characters", what);
+	return 0;
+}
+
+static int check_request(const struct initiator_request *q, struct error *err)
+{
+	int r = name_check("attachment", q->id, err);
+
+	if (!r)
+		r = check_text("a file's path", q->local_path, err);
+	if (!r)
+		r = check_text("an address", q->address, err);
+	if (!r)
+		r = check_text("an export's name", q->export_name, err);
+	if (r < 0)
+		return r;
+	if (!q->size || q->size > INT64_MAX || q->size % DEVICE_BLOCK_SIZE)
+		return error_set(err, EINVAL,
+				 "an extent's size is a multiple of %d bytes",
+				 DEVICE_BLOCK_SIZE);
+	if (q->local_path && q->local_path[0] != '/')
+		return error_set(err, EINVAL, "'%s' is not an absolute path",
+				 q->local_path);
+	return 0;
+}
+
+static void copy_text(char *to, const char *from)
+{
+	(void)snprintf(to, RECORD_TEXT_MAX, "%s", from ? from : "");
+}
+
+static void fill_record(struct record *r, const struct initiator_request *q,
+			const struct transport *t, const char *why)
+{
+	char id[sizeof(r->id)];
+
+	memcpy(id, r->id, sizeof(id));
+	memset(r, 0, sizeof(*r));
+	memcpy(r->id, id, sizeof(id));
+	(void)snprintf(r->transport, sizeof(r->transport), "%s", t->name);
+	(void)snprintf(r->why, sizeof(r->why), "%s", why);
+	if (t->local) {
+		copy_text(r->local_path, q->local_path);
+	} else {
+		copy_text(r->address, q->address);
+		copy_text(r->export_name, q->export_name);
+	}
+	r->size = q->size;
+	r->read_only = q->read_only;
+	r->connections = q->connections ? q->connections : 1;
+	r->dead_timeout_ms = q->dead_timeout_ms ? q->dead_timeout_ms
+						: DEAD_TIMEOUT_MS;
+	if (boot_id_read(r->boot) < 0)
+		r->boot[0] = 0;
+}
+
+static bool same_source(const struct record *r,
+			const struct initiator_request *q)
+{
+	if (strcmp(q->transport, "auto") != 0 &&
+	    strcmp(q->transport, r->transport) != 0)
+		return false;
+	if (r->read_only != q->read_only)
+		return false;
+	if (r->local_path[0])
+		return q->local_path && !strcmp(q->local_path, r->local_path);
+	return q->address && q->export_name &&
+	       !strcmp(q->address, r->address) &&
+	       !strcmp(q->export_name, r->export_name);
+}
+
+static int grow(struct attachment *a, uint64_t size, struct error *err)
+{
+	const struct transport *t = transport_find(a->record.transport);
+	uint64_t now;
+	int r;
+
+	if (size < a->record.size)
+		return error_set(err, EINVAL,
+				 "attachment %s has %llu bytes: it cannot "
+				 "shrink",
+				 a->record.id,
+				 (unsigned long long)a->record.size);
+	r = t->resize(a, size, err);
+	if (!r)
+		r = device_size(a->record.device, &now, err);
+	if (r < 0)
+		return r;
+	if (now < size)
+		return error_set(err, EIO, "%s stayed at %llu bytes",
+				 a->record.device, (unsigned long long)now);
+	a->record.size = size;
+	return record_save(a->dirfd, &a->record, err);
+}
+
+/* It is there, and alive: 0 with the device, or why it cannot be had. */
+static int reuse(struct attachment *a, const struct initiator_request *q,
+		 struct initiator_device *ret, struct error *err)
+{
+	const struct transport *t = transport_find(a->record.transport);
+	int r = 0;
+
+	if (!same_source(&a->record, q))
+		return error_set(err, EEXIST,
+				 "attachment %s is %s over %s%s already: "
+				 "detach it first",
+				 ret->id, ret->device, ret->source,
+				 ret->read_only ? ", read-only" : "");
+	if (t->mend)
+		r = t->mend(a, err);
+	if (!r && q->size != a->record.size)
+		r = grow(a, q->size, err);
+	if (r < 0)
+		return error_prefix(err, "attachment %s: ", a->record.id);
+	(void)examine(a, ret);
+	return 0;
+}
+
+static int make(struct attachment *a, const struct initiator_request *q,
+		const struct transport *t, const char *why, struct error *err)
+{
+	struct error undo = {.code = 0};
+	int r;
+
+	fill_record(&a->record, q, t, why);
+	r = record_save(a->dirfd, &a->record, err);
+	if (r < 0)
+		return r;
+	r = t->attach(a, err);
+	if (!r) {
+		a->record.ready = true;
+		r = record_save(a->dirfd, &a->record, err);
+	}
+	if (r < 0 && take_down(a, &undo) < 0)
+		(void)error_prefix(err,
+				   "(and what is left could not be taken "
+				   "down: %.150s) ",
+				   error_text(&undo));
+	return r;
+}
+
+static size_t probe_all(struct initiator_capability *ret, size_t max)
+{
+	size_t n;
+
+	for (n = 0; n < max && transports[n]; n++) {
+		struct error err = {.code = 0};
+		int r = transports[n]->probe(&err);
+
+		ret[n].transport = transports[n]->name;
+		ret[n].usable = !r;
+		(void)snprintf(ret[n].why, sizeof(ret[n].why), "%.255s",
+			       r ? error_text(&err) : "usable");
+	}
+	return n;
+}
+
+int initiator_attach(const struct initiator_request *q,
+		     struct initiator_device *ret, struct error *err)
+{
+	auto_state struct state state = {.dirfd = -1, .lock = -1};
+	struct initiator_capability capabilities[TRANSPORTS_MAX];
+	struct initiator_device device;
+	const struct transport *t;
+	char why[INITIATOR_TEXT_MAX];
+	struct attachment a;
+	int r = check_request(q, err);
+
+	if (!r)
+		r = state_open(&state, q->state_dir, true, LOCK_EX, err);
+	if (!r)
+		r = attachment_init(&a, &state, q->id, err);
+	if (!r)
+		r = attachment_load(&a, err);
+	if (r < 0)
+		return r;
+	if (r && !examine(&a, &device)) {
+		r = reuse(&a, q, &device, err);
+		if (!r)
+			*ret = device;
+		return r;
+	}
+	r = take_down(&a, err);
+	if (r < 0)
+		return error_prefix(err,
+				    "what is left of attachment %s: ", q->id);
+	(void)probe_all(capabilities, TRANSPORTS_MAX);
+	r = transport_choose(q, capabilities, &t, why, err);
+	if (!r)
+		r = make(&a, q, t, why, err);
+	if (r < 0)
+		return error_prefix(err, "attach %s: ", q->id);
+	(void)examine(&a, &device);
+	*ret = device;
+	return 0;
+}
+
+/* ---- the rest ---- */
+
+int initiator_detach(const char *state_dir, const char *id, struct error *err)
+{
+	auto_state struct state state = {.dirfd = -1, .lock = -1};
+	struct attachment a;
+	int r = name_check("attachment", id, err);
+
+	if (r < 0)
+		return r;
+	r = state_open(&state, state_dir, false, LOCK_EX, err);
+	if (r == -ENOENT)
+		return 0;
+	if (!r)
+		r = attachment_init(&a, &state, id, err);
+	if (!r)
+		r = attachment_load(&a, err);
+	if (r >= 0)
+		r = take_down(&a, err);
+	return r < 0 ? error_prefix(err, "detach %s: ", id) : 0;
+}
+
+int initiator_get(const char *state_dir, const char *id,
+		  struct initiator_device *ret, struct error *err)
+{
+	auto_state struct state state = {.dirfd = -1, .lock = -1};
+	struct attachment a;
+	int r = name_check("attachment", id, err);
+
+	if (!r)
+		r = state_open(&state, state_dir, false, LOCK_SH, err);
+	if (!r)
+		r = attachment_init(&a, &state, id, err);
+	if (!r)
+		r = record_load(a.dirfd, id, &a.record, err);
+	if (r == -ENOENT)
+		return error_set(err, ENOENT, "no attachment '%s'", id);
+	if (r < 0)
+		return r;
+	forget_other_boot(&a.record);
+	(void)examine(&a, ret);
+	return 0;
+}
+
+/* One entry of the list; a record that cannot be read is one too. */
+static int list_one(const struct state *s, const char *id,
+		    struct initiator_device *ret, struct error *err)
+{
+	struct error problem = {.code = 0};
+	struct attachment a;
+	int r = attachment_init(&a, s, id, err);
+
+	if (r < 0)
+		return r;
+	if (record_load(a.dirfd, id, &a.record, &problem) < 0) {
+		describe(&a.record, ret);
+		(void)snprintf(ret->problem, sizeof(ret->problem), "%.255s",
+			       error_text(&problem));
+		return 0;
+	}
+	forget_other_boot(&a.record);
+	(void)examine(&a, ret);
+	return 0;
+}
+
+/* "ID.attachment": the id, in @id. */
+static bool id_of_file(const char *name, char *id, size_t size)
+{
+	size_t length = strlen(name), suffix = strlen(RECORD_SUFFIX);
+
+	if (length <= suffix || length - suffix >= size ||
+	    strcmp(name + length - suffix, RECORD_SUFFIX) != 0)
+		return false;
+	(void)snprintf(id, size, "%.*s", (int)(length - suffix), name);
+	return !name_check("attachment", id, NULL);
+}
+
+static int by_id(const void *a, const void *b)
+{
+	return strcmp(((const struct initiator_device *)a)->id,
+		      ((const struct initiator_device *)b)->id);
+}
+
+static int list_all(const struct state *s, DIR *dir,
+		    struct initiator_device **ret, size_t *ret_count,
+		    struct error *err)
+{
+	auto_free struct initiator_device *list = NULL;
+	size_t count = 0;
+	struct dirent *e;
+	char id[64];
+	int r;
+
+	while ((e = readdir(dir))) {
+		struct initiator_device *more;
+
+		if (!id_of_file(e->d_name, id, sizeof(id)))
+			continue;
+		if (count == LIST_MAX)
+			return error_set(err, EFBIG, "too many attachments");
+		more = realloc(list, (count + 1) * sizeof(*list));
+		if (!more)
+			return error_set(err, ENOMEM, "no memory for a list");
+		list = more;
+		r = list_one(s, id, &list[count], err);
+		if (r < 0)
+			return r;
+		count++;
+	}
+	if (count)
+		qsort(list, count, sizeof(*list), by_id);
+	*ret = take_ptr(list);
+	*ret_count = count;
+	return 0;
+}
+
+int initiator_list(const char *state_dir, struct initiator_device **ret,
+		   size_t *ret_count, struct error *err)
+{
+	auto_state struct state state = {.dirfd = -1, .lock = -1};
+	DIR *dir;
+	int r = state_open(&state, state_dir, false, LOCK_SH, err);
+
+	if (r == -ENOENT) {
+		*ret = NULL;
+		*ret_count = 0;
+		return 0;
+	}
+	if (r < 0)
+		return r;
+	dir = opendir(state.path);
+	if (!dir)
+		return error_set(err, errno, "'%s': %s", state_dir,
+				 strerror(errno));
+	r = list_all(&state, dir, ret, ret_count, err);
+	(void)closedir(dir);
+	return r;
+}
+
+int initiator_resize(const char *state_dir, const char *id, uint64_t size,
+		     struct error *err)
+{
+	auto_state struct state state = {.dirfd = -1, .lock = -1};
+	struct initiator_device device;
+	struct attachment a;
+	int r = name_check("attachment", id, err);
+
+	if (r < 0)
+		return r;
+	if (!size || size > INT64_MAX || size % DEVICE_BLOCK_SIZE)
+		return error_set(err, EINVAL,
+				 "an extent's size is a multiple of %d bytes",
+				 DEVICE_BLOCK_SIZE);
+	r = state_open(&state, state_dir, false, LOCK_EX, err);
+	if (!r)
+		r = attachment_init(&a, &state, id, err);
+	if (!r)
+		r = record_load(a.dirfd, id, &a.record, err);
+	if (r == -ENOENT)
+		return error_set(err, ENOENT, "no attachment '%s'", id);
+	if (r < 0)
+		return r;
+	forget_other_boot(&a.record);
+	if (examine(&a, &device))
+		return error_set(err, EIO, "attachment %s: %s", id,
+				 device.problem);
+	r = grow(&a, size, err);
+	return r < 0 ? error_prefix(err, "resize %s: ", id) : 0;
+}
+
+size_t initiator_probe(struct initiator_capability *ret, size_t max)
+{
+	return probe_all(ret, max);
+}
