@@ -16,9 +16,11 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/process.h"
 
 /* A directory of its own for each test; files in it are removed after. */
 struct place {
@@ -286,6 +288,53 @@ static void a_reader_sees_the_old_or_the_new_whole(void **state)
 	assert_null(failed);
 }
 
+/* The program itself, as a writer to be killed. */
+static int replace_for_ever(const char *path)
+{
+	char data[5000];
+	char letter = 'a';
+
+	for (;;) {
+		memset(data, letter, sizeof(data));
+		if (file_replace(AT_FDCWD, path, data, sizeof(data), 0600,
+				 NULL) < 0)
+			return 1;
+		letter = letter == 'z' ? 'a' : (char)(letter + 1);
+	}
+}
+
+static void a_writer_killed_at_any_point_leaves_a_whole_file(void **state)
+{
+	struct place *p = *state;
+	char path[128];
+	const char *const argv[] = {"/proc/self/exe", "--replace-for-ever",
+				    path, NULL};
+	unsigned seed = 7;
+
+	(void)snprintf(path, sizeof(path), "%s/x", p->path);
+	write_file(p, "x", "");
+	for (int i = 0; i < 30; i++) {
+		auto_free char *data = NULL;
+		struct error err = {0};
+		size_t length = 0;
+		pid_t pid;
+
+		if (process_start(argv, -1, -1, &pid, &err) < 0)
+			fail_msg("%s", err.msg);
+		(void)usleep((useconds_t)(rand_r(&seed) % 20000));
+		assert_int_equal(kill(pid, SIGKILL), 0);
+		assert_int_equal(waitpid(pid, NULL, 0), pid);
+		assert_int_equal(
+			file_read(p->fd, "x", 5000, &data, &length, NULL), 0);
+		assert_true(length == 0 || length == 5000);
+		for (size_t at = 0; at < length; at++)
+			assert_int_equal(data[at], data[0]);
+	}
+	/* And a new writer goes on beside what they left. */
+	write_file(p, "x", "after");
+	assert_file(p, "x", "after");
+}
+
 static void removing_twice_is_fine(void **state)
 {
 	struct place *p = *state;
@@ -337,7 +386,7 @@ static void a_write_to_nobody_is_an_error(void **state)
 	fd_close(ends[1]);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 #define IN_A_PLACE(test) \
 	cmocka_unit_test_setup_teardown(test, place_make, place_remove)
@@ -353,10 +402,13 @@ int main(void)
 		IN_A_PLACE(a_failed_rename_leaves_nothing),
 		IN_A_PLACE(leftovers_of_a_crash_do_not_matter),
 		IN_A_PLACE(a_reader_sees_the_old_or_the_new_whole),
+		IN_A_PLACE(a_writer_killed_at_any_point_leaves_a_whole_file),
 		IN_A_PLACE(removing_twice_is_fine),
 		IN_A_PLACE(makes_every_missing_directory),
 		cmocka_unit_test(a_write_to_nobody_is_an_error),
 	};
 
+	if (argc == 3 && strcmp(argv[1], "--replace-for-ever") == 0)
+		return replace_for_ever(argv[2]);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
