@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "blockd/exports.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "blockd/local_hold.h"
+#include "target/initiators.h"
+
+static_assert(EXTENT_INITIATORS_MAX == TARGET_INITIATORS_MAX, "one limit");
+
+struct exports {
+	struct node *node;
+	struct target *target;
+	unsigned open_flags; /* of blockdev_file_open() */
+	char boot_id[UUID_TEXT_SIZE];
+};
+
+/* What the target holds of one export. */
+struct served {
+	struct exports *exports;
+	struct extent *extent; /* a reference */
+};
+
+const char *exports_incarnation(const struct exports *exports,
+				const struct pool_record *pool, char *buf)
+{
+	(void)snprintf(buf, EXPORTS_INCARNATION_SIZE, "%s/%s", exports->boot_id,
+		       pool->incarnation);
+	return buf;
+}
+
+unsigned exports_connections(struct exports *exports, const char *name)
+{
+	return target_export_connections(exports->target, name);
+}
+
+/* ---- what the target calls ---- */
+
+static int served_open(void *context, struct loop *loop, bool read_only,
+		       struct blockdev **ret, struct error *err)
+{
+	struct served *served = context;
+	unsigned flags = served->exports->open_flags;
+
+	if (read_only)
+		flags |= BLOCKDEV_FILE_READ_ONLY;
+	return extent_open(served->extent, flags, loop, ret, err);
+}
+
+static void served_release(void *context)
+{
+	struct served *served = context;
+
+	extent_unref(served->extent);
+	free(served);
+}
+
+/* Make the target serve what @export says. The extent's op lock is held. */
+static int serve(struct exports *exports, struct extent *extent,
+		 const struct extent_export *export, struct error *err)
+{
+	char incarnation[EXPORTS_INCARNATION_SIZE];
+	char description[sizeof("incarnation=") + EXPORTS_INCARNATION_SIZE];
+	struct served *served = calloc(1, sizeof(*served));
+	struct target_export spec = {
+		.name = extent->record.name,
+		.epoch = export->epoch,
+		.read_only = export->read_only,
+		.initiators = (const char *const *)export->initiators,
+		.n_initiators = export->n_initiators,
+		.description = description,
+		.open = served_open,
+		.context = served,
+		.release = served_release,
+	};
+
+	if (!served)
+		return error_set(err, ENOMEM, "out of memory");
+	served->exports = exports;
+	served->extent = extent_ref(extent);
+	(void)snprintf(description, sizeof(description), "incarnation=%s",
+		       exports_incarnation(exports, &extent->pool->pool->record,
+					   incarnation));
+	return target_export_set(exports->target, &spec, err);
+}
+
+/* ---- local devices ---- */
+
+static int check_not_held(struct extent *extent, const char *what,
+			  struct error *err)
+{
+	struct extent_usage usage;
+	struct local_holds holds;
+	const char *holder;
+	int r = extent_usage(extent, &usage, err);
+
+	if (r == -ENOENT)
+		return 0; /* the delete of its data was cut short */
+	if (r == 0)
+		r = local_holds_scan(&holds, err);
+	if (r < 0)
+		return r;
+	holder = local_holds_find(&holds, usage.device, usage.inode);
+	if (holder)
+		r = error_set(err, EBUSY,
+			      "extent '%s' is held by /dev/%s on this node: "
+			      "detach it there before %s",
+			      extent->record.name, holder, what);
+	local_holds_done(&holds);
+	return r;
+}
+
+static int check_idle(void *context, struct extent *extent, struct error *err)
+{
+	struct exports *exports = context;
+	unsigned n = target_export_connections(exports->target,
+					       extent->record.name);
+
+	if (n)
+		return error_set(err, EBUSY,
+				 "extent '%s' has %u connections: disconnect "
+				 "them or remove its export first",
+				 extent->record.name, n);
+	return check_not_held(extent, "it is deleted", err);
+}
+
+static int drop(void *context, struct extent *extent, struct error *err)
+{
+	struct exports *exports = context;
+
+	return target_export_remove(exports->target, extent->record.name, err);
+}
+
+/* ---- set ---- */
+
+/*
+ * Whoever gets in must find no local device on the data: a newer epoch, and
+ * within one epoch a writer that comes by network.
+ */
+static bool must_be_free(const struct extent_export *now,
+			 const struct exports_request *request)
+{
+	if (!now->exists || request->epoch > now->epoch)
+		return true;
+	return request->n_initiators > 0 && !request->read_only;
+}
+
+static int check_set(struct extent *extent,
+		     const struct exports_request *request, struct error *err)
+{
+	const struct extent_export *now = &extent->record.export;
+	struct initiators parsed;
+	int r = initiators_parse(request->initiators, request->n_initiators,
+				 &parsed, err);
+
+	if (r < 0)
+		return r;
+	if (now->exists && request->epoch < now->epoch)
+		return error_set(err, ESTALE,
+				 "extent '%s' is at epoch %" PRIu64
+				 ", epoch %" PRIu64 " is over",
+				 extent->record.name, now->epoch,
+				 request->epoch);
+	if (must_be_free(now, request))
+		return check_not_held(extent, "it is exported anew", err);
+	return 0;
+}
+
+/* The record with the export that is asked for. */
+static int changed_record(const struct extent *extent,
+			  const struct exports_request *request,
+			  struct extent_record *ret, struct error *err)
+{
+	struct extent_record record;
+	int r;
+
+	if (extent_record_copy(&record, &extent->record) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	r = extent_record_set_initiators(&record, request->initiators,
+					 request->n_initiators, err);
+	if (r < 0) {
+		extent_record_done(&record);
+		return r;
+	}
+	record.export.exists = true;
+	record.export.active = true;
+	record.export.read_only = request->read_only;
+	record.export.epoch = request->epoch;
+	if (!request->read_only)
+		record.blank = false;
+	*ret = record;
+	return 0;
+}
+
+static int set_locked(struct exports *exports, struct extent *extent,
+		      const struct exports_request *request, struct error *err)
+{
+	struct extent_record record;
+	int r = check_set(extent, request, err);
+
+	if (r == 0)
+		r = changed_record(extent, request, &record, err);
+	if (r < 0)
+		return r;
+	if (record.blank == extent->record.blank &&
+	    extent_export_same(&record.export, &extent->record.export))
+		extent_record_done(&record);
+	else
+		r = extent_save(extent, &record, err);
+	if (r == 0)
+		r = serve(exports, extent, &extent->record.export, err);
+	return r;
+}
+
+int exports_set(struct exports *exports, struct extent *extent,
+		const struct exports_request *request, struct error *err)
+{
+	int r = extent_begin(extent, err);
+
+	if (r < 0)
+		return r;
+	r = set_locked(exports, extent, request, err);
+	extent_end(extent);
+	if (r == 0)
+		log_info("extent %s: exported at epoch %" PRIu64
+			 " to %zu initiators%s",
+			 extent->record.name, request->epoch,
+			 request->n_initiators,
+			 request->read_only ? ", read only" : "");
+	return r;
+}
+
+/* ---- remove ---- */
+
+static int remove_locked(struct exports *exports, struct extent *extent,
+			 uint64_t epoch, struct error *err)
+{
+	const struct extent_export *now = &extent->record.export;
+	struct extent_record record;
+	int r = 0;
+
+	if (!now->exists || (epoch && now->epoch > epoch))
+		return 0;
+	if (now->active) {
+		if (extent_record_copy(&record, &extent->record) < 0)
+			return error_set(err, ENOMEM, "out of memory");
+		record.export.active = false;
+		r = extent_save(extent, &record, err);
+	}
+	if (r == 0)
+		r = target_export_remove(exports->target, extent->record.name,
+					 err);
+	if (r == 0)
+		log_info("extent %s: not exported any more, epoch %" PRIu64,
+			 extent->record.name, now->epoch);
+	return r;
+}
+
+int exports_remove(struct exports *exports, struct extent *extent,
+		   uint64_t epoch, struct error *err)
+{
+	int r = extent_begin(extent, err);
+
+	if (r < 0)
+		return r;
+	r = remove_locked(exports, extent, epoch, err);
+	extent_end(extent);
+	return r;
+}
+
+/* ---- life ---- */
+
+static void restore_one(struct exports *exports, struct extent *extent)
+{
+	struct error err = {0};
+	int r;
+
+	/* Damaged ones were logged when they were found. */
+	if (extent_begin(extent, NULL) < 0)
+		return;
+	r = extent->record.export.active
+		    ? serve(exports, extent, &extent->record.export, &err)
+		    : 0;
+	if (r < 0)
+		log_write(LOG_LEVEL_ERROR,
+			  "extent %s: not served again: %s; set its export "
+			  "again",
+			  extent->record.name, error_text(&err));
+	else if (extent->record.export.active)
+		log_info("extent %s: served again at epoch %" PRIu64,
+			 extent->record.name, extent->record.export.epoch);
+	extent_end(extent);
+}
+
+int exports_restore(struct exports *exports, const char *pool,
+		    struct error *err)
+{
+	struct extent **list;
+	size_t n;
+	int r = node_list_extents(exports->node, pool, &list, &n, err);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n; i++)
+		restore_one(exports, list[i]);
+	node_put_list(list, n);
+	return 0;
+}
+
+int exports_new(const struct exports_options *options, struct exports **ret,
+		struct error *err)
+{
+	struct exports *exports = calloc(1, sizeof(*exports));
+	int r;
+
+	if (!exports)
+		return error_set(err, ENOMEM, "out of memory");
+	exports->node = options->node;
+	exports->target = options->target;
+	exports->open_flags = options->direct_io ? BLOCKDEV_FILE_DIRECT : 0;
+	r = boot_id_read(exports->boot_id);
+	if (r < 0) {
+		free(exports);
+		return error_set(err, -r, "read the boot id: %s", strerror(-r));
+	}
+	options->node->users = (struct extent_users){
+		.check_idle = check_idle,
+		.drop = drop,
+		.context = exports,
+	};
+	*ret = exports;
+	return 0;
+}
+
+void exports_free(struct exports *exports)
+{
+	free(exports);
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Extents joined to the target, and the rules of epochs.
+ *
+ * An epoch never falls. Raising it goes in this order, so that a crash at any
+ * point leaves nobody older in and lets nobody newer in too early:
+ *
+ *	1. no loop device of this node holds the data (else -EBUSY);
+ *	2. the record says the new epoch, durably (and "not blank" before the
+ *	   first writer);
+ *	3. the target closes the connections of older ones and admits the new.
+ *
+ * A local user of an extent (a loop device over its data file) is fenced by
+ * step 1: it sets the export with no initiators, binds the device, and sets
+ * the same export again; if somebody raised the epoch in between, the second
+ * call is -ESTALE and it lets go before it wrote anything.
+ */
+#ifndef BLOCKD_EXPORTS_H
+#define BLOCKD_EXPORTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "blockd/extent.h"
+#include "blockd/node.h"
+#include "target/target.h"
+
+struct exports;
+
+struct exports_options {
+	struct node *node;     /* borrowed; its users are set to this */
+	struct target *target; /* borrowed */
+	bool direct_io;
+};
+
+int exports_new(const struct exports_options *options, struct exports **ret,
+		struct error *err);
+/* After target_free(). NULL is fine. */
+void exports_free(struct exports *exports);
+
+/*
+ * Serve again what the records of a pool say (@pool NULL: of all). One that
+ * can't be served is logged and the others go on. Only running out of memory
+ * is an error.
+ */
+int exports_restore(struct exports *exports, const char *pool,
+		    struct error *err);
+
+struct exports_request {
+	uint64_t epoch;
+	const char *const *initiators; /* borrowed */
+	size_t n_initiators;
+	bool read_only;
+};
+
+/*
+ * -ESTALE: the extent is at a higher epoch; -EBUSY: a local device holds it;
+ * -EINVAL: an initiator; -EIO: damaged.
+ */
+int exports_set(struct exports *exports, struct extent *extent,
+		const struct exports_request *request, struct error *err);
+
+/* Stop serving, unless the epoch is above @epoch (0: whatever it is). */
+int exports_remove(struct exports *exports, struct extent *extent,
+		   uint64_t epoch, struct error *err);
+
+unsigned exports_connections(struct exports *exports, const char *name);
+
+/*
+ * "BOOT-ID/POOL-INCARNATION": changes when acknowledged data that was never
+ * flushed may be gone. @buf: EXPORTS_INCARNATION_SIZE bytes; returns it.
+ */
+#define EXPORTS_INCARNATION_SIZE (2 * UUID_TEXT_SIZE)
+const char *exports_incarnation(const struct exports *exports,
+				const struct pool_record *pool, char *buf);
+
+#endif

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What blockd remembers of an extent: kept beside its data, in the form of
+ * blockd/record_text.h, so that a pool describes itself.
+ *
+ *	tributary-extent 1
+ *	name=NAME                    base/ident.h
+ *	id=UUID
+ *	pool=UUID                    of the pool it was made in
+ *	size=BYTES
+ *	created=SECONDS              since 1970
+ *	state=creating|ok|deleting
+ *	blank=yes|no                 no export that may write was ever made
+ *	label=KEY=VALUE              up to 16, sorted by key
+ *	export-epoch=NUMBER          these four only when it was ever exported
+ *	export-active=yes|no         served now
+ *	export-read-only=yes|no
+ *	export-initiator=TEXT        up to 64
+ *	crc32c=XXXXXXXX
+ */
+#ifndef BLOCKD_EXTENT_RECORD_H
+#define BLOCKD_EXTENT_RECORD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/ident.h"
+
+#define EXTENT_NAME_SIZE      64 /* bytes with NUL; name_check() */
+#define EXTENT_LABELS_MAX     16
+#define EXTENT_LABEL_MAX      128 /* bytes, of a key or a value */
+#define EXTENT_INITIATORS_MAX 64  /* TARGET_INITIATORS_MAX */
+#define EXTENT_INITIATOR_MAX  64  /* bytes; the longest IPv6 prefix takes 49 */
+
+#define EXTENT_ALIGN    4096                /* bytes */
+#define EXTENT_SIZE_MIN (UINT64_C(1) << 20) /* bytes */
+/* bytes; the largest file of ext4 with 4 KiB blocks */
+#define EXTENT_SIZE_MAX ((UINT64_C(1) << 44) - 4096)
+
+enum extent_state {
+	EXTENT_CREATING, /* never answered for: undone by recovery */
+	EXTENT_OK,
+	EXTENT_DELETING, /* finished by recovery */
+};
+
+struct extent_label {
+	char *key;   /* owned */
+	char *value; /* owned */
+};
+
+struct extent_export {
+	bool exists; /* it was exported at least once */
+	bool active; /* served now */
+	bool read_only;
+	uint64_t epoch; /* never falls, also when not active */
+	unsigned n_initiators;
+	char **initiators; /* owned */
+};
+
+struct extent_record {
+	char name[EXTENT_NAME_SIZE];
+	char id[UUID_TEXT_SIZE];
+	char pool_id[UUID_TEXT_SIZE];
+	uint64_t size;      /* bytes */
+	uint64_t created_s; /* since 1970 */
+	enum extent_state state;
+	bool blank;
+	unsigned n_labels;
+	struct extent_label *labels; /* owned, sorted by key */
+	struct extent_export export;
+};
+
+/* -EINVAL with the rule that was broken. */
+int extent_size_check(uint64_t size, struct error *err);
+
+/*
+ * Replace the labels: copied, sorted. -EINVAL: too many, too long, a key
+ * twice or empty, or anything but printable ASCII.
+ */
+int extent_record_set_labels(struct extent_record *record,
+			     const struct extent_label *labels, size_t n,
+			     struct error *err);
+bool extent_record_same_labels(const struct extent_record *a,
+			       const struct extent_record *b);
+
+/* Replace the initiators: copied. -EINVAL: too many or too long. */
+int extent_record_set_initiators(struct extent_record *record,
+				 const char *const *initiators, size_t n,
+				 struct error *err);
+bool extent_export_same(const struct extent_export *a,
+			const struct extent_export *b);
+
+/* @to is overwritten without being freed. -ENOMEM. */
+int extent_record_copy(struct extent_record *to,
+		       const struct extent_record *from);
+void extent_record_done(struct extent_record *record);
+
+/* Returned owned. */
+int extent_record_encode(const struct extent_record *record, char **ret,
+			 size_t *ret_length, struct error *err);
+
+/*
+ * @ret  set only on success; extent_record_done() frees it
+ *
+ * Returns 0 or -EBADMSG with what is wrong; nothing of a record that does
+ * not pass every check is used.
+ */
+int extent_record_decode(const void *data, size_t length,
+			 struct extent_record *ret, struct error *err);
+
+#endif

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * blockd: joins pools, target and control API, and waits for SIGTERM.
+ *
+ * Order of the start: what exists is opened and its exports are known to the
+ * target before the first connection is accepted, so that a client which
+ * reconnects finds its export; pools are formatted only once the ports are
+ * ours; READY when everything answers.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/notify.h"
+#include "blockd/config.h"
+#include "blockd/exports.h"
+#include "blockd/node.h"
+#include "blockd/service.h"
+#include "rpc/rpc.h"
+#include "target/target.h"
+
+#define EXIT_USAGE 2
+
+#define STOP_GRACE_MS 5000 /* for control calls that are under way */
+
+struct daemon {
+	const struct config *config;
+	struct node *node;
+	struct target *target;
+	struct exports *exports;
+	struct rpc_server *rpc;
+	struct service service;
+	char **nbd_addresses; /* owned; "HOST:PORT" or "unix:PATH" */
+	size_t n_nbd_addresses;
+};
+
+/* For all threads to come: SIGTERM and SIGINT wait for sigwait(). */
+static void block_signals(sigset_t *ret)
+{
+	(void)sigemptyset(ret);
+	(void)sigaddset(ret, SIGTERM);
+	(void)sigaddset(ret, SIGINT);
+	(void)signal(SIGPIPE, SIG_IGN);
+	(void)signal(SIGHUP, SIG_IGN);
+	(void)pthread_sigmask(SIG_BLOCK, ret, NULL); /* the set is a good one */
+}
+
+static int add_pool(struct daemon *d, const char *text, bool may_format,
+		    struct error *err)
+{
+	struct node_pool_request request = {
+		.capacity = d->config->pool_capacity,
+		.overcommit_percent = (unsigned)d->config->overcommit_percent,
+		.as_it_is = true,
+		.may_format = may_format,
+	};
+	char name[POOL_NAME_SIZE];
+	bool known;
+	int r = config_pool(text, name, &request.path, err);
+
+	if (r < 0)
+		return r;
+	request.name = name;
+	known = node_knows_pool(d->node, name);
+	if (known && may_format)
+		return 0;
+	r = node_add_pool(d->node, &request, err);
+	if (r == -ENOENT && !may_format)
+		return 0;
+	/* One we know and don't find there is a state, shown and logged. */
+	if (known && (r == -ENOENT || r == -ESTALE || r == -EBADMSG))
+		return 0;
+	return r;
+}
+
+/*
+ * The pools of the configuration: first those that exist, later the
+ * directories that must be formatted.
+ */
+static int add_pools(struct daemon *d, bool may_format, struct error *err)
+{
+	const struct option_list *pools = &d->config->pools;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < pools->count; i++)
+		r = add_pool(d, pools->items[i], may_format, err);
+	return r;
+}
+
+static int start_target(struct daemon *d, struct error *err)
+{
+	struct target_options options = {
+		.loops = (unsigned)d->config->loops,
+		.max_connections = (unsigned)d->config->max_connections,
+	};
+	struct exports_options exports = {
+		.node = d->node,
+		.direct_io = d->config->direct_io,
+	};
+	int r = target_new(&options, &d->target, err);
+
+	exports.target = d->target;
+	if (r == 0)
+		r = exports_new(&exports, &d->exports, err);
+	if (r == 0)
+		r = exports_restore(d->exports, NULL, err);
+	return r;
+}
+
+/* What a client is told: the port that was bound, and no "tcp:". */
+static char *shown_address(const char *address, int port)
+{
+	const char *colon = strrchr(address, ':');
+	char *shown;
+
+	if (strncmp(address, "tcp:", 4) != 0 || !colon)
+		return strdup(address);
+	if (asprintf(&shown, "%.*s:%d", (int)(colon - address) - 4, address + 4,
+		     port) < 0)
+		return NULL;
+	return shown;
+}
+
+static int listen_all(struct daemon *d, struct error *err)
+{
+	const struct option_list *list = &d->config->listen;
+
+	d->nbd_addresses = calloc(list->count, sizeof(char *));
+	if (!d->nbd_addresses)
+		return error_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < list->count; i++) {
+		int port = 0;
+		int r = target_listen_nbd(d->target, list->items[i], &port,
+					  err);
+
+		if (r < 0)
+			return r;
+		d->nbd_addresses[i] = shown_address(list->items[i], port);
+		if (!d->nbd_addresses[i])
+			return error_set(err, ENOMEM, "out of memory");
+		d->n_nbd_addresses++;
+		log_info("NBD at %s", d->nbd_addresses[i]);
+	}
+	return 0;
+}
+
+static int start_control(struct daemon *d, struct error *err)
+{
+	const struct config *config = d->config;
+	struct rpc_tls tls = {
+		.ca_file = config->tls_ca,
+		.cert_file = config->tls_cert,
+		.key_file = config->tls_key,
+	};
+	struct rpc_server_options options = {
+		.addresses = (const char *const *)config->control.items,
+		.n_addresses = config->control.count,
+		.tls = config->tls_ca ? &tls : NULL,
+		.allow_plain_tcp = config->allow_plain_tcp,
+		.methods = service_methods,
+		.n_methods = service_n_methods,
+		.context = &d->service,
+	};
+	int r;
+
+	d->service.name = config->node_name;
+	d->service.started_ms = clock_ms();
+	d->service.nbd_addresses = d->nbd_addresses;
+	d->service.n_nbd_addresses = d->n_nbd_addresses;
+	d->service.node = d->node;
+	d->service.exports = d->exports;
+	r = boot_id_read(d->service.boot_id);
+	if (r < 0)
+		return error_set(err, -r, "read the boot id: %s", strerror(-r));
+	if (config->allow_plain_tcp)
+		log_warning("control by TCP without TLS is allowed: whoever "
+			    "reaches the port owns the data");
+	r = rpc_server_start(&options, &d->rpc, err);
+	for (size_t i = 0; r == 0 && i < config->control.count; i++)
+		log_info("control at %s", config->control.items[i]);
+	return r;
+}
+
+static int start(struct daemon *d, struct error *err)
+{
+	struct node_options options = {
+		.state_dir = d->config->state_dir,
+		.floor = d->config->floor,
+	};
+	int r = dir_make(d->config->run_dir, 0700, err);
+
+	if (r == 0)
+		r = node_new(&options, &d->node, err);
+	if (r == 0)
+		r = node_open_known(d->node, err);
+	if (r == 0)
+		r = add_pools(d, false, err);
+	if (r == 0)
+		r = start_target(d, err);
+	if (r == 0)
+		r = listen_all(d, err);
+	if (r == 0)
+		r = add_pools(d, true, err);
+	if (r == 0)
+		r = start_control(d, err);
+	return r;
+}
+
+/* In reverse: no new orders, no connections, then the pools. */
+static void stop(struct daemon *d)
+{
+	rpc_server_stop(d->rpc, STOP_GRACE_MS);
+	target_free(d->target);
+	exports_free(d->exports);
+	node_free(d->node);
+	for (size_t i = 0; i < d->n_nbd_addresses; i++)
+		free(d->nbd_addresses[i]);
+	free(d->nbd_addresses);
+}
+
+static int serve_until_signal(struct daemon *d, const sigset_t *signals)
+{
+	struct error err = {0};
+	int signal_number = 0;
+
+	if (start(d, &err) < 0) {
+		log_write(LOG_LEVEL_ERROR, "%s", error_text(&err));
+		return EXIT_FAILURE;
+	}
+	log_info("node %s is ready", d->config->node_name);
+	(void)notify_send("READY=1"); /* nobody may be listening */
+	while (sigwait(signals, &signal_number) != 0)
+		;
+	(void)notify_send("STOPPING=1");
+	log_info("%s: stopping", strsignal(signal_number));
+	return EXIT_SUCCESS;
+}
+
+static int run(const struct config *config)
+{
+	struct daemon d = {.config = config};
+	sigset_t signals;
+	int status;
+
+	block_signals(&signals);
+	status = serve_until_signal(&d, &signals);
+	stop(&d);
+	if (status == EXIT_SUCCESS)
+		log_info("stopped");
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	struct config config;
+	struct error err = {0};
+	int status = EXIT_SUCCESS;
+
+	log_setup("blockd", LOG_LEVEL_INFO);
+	if (config_load(&config, argc, argv, &err) < 0) {
+		log_write(LOG_LEVEL_ERROR, "%s", error_text(&err));
+		status = EXIT_USAGE;
+	} else if (config.help) {
+		config_help(stdout);
+	} else if (config.version) {
+		(void)puts("blockd " TRIBUTARY_VERSION);
+	} else if (config.check_config) {
+		(void)puts("the configuration is good");
+	} else {
+		log_setup("blockd", config.level);
+		status = run(&config);
+	}
+	config_done(&config);
+	return status;
+}

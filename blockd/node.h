@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The storage of a node: its pools, the extents in them, and what it
+ * remembers of the pools (STATE/pools/NAME.pool). Everything about extents is
+ * in the pools themselves.
+ *
+ * Locks, in order: node.pools, node.space, node.tables (blockd/extent.h has
+ * the rest). A node_pool stays as long as one of these is held or an extent
+ * of it is in the table.
+ */
+#ifndef BLOCKD_NODE_H
+#define BLOCKD_NODE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "base/error.h"
+#include "blockd/extent.h"
+#include "blockd/pool.h"
+#include "blockd/space.h"
+
+#define NODE_BUCKETS 1024 /* of extents by name; a node has tens to thousands \
+			   */
+
+enum node_pool_state {
+	NODE_POOL_ONLINE,
+	NODE_POOL_MISSING, /* no directory, or no pool in it */
+	NODE_POOL_FOREIGN, /* another pool is there */
+	NODE_POOL_LOCKED,  /* another blockd has it */
+	NODE_POOL_DAMAGED, /* its identity does not decode */
+};
+
+const char *node_pool_state_name(enum node_pool_state state);
+
+/* A pool the node knows of, open or not. Changed under space and tables. */
+struct node_pool {
+	struct known_pool known;
+	enum node_pool_state state;
+	char message[ERROR_TEXT_MAX]; /* why it is not online */
+	struct pool *pool;            /* NULL: not online */
+	uint64_t reserved;            /* bytes; guarded by space */
+	struct space_medium medium;   /* as last measured; guarded by space */
+	unsigned extents;             /* in the table; guarded by tables */
+	bool leaving;                 /* takes no new extent; tables */
+	TAILQ_ENTRY(node_pool) in_node;
+};
+
+struct node {
+	pthread_mutex_t pools;  /* one create or delete of a pool at a time */
+	pthread_mutex_t space;  /* measuring and promising */
+	pthread_mutex_t tables; /* the lists, and every record; no I/O */
+	int state_fd;           /* STATE/pools */
+	int lock_fd;
+	uint64_t floor; /* bytes; 0: space.h's default */
+	TAILQ_HEAD(, node_pool) list;
+	struct extent_list buckets[NODE_BUCKETS];
+	struct extent_users users; /* set before the first call */
+};
+
+struct node_options {
+	const char *state_dir; /* made if missing */
+	uint64_t floor;        /* bytes each medium keeps free; 0: default */
+};
+
+/* -EBUSY: another blockd uses the state directory. */
+int node_new(const struct node_options *options, struct node **ret,
+	     struct error *err);
+/* Nothing uses it any more. NULL is fine. */
+void node_free(struct node *node);
+
+/*
+ * Open the pools that are remembered. One that is missing, foreign or damaged
+ * is reported in the log and in its state; -EBUSY: another blockd has one.
+ */
+int node_open_known(struct node *node, struct error *err);
+
+struct node_pool_request {
+	const char *name;
+	const char *path;
+	unsigned overcommit_percent; /* 0: default */
+	uint64_t capacity;           /* bytes; 0: what the file system has */
+	bool may_format;             /* false: only a pool that is there */
+	bool as_it_is; /* capacity and overcommit are for a format only */
+};
+
+bool node_knows_pool(struct node *node, const char *name);
+
+/*
+ * Serve the pool at a path: one of ours that is there is opened, an empty
+ * directory is formatted. Repeating it is 0, also to bring one back that was
+ * missing.
+ *
+ * -ENOENT: no such directory, or no pool in it and may_format is not set or
+ * one was known to be there; -EEXIST: the name or the directory belongs to
+ * another pool, or it is there with another capacity or overcommit;
+ * -ENOTEMPTY: holds other files; -EBUSY: another blockd has it; -ESTALE,
+ * -EBADMSG: foreign or damaged; -EINVAL: a bad name or figure.
+ */
+int node_add_pool(struct node *node, const struct node_pool_request *request,
+		  struct error *err);
+
+/* -EBUSY: it has extents; -ENODEV: not online. Not there: 0. */
+int node_delete_pool(struct node *node, const char *name, struct error *err);
+
+/* What is to be seen of a pool, at one instant. */
+struct node_pool_info {
+	struct known_pool known;
+	enum node_pool_state state;
+	char message[ERROR_TEXT_MAX];
+	struct pool_record record; /* online only, like the rest */
+	struct space space;
+	uint64_t reserved;  /* bytes */
+	uint64_t allocated; /* bytes */
+	unsigned extents;
+};
+
+/* @name NULL: all. Returned owned, sorted by name; none found is 0 too. */
+int node_list_pools(struct node *node, const char *name,
+		    struct node_pool_info **ret, size_t *ret_count,
+		    struct error *err);
+
+/*
+ * References to all extents, sorted by name. Returned owned; node_put_list()
+ * frees. @pool NULL or "": of all pools; -ENOENT when there is no such pool.
+ */
+int node_list_extents(struct node *node, const char *pool, struct extent ***ret,
+		      size_t *ret_count, struct error *err);
+void node_put_list(struct extent **extents, size_t count);
+
+/* ---- for blockd/extent.c ---- */
+
+/* Tables held. NULL: there is none. */
+struct node_pool *node_find_pool(struct node *node, const char *name);
+struct extent *node_find_extent(struct node *node, const char *name);
+void node_insert_extent(struct node *node, struct extent *extent);
+void node_remove_extent(struct node *node, struct extent *extent);
+
+/* Name of the online pool with the most room, into @ret (POOL_NAME_SIZE). */
+int node_choose_pool(struct node *node, char *ret, struct error *err);
+
+/* Promise @bytes more of a pool, or -ENOSPC with what there is where. */
+int node_reserve(struct node *node, struct node_pool *pool, uint64_t bytes,
+		 struct error *err);
+void node_release(struct node *node, struct node_pool *pool, uint64_t bytes);
+
+#endif

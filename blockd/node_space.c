@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The space of a node's pools: measured, promised, shown. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/size.h"
+#include "blockd/node.h"
+
+/*
+ * Measure every pool that is online. One that can't be measured has no room.
+ * Space is held, here and in all that follows.
+ */
+static void measure_all(struct node *node)
+{
+	struct node_pool *pool;
+
+	TAILQ_FOREACH (pool, &node->list, in_node) {
+		struct error err = {0};
+		int r;
+
+		if (!pool->pool)
+			continue;
+		r = pool->pool->ops->measure(pool->pool, &pool->medium, &err);
+		if (r < 0)
+			pool->medium = (struct space_medium){0};
+		pthread_mutex_lock(&node->tables);
+		(void)snprintf(pool->message, sizeof(pool->message), "%s",
+			       r < 0 ? error_text(&err) : "");
+		pthread_mutex_unlock(&node->tables);
+	}
+}
+
+/* Promised and not yet used by other pools of the same file system. */
+static uint64_t promised_elsewhere(struct node *node,
+				   const struct node_pool *pool)
+{
+	const struct node_pool *other;
+	uint64_t bytes = 0;
+
+	TAILQ_FOREACH (other, &node->list, in_node)
+		if (other != pool && other->pool &&
+		    other->medium.device == pool->medium.device &&
+		    other->reserved > other->medium.allocated)
+			bytes += other->reserved - other->medium.allocated;
+	return bytes;
+}
+
+/* The pool is online and measured. */
+static struct space count(struct node *node, const struct node_pool *pool)
+{
+	const struct pool_record *record = &pool->pool->record;
+	struct space_policy policy = {
+		.capacity = record->capacity,
+		.overcommit_percent = (unsigned)record->overcommit_percent,
+		.floor = node->floor,
+	};
+
+	return space_count(&policy, &pool->medium, pool->reserved,
+			   promised_elsewhere(node, pool));
+}
+
+int node_choose_pool(struct node *node, char *ret, struct error *err)
+{
+	const struct node_pool *pool, *best = NULL;
+	uint64_t most = 0;
+
+	pthread_mutex_lock(&node->space);
+	measure_all(node);
+	TAILQ_FOREACH (pool, &node->list, in_node) {
+		uint64_t room;
+
+		if (!pool->pool)
+			continue;
+		room = count(node, pool).room;
+		if (!best || room > most) {
+			best = pool;
+			most = room;
+		}
+	}
+	if (best)
+		memcpy(ret, best->known.name, POOL_NAME_SIZE);
+	pthread_mutex_unlock(&node->space);
+	if (!best)
+		return error_set(err, ENOENT, "no pool of this node is online");
+	return 0;
+}
+
+/* "; pool b has 1.00 GiB, ..." for the others that are online. */
+static void list_others(struct node *node, const struct node_pool *except,
+			char *text, size_t size)
+{
+	const struct node_pool *pool;
+	char bytes[SIZE_TEXT_MAX];
+	size_t used = 0;
+
+	text[0] = '\0';
+	TAILQ_FOREACH (pool, &node->list, in_node) {
+		if (pool == except || !pool->pool || used >= size)
+			continue;
+		used += (size_t)snprintf(
+			text + used, size - used, "; pool '%s' has %s",
+			pool->known.name,
+			size_format(bytes, count(node, pool).available));
+	}
+}
+
+static int no_room(struct node *node, const struct node_pool *pool,
+		   const struct space *space, uint64_t bytes, struct error *err)
+{
+	char asked[SIZE_TEXT_MAX], has[SIZE_TEXT_MAX], promised[SIZE_TEXT_MAX];
+	char limit[SIZE_TEXT_MAX], floor[SIZE_TEXT_MAX];
+	char others[ERROR_TEXT_MAX / 2];
+
+	list_others(node, pool, others, sizeof(others));
+	(void)size_format(asked, bytes);
+	if (pool->medium.free <= space->floor)
+		return error_set(err, ENOSPC,
+				 "pool '%s' at '%s' has no room for %s: its "
+				 "file system has %s free and %s are kept "
+				 "free%s",
+				 pool->known.name, pool->known.path, asked,
+				 size_format(has, pool->medium.free),
+				 size_format(floor, space->floor), others);
+	return error_set(err, ENOSPC,
+			 "pool '%s' has room for %s, not %s: %s of %s are "
+			 "promised%s",
+			 pool->known.name, size_format(has, space->room), asked,
+			 size_format(promised, pool->reserved),
+			 size_format(limit, space->limit), others);
+}
+
+int node_reserve(struct node *node, struct node_pool *pool, uint64_t bytes,
+		 struct error *err)
+{
+	struct space space;
+	int r = 0;
+
+	pthread_mutex_lock(&node->space);
+	measure_all(node);
+	space = count(node, pool);
+	if (bytes > space.room)
+		r = no_room(node, pool, &space, bytes, err);
+	else
+		pool->reserved += bytes;
+	pthread_mutex_unlock(&node->space);
+	return r;
+}
+
+void node_release(struct node *node, struct node_pool *pool, uint64_t bytes)
+{
+	pthread_mutex_lock(&node->space);
+	pool->reserved -= bytes;
+	pthread_mutex_unlock(&node->space);
+}
+
+static void fill_info(struct node *node, const struct node_pool *pool,
+		      struct node_pool_info *info)
+{
+	pthread_mutex_lock(&node->tables);
+	info->known = pool->known;
+	info->state = pool->state;
+	memcpy(info->message, pool->message, sizeof(info->message));
+	info->extents = pool->extents;
+	pthread_mutex_unlock(&node->tables);
+	if (!pool->pool)
+		return;
+	info->record = pool->pool->record;
+	info->space = count(node, pool);
+	info->reserved = pool->reserved;
+	info->allocated = pool->medium.allocated;
+}
+
+static int compare_infos(const void *a, const void *b)
+{
+	return strcmp(((const struct node_pool_info *)a)->known.name,
+		      ((const struct node_pool_info *)b)->known.name);
+}
+
+int node_list_pools(struct node *node, const char *name,
+		    struct node_pool_info **ret, size_t *ret_count,
+		    struct error *err)
+{
+	struct node_pool_info *infos;
+	const struct node_pool *pool;
+	size_t n = 0;
+
+	pthread_mutex_lock(&node->space);
+	measure_all(node);
+	TAILQ_FOREACH (pool, &node->list, in_node)
+		n++;
+	infos = calloc(n + 1, sizeof(*infos));
+	n = 0;
+	if (infos)
+		TAILQ_FOREACH (pool, &node->list, in_node)
+			if (!name || strcmp(name, pool->known.name) == 0)
+				fill_info(node, pool, &infos[n++]);
+	pthread_mutex_unlock(&node->space);
+	if (!infos)
+		return error_set(err, ENOMEM, "out of memory");
+	qsort(infos, n, sizeof(*infos), compare_infos);
+	*ret = infos;
+	*ret_count = n;
+	return 0;
+}

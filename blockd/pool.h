@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An open pool: where the extents of one medium live. The kind of pool is a
+ * table of functions; blockd/node.h holds the pools of a node and decides,
+ * a pool only carries out.
+ *
+ * A pool's functions may be called from any thread and block, but two calls
+ * about one extent never run at once: the caller sees to that. Each call that
+ * changes something is durable when it returns 0, and a kill at any point in
+ * it leaves what the next load() makes whole again.
+ */
+#ifndef BLOCKD_POOL_H
+#define BLOCKD_POOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/blockdev.h"
+#include "base/error.h"
+#include "blockd/extent_record.h"
+#include "blockd/pool_record.h"
+#include "blockd/space.h"
+
+struct pool;
+
+/* What load() found; borrowed during the call. */
+struct pool_found {
+	const char *name;
+	const struct extent_record *record; /* NULL: damaged */
+	const char *damage;                 /* why it is; NULL: it is not */
+	uint64_t bytes;                     /* that a damaged one counts as */
+};
+
+struct pool_visitor {
+	void (*extent)(void *context, const struct pool_found *found);
+	/* Something else a person should know: what was undone, strangers. */
+	void (*note)(void *context, const char *text);
+	void *context;
+};
+
+struct extent_usage {
+	uint64_t allocated; /* bytes */
+	uint64_t device;    /* stat(2) st_dev and st_ino of the data file: */
+	uint64_t inode;     /* how a loop device on it is recognised */
+};
+
+struct pool_ops {
+	const char *kind;
+
+	/*
+	 * Once, first: finish or undo what a crash cut short, then tell of
+	 * every extent. A damaged one is told of and never touched.
+	 */
+	int (*load)(struct pool *pool, const struct pool_visitor *visitor,
+		    struct error *err);
+	int (*measure)(struct pool *pool, struct space_medium *ret,
+		       struct error *err);
+
+	/* All of it or nothing; @record is in state EXTENT_OK. */
+	int (*create)(struct pool *pool, const struct extent_record *record,
+		      struct error *err);
+	/* Replace the record. */
+	int (*save)(struct pool *pool, const struct extent_record *record,
+		    struct error *err);
+	/* Make the data record->size bytes long, which is more, then save. */
+	int (*grow)(struct pool *pool, const struct extent_record *record,
+		    struct error *err);
+	/*
+	 * Data, then record, of one saved as EXTENT_DELETING. May be repeated
+	 * after a failure.
+	 */
+	int (*erase)(struct pool *pool, const char *name, struct error *err);
+
+	int (*usage)(struct pool *pool, const char *name,
+		     struct extent_usage *ret, struct error *err);
+	/* The data file on this node. Returned owned; NULL: out of memory. */
+	char *(*path)(struct pool *pool, const char *name);
+	/*
+	 * On @loop; blocks briefly. @size: bytes, from the record.
+	 * @flags: enum blockdev_file_flag.
+	 */
+	int (*open)(struct pool *pool, const char *name, uint64_t size,
+		    unsigned flags, struct loop *loop, struct blockdev **ret,
+		    struct error *err);
+
+	/* Take the pool's identity off the medium; it holds no extent. */
+	int (*destroy)(struct pool *pool, struct error *err);
+	/* Give up the lock and free it. */
+	void (*close)(struct pool *pool);
+};
+
+struct pool {
+	const struct pool_ops *ops;
+	struct pool_record record;
+	char *path; /* owned; absolute, no symbolic links */
+};
+
+static inline void pool_close(struct pool *pool)
+{
+	if (pool)
+		pool->ops->close(pool);
+}
+
+#endif

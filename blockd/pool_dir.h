@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pools of kind "dir": sparse files in a directory of a mounted file system.
+ *
+ *	POOL/pool.tributary        identity (blockd/pool_record.h)
+ *	POOL/lock                  held by the blockd that serves the pool
+ *	POOL/extents/NAME.extent   record (blockd/extent_record.h)
+ *	POOL/extents/NAME.data     data: sparse, as long as the record says
+ *	POOL/extents/.tmp-*        a record being written; a leftover is removed
+ *
+ * How a change survives a kill at any point; "save" is an atomic replacement
+ * (temporary file, fsync, rename, fsync of the directory):
+ *
+ *	create  save state=creating; make the data file, set its length, fsync;
+ *	        save state=ok
+ *	grow    lengthen the data file, fsync; save the new size
+ *	delete  save state=deleting; unlink the data; unlink the record
+ *
+ * On load: creating is undone, deleting is finished, data longer than its
+ * record is cut back (nobody was ever told of those bytes). Anything else
+ * that does not fit (no data, data too short, no record, a record that does
+ * not decode or names something else) is damage: told of, never touched.
+ *
+ * The directory is mode 0700; nothing else belongs into it.
+ */
+#ifndef BLOCKD_POOL_DIR_H
+#define BLOCKD_POOL_DIR_H
+
+#include "blockd/pool.h"
+
+#define POOL_DIR_IDENTITY "pool.tributary"
+
+/* What is at a path. */
+enum pool_dir_content {
+	POOL_DIR_EMPTY,   /* or what a format() cut short left; lost+found */
+	POOL_DIR_POOL,    /* has an identity that decodes */
+	POOL_DIR_DAMAGED, /* has an identity that does not: -> err */
+	POOL_DIR_OTHER,   /* somebody's files */
+};
+
+/*
+ * Look, touch nothing. -ENOENT: no such path; -ENOTDIR.
+ *
+ * @ret_record  set for POOL_DIR_POOL
+ * @err         says what is wrong for POOL_DIR_DAMAGED too
+ */
+int pool_dir_inspect(const char *path, enum pool_dir_content *ret_content,
+		     struct pool_record *ret_record, struct error *err);
+
+/*
+ * The path of the nearest directory above @path (absolute, resolved) that is
+ * a pool. Returned owned; NULL: there is none, or out of memory.
+ */
+char *pool_dir_above(const char *path);
+
+/*
+ * Make an empty directory a pool. -ENOTEMPTY: it holds other files; -EBUSY:
+ * another blockd is at it.
+ */
+int pool_dir_format(const char *path, const struct pool_record *record,
+		    struct error *err);
+
+/*
+ * Lock and open the pool at @path, which must be the one meant.
+ *
+ * @name  of the pool
+ * @id    NULL: any
+ *
+ * -ENOENT: no directory or no pool in it; -ESTALE: another pool (foreign);
+ * -EBUSY: another blockd has it; -EBADMSG: its identity is damaged.
+ */
+int pool_dir_open(const char *path, const char *name, const char *id,
+		  struct pool **ret, struct error *err);
+
+#endif

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "blockd/service.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/size.h"
+#include "blockd/service_reply.h"
+
+/*
+ * Errors whose gRPC code would be "internal" though the caller can do
+ * something about them.
+ */
+static int translate(int r, struct error *err)
+{
+	switch (-r) {
+	case ENOTEMPTY:
+	case EBADMSG:
+	case ENODEV: err->code = EBUSY; return -EBUSY;
+	case ENOTDIR:
+	case ELOOP:
+	case ENAMETOOLONG: err->code = EINVAL; return -EINVAL;
+	case EIO: return log_error(r, "%s", error_text(err));
+	default: return r;
+	}
+}
+
+static void cleanup_extent(struct extent **extent)
+{
+	extent_unref(*extent);
+}
+
+#define auto_extent auto_cleanup(cleanup_extent)
+#define auto_holds  auto_cleanup(local_holds_done)
+
+static int reply_extent(struct rpc_call *call, struct extent *extent,
+			ProtobufCMessage *out, struct error *err)
+{
+	auto_holds struct local_holds holds = {0};
+	int r = local_holds_scan(&holds, err);
+
+	if (r == 0)
+		r = service_fill_extent(call, extent, &holds,
+					(Tributary__V1__Extent *)out, err);
+	return r < 0 ? translate(r, err) : 0;
+}
+
+/* ---- node and pools ---- */
+
+static int get_node(struct rpc_call *call, const ProtobufCMessage *in,
+		    ProtobufCMessage *out, struct error *err)
+{
+	const struct service *service = rpc_context(call);
+	Tributary__V1__Node *node = (Tributary__V1__Node *)out;
+	int r = service_list_pools(call, NULL, &node->pools, &node->n_pools,
+				   err);
+
+	(void)in; /* has no fields */
+	if (r < 0)
+		return r;
+	node->name = rpc_strdup(call, service->name);
+	node->version = rpc_strdup(call, TRIBUTARY_VERSION);
+	node->boot_id = rpc_strdup(call, service->boot_id);
+	node->uptime_s = (uint64_t)(clock_ms() - service->started_ms) / 1000;
+	node->n_nbd_addresses = service->n_nbd_addresses;
+	node->nbd_addresses = rpc_alloc(call, (service->n_nbd_addresses + 1) *
+						      sizeof(char *));
+	for (size_t i = 0; i < service->n_nbd_addresses; i++)
+		node->nbd_addresses[i] = rpc_strdup(call,
+						    service->nbd_addresses[i]);
+	return 0;
+}
+
+static int list_pools(struct rpc_call *call, const ProtobufCMessage *in,
+		      ProtobufCMessage *out, struct error *err)
+{
+	Tributary__V1__ListPoolsReply *reply =
+		(Tributary__V1__ListPoolsReply *)out;
+
+	(void)in; /* has no fields */
+	return service_list_pools(call, NULL, &reply->pools, &reply->n_pools,
+				  err);
+}
+
+static int create_pool(struct rpc_call *call, const ProtobufCMessage *in,
+		       ProtobufCMessage *out, struct error *err)
+{
+	const Tributary__V1__CreatePoolRequest *request =
+		(const Tributary__V1__CreatePoolRequest *)in;
+	const struct service *service = rpc_context(call);
+	const struct node_pool_request wanted = {
+		.name = request->name,
+		.path = request->path,
+		.overcommit_percent = request->overcommit_percent,
+		.capacity = request->capacity,
+		.may_format = true,
+	};
+	auto_free struct node_pool_info *infos = NULL;
+	size_t n = 0;
+	int r = node_add_pool(service->node, &wanted, err);
+
+	/* One that came back has exports. */
+	if (r == 0)
+		r = exports_restore(service->exports, request->name, err);
+	if (r == 0)
+		r = node_list_pools(service->node, request->name, &infos, &n,
+				    err);
+	if (r == 0 && n == 0)
+		r = error_set(err, EAGAIN, "pool '%s' was deleted meanwhile",
+			      request->name);
+	if (r < 0)
+		return translate(r, err);
+	service_fill_pool(call, &infos[0], (Tributary__V1__Pool *)out);
+	return 0;
+}
+
+static int delete_pool(struct rpc_call *call, const ProtobufCMessage *in,
+		       ProtobufCMessage *out, struct error *err)
+{
+	const Tributary__V1__DeletePoolRequest *request =
+		(const Tributary__V1__DeletePoolRequest *)in;
+	const struct service *service = rpc_context(call);
+	int r = name_check("pool", request->name, err);
+
+	(void)out; /* has no fields */
+	if (r == 0)
+		r = node_delete_pool(service->node, request->name, err);
+	return r < 0 ? translate(r, err) : 0;
+}
+
+/* ---- extents ---- */
+
+static int create_extent(struct rpc_call *call, const ProtobufCMessage *in,
+			 ProtobufCMessage *out, struct error *err)
+{
+	const Tributary__V1__CreateExtentRequest *request =
+		(const Tributary__V1__CreateExtentRequest *)in;
+	const struct service *service = rpc_context(call);
+	struct extent_label labels[EXTENT_LABELS_MAX];
+	struct extent_request wanted = {
+		.pool = request->pool,
+		.name = request->name,
+		.size = request->size,
+		.labels = labels,
+		.n_labels = request->n_labels,
+	};
+	auto_extent struct extent *extent = NULL;
+	char size[SIZE_TEXT_MAX];
+	bool made;
+	int r;
+
+	if (request->n_labels > EXTENT_LABELS_MAX)
+		return error_set(err, EINVAL, "%zu labels: at most %d",
+				 request->n_labels, EXTENT_LABELS_MAX);
+	for (size_t i = 0; i < request->n_labels; i++)
+		labels[i] = (struct extent_label){
+			.key = request->labels[i]->key,
+			.value = request->labels[i]->value,
+		};
+	r = extent_create(service->node, &wanted, &extent, &made, err);
+	if (r < 0)
+		return translate(r, err);
+	if (made)
+		log_info("extent %s: made in pool %s, %s", request->name,
+			 extent->pool->known.name,
+			 size_format(size, request->size));
+	return reply_extent(call, extent, out, err);
+}
+
+static int get_extent(struct rpc_call *call, const ProtobufCMessage *in,
+		      ProtobufCMessage *out, struct error *err)
+{
+	const Tributary__V1__GetExtentRequest *request =
+		(const Tributary__V1__GetExtentRequest *)in;
+	const struct service *service = rpc_context(call);
+	auto_extent struct extent *extent = NULL;
+	int r = extent_find(service->node, request->name, &extent, err);
+
+	return r < 0 ? r : reply_extent(call, extent, out, err);
+}
+
+static int list_extents(struct rpc_call *call, const ProtobufCMessage *in,
+			ProtobufCMessage *out, struct error *err)
+{
+	const Tributary__V1__ListExtentsRequest *request =
+		(const Tributary__V1__ListExtentsRequest *)in;
+	Tributary__V1__ListExtentsReply *reply =
+		(Tributary__V1__ListExtentsReply *)out;
+	const struct service *service = rpc_context(call);
+	auto_holds struct local_holds holds = {0};
+	struct extent **list;
+	size_t n;
+	int r = local_holds_scan(&holds, err);
+
+	if (r == 0)
+		r = node_list_extents(service->node, request->pool, &list, &n,
+				      err);
+	if (r < 0)
+		return translate(r, err);
+	reply->extents = rpc_alloc(call, (n + 1) * sizeof(*reply->extents));
+	for (size_t i = 0; i < n; i++) {
+		Tributary__V1__Extent *one = rpc_alloc(call, sizeof(*one));
+
+		tributary__v1__extent__init(one);
+		if (service_fill_extent(call, list[i], &holds, one, NULL) == 0)
+			reply->extents[reply->n_extents++] = one;
+	}
+	node_put_list(list, n);
+	return 0;
+}
+
+static int resize_extent(struct rpc_call *call, const ProtobufCMessage *in,
+			 ProtobufCMessage *out, struct error *err)
+{
+	const Tributary__V1__ResizeExtentRequest *request =
+		(const Tributary__V1__ResizeExtentRequest *)in;
+	const struct service *service = rpc_context(call);
+	auto_extent struct extent *extent = NULL;
+	char size[SIZE_TEXT_MAX];
+	int r = extent_find(service->node, request->name, &extent, err);
+
+	if (r == 0)
+		r = extent_resize(extent, request->size, err);
+	if (r < 0)
+		return translate(r, err);
+	log_info("extent %s: has %s", request->name,
+		 size_format(size, request->size));
+	return reply_extent(call, extent, out, err);
+}
+
+static int delete_extent(struct rpc_call *call, const ProtobufCMessage *in,
+			 ProtobufCMessage *out, struct error *err)
+{
+	const Tributary__V1__DeleteExtentRequest *request =
+		(const Tributary__V1__DeleteExtentRequest *)in;
+	const struct service *service = rpc_context(call);
+	int r = name_check("extent", request->name, err);
+
+	(void)out; /* has no fields */
+	if (r == 0)
+		r = extent_delete(service->node, request->name, request->id,
+				  err);
+	if (r < 0)
+		return translate(r, err);
+	log_info("extent %s: deleted", request->name);
+	return 0;
+}
+
+/* ---- exports ---- */
+
+static int set_export(struct rpc_call *call, const ProtobufCMessage *in,
+		      ProtobufCMessage *out, struct error *err)
+{
+	const Tributary__V1__SetExportRequest *request =
+		(const Tributary__V1__SetExportRequest *)in;
+	const struct service *service = rpc_context(call);
+	const struct exports_request wanted = {
+		.epoch = request->epoch,
+		.initiators = (const char *const *)request->initiators,
+		.n_initiators = request->n_initiators,
+		.read_only = request->read_only,
+	};
+	auto_extent struct extent *extent = NULL;
+	int r = extent_find(service->node, request->name, &extent, err);
+
+	if (r == 0)
+		r = exports_set(service->exports, extent, &wanted, err);
+	return r < 0 ? translate(r, err) : reply_extent(call, extent, out, err);
+}
+
+static int remove_export(struct rpc_call *call, const ProtobufCMessage *in,
+			 ProtobufCMessage *out, struct error *err)
+{
+	const Tributary__V1__RemoveExportRequest *request =
+		(const Tributary__V1__RemoveExportRequest *)in;
+	const struct service *service = rpc_context(call);
+	auto_extent struct extent *extent = NULL;
+	int r = extent_find(service->node, request->name, &extent, err);
+
+	if (r == 0)
+		r = exports_remove(service->exports, extent, request->epoch,
+				   err);
+	return r < 0 ? translate(r, err) : reply_extent(call, extent, out, err);
+}
+
+#define METHOD(name, in, out, handler)                                      \
+	{                                                                   \
+		"/tributary.v1.Blockd/" name,                               \
+			&tributary__v1__##in##__descriptor,                 \
+			&tributary__v1__##out##__descriptor, handler, false \
+	}
+
+const struct rpc_method service_methods[] = {
+	METHOD("GetNode", get_node_request, node, get_node),
+	METHOD("CreatePool", create_pool_request, pool, create_pool),
+	METHOD("ListPools", list_pools_request, list_pools_reply, list_pools),
+	METHOD("DeletePool", delete_pool_request, empty, delete_pool),
+	METHOD("CreateExtent", create_extent_request, extent, create_extent),
+	METHOD("GetExtent", get_extent_request, extent, get_extent),
+	METHOD("ListExtents", list_extents_request, list_extents_reply,
+	       list_extents),
+	METHOD("ResizeExtent", resize_extent_request, extent, resize_extent),
+	METHOD("DeleteExtent", delete_extent_request, empty, delete_extent),
+	METHOD("SetExport", set_export_request, extent, set_export),
+	METHOD("RemoveExport", remove_export_request, extent, remove_export),
+};
+const size_t service_n_methods = array_size(service_methods);

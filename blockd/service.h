@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The calls of proto/blockd.proto: each translates its request, calls
+ * blockd/node.h, blockd/extent.h or blockd/exports.h, and translates back.
+ */
+#ifndef BLOCKD_SERVICE_H
+#define BLOCKD_SERVICE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/ident.h"
+#include "blockd/exports.h"
+#include "blockd/node.h"
+#include "rpc/rpc.h"
+
+struct service {
+	const char *name; /* of the node */
+	char boot_id[UUID_TEXT_SIZE];
+	int64_t started_ms;         /* clock_ms() */
+	char *const *nbd_addresses; /* "HOST:PORT" or "unix:PATH" */
+	size_t n_nbd_addresses;
+	struct node *node;
+	struct exports *exports;
+};
+
+/* The table for struct rpc_server_options; its context is a struct service. */
+extern const struct rpc_method service_methods[];
+extern const size_t service_n_methods;
+
+#endif

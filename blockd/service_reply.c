@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "blockd/service_reply.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+void service_fill_pool(struct rpc_call *call, const struct node_pool_info *info,
+		       Tributary__V1__Pool *out)
+{
+	const struct service *service = rpc_context(call);
+	char incarnation[EXPORTS_INCARNATION_SIZE];
+
+	out->name = rpc_strdup(call, info->known.name);
+	out->path = rpc_strdup(call, info->known.path);
+	out->id = rpc_strdup(call, info->known.id);
+	out->kind = rpc_strdup(call, "dir");
+	out->state = rpc_strdup(call, node_pool_state_name(info->state));
+	out->message = rpc_strdup(call, info->message);
+	out->extents = info->extents;
+	if (info->state != NODE_POOL_ONLINE)
+		return;
+	out->kind = rpc_strdup(call, info->record.kind);
+	out->capacity = info->space.capacity;
+	out->reserved = info->reserved;
+	out->allocated = info->allocated;
+	out->available = info->space.available;
+	out->overcommit_percent = (uint32_t)info->record.overcommit_percent;
+	out->floor = info->space.floor;
+	out->incarnation = rpc_strdup(
+		call, exports_incarnation(service->exports, &info->record,
+					  incarnation));
+}
+
+int service_list_pools(struct rpc_call *call, const char *name,
+		       Tributary__V1__Pool ***ret, size_t *ret_n,
+		       struct error *err)
+{
+	const struct service *service = rpc_context(call);
+	auto_free struct node_pool_info *infos = NULL;
+	Tributary__V1__Pool **pools;
+	size_t n;
+	int r = node_list_pools(service->node, name, &infos, &n, err);
+
+	if (r < 0)
+		return r;
+	pools = rpc_alloc(call, (n + 1) * sizeof(*pools));
+	for (size_t i = 0; i < n; i++) {
+		pools[i] = rpc_alloc(call, sizeof(**pools));
+		tributary__v1__pool__init(pools[i]);
+		service_fill_pool(call, &infos[i], pools[i]);
+	}
+	*ret = pools;
+	*ret_n = n;
+	return 0;
+}
+
+static Tributary__V1__Export *fill_export(struct rpc_call *call,
+					  const struct extent_record *record)
+{
+	const struct service *service = rpc_context(call);
+	const struct extent_export *export = &record->export;
+	Tributary__V1__Export *out = rpc_alloc(call, sizeof(*out));
+
+	tributary__v1__export__init(out);
+	out->epoch = export->epoch;
+	out->read_only = export->read_only;
+	out->active = export->active;
+	out->connections = exports_connections(service->exports, record->name);
+	out->nbd_name = export->epoch ? rpc_printf(call, "%s@%" PRIu64,
+						   record->name, export->epoch)
+				      : rpc_strdup(call, record->name);
+	out->n_initiators = export->n_initiators;
+	out->initiators = rpc_alloc(call, (export->n_initiators + 1) *
+						  sizeof(*out->initiators));
+	for (unsigned i = 0; i < export->n_initiators; i++)
+		out->initiators[i] = rpc_strdup(call, export->initiators[i]);
+	return out;
+}
+
+static void fill_labels(struct rpc_call *call,
+			const struct extent_record *record,
+			Tributary__V1__Extent *out)
+{
+	out->n_labels = record->n_labels;
+	out->labels = rpc_alloc(call,
+				(record->n_labels + 1) * sizeof(*out->labels));
+	for (unsigned i = 0; i < record->n_labels; i++) {
+		Tributary__V1__Label *label = rpc_alloc(call, sizeof(*label));
+
+		tributary__v1__label__init(label);
+		label->key = rpc_strdup(call, record->labels[i].key);
+		label->value = rpc_strdup(call, record->labels[i].value);
+		out->labels[i] = label;
+	}
+}
+
+static void fill_record(struct rpc_call *call,
+			const struct extent_record *record,
+			Tributary__V1__Extent *out)
+{
+	out->name = rpc_strdup(call, record->name);
+	out->id = rpc_strdup(call, record->id);
+	out->size = record->size;
+	out->blank = record->blank;
+	out->created_s = record->created_s;
+	fill_labels(call, record, out);
+	if (record->export.exists)
+		out->export = fill_export(call, record);
+}
+
+/* What only the pool knows. The extent is in the table, so its pool is. */
+static void fill_place(struct rpc_call *call, struct extent *extent,
+		       const struct local_holds *holds,
+		       Tributary__V1__Extent *out)
+{
+	const struct service *service = rpc_context(call);
+	struct pool *pool = extent->pool->pool;
+	char incarnation[EXPORTS_INCARNATION_SIZE];
+	struct extent_usage usage;
+	auto_free char *path = pool->ops->path(pool, extent->record.name);
+	const char *holder;
+
+	out->pool = rpc_strdup(call, pool->record.name);
+	out->path = rpc_strdup(call, path ? path : "");
+	out->incarnation = rpc_strdup(
+		call, exports_incarnation(service->exports, &pool->record,
+					  incarnation));
+	if (extent_usage(extent, &usage, NULL) < 0)
+		return; /* a damaged one may have no data */
+	out->allocated = usage.allocated;
+	holder = local_holds_find(holds, usage.device, usage.inode);
+	if (holder && out->export)
+		out->export->local_device = rpc_printf(call, "/dev/%s", holder);
+}
+
+int service_fill_extent(struct rpc_call *call, struct extent *extent,
+			const struct local_holds *holds,
+			Tributary__V1__Extent *out, struct error *err)
+{
+	struct extent_record record;
+
+	if (extent_copy_record(extent, &record) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	if (record.state == EXTENT_CREATING) {
+		extent_record_done(&record);
+		return error_set(err, ENOENT,
+				 "there is no extent '%s' on this node",
+				 extent->record.name);
+	}
+	fill_record(call, &record, out);
+	extent_record_done(&record);
+	fill_place(call, extent, holds, out);
+	out->state = rpc_strdup(call, extent->damage ? "damaged" : "ok");
+	if (extent->damage)
+		out->message = rpc_strdup(call, extent->damage);
+	return 0;
+}
