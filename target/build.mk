@@ -4,3 +4,9 @@ $(eval $(call library,target,\
   target/nbd_send.c target/nbd_session.c target/target.c,,base))
 $(eval $(call test_helper,target/nbd_serve_main,target))
 $(eval $(call test_helper,target/nbd_load_main,base))
+$(eval $(call unit_test,target/export_table_test,target))
+$(eval $(call unit_test,target/initiators_test,target))
+$(eval $(call unit_test,target/nbd_proto_test,target))
+$(eval $(call unit_test,target/nbd_session_test,target))
+$(eval $(call fuzzer,target/nbd_session_fuzz,target/nbd_session.c \
+  target/nbd_handshake.c target/nbd_proto.c base/cursor.c base/error.c))
