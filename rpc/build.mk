@@ -7,6 +7,7 @@ $(eval $(call unit_test,rpc/rpc_server_test,rpc proto base,rpc/rpc_test_kit.c))
 $(eval $(call unit_test,rpc/rpc_stream_test,rpc proto base,rpc/rpc_test_kit.c))
 $(eval $(call unit_test,rpc/rpc_tls_test,rpc proto base,rpc/rpc_test_kit.c))
 $(eval $(call unit_test,rpc/rpc_hostile_test,rpc proto base,rpc/rpc_test_kit.c))
+$(eval $(call unit_test,rpc/rpc_crash_test,rpc proto base,rpc/rpc_test_kit.c))
 $(eval $(call unit_test,rpc/rpc_address_test,rpc base))
 $(eval $(call unit_test,rpc/rpc_text_test,rpc base))
 

@@ -6,6 +6,7 @@
  * Two references: the client's end (close_tag) and the handling (from
  * new_tag to status_tag). Everything with a done() runs on the poller.
  */
+#include <assert.h>
 #include <errno.h>
 #include <grpc/support/string_util.h>
 #include <stdarg.h>
@@ -475,6 +476,7 @@ int rpc_send(struct rpc_call *call, const ProtobufCMessage *message)
 	grpc_op ops[2];
 	size_t n = 0;
 
+	assert(call->method->server_streams);
 	if (rpc_cancelled(call))
 		return -ECANCELED;
 	bytes = rpc_core_pack(message);

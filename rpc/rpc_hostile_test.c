@@ -93,7 +93,8 @@ static void shot_begin(struct shot *shot, struct peer *peer,
 	memset(shot, 0, sizeof(*shot));
 	grpc_metadata_array_init(&shot->initial);
 	grpc_metadata_array_init(&shot->trailing);
-	memcpy(ops + 3, more, n * sizeof(*more));
+	if (n)
+		memcpy(ops + 3, more, n * sizeof(*more));
 	shot->call = grpc_channel_create_call(
 		peer->channel, NULL, GRPC_PROPAGATE_DEFAULTS, peer->cq,
 		grpc_slice_from_static_string(METHOD), NULL,

@@ -8,7 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 
 #include "base/cleanup.h"
 #include "rpc/rpc_internal.h"
@@ -63,6 +65,21 @@ static int try_lock(const char *path, const char *socket_path, int *ret_fd,
 	return 1;
 }
 
+/* A program without our lock may serve there: it too is left alone. */
+static bool somebody_listens(const char *socket_path)
+{
+	auto_close int fd = socket(
+		AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_un un = {.sun_family = AF_UNIX};
+
+	if (fd < 0)
+		return false;
+	memcpy(un.sun_path, socket_path, strlen(socket_path) + 1);
+	/* EAGAIN: its queue is full. */
+	return connect(fd, (const struct sockaddr *)&un, sizeof(un)) == 0 ||
+	       errno == EAGAIN;
+}
+
 int rpc_lock_take(const char *socket_path, int *ret_fd, struct error *err)
 {
 	char path[LOCK_PATH_SIZE];
@@ -72,7 +89,16 @@ int rpc_lock_take(const char *socket_path, int *ret_fd, struct error *err)
 	do
 		r = try_lock(path, socket_path, ret_fd, err);
 	while (r == 0);
-	return r < 0 ? r : 0;
+	if (r < 0)
+		return r;
+	if (somebody_listens(socket_path)) {
+		rpc_lock_release(socket_path, take_fd(ret_fd));
+		return error_set(err, EADDRINUSE,
+				 "another program listens on unix:%s, without "
+				 "our lock; stop it, or choose another address",
+				 socket_path);
+	}
+	return 0;
 }
 
 void rpc_lock_release(const char *socket_path, int fd)

@@ -449,6 +449,30 @@ static void replaces_a_stale_socket(void **state)
 	assert_int_equal(access(lock, F_OK), -1);
 }
 
+static void refuses_a_socket_of_another_program(void **state)
+{
+	struct kit *kit = *state;
+	struct sockaddr_un un = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int client = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	char lock[160];
+
+	(void)snprintf(un.sun_path, sizeof(un.sun_path), "%s/sock", kit->dir);
+	(void)snprintf(lock, sizeof(lock), "%s/sock.lock", kit->dir);
+	assert_int_equal(bind(fd, (struct sockaddr *)&un, sizeof(un)), 0);
+	assert_int_equal(listen(fd, 5), 0);
+	assert_int_equal(
+		rpc_server_start(&kit->options, &kit->server, &kit->err),
+		-EADDRINUSE);
+	assert_non_null(strstr(kit->err.msg, "another program listens"));
+	/* it is still there, and nothing of ours */
+	assert_int_equal(connect(client, (struct sockaddr *)&un, sizeof(un)),
+			 0);
+	assert_int_equal(access(lock, F_OK), -1);
+	(void)close(client);
+	(void)close(fd);
+}
+
 static void leaves_a_file_alone_that_is_no_socket(void **state)
 {
 	struct kit *kit = *state;
@@ -656,6 +680,7 @@ int main(int argc, char **argv)
 		T(refuses_a_second_server_on_a_live_socket),
 		T(closes_what_it_opened_when_a_later_address_fails),
 		T(replaces_a_stale_socket),
+		T(refuses_a_socket_of_another_program),
 		T(leaves_a_file_alone_that_is_no_socket),
 		T(says_why_it_can_not_listen),
 		T(shrugs_garbage_off),

@@ -251,6 +251,58 @@ static void knows_a_local_peer(void **state)
 	assert_true(atomic_load(&kit->seen.local));
 }
 
+static void serves_several_addresses(void **state)
+{
+	struct kit *kit = *state;
+	char local[sizeof(kit->address)];
+	const char *const all[] = {"tcp:127.0.0.1:0", local, "tcp:127.0.0.1:0"};
+
+	(void)strcpy(local, kit->address);
+	kit->options.addresses = all;
+	kit->options.n_addresses = 3;
+	serve(kit, &server_pki.tls);
+	assert_int_equal(rpc_server_port(kit->server, 1), 0);
+	assert_int_not_equal(rpc_server_port(kit->server, 0),
+			     rpc_server_port(kit->server, 2));
+	dial(kit, &client_pki.tls, NULL);
+	assert_int_equal(kit_get(kit, "who", 5000, NULL), 0);
+	assert_string_equal(kit->seen.peer, "client-1");
+	rpc_client_free(kit->client);
+	(void)strcpy(kit->address, local);
+	dial(kit, &client_pki.tls, NULL); /* TLS is for tcp */
+	assert_int_equal(kit_get(kit, "who", 5000, NULL), 0);
+	assert_string_equal(kit->seen.peer, "");
+	assert_true(atomic_load(&kit->seen.local));
+}
+
+static void serves_by_name_and_by_ipv6(void **state)
+{
+	static const char *const hosts[] = {"localhost", "[::1]"};
+	struct kit *kit = *state;
+
+	kit->options.allow_plain_tcp = true;
+	for (size_t i = 0; i < 2; i++) {
+		int port;
+
+		(void)snprintf(kit->address, sizeof(kit->address), "tcp:%s:0",
+			       hosts[i]);
+		kit->addresses[0] = kit->address;
+		if (rpc_server_start(&kit->options, &kit->server, &kit->err) ==
+		    -EADDRNOTAVAIL)
+			continue; /* a machine without IPv6 */
+		assert_non_null(kit->server);
+		port = rpc_server_port(kit->server, 0);
+		(void)snprintf(kit->address, sizeof(kit->address), "tcp:%s:%d",
+			       hosts[i], port);
+		dial(kit, NULL, NULL);
+		if (kit_get(kit, "echo:x", 5000, NULL) < 0)
+			fail_msg("%s", kit->err.msg);
+		rpc_client_free(kit->client);
+		kit->client = NULL;
+		kit_stop(kit);
+	}
+}
+
 static void refuses_a_busy_port(void **state)
 {
 	struct kit *kit = *state;
@@ -321,6 +373,8 @@ int main(void)
 		T(refuses_a_client_that_speaks_plainly),
 		T(refuses_plain_tcp_unless_allowed),
 		T(knows_a_local_peer),
+		T(serves_several_addresses),
+		T(serves_by_name_and_by_ipv6),
 		T(refuses_a_busy_port),
 		T(refuses_a_key_that_others_can_read),
 		T(says_which_file_is_wrong),
