@@ -1,10 +1,20 @@
-# What needs no daemon around it: the fuzzer and most tests link only this.
+# What needs no daemon around it: the fuzzer and the unit tests use only this.
 BLOCKD_STORE := blockd/record_text.c blockd/extent_record.c \
   blockd/pool_record.c blockd/space.c blockd/lock_file.c blockd/pool_dir.c \
-  blockd/pool_dir_load.c blockd/extent.c blockd/node.c blockd/node_space.c
+  blockd/pool_dir_load.c blockd/extent.c blockd/node.c blockd/node_open.c \
+  blockd/node_add.c blockd/node_space.c
 
 $(eval $(call library,blockd,$(BLOCKD_STORE),,base))
 $(eval $(call program,blockd,\
   blockd/main.c blockd/config.c blockd/service.c blockd/service_reply.c \
   blockd/exports.c blockd/local_hold.c,blockd target rpc proto))
+
+$(eval $(call unit_test,blockd/record_text_test,blockd))
+$(eval $(call unit_test,blockd/extent_record_test,blockd))
+$(eval $(call unit_test,blockd/space_test,blockd))
+$(eval $(call unit_test,blockd/node_test,blockd))
+$(eval $(call fuzzer,blockd/extent_record_fuzz,\
+  blockd/extent_record.c blockd/record_text.c base/crc32c.c base/error.c \
+  base/ident.c base/file.c base/log.c base/clock.c,\
+  $$(call pkg_libs,libisal)))
 $(eval $(call test_helper,blockd/blockd_call,rpc proto base,json-c))

@@ -160,9 +160,11 @@ static int fill_record(const struct extent_request *request,
 	if (r == 0)
 		r = extent_record_set_labels(&record, request->labels,
 					     request->n_labels, err);
-	if (r < 0)
-		return error_prefix(err,
-				    "create extent '%.64s': ", request->name);
+	if (r < 0) {
+		(void)error_prefix(err,
+				   "create extent '%.64s': ", request->name);
+		return r;
+	}
 	memcpy(record.name, request->name, strlen(request->name) + 1);
 	(void)uuid_make(record.id);
 	record.size = request->size;
@@ -234,6 +236,7 @@ static int find_or_insert(struct node *node, const char *pool_name,
 {
 	int r;
 
+	pthread_mutex_lock(&fresh->op);
 	pthread_mutex_lock(&node->tables);
 	*ret = node_find_extent(node, fresh->record.name);
 	if (*ret) {
@@ -242,8 +245,6 @@ static int find_or_insert(struct node *node, const char *pool_name,
 	} else {
 		r = find_room(node, pool_name, &fresh->pool, err);
 		if (r == 0) {
-			/* Nobody else has it yet, so this does not wait. */
-			pthread_mutex_lock(&fresh->op);
 			memcpy(fresh->record.pool_id,
 			       fresh->pool->pool->record.id, UUID_TEXT_SIZE);
 			node_insert_extent(node, fresh);
@@ -252,6 +253,8 @@ static int find_or_insert(struct node *node, const char *pool_name,
 		}
 	}
 	pthread_mutex_unlock(&node->tables);
+	if (r != 1)
+		pthread_mutex_unlock(&fresh->op);
 	return r;
 }
 

@@ -21,8 +21,9 @@
 #include "blockd/pool.h"
 #include "blockd/space.h"
 
-#define NODE_BUCKETS 1024 /* of extents by name; a node has tens to thousands \
-			   */
+#define NODE_BUCKETS                                             \
+	1024 /* of extents by name; a node has tens to thousands \
+	      */
 
 enum node_pool_state {
 	NODE_POOL_ONLINE,

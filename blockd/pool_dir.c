@@ -284,7 +284,9 @@ static int dir_save(struct pool *pool, const struct extent_record *record,
 	r = file_replace(pool_dir_of(pool)->extents_fd,
 			 pool_dir_file(file, record->name, POOL_DIR_RECORD),
 			 data, length, 0600, err);
-	return r < 0 ? error_prefix(err, "pool '%s': ", pool->record.name) : 0;
+	if (r < 0)
+		(void)error_prefix(err, "pool '%s': ", pool->record.name);
+	return r;
 }
 
 /* Set the length of the data file, durably. */
@@ -310,7 +312,9 @@ static int dir_erase(struct pool *pool, const char *name, struct error *err)
 {
 	int r = pool_dir_erase(pool_dir_of(pool)->extents_fd, name, err);
 
-	return r < 0 ? error_prefix(err, "pool '%s': ", pool->record.name) : 0;
+	if (r < 0)
+		(void)error_prefix(err, "pool '%s': ", pool->record.name);
+	return r;
 }
 
 static int dir_create(struct pool *pool, const struct extent_record *record,

@@ -165,8 +165,10 @@ static int read_record(const struct loading *l, const char *name,
 	if (r < 0)
 		return r;
 	r = extent_record_decode(data, length, ret, err);
-	if (r < 0)
-		return error_prefix(err, "its record %s is damaged: ", file);
+	if (r < 0) {
+		(void)error_prefix(err, "its record %s is damaged: ", file);
+		return r;
+	}
 	if (strcmp(ret->name, name) != 0)
 		r = error_set(err, EBADMSG,
 			      "its record %s is the record of '%s'", file,

@@ -21,8 +21,9 @@
 
 #include "base/error.h"
 
-#define RECORD_TEXT_MAX 65536 /* bytes; 16 labels and 64 initiators take 18 K \
-			       */
+#define RECORD_TEXT_MAX                                       \
+	65536 /* bytes; 16 labels and 64 initiators take 18 K \
+	       */
 
 /* Zero-initialise; record_text_end() or record_text_drop() ends it. */
 struct record_writer {

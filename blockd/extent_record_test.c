@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "blockd/extent_record.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/size.h"
+#include "blockd/record_text.h"
+
+#define ID "01234567-89ab-4cde-8f01-23456789abcd"
+
+static struct extent_record example(void)
+{
+	struct extent_record record = {
+		.name = "vol-1",
+		.id = ID,
+		.pool_id = ID,
+		.size = 5 * GIB,
+		.created_s = 1700000000,
+		.state = EXTENT_OK,
+		.blank = true,
+	};
+	char z[] = "zone", az[] = "x=y z", app[] = "app", empty[] = "";
+	struct extent_label labels[] = {{z, az}, {app, empty}};
+	const char *initiators[] = {"10.0.0.7", "fd00::/64"};
+
+	assert_int_equal(extent_record_set_labels(&record, labels, 2, NULL), 0);
+	assert_int_equal(
+		extent_record_set_initiators(&record, initiators, 2, NULL), 0);
+	record.export.exists = true;
+	record.export.active = true;
+	record.export.epoch = UINT64_MAX;
+	return record;
+}
+
+static void gives_back_what_was_encoded(void **state)
+{
+	struct extent_record record = example(), back;
+	auto_free char *text = NULL;
+	size_t length;
+
+	(void)state;
+	assert_int_equal(extent_record_encode(&record, &text, &length, NULL),
+			 0);
+	assert_int_equal(extent_record_decode(text, length, &back, NULL), 0);
+	assert_string_equal(back.name, record.name);
+	assert_string_equal(back.id, record.id);
+	assert_string_equal(back.pool_id, record.pool_id);
+	assert_true(back.size == record.size);
+	assert_true(back.created_s == record.created_s);
+	assert_true(back.blank);
+	assert_int_equal(back.state, EXTENT_OK);
+	assert_true(extent_record_same_labels(&back, &record));
+	assert_true(extent_export_same(&back.export, &record.export));
+	assert_string_equal(back.labels[0].key, "app");
+	extent_record_done(&back);
+	extent_record_done(&record);
+}
+
+/* Encode lines of our own with a good checksum. */
+static int decode_lines(const char *const *lines, struct error *err)
+{
+	struct record_writer w = {0};
+	struct extent_record record;
+	auto_free char *text = NULL;
+	size_t length;
+	int r;
+
+	record_text_begin(&w, "tributary-extent", 1);
+	for (; *lines; lines += 2)
+		if (strcmp(lines[0], "label") == 0)
+			record_text_add_pair(&w, lines[0], "k", lines[1]);
+		else
+			record_text_add(&w, lines[0], lines[1]);
+	assert_int_equal(record_text_end(&w, &text, &length), 0);
+	r = extent_record_decode(text, length, &record, err);
+	if (r == 0)
+		extent_record_done(&record);
+	return r;
+}
+
+#define GOOD                                                                  \
+	"name", "a", "id", ID, "pool", ID, "size", "1048576", "created", "1", \
+		"state", "ok", "blank", "no"
+
+static void accepts_a_record_that_was_never_exported(void **state)
+{
+	const char *lines[] = {GOOD, NULL};
+
+	(void)state;
+	assert_int_equal(decode_lines(lines, NULL), 0);
+}
+
+static void refuses_records_that_make_no_sense(void **state)
+{
+	const char *const bad[][24] = {
+		{GOOD, "name", "b", NULL},                /* twice */
+		{GOOD, "color", "red", NULL},             /* unknown */
+		{GOOD, "export-epoch", "1", NULL},        /* half an export */
+		{GOOD, "export-initiator", "a", NULL},    /* the same */
+		{GOOD, "label", "v", "label", "w", NULL}, /* key twice */
+		{"id", ID, NULL},
+		{"name", "../a", "id", ID, "pool", ID, "size", "1048576",
+		 "created", "1", "state", "ok", "blank", "no", NULL},
+		{"name", "a", "id", "x", "pool", ID, "size", "1048576",
+		 "created", "1", "state", "ok", "blank", "no", NULL},
+		{"name", "a", "id", ID, "pool", ID, "size", "1048577",
+		 "created", "1", "state", "ok", "blank", "no", NULL},
+		{"name", "a", "id", ID, "pool", ID, "size", "1048576",
+		 "created", "1", "state", "fine", "blank", "no", NULL},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < array_size(bad); i++) {
+		struct error err = {0};
+
+		assert_int_equal(decode_lines(bad[i], &err), -EBADMSG);
+		assert_true(err.msg[0]);
+	}
+}
+
+static void bounds_labels_and_initiators(void **state)
+{
+	struct extent_record record = {0};
+	struct extent_label labels[EXTENT_LABELS_MAX + 1];
+	const char *initiators[EXTENT_INITIATORS_MAX + 1];
+	char keys[EXTENT_LABELS_MAX + 1][8], value[EXTENT_LABEL_MAX + 2];
+	char control[] = "a\nb";
+
+	(void)state;
+	memset(value, 'v', sizeof(value) - 1);
+	value[sizeof(value) - 1] = '\0';
+	for (size_t i = 0; i < array_size(labels); i++) {
+		(void)snprintf(keys[i], sizeof(keys[i]), "k%zu", i);
+		labels[i] = (struct extent_label){keys[i], value + 1};
+	}
+	for (size_t i = 0; i < array_size(initiators); i++)
+		initiators[i] = "10.0.0.1";
+	assert_int_equal(extent_record_set_labels(&record, labels, 17, NULL),
+			 -EINVAL);
+	assert_int_equal(extent_record_set_labels(&record, labels, 16, NULL),
+			 0);
+	labels[3].value = value;
+	assert_int_equal(extent_record_set_labels(&record, labels, 16, NULL),
+			 -EINVAL);
+	labels[3].value = control;
+	assert_int_equal(extent_record_set_labels(&record, labels, 16, NULL),
+			 -EINVAL);
+	labels[3] = labels[2];
+	assert_int_equal(extent_record_set_labels(&record, labels, 16, NULL),
+			 -EINVAL);
+	assert_int_equal(record.n_labels, 16);
+	assert_int_equal(
+		extent_record_set_initiators(&record, initiators, 65, NULL),
+		-EINVAL);
+	assert_int_equal(
+		extent_record_set_initiators(&record, initiators, 64, NULL), 0);
+	initiators[0] = value;
+	assert_int_equal(
+		extent_record_set_initiators(&record, initiators, 1, NULL),
+		-EINVAL);
+	extent_record_done(&record);
+}
+
+static void bounds_sizes(void **state)
+{
+	(void)state;
+	assert_int_equal(extent_size_check(MIB, NULL), 0);
+	assert_int_equal(extent_size_check(MIB - 4096, NULL), -EINVAL);
+	assert_int_equal(extent_size_check(MIB + 1, NULL), -EINVAL);
+	assert_int_equal(extent_size_check(16 * TIB - 4096, NULL), 0);
+	assert_int_equal(extent_size_check(16 * TIB, NULL), -EINVAL);
+	assert_int_equal(extent_size_check(0, NULL), -EINVAL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(gives_back_what_was_encoded),
+		cmocka_unit_test(accepts_a_record_that_was_never_exported),
+		cmocka_unit_test(refuses_records_that_make_no_sense),
+		cmocka_unit_test(bounds_labels_and_initiators),
+		cmocka_unit_test(bounds_sizes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
