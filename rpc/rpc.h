@@ -177,6 +177,9 @@ void rpc_client_free(struct rpc_client *client);
  * @ret  owned; free with protobuf_c_message_free_unpacked(m, NULL).
  *       Set only on 0. NULL when the answer does not matter.
  *
+ * A call whose connection breaks is sent once more in what is left of the
+ * time: methods must be idempotent.
+ *
  * A failure returns the server's errno and text. -EHOSTUNREACH: nobody
  * answered at the address (the text names it); whether the call was carried
  * out is then unknown, so repeat it. -ETIMEDOUT: it has the call, but no
@@ -189,7 +192,8 @@ int rpc_client_call(struct rpc_client *client, const char *path,
 
 /*
  * One server stream: @each gets every message (borrowed), a negative return
- * from it cancels the call and is returned. Otherwise as rpc_client_call().
+ * from it cancels the call and is returned. Otherwise as rpc_client_call();
+ * once a message came, the stream is not asked for again.
  */
 int rpc_client_stream(struct rpc_client *client, const char *path,
 		      const ProtobufCMessage *in,

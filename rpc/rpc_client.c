@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "rpc/rpc_internal.h"
 
 #define ANSWER_MAX      (16 << 20)            /* bytes of one message */
@@ -26,7 +27,26 @@ struct rpc_client {
 	char name[RPC_TARGET_MAX]; /* the address, for people */
 };
 
-/* ---- one call ---- */
+/* ---- one exchange with the server ---- */
+
+/* What the caller asked for. */
+struct request {
+	struct rpc_client *client;
+	const char *path;
+	const ProtobufCMessage *in;
+	const ProtobufCMessageDescriptor *out_type;
+	int timeout_ms; /* for all */
+	int64_t end_ms; /* clock_ms() then */
+};
+
+static struct request request_make(struct rpc_client *client, const char *path,
+				   const ProtobufCMessage *in,
+				   const ProtobufCMessageDescriptor *out_type,
+				   int timeout_ms)
+{
+	return (struct request){client,   path,       in,
+				out_type, timeout_ms, clock_ms() + timeout_ms};
+}
 
 struct exchange {
 	struct rpc_client *client;
@@ -36,10 +56,11 @@ struct exchange {
 	grpc_status_code status;
 	grpc_slice details;
 	bool answered; /* the server has said anything at all */
+	bool broken;   /* the connection ended before the server's status */
 };
 
 static void exchange_begin(struct exchange *x, struct rpc_client *client,
-			   const char *path, int timeout_ms)
+			   const char *path, int64_t timeout_ms)
 {
 	grpc_slice method = grpc_slice_from_copied_string(path);
 
@@ -192,8 +213,9 @@ static int exchange_result(struct exchange *x, int timeout_ms,
 				 "no answer from '%s' within %d ms",
 				 x->client->name, timeout_ms);
 	/* CANCELLED: not by us, so a server that is stopping. */
-	if (x->status == GRPC_STATUS_UNAVAILABLE ||
-	    x->status == GRPC_STATUS_CANCELLED)
+	x->broken = x->status == GRPC_STATUS_UNAVAILABLE ||
+		    x->status == GRPC_STATUS_CANCELLED;
+	if (x->broken)
 		return error_set(err, EHOSTUNREACH,
 				 "'%s' did not answer: %s; the call may have "
 				 "been carried out, repeat it",
@@ -231,22 +253,32 @@ static void bounded_free(void *data, void *pointer)
 	free(pointer);
 }
 
-static int unpack(struct rpc_client *client, const char *path,
-		  grpc_byte_buffer *body,
-		  const ProtobufCMessageDescriptor *type,
+static int unpack(const struct request *q, grpc_byte_buffer *body,
 		  ProtobufCMessage **ret, struct error *err)
 {
 	struct bounded b = {.allocator = {bounded_alloc, bounded_free, &b},
 			    .left = ANSWER_HEAP_MAX};
 	ProtobufCMessage *message;
 
-	message = body ? rpc_core_unpack(body, type, &b.allocator) : NULL;
+	message = body ? rpc_core_unpack(body, q->out_type, &b.allocator)
+		       : NULL;
 	if (!message)
 		return error_set(err, EPROTO,
 				 "'%s' answered %s with no message of type %s",
-				 client->name, path, type->name);
+				 q->client->name, q->path, q->out_type->name);
 	*ret = message;
 	return 0;
+}
+
+/* ---- one call ---- */
+
+/*
+ * A connection that died while nobody looked is only found out by the next
+ * call on it: so a call whose connection breaks is worth a second attempt.
+ */
+static bool worth_repeating(const struct exchange *x, const struct request *q)
+{
+	return x->broken && clock_ms() < q->end_ms;
 }
 
 static void body_free(grpc_byte_buffer *body)
@@ -255,45 +287,65 @@ static void body_free(grpc_byte_buffer *body)
 		grpc_byte_buffer_destroy(body);
 }
 
-int rpc_client_call(struct rpc_client *client, const char *path,
-		    const ProtobufCMessage *in,
-		    const ProtobufCMessageDescriptor *out_type, int timeout_ms,
-		    ProtobufCMessage **ret, struct error *err)
+static int call_once(const struct request *q, ProtobufCMessage **ret,
+		     bool *ret_again, struct error *err)
 {
-	grpc_byte_buffer *request = rpc_core_pack(in), *answer = NULL;
-	ProtobufCMessage *message = NULL;
+	grpc_byte_buffer *body = rpc_core_pack(q->in), *answer = NULL;
 	struct exchange x;
 	grpc_op ops[6];
 	size_t n;
 	int r;
 
-	exchange_begin(&x, client, path, timeout_ms);
-	n = ops_request(&x, ops, WAIT_FLAGS, request);
+	exchange_begin(&x, q->client, q->path, q->end_ms - clock_ms());
+	n = ops_request(&x, ops, WAIT_FLAGS, body);
 	ops[n++] = op_recv(&answer);
 	ops[n++] = op_status(&x);
 	rpc_core_batch(x.call, ops, n, &x);
 	(void)exchange_wait(&x, &x); /* x.status says it all */
 	x.answered = x.initial.count > 0;
-	r = exchange_result(&x, timeout_ms, err);
+	r = exchange_result(&x, q->timeout_ms, err);
 	if (r == 0)
-		r = unpack(client, path, answer, out_type, &message, err);
-	if (r == 0 && ret)
-		*ret = message;
-	else if (message)
-		protobuf_c_message_free_unpacked(message, NULL);
+		r = unpack(q, answer, ret, err);
+	*ret_again = r < 0 && worth_repeating(&x, q);
 	exchange_end(&x);
 	body_free(answer);
-	body_free(request);
+	body_free(body);
 	return r;
+}
+
+int rpc_client_call(struct rpc_client *client, const char *path,
+		    const ProtobufCMessage *in,
+		    const ProtobufCMessageDescriptor *out_type, int timeout_ms,
+		    ProtobufCMessage **ret, struct error *err)
+{
+	const struct request q = request_make(client, path, in, out_type,
+					      timeout_ms);
+	ProtobufCMessage *message = NULL;
+	bool again;
+	int r = call_once(&q, &message, &again, err);
+
+	if (again)
+		r = call_once(&q, &message, &again, err);
+	if (r < 0)
+		return r;
+	if (ret)
+		*ret = message;
+	else
+		protobuf_c_message_free_unpacked(message, NULL);
+	return 0;
 }
 
 /* ---- streams ---- */
 
+struct listener {
+	int (*each)(void *context, const ProtobufCMessage *m);
+	void *context;
+	bool got_any;
+};
+
 /* 1: a message was handled; 0: there are no more. */
-static int stream_next(struct exchange *x, const char *path,
-		       const ProtobufCMessageDescriptor *type,
-		       int (*each)(void *context, const ProtobufCMessage *m),
-		       void *context, struct error *err)
+static int stream_next(struct exchange *x, const struct request *q,
+		       struct listener *listener, struct error *err)
 {
 	grpc_byte_buffer *body = NULL;
 	const grpc_op op = op_recv(&body);
@@ -304,16 +356,46 @@ static int stream_next(struct exchange *x, const char *path,
 	if (!exchange_wait(x, &body) || !body)
 		return 0;
 	x->answered = true;
-	r = unpack(x->client, path, body, type, &message, err);
+	listener->got_any = true;
+	r = unpack(q, body, &message, err);
 	grpc_byte_buffer_destroy(body);
 	if (r < 0)
 		return r;
-	r = each(context, message);
+	r = listener->each(listener->context, message);
 	protobuf_c_message_free_unpacked(message, NULL);
 	if (r < 0)
 		return error_set(err, -r, "the stream was ended here: %s",
 				 strerror(-r));
 	return 1;
+}
+
+static int stream_once(const struct request *q, struct listener *listener,
+		       bool *ret_again, struct error *err)
+{
+	grpc_byte_buffer *body = rpc_core_pack(q->in);
+	struct exchange x;
+	grpc_op ops[4], status;
+	int r;
+
+	exchange_begin(&x, q->client, q->path, q->end_ms - clock_ms());
+	status = op_status(&x);
+	rpc_core_batch(x.call, &status, 1, &x.status);
+	rpc_core_batch(x.call, ops, ops_request(&x, ops, WAIT_FLAGS, body),
+		       &x.initial);
+	(void)exchange_wait(&x, &x.initial); /* x.status says it all */
+	x.answered = x.initial.count > 0;
+	do
+		r = stream_next(&x, q, listener, err);
+	while (r > 0);
+	if (r < 0)
+		grpc_call_cancel(x.call, NULL);
+	(void)exchange_wait(&x, &x.status); /* always true */
+	if (r == 0)
+		r = exchange_result(&x, q->timeout_ms, err);
+	*ret_again = r < 0 && !listener->got_any && worth_repeating(&x, q);
+	exchange_end(&x);
+	grpc_byte_buffer_destroy(body);
+	return r;
 }
 
 int rpc_client_stream(struct rpc_client *client, const char *path,
@@ -323,28 +405,13 @@ int rpc_client_stream(struct rpc_client *client, const char *path,
 		      int (*each)(void *context, const ProtobufCMessage *m),
 		      void *context, struct error *err)
 {
-	grpc_byte_buffer *request = rpc_core_pack(in);
-	struct exchange x;
-	grpc_op ops[4], status;
-	int r, end;
+	const struct request q = request_make(client, path, in, out_type,
+					      timeout_ms);
+	struct listener listener = {each, context, false};
+	bool again;
+	int r = stream_once(&q, &listener, &again, err);
 
-	exchange_begin(&x, client, path, timeout_ms);
-	status = op_status(&x);
-	rpc_core_batch(x.call, &status, 1, &x.status);
-	rpc_core_batch(x.call, ops, ops_request(&x, ops, WAIT_FLAGS, request),
-		       &x.initial);
-	(void)exchange_wait(&x, &x.initial); /* x.status says it all */
-	x.answered = x.initial.count > 0;
-	do
-		r = stream_next(&x, path, out_type, each, context, err);
-	while (r > 0);
-	if (r < 0)
-		grpc_call_cancel(x.call, NULL);
-	(void)exchange_wait(&x, &x.status); /* always true */
-	end = r < 0 ? r : exchange_result(&x, timeout_ms, err);
-	exchange_end(&x);
-	grpc_byte_buffer_destroy(request);
-	return end;
+	return again ? stream_once(&q, &listener, &again, err) : r;
 }
 
 /* ---- the channel ---- */
