@@ -12,3 +12,13 @@ $(eval $(call program,trib-nbd,\
   initiator/nbd_fuse_main.c initiator/nbd_link.c,nbdclient base,fuse3))
 
 $(eval $(call test_helper,initiator/initiator_call_main,initiator base,))
+$(eval $(call unit_test,initiator/nbd_client_test,nbdclient base))
+$(eval $(call unit_test,initiator/record_test,initiator base))
+$(eval $(call unit_test,initiator/transport_test,initiator base))
+$(eval $(call fuzzer,initiator/nbd_client_fuzz,\
+  initiator/nbd_client.c base/clock.c base/cursor.c base/error.c base/file.c \
+  base/log.c))
+$(eval $(call fuzzer,initiator/record_fuzz,\
+  initiator/record.c base/clock.c base/error.c base/file.c base/ident.c \
+  base/log.c))
+SYSTEM_TESTS += tests/system/initiator.sh tests/system/initiator_nbd_kernel.sh

@@ -30,7 +30,6 @@ struct nbd_connector {
 	pthread_mutex_t lock; /* guards phase */
 	pthread_cond_t changed;
 	enum phase phase;
-	bool connect;                       /* set by the owner while IDLE */
 	struct nbd_connector_result result; /* the thread's while RUNNING */
 };
 
@@ -53,8 +52,8 @@ static void work(struct nbd_connector *c)
 	c->result.fd = -1;
 	c->result.err.code = 0;
 	c->result.error = nbd_connect(c->address, c->export_name, &options,
-				      c->connect ? &c->result.fd : NULL,
-				      &c->result.export, &c->result.err);
+				      &c->result.fd, &c->result.export,
+				      &c->result.err);
 }
 
 static void *run(void *arg)
@@ -156,11 +155,10 @@ bool nbd_connector_is_busy(const struct nbd_connector *c)
 	return phase_of(c) != IDLE;
 }
 
-void nbd_connector_start(struct nbd_connector *c, bool connect)
+void nbd_connector_start(struct nbd_connector *c)
 {
 	pthread_mutex_lock(&c->lock);
 	assert(c->phase == IDLE);
-	c->connect = connect;
 	c->phase = START;
 	pthread_cond_signal(&c->changed);
 	pthread_mutex_unlock(&c->lock);
@@ -171,8 +169,7 @@ int nbd_connector_fd(const struct nbd_connector *c)
 	return c->done_fd;
 }
 
-struct nbd_connector_result *nbd_connector_take(struct nbd_connector *c,
-						bool *ret_connect)
+struct nbd_connector_result *nbd_connector_take(struct nbd_connector *c)
 {
 	uint64_t events;
 
@@ -182,6 +179,5 @@ struct nbd_connector_result *nbd_connector_take(struct nbd_connector *c,
 	pthread_mutex_lock(&c->lock);
 	c->phase = IDLE;
 	pthread_mutex_unlock(&c->lock);
-	*ret_connect = c->connect;
 	return &c->result;
 }

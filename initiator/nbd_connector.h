@@ -26,17 +26,14 @@ void nbd_connector_free(struct nbd_connector *connector);
 
 bool nbd_connector_is_busy(const struct nbd_connector *connector);
 
-/* Not busy. @connect: false only asks (NBD_OPT_INFO). */
-void nbd_connector_start(struct nbd_connector *connector, bool connect);
+/* Not busy. */
+void nbd_connector_start(struct nbd_connector *connector);
 
 /* Readable when there is a result. */
 int nbd_connector_fd(const struct nbd_connector *connector);
 
-/*
- * The result of the job, borrowed until the next start; NULL when it is not
- * done. @ret_connect: which job it was.
- */
-struct nbd_connector_result *nbd_connector_take(struct nbd_connector *connector,
-						bool *ret_connect);
+/* Borrowed until the next start; NULL when the job is not done. */
+struct nbd_connector_result *nbd_connector_take(
+	struct nbd_connector *connector);
 
 #endif

@@ -35,7 +35,8 @@ TAILQ_HEAD(request_list, nbd_link_request);
 
 struct nbd_link {
 	enum state state;
-	int fd; /* -1 unless UP */
+	int fd;      /* -1 unless UP */
+	int next_fd; /* to go on with once fd has nothing unanswered; or -1 */
 	unsigned dead_timeout_ms;
 	struct nbd_connector *connector;
 	struct nbd_export first; /* what the session began with */
@@ -149,6 +150,8 @@ static void close_socket(struct nbd_link *link)
 {
 	nbd_socket_reset(link->fd);
 	link->fd = -1;
+	nbd_socket_reset(link->next_fd);
+	link->next_fd = -1;
 	link->have = 0;
 	link->blocked = false;
 }
@@ -267,28 +270,54 @@ static void reconnected(struct nbd_link *link,
 	nbd_link_send(link);
 }
 
-static void size_answered(struct nbd_link *link, int error, uint64_t size)
+/*
+ * The server said how large the export is now, on a connection of its own.
+ * It may hold connections to the size they began with, so we go on with the
+ * new one, as after a loss, but with nothing to send again.
+ */
+static int take_grown(struct nbd_link *link,
+		      struct nbd_connector_result *result)
+{
+	struct error err;
+	int fd = take_fd(&result->fd);
+	int r = result->error;
+
+	if (!r)
+		r = nbd_export_may_resume(&link->first, &result->export,
+					  is_dirty(link), &err);
+	if (!r && link->state != UP)
+		r = -EAGAIN; /* lost meanwhile: ask again */
+	if (!r)
+		r = set_nonblocking(fd);
+	if (r < 0) {
+		nbd_socket_reset(fd);
+		return r;
+	}
+	link->next_fd = fd;
+	return 0;
+}
+
+static void grown(struct nbd_link *link, struct nbd_connector_result *result)
 {
 	void (*done)(void *, int, uint64_t) = link->size_done;
+	int r = take_grown(link, result);
 
 	link->size_done = NULL;
 	link->size_asked = false;
-	if (done)
-		done(link->size_context, error, size);
+	done(link->size_context, r, result->export.size);
 }
 
 static void connector_ready(struct nbd_link *link)
 {
 	struct nbd_connector_result *result;
-	bool connect;
 
-	result = nbd_connector_take(link->connector, &connect);
+	result = nbd_connector_take(link->connector);
 	if (!result)
 		return;
-	if (connect)
-		reconnected(link, result);
+	if (link->size_asked)
+		grown(link, result);
 	else
-		size_answered(link, result->error, result->export.size);
+		reconnected(link, result);
 }
 
 /* ---- sending ---- */
@@ -336,10 +365,38 @@ static void account(struct nbd_link *link, size_t n)
 	}
 }
 
+static void say_goodbye(int fd)
+{
+	struct nbd_wire_request bye;
+
+	nbd_request_encode(&bye, NBD_CMD_DISC, 0, 0, 0, 0);
+	/* A courtesy: a closed connection says the same. */
+	(void)send(fd, &bye, sizeof(bye), MSG_DONTWAIT | MSG_NOSIGNAL);
+	fd_close(fd);
+}
+
+/* True: go on sending. False: the old connection has to run dry first. */
+static bool change_over(struct nbd_link *link)
+{
+	struct nbd_link_request *first = TAILQ_FIRST(&link->waiting);
+
+	if (link->next_fd < 0 || (first && first->sent))
+		return true;
+	if (!TAILQ_EMPTY(&link->sent))
+		return false;
+	say_goodbye(link->fd);
+	link->fd = take_fd(&link->next_fd);
+	link->have = 0;
+	link->blocked = false;
+	return true;
+}
+
 void nbd_link_send(struct nbd_link *link)
 {
 	struct iovec iov[IOVECS_MAX];
 
+	if (link->state == UP && !change_over(link))
+		return;
 	while (link->state == UP && !link->blocked &&
 	       !TAILQ_EMPTY(&link->waiting)) {
 		struct msghdr message = {
@@ -508,10 +565,10 @@ static void run_timers(struct nbd_link *link)
 		time_out(link);
 	if (!busy && link->retry_at_ms <= now) {
 		link->retry_at_ms = NEVER;
-		nbd_connector_start(link->connector, true);
+		nbd_connector_start(link->connector);
 	} else if (!busy && link->size_done && !link->size_asked) {
 		link->size_asked = true;
-		nbd_connector_start(link->connector, false);
+		nbd_connector_start(link->connector);
 	}
 }
 
@@ -533,7 +590,7 @@ int nbd_link_ask_size(struct nbd_link *link,
 		      void (*done)(void *context, int error, uint64_t size),
 		      void *context)
 {
-	if (link->size_done)
+	if (link->size_done || link->next_fd >= 0)
 		return -EBUSY;
 	if (link->state != UP)
 		return -EIO;
@@ -578,6 +635,7 @@ int nbd_link_new(const struct nbd_link_options *options, struct nbd_link **ret,
 		return error_set(err, ENOMEM, "no memory for a connection");
 	}
 	link->fd = options->fd;
+	link->next_fd = -1;
 	link->dead_timeout_ms = options->dead_timeout_ms;
 	link->first = *options->export;
 	link->dead_at_ms = NEVER;
@@ -609,18 +667,12 @@ int nbd_link_new(const struct nbd_link_options *options, struct nbd_link **ret,
 
 void nbd_link_free(struct nbd_link *link)
 {
-	struct nbd_wire_request bye;
-
 	if (!link)
 		return;
 	nbd_connector_free(link->connector);
-	if (link->fd >= 0) {
-		nbd_request_encode(&bye, NBD_CMD_DISC, 0, 0, 0, 0);
-		/* A courtesy: a closed connection says the same. */
-		(void)send(link->fd, &bye, sizeof(bye),
-			   MSG_DONTWAIT | MSG_NOSIGNAL);
-		fd_close(link->fd);
-	}
+	if (link->fd >= 0)
+		say_goodbye(link->fd);
+	nbd_socket_reset(link->next_fd);
 	if (link->received)
 		(void)munmap(link->received, RECEIVE_SIZE);
 	free(link);

@@ -82,8 +82,9 @@ int nbd_link_prepare(struct nbd_link *link, struct pollfd *fds);
 void nbd_link_run(struct nbd_link *link, const struct pollfd *fds);
 
 /*
- * Ask the server anew how large the export is. done(0 or a negative errno,
- * size in bytes). One question at a time: -EBUSY.
+ * Ask the server anew how large the export is, and go on with the connection
+ * on which it said so. done(0 or a negative errno, size in bytes). One
+ * question at a time: -EBUSY.
  */
 int nbd_link_ask_size(struct nbd_link *link,
 		      void (*done)(void *context, int error, uint64_t size),

@@ -176,6 +176,7 @@ int record_decode(const char *text, size_t length, struct record *ret,
 	unsigned number = 0;
 	char *next, *line;
 
+	memset(&record, 0, sizeof(record));
 	if (length > RECORD_SIZE_MAX || memchr(text, 0, length))
 		return error_set(err, EINVAL, "the record is not text");
 	copy = strndup(text, length);

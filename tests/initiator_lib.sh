@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+# For the initiator's tests, after lib.sh: servers to attach to, and calls of
+# initiator.h through a helper.
+CALL=$BUILD/test/initiator/initiator_call_main
+SERVE=$BUILD/test/target/nbd_serve_main
+STATE=$TEST_DIR/state
+SERVER_PORT=
+SERVER_PID=
+
+# call COMMAND KEY=VALUE...: what it prints is kept for `value`
+call() { "$CALL" "$@" state="$STATE" >"$TEST_DIR/out"; }
+value() { sed -n "s/^$1=//p" "$TEST_DIR/out" | head -n 1; }
+refused() {
+	local errno=$1 text=$2
+	shift 2
+	fails 1 "$errno" "$CALL" "$@" state="$STATE"
+	fails 1 "$text" "$CALL" "$@" state="$STATE"
+}
+healthy() { call get id=a && [ "$(value healthy)" = 1 ]; }
+unhealthy() { call get id=a && [ "$(value healthy)" = 0 ]; }
+
+# remote EXPORT SIZE: the arguments that attach it
+remote() {
+	echo "id=a transport=${TRANSPORT:-fuse} address=127.0.0.1:$SERVER_PORT export=$1 size=$2"
+}
+
+clean_state() {
+	local pid m l
+	# The file systems, then the devices below them, then what serves those.
+	while read -r m; do umount "$m" || umount -l "$m"; done < <(
+		awk -v d="$TEST_DIR/mnt" '$5 == d {print $5}' /proc/self/mountinfo)
+	for l in /sys/block/loop*/loop/backing_file; do
+		[ -e "$l" ] || continue
+		case $(cat "$l") in "$TEST_DIR"/*)
+			l=${l#/sys/block/}
+			losetup -d "/dev/${l%%/*}"
+			;;
+		esac
+	done
+	while read -r m; do umount -l "$m"; done < <(
+		awk -v d="$TEST_DIR/" 'index($5, d) == 1 {print $5}' /proc/self/mountinfo)
+	for pid in $(pgrep -f "trib-nbd .*$STATE"); do kill -9 "$pid"; done
+	stop_server
+	rm -rf --one-file-system "$STATE"
+}
+
+# server EXPORT SIZE [OPTION]...: our own, at the same port each time
+server() {
+	local export=$1 size=$2 i
+	shift 2
+	at_exit clean_state
+	[ -e "$TEST_DIR/$export.img" ] || truncate -s "$size" "$TEST_DIR/$export.img"
+	for ((i = 0; i < 100; i++)); do
+		: >"$TEST_DIR/server.out"
+		"$SERVE" --listen "tcp:127.0.0.1:${SERVER_PORT:-0}" \
+			--export "$export=$TEST_DIR/$export.img" "$@" \
+			>"$TEST_DIR/server.out" 2>"$TEST_DIR/server.err" &
+		SERVER_PID=$!
+		until grep -q listening "$TEST_DIR/server.out"; do
+			kill -0 $SERVER_PID 2>/dev/null || break
+			sleep 0.02
+		done
+		if kill -0 $SERVER_PID 2>/dev/null; then
+			SERVER_PORT=$(sed -n 's/^listening tcp:.*://p' "$TEST_DIR/server.out")
+			return 0
+		fi
+		sleep 0.05
+	done
+	fail "no server: $(cat "$TEST_DIR/server.err")"
+}
+
+# kit EXPORT SIZE ARGUMENT...: nbdkit, which states no incarnation
+kit() {
+	local export=$1 size=$2
+	shift 2
+	at_exit clean_state
+	[ -e "$TEST_DIR/$export.img" ] || truncate -s "$size" "$TEST_DIR/$export.img"
+	if [ -z "$SERVER_PORT" ]; then
+		SERVER_PORT=$(python3 -c 'import socket
+s = socket.socket()
+s.bind(("127.0.0.1", 0))
+print(s.getsockname()[1])')
+	fi
+	rm -f "$TEST_DIR/kit.pid"
+	nbdkit -f -i 127.0.0.1 -p "$SERVER_PORT" -P "$TEST_DIR/kit.pid" "$@" \
+		>"$TEST_DIR/server.err" 2>&1 &
+	SERVER_PID=$!
+	eventually 5 test -s "$TEST_DIR/kit.pid"
+}
+
+stop_server() {
+	[ -n "$SERVER_PID" ] || return 0
+	kill "$SERVER_PID" 2>/dev/null
+	wait "$SERVER_PID" 2>/dev/null
+	SERVER_PID=
+	return 0
+}
+kill_server() {
+	kill -9 "$SERVER_PID"
+	wait "$SERVER_PID" 2>/dev/null || true
+	SERVER_PID=
+}
+
+# mounted DEVICE [OPTION]...: at $TEST_DIR/mnt
+mounted() {
+	local device=$1
+	shift
+	mkdir -p "$TEST_DIR/mnt"
+	mount "$@" "$device" "$TEST_DIR/mnt"
+}
+
+# No device, mount, process or file of ours.
+nothing_left() {
+	local f
+	for f in /sys/block/loop*/loop/backing_file; do
+		[ -e "$f" ] || continue
+		case $(cat "$f" 2>/dev/null) in
+		"$TEST_DIR"/*) echo "left: $f"; return 1 ;;
+		esac
+	done
+	! grep -F "$STATE" /proc/self/mountinfo || return 1
+	! pgrep -af "trib-nbd .*$STATE" || return 1
+	[ -z "$(ls "$STATE" 2>/dev/null)" ] || { ls -la "$STATE"; return 1; }
+}

@@ -1,0 +1,406 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Extents as block devices: the FUSE and the loop transport, with real file
+# systems, lost servers, and kill -9 at every step.
+. "$(dirname "$0")/../lib.sh"
+. "$(dirname "$0")/../initiator_lib.sh"
+need_root
+need mkfs.ext4 e2fsck fio strace nbdkit cmp
+[ -c /dev/fuse ] || skip_all "needs /dev/fuse"
+
+test_a_remote_extent_carries_a_file_system() {
+	server disk 256M
+	call attach $(remote disk 256M)
+	device=$(value device)
+	same "$(value transport)" fuse
+	same "$(value healthy)" 1
+	same "$(cat "/sys/block/${device#/dev/}/loop/dio")" 1 "direct I/O"
+	mkfs.ext4 -q "$device"
+	mounted "$device"
+	cp -r "$TOP/base" "$TOP/target" "$TEST_DIR/mnt/"
+	sync -f "$TEST_DIR/mnt"
+	umount "$TEST_DIR/mnt"
+	e2fsck -fn "$device" >/dev/null 2>&1
+	call detach id=a
+	nothing_left
+	e2fsck -fn "$TEST_DIR/disk.img" >/dev/null 2>&1
+	mounted "$TEST_DIR/disk.img" -o loop,ro
+	diff -r "$TOP/base" "$TEST_DIR/mnt/base"
+	umount "$TEST_DIR/mnt"
+}
+
+test_what_is_written_is_what_the_server_has() {
+	server disk 64M
+	call attach $(remote disk 64M)
+	device=$(value device)
+	head -c 64M /dev/urandom >"$TEST_DIR/random"
+	dd if="$TEST_DIR/random" of="$device" bs=1M oflag=direct conv=fsync,nocreat status=none
+	cmp "$TEST_DIR/random" "$TEST_DIR/disk.img"
+	dd if="$device" bs=64k iflag=direct status=none | cmp - "$TEST_DIR/random"
+	blkdiscard -o 1M -l 2M "$device"
+	blkdiscard -z -o 8M -l 1M "$device"
+	cmp -n 2097152 -i 1048576:0 "$TEST_DIR/disk.img" /dev/zero
+	cmp -n 1048576 -i 8388608:0 "$TEST_DIR/disk.img" /dev/zero
+	cmp -n 4096 -i 3145728 "$TEST_DIR/disk.img" "$TEST_DIR/random"
+	call detach id=a
+}
+
+test_many_requests_in_flight_keep_their_data() {
+	server disk 128M
+	call attach $(remote disk 128M)
+	fio --name=v --filename="$(value device)" --allow_file_create=0 \
+		--rw=randwrite --bsrange=4k-1m --bs_unaligned=0 --blockalign=4k \
+		--iodepth=32 --ioengine=libaio --direct=1 --size=128M \
+		--verify=crc32c --do_verify=1 --verify_fatal=1 --fsync=64 \
+		>"$TEST_DIR/fio.log" 2>&1 || fail "$(tail -n 20 "$TEST_DIR/fio.log")"
+	call detach id=a
+}
+
+test_an_fsync_reaches_the_server_as_a_flush() {
+	kit disk 64M --filter=log file "$TEST_DIR/disk.img" logfile="$TEST_DIR/kit.log"
+	call attach $(remote disk 64M)
+	device=$(value device)
+	mkfs.ext4 -q "$device"
+	mounted "$device"
+	for i in 1 2 3 4 5; do
+		before=$(grep -c 'Flush id' "$TEST_DIR/kit.log" || true)
+		dd if=/dev/zero of="$TEST_DIR/mnt/f$i" bs=4k count=1 conv=fsync status=none
+		after=$(grep -c 'Flush id' "$TEST_DIR/kit.log" || true)
+		[ "$after" -gt "$before" ] || fail "fsync $i sent no flush"
+	done
+	# A discard must read as zeroes, which TRIM would not promise.
+	fstrim "$TEST_DIR/mnt"
+	grep -q 'Zero id' "$TEST_DIR/kit.log"
+	if grep -q 'Trim id' "$TEST_DIR/kit.log"; then fail "it sent TRIM"; fi
+	umount "$TEST_DIR/mnt"
+	call detach id=a
+}
+
+test_repeats_change_nothing() {
+	server disk 64M
+	call detach id=a
+	call attach $(remote disk 64M)
+	device=$(value device)
+	call attach $(remote disk 64M)
+	same "$(value device)" "$device"
+	same "$(pgrep -cf "trib-nbd .*$STATE")" 1
+	call list
+	same "$(value device)" "$device"
+	refused EEXIST "detach it first" attach $(remote other 64M)
+	call detach id=a
+	call detach id=a
+	refused ENOENT "no attachment" get id=a
+	nothing_left
+}
+
+test_a_mounted_device_is_not_detached() {
+	server disk 64M
+	call attach $(remote disk 64M)
+	device=$(value device)
+	mkfs.ext4 -q "$device"
+	mounted "$device"
+	refused EBUSY "$TEST_DIR/mnt" detach id=a
+	echo still >"$TEST_DIR/mnt/there"
+	umount "$TEST_DIR/mnt"
+	exec 9<"$device"
+	refused EBUSY "open" detach id=a
+	exec 9<&-
+	call detach id=a
+	nothing_left
+}
+
+test_a_killed_trib_nbd_is_replaced() {
+	server disk 64M
+	call attach $(remote disk 64M)
+	device=$(value device)
+	mkfs.ext4 -q "$device"
+	mounted "$device"
+	kill -9 "$(pgrep -f "trib-nbd .*$STATE")"
+	eventually 5 unhealthy
+	# In use: it says so and leaves it alone.
+	refused EBUSY "$TEST_DIR/mnt" attach $(remote disk 64M)
+	umount -l "$TEST_DIR/mnt"
+	eventually 5 call attach $(remote disk 64M)
+	call get id=a
+	same "$(value healthy)" 1
+	e2fsck -fy "$(value device)" >/dev/null 2>&1 || [ $? = 1 ]
+	call detach id=a
+	nothing_left
+}
+
+test_bad_requests_are_refused_and_leave_nothing() {
+	server disk 64M
+	refused EINVAL "67108864 bytes, not" attach $(remote disk 32M)
+	refused ENOENT "no such export" attach $(remote unknown 64M)
+	refused EHOSTUNREACH "127.0.0.1:1" attach id=a transport=fuse \
+		address=127.0.0.1:1 export=disk size=64M
+	refused EINVAL "HOST:PORT" attach id=a transport=fuse \
+		address=nonsense export=disk size=64M
+	refused EINVAL "multiple of 4096" attach $(remote disk 64M) size=1000
+	refused EINVAL "attachment" attach $(remote disk 64M) id=../a
+	refused EINVAL "no transport" attach $(remote disk 64M) transport=x
+	nothing_left
+}
+
+test_a_read_only_attachment_cannot_be_written() {
+	server disk 64M
+	head -c 4096 /dev/urandom | dd of="$TEST_DIR/disk.img" conv=notrunc status=none
+	call attach $(remote disk 64M) read_only=1
+	device=$(value device)
+	same "$(blockdev --getro "$device")" 1
+	fails any "" dd if=/dev/zero of="$device" bs=4k count=1 oflag=direct conv=nocreat
+	dd if="$device" bs=4k count=1 status=none | cmp -n 4096 - "$TEST_DIR/disk.img"
+	refused EEXIST "already" attach $(remote disk 64M)
+	call detach id=a
+	stop_server
+	server disk 64M --read-only
+	refused EROFS "read-only" attach $(remote disk 64M)
+	nothing_left
+}
+
+test_a_grown_extent_is_followed() {
+	server disk 64M
+	call attach $(remote disk 64M)
+	device=$(value device)
+	head -c 128M /dev/urandom >"$TEST_DIR/random"
+	refused EINVAL "grow the extent first" resize id=a size=128M
+	same "$(blockdev --getsize64 "$device")" $((64 << 20))
+	# While it is busy: what is under way is not lost.
+	dd if="$TEST_DIR/random" of="$device" bs=64k count=1024 oflag=direct conv=nocreat status=none &
+	writer=$!
+	truncate -s 128M "$TEST_DIR/disk.img"
+	call resize id=a size=128M
+	same "$(blockdev --getsize64 "$device")" $((128 << 20))
+	call resize id=a size=128M
+	wait $writer
+	dd if="$TEST_DIR/random" of="$device" bs=1M skip=64 seek=64 oflag=direct conv=nocreat,fsync status=none
+	cmp "$TEST_DIR/random" "$TEST_DIR/disk.img"
+	refused EINVAL "cannot shrink" attach $(remote disk 64M)
+	truncate -s 192M "$TEST_DIR/disk.img"
+	call attach $(remote disk 192M)
+	same "$(blockdev --getsize64 "$device")" $((192 << 20))
+	call detach id=a
+	nothing_left
+}
+
+test_a_server_that_comes_back_costs_no_error() {
+	server disk 128M
+	call attach $(remote disk 128M)
+	device=$(value device)
+	mkfs.ext4 -q "$device"
+	mounted "$device"
+	head -c 256k /dev/urandom >"$TEST_DIR/random"
+	: >"$TEST_DIR/go"
+	writer() {
+		local n=0
+		while [ -e "$TEST_DIR/go" ]; do
+			dd if="$TEST_DIR/random" of="$TEST_DIR/mnt/f$((n++ % 100))" \
+				bs=16k oflag=dsync status=none || return 1
+		done
+		echo $n >"$TEST_DIR/rounds"
+	}
+	writer 2>"$TEST_DIR/dd.log" &
+	writer=$!
+	for i in 1 2 3 4; do
+		sleep 0.5
+		kill_server
+		sleep 0.3
+		server disk 128M
+	done
+	sleep 0.5
+	rm "$TEST_DIR/go"
+	wait $writer || fail "the writer failed: $(cat "$TEST_DIR/dd.log")"
+	eventually 5 healthy
+	[ "$(grep -c 'connected again' "$STATE/a.log")" -ge 4 ]
+	umount "$TEST_DIR/mnt"
+	e2fsck -fn "$device" >/dev/null 2>&1
+	call detach id=a
+	mounted "$TEST_DIR/disk.img" -o loop,ro
+	for f in "$TEST_DIR"/mnt/f*; do cmp "$TEST_DIR/random" "$f"; done
+	umount "$TEST_DIR/mnt"
+}
+
+test_a_server_that_stays_away_costs_eio_until_it_is_back() {
+	server disk 64M
+	call attach $(remote disk 64M) dead_timeout_ms=1500
+	device=$(value device)
+	kill_server
+	start=$SECONDS
+	fails any "Input/output error" dd if=/dev/zero of="$device" bs=4k \
+		count=1 oflag=direct conv=nocreat
+	[ $((SECONDS - start)) -lt 10 ] || fail "took $((SECONDS - start)) s"
+	call get id=a
+	same "$(value healthy)" 0
+	case $(value problem) in "timed out: "*) ;; *) fail "$(value problem)" ;; esac
+	server disk 64M
+	eventually 5 healthy
+	dd if=/dev/zero of="$device" bs=4k count=1 oflag=direct conv=nocreat,fsync status=none
+	call detach id=a
+}
+
+test_a_newer_epoch_ends_the_device_for_good() {
+	server disk 64M --epoch 1
+	call attach $(remote disk@1 64M)
+	device=$(value device)
+	kill_server
+	server disk 64M --epoch 2
+	fails any "Input/output error" dd if=/dev/zero of="$device" bs=4k \
+		count=1 oflag=direct conv=nocreat
+	call get id=a
+	case $(value problem) in "failed: "*) ;; *) fail "$(value problem)" ;; esac
+	# The same again is refused by the server; the newer epoch replaces it.
+	refused EACCES "refused" attach $(remote disk@1 64M)
+	nothing_left
+	call attach $(remote disk@2 64M)
+	same "$(value healthy)" 1
+	call detach id=a
+	nothing_left
+}
+
+test_unflushed_writes_are_never_resumed_onto_an_unknown_server() {
+	kit disk 64M file "$TEST_DIR/disk.img"
+	call attach $(remote disk 64M)
+	device=$(value device)
+	# Everything written was flushed: the same server may come back.
+	dd if=/dev/zero of="$device" bs=4k count=8 oflag=direct conv=nocreat,fsync status=none
+	kill_server
+	kit disk 64M file "$TEST_DIR/disk.img"
+	dd if="$device" of=/dev/null bs=4k count=1 iflag=direct status=none
+	eventually 5 healthy
+	# Acknowledged and not flushed: it must not.
+	dd if=/dev/zero of="$device" bs=4k count=8 oflag=direct conv=nocreat status=none
+	kill_server
+	kit disk 64M file "$TEST_DIR/disk.img"
+	fails any "Input/output error" dd if="$device" of=/dev/null bs=4k \
+		skip=64 count=1 iflag=direct
+	call get id=a
+	case $(value problem) in "failed: "*incarnation*) ;; *) fail "$(value problem)" ;; esac
+	call detach id=a
+	nothing_left
+}
+
+test_a_hostile_server_harms_nothing() {
+	# Garbage for a greeting, again and again.
+	at_exit clean_state
+	python3 - "$TEST_DIR/sock" <<'PY' &
+import os, socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.bind(sys.argv[1])
+s.listen(8)
+while True:
+    c, _ = s.accept()
+    c.sendall(os.urandom(4096))
+    c.close()
+PY
+	at_exit kill $!
+	eventually 5 test -S "$TEST_DIR/sock"
+	refused EPROTO "not an NBD server" attach id=a transport=fuse \
+		address="unix:$TEST_DIR/sock" export=x size=64M
+	nothing_left
+}
+
+test_a_local_extent_is_a_loop_device() {
+	truncate -s 64M "$TEST_DIR/local.img"
+	call attach id=l path="$TEST_DIR/local.img" size=64M
+	device=$(value device)
+	same "$(value transport)" loop
+	same "$(value why)" "the extent is on this node"
+	same "$(blockdev --getss "$device")" 4096
+	mkfs.ext4 -q "$device"
+	call attach id=l path="$TEST_DIR/local.img" size=64M
+	same "$(value device)" "$device"
+	truncate -s 96M "$TEST_DIR/local.img"
+	call resize id=l size=96M
+	same "$(blockdev --getsize64 "$device")" $((96 << 20))
+	mounted "$device"
+	refused EBUSY "$TEST_DIR/mnt" detach id=l
+	umount "$TEST_DIR/mnt"
+	# Its device taken away behind our back: attached anew.
+	losetup -d "$device"
+	eventually 5 test ! -e "/sys/block/${device#/dev/}/loop"
+	call get id=l
+	same "$(value healthy)" 0
+	call attach id=l path="$TEST_DIR/local.img" size=96M
+	same "$(value healthy)" 1
+	call detach id=l
+	refused EINVAL "bytes, not" attach id=l path="$TEST_DIR/local.img" size=64M
+	refused ENOENT "no-such" attach id=l path="$TEST_DIR/no-such" size=64M
+	call attach id=l path="$TEST_DIR/local.img" size=96M read_only=1
+	same "$(blockdev --getro "$(value device)")" 1
+	call detach id=l
+	nothing_left
+	e2fsck -fn "$TEST_DIR/local.img" >/dev/null 2>&1
+}
+
+test_a_damaged_record_is_named_and_replaced() {
+	server disk 64M
+	call attach $(remote disk 64M)
+	echo garbage >"$STATE/a.attachment"
+	call list
+	same "$(value healthy)" 0
+	case $(value problem) in *"version=1"*) ;; *) fail "$(value problem)" ;; esac
+	# Found by its tag, taken down, made anew.
+	call attach $(remote disk 64M)
+	same "$(value healthy)" 1
+	rm "$STATE/a.attachment"
+	call detach id=a
+	eventually 8 nothing_left
+}
+
+# steps CALLS COMMAND...: kill it before the Nth of each of these system
+# calls, N = 1, 2...; after each run `undo`, which must leave nothing.
+steps() {
+	local calls=$1 c n rc
+	shift
+	for c in $calls; do
+		for ((n = 1; n < 60; n++)); do
+			prepare
+			rc=0
+			strace -o /dev/null -e trace="$c" \
+				-e inject="$c:signal=KILL:when=$n" \
+				"$CALL" "$@" state="$STATE" >/dev/null 2>&1 || rc=$?
+			"$undo" || fail "after a kill at $c number $n"
+			[ $rc = 0 ] && break
+		done
+		total=$((total + n))
+	done
+}
+CHANGING="mkdir,mkdirat:openat:fsync:rename,renameat,renameat2:socketpair
+ vfork,clone,clone3:sendto:recvfrom:ioctl:umount2:pidfd_open:rmdir:unlink,unlinkat"
+undo_by_attach() {
+	call attach $ARGS && call detach id=a && eventually 8 nothing_left
+}
+undo_by_detach() { call detach id=a && eventually 8 nothing_left; }
+
+changing() { tr ':\n' '  ' <<<"$CHANGING"; }
+
+test_a_kill_at_any_step_of_attach_is_repaired() {
+	server disk 64M
+	ARGS=$(remote disk 64M) total=0
+	prepare() { :; }
+	undo=undo_by_attach steps "$(changing)" attach $ARGS
+	undo=undo_by_detach steps "$(changing)" attach $ARGS
+	echo "# $total kills"
+	[ $total -gt 60 ] || fail "only $total kills: is strace at work?"
+}
+
+test_a_kill_at_any_step_of_detach_is_repaired() {
+	server disk 64M
+	ARGS=$(remote disk 64M) total=0
+	prepare() { call attach $ARGS; }
+	undo=undo_by_detach steps "$(changing)" detach id=a
+	undo=undo_by_attach steps "$(changing)" detach id=a
+	echo "# $total kills"
+	[ $total -gt 40 ] || fail "only $total kills: is strace at work?"
+}
+
+test_a_kill_at_any_step_of_a_local_attach_is_repaired() {
+	truncate -s 64M "$TEST_DIR/local.img"
+	ARGS="id=a path=$TEST_DIR/local.img size=64M" total=0
+	prepare() { :; }
+	undo=undo_by_attach steps "$(changing)" attach $ARGS
+	undo=undo_by_detach steps "$(changing)" attach $ARGS
+	[ $total -gt 30 ] || fail "only $total kills: is strace at work?"
+}
+
+run_tests "$@"
