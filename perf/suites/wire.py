@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """NBD 4 KiB random reads of a file in the page cache, beside nbdkit.
 
-Both servers serve a file of the same content over TCP on the loopback; the
-client (perf/nbd_load.c) makes the same number of reads at the same offsets
+blockd serves an extent of a dir pool, nbdkit (file plugin) a file of the same
+content, both over TCP on the loopback with their defaults; the client (perf/nbd_load.c) makes the same number of reads at the same offsets
 and checks what it gets. IOPS, and the server's processor time for one I/O.
 """
 import json
@@ -42,22 +42,32 @@ def start_nbdkit(place, path):
     return server, ["-a", f"127.0.0.1:{port}"]
 
 
-def start_ours(place, path):
+def start_blockd(place, path):
+    """A node of its own; the extent is filled through its NBD server."""
     port = free_port()
+    pool, run_dir = place.folder("pool"), place.folder("run")
+    control = f"unix:{run_dir}/blockd.sock"
+    with open(place.file("blockd.conf"), "w", encoding="utf-8"):
+        pass
     server = place.server(
-        "ours", [built("test/target/nbd_serve_main"), "--listen", f"tcp:127.0.0.1:{port}",
-                 "--export", f"extent={path}"], lambda: listening(port))
-    return server, ["-a", f"127.0.0.1:{port}", "-e", "extent"]
+        "blockd", [built("bin/blockd"), "--config", place.file("blockd.conf"),
+                   "--node-name", "perf", "--pool", f"perf={pool}",
+                   "--state-dir", place.folder("state"), "--run-dir", run_dir,
+                   "--control", control, "--listen", f"tcp:127.0.0.1:{port}"],
+        lambda: listening(port))
+    call = [built("test/blockd/blockd_call"), control]
+    run(call + ["CreateExtent", "pool=perf", "name=extent", f"size={SIZE}"])
+    run(call + ["SetExport", "name=extent", "epoch=1", "initiators=127.0.0.1"])
+    run(["nbdcopy", path, f"nbd://127.0.0.1:{port}/extent@1"])
+    return server, ["-a", f"127.0.0.1:{port}", "-e", "extent@1"]
 
 
 def setup(place, quick):
-    need("nbdkit", "setpriv")
+    need("nbdkit", "nbdcopy", "setpriv")
     client = built("test/perf/nbd_load")
-    sides = {}
-    for name, start in ("ours", start_ours), ("nbdkit", start_nbdkit):
-        path = place.file(name + ".img")
-        write_pattern(path)
-        sides[name] = start(place, path)
+    path = place.file("pattern.img")
+    write_pattern(path)
+    sides = {"ours": start_blockd(place, path), "nbdkit": start_nbdkit(place, path)}
     names = {"nbdkit": "nbdkit " + run(["nbdkit", "--version"]).split()[1]}
 
     def side(name, depth, count):
