@@ -182,6 +182,10 @@ int volume_extent_attach(struct volume_context *ctx,
 /* Not attached: 0. An unreachable node does not keep the device here. */
 int volume_extent_detach(struct volume_context *ctx, const char *node,
 			 const char *name, struct error *err);
+/* Every extent that is a block device here. Returned owned, free(). */
+int volume_device_list(struct volume_context *ctx,
+		       struct initiator_device **ret, size_t *ret_count,
+		       struct error *err);
 
 /* ---- volumes ---- */
 

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "volume/branch_fs.h"
+
+#include <blkid/blkid.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/process.h"
+
+static void probe_value(blkid_probe probe, const char *name, char *ret,
+			size_t size)
+{
+	const char *value;
+
+	if (blkid_probe_lookup_value(probe, name, &value, NULL) == 0)
+		(void)snprintf(ret, size, "%s", value);
+}
+
+static int probe_run(blkid_probe probe, const char *device,
+		     struct branch_probe *ret, struct error *err)
+{
+	char table[24] = "";
+	int rc;
+
+	(void)blkid_probe_enable_superblocks(probe, 1);
+	(void)blkid_probe_set_superblocks_flags(
+		probe,
+		BLKID_SUBLKS_TYPE | BLKID_SUBLKS_UUID | BLKID_SUBLKS_MAGIC);
+	(void)blkid_probe_enable_partitions(probe, 1);
+	errno = 0;
+	rc = blkid_do_safeprobe(probe);
+	if (rc == -2)
+		return error_set(err, EUCLEAN,
+				 "'%s' holds more than one kind of data",
+				 device);
+	if (rc < 0)
+		return error_set(err, errno ? errno : EIO, "probe '%s': %s",
+				 device, strerror(errno ? errno : EIO));
+	if (rc > 0)
+		return 0;
+	ret->found = true;
+	probe_value(probe, "TYPE", ret->type, sizeof(ret->type));
+	probe_value(probe, "UUID", ret->uuid, sizeof(ret->uuid));
+	probe_value(probe, "PTTYPE", table, sizeof(table));
+	if (!ret->type[0])
+		(void)snprintf(ret->type, sizeof(ret->type), "%.8s partitions",
+			       table);
+	return 0;
+}
+
+int branch_fs_probe(const char *device, struct branch_probe *ret,
+		    struct error *err)
+{
+	struct branch_probe found = {0};
+	blkid_probe probe = blkid_new_probe_from_filename(device);
+	int r;
+
+	if (!probe)
+		return error_set(err, errno ? errno : EIO, "open '%s': %s",
+				 device, strerror(errno ? errno : EIO));
+	r = probe_run(probe, device, &found, err);
+	blkid_free_probe(probe);
+	if (r == 0)
+		*ret = found;
+	return r;
+}
+
+/* The last line a program wrote, for the text of an error. */
+static const char *last_line(char *text)
+{
+	char *newline;
+	size_t length = strlen(text);
+
+	while (length > 0 && text[length - 1] == '\n')
+		text[--length] = '\0';
+	newline = strrchr(text, '\n');
+	return newline ? newline + 1 : text;
+}
+
+static int run(const char *const *argv, int cancel_fd, int *ret_exit,
+	       char *ret_text, size_t size, struct error *err)
+{
+	struct process_result result;
+	int r = process_run(argv, NULL, -1, cancel_fd, &result, err);
+
+	if (r < 0)
+		return r;
+	*ret_exit = result.exit_code;
+	(void)snprintf(
+		ret_text, size, "%s",
+		last_line(result.errors[0] ? result.errors : result.out));
+	process_result_done(&result);
+	return 0;
+}
+
+int branch_fs_make(const char *device, const char *type, const char *uuid,
+		   bool zeroed, int cancel_fd, struct error *err)
+{
+	char xfs_uuid[UUID_TEXT_SIZE + 8], text[256];
+	const char *const ext4[] = {
+		"mkfs.ext4",
+		"-q",
+		"-F",
+		"-m",
+		"0",
+		"-U",
+		uuid,
+		"-E",
+		zeroed ? "assume_storage_prezeroed=1,nodiscard"
+		       : "lazy_itable_init=1,lazy_journal_init=1,nodiscard",
+		device,
+		NULL};
+	const char *const xfs[] = {"mkfs.xfs", "-q",     "-f",   "-K",
+				   "-m",       xfs_uuid, device, NULL};
+	int code, r;
+
+	(void)snprintf(xfs_uuid, sizeof(xfs_uuid), "uuid=%s", uuid);
+	r = run(strcmp(type, "xfs") == 0 ? xfs : ext4, cancel_fd, &code, text,
+		sizeof(text), err);
+	if (r < 0)
+		return r;
+	if (code != 0)
+		return error_set(err, EIO, "mkfs.%s on '%s' failed: %s", type,
+				 device, text);
+	return 0;
+}
+
+/* e2fsck(8): 0 clean, 1 errors corrected, 2 the same and reboot wished. */
+#define E2FSCK_FINE_MAX 2
+#define E2FSCK_FAILED   8 /* operational error, and above */
+
+int branch_fs_check(const char *device, const char *type, int cancel_fd,
+		    struct error *err)
+{
+	const char *const argv[] = {"e2fsck", "-p", device, NULL};
+	char text[256];
+	int code, r;
+
+	if (strcmp(type, "ext4") != 0)
+		return 0; /* XFS replays its log at mount */
+	r = run(argv, cancel_fd, &code, text, sizeof(text), err);
+	if (r < 0 || code <= E2FSCK_FINE_MAX)
+		return r;
+	if (code >= E2FSCK_FAILED)
+		return error_set(err, EIO, "e2fsck on '%s' failed: %s", device,
+				 text);
+	return error_set(err, EUCLEAN,
+			 "'%s' is damaged beyond automatic repair (%s); run "
+			 "`e2fsck -f %s` and attach again",
+			 device, text, device);
+}
+
+int branch_fs_mount(const char *device, const char *type, const char *target,
+		    bool read_only, struct error *err)
+{
+	int r = dir_make(target, 0700, err);
+
+	if (r < 0)
+		return r;
+	if (mount(device, target, type, read_only ? MS_RDONLY : 0, NULL) < 0)
+		return error_set(err, errno, "mount '%s' at '%s': %s", device,
+				 target, strerror(errno));
+	return 0;
+}
+
+int branch_fs_make_data(const char *target, struct error *err)
+{
+	auto_close int dir = open(target, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (dir < 0)
+		return error_set(err, errno, "open '%s': %s", target,
+				 strerror(errno));
+	if (mkdirat(dir, BRANCH_DATA_DIR, 0755) < 0 && errno != EEXIST)
+		return error_set(err, errno, "make '%s/%s': %s", target,
+				 BRANCH_DATA_DIR, strerror(errno));
+	if (syncfs(dir) < 0)
+		return error_set(err, errno, "sync '%s': %s", target,
+				 strerror(errno));
+	return 0;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The file system of one split: probe, make, check, mount. Nothing here
+ * decides whether a device may be formatted; the flow does, from the record.
+ */
+#ifndef VOLUME_BRANCH_FS_H
+#define VOLUME_BRANCH_FS_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "base/ident.h"
+
+/*
+ * The directory in each branch file system that is the branch's root in the
+ * union, so that lost+found is not seen there.
+ */
+#define BRANCH_DATA_DIR "data"
+
+struct branch_probe {
+	bool found;    /* anything libblkid knows */
+	char type[32]; /* "ext4", "crypto_LUKS", "dos partition table" */
+	char uuid[UUID_TEXT_SIZE];
+};
+
+/* -EUCLEAN: several signatures that contradict each other. */
+int branch_fs_probe(const char *device, struct branch_probe *ret,
+		    struct error *err);
+
+/*
+ * Overwrite @device with a new file system of that type and UUID.
+ *
+ * @zeroed     the device reads as zeroes, so what is zero need not be written
+ * @cancel_fd  base/process.h
+ */
+int branch_fs_make(const char *device, const char *type, const char *uuid,
+		   bool zeroed, int cancel_fd, struct error *err);
+
+/*
+ * Make it fit to be mounted after a crash: replays a journal, repairs what is
+ * safe to. -EUCLEAN: it needs a person, the text says which command to run.
+ */
+int branch_fs_check(const char *device, const char *type, int cancel_fd,
+		    struct error *err);
+
+/* Mount @device at the directory @target, which is made if missing. */
+int branch_fs_mount(const char *device, const char *type, const char *target,
+		    bool read_only, struct error *err);
+
+/* Make BRANCH_DATA_DIR below the mounted @target, durable when it returns. */
+int branch_fs_make_data(const char *target, struct error *err);
+
+#endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the flows share: the context of volume.h and its clients. */
+#ifndef VOLUME_CONTEXT_H
+#define VOLUME_CONTEXT_H
+
+#include <pthread.h>
+
+#include "volume/node_client.h"
+#include "volume/store.h"
+#include "volume/volume.h"
+
+struct client_entry {
+	struct client_entry *next;
+	struct node_record node; /* as it was when the client was made */
+	struct node_client *client;
+};
+
+struct volume_context {
+	struct store *store;
+	char node[RECORD_NAME_SIZE];
+	char run_dir[PATH_MAX];
+	char bin_dir[PATH_MAX]; /* "": found by itself */
+	char source_address[NODE_ADDRESS_SIZE];
+	int call_timeout_ms;
+	int cancel_fd; /* -1: none */
+	volume_progress progress;
+	void *progress_context;
+	pthread_mutex_t lock; /* guards @clients; no other is taken inside */
+	struct client_entry *clients;
+};
+
+/* ---- nodes of the store ---- */
+
+int context_node_load(struct volume_context *ctx, const char *name,
+		      struct node_record *ret, struct error *err);
+/* The client of a node; borrowed, lives as long as the context. */
+int context_client(struct volume_context *ctx, const char *node,
+		   struct node_client **ret, struct error *err);
+/* For a record already at hand. */
+int context_client_of(struct volume_context *ctx,
+		      const struct node_record *node, struct node_client **ret,
+		      struct error *err);
+
+/*
+ * Who has to be let in when this machine attaches an extent that is served
+ * at @data_address: its configured addresses, else the source address the
+ * kernel would take. Returns how many, or a negative errno.
+ */
+int context_initiators(struct volume_context *ctx, const char *data_address,
+		       char ret[NODE_INITIATORS_MAX][NODE_ADDRESS_SIZE],
+		       struct error *err);
+
+/* "RUN_DIR/initiator": state_dir of initiator.h. @ret: PATH_MAX bytes. */
+void context_initiator_dir(const struct volume_context *ctx, char *ret);
+
+/*
+ * Attachments of single extents are named with this, those of volumes after
+ * their extent, "VOLUME-INDEX" (which has a '-', as this has not).
+ */
+#define EXTENT_ATTACHMENT_PREFIX "extent."
+
+/* -EHOSTUNREACH or another that leaves open what was done. */
+bool error_is_open(int r);
+
+/* ---- one operation on one volume, under its lease ---- */
+
+struct operation {
+	struct volume_context *ctx;
+	char name[RECORD_NAME_SIZE];
+	struct volume_record *record; /* owned; NULL: there is none */
+	unsigned done, total;         /* steps */
+	bool undoing;                 /* not to be stopped */
+};
+
+/*
+ * Take the lease on volume @name and load its record, if there is one.
+ * operation_end() gives it back.
+ */
+int operation_begin(struct operation *op, struct volume_context *ctx,
+		    const char *name, const char *doing, struct error *err);
+void operation_end(struct operation *op);
+
+/* Tell of the next step; -ECANCELED when the caller wants to stop. */
+int operation_step(struct operation *op, struct error *err, const char *step,
+		   const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+/* Tell that all is done. */
+void operation_finish(struct operation *op, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* Write the record: created when it has no version, else swapped. */
+int operation_save(struct operation *op, struct error *err);
+/* Remove it from the store. */
+int operation_remove(struct operation *op, struct error *err);
+
+#endif

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* volume.h: single extents, by hand. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/crc32c.h"
+#include "base/size.h"
+#include "volume/context.h"
+
+#define EXTENT_UNIT 4096u /* bytes; proto/blockd.proto, CreateExtentRequest */
+
+static int client_for(struct volume_context *ctx, const char *node,
+		      const char *name, struct node_client **ret,
+		      struct error *err)
+{
+	int r = name_check("node", node, err);
+
+	if (r == 0)
+		r = name_check("extent", name, err);
+	return r < 0 ? r : context_client(ctx, node, ret, err);
+}
+
+int volume_extent_create(struct volume_context *ctx,
+			 const struct extent_request *request,
+			 struct node_extent *ret, struct error *err)
+{
+	static const struct labels none;
+	struct node_client *client = NULL;
+	uint64_t size;
+	int r = client_for(ctx, request->node, request->name, &client, err);
+
+	if (r == 0 && size_round_up(request->size, EXTENT_UNIT, &size) < 0)
+		r = error_set(err, ERANGE, "the size is too large");
+	if (r < 0)
+		return r;
+	return node_client_create_extent(
+		client, request->pool ? request->pool : "", request->name, size,
+		request->labels ? request->labels : &none, ret, err);
+}
+
+int volume_extent_get(struct volume_context *ctx, const char *node,
+		      const char *name, struct node_extent *ret,
+		      struct error *err)
+{
+	struct node_client *client = NULL;
+	int r = client_for(ctx, node, name, &client, err);
+
+	return r < 0 ? r : node_client_get_extent(client, name, ret, err);
+}
+
+int volume_extent_list(struct volume_context *ctx, const char *node,
+		       const char *pool, struct node_extent **ret,
+		       size_t *ret_count, struct error *err)
+{
+	struct node_client *client = NULL;
+	int r = context_client(ctx, node, &client, err);
+
+	return r < 0 ? r
+		     : node_client_list_extents(client, pool ? pool : "", ret,
+						ret_count, err);
+}
+
+int volume_extent_resize(struct volume_context *ctx, const char *node,
+			 const char *name, uint64_t size,
+			 struct node_extent *ret, struct error *err)
+{
+	struct node_client *client = NULL;
+	int r = client_for(ctx, node, name, &client, err);
+
+	if (r == 0 && size_round_up(size, EXTENT_UNIT, &size) < 0)
+		r = error_set(err, ERANGE, "the size is too large");
+	return r < 0 ? r
+		     : node_client_resize_extent(client, name, size, ret, err);
+}
+
+/* -EBUSY when it was made for a volume, and not @force. */
+static int check_free(const struct node_extent *extent, bool force,
+		      struct error *err)
+{
+	const char *volume = labels_get(&extent->labels, VOLUME_LABEL_NAME);
+
+	if (force || !labels_get(&extent->labels, VOLUME_LABEL_UID))
+		return 0;
+	return error_set(err, EBUSY,
+			 "extent '%s' on node '%s' is part of volume '%s'; use "
+			 "the volume, or --force if that is lost",
+			 extent->name, extent->node, volume ? volume : "?");
+}
+
+/* Get it, and check that it may be worked with by hand. */
+static int get_free(struct volume_context *ctx, const char *node,
+		    const char *name, bool force, struct node_client **client,
+		    struct node_extent *ret, struct error *err)
+{
+	int r = client_for(ctx, node, name, client, err);
+
+	if (r == 0)
+		r = node_client_get_extent(*client, name, ret, err);
+	if (r < 0)
+		return r;
+	r = check_free(ret, force, err);
+	if (r < 0)
+		node_extent_done(ret);
+	return r;
+}
+
+int volume_extent_delete(struct volume_context *ctx, const char *node,
+			 const char *name, bool force, struct error *err)
+{
+	struct node_client *client = NULL;
+	struct node_extent extent = {0};
+	int r = get_free(ctx, node, name, force, &client, &extent, err);
+
+	if (r == -ENOENT && client)
+		return 0; /* the node is known, the extent is not there */
+	if (r < 0)
+		return r;
+	r = node_client_delete_extent(client, name, extent.id, err);
+	node_extent_done(&extent);
+	return r;
+}
+
+int volume_extent_export(struct volume_context *ctx,
+			 const struct extent_export_request *request,
+			 struct node_extent *ret, struct error *err)
+{
+	struct node_client *client = NULL;
+	struct node_extent extent = {0};
+	int r = get_free(ctx, request->node, request->name, request->force,
+			 &client, &extent, err);
+
+	if (r < 0)
+		return r;
+	r = node_client_set_export(client, request->name,
+				   request->epoch ? request->epoch
+						  : extent.epoch,
+				   request->initiators, request->n_initiators,
+				   request->read_only, ret, err);
+	node_extent_done(&extent);
+	return r;
+}
+
+int volume_extent_unexport(struct volume_context *ctx, const char *node,
+			   const char *name, struct error *err)
+{
+	struct node_client *client = NULL;
+	int r = client_for(ctx, node, name, &client, err);
+
+	return r < 0 ? r
+		     : node_client_remove_export(client, name, 0, NULL, err);
+}
+
+/* ---- attach ---- */
+
+/*
+ * The name of the attachment: short enough whatever the names are, and the
+ * same each time without asking anybody.
+ */
+static void attachment_id(const char *node, const char *name, char *ret)
+{
+	char both[2 * RECORD_NAME_SIZE];
+	int n = snprintf(both, sizeof(both), "%s/%s", node, name);
+
+	(void)snprintf(ret, RECORD_NAME_SIZE,
+		       EXTENT_ATTACHMENT_PREFIX "%08" PRIx32,
+		       crc32c(0, both, (size_t)n));
+}
+
+static int check_holder(const struct node_extent *extent, bool force,
+			struct error *err)
+{
+	if (extent->local_device[0])
+		return error_set(err, EBUSY,
+				 "node '%s' itself holds extent '%s' by %s; "
+				 "detach it there",
+				 extent->node, extent->name,
+				 extent->local_device);
+	if (force || extent->connections == 0)
+		return 0;
+	return error_set(
+		err, EBUSY,
+		"extent '%s' on node '%s' is in use by %u connections; "
+		"--force cuts them off",
+		extent->name, extent->node, extent->connections);
+}
+
+struct extent_work {
+	struct volume_context *ctx;
+	const struct extent_attach_request *request;
+	struct node_record node;
+	struct node_client *client;
+	struct node_extent extent;
+	char dir[PATH_MAX];
+	char id[RECORD_NAME_SIZE];
+};
+
+static int set_next_epoch(struct extent_work *w, bool local, uint64_t epoch,
+			  struct error *err)
+{
+	char addresses[NODE_INITIATORS_MAX][NODE_ADDRESS_SIZE];
+	const char *list[NODE_INITIATORS_MAX];
+	struct node_extent extent = {0};
+	int n = 0, r;
+
+	if (!local) {
+		n = context_initiators(w->ctx, w->node.data_address, addresses,
+				       err);
+		if (n < 0)
+			return n;
+	}
+	for (int i = 0; i < n; i++)
+		list[i] = addresses[i];
+	r = node_client_set_export(w->client, w->request->name, epoch, list,
+				   (size_t)n, w->request->read_only, &extent,
+				   err);
+	if (r < 0)
+		return r;
+	node_extent_done(&w->extent);
+	w->extent = extent;
+	return 0;
+}
+
+static int extent_attach(struct extent_work *w, struct initiator_device *ret,
+			 struct error *err)
+{
+	bool local = strcmp(w->request->node, w->ctx->node) == 0;
+	uint64_t epoch = w->extent.epoch + 1;
+	struct initiator_request request = {
+		.state_dir = w->dir,
+		.id = w->id,
+		.transport = w->request->transport ? w->request->transport
+						   : "auto",
+		.address = local ? NULL : w->node.data_address,
+		.size = w->extent.size,
+		.read_only = w->request->read_only,
+	};
+	int r = check_holder(&w->extent, w->request->force, err);
+
+	if (r == 0)
+		r = set_next_epoch(w, local, epoch, err);
+	if (r < 0)
+		return r;
+	request.local_path = local ? w->extent.path : NULL;
+	request.export_name = w->extent.nbd_name;
+	r = initiator_attach(&request, ret, err);
+	if (r == 0 && local) {
+		/* As in split.c: nobody may have come in between. */
+		r = set_next_epoch(w, local, epoch, err);
+		if (r < 0)
+			(void)initiator_detach(w->dir, w->id, NULL);
+	}
+	if (r < 0) /* what it can't withdraw, the next epoch fences */
+		(void)node_client_remove_export(w->client, w->request->name,
+						epoch, NULL, NULL);
+	return r;
+}
+
+/*
+ * The device of an earlier attach, if it works. One that does not is taken
+ * down. 1: it is there; 0: there is none now.
+ */
+static int find_attached(struct extent_work *w, struct initiator_device *ret,
+			 struct error *err)
+{
+	struct initiator_device device;
+	int r = initiator_get(w->dir, w->id, &device, NULL);
+
+	if (r == -ENOENT)
+		return 0;
+	if (r == 0 && device.healthy) {
+		*ret = device;
+		return 1;
+	}
+	return initiator_detach(w->dir, w->id, err);
+}
+
+int volume_extent_attach(struct volume_context *ctx,
+			 const struct extent_attach_request *request,
+			 struct initiator_device *ret, struct error *err)
+{
+	struct extent_work w = {.ctx = ctx, .request = request};
+	int r;
+
+	context_initiator_dir(ctx, w.dir);
+	attachment_id(request->node, request->name, w.id);
+	r = get_free(ctx, request->node, request->name, request->force,
+		     &w.client, &w.extent, err);
+	if (r < 0)
+		return r;
+	r = find_attached(&w, ret, err);
+	if (r == 0)
+		r = context_node_load(ctx, request->node, &w.node, err);
+	if (r == 0)
+		r = extent_attach(&w, ret, err);
+	node_extent_done(&w.extent);
+	node_record_done(&w.node);
+	return r < 0 ? r : 0;
+}
+
+int volume_extent_detach(struct volume_context *ctx, const char *node,
+			 const char *name, struct error *err)
+{
+	struct node_client *client = NULL;
+	char dir[PATH_MAX], id[RECORD_NAME_SIZE];
+	struct initiator_device device;
+	int r = name_check("node", node, err);
+
+	if (r == 0)
+		r = name_check("extent", name, err);
+	if (r < 0)
+		return r;
+	context_initiator_dir(ctx, dir);
+	attachment_id(node, name, id);
+	if (initiator_get(dir, id, &device, NULL) == -ENOENT)
+		return 0;
+	r = initiator_detach(dir, id, err);
+	/* The export stays fenced even if the node does not hear this. */
+	if (r == 0 && context_client(ctx, node, &client, NULL) == 0)
+		(void)node_client_remove_export(client, name, 0, NULL, NULL);
+	return r;
+}

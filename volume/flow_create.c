@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* volume_create(): plan, write the plan down, make the extents. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/size.h"
+#include "volume/context.h"
+#include "volume/planner.h"
+#include "volume/split.h"
+
+#define PLANS_MAX 2 /* the first, and one more when room was taken meanwhile \
+		     */
+
+/* ---- the plan ---- */
+
+/* The nodes that are asked for have to be known. */
+static int check_nodes(const struct volume_spec *spec,
+		       const struct node_state *states, size_t n,
+		       struct error *err)
+{
+	for (size_t i = 0; i < spec->nodes.count; i++) {
+		size_t at = 0;
+
+		while (at < n && strcmp(states[at].record.name,
+					spec->nodes.items[i]) != 0)
+			at++;
+		if (at == n)
+			return error_set(err, ENOENT,
+					 "no node '%s' is known; `trib node "
+					 "list` shows those that are",
+					 spec->nodes.items[i]);
+	}
+	return 0;
+}
+
+static size_t pools_of(const struct node_state *states, size_t n,
+		       struct planner_pool *pools)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct node_state *state = &states[i];
+
+		for (size_t k = 0; k < state->n_pools; k++) {
+			const struct node_pool *pool = &state->pools[k];
+
+			if (pools)
+				pools[count] = (struct planner_pool){
+					.node = state->record.name,
+					.pool = pool->name,
+					.labels = &state->record.labels,
+					.available = pool->available,
+					.online = strcmp(pool->state,
+							 "online") == 0,
+				};
+			count++;
+		}
+	}
+	return count;
+}
+
+/* Add to the text of a refusal which nodes could not be counted in. */
+static void tell_of_silent_nodes(const struct node_state *states, size_t n,
+				 struct error *err)
+{
+	size_t silent = 0;
+	const char *first = "";
+
+	for (size_t i = 0; i < n; i++) {
+		if (states[i].reachable)
+			continue;
+		if (silent++ == 0)
+			first = states[i].record.name;
+	}
+	if (silent > 0)
+		(void)error_prefix(err,
+				   "%zu of %zu nodes did not answer (first "
+				   "'%s'); of the others: ",
+				   silent, n, first);
+}
+
+static int splits_set(struct volume_record *record,
+		      const struct planner_pool *pools,
+		      const struct planner_split *plan, size_t n,
+		      struct error *err)
+{
+	struct volume_split *splits = calloc(n, sizeof(*splits));
+
+	if (!splits)
+		return error_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < n; i++) {
+		struct volume_split *split = &splits[i];
+		const struct planner_pool *pool = &pools[plan[i].pool];
+
+		split->index = (unsigned)i;
+		split->size = plan[i].size;
+		split->state = SPLIT_PLANNED;
+		(void)snprintf(split->node, sizeof(split->node), "%s",
+			       pool->node);
+		(void)snprintf(split->pool, sizeof(split->pool), "%s",
+			       pool->pool);
+		(void)snprintf(split->extent, sizeof(split->extent), "%.59s-%hhu",
+			       record->name, (unsigned char)i);
+		(void)uuid_make(split->fs_uuid);
+	}
+	free(record->splits);
+	record->splits = splits;
+	record->n_splits = n;
+	return 0;
+}
+
+static int plan(struct operation *op, struct error *err)
+{
+	auto_free struct planner_pool *pools = NULL;
+	auto_free struct planner_split *splits = NULL;
+	struct node_state *states = NULL;
+	size_t n = 0, n_pools, count = 0;
+	int r = volume_node_list(op->ctx, &states, &n, err);
+
+	if (r < 0)
+		return r;
+	n_pools = pools_of(states, n, NULL);
+	pools = calloc(n_pools + 1, sizeof(*pools));
+	if (!pools)
+		r = error_set(err, ENOMEM, "out of memory");
+	else if (n == 0)
+		r = error_set(err, ENOSPC,
+			      "no nodes are known; `trib node add` makes them "
+			      "known");
+	if (r == 0)
+		r = check_nodes(&op->record->spec, states, n, err);
+	if (r == 0) {
+		(void)pools_of(states, n, pools);
+		r = planner_place(&op->record->spec, pools, n_pools, &splits,
+				  &count, err);
+		if (r == -ENOSPC)
+			tell_of_silent_nodes(states, n, err);
+	}
+	if (r == 0)
+		r = splits_set(op->record, pools, splits, count, err);
+	node_states_free(states, n);
+	return r;
+}
+
+/* ---- the extents ---- */
+
+/* Undo: delete every extent that may have been made. */
+static int extents_delete(struct operation *op, struct error *err)
+{
+	int r = 0;
+
+	op->undoing = true;
+	for (size_t i = 0; i < op->record->n_splits; i++) {
+		struct error why = {0};
+		int e = split_delete(op, &op->record->splits[i], &why);
+
+		if (e < 0 && r == 0) {
+			r = e;
+			if (err)
+				*err = why;
+		}
+	}
+	op->undoing = false;
+	return r;
+}
+
+static int extents_make(struct operation *op, struct error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < op->record->n_splits; i++) {
+		struct volume_split *split = &op->record->splits[i];
+
+		if (split->state == SPLIT_PLANNED)
+			r = split_create(op, split, err);
+	}
+	return r;
+}
+
+/* What was begun stays, and the record says so. */
+static int keep_unfinished(struct operation *op, int r, struct error *err)
+{
+	(void)volume_record_condition(op->record, "Created", false,
+				      "Unfinished", error_text(err));
+	(void)operation_save(op, NULL); /* the plan in the record suffices */
+	(void)error_prefix(err,
+			   "volume '%s' is not finished (repeat the command to "
+			   "finish it, `trib volume delete %s` to undo it): ",
+			   op->name, op->name);
+	return r;
+}
+
+/* Undo all, and forget the volume. Returns @r, or that it can't be undone. */
+static int undo(struct operation *op, int r, struct error *err)
+{
+	struct error why = {0};
+	int e = extents_delete(op, &why);
+
+	if (e == 0)
+		e = operation_remove(op, &why);
+	if (e == 0)
+		return r;
+	(void)error_prefix(err,
+			   "%s; and to undo it failed: ", error_text(&why));
+	return keep_unfinished(op, -EHOSTUNREACH, err);
+}
+
+static int finish(struct operation *op, struct error *err)
+{
+	int r = operation_step(op, err, "record", "writing the record");
+
+	if (r < 0)
+		return r;
+	op->record->phase = VOLUME_READY;
+	r = volume_record_condition(op->record, "Created", true, "Done",
+				    "all extents are there");
+	if (r < 0)
+		return error_set(err, -r, "the record has no room");
+	r = operation_save(op, err);
+	if (r == 0)
+		operation_finish(op, "volume %s is ready", op->name);
+	return r;
+}
+
+/* From a record that is written: make what it plans. */
+static int make(struct operation *op, struct error *err)
+{
+	int r;
+
+	for (int plans = 1;; plans++) {
+		op->total = op->done + (unsigned)op->record->n_splits + 1;
+		r = extents_make(op, err);
+		if (r == 0)
+			return finish(op, err);
+		if (r != -ENOSPC || plans == PLANS_MAX)
+			break;
+		/* Somebody took the room: all back, and plan anew. */
+		if (extents_delete(op, NULL) < 0)
+			break;
+		if (plan(op, err) < 0)
+			break;
+		r = operation_save(op, err);
+		if (r < 0)
+			return r;
+	}
+	if (error_is_open(r))
+		return keep_unfinished(op, r, err);
+	return undo(op, r, err);
+}
+
+/* ---- begin ---- */
+
+static int check_same(const struct operation *op,
+		      const struct volume_spec *spec,
+		      const struct labels *labels, struct error *err)
+{
+	const struct volume_record *record = op->record;
+	char size[SIZE_TEXT_MAX];
+
+	if (record->phase == VOLUME_DELETING)
+		return error_set(err, EBUSY,
+				 "volume '%s' is being deleted; `trib volume "
+				 "delete %s` finishes that",
+				 op->name, op->name);
+	if (volume_spec_equal(&record->spec, spec) &&
+	    labels_equal(&record->labels, labels))
+		return 0;
+	return error_set(err, EEXIST,
+			 "volume '%s' is there already, with other properties "
+			 "(%s, %s)",
+			 op->name, size_format(size, record->spec.capacity),
+			 record->spec.fs_type);
+}
+
+static int begin_new(struct operation *op, const struct volume_spec *spec,
+		     const struct labels *labels, struct error *err)
+{
+	int r;
+
+	op->record = volume_record_new();
+	if (!op->record)
+		return error_set(err, ENOMEM, "out of memory");
+	memcpy(op->record->name, op->name, sizeof(op->name));
+	(void)uuid_make(op->record->uid);
+	op->record->created_s = clock_wall_s();
+	op->record->phase = VOLUME_CREATING;
+	r = volume_spec_copy(spec, &op->record->spec, err);
+	if (r == 0)
+		r = labels_copy(labels, &op->record->labels, err);
+	if (r == 0)
+		r = operation_step(op, err, "plan",
+				   "asking the nodes for their room");
+	if (r == 0)
+		r = plan(op, err);
+	if (r == 0)
+		r = operation_save(op, err);
+	return r;
+}
+
+static int create(struct operation *op, const struct volume_spec *spec,
+		  const struct labels *labels, struct error *err)
+{
+	int r;
+
+	if (op->record) {
+		r = check_same(op, spec, labels, err);
+		if (r < 0 || op->record->phase == VOLUME_READY)
+			return r;
+	} else {
+		r = begin_new(op, spec, labels, err);
+		if (r < 0)
+			return r;
+	}
+	return make(op, err);
+}
+
+static int check_name(const char *name, struct error *err)
+{
+	int r = name_check("volume", name, err);
+
+	if (r == 0 && strlen(name) > VOLUME_NAME_MAX)
+		r = error_set(err, EINVAL,
+			      "the volume name '%s' is longer than %d bytes",
+			      name, VOLUME_NAME_MAX);
+	return r;
+}
+
+int volume_create(struct volume_context *ctx,
+		  const struct volume_create_request *request,
+		  struct volume_record **ret, struct error *err)
+{
+	static const struct labels none;
+	struct volume_spec spec = {0};
+	struct operation op;
+	int r = check_name(request->name, err);
+
+	if (r == 0)
+		r = volume_spec_copy(request->spec, &spec, err);
+	if (r == 0)
+		r = volume_spec_check(&spec, err);
+	if (r == 0)
+		r = operation_begin(&op, ctx, request->name, "creating volume",
+				    err);
+	if (r == 0) {
+		op.total = 3; /* until the plan is known */
+		r = create(&op, &spec,
+			   request->labels ? request->labels : &none, err);
+		if (r == 0 && ret)
+			*ret = take_ptr(op.record);
+		operation_end(&op);
+	}
+	volume_spec_done(&spec);
+	return r;
+}

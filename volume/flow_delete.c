@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* volume_delete(). */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "volume/context.h"
+#include "volume/local.h"
+#include "volume/split.h"
+
+static int check_unused(struct operation *op, struct error *err)
+{
+	const struct volume_attachment *a = op->record->attachments;
+	int r;
+
+	if (op->record->n_attachments > 0)
+		return error_set(err, EBUSY,
+				 "volume '%s' is attached on node '%s' at %s; "
+				 "unmount it there first",
+				 op->name, a->node, a->mount_point);
+	/* Fenced here, but not yet taken down: the devices would stay. */
+	r = local_exists(op->ctx, op->name, err);
+	if (r > 0)
+		return error_set(err, EBUSY,
+				 "parts of volume '%s' are still mounted here; "
+				 "`trib umount %s` removes them",
+				 op->name, op->name);
+	return r;
+}
+
+/* Every extent that can be; the first problem is returned. */
+static int extents_delete(struct operation *op, struct error *err)
+{
+	struct name_list silent = {0};
+	int r = 0;
+
+	for (size_t i = 0; i < op->record->n_splits; i++) {
+		struct volume_split *split = &op->record->splits[i];
+		struct error why = {0};
+		int e;
+
+		if (split->state == SPLIT_DELETED ||
+		    name_list_has(&silent, split->node))
+			continue;
+		e = split_delete(op, split, &why);
+		if (e == -EHOSTUNREACH || e == -ETIMEDOUT)
+			(void)name_list_add(&silent, split->node, NULL);
+		if (e < 0 && r == 0) {
+			r = e;
+			if (err)
+				*err = why;
+		}
+		if (e == -ECANCELED)
+			break;
+	}
+	name_list_done(&silent);
+	return r;
+}
+
+static int keep(struct operation *op, int r, struct error *err)
+{
+	(void)volume_record_condition(op->record, "Deleted", false,
+				      "Unfinished", error_text(err));
+	(void)operation_save(op, NULL); /* a repeat finds out again */
+	(void)error_prefix(err,
+			   "volume '%s' is not yet deleted (repeat the command "
+			   "to finish): ",
+			   op->name);
+	return r;
+}
+
+static int delete (struct operation *op, struct error *err)
+{
+	int r = check_unused(op, err);
+
+	if (r < 0)
+		return r;
+	op->total = (unsigned)op->record->n_splits + 1;
+	if (op->record->phase != VOLUME_DELETING) {
+		op->record->phase = VOLUME_DELETING;
+		r = operation_save(op, err);
+		if (r < 0)
+			return r;
+	}
+	r = extents_delete(op, err);
+	if (r < 0)
+		return keep(op, r, err);
+	r = operation_step(op, err, "record", "removing the record");
+	if (r == 0)
+		r = operation_remove(op, err);
+	if (r == 0)
+		operation_finish(op, "volume %s is gone", op->name);
+	return r;
+}
+
+int volume_delete(struct volume_context *ctx, const char *name,
+		  struct error *err)
+{
+	struct operation op;
+	int r = operation_begin(&op, ctx, name, "deleting volume", err);
+
+	if (r < 0)
+		return r;
+	if (op.record)
+		r = delete (&op, err);
+	operation_end(&op);
+	return r;
+}

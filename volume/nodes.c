@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* volume.h: nodes and pools. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "volume/context.h"
+#include "volume/parallel.h"
+
+#define ASKED_AT_ONCE 32 /* nodes; each has a thread that waits */
+#define SWAP_TRIES    16
+
+/* Ask a node whose record is known; what is wrong goes into @state. */
+static void node_ask(struct volume_context *ctx, struct node_state *state)
+{
+	struct node_client *client;
+	struct error err = {0};
+	int r = context_client_of(ctx, &state->record, &client, &err);
+
+	if (r == 0)
+		r = node_client_get(client, state, &err);
+	state->reachable = r == 0;
+	if (r < 0)
+		(void)snprintf(state->problem, sizeof(state->problem), "%s",
+			       error_text(&err));
+}
+
+int volume_node_get(struct volume_context *ctx, const char *name,
+		    struct node_state **ret, struct error *err)
+{
+	struct node_state *state;
+	int r = name_check("node", name, err);
+
+	if (r < 0)
+		return r;
+	state = calloc(1, sizeof(*state));
+	if (!state)
+		return error_set(err, ENOMEM, "out of memory");
+	r = context_node_load(ctx, name, &state->record, err);
+	if (r < 0) {
+		free(state);
+		return r;
+	}
+	node_ask(ctx, state);
+	*ret = state;
+	return 0;
+}
+
+struct ask {
+	struct volume_context *ctx;
+	struct node_state *states;
+};
+
+static void ask_one(void *ask_, size_t index)
+{
+	struct ask *ask = ask_;
+
+	if (ask->states[index].record.control_address[0])
+		node_ask(ask->ctx, &ask->states[index]);
+}
+
+/* One that cannot be read has a name and a problem, but no address. */
+static void state_load(const struct store_object *object,
+		       struct node_state *state)
+{
+	struct error why = {0};
+
+	if (node_record_decode(object->json, object->length, &state->record,
+			       &why) == 0)
+		return;
+	memcpy(state->record.name, object->name, sizeof(object->name));
+	(void)snprintf(state->problem, sizeof(state->problem),
+		       "its record cannot be read: %.300s", why.msg);
+}
+
+static int states_load(struct volume_context *ctx, struct node_state **ret,
+		       size_t *ret_count, struct error *err)
+{
+	struct store_object *objects;
+	struct node_state *states;
+	size_t n;
+	int r = ctx->store->ops->list(ctx->store, STORE_KIND_NODE, &objects, &n,
+				      err);
+
+	if (r < 0)
+		return r;
+	states = calloc(n + 1, sizeof(*states));
+	for (size_t i = 0; states && i < n; i++)
+		state_load(&objects[i], &states[i]);
+	store_objects_free(objects, n);
+	if (!states)
+		return error_set(err, ENOMEM, "out of memory");
+	*ret = states;
+	*ret_count = n;
+	return 0;
+}
+
+int volume_node_list(struct volume_context *ctx, struct node_state **ret,
+		     size_t *ret_count, struct error *err)
+{
+	struct ask ask = {.ctx = ctx};
+	size_t n;
+	int r = states_load(ctx, &ask.states, &n, err);
+
+	if (r < 0)
+		return r;
+	parallel_run(n, ASKED_AT_ONCE, ask_one, &ask);
+	*ret = ask.states;
+	*ret_count = n;
+	return 0;
+}
+
+/* When it answers, it has to be the one that is meant. */
+static int check_identity(struct volume_context *ctx,
+			  const struct node_record *node, struct error *err)
+{
+	struct node_state state = {.record = *node};
+	struct node_client *client = NULL;
+	int r = context_client_of(ctx, node, &client, err);
+
+	if (r == 0)
+		r = node_client_get(client, &state, err);
+	free(state.pools);
+	return error_is_open(r) ? 0 : r;
+}
+
+/* Replace what is known of it, keeping its identity. */
+static int node_replace(struct volume_context *ctx, struct node_record *node,
+			struct error *err)
+{
+	struct node_record old = {0};
+	auto_free char *json = NULL;
+	int r = context_node_load(ctx, node->name, &old, err);
+
+	if (r < 0)
+		return r;
+	memcpy(node->uid, old.uid, sizeof(node->uid));
+	memcpy(node->resource_version, old.resource_version,
+	       sizeof(node->resource_version));
+	node->created_s = old.created_s;
+	node_record_done(&old);
+	r = node_record_encode(node, &json, err);
+	if (r < 0)
+		return r;
+	return ctx->store->ops->compare_and_swap(
+		ctx->store, STORE_KIND_NODE, node->name, node->resource_version,
+		json, NULL, err);
+}
+
+static int node_create(struct volume_context *ctx, struct node_record *node,
+		       struct error *err)
+{
+	auto_free char *json = NULL;
+	int r;
+
+	(void)uuid_make(node->uid);
+	node->created_s = clock_wall_s();
+	node->resource_version[0] = '\0';
+	r = node_record_encode(node, &json, err);
+	if (r < 0)
+		return r;
+	return ctx->store->ops->create(ctx->store, STORE_KIND_NODE, node->name,
+				       json, NULL, err);
+}
+
+int volume_node_add(struct volume_context *ctx, const struct node_record *node,
+		    struct error *err)
+{
+	struct node_record copy = *node; /* labels stay the caller's */
+	int r = node_record_check(node, err);
+
+	if (r == 0)
+		r = check_identity(ctx, node, err);
+	if (r < 0)
+		return r;
+	for (int i = 0; i < SWAP_TRIES; i++) {
+		r = node_create(ctx, &copy, err);
+		if (r == -EEXIST)
+			r = node_replace(ctx, &copy, err);
+		if (r != -ESTALE && r != -ENOENT)
+			return r;
+	}
+	return error_set(err, EAGAIN,
+			 "node '%s' is being changed by others all the time",
+			 node->name);
+}
+
+/* -EBUSY when @record needs the node. */
+static int node_unused(const struct volume_record *record, const char *name,
+		       struct error *err)
+{
+	for (size_t i = 0; i < record->n_splits; i++) {
+		if (strcmp(record->splits[i].node, name) == 0)
+			return error_set(err, EBUSY,
+					 "node '%s' has split %zu of volume "
+					 "'%s'; delete the volume first",
+					 name, i, record->name);
+	}
+	if (volume_record_attachment(record, name))
+		return error_set(err, EBUSY,
+				 "volume '%s' is attached on node '%s'; "
+				 "unmount it first",
+				 record->name, name);
+	return 0;
+}
+
+int volume_node_remove(struct volume_context *ctx, const char *name,
+		       struct error *err)
+{
+	struct volume_record **records;
+	char problem[RECORD_TEXT_SIZE];
+	size_t n;
+	int r = name_check("node", name, err);
+
+	if (r == 0)
+		r = volume_list(ctx, &records, &n, problem, err);
+	if (r < 0)
+		return r;
+	if (problem[0])
+		r = error_set(err, EUCLEAN,
+			      "%s; it may have an extent on node '%s'", problem,
+			      name);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = node_unused(records[i], name, err);
+	volume_records_free(records, n);
+	if (r < 0)
+		return r;
+	r = ctx->store->ops->remove(ctx->store, STORE_KIND_NODE, name, NULL,
+				    err);
+	if (r == -ENOENT)
+		return error_set(err, ENOENT, "no node '%s' is known", name);
+	return r;
+}
+
+/* ---- pools ---- */
+
+int volume_pool_create(struct volume_context *ctx,
+		       const struct pool_request *request,
+		       struct node_pool *ret, struct error *err)
+{
+	struct node_client *client = NULL;
+	int r = name_check("pool", request->name, err);
+
+	if (r == 0)
+		r = context_client(ctx, request->node, &client, err);
+	if (r < 0)
+		return r;
+	return node_client_create_pool(client, request->name, request->path,
+				       request->capacity,
+				       request->overcommit_percent, ret, err);
+}
+
+int volume_pool_delete(struct volume_context *ctx, const char *node,
+		       const char *name, struct error *err)
+{
+	struct node_client *client = NULL;
+	int r = name_check("pool", name, err);
+
+	if (r == 0)
+		r = context_client(ctx, node, &client, err);
+	return r < 0 ? r : node_client_delete_pool(client, name, err);
+}
+
+int volume_pool_list(struct volume_context *ctx, const char *node,
+		     struct node_pool **ret, size_t *ret_count,
+		     struct error *err)
+{
+	struct node_client *client = NULL;
+	int r = context_client(ctx, node, &client, err);
+
+	return r < 0 ? r : node_client_list_pools(client, ret, ret_count, err);
+}

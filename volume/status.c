@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* volume_status_get(): the record beside what is really there. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "volume/context.h"
+#include "volume/local.h"
+#include "volume/mounts.h"
+#include "volume/parallel.h"
+#include "volume/union_process.h"
+
+#define ASKED_AT_ONCE 16
+
+struct look {
+	struct volume_context *ctx;
+	struct volume_status *status;
+};
+
+/* ---- a split ---- */
+
+static void set_state(struct volume_split_status *s, const char *state,
+		      const char *problem)
+{
+	(void)snprintf(s->state, sizeof(s->state), "%s", state);
+	(void)snprintf(s->problem, sizeof(s->problem), "%s", problem);
+}
+
+static void read_extent(const struct volume_record *record,
+			struct volume_split_status *s,
+			const struct node_extent *extent)
+{
+	const char *uid = labels_get(&extent->labels, VOLUME_LABEL_UID);
+
+	if (!uid || strcmp(uid, record->uid) != 0 ||
+	    (s->split.extent_id[0] &&
+	     strcmp(s->split.extent_id, extent->id) != 0)) {
+		set_state(s, "missing",
+			  "an extent of that name is there, but it is not "
+			  "this volume's");
+		return;
+	}
+	s->found = true;
+	s->allocated = extent->allocated;
+	s->epoch = extent->epoch;
+	s->connections = extent->connections;
+	set_state(s, extent->state, extent->message);
+	if (extent->epoch > record->epoch)
+		set_state(s, "fenced",
+			  "its epoch is above the record's: somebody without "
+			  "this record has attached it");
+}
+
+static void ask_node(struct look *look, struct volume_split_status *s)
+{
+	struct node_client *client = NULL;
+	struct node_extent extent = {0};
+	struct error err = {0};
+	int r = context_client(look->ctx, s->split.node, &client, &err);
+
+	if (r == 0)
+		r = node_client_get_extent(client, s->split.extent, &extent,
+					   &err);
+	s->reachable = r == 0 || r == -ENOENT;
+	if (r == 0)
+		read_extent(look->status->record, s, &extent);
+	else if (r == -ENOENT)
+		set_state(s,
+			  s->split.state == SPLIT_PLANNED ? "planned"
+							  : "missing",
+			  s->split.state == SPLIT_PLANNED ? "" : err.msg);
+	else
+		set_state(s, "unreachable", error_text(&err));
+	node_extent_done(&extent);
+}
+
+static void look_here(struct look *look, struct volume_split_status *s)
+{
+	struct initiator_device device;
+	struct mount_info info;
+	char dir[PATH_MAX];
+
+	context_initiator_dir(look->ctx, dir);
+	if (initiator_get(dir, s->split.extent, &device, NULL) < 0) {
+		set_state(s, "detached", "it has no device on this machine");
+		return;
+	}
+	(void)snprintf(s->transport, sizeof(s->transport), "%s",
+		       device.transport);
+	(void)snprintf(s->device, sizeof(s->device), "%s", device.device);
+	if (!device.healthy) {
+		set_state(s, "broken", device.problem);
+		return;
+	}
+	local_branch_dir(look->ctx, look->status->record->name, s->split.index,
+			 s->branch);
+	if (mounts_find(s->branch, &info, NULL) < 0) {
+		set_state(s, "detached", "its file system is not mounted");
+		return;
+	}
+	s->mounted = true;
+	(void)mounts_space(s->branch, &s->fs_size, &s->fs_free, &s->fs_used);
+	if (info.failed)
+		set_state(s, "broken",
+			  "its file system gave up after an error of its "
+			  "device");
+}
+
+static void look_at_split(void *look_, size_t index)
+{
+	struct look *look = look_;
+	struct volume_split_status *s = &look->status->splits[index];
+
+	s->split = look->status->record->splits[index];
+	ask_node(look, s);
+	if (look->status->attached_here)
+		look_here(look, s);
+}
+
+/* ---- the whole ---- */
+
+static void add_condition(struct volume_status *status, const char *type,
+			  bool good, const char *reason, const char *fmt, ...)
+	__attribute__((format(printf, 5, 6)));
+
+/* Without memory it is left out: the splits say the same. */
+static void add_condition(struct volume_status *status, const char *type,
+			  bool good, const char *reason, const char *fmt, ...)
+{
+	struct volume_condition *c = reallocarray(status->conditions,
+						  status->n_conditions + 1,
+						  sizeof(*status->conditions));
+	va_list ap;
+
+	if (!c)
+		return;
+	status->conditions = c;
+	c += status->n_conditions++;
+	*c = (struct volume_condition){.status = good};
+	(void)snprintf(c->type, sizeof(c->type), "%s", type);
+	(void)snprintf(c->reason, sizeof(c->reason), "%s", reason);
+	va_start(ap, fmt);
+	(void)vsnprintf(c->message, sizeof(c->message), fmt, ap);
+	va_end(ap);
+}
+
+static void tell_of_union(struct volume_context *ctx,
+			  struct volume_status *status)
+{
+	const struct volume_record *record = status->record;
+	const struct volume_attachment *a = volume_record_attachment(record,
+								     ctx->node);
+
+	if (!a) {
+		if (local_exists(ctx, record->name, NULL) > 0)
+			add_condition(status, "Attached", false, "CutOff",
+				      "this node was cut off; what is left of "
+				      "the mount here does nothing: `trib "
+				      "umount %s` removes it",
+				      record->name);
+		return;
+	}
+	if (a->state != ATTACHMENT_ATTACHED)
+		add_condition(status, "Attached", false, "Unfinished",
+			      "%s at %s was interrupted; repeat it, or do the "
+			      "opposite",
+			      a->state == ATTACHMENT_ATTACHING ? "mounting"
+							       : "unmounting",
+			      a->mount_point);
+	else if (!status->mounted)
+		add_condition(status, "Attached", false, "UnionDead",
+			      "the union at %s does not answer; `trib mount %s "
+			      "%s` repairs it",
+			      a->mount_point, record->name, a->mount_point);
+}
+
+static void tell(struct volume_context *ctx, struct volume_status *status)
+{
+	const struct volume_record *record = status->record;
+
+	if (record->phase != VOLUME_READY)
+		add_condition(
+			status, "Ready", false,
+			volume_phase_name(record->phase),
+			record->phase == VOLUME_CREATING
+				? "creating it was interrupted; repeat the "
+				  "command, or delete the volume"
+				: "deleting it was interrupted; repeat "
+				  "`trib volume delete`");
+	for (size_t i = 0; i < record->n_splits; i++) {
+		const struct volume_split_status *s = &status->splits[i];
+
+		if (strcmp(s->state, "ok") != 0 &&
+		    strcmp(s->state, "planned") != 0)
+			add_condition(status, "SplitHealthy", false, "Split",
+				      "split %zu on node %s is %s: %.150s", i,
+				      s->split.node, s->state, s->problem);
+	}
+	tell_of_union(ctx, status);
+	for (size_t i = 0; i < record->n_conditions; i++) {
+		const struct volume_condition *c = &record->conditions[i];
+
+		if (!c->status)
+			add_condition(status, c->type, false, c->reason, "%s",
+				      c->message);
+	}
+}
+
+static void look_at_union(struct volume_context *ctx,
+			  struct volume_status *status)
+{
+	const struct volume_attachment *a = volume_record_attachment(
+		status->record, ctx->node);
+
+	status->attached_here = a;
+	if (!a)
+		return;
+	memcpy(status->mount_point, a->mount_point,
+	       sizeof(status->mount_point));
+	status->union_pid = union_find(a->mount_point);
+	status->mounted = union_answers(a->mount_point);
+	if (status->mounted)
+		(void)mounts_space(a->mount_point, &status->fs_size,
+				   &status->fs_free, &status->fs_used);
+}
+
+int volume_status_get(struct volume_context *ctx, const char *name,
+		      struct volume_status **ret, struct error *err)
+{
+	struct volume_status *status = calloc(1, sizeof(*status));
+	struct look look = {.ctx = ctx, .status = status};
+	int r;
+
+	if (!status)
+		return error_set(err, ENOMEM, "out of memory");
+	r = volume_get(ctx, name, &status->record, err);
+	if (r == 0) {
+		status->splits = calloc(status->record->n_splits + 1,
+					sizeof(*status->splits));
+		if (!status->splits)
+			r = error_set(err, ENOMEM, "out of memory");
+	}
+	if (r < 0) {
+		volume_status_free(status);
+		return r;
+	}
+	look_at_union(ctx, status);
+	parallel_run(status->record->n_splits, ASKED_AT_ONCE, look_at_split,
+		     &look);
+	tell(ctx, status);
+	*ret = status;
+	return 0;
+}
+
+void volume_status_free(struct volume_status *status)
+{
+	if (!status)
+		return;
+	volume_record_free(status->record);
+	free(status->splits);
+	free(status->conditions);
+	free(status);
+}

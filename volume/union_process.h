@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The union of a mounted volume: a trib-union process of its own, which
+ * outlives the program that started it. It is found again by its arguments.
+ */
+#ifndef VOLUME_UNION_PROCESS_H
+#define VOLUME_UNION_PROCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+struct union_branch {
+	char path[4096]; /* PATH_MAX; absolute, no ':' or '=' */
+	bool local;      /* its extent is on this machine */
+};
+
+struct union_request {
+	const char *bin_dir; /* ""; beside /proc/self/exe, then PATH */
+	const char *name;    /* of the volume; shown as the mount's source */
+	const char *policy;
+	const struct union_branch *branches;
+	size_t n_branches;
+	const char *mount_point;
+	const char *log_path; /* its standard error */
+	bool read_only;
+};
+
+/*
+ * Start it and wait until the union answers. On failure nothing is mounted
+ * and no process is left; the text has the last line it wrote.
+ */
+int union_start(const struct union_request *request, struct error *err);
+
+/* The process that serves @mount_point; 0 when there is none. */
+pid_t union_find(const char *mount_point);
+
+/* A union is mounted there and answers. */
+bool union_answers(const char *mount_point);
+
+/*
+ * Wait for the process of @mount_point, unmounted before, to end. After
+ * @timeout_ms it is killed, if @kill, else -ETIMEDOUT.
+ */
+int union_wait_end(pid_t pid, int timeout_ms, bool kill_it, struct error *err);
+
+#endif
