@@ -102,7 +102,7 @@ int volume_node_list(struct volume_context *ctx, struct node_state **ret,
 		     size_t *ret_count, struct error *err)
 {
 	struct ask ask = {.ctx = ctx};
-	size_t n;
+	size_t n = 0;
 	int r = states_load(ctx, &ask.states, &n, err);
 
 	if (r < 0)
