@@ -1,2 +1,3 @@
 # The benchmarks' own load client; perf/run builds nothing itself.
 $(eval $(call test_helper,perf/nbd_load,base))
+SYSTEM_TESTS += tests/system/perf.sh

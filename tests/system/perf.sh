@@ -1,0 +1,112 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The benchmark driver, on suites made up here: its verdicts, its check that
+# all sides did the same work, its cleaning up.
+. "$(dirname "$0")/../lib.sh"
+need python3 setpriv
+mkdir "$TEST_DIR/perf" "$TEST_DIR/build"
+cp -r "$TOP/perf/run" "$TOP/perf/harness" "$TEST_DIR/perf"
+mkdir "$TEST_DIR/perf/suites"
+perf() { BUILD=$TEST_DIR/build "$TEST_DIR/perf/run" "$@"; }
+
+# suite NAME: its setup() from standard input; side(speed, work) is a side
+suite() {
+	{
+		cat <<-'END'
+			from harness.measure import Case, Goal, Sample
+			from harness.scratch import CannotRun, Failed
+
+			def side(speed, work=1):
+			    return lambda number: Sample(work, {"speed": speed * (2 + number)})
+
+			def case(ours, peer, *goals):
+			    return [Case("row", {"ours": ours, "peer": peer}, {"peer": "peer 1.0"},
+			                 [Goal("speed", "1/s", "peer", *g) for g in goals])]
+
+			def setup(place, quick):
+		END
+		sed 's/^/    /'
+	} >"$TEST_DIR/perf/suites/$1.py"
+}
+
+test_says_by_how_much_each_goal_is_met_or_missed() {
+	suite two <<-'END'
+		return case(side(12), side(10), (">=", 1.0), (">=", 1.5), ("<=", 2.4), ("<=", 1.0))
+	END
+	perf two --quick --json "$TEST_DIR/json" >"$TEST_DIR/out"
+	grep -q 'met by 20 %$' "$TEST_DIR/out"
+	grep -q 'MISSED by 20 %$' "$TEST_DIR/out"
+	grep -q 'met by 50 %$' "$TEST_DIR/out"
+	grep -qx '4 rows: 2 goals met, 2 missed' "$TEST_DIR/out"
+	python3 - "$TEST_DIR/json" <<-'END'
+		import json, sys
+		whole = json.load(open(sys.argv[1]))
+		assert whole["machine"]["cores"] > 0 and whole["machine"]["kernel"]
+		row = whole["rows"][0]
+		for key in ("suite", "row", "metric", "unit", "ours", "peer", "peer_name",
+		            "ratio", "goal", "met", "rounds"):
+		    assert key in row, key
+		# The median of rounds 0, 1 and 2; the warm-up round -1 is left out.
+		assert (row["ours"], row["peer"], row["rounds"]) == (36, 30, 3), row
+		assert abs(row["ratio"] - 1.2) < 1e-9 and row["met"] is True
+	END
+	fails 3 '2 missed' perf two --quick --strict
+}
+
+test_fails_when_the_sides_did_not_do_the_same_work() {
+	suite cheat <<-'END'
+		return case(side(10, work=1), side(10, work=2), (">=", 1.0))
+	END
+	fails 1 'did not do the same work' perf cheat --quick
+}
+
+test_a_suite_that_cannot_run_here_is_a_skip() {
+	suite absent <<-'END'
+		raise CannotRun("needs a moon")
+	END
+	fails 77 'needs a moon' perf absent
+	fails 2 "no suite 'nothing'" perf nothing
+}
+
+test_undoes_what_a_suite_set_up_when_it_fails() {
+	suite broken <<-'END'
+		pid = place.server("sleeper", ["sleep", "1000"], lambda: True).process.pid
+		open(place.path + "/../pid", "w").write(str(pid))
+		place.folder("folder")
+		raise Failed("on purpose")
+	END
+	fails 1 'on purpose' perf broken
+	[ ! -e "/proc/$(cat "$TEST_DIR/build/perf/pid")" ] || fail "the server lives"
+	same "$(ls "$TEST_DIR/build/perf")" pid
+}
+
+test_undoes_it_when_it_is_interrupted() {
+	local run rc=0
+	suite slow <<-'END'
+		import time
+		pid = place.server("sleeper", ["sleep", "1000"], lambda: True).process.pid
+		open(place.path + "/../pid", "w").write(str(pid))
+		time.sleep(1000)
+	END
+	rm -f "$TEST_DIR/build/perf/pid"
+	BUILD=$TEST_DIR/build "$TEST_DIR/perf/run" slow >"$TEST_DIR/out" 2>&1 &
+	run=$!
+	at_exit kill -KILL $run
+	eventually 10 test -s "$TEST_DIR/build/perf/pid"
+	kill -TERM $run
+	wait $run || rc=$?
+	same $rc 143
+	[ ! -e "/proc/$(cat "$TEST_DIR/build/perf/pid")" ] || fail "the server lives"
+	same "$(ls "$TEST_DIR/build/perf")" pid
+}
+
+test_the_load_client_checks_what_it_reads() {
+	need nbdkit
+	nbdkit -f -P "$TEST_DIR/nbdkit.pid" -U "$TEST_DIR/sock" memory 1M &
+	at_exit kill $!
+	eventually 10 test -s "$TEST_DIR/nbdkit.pid"
+	fails 1 'wrong data at block' "$BUILD/test/perf/nbd_load" -a "unix:$TEST_DIR/sock" -n 300
+	fails 1 'connect to' "$BUILD/test/perf/nbd_load" -a "unix:$TEST_DIR/none"
+}
+
+run_tests "$@"
