@@ -41,7 +41,7 @@ clean_state() {
 		awk -v d="$TEST_DIR/" 'index($5, d) == 1 {print $5}' /proc/self/mountinfo)
 	for pid in $(pgrep -f "trib-nbd .*$STATE"); do kill -9 "$pid"; done
 	stop_server
-	rm -rf --one-file-system "$STATE"
+	rm -rf --one-file-system "$STATE" "$TEST_DIR"/*.img "$TEST_DIR"/*.log
 }
 
 # server EXPORT SIZE [OPTION]...: our own, at the same port each time

@@ -300,6 +300,7 @@ PY
 }
 
 test_a_local_extent_is_a_loop_device() {
+	at_exit clean_state
 	truncate -s 64M "$TEST_DIR/local.img"
 	call attach id=l path="$TEST_DIR/local.img" size=64M
 	device=$(value device)
@@ -356,9 +357,11 @@ steps() {
 		for ((n = 1; n < 60; n++)); do
 			prepare
 			rc=0
-			strace -o /dev/null -e trace="$c" \
-				-e inject="$c:signal=KILL:when=$n" \
-				"$CALL" "$@" state="$STATE" >/dev/null 2>&1 || rc=$?
+			{
+				strace -o /dev/null -e trace="$c" \
+					-e inject="$c:signal=KILL:when=$n" \
+					"$CALL" "$@" state="$STATE" || rc=$?
+			} >/dev/null 2>&1
 			"$undo" || fail "after a kill at $c number $n"
 			[ $rc = 0 ] && break
 		done
@@ -395,6 +398,7 @@ test_a_kill_at_any_step_of_detach_is_repaired() {
 }
 
 test_a_kill_at_any_step_of_a_local_attach_is_repaired() {
+	at_exit clean_state
 	truncate -s 64M "$TEST_DIR/local.img"
 	ARGS="id=a path=$TEST_DIR/local.img size=64M" total=0
 	prepare() { :; }
