@@ -322,3 +322,13 @@ int volume_extent_detach(struct volume_context *ctx, const char *node,
 		(void)node_client_remove_export(client, name, 0, NULL, NULL);
 	return r;
 }
+
+int volume_device_list(struct volume_context *ctx,
+		       struct initiator_device **ret, size_t *ret_count,
+		       struct error *err)
+{
+	char dir[PATH_MAX];
+
+	context_initiator_dir(ctx, dir);
+	return initiator_list(dir, ret, ret_count, err);
+}

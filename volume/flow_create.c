@@ -13,8 +13,9 @@
 #include "volume/planner.h"
 #include "volume/split.h"
 
-#define PLANS_MAX 2 /* the first, and one more when room was taken meanwhile \
-		     */
+#define PLANS_MAX                                                  \
+	2 /* the first, and one more when room was taken meanwhile \
+	   */
 
 /* ---- the plan ---- */
 
@@ -104,8 +105,8 @@ static int splits_set(struct volume_record *record,
 			       pool->node);
 		(void)snprintf(split->pool, sizeof(split->pool), "%s",
 			       pool->pool);
-		(void)snprintf(split->extent, sizeof(split->extent), "%.59s-%hhu",
-			       record->name, (unsigned char)i);
+		(void)snprintf(split->extent, sizeof(split->extent),
+			       "%.59s-%hhu", record->name, (unsigned char)i);
 		(void)uuid_make(split->fs_uuid);
 	}
 	free(record->splits);

@@ -273,21 +273,21 @@ int json_scan_kind(struct json_object *in, const char *version,
 	return 0;
 }
 
-void json_put(struct json_object *in, const char *key,
+void json_add(struct json_object *in, const char *key,
 	      struct json_object *value)
 {
 	(void)json_object_object_add(in, key, value);
 }
 
-void json_put_text(struct json_object *in, const char *key, const char *text)
+void json_add_text(struct json_object *in, const char *key, const char *text)
 {
 	if (text[0])
-		json_put(in, key, json_object_new_string(text));
+		json_add(in, key, json_object_new_string(text));
 }
 
-void json_put_number(struct json_object *in, const char *key, uint64_t n)
+void json_add_number(struct json_object *in, const char *key, uint64_t n)
 {
-	json_put(in, key, json_object_new_int64((int64_t)n));
+	json_add(in, key, json_object_new_int64((int64_t)n));
 }
 
 int json_finish(struct json_object *object, size_t max, char **ret_json,

@@ -72,10 +72,10 @@ int json_scan_kind(struct json_object *in, const char *version,
 		   const char *kind, struct error *err);
 
 /* The other way: members of an object being built. "" is left out. */
-void json_put(struct json_object *in, const char *key,
+void json_add(struct json_object *in, const char *key,
 	      struct json_object *value);
-void json_put_text(struct json_object *in, const char *key, const char *text);
-void json_put_number(struct json_object *in, const char *key, uint64_t n);
+void json_add_text(struct json_object *in, const char *key, const char *text);
+void json_add_number(struct json_object *in, const char *key, uint64_t n);
 struct json_object *json_from_time(int64_t seconds);
 struct json_object *json_from_labels(const struct labels *labels);
 

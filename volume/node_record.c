@@ -101,10 +101,10 @@ static struct json_object *encode_tls(const struct node_record *node)
 {
 	struct json_object *object = json_object_new_object();
 
-	json_put_text(object, "caFile", node->tls_ca_file);
-	json_put_text(object, "certFile", node->tls_cert_file);
-	json_put_text(object, "keyFile", node->tls_key_file);
-	json_put_text(object, "serverName", node->tls_server_name);
+	json_add_text(object, "caFile", node->tls_ca_file);
+	json_add_text(object, "certFile", node->tls_cert_file);
+	json_add_text(object, "keyFile", node->tls_key_file);
+	json_add_text(object, "serverName", node->tls_server_name);
 	return object;
 }
 
@@ -116,25 +116,25 @@ int node_record_encode(const struct node_record *node, char **ret_json,
 	struct json_object *spec = json_object_new_object();
 	struct json_object *initiators = json_object_new_array();
 
-	json_put_text(object, "apiVersion", RECORD_API_VERSION);
-	json_put_text(object, "kind", STORE_KIND_NODE);
-	json_put_text(meta, "name", node->name);
-	json_put_text(meta, "uid", node->uid);
-	json_put_text(meta, "resourceVersion", node->resource_version);
-	json_put(meta, "creationTimestamp", json_from_time(node->created_s));
+	json_add_text(object, "apiVersion", RECORD_API_VERSION);
+	json_add_text(object, "kind", STORE_KIND_NODE);
+	json_add_text(meta, "name", node->name);
+	json_add_text(meta, "uid", node->uid);
+	json_add_text(meta, "resourceVersion", node->resource_version);
+	json_add(meta, "creationTimestamp", json_from_time(node->created_s));
 	if (node->labels.count > 0)
-		json_put(meta, "labels", json_from_labels(&node->labels));
-	json_put(object, "metadata", meta);
-	json_put_text(spec, "controlAddress", node->control_address);
-	json_put_text(spec, "dataAddress", node->data_address);
+		json_add(meta, "labels", json_from_labels(&node->labels));
+	json_add(object, "metadata", meta);
+	json_add_text(spec, "controlAddress", node->control_address);
+	json_add_text(spec, "dataAddress", node->data_address);
 	for (size_t i = 0; i < node->n_initiators; i++)
 		(void)json_object_array_add(
 			initiators,
 			json_object_new_string(node->initiators[i]));
-	json_put(spec, "initiatorAddresses", initiators);
+	json_add(spec, "initiatorAddresses", initiators);
 	if (node->tls_ca_file[0])
-		json_put(spec, "tls", encode_tls(node));
-	json_put(object, "spec", spec);
+		json_add(spec, "tls", encode_tls(node));
+	json_add(object, "spec", spec);
 	return json_finish(object, NODE_TEXT_MAX, ret_json, err);
 }
 

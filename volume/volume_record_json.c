@@ -62,12 +62,12 @@ static struct json_object *encode_metadata(const struct volume_record *record)
 {
 	struct json_object *meta = json_object_new_object();
 
-	json_put_text(meta, "name", record->name);
-	json_put_text(meta, "uid", record->uid);
-	json_put_text(meta, "resourceVersion", record->resource_version);
-	json_put(meta, "creationTimestamp", json_from_time(record->created_s));
+	json_add_text(meta, "name", record->name);
+	json_add_text(meta, "uid", record->uid);
+	json_add_text(meta, "resourceVersion", record->resource_version);
+	json_add(meta, "creationTimestamp", json_from_time(record->created_s));
 	if (record->labels.count > 0)
-		json_put(meta, "labels", json_from_labels(&record->labels));
+		json_add(meta, "labels", json_from_labels(&record->labels));
 	return meta;
 }
 
@@ -76,25 +76,25 @@ static struct json_object *encode_spec(const struct volume_spec *spec)
 	struct json_object *object = json_object_new_object();
 	struct json_object *placement = json_object_new_object();
 
-	json_put_number(object, "capacity", spec->capacity);
-	json_put_text(object, "layout", spec->layout);
-	json_put_text(object, "fsType", spec->fs_type);
-	json_put_text(object, "policy", spec->policy);
-	json_put_text(object, "transport", spec->transport);
-	json_put_number(placement, "minSplits", spec->min_splits);
-	json_put_number(placement, "maxSplits", spec->max_splits);
-	json_put_number(placement, "maxExtent", spec->max_extent);
-	json_put(placement, "sharePools",
+	json_add_number(object, "capacity", spec->capacity);
+	json_add_text(object, "layout", spec->layout);
+	json_add_text(object, "fsType", spec->fs_type);
+	json_add_text(object, "policy", spec->policy);
+	json_add_text(object, "transport", spec->transport);
+	json_add_number(placement, "minSplits", spec->min_splits);
+	json_add_number(placement, "maxSplits", spec->max_splits);
+	json_add_number(placement, "maxExtent", spec->max_extent);
+	json_add(placement, "sharePools",
 		 json_object_new_boolean(spec->share_pools));
 	if (spec->nodes.count > 0)
-		json_put(placement, "nodes", encode_names(&spec->nodes));
+		json_add(placement, "nodes", encode_names(&spec->nodes));
 	if (spec->exclude.count > 0)
-		json_put(placement, "excludeNodes",
+		json_add(placement, "excludeNodes",
 			 encode_names(&spec->exclude));
 	if (spec->node_labels.count > 0)
-		json_put(placement, "nodeLabels",
+		json_add(placement, "nodeLabels",
 			 json_from_labels(&spec->node_labels));
-	json_put(object, "placement", placement);
+	json_add(object, "placement", placement);
 	return object;
 }
 
@@ -106,14 +106,14 @@ static struct json_object *encode_splits(const struct volume_record *record)
 		const struct volume_split *s = &record->splits[i];
 		struct json_object *object = json_object_new_object();
 
-		json_put_number(object, "index", s->index);
-		json_put_text(object, "node", s->node);
-		json_put_text(object, "pool", s->pool);
-		json_put_text(object, "extent", s->extent);
-		json_put_text(object, "extentID", s->extent_id);
-		json_put_number(object, "size", s->size);
-		json_put_text(object, "state", split_names[s->state]);
-		json_put_text(object, "fsUUID", s->fs_uuid);
+		json_add_number(object, "index", s->index);
+		json_add_text(object, "node", s->node);
+		json_add_text(object, "pool", s->pool);
+		json_add_text(object, "extent", s->extent);
+		json_add_text(object, "extentID", s->extent_id);
+		json_add_number(object, "size", s->size);
+		json_add_text(object, "state", split_names[s->state]);
+		json_add_text(object, "fsUUID", s->fs_uuid);
 		(void)json_object_array_add(array, object);
 	}
 	return array;
@@ -128,13 +128,13 @@ static struct json_object *encode_attachments(
 		const struct volume_attachment *a = &record->attachments[i];
 		struct json_object *object = json_object_new_object();
 
-		json_put_text(object, "node", a->node);
-		json_put_number(object, "epoch", a->epoch);
-		json_put_text(object, "mountPoint", a->mount_point);
-		json_put_text(object, "state", attachment_names[a->state]);
-		json_put(object, "readOnly",
+		json_add_text(object, "node", a->node);
+		json_add_number(object, "epoch", a->epoch);
+		json_add_text(object, "mountPoint", a->mount_point);
+		json_add_text(object, "state", attachment_names[a->state]);
+		json_add(object, "readOnly",
 			 json_object_new_boolean(a->read_only));
-		json_put(object, "since", json_from_time(a->since_s));
+		json_add(object, "since", json_from_time(a->since_s));
 		(void)json_object_array_add(array, object);
 	}
 	return array;
@@ -148,11 +148,11 @@ static struct json_object *encode_conditions(const struct volume_record *record)
 		const struct volume_condition *c = &record->conditions[i];
 		struct json_object *object = json_object_new_object();
 
-		json_put_text(object, "type", c->type);
-		json_put_text(object, "status", status_names[c->status]);
-		json_put_text(object, "reason", c->reason);
-		json_put_text(object, "message", c->message);
-		json_put(object, "lastTransitionTime",
+		json_add_text(object, "type", c->type);
+		json_add_text(object, "status", status_names[c->status]);
+		json_add_text(object, "reason", c->reason);
+		json_add_text(object, "message", c->message);
+		json_add(object, "lastTransitionTime",
 			 json_from_time(c->since_s));
 		(void)json_object_array_add(array, object);
 	}
@@ -165,16 +165,16 @@ int volume_record_encode(const struct volume_record *record, char **ret_json,
 	struct json_object *object = json_object_new_object();
 	struct json_object *status = json_object_new_object();
 
-	json_put_text(object, "apiVersion", RECORD_API_VERSION);
-	json_put_text(object, "kind", STORE_KIND_VOLUME);
-	json_put(object, "metadata", encode_metadata(record));
-	json_put(object, "spec", encode_spec(&record->spec));
-	json_put_text(status, "phase", phase_names[record->phase]);
-	json_put_number(status, "epoch", record->epoch);
-	json_put(status, "splits", encode_splits(record));
-	json_put(status, "attachments", encode_attachments(record));
-	json_put(status, "conditions", encode_conditions(record));
-	json_put(object, "status", status);
+	json_add_text(object, "apiVersion", RECORD_API_VERSION);
+	json_add_text(object, "kind", STORE_KIND_VOLUME);
+	json_add(object, "metadata", encode_metadata(record));
+	json_add(object, "spec", encode_spec(&record->spec));
+	json_add_text(status, "phase", phase_names[record->phase]);
+	json_add_number(status, "epoch", record->epoch);
+	json_add(status, "splits", encode_splits(record));
+	json_add(status, "attachments", encode_attachments(record));
+	json_add(status, "conditions", encode_conditions(record));
+	json_add(object, "status", status);
 
 	return json_finish(object, RECORD_TEXT_MAX, ret_json, err);
 }
