@@ -71,6 +71,8 @@ static void start(void)
 	 * how long a restarted server would go unnoticed.
 	 */
 	(void)setenv("GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS", "200", 0);
+	/* Names as the system sees them (nsswitch.conf(5)), not c-ares. */
+	(void)setenv("GRPC_DNS_RESOLVER", "native", 0);
 	gpr_set_log_function(log_hook);
 	if (!getenv("GRPC_VERBOSITY"))
 		gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
