@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct export
-{
+struct export_object {
+	struct export_object *next_dead;
 	unsigned refs; /* under the table's lock */
 	char name[EXPORT_FULL_NAME_MAX];
 	char description[EXPORT_DESCRIPTION_MAX + 1];
@@ -26,8 +26,9 @@ struct export
 /* A name, as long as there is an export or a user of it, or a waiter. */
 struct export_entry {
 	struct export_entry *next;
-	struct export *current; /* NULL: removed */
+	struct export_object *current; /* NULL: removed */
 	struct export_user *users;
+	struct export_object *dead;     /* last used by one who was expelled */
 	unsigned expelled;              /* of the users */
 	unsigned waiters;               /* for expelled to become 0 */
 	char name[EXPORT_NAME_MAX + 1]; /* without the epoch */
@@ -39,23 +40,23 @@ struct export_table {
 	struct export_entry *entries;
 };
 
-const char *export_name(const struct export *export)
+const char *export_name(const struct export_object *export)
 {
 	return export->name;
 }
 
-const char *export_description(const struct export *export)
+const char *export_description(const struct export_object *export)
 {
 	return export->description;
 }
 
-bool export_read_only(const struct export *export)
+bool export_read_only(const struct export_object *export)
 {
 	return export->read_only;
 }
 
-int export_open(struct export *export, struct loop *loop, struct blockdev **ret,
-		struct error *err)
+int export_open(struct export_object *export, struct loop *loop,
+		struct blockdev **ret, struct error *err)
 {
 	return export->open(export->context, loop, export->read_only, ret, err);
 }
@@ -68,18 +69,22 @@ static void context_release(void (*release)(void *context), void *context)
 		release(context);
 }
 
-/* Drop one reference; call without the lock what is returned, to free it. */
-static struct export *export_unref(struct export *export)
+/* Drop one reference. What is returned is for export_free(). */
+static struct export_object *export_unref(struct export_object *export)
 {
 	return export && --export->refs == 0 ? export : NULL;
 }
 
-static void export_free(struct export *export)
+/* A list of them; not under the lock, because release() is the owner's. */
+static void export_free(struct export_object *export)
 {
-	if (!export)
-		return;
-	context_release(export->release, export->context);
-	free(export);
+	while (export) {
+		struct export_object *next = export->next_dead;
+
+		context_release(export->release, export->context);
+		free(export);
+		export = next;
+	}
 }
 
 static int name_ok(const char *name, struct error *err)
@@ -97,10 +102,10 @@ static int name_ok(const char *name, struct error *err)
 	return 0;
 }
 
-static int export_new(const struct target_export *spec, struct export **ret,
-		      struct error *err)
+static int export_new(const struct target_export *spec,
+		      struct export_object **ret, struct error *err)
 {
-	struct export *export;
+	struct export_object *export;
 	int r = name_ok(spec->name, err);
 
 	if (r < 0)
@@ -184,16 +189,24 @@ static void entry_put(struct export_table *table, struct export_entry *entry)
 static bool user_ok(const struct export_entry *entry,
 		    const struct export_user *user)
 {
-	const struct export *now = entry->current;
+	const struct export_object *now = entry->current;
 
 	return now && now->epoch == user->export->epoch &&
 	       now->read_only == user->export->read_only &&
 	       initiators_admit(&now->initiators, &user->peer);
 }
 
-/* Tell those who may not go on, and wait until they have left. */
-static void entry_fence(struct export_table *table, struct export_entry *entry)
+/*
+ * @now is the export from here on: tell those who may not go on, and wait
+ * until they have left. Returns what nobody uses any more.
+ */
+static struct export_object *entry_change(struct export_table *table,
+					  struct export_entry *entry,
+					  struct export_object *now)
 {
+	struct export_object *old = entry->current, *dead;
+
+	entry->current = now;
 	for (struct export_user *user = entry->users; user; user = user->next) {
 		if (user->expelled || user_ok(entry, user))
 			continue;
@@ -205,6 +218,15 @@ static void entry_fence(struct export_table *table, struct export_entry *entry)
 	while (entry->expelled > 0)
 		pthread_cond_wait(&table->left, &table->lock);
 	entry->waiters--;
+	dead = entry->dead;
+	entry->dead = NULL;
+	old = export_unref(old);
+	if (old) {
+		old->next_dead = dead;
+		dead = old;
+	}
+	entry_put(table, entry); /* it may have been removed meanwhile */
+	return dead;
 }
 
 /* ---- the table ---- */
@@ -239,8 +261,8 @@ void export_table_free(struct export_table *table)
 
 /* Put @export in, under the lock. @ret_old: the one it replaces. */
 static int table_put(struct export_table *table, const char *name,
-		     struct export *export, struct export **ret_old,
-		     struct error *err)
+		     struct export_object *export,
+		     struct export_object **ret_old, struct error *err)
 {
 	struct export_entry *entry = entry_make(table, name);
 
@@ -251,17 +273,14 @@ static int table_put(struct export_table *table, const char *name,
 				 "export '%s': epoch %" PRIu64
 				 " is older than %" PRIu64,
 				 name, export->epoch, entry->current->epoch);
-	*ret_old = export_unref(entry->current);
-	entry->current = export;
-	entry_fence(table, entry);
-	entry_put(table, entry); /* it may have been removed meanwhile */
+	*ret_old = entry_change(table, entry, export);
 	return 0;
 }
 
 int export_table_set(struct export_table *table,
 		     const struct target_export *spec, struct error *err)
 {
-	struct export *export = NULL, *old = NULL;
+	struct export_object *export = NULL, *old = NULL;
 	int r = export_new(spec, &export, err);
 
 	if (r < 0) {
@@ -280,16 +299,12 @@ int export_table_set(struct export_table *table,
 void export_table_remove(struct export_table *table, const char *name)
 {
 	struct export_entry *entry;
-	struct export *old = NULL;
+	struct export_object *old = NULL;
 
 	pthread_mutex_lock(&table->lock);
 	entry = entry_find(table, name, strlen(name));
-	if (entry) {
-		old = export_unref(entry->current);
-		entry->current = NULL;
-		entry_fence(table, entry);
-		entry_put(table, entry);
-	}
+	if (entry)
+		old = entry_change(table, entry, NULL);
 	pthread_mutex_unlock(&table->lock);
 	export_free(old);
 }
@@ -325,7 +340,7 @@ static bool epoch_parse(const char *text, uint64_t *ret)
 }
 
 /* The peer's epoch is the current one; @at: the '@' in its name, or NULL. */
-static int epoch_check(const struct export *now, const char *at,
+static int epoch_check(const struct export_object *now, const char *at,
 		       struct error *err)
 {
 	uint64_t epoch = 0;
@@ -395,7 +410,7 @@ int export_table_enter(struct export_table *table, const char *name,
 
 bool export_table_leave(struct export_table *table, struct export_user *user)
 {
-	struct export *unused;
+	struct export_object *unused;
 	bool expelled;
 
 	pthread_mutex_lock(&table->lock);
@@ -406,6 +421,11 @@ bool export_table_leave(struct export_table *table, struct export_user *user)
 	if (expelled && --user->entry->expelled == 0)
 		pthread_cond_broadcast(&table->left);
 	unused = export_unref(user->export);
+	if (unused && expelled) { /* released before they who wait go on */
+		unused->next_dead = user->entry->dead;
+		user->entry->dead = unused;
+		unused = NULL;
+	}
 	entry_put(table, user->entry);
 	user->export = NULL;
 	user->entry = NULL;

@@ -25,15 +25,17 @@
 struct export_table;
 
 /* What was set; immutable, and alive while anybody uses it. */
-struct export;
+struct export_object;
 
-const char *export_name(const struct export *export); /* with the epoch */
-const char *export_description(const struct export *export); /* "": none */
-bool export_read_only(const struct export *export);
+const char *export_name(
+	const struct export_object *export); /* with the epoch */
+const char *export_description(
+	const struct export_object *export); /* "": none */
+bool export_read_only(const struct export_object *export);
 
 /* Call the owner's open(), on the loop that will use the device. */
-int export_open(struct export *export, struct loop *loop, struct blockdev **ret,
-		struct error *err);
+int export_open(struct export_object *export, struct loop *loop,
+		struct blockdev **ret, struct error *err);
 
 /* One connection's use of an export; embedded in it. */
 struct export_user {
@@ -45,7 +47,7 @@ struct export_user {
 	void (*expel)(struct export_user *user);
 
 	/* The table's, under its lock. */
-	struct export *export;
+	struct export_object *export;
 	struct export_entry *entry;
 	struct export_user *next, **link;
 	bool expelled;

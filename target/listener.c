@@ -19,6 +19,15 @@
 
 /* ---- addresses ---- */
 
+/* getaddrinfo() takes 99999 and cuts it. */
+static bool port_ok(const char *text)
+{
+	size_t digits = strspn(text, "0123456789");
+
+	return digits >= 1 && digits <= 5 && text[digits] == '\0' &&
+	       strtoul(text, NULL, 10) <= UINT16_MAX;
+}
+
 /* "HOST:PORT" or "[HOST]:PORT" into two strings, in @host. */
 static int host_split(const char *address, char *host, size_t size,
 		      const char **ret_port, struct error *err)
@@ -26,7 +35,7 @@ static int host_split(const char *address, char *host, size_t size,
 	const char *colon = strrchr(address, ':');
 	size_t length = colon ? (size_t)(colon - address) : 0;
 
-	if (!colon || length >= size)
+	if (!colon || length >= size || !port_ok(colon + 1))
 		return error_set(err, EINVAL, "'tcp:%s' is not tcp:HOST:PORT",
 				 address);
 	if (length >= 2 && address[0] == '[' && colon[-1] == ']') {

@@ -12,10 +12,14 @@
 #include <sys/socket.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "target/nbd_conn_internal.h"
 
 /* A payload larger than this is received where it is written from, bytes. */
 #define DIRECT_PAYLOAD_MIN (UINT32_C(32) << 10)
+
+/* Bytes of it received at once, at most: how often progress is seen. */
+#define DIRECT_PIECE_MAX (UINT32_C(1) << 20)
 
 /*
  * Bytes received at once while large payloads come: little more than the
@@ -136,7 +140,7 @@ static void conn_free(struct nbd_conn *conn)
 	fd_close(conn->fd);
 	free(conn->buffer);
 	free(conn);
-	service->ended(service);
+	service->ended(service, 1);
 }
 
 /* Closing: the device as soon as it is idle, the rest when all came back. */
@@ -203,7 +207,7 @@ static uint16_t device_flags(const struct blockdev *dev, bool read_only)
 
 static void export_describe(const struct nbd_conn *conn, struct nbd_export *ret)
 {
-	const struct export *export = conn->user.export;
+	const struct export_object *export = conn->user.export;
 	const struct blockdev *dev = conn->dev;
 
 	ret->size = dev->size;
@@ -270,16 +274,16 @@ static const struct nbd_session_ops session_ops = {
 
 /* ---- receiving ---- */
 
-static void peer_wrong(struct nbd_conn *conn, const char *why)
+void nbd_conn_drop(struct nbd_conn *conn, const char *why)
 {
 	char peer[PEER_ADDRESS_TEXT_MAX];
-	unsigned dropped;
+	unsigned others;
 
-	if (log_limit_allow(&conn->service->log_limit, &dropped))
-		log_warning("nbd: %s sent %s; dropped it%s",
+	if (log_limit_allow(&conn->service->log_limit, &others))
+		log_warning("nbd: dropped %s: %s%s",
 			    peer_address_format(&conn->user.peer, peer,
 						sizeof(peer)),
-			    why, dropped ? " (and others like it)" : "");
+			    why, others ? " (and others before)" : "");
 	nbd_conn_kill(conn);
 }
 
@@ -336,7 +340,7 @@ static bool on_event(struct nbd_conn *conn, const struct nbd_event *event,
 	case NBD_EVENT_REQUEST:
 	case NBD_EVENT_REFUSED: on_request(conn, event); return true;
 	case NBD_EVENT_CLOSE: drain(conn, NBD_DRAIN_TIMEOUT_MS); return false;
-	case NBD_EVENT_DROP: peer_wrong(conn, event->why); return false;
+	case NBD_EVENT_DROP: nbd_conn_drop(conn, event->why); return false;
 	}
 	return false;
 }
@@ -394,9 +398,12 @@ static void receive(struct nbd_conn *conn)
 	conn->receiving_direct = io && conn->start == conn->end &&
 				 io->request.length >= DIRECT_PAYLOAD_MIN;
 	if (conn->receiving_direct) {
+		room = io->request.length - (uint32_t)io->progress;
+		conn->progress_ms = clock_ms();
 		loop_recv(conn->loop, &conn->receive_op, conn->fd,
 			  (uint8_t *)io->buf->data + io->progress,
-			  io->request.length - io->progress, MSG_WAITALL);
+			  room < DIRECT_PIECE_MAX ? room : DIRECT_PIECE_MAX,
+			  MSG_WAITALL);
 		return;
 	}
 	if (conn->start > 0) { /* only part of an element is left */
@@ -522,7 +529,7 @@ void nbd_conn_start(struct nbd_service *service, int fd,
 
 	if (!conn) {
 		fd_close(fd);
-		service->ended(service);
+		service->ended(service, 1);
 		return;
 	}
 	socket_setup(fd, peer);
@@ -539,19 +546,22 @@ void nbd_conn_start(struct nbd_service *service, int fd,
 
 void nbd_service_init(struct nbd_service *service, struct loop *loop,
 		      struct export_table *table,
-		      void (*ended)(struct nbd_service *service))
+		      void (*ended)(struct nbd_service *service, unsigned n))
 {
 	*service = (struct nbd_service){
 		.loop = loop,
 		.table = table,
 		.ended = ended,
 		.wake.run = nbd_service_wake,
+		.starving.op.done = nbd_service_starving,
 	};
 }
 
 void nbd_service_stop(struct nbd_service *service)
 {
 	service->stopping = true;
+	if (service->starving_runs)
+		loop_cancel(service->loop, &service->starving.op);
 	for (struct nbd_conn *conn = service->conns; conn; conn = conn->next) {
 		if (conn->dev)
 			drain(conn, NBD_STOP_TIMEOUT_MS);

@@ -5,14 +5,14 @@
  *
  * What makes it quick: one receive takes many requests, they go to the
  * device together, and the replies that are ready leave together in one
- * send (block-size of a batch: whatever is there; nothing waits for the
- * slowest). The payload of a large write is received where the device takes
- * it from.
+ * send (whatever is there; nothing waits for the slowest). The payload of a
+ * large write is received where the device takes it from.
  *
  * What keeps it honest: a connection has at most NBD_CONN_REQUESTS requests
  * and NBD_CONN_BUFFER_MAX bytes of buffers in flight; when they are used up,
  * or the loop's pool is, it stops receiving until some come back. Waiting
- * connections are served in order, so the largest request goes on in the end.
+ * connections are served in order, so the largest request goes on in the end;
+ * a peer that sits on buffers meanwhile is dropped.
  */
 #ifndef TARGET_NBD_CONN_H
 #define TARGET_NBD_CONN_H
@@ -33,27 +33,36 @@
 #define NBD_STOP_TIMEOUT_MS      2000  /* target_free(), target.h */
 #define NBD_DRAIN_TIMEOUT_MS     30000 /* for a peer that has said goodbye */
 
+/*
+ * While a connection waits for buffers, another that holds some and whose
+ * peer neither takes nor sends a byte for so long is dropped. Ours.
+ */
+#define NBD_STARVE_TIMEOUT_MS 5000
+#define NBD_STARVE_CHECK_MS   1000
+
 struct nbd_conn;
 
 /* The connections of one loop; all on its thread. */
 struct nbd_service {
 	struct loop *loop;
 	struct export_table *table;
-	/* A connection has ended and is freed. */
-	void (*ended)(struct nbd_service *service);
+	/* @n connections have ended and are freed; 0: only a timer has. */
+	void (*ended)(struct nbd_service *service, unsigned n);
 
 	struct nbd_conn *conns;
 	bool stopping;
 	struct nbd_conn *waiting_first, *waiting_last; /* for buffers */
 	size_t buffered;                               /* bytes in use */
 	struct loop_batch wake;
+	struct loop_timer starving; /* runs only while somebody waits */
+	bool starving_runs;
 	struct log_limit log_limit;
 };
 
 /* @loop, @table: borrowed until every connection has ended. */
 void nbd_service_init(struct nbd_service *service, struct loop *loop,
 		      struct export_table *table,
-		      void (*ended)(struct nbd_service *service));
+		      void (*ended)(struct nbd_service *service, unsigned n));
 
 /*
  * End every connection: requests in flight finish, their replies are sent
@@ -61,9 +70,12 @@ void nbd_service_init(struct nbd_service *service, struct loop *loop,
  */
 void nbd_service_stop(struct nbd_service *service);
 
+/* Nothing of it is in flight; for the owner, once it has no connections. */
+bool nbd_service_still(const struct nbd_service *service);
+
 /*
- * Serve the peer at @fd, which it takes; ended() is called for it in any
- * case, never from inside the call... unless it can't be started.
+ * Serve the peer at @fd, which it takes. ended() is called for it in any
+ * case; from inside the call if it can't be started.
  */
 void nbd_conn_start(struct nbd_service *service, int fd,
 		    const struct peer_address *peer);

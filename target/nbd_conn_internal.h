@@ -69,9 +69,11 @@ struct nbd_conn {
 	struct nbd_io *stalled;        /* has no buffer yet */
 	struct nbd_conn *waiting_next; /* NBD_STALL_POOL */
 	struct nbd_io *free;
-	unsigned used;   /* of ios[], ever */
-	unsigned active; /* at the device */
-	size_t buffered; /* bytes of iobufs */
+	unsigned used;       /* of ios[], ever */
+	unsigned active;     /* at the device */
+	size_t buffered;     /* bytes of iobufs */
+	int64_t progress_ms; /* when the peer last took or sent a byte, while
+			      * a send or a direct receive is in flight */
 
 	/* sending */
 	struct loop_batch batch;
@@ -119,6 +121,9 @@ static inline void nbd_conn_touch(struct nbd_conn *conn)
 /* Shut the socket, let go of what is not in flight; freed in its batch. */
 void nbd_conn_kill(struct nbd_conn *conn);
 
+/* Log why, within a budget, and kill it. */
+void nbd_conn_drop(struct nbd_conn *conn, const char *why);
+
 /* Parse what is received and ask for more, as far as there is room. */
 void nbd_conn_go_on(struct nbd_conn *conn);
 
@@ -146,6 +151,7 @@ void nbd_io_refuse(struct nbd_io *io, uint32_t error, const char *why);
 void nbd_io_stop_waiting(struct nbd_conn *conn);
 
 void nbd_service_wake(struct loop_batch *batch);
+void nbd_service_starving(struct op *op, int res);
 
 /* ---- nbd_send.c ---- */
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "target/nbd_conn_internal.h"
 
 /* The buffer of a BLOCK_STATUS: runs in the first half, wire behind. */
@@ -70,6 +71,13 @@ void nbd_io_free(struct nbd_io *io)
 		nbd_conn_touch(conn);
 }
 
+static void starving_start(struct nbd_service *service)
+{
+	service->starving_runs = true;
+	loop_timer_start(service->loop, &service->starving,
+			 NBD_STARVE_CHECK_MS);
+}
+
 static void waiting_add(struct nbd_conn *conn)
 {
 	struct nbd_service *service = conn->service;
@@ -81,6 +89,8 @@ static void waiting_add(struct nbd_conn *conn)
 	else
 		service->waiting_first = conn;
 	service->waiting_last = conn;
+	if (!service->starving_runs)
+		starving_start(service);
 }
 
 static void waiting_remove(struct nbd_conn *conn)
@@ -109,12 +119,14 @@ static enum buffer_result buffer_get(struct nbd_io *io, uint32_t size)
 {
 	struct nbd_conn *conn = io->conn;
 	struct nbd_service *service = conn->service;
+	bool may_take;
 
 	if (conn->buffered > 0 && conn->buffered + size > NBD_CONN_BUFFER_MAX) {
 		conn->stall = NBD_STALL_OWN;
 		return BUFFER_STALLED;
 	}
-	if (!service->waiting_first || conn->stall == NBD_STALL_POOL)
+	may_take = !service->waiting_first || conn->stall == NBD_STALL_POOL;
+	if (may_take)
 		io->buf = loop_iobuf_get(conn->loop, size);
 	if (io->buf) {
 		nbd_io_stop_waiting(conn);
@@ -122,7 +134,7 @@ static enum buffer_result buffer_get(struct nbd_io *io, uint32_t size)
 		service->buffered += io->buf->size;
 		return BUFFER_GOT;
 	}
-	if (service->buffered == 0) {
+	if (may_take && service->buffered == 0) {
 		nbd_io_stop_waiting(conn);
 		return BUFFER_NONE;
 	}
@@ -147,6 +159,36 @@ void nbd_service_wake(struct loop_batch *batch)
 		}
 		nbd_conn_go_on(conn);
 	}
+}
+
+static bool stuck(const struct nbd_conn *conn, int64_t now_ms)
+{
+	bool waits_for_peer = conn->sending ||
+			      (conn->receiving && conn->writing);
+
+	return conn->buffered > 0 && waits_for_peer &&
+	       conn->phase != NBD_CONN_CLOSING &&
+	       now_ms - conn->progress_ms >= NBD_STARVE_TIMEOUT_MS;
+}
+
+void nbd_service_starving(struct op *op, int res)
+{
+	struct loop_timer *timer = container_of(op, struct loop_timer, op);
+	struct nbd_service *service = container_of(timer, struct nbd_service,
+						   starving);
+	int64_t now_ms = clock_ms();
+
+	(void)res; /* stopped by nbd_service_stop(), or due */
+	service->starving_runs = false;
+	if (!service->waiting_first || service->stopping) {
+		service->ended(service, 0);
+		return;
+	}
+	for (struct nbd_conn *conn = service->conns; conn; conn = conn->next)
+		if (stuck(conn, now_ms))
+			nbd_conn_drop(conn, "others wait for buffers that it "
+					    "holds and does nothing with");
+	starving_start(service);
 }
 
 /* ---- replies ---- */
@@ -334,6 +376,11 @@ static void no_memory(struct nbd_io *io)
 	if (io->request.type == NBD_CMD_WRITE)
 		nbd_session_payload_skip(&io->conn->session);
 	nbd_io_refuse(io, NBD_ENOMEM, "the server has no memory for it");
+}
+
+bool nbd_service_still(const struct nbd_service *service)
+{
+	return !service->conns && !service->starving_runs;
 }
 
 bool nbd_io_start(struct nbd_io *io)

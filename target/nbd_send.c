@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "target/nbd_conn_internal.h"
 
 static void iov_add(struct nbd_conn *conn, const void *data, size_t length)
@@ -67,6 +68,13 @@ bool nbd_conn_all_sent(const struct nbd_conn *conn)
 	       conn->session.out.length == 0;
 }
 
+static void send_later(struct nbd_conn *conn)
+{
+	conn->sending = true;
+	conn->progress_ms = clock_ms();
+	loop_sendmsg(conn->loop, &conn->send_op, conn->fd, &conn->message, 0);
+}
+
 bool nbd_conn_send(struct nbd_conn *conn)
 {
 	while (!conn->sending && !nbd_conn_all_sent(conn)) {
@@ -86,9 +94,7 @@ bool nbd_conn_send(struct nbd_conn *conn)
 				return false;
 			}
 			/* The socket is full: the loop waits for it. */
-			conn->sending = true;
-			loop_sendmsg(conn->loop, &conn->send_op, conn->fd,
-				     &conn->message, MSG_WAITALL);
+			send_later(conn);
 			return true;
 		}
 		sent_free(conn);
@@ -109,9 +115,7 @@ void nbd_conn_send_done(struct op *op, int res)
 	if (res > 0)
 		advance(&conn->message, (size_t)res);
 	if (conn->message.msg_iovlen > 0 && conn->phase != NBD_CONN_CLOSING) {
-		conn->sending = true;
-		loop_sendmsg(conn->loop, &conn->send_op, conn->fd,
-			     &conn->message, MSG_WAITALL);
+		send_later(conn);
 		return;
 	}
 	sent_free(conn);

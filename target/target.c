@@ -51,15 +51,17 @@ struct target {
 /* The last connection of a worker that stops ends its loop. */
 static void worker_check(struct worker *worker)
 {
-	if (worker->service.stopping && atomic_load(&worker->connections) == 0)
+	if (worker->service.stopping &&
+	    atomic_load(&worker->connections) == 0 &&
+	    nbd_service_still(&worker->service))
 		loop_stop(worker->loop);
 }
 
-static void conn_ended(struct nbd_service *service)
+static void conn_ended(struct nbd_service *service, unsigned n)
 {
 	struct worker *worker = container_of(service, struct worker, service);
 
-	atomic_fetch_sub(&worker->connections, 1);
+	atomic_fetch_sub(&worker->connections, n);
 	worker_check(worker);
 }
 

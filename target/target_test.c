@@ -1,0 +1,701 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The whole server over real sockets, with a device that takes its time. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "target/nbd_proto.h"
+#include "target/target.h"
+
+#define DEVICE_SIZE (UINT32_C(40) << 20) /* bytes; more than one request */
+
+/* ---- a device with nothing optional, whose operations take delay_ms ---- */
+
+static struct {
+	char *data;
+	atomic_uint delay_ms;
+	atomic_uint open, in_flight, released;
+	atomic_ullong operations;
+} disk;
+
+struct slow_op {
+	struct loop_timer timer;
+	struct op *user;
+};
+
+static void slow_done(struct op *op, int res)
+{
+	struct loop_timer *timer = container_of(op, struct loop_timer, op);
+	struct slow_op *slow = container_of(timer, struct slow_op, timer);
+	struct op *user = slow->user;
+
+	(void)res;
+	free(slow);
+	disk.in_flight--;
+	user->done(user, 0);
+}
+
+static void slow_start(struct blockdev *dev, struct op *user)
+{
+	struct slow_op *slow = calloc(1, sizeof(*slow));
+
+	assert_non_null(slow);
+	disk.in_flight++;
+	disk.operations++;
+	slow->user = user;
+	slow->timer.op.done = slow_done;
+	loop_timer_start(dev->loop, &slow->timer, disk.delay_ms);
+}
+
+static void slow_read(struct blockdev *dev, struct op *op, void *data,
+		      uint32_t length, uint64_t offset)
+{
+	memcpy(data, disk.data + offset, length);
+	slow_start(dev, op);
+}
+
+static void slow_write(struct blockdev *dev, struct op *op, const void *data,
+		       uint32_t length, uint64_t offset, unsigned flags)
+{
+	(void)flags;
+	memcpy(disk.data + offset, data, length);
+	slow_start(dev, op);
+}
+
+static void slow_close(struct blockdev *dev)
+{
+	disk.open--;
+	free(dev);
+}
+
+static const struct blockdev_ops slow_ops = {
+	.read = slow_read,
+	.write = slow_write,
+	.flush = slow_start,
+	.close = slow_close,
+};
+
+static int slow_open(void *context, struct loop *loop, bool read_only,
+		     struct blockdev **ret, struct error *err)
+{
+	struct blockdev *dev = calloc(1, sizeof(*dev));
+
+	(void)context;
+	(void)err;
+	assert_non_null(dev);
+	*dev = (struct blockdev){
+		.ops = &slow_ops,
+		.loop = loop,
+		.size = DEVICE_SIZE,
+		.block_size = 1,
+		.preferred_size = 4096,
+		.read_only = read_only,
+	};
+	disk.open++;
+	*ret = dev;
+	return 0;
+}
+
+static void release(void *context)
+{
+	(void)context;
+	disk.released++;
+}
+
+/* ---- the server ---- */
+
+struct fixture {
+	struct target *target;
+	char dir[32];
+	char address[64]; /* "unix:PATH" */
+};
+
+static int export_set(struct fixture *f, uint64_t epoch, bool read_only,
+		      const char *initiator)
+{
+	return target_export_set(f->target,
+				 &(struct target_export){
+					 .name = "x",
+					 .epoch = epoch,
+					 .read_only = read_only,
+					 .initiators = &initiator,
+					 .n_initiators = 1,
+					 .open = slow_open,
+					 .release = release,
+				 },
+				 NULL);
+}
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	struct target_options options = {
+		.loops = 2,
+		.buffer_limit = NBD_PAYLOAD_MAX, /* one request, no more */
+		.max_connections = 8,
+	};
+	struct error err = {0};
+
+	memset(&disk, 0, sizeof(disk));
+	disk.data = calloc(1, DEVICE_SIZE);
+	if (!f || !disk.data)
+		return -1;
+	(void)snprintf(f->dir, sizeof(f->dir), "/tmp/target-test.XXXXXX");
+	if (!mkdtemp(f->dir))
+		return -1;
+	(void)snprintf(f->address, sizeof(f->address), "unix:%s/s", f->dir);
+	if (target_new(&options, &f->target, &err) < 0 ||
+	    target_listen_nbd(f->target, f->address, NULL, &err) < 0) {
+		print_error("%s\n", err.msg);
+		return -1;
+	}
+	*state = f;
+	return export_set(f, 5, false, "unix");
+}
+
+static void stop(struct fixture *f)
+{
+	target_free(f->target);
+	f->target = NULL;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	stop(f);
+	assert_int_equal(disk.open, 0);
+	assert_int_equal(disk.in_flight, 0);
+	assert_int_not_equal(disk.released, 0);
+	assert_int_equal(rmdir(f->dir), 0); /* the socket is gone */
+	free(disk.data);
+	free(f);
+	return 0;
+}
+
+/* ---- a client ---- */
+
+static int dial(struct fixture *f)
+{
+	struct sockaddr_un un = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	(void)snprintf(un.sun_path, sizeof(un.sun_path), "%s", f->address + 5);
+	assert_true(fd >= 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&un, sizeof(un)), 0);
+	return fd;
+}
+
+static void put(int fd, const void *data, size_t length)
+{
+	assert_int_equal(send(fd, data, length, MSG_NOSIGNAL), length);
+}
+
+static void get(int fd, void *data, size_t length)
+{
+	assert_int_equal(recv(fd, data, length, MSG_WAITALL), length);
+}
+
+static bool closed(int fd)
+{
+	char c;
+
+	return recv(fd, &c, 1, 0) <= 0;
+}
+
+/* NBD_OPT_EXPORT_NAME; false: the server closed. */
+static bool handshake(int fd, const char *name, uint16_t *ret_flags)
+{
+	struct nbd_wire_greeting greeting;
+	be32 flags = be32_make(NBD_FLAG_C_FIXED_NEWSTYLE |
+			       NBD_FLAG_C_NO_ZEROES);
+	struct nbd_wire_option option = {
+		.magic = be64_make(NBD_OPTION_MAGIC),
+		.option = be32_make(NBD_OPT_EXPORT_NAME),
+		.length = be32_make((uint32_t)strlen(name)),
+	};
+	uint8_t reply[10];
+	be16 wire;
+
+	get(fd, &greeting, sizeof(greeting));
+	put(fd, &flags, sizeof(flags));
+	put(fd, &option, sizeof(option));
+	put(fd, name, strlen(name));
+	if (recv(fd, reply, sizeof(reply), MSG_WAITALL) != sizeof(reply))
+		return false;
+	memcpy(&wire, reply + 8, sizeof(wire));
+	if (ret_flags)
+		*ret_flags = be16_get(wire);
+	return true;
+}
+
+static int connect_to(struct fixture *f, const char *name)
+{
+	int fd = dial(f);
+
+	assert_true(handshake(fd, name, NULL));
+	return fd;
+}
+
+static void ask(int fd, uint16_t type, uint64_t cookie, uint64_t offset,
+		uint32_t length)
+{
+	struct nbd_wire_request wire = {
+		.magic = be32_make(NBD_REQUEST_MAGIC),
+		.type = be16_make(type),
+		.cookie = be64_make(cookie),
+		.offset = be64_make(offset),
+		.length = be32_make(length),
+	};
+
+	put(fd, &wire, sizeof(wire));
+}
+
+/* The error of the next reply, which must be for @cookie. */
+static uint32_t answer(int fd, uint64_t cookie)
+{
+	struct nbd_wire_simple_reply reply;
+
+	get(fd, &reply, sizeof(reply));
+	assert_int_equal(be32_get(reply.magic), NBD_SIMPLE_REPLY_MAGIC);
+	assert_true(be64_get(reply.cookie) == cookie);
+	return be32_get(reply.error);
+}
+
+/* ---- tests ---- */
+
+static void what_is_written_is_read(void **state)
+{
+	static char data[100000], back[sizeof(data)];
+	int fd = connect_to(*state, "x@5");
+
+	for (size_t i = 0; i < sizeof(data); i++)
+		data[i] = (char)(i * 31);
+	ask(fd, NBD_CMD_WRITE, 1, 12345, sizeof(data));
+	put(fd, data, sizeof(data));
+	assert_int_equal(answer(fd, 1), 0);
+	ask(fd, NBD_CMD_READ, 2, 12345, sizeof(data));
+	assert_int_equal(answer(fd, 2), 0);
+	get(fd, back, sizeof(back));
+	assert_memory_equal(data, back, sizeof(data));
+	ask(fd, NBD_CMD_DISC, 0, 0, 0);
+	assert_true(closed(fd));
+	fd_close(fd);
+}
+
+static void a_payload_may_come_byte_by_byte(void **state)
+{
+	static const uint32_t lengths[] = {1, 3000, 50000};
+	int fd = connect_to(*state, "x@5");
+
+	for (unsigned i = 0; i < array_size(lengths); i++) {
+		ask(fd, NBD_CMD_WRITE, i, 0, lengths[i]);
+		for (uint32_t n = 0; n < lengths[i]; n++) {
+			char c = (char)(n + i);
+
+			put(fd, &c, 1);
+		}
+		assert_int_equal(answer(fd, i), 0);
+		for (uint32_t n = 0; n < lengths[i]; n++)
+			assert_int_equal(disk.data[n], (char)(n + i));
+	}
+	fd_close(fd);
+}
+
+static void zeroes_are_written_where_the_device_has_none(void **state)
+{
+	int fd = connect_to(*state, "x@5");
+
+	memset(disk.data, 'x', DEVICE_SIZE);
+	ask(fd, NBD_CMD_WRITE_ZEROES, 1, 7, DEVICE_SIZE - 8);
+	assert_int_equal(answer(fd, 1), 0);
+	assert_int_equal(disk.data[6], 'x');
+	for (size_t i = 7; i < DEVICE_SIZE - 1; i++)
+		if (disk.data[i])
+			fail_msg("not zero at %zu", i);
+	assert_int_equal(disk.data[DEVICE_SIZE - 1], 'x');
+	fd_close(fd);
+}
+
+static void only_what_the_device_can_do_is_offered(void **state)
+{
+	int fd = dial(*state);
+	uint16_t flags;
+
+	assert_true(handshake(fd, "x@5", &flags));
+	assert_int_equal(flags, NBD_TRANSMIT_HAS_FLAGS |
+					NBD_TRANSMIT_SEND_FLUSH |
+					NBD_TRANSMIT_SEND_FUA |
+					NBD_TRANSMIT_SEND_WRITE_ZEROES |
+					NBD_TRANSMIT_CAN_MULTI_CONN);
+	ask(fd, NBD_CMD_TRIM, 1, 0, 4096);
+	assert_int_equal(answer(fd, 1), NBD_EINVAL);
+	fd_close(fd);
+	assert_int_equal(export_set(*state, 6, true, "unix"), 0);
+	fd = dial(*state);
+	assert_true(handshake(fd, "x@6", &flags));
+	assert_int_equal(flags, NBD_TRANSMIT_HAS_FLAGS |
+					NBD_TRANSMIT_READ_ONLY |
+					NBD_TRANSMIT_SEND_FLUSH |
+					NBD_TRANSMIT_CAN_MULTI_CONN);
+	ask(fd, NBD_CMD_WRITE, 2, 0, 4);
+	put(fd, "data", 4);
+	assert_int_equal(answer(fd, 2), NBD_EPERM);
+	ask(fd, NBD_CMD_WRITE_ZEROES, 3, 0, 4);
+	assert_int_equal(answer(fd, 3), NBD_EPERM);
+	fd_close(fd);
+}
+
+static void many_more_requests_than_slots_are_all_answered(void **state)
+{
+	static struct nbd_wire_request wires[1000];
+	int fd = connect_to(*state, "x@5");
+	char data[512];
+
+	disk.delay_ms = 5;
+	for (size_t i = 0; i < array_size(wires); i++)
+		wires[i] = (struct nbd_wire_request){
+			.magic = be32_make(NBD_REQUEST_MAGIC),
+			.type = be16_make(NBD_CMD_READ),
+			.offset = be64_make(i),
+			.length = be32_make(sizeof(data)),
+		};
+	put(fd, wires, sizeof(wires));
+	for (size_t i = 0; i < array_size(wires); i++) {
+		assert_int_equal(answer(fd, 0), 0);
+		get(fd, data, sizeof(data));
+	}
+	assert_int_equal(disk.operations, array_size(wires));
+	fd_close(fd);
+}
+
+struct reader {
+	pthread_t thread;
+	struct fixture *f;
+	char *data;
+};
+
+static void *reader_main(void *context)
+{
+	struct reader *reader = context;
+	int fd = connect_to(reader->f, "x@5");
+
+	ask(fd, NBD_CMD_READ, 1, 0, NBD_PAYLOAD_MAX);
+	ask(fd, NBD_CMD_READ, 2, 0, 4096);
+	ask(fd, NBD_CMD_READ, 3, 0, NBD_PAYLOAD_MAX);
+	for (uint64_t cookie = 1; cookie <= 3; cookie++) {
+		assert_int_equal(answer(fd, cookie), 0);
+		get(fd, reader->data, cookie == 2 ? 4096 : NBD_PAYLOAD_MAX);
+	}
+	fd_close(fd);
+	return NULL;
+}
+
+/* Each loop's pool has room for one of these at a time. */
+static void the_largest_requests_wait_for_each_other(void **state)
+{
+	struct reader readers[6];
+
+	disk.delay_ms = 5;
+	for (size_t i = 0; i < array_size(readers); i++) {
+		readers[i].f = *state;
+		readers[i].data = malloc(NBD_PAYLOAD_MAX);
+		assert_non_null(readers[i].data);
+		assert_int_equal(pthread_create(&readers[i].thread, NULL,
+						reader_main, &readers[i]),
+				 0);
+	}
+	for (size_t i = 0; i < array_size(readers); i++) {
+		pthread_join(readers[i].thread, NULL);
+		free(readers[i].data);
+	}
+	assert_int_equal(disk.operations, 3 * array_size(readers));
+}
+
+/* One that takes nothing and one that sends half, on each of the loops. */
+static void peers_that_sit_on_the_buffers_are_dropped(void **state)
+{
+	char data[4096];
+	int fds[4], other;
+
+	for (int i = 0; i < 4; i++) {
+		fds[i] = connect_to(*state, "x@5");
+		ask(fds[i], i < 2 ? NBD_CMD_READ : NBD_CMD_WRITE, 1, 0,
+		    NBD_PAYLOAD_MAX);
+		usleep(20000);
+	}
+	other = connect_to(*state, "x@5");
+	ask(other, NBD_CMD_READ, 2, 0, sizeof(data));
+	assert_int_equal(answer(other, 2), 0);
+	get(other, data, sizeof(data));
+	for (int i = 0; i < 4; i++)
+		fd_close(fds[i]);
+	fd_close(other);
+}
+
+static void a_higher_epoch_waits_for_what_is_in_flight(void **state)
+{
+	int old = connect_to(*state, "x@5"), new;
+	unsigned long long operations;
+
+	disk.delay_ms = 300;
+	ask(old, NBD_CMD_WRITE, 1, 0, 4);
+	put(old, "late", 4);
+	while (disk.in_flight == 0)
+		usleep(1000);
+	assert_int_equal(export_set(*state, 6, false, "unix"), 0);
+	assert_int_equal(disk.in_flight, 0);
+	assert_int_equal(disk.open, 0);
+	operations = disk.operations;
+	assert_true(closed(old));
+	new = dial(*state);
+	assert_false(handshake(new, "x@5", NULL)); /* older: refused */
+	fd_close(new);
+	new = connect_to(*state, "x@6");
+	assert_true(disk.operations == operations);
+	assert_int_equal(target_export_connections(
+				 ((struct fixture *)*state)->target, "x"),
+			 1);
+	fd_close(new);
+	fd_close(old);
+}
+
+static void half_a_write_never_reaches_the_device(void **state)
+{
+	int fd = connect_to(*state, "x@5");
+
+	ask(fd, NBD_CMD_WRITE, 1, 0, 1 << 20);
+	put(fd, "only a part", 11);
+	ask(fd, NBD_CMD_READ, 2, 0, 1); /* is payload too */
+	usleep(20000);
+	assert_int_equal(target_export_remove(
+				 ((struct fixture *)*state)->target, "x", NULL),
+			 0);
+	assert_int_equal(disk.open, 0);
+	assert_int_equal(disk.released, 1);
+	assert_int_equal(disk.operations, 0);
+	assert_true(closed(fd));
+	fd_close(fd);
+}
+
+static void the_same_epoch_keeps_its_connections(void **state)
+{
+	int fd = connect_to(*state, "x@5");
+
+	assert_int_equal(export_set(*state, 5, false, "any"), 0);
+	ask(fd, NBD_CMD_FLUSH, 1, 0, 0);
+	assert_int_equal(answer(fd, 1), 0);
+	assert_int_equal(export_set(*state, 5, false, "10.0.0.7"), 0);
+	assert_true(closed(fd)); /* not on the list any more */
+	fd_close(fd);
+}
+
+struct raiser {
+	struct fixture *f;
+	atomic_bool stop;
+};
+
+/* Epochs go up while clients come and go. */
+static void *raiser_main(void *context)
+{
+	struct raiser *raiser = context;
+
+	for (uint64_t epoch = 6; !raiser->stop; epoch++) {
+		assert_int_equal(export_set(raiser->f, epoch, false, "any"), 0);
+		assert_int_equal(disk.in_flight, 0);
+	}
+	return NULL;
+}
+
+static void epochs_may_rise_under_load(void **state)
+{
+	struct raiser raiser = {.f = *state};
+	pthread_t thread;
+	char name[32];
+
+	disk.delay_ms = 1;
+	assert_int_equal(pthread_create(&thread, NULL, raiser_main, &raiser),
+			 0);
+	for (int i = 0; i < 300; i++) {
+		int fd = dial(*state);
+
+		(void)snprintf(name, sizeof(name), "x@%d", 6 + i);
+		if (handshake(fd, name, NULL)) {
+			struct nbd_wire_request wire = {
+				.magic = be32_make(NBD_REQUEST_MAGIC),
+				.type = be16_make(NBD_CMD_READ),
+				.length = be32_make(4096),
+			};
+			/* May be closed already: that is the point. */
+			(void)!send(fd, &wire, sizeof(wire), MSG_NOSIGNAL);
+		}
+		fd_close(fd);
+	}
+	raiser.stop = true;
+	pthread_join(thread, NULL);
+}
+
+static void stopping_sends_the_replies_that_are_due(void **state)
+{
+	int fd = connect_to(*state, "x@5");
+	char data[4096];
+
+	disk.delay_ms = 200;
+	disk.data[0] = 'd';
+	ask(fd, NBD_CMD_READ, 9, 0, sizeof(data));
+	while (disk.in_flight == 0)
+		usleep(1000);
+	stop(*state);
+	assert_int_equal(answer(fd, 9), 0);
+	get(fd, data, sizeof(data));
+	assert_int_equal(data[0], 'd');
+	assert_true(closed(fd));
+	fd_close(fd);
+}
+
+static void stopping_does_not_wait_for_a_peer_that_reads_nothing(void **state)
+{
+	int fd = connect_to(*state, "x@5");
+	int64_t start;
+
+	ask(fd, NBD_CMD_READ, 1, 0, NBD_PAYLOAD_MAX);
+	usleep(50000);
+	start = clock_ms();
+	stop(*state);
+	assert_in_range(clock_ms() - start, 1000, 4000);
+	fd_close(fd);
+}
+
+static void one_connection_too_many_is_closed(void **state)
+{
+	int fds[9];
+
+	for (int i = 0; i < 8; i++)
+		fds[i] = connect_to(*state, "x@5");
+	fds[8] = dial(*state);
+	assert_true(closed(fds[8]));
+	fd_close(fds[0]);
+	for (int tries = 0;; tries++) { /* until the server has noticed */
+		char c;
+
+		fd_close(fds[8]);
+		fds[8] = dial(*state);
+		if (recv(fds[8], &c, 1, 0) == 1)
+			break;
+		assert_true(tries < 1000);
+		usleep(1000);
+	}
+	for (int i = 1; i < 9; i++)
+		fd_close(fds[i]);
+}
+
+static void a_unix_socket_is_private_and_its_own(void **state)
+{
+	struct fixture *f = *state;
+	struct error err = {0};
+	struct stat st;
+
+	assert_int_equal(stat(f->address + 5, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	assert_int_equal(target_listen_nbd(f->target, f->address, NULL, &err),
+			 -EADDRINUSE);
+	assert_non_null(strstr(err.msg, f->address));
+}
+
+static void a_stale_unix_socket_is_replaced(void **state)
+{
+	struct fixture *f = *state;
+	struct sockaddr_un un = {.sun_family = AF_UNIX};
+	char address[64];
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	(void)snprintf(address, sizeof(address), "unix:%s/stale", f->dir);
+	(void)snprintf(un.sun_path, sizeof(un.sun_path), "%s", address + 5);
+	assert_int_equal(bind(fd, (struct sockaddr *)&un, sizeof(un)), 0);
+	fd_close(fd);
+	assert_int_equal(target_listen_nbd(f->target, address, NULL, NULL), 0);
+}
+
+static void refuses_addresses_it_does_not_understand(void **state)
+{
+	static const char *const rows[] = {
+		"",
+		"tcp:",
+		"tcp:127.0.0.1",
+		"tcp:127.0.0.1:port",
+		"unix:relative",
+		"udp:127.0.0.1:1",
+		"127.0.0.1:10809",
+		"tcp:127.0.0.1:99999999",
+	};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < array_size(rows); i++) {
+		struct error err = {0};
+
+		assert_int_equal(
+			target_listen_nbd(f->target, rows[i], NULL, &err),
+			-EINVAL);
+		assert_true(strlen(err.msg) > 0);
+	}
+}
+
+static void a_busy_port_is_named(void **state)
+{
+	struct fixture *f = *state;
+	struct error err = {0};
+	char address[64];
+	int port = 0;
+
+	assert_int_equal(
+		target_listen_nbd(f->target, "tcp:127.0.0.1:0", &port, &err),
+		0);
+	assert_true(port > 0);
+	(void)snprintf(address, sizeof(address), "tcp:127.0.0.1:%d", port);
+	assert_int_equal(target_listen_nbd(f->target, address, NULL, &err),
+			 -EADDRINUSE);
+	assert_non_null(strstr(err.msg, address));
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	static const struct CMUnitTest tests[] = {
+		TEST(what_is_written_is_read),
+		TEST(a_payload_may_come_byte_by_byte),
+		TEST(zeroes_are_written_where_the_device_has_none),
+		TEST(only_what_the_device_can_do_is_offered),
+		TEST(many_more_requests_than_slots_are_all_answered),
+		TEST(the_largest_requests_wait_for_each_other),
+		TEST(peers_that_sit_on_the_buffers_are_dropped),
+		TEST(a_higher_epoch_waits_for_what_is_in_flight),
+		TEST(half_a_write_never_reaches_the_device),
+		TEST(the_same_epoch_keeps_its_connections),
+		TEST(epochs_may_rise_under_load),
+		TEST(stopping_sends_the_replies_that_are_due),
+		TEST(stopping_does_not_wait_for_a_peer_that_reads_nothing),
+		TEST(one_connection_too_many_is_closed),
+		TEST(a_unix_socket_is_private_and_its_own),
+		TEST(a_stale_unix_socket_is_replaced),
+		TEST(refuses_addresses_it_does_not_understand),
+		TEST(a_busy_port_is_named),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
