@@ -56,19 +56,21 @@ _cluster_configure() {
 	E
 }
 
-# blockd_start HOST: returns once it answers
-blockd_start() {
-	local dir=$CLUSTER_DIR/host$1 i
-	on "$1" blockd --config "$dir/blockd.conf" >>"$dir/blockd.log" 2>&1 &
+_blockd_spawn() {
+	local dir=$CLUSTER_DIR/host$1
+	# Not by on(): its pid must be blockd's.
+	nsenter --net="/run/netns/$CLUSTER_NET$1" \
+		blockd --config "$dir/blockd.conf" >>"$dir/blockd.log" 2>&1 &
 	echo $! >"$dir/blockd.pid"
 	disown
-	for ((i = 0; i < 100; i++)); do
-		[ -S "$dir/run/blockd.sock" ] && on "$1" trib node show "host$1" 2>/dev/null |
-			grep -q '^state *ready' && return 0
-		kill -0 "$(<"$dir/blockd.pid")" 2>/dev/null || break
-		sleep 0.05
-	done
-	cat "$dir/blockd.log" >&2
+}
+
+# blockd_start HOST: returns once it answers
+blockd_start() {
+	_blockd_spawn "$1"
+	# The call waits for the server to be there.
+	on "$1" trib pool list "host$1" >/dev/null 2>&1 && return 0
+	cat "$CLUSTER_DIR/host$1/blockd.log" >&2
 	return 1
 }
 
@@ -94,12 +96,17 @@ cluster_start() {
 	_cluster_network || return 1
 	for ((i = 1; i <= CLUSTER_HOSTS; i++)); do
 		_cluster_configure "$i"
-		on "$i" trib node add "host$i" \
+		_blockd_spawn "$i"
+	done
+	for ((i = 1; i <= CLUSTER_HOSTS; i++)); do
+		if ! on "$i" trib node add "host$i" \
 			--control "unix:$CLUSTER_DIR/host$i/run/blockd.sock" \
-			--data "10.77.0.$i:10809" --quiet || return 1
-		blockd_start "$i" || return 1
-		on "$i" trib pool create main "$CLUSTER_DIR/host$i/pool" \
-			--capacity "$3" --quiet || return 1
+			--data "10.77.0.$i:10809" --quiet ||
+			! on "$i" trib pool create main "$CLUSTER_DIR/host$i/pool" \
+				--capacity "$3" --quiet; then
+			cat "$CLUSTER_DIR/host$i/blockd.log" >&2
+			return 1
+		fi
 	done
 }
 
