@@ -10,8 +10,9 @@
 #include "volume/context.h"
 #include "volume/parallel.h"
 
-#define ASKED_AT_ONCE 32 /* nodes; each has a thread that waits */
-#define SWAP_TRIES    16
+#define ASKED_AT_ONCE    32 /* nodes; each has a thread that waits */
+#define SWAP_TRIES       16
+#define IDENTITY_WAIT_MS 500 /* it may be down when it is made known */
 
 /* Ask a node whose record is known; what is wrong goes into @state. */
 static void node_ask(struct volume_context *ctx, struct node_state *state)
@@ -114,15 +115,15 @@ int volume_node_list(struct volume_context *ctx, struct node_state **ret,
 }
 
 /* When it answers, it has to be the one that is meant. */
-static int check_identity(struct volume_context *ctx,
-			  const struct node_record *node, struct error *err)
+static int check_identity(const struct node_record *node, struct error *err)
 {
 	struct node_state state = {.record = *node};
 	struct node_client *client = NULL;
-	int r = context_client_of(ctx, node, &client, err);
+	int r = node_client_new(node, IDENTITY_WAIT_MS, &client, err);
 
 	if (r == 0)
 		r = node_client_get(client, &state, err);
+	node_client_free(client);
 	free(state.pools);
 	return error_is_open(r) ? 0 : r;
 }
@@ -173,7 +174,7 @@ int volume_node_add(struct volume_context *ctx, const struct node_record *node,
 	int r = node_record_check(node, err);
 
 	if (r == 0)
-		r = check_identity(ctx, node, err);
+		r = check_identity(node, err);
 	if (r < 0)
 		return r;
 	for (int i = 0; i < SWAP_TRIES; i++) {

@@ -170,10 +170,11 @@ static int no_space(const struct plan *plan, const char *why, struct error *err)
 			       "; %zu not allowed by the placement",
 			       plan->n_unwanted);
 	return error_set(err, ENOSPC,
-			 "%s asked for, %s free in %zu pools%s%s%s",
+			 "%s asked for, %s free in %zu pool%s%s%s%s",
 			 size_format(size[0], plan->spec->capacity),
 			 size_format(size[1], plan->free), plan->n_items,
-			 why[0] ? ", but " : "", why, text);
+			 plan->n_items == 1 ? "" : "s", why[0] ? ", but " : "",
+			 why, text);
 }
 
 /* ---- how many pools ---- */
