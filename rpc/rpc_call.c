@@ -16,11 +16,18 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "rpc/rpc_internal.h"
 
 /* A client that takes nothing of a stream for so long is given up. */
 #define SEND_TIMEOUT_S 60
+
+/*
+ * A call whose body is not there after so long must go when there is no room
+ * for another: nobody can keep all the others out by asking for nothing.
+ */
+#define BODY_GRACE_MS 5000
 
 static void call_put(struct rpc_call *call)
 {
@@ -201,6 +208,9 @@ static void body_done(struct rpc_tag *tag, bool ok)
 {
 	struct rpc_call *call = container_of(tag, struct rpc_call, body_tag);
 
+	pthread_mutex_lock(&call->server->lock);
+	call->body_since_ms = 0;
+	pthread_mutex_unlock(&call->server->lock);
 	if (!ok || !call->body)
 		finish_error(call, EINVAL, "the call has no request message");
 	else if (!rpc_pool_push(&call->server->pool, &call->job))
@@ -240,6 +250,36 @@ static void finish_unknown(struct rpc_call *call)
 	finish_error(call, EOPNOTSUPP, text);
 }
 
+/* Under the server's lock. The call to end for another; NULL: none may go. */
+static struct rpc_call *slowest(struct rpc_server *server)
+{
+	struct rpc_call *call, *found = NULL;
+
+	LIST_FOREACH (call, &server->calls, next)
+		if (call->body_since_ms &&
+		    (!found || call->body_since_ms < found->body_since_ms))
+			found = call;
+	return found && clock_ms() - found->body_since_ms >= BODY_GRACE_MS
+		       ? found
+		       : NULL;
+}
+
+/* Under the server's lock: is there no room for one more? */
+static bool is_crowded(struct rpc_server *server, grpc_call **ret_end)
+{
+	struct rpc_call *slow;
+
+	if (server->n_calls <= server->calls_max)
+		return false;
+	slow = slowest(server);
+	if (!slow)
+		return true;
+	slow->body_since_ms = 0; /* one goes for one that comes */
+	grpc_call_ref(slow->call);
+	*ret_end = slow->call;
+	return false;
+}
+
 static void call_begin(struct rpc_call *call, bool crowded)
 {
 	const grpc_op close_op = {
@@ -264,6 +304,7 @@ static void new_done(struct rpc_tag *tag, bool ok)
 	struct rpc_call *call = container_of(tag, struct rpc_call, new_tag);
 	struct rpc_server *server = call->server;
 	const struct rpc_method *method;
+	grpc_call *end = NULL;
 	bool crowded;
 
 	if (!ok) { /* the server is stopping */
@@ -277,8 +318,14 @@ static void new_done(struct rpc_tag *tag, bool ok)
 	call->method = method;
 	if (server->stopping && method && method->server_streams)
 		rpc_call_cancel(call);
-	crowded = server->n_calls > server->calls_max;
+	crowded = is_crowded(server, &end);
+	if (method && method->handler && !crowded)
+		call->body_since_ms = clock_ms();
 	pthread_mutex_unlock(&server->lock);
+	if (end) {
+		grpc_call_cancel(end, NULL);
+		grpc_call_unref(end);
+	}
 	rpc_call_post(server);
 	call_begin(call, crowded);
 }

@@ -183,7 +183,8 @@ struct rpc_call {
 	struct rpc_server *server;
 	const struct rpc_method *method;
 	LIST_ENTRY(rpc_call) next;
-	grpc_call *call; /* NULL: still waits for a client */
+	int64_t body_since_ms; /* waits for its body; 0: not; server's lock */
+	grpc_call *call;       /* NULL: still waits for a client */
 	grpc_call_details details;
 	grpc_metadata_array metadata;
 	grpc_byte_buffer *body;
