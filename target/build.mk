@@ -11,3 +11,4 @@ $(eval $(call unit_test,target/nbd_session_test,target))
 $(eval $(call fuzzer,target/nbd_session_fuzz,target/nbd_session.c \
   target/nbd_handshake.c target/nbd_proto.c base/cursor.c base/error.c))
 $(eval $(call unit_test,target/target_test,target))
+SYSTEM_TESTS += tests/system/nbd_wire.sh
