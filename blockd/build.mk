@@ -18,3 +18,4 @@ $(eval $(call fuzzer,blockd/extent_record_fuzz,\
   base/ident.c base/file.c base/log.c base/clock.c,\
   $$(call pkg_libs,libisal)))
 $(eval $(call test_helper,blockd/blockd_call,rpc proto base,json-c))
+SYSTEM_TESTS += tests/system/blockd.sh

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -27,7 +28,8 @@
 
 #define EXIT_USAGE 2
 
-#define STOP_GRACE_MS 5000 /* for control calls that are under way */
+#define LISTEN_WAIT_MS 2000 /* for a busy address to come free */
+#define STOP_GRACE_MS  5000 /* for control calls that are under way */
 
 struct daemon {
 	const struct config *config;
@@ -127,6 +129,25 @@ static char *shown_address(const char *address, int port)
 	return shown;
 }
 
+/*
+ * io_uring lets go of a killed process's sockets a moment after the process
+ * is gone: a restart that is quick gives the address that long to come free.
+ */
+static int listen_one(struct daemon *d, const char *address, int *ret_port,
+		      struct error *err)
+{
+	int64_t until_ms = clock_ms() + LISTEN_WAIT_MS;
+	const struct timespec pause = {.tv_nsec = 50000000};
+	int r;
+
+	for (;;) {
+		r = target_listen_nbd(d->target, address, ret_port, err);
+		if (r != -EADDRINUSE || clock_ms() >= until_ms)
+			return r;
+		(void)nanosleep(&pause, NULL); /* cut short: ask sooner */
+	}
+}
+
 static int listen_all(struct daemon *d, struct error *err)
 {
 	const struct option_list *list = &d->config->listen;
@@ -136,8 +157,7 @@ static int listen_all(struct daemon *d, struct error *err)
 		return error_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; i < list->count; i++) {
 		int port = 0;
-		int r = target_listen_nbd(d->target, list->items[i], &port,
-					  err);
+		int r = listen_one(d, list->items[i], &port, err);
 
 		if (r < 0)
 			return r;

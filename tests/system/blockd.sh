@@ -1,0 +1,575 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# blockd over its control API and its NBD server.
+. "$(dirname "$0")/../lib.sh"
+need_root
+need strace nbdinfo qemu-io losetup
+/usr/bin/python3 -c 'import nbd' 2>/dev/null || skip_all "needs python3-libnbd"
+
+MIB=1048576
+
+# Each test has a place of its own.
+place() {
+	D=$TEST_DIR/$1
+	mkdir -p "$D/a"
+	: >"$D/conf"
+	PID='' STARTS=0
+	at_exit stop_blockd KILL
+}
+
+# The command line of blockd in this place.
+blockd_argv() {
+	argv=("$BUILD/bin/blockd" --config "$D/conf" --node-name n1
+		--state-dir "$D/state" --run-dir "$D/run"
+		--control "unix:$D/run/control" --listen "unix:$D/run/nbd"
+		--floor 1MiB "$@")
+}
+
+start_blockd() {
+	local argv
+	blockd_argv --pool "a=$D/a" --pool-capacity 256MiB "$@"
+	STARTS=$((STARTS + 1))
+	"${argv[@]}" >"$D/log.$STARTS" 2>&1 &
+	PID=$!
+	eventually 20 ready_or_dead
+	kill -0 "$PID" || fail "did not start: $(cat "$D/log.$STARTS")"
+}
+ready_or_dead() {
+	! kill -0 "$PID" 2>/dev/null || grep -q 'is ready' "$D/log.$STARTS"
+}
+
+# stop_blockd SIGNAL: its exit status is in RC
+stop_blockd() {
+	[ -n "$PID" ] || return 0
+	kill -"${1:-TERM}" "$PID" 2>/dev/null || true
+	RC=0
+	wait "$PID" 2>/dev/null || RC=$?
+	PID=
+}
+
+call() { "$BUILD/test/blockd/blockd_call" "unix:$D/run/control" "$@"; }
+
+# field PATH: of the JSON on standard input; "extents.0.size"
+field() {
+	/usr/bin/python3 -c '
+import json, sys
+v = json.load(sys.stdin)
+for k in sys.argv[1].split("."):
+    v = len(v) if k == "#" else v[int(k)] if k.isdigit() else v[k]
+print(v)' "$1"
+}
+extent_field() { call GetExtent name="$1" | field "$2"; }
+uri() { echo "nbd+unix:///$1?socket=$D/run/nbd"; }
+io() {
+	local name=$1 out
+	shift
+	out=$(qemu-io -f raw "$(uri "$name")" "$@" 2>&1) || fail "$out"
+	case $out in *failed* | *error*) fail "$out" ;; esac
+}
+
+test_makes_finds_and_deletes_extents_by_name() {
+	place basic
+	start_blockd
+	local id
+	id=$(call CreateExtent name=x size=$((16 * MIB)) labels=app=web | field id)
+	same "$(call CreateExtent name=x size=$((16 * MIB)) labels=app=web | field id)" "$id"
+	fails 1 "EEXIST" call CreateExtent name=x size=$((32 * MIB)) labels=app=web
+	fails 1 "labels" call CreateExtent name=x size=$((16 * MIB))
+	same "$(call ListExtents | field extents.#)" 1
+	same "$(call ListPools | field pools.0.reserved)" $((16 * MIB))
+	same "$(extent_field x labels.0.value)" web
+	same "$(extent_field x blank)" True
+	same "$(extent_field x path)" "$D/a/extents/x.data"
+	fails 1 "ESTALE" call DeleteExtent name=x id=00000000-0000-4000-8000-000000000000
+	call DeleteExtent name=x id="$id"
+	call DeleteExtent name=x id="$id"
+	fails 1 "ENOENT" call GetExtent name=x
+	same "$(call ListPools | field pools.0.reserved)" 0
+	same "$(find "$D/a/extents" -type f | wc -l)" 0
+}
+
+test_refuses_bad_input_and_changes_nothing() {
+	place bad
+	start_blockd
+	fails 1 "EINVAL" call CreateExtent name=x size=1000000
+	fails 1 "EINVAL" call CreateExtent name=x size=4096
+	fails 1 "EINVAL" call CreateExtent name=x size=$((1 << 60))
+	fails 1 "EINVAL" call CreateExtent name=../x size=$MIB
+	fails 1 "EINVAL" call CreateExtent name= size=$MIB
+	fails 1 "no pool 'b'" call CreateExtent pool=b name=x size=$MIB
+	fails 1 "ENOENT" call ResizeExtent name=x size=$MIB
+	fails 1 "ENOENT" call SetExport name=x epoch=1 initiators=any
+	fails 1 "ENOENT" call ListExtents pool=b
+	fails 1 "EINVAL" call DeleteExtent name=../../etc/passwd
+	call CreateExtent name=x size=$((2 * MIB))
+	fails 1 "ERANGE" call ResizeExtent name=x size=$MIB
+	fails 1 "EINVAL" call SetExport name=x epoch=1 initiators=10.0.0.300
+	same "$(extent_field x export)" None
+	same "$(extent_field x blank)" True
+	fails 1 "EBUSY" call DeletePool name=a
+	fails 1 "EINVAL" call CreatePool name=b path=relative
+	fails 1 "ENOENT" call CreatePool name=b path="$D/none"
+}
+
+test_says_how_much_room_there_is_and_where() {
+	place full
+	start_blockd
+	mkdir "$D/b"
+	call CreatePool name=b path="$D/b" capacity=$((64 * MIB))
+	fails 1 "pool 'a' has room for 256.00 MiB, not 300.00 MiB" \
+		call CreateExtent pool=a name=x size=$((300 * MIB))
+	fails 1 "pool 'b' has 64.00 MiB" call CreateExtent name=x size=$((300 * MIB))
+	call CreateExtent name=x size=$((200 * MIB))
+	same "$(extent_field x pool)" a
+	same "$(call ListPools | field pools.0.available)" $((56 * MIB))
+	fails 1 "ENOSPC" call ResizeExtent name=x size=$((300 * MIB))
+	same "$(call CreateExtent name=y size=$((60 * MIB)) | field pool)" b
+}
+
+test_leaves_a_directory_that_is_not_its_own_alone() {
+	place foreign
+	start_blockd
+	mkdir "$D/b"
+	echo precious >"$D/b/file"
+	fails 1 "choose an empty directory" call CreatePool name=b path="$D/b"
+	same "$(ls "$D/b")" file
+	fails 1 "EEXIST" call CreatePool name=b path="$D/a"
+	mkdir "$D/a/sub"
+	fails 1 "inside pool 'a'" call CreatePool name=b path="$D/a/sub"
+	stop_blockd TERM
+	local argv
+	blockd_argv --pool "b=$D/b"
+	fails 1 "choose an empty directory" "${argv[@]}"
+	blockd_argv --pool "c=$D/a"
+	fails 1 "belongs to pool 'a'" "${argv[@]}"
+	same "$(ls "$D/b")" file
+}
+
+test_a_wrong_flag_or_file_exits_2_and_a_busy_port_1() {
+	place start
+	mkdir "$D/b"
+	fails 2 "'x' is no option" blockd x
+	fails 2 "" blockd --no-such-flag
+	fails 2 "NAME=/ABSOLUTE/PATH" blockd --pool a=b
+	fails 2 "TCP needs tls-ca" blockd --control tcp:127.0.0.1:1
+	echo "colour = red" >"$D/wrong"
+	fails 2 "colour" blockd --config "$D/wrong"
+	echo "pool = a=$D/a" >"$D/conf"
+	blockd --config "$D/conf" --check-config >/dev/null
+	blockd --help | grep -q 'Exit status: 0'
+	start_blockd --listen tcp:127.0.0.1:0
+	local port
+	port=$(call GetNode | field nbd_addresses.1)
+	: >"$D/empty"
+	fails 1 "127.0.0.1:${port##*:}" "$BUILD/bin/blockd" --config "$D/empty" \
+		--state-dir "$D/state2" --run-dir "$D/run2" \
+		--control "unix:$D/run2/control" --pool "b=$D/b" \
+		--listen "tcp:127.0.0.1:${port##*:}"
+	same "$(ls "$D/b")" ""
+}
+
+test_locks_a_second_blockd_out() {
+	place second
+	start_blockd
+	: >"$D/empty"
+	fails 1 "in use by another blockd (pid $PID)" "$BUILD/bin/blockd" \
+		--config "$D/empty" --state-dir "$D/state2" --run-dir "$D/run2" \
+		--control "unix:$D/run2/control" --listen "unix:$D/run2/nbd" \
+		--pool "a=$D/a"
+	fails 1 "in use by another blockd (pid $PID)" "$BUILD/bin/blockd" \
+		--config "$D/empty" --state-dir "$D/state" --run-dir "$D/run2" \
+		--control "unix:$D/run2/control" --listen "unix:$D/run2/nbd"
+	call GetNode
+}
+
+test_serves_exports_again_after_kill_9() {
+	place again
+	start_blockd
+	call CreateExtent name=x size=$((16 * MIB))
+	call SetExport name=x epoch=3 initiators=unix
+	io x@3 -c 'write -P 0x5a 1M 2M' -c flush
+	same "$(extent_field x blank)" False
+	local incarnation
+	incarnation=$(extent_field x incarnation)
+	stop_blockd KILL
+	start_blockd
+	io x@3 -c 'read -P 0x5a 1M 2M' -c 'read -P 0 4M 1M'
+	same "$(extent_field x export.epoch)" 3
+	same "$(extent_field x incarnation)" "$incarnation"
+	nbdinfo "$(uri x@3)" | grep -q "incarnation=$incarnation"
+	call RemoveExport name=x epoch=3
+	stop_blockd KILL
+	start_blockd
+	fails any "" nbdinfo "$(uri x@3)"
+	same "$(extent_field x export.epoch)" 3
+	fails 1 "ESTALE" call SetExport name=x epoch=2 initiators=unix
+}
+
+# Writes one block after the other for ever; says when it began and what ended it.
+writer() {
+	exec /usr/bin/python3 - "$(uri "$1")" "$2" <<'PY'
+import nbd, sys
+h = nbd.NBD()
+h.connect_uri(sys.argv[1])
+n = 0
+try:
+    while True:
+        h.pwrite(bytes([n % 250 + 1]) * 65536, n % 16 * 65536, nbd.CMD_FLAG_FUA)
+        n += 1
+        if n == 3:
+            open(sys.argv[2], "w").close()
+except nbd.Error as e:
+    print("ended:", e)
+PY
+}
+
+test_a_higher_epoch_ends_an_older_writer() {
+	place fence
+	start_blockd
+	call CreateExtent name=x size=$((16 * MIB))
+	call SetExport name=x epoch=1 initiators=any
+	writer x@1 "$D/began" >"$D/writer" 2>&1 &
+	local writer=$!
+	at_exit kill -9 "$writer"
+	eventually 20 test -e "$D/began"
+	same "$(extent_field x export.connections)" 1
+	call SetExport name=x epoch=2 initiators=any
+	# From here on nothing of the old one may reach the data.
+	io x@2 -c 'write -P 0x77 0 1M' -c flush -c 'read -P 0x77 0 1M'
+	wait "$writer"
+	grep -q '^ended:' "$D/writer"
+	io x@2 -c 'read -P 0x77 0 1M'
+	/usr/bin/python3 - "$D/run/nbd" <<'PY'
+# What the server answers to OPT_GO (7) for "x@1", as the clients hide it.
+import socket, struct, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+f = s.makefile("rwb")
+f.read(18)
+f.write(struct.pack(">IQIII", 1, 0x49484156454F5054, 7, 9, 3) + b"x@1\0\0")
+f.flush()
+magic, option, kind, length = struct.unpack(">QIII", f.read(20))
+text = f.read(length).decode()
+assert kind == 1 << 31 | 2, hex(kind)
+assert "epoch 1 is older than 2" in text, text
+PY
+	fails 1 "ESTALE: extent 'x' is at epoch 2" call SetExport name=x epoch=1 initiators=any
+	# A late detach of the old epoch takes nothing away from the new one.
+	same "$(call RemoveExport name=x epoch=1 | field export.active)" True
+	io x@2 -c 'read -P 0x77 0 1M'
+	# Somebody who is not on the list does not get in, nor does epoch 0.
+	call SetExport name=x epoch=2 initiators=10.1.2.3
+	fails any "" nbdinfo "$(uri x@2)"
+	fails any "" nbdinfo "$(uri x)"
+	fails 1 "ESTALE" call SetExport name=x epoch=0 initiators=any
+}
+
+test_keeps_an_extent_that_a_connection_uses() {
+	place busy
+	start_blockd
+	call CreateExtent name=x size=$((16 * MIB))
+	call SetExport name=x epoch=1 initiators=any
+	writer x@1 "$D/began" >"$D/writer" 2>&1 &
+	local writer=$!
+	at_exit kill -9 "$writer"
+	eventually 20 test -e "$D/began"
+	fails 1 "EBUSY: extent 'x' has 1 connections" call DeleteExtent name=x
+	kill -9 "$writer"
+	wait "$writer" || true
+	eventually 10 call DeleteExtent name=x
+	fails any "" nbdinfo "$(uri x@1)"
+}
+
+test_keeps_an_extent_that_a_loop_device_holds() {
+	place loop
+	losetup -f >/dev/null 2>&1 || skip "no loop devices"
+	start_blockd
+	call CreateExtent name=x size=$((16 * MIB))
+	call SetExport name=x epoch=1
+	local device
+	# In a mount namespace of its own, as a container would.
+	device=$(unshare -m losetup -f --show "$D/a/extents/x.data")
+	at_exit losetup -d "$device"
+	same "$(extent_field x export.local_device)" "$device"
+	# The same epoch again is how its user makes sure.
+	call SetExport name=x epoch=1
+	fails 1 "held by $device" call SetExport name=x epoch=2 initiators=any
+	fails 1 "held by $device" call SetExport name=x epoch=1 initiators=any
+	fails 1 "held by $device" call DeleteExtent name=x
+	same "$(extent_field x export.epoch)" 1
+	mv "$D/a/extents/x.data" "$D/a/extents/y.data"
+	mv "$D/a/extents/y.data" "$D/a/extents/x.data"
+	fails 1 "held by $device" call DeleteExtent name=x
+	losetup -d "$device"
+	call SetExport name=x epoch=2 initiators=any
+	fails 1 "ESTALE" call SetExport name=x epoch=1
+	call DeleteExtent name=x
+}
+
+test_a_resize_shows_in_new_connections() {
+	place resize
+	start_blockd
+	call CreateExtent name=x size=$((16 * MIB))
+	call SetExport name=x epoch=1 initiators=any
+	/usr/bin/python3 - "$(uri x@1)" "$D" <<'PY' &
+import nbd, os, sys, time
+h = nbd.NBD()
+h.connect_uri(sys.argv[1])
+open(sys.argv[2] + "/began", "w").close()
+while not os.path.exists(sys.argv[2] + "/resized"):
+    time.sleep(0.02)
+assert h.get_size() == 16 << 20
+h.pwrite(b"x" * 4096, (16 << 20) - 4096)
+h.shutdown()
+PY
+	local client=$!
+	at_exit kill -9 "$client"
+	eventually 20 test -e "$D/began"
+	call ResizeExtent name=x size=$((32 * MIB))
+	touch "$D/resized"
+	wait "$client"
+	same "$(nbdinfo --size "$(uri x@1)")" $((32 * MIB))
+	io x@1 -c 'write -P 1 31M 1M' -c 'read -P 1 31M 1M'
+	same "$(call ListPools | field pools.0.reserved)" $((32 * MIB))
+}
+
+test_thin_extents_grow_and_shrink_with_their_data() {
+	local options
+	for options in "" --direct-io; do
+		place "thin$options"
+		start_blockd $options
+		call CreateExtent name=x size=$((64 * MIB))
+		call SetExport name=x epoch=1 initiators=any
+		same "$(extent_field x allocated)" 0
+		io x@1 -c 'write -P 3 0 16M' -c flush
+		[ "$(extent_field x allocated)" -ge $((16 * MIB)) ] || fail "not allocated"
+		same "$(call ListPools | field pools.0.reserved)" $((64 * MIB))
+		io x@1 -d unmap -c 'discard 0 16M' -c flush
+		[ "$(extent_field x allocated)" -lt $MIB ] || fail "still allocated"
+		io x@1 -c 'read -P 0 0 16M'
+		stop_blockd TERM
+		same "$RC" 0
+	done
+}
+
+test_names_damage_and_serves_the_rest() {
+	place damage
+	start_blockd
+	call CreateExtent name=good size=$((16 * MIB))
+	call CreateExtent name=torn size=$((32 * MIB))
+	call SetExport name=good epoch=1 initiators=any
+	call SetExport name=torn epoch=1 initiators=any
+	stop_blockd TERM
+	printf x | dd of="$D/a/extents/torn.extent" bs=1 seek=40 conv=notrunc 2>/dev/null
+	local before
+	before=$(sha256sum "$D/a/extents/torn.extent")
+	start_blockd
+	nbdinfo "$(uri good@1)"
+	fails any "" nbdinfo "$(uri torn@1)"
+	same "$(extent_field torn state)" damaged
+	extent_field torn message | grep -q checksum
+	same "$(extent_field good state)" ok
+	same "$(call ListPools | field pools.0.reserved)" $((48 * MIB))
+	fails 1 "by hand" call DeleteExtent name=torn
+	fails 1 "EEXIST" call CreateExtent name=torn size=$((32 * MIB))
+	fails 1 "damaged" call SetExport name=torn epoch=2 initiators=any
+	same "$(sha256sum "$D/a/extents/torn.extent")" "$before"
+	grep -q "torn is damaged and not served" "$D/log.2"
+}
+
+test_reports_a_missing_pool_and_goes_on() {
+	place missing
+	start_blockd
+	mkdir "$D/b"
+	call CreatePool name=b path="$D/b"
+	call CreateExtent pool=b name=x size=$((2 * MIB))
+	call SetExport name=x epoch=4 initiators=any
+	stop_blockd TERM
+	mv "$D/b" "$D/b.away"
+	start_blockd
+	same "$(call ListPools | field pools.1.state)" missing
+	same "$(call ListPools | field pools.0.state)" online
+	fails 1 "missing" call CreateExtent pool=b name=y size=$((2 * MIB))
+	mkdir "$D/b"
+	fails 1 "ENOENT" call CreatePool name=b path="$D/b"
+	same "$(ls "$D/b")" ""
+	rmdir "$D/b"
+	mv "$D/b.away" "$D/b"
+	# What came back is served at once.
+	call CreatePool name=b path="$D/b"
+	nbdinfo "$(uri x@4)"
+}
+
+test_tells_systemd_and_leaves_nothing_on_sigterm() {
+	place notify
+	/usr/bin/python3 - "$D/notify" >"$D/notified" <<'PY' &
+import socket, sys
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.bind(sys.argv[1])
+while True:
+    text = s.recv(100).decode()
+    print(text, flush=True)
+    if text == "STOPPING=1":
+        break
+PY
+	local listener=$!
+	at_exit kill -9 "$listener"
+	eventually 20 test -S "$D/notify"
+	NOTIFY_SOCKET=$D/notify start_blockd
+	call CreateExtent name=x size=$((16 * MIB))
+	call SetExport name=x epoch=1 initiators=any
+	writer x@1 "$D/began" >"$D/writer" 2>&1 &
+	local writer=$!
+	at_exit kill -9 "$writer"
+	eventually 20 test -e "$D/began"
+	stop_blockd TERM
+	same "$RC" 0
+	wait "$listener"
+	same "$(cat "$D/notified")" "READY=1
+STOPPING=1"
+	wait "$writer"
+	[ ! -e "$D/run/control" ] || fail "the control socket is left"
+	[ ! -e "$D/run/nbd" ] || fail "the NBD socket is left"
+	same "$(losetup -j "$D/a/extents/x.data")" ""
+}
+
+# Start blockd and have it killed before the Nth SYSCALLS of the next call
+# (strace counts each system call of each thread by itself).
+start_doomed() {
+	start_blockd
+	strace -f -qq -o "$D/strace" -p "$PID" -e "trace=$1" -e signal=none \
+		-e "inject=$1:signal=KILL:when=$2" 2>"$D/strace.err" &
+	STRACE=$!
+	at_exit kill -9 "$STRACE"
+	eventually 20 traced
+}
+# Every thread has its tracer.
+traced() {
+	! grep -L "^TracerPid:	$STRACE$" /proc/"$PID"/task/*/status | grep -q .
+}
+
+# What the pool holds is what its files say, and nothing else is there.
+check_pool() {
+	local name sum=0 count=0
+	while read -r name; do
+		same "$(extent_field "$name" state)" ok
+		same "$(stat -c %s "$D/a/extents/$name.data")" "$(extent_field "$name" size)"
+		sum=$((sum + $(extent_field "$name" size)))
+		count=$((count + 1))
+	done < <(call ListExtents | /usr/bin/python3 -c '
+import json, sys
+for e in json.load(sys.stdin)["extents"]: print(e["name"])')
+	same "$(find "$D/a/extents" -mindepth 1 | wc -l)" $((2 * count)) \
+		"extents: $count; $(ls -A "$D/a/extents"); $(cat "$D"/log.*)"
+	same "$(call ListPools | field pools.0.reserved)" "$sum"
+}
+
+# One call, given up as soon as blockd is dead: a client that stays would
+# carry it out after the restart.
+doomed_call() {
+	local client
+	"$BUILD/test/blockd/blockd_call" "unix:$D/run/control" "$@" >/dev/null 2>&1 &
+	client=$!
+	while kill -0 "$client" 2>/dev/null; do
+		kill -0 "$PID" 2>/dev/null || kill -9 "$client" 2>/dev/null || true
+		sleep 0.02
+	done
+	wait "$client" 2>/dev/null
+}
+
+# killed_at_each_step STEPS CALL...: kill before each change that the call makes,
+# restart, check, repeat the call, check. Functions around it: arguments (how
+# often it was done) of the call, intact (after the kill), finished, again.
+killed_at_each_step() {
+	local want=$1 seen=0 round=0 n rc syscalls argv
+	shift
+	for syscalls in ftruncate fsync rename,renameat,renameat2 unlink,unlinkat; do
+		for ((n = 1, rc = 1; rc != 0; n++)); do
+			round=$((round + 1))
+			mapfile -t argv < <(arguments $round)
+			start_doomed $syscalls $n
+			rc=0
+			doomed_call "$@" "${argv[@]}" || rc=$?
+			[ $rc = 0 ] || seen=$((seen + 1))
+			stop_blockd KILL
+			wait "$STRACE" 2>/dev/null || true
+			start_blockd
+			check_pool
+			intact $round
+			call "$@" "${argv[@]}" >/dev/null
+			check_pool
+			again
+			stop_blockd TERM
+		done
+	done
+	echo "# $1: killed at $seen steps"
+	same "$seen" "$want" "steps of $1"
+}
+arguments() { :; }
+intact() { :; }
+again() { :; }
+
+test_a_create_killed_at_any_step_is_whole_or_not_there() {
+	place kill-create
+	again() { call DeleteExtent name=x >/dev/null; }
+	killed_at_each_step 8 CreateExtent name=x size=$((2 * MIB)) labels=a=b
+}
+
+test_a_delete_killed_at_any_step_is_whole_or_not_there() {
+	place kill-delete
+	again() { call CreateExtent name=x size=$((2 * MIB)) >/dev/null; }
+	start_blockd
+	again
+	stop_blockd TERM
+	killed_at_each_step 7 DeleteExtent name=x
+}
+
+test_a_resize_killed_at_any_step_has_either_size() {
+	place kill-resize
+	arguments() { echo size=$((($1 + 2) * MIB)); }
+	intact() {
+		local size
+		size=$(extent_field x size)
+		[ "$size" = $((($1 + 1) * MIB)) ] || same "$size" $((($1 + 2) * MIB))
+	}
+	start_blockd
+	call CreateExtent name=x size=$((2 * MIB))
+	stop_blockd TERM
+	killed_at_each_step 5 ResizeExtent name=x
+}
+
+test_an_export_killed_at_any_step_never_falls_back() {
+	place kill-export
+	arguments() { echo epoch=$(($1 + 1)); }
+	intact() {
+		local epoch
+		epoch=$(extent_field x export.epoch)
+		[ "$epoch" = "$1" ] || same "$epoch" $(($1 + 1))
+		nbdinfo "$(uri "x@$epoch")" >/dev/null
+	}
+	start_blockd
+	call CreateExtent name=x size=$((2 * MIB))
+	call SetExport name=x epoch=1 initiators=any
+	stop_blockd TERM
+	killed_at_each_step 3 SetExport name=x initiators=any
+}
+
+test_costs_next_to_nothing_when_idle() {
+	place idle
+	start_blockd
+	local i before after rss
+	for i in $(seq 50); do
+		call CreateExtent name=x$i size=$MIB >/dev/null
+		call SetExport name=x$i epoch=1 initiators=any >/dev/null
+	done
+	io x1@1 -c 'write 0 1M'
+	before=$(awk '{print $14 + $15}' /proc/"$PID"/stat)
+	sleep 10
+	after=$(awk '{print $14 + $15}' /proc/"$PID"/stat)
+	rss=$(awk '/^VmRSS/{print $2}' /proc/"$PID"/status)
+	echo "# 50 exports, 10 s idle: $((after - before)) ticks of CPU, $rss KiB"
+	[ $((after - before)) -le 2 ] || fail "$((after - before)) ticks"
+	[ "$rss" -le 65536 ] || fail "$rss KiB"
+}
+
+run_tests "$@"
