@@ -13,3 +13,4 @@ $(eval $(call unit_test,volume/volume_record_test,volume))
 $(eval $(call unit_test,volume/store_test,volume,volume/store_conformance.c))
 $(eval $(call unit_test,volume/planner_test,volume))
 $(eval $(call test_helper,volume/volume_call_main,volume))
+SYSTEM_TESTS += tests/system/volume.sh
