@@ -29,6 +29,7 @@ struct command {
 	const struct option_row *rows;
 	size_t n_rows;
 	bool needs_volumes; /* open the store first */
+	bool only_looks;    /* a node that is silent is not waited for long */
 	int (*run)(struct cli *cli, struct error *err);
 };
 

@@ -15,8 +15,9 @@
 #include "cli/progress.h"
 
 #define CONFIG_DEFAULT "/etc/tributary/trib.conf"
-#define WORDS_MAX      128 /* arguments of a command */
-#define ROWS_MAX       64  /* options of a command and the global ones */
+#define WORDS_MAX      128  /* arguments of a command */
+#define ROWS_MAX       64   /* options of a command and the global ones */
+#define LOOK_MS        3000 /* for one node, by commands that only look */
 
 struct parsed {
 	const struct command *command; /* NULL: none was named */
@@ -127,14 +128,16 @@ static int settings_load(struct cli *cli, int argc, char **argv,
 	return command_line_parse(&cli->options, argc, argv, ret, err);
 }
 
-static int volumes_open(struct cli *cli, struct progress *progress,
-			int cancel_fd, struct error *err)
+static int volumes_open(struct cli *cli, const struct command *command,
+			struct progress *progress, int cancel_fd,
+			struct error *err)
 {
 	struct volume_config config = {
 		.store = cli->options.store,
 		.node = cli->options.node,
 		.run_dir = cli->options.run_dir,
 		.source_address = cli->options.source_address,
+		.call_timeout_ms = command->only_looks ? LOOK_MS : 0,
 		.cancel_fd = cancel_fd,
 		.progress = cli->options.quiet ? NULL : progress_show,
 		.progress_context = progress,
@@ -166,7 +169,7 @@ static int command_run(struct cli *cli, const struct command *command,
 
 	if (command->needs_volumes) {
 		cancel_fd = signals_catch();
-		r = volumes_open(cli, &progress, cancel_fd, err);
+		r = volumes_open(cli, command, &progress, cancel_fd, err);
 	}
 	if (r == 0)
 		r = command->run(cli, err);

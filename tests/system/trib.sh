@@ -1,0 +1,127 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The command: its words, exit codes, tables and JSON, on two hosts.
+. "$(dirname "$0")/../lib.sh"
+. "$TOP/tests/cluster.sh"
+need_root
+need ip nsenter losetup mkfs.ext4 python3
+
+at_exit cluster_stop
+cluster_start "$TEST_DIR/c" 2 256MiB || { cluster_stop; exit 1; }
+
+# json COMMAND...: it prints one JSON document; shown on one line
+json() { on 1 trib "$@" --json | python3 -c 'import json, sys; print(json.dumps(json.load(sys.stdin)))'; }
+
+test_every_command_has_help_and_is_in_the_reference() {
+	local words
+	on 1 trib help | sed -n 's/^  \([a-z]\+\( [a-z]\+\)\?\) .*/\1/p' | sort -u >"$TEST_DIR/commands"
+	[ "$(wc -l <"$TEST_DIR/commands")" -ge 25 ]
+	while read -r words; do
+		# shellcheck disable=SC2086
+		on 1 trib $words --help | grep -q "^usage: trib $words"
+		grep -q "trib $words" "$TOP/docs/trib.md" || fail "docs/trib.md does not tell of '$words'"
+	done <"$TEST_DIR/commands"
+	on 1 trib --version | grep -qE '^trib [0-9]'
+}
+
+test_wrong_words_are_usage_errors() {
+	fails 2 "no command 'frobnicate'" on 1 trib frobnicate
+	fails 2 "usage: trib volume create NAME" on 1 trib volume create
+	fails 2 "sizes" on 1 trib volume create x --sizes 1GiB
+	fails 2 "size" on 1 trib volume create x --size many
+	fails 2 "value" on 1 trib volume create x --size
+	fails 2 "usage" on 1 trib
+	echo "stoer = x" >"$TEST_DIR/bad.conf"
+	fails 2 "stoer" on 1 trib status --config "$TEST_DIR/bad.conf"
+	fails 2 "nowhere.conf" on 1 trib status --config "$TEST_DIR/nowhere.conf"
+}
+
+test_exit_codes_tell_failures_apart() {
+	fails 3 "nothing-here" on 1 trib volume show nothing-here
+	fails 3 "no-node" on 1 trib pool list no-node
+	fails 3 "no-extent" on 1 trib extent show no-extent
+	fails 1 "Upper" on 1 trib volume create Upper --size 64MiB
+	fails 1 "say how large" on 1 trib volume create x
+	fails 5 "host2" on 1 trib volume create x --size 10GiB
+	fails 5 "" on 1 trib extent create big --size 10GiB
+	fails 5 "no nodes are known" on 1 trib volume create x --size 64MiB --store "local:$TEST_DIR/none.db"
+	on 1 trib volume create same --size 64MiB
+	on 1 trib volume create same --size 64MiB
+	fails 4 "same" on 1 trib volume create same --size 128MiB
+	on 1 trib volume delete same
+	on 1 trib volume delete same
+}
+
+test_json_is_json_and_errors_are_too() {
+	local out rc=0
+	json status | grep -q '"name": "host2"'
+	json node list | grep -q '"reachable": true'
+	json node show | grep -q '"transport": "fuse"'
+	json pool list | grep -q '"capacity": 268435456'
+	json extent create j --size 8MiB | grep -q '"size": 8388608'
+	json extent list | grep -q '"name": "j"'
+	json volume list | grep -qx '\[\]'
+	json volume orphans | grep -qx '\[\]'
+	json devices | grep -qx '\[\]'
+	out=$(on 1 trib volume show nope --json 2>/dev/null) || rc=$?
+	same $rc 3
+	python3 -c 'import json, sys; assert json.loads(sys.argv[1])["error"]["code"] == "ENOENT"' "$out"
+	on 1 trib extent delete j
+}
+
+test_an_extent_is_attached_here_and_from_the_other_host() {
+	local device
+	on 1 trib extent create e1 --size 32MiB
+	device=$(on 1 trib attach e1)
+	[ -b "$device" ]
+	same "$(blockdev --getsize64 "$device")" 33554432
+	mkfs.ext4 -q -F "$device"
+	same "$(on 1 trib attach e1)" "$device" "attaching twice"
+	fails 6 "" on 2 trib attach host1/e1
+	fails 6 "" on 1 trib extent delete e1
+	on 1 trib devices | grep -q "$device"
+	on 1 trib detach e1
+	on 1 trib detach e1
+	device=$(on 2 trib attach host1/e1 --transport fuse)
+	e2fsck -fn "$device"
+	on 2 trib detach host1/e1
+	on 1 trib extent delete e1
+	same "$(on 1 trib devices | wc -l)" 1
+	same "$(on 2 trib devices | wc -l)" 1
+}
+
+test_an_extent_is_served_to_any_nbd_client() {
+	local uri
+	need qemu-io nbdinfo
+	on 1 trib extent create e2 --size 16MiB
+	uri=$(on 1 trib extent export e2 --allow 10.77.0.2)
+	on 2 qemu-io -f raw "$uri" -c 'write -P 0x5a 0 1M' -c 'read -P 0x5a 0 1M' >/dev/null
+	fails any "" on 1 nbdinfo "$uri"
+	on 1 trib extent resize e2 --size 32MiB
+	same "$(on 2 nbdinfo --size "$uri")" 33554432
+	on 1 trib extent unexport e2
+	fails any "" on 2 nbdinfo "$uri"
+	on 1 trib extent delete e2
+}
+
+test_completion_offers_commands_options_and_names() {
+	on 1 trib complete -- vol | grep -qx volume
+	same "$(on 1 trib complete -- node '' | sort | xargs)" "add list remove show"
+	on 1 trib complete -- volume create x --si | grep -qx -- --size
+	on 1 trib complete -- node show '' | grep -qx host2
+	on 1 trib complete -- pool delete '' | grep -qx host1/main
+	same "$(on 1 trib complete -- mount nothing '')" ""
+	fails 2 "" on 1 trib complete --config /nowhere -- x
+}
+
+test_a_node_that_does_not_answer_is_shown_and_not_waited_for_long() {
+	local start=$SECONDS
+	blockd_signal 2 TERM
+	on 1 trib node list | grep -q 'host2 *no answer'
+	on 1 trib status | grep -q '^node host2: '
+	fails 7 "host2" on 1 trib extent create host2/x --size 8MiB
+	[ $((SECONDS - start)) -lt 60 ] || fail "took $((SECONDS - start)) s"
+	blockd_start 2
+}
+
+run_tests "$@"
