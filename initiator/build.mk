@@ -22,3 +22,5 @@ $(eval $(call fuzzer,initiator/record_fuzz,\
   initiator/record.c base/clock.c base/error.c base/file.c base/ident.c \
   base/log.c))
 SYSTEM_TESTS += tests/system/initiator.sh tests/system/initiator_nbd_kernel.sh
+$(eval $(call unit_test,initiator/nbd_link_test,nbdclient base,\
+  initiator/nbd_connector.c initiator/nbd_link.c))

@@ -10,8 +10,8 @@
 #define LARGEST (NBD_FUSE_CLASSES - 1)
 
 /*
- * 2 + 4 + 9 MiB. Depth matters for short writes; for 1 MiB ones, 8 in flight
- * fill any link.
+ * 2 + 2 + 5 MiB. Depth matters for short writes; of 1 MiB ones, four in
+ * flight fill a link.
  */
 static const struct {
 	size_t size; /* bytes; 0: the largest request */

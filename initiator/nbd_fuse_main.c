@@ -86,6 +86,7 @@ static void become_flusher(void)
 	(void)mallopt(M_MMAP_MAX, 0);
 	(void)mallopt(M_TRIM_THRESHOLD, INT32_MAX);
 	(void)mallopt(M_TOP_PAD, HEAP_START);
+	free(malloc(HEAP_START / 2));
 }
 
 static void lock_memory(void)

@@ -169,6 +169,14 @@ static void fail_for_good(struct nbd_link *link)
 	fail_all(link);
 }
 
+static void try_later(struct nbd_link *link)
+{
+	link->retry_at_ms = clock_ms() + link->backoff_ms;
+	link->backoff_ms *= 2;
+	if (link->backoff_ms > BACKOFF_MAX_MS)
+		link->backoff_ms = BACKOFF_MAX_MS;
+}
+
 /*
  * Everything unanswered is sent again, oldest first. The dead time runs on
  * until an answer comes: a server that takes connections only to drop them
@@ -190,7 +198,7 @@ static void drop(struct nbd_link *link, int error, const char *what)
 	link->state = DOWN;
 	if (link->dead_at_ms == NEVER && !is_idle(link))
 		link->dead_at_ms = clock_ms() + link->dead_timeout_ms;
-	link->retry_at_ms = clock_ms() + link->backoff_ms;
+	try_later(link);
 }
 
 static void time_out(struct nbd_link *link)
@@ -218,14 +226,6 @@ static int set_nonblocking(int fd)
 	return fcntl(fd, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
 }
 
-static void try_later(struct nbd_link *link)
-{
-	link->retry_at_ms = clock_ms() + link->backoff_ms;
-	link->backoff_ms *= 2;
-	if (link->backoff_ms > BACKOFF_MAX_MS)
-		link->backoff_ms = BACKOFF_MAX_MS;
-}
-
 /* A refusal is final; a missing export may only be a server that starts. */
 static bool is_final(int error)
 {
@@ -237,6 +237,7 @@ static void reconnected(struct nbd_link *link,
 {
 	struct error *err = &link->reason;
 	int fd = take_fd(&result->fd);
+	unsigned suppressed;
 
 	if (result->error < 0) {
 		*err = result->err;
@@ -258,8 +259,10 @@ static void reconnected(struct nbd_link *link,
 		try_later(link);
 		return;
 	}
-	log_info("connected again%s",
-		 is_idle(link) ? "" : ", sending again what had no answer");
+	if (log_limit_allow(&link->log, &suppressed))
+		log_info("connected again%s",
+			 is_idle(link) ? ""
+				       : ", sending again what had no answer");
 	link->fd = fd;
 	link->state = UP;
 	link->retry_at_ms = NEVER;

@@ -10,6 +10,7 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -231,6 +232,43 @@ static int mend(struct attachment *a, struct error *err)
 	return nbd_netlink_reconnect(index, &device, err);
 }
 
+/* The last block comes over the connection that is there. */
+static int read_end(const char *device, uint64_t size)
+{
+	auto_close int fd = open(device, O_RDONLY | O_DIRECT | O_CLOEXEC);
+	auto_free void *block = aligned_alloc(DEVICE_BLOCK_SIZE,
+					      DEVICE_BLOCK_SIZE);
+
+	if (fd < 0 || !block)
+		return fd < 0 ? -errno : -ENOMEM;
+	return pread(fd, block, DEVICE_BLOCK_SIZE,
+		     (off_t)(size - DEVICE_BLOCK_SIZE)) == DEVICE_BLOCK_SIZE
+		       ? 0
+		       : -EIO;
+}
+
+/*
+ * The kernel keeps its connections, and a server may hold each to the size
+ * it began with. Then the device goes back to that: the end of a file system
+ * must not be where no read comes through.
+ */
+static int resize_device(struct attachment *a, unsigned index, uint64_t size,
+			 struct error *err)
+{
+	struct record *r = &a->record;
+	int status = nbd_netlink_resize(index, a->tag, size, err);
+
+	if (status < 0 || !read_end(r->device, size))
+		return status;
+	status = nbd_netlink_resize(index, a->tag, r->size, err);
+	if (status < 0)
+		return status;
+	return error_set(err, EOPNOTSUPP,
+			 "the server holds the connection of %s to its old "
+			 "size: unmount, detach and attach again to grow",
+			 r->device);
+}
+
 static int resize(struct attachment *a, uint64_t size, struct error *err)
 {
 	struct nbd_connect_options options = {
@@ -261,7 +299,7 @@ static int resize(struct attachment *a, uint64_t size, struct error *err)
 	if (index_of(r->device, &index) < 0)
 		return error_set(err, ENODEV, "'%s' is no nbd device",
 				 r->device);
-	return nbd_netlink_resize(index, a->tag, size, err);
+	return resize_device(a, index, size, err);
 }
 
 const struct transport transport_nbd = {
