@@ -29,10 +29,10 @@ static const ProtobufCMethodDescriptor *find_method(const char *name)
 
 static void *label(const char *text)
 {
-	Tributary__V1__Label *made = malloc(sizeof(*made));
 	const char *equals = strchr(text, '=');
+	Tributary__V1__Label *made = equals ? malloc(sizeof(*made)) : NULL;
 
-	if (!made || !equals)
+	if (!made)
 		return NULL;
 	tributary__v1__label__init(made);
 	made->key = strndup(text, (size_t)(equals - text));

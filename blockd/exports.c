@@ -202,7 +202,7 @@ static int changed_record(const struct extent *extent,
 static int set_locked(struct exports *exports, struct extent *extent,
 		      const struct exports_request *request, struct error *err)
 {
-	struct extent_record record;
+	struct extent_record record = {0};
 	int r = check_set(extent, request, err);
 
 	if (r == 0)

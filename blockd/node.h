@@ -48,6 +48,8 @@ struct node_pool {
 	TAILQ_ENTRY(node_pool) in_node;
 };
 
+TAILQ_HEAD(node_pool_list, node_pool);
+
 struct node {
 	pthread_mutex_t pools;  /* one create or delete of a pool at a time */
 	pthread_mutex_t space;  /* measuring and promising */
@@ -55,7 +57,7 @@ struct node {
 	int state_fd;           /* STATE/pools */
 	int lock_fd;
 	uint64_t floor; /* bytes; 0: space.h's default */
-	TAILQ_HEAD(, node_pool) list;
+	struct node_pool_list list;
 	struct extent_list buckets[NODE_BUCKETS];
 	struct extent_users users; /* set before the first call */
 };

@@ -198,7 +198,7 @@ static int add_new(struct node *node, const struct node_pool_request *request,
 {
 	struct pool_record record;
 	struct known_pool known = {0};
-	struct node_pool *entry;
+	struct node_pool *entry = NULL;
 	int r = find_or_format(node, request, path, &record, err);
 
 	if (r < 0)

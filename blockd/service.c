@@ -192,8 +192,8 @@ static int list_extents(struct rpc_call *call, const ProtobufCMessage *in,
 		(Tributary__V1__ListExtentsReply *)out;
 	const struct service *service = rpc_context(call);
 	auto_holds struct local_holds holds = {0};
-	struct extent **list;
-	size_t n;
+	struct extent **list = NULL;
+	size_t n = 0;
 	int r = local_holds_scan(&holds, err);
 
 	if (r == 0)
