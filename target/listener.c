@@ -152,11 +152,8 @@ static int unix_open(const char *path, int *ret_fd, char **ret_path,
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	auto_close int fd = -1;
-	auto_free char *copy = strdup(path);
 	int r;
 
-	if (!copy)
-		return error_set(err, ENOMEM, "no memory for a listener");
 	if (path[0] != '/' || strlen(path) >= sizeof(address.sun_path))
 		return error_set(err, EINVAL,
 				 "'unix:%s': the path must be absolute and "
@@ -173,8 +170,10 @@ static int unix_open(const char *path, int *ret_fd, char **ret_path,
 	    listen(fd, BACKLOG) < 0)
 		return error_set(err, errno, "listen at 'unix:%s': %s", path,
 				 strerror(errno));
+	*ret_path = strdup(path);
+	if (!*ret_path)
+		return error_set(err, ENOMEM, "no memory for a listener");
 	*ret_fd = take_fd(&fd);
-	*ret_path = take_ptr(copy);
 	return 0;
 }
 

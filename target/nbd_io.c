@@ -100,7 +100,8 @@ static void waiting_remove(struct nbd_conn *conn)
 
 	while (*at != conn) {
 		before = *at;
-		at = &(*at)->waiting_next;
+		assert(before); /* it is in the list */
+		at = &before->waiting_next;
 	}
 	*at = conn->waiting_next;
 	if (service->waiting_last == conn)

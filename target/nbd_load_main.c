@@ -273,5 +273,7 @@ int main(int argc, char **argv)
 	printf("{\"ios\": %llu, \"iops\": %.0f}\n",
 	       (unsigned long long)load.done,
 	       (double)load.done * 1e9 / (double)(end - start));
+	free(load.in);
+	free(load.data);
 	return 0;
 }

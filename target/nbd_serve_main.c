@@ -7,6 +7,7 @@
  *	nbd-serve --listen tcp:127.0.0.1:0 --export disk=/tmp/disk.img
  */
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,7 +83,7 @@ static int features_parse(const struct option_list *list, unsigned *ret,
 }
 
 struct disk {
-	char *path; /* owned */
+	char path[PATH_MAX];
 	bool direct;
 };
 
@@ -98,16 +99,9 @@ static int disk_open(void *context, struct loop *loop, bool read_only,
 		ret, err);
 }
 
-static void disk_release(void *context)
-{
-	struct disk *disk = context;
-
-	free(disk->path);
-	free(disk);
-}
-
 /* Memory that every connection sees: a file without a name. */
-static int memory_path(const char *size_text, char **ret, struct error *err)
+static int memory_path(const char *size_text, char *path, size_t path_size,
+		       struct error *err)
 {
 	uint64_t size = 0;
 	int r = size_parse(size_text, &size, err);
@@ -121,8 +115,7 @@ static int memory_path(const char *size_text, char **ret, struct error *err)
 		fd_close(fd);
 		return r;
 	}
-	if (asprintf(ret, "/proc/self/fd/%d", fd) < 0)
-		return error_set(err, ENOMEM, "no memory");
+	(void)snprintf(path, path_size, "/proc/self/fd/%d", fd);
 	return 0;
 }
 
@@ -130,42 +123,41 @@ static int memory_path(const char *size_text, char **ret, struct error *err)
 static int export_add(struct target *target, const struct config *config,
 		      const char *text, struct error *err)
 {
+	struct target_export export = {
+		.epoch = config->epoch,
+		.read_only = config->read_only,
+		.initiators = (const char *const *)config->initiators.items,
+		.n_initiators = config->initiators.count,
+		.description = "incarnation=test",
+		.open = disk_open,
+		.release = free,
+	};
 	const char *equals = strchr(text, '=');
-	auto_free char *name = NULL, *path = NULL;
+	char name[256];
 	struct disk *disk;
 	int r = 0;
 
-	if (!equals)
+	if (!equals || (size_t)(equals - text) >= sizeof(name) ||
+	    strlen(equals + 1) >= sizeof(disk->path))
 		return error_set(err, EINVAL, "'%s' is not NAME=PATH", text);
-	name = strndup(text, (size_t)(equals - text));
-	if (strncmp(equals + 1, "ram:", 4) == 0)
-		r = memory_path(equals + 5, &path, err);
-	else
-		path = strdup(equals + 1);
-	if (r < 0)
-		return r;
+	(void)snprintf(name, sizeof(name), "%.*s", (int)(equals - text), text);
 	disk = calloc(1, sizeof(*disk));
-	if (!name || !path || !disk) {
-		free(disk);
+	if (!disk)
 		return error_set(err, ENOMEM, "no memory");
-	}
-	disk->path = take_ptr(path);
 	disk->direct = config->direct;
-	return target_export_set(
-		target,
-		&(struct target_export){
-			.name = name,
-			.epoch = config->epoch,
-			.read_only = config->read_only,
-			.initiators =
-				(const char *const *)config->initiators.items,
-			.n_initiators = config->initiators.count,
-			.description = "incarnation=test",
-			.open = disk_open,
-			.release = disk_release,
-			.context = disk,
-		},
-		err);
+	if (strncmp(equals + 1, "ram:", 4) == 0)
+		r = memory_path(equals + 5, disk->path, sizeof(disk->path),
+				err);
+	else
+		(void)snprintf(disk->path, sizeof(disk->path), "%s",
+			       equals + 1);
+	if (r < 0) {
+		free(disk);
+		return r;
+	}
+	export.name = name;
+	export.context = disk;
+	return target_export_set(target, &export, err);
 }
 
 static int listen_at(struct target *target, const char *address,

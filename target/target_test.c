@@ -168,7 +168,8 @@ static int export_set(struct fixture *f, uint64_t epoch, bool read_only,
 
 static int setup(void **state)
 {
-	struct fixture *f = calloc(1, sizeof(*f));
+	static struct fixture fixture;
+	struct fixture *f = &fixture;
 	struct target_options options = {
 		.loops = 2,
 		.buffer_limit = NBD_PAYLOAD_MAX, /* one request, no more */
@@ -179,12 +180,12 @@ static int setup(void **state)
 	memset(&disk, 0, sizeof(disk));
 	pthread_mutex_init(&disk.lock, NULL);
 	disk.data = calloc(1, DEVICE_SIZE);
-	if (!f || !disk.data)
+	if (!disk.data)
 		return -1;
 	(void)snprintf(f->dir, sizeof(f->dir), "/tmp/target-test.XXXXXX");
 	if (!mkdtemp(f->dir))
 		return -1;
-	(void)snprintf(f->address, sizeof(f->address), "unix:%s/s", f->dir);
+	(void)snprintf(f->address, sizeof(f->address), "unix:%.31s/s", f->dir);
 	if (target_new(&options, &f->target, &err) < 0 ||
 	    target_listen_nbd(f->target, f->address, NULL, &err) < 0) {
 		print_error("%s\n", err.msg);
@@ -210,7 +211,6 @@ static int teardown(void **state)
 	assert_int_not_equal(disk.released, 0);
 	assert_int_equal(rmdir(f->dir), 0); /* the socket is gone */
 	free(disk.data);
-	free(f);
 	return 0;
 }
 
