@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "union/branch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "union/handle.h"
+
+static int check_handles(int fd, const char *path, struct error *err)
+{
+	auto_close int again = -1;
+	struct handle handle;
+	int r = handle_get(fd, "", &handle);
+
+	if (r >= 0)
+		r = again = handle_open(fd, &handle, O_PATH);
+	if (r >= 0)
+		return 0;
+	if (r == -EPERM)
+		return error_set(err, EPERM,
+				 "branch '%s': opening by file handle is not "
+				 "permitted; run as root",
+				 path);
+	return error_set(err, -r,
+			 "branch '%s': its file system gives no file handles "
+			 "(%s); use ext4, XFS, Btrfs or tmpfs",
+			 path, strerror(-r));
+}
+
+static int check_new(const struct branch_table *table, const struct stat *st,
+		     const char *path, struct error *err)
+{
+	struct stat other;
+	unsigned i;
+
+	if (table->count == BRANCH_MAX)
+		return error_set(err, E2BIG, "more than %d branches",
+				 BRANCH_MAX);
+	for (i = 0; i < table->count; i++)
+		if (fstat(table->items[i]->root_fd, &other) == 0 &&
+		    other.st_dev == st->st_dev && other.st_ino == st->st_ino)
+			return error_set(err, EEXIST,
+					 "branch '%s' is the same directory as "
+					 "branch '%s'",
+					 path, table->items[i]->path);
+	return 0;
+}
+
+int branch_add(struct branch_table *table, const char *path, unsigned flags,
+	       struct error *err)
+{
+	auto_close int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	auto_free char *real = NULL;
+	struct branch *branch;
+	struct statvfs space;
+	struct stat st;
+	int r;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || fstatvfs(fd, &space) < 0)
+		return error_set(err, errno, "branch '%s': %s", path,
+				 strerror(errno));
+	r = check_new(table, &st, path, err);
+	if (r < 0)
+		return r;
+	r = check_handles(fd, path, err);
+	if (r < 0)
+		return r;
+	real = realpath(path, NULL);
+	branch = real ? calloc(1, sizeof(*branch)) : NULL;
+	if (!branch)
+		return error_set(err, errno, "branch '%s': %s", path,
+				 strerror(errno));
+	if (space.f_flag & ST_RDONLY)
+		flags |= BRANCH_RO;
+	branch->id = table->count;
+	branch->flags = flags;
+	branch->path = take_ptr(real);
+	branch->root_fd = take_fd(&fd);
+	branch->device = st.st_dev;
+	pthread_mutex_init(&branch->space_lock, NULL);
+	table->items[table->count++] = branch;
+	return 0;
+}
+
+void branch_table_done(struct branch_table *table)
+{
+	struct branch *branch;
+
+	while (table->count) {
+		branch = table->items[--table->count];
+		fd_close(branch->root_fd);
+		pthread_mutex_destroy(&branch->space_lock);
+		free(branch->path);
+		free(branch);
+	}
+}
+
+uint64_t branch_available(struct branch *branch)
+{
+	int64_t now = clock_ms();
+	struct statvfs space;
+	uint64_t available;
+
+	pthread_mutex_lock(&branch->space_lock);
+	if (!branch->space_checked_ms ||
+	    now - branch->space_checked_ms >= BRANCH_SPACE_AGE_MS) {
+		/* A branch that cannot say has none. */
+		branch->available = 0;
+		if (fstatvfs(branch->root_fd, &space) == 0)
+			branch->available = (uint64_t)space.f_bavail *
+					    space.f_frsize;
+		branch->space_checked_ms = now;
+	}
+	available = branch->available;
+	pthread_mutex_unlock(&branch->space_lock);
+	return available;
+}
+
+void branch_space_changed(struct branch *branch)
+{
+	pthread_mutex_lock(&branch->space_lock);
+	branch->space_checked_ms = 0;
+	pthread_mutex_unlock(&branch->space_lock);
+}
+
+static bool device_seen(const struct branch_table *table, unsigned upto)
+{
+	unsigned i;
+
+	for (i = 0; i < upto; i++)
+		if (table->items[i]->device == table->items[upto]->device)
+			return true;
+	return false;
+}
+
+int branch_table_statvfs(const struct branch_table *table, struct statvfs *ret)
+{
+	struct statvfs sum, one;
+	unsigned i;
+
+	if (fstatvfs(table->items[0]->root_fd, &sum) < 0)
+		return -errno;
+	for (i = 1; i < table->count; i++) {
+		if (device_seen(table, i))
+			continue;
+		if (fstatvfs(table->items[i]->root_fd, &one) < 0)
+			return -errno;
+		sum.f_blocks += one.f_blocks * one.f_frsize / sum.f_frsize;
+		sum.f_bfree += one.f_bfree * one.f_frsize / sum.f_frsize;
+		sum.f_bavail += one.f_bavail * one.f_frsize / sum.f_frsize;
+		sum.f_files += one.f_files;
+		sum.f_ffree += one.f_ffree;
+		sum.f_favail += one.f_favail;
+		if (one.f_namemax < sum.f_namemax)
+			sum.f_namemax = one.f_namemax;
+	}
+	*ret = sum;
+	return 0;
+}
+
+int branch_work_dir(const struct branch *branch)
+{
+	int fd;
+
+	if (mkdirat(branch->root_fd, BRANCH_WORK_DIR, 0700) < 0 &&
+	    errno != EEXIST)
+		return -errno;
+	fd = openat(branch->root_fd, BRANCH_WORK_DIR,
+		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}

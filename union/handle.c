@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "union/handle.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <string.h>
+
+static_assert(offsetof(struct handle, data) ==
+		      offsetof(struct file_handle, f_handle),
+	      "struct handle is laid out as struct file_handle");
+
+int handle_get(int dirfd, const char *name, struct handle *ret)
+{
+	struct handle handle = {.length = HANDLE_MAX};
+	int mount_id;
+
+	if (name_to_handle_at(dirfd, name, (struct file_handle *)&handle,
+			      &mount_id, *name ? 0 : AT_EMPTY_PATH) < 0)
+		return -errno;
+	*ret = handle;
+	return 0;
+}
+
+int handle_open(int mount_fd, const struct handle *handle, int flags)
+{
+	struct handle copy; /* the call takes it as not const */
+	int fd;
+
+	/* No more than its length: a handle may be stored cut. */
+	memcpy(&copy, handle, offsetof(struct handle, data) + handle->length);
+	fd = open_by_handle_at(mount_fd, (struct file_handle *)&copy,
+			       flags | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+bool handle_equal(const struct handle *a, const struct handle *b)
+{
+	return a->length == b->length && a->type == b->type &&
+	       memcmp(a->data, b->data, a->length) == 0;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * File handles of a branch's file system: the name of an inode that needs
+ * no path and no open descriptor, and that a reused inode does not share
+ * (the handle carries the generation). See open_by_handle_at(2); opening
+ * needs CAP_DAC_READ_SEARCH.
+ */
+#ifndef UNION_HANDLE_H
+#define UNION_HANDLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Bytes. ext4 needs 8, XFS and tmpfs 12, Btrfs 20. */
+#define HANDLE_MAX 40
+
+/* Laid out as the kernel's struct file_handle. */
+struct handle {
+	uint32_t length; /* bytes of data[] in use */
+	int32_t type;
+	uint8_t data[HANDLE_MAX];
+};
+
+/*
+ * The handle of @name in @dirfd, or of @dirfd itself when @name is "".
+ * A symbolic link is not followed. -EOPNOTSUPP: the file system has no
+ * handles; -EOVERFLOW: they are longer than HANDLE_MAX.
+ */
+int handle_get(int dirfd, const char *name, struct handle *ret);
+
+/*
+ * Open what @handle names on the mount of @mount_fd. O_CLOEXEC is added.
+ * Returns a descriptor, or -ESTALE when the inode is no more.
+ */
+int handle_open(int mount_fd, const struct handle *handle, int flags);
+
+bool handle_equal(const struct handle *a, const struct handle *b);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a name in a directory to what is there, over the branches. */
+#ifndef UNION_LOOKUP_H
+#define UNION_LOOKUP_H
+
+#include "union/unionfs.h"
+
+/* One branch that has a name. */
+struct hit {
+	struct copy *dir;  /* the directory it is in */
+	struct dir_fd *fd; /* held */
+	struct stat st;
+};
+
+/*
+ * The inode at @name in @dirfd: its attributes and its handle, surely of
+ * the same inode. -ENOENT.
+ */
+int lookup_inode(int dirfd, const char *name, struct stat *ret_st,
+		 struct handle *ret_handle);
+
+/*
+ * Look @name up in @parent and give the kernel's view of it. The node's count
+ * is raised: exactly one reply must carry it, or node_forget() take it back.
+ *
+ * @first  a copy of @parent known to have the name, to start there; NULL
+ *
+ * -ENOENT, or the error of a branch that could not be asked: what may be on
+ * a broken branch is not said to be absent.
+ */
+int lookup_entry(struct unionfs *fs, struct node *parent, const char *name,
+		 struct copy *first, struct fuse_entry_param *ret);
+
+/*
+ * The entry of something just made as @name in @dirfd, which is on @branch
+ * alone.
+ */
+int lookup_made(struct unionfs *fs, unsigned branch, int dirfd,
+		const char *name, struct fuse_entry_param *ret);
+
+/*
+ * Every branch that has @name in @parent, lowest first. Returns how many
+ * (0: none; free with lookup_hits_done() if more), or -errno.
+ */
+int lookup_all(struct unionfs *fs, struct node *parent, const char *name,
+	       struct hit **ret);
+void lookup_hits_done(struct hit *hits, int count);
+
+#endif

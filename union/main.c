@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* trib-union: several directories shown as one. docs/union.md. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/notify.h"
+#include "base/process.h"
+#include "union/mount.h"
+#include "union/options.h"
+
+static void ready(void *context)
+{
+	struct union_options *options = context;
+
+	(void)notify_send("READY=1"); /* without systemd: nobody waits */
+	if (options->ready_fd >= 0)
+		/* A parent that is gone need not know. */
+		(void)fd_write_all(options->ready_fd, "\n", 1);
+	fd_close(take_fd(&options->ready_fd));
+}
+
+/* To the waiting parent when there is one: it alone has a terminal. */
+static int report(const struct union_options *options, const struct error *err)
+{
+	if (options->ready_fd < 0)
+		return log_error(1, "%s", error_text(err));
+	/* A parent that is gone need not know. */
+	(void)fd_write_all(options->ready_fd, error_text(err),
+			   strlen(error_text(err)));
+	return 1;
+}
+
+static int run_foreground(struct union_options *options)
+{
+	struct error err = {0};
+
+	if (options->ready_fd >= 0)
+		(void)fcntl(options->ready_fd, F_SETFD, FD_CLOEXEC); /* a fd */
+	if (mount_serve(options, ready, options, &err) < 0)
+		return report(options, &err);
+	return 0;
+}
+
+/* What the child says until it closes the pipe: "\n", or an error. */
+static int wait_for_child(int fd)
+{
+	char text[ERROR_TEXT_MAX];
+	size_t used = 0;
+	ssize_t n;
+
+	while ((n = read(fd, text + used, sizeof(text) - 1 - used)) > 0)
+		used += (size_t)n;
+	text[used] = '\0';
+	if (strcmp(text, "\n") == 0)
+		return 0;
+	return log_error(1, "%s", used ? text : "the server ended at once");
+}
+
+static int open_log(const struct union_options *options, struct error *err)
+{
+	int fd;
+
+	if (!options->log_file)
+		return -1;
+	fd = open(options->log_file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,
+		  0640);
+	if (fd < 0)
+		return error_set(err, errno, "log '%s': %s", options->log_file,
+				 strerror(errno));
+	return fd;
+}
+
+static int run_background(int argc, char **argv,
+			  const struct union_options *options)
+{
+	auto_free const char **child_argv = calloc((size_t)argc + 3,
+						   sizeof(*child_argv));
+	auto_close int log_fd = -1, read_end = -1, write_end = -1;
+	struct error err = {0};
+	char self[PATH_MAX] = "";
+	int pipe_fds[2], r;
+	pid_t pid;
+
+	log_fd = open_log(options, &err);
+	if (err.code)
+		return log_error(1, "%s", err.msg);
+	if (!child_argv || pipe2(pipe_fds, O_CLOEXEC) < 0 ||
+	    readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
+		return log_error(1, "start the server: %s", strerror(errno));
+	read_end = pipe_fds[0];
+	write_end = pipe_fds[1];
+	child_argv[0] = self;
+	child_argv[1] = "-f";
+	child_argv[2] = "--ready-fd=3"; /* as process_start() passes it */
+	memcpy(child_argv + 3, argv + 1, (size_t)argc * sizeof(*argv));
+	r = process_start(child_argv, log_fd, write_end, &pid, &err);
+	if (r < 0)
+		return log_error(1, "start the server: %s", error_text(&err));
+	fd_close(take_fd(&write_end));
+	return wait_for_child(read_end);
+}
+
+int main(int argc, char **argv)
+{
+	struct union_options options;
+	struct error err = {0};
+	int r;
+
+	log_setup("trib-union", LOG_LEVEL_INFO);
+	r = union_options_parse(argc, argv, &options, &err);
+	if (r < 0)
+		r = log_error(2, "%s", err.msg);
+	else if (options.help)
+		union_options_help(stdout);
+	else if (options.version)
+		puts("trib-union " TRIBUTARY_VERSION);
+	else if (options.foreground)
+		r = run_foreground(&options);
+	else
+		r = run_background(argc, argv, &options);
+	union_options_done(&options);
+	return r;
+}

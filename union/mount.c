@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "union/mount.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "union/clone_dir.h"
+#include "union/ops.h"
+#include "union/passthrough.h"
+#include "union/serve.h"
+
+struct mounted {
+	struct unionfs fs;
+	char *mountpoint; /* absolute */
+	pthread_t main_thread;
+	void (*ready)(void *context);
+	void *context;
+};
+
+/* Is @path the directory @dir or below it? Both absolute and resolved. */
+static bool is_below(const char *path, const char *dir)
+{
+	size_t n = strcmp(dir, "/") == 0 ? 0 : strlen(dir);
+
+	return strncmp(path, dir, n) == 0 && (path[n] == '/' || !path[n]);
+}
+
+static int check_mountpoint(struct mounted *m, const char *path,
+			    struct error *err)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return error_set(err, errno, "mount point '%s': %s%s", path,
+				 strerror(errno),
+				 errno == ENOTCONN
+					 ? "; a dead mount is there: umount -l "
+					   "it first"
+					 : "");
+	if (!S_ISDIR(st.st_mode))
+		return error_set(err, ENOTDIR,
+				 "mount point '%s' is no directory", path);
+	m->mountpoint = realpath(path, NULL);
+	if (!m->mountpoint)
+		return error_set(err, errno, "mount point '%s': %s", path,
+				 strerror(errno));
+	return 0;
+}
+
+static int add_branches(struct mounted *m, const struct union_options *options,
+			struct error *err)
+{
+	struct branch *branch;
+	size_t i;
+	int r;
+
+	for (i = 0; i < options->branch_count; i++) {
+		r = branch_add(&m->fs.branches, options->branches[i].path,
+			       options->branches[i].flags, err);
+		if (r < 0)
+			return r;
+		branch = m->fs.branches.items[i];
+		if (is_below(branch->path, m->mountpoint) ||
+		    is_below(m->mountpoint, branch->path))
+			return error_set(err, EINVAL,
+					 "mount point '%s' and branch '%s' are "
+					 "one in the other",
+					 m->mountpoint, branch->path);
+		if (!(branch->flags & BRANCH_RO))
+			clone_dir_sweep(branch);
+	}
+	return 0;
+}
+
+static int escape(const char *text, char *buf, size_t size)
+{
+	size_t n = 0;
+
+	for (; *text; text++) {
+		if (n + 3 > size)
+			return -ENAMETOOLONG;
+		if (*text == ',' || *text == '\\')
+			buf[n++] = '\\';
+		buf[n++] = *text;
+	}
+	buf[n] = '\0';
+	return 0;
+}
+
+static int new_session(struct mounted *m, const struct union_options *options,
+		       struct error *err)
+{
+	struct fuse_args args = FUSE_ARGS_INIT(0, NULL);
+	auto_free char *list = NULL;
+	char name[NAME_MAX];
+
+	if (escape(options->fsname, name, sizeof(name)) < 0)
+		return error_set(err, EINVAL, "option 'fsname' is too long");
+	/* It is a file system like a disk's: devices and setuid work. */
+	if (asprintf(&list,
+		     "default_permissions,suid,dev,subtype=trib-union,"
+		     "fsname=%s%s%s",
+		     name, options->allow_other ? ",allow_other" : "",
+		     options->mount_flags ? options->mount_flags : "") < 0)
+		return error_set(err, ENOMEM, "%s", strerror(ENOMEM));
+	if (fuse_opt_add_arg(&args, "trib-union") == 0 &&
+	    fuse_opt_add_arg(&args, "-o") == 0 &&
+	    fuse_opt_add_arg(&args, list) == 0)
+		m->fs.session = fuse_session_new(&args, &unionfs_ops,
+						 sizeof(unionfs_ops), &m->fs);
+	fuse_opt_free_args(&args);
+	return m->fs.session ? 0
+			     : error_set(err, ENOMEM,
+					 "libfuse does not start a session");
+}
+
+static void tell_ready(struct unionfs *fs)
+{
+	struct mounted *m = fs->ready_context;
+
+	m->ready(m->context);
+}
+
+static void serve_done(void *context)
+{
+	const struct mounted *m = context;
+
+	(void)pthread_kill(m->main_thread, SIGUSR1); /* it waits for us */
+}
+
+/* The signals that are waited for; blocked here and in every thread. */
+static sigset_t wait_signals(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGUSR1);
+	return set;
+}
+
+static void unmount(const struct mounted *m)
+{
+	if (umount2(m->mountpoint, UMOUNT_NOFOLLOW) == 0 || errno != EBUSY)
+		return;
+	log_warning("'%s' is in use: it is detached now, and served until its "
+		    "last user is gone",
+		    m->mountpoint);
+	(void)umount2(m->mountpoint, MNT_DETACH | UMOUNT_NOFOLLOW); /* gone */
+}
+
+/* Until the threads say that it is over. */
+static void wait_for_end(const struct mounted *m, const sigset_t *set)
+{
+	bool asked = false;
+	int signal_number = 0;
+
+	while (signal_number != SIGUSR1) {
+		if (sigwait(set, &signal_number) != 0 ||
+		    signal_number == SIGUSR1)
+			continue;
+		if (asked) {
+			log_warning("'%s' is given up while in use",
+				    m->mountpoint);
+			_exit(1);
+		}
+		asked = true;
+		unmount(m);
+	}
+}
+
+static int serve_mounted(struct mounted *m, unsigned threads, struct error *err)
+{
+	sigset_t set = wait_signals();
+	struct serve *serve;
+	int r;
+
+	m->main_thread = pthread_self();
+	(void)pthread_sigmask(SIG_BLOCK, &set, NULL); /* a valid set */
+	r = passthrough_setup(&m->fs);
+	if (r == 0)
+		r = serve_start(&m->fs, threads, serve_done, m, &serve);
+	if (r < 0)
+		return error_set(err, -r, "start serving: %s", strerror(-r));
+	wait_for_end(m, &set);
+	r = serve_finish(serve);
+	return r < 0 ? error_set(err, -r, "serving '%s': %s", m->mountpoint,
+				 strerror(-r))
+		     : 0;
+}
+
+static int mount_union(struct mounted *m, const struct union_options *options,
+		       struct error *err)
+{
+	int r = new_session(m, options, err);
+
+	if (r < 0)
+		return r;
+	if (fuse_session_mount(m->fs.session, m->mountpoint) < 0) {
+		r = error_set(err, EIO,
+			      "mount at '%s' failed; is /dev/fuse there?",
+			      m->mountpoint);
+	} else {
+		r = serve_mounted(m, options->threads, err);
+		fuse_session_unmount(m->fs.session);
+	}
+	fuse_session_destroy(m->fs.session);
+	return r;
+}
+
+static void raise_file_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+		limit.rlim_cur = limit.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &limit); /* then it is lower */
+	}
+}
+
+int mount_serve(const struct union_options *options, void (*ready)(void *),
+		void *context, struct error *err)
+{
+	struct mounted *m = calloc(1, sizeof(*m));
+	int r;
+
+	if (!m)
+		return error_set(err, ENOMEM, "%s", strerror(ENOMEM));
+	m->ready = ready;
+	m->context = context;
+	m->fs.ready = tell_ready;
+	m->fs.ready_context = m;
+	m->fs.policy = options->policy;
+	m->fs.min_free = options->min_free;
+	m->fs.timeout = (double)options->cache_timeout;
+	m->fs.want_passthrough = options->passthrough;
+	raise_file_limit();
+	r = check_mountpoint(m, options->mountpoint, err);
+	if (r == 0)
+		r = add_branches(m, options, err);
+	if (r == 0)
+		r = unionfs_init(&m->fs, err);
+	if (r == 0)
+		r = mount_union(m, options, err);
+	unionfs_done(&m->fs);
+	free(m->mountpoint);
+	free(m);
+	return r;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "union/ops.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+
+#include "union/passthrough.h"
+#include "union/proc_path.h"
+
+struct node *op_node(fuse_req_t req, fuse_ino_t ino)
+{
+	struct node *node = node_get(&unionfs_of(req)->nodes, ino);
+
+	if (!node)
+		fuse_reply_err(req, ESTALE);
+	return node;
+}
+
+void op_reply(fuse_req_t req, int r)
+{
+	fuse_reply_err(req, r < 0 ? -r : 0);
+}
+
+void op_reply_entry(fuse_req_t req, int r, const struct fuse_entry_param *entry)
+{
+	if (r < 0) {
+		fuse_reply_err(req, -r);
+		return;
+	}
+	/* Not taken (the caller was interrupted): so it does not count. */
+	if (fuse_reply_entry(req, entry) < 0 && entry->ino)
+		node_forget(&unionfs_of(req)->nodes, entry->ino, 1);
+}
+
+int op_kill_privileges(int fd)
+{
+	char path[PROC_PATH_MAX];
+	struct stat st;
+	mode_t kill = 0;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return 0;
+	proc_path(path, fd, "");
+	if (removexattr(path, "security.capability") < 0 && errno != ENODATA &&
+	    errno != EOPNOTSUPP)
+		return -errno;
+	/* setgid without group execution is no privilege (mandatory locks
+	 * once); it goes when there was nothing else to ask for. */
+	if (st.st_mode & S_ISUID)
+		kill |= S_ISUID;
+	if (st.st_mode & S_ISGID && (st.st_mode & S_IXGRP || !kill))
+		kill |= S_ISGID;
+	if (kill && chmod(path, st.st_mode & 07777 & ~kill) < 0)
+		return -errno;
+	return 0;
+}
+
+static void want(struct fuse_conn_info *conn, unsigned capability)
+{
+	if (conn->capable & capability)
+		conn->want |= capability;
+}
+
+static void op_init(void *context, struct fuse_conn_info *conn)
+{
+	struct unionfs *fs = context;
+
+	want(conn, FUSE_CAP_ATOMIC_O_TRUNC);
+	want(conn, FUSE_CAP_EXPORT_SUPPORT);
+	want(conn, FUSE_CAP_DONT_MASK); /* the branch knows of default ACLs */
+	want(conn, FUSE_CAP_READDIRPLUS);
+	want(conn, FUSE_CAP_READDIRPLUS_AUTO);
+	want(conn, FUSE_CAP_ASYNC_DIO);
+	want(conn, FUSE_CAP_PARALLEL_DIROPS);
+	want(conn, FUSE_CAP_POSIX_ACL);
+	want(conn, FUSE_CAP_CACHE_SYMLINKS);
+	/* Only this kernel changes the data, so its pages stay right. */
+	want(conn, FUSE_CAP_EXPLICIT_INVAL_DATA);
+	conn->want &= ~(
+		unsigned)(FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_WRITEBACK_CACHE |
+			  FUSE_CAP_HANDLE_KILLPRIV | FUSE_CAP_SPLICE_READ |
+			  FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE |
+			  FUSE_CAP_POSIX_LOCKS | FUSE_CAP_FLOCK_LOCKS);
+	passthrough_init(fs, conn);
+	if (fs->ready)
+		fs->ready(fs);
+}
+
+const struct fuse_lowlevel_ops unionfs_ops = {
+	.init = op_init,
+	.lookup = op_lookup,
+	.forget = op_forget,
+	.forget_multi = op_forget_multi,
+	.getattr = op_getattr,
+	.setattr = op_setattr,
+	.readlink = op_readlink,
+	.mknod = op_mknod,
+	.mkdir = op_mkdir,
+	.unlink = op_unlink,
+	.rmdir = op_rmdir,
+	.symlink = op_symlink,
+	.rename = op_rename,
+	.link = op_link,
+	.open = op_open,
+	.create = op_create,
+	.release = op_release,
+	.read = op_read,
+	.write = op_write,
+	.fsync = op_fsync,
+	.opendir = op_opendir,
+	.readdir = op_readdir,
+	.readdirplus = op_readdirplus,
+	.releasedir = op_releasedir,
+	.fsyncdir = op_fsyncdir,
+	.statfs = op_statfs,
+	.setxattr = op_setxattr,
+	.getxattr = op_getxattr,
+	.listxattr = op_listxattr,
+	.removexattr = op_removexattr,
+	.fallocate = op_fallocate,
+	.copy_file_range = op_copy_file_range,
+	.lseek = op_lseek,
+};

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "union/dir_fd.h"
+#include "union/ops.h"
+#include "union/proc_path.h"
+#include "union/request.h"
+
+static void reply_attr(fuse_req_t req, struct node *node)
+{
+	struct unionfs *fs = unionfs_of(req);
+	/* Before the stat: a writer that comes between is not missed. */
+	double timeout = unionfs_attr_timeout(fs, node);
+	struct stat st;
+	int r = unionfs_stat(fs, node, &st);
+
+	if (r < 0)
+		op_reply(req, r);
+	else
+		fuse_reply_attr(req, &st, timeout);
+}
+
+void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
+{
+	struct unionfs *fs = unionfs_of(req);
+	struct node *node = op_node(req, ino);
+	struct stat st;
+
+	if (!node)
+		return;
+	if (!info || S_ISDIR(node->type)) {
+		reply_attr(req, node);
+		return;
+	}
+	if (fstat(op_file(info)->fd, &st) < 0) {
+		fuse_reply_err(req, errno);
+		return;
+	}
+	unionfs_fill_stat(node, &st);
+	fuse_reply_attr(req, &st, unionfs_attr_timeout(fs, node));
+}
+
+static struct timespec wanted_time(int to_set, int now, int set,
+				   const struct timespec *time)
+{
+	if (to_set & now)
+		return (struct timespec){.tv_nsec = UTIME_NOW};
+	if (to_set & set)
+		return *time;
+	return (struct timespec){.tv_nsec = UTIME_OMIT};
+}
+
+static int set_times(int fd, const struct stat *st, int to_set)
+{
+	struct timespec times[2] = {
+		wanted_time(to_set, FUSE_SET_ATTR_ATIME_NOW,
+			    FUSE_SET_ATTR_ATIME, &st->st_atim),
+		wanted_time(to_set, FUSE_SET_ATTR_MTIME_NOW,
+			    FUSE_SET_ATTR_MTIME, &st->st_mtim),
+	};
+
+	return utimensat(fd, "", times, AT_EMPTY_PATH) < 0 ? -errno : 0;
+}
+
+/* @fd may be O_PATH; @file: open for the truncation, or -1. */
+static int set_attributes(int fd, int file, const struct stat *st, int to_set)
+{
+	uid_t uid = to_set & FUSE_SET_ATTR_UID ? st->st_uid : (uid_t)-1;
+	gid_t gid = to_set & FUSE_SET_ATTR_GID ? st->st_gid : (gid_t)-1;
+	char path[PROC_PATH_MAX];
+
+	proc_path(path, fd, "");
+	if (to_set & FUSE_SET_ATTR_SIZE &&
+	    (file < 0 ? truncate(path, st->st_size)
+		      : ftruncate(file, st->st_size)) < 0)
+		return -errno;
+	/* A new owner clears setuid; the mode that is asked for stays. */
+	if (to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID) &&
+	    fchownat(fd, "", uid, gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	if (to_set & FUSE_SET_ATTR_MODE && chmod(path, st->st_mode & 07777) < 0)
+		return -errno;
+	if (to_set & (FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_MTIME |
+		      FUSE_SET_ATTR_ATIME_NOW | FUSE_SET_ATTR_MTIME_NOW))
+		return set_times(fd, st, to_set);
+	return 0;
+}
+
+static int set_file(struct unionfs *fs, const struct node *node,
+		    const struct stat *st, int to_set,
+		    const struct fuse_file_info *info)
+{
+	struct copy *copy = node_first(node);
+	auto_close int fd = -1;
+	int r = copy ? unionfs_writable(fs, copy) : -ESTALE;
+
+	if (r < 0)
+		return r;
+	fd = unionfs_open(fs, node, O_PATH | O_NOFOLLOW);
+	if (fd < 0)
+		return fd;
+	r = set_attributes(fd, info ? op_file(info)->fd : -1, st, to_set);
+	if (r == 0 && request_current.kills_privileges)
+		r = op_kill_privileges(fd);
+	return r;
+}
+
+/*
+ * On every copy, the first of which is the one that is shown. One on a
+ * read-only branch stays as it is, unless it is that one.
+ */
+static int set_dir(struct unionfs *fs, const struct node *node,
+		   const struct stat *st, int to_set)
+{
+	struct copy *first = node_first(node), *copy;
+	int r = first ? unionfs_writable(fs, first) : -ESTALE;
+
+	for (copy = first; copy && r == 0; copy = copy_next(copy)) {
+		auto_dir_fd struct dir_fd *dir = NULL;
+
+		if (unionfs_writable(fs, copy) < 0)
+			continue;
+		r = unionfs_dir_fd(fs, copy, &dir);
+		if (r == 0)
+			r = set_attributes(dir->fd, -1, st, to_set);
+		if (r == -ESTALE && copy != first)
+			r = 0; /* this copy is no more */
+	}
+	return r;
+}
+
+void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st, int to_set,
+		struct fuse_file_info *info)
+{
+	struct unionfs *fs = unionfs_of(req);
+	struct node *node = op_node(req, ino);
+	int r;
+
+	if (!node)
+		return;
+	if (S_ISDIR(node->type))
+		r = set_dir(fs, node, st, to_set);
+	else
+		r = set_file(fs, node, st, to_set, info);
+	if (r < 0)
+		op_reply(req, r);
+	else
+		reply_attr(req, node);
+}

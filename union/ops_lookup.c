@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "union/dir_fd.h"
+#include "union/lookup.h"
+#include "union/ops.h"
+
+/* "." of an inode that the kernel knows only by a handle it gave out. */
+static int lookup_self(struct unionfs *fs, struct node *node,
+		       struct fuse_entry_param *ret)
+{
+	struct copy *copy = node_first(node);
+	struct node_found found;
+	struct node *same;
+	int r;
+
+	if (!copy)
+		return -ESTALE;
+	memset(ret, 0, sizeof(*ret));
+	r = unionfs_stat(fs, node, &ret->attr);
+	if (r < 0)
+		return r;
+	found.branch = copy->branch;
+	memcpy(&found.handle, &copy->handle,
+	       offsetof(struct handle, data) + copy->handle.length);
+	r = node_intern(&fs->nodes, node->type, node->ino, &found, 1, &same);
+	if (r < 0)
+		return r;
+	ret->ino = same->id;
+	ret->generation = same->generation;
+	ret->attr_timeout = unionfs_attr_timeout(fs, same);
+	ret->entry_timeout = fs->timeout;
+	return 0;
+}
+
+static int lookup_parent(struct unionfs *fs, struct node *node,
+			 struct fuse_entry_param *ret)
+{
+	struct copy *copy = node_first(node);
+	auto_dir_fd struct dir_fd *dir = NULL;
+	int r = copy ? unionfs_dir_fd(fs, copy, &dir) : -ESTALE;
+
+	if (r < 0)
+		return r;
+	if (node->id == NODE_ROOT_ID)
+		return lookup_self(fs, node, ret);
+	return lookup_made(fs, copy->branch, dir->fd, "..", ret);
+}
+
+void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+	struct unionfs *fs = unionfs_of(req);
+	struct node *node = op_node(req, parent);
+	struct fuse_entry_param entry;
+	int r;
+
+	if (!node)
+		return;
+	atomic_fetch_add_explicit(&fs->stats.lookups, 1, memory_order_relaxed);
+	if (strcmp(name, ".") == 0)
+		r = lookup_self(fs, node, &entry);
+	else if (strcmp(name, "..") == 0)
+		r = lookup_parent(fs, node, &entry);
+	else if (unionfs_hidden(node, name))
+		r = -ENOENT;
+	else
+		r = lookup_entry(fs, node, name, NULL, &entry);
+	if (r == -ENOENT) {
+		/* Number 0: the kernel may remember that it is absent. */
+		memset(&entry, 0, sizeof(entry));
+		entry.entry_timeout = fs->timeout;
+		r = 0;
+	}
+	op_reply_entry(req, r, &entry);
+}
+
+void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t count)
+{
+	node_forget(&unionfs_of(req)->nodes, ino, count);
+	fuse_reply_none(req);
+}
+
+void op_forget_multi(fuse_req_t req, size_t count,
+		     struct fuse_forget_data *forgets)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		node_forget(&unionfs_of(req)->nodes, forgets[i].ino,
+			    forgets[i].nlookup);
+	fuse_reply_none(req);
+}
+
+void op_readlink(fuse_req_t req, fuse_ino_t ino)
+{
+	struct node *node = op_node(req, ino);
+	auto_close int fd = -1;
+	char target[PATH_MAX];
+	ssize_t n;
+
+	if (!node)
+		return;
+	fd = unionfs_open(unionfs_of(req), node, O_PATH | O_NOFOLLOW);
+	if (fd < 0) {
+		op_reply(req, fd);
+		return;
+	}
+	n = readlinkat(fd, "", target, sizeof(target) - 1);
+	if (n < 0) {
+		fuse_reply_err(req, errno);
+		return;
+	}
+	target[n] = '\0';
+	fuse_reply_readlink(req, target);
+}
+
+void op_statfs(fuse_req_t req, fuse_ino_t ino)
+{
+	struct statvfs space;
+	int r = branch_table_statvfs(&unionfs_of(req)->branches, &space);
+
+	(void)ino;
+	if (r < 0)
+		op_reply(req, r);
+	else
+		fuse_reply_statfs(req, &space);
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Extended attributes of every namespace, ACLs among them. Ours are hidden,
+ * and the root has one that tells of the union.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+
+#include "base/cleanup.h"
+#include "union/dir_fd.h"
+#include "union/ops.h"
+#include "union/proc_path.h"
+
+#define OUR_PREFIX "trusted.tributary."
+
+static bool is_ours(const char *name)
+{
+	return strncmp(name, OUR_PREFIX, strlen(OUR_PREFIX)) == 0;
+}
+
+/* Where a request's attributes are: a path, and what keeps it valid. */
+struct place_of_xattr {
+	char path[PROC_PATH_MAX];
+	int fd;
+	struct dir_fd *dir;
+};
+
+static int copy_place(struct unionfs *fs, struct copy *copy, bool is_dir,
+		      struct place_of_xattr *ret)
+{
+	int r;
+
+	ret->fd = -1;
+	ret->dir = NULL;
+	if (is_dir) {
+		r = unionfs_dir_fd(fs, copy, &ret->dir);
+		if (r == 0)
+			proc_path(ret->path, ret->dir->fd, "");
+		return r;
+	}
+	ret->fd = handle_open(branch_of(fs, copy)->root_fd, &copy->handle,
+			      O_PATH | O_NOFOLLOW);
+	if (ret->fd < 0)
+		return ret->fd;
+	proc_path(ret->path, ret->fd, "");
+	return 0;
+}
+
+static void place_done(struct place_of_xattr *place)
+{
+	fd_close(place->fd);
+	dir_fd_put(place->dir);
+}
+
+/* The attributes that are shown: of the first copy. */
+static int shown_place(struct unionfs *fs, const struct node *node,
+		       struct place_of_xattr *ret)
+{
+	struct copy *copy = node_first(node);
+
+	return copy ? copy_place(fs, copy, S_ISDIR(node->type), ret) : -ESTALE;
+}
+
+struct change {
+	const char *name;
+	const char *value; /* NULL: remove it */
+	size_t size;
+	int flags;
+};
+
+static int change_at(const char *path, const struct change *change)
+{
+	int r = change->value ? setxattr(path, change->name, change->value,
+					 change->size, change->flags)
+			      : removexattr(path, change->name);
+
+	return r < 0 ? -errno : 0;
+}
+
+/* On the other copies the outcome of the first is brought about. */
+static int change_other_at(const char *path, const struct change *change)
+{
+	struct change plain = *change;
+	int r;
+
+	plain.flags = 0;
+	r = change_at(path, &plain);
+	return r == -ENODATA ? 0 : r;
+}
+
+static int change_all(struct unionfs *fs, const struct node *node,
+		      const struct change *change)
+{
+	struct copy *first = node_first(node), *copy;
+	struct place_of_xattr place;
+	int r = first ? unionfs_writable(fs, first) : -ESTALE;
+
+	for (copy = first; copy && r == 0; copy = copy_next(copy)) {
+		if (unionfs_writable(fs, copy) < 0)
+			continue;
+		r = copy_place(fs, copy, S_ISDIR(node->type), &place);
+		if (r == 0) {
+			r = copy == first ? change_at(place.path, change)
+					  : change_other_at(place.path, change);
+			place_done(&place);
+		} else if (r == -ESTALE && copy != first) {
+			r = 0; /* this copy is no more */
+		}
+	}
+	return r;
+}
+
+void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name,
+		 const char *value, size_t size, int flags)
+{
+	struct node *node = op_node(req, ino);
+	struct change change = {name, value, size, flags};
+
+	if (node)
+		op_reply(req, is_ours(name) ? -EPERM
+					    : change_all(unionfs_of(req), node,
+							 &change));
+}
+
+void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
+{
+	struct node *node = op_node(req, ino);
+	struct change change = {.name = name};
+
+	if (node)
+		op_reply(req, is_ours(name) ? -EPERM
+					    : change_all(unionfs_of(req), node,
+							 &change));
+}
+
+/* @size 0: the caller only asks for the length. */
+static void reply_value(fuse_req_t req, const char *value, ssize_t length,
+			size_t size)
+{
+	if (length < 0)
+		op_reply(req, (int)length);
+	else if (!size)
+		fuse_reply_xattr(req, (size_t)length);
+	else if ((size_t)length > size)
+		fuse_reply_err(req, ERANGE);
+	else
+		fuse_reply_buf(req, value, (size_t)length);
+}
+
+static ssize_t format_stats(struct unionfs *fs, char *buf, size_t size)
+{
+	struct unionfs_stats *s = &fs->stats;
+
+	return snprintf(buf, size,
+			"{\"branches\":%u,\"policy\":\"%s\","
+			"\"passthrough\":%s,\"nodes\":%llu,\"lookups\":%lu,"
+			"\"creates\":%lu,\"opens\":%lu,"
+			"\"passthrough_opens\":%lu,\"reads\":%lu,"
+			"\"writes\":%lu,\"cloned_directories\":%lu}",
+			fs->branches.count, fs->policy->name,
+			fs->passthrough ? "true" : "false",
+			(unsigned long long)node_count(&fs->nodes),
+			atomic_load(&s->lookups), atomic_load(&s->creates),
+			atomic_load(&s->opens),
+			atomic_load(&s->passthrough_opens),
+			atomic_load(&s->reads), atomic_load(&s->writes),
+			atomic_load(&s->cloned_directories));
+}
+
+static ssize_t get_value(struct unionfs *fs, const struct node *node,
+			 const char *name, char *value, size_t size)
+{
+	struct place_of_xattr place;
+	ssize_t n = shown_place(fs, node, &place);
+
+	if (n < 0)
+		return n;
+	n = getxattr(place.path, name, value, size);
+	if (n < 0)
+		n = -errno;
+	place_done(&place);
+	return n;
+}
+
+void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
+{
+	struct unionfs *fs = unionfs_of(req);
+	struct node *node = op_node(req, ino);
+	auto_free char *value = size ? malloc(size) : NULL;
+	char stats[512];
+	ssize_t n;
+
+	if (!node)
+		return;
+	if (size && !value) {
+		fuse_reply_err(req, ENOMEM);
+	} else if (is_ours(name)) {
+		fuse_reply_err(req, ENODATA);
+	} else if (ino == NODE_ROOT_ID &&
+		   strcmp(name, UNIONFS_STATS_XATTR) == 0) {
+		n = format_stats(fs, stats, sizeof(stats));
+		reply_value(req, stats, n, size);
+	} else {
+		n = get_value(fs, node, name, value, size);
+		reply_value(req, value, n, size);
+	}
+}
+
+/* Take our names out of a list; its new length. */
+static ssize_t filter_names(char *names, ssize_t length)
+{
+	ssize_t at = 0, kept = 0, size;
+
+	for (; at < length; at += size) {
+		size = (ssize_t)strlen(names + at) + 1;
+		if (is_ours(names + at))
+			continue;
+		memmove(names + kept, names + at, (size_t)size);
+		kept += size;
+	}
+	return kept;
+}
+
+void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
+{
+	struct node *node = op_node(req, ino);
+	auto_free char *names = malloc(XATTR_LIST_MAX);
+	struct place_of_xattr place;
+	ssize_t n;
+	int r;
+
+	if (!node)
+		return;
+	r = names ? shown_place(unionfs_of(req), node, &place) : -ENOMEM;
+	if (r < 0) {
+		op_reply(req, r);
+		return;
+	}
+	n = listxattr(place.path, names, XATTR_LIST_MAX);
+	n = n < 0 ? -errno : filter_names(names, n);
+	place_done(&place);
+	reply_value(req, names, n, size);
+}

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "union/options.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/size.h"
+
+/* What the kernel keeps until it is told otherwise: seconds, ten years. */
+#define TIMEOUT_DEFAULT 315360000
+#define THREADS_DEFAULT 8
+
+struct option {
+	const char *name;
+	const char *argument; /* NULL: takes none */
+	const char *help;
+	int (*set)(struct union_options *options, const char *value,
+		   struct error *err);
+};
+
+static int copy_text(char **into, const char *value, struct error *err)
+{
+	char *copy = strdup(value);
+
+	if (!copy)
+		return error_set(err, ENOMEM, "%s", strerror(ENOMEM));
+	free(*into);
+	*into = copy;
+	return 0;
+}
+
+static int parse_number(const char *name, const char *value, uint64_t min,
+			uint64_t max, uint64_t *ret, struct error *err)
+{
+	unsigned long long number;
+	char *end;
+
+	errno = 0;
+	number = strtoull(value, &end, 10);
+	if (!*value || strspn(value, "0123456789") != strlen(value) || *end ||
+	    errno || number < min || number > max)
+		return error_set(err, EINVAL,
+				 "option '%s=%s': not a number from %llu to "
+				 "%llu",
+				 name, value, (unsigned long long)min,
+				 (unsigned long long)max);
+	*ret = number;
+	return 0;
+}
+
+static int set_policy(struct union_options *options, const char *value,
+		      struct error *err)
+{
+	const struct policy *policy = policy_find(value);
+
+	if (!policy)
+		return error_set(err, EINVAL,
+				 "option 'policy=%s': there are mfs, ff, epmfs "
+				 "and local",
+				 value);
+	options->policy = policy;
+	return 0;
+}
+
+static int set_min_free(struct union_options *options, const char *value,
+			struct error *err)
+{
+	int r = size_parse(value, &options->min_free, err);
+
+	return r < 0 ? error_prefix(err, "option 'minfreespace': ") : 0;
+}
+
+static int set_fsname(struct union_options *options, const char *value,
+		      struct error *err)
+{
+	return copy_text(&options->fsname, value, err);
+}
+
+static int set_allow_other(struct union_options *options, const char *value,
+			   struct error *err)
+{
+	(void)value;
+	(void)err;
+	options->allow_other = true;
+	return 0;
+}
+
+static int set_no_allow_other(struct union_options *options, const char *value,
+			      struct error *err)
+{
+	(void)value;
+	(void)err;
+	options->allow_other = false;
+	return 0;
+}
+
+static int set_passthrough(struct union_options *options, const char *value,
+			   struct error *err)
+{
+	if (strcmp(value, "auto") != 0 && strcmp(value, "off") != 0)
+		return error_set(err, EINVAL,
+				 "option 'passthrough=%s': auto or off", value);
+	options->passthrough = strcmp(value, "auto") == 0;
+	return 0;
+}
+
+static int set_timeout(struct union_options *options, const char *value,
+		       struct error *err)
+{
+	return parse_number("cache_timeout", value, 0, TIMEOUT_DEFAULT,
+			    &options->cache_timeout, err);
+}
+
+static int set_threads(struct union_options *options, const char *value,
+		       struct error *err)
+{
+	uint64_t number;
+	int r = parse_number("threads", value, 1, UNION_THREADS_MAX, &number,
+			     err);
+
+	if (r == 0)
+		options->threads = (unsigned)number;
+	return r;
+}
+
+static int set_log(struct union_options *options, const char *value,
+		   struct error *err)
+{
+	return copy_text(&options->log_file, value, err);
+}
+
+static const struct option options_table[] = {
+	{"policy", "NAME", "where new files go (default mfs)", set_policy},
+	{"minfreespace", "SIZE",
+	 "branches with less are the last choice (default 0)", set_min_free},
+	{"fsname", "NAME", "shown as the source of the mount", set_fsname},
+	{"allow_other", NULL, "all users may use the mount (default)",
+	 set_allow_other},
+	{"noallow_other", NULL, "only the user that mounts may",
+	 set_no_allow_other},
+	{"passthrough", "auto|off",
+	 "data by the kernel alone where it can (default auto)",
+	 set_passthrough},
+	{"cache_timeout", "SECONDS",
+	 "the kernel keeps names and attributes so long (default 10 years)",
+	 set_timeout},
+	{"threads", "N", "requests served at once (default 8)", set_threads},
+	{"log", "FILE", "where messages go once in the background", set_log},
+};
+
+/* Options of mount(8) that go to the kernel as they are. */
+static const char *const mount_flags[] = {
+	"ro",     "rw",   "suid",  "nosuid",  "dev",     "nodev",      "exec",
+	"noexec", "sync", "async", "dirsync", "noatime", "nodiratime",
+};
+
+static int add_mount_flag(struct union_options *options, const char *name,
+			  struct error *err)
+{
+	char *longer;
+
+	if (asprintf(&longer, "%s,%s",
+		     options->mount_flags ? options->mount_flags : "",
+		     name) < 0)
+		return error_set(err, ENOMEM, "%s", strerror(ENOMEM));
+	free(options->mount_flags);
+	options->mount_flags = longer;
+	return 0;
+}
+
+static int set_option(struct union_options *options, char *word,
+		      struct error *err)
+{
+	char *value = strchr(word, '=');
+	size_t i;
+
+	if (value)
+		*value++ = '\0';
+	for (i = 0; i < array_size(options_table); i++) {
+		const struct option *option = &options_table[i];
+
+		if (strcmp(option->name, word) != 0)
+			continue;
+		if (!option->argument != !value)
+			return error_set(err, EINVAL, "option '%s' %s", word,
+					 value ? "takes no value"
+					       : "needs a value");
+		return option->set(options, value, err);
+	}
+	for (i = 0; i < array_size(mount_flags) && !value; i++)
+		if (strcmp(mount_flags[i], word) == 0)
+			return add_mount_flag(options, word, err);
+	return error_set(err, EINVAL, "unknown option '%s'; --help lists them",
+			 word);
+}
+
+static int set_options(struct union_options *options, const char *list,
+		       struct error *err)
+{
+	auto_free char *copy = strdup(list);
+	char *rest = copy, *word;
+	int r = copy ? 0 : error_set(err, ENOMEM, "%s", strerror(ENOMEM));
+
+	while (r == 0 && (word = strsep(&rest, ",")))
+		if (*word)
+			r = set_option(options, word, err);
+	return r;
+}
+
+static int parse_branch_flags(const char *text, size_t length, unsigned *ret,
+			      struct error *err)
+{
+	size_t n;
+
+	for (; length; text += n + 1, length -= n < length ? n + 1 : n) {
+		n = strcspn(text, ",");
+		n = n < length ? n : length;
+		if (n == 5 && strncmp(text, "local", n) == 0)
+			*ret |= BRANCH_LOCAL;
+		else if (n == 2 && strncmp(text, "ro", n) == 0)
+			*ret |= BRANCH_RO;
+		else
+			return error_set(err, EINVAL,
+					 "branch flag '%.*s': there are local "
+					 "and ro; a '=' or ':' in a path is "
+					 "written '\\=' or '\\:'",
+					 (int)n, text);
+	}
+	return 0;
+}
+
+/* Take one branch off the list: up to an unescaped ':' or the end. */
+static int parse_branch(const char **list, struct branch_spec *ret,
+			struct error *err)
+{
+	const char *in = *list, *flags;
+	char *path = malloc(strlen(in) + 1);
+	size_t n = 0;
+	int r = 0;
+
+	if (!path)
+		return error_set(err, ENOMEM, "%s", strerror(ENOMEM));
+	for (; *in && *in != ':' && *in != '='; in++) {
+		if (*in == '\\' && in[1])
+			in++;
+		path[n++] = *in;
+	}
+	path[n] = '\0';
+	ret->path = path;
+	if (!n)
+		return error_set(err, EINVAL, "empty branch path");
+	if (*in == '=') {
+		flags = ++in;
+		in += strcspn(in, ":");
+		r = parse_branch_flags(flags, (size_t)(in - flags), &ret->flags,
+				       err);
+	}
+	*list = *in ? in + 1 : NULL;
+	return r;
+}
+
+static int parse_branches(struct union_options *options, const char *list,
+			  struct error *err)
+{
+	int r = 0;
+
+	options->branches = calloc(BRANCH_MAX, sizeof(*options->branches));
+	if (!options->branches)
+		return error_set(err, ENOMEM, "%s", strerror(ENOMEM));
+	while (list && r == 0) {
+		if (options->branch_count == BRANCH_MAX)
+			return error_set(err, EINVAL, "more than %d branches",
+					 BRANCH_MAX);
+		r = parse_branch(&list,
+				 &options->branches[options->branch_count++],
+				 err);
+	}
+	return r;
+}
+
+static int parse_flag(struct union_options *options, int argc, char **argv,
+		      int *i, struct error *err)
+{
+	const char *word = argv[*i];
+	uint64_t fd;
+	int r;
+
+	if (strcmp(word, "-f") == 0) {
+		options->foreground = true;
+	} else if (strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0) {
+		options->help = true;
+	} else if (strcmp(word, "-V") == 0 || strcmp(word, "--version") == 0) {
+		options->version = true;
+	} else if (strncmp(word, "--ready-fd=", 11) == 0) {
+		r = parse_number("--ready-fd", word + 11, 3, 1023, &fd, err);
+		if (r < 0)
+			return r;
+		options->ready_fd = (int)fd;
+	} else if (strncmp(word, "-o", 2) == 0) {
+		if (word[2])
+			return set_options(options, word + 2, err);
+		if (++*i == argc)
+			return error_set(err, EINVAL, "-o needs options");
+		return set_options(options, argv[*i], err);
+	} else {
+		return error_set(err, EINVAL,
+				 "unknown option '%s'; --help lists them",
+				 word);
+	}
+	return 0;
+}
+
+static int set_defaults(struct union_options *options, struct error *err)
+{
+	memset(options, 0, sizeof(*options));
+	options->policy = policy_at(0);
+	options->cache_timeout = TIMEOUT_DEFAULT;
+	options->threads = THREADS_DEFAULT;
+	options->allow_other = true;
+	options->passthrough = true;
+	options->ready_fd = -1;
+	return copy_text(&options->fsname, "trib-union", err);
+}
+
+int union_options_parse(int argc, char **argv, struct union_options *ret,
+			struct error *err)
+{
+	const char *words[2];
+	int i, n = 0, r = set_defaults(ret, err);
+
+	for (i = 1; i < argc && r == 0; i++) {
+		if (argv[i][0] == '-' && argv[i][1])
+			r = parse_flag(ret, argc, argv, &i, err);
+		else if (n == 2)
+			r = error_set(err, EINVAL, "'%s': one word too many",
+				      argv[i]);
+		else
+			words[n++] = argv[i];
+	}
+	if (r < 0 || ret->help || ret->version)
+		return r;
+	if (n != 2)
+		return error_set(err, EINVAL,
+				 "branches and mount point are missing: "
+				 "trib-union BRANCH:BRANCH... MOUNTPOINT");
+	r = parse_branches(ret, words[0], err);
+	return r < 0 ? r : copy_text(&ret->mountpoint, words[1], err);
+}
+
+void union_options_done(struct union_options *options)
+{
+	size_t i;
+
+	for (i = 0; i < options->branch_count; i++)
+		free(options->branches[i].path);
+	free(options->branches);
+	free(options->mountpoint);
+	free(options->fsname);
+	free(options->mount_flags);
+	free(options->log_file);
+	memset(options, 0, sizeof(*options));
+}
+
+void union_options_help(FILE *out)
+{
+	const struct policy *policy;
+	char word[64];
+	size_t i;
+
+	fputs("trib-union [-f] [-o OPTION,OPTION...] BRANCH:BRANCH... "
+	      "MOUNTPOINT\n\n"
+	      "Shows the directories BRANCH as one tree at MOUNTPOINT.\n"
+	      "BRANCH is PATH, PATH=local (storage of this node) or PATH=ro;\n"
+	      "':' and '=' in a path are written '\\:' and '\\='.\n\n"
+	      "  -f              stay in the foreground\n"
+	      "  -h, --help      this text\n"
+	      "  -V, --version   the version\n\n"
+	      "Options:\n",
+	      out);
+	for (i = 0; i < array_size(options_table); i++) {
+		(void)snprintf(
+			word, sizeof(word), "%s%s%s", options_table[i].name,
+			options_table[i].argument ? "=" : "",
+			options_table[i].argument ? options_table[i].argument
+						  : ""); /* fits */
+		fprintf(out, "  %-22s %s\n", word, options_table[i].help);
+	}
+	fputs("  and of mount(8): ro rw suid nosuid dev nodev exec noexec\n"
+	      "  sync async dirsync noatime nodiratime\n\n"
+	      "Policies:\n",
+	      out);
+	for (i = 0; (policy = policy_at((unsigned)i)); i++)
+		fprintf(out, "  %-8s %s\n", policy->name, policy->help);
+}

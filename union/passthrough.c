@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "union/passthrough.h"
+
+#include <errno.h>
+#include <linux/fuse.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "union/request.h"
+
+#if FUSE_VERSION >= FUSE_MAKE_VERSION(3, 17)
+
+int passthrough_setup(struct unionfs *fs)
+{
+	(void)fs;
+	return 0;
+}
+
+void passthrough_init(struct unionfs *fs, struct fuse_conn_info *conn)
+{
+	if (fs->want_passthrough &&
+	    fuse_set_feature_flag(conn, FUSE_CAP_PASSTHROUGH))
+		fs->passthrough = true;
+	conn->max_backing_stack_depth = 0; /* branches that do not stack */
+	(void)fuse_set_feature_flag(conn, FUSE_CAP_HANDLE_KILLPRIV_V2);
+}
+
+int passthrough_open(struct unionfs *fs, fuse_req_t req, int fd, int32_t *ret)
+{
+	int id;
+
+	(void)fs;
+	errno = 0;
+	id = fuse_passthrough_open(req, fd);
+	if (id <= 0)
+		return errno ? -errno : -EIO;
+	*ret = id;
+	return 0;
+}
+
+void passthrough_close(struct unionfs *fs, fuse_req_t req, int32_t backing_id)
+{
+	(void)fs;
+	(void)fuse_passthrough_close(req, backing_id); /* logged by libfuse */
+}
+
+int passthrough_reply(fuse_req_t req, const struct fuse_entry_param *entry,
+		      struct fuse_file_info *info, int32_t backing_id)
+{
+	info->backing_id = backing_id;
+	return entry ? fuse_reply_create(req, entry, info)
+		     : fuse_reply_open(req, info);
+}
+
+#else /* before libfuse 3.17 */
+
+#define FOPEN_PASSTHROUGH     (1u << 7)
+#define STACK_DEPTH           1 /* branches that are not stacked themselves */
+
+struct backing_map {
+	int32_t fd;
+	uint32_t flags;
+	uint64_t padding;
+};
+#define DEV_IOC_BACKING_OPEN  _IOW(229, 1, struct backing_map)
+#define DEV_IOC_BACKING_CLOSE _IOW(229, 2, uint32_t)
+
+/* For the next reply of this thread that opens a file. */
+static _Thread_local int32_t reply_backing_id;
+
+static ssize_t read_request(int fd, void *buf, size_t size, void *context)
+{
+	(void)context;
+	return read(fd, buf, size);
+}
+
+static void patch_init(const struct unionfs *fs, struct fuse_init_out *out)
+{
+	uint64_t offered = request_current.init_flags;
+
+	if (offered & REQUEST_HANDLE_KILLPRIV_V2)
+		out->flags |= (uint32_t)REQUEST_HANDLE_KILLPRIV_V2;
+	if (!fs->passthrough)
+		return;
+	out->flags |= (uint32_t)REQUEST_INIT_EXT;
+	out->flags2 |= (uint32_t)(REQUEST_PASSTHROUGH >> 32);
+	out->unused[0] = STACK_DEPTH; /* max_stack_depth since 7.40 */
+}
+
+/* The reply to an open or create ends in a struct fuse_open_out. */
+static void patch_open(void *end)
+{
+	struct fuse_open_out out;
+	void *at = (char *)end - sizeof(out);
+
+	memcpy(&out, at, sizeof(out));
+	out.open_flags |= FOPEN_PASSTHROUGH;
+	out.padding = (uint32_t)reply_backing_id; /* backing_id since 7.40 */
+	memcpy(at, &out, sizeof(out));
+}
+
+static ssize_t write_reply(int fd, struct iovec *iov, int count, void *context)
+{
+	const struct unionfs *fs = context;
+	const struct fuse_out_header *header = iov[0].iov_base;
+	struct iovec *last = &iov[count - 1];
+
+	if (count > 1 && header->unique == request_current.unique &&
+	    header->error == 0) {
+		if (request_current.opcode == FUSE_INIT &&
+		    last->iov_len >= sizeof(struct fuse_init_out))
+			patch_init(fs, last->iov_base);
+		if (reply_backing_id &&
+		    last->iov_len >= sizeof(struct fuse_open_out))
+			patch_open((char *)last->iov_base + last->iov_len);
+	}
+	return writev(fd, iov, count);
+}
+
+int passthrough_setup(struct unionfs *fs)
+{
+	static const struct fuse_custom_io io = {.read = read_request,
+						 .writev = write_reply};
+
+	return fuse_session_custom_io(fs->session, &io,
+				      fuse_session_fd(fs->session));
+}
+
+void passthrough_init(struct unionfs *fs, struct fuse_conn_info *conn)
+{
+	(void)conn; /* knows neither */
+	fs->passthrough = fs->want_passthrough &&
+			  request_current.init_flags & REQUEST_PASSTHROUGH;
+}
+
+int passthrough_open(struct unionfs *fs, fuse_req_t req, int fd, int32_t *ret)
+{
+	struct backing_map map = {.fd = fd};
+	int id = ioctl(fuse_session_fd(fs->session), DEV_IOC_BACKING_OPEN,
+		       &map);
+
+	(void)req;
+	if (id <= 0)
+		return id < 0 ? -errno : -EIO;
+	*ret = id;
+	return 0;
+}
+
+void passthrough_close(struct unionfs *fs, fuse_req_t req, int32_t backing_id)
+{
+	uint32_t id = (uint32_t)backing_id;
+
+	(void)req;
+	/* It was open: there is nothing that can fail. */
+	(void)ioctl(fuse_session_fd(fs->session), DEV_IOC_BACKING_CLOSE, &id);
+}
+
+int passthrough_reply(fuse_req_t req, const struct fuse_entry_param *entry,
+		      struct fuse_file_info *info, int32_t backing_id)
+{
+	int r;
+
+	reply_backing_id = backing_id;
+	r = entry ? fuse_reply_create(req, entry, info)
+		  : fuse_reply_open(req, info);
+	reply_backing_id = 0;
+	return r;
+}
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * FUSE passthrough: reads, writes and mmap of an open file go from the
+ * kernel to the branch without us (Linux 6.9+). libfuse has calls for it
+ * from 3.17 on. Before that, the replies are changed on their way out; the
+ * numbers are those of linux/fuse.h, protocol 7.40.
+ *
+ * Rules of the kernel (fs/fuse/iomode.c, 6.18): all open files of an inode are
+ * passed through, or none (but for direct I/O); they all name the same backing
+ * id; KEEP_CACHE is not set. Breaking one is EIO to the caller.
+ */
+#ifndef UNION_PASSTHROUGH_H
+#define UNION_PASSTHROUGH_H
+
+#include "union/unionfs.h"
+
+/* After the session's mount, before its first request. 0 or -errno. */
+int passthrough_setup(struct unionfs *fs);
+
+/* In the session's init: ask for it and for HANDLE_KILLPRIV_V2, if offered. */
+void passthrough_init(struct unionfs *fs, struct fuse_conn_info *conn);
+
+/*
+ * Name @fd (O_PATH will do) to the kernel. @ret > 0. -ELOOP, -EPERM,
+ * -EOPNOTSUPP: not for this file system.
+ */
+int passthrough_open(struct unionfs *fs, fuse_req_t req, int fd, int32_t *ret);
+
+/* Files open by it go on. */
+void passthrough_close(struct unionfs *fs, fuse_req_t req, int32_t backing_id);
+
+/*
+ * fuse_reply_open() and, with an @entry, fuse_reply_create() for a file that
+ * is passed through to @backing_id, or is not (0).
+ */
+int passthrough_reply(fuse_req_t req, const struct fuse_entry_param *entry,
+		      struct fuse_file_info *info, int32_t backing_id);
+
+#endif

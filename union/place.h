@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Make a new name on the branch the policy picks, or the next with room. */
+#ifndef UNION_PLACE_H
+#define UNION_PLACE_H
+
+#include "union/unionfs.h"
+
+/*
+ * Act as the caller for what is made: its user and group, and its umask,
+ * which the branch applies where no default ACL says otherwise. Rights stay
+ * root's, the kernel has checked the caller's. For this thread only.
+ */
+void place_become(fuse_req_t req);
+void place_become_root(void);
+
+/* Once for each thread and before it: the above works for it. 0 or -errno. */
+int place_thread_setup(void);
+
+/*
+ * Make it in @dirfd, with the caller's identity on. 0 or a descriptor, or
+ * -errno.
+ */
+typedef int place_make(void *context, int dirfd);
+
+/* What place_new() made. */
+struct placed {
+	struct dir_fd *dir; /* held */
+	unsigned branch;
+	int result; /* of place_make */
+};
+
+/*
+ * Find a branch for a new name in @parent, clone the directory there if need
+ * be, and @make it. ENOSPC, EDQUOT or EROFS go on to the next branch.
+ */
+int place_new(struct unionfs *fs, fuse_req_t req, struct node *parent,
+	      place_make *make, void *context, struct placed *ret);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "union/request.h"
+
+#include <linux/fuse.h>
+#include <string.h>
+
+_Thread_local struct request_note request_current;
+
+/* Bits of setattr that are a wish of its own. */
+#define FATTR_WISHES                                                     \
+	(FATTR_MODE | FATTR_UID | FATTR_GID | FATTR_SIZE | FATTR_ATIME | \
+	 FATTR_MTIME | FATTR_ATIME_NOW | FATTR_MTIME_NOW | FATTR_CTIME)
+
+static uint64_t init_flags(const struct fuse_init_in *in, size_t length)
+{
+	uint64_t flags;
+
+	if (length < offsetof(struct fuse_init_in, flags2))
+		return 0;
+	flags = in->flags;
+	if (flags & REQUEST_INIT_EXT &&
+	    length >= offsetof(struct fuse_init_in, unused))
+		flags |= (uint64_t)in->flags2 << 32;
+	return flags;
+}
+
+/*
+ * With HANDLE_KILLPRIV_V2 the kernel asks for it by a flag, except before a
+ * write that it passes through: then it sends a setattr that wants nothing.
+ */
+static bool setattr_kills(const struct fuse_setattr_in *in)
+{
+	return in->valid & FATTR_KILL_SUIDGID || !(in->valid & FATTR_WISHES);
+}
+
+void request_decode(const void *data, size_t length, struct request_note *ret)
+{
+	const struct fuse_in_header *header = data;
+	const void *body = header + 1;
+
+	memset(ret, 0, sizeof(*ret));
+	if (length < sizeof(*header))
+		return;
+	length -= sizeof(*header);
+	ret->unique = header->unique;
+	ret->opcode = header->opcode;
+	switch (header->opcode) {
+	case FUSE_INIT: ret->init_flags = init_flags(body, length); break;
+	case FUSE_SETATTR:
+		if (length >= sizeof(struct fuse_setattr_in))
+			ret->kills_privileges = setattr_kills(body);
+		break;
+	case FUSE_OPEN:
+		if (length >= sizeof(struct fuse_open_in))
+			ret->kills_privileges =
+				((const struct fuse_open_in *)body)
+					->open_flags &
+				FUSE_OPEN_KILL_SUIDGID;
+		break;
+	case FUSE_WRITE:
+		if (length >= sizeof(struct fuse_write_in))
+			ret->kills_privileges =
+				((const struct fuse_write_in *)body)
+					->write_flags &
+				FUSE_WRITE_KILL_SUIDGID;
+		break;
+	default: break;
+	}
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the kernel's request says and libfuse does not pass on. Noted by the
+ * thread that received the request, for as long as it serves it.
+ */
+#ifndef UNION_REQUEST_H
+#define UNION_REQUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Flags of FUSE_INIT; linux/fuse.h, protocol 7.45. */
+#define REQUEST_HANDLE_KILLPRIV_V2 (UINT64_C(1) << 28)
+#define REQUEST_INIT_EXT           (UINT64_C(1) << 30)
+#define REQUEST_PASSTHROUGH        (UINT64_C(1) << 37)
+
+struct request_note {
+	uint64_t unique;
+	uint32_t opcode;
+	bool kills_privileges; /* drop setuid, setgid: the caller may not */
+	uint64_t init_flags;   /* of FUSE_INIT: what the kernel offers */
+};
+
+/* Read a request (the kernel's, or whatever length of it is there). */
+void request_decode(const void *data, size_t length, struct request_note *ret);
+
+/* That of this thread; all zero when it serves none. */
+extern _Thread_local struct request_note request_current;
+
+#endif

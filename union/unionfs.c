@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "union/unionfs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "union/dir_fd.h"
+#include "union/inode_number.h"
+#include "union/merge.h"
+
+static int find_roots(struct unionfs *fs, struct node_found *found,
+		      struct stat *first, struct error *err)
+{
+	struct branch *branch;
+	unsigned i;
+	int r;
+
+	for (i = 0; i < fs->branches.count; i++) {
+		branch = fs->branches.items[i];
+		found[i].branch = branch->id;
+		r = handle_get(branch->root_fd, "", &found[i].handle);
+		if (r < 0)
+			return error_set(err, -r, "branch '%s': %s",
+					 branch->path, strerror(-r));
+	}
+	if (fstat(fs->branches.items[0]->root_fd, first) < 0)
+		return error_set(err, errno, "branch '%s': %s",
+				 fs->branches.items[0]->path, strerror(errno));
+	return 0;
+}
+
+int unionfs_init(struct unionfs *fs, struct error *err)
+{
+	struct node_found found[BRANCH_MAX];
+	struct node *root;
+	struct stat st;
+	int r = find_roots(fs, found, &st, err);
+
+	if (r < 0)
+		return r;
+	pthread_rwlock_init(&fs->tree, NULL);
+	r = node_table_init(&fs->nodes, (uint64_t)clock_wall_s() << 24);
+	if (r == 0)
+		r = node_intern(&fs->nodes, S_IFDIR, inode_number(0, st.st_ino),
+				found, fs->branches.count, &root);
+	return r < 0 ? error_set(err, -r, "%s", strerror(-r)) : 0;
+}
+
+void unionfs_done(struct unionfs *fs)
+{
+	node_table_done(&fs->nodes);
+	branch_table_done(&fs->branches);
+	pthread_rwlock_destroy(&fs->tree);
+}
+
+int unionfs_dir_fd(struct unionfs *fs, struct copy *copy, struct dir_fd **ret)
+{
+	return dir_fd_get(copy, branch_of(fs, copy)->root_fd, ret);
+}
+
+int unionfs_open(struct unionfs *fs, const struct node *node, int flags)
+{
+	struct copy *copy = node_first(node);
+
+	if (!copy)
+		return -ESTALE;
+	return handle_open(branch_of(fs, copy)->root_fd, &copy->handle, flags);
+}
+
+void unionfs_fill_stat(const struct node *node, struct stat *st)
+{
+	st->st_ino = node->ino;
+}
+
+double unionfs_attr_timeout(struct unionfs *fs, const struct node *node)
+{
+	bool unseen;
+
+	node_lock(&fs->nodes, node);
+	unseen = node->passthrough && node->rw_opens;
+	node_unlock(&fs->nodes, node);
+	return unseen ? 0 : fs->timeout;
+}
+
+static bool later(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec
+				      : a->tv_nsec > b->tv_nsec;
+}
+
+static void merge_stat(struct stat *into, const struct stat *one)
+{
+	if (later(&one->st_mtim, &into->st_mtim))
+		into->st_mtim = one->st_mtim;
+	if (later(&one->st_ctim, &into->st_ctim))
+		into->st_ctim = one->st_ctim;
+	if (later(&one->st_atim, &into->st_atim))
+		into->st_atim = one->st_atim;
+	if (one->st_size > into->st_size)
+		into->st_size = one->st_size;
+	into->st_blocks += one->st_blocks;
+}
+
+/* Directories in all copies of @node, a name on several counted once. */
+static int64_t count_subdirs(struct unionfs *fs, struct node *node)
+{
+	struct merge *merge = merge_new(node->id == NODE_ROOT_ID);
+	struct copy *copy;
+	int64_t n = -1;
+	int fd, r = merge ? 0 : -ENOMEM;
+
+	for (copy = node_first(node); copy && r == 0; copy = copy_next(copy)) {
+		fd = handle_open(branch_of(fs, copy)->root_fd, &copy->handle,
+				 O_RDONLY | O_DIRECTORY);
+		r = fd < 0 ? fd : merge_read(merge, fd, copy->branch);
+		fd_close(fd);
+	}
+	if (r == 0)
+		n = (int64_t)merge_count_dirs(merge);
+	merge_free(merge);
+	return n;
+}
+
+static nlink_t dir_links(struct unionfs *fs, struct node *node)
+{
+	int64_t subdirs;
+	unsigned changes;
+
+	node_lock(&fs->nodes, node);
+	subdirs = node->subdirs;
+	changes = node->subdir_changes;
+	node_unlock(&fs->nodes, node);
+	if (subdirs < 0) {
+		subdirs = count_subdirs(fs, node);
+		node_lock(&fs->nodes, node);
+		/* A change meanwhile may or may not be in the count. */
+		if (node->subdir_changes == changes)
+			node->subdirs = subdirs;
+		node_unlock(&fs->nodes, node);
+	}
+	/* 1: not known, as file systems say that do not count. */
+	return subdirs < 0 ? 1 : 2 + (nlink_t)subdirs;
+}
+
+static int stat_dir(struct unionfs *fs, struct node *node, struct stat *ret)
+{
+	struct copy *copy;
+	struct stat one, sum;
+	unsigned count = 0, with_subdirs = 0;
+	nlink_t links = 0;
+	int r;
+
+	for (copy = node_first(node); copy; copy = copy_next(copy)) {
+		auto_dir_fd struct dir_fd *dir = NULL;
+
+		r = unionfs_dir_fd(fs, copy, &dir);
+		if (r == -ESTALE)
+			continue;
+		if (r < 0)
+			return r;
+		if (fstat(dir->fd, &one) < 0)
+			return -errno;
+		if (!count++)
+			sum = one;
+		else
+			merge_stat(&sum, &one);
+		with_subdirs += one.st_nlink != 2;
+		if (one.st_nlink > links)
+			links = one.st_nlink;
+	}
+	if (!count)
+		return -ESTALE;
+	/* The root may have the work directory, which is not to be seen. */
+	if (with_subdirs > 1 || node->id == NODE_ROOT_ID)
+		links = dir_links(fs, node);
+	sum.st_nlink = links;
+	*ret = sum;
+	return 0;
+}
+
+int unionfs_stat(struct unionfs *fs, struct node *node, struct stat *ret)
+{
+	auto_close int fd = -1;
+	struct stat st;
+	int r = 0;
+
+	if (S_ISDIR(node->type)) {
+		r = stat_dir(fs, node, &st);
+	} else {
+		fd = unionfs_open(fs, node, O_PATH | O_NOFOLLOW);
+		if (fd < 0)
+			return fd;
+		if (fstat(fd, &st) < 0)
+			r = -errno;
+	}
+	if (r < 0)
+		return r;
+	unionfs_fill_stat(node, &st);
+	*ret = st;
+	return 0;
+}
+
+int unionfs_writable(const struct unionfs *fs, const struct copy *copy)
+{
+	return branch_of(fs, copy)->flags & BRANCH_RO ? -EROFS : 0;
+}
+
+bool unionfs_hidden(const struct node *parent, const char *name)
+{
+	return parent->id == NODE_ROOT_ID && strcmp(name, BRANCH_WORK_DIR) == 0;
+}
+
+void unionfs_count_subdir(struct unionfs *fs, struct node *node, int change)
+{
+	node_lock(&fs->nodes, node);
+	node->subdir_changes++;
+	if (node->subdirs >= 0)
+		node->subdirs += change;
+	node_unlock(&fs->nodes, node);
+}
