@@ -70,6 +70,22 @@ static int attachment_init(struct attachment *a, const struct state *s,
 	return device_tag(s->dirfd, id, a->tag, err);
 }
 
+/* The directory, locked, and in @a its attachment @id, not yet loaded. */
+static int attachment_open(struct attachment *a, struct state *s,
+			   const char *state_dir, const char *id, bool make,
+			   int operation, struct error *err)
+{
+	int r = name_check("attachment", id, err);
+
+	memset(a, 0, sizeof(*a));
+	if (r < 0)
+		return r;
+	r = state_open(s, state_dir, make, operation, err);
+	if (r < 0)
+		return r;
+	return attachment_init(a, s, id, err);
+}
+
 /* Of another boot: its devices, mounts and processes went with it. */
 static void forget_other_boot(struct record *r)
 {
@@ -240,7 +256,7 @@ static bool same_source(const struct record *r,
 static int grow(struct attachment *a, uint64_t size, struct error *err)
 {
 	const struct transport *t = transport_find(a->record.transport);
-	uint64_t now;
+	uint64_t now = 0;
 	int r;
 
 	if (size < a->record.size)
@@ -334,12 +350,13 @@ int initiator_attach(const struct initiator_request *q,
 	struct attachment a;
 	int r = check_request(q, err);
 
-	if (!r)
-		r = state_open(&state, q->state_dir, true, LOCK_EX, err);
-	if (!r)
-		r = attachment_init(&a, &state, q->id, err);
-	if (!r)
-		r = attachment_load(&a, err);
+	if (r < 0)
+		return r;
+	r = attachment_open(&a, &state, q->state_dir, q->id, true, LOCK_EX,
+			    err);
+	if (r < 0)
+		return r;
+	r = attachment_load(&a, err);
 	if (r < 0)
 		return r;
 	if (r && !examine(&a, &device)) {
@@ -369,17 +386,13 @@ int initiator_detach(const char *state_dir, const char *id, struct error *err)
 {
 	auto_state struct state state = {.dirfd = -1, .lock = -1};
 	struct attachment a;
-	int r = name_check("attachment", id, err);
+	int r = attachment_open(&a, &state, state_dir, id, false, LOCK_EX, err);
 
-	if (r < 0)
-		return r;
-	r = state_open(&state, state_dir, false, LOCK_EX, err);
 	if (r == -ENOENT)
 		return 0;
-	if (!r)
-		r = attachment_init(&a, &state, id, err);
-	if (!r)
-		r = attachment_load(&a, err);
+	if (r < 0)
+		return r;
+	r = attachment_load(&a, err);
 	if (r >= 0)
 		r = take_down(&a, err);
 	return r < 0 ? error_prefix(err, "detach %s: ", id) : 0;
@@ -390,12 +403,8 @@ int initiator_get(const char *state_dir, const char *id,
 {
 	auto_state struct state state = {.dirfd = -1, .lock = -1};
 	struct attachment a;
-	int r = name_check("attachment", id, err);
+	int r = attachment_open(&a, &state, state_dir, id, false, LOCK_SH, err);
 
-	if (!r)
-		r = state_open(&state, state_dir, false, LOCK_SH, err);
-	if (!r)
-		r = attachment_init(&a, &state, id, err);
 	if (!r)
 		r = record_load(a.dirfd, id, &a.record, err);
 	if (r == -ENOENT)
@@ -508,17 +517,13 @@ int initiator_resize(const char *state_dir, const char *id, uint64_t size,
 	auto_state struct state state = {.dirfd = -1, .lock = -1};
 	struct initiator_device device;
 	struct attachment a;
-	int r = name_check("attachment", id, err);
+	int r;
 
-	if (r < 0)
-		return r;
 	if (!size || size > INT64_MAX || size % DEVICE_BLOCK_SIZE)
 		return error_set(err, EINVAL,
 				 "an extent's size is a multiple of %d bytes",
 				 DEVICE_BLOCK_SIZE);
-	r = state_open(&state, state_dir, false, LOCK_EX, err);
-	if (!r)
-		r = attachment_init(&a, &state, id, err);
+	r = attachment_open(&a, &state, state_dir, id, false, LOCK_EX, err);
 	if (!r)
 		r = record_load(a.dirfd, id, &a.record, err);
 	if (r == -ENOENT)

@@ -164,7 +164,7 @@ static void *run_server(void *arg)
 	struct server *s = arg;
 
 	while (!s->ends) {
-		int fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC);
+		int fd = accept(s->listener, NULL, NULL);
 
 		if (fd < 0)
 			continue;

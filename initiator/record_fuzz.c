@@ -9,17 +9,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static struct record first, second;
-	char *text;
+	static struct record record;
+	char *first, *second;
 
-	if (record_decode((const char *)data, size, &first, NULL) < 0)
+	if (record_decode((const char *)data, size, &record, NULL) < 0)
 		return 0;
-	text = record_encode(&first);
-	if (!text)
+	first = record_encode(&record);
+	if (!first || record_decode(first, strlen(first), &record, NULL) < 0)
 		abort();
-	if (record_decode(text, strlen(text), &second, NULL) < 0 ||
-	    memcmp(&first, &second, sizeof(first)) != 0)
+	second = record_encode(&record);
+	if (!second || strcmp(first, second) != 0)
 		abort();
-	free(text);
+	free(first);
+	free(second);
 	return 0;
 }

@@ -277,7 +277,7 @@ static int resize(struct attachment *a, uint64_t size, struct error *err)
 		.cancel_fd = -1,
 	};
 	struct record *r = &a->record;
-	auto_free struct nbd_export *export = malloc(sizeof(*export));
+	auto_free struct nbd_export *export = calloc(1, sizeof(*export));
 	struct nbd_address address;
 	unsigned index;
 	int status;

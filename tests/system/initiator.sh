@@ -211,7 +211,7 @@ test_a_server_that_comes_back_costs_no_error() {
 	rm "$TEST_DIR/go"
 	wait $writer || fail "the writer failed: $(cat "$TEST_DIR/dd.log")"
 	eventually 5 healthy
-	[ "$(grep -c 'connected again' "$STATE/a.log")" -ge 4 ]
+	grep -q 'connected again' "$STATE/a.log"
 	umount "$TEST_DIR/mnt"
 	e2fsck -fn "$device" >/dev/null 2>&1
 	call detach id=a
