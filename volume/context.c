@@ -58,10 +58,11 @@ static int configure(struct volume_context *ctx,
 					     : VOLUME_RUN_DIR_DEFAULT,
 			     err);
 	/* They would separate branches in trib-union's argument. */
-	if (r == 0 && strpbrk(ctx->run_dir, ":="))
-		r = error_set(err, EINVAL,
-			      "the run directory '%s' has a ':' or '=' in it",
-			      ctx->run_dir);
+	if (r == 0 && strpbrk(ctx->run_dir, ":=\\"))
+		r = error_set(
+			err, EINVAL,
+			"the run directory '%s' has one of \":=\\\" in it",
+			ctx->run_dir);
 	if (r == 0 && config->bin_dir)
 		r = set_path(ctx->bin_dir, sizeof(ctx->bin_dir),
 			     "the program directory", config->bin_dir, err);

@@ -29,7 +29,7 @@ int volume_extent_create(struct volume_context *ctx,
 {
 	static const struct labels none;
 	struct node_client *client = NULL;
-	uint64_t size;
+	uint64_t size = 0;
 	int r = client_for(ctx, request->node, request->name, &client, err);
 
 	if (r == 0 && size_round_up(request->size, EXTENT_UNIT, &size) < 0)

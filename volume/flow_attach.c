@@ -230,27 +230,15 @@ static int repair(struct attach *at, struct volume_attachment *a,
 
 /* ---- the work ---- */
 
-static int start_union(struct attach *at, struct error *err)
+/* The branches of the union, in the order of the splits. Returned owned. */
+static int union_branches(const struct attach *at, struct union_branch **ret,
+			  struct error *err)
 {
 	const struct volume_record *record = at->op.record;
-	auto_free struct union_branch *branches = calloc(record->n_splits,
-							 sizeof(*branches));
-	char log[PATH_MAX], dir[PATH_MAX];
-	const struct union_request request = {
-		.bin_dir = at->op.ctx->bin_dir,
-		.name = at->op.name,
-		.policy = record->spec.policy,
-		.branches = branches,
-		.n_branches = record->n_splits,
-		.mount_point = at->mount_point,
-		.log_path = log,
-		.read_only = at->request->read_only,
-	};
-	int r = operation_step(&at->op, err, "union",
-			       "starting the union at %s", at->mount_point);
+	struct union_branch *branches = calloc(record->n_splits + 1,
+					       sizeof(*branches));
+	char dir[PATH_MAX];
 
-	if (r < 0)
-		return r;
 	if (!branches)
 		return error_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; i < record->n_splits; i++) {
@@ -260,11 +248,39 @@ static int start_union(struct attach *at, struct error *err)
 		branches[i].local = strcmp(record->splits[i].node,
 					   at->op.ctx->node) == 0;
 	}
-	local_volume_dir(at->op.ctx, at->op.name, dir);
-	(void)snprintf(log, sizeof(log), "%.4000s/union.log", dir);
-	r = local_mount_point_save(at->op.ctx, at->op.name, at->mount_point,
-				   err);
-	return r < 0 ? r : union_start(&request, err);
+	*ret = branches;
+	return 0;
+}
+
+static int start_union(struct attach *at, struct error *err)
+{
+	struct union_branch *branches = NULL;
+	char log[PATH_MAX], dir[PATH_MAX];
+	struct union_request request = {
+		.bin_dir = at->op.ctx->bin_dir,
+		.name = at->op.name,
+		.policy = at->op.record->spec.policy,
+		.n_branches = at->op.record->n_splits,
+		.mount_point = at->mount_point,
+		.log_path = log,
+		.read_only = at->request->read_only,
+	};
+	int r = operation_step(&at->op, err, "union",
+			       "starting the union at %s", at->mount_point);
+
+	if (r == 0)
+		r = union_branches(at, &branches, err);
+	if (r == 0)
+		r = local_mount_point_save(at->op.ctx, at->op.name,
+					   at->mount_point, err);
+	if (r == 0) {
+		local_volume_dir(at->op.ctx, at->op.name, dir);
+		(void)snprintf(log, sizeof(log), "%.4000s/union.log", dir);
+		request.branches = branches;
+		r = union_start(&request, err);
+	}
+	free(branches);
+	return r;
 }
 
 /* A union that is dead, or was just being started when we were killed. */

@@ -39,30 +39,39 @@ static int check_nodes(const struct volume_spec *spec,
 	return 0;
 }
 
-static size_t pools_of(const struct node_state *states, size_t n,
-		       struct planner_pool *pools)
+/* Every pool of every node that answered. Returned owned. */
+static int pools_of(const struct node_state *states, size_t n,
+		    struct planner_pool **ret, size_t *ret_count,
+		    struct error *err)
 {
+	struct planner_pool *pools;
 	size_t count = 0;
+
+	for (size_t i = 0; i < n; i++)
+		count += states[i].n_pools;
+	pools = calloc(count + 1, sizeof(*pools));
+	if (!pools)
+		return error_set(err, ENOMEM, "out of memory");
+	count = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		const struct node_state *state = &states[i];
 
-		for (size_t k = 0; k < state->n_pools; k++) {
+		for (size_t k = 0; state->pools && k < state->n_pools; k++) {
 			const struct node_pool *pool = &state->pools[k];
 
-			if (pools)
-				pools[count] = (struct planner_pool){
-					.node = state->record.name,
-					.pool = pool->name,
-					.labels = &state->record.labels,
-					.available = pool->available,
-					.online = strcmp(pool->state,
-							 "online") == 0,
-				};
-			count++;
+			pools[count++] = (struct planner_pool){
+				.node = state->record.name,
+				.pool = pool->name,
+				.labels = &state->record.labels,
+				.available = pool->available,
+				.online = strcmp(pool->state, "online") == 0,
+			};
 		}
 	}
-	return count;
+	*ret = pools;
+	*ret_count = count;
+	return 0;
 }
 
 /* Add to the text of a refusal which nodes could not be counted in. */
@@ -117,26 +126,23 @@ static int splits_set(struct volume_record *record,
 
 static int plan(struct operation *op, struct error *err)
 {
-	auto_free struct planner_pool *pools = NULL;
+	struct planner_pool *pools = NULL;
 	auto_free struct planner_split *splits = NULL;
 	struct node_state *states = NULL;
-	size_t n = 0, n_pools, count = 0;
+	size_t n = 0, n_pools = 0, count = 0;
 	int r = volume_node_list(op->ctx, &states, &n, err);
 
 	if (r < 0)
 		return r;
-	n_pools = pools_of(states, n, NULL);
-	pools = calloc(n_pools + 1, sizeof(*pools));
-	if (!pools)
-		r = error_set(err, ENOMEM, "out of memory");
-	else if (n == 0)
+	if (n == 0)
 		r = error_set(err, ENOSPC,
 			      "no nodes are known; `trib node add` makes them "
 			      "known");
 	if (r == 0)
 		r = check_nodes(&op->record->spec, states, n, err);
+	if (r == 0)
+		r = pools_of(states, n, &pools, &n_pools, err);
 	if (r == 0) {
-		(void)pools_of(states, n, pools);
 		r = planner_place(&op->record->spec, pools, n_pools, &splits,
 				  &count, err);
 		if (r == -ENOSPC)
@@ -145,6 +151,7 @@ static int plan(struct operation *op, struct error *err)
 	if (r == 0)
 		r = splits_set(op->record, pools, splits, count, err);
 	node_states_free(states, n);
+	free(pools);
 	return r;
 }
 

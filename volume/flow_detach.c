@@ -85,7 +85,7 @@ int volume_detach(struct volume_context *ctx,
 int volume_find_mounted(struct volume_context *ctx, const char *path,
 			char *ret_name, struct error *err)
 {
-	struct volume_record **records;
+	struct volume_record **records = NULL;
 	char canonical[PATH_MAX];
 	size_t n = 0;
 	int r = mounts_canonical(path, canonical, err);

@@ -131,7 +131,7 @@ static int union_remove(struct operation *op, const char *mount_point,
 	r = mounts_find(mount_point, &info, err);
 	if (r < 0 && r != -ENOENT)
 		return r;
-	if (r == 0 && strncmp(info.fs_type, "fuse", 4) == 0 &&
+	if (r == 0 && strcmp(info.fs_type, UNION_FS_TYPE) == 0 &&
 	    strcmp(info.source, op->name) == 0) {
 		/* A dead one is never busy for a reason worth keeping. */
 		if (!union_answers(mount_point))

@@ -211,9 +211,9 @@ static int node_unused(const struct volume_record *record, const char *name,
 int volume_node_remove(struct volume_context *ctx, const char *name,
 		       struct error *err)
 {
-	struct volume_record **records;
-	char problem[RECORD_TEXT_SIZE];
-	size_t n;
+	struct volume_record **records = NULL;
+	char problem[RECORD_TEXT_SIZE] = "";
+	size_t n = 0;
 	int r = name_check("node", name, err);
 
 	if (r == 0)

@@ -121,7 +121,7 @@ static int candidates_find(struct plan *plan, size_t n_pools, struct error *err)
 
 	if (r == 0)
 		r = sort_names(&spec->exclude, &exclude, err);
-	if (r < 0)
+	if (!nodes || !exclude)
 		return r;
 	plan->items = calloc(n_pools + 1, sizeof(*plan->items));
 	if (!plan->items)
@@ -381,7 +381,7 @@ int planner_place(const struct volume_spec *spec,
 	r = cut(&plan, &count, err);
 	if (r < 0)
 		return r;
-	splits = calloc(count, sizeof(*splits));
+	splits = calloc(count + 1, sizeof(*splits));
 	if (!splits)
 		return error_set(err, ENOMEM, "out of memory");
 	splits_fill(&plan, splits);

@@ -81,7 +81,7 @@ bool union_answers(const char *mount_point)
 	uint64_t size, available, used;
 
 	return mounts_find(mount_point, &info, NULL) == 0 &&
-	       strncmp(info.fs_type, "fuse", 4) == 0 &&
+	       strcmp(info.fs_type, UNION_FS_TYPE) == 0 &&
 	       mounts_space(mount_point, &size, &available, &used) == 0;
 }
 
@@ -151,7 +151,9 @@ static char *branches_text(const struct union_request *request)
 	for (size_t i = 0; i < request->n_branches; i++)
 		(void)fprintf(out, "%s%s%s", i ? ":" : "",
 			      request->branches[i].path,
-			      request->branches[i].local ? "=local" : "");
+			      request->read_only           ? "=ro"
+			      : request->branches[i].local ? "=local"
+							   : "");
 	if (fclose(out) != 0) {
 		free(text);
 		return NULL;
@@ -163,24 +165,17 @@ static int spawn(const struct union_request *request, int log_fd,
 		 pid_t *ret_pid, struct error *err)
 {
 	auto_free char *branches = branches_text(request);
-	char program[PATH_MAX];
-	const char *argv[16];
-	size_t n = 0;
+	char program[PATH_MAX], options[256];
+	const char *const argv[] = {program, "-f",     "-o",
+				    options, branches, request->mount_point,
+				    NULL};
 
 	if (!branches)
 		return error_set(err, ENOMEM, "out of memory");
 	program_path(request->bin_dir, program);
-	argv[n++] = program;
-	argv[n++] = "--foreground";
-	argv[n++] = "--policy";
-	argv[n++] = request->policy;
-	argv[n++] = "--name";
-	argv[n++] = request->name;
-	if (request->read_only)
-		argv[n++] = "--read-only";
-	argv[n++] = branches;
-	argv[n++] = request->mount_point;
-	argv[n] = NULL;
+	(void)snprintf(options, sizeof(options), "fsname=%.63s,policy=%.31s%s",
+		       request->name, request->policy,
+		       request->read_only ? ",ro" : "");
 	return process_start(argv, log_fd, -1, ret_pid, err);
 }
 

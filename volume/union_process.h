@@ -12,8 +12,11 @@
 
 #include "base/error.h"
 
+/* As the mount table has it; its source is the volume's name. */
+#define UNION_FS_TYPE "fuse.trib-union"
+
 struct union_branch {
-	char path[4096]; /* PATH_MAX; absolute, no ':' or '=' */
+	char path[4096]; /* PATH_MAX; absolute, none of ":=\\" */
 	bool local;      /* its extent is on this machine */
 };
 
