@@ -20,7 +20,7 @@
 struct target;
 
 struct target_options {
-	unsigned loops;	     /* worker threads; 0: one per core, at most 4 */
+	unsigned loops;      /* worker threads; 0: one per core, at most 4 */
 	unsigned without;    /* loop features not to use (enum loop_feature) */
 	size_t buffer_limit; /* bytes of I/O buffers per loop; 0: 64 MiB */
 	unsigned max_connections; /* 0: 1024 */
@@ -34,8 +34,8 @@ int target_new(const struct target_options *options, struct target **ret,
  * "unix:PATH" (mode 0600; a stale socket is replaced, a live one refused).
  * -EADDRINUSE names the address. @ret_port: the port bound, may be NULL.
  */
-int target_listen_nbd(struct target *target, const char *address,
-		      int *ret_port, struct error *err);
+int target_listen_nbd(struct target *target, const char *address, int *ret_port,
+		      struct error *err);
 
 /*
  * Stop accepting, close every connection (requests in flight finish first,
@@ -47,8 +47,8 @@ void target_free(struct target *target);
 #define TARGET_INITIATORS_MAX 64
 
 struct target_export {
-	const char *name;     /* without epoch */
-	uint64_t epoch;	      /* 0: none; else peers ask for NAME@EPOCH */
+	const char *name; /* without epoch */
+	uint64_t epoch;   /* 0: none; else peers ask for NAME@EPOCH */
 	bool read_only;
 	/*
 	 * Addresses, CIDR prefixes, "unix", "any" (proto/blockd.proto,

@@ -13,6 +13,7 @@ SIZE_MIB=64
 start_server() {
 	socket=$TEST_DIR/sock.$BASHPID said=$TEST_DIR/out.$BASHPID
 	log=$TEST_DIR/log.$BASHPID
+	rm -f "$said"
 	"$serve" --listen tcp:127.0.0.1:0 --listen "unix:$socket" "$@" \
 		>"$said" 2>"$log" &
 	server=$!
