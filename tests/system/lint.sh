@@ -138,6 +138,64 @@ test_refuses_what_clang_tidy_finds_and_remembers_what_passed() {
 	fails 1 'core.NullDereference' lint tidy
 }
 
+test_takes_what_clang_tidy_cannot_know() {
+	need clang-tidy clang make
+	fresh
+	cp "$TOP/.clang-tidy" "$TEST_DIR/tree"
+	makefile
+	mkdir "$TEST_DIR/tree/base"
+	cat >"$TEST_DIR/tree/base/a.c" <<-'END'
+		#include <stdatomic.h>
+		#include <stdlib.h>
+		struct x { atomic_int refs; int n; };
+		int fill(int *ret);
+		int work(void);
+		int a(void);
+		int b(void);
+		int c(struct x *x);
+		static void x_unref(struct x *x)
+		{
+			if (atomic_fetch_sub(&x->refs, 1) == 1)
+				free(x);
+		}
+		static void done(void *p)
+		{
+			free(*(void **)p);
+		}
+		int a(void)
+		{
+			int n;
+			int r = work();
+
+			if (r == 0)
+				r = fill(&n);
+			if (r < 0)
+				return r;
+			return n + 1;
+		}
+		int b(void)
+		{
+			__attribute__((cleanup(done))) char *p = malloc(1);
+
+			if (!p)
+				return 1;
+			*p = 1;
+			return work();
+		}
+		int c(struct x *x)
+		{
+			x_unref(x);
+			return x->n;
+		}
+	END
+	lint tidy
+	# But the same without those reasons is found.
+	sed -i 's/r < 0/r == -5/' "$TEST_DIR/tree/base/a.c"
+	fails 1 'garbage value' lint tidy
+	sed -i 's/r == -5/r < 0/; s/x_unref/x_end/' "$TEST_DIR/tree/base/a.c"
+	fails 1 'after it is freed' lint tidy
+}
+
 test_an_unknown_step_is_refused() {
 	fails 2 "no step 'nothing'" "$TOP/tests/lint" nothing
 }
