@@ -36,31 +36,16 @@ int error_prefix(struct error *err, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
 #ifdef __clang_analyzer__
-#include <errno.h>
-
-/*
- * For an analyzer that sees one file at a time: both return less than 0, and
- * errno is more when somebody reads it. Else each `return -errno` looks to
- * it as if it could be a success.
- */
-static inline int error_is_negative(int r)
-{
-	if (r >= 0)
-		__builtin_unreachable();
-	return r;
-}
-static inline int *error_errno_location(void)
-{
-	int *location = __errno_location();
-
-	if (*location <= 0)
-		__builtin_unreachable();
-	return location;
-}
-#undef errno
-#define errno             (*error_errno_location())
-#define error_set(...)    error_is_negative(error_set(__VA_ARGS__))
-#define error_prefix(...) error_is_negative(error_prefix(__VA_ARGS__))
+/* For an analyzer that sees one file at a time: both return less than 0. */
+#define ERROR_IS_NEGATIVE(call)                  \
+	({                                       \
+		int error_r_ = (call);           \
+		if (error_r_ >= 0)               \
+			__builtin_unreachable(); \
+		error_r_;                        \
+	})
+#define error_set(...)    ERROR_IS_NEGATIVE(error_set(__VA_ARGS__))
+#define error_prefix(...) ERROR_IS_NEGATIVE(error_prefix(__VA_ARGS__))
 #endif
 
 /* The text, or the name of the errno when none was set; never NULL. */
