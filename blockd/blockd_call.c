@@ -25,7 +25,7 @@ static const ProtobufCMethodDescriptor *find_method(const char *name)
 		&tributary__v1__blockd__descriptor, name);
 }
 
-/* ---- the request: leaks, the process ends soon ---- */
+/* ---- the request ---- */
 
 static void *label(const char *text)
 {
@@ -189,6 +189,7 @@ int main(int argc, char **argv)
 	const ProtobufCMethodDescriptor *method =
 		argc < 3 ? NULL : find_method(argv[2]);
 	ProtobufCMessage *request;
+	int status;
 
 	if (!method) {
 		(void)fprintf(
@@ -207,5 +208,7 @@ int main(int argc, char **argv)
 			return 2;
 		}
 	}
-	return call(argv[1], method, request);
+	status = call(argv[1], method, request);
+	protobuf_c_message_free_unpacked(request, NULL);
+	return status;
 }

@@ -421,15 +421,19 @@ static int check_deletable(const struct extent *extent, const char *id,
 /* Say durably that it is going: a crash from here on finishes the delete. */
 static int mark_deleting(struct extent *extent, struct error *err)
 {
-	struct extent_record record;
+	struct pool *pool = extent->pool->pool;
+	int r;
 
 	if (extent->record.state == EXTENT_DELETING)
 		return 0;
-	if (extent_copy_record(extent, &record) < 0)
-		return error_set(err, ENOMEM, "out of memory");
-	record.state = EXTENT_DELETING;
-	record.export.active = false;
-	return extent_save(extent, &record, err);
+	r = pool->ops->doom(pool, extent->record.name, err);
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&extent->node->tables);
+	extent->record.state = EXTENT_DELETING;
+	extent->record.export.active = false;
+	pthread_mutex_unlock(&extent->node->tables);
+	return 0;
 }
 
 static int delete_locked(struct extent *extent, const char *id,

@@ -14,7 +14,6 @@
 static const char *const state_names[] = {
 	[EXTENT_CREATING] = "creating",
 	[EXTENT_OK] = "ok",
-	[EXTENT_DELETING] = "deleting",
 };
 
 int extent_size_check(uint64_t size, struct error *err)

@@ -9,7 +9,7 @@
  *	pool=UUID                    of the pool it was made in
  *	size=BYTES
  *	created=SECONDS              since 1970
- *	state=creating|ok|deleting
+ *	state=creating|ok
  *	blank=yes|no                 no export that may write was ever made
  *	label=KEY=VALUE              up to 16, sorted by key
  *	export-epoch=NUMBER          these four only when it was ever exported
@@ -42,7 +42,7 @@
 enum extent_state {
 	EXTENT_CREATING, /* never answered for: undone by recovery */
 	EXTENT_OK,
-	EXTENT_DELETING, /* finished by recovery */
+	EXTENT_DELETING, /* in memory only: the file's name says it on disk */
 };
 
 struct extent_label {

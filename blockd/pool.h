@@ -67,9 +67,11 @@ struct pool_ops {
 	int (*grow)(struct pool *pool, const struct extent_record *record,
 		    struct error *err);
 	/*
-	 * Data, then record, of one saved as EXTENT_DELETING. May be repeated
-	 * after a failure.
+	 * Say durably that it is going, needing no space: the medium may be
+	 * full. The next load() finishes what erase() was kept from.
 	 */
+	int (*doom)(struct pool *pool, const char *name, struct error *err);
+	/* Data, then record, of a doomed one. Repeat it after a failure. */
 	int (*erase)(struct pool *pool, const char *name, struct error *err);
 
 	int (*usage)(struct pool *pool, const char *name,

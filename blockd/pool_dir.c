@@ -308,9 +308,24 @@ static int set_length(struct pool *pool, const struct extent_record *record,
 	return 0;
 }
 
+static int dir_doom(struct pool *pool, const char *name, struct error *err)
+{
+	char from[POOL_DIR_FILE_SIZE], to[POOL_DIR_FILE_SIZE];
+	int fd = pool_dir_of(pool)->extents_fd;
+
+	(void)pool_dir_file(from, name, POOL_DIR_RECORD);
+	(void)pool_dir_file(to, name, POOL_DIR_DOOMED);
+	if (renameat(fd, from, fd, to) < 0)
+		return fail(pool, "rename", from, err);
+	if (fsync(fd) < 0)
+		return fail(pool, "sync the directory of", to, err);
+	return 0;
+}
+
 static int dir_erase(struct pool *pool, const char *name, struct error *err)
 {
-	int r = pool_dir_erase(pool_dir_of(pool)->extents_fd, name, err);
+	int r = pool_dir_erase(pool_dir_of(pool)->extents_fd, name,
+			       POOL_DIR_DOOMED, err);
 
 	if (r < 0)
 		(void)error_prefix(err, "pool '%s': ", pool->record.name);
@@ -342,7 +357,8 @@ static int dir_create(struct pool *pool, const struct extent_record *record,
 		r = dir_save(pool, record, err);
 	if (r < 0) {
 		/* What can't be undone now is undone by the next load. */
-		(void)dir_erase(pool, record->name, NULL);
+		(void)pool_dir_erase(pool_dir_of(pool)->extents_fd,
+				     record->name, POOL_DIR_RECORD, NULL);
 		return r;
 	}
 	return 0;
@@ -429,6 +445,7 @@ static const struct pool_ops dir_ops = {
 	.create = dir_create,
 	.save = dir_save,
 	.grow = dir_grow,
+	.doom = dir_doom,
 	.erase = dir_erase,
 	.usage = dir_usage,
 	.path = dir_path,

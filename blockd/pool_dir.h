@@ -6,6 +6,7 @@
  *	POOL/lock                  held by the blockd that serves the pool
  *	POOL/extents/NAME.extent   record (blockd/extent_record.h)
  *	POOL/extents/NAME.data     data: sparse, as long as the record says
+ *	POOL/extents/NAME.deleting the record of one that is going
  *	POOL/extents/.tmp-*        a record being written; a leftover is removed
  *
  * How a change survives a kill at any point; "save" is an atomic replacement
@@ -14,9 +15,11 @@
  *	create  save state=creating; make the data file, set its length, fsync;
  *	        save state=ok
  *	grow    lengthen the data file, fsync; save the new size
- *	delete  save state=deleting; unlink the data; unlink the record
+ *	delete  rename the record to NAME.deleting (which takes no space, so a
+ *	        full file system is no obstacle), fsync of the directory;
+ *	        unlink the data; unlink NAME.deleting
  *
- * On load: creating is undone, deleting is finished, data longer than its
+ * On load: creating is undone, a delete is finished, data longer than its
  * record is cut back (nobody was ever told of those bytes). Anything else
  * that does not fit (no data, data too short, no record, a record that does
  * not decode or names something else) is damage: told of, never touched.

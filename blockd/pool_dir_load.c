@@ -33,7 +33,8 @@ const char *pool_dir_file(char *buf, const char *name, const char *suffix)
 	return buf;
 }
 
-int pool_dir_erase(int extents_fd, const char *name, struct error *err)
+int pool_dir_erase(int extents_fd, const char *name, const char *suffix,
+		   struct error *err)
 {
 	char file[POOL_DIR_FILE_SIZE];
 	int r = file_remove(extents_fd,
@@ -41,8 +42,7 @@ int pool_dir_erase(int extents_fd, const char *name, struct error *err)
 
 	if (r < 0)
 		return r;
-	return file_remove(extents_fd,
-			   pool_dir_file(file, name, POOL_DIR_RECORD), err);
+	return file_remove(extents_fd, pool_dir_file(file, name, suffix), err);
 }
 
 /* ---- the list of files, taken before any of them changes ---- */
@@ -250,15 +250,38 @@ static int load_record(const struct loading *l, const char *name,
 	if (record.state == EXTENT_OK) {
 		tell_extent(l, &record);
 	} else {
-		r = pool_dir_erase(l->fd, name, err);
+		r = pool_dir_erase(l->fd, name, POOL_DIR_RECORD, err);
 		if (r == 0)
-			note(l, "%s extent '%s'",
-			     record.state == EXTENT_CREATING
-				     ? "undid the unfinished create of"
-				     : "finished the delete of",
+			note(l, "undid the unfinished create of extent '%s'",
 			     name);
 	}
 	extent_record_done(&record);
+	return r;
+}
+
+static bool has(const struct loading *l, const char *name, const char *suffix)
+{
+	char file[POOL_DIR_FILE_SIZE];
+
+	return names_have(&l->names, pool_dir_file(file, name, suffix));
+}
+
+/* NAME.deleting: no delete of ours leaves a record of that name beside it. */
+static int load_doomed(const struct loading *l, const char *name,
+		       struct error *err)
+{
+	int r;
+
+	if (has(l, name, POOL_DIR_RECORD)) {
+		note(l,
+		     "%s" POOL_DIR_DOOMED " is there beside a record of "
+		     "that name and is left alone",
+		     name);
+		return 0;
+	}
+	r = pool_dir_erase(l->fd, name, POOL_DIR_DOOMED, err);
+	if (r == 0)
+		note(l, "finished the delete of extent '%s'", name);
 	return r;
 }
 
@@ -280,7 +303,7 @@ static bool split(const char *file, const char *suffix, char *ret)
 static int load_file(const struct loading *l, const char *file,
 		     struct error *err)
 {
-	char name[EXTENT_NAME_SIZE], record[POOL_DIR_FILE_SIZE];
+	char name[EXTENT_NAME_SIZE];
 	char quoted[128];
 
 	if (strncmp(file, FILE_TEMPORARY_PREFIX,
@@ -288,14 +311,15 @@ static int load_file(const struct loading *l, const char *file,
 		return file_remove(l->fd, file, err);
 	if (split(file, POOL_DIR_RECORD, name))
 		return load_record(l, name, err);
+	if (split(file, POOL_DIR_DOOMED, name))
+		return load_doomed(l, name, err);
 	if (!split(file, POOL_DIR_DATA, name)) {
 		note(l, "a file that is not ours is in extents/: %s",
 		     log_quote(quoted, sizeof(quoted), file,
 			       (unsigned)strlen(file)));
 		return 0;
 	}
-	if (!names_have(&l->names,
-			pool_dir_file(record, name, POOL_DIR_RECORD)))
+	if (!has(l, name, POOL_DIR_RECORD) && !has(l, name, POOL_DIR_DOOMED))
 		tell_damage(l, name, "its data file has no record",
 			    data_bytes(l, name));
 	return 0;

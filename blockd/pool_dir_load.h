@@ -10,14 +10,19 @@
 
 #define POOL_DIR_RECORD ".extent"
 #define POOL_DIR_DATA   ".data"
-/* bytes: a name, the longer suffix, NUL */
-#define POOL_DIR_FILE_SIZE (EXTENT_NAME_SIZE + sizeof(POOL_DIR_RECORD))
+#define POOL_DIR_DOOMED ".deleting"
+/* bytes: a name, the longest suffix, NUL */
+#define POOL_DIR_FILE_SIZE (EXTENT_NAME_SIZE + sizeof(POOL_DIR_DOOMED))
 
 /* NAME and SUFFIX into @buf (POOL_DIR_FILE_SIZE bytes); returns @buf. */
 const char *pool_dir_file(char *buf, const char *name, const char *suffix);
 
-/* Unlink the data, then the record; each durable, either may be gone. */
-int pool_dir_erase(int extents_fd, const char *name, struct error *err);
+/*
+ * Unlink the data, then the record, which is NAME and @suffix now; each
+ * durable, either may be gone.
+ */
+int pool_dir_erase(int extents_fd, const char *name, const char *suffix,
+		   struct error *err);
 
 /* As pool_ops.load. */
 int pool_dir_load(int extents_fd, const char *pool_id,

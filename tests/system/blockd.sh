@@ -67,6 +67,8 @@ io() {
 	case $out in *failed* | *error*) fail "$out" ;; esac
 }
 
+need_loop() { losetup -f >/dev/null 2>&1 || skip "no loop devices"; }
+
 test_makes_finds_and_deletes_extents_by_name() {
 	place basic
 	start_blockd
@@ -282,7 +284,7 @@ test_keeps_an_extent_that_a_connection_uses() {
 
 test_keeps_an_extent_that_a_loop_device_holds() {
 	place loop
-	losetup -f >/dev/null 2>&1 || skip "no loop devices"
+	need_loop
 	start_blockd
 	call CreateExtent name=x size=$((16 * MIB))
 	call SetExport name=x epoch=1
@@ -350,6 +352,36 @@ test_thin_extents_grow_and_shrink_with_their_data() {
 		stop_blockd TERM
 		same "$RC" 0
 	done
+}
+
+test_a_full_file_system_is_an_error_and_no_more() {
+	place space
+	need_loop
+	truncate -s 128M "$D/image"
+	mkfs.ext4 -q -m 0 "$D/image"
+	mkdir "$D/b"
+	mount -o loop "$D/image" "$D/b"
+	at_exit umount "$D/b"
+	start_blockd
+	call CreatePool name=b path="$D/b"
+	call CreateExtent pool=b name=x size=$((64 * MIB))
+	call CreateExtent pool=b name=y size=$((16 * MIB))
+	call SetExport name=x epoch=1 initiators=any
+	io x@1 -c 'write -P 1 0 1M' -c flush
+	# Somebody else takes all there is.
+	dd if=/dev/zero of="$D/b/others" bs=1M 2>/dev/null || true
+	fails any "No space" qemu-io -f raw "$(uri x@1)" -c 'write -P 2 8M 16M'
+	fails 1 "has no room" call CreateExtent pool=b name=z size=$MIB
+	same "$(call ListPools | field pools.1.available)" 0
+	io x@1 -c 'read -P 1 0 1M'
+	# To delete needs no space.
+	call DeleteExtent name=y
+	rm "$D/b/others"
+	io x@1 -c 'write -P 2 8M 16M' -c flush -c 'read -P 1 0 1M'
+	stop_blockd KILL
+	start_blockd
+	io x@1 -c 'read -P 2 8M 16M'
+	stop_blockd TERM
 }
 
 test_names_damage_and_serves_the_rest() {
@@ -521,7 +553,7 @@ test_a_delete_killed_at_any_step_is_whole_or_not_there() {
 	start_blockd
 	again
 	stop_blockd TERM
-	killed_at_each_step 7 DeleteExtent name=x
+	killed_at_each_step 6 DeleteExtent name=x
 }
 
 test_a_resize_killed_at_any_step_has_either_size() {
