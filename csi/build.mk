@@ -1,0 +1,1 @@
+$(eval $(call unit_test,csi/csi_wire_test,proto base))
