@@ -17,6 +17,9 @@
 
 #define LOCK    "lock"
 #define EXTENTS "extents"
+#define SPARE   "spare"
+
+#define SPARE_SIZE (256 << 10) /* bytes; a record takes a block or a few */
 
 struct pool_dir {
 	struct pool pool;
@@ -79,7 +82,7 @@ static bool is_empty_dir(int dirfd, const char *name)
 static bool is_harmless(int dirfd, const char *name)
 {
 	return is_dots(name) || strcmp(name, "lost+found") == 0 ||
-	       strcmp(name, LOCK) == 0 ||
+	       strcmp(name, LOCK) == 0 || strcmp(name, SPARE) == 0 ||
 	       has_prefix(name, FILE_TEMPORARY_PREFIX) ||
 	       (strcmp(name, EXTENTS) == 0 && is_empty_dir(dirfd, name));
 }
@@ -271,19 +274,44 @@ static int fail(struct pool *pool, const char *what, const char *name,
 			 EXTENTS, name, strerror(code));
 }
 
+/*
+ * Others may fill the file system to the last block, and then an extent must
+ * still be fenced and detached: that takes room for one record, which is
+ * kept here. Where there is none to keep, there is nothing to do about it.
+ */
+static void spare_keep(int fd)
+{
+	auto_close int spare = openat(
+		fd, SPARE, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+	if (spare >= 0 && fallocate(spare, 0, 0, SPARE_SIZE) < 0)
+		(void)unlinkat(fd, SPARE, 0);
+}
+
+static int save_once(struct pool *pool, const char *file, const char *data,
+		     size_t length, struct error *err)
+{
+	return file_replace(pool_dir_of(pool)->extents_fd, file, data, length,
+			    0600, err);
+}
+
 static int dir_save(struct pool *pool, const struct extent_record *record,
 		    struct error *err)
 {
 	char file[POOL_DIR_FILE_SIZE];
 	auto_free char *data = NULL;
+	int fd = pool_dir_of(pool)->fd;
 	size_t length;
 	int r = extent_record_encode(record, &data, &length, err);
 
 	if (r < 0)
 		return r;
-	r = file_replace(pool_dir_of(pool)->extents_fd,
-			 pool_dir_file(file, record->name, POOL_DIR_RECORD),
-			 data, length, 0600, err);
+	(void)pool_dir_file(file, record->name, POOL_DIR_RECORD);
+	r = save_once(pool, file, data, length, err);
+	if (r == -ENOSPC && file_remove(fd, SPARE, NULL) == 0) {
+		r = save_once(pool, file, data, length, err);
+		spare_keep(fd);
+	}
 	if (r < 0)
 		(void)error_prefix(err, "pool '%s': ", pool->record.name);
 	return r;
@@ -423,6 +451,7 @@ static int dir_destroy(struct pool *pool, struct error *err)
 	if (r < 0)
 		return r;
 	(void)unlinkat(fd, EXTENTS, AT_REMOVEDIR);
+	(void)unlinkat(fd, SPARE, 0);
 	(void)unlinkat(fd, LOCK, 0);
 	return 0;
 }
@@ -493,6 +522,7 @@ static int open_parts(struct pool_dir *dir, const char *name, const char *id,
 	if (dir->extents_fd < 0)
 		return error_set(err, EBADMSG, "open '%s/%s': %s", pool->path,
 				 EXTENTS, strerror(errno));
+	spare_keep(dir->fd);
 	return 0;
 }
 

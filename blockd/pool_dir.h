@@ -4,6 +4,7 @@
  *
  *	POOL/pool.tributary        identity (blockd/pool_record.h)
  *	POOL/lock                  held by the blockd that serves the pool
+ *	POOL/spare                 space for records when the medium is full
  *	POOL/extents/NAME.extent   record (blockd/extent_record.h)
  *	POOL/extents/NAME.data     data: sparse, as long as the record says
  *	POOL/extents/NAME.deleting the record of one that is going

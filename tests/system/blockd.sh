@@ -374,13 +374,17 @@ test_a_full_file_system_is_an_error_and_no_more() {
 	fails 1 "has no room" call CreateExtent pool=b name=z size=$MIB
 	same "$(call ListPools | field pools.1.available)" 0
 	io x@1 -c 'read -P 1 0 1M'
-	# To delete needs no space.
+	# To fence, detach and delete is possible all the same.
+	call SetExport name=x epoch=2 initiators=any
+	call RemoveExport name=x epoch=2
+	call SetExport name=x epoch=3 initiators=any
+	fails any "" nbdinfo "$(uri x@1)"
 	call DeleteExtent name=y
 	rm "$D/b/others"
-	io x@1 -c 'write -P 2 8M 16M' -c flush -c 'read -P 1 0 1M'
+	io x@3 -c 'write -P 2 8M 16M' -c flush -c 'read -P 1 0 1M'
 	stop_blockd KILL
 	start_blockd
-	io x@1 -c 'read -P 2 8M 16M'
+	io x@3 -c 'read -P 2 8M 16M'
 	stop_blockd TERM
 }
 
