@@ -354,6 +354,11 @@ test_thin_extents_grow_and_shrink_with_their_data() {
 	done
 }
 
+stop_and_umount() {
+	stop_blockd KILL
+	umount "$1"
+}
+
 test_a_full_file_system_is_an_error_and_no_more() {
 	place space
 	need_loop
@@ -361,7 +366,7 @@ test_a_full_file_system_is_an_error_and_no_more() {
 	mkfs.ext4 -q -m 0 "$D/image"
 	mkdir "$D/b"
 	mount -o loop "$D/image" "$D/b"
-	at_exit umount "$D/b"
+	at_exit stop_and_umount "$D/b"
 	start_blockd
 	call CreatePool name=b path="$D/b"
 	call CreateExtent pool=b name=x size=$((64 * MIB))
@@ -588,6 +593,18 @@ test_an_export_killed_at_any_step_never_falls_back() {
 	call SetExport name=x epoch=1 initiators=any
 	stop_blockd TERM
 	killed_at_each_step 3 SetExport name=x initiators=any
+}
+
+test_pools_made_and_deleted_come_through_a_kill_at_any_step() {
+	place kill-pool
+	mkdir "$D/b"
+	again() { call DeletePool name=b >/dev/null; }
+	killed_at_each_step 8 CreatePool name=b path="$D/b"
+	again() { call CreatePool name=b path="$D/b" >/dev/null; }
+	start_blockd
+	again
+	stop_blockd TERM
+	killed_at_each_step 10 DeletePool name=b
 }
 
 test_costs_next_to_nothing_when_idle() {
