@@ -58,8 +58,10 @@ struct initiator_device {
 /*
  * Attach, or find that it is attached already: the same id with the same
  * source gives the device that is there; a dead one (its process killed,
- * its device gone) is taken down and made anew; another source (a newer
- * epoch) is -EEXIST unless the old one is dead.
+ * its device gone, refused by the server) is taken down and made anew;
+ * another source (a newer epoch) is -EEXIST unless the old one is dead. A
+ * larger size grows it. A device whose server is away for the moment is
+ * there: 0, with healthy false.
  *
  * -ENODEV: the transport asked for is not possible here, the text says why.
  * -EACCES: the server refused (not allowed, older epoch); -ENOENT: no such
@@ -69,7 +71,11 @@ struct initiator_device {
 int initiator_attach(const struct initiator_request *request,
 		     struct initiator_device *ret, struct error *err);
 
-/* Take it down. -EBUSY while it is mounted or open. Not there: 0. */
+/*
+ * Take it down. -EBUSY while it is mounted or open. Not there: 0. What was
+ * not flushed is flushed first, which waits for a lost server up to the dead
+ * timeout, and then goes on.
+ */
 int initiator_detach(const char *state_dir, const char *id, struct error *err);
 
 /* -ENOENT when there is no such attachment. */
