@@ -13,6 +13,7 @@ from harness.scratch import built, need, run
 
 BLOCK = 4096
 SIZE = 1 << 30
+ROUNDS = (5, 15)  # quick, full
 
 
 def write_pattern(path):
@@ -91,10 +92,10 @@ def setup(place, quick):
                      for metric, unit, sense, ratio in goals])
 
     return [
-        case("read 4k QD1", 1, 20_000 if quick else 60_000,
+        case("read 4k QD1", 1, 10_000 if quick else 30_000,
              [("iops", "1/s", ">=", 1.0), ("server cpu", "us/IO", "<=", 1.0),
               ("p99", "us", "<=", 1.0)]),
-        case("read 4k QD32", 32, 150_000 if quick else 400_000,
+        case("read 4k QD32", 32, 100_000 if quick else 200_000,
              [("iops", "1/s", ">=", 1.5), ("server cpu", "us/IO", "<=", 0.5),
               ("p99", "us", "<=", 1.0)]),
     ]

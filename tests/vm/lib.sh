@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
 # For tests that run inside a virtual machine. First lines of such a test:
 #
 #   . "$(dirname "$0")/lib.sh"
