@@ -6,3 +6,4 @@ $(eval $(call library,union,\
   union/ops_xattr.c union/options.c union/passthrough.c union/place.c \
   union/policy.c union/request.c union/serve.c union/unionfs.c,fuse3,base))
 $(eval $(call program,trib-union,union/main.c,union))
+$(eval $(call test_helper,union/outcomes,base,))

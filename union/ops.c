@@ -33,7 +33,7 @@ void op_reply_entry(fuse_req_t req, int r, const struct fuse_entry_param *entry)
 		node_forget(&unionfs_of(req)->nodes, entry->ino, 1);
 }
 
-int op_kill_privileges(int fd)
+int op_kill_privileges(fuse_req_t req, int fd)
 {
 	char path[PROC_PATH_MAX];
 	struct stat st;
@@ -47,11 +47,10 @@ int op_kill_privileges(int fd)
 	if (removexattr(path, "security.capability") < 0 && errno != ENODATA &&
 	    errno != EOPNOTSUPP)
 		return -errno;
-	/* setgid without group execution is no privilege (mandatory locks
-	 * once); it goes when there was nothing else to ask for. */
 	if (st.st_mode & S_ISUID)
 		kill |= S_ISUID;
-	if (st.st_mode & S_ISGID && (st.st_mode & S_IXGRP || !kill))
+	if (st.st_mode & S_ISGID &&
+	    (st.st_mode & S_IXGRP || fuse_req_ctx(req)->gid != st.st_gid))
 		kill |= S_ISGID;
 	if (kill && chmod(path, st.st_mode & 07777 & ~kill) < 0)
 		return -errno;

@@ -24,10 +24,11 @@ void op_reply_entry(fuse_req_t req, int r,
 void op_reply(fuse_req_t req, int r);
 
 /*
- * Clear setuid and, where it counts, setgid, and remove file capabilities:
- * somebody who may not keep them changed the file. 0 or -errno.
+ * Clear setuid, and setgid where it lets run as the group or the caller is
+ * not of it, and remove file capabilities: somebody who may not keep them
+ * changes the file. 0 or -errno.
  */
-int op_kill_privileges(int fd);
+int op_kill_privileges(fuse_req_t req, int fd);
 
 /* An open file: fuse_file_info.fh. */
 struct file {

@@ -90,10 +90,11 @@ static int set_attributes(int fd, int file, const struct stat *st, int to_set)
 	return 0;
 }
 
-static int set_file(struct unionfs *fs, const struct node *node,
+static int set_file(fuse_req_t req, const struct node *node,
 		    const struct stat *st, int to_set,
 		    const struct fuse_file_info *info)
 {
+	struct unionfs *fs = unionfs_of(req);
 	struct copy *copy = node_first(node);
 	auto_close int fd = -1;
 	int r = copy ? unionfs_writable(fs, copy) : -ESTALE;
@@ -104,8 +105,10 @@ static int set_file(struct unionfs *fs, const struct node *node,
 	if (fd < 0)
 		return fd;
 	r = set_attributes(fd, info ? op_file(info)->fd : -1, st, to_set);
-	if (r == 0 && request_current.kills_privileges)
-		r = op_kill_privileges(fd);
+	/* A change of the owner clears them by itself, on the branch. */
+	if (r == 0 && request_current.kills_privileges &&
+	    !(to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)))
+		r = op_kill_privileges(req, fd);
 	return r;
 }
 
@@ -145,7 +148,7 @@ void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st, int to_set,
 	if (S_ISDIR(node->type))
 		r = set_dir(fs, node, st, to_set);
 	else
-		r = set_file(fs, node, st, to_set, info);
+		r = set_file(req, node, st, to_set, info);
 	if (r < 0)
 		op_reply(req, r);
 	else

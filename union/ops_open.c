@@ -122,25 +122,26 @@ static int gain_file(struct unionfs *fs, fuse_req_t req, struct node *node,
 	return 0;
 }
 
-static int truncate_open(struct unionfs *fs, const struct node *node, int fd,
+static int truncate_open(fuse_req_t req, const struct node *node, int fd,
 			 int flags)
 {
 	auto_close int writable = -1;
 	int r;
 
 	if ((flags & O_ACCMODE) == O_RDONLY) {
-		fd = writable = unionfs_open(fs, node, O_WRONLY);
+		fd = writable = unionfs_open(unionfs_of(req), node, O_WRONLY);
 		if (fd < 0)
 			return fd;
 	}
 	if (ftruncate(fd, 0) < 0)
 		return -errno;
-	r = request_current.kills_privileges ? op_kill_privileges(fd) : 0;
+	r = request_current.kills_privileges ? op_kill_privileges(req, fd) : 0;
 	return r;
 }
 
-static int open_node(struct unionfs *fs, const struct node *node, int flags)
+static int open_node(fuse_req_t req, const struct node *node, int flags)
 {
+	struct unionfs *fs = unionfs_of(req);
 	bool writes = (flags & O_ACCMODE) != O_RDONLY || flags & O_TRUNC;
 	struct copy *copy = node_first(node);
 	auto_close int fd = -1;
@@ -152,7 +153,7 @@ static int open_node(struct unionfs *fs, const struct node *node, int flags)
 		return r;
 	fd = unionfs_open(fs, node, (flags & O_ACCMODE) | O_NOFOLLOW);
 	if (fd >= 0 && flags & O_TRUNC)
-		r = truncate_open(fs, node, fd, flags);
+		r = truncate_open(req, node, fd, flags);
 	return r < 0 ? r : take_fd(&fd);
 }
 
@@ -165,7 +166,7 @@ void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 
 	if (!node)
 		return;
-	fd = open_node(fs, node, info->flags);
+	fd = open_node(req, node, info->flags);
 	r = fd < 0 ? fd : gain_file(fs, req, node, fd, info, &backing_id);
 	if (r < 0)
 		op_reply(req, r);

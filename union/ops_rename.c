@@ -114,7 +114,7 @@ static int rename_part(const struct move *m, const struct hit *from,
 	bool replaces = to && handle_get(into_fd, m->to_name, &replaced) == 0;
 
 	if (renameat(from->fd->fd, m->from_name, into_fd, m->to_name) < 0)
-		return -errno;
+		return errno == EEXIST ? -ENOTEMPTY : -errno; /* XFS's word */
 	if (replaces)
 		node_copy_gone(&m->fs->nodes, from->dir->branch, &replaced);
 	return 0;

@@ -24,13 +24,11 @@ static uint64_t init_flags(const struct fuse_init_in *in, size_t length)
 	return flags;
 }
 
-/*
- * With HANDLE_KILLPRIV_V2 the kernel asks for it by a flag, except before a
- * write that it passes through: then it sends a setattr that wants nothing.
- */
-static bool setattr_kills(const struct fuse_setattr_in *in)
+static void setattr_decode(const struct fuse_setattr_in *in,
+			   struct request_note *ret)
 {
-	return in->valid & FATTR_KILL_SUIDGID || !(in->valid & FATTR_WISHES);
+	ret->kills_privileges = in->valid & FATTR_KILL_SUIDGID ||
+				!(in->valid & FATTR_WISHES);
 }
 
 void request_decode(const void *data, size_t length, struct request_note *ret)
@@ -48,7 +46,7 @@ void request_decode(const void *data, size_t length, struct request_note *ret)
 	case FUSE_INIT: ret->init_flags = init_flags(body, length); break;
 	case FUSE_SETATTR:
 		if (length >= sizeof(struct fuse_setattr_in))
-			ret->kills_privileges = setattr_kills(body);
+			setattr_decode(body, ret);
 		break;
 	case FUSE_OPEN:
 		if (length >= sizeof(struct fuse_open_in))

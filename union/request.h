@@ -18,11 +18,17 @@
 struct request_note {
 	uint64_t unique;
 	uint32_t opcode;
-	bool kills_privileges; /* drop setuid, setgid: the caller may not */
+	bool kills_privileges; /* drop setuid, setgid: see request_decode() */
 	uint64_t init_flags;   /* of FUSE_INIT: what the kernel offers */
 };
 
-/* Read a request (the kernel's, or whatever length of it is there). */
+/*
+ * With HANDLE_KILLPRIV_V2 the kernel says by a flag that somebody who may not
+ * keep setuid, setgid or capabilities changes the file; except before a write
+ * that it passes through: then it sends a setattr that wants nothing.
+ *
+ * Reads a request (the kernel's, or whatever length of it is there).
+ */
 void request_decode(const void *data, size_t length, struct request_note *ret);
 
 /* That of this thread; all zero when it serves none. */
