@@ -13,6 +13,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -386,53 +387,54 @@ static int load_run(struct load *load, struct error *err)
 
 static void report(const struct load *load, double seconds)
 {
-	uint64_t count = load->done;
+	uint64_t count = load->done, bytes = count * load->config->size;
 
-	printf("{\"reads\": %llu, \"bytes\": %llu, \"sum\": \"%llx\", "
-	       "\"seconds\": %.6f, \"iops\": %.1f, \"p50_us\": %.1f, "
-	       "\"p99_us\": %.1f, \"p999_us\": %.1f}\n",
-	       (unsigned long long)count,
-	       (unsigned long long)(count * load->config->size),
-	       (unsigned long long)load->sum, seconds, (double)count / seconds,
+	printf("{\"reads\": %" PRIu64 ", \"bytes\": %" PRIu64
+	       ", \"sum\": \"%" PRIx64 "\", \"seconds\": %.6f, "
+	       "\"iops\": %.1f, \"p50_us\": %.1f, \"p99_us\": %.1f, "
+	       "\"p999_us\": %.1f}\n",
+	       count, bytes, load->sum, seconds, (double)count / seconds,
 	       percentile_us(0.5, count), percentile_us(0.99, count),
 	       percentile_us(0.999, count));
 }
 
 static int run(const struct config *config, struct error *err)
 {
-	static struct load load;
 	auto_close int fd = -1;
 	auto_free uint8_t *buffer = NULL;
+	auto_free struct load *load = calloc(1, sizeof(*load));
 	uint64_t size = 0;
 	int64_t start;
 	int r;
 
+	if (!load)
+		return error_set(err, ENOMEM, "no memory");
 	if (config->size % BLOCK)
 		return error_set(err, EINVAL, "--size: a multiple of %u",
 				 BLOCK);
 	r = open_export(config, &fd, &size, err);
 	if (r < 0)
 		return r;
-	load.config = config;
-	load.fd = fd;
-	load.places = size / config->size;
-	load.random = config->seed;
-	if (!load.places)
+	load->config = config;
+	load->fd = fd;
+	load->places = size / config->size;
+	load->random = config->seed;
+	if (!load->places)
 		return error_set(err, EINVAL,
 				 "the export is smaller than one read");
-	load.capacity = config->depth *
-			(sizeof(struct nbd_wire_simple_reply) + config->size);
-	buffer = malloc(load.capacity);
+	load->capacity = config->depth *
+			 (sizeof(struct nbd_wire_simple_reply) + config->size);
+	buffer = malloc(load->capacity);
 	if (!buffer)
 		return error_set(err, ENOMEM, "no memory for the replies");
-	load.buffer = buffer;
+	load->buffer = buffer;
 	for (unsigned i = 0; i < config->depth; i++)
-		load.idle[load.n_idle++] = i;
+		load->idle[load->n_idle++] = i;
 	start = clock_ns();
-	r = load_run(&load, err);
+	r = load_run(load, err);
 	if (r < 0)
 		return r;
-	report(&load, (double)(clock_ns() - start) / 1e9);
+	report(load, (double)(clock_ns() - start) / 1e9);
 	return 0;
 }
 
