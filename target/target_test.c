@@ -359,7 +359,7 @@ static void zeroes_are_written_where_the_device_has_none(void **state)
 static void only_what_the_device_can_do_is_offered(void **state)
 {
 	int fd = dial(*state);
-	uint16_t flags;
+	uint16_t flags = 0;
 
 	assert_true(handshake(fd, "x@5", &flags));
 	assert_int_equal(flags, NBD_TRANSMIT_HAS_FLAGS |
