@@ -265,7 +265,7 @@ struct request {
 };
 
 struct load {
-	const struct config *config;
+	struct config config;
 	int fd;
 	uint64_t places; /* reads that fit in the export */
 	uint64_t random;
@@ -282,9 +282,9 @@ struct load {
 static int load_send(struct load *load, int64_t now, struct error *err)
 {
 	unsigned n = 0;
-	uint64_t size = load->config->size;
+	uint64_t size = load->config.size;
 
-	while (load->n_idle && load->sent < load->config->count) {
+	while (load->n_idle && load->sent < load->config.count) {
 		unsigned slot = load->idle[--load->n_idle];
 		struct request *request = &load->requests[slot];
 		uint64_t place = random_next(&load->random) % load->places;
@@ -309,7 +309,7 @@ static int load_send(struct load *load, int64_t now, struct error *err)
 static int check_data(struct load *load, const struct request *request,
 		      const uint8_t *data, struct error *err)
 {
-	uint64_t size = load->config->size;
+	uint64_t size = load->config.size;
 	uint64_t last_block = request->block + size / BLOCK - 1;
 	le64 first, last;
 
@@ -329,8 +329,8 @@ static int check_data(struct load *load, const struct request *request,
 /* Take every whole reply out of the buffer. */
 static int load_take(struct load *load, int64_t now, struct error *err)
 {
-	size_t at = 0, whole = sizeof(struct nbd_wire_simple_reply) +
-			       load->config->size;
+	size_t at = 0,
+	       whole = sizeof(struct nbd_wire_simple_reply) + load->config.size;
 
 	while (load->filled - at >= sizeof(struct nbd_wire_simple_reply)) {
 		struct nbd_wire_simple_reply reply;
@@ -341,7 +341,7 @@ static int load_take(struct load *load, int64_t now, struct error *err)
 		memcpy(&reply, load->buffer + at, sizeof(reply));
 		slot = be64_get(reply.cookie);
 		if (be32_get(reply.magic) != NBD_SIMPLE_REPLY_MAGIC ||
-		    slot >= load->config->depth)
+		    slot >= load->config.depth)
 			return error_set(err, EPROTO, "bad reply");
 		if (be32_get(reply.error))
 			return error_set(err, EIO, "the server says error %u",
@@ -367,7 +367,7 @@ static int load_run(struct load *load, struct error *err)
 {
 	int r = load_send(load, clock_ns(), err);
 
-	while (r == 0 && load->done < load->config->count) {
+	while (r == 0 && load->done < load->config.count) {
 		ssize_t n = recv(load->fd, load->buffer + load->filled,
 				 load->capacity - load->filled, 0);
 		int64_t now = clock_ns();
@@ -387,7 +387,7 @@ static int load_run(struct load *load, struct error *err)
 
 static void report(const struct load *load, double seconds)
 {
-	uint64_t count = load->done, bytes = count * load->config->size;
+	uint64_t count = load->done, bytes = count * load->config.size;
 
 	printf("{\"reads\": %" PRIu64 ", \"bytes\": %" PRIu64
 	       ", \"sum\": \"%" PRIx64 "\", \"seconds\": %.6f, "
@@ -400,41 +400,39 @@ static void report(const struct load *load, double seconds)
 
 static int run(const struct config *config, struct error *err)
 {
+	static struct load load;
 	auto_close int fd = -1;
 	auto_free uint8_t *buffer = NULL;
-	auto_free struct load *load = calloc(1, sizeof(*load));
 	uint64_t size = 0;
 	int64_t start;
 	int r;
 
-	if (!load)
-		return error_set(err, ENOMEM, "no memory");
 	if (config->size % BLOCK)
 		return error_set(err, EINVAL, "--size: a multiple of %u",
 				 BLOCK);
 	r = open_export(config, &fd, &size, err);
 	if (r < 0)
 		return r;
-	load->config = config;
-	load->fd = fd;
-	load->places = size / config->size;
-	load->random = config->seed;
-	if (!load->places)
+	load.config = *config;
+	load.fd = fd;
+	load.places = size / config->size;
+	load.random = config->seed;
+	if (!load.places)
 		return error_set(err, EINVAL,
 				 "the export is smaller than one read");
-	load->capacity = config->depth *
-			 (sizeof(struct nbd_wire_simple_reply) + config->size);
-	buffer = malloc(load->capacity);
+	load.capacity = config->depth *
+			(sizeof(struct nbd_wire_simple_reply) + config->size);
+	buffer = malloc(load.capacity);
 	if (!buffer)
 		return error_set(err, ENOMEM, "no memory for the replies");
-	load->buffer = buffer;
+	load.buffer = buffer;
 	for (unsigned i = 0; i < config->depth; i++)
-		load->idle[load->n_idle++] = i;
+		load.idle[load.n_idle++] = i;
 	start = clock_ns();
-	r = load_run(load, err);
+	r = load_run(&load, err);
 	if (r < 0)
 		return r;
-	report(load, (double)(clock_ns() - start) / 1e9);
+	report(&load, (double)(clock_ns() - start) / 1e9);
 	return 0;
 }
 
