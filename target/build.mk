@@ -3,7 +3,6 @@ $(eval $(call library,target,\
   target/nbd_conn.c target/nbd_handshake.c target/nbd_io.c target/nbd_proto.c \
   target/nbd_send.c target/nbd_session.c target/target.c,,base))
 $(eval $(call test_helper,target/nbd_serve_main,target))
-$(eval $(call test_helper,target/nbd_load_main,base))
 $(eval $(call unit_test,target/export_table_test,target))
 $(eval $(call unit_test,target/initiators_test,target))
 $(eval $(call unit_test,target/nbd_proto_test,target))
