@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "csi/config.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+#define SOCKET_SUFFIX ".sock"
+#define WORKERS_MAX   64
+
+#define ROW(name, letter, type, field, argument, help, text, min, max)        \
+	{                                                                     \
+		name, letter, type, offsetof(struct config, field), argument, \
+			help, text, min, max                                  \
+	}
+
+static const struct option_row rows[] = {
+	ROW("mode", 'm', OPTION_STRING, mode_name, "MODE",
+	    "controller (volumes of the cluster), node (mounts on this "
+	    "machine) or all",
+	    "all", 0, 0),
+	ROW("endpoint", 'e', OPTION_STRING, endpoint, "SOCKET",
+	    "serve here: unix:///PATH.sock (default: $" CSI_ENDPOINT_VARIABLE
+	    ")",
+	    NULL, 0, 0),
+	ROW("store", 's', OPTION_STRING, store, "WHERE",
+	    "records of nodes and volumes", VOLUME_STORE_DEFAULT, 0, 0),
+	ROW("node", 'n', OPTION_STRING, node, "NAME",
+	    "the node this machine is (default: the host name)", NULL, 0, 0),
+	ROW("run-dir", 'r', OPTION_STRING, run_dir, "DIR",
+	    "mounts and devices of this machine, and what is published here",
+	    VOLUME_RUN_DIR_DEFAULT, 0, 0),
+	ROW("bin-dir", 0, OPTION_STRING, bin_dir, "DIR",
+	    "where trib-union is (default: beside this program, then $PATH)",
+	    NULL, 0, 0),
+	ROW("source-address", 0, OPTION_STRING, source_address, "ADDRESS",
+	    "where this machine's NBD connections come from (default: what "
+	    "the kernel picks)",
+	    NULL, 0, 0),
+	ROW("workers", 0, OPTION_NUMBER, workers, "N", "calls served at once",
+	    "16", 1, WORKERS_MAX),
+	ROW("call-timeout-ms", 0, OPTION_NUMBER, call_timeout_ms, "N",
+	    "how long a node may take to answer one call", "10000", 100,
+	    600000),
+	ROW("log-level", 0, OPTION_STRING, log_level, "LEVEL",
+	    "error, warning, info or debug", "info", 0, 0),
+	ROW("help", 'h', OPTION_FLAG, help, NULL, "show this", NULL, 0, 0),
+	ROW("version", 'V', OPTION_FLAG, version, NULL, "show the version",
+	    NULL, 0, 0),
+};
+
+void config_help(FILE *out)
+{
+	(void)fputs("Usage: trib-csi [OPTION...]\n\n"
+		    "The CSI driver " CSI_DRIVER_NAME ".\n\n",
+		    out);
+	options_help(rows, array_size(rows), out);
+	(void)fputs("\nSIGTERM stops it cleanly: calls that run end between "
+		    "two of their steps and are\nfinished by their repeat. "
+		    "Exit status: 0 stopped or nothing to do, 1 it could not\n"
+		    "start, 2 a wrong flag or variable.\n",
+		    out);
+}
+
+void config_done(struct config *config)
+{
+	options_done(rows, array_size(rows), config);
+}
+
+int config_endpoint(const char *text, char *ret, size_t size, struct error *err)
+{
+	const char *path = text;
+	size_t length;
+
+	if (strncmp(path, "unix:", 5) == 0)
+		path += 5;
+	if (strncmp(path, "///", 3) == 0)
+		path += 2;
+	length = strlen(path);
+	if (path[0] != '/' || path[1] == '/' ||
+	    length <= strlen("/" SOCKET_SUFFIX) ||
+	    strcmp(path + length - strlen(SOCKET_SUFFIX), SOCKET_SUFFIX) != 0)
+		return error_set(
+			err, EINVAL,
+			"endpoint '%s': write unix:///PATH" SOCKET_SUFFIX,
+			text);
+	if (snprintf(ret, size, "unix:%s", path) >= (int)size)
+		return error_set(err, EINVAL, "endpoint '%s': too long", text);
+	return 0;
+}
+
+/* The variable, when there is no flag. */
+static int take_endpoint(struct config *config, struct error *err)
+{
+	const char *text = config->endpoint ? config->endpoint
+					    : getenv(CSI_ENDPOINT_VARIABLE);
+
+	if (!text || !text[0])
+		return error_set(
+			err, EINVAL,
+			"no endpoint: give --endpoint "
+			"unix:///PATH.sock or set " CSI_ENDPOINT_VARIABLE);
+	return config_endpoint(text, config->address, sizeof(config->address),
+			       err);
+}
+
+static int check(struct config *config, struct error *err)
+{
+	int r = csi_mode_parse(config->mode_name, &config->mode, err);
+
+	if (r < 0)
+		return r;
+	if (log_level_parse(config->log_level, &config->level) < 0)
+		return error_set(err, EINVAL,
+				 "log-level '%s': it is error, warning, info "
+				 "or debug",
+				 config->log_level);
+	return take_endpoint(config, err);
+}
+
+int config_load(struct config *config, int argc, char **argv, struct error *err)
+{
+	int index = argc, r;
+
+	*config = (struct config){0};
+	options_defaults(rows, array_size(rows), config);
+	r = options_parse(rows, array_size(rows), config, argc, argv, &index,
+			  err);
+	if (r == 0 && index < argc)
+		r = error_set(err, EINVAL, "'%s': there are only flags",
+			      argv[index]);
+	if (r < 0 || config->help || config->version)
+		return r;
+	return check(config, err);
+}

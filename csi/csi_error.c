@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "csi/csi_error.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+/* The first row that fits; method NULL: any. */
+static const struct {
+	const char *method;
+	int error;
+	enum rpc_code code;
+} rows[] = {
+	/* NOT_FOUND is for the source; this is a node of the parameters. */
+	{"CreateVolume", ENOENT, RPC_INVALID_ARGUMENT},
+	/* It is being deleted: once that is done the name is free. */
+	{"CreateVolume", EBUSY, RPC_ABORTED},
+	{"CreateVolume", EOPNOTSUPP, RPC_INVALID_ARGUMENT},
+	/*
+	 * What was begun stays in the record: the same call goes on with it.
+	 * DEADLINE_EXCEEDED and CANCELLED would be the client's own.
+	 */
+	{NULL, ETIMEDOUT, RPC_UNAVAILABLE},
+	{NULL, ECANCELED, RPC_ABORTED},
+	/* Somebody else changed the record meanwhile. */
+	{NULL, ESTALE, RPC_ABORTED},
+	{NULL, E2BIG, RPC_INVALID_ARGUMENT},
+	{NULL, ENAMETOOLONG, RPC_INVALID_ARGUMENT},
+	/* Ours, not the caller's, whose permissions are not in question. */
+	{NULL, EPERM, RPC_INTERNAL},
+	{NULL, EACCES, RPC_INTERNAL},
+	/* UNIMPLEMENTED means that the RPC is not there. */
+	{NULL, EOPNOTSUPP, RPC_FAILED_PRECONDITION},
+};
+
+enum rpc_code csi_code(const char *method, int error)
+{
+	for (size_t i = 0; i < array_size(rows); i++)
+		if (rows[i].error == -error &&
+		    (!rows[i].method || strcmp(rows[i].method, method) == 0))
+			return rows[i].code;
+	if (error >= 0)
+		return RPC_INTERNAL;
+	return rpc_code_from_errno(-error);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names between CSI and volume.h.
+ *
+ * A CSI name is any Unicode up to 128 bytes; a volume's name is at most 59 of
+ * a-z 0-9 . _ -. A CSI name that is a good volume name is taken as it is
+ * ("pvc-1c47..."); any other becomes what is readable of it, '-' and a hash.
+ * The record keeps the CSI name as a label, so that two that meet are told
+ * apart.
+ *
+ * A volume id is "NAME@UID": found by its name at once, and a volume deleted
+ * and made again under its name is another one. "NAME" alone is taken too,
+ * for volumes that a person made and refers to.
+ */
+#ifndef CSI_NAME_H
+#define CSI_NAME_H
+
+#include "base/ident.h"
+#include "volume/volume_record.h"
+
+#define CSI_LABEL_NAME "csi.union.io/name" /* of a volume's record */
+
+#define CSI_ID_SIZE    (RECORD_NAME_SIZE + UUID_TEXT_SIZE) /* with NUL */
+#define CSI_TOKEN_SIZE (RECORD_NAME_SIZE + 8)              /* with NUL */
+
+/* The volume's name for a CSI name; @ret: RECORD_NAME_SIZE bytes. */
+void csi_name_map(const char *csi_name, char *ret);
+
+struct csi_id {
+	char name[RECORD_NAME_SIZE];
+	char uid[UUID_TEXT_SIZE]; /* "": any */
+};
+
+/* -EINVAL: no id of ours, so there is no such volume. */
+int csi_id_parse(const char *text, struct csi_id *ret);
+/* Returns @buf, CSI_ID_SIZE bytes. */
+const char *csi_id_format(char *buf, const char *name, const char *uid);
+/* Is the record the one that is meant? */
+bool csi_id_matches(const struct csi_id *id,
+		    const struct volume_record *record);
+
+/*
+ * Where a listing goes on: after the volume @name, whether it is still there
+ * or not. "" for the start. -EINVAL: not one of ours.
+ */
+int csi_token_parse(const char *token, char *ret_name);
+/* Returns @buf, CSI_TOKEN_SIZE bytes. */
+const char *csi_token_format(char *buf, const char *name);
+
+#endif

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The Identity service. */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "csi/service.h"
+
+#define FUSE_DEVICE "/dev/fuse"
+
+/* No volume can have it: too long (VOLUME_NAME_MAX), yet a name. */
+#define PROBE_NAME \
+	"probe-probe-probe-probe-probe-probe-probe-probe-probe-probe-pr"
+
+int csi_get_plugin_info(struct csi_call *c, const void *in, void *out)
+{
+	Csi__V1__GetPluginInfoResponse *reply = out;
+
+	(void)in;
+	reply->name = rpc_strdup(c->rpc, CSI_DRIVER_NAME);
+	reply->vendor_version = rpc_strdup(c->rpc, TRIBUTARY_VERSION);
+	return 0;
+}
+
+static Csi__V1__PluginCapability *capability(
+	struct csi_call *c, Csi__V1__PluginCapability__Service__Type type)
+{
+	Csi__V1__PluginCapability *cap = rpc_alloc(c->rpc, sizeof(*cap));
+	Csi__V1__PluginCapability__Service *service = rpc_alloc(
+		c->rpc, sizeof(*service));
+
+	csi__v1__plugin_capability__init(cap);
+	csi__v1__plugin_capability__service__init(service);
+	service->type = type;
+	cap->type_case = CSI__V1__PLUGIN_CAPABILITY__TYPE_SERVICE;
+	cap->service = service;
+	return cap;
+}
+
+/* Of the plugin as a whole: the same in every mode. */
+int csi_get_plugin_capabilities(struct csi_call *c, const void *in, void *out)
+{
+	static const Csi__V1__PluginCapability__Service__Type types[] = {
+		CSI__V1__PLUGIN_CAPABILITY__SERVICE__TYPE__CONTROLLER_SERVICE,
+		CSI__V1__PLUGIN_CAPABILITY__SERVICE__TYPE__VOLUME_ACCESSIBILITY_CONSTRAINTS,
+	};
+	Csi__V1__GetPluginCapabilitiesResponse *reply = out;
+
+	(void)in;
+	reply->n_capabilities = array_size(types);
+	reply->capabilities = rpc_alloc(c->rpc,
+					array_size(types) * sizeof(void *));
+	for (size_t i = 0; i < array_size(types); i++)
+		reply->capabilities[i] = capability(c, types[i]);
+	return 0;
+}
+
+/* Can the records be read? One that cannot be there costs the least. */
+static int check_store(struct csi_call *c)
+{
+	struct volume_record *record = NULL;
+	int r = volume_get(c->csi->volumes, PROBE_NAME, &record, c->err);
+
+	volume_record_free(record);
+	return r == -ENOENT ? 0 : r;
+}
+
+int csi_probe(struct csi_call *c, const void *in, void *out)
+{
+	(void)in;
+	(void)out; /* without "ready": ready */
+	if (check_store(c) < 0)
+		return csi_fail(c, RPC_FAILED_PRECONDITION,
+				"the records of volumes cannot be read");
+	if (c->csi->mode != CSI_MODE_CONTROLLER &&
+	    access(FUSE_DEVICE, R_OK | W_OK) < 0)
+		return csi_fail(c, RPC_FAILED_PRECONDITION,
+				FUSE_DEVICE ": %s; load the kernel module "
+					    "fuse, and let this process use "
+					    "the device",
+				strerror(errno));
+	return 0;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* trib-csi: the CSI services on a socket, until SIGTERM. */
+#include <errno.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/notify.h"
+#include "csi/config.h"
+#include "csi/service.h"
+
+#define EXIT_USAGE    2
+#define STOP_GRACE_MS 5000 /* for calls that are between two steps */
+
+struct driver {
+	struct csi csi;
+	struct rpc_server *server;
+	int stopping; /* an eventfd: the flows stop at their next step */
+};
+
+/* For all threads to come: SIGTERM and SIGINT wait for sigwait(). */
+static void block_signals(sigset_t *ret)
+{
+	(void)sigemptyset(ret);
+	(void)sigaddset(ret, SIGTERM);
+	(void)sigaddset(ret, SIGINT);
+	(void)signal(SIGPIPE, SIG_IGN);
+	(void)signal(SIGHUP, SIG_IGN);
+	(void)pthread_sigmask(SIG_BLOCK, ret, NULL); /* the set is a good one */
+}
+
+static int serve(struct driver *d, const struct config *config,
+		 struct error *err)
+{
+	const char *addresses[] = {config->address};
+	struct rpc_server_options options = {
+		.addresses = addresses,
+		.n_addresses = 1,
+		.workers = (unsigned)config->workers,
+		.context = &d->csi,
+	};
+
+	options.methods = csi_methods(config->mode, &options.n_methods);
+	return rpc_server_start(&options, &d->server, err);
+}
+
+static int start(struct driver *d, const struct config *config,
+		 struct error *err)
+{
+	const struct volume_config volumes = {
+		.store = config->store,
+		.node = config->node,
+		.run_dir = config->run_dir,
+		.bin_dir = config->bin_dir,
+		.source_address = config->source_address,
+		.call_timeout_ms = (int)config->call_timeout_ms,
+		.cancel_fd = d->stopping,
+	};
+	int r;
+
+	if (d->stopping < 0)
+		return error_set(err, errno, "eventfd: %s", strerror(errno));
+	r = csi_init(&d->csi, config->mode, &volumes, err);
+	return r < 0 ? r : serve(d, config, err);
+}
+
+static void stop(struct driver *d)
+{
+	const uint64_t one = 1;
+
+	/* It cannot be full, being written once. */
+	if (d->stopping >= 0 && write(d->stopping, &one, sizeof(one)) < 0)
+		log_warning("eventfd: %s; waiting for calls to end instead",
+			    strerror(errno));
+	rpc_server_stop(d->server, STOP_GRACE_MS);
+	csi_done(&d->csi);
+	fd_close(d->stopping);
+}
+
+static int run(const struct config *config)
+{
+	struct driver d = {.stopping = eventfd(0, EFD_CLOEXEC)};
+	struct error err = {0};
+	int status = EXIT_FAILURE, signal_number = 0;
+	sigset_t signals;
+
+	block_signals(&signals);
+	if (start(&d, config, &err) < 0) {
+		log_write(LOG_LEVEL_ERROR, "%s", error_text(&err));
+	} else {
+		log_info(CSI_DRIVER_NAME " " TRIBUTARY_VERSION
+					 ": %s of node %s at %s",
+			 config->mode_name, volume_context_node(d.csi.volumes),
+			 config->address);
+		(void)notify_send("READY=1"); /* nobody may be listening */
+		while (sigwait(&signals, &signal_number) != 0)
+			;
+		(void)notify_send("STOPPING=1");
+		log_info("%s: stopping", strsignal(signal_number));
+		status = EXIT_SUCCESS;
+	}
+	stop(&d);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	struct config config;
+	struct error err = {0};
+	int status = EXIT_SUCCESS;
+
+	log_setup("trib-csi", LOG_LEVEL_INFO);
+	if (config_load(&config, argc, argv, &err) < 0) {
+		log_write(LOG_LEVEL_ERROR, "%s", error_text(&err));
+		status = EXIT_USAGE;
+	} else if (config.help) {
+		config_help(stdout);
+	} else if (config.version) {
+		(void)puts("trib-csi " TRIBUTARY_VERSION);
+	} else {
+		log_setup("trib-csi", config.level);
+		status = run(&config);
+	}
+	config_done(&config);
+	return status;
+}

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "csi/service.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "csi/csi_check.h"
+#include "csi/csi_error.h"
+#include "csi/csi_text.h"
+
+enum service { IDENTITY, CONTROLLER, GROUP, METADATA, NODE };
+
+#define READS   false
+#define CHANGES true
+
+/*
+ * Every method of the specification; without a handler: UNIMPLEMENTED.
+ * @changes: told in the log.
+ */
+static const struct row {
+	enum service service;
+	const char *path;
+	const ProtobufCMessageDescriptor *in, *out;
+	csi_handler handler;
+	bool changes;
+	bool streams;
+} rows[] = {
+#define ROW(service, package, name, message, ...)                   \
+	{                                                           \
+		service, "/csi.v1." package "/" name,               \
+			&csi__v1__##message##_request__descriptor,  \
+			&csi__v1__##message##_response__descriptor, \
+			__VA_ARGS__                                 \
+	}
+	ROW(IDENTITY, "Identity", "GetPluginInfo", get_plugin_info,
+	    csi_get_plugin_info, READS, false),
+	ROW(IDENTITY, "Identity", "GetPluginCapabilities",
+	    get_plugin_capabilities, csi_get_plugin_capabilities, READS, false),
+	ROW(IDENTITY, "Identity", "Probe", probe, csi_probe, READS, false),
+
+	ROW(CONTROLLER, "Controller", "CreateVolume", create_volume, NULL,
+	    CHANGES, false),
+	ROW(CONTROLLER, "Controller", "DeleteVolume", delete_volume, NULL,
+	    CHANGES, false),
+	ROW(CONTROLLER, "Controller", "ControllerPublishVolume",
+	    controller_publish_volume, NULL, CHANGES, false),
+	ROW(CONTROLLER, "Controller", "ControllerUnpublishVolume",
+	    controller_unpublish_volume, NULL, CHANGES, false),
+	ROW(CONTROLLER, "Controller", "ValidateVolumeCapabilities",
+	    validate_volume_capabilities, NULL, READS, false),
+	ROW(CONTROLLER, "Controller", "ListVolumes", list_volumes, NULL, READS,
+	    false),
+	ROW(CONTROLLER, "Controller", "GetCapacity", get_capacity, NULL, READS,
+	    false),
+	ROW(CONTROLLER, "Controller", "ControllerGetCapabilities",
+	    controller_get_capabilities, NULL, READS, false),
+	ROW(CONTROLLER, "Controller", "CreateSnapshot", create_snapshot, NULL,
+	    CHANGES, false),
+	ROW(CONTROLLER, "Controller", "DeleteSnapshot", delete_snapshot, NULL,
+	    CHANGES, false),
+	ROW(CONTROLLER, "Controller", "ListSnapshots", list_snapshots, NULL,
+	    READS, false),
+	ROW(CONTROLLER, "Controller", "GetSnapshot", get_snapshot, NULL, READS,
+	    false),
+	ROW(CONTROLLER, "Controller", "ControllerExpandVolume",
+	    controller_expand_volume, NULL, CHANGES, false),
+	ROW(CONTROLLER, "Controller", "ControllerGetVolume",
+	    controller_get_volume, NULL, READS, false),
+	ROW(CONTROLLER, "Controller", "ControllerModifyVolume",
+	    controller_modify_volume, NULL, CHANGES, false),
+
+	ROW(GROUP, "GroupController", "GroupControllerGetCapabilities",
+	    group_controller_get_capabilities, NULL, READS, false),
+	ROW(GROUP, "GroupController", "CreateVolumeGroupSnapshot",
+	    create_volume_group_snapshot, NULL, CHANGES, false),
+	ROW(GROUP, "GroupController", "DeleteVolumeGroupSnapshot",
+	    delete_volume_group_snapshot, NULL, CHANGES, false),
+	ROW(GROUP, "GroupController", "GetVolumeGroupSnapshot",
+	    get_volume_group_snapshot, NULL, READS, false),
+
+	ROW(METADATA, "SnapshotMetadata", "GetMetadataAllocated",
+	    get_metadata_allocated, NULL, READS, true),
+	ROW(METADATA, "SnapshotMetadata", "GetMetadataDelta",
+	    get_metadata_delta, NULL, READS, true),
+
+	ROW(NODE, "Node", "NodeStageVolume", node_stage_volume, NULL, CHANGES,
+	    false),
+	ROW(NODE, "Node", "NodeUnstageVolume", node_unstage_volume, NULL,
+	    CHANGES, false),
+	ROW(NODE, "Node", "NodePublishVolume", node_publish_volume, NULL,
+	    CHANGES, false),
+	ROW(NODE, "Node", "NodeUnpublishVolume", node_unpublish_volume, NULL,
+	    CHANGES, false),
+	ROW(NODE, "Node", "NodeGetVolumeStats", node_get_volume_stats, NULL,
+	    READS, false),
+	ROW(NODE, "Node", "NodeExpandVolume", node_expand_volume, NULL, CHANGES,
+	    false),
+	ROW(NODE, "Node", "NodeGetCapabilities", node_get_capabilities, NULL,
+	    READS, false),
+	ROW(NODE, "Node", "NodeGetInfo", node_get_info, NULL, READS, false),
+#undef ROW
+};
+
+/* ---- failures ---- */
+
+int csi_fail(struct csi_call *c, enum rpc_code code, const char *fmt, ...)
+{
+	char text[ERROR_TEXT_MAX];
+	va_list args;
+
+	va_start(args, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	(void)error_set(c->err, rpc_code_to_errno(code), "%s", text);
+	(void)rpc_fail(c->rpc, code, "%s", text);
+	return -(int)code; /* for the log; rpc.h has the code itself */
+}
+
+int csi_fail_errno(struct csi_call *c, int error)
+{
+	char text[ERROR_TEXT_MAX];
+
+	(void)snprintf(text, sizeof(text), "%s", error_text(c->err));
+	return csi_fail(c, csi_code(c->method, error), "%s", text);
+}
+
+/* ---- one operation on a volume ---- */
+
+int csi_hold(struct csi_call *c, const char *name)
+{
+	const char *other = csi_hold_begin(&c->csi->holds, &c->hold, name,
+					   c->method);
+
+	if (other)
+		return csi_fail(c, RPC_ABORTED,
+				"%s of volume '%s' is running; repeat when it "
+				"has ended",
+				other, name);
+	c->held = true;
+	return 0;
+}
+
+int csi_begin(struct csi_call *c, const char *volume_id)
+{
+	if (csi_id_parse(volume_id, &c->id) < 0)
+		return csi_fail(c, RPC_NOT_FOUND,
+				"there is no such volume: the id is not one "
+				"of this driver (NAME@UID)");
+	return csi_hold(c, c->id.name);
+}
+
+int csi_record(struct csi_call *c, struct volume_record **ret)
+{
+	struct volume_record *record = NULL;
+	int r = volume_get(c->csi->volumes, c->id.name, &record, c->err);
+
+	if (r < 0)
+		return csi_fail_errno(c, r);
+	if (!csi_id_matches(&c->id, record)) {
+		volume_record_free(record);
+		return csi_fail(c, RPC_NOT_FOUND,
+				"volume '%s' of uid %s is gone; there is "
+				"another of that name",
+				c->id.name, c->id.uid);
+	}
+	*ret = record;
+	return 0;
+}
+
+/* ---- around each call ---- */
+
+static const struct row *row_of(const ProtobufCMessage *in)
+{
+	for (size_t i = 0; i < array_size(rows); i++)
+		if (rows[i].in == in->descriptor)
+			return &rows[i];
+	return NULL;
+}
+
+static void tell(const struct row *row, const struct csi_call *c,
+		 unsigned long id, const char *text, int code, int64_t took_ms)
+{
+	if (code == RPC_OK)
+		log_write(row->changes ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG,
+			  "call=%lu %s %s: OK, %lld ms", id, c->method, text,
+			  (long long)took_ms);
+	else
+		log_write(row->changes ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO,
+			  "call=%lu %s %s: %s: %s", id, c->method, text,
+			  rpc_code_name((enum rpc_code)code),
+			  error_text(c->err));
+}
+
+static int checked(const struct row *row, struct csi_call *c,
+		   const ProtobufCMessage *in, ProtobufCMessage *out)
+{
+	enum rpc_code code = RPC_OK;
+	char text[ERROR_TEXT_MAX];
+	int r;
+
+	if (csi_check(in, &code, c->err) < 0) {
+		(void)snprintf(text, sizeof(text), "%s", error_text(c->err));
+		return csi_fail(c, code, "%s", text);
+	}
+	r = row->handler(c, in, out);
+	if (c->held)
+		csi_hold_end(&c->csi->holds, &c->hold);
+	return r;
+}
+
+static int dispatch(struct rpc_call *rpc, const ProtobufCMessage *in,
+		    ProtobufCMessage *out, struct error *err)
+{
+	static atomic_ulong calls;
+	unsigned long id = atomic_fetch_add(&calls, 1) + 1;
+	const struct row *row = row_of(in);
+	struct csi_call c = {
+		.rpc = rpc,
+		.csi = rpc_context(rpc),
+		.method = strrchr(row->path, '/') + 1,
+		.err = err,
+	};
+	int64_t start_ms = clock_ms();
+	char text[CSI_TEXT_MAX];
+	int r = checked(row, &c, in, out);
+
+	tell(row, &c, id, csi_text(text, sizeof(text), in), -r,
+	     clock_ms() - start_ms);
+	return r < 0 ? -rpc_code_to_errno((enum rpc_code) - r) : 0;
+}
+
+/* ---- which there are ---- */
+
+static bool serves(enum csi_mode mode, enum service service)
+{
+	switch (service) {
+	case IDENTITY: return true;
+	case NODE: return mode != CSI_MODE_CONTROLLER;
+	default: return mode != CSI_MODE_NODE;
+	}
+}
+
+const struct rpc_method *csi_methods(enum csi_mode mode, size_t *ret_count)
+{
+	/* One for each mode, so that they stay for ever. */
+	static struct rpc_method methods[CSI_MODE_NODE + 1][array_size(rows)];
+
+	for (size_t i = 0; i < array_size(rows); i++)
+		methods[mode][i] = (struct rpc_method){
+			.path = rows[i].path,
+			.in = rows[i].in,
+			.out = rows[i].out,
+			.handler = rows[i].handler &&
+						   serves(mode, rows[i].service)
+					   ? dispatch
+					   : NULL,
+			.server_streams = rows[i].streams,
+		};
+	*ret_count = array_size(rows);
+	return methods[mode];
+}
+
+/* ---- the whole ---- */
+
+int csi_mode_parse(const char *text, enum csi_mode *ret, struct error *err)
+{
+	static const char *const names[] = {
+		[CSI_MODE_ALL] = "all",
+		[CSI_MODE_CONTROLLER] = "controller",
+		[CSI_MODE_NODE] = "node",
+	};
+
+	for (size_t i = 0; i < array_size(names); i++) {
+		if (strcmp(text, names[i]) == 0) {
+			*ret = (enum csi_mode)i;
+			return 0;
+		}
+	}
+	return error_set(err, EINVAL,
+			 "mode '%s': it is controller, node or all", text);
+}
+
+int csi_init(struct csi *csi, enum csi_mode mode,
+	     const struct volume_config *config, struct error *err)
+{
+	*csi = (struct csi){.mode = mode};
+	csi_holds_init(&csi->holds);
+	(void)snprintf(csi->state_dir, sizeof(csi->state_dir), "%.4000s/csi",
+		       config->run_dir ? config->run_dir
+				       : VOLUME_RUN_DIR_DEFAULT);
+	return volume_context_open(config, &csi->volumes, err);
+}
+
+void csi_done(struct csi *csi)
+{
+	volume_context_close(csi->volumes);
+	csi_holds_done(&csi->holds);
+}

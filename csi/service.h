@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The CSI services on one socket: which methods there are in which mode, and
+ * what is done around each: the request is checked, the call is logged, an
+ * error of volume.h becomes a code.
+ */
+#ifndef CSI_SERVICE_H
+#define CSI_SERVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "csi/csi_holds.h"
+#include "csi/csi_name.h"
+#include "proto/csi.pb-c.h"
+#include "rpc/rpc.h"
+#include "volume/volume.h"
+
+/* The specification, GetPluginInfo: domain notation, at most 63 bytes. */
+#define CSI_DRIVER_NAME "union.csi.union.io"
+
+/* A node as a topology: this key, and its name. */
+#define CSI_TOPOLOGY_NODE "topology.union.csi.union.io/node"
+
+enum csi_mode { CSI_MODE_ALL, CSI_MODE_CONTROLLER, CSI_MODE_NODE };
+
+/* "all" "controller" "node"; -EINVAL. */
+int csi_mode_parse(const char *text, enum csi_mode *ret, struct error *err);
+
+/* What the process serves; the server's context. */
+struct csi {
+	enum csi_mode mode;
+	struct volume_context *volumes;
+	char state_dir[PATH_MAX]; /* node_state.h */
+	struct csi_holds holds;
+};
+
+int csi_init(struct csi *csi, enum csi_mode mode,
+	     const struct volume_config *config, struct error *err);
+/* After the server has stopped; also after a failed csi_init(). */
+void csi_done(struct csi *csi);
+
+/* For rpc_server_options; borrowed for ever. */
+const struct rpc_method *csi_methods(enum csi_mode mode, size_t *ret_count);
+
+/* ---- for the handlers ---- */
+
+struct csi_call {
+	struct rpc_call *rpc;
+	struct csi *csi;
+	const char *method; /* "CreateVolume" */
+	struct error *err;
+	struct csi_id id;     /* of csi_begin() */
+	struct csi_hold hold; /* of csi_begin() */
+	bool held;
+};
+
+/* @in and @out are of the method's types. 0 or what a failure returned. */
+typedef int (*csi_handler)(struct csi_call *c, const void *in, void *out);
+
+/* Fail with a code of the specification. */
+int csi_fail(struct csi_call *c, enum rpc_code code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* Fail as csi_code() has it, with the text of c->err. */
+int csi_fail_errno(struct csi_call *c, int error);
+
+/*
+ * Begin on the volume @name until the handler returns. ABORTED when there is
+ * an operation on it.
+ */
+int csi_hold(struct csi_call *c, const char *name);
+/*
+ * The same for a volume id, which is then in c->id. NOT_FOUND for one that
+ * cannot be ours.
+ */
+int csi_begin(struct csi_call *c, const char *volume_id);
+/* The record of c->id; NOT_FOUND. volume_record_free(). */
+int csi_record(struct csi_call *c, struct volume_record **ret);
+
+/* identity.c */
+int csi_get_plugin_info(struct csi_call *c, const void *in, void *out);
+int csi_get_plugin_capabilities(struct csi_call *c, const void *in, void *out);
+int csi_probe(struct csi_call *c, const void *in, void *out);
+
+#endif
