@@ -8,4 +8,4 @@ $(eval $(call unit_test,csi/csi_check_test,csi))
 $(eval $(call unit_test,csi/csi_name_test,csi))
 $(eval $(call unit_test,csi/identity_test,csi,csi/csi_test_kit.c))
 
-$(eval $(call fuzzer,csi/csi_name_fuzz,csi/csi_name.c base/ident.c base/error.c))
+$(eval $(call fuzzer,csi/csi_name_fuzz,csi/csi_name.c base/ident.c base/error.c base/file.c base/log.c base/clock.c))
