@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "union/clone_dir.h"
+#include "union/intent.h"
 #include "union/ops.h"
 #include "union/passthrough.h"
 #include "union/serve.h"
@@ -78,7 +79,12 @@ static int add_branches(struct mounted *m, const struct union_options *options,
 		if (!(branch->flags & BRANCH_RO))
 			clone_dir_sweep(branch);
 	}
-	return 0;
+	r = intent_recover(&m->fs.branches, err);
+	if (r > 0)
+		log_info("'%s': %d interrupted renames were finished or "
+			 "dropped",
+			 m->mountpoint, r);
+	return r < 0 ? r : 0;
 }
 
 static int escape(const char *text, char *buf, size_t size)

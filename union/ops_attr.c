@@ -105,9 +105,11 @@ static int set_file(fuse_req_t req, const struct node *node,
 	if (fd < 0)
 		return fd;
 	r = set_attributes(fd, info ? op_file(info)->fd : -1, st, to_set);
-	/* A change of the owner clears them by itself, on the branch. */
+	/* A change of owner clears what it must by itself, on the branch,
+	 * but does not know that the caller is not root. */
 	if (r == 0 && request_current.kills_privileges &&
-	    !(to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)))
+	    (!(to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)) ||
+	     fuse_req_ctx(req)->uid != 0))
 		r = op_kill_privileges(req, fd);
 	return r;
 }

@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "union/clone_dir.h"
 #include "union/dir_fd.h"
+#include "union/intent.h"
 #include "union/lookup.h"
 #include "union/ops.h"
 
@@ -53,6 +54,55 @@ static int unlink_hidden(const struct hit *hits, int from, int count,
 	return 0;
 }
 
+static void copy_name(char *to, const char *from)
+{
+	(void)snprintf(to, NAME_MAX + 1, "%s", from); /* the kernel's limit */
+}
+
+static int describe_replace(const struct move *m, int into_fd,
+			    struct intent *ret)
+{
+	int r;
+
+	ret->kind = INTENT_REPLACE;
+	ret->other = m->to[0].dir->branch;
+	copy_name(ret->to_name, m->to_name);
+	r = handle_get(m->from[0].fd->fd, m->from_name, &ret->moved);
+	if (r == 0)
+		r = handle_get(into_fd, "", &ret->to_dir);
+	if (r == 0)
+		r = handle_get(m->to[0].fd->fd, "", &ret->other_dir);
+	if (r == 0)
+		r = handle_get(m->to[0].fd->fd, m->to_name, &ret->replaced);
+	return r;
+}
+
+/*
+ * Over a file of another branch. It may go only when the new one is surely
+ * there, so that after a crash at any point the name has the one or the
+ * other.
+ */
+static int replace_elsewhere(const struct move *m, int into_fd)
+{
+	const struct branch *branch = branch_of(m->fs, m->from[0].dir);
+	struct intent intent = {0};
+	uint64_t id = intent_new_id();
+	int r = describe_replace(m, into_fd, &intent);
+
+	if (r == 0)
+		r = intent_begin(branch, id, &intent, false);
+	if (r < 0)
+		return r;
+	if (renameat(m->from[0].fd->fd, m->from_name, into_fd, m->to_name) < 0)
+		r = -errno;
+	if (r == 0)
+		r = intent_sync_dir(into_fd);
+	if (r == 0 && unlinkat(m->to[0].fd->fd, m->to_name, 0) < 0)
+		r = -errno;
+	intent_end(branch, id);
+	return r;
+}
+
 static int rename_file(const struct move *m)
 {
 	unsigned branch = m->from[0].dir->branch;
@@ -69,11 +119,11 @@ static int rename_file(const struct move *m)
 		r = unlink_hidden(m->to, 1, m->to_count, m->to_name, branch);
 	if (r < 0)
 		return r;
+	if (m->to_count && m->to[0].dir->branch != branch)
+		return replace_elsewhere(m, into->fd);
 	if (renameat(m->from[0].fd->fd, m->from_name, into->fd, m->to_name) < 0)
 		return -errno;
-	if (!m->to_count || m->to[0].dir->branch == branch)
-		return 0;
-	return unlinkat(m->to[0].fd->fd, m->to_name, 0) < 0 ? -errno : 0;
+	return 0;
 }
 
 static const struct hit *hit_on(const struct hit *hits, int count,
@@ -137,6 +187,61 @@ static int rename_parts(const struct move *m, struct dir_fd **into)
 	return r;
 }
 
+static int describe_part(const struct move *m, int i, int into_fd,
+			 struct intent *ret)
+{
+	int r;
+
+	ret->kind = i == 0 ? INTENT_MOVE_ALL : INTENT_MOVE;
+	copy_name(ret->from_name, m->from_name);
+	copy_name(ret->to_name, m->to_name);
+	r = handle_get(m->from[i].fd->fd, m->from_name, &ret->moved);
+	if (r == 0)
+		r = handle_get(m->from[i].fd->fd, "", &ret->from_dir);
+	return r < 0 ? r : handle_get(into_fd, "", &ret->to_dir);
+}
+
+/* Write every part down; the first, which makes it count, last. */
+static int write_down(const struct move *m, struct dir_fd **into, uint64_t id)
+{
+	int i, r = 0;
+
+	for (i = m->from_count - 1; i >= 0 && r == 0; i--) {
+		struct intent intent = {0};
+
+		if (!S_ISDIR(m->from[i].st.st_mode))
+			continue;
+		r = describe_part(m, i, into[i]->fd, &intent);
+		if (r == 0)
+			r = intent_begin(branch_of(m->fs, m->from[i].dir), id,
+					 &intent, true);
+	}
+	return r;
+}
+
+static void strike_out(const struct move *m, uint64_t id)
+{
+	int i;
+
+	for (i = 0; i < m->from_count; i++)
+		if (S_ISDIR(m->from[i].st.st_mode))
+			intent_end(branch_of(m->fs, m->from[i].dir), id);
+}
+
+static int rename_parts_whole(const struct move *m, struct dir_fd **into)
+{
+	uint64_t id = intent_new_id();
+	int i, r = write_down(m, into, id);
+
+	if (r == 0)
+		r = rename_parts(m, into);
+	for (i = 0; i < m->from_count && r == 0; i++)
+		if (S_ISDIR(m->from[i].st.st_mode))
+			r = intent_sync_dir(into[i]->fd);
+	strike_out(m, id);
+	return r;
+}
+
 static int rename_dir(const struct move *m)
 {
 	struct dir_fd *into[BRANCH_MAX] = {NULL};
@@ -151,7 +256,8 @@ static int rename_dir(const struct move *m)
 	if (r == 0)
 		r = clear_target(m);
 	if (r == 0)
-		r = rename_parts(m, into);
+		r = m->from_count == 1 ? rename_parts(m, into)
+				       : rename_parts_whole(m, into);
 	for (i = 0; i < m->from_count; i++)
 		dir_fd_put(into[i]);
 	if (r == 0) {

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Renames that need more than one branch to change, made whole again after
+ * a crash. What is about to happen is written down first, as a symbolic link
+ * in BRANCH_WORK_DIR: its text is metadata of the branch, so it is durable
+ * no later than what follows on that branch.
+ *
+ * A file that replaces one on another branch: the record says which file
+ * there must go once the rename is done. A directory on several branches: a
+ * record on each, the lowest branch's last; when that one is there, all
+ * parts are to be renamed, else none was.
+ */
+#ifndef UNION_INTENT_H
+#define UNION_INTENT_H
+
+#include <limits.h>
+
+#include "union/branch.h"
+#include "union/handle.h"
+
+#define INTENT_NAME_SIZE 48
+#define INTENT_TEXT_MAX  1023 /* bytes; XFS_SYMLINK_MAXLEN is 1024 */
+
+enum intent_kind {
+	INTENT_REPLACE,
+	INTENT_MOVE,
+	INTENT_MOVE_ALL, /* INTENT_MOVE on the lowest branch: it counts */
+};
+
+struct intent {
+	enum intent_kind kind;
+	struct handle moved;    /* on the record's branch */
+	struct handle from_dir; /* INTENT_MOVE: there too */
+	struct handle to_dir;
+	unsigned other;          /* INTENT_REPLACE: branch of the replaced */
+	struct handle other_dir; /* and there */
+	struct handle replaced;
+	char from_name[NAME_MAX + 1]; /* INTENT_MOVE */
+	char to_name[NAME_MAX + 1];
+};
+
+/* @text: INTENT_TEXT_MAX + 1 bytes. -ENAMETOOLONG when it does not fit. */
+int intent_encode(const struct intent *intent, char *text);
+/* -EPROTO: it is none of ours. */
+int intent_decode(const char *text, struct intent *ret);
+
+/* A number for the records of one rename. */
+uint64_t intent_new_id(void);
+
+/* Write it down on @branch; @sync: and wait until it is durable. */
+int intent_begin(const struct branch *branch, uint64_t id,
+		 const struct intent *intent, bool sync);
+
+/* It is done: strike it out. */
+void intent_end(const struct branch *branch, uint64_t id);
+
+/*
+ * Before the union is mounted: finish or drop what a crash left on the
+ * branches. Returns how many records there were, or -errno with @err.
+ */
+int intent_recover(const struct branch_table *table, struct error *err);
+
+/* Make the names in @dirfd (may be O_PATH) durable; 0 or -errno. */
+int intent_sync_dir(int dirfd);
+
+#endif
