@@ -3,8 +3,8 @@ $(eval $(call library,volume,\
   volume/flow_attach.c volume/flow_create.c volume/flow_delete.c \
   volume/flow_detach.c volume/json_scan.c volume/label.c volume/local.c \
   volume/mounts.c volume/node_client.c volume/node_record.c volume/nodes.c \
-  volume/orphans.c volume/parallel.c volume/planner.c volume/split.c \
-  volume/status.c volume/store.c volume/store_local.c \
+  volume/orphans.c volume/parallel.c volume/placement.c volume/planner.c \
+  volume/split.c volume/status.c volume/store.c volume/store_local.c \
   volume/union_process.c volume/volume_record.c volume/volume_record_json.c \
   volume/volume_spec.c,\
   json-c sqlite3 mount blkid,initiator rpc proto base))
@@ -12,5 +12,6 @@ $(eval $(call library,volume,\
 $(eval $(call unit_test,volume/volume_record_test,volume))
 $(eval $(call unit_test,volume/store_test,volume,volume/store_conformance.c))
 $(eval $(call unit_test,volume/planner_test,volume))
+$(eval $(call unit_test,volume/placement_test,volume))
 $(eval $(call test_helper,volume/volume_call_main,volume))
 SYSTEM_TESTS += tests/system/volume.sh
