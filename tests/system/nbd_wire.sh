@@ -306,9 +306,18 @@ test_a_client_killed_in_mid_write_harms_nobody() {
 	local client i
 	start_disk
 	for i in 1 2 3; do
-		"$BUILD/test/target/nbd_load_main" "127.0.0.1:$port" disk write 1M 8 60 &
+		/usr/bin/python3 - "$tcp/disk" <<-'END' &
+			import nbd, sys
+			h = nbd.NBD()
+			h.connect_uri(sys.argv[1])
+			data = nbd.Buffer.from_bytearray(bytearray(b"w" * (1 << 20)))
+			while True: # eight always on their way
+			    while h.aio_in_flight() < 8:
+			        h.aio_pwrite(data, (h.aio_in_flight() % 8) << 20)
+			    h.poll(-1)
+		END
 		client=$!
-		sleep 0.3
+		sleep 0.5
 		kill -9 $client
 		wait $client || true
 		alive
