@@ -3,13 +3,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "union/handle.h"
+#include "union/proc_path.h"
 
 static int check_handles(int fd, const char *path, struct error *err)
 {
@@ -165,12 +168,58 @@ int branch_table_statvfs(const struct branch_table *table, struct statvfs *ret)
 
 int branch_work_dir(const struct branch *branch)
 {
+	struct stat root;
 	int fd;
 
-	if (mkdirat(branch->root_fd, BRANCH_WORK_DIR, 0700) < 0 &&
-	    errno != EEXIST)
+	if (fstat(branch->root_fd, &root) < 0)
+		return -errno;
+	if (mkdirat(branch->root_fd, BRANCH_WORK_DIR, 0700) == 0)
+		/* Nobody sees it, so nothing changed. A wrong time is no
+		 * harm. */
+		(void)futimens(branch->root_fd,
+			       (struct timespec[]){root.st_atim, root.st_mtim});
+	else if (errno != EEXIST)
 		return -errno;
 	fd = openat(branch->root_fd, BRANCH_WORK_DIR,
 		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
+}
+
+static int read_link(int fd, char *buf, size_t size)
+{
+	char path[PROC_PATH_MAX];
+	ssize_t n = readlink(proc_path(path, fd, ""), buf, size - 1);
+
+	if (n < 0)
+		return -errno;
+	if ((size_t)n == size - 1)
+		return -ENAMETOOLONG;
+	buf[n] = '\0';
+	return 0;
+}
+
+int branch_path_of(const struct branch *branch, int fd, char *ret)
+{
+	char root[PATH_MAX], path[PATH_MAX];
+	size_t length;
+	struct stat st;
+	int r = read_link(branch->root_fd, root, sizeof(root));
+
+	if (r == 0)
+		r = read_link(fd, path, sizeof(path));
+	if (r < 0)
+		return r;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if (!st.st_nlink)
+		return -ENOENT; /* removed: the path says " (deleted)" */
+	length = strcmp(root, "/") == 0 ? 0 : strlen(root);
+	if (strcmp(path, root) == 0) {
+		*ret = '\0';
+		return 0;
+	}
+	if (strncmp(path, root, length) != 0 || path[length] != '/')
+		return -ENOENT; /* moved out of the branch by somebody */
+	memcpy(ret, path + length + 1, strlen(path + length + 1) + 1);
+	return 0;
 }

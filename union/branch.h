@@ -69,4 +69,11 @@ int branch_table_statvfs(const struct branch_table *table, struct statvfs *ret);
 /* Descriptor of the branch's BRANCH_WORK_DIR, made when needed; -errno. */
 int branch_work_dir(const struct branch *branch);
 
+/*
+ * Where the directory @fd (may be O_PATH) is below the branch: "a/b", "" for
+ * its root. @ret: PATH_MAX bytes. -ENOENT when it was removed, -ENAMETOOLONG
+ * when its path is longer than PATH_MAX.
+ */
+int branch_path_of(const struct branch *branch, int fd, char *ret);
+
 #endif

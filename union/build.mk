@@ -8,3 +8,6 @@ $(eval $(call library,union,\
 $(eval $(call program,trib-union,union/main.c,union))
 $(eval $(call test_helper,union/outcomes,base,))
 $(eval $(call test_helper,union/random_io,base,))
+$(foreach t,inode_number intent merge node options policy request,\
+  $(eval $(call unit_test,union/$(t)_test,union)))
+SYSTEM_TESTS += tests/system/union.sh

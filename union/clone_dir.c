@@ -22,42 +22,6 @@
 static pthread_mutex_t clone_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t clone_serial; /* guarded by it */
 
-static int read_link(int fd, char *buf, size_t size)
-{
-	char path[PROC_PATH_MAX];
-	ssize_t n = readlink(proc_path(path, fd, ""), buf, size - 1);
-
-	if (n < 0)
-		return -errno;
-	if ((size_t)n == size - 1)
-		return -ENAMETOOLONG;
-	buf[n] = '\0';
-	return 0;
-}
-
-/* Where the directory @fd is below the branch: "a/b/c". */
-static int path_below(const struct branch *branch, int fd, char *ret)
-{
-	char root[PATH_MAX], path[PATH_MAX];
-	size_t length;
-	struct stat st;
-	int r = read_link(branch->root_fd, root, sizeof(root));
-
-	if (r == 0)
-		r = read_link(fd, path, sizeof(path));
-	if (r < 0)
-		return r;
-	if (fstat(fd, &st) < 0)
-		return -errno;
-	if (!st.st_nlink)
-		return -ENOENT; /* removed: the path says " (deleted)" */
-	length = strcmp(root, "/") == 0 ? 0 : strlen(root);
-	if (strncmp(path, root, length) != 0 || path[length] != '/')
-		return -ENOENT; /* moved out of the branch by somebody */
-	strcpy(ret, path + length + 1);
-	return 0;
-}
-
 static int copy_xattr(const char *from, const char *to, const char *name)
 {
 	ssize_t size = getxattr(from, name, NULL, 0);
@@ -217,6 +181,7 @@ static int clone_path(struct unionfs *fs, const struct branch *from,
 	char *name, *rest = path;
 	int r = from_fd < 0 || to_fd < 0 ? -errno : 0;
 
+	/* A root is on every branch, so the path is not empty. */
 	while (r == 0 && (name = strsep(&rest, "/")))
 		r = step(fs, from, &from_fd, to, &to_fd, name);
 	return r;
@@ -241,7 +206,7 @@ int clone_dir_locked(struct unionfs *fs, struct node *node, unsigned branch,
 	from = branch_of(fs, copy);
 	r = unionfs_dir_fd(fs, copy, &dir);
 	if (r == 0)
-		r = path_below(from, dir->fd, path);
+		r = branch_path_of(from, dir->fd, path);
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&clone_lock);

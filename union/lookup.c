@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -24,7 +25,8 @@ int lookup_inode(int dirfd, const char *name, struct stat *ret_st,
 		r = handle_get(dirfd, name, &before);
 		if (r < 0)
 			return r;
-		if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		if (fstatat(dirfd, name, &st,
+			    AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) < 0)
 			return -errno;
 		r = handle_get(dirfd, name, &after);
 		if (r < 0)
@@ -159,6 +161,46 @@ int lookup_made(struct unionfs *fs, unsigned branch, int dirfd,
 	if (S_ISDIR(st.st_mode))
 		return intern_dir(fs, dirfd, name, &found, 1, &st, ret);
 	return intern_file(fs, &found, &st, ret);
+}
+
+/* The directory @path ("" for the root) on every branch that has it. */
+static int find_everywhere(struct unionfs *fs, const char *path,
+			   struct node_found *found)
+{
+	struct stat st;
+	unsigned i;
+	int r, n = 0;
+
+	for (i = 0; i < fs->branches.count; i++) {
+		r = lookup_inode(fs->branches.items[i]->root_fd, path, &st,
+				 &found[n].handle);
+		if (r < 0 && r != -ENOENT && r != -ENOTDIR)
+			return r;
+		if (r == 0 && S_ISDIR(st.st_mode))
+			found[n++].branch = i;
+	}
+	return n ? n : -ENOENT;
+}
+
+int lookup_dir(struct unionfs *fs, unsigned branch, int fd,
+	       struct fuse_entry_param *ret)
+{
+	struct node_found found[BRANCH_MAX];
+	auto_close int first = -1;
+	char path[PATH_MAX];
+	struct stat st;
+	int n, r = branch_path_of(fs->branches.items[branch], fd, path);
+
+	n = r < 0 ? r : find_everywhere(fs, path, found);
+	if (n < 0)
+		return n;
+	first = handle_open(fs->branches.items[found[0].branch]->root_fd,
+			    &found[0].handle, O_PATH | O_DIRECTORY);
+	if (first < 0)
+		return first;
+	if (fstat(first, &st) < 0)
+		return -errno;
+	return intern_dir(fs, first, "", found, (unsigned)n, &st, ret);
 }
 
 int lookup_all(struct unionfs *fs, struct node *parent, const char *name,

@@ -13,8 +13,8 @@ struct hit {
 };
 
 /*
- * The inode at @name in @dirfd: its attributes and its handle, surely of
- * the same inode. -ENOENT.
+ * The inode at @name in @dirfd (@name "": @dirfd itself): its attributes and
+ * its handle, surely of the same inode. -ENOENT.
  */
 int lookup_inode(int dirfd, const char *name, struct stat *ret_st,
 		 struct handle *ret_handle);
@@ -37,6 +37,13 @@ int lookup_entry(struct unionfs *fs, struct node *parent, const char *name,
  */
 int lookup_made(struct unionfs *fs, unsigned branch, int dirfd,
 		const char *name, struct fuse_entry_param *ret);
+
+/*
+ * The entry of the directory @fd (may be O_PATH), found on @branch but maybe
+ * on others too.
+ */
+int lookup_dir(struct unionfs *fs, unsigned branch, int fd,
+	       struct fuse_entry_param *ret);
 
 /*
  * Every branch that has @name in @parent, lowest first. Returns how many

@@ -33,7 +33,7 @@ void op_reply_entry(fuse_req_t req, int r, const struct fuse_entry_param *entry)
 		node_forget(&unionfs_of(req)->nodes, entry->ino, 1);
 }
 
-int op_kill_privileges(fuse_req_t req, int fd)
+int op_kill_privileges(fuse_req_t req, fuse_ino_t ino, int fd)
 {
 	char path[PROC_PATH_MAX];
 	struct stat st;
@@ -52,8 +52,13 @@ int op_kill_privileges(fuse_req_t req, int fd)
 	if (st.st_mode & S_ISGID &&
 	    (st.st_mode & S_IXGRP || fuse_req_ctx(req)->gid != st.st_gid))
 		kill |= S_ISGID;
-	if (kill && chmod(path, st.st_mode & 07777 & ~kill) < 0)
+	if (!kill)
+		return 0;
+	if (chmod(path, st.st_mode & 07777 & ~kill) < 0)
 		return -errno;
+	/* The kernel expects another size and other times, not this. */
+	(void)fuse_lowlevel_notify_inval_inode(unionfs_of(req)->session, ino,
+					       -1, 0);
 	return 0;
 }
 

@@ -28,7 +28,7 @@ void op_reply(fuse_req_t req, int r);
  * not of it, and remove file capabilities: somebody who may not keep them
  * changes the file. 0 or -errno.
  */
-int op_kill_privileges(fuse_req_t req, int fd);
+int op_kill_privileges(fuse_req_t req, fuse_ino_t ino, int fd);
 
 /* An open file: fuse_file_info.fh. */
 struct file {

@@ -110,7 +110,7 @@ static int set_file(fuse_req_t req, const struct node *node,
 	if (r == 0 && request_current.kills_privileges &&
 	    (!(to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)) ||
 	     fuse_req_ctx(req)->uid != 0))
-		r = op_kill_privileges(req, fd);
+		r = op_kill_privileges(req, node->id, fd);
 	return r;
 }
 

@@ -44,7 +44,7 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
 	(void)ino;
 	atomic_fetch_add(&unionfs_of(req)->stats.writes, 1);
 	if (request_current.kills_privileges)
-		r = op_kill_privileges(req, op_file(info)->fd);
+		r = op_kill_privileges(req, ino, op_file(info)->fd);
 	while (r == 0 && done < size && n > 0) {
 		n = pwrite(op_file(info)->fd, data + done, size - done,
 			   offset + (off_t)done);

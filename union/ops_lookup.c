@@ -43,13 +43,15 @@ static int lookup_parent(struct unionfs *fs, struct node *node,
 {
 	struct copy *copy = node_first(node);
 	auto_dir_fd struct dir_fd *dir = NULL;
+	auto_close int up = -1;
 	int r = copy ? unionfs_dir_fd(fs, copy, &dir) : -ESTALE;
 
 	if (r < 0)
 		return r;
 	if (node->id == NODE_ROOT_ID)
 		return lookup_self(fs, node, ret);
-	return lookup_made(fs, copy->branch, dir->fd, "..", ret);
+	up = openat(dir->fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return up < 0 ? -errno : lookup_dir(fs, copy->branch, up, ret);
 }
 
 void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)

@@ -135,7 +135,9 @@ static int truncate_open(fuse_req_t req, const struct node *node, int fd,
 	}
 	if (ftruncate(fd, 0) < 0)
 		return -errno;
-	r = request_current.kills_privileges ? op_kill_privileges(req, fd) : 0;
+	r = request_current.kills_privileges
+		    ? op_kill_privileges(req, node->id, fd)
+		    : 0;
 	return r;
 }
 
