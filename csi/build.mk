@@ -1,11 +1,13 @@
-$(eval $(call library,csi,csi/config.c csi/csi_check.c csi/csi_error.c \
+$(eval $(call library,csi,csi/capability.c csi/config.c csi/controller.c \
+  csi/controller_list.c csi/csi_check.c csi/csi_error.c \
   csi/csi_holds.c csi/csi_name.c csi/csi_text.c csi/identity.c \
-  csi/service.c,,volume rpc proto base))
+  csi/parameters.c csi/reply.c csi/request.c csi/service.c,,volume rpc proto base))
 $(eval $(call program,trib-csi,csi/main.c,csi))
 
 $(eval $(call unit_test,csi/csi_wire_test,proto base))
 $(eval $(call unit_test,csi/csi_check_test,csi))
 $(eval $(call unit_test,csi/csi_name_test,csi))
 $(eval $(call unit_test,csi/identity_test,csi,csi/csi_test_kit.c))
+$(eval $(call unit_test,csi/controller_test,csi,csi/csi_test_kit.c csi/fake_node.c))
 
 $(eval $(call fuzzer,csi/csi_name_fuzz,csi/csi_name.c base/ident.c base/error.c base/file.c base/log.c base/clock.c))

@@ -47,6 +47,8 @@ static const struct option_row rows[] = {
 	    600000),
 	ROW("log-level", 0, OPTION_STRING, log_level, "LEVEL",
 	    "error, warning, info or debug", "info", 0, 0),
+	ROW("parameters", 0, OPTION_FLAG, parameters, NULL,
+	    "show the parameters of a StorageClass, as Markdown", NULL, 0, 0),
 	ROW("help", 'h', OPTION_FLAG, help, NULL, "show this", NULL, 0, 0),
 	ROW("version", 'V', OPTION_FLAG, version, NULL, "show the version",
 	    NULL, 0, 0),
@@ -132,7 +134,7 @@ int config_load(struct config *config, int argc, char **argv, struct error *err)
 	if (r == 0 && index < argc)
 		r = error_set(err, EINVAL, "'%s': there are only flags",
 			      argv[index]);
-	if (r < 0 || config->help || config->version)
+	if (r < 0 || config->help || config->version || config->parameters)
 		return r;
 	return check(config, err);
 }

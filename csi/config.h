@@ -25,6 +25,7 @@ struct config {
 	char *log_level;
 	uint64_t workers;
 	uint64_t call_timeout_ms;
+	bool parameters;
 	bool help;
 	bool version;
 	/* From those: */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/process.h"
 
 #define CALL_TIMEOUT_MS 20000
@@ -17,6 +18,7 @@ void kit_start(struct kit *kit, enum csi_mode mode)
 	struct rpc_server_options options = {
 		.addresses = addresses, .n_addresses = 1, .context = &kit->csi};
 
+	log_setup("csi_test", LOG_LEVEL_ERROR);
 	*kit = (struct kit){.dir = "/tmp/trib-csi-test.XXXXXX"};
 	assert_non_null(mkdtemp(kit->dir));
 	(void)snprintf(kit->address, sizeof(kit->address), "unix:%s/csi.sock",

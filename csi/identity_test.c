@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,8 +8,10 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "csi/config.h"
 #include "csi/csi_test_kit.h"
+#include "csi/parameters.h"
 
 static const char *const services[] = {"Identity", "Controller",
 				       "GroupController", "SnapshotMetadata",
@@ -175,6 +178,25 @@ static void takes_the_endpoint_from_flag_or_environment(void **state)
 	config_done(&config);
 }
 
+static void the_manual_has_every_parameter(void **state)
+{
+	auto_free char *manual = NULL;
+	auto_free char *table = NULL;
+	size_t length;
+	FILE *out;
+
+	(void)state;
+	if (file_read(AT_FDCWD, "docs/storageclass.md", 1 << 20, &manual,
+		      &length, NULL) < 0)
+		fail_msg("run at the top of the tree: no docs/storageclass.md");
+	out = open_memstream(&table, &length);
+	parameters_describe(out);
+	(void)fclose(out);
+	if (!strstr(manual, table))
+		fail_msg("docs/storageclass.md has another table than "
+			 "trib-csi --parameters");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -183,6 +205,7 @@ int main(void)
 		cmocka_unit_test(probes_what_it_needs),
 		cmocka_unit_test(serves_on_a_socket_for_its_owner_alone),
 		cmocka_unit_test(answers_what_it_has_not_with_unimplemented),
+		cmocka_unit_test(the_manual_has_every_parameter),
 		cmocka_unit_test(takes_the_endpoint_from_flag_or_environment),
 	};
 

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/notify.h"
 #include "csi/config.h"
+#include "csi/parameters.h"
 #include "csi/service.h"
 
 #define EXIT_USAGE    2
@@ -121,6 +122,8 @@ int main(int argc, char **argv)
 		config_help(stdout);
 	} else if (config.version) {
 		(void)puts("trib-csi " TRIBUTARY_VERSION);
+	} else if (config.parameters) {
+		parameters_describe(stdout);
 	} else {
 		log_setup("trib-csi", config.level);
 		status = run(&config);

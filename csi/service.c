@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "csi/controller.h"
 #include "csi/csi_check.h"
 #include "csi/csi_error.h"
 #include "csi/csi_text.h"
@@ -44,22 +45,24 @@ static const struct row {
 	    get_plugin_capabilities, csi_get_plugin_capabilities, READS, false),
 	ROW(IDENTITY, "Identity", "Probe", probe, csi_probe, READS, false),
 
-	ROW(CONTROLLER, "Controller", "CreateVolume", create_volume, NULL,
-	    CHANGES, false),
-	ROW(CONTROLLER, "Controller", "DeleteVolume", delete_volume, NULL,
-	    CHANGES, false),
+	ROW(CONTROLLER, "Controller", "CreateVolume", create_volume,
+	    csi_create_volume, CHANGES, false),
+	ROW(CONTROLLER, "Controller", "DeleteVolume", delete_volume,
+	    csi_delete_volume, CHANGES, false),
 	ROW(CONTROLLER, "Controller", "ControllerPublishVolume",
 	    controller_publish_volume, NULL, CHANGES, false),
 	ROW(CONTROLLER, "Controller", "ControllerUnpublishVolume",
 	    controller_unpublish_volume, NULL, CHANGES, false),
 	ROW(CONTROLLER, "Controller", "ValidateVolumeCapabilities",
-	    validate_volume_capabilities, NULL, READS, false),
-	ROW(CONTROLLER, "Controller", "ListVolumes", list_volumes, NULL, READS,
-	    false),
-	ROW(CONTROLLER, "Controller", "GetCapacity", get_capacity, NULL, READS,
-	    false),
+	    validate_volume_capabilities, csi_validate_volume_capabilities,
+	    READS, false),
+	ROW(CONTROLLER, "Controller", "ListVolumes", list_volumes,
+	    csi_list_volumes, READS, false),
+	ROW(CONTROLLER, "Controller", "GetCapacity", get_capacity,
+	    csi_get_capacity, READS, false),
 	ROW(CONTROLLER, "Controller", "ControllerGetCapabilities",
-	    controller_get_capabilities, NULL, READS, false),
+	    controller_get_capabilities, csi_controller_get_capabilities, READS,
+	    false),
 	ROW(CONTROLLER, "Controller", "CreateSnapshot", create_snapshot, NULL,
 	    CHANGES, false),
 	ROW(CONTROLLER, "Controller", "DeleteSnapshot", delete_snapshot, NULL,
@@ -71,7 +74,7 @@ static const struct row {
 	ROW(CONTROLLER, "Controller", "ControllerExpandVolume",
 	    controller_expand_volume, NULL, CHANGES, false),
 	ROW(CONTROLLER, "Controller", "ControllerGetVolume",
-	    controller_get_volume, NULL, READS, false),
+	    controller_get_volume, csi_controller_get_volume, READS, false),
 	ROW(CONTROLLER, "Controller", "ControllerModifyVolume",
 	    controller_modify_volume, NULL, CHANGES, false),
 
@@ -146,13 +149,28 @@ int csi_hold(struct csi_call *c, const char *name)
 	return 0;
 }
 
+static int parse_id(struct csi_call *c, const char *volume_id)
+{
+	if (csi_id_parse(volume_id, &c->id) == 0)
+		return 0;
+	return csi_fail(c, RPC_NOT_FOUND,
+			"there is no such volume: the id is not one of this "
+			"driver (NAME@UID)");
+}
+
 int csi_begin(struct csi_call *c, const char *volume_id)
 {
-	if (csi_id_parse(volume_id, &c->id) < 0)
-		return csi_fail(c, RPC_NOT_FOUND,
-				"there is no such volume: the id is not one "
-				"of this driver (NAME@UID)");
-	return csi_hold(c, c->id.name);
+	int r = parse_id(c, volume_id);
+
+	return r < 0 ? r : csi_hold(c, c->id.name);
+}
+
+int csi_find(struct csi_call *c, const char *volume_id,
+	     struct volume_record **ret)
+{
+	int r = parse_id(c, volume_id);
+
+	return r < 0 ? r : csi_record(c, ret);
 }
 
 int csi_record(struct csi_call *c, struct volume_record **ret)

@@ -76,6 +76,9 @@ int csi_hold(struct csi_call *c, const char *name);
 int csi_begin(struct csi_call *c, const char *volume_id);
 /* The record of c->id; NOT_FOUND. volume_record_free(). */
 int csi_record(struct csi_call *c, struct volume_record **ret);
+/* The record of a volume id, for looking only: nothing is begun. */
+int csi_find(struct csi_call *c, const char *volume_id,
+	     struct volume_record **ret);
 
 /* identity.c */
 int csi_get_plugin_info(struct csi_call *c, const void *in, void *out);

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "csi/capability.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mount.h>
+
+#include "base/cleanup.h"
+
+#define MODE(name) CSI__V1__VOLUME_CAPABILITY__ACCESS_MODE__MODE__##name
+#define IS_MOUNT   CSI__V1__VOLUME_CAPABILITY__ACCESS_TYPE_MOUNT
+#define FS_SIZE    16 /* volume_record.h */
+
+/* Flags of a bind mount, that need no word of the file system's. */
+static const struct {
+	const char *name;
+	uint64_t set;
+} flags[] = {
+	{"rw", 0},
+	{"ro", MOUNT_ATTR_RDONLY},
+	{"suid", 0},
+	{"nosuid", MOUNT_ATTR_NOSUID},
+	{"dev", 0},
+	{"nodev", MOUNT_ATTR_NODEV},
+	{"exec", 0},
+	{"noexec", MOUNT_ATTR_NOEXEC},
+	{"relatime", MOUNT_ATTR_RELATIME},
+	{"noatime", MOUNT_ATTR_NOATIME},
+	{"diratime", 0},
+	{"nodiratime", MOUNT_ATTR_NODIRATIME},
+};
+
+static const uint64_t *flag_find(const char *name)
+{
+	for (size_t i = 0; i < array_size(flags); i++)
+		if (strcmp(flags[i].name, name) == 0)
+			return &flags[i].set;
+	return NULL;
+}
+
+static int check_mode(int mode, struct error *err)
+{
+	switch (mode) {
+	case MODE(SINGLE_NODE_WRITER):
+	case MODE(SINGLE_NODE_READER_ONLY):
+	case MODE(SINGLE_NODE_SINGLE_WRITER):
+	case MODE(SINGLE_NODE_MULTI_WRITER): return 0;
+	default:
+		return error_set(err, EINVAL,
+				 "access mode %d: a volume is used on one node "
+				 "at a time, as its file systems would be "
+				 "destroyed by two; ask for a SINGLE_NODE mode "
+				 "(ReadWriteOnce, ReadWriteOncePod)",
+				 mode);
+	}
+}
+
+static int check_mount(const Csi__V1__VolumeCapability__MountVolume *mount,
+		       const char *fs_type, struct error *err)
+{
+	if (mount->fs_type[0] && strcmp(mount->fs_type, "ext4") != 0 &&
+	    strcmp(mount->fs_type, "xfs") != 0)
+		return error_set(err, EINVAL,
+				 "file system '%.32s': there are ext4 and xfs",
+				 mount->fs_type);
+	if (fs_type && mount->fs_type[0] &&
+	    strcmp(mount->fs_type, fs_type) != 0)
+		return error_set(err, EINVAL,
+				 "file system '%s': the volume has %s",
+				 mount->fs_type, fs_type);
+	if (mount->volume_mount_group[0])
+		return error_set(err, EINVAL,
+				 "a mount group cannot be given to a union; "
+				 "the plugin does not say it can");
+	/* The flag itself may be sensitive: not in the text. */
+	for (size_t i = 0; i < mount->n_mount_flags; i++)
+		if (!flag_find(mount->mount_flags[i]))
+			return error_set(err, EINVAL,
+					 "mount flag %zu is not one of ro, "
+					 "nosuid, nodev, noexec, noatime, "
+					 "nodiratime, relatime and their "
+					 "opposites",
+					 i + 1);
+	return 0;
+}
+
+int capability_check(const Csi__V1__VolumeCapability *cap, const char *fs_type,
+		     struct error *err)
+{
+	int r = check_mode(capability_mode(cap), err);
+
+	if (r < 0)
+		return r;
+	if (cap->access_type_case != IS_MOUNT)
+		return error_set(err, EINVAL,
+				 "block volumes are not there yet; ask for a "
+				 "file system (volumeMode: Filesystem)");
+	return check_mount(cap->mount, fs_type, err);
+}
+
+int capabilities_fs_type(Csi__V1__VolumeCapability *const *caps, size_t n,
+			 char *ret, struct error *err)
+{
+	ret[0] = '\0';
+	for (size_t i = 0; i < n; i++) {
+		const char *fs_type = caps[i]->access_type_case == IS_MOUNT
+					      ? caps[i]->mount->fs_type
+					      : "";
+
+		if (!fs_type[0] || strcmp(ret, fs_type) == 0)
+			continue;
+		if (ret[0] || strlen(fs_type) >= FS_SIZE)
+			return error_set(err, EINVAL,
+					 "one volume has one file system, not "
+					 "'%s' and '%.32s'",
+					 ret, fs_type);
+		(void)strcpy(ret, fs_type);
+	}
+	return 0;
+}
+
+bool capability_reads_only(const Csi__V1__VolumeCapability *cap)
+{
+	return capability_mode(cap) == MODE(SINGLE_NODE_READER_ONLY);
+}
+
+uint64_t capability_mount_attributes(const Csi__V1__VolumeCapability *cap)
+{
+	uint64_t set = 0;
+
+	for (size_t i = 0; i < cap->mount->n_mount_flags; i++) {
+		const uint64_t *flag = flag_find(cap->mount->mount_flags[i]);
+
+		set |= flag ? *flag : 0;
+	}
+	if (capability_reads_only(cap))
+		set |= MOUNT_ATTR_RDONLY;
+	return set;
+}
+
+bool capability_equal(const Csi__V1__VolumeCapability *a,
+		      const Csi__V1__VolumeCapability *b)
+{
+	if (a->access_type_case != b->access_type_case ||
+	    capability_mode(a) != capability_mode(b))
+		return false;
+	if (a->access_type_case != IS_MOUNT)
+		return true;
+	if (strcmp(a->mount->fs_type, b->mount->fs_type) != 0 ||
+	    strcmp(a->mount->volume_mount_group,
+		   b->mount->volume_mount_group) != 0 ||
+	    a->mount->n_mount_flags != b->mount->n_mount_flags)
+		return false;
+	for (size_t i = 0; i < a->mount->n_mount_flags; i++)
+		if (strcmp(a->mount->mount_flags[i],
+			   b->mount->mount_flags[i]) != 0)
+			return false;
+	return true;
+}

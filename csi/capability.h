@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How volumes can be used: access types and modes, file systems, flags. */
+#ifndef CSI_CAPABILITY_H
+#define CSI_CAPABILITY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "proto/csi.pb-c.h"
+
+#define capability_mode(cap) ((cap)->access_mode->mode)
+
+/*
+ * @cap      as csi_check() let it pass
+ * @fs_type  of the volume; NULL: any
+ *
+ * 0, or -EINVAL with what cannot be done and what can.
+ */
+int capability_check(const Csi__V1__VolumeCapability *cap, const char *fs_type,
+		     struct error *err);
+
+/*
+ * The file system that all of them ask for, or "" when none does.
+ * @ret: 16 bytes. -EINVAL: they differ.
+ */
+int capabilities_fs_type(Csi__V1__VolumeCapability *const *caps, size_t n,
+			 char *ret, struct error *err);
+
+/* Reading only, whatever a publication says. */
+bool capability_reads_only(const Csi__V1__VolumeCapability *cap);
+
+/* The attributes of a mount (MOUNT_ATTR_*, mount_setattr(2)) for its flags. */
+uint64_t capability_mount_attributes(const Csi__V1__VolumeCapability *cap);
+
+/* The same access type, file system, flags in their order, and mode. */
+bool capability_equal(const Csi__V1__VolumeCapability *a,
+		      const Csi__V1__VolumeCapability *b);
+
+#endif

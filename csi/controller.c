@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The Controller service: making and deleting volumes, and what it can. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "csi/capability.h"
+#include "csi/controller.h"
+#include "csi/reply.h"
+#include "csi/request.h"
+
+/* ---- CreateVolume ---- */
+
+static int check_create(struct csi_call *c,
+			const Csi__V1__CreateVolumeRequest *in)
+{
+	if (in->volume_content_source)
+		return csi_fail(c, RPC_INVALID_ARGUMENT,
+				"a volume made of a snapshot or of another "
+				"volume is not there yet");
+	if (in->n_mutable_parameters > 0)
+		return csi_fail(c, RPC_INVALID_ARGUMENT,
+				"no parameter of this driver can be changed "
+				"later; give them as parameters");
+	return 0;
+}
+
+/* One of the places asked for has to be ours. */
+static int check_places(struct csi_call *c,
+			const Csi__V1__TopologyRequirement *places)
+{
+	if (!places || places->n_requisite == 0)
+		return 0;
+	for (size_t i = 0; i < places->n_requisite; i++) {
+		int r = request_place_known(c->csi, places->requisite[i],
+					    c->err);
+
+		if (r < 0)
+			return csi_fail_errno(c, r);
+		if (r > 0)
+			return 0;
+	}
+	return csi_fail(c, RPC_RESOURCE_EXHAUSTED,
+			"none of the %zu places asked for is a node of this "
+			"cluster (" CSI_TOPOLOGY_NODE ")",
+			places->n_requisite);
+}
+
+/* What was made under this name has to be what is asked for now. */
+static int take_existing(struct csi_call *c,
+			 const Csi__V1__CreateVolumeRequest *in,
+			 const struct volume_record *existing,
+			 uint64_t *ret_capacity)
+{
+	const char *name = labels_get(&existing->labels, CSI_LABEL_NAME);
+
+	if (!name || strcmp(name, in->name) != 0)
+		return csi_fail(c, RPC_ALREADY_EXISTS,
+				"a volume '%s' is there, which was not made "
+				"for this name",
+				existing->name);
+	if (!request_allows(in->capacity_range, existing->spec.capacity))
+		return csi_fail(c, RPC_ALREADY_EXISTS,
+				"volume '%s' is there with %llu bytes, which "
+				"is not the size asked for",
+				existing->name,
+				(unsigned long long)existing->spec.capacity);
+	*ret_capacity = existing->spec.capacity;
+	return 0;
+}
+
+static int choose_capacity(struct csi_call *c,
+			   const Csi__V1__CreateVolumeRequest *in,
+			   const char *name, struct request *request)
+{
+	struct volume_record *existing = NULL;
+	int r = volume_get(c->csi->volumes, name, &existing, c->err);
+
+	if (r == 0)
+		r = take_existing(c, in, existing, &request->spec.capacity);
+	else if (r != -ENOENT)
+		r = csi_fail_errno(c, r);
+	else
+		r = request_capacity(in->capacity_range, &request->spec,
+				     &request->spec.capacity, c->err) < 0
+			    ? csi_fail_errno(c, -ERANGE)
+			    : 0;
+	volume_record_free(existing);
+	return r;
+}
+
+static int make(struct csi_call *c, const Csi__V1__CreateVolumeRequest *in,
+		struct request *request, Csi__V1__CreateVolumeResponse *out)
+{
+	char name[RECORD_NAME_SIZE];
+	const struct volume_create_request create = {
+		.name = name,
+		.spec = &request->spec,
+		.labels = &request->labels};
+	struct volume_record *record = NULL;
+	int r;
+
+	csi_name_map(in->name, name);
+	r = csi_hold(c, name);
+	if (r == 0)
+		r = choose_capacity(c, in, name, request);
+	if (r < 0)
+		return r;
+	r = labels_set(&request->labels, CSI_LABEL_NAME, in->name, c->err);
+	if (r == 0)
+		r = volume_create(c->csi->volumes, &create, &record, c->err);
+	if (r < 0)
+		return csi_fail_errno(c, r);
+	out->volume = reply_volume(c, record);
+	volume_record_free(record);
+	return 0;
+}
+
+int csi_create_volume(struct csi_call *c, const void *in_, void *out)
+{
+	const Csi__V1__CreateVolumeRequest *in = in_;
+	struct request request = {0};
+	int r = check_create(c, in);
+
+	if (r < 0)
+		return r;
+	if (request_read(&request, (ProtobufCMessage *const *)in->parameters,
+			 in->n_parameters, in->volume_capabilities,
+			 in->n_volume_capabilities, c->err) < 0)
+		r = csi_fail_errno(c, -EINVAL);
+	if (r == 0)
+		r = check_places(c, in->accessibility_requirements);
+	if (r == 0)
+		r = make(c, in, &request, out);
+	request_done(&request);
+	return r;
+}
+
+/* ---- DeleteVolume ---- */
+
+int csi_delete_volume(struct csi_call *c, const void *in_, void *out)
+{
+	const Csi__V1__DeleteVolumeRequest *in = in_;
+	struct volume_record *record = NULL;
+	bool gone;
+	int r;
+
+	(void)out;
+	/* What cannot be ours is not there, so it is deleted. */
+	if (csi_id_parse(in->volume_id, &c->id) < 0)
+		return 0;
+	r = csi_hold(c, c->id.name);
+	if (r < 0)
+		return r;
+	r = volume_get(c->csi->volumes, c->id.name, &record, c->err);
+	if (r == -ENOENT)
+		return 0;
+	if (r < 0)
+		return csi_fail_errno(c, r);
+	gone = !csi_id_matches(&c->id, record);
+	volume_record_free(record);
+	if (gone) /* another one has its name now */
+		return 0;
+	r = volume_delete(c->csi->volumes, c->id.name, c->err);
+	return r < 0 ? csi_fail_errno(c, r) : 0;
+}
+
+/* ---- ValidateVolumeCapabilities ---- */
+
+/* 0, or -EINVAL with why the volume cannot be used so. */
+static int validate(const Csi__V1__ValidateVolumeCapabilitiesRequest *in,
+		    const struct volume_record *record, struct error *err)
+{
+	struct request request = {0};
+	int r;
+
+	if (in->n_volume_context > 0)
+		return error_set(err, EINVAL,
+				 "the volume has no context, but one is given");
+	if (in->n_mutable_parameters > 0)
+		return error_set(err, EINVAL,
+				 "the volume has no mutable parameters");
+	for (size_t i = 0; i < in->n_volume_capabilities; i++) {
+		r = capability_check(in->volume_capabilities[i],
+				     record->spec.fs_type, err);
+		if (r < 0)
+			return r;
+	}
+	if (in->n_parameters == 0)
+		return 0;
+	r = request_read(&request, (ProtobufCMessage *const *)in->parameters,
+			 in->n_parameters, in->volume_capabilities,
+			 in->n_volume_capabilities, err);
+	request.spec.capacity = record->spec.capacity;
+	if (r == 0 && !volume_spec_equal(&request.spec, &record->spec))
+		r = error_set(err, EINVAL,
+			      "the volume was made with other parameters");
+	request_done(&request);
+	return r;
+}
+
+static Csi__V1__ValidateVolumeCapabilitiesResponse__Confirmed *confirm(
+	struct csi_call *c,
+	const Csi__V1__ValidateVolumeCapabilitiesRequest *in)
+{
+	Csi__V1__ValidateVolumeCapabilitiesResponse__Confirmed *confirmed = reply_new(
+		c,
+		&csi__v1__validate_volume_capabilities_response__confirmed__descriptor);
+	size_t n = in->n_volume_capabilities;
+
+	confirmed->n_volume_capabilities = n;
+	confirmed->volume_capabilities = rpc_alloc(c->rpc, n * sizeof(void *));
+	for (size_t i = 0; i < n; i++)
+		confirmed->volume_capabilities[i] = reply_capability(
+			c, in->volume_capabilities[i]);
+	reply_map(
+		c,
+		&csi__v1__validate_volume_capabilities_response__confirmed__parameters_entry__descriptor,
+		(ProtobufCMessage *const *)in->parameters, in->n_parameters,
+		&confirmed->n_parameters, &confirmed->parameters);
+	return confirmed;
+}
+
+int csi_validate_volume_capabilities(struct csi_call *c, const void *in_,
+				     void *out_)
+{
+	const Csi__V1__ValidateVolumeCapabilitiesRequest *in = in_;
+	Csi__V1__ValidateVolumeCapabilitiesResponse *out = out_;
+	struct volume_record *record = NULL;
+	struct error why = {0};
+	int r = csi_find(c, in->volume_id, &record);
+
+	if (r < 0)
+		return r;
+	if (validate(in, record, &why) < 0)
+		out->message = rpc_strdup(c->rpc, error_text(&why));
+	else
+		out->confirmed = confirm(c, in);
+	volume_record_free(record);
+	return 0;
+}
+
+/* ---- ControllerGetCapabilities ---- */
+
+#define RPC(name) CSI__V1__CONTROLLER_SERVICE_CAPABILITY__RPC__TYPE__##name
+
+static Csi__V1__ControllerServiceCapability *capability(
+	struct csi_call *c,
+	Csi__V1__ControllerServiceCapability__RPC__Type type)
+{
+	Csi__V1__ControllerServiceCapability *cap = reply_new(
+		c, &csi__v1__controller_service_capability__descriptor);
+
+	cap->type_case = CSI__V1__CONTROLLER_SERVICE_CAPABILITY__TYPE_RPC;
+	cap->rpc = reply_new(
+		c, &csi__v1__controller_service_capability__rpc__descriptor);
+	cap->rpc->type = type;
+	return cap;
+}
+
+int csi_controller_get_capabilities(struct csi_call *c, const void *in,
+				    void *out_)
+{
+	static const Csi__V1__ControllerServiceCapability__RPC__Type types[] = {
+		RPC(CREATE_DELETE_VOLUME), RPC(LIST_VOLUMES),
+		RPC(GET_CAPACITY),         RPC(VOLUME_CONDITION),
+		RPC(GET_VOLUME),           RPC(SINGLE_NODE_MULTI_WRITER),
+	};
+	Csi__V1__ControllerGetCapabilitiesResponse *out = out_;
+
+	(void)in;
+	out->n_capabilities = array_size(types);
+	out->capabilities = rpc_alloc(c->rpc,
+				      array_size(types) * sizeof(void *));
+	for (size_t i = 0; i < array_size(types); i++)
+		out->capabilities[i] = capability(c, types[i]);
+	return 0;
+}

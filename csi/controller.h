@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The handlers of the Controller service. */
+#ifndef CSI_CONTROLLER_H
+#define CSI_CONTROLLER_H
+
+#include "csi/service.h"
+
+/* controller.c */
+int csi_create_volume(struct csi_call *c, const void *in, void *out);
+int csi_delete_volume(struct csi_call *c, const void *in, void *out);
+int csi_validate_volume_capabilities(struct csi_call *c, const void *in,
+				     void *out);
+int csi_controller_get_capabilities(struct csi_call *c, const void *in,
+				    void *out);
+/* controller_list.c */
+int csi_list_volumes(struct csi_call *c, const void *in, void *out);
+int csi_controller_get_volume(struct csi_call *c, const void *in, void *out);
+int csi_get_capacity(struct csi_call *c, const void *in, void *out);
+
+#endif

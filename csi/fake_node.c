@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "csi/fake_node.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "proto/blockd.pb-c.h"
+
+static void fake_sleep(int ms)
+{
+	const struct timespec pause = {.tv_sec = ms / 1000,
+				       .tv_nsec = (long)(ms % 1000) * 1000000};
+
+	(void)nanosleep(&pause, NULL); /* a test is not exact */
+}
+
+static struct fake_extent *find(struct fake_node *node, const char *name)
+{
+	for (size_t i = 0; i < FAKE_EXTENTS_MAX; i++)
+		if (strcmp(node->extents[i].name, name) == 0)
+			return &node->extents[i];
+	return NULL;
+}
+
+static uint64_t room(const struct fake_node *node)
+{
+	uint64_t used = 0;
+
+	for (size_t i = 0; i < FAKE_EXTENTS_MAX; i++)
+		if (node->extents[i].name[0])
+			used += node->extents[i].size;
+	return node->capacity - used;
+}
+
+static void answer(struct rpc_call *call, const struct fake_extent *e,
+		   Tributary__V1__Extent *out)
+{
+	out->name = rpc_strdup(call, e->name);
+	out->pool = rpc_strdup(call, "main");
+	out->id = rpc_strdup(call, e->id);
+	out->size = e->size;
+	out->blank = true;
+	out->state = rpc_strdup(call, "ok");
+	out->n_labels = e->labels.count;
+	out->labels = rpc_alloc(call, e->labels.count * sizeof(void *) + 1);
+	for (size_t i = 0; i < e->labels.count; i++) {
+		Tributary__V1__Label *label = rpc_alloc(call, sizeof(*label));
+
+		tributary__v1__label__init(label);
+		label->key = rpc_strdup(call, e->labels.items[i].key);
+		label->value = rpc_strdup(call, e->labels.items[i].value);
+		out->labels[i] = label;
+	}
+}
+
+static int get_node(struct rpc_call *call, const ProtobufCMessage *in,
+		    ProtobufCMessage *out_, struct error *err)
+{
+	struct fake_node *node = rpc_context(call);
+	Tributary__V1__Node *out = (Tributary__V1__Node *)out_;
+	Tributary__V1__Pool *pool = rpc_alloc(call, sizeof(*pool));
+
+	(void)in;
+	(void)err;
+	tributary__v1__pool__init(pool);
+	pool->name = rpc_strdup(call, "main");
+	pool->kind = rpc_strdup(call, "dir");
+	pool->state = rpc_strdup(call, "online");
+	pool->capacity = node->capacity;
+	pthread_mutex_lock(&node->lock);
+	pool->available = room(node);
+	pthread_mutex_unlock(&node->lock);
+	out->name = rpc_strdup(call, node->name);
+	out->n_pools = 1;
+	out->pools = rpc_alloc(call, sizeof(void *));
+	out->pools[0] = pool;
+	return 0;
+}
+
+static int make(struct fake_node *node,
+		const Tributary__V1__CreateExtentRequest *in,
+		struct fake_extent **ret, struct error *err)
+{
+	struct fake_extent *e = find(node, in->name);
+	int r = 0;
+
+	*ret = e;
+	if (e)
+		return e->size == in->size
+			       ? 0
+			       : error_set(err, EEXIST, "there already");
+	if (in->size > room(node))
+		return error_set(err, ENOSPC, "no room");
+	e = *ret = find(node, "");
+	assert(e);
+	(void)snprintf(e->name, sizeof(e->name), "%s", in->name);
+	(void)uuid_make(e->id);
+	e->size = in->size;
+	for (size_t i = 0; r == 0 && i < in->n_labels; i++)
+		r = labels_set(&e->labels, in->labels[i]->key,
+			       in->labels[i]->value, err);
+	return r;
+}
+
+static int create_extent(struct rpc_call *call, const ProtobufCMessage *in,
+			 ProtobufCMessage *out, struct error *err)
+{
+	struct fake_node *node = rpc_context(call);
+	struct fake_extent *e = NULL;
+	int fails = atomic_exchange(&node->fails, 0), r;
+
+	fake_sleep(atomic_load(&node->pause_ms));
+	if (fails)
+		return error_set(err, fails, "told to fail");
+	pthread_mutex_lock(&node->lock);
+	r = make(node, (const Tributary__V1__CreateExtentRequest *)in, &e, err);
+	if (r == 0)
+		answer(call, e, (Tributary__V1__Extent *)out);
+	pthread_mutex_unlock(&node->lock);
+	return r;
+}
+
+static int get_extent(struct rpc_call *call, const ProtobufCMessage *in,
+		      ProtobufCMessage *out, struct error *err)
+{
+	struct fake_node *node = rpc_context(call);
+	const char *name = ((const Tributary__V1__GetExtentRequest *)in)->name;
+	struct fake_extent *e;
+	int r = 0;
+
+	pthread_mutex_lock(&node->lock);
+	e = find(node, name);
+	if (e)
+		answer(call, e, (Tributary__V1__Extent *)out);
+	else
+		r = error_set(err, ENOENT, "no extent '%s'", name);
+	pthread_mutex_unlock(&node->lock);
+	return r;
+}
+
+static int delete_extent(struct rpc_call *call, const ProtobufCMessage *in,
+			 ProtobufCMessage *out, struct error *err)
+{
+	struct fake_node *node = rpc_context(call);
+	struct fake_extent *e;
+
+	(void)out;
+	(void)err;
+	fake_sleep(atomic_load(&node->pause_ms));
+	pthread_mutex_lock(&node->lock);
+	e = find(node, ((const Tributary__V1__DeleteExtentRequest *)in)->name);
+	if (e) {
+		labels_done(&e->labels);
+		*e = (struct fake_extent){0};
+	}
+	pthread_mutex_unlock(&node->lock);
+	return 0;
+}
+
+static const struct rpc_method methods[] = {
+	{"/tributary.v1.Blockd/GetNode",
+	 &tributary__v1__get_node_request__descriptor,
+	 &tributary__v1__node__descriptor, get_node, false},
+	{"/tributary.v1.Blockd/CreateExtent",
+	 &tributary__v1__create_extent_request__descriptor,
+	 &tributary__v1__extent__descriptor, create_extent, false},
+	{"/tributary.v1.Blockd/GetExtent",
+	 &tributary__v1__get_extent_request__descriptor,
+	 &tributary__v1__extent__descriptor, get_extent, false},
+	{"/tributary.v1.Blockd/DeleteExtent",
+	 &tributary__v1__delete_extent_request__descriptor,
+	 &tributary__v1__empty__descriptor, delete_extent, false},
+};
+
+void fake_node_up(struct fake_node *node)
+{
+	const char *addresses[] = {node->address};
+	const struct rpc_server_options options = {
+		.addresses = addresses,
+		.n_addresses = 1,
+		.methods = methods,
+		.n_methods = array_size(methods),
+		.context = node,
+	};
+	struct error err = {0};
+	int r = rpc_server_start(&options, &node->server, &err);
+
+	if (r < 0)
+		(void)fprintf(stderr, "%s\n", error_text(&err));
+	assert(r == 0);
+}
+
+void fake_node_start(struct fake_node *node, const char *dir, const char *name,
+		     uint64_t capacity, struct volume_context *volumes)
+{
+	struct node_record record = {.data_address = "127.0.0.1:10809"};
+	int r;
+
+	*node = (struct fake_node){.capacity = capacity};
+	pthread_mutex_init(&node->lock, NULL);
+	(void)snprintf(node->name, sizeof(node->name), "%s", name);
+	(void)snprintf(node->address, sizeof(node->address), "unix:%s/%s.sock",
+		       dir, name);
+	fake_node_up(node);
+	(void)snprintf(record.name, sizeof(record.name), "%s", name);
+	(void)snprintf(record.control_address, sizeof(record.control_address),
+		       "%s", node->address);
+	r = volume_node_add(volumes, &record, NULL);
+	assert(r == 0);
+	(void)r;
+}
+
+void fake_node_down(struct fake_node *node)
+{
+	rpc_server_stop(node->server, 0);
+	node->server = NULL;
+}
+
+void fake_node_stop(struct fake_node *node)
+{
+	rpc_server_stop(node->server, 0);
+	for (size_t i = 0; i < FAKE_EXTENTS_MAX; i++)
+		labels_done(&node->extents[i].labels);
+	pthread_mutex_destroy(&node->lock);
+}
+
+size_t fake_node_extents(struct fake_node *node)
+{
+	size_t n = 0;
+
+	pthread_mutex_lock(&node->lock);
+	for (size_t i = 0; i < FAKE_EXTENTS_MAX; i++)
+		n += node->extents[i].name[0] != '\0';
+	pthread_mutex_unlock(&node->lock);
+	return n;
+}
+
+uint64_t fake_node_free(struct fake_node *node)
+{
+	uint64_t bytes;
+
+	pthread_mutex_lock(&node->lock);
+	bytes = room(node);
+	pthread_mutex_unlock(&node->lock);
+	return bytes;
+}

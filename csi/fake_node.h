@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * For tests: the control API of a node, with one pool in memory. It makes,
+ * tells of and deletes extents, and can be slow, full or gone.
+ */
+#ifndef CSI_FAKE_NODE_H
+#define CSI_FAKE_NODE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "rpc/rpc.h"
+#include "volume/volume.h"
+
+#define FAKE_EXTENTS_MAX 512
+
+struct fake_extent {
+	char name[RECORD_NAME_SIZE]; /* "": free */
+	char id[UUID_TEXT_SIZE];
+	uint64_t size; /* bytes */
+	struct labels labels;
+};
+
+struct fake_node {
+	char name[RECORD_NAME_SIZE];
+	char address[128];
+	uint64_t capacity;    /* bytes of its pool */
+	atomic_int pause_ms;  /* before it makes or deletes an extent */
+	atomic_int fails;     /* errno for the next CreateExtent; 0: none */
+	pthread_mutex_t lock; /* guards @extents */
+	struct fake_extent extents[FAKE_EXTENTS_MAX];
+	struct rpc_server *server; /* NULL: down */
+};
+
+/* Serving in @dir, and known to @volumes. */
+void fake_node_start(struct fake_node *node, const char *dir, const char *name,
+		     uint64_t capacity, struct volume_context *volumes);
+/* Down, and up again with what it had. */
+void fake_node_down(struct fake_node *node);
+void fake_node_up(struct fake_node *node);
+void fake_node_stop(struct fake_node *node);
+
+size_t fake_node_extents(struct fake_node *node);
+uint64_t fake_node_free(struct fake_node *node);
+
+#endif

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "csi/parameters.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/size.h"
+
+#define LIST_MAX 4096 /* bytes, as a map's; csi_check.h */
+
+/* ---- values ---- */
+
+/* A word that volume_spec_check() knows, or says which there are. */
+static int set_word(char *ret, size_t size, const char *value,
+		    struct error *err)
+{
+	if (!value[0] || strlen(value) >= size)
+		return error_set(err, EINVAL,
+				 "has to be a word of 1 to %zu "
+				 "bytes",
+				 size - 1);
+	(void)strcpy(ret, value);
+	return 0;
+}
+
+static int set_count(unsigned *ret, const char *value, struct error *err)
+{
+	unsigned long n = 0;
+	char *end = NULL;
+
+	if (value[0] >= '1' && value[0] <= '9' && strlen(value) <= 3)
+		n = strtoul(value, &end, 10);
+	if (!end || *end || n > VOLUME_SPLITS_MAX)
+		return error_set(err, EINVAL, "has to be a number from 1 to %d",
+				 VOLUME_SPLITS_MAX);
+	*ret = (unsigned)n;
+	return 0;
+}
+
+/* Call @each for the parts of "a,b,c". */
+static int each_part(const char *value, void *target,
+		     int (*each)(void *target, char *part, struct error *err),
+		     struct error *err)
+{
+	char copy[LIST_MAX + 1], *rest = copy, *part;
+
+	if (strlen(value) > LIST_MAX)
+		return error_set(err, EINVAL, "is too long");
+	(void)strcpy(copy, value);
+	while ((part = strsep(&rest, ","))) {
+		int r = each(target, part, err);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int add_node(void *list, char *part, struct error *err)
+{
+	return name_list_add(list, part, err);
+}
+
+static int add_label(void *labels, char *part, struct error *err)
+{
+	char *value = strchr(part, '=');
+
+	if (!value)
+		return error_set(err, EINVAL, "'%.60s' is not KEY=VALUE", part);
+	*value++ = '\0';
+	return labels_set(labels, part, value, err);
+}
+
+/* ---- the keys ---- */
+
+static int take_layout(struct volume_spec *s, const char *v, struct error *err)
+{
+	return set_word(s->layout, sizeof(s->layout), v, err);
+}
+
+static int take_fs_type(struct volume_spec *s, const char *v, struct error *err)
+{
+	return set_word(s->fs_type, sizeof(s->fs_type), v, err);
+}
+
+static int take_policy(struct volume_spec *s, const char *v, struct error *err)
+{
+	return set_word(s->policy, sizeof(s->policy), v, err);
+}
+
+static int take_transport(struct volume_spec *s, const char *v,
+			  struct error *err)
+{
+	return set_word(s->transport, sizeof(s->transport), v, err);
+}
+
+static int take_min_extents(struct volume_spec *s, const char *v,
+			    struct error *err)
+{
+	return set_count(&s->min_splits, v, err);
+}
+
+static int take_max_extents(struct volume_spec *s, const char *v,
+			    struct error *err)
+{
+	return set_count(&s->max_splits, v, err);
+}
+
+static int take_max_extent_size(struct volume_spec *s, const char *v,
+				struct error *err)
+{
+	return size_parse(v, &s->max_extent, err);
+}
+
+static int take_share_pools(struct volume_spec *s, const char *v,
+			    struct error *err)
+{
+	if (strcmp(v, "true") != 0 && strcmp(v, "false") != 0)
+		return error_set(err, EINVAL, "has to be true or false");
+	s->share_pools = strcmp(v, "true") == 0;
+	return 0;
+}
+
+static int take_nodes(struct volume_spec *s, const char *v, struct error *err)
+{
+	return each_part(v, &s->nodes, add_node, err);
+}
+
+static int take_exclude(struct volume_spec *s, const char *v, struct error *err)
+{
+	return each_part(v, &s->exclude, add_node, err);
+}
+
+static int take_selector(struct volume_spec *s, const char *v,
+			 struct error *err)
+{
+	return each_part(v, &s->node_labels, add_label, err);
+}
+
+static const struct {
+	const char *key;
+	const char *values;
+	const char *text; /* the default in it */
+	int (*take)(struct volume_spec *spec, const char *value,
+		    struct error *err);
+} rows[] = {
+	{"layout", "`union`",
+	 "how the extents become one volume: their file systems are merged "
+	 "(the default)",
+	 take_layout},
+	{"fsType", "`ext4`, `xfs`",
+	 "the file system of each extent; `ext4` unless "
+	 "`csi.storage.k8s.io/fstype` says otherwise",
+	 take_fs_type},
+	{"createPolicy", "`mfs`, `ff`, `epmfs`, `local`",
+	 "where the union makes new files: on the branch with the most room "
+	 "(the default), the first, the one with the directory, or one of "
+	 "this node",
+	 take_policy},
+	{"transport", "`auto`, `loop`, `nbd`, `fuse`",
+	 "how extents of other nodes are attached; the best there is by "
+	 "default",
+	 take_transport},
+	{"minExtents", "1 to 256",
+	 "spread over at least so many extents; as few as serve by default",
+	 take_min_extents},
+	{"maxExtents", "1 to 256", "over no more than that; 256 by default",
+	 take_max_extents},
+	{"maxExtentSize", "a size, `100GiB`",
+	 "no extent is larger; only as large as pools are by default",
+	 take_max_extent_size},
+	{"sharePools", "`true`, `false`",
+	 "several extents of a volume may lie in one pool; not by default",
+	 take_share_pools},
+	{"nodes", "names with commas", "extents on these nodes only",
+	 take_nodes},
+	{"excludeNodes", "names with commas", "no extents on these",
+	 take_exclude},
+	{"nodeSelector", "`KEY=VALUE` with commas",
+	 "extents only on nodes with all of these labels", take_selector},
+};
+
+/* What the provisioner adds (--extra-create-metadata), and their labels. */
+static const struct {
+	const char *key, *label;
+} told[] = {
+	{"csi.storage.k8s.io/pvc/name", "csi.union.io/pvc-name"},
+	{"csi.storage.k8s.io/pvc/namespace", "csi.union.io/pvc-namespace"},
+	{"csi.storage.k8s.io/pv/name", "csi.union.io/pv-name"},
+};
+
+/* ---- the map ---- */
+
+static int unknown(const char *key, struct error *err)
+{
+	char known[256] = "";
+
+	for (size_t i = 0; i < array_size(rows); i++) {
+		size_t at = strlen(known);
+
+		(void)snprintf(known + at, sizeof(known) - at, "%s%s",
+			       i ? ", " : "", rows[i].key);
+	}
+	return error_set(err, EINVAL,
+			 "parameter '%.64s' is not known; there are %s", key,
+			 known);
+}
+
+static int take_told(const struct csi_entry *e, struct labels *labels,
+		     struct error *err)
+{
+	for (size_t i = 0; i < array_size(told); i++) {
+		if (strcmp(told[i].key, e->key) != 0)
+			continue;
+		/* Kubernetes' names may be longer: for people, so left out. */
+		if (strlen(e->value) >= LABEL_TEXT_SIZE)
+			return 0;
+		return labels_set(labels, told[i].label, e->value, err);
+	}
+	return unknown(e->key, err);
+}
+
+static int take(const struct csi_entry *e, struct volume_spec *spec,
+		struct labels *labels, struct error *err)
+{
+	for (size_t i = 0; i < array_size(rows); i++) {
+		if (strcmp(rows[i].key, e->key) != 0)
+			continue;
+		if (rows[i].take(spec, e->value, err) == 0)
+			return 0;
+		(void)error_prefix(err, "parameter '%s': ", e->key);
+		return -EINVAL;
+	}
+	return take_told(e, labels, err);
+}
+
+int parameters_read(ProtobufCMessage *const *entries, size_t n,
+		    struct volume_spec *spec, struct labels *labels,
+		    struct error *err)
+{
+	for (size_t i = 0; i < n; i++) {
+		int r = take((const struct csi_entry *)entries[i], spec, labels,
+			     err);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+void parameters_describe(FILE *out)
+{
+	(void)fputs("| parameter | values | what it does |\n|---|---|---|\n",
+		    out);
+	for (size_t i = 0; i < array_size(rows); i++)
+		(void)fprintf(out, "| `%s` | %s | %s |\n", rows[i].key,
+			      rows[i].values, rows[i].text);
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "csi/request.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "csi/capability.h"
+#include "csi/parameters.h"
+#include "volume/placement.h"
+
+#define CAPACITY_UNIT 4096u /* bytes; volume_spec_check() */
+
+/* The file system of the capabilities, unless the parameters have another. */
+static int take_fs_type(struct volume_spec *spec,
+			Csi__V1__VolumeCapability *const *caps, size_t n,
+			struct error *err)
+{
+	char fs_type[sizeof(spec->fs_type)];
+	int r = capabilities_fs_type(caps, n, fs_type, err);
+
+	if (r < 0 || !fs_type[0] || strcmp(fs_type, spec->fs_type) == 0)
+		return r;
+	if (spec->fs_type[0])
+		return error_set(err, EINVAL,
+				 "the parameters ask for the file system '%s', "
+				 "a capability for '%s'",
+				 spec->fs_type, fs_type);
+	(void)strcpy(spec->fs_type, fs_type);
+	return 0;
+}
+
+int request_read(struct request *request, ProtobufCMessage *const *parameters,
+		 size_t n_parameters, Csi__V1__VolumeCapability *const *caps,
+		 size_t n_caps, struct error *err)
+{
+	struct volume_spec *spec = &request->spec;
+	int r;
+
+	*request = (struct request){0};
+	r = parameters_read(parameters, n_parameters, spec, &request->labels,
+			    err);
+	for (size_t i = 0; r == 0 && i < n_caps; i++)
+		r = capability_check(caps[i], NULL, err);
+	if (r == 0)
+		r = take_fs_type(spec, caps, n_caps, err);
+	if (r < 0)
+		return r;
+	/* What can be wrong then is not the size. */
+	spec->capacity = VOLUME_CAPACITY_MAX;
+	r = volume_spec_check(spec, err);
+	spec->capacity = 0;
+	return r < 0 ? -EINVAL : 0;
+}
+
+void request_done(struct request *request)
+{
+	volume_spec_done(&request->spec);
+	labels_done(&request->labels);
+}
+
+uint64_t request_minimum(const struct volume_spec *spec)
+{
+	return volume_spec_split_minimum(spec) *
+	       (spec->min_splits ? spec->min_splits : 1);
+}
+
+int request_capacity(const Csi__V1__CapacityRange *range,
+		     const struct volume_spec *spec, uint64_t *ret,
+		     struct error *err)
+{
+	uint64_t required = range ? (uint64_t)range->required_bytes : 0;
+	uint64_t limit = range ? (uint64_t)range->limit_bytes : 0;
+	uint64_t least = request_minimum(spec);
+	uint64_t size = required ? required : REQUEST_SIZE_DEFAULT;
+
+	if (limit && limit < required)
+		return error_set(err, ERANGE,
+				 "the limit of %" PRIu64 " bytes is less than "
+				 "the %" PRIu64 " required",
+				 limit, required);
+	if (!required && limit && size > limit)
+		size = limit - limit % CAPACITY_UNIT;
+	if (size < least)
+		size = least;
+	if (size_round_up(size, CAPACITY_UNIT, &size) < 0 ||
+	    size > VOLUME_CAPACITY_MAX)
+		return error_set(err, ERANGE,
+				 "%" PRIu64 " bytes: a volume has at most "
+				 "%" PRIu64,
+				 required, VOLUME_CAPACITY_MAX);
+	if (limit && size > limit)
+		return error_set(err, ERANGE,
+				 "the smallest volume for this is %" PRIu64
+				 " bytes, more than the limit of %" PRIu64,
+				 size, limit);
+	*ret = size;
+	return 0;
+}
+
+bool request_allows(const Csi__V1__CapacityRange *range, uint64_t capacity)
+{
+	if (!range)
+		return true;
+	return capacity >= (uint64_t)range->required_bytes &&
+	       (!range->limit_bytes ||
+		capacity <= (uint64_t)range->limit_bytes);
+}
+
+/*
+ * Every node reaches every volume, so a place is good when it is one of
+ * ours; a place without segments is everywhere.
+ */
+int request_place_known(struct csi *csi, const Csi__V1__Topology *place,
+			struct error *err)
+{
+	for (size_t i = 0; i < place->n_segments; i++) {
+		const Csi__V1__Topology__SegmentsEntry *s = place->segments[i];
+		int r;
+
+		if (strcmp(s->key, CSI_TOPOLOGY_NODE) != 0)
+			return 0;
+		r = volume_node_known(csi->volumes, s->value, err);
+		if (r <= 0)
+			return r;
+	}
+	return 1;
+}
