@@ -51,7 +51,7 @@ test_many_requests_in_flight_keep_their_data() {
 	fio --name=v --filename="$(value device)" --allow_file_create=0 \
 		--rw=randwrite --bsrange=4k-1m --bs_unaligned=0 --blockalign=4k \
 		--iodepth=32 --ioengine=libaio --direct=1 --size=128M \
-		--verify=crc32c --do_verify=1 --verify_fatal=1 --fsync=64 \
+		--verify=crc32c --do_verify=1 --verify_fatal=1 --verify_state_save=0 --fsync=64 \
 		>"$TEST_DIR/fio.log" 2>&1 || fail "$(tail -n 20 "$TEST_DIR/fio.log")"
 	call detach id=a
 }
