@@ -73,7 +73,7 @@ fill() {
 	for i in 1 2 3 4 5 6 7 8; do
 		head -c $((i * 300000)) /dev/urandom >"$1/d/$i"
 	done
-	ln -s 1 "$1/d/link"
+	ln -sfn 1 "$1/d/link"
 	(cd "$1" && sha256sum d/[1-8] >sums)
 	sync -f "$1/sums"
 }
@@ -105,6 +105,12 @@ test_a_volume_larger_than_a_node_moves_between_hosts() {
 	fill "$C/host1/mnt/big"
 	check "$C/host1/mnt/big"
 	same "$(ls -A "$C/host1/mnt/big" | sort | tr '\n' ' ')" "d sums "
+	mkdir "$C/host1/mnt/big/more"
+	# The union looks at the room of its branches once a second.
+	for i in 1 2 3 4; do
+		head -c 40000000 /dev/urandom >"$C/host1/mnt/big/more/$i"
+		sleep 1.1
+	done
 	# Each branch has some of it.
 	for i in 0 1 2; do
 		[ -n "$(find "$C/host1/run/volumes/big/branch-$i/data" -type f)" ] ||
@@ -155,12 +161,12 @@ test_a_volume_larger_than_everything_says_what_is_free_where() {
 
 test_an_extent_in_the_way_fails_the_create_and_leaves_nothing() {
 	volume way
-	on 1 trib extent create host2/way-1 --size 1MiB --quiet
-	at_exit on 1 trib extent delete host2/way-1
+	on 1 trib extent create host2/way-2 --size 1MiB --quiet
+	at_exit on 1 trib extent delete host2/way-2
 	fails 1 EEXIST v 1 create name=way size=1GiB min=3
 	fails 1 ENOENT v 1 status name=way
 	same "$(find "$C"/host?/pool -name 'way-0*')" ""
-	on 1 trib extent delete host2/way-1
+	on 1 trib extent delete host2/way-2
 	nothing_left
 }
 
@@ -385,11 +391,12 @@ test_detach_killed_at_every_step_is_finished_or_undone() {
 	nothing_left
 }
 
-# Killed inside a step, at the N-th call of a system call.
+# Killed inside a step, at the N-th call of a system call. Only the caller is
+# traced, not the servers it starts: they live on.
 killed_at_syscall() { # SYSCALL N HOST COMMAND...
 	local argv rc=0
 	_volume_argv "$3"
-	strace -f -qq -o /dev/null -e "trace=$1" \
+	strace -qq -o /dev/null -e "trace=$1" \
 		-e "inject=$1:signal=KILL:when=$2" -- "${argv[@]}" "${@:4}" >/dev/null 2>&1 || rc=$?
 	[ $rc = 137 ] || [ $rc = 0 ] || fail "exit $rc"
 	[ $rc = 137 ]
