@@ -174,9 +174,11 @@ static int find_everywhere(struct unionfs *fs, const char *path,
 	for (i = 0; i < fs->branches.count; i++) {
 		r = lookup_inode(fs->branches.items[i]->root_fd, path, &st,
 				 &found[n].handle);
-		if (r < 0 && r != -ENOENT && r != -ENOTDIR)
+		if (r == -ENOENT || r == -ENOTDIR)
+			continue;
+		if (r < 0)
 			return r;
-		if (r == 0 && S_ISDIR(st.st_mode))
+		if (S_ISDIR(st.st_mode))
 			found[n++].branch = i;
 	}
 	return n ? n : -ENOENT;
