@@ -14,6 +14,7 @@
 #include "csi/csi_check.h"
 #include "csi/csi_error.h"
 #include "csi/csi_text.h"
+#include "csi/node_service.h"
 
 enum service { IDENTITY, CONTROLLER, GROUP, METADATA, NODE };
 
@@ -92,21 +93,22 @@ static const struct row {
 	ROW(METADATA, "SnapshotMetadata", "GetMetadataDelta",
 	    get_metadata_delta, NULL, READS, true),
 
-	ROW(NODE, "Node", "NodeStageVolume", node_stage_volume, NULL, CHANGES,
-	    false),
-	ROW(NODE, "Node", "NodeUnstageVolume", node_unstage_volume, NULL,
-	    CHANGES, false),
-	ROW(NODE, "Node", "NodePublishVolume", node_publish_volume, NULL,
-	    CHANGES, false),
-	ROW(NODE, "Node", "NodeUnpublishVolume", node_unpublish_volume, NULL,
-	    CHANGES, false),
-	ROW(NODE, "Node", "NodeGetVolumeStats", node_get_volume_stats, NULL,
-	    READS, false),
+	ROW(NODE, "Node", "NodeStageVolume", node_stage_volume,
+	    csi_node_stage_volume, CHANGES, false),
+	ROW(NODE, "Node", "NodeUnstageVolume", node_unstage_volume,
+	    csi_node_unstage_volume, CHANGES, false),
+	ROW(NODE, "Node", "NodePublishVolume", node_publish_volume,
+	    csi_node_publish_volume, CHANGES, false),
+	ROW(NODE, "Node", "NodeUnpublishVolume", node_unpublish_volume,
+	    csi_node_unpublish_volume, CHANGES, false),
+	ROW(NODE, "Node", "NodeGetVolumeStats", node_get_volume_stats,
+	    csi_node_get_volume_stats, READS, false),
 	ROW(NODE, "Node", "NodeExpandVolume", node_expand_volume, NULL, CHANGES,
 	    false),
-	ROW(NODE, "Node", "NodeGetCapabilities", node_get_capabilities, NULL,
+	ROW(NODE, "Node", "NodeGetCapabilities", node_get_capabilities,
+	    csi_node_get_capabilities, READS, false),
+	ROW(NODE, "Node", "NodeGetInfo", node_get_info, csi_node_get_info,
 	    READS, false),
-	ROW(NODE, "Node", "NodeGetInfo", node_get_info, NULL, READS, false),
 #undef ROW
 };
 
@@ -178,6 +180,9 @@ int csi_record(struct csi_call *c, struct volume_record **ret)
 	struct volume_record *record = NULL;
 	int r = volume_get(c->csi->volumes, c->id.name, &record, c->err);
 
+	if (r == -ENOENT)
+		return csi_fail(c, RPC_NOT_FOUND, "there is no volume '%s'",
+				c->id.name);
 	if (r < 0)
 		return csi_fail_errno(c, r);
 	if (!csi_id_matches(&c->id, record)) {

@@ -1,5 +1,6 @@
 # Generated code lands in gen/proto, next to no source of ours.
-PROTOS := proto/blockd.proto proto/csi.proto proto/well_known.proto
+PROTOS := proto/blockd.proto proto/csi.proto proto/csi_state.proto \
+          proto/well_known.proto
 GENERATED += $(PROTOS:%.proto=$(OUT)/gen/%.pb-c.h)
 
 $(OUT)/gen/%.pb-c.c $(OUT)/gen/%.pb-c.h &: %.proto

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A mounted tree shown at a second place, with mount attributes of its own
+ * (MOUNT_ATTR_*, mount_setattr(2); Linux 5.12). It appears with all of them
+ * or not at all.
+ */
+#ifndef CSI_BIND_H
+#define CSI_BIND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "volume/mounts.h"
+
+/*
+ * What is on top at @path, which may have links in it and may be dead;
+ * ret->target has none. -ENOENT: nothing is mounted there.
+ */
+int bind_find(const char *path, struct mount_info *ret, struct error *err);
+
+/* Both are directories that exist; nothing is mounted at @target. */
+int bind_make(const char *source, const char *target, uint64_t attributes,
+	      struct error *err);
+
+/* Does @target show the file system of @source, alive, and with these? */
+bool bind_is_made(const char *source, const char *target, uint64_t attributes);
+
+/*
+ * Make the directory @target if it is not there. -ENOTEMPTY: it has
+ * something in it; -ENOTDIR: it is something else, or a link.
+ */
+int bind_target_make(const char *target, struct error *err);
+/* Remove it; not there: 0. -ENOTEMPTY. */
+int bind_target_remove(const char *target, struct error *err);
+
+#endif

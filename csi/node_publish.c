@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The Node service: a staged volume shown at a path, and taken away there. */
+#include <errno.h>
+#include <string.h>
+#include <sys/mount.h>
+
+#include "csi/bind.h"
+#include "csi/capability.h"
+#include "csi/node_service.h"
+#include "volume/union_process.h"
+
+#define MULTI_WRITER \
+	CSI__V1__VOLUME_CAPABILITY__ACCESS_MODE__MODE__SINGLE_NODE_MULTI_WRITER
+
+/* Is it a union of the volume that is mounted at @target? */
+static bool is_ours(const struct csi_call *c, const struct mount_info *info)
+{
+	return strcmp(info->fs_type, UNION_FS_TYPE) == 0 &&
+	       strcmp(info->source, c->id.name) == 0;
+}
+
+/* ---- may it be published there? ---- */
+
+static int check_staged(struct csi_call *c, const node_state *state,
+			const publish_request *in)
+{
+	const stage_request *stage = state->stage;
+
+	if (!stage || strcmp(stage->volume_id, in->volume_id) != 0 ||
+	    strcmp(stage->staging_target_path, in->staging_target_path) != 0)
+		return csi_fail(c, RPC_FAILED_PRECONDITION,
+				"the volume is not staged at '%s'",
+				in->staging_target_path);
+	if (capability_mode(stage->volume_capability) !=
+	    capability_mode(in->volume_capability))
+		return csi_fail(c, RPC_FAILED_PRECONDITION,
+				"the volume is staged for access mode %d, "
+				"not %d",
+				capability_mode(stage->volume_capability),
+				capability_mode(in->volume_capability));
+	return 0;
+}
+
+/* The matrix of the specification, "Second NodePublishVolume". */
+static int check_published(struct csi_call *c, const node_state *state,
+			   const publish_request *in)
+{
+	const publish_request *there = node_state_find(state, in->target_path);
+
+	if (there && publish_request_equal(there, in))
+		return 0;
+	if (there &&
+	    !capability_equal(there->volume_capability, in->volume_capability))
+		return csi_fail(c, RPC_FAILED_PRECONDITION,
+				"the volume is published there with another "
+				"capability");
+	if (there)
+		return csi_fail(c, RPC_ALREADY_EXISTS,
+				"the volume is published there in another way "
+				"(%s)",
+				there->readonly ? "reading only" : "writable");
+	if (state->n_published == 0 ||
+	    capability_mode(in->volume_capability) == MULTI_WRITER)
+		return 0;
+	return csi_fail(c, RPC_FAILED_PRECONDITION,
+			"the volume is published at '%s', and its access mode "
+			"allows one publication; SINGLE_NODE_MULTI_WRITER "
+			"allows more",
+			state->published[0]->target_path);
+}
+
+/* ---- NodePublishVolume ---- */
+
+static uint64_t attributes_of(const publish_request *in)
+{
+	return capability_mount_attributes(in->volume_capability) |
+	       (in->readonly ? MOUNT_ATTR_RDONLY : 0);
+}
+
+/* The staged union has to answer, whatever happened since it was staged. */
+static int revive(struct csi_call *c, const struct volume_record *record,
+		  const node_state *state)
+{
+	struct mount_info info;
+	int r;
+
+	if (bind_find(state->stage->staging_target_path, &info, NULL) == 0 &&
+	    union_answers(info.target))
+		return 0;
+	r = csi_stage_attach(c, record, state->stage);
+	return r < 0 ? csi_fail_errno(c, r) : 0;
+}
+
+/* What is there of before: a dead mount, or one with other attributes. */
+static int clear_target(struct csi_call *c, const char *target)
+{
+	struct mount_info info;
+	int r = bind_find(target, &info, c->err);
+
+	if (r == -ENOENT)
+		return 0;
+	if (r < 0)
+		return csi_fail_errno(c, r);
+	if (!is_ours(c, &info))
+		return csi_fail(c, RPC_FAILED_PRECONDITION,
+				"'%s' is a mount point of something else",
+				target);
+	r = mounts_remove(info.target, true, c->err);
+	return r < 0 ? csi_fail_errno(c, r) : 0;
+}
+
+static int show(struct csi_call *c, const publish_request *in)
+{
+	uint64_t attributes = attributes_of(in);
+	int r;
+
+	if (bind_is_made(in->staging_target_path, in->target_path, attributes))
+		return 0;
+	r = clear_target(c, in->target_path);
+	if (r < 0)
+		return r;
+	r = bind_target_make(in->target_path, c->err);
+	if (r < 0)
+		return csi_fail(c, RPC_FAILED_PRECONDITION, "target_path: %s",
+				error_text(c->err));
+	r = bind_make(in->staging_target_path, in->target_path, attributes,
+		      c->err);
+	if (r == 0)
+		return 0;
+	(void)bind_target_remove(in->target_path, NULL); /* it was empty */
+	return csi_fail_errno(c, r);
+}
+
+static int publish(struct csi_call *c, const publish_request *in,
+		   const struct volume_record *record, node_state *state)
+{
+	bool fresh;
+	int r = check_staged(c, state, in);
+
+	csi_state_prune(state);
+	if (r == 0)
+		r = check_published(c, state, in);
+	if (r == 0)
+		r = revive(c, record, state);
+	if (r < 0)
+		return r;
+	fresh = !node_state_find(state, in->target_path);
+	r = fresh ? node_state_add(state, in, c->err) : 0;
+	if (r < 0)
+		return csi_fail_errno(c, r);
+	r = csi_state_save(c, state);
+	if (r < 0)
+		return r;
+	r = show(c, in);
+	if (r < 0 && fresh) {
+		node_state_remove(state, in->target_path);
+		/* If it stays, it is pruned: nothing is mounted there. */
+		(void)node_state_save(c->csi->state_dir, c->id.name, state,
+				      NULL);
+	}
+	return r;
+}
+
+int csi_node_publish_volume(struct csi_call *c, const void *in_, void *out)
+{
+	const publish_request *in = in_;
+	struct volume_record *record = NULL;
+	node_state *state = NULL;
+	int r = csi_begin(c, in->volume_id);
+
+	(void)out;
+	if (r == 0)
+		r = csi_record(c, &record);
+	if (r == 0)
+		r = csi_check_use(c, in->volume_capability, record);
+	if (r == 0)
+		r = csi_state_load(c, &state);
+	if (r == 0)
+		r = publish(c, in, record, state);
+	node_state_free(state);
+	volume_record_free(record);
+	return r;
+}
+
+/* ---- NodeUnpublishVolume ---- */
+
+static int hide(struct csi_call *c, const char *target)
+{
+	struct mount_info info;
+	int r = bind_find(target, &info, c->err);
+
+	if (r == 0 && !is_ours(c, &info))
+		return csi_fail(c, RPC_FAILED_PRECONDITION,
+				"what is mounted at '%s' is not this volume; "
+				"it is left alone",
+				target);
+	if (r == 0)
+		r = mounts_remove(info.target, false, c->err);
+	if (r == 0 || r == -ENOENT)
+		r = bind_target_remove(target, c->err);
+	return r < 0 ? csi_fail_errno(c, r) : 0;
+}
+
+/*
+ * Needs nothing but this node: neither the record nor any other node has to
+ * be there. What the state has forgotten is known by its mount.
+ */
+int csi_node_unpublish_volume(struct csi_call *c, const void *in_, void *out)
+{
+	const Csi__V1__NodeUnpublishVolumeRequest *in = in_;
+	node_state *state = NULL;
+	int r;
+
+	(void)out;
+	/* What cannot be ours is not published. */
+	if (csi_id_parse(in->volume_id, &c->id) < 0)
+		return 0;
+	r = csi_hold(c, c->id.name);
+	if (r == 0)
+		r = csi_state_load(c, &state);
+	if (r == 0)
+		r = hide(c, in->target_path);
+	if (r == 0 && node_state_find(state, in->target_path)) {
+		node_state_remove(state, in->target_path);
+		r = csi_state_save(c, state);
+	}
+	node_state_free(state);
+	return r;
+}

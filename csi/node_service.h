@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The handlers of the Node service, and what they share. */
+#ifndef CSI_NODE_SERVICE_H
+#define CSI_NODE_SERVICE_H
+
+#include "csi/node_state.h"
+#include "csi/service.h"
+
+/* node_stage.c */
+int csi_node_stage_volume(struct csi_call *c, const void *in, void *out);
+int csi_node_unstage_volume(struct csi_call *c, const void *in, void *out);
+/* node_publish.c */
+int csi_node_publish_volume(struct csi_call *c, const void *in, void *out);
+int csi_node_unpublish_volume(struct csi_call *c, const void *in, void *out);
+/* node_info.c */
+int csi_node_get_volume_stats(struct csi_call *c, const void *in, void *out);
+int csi_node_get_capabilities(struct csi_call *c, const void *in, void *out);
+int csi_node_get_info(struct csi_call *c, const void *in, void *out);
+
+/* What is remembered of c->id. node_state_free(). */
+int csi_state_load(struct csi_call *c, node_state **ret);
+int csi_state_save(struct csi_call *c, const node_state *state);
+
+/* Can the volume be used so on a node? FAILED_PRECONDITION. */
+int csi_check_use(struct csi_call *c, const Csi__V1__VolumeCapability *cap,
+		  const struct volume_record *record);
+
+/*
+ * Attach the volume at its staging path, or put right what is broken there.
+ * Returns as volume_attach().
+ */
+int csi_stage_attach(struct csi_call *c, const struct volume_record *record,
+		     const stage_request *stage);
+
+/* Forget publications of which nothing is mounted any more. */
+void csi_state_prune(node_state *state);
+
+#endif

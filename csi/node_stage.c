@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The Node service: a volume made ready on this node, and undone. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "csi/bind.h"
+#include "csi/capability.h"
+#include "csi/csi_error.h"
+#include "csi/node_service.h"
+
+/* ---- shared ---- */
+
+int csi_state_load(struct csi_call *c, node_state **ret)
+{
+	int r = node_state_load(c->csi->state_dir, c->id.name, ret, c->err);
+
+	return r < 0 ? csi_fail_errno(c, r) : 0;
+}
+
+int csi_state_save(struct csi_call *c, const node_state *state)
+{
+	int r = node_state_save(c->csi->state_dir, c->id.name, state, c->err);
+
+	return r < 0 ? csi_fail_errno(c, r) : 0;
+}
+
+int csi_check_use(struct csi_call *c, const Csi__V1__VolumeCapability *cap,
+		  const struct volume_record *record)
+{
+	struct error why = {0};
+
+	if (capability_check(cap, record->spec.fs_type, &why) == 0)
+		return 0;
+	return csi_fail(c, RPC_FAILED_PRECONDITION, "%s", error_text(&why));
+}
+
+void csi_state_prune(node_state *state)
+{
+	struct mount_info info;
+
+	for (size_t i = state->n_published; i-- > 0;) {
+		const char *target = state->published[i]->target_path;
+
+		if (bind_find(target, &info, NULL) == -ENOENT)
+			node_state_remove(state, target);
+	}
+}
+
+/*
+ * Reading only, when that is all that is wanted and there is something to
+ * read; a volume that never had a file system gets one first, and is then
+ * published for reading only. What is attached stays as it is.
+ */
+static bool attach_read_only(struct csi_call *c,
+			     const struct volume_record *record,
+			     const stage_request *stage)
+{
+	const struct volume_attachment *a = volume_record_attachment(
+		record, volume_context_node(c->csi->volumes));
+
+	if (a)
+		return a->read_only;
+	if (!capability_reads_only(stage->volume_capability))
+		return false;
+	for (size_t i = 0; i < record->n_splits; i++)
+		if (record->splits[i].state != SPLIT_READY)
+			return false;
+	return true;
+}
+
+int csi_stage_attach(struct csi_call *c, const struct volume_record *record,
+		     const stage_request *stage)
+{
+	const struct volume_attach_request request = {
+		.name = record->name,
+		.mount_point = stage->staging_target_path,
+		.read_only = attach_read_only(c, record, stage),
+	};
+
+	return volume_attach(c->csi->volumes, &request, c->err);
+}
+
+/* ---- NodeStageVolume ---- */
+
+static int check_path(struct csi_call *c, const char *path)
+{
+	struct stat st;
+
+	/* A dead mount is put right; a link is what the caller made. */
+	if (stat(path, &st) < 0 && (errno == ENOENT || errno == ENOTDIR))
+		return csi_fail(c, RPC_FAILED_PRECONDITION,
+				"staging_target_path '%s' is no directory; "
+				"the caller makes it",
+				path);
+	return 0;
+}
+
+static int check_staged(struct csi_call *c, const node_state *state,
+			const stage_request *in)
+{
+	const stage_request *stage = state->stage;
+
+	if (!stage || stage_request_equal(stage, in))
+		return 0;
+	if (strcmp(stage->volume_id, in->volume_id) != 0)
+		return csi_fail(c, RPC_FAILED_PRECONDITION,
+				"another volume of its name is staged at '%s'; "
+				"unstage it first",
+				stage->staging_target_path);
+	if (strcmp(stage->staging_target_path, in->staging_target_path) != 0)
+		return csi_fail(c, RPC_FAILED_PRECONDITION,
+				"the volume is staged at '%s'; unstage it "
+				"there first",
+				stage->staging_target_path);
+	return csi_fail(c, RPC_ALREADY_EXISTS,
+			"the volume is staged there in another way "
+			"(capability or context)");
+}
+
+/* Not final: the same call goes on, or NodeUnstageVolume undoes it. */
+static bool is_final(const char *method, int error)
+{
+	enum rpc_code code = csi_code(method, error);
+
+	return code != RPC_ABORTED && code != RPC_UNAVAILABLE;
+}
+
+static int stage(struct csi_call *c, const stage_request *in,
+		 const struct volume_record *record, node_state *state)
+{
+	bool fresh = !state->stage;
+	int r = check_staged(c, state, in);
+
+	if (r < 0)
+		return r;
+	if (fresh) {
+		r = node_state_set_stage(state, in, c->err);
+		if (r < 0)
+			return csi_fail_errno(c, r);
+		r = csi_state_save(c, state);
+		if (r < 0)
+			return r;
+	}
+	r = csi_stage_attach(c, record, in);
+	if (r == 0)
+		return 0;
+	if (fresh && is_final(c->method, r)) {
+		node_state_clear_stage(state);
+		/* It stays if it must: unstaging finds nothing then. */
+		(void)node_state_save(c->csi->state_dir, c->id.name, state,
+				      NULL);
+	}
+	return csi_fail_errno(c, r);
+}
+
+int csi_node_stage_volume(struct csi_call *c, const void *in_, void *out)
+{
+	const stage_request *in = in_;
+	struct volume_record *record = NULL;
+	node_state *state = NULL;
+	int r = csi_begin(c, in->volume_id);
+
+	(void)out;
+	if (r == 0)
+		r = csi_record(c, &record);
+	if (r == 0)
+		r = csi_check_use(c, in->volume_capability, record);
+	if (r == 0)
+		r = check_path(c, in->staging_target_path);
+	if (r == 0)
+		r = csi_state_load(c, &state);
+	if (r == 0)
+		r = stage(c, in, record, state);
+	node_state_free(state);
+	volume_record_free(record);
+	return r;
+}
+
+/* ---- NodeUnstageVolume ---- */
+
+/* Is it attached there by us, although the state does not say so? */
+static int attached_there(struct csi_call *c, const char *path)
+{
+	struct volume_record *record = NULL;
+	const struct volume_attachment *a;
+	char real[PATH_MAX];
+	int r = volume_get(c->csi->volumes, c->id.name, &record, c->err);
+
+	if (r == -ENOENT)
+		return 0;
+	if (r < 0)
+		return csi_fail_errno(c, r);
+	a = volume_record_attachment(record,
+				     volume_context_node(c->csi->volumes));
+	r = a && csi_id_matches(&c->id, record) &&
+	    mounts_canonical(path, real, NULL) == 0 &&
+	    strcmp(real, a->mount_point) == 0;
+	volume_record_free(record);
+	return r;
+}
+
+static int unstage(struct csi_call *c, node_state *state)
+{
+	const struct volume_detach_request request = {.name = c->id.name};
+	int r;
+
+	csi_state_prune(state);
+	if (state->n_published > 0)
+		return csi_fail(c, RPC_FAILED_PRECONDITION,
+				"the volume is published at '%s'; unpublish "
+				"it first",
+				state->published[0]->target_path);
+	r = volume_detach(c->csi->volumes, &request, c->err);
+	if (r < 0)
+		return csi_fail_errno(c, r);
+	node_state_clear_stage(state);
+	return csi_state_save(c, state);
+}
+
+int csi_node_unstage_volume(struct csi_call *c, const void *in_, void *out)
+{
+	const Csi__V1__NodeUnstageVolumeRequest *in = in_;
+	node_state *state = NULL;
+	bool staged;
+	int r;
+
+	(void)out;
+	/* What cannot be ours is not staged. */
+	if (csi_id_parse(in->volume_id, &c->id) < 0)
+		return 0;
+	r = csi_hold(c, c->id.name);
+	if (r == 0)
+		r = csi_state_load(c, &state);
+	if (r < 0)
+		return r;
+	staged = state->stage &&
+		 strcmp(state->stage->volume_id, in->volume_id) == 0 &&
+		 strcmp(state->stage->staging_target_path,
+			in->staging_target_path) == 0;
+	if (!state->stage)
+		r = attached_there(c, in->staging_target_path);
+	if (r >= 0)
+		r = staged || r > 0 ? unstage(c, state) : 0;
+	node_state_free(state);
+	return r;
+}

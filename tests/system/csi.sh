@@ -1,0 +1,616 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The CSI driver on three hosts, over its socket: what a container orchestrator
+# calls in its order, the wrong orders, and what is left of it after things
+# died.
+. "$(dirname "$0")/../lib.sh"
+. "$TOP/tests/cluster.sh"
+need_root
+need ip nsenter losetup mkfs.ext4 findmnt
+
+POOL=640MiB
+MIB=1048576
+C=$TEST_DIR/c
+at_exit cluster_stop
+at_exit drivers_stop
+cluster_start "$C" 3 $POOL || { cluster_stop; exit 1; }
+
+# ---- the driver on each host ----
+
+driver_start() { # HOST [OPTION...]
+	local dir=$C/host$1
+	nsenter --net="/run/netns/$CLUSTER_NET$1" \
+		trib-csi --endpoint "unix://$dir/csi.sock" --node "host$1" \
+		--store "local:$C/records.db" --run-dir "$dir/run" \
+		--call-timeout-ms 2000 --log-level debug "${@:2}" \
+		>>"$dir/csi.log" 2>&1 &
+	echo $! >"$dir/csi.pid"
+	disown
+	eventually 10 csi "$1" Identity/Probe
+}
+driver_signal() { # HOST SIGNAL: and wait for its end
+	local pid i
+	pid=$(cat "$C/host$1/csi.pid" 2>/dev/null) || return 0
+	kill "-$2" "$pid" 2>/dev/null || return 0
+	for ((i = 0; i < 300; i++)); do
+		kill -0 "$pid" 2>/dev/null || break
+		sleep 0.05
+	done
+	rm -f "$C/host$1/csi.pid"
+}
+drivers_stop() {
+	local i
+	for i in 1 2 3; do driver_signal $i TERM; done
+	findmnt -rno TARGET | grep "^$C/" | sort -r | while read -r i; do
+		umount -l "$i"
+	done
+}
+
+# csi HOST SERVICE/METHOD FIELD=VALUE...
+csi() { "$BUILD/test/csi/csi_call_main" "unix://$C/host$1/csi.sock" "${@:2}"; }
+
+CAP=(volume_capability.mount.fs_type= volume_capability.access_mode.mode=1)
+cap() { CAP=("volume_capability.mount.fs_type=" "volume_capability.access_mode.mode=$1"); }
+
+create() { # HOST NAME MIB FIELD...: prints the id
+	csi "$1" Controller/CreateVolume "name=$2" \
+		"capacity_range.required_bytes=$(($3 * MIB))" \
+		volume_capabilities.mount.fs_type= \
+		volume_capabilities.access_mode.mode=1 "${@:4}" >"$TEST_DIR/out" || {
+		cat "$TEST_DIR/out"
+		return 1
+	}
+	sed -n 's/.*volume_id="\([^"]*\)".*/\1/p' "$TEST_DIR/out"
+}
+staging() { mkdir -p "$C/host$1/staging/$2"; echo "$C/host$1/staging/$2"; }
+stage() { # HOST NAME ID FIELD...
+	csi "$1" Node/NodeStageVolume "volume_id=$3" \
+		"staging_target_path=$(staging "$1" "$2")" "${CAP[@]}" "${@:4}"
+}
+unstage() {
+	csi "$1" Node/NodeUnstageVolume "volume_id=$3" \
+		"staging_target_path=$(staging "$1" "$2")"
+}
+target() { mkdir -p "$C/host$1/pods"; echo "$C/host$1/pods/$2"; }
+publish() { # HOST NAME ID TARGET FIELD...
+	csi "$1" Node/NodePublishVolume "volume_id=$3" \
+		"staging_target_path=$(staging "$1" "$2")" \
+		"target_path=$(target "$1" "$4")" "${CAP[@]}" "${@:5}"
+}
+unpublish() {
+	csi "$1" Node/NodeUnpublishVolume "volume_id=$2" \
+		"target_path=$(target "$1" "$3")"
+}
+stats() { # HOST ID PATH
+	csi "$1" Node/NodeGetVolumeStats "volume_id=$2" "volume_path=$3"
+}
+delete() { csi "$1" Controller/DeleteVolume "volume_id=$2"; }
+
+# Everything of volume NAME, however far a test came.
+scrap() {
+	local i t id=$1
+	cap 1
+	for i in 1 2 3; do
+		[ -f "$C/host$i/blockd.pid" ] || blockd_start "$i"
+		[ -f "$C/host$i/csi.pid" ] || driver_start "$i"
+		for t in "$C/host$i"/pods/*; do
+			[ ! -e "$t" ] || unpublish "$i" "$id" "${t##*/}"
+		done
+		unstage "$i" "$1" "$id"
+		on "$i" trib umount --force "$1"
+	done
+	delete 1 "$id"
+}
+volume() { at_exit scrap "$1"; }
+
+# count TEXT: lines of standard input with it
+count() { awk -v text="$1" 'index($0, text) {n++} END {print n + 0}'; }
+# lacks FILE PATTERN
+lacks() { ! grep -qaE -- "$2" "$1" || fail "$1 has '$2'"; }
+# The union of volume NAME on host1.
+union_pid() {
+	local p line
+	for p in /proc/[0-9]*; do
+		line=$({ tr '\0' ' ' <"$p/cmdline"; } 2>/dev/null) || continue
+		case $line in *trib-union*"$C/host1/staging/$1 "*) echo "${p#/proc/}" ;; esac
+	done
+}
+
+nothing_left() {
+	same "$(findmnt -rno TARGET | count "$C/")" 0 "mounts"
+	same "$(losetup -nl -O BACK-FILE | count "$C/")" 0 "loop devices"
+	same "$(find "$C"/host?/run/csi -name '*.volume' 2>/dev/null)" ""
+	same "$(find "$C"/host?/pods -mindepth 1 2>/dev/null)" ""
+	same "$(find "$C"/host?/pool/extents -name '*.data')" ""
+	same "$(on 1 trib volume list --json | tr -d ' \n')" "[]"
+}
+
+fill() {
+	local i
+	mkdir -p "$1/d"
+	for i in 1 2 3 4 5 6; do
+		head -c $((i * 300000)) /dev/urandom >"$1/d/$i"
+	done
+	(cd "$1" && sha256sum d/[1-6] >sums)
+	sync -f "$1/sums"
+}
+check() { (cd "$1" && sha256sum --quiet -c sums); }
+
+for i in 1 2 3; do driver_start $i; done
+
+# ---- tests ----
+
+test_the_program_says_what_it_is_and_refuses_what_it_cannot() {
+	trib-csi --help | grep -q CSI_ENDPOINT
+	trib-csi --version | grep -qE '^trib-csi [0-9]'
+	fails 2 "no endpoint" env -u CSI_ENDPOINT trib-csi
+	fails 2 "controller, node or all" trib-csi --mode x --endpoint unix:///x.sock
+	fails 2 "write unix:///PATH.sock" trib-csi --endpoint tcp:1.2.3.4:5
+	fails 1 "nowhere" trib-csi --endpoint "unix://$TEST_DIR/nowhere/csi.sock" \
+		--store "local:$TEST_DIR/x.db" --run-dir "$TEST_DIR/r"
+	# Not beside one that is there.
+	fails 1 "another process" trib-csi --endpoint "unix://$C/host1/csi.sock" \
+		--store "local:$TEST_DIR/x.db" --run-dir "$TEST_DIR/r"
+	same "$(stat -c %a "$C/host1/csi.sock")" 600
+	csi 1 Identity/GetPluginInfo | grep -q 'name="union.csi.union.io" vendor_version="[0-9]'
+	csi 2 Node/NodeGetInfo | grep -q 'node_id="host2".*node"="host2"'
+	csi 1 Node/NodeGetCapabilities >"$TEST_DIR/out"
+	same "$(grep -o 'type=[0-9]*' "$TEST_DIR/out" | tr '\n' ' ')" "type=1 type=2 type=4 type=5 "
+}
+
+test_each_mode_has_its_services() {
+	local dir=$TEST_DIR/modes mode pid
+	mkdir -p "$dir"
+	for mode in controller node; do
+		CSI_ENDPOINT=unix://$dir/$mode.sock trib-csi --mode $mode --node x \
+			--store "local:$dir/$mode.db" --run-dir "$dir/$mode" 2>"$dir/$mode.log" &
+		pid=$!
+		at_exit kill $pid
+		call() { "$BUILD/test/csi/csi_call_main" "unix://$dir/$mode.sock" "$@"; }
+		eventually 10 call Identity/Probe
+		call Identity/GetPluginCapabilities >"$dir/$mode.caps"
+		if [ $mode = node ]; then
+			call Node/NodeGetInfo >/dev/null
+			fails 1 UNIMPLEMENTED call Controller/ListVolumes
+		else
+			call Controller/ListVolumes >/dev/null
+			fails 1 UNIMPLEMENTED call Node/NodeGetInfo
+		fi
+		fails 1 UNIMPLEMENTED call GroupController/GroupControllerGetCapabilities
+		kill -TERM $pid
+		wait $pid
+		grep -q "stopping" "$dir/$mode.log"
+		[ ! -e "$dir/$mode.sock" ]
+	done
+	cmp "$dir/controller.caps" "$dir/node.caps"
+}
+
+test_the_life_of_a_volume_larger_than_a_node() {
+	local id t
+	cap 1
+	volume big
+	id=$(create 1 big 1500)
+	same "$(ls "$C"/host?/pool/extents/big-*.data | wc -l)" 3
+	stage 1 big "$id"
+	stage 1 big "$id"
+	publish 1 big "$id" pod1
+	publish 1 big "$id" pod1
+	t=$(target 1 pod1)
+	same "$(findmnt -rno TARGET "$t" | wc -l)" 1
+	fill "$t"
+	stats 1 "$id" "$t" >"$TEST_DIR/out"
+	grep -q 'usage=\[{available=[1-9][0-9]* total=[1-9][0-9]* used=[1-9][0-9]* unit=1} {.*unit=2}\]' "$TEST_DIR/out"
+	grep -q 'message="the volume is well"' "$TEST_DIR/out"
+	fails 1 FAILED_PRECONDITION delete 1 "$id"
+	check "$t"
+	fails 1 "published at" unstage 1 big "$id"
+	unpublish 1 "$id" pod1
+	unpublish 1 "$id" pod1
+	[ ! -e "$t" ]
+	unstage 1 big "$id"
+	unstage 1 big "$id"
+	# On another node, with its data.
+	stage 2 big "$id"
+	publish 2 big "$id" pod2
+	check "$(target 2 pod2)"
+	unpublish 2 "$id" pod2
+	unstage 2 big "$id"
+	delete 3 "$id"
+	delete 3 "$id"
+	nothing_left
+}
+
+test_a_volume_is_on_one_node_at_a_time() {
+	local id
+	cap 1
+	volume one
+	id=$(create 1 one 128)
+	stage 1 one "$id"
+	fails 1 "FAILED_PRECONDITION: attach volume 'one': volume 'one' is attached on node 'host1'" stage 2 one "$id"
+	same "$(ls "$C/host2/run/csi" 2>/dev/null)" ""
+	unstage 1 one "$id"
+	stage 2 one "$id"
+	unstage 2 one "$id"
+	delete 1 "$id"
+	nothing_left
+}
+
+test_unknown_volumes_are_not_found_or_gone() {
+	local gone=gone@0c6f9d5e-1111-4222-8333-abcdefabcdef old new
+	cap 1
+	volume life
+	fails 1 NOT_FOUND stage 1 x $gone
+	fails 1 NOT_FOUND publish 1 x $gone pod1
+	fails 1 NOT_FOUND stats 1 $gone "$(staging 1 x)"
+	fails 1 NOT_FOUND stage 1 x "no id of ours"
+	unstage 1 x $gone
+	unpublish 1 $gone pod1
+	unpublish 1 "no id of ours" pod1
+	unstage 1 x "no id of ours"
+	# The id of a volume that was made again.
+	old=$(create 1 life 64)
+	delete 1 "$old"
+	new=$(create 1 life 64)
+	fails 1 "NOT_FOUND: volume 'life' of uid" stage 1 life "$old"
+	stage 1 life "$new"
+	unstage 1 life "$old"
+	publish 1 life "$new" pod1
+	unpublish 1 "$new" pod1
+	unstage 1 life "$new"
+	delete 1 "$new"
+	nothing_left
+}
+
+test_staging_again_in_another_way_is_refused() {
+	local id
+	cap 1
+	volume way
+	id=$(create 1 way 64)
+	stage 1 way "$id"
+	cap 7
+	fails 1 ALREADY_EXISTS stage 1 way "$id"
+	cap 1
+	fails 1 ALREADY_EXISTS stage 1 way "$id" volume_context.k=v
+	fails 1 "FAILED_PRECONDITION: the volume is staged at" stage 1 elsewhere "$id"
+	stage 1 way "$id" secrets.k=hunter2
+	unstage 1 elsewhere "$id"
+	findmnt "$(staging 1 way)" >/dev/null
+	unstage 1 way "$id"
+	fails 1 "FAILED_PRECONDITION" csi 1 Node/NodeStageVolume "volume_id=$id" \
+		"staging_target_path=$C/host1/not-there" "${CAP[@]}"
+	cap 5
+	fails 1 "FAILED_PRECONDITION: access mode 5" stage 1 way "$id"
+	CAP=(volume_capability.block= volume_capability.access_mode.mode=1)
+	fails 1 "FAILED_PRECONDITION: block" stage 1 way "$id"
+	CAP=(volume_capability.mount.fs_type=xfs volume_capability.access_mode.mode=1)
+	fails 1 "FAILED_PRECONDITION: file system 'xfs'" stage 1 way "$id"
+	delete 1 "$id"
+	nothing_left
+}
+
+test_the_matrix_of_second_publications() {
+	local id mode
+	volume matrix
+	id=$(create 1 matrix 64)
+	for mode in 1 6 7 2; do
+		cap $mode
+		stage 1 matrix "$id"
+		publish 1 matrix "$id" a
+		# the same path
+		publish 1 matrix "$id" a
+		fails 1 ALREADY_EXISTS publish 1 matrix "$id" a readonly=1
+		fails 1 FAILED_PRECONDITION publish 1 matrix "$id" a \
+			volume_capability.mount.mount_flags=noexec
+		# another path
+		if [ $mode = 7 ]; then
+			publish 1 matrix "$id" b
+			publish 1 matrix "$id" c readonly=1
+			echo yes >"$(target 1 a)/from-a"
+			same "$(cat "$(target 1 b)/from-a" "$(target 1 c)/from-a" | tr '\n' ' ')" "yes yes "
+			fails any "Read-only" touch "$(target 1 c)/x"
+			unpublish 1 "$id" b
+			unpublish 1 "$id" c
+		else
+			fails 1 "FAILED_PRECONDITION: the volume is published at" \
+				publish 1 matrix "$id" b
+			fails 1 FAILED_PRECONDITION publish 1 matrix "$id" b readonly=1
+			[ ! -e "$(target 1 b)" ]
+		fi
+		unpublish 1 "$id" a
+		unstage 1 matrix "$id"
+	done
+	delete 1 "$id"
+	nothing_left
+}
+
+test_publications_have_the_flags_asked_for() {
+	local id t
+	cap 1
+	volume flags
+	id=$(create 1 flags 64)
+	stage 1 flags "$id"
+	t=$(target 1 a)
+	publish 1 flags "$id" a readonly=1
+	fails any "Read-only" touch "$t/x"
+	touch "$(staging 1 flags)/x"
+	unpublish 1 "$id" a
+	CAP+=(volume_capability.mount.mount_flags=noexec volume_capability.mount.mount_flags=nosuid
+		volume_capability.mount.mount_flags=nodev volume_capability.mount.mount_flags=noatime)
+	publish 1 flags "$id" a
+	findmnt -rno VFS-OPTIONS "$t" | grep nosuid | grep noexec | grep nodev | grep -q noatime
+	unpublish 1 "$id" a
+	cap 1
+	fails 1 "mount flag 1 is not one of" publish 1 flags "$id" a \
+		volume_capability.mount.mount_flags=password=hunter2
+	unstage 1 flags "$id"
+	# Reading only, of a volume that has a file system and of one that has not.
+	cap 2
+	stage 1 flags "$id"
+	publish 1 flags "$id" a
+	fails any "Read-only" touch "$t/y"
+	[ -e "$t/x" ]
+	unpublish 1 "$id" a
+	unstage 1 flags "$id"
+	delete 1 "$id"
+	id=$(create 1 flags 64)
+	stage 1 flags "$id"
+	publish 1 flags "$id" a
+	fails any "Read-only" touch "$t/y"
+	unpublish 1 "$id" a
+	unstage 1 flags "$id"
+	delete 1 "$id"
+	nothing_left
+}
+
+test_wrong_paths_are_refused_and_left_alone() {
+	local id t
+	cap 1
+	volume path
+	id=$(create 1 path 64)
+	t=$(target 1 a)
+	fails 1 "FAILED_PRECONDITION: the volume is not staged" publish 1 path "$id" a
+	stage 1 path "$id"
+	mkdir -p "$t"
+	echo precious >"$t/file"
+	fails 1 "FAILED_PRECONDITION" publish 1 path "$id" a
+	fails 1 "not empty" unpublish 1 "$id" a
+	same "$(cat "$t/file")" precious
+	rm -r "$t"
+	echo precious >"$t"
+	fails 1 "FAILED_PRECONDITION" publish 1 path "$id" a
+	same "$(cat "$t")" precious
+	rm "$t"
+	ln -s /etc "$t"
+	fails 1 "FAILED_PRECONDITION" publish 1 path "$id" a
+	rm "$t"
+	mkdir "$t"
+	mount -t tmpfs none "$t"
+	at_exit umount "$t"
+	fails 1 "mount point of something else" publish 1 path "$id" a
+	fails 1 "is not this volume" unpublish 1 "$id" a
+	umount "$t"
+	publish 1 path "$id" a
+	# The parent is the caller's.
+	fails 1 "FAILED_PRECONDITION" csi 1 Node/NodePublishVolume "volume_id=$id" \
+		"staging_target_path=$(staging 1 path)" "target_path=$C/not/there" "${CAP[@]}"
+	unpublish 1 "$id" a
+	fails 1 FAILED_PRECONDITION csi 1 Node/NodePublishVolume "volume_id=$id" \
+		"target_path=$t" "${CAP[@]}"
+	fails 1 INVALID_ARGUMENT csi 1 Node/NodePublishVolume "volume_id=$id" \
+		"staging_target_path=$(staging 1 path)" "target_path=$t/../x" "${CAP[@]}"
+	fails 1 NOT_FOUND stats 1 "$id" "$t"
+	unstage 1 path "$id"
+	delete 1 "$id"
+	nothing_left
+}
+
+test_paths_through_links_are_the_same_paths() {
+	local id
+	cap 1
+	volume link
+	id=$(create 1 link 64)
+	mkdir -p "$C/host1/pods"
+	ln -s pods "$C/host1/also-pods"
+	stage 1 link "$id"
+	local args=("volume_id=$id" "target_path=$C/host1/also-pods/a")
+	csi 1 Node/NodePublishVolume "${args[@]}" "staging_target_path=$(staging 1 link)" "${CAP[@]}"
+	csi 1 Node/NodePublishVolume "${args[@]}" "staging_target_path=$(staging 1 link)" "${CAP[@]}"
+	same "$(findmnt -rno TARGET | count "$C/host1/pods/a")" 1
+	fails 1 "published at" unstage 1 link "$id"
+	csi 1 Node/NodeUnpublishVolume "${args[@]}"
+	rm "$C/host1/also-pods"
+	unstage 1 link "$id"
+	delete 1 "$id"
+	nothing_left
+}
+
+test_a_killed_plugin_leaves_volumes_working_and_remembers_them() {
+	local id t
+	cap 1
+	volume kill
+	id=$(create 1 kill 700)
+	stage 1 kill "$id"
+	publish 1 kill "$id" a
+	t=$(target 1 a)
+	fill "$t"
+	driver_signal 1 KILL
+	check "$t"
+	fill "$t"
+	driver_start 1
+	check "$t"
+	publish 1 kill "$id" a
+	fails 1 ALREADY_EXISTS publish 1 kill "$id" a readonly=1
+	same "$(findmnt -rno TARGET "$t" | wc -l)" 1
+	driver_signal 1 TERM
+	driver_start 1
+	unpublish 1 "$id" a
+	unstage 1 kill "$id"
+	delete 1 "$id"
+	nothing_left
+}
+
+test_what_a_reboot_forgets_can_still_be_cleaned_up() {
+	local id t
+	cap 1
+	volume boot
+	id=$(create 1 boot 64)
+	stage 1 boot "$id"
+	publish 1 boot "$id" a
+	t=$(target 1 a)
+	# The state is gone, the mounts are not.
+	rm -r "$C/host1/run/csi"
+	unpublish 1 "$id" a
+	unstage 1 boot "$id"
+	same "$(findmnt -rno TARGET | count "$C/")" 0
+	# The state and the mounts are gone, the directory is not.
+	mkdir "$t"
+	unpublish 1 "$id" a
+	[ ! -e "$t" ]
+	unstage 1 boot "$id"
+	delete 1 "$id"
+	nothing_left
+}
+
+test_a_dead_union_is_noticed_and_put_right() {
+	local id t pid
+	cap 1
+	volume dead
+	id=$(create 1 dead 700)
+	stage 1 dead "$id"
+	publish 1 dead "$id" a
+	t=$(target 1 a)
+	fill "$t"
+	pid=$(union_pid dead)
+	kill -KILL "$pid"
+	eventually 10 eval "! ls '$t'"
+	stats 1 "$id" "$t" >"$TEST_DIR/out"
+	grep -q 'abnormal=1.*does not answer' "$TEST_DIR/out"
+	lacks "$TEST_DIR/out" usage
+	publish 1 dead "$id" a
+	check "$t"
+	stats 1 "$id" "$t" | grep -q 'the volume is well'
+	# And when it is only unmounted.
+	umount "$t"
+	stats 1 "$id" "$t" | grep -q "abnormal=1.*nothing is mounted"
+	publish 1 dead "$id" a
+	check "$t"
+	# A dead one can be taken down too.
+	kill -KILL "$(union_pid dead)"
+	unpublish 1 "$id" a
+	unstage 1 dead "$id"
+	delete 1 "$id"
+	nothing_left
+}
+
+test_a_busy_publication_names_who_it_is() {
+	local id t pid
+	cap 1
+	volume busy
+	id=$(create 1 busy 64)
+	stage 1 busy "$id"
+	publish 1 busy "$id" a
+	t=$(target 1 a)
+	(cd "$t" && exec sleep 300) &
+	pid=$!
+	at_exit kill $pid
+	eventually 5 test "$(readlink /proc/$pid/cwd)" = "$t"
+	fails 1 "sleep ($pid)" unpublish 1 "$id" a
+	kill $pid
+	wait $pid || true
+	unpublish 1 "$id" a
+	unstage 1 busy "$id"
+	delete 1 "$id"
+	nothing_left
+}
+
+test_what_capacity_reports_can_be_made() {
+	local max
+	volume full
+	cap 1
+	csi 1 Controller/GetCapacity >"$TEST_DIR/out"
+	max=$(sed -n 's/.*maximum_volume_size={value=\([0-9]*\)}.*/\1/p' "$TEST_DIR/out")
+	[ "$max" -gt $((1900 * MIB)) ]
+	fails 1 RESOURCE_EXHAUSTED csi 1 Controller/CreateVolume name=full \
+		"capacity_range.required_bytes=$((max + 4096))" \
+		volume_capabilities.mount.fs_type= volume_capabilities.access_mode.mode=1
+	csi 1 Controller/CreateVolume name=full "capacity_range.required_bytes=$max" \
+		volume_capabilities.mount.fs_type= volume_capabilities.access_mode.mode=1 |
+		grep -q "capacity_bytes=$max"
+	csi 2 Controller/ListVolumes | grep -q 'volume_id="full@.*message="the volume is well"'
+	blockd_signal 3 KILL
+	csi 2 Controller/ListVolumes | grep -q 'abnormal=1'
+	fails 1 UNAVAILABLE delete 1 full
+	blockd_start 3
+	delete 1 full
+	nothing_left
+}
+
+# Secrets went into calls above; here into each that takes them.
+test_secrets_are_nowhere() {
+	local id secret=hunter2-$$ f line
+	cap 1
+	volume secret
+	id=$(create 1 secret 64 "secrets.token=$secret")
+	stage 1 secret "$id" "secrets.token=$secret"
+	publish 1 secret "$id" a "secrets.token=$secret"
+	fails 1 INVALID_ARGUMENT stage 1 secret "$id" "secrets.bad key=$secret"
+	for f in "$C"/host?/csi.log "$C"/host?/blockd.log "$C"/records.db* "$C"/host?/run/csi/*; do
+		lacks "$f" "$secret"
+	done
+	# Nor do mount flags come into the log.
+	lacks "$C/host1/csi.log" password=
+	grep -q "secrets=(1)" "$C/host1/csi.log"
+	for f in /proc/[0-9]*; do
+		line=$({ tr '\0' ' ' <"$f/cmdline"; } 2>/dev/null) || continue
+		case $line in
+		"$BUILD"/bin/*$secret* | trib-*$secret*) fail "a secret is in: $line" ;;
+		esac
+	done
+	unpublish 1 "$id" a
+	unstage 1 secret "$id"
+	delete 1 "$id"
+	nothing_left
+}
+
+# Each pair of calls at the same time: one volume, one mount, or none.
+test_two_calls_at_once_are_right_or_aborted() {
+	local id n a b pair
+	cap 1
+	volume pair
+	id=$(create 1 pair 64)
+	both() { # CALL CALL: each OK, ABORTED or the other's precondition
+		local pids=() p
+		$1 >"$TEST_DIR/a" 2>&1 & pids+=($!)
+		$2 >"$TEST_DIR/b" 2>&1 & pids+=($!)
+		for p in "${pids[@]}"; do wait "$p" || true; done
+		for p in a b; do
+			! grep -qE '^[A-Z_]+: ' "$TEST_DIR/$p" ||
+				grep -qE '^(ABORTED|FAILED_PRECONDITION): ' "$TEST_DIR/$p" ||
+				fail "$1 beside $2: $(cat "$TEST_DIR/$p")"
+		done
+		[ "$(findmnt -rno TARGET | count "$(staging 1 pair)")" -le 1 ]
+		[ "$(findmnt -rno TARGET | count "$(target 1 a)")" -le 1 ]
+		same "$(ls "$C"/host?/pool/extents/pair-*.data | wc -l)" 1
+	}
+	s() { stage 1 pair "$id"; }
+	u() { unstage 1 pair "$id"; }
+	p() { publish 1 pair "$id" a; }
+	q() { unpublish 1 "$id" a; }
+	d() { delete 2 "$id"; }
+	for n in 1 2 3; do
+		for pair in "s s" "s u" "s p" "p p" "p q" "q u" "s d" "p d"; do
+			read -r a b <<<"$pair"
+			case $pair in *d) s ;; esac
+			both "$a" "$b"
+			# Whatever came of it, the usual order ends it well.
+			s
+			p
+			q
+			u
+		done
+	done
+	delete 1 "$id"
+	nothing_left
+}
+
+run_tests "$@"
