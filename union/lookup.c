@@ -167,7 +167,7 @@ int lookup_made(struct unionfs *fs, unsigned branch, int dirfd,
 static int find_everywhere(struct unionfs *fs, const char *path,
 			   struct node_found *found)
 {
-	struct stat st;
+	struct stat st = {0};
 	unsigned i;
 	int r, n = 0;
 

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
+#include "base/cleanup.h"
 #include "union/passthrough.h"
 #include "union/proc_path.h"
 
@@ -62,32 +63,35 @@ int op_kill_privileges(fuse_req_t req, fuse_ino_t ino, int fd)
 	return 0;
 }
 
-static void want(struct fuse_conn_info *conn, unsigned capability)
-{
-	if (conn->capable & capability)
-		conn->want |= capability;
-}
-
 static void op_init(void *context, struct fuse_conn_info *conn)
 {
+	static const uint64_t wanted[] = {
+		FUSE_CAP_ATOMIC_O_TRUNC,
+		FUSE_CAP_EXPORT_SUPPORT,
+		FUSE_CAP_DONT_MASK, /* the branch knows of default ACLs */
+		FUSE_CAP_READDIRPLUS,
+		FUSE_CAP_READDIRPLUS_AUTO,
+		FUSE_CAP_ASYNC_DIO,
+		FUSE_CAP_PARALLEL_DIROPS,
+		FUSE_CAP_POSIX_ACL,
+		FUSE_CAP_CACHE_SYMLINKS,
+		/* Only this kernel changes the data: its pages stay right. */
+		FUSE_CAP_EXPLICIT_INVAL_DATA,
+	};
+	static const uint64_t avoided[] = {
+		FUSE_CAP_AUTO_INVAL_DATA, FUSE_CAP_WRITEBACK_CACHE,
+		FUSE_CAP_HANDLE_KILLPRIV, /* does not say who writes */
+		FUSE_CAP_SPLICE_READ,     FUSE_CAP_SPLICE_WRITE,
+		FUSE_CAP_SPLICE_MOVE,     FUSE_CAP_POSIX_LOCKS,
+		FUSE_CAP_FLOCK_LOCKS,
+	};
 	struct unionfs *fs = context;
+	size_t i;
 
-	want(conn, FUSE_CAP_ATOMIC_O_TRUNC);
-	want(conn, FUSE_CAP_EXPORT_SUPPORT);
-	want(conn, FUSE_CAP_DONT_MASK); /* the branch knows of default ACLs */
-	want(conn, FUSE_CAP_READDIRPLUS);
-	want(conn, FUSE_CAP_READDIRPLUS_AUTO);
-	want(conn, FUSE_CAP_ASYNC_DIO);
-	want(conn, FUSE_CAP_PARALLEL_DIROPS);
-	want(conn, FUSE_CAP_POSIX_ACL);
-	want(conn, FUSE_CAP_CACHE_SYMLINKS);
-	/* Only this kernel changes the data, so its pages stay right. */
-	want(conn, FUSE_CAP_EXPLICIT_INVAL_DATA);
-	conn->want &= ~(
-		unsigned)(FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_WRITEBACK_CACHE |
-			  FUSE_CAP_HANDLE_KILLPRIV | FUSE_CAP_SPLICE_READ |
-			  FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE |
-			  FUSE_CAP_POSIX_LOCKS | FUSE_CAP_FLOCK_LOCKS);
+	for (i = 0; i < array_size(wanted); i++)
+		passthrough_want(conn, wanted[i]);
+	for (i = 0; i < array_size(avoided); i++)
+		passthrough_avoid(conn, avoided[i]);
 	passthrough_init(fs, conn);
 	if (fs->ready)
 		fs->ready(fs);

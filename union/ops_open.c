@@ -33,7 +33,7 @@ static bool is_refusal(int r)
 }
 
 /* With the node locked, no file of it open: which way from now on? */
-static int choose_way(struct unionfs *fs, fuse_req_t req, struct node *node,
+static int choose_way(struct unionfs *fs, struct node *node,
 		      struct branch *branch, int fd)
 {
 	int r;
@@ -42,7 +42,7 @@ static int choose_way(struct unionfs *fs, fuse_req_t req, struct node *node,
 	node->backing_id = 0;
 	if (!fs->passthrough || atomic_load(&branch->no_passthrough))
 		return 0;
-	r = passthrough_open(fs, req, fd, &node->backing_id);
+	r = passthrough_open(fs, fd, &node->backing_id);
 	if (r == 0)
 		node->passthrough = true;
 	if (!is_refusal(r))
@@ -54,8 +54,7 @@ static int choose_way(struct unionfs *fs, fuse_req_t req, struct node *node,
 	return 0;
 }
 
-static void lose_file(struct unionfs *fs, fuse_req_t req, struct node *node,
-		      struct file *file)
+static void lose_file(struct unionfs *fs, struct node *node, struct file *file)
 {
 	bool shared;
 
@@ -64,7 +63,7 @@ static void lose_file(struct unionfs *fs, fuse_req_t req, struct node *node,
 	node->opens--;
 	node->rw_opens -= file->read_write;
 	if (!node->opens && node->backing_id) {
-		passthrough_close(fs, req, node->backing_id);
+		passthrough_close(fs, node->backing_id);
 		node->backing_id = 0;
 	}
 	node_unlock(&fs->nodes, node);
@@ -80,8 +79,8 @@ static void lose_file(struct unionfs *fs, fuse_req_t req, struct node *node,
  * Count one more open file and fill @info; takes @fd. The reply is to be
  * sent with the backing id returned in @ret_backing.
  */
-static int gain_file(struct unionfs *fs, fuse_req_t req, struct node *node,
-		     int fd, struct fuse_file_info *info, int32_t *ret_backing)
+static int gain_file(struct unionfs *fs, struct node *node, int fd,
+		     struct fuse_file_info *info, int32_t *ret_backing)
 {
 	struct branch *branch = branch_of(fs, node_first(node));
 	struct file *file = malloc(sizeof(*file));
@@ -96,7 +95,7 @@ static int gain_file(struct unionfs *fs, fuse_req_t req, struct node *node,
 	file->read_write = (info->flags & O_ACCMODE) == O_RDWR;
 	node_lock(&fs->nodes, node);
 	if (!node->opens)
-		r = choose_way(fs, req, node, branch, fd);
+		r = choose_way(fs, node, branch, fd);
 	if (r == 0) {
 		node->opens++;
 		node->rw_opens += file->read_write;
@@ -169,11 +168,11 @@ void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 	if (!node)
 		return;
 	fd = open_node(req, node, info->flags);
-	r = fd < 0 ? fd : gain_file(fs, req, node, fd, info, &backing_id);
+	r = fd < 0 ? fd : gain_file(fs, node, fd, info, &backing_id);
 	if (r < 0)
 		op_reply(req, r);
 	else if (passthrough_reply(req, NULL, info, backing_id) < 0)
-		lose_file(fs, req, node, op_file(info));
+		lose_file(fs, node, op_file(info));
 }
 
 struct creation {
@@ -194,10 +193,9 @@ static int make_file(void *context, int dirfd)
 }
 
 /* The new file is the union's: give it a node and an open file. */
-static int adopt(struct unionfs *fs, fuse_req_t req,
-		 const struct placed *placed, const char *name,
-		 struct fuse_file_info *info, struct fuse_entry_param *entry,
-		 int32_t *ret_backing)
+static int adopt(struct unionfs *fs, const struct placed *placed,
+		 const char *name, struct fuse_file_info *info,
+		 struct fuse_entry_param *entry, int32_t *ret_backing)
 {
 	int r = lookup_made(fs, placed->branch, placed->dir->fd, name, entry);
 
@@ -205,7 +203,7 @@ static int adopt(struct unionfs *fs, fuse_req_t req,
 		fd_close(placed->result);
 		return r;
 	}
-	r = gain_file(fs, req, node_get(&fs->nodes, entry->ino), placed->result,
+	r = gain_file(fs, node_get(&fs->nodes, entry->ino), placed->result,
 		      info, ret_backing);
 	if (r < 0)
 		node_forget(&fs->nodes, entry->ino, 1);
@@ -233,7 +231,7 @@ void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 		return;
 	}
 	atomic_fetch_add(&fs->stats.creates, 1);
-	r = adopt(fs, req, &placed, name, info, &entry, &backing_id);
+	r = adopt(fs, &placed, name, info, &entry, &backing_id);
 	dir_fd_put(placed.dir);
 	if (r < 0) {
 		op_reply(req, r);
@@ -242,7 +240,7 @@ void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 	node = node_get(&fs->nodes, entry.ino);
 	entry.attr_timeout = unionfs_attr_timeout(fs, node);
 	if (passthrough_reply(req, &entry, info, backing_id) < 0) {
-		lose_file(fs, req, node, op_file(info));
+		lose_file(fs, node, op_file(info));
 		node_forget(&fs->nodes, entry.ino, 1);
 	}
 }
@@ -254,6 +252,6 @@ void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 
 	if (!node)
 		return;
-	lose_file(fs, req, node, op_file(info));
+	lose_file(fs, node, op_file(info));
 	fuse_reply_err(req, 0);
 }

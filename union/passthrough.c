@@ -10,6 +10,35 @@
 
 #include "union/request.h"
 
+struct backing_map {
+	int32_t fd;
+	uint32_t flags;
+	uint64_t padding;
+};
+#define DEV_IOC_BACKING_OPEN  _IOW(229, 1, struct backing_map)
+#define DEV_IOC_BACKING_CLOSE _IOW(229, 2, uint32_t)
+
+/* libfuse's calls for these two say no errno, which we need. */
+int passthrough_open(struct unionfs *fs, int fd, int32_t *ret)
+{
+	struct backing_map map = {.fd = fd};
+	int id = ioctl(fuse_session_fd(fs->session), DEV_IOC_BACKING_OPEN,
+		       &map);
+
+	if (id <= 0)
+		return id < 0 ? -errno : -EIO;
+	*ret = id;
+	return 0;
+}
+
+void passthrough_close(struct unionfs *fs, int32_t backing_id)
+{
+	uint32_t id = (uint32_t)backing_id;
+
+	/* It was open: there is nothing that can fail. */
+	(void)ioctl(fuse_session_fd(fs->session), DEV_IOC_BACKING_CLOSE, &id);
+}
+
 #if FUSE_VERSION >= FUSE_MAKE_VERSION(3, 17)
 
 int passthrough_setup(struct unionfs *fs)
@@ -18,32 +47,22 @@ int passthrough_setup(struct unionfs *fs)
 	return 0;
 }
 
+void passthrough_want(struct fuse_conn_info *conn, uint64_t capability)
+{
+	(void)fuse_set_feature_flag(conn, capability); /* else without it */
+}
+
+void passthrough_avoid(struct fuse_conn_info *conn, uint64_t capability)
+{
+	fuse_unset_feature_flag(conn, capability);
+}
+
 void passthrough_init(struct unionfs *fs, struct fuse_conn_info *conn)
 {
-	if (fs->want_passthrough &&
-	    fuse_set_feature_flag(conn, FUSE_CAP_PASSTHROUGH))
-		fs->passthrough = true;
+	fs->passthrough = fs->want_passthrough &&
+			  fuse_set_feature_flag(conn, FUSE_CAP_PASSTHROUGH);
 	conn->max_backing_stack_depth = 0; /* branches that do not stack */
-	(void)fuse_set_feature_flag(conn, FUSE_CAP_HANDLE_KILLPRIV_V2);
-}
-
-int passthrough_open(struct unionfs *fs, fuse_req_t req, int fd, int32_t *ret)
-{
-	int id;
-
-	(void)fs;
-	errno = 0;
-	id = fuse_passthrough_open(req, fd);
-	if (id <= 0)
-		return errno ? -errno : -EIO;
-	*ret = id;
-	return 0;
-}
-
-void passthrough_close(struct unionfs *fs, fuse_req_t req, int32_t backing_id)
-{
-	(void)fs;
-	(void)fuse_passthrough_close(req, backing_id); /* logged by libfuse */
+	passthrough_want(conn, FUSE_CAP_HANDLE_KILLPRIV_V2);
 }
 
 int passthrough_reply(fuse_req_t req, const struct fuse_entry_param *entry,
@@ -56,16 +75,8 @@ int passthrough_reply(fuse_req_t req, const struct fuse_entry_param *entry,
 
 #else /* before libfuse 3.17 */
 
-#define FOPEN_PASSTHROUGH     (1u << 7)
-#define STACK_DEPTH           1 /* branches that are not stacked themselves */
-
-struct backing_map {
-	int32_t fd;
-	uint32_t flags;
-	uint64_t padding;
-};
-#define DEV_IOC_BACKING_OPEN  _IOW(229, 1, struct backing_map)
-#define DEV_IOC_BACKING_CLOSE _IOW(229, 2, uint32_t)
+#define FOPEN_PASSTHROUGH (1u << 7)
+#define STACK_DEPTH       1 /* branches that are not stacked themselves */
 
 /* For the next reply of this thread that opens a file. */
 static _Thread_local int32_t reply_backing_id;
@@ -128,33 +139,21 @@ int passthrough_setup(struct unionfs *fs)
 				      fuse_session_fd(fs->session));
 }
 
+void passthrough_want(struct fuse_conn_info *conn, uint64_t capability)
+{
+	conn->want |= conn->capable & (uint32_t)capability;
+}
+
+void passthrough_avoid(struct fuse_conn_info *conn, uint64_t capability)
+{
+	conn->want &= ~(uint32_t)capability;
+}
+
 void passthrough_init(struct unionfs *fs, struct fuse_conn_info *conn)
 {
 	(void)conn; /* knows neither */
 	fs->passthrough = fs->want_passthrough &&
 			  request_current.init_flags & REQUEST_PASSTHROUGH;
-}
-
-int passthrough_open(struct unionfs *fs, fuse_req_t req, int fd, int32_t *ret)
-{
-	struct backing_map map = {.fd = fd};
-	int id = ioctl(fuse_session_fd(fs->session), DEV_IOC_BACKING_OPEN,
-		       &map);
-
-	(void)req;
-	if (id <= 0)
-		return id < 0 ? -errno : -EIO;
-	*ret = id;
-	return 0;
-}
-
-void passthrough_close(struct unionfs *fs, fuse_req_t req, int32_t backing_id)
-{
-	uint32_t id = (uint32_t)backing_id;
-
-	(void)req;
-	/* It was open: there is nothing that can fail. */
-	(void)ioctl(fuse_session_fd(fs->session), DEV_IOC_BACKING_CLOSE, &id);
 }
 
 int passthrough_reply(fuse_req_t req, const struct fuse_entry_param *entry,

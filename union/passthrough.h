@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * FUSE passthrough: reads, writes and mmap of an open file go from the
- * kernel to the branch without us (Linux 6.9+). libfuse has calls for it
+ * kernel to the branch without us (Linux 6.9+). libfuse knows of it
  * from 3.17 on. Before that, the replies are changed on their way out; the
  * numbers are those of linux/fuse.h, protocol 7.40.
  *
@@ -20,14 +20,18 @@ int passthrough_setup(struct unionfs *fs);
 /* In the session's init: ask for it and for HANDLE_KILLPRIV_V2, if offered. */
 void passthrough_init(struct unionfs *fs, struct fuse_conn_info *conn);
 
+/* In init: have a FUSE_CAP_ if the kernel has it, or do without. */
+void passthrough_want(struct fuse_conn_info *conn, uint64_t capability);
+void passthrough_avoid(struct fuse_conn_info *conn, uint64_t capability);
+
 /*
  * Name @fd (O_PATH will do) to the kernel. @ret > 0. -ELOOP, -EPERM,
  * -EOPNOTSUPP: not for this file system.
  */
-int passthrough_open(struct unionfs *fs, fuse_req_t req, int fd, int32_t *ret);
+int passthrough_open(struct unionfs *fs, int fd, int32_t *ret);
 
 /* Files open by it go on. */
-void passthrough_close(struct unionfs *fs, fuse_req_t req, int32_t backing_id);
+void passthrough_close(struct unionfs *fs, int32_t backing_id);
 
 /*
  * fuse_reply_open() and, with an @entry, fuse_reply_create() for a file that
