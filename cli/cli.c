@@ -70,6 +70,12 @@ bool cli_answer(struct cli *cli, struct json_object *answer)
 	return true;
 }
 
+int cli_usage(struct cli *cli, struct error *err, const char *text)
+{
+	cli->wrong_usage = true;
+	return error_set(err, EINVAL, "%s", text);
+}
+
 void cli_say(const struct cli *cli, const char *fmt, ...)
 {
 	va_list args;

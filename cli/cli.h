@@ -64,6 +64,7 @@ struct cli {
 	int n_arguments;
 	struct volume_context *volumes; /* NULL where the command needs none */
 	struct json_object *answer;     /* owned; printed with --json */
+	bool wrong_usage;               /* cli_usage() was called */
 };
 
 /* Every command has these. */
@@ -86,6 +87,9 @@ int cli_labels(const struct option_list *list, struct labels *ret,
  * free it and return false; the command prints for people.
  */
 bool cli_answer(struct cli *cli, struct json_object *answer);
+
+/* An option is missing or senseless: -EINVAL, and the exit code of usage. */
+int cli_usage(struct cli *cli, struct error *err, const char *text);
 
 /* What a command says when it is done, to people only. */
 void cli_say(const struct cli *cli, const char *fmt, ...)

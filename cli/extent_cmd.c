@@ -59,7 +59,7 @@ int extent_create_run(struct cli *cli, struct error *err)
 	if (r < 0)
 		return r;
 	if (!cli->options.size)
-		return error_set(err, EINVAL, "say how large: --size SIZE");
+		return cli_usage(cli, err, "say how large: --size SIZE");
 	r = cli_labels(&cli->options.label, &labels, err);
 	if (r == 0)
 		r = volume_extent_create(cli->volumes,
@@ -96,7 +96,7 @@ int extent_resize_run(struct cli *cli, struct error *err)
 	if (r < 0)
 		return r;
 	if (!cli->options.size)
-		return error_set(err, EINVAL, "say how large: --size SIZE");
+		return cli_usage(cli, err, "say how large: --size SIZE");
 	r = volume_extent_resize(cli->volumes, at.node, at.name,
 				 cli->options.size, &extent, err);
 	return r < 0 ? r : extent_answer(cli, &extent);
@@ -145,7 +145,7 @@ int extent_export_run(struct cli *cli, struct error *err)
 	if (r < 0)
 		return r;
 	if (allow->count == 0)
-		return error_set(err, EINVAL,
+		return cli_usage(cli, err,
 				 "say who may connect: --allow ADDRESS, a "
 				 "prefix, or any");
 	r = volume_extent_export(

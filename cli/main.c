@@ -208,7 +208,7 @@ static int failure_tell(const struct cli *cli, const struct command *command,
 	if (r == -ECANCELED)
 		(void)fputs("interrupted; the same command goes on from here\n",
 			    stderr);
-	return help_exit_code(r);
+	return cli->wrong_usage ? EXIT_USAGE : help_exit_code(r);
 }
 
 static int arguments_check(const struct command *command, int n,

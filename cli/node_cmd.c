@@ -74,7 +74,7 @@ int node_add_run(struct cli *cli, struct error *err)
 	int r;
 
 	if (!cli->options.control || !cli->options.data)
-		return error_set(err, EINVAL,
+		return cli_usage(cli, err,
 				 "say where the node is: --control ADDRESS "
 				 "--data ADDRESS");
 	r = node_fill(cli, &node, err);

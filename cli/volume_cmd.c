@@ -39,8 +39,6 @@ static int spec_fill(const struct cli_options *o, struct volume_spec *spec,
 {
 	int r;
 
-	if (!o->size)
-		return error_set(err, EINVAL, "say how large: --size SIZE");
 	if (o->splits > VOLUME_SPLITS_MAX || o->max_splits > VOLUME_SPLITS_MAX)
 		return error_set(err, EINVAL, "at most %d splits",
 				 VOLUME_SPLITS_MAX);
@@ -89,8 +87,11 @@ int volume_create_run(struct cli *cli, struct error *err)
 	struct volume_spec spec = {0};
 	struct labels labels = {0};
 	char text[SIZE_TEXT_MAX];
-	int r = spec_fill(&cli->options, &spec, err);
+	int r;
 
+	if (!cli->options.size)
+		return cli_usage(cli, err, "say how large: --size SIZE");
+	r = spec_fill(&cli->options, &spec, err);
 	if (r == 0)
 		r = cli_labels(&cli->options.label, &labels, err);
 	if (r == 0)

@@ -41,7 +41,7 @@ test_exit_codes_tell_failures_apart() {
 	fails 3 "no-node" on 1 trib pool list no-node
 	fails 3 "no-extent" on 1 trib extent show no-extent
 	fails 1 "Upper" on 1 trib volume create Upper --size 64MiB
-	fails 1 "say how large" on 1 trib volume create x
+	fails 2 "say how large" on 1 trib volume create x
 	fails 5 "host2" on 1 trib volume create x --size 10GiB
 	fails 5 "" on 1 trib extent create big --size 10GiB
 	fails 5 "no nodes are known" on 1 trib volume create x --size 64MiB --store "local:$TEST_DIR/none.db"
