@@ -122,13 +122,14 @@ static void map_set(void *ret_n, void *ret_entries, size_t n,
 
 static void takes_what_is_right(void **state)
 {
+	static Csi__V1__VolumeCapability__BlockVolume block =
+		CSI__V1__VOLUME_CAPABILITY__BLOCK_VOLUME__INIT;
 	struct create *c = create_new();
 
 	(void)state;
 	good(&c->in);
 	c->cap.access_type_case = CSI__V1__VOLUME_CAPABILITY__ACCESS_TYPE_BLOCK;
-	c->cap.block = &(Csi__V1__VolumeCapability__BlockVolume)
-			       CSI__V1__VOLUME_CAPABILITY__BLOCK_VOLUME__INIT;
+	c->cap.block = &block;
 	good(&c->in);
 }
 
@@ -381,7 +382,7 @@ static void knows_every_map_of_secrets(void **state)
 static void never_shows_mount_flags(void **state)
 {
 	struct create *c = create_new();
-	char *flags[] = {"password=hunter2"};
+	static char *flags[] = {"password=hunter2"};
 	char text[CSI_TEXT_MAX];
 
 	(void)state;
@@ -412,9 +413,11 @@ static void bounds_mount_flags_together(void **state)
 {
 	struct create *c = create_new();
 	char *half = strdup(text_of(2048));
-	char *flags[] = {half, half, "x"};
+	static char *flags[3];
 
 	(void)state;
+	flags[0] = flags[1] = half;
+	flags[2] = "x";
 	c->mount.mount_flags = flags;
 	c->mount.n_mount_flags = 2;
 	good(&c->in);

@@ -157,8 +157,10 @@ static void check_field(char **word)
 	assert_non_null(type->message);
 	f = protobuf_c_message_descriptor_get_field_by_name(type->message,
 							    word[2]);
-	if (!f)
+	if (!f) {
 		fail_msg("%s has no %s", word[1], word[2]);
+		return;
+	}
 	assert_int_equal(f->id, strtoul(word[3], NULL, 10));
 	assert_string_equal(field_type(f), word[4]);
 	assert_int_equal(f->label == PROTOBUF_C_LABEL_REPEATED, repeated);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The Node service: a volume made ready on this node, and undone. */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -235,6 +236,7 @@ int csi_node_unstage_volume(struct csi_call *c, const void *in_, void *out)
 		r = csi_state_load(c, &state);
 	if (r < 0)
 		return r;
+	assert(state);
 	staged = state->stage &&
 		 strcmp(state->stage->volume_id, in->volume_id) == 0 &&
 		 strcmp(state->stage->staging_target_path,

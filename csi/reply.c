@@ -89,7 +89,7 @@ Csi__V1__VolumeCondition *reply_condition(struct csi_call *c,
 	Csi__V1__VolumeCondition *condition = reply_new(
 		c, &csi__v1__volume_condition__descriptor);
 
-	condition->abnormal = problem[0];
+	condition->abnormal = problem[0] != '\0';
 	condition->message = rpc_strdup(
 		c->rpc, problem[0] ? problem : "the volume is well");
 	return condition;

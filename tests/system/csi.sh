@@ -6,7 +6,7 @@
 . "$(dirname "$0")/../lib.sh"
 . "$TOP/tests/cluster.sh"
 need_root
-need ip nsenter losetup mkfs.ext4 findmnt
+need ip nsenter losetup mkfs.ext4 findmnt strace
 
 POOL=640MiB
 MIB=1048576
@@ -17,10 +17,12 @@ cluster_start "$C" 3 $POOL || { cluster_stop; exit 1; }
 
 # ---- the driver on each host ----
 
+# DRIVER_PREFIX: words before the program; its pid has to stay the program's.
+DRIVER_PREFIX=()
 driver_start() { # HOST [OPTION...]
 	local dir=$C/host$1
 	nsenter --net="/run/netns/$CLUSTER_NET$1" \
-		trib-csi --endpoint "unix://$dir/csi.sock" --node "host$1" \
+		"${DRIVER_PREFIX[@]}" trib-csi --endpoint "unix://$dir/csi.sock" --node "host$1" \
 		--store "local:$C/records.db" --run-dir "$dir/run" \
 		--call-timeout-ms 2000 --log-level debug "${@:2}" \
 		>>"$dir/csi.log" 2>&1 &
@@ -47,7 +49,9 @@ drivers_stop() {
 }
 
 # csi HOST SERVICE/METHOD FIELD=VALUE...
-csi() { "$BUILD/test/csi/csi_call_main" "unix://$C/host$1/csi.sock" "${@:2}"; }
+# (EXEC=exec; csi ...) &: $! is the client, not a shell around it
+EXEC=
+csi() { $EXEC "$BUILD/test/csi/csi_call_main" "unix://$C/host$1/csi.sock" "${@:2}"; }
 
 CAP=(volume_capability.mount.fs_type= volume_capability.access_mode.mode=1)
 cap() { CAP=("volume_capability.mount.fs_type=" "volume_capability.access_mode.mode=$1"); }
@@ -120,7 +124,7 @@ nothing_left() {
 	same "$(findmnt -rno TARGET | count "$C/")" 0 "mounts"
 	same "$(losetup -nl -O BACK-FILE | count "$C/")" 0 "loop devices"
 	same "$(find "$C"/host?/run/csi -name '*.volume' 2>/dev/null)" ""
-	same "$(find "$C"/host?/pods -mindepth 1 2>/dev/null)" ""
+	same "$(find "$C" -path '*/pods/*')" ""
 	same "$(find "$C"/host?/pool/extents -name '*.data')" ""
 	same "$(on 1 trib volume list --json | tr -d ' \n')" "[]"
 }
@@ -611,6 +615,135 @@ test_two_calls_at_once_are_right_or_aborted() {
 	done
 	delete 1 "$id"
 	nothing_left
+}
+
+test_a_stop_does_not_wait_for_a_silent_node() {
+	local id pid driver start
+	cap 1
+	volume stop
+	id=$(create 1 stop 128 parameters.nodes=host2)
+	blockd_signal 2 STOP
+	at_exit blockd_signal 2 CONT
+	(EXEC=exec; stage 1 stop "$id") >"$TEST_DIR/out" 2>&1 &
+	pid=$!
+	at_exit kill $pid
+	driver=$(cat "$C/host1/csi.pid")
+	eventually 5 test -s "$C/host1/run/csi/stop.volume"
+	start=$SECONDS
+	driver_signal 1 TERM
+	[ $((SECONDS - start)) -le 8 ] || fail "took $((SECONDS - start)) s"
+	! kill -0 "$driver" 2>/dev/null || fail "it is still there"
+	kill $pid 2>/dev/null || true
+	blockd_signal 2 CONT
+	driver_start 1
+	stage 1 stop "$id"
+	unstage 1 stop "$id"
+	delete 1 "$id"
+	nothing_left
+}
+
+# killed_in N CALL...: CALL of a driver that is killed at its N-th step; 1 when
+# it was not killed any more. A new one is running then.
+killed_in() {
+	local pid driver killed=1
+	driver_signal 1 TERM
+	DRIVER_PREFIX=(strace -D -f -qq -o /dev/null -e "trace=$STEPS"
+		-e "inject=$STEPS:signal=KILL:when=$1")
+	driver_start 1
+	DRIVER_PREFIX=()
+	driver=$(cat "$C/host1/csi.pid")
+	(EXEC=exec; "${@:2}") >"$TEST_DIR/killed" 2>&1 &
+	pid=$!
+	while kill -0 $pid 2>/dev/null; do
+		if ! kill -0 "$driver" 2>/dev/null; then
+			killed=0
+			break
+		fi
+		sleep 0.02
+	done
+	# It would wait for the next driver, and call again.
+	[ $killed = 1 ] || kill $pid 2>/dev/null || true
+	wait $pid 2>/dev/null || [ $killed = 0 ] || fail "$(cat "$TEST_DIR/killed")"
+	driver_signal 1 KILL
+	driver_start 1
+	return $killed
+}
+# What changes something on disk or among the mounts.
+STEPS=fsync,fdatasync,mount,move_mount,umount2,mkdir,rmdir,unlink,unlinkat
+
+test_killed_at_any_step_the_same_call_or_its_opposite_is_right() {
+	local id n all=0 t
+	cap 1
+	volume step
+	t=$(target 1 a)
+	for ((n = 1; n < 60; n++)); do
+		killed_in $n create 1 step 700 || break
+		[ $((n % 2)) = 0 ] || id=$(create 1 step 700)
+		delete 1 step
+		nothing_left
+	done
+	all=$((all + n))
+	[ $n -gt 3 ] || fail "create had $n steps"
+	id=$(create 1 step 700)
+	for ((n = 1; n < 90; n++)); do
+		killed_in $n stage 1 step "$id" || break
+		if [ $((n % 2)) = 1 ]; then
+			stage 1 step "$id"
+			publish 1 step "$id" a
+			fill "$t"
+			check "$t"
+			unpublish 1 "$id" a
+		fi
+		unstage 1 step "$id"
+		same "$(findmnt -rno TARGET | count "$C/")" 0 "mounts"
+		same "$(losetup -nl -O BACK-FILE | count "$C/")" 0 "loop devices"
+	done
+	all=$((all + n))
+	[ $n -gt 8 ] || fail "stage had $n steps"
+	stage 1 step "$id"
+	for ((n = 1; n < 20; n++)); do
+		killed_in $n publish 1 step "$id" a || break
+		if [ $((n % 2)) = 1 ]; then
+			publish 1 step "$id" a
+			fill "$t"
+			check "$t"
+			same "$(findmnt -rno TARGET | count "$t")" 1
+		fi
+		unpublish 1 "$id" a
+		[ ! -e "$t" ]
+	done
+	all=$((all + n))
+	[ $n -gt 3 ] || fail "publish had $n steps"
+	for ((n = 1; n < 20; n++)); do
+		publish 1 step "$id" a
+		killed_in $n unpublish 1 "$id" a || break
+		if [ $((n % 2)) = 1 ]; then
+			publish 1 step "$id" a
+			same "$(findmnt -rno TARGET | count "$t")" 1
+		fi
+		unpublish 1 "$id" a
+		[ ! -e "$t" ]
+	done
+	all=$((all + n))
+	[ $n -gt 2 ] || fail "unpublish had $n steps"
+	for ((n = 1; n < 60; n++)); do
+		stage 1 step "$id"
+		killed_in $n unstage 1 step "$id" || break
+		if [ $((n % 2)) = 1 ]; then stage 1 step "$id"; fi
+		unstage 1 step "$id"
+		same "$(findmnt -rno TARGET | count "$C/")" 0 "mounts"
+	done
+	all=$((all + n))
+	[ $n -gt 5 ] || fail "unstage had $n steps"
+	for ((n = 1; n < 30; n++)); do
+		killed_in $n delete 1 "$id" || break
+		delete 1 "$id"
+		nothing_left
+		id=$(create 1 step 700)
+	done
+	delete 1 "$id"
+	nothing_left
+	echo "# killed at $((all + n - 6)) steps"
 }
 
 run_tests "$@"
