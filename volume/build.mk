@@ -1,16 +1,23 @@
 $(eval $(call library,volume,\
   volume/branch_fs.c volume/context.c volume/extents.c \
   volume/flow_attach.c volume/flow_create.c volume/flow_delete.c \
-  volume/flow_detach.c volume/json_scan.c volume/label.c volume/local.c \
+  volume/flow_detach.c volume/json_scan.c volume/kube_call.c \
+  volume/kube_config.c volume/kube_http.c volume/kube_lease.c \
+  volume/kube_object.c volume/kube_yaml.c volume/label.c volume/local.c \
   volume/mounts.c volume/node_client.c volume/node_record.c volume/nodes.c \
   volume/orphans.c volume/parallel.c volume/placement.c volume/planner.c \
-  volume/split.c volume/status.c volume/store.c volume/store_local.c \
+  volume/split.c volume/status.c volume/store.c volume/store_kube.c \
+  volume/store_local.c \
   volume/union_process.c volume/volume_record.c volume/volume_record_json.c \
   volume/volume_spec.c,\
-  json-c sqlite3 mount blkid,initiator rpc proto base))
+  json-c libcurl sqlite3 yaml-0.1 mount blkid,initiator rpc proto base))
 
 $(eval $(call unit_test,volume/volume_record_test,volume))
 $(eval $(call unit_test,volume/store_test,volume,volume/store_conformance.c))
+$(eval $(call unit_test,volume/kube_config_test,volume))
+$(eval $(call unit_test,volume/kube_object_test,volume))
+$(eval $(call unit_test,volume/store_kube_test,volume,\
+  volume/store_conformance.c volume/kube_test_server.c))
 $(eval $(call unit_test,volume/planner_test,volume))
 $(eval $(call unit_test,volume/placement_test,volume))
 $(eval $(call test_helper,volume/volume_call_main,volume))

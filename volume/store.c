@@ -8,7 +8,8 @@
 
 #include "base/cleanup.h"
 
-static const struct store_ops *const stores[] = {&store_local_ops};
+static const struct store_ops *const stores[] = {&store_local_ops,
+						 &store_kube_ops};
 
 int store_open(const char *location, struct store **ret, struct error *err)
 {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where records are kept. A store holds JSON documents by kind and name,
- * each with a version that changes at every write; a writer says which
- * version it read. It also holds leases: one operation on one object at a
- * time, whoever asks.
+ * each with a version that changes when the document does; a writer says
+ * which version it read. A document is a record of a kind below, in the shape
+ * of a Kubernetes object whose metadata.name is the name; a store may set
+ * metadata.resourceVersion and metadata.creationTimestamp in it. It also
+ * holds leases: one operation on one object at a time, whoever asks.
  *
  * A call may block for as long as the store's timeout. Calls may come from
  * any thread.
@@ -77,7 +79,8 @@ struct store {
 };
 
 /*
- * @location  "local:/path/file.db", or a path (then local)
+ * @location  "local:/path/file.db", or a path (then local);
+ *            "kube:[NAMESPACE][,kubeconfig=PATH][,context=NAME]"
  *
  * -EINVAL: no such store, the text lists those there are.
  */
@@ -86,5 +89,6 @@ void store_close(struct store *store); /* NULL is fine */
 void store_objects_free(struct store_object *objects, size_t count);
 
 extern const struct store_ops store_local_ops;
+extern const struct store_ops store_kube_ops; /* location: kube_config.h */
 
 #endif

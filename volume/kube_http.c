@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "volume/kube_http.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+
+#define IDLE_MAX          8   /* connections kept for the next call */
+#define FIRST_PAUSE_MS    100 /* doubled at each attempt */
+#define RETRY_AFTER_MAX_S 3600
+
+struct kube_http {
+	struct kube_config config; /* not changed */
+	pthread_mutex_t lock;      /* guards what follows */
+	CURL *idle[IDLE_MAX];
+	size_t n_idle;
+	atomic_llong ahead_s; /* the server's clock before ours */
+};
+
+static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
+
+static void curl_start(void)
+{
+	(void)curl_global_init(CURL_GLOBAL_DEFAULT); /* easy_init tells */
+}
+
+int kube_http_new(struct kube_config *config, struct kube_http **ret,
+		  struct error *err)
+{
+	struct kube_http *http = calloc(1, sizeof(*http));
+
+	if (!http) {
+		kube_config_done(config);
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	(void)pthread_once(&curl_once, curl_start);
+	http->config = *config;
+	*config = (struct kube_config){0};
+	(void)pthread_mutex_init(&http->lock, NULL);
+	*ret = http;
+	return 0;
+}
+
+void kube_http_free(struct kube_http *http)
+{
+	if (!http)
+		return;
+	for (size_t i = 0; i < http->n_idle; i++)
+		curl_easy_cleanup(http->idle[i]);
+	(void)pthread_mutex_destroy(&http->lock);
+	kube_config_done(&http->config);
+	free(http);
+}
+
+const char *kube_http_namespace(const struct kube_http *http)
+{
+	return http->config.name_space;
+}
+
+int64_t kube_http_now(const struct kube_http *http)
+{
+	return clock_wall_s() + atomic_load(&http->ahead_s);
+}
+
+void kube_answer_done(struct kube_answer *answer)
+{
+	free(answer->body);
+	*answer = (struct kube_answer){0};
+}
+
+/* ---- connections ---- */
+
+static CURL *handle_take(struct kube_http *http)
+{
+	CURL *handle = NULL;
+
+	(void)pthread_mutex_lock(&http->lock);
+	if (http->n_idle > 0)
+		handle = http->idle[--http->n_idle];
+	(void)pthread_mutex_unlock(&http->lock);
+	return handle ? handle : curl_easy_init();
+}
+
+/* Its options are forgotten (with the token), its connections kept. */
+static void handle_give(struct kube_http *http, CURL *handle)
+{
+	curl_easy_reset(handle);
+	(void)pthread_mutex_lock(&http->lock);
+	if (http->n_idle < IDLE_MAX) {
+		http->idle[http->n_idle++] = handle;
+		handle = NULL;
+	}
+	(void)pthread_mutex_unlock(&http->lock);
+	curl_easy_cleanup(handle); /* NULL is fine */
+}
+
+/* ---- one attempt ---- */
+
+struct attempt {
+	const struct kube_request *request;
+	struct kube_answer answer;
+	size_t room; /* bytes allocated for the body */
+	bool too_big;
+	char problem[CURL_ERROR_SIZE];
+	int64_t retry_after_s; /* -1: not said */
+};
+
+static size_t body_write(char *data, size_t one, size_t count, void *context)
+{
+	struct attempt *attempt = context;
+	size_t length = one * count; /* at most CURL_MAX_WRITE_SIZE */
+	size_t need = attempt->answer.length + length + 1;
+	char *more;
+
+	if (need > KUBE_BODY_MAX) {
+		attempt->too_big = true;
+		return 0; /* curl ends the transfer */
+	}
+	if (need > attempt->room) {
+		attempt->room = need < 4096 ? 4096 : 2 * need;
+		more = realloc(attempt->answer.body, attempt->room);
+		if (!more)
+			return 0;
+		attempt->answer.body = more;
+	}
+	memcpy(attempt->answer.body + attempt->answer.length, data, length);
+	attempt->answer.length += length;
+	attempt->answer.body[attempt->answer.length] = '\0';
+	return length;
+}
+
+static void set_blob(CURL *handle, CURLoption option, char *data)
+{
+	struct curl_blob blob = {
+		.data = data, .len = strlen(data), .flags = CURL_BLOB_COPY};
+
+	(void)curl_easy_setopt(handle, option, &blob);
+}
+
+static void set_tls(CURL *handle, struct kube_config *config)
+{
+	(void)curl_easy_setopt(handle, CURLOPT_SSLVERSION,
+			       CURL_SSLVERSION_TLSv1_2);
+	if (config->ca.data)
+		set_blob(handle, CURLOPT_CAINFO_BLOB, config->ca.data);
+	else if (config->ca.path[0])
+		(void)curl_easy_setopt(handle, CURLOPT_CAINFO, config->ca.path);
+	if (config->certificate.data)
+		set_blob(handle, CURLOPT_SSLCERT_BLOB,
+			 config->certificate.data);
+	else if (config->certificate.path[0])
+		(void)curl_easy_setopt(handle, CURLOPT_SSLCERT,
+				       config->certificate.path);
+	if (config->key.data)
+		set_blob(handle, CURLOPT_SSLKEY_BLOB, config->key.data);
+	else if (config->key.path[0])
+		(void)curl_easy_setopt(handle, CURLOPT_SSLKEY,
+				       config->key.path);
+}
+
+static void set_options(CURL *handle, struct kube_http *http,
+			struct attempt *attempt, const char *url,
+			struct curl_slist *headers)
+{
+	const struct kube_request *request = attempt->request;
+	long timeout_ms = request->timeout_ms ? request->timeout_ms
+					      : KUBE_REQUEST_TIMEOUT_MS;
+
+	(void)curl_easy_setopt(handle, CURLOPT_URL, url);
+	(void)curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "https");
+	(void)curl_easy_setopt(handle, CURLOPT_PATH_AS_IS, 1L);
+	(void)curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
+	(void)curl_easy_setopt(handle, CURLOPT_TCP_KEEPALIVE, 1L);
+	(void)curl_easy_setopt(handle, CURLOPT_HTTP_VERSION,
+			       CURL_HTTP_VERSION_1_1);
+	(void)curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT_MS,
+			       (long)KUBE_CONNECT_TIMEOUT_MS);
+	(void)curl_easy_setopt(handle, CURLOPT_TIMEOUT_MS, timeout_ms);
+	(void)curl_easy_setopt(handle, CURLOPT_ERRORBUFFER, attempt->problem);
+	(void)curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, body_write);
+	(void)curl_easy_setopt(handle, CURLOPT_WRITEDATA, attempt);
+	(void)curl_easy_setopt(handle, CURLOPT_HTTPHEADER, headers);
+	(void)curl_easy_setopt(handle, CURLOPT_USERAGENT,
+			       "tributary/" TRIBUTARY_VERSION);
+	(void)curl_easy_setopt(handle, CURLOPT_CUSTOMREQUEST, request->method);
+	if (request->body) {
+		(void)curl_easy_setopt(handle, CURLOPT_POSTFIELDSIZE_LARGE,
+				       (curl_off_t)strlen(request->body));
+		(void)curl_easy_setopt(handle, CURLOPT_POSTFIELDS,
+				       request->body);
+	}
+	set_tls(handle, &http->config);
+}
+
+static void read_headers(CURL *handle, struct kube_http *http,
+			 struct attempt *attempt)
+{
+	struct curl_header *header;
+	char *end;
+
+	(void)curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE,
+				&attempt->answer.status);
+	if (curl_easy_header(handle, "Date", 0, CURLH_HEADER, -1, &header) ==
+	    CURLHE_OK) {
+		time_t date = curl_getdate(header->value, NULL);
+
+		if (date > 0)
+			atomic_store(&http->ahead_s,
+				     (long long)date - clock_wall_s());
+	}
+	if (curl_easy_header(handle, "Retry-After", 0, CURLH_HEADER, -1,
+			     &header) == CURLHE_OK) {
+		long seconds = strtol(header->value, &end, 10);
+
+		if (end != header->value && *end == '\0' && seconds >= 0 &&
+		    seconds <= RETRY_AFTER_MAX_S)
+			attempt->retry_after_s = seconds;
+	}
+}
+
+static int make_headers(struct kube_http *http, struct curl_slist **ret,
+			struct error *err)
+{
+	char *token = NULL, *line = NULL;
+	struct curl_slist *list = NULL, *longer;
+	struct error why = {0};
+
+	/* Never -ENOENT, which would speak of the object. */
+	if (kube_config_token(&http->config, &token, &why) < 0)
+		return error_set(err, EACCES, "%s", why.msg);
+	longer = list = curl_slist_append(NULL,
+					  "Content-Type: application/json");
+	if (longer)
+		longer = curl_slist_append(list, "Accept: application/json");
+	if (longer)
+		longer = curl_slist_append(list, "Expect:");
+	if (longer && token &&
+	    asprintf(&line, "Authorization: Bearer %s", token) > 0)
+		longer = curl_slist_append(list, line);
+	else if (token)
+		longer = NULL;
+	kube_secret_free(line);
+	kube_secret_free(token);
+	if (!longer) {
+		curl_slist_free_all(list);
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	*ret = list;
+	return 0;
+}
+
+/* The list holds the token. */
+static void free_headers(struct curl_slist *headers)
+{
+	for (struct curl_slist *i = headers; i; i = i->next)
+		explicit_bzero(i->data, strlen(i->data));
+	curl_slist_free_all(headers);
+}
+
+static int attempt_run(struct kube_http *http, struct attempt *attempt,
+		       CURLcode *ret_code, struct error *err)
+{
+	struct curl_slist *headers = NULL;
+	auto_free char *url = NULL;
+	CURL *handle;
+	int r = make_headers(http, &headers, err);
+
+	if (r < 0)
+		return r;
+	handle = handle_take(http);
+	if (!handle || asprintf(&url, "%s%s", http->config.server,
+				attempt->request->path) < 0) {
+		curl_easy_cleanup(handle);
+		free_headers(headers);
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	set_options(handle, http, attempt, url, headers);
+	*ret_code = curl_easy_perform(handle);
+	read_headers(handle, http, attempt);
+	handle_give(http, handle);
+	free_headers(headers);
+	if (*ret_code == CURLE_OK && !attempt->answer.body)
+		attempt->answer.body = strdup("");
+	if (*ret_code == CURLE_OK && !attempt->answer.body)
+		return error_set(err, ENOMEM, "out of memory");
+	return 0;
+}
+
+/* ---- until there is an answer ---- */
+
+/* Nothing of the request has been sent. */
+static bool never_sent(CURLcode code)
+{
+	return code == CURLE_COULDNT_CONNECT ||
+	       code == CURLE_COULDNT_RESOLVE_HOST ||
+	       code == CURLE_COULDNT_RESOLVE_PROXY;
+}
+
+static bool is_certificate(CURLcode code)
+{
+	switch (code) {
+	case CURLE_PEER_FAILED_VERIFICATION:
+	case CURLE_SSL_CACERT_BADFILE:
+	case CURLE_SSL_CERTPROBLEM:
+	case CURLE_SSL_ISSUER_ERROR: return true;
+	default: return false;
+	}
+}
+
+static bool try_again(const struct attempt *attempt, CURLcode code)
+{
+	long status = attempt->answer.status;
+
+	if (attempt->too_big || is_certificate(code))
+		return false;
+	if (code != CURLE_OK)
+		return attempt->request->repeatable || never_sent(code);
+	if (status == 429 || (status == 503 && attempt->retry_after_s >= 0))
+		return true;
+	return status >= 500 && attempt->request->repeatable;
+}
+
+static int no_answer(struct kube_http *http, const struct attempt *attempt,
+		     CURLcode code, struct error *err)
+{
+	const char *why = attempt->problem[0] ? attempt->problem
+					      : curl_easy_strerror(code);
+
+	if (attempt->too_big)
+		return error_set(err, EMSGSIZE,
+				 "the answer of %s is larger than %u MiB",
+				 http->config.server, KUBE_BODY_MAX >> 20);
+	if (is_certificate(code))
+		return error_set(err, EACCES,
+				 "no trust between us and the API server %s: "
+				 "%.200s; look at the authority and the client "
+				 "certificate",
+				 http->config.server, why);
+	return error_set(
+		err, EHOSTUNREACH, "the API server %s: %.200s%s",
+		http->config.server, why,
+		attempt->request->repeatable || never_sent(code)
+			? "; try again later"
+			: "; it may have been done or not: repeat the command");
+}
+
+/* Up to half of it is by chance, so that a crowd does not come back as one. */
+static void pause_ms(int64_t ms)
+{
+	struct timespec time;
+	unsigned chance = 0;
+
+	(void)getrandom(&chance, sizeof(chance), 0); /* or no chance */
+	ms += (int64_t)(chance % (unsigned)(ms / 2 + 1));
+	time = (struct timespec){.tv_sec = ms / 1000,
+				 .tv_nsec = ms % 1000 * 1000000};
+	(void)nanosleep(&time, NULL); /* early is fine */
+}
+
+int kube_http_call(struct kube_http *http, const struct kube_request *request,
+		   struct kube_answer *ret, struct error *err)
+{
+	int64_t end_ms = clock_ms() + KUBE_CALL_TIMEOUT_MS;
+
+	for (unsigned i = 0;; i++) {
+		struct attempt attempt = {.request = request,
+					  .retry_after_s = -1};
+		int64_t wait_ms = FIRST_PAUSE_MS << i;
+		CURLcode code;
+		int r = attempt_run(http, &attempt, &code, err);
+
+		if (r < 0) {
+			kube_answer_done(&attempt.answer);
+			return r;
+		}
+		if (attempt.retry_after_s >= 0)
+			wait_ms = attempt.retry_after_s * 1000 + FIRST_PAUSE_MS;
+		if (!try_again(&attempt, code) || i + 1 == KUBE_ATTEMPTS_MAX ||
+		    clock_ms() + wait_ms > end_ms) {
+			if (code == CURLE_OK) {
+				*ret = attempt.answer;
+				return 0;
+			}
+			kube_answer_done(&attempt.answer);
+			return no_answer(http, &attempt, code, err);
+		}
+		kube_answer_done(&attempt.answer);
+		pause_ms(wait_ms);
+	}
+}

@@ -1,0 +1,612 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "volume/kube_lease.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/ident.h"
+#include "base/process.h"
+#include "volume/json_scan.h"
+#include "volume/volume_record.h"
+
+#define NOTE_DOING "union.io/doing"
+#define HOST_SIZE  65  /* bytes with NUL; HOST_NAME_MAX */
+#define NAME_SIZE  160 /* bytes with NUL, "storagenode-NAME" */
+#define TRIES_MAX  5   /* somebody else takes or gives it back meanwhile */
+
+static const struct kube_resource lease_resource = {
+	.kind = "Lease",
+	.group = "coordination.k8s.io",
+	.version = "v1",
+	.plural = "leases",
+	.singular = "lease",
+};
+
+enum held_state { HELD_TAKING, HELD, HELD_LOST };
+
+struct held {
+	struct held *next;
+	char name[NAME_SIZE]; /* of the Lease */
+	enum held_state state;
+	bool busy;        /* the renewer is asking the server about it */
+	int64_t until_ms; /* of clock_ms(): safe to work until then */
+	struct json_object *object; /* as last written */
+};
+
+struct kube_leases {
+	struct kube_http *http;
+	char identity[256];
+	unsigned long long pid_space; /* inode of our process namespace */
+	char boot_id[UUID_TEXT_SIZE];
+	pthread_mutex_t lock; /* guards what follows */
+	pthread_cond_t changed;
+	struct held *held;
+	size_t count;
+	pthread_t renewer;
+	bool renewing; /* the thread was started */
+	bool ending;
+};
+
+/* ---- who we are ---- */
+
+/* "HOST/PID/START/NAMESPACE/BOOT/RANDOM" */
+struct identity {
+	char host[HOST_SIZE];
+	pid_t pid;
+	unsigned long long start_ticks, pid_space;
+	char boot_id[UUID_TEXT_SIZE];
+};
+
+static int identity_make(struct kube_leases *leases, struct error *err)
+{
+	char host[HOST_SIZE] = "", random[UUID_TEXT_SIZE];
+	unsigned long long start_ticks = 0;
+	struct stat st = {0};
+	int r = process_start_time(getpid(), &start_ticks);
+
+	if (r == 0)
+		r = boot_id_read(leases->boot_id);
+	if (r == 0 && stat("/proc/self/ns/pid", &st) < 0)
+		r = -errno;
+	if (r < 0)
+		return error_set(err, -r, "reading /proc: %s", strerror(-r));
+	if (gethostname(host, sizeof(host) - 1) < 0 || !host[0])
+		(void)strcpy(host, "unknown");
+	host[strcspn(host, "/ ")] = '\0';
+	leases->pid_space = st.st_ino;
+	(void)snprintf(leases->identity, sizeof(leases->identity),
+		       "%s/%d/%llu/%llu/%s/%.8s", host, getpid(), start_ticks,
+		       leases->pid_space, leases->boot_id, uuid_make(random));
+	return 0;
+}
+
+static bool identity_parse(const char *text, struct identity *ret)
+{
+	return sscanf(text, "%64[^/]/%d/%llu/%llu/%36[^/]/", ret->host,
+		      &ret->pid, &ret->start_ticks, &ret->pid_space,
+		      ret->boot_id) == 5 &&
+	       ret->pid > 0;
+}
+
+/* It was on this machine, and its process is no more. */
+static bool holder_died(const struct kube_leases *leases,
+			const struct identity *holder)
+{
+	return strcmp(holder->boot_id, leases->boot_id) == 0 &&
+	       holder->pid_space == leases->pid_space &&
+	       !process_alive(holder->pid, holder->start_ticks);
+}
+
+/* ---- the object ---- */
+
+/* metav1.MicroTime */
+static struct json_object *micro_time(int64_t seconds)
+{
+	char text[64];
+	time_t t = (time_t)seconds;
+	struct tm tm;
+
+	if (!gmtime_r(&t, &tm) ||
+	    strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S.000000Z", &tm) == 0)
+		return NULL;
+	return json_object_new_string(text);
+}
+
+/* Seconds since 1970; 0 when it is none. */
+static int64_t time_of(struct json_object *object, const char *key)
+{
+	const char *text = kube_text(object, "spec", key);
+	struct tm tm = {0};
+
+	return strptime(text, "%Y-%m-%dT%H:%M:%S", &tm) ? timegm(&tm) : 0;
+}
+
+static int64_t duration_of(struct json_object *object)
+{
+	struct json_object *spec = NULL, *found = NULL;
+	int64_t seconds = 0;
+
+	if (json_object_object_get_ex(object, "spec", &spec) &&
+	    json_object_object_get_ex(spec, "leaseDurationSeconds", &found))
+		seconds = json_object_get_int64(found);
+	return seconds > 0 && seconds < 86400 ? seconds : KUBE_LEASE_S;
+}
+
+static struct json_object *member(struct json_object *in, const char *key)
+{
+	struct json_object *found = NULL;
+
+	if (!json_object_object_get_ex(in, key, &found) ||
+	    !json_object_is_type(found, json_type_object)) {
+		found = json_object_new_object();
+		json_add(in, key, found);
+	}
+	return found;
+}
+
+static void object_fill(const struct kube_leases *leases,
+			struct json_object *object, const char *doing)
+{
+	struct json_object *spec = member(object, "spec");
+	struct json_object *meta = member(object, "metadata");
+	int64_t now = kube_http_now(leases->http);
+
+	json_add_text(spec, "holderIdentity", leases->identity);
+	json_add_number(spec, "leaseDurationSeconds", KUBE_LEASE_S);
+	json_add(spec, "acquireTime", micro_time(now));
+	json_add(spec, "renewTime", micro_time(now));
+	json_add_text(member(meta, "annotations"), NOTE_DOING, doing);
+}
+
+static struct json_object *object_new(const char *name)
+{
+	struct json_object *object = json_object_new_object();
+
+	json_add_text(object, "apiVersion", "coordination.k8s.io/v1");
+	json_add_text(object, "kind", "Lease");
+	json_add_text(member(object, "metadata"), "name", name);
+	return object;
+}
+
+/* ---- the table ---- */
+
+static struct held **held_find(struct kube_leases *leases, const char *name)
+{
+	struct held **at = &leases->held;
+
+	while (*at && strcmp((*at)->name, name) != 0)
+		at = &(*at)->next;
+	return at;
+}
+
+static void held_drop(struct kube_leases *leases, const char *name)
+{
+	struct held **at = held_find(leases, name), *held = *at;
+
+	*at = held->next;
+	leases->count--;
+	json_object_put(held->object);
+	free(held);
+}
+
+/* An entry in state HELD_TAKING, which keeps other threads out. */
+static int held_add(struct kube_leases *leases, const char *name,
+		    const char *what, struct error *err)
+{
+	struct held *held;
+
+	if (*held_find(leases, name))
+		return error_set(err, EAGAIN,
+				 "busy: process %d, this one, is at work on "
+				 "'%s'; try again later",
+				 getpid(), what);
+	if (leases->count >= KUBE_LEASES_MAX)
+		return error_set(err, EAGAIN,
+				 "busy: %d operations at once; try again later",
+				 KUBE_LEASES_MAX);
+	held = calloc(1, sizeof(*held));
+	if (!held)
+		return error_set(err, ENOMEM, "out of memory");
+	(void)strcpy(held->name, name);
+	held->next = leases->held;
+	leases->held = held;
+	leases->count++;
+	return 0;
+}
+
+static int lease_name(const struct kube_resource *resource, const char *name,
+		      char *ret, struct error *err)
+{
+	int r = kube_name_check(resource->kind, name, err);
+
+	if (r == 0)
+		(void)snprintf(ret, NAME_SIZE, "%s-%s", resource->singular,
+			       name);
+	return r;
+}
+
+/* ---- taking ---- */
+
+static int lease_path(struct kube_leases *leases, const char *name, char *ret)
+{
+	int n = snprintf(
+		ret, KUBE_PATH_SIZE, "/apis/%s/%s/namespaces/%s/%s%s%s",
+		lease_resource.group, lease_resource.version,
+		kube_http_namespace(leases->http), lease_resource.plural,
+		name ? "/" : "", name ? name : "");
+
+	return n < KUBE_PATH_SIZE ? 0 : -ENAMETOOLONG;
+}
+
+/* 0 when @object may be taken over. */
+static int holder_check(struct kube_leases *leases, struct json_object *object,
+			const char *what, struct error *err)
+{
+	const char *holder = kube_text(object, "spec", "holderIdentity");
+	int64_t now = kube_http_now(leases->http);
+	struct json_object *meta = member(object, "metadata");
+	struct identity who = {0};
+	const char *doing = kube_text(member(meta, "annotations"), NULL,
+				      NOTE_DOING);
+	bool known = identity_parse(holder, &who);
+
+	/* Ours: the answer to an earlier request did not reach us. */
+	if (!holder[0] || strcmp(holder, leases->identity) == 0 ||
+	    now > time_of(object, "renewTime") + duration_of(object) ||
+	    (known && holder_died(leases, &who)))
+		return 0;
+	if (!known)
+		return error_set(err, EAGAIN,
+				 "busy: '%.100s' is at work on '%s'; try again "
+				 "later",
+				 holder, what);
+	return error_set(err, EAGAIN,
+			 "busy: process %d on %s has been %.60s '%s' for "
+			 "%" PRId64 " s; try again later",
+			 who.pid, who.host, doing[0] ? doing : "busy with",
+			 what, now - time_of(object, "acquireTime"));
+}
+
+/* One try; -ESTALE or -EEXIST: somebody was faster, look again. */
+static int take_once(struct kube_leases *leases, const char *name,
+		     const char *what, const char *doing,
+		     struct json_object **ret, struct error *err)
+{
+	struct json_object *object = NULL;
+	char path[KUBE_PATH_SIZE];
+	int r = lease_path(leases, name, path);
+
+	if (r < 0)
+		return error_set(err, -r, "the lease's name is too long");
+	r = kube_call(leases->http, "GET", path, NULL, true, &object, err);
+	if (r == 0) {
+		r = holder_check(leases, object, what, err);
+		if (r == 0) {
+			object_fill(leases, object, doing);
+			r = kube_call(leases->http, "PUT", path, object, false,
+				      ret, err);
+		}
+	} else if (r == -ENOENT) {
+		object = object_new(name);
+		object_fill(leases, object, doing);
+		(void)lease_path(leases, NULL, path);
+		r = kube_call(leases->http, "POST", path, object, false, ret,
+			      err);
+	}
+	json_object_put(object);
+	return r;
+}
+
+static void *renew_all(void *leases);
+
+static int renewer_start(struct kube_leases *leases, struct error *err)
+{
+	int code = 0;
+
+	if (!leases->renewing)
+		code = pthread_create(&leases->renewer, NULL, renew_all,
+				      leases);
+	if (code)
+		return error_set(err, code, "starting a thread: %s",
+				 strerror(code));
+	leases->renewing = true;
+	return 0;
+}
+
+int kube_lease_take(struct kube_leases *leases,
+		    const struct kube_resource *resource, const char *name,
+		    const char *doing, struct error *err)
+{
+	struct json_object *object = NULL;
+	char full[NAME_SIZE];
+	int64_t asked_ms;
+	struct held *held;
+	int r = lease_name(resource, name, full, err);
+
+	if (r < 0)
+		return r;
+	(void)pthread_mutex_lock(&leases->lock);
+	r = renewer_start(leases, err);
+	if (r == 0)
+		r = held_add(leases, full, name, err);
+	(void)pthread_mutex_unlock(&leases->lock);
+	if (r < 0)
+		return r;
+	for (int i = 0; i < TRIES_MAX; i++) {
+		asked_ms = clock_ms();
+		r = take_once(leases, full, name, doing, &object, err);
+		if (r != -ESTALE && r != -EEXIST && r != -ENOENT)
+			break;
+	}
+	if (r == -ESTALE || r == -EEXIST || r == -ENOENT)
+		r = error_set(err, EAGAIN,
+			      "busy: others are at work on '%s'; try again "
+			      "later",
+			      name);
+	(void)pthread_mutex_lock(&leases->lock);
+	held = *held_find(leases, full);
+	if (r < 0) {
+		held_drop(leases, full);
+	} else {
+		held->state = HELD;
+		held->object = object;
+		held->until_ms = asked_ms + KUBE_LEASE_S * 1000;
+		(void)pthread_cond_broadcast(&leases->changed);
+	}
+	(void)pthread_mutex_unlock(&leases->lock);
+	return r;
+}
+
+/* ---- renewing ---- */
+
+/* The server's answer about @held came: 0, or why it was not renewed. */
+static void renewed(struct held *held, int r, int64_t asked_ms,
+		    struct json_object *object)
+{
+	if (r == 0) {
+		json_object_put(held->object);
+		held->object = object;
+		held->until_ms = asked_ms + KUBE_LEASE_S * 1000;
+	} else if (r == -ESTALE || r == -ENOENT ||
+		   clock_ms() > held->until_ms) {
+		held->state = HELD_LOST;
+	}
+}
+
+/* Takes @object, the lease as last seen. */
+static int renew_once(struct kube_leases *leases, const char *path,
+		      struct json_object *object, struct json_object **ret)
+{
+	int r;
+
+	json_add(member(object, "spec"), "renewTime",
+		 micro_time(kube_http_now(leases->http)));
+	r = kube_call(leases->http, "PUT", path, object, false, ret, NULL);
+	json_object_put(object);
+	if (r != -ESTALE)
+		return r;
+	/* Written by another, or by us and the answer was lost. */
+	if (kube_call(leases->http, "GET", path, NULL, true, &object, NULL) < 0)
+		return r;
+	if (strcmp(kube_text(object, "spec", "holderIdentity"),
+		   leases->identity) == 0)
+		r = kube_call(leases->http, "PUT", path, object, false, ret,
+			      NULL);
+	json_object_put(object);
+	return r;
+}
+
+/*
+ * Called and returns with the lock held; released meanwhile, when @held is
+ * busy and stays in the table.
+ */
+static void renew_one(struct kube_leases *leases, struct held *held)
+{
+	struct json_object *object = NULL, *mine = NULL;
+	char path[KUBE_PATH_SIZE];
+	int64_t asked_ms = clock_ms();
+	int r;
+
+	held->busy = true;
+	(void)lease_path(leases, held->name, path);
+	(void)json_object_deep_copy(held->object, &mine, NULL);
+	(void)pthread_mutex_unlock(&leases->lock);
+	r = renew_once(leases, path, mine, &object);
+	(void)pthread_mutex_lock(&leases->lock);
+	renewed(held, r, asked_ms, object);
+	held->busy = false;
+	(void)pthread_cond_broadcast(&leases->changed);
+}
+
+/* One whose time is two thirds over or less; NULL: none. */
+static struct held *due(struct kube_leases *leases, int64_t *ret_next_ms)
+{
+	int64_t lead_ms = (KUBE_LEASE_S - KUBE_LEASE_RENEW_S) * 1000;
+	int64_t now = clock_ms();
+
+	*ret_next_ms = KUBE_LEASE_RENEW_S * 1000;
+	for (struct held *held = leases->held; held; held = held->next) {
+		int64_t left_ms = held->until_ms - lead_ms - now;
+
+		if (held->state != HELD)
+			continue;
+		if (left_ms <= 0)
+			return held;
+		if (left_ms < *ret_next_ms)
+			*ret_next_ms = left_ms;
+	}
+	return NULL;
+}
+
+static void wait_ms(struct kube_leases *leases, int64_t ms)
+{
+	struct timespec until;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += ms / 1000;
+	until.tv_nsec += ms % 1000 * 1000000;
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_sec++;
+		until.tv_nsec -= 1000000000;
+	}
+	(void)pthread_cond_timedwait(&leases->changed, &leases->lock, &until);
+}
+
+static void *renew_all(void *context)
+{
+	struct kube_leases *leases = context;
+	int64_t next_ms;
+
+	(void)pthread_mutex_lock(&leases->lock);
+	while (!leases->ending) {
+		struct held *held = due(leases, &next_ms);
+
+		if (!leases->held) {
+			(void)pthread_cond_wait(&leases->changed,
+						&leases->lock);
+			continue;
+		}
+		if (!held) {
+			wait_ms(leases, next_ms);
+			continue;
+		}
+		renew_one(leases, held);
+		/* Not at once again when the server does not answer. */
+		if (held->state == HELD &&
+		    held->until_ms - clock_ms() <
+			    (KUBE_LEASE_S - KUBE_LEASE_RENEW_S) * 1000)
+			wait_ms(leases, 1000);
+	}
+	(void)pthread_mutex_unlock(&leases->lock);
+	return NULL;
+}
+
+/* ---- giving back ---- */
+
+/* Of what we wrote last, so never one that another took meanwhile. */
+static void delete_exactly(struct kube_leases *leases, const char *name,
+			   struct json_object *object)
+{
+	struct json_object *options = json_object_new_object();
+	struct json_object *exactly = json_object_new_object();
+	char path[KUBE_PATH_SIZE];
+
+	json_add_text(options, "apiVersion", "v1");
+	json_add_text(options, "kind", "DeleteOptions");
+	json_add_text(exactly, "uid", kube_text(object, "metadata", "uid"));
+	json_add_text(exactly, "resourceVersion",
+		      kube_text(object, "metadata", "resourceVersion"));
+	json_add(options, "preconditions", exactly);
+	(void)lease_path(leases, name, path);
+	/* One that cannot be given back expires. */
+	(void)kube_call(leases->http, "DELETE", path, options, false, NULL,
+			NULL);
+	json_object_put(options);
+}
+
+void kube_lease_release(struct kube_leases *leases,
+			const struct kube_resource *resource, const char *name)
+{
+	struct json_object *object = NULL;
+	char full[NAME_SIZE];
+	struct held *held;
+
+	if (lease_name(resource, name, full, NULL) < 0)
+		return;
+	(void)pthread_mutex_lock(&leases->lock);
+	while ((held = *held_find(leases, full)) && held->busy)
+		(void)pthread_cond_wait(&leases->changed, &leases->lock);
+	if (held && held->state == HELD) {
+		held->state = HELD_TAKING; /* keeps others out until it is */
+		object = json_object_get(held->object);
+		(void)pthread_mutex_unlock(&leases->lock);
+		delete_exactly(leases, full, object);
+		json_object_put(object);
+		(void)pthread_mutex_lock(&leases->lock);
+		held_drop(leases, full);
+	} else if (held && held->state == HELD_LOST) {
+		held_drop(leases, full);
+	}
+	(void)pthread_mutex_unlock(&leases->lock);
+}
+
+int kube_lease_check(struct kube_leases *leases,
+		     const struct kube_resource *resource, const char *name,
+		     struct error *err)
+{
+	char full[NAME_SIZE];
+	struct held *held;
+	bool lost;
+	int r = lease_name(resource, name, full, err);
+
+	if (r < 0)
+		return r;
+	(void)pthread_mutex_lock(&leases->lock);
+	held = *held_find(leases, full);
+	lost = held && (held->state == HELD_LOST ||
+			(held->state == HELD && clock_ms() > held->until_ms));
+	(void)pthread_mutex_unlock(&leases->lock);
+	if (!lost)
+		return 0;
+	return error_set(err, ESTALE,
+			 "the lease on '%s' was lost: it could not be renewed "
+			 "within %d s, or somebody removed it; repeat the "
+			 "command",
+			 name, KUBE_LEASE_S);
+}
+
+/* ---- beginning and end ---- */
+
+int kube_leases_new(struct kube_http *http, struct kube_leases **ret,
+		    struct error *err)
+{
+	struct kube_leases *leases = calloc(1, sizeof(*leases));
+	pthread_condattr_t monotonic;
+	int r;
+
+	if (!leases)
+		return error_set(err, ENOMEM, "out of memory");
+	leases->http = http;
+	(void)pthread_mutex_init(&leases->lock, NULL);
+	(void)pthread_condattr_init(&monotonic);
+	(void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	(void)pthread_cond_init(&leases->changed, &monotonic);
+	(void)pthread_condattr_destroy(&monotonic);
+	r = identity_make(leases, err);
+	if (r < 0) {
+		kube_leases_free(leases);
+		return r;
+	}
+	*ret = leases;
+	return 0;
+}
+
+void kube_leases_free(struct kube_leases *leases)
+{
+	bool renewing;
+
+	if (!leases)
+		return;
+	(void)pthread_mutex_lock(&leases->lock);
+	leases->ending = true;
+	renewing = leases->renewing;
+	(void)pthread_cond_broadcast(&leases->changed);
+	(void)pthread_mutex_unlock(&leases->lock);
+	if (renewing)
+		(void)pthread_join(leases->renewer, NULL);
+	while (leases->held)
+		held_drop(leases, leases->held->name);
+	(void)pthread_cond_destroy(&leases->changed);
+	(void)pthread_mutex_destroy(&leases->lock);
+	free(leases);
+}

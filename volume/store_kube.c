@@ -1,0 +1,587 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The store of a cluster: custom resources behind the Kubernetes API server
+ * (deploy/crd), in one namespace; the name of a record is the name of its
+ * object, a version is its resourceVersion. kube_object.h says how a record
+ * becomes an object, kube_lease.h how leases work, kube_config.h what a
+ * location is: "kube:[NAMESPACE][,kubeconfig=PATH][,context=NAME]".
+ *
+ * A write is sent once, unless the server says that it did nothing with it:
+ * -EHOSTUNREACH of a write means that nobody knows. (Over a kept connection
+ * that turns out to be dead curl sends it again; then -ESTALE may be about a
+ * write of our own. The caller reads again in both cases.)
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "volume/json_scan.h"
+#include "volume/kube_call.h"
+#include "volume/kube_config.h"
+#include "volume/kube_http.h"
+#include "volume/kube_lease.h"
+#include "volume/kube_object.h"
+#include "volume/store.h"
+
+#define PAGE_MAX     500    /* objects of one page of a list */
+#define OBJECTS_MAX  100000 /* of one kind */
+#define LISTS_MAX    5      /* times a list is begun again */
+#define CONTINUE_MAX 8192   /* bytes of a continue token, escaped */
+#define TRIES_MAX    5      /* to take a finalizer away */
+
+static const struct kube_resource resources[] = {
+	{STORE_KIND_VOLUME, "union.io", "v1alpha1", "volumesplits",
+	 "volumesplit", "union.io/extents"},
+	{STORE_KIND_NODE, "union.io", "v1alpha1", "storagenodes", "storagenode",
+	 NULL},
+};
+
+struct kube {
+	struct store store;
+	struct kube_http *http;
+	struct kube_leases *leases;
+};
+
+static struct kube *kube_of(struct store *store)
+{
+	return container_of(store, struct kube, store);
+}
+
+static void cleanup_object(struct json_object **object)
+{
+	json_object_put(*object);
+}
+#define auto_object auto_cleanup(cleanup_object)
+
+/* NULL, with @err set to -EINVAL: no such kind. */
+static const struct kube_resource *resource_find(const char *kind,
+						 struct error *err)
+{
+	for (size_t i = 0; i < array_size(resources); i++) {
+		if (strcmp(resources[i].kind, kind) == 0)
+			return &resources[i];
+	}
+	(void)error_set(err, EINVAL, "the store keeps no '%s'", kind);
+	return NULL;
+}
+
+static int version_copy(struct json_object *object, char *ret,
+			struct error *err)
+{
+	const char *version = kube_object_version(object);
+	size_t length = strlen(version);
+
+	if (length == 0 || length >= RECORD_VERSION_SIZE)
+		return error_set(err, EPROTO,
+				 "the API server gave no resourceVersion");
+	if (ret)
+		memcpy(ret, version, length + 1);
+	return 0;
+}
+
+/* Being deleted and none of our business any more. */
+static bool is_gone(struct json_object *object,
+		    const struct kube_resource *resource)
+{
+	return kube_object_deleting(object) &&
+	       !kube_object_has_finalizer(object, resource->finalizer);
+}
+
+static int object_get(struct kube *kube, const struct kube_resource *resource,
+		      const char *path, const char *name,
+		      struct json_object **ret, struct error *err)
+{
+	int r = kube_call(kube->http, "GET", path, NULL, true, ret, err);
+
+	if (r == 0 && is_gone(*ret, resource)) {
+		json_object_put(*ret);
+		*ret = NULL;
+		r = -ENOENT;
+	}
+	if (r == -ENOENT)
+		return error_set(err, ENOENT, "there is no %s '%s'",
+				 resource->kind, name);
+	return r;
+}
+
+/* ---- writing ---- */
+
+/*
+ * @object, as the server has it now, carries its new status along: write
+ * that, then take the annotation away. What fails here is done by the next
+ * write; the record is whole already.
+ */
+static void settle(struct kube *kube, const struct kube_resource *resource,
+		   const char *name, struct json_object **object)
+{
+	struct json_object *written = NULL;
+	char path[KUBE_PATH_SIZE];
+
+	if (!kube_object_settle(*object))
+		return;
+	(void)kube_path(kube->http, resource, name, "status", path, NULL);
+	if (kube_call(kube->http, "PUT", path, *object, false, &written, NULL) <
+	    0)
+		return;
+	json_object_put(*object);
+	*object = written;
+	(void)kube_object_settle(*object);
+	(void)kube_path(kube->http, resource, name, NULL, path, NULL);
+	if (kube_call(kube->http, "PUT", path, *object, false, &written, NULL) <
+	    0)
+		return;
+	json_object_put(*object);
+	*object = written;
+}
+
+/* It is there already: by an earlier request of ours that no answer came to? */
+static int created_before(struct kube *kube,
+			  const struct kube_resource *resource,
+			  const char *name, struct json_object *wanted,
+			  struct json_object **ret, struct error *err)
+{
+	auto_object struct json_object *object = NULL;
+	char path[KUBE_PATH_SIZE];
+	int r = kube_path(kube->http, resource, name, NULL, path, err);
+
+	if (r == 0)
+		r = kube_call(kube->http, "GET", path, NULL, true, &object,
+			      err);
+	if (r == -ENOENT)
+		return error_set(err, EHOSTUNREACH,
+				 "%s '%s' was there and is gone; repeat the "
+				 "command",
+				 resource->kind, name);
+	if (r < 0)
+		return r;
+	if (is_gone(object, resource))
+		return error_set(err, EEXIST,
+				 "%s '%s' is being deleted and waits for a "
+				 "finalizer that is not ours: kubectl describe",
+				 resource->kind, name);
+	/* A record's uid is made for one create. */
+	if (!kube_object_same_uid(object, wanted))
+		return error_set(err, EEXIST, "%s '%s' is there already",
+				 resource->kind, name);
+	*ret = take_ptr(object);
+	return 0;
+}
+
+static int kube_create(struct store *store, const char *kind, const char *name,
+		       const char *json, char *ret_version, struct error *err)
+{
+	struct kube *kube = kube_of(store);
+	auto_object struct json_object *wanted = NULL;
+	auto_object struct json_object *object = NULL;
+	const struct kube_resource *resource = resource_find(kind, err);
+	char path[KUBE_PATH_SIZE];
+	int r;
+
+	if (!resource)
+		return -EINVAL;
+	r = kube_name_check(kind, name, err);
+	if (r == 0)
+		r = kube_lease_check(kube->leases, resource, name, err);
+	if (r == 0)
+		r = kube_object_new(resource, name, json, &wanted, err);
+	if (r == 0)
+		r = kube_path(kube->http, resource, NULL, NULL, path, err);
+	if (r == 0)
+		r = kube_call(kube->http, "POST", path, wanted, true, &object,
+			      err);
+	if (r == -EEXIST)
+		r = created_before(kube, resource, name, wanted, &object, err);
+	if (r < 0)
+		return r;
+	settle(kube, resource, name, &object);
+	return version_copy(object, ret_version, err);
+}
+
+static int version_check(struct json_object *object, const char *version,
+			 const char *kind, const char *name, struct error *err)
+{
+	if (!version || strcmp(kube_object_version(object), version) == 0)
+		return 0;
+	return error_set(err, ESTALE,
+			 "%s '%s' was changed by somebody else (version %s, "
+			 "not %s)",
+			 kind, name, kube_object_version(object), version);
+}
+
+/* Write what changed. @object becomes what the server has then. */
+static int change_write(struct kube *kube, const struct kube_resource *resource,
+			const char *name, const struct kube_change *change,
+			struct json_object **object, struct error *err)
+{
+	struct json_object *written = NULL;
+	char path[KUBE_PATH_SIZE];
+	int r = kube_path(kube->http, resource, name,
+			  change->main ? NULL : "status", path, err);
+
+	if (r < 0 || (!change->main && !change->status))
+		return r;
+	r = kube_call(kube->http, "PUT", path, *object, false, &written, err);
+	if (r < 0)
+		return r;
+	json_object_put(*object);
+	*object = written;
+	settle(kube, resource, name, object);
+	return 0;
+}
+
+static int kube_swap(struct store *store, const char *kind, const char *name,
+		     const char *version, const char *json, char *ret_version,
+		     struct error *err)
+{
+	struct kube *kube = kube_of(store);
+	auto_object struct json_object *object = NULL;
+	const struct kube_resource *resource = resource_find(kind, err);
+	struct kube_change change;
+	char path[KUBE_PATH_SIZE];
+	int r;
+
+	if (!resource)
+		return -EINVAL;
+	r = kube_path(kube->http, resource, name, NULL, path, err);
+	if (r == 0)
+		r = object_get(kube, resource, path, name, &object, err);
+	if (r == 0)
+		r = version_check(object, version, kind, name, err);
+	if (r == 0)
+		r = kube_object_change(object, resource, name, json, &change,
+				       err);
+	if (r == 0)
+		r = kube_lease_check(kube->leases, resource, name, err);
+	if (r == 0)
+		r = change_write(kube, resource, name, &change, &object, err);
+	return r < 0 ? r : version_copy(object, ret_version, err);
+}
+
+/* ---- removing ---- */
+
+static int object_delete(struct kube *kube, const char *path,
+			 struct json_object *object, struct error *err)
+{
+	auto_object struct json_object *options = json_object_new_object();
+	struct json_object *exactly = json_object_new_object();
+
+	json_add_text(options, "apiVersion", "v1");
+	json_add_text(options, "kind", "DeleteOptions");
+	json_add_text(exactly, "uid", kube_text(object, "metadata", "uid"));
+	json_add_text(exactly, "resourceVersion", kube_object_version(object));
+	json_add(options, "preconditions", exactly);
+	return kube_call(kube->http, "DELETE", path, options, false, NULL, err);
+}
+
+/* It is decided: whoever writes it meanwhile, it goes. */
+static int finalizer_drop(struct kube *kube,
+			  const struct kube_resource *resource,
+			  const char *path, struct error *err)
+{
+	int r = 0;
+
+	for (int i = 0; i < TRIES_MAX; i++) {
+		auto_object struct json_object *object = NULL;
+
+		r = kube_call(kube->http, "GET", path, NULL, true, &object,
+			      err);
+		if (r == 0 && is_gone(object, resource))
+			return 0;
+		if (r == 0) {
+			kube_object_drop_finalizer(object, resource->finalizer);
+			r = kube_call(kube->http, "PUT", path, object, false,
+				      NULL, err);
+		}
+		if (r != -ESTALE)
+			break;
+	}
+	return r == -ENOENT ? 0 : r;
+}
+
+static int kube_remove(struct store *store, const char *kind, const char *name,
+		       const char *version, struct error *err)
+{
+	struct kube *kube = kube_of(store);
+	auto_object struct json_object *object = NULL;
+	const struct kube_resource *resource = resource_find(kind, err);
+	char path[KUBE_PATH_SIZE];
+	int r;
+
+	if (!resource)
+		return -EINVAL;
+	r = kube_path(kube->http, resource, name, NULL, path, err);
+	if (r == 0)
+		r = object_get(kube, resource, path, name, &object, err);
+	if (r == 0)
+		r = version_check(object, version, kind, name, err);
+	if (r == 0)
+		r = kube_lease_check(kube->leases, resource, name, err);
+	if (r == 0 && !kube_object_deleting(object))
+		r = object_delete(kube, path, object, err);
+	if (r < 0)
+		return r;
+	if (!kube_object_has_finalizer(object, resource->finalizer))
+		return 0;
+	return finalizer_drop(kube, resource, path, err);
+}
+
+/* ---- reading ---- */
+
+static int kube_get(struct store *store, const char *kind, const char *name,
+		    struct store_object *ret, struct error *err)
+{
+	struct kube *kube = kube_of(store);
+	auto_object struct json_object *object = NULL;
+	const struct kube_resource *resource = resource_find(kind, err);
+	char path[KUBE_PATH_SIZE];
+	int r;
+
+	if (!resource)
+		return -EINVAL;
+	r = kube_path(kube->http, resource, name, NULL, path, err);
+	if (r == 0)
+		r = object_get(kube, resource, path, name, &object, err);
+	return r < 0 ? r : kube_object_record(object, ret, err);
+}
+
+struct objects {
+	struct store_object *items; /* owned */
+	size_t count, room;
+};
+
+static int objects_add(struct objects *objects, struct json_object *object,
+		       struct error *err)
+{
+	struct store_object *more;
+	int r;
+
+	if (objects->count >= OBJECTS_MAX)
+		return error_set(err, E2BIG, "more than %d objects of a kind",
+				 OBJECTS_MAX);
+	if (objects->count == objects->room) {
+		objects->room = objects->room ? 2 * objects->room : 64;
+		more = reallocarray(objects->items, objects->room,
+				    sizeof(*more));
+		if (!more)
+			return error_set(err, ENOMEM, "out of memory");
+		objects->items = more;
+	}
+	r = kube_object_record(object, &objects->items[objects->count], err);
+	if (r == 0)
+		objects->count++;
+	return r;
+}
+
+/* An item of a list lacks the apiVersion and kind that an object has. */
+static int page_add(const struct kube_resource *resource,
+		    struct json_object *page, struct objects *objects,
+		    struct error *err)
+{
+	struct json_object *items = NULL;
+	size_t n;
+	int r = 0;
+
+	if (!json_object_object_get_ex(page, "items", &items) ||
+	    !json_object_is_type(items, json_type_array))
+		return error_set(err, EPROTO, "a list without items");
+	n = json_object_array_length(items);
+	for (size_t i = 0; i < n && r == 0; i++) {
+		struct json_object *item = json_object_array_get_idx(items, i);
+
+		if (!json_object_is_type(item, json_type_object))
+			return error_set(err, EPROTO, "an item is no object");
+		if (is_gone(item, resource))
+			continue;
+		json_add_text(item, "apiVersion", RECORD_API_VERSION);
+		json_add_text(item, "kind", resource->kind);
+		r = objects_add(objects, item, err);
+	}
+	return r;
+}
+
+/* Percent-escape all but RFC 3986 2.3, unreserved. */
+static int token_escape(const char *token, char *ret, struct error *err)
+{
+	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				    "abcdefghijklmnopqrstuvwxyz0123456789-._~";
+	size_t used = 0;
+
+	for (; *token; token++) {
+		if (used + 4 > CONTINUE_MAX)
+			return error_set(err, EPROTO,
+					 "the list's continue token is too "
+					 "long");
+		if (strchr(plain, *token))
+			ret[used++] = *token;
+		else
+			used += (size_t)snprintf(ret + used, 4, "%%%02X",
+						 (unsigned char)*token);
+	}
+	ret[used] = '\0';
+	return 0;
+}
+
+/*
+ * One page after @token ("" at first), which becomes the next one's. Pages
+ * too large for us are asked for again with fewer objects.
+ */
+static int page_get(struct kube *kube, const char *path, unsigned *limit,
+		    char *token, struct json_object **ret, struct error *err)
+{
+	char full[KUBE_PATH_SIZE + CONTINUE_MAX];
+	int r;
+
+	do {
+		(void)snprintf(full, sizeof(full), "%s?limit=%u%s%s", path,
+			       *limit, token[0] ? "&continue=" : "", token);
+		r = kube_call(kube->http, "GET", full, NULL, true, ret, err);
+		if (r != -EMSGSIZE || *limit == 1)
+			break;
+		*limit = *limit > 8 ? *limit / 8 : 1;
+	} while (true);
+	if (r < 0)
+		return r;
+	r = token_escape(kube_text(*ret, "metadata", "continue"), token, err);
+	if (r < 0)
+		json_object_put(*ret);
+	return r;
+}
+
+static int list_once(struct kube *kube, const struct kube_resource *resource,
+		     const char *path, struct objects *objects,
+		     struct error *err)
+{
+	char token[CONTINUE_MAX] = "";
+	unsigned limit = PAGE_MAX;
+	int r;
+
+	do {
+		struct json_object *page = NULL;
+
+		r = page_get(kube, path, &limit, token, &page, err);
+		if (r < 0)
+			return r;
+		r = page_add(resource, page, objects, err);
+		json_object_put(page);
+	} while (r == 0 && token[0]);
+	return r;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct store_object *)a)->name,
+		      ((const struct store_object *)b)->name);
+}
+
+static int kube_list(struct store *store, const char *kind,
+		     struct store_object **ret, size_t *ret_count,
+		     struct error *err)
+{
+	struct kube *kube = kube_of(store);
+	const struct kube_resource *resource = resource_find(kind, err);
+	struct objects objects = {0};
+	char path[KUBE_PATH_SIZE];
+	int r;
+
+	if (!resource)
+		return -EINVAL;
+	r = kube_path(kube->http, resource, NULL, NULL, path, err);
+	if (r < 0)
+		return r;
+	/* A list that takes too long loses its moment: begin again. */
+	for (int i = 0; i < LISTS_MAX; i++) {
+		r = list_once(kube, resource, path, &objects, err);
+		if (r == 0)
+			break;
+		store_objects_free(objects.items, objects.count);
+		objects = (struct objects){0};
+		if (r != -ESTALE)
+			return r;
+	}
+	if (r < 0)
+		return error_set(err, EHOSTUNREACH,
+				 "the list of %s could not be read to its end; "
+				 "try again later",
+				 resource->plural);
+	if (objects.count > 0)
+		qsort(objects.items, objects.count, sizeof(*objects.items),
+		      by_name);
+	*ret = objects.items;
+	*ret_count = objects.count;
+	return 0;
+}
+
+/* ---- leases ---- */
+
+static int kube_lease(struct store *store, const char *kind, const char *name,
+		      const char *doing, struct error *err)
+{
+	const struct kube_resource *resource = resource_find(kind, err);
+
+	if (!resource)
+		return -EINVAL;
+	return kube_lease_take(kube_of(store)->leases, resource, name, doing,
+			       err);
+}
+
+static void kube_release(struct store *store, const char *kind,
+			 const char *name)
+{
+	const struct kube_resource *resource = resource_find(kind, NULL);
+
+	if (resource)
+		kube_lease_release(kube_of(store)->leases, resource, name);
+}
+
+/* ---- open and close ---- */
+
+static void kube_close(struct store *store)
+{
+	struct kube *kube = kube_of(store);
+
+	kube_leases_free(kube->leases);
+	kube_http_free(kube->http);
+	free(kube);
+}
+
+/* Asks the server nothing: it may be down now and up later. */
+static int kube_open(const char *where, struct store **ret, struct error *err)
+{
+	struct kube_config config;
+	struct kube *kube;
+	int r = kube_config_load(where, &config, err);
+
+	if (r < 0)
+		return r;
+	kube = calloc(1, sizeof(*kube));
+	if (!kube) {
+		kube_config_done(&config);
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	kube->store.ops = &store_kube_ops;
+	r = kube_http_new(&config, &kube->http, err);
+	if (r == 0)
+		r = kube_leases_new(kube->http, &kube->leases, err);
+	if (r < 0) {
+		kube_close(&kube->store);
+		return r;
+	}
+	*ret = &kube->store;
+	return 0;
+}
+
+const struct store_ops store_kube_ops = {
+	.name = "kube",
+	.open = kube_open,
+	.close = kube_close,
+	.create = kube_create,
+	.get = kube_get,
+	.list = kube_list,
+	.compare_and_swap = kube_swap,
+	.remove = kube_remove,
+	.lease = kube_lease,
+	.release = kube_release,
+};
