@@ -1,8 +1,9 @@
-$(eval $(call library,csi,csi/capability.c csi/config.c csi/controller.c \
-  csi/controller_list.c csi/csi_check.c csi/csi_error.c \
-  csi/csi_holds.c csi/csi_name.c csi/csi_text.c csi/identity.c \
-  csi/bind.c csi/node_info.c csi/node_publish.c csi/node_stage.c csi/node_state.c \
-  csi/parameters.c csi/reply.c csi/request.c csi/service.c,,volume rpc proto base))
+$(eval $(call library,csi,\
+  csi/bind.c csi/capability.c csi/config.c csi/controller.c \
+  csi/controller_list.c csi/csi_check.c csi/csi_error.c csi/csi_holds.c \
+  csi/csi_name.c csi/csi_text.c csi/identity.c csi/node_info.c \
+  csi/node_publish.c csi/node_stage.c csi/node_state.c csi/parameters.c \
+  csi/reply.c csi/request.c csi/service.c,,volume rpc proto base))
 $(eval $(call program,trib-csi,csi/main.c,csi))
 
 $(eval $(call unit_test,csi/csi_wire_test,proto base))
@@ -10,9 +11,13 @@ $(eval $(call unit_test,csi/csi_check_test,csi))
 $(eval $(call unit_test,csi/csi_name_test,csi))
 $(eval $(call unit_test,csi/identity_test,csi,csi/csi_test_kit.c))
 $(eval $(call unit_test,csi/controller_test,csi,csi/csi_test_kit.c csi/fake_node.c))
-
 $(eval $(call unit_test,csi/node_state_test,csi))
 
-$(eval $(call fuzzer,csi/csi_name_fuzz,csi/csi_name.c base/ident.c base/error.c base/file.c base/log.c base/clock.c))
+$(eval $(call fuzzer,csi/csi_name_fuzz,csi/csi_name.c \
+  base/clock.c base/error.c base/file.c base/ident.c base/log.c))
+$(eval $(call fuzzer,csi/csi_check_fuzz,csi/csi_check.c csi/csi_text.c \
+  base/clock.c base/error.c base/file.c base/log.c \
+  $(BUILD)/gen/proto/csi.pb-c.c $(BUILD)/gen/proto/well_known.pb-c.c,-lprotobuf-c))
+
 $(eval $(call test_helper,csi/csi_call_main,csi))
 SYSTEM_TESTS += tests/system/csi.sh

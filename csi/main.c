@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* trib-csi: the CSI services on a socket, until SIGTERM. */
 #include <errno.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -14,8 +15,11 @@
 #include "csi/parameters.h"
 #include "csi/service.h"
 
-#define EXIT_USAGE    2
-#define STOP_GRACE_MS 5000 /* for calls that are between two steps */
+#define EXIT_USAGE 2
+/* Of malloc: so that memory of a call is given back, not kept by a worker. */
+#define HEAPS_MAX     2
+#define LARGE_BYTES   65536 /* an allocation with pages of its own */
+#define STOP_GRACE_MS 5000  /* for calls that are between two steps */
 
 struct driver {
 	struct csi csi;
@@ -114,6 +118,9 @@ int main(int argc, char **argv)
 	struct error err = {0};
 	int status = EXIT_SUCCESS;
 
+	/* If they are refused, it only costs memory. */
+	(void)mallopt(M_ARENA_MAX, HEAPS_MAX);
+	(void)mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
 	log_setup("trib-csi", LOG_LEVEL_INFO);
 	if (config_load(&config, argc, argv, &err) < 0) {
 		log_write(LOG_LEVEL_ERROR, "%s", error_text(&err));
