@@ -71,6 +71,12 @@ void blockdev_resize(struct blockdev *dev, struct op *op, uint64_t size)
 	dev->ops->resize(dev, op, size);
 }
 
+void blockdev_grown(struct blockdev *dev, uint64_t size)
+{
+	if (size > dev->size)
+		dev->size = size;
+}
+
 void blockdev_close(struct blockdev *dev)
 {
 	if (dev)

@@ -98,6 +98,13 @@ void blockdev_get_status(struct blockdev *dev, struct op *op, uint64_t offset,
 			 unsigned max);
 void blockdev_resize(struct blockdev *dev, struct op *op, uint64_t size);
 
+/*
+ * What is behind the device was made longer by its owner, not through this
+ * device: it has @size bytes from here on. Less than it has changes nothing.
+ * Not for a device that must be told by blockdev_resize().
+ */
+void blockdev_grown(struct blockdev *dev, uint64_t size);
+
 /* NULL is fine. */
 void blockdev_close(struct blockdev *dev);
 

@@ -220,6 +220,36 @@ static void resize_grows_the_file(void **state)
 	file_remove_(&f);
 }
 
+/* Its owner lengthened the file: what is told is reached, less is ignored. */
+static void follows_a_file_that_its_owner_grew(void **state)
+{
+	struct loop_options options = {.name = "test"};
+	struct wait wait = {.op.done = wait_done};
+	struct blockdev *dev = NULL;
+	struct fixture f;
+	char byte = 1;
+
+	(void)state;
+	file_make(&f, 0);
+	assert_int_equal(loop_new(&options, &wait.loop, NULL), 0);
+	assert_int_equal(
+		blockdev_file_open(wait.loop, f.path, 0, 0, &dev, NULL), 0);
+	assert_false(blockdev_range_ok(dev, DEVICE_SIZE, 1));
+	assert_int_equal(truncate(f.path, 2 * DEVICE_SIZE), 0);
+	blockdev_grown(dev, 2 * DEVICE_SIZE);
+	blockdev_grown(dev, DEVICE_SIZE);
+	assert_true(blockdev_range_ok(dev, 2 * DEVICE_SIZE - 1, 1));
+	assert_false(blockdev_range_ok(dev, 2 * DEVICE_SIZE, 1));
+	blockdev_read(dev, &wait.op, &byte, 1, 2 * DEVICE_SIZE - 1);
+	wait.started = true;
+	assert_int_equal(loop_run(wait.loop), 0);
+	assert_int_equal(wait.res, 0);
+	assert_int_equal(byte, 0);
+	blockdev_close(dev);
+	loop_free(wait.loop);
+	file_remove_(&f);
+}
+
 static void a_file_cut_short_is_an_error_not_zeroes(void **state)
 {
 	struct loop_options options = {.name = "test"};
@@ -311,6 +341,7 @@ int main(void)
 		cmocka_unit_test(discard_frees_space_and_no_hole_keeps_it),
 		cmocka_unit_test(status_tells_data_from_holes),
 		cmocka_unit_test(resize_grows_the_file),
+		cmocka_unit_test(follows_a_file_that_its_owner_grew),
 		cmocka_unit_test(a_file_cut_short_is_an_error_not_zeroes),
 		cmocka_unit_test(
 			a_file_that_is_too_small_or_no_file_is_refused),
