@@ -45,6 +45,14 @@ const char *export_name(const struct export_object *export)
 	return export->name;
 }
 
+bool export_is(const struct export_object *export, const char *name)
+{
+	size_t length = strlen(name);
+
+	return strncmp(export->name, name, length) == 0 &&
+	       (export->name[length] == '\0' || export->name[length] == '@');
+}
+
 const char *export_description(const struct export_object *export)
 {
 	return export->description;

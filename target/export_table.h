@@ -29,6 +29,8 @@ struct export_object;
 
 const char *export_name(
 	const struct export_object *export); /* with the epoch */
+/* It is the one that was set as @name, whatever its epoch. */
+bool export_is(const struct export_object *export, const char *name);
 const char *export_description(
 	const struct export_object *export); /* "": none */
 bool export_read_only(const struct export_object *export);

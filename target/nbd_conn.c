@@ -569,3 +569,14 @@ void nbd_service_stop(struct nbd_service *service)
 			nbd_conn_kill(conn);
 	}
 }
+
+void nbd_service_grow(struct nbd_service *service, const char *name,
+		      uint64_t size)
+{
+	for (struct nbd_conn *conn = service->conns; conn; conn = conn->next) {
+		if (!conn->dev || !export_is(conn->user.export, name))
+			continue;
+		blockdev_grown(conn->dev, size);
+		nbd_session_grow(&conn->session, size);
+	}
+}

@@ -70,6 +70,13 @@ void nbd_service_init(struct nbd_service *service, struct loop *loop,
  */
 void nbd_service_stop(struct nbd_service *service);
 
+/*
+ * Every connection of export @name (without epoch) reaches up to @size bytes
+ * from here on, if that is more than it had.
+ */
+void nbd_service_grow(struct nbd_service *service, const char *name,
+		      uint64_t size);
+
 /* Nothing of it is in flight; for the owner, once it has no connections. */
 bool nbd_service_still(const struct nbd_service *service);
 

@@ -2,7 +2,9 @@
 /*
  * nbd-serve: files and memory as NBD exports, for wire tests and benches
  * without a blockd. Prints "listening ADDRESS" for each listener, serves
- * until SIGTERM or SIGINT.
+ * until SIGTERM or SIGINT. On SIGHUP live connections follow files that have
+ * grown; until then they keep the size they began with, as other servers'
+ * connections do for ever.
  *
  *	nbd-serve --listen tcp:127.0.0.1:0 --export disk=/tmp/disk.img
  */
@@ -13,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -20,6 +23,8 @@
 #include "base/options.h"
 #include "base/size.h"
 #include "target/target.h"
+
+#define EXPORT_TEXT_MAX 256 /* bytes of a name, with NUL; ours */
 
 struct config {
 	struct option_list listen, exports, initiators, without;
@@ -133,7 +138,7 @@ static int export_add(struct target *target, const struct config *config,
 		.release = free,
 	};
 	const char *equals = strchr(text, '=');
-	char name[256];
+	char name[EXPORT_TEXT_MAX];
 	struct disk *disk;
 	int r = 0;
 
@@ -176,8 +181,25 @@ static int listen_at(struct target *target, const char *address,
 	return 0;
 }
 
+/* Files that have grown. */
+static void exports_grow(struct target *target, const struct config *config)
+{
+	for (size_t i = 0; i < config->exports.count; i++) {
+		const char *text = config->exports.items[i];
+		const char *equals = strchr(text, '=');
+		char name[EXPORT_TEXT_MAX];
+		struct stat st;
+
+		if (stat(equals + 1, &st) < 0) /* memory, or gone */
+			continue;
+		(void)snprintf(name, sizeof(name), "%.*s", (int)(equals - text),
+			       text);
+		target_export_grow(target, name, (uint64_t)st.st_size);
+	}
+}
+
 static int serve(struct target *target, const struct config *config,
-		 const sigset_t *ends, struct error *err)
+		 const sigset_t *signals, struct error *err)
 {
 	int signal_number, r = 0;
 
@@ -188,10 +210,15 @@ static int serve(struct target *target, const struct config *config,
 	if (r < 0)
 		return r;
 	(void)fflush(stdout); /* a reader that is gone does not matter */
-	return -sigwait(ends, &signal_number);
+	do {
+		r = -sigwait(signals, &signal_number);
+		if (r == 0 && signal_number == SIGHUP)
+			exports_grow(target, config);
+	} while (r == 0 && signal_number == SIGHUP);
+	return r;
 }
 
-static int run(const struct config *config, const sigset_t *ends,
+static int run(const struct config *config, const sigset_t *signals,
 	       struct error *err)
 {
 	struct target_options options = {
@@ -205,7 +232,7 @@ static int run(const struct config *config, const sigset_t *ends,
 	if (r == 0)
 		r = target_new(&options, &target, err);
 	if (r == 0)
-		r = serve(target, config, ends, err);
+		r = serve(target, config, signals, err);
 	target_free(target);
 	return r;
 }
@@ -214,15 +241,16 @@ int main(int argc, char **argv)
 {
 	struct config config = {0};
 	struct error err = {0};
-	sigset_t ends;
+	sigset_t signals;
 	int index = 0, r;
 
 	log_setup("nbd-serve", LOG_LEVEL_INFO);
-	sigemptyset(&ends);
-	sigaddset(&ends, SIGTERM);
-	sigaddset(&ends, SIGINT);
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGHUP);
 	/* In every thread; sigwait() takes them. */
-	(void)pthread_sigmask(SIG_BLOCK, &ends, NULL);
+	(void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
 	options_defaults(rows, array_size(rows), &config);
 	r = options_parse(rows, array_size(rows), &config, argc, argv, &index,
 			  &err);
@@ -231,7 +259,7 @@ int main(int argc, char **argv)
 	if (r == 0 && config.help)
 		options_help(rows, array_size(rows), stdout);
 	else if (r == 0)
-		r = run(&config, &ends, &err);
+		r = run(&config, &signals, &err);
 	options_done(rows, array_size(rows), &config);
 	if (r < 0)
 		fprintf(stderr, "nbd-serve: %s\n", error_text(&err));

@@ -200,3 +200,9 @@ bool nbd_session_transmits(const struct nbd_session *s)
 	       s->state == NBD_SESSION_PAYLOAD ||
 	       s->state == NBD_SESSION_SKIP_PAYLOAD;
 }
+
+void nbd_session_grow(struct nbd_session *s, uint64_t size)
+{
+	if (nbd_session_transmits(s) && size > s->export.size)
+		s->export.size = size;
+}

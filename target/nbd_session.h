@@ -130,6 +130,13 @@ void nbd_session_done(struct nbd_session *session);
 bool nbd_session_transmits(const struct nbd_session *session);
 
 /*
+ * The export has @size bytes from here on, if that is more than it had: the
+ * protocol has no message for it, but requests up to the new end are let
+ * through. Does nothing before or after the transmission phase.
+ */
+void nbd_session_grow(struct nbd_session *session, uint64_t size);
+
+/*
  * Take the next whole element from @data, up to one event.
  *
  * Returns the bytes consumed; with NBD_EVENT_MORE, feed again when there are

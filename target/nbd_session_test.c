@@ -571,6 +571,24 @@ static void refuses_requests_past_the_end(void **state)
 	}
 }
 
+static void a_grown_export_is_reached_to_its_new_end(void **state)
+{
+	enum { MIB = 1 << 20 };
+	struct fixture *f = *state;
+
+	nbd_session_grow(&f->session, 8 * MIB); /* has no export yet */
+	begin(f, false, false);
+	assert_int_equal(verdict(f, NBD_CMD_READ, 0, MIB, 512), NBD_EINVAL);
+	nbd_session_grow(&f->session, 2 * MIB);
+	nbd_session_grow(&f->session, MIB);
+	assert_int_equal(verdict(f, NBD_CMD_READ, 0, MIB, 512), 0);
+	assert_int_equal(verdict(f, NBD_CMD_READ, 0, 2 * MIB - 512, 512), 0);
+	assert_int_equal(verdict(f, NBD_CMD_READ, 0, 2 * MIB - 256, 512),
+			 NBD_EINVAL);
+	assert_int_equal(verdict(f, NBD_CMD_WRITE_ZEROES, 0, 2 * MIB, 512),
+			 NBD_ENOSPC);
+}
+
 static void refuses_flags_and_commands_not_offered(void **state)
 {
 	struct fixture *f = *state;
@@ -696,6 +714,7 @@ int main(void)
 		TEST(contexts_of_another_export_do_not_hold),
 		TEST(lets_good_requests_through),
 		TEST(refuses_requests_past_the_end),
+		TEST(a_grown_export_is_reached_to_its_new_end),
 		TEST(refuses_flags_and_commands_not_offered),
 		TEST(a_read_only_export_takes_no_change),
 		TEST(a_block_size_is_held_to),

@@ -353,6 +353,30 @@ int target_export_remove(struct target *target, const char *name,
 	return 0;
 }
 
+struct growth {
+	struct nbd_service *service;
+	const char *name;
+	uint64_t size; /* bytes */
+};
+
+static int growth_run(void *context)
+{
+	const struct growth *growth = context;
+
+	nbd_service_grow(growth->service, growth->name, growth->size);
+	return 0;
+}
+
+void target_export_grow(struct target *target, const char *name, uint64_t size)
+{
+	for (unsigned i = 0; i < target->n_workers; i++) {
+		struct worker *worker = &target->workers[i];
+		struct growth growth = {&worker->service, name, size};
+
+		(void)loop_call(worker->loop, growth_run, &growth);
+	}
+}
+
 unsigned target_export_connections(struct target *target, const char *name)
 {
 	return export_table_users(target->exports, name);

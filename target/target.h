@@ -89,6 +89,18 @@ int target_export_set(struct target *target, const struct target_export *spec,
 int target_export_remove(struct target *target, const char *name,
 			 struct error *err);
 
+/*
+ * The device behind the export was made longer, to @size bytes: every live
+ * connection reaches up to there once this returns, each told on its own
+ * loop; new ones get what their device has. The owner grows the device, so
+ * that open() sees the new size, before it calls. Never shrinks; repeating
+ * it, or no such export, does nothing.
+ *
+ * NBD has no message to say so to a peer: one that grows its device asks
+ * anew (GO or INFO on a connection of its own) or is told by other means.
+ */
+void target_export_grow(struct target *target, const char *name, uint64_t size);
+
 /* Live connections of the export; 0 when there is no such export. */
 unsigned target_export_connections(struct target *target, const char *name);
 

@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "target/nbd_proto.h"
 #include "target/target.h"
+#include "target/target_test_kit.h"
 
 #define DEVICE_SIZE (UINT32_C(40) << 20) /* bytes; more than one request */
 
@@ -218,89 +219,15 @@ static int teardown(void **state)
 
 static int dial(struct fixture *f)
 {
-	struct sockaddr_un un = {.sun_family = AF_UNIX};
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	(void)snprintf(un.sun_path, sizeof(un.sun_path), "%s", f->address + 5);
-	assert_true(fd >= 0);
-	assert_int_equal(connect(fd, (struct sockaddr *)&un, sizeof(un)), 0);
-	return fd;
-}
-
-static void put(int fd, const void *data, size_t length)
-{
-	assert_int_equal(send(fd, data, length, MSG_NOSIGNAL), length);
-}
-
-static void get(int fd, void *data, size_t length)
-{
-	assert_int_equal(recv(fd, data, length, MSG_WAITALL), length);
-}
-
-static bool closed(int fd)
-{
-	char c;
-
-	return recv(fd, &c, 1, 0) <= 0;
-}
-
-/* NBD_OPT_EXPORT_NAME; false: the server closed. */
-static bool handshake(int fd, const char *name, uint16_t *ret_flags)
-{
-	struct nbd_wire_greeting greeting;
-	be32 flags = be32_make(NBD_FLAG_C_FIXED_NEWSTYLE |
-			       NBD_FLAG_C_NO_ZEROES);
-	struct nbd_wire_option option = {
-		.magic = be64_make(NBD_OPTION_MAGIC),
-		.option = be32_make(NBD_OPT_EXPORT_NAME),
-		.length = be32_make((uint32_t)strlen(name)),
-	};
-	uint8_t reply[10];
-	be16 wire;
-
-	get(fd, &greeting, sizeof(greeting));
-	put(fd, &flags, sizeof(flags));
-	put(fd, &option, sizeof(option));
-	put(fd, name, strlen(name));
-	if (recv(fd, reply, sizeof(reply), MSG_WAITALL) != sizeof(reply))
-		return false;
-	memcpy(&wire, reply + 8, sizeof(wire));
-	if (ret_flags)
-		*ret_flags = be16_get(wire);
-	return true;
+	return client_dial(f->address);
 }
 
 static int connect_to(struct fixture *f, const char *name)
 {
 	int fd = dial(f);
 
-	assert_true(handshake(fd, name, NULL));
+	assert_true(client_begin(fd, name, NULL));
 	return fd;
-}
-
-static void ask(int fd, uint16_t type, uint64_t cookie, uint64_t offset,
-		uint32_t length)
-{
-	struct nbd_wire_request wire = {
-		.magic = be32_make(NBD_REQUEST_MAGIC),
-		.type = be16_make(type),
-		.cookie = be64_make(cookie),
-		.offset = be64_make(offset),
-		.length = be32_make(length),
-	};
-
-	put(fd, &wire, sizeof(wire));
-}
-
-/* The error of the next reply, which must be for @cookie. */
-static uint32_t answer(int fd, uint64_t cookie)
-{
-	struct nbd_wire_simple_reply reply;
-
-	get(fd, &reply, sizeof(reply));
-	assert_int_equal(be32_get(reply.magic), NBD_SIMPLE_REPLY_MAGIC);
-	assert_true(be64_get(reply.cookie) == cookie);
-	return be32_get(reply.error);
 }
 
 /* ---- tests ---- */
@@ -312,15 +239,15 @@ static void what_is_written_is_read(void **state)
 
 	for (size_t i = 0; i < sizeof(data); i++)
 		data[i] = (char)(i * 31);
-	ask(fd, NBD_CMD_WRITE, 1, 12345, sizeof(data));
-	put(fd, data, sizeof(data));
-	assert_int_equal(answer(fd, 1), 0);
-	ask(fd, NBD_CMD_READ, 2, 12345, sizeof(data));
-	assert_int_equal(answer(fd, 2), 0);
-	get(fd, back, sizeof(back));
+	client_ask(fd, NBD_CMD_WRITE, 1, 12345, sizeof(data));
+	client_put(fd, data, sizeof(data));
+	assert_int_equal(client_answer(fd, 1), 0);
+	client_ask(fd, NBD_CMD_READ, 2, 12345, sizeof(data));
+	assert_int_equal(client_answer(fd, 2), 0);
+	client_get(fd, back, sizeof(back));
 	assert_memory_equal(data, back, sizeof(data));
-	ask(fd, NBD_CMD_DISC, 0, 0, 0);
-	assert_true(closed(fd));
+	client_ask(fd, NBD_CMD_DISC, 0, 0, 0);
+	assert_true(client_closed(fd));
 	fd_close(fd);
 }
 
@@ -330,13 +257,13 @@ static void a_payload_may_come_byte_by_byte(void **state)
 	int fd = connect_to(*state, "x@5");
 
 	for (unsigned i = 0; i < array_size(lengths); i++) {
-		ask(fd, NBD_CMD_WRITE, i, 0, lengths[i]);
+		client_ask(fd, NBD_CMD_WRITE, i, 0, lengths[i]);
 		for (uint32_t n = 0; n < lengths[i]; n++) {
 			char c = (char)(n + i);
 
-			put(fd, &c, 1);
+			client_put(fd, &c, 1);
 		}
-		assert_int_equal(answer(fd, i), 0);
+		assert_int_equal(client_answer(fd, i), 0);
 		for (uint32_t n = 0; n < lengths[i]; n++)
 			assert_true(disk_run(n, (char)(n + i)) > 0);
 	}
@@ -348,8 +275,8 @@ static void zeroes_are_written_where_the_device_has_none(void **state)
 	int fd = connect_to(*state, "x@5");
 
 	disk_fill('x');
-	ask(fd, NBD_CMD_WRITE_ZEROES, 1, 7, DEVICE_SIZE - 8);
-	assert_int_equal(answer(fd, 1), 0);
+	client_ask(fd, NBD_CMD_WRITE_ZEROES, 1, 7, DEVICE_SIZE - 8);
+	assert_int_equal(client_answer(fd, 1), 0);
 	assert_int_equal(disk_run(0, 'x'), 7);
 	assert_int_equal(disk_run(7, 0), DEVICE_SIZE - 8);
 	assert_int_equal(disk_run(DEVICE_SIZE - 1, 'x'), 1);
@@ -359,29 +286,29 @@ static void zeroes_are_written_where_the_device_has_none(void **state)
 static void only_what_the_device_can_do_is_offered(void **state)
 {
 	int fd = dial(*state);
-	uint16_t flags = 0;
+	struct client_export export = {0};
 
-	assert_true(handshake(fd, "x@5", &flags));
-	assert_int_equal(flags, NBD_TRANSMIT_HAS_FLAGS |
-					NBD_TRANSMIT_SEND_FLUSH |
-					NBD_TRANSMIT_SEND_FUA |
-					NBD_TRANSMIT_SEND_WRITE_ZEROES |
-					NBD_TRANSMIT_CAN_MULTI_CONN);
-	ask(fd, NBD_CMD_TRIM, 1, 0, 4096);
-	assert_int_equal(answer(fd, 1), NBD_EINVAL);
+	assert_true(client_begin(fd, "x@5", &export));
+	assert_int_equal(export.flags, NBD_TRANSMIT_HAS_FLAGS |
+					       NBD_TRANSMIT_SEND_FLUSH |
+					       NBD_TRANSMIT_SEND_FUA |
+					       NBD_TRANSMIT_SEND_WRITE_ZEROES |
+					       NBD_TRANSMIT_CAN_MULTI_CONN);
+	client_ask(fd, NBD_CMD_TRIM, 1, 0, 4096);
+	assert_int_equal(client_answer(fd, 1), NBD_EINVAL);
 	fd_close(fd);
 	assert_int_equal(export_set(*state, 6, true, "unix"), 0);
 	fd = dial(*state);
-	assert_true(handshake(fd, "x@6", &flags));
-	assert_int_equal(flags, NBD_TRANSMIT_HAS_FLAGS |
-					NBD_TRANSMIT_READ_ONLY |
-					NBD_TRANSMIT_SEND_FLUSH |
-					NBD_TRANSMIT_CAN_MULTI_CONN);
-	ask(fd, NBD_CMD_WRITE, 2, 0, 4);
-	put(fd, "data", 4);
-	assert_int_equal(answer(fd, 2), NBD_EPERM);
-	ask(fd, NBD_CMD_WRITE_ZEROES, 3, 0, 4);
-	assert_int_equal(answer(fd, 3), NBD_EPERM);
+	assert_true(client_begin(fd, "x@6", &export));
+	assert_int_equal(export.flags, NBD_TRANSMIT_HAS_FLAGS |
+					       NBD_TRANSMIT_READ_ONLY |
+					       NBD_TRANSMIT_SEND_FLUSH |
+					       NBD_TRANSMIT_CAN_MULTI_CONN);
+	client_ask(fd, NBD_CMD_WRITE, 2, 0, 4);
+	client_put(fd, "data", 4);
+	assert_int_equal(client_answer(fd, 2), NBD_EPERM);
+	client_ask(fd, NBD_CMD_WRITE_ZEROES, 3, 0, 4);
+	assert_int_equal(client_answer(fd, 3), NBD_EPERM);
 	fd_close(fd);
 }
 
@@ -399,10 +326,10 @@ static void many_more_requests_than_slots_are_all_answered(void **state)
 			.offset = be64_make(i),
 			.length = be32_make(sizeof(data)),
 		};
-	put(fd, wires, sizeof(wires));
+	client_put(fd, wires, sizeof(wires));
 	for (size_t i = 0; i < array_size(wires); i++) {
-		assert_int_equal(answer(fd, 0), 0);
-		get(fd, data, sizeof(data));
+		assert_int_equal(client_answer(fd, 0), 0);
+		client_get(fd, data, sizeof(data));
 	}
 	assert_int_equal(disk.operations, array_size(wires));
 	fd_close(fd);
@@ -419,12 +346,13 @@ static void *reader_main(void *context)
 	struct reader *reader = context;
 	int fd = connect_to(reader->f, "x@5");
 
-	ask(fd, NBD_CMD_READ, 1, 0, NBD_PAYLOAD_MAX);
-	ask(fd, NBD_CMD_READ, 2, 0, 4096);
-	ask(fd, NBD_CMD_READ, 3, 0, NBD_PAYLOAD_MAX);
+	client_ask(fd, NBD_CMD_READ, 1, 0, NBD_PAYLOAD_MAX);
+	client_ask(fd, NBD_CMD_READ, 2, 0, 4096);
+	client_ask(fd, NBD_CMD_READ, 3, 0, NBD_PAYLOAD_MAX);
 	for (uint64_t cookie = 1; cookie <= 3; cookie++) {
-		assert_int_equal(answer(fd, cookie), 0);
-		get(fd, reader->data, cookie == 2 ? 4096 : NBD_PAYLOAD_MAX);
+		assert_int_equal(client_answer(fd, cookie), 0);
+		client_get(fd, reader->data,
+			   cookie == 2 ? 4096 : NBD_PAYLOAD_MAX);
 	}
 	fd_close(fd);
 	return NULL;
@@ -459,14 +387,14 @@ static void peers_that_sit_on_the_buffers_are_dropped(void **state)
 
 	for (int i = 0; i < 4; i++) {
 		fds[i] = connect_to(*state, "x@5");
-		ask(fds[i], i < 2 ? NBD_CMD_READ : NBD_CMD_WRITE, 1, 0,
-		    NBD_PAYLOAD_MAX);
+		client_ask(fds[i], i < 2 ? NBD_CMD_READ : NBD_CMD_WRITE, 1, 0,
+			   NBD_PAYLOAD_MAX);
 		usleep(20000);
 	}
 	other = connect_to(*state, "x@5");
-	ask(other, NBD_CMD_READ, 2, 0, sizeof(data));
-	assert_int_equal(answer(other, 2), 0);
-	get(other, data, sizeof(data));
+	client_ask(other, NBD_CMD_READ, 2, 0, sizeof(data));
+	assert_int_equal(client_answer(other, 2), 0);
+	client_get(other, data, sizeof(data));
 	for (int i = 0; i < 4; i++)
 		fd_close(fds[i]);
 	fd_close(other);
@@ -478,17 +406,17 @@ static void a_higher_epoch_waits_for_what_is_in_flight(void **state)
 	unsigned long long operations;
 
 	disk.delay_ms = 300;
-	ask(old, NBD_CMD_WRITE, 1, 0, 4);
-	put(old, "late", 4);
+	client_ask(old, NBD_CMD_WRITE, 1, 0, 4);
+	client_put(old, "late", 4);
 	while (disk.in_flight == 0)
 		usleep(1000);
 	assert_int_equal(export_set(*state, 6, false, "unix"), 0);
 	assert_int_equal(disk.in_flight, 0);
 	assert_int_equal(disk.open, 0);
 	operations = disk.operations;
-	assert_true(closed(old));
+	assert_true(client_closed(old));
 	new = dial(*state);
-	assert_false(handshake(new, "x@5", NULL)); /* older: refused */
+	assert_false(client_begin(new, "x@5", NULL)); /* older: refused */
 	fd_close(new);
 	new = connect_to(*state, "x@6");
 	assert_true(disk.operations == operations);
@@ -503,9 +431,9 @@ static void half_a_write_never_reaches_the_device(void **state)
 {
 	int fd = connect_to(*state, "x@5");
 
-	ask(fd, NBD_CMD_WRITE, 1, 0, 1 << 20);
-	put(fd, "only a part", 11);
-	ask(fd, NBD_CMD_READ, 2, 0, 1); /* is payload too */
+	client_ask(fd, NBD_CMD_WRITE, 1, 0, 1 << 20);
+	client_put(fd, "only a part", 11);
+	client_ask(fd, NBD_CMD_READ, 2, 0, 1); /* is payload too */
 	usleep(20000);
 	assert_int_equal(target_export_remove(
 				 ((struct fixture *)*state)->target, "x", NULL),
@@ -513,7 +441,7 @@ static void half_a_write_never_reaches_the_device(void **state)
 	assert_int_equal(disk.open, 0);
 	assert_int_equal(disk.released, 1);
 	assert_int_equal(disk.operations, 0);
-	assert_true(closed(fd));
+	assert_true(client_closed(fd));
 	fd_close(fd);
 }
 
@@ -522,10 +450,10 @@ static void the_same_epoch_keeps_its_connections(void **state)
 	int fd = connect_to(*state, "x@5");
 
 	assert_int_equal(export_set(*state, 5, false, "any"), 0);
-	ask(fd, NBD_CMD_FLUSH, 1, 0, 0);
-	assert_int_equal(answer(fd, 1), 0);
+	client_ask(fd, NBD_CMD_FLUSH, 1, 0, 0);
+	assert_int_equal(client_answer(fd, 1), 0);
 	assert_int_equal(export_set(*state, 5, false, "10.0.0.7"), 0);
-	assert_true(closed(fd)); /* not on the list any more */
+	assert_true(client_closed(fd)); /* not on the list any more */
 	fd_close(fd);
 }
 
@@ -559,7 +487,7 @@ static void epochs_may_rise_under_load(void **state)
 		int fd = dial(*state);
 
 		(void)snprintf(name, sizeof(name), "x@%d", 6 + i);
-		if (handshake(fd, name, NULL)) {
+		if (client_begin(fd, name, NULL)) {
 			struct nbd_wire_request wire = {
 				.magic = be32_make(NBD_REQUEST_MAGIC),
 				.type = be16_make(NBD_CMD_READ),
@@ -581,14 +509,14 @@ static void stopping_sends_the_replies_that_are_due(void **state)
 
 	disk.delay_ms = 200;
 	disk_fill('d');
-	ask(fd, NBD_CMD_READ, 9, 0, sizeof(data));
+	client_ask(fd, NBD_CMD_READ, 9, 0, sizeof(data));
 	while (disk.in_flight == 0)
 		usleep(1000);
 	stop(*state);
-	assert_int_equal(answer(fd, 9), 0);
-	get(fd, data, sizeof(data));
+	assert_int_equal(client_answer(fd, 9), 0);
+	client_get(fd, data, sizeof(data));
 	assert_int_equal(data[0], 'd');
-	assert_true(closed(fd));
+	assert_true(client_closed(fd));
 	fd_close(fd);
 }
 
@@ -597,7 +525,7 @@ static void stopping_does_not_wait_for_a_peer_that_reads_nothing(void **state)
 	int fd = connect_to(*state, "x@5");
 	int64_t start;
 
-	ask(fd, NBD_CMD_READ, 1, 0, NBD_PAYLOAD_MAX);
+	client_ask(fd, NBD_CMD_READ, 1, 0, NBD_PAYLOAD_MAX);
 	usleep(50000);
 	start = clock_ms();
 	stop(*state);
@@ -612,7 +540,7 @@ static void one_connection_too_many_is_closed(void **state)
 	for (int i = 0; i < 8; i++)
 		fds[i] = connect_to(*state, "x@5");
 	fds[8] = dial(*state);
-	assert_true(closed(fds[8]));
+	assert_true(client_closed(fds[8]));
 	fd_close(fds[0]);
 	for (int tries = 0;; tries++) { /* until the server has noticed */
 		char c;
