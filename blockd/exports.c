@@ -131,6 +131,14 @@ static int check_idle(void *context, struct extent *extent, struct error *err)
 	return check_not_held(extent, "it is deleted", err);
 }
 
+static void grown(void *context, struct extent *extent)
+{
+	struct exports *exports = context;
+
+	target_export_grow(exports->target, extent->record.name,
+			   extent->record.size);
+}
+
 static int drop(void *context, struct extent *extent, struct error *err)
 {
 	struct exports *exports = context;
@@ -331,6 +339,7 @@ int exports_new(const struct exports_options *options, struct exports **ret,
 		return error_set(err, -r, "read the boot id: %s", strerror(-r));
 	}
 	options->node->users = (struct extent_users){
+		.grown = grown,
 		.check_idle = check_idle,
 		.drop = drop,
 		.context = exports,

@@ -381,6 +381,7 @@ static int grow(struct extent *extent, uint64_t size, struct error *err)
 
 int extent_resize(struct extent *extent, uint64_t size, struct error *err)
 {
+	const struct extent_users *users = &extent->node->users;
 	int r = extent_begin(extent, err);
 
 	if (r < 0)
@@ -393,6 +394,8 @@ int extent_resize(struct extent *extent, uint64_t size, struct error *err)
 			      extent->record.name, extent->record.size, size);
 	else if (r == 0 && size > extent->record.size)
 		r = grow(extent, size, err);
+	if (r == 0 && users->grown)
+		users->grown(users->context, extent);
 	extent_end(extent);
 	return r;
 }

@@ -38,9 +38,14 @@ struct extent {
 
 LIST_HEAD(extent_list, extent);
 
-/* Who uses extents, asked by extent_delete(). NULL functions: nobody does. */
+/*
+ * Who uses extents: told by extent_resize(), asked by extent_delete(). The
+ * extent's op lock is held meanwhile. NULL functions: nobody does.
+ */
 struct extent_users {
-	/* -EBUSY with who it is. The extent's op lock is held. */
+	/* It is longer, as its record says: let everybody reach the end. */
+	void (*grown)(void *context, struct extent *extent);
+	/* -EBUSY with who it is. */
 	int (*check_idle)(void *context, struct extent *extent,
 			  struct error *err);
 	/* It is going: stop serving it. */
@@ -75,7 +80,12 @@ int extent_find(struct node *node, const char *name, struct extent **ret,
 int extent_create(struct node *node, const struct extent_request *request,
 		  struct extent **ret, bool *ret_made, struct error *err);
 
-/* -ERANGE: smaller than now; -ENOSPC; -EINVAL; -EIO: damaged. */
+/*
+ * Data and record first, durably; then whoever has it open is told, so live
+ * connections reach the new end once this returns.
+ *
+ * -ERANGE: smaller than now; -ENOSPC; -EINVAL; -EIO: damaged.
+ */
 int extent_resize(struct extent *extent, uint64_t size, struct error *err);
 
 /*

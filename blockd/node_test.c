@@ -236,6 +236,41 @@ static void grows_within_the_room_and_never_shrinks(void **state)
 	extent_unref(extent);
 }
 
+struct told {
+	unsigned times;
+	uint64_t size; /* bytes, at the last */
+};
+
+static void note_growth(void *context, struct extent *extent)
+{
+	struct told *told = context;
+
+	told->times++;
+	told->size = extent->record.size;
+}
+
+static void tells_its_users_once_it_has_grown(void **state)
+{
+	struct kit *k = *state;
+	struct extent *extent;
+	struct told told = {0};
+
+	k->node->users.grown = note_growth;
+	k->node->users.context = &told;
+	assert_int_equal(create(k, "x", MIB, NULL), 0);
+	extent = find(k, "x");
+	assert_int_equal(extent_resize(extent, CAPACITY + MIB, NULL), -ENOSPC);
+	assert_int_equal(extent_resize(extent, 0, NULL), -EINVAL);
+	assert_int_equal(told.times, 0);
+	assert_int_equal(extent_resize(extent, 3 * MIB, NULL), 0);
+	assert_true(told.times == 1 && told.size == 3 * MIB);
+	/* Whoever repeats it may have missed the first answer. */
+	assert_int_equal(extent_resize(extent, 3 * MIB, NULL), 0);
+	assert_true(told.times == 2 && told.size == 3 * MIB);
+	extent_unref(extent);
+	k->node->users = (struct extent_users){0};
+}
+
 static void deletes_only_the_one_meant(void **state)
 {
 	struct kit *k = *state;
@@ -569,6 +604,7 @@ int main(void)
 		TEST(refuses_bad_names_sizes_and_pools),
 		TEST(says_how_much_room_there_is),
 		TEST(grows_within_the_room_and_never_shrinks),
+		TEST(tells_its_users_once_it_has_grown),
 		TEST(deletes_only_the_one_meant),
 		TEST(keeps_an_extent_in_use),
 		TEST(never_promises_too_much_to_racing_creates),

@@ -308,21 +308,53 @@ test_keeps_an_extent_that_a_loop_device_holds() {
 	call DeleteExtent name=x
 }
 
-test_a_resize_shows_in_new_connections() {
+test_a_resize_is_followed_by_live_connections() {
 	place resize
 	start_blockd
 	call CreateExtent name=x size=$((16 * MIB))
 	call SetExport name=x epoch=1 initiators=any
 	/usr/bin/python3 - "$(uri x@1)" "$D" <<'PY' &
-import nbd, os, sys, time
-h = nbd.NBD()
-h.connect_uri(sys.argv[1])
+import errno, nbd, os, sys, time
+
+OLD, NEW, BLOCK = 16 << 20, 32 << 20, 4096
+
+def connect():
+    h = nbd.NBD()
+    # The server is the one to judge.
+    h.set_strict_mode(h.get_strict_mode() & ~nbd.STRICT_BOUNDS)
+    h.connect_uri(sys.argv[1])
+    return h
+
+def refused(errors, call, *args):
+    try:
+        call(*args)
+    except nbd.Error as e:
+        assert e.errnum in errors, e
+    else:
+        raise AssertionError("past the end, and not refused")
+
+hs = [connect() for _ in range(4)]
+for h in hs:
+    assert h.get_size() == OLD
+    refused([errno.EINVAL], h.pread, BLOCK, OLD)
+    refused([errno.ENOSPC], h.pwrite, b"n" * BLOCK, OLD - BLOCK // 2)
 open(sys.argv[2] + "/began", "w").close()
-while not os.path.exists(sys.argv[2] + "/resized"):
-    time.sleep(0.02)
-assert h.get_size() == 16 << 20
-h.pwrite(b"x" * 4096, (16 << 20) - 4096)
-h.shutdown()
+n = 0
+while not os.path.exists(sys.argv[2] + "/resized"):  # busy meanwhile
+    hs[n % 4].pwrite(b"b" * 65536, n % 64 * 65536)
+    n += 1
+for i, h in enumerate(hs):
+    at = OLD - BLOCK // 2 + i * BLOCK  # the first over the old end
+    h.pwrite(bytes([65 + i]) * BLOCK, at)
+    h.pwrite(bytes([97 + i]) * BLOCK, NEW - (i + 1) * BLOCK, nbd.CMD_FLAG_FUA)
+    assert hs[3 - i].pread(BLOCK, at) == bytes([65 + i]) * BLOCK
+    h.zero(1 << 20, 20 << 20)
+    h.trim(1 << 20, 24 << 20)
+    h.flush()
+    refused([errno.EINVAL], h.pread, BLOCK, NEW)
+    refused([errno.ENOSPC], h.pwrite, b"n" * BLOCK, NEW)
+for h in hs:
+    h.shutdown()
 PY
 	local client=$!
 	at_exit kill -9 "$client"
@@ -330,8 +362,12 @@ PY
 	call ResizeExtent name=x size=$((32 * MIB))
 	touch "$D/resized"
 	wait "$client"
+	call ResizeExtent name=x size=$((32 * MIB))
 	same "$(nbdinfo --size "$(uri x@1)")" $((32 * MIB))
-	io x@1 -c 'write -P 1 31M 1M' -c 'read -P 1 31M 1M'
+	stop_blockd KILL
+	start_blockd
+	io x@1 -c 'read -P 0x61 33550336 4k' -c 'read -P 0x41 16775168 4k' \
+		-c 'read -P 0x44 16787456 4k' -c 'write -P 1 30M 1M' -c 'read -P 1 30M 1M'
 	same "$(call ListPools | field pools.0.reserved)" $((32 * MIB))
 }
 
