@@ -1,11 +1,12 @@
 $(eval $(call library,volume,\
   volume/branch_fs.c volume/context.c volume/extents.c \
   volume/flow_attach.c volume/flow_create.c volume/flow_delete.c \
-  volume/flow_detach.c volume/json_scan.c volume/kube_call.c \
+  volume/flow_detach.c volume/flow_resize.c volume/json_scan.c volume/kube_call.c \
   volume/kube_config.c volume/kube_http.c volume/kube_lease.c \
   volume/kube_object.c volume/kube_yaml.c volume/label.c volume/local.c \
   volume/mounts.c volume/node_client.c volume/node_record.c volume/nodes.c \
   volume/orphans.c volume/parallel.c volume/placement.c volume/planner.c \
+  volume/planner_grow.c \
   volume/split.c volume/status.c volume/store.c volume/store_kube.c \
   volume/store_local.c \
   volume/union_process.c volume/volume_record.c volume/volume_record_json.c \
@@ -22,3 +23,9 @@ $(eval $(call unit_test,volume/planner_test,volume))
 $(eval $(call unit_test,volume/placement_test,volume))
 $(eval $(call test_helper,volume/volume_call_main,volume))
 SYSTEM_TESTS += tests/system/volume.sh
+$(eval $(call fuzzer,volume/kube_object_fuzz,volume/kube_object.c \
+  volume/kube_call.c volume/kube_config.c volume/kube_http.c \
+  volume/kube_yaml.c volume/json_scan.c volume/label.c volume/store.c \
+  volume/store_kube.c volume/store_local.c volume/kube_lease.c \
+  base/clock.c base/error.c base/file.c base/ident.c base/log.c \
+  base/process.c,-lcurl -lyaml -ljson-c -lsqlite3))

@@ -137,7 +137,8 @@ static void drop_managed(struct json_object *object)
 {
 	struct json_object *meta = NULL;
 
-	if (json_object_object_get_ex(object, "metadata", &meta))
+	if (json_object_object_get_ex(object, "metadata", &meta) &&
+	    json_object_is_type(meta, json_type_object))
 		json_object_object_del(meta, "managedFields");
 }
 

@@ -202,7 +202,7 @@ static void set_options(CURL *handle, struct kube_http *http,
 }
 
 static void read_headers(CURL *handle, struct kube_http *http,
-			 struct attempt *attempt)
+			 struct attempt *attempt, int64_t took_ms)
 {
 	struct curl_header *header;
 	char *end;
@@ -213,7 +213,8 @@ static void read_headers(CURL *handle, struct kube_http *http,
 	    CURLHE_OK) {
 		time_t date = curl_getdate(header->value, NULL);
 
-		if (date > 0)
+		/* One that was long on its way says little. */
+		if (date > 0 && took_ms <= KUBE_CLOCK_SLACK_MS)
 			atomic_store(&http->ahead_s,
 				     (long long)date - clock_wall_s());
 	}
@@ -271,6 +272,7 @@ static int attempt_run(struct kube_http *http, struct attempt *attempt,
 {
 	struct curl_slist *headers = NULL;
 	auto_free char *url = NULL;
+	int64_t start_ms;
 	CURL *handle;
 	int r = make_headers(http, &headers, err);
 
@@ -284,8 +286,9 @@ static int attempt_run(struct kube_http *http, struct attempt *attempt,
 		return error_set(err, ENOMEM, "out of memory");
 	}
 	set_options(handle, http, attempt, url, headers);
+	start_ms = clock_ms();
 	*ret_code = curl_easy_perform(handle);
-	read_headers(handle, http, attempt);
+	read_headers(handle, http, attempt, clock_ms() - start_ms);
 	handle_give(http, handle);
 	free_headers(headers);
 	if (*ret_code == CURLE_OK && !attempt->answer.body)

@@ -66,9 +66,11 @@ int kube_http_call(struct kube_http *http, const struct kube_request *request,
 		   struct kube_answer *ret, struct error *err);
 
 /*
- * Seconds since 1970 by the server's clock, as its last answer had it: one
- * clock for all who talk to it. This machine's before the first answer.
+ * Seconds since 1970 by the server's clock, as its last quick answer had it:
+ * one clock for all who talk to it. It is behind by at most
+ * KUBE_CLOCK_SLACK_MS and a second. This machine's before the first answer.
  */
+#define KUBE_CLOCK_SLACK_MS 2000
 int64_t kube_http_now(const struct kube_http *http);
 
 #endif

@@ -22,7 +22,8 @@
 #define NOTE_DOING "union.io/doing"
 #define HOST_SIZE  65  /* bytes with NUL; HOST_NAME_MAX */
 #define NAME_SIZE  160 /* bytes with NUL, "storagenode-NAME" */
-#define TRIES_MAX  5   /* somebody else takes or gives it back meanwhile */
+#define SLACK_S    (KUBE_CLOCK_SLACK_MS / 1000 + 1) /* of the holder's clock */
+#define TRIES_MAX  5 /* somebody else takes or gives it back meanwhile */
 
 static const struct kube_resource lease_resource = {
 	.kind = "Lease",
@@ -262,7 +263,8 @@ static int holder_check(struct kube_leases *leases, struct json_object *object,
 
 	/* Ours: the answer to an earlier request did not reach us. */
 	if (!holder[0] || strcmp(holder, leases->identity) == 0 ||
-	    now > time_of(object, "renewTime") + duration_of(object) ||
+	    now > time_of(object, "renewTime") + duration_of(object) +
+			    SLACK_S ||
 	    (known && holder_died(leases, &who)))
 		return 0;
 	if (!known)

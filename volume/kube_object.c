@@ -25,6 +25,14 @@ static struct json_object *get(struct json_object *in, const char *key)
 	return json_object_object_get_ex(in, key, &found) ? found : NULL;
 }
 
+/* The member that is an object; json-c ends the program over others. */
+static struct json_object *get_object(struct json_object *in, const char *key)
+{
+	struct json_object *found = get(in, key);
+
+	return json_object_is_type(found, json_type_object) ? found : NULL;
+}
+
 /* The member, made when it is missing. */
 static struct json_object *get_made(struct json_object *in, const char *key)
 {
@@ -124,7 +132,7 @@ static bool labels_put(struct json_object *object, struct json_object *labels)
 	struct json_object *plain = json_object_new_object();
 	struct json_object *other = json_object_new_object();
 	struct json_object *old_other = parsed_note(object, NOTE_LABELS);
-	struct json_object *old_plain = get(meta, "labels");
+	struct json_object *old_plain = get_object(meta, "labels");
 	bool changed;
 
 	if (json_object_is_type(labels, json_type_object)) {
@@ -156,7 +164,8 @@ static bool labels_put(struct json_object *object, struct json_object *labels)
 /* Of the record: what Kubernetes has and what only the annotation has. */
 static struct json_object *labels_all(struct json_object *object)
 {
-	struct json_object *plain = get(get(object, "metadata"), "labels");
+	struct json_object *plain = get_object(get(object, "metadata"),
+					       "labels");
 	struct json_object *other = parsed_note(object, NOTE_LABELS);
 	struct json_object *all = copied(plain);
 
