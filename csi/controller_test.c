@@ -919,6 +919,79 @@ static void capacity_honours_all_that_is_asked(void **state)
 	fake_node_up(&t->nodes[1]);
 }
 
+/* ---- what no container orchestrator sends ---- */
+
+static void does_not_send_back_what_it_does_not_know(void **state)
+{
+	/* Field 99, a string. */
+	static const char bytes[] = "hello";
+	ProtobufCMessageUnknownField unknown = {
+		.tag = 99,
+		.wire_type = PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED,
+		.len = 6,
+		.data = (uint8_t[]){5, 'h', 'e', 'l', 'l', 'o'},
+	};
+	struct test *t = *state;
+	auto_free char *id = make_volume(t, "pvc-1", GIB);
+	struct validate v = {0};
+	Csi__V1__ValidateVolumeCapabilitiesResponse *reply;
+	uint8_t packed[512];
+	size_t n;
+
+	validate_init(&v, id);
+	v.in.base.unknown_fields = &unknown;
+	v.in.base.n_unknown_fields = 1;
+	v.c.cap.base.unknown_fields = &unknown;
+	v.c.cap.base.n_unknown_fields = 1;
+	v.c.mount.base.unknown_fields = &unknown;
+	v.c.mount.base.n_unknown_fields = 1;
+	assert_int_equal(kit_call(&t->kit, VALIDATE, &v.in, &reply), RPC_OK);
+	assert_non_null(reply->confirmed);
+	n = protobuf_c_message_pack(&reply->base, packed);
+	assert_null(memmem(packed, n, bytes, 5));
+	kit_free(reply);
+}
+
+static void a_flood_of_map_entries_is_refused(void **state)
+{
+	enum { MANY = 200000 };
+	struct test *t = *state;
+	struct create c = {0};
+	pair **many = calloc(MANY, sizeof(*many));
+
+	create_init(&c, "flood", GIB);
+	create_parameter(&c, "", "");
+	for (size_t i = 0; i < MANY; i++)
+		many[i] = c.pair_list[0];
+	c.in.parameters = many;
+	c.in.n_parameters = MANY;
+	/* More than a call may use, before it is looked at. */
+	assert_int_equal(kit_call(&t->kit, CREATE, &c.in, NULL), RPC_INTERNAL);
+	assert_int_equal(t->kit.err.code, EMSGSIZE);
+	c.in.n_parameters = MANY / 10;
+	kit_refused(&t->kit, CREATE, &c.in, RPC_INVALID_ARGUMENT, "key");
+	free(many);
+	assert_int_equal(extents(t), 0);
+}
+
+static void a_message_that_is_too_large_is_refused(void **state)
+{
+	struct test *t = *state;
+	struct create c = {0};
+	char *large = malloc(2 << 20);
+
+	memset(large, 'x', 2 << 20);
+	large[(2 << 20) - 1] = '\0';
+	create_init(&c, large, GIB);
+	assert_int_equal(kit_call(&t->kit, CREATE, &c.in, NULL), RPC_INTERNAL);
+	assert_int_equal(t->kit.err.code, EMSGSIZE);
+	large[1 << 19] = '\0';
+	kit_refused(&t->kit, CREATE, &c.in, RPC_INVALID_ARGUMENT,
+		    "longer than 128 bytes");
+	free(large);
+	free(make_volume(t, "pvc-1", GIB));
+}
+
 /* ---- what it says it can, it can ---- */
 
 static void says_what_it_can(void **state)
@@ -971,6 +1044,9 @@ int main(void)
 		TEST(tells_the_condition_of_a_volume),
 		TEST(what_it_reports_can_be_made_and_no_more),
 		TEST(capacity_honours_all_that_is_asked),
+		TEST(does_not_send_back_what_it_does_not_know),
+		TEST(a_flood_of_map_entries_is_refused),
+		TEST(a_message_that_is_too_large_is_refused),
 		TEST(says_what_it_can),
 	};
 

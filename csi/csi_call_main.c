@@ -21,7 +21,6 @@
 
 #define TIMEOUT_MS 120000
 
-/* Memory is not given back: the program ends with its call. */
 static void *get_memory(size_t size)
 {
 	void *p = calloc(1, size);
@@ -47,8 +46,10 @@ static void append(ProtobufCMessage *m, const ProtobufCFieldDescriptor *f,
 	void ***list = (void ***)((char *)m + f->offset);
 	void **longer = get_memory((*n + 1) * sizeof(void *));
 
-	if (*n)
+	if (*n) {
 		memcpy(longer, *list, *n * sizeof(void *));
+		free(*list);
+	}
 	longer[(*n)++] = item;
 	*list = longer;
 }
@@ -165,7 +166,7 @@ int main(int argc, char **argv)
 {
 	const struct rpc_method *method = argc > 2 ? find_method(argv[2])
 						   : NULL;
-	ProtobufCMessage *in;
+	static ProtobufCMessage *in; /* kept to the end */
 
 	if (!method) {
 		(void)fprintf(stderr, "see csi_call_main.c\n");
