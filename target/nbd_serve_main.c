@@ -3,8 +3,8 @@
  * nbd-serve: files and memory as NBD exports, for wire tests and benches
  * without a blockd. Prints "listening ADDRESS" for each listener, serves
  * until SIGTERM or SIGINT. On SIGHUP live connections follow files that have
- * grown; until then they keep the size they began with, as other servers'
- * connections do for ever.
+ * grown, which it then says with "grown"; until then they keep the size they
+ * began with, as other servers' connections do for ever.
  *
  *	nbd-serve --listen tcp:127.0.0.1:0 --export disk=/tmp/disk.img
  */
@@ -196,6 +196,8 @@ static void exports_grow(struct target *target, const struct config *config)
 			       text);
 		target_export_grow(target, name, (uint64_t)st.st_size);
 	}
+	printf("grown\n");
+	(void)fflush(stdout); /* a reader that is gone does not matter */
 }
 
 static int serve(struct target *target, const struct config *config,
