@@ -86,7 +86,14 @@ int initiator_get(const char *state_dir, const char *id,
 int initiator_list(const char *state_dir, struct initiator_device **ret,
 		   size_t *ret_count, struct error *err);
 
-/* The extent grew to @size bytes: make the device follow. */
+/*
+ * The extent grew to @size bytes: make the device follow, also while it is
+ * mounted and busy. The size it has: 0.
+ *
+ * -EINVAL: smaller than now, or the extent is not that large yet;
+ * -EOPNOTSUPP: a server that is not ours holds the kernel's NBD connection to
+ * its old size; the device stays as it was and works.
+ */
 int initiator_resize(const char *state_dir, const char *id, uint64_t size,
 		     struct error *err);
 

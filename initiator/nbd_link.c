@@ -275,8 +275,9 @@ static void reconnected(struct nbd_link *link,
 
 /*
  * The server said how large the export is now, on a connection of its own.
- * It may hold connections to the size they began with, so we go on with the
- * new one, as after a loss, but with nothing to send again.
+ * Ours lets those that are there through to the new end, but another may hold
+ * them to the size they began with: so we go on with the new one, as after a
+ * loss, but with nothing to send again.
  */
 static int take_grown(struct nbd_link *link,
 		      struct nbd_connector_result *result)

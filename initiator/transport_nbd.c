@@ -248,9 +248,10 @@ static int read_end(const char *device, uint64_t size)
 }
 
 /*
- * The kernel keeps its connections, and a server may hold each to the size
- * it began with. Then the device goes back to that: the end of a file system
- * must not be where no read comes through.
+ * The kernel keeps its connections. Our server lets them through to the new
+ * end; another may hold each to the size it began with. Then the device goes
+ * back to that: the end of a file system must not be where no read comes
+ * through.
  */
 static int resize_device(struct attachment *a, unsigned index, uint64_t size,
 			 struct error *err)

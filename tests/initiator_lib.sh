@@ -109,6 +109,89 @@ mounted() {
 	mount "$@" "$device" "$TEST_DIR/mnt"
 }
 
+# tell_server: its file has grown, so let live connections follow
+tell_server() {
+	local before
+	before=$(grep -cx grown "$TEST_DIR/server.out" || true)
+	kill -HUP "$SERVER_PID"
+	until [ "$(grep -cx grown "$TEST_DIR/server.out")" -gt "$before" ]; do
+		sleep 0.02
+	done
+}
+
+# Rounds of small synchronous writes, until "go" is removed.
+keep_writing() {
+	local n=0
+	while [ -e "$TEST_DIR/go" ]; do
+		dd if="$TEST_DIR/random" of="$TEST_DIR/mnt/f$((n++ % 40))" \
+			bs=64k oflag=dsync status=none || return 1
+	done
+}
+
+# Ext4 grows mounted only for one with CAP_SYS_RESOURCE (24), which root in a
+# container may lack; XFS asks for CAP_SYS_ADMIN.
+growing_kind() {
+	local effective
+	effective=$(awk '/^CapEff/{print $2}' /proc/self/status)
+	if ((0x$effective >> 24 & 1)); then echo ext4; else echo xfs; fi
+}
+growing_mkfs() {
+	case $1 in
+	ext4) mkfs.ext4 -q -F "$device" ;;
+	xfs) # it says how small this is
+		mkfs.xfs -q -f --unsupported "$device" 2>"$TEST_DIR/mkfs.err"
+		;;
+	esac
+}
+growing_grow() {
+	case $1 in
+	ext4) resize2fs "$device" ;;
+	xfs) xfs_growfs "$TEST_DIR/mnt" ;;
+	esac
+}
+growing_check() {
+	case $1 in
+	ext4) e2fsck -fn "$device" ;;
+	xfs) xfs_repair -n "$device" ;;
+	esac
+}
+
+# grows_while_used SIZE COMMAND...: a file system on $device is written to
+# without a pause while COMMAND makes the device SIZE bytes, twice what it
+# was; then the file system grows and holds more than it could before, and
+# all of it is there when it is mounted again.
+grows_while_used() {
+	local size=$1 writer sum f kind
+	shift
+	kind=$(growing_kind)
+	echo "# $kind"
+	growing_mkfs "$kind"
+	mounted "$device"
+	head -c 256k /dev/urandom >"$TEST_DIR/random"
+	: >"$TEST_DIR/go"
+	at_exit rm -f "$TEST_DIR/go"
+	keep_writing 2>"$TEST_DIR/writer.err" &
+	writer=$!
+	eventually 20 test -e "$TEST_DIR/mnt/f5"
+	"$@"
+	same "$(blockdev --getsize64 "$device")" "$size"
+	growing_grow "$kind" >"$TEST_DIR/grow.out" 2>&1 ||
+		fail "$(cat "$TEST_DIR/grow.out")"
+	rm "$TEST_DIR/go"
+	wait $writer || fail "a write failed: $(cat "$TEST_DIR/writer.err")"
+	head -c $((size / 2 + (4 << 20))) /dev/urandom >"$TEST_DIR/mnt/large"
+	sync -f "$TEST_DIR/mnt"
+	sum=$(md5sum <"$TEST_DIR/mnt/large")
+	umount "$TEST_DIR/mnt"
+	growing_check "$kind" >"$TEST_DIR/check.out" 2>&1 ||
+		fail "$(cat "$TEST_DIR/check.out")"
+	blockdev --flushbufs "$device"
+	mounted "$device" -o ro
+	same "$(md5sum <"$TEST_DIR/mnt/large")" "$sum"
+	for f in "$TEST_DIR"/mnt/f*; do cmp "$TEST_DIR/random" "$f"; done
+	umount "$TEST_DIR/mnt"
+}
+
 # No device, mount, process or file of ours.
 nothing_left() {
 	local f

@@ -5,7 +5,7 @@
 . "$(dirname "$0")/../lib.sh"
 . "$(dirname "$0")/../initiator_lib.sh"
 need_root
-need mkfs.ext4 e2fsck fio strace nbdkit cmp
+need mkfs.ext4 e2fsck resize2fs mkfs.xfs xfs_growfs fio strace nbdkit cmp
 [ -c /dev/fuse ] || skip_all "needs /dev/fuse"
 
 test_a_remote_extent_carries_a_file_system() {
@@ -183,6 +183,26 @@ test_a_grown_extent_is_followed() {
 	nothing_left
 }
 
+test_a_mounted_file_system_grows_with_its_extent() {
+	server disk 64M
+	call attach $(remote disk 64M)
+	device=$(value device)
+	grow() {
+		truncate -s 128M "$TEST_DIR/disk.img"
+		tell_server
+		call resize id=a size=128M
+	}
+	grows_while_used $((128 << 20)) grow
+	# A server that holds its connections to their size is followed too.
+	grow() {
+		truncate -s 256M "$TEST_DIR/disk.img"
+		call resize id=a size=256M
+	}
+	grows_while_used $((256 << 20)) grow
+	call detach id=a
+	nothing_left
+}
+
 test_a_server_that_comes_back_costs_no_error() {
 	server disk 128M
 	call attach $(remote disk 128M)
@@ -331,6 +351,27 @@ test_a_local_extent_is_a_loop_device() {
 	call detach id=l
 	nothing_left
 	e2fsck -fn "$TEST_DIR/local.img" >/dev/null 2>&1
+}
+
+test_a_mounted_local_file_system_grows_with_its_extent() {
+	at_exit clean_state
+	truncate -s 64M "$TEST_DIR/local.img"
+	call attach id=l path="$TEST_DIR/local.img" size=64M
+	device=$(value device)
+	refused EINVAL "grow the extent first" resize id=l size=128M
+	grow() {
+		truncate -s 128M "$TEST_DIR/local.img"
+		call resize id=l size=128M
+		call resize id=l size=128M
+	}
+	grows_while_used $((128 << 20)) grow
+	refused EINVAL "cannot shrink" resize id=l size=64M
+	call get id=l
+	same "$(value healthy)" 1
+	same "$(value size)" $((128 << 20))
+	call detach id=l
+	nothing_left
+	device=$TEST_DIR/local.img growing_check "$(growing_kind)" >/dev/null 2>&1
 }
 
 test_a_damaged_record_is_named_and_replaced() {

@@ -5,7 +5,7 @@
 . "$(dirname "$0")/../lib.sh"
 . "$(dirname "$0")/../initiator_lib.sh"
 need_root
-need mkfs.ext4 e2fsck nbdkit
+need mkfs.ext4 e2fsck resize2fs nbdkit
 [ -d /sys/module/nbd ] || modprobe -q nbd 2>/dev/null ||
 	skip_all "the kernel has no NBD client (modprobe nbd failed)"
 TRANSPORT=nbd
@@ -71,26 +71,52 @@ test_a_file_system_is_what_the_server_has() {
 	nothing_connected
 }
 
-test_a_grown_extent_is_followed_or_refused_aloud() {
+test_a_mounted_file_system_grows_with_its_extent() {
+	server disk 64M
+	at_exit detach_all
+	call attach $(remote disk 64M) connections=2
+	device=$(value device)
+	refused EINVAL "grow the extent first" resize id=a size=128M
+	grow() {
+		truncate -s 128M "$TEST_DIR/disk.img"
+		tell_server
+		call resize id=a size=128M
+		call resize id=a size=128M
+	}
+	grows_while_used $((128 << 20)) grow
+	# The other way to say it, with both connections used at the new end.
+	truncate -s 160M "$TEST_DIR/disk.img"
+	tell_server
+	call attach $(remote disk 160M) connections=2
+	same "$(value device)" "$device"
+	same "$(blockdev --getsize64 "$device")" $((160 << 20))
+	for i in 0 1; do
+		taskset -c $i dd if=/dev/zero of="$device" bs=4k count=16 \
+			seek=$(((160 << 8) - 16 * (i + 1))) \
+			oflag=direct conv=nocreat,fsync status=none
+	done
+	refused EINVAL "cannot shrink" resize id=a size=128M
+	call detach id=a
+	nothing_connected
+}
+
+# nbd-serve that was not told is like any server that fixes the size.
+test_a_server_that_keeps_the_old_size_is_found_out() {
 	server disk 64M
 	at_exit detach_all
 	call attach $(remote disk 64M)
 	device=$(value device)
-	refused EINVAL "grow the extent first" resize id=a size=128M
+	mkfs.ext4 -q "$device"
+	mounted "$device"
 	truncate -s 128M "$TEST_DIR/disk.img"
-	if "$CALL" resize id=a size=128M state="$STATE" 2>"$TEST_DIR/resize.log"; then
-		same "$(blockdev --getsize64 "$device")" $((128 << 20))
-	else
-		grep -q 'detach and attach again to grow' "$TEST_DIR/resize.log" ||
-			fail "$(cat "$TEST_DIR/resize.log")"
-		same "$(blockdev --getsize64 "$device")" $((64 << 20))
-		call detach id=a
-		call attach $(remote disk 128M)
-		device=$(value device)
-	fi
+	refused EOPNOTSUPP "detach and attach again to grow" resize id=a size=128M
+	same "$(blockdev --getsize64 "$device")" $((64 << 20))
+	head -c 1M /dev/urandom >"$TEST_DIR/mnt/file"
+	umount "$TEST_DIR/mnt"
+	e2fsck -fn "$device" >/dev/null 2>&1
+	tell_server
+	call resize id=a size=128M
 	same "$(blockdev --getsize64 "$device")" $((128 << 20))
-	dd if=/dev/zero of="$device" bs=4k count=1 seek=$(((128 << 8) - 1)) \
-		oflag=direct conv=nocreat,fsync status=none
 	call detach id=a
 	nothing_connected
 }
