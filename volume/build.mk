@@ -21,7 +21,7 @@ $(eval $(call unit_test,volume/store_kube_test,volume,\
 $(eval $(call unit_test,volume/planner_test,volume))
 $(eval $(call unit_test,volume/placement_test,volume))
 $(eval $(call test_helper,volume/volume_call_main,volume))
-SYSTEM_TESTS += tests/system/volume.sh
+SYSTEM_TESTS += tests/system/volume.sh tests/system/kube_store.sh
 $(eval $(call fuzzer,volume/kube_object_fuzz,volume/kube_object.c \
   volume/kube_call.c volume/kube_config.c volume/kube_http.c \
   volume/kube_yaml.c volume/json_scan.c volume/label.c volume/store.c \

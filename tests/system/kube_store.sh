@@ -1,0 +1,144 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Volumes whose records are behind an API server (a small one of our own).
+. "$(dirname "$0")/../lib.sh"
+need_root
+need losetup mkfs.ext4 python3 openssl
+python3 -c 'import yaml, ssl' 2>/dev/null || skip_all "needs python3-yaml"
+
+dir=$TEST_DIR api=$TEST_DIR/api
+token=very-secret-token-4711
+export TRIB_CONFIG=$dir/trib.conf
+
+certificates() {
+	local new="openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"
+	(
+		cd "$api" || exit 1
+		$new -x509 -days 2 -subj /CN=test-ca -keyout ca.key -out ca.pem
+		$new -subj /CN=server -keyout server.key -out server.csr
+		openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -days 2 \
+			-CAcreateserial -extfile <(echo subjectAltName=IP:127.0.0.1) \
+			-out server.pem
+	) >"$dir/openssl.log" 2>&1
+}
+
+start() {
+	mkdir -p "$api" "$dir/run" "$dir/state" "$dir/pool" "$dir/mnt"
+	certificates || return 1
+	echo $token >"$api/tokens"
+	"$TOP/tests/kube/fake_apiserver" "$api" "$TOP/deploy/crd" >"$dir/api.log" 2>&1 &
+	at_exit kill $!
+	api_pid=$!
+	eventually 20 test -s "$api/port"
+	cat >"$api/config" <<-E
+		current-context: here
+		clusters: [{name: c, cluster: {certificate-authority: ca.pem,
+		  server: "https://127.0.0.1:$(cat "$api/port")"}}]
+		users: [{name: u, user: {token: $token}}]
+		contexts: [{name: here, context: {cluster: c, user: u}}]
+	E
+	cat >"$TRIB_CONFIG" <<-E
+		store = kube:tributary,kubeconfig=$api/config
+		node = host1
+		run-dir = $dir/run
+	E
+	blockd --node-name host1 --control "unix:$dir/run/blockd.sock" \
+		--listen "unix:$dir/run/nbd.sock" --state-dir "$dir/state" \
+		--run-dir "$dir/run" >"$dir/blockd.log" 2>&1 &
+	at_exit kill $!
+	trib node add host1 --control "unix:$dir/run/blockd.sock" \
+		--data "unix:$dir/run/nbd.sock" --quiet &&
+		trib pool create main "$dir/pool" --capacity 512MiB --quiet
+}
+
+# left WORD: how many lines of what the server keeps say WORD
+left() {
+	python3 - "$api" <<-'E' | grep -c "$1" || true
+		import ssl, sys, urllib.request
+		api = sys.argv[1]
+		here = "https://127.0.0.1:%s/apis/" % open(api + "/port").read()
+		trust = ssl.create_default_context(cafile=api + "/ca.pem")
+		for path in ("union.io/v1alpha1/namespaces/tributary/volumesplits",
+		             "coordination.k8s.io/v1/namespaces/tributary/leases"):
+		    ask = urllib.request.Request(here + path, headers={
+		        "Authorization": "Bearer " + open(api + "/tokens").read().strip()})
+		    print(urllib.request.urlopen(ask, context=trust).read()
+		          .decode().replace('{"metadata"', '\n{"metadata"'))
+	E
+}
+
+# faults LINE...: the server's next mistakes
+faults() {
+	printf '%s\n' "$@" >"$api/faults.new"
+	mv "$api/faults.new" "$api/faults"
+}
+
+unmount() { trib umount --force v; }
+
+start || { cat "$dir"/*.log; exit 1; }
+
+test_a_volume_lives_with_its_record_behind_an_api_server() {
+	trib volume create v --size 192MiB --splits 2 --share-pools --label "a b=c d"
+	trib volume show v | grep -q 'host1'
+	[ "$(left '"finalizers": \["union.io/extents"\]')" = 1 ]
+	[ "$(left pending-status)" = 0 ]
+	at_exit unmount
+	trib mount v "$dir/mnt"
+	cp /etc/services "$dir/mnt/"
+	cmp /etc/services "$dir/mnt/services"
+	[ "$(left '"mountPoint": "'"$dir/mnt")" = 1 ]
+	trib umount v
+	trib volume delete v
+	[ "$(left resourceVersion.*annotations)" = 0 ]
+}
+
+test_a_mounted_volume_goes_on_without_the_api_server() {
+	local start=$SECONDS
+	trib volume create v --size 64MiB
+	at_exit trib volume delete v
+	at_exit unmount
+	at_exit faults "* . 0 cut"
+	trib mount v "$dir/mnt"
+	faults "* . 1000 cut"
+	fails any "API server" trib volume list
+	fails any "API server" trib volume create w --size 64MiB
+	fails any "API server" trib umount v
+	dd if=/dev/urandom of="$dir/mnt/file" bs=1M count=8 conv=fsync status=none
+	[ $((SECONDS - start)) -lt 60 ]
+	faults "* . 0 cut"
+	trib umount v
+	trib volume delete v
+	[ "$(left resourceVersion.*annotations)" = 0 ]
+}
+
+test_a_lost_answer_anywhere_is_healed_by_the_same_command() {
+	local fault
+	for fault in "POST leases 2 cut-after" "POST volumesplits 6 cut-after" \
+		"PUT volumesplits/v/status 2 cut" "PUT volumesplits/v/status 2 cut-after" \
+		"PUT volumesplits/v$ 2 cut" "PUT volumesplits/v$ 2 cut-after" \
+		"DELETE leases 2 cut" "GET leases 1 status 500"; do
+		faults "$fault"
+		trib volume create v --size 64MiB || true
+		faults "* . 0 cut"
+		trib volume create v --size 64MiB
+		[ "$(trib extent list --json | grep -c '"name": *"v-0"')" = 1 ]
+		faults "${fault/POST volumesplits/DELETE volumesplits}"
+		trib volume delete v || true
+		faults "* . 0 cut"
+		trib volume delete v
+		[ "$(left resourceVersion.*annotations)" = 0 ]
+		! trib extent list --json | grep -q '"name": *"v-0"' || fail "an extent is left"
+	done
+}
+
+test_the_token_is_shown_nowhere() {
+	faults "GET volumesplits 1 status 401" "GET volumesplits 1 cut" "GET . 1 garbage"
+	for _ in 1 2 3; do trib volume list; done >"$dir/shown" 2>&1 || true
+	grep -q "API server" "$dir/shown"
+	! grep -r --exclude-dir=api -l -e $token "$dir" || fail "a token was written down"
+	mv "$api/ca.pem" "$api/ca.gone"
+	at_exit mv "$api/ca.gone" "$api/ca.pem"
+	fails any "trust" trib volume list
+}
+
+run_tests "$@"
