@@ -271,6 +271,39 @@ static void connections_come_go_and_work_while_it_grows(void **state)
 	}
 }
 
+static void *raiser_main(void *context)
+{
+	struct fixture *f = context;
+
+	for (uint64_t epoch = 6; !f->stop; epoch++)
+		assert_int_equal(export_set(f, "x", epoch), 0);
+	return NULL;
+}
+
+/* Connections are told of their growth while they are thrown out. */
+static void epochs_may_rise_while_it_grows(void **state)
+{
+	struct fixture *f = *state;
+	pthread_t raiser;
+	char name[32];
+
+	assert_int_equal(pthread_create(&raiser, NULL, raiser_main, f), 0);
+	for (uint64_t step = 1; step <= STEPS; step++) {
+		int fd = client_dial(f->address);
+
+		(void)snprintf(name, sizeof(name), "x@%d", (int)(5 + step));
+		(void)client_begin(fd, name, NULL); /* may be too early, late */
+		grow(f, SIZE + step * 8 * KIB);
+		fd_close(fd);
+	}
+	f->stop = true;
+	pthread_join(raiser, NULL);
+	assert_int_equal(export_set(f, "x", UINT64_MAX), 0);
+	(void)snprintf(name, sizeof(name), "x@%llu",
+		       (unsigned long long)UINT64_MAX);
+	assert_true(size_told(f, name) == SIZE + STEPS * 8 * KIB);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -279,6 +312,7 @@ int main(void)
 		TEST(nothing_shrinks_and_repeating_is_harmless),
 		TEST(only_the_export_of_that_name_grows),
 		TEST(connections_come_go_and_work_while_it_grows),
+		TEST(epochs_may_rise_while_it_grows),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
