@@ -298,6 +298,7 @@ static int take_grown(struct nbd_link *link,
 		return r;
 	}
 	link->next_fd = fd;
+	link->first.size = result->export.size; /* nor less after a loss */
 	return 0;
 }
 

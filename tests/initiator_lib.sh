@@ -139,7 +139,7 @@ growing_mkfs() {
 	case $1 in
 	ext4) mkfs.ext4 -q -F "$device" ;;
 	xfs) # it says how small this is
-		mkfs.xfs -q -f --unsupported "$device" 2>"$TEST_DIR/mkfs.err"
+		mkfs.xfs -q -f --unsupported "$device" >"$TEST_DIR/mkfs.out" 2>&1
 		;;
 	esac
 }

@@ -203,6 +203,66 @@ test_a_mounted_file_system_grows_with_its_extent() {
 	nothing_left
 }
 
+# blockd itself, an extent on each side of it: its file as a local device,
+# and its export; both are written to while they grow.
+test_extents_of_blockd_grow_while_they_are_used() {
+	local control=unix:$TEST_DIR/run/control by blockd path device
+	at_exit clean_state
+	at_exit rm -rf "$TEST_DIR/pool" "$TEST_DIR/run" "$TEST_DIR/node"
+	mkdir -p "$TEST_DIR/pool"
+	: >"$TEST_DIR/conf"
+	"$BUILD/bin/blockd" --config "$TEST_DIR/conf" --node-name n1 \
+		--pool "p=$TEST_DIR/pool" --pool-capacity 400MiB --floor 1MiB \
+		--state-dir "$TEST_DIR/node" --run-dir "$TEST_DIR/run" \
+		--control "$control" --listen "unix:$TEST_DIR/run/nbd" \
+		>"$TEST_DIR/blockd.log" 2>&1 &
+	blockd=$!
+	at_exit kill $blockd
+	b() { "$BUILD/test/blockd/blockd_call" "$control" "$@" >"$TEST_DIR/reply"; }
+	eventually 20 b GetNode
+	grow() {
+		b ResizeExtent name=$by size=$((128 << 20))
+		call resize id=$by size=128M
+	}
+	for by in fuse loop; do
+		b CreateExtent name=$by size=$((64 << 20))
+		path=$(sed 's/.*"path":"\([^"]*\)".*/\1/' "$TEST_DIR/reply")
+		case $by in
+		fuse)
+			b SetExport name=fuse epoch=1 initiators=unix
+			call attach id=fuse transport=fuse size=64M export=fuse@1 \
+				address="unix:$TEST_DIR/run/nbd"
+			;;
+		loop)
+			b SetExport name=loop epoch=1
+			call attach id=loop size=64M path="$path"
+			;;
+		esac
+		same "$(value transport)" $by
+		device=$(value device)
+		grows_while_used $((128 << 20)) grow
+		call detach id=$by
+	done
+	nothing_left
+}
+
+test_a_server_that_comes_back_smaller_is_not_gone_on_with() {
+	server disk 64M
+	call attach $(remote disk 64M)
+	device=$(value device)
+	truncate -s 128M "$TEST_DIR/disk.img"
+	call resize id=a size=128M
+	kill_server
+	truncate -s 96M "$TEST_DIR/disk.img"
+	server disk 96M
+	fails any "Input/output error" dd if=/dev/zero of="$device" bs=4k \
+		count=1 oflag=direct conv=nocreat
+	call get id=a
+	case $(value problem) in "failed: "*smaller*) ;; *) fail "$(value problem)" ;; esac
+	call detach id=a
+	nothing_left
+}
+
 test_a_server_that_comes_back_costs_no_error() {
 	server disk 128M
 	call attach $(remote disk 128M)
