@@ -228,6 +228,12 @@ static int mend(struct attachment *a, struct error *err)
 				 "the server is another incarnation now: "
 				 "what was not flushed may be lost; unmount, "
 				 "detach and attach again");
+	if (s.export.size < r->size)
+		return error_set(err, EINVAL,
+				 "the server's export has %llu bytes, fewer "
+				 "than the %llu of %s: it is left alone",
+				 (unsigned long long)s.export.size,
+				 (unsigned long long)r->size, r->device);
 	fill_device(a, &s, &device);
 	return nbd_netlink_reconnect(index, &device, err);
 }

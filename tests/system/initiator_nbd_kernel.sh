@@ -143,6 +143,18 @@ mended() {
 	! kill -0 $writer 2>/dev/null && wait $writer
 }
 
+test_a_server_that_comes_back_smaller_gets_no_device_back() {
+	server disk 64M
+	at_exit detach_all
+	call attach $(remote disk 64M) dead_timeout_ms=2000
+	kill_server
+	truncate -s 32M "$TEST_DIR/disk.img"
+	server disk 32M
+	refused EINVAL "33554432 bytes, fewer" attach $(remote disk 64M) dead_timeout_ms=2000
+	call detach id=a
+	nothing_connected
+}
+
 test_bad_requests_leave_nothing() {
 	server disk 64M
 	at_exit detach_all
