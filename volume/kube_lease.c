@@ -25,14 +25,6 @@
 #define SLACK_S    (KUBE_CLOCK_SLACK_MS / 1000 + 1) /* of the holder's clock */
 #define TRIES_MAX  5 /* somebody else takes or gives it back meanwhile */
 
-static const struct kube_resource lease_resource = {
-	.kind = "Lease",
-	.group = "coordination.k8s.io",
-	.version = "v1",
-	.plural = "leases",
-	.singular = "lease",
-};
-
 enum held_state { HELD_TAKING, HELD, HELD_LOST };
 
 struct held {
@@ -238,15 +230,13 @@ static int lease_name(const struct kube_resource *resource, const char *name,
 
 /* ---- taking ---- */
 
-static int lease_path(struct kube_leases *leases, const char *name, char *ret)
+/* @name NULL: of all. It always fits. */
+static void lease_path(struct kube_leases *leases, const char *name, char *ret)
 {
-	int n = snprintf(
-		ret, KUBE_PATH_SIZE, "/apis/%s/%s/namespaces/%s/%s%s%s",
-		lease_resource.group, lease_resource.version,
-		kube_http_namespace(leases->http), lease_resource.plural,
-		name ? "/" : "", name ? name : "");
-
-	return n < KUBE_PATH_SIZE ? 0 : -ENAMETOOLONG;
+	(void)snprintf(ret, KUBE_PATH_SIZE,
+		       "/apis/coordination.k8s.io/v1/namespaces/%s/leases%s%s",
+		       kube_http_namespace(leases->http), name ? "/" : "",
+		       name ? name : "");
 }
 
 /* 0 when @object may be taken over. */
@@ -279,34 +269,45 @@ static int holder_check(struct kube_leases *leases, struct json_object *object,
 			 what, now - time_of(object, "acquireTime"));
 }
 
-/* One try; -ESTALE or -EEXIST: somebody was faster, look again. */
-static int take_once(struct kube_leases *leases, const char *name,
+/*
+ * The lease that is there already, if its holder is no more. -ESTALE, -ENOENT:
+ * somebody was faster, look again.
+ */
+static int take_over(struct kube_leases *leases, const char *name,
 		     const char *what, const char *doing,
 		     struct json_object **ret, struct error *err)
 {
 	struct json_object *object = NULL;
 	char path[KUBE_PATH_SIZE];
-	int r = lease_path(leases, name, path);
+	int r;
 
-	if (r < 0)
-		return error_set(err, -r, "the lease's name is too long");
+	lease_path(leases, name, path);
 	r = kube_call(leases->http, "GET", path, NULL, true, &object, err);
-	if (r == 0) {
+	if (r == 0)
 		r = holder_check(leases, object, what, err);
-		if (r == 0) {
-			object_fill(leases, object, doing);
-			r = kube_call(leases->http, "PUT", path, object, false,
-				      ret, err);
-		}
-	} else if (r == -ENOENT) {
-		object = object_new(name);
+	if (r == 0) {
 		object_fill(leases, object, doing);
-		(void)lease_path(leases, NULL, path);
-		r = kube_call(leases->http, "POST", path, object, false, ret,
+		r = kube_call(leases->http, "PUT", path, object, false, ret,
 			      err);
 	}
 	json_object_put(object);
 	return r;
+}
+
+static int take_once(struct kube_leases *leases, const char *name,
+		     const char *what, const char *doing,
+		     struct json_object **ret, struct error *err)
+{
+	struct json_object *object = object_new(name);
+	char path[KUBE_PATH_SIZE];
+	int r;
+
+	object_fill(leases, object, doing);
+	lease_path(leases, NULL, path);
+	r = kube_call(leases->http, "POST", path, object, false, ret, err);
+	json_object_put(object);
+	return r == -EEXIST ? take_over(leases, name, what, doing, ret, err)
+			    : r;
 }
 
 static void *renew_all(void *leases);
@@ -347,10 +348,10 @@ int kube_lease_take(struct kube_leases *leases,
 	for (int i = 0; i < TRIES_MAX; i++) {
 		asked_ms = clock_ms();
 		r = take_once(leases, full, name, doing, &object, err);
-		if (r != -ESTALE && r != -EEXIST && r != -ENOENT)
+		if (r != -ESTALE && r != -ENOENT)
 			break;
 	}
-	if (r == -ESTALE || r == -EEXIST || r == -ENOENT)
+	if (r == -ESTALE || r == -ENOENT)
 		r = error_set(err, EAGAIN,
 			      "busy: others are at work on '%s'; try again "
 			      "later",
@@ -420,7 +421,7 @@ static void renew_one(struct kube_leases *leases, struct held *held)
 	int r;
 
 	held->busy = true;
-	(void)lease_path(leases, held->name, path);
+	lease_path(leases, held->name, path);
 	(void)json_object_deep_copy(held->object, &mine, NULL);
 	(void)pthread_mutex_unlock(&leases->lock);
 	r = renew_once(leases, path, mine, &object);
@@ -509,7 +510,7 @@ static void delete_exactly(struct kube_leases *leases, const char *name,
 	json_add_text(exactly, "resourceVersion",
 		      kube_text(object, "metadata", "resourceVersion"));
 	json_add(options, "preconditions", exactly);
-	(void)lease_path(leases, name, path);
+	lease_path(leases, name, path);
 	/* One that cannot be given back expires. */
 	(void)kube_call(leases->http, "DELETE", path, options, false, NULL,
 			NULL);

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Any kubeconfig: what could be read is read again the same from its JSON,
+ * which is YAML too (where libyaml takes it: it refuses some characters and
+ * keys over 1 KiB).
+ */
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "volume/kube_yaml.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct json_object *root = NULL, *again = NULL;
+	const char *text;
+
+	if (kube_yaml_parse((const char *)data, size, &root, NULL) < 0)
+		return 0;
+	text = json_object_to_json_string_ext(root, JSON_C_TO_STRING_PLAIN);
+	assert(text);
+	if (kube_yaml_parse(text, strlen(text), &again, NULL) == 0)
+		assert(json_object_equal(root, again));
+	json_object_put(root);
+	json_object_put(again);
+	return 0;
+}
