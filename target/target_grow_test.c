@@ -177,7 +177,7 @@ static void live_connections_reach_the_new_end(void **state)
 static void nothing_shrinks_and_repeating_is_harmless(void **state)
 {
 	struct fixture *f = *state;
-	char c;
+	char c = 0;
 
 	connect_all(f, "x@5");
 	grow(f, 2 * SIZE);
@@ -195,7 +195,7 @@ static void nothing_shrinks_and_repeating_is_harmless(void **state)
 static void only_the_export_of_that_name_grows(void **state)
 {
 	struct fixture *f = *state;
-	char c;
+	char c = 0;
 
 	assert_int_equal(export_set(f, "xx", 5), 0);
 	assert_int_equal(export_set(f, "y", 0), 0);
@@ -224,7 +224,7 @@ static void *client_main(void *context)
 	struct client *client = context;
 	struct fixture *f = client->f;
 	bool last;
-	char c;
+	char c = 0;
 
 	do {
 		uint64_t end;
@@ -243,7 +243,7 @@ static void connections_come_go_and_work_while_it_grows(void **state)
 {
 	struct fixture *f = *state;
 	struct client clients[CLIENTS];
-	char c;
+	char c = 0;
 
 	connect_all(f, "x@5");
 	f->reached = SIZE;
