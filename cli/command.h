@@ -62,6 +62,7 @@ int extent_export_run(struct cli *cli, struct error *err);
 int extent_unexport_run(struct cli *cli, struct error *err);
 
 int volume_create_run(struct cli *cli, struct error *err);
+int volume_resize_run(struct cli *cli, struct error *err);
 int volume_list_run(struct cli *cli, struct error *err);
 int volume_show_run(struct cli *cli, struct error *err);
 int volume_delete_run(struct cli *cli, struct error *err);

@@ -92,6 +92,11 @@ static const struct option_row volume_create_rows[] = {
 	    "kept with the volume"),
 };
 
+static const struct option_row volume_resize_rows[] = {
+	ROW("size", 's', OPTION_SIZE, size, "SIZE",
+	    "the new, larger size of the whole volume"),
+};
+
 static const struct option_row mount_rows[] = {
 	ROW("transport", 0, OPTION_STRING, transport, "NAME",
 	    "auto, nbd or fuse for remote splits (the volume's)"),
@@ -253,6 +258,18 @@ const struct command commands[] = {
 	 ROWS(volume_create_rows),
 	 .needs_volumes = true,
 	 .run = volume_create_run},
+	{.words = "volume resize",
+	 .arguments = "NAME",
+	 .min_arguments = 1,
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_VOLUME},
+	 .summary = "make a volume larger, mounted or not",
+	 .text = "It grows in the pools where it is. File systems grow on the "
+		 "node that has it mounted:\nrepeat the command there, or "
+		 "they do at the next mount.",
+	 ROWS(volume_resize_rows),
+	 .needs_volumes = true,
+	 .run = volume_resize_run},
 	{.words = "volume list",
 	 .arguments = "",
 	 .summary = "all volumes",

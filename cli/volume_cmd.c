@@ -117,6 +117,52 @@ int volume_create_run(struct cli *cli, struct error *err)
 	return 0;
 }
 
+/* Where its file systems have yet to grow. */
+static void tell_of_file_systems(struct cli *cli,
+				 const struct volume_record *record)
+{
+	const struct volume_attachment *a = record->attachments;
+
+	if (!volume_record_fs_behind(record))
+		return;
+	if (record->n_attachments == 0)
+		cli_say(cli, "its file systems grow when it is mounted");
+	else if (a->read_only)
+		cli_say(cli,
+			"it is mounted on %s read-only: its file systems grow "
+			"when it is mounted for writing",
+			a->node);
+	else
+		cli_say(cli,
+			"its file systems grow when this command is repeated "
+			"on %s, where it is mounted",
+			a->node);
+}
+
+int volume_resize_run(struct cli *cli, struct error *err)
+{
+	struct volume_record *record = NULL;
+	char text[SIZE_TEXT_MAX];
+	int r;
+
+	if (!cli->options.size)
+		return cli_usage(cli, err, "say how large: --size SIZE");
+	r = volume_resize(cli->volumes, cli_argument(cli, 0), cli->options.size,
+			  &record, err);
+	if (r < 0)
+		return r;
+	if (!cli_answer(cli, json_record(record))) {
+		cli_say(cli, "volume %s: %s in %zu split%s", record->name,
+			size_format(text, record->spec.capacity),
+			record->n_splits, record->n_splits == 1 ? "" : "s");
+		tell_of_file_systems(cli, record);
+		if (!cli->options.quiet)
+			splits_print(record);
+	}
+	volume_record_free(record);
+	return 0;
+}
+
 static void volume_row(struct table *table, const struct volume_record *record)
 {
 	char text[SIZE_TEXT_MAX];

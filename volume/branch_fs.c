@@ -4,10 +4,12 @@
 #include <blkid/blkid.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -136,16 +138,14 @@ int branch_fs_make(const char *device, const char *type, const char *uuid,
 #define E2FSCK_FINE_MAX 2
 #define E2FSCK_FAILED   8 /* operational error, and above */
 
-int branch_fs_check(const char *device, const char *type, int cancel_fd,
-		    struct error *err)
+static int check_ext4(const char *device, bool whole, int cancel_fd,
+		      struct error *err)
 {
-	const char *const argv[] = {"e2fsck", "-p", device, NULL};
+	const char *const argv[] = {"e2fsck", whole ? "-fp" : "-p", device,
+				    NULL};
 	char text[256];
-	int code, r;
+	int code, r = run(argv, cancel_fd, &code, text, sizeof(text), err);
 
-	if (strcmp(type, "ext4") != 0)
-		return 0; /* XFS replays its log at mount */
-	r = run(argv, cancel_fd, &code, text, sizeof(text), err);
 	if (r < 0 || code <= E2FSCK_FINE_MAX)
 		return r;
 	if (code >= E2FSCK_FAILED)
@@ -155,6 +155,14 @@ int branch_fs_check(const char *device, const char *type, int cancel_fd,
 			 "'%s' is damaged beyond automatic repair (%s); run "
 			 "`e2fsck -f %s` and attach again",
 			 device, text, device);
+}
+
+int branch_fs_check(const char *device, const char *type, int cancel_fd,
+		    struct error *err)
+{
+	if (strcmp(type, "ext4") != 0)
+		return 0; /* XFS replays its log at mount */
+	return check_ext4(device, false, cancel_fd, err);
 }
 
 int branch_fs_mount(const char *device, const char *type, const char *target,
@@ -168,6 +176,37 @@ int branch_fs_mount(const char *device, const char *type, const char *target,
 		return error_set(err, errno, "mount '%s' at '%s': %s", device,
 				 target, strerror(errno));
 	return 0;
+}
+
+bool branch_fs_grows_mounted(const char *type)
+{
+	struct __user_cap_header_struct header = {
+		.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {0};
+
+	return strcmp(type, "ext4") != 0 ||
+	       (syscall(SYS_capget, &header, data) == 0 &&
+		(data[CAP_TO_INDEX(CAP_SYS_RESOURCE)].effective &
+		 CAP_TO_MASK(CAP_SYS_RESOURCE)));
+}
+
+int branch_fs_grow(const char *device, const char *type, const char *target,
+		   int cancel_fd, struct error *err)
+{
+	const char *const ext4[] = {"resize2fs", device, NULL};
+	const char *const xfs[] = {"xfs_growfs", "-d", target, NULL};
+	const char *const *argv = strcmp(type, "xfs") == 0 ? xfs : ext4;
+	char text[256];
+	int code = 0, r = 0;
+
+	if (!target) /* resize2fs(8) insists on it */
+		r = check_ext4(device, true, cancel_fd, err);
+	if (r == 0)
+		r = run(argv, cancel_fd, &code, text, sizeof(text), err);
+	if (r < 0 || code == 0)
+		return r;
+	return error_set(err, EIO, "%s of '%s' failed: %s", argv[0], device,
+			 text);
 }
 
 int branch_fs_make_data(const char *target, struct error *err)

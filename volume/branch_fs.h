@@ -47,6 +47,22 @@ int branch_fs_check(const char *device, const char *type, int cancel_fd,
 int branch_fs_mount(const char *device, const char *type, const char *target,
 		    bool read_only, struct error *err);
 
+/*
+ * May this process make a mounted file system of that type larger? For ext4
+ * it needs CAP_SYS_RESOURCE, which root in a container may lack.
+ */
+bool branch_fs_grows_mounted(const char *type);
+
+/*
+ * Make the file system of @device as large as the device. As large already:
+ * 0.
+ *
+ * @target  where it is mounted for writing, its users go on meanwhile; NULL:
+ *          it is ext4, not mounted, and checked whole first
+ */
+int branch_fs_grow(const char *device, const char *type, const char *target,
+		   int cancel_fd, struct error *err);
+
 /* Make BRANCH_DATA_DIR below the mounted @target, durable when it returns. */
 int branch_fs_make_data(const char *target, struct error *err);
 

@@ -1,12 +1,13 @@
 $(eval $(call library,volume,\
   volume/branch_fs.c volume/context.c volume/extents.c \
   volume/flow_attach.c volume/flow_create.c volume/flow_delete.c \
-  volume/flow_detach.c volume/json_scan.c volume/kube_call.c \
+  volume/flow_detach.c volume/flow_resize.c volume/json_scan.c \
+  volume/kube_call.c \
   volume/kube_config.c volume/kube_http.c volume/kube_lease.c \
   volume/kube_object.c volume/kube_yaml.c volume/label.c volume/local.c \
   volume/mounts.c volume/node_client.c volume/node_record.c volume/nodes.c \
   volume/orphans.c volume/parallel.c volume/placement.c volume/planner.c \
-  volume/split.c volume/status.c volume/store.c volume/store_kube.c \
+  volume/planner_grow.c volume/split.c volume/status.c volume/store.c volume/store_kube.c \
   volume/store_local.c \
   volume/union_process.c volume/volume_record.c volume/volume_record_json.c \
   volume/volume_spec.c,\

@@ -412,6 +412,21 @@ void operation_end(struct operation *op)
 				     op->name);
 }
 
+int operation_check_ready(const struct operation *op, struct error *err)
+{
+	if (!op->record)
+		return error_set(err, ENOENT, "there is no volume '%s'",
+				 op->name);
+	if (op->record->phase == VOLUME_READY)
+		return 0;
+	return error_set(err, EBUSY, "volume '%s' is %s; %s", op->name,
+			 op->record->phase == VOLUME_CREATING ? "not finished"
+							      : "being deleted",
+			 op->record->phase == VOLUME_CREATING
+				 ? "repeat the command that creates it"
+				 : "nothing else can be done with it");
+}
+
 static void tell(struct operation *op, const char *step, const char *fmt,
 		 va_list ap)
 {

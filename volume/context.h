@@ -80,6 +80,9 @@ int operation_begin(struct operation *op, struct volume_context *ctx,
 		    const char *name, const char *doing, struct error *err);
 void operation_end(struct operation *op);
 
+/* There is a record, and it is of a volume in use: else -ENOENT, -EBUSY. */
+int operation_check_ready(const struct operation *op, struct error *err);
+
 /* Tell of the next step; -ECANCELED when the caller wants to stop. */
 int operation_step(struct operation *op, struct error *err, const char *step,
 		   const char *fmt, ...) __attribute__((format(printf, 4, 5)));

@@ -29,21 +29,6 @@ struct attach {
 
 /* ---- may it be attached here? ---- */
 
-static int check_phase(const struct operation *op, struct error *err)
-{
-	if (!op->record)
-		return error_set(err, ENOENT, "there is no volume '%s'",
-				 op->name);
-	if (op->record->phase == VOLUME_READY)
-		return 0;
-	return error_set(err, EBUSY, "volume '%s' is %s; %s", op->name,
-			 op->record->phase == VOLUME_CREATING ? "not finished"
-							      : "being deleted",
-			 op->record->phase == VOLUME_CREATING
-				 ? "repeat the command that creates it"
-				 : "nothing else can be done with it");
-}
-
 static int check_mount_point(const char *path, struct error *err)
 {
 	struct mount_info info;
@@ -215,6 +200,8 @@ static int repair(struct attach *at, struct volume_attachment *a,
 	for (unsigned i = 0; i < at->op.record->n_splits; i++)
 		healthy = healthy && branch_healthy(at, i);
 	*ret_whole = healthy && a->state == ATTACHMENT_ATTACHED &&
+		     (a->read_only ||
+		      !volume_record_fs_behind(at->op.record)) &&
 		     union_answers(at->mount_point);
 	if (*ret_whole)
 		return 0;
@@ -361,7 +348,7 @@ static int attach(struct attach *at, struct error *err)
 {
 	struct volume_attachment *a;
 	bool whole = false;
-	int r = check_phase(&at->op, err);
+	int r = operation_check_ready(&at->op, err);
 
 	if (r < 0)
 		return r;

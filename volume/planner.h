@@ -46,4 +46,23 @@ int planner_place(const struct volume_spec *spec,
 		  struct planner_split **ret, size_t *ret_count,
 		  struct error *err);
 
+/*
+ * Make what there is larger, in the pools where it is: in proportion to what
+ * each can take, by multiples of PLANNER_UNIT but for one split. The order of
+ * the pools does not matter.
+ *
+ * @splits      at most VOLUME_SPLITS_MAX; each one's pool is among @pools;
+ *              together at most VOLUME_CAPACITY_MAX
+ * @max_extent  bytes; no split grows beyond it; 0: no limit
+ * @capacity    bytes, multiple of 4096: what the new sizes add up to
+ * @ret_sizes   n_splits of them, bytes, none smaller than now
+ *
+ * -ENOSPC: they cannot hold it; the text says how large it could become and
+ * what is free where. -ERANGE: smaller than now.
+ */
+int planner_grow(const struct planner_split *splits, size_t n_splits,
+		 const struct planner_pool *pools, size_t n_pools,
+		 uint64_t max_extent, uint64_t capacity, uint64_t *ret_sizes,
+		 struct error *err);
+
 #endif

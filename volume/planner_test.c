@@ -383,6 +383,240 @@ static void ten_thousand_nodes_take_milliseconds(void **state)
 	volume_spec_done(&spec);
 }
 
+/* ---- growing in place ---- */
+
+#define GROWN_MAX 6 /* splits in a random case */
+
+static void growth_is_in_proportion_to_the_room(void **state)
+{
+	(void)state;
+	struct planner_pool pools[] = {pool_of("a", 2 * GIB),
+				       pool_of("b", 6 * GIB),
+				       pool_of("c", 50 * GIB)};
+	struct planner_split splits[] = {{1, GIB}, {0, GIB + 4096}};
+	uint64_t sizes[2];
+
+	assert_int_equal(planner_grow(splits, 2, pools, 3, 0, 6 * GIB + 4096,
+				      sizes, NULL),
+			 0);
+	assert_int_equal(sizes[0], 4 * GIB);
+	assert_int_equal(sizes[1], 2 * GIB + 4096);
+}
+
+static void growth_fills_pools_to_their_last_block(void **state)
+{
+	(void)state;
+	struct planner_pool pools[] = {pool_of("a", 8 * MIB + 3 * 4096),
+				       pool_of("b", 4 * MIB + 2 * 4096 + 7)};
+	struct planner_split splits[] = {{0, GIB}, {1, GIB}};
+	uint64_t sizes[2] = {1, 2}, most = 2 * GIB + 12 * MIB + 3 * 4096;
+	struct error err = {0};
+
+	assert_int_equal(
+		planner_grow(splits, 2, pools, 2, 0, most, sizes, NULL), 0);
+	assert_int_equal(sizes[0], GIB + 8 * MIB + 3 * 4096);
+	assert_int_equal(sizes[1], GIB + 4 * MIB);
+	sizes[0] = 1;
+	assert_int_equal(
+		planner_grow(splits, 2, pools, 2, 0, most + 4096, sizes, &err),
+		-ENOSPC);
+	assert_int_equal(sizes[0], 1);
+	assert_non_null(strstr(err.msg, "it could become 2.01 GiB"));
+	assert_non_null(strstr(err.msg, "from 2.00 GiB now"));
+	assert_non_null(strstr(err.msg, "8.01 MiB in a/p, 4.01 MiB in b/p"));
+}
+
+static void an_offline_pool_and_a_full_extent_do_not_grow(void **state)
+{
+	(void)state;
+	struct planner_pool pools[] = {pool_of("a", GIB), pool_of("b", GIB)};
+	struct planner_split splits[] = {{0, GIB}, {1, GIB}, {1, 2 * GIB}};
+	struct error err = {0};
+	uint64_t sizes[3];
+
+	pools[0].online = false;
+	assert_int_equal(planner_grow(splits, 3, pools, 2, 2 * GIB, 5 * GIB,
+				      sizes, NULL),
+			 0);
+	assert_int_equal(sizes[0], GIB);
+	assert_int_equal(sizes[1], 2 * GIB);
+	assert_int_equal(sizes[2], 2 * GIB);
+	assert_int_equal(planner_grow(splits, 3, pools, 2, 2 * GIB,
+				      5 * GIB + 4096, sizes, &err),
+			 -ENOSPC);
+	assert_non_null(strstr(err.msg, "a/p (offline)"));
+	assert_int_equal(planner_grow(splits, 3, pools, 2, 0, 4 * GIB - 4096,
+				      sizes, NULL),
+			 -ERANGE);
+}
+
+struct growth_case {
+	struct planner_pool pools[SMALL_MAX];
+	struct planner_split splits[GROWN_MAX];
+	size_t n_pools, n_splits;
+	uint64_t max_extent, size;
+};
+
+static void random_growth(struct growth_case *c)
+{
+	static const char *const names[] = {"a", "b", "c", "d",
+					    "e", "f", "g", "h"};
+
+	memset(c, 0, sizeof(*c));
+	c->n_pools = 1 + random_below(SMALL_MAX);
+	c->n_splits = 1 + random_below(GROWN_MAX);
+	if (random_below(3) == 0)
+		c->max_extent = 64 * MIB + 4096 * random_below(65536);
+	for (size_t i = 0; i < c->n_pools; i++) {
+		c->pools[i] = pool_of(names[i], random_below(64 * MIB));
+		c->pools[i].online = random_below(10) > 0;
+	}
+	for (size_t i = 0; i < c->n_splits; i++) {
+		c->splits[i].pool = random_below(c->n_pools);
+		c->splits[i].size = 64 * MIB + 4096 * random_below(16384);
+		c->size += c->splits[i].size;
+	}
+}
+
+/* The same with the pools in another order. */
+static void turn_pools(const struct growth_case *c, struct growth_case *ret)
+{
+	*ret = *c;
+	for (size_t i = 0; i < c->n_pools; i++)
+		ret->pools[c->n_pools - 1 - i] = c->pools[i];
+	for (size_t i = 0; i < c->n_splits; i++)
+		ret->splits[i].pool = c->n_pools - 1 - c->splits[i].pool;
+}
+
+/* The sum is right, none shrinks, none is beyond its pool or its limit. */
+static void check_growth(const struct growth_case *c, uint64_t capacity,
+			 const uint64_t *sizes)
+{
+	uint64_t sum = 0, used[SMALL_MAX] = {0};
+	size_t odd = 0;
+
+	for (size_t i = 0; i < c->n_splits; i++) {
+		const struct planner_split *s = &c->splits[i];
+		uint64_t more = sizes[i] - s->size;
+
+		assert_true(sizes[i] >= s->size);
+		assert_true(more == 0 || c->max_extent == 0 ||
+			    sizes[i] <= c->max_extent);
+		used[s->pool] += more;
+		sum += sizes[i];
+		odd += more % PLANNER_UNIT != 0;
+		assert_int_equal(more % 4096, 0);
+	}
+	assert_int_equal(sum, capacity);
+	assert_true(odd <= 1);
+	for (size_t i = 0; i < c->n_pools; i++)
+		assert_true(used[i] == 0 || (c->pools[i].online &&
+					     used[i] <= c->pools[i].available));
+}
+
+/*
+ * The most it could grow by, found by trying where the bytes beyond whole
+ * units go.
+ */
+static uint64_t growth_limit(const struct growth_case *c)
+{
+	uint64_t units = 0, best = 0;
+
+	for (size_t p = 0; p < c->n_pools; p++) {
+		uint64_t room = c->pools[p].online ? c->pools[p].available : 0;
+		uint64_t sum = 0, taken;
+
+		for (size_t i = 0; i < c->n_splits; i++) {
+			uint64_t size = c->splits[i].size, most = room;
+
+			if (c->splits[i].pool != p)
+				continue;
+			if (c->max_extent)
+				most = size < c->max_extent
+					       ? c->max_extent - size
+					       : 0;
+			sum += (most < room ? most : room) / PLANNER_UNIT;
+		}
+		taken = sum < room / PLANNER_UNIT ? sum : room / PLANNER_UNIT;
+		units += taken;
+		for (size_t i = 0; i < c->n_splits; i++) {
+			uint64_t size = c->splits[i].size;
+			uint64_t most = room - taken * PLANNER_UNIT;
+
+			if (c->splits[i].pool != p)
+				continue;
+			/* All of its pool's splits are full up to their limit.
+			 */
+			if (c->max_extent && sum == taken) {
+				uint64_t rest = size < c->max_extent
+							? c->max_extent - size
+							: 0;
+
+				rest = rest < room ? rest % PLANNER_UNIT : most;
+				most = rest < most ? rest : most;
+			}
+			if (most > best)
+				best = most;
+		}
+	}
+	if (best >= PLANNER_UNIT)
+		best = PLANNER_UNIT - 4096;
+	return units * PLANNER_UNIT + best - best % 4096;
+}
+
+static void every_growth_is_whole_and_the_most_can_be_had(void **state)
+{
+	size_t grown = 0;
+
+	(void)state;
+	for (int round = 0; round < 20000; round++) {
+		uint64_t sizes[GROWN_MAX], again[GROWN_MAX], most, more;
+		struct growth_case c, turned;
+
+		random_growth(&c);
+		turn_pools(&c, &turned);
+		most = growth_limit(&c);
+		more = round % 3 == 0 ? most
+				      : 4096 * random_below(most / 4096 + 1);
+		assert_int_equal(planner_grow(c.splits, c.n_splits, c.pools,
+					      c.n_pools, c.max_extent,
+					      c.size + more, sizes, NULL),
+				 0);
+		check_growth(&c, c.size + more, sizes);
+		grown += more > 0;
+		assert_int_equal(planner_grow(turned.splits, c.n_splits,
+					      turned.pools, c.n_pools,
+					      c.max_extent, c.size + more,
+					      again, NULL),
+				 0);
+		assert_memory_equal(sizes, again,
+				    c.n_splits * sizeof(sizes[0]));
+		assert_int_equal(planner_grow(c.splits, c.n_splits, c.pools,
+					      c.n_pools, c.max_extent,
+					      c.size + most + 4096, again,
+					      NULL),
+				 -ENOSPC);
+	}
+	assert_true(grown > 10000);
+}
+
+static void pools_of_any_size_do_not_overflow(void **state)
+{
+	(void)state;
+	struct planner_pool pools[] = {pool_of("a", UINT64_MAX),
+				       pool_of("b", UINT64_MAX)};
+	struct planner_split splits[] = {{0, GIB}, {1, GIB}};
+	uint64_t sizes[2];
+
+	assert_int_equal(planner_grow(splits, 2, pools, 2, 0,
+				      VOLUME_CAPACITY_MAX, sizes, NULL),
+			 0);
+	assert_int_equal(sizes[0] + sizes[1], VOLUME_CAPACITY_MAX);
+	assert_int_equal(planner_grow(splits, 2, pools, 2, 0,
+				      VOLUME_CAPACITY_MAX + 4096, sizes, NULL),
+			 -ENOSPC);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -396,6 +630,11 @@ int main(void)
 		cmocka_unit_test(every_plan_is_whole_and_the_smallest),
 		cmocka_unit_test(the_order_of_the_pools_does_not_matter),
 		cmocka_unit_test(ten_thousand_nodes_take_milliseconds),
+		cmocka_unit_test(growth_is_in_proportion_to_the_room),
+		cmocka_unit_test(growth_fills_pools_to_their_last_block),
+		cmocka_unit_test(an_offline_pool_and_a_full_extent_do_not_grow),
+		cmocka_unit_test(every_growth_is_whole_and_the_most_can_be_had),
+		cmocka_unit_test(pools_of_any_size_do_not_overflow),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

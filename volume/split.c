@@ -89,6 +89,89 @@ int split_delete(struct operation *op, struct volume_split *split,
 	return 0;
 }
 
+/* ---- grow ---- */
+
+/* Is it the split's? Then what it has grown by belongs in the record. */
+static int adopt(struct operation *op, struct volume_split *split,
+		 const struct node_extent *extent, struct error *err)
+{
+	if (is_ours(op, split, extent) &&
+	    volume_record_grown(op->record, split, extent->size) == 0)
+		return 0;
+	return error_set(err, EUCLEAN,
+			 "extent '%s' on node '%s' is not the one in the "
+			 "record of volume '%s'",
+			 split->extent, split->node, op->name);
+}
+
+static int look(struct operation *op, struct volume_split *split,
+		struct node_client **ret, struct error *err)
+{
+	struct node_extent extent = {0};
+	int r = context_client(op->ctx, split->node, ret, err);
+
+	if (r == 0)
+		r = node_client_get_extent(*ret, split->extent, &extent, err);
+	if (r == 0)
+		r = adopt(op, split, &extent, err);
+	node_extent_done(&extent);
+	return r;
+}
+
+int split_grow(struct operation *op, struct volume_split *split,
+	       struct error *err)
+{
+	struct node_client *client = NULL;
+	struct node_extent extent = {0};
+	uint64_t before = split->size;
+	int r = operation_step(
+		op, err, "extent", "growing extent %u of %zu on node %s",
+		split->index + 1, op->record->n_splits, split->node);
+
+	if (r == 0)
+		r = look(op, split, &client, err);
+	if (r == 0 && split->grow_to) {
+		r = node_client_resize_extent(client, split->extent,
+					      split->grow_to, &extent, err);
+		if (r == 0)
+			r = adopt(op, split, &extent, err);
+		if (r == 0 && split->grow_to)
+			r = error_set(err, EPROTO,
+				      "node '%s': said that it made extent "
+				      "'%s' larger, but did not",
+				      split->node, split->extent);
+		node_extent_done(&extent);
+	}
+	return r == 0 && split->size != before ? operation_save(op, err) : r;
+}
+
+int split_settle(struct operation *op, struct volume_split *split,
+		 struct error *err)
+{
+	struct node_client *client = NULL;
+	int r = look(op, split, &client, err);
+
+	if (r == 0)
+		split->grow_to = 0;
+	return r;
+}
+
+int split_grow_fs(struct operation *op, struct volume_split *split,
+		  const char *device, const char *branch, struct error *err)
+{
+	int r = operation_step(op, err, "grow",
+			       "growing the file system of split %u of %zu",
+			       split->index + 1, op->record->n_splits);
+
+	if (r == 0)
+		r = branch_fs_grow(device, op->record->spec.fs_type, branch,
+				   op->ctx->cancel_fd, err);
+	if (r < 0)
+		return r;
+	split->fs_behind = false;
+	return operation_save(op, err);
+}
+
 /* ---- attach ---- */
 
 struct work {
@@ -122,17 +205,17 @@ static int set_export(struct work *w, struct error *err)
 
 static int check_extent(struct work *w, struct error *err)
 {
-	const struct volume_split *split = w->split;
+	struct volume_split *split = w->split;
 	struct node_extent *extent = &w->extent;
+	uint64_t before = split->size;
 	int r = node_client_get_extent(w->client, split->extent, extent, err);
 
+	if (r == 0)
+		r = adopt(w->op, split, extent, err);
+	if (r == 0 && split->size != before)
+		r = operation_save(w->op, err);
 	if (r < 0)
 		return r;
-	if (!is_ours(w->op, split, extent) || extent->size != split->size)
-		return error_set(err, EUCLEAN,
-				 "extent '%s' on node '%s' is not the one in "
-				 "the record of volume '%s'",
-				 split->extent, split->node, w->op->name);
 	if (strcmp(extent->state, "ok") != 0)
 		return error_set(err, EIO, "extent '%s' on node '%s' is %s: %s",
 				 split->extent, split->node, extent->state,
@@ -282,6 +365,9 @@ static int verify_and_mount(struct work *w, struct error *err)
 	if (!w->how->read_only)
 		r = branch_fs_check(w->device.device, spec->fs_type,
 				    w->op->ctx->cancel_fd, err);
+	if (r == 0 && w->split->fs_behind && !w->how->read_only &&
+	    !branch_fs_grows_mounted(spec->fs_type))
+		r = split_grow_fs(w->op, w->split, w->device.device, NULL, err);
 	if (r == 0)
 		r = branch_fs_mount(w->device.device, spec->fs_type, w->branch,
 				    w->how->read_only, err);
@@ -308,12 +394,18 @@ static int make_branch(struct work *w, struct error *err)
 					   split->index + 1, n, split->node);
 		return r < 0 ? r : format(w, err);
 	}
-	if (mounted)
-		return 0;
-	r = operation_step(w->op, err, "mount",
-			   "checking and mounting split %u of %zu",
-			   split->index + 1, n);
-	return r < 0 ? r : verify_and_mount(w, err);
+	if (!mounted) {
+		r = operation_step(w->op, err, "mount",
+				   "checking and mounting split %u of %zu",
+				   split->index + 1, n);
+		if (r == 0)
+			r = verify_and_mount(w, err);
+	}
+	if (r == 0 && split->fs_behind && !w->how->read_only &&
+	    branch_fs_grows_mounted(w->op->record->spec.fs_type))
+		r = split_grow_fs(w->op, w->split, w->device.device, w->branch,
+				  err);
+	return r;
 }
 
 static int attach(struct work *w, struct error *err)

@@ -16,6 +16,28 @@ int split_create(struct operation *op, struct volume_split *split,
 int split_delete(struct operation *op, struct volume_split *split,
 		 struct error *err);
 
+/*
+ * Make its extent as large as split->grow_to, if that is set. What it has
+ * become is in the record, which is saved, also when only somebody else made
+ * it larger.
+ */
+int split_grow(struct operation *op, struct volume_split *split,
+	       struct error *err);
+
+/*
+ * Find out how large its extent is, and forget split->grow_to. The record is
+ * changed, not saved.
+ */
+int split_settle(struct operation *op, struct volume_split *split,
+		 struct error *err);
+
+/*
+ * Make its file system on @device, mounted at @branch, as large as the
+ * device, and save that. @branch NULL: as branch_fs_grow() has it.
+ */
+int split_grow_fs(struct operation *op, struct volume_split *split,
+		  const char *device, const char *branch, struct error *err);
+
 struct split_attach {
 	uint64_t epoch;
 	const char *transport; /* "auto" or a transport */
@@ -24,7 +46,8 @@ struct split_attach {
 
 /*
  * Export the extent at the epoch, attach it, format it if it never was,
- * check it, mount it as a branch. Each part that is done already is left.
+ * check it, mount it as a branch, grow its file system if the extent grew.
+ * Each part that is done already is left.
  */
 int split_attach(struct operation *op, struct volume_split *split,
 		 const struct split_attach *how, struct error *err);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/size.h"
 #include "volume/context.h"
 #include "volume/local.h"
 #include "volume/mounts.h"
@@ -177,6 +178,29 @@ static void tell_of_union(struct volume_context *ctx,
 			      a->mount_point, record->name, a->mount_point);
 }
 
+static void tell_of_growth(const struct volume_context *ctx,
+			   struct volume_status *status)
+{
+	const struct volume_record *record = status->record;
+	const struct volume_attachment *a = volume_record_attachment(record,
+								     ctx->node);
+	uint64_t target = volume_record_target(record);
+	char size[SIZE_TEXT_MAX];
+
+	if (target > record->spec.capacity)
+		add_condition(status, "Resized", false, "Unfinished",
+			      "growing it to %s was interrupted; repeat `trib "
+			      "volume resize %s --size %llu`",
+			      size_format(size, target), record->name,
+			      (unsigned long long)target);
+	else if (a && !a->read_only && volume_record_fs_behind(record))
+		add_condition(status, "Resized", false, "FileSystemBehind",
+			      "its extents have grown, its file systems not "
+			      "yet; here `trib volume resize %s --size %llu` "
+			      "does that",
+			      record->name, (unsigned long long)target);
+}
+
 static void tell(struct volume_context *ctx, struct volume_status *status)
 {
 	const struct volume_record *record = status->record;
@@ -200,6 +224,7 @@ static void tell(struct volume_context *ctx, struct volume_status *status)
 				      s->split.node, s->state, s->problem);
 	}
 	tell_of_union(ctx, status);
+	tell_of_growth(ctx, status);
 	for (size_t i = 0; i < record->n_conditions; i++) {
 		const struct volume_condition *c = &record->conditions[i];
 

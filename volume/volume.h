@@ -42,7 +42,7 @@
  * How far an operation is.
  *
  * @step    a word for programs: "plan" "extent" "export" "device" "check"
- *	    "format" "mount" "union" "unmount" "delete" "record" ...
+ *	    "format" "mount" "grow" "union" "unmount" "delete" "record" ...
  * @done    of @total steps of this operation; they grow monotonically
  * @text    for people: "formatting split 2 of 3 on node b". Borrowed
  *
@@ -220,6 +220,33 @@ int volume_get(struct volume_context *ctx, const char *name,
 int volume_list(struct volume_context *ctx, struct volume_record ***ret,
 		size_t *ret_count, char *ret_problem, struct error *err);
 void volume_records_free(struct volume_record **records, size_t count);
+
+/*
+ * Make it larger, in the pools where it is, without unmounting it.
+ *
+ * @capacity  bytes, rounded up to a multiple of 4096; 0: finish what was
+ *            begun, the file systems here included
+ * @ret       the record; volume_record_free(); may be NULL
+ *
+ * The extents grow first, from any machine. Devices and file systems grow
+ * only on the machine that has the volume attached for writing: in the same
+ * call if that is this one, else when the call is repeated there, or at the
+ * next attach. Until then volume_record_fs_behind(*ret).
+ *
+ * An extent that has grown stays so: after an error the record's capacity
+ * may be above the old one, never what is not there.
+ *
+ * -ERANGE: smaller than it is, or larger than any may be. -ENOSPC: its pools
+ * cannot hold it; the text says how large it could become and what is free
+ * where; nothing was changed, unless the text says how far it has grown.
+ * -EBUSY: not finished, or being deleted. -EPERM: it is mounted here and this
+ * process may not grow a mounted ext4 (CAP_SYS_RESOURCE); nothing was changed.
+ * -EIO: a split is broken here; attach repairs it, and its file system follows
+ * then.
+ */
+int volume_resize(struct volume_context *ctx, const char *name,
+		  uint64_t capacity, struct volume_record **ret,
+		  struct error *err);
 
 struct volume_attach_request {
 	const char *name;

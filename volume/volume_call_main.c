@@ -5,10 +5,10 @@
  *
  *	volume_call_main STORE NODE RUN_DIR BIN_DIR COMMAND KEY=VALUE...
  *
- * Commands: node-add create attach detach delete status orphans. Keys are the
- * members of the request structs; kill=N kills this process at the N-th call
- * of the progress callback, pause=N stops it there. Progress is one line a step
- *on standard error; a failure is "ERRNO: TEXT" there and exit 1.
+ * Commands: node-add create resize attach detach delete status orphans. Keys
+ * are the members of the request structs; kill=N kills this process at the
+ * N-th call of the progress callback, pause=N stops it there. Progress is one
+ * line a step on standard error; a failure is "ERRNO: TEXT" there and exit 1.
  */
 #include <errno.h>
 #include <signal.h>
@@ -124,6 +124,20 @@ static int create(struct volume_context *ctx, struct arguments *a,
 	return r;
 }
 
+static int resize(struct volume_context *ctx, struct arguments *a,
+		  struct error *err)
+{
+	struct volume_record *record = NULL;
+	int r = volume_resize(ctx, a->name, a->spec.capacity, &record, err);
+
+	if (r == 0)
+		printf("capacity=%llu behind=%d\n",
+		       (unsigned long long)record->spec.capacity,
+		       volume_record_fs_behind(record));
+	volume_record_free(record);
+	return r;
+}
+
 static int attach(struct volume_context *ctx, struct arguments *a,
 		  struct error *err)
 {
@@ -161,10 +175,12 @@ static int status(struct volume_context *ctx, struct arguments *a,
 
 	if (r < 0)
 		return r;
-	printf("phase=%s epoch=%llu here=%d mounted=%d pid=%d attachments=%zu\n",
+	printf("phase=%s epoch=%llu here=%d mounted=%d pid=%d attachments=%zu "
+	       "capacity=%llu\n",
 	       volume_phase_name(s->record->phase),
 	       (unsigned long long)s->record->epoch, s->attached_here,
-	       s->mounted, s->union_pid, s->record->n_attachments);
+	       s->mounted, s->union_pid, s->record->n_attachments,
+	       (unsigned long long)s->record->spec.capacity);
 	for (size_t i = 0; i < s->record->n_splits; i++)
 		printf("split=%zu node=%s state=%s record=%s transport=%s "
 		       "device=%s mounted=%d %s\n",
@@ -203,9 +219,9 @@ static const struct {
 	int (*call)(struct volume_context *ctx, struct arguments *a,
 		    struct error *err);
 } commands[] = {
-	{"node-add", node_add}, {"create", create}, {"attach", attach},
-	{"detach", detach},     {"delete", delete}, {"status", status},
-	{"orphans", orphans},
+	{"node-add", node_add}, {"create", create},   {"resize", resize},
+	{"attach", attach},     {"detach", detach},   {"delete", delete},
+	{"status", status},     {"orphans", orphans},
 };
 
 static int run(struct arguments *a, char **argv, struct error *err)

@@ -25,6 +25,48 @@ void volume_record_free(struct volume_record *record)
 	free(record);
 }
 
+uint64_t volume_record_target(const struct volume_record *record)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < record->n_splits; i++) {
+		const struct volume_split *split = &record->splits[i];
+
+		sum += split->grow_to ? split->grow_to : split->size;
+	}
+	return sum;
+}
+
+bool volume_record_fs_behind(const struct volume_record *record)
+{
+	for (size_t i = 0; i < record->n_splits; i++) {
+		if (record->splits[i].fs_behind)
+			return true;
+	}
+	return false;
+}
+
+int volume_record_grown(struct volume_record *record,
+			struct volume_split *split, uint64_t size)
+{
+	uint64_t capacity;
+
+	if (size < split->size || size % RECORD_SIZE_UNIT ||
+	    __builtin_add_overflow(record->spec.capacity, size - split->size,
+				   &capacity) ||
+	    capacity > VOLUME_CAPACITY_MAX)
+		return -ERANGE;
+	if (size > split->size) {
+		record->spec.capacity = capacity;
+		split->size = size;
+		/* One that is not formatted yet is made as large at once. */
+		split->fs_behind = split->state == SPLIT_READY;
+	}
+	if (split->grow_to <= size)
+		split->grow_to = 0;
+	return 0;
+}
+
 struct volume_attachment *volume_record_attachment(
 	const struct volume_record *record, const char *node)
 {

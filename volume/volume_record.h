@@ -27,9 +27,10 @@
  * name_check(): 63 - strlen("-255").
  */
 #define VOLUME_NAME_MAX        59
-#define RECORD_NAME_SIZE       64  /* bytes with NUL; base/ident.h */
-#define RECORD_VERSION_SIZE    64  /* opaque, as the store gives it */
-#define RECORD_TEXT_SIZE       256 /* bytes with NUL, a sentence */
+#define RECORD_NAME_SIZE       64    /* bytes with NUL; base/ident.h */
+#define RECORD_VERSION_SIZE    64    /* opaque, as the store gives it */
+#define RECORD_SIZE_UNIT       4096u /* bytes; proto/blockd.proto, of extents */
+#define RECORD_TEXT_SIZE       256   /* bytes with NUL, a sentence */
 #define VOLUME_SPLITS_MAX      256
 #define VOLUME_ATTACHMENTS_MAX 64
 #define VOLUME_CONDITIONS_MAX  16
@@ -67,8 +68,15 @@ struct volume_split {
 	char pool[RECORD_NAME_SIZE];
 	char extent[RECORD_NAME_SIZE];  /* NAME-INDEX */
 	char extent_id[UUID_TEXT_SIZE]; /* "" until created */
-	uint64_t size;                  /* bytes */
+	uint64_t size; /* bytes; the extent may be larger, see grow_to */
+	/*
+	 * Bytes, above size: the extent is being made that large, and may be
+	 * anything between. 0: it is not being grown.
+	 */
+	uint64_t grow_to;
 	enum split_state state;
+	/* The file system may be smaller than the extent; only when READY. */
+	bool fs_behind;
 	char fs_uuid[UUID_TEXT_SIZE]; /* fixed at create */
 };
 
@@ -152,6 +160,18 @@ void volume_record_free(struct volume_record *record); /* NULL is fine */
 const char *volume_phase_name(enum volume_phase phase);
 const char *split_state_name(enum split_state state);
 const char *attachment_state_name(enum attachment_state state);
+
+/* Bytes, all splits together, when those that are growing have grown. */
+uint64_t volume_record_target(const struct volume_record *record);
+/* A split's file system has yet to be grown, where the volume is attached. */
+bool volume_record_fs_behind(const struct volume_record *record);
+/*
+ * The extent of @split (one of @record's) has @size bytes, at least those
+ * recorded: record that, and the capacity. -ERANGE: no size of an extent, or
+ * more than a volume may have; nothing was changed.
+ */
+int volume_record_grown(struct volume_record *record,
+			struct volume_split *split, uint64_t size);
 
 /* The attachment on @node, or NULL. Borrowed. */
 struct volume_attachment *volume_record_attachment(

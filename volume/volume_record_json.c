@@ -112,8 +112,13 @@ static struct json_object *encode_splits(const struct volume_record *record)
 		json_add_text(object, "extent", s->extent);
 		json_add_text(object, "extentID", s->extent_id);
 		json_add_number(object, "size", s->size);
+		if (s->grow_to)
+			json_add_number(object, "growTo", s->grow_to);
 		json_add_text(object, "state", split_names[s->state]);
 		json_add_text(object, "fsUUID", s->fs_uuid);
+		if (s->fs_behind)
+			json_add(object, "fsBehind",
+				 json_object_new_boolean(true));
 		(void)json_object_array_add(array, object);
 	}
 	return array;
@@ -280,9 +285,17 @@ static void scan_split(struct json_scan *scan, struct json_object *object,
 	scan_uuid(scan, object, "extentID", split->extent_id, false);
 	split->size = json_scan_number(scan, object, "size", 1,
 				       VOLUME_CAPACITY_MAX, true);
+	split->grow_to = json_scan_number(scan, object, "growTo", 0,
+					  VOLUME_CAPACITY_MAX, false);
+	if (split->grow_to && (split->grow_to <= split->size ||
+			       split->grow_to % RECORD_SIZE_UNIT))
+		json_scan_fail(scan, "growTo", "is no larger size");
 	split->state = (enum split_state)json_scan_enum(
 		scan, object, "state", split_names, array_size(split_names));
 	scan_uuid(scan, object, "fsUUID", split->fs_uuid, true);
+	split->fs_behind = json_scan_flag(scan, object, "fsBehind");
+	if (split->fs_behind && split->state != SPLIT_READY)
+		json_scan_fail(scan, "fsBehind", "without a file system");
 	if (split->state != SPLIT_PLANNED && split->state != SPLIT_DELETED &&
 	    !split->extent_id[0])
 		json_scan_fail(scan, "extentID", "is missing");
@@ -378,15 +391,22 @@ static void scan_status(struct json_scan *scan, struct json_object *status,
 static void scan_whole(struct json_scan *scan,
 		       const struct volume_record *record)
 {
-	uint64_t sum = 0;
+	uint64_t sum = 0, target = 0;
 
 	json_scan_at(scan, "status");
 	if (scan->r < 0)
 		return;
-	for (size_t i = 0; i < record->n_splits; i++) {
-		if (__builtin_add_overflow(sum, record->splits[i].size, &sum))
+	/* 256 times 2^60 would not fit: each sum is looked at on its way. */
+	for (size_t i = 0; i < record->n_splits && scan->r == 0; i++) {
+		const struct volume_split *s = &record->splits[i];
+
+		sum += s->size;
+		target += s->grow_to ? s->grow_to : s->size;
+		if (target > VOLUME_CAPACITY_MAX)
 			json_scan_fail(scan, "splits", "hold too much");
 	}
+	if (scan->r < 0)
+		return;
 	if (sum != record->spec.capacity)
 		json_scan_fail(scan, "splits",
 			       "hold %" PRIu64 " bytes, not spec.capacity",

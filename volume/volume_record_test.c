@@ -56,7 +56,9 @@ static struct volume_record *sample(void)
 		s->size = (i + 1) * 64 * MIB;
 		strcpy(s->fs_uuid, UUID_B);
 	}
+	record->splits[0].grow_to = 96 * MIB;
 	record->splits[1].state = SPLIT_READY;
+	record->splits[1].fs_behind = true;
 	strcpy(record->splits[1].extent_id, UUID_A);
 	assert_int_equal(volume_record_attach(record, "n1", &a, NULL), 0);
 	a->epoch = 5;
@@ -85,6 +87,12 @@ static void a_record_survives_the_round_trip(void **state)
 	assert_true(labels_equal(&copy->labels, &record->labels));
 	assert_int_equal(copy->epoch, 5);
 	assert_int_equal(copy->splits[1].state, SPLIT_READY);
+	assert_int_equal(copy->splits[0].grow_to, 96 * MIB);
+	assert_int_equal(copy->splits[1].grow_to, 0);
+	assert_false(copy->splits[0].fs_behind);
+	assert_true(copy->splits[1].fs_behind);
+	assert_int_equal(volume_record_target(copy), 224 * MIB);
+	assert_true(volume_record_fs_behind(copy));
 	assert_string_equal(copy->attachments[0].mount_point, "/mnt/my data");
 	assert_true(copy->conditions[0].status);
 	assert_int_equal(copy->created_s, 1768000000);
@@ -151,6 +159,22 @@ static void bad_members_are_refused_by_path(void **state)
 		"status.splits[1].extentID");
 	refused("\"size\":134217728", "\"size\":1152921504606846977", -EINVAL,
 		"status.splits[1].size");
+	refused("\"growTo\":100663296", "\"growTo\":67108864", -EINVAL,
+		"status.splits[0].growTo");
+	refused("\"growTo\":100663296", "\"growTo\":100663297", -EINVAL,
+		"status.splits[0].growTo");
+	refused("\"growTo\":100663296", "\"growTo\":-4096", -EINVAL,
+		"status.splits[0].growTo");
+	refused("\"growTo\":100663296", "\"growTo\":1152921504606851072",
+		-EINVAL, "status.splits[0].growTo");
+	refused("\"growTo\":100663296", "\"growTo\":1152921504606846976",
+		-EINVAL, "hold too much");
+	refused("\"growTo\":100663296", "\"growTo\":\"96Mi\"", -EINVAL,
+		"status.splits[0].growTo");
+	refused("\"fsBehind\":true", "\"fsBehind\":1", -EINVAL,
+		"status.splits[1].fsBehind");
+	refused("\"state\":\"Ready\"", "\"state\":\"Created\"", -EINVAL,
+		"status.splits[1].fsBehind");
 	refused("\"epoch\":5,\"splits\"", "\"epoch\":4,\"splits\"", -EINVAL,
 		"epoch above");
 	refused("\"mountPoint\":\"/mnt", "\"mountPoint\":\"mnt", -EINVAL,
@@ -159,6 +183,43 @@ static void bad_members_are_refused_by_path(void **state)
 		"status.conditions[0].status");
 	refused("\"app\":", "\"\":", -EINVAL, "metadata.labels");
 	refused("2026-01-09T", "yesterday ", -EINVAL, "creationTimestamp");
+}
+
+static void a_grown_extent_is_recorded_with_the_capacity(void **state)
+{
+	struct volume_record *record = sample();
+	struct volume_split *a = &record->splits[0], *b = &record->splits[1];
+
+	(void)state;
+	/* Half way: it is still being grown. Never formatted: not behind. */
+	assert_int_equal(volume_record_grown(record, a, 80 * MIB), 0);
+	assert_int_equal(record->spec.capacity, 208 * MIB);
+	assert_int_equal(a->size, 80 * MIB);
+	assert_int_equal(a->grow_to, 96 * MIB);
+	assert_false(a->fs_behind);
+	/* Further than asked for, by another hand. */
+	assert_int_equal(volume_record_grown(record, a, 100 * MIB), 0);
+	assert_int_equal(a->grow_to, 0);
+	assert_int_equal(record->spec.capacity, 228 * MIB);
+	/* As it was: what is behind stays behind. */
+	assert_int_equal(volume_record_grown(record, b, 128 * MIB), 0);
+	assert_true(b->fs_behind);
+	b->fs_behind = false;
+	assert_int_equal(volume_record_grown(record, b, 128 * MIB), 0);
+	assert_false(b->fs_behind);
+	assert_int_equal(volume_record_grown(record, b, 132 * MIB), 0);
+	assert_true(b->fs_behind);
+	/* What can't be. */
+	assert_int_equal(volume_record_grown(record, b, 128 * MIB), -ERANGE);
+	assert_int_equal(volume_record_grown(record, b, 132 * MIB + 1),
+			 -ERANGE);
+	assert_int_equal(volume_record_grown(record, b, VOLUME_CAPACITY_MAX),
+			 -ERANGE);
+	assert_int_equal(volume_record_grown(record, b, UINT64_MAX - 4095),
+			 -ERANGE);
+	assert_int_equal(record->spec.capacity, 232 * MIB);
+	assert_int_equal(b->size, 132 * MIB);
+	volume_record_free(record);
 }
 
 static void another_kind_or_version_is_refused(void **state)
@@ -321,6 +382,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_record_survives_the_round_trip),
 		cmocka_unit_test(bad_members_are_refused_by_path),
+		cmocka_unit_test(a_grown_extent_is_recorded_with_the_capacity),
 		cmocka_unit_test(another_kind_or_version_is_refused),
 		cmocka_unit_test(what_is_no_object_is_refused),
 		cmocka_unit_test(a_record_cut_anywhere_is_refused),

@@ -3,99 +3,7 @@
 # Volumes on three hosts: their life, and what is left of it after every
 # process was killed at every step.
 . "$(dirname "$0")/../lib.sh"
-. "$TOP/tests/cluster.sh"
-need_root
-need ip nsenter losetup mkfs.ext4 mkfs.xfs strace sqlite3
-
-POOL=640MiB
-C=$TEST_DIR/c
-at_exit cluster_stop
-cluster_start "$C" 3 $POOL || { cluster_stop; exit 1; }
-
-# v HOST COMMAND KEY=VALUE...: a flow, called as that host
-v() {
-	local host=$1
-	shift
-	_volume_argv "$host"
-	"${argv[@]}" "$@"
-}
-_volume_argv() {
-	argv=(nsenter "--net=/run/netns/$CLUSTER_NET$1"
-		"$BUILD/test/volume/volume_call_main" "local:$C/records.db"
-		"host$1" "$C/host$1/run" "$BUILD/bin")
-}
-mnt() { mkdir -p "$C/host$1/mnt/$2"; echo "$C/host$1/mnt/$2"; }
-attach() { v "$1" attach "name=$2" "path=$(mnt "$1" "$2")" "${@:3}"; }
-status() { v "${2:-1}" status "name=$1" 2>/dev/null; }
-
-# Whatever a test left of volume $1, also after it failed.
-scrap() {
-	local i
-	for i in 1 2 3; do
-		[ -f "$C/host$i/blockd.pid" ] || blockd_start "$i"
-		v "$i" detach "name=$1" force=1
-	done
-	v 1 delete "name=$1"
-}
-volume() { at_exit scrap "$1"; }
-
-# count TEXT: lines of standard input with it
-count() { awk -v text="$1" 'index($0, text) {n++} END {print n + 0}'; }
-
-# Nothing of any volume is anywhere on this machine.
-nothing_left() {
-	local i
-	same "$(losetup -nl -O BACK-FILE | count "$C/")" 0 "loop devices"
-	same "$(findmnt -rno TARGET | count "$C/")" 0 "mounts"
-	same "$(processes)" "" "processes"
-	for i in 1 2 3; do
-		same "$(ls "$C/host$i/pool/extents")" "" "extents of host$i"
-		same "$(find "$C/host$i/run" -path '*/volumes/*')" ""
-		same "$(find "$C/host$i/run" -name '*.attachment')" ""
-	done
-	same "$(v 1 orphans)" "orphans=0 unreachable=0"
-}
-# Union and NBD processes of this test.
-processes() {
-	local p line
-	for p in /proc/[0-9]*; do
-		line=$({ tr '\0' ' ' <"$p/cmdline"; } 2>/dev/null) || continue
-		case $line in
-		*/trib-union\ *"$C/"* | */trib-nbd\ *"$C/"*) echo "${p#/proc/} $line" ;;
-		esac
-	done
-}
-
-# fill DIR, check DIR: files on every branch, with their checksums
-fill() {
-	local i
-	mkdir -p "$1/d/e"
-	for i in 1 2 3 4 5 6 7 8; do
-		head -c $((i * 300000)) /dev/urandom >"$1/d/$i"
-	done
-	ln -sfn 1 "$1/d/link"
-	(cd "$1" && sha256sum d/[1-8] >sums)
-	# The kernel does not pass syncfs() on to a FUSE server: fsync each.
-	sync "$1/sums" "$1"/d/[1-8] "$1/d" "$1"
-}
-check() {
-	(cd "$1" && sha256sum --quiet -c sums)
-	same "$(readlink "$1/d/link")" 1
-}
-
-# The record and the machine say the same of a volume mounted on HOST.
-is_whole() { # HOST NAME
-	local out
-	out=$(status "$2" "$1")
-	grep -q 'phase=Ready .*here=1 mounted=1' <<<"$out" || fail "$out"
-	! grep -q condition= <<<"$out" || fail "$out"
-	same "$(findmnt -rno TARGET "$C/host$1/mnt/$2" | wc -l)" 1 "mounts"
-	same "$(grep -c 'state=ok record=Ready.*mounted=1' <<<"$out")" \
-		"$(count split= <<<"$out")" "$out"
-	same "$(findmnt -rno TARGET | count "$C/host$1/run/volumes/$2/")" \
-		"$(count split= <<<"$out")" "branches"
-	same "$(processes | grep -c "/trib-union .* $C/host$1/mnt/$2 *\$")" 1
-}
+. "$TOP/tests/volume_lib.sh"
 
 test_a_volume_larger_than_a_node_moves_between_hosts() {
 	volume big
@@ -297,24 +205,6 @@ test_two_creates_at_once_make_one_volume() {
 	nothing_left
 }
 
-# kill_at_every OPERATION: call it with kill=1, kill=2... until it is not
-# killed any more; after each kill `settle N` has to bring things in order.
-kill_at_every() { # HOST COMMAND KEY=VALUE...
-	local n rc
-	for ((n = 1; ; n++)); do
-		[ $n -lt 60 ] || fail "never ends"
-		rc=0
-		prepare "$n"
-		v "$@" "kill=$n" >/dev/null 2>"$TEST_DIR/killed" || rc=$?
-		[ $rc = 137 ] || break
-		echo "# killed at step $n: $(tail -n 1 "$TEST_DIR/killed")"
-		settle "$n"
-	done
-	[ $rc = 0 ] || fail "at kill=$n: $(tail -n 1 "$TEST_DIR/killed")"
-	[ $n -gt 3 ] || fail "only $n steps"
-	echo "# killed at $((n - 1)) steps"
-}
-
 test_create_killed_at_every_step_is_finished_or_undone() {
 	volume kc
 	prepare() { :; }
@@ -390,17 +280,6 @@ test_detach_killed_at_every_step_is_finished_or_undone() {
 	v 2 detach name=kt
 	v 1 delete name=kt
 	nothing_left
-}
-
-# Killed inside a step, at the N-th call of a system call. Only the caller is
-# traced, not the servers it starts: they live on.
-killed_at_syscall() { # SYSCALL N HOST COMMAND...
-	local argv rc=0
-	_volume_argv "$3"
-	strace -qq -o /dev/null -e "trace=$1" \
-		-e "inject=$1:signal=KILL:when=$2" -- "${argv[@]}" "${@:4}" >/dev/null 2>&1 || rc=$?
-	[ $rc = 137 ] || [ $rc = 0 ] || fail "exit $rc"
-	[ $rc = 137 ]
 }
 
 test_a_half_made_file_system_is_made_again() {
