@@ -35,27 +35,62 @@ static int check_handles(int fd, const char *path, struct error *err)
 			 path, strerror(-r));
 }
 
-static int check_new(const struct branch_table *table, const struct stat *st,
-		     const char *path, struct error *err)
+static struct branch *same_directory(const struct branch_table *table,
+				     const struct stat *st)
 {
 	struct stat other;
+	unsigned i;
+
+	for (i = 0; i < table->count; i++)
+		if (fstat(table->items[i]->root_fd, &other) == 0 &&
+		    other.st_dev == st->st_dev && other.st_ino == st->st_ino)
+			return table->items[i];
+	return NULL;
+}
+
+struct branch *branch_find(const struct branch_table *table, const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 ? same_directory(table, &st) : NULL;
+}
+
+bool branch_path_is_below(const char *path, const char *dir)
+{
+	size_t n = strcmp(dir, "/") == 0 ? 0 : strlen(dir);
+
+	return strncmp(path, dir, n) == 0 && (path[n] == '/' || !path[n]);
+}
+
+static int check_new(const struct branch_table *table, const struct stat *st,
+		     const char *path, const char *real, struct error *err)
+{
+	const struct branch *other = same_directory(table, st);
 	unsigned i;
 
 	if (table->count == BRANCH_MAX)
 		return error_set(err, E2BIG, "more than %d branches",
 				 BRANCH_MAX);
-	for (i = 0; i < table->count; i++)
-		if (fstat(table->items[i]->root_fd, &other) == 0 &&
-		    other.st_dev == st->st_dev && other.st_ino == st->st_ino)
-			return error_set(err, EEXIST,
-					 "branch '%s' is the same directory as "
-					 "branch '%s'",
-					 path, table->items[i]->path);
+	if (other)
+		return error_set(err, EEXIST,
+				 "branch '%s' is the same directory as "
+				 "branch '%s'",
+				 path, other->path);
+	for (i = 0; i < table->count; i++) {
+		other = table->items[i];
+		if (other->device == st->st_dev &&
+		    (branch_path_is_below(real, other->path) ||
+		     branch_path_is_below(other->path, real)))
+			return error_set(err, EINVAL,
+					 "branch '%s' and branch '%s' are one "
+					 "in the other",
+					 path, other->path);
+	}
 	return 0;
 }
 
-int branch_add(struct branch_table *table, const char *path, unsigned flags,
-	       struct error *err)
+int branch_open(struct branch_table *table, const char *path, unsigned flags,
+		struct branch **ret, struct error *err)
 {
 	auto_close int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	auto_free char *real = NULL;
@@ -67,17 +102,19 @@ int branch_add(struct branch_table *table, const char *path, unsigned flags,
 	if (fd < 0 || fstat(fd, &st) < 0 || fstatvfs(fd, &space) < 0)
 		return error_set(err, errno, "branch '%s': %s", path,
 				 strerror(errno));
-	r = check_new(table, &st, path, err);
-	if (r < 0)
-		return r;
-	r = check_handles(fd, path, err);
-	if (r < 0)
-		return r;
 	real = realpath(path, NULL);
-	branch = real ? calloc(1, sizeof(*branch)) : NULL;
-	if (!branch)
+	if (!real)
 		return error_set(err, errno, "branch '%s': %s", path,
 				 strerror(errno));
+	r = check_new(table, &st, path, real, err);
+	if (r == 0)
+		r = check_handles(fd, path, err);
+	if (r < 0)
+		return r;
+	branch = calloc(1, sizeof(*branch));
+	if (!branch)
+		return error_set(err, ENOMEM, "branch '%s': %s", path,
+				 strerror(ENOMEM));
 	if (space.f_flag & ST_RDONLY)
 		flags |= BRANCH_RO;
 	branch->id = table->count;
@@ -86,21 +123,47 @@ int branch_add(struct branch_table *table, const char *path, unsigned flags,
 	branch->root_fd = take_fd(&fd);
 	branch->device = st.st_dev;
 	pthread_mutex_init(&branch->space_lock, NULL);
-	table->items[table->count++] = branch;
+	table->items[branch->id] = branch;
+	*ret = branch;
+	return 0;
+}
+
+void branch_publish(struct branch_table *table)
+{
+	atomic_fetch_add(&table->count, 1);
+}
+
+static void free_branch(struct branch *branch)
+{
+	fd_close(branch->root_fd);
+	pthread_mutex_destroy(&branch->space_lock);
+	free(branch->path);
+	free(branch);
+}
+
+void branch_drop(struct branch_table *table)
+{
+	free_branch(table->items[table->count]);
+	table->items[table->count] = NULL;
+}
+
+int branch_add(struct branch_table *table, const char *path, unsigned flags,
+	       struct error *err)
+{
+	struct branch *branch;
+	int r = branch_open(table, path, flags, &branch, err);
+
+	if (r < 0)
+		return r;
+	branch->announced = true; /* there is nobody yet */
+	branch_publish(table);
 	return 0;
 }
 
 void branch_table_done(struct branch_table *table)
 {
-	struct branch *branch;
-
-	while (table->count) {
-		branch = table->items[--table->count];
-		fd_close(branch->root_fd);
-		pthread_mutex_destroy(&branch->space_lock);
-		free(branch->path);
-		free(branch);
-	}
+	while (table->count)
+		free_branch(table->items[--table->count]);
 }
 
 uint64_t branch_available(struct branch *branch)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The branches of a union, by id. An id is the place in the list given at
- * the start, and is part of every inode number: keep the order over mounts.
+ * the start, those added later after it; it is part of every inode number:
+ * keep the order over mounts. A branch never goes, so readers need no lock.
  */
 #ifndef UNION_BRANCH_H
 #define UNION_BRANCH_H
@@ -32,6 +33,7 @@ struct branch {
 	int root_fd; /* readable directory, for handle_open() too */
 	dev_t device;
 	atomic_bool no_passthrough; /* the kernel refused a file of it */
+	bool announced; /* no node or cache lacks it: see live_add() */
 
 	pthread_mutex_t space_lock; /* guards the rest */
 	int64_t space_checked_ms;   /* 0: never */
@@ -40,16 +42,33 @@ struct branch {
 
 struct branch_table {
 	struct branch *items[BRANCH_MAX];
-	unsigned count;
+	atomic_uint count; /* only grows: who sizes by it reads it once */
 };
 
 /*
  * Open @path as the next branch. A file system mounted read-only gets
- * BRANCH_RO. Refused: what is no directory, a branch that is there already,
- * a file system without file handles.
+ * BRANCH_RO. Refused: what is no directory, a branch that is there already
+ * or lies in or around one on the same file system, a file system without
+ * file handles.
  */
 int branch_add(struct branch_table *table, const char *path, unsigned flags,
 	       struct error *err);
+
+/*
+ * The same in two steps. After the first, @ret is at its place in the table
+ * but not counted: who has its id can use it, nobody meets it. Either
+ * branch_publish() or branch_drop() follows, by the same thread.
+ */
+int branch_open(struct branch_table *table, const char *path, unsigned flags,
+		struct branch **ret, struct error *err);
+void branch_publish(struct branch_table *table);
+void branch_drop(struct branch_table *table);
+
+/* The branch that is the directory @path; NULL: none, or no directory. */
+struct branch *branch_find(const struct branch_table *table, const char *path);
+
+/* Is @path the directory @dir or below it? Both absolute and resolved. */
+bool branch_path_is_below(const char *path, const char *dir);
 
 /* Close and free all. A zeroed table is fine. */
 void branch_table_done(struct branch_table *table);

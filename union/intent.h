@@ -60,6 +60,9 @@ void intent_end(const struct branch *branch, uint64_t id);
  */
 int intent_recover(const struct branch_table *table, struct error *err);
 
+/* How many records a crash left on @branch, or -errno. */
+int intent_pending(const struct branch *branch);
+
 /* Make the names in @dirfd (may be O_PATH) durable; 0 or -errno. */
 int intent_sync_dir(int dirfd);
 

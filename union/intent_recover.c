@@ -164,6 +164,15 @@ static int finish_all(const struct branch_table *table,
 	return (int)records->count;
 }
 
+int intent_pending(const struct branch *branch)
+{
+	struct records records = {0};
+	int r = read_branch(&records, branch);
+
+	free(records.items);
+	return r < 0 ? r : (int)records.count;
+}
+
 int intent_recover(const struct branch_table *table, struct error *err)
 {
 	struct records records = {0};

@@ -161,6 +161,20 @@ static void a_replaced_file_goes_when_the_rename_was_done(void **state)
 	assert_false(is_there(0, "old"));
 }
 
+static void records_are_counted_and_left_alone(void **state)
+{
+	struct intent intent = replacing();
+
+	(void)state;
+	assert_int_equal(intent_pending(table.items[1]), 0);
+	assert_int_equal(intent_begin(table.items[1], 1, &intent, true), 0);
+	assert_int_equal(intent_begin(table.items[1], 2, &intent, true), 0);
+	assert_int_equal(intent_pending(table.items[1]), 2);
+	assert_int_equal(intent_pending(table.items[0]), 0);
+	recover(2);
+	assert_int_equal(intent_pending(table.items[1]), 0);
+}
+
 static void a_file_stays_when_the_rename_was_not_done(void **state)
 {
 	struct intent intent = replacing();
@@ -228,6 +242,7 @@ int main(void)
 		TEST(text_and_back_is_the_same),
 		TEST(refuses_text_that_is_not_ours),
 		TEST(a_replaced_file_goes_when_the_rename_was_done),
+		TEST(records_are_counted_and_left_alone),
 		TEST(a_file_stays_when_the_rename_was_not_done),
 		TEST(a_file_that_came_later_is_not_removed),
 		TEST(a_directory_is_moved_on_all_branches_once_decided),

@@ -208,14 +208,15 @@ int lookup_dir(struct unionfs *fs, unsigned branch, int fd,
 int lookup_all(struct unionfs *fs, struct node *parent, const char *name,
 	       struct hit **ret)
 {
-	struct hit *hits = calloc(fs->branches.count, sizeof(*hits));
+	unsigned max = fs->branches.count; /* one may be added meanwhile */
+	struct hit *hits = calloc(max, sizeof(*hits));
 	struct copy *copy;
 	unsigned n = 0;
 	int r;
 
 	if (!hits)
 		return -ENOMEM;
-	for (copy = node_first(parent); copy && n < fs->branches.count;
+	for (copy = node_first(parent); copy && n < max;
 	     copy = copy_next(copy)) {
 		hits[n].dir = copy;
 		r = unionfs_dir_fd(fs, copy, &hits[n].fd);

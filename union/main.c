@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/notify.h"
 #include "base/process.h"
+#include "union/control_client.h"
 #include "union/mount.h"
 #include "union/options.h"
 
@@ -115,6 +116,8 @@ int main(int argc, char **argv)
 	int r;
 
 	log_setup("trib-union", LOG_LEVEL_INFO);
+	if (argc > 1 && strcmp(argv[1], "--control") == 0)
+		return control_client(argc - 2, argv + 2);
 	r = union_options_parse(argc, argv, &options, &err);
 	if (r < 0)
 		r = log_error(2, "%s", err.msg);

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "union/clone_dir.h"
+#include "union/control.h"
 #include "union/intent.h"
 #include "union/ops.h"
 #include "union/passthrough.h"
@@ -21,19 +22,12 @@
 
 struct mounted {
 	struct unionfs fs;
-	char *mountpoint; /* absolute */
+	struct control *control; /* NULL: not wanted */
+	char *mountpoint;        /* absolute */
 	pthread_t main_thread;
 	void (*ready)(void *context);
 	void *context;
 };
-
-/* Is @path the directory @dir or below it? Both absolute and resolved. */
-static bool is_below(const char *path, const char *dir)
-{
-	size_t n = strcmp(dir, "/") == 0 ? 0 : strlen(dir);
-
-	return strncmp(path, dir, n) == 0 && (path[n] == '/' || !path[n]);
-}
 
 static int check_mountpoint(struct mounted *m, const char *path,
 			    struct error *err)
@@ -70,8 +64,8 @@ static int add_branches(struct mounted *m, const struct union_options *options,
 		if (r < 0)
 			return r;
 		branch = m->fs.branches.items[i];
-		if (is_below(branch->path, m->mountpoint) ||
-		    is_below(m->mountpoint, branch->path))
+		if (branch_path_is_below(branch->path, m->mountpoint) ||
+		    branch_path_is_below(m->mountpoint, branch->path))
 			return error_set(err, EINVAL,
 					 "mount point '%s' and branch '%s' are "
 					 "one in the other",
@@ -199,8 +193,13 @@ static int serve_mounted(struct mounted *m, unsigned threads, struct error *err)
 		r = serve_start(&m->fs, threads, serve_done, m, &serve);
 	if (r < 0)
 		return error_set(err, -r, "start serving: %s", strerror(-r));
+	if (m->control && control_start(m->control, &m->fs, m->mountpoint) < 0)
+		log_warning("'%s': the control socket is not served: no "
+			    "thread could be started",
+			    m->mountpoint);
 	wait_for_end(m, &set);
 	r = serve_finish(serve);
+	control_close(take_ptr(m->control));
 	return r < 0 ? error_set(err, -r, "serving '%s': %s", m->mountpoint,
 				 strerror(-r))
 		     : 0;
@@ -257,8 +256,11 @@ int mount_serve(const struct union_options *options, void (*ready)(void *),
 		r = add_branches(m, options, err);
 	if (r == 0)
 		r = unionfs_init(&m->fs, err);
+	if (r == 0 && options->control)
+		r = control_open(options->control, &m->control, err);
 	if (r == 0)
 		r = mount_union(m, options, err);
+	control_close(m->control);
 	unionfs_done(&m->fs);
 	free(m->mountpoint);
 	free(m);

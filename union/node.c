@@ -258,6 +258,19 @@ int node_add_copy(struct node_table *table, unsigned known_branch,
 	return r;
 }
 
+struct node *node_hold(struct node_table *table, unsigned branch,
+		       const struct handle *handle)
+{
+	struct copy *copy;
+
+	pthread_mutex_lock(&table->lock);
+	copy = find_copy(table, branch, handle);
+	if (copy)
+		copy->node->lookups++;
+	pthread_mutex_unlock(&table->lock);
+	return copy ? copy->node : NULL;
+}
+
 void node_copy_gone(struct node_table *table, unsigned branch,
 		    const struct handle *handle)
 {

@@ -106,6 +106,14 @@ int node_add_copy(struct node_table *table, unsigned known_branch,
 		  const struct handle *known, unsigned branch,
 		  const struct handle *handle);
 
+/*
+ * The node that has the copy @handle on @branch, or NULL. Its count of
+ * lookups is raised by one, as if the kernel knew it once more; that is
+ * given back by node_forget().
+ */
+struct node *node_hold(struct node_table *table, unsigned branch,
+		       const struct handle *handle);
+
 /* This copy was removed from its branch, if it is known at all. */
 void node_copy_gone(struct node_table *table, unsigned branch,
 		    const struct handle *handle);

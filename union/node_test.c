@@ -177,6 +177,23 @@ static void many_names_come_and_go(void **state)
 	assert_int_equal(table.copies, 1);
 }
 
+static void a_held_node_outlives_the_kernels_interest(void **state)
+{
+	struct handle handle = handle_of(7), other = handle_of(8);
+	struct node *node;
+
+	(void)state;
+	intern(0, 1); /* the root, which stays */
+	node = intern(2, 7);
+	assert_null(node_hold(&table, 2, &other));
+	assert_null(node_hold(&table, 1, &handle));
+	assert_ptr_equal(node_hold(&table, 2, &handle), node);
+	node_forget(&table, node->id, 1);
+	assert_ptr_equal(node_get(&table, node->id), node);
+	node_forget(&table, node->id, 1);
+	assert_null(node_hold(&table, 2, &handle));
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, done)
 
 int main(void)
@@ -190,6 +207,7 @@ int main(void)
 		TEST(a_directory_is_known_by_each_copy),
 		TEST(a_copy_that_is_gone_is_passed_over),
 		TEST(a_copy_is_not_taken_from_another_node),
+		TEST(a_held_node_outlives_the_kernels_interest),
 		TEST(many_names_come_and_go),
 	};
 

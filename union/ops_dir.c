@@ -34,8 +34,10 @@ struct dir {
 	size_t used, at;      /* of data[]: bytes read, bytes given out */
 	int64_t offset;       /* of the entry at @at */
 	char *data;           /* of getdents64; for one part */
+	unsigned generation;  /* of the union when parts[] were opened */
+	bool outdated;        /* gave out a list that lacks a new branch */
 	unsigned count;
-	struct dir_part parts[];
+	struct dir_part *parts;
 };
 
 /* An entry about to be given out. */
@@ -61,12 +63,16 @@ static struct dir *dir_of(const struct fuse_file_info *info)
 	return (struct dir *)(uintptr_t)info->fh;
 }
 
+static void close_parts(struct dir_part *parts, unsigned count)
+{
+	while (count)
+		fd_close(parts[--count].fd);
+	free(parts);
+}
+
 static void dir_free(struct dir *dir)
 {
-	unsigned i;
-
-	for (i = 0; i < dir->count; i++)
-		fd_close(dir->parts[i].fd);
+	close_parts(dir->parts, dir->count);
 	merge_free(dir->merge);
 	free(dir->data);
 	pthread_mutex_destroy(&dir->lock);
@@ -76,11 +82,16 @@ static void dir_free(struct dir *dir)
 static int open_parts(struct unionfs *fs, const struct node *node,
 		      struct dir *dir)
 {
+	unsigned max = fs->branches.count; /* one may be added meanwhile */
 	struct copy *copy;
 	int fd;
 
+	dir->generation = fs->generation;
+	dir->parts = calloc(max, sizeof(*dir->parts));
+	if (!dir->parts)
+		return -ENOMEM;
 	for (copy = node_first(node); copy; copy = copy_next(copy)) {
-		if (dir->count == fs->branches.count)
+		if (dir->count == max)
 			break;
 		fd = handle_open(branch_of(fs, copy)->root_fd, &copy->handle,
 				 O_RDONLY | O_DIRECTORY);
@@ -102,8 +113,7 @@ void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 
 	if (!node)
 		return;
-	dir = calloc(1,
-		     sizeof(*dir) + fs->branches.count * sizeof(dir->parts[0]));
+	dir = calloc(1, sizeof(*dir));
 	if (!dir) {
 		fuse_reply_err(req, ENOMEM);
 		return;
@@ -125,7 +135,10 @@ void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 
 void op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 {
-	(void)ino;
+	if (dir_of(info)->outdated)
+		(void)fuse_lowlevel_notify_inval_inode(
+			unionfs_of(req)->session, ino, 0,
+			0); /* -ENOENT: it keeps nothing of it */
 	dir_free(dir_of(info));
 	fuse_reply_err(req, 0);
 }
@@ -133,17 +146,101 @@ void op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 void op_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync,
 		 struct fuse_file_info *info)
 {
-	const struct dir *dir = dir_of(info);
+	struct dir *dir = dir_of(info);
 	unsigned i;
 	int r = 0;
 
 	(void)ino;
+	pthread_mutex_lock(&dir->lock);
 	for (i = 0; i < dir->count; i++)
 		if ((datasync ? fdatasync(dir->parts[i].fd)
 			      : fsync(dir->parts[i].fd)) < 0 &&
 		    r == 0)
 			r = -errno;
+	pthread_mutex_unlock(&dir->lock);
 	op_reply(req, r);
+}
+
+/* Read anew from the start. */
+static int reopen_parts(struct unionfs *fs, const struct node *node,
+			struct dir *dir)
+{
+	struct dir fresh = {0}; /* only what open_parts() fills in */
+	int r = open_parts(fs, node, &fresh);
+
+	if (r < 0) {
+		close_parts(fresh.parts, fresh.count);
+		return r;
+	}
+	close_parts(dir->parts, dir->count);
+	dir->parts = fresh.parts;
+	dir->count = fresh.count;
+	dir->generation = fresh.generation;
+	merge_free(dir->merge);
+	dir->merge = NULL;
+	dir->used = dir->at = 0;
+	return 0;
+}
+
+static bool has_part(const struct dir *dir, unsigned branch)
+{
+	unsigned i;
+
+	for (i = 0; i < dir->count; i++)
+		if (dir->parts[i].copy->branch == branch)
+			return true;
+	return false;
+}
+
+/* What new branches have comes after all that is in the merge. */
+static int extend_merge(struct unionfs *fs, const struct node *node,
+			struct dir *dir)
+{
+	unsigned generation = fs->generation, max = fs->branches.count;
+	struct dir_part *parts = reallocarray(dir->parts, max,
+					      sizeof(*dir->parts));
+	struct copy *copy;
+	int fd, r = 0;
+
+	if (!parts)
+		return -ENOMEM;
+	dir->parts = parts;
+	for (copy = node_first(node); copy && r == 0; copy = copy_next(copy)) {
+		if (dir->count == max)
+			break;
+		if (has_part(dir, copy->branch))
+			continue;
+		fd = handle_open(branch_of(fs, copy)->root_fd, &copy->handle,
+				 O_RDONLY | O_DIRECTORY);
+		if (fd == -ESTALE)
+			continue;
+		if (fd < 0)
+			return fd;
+		dir->parts[dir->count++] = (struct dir_part){copy, fd};
+		r = merge_read(dir->merge, fd, copy->branch);
+	}
+	if (r == 0)
+		dir->generation = generation;
+	return r;
+}
+
+/*
+ * A branch was added since this was opened. The kernel makes one list of
+ * what all who read a directory are given, and keeps it: so this reader must
+ * not leave the new names out. One in the middle of a branch's own list
+ * cannot be told of them; the kernel drops what it kept when that is closed.
+ */
+static int refresh_parts(struct unionfs *fs, const struct node *node,
+			 struct dir *dir, int64_t offset)
+{
+	if (dir->generation == fs->generation)
+		return 0;
+	if (offset && dir->count == 1) {
+		dir->outdated = true;
+		return 0;
+	}
+	return offset && dir->merge ? extend_merge(fs, node, dir)
+				    : reopen_parts(fs, node, dir);
 }
 
 static bool is_dot(const char *name)
@@ -322,8 +419,10 @@ static void list_dir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 		return;
 	}
 	pthread_mutex_lock(&dir->lock);
-	r = dir->count == 1 ? list_stream(&list, dir, offset)
-			    : list_merge(&list, dir, offset);
+	r = refresh_parts(unionfs_of(req), list.node, dir, offset);
+	if (r == 0)
+		r = dir->count == 1 ? list_stream(&list, dir, offset)
+				    : list_merge(&list, dir, offset);
 	pthread_mutex_unlock(&dir->lock);
 	/* An error after some entries comes back when they were taken. */
 	if (r < 0 && !list.used)

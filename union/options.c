@@ -131,6 +131,12 @@ static int set_log(struct union_options *options, const char *value,
 	return copy_text(&options->log_file, value, err);
 }
 
+static int set_control(struct union_options *options, const char *value,
+		       struct error *err)
+{
+	return copy_text(&options->control, value, err);
+}
+
 static const struct option options_table[] = {
 	{"policy", "NAME", "where new files go (default mfs)", set_policy},
 	{"minfreespace", "SIZE",
@@ -147,6 +153,7 @@ static const struct option options_table[] = {
 	 "the kernel keeps names and attributes so long (default 10 years)",
 	 set_timeout},
 	{"threads", "N", "requests served at once (default 8)", set_threads},
+	{"control", "SOCKET", "take commands here: see --control", set_control},
 	{"log", "FILE", "where messages go once in the background", set_log},
 };
 
@@ -209,58 +216,6 @@ static int set_options(struct union_options *options, const char *list,
 	return r;
 }
 
-static int parse_branch_flags(const char *text, size_t length, unsigned *ret,
-			      struct error *err)
-{
-	size_t n;
-
-	for (; length; text += n + 1, length -= n < length ? n + 1 : n) {
-		n = strcspn(text, ",");
-		n = n < length ? n : length;
-		if (n == 5 && strncmp(text, "local", n) == 0)
-			*ret |= BRANCH_LOCAL;
-		else if (n == 2 && strncmp(text, "ro", n) == 0)
-			*ret |= BRANCH_RO;
-		else
-			return error_set(err, EINVAL,
-					 "branch flag '%.*s': there are local "
-					 "and ro; a '=' or ':' in a path is "
-					 "written '\\=' or '\\:'",
-					 (int)n, text);
-	}
-	return 0;
-}
-
-/* Take one branch off the list: up to an unescaped ':' or the end. */
-static int parse_branch(const char **list, struct branch_spec *ret,
-			struct error *err)
-{
-	const char *in = *list, *flags;
-	char *path = malloc(strlen(in) + 1);
-	size_t n = 0;
-	int r = 0;
-
-	if (!path)
-		return error_set(err, ENOMEM, "%s", strerror(ENOMEM));
-	for (; *in && *in != ':' && *in != '='; in++) {
-		if (*in == '\\' && in[1])
-			in++;
-		path[n++] = *in;
-	}
-	path[n] = '\0';
-	ret->path = path;
-	if (!n)
-		return error_set(err, EINVAL, "empty branch path");
-	if (*in == '=') {
-		flags = ++in;
-		in += strcspn(in, ":");
-		r = parse_branch_flags(flags, (size_t)(in - flags), &ret->flags,
-				       err);
-	}
-	*list = *in ? in + 1 : NULL;
-	return r;
-}
-
 static int parse_branches(struct union_options *options, const char *list,
 			  struct error *err)
 {
@@ -273,9 +228,9 @@ static int parse_branches(struct union_options *options, const char *list,
 		if (options->branch_count == BRANCH_MAX)
 			return error_set(err, EINVAL, "more than %d branches",
 					 BRANCH_MAX);
-		r = parse_branch(&list,
-				 &options->branches[options->branch_count++],
-				 err);
+		r = branch_spec_parse(
+			&list, &options->branches[options->branch_count++],
+			err);
 	}
 	return r;
 }
@@ -360,6 +315,7 @@ void union_options_done(struct union_options *options)
 	free(options->fsname);
 	free(options->mount_flags);
 	free(options->log_file);
+	free(options->control);
 	memset(options, 0, sizeof(*options));
 }
 
@@ -370,13 +326,19 @@ void union_options_help(FILE *out)
 	size_t i;
 
 	fputs("trib-union [-f] [-o OPTION,OPTION...] BRANCH:BRANCH... "
-	      "MOUNTPOINT\n\n"
+	      "MOUNTPOINT\n"
+	      "trib-union --control SOCKET status\n"
+	      "trib-union --control SOCKET add BRANCH\n\n"
 	      "Shows the directories BRANCH as one tree at MOUNTPOINT.\n"
 	      "BRANCH is PATH, PATH=local (storage of this node) or PATH=ro;\n"
 	      "':' and '=' in a path are written '\\:' and '\\='.\n\n"
 	      "  -f              stay in the foreground\n"
 	      "  -h, --help      this text\n"
-	      "  -V, --version   the version\n\n"
+	      "  -V, --version   the version\n"
+	      "  --control SOCKET COMMAND\n"
+	      "                  ask the union mounted with '-o "
+	      "control=SOCKET', or\n"
+	      "                  add a branch to it\n\n"
 	      "Options:\n",
 	      out);
 	for (i = 0; i < array_size(options_table); i++) {

@@ -10,14 +10,10 @@
 
 #include "base/error.h"
 #include "union/branch.h"
+#include "union/branch_spec.h"
 #include "union/policy.h"
 
 #define UNION_THREADS_MAX 1024
-
-struct branch_spec {
-	char *path;     /* owned, escapes resolved */
-	unsigned flags; /* BRANCH_LOCAL, BRANCH_RO */
-};
 
 struct union_options {
 	struct branch_spec *branches;
@@ -25,6 +21,7 @@ struct union_options {
 	char *mountpoint;
 	char *fsname;
 	char *mount_flags; /* ",nosuid,ro": what mount(8) knows; or NULL */
+	char *control;     /* path of the control socket; NULL: none */
 	char *log_file;    /* NULL: nowhere once in the background */
 	const struct policy *policy;
 	uint64_t min_free;      /* bytes */

@@ -223,3 +223,11 @@ void unionfs_count_subdir(struct unionfs *fs, struct node *node, int change)
 		node->subdirs += change;
 	node_unlock(&fs->nodes, node);
 }
+
+void unionfs_recount_subdirs(struct unionfs *fs, struct node *node)
+{
+	node_lock(&fs->nodes, node);
+	node->subdir_changes++;
+	node->subdirs = -1;
+	node_unlock(&fs->nodes, node);
+}

@@ -23,6 +23,7 @@ struct unionfs_stats {
 struct unionfs {
 	struct branch_table branches;
 	struct node_table nodes;
+	atomic_uint generation; /* how often a branch became complete */
 	const struct policy *policy;
 	uint64_t min_free;     /* bytes */
 	double timeout;        /* seconds the kernel may keep what we say */
@@ -84,5 +85,8 @@ bool unionfs_hidden(const struct node *parent, const char *name);
 
 /* A subdirectory of @node came (+1) or went (-1). */
 void unionfs_count_subdir(struct unionfs *fs, struct node *node, int change);
+
+/* They are no longer known: count when asked next. */
+void unionfs_recount_subdirs(struct unionfs *fs, struct node *node);
 
 #endif

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Only what is in a directory that both the kernel knows and the new branch
+ * has can be stale, so the branch's tree is walked from the root into known
+ * directories, and no other.
+ *
+ * Why no request that runs meanwhile leaves something stale behind: the
+ * kernel holds a directory's lock while it looks a name up in it or reads
+ * it, and takes that lock to invalidate a name. So an invalidation waits for
+ * every answer that was made without the new copy, and what is asked after
+ * it meets the copy. Listings are dropped after the names for that reason.
+ */
+#include "union/announce.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "union/dir_fd.h"
+#include "union/lookup.h"
+
+/* A known directory that is on the new branch, too. */
+struct shared {
+	struct node *node; /* held */
+	struct handle handle;
+};
+
+struct walk {
+	struct unionfs *fs;
+	const struct branch *branch;
+	struct shared *items;
+	size_t count, size;
+};
+
+/* One name of a directory: go on with 0. */
+typedef int visit(struct walk *walk, const struct shared *dir, int fd,
+		  const char *name, bool may_be_dir);
+
+static int add_shared(struct walk *walk, struct node *node,
+		      const struct handle *handle)
+{
+	size_t size = walk->size ? walk->size * 2 : 64;
+	struct shared *bigger;
+
+	if (walk->count == walk->size) {
+		bigger = reallocarray(walk->items, size, sizeof(*bigger));
+		if (!bigger) {
+			node_forget(&walk->fs->nodes, node->id, 1);
+			return -ENOMEM;
+		}
+		walk->items = bigger;
+		walk->size = size;
+	}
+	walk->items[walk->count++] = (struct shared){node, *handle};
+	return 0;
+}
+
+/*
+ * What @name is on the branches before the new one: 1, and the copy of
+ * @node it is in with its attributes and handle; 0: it is on none; -errno.
+ */
+static int find_below(const struct walk *walk, const struct node *node,
+		      const char *name, struct copy **ret_copy,
+		      struct stat *ret_st, struct handle *ret_handle)
+{
+	struct copy *copy;
+	int r;
+
+	for (copy = node_first(node); copy && copy->branch < walk->branch->id;
+	     copy = copy_next(copy)) {
+		auto_dir_fd struct dir_fd *dir = NULL;
+
+		r = unionfs_dir_fd(walk->fs, copy, &dir);
+		if (r == 0)
+			r = lookup_inode(dir->fd, name, ret_st, ret_handle);
+		if (r == 0) {
+			*ret_copy = copy;
+			return 1;
+		}
+		if (r != -ENOENT && r != -ESTALE)
+			return r;
+	}
+	return 0;
+}
+
+/* The known directory @name in @dir, held; NULL: there is none. */
+static struct node *known_dir(struct walk *walk, const struct shared *dir,
+			      const char *name, unsigned *ret_branch,
+			      struct handle *ret_handle)
+{
+	struct copy *copy;
+	struct stat st;
+
+	if (find_below(walk, dir->node, name, &copy, &st, ret_handle) != 1 ||
+	    !S_ISDIR(st.st_mode))
+		return NULL;
+	*ret_branch = copy->branch;
+	return node_hold(&walk->fs->nodes, copy->branch, ret_handle);
+}
+
+/* First round: a known directory gets its copy, and is walked in turn. */
+static int visit_known(struct walk *walk, const struct shared *dir, int fd,
+		       const char *name, bool may_be_dir)
+{
+	struct handle known, handle;
+	struct node *node;
+	struct stat st;
+	unsigned branch;
+	int r;
+
+	if (!may_be_dir)
+		return 0;
+	node = known_dir(walk, dir, name, &branch, &known);
+	if (!node)
+		return 0;
+	r = lookup_inode(fd, name, &st, &handle);
+	if (r == 0 && S_ISDIR(st.st_mode)) {
+		r = node_add_copy(&walk->fs->nodes, branch, &known,
+				  walk->branch->id, &handle);
+		if (r == 0)
+			return add_shared(walk, node, &handle);
+	}
+	node_forget(&walk->fs->nodes, node->id, 1);
+	return r == -ENOENT ? 0 : r;
+}
+
+/* Has what the kernel may know as @name not changed? */
+static bool is_still_so(struct walk *walk, const struct shared *dir,
+			const char *name)
+{
+	struct handle handle;
+	struct copy *copy;
+	struct node *node;
+	struct stat st;
+	bool same;
+
+	if (find_below(walk, dir->node, name, &copy, &st, &handle) != 1)
+		return false;
+	if (!S_ISDIR(st.st_mode))
+		return true; /* it hides what the new branch has */
+	node = node_hold(&walk->fs->nodes, copy->branch, &handle);
+	if (!node)
+		return false;
+	same = node_copy_on(node, walk->branch->id) != NULL;
+	node_forget(&walk->fs->nodes, node->id, 1);
+	return same;
+}
+
+/* Second round: the kernel takes the name for absent no more. */
+static int visit_stale(struct walk *walk, const struct shared *dir, int fd,
+		       const char *name, bool may_be_dir)
+{
+	int r;
+
+	(void)fd;
+	(void)may_be_dir;
+	if (is_still_so(walk, dir, name))
+		return 0;
+	r = fuse_lowlevel_notify_inval_entry(walk->fs->session, dir->node->id,
+					     name, strlen(name));
+	return r == -ENOENT ? 0 : r; /* it did not know the name */
+}
+
+static int each_name(struct walk *walk, const struct shared *shared,
+		     visit *function)
+{
+	const struct shared dir = *shared; /* the list may move */
+	int r = 0, fd = handle_open(walk->branch->root_fd, &dir.handle,
+				    O_RDONLY | O_DIRECTORY);
+	const struct dirent *entry;
+	DIR *stream;
+
+	if (fd < 0)
+		return fd == -ESTALE ? 0 : fd; /* removed meanwhile */
+	stream = fdopendir(fd);
+	if (!stream) {
+		r = -errno;
+		fd_close(fd);
+		return r;
+	}
+	while (r == 0 && (errno = 0, entry = readdir(stream))) {
+		if (strcmp(entry->d_name, ".") == 0 ||
+		    strcmp(entry->d_name, "..") == 0 ||
+		    unionfs_hidden(dir.node, entry->d_name))
+			continue;
+		r = function(walk, &dir, fd, entry->d_name,
+			     entry->d_type == DT_DIR ||
+				     entry->d_type == DT_UNKNOWN);
+	}
+	if (r == 0 && !entry)
+		r = -errno;
+	(void)closedir(stream);
+	return r;
+}
+
+static int add_root(struct walk *walk)
+{
+	struct handle handle;
+	struct node *node;
+	int r = handle_get(walk->branch->root_fd, "", &handle);
+
+	if (r < 0)
+		return r;
+	node = node_hold(&walk->fs->nodes, walk->branch->id, &handle);
+	return node ? add_shared(walk, node, &handle) : -ESTALE;
+}
+
+/* No directory is renamed meanwhile, so a path is the same on all. */
+static int add_copies(struct walk *walk)
+{
+	size_t i;
+	int r;
+
+	pthread_rwlock_rdlock(&walk->fs->tree);
+	r = add_root(walk);
+	for (i = 0; i < walk->count && r == 0; i++)
+		r = each_name(walk, &walk->items[i], visit_known);
+	pthread_rwlock_unlock(&walk->fs->tree);
+	if (r == 0) /* who is reading a directory must look again */
+		atomic_fetch_add(&walk->fs->generation, 1);
+	return r;
+}
+
+/* No lock is held: the kernel may wait for a request that needs it. */
+static int invalidate(struct walk *walk, const struct shared *dir)
+{
+	int r = each_name(walk, dir, visit_stale);
+
+	if (r < 0)
+		return r;
+	unionfs_recount_subdirs(walk->fs, dir->node);
+	r = fuse_lowlevel_notify_inval_inode(walk->fs->session, dir->node->id,
+					     0, 0);
+	return r == -ENOENT ? 0 : r;
+}
+
+int announce(struct unionfs *fs, const struct branch *branch)
+{
+	struct walk walk = {.fs = fs, .branch = branch};
+	size_t i;
+	int r = add_copies(&walk);
+
+	for (i = 0; i < walk.count && r == 0; i++)
+		r = invalidate(&walk, &walk.items[i]);
+	for (i = 0; i < walk.count; i++)
+		node_forget(&fs->nodes, walk.items[i].node->id, 1);
+	free(walk.items);
+	return r;
+}

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "union/control.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "union/control_proto.h"
+#include "union/control_status.h"
+#include "union/live_add.h"
+
+#define BACKLOG         64
+#define ACCEPT_PAUSE_MS 100
+
+struct peer {
+	int fd;              /* -1: this place is free */
+	int64_t deadline_ms; /* CLOCK_MONOTONIC */
+	size_t received;
+	char *reply; /* owned; NULL: the request is not whole yet */
+	size_t reply_length, sent;
+	char request[CONTROL_REQUEST_MAX];
+};
+
+struct control {
+	struct unionfs *fs;
+	const char *mountpoint;
+	char *path;
+	dev_t device; /* of the socket file */
+	ino_t inode;
+	int listen_fd, stop_fd;
+	bool started;
+	pthread_t thread;
+	struct peer peers[CONTROL_PEERS];
+};
+
+static void drop_peer(struct peer *peer)
+{
+	fd_close(take_fd(&peer->fd));
+	free(peer->reply);
+	peer->reply = NULL;
+	peer->received = peer->reply_length = peer->sent = 0;
+}
+
+static char *add_branch(struct control *control, const struct branch_spec *spec)
+{
+	struct error err = {0};
+	char json[32];
+	unsigned id;
+
+	if (live_add(control->fs, control->mountpoint, spec, &id, &err) < 0)
+		return control_reply_error(error_text(&err));
+	(void)snprintf(json, sizeof(json), "{\"id\":%u}", id); /* fits */
+	return control_reply_ok(json);
+}
+
+/* The reply to all that the peer has sent; NULL: ENOMEM. */
+static char *answer(struct control *control, const char *data, size_t length)
+{
+	struct control_request request;
+	struct error err = {0};
+	auto_free char *json = NULL;
+	char *reply;
+
+	if (control_request_decode(data, length, &request, &err) < 0)
+		return control_reply_error(error_text(&err));
+	if (request.command == CONTROL_ADD) {
+		reply = add_branch(control, &request.branch);
+	} else {
+		json = control_status(control->fs, control->mountpoint);
+		reply = json ? control_reply_ok(json) : NULL;
+	}
+	control_request_done(&request);
+	return reply;
+}
+
+/* The next piece of the reply; the peer goes with the last. */
+static void send_reply(struct peer *peer)
+{
+	ssize_t n = send(peer->fd, peer->reply + peer->sent,
+			 peer->reply_length - peer->sent, MSG_NOSIGNAL);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n >= 0)
+		peer->sent += (size_t)n;
+	if (n < 0 || peer->sent == peer->reply_length)
+		drop_peer(peer);
+}
+
+/* A request took its time: the other peers waited for us. */
+static void give_time(struct control *control, int64_t since_ms)
+{
+	int64_t took = clock_ms() - since_ms;
+	size_t i;
+
+	for (i = 0; i < CONTROL_PEERS; i++)
+		control->peers[i].deadline_ms += took;
+}
+
+static void receive(struct control *control, struct peer *peer)
+{
+	int64_t start = clock_ms();
+	ssize_t n = recv(peer->fd, peer->request + peer->received,
+			 sizeof(peer->request) - peer->received, 0);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n < 0 || (!n && !peer->received)) {
+		drop_peer(peer);
+		return;
+	}
+	peer->received += (size_t)n;
+	if (n && !control_request_is_whole(peer->request, peer->received))
+		return;
+	peer->reply = answer(control, peer->request, peer->received);
+	give_time(control, start);
+	if (!peer->reply) {
+		drop_peer(peer);
+		return;
+	}
+	peer->reply_length = strlen(peer->reply);
+	peer->deadline_ms = clock_ms() + CONTROL_PEER_MS;
+	send_reply(peer);
+}
+
+static struct peer *free_peer(struct control *control)
+{
+	size_t i;
+
+	for (i = 0; i < CONTROL_PEERS; i++)
+		if (control->peers[i].fd < 0)
+			return &control->peers[i];
+	return NULL;
+}
+
+static void accept_peer(struct control *control)
+{
+	struct peer *peer = free_peer(control);
+
+	if (!peer)
+		return;
+	peer->fd = accept4(control->listen_fd, NULL, NULL,
+			   SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (peer->fd < 0 && errno != EAGAIN && errno != ECONNABORTED)
+		(void)poll(NULL, 0, ACCEPT_PAUSE_MS); /* no memory and such */
+	peer->deadline_ms = clock_ms() + CONTROL_PEER_MS;
+}
+
+/*
+ * What to wait for: fds[0] the end, fds[1] new peers, then the peers in
+ * their places. Returns for how long, -1 for ever.
+ */
+static int prepare(struct control *control, struct pollfd *fds)
+{
+	int64_t left, wait = -1, now = clock_ms();
+	struct peer *peer;
+	size_t i;
+
+	fds[0] = (struct pollfd){.fd = control->stop_fd, .events = POLLIN};
+	fds[1] = (struct pollfd){.fd = -1, .events = POLLIN};
+	for (i = 0; i < CONTROL_PEERS; i++) {
+		peer = &control->peers[i];
+		if (peer->fd >= 0 && now >= peer->deadline_ms)
+			drop_peer(peer);
+		fds[2 + i] = (struct pollfd){
+			.fd = peer->fd,
+			.events = peer->reply ? POLLOUT : POLLIN,
+		};
+		if (peer->fd < 0) {
+			fds[1].fd = control->listen_fd;
+			continue;
+		}
+		left = peer->deadline_ms - now;
+		if (wait < 0 || left < wait)
+			wait = left;
+	}
+	return (int)wait;
+}
+
+static void *thread_main(void *context)
+{
+	struct control *control = context;
+	struct pollfd fds[2 + CONTROL_PEERS];
+	size_t i;
+
+	for (;;) {
+		/* It fails by a signal or for want of memory only. */
+		if (poll(fds, 2 + CONTROL_PEERS, prepare(control, fds)) < 0)
+			continue;
+		if (fds[0].revents)
+			return NULL;
+		for (i = 0; i < CONTROL_PEERS; i++) {
+			if (!fds[2 + i].revents)
+				continue;
+			if (control->peers[i].reply)
+				send_reply(&control->peers[i]);
+			else
+				receive(control, &control->peers[i]);
+		}
+		if (fds[1].revents)
+			accept_peer(control);
+	}
+}
+
+/* A socket that nobody listens on: its server was killed. */
+static bool is_left_over(const struct sockaddr_un *address)
+{
+	auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct stat st;
+
+	return fd >= 0 && lstat(address->sun_path, &st) == 0 &&
+	       S_ISSOCK(st.st_mode) &&
+	       connect(fd, (const struct sockaddr *)address, sizeof(*address)) <
+		       0 &&
+	       errno == ECONNREFUSED;
+}
+
+static int bind_path(int fd, const char *path)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	size_t length = strlen(path);
+
+	if (!length || length >= sizeof(address.sun_path))
+		return length ? -ENAMETOOLONG : -EINVAL;
+	memcpy(address.sun_path, path, length);
+	/* The mode that the socket file gets, from its first moment on. */
+	if (fchmod(fd, 0600) < 0)
+		return -errno;
+	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
+		return 0;
+	if (errno != EADDRINUSE)
+		return -errno;
+	if (!is_left_over(&address))
+		return -EADDRINUSE;
+	if (unlink(path) < 0 ||
+	    bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
+		return -errno;
+	return 0;
+}
+
+static int open_socket(struct control *control)
+{
+	struct stat st;
+	int r;
+
+	control->listen_fd = socket(
+		AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	control->stop_fd = eventfd(0, EFD_CLOEXEC);
+	if (control->listen_fd < 0 || control->stop_fd < 0)
+		return -errno;
+	r = bind_path(control->listen_fd, control->path);
+	if (r < 0)
+		return r;
+	if (listen(control->listen_fd, BACKLOG) < 0 ||
+	    lstat(control->path, &st) < 0)
+		return -errno;
+	control->device = st.st_dev;
+	control->inode = st.st_ino;
+	return 0;
+}
+
+int control_open(const char *path, struct control **ret, struct error *err)
+{
+	struct control *control = calloc(1, sizeof(*control));
+	size_t i;
+	int r;
+
+	if (!control)
+		return error_set(err, ENOMEM, "%s", strerror(ENOMEM));
+	control->listen_fd = control->stop_fd = -1;
+	for (i = 0; i < CONTROL_PEERS; i++)
+		control->peers[i].fd = -1;
+	control->path = strdup(path);
+	r = control->path ? open_socket(control) : -errno;
+	if (r < 0) {
+		control_close(control);
+		return error_set(err, -r, "control socket '%s': %s%s", path,
+				 strerror(-r),
+				 r == -EADDRINUSE
+					 ? "; another union is served there, "
+					   "or it is no socket"
+					 : "");
+	}
+	*ret = control;
+	return 0;
+}
+
+int control_start(struct control *control, struct unionfs *fs,
+		  const char *mountpoint)
+{
+	int r;
+
+	control->fs = fs;
+	control->mountpoint = mountpoint;
+	r = pthread_create(&control->thread, NULL, thread_main, control);
+	control->started = r == 0;
+	return -r;
+}
+
+static void remove_socket(const struct control *control)
+{
+	struct stat st;
+
+	if (control->inode && lstat(control->path, &st) == 0 &&
+	    st.st_dev == control->device && st.st_ino == control->inode)
+		(void)unlink(control->path); /* then it is left over */
+}
+
+void control_close(struct control *control)
+{
+	size_t i;
+
+	if (!control)
+		return;
+	remove_socket(control);
+	if (control->started) {
+		(void)eventfd_write(control->stop_fd, 1);  /* cannot be full */
+		(void)pthread_join(control->thread, NULL); /* is ours */
+	}
+	for (i = 0; i < CONTROL_PEERS; i++)
+		drop_peer(&control->peers[i]);
+	fd_close(control->listen_fd);
+	fd_close(control->stop_fd);
+	free(control->path);
+	free(control);
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "union/control_proto.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_control(char c)
+{
+	return (unsigned char)c < 0x20 || c == 0x7f;
+}
+
+bool control_request_is_whole(const char *data, size_t length)
+{
+	return length >= CONTROL_REQUEST_MAX || memchr(data, '\n', length);
+}
+
+/* The line as text, owned; or NULL and @err. */
+static char *take_line(const char *data, size_t length, struct error *err)
+{
+	const char *end = memchr(data, '\n', length);
+	char *line;
+	size_t i, n = end ? (size_t)(end - data) : 0;
+
+	if (length > CONTROL_REQUEST_MAX ||
+	    (!end && length == CONTROL_REQUEST_MAX))
+		(void)error_set(err, EINVAL,
+				"the request is longer than %d bytes",
+				CONTROL_REQUEST_MAX);
+	else if (!end)
+		(void)error_set(err, EINVAL,
+				"the request does not end in a newline");
+	else if (n + 1 != length)
+		(void)error_set(err, EINVAL,
+				"there is more than one line; a connection is "
+				"for one request");
+	else {
+		for (i = 0; i < n && !is_control(data[i]); i++)
+			;
+		line = i == n ? strndup(data, n) : NULL;
+		if (line)
+			return line;
+		(void)error_set(err, i == n ? ENOMEM : EINVAL, "%s",
+				i == n ? strerror(ENOMEM)
+				       : "the request has a control character");
+	}
+	return NULL;
+}
+
+static int decode_add(const char *text, struct branch_spec *ret,
+		      struct error *err)
+{
+	int r = branch_spec_parse(&text, ret, err);
+
+	if (r == 0 && text)
+		r = error_set(err, EINVAL,
+			      "'add' takes one branch; a ':' in a path is "
+			      "written '\\:'");
+	if (r == 0 && strlen(ret->path) >= PATH_MAX)
+		r = error_set(err, EINVAL, "the path is longer than %d bytes",
+			      PATH_MAX - 1);
+	return r;
+}
+
+static int decode_line(const char *line, struct control_request *ret,
+		       struct error *err)
+{
+	if (strcmp(line, "status") == 0) {
+		ret->command = CONTROL_STATUS;
+		return 0;
+	}
+	if (strncmp(line, "add ", 4) != 0)
+		return error_set(err, EINVAL,
+				 "unknown command; there are 'status' and "
+				 "'add BRANCH'");
+	ret->command = CONTROL_ADD;
+	return decode_add(line + 4, &ret->branch, err);
+}
+
+int control_request_decode(const char *data, size_t length,
+			   struct control_request *ret, struct error *err)
+{
+	char *line = take_line(data, length, err);
+	int r;
+
+	memset(ret, 0, sizeof(*ret));
+	if (!line)
+		return -EINVAL;
+	r = decode_line(line, ret, err);
+	free(line);
+	if (r < 0)
+		control_request_done(ret);
+	return r;
+}
+
+void control_request_done(struct control_request *request)
+{
+	free(request->branch.path);
+	memset(request, 0, sizeof(*request));
+}
+
+static char *make_reply(const char *word, const char *text)
+{
+	char *line, *c;
+
+	if (asprintf(&line, "%s %s\n", word, text) < 0)
+		return NULL;
+	for (c = line; c[1]; c++)
+		if (is_control(*c))
+			*c = '?';
+	return line;
+}
+
+char *control_reply_ok(const char *json)
+{
+	return make_reply("ok", json);
+}
+
+char *control_reply_error(const char *text)
+{
+	return make_reply("error", text);
+}
+
+int control_reply_decode(char *data, size_t length, const char **ret)
+{
+	if (!length || memchr(data, '\n', length) != data + length - 1 ||
+	    memchr(data, '\0', length))
+		return -EPROTO;
+	data[length - 1] = '\0';
+	if (strncmp(data, "ok ", 3) == 0) {
+		*ret = data + 3;
+		return 0;
+	}
+	if (strncmp(data, "error ", 6) != 0)
+		return -EPROTO;
+	*ret = data + 6;
+	return -EREMOTEIO;
+}

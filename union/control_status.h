@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNION_CONTROL_STATUS_H
+#define UNION_CONTROL_STATUS_H
+
+#include "union/unionfs.h"
+
+/* The reply to `status`: a JSON object, owned (docs/union.md). NULL: ENOMEM */
+char *control_status(struct unionfs *fs, const char *mountpoint);
+
+#endif

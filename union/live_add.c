@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "union/live_add.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "union/announce.h"
+#include "union/clone_dir.h"
+#include "union/intent.h"
+
+/* The union itself, seen by another path: a mount of it elsewhere. */
+static bool is_the_union(const char *mountpoint, const struct branch *branch)
+{
+	struct statfs fs;
+	struct stat st;
+
+	return fstatfs(branch->root_fd, &fs) == 0 &&
+	       fs.f_type == FUSE_SUPER_MAGIC && stat(mountpoint, &st) == 0 &&
+	       st.st_dev == branch->device;
+}
+
+static int check_branch(const char *mountpoint, const struct branch *branch,
+			struct error *err)
+{
+	int r;
+
+	if (branch_path_is_below(branch->path, mountpoint) ||
+	    branch_path_is_below(mountpoint, branch->path) ||
+	    is_the_union(mountpoint, branch))
+		return error_set(err, EINVAL,
+				 "mount point '%s' and branch '%s' are one in "
+				 "the other",
+				 mountpoint, branch->path);
+	if (branch->flags & BRANCH_RO)
+		return 0;
+	r = intent_pending(branch);
+	if (r < 0)
+		return error_set(err, -r, "branch '%s': read '%s': %s",
+				 branch->path, BRANCH_WORK_DIR, strerror(-r));
+	if (r > 0)
+		return error_set(err, EBUSY,
+				 "branch '%s' has %d renames that a crash "
+				 "interrupted; mount it with the branches it "
+				 "was with, once, to finish them",
+				 branch->path, r);
+	return 0;
+}
+
+static int open_new(struct unionfs *fs, const char *mountpoint,
+		    const struct branch_spec *spec, struct branch **ret,
+		    struct error *err)
+{
+	int r = branch_open(&fs->branches, spec->path, spec->flags, ret, err);
+
+	if (r < 0)
+		return r;
+	r = check_branch(mountpoint, *ret, err);
+	if (r < 0) {
+		branch_drop(&fs->branches);
+		return r;
+	}
+	if (!((*ret)->flags & BRANCH_RO))
+		clone_dir_sweep(*ret);
+	return 0;
+}
+
+/* Its root becomes a copy of the union's; then it is counted. */
+static int publish(struct unionfs *fs, struct branch *branch, struct error *err)
+{
+	struct copy *root = node_first(node_get(&fs->nodes, NODE_ROOT_ID));
+	struct handle handle;
+	int r = root ? handle_get(branch->root_fd, "", &handle) : -ESTALE;
+
+	if (r == 0)
+		r = node_add_copy(&fs->nodes, root->branch, &root->handle,
+				  branch->id, &handle);
+	if (r < 0) {
+		error_set(err, -r, "branch '%s': %s", branch->path,
+			  strerror(-r));
+		branch_drop(&fs->branches);
+		return r;
+	}
+	branch_publish(&fs->branches);
+	return 0;
+}
+
+static int check_flags(const struct branch *branch,
+		       const struct branch_spec *spec, struct error *err)
+{
+	unsigned flags = spec->flags;
+	struct statvfs space;
+
+	/* A file system mounted read-only says so by itself. */
+	if (fstatvfs(branch->root_fd, &space) == 0 && space.f_flag & ST_RDONLY)
+		flags |= branch->flags & BRANCH_RO;
+	if (flags == branch->flags)
+		return 0;
+	return error_set(err, EINVAL,
+			 "branch '%s' is there with other flags (%s%s%s)",
+			 branch->path, branch->flags ? "" : "none",
+			 branch->flags & BRANCH_LOCAL ? "local" : "",
+			 branch->flags & BRANCH_RO
+				 ? branch->flags & BRANCH_LOCAL ? ",ro" : "ro"
+				 : "");
+}
+
+int live_add(struct unionfs *fs, const char *mountpoint,
+	     const struct branch_spec *spec, unsigned *ret_id,
+	     struct error *err)
+{
+	struct branch *branch = branch_find(&fs->branches, spec->path);
+	int r;
+
+	if (*spec->path != '/')
+		return error_set(err, EINVAL,
+				 "branch '%s': the path must start with '/'",
+				 spec->path);
+	if (branch) {
+		r = check_flags(branch, spec, err);
+	} else {
+		r = open_new(fs, mountpoint, spec, &branch, err);
+		if (r == 0)
+			r = publish(fs, branch, err);
+		if (r == 0)
+			log_info("'%s': branch %u is '%s'", mountpoint,
+				 branch->id, branch->path);
+	}
+	if (r == 0 && !branch->announced) {
+		r = announce(fs, branch);
+		if (r < 0)
+			return error_set(err, -r,
+					 "branch '%s' was added, but names on "
+					 "it may not be seen yet (%s); add it "
+					 "once more",
+					 branch->path, strerror(-r));
+		branch->announced = true;
+	}
+	if (r == 0)
+		*ret_id = branch->id;
+	return r;
+}
