@@ -484,7 +484,7 @@ static void a_silent_node_is_not_final_and_a_repeat_finishes(void **state)
 /* ---- two at once ---- */
 
 struct background {
-	struct test *t;
+	struct kit kit; /* what a call needs, with an err of its own */
 	pthread_t thread;
 	struct create create;
 	enum rpc_code code;
@@ -493,16 +493,16 @@ struct background {
 static void *background_create(void *b_)
 {
 	struct background *b = b_;
-	struct kit kit = b->t->kit; /* an err of its own */
 
-	b->code = kit_call(&kit, CREATE, &b->create.in, NULL);
+	b->code = kit_call(&b->kit, CREATE, &b->create.in, NULL);
 	return NULL;
 }
 
 static void background_start(struct background *b, struct test *t,
 			     const char *name)
 {
-	b->t = t;
+	b->kit.client = t->kit.client;
+	b->kit.csi.mode = t->kit.csi.mode;
 	create_init(&b->create, name, 64 * MIB);
 	assert_int_equal(pthread_create(&b->thread, NULL, background_create, b),
 			 0);

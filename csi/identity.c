@@ -72,7 +72,8 @@ int csi_probe(struct csi_call *c, const void *in, void *out)
 	(void)out; /* without "ready": ready */
 	if (check_store(c) < 0)
 		return csi_fail(c, RPC_FAILED_PRECONDITION,
-				"the records of volumes cannot be read");
+				"the records of volumes cannot be read: %s",
+				error_text(c->err));
 	if (c->csi->mode != CSI_MODE_CONTROLLER &&
 	    access(FUSE_DEVICE, R_OK | W_OK) < 0)
 		return csi_fail(c, RPC_FAILED_PRECONDITION,

@@ -202,6 +202,16 @@ static int attached_there(struct csi_call *c, const char *path)
 	return r;
 }
 
+/* The id of the call and another of that name: a name alone is any. */
+static bool is_same_volume(const struct csi_call *c, const char *volume_id)
+{
+	struct csi_id other;
+
+	return csi_id_parse(volume_id, &other) == 0 &&
+	       (!other.uid[0] || !c->id.uid[0] ||
+		strcmp(other.uid, c->id.uid) == 0);
+}
+
 static int unstage(struct csi_call *c, node_state *state)
 {
 	const struct volume_detach_request request = {.name = c->id.name};
@@ -237,8 +247,7 @@ int csi_node_unstage_volume(struct csi_call *c, const void *in_, void *out)
 	if (r < 0)
 		return r;
 	assert(state);
-	staged = state->stage &&
-		 strcmp(state->stage->volume_id, in->volume_id) == 0 &&
+	staged = state->stage && is_same_volume(c, state->stage->volume_id) &&
 		 strcmp(state->stage->staging_target_path,
 			in->staging_target_path) == 0;
 	if (!state->stage)

@@ -2,6 +2,7 @@
 #include "csi/service.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -269,22 +270,31 @@ static bool serves(enum csi_mode mode, enum service service)
 	}
 }
 
+/* One table for each mode, which stays for ever. */
+static struct rpc_method methods[CSI_MODE_NODE + 1][array_size(rows)];
+
+static void methods_fill(void)
+{
+	for (size_t i = 0; i < array_size(methods) * array_size(rows); i++) {
+		enum csi_mode mode = (enum csi_mode)(i / array_size(rows));
+		const struct row *row = &rows[i % array_size(rows)];
+		bool there = row->handler && serves(mode, row->service);
+
+		methods[mode][i % array_size(rows)] = (struct rpc_method){
+			.path = row->path,
+			.in = row->in,
+			.out = row->out,
+			.handler = there ? dispatch : NULL,
+			.server_streams = row->streams,
+		};
+	}
+}
+
 const struct rpc_method *csi_methods(enum csi_mode mode, size_t *ret_count)
 {
-	/* One for each mode, so that they stay for ever. */
-	static struct rpc_method methods[CSI_MODE_NODE + 1][array_size(rows)];
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	for (size_t i = 0; i < array_size(rows); i++)
-		methods[mode][i] = (struct rpc_method){
-			.path = rows[i].path,
-			.in = rows[i].in,
-			.out = rows[i].out,
-			.handler = rows[i].handler &&
-						   serves(mode, rows[i].service)
-					   ? dispatch
-					   : NULL,
-			.server_streams = rows[i].streams,
-		};
+	(void)pthread_once(&once, methods_fill); /* cannot fail */
 	*ret_count = array_size(rows);
 	return methods[mode];
 }

@@ -279,7 +279,11 @@ test_staging_again_in_another_way_is_refused() {
 	stage 1 way "$id" secrets.k=hunter2
 	unstage 1 elsewhere "$id"
 	findmnt "$(staging 1 way)" >/dev/null
-	unstage 1 way "$id"
+	unstage 1 way "way@0c6f9d5e-1111-4222-8333-abcdefabcdef"
+	findmnt "$(staging 1 way)" >/dev/null
+	# The name alone is any volume of that name.
+	unstage 1 way way
+	fails 1 "" findmnt "$(staging 1 way)"
 	fails 1 "FAILED_PRECONDITION" csi 1 Node/NodeStageVolume "volume_id=$id" \
 		"staging_target_path=$C/host1/not-there" "${CAP[@]}"
 	cap 5
@@ -517,7 +521,7 @@ test_a_busy_publication_names_who_it_is() {
 	(cd "$t" && exec sleep 300) &
 	pid=$!
 	at_exit kill $pid
-	eventually 5 test "$(readlink /proc/$pid/cwd)" = "$t"
+	eventually 5 eval "[ \"\$(readlink /proc/$pid/cwd)\" = '$t' ]"
 	fails 1 "sleep ($pid)" unpublish 1 "$id" a
 	kill $pid
 	wait $pid || true
