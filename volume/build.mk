@@ -31,3 +31,4 @@ $(eval $(call fuzzer,volume/kube_object_fuzz,volume/kube_object.c \
   base/process.c,-lcurl -lyaml -ljson-c -lsqlite3))
 $(eval $(call fuzzer,volume/kube_yaml_fuzz,volume/kube_yaml.c base/error.c,\
   -lyaml -ljson-c))
+VM_TESTS += tests/vm/volume_grow.sh
