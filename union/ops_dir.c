@@ -317,7 +317,7 @@ static int stream_seek(struct dir *dir, int64_t offset)
 	long n;
 
 	if (!dir->data) {
-		dir->data = malloc(STREAM_SIZE);
+		dir->data = calloc(1, STREAM_SIZE);
 		if (!dir->data)
 			return -ENOMEM;
 	}
