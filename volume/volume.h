@@ -248,11 +248,65 @@ int volume_resize(struct volume_context *ctx, const char *name,
 		  uint64_t capacity, struct volume_record **ret,
 		  struct error *err);
 
+struct volume_publish_request {
+	const char *name;
+	const char *node; /* a node of the store */
+	bool read_only;
+	/*
+	 * Other nodes may read at the same time. Only with read_only; all
+	 * publications of the volume then have to be shared.
+	 */
+	bool shared;
+	/*
+	 * At most RECORD_TEXT_SIZE - 1 bytes, kept with it; a repetition with
+	 * another one is -EEXIST. NULL: "".
+	 */
+	const char *note;
+};
+
+/*
+ * Reserve the volume for a node: from then on it can be attached there, and
+ * nowhere else (shared: also where it is published as shared). Nothing is
+ * done on any node.
+ *
+ * -ENOENT: no such volume, or no such node (error text says which;
+ * *ret_no_node, when not NULL, is true for the node). -EBUSY: published to,
+ * or attached on, another node; the text names it. -EEXIST: published there
+ * with another read_only, shared or note.
+ */
+int volume_publish(struct volume_context *ctx,
+		   const struct volume_publish_request *request,
+		   bool *ret_no_node, struct error *err);
+
+/*
+ * Take that back. Still attached there: that node is cut off, as attach with
+ * force does it: the epoch is raised, each extent's server drops the old one,
+ * and a server that does not answer does so before the volume is attached
+ * anywhere again. -EBUSY: the node is up and uses an extent of its own, which
+ * nobody can take away from it: detach there first.
+ *
+ * @node  NULL: from every node
+ *
+ * No such volume, or not published there: 0.
+ */
+int volume_unpublish(struct volume_context *ctx, const char *name,
+		     const char *node, struct error *err);
+
 struct volume_attach_request {
 	const char *name;
-	const char *mount_point; /* absolute; an empty directory that exists */
-	const char *transport;   /* NULL: the spec's */
-	bool read_only;
+	/*
+	 * Absolute; an empty directory that exists. NULL for a "linear"
+	 * volume, which becomes a device: volume_device().
+	 */
+	const char *mount_point;
+	const char *transport; /* NULL: the spec's */
+	/*
+	 * Comma separated, as mount(8) has them, for every branch and, where
+	 * they concern it ("context=..."), the union. NULL: none. Only those
+	 * that cannot break a volume are taken; -EINVAL names the other one.
+	 */
+	const char *mount_options;
+	bool read_only; /* true where it is published read_only */
 	/* Attached on another node: fence that one and go on. */
 	bool force;
 };
@@ -266,9 +320,19 @@ struct volume_attach_request {
  * at another mount point here, or the mount point is in use. -EUCLEAN: a
  * blank extent holds data, or a file system is not the one in the record;
  * nothing was changed on it.
+ *
+ * Published to another node and not to this one: -EBUSY, as attached there.
  */
 int volume_attach(struct volume_context *ctx,
 		  const struct volume_attach_request *request,
+		  struct error *err);
+
+/*
+ * The block device of a "linear" volume attached here.
+ * @ret: INITIATOR_TEXT_MAX bytes. -ENOENT: not attached here. -EINVAL: its
+ * layout is another.
+ */
+int volume_device(struct volume_context *ctx, const char *name, char *ret,
 		  struct error *err);
 
 struct volume_detach_request {

@@ -84,15 +84,22 @@ enum attachment_state {
 	ATTACHMENT_ATTACHING, /* some of it may be there */
 	ATTACHMENT_ATTACHED,
 	ATTACHMENT_DETACHING, /* some of it may be gone */
+	ATTACHMENT_PUBLISHED, /* may be attached there; nothing is there */
 };
 
 struct volume_attachment {
 	char node[RECORD_NAME_SIZE];
-	uint64_t epoch;
+	uint64_t epoch; /* 0: never attached, only published */
+	/* "" while PUBLISHED, and for the device of a "linear" volume */
 	char mount_point[PATH_MAX];
 	enum attachment_state state;
 	bool read_only;
-	int64_t since_s; /* seconds since 1970 */
+	/* By volume_publish(): stays, as PUBLISHED, after a detach. */
+	bool published;
+	/* One of several readers; then read_only, all at one epoch. */
+	bool shared;
+	char note[RECORD_TEXT_SIZE]; /* of whoever published it */
+	int64_t since_s;             /* seconds since 1970 */
 };
 
 /* As Kubernetes has them: type, True or False, a word, a sentence. */
@@ -106,9 +113,10 @@ struct volume_condition {
 
 /* What was asked for. Owned members are freed by volume_spec_done(). */
 struct volume_spec {
-	uint64_t capacity;        /* bytes, multiple of 4096 */
-	char layout[16];          /* "union" */
-	char fs_type[16];         /* "ext4" or "xfs" */
+	uint64_t capacity; /* bytes, multiple of 4096 */
+	/* "union": a mounted tree. "linear": a device of one extent. */
+	char layout[16];
+	char fs_type[16];         /* "ext4" or "xfs"; linear: "" */
 	char policy[16];          /* of the union: "mfs" "ff" "epmfs" "local" */
 	char transport[16];       /* "auto" or one of initiator/initiator.h */
 	unsigned min_splits;      /* 0: as few as serve */
