@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* GetCapacity. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/size.h"
+#include "csi/controller_test_kit.h"
+
+/* ---- GetCapacity ---- */
+
+static void what_it_reports_can_be_made_and_no_more(void **state)
+{
+	struct test *t = *state;
+	Csi__V1__GetCapacityRequest in = CSI__V1__GET_CAPACITY_REQUEST__INIT;
+	Csi__V1__GetCapacityResponse *reply;
+	struct create c = {0};
+	uint64_t maximum;
+
+	free(make_volume(t, "some", 100 * MIB + 4096));
+	assert_int_equal(kit_call(&t->kit, CAPACITY, &in, &reply), RPC_OK);
+	assert_int_equal(reply->available_capacity, 5 * GIB - 100 * MIB - 4096);
+	assert_int_equal(reply->minimum_volume_size->value, 64 * MIB);
+	maximum = (uint64_t)reply->maximum_volume_size->value;
+	kit_free(reply);
+	create_init(&c, "more", maximum + 4096);
+	kit_refused(&t->kit, CREATE, &c.in, RPC_RESOURCE_EXHAUSTED, "free");
+	free(make_volume(t, "exactly", maximum));
+	assert_int_equal(kit_call(&t->kit, CAPACITY, &in, &reply), RPC_OK);
+	assert_int_equal(reply->maximum_volume_size->value, 0);
+	kit_free(reply);
+}
+
+static int64_t capacity_of(struct test *t,
+			   const Csi__V1__GetCapacityRequest *in)
+{
+	Csi__V1__GetCapacityResponse *reply;
+	int64_t bytes;
+
+	if (kit_call(&t->kit, CAPACITY, in, &reply) != RPC_OK)
+		fail_msg("%s", t->kit.err.msg);
+	bytes = reply->available_capacity;
+	kit_free(reply);
+	return bytes;
+}
+
+static void capacity_honours_all_that_is_asked(void **state)
+{
+	struct test *t = *state;
+	Csi__V1__GetCapacityRequest in = CSI__V1__GET_CAPACITY_REQUEST__INIT;
+	Csi__V1__GetCapacityRequest__ParametersEntry p, *ps[1] = {&p};
+	struct create c = {0};
+
+	create_init(&c, "unused", GIB);
+	create_place(&c, CSI_TOPOLOGY_NODE, "host1");
+	assert_int_equal(capacity_of(t, &in), 5 * GIB);
+	/* Every node reaches every volume. */
+	in.accessible_topology = &c.place;
+	assert_int_equal(capacity_of(t, &in), 5 * GIB);
+	c.segment.value = "host9";
+	assert_int_equal(capacity_of(t, &in), 0);
+	in.accessible_topology = NULL;
+
+	csi__v1__get_capacity_request__parameters_entry__init(&p);
+	p.key = "nodes";
+	p.value = "host1";
+	in.parameters = ps;
+	in.n_parameters = 1;
+	assert_int_equal(capacity_of(t, &in), 2 * GIB);
+	p.key = "wrong";
+	kit_refused(&t->kit, CAPACITY, &in, RPC_INVALID_ARGUMENT, "wrong");
+	in.n_parameters = 0;
+
+	in.volume_capabilities = c.caps;
+	in.n_volume_capabilities = 1;
+	assert_int_equal(capacity_of(t, &in), 5 * GIB);
+	c.mode.mode = MODE(MULTI_NODE_MULTI_WRITER);
+	assert_int_equal(capacity_of(t, &in), 0);
+	in.n_volume_capabilities = 0;
+	fake_node_down(&t->nodes[1]);
+	assert_int_equal(capacity_of(t, &in), 2 * GIB);
+	fake_node_up(&t->nodes[1]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(what_it_reports_can_be_made_and_no_more),
+		TEST(capacity_honours_all_that_is_asked),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

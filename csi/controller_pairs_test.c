@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls at the same time. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/size.h"
+#include "csi/controller_test_kit.h"
+
+/* ---- two at once ---- */
+
+struct background {
+	struct kit kit; /* what a call needs, with an err of its own */
+	pthread_t thread;
+	struct create create;
+	enum rpc_code code;
+};
+
+static void *background_create(void *b_)
+{
+	struct background *b = b_;
+
+	b->code = kit_call(&b->kit, CREATE, &b->create.in, NULL);
+	return NULL;
+}
+
+static void background_start(struct background *b, struct test *t,
+			     const char *name)
+{
+	b->kit.client = t->kit.client;
+	b->kit.csi.mode = t->kit.csi.mode;
+	create_init(&b->create, name, 64 * MIB);
+	assert_int_equal(pthread_create(&b->thread, NULL, background_create, b),
+			 0);
+}
+
+static void the_second_call_for_a_volume_is_aborted(void **state)
+{
+	const struct timespec pause = {.tv_nsec = 300000000};
+	struct test *t = *state;
+	struct background b = {0};
+	struct create c = {0};
+
+	atomic_store(&t->nodes[0].pause_ms, 1200);
+	atomic_store(&t->nodes[1].pause_ms, 1200);
+	background_start(&b, t, "slow");
+	(void)nanosleep(&pause, NULL);
+	create_init(&c, "slow", 64 * MIB);
+	kit_refused(&t->kit, CREATE, &c.in, RPC_ABORTED, "CreateVolume");
+	assert_int_equal(delete_volume(t, "slow"), RPC_ABORTED);
+	assert_int_equal(pthread_join(b.thread, NULL), 0);
+	assert_int_equal(b.code, RPC_OK);
+	atomic_store(&t->nodes[0].pause_ms, 0);
+	atomic_store(&t->nodes[1].pause_ms, 0);
+	free(created(t, &c, 64 * MIB));
+	assert_int_equal(extents(t), 1);
+}
+
+static void many_at_once_get_what_there_is_and_no_more(void **state)
+{
+	enum { MANY = 64 };
+	struct test *t = *state;
+	struct background *all = calloc(MANY, sizeof(*all));
+	char(*names)[16] = calloc(MANY, sizeof(*names));
+	size_t ok = 0, full = 0, busy = 0;
+
+	for (size_t i = 0; i < MANY; i++) {
+		(void)snprintf(names[i], sizeof(names[i]), "many-%zu", i);
+		background_start(&all[i], t, names[i]);
+	}
+	for (size_t i = 0; i < MANY; i++) {
+		assert_int_equal(pthread_join(all[i].thread, NULL), 0);
+		ok += all[i].code == RPC_OK;
+		full += all[i].code == RPC_RESOURCE_EXHAUSTED;
+		busy += all[i].code == RPC_ABORTED ||
+			all[i].code == RPC_UNAVAILABLE;
+	}
+	/* 5 GiB hold 80 of 64 MiB. */
+	assert_int_equal(ok + full + busy, MANY);
+	assert_int_equal(full, 0);
+	assert_int_equal(ok, MANY);
+	assert_int_equal(extents(t), MANY);
+	assert_int_equal(fake_node_free(&t->nodes[0]) +
+				 fake_node_free(&t->nodes[1]),
+			 GIB);
+	free(all);
+	free(names);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(the_second_call_for_a_volume_is_aborted),
+		TEST(many_at_once_get_what_there_is_and_no_more),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

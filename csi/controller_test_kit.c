@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "csi/controller_test_kit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "csi/csi_check.h"
+
+int controller_setup(void **state)
+{
+	struct test *t = calloc(1, sizeof(*t));
+
+	kit_start(&t->kit, CSI_MODE_ALL);
+	fake_node_start(&t->nodes[0], t->kit.dir, "host1", 2 * GIB,
+			t->kit.csi.volumes);
+	fake_node_start(&t->nodes[1], t->kit.dir, "host2", 3 * GIB,
+			t->kit.csi.volumes);
+	*state = t;
+	return 0;
+}
+
+int controller_teardown(void **state)
+{
+	struct test *t = *state;
+
+	fake_node_stop(&t->nodes[0]);
+	fake_node_stop(&t->nodes[1]);
+	kit_stop(&t->kit);
+	free(t);
+	return 0;
+}
+
+size_t extents(struct test *t)
+{
+	return fake_node_extents(&t->nodes[0]) +
+	       fake_node_extents(&t->nodes[1]);
+}
+
+/* ---- requests ---- */
+
+void create_init(struct create *c, const char *name, uint64_t bytes)
+{
+	csi__v1__create_volume_request__init(&c->in);
+	csi__v1__volume_capability__init(&c->cap);
+	csi__v1__volume_capability__access_mode__init(&c->mode);
+	csi__v1__volume_capability__mount_volume__init(&c->mount);
+	csi__v1__capacity_range__init(&c->range);
+	c->in.name = (char *)name;
+	c->in.n_volume_capabilities = 1;
+	c->in.volume_capabilities = c->caps;
+	c->caps[0] = &c->cap;
+	c->cap.access_mode = &c->mode;
+	c->cap.access_type_case = CSI__V1__VOLUME_CAPABILITY__ACCESS_TYPE_MOUNT;
+	c->cap.mount = &c->mount;
+	c->mode.mode = MODE(SINGLE_NODE_WRITER);
+	c->in.capacity_range = &c->range;
+	c->range.required_bytes = (int64_t)bytes;
+	c->in.parameters = c->pair_list;
+}
+
+void create_parameter(struct create *c, const char *key, const char *value)
+{
+	pair *p = &c->pairs[c->in.n_parameters];
+
+	csi__v1__create_volume_request__parameters_entry__init(p);
+	p->key = (char *)key;
+	p->value = (char *)value;
+	c->pair_list[c->in.n_parameters++] = p;
+}
+
+void create_place(struct create *c, const char *key, const char *value)
+{
+	csi__v1__topology_requirement__init(&c->places);
+	csi__v1__topology__init(&c->place);
+	csi__v1__topology__segments_entry__init(&c->segment);
+	c->segment.key = (char *)key;
+	c->segment.value = (char *)value;
+	c->segments[0] = &c->segment;
+	c->place.segments = c->segments;
+	c->place.n_segments = 1;
+	c->place_list[0] = &c->place;
+	c->places.requisite = c->place_list;
+	c->places.n_requisite = 1;
+	c->in.accessibility_requirements = &c->places;
+}
+
+char *created(struct test *t, const struct create *c, uint64_t bytes)
+{
+	Csi__V1__CreateVolumeResponse *reply = NULL;
+	char *id;
+
+	if (kit_call(&t->kit, CREATE, &c->in, &reply) != RPC_OK)
+		fail_msg("%s", t->kit.err.msg);
+	assert_non_null(reply->volume);
+	assert_int_equal(reply->volume->capacity_bytes, bytes);
+	assert_int_equal(reply->volume->n_volume_context, 0);
+	assert_true(strlen(reply->volume->volume_id) <= CSI_STRING_MAX);
+	id = strdup(reply->volume->volume_id);
+	kit_free(reply);
+	return id;
+}
+
+char *make_volume(struct test *t, const char *name, uint64_t bytes)
+{
+	struct create c = {0};
+
+	create_init(&c, name, bytes);
+	return created(t, &c, bytes);
+}
+
+enum rpc_code delete_volume(struct test *t, const char *id)
+{
+	Csi__V1__DeleteVolumeRequest in = CSI__V1__DELETE_VOLUME_REQUEST__INIT;
+
+	in.volume_id = (char *)id;
+	return kit_call(&t->kit, DELETE, &in, NULL);
+}
+
+void validate_init(struct validate *v, char *id)
+{
+	create_init(&v->c, "unused", GIB);
+	csi__v1__validate_volume_capabilities_request__init(&v->in);
+	v->in.volume_id = id;
+	v->in.n_volume_capabilities = 1;
+	v->in.volume_capabilities = v->c.caps;
+}
