@@ -1,8 +1,9 @@
 $(eval $(call library,csi,\
   csi/bind.c csi/capability.c csi/config.c csi/controller.c \
-  csi/controller_list.c csi/csi_check.c csi/csi_error.c csi/csi_holds.c \
+  csi/controller_expand.c csi/controller_list.c \
+  csi/controller_validate.c csi/csi_check.c csi/csi_error.c csi/csi_holds.c \
   csi/csi_name.c csi/csi_text.c csi/identity.c csi/node_info.c \
-  csi/node_publish.c csi/node_stage.c csi/node_state.c csi/parameters.c \
+  csi/node_expand.c csi/node_publish.c csi/node_stage.c csi/node_state.c csi/parameters.c \
   csi/reply.c csi/request.c csi/service.c,,volume rpc proto base))
 $(eval $(call program,trib-csi,csi/main.c,csi))
 
@@ -29,4 +30,4 @@ $(eval $(call fuzzer,csi/csi_check_fuzz,csi/csi_check.c csi/csi_text.c \
   $(BUILD)/gen/proto/csi.pb-c.c $(BUILD)/gen/proto/well_known.pb-c.c,-lprotobuf-c))
 
 $(eval $(call test_helper,csi/csi_call_main,csi))
-SYSTEM_TESTS += tests/system/csi.sh
+SYSTEM_TESTS += tests/system/csi.sh tests/system/csi_node.sh

@@ -72,6 +72,10 @@ static const struct rule {
 	     0),
 	RULE(list_volumes_request, "starting_token", KIND_PLAIN, OPTIONAL,
 	     RPC_ABORTED),
+	RULE(controller_expand_volume_request, "volume_id", KIND_PLAIN,
+	     REQUIRED, 0),
+	RULE(controller_expand_volume_request, "capacity_range", KIND_PLAIN,
+	     REQUIRED, 0),
 	RULE(controller_get_volume_request, "volume_id", KIND_PLAIN, REQUIRED,
 	     0),
 	RULE(node_stage_volume_request, "volume_id", KIND_PLAIN, REQUIRED, 0),
@@ -99,6 +103,10 @@ static const struct rule {
 	RULE(node_get_volume_stats_request, "volume_path", KIND_PATH, REQUIRED,
 	     0),
 	RULE(node_get_volume_stats_request, "staging_target_path", KIND_PATH,
+	     OPTIONAL, 0),
+	RULE(node_expand_volume_request, "volume_id", KIND_PLAIN, REQUIRED, 0),
+	RULE(node_expand_volume_request, "volume_path", KIND_PATH, REQUIRED, 0),
+	RULE(node_expand_volume_request, "staging_target_path", KIND_PATH,
 	     OPTIONAL, 0),
 #undef RULE
 };

@@ -16,10 +16,15 @@ static const struct {
 	{"CreateVolume", ENOENT, RPC_INVALID_ARGUMENT},
 	/* It is being deleted: once that is done the name is free. */
 	{"CreateVolume", EBUSY, RPC_ABORTED},
+	{"ControllerExpandVolume", EBUSY, RPC_ABORTED},
+	{"ControllerExpandVolume", ENOENT, RPC_FAILED_PRECONDITION},
 	{"CreateVolume", EOPNOTSUPP, RPC_INVALID_ARGUMENT},
 	/* The volume is there; a node or an extent of it is not. */
 	{"NodeStageVolume", ENOENT, RPC_FAILED_PRECONDITION},
 	{"NodePublishVolume", ENOENT, RPC_FAILED_PRECONDITION},
+	{"NodeExpandVolume", ENOENT, RPC_FAILED_PRECONDITION},
+	/* What is mounted cannot grow for this process. */
+	{"NodeExpandVolume", EPERM, RPC_FAILED_PRECONDITION},
 	/*
 	 * What was begun stays in the record: the same call goes on with it.
 	 * DEADLINE_EXCEEDED and CANCELLED would be the client's own.

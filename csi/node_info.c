@@ -11,16 +11,6 @@
 
 /* ---- NodeGetVolumeStats ---- */
 
-static bool is_there(const node_state *state, const char *volume_id,
-		     const char *path)
-{
-	if (state->stage && strcmp(state->stage->volume_id, volume_id) == 0 &&
-	    strcmp(state->stage->staging_target_path, path) == 0)
-		return true;
-	return node_state_find(state, path) &&
-	       strcmp(node_state_find(state, path)->volume_id, volume_id) == 0;
-}
-
 static Csi__V1__VolumeUsage *usage(struct csi_call *c,
 				   Csi__V1__VolumeUsage__Unit unit,
 				   uint64_t total, uint64_t used,
@@ -95,7 +85,7 @@ int csi_node_get_volume_stats(struct csi_call *c, const void *in_, void *out)
 
 	if (r == 0)
 		r = csi_state_load(c, &state);
-	if (r == 0 && !is_there(state, in->volume_id, in->volume_path))
+	if (r == 0 && !csi_state_is_at(state, in->volume_id, in->volume_path))
 		r = csi_fail(c, RPC_NOT_FOUND,
 			     "the volume is neither staged nor published at "
 			     "'%s'",
@@ -130,6 +120,7 @@ int csi_node_get_capabilities(struct csi_call *c, const void *in, void *out_)
 	static const Csi__V1__NodeServiceCapability__RPC__Type types[] = {
 		RPC(STAGE_UNSTAGE_VOLUME),
 		RPC(GET_VOLUME_STATS),
+		RPC(EXPAND_VOLUME),
 		RPC(VOLUME_CONDITION),
 		RPC(SINGLE_NODE_MULTI_WRITER),
 	};

@@ -77,20 +77,6 @@ static uint64_t attributes_of(const publish_request *in)
 	       (in->readonly ? MOUNT_ATTR_RDONLY : 0);
 }
 
-/* The staged union has to answer, whatever happened since it was staged. */
-static int revive(struct csi_call *c, const struct volume_record *record,
-		  const node_state *state)
-{
-	struct mount_info info;
-	int r;
-
-	if (bind_find(state->stage->staging_target_path, &info, NULL) == 0 &&
-	    union_answers(info.target))
-		return 0;
-	r = csi_stage_attach(c, record, state->stage);
-	return r < 0 ? csi_fail_errno(c, r) : 0;
-}
-
 /* What is there of before: a dead mount, or one with other attributes. */
 static int clear_target(struct csi_call *c, const char *target)
 {
@@ -141,7 +127,7 @@ static int publish(struct csi_call *c, const publish_request *in,
 	if (r == 0)
 		r = check_published(c, state, in);
 	if (r == 0)
-		r = revive(c, record, state);
+		r = csi_stage_revive(c, record, state);
 	if (r < 0)
 		return r;
 	fresh = !node_state_find(state, in->target_path);

@@ -12,6 +12,8 @@ int csi_node_unstage_volume(struct csi_call *c, const void *in, void *out);
 /* node_publish.c */
 int csi_node_publish_volume(struct csi_call *c, const void *in, void *out);
 int csi_node_unpublish_volume(struct csi_call *c, const void *in, void *out);
+/* node_expand.c */
+int csi_node_expand_volume(struct csi_call *c, const void *in, void *out);
 /* node_info.c */
 int csi_node_get_volume_stats(struct csi_call *c, const void *in, void *out);
 int csi_node_get_capabilities(struct csi_call *c, const void *in, void *out);
@@ -31,6 +33,17 @@ int csi_check_use(struct csi_call *c, const Csi__V1__VolumeCapability *cap,
  */
 int csi_stage_attach(struct csi_call *c, const struct volume_record *record,
 		     const stage_request *stage);
+
+/*
+ * The same, but only when the staged volume does not answer. 0 or what a
+ * failure returned.
+ */
+int csi_stage_revive(struct csi_call *c, const struct volume_record *record,
+		     const node_state *state);
+
+/* Is the volume staged or published at @path? */
+bool csi_state_is_at(const node_state *state, const char *volume_id,
+		     const char *path);
 
 /* Forget publications of which nothing is mounted any more. */
 void csi_state_prune(node_state *state);

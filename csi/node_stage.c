@@ -10,6 +10,7 @@
 #include "csi/capability.h"
 #include "csi/csi_error.h"
 #include "csi/node_service.h"
+#include "volume/union_process.h"
 
 /* ---- shared ---- */
 
@@ -32,9 +33,20 @@ int csi_check_use(struct csi_call *c, const Csi__V1__VolumeCapability *cap,
 {
 	struct error why = {0};
 
-	if (capability_check(cap, record->spec.fs_type, &why) == 0)
+	if (capability_check(cap, &record->spec, &why) == 0)
 		return 0;
 	return csi_fail(c, RPC_FAILED_PRECONDITION, "%s", error_text(&why));
+}
+
+bool csi_state_is_at(const node_state *state, const char *volume_id,
+		     const char *path)
+{
+	const publish_request *p = node_state_find(state, path);
+
+	if (state->stage && strcmp(state->stage->volume_id, volume_id) == 0 &&
+	    strcmp(state->stage->staging_target_path, path) == 0)
+		return true;
+	return p && strcmp(p->volume_id, volume_id) == 0;
 }
 
 void csi_state_prune(node_state *state)
@@ -81,6 +93,22 @@ int csi_stage_attach(struct csi_call *c, const struct volume_record *record,
 	};
 
 	return volume_attach(c->csi->volumes, &request, c->err);
+}
+
+int csi_stage_revive(struct csi_call *c, const struct volume_record *record,
+		     const node_state *state)
+{
+	struct mount_info info;
+	int r;
+
+	if (!state->stage)
+		return csi_fail(c, RPC_FAILED_PRECONDITION,
+				"the volume is not staged here");
+	if (bind_find(state->stage->staging_target_path, &info, NULL) == 0 &&
+	    union_answers(info.target))
+		return 0;
+	r = csi_stage_attach(c, record, state->stage);
+	return r < 0 ? csi_fail_errno(c, r) : 0;
 }
 
 /* ---- NodeStageVolume ---- */
