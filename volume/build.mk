@@ -29,6 +29,10 @@ $(eval $(call fuzzer,volume/kube_object_fuzz,volume/kube_object.c \
   volume/store_kube.c volume/store_local.c volume/kube_lease.c \
   base/clock.c base/error.c base/file.c base/ident.c base/log.c \
   base/process.c,-lcurl -lyaml -ljson-c -lsqlite3))
+$(eval $(call fuzzer,volume/volume_record_fuzz,volume/volume_record.c \
+  volume/volume_record_json.c volume/volume_spec.c volume/json_scan.c \
+  volume/label.c base/clock.c base/error.c base/file.c base/ident.c \
+  base/log.c base/size.c,-ljson-c))
 $(eval $(call fuzzer,volume/kube_yaml_fuzz,volume/kube_yaml.c base/error.c,\
   -lyaml -ljson-c))
 VM_TESTS += tests/vm/volume_grow.sh

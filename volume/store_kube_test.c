@@ -111,12 +111,22 @@ static void volume_fill(struct volume_record *record)
 	record->phase = VOLUME_READY;
 	record->epoch = 1;
 	record->splits[0].state = SPLIT_READY;
+	record->splits[0].grow_to = record->splits[0].size + MIB;
+	record->splits[0].fs_behind = true;
 	(void)uuid_make(record->splits[0].extent_id);
 	assert_int_equal(volume_record_attach(record, "n2", &a, NULL), 0);
 	a->epoch = 1;
 	a->read_only = true;
+	a->published = true;
+	a->shared = true;
+	strcpy(a->note, "SINGLE \xc3\xa9 {}");
 	a->since_s = 1768000100;
 	strcpy(a->mount_point, "/mnt/\xc3\xa9 'x'");
+	assert_int_equal(volume_record_attach(record, "n3", &a, NULL), 0);
+	a->state = ATTACHMENT_PUBLISHED;
+	a->read_only = true;
+	a->published = true;
+	a->shared = true;
 	assert_int_equal(volume_record_condition(record, "Ready", true, "Word",
 						 "a \"sentence\""),
 			 0);

@@ -134,6 +134,8 @@ struct volume_spec {
  * is allowed.
  */
 int volume_spec_check(struct volume_spec *spec, struct error *err);
+/* It is a block device of one extent, without union or file system. */
+bool volume_spec_linear(const struct volume_spec *spec);
 /* The smallest split that its file system can be made on; bytes. */
 uint64_t volume_spec_split_minimum(const struct volume_spec *spec);
 int volume_spec_copy(const struct volume_spec *from, struct volume_spec *to,

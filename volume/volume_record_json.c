@@ -27,6 +27,7 @@ static const char *const attachment_names[] = {
 	[ATTACHMENT_ATTACHING] = "Attaching",
 	[ATTACHMENT_ATTACHED] = "Attached",
 	[ATTACHMENT_DETACHING] = "Detaching",
+	[ATTACHMENT_PUBLISHED] = "Published",
 };
 
 static const char *const status_names[] = {"False", "True"};
@@ -139,6 +140,13 @@ static struct json_object *encode_attachments(
 		json_add_text(object, "state", attachment_names[a->state]);
 		json_add(object, "readOnly",
 			 json_object_new_boolean(a->read_only));
+		if (a->published)
+			json_add(object, "published",
+				 json_object_new_boolean(true));
+		if (a->shared)
+			json_add(object, "shared",
+				 json_object_new_boolean(true));
+		json_add_text(object, "note", a->note);
 		json_add(object, "since", json_from_time(a->since_s));
 		(void)json_object_array_add(array, object);
 	}
@@ -250,7 +258,7 @@ static void scan_spec(struct json_scan *scan, struct json_object *object,
 	json_scan_text(scan, object, "layout", spec->layout,
 		       sizeof(spec->layout), true);
 	json_scan_text(scan, object, "fsType", spec->fs_type,
-		       sizeof(spec->fs_type), true);
+		       sizeof(spec->fs_type), !volume_spec_linear(spec));
 	json_scan_text(scan, object, "policy", spec->policy,
 		       sizeof(spec->policy), false);
 	json_scan_text(scan, object, "transport", spec->transport,
@@ -301,21 +309,41 @@ static void scan_split(struct json_scan *scan, struct json_object *object,
 		json_scan_fail(scan, "extentID", "is missing");
 }
 
+/* Nothing is mounted where it is only published, or is only a device. */
+static void check_attachment(struct json_scan *scan,
+			     const struct volume_attachment *a, bool linear)
+{
+	bool mounted = !linear && a->state != ATTACHMENT_PUBLISHED;
+
+	if (mounted && a->mount_point[0] != '/')
+		json_scan_fail(scan, "mountPoint", "is not absolute");
+	if (!mounted && a->mount_point[0])
+		json_scan_fail(scan, "mountPoint", "of what is not mounted");
+	if (a->state == ATTACHMENT_PUBLISHED && !a->published)
+		json_scan_fail(scan, "published", "is not what state says");
+	if (a->shared && !a->read_only)
+		json_scan_fail(scan, "shared", "but not readOnly");
+}
+
 static void scan_attachment(struct json_scan *scan, struct json_object *object,
-			    size_t index, struct volume_attachment *a)
+			    size_t index, bool linear,
+			    struct volume_attachment *a)
 {
 	json_scan_at(scan, "status.attachments[%zu]", index);
 	scan_name(scan, object, "node", a->node);
 	a->epoch = json_scan_number(scan, object, "epoch", 0, EPOCH_MAX, true);
-	json_scan_text(scan, object, "mountPoint", a->mount_point,
-		       sizeof(a->mount_point), true);
-	if (a->mount_point[0] != '/')
-		json_scan_fail(scan, "mountPoint", "is not absolute");
 	a->state = (enum attachment_state)json_scan_enum(
 		scan, object, "state", attachment_names,
 		array_size(attachment_names));
+	json_scan_text(scan, object, "mountPoint", a->mount_point,
+		       sizeof(a->mount_point),
+		       !linear && a->state != ATTACHMENT_PUBLISHED);
 	a->read_only = json_scan_flag(scan, object, "readOnly");
+	a->published = json_scan_flag(scan, object, "published");
+	a->shared = json_scan_flag(scan, object, "shared");
+	json_scan_text(scan, object, "note", a->note, sizeof(a->note), false);
 	a->since_s = json_scan_time(scan, object, "since");
+	check_attachment(scan, a, linear);
 }
 
 static void scan_condition(struct json_scan *scan, struct json_object *object,
@@ -378,7 +406,8 @@ static void scan_status(struct json_scan *scan, struct json_object *status,
 					&record->n_attachments);
 	for (size_t i = 0; i < record->n_attachments; i++)
 		scan_attachment(scan, json_object_array_get_idx(attachments, i),
-				i, &record->attachments[i]);
+				i, volume_spec_linear(&record->spec),
+				&record->attachments[i]);
 	record->conditions = scan_room(scan, conditions,
 				       sizeof(*record->conditions),
 				       &record->n_conditions);
@@ -411,6 +440,8 @@ static void scan_whole(struct json_scan *scan,
 		json_scan_fail(scan, "splits",
 			       "hold %" PRIu64 " bytes, not spec.capacity",
 			       sum);
+	if (volume_spec_linear(&record->spec) && record->n_splits > 1)
+		json_scan_fail(scan, "splits", "are more than one, of linear");
 	for (size_t i = 0; i < record->n_attachments; i++) {
 		if (record->attachments[i].epoch > record->epoch)
 			json_scan_fail(scan, "attachments",

@@ -64,6 +64,12 @@ static struct volume_record *sample(void)
 	a->epoch = 5;
 	a->state = ATTACHMENT_ATTACHED;
 	strcpy(a->mount_point, "/mnt/my data");
+	assert_int_equal(volume_record_attach(record, "n2", &a, NULL), 0);
+	a->state = ATTACHMENT_PUBLISHED;
+	a->published = true;
+	a->read_only = true;
+	a->shared = true;
+	strcpy(a->note, "reader \"2\"");
 	assert_int_equal(volume_record_condition(record, "Placed", true, "Done",
 						 "all extents are there"),
 			 0);
@@ -94,6 +100,15 @@ static void a_record_survives_the_round_trip(void **state)
 	assert_int_equal(volume_record_target(copy), 224 * MIB);
 	assert_true(volume_record_fs_behind(copy));
 	assert_string_equal(copy->attachments[0].mount_point, "/mnt/my data");
+	assert_false(copy->attachments[0].published);
+	assert_false(copy->attachments[0].shared);
+	assert_string_equal(copy->attachments[0].note, "");
+	assert_int_equal(copy->attachments[1].state, ATTACHMENT_PUBLISHED);
+	assert_true(copy->attachments[1].published);
+	assert_true(copy->attachments[1].shared);
+	assert_int_equal(copy->attachments[1].epoch, 0);
+	assert_string_equal(copy->attachments[1].mount_point, "");
+	assert_string_equal(copy->attachments[1].note, "reader \"2\"");
 	assert_true(copy->conditions[0].status);
 	assert_int_equal(copy->created_s, 1768000000);
 	volume_record_free(record);
@@ -178,11 +193,94 @@ static void bad_members_are_refused_by_path(void **state)
 	refused("\"epoch\":5,\"splits\"", "\"epoch\":4,\"splits\"", -EINVAL,
 		"epoch above");
 	refused("\"mountPoint\":\"/mnt", "\"mountPoint\":\"mnt", -EINVAL,
-		"mountPoint");
+		"status.attachments[0].mountPoint");
+	refused("\"mountPoint\":\"/mnt/my data\",", "", -EINVAL,
+		"status.attachments[0].mountPoint is missing");
+	refused("\"mountPoint\":\"/mnt/my data\",", "\"mountPoint\":\"\",",
+		-EINVAL, "status.attachments[0].mountPoint");
+	refused("\"state\":\"Attached\"", "\"state\":\"Published\"", -EINVAL,
+		"status.attachments[0].mountPoint");
+	refused("\"published\":true,", "", -EINVAL,
+		"status.attachments[1].published");
+	refused("\"readOnly\":true", "\"readOnly\":false", -EINVAL,
+		"status.attachments[1].shared");
+	refused("\"shared\":true", "\"shared\":\"yes\"", -EINVAL,
+		"status.attachments[1].shared");
+	refused("reader", "reader\\u0000", -EINVAL,
+		"status.attachments[1].note");
+	refused("\"layout\":\"union\"", "\"layout\":\"linear\"", -EINVAL,
+		"linear");
+	refused("\"fsType\":\"ext4\",", "", -EINVAL, "spec.fsType is missing");
 	refused("\"status\":\"True\"", "\"status\":true", -EINVAL,
 		"status.conditions[0].status");
 	refused("\"app\":", "\"\":", -EINVAL, "metadata.labels");
 	refused("2026-01-09T", "yesterday ", -EINVAL, "creationTimestamp");
+}
+
+static struct volume_record *linear_sample(void)
+{
+	struct volume_record *record = sample();
+
+	strcpy(record->spec.layout, "linear");
+	record->spec.fs_type[0] = '\0';
+	record->spec.min_splits = 0;
+	record->spec.capacity = 64 * MIB;
+	assert_int_equal(volume_spec_check(&record->spec, NULL), 0);
+	assert_int_equal(record->spec.max_splits, 1);
+	record->n_splits = 1;
+	record->attachments[0].mount_point[0] = '\0';
+	return record;
+}
+
+static void a_block_volume_has_one_split_and_no_mount(void **state)
+{
+	struct volume_record *record = linear_sample(), *copy;
+	auto_free char *json = NULL;
+	struct error err = {0};
+
+	(void)state;
+	assert_int_equal(volume_record_encode(record, &json, NULL), 0);
+	assert_int_equal(volume_record_decode(json, strlen(json), &copy, &err),
+			 0);
+	assert_true(volume_spec_linear(&copy->spec));
+	assert_true(volume_spec_equal(&copy->spec, &record->spec));
+	volume_record_free(copy);
+	free(take_ptr(json));
+
+	strcpy(record->attachments[0].mount_point, "/mnt");
+	assert_int_equal(volume_record_encode(record, &json, NULL), 0);
+	assert_int_equal(volume_record_decode(json, strlen(json), &copy, &err),
+			 -EINVAL);
+	free(take_ptr(json));
+
+	record->attachments[0].mount_point[0] = '\0';
+	record->n_splits = 2;
+	record->spec.capacity = 192 * MIB;
+	assert_int_equal(volume_record_encode(record, &json, NULL), 0);
+	assert_int_equal(volume_record_decode(json, strlen(json), &copy, &err),
+			 -EINVAL);
+	assert_non_null(strstr(err.msg, "splits"));
+	volume_record_free(record);
+}
+
+static void a_block_volume_of_many_extents_is_refused(void **state)
+{
+	struct volume_spec spec = {.capacity = GIB, .layout = "linear"};
+
+	(void)state;
+	strcpy(spec.fs_type, "ext4");
+	assert_int_equal(volume_spec_check(&spec, NULL), -EINVAL);
+	spec.fs_type[0] = '\0';
+	spec.min_splits = 2;
+	assert_int_equal(volume_spec_check(&spec, NULL), -EINVAL);
+	spec.min_splits = 1;
+	spec.max_extent = GIB - 4096;
+	assert_int_equal(volume_spec_check(&spec, NULL), -ERANGE);
+	spec.max_extent = GIB;
+	spec.max_splits = 7;
+	assert_int_equal(volume_spec_check(&spec, NULL), 0);
+	assert_int_equal(spec.max_splits, 1);
+	assert_string_equal(spec.fs_type, "");
 }
 
 static void a_grown_extent_is_recorded_with_the_capacity(void **state)
@@ -382,6 +480,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_record_survives_the_round_trip),
 		cmocka_unit_test(bad_members_are_refused_by_path),
+		cmocka_unit_test(a_block_volume_has_one_split_and_no_mount),
+		cmocka_unit_test(a_block_volume_of_many_extents_is_refused),
 		cmocka_unit_test(a_grown_extent_is_recorded_with_the_capacity),
 		cmocka_unit_test(another_kind_or_version_is_refused),
 		cmocka_unit_test(what_is_no_object_is_refused),

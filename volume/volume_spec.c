@@ -7,8 +7,6 @@
 #include "base/size.h"
 #include "volume/volume_record.h"
 
-#define EXTENT_UNIT 4096u /* bytes; proto/blockd.proto, CreateExtentRequest */
-
 int name_list_add(struct name_list *list, const char *name, struct error *err)
 {
 	char(*items)[RECORD_NAME_SIZE];
@@ -91,16 +89,21 @@ static int word_check(const char *what, char *word, size_t size,
 			 what, (int)size - 1, word, known);
 }
 
+bool volume_spec_linear(const struct volume_spec *spec)
+{
+	return strcmp(spec->layout, "linear") == 0;
+}
+
 static int words_check(struct volume_spec *spec, struct error *err)
 {
-	static const char *const layouts[] = {"union"};
+	static const char *const layouts[] = {"union", "linear"};
 	static const char *const systems[] = {"ext4", "xfs"};
 	static const char *const policies[] = {"mfs", "ff", "epmfs", "local"};
 	static const char *const transports[] = {"auto", "loop", "nbd", "fuse"};
 	int r = word_check("layout", spec->layout, sizeof(spec->layout),
 			   layouts, array_size(layouts), err);
 
-	if (r == 0)
+	if (r == 0 && !volume_spec_linear(spec))
 		r = word_check("file system", spec->fs_type,
 			       sizeof(spec->fs_type), systems,
 			       array_size(systems), err);
@@ -121,6 +124,41 @@ uint64_t volume_spec_split_minimum(const struct volume_spec *spec)
 						 : VOLUME_CAPACITY_MIN;
 }
 
+/* A block volume: one extent, without a file system of ours. */
+static int linear_check(struct volume_spec *spec, struct error *err)
+{
+	if (spec->fs_type[0])
+		return error_set(err, EINVAL,
+				 "a linear volume is a block device: it has no "
+				 "file system, but '%.15s' was asked for",
+				 spec->fs_type);
+	if (spec->min_splits > 1)
+		return error_set(err, EINVAL,
+				 "a linear volume is one extent, not %u",
+				 spec->min_splits);
+	if (spec->max_extent && spec->max_extent < spec->capacity)
+		return error_set(err, ERANGE,
+				 "a linear volume is one extent, and its size "
+				 "is above that of the largest extent allowed");
+	spec->max_splits = 1;
+	return 0;
+}
+
+static int size_check(struct volume_spec *spec, uint64_t least,
+		      struct error *err)
+{
+	char text[2][SIZE_TEXT_MAX];
+
+	if (spec->capacity < least || spec->capacity > VOLUME_CAPACITY_MAX)
+		return error_set(err, ERANGE,
+				 "a volume's size%s%s is from %s to %s",
+				 spec->fs_type[0] ? " with " : "",
+				 spec->fs_type, size_format(text[0], least),
+				 size_format(text[1], VOLUME_CAPACITY_MAX));
+	(void)size_round_up(spec->capacity, RECORD_SIZE_UNIT, &spec->capacity);
+	return 0;
+}
+
 int volume_spec_check(struct volume_spec *spec, struct error *err)
 {
 	char text[2][SIZE_TEXT_MAX];
@@ -130,12 +168,11 @@ int volume_spec_check(struct volume_spec *spec, struct error *err)
 	if (r < 0)
 		return r;
 	least = volume_spec_split_minimum(spec);
-	if (spec->capacity < least || spec->capacity > VOLUME_CAPACITY_MAX)
-		return error_set(err, ERANGE,
-				 "a volume's size with %s is from %s to %s",
-				 spec->fs_type, size_format(text[0], least),
-				 size_format(text[1], VOLUME_CAPACITY_MAX));
-	(void)size_round_up(spec->capacity, EXTENT_UNIT, &spec->capacity);
+	r = size_check(spec, least, err);
+	if (r == 0 && volume_spec_linear(spec))
+		r = linear_check(spec, err);
+	if (r < 0)
+		return r;
 	if (spec->min_splits > VOLUME_SPLITS_MAX ||
 	    spec->max_splits > VOLUME_SPLITS_MAX)
 		return error_set(err, ERANGE, "a volume has at most %d splits",
