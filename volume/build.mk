@@ -4,7 +4,8 @@ $(eval $(call library,volume,\
   volume/flow_detach.c volume/flow_resize.c volume/json_scan.c \
   volume/kube_call.c \
   volume/kube_config.c volume/kube_http.c volume/kube_lease.c \
-  volume/kube_object.c volume/kube_yaml.c volume/label.c volume/local.c \
+  volume/kube_object.c volume/kube_yaml.c volume/label.c volume/lead.c \
+  volume/local.c \
   volume/mounts.c volume/node_client.c volume/node_record.c volume/nodes.c \
   volume/orphans.c volume/parallel.c volume/placement.c volume/planner.c \
   volume/planner_grow.c volume/split.c volume/status.c volume/store.c volume/store_kube.c \
@@ -19,6 +20,7 @@ $(eval $(call unit_test,volume/kube_config_test,volume))
 $(eval $(call unit_test,volume/kube_object_test,volume))
 $(eval $(call unit_test,volume/store_kube_test,volume,\
   volume/store_conformance.c volume/kube_test_server.c))
+$(eval $(call unit_test,volume/lead_test,volume,volume/kube_test_server.c))
 $(eval $(call unit_test,volume/planner_test,volume))
 $(eval $(call unit_test,volume/placement_test,volume))
 $(eval $(call test_helper,volume/volume_call_main,volume))

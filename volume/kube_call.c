@@ -146,8 +146,19 @@ int kube_call(struct kube_http *http, const char *method, const char *path,
 	      struct json_object *body, bool repeatable,
 	      struct json_object **ret, struct error *err)
 {
-	struct kube_request request = {
-		.method = method, .path = path, .repeatable = repeatable};
+	return kube_call_within(http, method, path, body, repeatable, 0, ret,
+				err);
+}
+
+int kube_call_within(struct kube_http *http, const char *method,
+		     const char *path, struct json_object *body,
+		     bool repeatable, int timeout_ms, struct json_object **ret,
+		     struct error *err)
+{
+	struct kube_request request = {.method = method,
+				       .path = path,
+				       .repeatable = repeatable,
+				       .timeout_ms = timeout_ms};
 	struct kube_answer answer = {0};
 	struct json_object *object = NULL;
 	struct error why = {0};

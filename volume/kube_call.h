@@ -50,6 +50,15 @@ int kube_call(struct kube_http *http, const char *method, const char *path,
 	      struct json_object *body, bool repeatable,
 	      struct json_object **ret, struct error *err);
 
+/*
+ * kube_call() that ends after about @timeout_ms: one attempt lasts that long
+ * at most, and none begins later.
+ */
+int kube_call_within(struct kube_http *http, const char *method,
+		     const char *path, struct json_object *body,
+		     bool repeatable, int timeout_ms, struct json_object **ret,
+		     struct error *err);
+
 /* Text at "a.b" of @object (NULL is fine); "" when there is none. Borrowed. */
 const char *kube_text(struct json_object *object, const char *a, const char *b);
 

@@ -372,7 +372,9 @@ static void pause_ms(int64_t ms)
 int kube_http_call(struct kube_http *http, const struct kube_request *request,
 		   struct kube_answer *ret, struct error *err)
 {
-	int64_t end_ms = clock_ms() + KUBE_CALL_TIMEOUT_MS;
+	int64_t end_ms = clock_ms() + (request->timeout_ms
+					       ? request->timeout_ms
+					       : KUBE_CALL_TIMEOUT_MS);
 
 	for (unsigned i = 0;; i++) {
 		struct attempt attempt = {.request = request,

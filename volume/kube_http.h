@@ -41,7 +41,11 @@ struct kube_request {
 	 * nobody knows what became of it.
 	 */
 	bool repeatable;
-	int timeout_ms; /* of one attempt; 0: KUBE_REQUEST_TIMEOUT_MS */
+	/*
+	 * Of one attempt, and none begins after it. 0:
+	 * KUBE_REQUEST_TIMEOUT_MS and KUBE_CALL_TIMEOUT_MS.
+	 */
+	int timeout_ms;
 };
 
 struct kube_answer {

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "base/ident.h"
 #include "base/process.h"
 #include "volume/json_scan.h"
@@ -23,7 +22,8 @@
 #define HOST_SIZE  65  /* bytes with NUL; HOST_NAME_MAX */
 #define NAME_SIZE  160 /* bytes with NUL, "storagenode-NAME" */
 #define SLACK_S    (KUBE_CLOCK_SLACK_MS / 1000 + 1) /* of the holder's clock */
-#define TRIES_MAX  5 /* somebody else takes or gives it back meanwhile */
+#define TRIES_MAX  5    /* somebody else takes or gives it back meanwhile */
+#define RENEW_MS   4000 /* for the answer to a renewal; two fit in the rest */
 
 enum held_state { HELD_TAKING, HELD, HELD_LOST };
 
@@ -32,7 +32,7 @@ struct held {
 	char name[NAME_SIZE]; /* of the Lease */
 	enum held_state state;
 	bool busy;        /* the renewer is asking the server about it */
-	int64_t until_ms; /* of clock_ms(): safe to work until then */
+	int64_t until_ms; /* of boot_ms(): safe to work until then */
 	struct json_object *object; /* as last written */
 };
 
@@ -49,6 +49,18 @@ struct kube_leases {
 	bool renewing; /* the thread was started */
 	bool ending;
 };
+
+/*
+ * Of a clock that goes on while the machine sleeps: others count that time,
+ * too.
+ */
+static int64_t boot_ms(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_BOOTTIME, &now); /* always there */
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
 
 /* ---- who we are ---- */
 
@@ -346,7 +358,7 @@ int kube_lease_take(struct kube_leases *leases,
 	if (r < 0)
 		return r;
 	for (int i = 0; i < TRIES_MAX; i++) {
-		asked_ms = clock_ms();
+		asked_ms = boot_ms();
 		r = take_once(leases, full, name, doing, &object, err);
 		if (r != -ESTALE && r != -ENOENT)
 			break;
@@ -380,8 +392,7 @@ static void renewed(struct held *held, int r, int64_t asked_ms,
 		json_object_put(held->object);
 		held->object = object;
 		held->until_ms = asked_ms + KUBE_LEASE_S * 1000;
-	} else if (r == -ESTALE || r == -ENOENT ||
-		   clock_ms() > held->until_ms) {
+	} else if (r == -ESTALE || r == -ENOENT || boot_ms() > held->until_ms) {
 		held->state = HELD_LOST;
 	}
 }
@@ -394,17 +405,22 @@ static int renew_once(struct kube_leases *leases, const char *path,
 
 	json_add(member(object, "spec"), "renewTime",
 		 micro_time(kube_http_now(leases->http)));
-	r = kube_call(leases->http, "PUT", path, object, false, ret, NULL);
+	r = kube_call_within(leases->http, "PUT", path, object, true, RENEW_MS,
+			     ret, NULL);
 	json_object_put(object);
 	if (r != -ESTALE)
 		return r;
 	/* Written by another, or by us and the answer was lost. */
-	if (kube_call(leases->http, "GET", path, NULL, true, &object, NULL) < 0)
-		return r;
+	if (kube_call_within(leases->http, "GET", path, NULL, true, RENEW_MS,
+			     &object, NULL) < 0)
+		return -EHOSTUNREACH;
 	if (strcmp(kube_text(object, "spec", "holderIdentity"),
-		   leases->identity) == 0)
-		r = kube_call(leases->http, "PUT", path, object, false, ret,
-			      NULL);
+		   leases->identity) == 0) {
+		json_add(member(object, "spec"), "renewTime",
+			 micro_time(kube_http_now(leases->http)));
+		r = kube_call_within(leases->http, "PUT", path, object, true,
+				     RENEW_MS, ret, NULL);
+	}
 	json_object_put(object);
 	return r;
 }
@@ -417,7 +433,7 @@ static void renew_one(struct kube_leases *leases, struct held *held)
 {
 	struct json_object *object = NULL, *mine = NULL;
 	char path[KUBE_PATH_SIZE];
-	int64_t asked_ms = clock_ms();
+	int64_t asked_ms = boot_ms();
 	int r;
 
 	held->busy = true;
@@ -435,7 +451,7 @@ static void renew_one(struct kube_leases *leases, struct held *held)
 static struct held *due(struct kube_leases *leases, int64_t *ret_next_ms)
 {
 	int64_t lead_ms = (KUBE_LEASE_S - KUBE_LEASE_RENEW_S) * 1000;
-	int64_t now = clock_ms();
+	int64_t now = boot_ms();
 
 	*ret_next_ms = KUBE_LEASE_RENEW_S * 1000;
 	for (struct held *held = leases->held; held; held = held->next) {
@@ -486,7 +502,7 @@ static void *renew_all(void *context)
 		renew_one(leases, held);
 		/* Not at once again when the server does not answer. */
 		if (held->state == HELD &&
-		    held->until_ms - clock_ms() <
+		    held->until_ms - boot_ms() <
 			    (KUBE_LEASE_S - KUBE_LEASE_RENEW_S) * 1000)
 			wait_ms(leases, 1000);
 	}
@@ -557,7 +573,7 @@ int kube_lease_check(struct kube_leases *leases,
 	(void)pthread_mutex_lock(&leases->lock);
 	held = *held_find(leases, full);
 	lost = held && (held->state == HELD_LOST ||
-			(held->state == HELD && clock_ms() > held->until_ms));
+			(held->state == HELD && boot_ms() > held->until_ms));
 	(void)pthread_mutex_unlock(&leases->lock);
 	if (!lost)
 		return 0;
@@ -565,6 +581,31 @@ int kube_lease_check(struct kube_leases *leases,
 			 "the lease on '%s' was lost: it could not be renewed "
 			 "within %d s, or somebody removed it; repeat the "
 			 "command",
+			 name, KUBE_LEASE_S);
+}
+
+int kube_lease_holds(struct kube_leases *leases,
+		     const struct kube_resource *resource, const char *name,
+		     struct error *err)
+{
+	char full[NAME_SIZE];
+	struct held *held;
+	bool ours;
+	int r = lease_name(resource, name, full, err);
+
+	if (r < 0)
+		return r;
+	(void)pthread_mutex_lock(&leases->lock);
+	held = *held_find(leases, full);
+	ours = held && held->state == HELD && boot_ms() <= held->until_ms;
+	(void)pthread_mutex_unlock(&leases->lock);
+	if (ours)
+		return 0;
+	return error_set(err, ESTALE,
+			 held ? "the lease on '%s' was lost: it could not be "
+				"renewed within %d s, or somebody removed it"
+			      : "the lease on '%s' is not ours (it is good for "
+				"%d s)",
 			 name, KUBE_LEASE_S);
 }
 

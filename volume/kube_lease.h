@@ -31,6 +31,9 @@ void kube_leases_free(struct kube_leases *leases); /* NULL is fine */
 int kube_lease_take(struct kube_leases *leases,
 		    const struct kube_resource *resource, const char *name,
 		    const char *doing, struct error *err);
+int kube_lease_holds(struct kube_leases *leases,
+		     const struct kube_resource *resource, const char *name,
+		     struct error *err);
 void kube_lease_release(struct kube_leases *leases,
 			const struct kube_resource *resource, const char *name);
 

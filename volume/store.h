@@ -20,6 +20,8 @@
 
 #define STORE_KIND_VOLUME "VolumeSplit"
 #define STORE_KIND_NODE   "StorageNode"
+/* Not of records, only of leases: held for the life of a process, lead.h. */
+#define STORE_LEASE_LEADER "Leader"
 
 struct store;
 
@@ -65,9 +67,17 @@ struct store_ops {
 	 * Take the lease on an object (which need not exist) for this
 	 * process. -EAGAIN: a live owner has it; the text names it and
 	 * @doing of it ("attaching volume"). A dead owner's is taken over.
+	 * It is renewed, where that is needed, until release() or close().
 	 */
 	int (*lease)(struct store *store, const char *kind, const char *name,
 		     const char *doing, struct error *err);
+	/*
+	 * Does this process still have it? 0, also for the next 3 s. -ESTALE:
+	 * no; it was not taken, or was lost, for which others may have it.
+	 * Asks no server.
+	 */
+	int (*holds)(struct store *store, const char *kind, const char *name,
+		     struct error *err);
 	/* Give it back; one that is not this process's is left alone. */
 	void (*release)(struct store *store, const char *kind,
 			const char *name);

@@ -337,6 +337,7 @@ static void a_lease_ends_with_its_owner(const char *location)
 	store_object_done(&object);
 	assert_int_equal(ops->lease(store, KIND, "leased", "testing", &err),
 			 -EAGAIN);
+	assert_int_equal(ops->holds(store, KIND, "leased", NULL), -ESTALE);
 	(void)snprintf(pid_text, sizeof(pid_text), "process %d", pid);
 	assert_non_null(strstr(err.msg, pid_text));
 	assert_non_null(strstr(err.msg, "holding"));
@@ -348,6 +349,7 @@ static void a_lease_ends_with_its_owner(const char *location)
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	assert_int_equal(ops->lease(store, KIND, "leased", "testing", NULL), 0);
+	assert_int_equal(ops->holds(store, KIND, "leased", NULL), 0);
 	/* Once in a process, too. */
 	assert_int_equal(ops->lease(store, KIND, "leased", "again", NULL),
 			 -EAGAIN);
@@ -355,6 +357,7 @@ static void a_lease_ends_with_its_owner(const char *location)
 	ops->release(store, KIND, "leased");
 	assert_int_equal(ops->lease(store, KIND, "leased", "again", NULL), 0);
 	ops->release(store, KIND, "leased");
+	assert_int_equal(ops->holds(store, KIND, "leased", NULL), -ESTALE);
 	ops->release(store, KIND, "other");
 	assert_int_equal(ops->remove(store, KIND, "holder", NULL, NULL), 0);
 	store_close(store);

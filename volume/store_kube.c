@@ -516,10 +516,20 @@ static int kube_list(struct store *store, const char *kind,
 
 /* ---- leases ---- */
 
+static const struct kube_resource *lease_find(const char *kind,
+					      struct error *err)
+{
+	static const struct kube_resource leader = {.kind = STORE_LEASE_LEADER,
+						    .singular = "leader"};
+
+	return strcmp(kind, STORE_LEASE_LEADER) == 0 ? &leader
+						     : resource_find(kind, err);
+}
+
 static int kube_lease(struct store *store, const char *kind, const char *name,
 		      const char *doing, struct error *err)
 {
-	const struct kube_resource *resource = resource_find(kind, err);
+	const struct kube_resource *resource = lease_find(kind, err);
 
 	if (!resource)
 		return -EINVAL;
@@ -527,10 +537,20 @@ static int kube_lease(struct store *store, const char *kind, const char *name,
 			       err);
 }
 
+static int kube_holds(struct store *store, const char *kind, const char *name,
+		      struct error *err)
+{
+	const struct kube_resource *resource = lease_find(kind, err);
+
+	if (!resource)
+		return -EINVAL;
+	return kube_lease_holds(kube_of(store)->leases, resource, name, err);
+}
+
 static void kube_release(struct store *store, const char *kind,
 			 const char *name)
 {
-	const struct kube_resource *resource = resource_find(kind, NULL);
+	const struct kube_resource *resource = lease_find(kind, NULL);
 
 	if (resource)
 		kube_lease_release(kube_of(store)->leases, resource, name);
@@ -583,5 +603,6 @@ const struct store_ops store_kube_ops = {
 	.compare_and_swap = kube_swap,
 	.remove = kube_remove,
 	.lease = kube_lease,
+	.holds = kube_holds,
 	.release = kube_release,
 };

@@ -463,6 +463,30 @@ static int local_lease(struct store *store, const char *kind, const char *name,
 	return end(local, r, err);
 }
 
+static int local_holds(struct store *store, const char *kind, const char *name,
+		       struct error *err)
+{
+	struct local *local = local_of(store);
+	int r;
+
+	(void)pthread_mutex_lock(&local->lock);
+	{
+		auto_statement sqlite3_stmt *s = NULL;
+
+		r = prepare(local, &s, err,
+			    "SELECT 1 FROM leases WHERE kind = ? AND name = ?"
+			    " AND pid = ? AND start_ticks = ? AND boot_id = ?",
+			    "ttiit", kind, name, (int64_t)local->pid,
+			    (int64_t)local->start_ticks, local->boot_id);
+		if (r == 0)
+			r = step(local, s, err);
+	}
+	(void)pthread_mutex_unlock(&local->lock);
+	if (r != 0)
+		return r < 0 ? r : 0;
+	return error_set(err, ESTALE, "the lease on '%s' is not ours", name);
+}
+
 static void local_release(struct store *store, const char *kind,
 			  const char *name)
 {
@@ -657,5 +681,6 @@ const struct store_ops store_local_ops = {
 	.compare_and_swap = local_swap,
 	.remove = local_remove,
 	.lease = local_lease,
+	.holds = local_holds,
 	.release = local_release,
 };
