@@ -20,8 +20,8 @@ static int check(struct csi_call *c, const expand_request *in,
 				"'%s'",
 				in->volume_path);
 	if (in->volume_capability)
-		r = capability_check(in->volume_capability,
-				     &record->spec, c->err);
+		r = capability_check(in->volume_capability, &record->spec,
+				     c->err);
 	return r < 0 ? csi_fail_errno(c, r) : 0;
 }
 
