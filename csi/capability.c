@@ -44,13 +44,15 @@ static int check_mode(int mode, struct error *err)
 	case MODE(SINGLE_NODE_WRITER):
 	case MODE(SINGLE_NODE_READER_ONLY):
 	case MODE(SINGLE_NODE_SINGLE_WRITER):
-	case MODE(SINGLE_NODE_MULTI_WRITER): return 0;
+	case MODE(SINGLE_NODE_MULTI_WRITER):
+	case MODE(MULTI_NODE_READER_ONLY): return 0;
 	default:
 		return error_set(err, EINVAL,
-				 "access mode %d: a volume is used on one node "
-				 "at a time, as its file systems would be "
-				 "destroyed by two; ask for a SINGLE_NODE mode "
-				 "(ReadWriteOnce, ReadWriteOncePod)",
+				 "access mode %d: a volume is written on one "
+				 "node at a time, as two would destroy its "
+				 "file systems; ask for a SINGLE_NODE mode "
+				 "(ReadWriteOnce, ReadWriteOncePod) or for "
+				 "MULTI_NODE_READER_ONLY (ReadOnlyMany)",
 				 mode);
 	}
 }
@@ -84,18 +86,50 @@ static int check_mount(const Csi__V1__VolumeCapability__MountVolume *mount,
 	return 0;
 }
 
-int capability_check(const Csi__V1__VolumeCapability *cap, const char *fs_type,
-		     struct error *err)
+static const char *layout_of(const Csi__V1__VolumeCapability *cap)
+{
+	return cap->access_type_case == IS_MOUNT ? "union" : "linear";
+}
+
+static int check_layout(const Csi__V1__VolumeCapability *cap,
+			const char *layout, struct error *err)
+{
+	if (strcmp(layout, layout_of(cap)) == 0)
+		return 0;
+	return error_set(err, EINVAL,
+			 cap->access_type_case == IS_MOUNT
+				 ? "the volume is a block device (layout "
+				   "linear), not a file system"
+				 : "the volume is a file system (layout "
+				   "union), not a block device");
+}
+
+int capability_check(const Csi__V1__VolumeCapability *cap,
+		     const struct volume_spec *spec, struct error *err)
 {
 	int r = check_mode(capability_mode(cap), err);
 
-	if (r < 0)
+	if (r == 0 && spec)
+		r = check_layout(cap, spec->layout, err);
+	if (r < 0 || cap->access_type_case != IS_MOUNT)
 		return r;
-	if (cap->access_type_case != IS_MOUNT)
-		return error_set(err, EINVAL,
-				 "block volumes are not there yet; ask for a "
-				 "file system (volumeMode: Filesystem)");
-	return check_mount(cap->mount, fs_type, err);
+	return check_mount(cap->mount, spec ? spec->fs_type : NULL, err);
+}
+
+int capabilities_layout(Csi__V1__VolumeCapability *const *caps, size_t n,
+			const char **ret, struct error *err)
+{
+	const char *layout = "";
+
+	for (size_t i = 0; i < n; i++) {
+		if (layout[0] && strcmp(layout, layout_of(caps[i])) != 0)
+			return error_set(err, EINVAL,
+					 "one volume cannot be a file system "
+					 "and a block device");
+		layout = layout_of(caps[i]);
+	}
+	*ret = layout;
+	return 0;
 }
 
 int capabilities_fs_type(Csi__V1__VolumeCapability *const *caps, size_t n,
@@ -121,7 +155,13 @@ int capabilities_fs_type(Csi__V1__VolumeCapability *const *caps, size_t n,
 
 bool capability_reads_only(const Csi__V1__VolumeCapability *cap)
 {
-	return capability_mode(cap) == MODE(SINGLE_NODE_READER_ONLY);
+	return capability_mode(cap) == MODE(SINGLE_NODE_READER_ONLY) ||
+	       capability_is_shared(cap);
+}
+
+bool capability_is_shared(const Csi__V1__VolumeCapability *cap)
+{
+	return capability_mode(cap) == MODE(MULTI_NODE_READER_ONLY);
 }
 
 uint64_t capability_mount_attributes(const Csi__V1__VolumeCapability *cap)

@@ -8,17 +8,25 @@
 
 #include "base/error.h"
 #include "proto/csi.pb-c.h"
+#include "volume/volume_record.h"
 
 #define capability_mode(cap) ((cap)->access_mode->mode)
 
 /*
- * @cap      as csi_check() let it pass
- * @fs_type  of the volume; NULL: any
+ * @cap   as csi_check() let it pass
+ * @spec  of the volume; NULL: any
  *
  * 0, or -EINVAL with what cannot be done and what can.
  */
-int capability_check(const Csi__V1__VolumeCapability *cap, const char *fs_type,
-		     struct error *err);
+int capability_check(const Csi__V1__VolumeCapability *cap,
+		     const struct volume_spec *spec, struct error *err);
+
+/*
+ * The layout that all of them need (volume_record.h), or "" without any.
+ * Borrowed for ever. -EINVAL: they differ.
+ */
+int capabilities_layout(Csi__V1__VolumeCapability *const *caps, size_t n,
+			const char **ret, struct error *err);
 
 /*
  * The file system that all of them ask for, or "" when none does.
@@ -29,6 +37,8 @@ int capabilities_fs_type(Csi__V1__VolumeCapability *const *caps, size_t n,
 
 /* Reading only, whatever a publication says. */
 bool capability_reads_only(const Csi__V1__VolumeCapability *cap);
+/* On several nodes at the same time. */
+bool capability_is_shared(const Csi__V1__VolumeCapability *cap);
 
 /* The attributes of a mount (MOUNT_ATTR_*, mount_setattr(2)) for its flags. */
 uint64_t capability_mount_attributes(const Csi__V1__VolumeCapability *cap);

@@ -8,10 +8,13 @@
 /* controller.c */
 int csi_create_volume(struct csi_call *c, const void *in, void *out);
 int csi_delete_volume(struct csi_call *c, const void *in, void *out);
-int csi_validate_volume_capabilities(struct csi_call *c, const void *in,
-				     void *out);
 int csi_controller_get_capabilities(struct csi_call *c, const void *in,
 				    void *out);
+/* controller_validate.c */
+int csi_validate_volume_capabilities(struct csi_call *c, const void *in,
+				     void *out);
+/* controller_expand.c */
+int csi_controller_expand_volume(struct csi_call *c, const void *in, void *out);
 /* controller_list.c */
 int csi_list_volumes(struct csi_call *c, const void *in, void *out);
 int csi_controller_get_volume(struct csi_call *c, const void *in, void *out);

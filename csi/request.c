@@ -31,6 +31,28 @@ static int take_fs_type(struct volume_spec *spec,
 	return 0;
 }
 
+/* A file system or a block device, as the capabilities have it. */
+static int take_layout(struct volume_spec *spec,
+		       Csi__V1__VolumeCapability *const *caps, size_t n,
+		       struct error *err)
+{
+	const char *layout;
+	int r = capabilities_layout(caps, n, &layout, err);
+
+	if (r < 0 || !layout[0] || strcmp(layout, spec->layout) == 0)
+		return r;
+	if (spec->layout[0])
+		return error_set(err, EINVAL,
+				 "the parameters ask for the layout '%s', a "
+				 "capability for %s",
+				 spec->layout,
+				 strcmp(layout, "linear") == 0
+					 ? "a block device, which is 'linear'"
+					 : "a file system, which is 'union'");
+	(void)strcpy(spec->layout, layout);
+	return 0;
+}
+
 int request_read(struct request *request, ProtobufCMessage *const *parameters,
 		 size_t n_parameters, Csi__V1__VolumeCapability *const *caps,
 		 size_t n_caps, struct error *err)
@@ -43,6 +65,8 @@ int request_read(struct request *request, ProtobufCMessage *const *parameters,
 			    err);
 	for (size_t i = 0; r == 0 && i < n_caps; i++)
 		r = capability_check(caps[i], NULL, err);
+	if (r == 0)
+		r = take_layout(spec, caps, n_caps, err);
 	if (r == 0)
 		r = take_fs_type(spec, caps, n_caps, err);
 	if (r < 0)
