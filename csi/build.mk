@@ -17,6 +17,8 @@ $(eval $(call unit_test,csi/controller_create_test,csi,csi/csi_test_kit.c csi/fa
   csi/controller_test_kit.c))
 $(eval $(call unit_test,csi/controller_pairs_test,csi,csi/csi_test_kit.c csi/fake_node.c \
   csi/controller_test_kit.c))
+$(eval $(call unit_test,csi/controller_expand_test,csi,csi/csi_test_kit.c csi/fake_node.c \
+  csi/controller_test_kit.c))
 $(eval $(call unit_test,csi/controller_list_test,csi,csi/csi_test_kit.c csi/fake_node.c \
   csi/controller_test_kit.c))
 $(eval $(call unit_test,csi/controller_capacity_test,csi,csi/csi_test_kit.c csi/fake_node.c \

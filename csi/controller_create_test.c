@@ -148,7 +148,7 @@ static void no_room_says_where_there_is_how_much(void **state)
 
 static void refuses_what_no_volume_can_be(void **state)
 {
-	static const int modes[] = {MODE(UNKNOWN), MODE(MULTI_NODE_READER_ONLY),
+	static const int modes[] = {MODE(UNKNOWN),
 				    MODE(MULTI_NODE_SINGLE_WRITER),
 				    MODE(MULTI_NODE_MULTI_WRITER), 99};
 	struct test *t = *state;
@@ -169,7 +169,11 @@ static void refuses_what_no_volume_can_be(void **state)
 	create_init(&c, "m", GIB);
 	c.cap.access_type_case = CSI__V1__VOLUME_CAPABILITY__ACCESS_TYPE_BLOCK;
 	c.cap.block = &block;
-	kit_refused(&t->kit, CREATE, &c.in, RPC_INVALID_ARGUMENT, "block");
+	create_parameter(&c, "layout", "union");
+	kit_refused(&t->kit, CREATE, &c.in, RPC_INVALID_ARGUMENT, "'linear'");
+	create_init(&c, "m", GIB);
+	create_parameter(&c, "layout", "linear");
+	kit_refused(&t->kit, CREATE, &c.in, RPC_INVALID_ARGUMENT, "'union'");
 	/* All of them have to be possible. */
 	create_init(&c, "m", GIB);
 	second.access_mode = &c.mode;

@@ -36,10 +36,10 @@ static void validated(struct test *t, const struct validate *v,
 
 static void confirms_what_can_be_done(void **state)
 {
-	static const int modes[] = {MODE(SINGLE_NODE_WRITER),
-				    MODE(SINGLE_NODE_READER_ONLY),
-				    MODE(SINGLE_NODE_SINGLE_WRITER),
-				    MODE(SINGLE_NODE_MULTI_WRITER)};
+	static const int modes[] = {
+		MODE(SINGLE_NODE_WRITER), MODE(SINGLE_NODE_READER_ONLY),
+		MODE(SINGLE_NODE_SINGLE_WRITER), MODE(SINGLE_NODE_MULTI_WRITER),
+		MODE(MULTI_NODE_READER_ONLY)};
 	struct test *t = *state;
 	auto_free char *id = make_volume(t, "pvc-1", GIB);
 	struct validate v = {0};
@@ -70,12 +70,19 @@ static void says_no_without_an_error(void **state)
 	struct test *t = *state;
 	auto_free char *id = make_volume(t, "pvc-1", GIB);
 	struct validate v = {0};
+	Csi__V1__VolumeCapability__BlockVolume block =
+		CSI__V1__VOLUME_CAPABILITY__BLOCK_VOLUME__INIT;
 	Csi__V1__ValidateVolumeCapabilitiesRequest__VolumeContextEntry e,
 		*es[1];
 
 	validate_init(&v, id);
 	v.c.mode.mode = MODE(MULTI_NODE_MULTI_WRITER);
 	validated(t, &v, "one node");
+	validate_init(&v, id);
+	v.c.cap.access_type_case =
+		CSI__V1__VOLUME_CAPABILITY__ACCESS_TYPE_BLOCK;
+	v.c.cap.block = &block;
+	validated(t, &v, "not a block device");
 	validate_init(&v, id);
 	v.c.mount.fs_type = "xfs";
 	validated(t, &v, "ext4");
@@ -177,7 +184,7 @@ static void a_message_that_is_too_large_is_refused(void **state)
 
 static void says_what_it_can(void **state)
 {
-	static const int types[] = {1, 3, 4, 11, 12, 13};
+	static const int types[] = {1, 3, 4, 9, 11, 12, 13};
 	Csi__V1__ControllerGetCapabilitiesRequest in =
 		CSI__V1__CONTROLLER_GET_CAPABILITIES_REQUEST__INIT;
 	Csi__V1__ControllerGetCapabilitiesResponse *reply;

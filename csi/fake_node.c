@@ -57,15 +57,12 @@ static void answer(struct rpc_call *call, const struct fake_extent *e,
 	}
 }
 
-static int get_node(struct rpc_call *call, const ProtobufCMessage *in,
-		    ProtobufCMessage *out_, struct error *err)
+static Tributary__V1__Pool **the_pool(struct rpc_call *call,
+				      struct fake_node *node)
 {
-	struct fake_node *node = rpc_context(call);
-	Tributary__V1__Node *out = (Tributary__V1__Node *)out_;
+	Tributary__V1__Pool **list = rpc_alloc(call, sizeof(void *));
 	Tributary__V1__Pool *pool = rpc_alloc(call, sizeof(*pool));
 
-	(void)in;
-	(void)err;
 	tributary__v1__pool__init(pool);
 	pool->name = rpc_strdup(call, "main");
 	pool->kind = rpc_strdup(call, "dir");
@@ -74,10 +71,34 @@ static int get_node(struct rpc_call *call, const ProtobufCMessage *in,
 	pthread_mutex_lock(&node->lock);
 	pool->available = room(node);
 	pthread_mutex_unlock(&node->lock);
+	list[0] = pool;
+	return list;
+}
+
+static int get_node(struct rpc_call *call, const ProtobufCMessage *in,
+		    ProtobufCMessage *out_, struct error *err)
+{
+	struct fake_node *node = rpc_context(call);
+	Tributary__V1__Node *out = (Tributary__V1__Node *)out_;
+
+	(void)in;
+	(void)err;
 	out->name = rpc_strdup(call, node->name);
 	out->n_pools = 1;
-	out->pools = rpc_alloc(call, sizeof(void *));
-	out->pools[0] = pool;
+	out->pools = the_pool(call, node);
+	return 0;
+}
+
+static int list_pools(struct rpc_call *call, const ProtobufCMessage *in,
+		      ProtobufCMessage *out_, struct error *err)
+{
+	Tributary__V1__ListPoolsReply *out =
+		(Tributary__V1__ListPoolsReply *)out_;
+
+	(void)in;
+	(void)err;
+	out->n_pools = 1;
+	out->pools = the_pool(call, rpc_context(call));
 	return 0;
 }
 
@@ -142,6 +163,33 @@ static int get_extent(struct rpc_call *call, const ProtobufCMessage *in,
 	return r;
 }
 
+static int resize_extent(struct rpc_call *call, const ProtobufCMessage *in_,
+			 ProtobufCMessage *out, struct error *err)
+{
+	const Tributary__V1__ResizeExtentRequest *in = (const void *)in_;
+	struct fake_node *node = rpc_context(call);
+	int fails = atomic_exchange(&node->fails, 0), r = 0;
+	struct fake_extent *e;
+
+	fake_sleep(atomic_load(&node->pause_ms));
+	if (fails)
+		return error_set(err, fails, "told to fail");
+	pthread_mutex_lock(&node->lock);
+	e = find(node, in->name);
+	if (!e)
+		r = error_set(err, ENOENT, "no extent '%s'", in->name);
+	else if (in->size < e->size)
+		r = error_set(err, ERANGE, "it is larger");
+	else if (in->size - e->size > room(node))
+		r = error_set(err, ENOSPC, "no room");
+	if (r == 0) {
+		e->size = in->size;
+		answer(call, e, (Tributary__V1__Extent *)out);
+	}
+	pthread_mutex_unlock(&node->lock);
+	return r;
+}
+
 static int delete_extent(struct rpc_call *call, const ProtobufCMessage *in,
 			 ProtobufCMessage *out, struct error *err)
 {
@@ -171,6 +219,12 @@ static const struct rpc_method methods[] = {
 	{"/tributary.v1.Blockd/GetExtent",
 	 &tributary__v1__get_extent_request__descriptor,
 	 &tributary__v1__extent__descriptor, get_extent, false},
+	{"/tributary.v1.Blockd/ListPools",
+	 &tributary__v1__list_pools_request__descriptor,
+	 &tributary__v1__list_pools_reply__descriptor, list_pools, false},
+	{"/tributary.v1.Blockd/ResizeExtent",
+	 &tributary__v1__resize_extent_request__descriptor,
+	 &tributary__v1__extent__descriptor, resize_extent, false},
 	{"/tributary.v1.Blockd/DeleteExtent",
 	 &tributary__v1__delete_extent_request__descriptor,
 	 &tributary__v1__empty__descriptor, delete_extent, false},

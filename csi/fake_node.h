@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * For tests: the control API of a node, with one pool in memory. It makes,
- * tells of and deletes extents, and can be slow, full or gone.
+ * grows, tells of and deletes extents, and can be slow, full or gone.
  */
 #ifndef CSI_FAKE_NODE_H
 #define CSI_FAKE_NODE_H
@@ -25,9 +25,10 @@ struct fake_extent {
 struct fake_node {
 	char name[RECORD_NAME_SIZE];
 	char address[128];
-	uint64_t capacity;    /* bytes of its pool */
-	atomic_int pause_ms;  /* before it makes or deletes an extent */
-	atomic_int fails;     /* errno for the next CreateExtent; 0: none */
+	uint64_t capacity;   /* bytes of its pool */
+	atomic_int pause_ms; /* before it makes, grows or deletes an extent */
+	/* errno for the next that is made or grown; 0: none */
+	atomic_int fails;
 	pthread_mutex_t lock; /* guards @extents */
 	struct fake_extent extents[FAKE_EXTENTS_MAX];
 	struct rpc_server *server; /* NULL: down */

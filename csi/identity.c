@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "csi/reply.h"
 #include "csi/service.h"
 
 #define FUSE_DEVICE "/dev/fuse"
@@ -26,15 +27,27 @@ int csi_get_plugin_info(struct csi_call *c, const void *in, void *out)
 static Csi__V1__PluginCapability *capability(
 	struct csi_call *c, Csi__V1__PluginCapability__Service__Type type)
 {
-	Csi__V1__PluginCapability *cap = rpc_alloc(c->rpc, sizeof(*cap));
-	Csi__V1__PluginCapability__Service *service = rpc_alloc(
-		c->rpc, sizeof(*service));
+	Csi__V1__PluginCapability *cap = reply_new(
+		c, &csi__v1__plugin_capability__descriptor);
 
-	csi__v1__plugin_capability__init(cap);
-	csi__v1__plugin_capability__service__init(service);
-	service->type = type;
 	cap->type_case = CSI__V1__PLUGIN_CAPABILITY__TYPE_SERVICE;
-	cap->service = service;
+	cap->service = reply_new(
+		c, &csi__v1__plugin_capability__service__descriptor);
+	cap->service->type = type;
+	return cap;
+}
+
+/* Volumes grow while they are used. */
+static Csi__V1__PluginCapability *expansion(struct csi_call *c)
+{
+	Csi__V1__PluginCapability *cap = reply_new(
+		c, &csi__v1__plugin_capability__descriptor);
+
+	cap->type_case = CSI__V1__PLUGIN_CAPABILITY__TYPE_VOLUME_EXPANSION;
+	cap->volume_expansion = reply_new(
+		c, &csi__v1__plugin_capability__volume_expansion__descriptor);
+	cap->volume_expansion->type =
+		CSI__V1__PLUGIN_CAPABILITY__VOLUME_EXPANSION__TYPE__ONLINE;
 	return cap;
 }
 
@@ -46,13 +59,14 @@ int csi_get_plugin_capabilities(struct csi_call *c, const void *in, void *out)
 		CSI__V1__PLUGIN_CAPABILITY__SERVICE__TYPE__VOLUME_ACCESSIBILITY_CONSTRAINTS,
 	};
 	Csi__V1__GetPluginCapabilitiesResponse *reply = out;
+	size_t n = array_size(types);
 
 	(void)in;
-	reply->n_capabilities = array_size(types);
-	reply->capabilities = rpc_alloc(c->rpc,
-					array_size(types) * sizeof(void *));
-	for (size_t i = 0; i < array_size(types); i++)
+	reply->n_capabilities = n + 1;
+	reply->capabilities = rpc_alloc(c->rpc, (n + 1) * sizeof(void *));
+	for (size_t i = 0; i < n; i++)
 		reply->capabilities[i] = capability(c, types[i]);
+	reply->capabilities[n] = expansion(c);
 	return 0;
 }
 
