@@ -3,7 +3,8 @@ $(eval $(call library,csi,\
   csi/controller_expand.c csi/controller_list.c \
   csi/controller_validate.c csi/csi_check.c csi/csi_error.c csi/csi_holds.c \
   csi/csi_name.c csi/csi_text.c csi/identity.c csi/node_info.c \
-  csi/node_expand.c csi/node_publish.c csi/node_stage.c csi/node_state.c csi/parameters.c \
+  csi/node_bounded.c csi/node_expand.c csi/node_group.c csi/node_publish.c \
+  csi/node_stage.c csi/node_state.c csi/parameters.c \
   csi/reply.c csi/request.c csi/service.c,,volume rpc proto base))
 $(eval $(call program,trib-csi,csi/main.c,csi))
 
@@ -24,6 +25,8 @@ $(eval $(call unit_test,csi/controller_list_test,csi,csi/csi_test_kit.c csi/fake
 $(eval $(call unit_test,csi/controller_capacity_test,csi,csi/csi_test_kit.c csi/fake_node.c \
   csi/controller_test_kit.c))
 $(eval $(call unit_test,csi/node_state_test,csi))
+$(eval $(call unit_test,csi/node_bounded_test,csi))
+$(eval $(call unit_test,csi/node_group_test,csi))
 
 $(eval $(call fuzzer,csi/csi_name_fuzz,csi/csi_name.c \
   base/clock.c base/error.c base/file.c base/ident.c base/log.c))

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Work that may never end, as a question to a mount whose server or device is
+ * silent: done in a thread of its own, which the caller leaves behind when it
+ * takes too long.
+ */
+#ifndef CSI_NODE_BOUNDED_H
+#define CSI_NODE_BOUNDED_H
+
+#include <stdbool.h>
+#include <sys/statvfs.h>
+
+#define BOUNDED_JOBS_MAX 32  /* that have not ended, of the process */
+#define BOUNDED_KEY_SIZE 640 /* bytes with NUL; longer ones are cut */
+
+/*
+ * Run @work(@job) and wait for it.
+ *
+ * @key   names the job; as long as one of that name has not ended there is no
+ *	  second one
+ * @job   given to @work; the caller's again on 0, else @done(@job) ends it,
+ *	  at once or after @work
+ *
+ * -ETIMEDOUT: it has not ended in time, or an earlier one has still not ended.
+ * -EAGAIN: too many have not ended, or no thread.
+ */
+int bounded_run(const char *key, int timeout_ms, void (*work)(void *job),
+		void *job, void (*done)(void *job));
+
+/* statvfs(3) of @path; also its own errors. */
+int bounded_statvfs(const char *path, int timeout_ms, struct statvfs *ret);
+
+/* Wait for all of them; false: some have still not ended. */
+bool bounded_wait(int timeout_ms);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The group of a volume (volume_mount_group; Kubernetes: fsGroup): its files
+ * belong to it and it may do with them what their owner may.
+ *
+ * A union's branches have no mount option for that, so owner and mode of each
+ * file are changed, as a kubelet does for drivers that cannot: group, rw for
+ * it (a directory: rwx, and setgid, so that new files have the group too).
+ * The root of the volume comes last and is looked at first: when it is right,
+ * so is what is below (fsGroupChangePolicy: OnRootMismatch).
+ */
+#ifndef CSI_NODE_GROUP_H
+#define CSI_NODE_GROUP_H
+
+#include <sys/types.h>
+
+#include "base/error.h"
+
+#define NODE_GROUP_DEPTH_MAX 400 /* directories in one another */
+
+/* A decimal number below 2^32 - 1; -EINVAL. */
+int node_group_parse(const char *text, gid_t *ret, struct error *err);
+
+/*
+ * @root       a directory; links in it are not followed
+ * @cancel_fd  readable: give up, -ECANCELED; -1: none
+ *
+ * Interrupted, it goes on with what is left when it is called again.
+ * -ELOOP: deeper than NODE_GROUP_DEPTH_MAX. -EROFS.
+ */
+int node_group_apply(const char *root, gid_t gid, int cancel_fd,
+		     struct error *err);
+
+#endif
