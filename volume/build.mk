@@ -1,15 +1,19 @@
+# Where records are kept, and the nodes.
+volume_store := volume/kube_beat.c volume/kube_call.c volume/kube_config.c \
+  volume/kube_http.c volume/kube_lease.c volume/kube_list.c \
+  volume/kube_object.c volume/kube_time.c volume/kube_yaml.c \
+  volume/store.c volume/store_kube.c volume/store_local.c \
+  volume/store_local_lease.c \
+  volume/lead.c volume/node_record.c volume/nodes.c
+
 $(eval $(call library,volume,\
   volume/branch_fs.c volume/context.c volume/extents.c \
   volume/flow_attach.c volume/flow_create.c volume/flow_delete.c \
   volume/flow_detach.c volume/flow_resize.c volume/json_scan.c \
-  volume/kube_call.c \
-  volume/kube_config.c volume/kube_http.c volume/kube_lease.c \
-  volume/kube_object.c volume/kube_yaml.c volume/label.c volume/lead.c \
-  volume/local.c \
-  volume/mounts.c volume/node_client.c volume/node_record.c volume/nodes.c \
+  $(volume_store) volume/label.c volume/local.c \
+  volume/mounts.c volume/node_client.c \
   volume/orphans.c volume/parallel.c volume/placement.c volume/planner.c \
-  volume/planner_grow.c volume/split.c volume/status.c volume/store.c volume/store_kube.c \
-  volume/store_local.c \
+  volume/planner_grow.c volume/split.c volume/status.c \
   volume/union_process.c volume/volume_record.c volume/volume_record_json.c \
   volume/volume_spec.c,\
   json-c libcurl sqlite3 yaml-0.1 mount blkid,initiator rpc proto base))
@@ -28,7 +32,8 @@ SYSTEM_TESTS += tests/system/volume.sh tests/system/kube_store.sh
 $(eval $(call fuzzer,volume/kube_object_fuzz,volume/kube_object.c \
   volume/kube_call.c volume/kube_config.c volume/kube_http.c \
   volume/kube_yaml.c volume/json_scan.c volume/label.c volume/store.c \
-  volume/store_kube.c volume/store_local.c volume/kube_lease.c \
+  volume/store_kube.c volume/store_local.c volume/store_local_lease.c \
+  volume/kube_beat.c volume/kube_lease.c volume/kube_list.c volume/kube_time.c \
   base/clock.c base/error.c base/file.c base/ident.c base/log.c \
   base/process.c,-lcurl -lyaml -ljson-c -lsqlite3))
 $(eval $(call fuzzer,volume/volume_record_fuzz,volume/volume_record.c \

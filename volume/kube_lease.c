@@ -16,6 +16,7 @@
 #include "base/ident.h"
 #include "base/process.h"
 #include "volume/json_scan.h"
+#include "volume/kube_time.h"
 #include "volume/volume_record.h"
 
 #define NOTE_DOING "union.io/doing"
@@ -114,28 +115,6 @@ static bool holder_died(const struct kube_leases *leases,
 
 /* ---- the object ---- */
 
-/* metav1.MicroTime */
-static struct json_object *micro_time(int64_t seconds)
-{
-	char text[64];
-	time_t t = (time_t)seconds;
-	struct tm tm;
-
-	if (!gmtime_r(&t, &tm) ||
-	    strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S.000000Z", &tm) == 0)
-		return NULL;
-	return json_object_new_string(text);
-}
-
-/* Seconds since 1970; 0 when it is none. */
-static int64_t time_of(struct json_object *object, const char *key)
-{
-	const char *text = kube_text(object, "spec", key);
-	struct tm tm = {0};
-
-	return strptime(text, "%Y-%m-%dT%H:%M:%S", &tm) ? timegm(&tm) : 0;
-}
-
 static int64_t duration_of(struct json_object *object)
 {
 	struct json_object *spec = NULL, *found = NULL;
@@ -168,8 +147,8 @@ static void object_fill(const struct kube_leases *leases,
 
 	json_add_text(spec, "holderIdentity", leases->identity);
 	json_add_number(spec, "leaseDurationSeconds", KUBE_LEASE_S);
-	json_add(spec, "acquireTime", micro_time(now));
-	json_add(spec, "renewTime", micro_time(now));
+	json_add(spec, "acquireTime", kube_time_new(now));
+	json_add(spec, "renewTime", kube_time_new(now));
 	json_add_text(member(meta, "annotations"), NOTE_DOING, doing);
 }
 
@@ -265,8 +244,8 @@ static int holder_check(struct kube_leases *leases, struct json_object *object,
 
 	/* Ours: the answer to an earlier request did not reach us. */
 	if (!holder[0] || strcmp(holder, leases->identity) == 0 ||
-	    now > time_of(object, "renewTime") + duration_of(object) +
-			    SLACK_S ||
+	    now > kube_time_of(object, "spec", "renewTime") +
+			    duration_of(object) + SLACK_S ||
 	    (known && holder_died(leases, &who)))
 		return 0;
 	if (!known)
@@ -278,7 +257,8 @@ static int holder_check(struct kube_leases *leases, struct json_object *object,
 			 "busy: process %d on %s has been %.60s '%s' for "
 			 "%" PRId64 " s; try again later",
 			 who.pid, who.host, doing[0] ? doing : "busy with",
-			 what, now - time_of(object, "acquireTime"));
+			 what,
+			 now - kube_time_of(object, "spec", "acquireTime"));
 }
 
 /*
@@ -404,7 +384,7 @@ static int renew_once(struct kube_leases *leases, const char *path,
 	int r;
 
 	json_add(member(object, "spec"), "renewTime",
-		 micro_time(kube_http_now(leases->http)));
+		 kube_time_new(kube_http_now(leases->http)));
 	r = kube_call_within(leases->http, "PUT", path, object, true, RENEW_MS,
 			     ret, NULL);
 	json_object_put(object);
@@ -417,7 +397,7 @@ static int renew_once(struct kube_leases *leases, const char *path,
 	if (strcmp(kube_text(object, "spec", "holderIdentity"),
 		   leases->identity) == 0) {
 		json_add(member(object, "spec"), "renewTime",
-			 micro_time(kube_http_now(leases->http)));
+			 kube_time_new(kube_http_now(leases->http)));
 		r = kube_call_within(leases->http, "PUT", path, object, true,
 				     RENEW_MS, ret, NULL);
 	}

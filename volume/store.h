@@ -14,6 +14,7 @@
 #define VOLUME_STORE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/error.h"
 #include "volume/volume_record.h"
@@ -33,6 +34,15 @@ struct store_object {
 };
 
 void store_object_done(struct store_object *object);
+
+/* A node says that it is alive every so often; one that does not is lost. */
+#define STORE_BEAT_S      10 /* seconds from one beat to the next */
+#define STORE_BEAT_LOST_S 40 /* since the last one; as Kubernetes' nodes */
+
+struct store_beat {
+	char name[RECORD_NAME_SIZE];
+	int64_t age_s; /* seconds since the last one, by the store's clock */
+};
 
 struct store_ops {
 	const char *name; /* "local": the part of a location before ':' */
@@ -81,6 +91,18 @@ struct store_ops {
 	/* Give it back; one that is not this process's is left alone. */
 	void (*release)(struct store *store, const char *kind,
 			const char *name);
+
+	/*
+	 * Node @name, which need not have a record, is alive. -EBUSY: another
+	 * machine of a cluster has said so for it and is not lost.
+	 */
+	int (*beat)(struct store *store, const char *name, struct error *err);
+	/* It beats no more: what it said is taken away. Not there: 0. */
+	int (*beat_end)(struct store *store, const char *name,
+			struct error *err);
+	/* The last beat of each, in no order. Returned owned, free(). */
+	int (*beats)(struct store *store, struct store_beat **ret,
+		     size_t *ret_count, struct error *err);
 };
 
 /* What each store embeds first. */

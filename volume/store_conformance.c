@@ -221,6 +221,46 @@ static void a_list_is_in_order_and_of_one_kind(struct store *store)
 	assert_int_equal(ops->remove(store, OTHER, "x", NULL, NULL), 0);
 }
 
+/* -1: it does not beat. */
+static int64_t beat_age(struct store *store, const char *name)
+{
+	struct store_beat *beats = NULL;
+	int64_t age_s = -1;
+	size_t n = 0;
+
+	assert_int_equal(store->ops->beats(store, &beats, &n, NULL), 0);
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(beats[i].name, name) == 0)
+			age_s = beats[i].age_s;
+	}
+	free(beats);
+	return age_s;
+}
+
+static void nodes_beat_until_they_end_it(struct store *store)
+{
+	const struct store_ops *ops = store->ops;
+
+	assert_int_equal(beat_age(store, "n1"), -1);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(ops->beat(store, "n1", NULL), 0);
+	assert_int_equal(ops->beat(store, "n2", NULL), 0);
+	assert_int_equal(ops->beat(store, "n1", NULL), 0);
+	assert_in_range(beat_age(store, "n1"), 0, STORE_BEAT_LOST_S / 2);
+	assert_in_range(beat_age(store, "n2"), 0, STORE_BEAT_LOST_S / 2);
+	assert_int_equal(ops->beat_end(store, "n1", NULL), 0);
+	assert_int_equal(ops->beat_end(store, "n1", NULL), 0);
+	assert_int_equal(beat_age(store, "n1"), -1);
+	assert_in_range(beat_age(store, "n2"), 0, STORE_BEAT_LOST_S / 2);
+	assert_int_equal(ops->beat(store, "n1", NULL), 0);
+	assert_int_equal(ops->beat_end(store, "n1", NULL), 0);
+	assert_int_equal(ops->beat_end(store, "n2", NULL), 0);
+	/* It is no lease of the node, for which others may work on it. */
+	assert_int_equal(ops->lease(store, OTHER, "n1", "testing", NULL), 0);
+	assert_int_equal(beat_age(store, "n1"), -1);
+	ops->release(store, OTHER, "n1");
+}
+
 static void what_is_kept_is_there_after_reopening(const char *location)
 {
 	struct store *store = opened(location);
@@ -397,6 +437,7 @@ void store_conformance(const char *location)
 	a_swap_needs_the_version_read(store);
 	a_removed_object_does_not_come_back(store);
 	a_list_is_in_order_and_of_one_kind(store);
+	nodes_beat_until_they_end_it(store);
 	writers_in_several_threads_lose_nothing(store);
 	store_close(store);
 	what_is_kept_is_there_after_reopening(location);

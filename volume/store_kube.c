@@ -19,18 +19,17 @@
 
 #include "base/cleanup.h"
 #include "volume/json_scan.h"
+#include "volume/kube_beat.h"
 #include "volume/kube_call.h"
 #include "volume/kube_config.h"
 #include "volume/kube_http.h"
 #include "volume/kube_lease.h"
+#include "volume/kube_list.h"
 #include "volume/kube_object.h"
 #include "volume/store.h"
 
-#define PAGE_MAX     500    /* objects of one page of a list */
-#define OBJECTS_MAX  100000 /* of one kind */
-#define LISTS_MAX    5      /* times a list is begun again */
-#define CONTINUE_MAX 8192   /* bytes of a continue token, escaped */
-#define TRIES_MAX    5      /* to take a finalizer away */
+#define LISTS_MAX 5 /* times a list is begun again */
+#define TRIES_MAX 5 /* to take a finalizer away */
 
 static const struct kube_resource resources[] = {
 	{STORE_KIND_VOLUME, "union.io", "v1alpha1", "volumesplits",
@@ -43,6 +42,7 @@ struct kube {
 	struct store store;
 	struct kube_http *http;
 	struct kube_leases *leases;
+	struct kube_beats *beats;
 };
 
 static struct kube *kube_of(struct store *store)
@@ -352,15 +352,17 @@ struct objects {
 	size_t count, room;
 };
 
+struct reading {
+	const struct kube_resource *resource;
+	struct objects objects;
+};
+
 static int objects_add(struct objects *objects, struct json_object *object,
 		       struct error *err)
 {
 	struct store_object *more;
 	int r;
 
-	if (objects->count >= OBJECTS_MAX)
-		return error_set(err, E2BIG, "more than %d objects of a kind",
-				 OBJECTS_MAX);
 	if (objects->count == objects->room) {
 		objects->room = objects->room ? 2 * objects->room : 64;
 		more = reallocarray(objects->items, objects->room,
@@ -375,99 +377,16 @@ static int objects_add(struct objects *objects, struct json_object *object,
 	return r;
 }
 
-/* An item of a list lacks the apiVersion and kind that an object has. */
-static int page_add(const struct kube_resource *resource,
-		    struct json_object *page, struct objects *objects,
-		    struct error *err)
+static int objects_item(void *context, struct json_object *item,
+			struct error *err)
 {
-	struct json_object *items = NULL;
-	size_t n;
-	int r = 0;
+	struct reading *reading = context;
 
-	if (!json_object_object_get_ex(page, "items", &items) ||
-	    !json_object_is_type(items, json_type_array))
-		return error_set(err, EPROTO, "a list without items");
-	n = json_object_array_length(items);
-	for (size_t i = 0; i < n && r == 0; i++) {
-		struct json_object *item = json_object_array_get_idx(items, i);
-
-		if (!json_object_is_type(item, json_type_object))
-			return error_set(err, EPROTO, "an item is no object");
-		if (is_gone(item, resource))
-			continue;
-		json_add_text(item, "apiVersion", RECORD_API_VERSION);
-		json_add_text(item, "kind", resource->kind);
-		r = objects_add(objects, item, err);
-	}
-	return r;
-}
-
-/* Percent-escape all but RFC 3986 2.3, unreserved. */
-static int token_escape(const char *token, char *ret, struct error *err)
-{
-	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				    "abcdefghijklmnopqrstuvwxyz0123456789-._~";
-	size_t used = 0;
-
-	for (; *token; token++) {
-		if (used + 4 > CONTINUE_MAX)
-			return error_set(err, EPROTO,
-					 "the list's continue token is too "
-					 "long");
-		if (strchr(plain, *token))
-			ret[used++] = *token;
-		else
-			used += (size_t)snprintf(ret + used, 4, "%%%02X",
-						 (unsigned char)*token);
-	}
-	ret[used] = '\0';
-	return 0;
-}
-
-/*
- * One page after @token ("" at first), which becomes the next one's. Pages
- * too large for us are asked for again with fewer objects.
- */
-static int page_get(struct kube *kube, const char *path, unsigned *limit,
-		    char *token, struct json_object **ret, struct error *err)
-{
-	char full[KUBE_PATH_SIZE + CONTINUE_MAX];
-	int r;
-
-	do {
-		(void)snprintf(full, sizeof(full), "%s?limit=%u%s%s", path,
-			       *limit, token[0] ? "&continue=" : "", token);
-		r = kube_call(kube->http, "GET", full, NULL, true, ret, err);
-		if (r != -EMSGSIZE || *limit == 1)
-			break;
-		*limit = *limit > 8 ? *limit / 8 : 1;
-	} while (true);
-	if (r < 0)
-		return r;
-	r = token_escape(kube_text(*ret, "metadata", "continue"), token, err);
-	if (r < 0)
-		json_object_put(*ret);
-	return r;
-}
-
-static int list_once(struct kube *kube, const struct kube_resource *resource,
-		     const char *path, struct objects *objects,
-		     struct error *err)
-{
-	char token[CONTINUE_MAX] = "";
-	unsigned limit = PAGE_MAX;
-	int r;
-
-	do {
-		struct json_object *page = NULL;
-
-		r = page_get(kube, path, &limit, token, &page, err);
-		if (r < 0)
-			return r;
-		r = page_add(resource, page, objects, err);
-		json_object_put(page);
-	} while (r == 0 && token[0]);
-	return r;
+	if (is_gone(item, reading->resource))
+		return 0;
+	json_add_text(item, "apiVersion", RECORD_API_VERSION);
+	json_add_text(item, "kind", reading->resource->kind);
+	return objects_add(&reading->objects, item, err);
 }
 
 static int by_name(const void *a, const void *b)
@@ -476,28 +395,29 @@ static int by_name(const void *a, const void *b)
 		      ((const struct store_object *)b)->name);
 }
 
-static int kube_list(struct store *store, const char *kind,
-		     struct store_object **ret, size_t *ret_count,
-		     struct error *err)
+static int objects_list(struct store *store, const char *kind,
+			struct store_object **ret, size_t *ret_count,
+			struct error *err)
 {
 	struct kube *kube = kube_of(store);
-	const struct kube_resource *resource = resource_find(kind, err);
-	struct objects objects = {0};
+	struct reading reading = {.resource = resource_find(kind, err)};
 	char path[KUBE_PATH_SIZE];
 	int r;
 
-	if (!resource)
+	if (!reading.resource)
 		return -EINVAL;
-	r = kube_path(kube->http, resource, NULL, NULL, path, err);
+	r = kube_path(kube->http, reading.resource, NULL, NULL, path, err);
 	if (r < 0)
 		return r;
 	/* A list that takes too long loses its moment: begin again. */
 	for (int i = 0; i < LISTS_MAX; i++) {
-		r = list_once(kube, resource, path, &objects, err);
+		r = kube_list(kube->http, path, objects_item, &reading, NULL,
+			      err);
 		if (r == 0)
 			break;
-		store_objects_free(objects.items, objects.count);
-		objects = (struct objects){0};
+		store_objects_free(reading.objects.items,
+				   reading.objects.count);
+		reading.objects = (struct objects){0};
 		if (r != -ESTALE)
 			return r;
 	}
@@ -505,12 +425,12 @@ static int kube_list(struct store *store, const char *kind,
 		return error_set(err, EHOSTUNREACH,
 				 "the list of %s could not be read to its end; "
 				 "try again later",
-				 resource->plural);
-	if (objects.count > 0)
-		qsort(objects.items, objects.count, sizeof(*objects.items),
-		      by_name);
-	*ret = objects.items;
-	*ret_count = objects.count;
+				 reading.resource->plural);
+	if (reading.objects.count > 0)
+		qsort(reading.objects.items, reading.objects.count,
+		      sizeof(*reading.objects.items), by_name);
+	*ret = reading.objects.items;
+	*ret_count = reading.objects.count;
 	return 0;
 }
 
@@ -556,12 +476,32 @@ static void kube_release(struct store *store, const char *kind,
 		kube_lease_release(kube_of(store)->leases, resource, name);
 }
 
+/* ---- heartbeats ---- */
+
+static int store_beat(struct store *store, const char *name, struct error *err)
+{
+	return kube_beat(kube_of(store)->beats, name, err);
+}
+
+static int store_beat_end(struct store *store, const char *name,
+			  struct error *err)
+{
+	return kube_beat_end(kube_of(store)->beats, name, err);
+}
+
+static int store_beats(struct store *store, struct store_beat **ret,
+		       size_t *ret_count, struct error *err)
+{
+	return kube_beat_list(kube_of(store)->beats, ret, ret_count, err);
+}
+
 /* ---- open and close ---- */
 
 static void kube_close(struct store *store)
 {
 	struct kube *kube = kube_of(store);
 
+	kube_beats_free(kube->beats);
 	kube_leases_free(kube->leases);
 	kube_http_free(kube->http);
 	free(kube);
@@ -585,6 +525,8 @@ static int kube_open(const char *where, struct store **ret, struct error *err)
 	r = kube_http_new(&config, &kube->http, err);
 	if (r == 0)
 		r = kube_leases_new(kube->http, &kube->leases, err);
+	if (r == 0)
+		r = kube_beats_new(kube->http, &kube->beats, err);
 	if (r < 0) {
 		kube_close(&kube->store);
 		return r;
@@ -599,10 +541,13 @@ const struct store_ops store_kube_ops = {
 	.close = kube_close,
 	.create = kube_create,
 	.get = kube_get,
-	.list = kube_list,
+	.list = objects_list,
 	.compare_and_swap = kube_swap,
 	.remove = kube_remove,
 	.lease = kube_lease,
 	.holds = kube_holds,
 	.release = kube_release,
+	.beat = store_beat,
+	.beat_end = store_beat_end,
+	.beats = store_beats,
 };

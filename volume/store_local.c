@@ -6,10 +6,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
-#include <pthread.h>
-#include <sqlite3.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,21 +18,11 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/process.h"
-#include "volume/store.h"
+#include "volume/store_local.h"
 
-#define SCHEMA_VERSION  1
+#define SCHEMA_VERSION  2
 #define APPLICATION_ID  0x54524942 /* "TRIB"; SQLite file format 1.3.17 */
 #define BUSY_TIMEOUT_MS 15000
-
-struct local {
-	struct store store;
-	pthread_mutex_t lock; /* one transaction at a time on @db */
-	sqlite3 *db;
-	pid_t pid; /* this process, as it owns leases */
-	unsigned long long start_ticks;
-	char boot_id[UUID_TEXT_SIZE];
-	char path[PATH_MAX];
-};
 
 static const char schema[] =
 	"CREATE TABLE objects (kind TEXT NOT NULL, name TEXT NOT NULL,"
@@ -47,10 +35,10 @@ static const char schema[] =
 	"CREATE TABLE counter (version INTEGER NOT NULL);"
 	"INSERT INTO counter VALUES (0);";
 
-static struct local *local_of(struct store *store)
-{
-	return container_of(store, struct local, store);
-}
+/* What version 2 adds. */
+static const char schema_2[] =
+	"CREATE TABLE beats (name TEXT NOT NULL PRIMARY KEY,"
+	" boot_id TEXT NOT NULL, boot_s INTEGER NOT NULL) WITHOUT ROWID;";
 
 /* ---- SQLite in our words ---- */
 
@@ -83,15 +71,8 @@ static int run(struct local *local, const char *sql, struct error *err)
 	return rc == SQLITE_OK ? 0 : failed(local, rc, "writing", err);
 }
 
-static void cleanup_statement(sqlite3_stmt **statement)
-{
-	(void)sqlite3_finalize(*statement); /* step told of the error */
-}
-#define auto_statement auto_cleanup(cleanup_statement)
-
-/* @types: one letter for each argument, t (const char *) or i (int64_t). */
-static int prepare(struct local *local, sqlite3_stmt **ret, struct error *err,
-		   const char *sql, const char *types, ...)
+int local_prepare(struct local *local, sqlite3_stmt **ret, struct error *err,
+		  const char *sql, const char *types, ...)
 {
 	int rc = sqlite3_prepare_v2(local->db, sql, -1, ret, NULL);
 	va_list ap;
@@ -108,8 +89,7 @@ static int prepare(struct local *local, sqlite3_stmt **ret, struct error *err,
 	return rc == SQLITE_OK ? 0 : failed(local, rc, "reading", err);
 }
 
-/* 1: a row; 0: no more; or a negative errno. */
-static int step(struct local *local, sqlite3_stmt *statement, struct error *err)
+int local_step(struct local *local, sqlite3_stmt *statement, struct error *err)
 {
 	int rc = sqlite3_step(statement);
 
@@ -130,8 +110,7 @@ static int64_t number_of(sqlite3 *db, const char *sql)
 	return value;
 }
 
-/* Take the file's write lock, so that what is read stays true. */
-static int begin(struct local *local, struct error *err)
+int local_begin(struct local *local, struct error *err)
 {
 	int r;
 
@@ -142,8 +121,7 @@ static int begin(struct local *local, struct error *err)
 	return r;
 }
 
-/* Commit when @r is 0, else undo; returns @r or why it was not committed. */
-static int end(struct local *local, int r, struct error *err)
+int local_end(struct local *local, int r, struct error *err)
 {
 	if (r == 0)
 		r = run(local, "COMMIT", err);
@@ -158,20 +136,20 @@ static int end(struct local *local, int r, struct error *err)
 static int next_version(struct local *local, int64_t *ret, struct error *err)
 {
 	auto_statement sqlite3_stmt *s = NULL;
-	int r = prepare(local, &s, err,
-			"UPDATE counter SET version = version + 1"
-			" RETURNING version",
-			"");
+	int r = local_prepare(local, &s, err,
+			      "UPDATE counter SET version = version + 1"
+			      " RETURNING version",
+			      "");
 
 	if (r == 0)
-		r = step(local, s, err);
+		r = local_step(local, s, err);
 	if (r < 0)
 		return r;
 	if (r == 0)
 		return error_set(err, EUCLEAN, "the store %s has no counter",
 				 local->path);
 	*ret = sqlite3_column_int64(s, 0);
-	r = step(local, s, err); /* to its end: then it is done */
+	r = local_step(local, s, err); /* to its end: then it is done */
 	return r < 0 ? r : 0;
 }
 
@@ -180,13 +158,13 @@ static int version_get(struct local *local, const char *kind, const char *name,
 		       int64_t *ret, struct error *err)
 {
 	auto_statement sqlite3_stmt *s = NULL;
-	int r = prepare(local, &s, err,
-			"SELECT version FROM objects"
-			" WHERE kind = ? AND name = ?",
-			"tt", kind, name);
+	int r = local_prepare(local, &s, err,
+			      "SELECT version FROM objects"
+			      " WHERE kind = ? AND name = ?",
+			      "tt", kind, name);
 
 	if (r == 0)
-		r = step(local, s, err);
+		r = local_step(local, s, err);
 	if (r < 0)
 		return r;
 	if (r == 0)
@@ -225,10 +203,10 @@ static int write_object(struct local *local, const char *sql, const char *kind,
 	int r = next_version(local, &version, err);
 
 	if (r == 0)
-		r = prepare(local, &s, err, sql, "ittt", version, json, kind,
-			    name);
+		r = local_prepare(local, &s, err, sql, "ittt", version, json,
+				  kind, name);
 	if (r == 0)
-		r = step(local, s, err);
+		r = local_step(local, s, err);
 	if (r == 0 && ret_version)
 		(void)snprintf(ret_version, RECORD_VERSION_SIZE, "%" PRId64,
 			       version);
@@ -241,7 +219,7 @@ static int local_create(struct store *store, const char *kind, const char *name,
 	struct local *local = local_of(store);
 	char version[RECORD_VERSION_SIZE];
 	int64_t now;
-	int r = begin(local, err);
+	int r = local_begin(local, err);
 
 	if (r < 0)
 		return r;
@@ -255,7 +233,7 @@ static int local_create(struct store *store, const char *kind, const char *name,
 				 " (version, json, kind, name)"
 				 " VALUES (?, ?, ?, ?)",
 				 kind, name, json, version, err);
-	r = end(local, r, err);
+	r = local_end(local, r, err);
 	if (r == 0 && ret_version)
 		memcpy(ret_version, version, sizeof(version));
 	return r;
@@ -267,7 +245,7 @@ static int local_swap(struct store *store, const char *kind, const char *name,
 {
 	struct local *local = local_of(store);
 	char new_version[RECORD_VERSION_SIZE];
-	int r = begin(local, err);
+	int r = local_begin(local, err);
 
 	if (r < 0)
 		return r;
@@ -277,7 +255,7 @@ static int local_swap(struct store *store, const char *kind, const char *name,
 				 "UPDATE objects SET version = ?, json = ?"
 				 " WHERE kind = ? AND name = ?",
 				 kind, name, json, new_version, err);
-	r = end(local, r, err);
+	r = local_end(local, r, err);
 	if (r == 0 && ret_version)
 		memcpy(ret_version, new_version, sizeof(new_version));
 	return r;
@@ -287,7 +265,7 @@ static int local_remove(struct store *store, const char *kind, const char *name,
 			const char *version, struct error *err)
 {
 	struct local *local = local_of(store);
-	int r = begin(local, err);
+	int r = local_begin(local, err);
 
 	if (r < 0)
 		return r;
@@ -295,13 +273,14 @@ static int local_remove(struct store *store, const char *kind, const char *name,
 	if (r == 0) {
 		auto_statement sqlite3_stmt *s = NULL;
 
-		r = prepare(local, &s, err,
-			    "DELETE FROM objects WHERE kind = ? AND name = ?",
-			    "tt", kind, name);
+		r = local_prepare(
+			local, &s, err,
+			"DELETE FROM objects WHERE kind = ? AND name = ?", "tt",
+			kind, name);
 		if (r == 0)
-			r = step(local, s, err);
+			r = local_step(local, s, err);
 	}
-	return end(local, r, err);
+	return local_end(local, r, err);
 }
 
 /* From a row of (name, version, json). */
@@ -333,12 +312,12 @@ static int local_get(struct store *store, const char *kind, const char *name,
 	{
 		auto_statement sqlite3_stmt *s = NULL;
 
-		r = prepare(local, &s, err,
-			    "SELECT name, version, json FROM objects"
-			    " WHERE kind = ? AND name = ?",
-			    "tt", kind, name);
+		r = local_prepare(local, &s, err,
+				  "SELECT name, version, json FROM objects"
+				  " WHERE kind = ? AND name = ?",
+				  "tt", kind, name);
 		if (r == 0)
-			r = step(local, s, err);
+			r = local_step(local, s, err);
 		if (r == 0)
 			r = error_set(err, ENOENT, "there is no %s '%s'", kind,
 				      name);
@@ -358,7 +337,7 @@ static int objects_read(struct local *local, sqlite3_stmt *s,
 	size_t count = 0, room = 0;
 	int r;
 
-	while ((r = step(local, s, err)) > 0) {
+	while ((r = local_step(local, s, err)) > 0) {
 		if (count == room) {
 			room = room ? 2 * room : 16;
 			more = reallocarray(items, room, sizeof(*items));
@@ -393,118 +372,15 @@ static int local_list(struct store *store, const char *kind,
 	{
 		auto_statement sqlite3_stmt *s = NULL;
 
-		r = prepare(local, &s, err,
-			    "SELECT name, version, json FROM objects"
-			    " WHERE kind = ? ORDER BY name",
-			    "t", kind);
+		r = local_prepare(local, &s, err,
+				  "SELECT name, version, json FROM objects"
+				  " WHERE kind = ? ORDER BY name",
+				  "t", kind);
 		if (r == 0)
 			r = objects_read(local, s, ret, ret_count, err);
 	}
 	(void)pthread_mutex_unlock(&local->lock);
 	return r;
-}
-
-/* ---- leases ---- */
-
-/* -EAGAIN when a process that is alive has the lease; 0 when it is free. */
-static int lease_check(struct local *local, const char *kind, const char *name,
-		       struct error *err)
-{
-	auto_statement sqlite3_stmt *s = NULL;
-	const char *boot_id;
-	pid_t pid;
-	int r = prepare(local, &s, err,
-			"SELECT pid, start_ticks, boot_id, doing, since"
-			" FROM leases WHERE kind = ? AND name = ?",
-			"tt", kind, name);
-
-	if (r == 0)
-		r = step(local, s, err);
-	if (r <= 0)
-		return r;
-	pid = (pid_t)sqlite3_column_int64(s, 0);
-	boot_id = (const char *)sqlite3_column_text(s, 2);
-	if (!boot_id || strcmp(boot_id, local->boot_id) != 0 ||
-	    !process_alive(pid, (unsigned long long)sqlite3_column_int64(s, 1)))
-		return 0;
-	return error_set(err, EAGAIN,
-			 "busy: process %d has been %s '%s' for %" PRId64
-			 " s; try again later",
-			 pid, (const char *)sqlite3_column_text(s, 3), name,
-			 clock_wall_s() - (int64_t)sqlite3_column_int64(s, 4));
-}
-
-static int lease_write(struct local *local, const char *kind, const char *name,
-		       const char *doing, struct error *err)
-{
-	auto_statement sqlite3_stmt *s = NULL;
-	int r = prepare(local, &s, err,
-			"INSERT OR REPLACE INTO leases (kind, name, pid,"
-			" start_ticks, boot_id, doing, since)"
-			" VALUES (?, ?, ?, ?, ?, ?, ?)",
-			"ttiitti", kind, name, (int64_t)local->pid,
-			(int64_t)local->start_ticks, local->boot_id, doing,
-			clock_wall_s());
-
-	return r < 0 ? r : step(local, s, err);
-}
-
-static int local_lease(struct store *store, const char *kind, const char *name,
-		       const char *doing, struct error *err)
-{
-	struct local *local = local_of(store);
-	int r = begin(local, err);
-
-	if (r < 0)
-		return r;
-	r = lease_check(local, kind, name, err);
-	if (r == 0)
-		r = lease_write(local, kind, name, doing, err);
-	return end(local, r, err);
-}
-
-static int local_holds(struct store *store, const char *kind, const char *name,
-		       struct error *err)
-{
-	struct local *local = local_of(store);
-	int r;
-
-	(void)pthread_mutex_lock(&local->lock);
-	{
-		auto_statement sqlite3_stmt *s = NULL;
-
-		r = prepare(local, &s, err,
-			    "SELECT 1 FROM leases WHERE kind = ? AND name = ?"
-			    " AND pid = ? AND start_ticks = ? AND boot_id = ?",
-			    "ttiit", kind, name, (int64_t)local->pid,
-			    (int64_t)local->start_ticks, local->boot_id);
-		if (r == 0)
-			r = step(local, s, err);
-	}
-	(void)pthread_mutex_unlock(&local->lock);
-	if (r != 0)
-		return r < 0 ? r : 0;
-	return error_set(err, ESTALE, "the lease on '%s' is not ours", name);
-}
-
-static void local_release(struct store *store, const char *kind,
-			  const char *name)
-{
-	struct local *local = local_of(store);
-	sqlite3_stmt *s = NULL;
-	int r = begin(local, NULL);
-
-	if (r < 0)
-		return; /* it ends with this process */
-	r = prepare(local, &s, NULL,
-		    "DELETE FROM leases WHERE kind = ? AND name = ?"
-		    " AND pid = ? AND start_ticks = ? AND boot_id = ?",
-		    "ttiit", kind, name, (int64_t)local->pid,
-		    (int64_t)local->start_ticks, local->boot_id);
-	if (r == 0)
-		r = step(local, s, NULL);
-	(void)sqlite3_finalize(s);
-	(void)end(local, r, NULL);
 }
 
 /* ---- open and close ---- */
@@ -587,24 +463,32 @@ static int set_wal(struct local *local, struct error *err)
 	return rc == SQLITE_OK ? 0 : failed(local, rc, "opening", err);
 }
 
-/* Make the tables in a new file; refuse what is not ours or is newer. */
+/* Make what a file of @version lacks. */
+static int schema_make(struct local *local, int64_t version, struct error *err)
+{
+	char sql[96];
+	int r = 0;
+
+	if (version == 0)
+		r = run(local, schema, err);
+	if (r == 0 && version < 2)
+		r = run(local, schema_2, err);
+	(void)snprintf(sql, sizeof(sql),
+		       "PRAGMA application_id = %d; PRAGMA user_version = %d;",
+		       APPLICATION_ID, SCHEMA_VERSION);
+	return r < 0 ? r : run(local, sql, err);
+}
+
+/* Bring a new or an older file up to date; refuse what is not ours. */
 static int schema_check(struct local *local, struct error *err)
 {
 	int64_t version = number_of(local->db, "PRAGMA user_version");
 	int64_t id = number_of(local->db, "PRAGMA application_id");
-	char sql[96];
-	int r;
+	bool empty = version == 0 && id == 0 &&
+		     number_of(local->db,
+			       "SELECT count(*) FROM sqlite_schema") == 0;
 
-	if (version == 0 && id == 0 &&
-	    number_of(local->db, "SELECT count(*) FROM sqlite_schema") == 0) {
-		r = run(local, schema, err);
-		(void)snprintf(sql, sizeof(sql),
-			       "PRAGMA application_id = %d;"
-			       "PRAGMA user_version = %d;",
-			       APPLICATION_ID, SCHEMA_VERSION);
-		return r < 0 ? r : run(local, sql, err);
-	}
-	if (id != APPLICATION_ID)
+	if (!empty && id != APPLICATION_ID)
 		return error_set(err, EUCLEAN,
 				 "'%s' is a database of something else",
 				 local->path);
@@ -614,7 +498,7 @@ static int schema_check(struct local *local, struct error *err)
 				 "(schema %" PRId64 "; this one knows %d): "
 				 "upgrade this program",
 				 local->path, version, SCHEMA_VERSION);
-	return 0;
+	return version == SCHEMA_VERSION ? 0 : schema_make(local, version, err);
 }
 
 static int local_setup(struct local *local, struct error *err)
@@ -631,10 +515,10 @@ static int local_setup(struct local *local, struct error *err)
 	r = run(local, "PRAGMA synchronous = FULL", err);
 	/* Finds out first whether it is a database, and ours. */
 	if (r == 0)
-		r = begin(local, err);
+		r = local_begin(local, err);
 	if (r < 0)
 		return r;
-	r = end(local, schema_check(local, err), err);
+	r = local_end(local, schema_check(local, err), err);
 	return r < 0 ? r : set_wal(local, err);
 }
 
@@ -683,4 +567,7 @@ const struct store_ops store_local_ops = {
 	.lease = local_lease,
 	.holds = local_holds,
 	.release = local_release,
+	.beat = local_beat,
+	.beat_end = local_beat_end,
+	.beats = local_beats,
 };

@@ -86,9 +86,27 @@ static void a_newer_schema_is_refused(void **state)
 	(void)state;
 	assert_int_equal(store_open(path, &store, NULL), 0);
 	store_close(store);
-	sql("PRAGMA user_version = 2");
+	sql("PRAGMA user_version = 3");
 	assert_int_equal(store_open(path, &store, &err), -EPROTONOSUPPORT);
 	assert_non_null(strstr(err.msg, "upgrade"));
+}
+
+static void an_older_schema_is_brought_up_to_date(void **state)
+{
+	struct store_beat *beats;
+	struct store *store;
+	size_t n;
+
+	(void)state;
+	assert_int_equal(store_open(path, &store, NULL), 0);
+	store_close(store);
+	sql("DROP TABLE beats; PRAGMA user_version = 1");
+	assert_int_equal(store_open(path, &store, NULL), 0);
+	assert_int_equal(store->ops->beat(store, "n", NULL), 0);
+	assert_int_equal(store->ops->beats(store, &beats, &n, NULL), 0);
+	assert_int_equal(n, 1);
+	free(beats);
+	store_close(store);
 }
 
 static void a_foreign_database_is_refused(void **state)
@@ -144,6 +162,7 @@ int main(int argc, char **argv)
 		STORE_TEST(the_local_store_conforms),
 		STORE_TEST(its_file_is_for_its_owner_only),
 		STORE_TEST(a_newer_schema_is_refused),
+		STORE_TEST(an_older_schema_is_brought_up_to_date),
 		STORE_TEST(a_foreign_database_is_refused),
 		STORE_TEST(a_file_that_is_no_database_is_left_alone),
 		cmocka_unit_test(
