@@ -4,9 +4,10 @@
  * touches grpc_*. (gRPC's C core API; the version is pinned by the package.)
  *
  * Addresses: "unix:/path/to.sock" or "tcp:HOST:PORT" (IPv6 in brackets).
- * A unix socket is made with mode 0600 and guarded by a lock on PATH.lock:
- * a second server on a live one's socket is refused, a stale socket is
- * replaced. TCP is refused without TLS unless allowed by name.
+ * A unix socket is made with mode 0600 and guarded by a lock on PATH.lock, or
+ * on a file elsewhere (lock_dir): a second server on a live one's socket is
+ * refused, a stale socket is replaced. TCP is refused without TLS unless
+ * allowed by name.
  *
  * Running out of memory ends the process. A process with a server or client
  * in it never forks and goes on: base/process.h.
@@ -64,7 +65,11 @@ int rpc_code_to_errno(enum rpc_code code); /* positive; 0 for OK */
 struct rpc_tls {
 	const char *ca_file;
 	const char *cert_file;
-	const char *key_file; /* mode is checked: no access for others */
+	/*
+	 * Its mode is checked: no access for others; but a process that is
+	 * not root may read one of root's as a member of its group.
+	 */
+	const char *key_file;
 };
 
 /* ---- server ---- */
@@ -95,6 +100,12 @@ struct rpc_server;
 struct rpc_server_options {
 	const char *const *addresses; /* at least one */
 	size_t n_addresses;
+	/*
+	 * An existing directory for the locks of unix sockets, for a place
+	 * where nothing else may be beside the socket. NULL: beside it.
+	 * Servers of one socket have to name the same one.
+	 */
+	const char *lock_dir;
 	const struct rpc_tls *tls; /* for tcp; NULL: tcp needs allow_plain */
 	bool allow_plain_tcp;      /* say so in the log */
 	unsigned workers;          /* 0: 8 */

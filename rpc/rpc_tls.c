@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/file.h"
@@ -43,17 +44,23 @@ static int pem_read(const char *what, const char *path, char **ret,
 	return 0;
 }
 
-/* A key that others can read is no secret. */
+/*
+ * A key that others can read is no secret. A key of root's that our group may
+ * read is how an orchestrator hands one to a process that is not root.
+ */
 static int key_check(const char *path, struct error *err)
 {
 	struct stat st;
+	mode_t others = 077;
 
 	if (!path)
 		return 0; /* pem_read() says so */
 	if (stat(path, &st) < 0)
 		return error_set(err, errno, "key: '%s': %s", path,
 				 strerror(errno));
-	if (st.st_mode & 077)
+	if (st.st_uid == 0 && geteuid() != 0)
+		others = 037;
+	if (st.st_mode & others)
 		return error_set(err, EPERM,
 				 "key '%s' has mode %04o: others can use it; "
 				 "chmod 600 it, and replace it if they might "

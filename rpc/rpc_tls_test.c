@@ -4,10 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/process.h"
 #include "rpc/rpc_test_kit.h"
+
+#define NOBODY 65534 /* a user and group without anything */
 
 /* One authority and what it signed, in a directory of all tests. */
 struct pki {
@@ -338,6 +341,37 @@ static void refuses_a_key_that_others_can_read(void **state)
 	assert_int_equal(chmod(server_pki.key, 0600), 0);
 }
 
+/* What rpc_client_new() says to a process of nobody's with @mode. */
+static int nobody_opens(struct kit *kit, mode_t mode)
+{
+	int r;
+
+	assert_int_equal(chmod(server_pki.key, mode), 0);
+	assert_int_equal(setegid(NOBODY), 0);
+	assert_int_equal(seteuid(NOBODY), 0);
+	r = rpc_client_new("tcp:127.0.0.1:1", &server_pki.tls, NULL,
+			   &kit->client, &kit->err);
+	assert_int_equal(seteuid(0), 0);
+	assert_int_equal(setegid(0), 0);
+	return r;
+}
+
+static void takes_a_key_of_root_that_its_group_may_read(void **state)
+{
+	struct kit *kit = *state;
+
+	if (geteuid() != 0)
+		skip();
+	assert_int_equal(chmod(pki_dir, 0711), 0);
+	assert_int_equal(chown(server_pki.key, 0, NOBODY), 0);
+	assert_int_equal(nobody_opens(kit, 0444), -EPERM);
+	assert_int_equal(nobody_opens(kit, 0460), -EPERM);
+	assert_int_equal(nobody_opens(kit, 0440), 0);
+	assert_int_equal(chown(server_pki.key, 0, 0), 0);
+	assert_int_equal(chmod(server_pki.key, 0600), 0);
+	assert_int_equal(chmod(pki_dir, 0700), 0);
+}
+
 static void says_which_file_is_wrong(void **state)
 {
 	struct kit *kit = *state;
@@ -377,6 +411,7 @@ int main(void)
 		T(serves_by_name_and_by_ipv6),
 		T(refuses_a_busy_port),
 		T(refuses_a_key_that_others_can_read),
+		T(takes_a_key_of_root_that_its_group_may_read),
 		T(says_which_file_is_wrong),
 	};
 
