@@ -45,6 +45,8 @@ static int serve(struct driver *d, const struct config *config,
 	struct rpc_server_options options = {
 		.addresses = addresses,
 		.n_addresses = 1,
+		/* Nothing else may be beside the socket (CSI). */
+		.lock_dir = config->run_dir,
 		.workers = (unsigned)config->workers,
 		.context = &d->csi,
 	};

@@ -10,6 +10,7 @@
 #include <grpc/grpc.h>
 #include <grpc/grpc_security.h>
 #include <grpc/support/alloc.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/queue.h>
@@ -106,13 +107,19 @@ int rpc_tls_channel(const struct rpc_tls *tls, grpc_channel_credentials **ret,
 
 /* ---- one server on a unix socket: rpc_lock.c ---- */
 
+struct rpc_lock {
+	char path[PATH_MAX];
+	int fd; /* -1: not held */
+};
+
 /*
- * Take PATH.lock for as long as the descriptor is open. -EADDRINUSE when a
- * live process has it; the text says which.
+ * Lock the file PATH.lock, or one in @dir (NULL: none), until
+ * rpc_lock_release(). -EADDRINUSE when a live process has it; the text says
+ * which.
  */
-int rpc_lock_take(const char *socket_path, int *ret_fd, struct error *err);
-/* Takes @fd. */
-void rpc_lock_release(const char *socket_path, int fd);
+int rpc_lock_take(const char *socket_path, const char *dir,
+		  struct rpc_lock *ret, struct error *err);
+void rpc_lock_release(struct rpc_lock *lock);
 
 /* ---- workers: rpc_pool.c ---- */
 
@@ -153,8 +160,8 @@ const struct rpc_method *rpc_methods_find(const struct rpc_method *sorted,
 
 struct rpc_listener {
 	struct rpc_address address;
-	int lock_fd; /* -1: none */
-	int port;    /* tcp: what was bound */
+	struct rpc_lock lock;
+	int port; /* tcp: what was bound */
 };
 
 struct rpc_server {

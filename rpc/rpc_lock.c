@@ -15,12 +15,31 @@
 #include "base/cleanup.h"
 #include "rpc/rpc_internal.h"
 
-#define LOCK_PATH_SIZE (RPC_PATH_MAX + sizeof(".lock"))
-
-static const char *lock_path(char *buf, const char *socket_path)
+/*
+ * Beside the socket, or in @dir: named after the whole path there, so that
+ * no two sockets have the same ('/' is written "%2f", '%' is "%25").
+ */
+static int lock_path(char *ret, size_t size, const char *socket_path,
+		     const char *dir, struct error *err)
 {
-	(void)snprintf(buf, LOCK_PATH_SIZE, "%s.lock", socket_path);
-	return buf;
+	char name[3 * RPC_PATH_MAX + 1] = "";
+	size_t n = 0;
+
+	for (const char *s = socket_path; *s; s++) {
+		if (*s == '/' || *s == '%')
+			n += (size_t)sprintf(name + n, "%%%02x", *s);
+		else
+			name[n++] = *s;
+	}
+	name[n] = '\0';
+	n = (size_t)(dir ? snprintf(ret, size, "%s/%s.lock", dir, name)
+			 : snprintf(ret, size, "%s.lock", socket_path));
+	if (n >= size)
+		return error_set(err, ENAMETOOLONG,
+				 "the lock of unix:%s in '%.200s': its path is "
+				 "too long",
+				 socket_path, dir ? dir : "");
+	return 0;
 }
 
 static int taken(int fd, const char *socket_path, struct error *err)
@@ -80,32 +99,36 @@ static bool somebody_listens(const char *socket_path)
 	       errno == EAGAIN;
 }
 
-int rpc_lock_take(const char *socket_path, int *ret_fd, struct error *err)
+int rpc_lock_take(const char *socket_path, const char *dir,
+		  struct rpc_lock *ret, struct error *err)
 {
-	char path[LOCK_PATH_SIZE];
-	int r;
+	struct rpc_lock lock = {.fd = -1};
+	int r = lock_path(lock.path, sizeof(lock.path), socket_path, dir, err);
 
-	lock_path(path, socket_path);
+	if (r < 0)
+		return r;
 	do
-		r = try_lock(path, socket_path, ret_fd, err);
+		r = try_lock(lock.path, socket_path, &lock.fd, err);
 	while (r == 0);
 	if (r < 0)
 		return r;
 	if (somebody_listens(socket_path)) {
-		rpc_lock_release(socket_path, take_fd(ret_fd));
+		rpc_lock_release(&lock);
 		return error_set(err, EADDRINUSE,
 				 "another program listens on unix:%s, without "
 				 "our lock; stop it, or choose another address",
 				 socket_path);
 	}
+	*ret = lock;
 	return 0;
 }
 
-void rpc_lock_release(const char *socket_path, int fd)
+void rpc_lock_release(struct rpc_lock *lock)
 {
-	char path[LOCK_PATH_SIZE];
-
+	if (lock->fd < 0)
+		return;
 	/* While still locked: nobody else's file can be there. */
-	(void)unlink(lock_path(path, socket_path));
-	fd_close(fd);
+	(void)unlink(lock->path);
+	fd_close(lock->fd);
+	lock->fd = -1;
 }

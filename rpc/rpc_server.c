@@ -139,7 +139,8 @@ static int listen_on(struct rpc_server *server, struct rpc_listener *l,
 	if (r < 0)
 		return r;
 	if (l->address.is_unix)
-		r = rpc_lock_take(l->address.path, &l->lock_fd, err);
+		r = rpc_lock_take(l->address.path, options->lock_dir, &l->lock,
+				  err);
 	if (r < 0)
 		goto out;
 	rpc_address_listen(where, &l->address);
@@ -178,9 +179,7 @@ static void settings(struct rpc_server *server,
 static void server_free(struct rpc_server *server)
 {
 	for (size_t i = 0; i < server->n_listeners; i++)
-		if (server->listeners[i].lock_fd >= 0)
-			rpc_lock_release(server->listeners[i].address.path,
-					 server->listeners[i].lock_fd);
+		rpc_lock_release(&server->listeners[i].lock);
 	gpr_free(server->listeners);
 	gpr_free(server->methods);
 	pthread_cond_destroy(&server->changed);
@@ -200,7 +199,7 @@ static struct rpc_server *server_new(size_t n_listeners)
 				       sizeof(*server->listeners));
 	server->n_listeners = n_listeners;
 	for (size_t i = 0; i < n_listeners; i++)
-		server->listeners[i].lock_fd = -1;
+		server->listeners[i].lock.fd = -1;
 	return server;
 }
 

@@ -473,6 +473,38 @@ static void refuses_a_socket_of_another_program(void **state)
 	(void)close(fd);
 }
 
+static void keeps_its_lock_elsewhere_when_told(void **state)
+{
+	struct kit *kit = *state;
+	char sockets[128], address[160], lock[256], name[128] = "";
+	const char *const addresses[] = {address};
+	struct rpc_server_options options = kit->options;
+	struct rpc_server *first = NULL, *second = NULL;
+
+	(void)snprintf(sockets, sizeof(sockets), "%s/csi", kit->dir);
+	(void)snprintf(address, sizeof(address), "unix:%s/a.sock", sockets);
+	for (const char *s = address + strlen("unix:"); *s; s++)
+		(void)snprintf(name + strlen(name), sizeof(name) - strlen(name),
+			       *s == '/' ? "%%2f" : "%c", *s);
+	(void)snprintf(lock, sizeof(lock), "%s/%s.lock", kit->dir, name);
+	assert_int_equal(mkdir(sockets, 0700), 0);
+	options.addresses = addresses;
+	options.lock_dir = kit->dir;
+	assert_int_equal(rpc_server_start(&options, &first, &kit->err), 0);
+	assert_int_equal(access(lock, F_OK), 0);
+	assert_int_equal(rpc_server_start(&options, &second, &kit->err),
+			 -EADDRINUSE);
+	assert_non_null(strstr(kit->err.msg, "another process (pid"));
+	rpc_server_stop(first, 1000);
+	assert_int_equal(access(lock, F_OK), -1);
+	/* Nothing was beside the socket: the directory is empty. */
+	assert_int_equal(rmdir(sockets), 0);
+	options.lock_dir = "/nowhere";
+	assert_int_equal(rpc_server_start(&options, &first, &kit->err),
+			 -ENOENT);
+	assert_non_null(strstr(kit->err.msg, "/nowhere"));
+}
+
 static void leaves_a_file_alone_that_is_no_socket(void **state)
 {
 	struct kit *kit = *state;
@@ -681,6 +713,7 @@ int main(int argc, char **argv)
 		T(closes_what_it_opened_when_a_later_address_fails),
 		T(replaces_a_stale_socket),
 		T(refuses_a_socket_of_another_program),
+		T(keeps_its_lock_elsewhere_when_told),
 		T(leaves_a_file_alone_that_is_no_socket),
 		T(says_why_it_can_not_listen),
 		T(shrugs_garbage_off),
