@@ -2,15 +2,17 @@ $(eval $(call library,csi,\
   csi/bind.c csi/capability.c csi/config.c csi/controller.c \
   csi/controller_expand.c csi/controller_list.c \
   csi/controller_validate.c csi/csi_check.c csi/csi_error.c csi/csi_holds.c \
+  csi/csi_metrics.c csi/csi_pages.c csi/http.c \
   csi/csi_name.c csi/csi_text.c csi/identity.c csi/node_info.c \
   csi/node_bounded.c csi/node_expand.c csi/node_group.c csi/node_publish.c \
   csi/node_stage.c csi/node_state.c csi/parameters.c \
-  csi/reply.c csi/request.c csi/service.c,,volume rpc proto base))
+  csi/reply.c csi/request.c csi/service.c,libmicrohttpd,volume rpc proto base))
 $(eval $(call program,trib-csi,csi/main.c,csi))
 
 $(eval $(call unit_test,csi/csi_wire_test,proto base))
 $(eval $(call unit_test,csi/csi_check_test,csi))
 $(eval $(call unit_test,csi/csi_name_test,csi))
+$(eval $(call unit_test,csi/csi_metrics_test,csi,csi/csi_test_kit.c))
 $(eval $(call unit_test,csi/identity_test,csi,csi/csi_test_kit.c))
 $(eval $(call unit_test,csi/controller_test,csi,csi/csi_test_kit.c csi/fake_node.c \
   csi/controller_test_kit.c))

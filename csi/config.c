@@ -45,6 +45,10 @@ static const struct option_row rows[] = {
 	ROW("call-timeout-ms", 0, OPTION_NUMBER, call_timeout_ms, "N",
 	    "how long a node may take to answer one call", "10000", 100,
 	    600000),
+	ROW("metrics-address", 0, OPTION_STRING, metrics_address, "ADDRESS",
+	    "show /metrics, /healthz and /readyz here by HTTP: HOST:PORT or "
+	    "unix:/PATH (default: nowhere)",
+	    NULL, 0, 0),
 	ROW("log-level", 0, OPTION_STRING, log_level, "LEVEL",
 	    "error, warning, info or debug", "info", 0, 0),
 	ROW("parameters", 0, OPTION_FLAG, parameters, NULL,

@@ -22,6 +22,7 @@ struct config {
 	char *run_dir;
 	char *bin_dir;
 	char *source_address;
+	char *metrics_address; /* of http.h; NULL: none */
 	char *log_level;
 	uint64_t workers;
 	uint64_t call_timeout_ms;

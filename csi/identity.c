@@ -70,11 +70,11 @@ int csi_get_plugin_capabilities(struct csi_call *c, const void *in, void *out)
 	return 0;
 }
 
-/* Can the records be read? One that cannot be there costs the least. */
-static int check_store(struct csi_call *c)
+/* One that cannot be there costs the least. */
+int csi_check_store(struct csi *csi, struct error *err)
 {
 	struct volume_record *record = NULL;
-	int r = volume_get(c->csi->volumes, PROBE_NAME, &record, c->err);
+	int r = volume_get(csi->volumes, PROBE_NAME, &record, err);
 
 	volume_record_free(record);
 	return r == -ENOENT ? 0 : r;
@@ -84,7 +84,7 @@ int csi_probe(struct csi_call *c, const void *in, void *out)
 {
 	(void)in;
 	(void)out; /* without "ready": ready */
-	if (check_store(c) < 0)
+	if (csi_check_store(c->csi, c->err) < 0)
 		return csi_fail(c, RPC_FAILED_PRECONDITION,
 				"the records of volumes cannot be read: %s",
 				error_text(c->err));

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/notify.h"
 #include "csi/config.h"
+#include "csi/csi_pages.h"
 #include "csi/parameters.h"
 #include "csi/service.h"
 
@@ -24,7 +25,8 @@
 struct driver {
 	struct csi csi;
 	struct rpc_server *server;
-	int stopping; /* an eventfd: the flows stop at their next step */
+	struct http *pages; /* NULL: not wanted */
+	int stopping;       /* an eventfd: the flows stop at their next step */
 };
 
 /* For all threads to come: SIGTERM and SIGINT wait for sigwait(). */
@@ -72,7 +74,12 @@ static int start(struct driver *d, const struct config *config,
 	if (d->stopping < 0)
 		return error_set(err, errno, "eventfd: %s", strerror(errno));
 	r = csi_init(&d->csi, config->mode, &volumes, err);
-	return r < 0 ? r : serve(d, config, err);
+	if (r == 0)
+		r = serve(d, config, err);
+	if (r == 0 && config->metrics_address)
+		r = csi_pages_start(&d->csi, config->metrics_address, &d->pages,
+				    err);
+	return r;
 }
 
 static void stop(struct driver *d)
@@ -84,6 +91,7 @@ static void stop(struct driver *d)
 		log_warning("eventfd: %s; waiting for calls to end instead",
 			    strerror(errno));
 	rpc_server_stop(d->server, STOP_GRACE_MS);
+	http_stop(d->pages);
 	csi_done(&d->csi);
 	fd_close(d->stopping);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "csi/service.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -144,6 +145,8 @@ int csi_hold(struct csi_call *c, const char *name)
 	const char *other = csi_hold_begin(&c->csi->holds, &c->hold, name,
 					   c->method);
 
+	if (name != c->id.name)
+		(void)snprintf(c->id.name, sizeof(c->id.name), "%s", name);
 	if (other)
 		return csi_fail(c, RPC_ABORTED,
 				"%s of volume '%s' is running; repeat when it "
@@ -208,18 +211,24 @@ static const struct row *row_of(const ProtobufCMessage *in)
 	return NULL;
 }
 
+/*
+ * One line a call: "call" counts this process's calls, "volume" is the
+ * volume's name. Of the request: everything but secrets and mount flags.
+ */
 static void tell(const struct row *row, const struct csi_call *c,
 		 unsigned long id, const char *text, int code, int64_t took_ms)
 {
-	if (code == RPC_OK)
-		log_write(row->changes ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG,
-			  "call=%lu %s %s: OK, %lld ms", id, c->method, text,
-			  (long long)took_ms);
-	else
-		log_write(row->changes ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO,
-			  "call=%lu %s %s: %s: %s", id, c->method, text,
-			  rpc_code_name((enum rpc_code)code),
-			  error_text(c->err));
+	bool known = c->id.name[0];
+	enum log_level level = row->changes ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG;
+
+	if (code != RPC_OK)
+		level = row->changes ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO;
+	log_write(level,
+		  "call=%lu method=%s%s%s code=%s ms=%lld request={%s}%s%s", id,
+		  c->method, known ? " volume=" : "", c->id.name,
+		  rpc_code_name((enum rpc_code)code), (long long)took_ms, text,
+		  code != RPC_OK ? ": " : "",
+		  code != RPC_OK ? error_text(c->err) : "");
 }
 
 static int checked(const struct row *row, struct csi_call *c,
@@ -251,16 +260,29 @@ static int dispatch(struct rpc_call *rpc, const ProtobufCMessage *in,
 		.method = strrchr(row->path, '/') + 1,
 		.err = err,
 	};
-	int64_t start_ms = clock_ms();
+	size_t index = (size_t)(row - rows);
+	int64_t start_ns = clock_ns(), took_us;
 	char text[CSI_TEXT_MAX];
-	int r = checked(row, &c, in, out);
+	int r;
 
-	tell(row, &c, id, csi_text(text, sizeof(text), in), -r,
-	     clock_ms() - start_ms);
+	csi_metrics_begin(&c.csi->metrics, index);
+	r = checked(row, &c, in, out);
+	took_us = (clock_ns() - start_ns) / 1000;
+	csi_metrics_end(&c.csi->metrics, index, (enum rpc_code) - r,
+			(uint64_t)took_us);
+	tell(row, &c, id, csi_text(text, sizeof(text), in), -r, took_us / 1000);
 	return r < 0 ? -rpc_code_to_errno((enum rpc_code) - r) : 0;
 }
 
 /* ---- which there are ---- */
+
+static_assert(array_size(rows) <= CSI_METHODS_MAX, "csi_metrics.h");
+
+const char *csi_method_name(size_t index)
+{
+	return index < array_size(rows) ? strrchr(rows[index].path, '/') + 1
+					: NULL;
+}
 
 static bool serves(enum csi_mode mode, enum service service)
 {
@@ -302,22 +324,27 @@ const struct rpc_method *csi_methods(enum csi_mode mode, size_t *ret_count)
 
 /* ---- the whole ---- */
 
+static const char *const mode_names[] = {
+	[CSI_MODE_ALL] = "all",
+	[CSI_MODE_CONTROLLER] = "controller",
+	[CSI_MODE_NODE] = "node",
+};
+
 int csi_mode_parse(const char *text, enum csi_mode *ret, struct error *err)
 {
-	static const char *const names[] = {
-		[CSI_MODE_ALL] = "all",
-		[CSI_MODE_CONTROLLER] = "controller",
-		[CSI_MODE_NODE] = "node",
-	};
-
-	for (size_t i = 0; i < array_size(names); i++) {
-		if (strcmp(text, names[i]) == 0) {
+	for (size_t i = 0; i < array_size(mode_names); i++) {
+		if (strcmp(text, mode_names[i]) == 0) {
 			*ret = (enum csi_mode)i;
 			return 0;
 		}
 	}
 	return error_set(err, EINVAL,
 			 "mode '%s': it is controller, node or all", text);
+}
+
+const char *csi_mode_name(enum csi_mode mode)
+{
+	return mode_names[mode];
 }
 
 int csi_init(struct csi *csi, enum csi_mode mode,

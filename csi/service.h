@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #include "csi/csi_holds.h"
+#include "csi/csi_metrics.h"
 #include "csi/csi_name.h"
 #include "proto/csi.pb-c.h"
 #include "rpc/rpc.h"
@@ -26,10 +27,12 @@ enum csi_mode { CSI_MODE_ALL, CSI_MODE_CONTROLLER, CSI_MODE_NODE };
 
 /* "all" "controller" "node"; -EINVAL. */
 int csi_mode_parse(const char *text, enum csi_mode *ret, struct error *err);
+const char *csi_mode_name(enum csi_mode mode);
 
 /* What the process serves; the server's context. */
 struct csi {
 	enum csi_mode mode;
+	struct csi_metrics metrics;
 	struct volume_context *volumes;
 	char state_dir[PATH_MAX]; /* node_state.h */
 	struct csi_holds holds;
@@ -42,6 +45,12 @@ void csi_done(struct csi *csi);
 
 /* For rpc_server_options; borrowed for ever. */
 const struct rpc_method *csi_methods(enum csi_mode mode, size_t *ret_count);
+
+/* "CreateVolume", ...; NULL past the last. */
+const char *csi_method_name(size_t index);
+
+/* Can the records of volumes be read? A negative errno when not. */
+int csi_check_store(struct csi *csi, struct error *err);
 
 /* ---- for the handlers ---- */
 

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the process counts, as Prometheus reads it (text format 0.0.4): calls
+ * by method and code, how long they took, how many run; who leads; volumes.
+ * Counting takes no lock and costs nothing while nobody calls.
+ */
+#ifndef CSI_METRICS_H
+#define CSI_METRICS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "rpc/rpc.h"
+
+#define CSI_METHODS_MAX     32 /* the specification's */
+#define CSI_METRICS_BUCKETS 12 /* and one for what took longer */
+#define CSI_METRICS_CODES   17 /* rpc.h: 0 to UNAUTHENTICATED */
+
+#define CSI_METRICS_TYPE "text/plain; version=0.0.4; charset=utf-8"
+
+struct csi_method_metrics {
+	atomic_uint_fast64_t codes[CSI_METRICS_CODES];
+	atomic_uint_fast64_t buckets[CSI_METRICS_BUCKETS + 1];
+	atomic_uint_fast64_t took_us; /* of all together */
+	atomic_int running;
+};
+
+/* All zero at first. */
+struct csi_metrics {
+	struct csi_method_metrics methods[CSI_METHODS_MAX];
+	atomic_bool elects; /* this process takes part in an election */
+	atomic_bool leads;
+	/* As the leader saw them last; not told by others. */
+	atomic_uint_fast64_t volumes, abnormal, capacity; /* capacity: bytes */
+	atomic_uint_fast64_t nodes, nodes_silent;
+};
+
+/* @method: its index in csi_method_name(). */
+void csi_metrics_begin(struct csi_metrics *metrics, size_t method);
+void csi_metrics_end(struct csi_metrics *metrics, size_t method,
+		     enum rpc_code code, uint64_t took_us);
+
+/* @mode: "controller", "node" or "all". */
+void csi_metrics_write(struct csi_metrics *metrics, const char *mode,
+		       FILE *out);
+
+#endif

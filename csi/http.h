@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pages for machines that watch: GET and HEAD of a few fixed paths. A thread
+ * waits for connections, each connection has one while it lasts; there are
+ * at most HTTP_CONNECTIONS_MAX, and one that is silent for HTTP_SILENT_S is
+ * closed. Nothing is read from a client but its request line and headers.
+ */
+#ifndef CSI_HTTP_H
+#define CSI_HTTP_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "base/error.h"
+
+#define HTTP_CONNECTIONS_MAX 16
+#define HTTP_SILENT_S        10
+#define HTTP_MEMORY_MAX      16384 /* bytes of one connection */
+
+struct http_page {
+	const char *path;         /* "/metrics" */
+	const char *content_type; /* borrowed, as path is */
+	/* Writes the page; returns its status, 200 or 503. Any thread. */
+	unsigned (*write)(void *context, FILE *out);
+};
+
+struct http;
+
+/*
+ * @address  "HOST:PORT" ([IPv6]:PORT), or "unix:/PATH": mode 0600, one that
+ *           nobody listens on is replaced
+ * @pages    borrowed until http_stop(), as @context is
+ *
+ * -EINVAL: the address; -EADDRINUSE: it is taken.
+ */
+int http_start(const char *address, const struct http_page *pages, size_t n,
+	       void *context, struct http **ret, struct error *err);
+/* When pages that are being written are done. NULL is fine. */
+void http_stop(struct http *http);
+
+#endif
