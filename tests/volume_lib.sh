@@ -5,7 +5,7 @@
 need_root
 need ip nsenter losetup mkfs.ext4 mkfs.xfs strace sqlite3
 
-POOL=640MiB
+POOL=${POOL:-640MiB}
 C=$TEST_DIR/c
 at_exit cluster_stop
 cluster_start "$C" 3 $POOL || { cluster_stop; exit 1; }

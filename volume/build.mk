@@ -13,7 +13,9 @@ $(eval $(call library,volume,\
   $(volume_store) volume/label.c volume/local.c \
   volume/mounts.c volume/node_client.c \
   volume/orphans.c volume/parallel.c volume/placement.c volume/planner.c \
-  volume/planner_grow.c volume/split.c volume/status.c \
+  volume/planner_grow.c volume/planner_in_place.c \
+  volume/resize_extents.c volume/resize_here.c volume/resize_plan.c \
+  volume/room.c volume/local_union.c volume/split.c volume/status.c \
   volume/union_process.c volume/volume_record.c volume/volume_record_json.c \
   volume/volume_spec.c,\
   json-c libcurl sqlite3 yaml-0.1 mount blkid,initiator rpc proto base))
@@ -26,9 +28,11 @@ $(eval $(call unit_test,volume/store_kube_test,volume,\
   volume/store_conformance.c volume/kube_test_server.c))
 $(eval $(call unit_test,volume/lead_test,volume,volume/kube_test_server.c))
 $(eval $(call unit_test,volume/planner_test,volume))
+$(eval $(call unit_test,volume/planner_grow_test,volume))
 $(eval $(call unit_test,volume/placement_test,volume))
 $(eval $(call test_helper,volume/volume_call_main,volume))
-SYSTEM_TESTS += tests/system/volume.sh tests/system/kube_store.sh
+SYSTEM_TESTS += tests/system/volume.sh tests/system/kube_store.sh \
+  tests/system/volume_grow.sh tests/system/volume_extend.sh
 $(eval $(call fuzzer,volume/kube_object_fuzz,volume/kube_object.c \
   volume/kube_call.c volume/kube_config.c volume/kube_http.c \
   volume/kube_yaml.c volume/json_scan.c volume/label.c volume/store.c \

@@ -12,12 +12,11 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "volume/branch_fs.h"
 #include "volume/context.h"
 #include "volume/local.h"
+#include "volume/local_union.h"
 #include "volume/mounts.h"
 #include "volume/split.h"
-#include "volume/union_process.h"
 
 struct attach {
 	struct operation op;
@@ -82,8 +81,9 @@ static int check_here(struct attach *at, const struct volume_attachment *a,
 static int check_local_holders(struct attach *at, struct error *err)
 {
 	const struct volume_record *record = at->op.record;
+	size_t made = volume_record_made(record);
 
-	for (size_t i = 0; i < record->n_splits; i++) {
+	for (size_t i = 0; i < made; i++) {
 		const struct volume_split *split = &record->splits[i];
 		struct node_extent extent = {0};
 		struct node_client *client = NULL;
@@ -179,11 +179,12 @@ static bool branch_healthy(struct attach *at, unsigned index)
 
 	context_initiator_dir(at->op.ctx, dir);
 	local_branch_dir(at->op.ctx, at->op.name, index, branch);
-	return split->state == SPLIT_READY &&
-	       initiator_get(dir, split->extent, &device, NULL) == 0 &&
-	       device.healthy && mounts_find(branch, &info, NULL) == 0 &&
-	       !info.failed && stat(device.device, &st) == 0 &&
-	       st.st_rdev == info.device;
+	/* A new one, not formatted yet, is not in the union: it can wait. */
+	return split->state != SPLIT_READY ||
+	       (initiator_get(dir, split->extent, &device, NULL) == 0 &&
+		device.healthy && mounts_find(branch, &info, NULL) == 0 &&
+		!info.failed && stat(device.device, &st) == 0 &&
+		st.st_rdev == info.device);
 }
 
 /*
@@ -194,15 +195,17 @@ static bool branch_healthy(struct attach *at, unsigned index)
 static int repair(struct attach *at, struct volume_attachment *a,
 		  bool *ret_whole, struct error *err)
 {
+	size_t n = volume_record_attached(at->op.record, a->read_only);
 	bool healthy = true;
 	int r;
 
-	for (unsigned i = 0; i < at->op.record->n_splits; i++)
+	for (unsigned i = 0; i < n; i++)
 		healthy = healthy && branch_healthy(at, i);
 	*ret_whole = healthy && a->state == ATTACHMENT_ATTACHED &&
 		     (a->read_only ||
 		      !volume_record_fs_behind(at->op.record)) &&
-		     union_answers(at->mount_point);
+		     union_answers(at->mount_point) &&
+		     local_union_has(at->mount_point, n);
 	if (*ret_whole)
 		return 0;
 	if (!healthy) {
@@ -224,17 +227,12 @@ static int union_branches(const struct attach *at, struct union_branch **ret,
 	const struct volume_record *record = at->op.record;
 	struct union_branch *branches = calloc(record->n_splits + 1,
 					       sizeof(*branches));
-	char dir[PATH_MAX];
 
 	if (!branches)
 		return error_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < record->n_splits; i++) {
-		local_branch_dir(at->op.ctx, at->op.name, (unsigned)i, dir);
-		(void)snprintf(branches[i].path, sizeof(branches[i].path),
-			       "%.4000s/" BRANCH_DATA_DIR, dir);
-		branches[i].local = strcmp(record->splits[i].node,
-					   at->op.ctx->node) == 0;
-	}
+	for (size_t i = 0; i < record->n_splits; i++)
+		local_union_branch(at->op.ctx, at->op.name, &record->splits[i],
+				   &branches[i]);
 	*ret = branches;
 	return 0;
 }
@@ -242,14 +240,16 @@ static int union_branches(const struct attach *at, struct union_branch **ret,
 static int start_union(struct attach *at, struct error *err)
 {
 	struct union_branch *branches = NULL;
-	char log[PATH_MAX], dir[PATH_MAX];
+	char log[PATH_MAX], dir[PATH_MAX], control[PATH_MAX];
 	struct union_request request = {
 		.bin_dir = at->op.ctx->bin_dir,
 		.name = at->op.name,
 		.policy = at->op.record->spec.policy,
-		.n_branches = at->op.record->n_splits,
+		.n_branches = volume_record_attached(at->op.record,
+						     at->request->read_only),
 		.mount_point = at->mount_point,
 		.log_path = log,
+		.control = control,
 		.read_only = at->request->read_only,
 	};
 	int r = operation_step(&at->op, err, "union",
@@ -263,6 +263,7 @@ static int start_union(struct attach *at, struct error *err)
 	if (r == 0) {
 		local_volume_dir(at->op.ctx, at->op.name, dir);
 		(void)snprintf(log, sizeof(log), "%.4000s/union.log", dir);
+		local_union_control(at->op.ctx, at->op.name, control);
 		request.branches = branches;
 		r = union_start(&request, err);
 	}
@@ -282,6 +283,22 @@ static int settle_union(struct attach *at, bool *ret_answers, struct error *err)
 	return r < 0 ? r : mounts_remove(at->mount_point, true, err);
 }
 
+/* Branches that came while it was mounted. */
+static int follow_union(struct attach *at, struct error *err)
+{
+	struct error why = {0};
+	int r = at->request->read_only
+			? 0
+			: local_union_follow(&at->op, at->mount_point, &why);
+
+	/* It is mounted all the same; volume_status_get() tells. */
+	if (r == 0 || r == -EOPNOTSUPP)
+		return 0;
+	if (err)
+		*err = why;
+	return r;
+}
+
 static int attach_parts(struct attach *at, struct error *err)
 {
 	struct volume_record *record = at->op.record;
@@ -291,18 +308,17 @@ static int attach_parts(struct attach *at, struct error *err)
 						    : record->spec.transport,
 		.read_only = at->request->read_only,
 	};
+	size_t n = volume_record_attached(record, how.read_only);
 	bool answers = false;
 	int r = 0;
 
-	at->op.total = at->op.done +
-		       (unsigned)record->n_splits * (SPLIT_ATTACH_STEPS - 1) +
-		       2;
-	for (size_t i = 0; r == 0 && i < record->n_splits; i++)
+	at->op.total = at->op.done + (unsigned)n * (SPLIT_ATTACH_STEPS - 1) + 2;
+	for (size_t i = 0; r == 0 && i < n; i++)
 		r = split_attach(&at->op, &record->splits[i], &how, err);
 	if (r == 0)
 		r = settle_union(at, &answers, err);
-	if (r == 0 && !answers)
-		r = start_union(at, err);
+	if (r == 0)
+		r = answers ? follow_union(at, err) : start_union(at, err);
 	return r;
 }
 

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/size.h"
 #include "volume/context.h"
-#include "volume/planner.h"
+#include "volume/room.h"
 #include "volume/split.h"
 
 #define PLANS_MAX                                                  \
@@ -20,17 +20,15 @@
 /* ---- the plan ---- */
 
 /* The nodes that are asked for have to be known. */
-static int check_nodes(const struct volume_spec *spec,
-		       const struct node_state *states, size_t n,
+static int check_nodes(const struct volume_spec *spec, const struct room *room,
 		       struct error *err)
 {
+	if (room->n_states == 0)
+		return error_set(err, ENOSPC,
+				 "no nodes are known; `trib node add` makes "
+				 "them known");
 	for (size_t i = 0; i < spec->nodes.count; i++) {
-		size_t at = 0;
-
-		while (at < n && strcmp(states[at].record.name,
-					spec->nodes.items[i]) != 0)
-			at++;
-		if (at == n)
+		if (!room_node(room, spec->nodes.items[i]))
 			return error_set(err, ENOENT,
 					 "no node '%s' is known; `trib node "
 					 "list` shows those that are",
@@ -39,84 +37,21 @@ static int check_nodes(const struct volume_spec *spec,
 	return 0;
 }
 
-/* Every pool of every node that answered. Returned owned. */
-static int pools_of(const struct node_state *states, size_t n,
-		    struct planner_pool **ret, size_t *ret_count,
-		    struct error *err)
-{
-	struct planner_pool *pools;
-	size_t count = 0;
-
-	for (size_t i = 0; i < n; i++)
-		count += states[i].n_pools;
-	pools = calloc(count + 1, sizeof(*pools));
-	if (!pools)
-		return error_set(err, ENOMEM, "out of memory");
-	count = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		const struct node_state *state = &states[i];
-
-		for (size_t k = 0; state->pools && k < state->n_pools; k++) {
-			const struct node_pool *pool = &state->pools[k];
-
-			pools[count++] = (struct planner_pool){
-				.node = state->record.name,
-				.pool = pool->name,
-				.labels = &state->record.labels,
-				.available = pool->available,
-				.online = strcmp(pool->state, "online") == 0,
-			};
-		}
-	}
-	*ret = pools;
-	*ret_count = count;
-	return 0;
-}
-
-/* Add to the text of a refusal which nodes could not be counted in. */
-static void tell_of_silent_nodes(const struct node_state *states, size_t n,
-				 struct error *err)
-{
-	size_t silent = 0;
-	const char *first = "";
-
-	for (size_t i = 0; i < n; i++) {
-		if (states[i].reachable)
-			continue;
-		if (silent++ == 0)
-			first = states[i].record.name;
-	}
-	if (silent > 0)
-		(void)error_prefix(err,
-				   "%zu of %zu nodes did not answer (first "
-				   "'%s'); of the others: ",
-				   silent, n, first);
-}
-
-static int splits_set(struct volume_record *record,
-		      const struct planner_pool *pools,
+static int splits_set(struct volume_record *record, const struct room *room,
 		      const struct planner_split *plan, size_t n,
 		      struct error *err)
 {
 	struct volume_split *splits = calloc(n, sizeof(*splits));
+	int r = 0;
 
 	if (!splits)
 		return error_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < n; i++) {
-		struct volume_split *split = &splits[i];
-		const struct planner_pool *pool = &pools[plan[i].pool];
-
-		split->index = (unsigned)i;
-		split->size = plan[i].size;
-		split->state = SPLIT_PLANNED;
-		(void)snprintf(split->node, sizeof(split->node), "%s",
-			       pool->node);
-		(void)snprintf(split->pool, sizeof(split->pool), "%s",
-			       pool->pool);
-		(void)snprintf(split->extent, sizeof(split->extent),
-			       "%.59s-%hhu", record->name, (unsigned char)i);
-		(void)uuid_make(split->fs_uuid);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = room_split(record, i, &room->pools[plan[i].pool],
+			       plan[i].size, &splits[i], err);
+	if (r < 0) {
+		free(splits);
+		return r;
 	}
 	free(record->splits);
 	record->splits = splits;
@@ -126,32 +61,22 @@ static int splits_set(struct volume_record *record,
 
 static int plan(struct operation *op, struct error *err)
 {
-	struct planner_pool *pools = NULL;
 	auto_free struct planner_split *splits = NULL;
-	struct node_state *states = NULL;
-	size_t n = 0, n_pools = 0, count = 0;
-	int r = volume_node_list(op->ctx, &states, &n, err);
+	struct room room = {0};
+	size_t count = 0;
+	int r = room_ask(op->ctx, &room, err);
 
-	if (r < 0)
-		return r;
-	if (n == 0)
-		r = error_set(err, ENOSPC,
-			      "no nodes are known; `trib node add` makes them "
-			      "known");
 	if (r == 0)
-		r = check_nodes(&op->record->spec, states, n, err);
-	if (r == 0)
-		r = pools_of(states, n, &pools, &n_pools, err);
+		r = check_nodes(&op->record->spec, &room, err);
 	if (r == 0) {
-		r = planner_place(&op->record->spec, pools, n_pools, &splits,
-				  &count, err);
+		r = planner_place(&op->record->spec, room.pools, room.n_pools,
+				  &splits, &count, err);
 		if (r == -ENOSPC)
-			tell_of_silent_nodes(states, n, err);
+			room_tell_silent(&room, err);
 	}
 	if (r == 0)
-		r = splits_set(op->record, pools, splits, count, err);
-	node_states_free(states, n);
-	free(pools);
+		r = splits_set(op->record, &room, splits, count, err);
+	room_done(&room);
 	return r;
 }
 

@@ -216,6 +216,8 @@ static void directories_remove(struct operation *op)
 		(void)closedir(stream);
 	(void)snprintf(path, sizeof(path), "%.4000s/union.log", dir);
 	(void)unlink(path);
+	(void)snprintf(path, sizeof(path), "%.4000s/" LOCAL_CONTROL_FILE, dir);
+	(void)unlink(path); /* of a union that was killed */
 	(void)snprintf(path, sizeof(path), "%.4000s/" MOUNT_POINT_FILE, dir);
 	(void)unlink(path);
 	(void)rmdir(dir); /* what is left shows that something is */

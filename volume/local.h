@@ -6,6 +6,7 @@
  *
  *	RUN_DIR/volumes/NAME/branch-INDEX   a branch's file system
  *	RUN_DIR/volumes/NAME/union.log      what its trib-union says
+ *	RUN_DIR/volumes/NAME/control        where it takes commands
  *	RUN_DIR/volumes/NAME/mount-point    where the union is, or will be
  *	device id NAME-INDEX                in RUN_DIR/initiator
  */
@@ -13,6 +14,8 @@
 #define VOLUME_LOCAL_H
 
 #include "volume/context.h"
+
+#define LOCAL_CONTROL_FILE "control"
 
 /* @ret: PATH_MAX bytes. */
 void local_volume_dir(const struct volume_context *ctx, const char *volume,

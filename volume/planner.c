@@ -28,6 +28,8 @@ struct candidate {
 struct plan {
 	const struct volume_spec *spec;
 	const struct planner_pool *pools;
+	uint64_t capacity;       /* bytes to place */
+	uint64_t spare;          /* bytes that may be added to that */
 	uint64_t least;          /* units, of one extent */
 	struct candidate *items; /* owned; largest first */
 	size_t n_items;
@@ -171,7 +173,7 @@ static int no_space(const struct plan *plan, const char *why, struct error *err)
 			       plan->n_unwanted);
 	return error_set(err, ENOSPC,
 			 "%s asked for, %s free in %zu pool%s%s%s%s",
-			 size_format(size[0], plan->spec->capacity),
+			 size_format(size[0], plan->capacity),
 			 size_format(size[1], plan->free), plan->n_items,
 			 plan->n_items == 1 ? "" : "s", why[0] ? ", but " : "",
 			 why, text);
@@ -198,7 +200,7 @@ static int pools_count(struct plan *plan, struct error *err)
 	if (spec->share_pools && min > plan->n_items)
 		min = plan->n_items;
 	while (n < plan->n_items &&
-	       (n < min || units * PLANNER_UNIT + best_tail < spec->capacity)) {
+	       (n < min || units * PLANNER_UNIT + best_tail < plan->capacity)) {
 		uint64_t tail = plan->items[n].bytes % PLANNER_UNIT;
 
 		if (tail > best_tail)
@@ -210,7 +212,7 @@ static int pools_count(struct plan *plan, struct error *err)
 			       "%zu splits need as many pools", min);
 		return no_space(plan, why, err);
 	}
-	if (n == 0 || units * PLANNER_UNIT + best_tail < spec->capacity)
+	if (n == 0 || units * PLANNER_UNIT + best_tail < plan->capacity)
 		return no_space(plan, "", err);
 	if (n > splits_limit(spec)) {
 		(void)snprintf(why, sizeof(why),
@@ -219,8 +221,14 @@ static int pools_count(struct plan *plan, struct error *err)
 			       n, splits_limit(spec));
 		return no_space(plan, why, err);
 	}
-	if (n * plan->least > spec->capacity / PLANNER_UNIT)
-		return no_space(plan, "the parts would be too small", err);
+	if (n * plan->least > plan->capacity / PLANNER_UNIT) {
+		uint64_t needed = n * plan->least * PLANNER_UNIT;
+
+		if (needed - plan->capacity > plan->spare)
+			return no_space(plan, "the parts would be too small",
+					err);
+		plan->capacity = needed;
+	}
 	plan->n_used = n;
 	return 0;
 }
@@ -356,28 +364,36 @@ static void splits_fill(const struct plan *plan, struct planner_split *splits)
 	}
 }
 
-int planner_place(const struct volume_spec *spec,
-		  const struct planner_pool *pools, size_t n_pools,
-		  struct planner_split **ret, size_t *ret_count,
-		  struct error *err)
+int planner_place_beside(const struct volume_spec *spec,
+			 const struct planner_pool *pools, size_t n_pools,
+			 const struct planner_beside *beside,
+			 struct planner_split **ret, size_t *ret_count,
+			 struct error *err)
 {
 	auto_free struct candidate *items = NULL;
-	struct plan plan = {.spec = spec, .pools = pools};
-	uint64_t units = spec->capacity / PLANNER_UNIT;
+	uint64_t least = volume_spec_split_minimum(spec), units;
+	struct plan plan = {
+		.spec = spec,
+		.pools = pools,
+		.capacity = spec->capacity,
+		.spare = beside->spare,
+	};
 	struct planner_split *splits;
 	size_t count = 0;
 	int r;
 
-	plan.least = (volume_spec_split_minimum(spec) + PLANNER_UNIT - 1) /
-		     PLANNER_UNIT;
+	if (least < beside->least)
+		least = beside->least;
+	plan.least = (least + PLANNER_UNIT - 1) / PLANNER_UNIT;
 	r = candidates_find(&plan, n_pools, err);
 	items = plan.items;
 	if (r == 0)
 		r = pools_count(&plan, err);
 	if (r < 0)
 		return r;
+	units = plan.capacity / PLANNER_UNIT;
 	even_out(&plan, units, share_out(&plan, units));
-	place_tail(&plan, spec->capacity % PLANNER_UNIT);
+	place_tail(&plan, plan.capacity % PLANNER_UNIT);
 	r = cut(&plan, &count, err);
 	if (r < 0)
 		return r;
@@ -388,4 +404,15 @@ int planner_place(const struct volume_spec *spec,
 	*ret = splits;
 	*ret_count = count;
 	return 0;
+}
+
+int planner_place(const struct volume_spec *spec,
+		  const struct planner_pool *pools, size_t n_pools,
+		  struct planner_split **ret, size_t *ret_count,
+		  struct error *err)
+{
+	static const struct planner_beside nothing;
+
+	return planner_place_beside(spec, pools, n_pools, &nothing, ret,
+				    ret_count, err);
 }

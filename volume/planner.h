@@ -46,23 +46,56 @@ int planner_place(const struct volume_spec *spec,
 		  struct planner_split **ret, size_t *ret_count,
 		  struct error *err);
 
+/* When the splits come to others that could be made larger instead. */
+struct planner_beside {
+	uint64_t least; /* bytes; no split is smaller */
+	/*
+	 * Bytes that may be placed beyond spec->capacity, so that no split is
+	 * too small.
+	 */
+	uint64_t spare;
+};
+
+/* planner_place(); sizes add up to spec->capacity and what of spare it took. */
+int planner_place_beside(const struct volume_spec *spec,
+			 const struct planner_pool *pools, size_t n_pools,
+			 const struct planner_beside *beside,
+			 struct planner_split **ret, size_t *ret_count,
+			 struct error *err);
+
+struct planner_growth {
+	uint64_t *sizes;             /* owned; bytes, of the splits there are */
+	struct planner_split *extra; /* owned; new splits */
+	size_t n_extra;
+};
+
 /*
- * Make what there is larger, in the pools where it is: in proportion to what
- * each can take, by multiples of PLANNER_UNIT but for one split. The order of
- * the pools does not matter.
+ * Make a volume larger: first the splits there are, in the pools where they
+ * are, in proportion to what each can take; what they cannot hold becomes new
+ * splits, placed as planner_place() does it. All sizes are multiples of
+ * PLANNER_UNIT more than now, but for one of the old and one of the new. The
+ * order of the pools does not matter.
  *
- * @splits      at most VOLUME_SPLITS_MAX; each one's pool is among @pools;
- *              together at most VOLUME_CAPACITY_MAX
- * @max_extent  bytes; no split grows beyond it; 0: no limit
- * @capacity    bytes, multiple of 4096: what the new sizes add up to
- * @ret_sizes   n_splits of them, bytes, none smaller than now
+ * A new split has at least what its file system needs, and its fair share of
+ * @capacity (1 of VOLUME_SPLITS_MAX parts); where it would be smaller, the
+ * old ones grow by less. Without spec->share_pools it is in a pool of its
+ * own; with it also where the old ones have reached spec->max_extent. The
+ * old ones stay where they are, whatever @spec says by now.
  *
- * -ENOSPC: they cannot hold it; the text says how large it could become and
- * what is free where. -ERANGE: smaller than now.
+ * @spec      checked; its capacity is not looked at
+ * @splits    at most VOLUME_SPLITS_MAX; each one's pool is among @pools;
+ *            together at most VOLUME_CAPACITY_MAX
+ * @capacity  bytes, multiple of 4096: what all sizes add up to
+ * @ret       no size is smaller than now; planner_growth_done()
+ *
+ * -ENOSPC: it cannot be done with these pools; the text says how large it
+ * could become where it is, and what is free where. -ERANGE: smaller than now.
  */
-int planner_grow(const struct planner_split *splits, size_t n_splits,
+int planner_grow(const struct volume_spec *spec,
+		 const struct planner_split *splits, size_t n_splits,
 		 const struct planner_pool *pools, size_t n_pools,
-		 uint64_t max_extent, uint64_t capacity, uint64_t *ret_sizes,
+		 uint64_t capacity, struct planner_growth *ret,
 		 struct error *err);
+void planner_growth_done(struct planner_growth *growth);
 
 #endif

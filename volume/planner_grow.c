@@ -1,282 +1,147 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Growing in place. Whole units go to the pools in proportion to what each
- * can take, and inside a pool evenly to its splits; what is left beyond whole
- * units goes to one split that has room for it.
+ * First what is there becomes larger; what it cannot hold becomes new extents,
+ * placed as those of a new volume are.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/size.h"
-#include "volume/planner.h"
-
-#define LISTED_MAX 4 /* pools named in the text of an error */
-
-struct part {
-	size_t split;   /* index into the input */
-	uint64_t limit; /* bytes it may grow by, whatever its pool has */
-	uint64_t given; /* units */
-};
-
-struct host { /* a pool with splits in it */
-	size_t pool;
-	uint64_t room;      /* bytes */
-	uint64_t units;     /* whole ones that its splits can take */
-	uint64_t given;     /* units */
-	uint64_t beyond;    /* bytes that one split can take after all units */
-	struct part *parts; /* borrowed from growth.parts; smallest first */
-	size_t n_parts;
-};
+#include "volume/planner_in_place.h"
 
 struct growth {
+	const struct volume_spec *spec;
 	const struct planner_split *splits;
 	const struct planner_pool *pools;
-	struct part *parts; /* owned */
-	struct host *hosts; /* owned; most room first */
-	size_t n_hosts;
-	uint64_t size;    /* bytes, now */
-	uint64_t units;   /* of all hosts */
-	uint64_t largest; /* bytes it could become */
+	size_t n_splits, n_pools;
+	uint64_t capacity; /* bytes, asked for */
+	struct in_place *in_place;
 };
 
-static uint64_t down(uint64_t bytes, uint64_t unit)
+/*
+ * A volume has a fixed number of places for splits: one below its fair share
+ * of them wastes its place, and holds no file worth mentioning.
+ */
+static uint64_t least_of_new(const struct growth *g)
 {
-	return bytes - bytes % unit;
+	uint64_t least = g->capacity / VOLUME_SPLITS_MAX;
+
+	if (g->spec->max_extent && least > g->spec->max_extent)
+		least = g->spec->max_extent;
+	least -= least % PLANNER_UNIT;
+	return least;
 }
 
-static uint64_t least_of(uint64_t a, uint64_t b)
+/* Why there are no new extents to hold the rest. */
+static int tell(const struct growth *g, uint64_t rest, const struct error *why,
+		struct error *err)
 {
-	return a < b ? a : b;
+	char text[ERROR_TEXT_MAX], size[SIZE_TEXT_MAX];
+
+	in_place_tell(g->in_place, g->capacity, text);
+	return error_set(err, ENOSPC, "%s; new extents for the other %s: %s",
+			 text, size_format(size, rest), error_text(why));
 }
 
-/* ---- what there is ---- */
-
-static int compare_parts(const void *a_, const void *b_)
+static int place_rest(const struct growth *g, uint64_t rest,
+		      struct planner_growth *ret, struct error *err)
 {
-	const struct part *a = a_, *b = b_;
-
-	if (a->limit != b->limit)
-		return a->limit < b->limit ? -1 : 1;
-	return a->split < b->split ? -1 : 1;
-}
-
-static int compare_hosts(const void *a_, const void *b_, void *pools_)
-{
-	const struct host *a = a_, *b = b_;
-	const struct planner_pool *pools = pools_;
+	auto_free struct planner_pool *pools = calloc(g->n_pools + 1,
+						      sizeof(*pools));
+	struct volume_spec spec = *g->spec; /* its lists are borrowed */
+	size_t limit = spec.max_splits ? spec.max_splits : VOLUME_SPLITS_MAX;
+	const struct planner_beside beside = {
+		.least = least_of_new(g),
+		.spare = in_place_largest(g->in_place) -
+			 in_place_size(g->in_place),
+	};
+	struct error why = {0};
 	int r;
 
-	if (a->units != b->units)
-		return a->units > b->units ? -1 : 1;
-	r = strcmp(pools[a->pool].node, pools[b->pool].node);
-	return r ? r : strcmp(pools[a->pool].pool, pools[b->pool].pool);
-}
-
-/* How much the splits of a pool can take together, and one of them beyond. */
-static void host_measure(struct host *host)
-{
-	uint64_t units = 0, rest = 0;
-
-	for (size_t i = 0; i < host->n_parts; i++) {
-		uint64_t limit = host->parts[i].limit;
-
-		units += limit / PLANNER_UNIT;
-		if (limit % PLANNER_UNIT > rest)
-			rest = limit % PLANNER_UNIT;
-	}
-	host->units = least_of(host->room / PLANNER_UNIT, units);
-	host->beyond = host->room - host->units * PLANNER_UNIT;
-	/* With all splits full there is only what their limits leave. */
-	if (host->units == units)
-		host->beyond = least_of(host->beyond, rest);
-}
-
-static void host_add(struct growth *g, size_t pool, size_t n_splits,
-		     uint64_t max_extent, struct part *parts)
-{
-	struct host *host = &g->hosts[g->n_hosts];
-	const struct planner_pool *p = &g->pools[pool];
-
-	*host = (struct host){.pool = pool, .parts = parts};
-	if (p->online)
-		host->room = down(least_of(p->available, VOLUME_CAPACITY_MAX),
-				  RECORD_SIZE_UNIT);
-	for (size_t i = 0; i < n_splits; i++) {
-		uint64_t size = g->splits[i].size, limit = host->room;
-
-		if (g->splits[i].pool != pool)
-			continue;
-		if (max_extent)
-			limit = size < max_extent ? down(max_extent - size,
-							 RECORD_SIZE_UNIT)
-						  : 0;
-		parts[host->n_parts++] = (struct part){
-			.split = i,
-			.limit = least_of(limit, host->room),
-		};
-	}
-	if (host->n_parts == 0)
-		return;
-	qsort(parts, host->n_parts, sizeof(*parts), compare_parts);
-	host_measure(host);
-	g->n_hosts++;
-}
-
-static int measure(struct growth *g, size_t n_splits, size_t n_pools,
-		   uint64_t max_extent, struct error *err)
-{
-	uint64_t beyond = 0, more;
-	size_t used = 0;
-
-	g->parts = calloc(n_splits + 1, sizeof(*g->parts));
-	g->hosts = calloc(n_pools + 1, sizeof(*g->hosts));
-	if (!g->parts || !g->hosts)
+	if (!pools)
 		return error_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < n_splits; i++)
-		g->size += g->splits[i].size;
-	for (size_t i = 0; i < n_pools; i++) {
-		size_t before = g->n_hosts;
-
-		host_add(g, i, n_splits, max_extent, &g->parts[used]);
-		if (g->n_hosts == before)
-			continue;
-		used += g->hosts[before].n_parts;
-		g->units += g->hosts[before].units;
-		if (g->hosts[before].beyond > beyond)
-			beyond = g->hosts[before].beyond;
+	if (g->n_splits >= limit) {
+		(void)error_set(&why, ENOSPC, "it has the %zu it may have",
+				g->n_splits);
+		return tell(g, rest, &why, err);
 	}
-	qsort_r(g->hosts, g->n_hosts, sizeof(*g->hosts), compare_hosts,
-		(void *)g->pools);
-	/* A volume has 256 splits of 2^60 bytes at most: 2^46 units. */
-	more = g->units < VOLUME_CAPACITY_MAX / PLANNER_UNIT
-		       ? g->units * PLANNER_UNIT + beyond
-		       : VOLUME_CAPACITY_MAX;
-	g->largest = least_of(g->size + more, VOLUME_CAPACITY_MAX);
-	return 0;
+	memcpy(pools, g->pools, g->n_pools * sizeof(*pools));
+	in_place_leave(g->in_place, pools);
+	for (size_t i = 0; !spec.share_pools && i < g->n_splits; i++)
+		pools[g->splits[i].pool].available = 0;
+	spec.capacity = rest;
+	spec.min_splits = 0;
+	spec.max_splits = (unsigned)(limit - g->n_splits);
+	r = planner_place_beside(&spec, pools, g->n_pools, &beside, &ret->extra,
+				 &ret->n_extra, &why);
+	if (r == -ENOSPC)
+		return tell(g, rest, &why, err);
+	if (r < 0 && err)
+		*err = why;
+	return r;
 }
 
-/* ---- what to say when it can't be done ---- */
-
-static int no_space(const struct growth *g, uint64_t capacity,
-		    struct error *err)
+static int grow(const struct growth *g, struct planner_growth *ret,
+		struct error *err)
 {
-	char text[ERROR_TEXT_MAX] = "", size[3][SIZE_TEXT_MAX];
-	size_t at = 0;
+	uint64_t largest = in_place_largest(g->in_place), own = g->capacity;
+	int r = 0;
 
-	for (size_t i = 0; i < g->n_hosts && i < LISTED_MAX; i++) {
-		const struct host *host = &g->hosts[i];
-		const struct planner_pool *pool = &g->pools[host->pool];
+	if (g->capacity < in_place_size(g->in_place))
+		return error_set(err, ERANGE, "a volume cannot shrink");
+	if (g->capacity > VOLUME_CAPACITY_MAX) {
+		char size[SIZE_TEXT_MAX];
 
-		at += (size_t)snprintf(text + at, sizeof(text) - at,
-				       "%s %s in %.24s/%.24s%s", i ? "," : "",
-				       size_format(size[0], host->room),
-				       pool->node, pool->pool,
-				       pool->online ? "" : " (offline)");
+		return error_set(err, ENOSPC, "a volume has at most %s",
+				 size_format(size, VOLUME_CAPACITY_MAX));
 	}
-	if (g->n_hosts > LISTED_MAX)
-		(void)snprintf(text + at, sizeof(text) - at,
-			       " and less in %zu more",
-			       g->n_hosts - LISTED_MAX);
-	return error_set(err, ENOSPC,
-			 "%s asked for; in its pools it could become %s, from "
-			 "%s now. They have%s free",
-			 size_format(size[0], capacity),
-			 size_format(size[1], g->largest),
-			 size_format(size[2], g->size), text);
+	if (g->capacity > largest)
+		r = place_rest(g, g->capacity - largest, ret, err);
+	for (size_t i = 0; r == 0 && i < ret->n_extra; i++)
+		own -= ret->extra[i].size;
+	if (r == 0)
+		in_place_share(g->in_place, own, ret->sizes);
+	return r;
 }
 
-/* ---- the shares ---- */
-
-static void share_between_hosts(struct growth *g, uint64_t units)
-{
-	uint64_t given = 0;
-
-	for (size_t i = 0; g->units > 0 && i < g->n_hosts; i++) {
-		struct host *host = &g->hosts[i];
-
-		host->given = (uint64_t)((unsigned __int128)units *
-					 host->units / g->units);
-		given += host->given;
-	}
-	while (given < units) { /* what rounding left: less than a unit each */
-		for (size_t i = 0; i < g->n_hosts && given < units; i++) {
-			struct host *host = &g->hosts[i];
-
-			if (host->given < host->units) {
-				host->given++;
-				given++;
-			}
-		}
-	}
-}
-
-/* Smallest limit first: what it can't take goes to those after it. */
-static void share_in_host(struct host *host)
-{
-	uint64_t left = host->given;
-
-	for (size_t i = 0; i < host->n_parts; i++) {
-		struct part *part = &host->parts[i];
-
-		part->given = least_of(part->limit / PLANNER_UNIT,
-				       left / (host->n_parts - i));
-		left -= part->given;
-	}
-}
-
-/* The bytes beyond whole units: the first split with room for them. */
-static void place_tail(const struct growth *g, uint64_t tail, uint64_t *sizes)
-{
-	for (size_t i = 0; tail > 0 && i < g->n_hosts; i++) {
-		const struct host *host = &g->hosts[i];
-
-		if (host->room - host->given * PLANNER_UNIT < tail)
-			continue;
-		for (size_t k = host->n_parts; k-- > 0;) {
-			const struct part *part = &host->parts[k];
-
-			if (part->limit - part->given * PLANNER_UNIT < tail)
-				continue;
-			sizes[part->split] += tail;
-			return;
-		}
-	}
-}
-
-int planner_grow(const struct planner_split *splits, size_t n_splits,
+int planner_grow(const struct volume_spec *spec,
+		 const struct planner_split *splits, size_t n_splits,
 		 const struct planner_pool *pools, size_t n_pools,
-		 uint64_t max_extent, uint64_t capacity, uint64_t *ret_sizes,
+		 uint64_t capacity, struct planner_growth *ret,
 		 struct error *err)
 {
-	struct growth g = {.splits = splits, .pools = pools};
-	auto_free struct part *parts = NULL;
-	auto_free struct host *hosts = NULL;
-	uint64_t more;
-	int r = measure(&g, n_splits, n_pools, max_extent, err);
+	struct growth g = {
+		.spec = spec,
+		.splits = splits,
+		.pools = pools,
+		.n_splits = n_splits,
+		.n_pools = n_pools,
+		.capacity = capacity,
+	};
+	struct planner_growth growth = {
+		.sizes = calloc(n_splits + 1, sizeof(*growth.sizes)),
+	};
+	int r;
 
-	parts = g.parts;
-	hosts = g.hosts;
+	if (!growth.sizes)
+		return error_set(err, ENOMEM, "out of memory");
+	r = in_place_new(splits, n_splits, pools, n_pools, spec->max_extent,
+			 &g.in_place, err);
+	if (r == 0)
+		r = grow(&g, &growth, err);
+	in_place_free(g.in_place);
 	if (r < 0)
-		return r;
-	if (capacity < g.size)
-		return error_set(err, ERANGE, "a volume cannot shrink");
-	if (capacity > g.largest)
-		return no_space(&g, capacity, err);
-	more = capacity - g.size;
-	share_between_hosts(&g, more / PLANNER_UNIT);
-	for (size_t i = 0; i < n_splits; i++)
-		ret_sizes[i] = splits[i].size;
-	for (size_t i = 0; i < g.n_hosts; i++) {
-		struct host *host = &g.hosts[i];
+		planner_growth_done(&growth);
+	else
+		*ret = growth;
+	return r;
+}
 
-		share_in_host(host);
-		for (size_t k = 0; k < host->n_parts; k++)
-			ret_sizes[host->parts[k].split] +=
-				host->parts[k].given * PLANNER_UNIT;
-	}
-	place_tail(&g, more % PLANNER_UNIT, ret_sizes);
-	return 0;
+void planner_growth_done(struct planner_growth *growth)
+{
+	free(growth->sizes);
+	free(growth->extra);
+	*growth = (struct planner_growth){0};
 }

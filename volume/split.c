@@ -467,8 +467,10 @@ static int unexport(struct operation *op, const struct volume_split *split,
 void splits_unexport(struct operation *op, uint64_t epoch,
 		     struct name_list *ret_silent)
 {
+	size_t made = volume_record_made(op->record);
+
 	*ret_silent = (struct name_list){0};
-	for (size_t i = 0; i < op->record->n_splits; i++) {
+	for (size_t i = 0; i < made; i++) {
 		const struct volume_split *split = &op->record->splits[i];
 
 		if (!name_list_has(ret_silent, split->node) &&

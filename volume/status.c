@@ -10,6 +10,7 @@
 #include "base/size.h"
 #include "volume/context.h"
 #include "volume/local.h"
+#include "volume/local_union.h"
 #include "volume/mounts.h"
 #include "volume/parallel.h"
 #include "volume/union_process.h"
@@ -117,7 +118,7 @@ static void look_at_split(void *look_, size_t index)
 
 	s->split = look->status->record->splits[index];
 	ask_node(look, s);
-	if (look->status->attached_here)
+	if (look->status->attached_here && s->split.state != SPLIT_PLANNED)
 		look_here(look, s);
 }
 
@@ -194,10 +195,18 @@ static void tell_of_growth(const struct volume_context *ctx,
 			      size_format(size, target), record->name,
 			      (unsigned long long)target);
 	else if (a && !a->read_only && volume_record_fs_behind(record))
-		add_condition(status, "Resized", false, "FileSystemBehind",
-			      "its extents have grown, its file systems not "
+		add_condition(
+			status, "Resized", false, "FileSystemBehind",
+			"its extents have grown or are new, its file "
+			"systems are not; here `trib volume resize %s --size %llu` "
+			"does that",
+			record->name, (unsigned long long)target);
+	else if (a && !a->read_only && status->mounted &&
+		 !local_union_has(status->mount_point, record->n_splits))
+		add_condition(status, "Resized", false, "BranchesWaiting",
+			      "it has new extents that its union does not have "
 			      "yet; here `trib volume resize %s --size %llu` "
-			      "does that",
+			      "adds them, or the next mount",
 			      record->name, (unsigned long long)target);
 }
 

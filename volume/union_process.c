@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -26,6 +27,9 @@
 #define LOG_MAX          (256u << 10)
 #define START_TIMEOUT_MS 15000
 #define KILL_WAIT_MS     5000
+#define COMMAND_MS       60000 /* an add looks through the new branch's root */
+#define STATS            "user.tributary.stats" /* docs/union.md */
+#define STATS_MAX        4096                   /* bytes; it has some 200 */
 
 /* ---- finding it ---- */
 
@@ -165,7 +169,7 @@ static int spawn(const struct union_request *request, int log_fd,
 		 pid_t *ret_pid, struct error *err)
 {
 	auto_free char *branches = branches_text(request);
-	char program[PATH_MAX], options[256];
+	char program[PATH_MAX], options[512];
 	const char *const argv[] = {program, "-f",     "-o",
 				    options, branches, request->mount_point,
 				    NULL};
@@ -173,9 +177,10 @@ static int spawn(const struct union_request *request, int log_fd,
 	if (!branches)
 		return error_set(err, ENOMEM, "out of memory");
 	program_path(request->bin_dir, program);
-	(void)snprintf(options, sizeof(options), "fsname=%.63s,policy=%.31s%s",
-		       request->name, request->policy,
-		       request->read_only ? ",ro" : "");
+	(void)snprintf(
+		options, sizeof(options), "fsname=%.63s,policy=%.31s%s%s%.200s",
+		request->name, request->policy, request->read_only ? ",ro" : "",
+		request->control[0] ? ",control=" : "", request->control);
 	return process_start(argv, log_fd, -1, ret_pid, err);
 }
 
@@ -244,5 +249,70 @@ int union_start(const struct union_request *request, struct error *err)
 		(void)mounts_remove(request->mount_point, true, NULL);
 		(void)union_wait_end(pid, 0, true, NULL);
 	}
+	return r;
+}
+
+/* ---- more branches ---- */
+
+int union_count(const char *mount_point, size_t *ret)
+{
+	char stats[STATS_MAX + 1];
+	struct mount_info info;
+	const char *at;
+	ssize_t n;
+	int r = mounts_find(mount_point, &info, NULL);
+
+	if (r < 0 || strcmp(info.fs_type, UNION_FS_TYPE) != 0)
+		return r < 0 ? r : -ENOENT;
+	n = getxattr(mount_point, STATS, stats, STATS_MAX);
+	if (n < 0)
+		return -errno;
+	stats[n] = '\0';
+	at = strstr(stats, "\"branches\":");
+	if (!at)
+		return -EPROTO;
+	*ret = strtoul(strchr(at, ':') + 1, NULL, 10);
+	return 0;
+}
+
+static int command(const char *bin_dir, const char *control,
+		   const struct union_branch *branch,
+		   struct process_result *ret, struct error *err)
+{
+	char program[PATH_MAX], path[PATH_MAX + 8];
+	const char *const argv[] = {program, "--control", control,
+				    "add",   path,        NULL};
+	int r;
+
+	program_path(bin_dir, program);
+	(void)snprintf(path, sizeof(path), "%s%s", branch->path,
+		       branch->local ? "=local" : "");
+	r = process_run(argv, NULL, COMMAND_MS, -1, ret, err);
+	if (r < 0 || ret->exit_code == 0)
+		return r;
+	return error_set(err, EIO, "the union refused '%s': %.*s", path,
+			 (int)strcspn(ret->errors, "\n"), ret->errors);
+}
+
+int union_add(const char *bin_dir, const char *control,
+	      const struct union_branch *branch, unsigned *ret_number,
+	      struct error *err)
+{
+	struct process_result result = {0};
+	int r;
+
+	if (!control[0] || access(control, F_OK) < 0)
+		return error_set(err, EOPNOTSUPP,
+				 "the union that is mounted takes no commands "
+				 "(%s%s%s)",
+				 control[0] ? "it has no socket '" : "",
+				 control[0] ? control
+					    : "the run directory's path is too "
+					      "long for a socket",
+				 control[0] ? "'" : "");
+	r = command(bin_dir, control, branch, &result, err);
+	if (r == 0 && sscanf(result.out, "{\"id\":%u}", ret_number) != 1)
+		r = error_set(err, EIO, "the union says: %.100s", result.out);
+	process_result_done(&result);
 	return r;
 }

@@ -28,6 +28,8 @@ struct union_request {
 	size_t n_branches;
 	const char *mount_point;
 	const char *log_path; /* its standard error */
+	/* A socket where it takes union_add(); "": it will not. */
+	const char *control;
 	bool read_only;
 };
 
@@ -36,6 +38,26 @@ struct union_request {
  * and no process is left; the text has the last line it wrote.
  */
 int union_start(const struct union_request *request, struct error *err);
+
+/*
+ * How many branches the union mounted there has; what it was started with,
+ * and what came since. -errno: none is mounted, or it does not answer.
+ */
+int union_count(const char *mount_point, size_t *ret);
+
+/*
+ * Add a branch to a live union, after all it has. Added before: the same
+ * number again.
+ *
+ * @control     as in its union_request
+ * @ret_number  the branch's place in the list, from 0
+ *
+ * -EOPNOTSUPP: that union takes no commands. -EIO: it refused, the text says
+ * why.
+ */
+int union_add(const char *bin_dir, const char *control,
+	      const struct union_branch *branch, unsigned *ret_number,
+	      struct error *err);
 
 /* The process that serves @mount_point; 0 when there is none. */
 pid_t union_find(const char *mount_point);

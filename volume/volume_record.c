@@ -37,13 +37,38 @@ uint64_t volume_record_target(const struct volume_record *record)
 	return sum;
 }
 
+size_t volume_record_made(const struct volume_record *record)
+{
+	size_t n = 0;
+
+	if (record->phase != VOLUME_READY)
+		return record->n_splits;
+	while (n < record->n_splits && record->splits[n].state != SPLIT_PLANNED)
+		n++;
+	return n;
+}
+
+size_t volume_record_attached(const struct volume_record *record,
+			      bool read_only)
+{
+	size_t made = volume_record_made(record), n = 0;
+
+	while (read_only && n < made && record->splits[n].state == SPLIT_READY)
+		n++;
+	return n > 0 ? n : made;
+}
+
 bool volume_record_fs_behind(const struct volume_record *record)
 {
-	for (size_t i = 0; i < record->n_splits; i++) {
+	size_t made = volume_record_made(record), formatted = 0;
+
+	for (size_t i = 0; i < made; i++) {
 		if (record->splits[i].fs_behind)
 			return true;
+		formatted += record->splits[i].state == SPLIT_READY;
 	}
-	return false;
+	/* One that never was attached is formatted in any case. */
+	return formatted > 0 && formatted < made;
 }
 
 int volume_record_grown(struct volume_record *record,

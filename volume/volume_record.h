@@ -55,7 +55,11 @@ enum volume_phase {
 };
 
 enum split_state {
-	SPLIT_PLANNED,    /* the extent may or may not exist */
+	/*
+	 * The extent may or may not exist. In a volume that is ready: one it
+	 * is being grown by, which is no part of it yet.
+	 */
+	SPLIT_PLANNED,
 	SPLIT_CREATED,    /* exists, never formatted */
 	SPLIT_FORMATTING, /* mkfs may have begun: run it again */
 	SPLIT_READY,      /* holds the file system fs_uuid */
@@ -155,7 +159,11 @@ struct volume_record {
 
 	enum volume_phase phase;
 	uint64_t epoch; /* of the newest attachment; raised by each attach */
-	struct volume_split *splits; /* owned; splits[i].index == i */
+	/*
+	 * Owned; splits[i].index == i, and the number of its branch. Those
+	 * that a ready volume is being grown by come last.
+	 */
+	struct volume_split *splits;
 	size_t n_splits;
 	struct volume_attachment *attachments; /* owned */
 	size_t n_attachments;
@@ -173,7 +181,21 @@ const char *attachment_state_name(enum attachment_state state);
 
 /* Bytes, all splits together, when those that are growing have grown. */
 uint64_t volume_record_target(const struct volume_record *record);
-/* A split's file system has yet to be grown, where the volume is attached. */
+/*
+ * How many splits (the first ones) make up the capacity: all, but for those
+ * that a ready volume is being grown by.
+ */
+size_t volume_record_made(const struct volume_record *record);
+/*
+ * How many of those an attachment has: for reading only, those that were
+ * ever formatted, if any was.
+ */
+size_t volume_record_attached(const struct volume_record *record,
+			      bool read_only);
+/*
+ * Where the volume is attached, a split's file system has yet to be grown or
+ * a new one to be made, or will be at the next attach.
+ */
 bool volume_record_fs_behind(const struct volume_record *record);
 /*
  * The extent of @split (one of @record's) has @size bytes, at least those

@@ -416,30 +416,47 @@ static void scan_status(struct json_scan *scan, struct json_object *status,
 			       i, &record->conditions[i]);
 }
 
-/* The splits make up the capacity, and an attachment's epoch has been given. */
-static void scan_whole(struct json_scan *scan,
-		       const struct volume_record *record)
+/*
+ * The splits make up the capacity. A volume in use may have more of them at
+ * the end, which are only being made; one that is being deleted may have had.
+ */
+static void check_sizes(struct json_scan *scan,
+			const struct volume_record *record)
 {
+	size_t made = volume_record_made(record);
 	uint64_t sum = 0, target = 0;
 
-	json_scan_at(scan, "status");
-	if (scan->r < 0)
-		return;
 	/* 256 times 2^60 would not fit: each sum is looked at on its way. */
 	for (size_t i = 0; i < record->n_splits && scan->r == 0; i++) {
 		const struct volume_split *s = &record->splits[i];
 
-		sum += s->size;
+		if (i < made)
+			sum += s->size;
+		else if (s->state != SPLIT_PLANNED)
+			json_scan_fail(scan, "splits",
+				       "are made after one that is planned");
 		target += s->grow_to ? s->grow_to : s->size;
 		if (target > VOLUME_CAPACITY_MAX)
 			json_scan_fail(scan, "splits", "hold too much");
 	}
-	if (scan->r < 0)
-		return;
-	if (sum != record->spec.capacity)
+	if (scan->r == 0 &&
+	    (record->phase == VOLUME_DELETING ? sum < record->spec.capacity
+					      : sum != record->spec.capacity))
 		json_scan_fail(scan, "splits",
 			       "hold %" PRIu64 " bytes, not spec.capacity",
 			       sum);
+}
+
+/* All of it agrees, and an attachment's epoch has been given. */
+static void scan_whole(struct json_scan *scan,
+		       const struct volume_record *record)
+{
+	json_scan_at(scan, "status");
+	if (scan->r < 0)
+		return;
+	check_sizes(scan, record);
+	if (scan->r < 0)
+		return;
 	if (volume_spec_linear(&record->spec) && record->n_splits > 1)
 		json_scan_fail(scan, "splits", "are more than one, of linear");
 	for (size_t i = 0; i < record->n_attachments; i++) {

@@ -4,6 +4,7 @@
 # and not beyond the room there is.
 . "$(dirname "$0")/../lib.sh"
 . "$TOP/tests/volume_lib.sh"
+. "$TOP/tests/writer_lib.sh"
 need resize2fs xfs_growfs xfs_repair e2fsck
 
 # Root in a container may lack CAP_SYS_RESOURCE (24), which ext4 asks for.
@@ -25,36 +26,6 @@ record_text() {
 	sqlite3 "$C/records.db" "SELECT * FROM objects WHERE name = '$1'"
 }
 capacity() { status "$1" | grep -o 'capacity=.*'; }
-
-# writer_start DIR, writer_stop DIR: files and their checksums, without pause
-writer_start() {
-	mkdir -p "$1/w"
-	rm -f "$TEST_DIR/stop" "$TEST_DIR/errors"
-	(
-		set +e
-		n=0
-		while [ ! -e "$TEST_DIR/stop" ]; do
-			n=$((n + 1))
-			head -c 700000 /dev/urandom >"$TEST_DIR/w" &&
-				dd if="$TEST_DIR/w" of="$1/w/$((n % 40))" bs=64k \
-					conv=fsync 2>/dev/null &&
-				(cd "$TEST_DIR" && sha256sum w) |
-				sed "s, w\$, w/$((n % 40))," >"$1/w/$((n % 40)).sum" ||
-				echo "write $n failed" >>"$TEST_DIR/errors"
-			echo $n >"$TEST_DIR/written"
-		done
-	) &
-	WRITER=$!
-	at_exit touch "$TEST_DIR/stop"
-	eventually 10 test -s "$1/w/3.sum"
-}
-writer_stop() {
-	touch "$TEST_DIR/stop"
-	wait $WRITER
-	[ ! -e "$TEST_DIR/errors" ] || fail "$(cat "$TEST_DIR/errors")"
-	[ "$(cat "$TEST_DIR/written")" -gt 3 ]
-	(cd "$1" && sha256sum --quiet -c w/*.sum)
-}
 
 # A volume on two hosts, mounted and written, grows under its writer.
 grows_under_a_writer() { # FS
