@@ -32,6 +32,9 @@ struct cli_options {
 	char *tls_cert;
 	char *tls_key;
 	char *tls_name;
+	char *name;
+	char *advertise_control;
+	bool keep;
 
 	/* pools and extents */
 	char *pool;
@@ -63,8 +66,9 @@ struct cli {
 	char **arguments; /* after the command's words; borrowed */
 	int n_arguments;
 	struct volume_context *volumes; /* NULL where the command needs none */
-	struct json_object *answer;     /* owned; printed with --json */
-	bool wrong_usage;               /* cli_usage() was called */
+	int stop_fd; /* readable: a signal says stop; 0 with no volumes */
+	struct json_object *answer; /* owned; printed with --json */
+	bool wrong_usage;           /* cli_usage() was called */
 };
 
 /* Every command has these. */

@@ -45,6 +45,7 @@ const struct command *command_find(char *const *words, int n, int *ret_taken);
 /* ---- one file each ---- */
 
 int node_add_run(struct cli *cli, struct error *err);
+int node_register_run(struct cli *cli, struct error *err);
 int node_remove_run(struct cli *cli, struct error *err);
 int node_list_run(struct cli *cli, struct error *err);
 int node_show_run(struct cli *cli, struct error *err);

@@ -31,6 +31,30 @@ static const struct option_row node_add_rows[] = {
 	    "name in its certificate, if not the host"),
 };
 
+static const struct option_row node_register_rows[] = {
+	ROW("keep", 'k', OPTION_FLAG, keep, NULL,
+	    "go on: heartbeats, and what it has, until stopped"),
+	ROW("name", 0, OPTION_STRING, name, "NAME", "its name (this node's)"),
+	ROW("control", 0, OPTION_STRING, control, "ADDRESS",
+	    "its blockd, from here: unix:/path or tcp:HOST:PORT"),
+	ROW("advertise-control", 0, OPTION_STRING, advertise_control, "ADDRESS",
+	    "its blockd, for others (the same)"),
+	ROW("data", 0, OPTION_STRING, data, "ADDRESS",
+	    "its NBD server: HOST:PORT or unix:/path"),
+	ROW("labels", 'l', OPTION_LIST, label, "KEY=VALUE",
+	    "for placement: zone, rack... (those known stay)"),
+	ROW("allow", 0, OPTION_LIST, allow, "ADDRESS",
+	    "addresses its own connections come from, if not found alone"),
+	ROW("tls-ca", 0, OPTION_STRING, tls_ca, "FILE",
+	    "authority that signed its certificate (PEM)"),
+	ROW("tls-cert", 0, OPTION_STRING, tls_cert, "FILE",
+	    "certificate to show it"),
+	ROW("tls-key", 0, OPTION_STRING, tls_key, "FILE",
+	    "key of that certificate"),
+	ROW("tls-name", 0, OPTION_STRING, tls_name, "NAME",
+	    "name in its certificate, if not the host"),
+};
+
 static const struct option_row pool_create_rows[] = {
 	ROW("capacity", 0, OPTION_SIZE, capacity, "SIZE",
 	    "give extents this much (what the file system has)"),
@@ -133,9 +157,20 @@ const struct command commands[] = {
 	 .max_arguments = 1,
 	 .kinds = {ARGUMENT_WORD},
 	 .summary = "make a node known, or change what is known of it",
+	 .text = "Without --control and --data it is a machine that only uses "
+		 "volumes.",
 	 ROWS(node_add_rows),
 	 .needs_volumes = true,
 	 .run = node_add_run},
+	{.words = "node register",
+	 .arguments = "",
+	 .summary = "make this machine known, and keep it known",
+	 .text = "With --keep it goes on until it is stopped: a node that is "
+		 "not heard of for 40 s is\nlost, and is not waited for. "
+		 "Without --control it is a machine that only uses volumes.",
+	 ROWS(node_register_rows),
+	 .needs_volumes = true,
+	 .run = node_register_run},
 	{.words = "node list",
 	 .arguments = "",
 	 .summary = "nodes, and which of them answer",

@@ -75,6 +75,13 @@ struct json_object *json_node(const struct node_state *node)
 	json_put_text(object, "data", node->record.data_address);
 	put_labels(object, &node->record.labels);
 	json_put_flag(object, "reachable", node->reachable);
+	json_put_flag(object, "lost", node->lost);
+	if (node->last_seen_s >= 0)
+		json_put_number(object, "lastSeenSeconds",
+				(uint64_t)node->last_seen_s);
+	if (node->record.report)
+		json_put_text(object, "ready",
+			      node_ready_name(node->record.report->ready));
 	json_put_text(object, "problem", node->problem);
 	json_put_text(object, "version", node->version);
 	json_put_text(object, "bootID", node->boot_id);

@@ -169,6 +169,7 @@ static int command_run(struct cli *cli, const struct command *command,
 
 	if (command->needs_volumes) {
 		cancel_fd = signals_catch();
+		cli->stop_fd = cancel_fd;
 		r = volumes_open(cli, command, &progress, cancel_fd, err);
 	}
 	if (r == 0)

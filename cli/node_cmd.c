@@ -8,6 +8,7 @@
 #include "base/size.h"
 #include "cli/command.h"
 #include "cli/json.h"
+#include "cli/node_cmd.h"
 #include "cli/table.h"
 
 static int text_set(char *ret, size_t size, const char *what, const char *text,
@@ -22,8 +23,9 @@ static int text_set(char *ret, size_t size, const char *what, const char *text,
 	return 0;
 }
 
-static int node_fill(const struct cli *cli, struct node_record *node,
-		     struct error *err)
+int node_fill(const struct cli *cli, const char *name, const char *control,
+	      const struct option_list *labels, struct node_record *node,
+	      struct error *err)
 {
 	const struct cli_options *o = &cli->options;
 	const struct {
@@ -31,10 +33,9 @@ static int node_fill(const struct cli *cli, struct node_record *node,
 		size_t size;
 		const char *what, *text;
 	} texts[] = {
-		{node->name, sizeof(node->name), "the name",
-		 cli_argument(cli, 0)},
+		{node->name, sizeof(node->name), "the name", name},
 		{node->control_address, sizeof(node->control_address),
-		 "--control", o->control},
+		 "--control", control},
 		{node->data_address, sizeof(node->data_address), "--data",
 		 o->data},
 		{node->tls_ca_file, sizeof(node->tls_ca_file), "--tls-ca",
@@ -65,7 +66,7 @@ static int node_fill(const struct cli *cli, struct node_record *node,
 			return r;
 		node->n_initiators++;
 	}
-	return cli_labels(&o->label, &node->labels, err);
+	return cli_labels(labels, &node->labels, err);
 }
 
 int node_add_run(struct cli *cli, struct error *err)
@@ -73,11 +74,13 @@ int node_add_run(struct cli *cli, struct error *err)
 	struct node_record node = {0};
 	int r;
 
-	if (!cli->options.control || !cli->options.data)
+	if (!cli->options.control != !cli->options.data)
 		return cli_usage(cli, err,
-				 "say where the node is: --control ADDRESS "
-				 "--data ADDRESS");
-	r = node_fill(cli, &node, err);
+				 "say where the node is, --control ADDRESS "
+				 "--data ADDRESS, or neither, when it only "
+				 "uses volumes");
+	r = node_fill(cli, cli_argument(cli, 0), cli->options.control,
+		      &cli->options.label, &node, err);
 	if (r == 0)
 		r = volume_node_add(cli->volumes, &node, err);
 	node_record_done(&node);
@@ -95,9 +98,30 @@ int node_remove_run(struct cli *cli, struct error *err)
 	return r;
 }
 
+static bool is_client(const struct node_state *node)
+{
+	return node->reachable && !node->record.control_address[0];
+}
+
+/* One or two words; @ret: 32 bytes. */
+static const char *state_of(const struct node_state *node, char *ret)
+{
+	const struct node_report *report = node->record.report;
+
+	if (node->lost)
+		(void)strcpy(ret, "lost");
+	else if (is_client(node))
+		(void)strcpy(ret, report && node->last_seen_s < 0
+					  ? "client, stopped"
+					  : "client");
+	else
+		(void)strcpy(ret, node->reachable ? "ready" : "no answer");
+	return ret;
+}
+
 static void node_row(struct table *table, const struct node_state *node)
 {
-	char capacity[SIZE_TEXT_MAX], available[SIZE_TEXT_MAX];
+	char capacity[SIZE_TEXT_MAX], available[SIZE_TEXT_MAX], state[32];
 	uint64_t has = 0, can_give = 0;
 
 	for (size_t i = 0; i < node->n_pools; i++) {
@@ -105,7 +129,12 @@ static void node_row(struct table *table, const struct node_state *node)
 		can_give += node->pools[i].available;
 	}
 	table_cell(table, "%s", node->record.name);
-	table_cell(table, "%s", node->reachable ? "ready" : "no answer");
+	table_cell(table, "%s", state_of(node, state));
+	if (is_client(node)) {
+		for (int i = 0; i < 5; i++)
+			table_cell(table, "-");
+		return;
+	}
 	table_cell(table, "%zu", node->n_pools);
 	table_cell(table, "%s",
 		   node->reachable ? size_format(capacity, has) : "?");
@@ -172,17 +201,36 @@ static void transports_print(void)
 	table_print(table, stdout);
 }
 
+static void heartbeat_print(const struct node_state *node)
+{
+	const struct node_report *report = node->record.report;
+
+	if (node->last_seen_s >= 0)
+		(void)printf("heartbeat %lld s ago\n",
+			     (long long)node->last_seen_s);
+	if (report && report->ready != NODE_READY_TRUE)
+		(void)printf("keeper    %s: %s\n", report->reason,
+			     report->message);
+}
+
 static void node_print(const struct node_state *node)
 {
-	(void)printf("node      %s\ncontrol   %s\ndata      %s\n",
-		     node->record.name, node->record.control_address,
-		     node->record.data_address);
+	(void)printf("node      %s\n", node->record.name);
+	if (!is_client(node))
+		(void)printf("control   %s\ndata      %s\n",
+			     node->record.control_address,
+			     node->record.data_address);
 	for (size_t i = 0; i < node->record.labels.count; i++)
 		(void)printf("label     %s=%s\n",
 			     node->record.labels.items[i].key,
 			     node->record.labels.items[i].value);
+	heartbeat_print(node);
 	if (!node->reachable) {
 		(void)printf("state     no answer: %s\n", node->problem);
+		return;
+	}
+	if (is_client(node)) {
+		(void)puts("state     only uses volumes");
 		return;
 	}
 	(void)printf("state     ready, version %s, up %llu s\n", node->version,

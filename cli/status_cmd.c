@@ -100,7 +100,10 @@ static void pools_print(const struct overview *all)
 		table_cell(table, "%s", node->record.name);
 		table_cell(table, "-");
 		table_cell(table, "%s",
-			   node->reachable ? "no pool" : "no answer");
+			   node->lost                        ? "lost"
+			   : !node->reachable                ? "no answer"
+			   : node->record.control_address[0] ? "no pool"
+							     : "client");
 		for (int c = 0; c < 4; c++)
 			table_cell(table, "-");
 	}

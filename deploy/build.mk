@@ -3,9 +3,11 @@ INSTALLS += install-units
 .PHONY: install-units
 install-units:
 	install -d $(DESTDIR)$(UNITDIR)
-	sed 's|@SBINDIR@|$(SBINDIR)|' deploy/systemd/blockd.service \
-	  >$(DESTDIR)$(UNITDIR)/blockd.service
-	chmod 644 $(DESTDIR)$(UNITDIR)/blockd.service
+	for unit in blockd tributary-node; do \
+	  sed 's|@SBINDIR@|$(SBINDIR)|' deploy/systemd/$$unit.service \
+	    >$(DESTDIR)$(UNITDIR)/$$unit.service && \
+	  chmod 644 $(DESTDIR)$(UNITDIR)/$$unit.service || exit 1; \
+	done
 
 INSTALLS += install-completion
 .PHONY: install-completion

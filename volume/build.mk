@@ -4,7 +4,8 @@ volume_store := volume/kube_beat.c volume/kube_call.c volume/kube_config.c \
   volume/kube_object.c volume/kube_time.c volume/kube_yaml.c \
   volume/store.c volume/store_kube.c volume/store_local.c \
   volume/store_local_lease.c \
-  volume/lead.c volume/node_record.c volume/nodes.c
+  volume/lead.c volume/node_keep.c volume/node_observe.c \
+  volume/node_record.c volume/node_report.c volume/nodes.c
 
 $(eval $(call library,volume,\
   volume/branch_fs.c volume/context.c volume/extents.c \
@@ -27,6 +28,8 @@ $(eval $(call unit_test,volume/kube_object_test,volume))
 $(eval $(call unit_test,volume/store_kube_test,volume,\
   volume/store_conformance.c volume/kube_test_server.c))
 $(eval $(call unit_test,volume/lead_test,volume,volume/kube_test_server.c))
+$(eval $(call unit_test,volume/node_keep_test,volume,\
+  volume/kube_test_server.c))
 $(eval $(call unit_test,volume/planner_test,volume))
 $(eval $(call unit_test,volume/planner_grow_test,volume))
 $(eval $(call unit_test,volume/placement_test,volume))

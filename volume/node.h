@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/ident.h"
 #include "volume/label.h"
+#include "volume/node_report.h"
 #include "volume/volume_record.h"
 
 #define NODE_ADDRESS_SIZE   256 /* bytes with NUL */
@@ -26,7 +27,10 @@ struct node_record {
 	char resource_version[RECORD_VERSION_SIZE];
 	int64_t created_s;    /* seconds since 1970 */
 	struct labels labels; /* "zone", "rack": for placement; owned */
-	/* Of its blockd: "unix:/path", "tcp:HOST:PORT". */
+	/*
+	 * Of its blockd: "unix:/path", "tcp:HOST:PORT". "": it has none, and
+	 * no data address: a node that only uses volumes.
+	 */
 	char control_address[NODE_ADDRESS_SIZE];
 	/* Of its NBD server: "HOST:PORT" or "unix:PATH". */
 	char data_address[NODE_ADDRESS_SIZE];
@@ -42,6 +46,7 @@ struct node_record {
 	char tls_cert_file[PATH_MAX];
 	char tls_key_file[PATH_MAX];
 	char tls_server_name[NODE_ADDRESS_SIZE]; /* "": host of the address */
+	struct node_report *report; /* owned; NULL: it has no keeper */
 };
 
 void node_record_done(struct node_record *node);
@@ -97,7 +102,14 @@ void node_extents_free(struct node_extent *extents, size_t count);
 /* A node as it answers now. */
 struct node_state {
 	struct node_record record; /* owned members */
-	bool reachable;
+	/* Since its keeper's last heartbeat; -1: there is none. */
+	int64_t last_seen_s;
+	/*
+	 * It should have one, and has not since STORE_BEAT_LOST_S. It is not
+	 * asked then, so that nobody waits for a dead machine.
+	 */
+	bool lost;
+	bool reachable; /* it answered, or there is no blockd to ask */
 	char problem[ERROR_TEXT_MAX]; /* when not */
 	char version[64];
 	char boot_id[UUID_TEXT_SIZE];

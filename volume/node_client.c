@@ -29,9 +29,15 @@ int node_client_new(const struct node_record *node, int timeout_ms,
 		.cert_file = node->tls_cert_file,
 		.key_file = node->tls_key_file,
 	};
-	struct node_client *client = calloc(1, sizeof(*client));
+	struct node_client *client;
 	int r;
 
+	if (!node->control_address[0])
+		return error_set(err, EINVAL,
+				 "node '%s' only uses volumes: it has no "
+				 "blockd, no pools and no extents",
+				 node->name);
+	client = calloc(1, sizeof(*client));
 	if (!client)
 		return error_set(err, ENOMEM, "out of memory");
 	memcpy(client->node, node->name, sizeof(client->node));

@@ -13,6 +13,8 @@
 void node_record_done(struct node_record *node)
 {
 	labels_done(&node->labels);
+	node_report_free(node->report);
+	node->report = NULL;
 }
 
 void node_extent_done(struct node_extent *extent)
@@ -72,13 +74,17 @@ int node_record_check(const struct node_record *node, struct error *err)
 
 	if (r < 0)
 		return r;
-	if (!unix_ok(control) &&
+	if (!control[0] != !data[0])
+		return error_set(err, EINVAL,
+				 "a node has a control and a data address, or "
+				 "neither: then it only uses volumes");
+	if (control[0] && !unix_ok(control) &&
 	    !(strncmp(control, "tcp:", 4) == 0 && host_port_ok(control + 4)))
 		return error_set(err, EINVAL,
 				 "control address '%s' is neither "
 				 "'unix:/PATH' nor 'tcp:HOST:PORT'",
 				 control);
-	if (!unix_ok(data) && !host_port_ok(data))
+	if (data[0] && !unix_ok(data) && !host_port_ok(data))
 		return error_set(err, EINVAL,
 				 "data address '%s' is neither 'HOST:PORT' "
 				 "nor 'unix:/PATH'",
@@ -135,6 +141,8 @@ int node_record_encode(const struct node_record *node, char **ret_json,
 	if (node->tls_ca_file[0])
 		json_add(spec, "tls", encode_tls(node));
 	json_add(object, "spec", spec);
+	if (node->report)
+		json_add(object, "status", node_report_to_json(node->report));
 	return json_finish(object, NODE_TEXT_MAX, ret_json, err);
 }
 
@@ -178,9 +186,9 @@ static void scan_node(struct json_scan *scan, struct json_object *object,
 
 	json_scan_at(scan, "spec");
 	json_scan_text(scan, spec, "controlAddress", node->control_address,
-		       sizeof(node->control_address), true);
+		       sizeof(node->control_address), false);
 	json_scan_text(scan, spec, "dataAddress", node->data_address,
-		       sizeof(node->data_address), true);
+		       sizeof(node->data_address), false);
 	scan_initiators(scan, spec, node);
 	tls = json_scan_object(scan, spec, "tls", false);
 	json_scan_at(scan, "spec.tls");
@@ -192,6 +200,8 @@ static void scan_node(struct json_scan *scan, struct json_object *object,
 		       sizeof(node->tls_key_file), false);
 	json_scan_text(scan, tls, "serverName", node->tls_server_name,
 		       sizeof(node->tls_server_name), false);
+	node_report_scan(scan, json_scan_object(scan, object, "status", false),
+			 &node->report);
 }
 
 int node_record_decode(const char *json, size_t length, struct node_record *ret,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* volume.h: nodes and pools. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,20 +9,76 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "volume/context.h"
+#include "volume/node_keep.h"
 #include "volume/parallel.h"
 
 #define ASKED_AT_ONCE    32 /* nodes; each has a thread that waits */
 #define SWAP_TRIES       16
 #define IDENTITY_WAIT_MS 500 /* it may be down when it is made known */
 
+/* ---- heartbeats ---- */
+
+struct beats {
+	struct store_beat *items; /* owned, by name */
+	size_t count;
+};
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct store_beat *)a)->name,
+		      ((const struct store_beat *)b)->name);
+}
+
+static int beats_load(struct volume_context *ctx, struct beats *ret,
+		      struct error *err)
+{
+	int r = ctx->store->ops->beats(ctx->store, &ret->items, &ret->count,
+				       err);
+
+	if (r == 0 && ret->count > 0)
+		qsort(ret->items, ret->count, sizeof(*ret->items), by_name);
+	return r;
+}
+
+static void state_hear(struct node_state *state, const struct beats *beats)
+{
+	const struct node_report *report = state->record.report;
+	struct store_beat wanted = {0}, *found;
+
+	memcpy(wanted.name, state->record.name, sizeof(wanted.name));
+	found = beats->count ? bsearch(&wanted, beats->items, beats->count,
+				       sizeof(wanted), by_name)
+			     : NULL;
+	state->last_seen_s = found ? found->age_s : -1;
+	if (found)
+		state->lost = found->age_s < 0 ||
+			      found->age_s > STORE_BEAT_LOST_S;
+	else /* somebody took it away: a keeper that stops says so first */
+		state->lost = report && report->ready != NODE_READY_FALSE;
+	if (state->lost && found)
+		(void)snprintf(state->problem, sizeof(state->problem),
+			       "lost: no heartbeat for %" PRId64 " s",
+			       found->age_s);
+	else if (state->lost)
+		(void)strcpy(state->problem, "lost: its heartbeat is gone");
+}
+
+/* ---- asking ---- */
+
 /* Ask a node whose record is known; what is wrong goes into @state. */
 static void node_ask(struct volume_context *ctx, struct node_state *state)
 {
 	struct node_client *client;
 	struct error err = {0};
-	int r = context_client_of(ctx, &state->record, &client, &err);
+	int r;
 
-	if (r == 0)
+	if (state->problem[0]) /* unreadable, or lost */
+		return;
+	if (!state->record.control_address[0])
+		r = 0;
+	else
+		r = context_client_of(ctx, &state->record, &client, &err);
+	if (r == 0 && state->record.control_address[0])
 		r = node_client_get(client, state, &err);
 	state->reachable = r == 0;
 	if (r < 0)
@@ -32,6 +89,7 @@ static void node_ask(struct volume_context *ctx, struct node_state *state)
 int volume_node_get(struct volume_context *ctx, const char *name,
 		    struct node_state **ret, struct error *err)
 {
+	struct beats beats = {0};
 	struct node_state *state;
 	int r = name_check("node", name, err);
 
@@ -41,10 +99,14 @@ int volume_node_get(struct volume_context *ctx, const char *name,
 	if (!state)
 		return error_set(err, ENOMEM, "out of memory");
 	r = context_node_load(ctx, name, &state->record, err);
+	if (r == 0)
+		r = beats_load(ctx, &beats, err);
 	if (r < 0) {
-		free(state);
+		node_states_free(state, 1);
 		return r;
 	}
+	state_hear(state, &beats);
+	free(beats.items);
 	node_ask(ctx, state);
 	*ret = state;
 	return 0;
@@ -59,8 +121,7 @@ static void ask_one(void *ask_, size_t index)
 {
 	struct ask *ask = ask_;
 
-	if (ask->states[index].record.control_address[0])
-		node_ask(ask->ctx, &ask->states[index]);
+	node_ask(ask->ctx, &ask->states[index]);
 }
 
 /* One that cannot be read has a name and a problem, but no address. */
@@ -70,28 +131,39 @@ static void state_load(const struct store_object *object,
 	struct error why = {0};
 
 	if (node_record_decode(object->json, object->length, &state->record,
-			       &why) == 0)
+			       &why) == 0) {
+		memcpy(state->record.resource_version, object->version,
+		       sizeof(object->version));
 		return;
+	}
 	memcpy(state->record.name, object->name, sizeof(object->name));
 	(void)snprintf(state->problem, sizeof(state->problem),
 		       "its record cannot be read: %.300s", why.msg);
 }
 
-static int states_load(struct volume_context *ctx, struct node_state **ret,
-		       size_t *ret_count, struct error *err)
+int node_states_load(struct volume_context *ctx, struct node_state **ret,
+		     size_t *ret_count, struct error *err)
 {
 	struct store_object *objects;
 	struct node_state *states;
+	struct beats beats = {0};
 	size_t n;
 	int r = ctx->store->ops->list(ctx->store, STORE_KIND_NODE, &objects, &n,
 				      err);
 
 	if (r < 0)
 		return r;
-	states = calloc(n + 1, sizeof(*states));
-	for (size_t i = 0; states && i < n; i++)
+	/* After the records: who came back meanwhile is not called lost. */
+	r = beats_load(ctx, &beats, err);
+	states = r == 0 ? calloc(n + 1, sizeof(*states)) : NULL;
+	for (size_t i = 0; states && i < n; i++) {
 		state_load(&objects[i], &states[i]);
+		state_hear(&states[i], &beats);
+	}
 	store_objects_free(objects, n);
+	free(beats.items);
+	if (r < 0)
+		return r;
 	if (!states)
 		return error_set(err, ENOMEM, "out of memory");
 	*ret = states;
@@ -104,7 +176,7 @@ int volume_node_list(struct volume_context *ctx, struct node_state **ret,
 {
 	struct ask ask = {.ctx = ctx};
 	size_t n = 0;
-	int r = states_load(ctx, &ask.states, &n, err);
+	int r = node_states_load(ctx, &ask.states, &n, err);
 
 	if (r < 0)
 		return r;
@@ -142,8 +214,10 @@ static int node_replace(struct volume_context *ctx, struct node_record *node,
 	memcpy(node->resource_version, old.resource_version,
 	       sizeof(node->resource_version));
 	node->created_s = old.created_s;
-	node_record_done(&old);
+	node->report = old.report;
 	r = node_record_encode(node, &json, err);
+	node->report = NULL;
+	node_record_done(&old);
 	if (r < 0)
 		return r;
 	return ctx->store->ops->compare_and_swap(
@@ -173,10 +247,11 @@ int volume_node_add(struct volume_context *ctx, const struct node_record *node,
 	struct node_record copy = *node; /* labels stay the caller's */
 	int r = node_record_check(node, err);
 
-	if (r == 0)
+	if (r == 0 && node->control_address[0])
 		r = check_identity(node, err);
 	if (r < 0)
 		return r;
+	copy.report = NULL; /* what is known of it stays */
 	for (int i = 0; i < SWAP_TRIES; i++) {
 		r = node_create(ctx, &copy, err);
 		if (r == -EEXIST)
@@ -208,6 +283,26 @@ static int node_unused(const struct volume_record *record, const char *name,
 	return 0;
 }
 
+/* It would come back at once. */
+static int keeper_gone(struct volume_context *ctx, const char *name,
+		       struct error *err)
+{
+	struct beats beats = {0};
+	int r = beats_load(ctx, &beats, err);
+
+	for (size_t i = 0; r == 0 && i < beats.count; i++) {
+		if (strcmp(beats.items[i].name, name) == 0 &&
+		    beats.items[i].age_s <= STORE_BEAT_LOST_S)
+			r = error_set(
+				err, EBUSY,
+				"node '%s' keeps itself known: stop `trib "
+				"node register --keep` there first",
+				name);
+	}
+	free(beats.items);
+	return r;
+}
+
 int volume_node_remove(struct volume_context *ctx, const char *name,
 		       struct error *err)
 {
@@ -216,6 +311,8 @@ int volume_node_remove(struct volume_context *ctx, const char *name,
 	size_t n = 0;
 	int r = name_check("node", name, err);
 
+	if (r == 0)
+		r = keeper_gone(ctx, name, err);
 	if (r == 0)
 		r = volume_list(ctx, &records, &n, problem, err);
 	if (r < 0)
@@ -233,7 +330,7 @@ int volume_node_remove(struct volume_context *ctx, const char *name,
 				    err);
 	if (r == -ENOENT)
 		return error_set(err, ENOENT, "no node '%s' is known", name);
-	return r;
+	return r < 0 ? r : ctx->store->ops->beat_end(ctx->store, name, err);
 }
 
 /* ---- pools ---- */

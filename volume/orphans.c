@@ -15,6 +15,7 @@
 /* What one node has. */
 struct held {
 	const char *node; /* borrowed */
+	bool has_none;    /* it only uses volumes: there is nothing to ask */
 	bool asked;
 	struct node_extent *extents;
 	size_t n_extents;
@@ -37,6 +38,8 @@ static void ask_one(void *search_, size_t index)
 	struct held *held = &search->held[index];
 	struct node_client *client = NULL;
 
+	if (held->has_none)
+		return;
 	held->asked = context_client(search->ctx, held->node, &client, NULL) ==
 			      0 &&
 		      node_client_list_extents(client, "", &held->extents,
@@ -197,6 +200,18 @@ static void find_attachments(struct search *search)
 	}
 }
 
+static bool has_no_blockd(const struct store_object *object)
+{
+	struct node_record node = {0};
+	bool none;
+
+	if (node_record_decode(object->json, object->length, &node, NULL) < 0)
+		return false;
+	none = !node.control_address[0];
+	node_record_done(&node);
+	return none;
+}
+
 static int ask_all(struct search *search, size_t *ret_unreachable,
 		   struct error *err)
 {
@@ -210,12 +225,15 @@ static int ask_all(struct search *search, size_t *ret_unreachable,
 	search->held = calloc(n + 1, sizeof(*search->held));
 	if (search->held) {
 		search->n_held = n;
-		for (size_t i = 0; i < n; i++)
+		for (size_t i = 0; i < n; i++) {
 			search->held[i].node = objects[i].name;
+			search->held[i].has_none = has_no_blockd(&objects[i]);
+		}
 		parallel_run(n, ASKED_AT_ONCE, ask_one, search);
 		*ret_unreachable = 0;
 		for (size_t i = 0; i < n; i++) {
-			*ret_unreachable += !search->held[i].asked;
+			*ret_unreachable += !search->held[i].asked &&
+					    !search->held[i].has_none;
 			find_extents(search, &search->held[i]);
 		}
 		for (size_t i = 0; i < search->n_records; i++)

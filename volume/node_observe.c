@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* volume_node_observe(): who is lost shall be known as lost. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "volume/context.h"
+#include "volume/node_keep.h"
+
+/* -ESTALE: it was heard of meanwhile, or somebody else said so. */
+static int say_lost(struct volume_context *ctx, struct node_state *state,
+		    struct error *err)
+{
+	struct node_record *node = &state->record;
+	char text[RECORD_TEXT_SIZE];
+	auto_free char *json = NULL;
+	struct node_report *report;
+	int r;
+
+	(void)snprintf(text, sizeof(text),
+		       "%.180s; the machine, its network "
+		       "or its keeper is down",
+		       state->problem);
+	report = node_report_with(node->report, NODE_READY_UNKNOWN,
+				  NODE_REASON_LOST, text);
+	if (!report)
+		return error_set(err, ENOMEM, "out of memory");
+	node_report_free(node->report);
+	node->report = report;
+	r = node_record_encode(node, &json, err);
+	return r < 0 ? r
+		     : ctx->store->ops->compare_and_swap(
+			       ctx->store, STORE_KIND_NODE, node->name,
+			       node->resource_version, json, NULL, err);
+}
+
+int volume_node_observe(struct volume_context *ctx, struct error *err)
+{
+	struct node_state *states = NULL;
+	size_t n = 0;
+	int r = node_states_load(ctx, &states, &n, err);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n; i++) {
+		const struct node_report *report = states[i].record.report;
+		int w;
+
+		/* One that was not ready before keeps its better reason. */
+		if (!states[i].lost || !report ||
+		    report->ready != NODE_READY_TRUE)
+			continue;
+		w = say_lost(ctx, &states[i], err);
+		if (w < 0 && w != -ESTALE && w != -ENOENT)
+			r = w;
+	}
+	node_states_free(states, n);
+	return r;
+}
