@@ -55,7 +55,7 @@ const char *rpc_code_name(enum rpc_code code);
  * ECANCELED CANCELLED, EHOSTUNREACH UNAVAILABLE, EIO and the rest INTERNAL.
  * A server also sends the errno by name in a trailer ("trib-errno"), so that
  * our client gets the very errno back, and any other client the code.
- * Two of a server's own: too busy is RESOURCE_EXHAUSTED with EAGAIN, too large
+ * Two of a server's own: too busy is UNAVAILABLE with EAGAIN, too large
  * (request, answer, or the memory they need) RESOURCE_EXHAUSTED with EMSGSIZE.
  */
 enum rpc_code rpc_code_from_errno(int error);

@@ -24,10 +24,11 @@
 #define SEND_TIMEOUT_S 60
 
 /*
- * A call whose body is not there after so long must go when there is no room
- * for another: nobody can keep all the others out by asking for nothing.
+ * A call whose body is not there after so long, or whose answer the client
+ * has not taken, must go when there is no room for another: nobody can keep
+ * all the others out by asking for nothing, or by taking nothing.
  */
-#define BODY_GRACE_MS 5000
+#define CLIENT_GRACE_MS 5000
 
 static void call_put(struct rpc_call *call)
 {
@@ -70,10 +71,21 @@ void rpc_call_cancel(struct rpc_call *call)
 
 /* ---- the end ---- */
 
+/* Since now the client has to do something, or not any more. */
+static void set_waits(struct rpc_call *call, bool waits)
+{
+	pthread_mutex_lock(&call->server->lock);
+	call->waits_since_ms = waits ? clock_ms() : 0;
+	pthread_mutex_unlock(&call->server->lock);
+}
+
 static void status_done(struct rpc_tag *tag, bool ok)
 {
+	struct rpc_call *call = container_of(tag, struct rpc_call, status_tag);
+
 	(void)ok; /* the client may have gone: nobody to tell */
-	call_put(container_of(tag, struct rpc_call, status_tag));
+	set_waits(call, false);
+	call_put(call);
 }
 
 static grpc_op op_metadata(struct rpc_call *call)
@@ -113,6 +125,7 @@ static void call_finish(struct rpc_call *call, enum rpc_code code, int error,
 				     .status = (grpc_status_code)code,
 				     .status_details = &details,
 			     }};
+	set_waits(call, true); /* to take the answer */
 	rpc_core_batch(call->call, ops, n, &call->status_tag);
 	grpc_slice_unref(details);
 	if (answer)
@@ -124,10 +137,13 @@ static void finish_error(struct rpc_call *call, int error, const char *text)
 	call_finish(call, rpc_code_from_errno(error), error, text, NULL);
 }
 
-/* Too much at once: to be repeated, whatever the code sounds like. */
+/*
+ * Too much at once: to be repeated. Not RESOURCE_EXHAUSTED, which tells some
+ * (Kubernetes' provisioner) that the call is over and nothing is left of it.
+ */
 static void finish_busy(struct rpc_call *call, const char *text)
 {
-	call_finish(call, RPC_RESOURCE_EXHAUSTED, EAGAIN, text, NULL);
+	call_finish(call, RPC_UNAVAILABLE, EAGAIN, text, NULL);
 }
 
 /* ---- on a worker ---- */
@@ -208,9 +224,7 @@ static void body_done(struct rpc_tag *tag, bool ok)
 {
 	struct rpc_call *call = container_of(tag, struct rpc_call, body_tag);
 
-	pthread_mutex_lock(&call->server->lock);
-	call->body_since_ms = 0;
-	pthread_mutex_unlock(&call->server->lock);
+	set_waits(call, false);
 	if (!ok || !call->body)
 		finish_error(call, EINVAL, "the call has no request message");
 	else if (!rpc_pool_push(&call->server->pool, &call->job))
@@ -256,10 +270,10 @@ static struct rpc_call *slowest(struct rpc_server *server)
 	struct rpc_call *call, *found = NULL;
 
 	LIST_FOREACH (call, &server->calls, next)
-		if (call->body_since_ms &&
-		    (!found || call->body_since_ms < found->body_since_ms))
+		if (call->waits_since_ms &&
+		    (!found || call->waits_since_ms < found->waits_since_ms))
 			found = call;
-	return found && clock_ms() - found->body_since_ms >= BODY_GRACE_MS
+	return found && clock_ms() - found->waits_since_ms >= CLIENT_GRACE_MS
 		       ? found
 		       : NULL;
 }
@@ -274,7 +288,7 @@ static bool is_crowded(struct rpc_server *server, grpc_call **ret_end)
 	slow = slowest(server);
 	if (!slow)
 		return true;
-	slow->body_since_ms = 0; /* one goes for one that comes */
+	slow->waits_since_ms = 0; /* one goes for one that comes */
 	grpc_call_ref(slow->call);
 	*ret_end = slow->call;
 	return false;
@@ -320,7 +334,7 @@ static void new_done(struct rpc_tag *tag, bool ok)
 		rpc_call_cancel(call);
 	crowded = is_crowded(server, &end);
 	if (method && method->handler && !crowded)
-		call->body_since_ms = clock_ms();
+		call->waits_since_ms = clock_ms();
 	pthread_mutex_unlock(&server->lock);
 	if (end) {
 		grpc_call_cancel(end, NULL);

@@ -190,8 +190,9 @@ struct rpc_call {
 	struct rpc_server *server;
 	const struct rpc_method *method;
 	LIST_ENTRY(rpc_call) next;
-	int64_t body_since_ms; /* waits for its body; 0: not; server's lock */
-	grpc_call *call;       /* NULL: still waits for a client */
+	/* Waits for the client's body, or to take the answer; 0: not. */
+	int64_t waits_since_ms; /* under the server's lock */
+	grpc_call *call;        /* NULL: still waits for a client */
 	grpc_call_details details;
 	grpc_metadata_array metadata;
 	grpc_byte_buffer *body;
