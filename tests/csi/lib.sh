@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+# For tests of the CSI driver: `. tests/csi/lib.sh` after lib.sh. Hosts as
+# namespaces with a blockd each (tests/cluster.sh) and a driver:
+#
+#   csi_start HOSTS POOL_SIZE        # below $C; STORE: their store
+#   csi HOST SERVICE/METHOD FIELD=VALUE...
+#
+# Everything is taken down at the end.
+. "$TOP/tests/cluster.sh"
+need_root
+need ip nsenter losetup mkfs.ext4 findmnt strace
+
+MIB=1048576
+C=$TEST_DIR/c
+STORE=${STORE:-local:$C/records.db}
+
+# ---- the driver on each host ----
+
+# DRIVER_PREFIX: words before the program; its pid has to stay the program's.
+DRIVER_PREFIX=()
+driver_start() { # HOST [OPTION...]
+	local dir=$C/host$1
+	nsenter --net="/run/netns/$CLUSTER_NET$1" \
+		"${DRIVER_PREFIX[@]}" trib-csi --endpoint "unix://$dir/csi.sock" --node "host$1" \
+		--store "$STORE" --run-dir "$dir/run" \
+		--call-timeout-ms 2000 --log-level debug "${@:2}" \
+		>>"$dir/csi.log" 2>&1 &
+	echo $! >"$dir/csi.pid"
+	disown
+	eventually 10 csi "$1" Identity/Probe
+}
+driver_signal() { # HOST SIGNAL: and wait for its end
+	local pid i
+	pid=$(cat "$C/host$1/csi.pid" 2>/dev/null) || return 0
+	kill "-$2" "$pid" 2>/dev/null || return 0
+	for ((i = 0; i < 300; i++)); do
+		kill -0 "$pid" 2>/dev/null || break
+		sleep 0.05
+	done
+	rm -f "$C/host$1/csi.pid"
+}
+drivers_stop() {
+	local i
+	for ((i = 1; i <= CLUSTER_HOSTS; i++)); do driver_signal $i TERM; done
+	findmnt -rno TARGET | grep "^$C/" | sort -r | while read -r i; do
+		umount -l "$i"
+	done
+}
+csi_start() { # HOSTS POOL_SIZE
+	local i
+	at_exit cluster_stop
+	at_exit drivers_stop
+	cluster_start "$C" "$1" "$2" || exit 1
+	for ((i = 1; i <= CLUSTER_HOSTS; i++)); do driver_start $i; done
+}
+
+# csi HOST SERVICE/METHOD FIELD=VALUE...
+# (EXEC=exec; csi ...) &: $! is the client, not a shell around it
+EXEC=
+csi() { $EXEC "$BUILD/test/csi/csi_call_main" "unix://$C/host$1/csi.sock" "${@:2}"; }
+
+# ---- calls, of volumes by name ----
+
+CAP=(volume_capability.mount.fs_type= volume_capability.access_mode.mode=1)
+cap() { CAP=("volume_capability.mount.fs_type=" "volume_capability.access_mode.mode=$1"); }
+
+create() { # HOST NAME MIB FIELD...: prints the id
+	csi "$1" Controller/CreateVolume "name=$2" \
+		"capacity_range.required_bytes=$(($3 * MIB))" \
+		volume_capabilities.mount.fs_type= \
+		volume_capabilities.access_mode.mode=1 "${@:4}" >"$TEST_DIR/out" || {
+		cat "$TEST_DIR/out"
+		return 1
+	}
+	sed -n 's/.*volume_id="\([^"]*\)".*/\1/p' "$TEST_DIR/out"
+}
+attach() { # HOST ID NODE FIELD...
+	csi "$1" Controller/ControllerPublishVolume "volume_id=$2" "node_id=$3" \
+		"${CAP[@]}" "${@:4}"
+}
+detach() { # HOST ID [NODE]
+	csi "$1" Controller/ControllerUnpublishVolume "volume_id=$2" ${3:+"node_id=$3"}
+}
+staging() { mkdir -p "$C/host$1/staging/$2"; echo "$C/host$1/staging/$2"; }
+stage() { # HOST NAME ID FIELD...
+	csi "$1" Node/NodeStageVolume "volume_id=$3" \
+		"staging_target_path=$(staging "$1" "$2")" "${CAP[@]}" "${@:4}"
+}
+unstage() { # HOST NAME ID
+	csi "$1" Node/NodeUnstageVolume "volume_id=$3" \
+		"staging_target_path=$(staging "$1" "$2")"
+}
+target() { mkdir -p "$C/host$1/pods"; echo "$C/host$1/pods/$2"; }
+publish() { # HOST NAME ID TARGET FIELD...
+	csi "$1" Node/NodePublishVolume "volume_id=$3" \
+		"staging_target_path=$(staging "$1" "$2")" \
+		"target_path=$(target "$1" "$4")" "${CAP[@]}" "${@:5}"
+}
+unpublish() { # HOST ID TARGET
+	csi "$1" Node/NodeUnpublishVolume "volume_id=$2" \
+		"target_path=$(target "$1" "$3")"
+}
+expand() { # HOST ID MIB
+	csi "$1" Controller/ControllerExpandVolume "volume_id=$2" \
+		"capacity_range.required_bytes=$(($3 * MIB))" "${CAP[@]}"
+}
+node_expand() { # HOST NAME ID TARGET
+	csi "$1" Node/NodeExpandVolume "volume_id=$3" \
+		"volume_path=$(target "$1" "$4")" \
+		"staging_target_path=$(staging "$1" "$2")" "${CAP[@]}"
+}
+stats() { # HOST ID PATH
+	csi "$1" Node/NodeGetVolumeStats "volume_id=$2" "volume_path=$3"
+}
+delete() { csi "$1" Controller/DeleteVolume "volume_id=$2"; }
+
+# Everything of volume NAME, however far a test came.
+scrap() {
+	local i t
+	cap 1
+	for ((i = 1; i <= CLUSTER_HOSTS; i++)); do
+		[ -f "$C/host$i/blockd.pid" ] || blockd_start "$i"
+		[ -f "$C/host$i/csi.pid" ] || driver_start "$i"
+		for t in "$C/host$i"/pods/*; do
+			[ ! -e "$t" ] || unpublish "$i" "$1" "${t##*/}"
+		done
+		unstage "$i" "$1" "$1"
+		on "$i" trib umount --force "$1"
+	done
+	detach 1 "$1"
+	delete 1 "$1"
+}
+volume() { at_exit scrap "$1"; }
+
+# ---- what there is ----
+
+# count TEXT: lines of standard input with it
+count() { awk -v text="$1" 'index($0, text) {n++} END {print n + 0}'; }
+# lacks FILE PATTERN
+lacks() { ! grep -qaE -- "$2" "$1" || fail "$1 has '$2'"; }
+# Processes of host $1 whose program is $2, for volume $3 (any without).
+pids_of() {
+	local p line
+	for p in /proc/[0-9]*; do
+		line=$({ tr '\0' ' ' <"$p/cmdline"; } 2>/dev/null) || continue
+		case $line in
+		*"$2 "*"$C/host$1/"*"${3:-}"*) echo "${p#/proc/}" ;;
+		esac
+	done
+}
+orphans() { on "${1:-1}" trib volume orphans; }
+
+nothing_left() {
+	same "$(findmnt -rno TARGET | count "$C/")" 0 "mounts"
+	same "$(losetup -nl -O BACK-FILE | count "$C/")" 0 "loop devices"
+	same "$(find "$C"/host?/run/csi -name '*.volume' 2>/dev/null)" ""
+	same "$(find "$C" -path '*/pods/*')" ""
+	same "$(find "$C"/host?/pool/extents -name '*.data')" ""
+	same "$(on 1 trib volume list --json | tr -d ' \n')" "[]"
+}
+
+fill() {
+	local i
+	mkdir -p "$1/d"
+	for i in 1 2 3 4 5 6; do
+		head -c $((i * 300000)) /dev/urandom >"$1/d/$i"
+	done
+	(cd "$1" && sha256sum d/[1-6] >sums)
+	sync -f "$1/sums"
+}
+check() { (cd "$1" && sha256sum --quiet -c sums); }
