@@ -9,6 +9,7 @@
 #include <sys/eventfd.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/notify.h"
 #include "csi/config.h"
@@ -52,7 +53,10 @@ static int serve(struct driver *d, const struct config *config,
 		.workers = (unsigned)config->workers,
 		.context = &d->csi,
 	};
+	int r = dir_make(config->run_dir, 0700, err);
 
+	if (r < 0)
+		return r;
 	options.methods = csi_methods(config->mode, &options.n_methods);
 	return rpc_server_start(&options, &d->server, err);
 }
