@@ -66,13 +66,16 @@ static int parse_host(const char *host, size_t length, bool bracketed,
 		return -EINVAL;
 	memcpy(a->host, host, length);
 	a->host[length] = '\0';
+	/* In brackets too: who fills in an address need not know its kind. */
+	if (inet_pton(AF_INET, a->host, &ip) == 1) {
+		a->kind = RPC_HOST_IPV4;
+		return 0;
+	}
 	if (bracketed) {
 		a->kind = RPC_HOST_IPV6;
 		return inet_pton(AF_INET6, a->host, &ip) == 1 ? 0 : -EINVAL;
 	}
-	if (inet_pton(AF_INET, a->host, &ip) == 1)
-		a->kind = RPC_HOST_IPV4;
-	else if (a->host[strspn(a->host, LETTERS ".-_")])
+	if (a->host[strspn(a->host, LETTERS ".-_")])
 		return -EINVAL;
 	return 0;
 }

@@ -39,6 +39,17 @@ static void takes_what_it_writes(void **state)
 	}
 }
 
+static void takes_ipv4_in_brackets(void **state)
+{
+	char buf[RPC_TARGET_MAX];
+	struct rpc_address a;
+
+	(void)state;
+	assert_int_equal(rpc_address_parse("tcp:[10.0.0.1]:7", &a, NULL), 0);
+	assert_string_equal(rpc_address_format(buf, &a), "tcp:10.0.0.1:7");
+	assert_string_equal(rpc_address_target(buf, &a), "ipv4:10.0.0.1:7");
+}
+
 static void refuses_what_is_none(void **state)
 {
 	static const char *const bad[] = {
@@ -65,7 +76,8 @@ static void refuses_what_is_none(void **state)
 		"tcp:[::1:5",
 		"tcp:[::1]5",
 		"tcp:[]:5",
-		"tcp:[1.2.3.4]:5",
+		"tcp:[1.2.3]:5",
+		"tcp:[node-1]:5",
 		"tcp:[fe80::g]:5",
 		"tcp:a b:5",
 		"tcp:a/b:5",
@@ -124,6 +136,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(takes_what_it_writes),
+		cmocka_unit_test(takes_ipv4_in_brackets),
 		cmocka_unit_test(refuses_what_is_none),
 		cmocka_unit_test(says_how_long_a_path_may_be),
 		cmocka_unit_test(refuses_a_host_that_is_too_long),
