@@ -26,3 +26,9 @@ image:
 	  command -v docker) || { \
 	  echo 'make image: needs buildah, podman or docker' >&2; exit 1; }; \
 	"$$builder" build -t $(IMAGE) -f deploy/Containerfile $(IMAGE_FLAGS) .
+
+# What a cluster is given, for looking at or for `kubectl apply -f`: rendered
+# and checked. 77: all is right, but there is no helm here to render the chart.
+.PHONY: manifests
+manifests:
+	$(Q)tests/manifests/render $(BUILD)/manifests || [ $$? = 77 ]

@@ -1,0 +1,196 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# What deploy/ has for Kubernetes: rendered, checked without a cluster, and its
+# programs started with the words that their containers have.
+. "$(dirname "$0")/../lib.sh"
+need openssl python3
+[ -e /usr/lib/python3/dist-packages/kubernetes ] || skip_all "needs python3-kubernetes"
+cd "$TOP" || exit 1
+"$TOP/tests/manifests/fetch" kubectl 2>"$TEST_DIR/why" || skip_all "$(tail -n 1 "$TEST_DIR/why")"
+
+out=$TEST_DIR/out
+validate=$TOP/tests/manifests/validate
+helm=$BUILD/manifests/bin/helm
+
+# Rendered once, for all tests.
+rendered() { [ -s "$out/base.yaml" ] || "$TOP/tests/manifests/render" "$out" || [ $? = 77 ]; }
+
+need_helm() { rendered >/dev/null; [ -s "$out/helm.yaml" ] || skip "no helm here"; }
+
+# chart ARGUMENT...: what helm makes of it
+chart() {
+	"$helm" template tributary deploy/helm/tributary --namespace tributary \
+		--kube-version 1.32.0 "$@" 2>&1 | grep -v '^walk.go'
+	return "${PIPESTATUS[0]}"
+}
+
+test_all_manifests_are_valid() {
+	rendered
+}
+
+test_chart_and_kustomization_have_the_same_objects() {
+	need_helm
+	"$validate" --same "$out/base.yaml" "$out/helm.yaml" Namespace
+	"$helm" lint --strict deploy/helm/tributary >"$TEST_DIR/lint" 2>&1 || {
+		cat "$TEST_DIR/lint"
+		fail "helm lint"
+	}
+}
+
+test_chart_stays_valid_with_other_values() {
+	need_helm
+	chart --include-crds --set storage.makePoolDirectories=true,logLevel=debug \
+		--set storage.pools.fast=/var/lib/tributary/pools/fast \
+		--set kubeletDir=/srv/kubelet,controller.replicas=1,image.tag=1.2.3 \
+		--set imagePullSecrets[0].name=mine,controller.networkPolicy=false \
+		--set node.podAnnotations.a=b,tls.serverName=storage.example \
+		--set 'storage.config=floor = 1GiB' >"$TEST_DIR/values.yaml"
+	"$validate" --with "$out/secrets.yaml" "$TEST_DIR/values.yaml"
+	for word in 'image: tributary:1.2.3' 'pool = fast=/var/lib/tributary/pools/fast' \
+		'floor = 1GiB' 'path: /srv/kubelet/plugins_registry' '--log-level=debug' \
+		'--tls-name=storage.example' 'replicas: 1' 'name: mine'; do
+		grep -qF -e "$word" "$TEST_DIR/values.yaml" || fail "lost: $word"
+	done
+	! grep -q -e /var/lib/kubelet -e NetworkPolicy "$TEST_DIR/values.yaml" || fail "kept what was changed"
+}
+
+test_chart_refuses_wrong_values() {
+	need_helm
+	local value
+	for value in image.tag=latest storage.pools.x=/srv/x nonsense=1 controller.replicas=0 \
+		logLevel=loud sidecars.attacher.tag= storageClasses[0].name=No kubeletDir=/a/; do
+		fails 1 "values don't meet the specifications" chart --set "$value"
+	done
+}
+
+test_chart_is_whole_when_packaged() {
+	need_helm
+	"$helm" package deploy/helm/tributary -d "$TEST_DIR" >/dev/null 2>&1
+	"$helm" template tributary "$TEST_DIR"/tributary-*.tgz --namespace tributary \
+		--include-crds --kube-version 1.32.0 >"$TEST_DIR/package.yaml"
+	"$validate" --same "$out/helm.yaml" "$TEST_DIR/package.yaml"
+}
+
+test_what_is_wrong_is_found() {
+	rendered >/dev/null
+	"$TOP/tests/manifests/broken" "$out/base.yaml" "$out/secrets.yaml"
+	printf '%s\n' 'kind: ConfigMap' 'kind: Secret' >"$TEST_DIR/twice.yaml"
+	fails 1 "is there twice" "$validate" "$TEST_DIR/twice.yaml"
+	: >"$TEST_DIR/empty.yaml"
+	fails 1 "has no objects" "$validate" "$TEST_DIR/empty.yaml"
+	sed 's/replicas: 2/replicas: 3/' "$out/base.yaml" >"$TEST_DIR/other.yaml"
+	fails 1 "spec.replicas: 2, 3" "$validate" --same "$out/base.yaml" "$TEST_DIR/other.yaml"
+}
+
+# each CALLBACK: for each container of ours, its words as arguments
+each() {
+	local line words
+	"$validate" --programs "$out/base.yaml" "$out/secrets.yaml" "$TEST_DIR/root" >"$TEST_DIR/words"
+	[ "$(wc -l <"$TEST_DIR/words")" -ge 5 ] || fail "not all programs are there"
+	while read -r line; do
+		mapfile -d '' -t words < <(python3 -c 'import json, sys
+print(*json.loads(sys.argv[1]), sep="\0", end="\0")' "$line")
+		"$1" "${words[@]}"
+	done <"$TEST_DIR/words"
+}
+
+# Every flag is one the program has: --version comes after all of them.
+knows() {
+	"$@" --version >"$TEST_DIR/said" 2>&1 || fail "$*: $(cat "$TEST_DIR/said")"
+	fails 2 "" "$@" --no-such-flag --version
+}
+
+# Every value is one it takes: without a cluster it gets as far as that.
+takes() {
+	local rc=0
+	case $1 in
+	blockd) "$@" --check-config >"$TEST_DIR/said" 2>&1 || fail "$*: $(cat "$TEST_DIR/said")" ;;
+	trib | trib-csi)
+		env -u KUBECONFIG -u KUBERNETES_SERVICE_HOST HOME=/nowhere timeout 20 \
+			"$@" >"$TEST_DIR/said" 2>&1 || rc=$?
+		if [ $rc = 0 ] || [ $rc = 2 ] || ! grep -qi 'kube' "$TEST_DIR/said"; then
+			fail "$*: exit $rc: $(cat "$TEST_DIR/said")"
+		fi
+		;;
+	esac
+}
+
+test_programs_know_the_flags_of_their_containers() {
+	rendered >/dev/null
+	each knows
+}
+
+test_programs_take_the_values_of_their_containers() {
+	rendered >/dev/null
+	each takes
+}
+
+# A port that was free just now.
+port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+
+test_the_certificates_are_what_blockd_and_its_clients_need() {
+	rendered >/dev/null
+	local control data dir=$TEST_DIR/live tls
+	each true
+	control=$(port) data=$(port)
+	mkdir -p "$dir/pool" "$dir/run"
+	tls=$TEST_DIR/root/tributary-storage
+	# Its configuration as it is deployed, but for where it keeps things.
+	sed "s|^pool = .*|pool = default=$dir/pool|" \
+		"$tls/blockd/etc/tributary/blockd.conf" >"$dir/blockd.conf"
+	blockd --config "$dir/blockd.conf" --node-name node-a --listen "tcp:[127.0.0.1]:$data" \
+		--control "tcp:[127.0.0.1]:$control" --state-dir "$dir/state" --run-dir "$dir/run" \
+		>"$dir/blockd.log" 2>&1 &
+	at_exit kill $!
+	eventually 10 grep -q . "$dir/blockd.log"
+	local trib=(trib --store "local:$dir/records.db" --run-dir "$dir/run")
+	tls=$tls/register/etc/tributary/tls
+	add() {
+		"${trib[@]}" node add node-a --control "tcp:[127.0.0.1]:$control" \
+			--data "[127.0.0.1]:$data" --tls-ca "$tls/ca.crt" --tls-cert "$tls/tls.crt" \
+			--tls-key "$tls/tls.key" --quiet "$@"
+	}
+	state() { add "$@" 2>>"$dir/trib.log" && "${trib[@]}" node list 2>>"$dir/trib.log" | grep -qE "^node-a +$wanted"; }
+	local wanted=ready
+	eventually 10 state --tls-name blockd.tributary
+	wanted='no answer'
+	# A client's certificate is no server's, and another authority's is none.
+	state --tls-name client.tributary
+	deploy/make-tls "$dir/other" >"$dir/other.yaml"
+	"$validate" "$dir/other.yaml"
+	base64 -d < <(awk '/ca.crt:/ {print $2; exit}' "$dir/other.yaml") >"$dir/other.crt"
+	state --tls-name blockd.tributary --tls-ca "$dir/other.crt"
+}
+
+test_certificates_are_renewed_by_the_same_authority() {
+	local dir=$TEST_DIR/tls
+	deploy/make-tls "$dir" >"$TEST_DIR/one.yaml"
+	deploy/make-tls --namespace other --days 3 "$dir" >"$TEST_DIR/two.yaml"
+	same "$(stat -c %a "$dir/ca.key")" 600
+	same "$(grep -h ca.crt "$TEST_DIR"/{one,two}.yaml | sort -u | wc -l)" 1
+	same "$(grep -h tls.key "$TEST_DIR"/{one,two}.yaml | sort -u | wc -l)" 4
+	same "$(grep -c 'namespace: other' "$TEST_DIR/two.yaml")" 2
+	fails 2 "is no namespace" deploy/make-tls --namespace 'a b' "$dir"
+	fails 2 "is no number" deploy/make-tls --days 0 "$dir"
+	fails 2 "is no option" deploy/make-tls --nonsense "$dir"
+}
+
+test_the_sample_finds_what_is_not_what_it_wrote() {
+	rendered >/dev/null
+	local script dir=$TEST_DIR/data
+	script=$(python3 -c 'import sys, yaml
+print([t for t in yaml.safe_load_all(open(sys.argv[1])) if t["kind"] == "StatefulSet"][0]
+      ["spec"]["template"]["spec"]["containers"][0]["args"][0])' "$out/samples.yaml")
+	mkdir "$dir"
+	verify() { DATA=$dir FILES=3 FILE_BYTES=5000 ROUNDS=$1 PAUSE=0 sh -euc "$script"; }
+	verify 5
+	verify 0 | grep -qx '3 files are as they were written'
+	same "$(ls "$dir" | grep -c '^file-')" 3
+	# Cut off after a new file, before the list knows of it.
+	echo half >"$dir/file-1000006"
+	verify 1
+	echo more >>"$dir/file-1000006"
+	fails any "file-1000006: FAILED" verify 0
+}
+
+run_tests "$@"
