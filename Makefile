@@ -98,10 +98,11 @@ UNIT_TESTS += $(OUT)/test/$(1)
 $(call executable,$(OUT)/test/$(1),$(1).c $(3),$(2),cmocka)
 endef
 
-# $(eval $(call test_helper,FOLDER/NAME,LIBRARIES,PKGS)): a program only tests use
+# $(eval $(call test_helper,FOLDER/NAME,LIBRARIES,PKGS,MORE SOURCES)): a program
+# only tests use
 define test_helper
 TEST_HELPERS += $(OUT)/test/$(1)
-$(call executable,$(OUT)/test/$(1),$(1).c,$(2),$(3))
+$(call executable,$(OUT)/test/$(1),$(1).c $(4),$(2),$(3))
 endef
 
 define executable
@@ -155,6 +156,7 @@ $(PROGRAMS:%=$(OUT)/bin/%) $(UNIT_TESTS) $(TEST_HELPERS):
 .PHONY: all programs tests help deps clean install uninstall generated \
         lint-flags \
         check check-unit check-asan check-tsan check-system check-vm \
+        check-kube \
         fuzz lint format perf demo demo-keep
 
 all: programs tests
@@ -171,6 +173,7 @@ help:
 	  'make check-tsan   unit tests under ThreadSanitizer' \
 	  'make check-system wire and whole-system tests (root)' \
 	  'make check-vm     the tests in a virtual machine' \
+	  'make check-kube   a real Kubernetes API server (root; built at first use)' \
 	  'make fuzz         each fuzz target for FUZZ_SECONDS (default 30)' \
 	  'make lint         include arrows, cppcheck, clang-tidy, clang-format' \
 	  'make perf         every benchmark beside its peer' \
@@ -194,6 +197,12 @@ check-system: all
 
 check-vm: all
 	$(Q)tests/run --name vm --timeout 1200 $(VM_TESTS)
+
+# A target of its own: building the API server takes 5 to 15 minutes, once.
+check-kube: deps
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)tests/kube/fetch || echo "what needs the API server is skipped"
+	$(Q)tests/run --name kube --timeout 900 $(KUBE_TESTS)
 
 # Everything, with one tally at the end.
 check: deps

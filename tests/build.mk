@@ -8,3 +8,8 @@ $(eval $(call library,csi_suite,tests/csi/controller_checks.c \
   tests/csi/general_checks.c tests/csi/kit.c tests/csi/message.c \
   tests/csi/node_checks.c tests/csi/rules.c tests/csi/volume_life.c,,csi))
 $(eval $(call test_helper,tests/csi/rules_main,csi_suite))
+
+# A real API server (make check-kube).
+$(eval $(call test_helper,tests/kube/store_conforms,volume,cmocka,\
+  volume/store_conformance.c))
+KUBE_TESTS += tests/kube/api.sh tests/kube/cluster.sh

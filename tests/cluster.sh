@@ -8,11 +8,15 @@
 #   on 2 COMMAND...                     # run on host2
 #   cluster_stop                        # also after a start that failed
 #
+# Where CLUSTER_STORE names a store, records are kept there. One that needs the
+# network starts between `cluster_network DIR HOSTS` and cluster_start; its
+# namespace is "${CLUSTER_NET}sw", where the bridge is br0.
+#
 # TRIB_CONFIG is set for what runs by `on`, so a plain `trib` talks as that
 # host. Hosts see 10.77.0.NUMBER. Processes and mounts are visible to all: a
 # FUSE mount made by `on` is seen from outside (nsenter --net, no mount
 # namespace).
-CLUSTER_DIR= CLUSTER_HOSTS=0 CLUSTER_NET=
+CLUSTER_DIR= CLUSTER_HOSTS=0 CLUSTER_NET= CLUSTER_STORE=
 
 on() {
 	local host=$1
@@ -22,8 +26,12 @@ on() {
 }
 
 # The namespaces, their links and addresses.
-_cluster_network() {
+cluster_network() {
 	local i
+	CLUSTER_DIR=$1 CLUSTER_HOSTS=$2
+	CLUSTER_NET=trib$$-
+	mkdir -p "$CLUSTER_DIR"
+	echo "$CLUSTER_NET $CLUSTER_HOSTS" >"$CLUSTER_DIR/cluster"
 	ip netns add "${CLUSTER_NET}sw"
 	ip -n "${CLUSTER_NET}sw" link add br0 type bridge
 	ip -n "${CLUSTER_NET}sw" link set br0 up
@@ -50,7 +58,7 @@ _cluster_configure() {
 		run-dir = $dir/run
 	E
 	cat >"$dir/trib.conf" <<-E
-		store = local:$CLUSTER_DIR/records.db
+		store = ${CLUSTER_STORE:-local:$CLUSTER_DIR/records.db}
 		node = host$1
 		run-dir = $dir/run
 	E
@@ -89,11 +97,7 @@ blockd_signal() {
 
 cluster_start() {
 	local i
-	CLUSTER_DIR=$1 CLUSTER_HOSTS=$2
-	CLUSTER_NET=trib$$-
-	mkdir -p "$CLUSTER_DIR"
-	echo "$CLUSTER_NET $CLUSTER_HOSTS" >"$CLUSTER_DIR/cluster"
-	_cluster_network || return 1
+	[ -n "$CLUSTER_NET" ] || cluster_network "$1" "$2" || return 1
 	for ((i = 1; i <= CLUSTER_HOSTS; i++)); do
 		_cluster_configure "$i"
 		_blockd_spawn "$i"
@@ -137,5 +141,5 @@ cluster_stop() {
 	for i in sw $(seq "$CLUSTER_HOSTS"); do
 		ip netns del "$CLUSTER_NET$i" 2>/dev/null
 	done
-	CLUSTER_HOSTS=0
+	CLUSTER_HOSTS=0 CLUSTER_NET=
 }

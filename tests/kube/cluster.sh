@@ -1,0 +1,231 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Three hosts whose records are behind a real API server, each part with the
+# service account and the rights that the manifests give it; and what becomes
+# of it all when the API server dies.
+. "$(dirname "$0")/../lib.sh"
+. "$TOP/tests/kube/lib.sh"
+need_kube
+need losetup mkfs.ext4 findmnt python3
+
+C=$TEST_DIR/c dir=$TEST_DIR/kube
+at_exit kube_stop
+at_exit cluster_stop
+at_exit drivers_stop
+cluster_network "$C" 3 || exit 1
+kube_start "$dir" || exit 1
+kube_install || exit 1
+for account in controller node storage; do
+	kube_account "tributary-$account" || exit 1
+done
+store() { echo "kube:,kubeconfig=$(kube_config "tributary-$1")"; }
+# Storage nodes make themselves known; then the hosts are where volumes are
+# used.
+CLUSTER_STORE=$(store storage)
+cluster_start "$C" 3 640MiB || exit 1
+for i in 1 2 3; do
+	sed -i "s|^store = .*|store = $(store node)|" "$C/host$i/trib.conf"
+done
+ctl() { on 1 trib --store "$(store controller)" "$@"; }
+
+# ---- the driver: driver_start controller|node HOST ----
+
+driver_start() {
+	local dir=$C/host$2
+	nsenter --net="/run/netns/$CLUSTER_NET$2" trib-csi --mode "$1" \
+		--endpoint "unix://$dir/$1.sock" --node "host$2" \
+		--store "$(store "$1")" --run-dir "$dir/run" \
+		--log-level debug >>"$dir/$1.log" 2>&1 &
+	echo $! >"$dir/$1.pid"
+	disown
+	eventually 20 csi "$1" "$2" Identity/Probe
+}
+driver_signal() { # controller|node HOST SIGNAL
+	local pid i
+	pid=$(cat "$C/host$2/$1.pid" 2>/dev/null) || return 0
+	rm -f "$C/host$2/$1.pid"
+	kill "-$3" "$pid" 2>/dev/null || return 0
+	for ((i = 0; i < 300; i++)); do
+		kill -0 "$pid" 2>/dev/null || return 0
+		sleep 0.05
+	done
+	kill -KILL "$pid"
+}
+drivers_stop() {
+	local i
+	for i in 1 2 3; do
+		driver_signal controller $i TERM
+		driver_signal node $i TERM
+	done
+	findmnt -rno TARGET | grep "^$C/" | sort -r | while read -r i; do
+		umount -l "$i"
+	done
+}
+# csi controller|node HOST SERVICE/METHOD FIELD=VALUE...
+csi() {
+	"$BUILD/test/csi/csi_call_main" "unix://$C/host$2/$1.sock" "${@:3}"
+}
+
+# ---- volumes ----
+
+mnt() { mkdir -p "$C/host$1/mnt/$2"; echo "$C/host$1/mnt/$2"; }
+fill() {
+	local i
+	mkdir -p "$1/d"
+	for i in 1 2 3 4 5 6; do
+		head -c $((i * 300000)) /dev/urandom >"$1/d/$i"
+	done
+	(cd "$1" && sha256sum d/[1-6] >sums)
+	sync "$1/sums" "$1"/d/[1-6] "$1/d" "$1"
+}
+check() { (cd "$1" && sha256sum --quiet -c sums); }
+# Whatever a test left of volume $1, also after it failed.
+scrap() {
+	local i
+	for i in 1 2 3; do on "$i" trib umount --force "$1"; done
+	ctl volume delete "$1"
+}
+nothing_left() {
+	same "$(findmnt -rno TARGET | grep -c "^$C/" || true)" 0 mounts
+	same "$(losetup -nl -O BACK-FILE | grep -c "^$C/" || true)" 0 "loop devices"
+	same "$(find "$C"/host?/pool/extents -name '*.data')" ""
+	same "$(k get volumesplits -o name)" ""
+	same "$(k get leases -o name | grep volumesplit || true)" ""
+}
+# calls: how many requests of ours the server has answered so far
+calls() { grep -c '"username":"system:serviceaccount:tributary:' "$dir/audit.log"; }
+
+test_the_life_of_a_volume_larger_than_a_node() {
+	at_exit scrap big
+	ctl volume create big --size 1200MiB
+	on 1 trib mount big "$(mnt 1 big)"
+	fill "$(mnt 1 big)"
+	on 1 trib volume resize big --size 1500MiB
+	same "$(k get vsplit big -o jsonpath='{.spec.capacity}')" $((1500 << 20))
+	check "$(mnt 1 big)"
+	same "$(k get vsplit big --no-headers | awk '{print $2, $6}')" "Ready host1"
+	on 1 trib umount big
+	on 2 trib mount big "$(mnt 2 big)"
+	check "$(mnt 2 big)"
+	on 2 trib umount big
+	ctl volume delete big
+	nothing_left
+}
+
+# What a controller and a node plugin are asked for in the life of a claim.
+test_the_driver_has_the_rights_it_needs() {
+	local id cap=(volume_capability.mount.fs_type=
+		volume_capability.access_mode.mode=1)
+	local staging=$C/host2/staging target=$C/host2/pod
+	at_exit scrap claim
+	at_exit drivers_stop
+	driver_start controller 1
+	driver_start node 2
+	csi controller 1 Controller/CreateVolume name=claim \
+		capacity_range.required_bytes=$((900 << 20)) \
+		volume_capabilities.mount.fs_type= \
+		volume_capabilities.access_mode.mode=1 >"$TEST_DIR/out"
+	id=$(sed -n 's/.*volume_id="\([^"]*\)".*/\1/p' "$TEST_DIR/out")
+	[ -n "$id" ]
+	mkdir -p "$staging"
+	csi controller 1 Controller/ListVolumes | grep -q "$id"
+	csi controller 1 Controller/ControllerGetCapabilities >/dev/null
+	csi node 2 Node/NodeGetInfo | grep -q host2
+	csi controller 1 Controller/ControllerPublishVolume "volume_id=$id" \
+		node_id=host2 "${cap[@]}"
+	csi node 2 Node/NodeStageVolume "volume_id=$id" \
+		"staging_target_path=$staging" "${cap[@]}"
+	csi node 2 Node/NodePublishVolume "volume_id=$id" \
+		"staging_target_path=$staging" "target_path=$target" "${cap[@]}"
+	fill "$target"
+	csi node 2 Node/NodeGetVolumeStats "volume_id=$id" "volume_path=$target" |
+		grep -q 'the volume is well'
+	csi controller 1 Controller/GetCapacity | grep -q available_capacity=
+	csi controller 1 Controller/ControllerExpandVolume "volume_id=$id" \
+		capacity_range.required_bytes=$((1400 << 20)) "${cap[@]}"
+	csi node 2 Node/NodeExpandVolume "volume_id=$id" "volume_path=$target" \
+		"staging_target_path=$staging" \
+		capacity_range.required_bytes=$((1400 << 20)) "${cap[@]}"
+	check "$target"
+	csi node 2 Node/NodeUnpublishVolume "volume_id=$id" "target_path=$target"
+	csi node 2 Node/NodeUnstageVolume "volume_id=$id" "staging_target_path=$staging"
+	csi controller 1 Controller/ControllerUnpublishVolume "volume_id=$id" node_id=host2
+	csi controller 1 Controller/DeleteVolume "volume_id=$id"
+	nothing_left
+}
+
+# killed_after N COMMAND...: the API server dies when it has answered N
+# requests of COMMAND, and comes back. COMMAND succeeds, if not at once then
+# when it is repeated.
+killed_after() {
+	local n=$1 before pid rc=0
+	shift
+	before=$(calls)
+	"$@" >"$TEST_DIR/first" 2>&1 &
+	pid=$!
+	until [ $(($(calls) - before)) -ge "$n" ] || ! kill -0 $pid 2>/dev/null; do
+		:
+	done
+	kube_signal apiserver KILL
+	api_start
+	api_wait
+	wait $pid || rc=$?
+	echo "# killed after $n requests of: ${*:3}: exit $rc $(grep -v "^#" "$TEST_DIR/first" | tail -n 1)"
+	[ $rc = 0 ] || "$@"
+}
+
+test_the_api_server_is_killed_in_mid_operation() {
+	local n
+	at_exit scrap v
+	for n in 2 5 8; do
+		killed_after $n ctl volume create v --size 1200MiB
+		same "$(k get volumesplits -o name)" volumesplit.union.io/v
+		same "$(k get vsplit v -o jsonpath='{.status.phase}')" Ready
+		same "$(find "$C"/host?/pool/extents -name '*.data' | wc -l)" \
+			"$(k get vsplit v -o json | jq '.status.splits | length')"
+		[ $n = 8 ] || ctl volume delete v
+	done
+	killed_after 3 on 1 trib mount v "$(mnt 1 v)"
+	fill "$(mnt 1 v)"
+	killed_after 4 on 1 trib volume resize v --size 1500MiB
+	same "$(k get vsplit v -o jsonpath='{.spec.capacity}')" $((1500 << 20))
+	check "$(mnt 1 v)"
+	killed_after 3 on 1 trib umount v
+	on 3 trib mount v "$(mnt 3 v)"
+	check "$(mnt 3 v)"
+	on 3 trib umount v
+	killed_after 3 ctl volume delete v
+	nothing_left
+	ctl volume orphans
+}
+
+test_data_paths_and_records_outlive_the_server_and_its_etcd() {
+	at_exit scrap w
+	ctl volume create w --size 700MiB
+	on 1 trib mount w "$(mnt 1 w)"
+	k get volumesplits,storagenodes -o json >"$dir/before"
+	at_exit api_wait
+	kube_signal apiserver KILL
+	kube_signal etcd KILL
+	fill "$(mnt 1 w)"
+	fails any "API server" ctl volume create x --size 64MiB
+	fails any "API server" on 1 trib umount w
+	check "$(mnt 1 w)"
+	# etcd is back before its client, and goes once more beneath it.
+	etcd_start
+	api_start
+	api_wait
+	k get volumesplits,storagenodes -o json >"$dir/after"
+	cmp "$dir/before" "$dir/after"
+	kube_signal etcd KILL
+	fails any "" ctl volume create x --size 64MiB
+	etcd_start
+	eventually 30 k get volumesplits
+	ctl volume create x --size 64MiB
+	ctl volume delete x
+	on 1 trib umount w
+	ctl volume delete w
+	nothing_left
+}
+
+run_tests "$@"
