@@ -174,6 +174,8 @@ help:
 	  'make check-system wire and whole-system tests (root)' \
 	  'make check-vm     the tests in a virtual machine' \
 	  'make check-kube   a real Kubernetes API server (root; built at first use)' \
+	  'make manifests    what a Kubernetes cluster is given, rendered and checked' \
+	  'make image        all programs as a container image' \
 	  'make fuzz         each fuzz target for FUZZ_SECONDS (default 30)' \
 	  'make lint         include arrows, cppcheck, clang-tidy, clang-format' \
 	  'make perf         every benchmark beside its peer' \

@@ -144,7 +144,7 @@ test_the_certificates_are_what_blockd_and_its_clients_need() {
 	at_exit kill $!
 	eventually 10 grep -q . "$dir/blockd.log"
 	local trib=(trib --store "local:$dir/records.db" --run-dir "$dir/run")
-	tls=$tls/register/etc/tributary/tls
+	tls=$TEST_DIR/root/tributary-node/trib-csi/etc/tributary/tls
 	add() {
 		"${trib[@]}" node add node-a --control "tcp:[127.0.0.1]:$control" \
 			--data "[127.0.0.1]:$data" --tls-ca "$tls/ca.crt" --tls-cert "$tls/tls.crt" \
