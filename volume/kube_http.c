@@ -16,6 +16,7 @@
 
 #define IDLE_MAX          8   /* connections kept for the next call */
 #define FIRST_PAUSE_MS    100 /* doubled at each attempt */
+#define READY_TIMEOUT_MS  3000
 #define RETRY_AFTER_MAX_S 3600
 
 struct kube_http {
@@ -356,6 +357,37 @@ static int no_answer(struct kube_http *http, const struct attempt *attempt,
 			: "; it may have been done or not: repeat the command");
 }
 
+static bool is_ready(struct kube_http *http)
+{
+	struct kube_request request = {.method = "GET",
+				       .path = "/readyz",
+				       .timeout_ms = READY_TIMEOUT_MS};
+	struct attempt attempt = {.request = &request, .retry_after_s = -1};
+	CURLcode code;
+	bool ready = attempt_run(http, &attempt, &code, NULL) == 0 &&
+		     code == CURLE_OK && attempt.answer.status == 200;
+
+	kube_answer_done(&attempt.answer);
+	return ready;
+}
+
+/*
+ * A server that starts forbids everything for a moment: it answers before it
+ * has read who may do what. So a refusal counts when it is said once more by
+ * a server that is ready.
+ */
+static bool refused_for_now(struct kube_http *http,
+			    const struct attempt *attempt, CURLcode code,
+			    bool *ready)
+{
+	long status = attempt->answer.status;
+
+	if (code != CURLE_OK || (status != 401 && status != 403) || *ready)
+		return false;
+	*ready = is_ready(http);
+	return true;
+}
+
 /* Up to half of it is by chance, so that a crowd does not come back as one. */
 static void pause_ms(int64_t ms)
 {
@@ -375,6 +407,7 @@ int kube_http_call(struct kube_http *http, const struct kube_request *request,
 	int64_t end_ms = clock_ms() + (request->timeout_ms
 					       ? request->timeout_ms
 					       : KUBE_CALL_TIMEOUT_MS);
+	bool ready = false, again;
 
 	for (unsigned i = 0;; i++) {
 		struct attempt attempt = {.request = request,
@@ -389,7 +422,9 @@ int kube_http_call(struct kube_http *http, const struct kube_request *request,
 		}
 		if (attempt.retry_after_s >= 0)
 			wait_ms = attempt.retry_after_s * 1000 + FIRST_PAUSE_MS;
-		if (!try_again(&attempt, code) || i + 1 == KUBE_ATTEMPTS_MAX ||
+		again = try_again(&attempt, code) ||
+			refused_for_now(http, &attempt, code, &ready);
+		if (!again || i + 1 == KUBE_ATTEMPTS_MAX ||
 		    clock_ms() + wait_ms > end_ms) {
 			if (code == CURLE_OK) {
 				*ret = attempt.answer;

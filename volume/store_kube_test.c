@@ -609,6 +609,28 @@ static void who_may_not_is_told_what_to_grant(void **state)
 	store_close(store);
 }
 
+static void what_a_starting_server_forbids_is_tried_again(void **state)
+{
+	struct store *store = opened();
+	struct volume_record *record = volume_make("v");
+
+	(void)state;
+	test_server_faults(&server, "POST volumesplits 2 status 403\n"
+				    "GET readyz 1 status 403\n");
+	assert_int_equal(volume_create(store, record, NULL), 0);
+	assert_int_equal(test_server_count(&server, "GET", "readyz"), 2);
+	/* Ready since it forbade, or before. */
+	test_server_faults(&server, "DELETE volumesplits 1 status 401\n");
+	assert_int_equal(volume_remove(store, "v"), 0);
+	/* A server that is ready means it. */
+	(void)test_server_count(&server, "", "");
+	test_server_faults(&server, "POST volumesplits 9 status 403\n");
+	assert_int_equal(volume_create(store, record, NULL), -EACCES);
+	assert_int_equal(test_server_count(&server, "POST", "volumesplits"), 2);
+	volume_record_free(record);
+	store_close(store);
+}
+
 static void a_token_is_read_again_when_it_changed(void **state)
 {
 	struct store *store;
@@ -835,6 +857,7 @@ int main(int argc, char **argv)
 		KUBE_TEST(a_long_list_comes_in_pages),
 		KUBE_TEST(a_server_that_is_down_is_unreachable_and_comes_back),
 		KUBE_TEST(who_may_not_is_told_what_to_grant),
+		KUBE_TEST(what_a_starting_server_forbids_is_tried_again),
 		KUBE_TEST(a_token_is_read_again_when_it_changed),
 		KUBE_TEST(a_client_certificate_is_enough),
 		KUBE_TEST(a_server_of_another_authority_gets_nothing),
