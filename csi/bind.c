@@ -22,20 +22,20 @@ int bind_find(const char *path, struct mount_info *ret, struct error *err)
 	return r < 0 ? r : mounts_find(real, ret, err);
 }
 
-static int set_attributes(int tree, uint64_t attributes)
+static int set_attributes(int tree, uint64_t set, uint64_t clear)
 {
-	struct mount_attr attr = {.attr_set = attributes};
+	struct mount_attr attr = {.attr_set = set, .attr_clr = clear};
 
 	/* The kinds of access time are one choice. */
-	if (attributes & MOUNT_ATTR__ATIME)
-		attr.attr_clr = MOUNT_ATTR__ATIME;
-	if (!attributes)
+	if ((set | clear) & MOUNT_ATTR__ATIME)
+		attr.attr_clr |= MOUNT_ATTR__ATIME;
+	if (!set && !clear)
 		return 0;
 	return mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr));
 }
 
-int bind_make(const char *source, const char *target, uint64_t attributes,
-	      struct error *err)
+int bind_make(const char *source, const char *target, uint64_t set,
+	      uint64_t clear, struct error *err)
 {
 	auto_close int tree = open_tree(AT_FDCWD, source,
 					OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
@@ -43,7 +43,7 @@ int bind_make(const char *source, const char *target, uint64_t attributes,
 	if (tree < 0)
 		return error_set(err, errno, "'%s': %s", source,
 				 strerror(errno));
-	if (set_attributes(tree, attributes) < 0)
+	if (set_attributes(tree, set, clear) < 0)
 		return error_set(err, errno, "attributes of the mount: %s",
 				 strerror(errno));
 	if (move_mount(tree, "", AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH) < 0)

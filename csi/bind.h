@@ -19,9 +19,13 @@
  */
 int bind_find(const char *path, struct mount_info *ret, struct error *err);
 
-/* Both are directories that exist; nothing is mounted at @target. */
-int bind_make(const char *source, const char *target, uint64_t attributes,
-	      struct error *err);
+/*
+ * Both are directories that exist; nothing is mounted at @target.
+ *
+ * @set, @clear  attributes it has beside, or without, those of @source
+ */
+int bind_make(const char *source, const char *target, uint64_t set,
+	      uint64_t clear, struct error *err);
 
 /* Does @target show the file system of @source, alive, and with these? */
 bool bind_is_made(const char *source, const char *target, uint64_t attributes);

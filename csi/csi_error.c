@@ -23,6 +23,9 @@ static const struct {
 	{"NodeStageVolume", ENOENT, RPC_FAILED_PRECONDITION},
 	{"NodePublishVolume", ENOENT, RPC_FAILED_PRECONDITION},
 	{"NodeExpandVolume", ENOENT, RPC_FAILED_PRECONDITION},
+	/* The target path, which is the caller's. */
+	{"NodePublishVolume", ENOTEMPTY, RPC_FAILED_PRECONDITION},
+	{"NodePublishVolume", ENOTDIR, RPC_FAILED_PRECONDITION},
 	/* What is mounted cannot grow for this process. */
 	{"NodeExpandVolume", EPERM, RPC_FAILED_PRECONDITION},
 	/*

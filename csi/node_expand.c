@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "csi/capability.h"
+#include "csi/node_repair.h"
 #include "csi/node_service.h"
 #include "csi/request.h"
 
@@ -26,7 +27,7 @@ static int check(struct csi_call *c, const expand_request *in,
 }
 
 /* Its devices and file systems follow its extents. */
-static int follow(struct csi_call *c, const node_state *state,
+static int follow(struct csi_call *c, node_state *state,
 		  struct volume_record **record)
 {
 	struct volume_record *grown = NULL;
@@ -37,7 +38,7 @@ static int follow(struct csi_call *c, const node_state *state,
 	r = volume_resize(c->csi->volumes, c->id.name, 0, &grown, c->err);
 	if (r == -EIO) {
 		/* A part of it is broken: what repairs it grows it. */
-		r = csi_stage_attach(c, *record, state->stage);
+		r = node_repair(c->csi, *record, state, true, c->err);
 		if (r == 0)
 			r = volume_get(c->csi->volumes, c->id.name, &grown,
 				       c->err);

@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The Node service: what this node is and can, and how its volumes are. */
-#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
 
 #include "base/cleanup.h"
 #include "csi/bind.h"
+#include "csi/node_bounded.h"
+#include "csi/node_left.h"
+#include "csi/node_repair.h"
 #include "csi/node_service.h"
 #include "csi/reply.h"
+
+#define STATUS_MS 4000 /* for nodes and mounts, together */
 
 /* ---- NodeGetVolumeStats ---- */
 
@@ -26,54 +31,100 @@ static Csi__V1__VolumeUsage *usage(struct csi_call *c,
 	return u;
 }
 
-/* Negative errno when what is mounted there does not answer. */
-static int add_usage(struct csi_call *c, const char *path,
-		     Csi__V1__NodeGetVolumeStatsResponse *out)
+static void add_usage(struct csi_call *c, const struct statvfs *vfs,
+		      Csi__V1__NodeGetVolumeStatsResponse *out)
 {
-	struct mount_info info;
-	struct statvfs vfs;
-	int r = bind_find(path, &info, NULL);
-
-	if (r < 0)
-		return r;
-	if (statvfs(path, &vfs) < 0)
-		return -errno;
 	out->n_usage = 2;
 	out->usage = rpc_alloc(c->rpc, 2 * sizeof(void *));
 	out->usage[0] = usage(c, CSI__V1__VOLUME_USAGE__UNIT__BYTES,
-			      vfs.f_blocks * vfs.f_frsize,
-			      (vfs.f_blocks - vfs.f_bfree) * vfs.f_frsize,
-			      vfs.f_bavail * vfs.f_frsize);
+			      vfs->f_blocks * vfs->f_frsize,
+			      (vfs->f_blocks - vfs->f_bfree) * vfs->f_frsize,
+			      vfs->f_bavail * vfs->f_frsize);
 	out->usage[1] = usage(c, CSI__V1__VOLUME_USAGE__UNIT__INODES,
-			      vfs.f_files, vfs.f_files - vfs.f_ffree,
-			      vfs.f_favail);
-	return 0;
+			      vfs->f_files, vfs->f_files - vfs->f_ffree,
+			      vfs->f_favail);
+}
+
+/* volume_status_get(), which asks nodes and mounts. */
+struct look {
+	struct volume_context *volumes;
+	char name[RECORD_NAME_SIZE];
+	struct volume_status *status;
+	struct error err;
+	int r;
+};
+
+static void look_work(void *look_)
+{
+	struct look *look = look_;
+
+	look->r = volume_status_get(look->volumes, look->name, &look->status,
+				    &look->err);
+}
+
+static void look_done(void *look_)
+{
+	struct look *look = look_;
+
+	volume_status_free(look->status);
+	free(look);
+}
+
+/* Somebody who was there when it died. */
+static const char *find_left(struct csi_call *c, const node_state *state)
+{
+	struct mount_info staged;
+	char who[64];
+
+	if (!state->revived || !state->stage ||
+	    bind_find(state->stage->staging_target_path, &staged, NULL) < 0 ||
+	    !node_left_find(c->id.name, staged.device, who, sizeof(who)))
+		return "";
+	return rpc_printf(c->rpc,
+			  "the volume had died here and works again, but %s "
+			  "still has the dead mount; restart its container",
+			  who);
 }
 
 /* The first thing that is wrong with the volume as it is seen from here. */
-static int add_condition(struct csi_call *c, int mounted, const char *path,
-			 Csi__V1__NodeGetVolumeStatsResponse *out)
+static const char *find_problem(struct csi_call *c, const node_state *state)
 {
-	struct volume_status *status = NULL;
-	const char *problem = "";
-	int r = volume_status_get(c->csi->volumes, c->id.name, &status, c->err);
+	struct look *look = calloc(1, sizeof(*look));
+	const char *problem;
 
-	if (r < 0)
-		return csi_fail_errno(c, r);
-	if (mounted < 0)
-		problem = rpc_printf(
-			c->rpc,
-			mounted == -ENOENT
-				? "nothing is mounted at '%s'; publish the "
-				  "volume again"
-				: "what is mounted at '%s' does not answer; "
-				  "stage and publish the volume again",
-			path);
-	else if (status->n_conditions > 0)
-		problem = status->conditions[0].message;
+	if (!look)
+		return "out of memory";
+	look->volumes = c->csi->volumes;
+	memcpy(look->name, c->id.name, sizeof(look->name));
+	if (bounded_run(c->id.name, STATUS_MS, look_work, look, look_done) < 0)
+		return "how the volume is could not be found out in time: a "
+		       "node, or what is mounted here, does not answer";
+	if (look->r < 0)
+		problem = rpc_strdup(c->rpc, error_text(&look->err));
+	else if (look->status->n_conditions > 0)
+		problem = rpc_strdup(c->rpc,
+				     look->status->conditions[0].message);
+	else
+		problem = find_left(c, state);
+	look_done(look);
+	return problem;
+}
+
+/* Of what is mounted at @path, and of the volume. */
+static void tell(struct csi_call *c, const char *path, const node_state *state,
+		 Csi__V1__NodeGetVolumeStatsResponse *out)
+{
+	struct statvfs vfs;
+	enum node_health health = node_health(path, &vfs);
+	char text[ERROR_TEXT_MAX];
+	const char *problem = node_health_text(health, path, text,
+					       sizeof(text));
+
+	if (health == NODE_WELL) {
+		add_usage(c, &vfs, out);
+		problem = find_problem(c, state);
+	}
 	out->volume_condition = reply_condition(c, problem);
-	volume_status_free(status);
-	return 0;
 }
 
 int csi_node_get_volume_stats(struct csi_call *c, const void *in_, void *out)
@@ -91,8 +142,7 @@ int csi_node_get_volume_stats(struct csi_call *c, const void *in_, void *out)
 			     "'%s'",
 			     in->volume_path);
 	if (r == 0)
-		r = add_condition(c, add_usage(c, in->volume_path, out),
-				  in->volume_path, out);
+		tell(c, in->volume_path, state, out);
 	node_state_free(state);
 	volume_record_free(record);
 	return r;

@@ -2,22 +2,13 @@
 /* The Node service: a staged volume shown at a path, and taken away there. */
 #include <errno.h>
 #include <string.h>
-#include <sys/mount.h>
 
-#include "csi/bind.h"
 #include "csi/capability.h"
 #include "csi/node_service.h"
-#include "volume/union_process.h"
+#include "csi/node_show.h"
 
 #define MULTI_WRITER \
 	CSI__V1__VOLUME_CAPABILITY__ACCESS_MODE__MODE__SINGLE_NODE_MULTI_WRITER
-
-/* Is it a union of the volume that is mounted at @target? */
-static bool is_ours(const struct csi_call *c, const struct mount_info *info)
-{
-	return strcmp(info->fs_type, UNION_FS_TYPE) == 0 &&
-	       strcmp(info->source, c->id.name) == 0;
-}
 
 /* ---- may it be published there? ---- */
 
@@ -71,52 +62,6 @@ static int check_published(struct csi_call *c, const node_state *state,
 
 /* ---- NodePublishVolume ---- */
 
-static uint64_t attributes_of(const publish_request *in)
-{
-	return capability_mount_attributes(in->volume_capability) |
-	       (in->readonly ? MOUNT_ATTR_RDONLY : 0);
-}
-
-/* What is there of before: a dead mount, or one with other attributes. */
-static int clear_target(struct csi_call *c, const char *target)
-{
-	struct mount_info info;
-	int r = bind_find(target, &info, c->err);
-
-	if (r == -ENOENT)
-		return 0;
-	if (r < 0)
-		return csi_fail_errno(c, r);
-	if (!is_ours(c, &info))
-		return csi_fail(c, RPC_FAILED_PRECONDITION,
-				"'%s' is a mount point of something else",
-				target);
-	r = mounts_remove(info.target, true, c->err);
-	return r < 0 ? csi_fail_errno(c, r) : 0;
-}
-
-static int show(struct csi_call *c, const publish_request *in)
-{
-	uint64_t attributes = attributes_of(in);
-	int r;
-
-	if (bind_is_made(in->staging_target_path, in->target_path, attributes))
-		return 0;
-	r = clear_target(c, in->target_path);
-	if (r < 0)
-		return r;
-	r = bind_target_make(in->target_path, c->err);
-	if (r < 0)
-		return csi_fail(c, RPC_FAILED_PRECONDITION, "target_path: %s",
-				error_text(c->err));
-	r = bind_make(in->staging_target_path, in->target_path, attributes,
-		      c->err);
-	if (r == 0)
-		return 0;
-	(void)bind_target_remove(in->target_path, NULL); /* it was empty */
-	return csi_fail_errno(c, r);
-}
-
 static int publish(struct csi_call *c, const publish_request *in,
 		   const struct volume_record *record, node_state *state)
 {
@@ -137,7 +82,9 @@ static int publish(struct csi_call *c, const publish_request *in,
 	r = csi_state_save(c, state);
 	if (r < 0)
 		return r;
-	r = show(c, in);
+	r = node_show(c->id.name, in, c->err);
+	if (r < 0)
+		r = csi_fail_errno(c, r);
 	if (r < 0 && fresh) {
 		node_state_remove(state, in->target_path);
 		/* If it stays, it is pruned: nothing is mounted there. */
@@ -172,18 +119,8 @@ int csi_node_publish_volume(struct csi_call *c, const void *in_, void *out)
 
 static int hide(struct csi_call *c, const char *target)
 {
-	struct mount_info info;
-	int r = bind_find(target, &info, c->err);
+	int r = node_hide(c->id.name, target, c->err);
 
-	if (r == 0 && !is_ours(c, &info))
-		return csi_fail(c, RPC_FAILED_PRECONDITION,
-				"what is mounted at '%s' is not this volume; "
-				"it is left alone",
-				target);
-	if (r == 0)
-		r = mounts_remove(info.target, false, c->err);
-	if (r == 0 || r == -ENOENT)
-		r = bind_target_remove(target, c->err);
 	return r < 0 ? csi_fail_errno(c, r) : 0;
 }
 

@@ -28,18 +28,11 @@ int csi_check_use(struct csi_call *c, const Csi__V1__VolumeCapability *cap,
 		  const struct volume_record *record);
 
 /*
- * Attach the volume at its staging path, or put right what is broken there.
- * Returns as volume_attach().
- */
-int csi_stage_attach(struct csi_call *c, const struct volume_record *record,
-		     const stage_request *stage);
-
-/*
- * The same, but only when the staged volume does not answer. 0 or what a
- * failure returned.
+ * A staged volume that does not answer is put right (node_repair.h). 0 or
+ * what a failure returned.
  */
 int csi_stage_revive(struct csi_call *c, const struct volume_record *record,
-		     const node_state *state);
+		     node_state *state);
 
 /* Is the volume staged or published at @path? */
 bool csi_state_is_at(const node_state *state, const char *volume_id,

@@ -9,8 +9,8 @@
 #include "csi/bind.h"
 #include "csi/capability.h"
 #include "csi/csi_error.h"
+#include "csi/node_repair.h"
 #include "csi/node_service.h"
-#include "volume/union_process.h"
 
 /* ---- shared ---- */
 
@@ -61,53 +61,17 @@ void csi_state_prune(node_state *state)
 	}
 }
 
-/*
- * Reading only, when that is all that is wanted and there is something to
- * read; a volume that never had a file system gets one first, and is then
- * published for reading only. What is attached stays as it is.
- */
-static bool attach_read_only(struct csi_call *c,
-			     const struct volume_record *record,
-			     const stage_request *stage)
-{
-	const struct volume_attachment *a = volume_record_attachment(
-		record, volume_context_node(c->csi->volumes));
-
-	if (a)
-		return a->read_only;
-	if (!capability_reads_only(stage->volume_capability))
-		return false;
-	for (size_t i = 0; i < record->n_splits; i++)
-		if (record->splits[i].state != SPLIT_READY)
-			return false;
-	return true;
-}
-
-int csi_stage_attach(struct csi_call *c, const struct volume_record *record,
-		     const stage_request *stage)
-{
-	const struct volume_attach_request request = {
-		.name = record->name,
-		.mount_point = stage->staging_target_path,
-		.read_only = attach_read_only(c, record, stage),
-	};
-
-	return volume_attach(c->csi->volumes, &request, c->err);
-}
-
 int csi_stage_revive(struct csi_call *c, const struct volume_record *record,
-		     const node_state *state)
+		     node_state *state)
 {
-	struct mount_info info;
 	int r;
 
 	if (!state->stage)
 		return csi_fail(c, RPC_FAILED_PRECONDITION,
 				"the volume is not staged here");
-	if (bind_find(state->stage->staging_target_path, &info, NULL) == 0 &&
-	    union_answers(info.target))
+	if (node_health(state->stage->staging_target_path, NULL) == NODE_WELL)
 		return 0;
-	r = csi_stage_attach(c, record, state->stage);
+	r = node_repair(c->csi, record, state, true, c->err);
 	return r < 0 ? csi_fail_errno(c, r) : 0;
 }
 
@@ -172,7 +136,7 @@ static int stage(struct csi_call *c, const stage_request *in,
 		if (r < 0)
 			return r;
 	}
-	r = csi_stage_attach(c, record, in);
+	r = node_repair(c->csi, record, state, true, c->err);
 	if (r == 0)
 		return 0;
 	if (fresh && is_final(c->method, r)) {

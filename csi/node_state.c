@@ -153,6 +153,7 @@ void node_state_clear_stage(node_state *state)
 		csi__v1__node_stage_volume_request__free_unpacked(state->stage,
 								  NULL);
 	state->stage = NULL;
+	state->revived = false;
 }
 
 int node_state_add(node_state *state, const publish_request *request,

@@ -16,9 +16,13 @@
 #include "csi/csi_check.h"
 #include "csi/csi_error.h"
 #include "csi/csi_text.h"
+#include "csi/node_bounded.h"
 #include "csi/node_service.h"
+#include "csi/node_watch.h"
 
 enum service { IDENTITY, CONTROLLER, GROUP, METADATA, NODE };
+
+#define BOUNDED_END_MS 2000
 
 #define READS   false
 #define CHANGES true
@@ -243,8 +247,11 @@ static int checked(const struct row *row, struct csi_call *c,
 		return csi_fail(c, code, "%s", text);
 	}
 	r = row->handler(c, in, out);
-	if (c->held)
+	if (c->held) {
 		csi_hold_end(&c->csi->holds, &c->hold);
+		if (row->service == NODE)
+			node_watch_look(c->csi->watch);
+	}
 	return r;
 }
 
@@ -350,16 +357,26 @@ const char *csi_mode_name(enum csi_mode mode)
 int csi_init(struct csi *csi, enum csi_mode mode,
 	     const struct volume_config *config, struct error *err)
 {
-	*csi = (struct csi){.mode = mode};
+	int r;
+
+	*csi = (struct csi){.mode = mode, .cancel_fd = config->cancel_fd};
+	if (csi->cancel_fd == 0)
+		csi->cancel_fd = -1;
 	csi_holds_init(&csi->holds);
 	(void)snprintf(csi->state_dir, sizeof(csi->state_dir), "%.4000s/csi",
 		       config->run_dir ? config->run_dir
 				       : VOLUME_RUN_DIR_DEFAULT);
-	return volume_context_open(config, &csi->volumes, err);
+	r = volume_context_open(config, &csi->volumes, err);
+	if (r == 0 && mode != CSI_MODE_CONTROLLER)
+		r = node_watch_start(csi, &csi->watch, err);
+	return r;
 }
 
 void csi_done(struct csi *csi)
 {
-	volume_context_close(csi->volumes);
+	node_watch_stop(csi->watch);
+	/* A question that nobody waits for any more still uses it. */
+	if (bounded_wait(BOUNDED_END_MS))
+		volume_context_close(csi->volumes);
 	csi_holds_done(&csi->holds);
 }

@@ -36,6 +36,8 @@ struct csi {
 	struct volume_context *volumes;
 	char state_dir[PATH_MAX]; /* node_state.h */
 	struct csi_holds holds;
+	int cancel_fd;            /* of the configuration; -1: none */
+	struct node_watch *watch; /* NULL in mode controller */
 };
 
 int csi_init(struct csi *csi, enum csi_mode mode,

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The CSI driver's Node service on three hosts: growing.
+# The CSI driver's Node service on three hosts: growing, and what dies under it.
 . "$(dirname "$0")/../lib.sh"
 . "$TOP/tests/csi_lib.sh"
 need mkfs.xfs xfs_growfs
@@ -25,7 +25,7 @@ test_a_published_volume_grows_under_a_writer() {
 	expand 1 "$id" "$t" | grep -q "capacity_bytes=$((680 * MIB))"
 	fails 1 OUT_OF_RANGE expand 1 "$id" "$t" capacity_range.required_bytes=$gib
 	on 3 trib volume resize grow --size 1GiB --quiet
-	stats 1 "$id" "$t" | grep -q "abnormal=1.*file systems not yet"
+	stats 1 "$id" "$t" | grep -q "abnormal=1.*extents have grown"
 	fails 1 OUT_OF_RANGE expand 1 "$id" "$t" capacity_range.limit_bytes=$((gib - 1))
 	expand 1 "$id" "$t" capacity_range.required_bytes=$gib "${CAP[@]}" |
 		grep -q "capacity_bytes=$gib"
@@ -66,6 +66,170 @@ test_a_broken_volume_is_put_right_and_grows() {
 	[ "$(df_mib "$(staging 1 mend)")" -gt $((before + 100)) ]
 	unpublish 1 "$id" a
 	unstage 1 mend "$id"
+	delete 1 "$id"
+	nothing_left
+}
+
+# A container: a process with a mount namespace of its own, as it was when it
+# was started. $CONTAINER is its pid.
+container_start() {
+	unshare --mount --propagation private sleep 300 &
+	CONTAINER=$!
+	at_exit kill $CONTAINER
+	eventually 5 grep -q sleep /proc/$CONTAINER/comm
+}
+healthy() { stats 1 "$1" "$2" | grep -q 'the volume is well'; }
+
+test_a_dead_union_is_put_right_by_itself() {
+	local id a b pid
+	cap 7
+	volume dead
+	id=$(create 1 dead 700)
+	stage 1 dead "$id"
+	publish 1 dead "$id" a
+	publish 1 dead "$id" b readonly=1
+	a=$(target 1 a) b=$(target 1 b)
+	fill "$a"
+	container_start
+	kill -KILL "$(union_pid dead)"
+	eventually 20 check "$a"
+	eventually 20 check "$b"
+	fails any "Read-only" touch "$b/x"
+	touch "$a/x"
+	same "$(findmnt -rno TARGET | count "$C/host1/pods")" 2
+	# What a container has nobody can put right: it is told.
+	eventually 5 eval "stats 1 '$id' '$a' | grep -q 'abnormal=1.*sleep ($CONTAINER) still has the dead mount'"
+	kill $CONTAINER
+	wait $CONTAINER || true
+	eventually 5 healthy "$id" "$a"
+	# Unmounted by hand: the staging mount comes back, under those that use
+	# it; a publication does not.
+	umount "$a"
+	exec 7<"$b/d/1"
+	pid=$(union_pid dead)
+	umount "$(staging 1 dead)"
+	eventually 20 findmnt "$(staging 1 dead)"
+	same "$(union_pid dead)" "$pid"
+	head -c 4 <&7 >/dev/null
+	exec 7<&-
+	touch "$(staging 1 dead)/y"
+	fails 1 "" findmnt "$a"
+	publish 1 dead "$id" a
+	# Dead while no driver ran.
+	driver_signal 1 KILL
+	kill -KILL "$(union_pid dead)"
+	eventually 10 eval "! ls '$a'"
+	driver_start 1
+	eventually 20 check "$a"
+	unpublish 1 "$id" a
+	unpublish 1 "$id" b
+	unstage 1 dead "$id"
+	delete 1 "$id"
+	nothing_left
+}
+
+# Another person's command ends it for good.
+test_what_was_taken_down_on_purpose_stays_down() {
+	local id
+	cap 1
+	volume down
+	id=$(create 1 down 64)
+	stage 1 down "$id"
+	on 1 trib umount down
+	sleep 1
+	fails 1 "" findmnt "$(staging 1 down)"
+	stats 1 "$id" "$(staging 1 down)" | grep -q "abnormal=1.*nothing is mounted"
+	stage 1 down "$id"
+	healthy "$id" "$(staging 1 down)"
+	unstage 1 down "$id"
+	delete 1 "$id"
+	nothing_left
+}
+
+test_a_mount_that_is_silent_does_not_hang_a_call() {
+	local id t pid start
+	cap 1
+	volume hush
+	id=$(create 1 hush 64)
+	stage 1 hush "$id"
+	publish 1 hush "$id" a
+	t=$(target 1 a)
+	pid=$(union_pid hush)
+	kill -STOP "$pid"
+	at_exit kill -CONT "$pid"
+	start=$SECONDS
+	stats 1 "$id" "$t" | grep -q "abnormal=1.*not answer in time"
+	# One is still being asked: the next is told at once.
+	stats 1 "$id" "$t" | grep -q "abnormal=1.*not answer in time"
+	fails 1 "UNAVAILABLE: what is mounted" publish 1 hush "$id" a
+	[ $((SECONDS - start)) -le 12 ] || fail "took $((SECONDS - start)) s"
+	kill -CONT "$pid"
+	eventually 10 healthy "$id" "$t"
+	publish 1 hush "$id" a
+	same "$(union_pid hush)" "$pid"
+	unpublish 1 "$id" a
+	unstage 1 hush "$id"
+	delete 1 "$id"
+	nothing_left
+}
+
+test_a_rebooted_node_is_staged_again() {
+	local id t i
+	cap 1
+	volume boot
+	id=$(create 1 boot 1500)
+	stage 1 boot "$id"
+	publish 1 boot "$id" a
+	t=$(target 1 a)
+	fill "$t"
+	driver_signal 1 KILL
+	blockd_signal 1 KILL
+	kill -KILL "$(union_pid boot)"
+	pgrep -f "trib-nbd.*$C/host1/" | while read -r i; do kill -KILL "$i"; done
+	findmnt -rno TARGET | grep "^$C/host1/" | sort -r | while read -r i; do umount -l "$i"; done
+	losetup -nl -O NAME,BACK-FILE | grep "$C/host1/" | while read -r i _; do losetup -d "$i"; done
+	eventually 10 eval "! losetup -nl -O BACK-FILE | grep -q '$C/host1/'"
+	rm -rf "$C/host1/run"
+	mkdir "$C/host1/run"
+	blockd_start 1
+	driver_start 1
+	stage 1 boot "$id"
+	publish 1 boot "$id" a
+	check "$t"
+	healthy "$id" "$t"
+	unpublish 1 "$id" a
+	unstage 1 boot "$id"
+	delete 1 "$id"
+	nothing_left
+}
+
+test_a_writer_outlives_plugin_and_servers() {
+	local id t n
+	cap 1
+	volume live
+	id=$(create 1 live 1500)
+	stage 1 live "$id"
+	publish 1 live "$id" a
+	t=$(target 1 a)
+	writer_start "$t"
+	driver_signal 1 KILL
+	n=$(cat "$TEST_DIR/written")
+	eventually 10 eval "[ \$(cat $TEST_DIR/written) -gt $((n + 2)) ]"
+	driver_start 1
+	stage 1 live "$id"
+	publish 1 live "$id" a
+	healthy "$id" "$t"
+	expand 1 "$id" "$t" >/dev/null
+	blockd_signal 2 KILL
+	stats 1 "$id" "$t" >"$TEST_DIR/out"
+	grep -q "abnormal=1" "$TEST_DIR/out"
+	blockd_start 2
+	eventually 20 healthy "$id" "$t"
+	n=$(cat "$TEST_DIR/written")
+	eventually 20 eval "[ \$(cat $TEST_DIR/written) -gt $((n + 2)) ]"
+	writer_stop "$t"
+	unpublish 1 "$id" a
+	unstage 1 live "$id"
 	delete 1 "$id"
 	nothing_left
 }

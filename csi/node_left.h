@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who still has a dead mount of a volume, in whatever mount namespace: a
+ * container that was running when its union died.
+ */
+#ifndef CSI_NODE_LEFT_H
+#define CSI_NODE_LEFT_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+/*
+ * @alive  the device of the union that is staged now
+ * @ret    "cp (4711)": one of them. Only processes this one can see in /proc
+ *	   are looked at
+ *
+ * 1, or 0 when there is none.
+ */
+int node_left_find(const char *volume, dev_t alive, char *ret, size_t size);
+
+/*
+ * Is @line, of a mountinfo file (proc(5)), a mount of the volume's that is
+ * not @alive?
+ */
+int node_left_line(const char *line, const char *volume, dev_t alive);
+
+#endif

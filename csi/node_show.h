@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One publication: the staged volume shown at a target path, or taken away. */
+#ifndef CSI_NODE_SHOW_H
+#define CSI_NODE_SHOW_H
+
+#include "csi/node_state.h"
+#include "volume/mounts.h"
+
+/* Is what is mounted there of the volume of that name? */
+bool node_show_is_ours(const struct mount_info *info, const char *volume);
+
+/*
+ * Show it there as asked for. There already and alive: nothing is done; a
+ * dead one, or one with other attributes, is replaced.
+ *
+ * -EBUSY: something else is mounted there. -ENOTEMPTY, -ENOTDIR, -ENOENT: the
+ * target path is not one. What was made is taken away again after an error.
+ */
+int node_show(const char *volume, const publish_request *request,
+	      struct error *err);
+
+/* From a publication back to the staging path, without its attributes. */
+int node_show_restore(const publish_request *request, struct error *err);
+
+/*
+ * Take it away, and the directory. Not there: 0. -EBUSY: in use (the text
+ * names by whom), or mounted by somebody else.
+ */
+int node_hide(const char *volume, const char *target, struct error *err);
+
+#endif
