@@ -33,6 +33,7 @@ scrap() {
 		[ -f "$C/host$i/blockd.pid" ] || blockd_start "$i"
 		v "$i" detach "name=$1" force=1
 	done
+	v 1 unpublish "name=$1"
 	v 1 delete "name=$1"
 }
 volume() { at_exit scrap "$1"; }
@@ -109,7 +110,7 @@ kill_at_every() { # HOST COMMAND KEY=VALUE...
 		settle "$n"
 	done
 	[ $rc = 0 ] || fail "at kill=$n: $(tail -n 1 "$TEST_DIR/killed")"
-	[ $n -gt 3 ] || fail "only $n steps"
+	[ $n -gt "${MIN_STEPS:-3}" ] || fail "only $n steps"
 	echo "# killed at $((n - 1)) steps"
 }
 

@@ -166,15 +166,20 @@ int branch_fs_check(const char *device, const char *type, int cancel_fd,
 }
 
 int branch_fs_mount(const char *device, const char *type, const char *target,
-		    bool read_only, struct error *err)
+		    bool read_only, const struct mount_options *options,
+		    struct error *err)
 {
+	unsigned long flags = read_only ? MS_RDONLY : 0;
+	const char *data = options && options->data[0] ? options->data : NULL;
 	int r = dir_make(target, 0700, err);
 
 	if (r < 0)
 		return r;
-	if (mount(device, target, type, read_only ? MS_RDONLY : 0, NULL) < 0)
-		return error_set(err, errno, "mount '%s' at '%s': %s", device,
-				 target, strerror(errno));
+	if (mount(device, target, type, flags | (options ? options->flags : 0),
+		  data) < 0)
+		return error_set(err, errno, "mount '%s' at '%s'%s%s: %s",
+				 device, target, data ? " with " : "",
+				 data ? data : "", strerror(errno));
 	return 0;
 }
 

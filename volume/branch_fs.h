@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/ident.h"
+#include "volume/mount_options.h"
 
 /*
  * The directory in each branch file system that is the branch's root in the
@@ -43,9 +44,16 @@ int branch_fs_make(const char *device, const char *type, const char *uuid,
 int branch_fs_check(const char *device, const char *type, int cancel_fd,
 		    struct error *err);
 
-/* Mount @device at the directory @target, which is made if missing. */
+/*
+ * Mount @device at the directory @target, which is made if missing.
+ *
+ * @options  NULL: none
+ *
+ * -EROFS: @read_only, and the device too, and its journal has to be replayed.
+ */
 int branch_fs_mount(const char *device, const char *type, const char *target,
-		    bool read_only, struct error *err);
+		    bool read_only, const struct mount_options *options,
+		    struct error *err);
 
 /*
  * May this process make a mounted file system of that type larger? For ext4

@@ -12,7 +12,9 @@ $(eval $(call library,volume,\
   volume/flow_attach.c volume/flow_create.c volume/flow_delete.c \
   volume/flow_detach.c volume/flow_resize.c volume/json_scan.c \
   $(volume_store) volume/label.c volume/local.c \
-  volume/mounts.c volume/node_client.c \
+  volume/mounts.c volume/operation.c volume/attach_claim.c \
+  volume/flow_publish.c volume/mount_options.c volume/split_attach.c \
+  volume/split_batch.c volume/split_export.c volume/node_client.c \
   volume/orphans.c volume/parallel.c volume/placement.c volume/planner.c \
   volume/planner_grow.c volume/planner_in_place.c \
   volume/resize_extents.c volume/resize_here.c volume/resize_plan.c \
@@ -22,6 +24,7 @@ $(eval $(call library,volume,\
   json-c libcurl sqlite3 yaml-0.1 mount blkid,initiator rpc proto base))
 
 $(eval $(call unit_test,volume/volume_record_test,volume))
+$(eval $(call unit_test,volume/mount_options_test,volume))
 $(eval $(call unit_test,volume/store_test,volume,volume/store_conformance.c))
 $(eval $(call unit_test,volume/kube_config_test,volume))
 $(eval $(call unit_test,volume/kube_object_test,volume))

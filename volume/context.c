@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <netdb.h>
-#include <poll.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -281,36 +279,62 @@ static int source_address(const char *data_address, char *ret,
 	return r;
 }
 
-int context_initiators(struct volume_context *ctx, const char *data_address,
+/* The numeric address of the server of a node. */
+static int server_address(const char *data_address, char *ret,
+			  struct error *err)
+{
+	struct addrinfo *found = NULL;
+	char host[NODE_ADDRESS_SIZE];
+	const char *port = "";
+	int r = split_address(data_address, host, sizeof(host), &port, err);
+
+	if (r < 0)
+		return r;
+	r = getaddrinfo(host, NULL, NULL, &found);
+	if (r == 0)
+		r = getnameinfo(found->ai_addr, found->ai_addrlen, ret,
+				NODE_ADDRESS_SIZE, NULL, 0, NI_NUMERICHOST);
+	if (found)
+		freeaddrinfo(found);
+	if (r != 0)
+		return error_set(err, EHOSTUNREACH, "resolve '%s': %s", host,
+				 gai_strerror(r));
+	return 0;
+}
+
+int context_initiators(struct volume_context *ctx, const char *node,
+		       const char *data_address,
 		       char ret[NODE_INITIATORS_MAX][NODE_ADDRESS_SIZE],
 		       struct error *err)
 {
-	struct node_record own = {0};
-	int n = 0, r;
+	bool here = strcmp(node, ctx->node) == 0;
+	struct node_record record = {0};
+	int r;
 
 	if (strncmp(data_address, "unix:", 5) == 0) {
 		(void)strcpy(ret[0], "unix");
 		return 1;
 	}
-	if (ctx->source_address[0]) {
+	if (here && ctx->source_address[0]) {
 		memcpy(ret[0], ctx->source_address, NODE_ADDRESS_SIZE);
 		return 1;
 	}
-	r = context_node_load(ctx, ctx->node, &own, err);
-	if (r == 0) {
-		n = (int)own.n_initiators;
-		memcpy(ret, own.initiators, sizeof(own.initiators));
-		node_record_done(&own);
-	} else if (r != -ENOENT) {
+	r = context_node_load(ctx, node, &record, err);
+	if (r < 0 && !(here && r == -ENOENT))
 		return r;
+	if (record.n_initiators > 0) {
+		memcpy(ret, record.initiators, sizeof(record.initiators));
+		r = (int)record.n_initiators;
+	} else {
+		r = here ? source_address(data_address, ret[0], err)
+			 : server_address(record.data_address, ret[0], err);
+		r = r < 0 ? r : 1;
 	}
-	if (n > 0)
-		return n;
-	r = source_address(data_address, ret[0], err);
-	return r < 0 ? r : 1;
+	node_record_done(&record);
+	return r;
 }
 
-/* ---- operations ---- */
+/* ---- volumes ---- */
 
 static int record_load(struct volume_context *ctx, const char *name,
 		       struct volume_record **ret, struct error *err)
@@ -382,132 +406,4 @@ void volume_records_free(struct volume_record **records, size_t count)
 	for (size_t i = 0; i < count; i++)
 		volume_record_free(records[i]);
 	free(records);
-}
-
-int operation_begin(struct operation *op, struct volume_context *ctx,
-		    const char *name, const char *doing, struct error *err)
-{
-	int r = name_check("volume", name, err);
-
-	if (r < 0)
-		return r;
-	*op = (struct operation){.ctx = ctx};
-	(void)snprintf(op->name, sizeof(op->name), "%s", name);
-	r = ctx->store->ops->lease(ctx->store, STORE_KIND_VOLUME, name, doing,
-				   err);
-	if (r < 0)
-		return r;
-	r = record_load(ctx, name, &op->record, err);
-	if (r == -ENOENT)
-		return 0;
-	if (r < 0)
-		operation_end(op);
-	return r;
-}
-
-void operation_end(struct operation *op)
-{
-	volume_record_free(op->record);
-	op->record = NULL;
-	op->ctx->store->ops->release(op->ctx->store, STORE_KIND_VOLUME,
-				     op->name);
-}
-
-int operation_check_ready(const struct operation *op, struct error *err)
-{
-	if (!op->record)
-		return error_set(err, ENOENT, "there is no volume '%s'",
-				 op->name);
-	if (op->record->phase == VOLUME_READY)
-		return 0;
-	return error_set(err, EBUSY, "volume '%s' is %s; %s", op->name,
-			 op->record->phase == VOLUME_CREATING ? "not finished"
-							      : "being deleted",
-			 op->record->phase == VOLUME_CREATING
-				 ? "repeat the command that creates it"
-				 : "nothing else can be done with it");
-}
-
-static void tell(struct operation *op, const char *step, const char *fmt,
-		 va_list ap)
-{
-	char text[ERROR_TEXT_MAX];
-
-	if (!op->ctx->progress)
-		return;
-	(void)vsnprintf(text, sizeof(text), fmt, ap);
-	op->ctx->progress(op->ctx->progress_context, step, op->done, op->total,
-			  text);
-}
-
-int operation_step(struct operation *op, struct error *err, const char *step,
-		   const char *fmt, ...)
-{
-	struct pollfd cancel = {.fd = op->ctx->cancel_fd, .events = POLLIN};
-	va_list ap;
-
-	if (!op->undoing && cancel.fd >= 0 && poll(&cancel, 1, 0) > 0)
-		return error_set(err, ECANCELED,
-				 "stopped before step '%s'; the same command "
-				 "goes on from there",
-				 step);
-	if (op->done >= op->total)
-		op->total = op->done + 1;
-	va_start(ap, fmt);
-	tell(op, step, fmt, ap);
-	va_end(ap);
-	op->done++;
-	return 0;
-}
-
-void operation_finish(struct operation *op, const char *fmt, ...)
-{
-	va_list ap;
-
-	op->done = op->total;
-	va_start(ap, fmt);
-	tell(op, "done", fmt, ap);
-	va_end(ap);
-}
-
-int operation_save(struct operation *op, struct error *err)
-{
-	const struct store_ops *ops = op->ctx->store->ops;
-	struct volume_record *record = op->record;
-	auto_free char *json = NULL;
-	int r = volume_record_encode(record, &json, err);
-
-	if (r < 0)
-		return r;
-	if (!record->resource_version[0])
-		return ops->create(op->ctx->store, STORE_KIND_VOLUME,
-				   record->name, json, record->resource_version,
-				   err);
-	r = ops->compare_and_swap(op->ctx->store, STORE_KIND_VOLUME,
-				  record->name, record->resource_version, json,
-				  record->resource_version, err);
-	if (r == -ESTALE || r == -ENOENT) /* although we have the lease */
-		return error_set(err, EAGAIN,
-				 "the record of volume '%s' was changed by "
-				 "somebody else; repeat the command",
-				 record->name);
-	return r;
-}
-
-int operation_remove(struct operation *op, struct error *err)
-{
-	int r = op->ctx->store->ops->remove(op->ctx->store, STORE_KIND_VOLUME,
-					    op->name,
-					    op->record->resource_version, err);
-
-	if (r == -ESTALE)
-		return error_set(err, EAGAIN,
-				 "the record of volume '%s' was changed by "
-				 "somebody else; repeat the command",
-				 op->name);
-	if (r < 0 && r != -ENOENT)
-		return r;
-	volume_record_free(op->record);
-	op->record = NULL;
-	return 0;
 }

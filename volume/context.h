@@ -42,11 +42,13 @@ int context_client_of(struct volume_context *ctx,
 		      struct error *err);
 
 /*
- * Who has to be let in when this machine attaches an extent that is served
- * at @data_address: its configured addresses, else the source address the
- * kernel would take. Returns how many, or a negative errno.
+ * Who has to be let in when @node attaches an extent that is served at
+ * @data_address: the addresses configured for it, else, for this machine, the
+ * source address the kernel would take, and for another that of its own
+ * server. Returns how many, or a negative errno.
  */
-int context_initiators(struct volume_context *ctx, const char *data_address,
+int context_initiators(struct volume_context *ctx, const char *node,
+		       const char *data_address,
 		       char ret[NODE_INITIATORS_MAX][NODE_ADDRESS_SIZE],
 		       struct error *err);
 
@@ -70,7 +72,16 @@ struct operation {
 	struct volume_record *record; /* owned; NULL: there is none */
 	unsigned done, total;         /* steps */
 	bool undoing;                 /* not to be stopped */
+	/*
+	 * Guards @record, @done and @total, and lets one thread at a time
+	 * call the progress, while splits are worked on side by side.
+	 * Recursive; the context's lock may be taken inside.
+	 */
+	pthread_mutex_t lock;
 };
+
+void operation_lock(struct operation *op);
+void operation_unlock(struct operation *op);
 
 /*
  * Take the lease on volume @name and load its record, if there is one.
@@ -80,17 +91,26 @@ int operation_begin(struct operation *op, struct volume_context *ctx,
 		    const char *name, const char *doing, struct error *err);
 void operation_end(struct operation *op);
 
+/*
+ * This node's attachment ends: without a trace, or, where it is published, as
+ * that. The record is changed, not saved.
+ */
+void operation_unattach(struct operation *op, struct volume_attachment *a);
+
 /* There is a record, and it is of a volume in use: else -ENOENT, -EBUSY. */
 int operation_check_ready(const struct operation *op, struct error *err);
 
-/* Tell of the next step; -ECANCELED when the caller wants to stop. */
+/* From any thread. Tell of the next step; -ECANCELED when the caller wants to
+ * stop. */
 int operation_step(struct operation *op, struct error *err, const char *step,
 		   const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 /* Tell that all is done. */
 void operation_finish(struct operation *op, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Write the record: created when it has no version, else swapped. */
+/* From any thread: write the record, created when it has no version, else
+ * swapped.
+ */
 int operation_save(struct operation *op, struct error *err);
 /* Remove it from the store. */
 int operation_remove(struct operation *op, struct error *err);

@@ -206,8 +206,8 @@ static int set_next_epoch(struct extent_work *w, bool local, uint64_t epoch,
 	int n = 0, r;
 
 	if (!local) {
-		n = context_initiators(w->ctx, w->node.data_address, addresses,
-				       err);
+		n = context_initiators(w->ctx, w->ctx->node,
+				       w->node.data_address, addresses, err);
 		if (n < 0)
 			return n;
 	}

@@ -3,220 +3,20 @@
  * volume_attach(): first the claim in the record (a new epoch, this node),
  * then every split, then the union.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "volume/context.h"
+#include "volume/attach.h"
+#include "volume/branch_fs.h"
 #include "volume/local.h"
 #include "volume/local_union.h"
 #include "volume/mounts.h"
 #include "volume/split.h"
-
-struct attach {
-	struct operation op;
-	const struct volume_attach_request *request;
-	char mount_point[PATH_MAX];
-	uint64_t epoch;
-	bool fresh; /* not attached here before this call */
-};
-
-/* ---- may it be attached here? ---- */
-
-static int check_mount_point(const char *path, struct error *err)
-{
-	struct mount_info info;
-	struct dirent *entry;
-	bool empty = true;
-	DIR *dir;
-	int r = mounts_find(path, &info, err);
-
-	if (r == 0)
-		return error_set(err, EBUSY,
-				 "'%s' is a mount point already, of %s", path,
-				 info.source);
-	if (r != -ENOENT)
-		return r;
-	dir = opendir(path);
-	if (!dir)
-		return error_set(err, errno, "mount point '%s': %s", path,
-				 strerror(errno));
-	while (empty && (entry = readdir(dir)))
-		empty = strcmp(entry->d_name, ".") == 0 ||
-			strcmp(entry->d_name, "..") == 0;
-	(void)closedir(dir);
-	if (!empty)
-		return error_set(err, EBUSY,
-				 "the mount point '%s' is not empty", path);
-	return 0;
-}
-
-/* An attachment that is here already has to be the one asked for. */
-static int check_here(struct attach *at, const struct volume_attachment *a,
-		      struct error *err)
-{
-	if (strcmp(a->mount_point, at->mount_point) != 0)
-		return error_set(err, EBUSY,
-				 "volume '%s' is attached here at %s; unmount "
-				 "it there first",
-				 at->op.name, a->mount_point);
-	if (a->read_only != at->request->read_only)
-		return error_set(err, EBUSY,
-				 "volume '%s' is attached here for %s; unmount "
-				 "it first",
-				 at->op.name,
-				 a->read_only ? "reading only" : "writing");
-	return 0;
-}
-
-/*
- * A device on the extent's own node cannot be taken away from there by the
- * node's server. Find that out before anybody is fenced.
- */
-static int check_local_holders(struct attach *at, struct error *err)
-{
-	const struct volume_record *record = at->op.record;
-	size_t made = volume_record_made(record);
-
-	for (size_t i = 0; i < made; i++) {
-		const struct volume_split *split = &record->splits[i];
-		struct node_extent extent = {0};
-		struct node_client *client = NULL;
-		int r;
-
-		if (strcmp(split->node, at->op.ctx->node) == 0)
-			continue;
-		r = context_client(at->op.ctx, split->node, &client, err);
-		if (r == 0)
-			r = node_client_get_extent(client, split->extent,
-						   &extent, err);
-		if (r == 0 && extent.local_device[0])
-			r = error_set(err, EBUSY,
-				      "node '%s' is up and itself holds split "
-				      "%zu of volume '%s' by %s: unmount the "
-				      "volume there",
-				      split->node, i, at->op.name,
-				      extent.local_device);
-		node_extent_done(&extent);
-		if (r < 0)
-			return r;
-	}
-	return 0;
-}
-
-static int check_elsewhere(struct attach *at, struct error *err)
-{
-	const struct volume_record *record = at->op.record;
-
-	for (size_t i = 0; i < record->n_attachments; i++) {
-		const struct volume_attachment *a = &record->attachments[i];
-
-		if (strcmp(a->node, at->op.ctx->node) == 0)
-			continue;
-		if (!at->request->force)
-			return error_set(
-				err, EBUSY,
-				"volume '%s' is attached on node '%s' "
-				"at %s; unmount it there, or, if that "
-				"node is lost, repeat with --force: it "
-				"is then cut off",
-				at->op.name, a->node, a->mount_point);
-		return check_local_holders(at, err);
-	}
-	return 0;
-}
-
-/* ---- the claim ---- */
-
-static int claim(struct attach *at, struct error *err)
-{
-	struct volume_record *record = at->op.record;
-	struct volume_attachment *a = NULL;
-	int r;
-
-	/* Those that are left are elsewhere, and forced away. */
-	record->n_attachments = 0;
-	r = volume_record_attach(record, at->op.ctx->node, &a, err);
-	if (r < 0)
-		return r;
-	a->epoch = ++record->epoch;
-	a->state = ATTACHMENT_ATTACHING;
-	a->read_only = at->request->read_only;
-	(void)strcpy(a->mount_point, at->mount_point);
-	at->epoch = a->epoch;
-	return operation_save(&at->op, err);
-}
-
-static int claim_fresh(struct attach *at, struct error *err)
-{
-	int r = check_elsewhere(at, err);
-
-	if (r == 0)
-		r = check_mount_point(at->mount_point, err);
-	if (r < 0)
-		return r;
-	/* What an attachment that was cut off has left here. */
-	r = local_exists(at->op.ctx, at->op.name, err);
-	if (r > 0)
-		r = local_remove(&at->op, true, err);
-	return r < 0 ? r : claim(at, err);
-}
-
-/* ---- what is here already ---- */
-
-static bool branch_healthy(struct attach *at, unsigned index)
-{
-	char dir[PATH_MAX], branch[PATH_MAX];
-	const struct volume_split *split = &at->op.record->splits[index];
-	struct initiator_device device;
-	struct mount_info info;
-	struct stat st;
-
-	context_initiator_dir(at->op.ctx, dir);
-	local_branch_dir(at->op.ctx, at->op.name, index, branch);
-	/* A new one, not formatted yet, is not in the union: it can wait. */
-	return split->state != SPLIT_READY ||
-	       (initiator_get(dir, split->extent, &device, NULL) == 0 &&
-		device.healthy && mounts_find(branch, &info, NULL) == 0 &&
-		!info.failed && stat(device.device, &st) == 0 &&
-		st.st_rdev == info.device);
-}
-
-/*
- * Prepare an attachment that is here for being completed. Branches that work
- * are kept; when a mounted one does not, everything is taken down, since the
- * union has files of it open. @ret_whole: nothing is left to do.
- */
-static int repair(struct attach *at, struct volume_attachment *a,
-		  bool *ret_whole, struct error *err)
-{
-	size_t n = volume_record_attached(at->op.record, a->read_only);
-	bool healthy = true;
-	int r;
-
-	for (unsigned i = 0; i < n; i++)
-		healthy = healthy && branch_healthy(at, i);
-	*ret_whole = healthy && a->state == ATTACHMENT_ATTACHED &&
-		     (a->read_only ||
-		      !volume_record_fs_behind(at->op.record)) &&
-		     union_answers(at->mount_point) &&
-		     local_union_has(at->mount_point, n);
-	if (*ret_whole)
-		return 0;
-	if (!healthy) {
-		r = local_remove(&at->op, true, err);
-		if (r < 0)
-			return r;
-	}
-	at->epoch = a->epoch;
-	a->state = ATTACHMENT_ATTACHING;
-	return operation_save(&at->op, err);
-}
+#include "volume/union_process.h"
 
 /* ---- the work ---- */
 
@@ -225,12 +25,12 @@ static int union_branches(const struct attach *at, struct union_branch **ret,
 			  struct error *err)
 {
 	const struct volume_record *record = at->op.record;
-	struct union_branch *branches = calloc(record->n_splits + 1,
+	struct union_branch *branches = calloc(at->n_splits + 1,
 					       sizeof(*branches));
 
 	if (!branches)
 		return error_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < record->n_splits; i++)
+	for (size_t i = 0; i < at->n_splits; i++)
 		local_union_branch(at->op.ctx, at->op.name, &record->splits[i],
 				   &branches[i]);
 	*ret = branches;
@@ -245,12 +45,12 @@ static int start_union(struct attach *at, struct error *err)
 		.bin_dir = at->op.ctx->bin_dir,
 		.name = at->op.name,
 		.policy = at->op.record->spec.policy,
-		.n_branches = volume_record_attached(at->op.record,
-						     at->request->read_only),
+		.n_branches = at->n_splits,
 		.mount_point = at->mount_point,
 		.log_path = log,
 		.control = control,
-		.read_only = at->request->read_only,
+		.read_only = at->read_only,
+		.options = at->options.view,
 	};
 	int r = operation_step(&at->op, err, "union",
 			       "starting the union at %s", at->mount_point);
@@ -283,11 +83,40 @@ static int settle_union(struct attach *at, bool *ret_answers, struct error *err)
 	return r < 0 ? r : mounts_remove(at->mount_point, true, err);
 }
 
+static int attach_split(struct operation *op, struct volume_split *split,
+			const void *at_, struct error *err)
+{
+	const struct attach *at = at_;
+	const struct split_attach how = {
+		.epoch = at->epoch,
+		.transport = at->request->transport
+				     ? at->request->transport
+				     : op->record->spec.transport,
+		.options = &at->options,
+		.read_only = at->read_only,
+		.joins = at->joins,
+		.linear = at->linear,
+	};
+
+	return split->index < at->n_splits ? split_attach(op, split, &how, err)
+					   : 0;
+}
+
+static int attach_splits(struct attach *at, struct error *err)
+{
+	const struct split_work work = {
+		.each = attach_split, .context = at, .stop_at_first = true};
+	int r = local_options_save(at->op.ctx, at->op.name, at->option_text,
+				   err);
+
+	return r < 0 ? r : splits_run(&at->op, &work, NULL, err);
+}
+
 /* Branches that came while it was mounted. */
 static int follow_union(struct attach *at, struct error *err)
 {
 	struct error why = {0};
-	int r = at->request->read_only
+	int r = at->read_only
 			? 0
 			: local_union_follow(&at->op, at->mount_point, &why);
 
@@ -301,22 +130,15 @@ static int follow_union(struct attach *at, struct error *err)
 
 static int attach_parts(struct attach *at, struct error *err)
 {
-	struct volume_record *record = at->op.record;
-	const struct split_attach how = {
-		.epoch = at->epoch,
-		.transport = at->request->transport ? at->request->transport
-						    : record->spec.transport,
-		.read_only = at->request->read_only,
-	};
-	size_t n = volume_record_attached(record, how.read_only);
 	bool answers = false;
-	int r = 0;
+	int r;
 
-	at->op.total = at->op.done + (unsigned)n * (SPLIT_ATTACH_STEPS - 1) + 2;
-	for (size_t i = 0; r == 0 && i < n; i++)
-		r = split_attach(&at->op, &record->splits[i], &how, err);
-	if (r == 0)
-		r = settle_union(at, &answers, err);
+	at->op.total = at->op.done +
+		       (unsigned)at->n_splits * (SPLIT_ATTACH_STEPS - 1) + 2;
+	r = attach_splits(at, err);
+	if (r < 0 || at->linear)
+		return r;
+	r = settle_union(at, &answers, err);
 	if (r == 0)
 		r = answers ? follow_union(at, err) : start_union(at, err);
 	return r;
@@ -334,14 +156,17 @@ static int mark_attached(struct attach *at, struct error *err)
 	a->since_s = clock_wall_s();
 	r = operation_save(&at->op, err);
 	if (r == 0)
-		operation_finish(&at->op, "volume %s is mounted at %s",
-				 at->op.name, at->mount_point);
+		operation_finish(&at->op, "volume %s is %s%s", at->op.name,
+				 at->linear ? "a device here" : "mounted at ",
+				 at->mount_point);
 	return r;
 }
 
 /* Leave nothing of a first attach that failed. @err has the cause. */
 static void undo(struct attach *at, struct error *err)
 {
+	struct volume_attachment *a = volume_record_attachment(
+		at->op.record, at->op.ctx->node);
 	struct name_list silent;
 	struct error why = {0};
 	int r;
@@ -349,9 +174,9 @@ static void undo(struct attach *at, struct error *err)
 	at->op.undoing = true;
 	r = local_remove(&at->op, true, &why);
 	if (r == 0) {
-		splits_unexport(&at->op, at->epoch, &silent);
+		splits_withdraw(&at->op, a, &silent);
 		name_list_done(&silent);
-		volume_record_unattach(at->op.record, at->op.ctx->node);
+		operation_unattach(&at->op, a);
 		r = operation_save(&at->op, &why);
 	}
 	at->op.undoing = false;
@@ -360,23 +185,59 @@ static void undo(struct attach *at, struct error *err)
 			err, "%s; and to undo it failed: ", error_text(&why));
 }
 
+/* What is kept of an attachment that is here holds when nothing is said. */
+static int read_options(struct attach *at, struct error *err)
+{
+	const struct volume_attachment *a = volume_record_attachment(
+		at->op.record, at->op.ctx->node);
+
+	if (a && a->state != ATTACHMENT_PUBLISHED)
+		local_options_load(at->op.ctx, at->op.name, at->kept_options);
+	at->option_text = at->request->mount_options
+				  ? at->request->mount_options
+				  : at->kept_options;
+	if (at->linear && at->option_text[0])
+		return error_set(err, EINVAL,
+				 "volume '%s' is a block device: it takes no "
+				 "mount options",
+				 at->op.name);
+	return mount_options_parse(at->option_text, at->op.record->spec.fs_type,
+				   &at->options, err);
+}
+
+/* A tree is mounted somewhere, a device is not. */
+static int read_mount_point(struct attach *at, struct error *err)
+{
+	const char *path = at->request->mount_point;
+	int r = 0;
+
+	if (at->linear && path)
+		return error_set(err, EINVAL,
+				 "volume '%s' is a block device and has no "
+				 "mount point",
+				 at->op.name);
+	if (!at->linear && !path)
+		return error_set(err, EINVAL,
+				 "volume '%s' is a tree: say where to mount it",
+				 at->op.name);
+	if (path)
+		r = mounts_canonical(path, at->mount_point, err);
+	return r < 0 ? error_prefix(err, "mount point: ") : 0;
+}
+
 static int attach(struct attach *at, struct error *err)
 {
-	struct volume_attachment *a;
 	bool whole = false;
 	int r = operation_check_ready(&at->op, err);
 
 	if (r < 0)
 		return r;
-	a = volume_record_attachment(at->op.record, at->op.ctx->node);
-	at->fresh = !a;
-	if (a) {
-		r = check_here(at, a, err);
-		if (r == 0)
-			r = repair(at, a, &whole, err);
-	} else {
-		r = claim_fresh(at, err);
-	}
+	at->linear = volume_spec_linear(&at->op.record->spec);
+	r = read_mount_point(at, err);
+	if (r == 0)
+		r = read_options(at, err);
+	if (r == 0)
+		r = attach_claim(at, &whole, err);
 	if (r < 0 || whole)
 		return r;
 	r = attach_parts(at, err);
@@ -392,19 +253,42 @@ int volume_attach(struct volume_context *ctx,
 		  struct error *err)
 {
 	struct attach at = {.request = request};
-	int r = mounts_canonical(request->mount_point, at.mount_point, err);
+	int r = operation_begin(&at.op, ctx, request->name, "attaching volume",
+				err);
 
-	if (r < 0) {
-		(void)error_prefix(err, "mount point: ");
-		return r;
-	}
-	r = operation_begin(&at.op, ctx, request->name, "attaching volume",
-			    err);
 	if (r < 0)
 		return r;
 	r = attach(&at, err);
 	operation_end(&at.op);
 	if (r < 0)
 		(void)error_prefix(err, "attach volume '%s': ", request->name);
+	return r;
+}
+
+int volume_device(struct volume_context *ctx, const char *name, char *ret,
+		  struct error *err)
+{
+	const struct volume_attachment *a;
+	struct volume_record *record;
+	struct initiator_device device;
+	char dir[PATH_MAX];
+	int r = volume_get(ctx, name, &record, err);
+
+	if (r < 0)
+		return r;
+	context_initiator_dir(ctx, dir);
+	a = volume_record_attachment(record, ctx->node);
+	if (!volume_spec_linear(&record->spec))
+		r = error_set(err, EINVAL,
+			      "volume '%s' is a tree, no block device", name);
+	else if (!a || a->state == ATTACHMENT_PUBLISHED ||
+		 record->n_splits == 0 ||
+		 initiator_get(dir, record->splits[0].extent, &device, NULL) <
+			 0)
+		r = error_set(err, ENOENT, "volume '%s' is not attached here",
+			      name);
+	else
+		memcpy(ret, device.device, sizeof(device.device));
+	volume_record_free(record);
 	return r;
 }

@@ -13,11 +13,18 @@ static int check_unused(struct operation *op, struct error *err)
 	const struct volume_attachment *a = op->record->attachments;
 	int r;
 
+	if (op->record->n_attachments > 0 && a->state == ATTACHMENT_PUBLISHED)
+		return error_set(err, EBUSY,
+				 "volume '%s' is published to node '%s'; `trib "
+				 "volume unpublish %s` takes that back",
+				 op->name, a->node, op->name);
 	if (op->record->n_attachments > 0)
 		return error_set(err, EBUSY,
-				 "volume '%s' is attached on node '%s' at %s; "
+				 "volume '%s' is attached on node '%s'%s%s; "
 				 "unmount it there first",
-				 op->name, a->node, a->mount_point);
+				 op->name, a->node,
+				 a->mount_point[0] ? " at " : "",
+				 a->mount_point);
 	/* Fenced here, but not yet taken down: the devices would stay. */
 	r = local_exists(op->ctx, op->name, err);
 	if (r > 0)

@@ -11,12 +11,12 @@
 #include "volume/union_process.h"
 
 /* Withdraw the exports; which nodes did not answer goes into the record. */
-static void withdraw(struct operation *op, uint64_t epoch)
+static void withdraw(struct operation *op, const struct volume_attachment *a)
 {
 	struct name_list silent;
 	char text[RECORD_TEXT_SIZE];
 
-	splits_unexport(op, epoch, &silent);
+	splits_withdraw(op, a, &silent);
 	if (silent.count > 0)
 		(void)snprintf(text, sizeof(text),
 			       "%zu nodes (first '%s') did not take back their "
@@ -32,7 +32,6 @@ static void withdraw(struct operation *op, uint64_t epoch)
 static int detach_attached(struct operation *op, struct volume_attachment *a,
 			   bool force, struct error *err)
 {
-	uint64_t epoch = a->epoch;
 	int r;
 
 	op->total = 2 + 3 * (unsigned)op->record->n_splits;
@@ -40,18 +39,20 @@ static int detach_attached(struct operation *op, struct volume_attachment *a,
 	r = operation_save(op, err);
 	if (r == 0)
 		r = local_remove(op, force, err);
-	if (r == -EBUSY && union_answers(a->mount_point)) {
+	if (r == -EBUSY &&
+	    (a->mount_point[0] == '\0' || union_answers(a->mount_point))) {
 		a->state = ATTACHMENT_ATTACHED; /* nothing was taken down */
 		(void)operation_save(op, NULL); /* else: repaired by attach */
 	}
 	if (r < 0)
 		return r;
 	op->undoing = true; /* from here on it is quick: see it through */
-	withdraw(op, epoch);
-	volume_record_unattach(op->record, op->ctx->node);
+	withdraw(op, a);
+	operation_unattach(op, a);
 	r = operation_save(op, err);
 	if (r == 0)
-		operation_finish(op, "volume %s is unmounted", op->name);
+		operation_finish(op, "volume %s is not attached here any more",
+				 op->name);
 	return r;
 }
 
@@ -68,7 +69,7 @@ int volume_detach(struct volume_context *ctx,
 		return r;
 	if (op.record)
 		a = volume_record_attachment(op.record, ctx->node);
-	if (a) {
+	if (a && a->state != ATTACHMENT_PUBLISHED) {
 		r = detach_attached(&op, a, request->force, err);
 	} else {
 		/* Cut off, or its record is lost: what is here goes. */

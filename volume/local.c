@@ -18,6 +18,7 @@
 #include "volume/union_process.h"
 
 #define MOUNT_POINT_FILE "mount-point"
+#define OPTIONS_FILE     "mount-options"
 
 #define UNION_END_MS    10000
 #define BRANCH_BUSY_MS  3000 /* until the kernel has let go of a branch */
@@ -37,15 +38,15 @@ void local_branch_dir(const struct volume_context *ctx, const char *volume,
 		       ctx->run_dir, volume, index);
 }
 
-static void mount_point_path(const struct volume_context *ctx,
-			     const char *volume, char *ret)
+static void file_path(const struct volume_context *ctx, const char *volume,
+		      const char *name, char *ret)
 {
-	(void)snprintf(ret, PATH_MAX, "%.3900s/volumes/%.63s/" MOUNT_POINT_FILE,
-		       ctx->run_dir, volume);
+	(void)snprintf(ret, PATH_MAX, "%.3900s/volumes/%.63s/%s", ctx->run_dir,
+		       volume, name);
 }
 
-int local_mount_point_save(const struct volume_context *ctx, const char *volume,
-			   const char *mount_point, struct error *err)
+static int text_save(const struct volume_context *ctx, const char *volume,
+		     const char *name, const char *text, struct error *err)
 {
 	char path[PATH_MAX];
 	int r;
@@ -54,25 +55,55 @@ int local_mount_point_save(const struct volume_context *ctx, const char *volume,
 	r = dir_make(path, 0700, err);
 	if (r < 0)
 		return r;
-	mount_point_path(ctx, volume, path);
-	return file_replace(AT_FDCWD, path, mount_point, strlen(mount_point),
-			    0600, err);
+	file_path(ctx, volume, name, path);
+	return file_replace(AT_FDCWD, path, text, strlen(text), 0600, err);
 }
 
-int local_mount_point_load(const struct volume_context *ctx, const char *volume,
-			   char *ret)
+static int text_load(const struct volume_context *ctx, const char *volume,
+		     const char *name, char *ret, size_t size)
 {
 	auto_free char *text = NULL;
 	char path[PATH_MAX];
 	size_t length;
 	int r;
 
-	mount_point_path(ctx, volume, path);
-	r = file_read(AT_FDCWD, path, PATH_MAX - 1, &text, &length, NULL);
+	file_path(ctx, volume, name, path);
+	r = file_read(AT_FDCWD, path, size - 1, &text, &length, NULL);
 	if (r < 0)
 		return r;
 	memcpy(ret, text, length + 1);
 	return 0;
+}
+
+int local_mount_point_save(const struct volume_context *ctx, const char *volume,
+			   const char *mount_point, struct error *err)
+{
+	return text_save(ctx, volume, MOUNT_POINT_FILE, mount_point, err);
+}
+
+int local_mount_point_load(const struct volume_context *ctx, const char *volume,
+			   char *ret)
+{
+	return text_load(ctx, volume, MOUNT_POINT_FILE, ret, PATH_MAX);
+}
+
+int local_options_save(const struct volume_context *ctx, const char *volume,
+		       const char *options, struct error *err)
+{
+	char path[PATH_MAX];
+
+	if (options[0])
+		return text_save(ctx, volume, OPTIONS_FILE, options, err);
+	file_path(ctx, volume, OPTIONS_FILE, path);
+	(void)unlink(path); /* in most cases there was none */
+	return 0;
+}
+
+void local_options_load(const struct volume_context *ctx, const char *volume,
+			char *ret)
+{
+	if (text_load(ctx, volume, OPTIONS_FILE, ret, MOUNT_OPTIONS_MAX) < 0)
+		ret[0] = '\0';
 }
 
 /* Is @id "VOLUME-INDEX"? */
@@ -219,6 +250,8 @@ static void directories_remove(struct operation *op)
 	(void)snprintf(path, sizeof(path), "%.4000s/" LOCAL_CONTROL_FILE, dir);
 	(void)unlink(path); /* of a union that was killed */
 	(void)snprintf(path, sizeof(path), "%.4000s/" MOUNT_POINT_FILE, dir);
+	(void)unlink(path);
+	(void)snprintf(path, sizeof(path), "%.4000s/" OPTIONS_FILE, dir);
 	(void)unlink(path);
 	(void)rmdir(dir); /* what is left shows that something is */
 }

@@ -8,12 +8,14 @@
  *	RUN_DIR/volumes/NAME/union.log      what its trib-union says
  *	RUN_DIR/volumes/NAME/control        where it takes commands
  *	RUN_DIR/volumes/NAME/mount-point    where the union is, or will be
+ *	RUN_DIR/volumes/NAME/mount-options  what was asked of the mount
  *	device id NAME-INDEX                in RUN_DIR/initiator
  */
 #ifndef VOLUME_LOCAL_H
 #define VOLUME_LOCAL_H
 
 #include "volume/context.h"
+#include "volume/mount_options.h"
 
 #define LOCAL_CONTROL_FILE "control"
 
@@ -33,6 +35,13 @@ int local_mount_point_save(const struct volume_context *ctx, const char *volume,
 /* -ENOENT: none was. @ret: PATH_MAX bytes. */
 int local_mount_point_load(const struct volume_context *ctx, const char *volume,
 			   char *ret);
+
+/* Remember what was asked of the mount, for when it is repaired. */
+int local_options_save(const struct volume_context *ctx, const char *volume,
+		       const char *options, struct error *err);
+/* "" when none were. @ret: MOUNT_OPTIONS_MAX bytes. */
+void local_options_load(const struct volume_context *ctx, const char *volume,
+			char *ret);
 
 /*
  * Take down the union of the operation's volume (where local_mount_point_*

@@ -17,9 +17,10 @@
 #include "volume/node_report.h"
 #include "volume/volume_record.h"
 
-#define NODE_ADDRESS_SIZE   256 /* bytes with NUL */
-#define NODE_INITIATORS_MAX 8
-#define NODES_MAX           10000
+#define NODE_ADDRESS_SIZE     256 /* bytes with NUL */
+#define NODE_INITIATORS_MAX   8
+#define EXPORT_INITIATORS_MAX 64 /* proto/blockd.proto, SetExportRequest */
+#define NODES_MAX             10000
 
 struct node_record {
 	char name[RECORD_NAME_SIZE];
@@ -89,8 +90,8 @@ struct node_extent {
 	/* The export; has_export false: never exported. */
 	bool has_export, active, read_only;
 	uint64_t epoch;
-	char initiators[NODE_INITIATORS_MAX][NODE_ADDRESS_SIZE];
-	size_t n_initiators;
+	char (*initiators)[NODE_ADDRESS_SIZE]; /* owned */
+	size_t n_initiators; /* at most EXPORT_INITIATORS_MAX */
 	unsigned connections;
 	char local_device[64]; /* a loop device that holds it; "": none */
 	char nbd_name[RECORD_NAME_SIZE + 24];

@@ -160,6 +160,24 @@ static int read_pools(struct node_client *client, size_t n,
 	return 0;
 }
 
+static bool read_initiators(const Tributary__V1__Export *m,
+			    struct node_extent *extent)
+{
+	if (m->n_initiators > EXPORT_INITIATORS_MAX)
+		return false;
+	extent->initiators = calloc(m->n_initiators + 1,
+				    sizeof(*extent->initiators));
+	if (!extent->initiators)
+		return false;
+	for (size_t i = 0; i < m->n_initiators; i++) {
+		if (!take(extent->initiators[i], NODE_ADDRESS_SIZE,
+			  m->initiators[i]))
+			return false;
+		extent->n_initiators++;
+	}
+	return true;
+}
+
 static bool read_export(const Tributary__V1__Export *m,
 			struct node_extent *extent)
 {
@@ -168,12 +186,8 @@ static bool read_export(const Tributary__V1__Export *m,
 	extent->active = m->active;
 	extent->read_only = m->read_only;
 	extent->connections = m->connections;
-	for (size_t i = 0;
-	     i < m->n_initiators && extent->n_initiators < NODE_INITIATORS_MAX;
-	     i++)
-		take_some(extent->initiators[extent->n_initiators++],
-			  NODE_ADDRESS_SIZE, m->initiators[i]);
-	return take(extent->local_device, sizeof(extent->local_device),
+	return read_initiators(m, extent) &&
+	       take(extent->local_device, sizeof(extent->local_device),
 		    m->local_device) &&
 	       take(extent->nbd_name, sizeof(extent->nbd_name), m->nbd_name);
 }

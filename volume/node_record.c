@@ -20,6 +20,9 @@ void node_record_done(struct node_record *node)
 void node_extent_done(struct node_extent *extent)
 {
 	labels_done(&extent->labels);
+	free(extent->initiators);
+	extent->initiators = NULL;
+	extent->n_initiators = 0;
 }
 
 void node_extents_free(struct node_extent *extents, size_t count)

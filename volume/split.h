@@ -7,6 +7,7 @@
 #define VOLUME_SPLIT_H
 
 #include "volume/context.h"
+#include "volume/mount_options.h"
 
 /* Make the extent, or find the one that was made for this split. */
 int split_create(struct operation *op, struct volume_split *split,
@@ -38,30 +39,89 @@ int split_settle(struct operation *op, struct volume_split *split,
 int split_grow_fs(struct operation *op, struct volume_split *split,
 		  const char *device, const char *branch, struct error *err);
 
+/* Set split->fs_behind, and save that. */
+int split_set_behind(struct operation *op, struct volume_split *split,
+		     bool behind, struct error *err);
+
+/*
+ * @extent is the split's: then what it has grown by belongs in the record,
+ * which is changed, not saved. -EUCLEAN: it is not.
+ */
+int split_adopt(struct operation *op, struct volume_split *split,
+		const struct node_extent *extent, struct error *err);
+
 struct split_attach {
 	uint64_t epoch;
-	const char *transport; /* "auto" or a transport */
+	const char *transport;               /* "auto" or a transport */
+	const struct mount_options *options; /* of the branch */
 	bool read_only;
+	/* Others read at this epoch: they are let in too, as they were. */
+	bool joins;
+	bool linear; /* only the device */
 };
 
 /*
  * Export the extent at the epoch, attach it, format it if it never was,
  * check it, mount it as a branch, grow its file system if the extent grew.
  * Each part that is done already is left.
+ *
+ * For a reader, what needs writing (formatting, a journal) is done first,
+ * while nobody else is let in.
  */
 int split_attach(struct operation *op, struct volume_split *split,
 		 const struct split_attach *how, struct error *err);
 
-/*
- * Stop serving every extent of the volume that is still at @epoch or older.
- * A node that does not answer is passed over: the next epoch fences it.
- *
- * @ret_silent  those nodes; name_list_done()
- */
-void splits_unexport(struct operation *op, uint64_t epoch,
-		     struct name_list *ret_silent);
-
 /* Steps of split_attach() at most, for the progress. */
 #define SPLIT_ATTACH_STEPS 4
+
+/* ---- all of a volume, side by side ---- */
+
+struct split_work {
+	/* From any thread; what it changes of the record, under the lock. */
+	int (*each)(struct operation *op, struct volume_split *split,
+		    const void *context, struct error *err);
+	const void *context;
+	bool stop_at_first; /* problem: begin no other split */
+};
+
+/*
+ * Returns the first problem, when all that were begun have ended. Of a node
+ * that is silent no other split is begun.
+ *
+ * @ret_silent  those nodes; name_list_done(); may be NULL
+ */
+int splits_run(struct operation *op, const struct split_work *work,
+	       struct name_list *ret_silent, struct error *err);
+
+/*
+ * -EBUSY: a device of the extent's own node holds it, and nobody can take
+ * that away. Other errors: it cannot be known.
+ */
+int split_check_held(struct operation *op, const struct volume_split *split,
+		     struct error *err);
+
+/* Does another node read at the epoch of @a? */
+bool splits_are_shared(const struct operation *op,
+		       const struct volume_attachment *a);
+
+/*
+ * The node of @a uses the volume no more: its extents are not served any
+ * longer, or, when others read them, not to that node. What cannot be done
+ * now the next epoch does.
+ *
+ * @ret_silent  nodes that did not answer; name_list_done()
+ */
+void splits_withdraw(struct operation *op, const struct volume_attachment *a,
+		     struct name_list *ret_silent);
+
+/*
+ * Cut off whoever uses the volume: no extent is served below @epoch any more.
+ * A node that does not answer is passed over, as above. -EBUSY: a device of
+ * the extent's own node holds it.
+ *
+ * @ret_silent  on success: those nodes; name_list_done()
+ */
+int splits_fence(struct operation *op, uint64_t epoch,
+		 struct name_list *ret_silent, struct error *err);
 
 #endif

@@ -169,18 +169,23 @@ static int spawn(const struct union_request *request, int log_fd,
 		 pid_t *ret_pid, struct error *err)
 {
 	auto_free char *branches = branches_text(request);
-	char program[PATH_MAX], options[512];
-	const char *const argv[] = {program, "-f",     "-o",
-				    options, branches, request->mount_point,
-				    NULL};
+	bool more = request->options && request->options[0];
+	auto_free char *options = NULL;
+	char program[PATH_MAX];
+	const char *argv[] = {program, "-f",     "-o",
+			      NULL,    branches, request->mount_point,
+			      NULL};
 
-	if (!branches)
+	if (!branches ||
+	    asprintf(&options, "fsname=%.63s,policy=%.31s%s%s%s%s%s",
+		     request->name, request->policy,
+		     request->read_only ? ",ro" : "", more ? "," : "",
+		     more ? request->options : "",
+		     request->control[0] ? ",control=" : "",
+		     request->control) < 0)
 		return error_set(err, ENOMEM, "out of memory");
+	argv[3] = options;
 	program_path(request->bin_dir, program);
-	(void)snprintf(
-		options, sizeof(options), "fsname=%.63s,policy=%.31s%s%s%.200s",
-		request->name, request->policy, request->read_only ? ",ro" : "",
-		request->control[0] ? ",control=" : "", request->control);
 	return process_start(argv, log_fd, -1, ret_pid, err);
 }
 

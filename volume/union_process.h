@@ -28,6 +28,7 @@ struct union_request {
 	size_t n_branches;
 	const char *mount_point;
 	const char *log_path; /* its standard error */
+	const char *options;  /* more of -o; "" or NULL: none */
 	/* A socket where it takes union_add(); "": it will not. */
 	const char *control;
 	bool read_only;

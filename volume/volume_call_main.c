@@ -5,10 +5,11 @@
  *
  *	volume_call_main STORE NODE RUN_DIR BIN_DIR COMMAND KEY=VALUE...
  *
- * Commands: node-add create resize attach detach delete status orphans. Keys
- * are the members of the request structs; kill=N kills this process at the
- * N-th call of the progress callback, pause=N stops it there. Progress is one
- * line a step on standard error; a failure is "ERRNO: TEXT" there and exit 1.
+ * Commands: node-add create resize publish unpublish attach device detach
+ * delete status orphans. Keys are the members of the request structs; kill=N
+ *kills this process at the N-th call of the progress callback, pause=N stops it
+ *there. Progress is one line a step on standard error; a failure is "ERRNO:
+ *TEXT" there and exit 1.
  */
 #include <errno.h>
 #include <signal.h>
@@ -28,8 +29,12 @@ struct arguments {
 	const char *control;
 	const char *data;
 	struct volume_spec spec;
+	const char *to;
+	const char *note;
+	const char *options;
 	bool force;
 	bool read_only;
+	bool shared;
 	unsigned kill_at;
 	unsigned pause_at;
 	unsigned calls;
@@ -53,6 +58,12 @@ static int parse(struct arguments *a, char *word, struct error *err)
 		a->path = value;
 	else if (strcmp(word, "transport") == 0)
 		a->transport = value;
+	else if (strcmp(word, "to") == 0)
+		a->to = value;
+	else if (strcmp(word, "note") == 0)
+		a->note = value;
+	else if (strcmp(word, "options") == 0)
+		a->options = value;
 	else if (strcmp(word, "control") == 0)
 		a->control = value;
 	else if (strcmp(word, "data") == 0)
@@ -62,6 +73,8 @@ static int parse(struct arguments *a, char *word, struct error *err)
 	else if (strcmp(word, "fs") == 0)
 		return set_text(a->spec.fs_type, sizeof(a->spec.fs_type),
 				value);
+	else if (strcmp(word, "layout") == 0)
+		return set_text(a->spec.layout, sizeof(a->spec.layout), value);
 	else if (strcmp(word, "policy") == 0)
 		return set_text(a->spec.policy, sizeof(a->spec.policy), value);
 	else if (strcmp(word, "min") == 0)
@@ -72,6 +85,8 @@ static int parse(struct arguments *a, char *word, struct error *err)
 		a->force = *value == '1';
 	else if (strcmp(word, "read_only") == 0)
 		a->read_only = *value == '1';
+	else if (strcmp(word, "shared") == 0)
+		a->shared = *value == '1';
 	else if (strcmp(word, "kill") == 0)
 		a->kill_at = (unsigned)strtoul(value, NULL, 10);
 	else if (strcmp(word, "pause") == 0)
@@ -138,6 +153,41 @@ static int resize(struct volume_context *ctx, struct arguments *a,
 	return r;
 }
 
+static int publish(struct volume_context *ctx, struct arguments *a,
+		   struct error *err)
+{
+	const struct volume_publish_request request = {
+		.name = a->name,
+		.node = a->to,
+		.read_only = a->read_only,
+		.shared = a->shared,
+		.note = a->note,
+	};
+	bool no_node;
+	int r = volume_publish(ctx, &request, &no_node, err);
+
+	if (no_node)
+		printf("no node\n");
+	return r;
+}
+
+static int unpublish(struct volume_context *ctx, struct arguments *a,
+		     struct error *err)
+{
+	return volume_unpublish(ctx, a->name, a->to, err);
+}
+
+static int device(struct volume_context *ctx, struct arguments *a,
+		  struct error *err)
+{
+	char path[INITIATOR_TEXT_MAX];
+	int r = volume_device(ctx, a->name, path, err);
+
+	if (r == 0)
+		printf("%s\n", path);
+	return r;
+}
+
 static int attach(struct volume_context *ctx, struct arguments *a,
 		  struct error *err)
 {
@@ -145,6 +195,7 @@ static int attach(struct volume_context *ctx, struct arguments *a,
 		.name = a->name,
 		.mount_point = a->path,
 		.transport = a->transport,
+		.mount_options = a->options,
 		.read_only = a->read_only,
 		.force = a->force,
 	};
@@ -181,6 +232,16 @@ static int status(struct volume_context *ctx, struct arguments *a,
 	       (unsigned long long)s->record->epoch, s->attached_here,
 	       s->mounted, s->union_pid, s->record->n_attachments,
 	       (unsigned long long)s->record->spec.capacity);
+	for (size_t i = 0; i < s->record->n_attachments; i++) {
+		const struct volume_attachment *at = &s->record->attachments[i];
+
+		printf("on=%s %s @%llu%s%s%s note=%s\n", at->node,
+		       attachment_state_name(at->state),
+		       (unsigned long long)at->epoch,
+		       at->published ? " published" : "",
+		       at->read_only ? " read-only" : "",
+		       at->shared ? " shared" : "", at->note);
+	}
 	for (size_t i = 0; i < s->record->n_splits; i++)
 		printf("split=%zu node=%s state=%s record=%s transport=%s "
 		       "device=%s mounted=%d %s\n",
@@ -219,8 +280,9 @@ static const struct {
 	int (*call)(struct volume_context *ctx, struct arguments *a,
 		    struct error *err);
 } commands[] = {
-	{"node-add", node_add}, {"create", create},   {"resize", resize},
-	{"attach", attach},     {"detach", detach},   {"delete", delete},
+	{"node-add", node_add}, {"create", create},       {"resize", resize},
+	{"publish", publish},   {"unpublish", unpublish}, {"attach", attach},
+	{"device", device},     {"detach", detach},       {"delete", delete},
 	{"status", status},     {"orphans", orphans},
 };
 
@@ -251,8 +313,7 @@ static int run(struct arguments *a, char **argv, struct error *err)
 
 int main(int argc, char **argv)
 {
-	struct arguments a = {
-		.name = "", .path = "", .control = "", .data = ""};
+	struct arguments a = {.name = "", .control = "", .data = ""};
 	struct error err = {0};
 	int r = 0;
 

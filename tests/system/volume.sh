@@ -121,8 +121,13 @@ test_xfs_branches_work_too() {
 
 test_read_only_is() {
 	volume ro
-	v 1 create name=ro size=200MiB
-	fails 1 "never formatted" attach 1 ro read_only=1
+	v 1 create name=ro size=1GiB
+	# What was never formatted is, before it is read.
+	attach 1 ro read_only=1
+	is_whole 1 ro
+	same "$(findmnt -rno OPTIONS "$C/host1/run/volumes/ro/branch-1" | cut -d, -f1)" ro
+	fails any "Read-only" touch "$C/host1/mnt/ro/new"
+	v 1 detach name=ro
 	attach 1 ro
 	fill "$C/host1/mnt/ro"
 	v 1 detach name=ro
@@ -132,6 +137,187 @@ test_read_only_is() {
 	fails 1 "reading only" attach 1 ro
 	v 1 detach name=ro
 	v 1 delete name=ro
+	nothing_left
+}
+
+# publications VOLUME: "NODE STATE ..." of each, by node
+publications() { status "$1" | sed -n 's/^on=//p' | sort; }
+
+test_a_published_volume_is_attached_there_only() {
+	volume pub
+	v 1 create name=pub size=200MiB
+	fails 1 "ENOENT" v 1 publish name=none to=host1
+	same "$(v 1 publish name=pub to=host9 2>/dev/null)" "no node"
+	fails 1 "more than 255" v 1 publish name=pub to=host1 \
+		note="$(printf 'x%.0s' {1..256})"
+	fails 1 "only readers" v 1 publish name=pub to=host1 shared=1
+	v 1 publish name=pub to=host1 note=w
+	v 2 publish name=pub to=host1 note=w
+	same "$(publications pub)" "host1 Published @0 published note=w"
+	fails 1 "another way" v 2 publish name=pub to=host1 note=v
+	fails 1 "EEXIST" v 2 publish name=pub to=host1 note=w read_only=1
+	fails 1 "volume 'pub' is published to node 'host1'" v 2 publish name=pub to=host2
+	fails 1 "volume 'pub' is published to node 'host1'" attach 2 pub
+	fails 1 "volume 'pub' is published to node 'host1'" v 2 delete name=pub
+	attach 1 pub
+	is_whole 1 pub
+	fill "$C/host1/mnt/pub"
+	same "$(publications pub)" "host1 Attached @1 published note=w"
+	v 2 publish name=pub to=host1 note=w
+	v 1 detach name=pub
+	v 1 detach name=pub
+	same "$(publications pub)" "host1 Published @1 published note=w"
+	fails 1 "EBUSY" v 2 delete name=pub
+	v 3 unpublish name=pub to=host2
+	v 3 unpublish name=pub to=host1
+	v 3 unpublish name=pub to=host1
+	v 3 unpublish name=none to=host1
+	same "$(publications pub)" ""
+	v 2 publish name=pub to=host2 read_only=1
+	attach 2 pub
+	same "$(publications pub)" "host2 Attached @2 published read-only note="
+	check "$C/host2/mnt/pub"
+	fails any "Read-only" touch "$C/host2/mnt/pub/new"
+	v 2 detach name=pub
+	v 2 unpublish name=pub
+	v 2 delete name=pub
+	nothing_left
+}
+
+test_what_is_attached_by_hand_can_be_published_there() {
+	volume hand
+	v 1 create name=hand size=200MiB
+	attach 1 hand
+	fails 1 "is attached on node 'host1' at" v 1 publish name=hand to=host2
+	fails 1 "EEXIST" v 1 publish name=hand to=host1 read_only=1
+	v 1 publish name=hand to=host1
+	is_whole 1 hand
+	v 1 detach name=hand
+	same "$(publications hand)" "host1 Published @1 published note="
+	v 1 unpublish name=hand
+	v 1 delete name=hand
+	nothing_left
+}
+
+test_a_lost_node_is_cut_off_by_unpublishing() {
+	volume gone
+	v 1 create name=gone size=1GiB node=host2 node=host3
+	v 1 publish name=gone to=host1
+	attach 1 gone
+	fill "$C/host1/mnt/gone"
+	v 2 unpublish name=gone to=host1
+	same "$(publications gone)" ""
+	fails any "" dd if=/dev/urandom of="$C/host1/mnt/gone/late" bs=1M count=4 conv=fsync
+	status gone 1 | grep -q 'reason=CutOff'
+	v 2 publish name=gone to=host2
+	attach 2 gone
+	check "$C/host2/mnt/gone"
+	# The one that was cut off cleans up, and disturbs nobody.
+	v 1 detach name=gone
+	same "$(findmnt -rno TARGET | count "$C/host1/")" 0
+	is_whole 2 gone
+	check "$C/host2/mnt/gone"
+	v 2 detach name=gone
+	v 2 unpublish name=gone
+	# Cut off again, then published there again: what is left is replaced.
+	v 1 publish name=gone to=host1
+	attach 1 gone
+	v 2 unpublish name=gone
+	v 1 publish name=gone to=host1
+	attach 1 gone
+	is_whole 1 gone
+	check "$C/host1/mnt/gone"
+	# And the volume may be gone by the time that it cleans up.
+	v 2 unpublish name=gone
+	v 2 delete name=gone
+	same "$(ls "$C"/host?/pool/extents)" "$(ls "$C"/host?/pool/extents | grep -v gone)"
+	v 1 detach name=gone
+	nothing_left
+}
+
+test_a_silent_server_does_not_hold_an_unpublish() {
+	volume mute
+	v 1 create name=mute size=1GiB node=host2 node=host3
+	v 1 publish name=mute to=host1
+	attach 1 mute
+	fill "$C/host1/mnt/mute"
+	blockd_signal 3 KILL
+	v 2 unpublish name=mute to=host1
+	same "$(publications mute)" ""
+	status mute | grep -q "reason=NodeSilent"
+	blockd_start 3
+	# It serves the old epoch again, until the next attach.
+	v 2 publish name=mute to=host2
+	attach 2 mute
+	check "$C/host2/mnt/mute"
+	fails any "" dd if=/dev/urandom of="$C/host1/mnt/mute/late" bs=1M count=4 conv=fsync
+	v 1 detach name=mute
+	v 2 detach name=mute
+	v 2 unpublish name=mute
+	v 2 delete name=mute
+	nothing_left
+}
+
+test_a_live_node_with_its_own_extent_is_not_cut_off() {
+	volume live
+	v 1 create name=live size=1GiB node=host1 node=host3
+	v 1 publish name=live to=host1
+	attach 1 live
+	fill "$C/host1/mnt/live"
+	fails 1 "node 'host1' is up and itself holds" v 2 unpublish name=live to=host1
+	is_whole 1 live
+	check "$C/host1/mnt/live"
+	# A lost one can be: nobody there writes any more.
+	blockd_signal 1 KILL
+	v 2 unpublish name=live to=host1
+	same "$(publications live)" ""
+	blockd_start 1
+	v 1 detach name=live
+	v 1 delete name=live
+	nothing_left
+}
+
+test_publish_and_unpublish_killed_at_every_step_are_finished() {
+	volume kp
+	prepare() {
+		v 1 create name=kp size=1GiB node=host2 node=host3 >/dev/null 2>&1
+	}
+	settle() {
+		if [ $(($1 % 2)) = 0 ]; then
+			v 2 publish name=kp to=host1 >/dev/null 2>&1
+			attach 1 kp >/dev/null 2>&1
+			is_whole 1 kp
+			v 1 detach name=kp >/dev/null 2>&1
+		fi
+		v 2 unpublish name=kp >/dev/null 2>&1
+		same "$(publications kp)" ""
+	}
+	MIN_STEPS=2 kill_at_every 2 publish name=kp to=host1
+	v 2 unpublish name=kp
+	prepare() {
+		v 1 publish name=kp to=host1 >/dev/null 2>&1
+		attach 1 kp >/dev/null 2>&1
+		[ -f "$C/host1/mnt/kp/sums" ] || fill "$C/host1/mnt/kp"
+	}
+	settle() {
+		if [ $(($1 % 2)) = 0 ]; then
+			# The node lives, and takes it again although cut off.
+			v 1 publish name=kp to=host1 >/dev/null 2>&1
+			attach 1 kp >/dev/null 2>&1
+			is_whole 1 kp
+			check "$C/host1/mnt/kp"
+		fi
+		v 2 unpublish name=kp >/dev/null 2>&1
+		same "$(publications kp)" ""
+		attach 3 kp
+		is_whole 3 kp
+		check "$C/host3/mnt/kp"
+		v 3 detach name=kp >/dev/null 2>&1
+		v 1 detach name=kp >/dev/null 2>&1
+	}
+	kill_at_every 2 unpublish name=kp to=host1
+	v 1 detach name=kp
+	v 1 delete name=kp
 	nothing_left
 }
 

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "volume/attach.h"
+#include "volume/local.h"
+#include "volume/local_union.h"
+#include "volume/mounts.h"
+#include "volume/split.h"
+#include "volume/union_process.h"
+
+/* ---- may it be attached here? ---- */
+
+static int check_mount_point(const char *path, struct error *err)
+{
+	struct mount_info info;
+	struct dirent *entry;
+	bool empty = true;
+	DIR *dir;
+	int r = mounts_find(path, &info, err);
+
+	if (r == 0)
+		return error_set(err, EBUSY,
+				 "'%s' is a mount point already, of %s", path,
+				 info.source);
+	if (r != -ENOENT)
+		return r;
+	dir = opendir(path);
+	if (!dir)
+		return error_set(err, errno, "mount point '%s': %s", path,
+				 strerror(errno));
+	while (empty && (entry = readdir(dir)))
+		empty = strcmp(entry->d_name, ".") == 0 ||
+			strcmp(entry->d_name, "..") == 0;
+	(void)closedir(dir);
+	if (!empty)
+		return error_set(err, EBUSY,
+				 "the mount point '%s' is not empty", path);
+	return 0;
+}
+
+/* An attachment that is here already has to be the one asked for. */
+static int check_here(struct attach *at, const struct volume_attachment *a,
+		      struct error *err)
+{
+	if (strcmp(a->mount_point, at->mount_point) != 0)
+		return error_set(err, EBUSY,
+				 "volume '%s' is attached here at %s; unmount "
+				 "it there first",
+				 at->op.name, a->mount_point);
+	if (a->read_only != at->read_only)
+		return error_set(err, EBUSY,
+				 "volume '%s' is attached here for %s; unmount "
+				 "it first",
+				 at->op.name,
+				 a->read_only ? "reading only" : "writing");
+	if (at->request->mount_options &&
+	    strcmp(at->request->mount_options, at->kept_options) != 0)
+		return error_set(err, EBUSY,
+				 "volume '%s' is attached here with the mount "
+				 "options '%.100s'; unmount it first",
+				 at->op.name, at->kept_options);
+	return 0;
+}
+
+/*
+ * A device on the extent's own node cannot be taken away from there by the
+ * node's server. Find that out before anybody is fenced.
+ */
+static int check_local_holders(struct attach *at, struct error *err)
+{
+	const struct volume_record *record = at->op.record;
+	size_t made = volume_record_made(record);
+
+	for (size_t i = 0; i < made; i++) {
+		const struct volume_split *split = &record->splits[i];
+		int r = 0;
+
+		if (strcmp(split->node, at->op.ctx->node) != 0)
+			r = split_check_held(&at->op, split, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int refuse(const struct attach *at, const struct volume_attachment *a,
+		  struct error *err)
+{
+	if (a->state == ATTACHMENT_PUBLISHED)
+		return error_set(err, EBUSY,
+				 "volume '%s' is published to node '%s'; `trib "
+				 "volume unpublish %s %s` takes that back",
+				 at->op.name, a->node, at->op.name, a->node);
+	return error_set(err, EBUSY,
+			 "volume '%s' is attached on node '%s'%s%s; unmount it "
+			 "there, or, if that node is lost, repeat with "
+			 "--force: it is then cut off",
+			 at->op.name, a->node, a->mount_point[0] ? " at " : "",
+			 a->mount_point);
+}
+
+static int check_elsewhere(struct attach *at, struct error *err)
+{
+	const struct volume_record *record = at->op.record;
+
+	for (size_t i = 0; i < record->n_attachments; i++) {
+		const struct volume_attachment *a = &record->attachments[i];
+
+		if (strcmp(a->node, at->op.ctx->node) == 0 ||
+		    (at->shared && a->shared))
+			continue;
+		return at->request->force ? check_local_holders(at, err)
+					  : refuse(at, a, err);
+	}
+	return 0;
+}
+
+/* ---- the claim ---- */
+
+/* Those that are not readers beside this one are forced away. */
+static void drop_others(struct attach *at)
+{
+	struct volume_record *record = at->op.record;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < record->n_attachments; i++) {
+		const struct volume_attachment *a = &record->attachments[i];
+
+		if (strcmp(a->node, at->op.ctx->node) == 0 ||
+		    (at->shared && a->shared))
+			record->attachments[kept++] = *a;
+	}
+	record->n_attachments = kept;
+}
+
+static int claim(struct attach *at, struct error *err)
+{
+	struct volume_record *record = at->op.record;
+	struct volume_attachment *a = NULL;
+	int r;
+
+	drop_others(at);
+	r = volume_record_attach(record, at->op.ctx->node, &a, err);
+	if (r < 0)
+		return r;
+	if (!at->joins)
+		record->epoch++;
+	a->epoch = record->epoch;
+	a->state = ATTACHMENT_ATTACHING;
+	a->read_only = at->read_only;
+	(void)strcpy(a->mount_point, at->mount_point);
+	at->epoch = a->epoch;
+	return operation_save(&at->op, err);
+}
+
+static int claim_fresh(struct attach *at, struct error *err)
+{
+	int r = check_elsewhere(at, err);
+
+	if (r < 0)
+		return r;
+	/* What an attachment that was cut off has left here. */
+	r = local_exists(at->op.ctx, at->op.name, err);
+	if (r > 0)
+		r = local_remove(&at->op, true, err);
+	if (r == 0 && !at->linear)
+		r = check_mount_point(at->mount_point, err);
+	return r < 0 ? r : claim(at, err);
+}
+
+/* ---- what is here already ---- */
+
+static bool split_healthy(struct attach *at, unsigned index)
+{
+	char dir[PATH_MAX], branch[PATH_MAX];
+	const struct volume_split *split = &at->op.record->splits[index];
+	struct initiator_device device;
+	struct mount_info info;
+	struct stat st;
+
+	context_initiator_dir(at->op.ctx, dir);
+	local_branch_dir(at->op.ctx, at->op.name, index, branch);
+	/* A new one, not formatted yet, is not in the union: it can wait. */
+	if (split->state != SPLIT_READY)
+		return !at->linear;
+	if (initiator_get(dir, split->extent, &device, NULL) < 0 ||
+	    !device.healthy || device.read_only != at->read_only)
+		return false;
+	return at->linear ||
+	       (mounts_find(branch, &info, NULL) == 0 && !info.failed &&
+		stat(device.device, &st) == 0 && st.st_rdev == info.device);
+}
+
+/*
+ * Prepare an attachment that is here for being completed. Branches that work
+ * are kept; when a mounted one does not, everything is taken down, since the
+ * union has files of it open.
+ */
+static int repair(struct attach *at, struct volume_attachment *a,
+		  bool *ret_whole, struct error *err)
+{
+	bool healthy = true;
+	int r;
+
+	for (unsigned i = 0; i < at->n_splits; i++)
+		healthy = healthy && split_healthy(at, i);
+	*ret_whole = healthy && a->state == ATTACHMENT_ATTACHED &&
+		     (a->read_only ||
+		      !volume_record_fs_behind(at->op.record)) &&
+		     (at->linear ||
+		      (union_answers(at->mount_point) &&
+		       local_union_has(at->mount_point, at->n_splits)));
+	if (*ret_whole)
+		return 0;
+	if (!healthy) {
+		r = local_remove(&at->op, true, err);
+		if (r < 0)
+			return r;
+	}
+	at->epoch = a->epoch;
+	a->state = ATTACHMENT_ATTACHING;
+	return operation_save(&at->op, err);
+}
+
+/*
+ * Its epoch is over: somebody cut it off. Or it may have been preparing the
+ * volume alone for readers when it was killed: then what it exports may be
+ * writable, and nobody may join it.
+ */
+static bool is_over(const struct attach *at, const struct volume_attachment *a)
+{
+	return a->epoch != at->op.record->epoch ||
+	       (at->shared && !at->joins && a->state != ATTACHMENT_ATTACHED);
+}
+
+/* Others that read, and whose preparations are over. */
+static bool others_read(const struct attach *at)
+{
+	const struct volume_record *record = at->op.record;
+
+	for (size_t i = 0; i < record->n_attachments; i++) {
+		const struct volume_attachment *a = &record->attachments[i];
+
+		if (a->shared && a->state == ATTACHMENT_ATTACHED &&
+		    a->epoch == record->epoch &&
+		    strcmp(a->node, at->op.ctx->node) != 0)
+			return true;
+	}
+	return false;
+}
+
+int attach_claim(struct attach *at, bool *ret_whole, struct error *err)
+{
+	struct volume_attachment *a = volume_record_attachment(
+		at->op.record, at->op.ctx->node);
+	int r = 0;
+
+	*ret_whole = false;
+	at->read_only = at->request->read_only ||
+			(a && a->published && a->read_only);
+	at->n_splits = volume_record_attached(at->op.record, at->read_only);
+	at->shared = a && a->shared;
+	at->joins = at->shared && others_read(at);
+	at->fresh = !a || a->state == ATTACHMENT_PUBLISHED;
+	if (at->fresh)
+		return claim_fresh(at, err);
+	r = check_here(at, a, err);
+	if (r < 0)
+		return r;
+	return is_over(at, a) ? claim_fresh(at, err)
+			      : repair(at, a, ret_whole, err);
+}

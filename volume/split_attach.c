@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* split_attach(): from an extent on its node to a branch on this machine. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "volume/branch_fs.h"
+#include "volume/local.h"
+#include "volume/mounts.h"
+#include "volume/split.h"
+
+struct work {
+	struct operation *op;
+	struct volume_split *split;
+	const struct split_attach *how;
+	struct node_record node;
+	struct node_client *client;
+	struct node_extent extent;
+	char own[NODE_INITIATORS_MAX][NODE_ADDRESS_SIZE];
+	size_t n_own; /* 0 when local */
+	bool local;   /* the extent is on this machine */
+	char dir[PATH_MAX];
+	struct initiator_device device;
+	char branch[PATH_MAX];
+};
+
+/* ---- export ---- */
+
+struct initiator_list {
+	const char *items[EXPORT_INITIATORS_MAX]; /* borrowed */
+	size_t n;
+};
+
+static int list_add(struct initiator_list *list, const char *address,
+		    struct error *err)
+{
+	for (size_t i = 0; i < list->n; i++) {
+		if (strcmp(list->items[i], address) == 0)
+			return 0;
+	}
+	if (list->n == EXPORT_INITIATORS_MAX)
+		return error_set(err, E2BIG,
+				 "more than %d addresses read one extent; give "
+				 "the nodes' records a prefix for many",
+				 EXPORT_INITIATORS_MAX);
+	list->items[list->n++] = address;
+	return 0;
+}
+
+/* Who is let in: this machine, and who reads at this epoch already. */
+static int list_fill(struct work *w, struct initiator_list *list,
+		     struct error *err)
+{
+	const struct node_extent *now = &w->extent;
+	int r = 0;
+
+	if (w->how->joins && now->active && now->read_only &&
+	    now->epoch == w->how->epoch) {
+		for (size_t i = 0; r == 0 && i < now->n_initiators; i++)
+			r = list_add(list, now->initiators[i], err);
+	}
+	for (size_t i = 0; r == 0 && i < w->n_own; i++)
+		r = list_add(list, w->own[i], err);
+	return r;
+}
+
+static int set_export(struct work *w, bool read_only, struct error *err)
+{
+	struct initiator_list list = {.n = 0};
+	struct node_extent extent = {0};
+	int r = list_fill(w, &list, err);
+
+	if (r == 0)
+		r = node_client_set_export(w->client, w->split->extent,
+					   w->how->epoch, list.items, list.n,
+					   read_only, &extent, err);
+	if (r < 0)
+		return r;
+	node_extent_done(&w->extent);
+	w->extent = extent;
+	return 0;
+}
+
+static int check_extent(struct work *w, struct error *err)
+{
+	struct volume_split *split = w->split;
+	struct node_extent *extent = &w->extent;
+	uint64_t before = split->size;
+	int r = node_client_get_extent(w->client, split->extent, extent, err);
+
+	if (r == 0)
+		r = split_adopt(w->op, split, extent, err);
+	if (r == 0 && split->size != before)
+		r = operation_save(w->op, err);
+	if (r < 0)
+		return r;
+	if (strcmp(extent->state, "ok") != 0)
+		return error_set(err, EIO, "extent '%s' on node '%s' is %s: %s",
+				 split->extent, split->node, extent->state,
+				 extent->message);
+	return 0;
+}
+
+/* Find the extent, and who we are to its server. */
+static int prepare(struct work *w, struct error *err)
+{
+	int r = context_node_load(w->op->ctx, w->split->node, &w->node, err);
+
+	if (r == 0)
+		r = context_client_of(w->op->ctx, &w->node, &w->client, err);
+	if (r == 0)
+		r = check_extent(w, err);
+	if (r < 0 || w->local)
+		return r;
+	r = context_initiators(w->op->ctx, w->op->ctx->node,
+			       w->node.data_address, w->own, err);
+	if (r < 0)
+		return r;
+	w->n_own = (size_t)r;
+	return 0;
+}
+
+/* ---- device ---- */
+
+static int device_attach(struct work *w, bool read_only, struct error *err)
+{
+	const struct initiator_request request = {
+		.state_dir = w->dir,
+		.id = w->split->extent,
+		/* A local extent never goes through a server. */
+		.transport = w->local ? "auto" : w->how->transport,
+		.local_path = w->local ? w->extent.path : NULL,
+		.address = w->local ? NULL : w->node.data_address,
+		.export_name = w->extent.nbd_name,
+		.size = w->split->size,
+		.read_only = read_only,
+	};
+	int r = initiator_attach(&request, &w->device, err);
+
+	if (r < 0 || !w->local)
+		return r;
+	/*
+	 * Somebody may have raised the epoch between our export and the
+	 * device: then theirs found no device to refuse, and ours must go.
+	 */
+	r = set_export(w, read_only, err);
+	if (r < 0)
+		(void)initiator_detach(w->dir, w->split->extent, NULL);
+	return r;
+}
+
+static int attach_device(struct work *w, bool read_only, struct error *err)
+{
+	int r = set_export(w, read_only, err);
+
+	return r < 0 ? r : device_attach(w, read_only, err);
+}
+
+/* ---- branch ---- */
+
+/* Is the branch mounted, from our device? A mount of another one is removed. */
+static int branch_mounted(struct work *w, bool *ret, struct error *err)
+{
+	struct mount_info info;
+	struct stat st;
+	int r = mounts_find(w->branch, &info, err);
+
+	*ret = false;
+	if (r == -ENOENT)
+		return 0;
+	if (r < 0)
+		return r;
+	if (stat(w->device.device, &st) == 0 && st.st_rdev == info.device) {
+		*ret = true;
+		return 0;
+	}
+	return mounts_remove(w->branch, true, err);
+}
+
+static int save_state(struct work *w, enum split_state state, struct error *err)
+{
+	int r;
+
+	operation_lock(w->op);
+	w->split->state = state;
+	r = operation_save(w->op, err);
+	operation_unlock(w->op);
+	return r;
+}
+
+static int branch_mount(struct work *w, bool read_only, struct error *err)
+{
+	return branch_fs_mount(w->device.device, w->op->record->spec.fs_type,
+			       w->branch, read_only, w->how->options, err);
+}
+
+/*
+ * Only what the record says was never formatted, or where formatting was
+ * begun; the first time, only what is blank to the eye too.
+ */
+static int format(struct work *w, struct error *err)
+{
+	const struct volume_spec *spec = &w->op->record->spec;
+	bool first = w->split->state == SPLIT_CREATED;
+	struct branch_probe probe;
+	int r;
+
+	if (first) {
+		r = branch_fs_probe(w->device.device, &probe, err);
+		if (r < 0)
+			return r;
+		if (probe.found)
+			return error_set(err, EUCLEAN,
+					 "extent '%s' on node '%s' should be "
+					 "blank but holds %s; it was not "
+					 "touched",
+					 w->split->extent, w->split->node,
+					 probe.type);
+		r = save_state(w, SPLIT_FORMATTING, err);
+		if (r < 0)
+			return r;
+	}
+	r = branch_fs_make(w->device.device, spec->fs_type, w->split->fs_uuid,
+			   first, w->op->ctx->cancel_fd, err);
+	if (r == 0)
+		r = branch_mount(w, false, err);
+	if (r == 0)
+		r = branch_fs_make_data(w->branch, err);
+	if (r == 0)
+		r = save_state(w, SPLIT_READY, err);
+	return r;
+}
+
+static int verify(struct work *w, struct error *err)
+{
+	const struct volume_spec *spec = &w->op->record->spec;
+	struct branch_probe probe;
+	int r = branch_fs_probe(w->device.device, &probe, err);
+
+	if (r < 0)
+		return r;
+	if (strcmp(probe.type, spec->fs_type) != 0 ||
+	    strcmp(probe.uuid, w->split->fs_uuid) != 0)
+		return error_set(err, EUCLEAN,
+				 "extent '%s' on node '%s' should hold %s %s "
+				 "but holds %s %s; it was not touched",
+				 w->split->extent, w->split->node,
+				 spec->fs_type, w->split->fs_uuid,
+				 probe.found ? probe.type : "nothing",
+				 probe.uuid);
+	return 0;
+}
+
+/* A device that may be written: whatever is on it becomes a branch. */
+static int make_writable(struct work *w, struct error *err)
+{
+	const struct volume_split *split = w->split;
+	const char *fs_type = w->op->record->spec.fs_type;
+	size_t n = w->op->record->n_splits;
+	int r;
+
+	if (split->state != SPLIT_READY) {
+		r = operation_step(w->op, err, "format",
+				   "formatting split %u of %zu on node %s",
+				   split->index + 1, n, split->node);
+		return r < 0 ? r : format(w, err);
+	}
+	r = operation_step(w->op, err, "mount",
+			   "checking and mounting split %u of %zu",
+			   split->index + 1, n);
+	if (r == 0)
+		r = verify(w, err);
+	if (r == 0)
+		r = branch_fs_check(w->device.device, fs_type,
+				    w->op->ctx->cancel_fd, err);
+	if (r == 0 && split->fs_behind && !branch_fs_grows_mounted(fs_type))
+		r = split_grow_fs(w->op, w->split, w->device.device, NULL, err);
+	return r < 0 ? r : branch_mount(w, false, err);
+}
+
+static int mount_for_writing(struct work *w, struct error *err)
+{
+	const struct volume_split *split = w->split;
+	bool mounted;
+	int r = branch_mounted(w, &mounted, err);
+
+	/* A branch that was left half made is made again. */
+	if (r == 0 && mounted && split->state != SPLIT_READY) {
+		r = mounts_remove(w->branch, false, err);
+		mounted = false;
+	}
+	if (r == 0 && !mounted)
+		r = make_writable(w, err);
+	if (r == 0 && split->fs_behind &&
+	    branch_fs_grows_mounted(w->op->record->spec.fs_type))
+		r = split_grow_fs(w->op, w->split, w->device.device, w->branch,
+				  err);
+	return r;
+}
+
+/* ---- readers ---- */
+
+/*
+ * Do what needs writing, alone: format what never was, replay a journal that
+ * a crash left. Nothing stays attached.
+ */
+static int make_readable(struct work *w, struct error *err)
+{
+	int r;
+
+	if (w->how->joins)
+		return error_set(err, EBUSY,
+				 "split %u of volume '%s' has to be repaired, "
+				 "but other nodes read it: unmount it there "
+				 "first",
+				 w->split->index, w->op->name);
+	r = mounts_remove(w->branch, false, err);
+	if (r == 0)
+		r = initiator_detach(w->dir, w->split->extent, err);
+	if (r == 0)
+		r = attach_device(w, false, err);
+	if (r == 0)
+		r = mount_for_writing(w, err);
+	if (r == 0)
+		r = mounts_remove(w->branch, false, err);
+	if (r == 0)
+		r = initiator_detach(w->dir, w->split->extent, err);
+	return r;
+}
+
+/* -EROFS: it has a journal to be replayed. */
+static int mount_for_reading(struct work *w, struct error *err)
+{
+	bool mounted = false;
+	int r = attach_device(w, true, err);
+
+	if (r == 0)
+		r = branch_mounted(w, &mounted, err);
+	if (r < 0 || mounted)
+		return r;
+	r = operation_step(w->op, err, "mount", "mounting split %u of %zu",
+			   w->split->index + 1, w->op->record->n_splits);
+	if (r == 0)
+		r = verify(w, err);
+	return r < 0 ? r : branch_mount(w, true, err);
+}
+
+static int attach_reader(struct work *w, struct error *err)
+{
+	int r = 0;
+
+	if (w->split->state != SPLIT_READY)
+		r = make_readable(w, err);
+	if (r == 0)
+		r = mount_for_reading(w, err);
+	if (r == -EROFS) {
+		r = make_readable(w, err);
+		if (r == 0)
+			r = mount_for_reading(w, err);
+	}
+	return r;
+}
+
+/* ---- the whole ---- */
+
+static int attach_linear(struct work *w, struct error *err)
+{
+	int r = attach_device(w, w->how->read_only, err);
+
+	/* Somebody may write to it from here on. */
+	if (r == 0 && w->split->state != SPLIT_READY)
+		r = save_state(w, SPLIT_READY, err);
+	if (r == 0 && w->split->fs_behind)
+		r = split_set_behind(w->op, w->split, false, err);
+	return r;
+}
+
+static int attach_writer(struct work *w, struct error *err)
+{
+	int r = attach_device(w, false, err);
+
+	return r < 0 ? r : mount_for_writing(w, err);
+}
+
+static int attach(struct work *w, struct error *err)
+{
+	const struct volume_split *split = w->split;
+	size_t n = w->op->record->n_splits;
+	int r = operation_step(w->op, err, "export",
+			       "exporting split %u of %zu on node %s",
+			       split->index + 1, n, split->node);
+
+	if (r == 0)
+		r = prepare(w, err);
+	if (r == 0)
+		r = operation_step(
+			w->op, err, "device",
+			"attaching split %u of %zu from %s", split->index + 1,
+			n, w->local ? w->extent.path : w->node.data_address);
+	if (r < 0)
+		return r;
+	if (w->how->linear)
+		return attach_linear(w, err);
+	return w->how->read_only ? attach_reader(w, err)
+				 : attach_writer(w, err);
+}
+
+int split_attach(struct operation *op, struct volume_split *split,
+		 const struct split_attach *how, struct error *err)
+{
+	struct work w = {
+		.op = op,
+		.split = split,
+		.how = how,
+		.local = strcmp(split->node, op->ctx->node) == 0,
+	};
+	int r;
+
+	context_initiator_dir(op->ctx, w.dir);
+	local_branch_dir(op->ctx, op->name, split->index, w.branch);
+	r = attach(&w, err);
+	node_extent_done(&w.extent);
+	node_record_done(&w.node);
+	return r;
+}

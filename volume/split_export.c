@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who may reach the extents of a volume, when it is left or taken away. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "volume/split.h"
+
+int split_check_held(struct operation *op, const struct volume_split *split,
+		     struct error *err)
+{
+	struct node_extent extent = {0};
+	struct node_client *client = NULL;
+	int r = context_client(op->ctx, split->node, &client, err);
+
+	if (r == 0)
+		r = node_client_get_extent(client, split->extent, &extent, err);
+	if (r == 0 && extent.local_device[0])
+		r = error_set(err, EBUSY,
+			      "node '%s' is up and itself holds split %u of "
+			      "volume '%s' by %s: unmount the volume there",
+			      split->node, split->index, op->name,
+			      extent.local_device);
+	node_extent_done(&extent);
+	return r;
+}
+
+/* ---- nobody any more ---- */
+
+static int unexport(struct operation *op, struct volume_split *split,
+		    const void *epoch, struct error *err)
+{
+	struct node_client *client = NULL;
+	int r = operation_step(
+		op, err, "export", "withdrawing split %u of %zu on node %s",
+		split->index + 1, op->record->n_splits, split->node);
+
+	if (r == 0)
+		r = context_client(op->ctx, split->node, &client, err);
+	if (r == 0)
+		r = node_client_remove_export(client, split->extent,
+					      *(const uint64_t *)epoch, NULL,
+					      err);
+	return r == -ENOENT ? 0 : r;
+}
+
+/* At a new epoch, for nobody; -EBUSY only says that it could not be done. */
+static int fence(struct operation *op, struct volume_split *split,
+		 const void *epoch_, struct error *err)
+{
+	const uint64_t epoch = *(const uint64_t *)epoch_;
+	struct node_client *client = NULL;
+	int r = operation_step(
+		op, err, "fence", "fencing split %u of %zu on node %s",
+		split->index + 1, op->record->n_splits, split->node);
+
+	if (r == 0)
+		r = context_client(op->ctx, split->node, &client, err);
+	if (r == 0) /* read only: a blank extent stays known as blank */
+		r = node_client_set_export(client, split->extent, epoch, NULL,
+					   0, true, NULL, err);
+	if (r == 0)
+		r = node_client_remove_export(client, split->extent, epoch,
+					      NULL, err);
+	return r == -ENOENT || r == -ESTALE ? 0 : r;
+}
+
+int splits_fence(struct operation *op, uint64_t epoch,
+		 struct name_list *ret_silent, struct error *err)
+{
+	const struct split_work work = {.each = fence, .context = &epoch};
+	struct error why = {0};
+	int r = splits_run(op, &work, ret_silent, &why);
+
+	if (r != -EBUSY && r != -ECANCELED)
+		return 0;
+	name_list_done(ret_silent);
+	if (err)
+		*err = why;
+	return r;
+}
+
+/* ---- one reader of several ---- */
+
+struct leaving {
+	const char *node;
+	uint64_t epoch;
+};
+
+/*
+ * Does another node that reads come from @address, as far as that is known?
+ * All on a machine come by the same unix socket.
+ */
+static bool is_needed(struct operation *op, const char *node,
+		      const char *address)
+{
+	const struct volume_record *record = op->record;
+	bool needed = strcmp(address, "unix") == 0;
+
+	for (size_t i = 0; !needed && i < record->n_attachments; i++) {
+		const struct volume_attachment *a = &record->attachments[i];
+		struct node_record other = {0};
+
+		if (a->state == ATTACHMENT_PUBLISHED ||
+		    strcmp(a->node, node) == 0 ||
+		    context_node_load(op->ctx, a->node, &other, NULL) < 0)
+			continue;
+		for (size_t k = 0; k < other.n_initiators; k++)
+			needed |= strcmp(other.initiators[k], address) == 0;
+		node_record_done(&other);
+	}
+	return needed;
+}
+
+static bool is_of(char list[NODE_INITIATORS_MAX][NODE_ADDRESS_SIZE], int n,
+		  const char *address)
+{
+	for (int i = 0; i < n; i++) {
+		if (strcmp(list[i], address) == 0)
+			return true;
+	}
+	return false;
+}
+
+static int take_out(struct operation *op, const struct leaving *leaving,
+		    const struct node_record *server,
+		    struct node_client *client, struct node_extent *extent,
+		    struct error *err)
+{
+	char own[NODE_INITIATORS_MAX][NODE_ADDRESS_SIZE];
+	const char *left[EXPORT_INITIATORS_MAX];
+	size_t n_left = 0;
+	int n = context_initiators(op->ctx, leaving->node, server->data_address,
+				   own, err);
+
+	if (n < 0)
+		return n;
+	for (size_t i = 0; i < extent->n_initiators; i++) {
+		const char *address = extent->initiators[i];
+
+		if (!is_of(own, n, address) ||
+		    is_needed(op, leaving->node, address))
+			left[n_left++] = address;
+	}
+	if (n_left == extent->n_initiators)
+		return 0;
+	return node_client_set_export(client, extent->name, leaving->epoch,
+				      left, n_left, true, NULL, err);
+}
+
+static int leave(struct operation *op, struct volume_split *split,
+		 const void *leaving_, struct error *err)
+{
+	const struct leaving *leaving = leaving_;
+	struct node_record server = {0};
+	struct node_client *client = NULL;
+	struct node_extent extent = {0};
+	int r = operation_step(
+		op, err, "export", "leaving split %u of %zu on node %s",
+		split->index + 1, op->record->n_splits, split->node);
+
+	if (r == 0)
+		r = context_node_load(op->ctx, split->node, &server, err);
+	if (r == 0)
+		r = context_client_of(op->ctx, &server, &client, err);
+	if (r == 0)
+		r = node_client_get_extent(client, split->extent, &extent, err);
+	if (r == 0 && extent.active && extent.epoch == leaving->epoch)
+		r = take_out(op, leaving, &server, client, &extent, err);
+	node_extent_done(&extent);
+	node_record_done(&server);
+	return r == -ENOENT ? 0 : r;
+}
+
+static bool others_read(const struct volume_record *record,
+			const struct volume_attachment *a)
+{
+	for (size_t i = 0; i < record->n_attachments; i++) {
+		const struct volume_attachment *other = &record->attachments[i];
+
+		if (other != a && other->shared &&
+		    other->state != ATTACHMENT_PUBLISHED)
+			return true;
+	}
+	return false;
+}
+
+bool splits_are_shared(const struct operation *op,
+		       const struct volume_attachment *a)
+{
+	return a->shared && others_read(op->record, a);
+}
+
+void splits_withdraw(struct operation *op, const struct volume_attachment *a,
+		     struct name_list *ret_silent)
+{
+	const struct leaving leaving = {.node = a->node, .epoch = a->epoch};
+	const bool shared = splits_are_shared(op, a);
+	const struct split_work work = {
+		.each = shared ? leave : unexport,
+		.context = shared ? (const void *)&leaving : &a->epoch,
+	};
+
+	/* Which ones failed does not matter: the next epoch ends them all. */
+	(void)splits_run(op, &work, ret_silent, NULL);
+}
