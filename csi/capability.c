@@ -6,6 +6,7 @@
 #include <sys/mount.h>
 
 #include "base/cleanup.h"
+#include "csi/node_group.h"
 
 #define MODE(name) CSI__V1__VOLUME_CAPABILITY__ACCESS_MODE__MODE__##name
 #define IS_MOUNT   CSI__V1__VOLUME_CAPABILITY__ACCESS_TYPE_MOUNT
@@ -60,6 +61,8 @@ static int check_mode(int mode, struct error *err)
 static int check_mount(const Csi__V1__VolumeCapability__MountVolume *mount,
 		       const char *fs_type, struct error *err)
 {
+	gid_t group;
+
 	if (mount->fs_type[0] && strcmp(mount->fs_type, "ext4") != 0 &&
 	    strcmp(mount->fs_type, "xfs") != 0)
 		return error_set(err, EINVAL,
@@ -70,10 +73,9 @@ static int check_mount(const Csi__V1__VolumeCapability__MountVolume *mount,
 		return error_set(err, EINVAL,
 				 "file system '%s': the volume has %s",
 				 mount->fs_type, fs_type);
-	if (mount->volume_mount_group[0])
-		return error_set(err, EINVAL,
-				 "a mount group cannot be given to a union; "
-				 "the plugin does not say it can");
+	if (mount->volume_mount_group[0] &&
+	    node_group_parse(mount->volume_mount_group, &group, err) < 0)
+		return -EINVAL;
 	/* The flag itself may be sensitive: not in the text. */
 	for (size_t i = 0; i < mount->n_mount_flags; i++)
 		if (!flag_find(mount->mount_flags[i]))
@@ -162,6 +164,14 @@ bool capability_reads_only(const Csi__V1__VolumeCapability *cap)
 bool capability_is_shared(const Csi__V1__VolumeCapability *cap)
 {
 	return capability_mode(cap) == MODE(MULTI_NODE_READER_ONLY);
+}
+
+bool capability_group(const Csi__V1__VolumeCapability *cap, gid_t *ret)
+{
+	return cap->access_type_case == IS_MOUNT &&
+	       !capability_reads_only(cap) &&
+	       cap->mount->volume_mount_group[0] &&
+	       node_group_parse(cap->mount->volume_mount_group, ret, NULL) == 0;
 }
 
 uint64_t capability_mount_attributes(const Csi__V1__VolumeCapability *cap)

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/error.h"
 #include "proto/csi.pb-c.h"
@@ -39,6 +40,9 @@ int capabilities_fs_type(Csi__V1__VolumeCapability *const *caps, size_t n,
 bool capability_reads_only(const Csi__V1__VolumeCapability *cap);
 /* On several nodes at the same time. */
 bool capability_is_shared(const Csi__V1__VolumeCapability *cap);
+
+/* The group whose its files are to be, if any is wanted (node_group.h). */
+bool capability_group(const Csi__V1__VolumeCapability *cap, gid_t *ret);
 
 /* The attributes of a mount (MOUNT_ATTR_*, mount_setattr(2)) for its flags. */
 uint64_t capability_mount_attributes(const Csi__V1__VolumeCapability *cap);

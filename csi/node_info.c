@@ -173,6 +173,7 @@ int csi_node_get_capabilities(struct csi_call *c, const void *in, void *out_)
 		RPC(EXPAND_VOLUME),
 		RPC(VOLUME_CONDITION),
 		RPC(SINGLE_NODE_MULTI_WRITER),
+		RPC(VOLUME_MOUNT_GROUP),
 	};
 	Csi__V1__NodeGetCapabilitiesResponse *out = out_;
 

@@ -73,6 +73,9 @@ static int publish(struct csi_call *c, const publish_request *in,
 		r = check_published(c, state, in);
 	if (r == 0)
 		r = csi_stage_revive(c, record, state);
+	if (r == 0 && !in->readonly)
+		r = csi_give_group(c, record, in->volume_capability,
+				   in->staging_target_path);
 	if (r < 0)
 		return r;
 	fresh = !node_state_find(state, in->target_path);

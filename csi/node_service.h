@@ -34,6 +34,14 @@ int csi_check_use(struct csi_call *c, const Csi__V1__VolumeCapability *cap,
 int csi_stage_revive(struct csi_call *c, const struct volume_record *record,
 		     node_state *state);
 
+/*
+ * The files of the volume staged at @staged belong to the group that @cap
+ * names, if it does and the volume is here for writing. 0 or what a failure
+ * returned.
+ */
+int csi_give_group(struct csi_call *c, const struct volume_record *record,
+		   const Csi__V1__VolumeCapability *cap, const char *staged);
+
 /* Is the volume staged or published at @path? */
 bool csi_state_is_at(const node_state *state, const char *volume_id,
 		     const char *path);

@@ -9,6 +9,7 @@
 #include "csi/bind.h"
 #include "csi/capability.h"
 #include "csi/csi_error.h"
+#include "csi/node_group.h"
 #include "csi/node_repair.h"
 #include "csi/node_service.h"
 
@@ -59,6 +60,20 @@ void csi_state_prune(node_state *state)
 		if (bind_find(target, &info, NULL) == -ENOENT)
 			node_state_remove(state, target);
 	}
+}
+
+int csi_give_group(struct csi_call *c, const struct volume_record *record,
+		   const Csi__V1__VolumeCapability *cap, const char *staged)
+{
+	const struct volume_attachment *a = volume_record_attachment(
+		record, volume_context_node(c->csi->volumes));
+	gid_t group;
+	int r;
+
+	if ((a && a->read_only) || !capability_group(cap, &group))
+		return 0;
+	r = node_group_apply(staged, group, c->csi->cancel_fd, c->err);
+	return r < 0 ? csi_fail_errno(c, r) : 0;
 }
 
 int csi_stage_revive(struct csi_call *c, const struct volume_record *record,
@@ -138,7 +153,8 @@ static int stage(struct csi_call *c, const stage_request *in,
 	}
 	r = node_repair(c->csi, record, state, true, c->err);
 	if (r == 0)
-		return 0;
+		return csi_give_group(c, record, in->volume_capability,
+				      in->staging_target_path);
 	if (fresh && is_final(c->method, r)) {
 		node_state_clear_stage(state);
 		/* It stays if it must: unstaging finds nothing then. */

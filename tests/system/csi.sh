@@ -21,7 +21,7 @@ test_the_program_says_what_it_is_and_refuses_what_it_cannot() {
 	csi 1 Identity/GetPluginInfo | grep -q 'name="union.csi.union.io" vendor_version="[0-9]'
 	csi 2 Node/NodeGetInfo | grep -q 'node_id="host2".*node"="host2"'
 	csi 1 Node/NodeGetCapabilities >"$TEST_DIR/out"
-	same "$(grep -o 'type=[0-9]*' "$TEST_DIR/out" | tr '\n' ' ')" "type=1 type=2 type=3 type=4 type=5 "
+	same "$(grep -o 'type=[0-9]*' "$TEST_DIR/out" | tr '\n' ' ')" "type=1 type=2 type=3 type=4 type=5 type=6 "
 }
 
 test_each_mode_has_its_services() {

@@ -3,7 +3,7 @@
 # The CSI driver's Node service on three hosts: growing, and what dies under it.
 . "$(dirname "$0")/../lib.sh"
 . "$TOP/tests/csi_lib.sh"
-need mkfs.xfs xfs_growfs
+need mkfs.xfs xfs_growfs setpriv unshare
 
 expand() { # HOST ID PATH FIELD...
 	csi "$1" Node/NodeExpandVolume "volume_id=$2" "volume_path=$3" "${@:4}"
@@ -230,6 +230,43 @@ test_a_writer_outlives_plugin_and_servers() {
 	writer_stop "$t"
 	unpublish 1 "$id" a
 	unstage 1 live "$id"
+	delete 1 "$id"
+	nothing_left
+}
+
+test_the_files_of_a_volume_are_its_groups() {
+	local id t
+	cap 7
+	CAP+=(volume_capability.mount.volume_mount_group=4711)
+	volume group
+	id=$(create 1 group 700 parameters.minExtents=2)
+	fails 1 "volume_mount_group has to be the number" stage 1 group "$id" \
+		volume_capability.mount.volume_mount_group=wheel
+	stage 1 group "$id"
+	publish 1 group "$id" a
+	t=$(target 1 a)
+	same "$(stat -c '%g %a' "$t")" "4711 2775"
+	# Somebody in the group, nobody else.
+	as() { (cd "$t" && exec setpriv --reuid 1234 --regid "$1" --clear-groups "${@:2}"); }
+	as 4711 mkdir d
+	as 4711 touch d/f
+	same "$(stat -c '%u %g' "$t/d/f")" "1234 4711"
+	fails any "denied" as 99 touch x
+	unpublish 1 "$id" a
+	unstage 1 group "$id"
+	# Another one: all files. For reading only: none.
+	cap 7
+	CAP+=(volume_capability.mount.volume_mount_group=4712)
+	stage 1 group "$id"
+	same "$(stat -c '%g %a' "$(staging 1 group)/d/f")" "4712 664"
+	CAP+=(volume_capability.mount.volume_mount_group=4713)
+	publish 1 group "$id" a readonly=1
+	same "$(stat -c %g "$t/d/f")" 4712
+	unpublish 1 "$id" a
+	publish 1 group "$id" a
+	same "$(stat -c %g "$t/d/f" "$t/d" "$t" | tr '\n' ' ')" "4713 4713 4713 "
+	unpublish 1 "$id" a
+	unstage 1 group "$id"
 	delete 1 "$id"
 	nothing_left
 }
