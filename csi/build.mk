@@ -1,8 +1,9 @@
 $(eval $(call library,csi,\
   csi/bind.c csi/capability.c csi/config.c csi/controller.c \
-  csi/controller_expand.c csi/controller_list.c \
+  csi/controller_capacity.c csi/controller_expand.c csi/controller_list.c \
+  csi/controller_publish.c \
   csi/controller_validate.c csi/csi_check.c csi/csi_error.c csi/csi_holds.c \
-  csi/csi_metrics.c csi/csi_pages.c csi/http.c \
+  csi/csi_metrics.c csi/csi_pages.c csi/http.c csi/observer.c \
   csi/csi_name.c csi/csi_text.c csi/identity.c csi/node_info.c \
   csi/node_bounded.c csi/node_expand.c csi/node_group.c csi/node_left.c \
   csi/node_publish.c csi/node_repair.c csi/node_show.c csi/node_stage.c \
@@ -22,6 +23,8 @@ $(eval $(call unit_test,csi/controller_create_test,csi,csi/csi_test_kit.c csi/fa
 $(eval $(call unit_test,csi/controller_pairs_test,csi,csi/csi_test_kit.c csi/fake_node.c \
   csi/controller_test_kit.c))
 $(eval $(call unit_test,csi/controller_expand_test,csi,csi/csi_test_kit.c csi/fake_node.c \
+  csi/controller_test_kit.c))
+$(eval $(call unit_test,csi/controller_publish_test,csi,csi/csi_test_kit.c csi/fake_node.c \
   csi/controller_test_kit.c))
 $(eval $(call unit_test,csi/controller_list_test,csi,csi/csi_test_kit.c csi/fake_node.c \
   csi/controller_test_kit.c))

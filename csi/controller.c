@@ -187,9 +187,16 @@ int csi_controller_get_capabilities(struct csi_call *c, const void *in,
 				    void *out_)
 {
 	static const Csi__V1__ControllerServiceCapability__RPC__Type types[] = {
-		RPC(CREATE_DELETE_VOLUME), RPC(LIST_VOLUMES),
-		RPC(GET_CAPACITY),         RPC(EXPAND_VOLUME),  RPC(VOLUME_CONDITION),
-		RPC(GET_VOLUME),           RPC(SINGLE_NODE_MULTI_WRITER),
+		RPC(CREATE_DELETE_VOLUME),
+		RPC(PUBLISH_UNPUBLISH_VOLUME),
+		RPC(LIST_VOLUMES),
+		RPC(GET_CAPACITY),
+		RPC(PUBLISH_READONLY),
+		RPC(EXPAND_VOLUME),
+		RPC(LIST_VOLUMES_PUBLISHED_NODES),
+		RPC(VOLUME_CONDITION),
+		RPC(GET_VOLUME),
+		RPC(SINGLE_NODE_MULTI_WRITER),
 	};
 	Csi__V1__ControllerGetCapabilitiesResponse *out = out_;
 

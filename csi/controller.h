@@ -15,9 +15,15 @@ int csi_validate_volume_capabilities(struct csi_call *c, const void *in,
 				     void *out);
 /* controller_expand.c */
 int csi_controller_expand_volume(struct csi_call *c, const void *in, void *out);
+/* controller_publish.c */
+int csi_controller_publish_volume(struct csi_call *c, const void *in,
+				  void *out);
+int csi_controller_unpublish_volume(struct csi_call *c, const void *in,
+				    void *out);
 /* controller_list.c */
 int csi_list_volumes(struct csi_call *c, const void *in, void *out);
 int csi_controller_get_volume(struct csi_call *c, const void *in, void *out);
+/* controller_capacity.c */
 int csi_get_capacity(struct csi_call *c, const void *in, void *out);
 
 #endif

@@ -188,7 +188,7 @@ static void refuses_what_no_volume_can_be(void **state)
 	c.mount.fs_type = "btrfs";
 	kit_refused(&t->kit, CREATE, &c.in, RPC_INVALID_ARGUMENT, "ext4");
 	create_init(&c, "m", GIB);
-	c.mount.volume_mount_group = "1000";
+	c.mount.volume_mount_group = "no number";
 	kit_refused(&t->kit, CREATE, &c.in, RPC_INVALID_ARGUMENT, "group");
 	create_init(&c, "m", GIB);
 	c.mount.mount_flags = flags;

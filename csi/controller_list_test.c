@@ -8,6 +8,8 @@
 #include "base/cleanup.h"
 #include "base/size.h"
 #include "csi/controller_test_kit.h"
+#include "volume/observe.h"
+#include "volume/store.h"
 
 /* ---- ListVolumes, ControllerGetVolume ---- */
 
@@ -133,22 +135,95 @@ static bool is_abnormal(struct test *t, char *id, const char *text)
 	return abnormal;
 }
 
+/* As the leading controller does. */
+static struct volume_observation observed(struct test *t)
+{
+	struct volume_observation seen;
+	struct error err = {0};
+
+	if (volume_observe(t->kit.csi.volumes, NULL, NULL, &seen, &err) < 0)
+		fail_msg("%s", error_text(&err));
+	return seen;
+}
+
 static void tells_the_condition_of_a_volume(void **state)
 {
 	struct test *t = *state;
 	auto_free char *id = make_volume(t, "pvc-1", 4 * GIB);
 	Csi__V1__ControllerGetVolumeRequest in =
 		CSI__V1__CONTROLLER_GET_VOLUME_REQUEST__INIT;
+	struct volume_observation seen;
 
 	assert_false(is_abnormal(t, id, "well"));
-	fake_node_down(&t->nodes[1]);
-	assert_true(is_abnormal(t, id, "host2"));
-	fake_node_up(&t->nodes[1]);
+	seen = observed(t);
+	assert_int_equal(seen.volumes, 1);
+	assert_int_equal(seen.capacity, 4 * GIB);
+	assert_int_equal(seen.abnormal, 0);
+	assert_int_equal(seen.nodes, 2);
+	assert_int_equal(seen.changed, 1);
+	assert_int_equal(observed(t).changed, 0);
 	assert_false(is_abnormal(t, id, "well"));
+
+	fake_node_down(&t->nodes[1]);
+	seen = observed(t);
+	assert_int_equal(seen.abnormal, 1);
+	assert_int_equal(seen.silent, 1);
+	assert_true(is_abnormal(t, id, "host2 does not answer"));
+	assert_int_equal(observed(t).changed, 0);
+	fake_node_up(&t->nodes[1]);
+	assert_int_equal(observed(t).changed, 1);
+	assert_false(is_abnormal(t, id, "well"));
+
+	assert_true(fake_node_lose(&t->nodes[0], "pvc-1-0") ||
+		    fake_node_lose(&t->nodes[0], "pvc-1-1"));
+	assert_int_equal(observed(t).abnormal, 1);
+	assert_true(is_abnormal(t, id, "host1 does not have its extent"));
 	in.volume_id = FAKE_ID;
 	kit_refused(&t->kit, GET, &in, RPC_NOT_FOUND, "gone");
 	in.volume_id = "";
 	kit_refused(&t->kit, GET, &in, RPC_INVALID_ARGUMENT, "volume_id");
+}
+
+/* What the record knows is enough: no call may take as long as a node's. */
+static void answers_at_once_while_a_node_is_silent(void **state)
+{
+	struct test *t = *state;
+	auto_free char *id = make_volume(t, "pvc-1", 4 * GIB);
+	size_t asked;
+
+	(void)observed(t);
+	asked = fake_node_asked(&t->nodes[0]) + fake_node_asked(&t->nodes[1]);
+	assert_false(is_abnormal(t, id, "well"));
+	assert_int_equal(fake_node_asked(&t->nodes[0]) +
+				 fake_node_asked(&t->nodes[1]),
+			 asked);
+}
+
+static bool never(void *context)
+{
+	(void)context;
+	return false;
+}
+
+static void leaves_alone_what_somebody_works_on(void **state)
+{
+	struct test *t = *state;
+	auto_free char *id = make_volume(t, "pvc-1", GIB);
+	struct volume_observation seen;
+	struct store *store;
+
+	assert_int_equal(
+		volume_observe(t->kit.csi.volumes, never, NULL, &seen, NULL),
+		-ECANCELED);
+	/* Another process has the lease, this one is told from it by that. */
+	assert_int_equal(store_open(t->kit.store, &store, NULL), 0);
+	assert_int_equal(store->ops->lease(store, STORE_KIND_VOLUME, "pvc-1",
+					   "testing", NULL),
+			 0);
+	assert_int_equal(observed(t).changed, 0);
+	store->ops->release(store, STORE_KIND_VOLUME, "pvc-1");
+	store_close(store);
+	assert_int_equal(observed(t).changed, 1);
 }
 
 int main(void)
@@ -158,6 +233,8 @@ int main(void)
 		TEST(paging_holds_while_volumes_come_and_go),
 		TEST(refuses_tokens_that_are_not_its_own),
 		TEST(tells_the_condition_of_a_volume),
+		TEST(answers_at_once_while_a_node_is_silent),
+		TEST(leaves_alone_what_somebody_works_on),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,13 +6,15 @@
 #include "csi/csi_test_kit.h"
 #include "csi/fake_node.h"
 
-#define CREATE   "Controller/CreateVolume"
-#define DELETE   "Controller/DeleteVolume"
-#define VALIDATE "Controller/ValidateVolumeCapabilities"
-#define LIST     "Controller/ListVolumes"
-#define GET      "Controller/ControllerGetVolume"
-#define CAPACITY "Controller/GetCapacity"
-#define EXPAND   "Controller/ControllerExpandVolume"
+#define CREATE    "Controller/CreateVolume"
+#define DELETE    "Controller/DeleteVolume"
+#define VALIDATE  "Controller/ValidateVolumeCapabilities"
+#define LIST      "Controller/ListVolumes"
+#define GET       "Controller/ControllerGetVolume"
+#define CAPACITY  "Controller/GetCapacity"
+#define EXPAND    "Controller/ControllerExpandVolume"
+#define PUBLISH   "Controller/ControllerPublishVolume"
+#define UNPUBLISH "Controller/ControllerUnpublishVolume"
 
 #define MODE(name) CSI__V1__VOLUME_CAPABILITY__ACCESS_MODE__MODE__##name
 #define FAKE_ID    "gone@0c6f9d5e-1111-4222-8333-abcdefabcdef"

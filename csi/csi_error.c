@@ -36,6 +36,8 @@ static const struct {
 	{NULL, ECANCELED, RPC_ABORTED},
 	/* Somebody else changed the record meanwhile. */
 	{NULL, ESTALE, RPC_ABORTED},
+	/* So many nodes have it already (VOLUME_ATTACHMENTS_MAX). */
+	{"ControllerPublishVolume", E2BIG, RPC_RESOURCE_EXHAUSTED},
 	{NULL, E2BIG, RPC_INVALID_ARGUMENT},
 	{NULL, ENAMETOOLONG, RPC_INVALID_ARGUMENT},
 	/* Ours, not the caller's, whose permissions are not in question. */

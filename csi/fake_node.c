@@ -36,6 +36,14 @@ static uint64_t room(const struct fake_node *node)
 	return node->capacity - used;
 }
 
+static struct fake_node *node_of(struct rpc_call *call)
+{
+	struct fake_node *node = rpc_context(call);
+
+	atomic_fetch_add(&node->asked, 1);
+	return node;
+}
+
 static void answer(struct rpc_call *call, const struct fake_extent *e,
 		   Tributary__V1__Extent *out)
 {
@@ -78,7 +86,7 @@ static Tributary__V1__Pool **the_pool(struct rpc_call *call,
 static int get_node(struct rpc_call *call, const ProtobufCMessage *in,
 		    ProtobufCMessage *out_, struct error *err)
 {
-	struct fake_node *node = rpc_context(call);
+	struct fake_node *node = node_of(call);
 	Tributary__V1__Node *out = (Tributary__V1__Node *)out_;
 
 	(void)in;
@@ -98,7 +106,7 @@ static int list_pools(struct rpc_call *call, const ProtobufCMessage *in,
 	(void)in;
 	(void)err;
 	out->n_pools = 1;
-	out->pools = the_pool(call, rpc_context(call));
+	out->pools = the_pool(call, node_of(call));
 	return 0;
 }
 
@@ -130,7 +138,7 @@ static int make(struct fake_node *node,
 static int create_extent(struct rpc_call *call, const ProtobufCMessage *in,
 			 ProtobufCMessage *out, struct error *err)
 {
-	struct fake_node *node = rpc_context(call);
+	struct fake_node *node = node_of(call);
 	struct fake_extent *e = NULL;
 	int fails = atomic_exchange(&node->fails, 0), r;
 
@@ -148,7 +156,7 @@ static int create_extent(struct rpc_call *call, const ProtobufCMessage *in,
 static int get_extent(struct rpc_call *call, const ProtobufCMessage *in,
 		      ProtobufCMessage *out, struct error *err)
 {
-	struct fake_node *node = rpc_context(call);
+	struct fake_node *node = node_of(call);
 	const char *name = ((const Tributary__V1__GetExtentRequest *)in)->name;
 	struct fake_extent *e;
 	int r = 0;
@@ -163,11 +171,36 @@ static int get_extent(struct rpc_call *call, const ProtobufCMessage *in,
 	return r;
 }
 
+static int list_extents(struct rpc_call *call, const ProtobufCMessage *in,
+			ProtobufCMessage *out_, struct error *err)
+{
+	Tributary__V1__ListExtentsReply *out =
+		(Tributary__V1__ListExtentsReply *)out_;
+	struct fake_node *node = node_of(call);
+
+	(void)in;
+	(void)err;
+	out->extents = rpc_alloc(call, FAKE_EXTENTS_MAX * sizeof(void *));
+	pthread_mutex_lock(&node->lock);
+	for (size_t i = 0; i < FAKE_EXTENTS_MAX; i++) {
+		Tributary__V1__Extent *extent;
+
+		if (!node->extents[i].name[0])
+			continue;
+		extent = rpc_alloc(call, sizeof(*extent));
+		tributary__v1__extent__init(extent);
+		answer(call, &node->extents[i], extent);
+		out->extents[out->n_extents++] = extent;
+	}
+	pthread_mutex_unlock(&node->lock);
+	return 0;
+}
+
 static int resize_extent(struct rpc_call *call, const ProtobufCMessage *in_,
 			 ProtobufCMessage *out, struct error *err)
 {
 	const Tributary__V1__ResizeExtentRequest *in = (const void *)in_;
-	struct fake_node *node = rpc_context(call);
+	struct fake_node *node = node_of(call);
 	int fails = atomic_exchange(&node->fails, 0), r = 0;
 	struct fake_extent *e;
 
@@ -193,7 +226,7 @@ static int resize_extent(struct rpc_call *call, const ProtobufCMessage *in_,
 static int delete_extent(struct rpc_call *call, const ProtobufCMessage *in,
 			 ProtobufCMessage *out, struct error *err)
 {
-	struct fake_node *node = rpc_context(call);
+	struct fake_node *node = node_of(call);
 	struct fake_extent *e;
 
 	(void)out;
@@ -222,6 +255,9 @@ static const struct rpc_method methods[] = {
 	{"/tributary.v1.Blockd/ListPools",
 	 &tributary__v1__list_pools_request__descriptor,
 	 &tributary__v1__list_pools_reply__descriptor, list_pools, false},
+	{"/tributary.v1.Blockd/ListExtents",
+	 &tributary__v1__list_extents_request__descriptor,
+	 &tributary__v1__list_extents_reply__descriptor, list_extents, false},
 	{"/tributary.v1.Blockd/ResizeExtent",
 	 &tributary__v1__resize_extent_request__descriptor,
 	 &tributary__v1__extent__descriptor, resize_extent, false},
@@ -268,6 +304,20 @@ void fake_node_start(struct fake_node *node, const char *dir, const char *name,
 	(void)r;
 }
 
+bool fake_node_lose(struct fake_node *node, const char *name)
+{
+	struct fake_extent *e;
+
+	pthread_mutex_lock(&node->lock);
+	e = find(node, name);
+	if (e) {
+		labels_done(&e->labels);
+		*e = (struct fake_extent){0};
+	}
+	pthread_mutex_unlock(&node->lock);
+	return e;
+}
+
 void fake_node_down(struct fake_node *node)
 {
 	rpc_server_stop(node->server, 0);
@@ -280,6 +330,11 @@ void fake_node_stop(struct fake_node *node)
 	for (size_t i = 0; i < FAKE_EXTENTS_MAX; i++)
 		labels_done(&node->extents[i].labels);
 	pthread_mutex_destroy(&node->lock);
+}
+
+size_t fake_node_asked(struct fake_node *node)
+{
+	return atomic_load(&node->asked);
 }
 
 size_t fake_node_extents(struct fake_node *node)

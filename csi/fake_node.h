@@ -29,6 +29,7 @@ struct fake_node {
 	atomic_int pause_ms; /* before it makes, grows or deletes an extent */
 	/* errno for the next that is made or grown; 0: none */
 	atomic_int fails;
+	atomic_size_t asked;  /* calls so far */
 	pthread_mutex_t lock; /* guards @extents */
 	struct fake_extent extents[FAKE_EXTENTS_MAX];
 	struct rpc_server *server; /* NULL: down */
@@ -42,6 +43,10 @@ void fake_node_down(struct fake_node *node);
 void fake_node_up(struct fake_node *node);
 void fake_node_stop(struct fake_node *node);
 
+/* An extent is gone, without a word; false: it was not there. */
+bool fake_node_lose(struct fake_node *node, const char *name);
+/* How many calls it has had. */
+size_t fake_node_asked(struct fake_node *node);
 size_t fake_node_extents(struct fake_node *node);
 uint64_t fake_node_free(struct fake_node *node);
 

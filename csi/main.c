@@ -14,6 +14,7 @@
 #include "base/notify.h"
 #include "csi/config.h"
 #include "csi/csi_pages.h"
+#include "csi/observer.h"
 #include "csi/parameters.h"
 #include "csi/service.h"
 
@@ -78,6 +79,8 @@ static int start(struct driver *d, const struct config *config,
 	if (d->stopping < 0)
 		return error_set(err, errno, "eventfd: %s", strerror(errno));
 	r = csi_init(&d->csi, config->mode, &volumes, err);
+	if (r == 0 && config->mode != CSI_MODE_NODE)
+		r = observer_start(&d->csi, &d->csi.observer, err);
 	if (r == 0)
 		r = serve(d, config, err);
 	if (r == 0 && config->metrics_address)
@@ -96,6 +99,7 @@ static void stop(struct driver *d)
 			    strerror(errno));
 	rpc_server_stop(d->server, STOP_GRACE_MS);
 	http_stop(d->pages);
+	observer_stop(d->csi.observer);
 	csi_done(&d->csi);
 	fd_close(d->stopping);
 }

@@ -19,6 +19,7 @@
 #include "csi/node_bounded.h"
 #include "csi/node_service.h"
 #include "csi/node_watch.h"
+#include "csi/observer.h"
 
 enum service { IDENTITY, CONTROLLER, GROUP, METADATA, NODE };
 
@@ -57,9 +58,11 @@ static const struct row {
 	ROW(CONTROLLER, "Controller", "DeleteVolume", delete_volume,
 	    csi_delete_volume, CHANGES, false),
 	ROW(CONTROLLER, "Controller", "ControllerPublishVolume",
-	    controller_publish_volume, NULL, CHANGES, false),
+	    controller_publish_volume, csi_controller_publish_volume, CHANGES,
+	    false),
 	ROW(CONTROLLER, "Controller", "ControllerUnpublishVolume",
-	    controller_unpublish_volume, NULL, CHANGES, false),
+	    controller_unpublish_volume, csi_controller_unpublish_volume,
+	    CHANGES, false),
 	ROW(CONTROLLER, "Controller", "ValidateVolumeCapabilities",
 	    validate_volume_capabilities, csi_validate_volume_capabilities,
 	    READS, false),
@@ -277,6 +280,8 @@ static int dispatch(struct rpc_call *rpc, const ProtobufCMessage *in,
 	took_us = (clock_ns() - start_ns) / 1000;
 	csi_metrics_end(&c.csi->metrics, index, (enum rpc_code) - r,
 			(uint64_t)took_us);
+	if (-r == RPC_UNAVAILABLE)
+		observer_look(c.csi->observer);
 	tell(row, &c, id, csi_text(text, sizeof(text), in), -r, took_us / 1000);
 	return r < 0 ? -rpc_code_to_errno((enum rpc_code) - r) : 0;
 }

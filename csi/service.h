@@ -33,6 +33,7 @@ const char *csi_mode_name(enum csi_mode mode);
 struct csi {
 	enum csi_mode mode;
 	struct csi_metrics metrics;
+	struct observer *observer; /* NULL: this process never leads */
 	struct volume_context *volumes;
 	char state_dir[PATH_MAX]; /* node_state.h */
 	struct csi_holds holds;

@@ -15,6 +15,7 @@ $(eval $(call library,volume,\
   volume/mounts.c volume/operation.c volume/attach_claim.c \
   volume/flow_publish.c volume/mount_options.c volume/split_attach.c \
   volume/split_batch.c volume/split_export.c volume/node_client.c \
+  volume/observe.c \
   volume/orphans.c volume/parallel.c volume/placement.c volume/planner.c \
   volume/planner_grow.c volume/planner_in_place.c \
   volume/resize_extents.c volume/resize_here.c volume/resize_plan.c \

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The Controller service: what there is room for. */
+#include <errno.h>
+
+#include "csi/controller.h"
+#include "csi/reply.h"
+#include "csi/request.h"
+#include "volume/placement.h"
+
+static Google__Protobuf__Int64Value *number(struct csi_call *c, uint64_t value)
+{
+	Google__Protobuf__Int64Value *number = reply_new(
+		c, &google__protobuf__int64_value__descriptor);
+
+	number->value = (int64_t)value;
+	return number;
+}
+
+static int tell_room(struct csi_call *c, const struct request *request,
+		     Csi__V1__GetCapacityResponse *out)
+{
+	struct volume_room room;
+	int r = volume_room_get(c->csi->volumes, &request->spec, &room, c->err);
+
+	if (r < 0)
+		return csi_fail_errno(c, r);
+	out->available_capacity = room.available > INT64_MAX
+					  ? INT64_MAX
+					  : (int64_t)room.available;
+	out->maximum_volume_size = number(c, room.maximum);
+	out->minimum_volume_size = number(c, request_minimum(&request->spec));
+	return 0;
+}
+
+int csi_get_capacity(struct csi_call *c, const void *in_, void *out)
+{
+	const Csi__V1__GetCapacityRequest *in = in_;
+	struct request request = {0};
+	struct error why = {0};
+	int here = 1, r = 0;
+
+	/* A wrong parameter is an error; what cannot be used has no room. */
+	if (request_read(&request, (ProtobufCMessage *const *)in->parameters,
+			 in->n_parameters, NULL, 0, c->err) < 0)
+		r = csi_fail_errno(c, -EINVAL);
+	request_done(&request);
+	if (r == 0 && in->accessible_topology) {
+		here = request_place_known(c->csi, in->accessible_topology,
+					   c->err);
+		if (here < 0)
+			r = csi_fail_errno(c, here);
+	}
+	if (r < 0 || !here)
+		return r;
+	if (request_read(&request, (ProtobufCMessage *const *)in->parameters,
+			 in->n_parameters, in->volume_capabilities,
+			 in->n_volume_capabilities, &why) == 0)
+		r = tell_room(c, &request, out);
+	request_done(&request);
+	return r;
+}

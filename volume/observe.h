@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Are all volumes well? Asked by whoever leads (lead.h), so that everybody
+ * else finds the answer in the records.
+ */
+#ifndef VOLUME_OBSERVE_H
+#define VOLUME_OBSERVE_H
+
+#include "volume/volume.h"
+
+/* The condition of a volume's record that this keeps. */
+#define VOLUME_CONDITION_HEALTHY "Healthy"
+
+struct volume_observation {
+	size_t volumes;    /* of which the records can be read */
+	size_t abnormal;   /* of them: something is wrong */
+	uint64_t capacity; /* bytes, of all */
+	size_t nodes, silent;
+	size_t changed; /* records that say something else now */
+};
+
+/*
+ * Ask every node once for its extents, compare them with the records, and
+ * write what has changed into their condition: a split whose node is silent
+ * or gone, whose extent is missing or damaged. A volume with which something
+ * is being done is left for the next time.
+ *
+ * @go_on  asked between two steps; false: -ECANCELED. NULL: go on
+ *
+ * As long as a silent node may take (volume_config.call_timeout_ms), not
+ * longer with more of them.
+ */
+int volume_observe(struct volume_context *ctx, bool (*go_on)(void *context),
+		   void *context, struct volume_observation *ret,
+		   struct error *err);
+
+/*
+ * What the record says: the first thing a person should know of that is
+ * wrong, or "". @ret: RECORD_TEXT_SIZE bytes. Asks nobody.
+ */
+const char *volume_record_problem(const struct volume_record *record,
+				  char *ret);
+
+#endif
