@@ -1,9 +1,12 @@
 # Where records are kept, and the nodes.
-volume_store := volume/kube_beat.c volume/kube_call.c volume/kube_config.c \
-  volume/kube_http.c volume/kube_lease.c volume/kube_list.c \
-  volume/kube_object.c volume/kube_time.c volume/kube_yaml.c \
-  volume/store.c volume/store_kube.c volume/store_local.c \
-  volume/store_local_lease.c \
+volume_kube := volume/kube_beat.c volume/kube_call.c volume/kube_config.c \
+  volume/kube_curl.c volume/kube_event.c volume/kube_http.c \
+  volume/kube_lease.c volume/kube_list.c volume/kube_object.c \
+  volume/kube_stream.c volume/kube_time.c volume/kube_watch.c \
+  volume/kube_yaml.c
+volume_store := $(volume_kube) \
+  volume/store.c volume/store_known.c volume/store_kube.c \
+  volume/store_local.c volume/store_local_lease.c volume/store_local_watch.c \
   volume/lead.c volume/node_keep.c volume/node_observe.c \
   volume/node_record.c volume/node_report.c volume/nodes.c
 
@@ -26,11 +29,13 @@ $(eval $(call library,volume,\
 
 $(eval $(call unit_test,volume/volume_record_test,volume))
 $(eval $(call unit_test,volume/mount_options_test,volume))
-$(eval $(call unit_test,volume/store_test,volume,volume/store_conformance.c))
+$(eval $(call unit_test,volume/store_test,volume,\
+  volume/store_conformance.c volume/store_watching.c))
 $(eval $(call unit_test,volume/kube_config_test,volume))
 $(eval $(call unit_test,volume/kube_object_test,volume))
 $(eval $(call unit_test,volume/store_kube_test,volume,\
-  volume/store_conformance.c volume/kube_test_server.c))
+  volume/store_conformance.c volume/store_watching.c \
+  volume/kube_test_server.c))
 $(eval $(call unit_test,volume/lead_test,volume,volume/kube_test_server.c))
 $(eval $(call unit_test,volume/node_keep_test,volume,\
   volume/kube_test_server.c))
@@ -40,13 +45,15 @@ $(eval $(call unit_test,volume/placement_test,volume))
 $(eval $(call test_helper,volume/volume_call_main,volume))
 SYSTEM_TESTS += tests/system/volume.sh tests/system/kube_store.sh \
   tests/system/volume_grow.sh tests/system/volume_extend.sh
-$(eval $(call fuzzer,volume/kube_object_fuzz,volume/kube_object.c \
-  volume/kube_call.c volume/kube_config.c volume/kube_http.c \
-  volume/kube_yaml.c volume/json_scan.c volume/label.c volume/store.c \
+$(eval $(call fuzzer,volume/kube_object_fuzz,$(volume_kube) \
+  volume/json_scan.c volume/label.c volume/store.c volume/store_known.c \
   volume/store_kube.c volume/store_local.c volume/store_local_lease.c \
-  volume/kube_beat.c volume/kube_lease.c volume/kube_list.c volume/kube_time.c \
+  volume/store_local_watch.c \
   base/clock.c base/error.c base/file.c base/ident.c base/log.c \
   base/process.c,-lcurl -lyaml -ljson-c -lsqlite3))
+$(eval $(call fuzzer,volume/kube_event_fuzz,volume/kube_event.c \
+  volume/json_scan.c volume/label.c base/clock.c base/error.c base/file.c \
+  base/log.c,-ljson-c))
 $(eval $(call fuzzer,volume/volume_record_fuzz,volume/volume_record.c \
   volume/volume_record_json.c volume/volume_spec.c volume/json_scan.c \
   volume/label.c base/clock.c base/error.c base/file.c base/ident.c \

@@ -259,7 +259,7 @@ int kube_beat_list(struct kube_beats *beats, struct store_beat **ret,
 	if (r < 0)
 		return r;
 	(void)strncat(path, "?" SELECTOR, sizeof(path) - strlen(path) - 1);
-	r = kube_list(beats->http, path, beat_item, &reading, NULL, err);
+	r = kube_list(beats->http, path, 0, beat_item, &reading, NULL, err);
 	if (r < 0) {
 		free(reading.items);
 		return r;

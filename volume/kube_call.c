@@ -142,6 +142,20 @@ static void drop_managed(struct json_object *object)
 		json_object_object_del(meta, "managedFields");
 }
 
+int kube_refused(struct kube_http *http, const struct kube_answer *answer,
+		 const char *path, struct error *err)
+{
+	struct json_object *status = NULL;
+	int r;
+
+	if (answer->body)
+		(void)json_scan_parse(answer->body, answer->length,
+				      KUBE_BODY_MAX, &status, NULL);
+	r = refused(http, answer, status, path, err);
+	json_object_put(status);
+	return r;
+}
+
 int kube_call(struct kube_http *http, const char *method, const char *path,
 	      struct json_object *body, bool repeatable,
 	      struct json_object **ret, struct error *err)

@@ -59,6 +59,10 @@ int kube_call_within(struct kube_http *http, const char *method,
 		     bool repeatable, int timeout_ms, struct json_object **ret,
 		     struct error *err);
 
+/* What @answer, whose status is not 2xx, means; the same errors. */
+int kube_refused(struct kube_http *http, const struct kube_answer *answer,
+		 const char *path, struct error *err);
+
 /* Text at "a.b" of @object (NULL is fine); "" when there is none. Borrowed. */
 const char *kube_text(struct json_object *object, const char *a, const char *b);
 

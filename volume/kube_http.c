@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "volume/kube_http.h"
 
-#include <curl/curl.h>
 #include <errno.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,19 +10,10 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "volume/kube_curl.h"
 
-#define IDLE_MAX          8   /* connections kept for the next call */
-#define FIRST_PAUSE_MS    100 /* doubled at each attempt */
-#define READY_TIMEOUT_MS  3000
-#define RETRY_AFTER_MAX_S 3600
-
-struct kube_http {
-	struct kube_config config; /* not changed */
-	pthread_mutex_t lock;      /* guards what follows */
-	CURL *idle[IDLE_MAX];
-	size_t n_idle;
-	atomic_llong ahead_s; /* the server's clock before ours */
-};
+#define FIRST_PAUSE_MS   100 /* doubled at each attempt */
+#define READY_TIMEOUT_MS 3000
 
 static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
 
@@ -96,7 +84,7 @@ static void handle_give(struct kube_http *http, CURL *handle)
 {
 	curl_easy_reset(handle);
 	(void)pthread_mutex_lock(&http->lock);
-	if (http->n_idle < IDLE_MAX) {
+	if (http->n_idle < KUBE_IDLE_MAX) {
 		http->idle[http->n_idle++] = handle;
 		handle = NULL;
 	}
@@ -139,35 +127,6 @@ static size_t body_write(char *data, size_t one, size_t count, void *context)
 	return length;
 }
 
-static void set_blob(CURL *handle, CURLoption option, char *data)
-{
-	struct curl_blob blob = {
-		.data = data, .len = strlen(data), .flags = CURL_BLOB_COPY};
-
-	(void)curl_easy_setopt(handle, option, &blob);
-}
-
-static void set_tls(CURL *handle, struct kube_config *config)
-{
-	(void)curl_easy_setopt(handle, CURLOPT_SSLVERSION,
-			       CURL_SSLVERSION_TLSv1_2);
-	if (config->ca.data)
-		set_blob(handle, CURLOPT_CAINFO_BLOB, config->ca.data);
-	else if (config->ca.path[0])
-		(void)curl_easy_setopt(handle, CURLOPT_CAINFO, config->ca.path);
-	if (config->certificate.data)
-		set_blob(handle, CURLOPT_SSLCERT_BLOB,
-			 config->certificate.data);
-	else if (config->certificate.path[0])
-		(void)curl_easy_setopt(handle, CURLOPT_SSLCERT,
-				       config->certificate.path);
-	if (config->key.data)
-		set_blob(handle, CURLOPT_SSLKEY_BLOB, config->key.data);
-	else if (config->key.path[0])
-		(void)curl_easy_setopt(handle, CURLOPT_SSLKEY,
-				       config->key.path);
-}
-
 static void set_options(CURL *handle, struct kube_http *http,
 			struct attempt *attempt, const char *url,
 			struct curl_slist *headers)
@@ -176,22 +135,10 @@ static void set_options(CURL *handle, struct kube_http *http,
 	long timeout_ms = request->timeout_ms ? request->timeout_ms
 					      : KUBE_REQUEST_TIMEOUT_MS;
 
-	(void)curl_easy_setopt(handle, CURLOPT_URL, url);
-	(void)curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "https");
-	(void)curl_easy_setopt(handle, CURLOPT_PATH_AS_IS, 1L);
-	(void)curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
-	(void)curl_easy_setopt(handle, CURLOPT_TCP_KEEPALIVE, 1L);
-	(void)curl_easy_setopt(handle, CURLOPT_HTTP_VERSION,
-			       CURL_HTTP_VERSION_1_1);
-	(void)curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT_MS,
-			       (long)KUBE_CONNECT_TIMEOUT_MS);
+	kube_curl_options(handle, http, url, headers, attempt->problem);
 	(void)curl_easy_setopt(handle, CURLOPT_TIMEOUT_MS, timeout_ms);
-	(void)curl_easy_setopt(handle, CURLOPT_ERRORBUFFER, attempt->problem);
 	(void)curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, body_write);
 	(void)curl_easy_setopt(handle, CURLOPT_WRITEDATA, attempt);
-	(void)curl_easy_setopt(handle, CURLOPT_HTTPHEADER, headers);
-	(void)curl_easy_setopt(handle, CURLOPT_USERAGENT,
-			       "tributary/" TRIBUTARY_VERSION);
 	(void)curl_easy_setopt(handle, CURLOPT_CUSTOMREQUEST, request->method);
 	if (request->body) {
 		(void)curl_easy_setopt(handle, CURLOPT_POSTFIELDSIZE_LARGE,
@@ -199,73 +146,6 @@ static void set_options(CURL *handle, struct kube_http *http,
 		(void)curl_easy_setopt(handle, CURLOPT_POSTFIELDS,
 				       request->body);
 	}
-	set_tls(handle, &http->config);
-}
-
-static void read_headers(CURL *handle, struct kube_http *http,
-			 struct attempt *attempt, int64_t took_ms)
-{
-	struct curl_header *header;
-	char *end;
-
-	(void)curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE,
-				&attempt->answer.status);
-	if (curl_easy_header(handle, "Date", 0, CURLH_HEADER, -1, &header) ==
-	    CURLHE_OK) {
-		time_t date = curl_getdate(header->value, NULL);
-
-		/* One that was long on its way says little. */
-		if (date > 0 && took_ms <= KUBE_CLOCK_SLACK_MS)
-			atomic_store(&http->ahead_s,
-				     (long long)date - clock_wall_s());
-	}
-	if (curl_easy_header(handle, "Retry-After", 0, CURLH_HEADER, -1,
-			     &header) == CURLHE_OK) {
-		long seconds = strtol(header->value, &end, 10);
-
-		if (end != header->value && *end == '\0' && seconds >= 0 &&
-		    seconds <= RETRY_AFTER_MAX_S)
-			attempt->retry_after_s = seconds;
-	}
-}
-
-static int make_headers(struct kube_http *http, struct curl_slist **ret,
-			struct error *err)
-{
-	char *token = NULL, *line = NULL;
-	struct curl_slist *list = NULL, *longer;
-	struct error why = {0};
-
-	/* Never -ENOENT, which would speak of the object. */
-	if (kube_config_token(&http->config, &token, &why) < 0)
-		return error_set(err, EACCES, "%s", why.msg);
-	longer = list = curl_slist_append(NULL,
-					  "Content-Type: application/json");
-	if (longer)
-		longer = curl_slist_append(list, "Accept: application/json");
-	if (longer)
-		longer = curl_slist_append(list, "Expect:");
-	if (longer && token &&
-	    asprintf(&line, "Authorization: Bearer %s", token) > 0)
-		longer = curl_slist_append(list, line);
-	else if (token)
-		longer = NULL;
-	kube_secret_free(line);
-	kube_secret_free(token);
-	if (!longer) {
-		curl_slist_free_all(list);
-		return error_set(err, ENOMEM, "out of memory");
-	}
-	*ret = list;
-	return 0;
-}
-
-/* The list holds the token. */
-static void free_headers(struct curl_slist *headers)
-{
-	for (struct curl_slist *i = headers; i; i = i->next)
-		explicit_bzero(i->data, strlen(i->data));
-	curl_slist_free_all(headers);
 }
 
 static int attempt_run(struct kube_http *http, struct attempt *attempt,
@@ -275,7 +155,7 @@ static int attempt_run(struct kube_http *http, struct attempt *attempt,
 	auto_free char *url = NULL;
 	int64_t start_ms;
 	CURL *handle;
-	int r = make_headers(http, &headers, err);
+	int r = kube_curl_headers(http, &headers, err);
 
 	if (r < 0)
 		return r;
@@ -283,15 +163,20 @@ static int attempt_run(struct kube_http *http, struct attempt *attempt,
 	if (!handle || asprintf(&url, "%s%s", http->config.server,
 				attempt->request->path) < 0) {
 		curl_easy_cleanup(handle);
-		free_headers(headers);
+		kube_curl_headers_free(headers);
 		return error_set(err, ENOMEM, "out of memory");
 	}
 	set_options(handle, http, attempt, url, headers);
 	start_ms = clock_ms();
 	*ret_code = curl_easy_perform(handle);
-	read_headers(handle, http, attempt, clock_ms() - start_ms);
+	(void)curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE,
+				&attempt->answer.status);
+	/* One that was long on its way says little of the time. */
+	if (clock_ms() - start_ms <= KUBE_CLOCK_SLACK_MS)
+		kube_curl_read_date(handle, http);
+	attempt->retry_after_s = kube_curl_retry_after(handle);
 	handle_give(http, handle);
-	free_headers(headers);
+	kube_curl_headers_free(headers);
 	if (*ret_code == CURLE_OK && !attempt->answer.body)
 		attempt->answer.body = strdup("");
 	if (*ret_code == CURLE_OK && !attempt->answer.body)
@@ -309,22 +194,11 @@ static bool never_sent(CURLcode code)
 	       code == CURLE_COULDNT_RESOLVE_PROXY;
 }
 
-static bool is_certificate(CURLcode code)
-{
-	switch (code) {
-	case CURLE_PEER_FAILED_VERIFICATION:
-	case CURLE_SSL_CACERT_BADFILE:
-	case CURLE_SSL_CERTPROBLEM:
-	case CURLE_SSL_ISSUER_ERROR: return true;
-	default: return false;
-	}
-}
-
 static bool try_again(const struct attempt *attempt, CURLcode code)
 {
 	long status = attempt->answer.status;
 
-	if (attempt->too_big || is_certificate(code))
+	if (attempt->too_big || kube_curl_is_certificate(code))
 		return false;
 	if (code != CURLE_OK)
 		return attempt->request->repeatable || never_sent(code);
@@ -343,7 +217,7 @@ static int no_answer(struct kube_http *http, const struct attempt *attempt,
 		return error_set(err, EMSGSIZE,
 				 "the answer of %s is larger than %u MiB",
 				 http->config.server, KUBE_BODY_MAX >> 20);
-	if (is_certificate(code))
+	if (kube_curl_is_certificate(code))
 		return error_set(err, EACCES,
 				 "no trust between us and the API server %s: "
 				 "%.200s; look at the authority and the client "

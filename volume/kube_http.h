@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HTTPS requests to the API server: the only user of libcurl. The server's
+ * HTTPS requests to the API server. The server's
  * certificate is always checked; no redirect is followed; a token goes into
  * a header and nowhere else.
  *

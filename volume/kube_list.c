@@ -11,6 +11,7 @@
 struct list {
 	struct kube_http *http;
 	const char *path;
+	int timeout_ms;
 	kube_list_item item;
 	void *context;
 	size_t count;
@@ -53,7 +54,8 @@ static int page_get(struct list *list, struct json_object **ret,
 		(void)snprintf(full, sizeof(full), "%s%slimit=%u%s%s",
 			       list->path, join, list->limit,
 			       list->token[0] ? "&continue=" : "", list->token);
-		r = kube_call(list->http, "GET", full, NULL, true, ret, err);
+		r = kube_call_within(list->http, "GET", full, NULL, true,
+				     list->timeout_ms, ret, err);
 		if (r != -EMSGSIZE || list->limit == 1)
 			break;
 		list->limit = list->limit > 8 ? list->limit / 8 : 1;
@@ -92,11 +94,13 @@ static int page_read(struct list *list, struct json_object *page,
 	return r;
 }
 
-int kube_list(struct kube_http *http, const char *path, kube_list_item item,
-	      void *context, char *ret_version, struct error *err)
+int kube_list(struct kube_http *http, const char *path, int timeout_ms,
+	      kube_list_item item, void *context, char *ret_version,
+	      struct error *err)
 {
 	struct list list = {.http = http,
 			    .path = path,
+			    .timeout_ms = timeout_ms,
 			    .item = item,
 			    .context = context,
 			    .limit = PAGE_MAX};

@@ -16,13 +16,15 @@ typedef int (*kube_list_item)(void *context, struct json_object *item,
  * Call @item for everything at @path, which may end in a query ("?a=b"), as
  * of one moment.
  *
+ * @timeout_ms   of each request; 0: kube_call()'s
  * @ret_version  RECORD_VERSION_SIZE bytes, the moment: what a watch goes on
  *		 from; may be NULL
  *
  * -ESTALE: it took so long that the server forgot that moment: begin again.
  * -E2BIG; what @item returns; and those of kube_call().
  */
-int kube_list(struct kube_http *http, const char *path, kube_list_item item,
-	      void *context, char *ret_version, struct error *err);
+int kube_list(struct kube_http *http, const char *path, int timeout_ms,
+	      kube_list_item item, void *context, char *ret_version,
+	      struct error *err);
 
 #endif

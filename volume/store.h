@@ -44,6 +44,20 @@ struct store_beat {
 	int64_t age_s; /* seconds since the last one, by the store's clock */
 };
 
+/* What a watch tells. */
+enum store_change {
+	STORE_CHANGE_SET,     /* @object is new, or another than before */
+	STORE_CHANGE_REMOVED, /* the one called @name */
+	STORE_CHANGE_SYNCED,  /* all is told that there is */
+	STORE_CHANGE_CUT, /* the store is out of reach: @text. SYNCED follows */
+};
+
+/* All borrowed. Other than 0 ends the watch, which returns that. */
+typedef int (*store_watcher)(void *context, enum store_change change,
+			     const char *name,
+			     const struct store_object *object,
+			     const char *text);
+
 struct store_ops {
 	const char *name; /* "local": the part of a location before ':' */
 
@@ -103,6 +117,18 @@ struct store_ops {
 	/* The last beat of each, in no order. Returned owned, free(). */
 	int (*beats)(struct store *store, struct store_beat **ret,
 		     size_t *ret_count, struct error *err);
+
+	/*
+	 * Follow the objects of a kind, in the calling thread: all there are,
+	 * then SYNCED, then each that changes. No version is told twice; of
+	 * changes that follow each other quickly only the last may be told.
+	 *
+	 * A store out of reach is waited for. 0: @stop_fd is readable;
+	 * -EACCES, -ENXIO...: trying again does not help; -ENOMEM; and what
+	 * @watcher returns.
+	 */
+	int (*watch)(struct store *store, const char *kind, int stop_fd,
+		     store_watcher watcher, void *context, struct error *err);
 };
 
 /* What each store embeds first. */

@@ -274,6 +274,56 @@ static void what_is_kept_is_there_after_reopening(const char *location)
 	store_close(store);
 }
 
+/* ---- watching ---- */
+
+static int ends_at_once(void *context, enum store_change change,
+			const char *name, const struct store_object *object,
+			const char *text)
+{
+	(void)context;
+	(void)change;
+	(void)name;
+	(void)object;
+	(void)text;
+	return 7;
+}
+
+static void who_watches_is_told_of_each_change(const char *location)
+{
+	struct store *store = opened(location);
+	const struct store_ops *ops = store->ops;
+	char v1[RECORD_VERSION_SIZE], v2[RECORD_VERSION_SIZE];
+	char v3[RECORD_VERSION_SIZE], words[256];
+	struct watching *w;
+
+	assert_int_equal(create(store, "a", 1, v1), 0);
+	assert_int_equal(create_other(store, "x"), 0);
+	w = watching_start(location);
+	(void)snprintf(words, sizeof(words), "a=%s", v1);
+	watching_wait(w, words);
+	watching_wait_synced(w);
+	assert_int_equal(create(store, "b", 2, v2), 0);
+	assert_int_equal(swap(store, "a", v1, 3, v3), 0);
+	(void)snprintf(words, sizeof(words), "a=%s b=%s", v3, v2);
+	watching_wait(w, words);
+	assert_int_equal(ops->remove(store, KIND, "a", NULL, NULL), 0);
+	(void)snprintf(words, sizeof(words), "b=%s", v2);
+	watching_wait(w, words);
+	/* Gone and there again is another one. */
+	assert_int_equal(ops->remove(store, KIND, "b", NULL, NULL), 0);
+	assert_int_equal(create(store, "b", 4, v2), 0);
+	(void)snprintf(words, sizeof(words), "b=%s", v2);
+	watching_wait(w, words);
+	assert_int_equal(ops->remove(store, KIND, "b", NULL, NULL), 0);
+	watching_wait(w, "");
+	assert_int_equal(watching_cuts(w), 0);
+	watching_stop(w);
+	assert_int_equal(ops->watch(store, OTHER, -1, ends_at_once, NULL, NULL),
+			 7);
+	assert_int_equal(ops->remove(store, OTHER, "x", NULL, NULL), 0);
+	store_close(store);
+}
+
 /* ---- several processes ---- */
 
 /* Add one to the number in "counter", many times, whoever else does. */
@@ -441,6 +491,7 @@ void store_conformance(const char *location)
 	writers_in_several_threads_lose_nothing(store);
 	store_close(store);
 	what_is_kept_is_there_after_reopening(location);
+	who_watches_is_told_of_each_change(location);
 	writers_in_several_processes_lose_nothing(location);
 	a_lease_ends_with_its_owner(location);
 }

@@ -14,6 +14,21 @@
  */
 void store_conformance(const char *location);
 
+/*
+ * One who watches volumes, in a thread, with a store of its own. Fails when a
+ * version is told twice.
+ */
+struct watching;
+
+struct watching *watching_start(const char *location);
+/* Until it has been told exactly these "NAME=VERSION" words, sorted. */
+void watching_wait(struct watching *watching, const char *words);
+/* How often it was told that the store is out of reach. */
+unsigned watching_cuts(struct watching *watching);
+/* Until it was told once more, since the last call, that it knows all. */
+void watching_wait_synced(struct watching *watching);
+void watching_stop(struct watching *watching);
+
 /* The exit code when the arguments are a child's, else -1. */
 int store_conformance_child(int argc, char **argv);
 

@@ -26,6 +26,7 @@
 #include "volume/kube_lease.h"
 #include "volume/kube_list.h"
 #include "volume/kube_object.h"
+#include "volume/kube_watch.h"
 #include "volume/store.h"
 
 #define LISTS_MAX 5 /* times a list is begun again */
@@ -411,7 +412,7 @@ static int objects_list(struct store *store, const char *kind,
 		return r;
 	/* A list that takes too long loses its moment: begin again. */
 	for (int i = 0; i < LISTS_MAX; i++) {
-		r = kube_list(kube->http, path, objects_item, &reading, NULL,
+		r = kube_list(kube->http, path, 0, objects_item, &reading, NULL,
 			      err);
 		if (r == 0)
 			break;
@@ -495,6 +496,27 @@ static int store_beats(struct store *store, struct store_beat **ret,
 	return kube_beat_list(kube_of(store)->beats, ret, ret_count, err);
 }
 
+/* ---- watching ---- */
+
+static int object_read(const struct kube_resource *resource,
+		       struct json_object *object, struct store_object *ret,
+		       struct error *err)
+{
+	return is_gone(object, resource) ? -ENOENT
+					 : kube_object_record(object, ret, err);
+}
+
+static int store_watch(struct store *store, const char *kind, int stop_fd,
+		       store_watcher watcher, void *context, struct error *err)
+{
+	const struct kube_resource *resource = resource_find(kind, err);
+
+	if (!resource)
+		return -EINVAL;
+	return kube_watch(kube_of(store)->http, resource, object_read, stop_fd,
+			  watcher, context, err);
+}
+
 /* ---- open and close ---- */
 
 static void kube_close(struct store *store)
@@ -550,4 +572,5 @@ const struct store_ops store_kube_ops = {
 	.beat = store_beat,
 	.beat_end = store_beat_end,
 	.beats = store_beats,
+	.watch = store_watch,
 };

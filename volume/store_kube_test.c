@@ -833,6 +833,109 @@ static void a_lease_is_renewed_and_one_that_was_lost_stops_its_writes(
 	store_close(store);
 }
 
+/* ---- watching ---- */
+
+/* Told of what is there after changes that meet @fault on their way. */
+static void watched_through(const char *fault)
+{
+	struct store *store = opened();
+	struct volume_record *a = volume_make("a"), *b = volume_make("b");
+	struct watching *w;
+	char words[256];
+
+	assert_int_equal(volume_create(store, a, NULL), 0);
+	test_server_faults(&server, fault);
+	w = watching_start(server.location);
+	watching_wait_synced(w);
+	assert_int_equal(volume_create(store, b, NULL), 0);
+	a->epoch++;
+	assert_int_equal(volume_swap(store, a, NULL), 0);
+	(void)snprintf(words, sizeof(words), "a=%s b=%s", a->resource_version,
+		       b->resource_version);
+	watching_wait(w, words);
+	assert_int_equal(volume_remove(store, "a"), 0);
+	(void)snprintf(words, sizeof(words), "b=%s", b->resource_version);
+	watching_wait(w, words);
+	/* One stumble is nobody's business. */
+	assert_int_equal(watching_cuts(w), 0);
+	assert_int_equal(volume_remove(store, "b"), 0);
+	watching_wait(w, "");
+	watching_stop(w);
+	volume_record_free(a);
+	volume_record_free(b);
+	store_close(store);
+}
+
+static void a_watch_survives_a_server_that_stumbles(void **state)
+{
+	static const char *const faults[] = {
+		"GET watch=1 1 gone\n",       "GET watch=1 1 status 410\n",
+		"GET watch=1 1 cut\n",        "GET watch=1 1 cut-line\n",
+		"GET watch=1 9 twice\n",      "GET watch=1 1 bookmark\n",
+		"GET watch=1 1 end\n",        "GET watch=1 1 big\n",
+		"GET watch=1 1 status 403\n", "GET watch=1 1 garbage\n",
+		"GET watch=1 1 status 500\n",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < array_size(faults); i++)
+		watched_through(faults[i]);
+}
+
+static void a_watch_told_to_slow_down_does(void **state)
+{
+	int64_t start_ms = clock_ms();
+
+	(void)state;
+	watched_through("GET watch=1 1 status 429 2\n");
+	assert_true(clock_ms() - start_ms >= 2000);
+	assert_true(test_server_count(&server, "GET", "watch=1") <= 2);
+}
+
+static void what_happened_while_cut_off_is_told_afterwards(void **state)
+{
+	struct store *store = opened();
+	struct volume_record *a = volume_make("a"), *b = volume_make("b");
+	struct watching *w;
+	char words[256];
+
+	(void)state;
+	assert_int_equal(volume_create(store, a, NULL), 0);
+	/* The first stream ends with its first event; no other begins. */
+	test_server_faults(&server, "GET watch=1 1 end\nGET watch=1 99 cut\n");
+	w = watching_start(server.location);
+	watching_wait_synced(w);
+	assert_int_equal(volume_create(store, b, NULL), 0);
+	for (int ms = 0; watching_cuts(w) == 0; ms += 20) {
+		assert_true(ms < 30000);
+		(void)poll(NULL, 0, 20);
+	}
+	assert_int_equal(volume_remove(store, "a"), 0);
+	test_server_faults(&server, "");
+	watching_wait_synced(w);
+	(void)snprintf(words, sizeof(words), "b=%s", b->resource_version);
+	watching_wait(w, words);
+	assert_int_equal(watching_cuts(w), 1);
+	watching_stop(w);
+	volume_record_free(a);
+	volume_record_free(b);
+	store_close(store);
+}
+
+static void who_may_not_watch_is_told_what_to_grant(void **state)
+{
+	struct store *store = opened();
+	struct error err = {0};
+
+	(void)state;
+	test_server_faults(&server, "GET volumesplits 2 status 403\n");
+	assert_int_equal(store->ops->watch(store, STORE_KIND_VOLUME, -1, NULL,
+					   NULL, &err),
+			 -EACCES);
+	assert_non_null(strstr(err.msg, "grant"));
+	store_close(store);
+}
+
 #define KUBE_TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
 int main(int argc, char **argv)
@@ -865,6 +968,10 @@ int main(int argc, char **argv)
 		KUBE_TEST(a_lease_of_another_machine_lasts_until_it_expires),
 		KUBE_TEST(
 			a_lease_is_renewed_and_one_that_was_lost_stops_its_writes),
+		KUBE_TEST(a_watch_survives_a_server_that_stumbles),
+		KUBE_TEST(a_watch_told_to_slow_down_does),
+		KUBE_TEST(what_happened_while_cut_off_is_told_afterwards),
+		KUBE_TEST(who_may_not_watch_is_told_what_to_grant),
 	};
 	int r = store_conformance_child(argc, argv);
 

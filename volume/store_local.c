@@ -265,11 +265,14 @@ static int local_remove(struct store *store, const char *kind, const char *name,
 			const char *version, struct error *err)
 {
 	struct local *local = local_of(store);
+	int64_t removed;
 	int r = local_begin(local, err);
 
 	if (r < 0)
 		return r;
 	r = version_check(local, kind, name, version, err);
+	if (r == 0)
+		r = next_version(local, &removed, err); /* for watchers */
 	if (r == 0) {
 		auto_statement sqlite3_stmt *s = NULL;
 
@@ -361,9 +364,8 @@ static int objects_read(struct local *local, sqlite3_stmt *s,
 	return 0;
 }
 
-static int local_list(struct store *store, const char *kind,
-		      struct store_object **ret, size_t *ret_count,
-		      struct error *err)
+int local_list(struct store *store, const char *kind, struct store_object **ret,
+	       size_t *ret_count, struct error *err)
 {
 	struct local *local = local_of(store);
 	int r;
@@ -570,4 +572,5 @@ const struct store_ops store_local_ops = {
 	.beat = local_beat,
 	.beat_end = local_beat_end,
 	.beats = local_beats,
+	.watch = local_watch,
 };

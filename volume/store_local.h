@@ -44,6 +44,10 @@ int local_begin(struct local *local, struct error *err);
 /* Commit when @r is 0, else undo; returns @r or why it was not committed. */
 int local_end(struct local *local, int r, struct error *err);
 
+/* All of a kind; a member of store_local_ops. */
+int local_list(struct store *store, const char *kind, struct store_object **ret,
+	       size_t *ret_count, struct error *err);
+
 /* ---- store_local_lease.c: members of store_local_ops ---- */
 
 int local_lease(struct store *store, const char *kind, const char *name,
@@ -55,5 +59,10 @@ int local_beat(struct store *store, const char *name, struct error *err);
 int local_beat_end(struct store *store, const char *name, struct error *err);
 int local_beats(struct store *store, struct store_beat **ret, size_t *ret_count,
 		struct error *err);
+
+/* ---- store_local_watch.c ---- */
+
+int local_watch(struct store *store, const char *kind, int stop_fd,
+		store_watcher watcher, void *context, struct error *err);
 
 #endif
