@@ -6,7 +6,7 @@
 . "$(dirname "$0")/../lib.sh"
 . "$TOP/tests/kube/lib.sh"
 need_kube
-need losetup mkfs.ext4 findmnt python3
+need losetup mkfs.ext4 mkfs.xfs findmnt python3
 
 C=$TEST_DIR/c dir=$TEST_DIR/kube
 at_exit kube_stop
@@ -97,7 +97,7 @@ calls() { grep -c '"username":"system:serviceaccount:tributary:' "$dir/audit.log
 
 test_the_life_of_a_volume_larger_than_a_node() {
 	at_exit scrap big
-	ctl volume create big --size 1200MiB
+	ctl volume create big --size 1200MiB --fs xfs
 	on 1 trib mount big "$(mnt 1 big)"
 	fill "$(mnt 1 big)"
 	on 1 trib volume resize big --size 1500MiB
@@ -114,7 +114,7 @@ test_the_life_of_a_volume_larger_than_a_node() {
 
 # What a controller and a node plugin are asked for in the life of a claim.
 test_the_driver_has_the_rights_it_needs() {
-	local id cap=(volume_capability.mount.fs_type=
+	local id cap=(volume_capability.mount.fs_type=xfs
 		volume_capability.access_mode.mode=1)
 	local staging=$C/host2/staging target=$C/host2/pod
 	at_exit scrap claim
@@ -123,7 +123,7 @@ test_the_driver_has_the_rights_it_needs() {
 	driver_start node 2
 	csi controller 1 Controller/CreateVolume name=claim \
 		capacity_range.required_bytes=$((900 << 20)) \
-		volume_capabilities.mount.fs_type= \
+		volume_capabilities.mount.fs_type=xfs \
 		volume_capabilities.access_mode.mode=1 >"$TEST_DIR/out"
 	id=$(sed -n 's/.*volume_id="\([^"]*\)".*/\1/p' "$TEST_DIR/out")
 	[ -n "$id" ]
@@ -178,7 +178,7 @@ test_the_api_server_is_killed_in_mid_operation() {
 	local n
 	at_exit scrap v
 	for n in 2 5 8; do
-		killed_after $n ctl volume create v --size 1200MiB
+		killed_after $n ctl volume create v --size 1200MiB --fs xfs
 		same "$(k get volumesplits -o name)" volumesplit.union.io/v
 		same "$(k get vsplit v -o jsonpath='{.status.phase}')" Ready
 		same "$(find "$C"/host?/pool/extents -name '*.data' | wc -l)" \
@@ -226,6 +226,49 @@ test_data_paths_and_records_outlive_the_server_and_its_etcd() {
 	on 1 trib umount w
 	ctl volume delete w
 	nothing_left
+}
+
+# ---- rights ----
+
+# rules ACCOUNT NAMESPACE: what the server says that it may do there
+rules() {
+	echo '{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview",
+		"spec": {"namespace": "'"$2"'"}}' | k_as "$1" create -f - -o json
+}
+
+# The last one: by now all has been done that there is to do.
+test_each_account_may_do_what_it_does_and_nothing_more() {
+	local account
+	k create serviceaccount nobody >/dev/null
+	kube_account nobody
+	for account in nobody tributary-controller tributary-node tributary-storage; do
+		rules $account "$KUBE_NAMESPACE" >"$dir/$account.rules.json"
+		rules $account default >"$dir/$account.elsewhere.json"
+	done
+	k get -o json roles,rolebindings >"$dir/roles"
+	k get -o json clusterroles,clusterrolebindings >"$dir/clusterroles"
+	jq -s '{items: [.[].items[]]}' "$dir/roles" "$dir/clusterroles" >"$dir/rbac.json"
+	"$TOP/tests/kube/rbac_used" "$dir" "$KUBE_NAMESPACE" "$TOP/tests/kube/rbac_reasons"
+}
+
+test_what_no_account_may_do_is_refused() {
+	local account
+	for account in tributary-controller tributary-node tributary-storage; do
+		fails any orbidden k_as $account get secrets
+		fails any orbidden k_as $account get secrets -A
+		fails any orbidden k_as $account create token tributary-controller
+		fails any orbidden k_as $account create configmap x
+		fails any orbidden k_as $account -n default get volumesplits
+		fails any orbidden k_as $account -n default get leases
+		fails any orbidden k_as $account delete storagenode host1
+		fails any orbidden k_as $account create clusterrolebinding x \
+			--clusterrole cluster-admin --serviceaccount "$KUBE_NAMESPACE:$account"
+	done
+	for account in tributary-node tributary-storage; do
+		fails any orbidden k_as $account delete volumesplits --all
+		fails any orbidden k_as $account get persistentvolumes
+	done
+	fails any orbidden k_as tributary-storage get volumesplits
 }
 
 run_tests "$@"
