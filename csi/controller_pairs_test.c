@@ -91,11 +91,60 @@ static void many_at_once_get_what_there_is_and_no_more(void **state)
 	free(names);
 }
 
+/* Until no operation runs in the driver. */
+static void wait_until_idle(struct test *t)
+{
+	const struct timespec pause = {.tv_nsec = 20000000};
+	bool idle = false;
+
+	for (int i = 0; i < 500 && !idle; i++) {
+		pthread_mutex_lock(&t->kit.csi.holds.lock);
+		idle = !t->kit.csi.holds.first;
+		pthread_mutex_unlock(&t->kit.csi.holds.lock);
+		(void)nanosleep(&pause, NULL);
+	}
+	assert_true(idle);
+}
+
+static void stops_for_a_client_that_has_gone_and_a_repeat_goes_on(void **state)
+{
+	struct test *t = *state;
+	struct volume_record *record = NULL;
+	struct create c = {0};
+	struct error err = {0};
+	char uid[UUID_TEXT_SIZE];
+
+	atomic_store(&t->nodes[0].pause_ms, 500);
+	atomic_store(&t->nodes[1].pause_ms, 500);
+	create_init(&c, "pvc-1", 4 * GIB);
+	assert_int_equal(
+		rpc_client_call(t->kit.client, "/csi.v1." CREATE, &c.in.base,
+				&csi__v1__create_volume_response__descriptor,
+				200, NULL, &err),
+		-ETIMEDOUT);
+	wait_until_idle(t);
+	assert_int_equal(volume_get(t->kit.csi.volumes, "pvc-1", &record, NULL),
+			 0);
+	assert_int_equal(record->phase, VOLUME_CREATING);
+	(void)strcpy(uid, record->uid);
+	volume_record_free(record);
+	atomic_store(&t->nodes[0].pause_ms, 0);
+	atomic_store(&t->nodes[1].pause_ms, 0);
+	free(created(t, &c, 4 * GIB));
+	assert_int_equal(extents(t), 2);
+	assert_int_equal(volume_get(t->kit.csi.volumes, "pvc-1", &record, NULL),
+			 0);
+	assert_int_equal(record->phase, VOLUME_READY);
+	assert_string_equal(record->uid, uid);
+	volume_record_free(record);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(the_second_call_for_a_volume_is_aborted),
 		TEST(many_at_once_get_what_there_is_and_no_more),
+		TEST(stops_for_a_client_that_has_gone_and_a_repeat_goes_on),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

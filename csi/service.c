@@ -249,7 +249,11 @@ static int checked(const struct row *row, struct csi_call *c,
 		(void)snprintf(text, sizeof(text), "%s", error_text(c->err));
 		return csi_fail(c, code, "%s", text);
 	}
+	/* A client that has gone will repeat the call, or do its opposite. */
+	if (row->changes)
+		volume_cancel_on(rpc_cancel_fd(c->rpc));
 	r = row->handler(c, in, out);
+	volume_cancel_on(-1);
 	if (c->held) {
 		csi_hold_end(&c->csi->holds, &c->hold);
 		if (row->service == NODE)

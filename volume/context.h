@@ -71,6 +71,7 @@ struct operation {
 	char name[RECORD_NAME_SIZE];
 	struct volume_record *record; /* owned; NULL: there is none */
 	unsigned done, total;         /* steps */
+	int cancel_fd;                /* volume_cancel_on(); -1: none */
 	bool undoing;                 /* not to be stopped */
 	/*
 	 * Guards @record, @done and @total, and lets one thread at a time

@@ -9,12 +9,20 @@
 #include "base/cleanup.h"
 #include "volume/context.h"
 
+/* Of the thread; an operation's other threads have it from the operation. */
+static _Thread_local int cancel_on = -1;
+
+void volume_cancel_on(int fd)
+{
+	cancel_on = fd;
+}
+
 static void operation_init(struct operation *op, struct volume_context *ctx,
 			   const char *name)
 {
 	pthread_mutexattr_t attributes;
 
-	*op = (struct operation){.ctx = ctx};
+	*op = (struct operation){.ctx = ctx, .cancel_fd = cancel_on};
 	(void)snprintf(op->name, sizeof(op->name), "%s", name);
 	(void)pthread_mutexattr_init(&attributes);
 	(void)pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
@@ -101,10 +109,12 @@ static void tell(struct operation *op, const char *step, const char *fmt,
 int operation_step(struct operation *op, struct error *err, const char *step,
 		   const char *fmt, ...)
 {
-	struct pollfd cancel = {.fd = op->ctx->cancel_fd, .events = POLLIN};
+	struct pollfd cancel[] = {{.fd = op->ctx->cancel_fd, .events = POLLIN},
+				  {.fd = op->cancel_fd, .events = POLLIN}};
 	va_list ap;
 
-	if (!op->undoing && cancel.fd >= 0 && poll(&cancel, 1, 0) > 0)
+	/* poll() passes over what is -1. */
+	if (!op->undoing && poll(cancel, array_size(cancel), 0) > 0)
 		return error_set(err, ECANCELED,
 				 "stopped before step '%s'; the same command "
 				 "goes on from there",

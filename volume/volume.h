@@ -74,6 +74,13 @@ int volume_context_open(const struct volume_config *config,
 void volume_context_close(struct volume_context *ctx); /* NULL is fine */
 const char *volume_context_node(const struct volume_context *ctx);
 
+/*
+ * Operations on volumes that this thread begins from now on stop between two
+ * steps (-ECANCELED) also when @fd is readable, whatever their context has;
+ * -1: no more. @fd is borrowed until then.
+ */
+void volume_cancel_on(int fd);
+
 /* ---- nodes ---- */
 
 /*
