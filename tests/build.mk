@@ -11,5 +11,5 @@ $(eval $(call test_helper,tests/csi/rules_main,csi_suite))
 
 # A real API server (make check-kube).
 $(eval $(call test_helper,tests/kube/store_conforms,volume,cmocka,\
-  volume/store_conformance.c))
+  volume/store_conformance.c volume/store_watching.c))
 KUBE_TESTS += tests/kube/api.sh tests/kube/cluster.sh
