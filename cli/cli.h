@@ -46,13 +46,17 @@ struct cli_options {
 	struct option_list label;
 
 	/* volumes */
+	char *layout;
 	char *fs;
+	char *mount_options;
+	char *note;
 	char *policy;
 	char *transport;
 	uint64_t splits;
 	uint64_t max_splits;
 	uint64_t max_extent; /* bytes */
 	bool share_pools;
+	bool shared;
 	struct option_list on;
 	struct option_list not_on;
 	struct option_list node_label;

@@ -66,6 +66,8 @@ int volume_create_run(struct cli *cli, struct error *err);
 int volume_resize_run(struct cli *cli, struct error *err);
 int volume_list_run(struct cli *cli, struct error *err);
 int volume_show_run(struct cli *cli, struct error *err);
+int volume_publish_run(struct cli *cli, struct error *err);
+int volume_unpublish_run(struct cli *cli, struct error *err);
 int volume_delete_run(struct cli *cli, struct error *err);
 int volume_orphans_run(struct cli *cli, struct error *err);
 

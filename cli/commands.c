@@ -94,6 +94,8 @@ static const struct option_row extent_export_rows[] = {
 
 static const struct option_row volume_create_rows[] = {
 	ROW("size", 's', OPTION_SIZE, size, "SIZE", "for example 5GiB"),
+	ROW("layout", 0, OPTION_STRING, layout, "NAME",
+	    "union: a tree; linear: a block device of one extent (union)"),
 	ROW("fs", 0, OPTION_STRING, fs, "TYPE",
 	    "file system of the splits: ext4 or xfs (ext4)"),
 	ROW("policy", 0, OPTION_STRING, policy, "NAME",
@@ -121,7 +123,17 @@ static const struct option_row volume_resize_rows[] = {
 	    "the new, larger size of the whole volume"),
 };
 
+static const struct option_row volume_publish_rows[] = {
+	ROW("read-only", 'r', OPTION_FLAG, read_only, NULL,
+	    "that node may only read"),
+	ROW("shared", 0, OPTION_FLAG, shared, NULL,
+	    "with --read-only: others may read at the same time"),
+	ROW("note", 0, OPTION_STRING, note, "TEXT", "kept with it"),
+};
+
 static const struct option_row mount_rows[] = {
+	ROW("options", 'o', OPTION_STRING, mount_options, "LIST",
+	    "of mount(8), with commas: noatime,nosuid,discard..."),
 	ROW("transport", 0, OPTION_STRING, transport, "NAME",
 	    "auto, nbd or fuse for remote splits (the volume's)"),
 	ROW("read-only", 'r', OPTION_FLAG, read_only, NULL,
@@ -320,6 +332,25 @@ const struct command commands[] = {
 	 .needs_volumes = true,
 	 .only_looks = true,
 	 .run = volume_show_run},
+	{.words = "volume publish",
+	 .arguments = "NAME NODE",
+	 .min_arguments = 2,
+	 .max_arguments = 2,
+	 .kinds = {ARGUMENT_VOLUME, ARGUMENT_NODE},
+	 .summary = "reserve a volume for a node: no other may mount it",
+	 ROWS(volume_publish_rows),
+	 .needs_volumes = true,
+	 .run = volume_publish_run},
+	{.words = "volume unpublish",
+	 .arguments = "NAME [NODE]",
+	 .min_arguments = 1,
+	 .max_arguments = 2,
+	 .kinds = {ARGUMENT_VOLUME, ARGUMENT_NODE},
+	 .summary = "take that back; a node that has it mounted is cut off",
+	 .text = "Without NODE from every node. Meant for a node that is lost: "
+		 "what it had not written yet\nis gone for it.",
+	 .needs_volumes = true,
+	 .run = volume_unpublish_run},
 	{.words = "volume delete",
 	 .arguments = "NAME",
 	 .min_arguments = 1,
@@ -335,11 +366,13 @@ const struct command commands[] = {
 	 .only_looks = true,
 	 .run = volume_orphans_run},
 	{.words = "mount",
-	 .arguments = "VOLUME DIR",
-	 .min_arguments = 2,
+	 .arguments = "VOLUME [DIR]",
+	 .min_arguments = 1,
 	 .max_arguments = 2,
 	 .kinds = {ARGUMENT_VOLUME, ARGUMENT_PATH},
 	 .summary = "mount a volume here; repairs a mount that broke",
+	 .text = "A linear volume has no DIR: it becomes a block device, whose "
+		 "name is printed.",
 	 ROWS(mount_rows),
 	 .needs_volumes = true,
 	 .run = mount_run},

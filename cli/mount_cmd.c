@@ -1,26 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "cli/command.h"
+#include "cli/json.h"
+
+/* A linear volume: what a program needs of it is the device's name. */
+static int answer_device(struct cli *cli, struct error *err)
+{
+	struct json_object *object;
+	char device[INITIATOR_TEXT_MAX];
+	int r = volume_device(cli->volumes, cli_argument(cli, 0), device, err);
+
+	if (r < 0)
+		return r;
+	object = json_object_new_object();
+	json_object_object_add(object, "device",
+			       json_object_new_string(device));
+	if (!cli_answer(cli, object))
+		(void)puts(device);
+	return 0;
+}
 
 int mount_run(struct cli *cli, struct error *err)
 {
-	auto_free char *at = cli_absolute(cli_argument(cli, 1), err);
+	auto_free char *at = NULL;
 	int r;
 
-	if (!at)
-		return -err->code;
+	if (cli_argument(cli, 1)) {
+		at = cli_absolute(cli_argument(cli, 1), err);
+		if (!at)
+			return -err->code;
+	}
 	r = volume_attach(cli->volumes,
 			  &(struct volume_attach_request){
 				  .name = cli_argument(cli, 0),
 				  .mount_point = at,
 				  .transport = cli->options.transport,
+				  .mount_options = cli->options.mount_options,
 				  .read_only = cli->options.read_only,
 				  .force = cli->options.force,
 			  },
 			  err);
+	if (r == 0 && !at)
+		return answer_device(cli, err);
 	if (r == 0)
 		cli_say(cli, "volume %s is mounted at %s", cli_argument(cli, 0),
 			at);
@@ -59,6 +84,6 @@ int umount_run(struct cli *cli, struct error *err)
 				  },
 				  err);
 	if (r == 0)
-		cli_say(cli, "volume %s is not mounted here any more", name);
+		cli_say(cli, "volume %s is not attached here any more", name);
 	return r;
 }

@@ -47,7 +47,11 @@ static int spec_fill(const struct cli_options *o, struct volume_spec *spec,
 	spec->max_splits = (unsigned)o->max_splits;
 	spec->max_extent = o->max_extent;
 	spec->share_pools = o->share_pools;
-	r = word_set(spec->fs_type, sizeof(spec->fs_type), "fs", o->fs, err);
+	r = word_set(spec->layout, sizeof(spec->layout), "layout", o->layout,
+		     err);
+	if (r == 0)
+		r = word_set(spec->fs_type, sizeof(spec->fs_type), "fs", o->fs,
+			     err);
 	if (r == 0)
 		r = word_set(spec->policy, sizeof(spec->policy), "policy",
 			     o->policy, err);
@@ -163,6 +167,18 @@ int volume_resize_run(struct cli *cli, struct error *err)
 	return 0;
 }
 
+/* "" when it is mounted nowhere there: a device, or only published. */
+static const char *place_of(const struct volume_record *record,
+			    const struct volume_attachment *a)
+{
+	if (a->mount_point[0])
+		return a->mount_point;
+	return volume_spec_linear(&record->spec) &&
+			       a->state != ATTACHMENT_PUBLISHED
+		       ? "a device"
+		       : "-";
+}
+
 static void volume_row(struct table *table, const struct volume_record *record)
 {
 	char text[SIZE_TEXT_MAX];
@@ -176,8 +192,13 @@ static void volume_row(struct table *table, const struct volume_record *record)
 		table_cell(table, "-");
 		return;
 	}
-	table_cell(table, "%s", record->attachments[0].node);
-	table_cell(table, "%s (%s)", record->attachments[0].mount_point,
+	if (record->n_attachments > 1)
+		table_cell(table, "%s and %zu more",
+			   record->attachments[0].node,
+			   record->n_attachments - 1);
+	else
+		table_cell(table, "%s", record->attachments[0].node);
+	table_cell(table, "%s (%s)", place_of(record, record->attachments),
 		   attachment_state_name(record->attachments[0].state));
 }
 
@@ -238,6 +259,22 @@ static uint64_t largest_file(const struct volume_status *status)
 	return largest;
 }
 
+static void attachment_print(const struct volume_record *record,
+			     const struct volume_attachment *a)
+{
+	if (a->state == ATTACHMENT_PUBLISHED)
+		(void)printf("published to %s%s%s%s%s\n", a->node,
+			     a->read_only ? ", read-only" : "",
+			     a->shared ? ", shared" : "",
+			     a->note[0] ? ": " : "", a->note);
+	else
+		(void)printf("attached  on %s at %s (%s%s%s)\n", a->node,
+			     place_of(record, a),
+			     attachment_state_name(a->state),
+			     a->read_only ? ", read-only" : "",
+			     a->published ? ", published" : "");
+}
+
 static void status_print(const struct volume_status *status)
 {
 	const struct volume_record *record = status->record;
@@ -247,17 +284,17 @@ static void status_print(const struct volume_status *status)
 	char size[SIZE_TEXT_MAX], used[SIZE_TEXT_MAX], left[SIZE_TEXT_MAX],
 		largest[SIZE_TEXT_MAX];
 
-	(void)printf("volume    %s, %s, %s, %s, policy %s, epoch %llu\n",
-		     record->name, size_format(size, record->spec.capacity),
-		     volume_phase_name(record->phase), record->spec.fs_type,
-		     record->spec.policy, (unsigned long long)record->epoch);
+	(void)printf("volume    %s, %s, %s, ", record->name,
+		     size_format(size, record->spec.capacity),
+		     volume_phase_name(record->phase));
+	if (volume_spec_linear(&record->spec))
+		(void)printf("a block device");
+	else
+		(void)printf("%s, policy %s", record->spec.fs_type,
+			     record->spec.policy);
+	(void)printf(", epoch %llu\n", (unsigned long long)record->epoch);
 	for (size_t i = 0; i < record->n_attachments; i++)
-		(void)printf(
-			"attached  on %s at %s (%s%s)\n",
-			record->attachments[i].node,
-			record->attachments[i].mount_point,
-			attachment_state_name(record->attachments[i].state),
-			record->attachments[i].read_only ? ", read-only" : "");
+		attachment_print(record, &record->attachments[i]);
 	if (status->mounted)
 		(void)printf("in use    %s used, %s free of %s; largest file "
 			     "that fits: %s\n",
@@ -290,6 +327,35 @@ int volume_show_run(struct cli *cli, struct error *err)
 		status_print(status);
 	volume_status_free(status);
 	return 0;
+}
+
+int volume_publish_run(struct cli *cli, struct error *err)
+{
+	const char *name = cli_argument(cli, 0), *node = cli_argument(cli, 1);
+	int r = volume_publish(cli->volumes,
+			       &(struct volume_publish_request){
+				       .name = name,
+				       .node = node,
+				       .read_only = cli->options.read_only,
+				       .shared = cli->options.shared,
+				       .note = cli->options.note,
+			       },
+			       NULL, err);
+
+	if (r == 0)
+		cli_say(cli, "volume %s is published to node %s", name, node);
+	return r;
+}
+
+int volume_unpublish_run(struct cli *cli, struct error *err)
+{
+	const char *name = cli_argument(cli, 0), *node = cli_argument(cli, 1);
+	int r = volume_unpublish(cli->volumes, name, node, err);
+
+	if (r == 0)
+		cli_say(cli, "volume %s is not published to %s%s", name,
+			node ? "node " : "any node", node ? node : "");
+	return r;
 }
 
 int volume_delete_run(struct cli *cli, struct error *err)

@@ -176,6 +176,7 @@ static void find_attachments(struct search *search)
 		return; /* no such directory: nothing was ever attached */
 	for (size_t i = 0; i < n; i++) {
 		const struct volume_record *owner = NULL;
+		const struct volume_attachment *a;
 		const struct initiator_device *d = &devices[i];
 
 		if (strncmp(d->id, EXTENT_ATTACHMENT_PREFIX,
@@ -190,7 +191,9 @@ static void find_attachments(struct search *search)
 					owner = record;
 			}
 		}
-		if (owner && volume_record_attachment(owner, search->ctx->node))
+		a = owner ? volume_record_attachment(owner, search->ctx->node)
+			  : NULL;
+		if (a && a->state != ATTACHMENT_PUBLISHED)
 			continue;
 		(void)add(search, ORPHAN_ATTACHMENT, search->ctx->node,
 			  owner ? owner->name : "", d->id,

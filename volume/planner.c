@@ -212,6 +212,8 @@ static int pools_count(struct plan *plan, struct error *err)
 			       "%zu splits need as many pools", min);
 		return no_space(plan, why, err);
 	}
+	if (n > 1 && volume_spec_linear(spec))
+		return no_space(plan, "a block volume lies in one pool", err);
 	if (n == 0 || units * PLANNER_UNIT + best_tail < plan->capacity)
 		return no_space(plan, "", err);
 	if (n > splits_limit(spec)) {

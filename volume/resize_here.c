@@ -76,17 +76,34 @@ static int grow_branch(struct operation *op, struct volume_split *split,
 	return r;
 }
 
+static int grow_linear(struct operation *op, struct volume_split *split,
+		       struct error *err)
+{
+	struct initiator_device device;
+	int r = grow_device(op, split, &device, err);
+
+	if (r == 0 && split->fs_behind)
+		r = split_set_behind(op, split, false, err);
+	return r;
+}
+
 /* ---- what is new joins ---- */
 
 static int add_branch(struct operation *op, struct volume_split *split,
 		      uint64_t epoch, struct error *err)
 {
+	char kept[MOUNT_OPTIONS_MAX];
+	struct mount_options options;
 	const struct split_attach how = {
 		.epoch = epoch,
 		.transport = op->record->spec.transport,
+		.options = &options,
 	};
+	int r;
 
-	return split_attach(op, split, &how, err);
+	local_options_load(op->ctx, op->name, kept);
+	r = mount_options_parse(kept, op->record->spec.fs_type, &options, err);
+	return r < 0 ? r : split_attach(op, split, &how, err);
 }
 
 static int branches_grow(struct operation *op,
@@ -125,11 +142,10 @@ bool resize_is_here(const struct operation *op)
 int resize_here(struct operation *op, struct error *err)
 {
 	const struct volume_attachment *a = attachment_here(op);
-	struct initiator_device device;
 
 	if (!a)
 		return 0;
 	if (volume_spec_linear(&op->record->spec))
-		return grow_device(op, &op->record->splits[0], &device, err);
+		return grow_linear(op, &op->record->splits[0], err);
 	return branches_grow(op, a, err);
 }

@@ -97,6 +97,8 @@ static void look_here(struct look *look, struct volume_split_status *s)
 		set_state(s, "broken", device.problem);
 		return;
 	}
+	if (volume_spec_linear(&look->status->record->spec))
+		return; /* the device is all there is */
 	local_branch_dir(look->ctx, look->status->record->name, s->split.index,
 			 s->branch);
 	if (mounts_find(s->branch, &info, NULL) < 0) {
@@ -149,12 +151,22 @@ static void add_condition(struct volume_status *status, const char *type,
 	va_end(ap);
 }
 
+/* What this node has of it; NULL while it is published here at most. */
+static const struct volume_attachment *attachment_of(
+	const struct volume_record *record, const struct volume_context *ctx)
+{
+	const struct volume_attachment *a = volume_record_attachment(record,
+								     ctx->node);
+
+	return a && a->state != ATTACHMENT_PUBLISHED ? a : NULL;
+}
+
 static void tell_of_union(struct volume_context *ctx,
 			  struct volume_status *status)
 {
 	const struct volume_record *record = status->record;
-	const struct volume_attachment *a = volume_record_attachment(record,
-								     ctx->node);
+	const struct volume_attachment *a = attachment_of(record, ctx);
+	const bool linear = volume_spec_linear(&record->spec);
 
 	if (!a) {
 		if (local_exists(ctx, record->name, NULL) > 0)
@@ -167,12 +179,12 @@ static void tell_of_union(struct volume_context *ctx,
 	}
 	if (a->state != ATTACHMENT_ATTACHED)
 		add_condition(status, "Attached", false, "Unfinished",
-			      "%s at %s was interrupted; repeat it, or do the "
+			      "%s%s%s was interrupted; repeat it, or do the "
 			      "opposite",
 			      a->state == ATTACHMENT_ATTACHING ? "mounting"
 							       : "unmounting",
-			      a->mount_point);
-	else if (!status->mounted)
+			      linear ? "" : " at ", a->mount_point);
+	else if (!status->mounted && !linear)
 		add_condition(status, "Attached", false, "UnionDead",
 			      "the union at %s does not answer; `trib mount %s "
 			      "%s` repairs it",
@@ -183,8 +195,7 @@ static void tell_of_growth(const struct volume_context *ctx,
 			   struct volume_status *status)
 {
 	const struct volume_record *record = status->record;
-	const struct volume_attachment *a = volume_record_attachment(record,
-								     ctx->node);
+	const struct volume_attachment *a = attachment_of(record, ctx);
 	uint64_t target = volume_record_target(record);
 	char size[SIZE_TEXT_MAX];
 
@@ -246,11 +257,10 @@ static void tell(struct volume_context *ctx, struct volume_status *status)
 static void look_at_union(struct volume_context *ctx,
 			  struct volume_status *status)
 {
-	const struct volume_attachment *a = volume_record_attachment(
-		status->record, ctx->node);
+	const struct volume_attachment *a = attachment_of(status->record, ctx);
 
 	status->attached_here = a;
-	if (!a)
+	if (!a || volume_spec_linear(&status->record->spec))
 		return;
 	memcpy(status->mount_point, a->mount_point,
 	       sizeof(status->mount_point));

@@ -57,6 +57,8 @@ static struct volume_record *sample(void)
 		strcpy(s->fs_uuid, UUID_B);
 	}
 	record->splits[0].grow_to = 96 * MIB;
+	record->splits[0].state = SPLIT_CREATED;
+	strcpy(record->splits[0].extent_id, UUID_B);
 	record->splits[1].state = SPLIT_READY;
 	record->splits[1].fs_behind = true;
 	strcpy(record->splits[1].extent_id, UUID_A);

@@ -168,9 +168,10 @@ int volume_spec_check(struct volume_spec *spec, struct error *err)
 	if (r < 0)
 		return r;
 	least = volume_spec_split_minimum(spec);
-	r = size_check(spec, least, err);
-	if (r == 0 && volume_spec_linear(spec))
+	if (volume_spec_linear(spec))
 		r = linear_check(spec, err);
+	if (r == 0)
+		r = size_check(spec, least, err);
 	if (r < 0)
 		return r;
 	if (spec->min_splits > VOLUME_SPLITS_MAX ||

@@ -321,6 +321,86 @@ test_publish_and_unpublish_killed_at_every_step_are_finished() {
 	nothing_left
 }
 
+test_a_block_volume_lives_moves_and_grows() {
+	volume raw
+	fails 1 "a block volume lies in one pool" v 1 create name=raw size=1GiB layout=linear
+	fails 1 "a block volume lies in one pool" v 1 create name=raw size=9GiB layout=linear
+	fails 1 "has no file system" v 1 create name=raw size=128MiB layout=linear fs=xfs
+	v 1 create name=raw size=128MiB layout=linear node=host2
+	fails 1 "ENOENT" v 1 device name=raw
+	fails 1 "no mount point" attach 1 raw
+	fails 1 "no mount options" v 1 attach name=raw options=noatime
+	v 1 attach name=raw
+	v 1 attach name=raw
+	status raw | grep -q 'state=ok record=Ready .*device=/dev/'
+	! status raw | grep condition= || fail "a condition"
+	local device sum
+	device=$(v 1 device name=raw)
+	[ -b "$device" ]
+	same "$(blockdev --getsize64 "$device")" $((128 << 20))
+	fails 1 "attached on node 'host1'" v 2 attach name=raw
+	head -c 3000000 /dev/urandom >"$TEST_DIR/bytes"
+	dd if="$TEST_DIR/bytes" of="$device" bs=1M conv=fsync,notrunc 2>/dev/null
+	# It grows while it is open, also when it was told so elsewhere.
+	exec 7<"$device"
+	v 1 resize name=raw size=192MiB >/dev/null
+	same "$(blockdev --getsize64 "$device")" $((192 << 20))
+	same "$(v 2 resize name=raw size=256MiB)" "capacity=268435456 behind=1"
+	same "$(v 1 resize name=raw size=256MiB)" "capacity=268435456 behind=0"
+	same "$(blockdev --getsize64 "$device")" $((256 << 20))
+	fails 1 "EBUSY" v 1 detach name=raw
+	exec 7<&-
+	status raw | grep -q 'on=host1 Attached'
+	v 1 detach name=raw
+	# On its own node, by a loop device over the extent itself.
+	v 2 publish name=raw to=host2
+	v 2 attach name=raw
+	device=$(v 2 device name=raw)
+	cmp -n 3000000 "$device" "$TEST_DIR/bytes"
+	fails 1 "itself holds split" v 1 unpublish name=raw
+	v 2 detach name=raw
+	v 1 unpublish name=raw
+	# For reading only, and cut off while it is open.
+	v 1 publish name=raw to=host3 read_only=1
+	v 3 attach name=raw
+	device=$(v 3 device name=raw)
+	fails any "" dd if=/dev/zero of="$device" bs=4k count=1 conv=fsync
+	exec 7<"$device"
+	v 1 unpublish name=raw
+	fails any "" dd if="$device" of=/dev/null bs=1M iflag=direct
+	v 1 attach name=raw
+	fails 1 "EBUSY" v 3 detach name=raw
+	exec 7<&-
+	v 3 detach name=raw
+	cmp -n 3000000 "$(v 1 device name=raw)" "$TEST_DIR/bytes"
+	v 1 detach name=raw
+	v 1 delete name=raw
+	nothing_left
+}
+
+test_a_block_volume_killed_at_every_step_is_finished_or_undone() {
+	volume kb
+	prepare() { v 1 create name=kb size=128MiB layout=linear node=host2 >/dev/null 2>&1; }
+	settle() {
+		if [ $(($1 % 2)) = 0 ]; then
+			v 1 attach name=kb >/dev/null 2>&1
+			[ -b "$(v 1 device name=kb)" ]
+			status kb | grep -q 'state=ok record=Ready'
+		fi
+		v 1 detach name=kb >/dev/null 2>&1
+		v 1 delete name=kb >/dev/null 2>&1
+		nothing_left
+	}
+	kill_at_every 1 attach name=kb
+	prepare() {
+		v 1 create name=kb size=128MiB layout=linear node=host2 >/dev/null 2>&1
+		v 1 attach name=kb >/dev/null 2>&1
+	}
+	kill_at_every 1 detach name=kb
+	v 1 delete name=kb
+	nothing_left
+}
+
 test_deleting_what_is_attached_is_refused() {
 	volume held
 	v 1 create name=held size=128MiB
