@@ -41,4 +41,5 @@ $(eval $(call fuzzer,csi/csi_check_fuzz,csi/csi_check.c csi/csi_text.c \
   $(BUILD)/gen/proto/csi.pb-c.c $(BUILD)/gen/proto/well_known.pb-c.c,-lprotobuf-c))
 
 $(eval $(call test_helper,csi/csi_call_main,csi))
-SYSTEM_TESTS += tests/system/csi.sh tests/system/csi_node.sh
+SYSTEM_TESTS += tests/system/csi.sh tests/system/csi_controllers.sh \
+  tests/system/csi_node.sh
