@@ -193,6 +193,7 @@ test_who_may_not_is_told_what_to_grant() {
 newer='
 PodDisruptionBudget/tributary-controller|policy/v1|-|the group is served since 1.21
 NetworkPolicy/tributary-controller|endPort|+|a range of ports, since 1.21
+CSIDriver/union.csi.union.io|seLinuxMount|+|mounts with a context, since 1.25
 '
 
 # apply_each FOLDER: every object that it renders to, as the server takes it
