@@ -6,7 +6,7 @@
 . "$(dirname "$0")/../lib.sh"
 . "$TOP/tests/kube/lib.sh"
 need_kube
-need losetup mkfs.ext4 mkfs.xfs findmnt python3
+need curl unshare losetup mkfs.ext4 mkfs.xfs findmnt python3
 
 C=$TEST_DIR/c dir=$TEST_DIR/kube
 at_exit kube_stop
@@ -28,23 +28,47 @@ for i in 1 2 3; do
 done
 ctl() { on 1 trib --store "$(store controller)" "$@"; }
 
+# keeper_start HOST: as beside blockd on a storage node
+keeper_start() {
+	local dir=$C/host$1
+	nsenter --net="/run/netns/$CLUSTER_NET$1" trib --store "$(store storage)" \
+		--node "host$1" --run-dir "$dir/run" node register --keep \
+		--control "unix:$dir/run/blockd.sock" --data "10.77.0.$1:10809" \
+		>>"$dir/keeper.log" 2>&1 &
+	echo $! >"$dir/keeper.pid"
+	disown
+}
+keepers_stop() {
+	local i
+	for i in 1 2 3; do program_signal keeper $i TERM; done
+}
+at_exit keepers_stop
+for i in 1 2 3; do keeper_start $i; done
+ready() { # HOST: what its record says
+	k get storagenode "host$1" -o \
+		jsonpath='{.status.conditions[?(@.type=="Ready")].status}'
+}
+
 # ---- the driver: driver_start controller|node HOST ----
 
+DRIVER_PREFIX=()
 driver_start() {
 	local dir=$C/host$2
-	nsenter --net="/run/netns/$CLUSTER_NET$2" trib-csi --mode "$1" \
+	nsenter --net="/run/netns/$CLUSTER_NET$2" "${DRIVER_PREFIX[@]}" trib-csi --mode "$1" \
 		--endpoint "unix://$dir/$1.sock" --node "host$2" \
 		--store "$(store "$1")" --run-dir "$dir/run" \
+		--metrics-address "unix:$dir/$1.http" \
 		--log-level debug >>"$dir/$1.log" 2>&1 &
 	echo $! >"$dir/$1.pid"
 	disown
 	eventually 20 csi "$1" "$2" Identity/Probe
 }
-driver_signal() { # controller|node HOST SIGNAL
+program_signal() { # controller|node|keeper HOST SIGNAL
 	local pid i
 	pid=$(cat "$C/host$2/$1.pid" 2>/dev/null) || return 0
-	rm -f "$C/host$2/$1.pid"
 	kill "-$3" "$pid" 2>/dev/null || return 0
+	case $3 in STOP | CONT) return 0 ;; esac
+	rm -f "$C/host$2/$1.pid"
 	for ((i = 0; i < 300; i++)); do
 		kill -0 "$pid" 2>/dev/null || return 0
 		sleep 0.05
@@ -54,8 +78,9 @@ driver_signal() { # controller|node HOST SIGNAL
 drivers_stop() {
 	local i
 	for i in 1 2 3; do
-		driver_signal controller $i TERM
-		driver_signal node $i TERM
+		program_signal controller $i CONT
+		program_signal controller $i TERM
+		program_signal node $i TERM
 	done
 	findmnt -rno TARGET | grep "^$C/" | sort -r | while read -r i; do
 		umount -l "$i"
@@ -228,6 +253,98 @@ test_data_paths_and_records_outlive_the_server_and_its_etcd() {
 	nothing_left
 }
 
+# ---- leaders ----
+
+# What the controller of a host says of itself: 1 or 0.
+leads() {
+	curl -s --max-time 5 --unix-socket "$C/host$1/controller.http" \
+		http://localhost/metrics | awk '$1 == "trib_csi_leader" {print $2}'
+}
+is_leading() { [ "$(leads "$1")" = 1 ]; }
+holder() {
+	k get leases -o json | jq -r '.items[] |
+		select(.metadata.name | startswith("leader-")) | .spec.holderIdentity'
+}
+
+test_one_of_two_controllers_leads() {
+	local two before
+	at_exit drivers_stop
+	driver_start controller 1
+	eventually 20 is_leading 1
+	# Another machine, as far as a lease can tell.
+	DRIVER_PREFIX=(unshare --pid --fork --kill-child --mount-proc)
+	driver_start controller 2
+	DRIVER_PREFIX=()
+	before=$(holder)
+	[ -n "$before" ]
+	sleep 8 # more than an election's pause and a renewal
+	same "$(leads 1) $(leads 2)" "1 0"
+	same "$(holder)" "$before"
+	# One that stops hands over; one that dies is followed when its lease ends.
+	program_signal controller 1 TERM
+	eventually 10 is_leading 2
+	driver_start controller 1
+	program_signal controller 2 KILL
+	eventually 40 is_leading 1
+	# One that hangs is no leader any more when it wakes.
+	DRIVER_PREFIX=(unshare --pid --fork --kill-child --mount-proc)
+	driver_start controller 2
+	DRIVER_PREFIX=()
+	program_signal controller 1 STOP
+	eventually 40 is_leading 2
+	two=$(holder)
+	program_signal controller 1 CONT
+	same "$(leads 1)" 0
+	sleep 4
+	same "$(leads 1) $(leads 2)" "0 1"
+	same "$(holder)" "$two"
+	program_signal controller 2 KILL # unshare would not pass on another
+}
+
+test_two_controllers_make_a_volume_once() {
+	local i pids=() id
+	at_exit scrap both
+	at_exit drivers_stop
+	driver_start controller 1
+	driver_start controller 2
+	create() { # HOST
+		csi controller "$1" Controller/CreateVolume name=both \
+			capacity_range.required_bytes=$((900 << 20)) \
+			volume_capabilities.mount.fs_type=xfs \
+			volume_capabilities.access_mode.mode=1 2>&1 || true
+	}
+	for i in 1 2 3 4; do
+		create $((i % 2 + 1)) >"$TEST_DIR/both.$i" &
+		pids+=($!)
+	done
+	for i in "${pids[@]}"; do wait "$i"; done
+	! grep -vE '^(ABORTED|UNAVAILABLE): |volume_id=|^#' "$TEST_DIR"/both.? ||
+		fail "another answer"
+	id=$(create 1 | sed -n 's/.*volume_id="\([^"]*\)".*/\1/p')
+	same "$(create 2 | sed -n 's/.*volume_id="\([^"]*\)".*/\1/p')" "$id"
+	same "$(find "$C"/host?/pool/extents -name '*.data' | wc -l)" \
+		"$(k get vsplit both -o json | jq '.status.splits | length')"
+	csi controller 2 Controller/DeleteVolume "volume_id=$id" &
+	csi controller 1 Controller/DeleteVolume "volume_id=$id" || true
+	wait $! || true
+	csi controller 1 Controller/DeleteVolume "volume_id=$id"
+	nothing_left
+}
+
+test_a_node_that_is_not_heard_of_is_lost() {
+	local i
+	for i in 1 2 3; do
+		eventually 20 eval '[ "$(ready '$i')" = True ]'
+	done
+	at_exit keeper_start 3
+	program_signal keeper 3 KILL
+	# Nobody has to notice: its heartbeat is too old (and blockd answers).
+	sleep 45
+	ctl node list >"$TEST_DIR/out"
+	grep -E '^host3 .*lost' "$TEST_DIR/out" || fail "$(cat "$TEST_DIR/out")"
+	! grep -E '^host[12] .*lost' "$TEST_DIR/out"
+}
+
 # ---- rights ----
 
 # rules ACCOUNT NAMESPACE: what the server says that it may do there
@@ -265,7 +382,7 @@ test_what_no_account_may_do_is_refused() {
 			--clusterrole cluster-admin --serviceaccount "$KUBE_NAMESPACE:$account"
 	done
 	for account in tributary-node tributary-storage; do
-		fails any orbidden k_as $account delete volumesplits --all
+		fails any orbidden k_as $account delete volumesplit v
 		fails any orbidden k_as $account get persistentvolumes
 	done
 	fails any orbidden k_as tributary-storage get volumesplits
