@@ -128,7 +128,7 @@ $(BUILD)/fuzz/$(1): $(1).c $(2) | $$(GENERATED)
 endef
 
 # Folders in the order of the arrows: a folder comes after those it includes.
-FOLDERS := base proto rpc target blockd initiator union volume csi cli deploy \
+FOLDERS := base proto rpc target blockd launch initiator union volume csi cli deploy \
            perf tests
 include $(wildcard $(FOLDERS:%=%/build.mk))
 

@@ -1,0 +1,10 @@
+$(eval $(call library,launch,\
+  launch/launch_client.c launch/launch_proto.c,,base))
+$(eval $(call program,trib-launch,\
+  launch/launch_server.c launch/launch_socket.c launch/main.c,launch base))
+$(eval $(call unit_test,launch/launch_proto_test,launch base))
+$(eval $(call unit_test,launch/launch_server_test,launch base,\
+  launch/launch_server.c launch/launch_socket.c))
+$(eval $(call fuzzer,launch/launch_proto_fuzz,launch/launch_proto.c \
+  base/cursor.c base/error.c))
+SYSTEM_TESTS += tests/system/launch.sh

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Start a long-lived program through trib-launch, so that it does not end
+ * with whoever wanted it: a process of the launcher's cgroup and mount
+ * namespace. It is found again by /proc, so the launcher has to share our
+ * PID namespace, and our paths.
+ */
+#ifndef LAUNCH_LAUNCH_CLIENT_H
+#define LAUNCH_LAUNCH_CLIENT_H
+
+#include <sys/types.h>
+
+#include "base/error.h"
+
+/*
+ * process_start() (base/process.h), but in the launcher at @socket when that
+ * is neither NULL nor "". Of argv[0] only what follows the last '/' counts
+ * then: the launcher runs its own. The process is the launcher's child: it
+ * is never ours to reap.
+ *
+ * -EHOSTUNREACH: no launcher is there, or it does not answer. Others as the
+ * launcher has them, or process_start().
+ */
+int launch_start(const char *socket, const char *const *argv, int log_fd,
+		 int pass_fd, pid_t *ret_pid, struct error *err);
+
+#endif
