@@ -26,6 +26,8 @@ const struct option_row cli_global_rows[] = {
 	    "the node this machine is (its host name)"),
 	ROW("run-dir", 0, OPTION_STRING, run_dir, "DIR",
 	    "mounts and devices of this machine (" VOLUME_RUN_DIR_DEFAULT ")"),
+	ROW("launcher", 0, OPTION_STRING, launcher, "SOCKET",
+	    "have trib-launch at this socket start what outlives a command"),
 	ROW("source-address", 0, OPTION_STRING, source_address, "ADDRESS",
 	    "where this machine's NBD connections come from"),
 	ROW("json", 'j', OPTION_FLAG, json, NULL,

@@ -19,6 +19,7 @@ struct cli_options {
 	char *store;
 	char *node;
 	char *run_dir;
+	char *launcher;
 	char *source_address;
 	bool json;
 	bool quiet;

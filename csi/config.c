@@ -36,6 +36,10 @@ static const struct option_row rows[] = {
 	ROW("bin-dir", 0, OPTION_STRING, bin_dir, "DIR",
 	    "where trib-union is (default: beside this program, then $PATH)",
 	    NULL, 0, 0),
+	ROW("launcher", 0, OPTION_STRING, launcher, "SOCKET",
+	    "have trib-launch at this socket start what outlives the driver "
+	    "(default: the driver itself)",
+	    NULL, 0, 0),
 	ROW("source-address", 0, OPTION_STRING, source_address, "ADDRESS",
 	    "where this machine's NBD connections come from (default: what "
 	    "the kernel picks)",

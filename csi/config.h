@@ -21,6 +21,7 @@ struct config {
 	char *node;
 	char *run_dir;
 	char *bin_dir;
+	char *launcher;
 	char *source_address;
 	char *metrics_address; /* of http.h; NULL: none */
 	char *log_level;

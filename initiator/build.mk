@@ -5,7 +5,7 @@ $(eval $(call library,initiator,\
   initiator/device.c initiator/initiator.c initiator/loopdev.c \
   initiator/nbd_netlink.c initiator/record.c initiator/transport.c \
   initiator/transport_fuse.c initiator/transport_loop.c \
-  initiator/transport_nbd.c,libnl-3.0 libnl-genl-3.0,nbdclient base))
+  initiator/transport_nbd.c,libnl-3.0 libnl-genl-3.0,nbdclient launch base))
 
 $(eval $(call program,trib-nbd,\
   initiator/nbd_connector.c initiator/nbd_fuse.c initiator/nbd_fuse_buffers.c \

@@ -356,6 +356,7 @@ int initiator_attach(const struct initiator_request *q,
 			    err);
 	if (r < 0)
 		return r;
+	a.launcher = q->launcher;
 	r = attachment_load(&a, err);
 	if (r < 0)
 		return r;

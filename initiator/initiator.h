@@ -41,6 +41,11 @@ struct initiator_request {
 	 * ms; 0: 30,000.
 	 */
 	unsigned dead_timeout_ms;
+	/*
+	 * The socket of trib-launch, if that shall start trib-nbd; else NULL
+	 * or "": this process does.
+	 */
+	const char *launcher;
 };
 
 struct initiator_device {

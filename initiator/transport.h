@@ -17,6 +17,7 @@ struct attachment {
 	int dirfd;                /* the state directory; borrowed */
 	const char *state_dir;    /* absolute; borrowed */
 	char tag[DEVICE_TAG_MAX]; /* device_tag() of it and the id */
+	const char *launcher;     /* of the request, else NULL; borrowed */
 	struct record record;
 };
 

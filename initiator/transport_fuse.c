@@ -23,6 +23,7 @@
 #include "initiator/nbd_link.h"
 #include "initiator/nbd_program.h"
 #include "initiator/transport.h"
+#include "launch/launch_client.h"
 
 #define PROGRAM          "trib-nbd"
 #define FILE_NAME        LOOPDEV_QUIET_NAME
@@ -114,7 +115,7 @@ static int start_program(struct attachment *a, const struct places *p,
 
 	(void)snprintf(size, sizeof(size), "%llu", (unsigned long long)r->size);
 	(void)snprintf(timeout, sizeof(timeout), "%u", r->dead_timeout_ms);
-	return process_start(argv, log_fd, control, &r->pid, err);
+	return launch_start(a->launcher, argv, log_fd, control, &r->pid, err);
 }
 
 /* Wait for @wanted; what comes instead is the error. */

@@ -25,7 +25,7 @@ $(eval $(call library,volume,\
   volume/room.c volume/local_union.c volume/split.c volume/status.c \
   volume/union_process.c volume/volume_record.c volume/volume_record_json.c \
   volume/volume_spec.c,\
-  json-c libcurl sqlite3 yaml-0.1 mount blkid,initiator rpc proto base))
+  json-c libcurl sqlite3 yaml-0.1 mount blkid,initiator launch rpc proto base))
 
 $(eval $(call unit_test,volume/volume_record_test,volume))
 $(eval $(call unit_test,volume/mount_options_test,volume))

@@ -64,6 +64,9 @@ static int configure(struct volume_context *ctx,
 	if (r == 0 && config->bin_dir)
 		r = set_path(ctx->bin_dir, sizeof(ctx->bin_dir),
 			     "the program directory", config->bin_dir, err);
+	if (r == 0 && config->launcher)
+		r = set_path(ctx->launcher, sizeof(ctx->launcher),
+			     "the launcher's socket", config->launcher, err);
 	if (r == 0 && config->source_address &&
 	    snprintf(ctx->source_address, sizeof(ctx->source_address), "%s",
 		     config->source_address) >=

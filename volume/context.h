@@ -19,7 +19,8 @@ struct volume_context {
 	struct store *store;
 	char node[RECORD_NAME_SIZE];
 	char run_dir[PATH_MAX];
-	char bin_dir[PATH_MAX]; /* "": found by itself */
+	char bin_dir[PATH_MAX];  /* "": found by itself */
+	char launcher[PATH_MAX]; /* "": none */
 	char source_address[NODE_ADDRESS_SIZE];
 	int call_timeout_ms;
 	int cancel_fd; /* -1: none */

@@ -236,6 +236,7 @@ static int extent_attach(struct extent_work *w, struct initiator_device *ret,
 		.address = local ? NULL : w->node.data_address,
 		.size = w->extent.size,
 		.read_only = w->request->read_only,
+		.launcher = w->ctx->launcher,
 	};
 	int r = check_holder(&w->extent, w->request->force, err);
 

@@ -43,6 +43,7 @@ static int start_union(struct attach *at, struct error *err)
 	char log[PATH_MAX], dir[PATH_MAX], control[PATH_MAX];
 	struct union_request request = {
 		.bin_dir = at->op.ctx->bin_dir,
+		.launcher = at->op.ctx->launcher,
 		.name = at->op.name,
 		.policy = at->op.record->spec.policy,
 		.n_branches = at->n_splits,

@@ -136,6 +136,7 @@ static int device_attach(struct work *w, bool read_only, struct error *err)
 		.export_name = w->extent.nbd_name,
 		.size = w->split->size,
 		.read_only = read_only,
+		.launcher = w->op->ctx->launcher,
 	};
 	int r = initiator_attach(&request, &w->device, err);
 

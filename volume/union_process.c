@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/process.h"
+#include "launch/launch_client.h"
 #include "volume/mounts.h"
 
 #define PROGRAM          "trib-union"
@@ -186,7 +187,7 @@ static int spawn(const struct union_request *request, int log_fd,
 		return error_set(err, ENOMEM, "out of memory");
 	argv[3] = options;
 	program_path(request->bin_dir, program);
-	return process_start(argv, log_fd, -1, ret_pid, err);
+	return launch_start(request->launcher, argv, log_fd, -1, ret_pid, err);
 }
 
 /* Why it ended: the last line of its log. */
@@ -222,6 +223,8 @@ static int wait_mounted(const struct union_request *request, pid_t pid,
 	};
 	int64_t end = clock_ms() + START_TIMEOUT_MS, left;
 
+	if (process < 0) /* ended, and reaped by its launcher */
+		return ended(request, err);
 	while ((left = end - clock_ms()) > 0) {
 		if (union_answers(request->mount_point))
 			return 0;

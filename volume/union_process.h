@@ -21,8 +21,9 @@ struct union_branch {
 };
 
 struct union_request {
-	const char *bin_dir; /* ""; beside /proc/self/exe, then PATH */
-	const char *name;    /* of the volume; shown as the mount's source */
+	const char *bin_dir;  /* ""; beside /proc/self/exe, then PATH */
+	const char *launcher; /* starts it; "": this process does */
+	const char *name;     /* of the volume; shown as the mount's source */
 	const char *policy;
 	const struct union_branch *branches;
 	size_t n_branches;

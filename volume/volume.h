@@ -58,6 +58,11 @@ struct volume_config {
 	const char *run_dir; /* NULL: VOLUME_RUN_DIR_DEFAULT */
 	/* Where trib-union is; NULL: beside /proc/self/exe, then PATH. */
 	const char *bin_dir;
+	/*
+	 * The socket of trib-launch, which then starts what has to outlive
+	 * this process (trib-union, trib-nbd). NULL: they are started here.
+	 */
+	const char *launcher;
 	/* This machine's source address for NBD when it is no node itself. */
 	const char *source_address; /* NULL: what the kernel picks */
 	int call_timeout_ms;        /* of one call to a node; 0: 10,000 */

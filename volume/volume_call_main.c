@@ -26,6 +26,7 @@ struct arguments {
 	const char *name;
 	const char *path;
 	const char *transport;
+	const char *launcher;
 	const char *control;
 	const char *data;
 	struct volume_spec spec;
@@ -64,6 +65,8 @@ static int parse(struct arguments *a, char *word, struct error *err)
 		a->note = value;
 	else if (strcmp(word, "options") == 0)
 		a->options = value;
+	else if (strcmp(word, "launcher") == 0)
+		a->launcher = value;
 	else if (strcmp(word, "control") == 0)
 		a->control = value;
 	else if (strcmp(word, "data") == 0)
@@ -293,6 +296,7 @@ static int run(struct arguments *a, char **argv, struct error *err)
 		.node = argv[2],
 		.run_dir = argv[3],
 		.bin_dir = argv[4],
+		.launcher = a->launcher,
 		.call_timeout_ms = 2000,
 		.progress = progress,
 		.progress_context = a,
