@@ -64,6 +64,7 @@ struct cli_options {
 
 	bool read_only;
 	bool force;
+	bool watch;
 };
 
 struct cli {

@@ -12,6 +12,11 @@
 	}
 #define ROWS(table) .rows = (table), .n_rows = array_size(table)
 
+static const struct option_row status_rows[] = {
+	ROW("watch", 'w', OPTION_FLAG, watch, NULL,
+	    "go on: show it again when something changes"),
+};
+
 static const struct option_row node_add_rows[] = {
 	ROW("control", 0, OPTION_STRING, control, "ADDRESS",
 	    "its blockd: unix:/path or tcp:HOST:PORT"),
@@ -160,6 +165,7 @@ const struct command commands[] = {
 	{.words = "status",
 	 .arguments = "",
 	 .summary = "nodes, pools, volumes and what is wrong with them",
+	 ROWS(status_rows),
 	 .needs_volumes = true,
 	 .only_looks = true,
 	 .run = status_run},

@@ -3,12 +3,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/size.h"
 #include "cli/command.h"
 #include "cli/json.h"
 #include "cli/table.h"
+#include "volume/watch.h"
+
+#define CLEAR    "\033[H\033[2J" /* ECMA-48 CUP, ED: an empty screen */
+#define EVERY_MS 10000           /* what is in no record changes, too */
 
 /* Everything that `trib status` looks at, as of about one moment. */
 struct overview {
@@ -70,7 +76,7 @@ static struct json_object *overview_json(const struct overview *all)
 	return object;
 }
 
-static void pools_print(const struct overview *all)
+static void pools_print(const struct overview *all, FILE *out)
 {
 	struct table *table = table_new("NODE", "POOL", "STATE", "EXTENTS>",
 					"CAPACITY>", "ALLOCATED>", "FREE>",
@@ -107,7 +113,7 @@ static void pools_print(const struct overview *all)
 		for (int c = 0; c < 4; c++)
 			table_cell(table, "-");
 	}
-	table_print(table, stdout);
+	table_print(table, out);
 }
 
 /* "node-a, node-b, node-b": where the splits are. */
@@ -126,7 +132,7 @@ static void places_cell(struct table *table, const struct volume_record *record)
 	table_cell(table, "%s", text ?: "?");
 }
 
-static void volumes_print(const struct overview *all)
+static void volumes_print(const struct overview *all, FILE *out)
 {
 	struct table *table = table_new("VOLUME", "SIZE>", "PHASE",
 					"ATTACHED ON", "STATE", "SPLITS ON",
@@ -151,45 +157,147 @@ static void volumes_print(const struct overview *all)
 						: "ok");
 		places_cell(table, record);
 	}
-	table_print(table, stdout);
+	table_print(table, out);
 }
 
-static void problems_print(const struct overview *all)
+static void problems_print(const struct overview *all, FILE *out)
 {
 	for (size_t i = 0; i < all->n_nodes; i++)
 		if (!all->nodes[i].reachable)
-			(void)printf("node %s: %s\n", all->nodes[i].record.name,
-				     all->nodes[i].problem);
+			(void)fprintf(out, "node %s: %s\n",
+				      all->nodes[i].record.name,
+				      all->nodes[i].problem);
 	for (size_t i = 0; i < all->n_records; i++) {
 		const struct volume_status *status = all->volumes[i];
 
 		for (size_t c = 0; status && c < status->n_conditions; c++)
-			(void)printf("volume %s: %s: %s\n",
-				     all->records[i]->name,
-				     status->conditions[c].reason,
-				     status->conditions[c].message);
+			(void)fprintf(out, "volume %s: %s: %s\n",
+				      all->records[i]->name,
+				      status->conditions[c].reason,
+				      status->conditions[c].message);
 	}
 	if (all->problem[0])
-		(void)printf("%s\n", all->problem);
+		(void)fprintf(out, "%s\n", all->problem);
+}
+
+static void overview_print(const struct overview *all, FILE *out)
+{
+	if (all->n_nodes == 0)
+		(void)fputs("no nodes yet; `trib node add` makes one known\n",
+			    out);
+	else
+		pools_print(all, out);
+	if (all->n_records > 0) {
+		(void)fputc('\n', out);
+		volumes_print(all, out);
+	}
+	problems_print(all, out);
+}
+
+/* ---- --watch ---- */
+
+struct watching {
+	struct cli *cli;
+	char *shown; /* owned: the text of the last overview, without its time
+		      */
+	bool cut;    /* it was told that changes cannot be heard of */
+};
+
+/* A new picture on a terminal; elsewhere one after the other. */
+static void picture_print(const char *text)
+{
+	char when[32];
+	time_t now = time(NULL);
+	struct tm tm;
+
+	if (!localtime_r(&now, &tm) ||
+	    strftime(when, sizeof(when), "%F %T", &tm) == 0)
+		when[0] = '\0';
+	(void)printf("%s%s\n%s%s", isatty(STDOUT_FILENO) ? CLEAR : "", when,
+		     text, isatty(STDOUT_FILENO) ? "" : "\n");
+}
+
+static int show_text(struct watching *watching, const struct overview *all,
+		     struct error *err)
+{
+	char *text = NULL;
+	size_t length;
+	FILE *out = open_memstream(&text, &length);
+
+	if (!out)
+		return error_set(err, ENOMEM, "out of memory");
+	overview_print(all, out);
+	if (fclose(out) != 0) {
+		free(text);
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	if (!watching->shown || strcmp(watching->shown, text) != 0)
+		picture_print(text);
+	free(watching->shown);
+	watching->shown = text;
+	return 0;
+}
+
+static int show_json(const struct overview *all)
+{
+	struct json_object *object = overview_json(all);
+
+	(void)puts(json_object_to_json_string_ext(
+		object, JSON_C_TO_STRING_NOSLASHESCAPE));
+	json_object_put(object);
+	return 0;
+}
+
+static int status_changed(void *watching_, const char *problem,
+			  struct error *err)
+{
+	struct watching *watching = watching_;
+	struct overview all = {0};
+	struct error why = {0};
+	int r = problem[0] ? error_set(&why, EHOSTUNREACH, "%s", problem)
+			   : overview_get(watching->cli, &all, &why);
+
+	if (r == 0) {
+		watching->cut = false;
+		r = watching->cli->options.json
+			    ? show_json(&all)
+			    : show_text(watching, &all, err);
+	} else if (r == -EHOSTUNREACH || r == -ETIMEDOUT) {
+		/* Data goes on without it; so do we. */
+		if (!watching->cut)
+			(void)fprintf(stderr, "trib status: %s; waiting\n",
+				      error_text(&why));
+		watching->cut = true;
+		r = 0;
+	} else {
+		r = error_set(err, -r, "%s", error_text(&why));
+	}
+	overview_free(&all);
+	if (r == 0 && fflush(stdout) != 0)
+		return error_set(err, EIO, "writing: %s", strerror(errno));
+	return r;
+}
+
+static int status_watch(struct cli *cli, struct error *err)
+{
+	struct watching watching = {.cli = cli};
+	int r = volume_watch(cli->volumes, cli->stop_fd, EVERY_MS,
+			     status_changed, &watching, err);
+
+	free(watching.shown);
+	return r;
 }
 
 int status_run(struct cli *cli, struct error *err)
 {
 	struct overview all = {0};
-	int r = overview_get(cli, &all, err);
+	int r;
 
-	if (r == 0 && !cli_answer(cli, overview_json(&all))) {
-		if (all.n_nodes == 0)
-			(void)puts("no nodes yet; `trib node add` makes one "
-				   "known");
-		else
-			pools_print(&all);
-		if (all.n_records > 0) {
-			(void)putchar('\n');
-			volumes_print(&all);
-		}
-		problems_print(&all);
-	}
+	if (cli->options.watch)
+		return status_watch(cli, err);
+	r = overview_get(cli, &all, err);
+	if (r == 0 && !cli_answer(cli, overview_json(&all)))
+		overview_print(&all, stdout);
 	overview_free(&all);
 	return r;
 }

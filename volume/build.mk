@@ -8,7 +8,7 @@ volume_store := $(volume_kube) \
   volume/store.c volume/store_known.c volume/store_kube.c \
   volume/store_local.c volume/store_local_lease.c volume/store_local_watch.c \
   volume/lead.c volume/node_keep.c volume/node_observe.c \
-  volume/node_record.c volume/node_report.c volume/nodes.c
+  volume/node_record.c volume/node_report.c volume/nodes.c volume/watch.c
 
 $(eval $(call library,volume,\
   volume/branch_fs.c volume/context.c volume/extents.c \
