@@ -60,6 +60,7 @@ struct cli_options {
 	bool shared;
 	struct option_list on;
 	struct option_list not_on;
+	struct option_list in_pool;
 	struct option_list node_label;
 
 	bool read_only;

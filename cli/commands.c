@@ -117,6 +117,8 @@ static const struct option_row volume_create_rows[] = {
 	    "several extents may lie in one pool"),
 	ROW("on", 0, OPTION_LIST, on, "NODE", "only on these nodes"),
 	ROW("not-on", 0, OPTION_LIST, not_on, "NODE", "never on these"),
+	ROW("in-pool", 0, OPTION_LIST, in_pool, "POOL",
+	    "only in pools of these names"),
 	ROW("node-label", 0, OPTION_LIST, node_label, "KEY=VALUE",
 	    "only on nodes with these labels"),
 	ROW("label", 'l', OPTION_LIST, label, "KEY=VALUE",

@@ -63,6 +63,8 @@ static int spec_fill(const struct cli_options *o, struct volume_spec *spec,
 	if (r == 0)
 		r = nodes_set(&spec->exclude, &o->not_on, err);
 	if (r == 0)
+		r = nodes_set(&spec->pools, &o->in_pool, err);
+	if (r == 0)
 		r = cli_labels(&o->node_label, &spec->node_labels, err);
 	return r;
 }

@@ -28,7 +28,7 @@ static int tell_room(struct csi_call *c, const struct request *request,
 					  ? INT64_MAX
 					  : (int64_t)room.available;
 	out->maximum_volume_size = number(c, room.maximum);
-	out->minimum_volume_size = number(c, request_minimum(&request->spec));
+	out->minimum_volume_size = number(c, room.minimum);
 	return 0;
 }
 

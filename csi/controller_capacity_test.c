@@ -46,11 +46,25 @@ static int64_t capacity_of(struct test *t,
 	return bytes;
 }
 
+static int64_t maximum_of(struct test *t, const Csi__V1__GetCapacityRequest *in)
+{
+	Csi__V1__GetCapacityResponse *reply;
+	int64_t bytes;
+
+	if (kit_call(&t->kit, CAPACITY, in, &reply) != RPC_OK)
+		fail_msg("%s", t->kit.err.msg);
+	bytes = reply->maximum_volume_size->value;
+	kit_free(reply);
+	return bytes;
+}
+
 static void capacity_honours_all_that_is_asked(void **state)
 {
 	struct test *t = *state;
 	Csi__V1__GetCapacityRequest in = CSI__V1__GET_CAPACITY_REQUEST__INIT;
 	Csi__V1__GetCapacityRequest__ParametersEntry p, *ps[1] = {&p};
+	Csi__V1__VolumeCapability__BlockVolume block =
+		CSI__V1__VOLUME_CAPABILITY__BLOCK_VOLUME__INIT;
 	struct create c = {0};
 
 	create_init(&c, "unused", GIB);
@@ -78,7 +92,13 @@ static void capacity_honours_all_that_is_asked(void **state)
 	assert_int_equal(capacity_of(t, &in), 5 * GIB);
 	c.mode.mode = MODE(MULTI_NODE_MULTI_WRITER);
 	assert_int_equal(capacity_of(t, &in), 0);
+	c.mode.mode = MODE(SINGLE_NODE_WRITER);
+	c.cap.access_type_case = CSI__V1__VOLUME_CAPABILITY__ACCESS_TYPE_BLOCK;
+	c.cap.block = &block;
+	assert_int_equal(capacity_of(t, &in), 5 * GIB);
+	assert_int_equal(maximum_of(t, &in), 3 * GIB);
 	in.n_volume_capabilities = 0;
+	assert_int_equal(maximum_of(t, &in), 5 * GIB);
 	fake_node_down(&t->nodes[1]);
 	assert_int_equal(capacity_of(t, &in), 2 * GIB);
 	fake_node_up(&t->nodes[1]);

@@ -157,7 +157,7 @@ static void refuses_what_no_volume_can_be(void **state)
 		CSI__V1__VOLUME_CAPABILITY__BLOCK_VOLUME__INIT;
 	Csi__V1__VolumeCapability second = CSI__V1__VOLUME_CAPABILITY__INIT;
 	Csi__V1__VolumeCapability *both[2];
-	char *flags[] = {"noatime", "context=x"};
+	char *flags[] = {"noatime", "data=journal"};
 
 	for (size_t i = 0; i < array_size(modes); i++) {
 		create_init(&c, "m", GIB);
@@ -195,7 +195,7 @@ static void refuses_what_no_volume_can_be(void **state)
 	c.mount.n_mount_flags = 2;
 	kit_refused(&t->kit, CREATE, &c.in, RPC_INVALID_ARGUMENT,
 		    "mount flag 2");
-	assert_null(strstr(t->kit.err.msg, "context"));
+	assert_null(strstr(t->kit.err.msg, "journal"));
 	create_init(&c, "", GIB);
 	kit_refused(&t->kit, CREATE, &c.in, RPC_INVALID_ARGUMENT, "name");
 	create_init(&c, "m", GIB);
@@ -254,6 +254,7 @@ static void does_what_the_parameters_say(void **state)
 	create_init(&c, "p", GIB);
 	create_parameter(&c, "minExtents", "2");
 	create_parameter(&c, "csi.storage.k8s.io/pvc/name", "data-0");
+	create_parameter(&c, "poolSelector", "main,other");
 	free(created(t, &c, GIB));
 	assert_int_equal(fake_node_extents(&t->nodes[0]), 1);
 	assert_int_equal(fake_node_extents(&t->nodes[1]), 1);
@@ -270,6 +271,50 @@ static void does_what_the_parameters_say(void **state)
 	create_parameter(&c, "excludeNodes", "host1");
 	free(created(t, &c, GIB));
 	assert_int_equal(fake_node_extents(&t->nodes[1]), 2);
+}
+
+static void a_pool_that_is_not_selected_is_not_used(void **state)
+{
+	struct test *t = *state;
+	struct create c = {0};
+
+	create_init(&c, "p", GIB);
+	create_parameter(&c, "poolSelector", "other");
+	kit_refused(&t->kit, CREATE, &c.in, RPC_RESOURCE_EXHAUSTED, "");
+	assert_int_equal(extents(t), 0);
+}
+
+static void a_block_device_is_one_extent(void **state)
+{
+	struct test *t = *state;
+	Csi__V1__VolumeCapability__BlockVolume block =
+		CSI__V1__VOLUME_CAPABILITY__BLOCK_VOLUME__INIT;
+	struct volume_record *record = NULL;
+	struct create c = {0};
+
+	create_init(&c, "disk", 3 * GIB);
+	c.cap.access_type_case = CSI__V1__VOLUME_CAPABILITY__ACCESS_TYPE_BLOCK;
+	c.cap.block = &block;
+	free(created(t, &c, 3 * GIB));
+	assert_int_equal(fake_node_extents(&t->nodes[1]), 1);
+	assert_int_equal(volume_get(t->kit.csi.volumes, "disk", &record, NULL),
+			 0);
+	assert_string_equal(record->spec.layout, "linear");
+	volume_record_free(record);
+	/* 2 GiB are left, on the other node. */
+	c.in.name = "disk2";
+	c.range.required_bytes = (int64_t)(2 * GIB + 4096);
+	kit_refused(&t->kit, CREATE, &c.in, RPC_RESOURCE_EXHAUSTED, "free");
+	/* A file system of that name is another volume. */
+	create_init(&c, "disk", 3 * GIB);
+	kit_refused(&t->kit, CREATE, &c.in, RPC_ALREADY_EXISTS, "properties");
+	/* What only a file system has is not taken silently. */
+	create_init(&c, "disk3", GIB);
+	c.cap.access_type_case = CSI__V1__VOLUME_CAPABILITY__ACCESS_TYPE_BLOCK;
+	c.cap.block = &block;
+	create_parameter(&c, "fsType", "xfs");
+	kit_refused(&t->kit, CREATE, &c.in, RPC_INVALID_ARGUMENT,
+		    "file system");
 }
 
 static void wants_a_place_it_knows(void **state)
@@ -390,6 +435,8 @@ int main(void)
 		TEST(refuses_what_no_volume_can_be),
 		TEST(refuses_parameters_it_does_not_know),
 		TEST(does_what_the_parameters_say),
+		TEST(a_pool_that_is_not_selected_is_not_used),
+		TEST(a_block_device_is_one_extent),
 		TEST(wants_a_place_it_knows),
 		TEST(a_source_is_refused),
 		TEST(a_final_error_leaves_nothing_on_any_node),

@@ -59,7 +59,7 @@ static int each_part(const char *value, void *target,
 	return 0;
 }
 
-static int add_node(void *list, char *part, struct error *err)
+static int add_name(void *list, char *part, struct error *err)
 {
 	return name_list_add(list, part, err);
 }
@@ -126,12 +126,17 @@ static int take_share_pools(struct volume_spec *s, const char *v,
 
 static int take_nodes(struct volume_spec *s, const char *v, struct error *err)
 {
-	return each_part(v, &s->nodes, add_node, err);
+	return each_part(v, &s->nodes, add_name, err);
 }
 
 static int take_exclude(struct volume_spec *s, const char *v, struct error *err)
 {
-	return each_part(v, &s->exclude, add_node, err);
+	return each_part(v, &s->exclude, add_name, err);
+}
+
+static int take_pools(struct volume_spec *s, const char *v, struct error *err)
+{
+	return each_part(v, &s->pools, add_name, err);
 }
 
 static int take_selector(struct volume_spec *s, const char *v,
@@ -147,9 +152,9 @@ static const struct {
 	int (*take)(struct volume_spec *spec, const char *value,
 		    struct error *err);
 } rows[] = {
-	{"layout", "`union`",
-	 "how the extents become one volume: their file systems are merged "
-	 "(the default)",
+	{"layout", "`union`, `linear`",
+	 "a tree merged of the extents' file systems, or a block device of one "
+	 "extent; what `volumeMode` asks for by default",
 	 take_layout},
 	{"fsType", "`ext4`, `xfs`",
 	 "the file system of each extent; `ext4` unless "
@@ -179,6 +184,8 @@ static const struct {
 	 take_nodes},
 	{"excludeNodes", "names with commas", "no extents on these",
 	 take_exclude},
+	{"poolSelector", "names with commas",
+	 "extents in pools of these names only", take_pools},
 	{"nodeSelector", "`KEY=VALUE` with commas",
 	 "extents only on nodes with all of these labels", take_selector},
 };

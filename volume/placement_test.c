@@ -104,6 +104,38 @@ static void pools_that_are_too_full_do_not_count(void **state)
 	assert_int_equal(room.minimum, 64 * MIB);
 }
 
+static void a_block_device_is_as_large_as_the_largest_pool(void **state)
+{
+	struct planner_pool pools[] = {pool_of("a", 2 * GIB),
+				       pool_of("b", 5 * GIB + 12288),
+				       pool_of("c", 3 * GIB)};
+	struct volume_spec spec = {.layout = "linear"};
+	struct volume_room room;
+
+	(void)state;
+	assert_int_equal(check_room(&spec, pools, 3), 5 * GIB + 12288);
+	assert_int_equal(placement_room(&spec, pools, 3, &room, NULL), 0);
+	assert_int_equal(room.available, 10 * GIB + 12288);
+	pools[1].online = false;
+	assert_int_equal(check_room(&spec, pools, 3), 3 * GIB);
+}
+
+static void only_the_pools_that_are_wanted_count(void **state)
+{
+	struct planner_pool pools[] = {pool_of("a", 2 * GIB),
+				       pool_of("a", 3 * GIB),
+				       pool_of("b", 5 * GIB)};
+	struct volume_spec spec = {0};
+
+	(void)state;
+	pools[1].pool = "fast";
+	assert_int_equal(name_list_add(&spec.pools, "fast", NULL), 0);
+	assert_int_equal(check_room(&spec, pools, 3), 3 * GIB);
+	assert_int_equal(name_list_add(&spec.pools, "p", NULL), 0);
+	assert_int_equal(check_room(&spec, pools, 3), 10 * GIB);
+	volume_spec_done(&spec);
+}
+
 static void what_it_says_can_be_placed_and_no_more(void **state)
 {
 	char names[POOLS_MAX][8];
@@ -119,10 +151,12 @@ static void what_it_says_can_be_placed_and_no_more(void **state)
 			.share_pools = random_below(3) == 0,
 		};
 
-		if (random_below(3) == 0)
+		if (random_below(4) == 0)
+			spec = (struct volume_spec){.layout = "linear"};
+		else if (random_below(3) == 0)
 			spec.max_splits = spec.min_splits +
 					  (unsigned)random_below(4);
-		if (random_below(3) == 0)
+		if (!volume_spec_linear(&spec) && random_below(3) == 0)
 			spec.max_extent = 64 * MIB + random_below(GIB);
 		for (size_t i = 0; i < n; i++) {
 			(void)snprintf(names[i], sizeof(names[i]), "n%zu", i);
@@ -138,6 +172,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_largest_volume_is_the_sum_of_all_pools),
 		cmocka_unit_test(pools_that_are_too_full_do_not_count),
+		cmocka_unit_test(
+			a_block_device_is_as_large_as_the_largest_pool),
+		cmocka_unit_test(only_the_pools_that_are_wanted_count),
 		cmocka_unit_test(what_it_says_can_be_placed_and_no_more),
 	};
 

@@ -77,6 +77,9 @@ static bool pool_wanted(const struct volume_spec *spec, const char **nodes,
 		return false;
 	if (names_have(exclude, spec->exclude.count, pool->node))
 		return false;
+	/* Clusters have few names of pools: not worth sorting. */
+	if (spec->pools.count > 0 && !name_list_has(&spec->pools, pool->pool))
+		return false;
 	return labels_match(&spec->node_labels,
 			    pool->labels ? pool->labels : &none);
 }

@@ -129,6 +129,7 @@ struct volume_spec {
 	bool share_pools;         /* several splits may lie in one pool */
 	struct name_list nodes;   /* only these; empty: all */
 	struct name_list exclude; /* never these */
+	struct name_list pools;   /* of those names only; empty: all */
 	struct labels node_labels; /* nodes that have all of these */
 };
 

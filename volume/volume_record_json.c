@@ -92,6 +92,8 @@ static struct json_object *encode_spec(const struct volume_spec *spec)
 	if (spec->exclude.count > 0)
 		json_add(placement, "excludeNodes",
 			 encode_names(&spec->exclude));
+	if (spec->pools.count > 0)
+		json_add(placement, "pools", encode_names(&spec->pools));
 	if (spec->node_labels.count > 0)
 		json_add(placement, "nodeLabels",
 			 json_from_labels(&spec->node_labels));
@@ -274,6 +276,7 @@ static void scan_spec(struct json_scan *scan, struct json_object *object,
 	spec->share_pools = json_scan_flag(scan, placement, "sharePools");
 	scan_names(scan, placement, "nodes", &spec->nodes);
 	scan_names(scan, placement, "excludeNodes", &spec->exclude);
+	scan_names(scan, placement, "pools", &spec->pools);
 	json_scan_labels(scan, placement, "nodeLabels", &spec->node_labels);
 	if (scan->r == 0 && volume_spec_check(spec, &err) < 0) {
 		scan->path[0] = '\0';

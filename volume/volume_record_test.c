@@ -38,6 +38,7 @@ static struct volume_record *sample(void)
 	record->spec.share_pools = true;
 	assert_int_equal(name_list_add(&record->spec.nodes, "n1", NULL), 0);
 	assert_int_equal(name_list_add(&record->spec.exclude, "n9", NULL), 0);
+	assert_int_equal(name_list_add(&record->spec.pools, "fast", NULL), 0);
 	assert_int_equal(
 		labels_set(&record->spec.node_labels, "zone", "", NULL), 0);
 	assert_int_equal(volume_spec_check(&record->spec, NULL), 0);

@@ -204,10 +204,13 @@ int volume_spec_copy(const struct volume_spec *from, struct volume_spec *to,
 
 	copy.nodes = (struct name_list){0};
 	copy.exclude = (struct name_list){0};
+	copy.pools = (struct name_list){0};
 	copy.node_labels = (struct labels){0};
 	r = name_list_copy(&from->nodes, &copy.nodes, err);
 	if (r == 0)
 		r = name_list_copy(&from->exclude, &copy.exclude, err);
+	if (r == 0)
+		r = name_list_copy(&from->pools, &copy.pools, err);
 	if (r == 0)
 		r = labels_copy(&from->node_labels, &copy.node_labels, err);
 	if (r < 0) {
@@ -231,6 +234,7 @@ bool volume_spec_equal(const struct volume_spec *a, const struct volume_spec *b)
 	       strcmp(a->transport, b->transport) == 0 &&
 	       name_list_equal(&a->nodes, &b->nodes) &&
 	       name_list_equal(&a->exclude, &b->exclude) &&
+	       name_list_equal(&a->pools, &b->pools) &&
 	       labels_equal(&a->node_labels, &b->node_labels);
 }
 
@@ -238,5 +242,6 @@ void volume_spec_done(struct volume_spec *spec)
 {
 	name_list_done(&spec->nodes);
 	name_list_done(&spec->exclude);
+	name_list_done(&spec->pools);
 	labels_done(&spec->node_labels);
 }
