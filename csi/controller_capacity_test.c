@@ -104,10 +104,66 @@ static void capacity_honours_all_that_is_asked(void **state)
 	fake_node_up(&t->nodes[1]);
 }
 
+static uint64_t seed = 0x9e3779b97f4a7c15;
+
+static uint64_t random_below(uint64_t n)
+{
+	seed ^= seed << 13; /* xorshift64, Marsaglia 2003 */
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return seed % n;
+}
+
+/* Mount or block, spread or not, on pools of any size. */
+static void what_it_reports_can_be_made_whatever_the_pools(void **state)
+{
+	struct test *t = *state;
+	Csi__V1__GetCapacityRequest in = CSI__V1__GET_CAPACITY_REQUEST__INIT;
+	Csi__V1__GetCapacityRequest__ParametersEntry p, *ps[1] = {&p};
+	Csi__V1__VolumeCapability__BlockVolume block =
+		CSI__V1__VOLUME_CAPABILITY__BLOCK_VOLUME__INIT;
+
+	csi__v1__get_capacity_request__parameters_entry__init(&p);
+	p.key = "minExtents";
+	p.value = "2";
+	in.parameters = ps;
+	for (int round = 0; round < 16; round++) {
+		bool spread = random_below(3) == 0;
+		struct create c = {0};
+		uint64_t maximum;
+		char *id;
+
+		for (int i = 0; i < 2; i++)
+			t->nodes[i].capacity = 4096 * random_below(GIB / 4096);
+		create_init(&c, "v", 0);
+		if (!spread && random_below(2) == 0) {
+			c.cap.access_type_case =
+				CSI__V1__VOLUME_CAPABILITY__ACCESS_TYPE_BLOCK;
+			c.cap.block = &block;
+		}
+		in.volume_capabilities = c.caps;
+		in.n_volume_capabilities = 1;
+		in.n_parameters = spread;
+		if (spread)
+			create_parameter(&c, "minExtents", "2");
+		maximum = (uint64_t)maximum_of(t, &in);
+		c.range.required_bytes = (int64_t)(maximum + 4096);
+		c.range.limit_bytes = 0;
+		kit_refused(&t->kit, CREATE, &c.in, RPC_RESOURCE_EXHAUSTED, "");
+		if (maximum == 0)
+			continue;
+		c.range.required_bytes = (int64_t)maximum;
+		id = created(t, &c, maximum);
+		assert_int_equal(delete_volume(t, id), RPC_OK);
+		free(id);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(what_it_reports_can_be_made_and_no_more),
+		TEST(what_it_reports_can_be_made_whatever_the_pools),
 		TEST(capacity_honours_all_that_is_asked),
 	};
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/size.h"
 #include "csi/capability.h"
@@ -143,7 +144,7 @@ int request_place_known(struct csi *csi, const Csi__V1__Topology *place,
 		const Csi__V1__Topology__SegmentsEntry *s = place->segments[i];
 		int r;
 
-		if (strcmp(s->key, CSI_TOPOLOGY_NODE) != 0)
+		if (strcasecmp(s->key, CSI_TOPOLOGY_NODE) != 0)
 			return 0;
 		r = volume_node_known(csi->volumes, s->value, err);
 		if (r <= 0)
