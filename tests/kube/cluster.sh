@@ -28,12 +28,12 @@ for i in 1 2 3; do
 done
 ctl() { on 1 trib --store "$(store controller)" "$@"; }
 
-# keeper_start HOST: as beside blockd on a storage node
+# keeper_start HOST [OPTION...]: as beside blockd on a storage node
 keeper_start() {
 	local dir=$C/host$1
 	nsenter --net="/run/netns/$CLUSTER_NET$1" trib --store "$(store storage)" \
 		--node "host$1" --run-dir "$dir/run" node register --keep \
-		--control "unix:$dir/run/blockd.sock" --data "10.77.0.$1:10809" \
+		--control "unix:$dir/run/blockd.sock" --data "10.77.0.$1:10809" "${@:2}" \
 		>>"$dir/keeper.log" 2>&1 &
 	echo $! >"$dir/keeper.pid"
 	disown
@@ -343,6 +343,39 @@ test_a_node_that_is_not_heard_of_is_lost() {
 	ctl node list >"$TEST_DIR/out"
 	grep -E '^host3 .*lost' "$TEST_DIR/out" || fail "$(cat "$TEST_DIR/out")"
 	! grep -E '^host[12] .*lost' "$TEST_DIR/out"
+}
+
+beats() { k get leases -l union.io/heartbeat -o name | grep -c -- "-$1\$" || true; }
+test_a_node_that_goes_takes_its_heartbeat_with_it() {
+	eventually 20 eval '[ "$(ready 2)" = True ]'
+	same "$(beats host2)" 1
+	at_exit keeper_start 2
+	program_signal keeper 2 TERM
+	same "$(beats host2)" 0
+	[ "$(ready 2)" != True ] || fail "it says that it is ready"
+	# It comes back with another label.
+	keeper_start 2 --labels rack=7
+	eventually 20 eval '[ "$(ready 2)" = True ]'
+	on 1 trib node show host2 | grep -q 'rack=7'
+	program_signal keeper 2 TERM
+}
+
+test_a_lease_that_a_dead_machine_left_is_taken_over() {
+	at_exit scrap left
+	ctl volume create left --size 64MiB
+	k create -f - <<-'E'
+		apiVersion: coordination.k8s.io/v1
+		kind: Lease
+		metadata: {name: volumesplit-left}
+		spec:
+		  holderIdentity: somebody
+		  leaseDurationSeconds: 15
+		  renewTime: "2026-01-01T00:00:00.000000Z"
+	E
+	on 1 trib mount left "$(mnt 1 left)"
+	on 1 trib umount left
+	ctl volume delete left
+	nothing_left
 }
 
 # ---- rights ----
