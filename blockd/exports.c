@@ -93,7 +93,7 @@ static int serve(struct exports *exports, struct extent *extent,
 
 /* ---- local devices ---- */
 
-static int check_not_held(struct extent *extent, const char *what,
+static int check_not_held(struct extent *extent, bool writers, const char *what,
 			  struct error *err)
 {
 	struct extent_usage usage;
@@ -107,7 +107,7 @@ static int check_not_held(struct extent *extent, const char *what,
 		r = local_holds_scan(&holds, err);
 	if (r < 0)
 		return r;
-	holder = local_holds_find(&holds, usage.device, usage.inode);
+	holder = local_holds_find(&holds, usage.device, usage.inode, writers);
 	if (holder)
 		r = error_set(err, EBUSY,
 			      "extent '%s' is held by /dev/%s on this node: "
@@ -128,7 +128,7 @@ static int check_idle(void *context, struct extent *extent, struct error *err)
 				 "extent '%s' has %u connections: disconnect "
 				 "them or remove its export first",
 				 extent->record.name, n);
-	return check_not_held(extent, "it is deleted", err);
+	return check_not_held(extent, false, "it is deleted", err);
 }
 
 static void grown(void *context, struct extent *extent)
@@ -149,15 +149,20 @@ static int drop(void *context, struct extent *extent, struct error *err)
 /* ---- set ---- */
 
 /*
- * Whoever gets in must find no local device on the data: a newer epoch, and
- * within one epoch a writer that comes by network.
+ * Whoever gets in must find no local device on the data, when the epoch is
+ * newer or they may write, and none that may write, when they only read.
  */
-static bool must_be_free(const struct extent_export *now,
-			 const struct exports_request *request)
+static int check_holders(struct extent *extent,
+			 const struct exports_request *request,
+			 struct error *err)
 {
-	if (!now->exists || request->epoch > now->epoch)
-		return true;
-	return request->n_initiators > 0 && !request->read_only;
+	const struct extent_export *now = &extent->record.export;
+	const bool newer = !now->exists || request->epoch > now->epoch;
+
+	if (!newer && request->n_initiators == 0)
+		return 0; /* nobody gets in: it is used here */
+	return check_not_held(extent, !newer && request->read_only,
+			      "it is exported anew", err);
 }
 
 static int check_set(struct extent *extent,
@@ -176,9 +181,7 @@ static int check_set(struct extent *extent,
 				 ", epoch %" PRIu64 " is over",
 				 extent->record.name, now->epoch,
 				 request->epoch);
-	if (must_be_free(now, request))
-		return check_not_held(extent, "it is exported anew", err);
-	return 0;
+	return check_holders(extent, request, err);
 }
 
 /* The record with the export that is asked for. */

@@ -84,6 +84,7 @@ static int ask(const char *name, struct local_hold *ret)
 		       LOCAL_HOLD_NAME_MAX - 1, name);
 	ret->device = info.lo_device;
 	ret->inode = info.lo_inode;
+	ret->read_only = info.lo_flags & LO_FLAGS_READ_ONLY;
 	return 1;
 }
 
@@ -139,11 +140,14 @@ void local_holds_done(struct local_holds *holds)
 }
 
 const char *local_holds_find(const struct local_holds *holds, uint64_t device,
-			     uint64_t inode)
+			     uint64_t inode, bool writers)
 {
-	for (size_t i = 0; i < holds->count; i++)
-		if (holds->items[i].device == device &&
-		    holds->items[i].inode == inode)
-			return holds->items[i].name;
+	for (size_t i = 0; i < holds->count; i++) {
+		const struct local_hold *hold = &holds->items[i];
+
+		if (hold->device == device && hold->inode == inode &&
+		    !(writers && hold->read_only))
+			return hold->name;
+	}
 	return NULL;
 }

@@ -7,6 +7,7 @@
 #ifndef BLOCKD_LOCAL_HOLD_H
 #define BLOCKD_LOCAL_HOLD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +19,7 @@ struct local_hold {
 	char name[LOCAL_HOLD_NAME_MAX]; /* "loop3" */
 	uint64_t device;                /* stat(2) st_dev of the file */
 	uint64_t inode;
+	bool read_only;
 };
 
 struct local_holds {
@@ -32,8 +34,12 @@ struct local_holds {
 int local_holds_scan(struct local_holds *ret, struct error *err);
 void local_holds_done(struct local_holds *holds);
 
-/* Name of a device that holds the file, borrowed; NULL: none does. */
+/*
+ * Name of a device that holds the file, borrowed; NULL: none does.
+ *
+ * @writers  only one that may write to it
+ */
 const char *local_holds_find(const struct local_holds *holds, uint64_t device,
-			     uint64_t inode);
+			     uint64_t inode, bool writers);
 
 #endif

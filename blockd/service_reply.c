@@ -132,7 +132,7 @@ static void fill_place(struct rpc_call *call, struct extent *extent,
 	if (extent_usage(extent, &usage, NULL) < 0)
 		return; /* a damaged one may have no data */
 	out->allocated = usage.allocated;
-	holder = local_holds_find(holds, usage.device, usage.inode);
+	holder = local_holds_find(holds, usage.device, usage.inode, false);
 	if (holder && out->export)
 		out->export->local_device = rpc_printf(call, "/dev/%s", holder);
 }

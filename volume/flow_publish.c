@@ -83,14 +83,17 @@ static int publish(struct operation *op,
 
 	if (r == 0)
 		r = check_node(op, request->node, ret_no_node, err);
-	if (r == 0)
-		r = check_others(op, request, err);
 	if (r < 0)
 		return r;
 	a = volume_record_attachment(op->record, request->node);
-	r = a ? check_same(op, a, request, err)
-	      : volume_record_attach(op->record, request->node, &a, err);
-	if (r < 0 || a->published)
+	if (a)
+		r = check_same(op, a, request, err);
+	if (r < 0 || (a && a->published))
+		return r;
+	r = check_others(op, request, err);
+	if (r == 0)
+		r = volume_record_attach(op->record, request->node, &a, err);
+	if (r < 0)
 		return r;
 	r = operation_step(op, err, "record", "publishing to node %s",
 			   request->node);

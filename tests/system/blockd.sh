@@ -308,6 +308,32 @@ test_keeps_an_extent_that_a_loop_device_holds() {
 	call DeleteExtent name=x
 }
 
+test_readers_share_an_extent_with_its_own_node() {
+	place readers
+	need_loop
+	start_blockd
+	call CreateExtent name=x size=$((16 * MIB))
+	call SetExport name=x epoch=1 read_only=true
+	local device writer
+	device=$(losetup -r -f --show "$D/a/extents/x.data")
+	at_exit losetup -d "$device"
+	call SetExport name=x epoch=1 read_only=true initiators=any
+	nbdinfo "$(uri x@1)" >/dev/null
+	# A writer may come neither by network nor at a newer epoch.
+	fails 1 "held by $device" call SetExport name=x epoch=1 initiators=any
+	fails 1 "held by $device" call SetExport name=x epoch=2 initiators=any
+	fails 1 "held by $device" call SetExport name=x epoch=2 read_only=true
+	# Nor may readers come beside a writer here.
+	writer=$(losetup -f --show "$D/a/extents/x.data")
+	at_exit losetup -d "$writer"
+	fails 1 "held by $writer" call SetExport name=x epoch=1 read_only=true initiators=any
+	losetup -d "$writer"
+	call SetExport name=x epoch=1 read_only=true initiators=any
+	losetup -d "$device"
+	call SetExport name=x epoch=2 initiators=any
+	fails any "" nbdinfo "$(uri x@1)"
+}
+
 test_a_resize_is_followed_by_live_connections() {
 	place resize
 	start_blockd

@@ -1,0 +1,469 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Who may have a volume: publications, readers that share one, and block
+# volumes, on three hosts.
+. "$(dirname "$0")/../lib.sh"
+. "$TOP/tests/volume_lib.sh"
+
+# publications VOLUME: "NODE STATE ..." of each, by node
+publications() { status "$1" | sed -n 's/^on=//p' | sort; }
+
+test_a_published_volume_is_attached_there_only() {
+	volume pub
+	v 1 create name=pub size=200MiB
+	fails 1 "ENOENT" v 1 publish name=none to=host1
+	same "$(v 1 publish name=pub to=host9 2>/dev/null)" "no node"
+	fails 1 "more than 255" v 1 publish name=pub to=host1 \
+		note="$(printf 'x%.0s' {1..256})"
+	fails 1 "only readers" v 1 publish name=pub to=host1 shared=1
+	v 1 publish name=pub to=host1 note=w
+	v 2 publish name=pub to=host1 note=w
+	same "$(publications pub)" "host1 Published @0 published note=w"
+	fails 1 "another way" v 2 publish name=pub to=host1 note=v
+	fails 1 "EEXIST" v 2 publish name=pub to=host1 note=w read_only=1
+	fails 1 "volume 'pub' is published to node 'host1'" v 2 publish name=pub to=host2
+	fails 1 "volume 'pub' is published to node 'host1'" attach 2 pub
+	fails 1 "volume 'pub' is published to node 'host1'" v 2 delete name=pub
+	attach 1 pub
+	is_whole 1 pub
+	fill "$C/host1/mnt/pub"
+	same "$(publications pub)" "host1 Attached @1 published note=w"
+	v 2 publish name=pub to=host1 note=w
+	v 1 detach name=pub
+	v 1 detach name=pub
+	same "$(publications pub)" "host1 Published @1 published note=w"
+	fails 1 "EBUSY" v 2 delete name=pub
+	v 3 unpublish name=pub to=host2
+	v 3 unpublish name=pub to=host1
+	v 3 unpublish name=pub to=host1
+	v 3 unpublish name=none to=host1
+	same "$(publications pub)" ""
+	v 2 publish name=pub to=host2 read_only=1
+	attach 2 pub
+	same "$(publications pub)" "host2 Attached @2 published read-only note="
+	check "$C/host2/mnt/pub"
+	fails any "Read-only" touch "$C/host2/mnt/pub/new"
+	v 2 detach name=pub
+	v 2 unpublish name=pub
+	v 2 delete name=pub
+	nothing_left
+}
+
+test_what_is_attached_by_hand_can_be_published_there() {
+	volume hand
+	v 1 create name=hand size=200MiB
+	attach 1 hand
+	fails 1 "is attached on node 'host1' at" v 1 publish name=hand to=host2
+	fails 1 "EEXIST" v 1 publish name=hand to=host1 read_only=1
+	v 1 publish name=hand to=host1
+	is_whole 1 hand
+	v 1 detach name=hand
+	same "$(publications hand)" "host1 Published @1 published note="
+	v 1 unpublish name=hand
+	v 1 delete name=hand
+	nothing_left
+}
+
+test_a_lost_node_is_cut_off_by_unpublishing() {
+	volume gone
+	v 1 create name=gone size=1GiB node=host2 node=host3
+	v 1 publish name=gone to=host1
+	attach 1 gone
+	fill "$C/host1/mnt/gone"
+	v 2 unpublish name=gone to=host1
+	same "$(publications gone)" ""
+	fails any "" dd if=/dev/urandom of="$C/host1/mnt/gone/late" bs=1M count=4 conv=fsync
+	status gone 1 | grep -q 'reason=CutOff'
+	v 2 publish name=gone to=host2
+	attach 2 gone
+	check "$C/host2/mnt/gone"
+	# The one that was cut off cleans up, and disturbs nobody.
+	v 1 detach name=gone
+	same "$(findmnt -rno TARGET | count "$C/host1/")" 0
+	is_whole 2 gone
+	check "$C/host2/mnt/gone"
+	v 2 detach name=gone
+	v 2 unpublish name=gone
+	# Cut off again, then published there again: what is left is replaced.
+	v 1 publish name=gone to=host1
+	attach 1 gone
+	v 2 unpublish name=gone
+	v 1 publish name=gone to=host1
+	attach 1 gone
+	is_whole 1 gone
+	check "$C/host1/mnt/gone"
+	# And the volume may be gone by the time that it cleans up.
+	v 2 unpublish name=gone
+	v 2 delete name=gone
+	same "$(ls "$C"/host?/pool/extents)" "$(ls "$C"/host?/pool/extents | grep -v gone)"
+	v 1 detach name=gone
+	nothing_left
+}
+
+test_a_silent_server_does_not_hold_an_unpublish() {
+	volume mute
+	v 1 create name=mute size=1GiB node=host2 node=host3
+	v 1 publish name=mute to=host1
+	attach 1 mute
+	fill "$C/host1/mnt/mute"
+	blockd_signal 3 KILL
+	v 2 unpublish name=mute to=host1
+	same "$(publications mute)" ""
+	status mute | grep -q "reason=NodeSilent"
+	blockd_start 3
+	# It serves the old epoch again, until the next attach.
+	v 2 publish name=mute to=host2
+	attach 2 mute
+	check "$C/host2/mnt/mute"
+	fails any "" dd if=/dev/urandom of="$C/host1/mnt/mute/late" bs=1M count=4 conv=fsync
+	v 1 detach name=mute
+	v 2 detach name=mute
+	v 2 unpublish name=mute
+	v 2 delete name=mute
+	nothing_left
+}
+
+test_a_live_node_with_its_own_extent_is_not_cut_off() {
+	volume live
+	v 1 create name=live size=1GiB node=host1 node=host3
+	v 1 publish name=live to=host1
+	attach 1 live
+	fill "$C/host1/mnt/live"
+	fails 1 "node 'host1' is up and itself holds" v 2 unpublish name=live to=host1
+	is_whole 1 live
+	check "$C/host1/mnt/live"
+	# A lost one can be: nobody there writes any more.
+	blockd_signal 1 KILL
+	v 2 unpublish name=live to=host1
+	same "$(publications live)" ""
+	blockd_start 1
+	v 1 detach name=live
+	v 1 delete name=live
+	nothing_left
+}
+
+test_publish_and_unpublish_killed_at_every_step_are_finished() {
+	volume kp
+	prepare() {
+		v 1 create name=kp size=1GiB node=host2 node=host3 >/dev/null 2>&1
+	}
+	settle() {
+		if [ $(($1 % 2)) = 0 ]; then
+			v 2 publish name=kp to=host1 >/dev/null 2>&1
+			attach 1 kp >/dev/null 2>&1
+			is_whole 1 kp
+			v 1 detach name=kp >/dev/null 2>&1
+		fi
+		v 2 unpublish name=kp >/dev/null 2>&1
+		same "$(publications kp)" ""
+	}
+	MIN_STEPS=2 kill_at_every 2 publish name=kp to=host1
+	v 2 unpublish name=kp
+	prepare() {
+		v 1 publish name=kp to=host1 >/dev/null 2>&1
+		attach 1 kp >/dev/null 2>&1
+		[ -f "$C/host1/mnt/kp/sums" ] || fill "$C/host1/mnt/kp"
+	}
+	settle() {
+		if [ $(($1 % 2)) = 0 ]; then
+			# The node lives, and takes it again although cut off.
+			v 1 publish name=kp to=host1 >/dev/null 2>&1
+			attach 1 kp >/dev/null 2>&1
+			is_whole 1 kp
+			check "$C/host1/mnt/kp"
+		fi
+		v 2 unpublish name=kp >/dev/null 2>&1
+		same "$(publications kp)" ""
+		attach 3 kp
+		is_whole 3 kp
+		check "$C/host3/mnt/kp"
+		v 3 detach name=kp >/dev/null 2>&1
+		v 1 detach name=kp >/dev/null 2>&1
+	}
+	kill_at_every 2 unpublish name=kp to=host1
+	v 1 detach name=kp
+	v 1 delete name=kp
+	nothing_left
+}
+
+test_a_block_volume_lives_moves_and_grows() {
+	volume raw
+	fails 1 "a block volume lies in one pool" v 1 create name=raw size=1GiB layout=linear
+	fails 1 "a block volume lies in one pool" v 1 create name=raw size=9GiB layout=linear
+	fails 1 "has no file system" v 1 create name=raw size=128MiB layout=linear fs=xfs
+	v 1 create name=raw size=128MiB layout=linear node=host2
+	fails 1 "ENOENT" v 1 device name=raw
+	fails 1 "no mount point" attach 1 raw
+	fails 1 "no mount options" v 1 attach name=raw options=noatime
+	v 1 attach name=raw
+	v 1 attach name=raw
+	status raw | grep -q 'state=ok record=Ready .*device=/dev/'
+	! status raw | grep condition= || fail "a condition"
+	local device sum
+	device=$(v 1 device name=raw)
+	[ -b "$device" ]
+	same "$(blockdev --getsize64 "$device")" $((128 << 20))
+	fails 1 "attached on node 'host1'" v 2 attach name=raw
+	head -c 3000000 /dev/urandom >"$TEST_DIR/bytes"
+	dd if="$TEST_DIR/bytes" of="$device" bs=1M conv=fsync,notrunc 2>/dev/null
+	# It grows while it is open, also when it was told so elsewhere.
+	exec 7<"$device"
+	v 1 resize name=raw size=192MiB >/dev/null
+	same "$(blockdev --getsize64 "$device")" $((192 << 20))
+	same "$(v 2 resize name=raw size=256MiB)" "capacity=268435456 behind=1"
+	same "$(v 1 resize name=raw size=256MiB)" "capacity=268435456 behind=0"
+	same "$(blockdev --getsize64 "$device")" $((256 << 20))
+	fails 1 "EBUSY" v 1 detach name=raw
+	exec 7<&-
+	status raw | grep -q 'on=host1 Attached'
+	v 1 detach name=raw
+	# On its own node, by a loop device over the extent itself.
+	v 2 publish name=raw to=host2
+	v 2 attach name=raw
+	device=$(v 2 device name=raw)
+	cmp -n 3000000 "$device" "$TEST_DIR/bytes"
+	fails 1 "itself holds split" v 1 unpublish name=raw
+	v 2 detach name=raw
+	v 1 unpublish name=raw
+	# For reading only, and cut off while it is open.
+	v 1 publish name=raw to=host3 read_only=1
+	v 3 attach name=raw
+	device=$(v 3 device name=raw)
+	fails any "" dd if=/dev/zero of="$device" bs=4k count=1 conv=fsync
+	exec 7<"$device"
+	v 1 unpublish name=raw
+	fails any "" dd if="$device" of=/dev/null bs=1M iflag=direct
+	v 1 attach name=raw
+	fails 1 "EBUSY" v 3 detach name=raw
+	exec 7<&-
+	v 3 detach name=raw
+	cmp -n 3000000 "$(v 1 device name=raw)" "$TEST_DIR/bytes"
+	v 1 detach name=raw
+	v 1 delete name=raw
+	nothing_left
+}
+
+test_a_block_volume_killed_at_every_step_is_finished_or_undone() {
+	volume kb
+	prepare() { v 1 create name=kb size=128MiB layout=linear node=host2 >/dev/null 2>&1; }
+	settle() {
+		if [ $(($1 % 2)) = 0 ]; then
+			v 1 attach name=kb >/dev/null 2>&1
+			[ -b "$(v 1 device name=kb)" ]
+			status kb | grep -q 'state=ok record=Ready'
+		fi
+		v 1 detach name=kb >/dev/null 2>&1
+		v 1 delete name=kb >/dev/null 2>&1
+		nothing_left
+	}
+	kill_at_every 1 attach name=kb
+	prepare() {
+		v 1 create name=kb size=128MiB layout=linear node=host2 >/dev/null 2>&1
+		v 1 attach name=kb >/dev/null 2>&1
+	}
+	kill_at_every 1 detach name=kb
+	v 1 delete name=kb
+	nothing_left
+}
+
+readers() { # NAME HOST...: publish to each as a reader
+	local name=$1 i
+	shift
+	for i in "$@"; do
+		v 1 publish "name=$name" "to=host$i" read_only=1 shared=1
+	done
+}
+# What the extents of $1 say of their export: "EPOCH ACTIVE READ-ONLY"
+exports_of() {
+	local e
+	for e in $(status "$1" | sed -n 's/^split=\([0-9]*\) node=\([^ ]*\) .*/\2\/'"$1"'-\1/p'); do
+		on 1 trib extent show "$e" --json | tr -d ' \n' |
+			sed 's/.*"epoch":\([0-9]*\),"active":\([a-z]*\),"readOnly":\([a-z]*\).*/\1 \2 \3/'
+		echo
+	done | sort -u
+}
+# The start of the process that serves each device of volume $1 on host $2:
+# a connection that was dropped and made anew would show.
+servers() { processes | grep -F "$C/host$2/run" | grep trib-nbd | awk '{print $1}' | sort | tr '\n' ' '; }
+
+test_several_nodes_read_at_one_epoch() {
+	volume many
+	# Splits on two of the readers: each has one of its own.
+	v 1 create name=many size=1GiB node=host1 node=host2
+	v 3 publish name=many to=host3
+	attach 3 many
+	fill "$C/host3/mnt/many"
+	fails 1 "EBUSY" v 1 publish name=many to=host1 read_only=1 shared=1
+	v 3 detach name=many
+	v 3 unpublish name=many
+	readers many 1 2 3
+	attach 1 many
+	is_whole 1 many
+	same "$(exports_of many)" "2 true true"
+	same "$(publications many)" "host1 Attached @2 published read-only shared note=
+host2 Published @0 published read-only shared note=
+host3 Published @0 published read-only shared note="
+	local pids
+	pids=$(servers many 1)
+	exec 7<"$C/host1/mnt/many/d/8"
+	attach 2 many
+	attach 3 many
+	for i in 1 2 3; do
+		is_whole $i many
+		check "$C/host$i/mnt/many"
+		fails any "Read-only" touch "$C/host$i/mnt/many/new"
+	done
+	# The first one noticed nothing: same epoch, same connections.
+	same "$(exports_of many)" "2 true true"
+	same "$(servers many 1)" "$pids"
+	cat <&7 >/dev/null
+	exec 7<&-
+	# A writer is kept out as long as they read.
+	fails 1 "EEXIST" v 1 publish name=many to=host2
+	fails 1 "EEXIST" v 1 publish name=many to=host1 read_only=1
+	fails 1 "EBUSY" v 1 delete name=many
+	# One goes; the others read on, and their exports name it no more.
+	v 1 detach name=many
+	echo 3 >/proc/sys/vm/drop_caches
+	check "$C/host2/mnt/many"
+	check "$C/host3/mnt/many"
+	same "$(exports_of many)" "2 true true"
+	on 1 trib extent show host2/many-1 --json >"$TEST_DIR/export"
+	! grep -q '"10.77.0.1"' "$TEST_DIR/export" || fail "$(cat "$TEST_DIR/export")"
+	grep -q '"10.77.0.3"' "$TEST_DIR/export" || fail "$(cat "$TEST_DIR/export")"
+	# One is lost; the others read on.
+	v 1 unpublish name=many to=host3
+	check "$C/host2/mnt/many"
+	attach 1 many
+	is_whole 1 many
+	v 3 detach name=many
+	fails 1 "EBUSY" v 1 publish name=many to=host3
+	fails 1 "EBUSY" v 1 publish name=many to=host3 read_only=1
+	fails 1 "EBUSY" attach 3 many
+	fails 1 "itself holds split" attach 3 many force=1
+	same "$(exports_of many)" "2 true true"
+	v 1 detach name=many
+	v 2 detach name=many
+	same "$(exports_of many)" "2 false true"
+	v 1 unpublish name=many
+	# And readers are, as long as one writes.
+	v 3 publish name=many to=host3
+	attach 3 many
+	check "$C/host3/mnt/many"
+	fails 1 "EBUSY" v 1 publish name=many to=host1 read_only=1 shared=1
+	v 3 detach name=many
+	v 3 unpublish name=many
+	v 3 delete name=many
+	nothing_left
+}
+
+test_the_first_reader_prepares_what_was_never_formatted() {
+	local fs
+	for fs in ext4 xfs; do
+		volume blank
+		v 1 create name=blank size=700MiB fs=$fs node=host2 node=host3 min=2
+		readers blank 1 2
+		attach 1 blank
+		is_whole 1 blank
+		same "$(exports_of blank)" "1 true true"
+		# The hosts share a kernel, which mounts no XFS twice.
+		if [ $fs = ext4 ]; then
+			attach 2 blank
+			is_whole 2 blank
+			is_whole 1 blank
+		fi
+		v 1 detach name=blank
+		v 2 detach name=blank
+		v 2 unpublish name=blank
+		v 2 delete name=blank
+		nothing_left
+	done
+}
+
+# A split of $1, on host2, that the kernel does not mount as it is.
+has_a_journal() {
+	local device rc=0
+	device=$(losetup -r -f --show "$C/host2/pool/extents/$1-0.data")
+	mkdir -p "$TEST_DIR/journal"
+	mount -o ro "$device" "$TEST_DIR/journal" 2>"$TEST_DIR/refused" || rc=$?
+	[ $rc != 0 ] || umount "$TEST_DIR/journal"
+	losetup -d "$device"
+	[ $rc != 0 ]
+}
+
+test_the_first_reader_replays_a_journal() {
+	local fs
+	for fs in ext4 xfs; do
+		volume dirty
+		v 1 create name=dirty size=700MiB fs=$fs node=host2 node=host3 min=2
+		v 1 publish name=dirty to=host1
+		attach 1 dirty
+		fill "$C/host1/mnt/dirty"
+		# As after a crash: the journals hold what was written.
+		v 2 unpublish name=dirty
+		v 1 detach name=dirty
+		has_a_journal dirty || fail "nothing to be replayed"
+		readers dirty 2 3
+		attach 2 dirty
+		is_whole 2 dirty
+		check "$C/host2/mnt/dirty"
+		if [ $fs = ext4 ]; then
+			attach 3 dirty
+			check "$C/host3/mnt/dirty"
+			is_whole 2 dirty
+		fi
+		v 2 detach name=dirty
+		v 3 detach name=dirty
+		v 2 unpublish name=dirty
+		v 2 delete name=dirty
+		nothing_left
+	done
+}
+
+test_readers_killed_at_every_step_are_finished_or_undone() {
+	volume kr
+	prepare() {
+		v 1 create name=kr size=700MiB node=host2 node=host3 min=2 >/dev/null 2>&1
+		readers kr 1 2 >/dev/null 2>&1
+	}
+	# The first is killed: it goes on, or another becomes the first.
+	settle() {
+		attach 2 kr >/dev/null 2>&1
+		is_whole 2 kr
+		if [ $(($1 % 2)) = 0 ]; then
+			attach 1 kr >/dev/null 2>&1
+			is_whole 1 kr
+			is_whole 2 kr
+		fi
+		v 1 detach name=kr >/dev/null 2>&1
+		is_whole 2 kr
+		v 2 detach name=kr >/dev/null 2>&1
+		v 2 unpublish name=kr >/dev/null 2>&1
+		v 1 delete name=kr >/dev/null 2>&1
+		nothing_left
+	}
+	kill_at_every 1 attach name=kr read_only=1 "path=$(mnt 1 kr)"
+	v 1 detach name=kr
+	# The second is killed, coming and going: the first is not disturbed.
+	attach 2 kr
+	local pids
+	pids=$(servers kr 2)
+	prepare() { :; }
+	settle() {
+		is_whole 2 kr
+		same "$(servers kr 2)" "$pids"
+		[ $(($1 % 2)) = 0 ] || attach 1 kr >/dev/null 2>&1
+		v 1 detach name=kr >/dev/null 2>&1
+		same "$(servers kr 2)" "$pids"
+	}
+	kill_at_every 1 attach name=kr read_only=1 "path=$(mnt 1 kr)"
+	prepare() { attach 1 kr >/dev/null 2>&1; }
+	kill_at_every 1 detach name=kr
+	is_whole 2 kr
+	v 2 detach name=kr
+	v 2 unpublish name=kr
+	v 1 delete name=kr
+	nothing_left
+}
+
+run_tests "$@"
