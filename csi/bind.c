@@ -12,7 +12,9 @@
 
 #include "base/cleanup.h"
 
-#define TARGET_MODE 0750 /* what is mounted has modes of its own */
+/* What is mounted there has modes of its own. */
+#define TARGET_MODE 0750
+#define FILE_MODE   0600
 
 int bind_find(const char *path, struct mount_info *ret, struct error *err)
 {
@@ -112,9 +114,33 @@ int bind_target_make(const char *target, struct error *err)
 	return check_empty(target, err);
 }
 
+static bool is_empty_file(const char *target)
+{
+	struct stat st;
+
+	return lstat(target, &st) == 0 && S_ISREG(st.st_mode) &&
+	       st.st_size == 0;
+}
+
+int bind_target_make_file(const char *target, struct error *err)
+{
+	auto_close int fd = open(
+		target, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
+
+	if (fd >= 0 || (errno == EEXIST && is_empty_file(target)))
+		return 0;
+	if (errno == EEXIST)
+		return error_set(err, ENOTEMPTY,
+				 "'%s' is there and no empty file", target);
+	return error_set(err, errno, "make '%s': %s", target, strerror(errno));
+}
+
 int bind_target_remove(const char *target, struct error *err)
 {
 	if (rmdir(target) == 0 || errno == ENOENT)
+		return 0;
+	if (errno == ENOTDIR && is_empty_file(target) &&
+	    (unlink(target) == 0 || errno == ENOENT))
 		return 0;
 	return error_set(err, errno, "remove '%s': %s", target,
 			 strerror(errno));

@@ -20,7 +20,8 @@
 int bind_find(const char *path, struct mount_info *ret, struct error *err);
 
 /*
- * Both are directories that exist; nothing is mounted at @target.
+ * Both are directories that exist, or both are none; nothing is mounted at
+ * @target.
  *
  * @set, @clear  attributes it has beside, or without, those of @source
  */
@@ -35,7 +36,9 @@ bool bind_is_made(const char *source, const char *target, uint64_t attributes);
  * something in it; -ENOTDIR: it is something else, or a link.
  */
 int bind_target_make(const char *target, struct error *err);
-/* Remove it; not there: 0. -ENOTEMPTY. */
+/* The same with an empty file. -ENOTEMPTY also for anything else there. */
+int bind_target_make_file(const char *target, struct error *err);
+/* Remove either; not there: 0. -ENOTEMPTY. */
 int bind_target_remove(const char *target, struct error *err);
 
 #endif

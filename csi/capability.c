@@ -2,11 +2,14 @@
 #include "csi/capability.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 
 #include "base/cleanup.h"
 #include "csi/node_group.h"
+#include "volume/mount_options.h"
 
 #define MODE(name) CSI__V1__VOLUME_CAPABILITY__ACCESS_MODE__MODE__##name
 #define IS_MOUNT   CSI__V1__VOLUME_CAPABILITY__ACCESS_TYPE_MOUNT
@@ -37,6 +40,16 @@ static const uint64_t *flag_find(const char *name)
 		if (strcmp(flags[i].name, name) == 0)
 			return &flags[i].set;
 	return NULL;
+}
+
+/* @fs_type  NULL: any */
+static bool is_option(const char *flag, const char *fs_type)
+{
+	struct mount_options unused;
+
+	if (fs_type)
+		return mount_options_parse(flag, fs_type, &unused, NULL) == 0;
+	return is_option(flag, "ext4") || is_option(flag, "xfs");
 }
 
 static int check_mode(int mode, struct error *err)
@@ -78,12 +91,15 @@ static int check_mount(const Csi__V1__VolumeCapability__MountVolume *mount,
 		return -EINVAL;
 	/* The flag itself may be sensitive: not in the text. */
 	for (size_t i = 0; i < mount->n_mount_flags; i++)
-		if (!flag_find(mount->mount_flags[i]))
+		if (!flag_find(mount->mount_flags[i]) &&
+		    !is_option(mount->mount_flags[i], fs_type))
 			return error_set(err, EINVAL,
-					 "mount flag %zu is not one of ro, "
-					 "nosuid, nodev, noexec, noatime, "
-					 "nodiratime, relatime and their "
-					 "opposites",
+					 "mount flag %zu is none that is taken "
+					 "for a volume (ro, nosuid, nodev, "
+					 "noexec, noatime, nodiratime, "
+					 "relatime, their opposites, sync, "
+					 "dirsync, lazytime, discard, "
+					 "context=...)",
 					 i + 1);
 	return 0;
 }
@@ -174,11 +190,36 @@ bool capability_group(const Csi__V1__VolumeCapability *cap, gid_t *ret)
 	       node_group_parse(cap->mount->volume_mount_group, ret, NULL) == 0;
 }
 
+char *capability_mount_options(const Csi__V1__VolumeCapability *cap, bool own)
+{
+	char *text = NULL;
+	size_t length;
+	FILE *out = open_memstream(&text, &length);
+	bool first = true;
+
+	if (!out)
+		return NULL;
+	for (size_t i = 0;
+	     !capability_is_block(cap) && i < cap->mount->n_mount_flags; i++) {
+		const char *flag = cap->mount->mount_flags[i];
+
+		if (!is_option(flag, NULL) || (own && flag_find(flag)))
+			continue;
+		(void)fprintf(out, "%s%s", first ? "" : ",", flag);
+		first = false;
+	}
+	if (fclose(out) == 0)
+		return text;
+	free(text);
+	return NULL;
+}
+
 uint64_t capability_mount_attributes(const Csi__V1__VolumeCapability *cap)
 {
 	uint64_t set = 0;
 
-	for (size_t i = 0; i < cap->mount->n_mount_flags; i++) {
+	for (size_t i = 0;
+	     !capability_is_block(cap) && i < cap->mount->n_mount_flags; i++) {
 		const uint64_t *flag = flag_find(cap->mount->mount_flags[i]);
 
 		set |= flag ? *flag : 0;

@@ -44,6 +44,19 @@ bool capability_is_shared(const Csi__V1__VolumeCapability *cap);
 /* The group whose its files are to be, if any is wanted (node_group.h). */
 bool capability_group(const Csi__V1__VolumeCapability *cap, gid_t *ret);
 
+#define capability_is_block(cap)    \
+	((cap)->access_type_case == \
+	 CSI__V1__VOLUME_CAPABILITY__ACCESS_TYPE_BLOCK)
+
+/*
+ * Its mount flags that concern the file systems, for volume_attach(): all
+ * that volume/mount_options.h knows. "" for none. Returned owned; NULL: no
+ * memory.
+ *
+ * @own  without those that each publication can have for itself
+ */
+char *capability_mount_options(const Csi__V1__VolumeCapability *cap, bool own);
+
 /* The attributes of a mount (MOUNT_ATTR_*, mount_setattr(2)) for its flags. */
 uint64_t capability_mount_attributes(const Csi__V1__VolumeCapability *cap);
 

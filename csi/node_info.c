@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The Node service: what this node is and can, and how its volumes are. */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "csi/bind.h"
+#include "csi/capability.h"
 #include "csi/node_bounded.h"
 #include "csi/node_left.h"
 #include "csi/node_repair.h"
@@ -110,16 +116,47 @@ static const char *find_problem(struct csi_call *c, const node_state *state)
 	return problem;
 }
 
+/* A device has a size, and no use that can be told. */
+static void tell_device(struct csi_call *c, const node_state *state,
+			Csi__V1__NodeGetVolumeStatsResponse *out)
+{
+	char device[INITIATOR_TEXT_MAX];
+	uint64_t size = 0;
+	int r = volume_device(c->csi->volumes, c->id.name, device, c->err);
+
+	if (r == 0) {
+		auto_close int fd = open(device, O_RDONLY | O_CLOEXEC);
+
+		if (fd < 0 || ioctl(fd, BLKGETSIZE64, &size) < 0)
+			r = error_set(c->err, errno, "'%s': %s", device,
+				      strerror(errno));
+	}
+	if (r == 0) {
+		out->n_usage = 1;
+		out->usage = rpc_alloc(c->rpc, sizeof(void *));
+		out->usage[0] = usage(c, CSI__V1__VOLUME_USAGE__UNIT__BYTES,
+				      size, 0, 0);
+	}
+	out->volume_condition = reply_condition(
+		c, r < 0 ? error_text(c->err) : find_problem(c, state));
+}
+
 /* Of what is mounted at @path, and of the volume. */
 static void tell(struct csi_call *c, const char *path, const node_state *state,
 		 Csi__V1__NodeGetVolumeStatsResponse *out)
 {
 	struct statvfs vfs;
-	enum node_health health = node_health(path, &vfs);
+	enum node_health health;
 	char text[ERROR_TEXT_MAX];
-	const char *problem = node_health_text(health, path, text,
-					       sizeof(text));
+	const char *problem;
 
+	if (state->stage &&
+	    capability_is_block(state->stage->volume_capability)) {
+		tell_device(c, state, out);
+		return;
+	}
+	health = node_health(path, &vfs);
+	problem = node_health_text(health, path, text, sizeof(text));
 	if (health == NODE_WELL) {
 		add_usage(c, &vfs, out);
 		problem = find_problem(c, state);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "csi/capability.h"
 #include "csi/node_service.h"
 #include "csi/node_show.h"
@@ -11,6 +12,21 @@
 	CSI__V1__VOLUME_CAPABILITY__ACCESS_MODE__MODE__SINGLE_NODE_MULTI_WRITER
 
 /* ---- may it be published there? ---- */
+
+/* Those of the file systems are chosen when they are mounted. */
+static int check_options(struct csi_call *c,
+			 const Csi__V1__VolumeCapability *staged,
+			 const Csi__V1__VolumeCapability *cap)
+{
+	auto_free char *now = capability_mount_options(staged, true);
+	auto_free char *asked = capability_mount_options(cap, true);
+
+	if (now && asked && (!asked[0] || strcmp(now, asked) == 0))
+		return 0;
+	return csi_fail(c, RPC_FAILED_PRECONDITION,
+			"the volume is staged with other mount flags for its "
+			"file systems");
+}
 
 static int check_staged(struct csi_call *c, const node_state *state,
 			const publish_request *in)
@@ -29,6 +45,24 @@ static int check_staged(struct csi_call *c, const node_state *state,
 				"not %d",
 				capability_mode(stage->volume_capability),
 				capability_mode(in->volume_capability));
+	return check_options(c, stage->volume_capability,
+			     in->volume_capability);
+}
+
+/* A device is read-only for all who have it. */
+static int check_beside(struct csi_call *c, const node_state *state,
+			const publish_request *in)
+{
+	for (size_t i = 0; capability_is_block(in->volume_capability) &&
+			   i < state->n_published;
+	     i++)
+		if (state->published[i]->readonly != in->readonly)
+			return csi_fail(c, RPC_FAILED_PRECONDITION,
+					"the device is published at '%s' for "
+					"%s, and is one device for all",
+					state->published[i]->target_path,
+					in->readonly ? "writing"
+						     : "reading only");
 	return 0;
 }
 
@@ -50,9 +84,11 @@ static int check_published(struct csi_call *c, const node_state *state,
 				"the volume is published there in another way "
 				"(%s)",
 				there->readonly ? "reading only" : "writable");
-	if (state->n_published == 0 ||
-	    capability_mode(in->volume_capability) == MULTI_WRITER)
+	if (state->n_published == 0)
 		return 0;
+	if (capability_mode(in->volume_capability) == MULTI_WRITER ||
+	    capability_is_shared(in->volume_capability))
+		return check_beside(c, state, in);
 	return csi_fail(c, RPC_FAILED_PRECONDITION,
 			"the volume is published at '%s', and its access mode "
 			"allows one publication; SINGLE_NODE_MULTI_WRITER "
@@ -85,7 +121,7 @@ static int publish(struct csi_call *c, const publish_request *in,
 	r = csi_state_save(c, state);
 	if (r < 0)
 		return r;
-	r = node_show(c->id.name, in, c->err);
+	r = node_show(c->csi->volumes, record, in, c->err);
 	if (r < 0)
 		r = csi_fail_errno(c, r);
 	if (r < 0 && fresh) {

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
+#include "base/cleanup.h"
 #include "base/log.h"
 #include "csi/bind.h"
 #include "csi/capability.h"
@@ -60,37 +61,23 @@ const char *node_health_text(enum node_health health, const char *path,
 
 /* ---- attach ---- */
 
-/*
- * Reading only, when that is all that is wanted and there is something to
- * read; a volume that never had a file system gets one first, and is then
- * published for reading only. What is attached stays as it is.
- */
-static bool attach_read_only(struct csi *csi,
-			     const struct volume_record *record,
-			     const stage_request *stage)
-{
-	const struct volume_attachment *a = volume_record_attachment(
-		record, volume_context_node(csi->volumes));
-
-	if (a)
-		return a->read_only;
-	if (!capability_reads_only(stage->volume_capability))
-		return false;
-	for (size_t i = 0; i < record->n_splits; i++)
-		if (record->splits[i].state != SPLIT_READY)
-			return false;
-	return true;
-}
-
 static int attach(struct csi *csi, const struct volume_record *record,
 		  const stage_request *stage, struct error *err)
 {
+	const struct volume_attachment *a = volume_record_attachment(
+		record, volume_context_node(csi->volumes));
+	auto_free char *options = capability_mount_options(
+		stage->volume_capability, false);
+	bool block = capability_is_block(stage->volume_capability);
 	const struct volume_attach_request request = {
 		.name = record->name,
-		.mount_point = stage->staging_target_path,
-		.read_only = attach_read_only(csi, record, stage),
+		.mount_point = block ? NULL : stage->staging_target_path,
+		.mount_options = block ? NULL : options,
+		.read_only = a && a->read_only,
 	};
 
+	if (!options)
+		return error_set(err, ENOMEM, "out of memory");
 	return volume_attach(csi->volumes, &request, err);
 }
 
@@ -101,15 +88,18 @@ static bool is_left_over(const publish_request *p, const char *volume)
 {
 	struct mount_info staged, shown;
 
+	if (capability_is_block(p->volume_capability))
+		return bind_find(p->target_path, &shown, NULL) == 0;
 	return bind_find(p->target_path, &shown, NULL) == 0 &&
 	       node_show_is_ours(&shown, volume) &&
 	       bind_find(p->staging_target_path, &staged, NULL) == 0 &&
 	       staged.device != shown.device;
 }
 
-static int show_again(struct csi *csi, const char *volume, node_state *state,
-		      struct error *err)
+static int show_again(struct csi *csi, const struct volume_record *record,
+		      node_state *state, struct error *err)
 {
+	const char *volume = record->name;
 	size_t n = 0;
 	int r = 0;
 
@@ -118,8 +108,8 @@ static int show_again(struct csi *csi, const char *volume, node_state *state,
 
 		if (!is_left_over(p, volume))
 			continue;
-		r = node_show(volume, p, err);
-		n++;
+		r = node_show(csi->volumes, record, p, err);
+		n += !capability_is_block(p->volume_capability);
 	}
 	if (n == 0)
 		return r;
@@ -177,9 +167,11 @@ static int check_staged(const struct volume_record *record,
 int node_repair(struct csi *csi, const struct volume_record *record,
 		node_state *state, bool asked, struct error *err)
 {
-	int r = check_staged(record, state, asked, err);
+	int r = 0;
 
+	if (!capability_is_block(state->stage->volume_capability))
+		r = check_staged(record, state, asked, err);
 	if (r == 0)
 		r = attach(csi, record, state->stage, err);
-	return r < 0 ? r : show_again(csi, record->name, state, err);
+	return r < 0 ? r : show_again(csi, record, state, err);
 }

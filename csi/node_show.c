@@ -2,9 +2,14 @@
 #include "csi/node_show.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "base/cleanup.h"
 #include "csi/bind.h"
 #include "csi/capability.h"
 #include "volume/union_process.h"
@@ -21,6 +26,13 @@ static uint64_t attributes_of(const publish_request *request)
 	       (request->readonly ? MOUNT_ATTR_RDONLY : 0);
 }
 
+bool node_show_is_device(const struct mount_info *info)
+{
+	struct stat st;
+
+	return stat(info->target, &st) == 0 && S_ISBLK(st.st_mode);
+}
+
 /* What is there of before: a dead mount, or one with other attributes. */
 static int clear(const char *volume, const char *target, struct error *err)
 {
@@ -31,15 +43,15 @@ static int clear(const char *volume, const char *target, struct error *err)
 		return 0;
 	if (r < 0)
 		return r;
-	if (!node_show_is_ours(&info, volume))
+	if (!node_show_is_ours(&info, volume) && !node_show_is_device(&info))
 		return error_set(err, EBUSY,
 				 "'%s' is a mount point of something else",
 				 target);
 	return mounts_remove(info.target, true, err);
 }
 
-int node_show(const char *volume, const publish_request *request,
-	      struct error *err)
+static int show_tree(const char *volume, const publish_request *request,
+		     struct error *err)
 {
 	const char *source = request->staging_target_path;
 	const char *target = request->target_path;
@@ -55,9 +67,72 @@ int node_show(const char *volume, const publish_request *request,
 		(void)error_prefix(err, "target_path: ");
 		return r;
 	}
-	r = bind_make(source, target, attributes, 0, err);
-	if (r < 0)
-		(void)bind_target_remove(target, NULL); /* it was empty */
+	return bind_make(source, target, attributes, 0, err);
+}
+
+/* ---- block volumes ---- */
+
+static int set_read_only(const char *device, bool read_only, struct error *err)
+{
+	auto_close int fd = open(device, O_RDONLY | O_CLOEXEC);
+	int value = read_only;
+
+	if (fd < 0 || ioctl(fd, BLKROSET, &value) < 0)
+		return error_set(err, errno, "'%s': %s", device,
+				 strerror(errno));
+	return 0;
+}
+
+static bool is_same_device(const char *a, const char *b)
+{
+	struct stat one, other;
+
+	return stat(a, &one) == 0 && stat(b, &other) == 0 &&
+	       S_ISBLK(one.st_mode) && S_ISBLK(other.st_mode) &&
+	       one.st_rdev == other.st_rdev;
+}
+
+static int show_device(struct volume_context *volumes,
+		       const struct volume_record *record,
+		       const publish_request *request, struct error *err)
+{
+	const struct volume_attachment *a = volume_record_attachment(
+		record, volume_context_node(volumes));
+	const char *target = request->target_path;
+	char device[INITIATOR_TEXT_MAX];
+	bool read_only = attributes_of(request) & MOUNT_ATTR_RDONLY;
+	int r = volume_device(volumes, record->name, device, err);
+
+	/* One that is attached for reading only is that by itself. */
+	if (r == 0 && !(a && a->read_only))
+		r = set_read_only(device, read_only, err);
+	if (r < 0 || is_same_device(device, target))
+		return r;
+	r = clear(record->name, target, err);
+	if (r == 0)
+		r = bind_target_make_file(target, err);
+	if (r < 0) {
+		(void)error_prefix(err, "target_path: ");
+		return r;
+	}
+	return bind_make(device, target, 0, 0, err);
+}
+
+/* ---- either ---- */
+
+int node_show(struct volume_context *volumes,
+	      const struct volume_record *record,
+	      const publish_request *request, struct error *err)
+{
+	bool block = capability_is_block(request->volume_capability);
+	struct mount_info info;
+	int r = block ? show_device(volumes, record, request, err)
+		      : show_tree(record->name, request, err);
+
+	/* What it made was empty; what it did not make stays as it was. */
+	if (r < 0 && r != -ENOTEMPTY && r != -ENOTDIR &&
+	    bind_find(request->target_path, &info, NULL) == -ENOENT)
+		(void)bind_target_remove(request->target_path, NULL);
 	return r;
 }
 
@@ -72,7 +147,8 @@ int node_hide(const char *volume, const char *target, struct error *err)
 	struct mount_info info;
 	int r = bind_find(target, &info, err);
 
-	if (r == 0 && !node_show_is_ours(&info, volume))
+	if (r == 0 && !node_show_is_ours(&info, volume) &&
+	    !node_show_is_device(&info))
 		return error_set(err, EBUSY,
 				 "what is mounted at '%s' is not this volume; "
 				 "it is left alone",

@@ -5,19 +5,27 @@
 
 #include "csi/node_state.h"
 #include "volume/mounts.h"
+#include "volume/volume.h"
 
 /* Is what is mounted there of the volume of that name? */
 bool node_show_is_ours(const struct mount_info *info, const char *volume);
+
+/* Is what is mounted there the device of a block volume, of any? */
+bool node_show_is_device(const struct mount_info *info);
 
 /*
  * Show it there as asked for. There already and alive: nothing is done; a
  * dead one, or one with other attributes, is replaced.
  *
+ * A block volume's device is shown on a file; for reading only the device
+ * itself becomes that.
+ *
  * -EBUSY: something else is mounted there. -ENOTEMPTY, -ENOTDIR, -ENOENT: the
  * target path is not one. What was made is taken away again after an error.
  */
-int node_show(const char *volume, const publish_request *request,
-	      struct error *err);
+int node_show(struct volume_context *volumes,
+	      const struct volume_record *record,
+	      const publish_request *request, struct error *err);
 
 /* From a publication back to the staging path, without its attributes. */
 int node_show_restore(const publish_request *request, struct error *err);

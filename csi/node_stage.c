@@ -84,7 +84,9 @@ int csi_stage_revive(struct csi_call *c, const struct volume_record *record,
 	if (!state->stage)
 		return csi_fail(c, RPC_FAILED_PRECONDITION,
 				"the volume is not staged here");
-	if (node_health(state->stage->staging_target_path, NULL) == NODE_WELL)
+	/* Of a block volume nothing is mounted there to be asked. */
+	if (!capability_is_block(state->stage->volume_capability) &&
+	    node_health(state->stage->staging_target_path, NULL) == NODE_WELL)
 		return 0;
 	r = node_repair(c->csi, record, state, true, c->err);
 	return r < 0 ? csi_fail_errno(c, r) : 0;
@@ -125,6 +127,22 @@ static int check_staged(struct csi_call *c, const node_state *state,
 	return csi_fail(c, RPC_ALREADY_EXISTS,
 			"the volume is staged there in another way "
 			"(capability or context)");
+}
+
+/* ControllerPublishVolume comes before. */
+static int check_published(struct csi_call *c,
+			   const struct volume_record *record)
+{
+	const char *node = volume_context_node(c->csi->volumes);
+	const struct volume_attachment *a = volume_record_attachment(record,
+								     node);
+
+	if (a && a->published)
+		return 0;
+	return csi_fail(c, RPC_FAILED_PRECONDITION,
+			"the volume is not published to node '%s'; "
+			"ControllerPublishVolume does that",
+			node);
 }
 
 /* Not final: the same call goes on, or NodeUnstageVolume undoes it. */
@@ -179,6 +197,8 @@ int csi_node_stage_volume(struct csi_call *c, const void *in_, void *out)
 	if (r == 0)
 		r = check_path(c, in->staging_target_path);
 	if (r == 0)
+		r = check_published(c, record);
+	if (r == 0)
 		r = csi_state_load(c, &state);
 	if (r == 0)
 		r = stage(c, in, record, state);
@@ -189,7 +209,10 @@ int csi_node_stage_volume(struct csi_call *c, const void *in_, void *out)
 
 /* ---- NodeUnstageVolume ---- */
 
-/* Is it attached there by us, although the state does not say so? */
+/*
+ * Is it attached there by us, although the state does not say so? A block
+ * volume is attached nowhere in particular.
+ */
 static int attached_there(struct csi_call *c, const char *path)
 {
 	struct volume_record *record = NULL;
@@ -203,9 +226,11 @@ static int attached_there(struct csi_call *c, const char *path)
 		return csi_fail_errno(c, r);
 	a = volume_record_attachment(record,
 				     volume_context_node(c->csi->volumes));
-	r = a && csi_id_matches(&c->id, record) &&
-	    mounts_canonical(path, real, NULL) == 0 &&
-	    strcmp(real, a->mount_point) == 0;
+	r = a && a->state != ATTACHMENT_PUBLISHED &&
+	    csi_id_matches(&c->id, record) &&
+	    (volume_spec_linear(&record->spec) ||
+	     (mounts_canonical(path, real, NULL) == 0 &&
+	      strcmp(real, a->mount_point) == 0));
 	volume_record_free(record);
 	return r;
 }

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "csi/bind.h"
+#include "csi/capability.h"
 #include "csi/node_repair.h"
 #include "volume/union_process.h"
 
@@ -200,8 +201,7 @@ static bool is_staged(struct csi *csi, const char *name, char *ret_path)
 	bool staged = node_state_load(csi->state_dir, name, &state, NULL) ==
 			      0 &&
 		      state->stage &&
-		      state->stage->volume_capability->access_type_case ==
-			      CSI__V1__VOLUME_CAPABILITY__ACCESS_TYPE_MOUNT;
+		      !capability_is_block(state->stage->volume_capability);
 
 	if (staged)
 		(void)snprintf(ret_path, PATH_MAX, "%s",

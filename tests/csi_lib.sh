@@ -65,13 +65,33 @@ create() { # HOST NAME MIB FIELD...: prints the id
 	sed -n 's/.*volume_id="\([^"]*\)".*/\1/p' "$TEST_DIR/out"
 }
 staging() { mkdir -p "$C/host$1/staging/$2"; echo "$C/host$1/staging/$2"; }
-stage() { # HOST NAME ID FIELD...
+# What a controller, on another host, does before and after: for HOST
+cpublish() { # HOST ID FIELD...
+	csi 3 Controller/ControllerPublishVolume "volume_id=$2" "node_id=host$1" \
+		"${CAP[@]}" "${@:3}"
+}
+cunpublish() { # HOST ID
+	csi 3 Controller/ControllerUnpublishVolume "volume_id=$2" "node_id=host$1"
+}
+node_stage() { # HOST NAME ID FIELD...
 	csi "$1" Node/NodeStageVolume "volume_id=$3" \
 		"staging_target_path=$(staging "$1" "$2")" "${CAP[@]}" "${@:4}"
 }
-unstage() {
+node_unstage() { # HOST NAME ID
 	csi "$1" Node/NodeUnstageVolume "volume_id=$3" \
 		"staging_target_path=$(staging "$1" "$2")"
+}
+# Both, as an orchestrator calls them. What cannot be published is not staged
+# either, which says why.
+stage() { # HOST NAME ID FIELD...
+	EXEC='' cpublish "$1" "$3" >/dev/null || true
+	node_stage "$@"
+}
+unstage() { # HOST NAME ID
+	if [ -n "$EXEC" ]; then node_unstage "$@"; fi
+	node_unstage "$@" || return
+	# Something of it is still staged here: not what was meant.
+	[ -e "$C/host$1/run/csi/${3%@*}.volume" ] || cunpublish "$1" "$3"
 }
 target() { mkdir -p "$C/host$1/pods"; echo "$C/host$1/pods/$2"; }
 publish() { # HOST NAME ID TARGET FIELD...
@@ -101,6 +121,7 @@ scrap() {
 		unstage "$i" "$1" "$id"
 		on "$i" trib umount --force "$1"
 	done
+	csi 3 Controller/ControllerUnpublishVolume "volume_id=$id"
 	delete 1 "$id"
 }
 volume() { at_exit scrap "$1"; }

@@ -234,6 +234,124 @@ test_a_writer_outlives_plugin_and_servers() {
 	nothing_left
 }
 
+test_a_block_volume_is_a_device() {
+	local id t dev
+	CAP=(volume_capability.block= volume_capability.access_mode.mode=7)
+	volume raw
+	csi 1 Controller/CreateVolume name=raw "capacity_range.required_bytes=$((64 * MIB))" \
+		volume_capabilities.block= volume_capabilities.access_mode.mode=7 \
+		parameters.nodes=host2 >"$TEST_DIR/out"
+	id=$(sed -n 's/.*volume_id="\([^"]*\)".*/\1/p' "$TEST_DIR/out")
+	fails 1 "not published" node_stage 1 raw "$id"
+	stage 1 raw "$id"
+	stage 1 raw "$id"
+	publish 1 raw "$id" a
+	publish 1 raw "$id" a
+	publish 1 raw "$id" b
+	t=$(target 1 a)
+	[ -b "$t" ]
+	same "$(blockdev --getsize64 "$t")" $((64 * MIB))
+	head -c 1M /dev/urandom >"$TEST_DIR/data"
+	dd if="$TEST_DIR/data" of="$t" bs=64k oflag=direct conv=fsync 2>/dev/null
+	cmp -n 1048576 "$TEST_DIR/data" "$(target 1 b)"
+	stats 1 "$id" "$t" >"$TEST_DIR/out"
+	grep -q "usage=\[{total=$((64 * MIB)) unit=1}\].*the volume is well" "$TEST_DIR/out"
+	fails 1 "is one device for all" publish 1 raw "$id" c readonly=1
+	[ ! -e "$(target 1 c)" ]
+	unpublish 1 "$id" b
+	[ ! -e "$(target 1 b)" ]
+	# It grows.
+	on 3 trib volume resize raw --size 96MiB --quiet
+	expand 1 "$id" "$t" | grep -q "capacity_bytes=$((96 * MIB))"
+	same "$(blockdev --getsize64 "$t")" $((96 * MIB))
+	unpublish 1 "$id" a
+	publish 1 raw "$id" a readonly=1
+	same "$(blockdev --getro "$t")" 1
+	fails any "" dd if=/dev/zero of="$t" bs=4k count=1 conv=fsync
+	unpublish 1 "$id" a
+	publish 1 raw "$id" a
+	dd if="$TEST_DIR/data" of="$t" bs=64k oflag=direct 2>/dev/null
+	driver_signal 1 KILL
+	driver_start 1
+	cmp -n 1048576 "$TEST_DIR/data" "$t"
+	fails 1 "published at" unstage 1 raw "$id"
+	unpublish 1 "$id" a
+	unpublish 1 "$id" a
+	[ ! -e "$t" ]
+	unstage 1 raw "$id"
+	same "$(losetup -nl -O BACK-FILE | count "$C/")" 0 "loop devices"
+	# What stands at the target path already.
+	stage 1 raw "$id"
+	echo precious >"$t"
+	fails 1 "FAILED_PRECONDITION" publish 1 raw "$id" a
+	same "$(cat "$t")" precious
+	rm "$t"
+	unstage 1 raw "$id"
+	delete 1 "$id"
+	nothing_left
+}
+
+test_a_volume_is_read_on_several_nodes() {
+	local id i
+	cap 1
+	volume many
+	id=$(create 1 many 700)
+	stage 1 many "$id"
+	publish 1 many "$id" a
+	fill "$(target 1 a)"
+	unpublish 1 "$id" a
+	unstage 1 many "$id"
+	cap 3
+	for i in 1 2; do
+		stage $i many "$id"
+		publish $i many "$id" a
+		publish $i many "$id" b
+		check "$(target $i b)"
+		fails any "Read-only" touch "$(target $i a)/x"
+	done
+	for i in 1 2; do
+		unpublish $i "$id" a
+		unpublish $i "$id" b
+		unstage $i many "$id"
+	done
+	delete 1 "$id"
+	nothing_left
+}
+
+test_mount_flags_reach_the_file_systems() {
+	local id
+	cap 1
+	CAP+=(volume_capability.mount.mount_flags=noatime volume_capability.mount.mount_flags=sync)
+	volume opts
+	id=$(create 1 opts 64)
+	stage 1 opts "$id"
+	publish 1 opts "$id" a
+	findmnt -rno OPTIONS "$C/host1/run/volumes/opts/branch-0" | grep sync | grep -q noatime
+	findmnt -rno VFS-OPTIONS "$(target 1 a)" | grep -q noatime
+	unpublish 1 "$id" a
+	# They are chosen when it is staged.
+	fails 1 "FAILED_PRECONDITION: the volume is staged with other mount flags" \
+		publish 1 opts "$id" a volume_capability.mount.mount_flags=dirsync
+	unstage 1 opts "$id"
+	cap 1
+	fails 1 "mount flag 1 is none that" stage 1 opts "$id" \
+		volume_capability.mount.mount_flags=errors=panic
+	# A label of SELinux is the kernel's to know.
+	CAP+=('volume_capability.mount.mount_flags=context="system_u:object_r:container_file_t:s0:c1,c2"')
+	if [ -e /sys/fs/selinux/enforce ]; then
+		stage 1 opts "$id"
+		findmnt -rno OPTIONS "$C/host1/run/volumes/opts/branch-0" | grep -q "container_file_t:s0:c1,c2"
+		findmnt -rno OPTIONS "$(staging 1 opts)" | grep -q "container_file_t:s0:c1,c2"
+	else
+		fails 1 "mount " stage 1 opts "$id"
+		same "$(findmnt -rno TARGET | count "$C/")" 0 "mounts"
+		grep -q "context=\"*system_u\|Unknown parameter 'context'\|Invalid argument" "$C/host1/csi.log"
+	fi
+	unstage 1 opts "$id"
+	delete 1 "$id"
+	nothing_left
+}
+
 test_the_files_of_a_volume_are_its_groups() {
 	local id t
 	cap 7
