@@ -163,6 +163,14 @@ static const char *const mount_flags[] = {
 	"noexec", "sync", "async", "dirsync", "noatime", "nodiratime",
 };
 
+/* Labels of SELinux, which the kernel takes too. */
+static const char *const mount_labels[] = {
+	"context",
+	"fscontext",
+	"defcontext",
+	"rootcontext",
+};
+
 static int add_mount_flag(struct union_options *options, const char *name,
 			  struct error *err)
 {
@@ -175,6 +183,25 @@ static int add_mount_flag(struct union_options *options, const char *name,
 	free(options->mount_flags);
 	options->mount_flags = longer;
 	return 0;
+}
+
+/* NAME=VALUE, as libfuse wants it in its list: without a bare comma. */
+static int add_mount_label(struct union_options *options, const char *name,
+			   const char *value, struct error *err)
+{
+	auto_free char *text = malloc(strlen(name) + 2 * strlen(value) + 2);
+	char *at;
+
+	if (!text)
+		return error_set(err, ENOMEM, "%s", strerror(ENOMEM));
+	at = stpcpy(stpcpy(text, name), "=");
+	for (; *value; value++) {
+		if (*value == ',' || *value == '\\')
+			*at++ = '\\';
+		*at++ = *value;
+	}
+	*at = '\0';
+	return add_mount_flag(options, text, err);
 }
 
 static int set_option(struct union_options *options, char *word,
@@ -199,8 +226,26 @@ static int set_option(struct union_options *options, char *word,
 	for (i = 0; i < array_size(mount_flags) && !value; i++)
 		if (strcmp(mount_flags[i], word) == 0)
 			return add_mount_flag(options, word, err);
+	for (i = 0; i < array_size(mount_labels) && value; i++)
+		if (strcmp(mount_labels[i], word) == 0)
+			return add_mount_label(options, word, value, err);
 	return error_set(err, EINVAL, "unknown option '%s'; --help lists them",
 			 word);
+}
+
+/* Up to the next comma that is not within double quotes; NULL at the end. */
+static char *next_word(char **rest)
+{
+	char *word = *rest, *at = word;
+	bool quoted = false;
+
+	if (!word)
+		return NULL;
+	for (; *at && (quoted || *at != ','); at++)
+		quoted ^= *at == '"';
+	*rest = *at ? at + 1 : NULL;
+	*at = '\0';
+	return word;
 }
 
 static int set_options(struct union_options *options, const char *list,
@@ -210,7 +255,7 @@ static int set_options(struct union_options *options, const char *list,
 	char *rest = copy, *word;
 	int r = copy ? 0 : error_set(err, ENOMEM, "%s", strerror(ENOMEM));
 
-	while (r == 0 && (word = strsep(&rest, ",")))
+	while (r == 0 && (word = next_word(&rest)))
 		if (*word)
 			r = set_option(options, word, err);
 	return r;

@@ -51,6 +51,23 @@ static void defaults_are_what_the_help_says(void **state)
 	assert_int_equal(options.ready_fd, -1);
 }
 
+static void a_label_with_categories_reaches_libfuse_whole(void **state)
+{
+	(void)state;
+	assert_int_equal(
+		PARSE("-o",
+		      "nodev,context=\"system_u:object_r:x_t:s0:c1,c2\",noexec",
+		      "/a", "/mnt"),
+		0);
+	assert_string_equal(
+		options.mount_flags,
+		",nodev,context=\"system_u:object_r:x_t:s0:c1\\,c2\",noexec");
+	assert_int_equal(PARSE("-o", "rootcontext=a:b,policy=ff", "/a", "/mnt"),
+			 0);
+	assert_string_equal(options.mount_flags, ",rootcontext=a:b");
+	assert_string_equal(options.policy->name, "ff");
+}
+
 static void options_are_taken_in_both_spellings(void **state)
 {
 	(void)state;
@@ -104,6 +121,8 @@ static void refuses_bad_values(void **state)
 	refused("takes no value", PARSE("-o", "allow_other=1", "/a", "/mnt"));
 	refused("-o needs", PARSE("/a", "/mnt", "-o"));
 	refused("nosuid", PARSE("-o", "nosuid=1", "/a", "/mnt"));
+	refused("context", PARSE("-o", "context", "/a", "/mnt"));
+	refused("seclabel", PARSE("-o", "seclabel", "/a", "/mnt"));
 }
 
 static void refuses_missing_and_empty_branches(void **state)
@@ -150,6 +169,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(defaults_are_what_the_help_says),
 		cmocka_unit_test(options_are_taken_in_both_spellings),
+		cmocka_unit_test(a_label_with_categories_reaches_libfuse_whole),
 		cmocka_unit_test(branches_have_flags_and_escapes),
 		cmocka_unit_test(refuses_the_unknown_by_name),
 		cmocka_unit_test(refuses_bad_values),

@@ -466,4 +466,65 @@ test_readers_killed_at_every_step_are_finished_or_undone() {
 	nothing_left
 }
 
+# mounted_with VOLUME OPTION: the union on host1 and each of its branches
+mounted_with() {
+	local target n=0
+	for target in "$C/host1/mnt/$1" "$C/host1/run/volumes/$1"/branch-*; do
+		findmnt -no OPTIONS "$target" | tr , '\n' | grep -qx "$2" ||
+			fail "$target: $(findmnt -no OPTIONS "$target")"
+		n=$((n + 1))
+	done
+	[ $n -gt 1 ]
+}
+
+test_mount_options_hold_on_every_branch_and_after_a_repair() {
+	volume opt
+	v 1 create name=opt size=1GiB
+	fails 1 "EINVAL: attach volume 'opt': the mount option 'noload'" attach 1 opt options=noatime,noload
+	fails 1 "'commit=x' needs a whole number" attach 1 opt options=commit=x
+	attach 1 opt options=noatime,nosuid,noexec,commit=7,discard
+	is_whole 1 opt
+	mounted_with opt noatime
+	mounted_with opt nosuid
+	mounted_with opt noexec
+	findmnt -no OPTIONS "$C/host1/run/volumes/opt/branch-0" | grep -q 'discard.*commit=7\|commit=7.*discard'
+	cp /bin/true "$C/host1/mnt/opt/true"
+	fails any "ermission denied" "$C/host1/mnt/opt/true"
+	fails 1 "with the mount options 'noatime,nosuid" attach 1 opt options=noatime
+	attach 1 opt
+	# A dead device takes everything down: it comes back as it was.
+	kill -KILL "$(status opt | grep -o 'pid=[0-9]*' | cut -d= -f2)"
+	umount -l "$C/host1/run/volumes/opt/branch-1"
+	attach 1 opt
+	is_whole 1 opt
+	mounted_with opt noatime
+	mounted_with opt noexec
+	v 1 detach name=opt
+	attach 1 opt
+	"$C/host1/mnt/opt/true"
+	v 1 detach name=opt
+	v 1 delete name=opt
+	nothing_left
+}
+
+# Without SELinux the kernel refuses it; what it was asked for shows all the same.
+test_a_security_label_reaches_every_branch_and_the_union() {
+	volume label
+	local label='context="system_u:object_r:container_file_t:s0:c1,c2"' argv n
+	v 1 create name=label size=1500MiB
+	_volume_argv 1
+	strace -qq -f -s 400 -o "$TEST_DIR/calls" -e trace=mount -- "${argv[@]}" attach \
+		name=label "path=$(mnt 1 label)" "options=nodev,$label" || true
+	v 1 detach name=label
+	n=$(grep -c 'branch-[012]", "ext4", MS_NODEV, "context=\\"system_u:object_r:container_file_t:s0:c1,c2\\""' "$TEST_DIR/calls")
+	same "$n" 3 "$(cat "$TEST_DIR/calls")"
+	mkdir -p "$TEST_DIR/branch" "$TEST_DIR/union"
+	timeout -s INT 3 strace -qq -s 400 -o "$TEST_DIR/calls" -e trace=mount -- \
+		"$BUILD/bin/trib-union" -f -o "nodev,$label" "$TEST_DIR/branch" "$TEST_DIR/union" || true
+	grep -q 'fuse.trib-union", .*,context=\\"system_u:object_r:container_file_t:s0:c1,c2\\"' \
+		"$TEST_DIR/calls" || fail "$(cat "$TEST_DIR/calls")"
+	v 1 delete name=label
+	nothing_left
+}
+
 run_tests "$@"
