@@ -32,3 +32,6 @@ image:
 .PHONY: manifests
 manifests:
 	$(Q)tests/manifests/render $(BUILD)/manifests || [ $$? = 77 ]
+
+SYSTEM_TESTS += tests/system/manifests.sh
+KUBE_TESTS   += tests/kube/pods.sh

@@ -150,6 +150,9 @@ test_a_claim_lives_and_its_data_outlive_the_node_plugin() {
 	head -c 3000000 /dev/urandom >"$host$target/data"
 	sync "$host$target/data"
 	sha256sum "$host$target/data" >"$TEST_DIR/sum"
+	# Its container's end would end its children, too.
+	same "$(pgrep -P "$(cat "$TEST_DIR/tributary-node.trib-csi.pid")" || true)" "" \
+		"children of the node plugin"
 	pod_end tributary-node trib-csi KILL
 	echo 3 >/proc/sys/vm/drop_caches
 	sha256sum --quiet -c "$TEST_DIR/sum"
