@@ -29,17 +29,14 @@ static int check_create(struct csi_call *c,
 static int check_places(struct csi_call *c,
 			const Csi__V1__TopologyRequirement *places)
 {
+	int r;
+
 	if (!places || places->n_requisite == 0)
 		return 0;
-	for (size_t i = 0; i < places->n_requisite; i++) {
-		int r = request_place_known(c->csi, places->requisite[i],
-					    c->err);
-
-		if (r < 0)
-			return csi_fail_errno(c, r);
-		if (r > 0)
-			return 0;
-	}
+	r = request_place_known(c->csi, places->requisite, places->n_requisite,
+				c->err);
+	if (r != 0)
+		return r < 0 ? csi_fail_errno(c, r) : 0;
 	return csi_fail(c, RPC_RESOURCE_EXHAUSTED,
 			"none of the %zu places asked for is a node of this "
 			"cluster (" CSI_TOPOLOGY_NODE ")",
@@ -89,6 +86,27 @@ static int choose_capacity(struct csi_call *c,
 	return r;
 }
 
+/* Another controller may make what is there larger between two steps. */
+static int make_or_find(struct csi_call *c,
+			const Csi__V1__CreateVolumeRequest *in,
+			const struct volume_create_request *create,
+			struct request *request, struct volume_record **ret)
+{
+	uint64_t before = 0;
+	int r;
+
+	do {
+		r = choose_capacity(c, in, create->name, request);
+		if (r < 0)
+			return r;
+		r = volume_create(c->csi->volumes, create, ret, c->err);
+		if (r != -EEXIST || request->spec.capacity == before)
+			break;
+		before = request->spec.capacity;
+	} while (true);
+	return r < 0 ? csi_fail_errno(c, r) : 0;
+}
+
 static int make(struct csi_call *c, const Csi__V1__CreateVolumeRequest *in,
 		struct request *request, Csi__V1__CreateVolumeResponse *out)
 {
@@ -101,16 +119,13 @@ static int make(struct csi_call *c, const Csi__V1__CreateVolumeRequest *in,
 	int r;
 
 	csi_name_map(in->name, name);
+	if (labels_set(&request->labels, CSI_LABEL_NAME, in->name, c->err) < 0)
+		return csi_fail_errno(c, -EINVAL);
 	r = csi_hold(c, name);
 	if (r == 0)
-		r = choose_capacity(c, in, name, request);
+		r = make_or_find(c, in, &create, request, &record);
 	if (r < 0)
 		return r;
-	r = labels_set(&request->labels, CSI_LABEL_NAME, in->name, c->err);
-	if (r == 0)
-		r = volume_create(c->csi->volumes, &create, &record, c->err);
-	if (r < 0)
-		return csi_fail_errno(c, r);
 	out->volume = reply_volume(c, record);
 	volume_record_free(record);
 	return 0;

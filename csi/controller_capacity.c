@@ -45,8 +45,10 @@ int csi_get_capacity(struct csi_call *c, const void *in_, void *out)
 		r = csi_fail_errno(c, -EINVAL);
 	request_done(&request);
 	if (r == 0 && in->accessible_topology) {
-		here = request_place_known(c->csi, in->accessible_topology,
-					   c->err);
+		here = request_place_known(
+			c->csi,
+			(Csi__V1__Topology *const *)&in->accessible_topology, 1,
+			c->err);
 		if (here < 0)
 			r = csi_fail_errno(c, here);
 	}

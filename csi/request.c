@@ -9,7 +9,7 @@
 #include "base/size.h"
 #include "csi/capability.h"
 #include "csi/parameters.h"
-#include "volume/placement.h"
+#include "volume/node_keep.h"
 
 #define CAPACITY_UNIT 4096u /* bytes; volume_spec_check() */
 
@@ -133,22 +133,42 @@ bool request_allows(const Csi__V1__CapacityRange *range, uint64_t capacity)
 		capacity <= (uint64_t)range->limit_bytes);
 }
 
-/*
- * Every node reaches every volume, so a place is good when it is one of
- * ours; a place without segments is everywhere.
- */
-int request_place_known(struct csi *csi, const Csi__V1__Topology *place,
-			struct error *err)
+/* The name of the node that it is; "": everywhere; NULL: none of ours. */
+static const char *place_node(const Csi__V1__Topology *place)
 {
-	for (size_t i = 0; i < place->n_segments; i++) {
-		const Csi__V1__Topology__SegmentsEntry *s = place->segments[i];
-		int r;
+	if (place->n_segments == 0)
+		return "";
+	/* There is one key, and csi_check() lets no two be the same. */
+	if (place->n_segments > 1 ||
+	    strcasecmp(place->segments[0]->key, CSI_TOPOLOGY_NODE) != 0)
+		return NULL;
+	return place->segments[0]->value;
+}
 
-		if (strcasecmp(s->key, CSI_TOPOLOGY_NODE) != 0)
-			return 0;
-		r = volume_node_known(csi->volumes, s->value, err);
-		if (r <= 0)
-			return r;
+static bool is_node(const struct node_state *states, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(states[i].record.name, name) == 0)
+			return true;
+	return false;
+}
+
+/* Every node reaches every volume: a place is good when it is one of ours. */
+int request_place_known(struct csi *csi, Csi__V1__Topology *const *places,
+			size_t n_places, struct error *err)
+{
+	struct node_state *states = NULL;
+	size_t n = 0;
+	bool known = false;
+	int r = node_states_load(csi->volumes, &states, &n, err);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; !known && i < n_places; i++) {
+		const char *node = place_node(places[i]);
+
+		known = node && (!node[0] || is_node(states, n, node));
 	}
-	return 1;
+	node_states_free(states, n);
+	return known;
 }

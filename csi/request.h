@@ -37,8 +37,11 @@ int request_capacity(const Csi__V1__CapacityRange *range,
 /* Is @capacity within @range (NULL: any)? */
 bool request_allows(const Csi__V1__CapacityRange *range, uint64_t capacity);
 
-/* Is the place one of ours? 1, 0 or a negative errno. */
-int request_place_known(struct csi *csi, const Csi__V1__Topology *place,
-			struct error *err);
+/*
+ * Is one of the places a node of ours, answering or not? 1, 0 or a negative
+ * errno.
+ */
+int request_place_known(struct csi *csi, Csi__V1__Topology *const *places,
+			size_t n_places, struct error *err);
 
 #endif
