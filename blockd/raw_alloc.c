@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "blockd/raw_alloc.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct raw_alloc *alloc_of(struct raw_refs *refs)
+{
+	return (struct raw_alloc *)((char *)refs -
+				    offsetof(struct raw_alloc, refs));
+}
+
+static size_t words(uint32_t clusters)
+{
+	return ((size_t)clusters + 63) / 64;
+}
+
+bool raw_alloc_is_taken(const struct raw_alloc *alloc, uint32_t cluster)
+{
+	return alloc->bits[cluster / 64] >> (cluster % 64) & 1;
+}
+
+bool raw_alloc_take_at(struct raw_alloc *alloc, uint32_t cluster)
+{
+	assert(cluster < alloc->clusters);
+	if (raw_alloc_is_taken(alloc, cluster))
+		return false;
+	alloc->bits[cluster / 64] |= UINT64_C(1) << (cluster % 64);
+	alloc->taken++;
+	return true;
+}
+
+void raw_alloc_give(struct raw_alloc *alloc, uint32_t cluster)
+{
+	assert(cluster < alloc->clusters && !alloc->counts[cluster]);
+	assert(raw_alloc_is_taken(alloc, cluster));
+	alloc->bits[cluster / 64] &= ~(UINT64_C(1) << (cluster % 64));
+	alloc->taken--;
+}
+
+static void refs_get(struct raw_refs *refs, uint32_t cluster)
+{
+	struct raw_alloc *alloc = alloc_of(refs);
+
+	assert(cluster < alloc->clusters);
+	assert(raw_alloc_is_taken(alloc, cluster));
+	/* An object maps a cluster once, and objects are fewer than this. */
+	assert(alloc->counts[cluster] < UINT16_MAX);
+	switch (++alloc->counts[cluster]) {
+	case 1: alloc->used++; break;
+	case 2: alloc->shared++; break;
+	default: break;
+	}
+}
+
+static void refs_put(struct raw_refs *refs, uint32_t cluster)
+{
+	struct raw_alloc *alloc = alloc_of(refs);
+
+	assert(cluster < alloc->clusters && alloc->counts[cluster]);
+	switch (--alloc->counts[cluster]) {
+	case 0:
+		alloc->used--;
+		alloc->freed[alloc->n_freed++] = cluster;
+		break;
+	case 1: alloc->shared--; break;
+	default: break;
+	}
+}
+
+static int alloc_resize(struct raw_alloc *alloc, uint32_t clusters)
+{
+	size_t before = words(alloc->clusters), after = words(clusters);
+	uint64_t *bits = reallocarray(alloc->bits, after, sizeof(*bits));
+	uint16_t *counts;
+	uint32_t *freed;
+
+	if (!bits)
+		return -ENOMEM;
+	alloc->bits = bits;
+	memset(bits + before, 0, (after - before) * sizeof(*bits));
+	counts = reallocarray(alloc->counts, clusters, sizeof(*counts));
+	if (!counts)
+		return -ENOMEM;
+	alloc->counts = counts;
+	memset(counts + alloc->clusters, 0,
+	       (clusters - alloc->clusters) * sizeof(*counts));
+	freed = reallocarray(alloc->freed, clusters, sizeof(*freed));
+	if (!freed)
+		return -ENOMEM;
+	alloc->freed = freed;
+	alloc->clusters = clusters;
+	return 0;
+}
+
+int raw_alloc_init(struct raw_alloc *alloc, uint32_t clusters)
+{
+	int r;
+
+	assert(clusters);
+	*alloc = (struct raw_alloc){.refs = {refs_get, refs_put}};
+	r = alloc_resize(alloc, clusters);
+	if (r < 0)
+		raw_alloc_done(alloc);
+	return r;
+}
+
+int raw_alloc_extend(struct raw_alloc *alloc, uint32_t clusters)
+{
+	assert(clusters >= alloc->clusters);
+	return alloc_resize(alloc, clusters);
+}
+
+void raw_alloc_done(struct raw_alloc *alloc)
+{
+	free(alloc->bits);
+	free(alloc->counts);
+	free(alloc->freed);
+	*alloc = (struct raw_alloc){0};
+}
+
+uint32_t raw_alloc_free(const struct raw_alloc *alloc)
+{
+	return alloc->clusters - alloc->taken;
+}
+
+uint16_t raw_alloc_count(const struct raw_alloc *alloc, uint32_t cluster)
+{
+	return alloc->counts[cluster];
+}
+
+/* The first free cluster from @at on, below @end; @end: none. */
+static uint32_t find_free(const struct raw_alloc *alloc, uint32_t at,
+			  uint32_t end)
+{
+	while (at < end) {
+		uint64_t clear = ~alloc->bits[at / 64] >> (at % 64);
+
+		if (clear) {
+			at += (uint32_t)__builtin_ctzll(clear);
+			return at < end ? at : end;
+		}
+		at += 64 - at % 64;
+	}
+	return end;
+}
+
+uint32_t raw_alloc_take(struct raw_alloc *alloc, uint32_t want, uint32_t near,
+			uint32_t *ret_first)
+{
+	uint32_t at = alloc->next, n = 0;
+
+	assert(want);
+	if (near != RAW_HOLE && near + 1 < alloc->clusters &&
+	    !raw_alloc_is_taken(alloc, near + 1))
+		at = near + 1;
+	at = find_free(alloc, at, alloc->clusters);
+	if (at == alloc->clusters)
+		at = find_free(alloc, 0, alloc->clusters);
+	if (at == alloc->clusters)
+		return 0;
+	while (n < want && at + n < alloc->clusters &&
+	       raw_alloc_take_at(alloc, at + n))
+		n++;
+	alloc->next = at + n;
+	*ret_first = at;
+	return n;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which clusters of a raw pool are in use, and how often: a count of
+ * references by maps, and a bit for those that are taken (referenced, being
+ * filled, holding a checkpoint, or freed and still to be waited for).
+ * One thread at a time.
+ */
+#ifndef BLOCKD_RAW_ALLOC_H
+#define BLOCKD_RAW_ALLOC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "blockd/raw_map.h"
+
+struct raw_alloc {
+	struct raw_refs refs; /* for raw_map.h; put() fills @freed */
+	uint32_t clusters;
+	uint32_t taken;   /* number of bits set */
+	uint32_t used;    /* clusters with references */
+	uint32_t shared;  /* clusters with more than one */
+	uint32_t next;    /* where the search goes on */
+	uint64_t *bits;   /* owned */
+	uint16_t *counts; /* owned */
+	/* Clusters whose last reference was put; still taken. */
+	uint32_t *freed; /* owned; room for all of them */
+	uint32_t n_freed;
+};
+
+/* -ENOMEM. */
+int raw_alloc_init(struct raw_alloc *alloc, uint32_t clusters);
+void raw_alloc_done(struct raw_alloc *alloc);
+/* The medium has grown. -ENOMEM: nothing was changed. */
+int raw_alloc_extend(struct raw_alloc *alloc, uint32_t clusters);
+
+/*
+ * Take up to @want clusters that follow each other: as many as one free run
+ * has, preferably behind @near (a cluster, or RAW_HOLE: anywhere). Returns
+ * how many, 0 when none is free.
+ */
+uint32_t raw_alloc_take(struct raw_alloc *alloc, uint32_t want, uint32_t near,
+			uint32_t *ret_first);
+/* This one: false when it is taken. */
+bool raw_alloc_take_at(struct raw_alloc *alloc, uint32_t cluster);
+/* Free again: nobody references it, nothing is under way to it. */
+void raw_alloc_give(struct raw_alloc *alloc, uint32_t cluster);
+
+uint32_t raw_alloc_free(const struct raw_alloc *alloc);
+uint16_t raw_alloc_count(const struct raw_alloc *alloc, uint32_t cluster);
+bool raw_alloc_is_taken(const struct raw_alloc *alloc, uint32_t cluster);
+
+#endif

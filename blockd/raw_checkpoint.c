@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A checkpoint: the state is encoded in memory at one instant, under the
+ * lock; then written to clusters of its own, while changes go on; then the
+ * superblock says that it is there.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "blockd/raw_store_internal.h"
+
+/* Sealed batches, each in a part of its own. */
+struct image {
+	uint8_t *data; /* owned; page aligned */
+	size_t room;   /* bytes */
+	uint32_t part; /* bytes of one */
+	uint32_t parts;
+	uint32_t salt;
+	struct raw_batch batch;
+};
+
+static int image_reserve(struct image *image)
+{
+	const size_t used = (size_t)image->parts * image->part;
+	size_t room = image->room ? 2 * image->room : 4 * (size_t)image->part;
+	uint8_t *data;
+
+	if (used + image->part <= image->room)
+		return 0;
+	data = aligned_alloc(RAW_BLOCK, room);
+	if (!data)
+		return -ENOMEM;
+	memset(data, 0, room);
+	if (used)
+		memcpy(data, image->data, used);
+	free(image->data);
+	image->data = data;
+	image->room = room;
+	return 0;
+}
+
+static int image_seal(struct image *image)
+{
+	size_t length;
+
+	if (!image->batch.records)
+		return 0;
+	if (image_reserve(image) < 0)
+		return -ENOMEM;
+	length = raw_batch_seal(&image->batch, image->parts, image->salt);
+	memcpy(image->data + (size_t)image->parts * image->part,
+	       image->batch.data, length);
+	image->parts++;
+	raw_batch_clear(&image->batch);
+	return 0;
+}
+
+static int image_add(void *context, const struct raw_record *record)
+{
+	struct image *image = context;
+	int r;
+
+	if (raw_batch_add(&image->batch, record) == 0)
+		return 0;
+	r = image_seal(image);
+	return r < 0 ? r : raw_batch_add(&image->batch, record);
+}
+
+static int image_make(struct image *image, struct raw_store *store,
+		      const struct raw_super *super)
+{
+	int r;
+
+	*image = (struct image){
+		.part = raw_part_size(super->cluster_shift),
+		.salt = store_checkpoint_salt(super),
+	};
+	r = raw_batch_init(&image->batch, image->part);
+	if (r == 0)
+		r = raw_state_emit(&store->state, image_add, image);
+	if (r == 0)
+		r = image_seal(image);
+	return r;
+}
+
+static void image_done(struct image *image)
+{
+	raw_batch_done(&image->batch);
+	free(image->data);
+}
+
+/* ---- where it goes ---- */
+
+static int take_clusters(struct raw_store *store, const struct image *image,
+			 struct raw_super *super, struct error *err)
+{
+	uint64_t bytes = (uint64_t)image->parts * image->part;
+	uint64_t n = (bytes + (UINT64_C(1) << super->cluster_shift) - 1) >>
+		     super->cluster_shift;
+	struct raw_alloc *alloc = &store->state.alloc;
+
+	super->n_checkpoint = 0;
+	super->checkpoint_parts = image->parts;
+	while (n <= RAW_CHECKPOINT_MAX && super->n_checkpoint < n) {
+		uint32_t *at = &super->checkpoint[super->n_checkpoint];
+
+		if (!raw_alloc_take(alloc, 1, RAW_HOLE, at))
+			break;
+		super->n_checkpoint++;
+	}
+	if (super->n_checkpoint == n)
+		return 0;
+	for (uint32_t i = 0; i < super->n_checkpoint; i++)
+		raw_alloc_give(alloc, super->checkpoint[i]);
+	return error_set(err, ENOSPC,
+			 "no room for a checkpoint of %" PRIu64 " bytes",
+			 bytes);
+}
+
+static int write_parts(struct raw_store *store, const struct image *image,
+		       const struct raw_super *super, struct error *err)
+{
+	struct raw_medium *medium = store->medium;
+	int r = 0;
+
+	for (uint32_t i = 0; r == 0 && i < image->parts; i++)
+		r = medium->ops->write(
+			medium, image->data + (size_t)i * image->part,
+			image->part, store_part_offset(super, i));
+	/* With it, the data that the state maps. */
+	if (r == 0)
+		r = medium->ops->flush(medium);
+	return r < 0 ? error_set(err, -r, "writing a checkpoint: %s",
+				 strerror(-r))
+		     : 0;
+}
+
+/* Lock held. Nothing is changed by a failure. */
+static int prepare(struct raw_store *store, struct raw_super *super,
+		   struct image *image, struct error *err)
+{
+	int r;
+
+	*super = store->super;
+	super->generation++; /* as store_write_super() is going to */
+	r = image_make(image, store, super);
+	if (r < 0)
+		return error_set(err, -r, "encoding a checkpoint: %s",
+				 strerror(-r));
+	super->log_sequence = store->log_sequence;
+	super->log_block = store->log_block;
+	return take_clusters(store, image, super, err);
+}
+
+static int write_out(struct raw_store *store, struct raw_super *super,
+		     const struct image *image, struct error *err)
+{
+	int r = write_parts(store, image, super, err);
+
+	super->generation--;
+	return r < 0 ? r : store_write_super(store->medium, super, err);
+}
+
+/* Lock held: the new one counts. */
+static void replace(struct raw_store *store, const struct raw_super *super)
+{
+	for (uint32_t i = 0; i < store->super.n_checkpoint; i++)
+		raw_alloc_give(&store->state.alloc, store->super.checkpoint[i]);
+	store->super = *super;
+	store->log_used = 0;
+}
+
+int store_checkpoint_locked(struct raw_store *store, struct error *err)
+{
+	struct raw_super *super = malloc(sizeof(*super));
+	uint64_t upto = store->newest, freed = store_freed(store);
+	struct image image = {0};
+	int r = super ? prepare(store, super, &image, err)
+		      : error_set(err, ENOMEM, "out of memory");
+
+	if (r == 0) {
+		/* What was gathered for the log is in the checkpoint. */
+		raw_batch_clear(&store->pending);
+		(void)pthread_mutex_unlock(&store->lock);
+		r = write_out(store, super, &image, err);
+		(void)pthread_mutex_lock(&store->lock);
+		if (r == 0) {
+			replace(store, super);
+			store->freed_durable = freed;
+			atomic_store(&store->durable, upto);
+		} else {
+			store_mark_broken(store, err);
+		}
+	}
+	image_done(&image);
+	free(super);
+	return r;
+}

@@ -1,0 +1,521 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "blockd/raw_format.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/crc32c.h"
+#include "base/cursor.h"
+#include "base/wire.h"
+
+/* ---- the superblock ---- */
+
+#define SUPER_MAGIC "tribraw\n" /* without NUL */
+
+struct super_wire {
+	char magic[8];
+	le32 crc; /* of all RAW_SUPER_SIZE bytes, with this field zero */
+	le32 version;
+	le64 incompat;
+	le64 readonly;
+	le64 compat;
+	char pool_id[40]; /* text, zeroes after it */
+	le64 generation;
+	le64 medium_size;
+	le64 data_start;
+	le32 clusters;
+	uint8_t cluster_shift;
+	uint8_t zero[3];
+	le64 log_size;
+	le64 log_sequence;
+	le64 log_block;
+	le32 checkpoint_parts;
+	le32 n_checkpoint;
+	le32 checkpoint[RAW_CHECKPOINT_MAX];
+};
+
+static_assert(sizeof(struct super_wire) == 144 + 4 * RAW_CHECKPOINT_MAX,
+	      "size of a superblock");
+static_assert(sizeof(struct super_wire) <= RAW_SUPER_SIZE, "it fits");
+
+uint32_t raw_part_size(uint8_t cluster_shift)
+{
+	uint32_t cluster = UINT32_C(1) << cluster_shift;
+
+	return cluster < RAW_BATCH_MAX ? cluster : RAW_BATCH_MAX;
+}
+
+static uint32_t super_crc(const void *block)
+{
+	static const le32 zero;
+	const size_t at = offsetof(struct super_wire, crc);
+	const uint8_t *bytes = block;
+	uint32_t crc = crc32c(0, bytes, at);
+
+	crc = crc32c(crc, &zero, sizeof(zero));
+	return crc32c(crc, bytes + at + sizeof(zero),
+		      RAW_SUPER_SIZE - at - sizeof(zero));
+}
+
+void raw_super_encode(const struct raw_super *super, void *block)
+{
+	struct super_wire *w = block;
+
+	assert(super->n_checkpoint <= RAW_CHECKPOINT_MAX);
+	memset(block, 0, RAW_SUPER_SIZE);
+	memcpy(w->magic, SUPER_MAGIC, sizeof(w->magic));
+	w->version = le32_make(RAW_VERSION);
+	w->incompat = le64_make(super->incompat);
+	w->readonly = le64_make(super->readonly);
+	w->compat = le64_make(super->compat);
+	memcpy(w->pool_id, super->pool_id, sizeof(super->pool_id));
+	w->generation = le64_make(super->generation);
+	w->medium_size = le64_make(super->medium_size);
+	w->data_start = le64_make(super->data_start);
+	w->clusters = le32_make(super->clusters);
+	w->cluster_shift = super->cluster_shift;
+	w->log_size = le64_make(super->log_size);
+	w->log_sequence = le64_make(super->log_sequence);
+	w->log_block = le64_make(super->log_block);
+	w->checkpoint_parts = le32_make(super->checkpoint_parts);
+	w->n_checkpoint = le32_make(super->n_checkpoint);
+	for (uint32_t i = 0; i < super->n_checkpoint; i++)
+		w->checkpoint[i] = le32_make(super->checkpoint[i]);
+	w->crc = le32_make(super_crc(block));
+}
+
+static void super_load(const struct super_wire *w, struct raw_super *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	memcpy(ret->pool_id, w->pool_id, sizeof(ret->pool_id) - 1);
+	ret->generation = le64_get(w->generation);
+	ret->incompat = le64_get(w->incompat);
+	ret->readonly = le64_get(w->readonly);
+	ret->compat = le64_get(w->compat);
+	ret->medium_size = le64_get(w->medium_size);
+	ret->data_start = le64_get(w->data_start);
+	ret->clusters = le32_get(w->clusters);
+	ret->cluster_shift = w->cluster_shift;
+	ret->log_size = le64_get(w->log_size);
+	ret->log_sequence = le64_get(w->log_sequence);
+	ret->log_block = le64_get(w->log_block);
+	ret->checkpoint_parts = le32_get(w->checkpoint_parts);
+	ret->n_checkpoint = le32_get(w->n_checkpoint);
+}
+
+static bool id_well_formed(const char *id)
+{
+	return strlen(id) == UUID_TEXT_SIZE - 1 &&
+	       strspn(id, "0123456789abcdef-") == UUID_TEXT_SIZE - 1;
+}
+
+/* The figures fit each other; a checksum does not say that. */
+static const char *super_wrong(const struct raw_super *s)
+{
+	uint64_t cluster, data;
+
+	if (s->cluster_shift < RAW_CLUSTER_SHIFT_MIN ||
+	    s->cluster_shift > RAW_CLUSTER_SHIFT_MAX)
+		return "its cluster size is out of range";
+	cluster = UINT64_C(1) << s->cluster_shift;
+	if (!id_well_formed(s->pool_id))
+		return "its pool id is no UUID";
+	if (s->log_size < RAW_LOG_MIN || s->log_size > RAW_LOG_MAX ||
+	    s->log_size % RAW_BLOCK || s->log_block >= s->log_size / RAW_BLOCK)
+		return "its log is out of range";
+	if (s->data_start < RAW_LOG_START + s->log_size ||
+	    s->data_start % cluster || s->data_start > s->medium_size)
+		return "its data begins out of range";
+	data = s->medium_size - s->data_start;
+	if (!s->clusters || s->clusters > RAW_CLUSTERS_MAX ||
+	    s->clusters > data >> s->cluster_shift)
+		return "it has more clusters than room";
+	if (s->n_checkpoint > RAW_CHECKPOINT_MAX ||
+	    (uint64_t)s->checkpoint_parts * raw_part_size(s->cluster_shift) >
+		    s->n_checkpoint * cluster)
+		return "its checkpoint is out of range";
+	return NULL;
+}
+
+static int super_features(const struct raw_super *s, uint32_t version,
+			  struct error *err)
+{
+	if (version == RAW_VERSION && !(s->incompat & ~RAW_INCOMPAT_KNOWN) &&
+	    !(s->readonly & ~RAW_READONLY_KNOWN))
+		return 0;
+	return error_set(err, EPROTONOSUPPORT,
+			 "the pool was made by a newer program (format %" PRIu32
+			 ", features %#" PRIx64 " and %#" PRIx64 ")",
+			 version, s->incompat, s->readonly);
+}
+
+int raw_super_decode(const void *block, uint64_t medium_size,
+		     struct raw_super *ret, struct error *err)
+{
+	const struct super_wire *w = block;
+	struct raw_super *s = ret;
+	const char *wrong;
+	int r;
+
+	if (memcmp(w->magic, SUPER_MAGIC, sizeof(w->magic)) != 0)
+		return error_set(err, ENODATA, "no superblock of a raw pool");
+	if (super_crc(block) != le32_get(w->crc))
+		return error_set(err, EBADMSG,
+				 "a superblock's checksum is wrong");
+	super_load(w, s);
+	r = super_features(s, le32_get(w->version), err);
+	if (r < 0)
+		return r;
+	wrong = super_wrong(s);
+	for (uint32_t i = 0; !wrong && i < s->n_checkpoint; i++) {
+		s->checkpoint[i] = le32_get(w->checkpoint[i]);
+		if (s->checkpoint[i] >= s->clusters)
+			wrong = "its checkpoint is out of range";
+	}
+	if (!wrong && s->medium_size > medium_size)
+		return error_set(err, EBADMSG,
+				 "the medium has %" PRIu64
+				 " bytes, the pool on it %" PRIu64,
+				 medium_size, s->medium_size);
+	if (wrong)
+		return error_set(err, EBADMSG, "a superblock is wrong: %s",
+				 wrong);
+	return 0;
+}
+
+/* ---- records ---- */
+
+struct record_wire {
+	uint8_t type;
+	uint8_t flags;
+	le16 zero;
+	le32 object;
+};
+
+struct object_wire { /* then the text */
+	le64 clusters;
+	le32 text_length;
+};
+
+struct map_wire { /* MAP; UNMAP without the last field */
+	le64 logical;
+	le32 count;
+	le32 physical;
+};
+
+#define UNMAP_SIZE offsetof(struct map_wire, physical)
+
+struct use_wire {
+	le64 slot;
+	le32 leaf;
+};
+
+static_assert(sizeof(struct record_wire) == 8, "record");
+static_assert(sizeof(struct object_wire) == 12, "OBJECT");
+static_assert(sizeof(struct map_wire) == 16 && UNMAP_SIZE == 12, "MAP");
+static_assert(sizeof(struct use_wire) == 12, "USE");
+
+#define RECORD_UNWRITTEN 1 /* flags */
+
+size_t raw_record_size(const struct raw_record *record)
+{
+	switch (record->type) {
+	case RAW_POOL:
+	case RAW_OBJECT:
+		return sizeof(struct record_wire) + sizeof(struct object_wire) +
+		       record->text_length;
+	case RAW_DROP: return sizeof(struct record_wire);
+	case RAW_MAP:
+		return sizeof(struct record_wire) + sizeof(struct map_wire);
+	case RAW_UNMAP: return sizeof(struct record_wire) + UNMAP_SIZE;
+	case RAW_SHARE:
+	case RAW_LEAF: return sizeof(struct record_wire) + sizeof(le32);
+	case RAW_USE:
+		return sizeof(struct record_wire) + sizeof(struct use_wire);
+	}
+	assert(!"a record has a type");
+	return 0;
+}
+
+static void object_encode(uint8_t *at, const struct raw_record *record)
+{
+	struct object_wire w = {
+		.clusters = le64_make(record->clusters),
+		.text_length = le32_make(record->text_length),
+	};
+
+	memcpy(at, &w, sizeof(w));
+	if (record->text_length)
+		memcpy(at + sizeof(w), record->text, record->text_length);
+}
+
+static void record_encode(uint8_t *at, const struct raw_record *record)
+{
+	struct record_wire head = {
+		.type = record->type,
+		.flags = record->unwritten ? RECORD_UNWRITTEN : 0,
+		.object = le32_make(record->object),
+	};
+	struct map_wire map = {
+		.logical = le64_make(record->logical),
+		.count = le32_make(record->count),
+		.physical = le32_make(record->physical),
+	};
+	struct use_wire use = {
+		.slot = le64_make(record->logical),
+		.leaf = le32_make(record->from),
+	};
+
+	memcpy(at, &head, sizeof(head));
+	at += sizeof(head);
+	switch (record->type) {
+	case RAW_POOL:
+	case RAW_OBJECT: object_encode(at, record); break;
+	case RAW_MAP: memcpy(at, &map, sizeof(map)); break;
+	case RAW_UNMAP: memcpy(at, &map, UNMAP_SIZE); break;
+	case RAW_SHARE:
+	case RAW_LEAF: memcpy(at, &use.leaf, sizeof(use.leaf)); break;
+	case RAW_USE: memcpy(at, &use, sizeof(use)); break;
+	case RAW_DROP: break;
+	}
+}
+
+/* @size bytes into @to; false past the end. */
+static bool take(struct cursor *c, void *to, size_t size)
+{
+	const void *from = cursor_bytes(c, size);
+
+	if (from)
+		memcpy(to, from, size);
+	return from;
+}
+
+static bool object_decode(struct cursor *c, struct raw_record *ret)
+{
+	struct object_wire w;
+
+	if (!take(c, &w, sizeof(w)))
+		return false;
+	ret->clusters = le64_get(w.clusters);
+	ret->text_length = le32_get(w.text_length);
+	if (ret->text_length > RAW_TEXT_MAX)
+		return false;
+	ret->text = cursor_bytes(c, ret->text_length);
+	return ret->text;
+}
+
+static bool map_decode(struct cursor *c, size_t size, struct raw_record *ret)
+{
+	struct map_wire w = {0};
+	uint64_t end;
+
+	if (!take(c, &w, size))
+		return false;
+	ret->logical = le64_get(w.logical);
+	ret->count = le32_get(w.count);
+	ret->physical = le32_get(w.physical);
+	return ret->count &&
+	       !__builtin_add_overflow(ret->logical, ret->count, &end) &&
+	       (uint64_t)ret->physical + ret->count <= RAW_CLUSTERS_MAX;
+}
+
+static bool body_decode(struct cursor *c, struct raw_record *ret)
+{
+	struct use_wire use;
+	le32 from;
+
+	switch (ret->type) {
+	case RAW_POOL:
+	case RAW_OBJECT: return object_decode(c, ret);
+	case RAW_DROP: return true;
+	case RAW_MAP: return map_decode(c, sizeof(struct map_wire), ret);
+	case RAW_UNMAP: return map_decode(c, UNMAP_SIZE, ret);
+	case RAW_SHARE:
+	case RAW_LEAF:
+		if (!take(c, &from, sizeof(from)))
+			return false;
+		ret->from = le32_get(from);
+		return ret->from != 0;
+	case RAW_USE:
+		if (!take(c, &use, sizeof(use)))
+			return false;
+		ret->logical = le64_get(use.slot);
+		ret->from = le32_get(use.leaf);
+		return ret->from != 0;
+	}
+	return false;
+}
+
+/* Which records name an object; a MAP without one fills a leaf. */
+static bool object_fits(const struct raw_record *record)
+{
+	if (record->type == RAW_POOL || record->type == RAW_LEAF)
+		return record->object == 0;
+	return record->object != 0 || record->type == RAW_MAP;
+}
+
+static bool record_decode(struct cursor *c, struct raw_record *ret)
+{
+	struct record_wire head;
+
+	memset(ret, 0, sizeof(*ret));
+	if (!take(c, &head, sizeof(head)) || le16_get(head.zero) ||
+	    head.flags & ~RECORD_UNWRITTEN)
+		return false;
+	ret->type = head.type;
+	ret->unwritten = head.flags & RECORD_UNWRITTEN;
+	ret->object = le32_get(head.object);
+	if (ret->unwritten && ret->type != RAW_MAP)
+		return false;
+	return object_fits(ret) && body_decode(c, ret);
+}
+
+/* ---- batches ---- */
+
+#define BATCH_MAGIC 0x54524c47 /* "TRLG" */
+
+struct batch_wire {
+	le32 magic;
+	le32 salt;
+	le64 sequence;
+	le32 length;  /* bytes, whole blocks, header included */
+	le32 used;    /* bytes, header included; zeroes after them */
+	le32 records; /* number */
+	le32 crc;     /* of @used bytes, with this field zero */
+};
+
+static_assert(sizeof(struct batch_wire) == 32, "head of a batch");
+
+uint32_t raw_salt(const char *pool_id)
+{
+	return crc32c(0, pool_id, strlen(pool_id));
+}
+
+int raw_batch_init(struct raw_batch *batch, size_t limit)
+{
+	assert(limit && limit % RAW_BLOCK == 0 && limit <= RAW_BATCH_MAX);
+	batch->data = aligned_alloc(RAW_BLOCK, limit);
+	if (!batch->data)
+		return -ENOMEM;
+	batch->capacity = limit;
+	raw_batch_clear(batch);
+	return 0;
+}
+
+void raw_batch_done(struct raw_batch *batch)
+{
+	free(batch->data);
+	batch->data = NULL;
+}
+
+void raw_batch_clear(struct raw_batch *batch)
+{
+	batch->length = sizeof(struct batch_wire);
+	batch->records = 0;
+}
+
+int raw_batch_add(struct raw_batch *batch, const struct raw_record *record)
+{
+	size_t size = raw_record_size(record);
+
+	assert(record->text_length <= RAW_TEXT_MAX);
+	if (size > batch->capacity - batch->length)
+		return -ENOSPC;
+	record_encode(batch->data + batch->length, record);
+	batch->length += size;
+	batch->records++;
+	return 0;
+}
+
+static uint32_t batch_crc(const uint8_t *data, size_t used)
+{
+	static const le32 zero;
+	const size_t at = offsetof(struct batch_wire, crc);
+	uint32_t crc = crc32c(0, data, at);
+
+	crc = crc32c(crc, &zero, sizeof(zero));
+	return crc32c(crc, data + sizeof(struct batch_wire),
+		      used - sizeof(struct batch_wire));
+}
+
+size_t raw_batch_seal(struct raw_batch *batch, uint64_t sequence, uint32_t salt)
+{
+	size_t whole = (batch->length + RAW_BLOCK - 1) / RAW_BLOCK * RAW_BLOCK;
+	struct batch_wire head = {
+		.magic = le32_make(BATCH_MAGIC),
+		.salt = le32_make(salt),
+		.sequence = le64_make(sequence),
+		.length = le32_make((uint32_t)whole),
+		.used = le32_make((uint32_t)batch->length),
+		.records = le32_make(batch->records),
+	};
+
+	memset(batch->data + batch->length, 0, whole - batch->length);
+	memcpy(batch->data, &head, sizeof(head));
+	head.crc = le32_make(batch_crc(batch->data, batch->length));
+	memcpy(batch->data, &head, sizeof(head));
+	return whole;
+}
+
+int raw_batch_peek(const void *block, uint32_t salt, struct raw_batch_head *ret)
+{
+	struct batch_wire head;
+	uint32_t length, used;
+
+	memcpy(&head, block, sizeof(head));
+	length = le32_get(head.length);
+	used = le32_get(head.used);
+	if (le32_get(head.magic) != BATCH_MAGIC || le32_get(head.salt) != salt)
+		return -ENODATA;
+	if (length > RAW_BATCH_MAX || length % RAW_BLOCK || used > length ||
+	    used < sizeof(head) || length - used >= RAW_BLOCK)
+		return -ENODATA;
+	ret->sequence = le64_get(head.sequence);
+	ret->length = length;
+	return 0;
+}
+
+static int batch_walk(const uint8_t *data, size_t used, uint32_t records,
+		      int (*visit)(void *, const struct raw_record *),
+		      void *context)
+{
+	struct cursor c = cursor_make(data + sizeof(struct batch_wire),
+				      used - sizeof(struct batch_wire));
+	struct raw_record record;
+
+	for (uint32_t i = 0; i < records; i++) {
+		int r = 0;
+
+		if (!record_decode(&c, &record))
+			return -EBADMSG;
+		if (visit)
+			r = visit(context, &record);
+		if (r < 0)
+			return r;
+	}
+	return cursor_ended(&c) ? 0 : -EBADMSG;
+}
+
+int raw_batch_read(const void *data, size_t length, uint32_t salt,
+		   int (*visit)(void *context, const struct raw_record *record),
+		   void *context)
+{
+	struct raw_batch_head found;
+	struct batch_wire head;
+	uint32_t used, records;
+	int r;
+
+	if (length < RAW_BLOCK || raw_batch_peek(data, salt, &found) < 0 ||
+	    found.length != length)
+		return -EBADMSG;
+	memcpy(&head, data, sizeof(head));
+	used = le32_get(head.used);
+	records = le32_get(head.records);
+	if (batch_crc(data, used) != le32_get(head.crc))
+		return -EBADMSG;
+	r = batch_walk(data, used, records, NULL, NULL);
+	return r < 0 ? r : batch_walk(data, used, records, visit, context);
+}

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "blockd/raw_map.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+/* ---- any thread ---- */
+
+static struct raw_root *root_of(const struct raw_map *map)
+{
+	return atomic_load_explicit(&map->root, memory_order_acquire);
+}
+
+static struct raw_leaf *leaf_of(const struct raw_root *root, size_t slot)
+{
+	return atomic_load_explicit(&root->leaves[slot], memory_order_acquire);
+}
+
+static uint32_t entry_of(const struct raw_leaf *leaf, unsigned at)
+{
+	/* Acquire: who sees an entry sees what was written before it. */
+	return atomic_load_explicit(&leaf->entries[at], memory_order_acquire);
+}
+
+static uint32_t root_get(const struct raw_root *root, uint64_t cluster)
+{
+	const struct raw_leaf *leaf;
+
+	if (!root || cluster >= root->clusters)
+		return RAW_HOLE;
+	leaf = leaf_of(root, cluster / RAW_LEAF_ENTRIES);
+	return leaf ? entry_of(leaf, cluster % RAW_LEAF_ENTRIES) : RAW_HOLE;
+}
+
+uint32_t raw_map_get(const struct raw_map *map, uint64_t cluster)
+{
+	return root_get(root_of(map), cluster);
+}
+
+uint64_t raw_map_run(const struct raw_map *map, uint64_t cluster, uint64_t max,
+		     uint32_t *ret)
+{
+	const struct raw_root *root = root_of(map);
+	const uint32_t first = root_get(root, cluster);
+	uint64_t n = 1;
+
+	while (n < max) {
+		uint32_t want = first == RAW_HOLE ? first : first + (uint32_t)n;
+
+		if (root_get(root, cluster + n) != want)
+			break;
+		n++;
+	}
+	*ret = first;
+	return n;
+}
+
+uint64_t raw_map_clusters(const struct raw_map *map)
+{
+	const struct raw_root *root = root_of(map);
+
+	return root ? root->clusters : 0;
+}
+
+/* ---- trash ---- */
+
+int raw_trash_reserve(struct raw_trash *trash, size_t more)
+{
+	size_t room = trash->room ? trash->room : 16;
+	void **items;
+
+	if (trash->room - trash->n >= more)
+		return 0;
+	while (room - trash->n < more)
+		room *= 2;
+	items = reallocarray(trash->items, room, sizeof(*items));
+	if (!items)
+		return -ENOMEM;
+	trash->items = items;
+	trash->room = room;
+	return 0;
+}
+
+static void trash_add(struct raw_trash *trash, void *item)
+{
+	assert(trash->n < trash->room);
+	trash->items[trash->n++] = item;
+}
+
+void raw_trash_empty(struct raw_trash *trash)
+{
+	for (size_t i = 0; i < trash->n; i++)
+		free(trash->items[i]);
+	free(trash->items);
+	*trash = (struct raw_trash){0};
+}
+
+/* ---- leaves ---- */
+
+struct raw_leaf *raw_leaf_new(void)
+{
+	struct raw_leaf *leaf = malloc(sizeof(*leaf));
+
+	if (!leaf)
+		return NULL;
+	leaf->maps = leaf->mapped = leaf->number = 0;
+	for (unsigned i = 0; i < RAW_LEAF_ENTRIES; i++)
+		atomic_init(&leaf->entries[i], RAW_HOLE);
+	return leaf;
+}
+
+void raw_leaf_fill(struct raw_leaf *leaf, unsigned at, uint32_t entry,
+		   struct raw_refs *refs)
+{
+	assert(entry != RAW_HOLE && entry_of(leaf, at) == RAW_HOLE);
+	refs->get(refs, RAW_PHYSICAL(entry));
+	atomic_store_explicit(&leaf->entries[at], entry, memory_order_release);
+	leaf->mapped++;
+}
+
+/* One reference less; the last one puts what it maps. */
+static void leaf_put(struct raw_leaf *leaf, struct raw_refs *refs,
+		     struct raw_trash *trash)
+{
+	assert(leaf->maps > 0);
+	if (--leaf->maps > 0)
+		return;
+	for (unsigned i = 0; leaf->mapped && i < RAW_LEAF_ENTRIES; i++) {
+		uint32_t entry = entry_of(leaf, i);
+
+		if (entry == RAW_HOLE)
+			continue;
+		refs->put(refs, RAW_PHYSICAL(entry));
+		leaf->mapped--;
+	}
+	trash_add(trash, leaf);
+}
+
+/* A copy of its own for one of the maps that share it. */
+static struct raw_leaf *leaf_copy(const struct raw_leaf *leaf,
+				  struct raw_refs *refs)
+{
+	struct raw_leaf *copy = raw_leaf_new();
+
+	for (unsigned i = 0; copy && i < RAW_LEAF_ENTRIES; i++) {
+		uint32_t entry = entry_of(leaf, i);
+
+		if (entry != RAW_HOLE)
+			raw_leaf_fill(copy, i, entry, refs);
+	}
+	return copy;
+}
+
+static void leaf_set(struct raw_leaf *leaf, unsigned at, uint32_t entry,
+		     struct raw_refs *refs)
+{
+	uint32_t old = entry_of(leaf, at);
+
+	if (old == entry)
+		return;
+	if (entry != RAW_HOLE) /* first: it may be the same cluster */
+		refs->get(refs, RAW_PHYSICAL(entry));
+	atomic_store_explicit(&leaf->entries[at], entry, memory_order_release);
+	leaf->mapped += (entry != RAW_HOLE);
+	leaf->mapped -= (old != RAW_HOLE);
+	if (old != RAW_HOLE)
+		refs->put(refs, RAW_PHYSICAL(old));
+}
+
+/* ---- roots ---- */
+
+static size_t slots_for(uint64_t clusters)
+{
+	return (clusters + RAW_LEAF_ENTRIES - 1) / RAW_LEAF_ENTRIES;
+}
+
+static struct raw_root *root_new(uint64_t clusters)
+{
+	size_t slots = slots_for(clusters);
+	struct raw_root *root = calloc(
+		1, sizeof(*root) + slots * sizeof(root->leaves[0]));
+
+	if (root) {
+		root->clusters = clusters;
+		root->slots = slots;
+	}
+	return root;
+}
+
+static void root_replace(struct raw_map *map, struct raw_root *root,
+			 struct raw_trash *trash)
+{
+	struct raw_root *old = root_of(map);
+
+	atomic_store_explicit(&map->root, root, memory_order_release);
+	if (old)
+		trash_add(trash, old);
+}
+
+int raw_map_extend(struct raw_map *map, uint64_t clusters,
+		   struct raw_trash *trash)
+{
+	struct raw_root *old = root_of(map), *root;
+
+	assert(clusters >= raw_map_clusters(map));
+	if (clusters == raw_map_clusters(map))
+		return 0;
+	root = root_new(clusters);
+	if (!root || raw_trash_reserve(trash, 1) < 0) {
+		free(root);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; old && i < old->slots; i++)
+		atomic_init(&root->leaves[i], leaf_of(old, i));
+	root_replace(map, root, trash);
+	return 0;
+}
+
+static void root_put_leaves(struct raw_root *root, struct raw_refs *refs,
+			    struct raw_trash *trash)
+{
+	for (size_t i = 0; root && i < root->slots; i++) {
+		struct raw_leaf *leaf = leaf_of(root, i);
+
+		if (leaf)
+			leaf_put(leaf, refs, trash);
+	}
+}
+
+int raw_map_share(struct raw_map *map, const struct raw_map *from,
+		  struct raw_refs *refs, struct raw_trash *trash)
+{
+	struct raw_root *old = root_of(map), *source = root_of(from), *root;
+
+	assert(raw_map_clusters(map) >= raw_map_clusters(from));
+	if (!old)
+		return 0;
+	root = root_new(old->clusters);
+	if (!root || raw_trash_reserve(trash, old->slots + 1) < 0) {
+		free(root);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; source && i < source->slots; i++) {
+		struct raw_leaf *leaf = leaf_of(source, i);
+
+		if (leaf)
+			leaf->maps++;
+		atomic_init(&root->leaves[i], leaf);
+	}
+	root_replace(map, root, trash);
+	root_put_leaves(old, refs, trash);
+	return 0;
+}
+
+int raw_map_drop(struct raw_map *map, struct raw_refs *refs,
+		 struct raw_trash *trash)
+{
+	struct raw_root *old = root_of(map);
+
+	if (!old)
+		return 0;
+	if (raw_trash_reserve(trash, old->slots + 1) < 0)
+		return -ENOMEM;
+	root_replace(map, NULL, trash);
+	root_put_leaves(old, refs, trash);
+	return 0;
+}
+
+void raw_map_use(struct raw_map *map, size_t slot, struct raw_leaf *leaf)
+{
+	struct raw_root *root = root_of(map);
+
+	assert(root && slot < root->slots && !leaf_of(root, slot));
+	leaf->maps++;
+	atomic_store_explicit(&root->leaves[slot], leaf, memory_order_release);
+}
+
+/* ---- changing entries ---- */
+
+/* Give each slot of a range a leaf of this map alone, where it needs one. */
+static int own_leaves(struct raw_map *map, size_t first, size_t last,
+		      bool holes, struct raw_refs *refs,
+		      struct raw_trash *trash)
+{
+	struct raw_root *root = root_of(map);
+
+	for (size_t i = first; i <= last; i++) {
+		struct raw_leaf *leaf = leaf_of(root, i), *own;
+
+		if (leaf ? leaf->maps == 1 : holes)
+			continue;
+		own = leaf ? leaf_copy(leaf, refs) : raw_leaf_new();
+		if (!own)
+			return -ENOMEM;
+		own->maps = 1;
+		atomic_store_explicit(&root->leaves[i], own,
+				      memory_order_release);
+		if (leaf) /* others use it: it is not freed */
+			leaf_put(leaf, refs, trash);
+	}
+	return 0;
+}
+
+int raw_map_set(struct raw_map *map, uint64_t cluster, uint64_t count,
+		uint32_t entry, struct raw_refs *refs, struct raw_trash *trash)
+{
+	struct raw_root *root = root_of(map);
+	const bool holes = entry == RAW_HOLE;
+	int r;
+
+	assert(root && count && cluster + count <= root->clusters);
+	/* A leaf of one's own has the same entries: no change to be undone. */
+	r = own_leaves(map, cluster / RAW_LEAF_ENTRIES,
+		       (cluster + count - 1) / RAW_LEAF_ENTRIES, holes, refs,
+		       trash);
+	for (uint64_t i = 0; r == 0 && i < count; i++) {
+		uint64_t at = cluster + i;
+		struct raw_leaf *leaf = leaf_of(root, at / RAW_LEAF_ENTRIES);
+
+		if (leaf)
+			leaf_set(leaf, at % RAW_LEAF_ENTRIES,
+				 holes ? RAW_HOLE : entry + (uint32_t)i, refs);
+	}
+	return r;
+}
+
+/* ---- asking ---- */
+
+bool raw_map_sole(const struct raw_map *map, uint64_t cluster)
+{
+	const struct raw_root *root = root_of(map);
+	const struct raw_leaf *leaf;
+
+	assert(root && cluster < root->clusters);
+	leaf = leaf_of(root, cluster / RAW_LEAF_ENTRIES);
+	return !leaf || leaf->maps == 1;
+}
+
+uint64_t raw_map_mapped(const struct raw_map *map)
+{
+	const struct raw_root *root = root_of(map);
+	uint64_t n = 0;
+
+	for (size_t i = 0; root && i < root->slots; i++) {
+		const struct raw_leaf *leaf = leaf_of(root, i);
+
+		if (leaf)
+			n += leaf->mapped;
+	}
+	return n;
+}
+
+static const struct raw_leaf *leaf_at(const struct raw_root *root,
+				      uint64_t cluster)
+{
+	return root && cluster < root->clusters
+		       ? leaf_of(root, cluster / RAW_LEAF_ENTRIES)
+		       : NULL;
+}
+
+/* Clusters from @at to the end of its leaf. */
+static uint64_t to_leaf_end(uint64_t at)
+{
+	return RAW_LEAF_ENTRIES - at % RAW_LEAF_ENTRIES;
+}
+
+void raw_map_difference(const struct raw_map *map, const struct raw_map *from,
+			uint64_t cluster, uint64_t *ret_start,
+			uint64_t *ret_count)
+{
+	const struct raw_root *a = root_of(map);
+	const struct raw_root *b = from ? root_of(from) : NULL;
+	uint64_t end = a ? a->clusters : 0, at = cluster, start;
+
+	if (b && b->clusters > end)
+		end = b->clusters;
+	while (at < end && root_get(a, at) == root_get(b, at))
+		at += leaf_at(a, at) == leaf_at(b, at) ? to_leaf_end(at) : 1;
+	start = at < end ? at : end;
+	while (at < end && root_get(a, at) != root_get(b, at))
+		at++;
+	*ret_start = start;
+	*ret_count = at < end ? at - start : end - start;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The map of one object of a raw pool: from its clusters to the pool's. Maps
+ * share leaves, so that a snapshot costs a pointer for each 1024 clusters.
+ *
+ * One thread at a time changes maps (whoever holds the pool's lock). Any loop
+ * looks up at the same time, without a lock: what it may still be reading is
+ * never freed, but handed to a trash, for the owner to free when every lookup
+ * and every request that was under way then has ended.
+ */
+#ifndef BLOCKD_RAW_MAP_H
+#define BLOCKD_RAW_MAP_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* An entry: a cluster of the pool, or a hole. */
+#define RAW_HOLE            UINT32_MAX
+#define RAW_UNWRITTEN       (UINT32_C(1) << 31) /* allocated, reads as zeroes */
+#define RAW_PHYSICAL(entry) ((entry) & ~RAW_UNWRITTEN)
+
+#define RAW_LEAF_ENTRIES 1024u
+
+struct raw_leaf {
+	uint32_t maps;   /* that use it; of the changer */
+	uint32_t mapped; /* entries that are no holes; of the changer */
+	uint32_t number; /* in a checkpoint; 0: none */
+	_Atomic uint32_t entries[RAW_LEAF_ENTRIES];
+};
+
+struct raw_root {
+	uint64_t clusters;
+	size_t slots;
+	_Atomic(struct raw_leaf *) leaves[]; /* NULL: all holes */
+};
+
+struct raw_map {
+	_Atomic(struct raw_root *) root; /* NULL: no clusters */
+};
+
+/* ---- any thread ---- */
+
+/* The entry of @cluster; a hole past the end. */
+uint32_t raw_map_get(const struct raw_map *map, uint64_t cluster);
+
+/*
+ * As many of @max clusters from @cluster on as follow each other in the pool
+ * in the same state (or are all holes): at least 1. @ret: the entry of the
+ * first.
+ */
+uint64_t raw_map_run(const struct raw_map *map, uint64_t cluster, uint64_t max,
+		     uint32_t *ret);
+
+uint64_t raw_map_clusters(const struct raw_map *map);
+
+/* ---- the changer ---- */
+
+/* What lookups may still see. */
+struct raw_trash {
+	void **items; /* owned, free() each */
+	size_t n, room;
+};
+
+int raw_trash_reserve(struct raw_trash *trash, size_t more); /* -ENOMEM */
+void raw_trash_empty(struct raw_trash *trash);
+
+/* Who counts the references to a pool's clusters. */
+struct raw_refs {
+	void (*get)(struct raw_refs *refs, uint32_t physical);
+	void (*put)(struct raw_refs *refs, uint32_t physical);
+};
+
+/* Each of these is done whole, or -ENOMEM and nothing was changed. */
+
+/* Longer only; the new clusters are holes. */
+int raw_map_extend(struct raw_map *map, uint64_t clusters,
+		   struct raw_trash *trash);
+/*
+ * Set @count entries from @cluster on: to @entry and those after it, or all
+ * to RAW_HOLE.
+ */
+int raw_map_set(struct raw_map *map, uint64_t cluster, uint64_t count,
+		uint32_t entry, struct raw_refs *refs, struct raw_trash *trash);
+/*
+ * All of @map becomes what @from has; what it had is put. It is no shorter
+ * than @from.
+ */
+int raw_map_share(struct raw_map *map, const struct raw_map *from,
+		  struct raw_refs *refs, struct raw_trash *trash);
+/* Everything is put; the map has no clusters. */
+int raw_map_drop(struct raw_map *map, struct raw_refs *refs,
+		 struct raw_trash *trash);
+/* Put @leaf, which may be used by other maps, into an empty slot. */
+void raw_map_use(struct raw_map *map, size_t slot, struct raw_leaf *leaf);
+
+/* All holes, in no map; free() it when no map takes it. NULL: no memory. */
+struct raw_leaf *raw_leaf_new(void);
+/* Fill a hole of a leaf that is in no map yet. */
+void raw_leaf_fill(struct raw_leaf *leaf, unsigned at, uint32_t entry,
+		   struct raw_refs *refs);
+
+/* Whether @cluster's leaf is used by this map alone. */
+bool raw_map_sole(const struct raw_map *map, uint64_t cluster);
+/* Entries that are no holes. */
+uint64_t raw_map_mapped(const struct raw_map *map);
+
+/*
+ * The next run from @cluster on in which the two maps differ; @ret_count 0:
+ * none. Leaves that both share are passed over at once. @from NULL: against
+ * a map of holes.
+ */
+void raw_map_difference(const struct raw_map *map, const struct raw_map *from,
+			uint64_t cluster, uint64_t *ret_start,
+			uint64_t *ret_count);
+
+#endif

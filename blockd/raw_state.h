@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Everything a raw pool knows of itself, in memory: its own record, its
+ * objects (extents and snapshots) with their maps, and which clusters are in
+ * use. It changes by records (blockd/raw_format.h) only, the same when they
+ * are made, when the log is replayed and when a checkpoint is read. No I/O.
+ *
+ * One thread at a time, except for what raw_map.h gives to any.
+ */
+#ifndef BLOCKD_RAW_STATE_H
+#define BLOCKD_RAW_STATE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "blockd/raw_alloc.h"
+#include "blockd/raw_format.h"
+#include "blockd/raw_map.h"
+
+/* Fewer than a reference count can hold. */
+#define RAW_OBJECTS_MAX 32768u
+/*
+ * Of the maps of all objects, holes included: what a damaged medium may make
+ * us allocate is 8 bytes each. 16 PiB of extents with clusters of 1 MiB.
+ */
+#define RAW_SLOTS_MAX (UINT64_C(1) << 24)
+
+struct raw_object {
+	uint32_t id; /* from 1 */
+	struct raw_map map;
+	char *text; /* owned, NUL-terminated too */
+	uint32_t text_length;
+};
+
+struct raw_state {
+	struct raw_alloc alloc;
+	struct raw_trash trash; /* raw_map.h: when it may be emptied */
+	char *pool_text;        /* owned */
+	uint32_t pool_text_length;
+	struct raw_object **objects; /* owned, by id - 1; NULL: none */
+	uint32_t n_slots;            /* of objects */
+	uint32_t n_objects;
+	uint64_t slots_in_all; /* of the maps; RAW_SLOTS_MAX */
+	/* While a checkpoint is read. */
+	struct raw_leaf **leaves; /* owned; by number - 1 */
+	uint32_t n_leaves, leaves_room;
+};
+
+int raw_state_init(struct raw_state *state, uint32_t clusters);
+void raw_state_done(struct raw_state *state);
+
+struct raw_object *raw_state_object(const struct raw_state *state, uint32_t id);
+/* An id nobody has. 0: there are RAW_OBJECTS_MAX. */
+uint32_t raw_state_new_id(const struct raw_state *state);
+
+/*
+ * Carry out one record, whole or not at all.
+ *
+ * -ENOMEM; -EBADMSG: it does not fit the state, the text says how (from a
+ * medium: it is damaged; of one's own: a bug, but for RAW_OBJECTS_MAX and
+ * RAW_SLOTS_MAX). MAP: the clusters have to be taken (raw_alloc_take()) and
+ * mapped nowhere else.
+ *
+ * Clusters that lost their last reference are in alloc.freed.
+ */
+int raw_state_apply(struct raw_state *state, const struct raw_record *record,
+		    struct error *err);
+
+/*
+ * The same for a record that is read from the medium: a MAP takes its
+ * clusters itself, and freed ones are free at once.
+ */
+int raw_state_replay(struct raw_state *state, const struct raw_record *record,
+		     struct error *err);
+/* A checkpoint has ended. -EBADMSG: a leaf that no object uses. */
+int raw_state_replayed(struct raw_state *state, struct error *err);
+
+/*
+ * Hand out records that make this state from nothing, in the order they are
+ * to be read. A negative result of @visit ends it and is returned.
+ */
+int raw_state_emit(struct raw_state *state,
+		   int (*visit)(void *context, const struct raw_record *record),
+		   void *context);
+
+/*
+ * Count everything again from the maps. -EBADMSG with the first difference;
+ * for tests and `trib pool check`.
+ */
+int raw_state_verify(const struct raw_state *state, struct error *err);
+
+#endif

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A raw pool's state against a model that is plain arrays, over thousands of
+ * random changes; replayed from its log and from its checkpoint it is the
+ * same. SEED=N repeats a run, STEPS=N makes it longer.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "blockd/raw_state.h"
+
+#define POOL_CLUSTERS 6000
+#define OBJECTS       24
+#define OBJECT_MAX    5000 /* clusters: several leaves */
+#define SALT          0x1234
+
+struct model {
+	bool exists;
+	uint32_t clusters;
+	uint32_t entries[OBJECT_MAX];
+	char text[32];
+};
+
+struct world {
+	struct model *model; /* OBJECTS */
+	struct raw_state state;
+	struct raw_state copy; /* by replay of each batch */
+	struct raw_batch batch;
+	unsigned random;
+	struct error err;
+};
+
+static unsigned below(struct world *w, unsigned n)
+{
+	w->random = w->random * 1103515245 + 12345;
+	return (w->random >> 8) % n;
+}
+
+static int replay(void *context, const struct raw_record *record)
+{
+	struct world *w = context;
+
+	return raw_state_replay(&w->copy, record, &w->err);
+}
+
+/* As a pool does it: applied, logged; the log is read elsewhere. */
+static void change(struct world *w, const struct raw_record *record)
+{
+	size_t length;
+	int r = raw_state_apply(&w->state, record, &w->err);
+
+	if (r < 0)
+		fail_msg("%s", error_text(&w->err));
+	raw_batch_clear(&w->batch);
+	assert_int_equal(raw_batch_add(&w->batch, record), 0);
+	length = raw_batch_seal(&w->batch, 1, SALT);
+	r = raw_batch_read(w->batch.data, length, SALT, replay, w);
+	if (r < 0)
+		fail_msg("replay: %s", error_text(&w->err));
+	for (uint32_t i = 0; i < w->state.alloc.n_freed; i++)
+		raw_alloc_give(&w->state.alloc, w->state.alloc.freed[i]);
+	w->state.alloc.n_freed = 0;
+	raw_trash_empty(&w->state.trash);
+}
+
+/* ---- the changes ---- */
+
+static void do_object(struct world *w, unsigned id)
+{
+	struct model *m = &w->model[id - 1];
+	uint32_t from = m->exists ? m->clusters : 0;
+	struct raw_record record = {.type = RAW_OBJECT, .object = id};
+
+	if (from < OBJECT_MAX)
+		from += below(w, OBJECT_MAX - from);
+	record.clusters = from;
+	for (uint32_t i = m->exists ? m->clusters : 0; i < from; i++)
+		m->entries[i] = RAW_HOLE;
+	m->exists = true;
+	m->clusters = from;
+	record.text = m->text;
+	record.text_length = (uint32_t)snprintf(m->text, sizeof(m->text),
+						"text %u", below(w, 1000));
+	change(w, &record);
+}
+
+static void do_drop(struct world *w, unsigned id)
+{
+	change(w, &(struct raw_record){.type = RAW_DROP, .object = id});
+	w->model[id - 1].exists = false;
+}
+
+static void do_map(struct world *w, unsigned id)
+{
+	struct model *m = &w->model[id - 1];
+	struct raw_record record = {.type = RAW_MAP, .object = id};
+	uint32_t want = 1 + below(w, 40);
+
+	if (!m->clusters)
+		return;
+	record.unwritten = below(w, 4) == 0;
+	record.logical = below(w, m->clusters);
+	if (want > m->clusters - record.logical)
+		want = m->clusters - (uint32_t)record.logical;
+	record.count = raw_alloc_take(&w->state.alloc, want, RAW_HOLE,
+				      &record.physical);
+	if (!record.count)
+		return;
+	for (uint32_t i = 0; i < record.count; i++)
+		m->entries[record.logical + i] =
+			(record.physical + i) |
+			(record.unwritten ? RAW_UNWRITTEN : 0);
+	change(w, &record);
+}
+
+/* An allocated cluster is written to: the same cluster, another flag. */
+static void do_written(struct world *w, unsigned id)
+{
+	struct model *m = &w->model[id - 1];
+	struct raw_record record = {.type = RAW_MAP, .object = id, .count = 1};
+
+	if (!m->clusters)
+		return;
+	record.logical = below(w, m->clusters);
+	if (m->entries[record.logical] == RAW_HOLE)
+		return;
+	m->entries[record.logical] &= ~RAW_UNWRITTEN;
+	record.physical = m->entries[record.logical];
+	change(w, &record);
+}
+
+static void do_unmap(struct world *w, unsigned id)
+{
+	struct model *m = &w->model[id - 1];
+	struct raw_record record = {.type = RAW_UNMAP, .object = id};
+
+	if (!m->clusters)
+		return;
+	record.logical = below(w, m->clusters);
+	record.count = 1 + below(w, m->clusters - (uint32_t)record.logical);
+	for (uint32_t i = 0; i < record.count; i++)
+		m->entries[record.logical + i] = RAW_HOLE;
+	change(w, &record);
+}
+
+static void do_share(struct world *w, unsigned id, unsigned from)
+{
+	struct model *to = &w->model[id - 1], *m = &w->model[from - 1];
+
+	if (!m->exists || to->clusters < m->clusters)
+		return;
+	for (uint32_t i = 0; i < to->clusters; i++)
+		to->entries[i] = i < m->clusters ? m->entries[i] : RAW_HOLE;
+	change(w, &(struct raw_record){
+			  .type = RAW_SHARE, .object = id, .from = from});
+}
+
+static void step(struct world *w)
+{
+	unsigned id = 1 + below(w, OBJECTS);
+
+	if (!w->model[id - 1].exists) {
+		do_object(w, id);
+		return;
+	}
+	switch (below(w, 16)) {
+	case 0: do_object(w, id); break;
+	case 1: do_drop(w, id); break;
+	case 2:
+	case 3: do_unmap(w, id); break;
+	case 4:
+	case 5: do_share(w, id, 1 + below(w, OBJECTS)); break;
+	case 6:
+	case 7: do_written(w, id); break;
+	default: do_map(w, id); break;
+	}
+}
+
+/* ---- and whether they were right ---- */
+
+static void check_object(const struct world *w, const struct raw_state *state,
+			 unsigned id)
+{
+	const struct model *m = &w->model[id - 1];
+	const struct raw_object *object = raw_state_object(state, id);
+
+	if (!m->exists) {
+		assert_null(object);
+		return;
+	}
+	assert_non_null(object);
+	assert_string_equal(object->text, m->text);
+	assert_int_equal(raw_map_clusters(&object->map), m->clusters);
+	for (uint32_t i = 0; i < m->clusters;) {
+		uint32_t entry;
+		uint64_t n = raw_map_run(&object->map, i, m->clusters - i,
+					 &entry);
+
+		for (uint64_t j = 0; j < n; j++, i++)
+			assert_int_equal(m->entries[i],
+					 entry == RAW_HOLE
+						 ? entry
+						 : entry + (uint32_t)j);
+		if (i < m->clusters) /* it is the longest run */
+			assert_int_not_equal(m->entries[i],
+					     entry == RAW_HOLE
+						     ? entry
+						     : entry + (uint32_t)n);
+	}
+}
+
+static void check_state(struct world *w, const struct raw_state *state)
+{
+	for (unsigned id = 1; id <= OBJECTS; id++)
+		check_object(w, state, id);
+	if (raw_state_verify(state, &w->err) < 0)
+		fail_msg("%s", error_text(&w->err));
+	assert_int_equal(state->alloc.taken, state->alloc.used);
+	assert_int_equal(state->alloc.shared, w->state.alloc.shared);
+	assert_int_equal(state->alloc.used, w->state.alloc.used);
+}
+
+static void check_difference(struct world *w)
+{
+	unsigned a = 1 + below(w, OBJECTS), b = 1 + below(w, OBJECTS);
+	const struct model *ma = &w->model[a - 1], *mb = &w->model[b - 1];
+	uint64_t start, count, at = 0;
+
+	if (!ma->exists || !mb->exists)
+		return;
+	for (uint32_t i = 0; i < OBJECT_MAX; i++) {
+		uint32_t ea = i < ma->clusters ? ma->entries[i] : RAW_HOLE;
+		uint32_t eb = i < mb->clusters ? mb->entries[i] : RAW_HOLE;
+
+		if (i >= at) {
+			raw_map_difference(&raw_state_object(&w->state, a)->map,
+					   &raw_state_object(&w->state, b)->map,
+					   i, &start, &count);
+			at = count ? start + count : OBJECT_MAX;
+		}
+		assert_int_equal(ea != eb, count && i >= start && i < at);
+	}
+}
+
+static int into_copy(void *context, const struct raw_record *record)
+{
+	return replay(context, record);
+}
+
+static void check_checkpoint(struct world *w)
+{
+	raw_state_done(&w->copy);
+	assert_int_equal(raw_state_init(&w->copy, POOL_CLUSTERS), 0);
+	if (raw_state_emit(&w->state, into_copy, w) < 0 ||
+	    raw_state_replayed(&w->copy, &w->err) < 0)
+		fail_msg("checkpoint: %s", error_text(&w->err));
+	check_state(w, &w->copy);
+}
+
+static unsigned from_environment(const char *name, unsigned otherwise)
+{
+	const char *text = getenv(name);
+
+	return text ? (unsigned)strtoul(text, NULL, 0) : otherwise;
+}
+
+static void is_what_a_model_says_after_each_change(void **unused)
+{
+	struct world w = {.random = from_environment("SEED", 1)};
+	unsigned steps = from_environment("STEPS", 6000);
+
+	(void)unused;
+	print_message("seed %u, %u steps\n", w.random, steps);
+	w.model = calloc(OBJECTS, sizeof(*w.model));
+	assert_non_null(w.model);
+	assert_int_equal(raw_state_init(&w.state, POOL_CLUSTERS), 0);
+	assert_int_equal(raw_state_init(&w.copy, POOL_CLUSTERS), 0);
+	assert_int_equal(raw_batch_init(&w.batch, RAW_BLOCK), 0);
+	for (unsigned i = 1; i <= steps; i++) {
+		step(&w);
+		if (i % 50 == 0) {
+			check_state(&w, &w.state);
+			check_state(&w, &w.copy);
+			check_difference(&w);
+		}
+		if (i % 500 == 0)
+			check_checkpoint(&w);
+	}
+	raw_batch_done(&w.batch);
+	raw_state_done(&w.copy);
+	raw_state_done(&w.state);
+	free(w.model);
+}
+
+static void object_of(struct raw_state *state, uint32_t id, uint64_t clusters)
+{
+	assert_int_equal(
+		raw_state_apply(state,
+				&(struct raw_record){.type = RAW_OBJECT,
+						     .object = id,
+						     .clusters = clusters,
+						     .text = ""},
+				NULL),
+		0);
+}
+
+static void refuses_a_cluster_that_another_maps(void **unused)
+{
+	struct raw_record map = {.type = RAW_MAP, .object = 1, .count = 2};
+	struct raw_state state;
+	struct error err;
+
+	(void)unused;
+	assert_int_equal(raw_state_init(&state, 16), 0);
+	object_of(&state, 1, 8);
+	object_of(&state, 2, 8);
+	assert_int_equal(raw_state_replay(&state, &map, &err), 0);
+	assert_int_equal(raw_state_replay(&state, &map, &err), 0); /* again */
+	map.object = 2;
+	assert_int_equal(raw_state_replay(&state, &map, &err), -EBADMSG);
+	assert_string_equal(error_text(&err),
+			    "object 2 maps cluster 0, which is in use");
+	map.physical = 15;
+	assert_int_equal(raw_state_replay(&state, &map, &err), -EBADMSG);
+	map.physical = 8;
+	map.logical = 7;
+	assert_int_equal(raw_state_replay(&state, &map, &err), -EBADMSG);
+	raw_state_done(&state);
+}
+
+static void bounds_what_a_medium_can_make_it_allocate(void **unused)
+{
+	struct raw_record object = {
+		.type = RAW_OBJECT, .clusters = RAW_CLUSTERS_MAX, .text = ""};
+	struct raw_state state;
+	unsigned made = 0;
+
+	(void)unused;
+	assert_int_equal(raw_state_init(&state, 16), 0);
+	for (uint32_t id = 1; id <= 100; id++) {
+		object.object = id;
+		made += raw_state_apply(&state, &object, NULL) == 0;
+	}
+	assert_int_equal(made,
+			 RAW_SLOTS_MAX / (RAW_CLUSTERS_MAX / RAW_LEAF_ENTRIES));
+	object.object = 1;
+	object.type = RAW_DROP;
+	assert_int_equal(raw_state_apply(&state, &object, NULL), 0);
+	object.type = RAW_OBJECT;
+	assert_int_equal(raw_state_apply(&state, &object, NULL), 0);
+	object.object = RAW_OBJECTS_MAX + 1;
+	object.clusters = 1;
+	assert_int_equal(raw_state_apply(&state, &object, NULL), -EBADMSG);
+	raw_state_done(&state);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(is_what_a_model_says_after_each_change),
+		cmocka_unit_test(refuses_a_cluster_that_another_maps),
+		cmocka_unit_test(bounds_what_a_medium_can_make_it_allocate),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of an open store; blockd/raw_store_open.c makes and opens one. */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "blockd/raw_store_internal.h"
+
+const struct raw_super *raw_store_super(const struct raw_store *store)
+{
+	return &store->super;
+}
+
+struct raw_state *raw_store_lock(struct raw_store *store)
+{
+	(void)pthread_mutex_lock(&store->lock);
+	return &store->state;
+}
+
+void raw_store_unlock(struct raw_store *store)
+{
+	(void)pthread_mutex_unlock(&store->lock);
+}
+
+void raw_store_close(struct raw_store *store)
+{
+	if (!store)
+		return;
+	raw_batch_done(&store->pending);
+	raw_batch_done(&store->writing);
+	raw_state_done(&store->state);
+	(void)pthread_cond_destroy(&store->done);
+	(void)pthread_mutex_destroy(&store->lock);
+	free(store);
+}
+
+static int broken(const struct raw_store *store, struct error *err)
+{
+	return error_set(err, EIO, "the pool takes no changes: %s",
+			 error_text(&store->cause));
+}
+
+void store_mark_broken(struct raw_store *store, const struct error *cause)
+{
+	if (!store->broken)
+		store->cause = *cause;
+	store->broken = true;
+}
+
+/* ---- clusters ---- */
+
+/*
+ * Clusters that data may not have: what the next checkpoint would take, and
+ * as much again for what grows until then.
+ */
+static uint32_t reserve(const struct raw_store *store)
+{
+	return 2 * (store->super.n_checkpoint + 1) + 2;
+}
+
+uint32_t raw_store_available(struct raw_store *store)
+{
+	uint32_t kept, n;
+
+	(void)pthread_mutex_lock(&store->lock);
+	kept = reserve(store);
+	n = raw_alloc_free(&store->state.alloc);
+	(void)pthread_mutex_unlock(&store->lock);
+	return n > kept ? n - kept : 0;
+}
+
+uint32_t raw_store_take(struct raw_store *store, uint32_t want, uint32_t near,
+			uint32_t *ret_first)
+{
+	uint32_t kept, n;
+
+	(void)pthread_mutex_lock(&store->lock);
+	kept = reserve(store);
+	n = raw_alloc_free(&store->state.alloc);
+	n = n > kept ? n - kept : 0;
+	if (want > n)
+		want = n;
+	n = want ? raw_alloc_take(&store->state.alloc, want, near, ret_first)
+		 : 0;
+	(void)pthread_mutex_unlock(&store->lock);
+	return n;
+}
+
+void raw_store_untake(struct raw_store *store, uint32_t first, uint32_t n)
+{
+	(void)pthread_mutex_lock(&store->lock);
+	for (uint32_t i = 0; i < n; i++)
+		raw_alloc_give(&store->state.alloc, first + i);
+	(void)pthread_mutex_unlock(&store->lock);
+}
+
+/* ---- changes ---- */
+
+bool raw_store_pending(const struct raw_store *store)
+{
+	return atomic_load_explicit(&store->durable, memory_order_acquire) !=
+	       atomic_load_explicit(&store->newest, memory_order_acquire);
+}
+
+uint64_t raw_store_newest(struct raw_store *store)
+{
+	return atomic_load_explicit(&store->newest, memory_order_acquire);
+}
+
+static size_t records_size(const struct raw_record *records, size_t n)
+{
+	size_t size = 0;
+
+	for (size_t i = 0; i < n; i++)
+		size += raw_record_size(&records[i]);
+	return size;
+}
+
+/* Lock held. */
+static int apply_all(struct raw_store *store, const struct raw_record *records,
+		     size_t n, struct error *err)
+{
+	for (size_t i = 0; i < n; i++) {
+		int r = raw_state_apply(&store->state, &records[i], err);
+
+		if (r == -ENOMEM)
+			(void)error_set(err, ENOMEM, "out of memory");
+		if (r < 0 && i > 0) /* half of a group: not to be undone */
+			store_mark_broken(store, err);
+		if (r < 0)
+			return r;
+		r = raw_batch_add(&store->pending, &records[i]);
+		assert(r == 0); /* there was room */
+	}
+	return 0;
+}
+
+int raw_store_change(struct raw_store *store, const struct raw_record *records,
+		     size_t n, uint64_t *ret_ticket, struct error *err)
+{
+	size_t size = records_size(records, n);
+	int r = 0;
+
+	if (size > RAW_BATCH_ROOM)
+		return error_set(err, E2BIG, "too many changes at once");
+	(void)pthread_mutex_lock(&store->lock);
+	while (r == 0 && !store->broken &&
+	       store->pending.capacity - store->pending.length < size)
+		r = store_commit_locked(store, store->newest, err);
+	if (r == 0 && store->broken)
+		r = broken(store, err);
+	if (r == 0)
+		r = apply_all(store, records, n, err);
+	if (r == 0) {
+		uint64_t ticket = atomic_fetch_add(&store->newest, 1) + 1;
+
+		if (ret_ticket)
+			*ret_ticket = ticket;
+	}
+	(void)pthread_mutex_unlock(&store->lock);
+	return r;
+}
+
+/* ---- commit ---- */
+
+/* Where the next batch goes: none is cut by the end of the ring. */
+void store_log_advance(struct raw_store *store, size_t length)
+{
+	store->log_block += length / RAW_BLOCK;
+	store->log_used += length;
+	if (store->super.log_size - store->log_block * RAW_BLOCK <
+	    RAW_BATCH_MAX) {
+		store->log_used += store->super.log_size -
+				   store->log_block * RAW_BLOCK;
+		store->log_block = 0;
+	}
+	store->log_sequence++;
+}
+
+/* No batch may reach the place where the replay begins. */
+static bool log_full(const struct raw_store *store)
+{
+	return store->log_used + 2 * RAW_BATCH_MAX > store->super.log_size;
+}
+
+static int write_batch(struct raw_store *store, struct error *err)
+{
+	struct raw_medium *medium = store->medium;
+	size_t length = raw_batch_seal(&store->writing, store->log_sequence,
+				       raw_salt(store->super.pool_id));
+	/* Data first: the batch must not map what is not there yet. */
+	int r = medium->ops->flush(medium);
+
+	if (r == 0)
+		r = medium->ops->write(medium, store->writing.data, length,
+				       RAW_LOG_START +
+					       store->log_block * RAW_BLOCK);
+	if (r == 0)
+		r = medium->ops->flush(medium);
+	if (r < 0)
+		return error_set(err, -r, "writing the pool's log: %s",
+				 strerror(-r));
+	store_log_advance(store, length);
+	return 0;
+}
+
+/* Lock held on entry and return. */
+static void take_role(struct raw_store *store)
+{
+	while (store->busy)
+		(void)pthread_cond_wait(&store->done, &store->lock);
+	store->busy = true;
+}
+
+static void give_role(struct raw_store *store)
+{
+	store->busy = false;
+	(void)pthread_cond_broadcast(&store->done);
+}
+
+uint64_t store_freed(const struct raw_store *store)
+{
+	return store->freed_left + store->state.alloc.n_freed;
+}
+
+static int commit_once(struct raw_store *store, struct error *err)
+{
+	struct raw_batch batch = store->pending;
+	uint64_t upto = store->newest;
+	uint64_t freed = store_freed(store);
+	int r;
+
+	store->pending = store->writing;
+	store->writing = batch;
+	raw_batch_clear(&store->pending);
+	(void)pthread_mutex_unlock(&store->lock);
+	r = write_batch(store, err);
+	(void)pthread_mutex_lock(&store->lock);
+	if (r < 0) {
+		store_mark_broken(store, err);
+		return r;
+	}
+	atomic_store(&store->durable, upto);
+	store->freed_durable = freed;
+	return 0;
+}
+
+int store_commit_locked(struct raw_store *store, uint64_t ticket,
+			struct error *err)
+{
+	int r = 0;
+
+	while (r == 0 && store->durable < ticket) {
+		take_role(store);
+		if (store->broken)
+			r = broken(store, err);
+		else if (store->durable >= ticket)
+			r = 0; /* by whoever had the role */
+		else if (log_full(store))
+			r = store_checkpoint_locked(store, err);
+		else
+			r = commit_once(store, err);
+		give_role(store);
+	}
+	return r;
+}
+
+int raw_store_commit(struct raw_store *store, uint64_t ticket,
+		     struct error *err)
+{
+	int r;
+
+	(void)pthread_mutex_lock(&store->lock);
+	r = store_commit_locked(store, ticket, err);
+	(void)pthread_mutex_unlock(&store->lock);
+	return r;
+}
+
+int raw_store_checkpoint(struct raw_store *store, struct error *err)
+{
+	int r;
+
+	(void)pthread_mutex_lock(&store->lock);
+	take_role(store);
+	r = store->broken ? broken(store, err)
+			  : store_checkpoint_locked(store, err);
+	give_role(store);
+	(void)pthread_mutex_unlock(&store->lock);
+	return r;
+}
+
+/* ---- what may be used again ---- */
+
+/* Trash has no tickets of its own: it waits for lookups, not for the log. */
+bool raw_store_leave(struct raw_store *store, struct raw_leaving *ret)
+{
+	struct raw_alloc *alloc = &store->state.alloc;
+	uint32_t n;
+
+	(void)pthread_mutex_lock(&store->lock);
+	n = (uint32_t)(store->freed_durable - store->freed_left);
+	*ret = (struct raw_leaving){.trash = store->state.trash};
+	if (n) /* without memory they wait for the next time */
+		ret->clusters = malloc(n * sizeof(*ret->clusters));
+	if (ret->clusters) {
+		memcpy(ret->clusters, alloc->freed, n * sizeof(*alloc->freed));
+		memmove(alloc->freed, alloc->freed + n,
+			(alloc->n_freed - n) * sizeof(*alloc->freed));
+		alloc->n_freed -= n;
+		store->freed_left += n;
+		ret->n = n;
+	}
+	store->state.trash = (struct raw_trash){0};
+	(void)pthread_mutex_unlock(&store->lock);
+	return ret->n || ret->trash.n;
+}
+
+void raw_store_left(struct raw_store *store, struct raw_leaving *leaving)
+{
+	(void)pthread_mutex_lock(&store->lock);
+	for (uint32_t i = 0; i < leaving->n; i++)
+		raw_alloc_give(&store->state.alloc, leaving->clusters[i]);
+	(void)pthread_mutex_unlock(&store->lock);
+	raw_trash_empty(&leaving->trash);
+	free(leaving->clusters);
+	*leaving = (struct raw_leaving){0};
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A raw pool's metadata, durably: the state (blockd/raw_state.h), its log and
+ * its checkpoints on a medium.
+ *
+ * A change is applied in memory at once and gathered with others; a commit
+ * makes all that were made before it durable, in one write of the log, after
+ * the data they map. Many threads may change and commit: those that wait for
+ * a commit share it. What a change freed is used again only when it is
+ * durable and the owner says that nobody looks at it any more.
+ *
+ * Any thread; calls block.
+ */
+#ifndef BLOCKD_RAW_STORE_H
+#define BLOCKD_RAW_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "blockd/raw_format.h"
+#include "blockd/raw_medium.h"
+#include "blockd/raw_state.h"
+
+struct raw_store;
+
+struct raw_format_options {
+	uint8_t cluster_shift; /* 0: RAW_CLUSTER_SHIFT */
+	uint64_t log_size;     /* bytes; 0: by the medium's size */
+	const char *text;      /* the pool's record */
+	size_t text_length;
+};
+
+/*
+ * Make an empty pool; whatever the medium holds is lost. The superblock is
+ * written last. -ENOSPC: too small, the text says what it takes.
+ */
+int raw_store_format(struct raw_medium *medium,
+		     const struct raw_format_options *options,
+		     struct error *err);
+
+/* What open found that a person should know. */
+struct raw_report {
+	bool super_damaged; /* one of the two copies; it is written anew */
+	bool log_torn;      /* its last batch, which nobody was told of */
+	uint64_t batches;   /* replayed */
+};
+
+/*
+ * @medium is borrowed until raw_store_close().
+ *
+ * -ENODATA: no pool of ours; -EBADMSG: damaged, the text says where;
+ * -EPROTONOSUPPORT: made by something newer; -EIO and others: of the medium.
+ */
+int raw_store_open(struct raw_medium *medium, struct raw_store **ret,
+		   struct raw_report *ret_report, struct error *err);
+/* Commit first: changes that were not committed are lost. NULL is fine. */
+void raw_store_close(struct raw_store *store);
+
+const struct raw_super *raw_store_super(const struct raw_store *store);
+
+/*
+ * The state, for looking at it. Between the two nothing changes; maps may be
+ * looked up without (raw_map.h).
+ */
+struct raw_state *raw_store_lock(struct raw_store *store);
+void raw_store_unlock(struct raw_store *store);
+
+/*
+ * Carry out @n records together: after a crash all of them are there, or
+ * none.
+ *
+ * @ret_ticket  for raw_store_commit(); may be NULL
+ *
+ * -EBADMSG: as raw_state_apply(); -E2BIG: more than a batch holds; -EIO: an
+ * earlier commit failed, or memory ran out in the middle of a group: the
+ * store takes no change until it is opened again.
+ */
+int raw_store_change(struct raw_store *store, const struct raw_record *records,
+		     size_t n, uint64_t *ret_ticket, struct error *err);
+
+/*
+ * Take clusters for a change that is going to map them. @near as in
+ * raw_alloc.h. Returns how many, 0: the pool is full (some are kept for
+ * checkpoints). raw_store_untake() gives back those that were not mapped.
+ */
+uint32_t raw_store_take(struct raw_store *store, uint32_t want, uint32_t near,
+			uint32_t *ret_first);
+void raw_store_untake(struct raw_store *store, uint32_t first, uint32_t n);
+/* How many raw_store_take() could give. */
+uint32_t raw_store_available(struct raw_store *store);
+
+/* Changes that are not durable yet; any moment's truth. */
+bool raw_store_pending(const struct raw_store *store);
+/* The ticket of the newest change. */
+uint64_t raw_store_newest(struct raw_store *store);
+
+/*
+ * Everything up to @ticket is durable, and data written to the medium before
+ * the call. -EIO and others: it is not, and the store takes no more changes.
+ */
+int raw_store_commit(struct raw_store *store, uint64_t ticket,
+		     struct error *err);
+
+/* Write a checkpoint, so that the next open has nothing to replay. */
+int raw_store_checkpoint(struct raw_store *store, struct error *err);
+
+/*
+ * What is freed durably and may still be looked at. raw_store_leave() fills
+ * it (false: nothing was); when every lookup and request of that moment has
+ * ended, raw_store_left() gives the clusters back and frees the memory.
+ */
+struct raw_leaving {
+	struct raw_trash trash;
+	uint32_t *clusters; /* owned */
+	uint32_t n;
+};
+
+bool raw_store_leave(struct raw_store *store, struct raw_leaving *ret);
+void raw_store_left(struct raw_store *store, struct raw_leaving *leaving);
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the files of blockd/raw_store.h. */
+#ifndef BLOCKD_RAW_STORE_INTERNAL_H
+#define BLOCKD_RAW_STORE_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "blockd/raw_store.h"
+
+/* Bytes of records that the smallest batch buffer has room for. */
+#define RAW_BATCH_ROOM (RAW_BATCH_MAX - RAW_BLOCK)
+
+struct raw_store {
+	struct raw_medium *medium; /* borrowed */
+	pthread_mutex_t lock;      /* guards all below, but not for @busy */
+	pthread_cond_t done;       /* @busy was cleared */
+	struct raw_state state;
+	struct raw_batch pending; /* changes that no commit has taken */
+	_Atomic uint64_t newest;  /* ticket of the last change; no lock: */
+	_Atomic uint64_t durable; /* tickets up to this; to look at */
+	bool broken;
+	struct error cause; /* why */
+
+	/* Of all clusters that were ever freed, how many ... */
+	uint64_t freed_left;    /* raw_store_leave() has given out */
+	uint64_t freed_durable; /* are so durably */
+
+	/* Of whoever has set @busy: one writes to the medium at a time. */
+	bool busy;
+	struct raw_super super; /* as on the medium; n_checkpoint: lock too */
+	struct raw_batch writing;
+	uint64_t log_block;    /* where the next batch goes */
+	uint64_t log_sequence; /* its number */
+	uint64_t log_used;     /* bytes of the ring since the checkpoint */
+};
+
+/* How many were ever freed, durably or not. Lock held. */
+uint64_t store_freed(const struct raw_store *store);
+
+/* The lock is held, and let go of meanwhile. */
+int store_commit_locked(struct raw_store *store, uint64_t ticket,
+			struct error *err);
+/* @busy is the caller's. On failure the store is broken. */
+int store_checkpoint_locked(struct raw_store *store, struct error *err);
+void store_mark_broken(struct raw_store *store, const struct error *cause);
+
+/* Both copies, one after the other. Its generation is raised. */
+int store_write_super(struct raw_medium *medium, struct raw_super *super,
+		      struct error *err);
+/* A batch of @length bytes is in the log: where the next one goes. */
+void store_log_advance(struct raw_store *store, size_t length);
+
+/*
+ * Of the checkpoint that @super has: the salt of its batches (it changes with
+ * the generation, so that parts of an older one are not taken for it), and
+ * where on the medium a part is.
+ */
+uint32_t store_checkpoint_salt(const struct raw_super *super);
+uint64_t store_part_offset(const struct raw_super *super, uint32_t part);
+
+#endif

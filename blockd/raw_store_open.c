@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making a store, opening it, and its checkpoints. */
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "blockd/raw_store_internal.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+static void *block_alloc(size_t size)
+{
+	return aligned_alloc(RAW_BLOCK, size);
+}
+
+static int medium_error(struct error *err, int r, const char *what)
+{
+	return error_set(err, -r, "%s: %s", what, strerror(-r));
+}
+
+/* ---- superblocks ---- */
+
+int store_write_super(struct raw_medium *medium, struct raw_super *super,
+		      struct error *err)
+{
+	/* The second copy first: one of them is whole at any moment. */
+	static const uint64_t places[] = {RAW_SUPER_COPY_OFFSET, 0};
+	uint8_t *block = block_alloc(RAW_SUPER_SIZE);
+	int r = 0;
+
+	if (!block)
+		return error_set(err, ENOMEM, "out of memory");
+	super->generation++;
+	raw_super_encode(super, block);
+	for (size_t i = 0; r == 0 && i < 2; i++) {
+		r = medium->ops->write(medium, block, RAW_SUPER_SIZE,
+				       places[i]);
+		if (r == 0)
+			r = medium->ops->flush(medium);
+	}
+	free(block);
+	return r < 0 ? medium_error(err, r, "writing the superblock") : 0;
+}
+
+static int read_super(struct raw_medium *medium, uint64_t offset,
+		      struct raw_super *ret, struct error *err)
+{
+	uint8_t *block = block_alloc(RAW_SUPER_SIZE);
+	int r;
+
+	if (!block)
+		return error_set(err, ENOMEM, "out of memory");
+	r = offset + RAW_SUPER_SIZE > medium->size
+		    ? -ENODATA
+		    : medium->ops->read(medium, block, RAW_SUPER_SIZE, offset);
+	if (r < 0)
+		(void)medium_error(err, r, "reading the superblock");
+	else
+		r = raw_super_decode(block, medium->size, ret, err);
+	free(block);
+	return r;
+}
+
+/* The newer of two copies that decode. */
+static int find_super(struct raw_medium *medium, struct raw_super *ret,
+		      bool *ret_damaged, struct error *err)
+{
+	struct raw_super *copy = malloc(sizeof(*copy));
+	struct error second = {0};
+	int a, b;
+
+	if (!copy)
+		return error_set(err, ENOMEM, "out of memory");
+	a = read_super(medium, 0, ret, err);
+	b = read_super(medium, RAW_SUPER_COPY_OFFSET, copy, &second);
+	if (b == 0 && (a < 0 || copy->generation > ret->generation))
+		*ret = *copy;
+	*ret_damaged = (a < 0) != (b < 0);
+	free(copy);
+	if (a == 0 || b == 0)
+		return 0;
+	/* The one that says more: damaged rather than never there. */
+	if (a == -ENODATA && b != -ENODATA) {
+		*err = second;
+		return b;
+	}
+	return a;
+}
+
+/* ---- format ---- */
+
+static uint64_t log_size_for(uint64_t size)
+{
+	uint64_t log = size / 256 / MIB * MIB;
+
+	if (log < RAW_LOG_MIN)
+		log = RAW_LOG_MIN;
+	return log > 64 * MIB ? 64 * MIB : log;
+}
+
+static int lay_out(const struct raw_medium *medium,
+		   const struct raw_format_options *options,
+		   struct raw_super *ret, struct error *err)
+{
+	uint64_t cluster, clusters;
+
+	*ret = (struct raw_super){
+		.cluster_shift = options->cluster_shift ? options->cluster_shift
+							: RAW_CLUSTER_SHIFT,
+		.log_size = options->log_size ? options->log_size
+					      : log_size_for(medium->size),
+		.medium_size = medium->size / RAW_BLOCK * RAW_BLOCK,
+	};
+	cluster = UINT64_C(1) << ret->cluster_shift;
+	ret->data_start = (RAW_LOG_START + ret->log_size + cluster - 1) /
+			  cluster * cluster;
+	if (ret->medium_size < ret->data_start + RAW_CLUSTERS_LEAST * cluster)
+		return error_set(err, ENOSPC,
+				 "a raw pool takes at least %" PRIu64
+				 " bytes with clusters of %" PRIu64,
+				 ret->data_start + RAW_CLUSTERS_LEAST * cluster,
+				 cluster);
+	clusters = (ret->medium_size - ret->data_start) >> ret->cluster_shift;
+	ret->clusters = clusters > RAW_CLUSTERS_MAX ? RAW_CLUSTERS_MAX
+						    : (uint32_t)clusters;
+	return 0;
+}
+
+static int wipe(struct raw_medium *medium, uint64_t offset, uint64_t length,
+		struct error *err)
+{
+	uint8_t *zeroes = block_alloc(RAW_BATCH_MAX);
+	int r = 0;
+
+	if (!zeroes)
+		return error_set(err, ENOMEM, "out of memory");
+	memset(zeroes, 0, RAW_BATCH_MAX);
+	while (r == 0 && length > 0) {
+		size_t n = length < RAW_BATCH_MAX ? length : RAW_BATCH_MAX;
+
+		r = medium->ops->write(medium, zeroes, n, offset);
+		offset += n;
+		length -= n;
+	}
+	if (r == 0)
+		r = medium->ops->flush(medium);
+	free(zeroes);
+	return r < 0 ? medium_error(err, r, "wiping the medium") : 0;
+}
+
+static int store_new(struct raw_medium *medium, const struct raw_super *super,
+		     struct raw_store **ret, struct error *err)
+{
+	struct raw_store *store = calloc(1, sizeof(*store));
+
+	if (!store)
+		return error_set(err, ENOMEM, "out of memory");
+	store->medium = medium;
+	store->super = *super;
+	store->log_sequence = super->log_sequence;
+	store->log_block = super->log_block;
+	(void)pthread_mutex_init(&store->lock, NULL);
+	(void)pthread_cond_init(&store->done, NULL);
+	if (raw_batch_init(&store->pending, RAW_BATCH_MAX) < 0 ||
+	    raw_batch_init(&store->writing, RAW_BATCH_MAX) < 0 ||
+	    raw_state_init(&store->state, super->clusters) < 0) {
+		raw_store_close(store);
+		return error_set(err, ENOMEM,
+				 "out of memory for a pool of %" PRIu32
+				 " clusters",
+				 super->clusters);
+	}
+	*ret = store;
+	return 0;
+}
+
+int raw_store_format(struct raw_medium *medium,
+		     const struct raw_format_options *options,
+		     struct error *err)
+{
+	struct raw_record pool = {
+		.type = RAW_POOL,
+		.text = options->text,
+		.text_length = (uint32_t)options->text_length,
+	};
+	struct raw_store *store = NULL;
+	struct raw_super super;
+	int r = lay_out(medium, options, &super, err);
+
+	if (r < 0)
+		return r;
+	assert(options->text_length <= RAW_TEXT_MAX);
+	(void)uuid_make(super.pool_id);
+	/* No superblock, no batch and no file system of before. */
+	r = wipe(medium, 0, RAW_LOG_START + super.log_size, err);
+	if (r == 0)
+		r = store_new(medium, &super, &store, err);
+	if (r == 0)
+		r = raw_store_change(store, &pool, 1, NULL, err);
+	if (r == 0)
+		r = raw_store_checkpoint(store, err);
+	raw_store_close(store);
+	return r;
+}
+
+/* ---- open ---- */
+
+struct replay {
+	struct raw_store *store;
+	struct error *err;
+};
+
+static int replay_record(void *context, const struct raw_record *record)
+{
+	struct replay *replay = context;
+
+	return raw_state_replay(&replay->store->state, record, replay->err);
+}
+
+/* A batch at @offset of the medium, whole and checked; or -ENODATA. */
+static int read_batch(struct raw_store *store, uint64_t offset, uint64_t end,
+		      uint32_t salt, struct raw_batch_head *ret)
+{
+	struct raw_medium *medium = store->medium;
+	uint8_t *data = store->writing.data;
+	int r = offset + RAW_BLOCK > end
+			? -ENODATA
+			: medium->ops->read(medium, data, RAW_BLOCK, offset);
+
+	if (r == 0)
+		r = raw_batch_peek(data, salt, ret);
+	if (r == 0 && ret->length > end - offset)
+		r = -ENODATA;
+	if (r == 0 && ret->length > RAW_BLOCK)
+		r = medium->ops->read(medium, data + RAW_BLOCK,
+				      ret->length - RAW_BLOCK,
+				      offset + RAW_BLOCK);
+	if (r == 0 && raw_batch_read(data, ret->length, salt, NULL, NULL) < 0)
+		r = -ENODATA;
+	return r;
+}
+
+uint64_t store_part_offset(const struct raw_super *super, uint32_t part)
+{
+	uint64_t at = (uint64_t)part * raw_part_size(super->cluster_shift);
+	uint32_t cluster = super->checkpoint[at >> super->cluster_shift];
+
+	return super->data_start + ((uint64_t)cluster << super->cluster_shift) +
+	       (at & ((UINT64_C(1) << super->cluster_shift) - 1));
+}
+
+uint32_t store_checkpoint_salt(const struct raw_super *super)
+{
+	return ~raw_salt(super->pool_id) ^ (uint32_t)super->generation;
+}
+
+static int load_part(struct raw_store *store, uint32_t part, struct error *err)
+{
+	const struct raw_super *super = &store->super;
+	uint64_t offset = store_part_offset(super, part);
+	struct replay replay = {.store = store, .err = err};
+	uint32_t salt = store_checkpoint_salt(super);
+	struct raw_batch_head head;
+	int r = read_batch(store, offset,
+			   offset + raw_part_size(super->cluster_shift), salt,
+			   &head);
+
+	if (r == -ENODATA || (r == 0 && head.sequence != part))
+		return error_set(err, EBADMSG,
+				 "part %" PRIu32
+				 " of the checkpoint, at byte %" PRIu64
+				 ", is damaged",
+				 part, offset);
+	if (r < 0)
+		return medium_error(err, r, "reading the checkpoint");
+	return raw_batch_read(store->writing.data, head.length, salt,
+			      replay_record, &replay);
+}
+
+static int load_checkpoint(struct raw_store *store, struct error *err)
+{
+	const struct raw_super *super = &store->super;
+	int r = 0;
+
+	/*
+	 * Nothing else may map them, but a later record may take one that is
+	 * free in the checkpoint: it is taken at once, too.
+	 */
+	for (uint32_t i = 0; i < super->n_checkpoint; i++) {
+		if (!raw_alloc_take_at(&store->state.alloc,
+				       super->checkpoint[i]))
+			return error_set(err, EBADMSG,
+					 "the checkpoint has cluster %" PRIu32
+					 " twice",
+					 super->checkpoint[i]);
+	}
+	for (uint32_t i = 0; r == 0 && i < super->checkpoint_parts; i++)
+		r = load_part(store, i, err);
+	return r < 0 ? r : raw_state_replayed(&store->state, err);
+}
+
+static uint64_t log_offset(const struct raw_store *store)
+{
+	return RAW_LOG_START + store->log_block * RAW_BLOCK;
+}
+
+/*
+ * The log ended. If it was only its last batch that was never finished, the
+ * next one is not there: it would begin within the longest batch from here,
+ * or at the start of the ring.
+ */
+static int check_end(struct raw_store *store, bool *ret_torn, struct error *err)
+{
+	const uint64_t end = RAW_LOG_START + store->super.log_size;
+	const uint32_t salt = raw_salt(store->super.pool_id);
+	uint64_t from = log_offset(store);
+	struct raw_batch_head head;
+
+	*ret_torn = false;
+	for (uint64_t i = 0; i <= RAW_BATCH_MAX / RAW_BLOCK; i++) {
+		uint64_t at = from + i * RAW_BLOCK;
+		int r;
+
+		if (i == RAW_BATCH_MAX / RAW_BLOCK)
+			at = RAW_LOG_START; /* last: the start of the ring */
+		r = read_batch(store, at, end, salt, &head);
+		if (r < 0 && r != -ENODATA)
+			return medium_error(err, r, "reading the log");
+		if (r == 0 && head.sequence > store->log_sequence)
+			return error_set(err, EBADMSG,
+					 "batch %" PRIu64
+					 " of the log, at %" PRIu64
+					 ", is damaged: later ones are there",
+					 store->log_sequence, from);
+		/* Its head came to the medium, not all of its body. */
+		if (i == 0 && r == -ENODATA &&
+		    raw_batch_peek(store->writing.data, salt, &head) == 0 &&
+		    head.sequence == store->log_sequence)
+			*ret_torn = true;
+	}
+	return 0;
+}
+
+static int replay_log(struct raw_store *store, struct raw_report *report,
+		      struct error *err)
+{
+	const uint64_t end = RAW_LOG_START + store->super.log_size;
+	const uint32_t salt = raw_salt(store->super.pool_id);
+	struct replay replay = {.store = store, .err = err};
+
+	for (;;) {
+		struct raw_batch_head head;
+		int r = read_batch(store, log_offset(store), end, salt, &head);
+
+		if (r == -ENODATA ||
+		    (r == 0 && head.sequence != store->log_sequence))
+			return check_end(store, &report->log_torn, err);
+		if (r < 0)
+			return medium_error(err, r, "reading the log");
+		r = raw_batch_read(store->writing.data, head.length, salt,
+				   replay_record, &replay);
+		if (r < 0) {
+			(void)error_prefix(err,
+					   "batch %" PRIu64 " of the log: ",
+					   head.sequence);
+			return r;
+		}
+		store_log_advance(store, head.length);
+		report->batches++;
+	}
+}
+
+int raw_store_open(struct raw_medium *medium, struct raw_store **ret,
+		   struct raw_report *ret_report, struct error *err)
+{
+	struct raw_super *super = malloc(sizeof(*super));
+	struct raw_report report = {0};
+	struct raw_store *store = NULL;
+	int r = super ? find_super(medium, super, &report.super_damaged, err)
+		      : error_set(err, ENOMEM, "out of memory");
+
+	if (r == 0)
+		r = store_new(medium, super, &store, err);
+	free(super);
+	if (r == 0)
+		r = load_checkpoint(store, err);
+	if (r == 0)
+		r = replay_log(store, &report, err);
+	/* Both copies are whole again before anything is built on one. */
+	if (r == 0 && report.super_damaged)
+		r = raw_store_checkpoint(store, err);
+	if (r < 0) {
+		raw_store_close(store);
+		return r;
+	}
+	*ret = store;
+	*ret_report = report;
+	return 0;
+}
