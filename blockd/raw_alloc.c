@@ -74,7 +74,7 @@ static int alloc_resize(struct raw_alloc *alloc, uint32_t clusters)
 {
 	size_t before = words(alloc->clusters), after = words(clusters);
 	uint64_t *bits = reallocarray(alloc->bits, after, sizeof(*bits));
-	uint16_t *counts;
+	_Atomic uint16_t *counts;
 	uint32_t *freed;
 
 	if (!bits)
@@ -85,8 +85,8 @@ static int alloc_resize(struct raw_alloc *alloc, uint32_t clusters)
 	if (!counts)
 		return -ENOMEM;
 	alloc->counts = counts;
-	memset(counts + alloc->clusters, 0,
-	       (clusters - alloc->clusters) * sizeof(*counts));
+	for (uint32_t i = alloc->clusters; i < clusters; i++)
+		atomic_init(&counts[i], 0);
 	freed = reallocarray(alloc->freed, clusters, sizeof(*freed));
 	if (!freed)
 		return -ENOMEM;

@@ -47,6 +47,7 @@ bool raw_alloc_take_at(struct raw_alloc *alloc, uint32_t cluster);
 void raw_alloc_give(struct raw_alloc *alloc, uint32_t cluster);
 
 uint32_t raw_alloc_free(const struct raw_alloc *alloc);
+/* Any thread, but for raw_alloc_extend(). */
 uint16_t raw_alloc_count(const struct raw_alloc *alloc, uint32_t cluster);
 bool raw_alloc_is_taken(const struct raw_alloc *alloc, uint32_t cluster);
 

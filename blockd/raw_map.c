@@ -63,6 +63,18 @@ uint64_t raw_map_clusters(const struct raw_map *map)
 	return root ? root->clusters : 0;
 }
 
+bool raw_map_leaf_shared(const struct raw_map *map, uint64_t cluster)
+{
+	const struct raw_root *root = root_of(map);
+	const struct raw_leaf *leaf;
+
+	if (!root || cluster >= root->clusters)
+		return false;
+	leaf = leaf_of(root, cluster / RAW_LEAF_ENTRIES);
+	return leaf && atomic_load_explicit(&leaf->maps,
+					    memory_order_acquire) > 1;
+}
+
 /* ---- trash ---- */
 
 int raw_trash_reserve(struct raw_trash *trash, size_t more)
@@ -326,16 +338,6 @@ int raw_map_set(struct raw_map *map, uint64_t cluster, uint64_t count,
 }
 
 /* ---- asking ---- */
-
-bool raw_map_sole(const struct raw_map *map, uint64_t cluster)
-{
-	const struct raw_root *root = root_of(map);
-	const struct raw_leaf *leaf;
-
-	assert(root && cluster < root->clusters);
-	leaf = leaf_of(root, cluster / RAW_LEAF_ENTRIES);
-	return !leaf || leaf->maps == 1;
-}
 
 uint64_t raw_map_mapped(const struct raw_map *map)
 {

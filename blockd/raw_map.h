@@ -24,7 +24,7 @@
 #define RAW_LEAF_ENTRIES 1024u
 
 struct raw_leaf {
-	uint32_t maps;   /* that use it; of the changer */
+	_Atomic uint32_t maps; /* that use it; only the changer changes it */
 	uint32_t mapped; /* entries that are no holes; of the changer */
 	uint32_t number; /* in a checkpoint; 0: none */
 	_Atomic uint32_t entries[RAW_LEAF_ENTRIES];
@@ -54,6 +54,12 @@ uint64_t raw_map_run(const struct raw_map *map, uint64_t cluster, uint64_t max,
 		     uint32_t *ret);
 
 uint64_t raw_map_clusters(const struct raw_map *map);
+
+/*
+ * Other maps may have @cluster's leaf, too. Who saw that it is not so goes on
+ * being right until maps are shared again.
+ */
+bool raw_map_leaf_shared(const struct raw_map *map, uint64_t cluster);
 
 /* ---- the changer ---- */
 
@@ -101,8 +107,6 @@ struct raw_leaf *raw_leaf_new(void);
 void raw_leaf_fill(struct raw_leaf *leaf, unsigned at, uint32_t entry,
 		   struct raw_refs *refs);
 
-/* Whether @cluster's leaf is used by this map alone. */
-bool raw_map_sole(const struct raw_map *map, uint64_t cluster);
 /* Entries that are no holes. */
 uint64_t raw_map_mapped(const struct raw_map *map);
 
