@@ -22,7 +22,7 @@ struct raw_alloc {
 	uint32_t shared;  /* clusters with more than one */
 	uint32_t next;    /* where the search goes on */
 	uint64_t *bits;   /* owned */
-	uint16_t *counts; /* owned */
+	_Atomic uint16_t *counts; /* owned; any thread may look */
 	/* Clusters whose last reference was put; still taken. */
 	uint32_t *freed; /* owned; room for all of them */
 	uint32_t n_freed;
