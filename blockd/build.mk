@@ -4,7 +4,8 @@ BLOCKD_STORE := blockd/record_text.c blockd/extent_record.c \
   blockd/pool_dir_load.c blockd/extent.c blockd/node.c blockd/node_open.c \
   blockd/node_add.c blockd/node_space.c blockd/raw_format.c blockd/raw_map.c \
   blockd/raw_alloc.c blockd/raw_state.c blockd/raw_medium.c \
-  blockd/raw_store.c blockd/raw_store_open.c blockd/raw_checkpoint.c
+  blockd/raw_store.c blockd/raw_store_open.c blockd/raw_checkpoint.c \
+  blockd/raw_users.c blockd/raw_dev.c
 
 $(eval $(call library,blockd,$(BLOCKD_STORE),,base))
 $(eval $(call program,blockd,\
@@ -17,6 +18,7 @@ $(eval $(call unit_test,blockd/space_test,blockd))
 $(eval $(call unit_test,blockd/node_test,blockd))
 $(eval $(call unit_test,blockd/raw_state_test,blockd))
 $(eval $(call unit_test,blockd/raw_store_test,blockd))
+$(eval $(call unit_test,blockd/raw_dev_test,blockd))
 $(eval $(call fuzzer,blockd/extent_record_fuzz,\
   blockd/extent_record.c blockd/record_text.c base/crc32c.c base/error.c \
   base/ident.c base/file.c base/log.c base/clock.c,\

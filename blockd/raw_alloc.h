@@ -17,11 +17,11 @@
 struct raw_alloc {
 	struct raw_refs refs; /* for raw_map.h; put() fills @freed */
 	uint32_t clusters;
-	uint32_t taken;   /* number of bits set */
-	uint32_t used;    /* clusters with references */
-	uint32_t shared;  /* clusters with more than one */
-	uint32_t next;    /* where the search goes on */
-	uint64_t *bits;   /* owned */
+	uint32_t taken;           /* number of bits set */
+	uint32_t used;            /* clusters with references */
+	uint32_t shared;          /* clusters with more than one */
+	uint32_t next;            /* where the search goes on */
+	uint64_t *bits;           /* owned */
 	_Atomic uint16_t *counts; /* owned; any thread may look */
 	/* Clusters whose last reference was put; still taken. */
 	uint32_t *freed; /* owned; room for all of them */

@@ -71,8 +71,8 @@ bool raw_map_leaf_shared(const struct raw_map *map, uint64_t cluster)
 	if (!root || cluster >= root->clusters)
 		return false;
 	leaf = leaf_of(root, cluster / RAW_LEAF_ENTRIES);
-	return leaf && atomic_load_explicit(&leaf->maps,
-					    memory_order_acquire) > 1;
+	return leaf &&
+	       atomic_load_explicit(&leaf->maps, memory_order_acquire) > 1;
 }
 
 /* ---- trash ---- */

@@ -25,8 +25,8 @@
 
 struct raw_leaf {
 	_Atomic uint32_t maps; /* that use it; only the changer changes it */
-	uint32_t mapped; /* entries that are no holes; of the changer */
-	uint32_t number; /* in a checkpoint; 0: none */
+	uint32_t mapped;       /* entries that are no holes; of the changer */
+	uint32_t number;       /* in a checkpoint; 0: none */
 	_Atomic uint32_t entries[RAW_LEAF_ENTRIES];
 };
 

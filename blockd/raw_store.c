@@ -300,7 +300,7 @@ bool raw_store_leave(struct raw_store *store, struct raw_leaving *ret)
 
 	(void)pthread_mutex_lock(&store->lock);
 	n = (uint32_t)(store->freed_durable - store->freed_left);
-	*ret = (struct raw_leaving){.trash = store->state.trash};
+	*ret = (struct raw_leaving){0};
 	if (n) /* without memory they wait for the next time */
 		ret->clusters = malloc(n * sizeof(*ret->clusters));
 	if (ret->clusters) {
@@ -311,7 +311,10 @@ bool raw_store_leave(struct raw_store *store, struct raw_leaving *ret)
 		store->freed_left += n;
 		ret->n = n;
 	}
-	store->state.trash = (struct raw_trash){0};
+	if (store->state.trash.n) {
+		ret->trash = store->state.trash;
+		store->state.trash = (struct raw_trash){0};
+	}
 	(void)pthread_mutex_unlock(&store->lock);
 	return ret->n || ret->trash.n;
 }

@@ -1,0 +1,542 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Objects of a raw pool as devices, against a model in memory: many requests
+ * at once, on two loops, with snapshots in between. SEED=N repeats a run,
+ * STEPS=N makes it longer.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "blockd/raw_dev.h"
+
+#define CLUSTER    (UINT64_C(1) << RAW_CLUSTER_SHIFT_MIN)
+#define BLOCK      4096u
+#define CLUSTERS   24
+#define SIZE       (CLUSTERS * CLUSTER - 5 * BLOCK) /* the last one is cut */
+#define LOOPS      2
+#define AT_ONCE    16
+#define MEDIUM_MIN ((UINT64_C(6) << 20) + 64 * CLUSTER)
+
+struct pool {
+	char path[64];
+	int fd;
+	struct raw_file_medium medium;
+	struct raw_store *store;
+	struct raw_users *users;
+	struct loop *loops[LOOPS];
+	pthread_t threads[LOOPS];
+	struct error err;
+	unsigned random;
+};
+
+static unsigned below(struct pool *pool, unsigned n)
+{
+	pool->random = pool->random * 1103515245 + 12345;
+	return (pool->random >> 8) % n;
+}
+
+static void must(struct pool *pool, int r, const char *what)
+{
+	if (r < 0)
+		fail_msg("%s: %s", what, error_text(&pool->err));
+}
+
+static void *run_loop(void *loop)
+{
+	assert_int_equal(loop_run(loop), 0);
+	return NULL;
+}
+
+static void pool_open_(struct pool *pool)
+{
+	struct raw_users_options options = {.path = pool->path};
+	struct raw_report report;
+
+	must(pool,
+	     raw_store_open(&pool->medium.medium, &pool->store, &report,
+			    &pool->err),
+	     "open");
+	options.store = pool->store;
+	must(pool, raw_users_new(&options, &pool->users, &pool->err), "users");
+	for (int i = 0; i < LOOPS; i++) {
+		struct loop_options lo = {.name = "test"};
+
+		must(pool, loop_new(&lo, &pool->loops[i], &pool->err), "loop");
+		assert_int_equal(pthread_create(&pool->threads[i], NULL,
+						run_loop, pool->loops[i]),
+				 0);
+	}
+}
+
+static void pool_close_(struct pool *pool)
+{
+	for (int i = 0; i < LOOPS; i++) {
+		loop_stop(pool->loops[i]);
+		assert_int_equal(pthread_join(pool->threads[i], NULL), 0);
+		loop_free(pool->loops[i]);
+	}
+	raw_users_free(pool->users);
+	raw_store_close(pool->store);
+}
+
+static unsigned from_environment(const char *name, unsigned otherwise)
+{
+	const char *text = getenv(name);
+
+	return text ? (unsigned)strtoul(text, NULL, 0) : otherwise;
+}
+
+static void pool_make(struct pool *pool, uint64_t size)
+{
+	const struct raw_format_options options = {
+		.cluster_shift = RAW_CLUSTER_SHIFT_MIN, .text = ""};
+
+	*pool = (struct pool){.random = from_environment("SEED", 1)};
+	(void)snprintf(pool->path, sizeof(pool->path), "%.40s/raw-test.XXXXXX",
+		       getenv("TMPDIR") ?: "/tmp");
+	pool->fd = mkstemp(pool->path);
+	assert_true(pool->fd >= 0);
+	assert_int_equal(ftruncate(pool->fd, (off_t)size), 0);
+	raw_file_medium_init(&pool->medium, pool->fd, size);
+	must(pool, raw_store_format(&pool->medium.medium, &options, &pool->err),
+	     "format");
+	pool_open_(pool);
+}
+
+static void pool_remove(struct pool *pool)
+{
+	pool_close_(pool);
+	(void)close(pool->fd);
+	(void)unlink(pool->path);
+}
+
+static void object_make(struct pool *pool, uint32_t id, uint32_t from)
+{
+	struct raw_record records[2] = {
+		{.type = RAW_OBJECT,
+		 .object = id,
+		 .clusters = CLUSTERS,
+		 .text = ""},
+		{.type = RAW_SHARE, .object = id, .from = from},
+	};
+
+	must(pool,
+	     raw_store_change(pool->store, records, from ? 2 : 1, NULL,
+			      &pool->err),
+	     "make an object");
+}
+
+/* ---- requests ---- */
+
+enum what { READ, WRITE, ZERO, DISCARD, FLUSH, STATUS, OPEN, CLOSE };
+
+struct io {
+	struct loop_message message;
+	struct op op;
+	struct pool *pool;
+	struct blockdev **dev; /* of its loop */
+	enum what what;
+	uint32_t id;
+	uint64_t offset, length;
+	unsigned flags;
+	uint8_t *data;
+	struct blockdev_status status[CLUSTERS + 1];
+	sem_t *done;
+	int res;
+	bool starting;
+};
+
+static void io_done(struct op *op, int res)
+{
+	struct io *io = container_of(op, struct io, op);
+
+	assert_false(io->starting); /* never from inside the call */
+	io->res = res;
+	(void)sem_post(io->done);
+}
+
+static void io_start(struct loop_message *message)
+{
+	struct io *io = container_of(message, struct io, message);
+	struct blockdev *dev = *io->dev;
+
+	io->starting = true;
+	switch (io->what) {
+	case READ:
+		blockdev_read(dev, &io->op, io->data, (uint32_t)io->length,
+			      io->offset);
+		break;
+	case WRITE:
+		blockdev_write(dev, &io->op, io->data, (uint32_t)io->length,
+			       io->offset, io->flags);
+		break;
+	case ZERO:
+		blockdev_write_zeroes(dev, &io->op, io->offset, io->length,
+				      io->flags);
+		break;
+	case DISCARD:
+		blockdev_discard(dev, &io->op, io->offset, io->length,
+				 io->flags);
+		break;
+	case FLUSH: blockdev_flush(dev, &io->op); break;
+	case STATUS:
+		blockdev_get_status(dev, &io->op, io->offset, io->length,
+				    io->status, CLUSTERS + 1);
+		break;
+	case OPEN:
+	case CLOSE: break;
+	}
+	io->starting = false;
+}
+
+struct opening {
+	struct pool *pool;
+	struct loop *loop;
+	struct blockdev *dev;
+	uint32_t id;
+};
+
+static int open_call(void *context)
+{
+	struct opening *o = context;
+
+	return raw_dev_open(o->pool->users, o->id, SIZE, o->loop, &o->dev,
+			    &o->pool->err);
+}
+
+static int close_call(void *context)
+{
+	blockdev_close(context);
+	return 0;
+}
+
+static struct blockdev *dev_open(struct pool *pool, int loop, uint32_t id)
+{
+	struct opening o = {.pool = pool, .loop = pool->loops[loop], .id = id};
+
+	must(pool, loop_call(o.loop, open_call, &o), "open a device");
+	return o.dev;
+}
+
+static void dev_close(struct pool *pool, int loop, struct blockdev *dev)
+{
+	assert_int_equal(loop_call(pool->loops[loop], close_call, dev), 0);
+}
+
+static int one(struct pool *pool, struct blockdev *dev, enum what what,
+	       void *data, uint64_t length, uint64_t offset, unsigned flags)
+{
+	sem_t done;
+	struct io io = {
+		.message.run = io_start,
+		.op.done = io_done,
+		.pool = pool,
+		.dev = &dev,
+		.what = what,
+		.data = data,
+		.length = length,
+		.offset = offset,
+		.flags = flags,
+		.done = &done,
+	};
+
+	assert_int_equal(sem_init(&done, 0, 0), 0);
+	loop_post(dev->loop, &io.message);
+	assert_int_equal(sem_wait(&done), 0);
+	(void)sem_destroy(&done);
+	return io.res;
+}
+
+/* ---- many at once, against a model ---- */
+
+struct object {
+	uint8_t *bytes; /* what it reads as */
+	struct blockdev *devs[LOOPS];
+};
+
+static void object_open(struct pool *pool, struct object *object, uint32_t id)
+{
+	for (int i = 0; i < LOOPS; i++)
+		object->devs[i] = dev_open(pool, i, id);
+}
+
+static void object_close(struct pool *pool, struct object *object)
+{
+	for (int i = 0; i < LOOPS; i++)
+		dev_close(pool, i, object->devs[i]);
+}
+
+static void check_object(struct pool *pool, struct object *object)
+{
+	uint8_t *data = malloc(SIZE);
+
+	assert_non_null(data);
+	assert_int_equal(one(pool, object->devs[below(pool, LOOPS)], READ, data,
+			     SIZE, 0, 0),
+			 0);
+	for (uint64_t i = 0; i < SIZE; i += BLOCK)
+		if (memcmp(data + i, object->bytes + i, BLOCK) != 0)
+			fail_msg("block %lu differs",
+				 (unsigned long)(i / BLOCK));
+	free(data);
+}
+
+/* A discard may leave what it likes of a cluster it does not cover. */
+static void after_discard(struct pool *pool, struct object *object,
+			  const struct io *io)
+{
+	assert_int_equal(one(pool, object->devs[0], READ,
+			     object->bytes + io->offset, io->length, io->offset,
+			     0),
+			 0);
+}
+
+/* Requests in one round do not overlap, but do meet in clusters. */
+static void round_(struct pool *pool, struct object *object)
+{
+	struct io ios[AT_ONCE];
+	uint64_t at = BLOCK * below(pool, 40);
+	unsigned n = 0;
+	sem_t done;
+
+	assert_int_equal(sem_init(&done, 0, 0), 0);
+	while (n < AT_ONCE && at < SIZE) {
+		uint64_t length = BLOCK * (1 + below(pool, 40));
+		struct io *io = &ios[n++];
+		static const enum what whats[] = {WRITE, WRITE, WRITE, ZERO,
+						  DISCARD};
+
+		if (length > SIZE - at)
+			length = SIZE - at;
+		*io = (struct io){
+			.message.run = io_start,
+			.op.done = io_done,
+			.pool = pool,
+			.dev = &object->devs[below(pool, LOOPS)],
+			.what = whats[below(pool, 5)],
+			.offset = at,
+			.length = length,
+			.flags = below(pool, 4) == 0 ? BLOCKDEV_FUA : 0,
+			.done = &done,
+		};
+		if (io->what == ZERO && below(pool, 3) == 0)
+			io->flags |= BLOCKDEV_NO_HOLE;
+		io->data = aligned_alloc(BLOCK, length);
+		assert_non_null(io->data);
+		for (uint64_t i = 0; i < length; i += BLOCK)
+			memset(io->data + i, 1 + (int)below(pool, 255), BLOCK);
+		at += length + BLOCK * below(pool, 12);
+	}
+	for (unsigned i = 0; i < n; i++)
+		loop_post((*ios[i].dev)->loop, &ios[i].message);
+	for (unsigned i = 0; i < n; i++)
+		assert_int_equal(sem_wait(&done), 0);
+	for (unsigned i = 0; i < n; i++) {
+		assert_int_equal(ios[i].res, 0);
+		if (ios[i].what == WRITE)
+			memcpy(object->bytes + ios[i].offset, ios[i].data,
+			       ios[i].length);
+		else if (ios[i].what == ZERO)
+			memset(object->bytes + ios[i].offset, 0, ios[i].length);
+		else
+			after_discard(pool, object, &ios[i]);
+		free(ios[i].data);
+	}
+	(void)sem_destroy(&done);
+}
+
+static void reads_as_a_model_says_while_it_is_shared(void **unused)
+{
+	enum { OBJECTS = 3 };
+	struct object objects[OBJECTS] = {0};
+	unsigned steps = from_environment("STEPS", 120);
+	struct pool pool;
+
+	(void)unused;
+	pool_make(&pool, MEDIUM_MIN + 64 * CLUSTER);
+	print_message("seed %u, %u steps\n", pool.random, steps);
+	for (uint32_t i = 0; i < OBJECTS; i++) {
+		objects[i].bytes = calloc(1, SIZE);
+		assert_non_null(objects[i].bytes);
+		object_make(&pool, i + 1, 0);
+		object_open(&pool, &objects[i], i + 1);
+	}
+	for (unsigned i = 0; i < steps; i++) {
+		uint32_t to = below(&pool, OBJECTS), from = below(&pool, 3);
+
+		round_(&pool, &objects[below(&pool, OBJECTS)]);
+		check_object(&pool, &objects[below(&pool, OBJECTS)]);
+		if (below(&pool, 6) || to == from)
+			continue;
+		/* A snapshot, or a revert: nobody writes meanwhile. */
+		object_make(&pool, to + 1, from + 1);
+		memcpy(objects[to].bytes, objects[from].bytes, SIZE);
+	}
+	/* All of it is there again, from the medium. */
+	assert_int_equal(one(&pool, objects[0].devs[0], FLUSH, NULL, 0, 0, 0),
+			 0);
+	for (uint32_t i = 0; i < OBJECTS; i++)
+		object_close(&pool, &objects[i]);
+	pool_close_(&pool);
+	pool_open_(&pool);
+	for (uint32_t i = 0; i < OBJECTS; i++) {
+		object_open(&pool, &objects[i], i + 1);
+		check_object(&pool, &objects[i]);
+		object_close(&pool, &objects[i]);
+		free(objects[i].bytes);
+	}
+	must(&pool, raw_users_clean_now(pool.users, &pool.err), "clean");
+	must(&pool, raw_state_verify(raw_store_lock(pool.store), &pool.err),
+	     "verify");
+	raw_store_unlock(pool.store);
+	pool_remove(&pool);
+}
+
+/* ---- space ---- */
+
+static void is_full_for_one_write_and_goes_on(void **unused)
+{
+	uint8_t *data = aligned_alloc(BLOCK, CLUSTER);
+	struct blockdev *dev;
+	struct pool pool;
+	uint64_t at = 0;
+	int r = 0;
+
+	(void)unused;
+	assert_non_null(data);
+	memset(data, 7, CLUSTER);
+	pool_make(&pool, (UINT64_C(6) << 20) + 20 * CLUSTER);
+	object_make(&pool, 1, 0);
+	dev = dev_open(&pool, 0, 1);
+	while (at + CLUSTER <= SIZE && r == 0) {
+		r = one(&pool, dev, WRITE, data, BLOCK, at, 0);
+		at += CLUSTER;
+	}
+	assert_int_equal(r, -ENOSPC);
+	at -= CLUSTER;
+	/* What is there is served and written to. */
+	assert_int_equal(one(&pool, dev, WRITE, data, CLUSTER, 0, 0), 0);
+	assert_int_equal(one(&pool, dev, READ, data, CLUSTER, 0, 0), 0);
+	assert_int_equal(data[CLUSTER - 1], 7);
+	/* Space that comes back serves the write that had none. */
+	assert_int_equal(one(&pool, dev, DISCARD, NULL, CLUSTER, 0, 0), 0);
+	assert_int_equal(one(&pool, dev, WRITE, data, BLOCK, at, 0), 0);
+	assert_int_equal(one(&pool, dev, READ, data, CLUSTER, 0, 0), 0);
+	assert_int_equal(data[0], 0);
+	dev_close(&pool, 0, dev);
+	free(data);
+	pool_remove(&pool);
+}
+
+static void tells_holes_from_data(void **unused)
+{
+	struct raw_record map = {.type = RAW_MAP,
+				 .object = 1,
+				 .logical = 5,
+				 .count = 1,
+				 .unwritten = true};
+	uint8_t *data = aligned_alloc(BLOCK, 2 * CLUSTER);
+	struct blockdev *dev;
+	struct pool pool;
+	struct io io;
+	sem_t done;
+
+	(void)unused;
+	assert_non_null(data);
+	memset(data, 1, 2 * CLUSTER);
+	pool_make(&pool, MEDIUM_MIN);
+	object_make(&pool, 1, 0);
+	dev = dev_open(&pool, 0, 1);
+	assert_int_equal(
+		one(&pool, dev, WRITE, data, CLUSTER + BLOCK, 3 * CLUSTER, 0),
+		0);
+	assert_int_equal(raw_store_take(pool.store, 1, RAW_HOLE, &map.physical),
+			 1);
+	must(&pool, raw_store_change(pool.store, &map, 1, NULL, &pool.err),
+	     "map");
+	assert_int_equal(sem_init(&done, 0, 0), 0);
+	io = (struct io){.message.run = io_start,
+			 .op.done = io_done,
+			 .dev = &dev,
+			 .what = STATUS,
+			 .offset = CLUSTER,
+			 .length = SIZE - CLUSTER,
+			 .done = &done};
+	loop_post(dev->loop, &io.message);
+	assert_int_equal(sem_wait(&done), 0);
+	(void)sem_destroy(&done);
+	assert_int_equal(io.res, 4);
+	assert_int_equal(io.status[0].length, 2 * CLUSTER);
+	assert_int_equal(io.status[0].flags, BLOCKDEV_HOLE | BLOCKDEV_ZERO);
+	assert_int_equal(io.status[1].length, 2 * CLUSTER);
+	assert_int_equal(io.status[1].flags, 0);
+	assert_int_equal(io.status[2].length, CLUSTER);
+	assert_int_equal(io.status[2].flags, BLOCKDEV_ZERO);
+	assert_int_equal(io.status[3].flags, BLOCKDEV_HOLE | BLOCKDEV_ZERO);
+	/* Allocated and never written: zeroes around what is written now. */
+	assert_int_equal(
+		one(&pool, dev, WRITE, data, BLOCK, 5 * CLUSTER + BLOCK, 0), 0);
+	assert_int_equal(one(&pool, dev, READ, data, CLUSTER, 5 * CLUSTER, 0),
+			 0);
+	assert_int_equal(data[BLOCK - 1], 0);
+	assert_int_equal(data[BLOCK], 1);
+	assert_int_equal(data[2 * BLOCK], 0);
+	dev_close(&pool, 0, dev);
+	free(data);
+	pool_remove(&pool);
+}
+
+/* A cluster that was another's reads as zeroes where it is not written. */
+static void shows_nothing_of_what_was_there_before(void **unused)
+{
+	uint8_t *data = aligned_alloc(BLOCK, CLUSTER);
+	struct blockdev *dev;
+	struct pool pool;
+
+	(void)unused;
+	assert_non_null(data);
+	pool_make(&pool, (UINT64_C(6) << 20) + 20 * CLUSTER);
+	object_make(&pool, 1, 0);
+	dev = dev_open(&pool, 0, 1);
+	for (int i = 0; i < 60; i++) {
+		memset(data, 9, CLUSTER);
+		assert_int_equal(one(&pool, dev, WRITE, data, CLUSTER, 0, 0),
+				 0);
+		assert_int_equal(one(&pool, dev, DISCARD, NULL, CLUSTER, 0, 0),
+				 0);
+		assert_int_equal(
+			one(&pool, dev, WRITE, data, BLOCK, CLUSTER, 0), 0);
+		assert_int_equal(
+			one(&pool, dev, READ, data, CLUSTER, CLUSTER, 0), 0);
+		for (uint64_t j = BLOCK; j < CLUSTER; j++)
+			assert_int_equal(data[j], 0);
+		assert_int_equal(
+			one(&pool, dev, DISCARD, NULL, CLUSTER, CLUSTER, 0), 0);
+	}
+	dev_close(&pool, 0, dev);
+	free(data);
+	pool_remove(&pool);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(reads_as_a_model_says_while_it_is_shared),
+		cmocka_unit_test(is_full_for_one_write_and_goes_on),
+		cmocka_unit_test(tells_holes_from_data),
+		cmocka_unit_test(shows_nothing_of_what_was_there_before),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
