@@ -5,12 +5,13 @@ BLOCKD_STORE := blockd/record_text.c blockd/extent_record.c \
   blockd/node_add.c blockd/node_space.c blockd/raw_format.c blockd/raw_map.c \
   blockd/raw_alloc.c blockd/raw_state.c blockd/raw_medium.c \
   blockd/raw_store.c blockd/raw_store_open.c blockd/raw_checkpoint.c \
-  blockd/raw_users.c blockd/raw_dev.c
+  blockd/raw_users.c blockd/raw_dev.c blockd/pool_raw.c blockd/pool_at.c \
+  blockd/local_hold.c
 
-$(eval $(call library,blockd,$(BLOCKD_STORE),,base))
+$(eval $(call library,blockd,$(BLOCKD_STORE),blkid,base))
 $(eval $(call program,blockd,\
   blockd/main.c blockd/config.c blockd/service.c blockd/service_reply.c \
-  blockd/exports.c blockd/local_hold.c,blockd target rpc proto))
+  blockd/exports.c,blockd target rpc proto))
 
 $(eval $(call unit_test,blockd/record_text_test,blockd))
 $(eval $(call unit_test,blockd/extent_record_test,blockd))

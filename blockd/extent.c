@@ -272,19 +272,20 @@ static int make(struct extent *extent, struct error *err)
 	struct extent_record made = extent->record; /* borrows what it owns */
 	struct node_pool *in = extent->pool;
 	struct pool *pool = in->pool;
-	int r = node_reserve(extent->node, in, made.size, err);
+	uint64_t bytes = pool->ops->footprint(pool, made.size);
+	int r = node_reserve(extent->node, in, bytes, err);
 
 	made.state = EXTENT_OK;
 	if (r == 0) {
 		r = pool->ops->create(pool, &made, err);
 		if (r < 0)
-			node_release(extent->node, in, made.size);
+			node_release(extent->node, in, bytes);
 	}
 	if (r < 0) {
 		take_out(extent);
 		return r;
 	}
-	extent->bytes = made.size;
+	extent->bytes = bytes;
 	pthread_mutex_lock(&extent->node->tables);
 	extent->record.state = EXTENT_OK;
 	pthread_mutex_unlock(&extent->node->tables);
@@ -356,8 +357,9 @@ int extent_create(struct node *node, const struct extent_request *request,
 
 static int grow(struct extent *extent, uint64_t size, struct error *err)
 {
-	uint64_t more = size - extent->record.size;
 	struct pool *pool = extent->pool->pool;
+	uint64_t bytes = pool->ops->footprint(pool, size);
+	uint64_t more = bytes - extent->bytes;
 	struct extent_record record;
 	int r;
 
@@ -374,7 +376,7 @@ static int grow(struct extent *extent, uint64_t size, struct error *err)
 		extent_record_done(&record);
 		return r;
 	}
-	extent->bytes = size;
+	extent->bytes = bytes;
 	publish(extent, &record);
 	return 0;
 }

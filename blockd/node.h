@@ -85,6 +85,7 @@ struct node_pool_request {
 	unsigned overcommit_percent; /* 0: default */
 	uint64_t capacity;           /* bytes; 0: what the file system has */
 	bool may_format;             /* false: only a pool that is there */
+	bool force;    /* format a medium that holds something else */
 	bool as_it_is; /* capacity and overcommit are for a format only */
 };
 

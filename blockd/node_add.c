@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "blockd/node_internal.h"
-#include "blockd/pool_dir.h"
+#include "blockd/pool_at.h"
 
 /* ---- adding ---- */
 
@@ -47,7 +47,7 @@ static int check_place(struct node *node, const char *name, const char *path,
 				err, EEXIST, "pool '%s' at '%s' is inside '%s'",
 				other->known.name, other->known.path, path);
 	}
-	above = pool_dir_above(path);
+	above = pool_at_above(path);
 	if (above)
 		return error_set(err, EEXIST, "'%s' is inside the pool at '%s'",
 				 path, above);
@@ -78,14 +78,13 @@ static int format(const struct node_pool_request *request, const char *path,
 					      ? request->overcommit_percent
 					      : SPACE_OVERCOMMIT_DEFAULT,
 		.created_s = (uint64_t)clock_wall_s(),
-		.kind = "dir",
 	};
 	int r;
 
 	(void)snprintf(record.name, sizeof(record.name), "%s", request->name);
 	(void)uuid_make(record.id);
 	(void)uuid_make(record.incarnation);
-	r = pool_dir_format(path, &record, err);
+	r = pool_at_format(path, request->force, &record, err);
 	if (r < 0)
 		return r;
 	log_info("pool %s at %s: formatted, id %s", record.name, path,
@@ -100,23 +99,22 @@ static int find_or_format(struct node *node,
 			  const char *path, struct pool_record *ret,
 			  struct error *err)
 {
-	enum pool_dir_content content;
-	int r = pool_dir_inspect(path, &content, ret, err);
+	enum pool_content content;
+	int r = pool_at_inspect(path, &content, ret, err);
 
 	if (r < 0)
 		return r;
 	switch (content) {
-	case POOL_DIR_EMPTY:
+	case POOL_CONTENT_EMPTY:
 		if (request->may_format)
 			return format(request, path, ret, err);
 		return error_set(err, ENOENT, "there is no pool in '%s'", path);
-	case POOL_DIR_DAMAGED: return -EBADMSG; /* inspect said why */
-	case POOL_DIR_OTHER:
-		return error_set(err, ENOTEMPTY,
-				 "'%s' holds other files; choose an empty "
-				 "directory",
-				 path);
-	case POOL_DIR_POOL: break;
+	case POOL_CONTENT_DAMAGED: /* inspect said why, and what is there */
+	case POOL_CONTENT_OTHER:
+		if (request->force && request->may_format)
+			return format(request, path, ret, err);
+		return content == POOL_CONTENT_DAMAGED ? -EBADMSG : -ENOTEMPTY;
+	case POOL_CONTENT_POOL: break;
 	}
 	if (strcmp(ret->name, request->name) != 0)
 		return error_set(err, EEXIST, "'%s' holds pool '%s', not '%s'",
@@ -157,7 +155,7 @@ static int add_again(struct node *node, struct node_pool *entry,
 		     struct error *err)
 {
 	struct known_pool known = entry->known;
-	enum pool_dir_content content;
+	enum pool_content content;
 	struct pool_record record;
 	int r;
 
@@ -170,10 +168,10 @@ static int add_again(struct node *node, struct node_pool *entry,
 	}
 	if (strcmp(known.path, path) != 0) {
 		/* Its medium may have come back somewhere else. */
-		r = pool_dir_inspect(path, &content, &record, err);
+		r = pool_at_inspect(path, &content, &record, err);
 		if (r < 0)
 			return r;
-		if (content != POOL_DIR_POOL ||
+		if (content != POOL_CONTENT_POOL ||
 		    strcmp(record.id, known.id) != 0)
 			return error_set(err, EEXIST,
 					 "pool '%s' was at '%s' and is %s; "
@@ -270,8 +268,7 @@ int node_add_pool(struct node *node, const struct node_pool_request *request,
 	path = realpath(request->path, NULL);
 	if (!path)
 		return error_set(err, errno,
-				 "pool '%s': there is no directory '%s': %s",
-				 request->name, request->path, strerror(errno));
+				 "pool '%s': '%s': %s", request->name, request->path, strerror(errno));
 	pthread_mutex_lock(&node->pools);
 	entry = node_find_pool(node, request->name); /* pools: it stays */
 	r = check_place(node, request->name, path, err);

@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "blockd/node_internal.h"
-#include "blockd/pool_dir.h"
+#include "blockd/pool_at.h"
 #include "blockd/record_text.h"
 
 #define KNOWN_SUFFIX    ".pool"
@@ -52,6 +52,7 @@ int node_pool_forget(struct node *node, const char *name, struct error *err)
 struct opening {
 	struct node *node;
 	struct node_pool *pool;
+	struct pool *open; /* what is being loaded */
 	struct extent_list found;
 	uint64_t bytes;
 	bool failed; /* out of memory */
@@ -75,7 +76,8 @@ static struct extent *new_extent(const struct opening *o,
 	if (found->record) {
 		if (extent_record_copy(&extent->record, found->record) < 0)
 			goto fail;
-		extent->bytes = found->record->size;
+		extent->bytes = o->open->ops->footprint(o->open,
+							found->record->size);
 	} else {
 		(void)snprintf(extent->record.name, EXTENT_NAME_SIZE, "%s",
 			       found->name);
@@ -131,7 +133,10 @@ static int load(struct opening *o, struct pool *pool, struct error *err)
 {
 	struct pool_visitor visitor = {found_extent, found_note, o};
 	struct extent *extent;
-	int r = pool->ops->load(pool, &visitor, err);
+	int r;
+
+	o->open = pool;
+	r = pool->ops->load(pool, &visitor, err);
 
 	if (r == 0 && o->failed)
 		r = error_set(err, ENOMEM, "out of memory");
@@ -183,7 +188,7 @@ int node_pool_open(struct node *node, struct node_pool *entry,
 	const struct known_pool *known = &entry->known;
 	struct error why = {0};
 	struct pool *pool = NULL;
-	int r = pool_dir_open(known->path, known->name, known->id, &pool, &why);
+	int r = pool_at_open(known->path, known->name, known->id, &pool, &why);
 
 	LIST_INIT(&o.found);
 	if (r == 0)

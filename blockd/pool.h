@@ -41,8 +41,9 @@ struct pool_visitor {
 
 struct extent_usage {
 	uint64_t allocated; /* bytes */
-	uint64_t device;    /* stat(2) st_dev and st_ino of the data file: */
-	uint64_t inode;     /* how a loop device on it is recognised */
+	/* How a loop device on the data file is recognised: */
+	uint64_t device; /* stat(2) st_dev and ... */
+	uint64_t inode;  /* st_ino; both 0: it has no file */
 };
 
 struct pool_ops {
@@ -56,6 +57,8 @@ struct pool_ops {
 		    struct error *err);
 	int (*measure)(struct pool *pool, struct space_medium *ret,
 		       struct error *err);
+	/* Bytes that an extent of @size can come to take at most. */
+	uint64_t (*footprint)(struct pool *pool, uint64_t size);
 
 	/* All of it or nothing; @record is in state EXTENT_OK. */
 	int (*create)(struct pool *pool, const struct extent_record *record,
@@ -76,7 +79,10 @@ struct pool_ops {
 
 	int (*usage)(struct pool *pool, const char *name,
 		     struct extent_usage *ret, struct error *err);
-	/* The data file on this node. Returned owned; NULL: out of memory. */
+	/*
+	 * The data file on this node. Returned owned; "": it has none; NULL:
+	 * out of memory.
+	 */
 	char *(*path)(struct pool *pool, const char *name);
 	/*
 	 * On @loop; blocks briefly. @size: bytes, from the record.
@@ -95,7 +101,16 @@ struct pool_ops {
 struct pool {
 	const struct pool_ops *ops;
 	struct pool_record record;
-	char *path; /* owned; absolute, no symbolic links */
+	char *path; /* owned; absolute, no symbolic links: of a directory
+		     * ("dir"), a block device or a file ("raw") */
+};
+
+/* What is at a path. */
+enum pool_content {
+	POOL_CONTENT_EMPTY,   /* or what a format() cut short left */
+	POOL_CONTENT_POOL,    /* has an identity that decodes */
+	POOL_CONTENT_DAMAGED, /* has an identity that does not: -> err */
+	POOL_CONTENT_OTHER,   /* somebody's; -> err says what */
 };
 
 static inline void pool_close(struct pool *pool)

@@ -88,7 +88,7 @@ static bool is_harmless(int dirfd, const char *name)
 }
 
 static int inspect_files(int fd, const char *path,
-			 enum pool_dir_content *ret_content, struct error *err)
+			 enum pool_content *ret_content, struct error *err)
 {
 	auto_cleanup(cleanup_dir) DIR *dir = dir_stream(fd);
 	const struct dirent *entry;
@@ -96,10 +96,15 @@ static int inspect_files(int fd, const char *path,
 	if (!dir)
 		return error_set(err, errno, "read directory '%s': %s", path,
 				 strerror(errno));
-	*ret_content = POOL_DIR_EMPTY;
+	*ret_content = POOL_CONTENT_EMPTY;
 	while ((entry = readdir(dir)))
 		if (!is_harmless(fd, entry->d_name))
-			*ret_content = POOL_DIR_OTHER;
+			*ret_content = POOL_CONTENT_OTHER;
+	if (*ret_content == POOL_CONTENT_OTHER)
+		(void)error_set(err, ENOTEMPTY,
+				"'%s' holds other files; choose an empty "
+				"directory",
+				path);
 	return 0;
 }
 
@@ -132,7 +137,7 @@ static int open_dir(const char *path, int *ret_fd, struct error *err)
 	return 0;
 }
 
-int pool_dir_inspect(const char *path, enum pool_dir_content *ret_content,
+int pool_dir_inspect(const char *path, enum pool_content *ret_content,
 		     struct pool_record *ret_record, struct error *err)
 {
 	auto_close int fd = -1;
@@ -146,7 +151,7 @@ int pool_dir_inspect(const char *path, enum pool_dir_content *ret_content,
 		return inspect_files(fd, path, ret_content, err);
 	if (r < 0 && r != -EBADMSG)
 		return error_set(err, -r, "%s", why.msg);
-	*ret_content = r == 0 ? POOL_DIR_POOL : POOL_DIR_DAMAGED;
+	*ret_content = r == 0 ? POOL_CONTENT_POOL : POOL_CONTENT_DAMAGED;
 	if (r < 0)
 		(void)error_set(err, EBADMSG, "%s", why.msg);
 	return 0;
@@ -183,7 +188,7 @@ static int lock(int fd, const char *path, int *ret_fd, struct error *err)
 static int format_locked(int fd, const char *path,
 			 const struct pool_record *record, struct error *err)
 {
-	enum pool_dir_content content;
+	enum pool_content content;
 	struct pool_record other;
 	auto_free char *data = NULL;
 	size_t length;
@@ -191,11 +196,11 @@ static int format_locked(int fd, const char *path,
 
 	if (r < 0)
 		return r;
-	if (content != POOL_DIR_EMPTY)
-		return error_set(err, ENOTEMPTY,
-				 "'%s' holds other files; choose an empty "
-				 "directory",
-				 path);
+	if (content == POOL_CONTENT_POOL)
+		(void)error_set(err, ENOTEMPTY, "'%s' holds pool '%s'", path,
+				other.name);
+	if (content != POOL_CONTENT_EMPTY)
+		return -ENOTEMPTY;
 	if (fchmod(fd, 0700) < 0 ||
 	    (mkdirat(fd, EXTENTS, 0700) < 0 && errno != EEXIST))
 		return error_set(err, errno, "make '%s/%s': %s", path, EXTENTS,
@@ -211,7 +216,7 @@ int pool_dir_format(const char *path, const struct pool_record *record,
 		    struct error *err)
 {
 	auto_close int fd = -1, lock_fd = -1;
-	enum pool_dir_content content;
+	enum pool_content content;
 	int r = open_dir(path, &fd, err);
 
 	/* Somebody else's directory does not even get a lock file. */
@@ -219,11 +224,8 @@ int pool_dir_format(const char *path, const struct pool_record *record,
 		r = inspect_files(fd, path, &content, err);
 	if (r < 0)
 		return r;
-	if (content == POOL_DIR_OTHER)
-		return error_set(err, ENOTEMPTY,
-				 "'%s' holds other files; choose an empty "
-				 "directory",
-				 path);
+	if (content == POOL_CONTENT_OTHER)
+		return -ENOTEMPTY;
 	r = lock(fd, path, &lock_fd, err);
 	return r < 0 ? r : format_locked(fd, path, record, err);
 }
@@ -263,6 +265,12 @@ static int dir_measure(struct pool *pool, struct space_medium *ret,
 	}
 	*ret = medium;
 	return 0;
+}
+
+static uint64_t dir_footprint(struct pool *pool, uint64_t size)
+{
+	(void)pool;
+	return size;
 }
 
 static int fail(struct pool *pool, const char *what, const char *name,
@@ -468,9 +476,10 @@ static void dir_close(struct pool *pool)
 }
 
 static const struct pool_ops dir_ops = {
-	.kind = "dir",
+	.kind = POOL_DIR_KIND,
 	.load = dir_load,
 	.measure = dir_measure,
+	.footprint = dir_footprint,
 	.create = dir_create,
 	.save = dir_save,
 	.grow = dir_grow,

@@ -32,23 +32,16 @@
 
 #include "blockd/pool.h"
 
+#define POOL_DIR_KIND     "dir"
 #define POOL_DIR_IDENTITY "pool.tributary"
-
-/* What is at a path. */
-enum pool_dir_content {
-	POOL_DIR_EMPTY,   /* or what a format() cut short left; lost+found */
-	POOL_DIR_POOL,    /* has an identity that decodes */
-	POOL_DIR_DAMAGED, /* has an identity that does not: -> err */
-	POOL_DIR_OTHER,   /* somebody's files */
-};
 
 /*
  * Look, touch nothing. -ENOENT: no such path; -ENOTDIR.
  *
- * @ret_record  set for POOL_DIR_POOL
- * @err         says what is wrong for POOL_DIR_DAMAGED too
+ * @ret_record  set for POOL_CONTENT_POOL
+ * @err         says what is wrong for POOL_CONTENT_DAMAGED too
  */
-int pool_dir_inspect(const char *path, enum pool_dir_content *ret_content,
+int pool_dir_inspect(const char *path, enum pool_content *ret_content,
 		     struct pool_record *ret_record, struct error *err);
 
 /*

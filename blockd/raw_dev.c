@@ -713,7 +713,8 @@ static int find_map(struct raw_dev *dev, struct error *err)
 }
 
 int raw_dev_open(struct raw_users *users, uint32_t id, uint64_t size,
-		 struct loop *loop, struct blockdev **ret, struct error *err)
+		 bool read_only, struct loop *loop, struct blockdev **ret,
+		 struct error *err)
 {
 	const struct raw_super *super = raw_store_super(users->store);
 	struct raw_dev *dev = calloc(1, sizeof(*dev));
@@ -740,7 +741,7 @@ int raw_dev_open(struct raw_users *users, uint32_t id, uint64_t size,
 		.size = size,
 		.block_size = dev->medium->block_size,
 		.preferred_size = dev->medium->preferred_size,
-		.read_only = users->flags & BLOCKDEV_FILE_READ_ONLY,
+		.read_only = read_only,
 	};
 	*ret = &dev->dev;
 	return 0;

@@ -12,6 +12,7 @@
 #ifndef BLOCKD_RAW_DEV_H
 #define BLOCKD_RAW_DEV_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/blockdev.h"
@@ -48,9 +49,10 @@ int raw_users_clean_now(struct raw_users *users, struct error *err);
 
 /*
  * The object @id (it is not dropped while the device is open), of @size
- * bytes, on @loop. Blocks briefly.
+ * bytes, on @loop. @read_only: as the device says. Blocks briefly.
  */
 int raw_dev_open(struct raw_users *users, uint32_t id, uint64_t size,
-		 struct loop *loop, struct blockdev **ret, struct error *err);
+		 bool read_only, struct loop *loop, struct blockdev **ret,
+		 struct error *err);
 
 #endif

@@ -211,8 +211,8 @@ static int open_call(void *context)
 {
 	struct opening *o = context;
 
-	return raw_dev_open(o->pool->users, o->id, SIZE, o->loop, &o->dev,
-			    &o->pool->err);
+	return raw_dev_open(o->pool->users, o->id, SIZE, false, o->loop,
+			    &o->dev, &o->pool->err);
 }
 
 static int close_call(void *context)

@@ -26,6 +26,7 @@
 struct raw_store;
 
 struct raw_format_options {
+	const char *pool_id;   /* a UUID; NULL: a new one */
 	uint8_t cluster_shift; /* 0: RAW_CLUSTER_SHIFT */
 	uint64_t log_size;     /* bytes; 0: by the medium's size */
 	const char *text;      /* the pool's record */
@@ -55,6 +56,16 @@ struct raw_report {
  */
 int raw_store_open(struct raw_medium *medium, struct raw_store **ret,
 		   struct raw_report *ret_report, struct error *err);
+/*
+ * The pool's record as of the last checkpoint, without taking anything up:
+ * the errors of raw_store_open(). @ret_text: owned.
+ */
+int raw_store_peek(struct raw_medium *medium, char **ret_text,
+		   size_t *ret_length, struct error *err);
+
+/* Both superblocks off the medium: it holds no pool any more. */
+int raw_store_erase(struct raw_store *store, struct error *err);
+
 /* Commit first: changes that were not committed are lost. NULL is fine. */
 void raw_store_close(struct raw_store *store);
 

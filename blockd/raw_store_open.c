@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/size.h"
+#include "base/cleanup.h"
 #include "blockd/raw_store_internal.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -193,7 +193,10 @@ int raw_store_format(struct raw_medium *medium,
 	if (r < 0)
 		return r;
 	assert(options->text_length <= RAW_TEXT_MAX);
-	(void)uuid_make(super.pool_id);
+	if (options->pool_id)
+		memcpy(super.pool_id, options->pool_id, UUID_TEXT_SIZE);
+	else
+		(void)uuid_make(super.pool_id);
 	/* No superblock, no batch and no file system of before. */
 	r = wipe(medium, 0, RAW_LOG_START + super.log_size, err);
 	if (r == 0)
@@ -399,4 +402,42 @@ int raw_store_open(struct raw_medium *medium, struct raw_store **ret,
 	*ret = store;
 	*ret_report = report;
 	return 0;
+}
+
+/* ---- without opening ---- */
+
+int raw_store_peek(struct raw_medium *medium, char **ret_text,
+		   size_t *ret_length, struct error *err)
+{
+	struct raw_super *super = malloc(sizeof(*super));
+	struct raw_store *store = NULL;
+	bool damaged;
+	int r = super ? find_super(medium, super, &damaged, err)
+		      : error_set(err, ENOMEM, "out of memory");
+
+	if (r == 0)
+		r = store_new(medium, super, &store, err);
+	free(super);
+	/* The pool's record is the first of all. */
+	if (r == 0 && store->super.checkpoint_parts)
+		r = load_part(store, 0, err);
+	if (r == 0 && !store->state.pool_text)
+		r = error_set(err, EBADMSG, "the pool has no record");
+	if (r == 0) {
+		*ret_text = take_ptr(store->state.pool_text);
+		*ret_length = store->state.pool_text_length;
+	}
+	raw_store_close(store);
+	return r;
+}
+
+int raw_store_erase(struct raw_store *store, struct error *err)
+{
+	int r = wipe(store->medium, 0, RAW_LOG_START, err);
+
+	(void)pthread_mutex_lock(&store->lock);
+	(void)error_set(&store->cause, ENODEV, "it is deleted");
+	store->broken = true;
+	(void)pthread_mutex_unlock(&store->lock);
+	return r;
 }

@@ -7,17 +7,20 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "blockd/pool_at.h"
 
 void service_fill_pool(struct rpc_call *call, const struct node_pool_info *info,
 		       Tributary__V1__Pool *out)
 {
 	const struct service *service = rpc_context(call);
 	char incarnation[EXPORTS_INCARNATION_SIZE];
+	const char *kind = "";
 
 	out->name = rpc_strdup(call, info->known.name);
 	out->path = rpc_strdup(call, info->known.path);
 	out->id = rpc_strdup(call, info->known.id);
-	out->kind = rpc_strdup(call, "dir");
+	(void)pool_at_kind(info->known.path, &kind, NULL); /* it is missing */
+	out->kind = rpc_strdup(call, kind);
 	out->state = rpc_strdup(call, node_pool_state_name(info->state));
 	out->message = rpc_strdup(call, info->message);
 	out->extents = info->extents;

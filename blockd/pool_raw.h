@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pools of kind "raw": a whole block device, or a preallocated file, in our
+ * own format (blockd/raw_format.h). Each extent is an object whose text is
+ * its record (blockd/extent_record.h); the pool's own record is
+ * blockd/pool_record.h's.
+ *
+ * A change is one batch of the log, so it is there whole or not at all. A
+ * delete has two: the object's text becomes "deleting NAME", then the object
+ * is dropped; a load finishes what a crash left between them.
+ */
+#ifndef BLOCKD_POOL_RAW_H
+#define BLOCKD_POOL_RAW_H
+
+#include "blockd/pool.h"
+
+#define POOL_RAW_KIND "raw"
+
+/*
+ * Look, touch nothing: an empty medium has no superblock of ours and nothing
+ * that libblkid knows.
+ */
+int pool_raw_inspect(const char *path, enum pool_content *ret_content,
+		     struct pool_record *ret_record, struct error *err);
+
+/*
+ * Make a medium a pool. A file is preallocated first.
+ *
+ * -ENOTEMPTY: it holds something, the text says what (@force: never);
+ * -EBUSY: it is mounted, or open elsewhere; -ENOSPC: too small, or the file
+ * system of the file is full.
+ */
+int pool_raw_format(const char *path, bool force,
+		    const struct pool_record *record, struct error *err);
+
+/* As pool_dir_open(). */
+int pool_raw_open(const char *path, const char *name, const char *id,
+		  struct pool **ret, struct error *err);
+
+#endif
