@@ -3,7 +3,7 @@ BLOCKD_STORE := blockd/record_text.c blockd/extent_record.c \
   blockd/pool_record.c blockd/space.c blockd/lock_file.c blockd/pool_dir.c \
   blockd/pool_dir_load.c blockd/extent.c blockd/node.c blockd/node_open.c \
   blockd/node_add.c blockd/node_space.c blockd/raw_format.c blockd/raw_map.c \
-  blockd/raw_alloc.c blockd/raw_state.c blockd/raw_medium.c \
+  blockd/raw_alloc.c blockd/raw_state.c blockd/raw_state_emit.c blockd/raw_medium.c \
   blockd/raw_store.c blockd/raw_store_open.c blockd/raw_checkpoint.c \
   blockd/raw_users.c blockd/raw_dev.c blockd/pool_raw.c blockd/pool_at.c \
   blockd/local_hold.c
@@ -24,5 +24,8 @@ $(eval $(call fuzzer,blockd/extent_record_fuzz,\
   blockd/extent_record.c blockd/record_text.c base/crc32c.c base/error.c \
   base/ident.c base/file.c base/log.c base/clock.c,\
   $$(call pkg_libs,libisal)))
+$(eval $(call fuzzer,blockd/raw_state_fuzz,\
+  blockd/raw_state.c blockd/raw_state_emit.c blockd/raw_map.c blockd/raw_alloc.c blockd/raw_format.c \
+  base/crc32c.c base/error.c base/cursor.c,$$(call pkg_libs,libisal)))
 $(eval $(call test_helper,blockd/blockd_call,rpc proto base,json-c))
 SYSTEM_TESTS += tests/system/blockd.sh

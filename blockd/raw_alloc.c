@@ -46,8 +46,8 @@ static void refs_get(struct raw_refs *refs, uint32_t cluster)
 
 	assert(cluster < alloc->clusters);
 	assert(raw_alloc_is_taken(alloc, cluster));
-	/* An object maps a cluster once, and objects are fewer than this. */
-	assert(alloc->counts[cluster] < UINT16_MAX);
+	/* As many leaves as this would take 16 GiB. */
+	assert(alloc->counts[cluster] < UINT32_MAX);
 	switch (++alloc->counts[cluster]) {
 	case 1: alloc->used++; break;
 	case 2: alloc->shared++; break;
@@ -74,7 +74,7 @@ static int alloc_resize(struct raw_alloc *alloc, uint32_t clusters)
 {
 	size_t before = words(alloc->clusters), after = words(clusters);
 	uint64_t *bits = reallocarray(alloc->bits, after, sizeof(*bits));
-	_Atomic uint16_t *counts;
+	_Atomic uint32_t *counts;
 	uint32_t *freed;
 
 	if (!bits)
@@ -126,7 +126,7 @@ uint32_t raw_alloc_free(const struct raw_alloc *alloc)
 	return alloc->clusters - alloc->taken;
 }
 
-uint16_t raw_alloc_count(const struct raw_alloc *alloc, uint32_t cluster)
+uint32_t raw_alloc_count(const struct raw_alloc *alloc, uint32_t cluster)
 {
 	return alloc->counts[cluster];
 }

@@ -22,7 +22,7 @@ struct raw_alloc {
 	uint32_t shared;          /* clusters with more than one */
 	uint32_t next;            /* where the search goes on */
 	uint64_t *bits;           /* owned */
-	_Atomic uint16_t *counts; /* owned; any thread may look */
+	_Atomic uint32_t *counts; /* owned; any thread may look */
 	/* Clusters whose last reference was put; still taken. */
 	uint32_t *freed; /* owned; room for all of them */
 	uint32_t n_freed;
@@ -48,7 +48,7 @@ void raw_alloc_give(struct raw_alloc *alloc, uint32_t cluster);
 
 uint32_t raw_alloc_free(const struct raw_alloc *alloc);
 /* Any thread, but for raw_alloc_extend(). */
-uint16_t raw_alloc_count(const struct raw_alloc *alloc, uint32_t cluster);
+uint32_t raw_alloc_count(const struct raw_alloc *alloc, uint32_t cluster);
 bool raw_alloc_is_taken(const struct raw_alloc *alloc, uint32_t cluster);
 
 #endif

@@ -18,7 +18,7 @@
 #include "blockd/raw_format.h"
 #include "blockd/raw_map.h"
 
-/* Fewer than a reference count can hold. */
+/* Extents and snapshots of one pool. */
 #define RAW_OBJECTS_MAX 32768u
 /*
  * Of the maps of all objects, holes included: what a damaged medium may make

@@ -98,6 +98,7 @@ static int create_pool(struct rpc_call *call, const ProtobufCMessage *in,
 		.overcommit_percent = request->overcommit_percent,
 		.capacity = request->capacity,
 		.may_format = true,
+		.force = request->force,
 	};
 	auto_free struct node_pool_info *infos = NULL;
 	size_t n = 0;

@@ -62,9 +62,11 @@ static const struct option_row node_register_rows[] = {
 
 static const struct option_row pool_create_rows[] = {
 	ROW("capacity", 0, OPTION_SIZE, capacity, "SIZE",
-	    "give extents this much (what the file system has)"),
+	    "give extents this much (what the medium has)"),
 	ROW("overcommit", 0, OPTION_NUMBER, overcommit, "PERCENT",
 	    "promise this much of the capacity (100)"),
+	ROW("force", 'f', OPTION_FLAG, force, NULL,
+	    "a device or file may hold something else; it is lost"),
 };
 
 static const struct option_row extent_create_rows[] = {
@@ -214,11 +216,11 @@ const struct command commands[] = {
 	 .needs_volumes = true,
 	 .run = node_remove_run},
 	{.words = "pool create",
-	 .arguments = "[NODE/]POOL DIR",
+	 .arguments = "[NODE/]POOL PATH",
 	 .min_arguments = 2,
 	 .max_arguments = 2,
 	 .kinds = {ARGUMENT_NODE, ARGUMENT_PATH},
-	 .summary = "make an empty directory of a node a pool",
+	 .summary = "make a directory, device or file of a node a pool",
 	 ROWS(pool_create_rows),
 	 .needs_volumes = true,
 	 .run = pool_create_run},

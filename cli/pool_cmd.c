@@ -25,6 +25,7 @@ int pool_create_run(struct cli *cli, struct error *err)
 			.path = cli_argument(cli, 1),
 			.capacity = cli->options.capacity,
 			.overcommit_percent = (unsigned)cli->options.overcommit,
+			.force = cli->options.force,
 		},
 		&pool, err);
 	if (r < 0)

@@ -285,8 +285,8 @@ int node_client_get(struct node_client *client, struct node_state *ret,
 
 int node_client_create_pool(struct node_client *client, const char *name,
 			    const char *path, uint64_t capacity,
-			    unsigned overcommit_percent, struct node_pool *ret,
-			    struct error *err)
+			    unsigned overcommit_percent, bool force,
+			    struct node_pool *ret, struct error *err)
 {
 	Tributary__V1__CreatePoolRequest request =
 		TRIBUTARY__V1__CREATE_POOL_REQUEST__INIT;
@@ -297,6 +297,7 @@ int node_client_create_pool(struct node_client *client, const char *name,
 	request.path = (char *)path;
 	request.capacity = capacity;
 	request.overcommit_percent = overcommit_percent;
+	request.force = force;
 	r = call(client, SERVICE "CreatePool", &request,
 		 &tributary__v1__pool__descriptor, &answer, err);
 	if (r < 0 || !ret)

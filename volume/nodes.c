@@ -348,7 +348,8 @@ int volume_pool_create(struct volume_context *ctx,
 		return r;
 	return node_client_create_pool(client, request->name, request->path,
 				       request->capacity,
-				       request->overcommit_percent, ret, err);
+				       request->overcommit_percent,
+				       request->force, ret, err);
 }
 
 int volume_pool_delete(struct volume_context *ctx, const char *node,

@@ -109,9 +109,11 @@ int volume_node_list(struct volume_context *ctx, struct node_state **ret,
 struct pool_request {
 	const char *node;
 	const char *name;
-	const char *path;            /* on the node, a directory */
+	/* On the node: a directory, or a block device or file ("raw"). */
+	const char *path;
 	uint64_t capacity;           /* bytes; 0: what the medium has */
 	unsigned overcommit_percent; /* 0: 100 */
+	bool force; /* a device or file may hold something else, now lost */
 };
 
 int volume_pool_create(struct volume_context *ctx,

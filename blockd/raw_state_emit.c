@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A state as records, and counted again. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "blockd/raw_state.h"
+
+/* ---- a checkpoint ---- */
+
+typedef int (*visitor)(void *context, const struct raw_record *record);
+
+static int emit_leaf(struct raw_leaf *leaf, uint32_t number, visitor visit,
+		     void *context)
+{
+	struct raw_record record = {.type = RAW_LEAF, .from = number};
+	int r = visit(context, &record);
+	unsigned at = 0;
+
+	while (r == 0 && at < RAW_LEAF_ENTRIES) {
+		uint32_t first = atomic_load(&leaf->entries[at]), n = 1;
+
+		if (first == RAW_HOLE) {
+			at++;
+			continue;
+		}
+		while (at + n < RAW_LEAF_ENTRIES &&
+		       atomic_load(&leaf->entries[at + n]) == first + n)
+			n++;
+		record = (struct raw_record){
+			.type = RAW_MAP,
+			.unwritten = first & RAW_UNWRITTEN,
+			.logical = at,
+			.physical = RAW_PHYSICAL(first),
+			.count = n,
+		};
+		r = visit(context, &record);
+		at += n;
+	}
+	leaf->number = number;
+	return r;
+}
+
+static int emit_map(struct raw_object *object, uint32_t *number, visitor visit,
+		    void *context)
+{
+	struct raw_root *root = atomic_load(&object->map.root);
+	int r = 0;
+
+	for (size_t i = 0; root && r == 0 && i < root->slots; i++) {
+		struct raw_leaf *leaf = atomic_load(&root->leaves[i]);
+		struct raw_record use = {
+			.type = RAW_USE, .object = object->id, .logical = i};
+
+		if (!leaf || !leaf->mapped)
+			continue;
+		if (!leaf->number)
+			r = emit_leaf(leaf, ++*number, visit, context);
+		use.from = leaf->number;
+		if (r == 0)
+			r = visit(context, &use);
+	}
+	return r;
+}
+
+static void forget_numbers(struct raw_state *state)
+{
+	for (uint32_t i = 0; i < state->n_slots; i++) {
+		struct raw_object *object = state->objects[i];
+		struct raw_root *root = object ? atomic_load(&object->map.root)
+					       : NULL;
+
+		for (size_t j = 0; root && j < root->slots; j++) {
+			struct raw_leaf *leaf = atomic_load(&root->leaves[j]);
+
+			if (leaf)
+				leaf->number = 0;
+		}
+	}
+}
+
+int raw_state_emit(struct raw_state *state,
+		   int (*visit)(void *context, const struct raw_record *record),
+		   void *context)
+{
+	struct raw_record record = {
+		.type = RAW_POOL,
+		.text = state->pool_text ? state->pool_text : "",
+		.text_length = state->pool_text_length,
+	};
+	uint32_t number = 0;
+	int r = visit(context, &record);
+
+	for (uint32_t i = 0; r == 0 && i < state->n_slots; i++) {
+		struct raw_object *object = state->objects[i];
+
+		if (!object)
+			continue;
+		record = (struct raw_record){
+			.type = RAW_OBJECT,
+			.object = object->id,
+			.clusters = raw_map_clusters(&object->map),
+			.text = object->text,
+			.text_length = object->text_length,
+		};
+		r = visit(context, &record);
+		if (r == 0)
+			r = emit_map(object, &number, visit, context);
+	}
+	forget_numbers(state);
+	return r;
+}
+
+/* ---- all of it counted again ---- */
+
+static void count_leaf(const struct raw_leaf *leaf, uint32_t *counts)
+{
+	for (unsigned i = 0; i < RAW_LEAF_ENTRIES; i++) {
+		uint32_t entry = atomic_load(&leaf->entries[i]);
+
+		if (entry != RAW_HOLE)
+			counts[RAW_PHYSICAL(entry)]++;
+	}
+}
+
+/* A leaf is counted in the map that comes first of those that have it. */
+static void count_all(const struct raw_state *state, uint32_t *counts)
+{
+	for (uint32_t i = 0; i < state->n_slots; i++) {
+		struct raw_object *object = state->objects[i];
+		struct raw_root *root = object ? atomic_load(&object->map.root)
+					       : NULL;
+
+		for (size_t j = 0; root && j < root->slots; j++) {
+			struct raw_leaf *leaf = atomic_load(&root->leaves[j]);
+
+			if (leaf && !leaf->number++)
+				count_leaf(leaf, counts);
+		}
+	}
+}
+
+int raw_state_verify(const struct raw_state *state, struct error *err)
+{
+	const struct raw_alloc *alloc = &state->alloc;
+	uint32_t *counts = calloc(alloc->clusters, sizeof(*counts));
+	int r = 0;
+
+	if (!counts)
+		return error_set(err, ENOMEM, "out of memory");
+	count_all(state, counts);
+	forget_numbers((struct raw_state *)state);
+	for (uint32_t i = 0; r == 0 && i < alloc->clusters; i++) {
+		if (counts[i] != alloc->counts[i])
+			r = error_set(err, EBADMSG,
+				      "cluster %" PRIu32 " has %" PRIu32
+				      " references and counts %" PRIu32,
+				      i, counts[i], alloc->counts[i]);
+		else if (counts[i] && !raw_alloc_is_taken(alloc, i))
+			r = error_set(err, EBADMSG,
+				      "cluster %" PRIu32
+				      " is referenced and free",
+				      i);
+	}
+	free(counts);
+	return r;
+}
