@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <time.h>
 
 #include "base/cleanup.h"
@@ -276,6 +277,21 @@ static int run(const struct config *config)
 	return status;
 }
 
+/*
+ * A node may mount an extent of its own raw pool: then the kernel must not
+ * wait for this process when this process asks for memory. Its threads
+ * inherit it. Without the right to do it (CAP_SYS_RESOURCE) the risk is a
+ * machine that stalls when it is short of memory.
+ */
+static void become_flusher(void)
+{
+	if (prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) < 0)
+		log_info("PR_SET_IO_FLUSHER: %s; mounting extents of a raw "
+			 "pool on this very node may stall it when memory is "
+			 "short",
+			 strerror(errno));
+}
+
 int main(int argc, char **argv)
 {
 	struct config config;
@@ -294,6 +310,7 @@ int main(int argc, char **argv)
 		(void)puts("the configuration is good");
 	} else {
 		log_setup("blockd", config.level);
+		become_flusher();
 		status = run(&config);
 	}
 	config_done(&config);

@@ -132,6 +132,7 @@ static int find_other(int fd, const char *path, enum pool_content *ret,
 {
 	blkid_probe probe = blkid_new_probe();
 	const char *type = NULL;
+	bool known = false;
 	int found = -1;
 
 	if (probe && blkid_probe_set_device(probe, fd, 0, 0) == 0) {
@@ -140,11 +141,15 @@ static int find_other(int fd, const char *path, enum pool_content *ret,
 							BLKID_SUBLKS_TYPE);
 		(void)blkid_probe_enable_partitions(probe, 1);
 		found = blkid_do_safeprobe(probe);
-		(void)blkid_probe_lookup_value(probe, "TYPE", &type, NULL);
+		/* Of a partition it also tells what partition it is. */
+		known = blkid_probe_lookup_value(probe, "TYPE", &type, NULL) ==
+				0 ||
+			blkid_probe_has_value(probe, "PTTYPE");
 	}
 	/* 1: nothing; 0: something; -2: several; -1: it could not be read. */
-	*ret = found == 1 ? POOL_CONTENT_EMPTY : POOL_CONTENT_OTHER;
-	if (found != 1)
+	known = known || found < 0;
+	*ret = known ? POOL_CONTENT_OTHER : POOL_CONTENT_EMPTY;
+	if (known)
 		(void)error_set(err, ENOTEMPTY, "'%s' holds %s", path,
 				found == -1 ? "what can't be read"
 				: type      ? type
@@ -205,7 +210,8 @@ static int preallocate(int fd, const char *path, uint64_t size,
 		 : 0;
 }
 
-static int check_empty(int fd, const char *path, bool force, struct error *err)
+/* By a descriptor of its own: libblkid does not read directly. */
+static int check_empty(const char *path, bool force, struct error *err)
 {
 	enum pool_content content;
 	struct pool_record other;
@@ -213,7 +219,7 @@ static int check_empty(int fd, const char *path, bool force, struct error *err)
 
 	if (force)
 		return 0;
-	r = inspect(fd, path, &content, &other, err);
+	r = pool_raw_inspect(path, &content, &other, err);
 	if (r < 0)
 		return r;
 	if (content == POOL_CONTENT_POOL)
@@ -234,7 +240,7 @@ int pool_raw_format(const char *path, bool force,
 	int r = open_exclusive(path, &fd, &direct, err);
 
 	if (r == 0)
-		r = check_empty(fd, path, force, err);
+		r = check_empty(path, force, err);
 	if (r == 0)
 		r = medium_size(fd, path, &size, err);
 	if (r == 0)

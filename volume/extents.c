@@ -226,12 +226,14 @@ static int set_next_epoch(struct extent_work *w, bool local, uint64_t epoch,
 static int extent_attach(struct extent_work *w, struct initiator_device *ret,
 			 struct error *err)
 {
-	bool local = strcmp(w->request->node, w->ctx->node) == 0;
+	bool own = strcmp(w->request->node, w->ctx->node) == 0;
+	bool local = own && w->extent.path[0]; /* as in split_attach.c */
 	uint64_t epoch = w->extent.epoch + 1;
 	struct initiator_request request = {
 		.state_dir = w->dir,
 		.id = w->id,
 		.transport = w->request->transport ? w->request->transport
+			     : own && !local       ? "fuse"
 						   : "auto",
 		.address = local ? NULL : w->node.data_address,
 		.size = w->extent.size,
@@ -248,7 +250,7 @@ static int extent_attach(struct extent_work *w, struct initiator_device *ret,
 	request.export_name = w->extent.nbd_name;
 	r = initiator_attach(&request, ret, err);
 	if (r == 0 && local) {
-		/* As in split.c: nobody may have come in between. */
+		/* As in split_attach.c: nobody may have come in between. */
 		r = set_next_epoch(w, local, epoch, err);
 		if (r < 0)
 			(void)initiator_detach(w->dir, w->id, NULL);

@@ -20,7 +20,8 @@ struct work {
 	struct node_extent extent;
 	char own[NODE_INITIATORS_MAX][NODE_ADDRESS_SIZE];
 	size_t n_own; /* 0 when local */
-	bool local;   /* the extent is on this machine */
+	bool here;    /* the extent is on this machine */
+	bool local;   /* and has a file, over which a loop device goes */
 	char dir[PATH_MAX];
 	struct initiator_device device;
 	char branch[PATH_MAX];
@@ -112,6 +113,7 @@ static int prepare(struct work *w, struct error *err)
 		r = context_client_of(w->op->ctx, &w->node, &w->client, err);
 	if (r == 0)
 		r = check_extent(w, err);
+	w->local = w->here && w->extent.path[0];
 	if (r < 0 || w->local)
 		return r;
 	r = context_initiators(w->op->ctx, w->op->ctx->node,
@@ -124,13 +126,24 @@ static int prepare(struct work *w, struct error *err)
 
 /* ---- device ---- */
 
+/*
+ * A local extent with a file never goes through a server. One without (of a
+ * raw pool) does, but not through the kernel's NBD client, which could wait
+ * for memory that only our own server can free.
+ */
+static const char *transport_of(const struct work *w)
+{
+	if (w->local)
+		return "auto";
+	return w->here ? "fuse" : w->how->transport;
+}
+
 static int device_attach(struct work *w, bool read_only, struct error *err)
 {
 	const struct initiator_request request = {
 		.state_dir = w->dir,
 		.id = w->split->extent,
-		/* A local extent never goes through a server. */
-		.transport = w->local ? "auto" : w->how->transport,
+		.transport = transport_of(w),
 		.local_path = w->local ? w->extent.path : NULL,
 		.address = w->local ? NULL : w->node.data_address,
 		.export_name = w->extent.nbd_name,
@@ -415,7 +428,7 @@ int split_attach(struct operation *op, struct volume_split *split,
 		.op = op,
 		.split = split,
 		.how = how,
-		.local = strcmp(split->node, op->ctx->node) == 0,
+		.here = strcmp(split->node, op->ctx->node) == 0,
 	};
 	int r;
 

@@ -1,0 +1,166 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Raw pools: what they are made on and what not, served to real clients,
+# killed under a writer, and a volume over three of them.
+. "$(dirname "$0")/../lib.sh"
+. "$TOP/tests/cluster.sh"
+need_root
+need ip nsenter losetup mkfs.ext4 qemu-io nbdinfo nbdcopy fio cmp
+
+C=$TEST_DIR/c
+at_exit cluster_stop
+cluster_start "$C" 3 512MiB || { cluster_stop; exit 1; }
+
+# medium HOST NAME SIZE: a preallocated file
+medium() { fallocate -l "$3" "$C/host$1/$2" && echo "$C/host$1/$2"; }
+pool_gone() { on "$1" trib pool delete "$2" --quiet; }
+for i in 1 2 3; do
+	on $i trib pool create raw "$(medium $i raw 900MiB)" --quiet || exit 1
+done
+
+test_a_pool_on_a_loop_device_is_whole_after_a_restart() {
+	local file dev
+	file=$(medium 1 disk 300MiB)
+	dev=$(losetup -f --show "$file")
+	at_exit losetup -d "$dev"
+	on 1 trib pool create disk "$dev" --quiet
+	at_exit pool_gone 1 disk
+	on 1 trib extent create one --pool disk --size 64MiB --label a=b --quiet >/dev/null
+	at_exit on 1 trib extent delete one
+	on 1 trib extent show one --json >"$TEST_DIR/before"
+	blockd_signal 1 KILL
+	blockd_start 1
+	on 1 trib extent show one --json >"$TEST_DIR/after"
+	cmp "$TEST_DIR/before" "$TEST_DIR/after"
+	on 1 trib pool list host1 | grep -q 'host1/disk *raw *online *1 '
+	# Repeating it is no error, another name for it is.
+	on 1 trib pool create disk "$dev" --quiet
+	fails any "belongs to pool 'disk'" on 1 trib pool create other "$dev"
+	fails any "in use" mkfs.ext4 -q -F "$dev"
+}
+
+test_what_holds_something_is_refused_and_what_is_in_use_always() {
+	local file dev
+	file=$(medium 1 held 128MiB)
+	mkfs.ext4 -q -F "$file"
+	fails any "holds ext4" on 1 trib pool create held "$file"
+	dev=$(losetup -f --show "$file")
+	at_exit losetup -d "$dev"
+	fails any "in use by $dev" on 1 trib pool create held "$file" --force
+	mount "$dev" "$(mkdir -p "$C/m" && echo "$C/m")"
+	at_exit umount "$C/m"
+	fails any "in use" on 1 trib pool create held "$dev" --force
+	umount "$C/m"
+	fails any "holds ext4" on 1 trib pool create held "$dev"
+	on 1 trib pool create held "$dev" --force --quiet
+	pool_gone 1 held
+	# A pool that was given up is an empty medium again.
+	on 1 trib pool create again "$dev" --quiet
+	pool_gone 1 again
+	fails any "at least" on 1 trib pool create small "$(medium 1 small 8MiB)"
+	fails any "no directory, block device or file" \
+		on 1 trib pool create null /dev/null
+}
+
+# uri HOST EXTENT: served to host 3
+uri() { on "$1" trib extent export "$2" --allow 10.77.0.3 | grep -o 'nbd://[^ ]*'; }
+
+test_real_clients_read_what_they_wrote() {
+	local u
+	on 1 trib extent create wire --pool raw --size 200MiB --quiet >/dev/null
+	at_exit on 1 trib extent delete wire
+	at_exit on 1 trib extent unexport wire
+	u=$(uri 1 wire)
+	on 3 qemu-io -f raw -c "write -P 7 1000k 10M" -c "write -zu 3M 3M" \
+		-c "discard 8M 1M" -c "read -P 7 1000k 2072k" \
+		-c "read -P 0 3M 3M" -c "read -P 7 6M 2M" -c "read -P 0 8M 1M" \
+		-c "read -P 0 0 1000k" -c flush "$u" >"$TEST_DIR/io"
+	! grep -i 'fail\|error' "$TEST_DIR/io"
+	on 3 nbdinfo --map "$u" | grep -q "8388608 *1048576 *3 *hole,zero"
+	on 3 fio --name=v --ioengine=nbd "--uri=$u" --rw=randwrite --bs=8k \
+		--iodepth=32 --size=60M --verify=crc32c --verify_fatal=1 \
+		>"$TEST_DIR/fio" || { cat "$TEST_DIR/fio"; false; }
+	on 3 nbdcopy "$u" "$TEST_DIR/copy"
+	blockd_signal 1 TERM
+	blockd_start 1
+	on 3 nbdcopy "$u" "$TEST_DIR/again"
+	cmp "$TEST_DIR/copy" "$TEST_DIR/again"
+	rm "$TEST_DIR/copy" "$TEST_DIR/again"
+}
+
+# What a client was told is durable is there after kill -9.
+test_acknowledged_writes_survive_sigkill() {
+	local u i n
+	on 1 trib extent create kill --pool raw --size 128MiB --quiet >/dev/null
+	at_exit on 1 trib extent delete kill
+	at_exit on 1 trib extent unexport kill
+	u=$(uri 1 kill)
+	for i in 1 2 3; do
+		# One block of $i after the other, each made durable.
+		(
+			n=0
+			while [ $n -lt 2000 ]; do
+				echo "write -P $i $((n * 20480)) 4096"
+				echo flush
+				echo "write -P 255 $((n * 20480 + 8192)) 4096"
+				n=$((n + 1))
+			done
+		) | on 3 qemu-io -f raw "$u" >"$TEST_DIR/acks" 2>&1 &
+		eventually 10 grep -q "offset $((40 * i * 20480))\$" "$TEST_DIR/acks"
+		blockd_signal 1 KILL
+		wait $! || true
+		blockd_start 1
+		# Of the last one the flush may not have been answered.
+		n=$(grep -c 'wrote 4096' "$TEST_DIR/acks")
+		n=$(((n - 1) / 2))
+		[ $n -ge 40 ]
+		for ((k = 0; k < n; k++)); do
+			echo "read -P $i $((k * 20480)) 4096"
+		done | on 3 qemu-io -f raw -r "$u" >"$TEST_DIR/reads" 2>&1
+		! grep -i 'fail' "$TEST_DIR/reads"
+		same "$(grep -c 'read 4096' "$TEST_DIR/reads")" $n "blocks read"
+	done
+}
+
+test_a_full_pool_is_an_error_and_space_comes_back() {
+	local u free
+	free=$(on 2 trib pool list host2 --json | tr -d ' \n' |
+		grep -o '"name":"raw"[^}]*' | grep -o '"available":[0-9]*' | cut -d: -f2)
+	fails any "has room for" on 2 trib extent create big --pool raw --size 890MiB
+	on 2 trib extent create big --pool raw --size "$((free >> 20))MiB" --quiet >/dev/null
+	at_exit on 2 trib extent delete big
+	fails any "has room for" on 2 trib extent create more --pool raw --size 1MiB
+	u=$(uri 2 big)
+	# What was promised is there, to the last byte.
+	on 3 qemu-io -f raw -c "write -P 3 0 $((free >> 20))M" "$u" | grep -q ^wrote
+	on 2 trib extent unexport big --quiet
+	on 2 trib extent delete big --quiet
+	on 2 trib extent create big --pool raw --size "$((free >> 20))MiB" --quiet >/dev/null
+}
+
+test_a_volume_lies_on_raw_pools_of_two_hosts_and_its_own() {
+	local m=$C/vm i
+	mkdir -p "$m"
+	on 1 trib volume create vol --fs xfs --size 2000MiB --quiet
+	at_exit on 1 trib volume delete vol
+	at_exit on 1 trib umount --force vol
+	same "$(on 1 trib volume show vol | awk '$2 ~ /\/raw$/' | wc -l)" 3 splits
+	on 1 trib mount vol "$m" --quiet
+	for i in 1 2 3 4 5 6; do
+		dd if=/dev/urandom "of=$m/$i" bs=1M count=40 status=none
+	done
+	(cd "$m" && md5sum ?) >"$TEST_DIR/sums"
+	on 1 trib umount vol --quiet
+	for i in 1 2 3; do blockd_signal $i KILL; done
+	for i in 1 2 3; do blockd_start $i; done
+	on 2 trib mount vol "$m" --quiet
+	(cd "$m" && md5sum --quiet -c "$TEST_DIR/sums")
+	on 2 trib volume resize vol --size 2200MiB --quiet
+	[ "$(df -BM --output=size "$m" | tail -n 1 | tr -dc 0-9)" -gt 2000 ]
+	(cd "$m" && md5sum --quiet -c "$TEST_DIR/sums")
+	on 2 trib umount vol --quiet
+	on 2 trib volume delete vol --quiet
+	same "$(on 1 trib pool list | awk '$1 ~ /raw/ {s += $4} END {print s}')" 0
+}
+
+run_tests "$@"
