@@ -267,8 +267,8 @@ int node_add_pool(struct node *node, const struct node_pool_request *request,
 	}
 	path = realpath(request->path, NULL);
 	if (!path)
-		return error_set(err, errno,
-				 "pool '%s': '%s': %s", request->name, request->path, strerror(errno));
+		return error_set(err, errno, "pool '%s': '%s': %s",
+				 request->name, request->path, strerror(errno));
 	pthread_mutex_lock(&node->pools);
 	entry = node_find_pool(node, request->name); /* pools: it stays */
 	r = check_place(node, request->name, path, err);

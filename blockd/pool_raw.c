@@ -165,7 +165,7 @@ static int inspect(int fd, const char *path, enum pool_content *ret_content,
 	struct raw_file_medium file;
 	char *text = NULL;
 	size_t length;
-	uint64_t size;
+	uint64_t size = 0;
 	int r = medium_size(fd, path, &size, err);
 
 	if (r < 0)
@@ -235,7 +235,7 @@ int pool_raw_format(const char *path, bool force,
 	struct raw_file_medium file;
 	auto_close int fd = -1;
 	auto_free char *text = NULL;
-	uint64_t size;
+	uint64_t size = 0;
 	bool direct;
 	int r = open_exclusive(path, &fd, &direct, err);
 
@@ -664,7 +664,7 @@ static int open_store(struct pool_raw *raw, const char *name, const char *id,
 		.context = raw,
 	};
 	struct raw_report report;
-	uint64_t size;
+	uint64_t size = 0;
 	bool direct;
 	int r = open_exclusive(raw->pool.path, &raw->fd, &direct, err);
 

@@ -390,6 +390,19 @@ static void starve(struct request *r)
 	raw_users_starve(r->dev->users, &r->raw);
 }
 
+/* Lock held. */
+static struct raw_fill *find_fill(struct raw_users *users, uint32_t object,
+				  uint64_t cluster)
+{
+	struct raw_fill *fill;
+
+	LIST_FOREACH (fill, &users->fills, in_users) {
+		if (fill->object == object && fill->cluster == cluster)
+			return fill;
+	}
+	return NULL;
+}
+
 /* Join the request that fills the cluster, or be it. */
 static bool fill_claim(struct request *r)
 {
@@ -404,10 +417,7 @@ static bool fill_claim(struct request *r)
 	mine->cluster = cluster_of(r);
 	TAILQ_INIT(&mine->waiting);
 	(void)pthread_mutex_lock(&users->lock);
-	LIST_FOREACH (fill, &users->fills, in_users)
-		if (fill->object == mine->object &&
-		    fill->cluster == mine->cluster)
-			break;
+	fill = find_fill(users, mine->object, mine->cluster);
 	if (fill) {
 		r->returned = true;
 		r->raw.again.run = step_posted;

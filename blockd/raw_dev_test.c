@@ -285,7 +285,7 @@ static void check_object(struct pool *pool, struct object *object)
 	assert_int_equal(one(pool, object->devs[below(pool, LOOPS)], READ, data,
 			     SIZE, 0, 0),
 			 0);
-	for (uint64_t i = 0; i < SIZE; i += BLOCK)
+	for (uint64_t i = 0; object->bytes && i < SIZE; i += BLOCK)
 		if (memcmp(data + i, object->bytes + i, BLOCK) != 0)
 			fail_msg("block %lu differs",
 				 (unsigned long)(i / BLOCK));

@@ -266,7 +266,7 @@ static int load_part(struct raw_store *store, uint32_t part, struct error *err)
 	uint64_t offset = store_part_offset(super, part);
 	struct replay replay = {.store = store, .err = err};
 	uint32_t salt = store_checkpoint_salt(super);
-	struct raw_batch_head head;
+	struct raw_batch_head head = {0};
 	int r = read_batch(store, offset,
 			   offset + raw_part_size(super->cluster_shift), salt,
 			   &head);
@@ -355,7 +355,7 @@ static int replay_log(struct raw_store *store, struct raw_report *report,
 	struct replay replay = {.store = store, .err = err};
 
 	for (;;) {
-		struct raw_batch_head head;
+		struct raw_batch_head head = {0};
 		int r = read_batch(store, log_offset(store), end, salt, &head);
 
 		if (r == -ENODATA ||

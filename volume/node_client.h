@@ -25,8 +25,7 @@ int node_client_get(struct node_client *client, struct node_state *ret,
 int node_client_create_pool(struct node_client *client, const char *name,
 			    const char *path, uint64_t capacity,
 			    unsigned overcommit_percent, bool force,
-			    struct node_pool *ret,
-			    struct error *err);
+			    struct node_pool *ret, struct error *err);
 int node_client_list_pools(struct node_client *client, struct node_pool **ret,
 			   size_t *ret_count, struct error *err);
 int node_client_delete_pool(struct node_client *client, const char *name,
