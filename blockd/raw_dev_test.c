@@ -310,6 +310,7 @@ static void round_(struct pool *pool, struct object *object)
 	unsigned n = 0;
 	sem_t done;
 
+	assert_non_null(object->bytes);
 	assert_int_equal(sem_init(&done, 0, 0), 0);
 	while (n < AT_ONCE && at < SIZE) {
 		uint64_t length = BLOCK * (1 + below(pool, 40));
