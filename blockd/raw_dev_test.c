@@ -261,7 +261,7 @@ static int one(struct pool *pool, struct blockdev *dev, enum what what,
 /* ---- many at once, against a model ---- */
 
 struct object {
-	uint8_t *bytes; /* what it reads as */
+	uint8_t bytes[SIZE]; /* what it reads as */
 	struct blockdev *devs[LOOPS];
 };
 
@@ -285,7 +285,7 @@ static void check_object(struct pool *pool, struct object *object)
 	assert_int_equal(one(pool, object->devs[below(pool, LOOPS)], READ, data,
 			     SIZE, 0, 0),
 			 0);
-	for (uint64_t i = 0; object->bytes && i < SIZE; i += BLOCK)
+	for (uint64_t i = 0; i < SIZE; i += BLOCK)
 		if (memcmp(data + i, object->bytes + i, BLOCK) != 0)
 			fail_msg("block %lu differs",
 				 (unsigned long)(i / BLOCK));
@@ -310,7 +310,6 @@ static void round_(struct pool *pool, struct object *object)
 	unsigned n = 0;
 	sem_t done;
 
-	assert_non_null(object->bytes);
 	assert_int_equal(sem_init(&done, 0, 0), 0);
 	while (n < AT_ONCE && at < SIZE) {
 		uint64_t length = BLOCK * (1 + below(pool, 40));
@@ -360,7 +359,7 @@ static void round_(struct pool *pool, struct object *object)
 static void reads_as_a_model_says_while_it_is_shared(void **unused)
 {
 	enum { OBJECTS = 3 };
-	struct object objects[OBJECTS] = {0};
+	static struct object objects[OBJECTS];
 	unsigned steps = from_environment("STEPS", 120);
 	struct pool pool;
 
@@ -368,8 +367,6 @@ static void reads_as_a_model_says_while_it_is_shared(void **unused)
 	pool_make(&pool, MEDIUM_MIN + 64 * CLUSTER);
 	print_message("seed %u, %u steps\n", pool.random, steps);
 	for (uint32_t i = 0; i < OBJECTS; i++) {
-		objects[i].bytes = calloc(1, SIZE);
-		assert_non_null(objects[i].bytes);
 		object_make(&pool, i + 1, 0);
 		object_open(&pool, &objects[i], i + 1);
 	}
@@ -395,7 +392,6 @@ static void reads_as_a_model_says_while_it_is_shared(void **unused)
 		object_open(&pool, &objects[i], i + 1);
 		check_object(&pool, &objects[i]);
 		object_close(&pool, &objects[i]);
-		free(objects[i].bytes);
 	}
 	must(&pool, raw_users_clean_now(pool.users, &pool.err), "clean");
 	must(&pool, raw_state_verify(raw_store_lock(pool.store), &pool.err),
