@@ -8,8 +8,9 @@
 
 #include "base/cleanup.h"
 
-#define SOCKET_SUFFIX ".sock"
-#define WORKERS_MAX   64
+#define SOCKET_SUFFIX   ".sock"
+#define WORKERS_MAX     64
+#define MAX_VOLUMES_MAX 4096
 
 #define ROW(name, letter, type, field, argument, help, text, min, max)        \
 	{                                                                     \
@@ -53,6 +54,15 @@ static const struct option_row rows[] = {
 	    "show /metrics, /healthz and /readyz here by HTTP: HOST:PORT or "
 	    "unix:/PATH (default: nowhere)",
 	    NULL, 0, 0),
+	/*
+	 * A staged volume costs its union, a process of about 10 MB, and a few
+	 * devices: this many a node can pay beside its pods, of which a
+	 * kubelet runs 110 unless told otherwise.
+	 */
+	ROW("max-volumes", 0, OPTION_NUMBER, max_volumes, "N",
+	    "how many volumes a node is given at most; 0: as many as the "
+	    "orchestrator likes",
+	    "128", 0, MAX_VOLUMES_MAX),
 	ROW("log-level", 0, OPTION_STRING, log_level, "LEVEL",
 	    "error, warning, info or debug", "info", 0, 0),
 	ROW("parameters", 0, OPTION_FLAG, parameters, NULL,

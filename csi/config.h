@@ -27,6 +27,7 @@ struct config {
 	char *log_level;
 	uint64_t workers;
 	uint64_t call_timeout_ms;
+	uint64_t max_volumes;
 	bool parameters;
 	bool help;
 	bool version;

@@ -17,6 +17,7 @@
 #include "csi/node_repair.h"
 #include "csi/node_service.h"
 #include "csi/reply.h"
+#include "volume/placement.h"
 
 #define STATUS_MS 4000 /* for nodes and mounts, together */
 
@@ -223,12 +224,34 @@ int csi_node_get_capabilities(struct csi_call *c, const void *in, void *out_)
 	return 0;
 }
 
+/*
+ * A node that only uses volumes has no blockd that would make it known, and a
+ * volume is published to known nodes only.
+ */
+static int make_known(struct csi_call *c, const char *node)
+{
+	struct node_record record = {0};
+	int r = volume_node_known(c->csi->volumes, node, c->err);
+
+	if (r > 0)
+		return 0;
+	if (r == 0) {
+		(void)snprintf(record.name, sizeof(record.name), "%s", node);
+		r = volume_node_add(c->csi->volumes, &record, c->err);
+	}
+	return r < 0 ? csi_fail_errno(c, r) : 0;
+}
+
 int csi_node_get_info(struct csi_call *c, const void *in, void *out_)
 {
 	Csi__V1__NodeGetInfoResponse *out = out_;
 	const char *node = volume_context_node(c->csi->volumes);
+	int r = make_known(c, node);
 
 	(void)in;
+	if (r < 0)
+		return r;
+	out->max_volumes_per_node = (int64_t)c->csi->max_volumes;
 	out->node_id = rpc_strdup(c->rpc, node);
 	out->accessible_topology = reply_topology(c, node);
 	return 0;

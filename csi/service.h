@@ -39,6 +39,7 @@ struct csi {
 	struct csi_holds holds;
 	int cancel_fd;            /* of the configuration; -1: none */
 	struct node_watch *watch; /* NULL in mode controller */
+	uint64_t max_volumes;     /* on this node; set after csi_init() */
 };
 
 int csi_init(struct csi *csi, enum csi_mode mode,

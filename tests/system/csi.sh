@@ -19,7 +19,7 @@ test_the_program_says_what_it_is_and_refuses_what_it_cannot() {
 		--store "local:$TEST_DIR/x.db" --run-dir "$TEST_DIR/r"
 	same "$(stat -c %a "$C/host1/csi.sock")" 600
 	csi 1 Identity/GetPluginInfo | grep -q 'name="union.csi.union.io" vendor_version="[0-9]'
-	csi 2 Node/NodeGetInfo | grep -q 'node_id="host2".*node"="host2"'
+	csi 2 Node/NodeGetInfo | grep -q 'node_id="host2" max_volumes_per_node=128 .*node"="host2"'
 	csi 1 Node/NodeGetCapabilities >"$TEST_DIR/out"
 	same "$(grep -o 'type=[0-9]*' "$TEST_DIR/out" | tr '\n' ' ')" "type=1 type=2 type=3 type=4 type=5 type=6 "
 }
@@ -36,7 +36,13 @@ test_each_mode_has_its_services() {
 		eventually 10 call Identity/Probe
 		call Identity/GetPluginCapabilities >"$dir/$mode.caps"
 		if [ $mode = node ]; then
+			# A node without a blockd makes itself known.
+			echo "store = local:$dir/node.db" >"$dir/trib.conf"
+			TRIB_CONFIG=$dir/trib.conf trib node list >"$dir/nodes"
+			lacks "$dir/nodes" '^x '
 			call Node/NodeGetInfo >/dev/null
+			call Node/NodeGetInfo | grep -q 'node_id="x"'
+			TRIB_CONFIG=$dir/trib.conf trib node list | grep -q '^x '
 			fails 1 UNIMPLEMENTED call Controller/ListVolumes
 		else
 			call Controller/ListVolumes >/dev/null
