@@ -66,7 +66,7 @@ static int check_no_loop(int fd, const char *path, struct error *err)
 	r = local_holds_scan(&holds, err);
 	if (r < 0)
 		return r;
-	holder = local_holds_find(&holds, st.st_dev, st.st_ino);
+	holder = local_holds_find(&holds, st.st_dev, st.st_ino, false);
 	if (holder)
 		r = error_set(err, EBUSY, "'%s' is in use by /dev/%s", path,
 			      holder);
