@@ -3,7 +3,7 @@ INSTALLS += install-units
 .PHONY: install-units
 install-units:
 	install -d $(DESTDIR)$(UNITDIR)
-	for unit in blockd tributary-node; do \
+	for unit in blockd trib-launch tributary-node; do \
 	  sed 's|@SBINDIR@|$(SBINDIR)|' deploy/systemd/$$unit.service \
 	    >$(DESTDIR)$(UNITDIR)/$$unit.service && \
 	  chmod 644 $(DESTDIR)$(UNITDIR)/$$unit.service || exit 1; \

@@ -135,12 +135,14 @@ static bool has_tag(const char *name, const char *tag)
 static bool is_ours(const char *name, const char *backing_end, const char *tag)
 {
 	char backing[PATH_MAX];
+	const char *last;
 
 	if (strncmp(name, "loop", 4) != 0 ||
 	    device_attribute(name, "loop/backing_file", backing,
 			     sizeof(backing)) < 0)
 		return false;
-	if (ends_with(backing, "/" LOOPDEV_QUIET_NAME))
+	last = strrchr(backing, '/');
+	if (last && !strncmp(last + 1, LOOPDEV_QUIET, strlen(LOOPDEV_QUIET)))
 		return backing_end && ends_with(backing, backing_end);
 	return tag && has_tag(name, tag);
 }

@@ -28,10 +28,12 @@ int loopdev_attach(int fd, const char *tag, bool read_only, bool direct,
  * The loop device over a file whose path ends in @backing_end, or that
  * carries @tag. Either may be NULL. Asking for a tag opens devices and their
  * backing files' attributes, which blocks when that file's server does;
- * so files named LOOPDEV_QUIET_NAME are only compared by path.
+ * so files with names that begin with LOOPDEV_QUIET are only compared by
+ * path. (The path is as whoever attached saw it. Of a mount namespace that is
+ * no more only what is below the mount point is left: the name has to do.)
  * Returns 0 or -ENOENT.
  */
-#define LOOPDEV_QUIET_NAME "extent"
+#define LOOPDEV_QUIET "extent@" /* no name of an extent (base/ident.h) */
 int loopdev_find(const char *backing_end, const char *tag, char *ret);
 
 /*

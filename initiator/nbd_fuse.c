@@ -196,7 +196,9 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 		.entry_timeout = CACHE_S,
 	};
 
-	if (parent == FUSE_ROOT_ID && !strcmp(name, NBD_FUSE_EXTENT))
+	if (parent == FUSE_ROOT_ID &&
+	    (!strcmp(name, NBD_FUSE_EXTENT) ||
+	     !strncmp(name, NBD_FUSE_ALIAS, strlen(NBD_FUSE_ALIAS))))
 		e.ino = INO_EXTENT;
 	if (parent == FUSE_ROOT_ID && !strcmp(name, NBD_FUSE_STATE))
 		e.ino = INO_STATE;

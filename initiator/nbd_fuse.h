@@ -24,7 +24,12 @@
 #include "initiator/nbd_link.h"
 
 #define NBD_FUSE_EXTENT "extent"
-#define NBD_FUSE_STATE  "state"
+/*
+ * And any name that begins with this, though none is listed: what opens the
+ * data under a name of its own is told by that name from then on.
+ */
+#define NBD_FUSE_ALIAS "extent@"
+#define NBD_FUSE_STATE "state"
 
 struct nbd_fuse;
 

@@ -26,7 +26,6 @@
 #include "launch/launch_client.h"
 
 #define PROGRAM          "trib-nbd"
-#define FILE_NAME        LOOPDEV_QUIET_NAME
 #define STATE_NAME       "state"
 #define START_TIMEOUT_MS 15000 /* its handshake has 10,000 */
 #define EXIT_TIMEOUT_MS  5000
@@ -37,7 +36,7 @@ struct places {
 	char file[PATH_MAX];
 	char state[PATH_MAX];
 	char log[PATH_MAX];
-	char backing_end[160]; /* of /sys/block/loopN/loop/backing_file */
+	char backing_end[64]; /* of /sys/block/loopN/loop/backing_file */
 };
 
 static int places_of(const struct attachment *a, struct places *p,
@@ -46,17 +45,17 @@ static int places_of(const struct attachment *a, struct places *p,
 	int n = snprintf(p->mount, sizeof(p->mount), "%s/%s.%s", a->state_dir,
 			 a->record.id, a->tag);
 
-	if (n < 0 || n + 16 > (int)sizeof(p->mount))
+	if (n < 0 || n + sizeof(p->backing_end) > sizeof(p->mount))
 		return error_set(err, ENAMETOOLONG,
 				 "the path of the state directory is too long");
-	(void)snprintf(p->file, sizeof(p->file), "%.*s/" FILE_NAME, n,
-		       p->mount);
+	(void)snprintf(p->backing_end, sizeof(p->backing_end),
+		       "/" LOOPDEV_QUIET "%s", a->tag);
+	(void)snprintf(p->file, sizeof(p->file), "%.*s%s", n, p->mount,
+		       p->backing_end);
 	(void)snprintf(p->state, sizeof(p->state), "%.*s/" STATE_NAME, n,
 		       p->mount);
 	(void)snprintf(p->log, sizeof(p->log), "%.3900s/%s.log", a->state_dir,
 		       a->record.id);
-	(void)snprintf(p->backing_end, sizeof(p->backing_end),
-		       "/%s.%s/" FILE_NAME, a->record.id, a->tag);
 	return 0;
 }
 

@@ -7,3 +7,4 @@ $(eval $(call unit_test,launch/launch_server_test,launch base,\
   launch/launch_server.c launch/launch_socket.c))
 $(eval $(call fuzzer,launch/launch_proto_fuzz,launch/launch_proto.c \
   base/cursor.c base/error.c))
+SYSTEM_TESTS += tests/system/launch.sh
