@@ -125,6 +125,22 @@ test_programs_take_the_values_of_their_containers() {
 	each takes
 }
 
+test_storage_classes_have_parameters_that_there_are() {
+	rendered >/dev/null
+	local key value
+	trib-csi --parameters | sed -n 's/^| `\([a-zA-Z]*\)` | \([^|]*\) |.*/\1 \2/p' >"$TEST_DIR/table"
+	[ "$(wc -l <"$TEST_DIR/table")" -ge 5 ] || fail "no table"
+	python3 -c 'import sys, yaml
+for t in yaml.safe_load_all(open(sys.argv[1])):
+    for k, v in t.get("parameters", {}).items():
+        print(k, v)' "$out/base.yaml" >"$TEST_DIR/used"
+	same "$(wc -l <"$TEST_DIR/used")" 2
+	while read -r key value; do
+		[ "$key" != csi.storage.k8s.io/fstype ] || key=fsType
+		grep -q "^$key .*\`$value\`" "$TEST_DIR/table" || fail "$key: $value"
+	done <"$TEST_DIR/used"
+}
+
 # A port that was free just now.
 port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
