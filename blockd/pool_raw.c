@@ -658,8 +658,10 @@ static void tell(const struct pool_raw *raw, const struct raw_report *report)
 static int open_store(struct pool_raw *raw, const char *name, const char *id,
 		      struct error *err)
 {
+	/* This medium, whatever is at its path later. */
+	char same[32];
 	struct raw_users_options options = {
-		.path = raw->pool.path,
+		.path = same,
 		.broken = broken,
 		.context = raw,
 	};
@@ -684,6 +686,7 @@ static int open_store(struct pool_raw *raw, const char *name, const char *id,
 	if (r < 0)
 		return r;
 	tell(raw, &report);
+	(void)snprintf(same, sizeof(same), "/proc/self/fd/%d", raw->fd);
 	options.store = raw->store;
 	options.flags = direct ? BLOCKDEV_FILE_DIRECT : 0;
 	return raw_users_new(&options, &raw->users, err);
