@@ -3,7 +3,9 @@
  * A raw pool's metadata over a medium that records every write and flush.
  * Then the power fails at each of them: what was flushed is there, of the
  * rest any blocks are, in any combination. What opens then is a state that
- * there was, and none older than the last commit that was answered.
+ * there was, and none older than the last commit that was answered; and each
+ * cluster that it maps holds the data it had in that state: it was written
+ * before it was mapped, and not given to another before it was free durably.
  *
  * SEED=N repeats a run, STEPS=N makes it longer.
  */
@@ -155,12 +157,23 @@ static uint32_t fingerprint(struct raw_store *store)
 
 /* ---- the workload ---- */
 
+#define CLUSTERS_MAX 128 /* of the medium */
+
+/* Data that was written to a cluster, to be mapped by the change @ticket. */
+struct stamp {
+	struct stamp *before; /* owned */
+	uint64_t ticket;
+	uint64_t value;
+};
+
 struct run {
 	struct recorder rec;
 	struct raw_store *store;
 	unsigned random;
 	uint32_t *states; /* fingerprint after each ticket */
 	size_t n_states, room;
+	struct stamp *stamps[CLUSTERS_MAX]; /* newest first; owned */
+	uint64_t n_stamps;
 	struct error err;
 };
 
@@ -222,6 +235,42 @@ static bool exists(struct run *run, uint32_t id)
 	return there;
 }
 
+static uint64_t offset_of(const struct raw_store *store, uint32_t cluster)
+{
+	const struct raw_super *super = raw_store_super(store);
+
+	return super->data_start + ((uint64_t)cluster << super->cluster_shift);
+}
+
+static void write_stamp(struct run *run, uint32_t cluster)
+{
+	static uint64_t block[RAW_BLOCK / sizeof(uint64_t)];
+	struct raw_medium *medium = &run->rec.medium;
+	struct stamp *stamp = calloc(1, sizeof(*stamp));
+
+	assert_non_null(stamp);
+	assert_true(cluster < CLUSTERS_MAX);
+	block[0] = ++run->n_stamps;
+	stamp->ticket = run->n_states;
+	stamp->value = block[0];
+	stamp->before = run->stamps[cluster];
+	run->stamps[cluster] = stamp;
+	assert_int_equal(medium->ops->write(medium, block, sizeof(block),
+					    offset_of(run->store, cluster)),
+			 0);
+}
+
+/* What @cluster held when the change @ticket was the newest. */
+static uint64_t stamp_at(const struct run *run, uint32_t cluster,
+			 uint64_t ticket)
+{
+	const struct stamp *stamp = run->stamps[cluster];
+
+	while (stamp && stamp->ticket > ticket)
+		stamp = stamp->before;
+	return stamp ? stamp->value : 0;
+}
+
 static void map_some(struct run *run, uint32_t id)
 {
 	struct raw_record map = {.type = RAW_MAP, .object = id};
@@ -229,6 +278,8 @@ static void map_some(struct run *run, uint32_t id)
 
 	map.logical = below(run, LENGTH - want + 1);
 	map.count = raw_store_take(run->store, want, RAW_HOLE, &map.physical);
+	for (uint32_t i = 0; i < map.count; i++)
+		write_stamp(run, map.physical + i);
 	if (map.count)
 		change(run, &map, 1);
 }
@@ -325,9 +376,53 @@ static void run_done(struct run *run)
 	raw_store_close(run->store);
 	recorder_done(&run->rec);
 	free(run->states);
+	for (size_t i = 0; i < CLUSTERS_MAX; i++) {
+		struct stamp *stamp = run->stamps[i];
+
+		while (stamp) {
+			struct stamp *before = stamp->before;
+
+			free(stamp);
+			stamp = before;
+		}
+	}
 }
 
 /* ---- the crashes ---- */
+
+static bool object_holds(const struct run *run, const uint8_t *bytes,
+			 const struct raw_object *object, uint64_t ticket)
+{
+	uint64_t n = raw_map_clusters(&object->map), value;
+
+	for (uint64_t i = 0; i < n; i++) {
+		uint32_t entry = raw_map_get(&object->map, i);
+
+		if (entry == RAW_HOLE)
+			continue;
+		memcpy(&value, bytes + offset_of(run->store, entry),
+		       sizeof(value));
+		if (value != stamp_at(run, entry, ticket))
+			return false;
+	}
+	return true;
+}
+
+/* Each mapped cluster holds what it held when @ticket was the newest. */
+static bool data_holds(const struct run *run, const uint8_t *bytes,
+		       struct raw_store *store, uint64_t ticket)
+{
+	const struct raw_state *state = raw_store_lock(store);
+	bool holds = true;
+
+	for (uint32_t id = 1; holds && id <= OBJECTS; id++) {
+		const struct raw_object *object = raw_state_object(state, id);
+
+		holds = !object || object_holds(run, bytes, object, ticket);
+	}
+	raw_store_unlock(store);
+	return holds;
+}
 
 /* Open @bytes as it is: which ticket's state is it? */
 static void check_image(struct run *run, uint8_t *bytes,
@@ -349,10 +444,12 @@ static void check_image(struct run *run, uint8_t *bytes,
 			 from_environment("SEED", 1), at, error_text(&err));
 	found = fingerprint(store);
 	for (uint64_t t = event->durable; !good && t <= event->newest; t++)
-		good = run->states[t] == found;
+		good = run->states[t] == found &&
+		       data_holds(run, bytes, store, t);
 	if (!good)
-		fail_msg("crash at event %zu: no state from %lu to %lu", at,
-			 (unsigned long)event->durable,
+		fail_msg("crash at event %zu: no state, with its data, from "
+			 "%lu to %lu",
+			 at, (unsigned long)event->durable,
 			 (unsigned long)event->newest);
 	r = raw_state_verify(raw_store_lock(store), &err);
 	raw_store_unlock(store);
