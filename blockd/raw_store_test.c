@@ -324,7 +324,6 @@ static void step(struct run *run)
 		     raw_store_commit(run->store, run->n_states - 1, &run->err),
 		     "commit");
 		run->rec.answered = run->n_states - 1;
-		reuse(run);
 		break;
 	case 6:
 		if (below(run, 8) == 0)
@@ -332,6 +331,7 @@ static void step(struct run *run)
 			     "checkpoint");
 		break;
 	default:
+		reuse(run);
 		if (exists(run, id))
 			map_some(run, id);
 		break;
