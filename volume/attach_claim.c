@@ -122,7 +122,7 @@ static int check_elsewhere(struct attach *at, struct error *err)
 /* ---- the claim ---- */
 
 /* Those that are not readers beside this one are forced away. */
-static void drop_others(struct attach *at)
+static void drop_others(struct attach *at, struct name_list *ret_dropped)
 {
 	struct volume_record *record = at->op.record;
 	size_t kept = 0;
@@ -133,20 +133,36 @@ static void drop_others(struct attach *at)
 		if (strcmp(a->node, at->op.ctx->node) == 0 ||
 		    (at->shared && a->shared))
 			record->attachments[kept++] = *a;
+		else /* without memory one less is told of */
+			(void)name_list_add(ret_dropped, a->node, NULL);
 	}
 	record->n_attachments = kept;
+}
+
+/* Each node knows it by its errors; people should, too. */
+static void tell_fenced(struct attach *at, const struct name_list *dropped)
+{
+	for (size_t i = 0; i < dropped->count; i++)
+		(void)store_tell(
+			at->op.ctx->store, STORE_KIND_VOLUME, at->op.name, true,
+			"Fenced", NULL,
+			"node %s was cut off: node %s took it by force",
+			dropped->items[i], at->op.ctx->node);
 }
 
 static int claim(struct attach *at, struct error *err)
 {
 	struct volume_record *record = at->op.record;
 	struct volume_attachment *a = NULL;
+	struct name_list dropped = {0};
 	int r;
 
-	drop_others(at);
+	drop_others(at, &dropped);
 	r = volume_record_attach(record, at->op.ctx->node, &a, err);
-	if (r < 0)
+	if (r < 0) {
+		name_list_done(&dropped);
 		return r;
+	}
 	if (!at->joins)
 		record->epoch++;
 	a->epoch = record->epoch;
@@ -154,13 +170,22 @@ static int claim(struct attach *at, struct error *err)
 	a->read_only = at->read_only;
 	(void)strcpy(a->mount_point, at->mount_point);
 	at->epoch = a->epoch;
-	return operation_save(&at->op, err);
+	r = operation_save(&at->op, err);
+	if (r == 0)
+		tell_fenced(at, &dropped);
+	name_list_done(&dropped);
+	return r;
 }
 
 static int claim_fresh(struct attach *at, struct error *err)
 {
+	const struct volume_attachment *a = volume_record_attachment(
+		at->op.record, at->op.ctx->node);
 	int r = check_elsewhere(at, err);
 
+	/* Published before: who waits for it gets it still. */
+	if (r == 0 && !a && !at->read_only)
+		r = operation_check_staying(&at->op, err);
 	if (r < 0)
 		return r;
 	/* What an attachment that was cut off has left here. */

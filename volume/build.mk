@@ -1,7 +1,8 @@
 # Where records are kept, and the nodes.
 volume_kube := volume/kube_beat.c volume/kube_call.c volume/kube_config.c \
   volume/kube_curl.c volume/kube_event.c volume/kube_http.c \
-  volume/kube_lease.c volume/kube_list.c volume/kube_object.c \
+  volume/kube_lease.c volume/kube_list.c volume/kube_notice.c \
+  volume/kube_object.c \
   volume/kube_stream.c volume/kube_time.c volume/kube_watch.c \
   volume/kube_yaml.c
 volume_store := $(volume_kube) \

@@ -101,6 +101,11 @@ void operation_unattach(struct operation *op, struct volume_attachment *a);
 
 /* There is a record, and it is of a volume in use: else -ENOENT, -EBUSY. */
 int operation_check_ready(const struct operation *op, struct error *err);
+/*
+ * Nobody is deleting its record: else -EBUSY, for whoever would begin to use
+ * it.
+ */
+int operation_check_staying(const struct operation *op, struct error *err);
 
 /* From any thread. Tell of the next step; -ECANCELED when the caller wants to
  * stop. */

@@ -90,7 +90,9 @@ static int publish(struct operation *op,
 		r = check_same(op, a, request, err);
 	if (r < 0 || (a && a->published))
 		return r;
-	r = check_others(op, request, err);
+	r = a ? 0 : operation_check_staying(op, err);
+	if (r == 0)
+		r = check_others(op, request, err);
 	if (r == 0)
 		r = volume_record_attach(op->record, request->node, &a, err);
 	if (r < 0)
@@ -196,16 +198,23 @@ static int cut_off(struct operation *op, struct volume_attachment *a,
 static int unpublish_one(struct operation *op, struct volume_attachment *a,
 			 struct error *err)
 {
-	int r = 0;
+	bool attached = a->state != ATTACHMENT_PUBLISHED;
+	char node[RECORD_NAME_SIZE];
+	int r = attached ? cut_off(op, a, err) : 0;
 
-	if (a->state != ATTACHMENT_PUBLISHED)
-		r = cut_off(op, a, err);
+	memcpy(node, a->node, sizeof(node));
 	if (r == 0)
 		r = operation_step(op, err, "record", "writing the record");
 	if (r == 0) {
-		volume_record_unattach(op->record, a->node);
+		volume_record_unattach(op->record, node);
 		r = operation_save(op, err);
 	}
+	if (r == 0 && attached) /* people should know; that is all */
+		(void)store_tell(op->ctx->store, STORE_KIND_VOLUME, op->name,
+				 true, "Fenced", NULL,
+				 "node %s was cut off: the volume was taken "
+				 "back while it was attached there",
+				 node);
 	return r;
 }
 

@@ -32,8 +32,8 @@ int kube_path(struct kube_http *http, const struct kube_resource *resource,
 
 	if (r < 0)
 		return r;
-	(void)snprintf(ret, KUBE_PATH_SIZE,
-		       "/apis/%s/%s/namespaces/%s/%s%s%s%s%s", resource->group,
+	(void)snprintf(ret, KUBE_PATH_SIZE, "/%s%s/%s/namespaces/%s/%s%s%s%s%s",
+		       resource->group[0] ? "apis/" : "api", resource->group,
 		       resource->version, kube_http_namespace(http),
 		       resource->plural, name ? "/" : "", name ? name : "",
 		       sub ? "/" : "", sub ? sub : "");

@@ -19,7 +19,7 @@
 /* A kind of object, as it stands in paths. */
 struct kube_resource {
 	const char *kind;      /* "VolumeSplit" */
-	const char *group;     /* "union.io" */
+	const char *group;     /* "union.io"; "": Kubernetes' oldest */
 	const char *version;   /* "v1alpha1" */
 	const char *plural;    /* "volumesplits" */
 	const char *singular;  /* "volumesplit": in our leases' names */

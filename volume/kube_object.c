@@ -326,6 +326,8 @@ static struct json_object *record_metadata(struct json_object *object)
 	json_add_text(meta, "resourceVersion", kube_object_version(object));
 	json_add_text(meta, "creationTimestamp",
 		      kube_text(object, "metadata", "creationTimestamp"));
+	json_add_text(meta, "deletionTimestamp",
+		      kube_text(object, "metadata", "deletionTimestamp"));
 	if (labels && json_object_object_length(labels) > 0)
 		json_add(meta, "labels", labels);
 	else

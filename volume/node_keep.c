@@ -158,6 +158,15 @@ static int record_swap(struct keeper *keeper, struct node_record *old,
 				     NULL, err);
 }
 
+/* The record says it, too: that it cannot be told elsewhere is no matter. */
+static void tell_returned(struct keeper *keeper, const char *name)
+{
+	(void)store_tell(keeper->ctx->store, STORE_KIND_NODE, name, false,
+			 "NodeReturned", NULL,
+			 "its keeper is heard again; volumes that lost a split "
+			 "there are repaired by mounting them again");
+}
+
 /* @report NULL: what the record says of that stays. */
 static int record_write_once(struct keeper *keeper,
 			     const struct node_report *report,
@@ -179,6 +188,9 @@ static int record_write_once(struct keeper *keeper,
 		r = record_next(keeper, &old, report, &merged, &json, err);
 	if (r == 0)
 		r = record_swap(keeper, &old, json, err);
+	if (r == 0 && report && report->ready == NODE_READY_TRUE &&
+	    old.report && strcmp(old.report->reason, NODE_REASON_LOST) == 0)
+		tell_returned(keeper, name);
 	if (r == 0 && report) {
 		node_report_free(keeper->written);
 		keeper->written = merged;

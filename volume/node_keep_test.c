@@ -113,6 +113,33 @@ static void wait_until_told(struct kept *kept, int times)
 	}
 }
 
+/* The record of a volume that has its split on @node. */
+static void volume_on(struct volume_context *ctx, const char *name,
+		      const char *node)
+{
+	struct volume_record *record = volume_record_new();
+	auto_free char *json = NULL;
+
+	assert_non_null(record);
+	(void)snprintf(record->name, sizeof(record->name), "%s", name);
+	(void)uuid_make(record->uid);
+	record->spec.capacity = 64 << 20;
+	assert_int_equal(volume_spec_check(&record->spec, NULL), 0);
+	record->splits = calloc(1, sizeof(*record->splits));
+	assert_non_null(record->splits);
+	record->n_splits = 1;
+	record->splits[0].size = record->spec.capacity;
+	(void)snprintf(record->splits[0].node, RECORD_NAME_SIZE, "%s", node);
+	strcpy(record->splits[0].pool, "p");
+	strcpy(record->splits[0].extent, "v-0");
+	(void)uuid_make(record->splits[0].fs_uuid);
+	assert_int_equal(volume_record_encode(record, &json, NULL), 0);
+	assert_int_equal(ctx->store->ops->create(ctx->store, STORE_KIND_VOLUME,
+						 name, json, NULL, NULL),
+			 0);
+	volume_record_free(record);
+}
+
 /* ---- what others see ---- */
 
 static struct node_state *seen(struct volume_context *ctx)
@@ -185,6 +212,38 @@ static void in_a_cluster(void **state)
 	a_client_is_known_until_it_stops(server.location);
 }
 
+/* The Event @reason of our node: how often it happened; 0: never. */
+static int event_count(const char *about, const char *reason)
+{
+	static const char path[] = "/api/v1/namespaces/tributary/events";
+	struct json_object *list, *items, *count;
+	struct kube_config config;
+	struct kube_http *http;
+	int found = 0;
+
+	assert_int_equal(kube_config_load(server.location + strlen("kube:"),
+					  &config, NULL),
+			 0);
+	assert_int_equal(kube_http_new(&config, &http, NULL), 0);
+	assert_int_equal(kube_call(http, "GET", path, NULL, true, &list, NULL),
+			 0);
+	assert_true(json_object_object_get_ex(list, "items", &items));
+	for (size_t i = 0; i < json_object_array_length(items); i++) {
+		struct json_object *item = json_object_array_get_idx(items, i);
+
+		if (strcmp(kube_text(item, NULL, "reason"), reason) != 0 ||
+		    strcmp(kube_text(item, "involvedObject", "name"), about) !=
+			    0)
+			continue;
+		assert_int_equal(found, 0); /* one that is counted */
+		assert_true(json_object_object_get_ex(item, "count", &count));
+		found = json_object_get_int(count);
+	}
+	json_object_put(list);
+	kube_http_free(http);
+	return found;
+}
+
 /* Its beats do not arrive; then they do. */
 static void one_that_is_lost_is_said_to_be_and_comes_back(void **state)
 {
@@ -195,12 +254,15 @@ static void one_that_is_lost_is_said_to_be_and_comes_back(void **state)
 	if (!prepared)
 		skip();
 	ctx = opened(server.location);
+	volume_on(ctx, "v", "c1");
 	test_server_faults(&server, "* heartbeat- 1000 status 403\n");
 	kept = kept_new(server.location, NULL);
 	wait_until_told(kept, 1);
 	assert_int_equal(kept->problems, 1);
 	assert_int_equal(volume_node_observe(ctx, NULL), 0);
 	is_ready(ctx, NODE_READY_UNKNOWN, NODE_REASON_LOST, true);
+	assert_int_equal(event_count("c1", "NodeLost"), 1);
+	assert_int_equal(event_count("v", "SplitLost"), 1);
 	/* Said once. */
 	(void)test_server_count(&server, "", "");
 	assert_int_equal(volume_node_observe(ctx, NULL), 0);
@@ -209,11 +271,14 @@ static void one_that_is_lost_is_said_to_be_and_comes_back(void **state)
 	wait_until_told(kept, 2);
 	assert_int_equal(kept->problems, 1);
 	is_ready(ctx, NODE_READY_TRUE, NODE_REASON_READY, false);
+	assert_int_equal(event_count("c1", "NodeReturned"), 1);
 	/* By the server's clock. */
 	test_server_write(&server, "clock", "60");
 	(void)volume_node_observe(ctx, NULL); /* hears of that clock */
 	assert_int_equal(volume_node_observe(ctx, NULL), 0);
 	is_ready(ctx, NODE_READY_UNKNOWN, NODE_REASON_LOST, true);
+	assert_int_equal(event_count("c1", "NodeLost"), 2);
+	assert_int_equal(event_count("v", "SplitLost"), 2);
 	kept_stop(kept);
 	is_ready(ctx, NODE_READY_FALSE, NODE_REASON_STOPPED, false);
 	volume_context_close(ctx);

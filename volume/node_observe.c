@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "volume/context.h"
@@ -35,6 +36,44 @@ static int say_lost(struct volume_context *ctx, struct node_state *state,
 			       node->resource_version, json, NULL, err);
 }
 
+/* Volumes that have a split there. */
+static int tell_volumes(struct volume_context *ctx, const char *node,
+			struct error *err)
+{
+	struct volume_record **records = NULL;
+	size_t n = 0;
+	int r = volume_list(ctx, &records, &n, NULL, err);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n; i++) {
+		const struct volume_record *record = records[i];
+
+		for (size_t s = 0; r == 0 && s < record->n_splits; s++) {
+			if (strcmp(record->splits[s].node, node) == 0)
+				r = store_tell(ctx->store, STORE_KIND_VOLUME,
+					       record->name, true, "SplitLost",
+					       err,
+					       "split %zu is on node %s, which "
+					       "is lost: its files cannot be "
+					       "reached",
+					       s, node);
+		}
+	}
+	volume_records_free(records, n);
+	return r;
+}
+
+static int tell_lost(struct volume_context *ctx, const struct node_state *state,
+		     struct error *err)
+{
+	int r = store_tell(ctx->store, STORE_KIND_NODE, state->record.name,
+			   true, "NodeLost", err, "%s",
+			   state->record.report->message);
+
+	return r < 0 ? r : tell_volumes(ctx, state->record.name, err);
+}
+
 int volume_node_observe(struct volume_context *ctx, struct error *err)
 {
 	struct node_state *states = NULL;
@@ -52,6 +91,8 @@ int volume_node_observe(struct volume_context *ctx, struct error *err)
 		    report->ready != NODE_READY_TRUE)
 			continue;
 		w = say_lost(ctx, &states[i], err);
+		if (w == 0)
+			w = tell_lost(ctx, &states[i], err);
 		if (w < 0 && w != -ESTALE && w != -ENOENT)
 			r = w;
 	}

@@ -94,6 +94,21 @@ int operation_check_ready(const struct operation *op, struct error *err)
 				 : "nothing else can be done with it");
 }
 
+int operation_check_staying(const struct operation *op, struct error *err)
+{
+	static const char text[] =
+		"it is being deleted, and waits for its extents to be: finish "
+		"that by deleting its claim, or by `trib volume delete`; to "
+		"save what is on it first, mount it with --read-only";
+
+	if (!op->record->deleting)
+		return 0;
+	/* The error says it, too. */
+	(void)store_tell(op->ctx->store, STORE_KIND_VOLUME, op->name, true,
+			 "DeletionWaits", NULL, "%s", text);
+	return error_set(err, EBUSY, "volume '%s': %s", op->name, text);
+}
+
 static void tell(struct operation *op, const char *step, const char *fmt,
 		 va_list ap)
 {

@@ -234,6 +234,12 @@ static void tell(struct volume_context *ctx, struct volume_status *status)
 				  "command, or delete the volume"
 				: "deleting it was interrupted; repeat "
 				  "`trib volume delete`");
+	if (record->deleting && record->phase == VOLUME_READY)
+		add_condition(status, "Ready", false, "DeletionWaits",
+			      "its record is being deleted, and waits for its "
+			      "extents to be: delete its claim, or repeat by "
+			      "`trib volume delete %s`",
+			      record->name);
 	for (size_t i = 0; i < record->n_splits; i++) {
 		const struct volume_split_status *s = &status->splits[i];
 

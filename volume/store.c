@@ -2,6 +2,7 @@
 #include "volume/store.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,26 @@ void store_close(struct store *store)
 {
 	if (store)
 		store->ops->close(store);
+}
+
+int store_tell(struct store *store, const char *kind, const char *name,
+	       bool warning, const char *reason, struct error *err,
+	       const char *fmt, ...)
+{
+	char text[ERROR_TEXT_MAX];
+	const struct store_notice notice = {.kind = kind,
+					    .name = name,
+					    .warning = warning,
+					    .reason = reason,
+					    .message = text};
+	va_list ap;
+
+	if (!store->ops->notice)
+		return 0;
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	return store->ops->notice(store, &notice, err);
 }
 
 void store_object_done(struct store_object *object)

@@ -13,6 +13,7 @@
 #ifndef VOLUME_STORE_H
 #define VOLUME_STORE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -42,6 +43,14 @@ void store_object_done(struct store_object *object);
 struct store_beat {
 	char name[RECORD_NAME_SIZE];
 	int64_t age_s; /* seconds since the last one, by the store's clock */
+};
+
+/* What a person should know of a record. */
+struct store_notice {
+	const char *kind, *name; /* of the record */
+	bool warning;            /* else it is good news */
+	const char *reason;      /* one word: "NodeLost" */
+	const char *message;     /* a sentence */
 };
 
 /* What a watch tells. */
@@ -129,6 +138,14 @@ struct store_ops {
 	 */
 	int (*watch)(struct store *store, const char *kind, int stop_fd,
 		     store_watcher watcher, void *context, struct error *err);
+
+	/*
+	 * Optional; NULL: there is no place for it. Tell it to those who look
+	 * at the record with the store's own tools. What is told again is
+	 * counted, what is too much is dropped; no such record: 0.
+	 */
+	int (*notice)(struct store *store, const struct store_notice *notice,
+		      struct error *err);
 };
 
 /* What each store embeds first. */
@@ -144,6 +161,10 @@ struct store {
  */
 int store_open(const char *location, struct store **ret, struct error *err);
 void store_close(struct store *store); /* NULL is fine */
+/* notice(), where there is one. */
+int store_tell(struct store *store, const char *kind, const char *name,
+	       bool warning, const char *reason, struct error *err,
+	       const char *fmt, ...) __attribute__((format(printf, 7, 8)));
 void store_objects_free(struct store_object *objects, size_t count);
 
 extern const struct store_ops store_local_ops;

@@ -25,6 +25,7 @@
 #include "volume/kube_http.h"
 #include "volume/kube_lease.h"
 #include "volume/kube_list.h"
+#include "volume/kube_notice.h"
 #include "volume/kube_object.h"
 #include "volume/kube_watch.h"
 #include "volume/store.h"
@@ -44,6 +45,7 @@ struct kube {
 	struct kube_http *http;
 	struct kube_leases *leases;
 	struct kube_beats *beats;
+	struct kube_notices *notices;
 };
 
 static struct kube *kube_of(struct store *store)
@@ -517,12 +519,24 @@ static int store_watch(struct store *store, const char *kind, int stop_fd,
 			  watcher, context, err);
 }
 
+/* ---- telling ---- */
+
+static int store_notice(struct store *store, const struct store_notice *notice,
+			struct error *err)
+{
+	const struct kube_resource *about = resource_find(notice->kind, err);
+
+	return about ? kube_notice(kube_of(store)->notices, about, notice, err)
+		     : -EINVAL;
+}
+
 /* ---- open and close ---- */
 
 static void kube_close(struct store *store)
 {
 	struct kube *kube = kube_of(store);
 
+	kube_notices_free(kube->notices);
 	kube_beats_free(kube->beats);
 	kube_leases_free(kube->leases);
 	kube_http_free(kube->http);
@@ -549,6 +563,8 @@ static int kube_open(const char *where, struct store **ret, struct error *err)
 		r = kube_leases_new(kube->http, &kube->leases, err);
 	if (r == 0)
 		r = kube_beats_new(kube->http, &kube->beats, err);
+	if (r == 0)
+		r = kube_notices_new(kube->http, &kube->notices, err);
 	if (r < 0) {
 		kube_close(&kube->store);
 		return r;
@@ -573,4 +589,5 @@ const struct store_ops store_kube_ops = {
 	.beat_end = store_beat_end,
 	.beats = store_beats,
 	.watch = store_watch,
+	.notice = store_notice,
 };

@@ -833,6 +833,27 @@ static void a_lease_is_renewed_and_one_that_was_lost_stops_its_writes(
 	store_close(store);
 }
 
+static void a_flood_of_notices_is_dropped(void **state)
+{
+	struct store *store = opened();
+	struct volume_record *record = volume_make("v");
+
+	(void)state;
+	assert_int_equal(volume_create(store, record, NULL), 0);
+	(void)test_server_count(&server, "", "");
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(store_tell(store, STORE_KIND_VOLUME, "v", true,
+					    "Test", NULL, "number %d", i),
+				 0);
+	assert_in_range(test_server_count(&server, "POST", "/events"), 20, 25);
+	/* One that is not there is nobody's business. */
+	assert_int_equal(store_tell(store, STORE_KIND_VOLUME, "none", true,
+				    "Test", NULL, "hello"),
+			 0);
+	volume_record_free(record);
+	store_close(store);
+}
+
 /* ---- watching ---- */
 
 /* Told of what is there after changes that meet @fault on their way. */
@@ -968,6 +989,7 @@ int main(int argc, char **argv)
 		KUBE_TEST(a_lease_of_another_machine_lasts_until_it_expires),
 		KUBE_TEST(
 			a_lease_is_renewed_and_one_that_was_lost_stops_its_writes),
+		KUBE_TEST(a_flood_of_notices_is_dropped),
 		KUBE_TEST(a_watch_survives_a_server_that_stumbles),
 		KUBE_TEST(a_watch_told_to_slow_down_does),
 		KUBE_TEST(what_happened_while_cut_off_is_told_afterwards),

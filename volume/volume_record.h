@@ -168,6 +168,12 @@ struct volume_record {
 	size_t n_splits;
 	struct volume_attachment *attachments; /* owned */
 	size_t n_attachments;
+	/*
+	 * Somebody deletes the record by the store's own tools, which wait
+	 * for what it stands for to be deleted. Cannot be taken back. Read
+	 * only: the store says it.
+	 */
+	bool deleting;
 	struct volume_condition *conditions; /* owned */
 	size_t n_conditions;
 };

@@ -245,6 +245,7 @@ static void scan_metadata(struct json_scan *scan, struct json_object *meta,
 	json_scan_text(scan, meta, "resourceVersion", record->resource_version,
 		       sizeof(record->resource_version), false);
 	record->created_s = json_scan_time(scan, meta, "creationTimestamp");
+	record->deleting = json_scan_time(scan, meta, "deletionTimestamp") != 0;
 	json_scan_labels(scan, meta, "labels", &record->labels);
 }
 

@@ -56,11 +56,12 @@ left() {
 	python3 - "$api" <<-'E' | grep -c "$1" || true
 		import ssl, sys, urllib.request
 		api = sys.argv[1]
-		here = "https://127.0.0.1:%s/apis/" % open(api + "/port").read()
+		here = "https://127.0.0.1:%s/" % open(api + "/port").read()
 		trust = ssl.create_default_context(cafile=api + "/ca.pem")
-		for path in ("union.io/v1alpha1/namespaces/tributary/volumesplits",
-		             "union.io/v1alpha1/namespaces/tributary/storagenodes",
-		             "coordination.k8s.io/v1/namespaces/tributary/leases"):
+		for path in ("apis/union.io/v1alpha1/namespaces/tributary/volumesplits",
+		             "apis/union.io/v1alpha1/namespaces/tributary/storagenodes",
+		             "api/v1/namespaces/tributary/events",
+		             "apis/coordination.k8s.io/v1/namespaces/tributary/leases"):
 		    ask = urllib.request.Request(here + path, headers={
 		        "Authorization": "Bearer " + open(api + "/tokens").read().strip()})
 		    print(urllib.request.urlopen(ask, context=trust).read()
@@ -225,6 +226,40 @@ test_status_is_shown_as_it_changes() {
 	kill $watcher
 	wait $watcher
 	[ ! -s "$dir/watch.err" ]
+}
+
+# kubectl_delete PATH
+kubectl_delete() {
+	python3 - "$api" "$1" <<-'E'
+		import ssl, sys, urllib.request
+		api = sys.argv[1]
+		here = "https://127.0.0.1:%s" % open(api + "/port").read()
+		trust = ssl.create_default_context(cafile=api + "/ca.pem")
+		ask = urllib.request.Request(here + sys.argv[2], method="DELETE", headers={
+		    "Authorization": "Bearer " + open(api + "/tokens").read().strip()})
+		urllib.request.urlopen(ask, context=trust).read()
+	E
+}
+
+test_a_record_deleted_behind_our_back_keeps_its_data() {
+	trib volume create v --size 64MiB --quiet
+	at_exit trib volume delete v --quiet
+	at_exit unmount
+	trib mount v "$dir/mnt" --quiet
+	echo precious >"$dir/mnt/file"
+	kubectl_delete /apis/union.io/v1alpha1/namespaces/tributary/volumesplits/v
+	# Who has it keeps it.
+	grep -qx precious "$dir/mnt/file"
+	trib mount v "$dir/mnt" --quiet
+	trib volume show v | grep -q 'DeletionWaits'
+	trib umount v --quiet
+	fails 6 "trib volume delete" trib mount v "$dir/mnt"
+	[ "$(left '"reason": "DeletionWaits"')" = 1 ]
+	trib mount v "$dir/mnt" --read-only --quiet
+	grep -qx precious "$dir/mnt/file"
+	trib umount v --quiet
+	trib volume delete v --quiet
+	[ "$(left '"finalizers": \["union.io/extents"\]')" = 0 ]
 }
 
 run_tests "$@"
