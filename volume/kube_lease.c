@@ -390,10 +390,16 @@ static int renew_once(struct kube_leases *leases, const char *path,
 	json_object_put(object);
 	if (r != -ESTALE)
 		return r;
-	/* Written by another, or by us and the answer was lost. */
-	if (kube_call_within(leases->http, "GET", path, NULL, true, RENEW_MS,
-			     &object, NULL) < 0)
-		return -EHOSTUNREACH;
+	/*
+	 * Written by another, or by us and the answer was lost; or removed:
+	 * a Lease is made by a PUT too, but not one of this uid.
+	 */
+	object = NULL;
+	r = kube_call_within(leases->http, "GET", path, NULL, true, RENEW_MS,
+			     &object, NULL);
+	if (r < 0)
+		return r == -ENOENT ? r : -EHOSTUNREACH;
+	r = -ESTALE;
 	if (strcmp(kube_text(object, "spec", "holderIdentity"),
 		   leases->identity) == 0) {
 		json_add(member(object, "spec"), "renewTime",
