@@ -228,7 +228,7 @@ test_data_paths_and_records_outlive_the_server_and_its_etcd() {
 	at_exit scrap w
 	ctl volume create w --size 700MiB
 	on 1 trib mount w "$(mnt 1 w)"
-	k get volumesplits,storagenodes -o json >"$dir/before"
+	k get volumesplits -o json >"$dir/before"
 	at_exit api_wait
 	kube_signal apiserver KILL
 	kube_signal etcd KILL
@@ -240,7 +240,7 @@ test_data_paths_and_records_outlive_the_server_and_its_etcd() {
 	etcd_start
 	api_start
 	api_wait
-	k get volumesplits,storagenodes -o json >"$dir/after"
+	k get volumesplits -o json >"$dir/after"
 	cmp "$dir/before" "$dir/after"
 	kube_signal etcd KILL
 	fails any "" ctl volume create x --size 64MiB
@@ -337,9 +337,11 @@ test_a_node_that_is_not_heard_of_is_lost() {
 		eventually 20 eval '[ "$(ready '$i')" = True ]'
 	done
 	at_exit keeper_start 3
+	at_exit drivers_stop
+	driver_start controller 1
 	program_signal keeper 3 KILL
-	# Nobody has to notice: its heartbeat is too old (and blockd answers).
-	sleep 45
+	# The leader says so in its record, for others to see.
+	eventually 120 eval '[ "$(ready 3)" != True ]'
 	ctl node list >"$TEST_DIR/out"
 	grep -E '^host3 .*lost' "$TEST_DIR/out" || fail "$(cat "$TEST_DIR/out")"
 	! grep -E '^host[12] .*lost' "$TEST_DIR/out"
