@@ -321,9 +321,11 @@ const struct command commands[] = {
 	 .max_arguments = 1,
 	 .kinds = {ARGUMENT_VOLUME},
 	 .summary = "make a volume larger, mounted or not",
-	 .text = "It grows in the pools where it is. File systems grow on the "
-		 "node that has it mounted:\nrepeat the command there, or "
-		 "they do at the next mount.",
+	 .text = "It grows in the pools where it is; what these cannot hold "
+		 "becomes new extents on\nother nodes, new branches of the "
+		 "mounted volume. File systems grow, and branches join,\n"
+		 "on the node that has it mounted: repeat the command there, "
+		 "or they do at the next mount.",
 	 ROWS(volume_resize_rows),
 	 .needs_volumes = true,
 	 .run = volume_resize_run},

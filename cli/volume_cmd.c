@@ -140,7 +140,7 @@ static void tell_of_file_systems(struct cli *cli,
 			a->node);
 	else
 		cli_say(cli,
-			"its file systems grow when this command is repeated "
+			"its file systems follow when this command is repeated "
 			"on %s, where it is mounted",
 			a->node);
 }

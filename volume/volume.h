@@ -236,27 +236,33 @@ int volume_list(struct volume_context *ctx, struct volume_record ***ret,
 void volume_records_free(struct volume_record **records, size_t count);
 
 /*
- * Make it larger, in the pools where it is, without unmounting it.
+ * Make it larger, without unmounting it: its extents in the pools where they
+ * are; what these cannot hold becomes new extents elsewhere, as the spec
+ * allows, and new branches of the live union.
  *
  * @capacity  bytes, rounded up to a multiple of 4096; 0: finish what was
  *            begun, the file systems here included
  * @ret       the record; volume_record_free(); may be NULL
  *
- * The extents grow first, from any machine. Devices and file systems grow
- * only on the machine that has the volume attached for writing: in the same
- * call if that is this one, else when the call is repeated there, or at the
- * next attach. Until then volume_record_fs_behind(*ret).
+ * The extents come first, from any machine. Devices and file systems grow,
+ * new ones are formatted, mounted and added to the union, only on the machine
+ * that has the volume attached for writing: in the same call if that is this
+ * one, else when the call is repeated there, or at the next attach. Until
+ * then volume_record_fs_behind(*ret).
  *
- * An extent that has grown stays so: after an error the record's capacity
- * may be above the old one, never what is not there.
+ * New extents are part of the volume once all of them are there; a final
+ * error leaves none of them. An extent that has grown stays so: after an
+ * error the record's capacity may be above the old one, never what is not
+ * there.
  *
- * -ERANGE: smaller than it is, or larger than any may be. -ENOSPC: its pools
- * cannot hold it; the text says how large it could become and what is free
- * where; nothing was changed, unless the text says how far it has grown.
+ * -ERANGE: smaller than it is, or larger than any may be. -ENOSPC: no pools
+ * it may use can hold it; the text says how large it could become and what is
+ * free where; nothing was changed, unless the text says how far it has grown.
  * -EBUSY: not finished, or being deleted. -EPERM: it is mounted here and this
  * process may not grow a mounted ext4 (CAP_SYS_RESOURCE); nothing was changed.
  * -EIO: a split is broken here; attach repairs it, and its file system follows
- * then.
+ * then. -EOPNOTSUPP: the union that is mounted takes no branches (it has no
+ * control socket): all is done but that, and the next attach has them.
  */
 int volume_resize(struct volume_context *ctx, const char *name,
 		  uint64_t capacity, struct volume_record **ret,

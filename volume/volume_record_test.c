@@ -323,6 +323,83 @@ static void a_grown_extent_is_recorded_with_the_capacity(void **state)
 	volume_record_free(record);
 }
 
+/* Does it decode to the same, and with which error if not? */
+static int again(const struct volume_record *record, struct error *err)
+{
+	auto_free char *json = NULL;
+	struct volume_record *copy;
+	int r;
+
+	assert_int_equal(volume_record_encode(record, &json, NULL), 0);
+	r = volume_record_decode(json, strlen(json), &copy, err);
+	if (r == 0) {
+		assert_int_equal(copy->n_splits, record->n_splits);
+		assert_int_equal(copy->spec.capacity, record->spec.capacity);
+		volume_record_free(copy);
+	}
+	return r;
+}
+
+static void a_split_that_is_being_made_is_no_part_of_a_ready_volume(
+	void **state)
+{
+	(void)state;
+	struct volume_record *record = sample();
+	struct volume_split *new;
+	struct error err = {0};
+
+	record->spec.min_splits = 1;
+	record->splits = reallocarray(record->splits, 3, sizeof(*new));
+	assert_non_null(record->splits);
+	record->n_splits = 3;
+	new = &record->splits[2];
+	*new = record->splits[0];
+	new->index = 2;
+	new->grow_to = 0;
+	new->state = SPLIT_PLANNED;
+	new->extent_id[0] = '\0';
+	strcpy(new->extent, "data-2");
+	assert_int_equal(volume_record_made(record), 2);
+	assert_int_equal(volume_record_target(record), (96 + 128 + 64) * MIB);
+	assert_int_equal(again(record, NULL), 0);
+	/* The whole of it, once it is there. */
+	new->state = SPLIT_CREATED;
+	strcpy(new->extent_id, UUID_B);
+	assert_int_equal(volume_record_made(record), 3);
+	assert_int_equal(again(record, NULL), -EINVAL);
+	record->spec.capacity += new->size;
+	assert_int_equal(again(record, NULL), 0);
+	/* Never in the middle. */
+	record->spec.capacity = record->splits[0].size;
+	record->splits[1].state = SPLIT_PLANNED;
+	record->splits[1].fs_behind = false;
+	assert_int_equal(volume_record_made(record), 1);
+	assert_int_equal(again(record, &err), -EINVAL);
+	assert_non_null(strstr(err.msg, "made after one that is planned"));
+	/* All of it may be gone while it is deleted. */
+	record->phase = VOLUME_DELETING;
+	assert_int_equal(volume_record_made(record), 3);
+	assert_int_equal(again(record, NULL), 0);
+	volume_record_free(record);
+}
+
+static void a_reader_has_what_was_ever_formatted(void **state)
+{
+	(void)state;
+	struct volume_record *record = sample();
+
+	assert_int_equal(volume_record_attached(record, true), 2);
+	record->splits[0].state = SPLIT_READY;
+	record->splits[1].state = SPLIT_CREATED;
+	record->splits[1].fs_behind = false;
+	assert_int_equal(volume_record_attached(record, false), 2);
+	assert_int_equal(volume_record_attached(record, true), 1);
+	assert_true(volume_record_fs_behind(record));
+	record->splits[0].state = SPLIT_CREATED;
+	assert_false(volume_record_fs_behind(record)); /* never attached */
+	volume_record_free(record);
+}
+
 static void another_kind_or_version_is_refused(void **state)
 {
 	(void)state;
@@ -486,6 +563,9 @@ int main(void)
 		cmocka_unit_test(a_block_volume_has_one_split_and_no_mount),
 		cmocka_unit_test(a_block_volume_of_many_extents_is_refused),
 		cmocka_unit_test(a_grown_extent_is_recorded_with_the_capacity),
+		cmocka_unit_test(
+			a_split_that_is_being_made_is_no_part_of_a_ready_volume),
+		cmocka_unit_test(a_reader_has_what_was_ever_formatted),
 		cmocka_unit_test(another_kind_or_version_is_refused),
 		cmocka_unit_test(what_is_no_object_is_refused),
 		cmocka_unit_test(a_record_cut_anywhere_is_refused),
