@@ -27,4 +27,8 @@ int placement_room(const struct volume_spec *spec,
 		   const struct planner_pool *pools, size_t n_pools,
 		   struct volume_room *ret, struct error *err);
 
+/* Is there a node of that name, answering or not? 1, 0 or a negative errno. */
+int volume_node_known(struct volume_context *ctx, const char *name,
+		      struct error *err);
+
 #endif
