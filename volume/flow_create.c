@@ -82,37 +82,38 @@ static int plan(struct operation *op, struct error *err)
 
 /* ---- the extents ---- */
 
+static int extent_delete(struct operation *op, struct volume_split *split,
+			 const void *context, struct error *err)
+{
+	(void)context;
+	return split_delete(op, split, err);
+}
+
 /* Undo: delete every extent that may have been made. */
 static int extents_delete(struct operation *op, struct error *err)
 {
-	int r = 0;
+	static const struct split_work work = {.each = extent_delete};
+	int r;
 
 	op->undoing = true;
-	for (size_t i = 0; i < op->record->n_splits; i++) {
-		struct error why = {0};
-		int e = split_delete(op, &op->record->splits[i], &why);
-
-		if (e < 0 && r == 0) {
-			r = e;
-			if (err)
-				*err = why;
-		}
-	}
+	r = splits_run(op, &work, NULL, err);
 	op->undoing = false;
 	return r;
 }
 
+static int extent_make(struct operation *op, struct volume_split *split,
+		       const void *context, struct error *err)
+{
+	(void)context;
+	return split->state == SPLIT_PLANNED ? split_create(op, split, err) : 0;
+}
+
 static int extents_make(struct operation *op, struct error *err)
 {
-	int r = 0;
+	static const struct split_work work = {.each = extent_make,
+					       .stop_at_first = true};
 
-	for (size_t i = 0; r == 0 && i < op->record->n_splits; i++) {
-		struct volume_split *split = &op->record->splits[i];
-
-		if (split->state == SPLIT_PLANNED)
-			r = split_create(op, split, err);
-	}
-	return r;
+	return splits_run(op, &work, NULL, err);
 }
 
 /* What was begun stays, and the record says so. */

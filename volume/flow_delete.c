@@ -35,33 +35,19 @@ static int check_unused(struct operation *op, struct error *err)
 	return r;
 }
 
+static int extent_delete(struct operation *op, struct volume_split *split,
+			 const void *context, struct error *err)
+{
+	(void)context;
+	return split->state == SPLIT_DELETED ? 0 : split_delete(op, split, err);
+}
+
 /* Every extent that can be; the first problem is returned. */
 static int extents_delete(struct operation *op, struct error *err)
 {
-	struct name_list silent = {0};
-	int r = 0;
+	static const struct split_work work = {.each = extent_delete};
 
-	for (size_t i = 0; i < op->record->n_splits; i++) {
-		struct volume_split *split = &op->record->splits[i];
-		struct error why = {0};
-		int e;
-
-		if (split->state == SPLIT_DELETED ||
-		    name_list_has(&silent, split->node))
-			continue;
-		e = split_delete(op, split, &why);
-		if (e == -EHOSTUNREACH || e == -ETIMEDOUT)
-			(void)name_list_add(&silent, split->node, NULL);
-		if (e < 0 && r == 0) {
-			r = e;
-			if (err)
-				*err = why;
-		}
-		if (e == -ECANCELED)
-			break;
-	}
-	name_list_done(&silent);
-	return r;
+	return splits_run(op, &work, NULL, err);
 }
 
 static int keep(struct operation *op, int r, struct error *err)
