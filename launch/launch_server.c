@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launch/launch_server.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -145,6 +146,7 @@ static void answer(struct server *s, int fd, struct launch_reply *reply, int r,
 {
 	char wire[LAUNCH_REPLY_MAX];
 	unsigned suppressed;
+	size_t length;
 
 	if (r < 0) {
 		reply->code = -r;
@@ -153,9 +155,9 @@ static void answer(struct server *s, int fd, struct launch_reply *reply, int r,
 		if (log_limit_allow(&s->refusals, &suppressed))
 			log_warning("refused a request: %s", reply->text);
 	}
+	length = launch_reply_encode(reply, wire);
 	/* It fits the buffer; a peer that is gone needs no answer. */
-	(void)send(fd, wire, launch_reply_encode(reply, wire),
-		   MSG_NOSIGNAL | MSG_DONTWAIT);
+	(void)send(fd, wire, length, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 static void receive(struct server *s, struct peer *peer)
@@ -210,6 +212,8 @@ static void take_peer(struct server *s)
 {
 	struct peer *peer = free_place(s);
 
+	assert(peer); /* or we had not listened */
+	/* cppcheck-suppress nullPointer; nobody asks for the address */
 	peer->fd = accept4(s->socket.fd, NULL, NULL,
 			   SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (peer->fd < 0)

@@ -54,7 +54,7 @@ static void start_server(struct bed *bed, uid_t uid)
 	assert_true(bed->server >= 0);
 	if (bed->server == 0) {
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-		_exit(launch_serve(&config, NULL) < 0);
+		_exit(launch_serve(&config, NULL) < 0 ? 1 : 0);
 	}
 	assert_int_equal(read(bed->ready[0], &x, 1), 1);
 }
