@@ -109,11 +109,28 @@ static const char *layout_of(const Csi__V1__VolumeCapability *cap)
 	return cap->access_type_case == IS_MOUNT ? "union" : "linear";
 }
 
+/* A guest's file system is for one guest. */
+static int check_one(const Csi__V1__VolumeCapability *cap, const char *layout,
+		     struct error *err)
+{
+	if (strcmp(layout, "direct") != 0 ||
+	    (capability_mode(cap) != MODE(SINGLE_NODE_MULTI_WRITER) &&
+	     capability_mode(cap) != MODE(MULTI_NODE_READER_ONLY)))
+		return 0;
+	return error_set(err, EINVAL,
+			 "access mode %d: a volume with kataDirect is for one "
+			 "pod; ask for SINGLE_NODE_WRITER or "
+			 "SINGLE_NODE_SINGLE_WRITER (ReadWriteOncePod)",
+			 capability_mode(cap));
+}
+
 static int check_layout(const Csi__V1__VolumeCapability *cap,
 			const char *layout, struct error *err)
 {
-	if (strcmp(layout, layout_of(cap)) == 0)
-		return 0;
+	if (strcmp(layout, layout_of(cap)) == 0 ||
+	    (strcmp(layout, "direct") == 0 &&
+	     cap->access_type_case == IS_MOUNT))
+		return check_one(cap, layout, err);
 	return error_set(err, EINVAL,
 			 cap->access_type_case == IS_MOUNT
 				 ? "the volume is a block device (layout "

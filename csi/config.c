@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "csi/kata_record.h"
 
 #define SOCKET_SUFFIX   ".sock"
 #define WORKERS_MAX     64
@@ -63,6 +64,9 @@ static const struct option_row rows[] = {
 	    "how many volumes a node is given at most; 0: as many as the "
 	    "orchestrator likes",
 	    "128", 0, MAX_VOLUMES_MAX),
+	ROW("kata-run-dir", 0, OPTION_STRING, kata_run_dir, "DIR",
+	    "where Kata Containers has its sandboxes and direct volumes",
+	    KATA_RUN_DIR_DEFAULT, 0, 0),
 	ROW("log-level", 0, OPTION_STRING, log_level, "LEVEL",
 	    "error, warning, info or debug", "info", 0, 0),
 	ROW("parameters", 0, OPTION_FLAG, parameters, NULL,

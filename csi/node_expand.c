@@ -4,6 +4,8 @@
 #include <inttypes.h>
 
 #include "csi/capability.h"
+#include "csi/kata_record.h"
+#include "csi/kata_shim.h"
 #include "csi/node_repair.h"
 #include "csi/node_service.h"
 #include "csi/request.h"
@@ -69,6 +71,25 @@ static int tell(struct csi_call *c, const expand_request *in,
 	return 0;
 }
 
+/* What a guest has mounted grows in the guest. */
+static int follow_guest(struct csi_call *c, const node_state *state,
+			const struct volume_record *record)
+{
+	const char *run_dir = c->csi->kata_run_dir, *path;
+	char sandbox[KATA_SANDBOX_SIZE];
+	int r;
+
+	if (!volume_spec_direct(&record->spec) || state->n_published == 0)
+		return 0;
+	path = state->published[0]->target_path;
+	/* Without a guest there is nobody to be told. */
+	if (kata_record_sandbox(run_dir, path, sandbox, NULL) < 0)
+		return 0;
+	r = kata_shim_resize(run_dir, sandbox, path, record->spec.capacity,
+			     c->err);
+	return r < 0 ? csi_fail_errno(c, r) : 0;
+}
+
 int csi_node_expand_volume(struct csi_call *c, const void *in_, void *out)
 {
 	const expand_request *in = in_;
@@ -84,6 +105,8 @@ int csi_node_expand_volume(struct csi_call *c, const void *in_, void *out)
 		r = check(c, in, record, state);
 	if (r == 0)
 		r = follow(c, state, &record);
+	if (r == 0)
+		r = follow_guest(c, state, record);
 	if (r == 0)
 		r = tell(c, in, record, out);
 	node_state_free(state);

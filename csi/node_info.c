@@ -11,7 +11,8 @@
 
 #include "base/cleanup.h"
 #include "csi/bind.h"
-#include "csi/capability.h"
+#include "csi/kata_record.h"
+#include "csi/kata_shim.h"
 #include "csi/node_bounded.h"
 #include "csi/node_left.h"
 #include "csi/node_repair.h"
@@ -142,8 +143,43 @@ static void tell_device(struct csi_call *c, const node_state *state,
 		c, r < 0 ? error_text(c->err) : find_problem(c, state));
 }
 
+/* What the guest says of it, as long as there is one. */
+static void tell_guest(struct csi_call *c, const char *path,
+		       const node_state *state,
+		       Csi__V1__NodeGetVolumeStatsResponse *out)
+{
+	char sandbox[KATA_SANDBOX_SIZE];
+	struct kata_stats stats = {0};
+	const char *problem;
+
+	if (kata_record_sandbox(c->csi->kata_run_dir, path, sandbox, NULL) <
+	    0) {
+		tell_device(c, state, out);
+		return;
+	}
+	if (kata_shim_stats(c->csi->kata_run_dir, sandbox, path, &stats,
+			    c->err) < 0)
+		problem = error_text(c->err);
+	else
+		problem = stats.abnormal ? stats.message
+					 : find_problem(c, state);
+	out->usage = rpc_alloc(c->rpc, 2 * sizeof(void *));
+	if (stats.has_bytes)
+		out->usage[out->n_usage++] = usage(
+			c, CSI__V1__VOLUME_USAGE__UNIT__BYTES,
+			stats.bytes.total, stats.bytes.used,
+			stats.bytes.available);
+	if (stats.has_inodes)
+		out->usage[out->n_usage++] = usage(
+			c, CSI__V1__VOLUME_USAGE__UNIT__INODES,
+			stats.inodes.total, stats.inodes.used,
+			stats.inodes.available);
+	out->volume_condition = reply_condition(c, problem);
+}
+
 /* Of what is mounted at @path, and of the volume. */
-static void tell(struct csi_call *c, const char *path, const node_state *state,
+static void tell(struct csi_call *c, const char *path,
+		 const struct volume_record *record, const node_state *state,
 		 Csi__V1__NodeGetVolumeStatsResponse *out)
 {
 	struct statvfs vfs;
@@ -151,8 +187,11 @@ static void tell(struct csi_call *c, const char *path, const node_state *state,
 	char text[ERROR_TEXT_MAX];
 	const char *problem;
 
-	if (state->stage &&
-	    capability_is_block(state->stage->volume_capability)) {
+	if (volume_spec_direct(&record->spec)) {
+		tell_guest(c, path, state, out);
+		return;
+	}
+	if (volume_spec_linear(&record->spec)) {
 		tell_device(c, state, out);
 		return;
 	}
@@ -180,7 +219,7 @@ int csi_node_get_volume_stats(struct csi_call *c, const void *in_, void *out)
 			     "'%s'",
 			     in->volume_path);
 	if (r == 0)
-		tell(c, in->volume_path, state, out);
+		tell(c, in->volume_path, record, state, out);
 	node_state_free(state);
 	volume_record_free(record);
 	return r;

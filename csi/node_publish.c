@@ -49,13 +49,14 @@ static int check_staged(struct csi_call *c, const node_state *state,
 			     in->volume_capability);
 }
 
-/* A device is read-only for all who have it. */
+/* A device is read-only for all who have it, or for none. */
 static int check_beside(struct csi_call *c, const node_state *state,
 			const publish_request *in)
 {
-	for (size_t i = 0; capability_is_block(in->volume_capability) &&
-			   i < state->n_published;
-	     i++)
+	if (!capability_is_block(in->volume_capability) ||
+	    capability_reads_only(in->volume_capability))
+		return 0;
+	for (size_t i = 0; i < state->n_published; i++)
 		if (state->published[i]->readonly != in->readonly)
 			return csi_fail(c, RPC_FAILED_PRECONDITION,
 					"the device is published at '%s' for "
@@ -104,7 +105,7 @@ static int publish(struct csi_call *c, const publish_request *in,
 	bool fresh;
 	int r = check_staged(c, state, in);
 
-	csi_state_prune(state);
+	csi_state_prune(c->csi, state);
 	if (r == 0)
 		r = check_published(c, state, in);
 	if (r == 0)
@@ -121,7 +122,7 @@ static int publish(struct csi_call *c, const publish_request *in,
 	r = csi_state_save(c, state);
 	if (r < 0)
 		return r;
-	r = node_show(c->csi->volumes, record, in, c->err);
+	r = node_show(c->csi, record, in, c->err);
 	if (r < 0)
 		r = csi_fail_errno(c, r);
 	if (r < 0 && fresh) {
@@ -158,7 +159,7 @@ int csi_node_publish_volume(struct csi_call *c, const void *in_, void *out)
 
 static int hide(struct csi_call *c, const char *target)
 {
-	int r = node_hide(c->id.name, target, c->err);
+	int r = node_hide(c->csi, c->id.name, target, c->err);
 
 	return r < 0 ? csi_fail_errno(c, r) : 0;
 }

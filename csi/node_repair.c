@@ -68,7 +68,7 @@ static int attach(struct csi *csi, const struct volume_record *record,
 		record, volume_context_node(csi->volumes));
 	auto_free char *options = capability_mount_options(
 		stage->volume_capability, false);
-	bool block = capability_is_block(stage->volume_capability);
+	bool block = volume_spec_linear(&record->spec);
 	const struct volume_attach_request request = {
 		.name = record->name,
 		.mount_point = block ? NULL : stage->staging_target_path,
@@ -108,7 +108,7 @@ static int show_again(struct csi *csi, const struct volume_record *record,
 
 		if (!is_left_over(p, volume))
 			continue;
-		r = node_show(csi->volumes, record, p, err);
+		r = node_show(csi, record, p, err);
 		n += !capability_is_block(p->volume_capability);
 	}
 	if (n == 0)
@@ -169,7 +169,7 @@ int node_repair(struct csi *csi, const struct volume_record *record,
 {
 	int r = 0;
 
-	if (!capability_is_block(state->stage->volume_capability))
+	if (!volume_spec_linear(&record->spec))
 		r = check_staged(record, state, asked, err);
 	if (r == 0)
 		r = attach(csi, record, state->stage, err);

@@ -46,7 +46,7 @@ int csi_give_group(struct csi_call *c, const struct volume_record *record,
 bool csi_state_is_at(const node_state *state, const char *volume_id,
 		     const char *path);
 
-/* Forget publications of which nothing is mounted any more. */
-void csi_state_prune(node_state *state);
+/* Forget publications of which nothing is there any more. */
+void csi_state_prune(const struct csi *csi, node_state *state);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
@@ -12,6 +13,7 @@
 #include "base/cleanup.h"
 #include "csi/bind.h"
 #include "csi/capability.h"
+#include "csi/kata_record.h"
 #include "volume/union_process.h"
 
 bool node_show_is_ours(const struct mount_info *info, const char *volume)
@@ -118,16 +120,56 @@ static int show_device(struct volume_context *volumes,
 	return bind_make(device, target, 0, 0, err);
 }
 
-/* ---- either ---- */
+/* ---- direct volumes ---- */
 
-int node_show(struct volume_context *volumes,
-	      const struct volume_record *record,
+static int show_guest(struct csi *csi, const struct volume_record *record,
+		      const publish_request *request, struct error *err)
+{
+	const Csi__V1__VolumeCapability__MountVolume *mount =
+		request->volume_capability->mount;
+	auto_free const char **options = calloc(mount->n_mount_flags + 1,
+						sizeof(*options));
+	char device[INITIATOR_TEXT_MAX];
+	struct kata_record info = {
+		.device = device,
+		.fs_type = record->spec.fs_type,
+		.options = options,
+	};
+	int r = volume_device(csi->volumes, record->name, device, err);
+
+	if (!options)
+		return error_set(err, ENOMEM, "out of memory");
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < mount->n_mount_flags; i++)
+		options[info.n_options++] = mount->mount_flags[i];
+	if (attributes_of(request) & MOUNT_ATTR_RDONLY)
+		options[info.n_options++] = "ro";
+	info.has_group = capability_group(request->volume_capability,
+					  &info.group);
+	r = bind_target_make(request->target_path, err);
+	if (r < 0) {
+		(void)error_prefix(err, "target_path: ");
+		return r;
+	}
+	return kata_record_write(csi->kata_run_dir, request->target_path, &info,
+				 err);
+}
+
+/* ---- all ---- */
+
+int node_show(struct csi *csi, const struct volume_record *record,
 	      const publish_request *request, struct error *err)
 {
-	bool block = capability_is_block(request->volume_capability);
 	struct mount_info info;
-	int r = block ? show_device(volumes, record, request, err)
-		      : show_tree(record->name, request, err);
+	int r;
+
+	if (volume_spec_direct(&record->spec))
+		r = show_guest(csi, record, request, err);
+	else if (capability_is_block(request->volume_capability))
+		r = show_device(csi->volumes, record, request, err);
+	else
+		r = show_tree(record->name, request, err);
 
 	/* What it made was empty; what it did not make stays as it was. */
 	if (r < 0 && r != -ENOTEMPTY && r != -ENOTDIR &&
@@ -142,7 +184,16 @@ int node_show_restore(const publish_request *request, struct error *err)
 			 attributes_of(request), err);
 }
 
-int node_hide(const char *volume, const char *target, struct error *err)
+bool node_show_is_there(const struct csi *csi, const char *target)
+{
+	struct mount_info info;
+
+	return bind_find(target, &info, NULL) != -ENOENT ||
+	       kata_record_exists(csi->kata_run_dir, target);
+}
+
+int node_hide(const struct csi *csi, const char *volume, const char *target,
+	      struct error *err)
 {
 	struct mount_info info;
 	int r = bind_find(target, &info, err);
@@ -156,6 +207,8 @@ int node_hide(const char *volume, const char *target, struct error *err)
 	if (r == 0)
 		r = mounts_remove(info.target, false, err);
 	if (r == 0 || r == -ENOENT)
+		r = kata_record_remove(csi->kata_run_dir, target, err);
+	if (r == 0)
 		r = bind_target_remove(target, err);
 	return r;
 }

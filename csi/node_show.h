@@ -4,6 +4,7 @@
 #define CSI_NODE_SHOW_H
 
 #include "csi/node_state.h"
+#include "csi/service.h"
 #include "volume/mounts.h"
 #include "volume/volume.h"
 
@@ -18,13 +19,13 @@ bool node_show_is_device(const struct mount_info *info);
  * dead one, or one with other attributes, is replaced.
  *
  * A block volume's device is shown on a file; for reading only the device
- * itself becomes that.
+ * itself becomes that. A direct volume gets a record for the runtime instead
+ * (kata_record.h), and the directory, on which nothing is mounted.
  *
  * -EBUSY: something else is mounted there. -ENOTEMPTY, -ENOTDIR, -ENOENT: the
  * target path is not one. What was made is taken away again after an error.
  */
-int node_show(struct volume_context *volumes,
-	      const struct volume_record *record,
+int node_show(struct csi *csi, const struct volume_record *record,
 	      const publish_request *request, struct error *err);
 
 /* From a publication back to the staging path, without its attributes. */
@@ -34,6 +35,10 @@ int node_show_restore(const publish_request *request, struct error *err);
  * Take it away, and the directory. Not there: 0. -EBUSY: in use (the text
  * names by whom), or mounted by somebody else.
  */
-int node_hide(const char *volume, const char *target, struct error *err);
+int node_hide(const struct csi *csi, const char *volume, const char *target,
+	      struct error *err);
+
+/* Mounted, or given to a guest. */
+bool node_show_is_there(const struct csi *csi, const char *target);
 
 #endif

@@ -6,12 +6,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "csi/bind.h"
 #include "csi/capability.h"
 #include "csi/csi_error.h"
 #include "csi/node_group.h"
 #include "csi/node_repair.h"
 #include "csi/node_service.h"
+#include "csi/node_show.h"
 
 /* ---- shared ---- */
 
@@ -50,14 +50,12 @@ bool csi_state_is_at(const node_state *state, const char *volume_id,
 	return p && strcmp(p->volume_id, volume_id) == 0;
 }
 
-void csi_state_prune(node_state *state)
+void csi_state_prune(const struct csi *csi, node_state *state)
 {
-	struct mount_info info;
-
 	for (size_t i = state->n_published; i-- > 0;) {
 		const char *target = state->published[i]->target_path;
 
-		if (bind_find(target, &info, NULL) == -ENOENT)
+		if (!node_show_is_there(csi, target))
 			node_state_remove(state, target);
 	}
 }
@@ -70,7 +68,9 @@ int csi_give_group(struct csi_call *c, const struct volume_record *record,
 	gid_t group;
 	int r;
 
-	if ((a && a->read_only) || !capability_group(cap, &group))
+	/* Of what a guest has its runtime takes care. */
+	if ((a && a->read_only) || volume_spec_direct(&record->spec) ||
+	    !capability_group(cap, &group))
 		return 0;
 	r = node_group_apply(staged, group, c->csi->cancel_fd, c->err);
 	return r < 0 ? csi_fail_errno(c, r) : 0;
@@ -250,7 +250,7 @@ static int unstage(struct csi_call *c, node_state *state)
 	const struct volume_detach_request request = {.name = c->id.name};
 	int r;
 
-	csi_state_prune(state);
+	csi_state_prune(c->csi, state);
 	if (state->n_published > 0)
 		return csi_fail(c, RPC_FAILED_PRECONDITION,
 				"the volume is published at '%s'; unpublish "

@@ -140,7 +140,9 @@ static bool is_attached(struct csi *csi, const struct volume_record *record,
 		record, volume_context_node(csi->volumes));
 	struct csi_id id;
 
+	/* Of a device nothing is mounted here. */
 	return a && a->state == ATTACHMENT_ATTACHED &&
+	       !volume_spec_linear(&record->spec) &&
 	       csi_id_parse(state->stage->volume_id, &id) == 0 &&
 	       csi_id_matches(&id, record);
 }

@@ -124,6 +124,15 @@ static int take_share_pools(struct volume_spec *s, const char *v,
 	return 0;
 }
 
+/* What it asks for is done last: it decides the layout. */
+static int check_kata(struct volume_spec *s, const char *v, struct error *err)
+{
+	(void)s;
+	if (strcmp(v, "true") != 0 && strcmp(v, "false") != 0)
+		return error_set(err, EINVAL, "has to be true or false");
+	return 0;
+}
+
 static int take_nodes(struct volume_spec *s, const char *v, struct error *err)
 {
 	return each_part(v, &s->nodes, add_name, err);
@@ -186,6 +195,11 @@ static const struct {
 	 take_exclude},
 	{"poolSelector", "names with commas",
 	 "extents in pools of these names only", take_pools},
+	{"kataDirect", "`true`, `false`",
+	 "one extent with ext4 on it, which Kata Containers gives to the "
+	 "pod's virtual machine as a device; nothing is mounted on the node "
+	 "([kata.md](kata.md)); not by default",
+	 check_kata},
 	{"nodeSelector", "`KEY=VALUE` with commas",
 	 "extents only on nodes with all of these labels", take_selector},
 };
@@ -203,7 +217,7 @@ static const struct {
 
 static int unknown(const char *key, struct error *err)
 {
-	char known[256] = "";
+	char known[384] = "";
 
 	for (size_t i = 0; i < array_size(rows); i++) {
 		size_t at = strlen(known);
@@ -244,6 +258,20 @@ static int take(const struct csi_entry *e, struct volume_spec *spec,
 	return take_told(e, labels, err);
 }
 
+static int apply_kata(const struct csi_entry *e, struct volume_spec *spec,
+		      struct error *err)
+{
+	if (strcmp(e->key, "kataDirect") != 0 || strcmp(e->value, "true") != 0)
+		return 0;
+	if (spec->layout[0] && strcmp(spec->layout, "direct") != 0)
+		return error_set(err, EINVAL,
+				 "parameter 'kataDirect': the layout '%s' "
+				 "cannot be given to a guest",
+				 spec->layout);
+	(void)strcpy(spec->layout, "direct");
+	return 0;
+}
+
 int parameters_read(ProtobufCMessage *const *entries, size_t n,
 		    struct volume_spec *spec, struct labels *labels,
 		    struct error *err)
@@ -251,6 +279,13 @@ int parameters_read(ProtobufCMessage *const *entries, size_t n,
 	for (size_t i = 0; i < n; i++) {
 		int r = take((const struct csi_entry *)entries[i], spec, labels,
 			     err);
+
+		if (r < 0)
+			return r;
+	}
+	for (size_t i = 0; i < n; i++) {
+		int r = apply_kata((const struct csi_entry *)entries[i], spec,
+				   err);
 
 		if (r < 0)
 			return r;

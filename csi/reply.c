@@ -67,9 +67,22 @@ Csi__V1__VolumeCapability *reply_capability(
 	return to;
 }
 
+static void add_context(struct csi_call *c, Csi__V1__Volume *volume,
+			const char *key, const char *value)
+{
+	Csi__V1__Volume__VolumeContextEntry *entry = reply_new(
+		c, &csi__v1__volume__volume_context_entry__descriptor);
+
+	entry->key = rpc_strdup(c->rpc, key);
+	entry->value = rpc_strdup(c->rpc, value);
+	volume->n_volume_context = 1;
+	volume->volume_context = rpc_alloc(c->rpc, sizeof(void *));
+	volume->volume_context[0] = entry;
+}
+
 /*
- * Without a topology, as every node reaches it; without a context, as its
- * record is found by its id.
+ * Without a topology, as every node reaches it. What is in the context is for
+ * people: the record is found by the volume's id.
  */
 Csi__V1__Volume *reply_volume(struct csi_call *c,
 			      const struct volume_record *record)
@@ -80,6 +93,8 @@ Csi__V1__Volume *reply_volume(struct csi_call *c,
 	volume->volume_id = rpc_strdup(
 		c->rpc, csi_id_format(id, record->name, record->uid));
 	volume->capacity_bytes = (int64_t)record->spec.capacity;
+	if (volume_spec_direct(&record->spec))
+		add_context(c, volume, "kataDirect", "true");
 	return volume;
 }
 

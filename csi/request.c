@@ -42,6 +42,9 @@ static int take_layout(struct volume_spec *spec,
 
 	if (r < 0 || !layout[0] || strcmp(layout, spec->layout) == 0)
 		return r;
+	/* A file system too, but a guest's. */
+	if (strcmp(layout, "union") == 0 && volume_spec_direct(spec))
+		return 0;
 	if (spec->layout[0])
 		return error_set(err, EINVAL,
 				 "the parameters ask for the layout '%s', a "

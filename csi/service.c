@@ -16,6 +16,7 @@
 #include "csi/csi_check.h"
 #include "csi/csi_error.h"
 #include "csi/csi_text.h"
+#include "csi/kata_record.h"
 #include "csi/node_bounded.h"
 #include "csi/node_service.h"
 #include "csi/node_watch.h"
@@ -368,7 +369,11 @@ int csi_init(struct csi *csi, enum csi_mode mode,
 {
 	int r;
 
-	*csi = (struct csi){.mode = mode, .cancel_fd = config->cancel_fd};
+	*csi = (struct csi){
+		.mode = mode,
+		.cancel_fd = config->cancel_fd,
+		.kata_run_dir = KATA_RUN_DIR_DEFAULT,
+	};
 	if (csi->cancel_fd == 0)
 		csi->cancel_fd = -1;
 	csi_holds_init(&csi->holds);

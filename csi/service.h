@@ -40,6 +40,7 @@ struct csi {
 	int cancel_fd;            /* of the configuration; -1: none */
 	struct node_watch *watch; /* NULL in mode controller */
 	uint64_t max_volumes;     /* on this node; set after csi_init() */
+	const char *kata_run_dir; /* kata_record.h; likewise */
 };
 
 int csi_init(struct csi *csi, enum csi_mode mode,

@@ -214,7 +214,7 @@ static int branch_mount(struct work *w, bool read_only, struct error *err)
  * Only what the record says was never formatted, or where formatting was
  * begun; the first time, only what is blank to the eye too.
  */
-static int format(struct work *w, struct error *err)
+static int format_device(struct work *w, struct error *err)
 {
 	const struct volume_spec *spec = &w->op->record->spec;
 	bool first = w->split->state == SPLIT_CREATED;
@@ -236,8 +236,15 @@ static int format(struct work *w, struct error *err)
 		if (r < 0)
 			return r;
 	}
-	r = branch_fs_make(w->device.device, spec->fs_type, w->split->fs_uuid,
-			   first, w->op->ctx->cancel_fd, err);
+	return branch_fs_make(w->device.device, spec->fs_type,
+			      w->split->fs_uuid, first, w->op->ctx->cancel_fd,
+			      err);
+}
+
+static int format(struct work *w, struct error *err)
+{
+	int r = format_device(w, err);
+
 	if (r == 0)
 		r = branch_mount(w, false, err);
 	if (r == 0)
@@ -379,10 +386,39 @@ static int attach_reader(struct work *w, struct error *err)
 
 /* ---- the whole ---- */
 
+/*
+ * What a guest will mount. A device that was here before may be in use by it,
+ * and is not looked at.
+ */
+static int prepare_direct(struct work *w, bool fresh, struct error *err)
+{
+	const struct volume_split *split = w->split;
+	int r;
+
+	if (split->state != SPLIT_READY) {
+		r = operation_step(w->op, err, "format",
+				   "formatting the device of volume %s",
+				   w->op->name);
+		return r < 0 ? r : format_device(w, err);
+	}
+	if (!fresh)
+		return 0;
+	r = verify(w, err);
+	if (r == 0 && !w->how->read_only)
+		r = branch_fs_check(w->device.device,
+				    w->op->record->spec.fs_type,
+				    w->op->ctx->cancel_fd, err);
+	return r;
+}
+
 static int attach_linear(struct work *w, struct error *err)
 {
+	struct initiator_device before;
+	bool fresh = initiator_get(w->dir, w->split->extent, &before, NULL) < 0;
 	int r = attach_device(w, w->how->read_only, err);
 
+	if (r == 0 && volume_spec_direct(&w->op->record->spec))
+		r = prepare_direct(w, fresh, err);
 	/* Somebody may write to it from here on. */
 	if (r == 0 && w->split->state != SPLIT_READY)
 		r = save_state(w, SPLIT_READY, err);

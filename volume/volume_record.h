@@ -118,7 +118,10 @@ struct volume_condition {
 /* What was asked for. Owned members are freed by volume_spec_done(). */
 struct volume_spec {
 	uint64_t capacity; /* bytes, multiple of 4096 */
-	/* "union": a mounted tree. "linear": a device of one extent. */
+	/*
+	 * "union": a mounted tree. "linear": a device of one extent. "direct":
+	 * the same with a file system on it, which a guest mounts, not we.
+	 */
 	char layout[16];
 	char fs_type[16];         /* "ext4" or "xfs"; linear: "" */
 	char policy[16];          /* of the union: "mfs" "ff" "epmfs" "local" */
@@ -141,6 +144,8 @@ struct volume_spec {
 int volume_spec_check(struct volume_spec *spec, struct error *err);
 /* It is a block device of one extent, without union or file system. */
 bool volume_spec_linear(const struct volume_spec *spec);
+/* "direct". */
+bool volume_spec_direct(const struct volume_spec *spec);
 /* The smallest split that its file system can be made on; bytes. */
 uint64_t volume_spec_split_minimum(const struct volume_spec *spec);
 int volume_spec_copy(const struct volume_spec *from, struct volume_spec *to,

@@ -91,19 +91,24 @@ static int word_check(const char *what, char *word, size_t size,
 
 bool volume_spec_linear(const struct volume_spec *spec)
 {
-	return strcmp(spec->layout, "linear") == 0;
+	return strcmp(spec->layout, "linear") == 0 || volume_spec_direct(spec);
+}
+
+bool volume_spec_direct(const struct volume_spec *spec)
+{
+	return strcmp(spec->layout, "direct") == 0;
 }
 
 static int words_check(struct volume_spec *spec, struct error *err)
 {
-	static const char *const layouts[] = {"union", "linear"};
+	static const char *const layouts[] = {"union", "linear", "direct"};
 	static const char *const systems[] = {"ext4", "xfs"};
 	static const char *const policies[] = {"mfs", "ff", "epmfs", "local"};
 	static const char *const transports[] = {"auto", "loop", "nbd", "fuse"};
 	int r = word_check("layout", spec->layout, sizeof(spec->layout),
 			   layouts, array_size(layouts), err);
 
-	if (r == 0 && !volume_spec_linear(spec))
+	if (r == 0 && (!volume_spec_linear(spec) || volume_spec_direct(spec)))
 		r = word_check("file system", spec->fs_type,
 			       sizeof(spec->fs_type), systems,
 			       array_size(systems), err);
@@ -124,10 +129,15 @@ uint64_t volume_spec_split_minimum(const struct volume_spec *spec)
 						 : VOLUME_CAPACITY_MIN;
 }
 
-/* A block volume: one extent, without a file system of ours. */
+/* A block volume: one extent; "direct" has a file system on it. */
 static int linear_check(struct volume_spec *spec, struct error *err)
 {
-	if (spec->fs_type[0])
+	if (volume_spec_direct(spec) && strcmp(spec->fs_type, "ext4") != 0)
+		return error_set(err, EINVAL,
+				 "a direct volume has the file system ext4, "
+				 "not '%.15s'",
+				 spec->fs_type);
+	if (!volume_spec_direct(spec) && spec->fs_type[0])
 		return error_set(err, EINVAL,
 				 "a linear volume is a block device: it has no "
 				 "file system, but '%.15s' was asked for",

@@ -3,7 +3,7 @@
 # The CSI driver's Node service on three hosts: growing, and what dies under it.
 . "$(dirname "$0")/../lib.sh"
 . "$TOP/tests/csi_lib.sh"
-need mkfs.xfs xfs_growfs setpriv unshare
+need mkfs.xfs xfs_growfs setpriv unshare basenc python3 blkid
 
 expand() { # HOST ID PATH FIELD...
 	csi "$1" Node/NodeExpandVolume "volume_id=$2" "volume_path=$3" "${@:4}"
@@ -385,6 +385,96 @@ test_the_files_of_a_volume_are_its_groups() {
 	same "$(stat -c %g "$t/d/f" "$t/d" "$t" | tr '\n' ' ')" "4713 4713 4713 "
 	unpublish 1 "$id" a
 	unstage 1 group "$id"
+	delete 1 "$id"
+	nothing_left
+}
+
+# The record of a volume for the runtime of guests.
+kata_dir() {
+	echo "$C/host1/kata/kata-containers/shared/direct-volumes/$(
+		printf %s "$1" | basenc --base64url -w 0)"
+}
+
+test_a_guest_gets_a_device() {
+	local id t dir dev shim mode
+	cap 1
+	volume kata
+	fails 1 "cannot be given to a guest" create 1 kata 64 parameters.kataDirect=true \
+		parameters.layout=union
+	id=$(create 1 kata 64 parameters.kataDirect=true parameters.nodes=host2)
+	grep -q 'volume_context=."kataDirect"="true"' "$TEST_DIR/out"
+	cap 7
+	fails 1 "is for one pod" stage 1 kata "$id"
+	csi 3 Controller/ControllerUnpublishVolume "volume_id=$id"
+	cap 1
+	CAP+=(volume_capability.mount.mount_flags=noatime
+		volume_capability.mount.volume_mount_group=4711)
+	stage 1 kata "$id"
+	stage 1 kata "$id"
+	publish 1 kata "$id" a
+	publish 1 kata "$id" a
+	t=$(target 1 a)
+	dir=$(kata_dir "$t")
+	same "$(stat -c %a "$dir" "$dir/mountInfo.json" | tr '\n' ' ')" "700 600 "
+	dev=$(python3 -c '
+import json, sys
+i = json.load(open(sys.argv[1]))
+assert i["volume-type"] == "directvol" and i["fstype"] == "ext4", i
+assert i["options"] == ["noatime"] and i["metadata"]["fsGroup"] == "4711", i
+print(i["device"])' "$dir/mountInfo.json")
+	[ -b "$dev" ]
+	# Nothing of it is mounted here; there is one file system, for one guest.
+	same "$(findmnt -rno TARGET | count "$C/host1/staging")" 0
+	fails any "" findmnt -S "$dev"
+	blkid -p "$dev" | grep -q 'TYPE="ext4"'
+	fails 1 "FAILED_PRECONDITION: the volume is published at" publish 1 kata "$id" b
+	stats 1 "$id" "$t" | grep -q "usage=\[{total=$((64 * MIB)) unit=1}\].*volume is well"
+	# The guest: it mounts the device, and its shim answers.
+	shim=$C/host1/kata/kata/sandbox1/shim-monitor.sock
+	mkdir -p "${shim%/*}"
+	touch "$dir/sandbox1"
+	stats 1 "$id" "$t" | grep -q "abnormal=1.*the shim of sandbox 'sandbox1' does not answer"
+	echo ok >"$shim.mode"
+	"$TOP/tests/csi/fake_shim" "$shim" "$TEST_DIR/shim.log" &
+	at_exit kill $!
+	eventually 10 test -S "$shim"
+	mkdir -p "$TEST_DIR/guest"
+	mount "$dev" "$TEST_DIR/guest"
+	at_exit umount "$TEST_DIR/guest"
+	echo yes >"$TEST_DIR/guest/file"
+	stats 1 "$id" "$t" | grep -q "usage=\[{available=70 total=100 used=30 unit=1} {available=7 total=10 used=3 unit=2}\].*volume is well"
+	grep -q "^/direct-volume/stats?path=.*%2Fpods%2Fa " "$TEST_DIR/shim.log"
+	on 3 trib volume resize kata --size 96MiB --quiet
+	echo fail >"$shim.mode"
+	fails 1 "the guest is on fire" expand 1 "$id" "$t"
+	echo ok >"$shim.mode"
+	expand 1 "$id" "$t" | grep -q "capacity_bytes=$((96 * MIB))"
+	grep -q "^/direct-volume/resize .*\"VolumePath\":\".*pods.*a\",.*\"size\":$((96 * MIB))" "$TEST_DIR/shim.log"
+	same "$(blockdev --getsize64 "$dev")" $((96 * MIB))
+	echo garbage >"$shim.mode"
+	stats 1 "$id" "$t" | grep -q "abnormal=1.*answers nothing that tells"
+	echo silent >"$shim.mode"
+	stats 1 "$id" "$t" | grep -q "abnormal=1.*does not answer"
+	# The plugin is started again: nothing of the guest is touched.
+	driver_signal 1 KILL
+	driver_start 1
+	publish 1 kata "$id" a
+	[ -e "$dir/sandbox1" ]
+	umount "$TEST_DIR/guest"
+	unpublish 1 "$id" a
+	unpublish 1 "$id" a
+	[ ! -e "$dir" ]
+	[ ! -e "$t" ]
+	unstage 1 kata "$id"
+	# On another node, with what the guest wrote.
+	stage 2 kata "$id"
+	publish 2 kata "$id" a
+	dev=$(grep -o '/dev[^"]*' "$C"/host2/kata/kata-containers/shared/direct-volumes/*/mountInfo.json | tr -d '\\')
+	mount -o ro "$dev" "$TEST_DIR/guest"
+	same "$(cat "$TEST_DIR/guest/file")" yes
+	umount "$TEST_DIR/guest"
+	unpublish 2 "$id" a
+	unstage 2 kata "$id"
 	delete 1 "$id"
 	nothing_left
 }
