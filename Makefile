@@ -156,7 +156,7 @@ $(PROGRAMS:%=$(OUT)/bin/%) $(UNIT_TESTS) $(TEST_HELPERS):
 .PHONY: all programs tests help deps clean install uninstall generated \
         lint-flags \
         check check-unit check-asan check-tsan check-system check-vm \
-        check-kube \
+        check-kube check-csi check-csi-full \
         fuzz lint format perf demo demo-keep
 
 all: programs tests
@@ -172,6 +172,8 @@ help:
 	  'make check-unit   unit tests;  make check-asan: the same under ASan+UBSan' \
 	  'make check-tsan   unit tests under ThreadSanitizer' \
 	  'make check-system wire and whole-system tests (root)' \
+	  'make check-csi    the driver against every rule of CSI, on hosts of this machine (root)' \
+	  'make check-csi-full  the same, with every kill and its victims: hours' \
 	  'make check-vm     the tests in a virtual machine' \
 	  'make check-kube   a real Kubernetes API server (root; built at first use)' \
 	  'make manifests    what a Kubernetes cluster is given, rendered and checked' \
@@ -199,6 +201,12 @@ check-system: all
 
 check-vm: all
 	$(Q)tests/run --name vm --timeout 1200 $(VM_TESTS)
+
+check-csi: all
+	$(Q)tests/run --name csi --timeout 600 $(CSI_TESTS)
+
+check-csi-full: all
+	$(Q)CSI_FULL=1 tests/run --name csi-full --timeout 36000 $(CSI_TESTS)
 
 # A target of its own: building the API server takes 5 to 15 minutes, once.
 check-kube: deps

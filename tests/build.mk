@@ -8,6 +8,10 @@ $(eval $(call library,csi_suite,tests/csi/controller_checks.c \
   tests/csi/general_checks.c tests/csi/kit.c tests/csi/message.c \
   tests/csi/node_checks.c tests/csi/rules.c tests/csi/volume_life.c,,csi))
 $(eval $(call test_helper,tests/csi/rules_main,csi_suite))
+$(eval $(call test_helper,tests/csi/pairs_main,csi_suite))
+$(eval $(call test_helper,tests/csi/life_main,csi_suite))
+CSI_TESTS += tests/system/check_csi.sh tests/system/check_csi_pairs.sh \
+             tests/system/check_csi_move.sh tests/system/check_csi_kill.sh
 
 # A real API server (make check-kube).
 $(eval $(call test_helper,tests/kube/store_conforms,volume,cmocka,\

@@ -128,6 +128,7 @@ void kit_make_folder(const char *path); /* it may be there */
 void kit_remove_tree(const char *path);
 unsigned kit_group_of(const char *path); /* gid */
 
+unsigned mounts_at(const char *path); /* one above the other */
 bool is_mounted(const char *path);
 /* Write or read a text through a published path, file or block. */
 int content_write(const char *path, const char *text);

@@ -167,6 +167,12 @@ static void matrix(const char *mode, enum rpc_code other_path)
 	refused(1, other_path, PUBLISH, "target_path=$target-b");
 	if (other_path == RPC_OK)
 		ok(1, UNPUBLISH, "target_path=$target-b");
+	/*
+	 * A device is read-only for all who have it, or for none: beside a
+	 * writer nobody only reads, which a SHOULD leaves open.
+	 */
+	if (is_disk() && strcmp(mode, "7") == 0)
+		other_path = NOT_SO;
 	refused(1, other_path, PUBLISH, "target_path=$target-b", "readonly=1");
 	matrix_end();
 }

@@ -26,6 +26,19 @@ static const struct rule *rule_find(const char *name)
 	exit(2);
 }
 
+/* As each check finds it. */
+static void let_all(void)
+{
+	bool mount = access_type == MOUNT;
+
+	kit_let("name", mount ? "files" : "disk");
+	kit_let("mode", "1");
+	kit_let("size", "134217728");
+	kit_let("access", mount ? "mount.fs_type=" : "block=");
+	kit_let("other", mount ? "block=" : "mount.fs_type=");
+	kit_let("extents", mount ? "2" : "1");
+}
+
 static void ask(const struct check *c)
 {
 	kit_expect(c->code, kit_call(1, c->words), c->words[0]);
@@ -62,8 +75,10 @@ static void run_checks(const struct check *checks, size_t n, const char *part)
 			       rule->strength == 'M' ? "MUST" : "SHOULD");
 		if (part && !strstr(name, part))
 			continue;
-		if (!kit_run(run, c, name))
+		if (!kit_run(run, c, name)) {
+			let_all();
 			(void)scrap(true);
+		}
 	}
 }
 
@@ -137,20 +152,6 @@ static void nothing_left(const void *context)
 	same(answer("entries.#"), "0");
 }
 
-static void start(const char *dir, const char *access)
-{
-	kit_open(dir);
-	kit_let("name", access_type == MOUNT ? "files" : "disk");
-	kit_let("id", GONE_ID);
-	kit_let("mode", "1");
-	kit_let("size", "134217728");
-	kit_let("access",
-		strcmp(access, "mount") == 0 ? "mount.fs_type=" : "block=");
-	kit_let("other",
-		strcmp(access, "mount") == 0 ? "block=" : "mount.fs_type=");
-	kit_let("extents", access_type == MOUNT ? "2" : "1");
-}
-
 int main(int argc, char **argv)
 {
 	const char *part = argc > 3 ? argv[3] : NULL;
@@ -161,7 +162,9 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	access_type = strcmp(argv[2], "mount") == 0 ? MOUNT : BLOCK;
-	start(argv[1], argv[2]);
+	kit_open(argv[1]);
+	kit_let("id", GONE_ID);
+	let_all();
 	run_checks(general_checks, n_general_checks, part);
 	run_checks(controller_checks, n_controller_checks, part);
 	run_checks(node_checks, n_node_checks, part);

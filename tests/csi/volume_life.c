@@ -210,18 +210,23 @@ const char *staging_of(int host)
 }
 
 /* Not by its device: of a bind mount that is its source's. */
-bool is_mounted(const char *path)
+unsigned mounts_at(const char *path)
 {
 	FILE *f = fopen("/proc/self/mountinfo", "re");
 	char line[KIT_TEXT_MAX], point[KIT_TEXT_MAX];
-	bool found = false;
+	unsigned n = 0;
 
-	while (f && !found && fgets(line, sizeof(line), f))
-		found = sscanf(line, "%*s %*s %*s %*s %8000s", point) == 1 &&
-			strcmp(point, path) == 0;
+	while (f && fgets(line, sizeof(line), f))
+		n += sscanf(line, "%*s %*s %*s %*s %8000s", point) == 1 &&
+		     strcmp(point, path) == 0;
 	if (f)
 		(void)fclose(f);
-	return found;
+	return n;
+}
+
+bool is_mounted(const char *path)
+{
+	return mounts_at(path) > 0;
 }
 
 static bool is_block(const char *path)

@@ -1,0 +1,283 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# kill -9 between the steps of every call: of the driver that makes it, of a
+# blockd, of the volume's union and of its NBD clients. Then the same call, or
+# its opposite, has to bring things in order, and nothing may be left.
+#
+# A step is a system call that changes something. The driver is stopped there
+# by its tracer, another process is killed, and the driver goes on; or it is
+# killed itself.
+#
+# CSI_FULL=1: every step of every call, with every victim, and then both; else
+# CSI_KILLS (10) of those, chosen by CSI_SEED (1).
+. "$(dirname "$0")/../lib.sh"
+. "$TOP/tests/csi/lib.sh"
+csi_start 3 640MiB
+
+STEPS=fsync,fdatasync,mount,move_mount,umount2,mkdir,rmdir,unlink,unlinkat,rename,renameat2,ioctl,connect
+NAME=step
+RANDOM=${CSI_SEED:-1}
+# Controller calls go to host2's driver, node calls to host1's.
+declare -A DRIVER=([create]=2 [attach]=2 [stage]=1 [publish]=1 [expand]=2
+	[node_expand]=1 [unpublish]=1 [unstage]=1 [detach]=2 [delete]=2)
+# How far the volume is before: 0 nothing, 1 made, 2 attached, 3 staged, 4 published.
+declare -A LEVEL=([create]=0 [attach]=1 [stage]=2 [publish]=3 [expand]=4
+	[node_expand]=4 [unpublish]=4 [unstage]=3 [detach]=2 [delete]=1)
+declare -A AFTER=([create]=1 [attach]=2 [stage]=3 [publish]=4 [expand]=4
+	[node_expand]=4 [unpublish]=3 [unstage]=2 [detach]=1 [delete]=0)
+declare -A OPPOSITE=([create]=delete [attach]=detach [stage]=unstage
+	[publish]=unpublish [expand]=expand [node_expand]=node_expand
+	[unpublish]=publish [unstage]=stage [detach]=attach [delete]=create)
+OPERATIONS="create attach stage publish expand node_expand unpublish unstage detach delete"
+UP=(create attach stage publish)
+DOWN=(delete detach unstage unpublish)
+
+id=
+# What grows in use is XFS: ext4 needs CAP_SYS_RESOURCE, which not every
+# machine grants. Three extents, in MiB.
+FS= SIZE=192
+grows() { FS=xfs SIZE=960; }
+
+# The call OPERATION, once. (EXEC=exec: by this process.)
+do_it() {
+	case $1 in
+	create)
+		EXEC= create 2 $NAME "$SIZE" parameters.minExtents=3 \
+			"volume_capabilities.mount.fs_type=$FS" >"$TEST_DIR/id" || {
+			cat "$TEST_DIR/id"
+			return 1
+		}
+		;;
+	attach) attach 2 "$id" host1 ;;
+	stage) stage 1 $NAME "$id" ;;
+	publish) publish 1 $NAME "$id" pod ;;
+	expand) expand 2 "$id" $((SIZE + 96)) ;;
+	node_expand) node_expand 1 $NAME "$id" pod ;;
+	unpublish) unpublish 1 "$id" pod ;;
+	unstage) unstage 1 $NAME "$id" ;;
+	detach) detach 2 "$id" host1 ;;
+	delete) delete 2 "$id" ;;
+	esac
+}
+# Until it is done: what is not final is called again.
+must() {
+	local end=$((SECONDS + 30))
+	until do_it "$1" >"$TEST_DIR/said" 2>&1; do
+		grep -qE '^(ABORTED|UNAVAILABLE): ' "$TEST_DIR/said" && [ $SECONDS -lt $end ] ||
+			fail "$1: $(cat "$TEST_DIR/said")"
+		sleep 0.1
+	done
+	[ "$1" != create ] || id=$(cat "$TEST_DIR/id")
+}
+level=0
+go_to() {
+	while [ $level -lt "$1" ]; do
+		must "${UP[level]}"
+		level=$((level + 1))
+	done
+	while [ $level -gt "$1" ]; do
+		level=$((level - 1))
+		must "${DOWN[level]}"
+	done
+}
+
+# ---- one kill ----
+
+tracer=
+trace() { # PID WORDS...: returns when every thread of it is traced
+	local pid=$1 t
+	strace -f -qq -o "$TEST_DIR/trace" -e "trace=$STEPS" -p "$pid" "${@:2}" 2>/dev/null &
+	tracer=$!
+	for t in $(seq 200); do
+		! grep -hs '^TracerPid:' /proc/"$pid"/task/*/status | grep -qw 0 && return
+		sleep 0.01
+	done
+	fail "cannot trace $pid"
+}
+untrace() {
+	kill -INT "$tracer" 2>/dev/null || true
+	wait "$tracer" 2>/dev/null || true
+}
+state() { sed 's/.*) \(.\).*/\1/' "/proc/$1/stat" 2>/dev/null; }
+
+victims() { # VICTIM
+	case $1 in
+	blockd*) cat "$C/host${1#blockd}/blockd.pid" ;;
+	union) pids_of 1 trib-union $NAME ;;
+	nbd) pids_of 1 trib-nbd $NAME ;;
+	esac
+}
+
+# kill_at OPERATION N VICTIM: 0 when it came to its N-th step and something
+# was killed, 1 when it ended before
+kill_at() {
+	local driver call hit=1 p end signal=STOP
+	driver=$(cat "$C/host${DRIVER[$1]}/csi.pid")
+	[ "$3" != driver ] || signal=KILL
+	trace "$driver" -e "inject=$STEPS:signal=$signal:when=$2"
+	do_it "$1" >"$TEST_DIR/said" 2>&1 &
+	call=$!
+	end=$((SECONDS + 60))
+	while kill -0 $call 2>/dev/null; do
+		[ $SECONDS -lt $end ] || fail "$1 does not end"
+		if ! kill -0 "$driver" 2>/dev/null; then
+			hit=0
+			break
+		fi
+		case $(state "$driver") in
+		T | t)
+			if [ $signal = STOP ] && [ $hit = 1 ]; then
+				for p in $(victims "$3"); do
+					kill -KILL "$p" && hit=0
+				done
+				[ $hit = 0 ] || hit=2
+			fi
+			kill -CONT "$driver"
+			;;
+		esac
+		sleep 0.01
+	done
+	if [ "$3" = driver ] && [ $hit = 0 ]; then
+		pkill -KILL -P $call 2>/dev/null || true
+		kill -KILL $call 2>/dev/null || true
+	fi
+	wait $call 2>/dev/null || true
+	untrace
+	# It may have been stopped once more, by a thread of its own.
+	kill -CONT "$driver" 2>/dev/null || true
+	[ $hit != 0 ] || revive "$1" "$3"
+	[ $hit = 0 ]
+}
+revive() { # OPERATION VICTIM
+	case $2 in
+	driver)
+		rm -f "$C/host${DRIVER[$1]}/csi.pid"
+		driver_start "${DRIVER[$1]}"
+		;;
+	blockd*)
+		blockd_signal "${2#blockd}" KILL
+		blockd_start "${2#blockd}"
+		;;
+	esac
+}
+
+# The volume is whole and can be used, from wherever it is.
+is_usable() {
+	local t
+	go_to 2
+	go_to 4
+	t=$(target 1 pod)
+	fill "$t"
+	check "$t"
+	same "$(findmnt -rno TARGET "$t" | wc -l)" 1
+	same "$(on 1 trib volume orphans --json | tr -d ' \n')" "[]"
+}
+
+# The volume as OPERATION finds it. What has grown once does not grow again.
+begin() {
+	case $1 in expand | node_expand) go_to 0 ;; esac
+	go_to "${LEVEL[$1]}"
+	[ "$1" != node_expand ] || must expand
+}
+
+# kill_one OPERATION N VICTIM THEN: 1 when it has no such step
+kill_one() {
+	local op=$1 then=$4
+	begin "$op"
+	if ! kill_at "$op" "$2" "$3"; then
+		# It was done, or it had no such victim at that step.
+		must "$op"
+		level=${AFTER[$op]}
+		return 1
+	fi
+	if [ "$then" = same ]; then
+		must "$op"
+		level=${AFTER[$op]}
+	else
+		must "${OPPOSITE[$op]}"
+		level=${AFTER[${OPPOSITE[$op]}]}
+	fi
+	case $op in
+	expand | node_expand) must expand ;;
+	esac
+	is_usable
+	go_to 0
+	nothing_left
+}
+
+# ---- which ----
+
+victims_of() { # OPERATION: that can matter to it
+	case $1 in
+	create | attach | expand | detach | delete) echo driver blockd1 blockd2 ;;
+	*) echo driver blockd1 blockd2 union nbd ;;
+	esac
+}
+# How many steps OPERATION has in the thread that has most.
+steps_of() {
+	begin "$1"
+	trace "$(cat "$C/host${DRIVER[$1]}/csi.pid")"
+	must "$1"
+	untrace
+	level=${AFTER[$1]}
+	awk '{n[$1]++} END {for (t in n) if (n[t] > most) most = n[t]; print most + 0}' "$TEST_DIR/trace"
+}
+
+all_of() { # OPERATION: every step, every victim, both ways on
+	local n victim then kills=0
+	for victim in $(victims_of "$1"); do
+		for then in same opposite; do
+			for ((n = 1; n <= steps; n++)); do
+				if kill_one "$1" $n "$victim" $then; then kills=$((kills + 1)); fi
+			done
+		done
+	done
+	go_to 0
+	nothing_left
+	echo "# $1: $kills kills in $steps steps"
+	[ $kills -gt 0 ]
+}
+some_of() { # OPERATION COUNT
+	local i n victim then kills=0 list
+	read -ra list <<<"$(victims_of "$1")"
+	# Misses are not counted: a victim that is not there at that step.
+	for ((i = 0; i < $2 * 4 && kills < $2; i++)); do
+		n=$((RANDOM % steps + 1))
+		victim=${list[RANDOM % ${#list[@]}]}
+		then=same
+		[ $((RANDOM % 2)) = 0 ] || then=opposite
+		echo "# $1: $victim killed at step $n of $steps, then the $then"
+		if kill_one "$1" $n "$victim" $then; then kills=$((kills + 1)); fi
+	done
+	go_to 0
+	nothing_left
+	[ $kills -gt 0 ]
+}
+killed_during() { # OPERATION
+	local steps
+	cap 1
+	volume $NAME
+	steps=$(steps_of "$1")
+	[ "$steps" -gt 0 ] || fail "$1 has no steps"
+	# The counting ran in a subshell.
+	level=${AFTER[$1]}
+	[ ! -s "$TEST_DIR/id" ] || id=$(cat "$TEST_DIR/id")
+	if [ "${CSI_FULL:-0}" = 1 ]; then
+		all_of "$1"
+	else
+		some_of "$1" $((${CSI_KILLS:-10} / 10))
+	fi
+}
+
+test_killed_while_a_volume_is_made() { killed_during create; }
+test_killed_while_a_volume_is_attached() { killed_during attach; }
+test_killed_while_a_volume_is_staged() { killed_during stage; }
+test_killed_while_a_volume_is_published() { killed_during publish; }
+test_killed_while_a_volume_grows() { grows && killed_during expand; }
+test_killed_while_a_file_system_grows() { grows && killed_during node_expand; }
+test_killed_while_a_volume_is_unpublished() { killed_during unpublish; }
+test_killed_while_a_volume_is_unstaged() { killed_during unstage; }
+test_killed_while_a_volume_is_detached() { killed_during detach; }
+test_killed_while_a_volume_is_deleted() { killed_during delete; }
+
+run_tests "$@"
