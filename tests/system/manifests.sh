@@ -125,16 +125,28 @@ test_programs_take_the_values_of_their_containers() {
 	each takes
 }
 
+images() { sed -n 's/^ *-* *image: //p' "$1" | sort -u; }
+
+test_every_image_is_listed_and_can_be_mirrored() {
+	rendered >/dev/null
+	local image
+	same "$(images "$out/base.yaml" | wc -l)" 7
+	for image in $(images "$out/base.yaml"); do
+		grep -qF "    $image" docs/kubernetes.md || fail "docs/kubernetes.md lacks $image"
+	done
+	same "$(images "$out/mirror.yaml" | grep -cv '^mirror.example/' || true)" 0
+}
+
 test_storage_classes_have_parameters_that_there_are() {
 	rendered >/dev/null
 	local key value
 	trib-csi --parameters | sed -n 's/^| `\([a-zA-Z]*\)` | \([^|]*\) |.*/\1 \2/p' >"$TEST_DIR/table"
 	[ "$(wc -l <"$TEST_DIR/table")" -ge 5 ] || fail "no table"
-	python3 -c 'import sys, yaml
+	/usr/bin/python3 -c 'import sys, yaml
 for t in yaml.safe_load_all(open(sys.argv[1])):
     for k, v in t.get("parameters", {}).items():
         print(k, v)' "$out/base.yaml" >"$TEST_DIR/used"
-	same "$(wc -l <"$TEST_DIR/used")" 2
+	same "$(wc -l <"$TEST_DIR/used")" 3
 	while read -r key value; do
 		[ "$key" != csi.storage.k8s.io/fstype ] || key=fsType
 		grep -q "^$key .*\`$value\`" "$TEST_DIR/table" || fail "$key: $value"
@@ -194,7 +206,7 @@ test_certificates_are_renewed_by_the_same_authority() {
 test_the_sample_finds_what_is_not_what_it_wrote() {
 	rendered >/dev/null
 	local script dir=$TEST_DIR/data
-	script=$(python3 -c 'import sys, yaml
+	script=$(/usr/bin/python3 -c 'import sys, yaml
 print([t for t in yaml.safe_load_all(open(sys.argv[1])) if t["kind"] == "StatefulSet"][0]
       ["spec"]["template"]["spec"]["containers"][0]["args"][0])' "$out/samples.yaml")
 	mkdir "$dir"
