@@ -203,4 +203,28 @@ test_a_block_device_is_shown_to_a_pod() {
 	same "$(find "$host/var/lib/tributary/pools/default/extents" -name '*.data')" ""
 }
 
+test_a_guest_of_kata_containers_is_given_a_device() {
+	local id cap=(volume_capability.mount.fs_type= volume_capability.access_mode.mode=1)
+	local staging=/var/lib/kubelet/plugins/kubernetes.io/csi/union.csi.union.io/k/globalmount
+	local target=/var/lib/kubelet/pods/4712/volumes/kubernetes.io~csi/pvc-3/mount
+	local records=$host/run/kata-containers/shared/direct-volumes
+	mkdir -p "$host$staging" "$host${target%/*}"
+	csi controller Controller/CreateVolume name=pvc-3 parameters.kataDirect=true \
+		capacity_range.required_bytes=$((128 << 20)) volume_capabilities.mount.fs_type= \
+		volume_capabilities.access_mode.mode=1 >"$TEST_DIR/created"
+	id=$(sed -n 's/.*volume_id="\([^"]*\)".*/\1/p' "$TEST_DIR/created")
+	[ -n "$id" ]
+	csi controller Controller/ControllerPublishVolume "volume_id=$id" node_id=host1 "${cap[@]}"
+	csi node Node/NodeStageVolume "volume_id=$id" "staging_target_path=$staging" "${cap[@]}"
+	csi node Node/NodePublishVolume "volume_id=$id" "staging_target_path=$staging" \
+		"target_path=$target" "${cap[@]}"
+	same "$(base64 -d < <(ls "$records" | tr -- -_ +/))" "$target"
+	[ -b "$(jq -r .device "$records"/*/mountInfo.json)" ]
+	csi node Node/NodeUnpublishVolume "volume_id=$id" "target_path=$target"
+	same "$(ls "$records")" ""
+	csi node Node/NodeUnstageVolume "volume_id=$id" "staging_target_path=$staging"
+	csi controller Controller/ControllerUnpublishVolume "volume_id=$id" node_id=host1
+	csi controller Controller/DeleteVolume "volume_id=$id"
+}
+
 run_tests "$@"
