@@ -38,6 +38,8 @@ $(eval $(call unit_test,csi/kata_test,csi))
 
 $(eval $(call fuzzer,csi/csi_name_fuzz,csi/csi_name.c \
   base/clock.c base/error.c base/file.c base/ident.c base/log.c))
+$(eval $(call fuzzer,csi/kata_shim_fuzz,csi/kata_shim.c \
+  base/clock.c base/error.c base/file.c base/log.c,-ljson-c -lcurl))
 $(eval $(call fuzzer,csi/csi_check_fuzz,csi/csi_check.c csi/csi_text.c \
   base/clock.c base/error.c base/file.c base/log.c \
   $(BUILD)/gen/proto/csi.pb-c.c $(BUILD)/gen/proto/well_known.pb-c.c,-lprotobuf-c))

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a guest's shim answers: read or refused, and then nothing is set. */
+#include <assert.h>
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "csi/kata_shim.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct kata_stats stats, before;
+	int r;
+
+	memset(&stats, 0x5a, sizeof(stats));
+	before = stats;
+	r = kata_stats_parse((const char *)data, size, &stats);
+	if (r < 0) {
+		assert(r == -EBADMSG);
+		assert(memcmp(&stats, &before, sizeof(stats)) == 0);
+		return 0;
+	}
+	assert(strnlen(stats.message, sizeof(stats.message)) <
+	       sizeof(stats.message));
+	assert(stats.abnormal || !stats.message[0]);
+	assert(stats.bytes.total <= INT64_MAX &&
+	       stats.inodes.used <= INT64_MAX);
+	assert(stats.has_bytes || stats.bytes.total == 0);
+	return 0;
+}
