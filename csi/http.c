@@ -190,21 +190,10 @@ static int listen_on(struct http *http, const char *text, struct error *err)
 
 /* ---- begin and end ---- */
 
-int http_start(const char *address, const struct http_page *pages, size_t n,
-	       void *context, struct http **ret, struct error *err)
+/* A page may wait for the store, so each connection has a thread. */
+static int serve(struct http *http, int fd, const char *address,
+		 struct error *err)
 {
-	auto_free struct http *http = calloc(1, sizeof(*http));
-	int fd;
-
-	if (!http)
-		return error_set(err, ENOMEM, "out of memory");
-	http->pages = pages;
-	http->n_pages = n;
-	http->context = context;
-	fd = listen_on(http, address, err);
-	if (fd < 0)
-		return fd;
-	/* A page may wait for the store, so each connection has a thread. */
 	http->daemon = MHD_start_daemon(
 		MHD_USE_INTERNAL_POLLING_THREAD |
 			MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL |
@@ -214,12 +203,33 @@ int http_start(const char *address, const struct http_page *pages, size_t n,
 		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)HTTP_SILENT_S,
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_MEMORY_MAX,
 		MHD_OPTION_END);
-	if (!http->daemon) {
-		fd_close(fd);
-		return error_set(err, EIO, "HTTP server on '%s': no thread",
-				 address);
+	if (http->daemon)
+		return 0;
+	fd_close(fd);
+	if (http->path[0])
+		(void)unlink(http->path); /* ours, and of no use */
+	return error_set(err, EIO, "HTTP server on '%s': no thread", address);
+}
+
+int http_start(const char *address, const struct http_page *pages, size_t n,
+	       void *context, struct http **ret, struct error *err)
+{
+	struct http *http = calloc(1, sizeof(*http));
+	int r;
+
+	if (!http)
+		return error_set(err, ENOMEM, "out of memory");
+	http->pages = pages;
+	http->n_pages = n;
+	http->context = context;
+	r = listen_on(http, address, err);
+	if (r >= 0)
+		r = serve(http, r, address, err);
+	if (r < 0) {
+		free(http);
+		return r;
 	}
-	*ret = take_ptr(http);
+	*ret = http;
 	return 0;
 }
 
