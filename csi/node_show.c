@@ -122,13 +122,13 @@ static int show_device(struct volume_context *volumes,
 
 /* ---- direct volumes ---- */
 
-static int show_guest(struct csi *csi, const struct volume_record *record,
-		      const publish_request *request, struct error *err)
+/* @options  room for all flags and one more */
+static int show_guest_with(struct csi *csi, const struct volume_record *record,
+			   const publish_request *request, const char **options,
+			   struct error *err)
 {
 	const Csi__V1__VolumeCapability__MountVolume *mount =
 		request->volume_capability->mount;
-	auto_free const char **options = calloc(mount->n_mount_flags + 1,
-						sizeof(*options));
 	char device[INITIATOR_TEXT_MAX];
 	struct kata_record info = {
 		.device = device,
@@ -137,8 +137,6 @@ static int show_guest(struct csi *csi, const struct volume_record *record,
 	};
 	int r = volume_device(csi->volumes, record->name, device, err);
 
-	if (!options)
-		return error_set(err, ENOMEM, "out of memory");
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < mount->n_mount_flags; i++)
@@ -154,6 +152,18 @@ static int show_guest(struct csi *csi, const struct volume_record *record,
 	}
 	return kata_record_write(csi->kata_run_dir, request->target_path, &info,
 				 err);
+}
+
+static int show_guest(struct csi *csi, const struct volume_record *record,
+		      const publish_request *request, struct error *err)
+{
+	size_t n = request->volume_capability->mount->n_mount_flags;
+	const char **options = calloc(n + 1, sizeof(*options));
+	int r = options ? show_guest_with(csi, record, request, options, err)
+			: error_set(err, ENOMEM, "out of memory");
+
+	free(options);
+	return r;
 }
 
 /* ---- all ---- */
