@@ -40,7 +40,7 @@ static void growth_is_in_proportion_to_the_room(void **state)
 				       pool_of("b", 6 * GIB),
 				       pool_of("c", 50 * GIB)};
 	struct planner_split splits[] = {{1, GIB}, {0, GIB + 4096}};
-	uint64_t sizes[2];
+	uint64_t sizes[2] = {0};
 
 	assert_int_equal(grow_in_place(splits, 2, pools, 3, 0, 6 * GIB + 4096,
 				       sizes, NULL),
@@ -78,7 +78,7 @@ static void an_offline_pool_and_a_full_extent_do_not_grow(void **state)
 	struct planner_pool pools[] = {pool_of("a", GIB), pool_of("b", GIB)};
 	struct planner_split splits[] = {{0, GIB}, {1, GIB}, {1, 2 * GIB}};
 	struct error err = {0};
-	uint64_t sizes[3];
+	uint64_t sizes[3] = {0};
 
 	pools[0].online = false;
 	assert_int_equal(grow_in_place(splits, 3, pools, 2, 2 * GIB, 5 * GIB,
@@ -216,7 +216,8 @@ static void every_growth_is_whole_and_the_most_can_be_had(void **state)
 
 	(void)state;
 	for (int round = 0; round < 20000; round++) {
-		uint64_t sizes[GROWN_MAX], again[GROWN_MAX], most, more;
+		uint64_t sizes[GROWN_MAX] = {0}, again[GROWN_MAX] = {0}, most,
+			 more;
 		struct growth_case c, turned;
 
 		random_growth(&c);
@@ -252,7 +253,7 @@ static void pools_of_any_size_do_not_overflow(void **state)
 	struct planner_pool pools[] = {pool_of("a", UINT64_MAX),
 				       pool_of("b", UINT64_MAX)};
 	struct planner_split splits[] = {{0, GIB}, {1, GIB}};
-	uint64_t sizes[2];
+	uint64_t sizes[2] = {0};
 
 	assert_int_equal(grow_in_place(splits, 2, pools, 2, 0,
 				       VOLUME_CAPACITY_MAX, sizes, NULL),
