@@ -24,7 +24,7 @@
 #define NAME_SIZE  160 /* bytes with NUL, "storagenode-NAME" */
 #define SLACK_S    (KUBE_CLOCK_SLACK_MS / 1000 + 1) /* of the holder's clock */
 #define TRIES_MAX  5    /* somebody else takes or gives it back meanwhile */
-#define RENEW_MS   4000 /* for the answer to a renewal; two fit in the rest */
+#define RENEW_MS   4000 /* for a renewal; two fit in the rest */
 
 enum held_state { HELD_TAKING, HELD, HELD_LOST };
 
@@ -514,8 +514,8 @@ static void delete_exactly(struct kube_leases *leases, const char *name,
 	json_add(options, "preconditions", exactly);
 	lease_path(leases, name, path);
 	/* One that cannot be given back expires. */
-	(void)kube_call(leases->http, "DELETE", path, options, false, NULL,
-			NULL);
+	(void)kube_call_within(leases->http, "DELETE", path, options, true,
+			       RENEW_MS, NULL, NULL);
 	json_object_put(options);
 }
 

@@ -60,8 +60,9 @@ int volume_lead_start(struct volume_context *ctx, const char *name,
 bool volume_lead_is(struct volume_lead *lead);
 
 /*
- * End it: a leader hears false first, then gives the lease back (for which
- * it may wait some seconds for the store). NULL is fine.
+ * End it: a leader hears false first, then gives the lease back, for which
+ * it waits some seconds at most; who does not lead may be in a call to the
+ * store, and then waits for that. NULL is fine.
  */
 void volume_lead_stop(struct volume_lead *lead);
 
