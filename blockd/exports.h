@@ -10,6 +10,9 @@
  *	   first writer);
  *	3. the target closes the connections of older ones and admits the new.
  *
+ * Within one epoch, readers by network and a read-only loop device go
+ * together; a writer has it alone.
+ *
  * A local user of an extent (a loop device over its data file) is fenced by
  * step 1: it sets the export with no initiators, binds the device, and sets
  * the same export again; if somebody raised the epoch in between, the second
