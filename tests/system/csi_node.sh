@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The CSI driver's Node service on three hosts: growing, and what dies under it.
+# The Node service of the CSI driver on three hosts: growing, what dies under it,
+# devices, readers, mount flags, groups, guests.
 . "$(dirname "$0")/../lib.sh"
 . "$TOP/tests/csi_lib.sh"
 need mkfs.xfs xfs_growfs setpriv unshare basenc python3 blkid
