@@ -157,6 +157,9 @@ static void readers_share_it(void **state)
 	published(t, &p);
 	is_published_to(t, id, "host1 host2");
 	p.c.mode.mode = MODE(SINGLE_NODE_WRITER);
+	p.in.readonly = false;
+	kit_refused(&t->kit, PUBLISH, &p.in, RPC_ALREADY_EXISTS, "host2");
+	assert_int_equal(unpublish(t, id, "host2"), RPC_OK);
 	kit_refused(&t->kit, PUBLISH, &p.in, RPC_FAILED_PRECONDITION, "host1");
 	assert_int_equal(unpublish(t, id, ""), RPC_OK);
 	is_published_to(t, id, "");
