@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "volume/node_keep.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -147,6 +148,7 @@ static int record_swap(struct keeper *keeper, struct node_record *old,
 	auto_free char *now = NULL;
 	int r;
 
+	assert(json); /* record_next() made it */
 	if (!old->resource_version[0])
 		return ops->create(keeper->ctx->store, STORE_KIND_NODE,
 				   old->name, json, NULL, err);
