@@ -109,7 +109,8 @@ test_secrets_are_nowhere() {
 	! grep -rqa $word "$C"/*/*.log "$C"/records.db* "$C"/*/run "$C"/*/state ||
 		fail "$(grep -rla $word "$C"/*/*.log "$C"/records.db* "$C"/*/run "$C"/*/state)"
 	unpublish 1 "$id" pod
-	unstage 1 secret "$id"
+	# A busy machine may need a second call.
+	unstage 1 secret "$id" || unstage 1 secret "$id"
 	csi 1 Controller/ControllerUnpublishVolume "volume_id=$id" node_id=host1 "$(s detach)"
 	csi 1 Controller/DeleteVolume "volume_id=$id" "$(s delete)"
 	! grep -rqa $word "$C"/*/*.log "$C"/records.db* "$C"/*/run "$C"/*/state ||
@@ -136,7 +137,9 @@ if [ $# = 0 ]; then
 		"$BUILD/test/tests/csi/rules_main" "$C" $access || bad=1
 	done
 	# The rest counts on from zero; a failure before it is one of this script.
-	(run_tests) || bad=1
-	exit $bad
+	# Not in a condition, where a test's failures would not end it.
+	(run_tests)
+	rc=$?
+	exit $((bad | rc))
 fi
 run_tests "$@"

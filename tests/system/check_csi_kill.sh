@@ -167,8 +167,9 @@ is_usable() {
 	go_to 2
 	go_to 4
 	t=$(target 1 pod)
-	fill "$t"
-	check "$t"
+	# Said out loud: in a condition a failure alone ends nothing.
+	fill "$t" || fail "cannot write to it"
+	check "$t" || fail "it has other data"
 	same "$(findmnt -rno TARGET "$t" | wc -l)" 1
 	same "$(on 1 trib volume orphans --json | tr -d ' \n')" "[]"
 }
