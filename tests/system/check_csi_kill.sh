@@ -250,6 +250,8 @@ some_of() { # OPERATION COUNT
 		echo "# $1: $victim killed at step $n of $steps, then the $then"
 		if kill_one "$1" $n "$victim" $then; then kills=$((kills + 1)); fi
 	done
+	# The first step of the driver is always there.
+	if [ $kills = 0 ] && kill_one "$1" 1 driver same; then kills=1; fi
 	go_to 0
 	nothing_left
 	[ $kills -gt 0 ]
