@@ -16,11 +16,12 @@ signal_all() { # HOST SIGNAL
 # What a kernel that is gone does not have any more.
 forget_mounts() {
 	local p
-	findmnt -rno TARGET | grep "^$C/host$1/" | sort -r | while read -r p; do
-		umount -l "$p"
-	done
+	# First: once its FUSE mount is gone a device has its file's name no more.
 	losetup -nl -O NAME,BACK-FILE | grep "$C/host$1/" | while read -r p _; do
 		losetup -d "$p"
+	done
+	findmnt -rno TARGET | grep "^$C/host$1/" | sort -r | while read -r p; do
+		umount -l "$p"
 	done
 	rm -rf "$C/host$1/run" "$C/host$1/staging" "$C/host$1/pods"
 	mkdir "$C/host$1/run"
