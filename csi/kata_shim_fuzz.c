@@ -12,15 +12,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct kata_stats stats, before;
+	struct kata_stats stats;
+	uint8_t before[sizeof(stats)];
 	int r;
 
-	memset(&stats, 0x5a, sizeof(stats));
-	before = stats;
+	memset(before, 0x5a, sizeof(before));
+	memcpy(&stats, before, sizeof(stats));
 	r = kata_stats_parse((const char *)data, size, &stats);
 	if (r < 0) {
 		assert(r == -EBADMSG);
-		assert(memcmp(&stats, &before, sizeof(stats)) == 0);
+		assert(memcmp((const uint8_t *)&stats, before,
+			      sizeof(before)) == 0);
 		return 0;
 	}
 	assert(strnlen(stats.message, sizeof(stats.message)) <

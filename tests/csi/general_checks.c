@@ -183,8 +183,7 @@ static void publishes_at_the_longest_path(void)
 static void names_are_any_unicode(void)
 {
 	static const char *const names[] = {
-		"name=\xc3\xbc"
-		"ber \xe6\xbc\xa2\xe5\xad\x97 \xf0\x9f\x92\xbe",
+		"name=\xc3\xbc \xe6\xbc\xa2\xe5\xad\x97 \xf0\x9f\x92\xbe",
 		"name=a\tb\nc\rd",
 		"name=../..",
 		"name=UPPER and lower",
