@@ -5,6 +5,8 @@
 need_root
 need ip nsenter losetup mkfs.ext4 mkfs.xfs strace sqlite3
 
+# What a lost server is waited for: long enough for one that is restarted.
+export TRIB_TEST_DEAD_TIMEOUT_MS=${TRIB_TEST_DEAD_TIMEOUT_MS:-30000}
 POOL=${POOL:-640MiB}
 C=$TEST_DIR/c
 at_exit cluster_stop

@@ -75,6 +75,7 @@ static int configure(struct volume_context *ctx,
 	if (r < 0)
 		return r;
 	ctx->call_timeout_ms = config->call_timeout_ms;
+	ctx->dead_timeout_ms = config->dead_timeout_ms;
 	ctx->cancel_fd = config->cancel_fd > 0 ? config->cancel_fd : -1;
 	ctx->progress = config->progress;
 	ctx->progress_context = config->progress_context;

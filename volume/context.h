@@ -23,6 +23,7 @@ struct volume_context {
 	char launcher[PATH_MAX]; /* "": none */
 	char source_address[NODE_ADDRESS_SIZE];
 	int call_timeout_ms;
+	unsigned dead_timeout_ms;
 	int cancel_fd; /* -1: none */
 	volume_progress progress;
 	void *progress_context;

@@ -230,6 +230,7 @@ static int extent_attach(struct extent_work *w, struct initiator_device *ret,
 	bool local = own && w->extent.path[0]; /* as in split_attach.c */
 	uint64_t epoch = w->extent.epoch + 1;
 	struct initiator_request request = {
+		.dead_timeout_ms = w->ctx->dead_timeout_ms,
 		.state_dir = w->dir,
 		.id = w->id,
 		.transport = w->request->transport ? w->request->transport

@@ -141,6 +141,7 @@ static const char *transport_of(const struct work *w)
 static int device_attach(struct work *w, bool read_only, struct error *err)
 {
 	const struct initiator_request request = {
+		.dead_timeout_ms = w->op->ctx->dead_timeout_ms,
 		.state_dir = w->dir,
 		.id = w->split->extent,
 		.transport = transport_of(w),

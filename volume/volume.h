@@ -66,6 +66,8 @@ struct volume_config {
 	/* This machine's source address for NBD when it is no node itself. */
 	const char *source_address; /* NULL: what the kernel picks */
 	int call_timeout_ms;        /* of one call to a node; 0: 10,000 */
+	/* How long I/O waits for a lost server: initiator.h; 0: its default. */
+	unsigned dead_timeout_ms;
 	int cancel_fd; /* readable: stop between steps; 0 or -1: none */
 	volume_progress progress; /* NULL: none */
 	void *progress_context;

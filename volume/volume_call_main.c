@@ -291,6 +291,8 @@ static const struct {
 
 static int run(struct arguments *a, char **argv, struct error *err)
 {
+	/* Nobody wants to wait half a minute for each lost server of a test. */
+	const char *dead_timeout = getenv("TRIB_TEST_DEAD_TIMEOUT_MS");
 	const struct volume_config config = {
 		.store = argv[1],
 		.node = argv[2],
@@ -298,6 +300,8 @@ static int run(struct arguments *a, char **argv, struct error *err)
 		.bin_dir = argv[4],
 		.launcher = a->launcher,
 		.call_timeout_ms = 2000,
+		.dead_timeout_ms = dead_timeout ? (unsigned)atoi(dead_timeout)
+						: 0,
 		.progress = progress,
 		.progress_context = a,
 	};
