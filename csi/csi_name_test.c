@@ -126,7 +126,7 @@ static void reads_its_own_tokens_only(void **state)
 static void lets_one_at_a_time_have_a_volume(void **state)
 {
 	struct csi_holds holds;
-	struct csi_hold a, b, c;
+	struct csi_hold a = {0}, b = {0}, c = {0};
 
 	(void)state;
 	csi_holds_init(&holds);
