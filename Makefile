@@ -188,7 +188,7 @@ deps:
 	$(Q)tests/deps
 
 check-unit: tests programs
-	$(Q)tests/run --name unit$(if $(SAN),-$(SAN)) $(UNIT_TESTS)
+	$(Q)tests/run --name unit$(if $(SAN),-$(SAN)) --jobs 3 $(UNIT_TESTS)
 
 check-asan:
 	$(Q)$(MAKE) --no-print-directory SAN=asan check-unit
