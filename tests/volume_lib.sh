@@ -116,8 +116,8 @@ kill_at_every() { # HOST COMMAND KEY=VALUE...
 	echo "# killed at $((n - 1)) steps"
 }
 
-# Killed inside a step, at the N-th call of a system call. Only the caller is
-# traced, not the servers it starts: they live on.
+# Killed inside a step, at the N-th call of a system call by its first
+# thread. Only the caller is traced, not the servers it starts: they live on.
 killed_at_syscall() { # SYSCALL N HOST COMMAND...
 	local argv rc=0
 	_volume_argv "$3"

@@ -289,11 +289,13 @@ test_detach_killed_at_every_step_is_finished_or_undone() {
 
 test_a_half_made_file_system_is_made_again() {
 	volume half
-	local n
-	for n in 1 2 3; do
-		v 1 create name=half size=700MiB >/dev/null 2>&1
+	local fs
+	# Splits are mounted side by side, one of them by the first thread.
+	for fs in ext4 xfs ext4; do
+		v 1 create name=half size=700MiB fs=$fs >/dev/null 2>&1
 		mnt 1 half
-		killed_at_syscall mount $n 1 attach name=half "path=$C/host1/mnt/half" || break
+		killed_at_syscall mount 1 1 attach name=half "path=$C/host1/mnt/half" ||
+			fail "mount was not called"
 		attach 1 half
 		is_whole 1 half
 		fill "$C/host1/mnt/half"
@@ -302,7 +304,6 @@ test_a_half_made_file_system_is_made_again() {
 		v 1 delete name=half
 		nothing_left
 	done
-	[ $n -gt 2 ] || fail "mount was not called twice"
 }
 
 test_killed_around_every_write_of_the_record() {
