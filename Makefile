@@ -206,7 +206,7 @@ check-csi: all
 	$(Q)tests/run --name csi --timeout 600 $(CSI_TESTS)
 
 check-csi-full: all
-	$(Q)CSI_FULL=1 tests/run --name csi-full --timeout 36000 $(CSI_TESTS)
+	$(Q)CSI_FULL=1 tests/run --name csi-full --timeout 36000 $(CSI_FULL_TESTS)
 
 # A target of its own: building the API server takes 5 to 15 minutes, once.
 check-kube: deps
