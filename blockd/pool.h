@@ -41,10 +41,34 @@ struct pool_visitor {
 
 struct extent_usage {
 	uint64_t allocated; /* bytes */
+	uint64_t shared;    /* of these: others use them too; bytes */
+	/* Bytes that erasing it would free; not for all kinds exact. */
+	uint64_t reclaimable;
 	/* How a loop device on the data file is recognised: */
 	uint64_t device; /* stat(2) st_dev and ... */
 	uint64_t inode;  /* st_ino; both 0: it has no file */
 };
+
+/* How a pool makes one object begin with the content of another. */
+enum pool_copy_method {
+	POOL_COPY_NONE,    /* it can't */
+	POOL_COPY_SHARED,  /* clusters are shared: at once */
+	POOL_COPY_REFLINK, /* the file system shares blocks: at once */
+	POOL_COPY_BYTES,   /* byte by byte: takes time and space */
+};
+
+/* A snapshot or clone to be made. */
+struct pool_copy {
+	const char *from; /* an object of the pool */
+	/* Of the new one, in state EXTENT_OK; no smaller than @from. */
+	const struct extent_record *record;
+};
+
+/* How far POOL_COPY_BYTES is, of all copies of a call; NULL: nobody asks. */
+typedef void (*pool_copied)(void *context, uint64_t done, uint64_t total);
+
+/* A range of bytes; other than 0 ends the listing and is returned. */
+typedef int (*pool_range)(void *context, uint64_t offset, uint64_t length);
 
 struct pool_ops {
 	const char *kind;
@@ -91,6 +115,42 @@ struct pool_ops {
 	int (*open)(struct pool *pool, const char *name, uint64_t size,
 		    unsigned flags, struct loop *loop, struct blockdev **ret,
 		    struct error *err);
+
+	/* ---- Optional: NULL, the pool can't ---- */
+
+	/* Probed when the pool is opened. */
+	enum pool_copy_method (*copy_method)(struct pool *pool);
+	/*
+	 * Make @n objects: all of them or none, also after a crash. Nobody
+	 * writes to what they are copied from meanwhile. What is past the end
+	 * of a shorter source reads as zeroes.
+	 */
+	int (*copy)(struct pool *pool, const struct pool_copy *copies, size_t n,
+		    pool_copied copied, void *context, struct error *err);
+	/*
+	 * The content of @record->name becomes that of @from, and its record
+	 * @record; together or not at all. Nobody has it open.
+	 */
+	int (*revert)(struct pool *pool, const struct extent_record *record,
+		      const char *from, struct error *err);
+	/*
+	 * From @start on: what @name has allocated, or, with @base, where it
+	 * may differ from that (a difference is never left out). In order, no
+	 * overlaps, neighbours joined; nobody writes to either.
+	 */
+	int (*ranges)(struct pool *pool, const char *name, const char *base,
+		      uint64_t start, pool_range visit, void *context,
+		      struct error *err);
+	/*
+	 * Verify the metadata while it is used; @finding gets a sentence for
+	 * each thing that is wrong. @repair: give back what nobody uses.
+	 */
+	int (*check)(struct pool *pool, bool repair,
+		     void (*finding)(void *context, const char *text,
+				     bool repaired),
+		     void *context, struct error *err);
+	/* Use all of a medium that has become larger. */
+	int (*extend)(struct pool *pool, struct error *err);
 
 	/* Take the pool's identity off the medium; it holds no extent. */
 	int (*destroy)(struct pool *pool, struct error *err);
