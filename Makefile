@@ -55,6 +55,7 @@ PROGRAMS     :=
 UNIT_TESTS   :=
 TEST_HELPERS :=
 SYSTEM_TESTS :=
+ALONE_TESTS  :=
 FUZZERS      :=
 OBJS         :=
 INSTALLS     :=
@@ -196,14 +197,17 @@ check-asan:
 check-tsan:
 	$(Q)$(MAKE) --no-print-directory SAN=tsan check-unit
 
+# Two at a time, but not those that make a mount namespace: it holds copies of
+# the mounts of whatever runs beside it, which then can't be detached.
 check-system: all
-	$(Q)tests/run --name system --timeout 900 $(SYSTEM_TESTS)
+	$(Q)tests/run --name system --timeout 900 --jobs 2 \
+	  $(filter-out $(ALONE_TESTS),$(SYSTEM_TESTS)) --alone $(ALONE_TESTS)
 
 check-vm: all
 	$(Q)tests/run --name vm --timeout 1200 $(VM_TESTS)
 
 check-csi: all
-	$(Q)tests/run --name csi --timeout 600 $(CSI_TESTS)
+	$(Q)tests/run --name csi --timeout 900 --jobs 2 $(CSI_TESTS)
 
 check-csi-full: all
 	$(Q)CSI_FULL=1 tests/run --name csi-full --timeout 36000 $(CSI_FULL_TESTS)

@@ -29,4 +29,5 @@ $(eval $(call fuzzer,blockd/raw_state_fuzz,\
   base/crc32c.c base/error.c base/cursor.c,$$(call pkg_libs,libisal)))
 $(eval $(call test_helper,blockd/blockd_call,rpc proto base,json-c))
 SYSTEM_TESTS += tests/system/blockd.sh
+ALONE_TESTS += tests/system/blockd.sh
 SYSTEM_TESTS += tests/system/raw_pool.sh
