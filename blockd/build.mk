@@ -1,5 +1,5 @@
 # What needs no daemon around it: the fuzzer and the unit tests use only this.
-BLOCKD_STORE := blockd/record_text.c blockd/extent_record.c \
+BLOCKD_STORE := blockd/record_text.c blockd/extent_record.c blockd/extent_record_decode.c \
   blockd/pool_record.c blockd/space.c blockd/lock_file.c blockd/pool_dir.c \
   blockd/pool_dir_load.c blockd/extent.c blockd/node.c blockd/node_open.c \
   blockd/node_add.c blockd/node_space.c blockd/raw_format.c blockd/raw_map.c \
@@ -21,7 +21,8 @@ $(eval $(call unit_test,blockd/raw_state_test,blockd))
 $(eval $(call unit_test,blockd/raw_store_test,blockd))
 $(eval $(call unit_test,blockd/raw_dev_test,blockd))
 $(eval $(call fuzzer,blockd/extent_record_fuzz,\
-  blockd/extent_record.c blockd/record_text.c base/crc32c.c base/error.c \
+  blockd/extent_record.c blockd/extent_record_decode.c blockd/record_text.c \
+  base/crc32c.c base/error.c \
   base/ident.c base/file.c base/log.c base/clock.c,\
   $$(call pkg_libs,libisal)))
 $(eval $(call fuzzer,blockd/raw_state_fuzz,\

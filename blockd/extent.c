@@ -40,6 +40,13 @@ void extent_unref(struct extent *extent)
 	free(extent);
 }
 
+uint64_t extent_promise(struct pool *pool, const struct extent_record *record)
+{
+	if (record->kind == EXTENT_KIND_SNAPSHOT)
+		return record->reserved;
+	return pool->ops->footprint(pool, record->size);
+}
+
 int extent_find(struct node *node, const char *name, struct extent **ret,
 		struct error *err)
 {

@@ -66,6 +66,9 @@ struct extent *extent_new(struct node *node);
 struct extent *extent_ref(struct extent *extent);
 void extent_unref(struct extent *extent); /* NULL is fine */
 
+/* Bytes that are reserved in the pool for what has this record. */
+uint64_t extent_promise(struct pool *pool, const struct extent_record *record);
+
 /* @ret gets a reference. -ENOENT. Damaged ones are found too. */
 int extent_find(struct node *node, const char *name, struct extent **ret,
 		struct error *err);

@@ -8,13 +8,32 @@
 #include "base/cleanup.h"
 #include "blockd/record_text.h"
 
-#define KIND    "tributary-extent"
-#define VERSION 1
+const char *extent_state_name(enum extent_state state)
+{
+	switch (state) {
+	case EXTENT_CREATING: return "creating";
+	case EXTENT_OK: return "ok";
+	case EXTENT_DELETING: return "deleting";
+	case EXTENT_COPYING: return "copying";
+	}
+	return "";
+}
 
-static const char *const state_names[] = {
-	[EXTENT_CREATING] = "creating",
-	[EXTENT_OK] = "ok",
-};
+const char *extent_kind_name(enum extent_kind kind)
+{
+	return kind == EXTENT_KIND_SNAPSHOT ? "snapshot" : "extent";
+}
+
+const char *pool_copy_method_name(enum pool_copy_method method)
+{
+	switch (method) {
+	case POOL_COPY_NONE: break;
+	case POOL_COPY_SHARED: return "shared";
+	case POOL_COPY_REFLINK: return "reflink";
+	case POOL_COPY_BYTES: return "copy";
+	}
+	return "none";
+}
 
 int extent_size_check(uint64_t size, struct error *err)
 {
@@ -34,6 +53,25 @@ int extent_size_check(uint64_t size, struct error *err)
 				 " bytes is too large: at most %" PRIu64
 				 " (16 TiB less 4 KiB)",
 				 size, EXTENT_SIZE_MAX);
+	return 0;
+}
+
+int extent_limits_check(const struct extent_limits *limits, struct error *err)
+{
+	const uint64_t bytes = limits->bytes_per_second;
+
+	if (limits->iops > EXTENT_IOPS_MAX)
+		return error_set(err, EINVAL,
+				 "a limit of %" PRIu64
+				 " operations a second is too large: at most "
+				 "%" PRIu64,
+				 limits->iops, EXTENT_IOPS_MAX);
+	if (bytes && (bytes < EXTENT_BYTES_MIN || bytes > EXTENT_BYTES_MAX))
+		return error_set(err, EINVAL,
+				 "a limit of %" PRIu64
+				 " bytes a second is not 0 or from 64 KiB to "
+				 "1 PiB",
+				 bytes);
 	return 0;
 }
 
@@ -246,243 +284,66 @@ int extent_record_copy(struct extent_record *to,
 	return 0;
 }
 
+/* What only some have. */
+static void encode_extras(struct record_writer *w,
+			  const struct extent_record *record)
+{
+	const struct extent_origin *origin = &record->origin;
+	const struct extent_limits *limits = &record->limits;
+
+	if (record->kind == EXTENT_KIND_SNAPSHOT) {
+		record_text_add(w, "kind", extent_kind_name(record->kind));
+		record_text_add_number(w, "reserved", record->reserved);
+	}
+	if (record->thick)
+		record_text_add_flag(w, "thick", true);
+	if (origin->name[0]) {
+		record_text_add_pair(w, "origin", origin->name, origin->id);
+		record_text_add(w, "method",
+				pool_copy_method_name(origin->method));
+	}
+	if (origin->cut[0])
+		record_text_add(w, "cut", origin->cut);
+	if (limits->iops)
+		record_text_add_number(w, "limit-iops", limits->iops);
+	if (limits->bytes_per_second)
+		record_text_add_number(w, "limit-bytes",
+				       limits->bytes_per_second);
+}
+
+static void encode_export(struct record_writer *w,
+			  const struct extent_export *export)
+{
+	if (!export->exists)
+		return;
+	record_text_add_number(w, "export-epoch", export->epoch);
+	record_text_add_flag(w, "export-active", export->active);
+	record_text_add_flag(w, "export-read-only", export->read_only);
+	for (unsigned i = 0; i < export->n_initiators; i++)
+		record_text_add(w, "export-initiator", export->initiators[i]);
+}
+
 int extent_record_encode(const struct extent_record *record, char **ret,
 			 size_t *ret_length, struct error *err)
 {
-	const struct extent_export *export = &record->export;
 	struct record_writer w = {0};
 	int r;
 
-	record_text_begin(&w, KIND, VERSION);
+	record_text_begin(&w, EXTENT_RECORD_KIND, EXTENT_RECORD_VERSION);
 	record_text_add(&w, "name", record->name);
 	record_text_add(&w, "id", record->id);
 	record_text_add(&w, "pool", record->pool_id);
 	record_text_add_number(&w, "size", record->size);
 	record_text_add_number(&w, "created", record->created_s);
-	record_text_add(&w, "state", state_names[record->state]);
+	record_text_add(&w, "state", extent_state_name(record->state));
 	record_text_add_flag(&w, "blank", record->blank);
 	for (unsigned i = 0; i < record->n_labels; i++)
 		record_text_add_pair(&w, "label", record->labels[i].key,
 				     record->labels[i].value);
-	if (export->exists) {
-		record_text_add_number(&w, "export-epoch", export->epoch);
-		record_text_add_flag(&w, "export-active", export->active);
-		record_text_add_flag(&w, "export-read-only", export->read_only);
-		for (unsigned i = 0; i < export->n_initiators; i++)
-			record_text_add(&w, "export-initiator",
-					export->initiators[i]);
-	}
+	encode_extras(&w, record);
+	encode_export(&w, &record->export);
 	r = record_text_end(&w, ret, ret_length);
 	return r < 0 ? error_set(err, -r, "encode the record of '%s'",
 				 record->name)
 		     : 0;
-}
-
-/* ---- decode ---- */
-
-enum field {
-	FIELD_NAME,
-	FIELD_ID,
-	FIELD_POOL,
-	FIELD_SIZE,
-	FIELD_CREATED,
-	FIELD_STATE,
-	FIELD_BLANK,
-	FIELD_EPOCH,
-	FIELD_ACTIVE,
-	FIELD_READ_ONLY,
-	FIELD_LABEL, /* this and the next may come more than once */
-	FIELD_INITIATOR,
-	N_FIELDS,
-};
-
-#define ALWAYS ((1u << FIELD_EPOCH) - 1)
-#define EXPORT \
-	((1u << FIELD_EPOCH) | (1u << FIELD_ACTIVE) | (1u << FIELD_READ_ONLY))
-
-static const char *const field_names[N_FIELDS] = {
-	[FIELD_NAME] = "name",
-	[FIELD_ID] = "id",
-	[FIELD_POOL] = "pool",
-	[FIELD_SIZE] = "size",
-	[FIELD_CREATED] = "created",
-	[FIELD_STATE] = "state",
-	[FIELD_BLANK] = "blank",
-	[FIELD_EPOCH] = "export-epoch",
-	[FIELD_ACTIVE] = "export-active",
-	[FIELD_READ_ONLY] = "export-read-only",
-	[FIELD_LABEL] = "label",
-	[FIELD_INITIATOR] = "export-initiator",
-};
-
-/* Fields as they come; arrays borrow from the reader. */
-struct decoding {
-	struct extent_record record;
-	unsigned seen; /* bit mask of enum field */
-	struct extent_label labels[EXTENT_LABELS_MAX];
-	size_t n_labels;
-	const char *initiators[EXTENT_INITIATORS_MAX];
-	size_t n_initiators;
-};
-
-static int decode_text(char *value, char *ret, size_t size, struct error *err)
-{
-	int r = record_text_decode(value, 1, size - 1, err);
-
-	if (r == 0)
-		memcpy(ret, value, strlen(value) + 1);
-	return r;
-}
-
-static int decode_uuid(char *value, char *ret, struct error *err)
-{
-	if (strlen(value) != UUID_TEXT_SIZE - 1)
-		return error_set(err, EBADMSG, "an id is no UUID");
-	return decode_text(value, ret, UUID_TEXT_SIZE, err);
-}
-
-static int decode_state(const char *value, enum extent_state *ret,
-			struct error *err)
-{
-	for (unsigned i = 0; i < array_size(state_names); i++) {
-		if (strcmp(value, state_names[i]) == 0) {
-			*ret = (enum extent_state)i;
-			return 0;
-		}
-	}
-	return error_set(err, EBADMSG, "its state is none that we know");
-}
-
-static int decode_label(struct decoding *d, char *value, struct error *err)
-{
-	struct extent_label *label = &d->labels[d->n_labels];
-	int r;
-
-	if (d->n_labels == EXTENT_LABELS_MAX)
-		return error_set(err, EBADMSG, "it has more than %d labels",
-				 EXTENT_LABELS_MAX);
-	r = record_text_pair(value, &label->key, &label->value, err);
-	if (r == 0)
-		r = record_text_decode(label->key, 1, EXTENT_LABEL_MAX, err);
-	if (r == 0)
-		r = record_text_decode(label->value, 0, EXTENT_LABEL_MAX, err);
-	if (r == 0)
-		d->n_labels++;
-	return r;
-}
-
-static int decode_initiator(struct decoding *d, char *value, struct error *err)
-{
-	int r;
-
-	if (d->n_initiators == EXTENT_INITIATORS_MAX)
-		return error_set(err, EBADMSG, "it has more than %d initiators",
-				 EXTENT_INITIATORS_MAX);
-	r = record_text_decode(value, 1, EXTENT_INITIATOR_MAX, err);
-	if (r == 0)
-		d->initiators[d->n_initiators++] = value;
-	return r;
-}
-
-static int decode_field(struct decoding *d, enum field field, char *value,
-			struct error *err)
-{
-	struct extent_record *record = &d->record;
-
-	switch (field) {
-	case FIELD_NAME:
-		return decode_text(value, record->name, sizeof(record->name),
-				   err);
-	case FIELD_ID: return decode_uuid(value, record->id, err);
-	case FIELD_POOL: return decode_uuid(value, record->pool_id, err);
-	case FIELD_SIZE: return record_text_number(value, &record->size, err);
-	case FIELD_CREATED:
-		return record_text_number(value, &record->created_s, err);
-	case FIELD_STATE: return decode_state(value, &record->state, err);
-	case FIELD_BLANK: return record_text_flag(value, &record->blank, err);
-	case FIELD_EPOCH:
-		return record_text_number(value, &record->export.epoch, err);
-	case FIELD_ACTIVE:
-		return record_text_flag(value, &record->export.active, err);
-	case FIELD_READ_ONLY:
-		return record_text_flag(value, &record->export.read_only, err);
-	case FIELD_LABEL: return decode_label(d, value, err);
-	case FIELD_INITIATOR: return decode_initiator(d, value, err);
-	case N_FIELDS: break;
-	}
-	return error_set(err, EBADMSG, "it has a line that we do not know");
-}
-
-static enum field find_field(const char *key)
-{
-	unsigned i;
-
-	for (i = 0; i < N_FIELDS; i++)
-		if (strcmp(key, field_names[i]) == 0)
-			break;
-	return (enum field)i;
-}
-
-static int decode_lines(struct decoding *d, struct record_reader *reader,
-			struct error *err)
-{
-	char *key, *value;
-	int r;
-
-	while ((r = record_text_next(reader, &key, &value, err)) == 1) {
-		enum field field = find_field(key);
-
-		if (field < FIELD_LABEL && d->seen & (1u << field))
-			return error_set(err, EBADMSG, "'%s' comes twice", key);
-		d->seen |= 1u << field;
-		r = decode_field(d, field, value, err);
-		if (r < 0)
-			return r;
-	}
-	return r;
-}
-
-/* Every field was there and they make sense together. */
-static int decode_end(struct decoding *d, struct error *err)
-{
-	struct extent_record *record = &d->record;
-	unsigned missing = ALWAYS & ~d->seen;
-	struct error rule = {0};
-
-	if (d->seen & (EXPORT | (1u << FIELD_INITIATOR))) {
-		missing |= EXPORT & ~d->seen;
-		record->export.exists = true;
-	}
-	if (missing)
-		return error_set(err, EBADMSG, "it has no '%s'",
-				 field_names[__builtin_ctz(missing)]);
-	if (name_check("extent", record->name, &rule) < 0 ||
-	    extent_size_check(record->size, &rule) < 0 ||
-	    extent_record_set_labels(record, d->labels, d->n_labels, &rule) <
-		    0 ||
-	    extent_record_set_initiators(record, d->initiators, d->n_initiators,
-					 &rule) < 0)
-		return error_set(err, EBADMSG, "%s", error_text(&rule));
-	return 0;
-}
-
-int extent_record_decode(const void *data, size_t length,
-			 struct extent_record *ret, struct error *err)
-{
-	struct record_reader reader;
-	struct decoding d = {0};
-	int r;
-
-	r = record_text_open(&reader, data, length, KIND, VERSION, err);
-	if (r == 0)
-		r = decode_lines(&d, &reader, err);
-	if (r == 0)
-		r = decode_end(&d, err);
-	record_text_close(&reader);
-	if (r < 0) {
-		extent_record_done(&d.record);
-		return r;
-	}
-	*ret = d.record;
-	return 0;
 }

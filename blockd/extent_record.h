@@ -12,11 +12,22 @@
  *	state=creating|ok
  *	blank=yes|no                 no export that may write was ever made
  *	label=KEY=VALUE              up to 16, sorted by key
+ *	kind=snapshot                only of a snapshot
+ *	thick=yes                    only when allocated at create
+ *	reserved=BYTES               promised to a snapshot; only there
+ *	origin=NAME=UUID             these two only of a snapshot, and of an
+ *	method=shared|reflink|copy   extent made from a source
+ *	cut=UUID                     a snapshot's instant; only there
+ *	limit-iops=NUMBER            only when there is one
+ *	limit-bytes=NUMBER           a second; only when there is one
  *	export-epoch=NUMBER          these four only when it was ever exported
  *	export-active=yes|no         served now
  *	export-read-only=yes|no
  *	export-initiator=TEXT        up to 64
  *	crc32c=XXXXXXXX
+ *
+ * A record of an extent that has nothing of the newer keys is written as it
+ * was before there were any.
  */
 #ifndef BLOCKD_EXTENT_RECORD_H
 #define BLOCKD_EXTENT_RECORD_H
@@ -27,6 +38,9 @@
 
 #include "base/error.h"
 #include "base/ident.h"
+
+#define EXTENT_RECORD_KIND    "tributary-extent"
+#define EXTENT_RECORD_VERSION 1
 
 #define EXTENT_NAME_SIZE      64 /* bytes with NUL; name_check() */
 #define EXTENT_LABELS_MAX     16
@@ -39,10 +53,29 @@
 /* bytes; the largest file of ext4 with 4 KiB blocks */
 #define EXTENT_SIZE_MAX ((UINT64_C(1) << 44) - 4096)
 
+#define EXTENT_IOPS_MAX  UINT64_C(1000000000) /* operations a second */
+#define EXTENT_BYTES_MIN (UINT64_C(64) << 10) /* a second */
+#define EXTENT_BYTES_MAX (UINT64_C(1) << 50)  /* a second */
+
 enum extent_state {
 	EXTENT_CREATING, /* never answered for: undone by recovery */
 	EXTENT_OK,
-	EXTENT_DELETING, /* in memory only: the file's name says it on disk */
+	/* In memory only: */
+	EXTENT_DELETING, /* the file's name says it on disk */
+	EXTENT_COPYING,  /* there already; undone by recovery */
+};
+
+enum extent_kind {
+	EXTENT_KIND_EXTENT,
+	EXTENT_KIND_SNAPSHOT, /* never written, only exported read-only */
+};
+
+/* How a pool makes one object begin with the content of another. */
+enum pool_copy_method {
+	POOL_COPY_NONE,    /* it can't */
+	POOL_COPY_SHARED,  /* clusters are shared: at once */
+	POOL_COPY_REFLINK, /* the file system shares blocks: at once */
+	POOL_COPY_BYTES,   /* byte by byte: takes time and space */
 };
 
 struct extent_label {
@@ -59,6 +92,19 @@ struct extent_export {
 	char **initiators; /* owned */
 };
 
+/* What an extent or snapshot was made from. */
+struct extent_origin {
+	char name[EXTENT_NAME_SIZE]; /* as it was called then; "": nothing */
+	char id[UUID_TEXT_SIZE];
+	enum pool_copy_method method;
+	char cut[UUID_TEXT_SIZE]; /* of a snapshot: its instant; else "" */
+};
+
+struct extent_limits {
+	uint64_t iops;             /* operations a second; 0: no limit */
+	uint64_t bytes_per_second; /* 0: no limit */
+};
+
 struct extent_record {
 	char name[EXTENT_NAME_SIZE];
 	char id[UUID_TEXT_SIZE];
@@ -67,13 +113,24 @@ struct extent_record {
 	uint64_t created_s; /* since 1970 */
 	enum extent_state state;
 	bool blank;
+	enum extent_kind kind;
+	bool thick;        /* allocated at create */
+	uint64_t reserved; /* bytes; of a snapshot: promised to it */
+	struct extent_origin origin;
+	struct extent_limits limits;
 	unsigned n_labels;
 	struct extent_label *labels; /* owned, sorted by key */
 	struct extent_export export;
 };
 
+/* As in the text, and in proto/blockd.proto; "none" for POOL_COPY_NONE. */
+const char *extent_state_name(enum extent_state state);
+const char *extent_kind_name(enum extent_kind kind);
+const char *pool_copy_method_name(enum pool_copy_method method);
+
 /* -EINVAL with the rule that was broken. */
 int extent_size_check(uint64_t size, struct error *err);
+int extent_limits_check(const struct extent_limits *limits, struct error *err);
 
 /*
  * Replace the labels: copied, sorted. -EINVAL: too many, too long, a key

@@ -76,6 +76,8 @@ static int decode_lines(const char *const *lines, struct error *err)
 	for (; *lines; lines += 2)
 		if (strcmp(lines[0], "label") == 0)
 			record_text_add_pair(&w, lines[0], "k", lines[1]);
+		else if (strcmp(lines[0], "origin") == 0)
+			record_text_add_pair(&w, lines[0], lines[1], ID);
 		else
 			record_text_add(&w, lines[0], lines[1]);
 	assert_int_equal(record_text_end(&w, &text, &length), 0);
@@ -95,6 +97,113 @@ static void accepts_a_record_that_was_never_exported(void **state)
 
 	(void)state;
 	assert_int_equal(decode_lines(lines, NULL), 0);
+}
+
+#define OTHER    "11234567-89ab-4cde-8f01-23456789abcd"
+#define ORIGIN   "origin", "b", "method", "shared"
+#define SNAPSHOT GOOD, "kind", "snapshot", ORIGIN, "cut", OTHER
+
+static void gives_back_what_a_snapshot_is(void **state)
+{
+	struct extent_record record = example(), back;
+	auto_free char *text = NULL;
+	size_t length;
+
+	(void)state;
+	record.kind = EXTENT_KIND_SNAPSHOT;
+	record.reserved = 7 * MIB;
+	record.thick = true;
+	record.limits = (struct extent_limits){100, 8 * MIB};
+	record.origin = (struct extent_origin){
+		.name = "vol-0",
+		.id = OTHER,
+		.method = POOL_COPY_REFLINK,
+		.cut = ID,
+	};
+	assert_int_equal(extent_record_encode(&record, &text, &length, NULL),
+			 0);
+	assert_int_equal(extent_record_decode(text, length, &back, NULL), 0);
+	assert_int_equal(back.kind, EXTENT_KIND_SNAPSHOT);
+	assert_true(back.reserved == 7 * MIB);
+	assert_true(back.thick);
+	assert_true(back.limits.iops == 100);
+	assert_true(back.limits.bytes_per_second == 8 * MIB);
+	assert_string_equal(back.origin.name, "vol-0");
+	assert_string_equal(back.origin.id, OTHER);
+	assert_string_equal(back.origin.cut, ID);
+	assert_int_equal(back.origin.method, POOL_COPY_REFLINK);
+	extent_record_done(&back);
+	extent_record_done(&record);
+}
+
+/* What an older program wrote, and can read. */
+static void writes_a_plain_extent_as_it_always_was(void **state)
+{
+	static const char text[] = "tributary-extent 1\n"
+				   "name=a\nid=" ID "\npool=" ID
+				   "\nsize=1048576\ncreated=1\nstate=ok\n"
+				   "blank=no\nlabel=k=v\nexport-epoch=1\n"
+				   "export-active=yes\nexport-read-only=no\n"
+				   "crc32c=43488211\n";
+	struct extent_record record;
+	auto_free char *again = NULL;
+	size_t length;
+
+	(void)state;
+	assert_int_equal(
+		extent_record_decode(text, sizeof(text) - 1, &record, NULL), 0);
+	assert_int_equal(record.kind, EXTENT_KIND_EXTENT);
+	assert_string_equal(record.origin.name, "");
+	assert_false(record.thick);
+	assert_int_equal(extent_record_encode(&record, &again, &length, NULL),
+			 0);
+	assert_int_equal(length, sizeof(text) - 1);
+	assert_memory_equal(again, text, length);
+	extent_record_done(&record);
+}
+
+static void accepts_what_snapshots_and_clones_have(void **state)
+{
+	const char *const good[][28] = {
+		{SNAPSHOT, "reserved", "0", NULL},
+		{GOOD, ORIGIN, NULL},
+		{GOOD, "thick", "yes", "limit-iops", "1", NULL},
+		{GOOD, "limit-bytes", "65536", NULL},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < array_size(good); i++)
+		assert_int_equal(decode_lines(good[i], NULL), 0);
+}
+
+static void refuses_half_a_snapshot(void **state)
+{
+	const char *const bad[][28] = {
+		{SNAPSHOT, NULL}, /* without what is reserved */
+		{GOOD, "kind", "snapshot", ORIGIN, "reserved", "1", NULL},
+		{GOOD, "kind", "snapshot", "cut", OTHER, "reserved", "1", NULL},
+		{GOOD, ORIGIN, "cut", OTHER, NULL}, /* no snapshot */
+		{GOOD, ORIGIN, "reserved", "1", NULL},
+		{GOOD, "kind", "extent", NULL}, /* never written */
+		{GOOD, "kind", "volume", NULL},
+		{GOOD, "origin", "b", NULL},
+		{GOOD, "method", "shared", NULL},
+		{GOOD, "origin", "../b", "method", "shared", NULL},
+		{GOOD, "origin", "b", "method", "none", NULL},
+		{GOOD, "thick", "no", NULL},
+		{GOOD, "limit-iops", "0", NULL},
+		{GOOD, "limit-iops", "1000000001", NULL},
+		{GOOD, "limit-bytes", "65535", NULL},
+		{GOOD, "limit-bytes", "1125899906842625", NULL},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < array_size(bad); i++) {
+		struct error err = {0};
+
+		assert_int_equal(decode_lines(bad[i], &err), -EBADMSG);
+		assert_true(err.msg[0]);
+	}
 }
 
 static void refuses_records_that_make_no_sense(void **state)
@@ -183,6 +292,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(gives_back_what_was_encoded),
+		cmocka_unit_test(gives_back_what_a_snapshot_is),
+		cmocka_unit_test(writes_a_plain_extent_as_it_always_was),
+		cmocka_unit_test(accepts_what_snapshots_and_clones_have),
+		cmocka_unit_test(refuses_half_a_snapshot),
 		cmocka_unit_test(accepts_a_record_that_was_never_exported),
 		cmocka_unit_test(refuses_records_that_make_no_sense),
 		cmocka_unit_test(bounds_labels_and_initiators),

@@ -76,8 +76,7 @@ static struct extent *new_extent(const struct opening *o,
 	if (found->record) {
 		if (extent_record_copy(&extent->record, found->record) < 0)
 			goto fail;
-		extent->bytes = o->open->ops->footprint(o->open,
-							found->record->size);
+		extent->bytes = extent_promise(o->open, found->record);
 	} else {
 		(void)snprintf(extent->record.name, EXTENT_NAME_SIZE, "%s",
 			       found->name);

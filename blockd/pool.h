@@ -49,14 +49,6 @@ struct extent_usage {
 	uint64_t inode;  /* st_ino; both 0: it has no file */
 };
 
-/* How a pool makes one object begin with the content of another. */
-enum pool_copy_method {
-	POOL_COPY_NONE,    /* it can't */
-	POOL_COPY_SHARED,  /* clusters are shared: at once */
-	POOL_COPY_REFLINK, /* the file system shares blocks: at once */
-	POOL_COPY_BYTES,   /* byte by byte: takes time and space */
-};
-
 /* A snapshot or clone to be made. */
 struct pool_copy {
 	const char *from; /* an object of the pool */
@@ -64,8 +56,12 @@ struct pool_copy {
 	const struct extent_record *record;
 };
 
-/* How far POOL_COPY_BYTES is, of all copies of a call; NULL: nobody asks. */
-typedef void (*pool_copied)(void *context, uint64_t done, uint64_t total);
+/*
+ * How far POOL_COPY_BYTES is, of all copies of a call; at least once for each
+ * 16 MiB. Other than 0, a negative errno: stop, undo, return that. NULL:
+ * nobody asks.
+ */
+typedef int (*pool_copied)(void *context, uint64_t done, uint64_t total);
 
 /* A range of bytes; other than 0 ends the listing and is returned. */
 typedef int (*pool_range)(void *context, uint64_t offset, uint64_t length);
