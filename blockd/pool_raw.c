@@ -197,15 +197,15 @@ int pool_raw_inspect(const char *path, enum pool_content *ret_content,
 /* ---- format ---- */
 
 /* A pool promises its space: a file has to have it. */
-static int preallocate(int fd, const char *path, uint64_t size,
+static int preallocate(int fd, const char *path, uint64_t from, uint64_t end,
 		       struct error *err)
 {
 	struct stat st;
 	int r;
 
-	if (fstat(fd, &st) < 0 || S_ISBLK(st.st_mode) || !size)
+	if (fstat(fd, &st) < 0 || S_ISBLK(st.st_mode) || end <= from)
 		return 0;
-	r = posix_fallocate(fd, 0, (off_t)size);
+	r = posix_fallocate(fd, (off_t)from, (off_t)(end - from));
 	return r ? error_set(err, r, "preallocate '%s': %s", path, strerror(r))
 		 : 0;
 }
@@ -244,7 +244,7 @@ int pool_raw_format(const char *path, bool force,
 	if (r == 0)
 		r = medium_size(fd, path, &size, err);
 	if (r == 0)
-		r = preallocate(fd, path, size, err);
+		r = preallocate(fd, path, 0, size, err);
 	if (r == 0)
 		r = pool_record_encode(record, &text, &options.text_length,
 				       err);
@@ -424,14 +424,15 @@ static int raw_measure(struct pool *pool, struct space_medium *ret,
 {
 	struct pool_raw *raw = raw_of(pool);
 	const struct raw_state *state;
-	uint64_t used, size = cluster_size(raw);
+	uint64_t used, all, size = cluster_size(raw);
 
 	(void)err;
 	state = raw_store_lock(raw->store);
 	used = state->alloc.used;
+	all = state->alloc.clusters;
 	raw_store_unlock(raw->store);
 	*ret = (struct space_medium){
-		.size = raw_store_super(raw->store)->clusters * size,
+		.size = all * size,
 		.free = raw_store_available(raw->store) * size,
 		.allocated = used * size,
 		.device = raw->device,
@@ -485,6 +486,28 @@ static int raw_open(struct pool *pool, const char *name, uint64_t size,
 		     : raw_dev_open(raw->users, id, size,
 				    flags & BLOCKDEV_FILE_READ_ONLY, loop, ret,
 				    err);
+}
+
+/* ---- growing ---- */
+
+static int raw_extend(struct pool *pool, struct error *err)
+{
+	struct pool_raw *raw = raw_of(pool);
+	uint64_t size = 0;
+	int r = medium_size(raw->fd, pool->path, &size, err);
+
+	/* What the pool has it has already: only the rest is given space. */
+	if (r == 0)
+		r = preallocate(raw->fd, pool->path,
+				raw_store_super(raw->store)->medium_size, size,
+				err);
+	if (r < 0)
+		return r;
+	raw_users_grown(raw->users, size);
+	r = raw_store_extend(raw->store, size, err);
+	if (r < 0)
+		(void)error_prefix(err, "pool '%s': ", pool->record.name);
+	return r;
 }
 
 /* ---- load ---- */
@@ -611,6 +634,7 @@ static const struct pool_ops raw_pool_ops = {
 	.usage = raw_usage,
 	.path = raw_path,
 	.open = raw_open,
+	.extend = raw_extend,
 	.destroy = raw_destroy,
 	.close = raw_close,
 };

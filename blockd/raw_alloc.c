@@ -22,6 +22,20 @@ bool raw_alloc_is_taken(const struct raw_alloc *alloc, uint32_t cluster)
 	return alloc->bits[cluster / 64] >> (cluster % 64) & 1;
 }
 
+static _Atomic uint32_t *count_of(const struct raw_alloc *alloc,
+				  uint32_t cluster)
+{
+	return &alloc->counts[cluster / RAW_ALLOC_PIECE]
+			     [cluster % RAW_ALLOC_PIECE];
+}
+
+static void unsuspect(struct raw_alloc *alloc, uint32_t cluster)
+{
+	if (alloc->suspects)
+		alloc->suspects[cluster / 64] &= ~(UINT64_C(1)
+						   << (cluster % 64));
+}
+
 bool raw_alloc_take_at(struct raw_alloc *alloc, uint32_t cluster)
 {
 	assert(cluster < alloc->clusters);
@@ -34,10 +48,11 @@ bool raw_alloc_take_at(struct raw_alloc *alloc, uint32_t cluster)
 
 void raw_alloc_give(struct raw_alloc *alloc, uint32_t cluster)
 {
-	assert(cluster < alloc->clusters && !alloc->counts[cluster]);
+	assert(cluster < alloc->clusters && !*count_of(alloc, cluster));
 	assert(raw_alloc_is_taken(alloc, cluster));
 	alloc->bits[cluster / 64] &= ~(UINT64_C(1) << (cluster % 64));
 	alloc->taken--;
+	unsuspect(alloc, cluster);
 }
 
 static void refs_get(struct raw_refs *refs, uint32_t cluster)
@@ -47,8 +62,9 @@ static void refs_get(struct raw_refs *refs, uint32_t cluster)
 	assert(cluster < alloc->clusters);
 	assert(raw_alloc_is_taken(alloc, cluster));
 	/* As many leaves as this would take 16 GiB. */
-	assert(alloc->counts[cluster] < UINT32_MAX);
-	switch (++alloc->counts[cluster]) {
+	assert(*count_of(alloc, cluster) < UINT32_MAX);
+	unsuspect(alloc, cluster);
+	switch (++*count_of(alloc, cluster)) {
 	case 1: alloc->used++; break;
 	case 2: alloc->shared++; break;
 	default: break;
@@ -59,8 +75,8 @@ static void refs_put(struct raw_refs *refs, uint32_t cluster)
 {
 	struct raw_alloc *alloc = alloc_of(refs);
 
-	assert(cluster < alloc->clusters && alloc->counts[cluster]);
-	switch (--alloc->counts[cluster]) {
+	assert(cluster < alloc->clusters && *count_of(alloc, cluster));
+	switch (--*count_of(alloc, cluster)) {
 	case 0:
 		alloc->used--;
 		alloc->freed[alloc->n_freed++] = cluster;
@@ -70,23 +86,31 @@ static void refs_put(struct raw_refs *refs, uint32_t cluster)
 	}
 }
 
+/* Pieces for @clusters; more than there were is no harm. */
+static int counts_extend(struct raw_alloc *alloc, uint32_t clusters)
+{
+	for (uint32_t i = 0; i <= (clusters - 1) / RAW_ALLOC_PIECE; i++) {
+		if (!alloc->counts[i])
+			alloc->counts[i] = calloc(RAW_ALLOC_PIECE,
+						  sizeof(*alloc->counts[i]));
+		if (!alloc->counts[i])
+			return -ENOMEM;
+	}
+	return 0;
+}
+
 static int alloc_resize(struct raw_alloc *alloc, uint32_t clusters)
 {
 	size_t before = words(alloc->clusters), after = words(clusters);
 	uint64_t *bits = reallocarray(alloc->bits, after, sizeof(*bits));
-	_Atomic uint32_t *counts;
 	uint32_t *freed;
 
 	if (!bits)
 		return -ENOMEM;
 	alloc->bits = bits;
 	memset(bits + before, 0, (after - before) * sizeof(*bits));
-	counts = reallocarray(alloc->counts, clusters, sizeof(*counts));
-	if (!counts)
+	if (counts_extend(alloc, clusters) < 0)
 		return -ENOMEM;
-	alloc->counts = counts;
-	for (uint32_t i = alloc->clusters; i < clusters; i++)
-		atomic_init(&counts[i], 0);
 	freed = reallocarray(alloc->freed, clusters, sizeof(*freed));
 	if (!freed)
 		return -ENOMEM;
@@ -101,7 +125,8 @@ int raw_alloc_init(struct raw_alloc *alloc, uint32_t clusters)
 
 	assert(clusters);
 	*alloc = (struct raw_alloc){.refs = {refs_get, refs_put}};
-	r = alloc_resize(alloc, clusters);
+	alloc->counts = calloc(RAW_ALLOC_PIECES, sizeof(_Atomic uint32_t *));
+	r = alloc->counts ? alloc_resize(alloc, clusters) : -ENOMEM;
 	if (r < 0)
 		raw_alloc_done(alloc);
 	return r;
@@ -110,13 +135,18 @@ int raw_alloc_init(struct raw_alloc *alloc, uint32_t clusters)
 int raw_alloc_extend(struct raw_alloc *alloc, uint32_t clusters)
 {
 	assert(clusters >= alloc->clusters);
+	free(alloc->suspects); /* not for as many: the search is over */
+	alloc->suspects = NULL;
 	return alloc_resize(alloc, clusters);
 }
 
 void raw_alloc_done(struct raw_alloc *alloc)
 {
+	for (uint32_t i = 0; alloc->counts && i < RAW_ALLOC_PIECES; i++)
+		free(alloc->counts[i]);
 	free(alloc->bits);
 	free(alloc->counts);
+	free(alloc->suspects);
 	free(alloc->freed);
 	*alloc = (struct raw_alloc){0};
 }
@@ -128,7 +158,7 @@ uint32_t raw_alloc_free(const struct raw_alloc *alloc)
 
 uint32_t raw_alloc_count(const struct raw_alloc *alloc, uint32_t cluster)
 {
-	return alloc->counts[cluster];
+	return *count_of(alloc, cluster);
 }
 
 /* The first free cluster from @at on, below @end; @end: none. */
@@ -166,5 +196,43 @@ uint32_t raw_alloc_take(struct raw_alloc *alloc, uint32_t want, uint32_t near,
 		n++;
 	alloc->next = at + n;
 	*ret_first = at;
+	return n;
+}
+
+/* ---- clusters that nobody knows of ---- */
+
+int raw_alloc_suspect(struct raw_alloc *alloc, const uint32_t *except,
+		      uint32_t n_except)
+{
+	free(alloc->suspects);
+	alloc->suspects = calloc(words(alloc->clusters),
+				 sizeof(*alloc->suspects));
+	if (!alloc->suspects)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < alloc->clusters; i++) {
+		if (raw_alloc_is_taken(alloc, i) && !*count_of(alloc, i))
+			alloc->suspects[i / 64] |= UINT64_C(1) << (i % 64);
+	}
+	for (uint32_t i = 0; i < alloc->n_freed; i++)
+		unsuspect(alloc, alloc->freed[i]);
+	for (uint32_t i = 0; i < n_except; i++)
+		unsuspect(alloc, except[i]);
+	return 0;
+}
+
+uint32_t raw_alloc_suspected(struct raw_alloc *alloc, uint32_t *ret,
+			     uint32_t max)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; alloc->suspects && i < alloc->clusters; i++) {
+		if (!(alloc->suspects[i / 64] >> (i % 64) & 1))
+			continue;
+		if (n < max)
+			ret[n] = i;
+		n++;
+	}
+	free(alloc->suspects);
+	alloc->suspects = NULL;
 	return n;
 }

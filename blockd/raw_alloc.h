@@ -12,17 +12,29 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "blockd/raw_format.h"
 #include "blockd/raw_map.h"
+
+/*
+ * Counts are kept in pieces that stay where they are, so that any thread may
+ * look while the pool grows.
+ */
+#define RAW_ALLOC_PIECE  (UINT32_C(1) << 18) /* clusters */
+#define RAW_ALLOC_PIECES (RAW_CLUSTERS_MAX / RAW_ALLOC_PIECE)
 
 struct raw_alloc {
 	struct raw_refs refs; /* for raw_map.h; put() fills @freed */
 	uint32_t clusters;
-	uint32_t taken;           /* number of bits set */
-	uint32_t used;            /* clusters with references */
-	uint32_t shared;          /* clusters with more than one */
-	uint32_t next;            /* where the search goes on */
-	uint64_t *bits;           /* owned */
-	_Atomic uint32_t *counts; /* owned; any thread may look */
+	uint32_t taken;  /* number of bits set */
+	uint32_t used;   /* clusters with references */
+	uint32_t shared; /* clusters with more than one */
+	uint32_t next;   /* where the search goes on */
+	uint64_t *bits;  /* owned */
+	/* Owned, each and all; of clusters that a map has any thread may look.
+	 */
+	_Atomic uint32_t **counts;
+	/* raw_alloc_suspect(): a bit each, or NULL; owned. */
+	uint64_t *suspects;
 	/* Clusters whose last reference was put; still taken. */
 	uint32_t *freed; /* owned; room for all of them */
 	uint32_t n_freed;
@@ -47,8 +59,21 @@ bool raw_alloc_take_at(struct raw_alloc *alloc, uint32_t cluster);
 void raw_alloc_give(struct raw_alloc *alloc, uint32_t cluster);
 
 uint32_t raw_alloc_free(const struct raw_alloc *alloc);
-/* Any thread, but for raw_alloc_extend(). */
+/* Any thread, of a cluster that a map has or had when it looked. */
 uint32_t raw_alloc_count(const struct raw_alloc *alloc, uint32_t cluster);
 bool raw_alloc_is_taken(const struct raw_alloc *alloc, uint32_t cluster);
+
+/*
+ * Look for clusters that are taken by nobody. All that are taken and have no
+ * reference come under suspicion, but for those in @freed and @except; what
+ * happens to one later (referenced, given back, freed) clears it. Of those
+ * that are left when all has ended that was under way, nobody knows any more.
+ * -ENOMEM.
+ */
+int raw_alloc_suspect(struct raw_alloc *alloc, const uint32_t *except,
+		      uint32_t n_except);
+/* How many are left; the first @max of them into @ret. Ends the search. */
+uint32_t raw_alloc_suspected(struct raw_alloc *alloc, uint32_t *ret,
+			     uint32_t max);
 
 #endif

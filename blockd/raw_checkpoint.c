@@ -152,6 +152,10 @@ static int prepare(struct raw_store *store, struct raw_super *super,
 				 strerror(-r));
 	super->log_sequence = store->log_sequence;
 	super->log_block = store->log_block;
+	if (store->grown_clusters) {
+		super->medium_size = store->grown_size;
+		super->clusters = store->grown_clusters;
+	}
 	return take_clusters(store, image, super, err);
 }
 

@@ -80,6 +80,9 @@ static uint64_t bytes_in(const struct request *r, uint64_t clusters)
 
 static uint64_t medium_offset(const struct raw_dev *dev, uint32_t physical)
 {
+	/* The map may have clusters of a part that it has grown by. */
+	blockdev_grown(dev->medium, atomic_load_explicit(&dev->users->grown,
+							 memory_order_acquire));
 	return dev->data_start + ((uint64_t)physical << dev->shift);
 }
 

@@ -47,6 +47,9 @@ void raw_users_clean(struct raw_users *users);
 /* The same, and wait for it. Not on a loop. */
 int raw_users_clean_now(struct raw_users *users, struct error *err);
 
+/* The medium has @size bytes now. Before raw_store_extend(). Any thread. */
+void raw_users_grown(struct raw_users *users, uint64_t size);
+
 /*
  * The object @id (it is not dropped while the device is open), of @size
  * bytes, on @loop. @read_only: as the device says. Blocks briefly.

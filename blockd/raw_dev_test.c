@@ -402,6 +402,13 @@ static void reads_as_a_model_says_while_it_is_shared(void **unused)
 
 /* ---- space ---- */
 
+static void grow(struct pool *pool, uint64_t size)
+{
+	assert_int_equal(ftruncate(pool->fd, (off_t)size), 0);
+	raw_users_grown(pool->users, size);
+	must(pool, raw_store_extend(pool->store, size, &pool->err), "extend");
+}
+
 static void is_full_for_one_write_and_goes_on(void **unused)
 {
 	uint8_t *data = aligned_alloc(BLOCK, CLUSTER);
@@ -431,6 +438,14 @@ static void is_full_for_one_write_and_goes_on(void **unused)
 	assert_int_equal(one(&pool, dev, WRITE, data, BLOCK, at, 0), 0);
 	assert_int_equal(one(&pool, dev, READ, data, CLUSTER, 0, 0), 0);
 	assert_int_equal(data[0], 0);
+	/* So does that of a medium that has grown. */
+	assert_int_equal(one(&pool, dev, WRITE, data, BLOCK, 0, 0), -ENOSPC);
+	grow(&pool, (UINT64_C(6) << 20) + 22 * CLUSTER);
+	memset(data, 9, BLOCK);
+	assert_int_equal(one(&pool, dev, WRITE, data, BLOCK, 0, 0), 0);
+	memset(data, 0, BLOCK);
+	assert_int_equal(one(&pool, dev, READ, data, CLUSTER, 0, 0), 0);
+	assert_int_equal(data[BLOCK - 1], 9);
 	dev_close(&pool, 0, dev);
 	free(data);
 	pool_remove(&pool);

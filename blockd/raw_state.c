@@ -432,7 +432,7 @@ static void give_freed(struct raw_state *state)
 	struct raw_alloc *alloc = &state->alloc;
 
 	for (uint32_t i = 0; i < alloc->n_freed; i++) {
-		if (!alloc->counts[alloc->freed[i]])
+		if (!raw_alloc_count(alloc, alloc->freed[i]))
 			raw_alloc_give(alloc, alloc->freed[i]);
 	}
 	alloc->n_freed = 0;

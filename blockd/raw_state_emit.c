@@ -151,11 +151,11 @@ int raw_state_verify(const struct raw_state *state, struct error *err)
 	count_all(state, counts);
 	forget_numbers((struct raw_state *)state);
 	for (uint32_t i = 0; r == 0 && i < alloc->clusters; i++) {
-		if (counts[i] != alloc->counts[i])
+		if (counts[i] != raw_alloc_count(alloc, i))
 			r = error_set(err, EBADMSG,
 				      "cluster %" PRIu32 " has %" PRIu32
 				      " references and counts %" PRIu32,
-				      i, counts[i], alloc->counts[i]);
+				      i, counts[i], raw_alloc_count(alloc, i));
 		else if (counts[i] && !raw_alloc_is_taken(alloc, i))
 			r = error_set(err, EBADMSG,
 				      "cluster %" PRIu32

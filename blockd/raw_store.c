@@ -35,7 +35,7 @@ void raw_store_close(struct raw_store *store)
 	free(store);
 }
 
-static int broken(const struct raw_store *store, struct error *err)
+int store_broken(const struct raw_store *store, struct error *err)
 {
 	return error_set(err, EIO, "the pool takes no changes: %s",
 			 error_text(&store->cause));
@@ -149,7 +149,7 @@ int raw_store_change(struct raw_store *store, const struct raw_record *records,
 	       store->pending.capacity - store->pending.length < size)
 		r = store_commit_locked(store, store->newest, err);
 	if (r == 0 && store->broken)
-		r = broken(store, err);
+		r = store_broken(store, err);
 	if (r == 0)
 		r = apply_all(store, records, n, err);
 	if (r == 0) {
@@ -206,14 +206,14 @@ static int write_batch(struct raw_store *store, struct error *err)
 }
 
 /* Lock held on entry and return. */
-static void take_role(struct raw_store *store)
+void store_take_role(struct raw_store *store)
 {
 	while (store->busy)
 		(void)pthread_cond_wait(&store->done, &store->lock);
 	store->busy = true;
 }
 
-static void give_role(struct raw_store *store)
+void store_give_role(struct raw_store *store)
 {
 	store->busy = false;
 	(void)pthread_cond_broadcast(&store->done);
@@ -252,16 +252,16 @@ int store_commit_locked(struct raw_store *store, uint64_t ticket,
 	int r = 0;
 
 	while (r == 0 && store->durable < ticket) {
-		take_role(store);
+		store_take_role(store);
 		if (store->broken)
-			r = broken(store, err);
+			r = store_broken(store, err);
 		else if (store->durable >= ticket)
 			r = 0; /* by whoever had the role */
 		else if (log_full(store))
 			r = store_checkpoint_locked(store, err);
 		else
 			r = commit_once(store, err);
-		give_role(store);
+		store_give_role(store);
 	}
 	return r;
 }
@@ -282,10 +282,10 @@ int raw_store_checkpoint(struct raw_store *store, struct error *err)
 	int r;
 
 	(void)pthread_mutex_lock(&store->lock);
-	take_role(store);
-	r = store->broken ? broken(store, err)
+	store_take_role(store);
+	r = store->broken ? store_broken(store, err)
 			  : store_checkpoint_locked(store, err);
-	give_role(store);
+	store_give_role(store);
 	(void)pthread_mutex_unlock(&store->lock);
 	return r;
 }

@@ -118,6 +118,13 @@ int raw_store_commit(struct raw_store *store, uint64_t ticket,
 int raw_store_checkpoint(struct raw_store *store, struct error *err);
 
 /*
+ * The medium has become larger, to @size bytes: use all of it. A crash leaves
+ * the pool as large as it was, or as it is to be. -EINVAL: it is smaller than
+ * the pool; -ENOMEM; the errors of raw_store_checkpoint(). Repeating it is 0.
+ */
+int raw_store_extend(struct raw_store *store, uint64_t size, struct error *err);
+
+/*
  * What is freed durably and may still be looked at. raw_store_leave() fills
  * it (false: nothing was); when every lookup and request of that moment has
  * ended, raw_store_left() gives the clusters back and frees the memory.

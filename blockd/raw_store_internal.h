@@ -33,10 +33,22 @@ struct raw_store {
 	uint64_t log_block;    /* where the next batch goes */
 	uint64_t log_sequence; /* its number */
 	uint64_t log_used;     /* bytes of the ring since the checkpoint */
+	/* For the next superblock, when the medium has grown; 0: has not. */
+	uint64_t grown_size; /* bytes */
+	uint32_t grown_clusters;
 };
+
+/* Clusters of a medium of @size bytes that has this layout. */
+uint32_t store_clusters_for(const struct raw_super *super, uint64_t size);
 
 /* How many were ever freed, durably or not. Lock held. */
 uint64_t store_freed(const struct raw_store *store);
+
+/* Be the one that writes to the medium, and stop. The lock is held. */
+void store_take_role(struct raw_store *store);
+void store_give_role(struct raw_store *store);
+/* That it takes no changes, and why. */
+int store_broken(const struct raw_store *store, struct error *err);
 
 /* The lock is held, and let go of meanwhile. */
 int store_commit_locked(struct raw_store *store, uint64_t ticket,

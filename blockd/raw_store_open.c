@@ -101,11 +101,18 @@ static uint64_t log_size_for(uint64_t size)
 	return log > 64 * MIB ? 64 * MIB : log;
 }
 
+uint32_t store_clusters_for(const struct raw_super *super, uint64_t size)
+{
+	uint64_t n = (size - super->data_start) >> super->cluster_shift;
+
+	return n > RAW_CLUSTERS_MAX ? RAW_CLUSTERS_MAX : (uint32_t)n;
+}
+
 static int lay_out(const struct raw_medium *medium,
 		   const struct raw_format_options *options,
 		   struct raw_super *ret, struct error *err)
 {
-	uint64_t cluster, clusters;
+	uint64_t cluster;
 
 	*ret = (struct raw_super){
 		.cluster_shift = options->cluster_shift ? options->cluster_shift
@@ -123,9 +130,7 @@ static int lay_out(const struct raw_medium *medium,
 				 " bytes with clusters of %" PRIu64,
 				 ret->data_start + RAW_CLUSTERS_LEAST * cluster,
 				 cluster);
-	clusters = (ret->medium_size - ret->data_start) >> ret->cluster_shift;
-	ret->clusters = clusters > RAW_CLUSTERS_MAX ? RAW_CLUSTERS_MAX
-						    : (uint32_t)clusters;
+	ret->clusters = store_clusters_for(ret, ret->medium_size);
 	return 0;
 }
 

@@ -23,6 +23,7 @@
 #include "blockd/raw_store.h"
 
 #define MEDIUM  (UINT64_C(10) << 20)
+#define SMALL   (MEDIUM - (UINT64_C(2) << 20)) /* what it grows from */
 #define OBJECTS 8
 #define LENGTH  40 /* clusters of an object */
 
@@ -110,7 +111,7 @@ static const struct raw_medium_ops recorder_ops = {
 static void recorder_init(struct recorder *rec)
 {
 	*rec = (struct recorder){
-		.medium = {.ops = &recorder_ops, .size = MEDIUM},
+		.medium = {.ops = &recorder_ops, .size = SMALL},
 	};
 	rec->bytes = calloc(1, MEDIUM);
 	assert_non_null(rec->bytes);
@@ -292,6 +293,16 @@ static void reuse(struct run *run)
 		raw_store_left(run->store, &leaving);
 }
 
+static void grow(struct run *run)
+{
+	struct raw_medium *medium = &run->rec.medium;
+
+	if (medium->size < MEDIUM)
+		medium->size += UINT64_C(1) << 18;
+	must(run, raw_store_extend(run->store, medium->size, &run->err),
+	     "extend");
+}
+
 static void step(struct run *run)
 {
 	uint32_t id = 1 + below(run, OBJECTS), from = 1 + below(run, OBJECTS);
@@ -329,6 +340,8 @@ static void step(struct run *run)
 		if (below(run, 8) == 0)
 			must(run, raw_store_checkpoint(run->store, &run->err),
 			     "checkpoint");
+		else if (below(run, 4) == 0)
+			grow(run);
 		break;
 	default:
 		reuse(run);
@@ -683,6 +696,71 @@ static void keeps_room_for_a_checkpoint(void **unused)
 	run_done(&run);
 }
 
+static void uses_a_medium_that_has_grown(void **unused)
+{
+	struct raw_medium *medium;
+	struct run run;
+	uint32_t before, first = 0, n = 0;
+
+	(void)unused;
+	run_init(&run);
+	medium = &run.rec.medium;
+	before = raw_store_available(run.store);
+	assert_int_equal(
+		raw_store_extend(run.store, SMALL - RAW_BLOCK, &run.err),
+		-EINVAL);
+	medium->size = MEDIUM;
+	for (int i = 0; i < 2; i++) {
+		must(&run, raw_store_extend(run.store, MEDIUM, &run.err),
+		     "extend");
+		assert_int_equal(raw_store_available(run.store),
+				 before + ((MEDIUM - SMALL) >> 16));
+	}
+	make_object(&run, 1, 0);
+	for (uint32_t i = 0; i < LENGTH; i++) {
+		struct raw_record map = {
+			.type = RAW_MAP, .object = 1, .logical = i, .count = 1};
+
+		n += raw_store_take(run.store, 1, RAW_HOLE, &map.physical);
+		first = map.physical;
+		write_stamp(&run, first);
+		change(&run, &map, 1);
+	}
+	assert_int_equal(n, LENGTH);
+	assert_true(first > before); /* it is in the new part */
+	must(&run, raw_store_commit(run.store, run.n_states - 1, &run.err),
+	     "commit");
+	raw_store_close(run.store);
+	run_open(&run);
+	assert_int_equal(fingerprint(run.store), run.states[run.n_states - 1]);
+	raw_store_close(run.store);
+	run.store = NULL;
+	medium->size = MEDIUM - RAW_BLOCK;
+	assert_int_equal(open_result(&run), -EBADMSG);
+	run_done(&run);
+}
+
+/* The size is in the superblocks or not, whatever write was the last. */
+static void stays_as_it_was_when_it_cannot_grow(void **unused)
+{
+	struct run run;
+	uint32_t before;
+
+	(void)unused;
+	run_init(&run);
+	before = raw_store_super(run.store)->clusters;
+	run.rec.medium.size = MEDIUM;
+	run.rec.fail_writes = -EIO;
+	assert_int_equal(raw_store_extend(run.store, MEDIUM, &run.err), -EIO);
+	run.rec.fail_writes = 0;
+	assert_int_equal(raw_store_extend(run.store, MEDIUM, &run.err), -EIO);
+	raw_store_close(run.store);
+	run_open(&run);
+	assert_int_equal(raw_store_super(run.store)->clusters, before);
+	must(&run, raw_store_extend(run.store, MEDIUM, &run.err), "extend");
+	run_done(&run);
+}
+
 /* Many more changes than the ring has room for. */
 static void goes_round_the_ring(void **unused)
 {
@@ -768,6 +846,8 @@ int main(void)
 		cmocka_unit_test(
 			gives_a_cluster_again_only_when_it_is_free_for_good),
 		cmocka_unit_test(keeps_room_for_a_checkpoint),
+		cmocka_unit_test(uses_a_medium_that_has_grown),
+		cmocka_unit_test(stays_as_it_was_when_it_cannot_grow),
 		cmocka_unit_test(goes_round_the_ring),
 		cmocka_unit_test(serves_many_threads),
 	};

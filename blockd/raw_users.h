@@ -40,6 +40,7 @@ struct raw_users {
 	void (*broken)(void *context, const struct error *err);
 	void *context;
 
+	_Atomic uint64_t grown; /* bytes the medium has at least */
 	_Atomic unsigned phase;
 	_Atomic unsigned inside[2]; /* requests, by the phase they entered in */
 
