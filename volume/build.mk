@@ -16,7 +16,7 @@ $(eval $(call library,volume,\
   volume/flow_attach.c volume/flow_create.c volume/flow_delete.c \
   volume/flow_detach.c volume/flow_resize.c volume/json_scan.c \
   $(volume_store) volume/label.c volume/local.c \
-  volume/mounts.c volume/operation.c volume/attach_claim.c \
+  volume/mounts.c volume/record_json.c volume/operation.c volume/attach_claim.c \
   volume/flow_publish.c volume/mount_options.c volume/split_attach.c \
   volume/split_batch.c volume/split_export.c volume/node_client.c \
   volume/observe.c \
@@ -56,6 +56,7 @@ $(eval $(call fuzzer,volume/kube_event_fuzz,volume/kube_event.c \
   volume/json_scan.c volume/label.c base/clock.c base/error.c base/file.c \
   base/log.c,-ljson-c))
 $(eval $(call fuzzer,volume/volume_record_fuzz,volume/volume_record.c \
+  volume/record_json.c \
   volume/volume_record_json.c volume/volume_spec.c volume/json_scan.c \
   volume/label.c base/clock.c base/error.c base/file.c base/ident.c \
   base/log.c base/size.c,-ljson-c))

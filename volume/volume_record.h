@@ -38,6 +38,7 @@
 
 #define VOLUME_CAPACITY_MIN (UINT64_C(64) << 20) /* bytes, one extent */
 #define VOLUME_CAPACITY_MAX (UINT64_C(1) << 60)  /* bytes, 1 EiB */
+#define VOLUME_LIMIT_MAX    (UINT64_C(1) << 60)  /* of each in volume_limits */
 
 struct name_list {
 	char (*items)[RECORD_NAME_SIZE]; /* owned */
@@ -51,7 +52,8 @@ void name_list_done(struct name_list *list);
 enum volume_phase {
 	VOLUME_CREATING, /* extents may exist; repeat create, or delete */
 	VOLUME_READY,
-	VOLUME_DELETING, /* extents may be gone; repeat delete */
+	VOLUME_DELETING,  /* extents may be gone; repeat delete */
+	VOLUME_REVERTING, /* its content may be of two times; repeat revert */
 };
 
 enum split_state {
@@ -82,6 +84,9 @@ struct volume_split {
 	/* The file system may be smaller than the extent; only when READY. */
 	bool fs_behind;
 	char fs_uuid[UUID_TEXT_SIZE]; /* fixed at create */
+	/* What its content begins with, on the same node; "": zeroes. */
+	char source[RECORD_NAME_SIZE];
+	char source_id[UUID_TEXT_SIZE];
 };
 
 enum attachment_state {
@@ -115,6 +120,24 @@ struct volume_condition {
 	int64_t since_s; /* of the last change of status */
 };
 
+/* What a volume's content begins with. */
+enum volume_source_kind {
+	VOLUME_SOURCE_NONE, /* nothing: it is formatted when first attached */
+	VOLUME_SOURCE_SNAPSHOT,
+	VOLUME_SOURCE_VOLUME, /* a clone, as of when it is made */
+};
+
+struct volume_source {
+	enum volume_source_kind kind;
+	char name[RECORD_NAME_SIZE];
+	char uid[UUID_TEXT_SIZE]; /* asked for with "": whichever it is */
+};
+
+struct volume_limits {
+	uint64_t iops;             /* operations a second; 0: no limit */
+	uint64_t bytes_per_second; /* 0: no limit */
+};
+
 /* What was asked for. Owned members are freed by volume_spec_done(). */
 struct volume_spec {
 	uint64_t capacity; /* bytes, multiple of 4096 */
@@ -134,6 +157,13 @@ struct volume_spec {
 	struct name_list exclude; /* never these */
 	struct name_list pools;   /* of those names only; empty: all */
 	struct labels node_labels; /* nodes that have all of these */
+	/*
+	 * Then layout and file system are the source's ("" when asked for:
+	 * the same), the capacity is at least the source's (0: the same), and
+	 * its nodes and pools have to be allowed.
+	 */
+	struct volume_source source;
+	struct volume_limits limits; /* volume_limit() changes them */
 };
 
 /*
@@ -150,8 +180,12 @@ bool volume_spec_direct(const struct volume_spec *spec);
 uint64_t volume_spec_split_minimum(const struct volume_spec *spec);
 int volume_spec_copy(const struct volume_spec *from, struct volume_spec *to,
 		     struct error *err);
+/* Limits, which may change, do not count. */
 bool volume_spec_equal(const struct volume_spec *a,
 		       const struct volume_spec *b);
+/* Of one kind and name; uids where both are known. */
+bool volume_source_equal(const struct volume_source *a,
+			 const struct volume_source *b);
 void volume_spec_done(struct volume_spec *spec);
 
 struct volume_record {
@@ -179,6 +213,9 @@ struct volume_record {
 	 * only: the store says it.
 	 */
 	bool deleting;
+	/* The snapshot that it is, or was last, reverted to; uid "": none. */
+	char reverted[RECORD_NAME_SIZE];
+	char reverted_uid[UUID_TEXT_SIZE];
 	struct volume_condition *conditions; /* owned */
 	size_t n_conditions;
 };

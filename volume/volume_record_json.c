@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "volume/json_scan.h"
+#include "volume/record_json.h"
 #include "volume/store.h"
 #include "volume/volume_record.h"
 
@@ -15,6 +16,7 @@ static const char *const phase_names[] = {
 	[VOLUME_CREATING] = "Creating",
 	[VOLUME_READY] = "Ready",
 	[VOLUME_DELETING] = "Deleting",
+	[VOLUME_REVERTING] = "Reverting",
 };
 
 static const char *const split_names[] = {
@@ -29,8 +31,6 @@ static const char *const attachment_names[] = {
 	[ATTACHMENT_DETACHING] = "Detaching",
 	[ATTACHMENT_PUBLISHED] = "Published",
 };
-
-static const char *const status_names[] = {"False", "True"};
 
 const char *volume_phase_name(enum volume_phase phase)
 {
@@ -48,58 +48,6 @@ const char *attachment_state_name(enum attachment_state state)
 }
 
 /* ---- encode ---- */
-
-static struct json_object *encode_names(const struct name_list *list)
-{
-	struct json_object *array = json_object_new_array();
-
-	for (size_t i = 0; i < list->count; i++)
-		(void)json_object_array_add(
-			array, json_object_new_string(list->items[i]));
-	return array;
-}
-
-static struct json_object *encode_metadata(const struct volume_record *record)
-{
-	struct json_object *meta = json_object_new_object();
-
-	json_add_text(meta, "name", record->name);
-	json_add_text(meta, "uid", record->uid);
-	json_add_text(meta, "resourceVersion", record->resource_version);
-	json_add(meta, "creationTimestamp", json_from_time(record->created_s));
-	if (record->labels.count > 0)
-		json_add(meta, "labels", json_from_labels(&record->labels));
-	return meta;
-}
-
-static struct json_object *encode_spec(const struct volume_spec *spec)
-{
-	struct json_object *object = json_object_new_object();
-	struct json_object *placement = json_object_new_object();
-
-	json_add_number(object, "capacity", spec->capacity);
-	json_add_text(object, "layout", spec->layout);
-	json_add_text(object, "fsType", spec->fs_type);
-	json_add_text(object, "policy", spec->policy);
-	json_add_text(object, "transport", spec->transport);
-	json_add_number(placement, "minSplits", spec->min_splits);
-	json_add_number(placement, "maxSplits", spec->max_splits);
-	json_add_number(placement, "maxExtent", spec->max_extent);
-	json_add(placement, "sharePools",
-		 json_object_new_boolean(spec->share_pools));
-	if (spec->nodes.count > 0)
-		json_add(placement, "nodes", encode_names(&spec->nodes));
-	if (spec->exclude.count > 0)
-		json_add(placement, "excludeNodes",
-			 encode_names(&spec->exclude));
-	if (spec->pools.count > 0)
-		json_add(placement, "pools", encode_names(&spec->pools));
-	if (spec->node_labels.count > 0)
-		json_add(placement, "nodeLabels",
-			 json_from_labels(&spec->node_labels));
-	json_add(object, "placement", placement);
-	return object;
-}
 
 static struct json_object *encode_splits(const struct volume_record *record)
 {
@@ -122,6 +70,8 @@ static struct json_object *encode_splits(const struct volume_record *record)
 		if (s->fs_behind)
 			json_add(object, "fsBehind",
 				 json_object_new_boolean(true));
+		json_add_text(object, "source", s->source);
+		json_add_text(object, "sourceID", s->source_id);
 		(void)json_object_array_add(array, object);
 	}
 	return array;
@@ -155,25 +105,6 @@ static struct json_object *encode_attachments(
 	return array;
 }
 
-static struct json_object *encode_conditions(const struct volume_record *record)
-{
-	struct json_object *array = json_object_new_array();
-
-	for (size_t i = 0; i < record->n_conditions; i++) {
-		const struct volume_condition *c = &record->conditions[i];
-		struct json_object *object = json_object_new_object();
-
-		json_add_text(object, "type", c->type);
-		json_add_text(object, "status", status_names[c->status]);
-		json_add_text(object, "reason", c->reason);
-		json_add_text(object, "message", c->message);
-		json_add(object, "lastTransitionTime",
-			 json_from_time(c->since_s));
-		(void)json_object_array_add(array, object);
-	}
-	return array;
-}
-
 int volume_record_encode(const struct volume_record *record, char **ret_json,
 			 struct error *err)
 {
@@ -182,13 +113,20 @@ int volume_record_encode(const struct volume_record *record, char **ret_json,
 
 	json_add_text(object, "apiVersion", RECORD_API_VERSION);
 	json_add_text(object, "kind", STORE_KIND_VOLUME);
-	json_add(object, "metadata", encode_metadata(record));
-	json_add(object, "spec", encode_spec(&record->spec));
+	json_add(object, "metadata",
+		 record_json_metadata(record->name, record->uid,
+				      record->resource_version,
+				      record->created_s, &record->labels));
+	json_add(object, "spec", record_json_spec(&record->spec));
 	json_add_text(status, "phase", phase_names[record->phase]);
 	json_add_number(status, "epoch", record->epoch);
+	json_add_text(status, "reverted", record->reverted);
+	json_add_text(status, "revertedUID", record->reverted_uid);
 	json_add(status, "splits", encode_splits(record));
 	json_add(status, "attachments", encode_attachments(record));
-	json_add(status, "conditions", encode_conditions(record));
+	json_add(status, "conditions",
+		 record_json_conditions(record->conditions,
+					record->n_conditions));
 	json_add(object, "status", status);
 
 	return json_finish(object, RECORD_TEXT_MAX, ret_json, err);
@@ -196,105 +134,16 @@ int volume_record_encode(const struct volume_record *record, char **ret_json,
 
 /* ---- decode ---- */
 
-static void scan_name(struct json_scan *scan, struct json_object *in,
-		      const char *key, char *ret)
-{
-	struct error err = {0};
-
-	json_scan_text(scan, in, key, ret, RECORD_NAME_SIZE, true);
-	if (scan->r == 0 && name_check("the name", ret, &err) < 0)
-		json_scan_fail(scan, key, "is bad: %s", err.msg);
-}
-
-static void scan_uuid(struct json_scan *scan, struct json_object *in,
-		      const char *key, char *ret, bool required)
-{
-	json_scan_text(scan, in, key, ret, UUID_TEXT_SIZE, required);
-	if (scan->r < 0 || (!required && !ret[0]))
-		return;
-	if (strlen(ret) != UUID_TEXT_SIZE - 1 ||
-	    strspn(ret, "0123456789abcdef-") != UUID_TEXT_SIZE - 1)
-		json_scan_fail(scan, key, "is no lower-case UUID");
-}
-
-static void scan_names(struct json_scan *scan, struct json_object *in,
-		       const char *key, struct name_list *ret)
-{
-	struct json_object *array = json_scan_array(scan, in, key,
-						    VOLUME_NODES_MAX, false);
-	size_t n = array ? json_object_array_length(array) : 0;
-	struct error err = {0};
-
-	for (size_t i = 0; i < n && scan->r == 0; i++) {
-		struct json_object *item = json_object_array_get_idx(array, i);
-
-		if (!json_object_is_type(item, json_type_string))
-			json_scan_fail(scan, key, "holds what is no text");
-		else if (name_list_add(ret, json_object_get_string(item),
-				       &err) < 0)
-			json_scan_fail(scan, key, "is bad: %s", err.msg);
-	}
-}
-
-static void scan_metadata(struct json_scan *scan, struct json_object *meta,
-			  struct volume_record *record)
-{
-	json_scan_at(scan, "metadata");
-	scan_name(scan, meta, "name", record->name);
-	scan_uuid(scan, meta, "uid", record->uid, true);
-	json_scan_text(scan, meta, "resourceVersion", record->resource_version,
-		       sizeof(record->resource_version), false);
-	record->created_s = json_scan_time(scan, meta, "creationTimestamp");
-	record->deleting = json_scan_time(scan, meta, "deletionTimestamp") != 0;
-	json_scan_labels(scan, meta, "labels", &record->labels);
-}
-
-static void scan_spec(struct json_scan *scan, struct json_object *object,
-		      struct volume_spec *spec)
-{
-	struct json_object *placement;
-	struct error err = {0};
-
-	json_scan_at(scan, "spec");
-	spec->capacity = json_scan_number(scan, object, "capacity", 1,
-					  VOLUME_CAPACITY_MAX, true);
-	json_scan_text(scan, object, "layout", spec->layout,
-		       sizeof(spec->layout), true);
-	json_scan_text(scan, object, "fsType", spec->fs_type,
-		       sizeof(spec->fs_type), !volume_spec_linear(spec));
-	json_scan_text(scan, object, "policy", spec->policy,
-		       sizeof(spec->policy), false);
-	json_scan_text(scan, object, "transport", spec->transport,
-		       sizeof(spec->transport), false);
-	placement = json_scan_object(scan, object, "placement", false);
-	json_scan_at(scan, "spec.placement");
-	spec->min_splits = (unsigned)json_scan_number(
-		scan, placement, "minSplits", 0, VOLUME_SPLITS_MAX, false);
-	spec->max_splits = (unsigned)json_scan_number(
-		scan, placement, "maxSplits", 0, VOLUME_SPLITS_MAX, false);
-	spec->max_extent = json_scan_number(scan, placement, "maxExtent", 0,
-					    VOLUME_CAPACITY_MAX, false);
-	spec->share_pools = json_scan_flag(scan, placement, "sharePools");
-	scan_names(scan, placement, "nodes", &spec->nodes);
-	scan_names(scan, placement, "excludeNodes", &spec->exclude);
-	scan_names(scan, placement, "pools", &spec->pools);
-	json_scan_labels(scan, placement, "nodeLabels", &spec->node_labels);
-	if (scan->r == 0 && volume_spec_check(spec, &err) < 0) {
-		scan->path[0] = '\0';
-		json_scan_fail(scan, "spec", "is bad: %s", err.msg);
-	}
-}
-
 static void scan_split(struct json_scan *scan, struct json_object *object,
 		       unsigned index, struct volume_split *split)
 {
 	json_scan_at(scan, "status.splits[%u]", index);
 	split->index = (unsigned)json_scan_number(scan, object, "index", index,
 						  index, true);
-	scan_name(scan, object, "node", split->node);
-	scan_name(scan, object, "pool", split->pool);
-	scan_name(scan, object, "extent", split->extent);
-	scan_uuid(scan, object, "extentID", split->extent_id, false);
+	record_scan_name(scan, object, "node", split->node);
+	record_scan_name(scan, object, "pool", split->pool);
+	record_scan_name(scan, object, "extent", split->extent);
+	record_scan_uuid(scan, object, "extentID", split->extent_id, false);
 	split->size = json_scan_number(scan, object, "size", 1,
 				       VOLUME_CAPACITY_MAX, true);
 	split->grow_to = json_scan_number(scan, object, "growTo", 0,
@@ -304,8 +153,13 @@ static void scan_split(struct json_scan *scan, struct json_object *object,
 		json_scan_fail(scan, "growTo", "is no larger size");
 	split->state = (enum split_state)json_scan_enum(
 		scan, object, "state", split_names, array_size(split_names));
-	scan_uuid(scan, object, "fsUUID", split->fs_uuid, true);
+	record_scan_uuid(scan, object, "fsUUID", split->fs_uuid, true);
 	split->fs_behind = json_scan_flag(scan, object, "fsBehind");
+	if (json_object_object_get_ex(object, "source", NULL))
+		record_scan_name(scan, object, "source", split->source);
+	record_scan_uuid(scan, object, "sourceID", split->source_id, false);
+	if (!split->source[0] != !split->source_id[0])
+		json_scan_fail(scan, "sourceID", "without source, or none");
 	if (split->fs_behind && split->state != SPLIT_READY)
 		json_scan_fail(scan, "fsBehind", "without a file system");
 	if (split->state != SPLIT_PLANNED && split->state != SPLIT_DELETED &&
@@ -334,7 +188,7 @@ static void scan_attachment(struct json_scan *scan, struct json_object *object,
 			    struct volume_attachment *a)
 {
 	json_scan_at(scan, "status.attachments[%zu]", index);
-	scan_name(scan, object, "node", a->node);
+	record_scan_name(scan, object, "node", a->node);
 	a->epoch = json_scan_number(scan, object, "epoch", 0, EPOCH_MAX, true);
 	a->state = (enum attachment_state)json_scan_enum(
 		scan, object, "state", attachment_names,
@@ -350,74 +204,48 @@ static void scan_attachment(struct json_scan *scan, struct json_object *object,
 	check_attachment(scan, a, linear);
 }
 
-static void scan_condition(struct json_scan *scan, struct json_object *object,
-			   size_t index, struct volume_condition *c)
+static void scan_reverted(struct json_scan *scan, struct json_object *status,
+			  struct volume_record *record)
 {
-	json_scan_at(scan, "status.conditions[%zu]", index);
-	json_scan_text(scan, object, "type", c->type, sizeof(c->type), true);
-	c->status = json_scan_enum(scan, object, "status", status_names,
-				   array_size(status_names)) == 1;
-	json_scan_text(scan, object, "reason", c->reason, sizeof(c->reason),
-		       false);
-	json_scan_text(scan, object, "message", c->message, sizeof(c->message),
-		       false);
-	c->since_s = json_scan_time(scan, object, "lastTransitionTime");
-}
-
-/* Room for what an array of status has: zeroed; NULL when it is empty. */
-static void *scan_room(struct json_scan *scan, struct json_object *array,
-		       size_t size, size_t *ret_count)
-{
-	size_t n = array ? json_object_array_length(array) : 0;
-	void *items;
-
-	*ret_count = 0;
-	if (n == 0 || scan->r < 0)
-		return NULL;
-	items = calloc(n, size);
-	if (!items) {
-		scan->r = error_set(scan->err, ENOMEM, "out of memory");
-		return NULL;
-	}
-	*ret_count = n;
-	return items;
+	if (json_object_object_get_ex(status, "reverted", NULL))
+		record_scan_name(scan, status, "reverted", record->reverted);
+	record_scan_uuid(scan, status, "revertedUID", record->reverted_uid,
+			 false);
+	if (!record->reverted[0] != !record->reverted_uid[0] ||
+	    (record->phase == VOLUME_REVERTING && !record->reverted[0]))
+		json_scan_fail(scan, "reverted", "is not what phase says");
 }
 
 static void scan_status(struct json_scan *scan, struct json_object *status,
 			struct volume_record *record)
 {
-	struct json_object *splits, *attachments, *conditions;
+	struct json_object *splits, *attachments;
 
 	json_scan_at(scan, "status");
 	record->phase = (enum volume_phase)json_scan_enum(
 		scan, status, "phase", phase_names, array_size(phase_names));
 	record->epoch = json_scan_number(scan, status, "epoch", 0, EPOCH_MAX,
 					 true);
+	scan_reverted(scan, status, record);
 	splits = json_scan_array(scan, status, "splits", VOLUME_SPLITS_MAX,
 				 true);
 	attachments = json_scan_array(scan, status, "attachments",
 				      VOLUME_ATTACHMENTS_MAX, false);
-	conditions = json_scan_array(scan, status, "conditions",
-				     VOLUME_CONDITIONS_MAX, false);
 
-	record->splits = scan_room(scan, splits, sizeof(*record->splits),
-				   &record->n_splits);
+	record->splits = record_scan_room(scan, splits, sizeof(*record->splits),
+					  &record->n_splits);
 	for (size_t i = 0; i < record->n_splits; i++)
 		scan_split(scan, json_object_array_get_idx(splits, i),
 			   (unsigned)i, &record->splits[i]);
-	record->attachments = scan_room(scan, attachments,
-					sizeof(*record->attachments),
-					&record->n_attachments);
+	record->attachments = record_scan_room(scan, attachments,
+					       sizeof(*record->attachments),
+					       &record->n_attachments);
 	for (size_t i = 0; i < record->n_attachments; i++)
 		scan_attachment(scan, json_object_array_get_idx(attachments, i),
 				i, volume_spec_linear(&record->spec),
 				&record->attachments[i]);
-	record->conditions = scan_room(scan, conditions,
-				       sizeof(*record->conditions),
-				       &record->n_conditions);
-	for (size_t i = 0; i < record->n_conditions; i++)
-		scan_condition(scan, json_object_array_get_idx(conditions, i),
-			       i, &record->conditions[i]);
+	record_scan_conditions(scan, status, &record->conditions,
+			       &record->n_conditions);
 }
 
 /*
@@ -429,6 +257,11 @@ static void check_sizes(struct json_scan *scan,
 {
 	size_t made = volume_record_made(record);
 	uint64_t sum = 0, target = 0;
+
+	/* What it is cloned from is not cut yet. */
+	if (record->phase != VOLUME_READY && record->n_splits == 0 &&
+	    record->spec.source.kind == VOLUME_SOURCE_VOLUME)
+		return;
 
 	/* 256 times 2^60 would not fit: each sum is looked at on its way. */
 	for (size_t i = 0; i < record->n_splits && scan->r == 0; i++) {
@@ -490,11 +323,9 @@ int volume_record_decode(const char *json, size_t length,
 		json_object_put(object);
 		return error_set(err, ENOMEM, "out of memory");
 	}
-	scan_metadata(&scan, json_scan_object(&scan, object, "metadata", true),
-		      record);
-	scan.path[0] = '\0';
-	scan_spec(&scan, json_scan_object(&scan, object, "spec", true),
-		  &record->spec);
+	record_scan_metadata(&scan, object, &RECORD_METADATA(record));
+	record_scan_spec(&scan, json_scan_object(&scan, object, "spec", true),
+			 &record->spec);
 	scan.path[0] = '\0';
 	scan_status(&scan, json_scan_object(&scan, object, "status", true),
 		    record);

@@ -232,6 +232,13 @@ int volume_spec_copy(const struct volume_spec *from, struct volume_spec *to,
 	return 0;
 }
 
+bool volume_source_equal(const struct volume_source *a,
+			 const struct volume_source *b)
+{
+	return a->kind == b->kind && strcmp(a->name, b->name) == 0 &&
+	       (!a->uid[0] || !b->uid[0] || strcmp(a->uid, b->uid) == 0);
+}
+
 bool volume_spec_equal(const struct volume_spec *a, const struct volume_spec *b)
 {
 	return a->capacity == b->capacity && a->min_splits == b->min_splits &&
@@ -245,7 +252,8 @@ bool volume_spec_equal(const struct volume_spec *a, const struct volume_spec *b)
 	       name_list_equal(&a->nodes, &b->nodes) &&
 	       name_list_equal(&a->exclude, &b->exclude) &&
 	       name_list_equal(&a->pools, &b->pools) &&
-	       labels_equal(&a->node_labels, &b->node_labels);
+	       labels_equal(&a->node_labels, &b->node_labels) &&
+	       volume_source_equal(&a->source, &b->source);
 }
 
 void volume_spec_done(struct volume_spec *spec)
