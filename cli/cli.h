@@ -52,6 +52,8 @@ struct cli_options {
 	char *mount_options;
 	char *note;
 	char *policy;
+	char *placement;
+	char *local;
 	char *transport;
 	uint64_t splits;
 	uint64_t max_splits;

@@ -117,6 +117,11 @@ static const struct option_row volume_create_rows[] = {
 	    "no extent larger than this"),
 	ROW("share-pools", 0, OPTION_FLAG, share_pools, NULL,
 	    "several extents may lie in one pool"),
+	ROW("placement", 0, OPTION_STRING, placement, "NAME",
+	    "balanced: fill pools evenly; packed: the fullest first; local: "
+	    "one node's first (balanced)"),
+	ROW("local", 0, OPTION_STRING, local, "NODE",
+	    "with --placement local: that node (this one)"),
 	ROW("on", 0, OPTION_LIST, on, "NODE", "only on these nodes"),
 	ROW("not-on", 0, OPTION_LIST, not_on, "NODE", "never on these"),
 	ROW("in-pool", 0, OPTION_LIST, in_pool, "POOL",

@@ -9,6 +9,7 @@
 #include "cli/command.h"
 #include "cli/json.h"
 #include "cli/table.h"
+#include "volume/placement.h"
 
 static int word_set(char *ret, size_t size, const char *what, const char *text,
 		    struct error *err)
@@ -32,6 +33,39 @@ static int nodes_set(struct name_list *ret, const struct option_list *list,
 			return r;
 	}
 	return 0;
+}
+
+/* --placement and --local. */
+static int placement_set(const struct cli *cli, struct volume_spec *spec,
+			 struct error *err)
+{
+	const struct cli_options *o = &cli->options;
+	const char *name = o->placement, *node = o->local;
+	int r;
+
+	if (!name && node)
+		name = "local";
+	r = word_set(spec->placement, sizeof(spec->placement), "placement",
+		     name, err);
+	if (r < 0 || strcmp(spec->placement, "local") != 0) {
+		if (r == 0 && node)
+			r = error_set(err, EINVAL,
+				      "--local NODE goes with --placement "
+				      "local");
+		return r;
+	}
+	if (!node)
+		node = volume_context_node(cli->volumes);
+	r = word_set(spec->local_node, sizeof(spec->local_node), "local", node,
+		     err);
+	if (r == 0)
+		r = volume_node_known(cli->volumes, node, err);
+	if (r == 0)
+		return error_set(err, ENOENT,
+				 "no node '%s' is known, whose pools could be "
+				 "filled first; say which: --local NODE",
+				 node);
+	return r < 0 ? r : 0;
 }
 
 static int spec_fill(const struct cli_options *o, struct volume_spec *spec,
@@ -98,6 +132,8 @@ int volume_create_run(struct cli *cli, struct error *err)
 	if (!cli->options.size)
 		return cli_usage(cli, err, "say how large: --size SIZE");
 	r = spec_fill(&cli->options, &spec, err);
+	if (r == 0)
+		r = placement_set(cli, &spec, err);
 	if (r == 0)
 		r = cli_labels(&cli->options.label, &labels, err);
 	if (r == 0)

@@ -43,11 +43,21 @@ static int check_places(struct csi_call *c,
 			places->n_requisite);
 }
 
+static int take_local(struct csi_call *c,
+		      const Csi__V1__CreateVolumeRequest *in,
+		      struct volume_spec *spec)
+{
+	int r = request_take_local(c->csi, in->accessibility_requirements, spec,
+				   c->err);
+
+	return r < 0 ? csi_fail_errno(c, r) : 0;
+}
+
 /* What was made under this name has to be what is asked for now. */
 static int take_existing(struct csi_call *c,
 			 const Csi__V1__CreateVolumeRequest *in,
 			 const struct volume_record *existing,
-			 uint64_t *ret_capacity)
+			 struct volume_spec *spec)
 {
 	const char *name = labels_get(&existing->labels, CSI_LABEL_NAME);
 
@@ -62,7 +72,10 @@ static int take_existing(struct csi_call *c,
 				"is not the size asked for",
 				existing->name,
 				(unsigned long long)existing->spec.capacity);
-	*ret_capacity = existing->spec.capacity;
+	spec->capacity = existing->spec.capacity;
+	/* Where it was to begin is no property: a pod may move meanwhile. */
+	if (strcmp(spec->placement, "local") == 0)
+		(void)strcpy(spec->local_node, existing->spec.local_node);
 	return 0;
 }
 
@@ -74,7 +87,7 @@ static int choose_capacity(struct csi_call *c,
 	int r = volume_get(c->csi->volumes, name, &existing, c->err);
 
 	if (r == 0)
-		r = take_existing(c, in, existing, &request->spec.capacity);
+		r = take_existing(c, in, existing, &request->spec);
 	else if (r != -ENOENT)
 		r = csi_fail_errno(c, r);
 	else
@@ -145,6 +158,8 @@ int csi_create_volume(struct csi_call *c, const void *in_, void *out)
 		r = csi_fail_errno(c, -EINVAL);
 	if (r == 0)
 		r = check_places(c, in->accessibility_requirements);
+	if (r == 0)
+		r = take_local(c, in, &request.spec);
 	if (r == 0)
 		r = make(c, in, &request, out);
 	request_done(&request);

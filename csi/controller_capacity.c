@@ -36,6 +36,9 @@ int csi_get_capacity(struct csi_call *c, const void *in_, void *out)
 {
 	const Csi__V1__GetCapacityRequest *in = in_;
 	struct request request = {0};
+	const Csi__V1__TopologyRequirement place = {
+		.n_requisite = in->accessible_topology ? 1 : 0,
+		.requisite = (Csi__V1__Topology **)&in->accessible_topology};
 	struct error why = {0};
 	int here = 1, r = 0;
 
@@ -56,8 +59,10 @@ int csi_get_capacity(struct csi_call *c, const void *in_, void *out)
 		return r;
 	if (request_read(&request, (ProtobufCMessage *const *)in->parameters,
 			 in->n_parameters, in->volume_capabilities,
-			 in->n_volume_capabilities, &why) == 0)
-		r = tell_room(c, &request, out);
+			 in->n_volume_capabilities, &why) == 0) {
+		r = request_take_local(c->csi, &place, &request.spec, c->err);
+		r = r < 0 ? csi_fail_errno(c, r) : tell_room(c, &request, out);
+	}
 	request_done(&request);
 	return r;
 }

@@ -221,6 +221,7 @@ static void refuses_parameters_it_does_not_know(void **state)
 		{"maxExtentSize", "big", "maxExtentSize"},
 		{"maxExtentSize", "1MiB", "extent"},
 		{"sharePools", "yes", "true or false"},
+		{"placement", "far", "balanced, packed, local"},
 		{"nodes", "host1,", "name"},
 		{"nodes", "host9", "host9"},
 		{"nodeSelector", "zone", "KEY=VALUE"},
@@ -271,6 +272,44 @@ static void does_what_the_parameters_say(void **state)
 	create_parameter(&c, "excludeNodes", "host1");
 	free(created(t, &c, GIB));
 	assert_int_equal(fake_node_extents(&t->nodes[1]), 2);
+}
+
+/* "host1" has 2 GiB and "host2" 3 GiB. */
+static void a_placement_says_which_pools_come_first(void **state)
+{
+	struct test *t = *state;
+	struct create c = {0};
+	char *id;
+
+	create_init(&c, "p", GIB);
+	create_parameter(&c, "placement", "packed");
+	free(created(t, &c, GIB));
+	assert_int_equal(fake_node_extents(&t->nodes[0]), 1);
+	create_init(&c, "q", GIB);
+	create_parameter(&c, "placement", "local");
+	create_place(&c, CSI_TOPOLOGY_NODE, "host1");
+	c.places.preferred = c.place_list;
+	c.places.n_preferred = 1;
+	id = created(t, &c, GIB);
+	assert_int_equal(fake_node_extents(&t->nodes[0]), 2);
+	/* A pod that has moved asks for the same volume. */
+	create_place(&c, CSI_TOPOLOGY_NODE, "host2");
+	c.places.preferred = c.place_list;
+	c.places.n_preferred = 1;
+	free(created(t, &c, GIB));
+	assert_int_equal(fake_node_extents(&t->nodes[1]), 0);
+	/* Full: it is a wish. */
+	create_init(&c, "r", GIB);
+	create_parameter(&c, "placement", "local");
+	create_place(&c, CSI_TOPOLOGY_NODE, "host1");
+	free(created(t, &c, GIB));
+	assert_int_equal(fake_node_extents(&t->nodes[1]), 1);
+	/* Nobody says where to begin. */
+	create_init(&c, "s", GIB);
+	create_parameter(&c, "placement", "local");
+	free(created(t, &c, GIB));
+	assert_int_equal(fake_node_extents(&t->nodes[1]), 2);
+	free(id);
 }
 
 static void a_pool_that_is_not_selected_is_not_used(void **state)
@@ -435,6 +474,7 @@ int main(void)
 		TEST(refuses_what_no_volume_can_be),
 		TEST(refuses_parameters_it_does_not_know),
 		TEST(does_what_the_parameters_say),
+		TEST(a_placement_says_which_pools_come_first),
 		TEST(a_pool_that_is_not_selected_is_not_used),
 		TEST(a_block_device_is_one_extent),
 		TEST(wants_a_place_it_knows),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The Controller service: could the volume be used so? */
 #include <errno.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "csi/capability.h"
@@ -33,6 +34,9 @@ static int validate(const Csi__V1__ValidateVolumeCapabilitiesRequest *in,
 			 in->n_parameters, in->volume_capabilities,
 			 in->n_volume_capabilities, err);
 	request.spec.capacity = record->spec.capacity;
+	/* A pod's, not a parameter's. */
+	if (strcmp(request.spec.placement, "local") == 0)
+		(void)strcpy(request.spec.local_node, record->spec.local_node);
 	if (r == 0 && !volume_spec_equal(&request.spec, &record->spec))
 		r = error_set(err, EINVAL,
 			      "the volume was made with other parameters");

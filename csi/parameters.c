@@ -91,6 +91,12 @@ static int take_policy(struct volume_spec *s, const char *v, struct error *err)
 	return set_word(s->policy, sizeof(s->policy), v, err);
 }
 
+static int take_placement(struct volume_spec *s, const char *v,
+			  struct error *err)
+{
+	return set_word(s->placement, sizeof(s->placement), v, err);
+}
+
 static int take_transport(struct volume_spec *s, const char *v,
 			  struct error *err)
 {
@@ -178,6 +184,13 @@ static const struct {
 	 "how extents of other nodes are attached; the best there is by "
 	 "default",
 	 take_transport},
+	{"placement", "`balanced`, `packed`, `local`",
+	 "as few extents as serve, where there is the most room, so that pools "
+	 "fill evenly (the default); in the fullest pools that hold it, so "
+	 "that large holes stay; or first in the pools of the node that the "
+	 "pod is scheduled to (`volumeBindingMode: WaitForFirstConsumer`), "
+	 "the rest elsewhere",
+	 take_placement},
 	{"minExtents", "1 to 256",
 	 "spread over at least so many extents; as few as serve by default",
 	 take_min_extents},

@@ -175,3 +175,38 @@ int request_place_known(struct csi *csi, Csi__V1__Topology *const *places,
 	node_states_free(states, n);
 	return known;
 }
+
+/* The first of the places that is a node of ours. */
+static void take_first(struct volume_spec *spec,
+		       const struct node_state *states, size_t n,
+		       Csi__V1__Topology *const *places, size_t n_places)
+{
+	for (size_t i = 0; i < n_places; i++) {
+		const char *node = place_node(places[i]);
+
+		if (!node || !node[0] || !is_node(states, n, node))
+			continue;
+		(void)strcpy(spec->local_node, node); /* as long as theirs */
+		return;
+	}
+}
+
+int request_take_local(struct csi *csi,
+		       const Csi__V1__TopologyRequirement *places,
+		       struct volume_spec *spec, struct error *err)
+{
+	struct node_state *states = NULL;
+	size_t n = 0;
+	int r;
+
+	if (!places || strcmp(spec->placement, "local") != 0)
+		return 0;
+	r = node_states_load(csi->volumes, &states, &n, err);
+	if (r < 0)
+		return r;
+	take_first(spec, states, n, places->preferred, places->n_preferred);
+	if (!spec->local_node[0] && places->n_requisite == 1)
+		take_first(spec, states, n, places->requisite, 1);
+	node_states_free(states, n);
+	return 0;
+}

@@ -44,4 +44,13 @@ bool request_allows(const Csi__V1__CapacityRange *range, uint64_t capacity);
 int request_place_known(struct csi *csi, Csi__V1__Topology *const *places,
 			size_t n_places, struct error *err);
 
+/*
+ * The node that a spec with the placement "local" begins with: the first of
+ * the preferred places that is one of ours, or the only requisite one. None:
+ * spec->local_node stays empty. 0 or a negative errno.
+ */
+int request_take_local(struct csi *csi,
+		       const Csi__V1__TopologyRequirement *places,
+		       struct volume_spec *spec, struct error *err);
+
 #endif

@@ -21,7 +21,7 @@ $(eval $(call library,volume,\
   volume/split_batch.c volume/split_export.c volume/node_client.c \
   volume/observe.c \
   volume/orphans.c volume/parallel.c volume/placement.c volume/planner.c \
-  volume/planner_grow.c volume/planner_in_place.c \
+  volume/planner_grow.c volume/planner_in_place.c volume/planner_strategy.c \
   volume/resize_extents.c volume/resize_here.c volume/resize_plan.c \
   volume/room.c volume/local_union.c volume/split.c volume/status.c \
   volume/union_process.c volume/volume_record.c volume/volume_record_json.c \
@@ -42,6 +42,7 @@ $(eval $(call unit_test,volume/node_keep_test,volume,\
   volume/kube_test_server.c))
 $(eval $(call unit_test,volume/planner_test,volume))
 $(eval $(call unit_test,volume/planner_grow_test,volume))
+$(eval $(call unit_test,volume/planner_strategy_test,volume))
 $(eval $(call unit_test,volume/placement_test,volume))
 $(eval $(call test_helper,volume/volume_call_main,volume))
 SYSTEM_TESTS += tests/system/volume.sh tests/system/volume_publish.sh tests/system/kube_store.sh \

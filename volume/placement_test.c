@@ -136,6 +136,17 @@ static void only_the_pools_that_are_wanted_count(void **state)
 	volume_spec_done(&spec);
 }
 
+/* None of the placements refuses what another one takes. */
+static void any_placement(struct volume_spec *spec)
+{
+	static const char *const names[] = {"balanced", "packed", "local"};
+
+	(void)strcpy(spec->placement, names[random_below(3)]);
+	if (strcmp(spec->placement, "local") == 0 && random_below(5) > 0)
+		(void)snprintf(spec->local_node, sizeof(spec->local_node),
+			       "n%u", (unsigned)random_below(POOLS_MAX));
+}
+
 static void what_it_says_can_be_placed_and_no_more(void **state)
 {
 	char names[POOLS_MAX][8];
@@ -158,6 +169,7 @@ static void what_it_says_can_be_placed_and_no_more(void **state)
 					  (unsigned)random_below(4);
 		if (!volume_spec_linear(&spec) && random_below(3) == 0)
 			spec.max_extent = 64 * MIB + random_below(GIB);
+		any_placement(&spec);
 		for (size_t i = 0; i < n; i++) {
 			(void)snprintf(names[i], sizeof(names[i]), "n%zu", i);
 			pools[i] = pool_of(names[i], random_below(2 * GIB));

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The order of the work: which pools may be used (candidates), largest
- * first; how many of them are needed; how much each gets, in units; and, if
- * pools may be shared, into how many extents a pool's part is cut.
+ * first; how many of them are needed, and which; how much each gets, in units
+ * (planner_strategy.c); and, if pools may be shared, into how many extents a
+ * pool's part is cut.
  */
-#include "volume/planner.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,32 +12,9 @@
 
 #include "base/cleanup.h"
 #include "base/size.h"
+#include "volume/planner_plan.h"
 
 #define LISTED_MAX 4 /* pools named in the text of an error */
-
-struct candidate {
-	size_t pool;    /* index into the input */
-	uint64_t bytes; /* what it takes, at most */
-	uint64_t units; /* whole ones of that */
-	uint64_t given; /* units */
-	uint64_t tail;  /* bytes given beyond whole units */
-	unsigned pieces;
-};
-
-struct plan {
-	const struct volume_spec *spec;
-	const struct planner_pool *pools;
-	uint64_t capacity;       /* bytes to place */
-	uint64_t spare;          /* bytes that may be added to that */
-	uint64_t least;          /* units, of one extent */
-	struct candidate *items; /* owned; largest first */
-	size_t n_items;
-	size_t n_used;    /* the first ones are used */
-	size_t n_offline; /* pools left out, and why */
-	size_t n_unwanted;
-	size_t n_small;
-	uint64_t free; /* bytes in all candidates */
-};
 
 /* ---- candidates ---- */
 
@@ -84,18 +60,6 @@ static bool pool_wanted(const struct volume_spec *spec, const char **nodes,
 			    pool->labels ? pool->labels : &none);
 }
 
-static int compare_candidates(const void *a_, const void *b_, void *pools_)
-{
-	const struct candidate *a = a_, *b = b_;
-	const struct planner_pool *pools = pools_;
-	int r;
-
-	if (a->bytes != b->bytes)
-		return a->bytes > b->bytes ? -1 : 1;
-	r = strcmp(pools[a->pool].node, pools[b->pool].node);
-	return r ? r : strcmp(pools[a->pool].pool, pools[b->pool].pool);
-}
-
 static void candidate_add(struct plan *plan, size_t pool)
 {
 	uint64_t bytes = plan->pools[pool].available;
@@ -112,6 +76,9 @@ static void candidate_add(struct plan *plan, size_t pool)
 		.pool = pool,
 		.bytes = bytes,
 		.units = bytes / PLANNER_UNIT,
+		.near = plan->strategy == PLAN_LOCAL &&
+			strcmp(plan->pools[pool].node,
+			       plan->spec->local_node) == 0,
 	};
 	if (__builtin_add_overflow(plan->free, bytes, &plan->free))
 		plan->free = UINT64_MAX;
@@ -139,8 +106,7 @@ static int candidates_find(struct plan *plan, size_t n_pools, struct error *err)
 		else
 			candidate_add(plan, i);
 	}
-	qsort_r(plan->items, plan->n_items, sizeof(*plan->items),
-		compare_candidates, (void *)plan->pools);
+	plan_sort(plan);
 	return 0;
 }
 
@@ -189,19 +155,31 @@ static unsigned splits_limit(const struct volume_spec *spec)
 	return spec->max_splits ? spec->max_splits : VOLUME_SPLITS_MAX;
 }
 
+/* Into how many pools it has to go. Shared ones are cut later. */
+static size_t pools_least(const struct plan *plan)
+{
+	const struct volume_spec *spec = plan->spec;
+	size_t min = spec->min_splits;
+
+	if (!spec->share_pools)
+		return min;
+	/* To keep it together is what these are for. */
+	if (plan->strategy != PLAN_BALANCED)
+		return 0;
+	return min > plan->n_items ? plan->n_items : min;
+}
+
 /*
- * The fewest of the largest candidates that hold everything: whole units in
+ * The fewest of the first candidates that hold everything: whole units in
  * each, and in one of them the bytes beyond its last whole unit too.
  */
 static int pools_count(struct plan *plan, struct error *err)
 {
 	const struct volume_spec *spec = plan->spec;
 	uint64_t units = 0, best_tail = 0;
-	size_t n = 0, min = spec->min_splits;
+	size_t n = 0, min = pools_least(plan);
 	char why[96];
 
-	if (spec->share_pools && min > plan->n_items)
-		min = plan->n_items;
 	while (n < plan->n_items &&
 	       (n < min || units * PLANNER_UNIT + best_tail < plan->capacity)) {
 		uint64_t tail = plan->items[n].bytes % PLANNER_UNIT;
@@ -236,45 +214,6 @@ static int pools_count(struct plan *plan, struct error *err)
 	}
 	plan->n_used = n;
 	return 0;
-}
-
-/* ---- how much in each ---- */
-
-/* In proportion to its room, within what it takes. Returns units given. */
-static uint64_t share_out(struct plan *plan, uint64_t units)
-{
-	uint64_t all = 0, given = 0;
-
-	for (size_t i = 0; i < plan->n_used; i++)
-		all += plan->items[i].units;
-	for (size_t i = 0; i < plan->n_used; i++) {
-		struct candidate *c = &plan->items[i];
-
-		c->given = (uint64_t)((unsigned __int128)units * c->units /
-				      all);
-		if (c->given < plan->least)
-			c->given = plan->least;
-		given += c->given;
-	}
-	return given;
-}
-
-/* Rounding and the smallest extent left some over, or took too many. */
-static void even_out(struct plan *plan, uint64_t units, uint64_t given)
-{
-	while (given != units) {
-		for (size_t i = 0; i < plan->n_used && given != units; i++) {
-			struct candidate *c = &plan->items[i];
-
-			if (given < units && c->given < c->units) {
-				c->given++;
-				given++;
-			} else if (given > units && c->given > plan->least) {
-				c->given--;
-				given--;
-			}
-		}
-	}
 }
 
 /* The candidate with room for @tail bytes goes to the end of those used. */
@@ -369,17 +308,18 @@ static void splits_fill(const struct plan *plan, struct planner_split *splits)
 	}
 }
 
-int planner_place_beside(const struct volume_spec *spec,
-			 const struct planner_pool *pools, size_t n_pools,
-			 const struct planner_beside *beside,
-			 struct planner_split **ret, size_t *ret_count,
-			 struct error *err)
+static int place(const struct volume_spec *spec, enum plan_strategy strategy,
+		 const struct planner_pool *pools, size_t n_pools,
+		 const struct planner_beside *beside,
+		 struct planner_split **ret, size_t *ret_count,
+		 struct error *err)
 {
 	auto_free struct candidate *items = NULL;
-	uint64_t least = volume_spec_split_minimum(spec), units;
+	uint64_t least = volume_spec_split_minimum(spec);
 	struct plan plan = {
 		.spec = spec,
 		.pools = pools,
+		.strategy = strategy,
 		.capacity = spec->capacity,
 		.spare = beside->spare,
 	};
@@ -396,8 +336,8 @@ int planner_place_beside(const struct volume_spec *spec,
 		r = pools_count(&plan, err);
 	if (r < 0)
 		return r;
-	units = plan.capacity / PLANNER_UNIT;
-	even_out(&plan, units, share_out(&plan, units));
+	plan_choose(&plan);
+	plan_share(&plan);
 	place_tail(&plan, plan.capacity % PLANNER_UNIT);
 	r = cut(&plan, &count, err);
 	if (r < 0)
@@ -409,6 +349,23 @@ int planner_place_beside(const struct volume_spec *spec,
 	*ret = splits;
 	*ret_count = count;
 	return 0;
+}
+
+/* A strategy is a wish: what it cannot do is done as if there were none. */
+int planner_place_beside(const struct volume_spec *spec,
+			 const struct planner_pool *pools, size_t n_pools,
+			 const struct planner_beside *beside,
+			 struct planner_split **ret, size_t *ret_count,
+			 struct error *err)
+{
+	enum plan_strategy strategy = plan_strategy_of(spec);
+	int r = place(spec, strategy, pools, n_pools, beside, ret, ret_count,
+		      err);
+
+	if (r == -ENOSPC && strategy != PLAN_BALANCED)
+		r = place(spec, PLAN_BALANCED, pools, n_pools, beside, ret,
+			  ret_count, err);
+	return r;
 }
 
 int planner_place(const struct volume_spec *spec,

@@ -3,8 +3,18 @@
  * Where to put a volume: a pure function of the request and the pools. The
  * same input gives the same answer.
  *
- * As few extents as serve; among those the pools with the most room; sizes in
- * proportion to the room, so that the pools fill evenly.
+ * How, the spec's placement says:
+ *
+ *	balanced  as few extents as serve; among those the pools with the most
+ *	          room; sizes in proportion to the room, so that the pools fill
+ *	          evenly
+ *	packed    as few extents; in the fullest pools that hold it, each
+ *	          filled before the next larger one, so that large holes stay
+ *	local     as much as fits in the pools of spec->local_node, the rest in
+ *	          as few others as serve
+ *
+ * It is a wish: what it cannot do (too many extents, or too small ones) is
+ * placed as balanced. So none refuses what another one takes.
  */
 #ifndef VOLUME_PLANNER_H
 #define VOLUME_PLANNER_H

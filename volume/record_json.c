@@ -79,6 +79,8 @@ struct json_object *record_json_spec(const struct volume_spec *spec)
 	json_add_number(placement, "maxExtent", spec->max_extent);
 	json_add(placement, "sharePools",
 		 json_object_new_boolean(spec->share_pools));
+	json_add_text(placement, "strategy", spec->placement);
+	json_add_text(placement, "localNode", spec->local_node);
 	if (spec->nodes.count > 0)
 		json_add(placement, "nodes", encode_names(&spec->nodes));
 	if (spec->exclude.count > 0)
@@ -229,6 +231,10 @@ void record_scan_spec(struct json_scan *scan, struct json_object *object,
 	spec->max_extent = json_scan_number(scan, placement, "maxExtent", 0,
 					    VOLUME_CAPACITY_MAX, false);
 	spec->share_pools = json_scan_flag(scan, placement, "sharePools");
+	json_scan_text(scan, placement, "strategy", spec->placement,
+		       sizeof(spec->placement), false);
+	json_scan_text(scan, placement, "localNode", spec->local_node,
+		       sizeof(spec->local_node), false);
 	scan_names(scan, placement, "nodes", &spec->nodes);
 	scan_names(scan, placement, "excludeNodes", &spec->exclude);
 	scan_names(scan, placement, "pools", &spec->pools);

@@ -153,6 +153,8 @@ struct volume_spec {
 	unsigned max_splits;      /* 0: VOLUME_SPLITS_MAX */
 	uint64_t max_extent;      /* bytes; 0: no limit but the pools' */
 	bool share_pools;         /* several splits may lie in one pool */
+	char placement[16];       /* "balanced" "packed" "local"; planner.h */
+	char local_node[RECORD_NAME_SIZE]; /* local: that one; "": any */
 	struct name_list nodes;   /* only these; empty: all */
 	struct name_list exclude; /* never these */
 	struct name_list pools;   /* of those names only; empty: all */

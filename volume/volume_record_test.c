@@ -36,6 +36,8 @@ static struct volume_record *sample(void)
 	record->spec.max_splits = 9;
 	record->spec.max_extent = GIB;
 	record->spec.share_pools = true;
+	strcpy(record->spec.placement, "local");
+	strcpy(record->spec.local_node, "n1");
 	assert_int_equal(name_list_add(&record->spec.nodes, "n1", NULL), 0);
 	assert_int_equal(name_list_add(&record->spec.exclude, "n9", NULL), 0);
 	assert_int_equal(name_list_add(&record->spec.pools, "fast", NULL), 0);

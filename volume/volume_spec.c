@@ -105,6 +105,7 @@ static int words_check(struct volume_spec *spec, struct error *err)
 	static const char *const systems[] = {"ext4", "xfs"};
 	static const char *const policies[] = {"mfs", "ff", "epmfs", "local"};
 	static const char *const transports[] = {"auto", "loop", "nbd", "fuse"};
+	static const char *const placements[] = {"balanced", "packed", "local"};
 	int r = word_check("layout", spec->layout, sizeof(spec->layout),
 			   layouts, array_size(layouts), err);
 
@@ -119,6 +120,10 @@ static int words_check(struct volume_spec *spec, struct error *err)
 		r = word_check("transport", spec->transport,
 			       sizeof(spec->transport), transports,
 			       array_size(transports), err);
+	if (r == 0)
+		r = word_check("placement", spec->placement,
+			       sizeof(spec->placement), placements,
+			       array_size(placements), err);
 	return r;
 }
 
@@ -199,6 +204,15 @@ int volume_spec_check(struct volume_spec *spec, struct error *err)
 				 spec->min_splits,
 				 size_format(text[0], spec->capacity),
 				 size_format(text[1], least), spec->fs_type);
+	if (spec->local_node[0] && strcmp(spec->placement, "local") != 0)
+		return error_set(err, EINVAL,
+				 "a node to fill first, but the placement is "
+				 "'%s', not 'local'",
+				 spec->placement);
+	if (spec->local_node[0])
+		r = name_check("node", spec->local_node, err);
+	if (r < 0)
+		return r;
 	if (spec->max_extent && spec->max_extent < least)
 		return error_set(err, ERANGE,
 				 "the largest extent has to be at least %s",
@@ -249,6 +263,8 @@ bool volume_spec_equal(const struct volume_spec *a, const struct volume_spec *b)
 	       strcmp(a->fs_type, b->fs_type) == 0 &&
 	       strcmp(a->policy, b->policy) == 0 &&
 	       strcmp(a->transport, b->transport) == 0 &&
+	       strcmp(a->placement, b->placement) == 0 &&
+	       strcmp(a->local_node, b->local_node) == 0 &&
 	       name_list_equal(&a->nodes, &b->nodes) &&
 	       name_list_equal(&a->exclude, &b->exclude) &&
 	       name_list_equal(&a->pools, &b->pools) &&
