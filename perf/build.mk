@@ -1,3 +1,4 @@
 # The benchmarks' own load client; perf/run builds nothing itself.
 $(eval $(call test_helper,perf/nbd_load,base))
+$(eval $(call test_helper,perf/engine_load,blockd))
 SYSTEM_TESTS += tests/system/perf.sh

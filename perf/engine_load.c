@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * I/O on an extent of a raw pool through struct blockdev, without a server: a
+ * loop, and a fixed number of requests in flight. Ends with one line of JSON.
+ *
+ *	--do format   make the pool on a file or device (what it holds is lost)
+ *	              and one extent in it
+ *	--do fill     write the whole extent, in order
+ *	--do snapshots  --count of them, a block of every 8th cluster
+ *	              overwritten after each
+ *	--do read|write  --count requests at random places, or --step bytes
+ *apart
+ *	--do again    the same writes after a discard of all: first writes
+ *
+ * The time and the processor's are those of the requests and the flush that
+ * ends them, not of opening the pool.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <linux/fs.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/options.h"
+#include "blockd/raw_dev.h"
+
+#define DEPTH_MAX   256u
+#define SIZE_MAX_IO (4u << 20) /* bytes */
+#define FILL_SIZE   (1u << 20) /* bytes */
+#define EXTENT      1u         /* its object */
+#define ALIGN       4096u      /* bytes; O_DIRECT */
+
+struct config {
+	bool help;
+	char *action;
+	char *path;
+	uint64_t depth;
+	uint64_t size;
+	uint64_t count;
+	uint64_t step;
+	uint64_t seed;
+	uint64_t extent_size;
+};
+
+static const struct option_row rows[] = {
+	{"help", 'h', OPTION_FLAG, offsetof(struct config, help), NULL,
+	 "say this", NULL, 0, 0},
+	{"do", 0, OPTION_STRING, offsetof(struct config, action), "WHAT",
+	 "format, fill, snapshots, read, write or again", "read", 0, 0},
+	{"path", 'p', OPTION_STRING, offsetof(struct config, path), "PATH",
+	 "the pool's file or device", "", 0, 0},
+	{"depth", 'd', OPTION_NUMBER, offsetof(struct config, depth), "N",
+	 "requests in flight", "1", 1, DEPTH_MAX},
+	{"size", 's', OPTION_SIZE, offsetof(struct config, size), "BYTES",
+	 "of one request", "4096", ALIGN, SIZE_MAX_IO},
+	{"count", 'n', OPTION_NUMBER, offsetof(struct config, count), "N",
+	 "requests to make", "10000", 1, 0},
+	{"step", 0, OPTION_SIZE, offsetof(struct config, step), "BYTES",
+	 "from one request to the next; 0: random", "0", 0, 0},
+	{"seed", 'r', OPTION_NUMBER, offsetof(struct config, seed), "N",
+	 "of the random offsets", "1", 1, 0},
+	{"extent", 'e', OPTION_SIZE, offsetof(struct config, extent_size),
+	 "BYTES", "size of the extent", "1GiB", ALIGN, 0},
+};
+
+struct slot {
+	struct op op;
+	struct load *load;
+	uint8_t *data; /* owned */
+};
+
+struct load {
+	const struct config *config;
+	struct raw_file_medium medium;
+	struct raw_store *store;
+	struct raw_users *users;
+	struct loop *loop;
+	struct blockdev *dev;
+	bool writes;
+	uint64_t step;  /* bytes; 0: random */
+	uint32_t size;  /* bytes, of a request */
+	uint64_t count; /* requests */
+	uint64_t started, done;
+	uint64_t next; /* bytes */
+	uint64_t random;
+	int res; /* the first error */
+	struct slot slots[DEPTH_MAX];
+	struct op flush;
+	struct loop_message begin;
+};
+
+/* xorshift64*, Vigna 2016 */
+static uint64_t random_next(uint64_t *state)
+{
+	uint64_t x = *state;
+
+	x ^= x >> 12;
+	x ^= x << 25;
+	x ^= x >> 27;
+	*state = x;
+	return x * UINT64_C(2685821657736338717);
+}
+
+/* ---- the load, on the loop ---- */
+
+static uint64_t next_offset(struct load *load)
+{
+	uint64_t at = load->next;
+
+	if (!load->step)
+		return random_next(&load->random) %
+		       (load->dev->size / load->size) * load->size;
+	load->next += load->step;
+	if (load->next + load->size > load->dev->size)
+		load->next -= load->dev->size / load->step * load->step;
+	return at + load->size > load->dev->size ? 0 : at;
+}
+
+static void slot_start(struct slot *slot)
+{
+	struct load *load = slot->load;
+	uint64_t offset = next_offset(load);
+
+	load->started++;
+	if (load->writes)
+		blockdev_write(load->dev, &slot->op, slot->data, load->size,
+			       offset, 0);
+	else
+		blockdev_read(load->dev, &slot->op, slot->data, load->size,
+			      offset);
+}
+
+static void flushed(struct op *op, int res)
+{
+	struct load *load = container_of(op, struct load, flush);
+
+	if (res < 0 && load->res == 0)
+		load->res = res;
+	loop_stop(load->loop);
+}
+
+static void slot_done(struct op *op, int res)
+{
+	struct slot *slot = container_of(op, struct slot, op);
+	struct load *load = slot->load;
+
+	if (res < 0 && load->res == 0)
+		load->res = res;
+	load->done++;
+	if (load->started < load->count && load->res == 0)
+		slot_start(slot);
+	else if (load->done == load->started)
+		blockdev_flush(load->dev, &load->flush);
+}
+
+static void begin(struct loop_message *message)
+{
+	struct load *load = container_of(message, struct load, begin);
+
+	for (uint64_t i = 0; i < load->config->depth && i < load->count; i++)
+		slot_start(&load->slots[i]);
+}
+
+/* ---- the pool ---- */
+
+static int medium_open(struct load *load, int *ret_fd, struct error *err)
+{
+	const char *path = load->config->path;
+	auto_close int fd = open(path, O_RDWR | O_DIRECT | O_CLOEXEC);
+	struct stat st;
+	uint64_t size;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return error_set(err, errno, "open '%s': %s", path,
+				 strerror(errno));
+	size = (uint64_t)st.st_size;
+	if (S_ISBLK(st.st_mode) && ioctl(fd, BLKGETSIZE64, &size) < 0)
+		return error_set(err, errno, "size of '%s': %s", path,
+				 strerror(errno));
+	raw_file_medium_init(&load->medium, fd, size);
+	*ret_fd = take_fd(&fd);
+	return 0;
+}
+
+static int pool_format(struct load *load, struct error *err)
+{
+	const struct raw_format_options options = {.text = ""};
+	struct raw_record extent = {
+		.type = RAW_OBJECT, .object = EXTENT, .text = ""};
+	struct raw_report report;
+	uint64_t ticket;
+	unsigned shift;
+	int r = raw_store_format(&load->medium.medium, &options, err);
+
+	if (r == 0)
+		r = raw_store_open(&load->medium.medium, &load->store, &report,
+				   err);
+	if (r < 0)
+		return r;
+	shift = raw_store_super(load->store)->cluster_shift;
+	extent.clusters = (load->config->extent_size + (UINT64_C(1) << shift) -
+			   1) >>
+			  shift;
+	r = raw_store_change(load->store, &extent, 1, &ticket, err);
+	if (r == 0)
+		r = raw_store_commit(load->store, ticket, err);
+	return r;
+}
+
+static int pool_open(struct load *load, struct error *err)
+{
+	struct raw_users_options users = {.path = load->config->path,
+					  .flags = BLOCKDEV_FILE_DIRECT};
+	const struct loop_options loop = {.name = "load"};
+	struct raw_report report;
+	int r = raw_store_open(&load->medium.medium, &load->store, &report,
+			       err);
+
+	if (r < 0)
+		return r;
+	users.store = load->store;
+	r = raw_users_new(&users, &load->users, err);
+	if (r == 0)
+		r = loop_new(&loop, &load->loop, err);
+	if (r == 0)
+		r = raw_dev_open(load->users, EXTENT, load->config->extent_size,
+				 false, load->loop, &load->dev, err);
+	return r;
+}
+
+static void pool_close(struct load *load)
+{
+	for (unsigned i = 0; i < DEPTH_MAX; i++)
+		free(load->slots[i].data);
+	blockdev_close(load->dev);
+	loop_free(load->loop);
+	raw_users_free(load->users);
+	raw_store_close(load->store);
+}
+
+/* ---- what there is to do ---- */
+
+static int slots_make(struct load *load, struct error *err)
+{
+	for (unsigned i = 0; i < load->config->depth; i++) {
+		struct slot *slot = &load->slots[i];
+
+		free(slot->data);
+		slot->data = aligned_alloc(ALIGN, load->size);
+		if (!slot->data)
+			return error_set(err, ENOMEM, "no memory for buffers");
+		memset(slot->data, (int)(load->config->seed + i) | 1,
+		       load->size);
+		slot->load = load;
+		slot->op.done = slot_done;
+	}
+	return 0;
+}
+
+/* All requests, and the flush; a loop runs once, so it is made anew. */
+static int carry_out(struct load *load, struct error *err)
+{
+	int r = slots_make(load, err);
+
+	if (r < 0)
+		return r;
+	load->flush.done = flushed;
+	load->begin.run = begin;
+	loop_post(load->loop, &load->begin);
+	r = loop_run(load->loop);
+	if (r == 0)
+		r = load->res;
+	return r < 0 ? error_set(err, -r, "I/O: %s", strerror(-r)) : 0;
+}
+
+static double cpu_s(void)
+{
+	struct rusage usage;
+
+	(void)getrusage(RUSAGE_SELF, &usage); /* can't fail */
+	return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+	       (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
+static int measured(struct load *load, struct error *err)
+{
+	double cpu = cpu_s(), seconds;
+	int64_t start = clock_ns();
+	int r = carry_out(load, err);
+
+	seconds = (double)(clock_ns() - start) / 1e9;
+	cpu = cpu_s() - cpu;
+	if (r < 0)
+		return r;
+	printf("{\"ios\": %" PRIu64 ", \"bytes\": %" PRIu64
+	       ", \"seconds\": %.6f, \"iops\": %.1f, \"cpu_us\": %.3f}\n",
+	       load->done, load->done * load->size, seconds,
+	       (double)load->done / seconds, cpu * 1e6 / (double)load->done);
+	return 0;
+}
+
+static int fill(struct load *load, struct error *err)
+{
+	load->writes = true;
+	load->size = FILL_SIZE;
+	load->step = FILL_SIZE;
+	load->count = load->dev->size / FILL_SIZE;
+	return measured(load, err);
+}
+
+/*
+ * Each shares all that the extent has, after which some of that is written
+ * anew, so that the next one differs from it.
+ */
+static int snapshots(struct load *load, struct error *err)
+{
+	uint64_t cluster = UINT64_C(1)
+			   << raw_store_super(load->store)->cluster_shift;
+	uint64_t clusters = (load->config->extent_size + cluster - 1) / cluster;
+	uint64_t ticket = 0;
+	int64_t longest = 0;
+
+	for (uint32_t i = 0; i < load->config->count; i++) {
+		const struct raw_record records[2] = {
+			{.type = RAW_OBJECT,
+			 .object = EXTENT + 1 + i,
+			 .clusters = clusters,
+			 .text = ""},
+			{.type = RAW_SHARE,
+			 .object = EXTENT + 1 + i,
+			 .from = EXTENT},
+		};
+		int64_t start = clock_ns();
+		int r = raw_store_change(load->store, records, 2, &ticket, err);
+
+		if (r == 0)
+			r = raw_store_commit(load->store, ticket, err);
+		if (r < 0)
+			return r;
+		start = clock_ns() - start;
+		longest = start > longest ? start : longest;
+	}
+	printf("{\"snapshots\": %" PRIu64 ", \"longest_ms\": %.3f}\n",
+	       load->config->count, (double)longest / 1e6);
+	return 0;
+}
+
+static void erased(struct op *op, int res)
+{
+	flushed(op, res);
+}
+
+static void erase_all(struct loop_message *message)
+{
+	struct load *load = container_of(message, struct load, begin);
+
+	blockdev_discard(load->dev, &load->flush, 0, load->dev->size, 0);
+}
+
+/* A loop that was stopped stays so: with another one for what comes. */
+static int reopen(struct load *load, struct error *err)
+{
+	const struct loop_options loop = {.name = "load"};
+	int r;
+
+	blockdev_close(load->dev);
+	load->dev = NULL;
+	loop_free(load->loop);
+	load->loop = NULL;
+	r = loop_new(&loop, &load->loop, err);
+	return r < 0 ? r
+		     : raw_dev_open(load->users, EXTENT,
+				    load->config->extent_size, false,
+				    load->loop, &load->dev, err);
+}
+
+static int discard_all(struct load *load, struct error *err)
+{
+	int r;
+
+	load->flush.done = erased;
+	load->begin.run = erase_all;
+	loop_post(load->loop, &load->begin);
+	r = loop_run(load->loop);
+	if (r == 0)
+		r = load->res;
+	if (r < 0)
+		return error_set(err, -r, "discard: %s", strerror(-r));
+	r = raw_users_clean_now(load->users, err);
+	return r < 0 ? r : reopen(load, err);
+}
+
+static int work(struct load *load, struct error *err)
+{
+	const char *action = load->config->action;
+	int r = pool_open(load, err);
+
+	if (r < 0)
+		return r;
+	if (strcmp(action, "fill") == 0)
+		return fill(load, err);
+	if (strcmp(action, "snapshots") == 0)
+		return snapshots(load, err);
+	load->writes = strcmp(action, "read") != 0;
+	if (strcmp(action, "again") == 0)
+		r = discard_all(load, err);
+	return r < 0 ? r : measured(load, err);
+}
+
+static bool known_action(const char *action)
+{
+	static const char *const known[] = {"format", "fill",  "snapshots",
+					    "read",   "write", "again"};
+
+	for (size_t i = 0; i < array_size(known); i++)
+		if (strcmp(action, known[i]) == 0)
+			return true;
+	return false;
+}
+
+static int run(const struct config *config, struct error *err)
+{
+	static struct load load;
+	auto_close int fd = -1;
+	int r;
+
+	if (!known_action(config->action))
+		return error_set(err, EINVAL, "--do %s: what is that?",
+				 config->action);
+	if (config->size % ALIGN || config->step % ALIGN)
+		return error_set(err, EINVAL, "--size, --step: multiples of %u",
+				 ALIGN);
+	load.config = config;
+	load.size = (uint32_t)config->size;
+	load.count = config->count;
+	load.step = config->step;
+	load.random = config->seed;
+	r = medium_open(&load, &fd, err);
+	if (r == 0 && strcmp(config->action, "format") == 0)
+		r = pool_format(&load, err);
+	else if (r == 0)
+		r = work(&load, err);
+	pool_close(&load);
+	return r;
+}
+
+int main(int argc, char **argv)
+{
+	struct config config = {0};
+	struct error err = {0};
+	int index = 0, r;
+
+	options_defaults(rows, array_size(rows), &config);
+	r = options_parse(rows, array_size(rows), &config, argc, argv, &index,
+			  &err);
+	if (r == 0 && config.help) {
+		puts("engine_load: I/O on an extent of a raw pool");
+		options_help(rows, array_size(rows), stdout);
+	} else if (r == 0 && index < argc) {
+		r = error_set(&err, EINVAL, "unexpected '%s'", argv[index]);
+	} else if (r == 0) {
+		r = run(&config, &err);
+	}
+	if (r < 0)
+		fprintf(stderr, "engine_load: %s\n", error_text(&err));
+	options_done(rows, array_size(rows), &config);
+	return r < 0;
+}
