@@ -18,7 +18,8 @@ $(eval $(call library,volume,\
   $(volume_store) volume/label.c volume/local.c \
   volume/mounts.c volume/record_json.c volume/operation.c volume/attach_claim.c \
   volume/flow_publish.c volume/mount_options.c volume/split_attach.c \
-  volume/split_batch.c volume/split_export.c volume/node_client.c \
+  volume/split_batch.c volume/split_export.c volume/node_answer.c volume/node_client.c \
+  volume/node_client_copies.c volume/node_client_extents.c \
   volume/observe.c \
   volume/orphans.c volume/parallel.c volume/placement.c volume/planner.c \
   volume/planner_grow.c volume/planner_in_place.c volume/planner_strategy.c \

@@ -27,18 +27,18 @@ int volume_extent_create(struct volume_context *ctx,
 			 const struct extent_request *request,
 			 struct node_extent *ret, struct error *err)
 {
-	static const struct labels none;
+	struct node_extent_request wanted = {
+		.pool = request->pool,
+		.name = request->name,
+		.labels = request->labels,
+	};
 	struct node_client *client = NULL;
-	uint64_t size = 0;
 	int r = client_for(ctx, request->node, request->name, &client, err);
 
-	if (r == 0 && size_round_up(request->size, EXTENT_UNIT, &size) < 0)
+	if (r == 0 &&
+	    size_round_up(request->size, EXTENT_UNIT, &wanted.size) < 0)
 		r = error_set(err, ERANGE, "the size is too large");
-	if (r < 0)
-		return r;
-	return node_client_create_extent(
-		client, request->pool ? request->pool : "", request->name, size,
-		request->labels ? request->labels : &none, ret, err);
+	return r < 0 ? r : node_client_create_extent(client, &wanted, ret, err);
 }
 
 int volume_extent_get(struct volume_context *ctx, const char *node,

@@ -74,6 +74,22 @@ struct node_pool {
 	char incarnation[128];
 };
 
+/* What an extent or snapshot was made from. */
+struct node_origin {
+	char name[RECORD_NAME_SIZE]; /* as it was called then; "": nothing */
+	char id[UUID_TEXT_SIZE];
+	char cut[UUID_TEXT_SIZE]; /* the same for all of one instant */
+	char method[16];          /* "shared", "reflink", "copy" */
+};
+
+/* 0: none. */
+struct node_limits {
+	uint64_t iops;
+	uint64_t bytes_per_second;
+};
+
+#define NODE_COPYING "copying" /* node_extent.state */
+
 struct node_extent {
 	char node[RECORD_NAME_SIZE];
 	char name[RECORD_NAME_SIZE];
@@ -84,9 +100,16 @@ struct node_extent {
 	int64_t created_s;    /* seconds since 1970 */
 	struct labels labels; /* owned */
 	char path[PATH_MAX];  /* on the node */
-	char state[16];       /* "ok", "damaged" */
+	char state[16];       /* "ok", "damaged", NODE_COPYING */
 	char message[RECORD_TEXT_SIZE];
 	char incarnation[128];
+	bool snapshot; /* never written to, only exported to read */
+	struct node_origin origin;
+	uint64_t shared;      /* of allocated: others use them too; bytes */
+	uint64_t reclaimable; /* what deleting it would free, bytes */
+	uint64_t copied;      /* while NODE_COPYING: bytes of size */
+	bool thick;           /* was allocated when it was made */
+	struct node_limits limits;
 	/* The export; has_export false: never exported. */
 	bool has_export, active, read_only;
 	uint64_t epoch;

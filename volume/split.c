@@ -24,6 +24,12 @@ int split_create(struct operation *op, struct volume_split *split,
 		 struct error *err)
 {
 	struct labels labels = {0};
+	const struct node_extent_request wanted = {
+		.pool = split->pool,
+		.name = split->extent,
+		.size = split->size,
+		.labels = &labels,
+	};
 	struct node_extent extent = {0};
 	struct node_client *client = NULL;
 	int r = operation_step(
@@ -37,9 +43,7 @@ int split_create(struct operation *op, struct volume_split *split,
 	if (r == 0)
 		r = labels_set(&labels, VOLUME_LABEL_NAME, op->name, err);
 	if (r == 0)
-		r = node_client_create_extent(client, split->pool,
-					      split->extent, split->size,
-					      &labels, &extent, err);
+		r = node_client_create_extent(client, &wanted, &extent, err);
 	labels_done(&labels);
 	if (r < 0)
 		return r;
