@@ -3,8 +3,8 @@ BLOCKD_STORE := blockd/record_text.c blockd/extent_record.c blockd/extent_record
   blockd/pool_record.c blockd/space.c blockd/lock_file.c blockd/pool_dir.c \
   blockd/pool_dir_load.c blockd/extent.c blockd/node.c blockd/node_open.c \
   blockd/node_add.c blockd/node_space.c blockd/raw_format.c blockd/raw_map.c \
-  blockd/raw_alloc.c blockd/raw_state.c blockd/raw_state_emit.c blockd/raw_medium.c \
-  blockd/raw_store.c blockd/raw_store_open.c blockd/raw_checkpoint.c blockd/raw_extend.c \
+  blockd/raw_alloc.c blockd/raw_state.c blockd/raw_state_emit.c blockd/raw_salvage.c blockd/raw_medium.c \
+  blockd/raw_store.c blockd/raw_store_open.c blockd/raw_checkpoint.c blockd/raw_extend.c blockd/raw_log.c \
   blockd/raw_users.c blockd/raw_dev.c blockd/pool_raw.c blockd/pool_at.c \
   blockd/local_hold.c
 
@@ -19,6 +19,7 @@ $(eval $(call unit_test,blockd/space_test,blockd))
 $(eval $(call unit_test,blockd/node_test,blockd))
 $(eval $(call unit_test,blockd/raw_state_test,blockd))
 $(eval $(call unit_test,blockd/raw_store_test,blockd))
+$(eval $(call unit_test,blockd/raw_damage_test,blockd))
 $(eval $(call unit_test,blockd/raw_dev_test,blockd))
 $(eval $(call fuzzer,blockd/extent_record_fuzz,\
   blockd/extent_record.c blockd/extent_record_decode.c blockd/record_text.c \
@@ -26,7 +27,7 @@ $(eval $(call fuzzer,blockd/extent_record_fuzz,\
   base/ident.c base/file.c base/log.c base/clock.c,\
   $$(call pkg_libs,libisal)))
 $(eval $(call fuzzer,blockd/raw_state_fuzz,\
-  blockd/raw_state.c blockd/raw_state_emit.c blockd/raw_map.c blockd/raw_alloc.c blockd/raw_format.c \
+  blockd/raw_state.c blockd/raw_state_emit.c blockd/raw_salvage.c blockd/raw_map.c blockd/raw_alloc.c blockd/raw_format.c \
   base/crc32c.c base/error.c base/cursor.c,$$(call pkg_libs,libisal)))
 $(eval $(call test_helper,blockd/blockd_call,rpc proto base,json-c))
 SYSTEM_TESTS += tests/system/blockd.sh

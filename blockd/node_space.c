@@ -28,7 +28,7 @@ static void measure_all(struct node *node)
 			pool->medium = (struct space_medium){0};
 		pthread_mutex_lock(&node->tables);
 		(void)snprintf(pool->message, sizeof(pool->message), "%s",
-			       r < 0 ? error_text(&err) : "");
+			       r != 0 ? error_text(&err) : "");
 		pthread_mutex_unlock(&node->tables);
 	}
 }

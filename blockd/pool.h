@@ -75,6 +75,7 @@ struct pool_ops {
 	 */
 	int (*load)(struct pool *pool, const struct pool_visitor *visitor,
 		    struct error *err);
+	/* 1: but something is wrong with the pool, @err says what. */
 	int (*measure)(struct pool *pool, struct space_medium *ret,
 		       struct error *err);
 	/* Bytes that an extent of @size can come to take at most. */

@@ -4,6 +4,7 @@
 #include <blkid/blkid.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/fs.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -302,6 +303,16 @@ static uint32_t find_object(struct pool_raw *raw, const char *name,
 	return id;
 }
 
+static bool object_hurt(struct pool_raw *raw, uint32_t id)
+{
+	const struct raw_state *state = raw_store_lock(raw->store);
+	const struct raw_object *object = raw_state_object(state, id);
+	bool hurt = !object || object->hurt;
+
+	raw_store_unlock(raw->store);
+	return hurt;
+}
+
 static int need_object(struct pool_raw *raw, const char *name, uint32_t *ret_id,
 		       uint64_t *ret_clusters, struct error *err)
 {
@@ -426,7 +437,6 @@ static int raw_measure(struct pool *pool, struct space_medium *ret,
 	const struct raw_state *state;
 	uint64_t used, all, size = cluster_size(raw);
 
-	(void)err;
 	state = raw_store_lock(raw->store);
 	used = state->alloc.used;
 	all = state->alloc.clusters;
@@ -437,7 +447,7 @@ static int raw_measure(struct pool *pool, struct space_medium *ret,
 		.allocated = used * size,
 		.device = raw->device,
 	};
-	return 0;
+	return raw_store_broken(raw->store, err);
 }
 
 static uint64_t raw_footprint(struct pool *pool, uint64_t size)
@@ -482,6 +492,8 @@ static int raw_open(struct pool *pool, const char *name, uint64_t size,
 	uint32_t id;
 	int r = need_object(raw, name, &id, NULL, err);
 
+	if (r == 0 && object_hurt(raw, id))
+		r = error_set(err, EIO, "extent '%.64s' is damaged", name);
 	return r < 0 ? r
 		     : raw_dev_open(raw->users, id, size,
 				    flags & BLOCKDEV_FILE_READ_ONLY, loop, ret,
@@ -539,6 +551,11 @@ static void visit_object(struct pool_raw *raw, const struct raw_object *object,
 		found.name = record.name;
 		found.record = &record;
 		r = check_object(raw, object, &record, &err);
+		if (object->hurt)
+			r = error_set(&err, EIO,
+				      "part of its map on '%s' is "
+				      "damaged, in both copies",
+				      raw->pool.path);
 	} else {
 		(void)snprintf(name, sizeof(name), "object-%u", object->id);
 		found.name = name;
@@ -560,6 +577,8 @@ static int finish_deletes(struct pool_raw *raw,
 	int r = 0;
 
 	raw_store_unlock(raw->store);
+	if (raw_store_broken(raw->store, NULL))
+		return 0; /* it takes no changes; then another time */
 	for (uint32_t id = 1; r == 0 && id <= n; id++) {
 		const struct raw_object *object = raw_state_object(state, id);
 		char text[EXTENT_NAME_SIZE + 64];
@@ -611,7 +630,8 @@ static void raw_close(struct pool *pool)
 
 	raw_users_free(raw->users);
 	/* Only so that the next open has less to read. */
-	if (raw->store && raw_store_checkpoint(raw->store, &err) < 0)
+	if (raw->store && !raw_store_broken(raw->store, NULL) &&
+	    raw_store_checkpoint(raw->store, &err) < 0)
 		log_warning("pool %s: no checkpoint at its end: %s",
 			    pool->record.name, error_text(&err));
 	raw_store_close(raw->store);
@@ -668,11 +688,22 @@ static int check_identity(const struct pool_raw *raw, const char *name,
 static void tell(const struct pool_raw *raw, const struct raw_report *report)
 {
 	const char *name = raw->pool.record.name;
+	struct error err;
 
 	if (report->super_damaged)
 		log_warning("pool %s: a copy of its superblock was damaged; "
 			    "it was written anew",
 			    name);
+	if (report->copies_damaged)
+		log_warning("pool %s: in %" PRIu64 " places of its metadata "
+			    "one of two copies was damaged; %s",
+			    name, report->copies_damaged,
+			    raw_report_lost(report)
+				    ? "they are left as they are"
+				    : "they were written anew");
+	if (raw_store_broken(raw->store, &err))
+		log_write(LOG_LEVEL_ERROR, "pool %s: %s", name,
+			  error_text(&err));
 	if (report->log_torn)
 		log_info("pool %s: its log ended in a torn batch, of which "
 			 "nothing had been acknowledged",

@@ -98,8 +98,9 @@ static int take_clusters(struct raw_store *store, const struct image *image,
 			 struct raw_super *super, struct error *err)
 {
 	uint64_t bytes = (uint64_t)image->parts * image->part;
-	uint64_t n = (bytes + (UINT64_C(1) << super->cluster_shift) - 1) >>
-		     super->cluster_shift;
+	uint64_t n = RAW_COPIES *
+		     ((bytes + (UINT64_C(1) << super->cluster_shift) - 1) >>
+		      super->cluster_shift);
 	struct raw_alloc *alloc = &store->state.alloc;
 
 	super->n_checkpoint = 0;
@@ -126,10 +127,14 @@ static int write_parts(struct raw_store *store, const struct image *image,
 	struct raw_medium *medium = store->medium;
 	int r = 0;
 
-	for (uint32_t i = 0; r == 0 && i < image->parts; i++)
+	for (uint32_t i = 0; r == 0 && i < RAW_COPIES * image->parts; i++) {
+		uint32_t part = i % image->parts;
+
 		r = medium->ops->write(
-			medium, image->data + (size_t)i * image->part,
-			image->part, store_part_offset(super, i));
+			medium, image->data + (size_t)part * image->part,
+			image->part,
+			store_part_offset(super, i / image->parts, part));
+	}
 	/* With it, the data that the state maps. */
 	if (r == 0)
 		r = medium->ops->flush(medium);
@@ -174,7 +179,7 @@ static void replace(struct raw_store *store, const struct raw_super *super)
 	for (uint32_t i = 0; i < store->super.n_checkpoint; i++)
 		raw_alloc_give(&store->state.alloc, store->super.checkpoint[i]);
 	store->super = *super;
-	store->log_used = 0;
+	store_log_clear(store);
 }
 
 int store_checkpoint_locked(struct raw_store *store, struct error *err)

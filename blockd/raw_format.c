@@ -45,7 +45,7 @@ uint32_t raw_part_size(uint8_t cluster_shift)
 {
 	uint32_t cluster = UINT32_C(1) << cluster_shift;
 
-	return cluster < RAW_BATCH_MAX ? cluster : RAW_BATCH_MAX;
+	return cluster < RAW_PART_MAX ? cluster : RAW_PART_MAX;
 }
 
 static uint32_t super_crc(const void *block)
@@ -124,7 +124,8 @@ static const char *super_wrong(const struct raw_super *s)
 	if (!id_well_formed(s->pool_id))
 		return "its pool id is no UUID";
 	if (s->log_size < RAW_LOG_MIN || s->log_size > RAW_LOG_MAX ||
-	    s->log_size % RAW_BLOCK || s->log_block >= s->log_size / RAW_BLOCK)
+	    s->log_size % (RAW_COPIES * RAW_BLOCK) ||
+	    s->log_block >= raw_ring_size(s) / RAW_BLOCK)
 		return "its log is out of range";
 	if (s->data_start < RAW_LOG_START + s->log_size ||
 	    s->data_start % cluster || s->data_start > s->medium_size)
@@ -134,8 +135,9 @@ static const char *super_wrong(const struct raw_super *s)
 	    s->clusters > data >> s->cluster_shift)
 		return "it has more clusters than room";
 	if (s->n_checkpoint > RAW_CHECKPOINT_MAX ||
+	    s->n_checkpoint % RAW_COPIES ||
 	    (uint64_t)s->checkpoint_parts * raw_part_size(s->cluster_shift) >
-		    s->n_checkpoint * cluster)
+		    s->n_checkpoint / RAW_COPIES * cluster)
 		return "its checkpoint is out of range";
 	return NULL;
 }
@@ -197,6 +199,7 @@ struct record_wire {
 
 struct object_wire { /* then the text */
 	le64 clusters;
+	le32 leaves;
 	le32 text_length;
 };
 
@@ -208,15 +211,23 @@ struct map_wire { /* MAP; UNMAP without the last field */
 
 #define UNMAP_SIZE offsetof(struct map_wire, physical)
 
+struct leaf_wire { /* SHARE without the last field */
+	le32 leaf;
+	le32 count;
+};
+
+#define SHARE_SIZE offsetof(struct leaf_wire, count)
+
 struct use_wire {
 	le64 slot;
 	le32 leaf;
 };
 
 static_assert(sizeof(struct record_wire) == 8, "record");
-static_assert(sizeof(struct object_wire) == 12, "OBJECT");
+static_assert(sizeof(struct object_wire) == 16, "OBJECT");
 static_assert(sizeof(struct map_wire) == 16 && UNMAP_SIZE == 12, "MAP");
 static_assert(sizeof(struct use_wire) == 12, "USE");
+static_assert(sizeof(struct leaf_wire) == 8, "LEAF");
 
 #define RECORD_UNWRITTEN 1 /* flags */
 
@@ -231,8 +242,9 @@ size_t raw_record_size(const struct raw_record *record)
 	case RAW_MAP:
 		return sizeof(struct record_wire) + sizeof(struct map_wire);
 	case RAW_UNMAP: return sizeof(struct record_wire) + UNMAP_SIZE;
-	case RAW_SHARE:
-	case RAW_LEAF: return sizeof(struct record_wire) + sizeof(le32);
+	case RAW_SHARE: return sizeof(struct record_wire) + SHARE_SIZE;
+	case RAW_LEAF:
+		return sizeof(struct record_wire) + sizeof(struct leaf_wire);
 	case RAW_USE:
 		return sizeof(struct record_wire) + sizeof(struct use_wire);
 	}
@@ -244,6 +256,7 @@ static void object_encode(uint8_t *at, const struct raw_record *record)
 {
 	struct object_wire w = {
 		.clusters = le64_make(record->clusters),
+		.leaves = le32_make(record->leaves),
 		.text_length = le32_make(record->text_length),
 	};
 
@@ -264,9 +277,13 @@ static void record_encode(uint8_t *at, const struct raw_record *record)
 		.count = le32_make(record->count),
 		.physical = le32_make(record->physical),
 	};
+	struct leaf_wire leaf = {
+		.leaf = le32_make(record->from),
+		.count = le32_make(record->count),
+	};
 	struct use_wire use = {
 		.slot = le64_make(record->logical),
-		.leaf = le32_make(record->from),
+		.leaf = leaf.leaf,
 	};
 
 	memcpy(at, &head, sizeof(head));
@@ -276,8 +293,8 @@ static void record_encode(uint8_t *at, const struct raw_record *record)
 	case RAW_OBJECT: object_encode(at, record); break;
 	case RAW_MAP: memcpy(at, &map, sizeof(map)); break;
 	case RAW_UNMAP: memcpy(at, &map, UNMAP_SIZE); break;
-	case RAW_SHARE:
-	case RAW_LEAF: memcpy(at, &use.leaf, sizeof(use.leaf)); break;
+	case RAW_SHARE: memcpy(at, &leaf, SHARE_SIZE); break;
+	case RAW_LEAF: memcpy(at, &leaf, sizeof(leaf)); break;
 	case RAW_USE: memcpy(at, &use, sizeof(use)); break;
 	case RAW_DROP: break;
 	}
@@ -300,6 +317,7 @@ static bool object_decode(struct cursor *c, struct raw_record *ret)
 	if (!take(c, &w, sizeof(w)))
 		return false;
 	ret->clusters = le64_get(w.clusters);
+	ret->leaves = le32_get(w.leaves);
 	ret->text_length = le32_get(w.text_length);
 	if (ret->text_length > RAW_TEXT_MAX)
 		return false;
@@ -322,10 +340,20 @@ static bool map_decode(struct cursor *c, size_t size, struct raw_record *ret)
 	       (uint64_t)ret->physical + ret->count <= RAW_CLUSTERS_MAX;
 }
 
+static bool leaf_decode(struct cursor *c, size_t size, struct raw_record *ret)
+{
+	struct leaf_wire w = {0};
+
+	if (!take(c, &w, size))
+		return false;
+	ret->from = le32_get(w.leaf);
+	ret->count = le32_get(w.count);
+	return ret->from != 0;
+}
+
 static bool body_decode(struct cursor *c, struct raw_record *ret)
 {
 	struct use_wire use;
-	le32 from;
 
 	switch (ret->type) {
 	case RAW_POOL:
@@ -333,12 +361,8 @@ static bool body_decode(struct cursor *c, struct raw_record *ret)
 	case RAW_DROP: return true;
 	case RAW_MAP: return map_decode(c, sizeof(struct map_wire), ret);
 	case RAW_UNMAP: return map_decode(c, UNMAP_SIZE, ret);
-	case RAW_SHARE:
-	case RAW_LEAF:
-		if (!take(c, &from, sizeof(from)))
-			return false;
-		ret->from = le32_get(from);
-		return ret->from != 0;
+	case RAW_SHARE: return leaf_decode(c, SHARE_SIZE, ret);
+	case RAW_LEAF: return leaf_decode(c, sizeof(struct leaf_wire), ret);
 	case RAW_USE:
 		if (!take(c, &use, sizeof(use)))
 			return false;
@@ -385,9 +409,31 @@ struct batch_wire {
 	le32 used;    /* bytes, header included; zeroes after them */
 	le32 records; /* number */
 	le32 crc;     /* of @used bytes, with this field zero */
+	struct raw_mask previous;
+	struct raw_mask since;
 };
 
-static_assert(sizeof(struct batch_wire) == 32, "head of a batch");
+static_assert(sizeof(struct batch_wire) == 160, "head of a batch");
+
+void raw_mask_add(struct raw_mask *mask, uint32_t object)
+{
+	uint32_t bit = object % RAW_MASK_BITS;
+
+	mask->bits[bit / 8] |= (uint8_t)(1u << bit % 8);
+}
+
+void raw_mask_join(struct raw_mask *mask, const struct raw_mask *more)
+{
+	for (size_t i = 0; i < sizeof(mask->bits); i++)
+		mask->bits[i] |= more->bits[i];
+}
+
+bool raw_mask_has(const struct raw_mask *mask, uint32_t object)
+{
+	uint32_t bit = object % RAW_MASK_BITS;
+
+	return mask->bits[bit / 8] >> bit % 8 & 1;
+}
 
 uint32_t raw_salt(const char *pool_id)
 {
@@ -415,6 +461,7 @@ void raw_batch_clear(struct raw_batch *batch)
 {
 	batch->length = sizeof(struct batch_wire);
 	batch->records = 0;
+	batch->touched = batch->previous = batch->since = (struct raw_mask){0};
 }
 
 int raw_batch_add(struct raw_batch *batch, const struct raw_record *record)
@@ -427,6 +474,8 @@ int raw_batch_add(struct raw_batch *batch, const struct raw_record *record)
 	record_encode(batch->data + batch->length, record);
 	batch->length += size;
 	batch->records++;
+	if (record->object)
+		raw_mask_add(&batch->touched, record->object);
 	return 0;
 }
 
@@ -437,8 +486,7 @@ static uint32_t batch_crc(const uint8_t *data, size_t used)
 	uint32_t crc = crc32c(0, data, at);
 
 	crc = crc32c(crc, &zero, sizeof(zero));
-	return crc32c(crc, data + sizeof(struct batch_wire),
-		      used - sizeof(struct batch_wire));
+	return crc32c(crc, data + at + sizeof(zero), used - at - sizeof(zero));
 }
 
 size_t raw_batch_seal(struct raw_batch *batch, uint64_t sequence, uint32_t salt)
@@ -451,6 +499,8 @@ size_t raw_batch_seal(struct raw_batch *batch, uint64_t sequence, uint32_t salt)
 		.length = le32_make((uint32_t)whole),
 		.used = le32_make((uint32_t)batch->length),
 		.records = le32_make(batch->records),
+		.previous = batch->previous,
+		.since = batch->since,
 	};
 
 	memset(batch->data + batch->length, 0, whole - batch->length);
@@ -475,6 +525,8 @@ int raw_batch_peek(const void *block, uint32_t salt, struct raw_batch_head *ret)
 		return -ENODATA;
 	ret->sequence = le64_get(head.sequence);
 	ret->length = length;
+	ret->previous = head.previous;
+	ret->since = head.since;
 	return 0;
 }
 

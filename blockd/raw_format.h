@@ -5,18 +5,22 @@
  *
  *	0            superblock, first copy
  *	1 MiB        superblock, second copy
- *	2 MiB        log: a ring of blocks of 4 KiB
+ *	2 MiB        log: two rings of blocks of 4 KiB, one a copy of the other
  *	data_start   clusters, numbered from 0; some hold checkpoints
  *
  * All integers are little-endian. A block is 4096 bytes.
  *
  * The log is a run of batches, none of which goes past the end of the ring:
  * where less than RAW_BATCH_MAX is left, the next one is at its start. A batch
- *is one or more whole blocks; its records are applied together or not at all.
- *Batch N + 1 is written only when batch N is durable, so at most one, the last,
- *can be torn. A checkpoint is a run of batches too, in clusters of its own,
- *that make the whole state from nothing; the superblock says where it is and
- *which batch of the log comes after it.
+ * is one or more whole blocks; its records are applied together or not at all.
+ * Batch N + 1 is written only when batch N is durable, in both rings, so at
+ * most one, the last, can be torn. A checkpoint is a run of batches too, in
+ * clusters of its own, twice, that make the whole state from nothing; the
+ * superblock says where it is and which batch of the log comes after it.
+ *
+ * Everything is there twice. When both are damaged, what else there is says
+ * which objects are hurt: how many leaves each has, how many entries each
+ * leaf, and, in each batch, which objects those before it were about.
  */
 #ifndef BLOCKD_RAW_FORMAT_H
 #define BLOCKD_RAW_FORMAT_H
@@ -38,7 +42,7 @@
 #define RAW_CLUSTER_SHIFT     20                  /* default: 1 MiB */
 #define RAW_CLUSTERS_MAX      (UINT32_C(1) << 30) /* raw_map.h has 2 flags */
 #define RAW_VERSION           1
-#define RAW_CHECKPOINT_MAX    1024 /* clusters; what the superblock holds */
+#define RAW_CHECKPOINT_MAX    4000 /* clusters; what the superblock holds */
 #define RAW_CLUSTERS_LEAST    16   /* in the smallest pool */
 
 /*
@@ -57,16 +61,25 @@ struct raw_super {
 	uint64_t data_start; /* bytes, a multiple of the cluster size */
 	uint32_t clusters;   /* number of them */
 	uint8_t cluster_shift;
-	uint64_t log_size;         /* bytes, whole blocks, from RAW_LOG_START */
+	uint64_t log_size;         /* bytes, of both rings */
 	uint64_t log_sequence;     /* of the first batch after the checkpoint */
 	uint64_t log_block;        /* where in the ring that batch begins */
 	uint32_t checkpoint_parts; /* batches; 0: nothing yet */
-	uint32_t n_checkpoint;     /* clusters that hold it, in this order */
+	/* Clusters that hold it, in this order; then those of its copy. */
+	uint32_t n_checkpoint;
 	uint32_t checkpoint[RAW_CHECKPOINT_MAX];
 };
 
-/* @block: RAW_SUPER_SIZE bytes, two blocks. */
-#define RAW_SUPER_SIZE (2 * RAW_BLOCK)
+#define RAW_COPIES 2 /* of the log and of a checkpoint */
+
+/* Bytes of one ring of the log; the first of its copy follows the last. */
+static inline uint64_t raw_ring_size(const struct raw_super *super)
+{
+	return super->log_size / RAW_COPIES;
+}
+
+/* @block: RAW_SUPER_SIZE bytes, four blocks. */
+#define RAW_SUPER_SIZE (4 * RAW_BLOCK)
 void raw_super_encode(const struct raw_super *super, void *block);
 
 /*
@@ -86,21 +99,23 @@ enum raw_record_type {
 	RAW_MAP = 4,    /* object, logical, physical, count, unwritten */
 	RAW_UNMAP = 5,  /* object, logical, count: a hole */
 	RAW_SHARE = 6,  /* object, from: the whole map becomes that of @from */
-	RAW_LEAF = 7,   /* leaf: begins one; MAPs with object 0 fill it */
-	RAW_USE = 8,    /* object, slot (in logical), leaf */
+	RAW_LEAF = 7, /* leaf, count: begins one; MAPs with object 0 fill it */
+	RAW_USE = 8,  /* object, slot (in logical), leaf */
 };
 
 #define RAW_TEXT_MAX 32768u /* bytes, of a record's text */
 
 struct raw_record {
 	enum raw_record_type type;
-	bool unwritten;    /* MAP: allocated, reads as zeroes */
-	uint32_t object;   /* from 1 */
-	uint32_t from;     /* SHARE: an object; LEAF, USE: the leaf, from 1 */
-	uint64_t clusters; /* OBJECT: how long its map is */
+	bool unwritten;  /* MAP: allocated, reads as zeroes */
+	uint32_t object; /* from 1 */
+	uint32_t from;   /* SHARE: an object; LEAF, USE: the leaf, from 1 */
+	/* OBJECT: how long its map is; POOL: in a checkpoint, the objects. */
+	uint64_t clusters;
+	uint32_t leaves;   /* OBJECT: in a checkpoint, the USEs it has */
 	uint64_t logical;  /* cluster of the object; USE: slot */
 	uint32_t physical; /* cluster of the pool */
-	uint32_t count;    /* clusters, at least 1 */
+	uint32_t count;    /* clusters, at least 1; LEAF: its entries */
 	const char *text;  /* borrowed */
 	uint32_t text_length;
 };
@@ -112,7 +127,22 @@ size_t raw_record_size(const struct raw_record *record);
 
 #define RAW_BATCH_MAX (UINT32_C(256) << 10) /* bytes, header included */
 
+/*
+ * A set of objects, by id modulo RAW_MASK_BITS: for some that have the same
+ * place in it, it may say more than there are, never less.
+ */
+#define RAW_MASK_BITS 512u
+
+struct raw_mask {
+	uint8_t bits[RAW_MASK_BITS / 8];
+};
+
+void raw_mask_add(struct raw_mask *mask, uint32_t object);
+void raw_mask_join(struct raw_mask *mask, const struct raw_mask *more);
+bool raw_mask_has(const struct raw_mask *mask, uint32_t object);
+
 /* Bytes for each batch of a checkpoint: none reaches into a second cluster. */
+#define RAW_PART_MAX (UINT32_C(64) << 10)
 uint32_t raw_part_size(uint8_t cluster_shift);
 
 /* A batch that is being filled: whole blocks, zeroes at the end. */
@@ -121,6 +151,10 @@ struct raw_batch {
 	size_t capacity; /* bytes */
 	size_t length;   /* bytes, header included; not yet whole blocks */
 	unsigned records;
+	struct raw_mask touched; /* objects its records are about */
+	/* For its head; zero in a checkpoint. The objects ... */
+	struct raw_mask previous; /* ... of the batch before it */
+	struct raw_mask since;    /* ... of all after the checkpoint */
 };
 
 /* @limit: bytes, whole blocks, at most RAW_BATCH_MAX. */
@@ -142,6 +176,7 @@ uint32_t raw_salt(const char *pool_id);
 struct raw_batch_head {
 	uint64_t sequence;
 	uint32_t length; /* bytes, whole blocks */
+	struct raw_mask previous, since;
 };
 
 /*

@@ -118,6 +118,7 @@ static int apply_pool(struct raw_state *state, const struct raw_record *record)
 	free(state->pool_text);
 	state->pool_text = text;
 	state->pool_text_length = record->text_length;
+	state->objects_said = record->clusters;
 	return 0;
 }
 
@@ -179,6 +180,7 @@ static int object_add(struct raw_state *state, const struct raw_record *record)
 	if (!object)
 		return -ENOMEM;
 	object->id = record->object;
+	object->leaves = record->leaves;
 	r = object_update(state, object, record);
 	if (r < 0) {
 		object_free(object);
@@ -330,28 +332,37 @@ static int apply_share(struct raw_state *state, const struct raw_record *record,
 
 /* ---- records of a checkpoint ---- */
 
+int raw_state_leaves_reserve(struct raw_state *state, uint32_t n)
+{
+	uint32_t room = state->leaves_room ? state->leaves_room : 64;
+	struct raw_leaf **leaves;
+
+	if (n <= state->leaves_room)
+		return 0;
+	while (room < n)
+		room *= 2;
+	leaves = reallocarray(state->leaves, room, sizeof(struct raw_leaf *));
+	if (!leaves)
+		return -ENOMEM;
+	state->leaves = leaves;
+	state->leaves_room = room;
+	return 0;
+}
+
 static int apply_leaf(struct raw_state *state, const struct raw_record *record,
 		      struct error *err)
 {
-	uint32_t room = state->leaves_room ? state->leaves_room * 2 : 64;
-	struct raw_leaf **leaves;
-
 	if (record->from != state->n_leaves + 1)
 		return error_set(err, EBADMSG,
 				 "leaf %" PRIu32 " is out of order",
 				 record->from);
-	if (state->n_leaves == state->leaves_room) {
-		leaves = reallocarray(state->leaves, room,
-				      sizeof(struct raw_leaf *));
-		if (!leaves)
-			return -ENOMEM;
-		state->leaves = leaves;
-		state->leaves_room = room;
-	}
+	if (raw_state_leaves_reserve(state, record->from) < 0)
+		return -ENOMEM;
 	state->leaves[state->n_leaves] = raw_leaf_new();
 	if (!state->leaves[state->n_leaves])
 		return -ENOMEM;
-	state->n_leaves++;
+	/* Until all is read: how many entries it is to have. */
+	state->leaves[state->n_leaves++]->number = record->count;
 	return 0;
 }
 
@@ -365,6 +376,8 @@ static int apply_fill(struct raw_state *state, const struct raw_record *record,
 	    record->logical + record->count > RAW_LEAF_ENTRIES)
 		return error_set(err, EBADMSG, "a leaf is filled past its end");
 	leaf = state->leaves[state->n_leaves - 1];
+	if (!leaf)
+		return error_set(err, EBADMSG, "a lost leaf is filled");
 	if (leaf->maps)
 		return error_set(err, EBADMSG, "a leaf in use is filled");
 	r = check_physical(state, record, err);
@@ -394,7 +407,8 @@ static int apply_use(struct raw_state *state, const struct raw_record *record,
 	if (r < 0)
 		return r;
 	root = atomic_load(&object->map.root);
-	if (record->from > state->n_leaves || !root ||
+	if (record->from > state->n_leaves ||
+	    !state->leaves[record->from - 1] || !root ||
 	    record->logical >= root->slots ||
 	    atomic_load(&root->leaves[record->logical]))
 		return error_set(err, EBADMSG,
@@ -403,6 +417,7 @@ static int apply_use(struct raw_state *state, const struct raw_record *record,
 				 record->object, record->from);
 	raw_map_use(&object->map, record->logical,
 		    state->leaves[record->from - 1]);
+	object->uses++;
 	return 0;
 }
 
@@ -427,7 +442,7 @@ int raw_state_apply(struct raw_state *state, const struct raw_record *record,
 
 /* ---- from the medium ---- */
 
-static void give_freed(struct raw_state *state)
+void raw_state_settle(struct raw_state *state)
 {
 	struct raw_alloc *alloc = &state->alloc;
 
@@ -436,6 +451,7 @@ static void give_freed(struct raw_state *state)
 			raw_alloc_give(alloc, alloc->freed[i]);
 	}
 	alloc->n_freed = 0;
+	raw_trash_empty(&state->trash);
 }
 
 /* One that is taken and mapped by nobody holds the checkpoint. */
@@ -467,21 +483,62 @@ int raw_state_replay(struct raw_state *state, const struct raw_record *record,
 
 	if (r == 0)
 		r = raw_state_apply(state, record, err);
-	give_freed(state);
-	raw_trash_empty(&state->trash);
+	raw_state_settle(state);
 	return r;
+}
+
+static int check_leaves(const struct raw_state *state, struct error *err)
+{
+	for (uint32_t i = 0; i < state->n_leaves; i++) {
+		const struct raw_leaf *leaf = state->leaves[i];
+
+		if (!leaf->maps)
+			return error_set(err, EBADMSG,
+					 "leaf %" PRIu32 " is used by no "
+					 "object",
+					 i + 1);
+		if (leaf->mapped != leaf->number)
+			return error_set(err, EBADMSG,
+					 "leaf %" PRIu32 " has %" PRIu32
+					 " entries, not %" PRIu32,
+					 i + 1, leaf->mapped, leaf->number);
+	}
+	return 0;
+}
+
+static int check_objects(const struct raw_state *state, struct error *err)
+{
+	for (uint32_t i = 0; i < state->n_slots; i++) {
+		const struct raw_object *object = state->objects[i];
+
+		if (object && object->uses != object->leaves)
+			return error_set(err, EBADMSG,
+					 "object %" PRIu32 " has %" PRIu32
+					 " leaves, not %" PRIu32,
+					 i + 1, object->uses, object->leaves);
+	}
+	if (state->objects_said && state->objects_said != state->n_objects)
+		return error_set(err, EBADMSG,
+				 "%" PRIu32 " objects are there, not %" PRIu64,
+				 state->n_objects, state->objects_said);
+	return 0;
+}
+
+static void leaves_end(struct raw_state *state)
+{
+	for (uint32_t i = 0; i < state->n_leaves; i++) {
+		if (state->leaves[i])
+			state->leaves[i]->number = 0;
+	}
+	leaves_done(state);
 }
 
 int raw_state_replayed(struct raw_state *state, struct error *err)
 {
-	int r = 0;
+	int r = check_leaves(state, err);
 
-	for (uint32_t i = 0; i < state->n_leaves; i++) {
-		if (!state->leaves[i]->maps)
-			r = error_set(err, EBADMSG,
-				      "leaf %" PRIu32 " is used by no object",
-				      i + 1);
-	}
-	leaves_done(state);
+	if (r == 0)
+		r = check_objects(state, err);
+	leaves_end(state);
 	return r;
 }

@@ -31,6 +31,9 @@ struct raw_object {
 	struct raw_map map;
 	char *text; /* owned, NUL-terminated too */
 	uint32_t text_length;
+	uint32_t uses, leaves; /* while a checkpoint is read: had, said */
+	/* Part of its map is lost: it has none, and takes none. */
+	bool hurt;
 };
 
 struct raw_state {
@@ -43,8 +46,12 @@ struct raw_state {
 	uint32_t n_objects;
 	uint64_t slots_in_all; /* of the maps; RAW_SLOTS_MAX */
 	/* While a checkpoint is read. */
-	struct raw_leaf **leaves; /* owned; by number - 1 */
+	struct raw_leaf **leaves; /* owned; by number - 1; NULL: lost */
 	uint32_t n_leaves, leaves_room;
+	uint64_t objects_said; /* how many it has; 0: it did not say */
+	/* Of a medium of which parts are lost. */
+	struct raw_mask lost;  /* who what is lost may have been about */
+	uint64_t objects_lost; /* of which not even the number is known */
 };
 
 int raw_state_init(struct raw_state *state, uint32_t clusters);
@@ -73,8 +80,30 @@ int raw_state_apply(struct raw_state *state, const struct raw_record *record,
  */
 int raw_state_replay(struct raw_state *state, const struct raw_record *record,
 		     struct error *err);
-/* A checkpoint has ended. -EBADMSG: a leaf that no object uses. */
+/*
+ * A checkpoint has ended. -EBADMSG: something is missing, or too much: a leaf
+ * that no object uses, an object without one of its leaves.
+ */
 int raw_state_replayed(struct raw_state *state, struct error *err);
+
+/* For what replays: freed clusters are free, and nobody looks at maps. */
+void raw_state_settle(struct raw_state *state);
+/* Room for @n leaves of a checkpoint. -ENOMEM. */
+int raw_state_leaves_reserve(struct raw_state *state, uint32_t n);
+
+/* ---- a medium of which parts are lost: blockd/raw_salvage.c ---- */
+
+/*
+ * Records are missing here. Those that follow are given to
+ * raw_state_salvage(), which takes what it can be sure of, and makes hurt
+ * every object about which something may be missing. -ENOMEM.
+ */
+int raw_state_lost(struct raw_state *state);
+int raw_state_salvage(struct raw_state *state, const struct raw_record *record);
+/* A checkpoint with lost parts has ended. */
+int raw_state_salvaged(struct raw_state *state);
+/* The lost records may have been about these. */
+int raw_state_hurt(struct raw_state *state, const struct raw_mask *mask);
 
 /*
  * Hand out records that make this state from nothing, in the order they are

@@ -13,7 +13,8 @@ typedef int (*visitor)(void *context, const struct raw_record *record);
 static int emit_leaf(struct raw_leaf *leaf, uint32_t number, visitor visit,
 		     void *context)
 {
-	struct raw_record record = {.type = RAW_LEAF, .from = number};
+	struct raw_record record = {
+		.type = RAW_LEAF, .from = number, .count = leaf->mapped};
 	int r = visit(context, &record);
 	unsigned at = 0;
 
@@ -79,34 +80,63 @@ static void forget_numbers(struct raw_state *state)
 	}
 }
 
+static uint32_t count_leaves(const struct raw_object *object)
+{
+	struct raw_root *root = atomic_load(&object->map.root);
+	uint32_t n = 0;
+
+	for (size_t i = 0; root && i < root->slots; i++) {
+		const struct raw_leaf *leaf = atomic_load(&root->leaves[i]);
+
+		n += leaf && leaf->mapped;
+	}
+	return n;
+}
+
+/* Without their maps: so that a name is lost only with its own record. */
+static int emit_objects(struct raw_state *state, visitor visit, void *context)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; r == 0 && i < state->n_slots; i++) {
+		const struct raw_object *object = state->objects[i];
+		struct raw_record record = {.type = RAW_OBJECT};
+
+		if (!object)
+			continue;
+		record.object = object->id;
+		record.clusters = raw_map_clusters(&object->map);
+		record.leaves = count_leaves(object);
+		record.text = object->text;
+		record.text_length = object->text_length;
+		r = visit(context, &record);
+	}
+	return r;
+}
+
 int raw_state_emit(struct raw_state *state,
 		   int (*visit)(void *context, const struct raw_record *record),
 		   void *context)
 {
-	struct raw_record record = {
+	struct raw_record pool = {
 		.type = RAW_POOL,
+		.clusters = state->n_objects,
 		.text = state->pool_text ? state->pool_text : "",
 		.text_length = state->pool_text_length,
 	};
 	uint32_t number = 0;
-	int r = visit(context, &record);
+	int r = visit(context, &pool);
 
+	if (r == 0)
+		r = emit_objects(state, visit, context);
 	for (uint32_t i = 0; r == 0 && i < state->n_slots; i++) {
-		struct raw_object *object = state->objects[i];
-
-		if (!object)
-			continue;
-		record = (struct raw_record){
-			.type = RAW_OBJECT,
-			.object = object->id,
-			.clusters = raw_map_clusters(&object->map),
-			.text = object->text,
-			.text_length = object->text_length,
-		};
-		r = visit(context, &record);
-		if (r == 0)
-			r = emit_map(object, &number, visit, context);
+		if (state->objects[i])
+			r = emit_map(state->objects[i], &number, visit,
+				     context);
 	}
+	/* Again: whose pool it is is not lost with the first part. */
+	if (r == 0)
+		r = visit(context, &pool);
 	forget_numbers(state);
 	return r;
 }

@@ -3,7 +3,8 @@
  * What a medium may hold: any records, any superblock, with right checksums
  * (a wrong one ends it at once). First byte even: records. Whatever of them a
  * state takes, it counts right afterwards, and a checkpoint of it makes the
- * same state. Odd: a superblock; one that decodes is encoded the same.
+ * same state; bit 1: also when some are lost. Odd: a superblock; one that
+ * decodes is encoded the same.
  */
 #include <assert.h>
 #include <errno.h>
@@ -80,8 +81,8 @@ static void fuzz_records(const uint8_t *body, size_t size, uint32_t records)
 	struct raw_state state;
 	size_t length;
 
-	if (size > RAW_BATCH_MAX - 32)
-		size = RAW_BATCH_MAX - 32;
+	if (size > RAW_BATCH_MAX - 160)
+		size = RAW_BATCH_MAX - 160;
 	assert(raw_batch_init(&batch, RAW_BATCH_MAX) == 0);
 	assert(raw_state_init(&state, CLUSTERS) == 0);
 	memcpy(batch.data + batch.length, body, size);
@@ -92,6 +93,51 @@ static void fuzz_records(const uint8_t *body, size_t size, uint32_t records)
 	if (raw_state_replayed(&state, NULL) == 0) /* else it is not used */
 		check(&state);
 	raw_state_done(&state);
+	raw_batch_done(&batch);
+}
+
+struct losing {
+	struct raw_state state;
+	unsigned n;
+};
+
+/* Every third record is lost: what is left is a state all the same. */
+static int salvage_some(void *context, const struct raw_record *record)
+{
+	struct losing *losing = context;
+
+	if (losing->n++ % 3 == 2)
+		return raw_state_lost(&losing->state);
+	return raw_state_salvage(&losing->state, record);
+}
+
+static void fuzz_salvage(const uint8_t *body, size_t size, uint32_t records)
+{
+	const struct raw_mask mask = {.bits = {0x12}};
+	struct raw_batch batch;
+	struct losing losing = {.n = 0};
+	struct raw_state *state = &losing.state;
+	size_t length;
+
+	if (size > RAW_BATCH_MAX / 2)
+		size = RAW_BATCH_MAX / 2;
+	assert(raw_batch_init(&batch, RAW_BATCH_MAX) == 0);
+	assert(raw_state_init(state, CLUSTERS) == 0);
+	memcpy(batch.data + batch.length, body, size);
+	batch.length += size;
+	batch.records = records;
+	length = raw_batch_seal(&batch, 1, SALT);
+	(void)raw_batch_read(batch.data, length, SALT, salvage_some, &losing);
+	assert(raw_state_salvaged(state) == 0);
+	assert(raw_state_verify(state, NULL) == 0);
+	assert(raw_state_hurt(state, &mask) == 0);
+	assert(raw_state_verify(state, NULL) == 0);
+	/* And on, as in a log. */
+	(void)raw_batch_read(batch.data, length, SALT, salvage_some, &losing);
+	if (state->leaves) /* a log has none */
+		assert(raw_state_salvaged(state) == 0);
+	assert(raw_state_verify(state, NULL) == 0);
+	raw_state_done(state);
 	raw_batch_done(&batch);
 }
 
@@ -127,6 +173,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	if (data[0] & 1)
 		fuzz_super(data + 1, size - 1);
+	else if (data[0] & 2)
+		fuzz_salvage(data + 3, size - 3,
+			     data[1] | (uint32_t)data[2] << 8);
 	else
 		fuzz_records(data + 3, size - 3,
 			     data[1] | (uint32_t)data[2] << 8);

@@ -48,6 +48,18 @@ void store_mark_broken(struct raw_store *store, const struct error *cause)
 	store->broken = true;
 }
 
+bool raw_store_broken(struct raw_store *store, struct error *err)
+{
+	bool is;
+
+	(void)pthread_mutex_lock(&store->lock);
+	is = store->broken;
+	if (is)
+		(void)store_broken(store, err);
+	(void)pthread_mutex_unlock(&store->lock);
+	return is;
+}
+
 /* ---- clusters ---- */
 
 /*
@@ -56,7 +68,7 @@ void store_mark_broken(struct raw_store *store, const struct error *cause)
  */
 static uint32_t reserve(const struct raw_store *store)
 {
-	return 2 * (store->super.n_checkpoint + 1) + 2;
+	return 2 * (store->super.n_checkpoint + RAW_COPIES) + 2;
 }
 
 uint32_t raw_store_available(struct raw_store *store)
@@ -65,7 +77,7 @@ uint32_t raw_store_available(struct raw_store *store)
 
 	(void)pthread_mutex_lock(&store->lock);
 	kept = reserve(store);
-	n = raw_alloc_free(&store->state.alloc);
+	n = store->broken ? 0 : raw_alloc_free(&store->state.alloc);
 	(void)pthread_mutex_unlock(&store->lock);
 	return n > kept ? n - kept : 0;
 }
@@ -77,7 +89,8 @@ uint32_t raw_store_take(struct raw_store *store, uint32_t want, uint32_t near,
 
 	(void)pthread_mutex_lock(&store->lock);
 	kept = reserve(store);
-	n = raw_alloc_free(&store->state.alloc);
+	/* What is free is not sure when the medium's damage made it so. */
+	n = store->broken ? 0 : raw_alloc_free(&store->state.alloc);
 	n = n > kept ? n - kept : 0;
 	if (want > n)
 		want = n;
@@ -164,44 +177,74 @@ int raw_store_change(struct raw_store *store, const struct raw_record *records,
 
 /* ---- commit ---- */
 
-/* Where the next batch goes: none is cut by the end of the ring. */
-void store_log_advance(struct raw_store *store, size_t length)
+uint64_t store_log_offset(const struct raw_super *super, unsigned copy,
+			  uint64_t block)
 {
+	return RAW_LOG_START + copy * raw_ring_size(super) + block * RAW_BLOCK;
+}
+
+/* Where the next batch goes: none is cut by the end of the ring. */
+void store_log_advance(struct raw_store *store, size_t length,
+		       const struct raw_mask *touched)
+{
+	const uint64_t ring = raw_ring_size(&store->super);
+
 	store->log_block += length / RAW_BLOCK;
 	store->log_used += length;
-	if (store->super.log_size - store->log_block * RAW_BLOCK <
-	    RAW_BATCH_MAX) {
-		store->log_used += store->super.log_size -
-				   store->log_block * RAW_BLOCK;
+	if (ring - store->log_block * RAW_BLOCK < RAW_BATCH_MAX) {
+		store->log_used += ring - store->log_block * RAW_BLOCK;
 		store->log_block = 0;
 	}
 	store->log_sequence++;
+	store->previous = *touched;
+	raw_mask_join(&store->since, touched);
+}
+
+void store_log_clear(struct raw_store *store)
+{
+	store->log_used = 0;
+	store->previous = store->since = (struct raw_mask){0};
 }
 
 /* No batch may reach the place where the replay begins. */
 static bool log_full(const struct raw_store *store)
 {
-	return store->log_used + 2 * RAW_BATCH_MAX > store->super.log_size;
+	return store->log_used + 2 * RAW_BATCH_MAX >
+	       raw_ring_size(&store->super);
+}
+
+static int write_copies(struct raw_store *store, size_t length)
+{
+	struct raw_medium *medium = store->medium;
+	int r = 0;
+
+	for (unsigned copy = 0; r == 0 && copy < RAW_COPIES; copy++)
+		r = medium->ops->write(medium, store->writing.data, length,
+				       store_log_offset(&store->super, copy,
+							store->log_block));
+	return r;
 }
 
 static int write_batch(struct raw_store *store, struct error *err)
 {
 	struct raw_medium *medium = store->medium;
-	size_t length = raw_batch_seal(&store->writing, store->log_sequence,
-				       raw_salt(store->super.pool_id));
-	/* Data first: the batch must not map what is not there yet. */
-	int r = medium->ops->flush(medium);
+	size_t length;
+	int r;
 
+	store->writing.previous = store->previous;
+	store->writing.since = store->since;
+	length = raw_batch_seal(&store->writing, store->log_sequence,
+				raw_salt(store->super.pool_id));
+	/* Data first: the batch must not map what is not there yet. */
+	r = medium->ops->flush(medium);
 	if (r == 0)
-		r = medium->ops->write(medium, store->writing.data, length,
-				       RAW_LOG_START +
-					       store->log_block * RAW_BLOCK);
+		r = write_copies(store, length);
 	if (r == 0)
 		r = medium->ops->flush(medium);
 	if (r < 0)
 		return error_set(err, -r, "writing the pool's log: %s",
 				 strerror(-r));
-	store_log_advance(store, length);
+	store_log_advance(store, length, &store->writing.touched);
 	return 0;
 }
 

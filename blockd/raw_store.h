@@ -44,12 +44,28 @@ int raw_store_format(struct raw_medium *medium,
 /* What open found that a person should know. */
 struct raw_report {
 	bool super_damaged; /* one of the two copies; it is written anew */
+	bool super_stale;   /* one is older: written anew, too */
 	bool log_torn;      /* its last batch, which nobody was told of */
 	uint64_t batches;   /* replayed */
+	/* Of log and checkpoint, of which the other was whole. */
+	uint64_t copies_damaged;
+	/* Both copies were damaged: of the checkpoint, of the log. */
+	uint64_t lost_parts, lost_batches;
+	uint64_t hurt;    /* objects that are not served for it */
+	uint64_t unknown; /* others, of which nothing is known */
 };
+
+static inline bool raw_report_lost(const struct raw_report *report)
+{
+	return report->lost_parts || report->lost_batches;
+}
 
 /*
  * @medium is borrowed until raw_store_close().
+ *
+ * Where both copies of something are damaged, the objects that are whole for
+ * sure are there, the others are marked (struct raw_object, hurt); the store
+ * takes no changes and gives no clusters (raw_store_broken()).
  *
  * -ENODATA: no pool of ours; -EBADMSG: damaged, the text says where;
  * -EPROTONOSUPPORT: made by something newer; -EIO and others: of the medium.
@@ -101,6 +117,9 @@ uint32_t raw_store_take(struct raw_store *store, uint32_t want, uint32_t near,
 void raw_store_untake(struct raw_store *store, uint32_t first, uint32_t n);
 /* How many raw_store_take() could give. */
 uint32_t raw_store_available(struct raw_store *store);
+
+/* It takes no changes; the text says why. */
+bool raw_store_broken(struct raw_store *store, struct error *err);
 
 /* Changes that are not durable yet; any moment's truth. */
 bool raw_store_pending(const struct raw_store *store);

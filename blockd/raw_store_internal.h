@@ -33,6 +33,8 @@ struct raw_store {
 	uint64_t log_block;    /* where the next batch goes */
 	uint64_t log_sequence; /* its number */
 	uint64_t log_used;     /* bytes of the ring since the checkpoint */
+	/* Who the last batch, and all since the checkpoint, were about. */
+	struct raw_mask previous, since;
 	/* For the next superblock, when the medium has grown; 0: has not. */
 	uint64_t grown_size; /* bytes */
 	uint32_t grown_clusters;
@@ -60,8 +62,18 @@ void store_mark_broken(struct raw_store *store, const struct error *cause);
 /* Both copies, one after the other. Its generation is raised. */
 int store_write_super(struct raw_medium *medium, struct raw_super *super,
 		      struct error *err);
-/* A batch of @length bytes is in the log: where the next one goes. */
-void store_log_advance(struct raw_store *store, size_t length);
+/*
+ * A batch of @length bytes is in the log: where the next one goes.
+ *
+ * @touched  the objects it is about
+ */
+void store_log_advance(struct raw_store *store, size_t length,
+		       const struct raw_mask *touched);
+/* The log is empty: a checkpoint has it all. */
+void store_log_clear(struct raw_store *store);
+/* Where block @block of a copy's ring is on the medium. */
+uint64_t store_log_offset(const struct raw_super *super, unsigned copy,
+			  uint64_t block);
 
 /*
  * Of the checkpoint that @super has: the salt of its batches (it changes with
@@ -69,6 +81,33 @@ void store_log_advance(struct raw_store *store, size_t length);
  * where on the medium a part is.
  */
 uint32_t store_checkpoint_salt(const struct raw_super *super);
-uint64_t store_part_offset(const struct raw_super *super, uint32_t part);
+uint64_t store_part_offset(const struct raw_super *super, unsigned copy,
+			   uint32_t part);
+
+/* One copy of a part of the checkpoint, into store->writing; -ENODATA. */
+int store_read_part(struct raw_store *store, unsigned copy, uint32_t part,
+		    struct raw_batch_head *ret);
+
+/* ---- blockd/raw_log.c ---- */
+
+/* A batch at @offset, whole and checked; -ENODATA: none; or of the medium. */
+int store_read_batch(struct raw_store *store, uint64_t offset, uint64_t end,
+		     uint32_t salt, struct raw_batch_head *ret);
+/*
+ * Read the log from its first batch on and apply it. Counts what it finds,
+ * and whether what is there only once should be written anew.
+ */
+int store_replay_log(struct raw_store *store, struct raw_report *report,
+		     bool *ret_rewrite, struct error *err);
+
+/* Carry out what was read; after losses only what is sure. */
+struct store_replay {
+	struct raw_store *store;
+	struct raw_report *report;
+	struct raw_mask touched;
+	struct error *err;
+};
+
+int store_replay_record(void *context, const struct raw_record *record);
 
 #endif

@@ -66,7 +66,7 @@ static int read_super(struct raw_medium *medium, uint64_t offset,
 
 /* The newer of two copies that decode. */
 static int find_super(struct raw_medium *medium, struct raw_super *ret,
-		      bool *ret_damaged, struct error *err)
+		      struct raw_report *report, struct error *err)
 {
 	struct raw_super *copy = malloc(sizeof(*copy));
 	struct error second = {0};
@@ -76,9 +76,11 @@ static int find_super(struct raw_medium *medium, struct raw_super *ret,
 		return error_set(err, ENOMEM, "out of memory");
 	a = read_super(medium, 0, ret, err);
 	b = read_super(medium, RAW_SUPER_COPY_OFFSET, copy, &second);
+	report->super_damaged = (a < 0) != (b < 0);
+	report->super_stale = a == 0 && b == 0 &&
+			      copy->generation != ret->generation;
 	if (b == 0 && (a < 0 || copy->generation > ret->generation))
 		*ret = *copy;
-	*ret_damaged = (a < 0) != (b < 0);
 	free(copy);
 	if (a == 0 || b == 0)
 		return 0;
@@ -214,49 +216,17 @@ int raw_store_format(struct raw_medium *medium,
 	return r;
 }
 
-/* ---- open ---- */
+/* ---- the checkpoint ---- */
 
-struct replay {
-	struct raw_store *store;
-	struct error *err;
-};
-
-static int replay_record(void *context, const struct raw_record *record)
-{
-	struct replay *replay = context;
-
-	return raw_state_replay(&replay->store->state, record, replay->err);
-}
-
-/* A batch at @offset of the medium, whole and checked; or -ENODATA. */
-static int read_batch(struct raw_store *store, uint64_t offset, uint64_t end,
-		      uint32_t salt, struct raw_batch_head *ret)
-{
-	struct raw_medium *medium = store->medium;
-	uint8_t *data = store->writing.data;
-	int r = offset + RAW_BLOCK > end
-			? -ENODATA
-			: medium->ops->read(medium, data, RAW_BLOCK, offset);
-
-	if (r == 0)
-		r = raw_batch_peek(data, salt, ret);
-	if (r == 0 && ret->length > end - offset)
-		r = -ENODATA;
-	if (r == 0 && ret->length > RAW_BLOCK)
-		r = medium->ops->read(medium, data + RAW_BLOCK,
-				      ret->length - RAW_BLOCK,
-				      offset + RAW_BLOCK);
-	if (r == 0 && raw_batch_read(data, ret->length, salt, NULL, NULL) < 0)
-		r = -ENODATA;
-	return r;
-}
-
-uint64_t store_part_offset(const struct raw_super *super, uint32_t part)
+uint64_t store_part_offset(const struct raw_super *super, unsigned copy,
+			   uint32_t part)
 {
 	uint64_t at = (uint64_t)part * raw_part_size(super->cluster_shift);
-	uint32_t cluster = super->checkpoint[at >> super->cluster_shift];
+	uint32_t i = copy * (super->n_checkpoint / RAW_COPIES) +
+		     (uint32_t)(at >> super->cluster_shift);
 
-	return super->data_start + ((uint64_t)cluster << super->cluster_shift) +
+	return super->data_start +
+	       ((uint64_t)super->checkpoint[i] << super->cluster_shift) +
 	       (at & ((UINT64_C(1) << super->cluster_shift) - 1));
 }
 
@@ -265,31 +235,57 @@ uint32_t store_checkpoint_salt(const struct raw_super *super)
 	return ~raw_salt(super->pool_id) ^ (uint32_t)super->generation;
 }
 
-static int load_part(struct raw_store *store, uint32_t part, struct error *err)
+int store_read_part(struct raw_store *store, unsigned copy, uint32_t part,
+		    struct raw_batch_head *ret)
 {
 	const struct raw_super *super = &store->super;
-	uint64_t offset = store_part_offset(super, part);
-	struct replay replay = {.store = store, .err = err};
-	uint32_t salt = store_checkpoint_salt(super);
-	struct raw_batch_head head = {0};
-	int r = read_batch(store, offset,
-			   offset + raw_part_size(super->cluster_shift), salt,
-			   &head);
+	uint64_t offset = store_part_offset(super, copy, part);
+	int r = store_read_batch(store, offset,
+				 offset + raw_part_size(super->cluster_shift),
+				 store_checkpoint_salt(super), ret);
 
-	if (r == -ENODATA || (r == 0 && head.sequence != part))
-		return error_set(err, EBADMSG,
-				 "part %" PRIu32
-				 " of the checkpoint, at byte %" PRIu64
-				 ", is damaged",
-				 part, offset);
-	if (r < 0)
-		return medium_error(err, r, "reading the checkpoint");
-	return raw_batch_read(store->writing.data, head.length, salt,
-			      replay_record, &replay);
+	return r == 0 && ret->sequence != part ? -ENODATA : r;
 }
 
-static int load_checkpoint(struct raw_store *store, struct error *err)
+/* One of the copies, into store->writing; -ENODATA: neither is whole. */
+static int read_part(struct raw_store *store, uint32_t part,
+		     struct raw_report *report, struct raw_batch_head *ret)
 {
+	for (unsigned copy = 0; copy < RAW_COPIES; copy++) {
+		int r = store_read_part(store, copy, part, ret);
+
+		if (r != -ENODATA && r != -EIO)
+			return r;
+		report->copies_damaged++;
+	}
+	report->copies_damaged -= RAW_COPIES;
+	return -ENODATA;
+}
+
+static int load_part(struct store_replay *replay, uint32_t part,
+		     struct error *err)
+{
+	struct raw_store *store = replay->store;
+	struct raw_batch_head head = {0};
+	int r = read_part(store, part, replay->report, &head);
+
+	if (r == -ENODATA) {
+		replay->report->lost_parts++;
+		r = raw_state_lost(&store->state);
+		return r < 0 ? medium_error(err, r, "salvage") : 0;
+	}
+	if (r < 0)
+		return medium_error(err, r, "reading the checkpoint");
+	return raw_batch_read(store->writing.data, head.length,
+			      store_checkpoint_salt(&store->super),
+			      store_replay_record, replay);
+}
+
+static int load_checkpoint(struct raw_store *store, struct raw_report *report,
+			   struct error *err)
+{
+	struct store_replay replay = {
+		.store = store, .report = report, .err = err};
 	const struct raw_super *super = &store->super;
 	int r = 0;
 
@@ -306,79 +302,61 @@ static int load_checkpoint(struct raw_store *store, struct error *err)
 					 super->checkpoint[i]);
 	}
 	for (uint32_t i = 0; r == 0 && i < super->checkpoint_parts; i++)
-		r = load_part(store, i, err);
-	return r < 0 ? r : raw_state_replayed(&store->state, err);
+		r = load_part(&replay, i, err);
+	if (r < 0)
+		return r;
+	if (!report->lost_parts)
+		return raw_state_replayed(&store->state, err);
+	r = raw_state_salvaged(&store->state);
+	return r < 0 ? medium_error(err, r, "salvage") : 0;
 }
 
-static uint64_t log_offset(const struct raw_store *store)
-{
-	return RAW_LOG_START + store->log_block * RAW_BLOCK;
-}
+/* ---- open ---- */
 
 /*
- * The log ended. If it was only its last batch that was never finished, the
- * next one is not there: it would begin within the longest batch from here,
- * or at the start of the ring.
+ * What is lost may have given clusters to the objects that are hurt: nobody
+ * can tell which. So nothing is given to anybody, and nothing is written.
  */
-static int check_end(struct raw_store *store, bool *ret_torn, struct error *err)
+static void freeze(struct raw_store *store, struct raw_report *report)
 {
-	const uint64_t end = RAW_LOG_START + store->super.log_size;
-	const uint32_t salt = raw_salt(store->super.pool_id);
-	uint64_t from = log_offset(store);
-	struct raw_batch_head head;
+	const struct raw_state *state = &store->state;
+	struct error cause;
 
-	*ret_torn = false;
-	for (uint64_t i = 0; i <= RAW_BATCH_MAX / RAW_BLOCK; i++) {
-		uint64_t at = from + i * RAW_BLOCK;
-		int r;
-
-		if (i == RAW_BATCH_MAX / RAW_BLOCK)
-			at = RAW_LOG_START; /* last: the start of the ring */
-		r = read_batch(store, at, end, salt, &head);
-		if (r < 0 && r != -ENODATA)
-			return medium_error(err, r, "reading the log");
-		if (r == 0 && head.sequence > store->log_sequence)
-			return error_set(err, EBADMSG,
-					 "batch %" PRIu64
-					 " of the log, at %" PRIu64
-					 ", is damaged: later ones are there",
-					 store->log_sequence, from);
-		/* Its head came to the medium, not all of its body. */
-		if (i == 0 && r == -ENODATA &&
-		    raw_batch_peek(store->writing.data, salt, &head) == 0 &&
-		    head.sequence == store->log_sequence)
-			*ret_torn = true;
-	}
-	return 0;
+	for (uint32_t i = 0; i < state->n_slots; i++)
+		report->hurt += state->objects[i] && state->objects[i]->hurt;
+	report->unknown = state->objects_lost;
+	(void)error_set(&cause, EIO,
+			"both copies of %" PRIu64
+			" parts of its metadata are damaged; extents that are "
+			"not served for it: %" PRIu64
+			", and such as are not even known by name: %" PRIu64,
+			report->lost_parts + report->lost_batches, report->hurt,
+			report->unknown);
+	store_mark_broken(store, &cause);
 }
 
-static int replay_log(struct raw_store *store, struct raw_report *report,
+static int open_store(struct raw_store *store, struct raw_report *report,
 		      struct error *err)
 {
-	const uint64_t end = RAW_LOG_START + store->super.log_size;
-	const uint32_t salt = raw_salt(store->super.pool_id);
-	struct replay replay = {.store = store, .err = err};
+	bool rewrite = report->super_damaged || report->super_stale;
+	int r = load_checkpoint(store, report, err);
 
-	for (;;) {
-		struct raw_batch_head head = {0};
-		int r = read_batch(store, log_offset(store), end, salt, &head);
-
-		if (r == -ENODATA ||
-		    (r == 0 && head.sequence != store->log_sequence))
-			return check_end(store, &report->log_torn, err);
-		if (r < 0)
-			return medium_error(err, r, "reading the log");
-		r = raw_batch_read(store->writing.data, head.length, salt,
-				   replay_record, &replay);
-		if (r < 0) {
-			(void)error_prefix(err,
-					   "batch %" PRIu64 " of the log: ",
-					   head.sequence);
-			return r;
-		}
-		store_log_advance(store, head.length);
-		report->batches++;
+	if (r == 0)
+		r = store_replay_log(store, report, &rewrite, err);
+	if (r == 0 && !store->state.pool_text)
+		r = error_set(err, EBADMSG,
+			      "both copies of the checkpoint are damaged where "
+			      "the pool's record is");
+	if (r < 0)
+		return r;
+	if (raw_report_lost(report)) {
+		freeze(store, report);
+		return 0;
 	}
+	/* All is there twice again before anything is built on one. */
+	if (rewrite || report->copies_damaged)
+		r = raw_store_checkpoint(store, err);
+	return r;
 }
 
 int raw_store_open(struct raw_medium *medium, struct raw_store **ret,
@@ -387,19 +365,14 @@ int raw_store_open(struct raw_medium *medium, struct raw_store **ret,
 	struct raw_super *super = malloc(sizeof(*super));
 	struct raw_report report = {0};
 	struct raw_store *store = NULL;
-	int r = super ? find_super(medium, super, &report.super_damaged, err)
+	int r = super ? find_super(medium, super, &report, err)
 		      : error_set(err, ENOMEM, "out of memory");
 
 	if (r == 0)
 		r = store_new(medium, super, &store, err);
 	free(super);
 	if (r == 0)
-		r = load_checkpoint(store, err);
-	if (r == 0)
-		r = replay_log(store, &report, err);
-	/* Both copies are whole again before anything is built on one. */
-	if (r == 0 && report.super_damaged)
-		r = raw_store_checkpoint(store, err);
+		r = open_store(store, &report, err);
 	if (r < 0) {
 		raw_store_close(store);
 		return r;
@@ -416,16 +389,20 @@ int raw_store_peek(struct raw_medium *medium, char **ret_text,
 {
 	struct raw_super *super = malloc(sizeof(*super));
 	struct raw_store *store = NULL;
-	bool damaged;
-	int r = super ? find_super(medium, super, &damaged, err)
+	struct raw_report report = {0};
+	struct store_replay replay = {.report = &report, .err = err};
+	int r = super ? find_super(medium, super, &report, err)
 		      : error_set(err, ENOMEM, "out of memory");
 
 	if (r == 0)
 		r = store_new(medium, super, &store, err);
 	free(super);
-	/* The pool's record is the first of all. */
+	/* The pool's record is the first of all, and the last. */
+	replay.store = store;
 	if (r == 0 && store->super.checkpoint_parts)
-		r = load_part(store, 0, err);
+		r = load_part(&replay, 0, err);
+	if (r == 0 && report.lost_parts)
+		r = load_part(&replay, store->super.checkpoint_parts - 1, err);
 	if (r == 0 && !store->state.pool_text)
 		r = error_set(err, EBADMSG, "the pool has no record");
 	if (r == 0) {

@@ -585,39 +585,6 @@ static int open_result(struct run *run)
 	return r;
 }
 
-static void names_damage_that_is_no_torn_end(void **unused)
-{
-	struct run run;
-	uint8_t *first;
-
-	(void)unused;
-	run_init(&run);
-	for (uint32_t id = 1; id <= 3; id++) {
-		make_object(&run, id, 0);
-		must(&run, raw_store_commit(run.store, id, &run.err), "commit");
-	}
-	first = run.rec.bytes + RAW_LOG_START;
-	first[50] ^= 1;
-	assert_int_equal(open_result(&run), -EBADMSG);
-	assert_string_equal(error_text(&run.err),
-			    "batch 0 of the log, at 2097152, is damaged: later "
-			    "ones are there");
-	first[50] ^= 1;
-	must(&run, raw_store_checkpoint(run.store, &run.err), "checkpoint");
-	{
-		const struct raw_super *super = raw_store_super(run.store);
-
-		run.rec.bytes[super->data_start +
-			      ((uint64_t)super->checkpoint[0]
-			       << super->cluster_shift) +
-			      40] ^= 1;
-	}
-	assert_int_equal(open_result(&run), -EBADMSG);
-	memset(run.rec.bytes, 0, RAW_LOG_START);
-	assert_int_equal(open_result(&run), -ENODATA);
-	run_done(&run);
-}
-
 static void takes_no_change_after_a_failed_commit(void **unused)
 {
 	struct raw_record drop = {.type = RAW_DROP, .object = 1};
@@ -841,7 +808,6 @@ int main(void)
 		cmocka_unit_test(survives_a_power_failure_at_any_write),
 		cmocka_unit_test(finds_out_a_medium_that_loses_flushed_writes),
 		cmocka_unit_test(reopens_with_one_superblock),
-		cmocka_unit_test(names_damage_that_is_no_torn_end),
 		cmocka_unit_test(takes_no_change_after_a_failed_commit),
 		cmocka_unit_test(
 			gives_a_cluster_again_only_when_it_is_free_for_good),
