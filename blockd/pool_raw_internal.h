@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the files of blockd/pool_raw.h. */
+#ifndef BLOCKD_POOL_RAW_INTERNAL_H
+#define BLOCKD_POOL_RAW_INTERNAL_H
+
+#include <pthread.h>
+
+#include "base/cleanup.h"
+#include "blockd/pool_raw.h"
+#include "blockd/raw_dev.h"
+#include "blockd/raw_medium.h"
+#include "blockd/raw_store.h"
+
+#define POOL_RAW_DOOMED "deleting " /* then the name */
+
+struct pool_raw {
+	struct pool pool;
+	int fd; /* locked while the pool is open */
+	uint64_t device;
+	struct raw_file_medium medium;
+	struct raw_store *store;
+	struct raw_users *users;
+	pthread_mutex_t ids; /* a new object's number is taken under it */
+};
+
+static inline struct pool_raw *pool_raw_of(struct pool *pool)
+{
+	return container_of(pool, struct pool_raw, pool);
+}
+
+uint64_t pool_raw_cluster(const struct pool_raw *raw); /* bytes */
+/* That @size bytes take. */
+uint64_t pool_raw_clusters(const struct pool_raw *raw, uint64_t size);
+
+/* ---- objects ---- */
+
+/* The record of an object, or what is wrong with it: -EBADMSG. */
+int pool_raw_record(const struct raw_object *object, struct extent_record *ret,
+		    struct error *err);
+/* Its number by name; 0: there is none. @ret_clusters may be NULL. */
+uint32_t pool_raw_find(struct pool_raw *raw, const char *name,
+		       uint64_t *ret_clusters);
+/* The same; -ENOENT. */
+int pool_raw_need(struct pool_raw *raw, const char *name, uint32_t *ret_id,
+		  uint64_t *ret_clusters, struct error *err);
+/* Part of its map was lost to damage. */
+bool pool_raw_hurt(struct pool_raw *raw, uint32_t id);
+/* One change, durably. */
+int pool_raw_change(struct pool_raw *raw, const struct raw_record *record,
+		    struct error *err);
+/* Take an object away; what it had is free when this returns. */
+int pool_raw_drop(struct pool_raw *raw, uint32_t id, struct error *err);
+
+/* ---- members of struct pool_ops ---- */
+
+int pool_raw_load(struct pool *pool, const struct pool_visitor *visitor,
+		  struct error *err);
+int pool_raw_create(struct pool *pool, const struct extent_record *record,
+		    struct error *err);
+int pool_raw_save(struct pool *pool, const struct extent_record *record,
+		  struct error *err);
+int pool_raw_doom(struct pool *pool, const char *name, struct error *err);
+int pool_raw_erase(struct pool *pool, const char *name, struct error *err);
+int pool_raw_usage(struct pool *pool, const char *name,
+		   struct extent_usage *ret, struct error *err);
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "blockd/raw_place.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "blockd/local_hold.h"
+
+int raw_place_size(int fd, const char *path, uint64_t *ret, struct error *err)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return error_set(err, errno, "'%s': %s", path, strerror(errno));
+	*ret = (uint64_t)st.st_size;
+	if (S_ISBLK(st.st_mode) && ioctl(fd, BLKGETSIZE64, ret) < 0)
+		return error_set(err, errno, "size of '%s': %s", path,
+				 strerror(errno));
+	return 0;
+}
+
+/* A loop device over a file can't be told by opening the file. */
+static int check_no_loop(int fd, const char *path, struct error *err)
+{
+	struct local_holds holds;
+	const char *holder;
+	struct stat st;
+	int r;
+
+	if (fstat(fd, &st) < 0 || S_ISBLK(st.st_mode))
+		return 0; /* O_EXCL has told */
+	r = local_holds_scan(&holds, err);
+	if (r < 0)
+		return r;
+	holder = local_holds_find(&holds, st.st_dev, st.st_ino, false);
+	if (holder)
+		r = error_set(err, EBUSY, "'%s' is in use by /dev/%s", path,
+			      holder);
+	local_holds_done(&holds);
+	return r;
+}
+
+int raw_place_open(const char *path, int *ret_fd, bool *ret_direct,
+		   struct error *err)
+{
+	struct stat st;
+	int flags = O_RDWR | O_CLOEXEC | O_NOCTTY;
+	auto_close int fd = -1;
+	int r;
+
+	if (stat(path, &st) == 0 && S_ISBLK(st.st_mode))
+		flags |= O_EXCL;
+	fd = open(path, flags | O_DIRECT);
+	*ret_direct = fd >= 0;
+	if (fd < 0 && errno == EINVAL)
+		fd = open(path, flags);
+	if (fd < 0 && errno == EBUSY)
+		return error_set(err, EBUSY,
+				 "'%s' is in use: mounted, or held by another "
+				 "device or program",
+				 path);
+	if (fd < 0)
+		return error_set(err, errno, "open '%s': %s", path,
+				 strerror(errno));
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return error_set(err, EBUSY, "'%s' is in use by another blockd",
+				 path);
+	r = check_no_loop(fd, path, err);
+	if (r == 0)
+		*ret_fd = take_fd(&fd);
+	return r;
+}
+
+int raw_place_reserve(int fd, const char *path, uint64_t from, uint64_t end,
+		      struct error *err)
+{
+	struct stat st;
+	int r;
+
+	if (fstat(fd, &st) < 0 || S_ISBLK(st.st_mode) || end <= from)
+		return 0;
+	r = posix_fallocate(fd, (off_t)from, (off_t)(end - from));
+	return r ? error_set(err, r, "preallocate '%s': %s", path, strerror(r))
+		 : 0;
+}
+
+uint64_t raw_place_number(int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return 0;
+	if (S_ISBLK(st.st_mode))
+		return UINT64_MAX - st.st_rdev;
+	return UINT64_MAX - (st.st_ino << 20) - st.st_dev;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where a raw pool lies: a block device or a file, opened so that nobody
+ * else uses it. All of it blocks.
+ */
+#ifndef BLOCKD_RAW_PLACE_H
+#define BLOCKD_RAW_PLACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* Bytes; @path for the text of an error, here and below. */
+int raw_place_size(int fd, const char *path, uint64_t *ret, struct error *err);
+
+/*
+ * Exclusively: the kernel refuses O_EXCL for a block device that is mounted
+ * or held by anything; a lock keeps other blockds away. O_DIRECT where the
+ * file system has it.
+ *
+ * -EBUSY: somebody has it, the text says who.
+ */
+int raw_place_open(const char *path, int *ret_fd, bool *ret_direct,
+		   struct error *err);
+
+/* A pool promises its space: a file has to have it. Bytes @from to @end. */
+int raw_place_reserve(int fd, const char *path, uint64_t from, uint64_t end,
+		      struct error *err);
+
+/*
+ * A number that no other medium has. Two pools on one medium do not exist,
+ * so it is none of stat(2)'s.
+ */
+uint64_t raw_place_number(int fd);
+
+#endif
