@@ -1,14 +1,16 @@
 # Where records are kept, and the nodes.
 volume_kube := volume/kube_beat.c volume/kube_call.c volume/kube_config.c \
   volume/kube_curl.c volume/kube_event.c volume/kube_http.c \
-  volume/kube_lease.c volume/kube_list.c volume/kube_notice.c \
-  volume/kube_object.c \
+  volume/kube_lease.c volume/kube_lease_object.c volume/kube_list.c \
+  volume/kube_notice.c volume/kube_object.c \
   volume/kube_stream.c volume/kube_time.c volume/kube_watch.c \
   volume/kube_yaml.c
-volume_store := $(volume_kube) \
+volume_stores := $(volume_kube) \
   volume/store.c volume/store_known.c volume/store_kube.c \
-  volume/store_local.c volume/store_local_lease.c volume/store_local_watch.c \
-  volume/lead.c volume/node_keep.c volume/node_observe.c \
+  volume/store_kube_write.c volume/store_local.c volume/store_local_lease.c \
+  volume/store_local_open.c volume/store_local_sql.c \
+  volume/store_local_watch.c
+volume_store := $(volume_stores) volume/lead.c volume/node_keep.c volume/node_observe.c \
   volume/node_record.c volume/node_report.c volume/nodes.c volume/watch.c
 
 $(eval $(call library,volume,\
@@ -48,10 +50,8 @@ $(eval $(call unit_test,volume/placement_test,volume))
 $(eval $(call test_helper,volume/volume_call_main,volume))
 SYSTEM_TESTS += tests/system/volume.sh tests/system/volume_publish.sh tests/system/kube_store.sh \
   tests/system/volume_grow.sh tests/system/volume_extend.sh
-$(eval $(call fuzzer,volume/kube_object_fuzz,$(volume_kube) \
-  volume/json_scan.c volume/label.c volume/store.c volume/store_known.c \
-  volume/store_kube.c volume/store_local.c volume/store_local_lease.c \
-  volume/store_local_watch.c \
+$(eval $(call fuzzer,volume/kube_object_fuzz,$(volume_stores) \
+  volume/json_scan.c volume/label.c \
   base/clock.c base/error.c base/file.c base/ident.c base/log.c \
   base/process.c,-lcurl -lyaml -ljson-c -lsqlite3))
 $(eval $(call fuzzer,volume/kube_event_fuzz,volume/kube_event.c \

@@ -2,29 +2,20 @@
 #include "volume/kube_lease.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-#include "base/ident.h"
-#include "base/process.h"
-#include "volume/json_scan.h"
-#include "volume/kube_time.h"
-#include "volume/volume_record.h"
+#include "volume/kube_lease_object.h"
+#include "volume/kube_object.h"
 
-#define NOTE_DOING "union.io/doing"
-#define HOST_SIZE  65  /* bytes with NUL; HOST_NAME_MAX */
-#define NAME_SIZE  160 /* bytes with NUL, "storagenode-NAME" */
-#define SLACK_S    (KUBE_CLOCK_SLACK_MS / 1000 + 1) /* of the holder's clock */
-#define TRIES_MAX  5    /* somebody else takes or gives it back meanwhile */
-#define RENEW_MS   4000 /* for a renewal; two fit in the rest */
+#define NAME_SIZE 160  /* bytes with NUL, "storagenode-NAME" */
+#define TRIES_MAX 5    /* somebody else takes or gives it back meanwhile */
+#define RENEW_MS  4000 /* for a renewal; two fit in the rest */
 
 enum held_state { HELD_TAKING, HELD, HELD_LOST };
 
@@ -39,9 +30,7 @@ struct held {
 
 struct kube_leases {
 	struct kube_http *http;
-	char identity[256];
-	unsigned long long pid_space; /* inode of our process namespace */
-	char boot_id[UUID_TEXT_SIZE];
+	struct lease_who us;
 	pthread_mutex_t lock; /* guards what follows */
 	pthread_cond_t changed;
 	struct held *held;
@@ -61,105 +50,6 @@ static int64_t boot_ms(void)
 
 	(void)clock_gettime(CLOCK_BOOTTIME, &now); /* always there */
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-/* ---- who we are ---- */
-
-/* "HOST/PID/START/NAMESPACE/BOOT/RANDOM" */
-struct identity {
-	char host[HOST_SIZE];
-	pid_t pid;
-	unsigned long long start_ticks, pid_space;
-	char boot_id[UUID_TEXT_SIZE];
-};
-
-static int identity_make(struct kube_leases *leases, struct error *err)
-{
-	char host[HOST_SIZE] = "", random[UUID_TEXT_SIZE];
-	unsigned long long start_ticks = 0;
-	struct stat st = {0};
-	int r = process_start_time(getpid(), &start_ticks);
-
-	if (r == 0)
-		r = boot_id_read(leases->boot_id);
-	if (r == 0 && stat("/proc/self/ns/pid", &st) < 0)
-		r = -errno;
-	if (r < 0)
-		return error_set(err, -r, "reading /proc: %s", strerror(-r));
-	if (gethostname(host, sizeof(host) - 1) < 0 || !host[0])
-		(void)strcpy(host, "unknown");
-	host[strcspn(host, "/ ")] = '\0';
-	leases->pid_space = st.st_ino;
-	(void)snprintf(leases->identity, sizeof(leases->identity),
-		       "%s/%d/%llu/%llu/%s/%.8s", host, getpid(), start_ticks,
-		       leases->pid_space, leases->boot_id, uuid_make(random));
-	return 0;
-}
-
-static bool identity_parse(const char *text, struct identity *ret)
-{
-	return sscanf(text, "%64[^/]/%d/%llu/%llu/%36[^/]/", ret->host,
-		      &ret->pid, &ret->start_ticks, &ret->pid_space,
-		      ret->boot_id) == 5 &&
-	       ret->pid > 0;
-}
-
-/* It was on this machine, and its process is no more. */
-static bool holder_died(const struct kube_leases *leases,
-			const struct identity *holder)
-{
-	return strcmp(holder->boot_id, leases->boot_id) == 0 &&
-	       holder->pid_space == leases->pid_space &&
-	       !process_alive(holder->pid, holder->start_ticks);
-}
-
-/* ---- the object ---- */
-
-static int64_t duration_of(struct json_object *object)
-{
-	struct json_object *spec = NULL, *found = NULL;
-	int64_t seconds = 0;
-
-	if (json_object_object_get_ex(object, "spec", &spec) &&
-	    json_object_object_get_ex(spec, "leaseDurationSeconds", &found))
-		seconds = json_object_get_int64(found);
-	return seconds > 0 && seconds < 86400 ? seconds : KUBE_LEASE_S;
-}
-
-static struct json_object *member(struct json_object *in, const char *key)
-{
-	struct json_object *found = NULL;
-
-	if (!json_object_object_get_ex(in, key, &found) ||
-	    !json_object_is_type(found, json_type_object)) {
-		found = json_object_new_object();
-		json_add(in, key, found);
-	}
-	return found;
-}
-
-static void object_fill(const struct kube_leases *leases,
-			struct json_object *object, const char *doing)
-{
-	struct json_object *spec = member(object, "spec");
-	struct json_object *meta = member(object, "metadata");
-	int64_t now = kube_http_now(leases->http);
-
-	json_add_text(spec, "holderIdentity", leases->identity);
-	json_add_number(spec, "leaseDurationSeconds", KUBE_LEASE_S);
-	json_add(spec, "acquireTime", kube_time_new(now));
-	json_add(spec, "renewTime", kube_time_new(now));
-	json_add_text(member(meta, "annotations"), NOTE_DOING, doing);
-}
-
-static struct json_object *object_new(const char *name)
-{
-	struct json_object *object = json_object_new_object();
-
-	json_add_text(object, "apiVersion", "coordination.k8s.io/v1");
-	json_add_text(object, "kind", "Lease");
-	json_add_text(member(object, "metadata"), "name", name);
-	return object;
 }
 
 /* ---- the table ---- */
@@ -230,37 +120,6 @@ static void lease_path(struct kube_leases *leases, const char *name, char *ret)
 		       name ? name : "");
 }
 
-/* 0 when @object may be taken over. */
-static int holder_check(struct kube_leases *leases, struct json_object *object,
-			const char *what, struct error *err)
-{
-	const char *holder = kube_text(object, "spec", "holderIdentity");
-	int64_t now = kube_http_now(leases->http);
-	struct json_object *meta = member(object, "metadata");
-	struct identity who = {0};
-	const char *doing = kube_text(member(meta, "annotations"), NULL,
-				      NOTE_DOING);
-	bool known = identity_parse(holder, &who);
-
-	/* Ours: the answer to an earlier request did not reach us. */
-	if (!holder[0] || strcmp(holder, leases->identity) == 0 ||
-	    now > kube_time_of(object, "spec", "renewTime") +
-			    duration_of(object) + SLACK_S ||
-	    (known && holder_died(leases, &who)))
-		return 0;
-	if (!known)
-		return error_set(err, EAGAIN,
-				 "busy: '%.100s' is at work on '%s'; try again "
-				 "later",
-				 holder, what);
-	return error_set(err, EAGAIN,
-			 "busy: process %d on %s has been %.60s '%s' for "
-			 "%" PRId64 " s; try again later",
-			 who.pid, who.host, doing[0] ? doing : "busy with",
-			 what,
-			 now - kube_time_of(object, "spec", "acquireTime"));
-}
-
 /*
  * The lease that is there already, if its holder is no more. -ESTALE, -ENOENT:
  * somebody was faster, look again.
@@ -276,9 +135,12 @@ static int take_over(struct kube_leases *leases, const char *name,
 	lease_path(leases, name, path);
 	r = kube_call(leases->http, "GET", path, NULL, true, &object, err);
 	if (r == 0)
-		r = holder_check(leases, object, what, err);
+		r = lease_object_free_check(object, &leases->us,
+					    kube_http_now(leases->http), what,
+					    err);
 	if (r == 0) {
-		object_fill(leases, object, doing);
+		lease_object_fill(object, &leases->us,
+				  kube_http_now(leases->http), doing);
 		r = kube_call(leases->http, "PUT", path, object, false, ret,
 			      err);
 	}
@@ -290,11 +152,12 @@ static int take_once(struct kube_leases *leases, const char *name,
 		     const char *what, const char *doing,
 		     struct json_object **ret, struct error *err)
 {
-	struct json_object *object = object_new(name);
+	struct json_object *object = lease_object_new(name);
 	char path[KUBE_PATH_SIZE];
 	int r;
 
-	object_fill(leases, object, doing);
+	lease_object_fill(object, &leases->us, kube_http_now(leases->http),
+			  doing);
 	lease_path(leases, NULL, path);
 	r = kube_call(leases->http, "POST", path, object, false, ret, err);
 	json_object_put(object);
@@ -383,8 +246,7 @@ static int renew_once(struct kube_leases *leases, const char *path,
 {
 	int r;
 
-	json_add(member(object, "spec"), "renewTime",
-		 kube_time_new(kube_http_now(leases->http)));
+	lease_object_renew(object, kube_http_now(leases->http));
 	r = kube_call_within(leases->http, "PUT", path, object, true, RENEW_MS,
 			     ret, NULL);
 	json_object_put(object);
@@ -401,9 +263,8 @@ static int renew_once(struct kube_leases *leases, const char *path,
 		return r == -ENOENT ? r : -EHOSTUNREACH;
 	r = -ESTALE;
 	if (strcmp(kube_text(object, "spec", "holderIdentity"),
-		   leases->identity) == 0) {
-		json_add(member(object, "spec"), "renewTime",
-			 kube_time_new(kube_http_now(leases->http)));
+		   leases->us.identity) == 0) {
+		lease_object_renew(object, kube_http_now(leases->http));
 		r = kube_call_within(leases->http, "PUT", path, object, true,
 				     RENEW_MS, ret, NULL);
 	}
@@ -502,16 +363,9 @@ static void *renew_all(void *context)
 static void delete_exactly(struct kube_leases *leases, const char *name,
 			   struct json_object *object)
 {
-	struct json_object *options = json_object_new_object();
-	struct json_object *exactly = json_object_new_object();
+	struct json_object *options = kube_object_deletion(object);
 	char path[KUBE_PATH_SIZE];
 
-	json_add_text(options, "apiVersion", "v1");
-	json_add_text(options, "kind", "DeleteOptions");
-	json_add_text(exactly, "uid", kube_text(object, "metadata", "uid"));
-	json_add_text(exactly, "resourceVersion",
-		      kube_text(object, "metadata", "resourceVersion"));
-	json_add(options, "preconditions", exactly);
 	lease_path(leases, name, path);
 	/* One that cannot be given back expires. */
 	(void)kube_call_within(leases->http, "DELETE", path, options, true,
@@ -612,7 +466,7 @@ int kube_leases_new(struct kube_http *http, struct kube_leases **ret,
 	(void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	(void)pthread_cond_init(&leases->changed, &monotonic);
 	(void)pthread_condattr_destroy(&monotonic);
-	r = identity_make(leases, err);
+	r = lease_who_make(&leases->us, err);
 	if (r < 0) {
 		kube_leases_free(leases);
 		return r;

@@ -411,3 +411,16 @@ void kube_object_drop_finalizer(struct json_object *object, const char *name)
 	if (i >= 0)
 		(void)json_object_array_del_idx(list, (size_t)i, 1);
 }
+
+struct json_object *kube_object_deletion(struct json_object *object)
+{
+	struct json_object *options = json_object_new_object();
+	struct json_object *exactly = json_object_new_object();
+
+	json_add_text(options, "apiVersion", "v1");
+	json_add_text(options, "kind", "DeleteOptions");
+	json_add_text(exactly, "uid", kube_text(object, "metadata", "uid"));
+	json_add_text(exactly, "resourceVersion", kube_object_version(object));
+	json_add(options, "preconditions", exactly);
+	return options;
+}

@@ -61,5 +61,10 @@ const char *kube_object_version(struct json_object *object); /* borrowed */
 bool kube_object_deleting(struct json_object *object);
 bool kube_object_has_finalizer(struct json_object *object, const char *name);
 void kube_object_drop_finalizer(struct json_object *object, const char *name);
+/*
+ * What to send with a DELETE, so that it is of @object as it is known, never
+ * of what others made of it. Returned owned.
+ */
+struct json_object *kube_object_deletion(struct json_object *object);
 
 #endif

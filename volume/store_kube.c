@@ -17,21 +17,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "volume/json_scan.h"
-#include "volume/kube_beat.h"
-#include "volume/kube_call.h"
 #include "volume/kube_config.h"
 #include "volume/kube_http.h"
-#include "volume/kube_lease.h"
 #include "volume/kube_list.h"
-#include "volume/kube_notice.h"
-#include "volume/kube_object.h"
 #include "volume/kube_watch.h"
-#include "volume/store.h"
+#include "volume/store_kube.h"
 
 #define LISTS_MAX 5 /* times a list is begun again */
-#define TRIES_MAX 5 /* to take a finalizer away */
 
 static const struct kube_resource resources[] = {
 	{STORE_KIND_VOLUME, "union.io", "v1alpha1", "volumesplits",
@@ -40,28 +33,8 @@ static const struct kube_resource resources[] = {
 	 NULL},
 };
 
-struct kube {
-	struct store store;
-	struct kube_http *http;
-	struct kube_leases *leases;
-	struct kube_beats *beats;
-	struct kube_notices *notices;
-};
-
-static struct kube *kube_of(struct store *store)
-{
-	return container_of(store, struct kube, store);
-}
-
-static void cleanup_object(struct json_object **object)
-{
-	json_object_put(*object);
-}
-#define auto_object auto_cleanup(cleanup_object)
-
-/* NULL, with @err set to -EINVAL: no such kind. */
-static const struct kube_resource *resource_find(const char *kind,
-						 struct error *err)
+const struct kube_resource *kube_resource_find(const char *kind,
+					       struct error *err)
 {
 	for (size_t i = 0; i < array_size(resources); i++) {
 		if (strcmp(resources[i].kind, kind) == 0)
@@ -71,35 +44,20 @@ static const struct kube_resource *resource_find(const char *kind,
 	return NULL;
 }
 
-static int version_copy(struct json_object *object, char *ret,
-			struct error *err)
-{
-	const char *version = kube_object_version(object);
-	size_t length = strlen(version);
-
-	if (length == 0 || length >= RECORD_VERSION_SIZE)
-		return error_set(err, EPROTO,
-				 "the API server gave no resourceVersion");
-	if (ret)
-		memcpy(ret, version, length + 1);
-	return 0;
-}
-
-/* Being deleted and none of our business any more. */
-static bool is_gone(struct json_object *object,
-		    const struct kube_resource *resource)
+bool kube_is_gone(struct json_object *object,
+		  const struct kube_resource *resource)
 {
 	return kube_object_deleting(object) &&
 	       !kube_object_has_finalizer(object, resource->finalizer);
 }
 
-static int object_get(struct kube *kube, const struct kube_resource *resource,
-		      const char *path, const char *name,
-		      struct json_object **ret, struct error *err)
+int kube_object_get(struct kube *kube, const struct kube_resource *resource,
+		    const char *path, const char *name,
+		    struct json_object **ret, struct error *err)
 {
 	int r = kube_call(kube->http, "GET", path, NULL, true, ret, err);
 
-	if (r == 0 && is_gone(*ret, resource)) {
+	if (r == 0 && kube_is_gone(*ret, resource)) {
 		json_object_put(*ret);
 		*ret = NULL;
 		r = -ENOENT;
@@ -110,227 +68,6 @@ static int object_get(struct kube *kube, const struct kube_resource *resource,
 	return r;
 }
 
-/* ---- writing ---- */
-
-/*
- * @object, as the server has it now, carries its new status along: write
- * that, then take the annotation away. What fails here is done by the next
- * write; the record is whole already.
- */
-static void settle(struct kube *kube, const struct kube_resource *resource,
-		   const char *name, struct json_object **object)
-{
-	struct json_object *written = NULL;
-	char path[KUBE_PATH_SIZE];
-
-	if (!kube_object_settle(*object))
-		return;
-	(void)kube_path(kube->http, resource, name, "status", path, NULL);
-	if (kube_call(kube->http, "PUT", path, *object, false, &written, NULL) <
-	    0)
-		return;
-	json_object_put(*object);
-	*object = written;
-	(void)kube_object_settle(*object);
-	(void)kube_path(kube->http, resource, name, NULL, path, NULL);
-	if (kube_call(kube->http, "PUT", path, *object, false, &written, NULL) <
-	    0)
-		return;
-	json_object_put(*object);
-	*object = written;
-}
-
-/* It is there already: by an earlier request of ours that no answer came to? */
-static int created_before(struct kube *kube,
-			  const struct kube_resource *resource,
-			  const char *name, struct json_object *wanted,
-			  struct json_object **ret, struct error *err)
-{
-	auto_object struct json_object *object = NULL;
-	char path[KUBE_PATH_SIZE];
-	int r = kube_path(kube->http, resource, name, NULL, path, err);
-
-	if (r == 0)
-		r = kube_call(kube->http, "GET", path, NULL, true, &object,
-			      err);
-	if (r == -ENOENT)
-		return error_set(err, EHOSTUNREACH,
-				 "%s '%s' was there and is gone; repeat the "
-				 "command",
-				 resource->kind, name);
-	if (r < 0)
-		return r;
-	if (is_gone(object, resource))
-		return error_set(err, EEXIST,
-				 "%s '%s' is being deleted and waits for a "
-				 "finalizer that is not ours: kubectl describe",
-				 resource->kind, name);
-	/* A record's uid is made for one create. */
-	if (!kube_object_same_uid(object, wanted))
-		return error_set(err, EEXIST, "%s '%s' is there already",
-				 resource->kind, name);
-	*ret = take_ptr(object);
-	return 0;
-}
-
-static int kube_create(struct store *store, const char *kind, const char *name,
-		       const char *json, char *ret_version, struct error *err)
-{
-	struct kube *kube = kube_of(store);
-	auto_object struct json_object *wanted = NULL;
-	auto_object struct json_object *object = NULL;
-	const struct kube_resource *resource = resource_find(kind, err);
-	char path[KUBE_PATH_SIZE];
-	int r;
-
-	if (!resource)
-		return -EINVAL;
-	r = kube_name_check(kind, name, err);
-	if (r == 0)
-		r = kube_lease_check(kube->leases, resource, name, err);
-	if (r == 0)
-		r = kube_object_new(resource, name, json, &wanted, err);
-	if (r == 0)
-		r = kube_path(kube->http, resource, NULL, NULL, path, err);
-	if (r == 0)
-		r = kube_call(kube->http, "POST", path, wanted, true, &object,
-			      err);
-	if (r == -EEXIST)
-		r = created_before(kube, resource, name, wanted, &object, err);
-	if (r < 0)
-		return r;
-	settle(kube, resource, name, &object);
-	return version_copy(object, ret_version, err);
-}
-
-static int version_check(struct json_object *object, const char *version,
-			 const char *kind, const char *name, struct error *err)
-{
-	if (!version || strcmp(kube_object_version(object), version) == 0)
-		return 0;
-	return error_set(err, ESTALE,
-			 "%s '%s' was changed by somebody else (version %s, "
-			 "not %s)",
-			 kind, name, kube_object_version(object), version);
-}
-
-/* Write what changed. @object becomes what the server has then. */
-static int change_write(struct kube *kube, const struct kube_resource *resource,
-			const char *name, const struct kube_change *change,
-			struct json_object **object, struct error *err)
-{
-	struct json_object *written = NULL;
-	char path[KUBE_PATH_SIZE];
-	int r = kube_path(kube->http, resource, name,
-			  change->main ? NULL : "status", path, err);
-
-	if (r < 0 || (!change->main && !change->status))
-		return r;
-	r = kube_call(kube->http, "PUT", path, *object, false, &written, err);
-	if (r < 0)
-		return r;
-	json_object_put(*object);
-	*object = written;
-	settle(kube, resource, name, object);
-	return 0;
-}
-
-static int kube_swap(struct store *store, const char *kind, const char *name,
-		     const char *version, const char *json, char *ret_version,
-		     struct error *err)
-{
-	struct kube *kube = kube_of(store);
-	auto_object struct json_object *object = NULL;
-	const struct kube_resource *resource = resource_find(kind, err);
-	struct kube_change change;
-	char path[KUBE_PATH_SIZE];
-	int r;
-
-	if (!resource)
-		return -EINVAL;
-	r = kube_path(kube->http, resource, name, NULL, path, err);
-	if (r == 0)
-		r = object_get(kube, resource, path, name, &object, err);
-	if (r == 0)
-		r = version_check(object, version, kind, name, err);
-	if (r == 0)
-		r = kube_object_change(object, resource, name, json, &change,
-				       err);
-	if (r == 0)
-		r = kube_lease_check(kube->leases, resource, name, err);
-	if (r == 0)
-		r = change_write(kube, resource, name, &change, &object, err);
-	return r < 0 ? r : version_copy(object, ret_version, err);
-}
-
-/* ---- removing ---- */
-
-static int object_delete(struct kube *kube, const char *path,
-			 struct json_object *object, struct error *err)
-{
-	auto_object struct json_object *options = json_object_new_object();
-	struct json_object *exactly = json_object_new_object();
-
-	json_add_text(options, "apiVersion", "v1");
-	json_add_text(options, "kind", "DeleteOptions");
-	json_add_text(exactly, "uid", kube_text(object, "metadata", "uid"));
-	json_add_text(exactly, "resourceVersion", kube_object_version(object));
-	json_add(options, "preconditions", exactly);
-	return kube_call(kube->http, "DELETE", path, options, false, NULL, err);
-}
-
-/* It is decided: whoever writes it meanwhile, it goes. */
-static int finalizer_drop(struct kube *kube,
-			  const struct kube_resource *resource,
-			  const char *path, struct error *err)
-{
-	int r = 0;
-
-	for (int i = 0; i < TRIES_MAX; i++) {
-		auto_object struct json_object *object = NULL;
-
-		r = kube_call(kube->http, "GET", path, NULL, true, &object,
-			      err);
-		if (r == 0 && is_gone(object, resource))
-			return 0;
-		if (r == 0) {
-			kube_object_drop_finalizer(object, resource->finalizer);
-			r = kube_call(kube->http, "PUT", path, object, false,
-				      NULL, err);
-		}
-		if (r != -ESTALE)
-			break;
-	}
-	return r == -ENOENT ? 0 : r;
-}
-
-static int kube_remove(struct store *store, const char *kind, const char *name,
-		       const char *version, struct error *err)
-{
-	struct kube *kube = kube_of(store);
-	auto_object struct json_object *object = NULL;
-	const struct kube_resource *resource = resource_find(kind, err);
-	char path[KUBE_PATH_SIZE];
-	int r;
-
-	if (!resource)
-		return -EINVAL;
-	r = kube_path(kube->http, resource, name, NULL, path, err);
-	if (r == 0)
-		r = object_get(kube, resource, path, name, &object, err);
-	if (r == 0)
-		r = version_check(object, version, kind, name, err);
-	if (r == 0)
-		r = kube_lease_check(kube->leases, resource, name, err);
-	if (r == 0 && !kube_object_deleting(object))
-		r = object_delete(kube, path, object, err);
-	if (r < 0)
-		return r;
-	if (!kube_object_has_finalizer(object, resource->finalizer))
-		return 0;
-	return finalizer_drop(kube, resource, path, err);
-}
-
 /* ---- reading ---- */
 
 static int kube_get(struct store *store, const char *kind, const char *name,
@@ -338,7 +75,7 @@ static int kube_get(struct store *store, const char *kind, const char *name,
 {
 	struct kube *kube = kube_of(store);
 	auto_object struct json_object *object = NULL;
-	const struct kube_resource *resource = resource_find(kind, err);
+	const struct kube_resource *resource = kube_resource_find(kind, err);
 	char path[KUBE_PATH_SIZE];
 	int r;
 
@@ -346,7 +83,7 @@ static int kube_get(struct store *store, const char *kind, const char *name,
 		return -EINVAL;
 	r = kube_path(kube->http, resource, name, NULL, path, err);
 	if (r == 0)
-		r = object_get(kube, resource, path, name, &object, err);
+		r = kube_object_get(kube, resource, path, name, &object, err);
 	return r < 0 ? r : kube_object_record(object, ret, err);
 }
 
@@ -385,7 +122,7 @@ static int objects_item(void *context, struct json_object *item,
 {
 	struct reading *reading = context;
 
-	if (is_gone(item, reading->resource))
+	if (kube_is_gone(item, reading->resource))
 		return 0;
 	json_add_text(item, "apiVersion", RECORD_API_VERSION);
 	json_add_text(item, "kind", reading->resource->kind);
@@ -403,7 +140,7 @@ static int objects_list(struct store *store, const char *kind,
 			struct error *err)
 {
 	struct kube *kube = kube_of(store);
-	struct reading reading = {.resource = resource_find(kind, err)};
+	struct reading reading = {.resource = kube_resource_find(kind, err)};
 	char path[KUBE_PATH_SIZE];
 	int r;
 
@@ -445,8 +182,9 @@ static const struct kube_resource *lease_find(const char *kind,
 	static const struct kube_resource leader = {.kind = STORE_LEASE_LEADER,
 						    .singular = "leader"};
 
-	return strcmp(kind, STORE_LEASE_LEADER) == 0 ? &leader
-						     : resource_find(kind, err);
+	return strcmp(kind, STORE_LEASE_LEADER) == 0
+		       ? &leader
+		       : kube_resource_find(kind, err);
 }
 
 static int kube_lease(struct store *store, const char *kind, const char *name,
@@ -504,14 +242,15 @@ static int object_read(const struct kube_resource *resource,
 		       struct json_object *object, struct store_object *ret,
 		       struct error *err)
 {
-	return is_gone(object, resource) ? -ENOENT
-					 : kube_object_record(object, ret, err);
+	return kube_is_gone(object, resource)
+		       ? -ENOENT
+		       : kube_object_record(object, ret, err);
 }
 
 static int store_watch(struct store *store, const char *kind, int stop_fd,
 		       store_watcher watcher, void *context, struct error *err)
 {
-	const struct kube_resource *resource = resource_find(kind, err);
+	const struct kube_resource *resource = kube_resource_find(kind, err);
 
 	if (!resource)
 		return -EINVAL;
@@ -524,7 +263,8 @@ static int store_watch(struct store *store, const char *kind, int stop_fd,
 static int store_notice(struct store *store, const struct store_notice *notice,
 			struct error *err)
 {
-	const struct kube_resource *about = resource_find(notice->kind, err);
+	const struct kube_resource *about = kube_resource_find(notice->kind,
+							       err);
 
 	return about ? kube_notice(kube_of(store)->notices, about, notice, err)
 		     : -EINVAL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store of one machine, inside: SQLite in our words. */
+/* The store of one machine, inside. */
 #ifndef VOLUME_STORE_LOCAL_H
 #define VOLUME_STORE_LOCAL_H
 
@@ -33,6 +33,15 @@ static inline void local_cleanup_statement(sqlite3_stmt **statement)
 }
 #define auto_statement auto_cleanup(local_cleanup_statement)
 
+/* ---- store_local_sql.c: SQLite in our words ---- */
+
+/* What SQLite's @rc means, in @doing something with the file. */
+int local_failed(struct local *local, int rc, const char *doing,
+		 struct error *err);
+/* Statements without results. */
+int local_run(struct local *local, const char *sql, struct error *err);
+/* The one number that a query finds; -1 when it fails. */
+int64_t local_number(sqlite3 *db, const char *sql);
 /* @types: one letter for each argument, t (const char *) or i (int64_t). */
 int local_prepare(struct local *local, sqlite3_stmt **ret, struct error *err,
 		  const char *sql, const char *types, ...);
@@ -47,6 +56,16 @@ int local_end(struct local *local, int r, struct error *err);
 /* All of a kind; a member of store_local_ops. */
 int local_list(struct store *store, const char *kind, struct store_object **ret,
 	       size_t *ret_count, struct error *err);
+
+/* ---- store_local_open.c ---- */
+
+/* Make the file, and its folder, when it is not there. */
+int local_file_make(const char *path, struct error *err);
+/*
+ * Open the file of @local->path, bring it up to date. -EUCLEAN: not ours;
+ * -EPROTONOSUPPORT: a newer version's.
+ */
+int local_setup(struct local *local, struct error *err);
 
 /* ---- store_local_lease.c: members of store_local_ops ---- */
 
