@@ -37,12 +37,15 @@ $(eval $(call unit_test,volume/store_test,volume,\
   volume/store_conformance.c volume/store_watching.c))
 $(eval $(call unit_test,volume/kube_config_test,volume))
 $(eval $(call unit_test,volume/kube_object_test,volume))
-$(eval $(call unit_test,volume/store_kube_test,volume,\
-  volume/store_conformance.c volume/store_watching.c \
-  volume/kube_test_server.c))
-$(eval $(call unit_test,volume/lead_test,volume,volume/kube_test_server.c))
-$(eval $(call unit_test,volume/node_keep_test,volume,\
-  volume/kube_test_server.c))
+store_kit := volume/store_test_kit.c volume/kube_test_server.c
+$(eval $(call unit_test,volume/store_kube_test,volume,$(store_kit) \
+  volume/store_conformance.c volume/store_watching.c))
+$(eval $(call unit_test,volume/store_kube_fault_test,volume,$(store_kit)))
+$(eval $(call unit_test,volume/store_kube_access_test,volume,$(store_kit)))
+$(eval $(call unit_test,volume/store_kube_watch_test,volume,$(store_kit) \
+  volume/store_conformance.c volume/store_watching.c))
+$(eval $(call unit_test,volume/lead_test,volume,$(store_kit)))
+$(eval $(call unit_test,volume/node_keep_test,volume,$(store_kit)))
 $(eval $(call unit_test,volume/planner_test,volume))
 $(eval $(call unit_test,volume/planner_grow_test,volume))
 $(eval $(call unit_test,volume/planner_strategy_test,volume))

@@ -1,30 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "volume/store_test_kit.h"
 
-#include <cmocka.h>
 #include <errno.h>
-#include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/cleanup.h"
 #include "volume/context.h"
 #include "volume/kube_lease.h"
-#include "volume/kube_test_server.h"
 #include "volume/lead.h"
-
-#define PATIENCE_MS 20000
-
-static struct test_server server;
-static bool prepared;
-static char directory[64];
-static char local[96];
 
 /* One who would lead. */
 struct candidate {
@@ -69,19 +54,13 @@ static void candidate_free(struct candidate *candidate)
 
 static void wait_until_leads(struct candidate *candidate, bool leading)
 {
-	for (int ms = 0; candidate->leading != leading; ms += 20) {
-		assert_true(ms < PATIENCE_MS);
-		(void)poll(NULL, 0, 20);
-	}
+	scene_wait(candidate->leading == leading);
 	assert_int_equal(volume_lead_is(candidate->lead), leading);
 }
 
 static void wait_until_told(struct candidate *candidate)
 {
-	for (int ms = 0; candidate->told == 0; ms += 20) {
-		assert_true(ms < PATIENCE_MS);
-		(void)poll(NULL, 0, 20);
-	}
+	scene_wait(candidate->told > 0);
 }
 
 static void one_leads_and_the_next_follows(const char *location)
@@ -104,15 +83,15 @@ static void one_leads_and_the_next_follows(const char *location)
 static void on_one_machine(void **state)
 {
 	(void)state;
-	one_leads_and_the_next_follows(local);
+	one_leads_and_the_next_follows(scene.local);
 }
 
 static void in_a_cluster(void **state)
 {
 	(void)state;
-	if (!prepared)
+	if (!scene.prepared)
 		skip();
-	one_leads_and_the_next_follows(server.location);
+	one_leads_and_the_next_follows(scene.server.location);
 }
 
 /* Its renewals do not arrive, and by the server's clock its time is over. */
@@ -121,13 +100,13 @@ static void one_that_is_cut_off_is_followed_and_knows(void **state)
 	struct candidate *a, *b;
 
 	(void)state;
-	if (!prepared)
+	if (!scene.prepared)
 		skip();
-	a = candidate_new(server.location);
+	a = candidate_new(scene.server.location);
 	wait_until_leads(a, true);
-	b = candidate_new(server.location);
+	b = candidate_new(scene.server.location);
 	wait_until_told(b);
-	test_server_write(&server, "clock", "20");
+	test_server_write(&scene.server, "clock", "20");
 	wait_until_leads(b, true);
 	wait_until_leads(a, false);
 	assert_true(volume_lead_is(b->lead));
@@ -142,21 +121,18 @@ static void the_server_comes_back_in_time(void **state)
 	struct candidate *a;
 
 	(void)state;
-	if (!prepared)
+	if (!scene.prepared)
 		skip();
-	a = candidate_new(server.location);
+	a = candidate_new(scene.server.location);
 	wait_until_leads(a, true);
 	/* Longer than a renewal's turn, shorter than the lease. */
-	test_server_faults(&server, "PUT leader-test 1000 cut\n");
+	test_server_faults(&scene.server, "PUT leader-test 1000 cut\n");
 	(void)poll(NULL, 0, (KUBE_LEASE_RENEW_S + 2) * 1000);
 	assert_true(volume_lead_is(a->lead));
-	test_server_faults(&server, "");
-	(void)test_server_count(&server, "", "");
-	for (int ms = 0; ms < PATIENCE_MS; ms += 100) {
-		if (test_server_count(&server, "PUT", "leader-test 200") > 0)
-			break;
-		(void)poll(NULL, 0, 100);
-	}
+	test_server_faults(&scene.server, "");
+	(void)test_server_count(&scene.server, "", "");
+	scene_wait(test_server_count(&scene.server, "PUT", "leader-test 200") >
+		   0);
 	assert_true(volume_lead_is(a->lead));
 	assert_int_equal(a->told, 1);
 	candidate_free(a);
@@ -167,21 +143,21 @@ static void a_server_that_is_down_is_waited_for(void **state)
 	struct candidate *a;
 
 	(void)state;
-	if (!prepared)
+	if (!scene.prepared)
 		skip();
-	test_server_faults(&server, "* . 1000 status 403\n");
-	a = candidate_new(server.location);
+	test_server_faults(&scene.server, "* . 1000 status 403\n");
+	a = candidate_new(scene.server.location);
 	wait_until_told(a);
 	assert_false(volume_lead_is(a->lead));
 	assert_non_null(strstr(a->text, "grant"));
-	test_server_faults(&server, "");
+	test_server_faults(&scene.server, "");
 	wait_until_leads(a, true);
 	candidate_free(a);
 }
 
 static void a_bad_name_is_refused(void **state)
 {
-	const struct volume_config config = {.store = local, .node = "n"};
+	const struct volume_config config = {.store = scene.local, .node = "n"};
 	struct volume_context *ctx;
 	struct volume_lead *lead;
 
@@ -192,51 +168,16 @@ static void a_bad_name_is_refused(void **state)
 	volume_context_close(ctx);
 }
 
-static int begin(void **state)
-{
-	(void)state;
-	strcpy(directory, "/tmp/lead-test.XXXXXX");
-	if (!mkdtemp(directory))
-		return -1;
-	(void)snprintf(local, sizeof(local), "local:%s/records.db", directory);
-	if (prepared)
-		test_server_start(&server);
-	return 0;
-}
-
-static int end(void **state)
-{
-	static const char *const files[] = {"", "-wal", "-shm"};
-	char name[128];
-
-	(void)state;
-	test_server_stop(&server);
-	test_server_write(&server, "faults", "");
-	test_server_write(&server, "clock", "0");
-	for (size_t i = 0; i < array_size(files); i++) {
-		(void)snprintf(name, sizeof(name), "%s/records.db%s", directory,
-			       files[i]);
-		(void)unlink(name);
-	}
-	return rmdir(directory);
-}
-
-#define LEAD_TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		LEAD_TEST(on_one_machine),
-		LEAD_TEST(in_a_cluster),
-		LEAD_TEST(one_that_is_cut_off_is_followed_and_knows),
-		LEAD_TEST(the_server_comes_back_in_time),
-		LEAD_TEST(a_server_that_is_down_is_waited_for),
-		LEAD_TEST(a_bad_name_is_refused),
+		SCENE_TEST(on_one_machine),
+		SCENE_TEST(in_a_cluster),
+		SCENE_TEST(one_that_is_cut_off_is_followed_and_knows),
+		SCENE_TEST(the_server_comes_back_in_time),
+		SCENE_TEST(a_server_that_is_down_is_waited_for),
+		SCENE_TEST(a_bad_name_is_refused),
 	};
-	int r;
 
-	prepared = test_server_prepare(&server);
-	r = cmocka_run_group_tests(tests, NULL, NULL);
-	test_server_remove(&server);
-	return r;
+	return cmocka_run_group_tests(tests, scene_prepare, scene_remove);
 }

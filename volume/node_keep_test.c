@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "volume/store_test_kit.h"
 
-#include <cmocka.h>
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -15,20 +10,12 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
 #include "volume/context.h"
 #include "volume/kube_call.h"
 #include "volume/kube_config.h"
-#include "volume/kube_test_server.h"
 #include "volume/node_keep.h"
 
-#define PATIENCE_MS 20000
-#define HEARTBEATS  "/apis/coordination.k8s.io/v1/namespaces/tributary/leases"
-
-static struct test_server server;
-static bool prepared;
-static char directory[64];
-static char local[96];
+#define HEARTBEATS "/apis/coordination.k8s.io/v1/namespaces/tributary/leases"
 
 static struct volume_context *opened(const char *location)
 {
@@ -107,37 +94,7 @@ static void kept_stop(struct kept *kept)
 
 static void wait_until_told(struct kept *kept, int times)
 {
-	for (int ms = 0; kept->told < times; ms += 20) {
-		assert_true(ms < PATIENCE_MS);
-		(void)poll(NULL, 0, 20);
-	}
-}
-
-/* The record of a volume that has its split on @node. */
-static void volume_on(struct volume_context *ctx, const char *name,
-		      const char *node)
-{
-	struct volume_record *record = volume_record_new();
-	auto_free char *json = NULL;
-
-	assert_non_null(record);
-	(void)snprintf(record->name, sizeof(record->name), "%s", name);
-	(void)uuid_make(record->uid);
-	record->spec.capacity = 64 << 20;
-	assert_int_equal(volume_spec_check(&record->spec, NULL), 0);
-	record->splits = calloc(1, sizeof(*record->splits));
-	assert_non_null(record->splits);
-	record->n_splits = 1;
-	record->splits[0].size = record->spec.capacity;
-	(void)snprintf(record->splits[0].node, RECORD_NAME_SIZE, "%s", node);
-	strcpy(record->splits[0].pool, "p");
-	strcpy(record->splits[0].extent, "v-0");
-	(void)uuid_make(record->splits[0].fs_uuid);
-	assert_int_equal(volume_record_encode(record, &json, NULL), 0);
-	assert_int_equal(ctx->store->ops->create(ctx->store, STORE_KIND_VOLUME,
-						 name, json, NULL, NULL),
-			 0);
-	volume_record_free(record);
+	scene_wait(kept->told >= times);
 }
 
 /* ---- what others see ---- */
@@ -201,15 +158,15 @@ static void a_client_is_known_until_it_stops(const char *location)
 static void on_one_machine(void **state)
 {
 	(void)state;
-	a_client_is_known_until_it_stops(local);
+	a_client_is_known_until_it_stops(scene.local);
 }
 
 static void in_a_cluster(void **state)
 {
 	(void)state;
-	if (!prepared)
+	if (!scene.prepared)
 		skip();
-	a_client_is_known_until_it_stops(server.location);
+	a_client_is_known_until_it_stops(scene.server.location);
 }
 
 /* The Event @reason of our node: how often it happened; 0: never. */
@@ -221,9 +178,10 @@ static int event_count(const char *about, const char *reason)
 	struct kube_http *http;
 	int found = 0;
 
-	assert_int_equal(kube_config_load(server.location + strlen("kube:"),
-					  &config, NULL),
-			 0);
+	assert_int_equal(
+		kube_config_load(scene.server.location + strlen("kube:"),
+				 &config, NULL),
+		0);
 	assert_int_equal(kube_http_new(&config, &http, NULL), 0);
 	assert_int_equal(kube_call(http, "GET", path, NULL, true, &list, NULL),
 			 0);
@@ -247,16 +205,19 @@ static int event_count(const char *about, const char *reason)
 /* Its beats do not arrive; then they do. */
 static void one_that_is_lost_is_said_to_be_and_comes_back(void **state)
 {
+	struct volume_record *volume;
 	struct volume_context *ctx;
 	struct kept *kept;
 
 	(void)state;
-	if (!prepared)
+	if (!scene.prepared)
 		skip();
-	ctx = opened(server.location);
-	volume_on(ctx, "v", "c1");
-	test_server_faults(&server, "* heartbeat- 1000 status 403\n");
-	kept = kept_new(server.location, NULL);
+	ctx = opened(scene.server.location);
+	volume = scene_volume("v", "c1");
+	assert_int_equal(scene_create(ctx->store, volume, NULL), 0);
+	volume_record_free(volume);
+	test_server_faults(&scene.server, "* heartbeat- 1000 status 403\n");
+	kept = kept_new(scene.server.location, NULL);
 	wait_until_told(kept, 1);
 	assert_int_equal(kept->problems, 1);
 	assert_int_equal(volume_node_observe(ctx, NULL), 0);
@@ -264,16 +225,17 @@ static void one_that_is_lost_is_said_to_be_and_comes_back(void **state)
 	assert_int_equal(event_count("c1", "NodeLost"), 1);
 	assert_int_equal(event_count("v", "SplitLost"), 1);
 	/* Said once. */
-	(void)test_server_count(&server, "", "");
+	(void)test_server_count(&scene.server, "", "");
 	assert_int_equal(volume_node_observe(ctx, NULL), 0);
-	assert_int_equal(test_server_count(&server, "PUT", "storagenodes"), 0);
-	test_server_faults(&server, "");
+	assert_int_equal(
+		test_server_count(&scene.server, "PUT", "storagenodes"), 0);
+	test_server_faults(&scene.server, "");
 	wait_until_told(kept, 2);
 	assert_int_equal(kept->problems, 1);
 	is_ready(ctx, NODE_READY_TRUE, NODE_REASON_READY, false);
 	assert_int_equal(event_count("c1", "NodeReturned"), 1);
 	/* By the server's clock. */
-	test_server_write(&server, "clock", "60");
+	test_server_write(&scene.server, "clock", "60");
 	(void)volume_node_observe(ctx, NULL); /* hears of that clock */
 	assert_int_equal(volume_node_observe(ctx, NULL), 0);
 	is_ready(ctx, NODE_READY_UNKNOWN, NODE_REASON_LOST, true);
@@ -286,8 +248,8 @@ static void one_that_is_lost_is_said_to_be_and_comes_back(void **state)
 
 static void a_silent_blockd_is_not_kept_alive(void **state)
 {
-	struct volume_context *ctx = opened(local);
-	struct kept *kept = kept_new(local, "unix:/nowhere/blockd.sock");
+	struct volume_context *ctx = opened(scene.local);
+	struct kept *kept = kept_new(scene.local, "unix:/nowhere/blockd.sock");
 	struct node_state *seen_state;
 
 	(void)state;
@@ -316,11 +278,12 @@ static void two_machines_of_one_name_are_told(void **state)
 	struct kept *kept;
 
 	(void)state;
-	if (!prepared)
+	if (!scene.prepared)
 		skip();
-	assert_int_equal(kube_config_load(server.location + strlen("kube:"),
-					  &config, NULL),
-			 0);
+	assert_int_equal(
+		kube_config_load(scene.server.location + strlen("kube:"),
+				 &config, NULL),
+		0);
 	assert_int_equal(kube_http_new(&config, &http, NULL), 0);
 	lease = json_tokener_parse(other);
 	assert_int_equal(
@@ -328,61 +291,25 @@ static void two_machines_of_one_name_are_told(void **state)
 		0);
 	json_object_put(lease);
 	kube_http_free(http);
-	kept = kept_new(server.location, NULL);
+	kept = kept_new(scene.server.location, NULL);
 	wait_until_told(kept, 1);
 	assert_non_null(strstr(kept->text, "far/boot"));
 	/* And the other's record and heartbeat are left alone. */
 	kept_stop(kept);
-	assert_int_equal(test_server_count(&server, "POST", "storagenodes"), 0);
-	assert_int_equal(test_server_count(&server, "DELETE", ""), 0);
+	assert_int_equal(
+		test_server_count(&scene.server, "POST", "storagenodes"), 0);
+	assert_int_equal(test_server_count(&scene.server, "DELETE", ""), 0);
 }
-
-static int begin(void **state)
-{
-	(void)state;
-	strcpy(directory, "/tmp/keep-test.XXXXXX");
-	if (!mkdtemp(directory))
-		return -1;
-	(void)snprintf(local, sizeof(local), "local:%s/records.db", directory);
-	if (prepared) {
-		test_server_start(&server);
-		(void)test_server_count(&server, "", "");
-	}
-	return 0;
-}
-
-static int end(void **state)
-{
-	static const char *const files[] = {"", "-wal", "-shm"};
-	char name[128];
-
-	(void)state;
-	test_server_stop(&server);
-	test_server_write(&server, "faults", "");
-	test_server_write(&server, "clock", "0");
-	for (size_t i = 0; i < array_size(files); i++) {
-		(void)snprintf(name, sizeof(name), "%s/records.db%s", directory,
-			       files[i]);
-		(void)unlink(name);
-	}
-	return rmdir(directory);
-}
-
-#define KEEP_TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		KEEP_TEST(on_one_machine),
-		KEEP_TEST(in_a_cluster),
-		KEEP_TEST(one_that_is_lost_is_said_to_be_and_comes_back),
-		KEEP_TEST(a_silent_blockd_is_not_kept_alive),
-		KEEP_TEST(two_machines_of_one_name_are_told),
+		SCENE_TEST(on_one_machine),
+		SCENE_TEST(in_a_cluster),
+		SCENE_TEST(one_that_is_lost_is_said_to_be_and_comes_back),
+		SCENE_TEST(a_silent_blockd_is_not_kept_alive),
+		SCENE_TEST(two_machines_of_one_name_are_told),
 	};
-	int r;
 
-	prepared = test_server_prepare(&server);
-	r = cmocka_run_group_tests(tests, NULL, NULL);
-	test_server_remove(&server);
-	return r;
+	return cmocka_run_group_tests(tests, scene_prepare, scene_remove);
 }
