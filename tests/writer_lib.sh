@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # A writer that notices what happens to its files: `. tests/writer_lib.sh`
-# after lib.sh.
+# after lib.sh. WRITER_FILES files of WRITER_SIZE bytes, over and over.
+WRITER_FILES=${WRITER_FILES:-20}
+WRITER_SIZE=${WRITER_SIZE:-300000}
 
 # writer_start DIR, writer_stop DIR: files and their checksums, without pause
 writer_start() {
@@ -11,11 +13,11 @@ writer_start() {
 		n=0
 		while [ ! -e "$TEST_DIR/stop" ]; do
 			n=$((n + 1))
-			head -c 700000 /dev/urandom >"$TEST_DIR/w" &&
-				dd if="$TEST_DIR/w" of="$1/w/$((n % 40))" bs=64k \
+			head -c $WRITER_SIZE /dev/urandom >"$TEST_DIR/w" &&
+				dd if="$TEST_DIR/w" of="$1/w/$((n % WRITER_FILES))" bs=64k \
 					conv=fsync 2>/dev/null &&
 				(cd "$TEST_DIR" && sha256sum w) |
-				sed "s, w\$, w/$((n % 40))," >"$1/w/$((n % 40)).sum" ||
+				sed "s, w\$, w/$((n % WRITER_FILES))," >"$1/w/$((n % WRITER_FILES)).sum" ||
 				echo "write $n failed" >>"$TEST_DIR/errors"
 			echo $n >"$TEST_DIR/written"
 		done

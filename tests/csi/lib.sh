@@ -23,7 +23,7 @@ driver_start() { # HOST [OPTION...]
 	nsenter --net="/run/netns/$CLUSTER_NET$1" \
 		"${DRIVER_PREFIX[@]}" trib-csi --endpoint "unix://$dir/csi.sock" --node "host$1" \
 		--store "$STORE" --run-dir "$dir/run" \
-		--call-timeout-ms 2000 --log-level debug "${@:2}" \
+		--kata-run-dir "$dir/kata" --call-timeout-ms 2000 --log-level debug "${@:2}" \
 		>>"$dir/csi.log" 2>&1 &
 	echo $! >"$dir/csi.pid"
 	disown

@@ -5,6 +5,7 @@
 POOL=2GiB
 . "$(dirname "$0")/../lib.sh"
 . "$TOP/tests/volume_lib.sh"
+WRITER_FILES=40 WRITER_SIZE=700000
 . "$TOP/tests/writer_lib.sh"
 
 df_mib() { df -BM --output=size "$1" | tail -n 1 | tr -dc 0-9; }

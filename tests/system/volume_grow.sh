@@ -4,6 +4,7 @@
 # and not beyond the room there is.
 . "$(dirname "$0")/../lib.sh"
 . "$TOP/tests/volume_lib.sh"
+WRITER_FILES=40 WRITER_SIZE=700000
 . "$TOP/tests/writer_lib.sh"
 need resize2fs xfs_growfs xfs_repair e2fsck
 
