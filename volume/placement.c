@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/size.h"
 #include "volume/context.h"
+#include "volume/room.h"
 
 #define VOLUME_UNIT 4096u /* bytes; volume_spec_check() */
 
@@ -136,54 +137,11 @@ int placement_room(const struct volume_spec *spec,
 
 /* ---- of the nodes ---- */
 
-static size_t pools_of(const struct node_state *states, size_t n,
-		       struct planner_pool *ret)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		for (size_t k = 0; k < states[i].n_pools; k++) {
-			const struct node_pool *pool = &states[i].pools[k];
-
-			if (ret)
-				ret[count] = (struct planner_pool){
-					.node = states[i].record.name,
-					.pool = pool->name,
-					.labels = &states[i].record.labels,
-					.available = pool->available,
-					.online = strcmp(pool->state,
-							 "online") == 0,
-				};
-			count++;
-		}
-	}
-	return count;
-}
-
-static int room_of(const struct volume_spec *spec,
-		   const struct node_state *states, size_t n,
-		   struct volume_room *ret, struct error *err)
-{
-	size_t n_pools = pools_of(states, n, NULL);
-	auto_free struct planner_pool *pools = calloc(n_pools + 1,
-						      sizeof(*pools));
-	int r;
-
-	if (!pools)
-		return error_set(err, ENOMEM, "out of memory");
-	(void)pools_of(states, n, pools);
-	r = placement_room(spec, pools, n_pools, ret, err);
-	for (size_t i = 0; r == 0 && i < n; i++)
-		ret->silent += !states[i].reachable;
-	return r;
-}
-
 int volume_room_get(struct volume_context *ctx, const struct volume_spec *spec,
 		    struct volume_room *ret, struct error *err)
 {
-	struct node_state *states = NULL;
 	struct volume_spec checked = {0};
-	size_t n = 0;
+	struct room room = {0};
 	int r = volume_spec_copy(spec, &checked, err);
 
 	if (r == 0) {
@@ -191,11 +149,13 @@ int volume_room_get(struct volume_context *ctx, const struct volume_spec *spec,
 		r = volume_spec_check(&checked, err);
 	}
 	if (r == 0)
-		r = volume_node_list(ctx, &states, &n, err);
-	if (r == 0) {
-		r = room_of(&checked, states, n, ret, err);
-		node_states_free(states, n);
-	}
+		r = room_ask(ctx, &room, err);
+	if (r == 0)
+		r = placement_room(&checked, room.pools, room.n_pools, ret,
+				   err);
+	for (size_t i = 0; r == 0 && i < room.n_states; i++)
+		ret->silent += !room.states[i].reachable;
+	room_done(&room);
 	volume_spec_done(&checked);
 	return r;
 }
