@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/size.h"
 #include "cli/command.h"
+#include "cli/each_node.h"
 #include "cli/json.h"
 #include "cli/table.h"
 
@@ -225,32 +225,10 @@ static int extents_of(struct cli *cli, const char *node,
 	return 0;
 }
 
-/* A node that does not answer is told of and left out. */
-static int extents_of_all(struct cli *cli, struct extent_list *list,
-			  struct error *err)
+static int extents_of_node(struct cli *cli, const struct node_state *node,
+			   void *list, struct error *err)
 {
-	struct node_state *nodes = NULL;
-	size_t n = 0;
-	int r = volume_node_list(cli->volumes, &nodes, &n, err);
-
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < n; i++) {
-		struct error problem = {0};
-
-		if (nodes[i].reachable)
-			r = extents_of(cli, nodes[i].record.name, list,
-				       &problem);
-		else
-			r = error_set(&problem, EHOSTUNREACH, "%s",
-				      nodes[i].problem);
-		if (r < 0)
-			(void)fprintf(stderr, "trib: node %s: %s\n",
-				      nodes[i].record.name,
-				      error_text(&problem));
-	}
-	node_states_free(nodes, n);
-	return 0;
+	return extents_of(cli, node->record.name, list, err);
 }
 
 int extent_list_run(struct cli *cli, struct error *err)
@@ -262,7 +240,7 @@ int extent_list_run(struct cli *cli, struct error *err)
 	};
 	const char *node = cli_argument(cli, 0);
 	int r = node ? extents_of(cli, node, &list, err)
-		     : extents_of_all(cli, &list, err);
+		     : cli_each_node(cli, extents_of_node, &list, err);
 
 	if (r < 0) {
 		json_object_put(list.all);

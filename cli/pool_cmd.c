@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/size.h"
 #include "cli/command.h"
+#include "cli/each_node.h"
 #include "cli/json.h"
 #include "cli/table.h"
 
@@ -79,22 +80,13 @@ static void pools_add(struct pool_list *list, const struct node_pool *pools,
 	}
 }
 
-static int pools_of_all(struct cli *cli, struct pool_list *list,
-			struct error *err)
+static int pools_of_node(struct cli *cli, const struct node_state *node,
+			 void *list, struct error *err)
 {
-	struct node_state *nodes = NULL;
-	size_t n = 0;
-	int r = volume_node_list(cli->volumes, &nodes, &n, err);
-
-	for (size_t i = 0; r == 0 && i < n; i++) {
-		pools_add(list, nodes[i].pools, nodes[i].n_pools);
-		if (!nodes[i].reachable)
-			(void)fprintf(stderr, "trib: node %s: %s\n",
-				      nodes[i].record.name, nodes[i].problem);
-	}
-	if (r == 0)
-		node_states_free(nodes, n);
-	return r;
+	(void)cli;
+	(void)err;
+	pools_add(list, node->pools, node->n_pools);
+	return 0;
 }
 
 static int pools_of_one(struct cli *cli, struct pool_list *list,
@@ -118,8 +110,9 @@ int pool_list_run(struct cli *cli, struct error *err)
 				   "CAPACITY>", "RESERVED>", "ALLOCATED>",
 				   "FREE>", "PATH", NULL),
 	};
-	int r = cli_argument(cli, 0) ? pools_of_one(cli, &list, err)
-				     : pools_of_all(cli, &list, err);
+	int r = cli_argument(cli, 0)
+			? pools_of_one(cli, &list, err)
+			: cli_each_node(cli, pools_of_node, &list, err);
 
 	if (r < 0) {
 		json_object_put(list.all);
