@@ -4,7 +4,9 @@
  *
  *	blockd_call ADDRESS METHOD [FIELD=VALUE...]
  *
- * A repeated field is given more than once; a label is labels=KEY=VALUE.
+ * A repeated field is given more than once; a label is labels=KEY=VALUE,
+ * another message within FIELD=SUBFIELD:VALUE,SUBFIELD:VALUE. A stream is
+ * printed a message a line.
  * Exit 0, or 1 with "ERRNO: text" on standard error, or 2 for wrong usage.
  */
 #include <errno.h>
@@ -40,6 +42,41 @@ static void *label(const char *text)
 	return made;
 }
 
+static int set_field(ProtobufCMessage *message, const char *name,
+		     const char *value);
+
+/* "name:value,name:value" */
+static void *submessage(const ProtobufCMessageDescriptor *type,
+			const char *text)
+{
+	ProtobufCMessage *made = malloc(type->sizeof_message);
+	auto_free char *copy = strdup(text);
+	char *rest = copy, *part;
+
+	if (!made || !copy)
+		abort();
+	protobuf_c_message_init(type, made);
+	while ((part = strsep(&rest, ","))) {
+		char *value = strchr(part, ':');
+
+		if (value)
+			*value++ = '\0';
+		if (!value || set_field(made, part, value) < 0) {
+			protobuf_c_message_free_unpacked(made, NULL);
+			return NULL;
+		}
+	}
+	return made;
+}
+
+static void *message_value(const ProtobufCFieldDescriptor *field,
+			   const char *value)
+{
+	return field->descriptor == &tributary__v1__label__descriptor
+		       ? label(value)
+		       : submessage(field->descriptor, value);
+}
+
 static int add_repeated(const ProtobufCFieldDescriptor *field,
 			unsigned char *message, const char *value)
 {
@@ -51,22 +88,18 @@ static int add_repeated(const ProtobufCFieldDescriptor *field,
 	if (!grown)
 		return -ENOMEM;
 	*array = grown;
-	grown[*count] = field->type == PROTOBUF_C_TYPE_MESSAGE ? label(value)
-							       : strdup(value);
+	grown[*count] = field->type == PROTOBUF_C_TYPE_MESSAGE
+				? message_value(field, value)
+				: strdup(value);
 	return grown[(*count)++] ? 0 : -EINVAL;
 }
 
-static int set_field(ProtobufCMessage *message, const char *text)
+static int set_field(ProtobufCMessage *message, const char *name,
+		     const char *value)
 {
 	unsigned char *bytes = (unsigned char *)message;
 	const ProtobufCFieldDescriptor *field;
-	const char *equals = strchr(text, '=');
-	const char *value = equals ? equals + 1 : "";
-	auto_free char *name = NULL;
 
-	if (!equals)
-		return -EINVAL;
-	name = strndup(text, (size_t)(equals - text));
 	field = protobuf_c_message_descriptor_get_field_by_name(
 		message->descriptor, name);
 	if (!field)
@@ -89,8 +122,23 @@ static int set_field(ProtobufCMessage *message, const char *text)
 		*(protobuf_c_boolean *)(bytes + field->offset) =
 			strcmp(value, "true") == 0;
 		return 0;
+	case PROTOBUF_C_TYPE_MESSAGE:
+		*(void **)(bytes + field->offset) = message_value(field, value);
+		return *(void **)(bytes + field->offset) ? 0 : -EINVAL;
 	default: return -EINVAL;
 	}
+}
+
+/* "name=value" */
+static int set_argument(ProtobufCMessage *message, const char *text)
+{
+	const char *equals = strchr(text, '=');
+	auto_free char *name = NULL;
+
+	if (!equals)
+		return -EINVAL;
+	name = strndup(text, (size_t)(equals - text));
+	return set_field(message, name, equals + 1);
 }
 
 /* ---- the reply ---- */
@@ -157,6 +205,13 @@ static void print_reply(const ProtobufCMessage *reply)
 	json_object_put(object);
 }
 
+static int print_each(void *context, const ProtobufCMessage *message)
+{
+	(void)context;
+	print_reply(message);
+	return 0;
+}
+
 static int call(const char *address, const ProtobufCMethodDescriptor *method,
 		const ProtobufCMessage *request)
 {
@@ -168,13 +223,16 @@ static int call(const char *address, const ProtobufCMethodDescriptor *method,
 
 	(void)snprintf(path, sizeof(path), "/%s/%s",
 		       tributary__v1__blockd__descriptor.name, method->name);
-	if (r == 0)
+	if (r == 0 && strcmp(method->name, "ListRanges") == 0)
+		r = rpc_client_stream(client, path, request, method->output,
+				      TIMEOUT_MS, print_each, NULL, &err);
+	else if (r == 0)
 		r = rpc_client_call(client, path, request, method->output,
 				    TIMEOUT_MS, &reply, &err);
-	if (r == 0) {
+	if (r == 0 && reply)
 		print_reply(reply);
-		protobuf_c_message_free_unpacked(reply, NULL);
-	} else {
+	protobuf_c_message_free_unpacked(reply, NULL);
+	if (r < 0) {
 		const char *name = strerrorname_np(-r);
 
 		(void)fprintf(stderr, "%s: %s\n", name ? name : "?",
@@ -202,7 +260,7 @@ int main(int argc, char **argv)
 		return 1;
 	protobuf_c_message_init(method->input, request);
 	for (int i = 3; i < argc; i++) {
-		if (set_field(request, argv[i]) < 0) {
+		if (set_argument(request, argv[i]) < 0) {
 			(void)fprintf(stderr, "blockd_call: bad field '%s'\n",
 				      argv[i]);
 			return 2;

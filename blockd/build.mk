@@ -1,7 +1,10 @@
 # What needs no daemon around it: the fuzzer and the unit tests use only this.
 BLOCKD_STORE := blockd/record_text.c blockd/extent_record.c blockd/extent_record_decode.c \
   blockd/pool_record.c blockd/space.c blockd/lock_file.c blockd/pool_dir.c \
-  blockd/pool_dir_load.c blockd/extent.c blockd/node.c blockd/node_open.c \
+  blockd/pool_dir_load.c blockd/extent.c blockd/extent_create.c \
+  blockd/extent_cut.c blockd/extent_content.c \
+  blockd/copying.c blockd/quiet.c blockd/hold.c blockd/gate.c blockd/gate_dev.c \
+  blockd/limit.c blockd/node.c blockd/node_care.c blockd/node_open.c \
   blockd/node_add.c blockd/node_space.c blockd/raw_format.c blockd/raw_map.c \
   blockd/raw_alloc.c blockd/raw_state.c blockd/raw_state_emit.c blockd/raw_salvage.c blockd/raw_medium.c \
   blockd/raw_store.c blockd/raw_store_open.c blockd/raw_checkpoint.c blockd/raw_extend.c blockd/raw_log.c \
@@ -12,6 +15,7 @@ BLOCKD_STORE := blockd/record_text.c blockd/extent_record.c blockd/extent_record
 $(eval $(call library,blockd,$(BLOCKD_STORE),blkid,base))
 $(eval $(call program,blockd,\
   blockd/main.c blockd/config.c blockd/service.c blockd/service_reply.c \
+  blockd/service_snapshot.c \
   blockd/exports.c,blockd target rpc proto))
 
 $(eval $(call unit_test,blockd/record_text_test,blockd))

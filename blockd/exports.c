@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "blockd/hold.h"
 #include "blockd/local_hold.h"
 #include "target/initiators.h"
 
@@ -80,6 +81,7 @@ static int serve(struct exports *exports, struct extent *extent,
 		.context = served,
 		.release = served_release,
 	};
+	int r;
 
 	if (!served)
 		return error_set(err, ENOMEM, "out of memory");
@@ -88,7 +90,22 @@ static int serve(struct exports *exports, struct extent *extent,
 	(void)snprintf(description, sizeof(description), "incarnation=%s",
 		       exports_incarnation(exports, &extent->pool->pool->record,
 					   incarnation));
-	return target_export_set(exports->target, &spec, err);
+	/* It waits for connections that end, and they for their requests. */
+	gate_rush_begin(&extent->gate);
+	r = target_export_set(exports->target, &spec, err);
+	gate_rush_end(&extent->gate);
+	return r;
+}
+
+static int unserve(struct exports *exports, struct extent *extent,
+		   struct error *err)
+{
+	int r;
+
+	gate_rush_begin(&extent->gate);
+	r = target_export_remove(exports->target, extent->record.name, err);
+	gate_rush_end(&extent->gate);
+	return r;
 }
 
 /* ---- local devices ---- */
@@ -117,7 +134,8 @@ static int check_not_held(struct extent *extent, bool writers, const char *what,
 	return r;
 }
 
-static int check_idle(void *context, struct extent *extent, struct error *err)
+static int check_idle(void *context, struct extent *extent, const char *before,
+		      struct error *err)
 {
 	struct exports *exports = context;
 	unsigned n = target_export_connections(exports->target,
@@ -128,7 +146,7 @@ static int check_idle(void *context, struct extent *extent, struct error *err)
 				 "extent '%s' has %u connections: disconnect "
 				 "them or remove its export first",
 				 extent->record.name, n);
-	return check_not_held(extent, false, "it is deleted", err);
+	return check_not_held(extent, false, before, err);
 }
 
 static void grown(void *context, struct extent *extent)
@@ -143,7 +161,7 @@ static int drop(void *context, struct extent *extent, struct error *err)
 {
 	struct exports *exports = context;
 
-	return target_export_remove(exports->target, extent->record.name, err);
+	return unserve(exports, extent, err);
 }
 
 /* ---- set ---- */
@@ -165,6 +183,25 @@ static int check_holders(struct extent *extent,
 			      "it is exported anew", err);
 }
 
+/* Who may write must not be where nobody does. */
+static int check_writable(struct extent *extent,
+			  const struct exports_request *request,
+			  struct error *err)
+{
+	if (extent->record.kind == EXTENT_KIND_SNAPSHOT)
+		return error_set(err, EINVAL,
+				 "'%s' is a snapshot: it can only be exported "
+				 "read-only",
+				 extent->record.name);
+	/* A local device that comes now would write past the hold. */
+	if (request->n_initiators == 0 && gate_is_held(&extent->gate))
+		return error_set(err, EAGAIN,
+				 "the writes of extent '%s' are held for a "
+				 "moment: repeat this",
+				 extent->record.name);
+	return extent_check_not_copied(extent, "it is written to", err);
+}
+
 static int check_set(struct extent *extent,
 		     const struct exports_request *request, struct error *err)
 {
@@ -173,6 +210,8 @@ static int check_set(struct extent *extent,
 	int r = initiators_parse(request->initiators, request->n_initiators,
 				 &parsed, err);
 
+	if (r == 0 && !request->read_only)
+		r = check_writable(extent, request, err);
 	if (r < 0)
 		return r;
 	if (now->exists && request->epoch < now->epoch)
@@ -266,8 +305,7 @@ static int remove_locked(struct exports *exports, struct extent *extent,
 		r = extent_save(extent, &record, err);
 	}
 	if (r == 0)
-		r = target_export_remove(exports->target, extent->record.name,
-					 err);
+		r = unserve(exports, extent, err);
 	if (r == 0)
 		log_info("extent %s: not exported any more, epoch %" PRIu64,
 			 extent->record.name, now->epoch);
@@ -349,6 +387,21 @@ int exports_new(const struct exports_options *options, struct exports **ret,
 	};
 	*ret = exports;
 	return 0;
+}
+
+void exports_let_go(struct exports *exports)
+{
+	struct extent **list;
+	size_t n;
+
+	if (!exports)
+		return;
+	holds_end_all(exports->node->holds);
+	if (node_list_extents(exports->node, NULL, &list, &n, NULL) < 0)
+		return; /* no memory: what waits ends by itself */
+	for (size_t i = 0; i < n; i++)
+		gate_rush_begin(&list[i]->gate);
+	node_put_list(list, n);
 }
 
 void exports_free(struct exports *exports)

@@ -40,6 +40,11 @@ struct exports_options {
 
 int exports_new(const struct exports_options *options, struct exports **ret,
 		struct error *err);
+/*
+ * Before target_free(), which waits for requests: nothing holds them up any
+ * more. NULL is fine.
+ */
+void exports_let_go(struct exports *exports);
 /* After target_free(). NULL is fine. */
 void exports_free(struct exports *exports);
 

@@ -9,7 +9,9 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/size.h"
-#include "blockd/node.h"
+#include "blockd/copying.h"
+#include "blockd/extent_internal.h"
+#include "blockd/gate_dev.h"
 
 struct extent *extent_new(struct node *node)
 {
@@ -20,6 +22,8 @@ struct extent *extent_new(struct node *node)
 	atomic_init(&extent->refs, 1);
 	extent->node = node;
 	(void)pthread_mutex_init(&extent->op, NULL); /* can't fail on Linux */
+	gate_init(&extent->gate);
+	atomic_init(&extent->copied_from, 0);
 	return extent;
 }
 
@@ -36,6 +40,7 @@ void extent_unref(struct extent *extent)
 		return;
 	extent_record_done(&extent->record);
 	free(extent->damage);
+	gate_done(&extent->gate);
 	(void)pthread_mutex_destroy(&extent->op); /* nobody has it */
 	free(extent);
 }
@@ -86,6 +91,11 @@ int extent_begin(struct extent *extent, struct error *err)
 		r = error_set(err, EBUSY,
 			      "extent '%s' is being deleted; repeat the delete",
 			      extent->record.name);
+	else if (extent->record.state == EXTENT_COPYING)
+		r = error_set(err, EBUSY,
+			      "the content of extent '%s' is still being "
+			      "copied",
+			      extent->record.name);
 	if (r < 0)
 		pthread_mutex_unlock(&extent->op);
 	return r;
@@ -96,8 +106,7 @@ void extent_end(struct extent *extent)
 	pthread_mutex_unlock(&extent->op);
 }
 
-/* Make @record, and what it owns, the extent's. */
-static void publish(struct extent *extent, const struct extent_record *record)
+void extent_publish(struct extent *extent, const struct extent_record *record)
 {
 	struct extent_record old;
 
@@ -118,7 +127,7 @@ int extent_save(struct extent *extent, struct extent_record *changed,
 		extent_record_done(changed);
 		return r;
 	}
-	publish(extent, changed);
+	extent_publish(extent, changed);
 	return 0;
 }
 
@@ -144,128 +153,28 @@ int extent_open(struct extent *extent, unsigned flags, struct loop *loop,
 		struct blockdev **ret, struct error *err)
 {
 	struct pool *pool = extent->pool->pool;
+	struct blockdev *inner;
 	uint64_t size;
+	int r;
 
 	pthread_mutex_lock(&extent->node->tables);
 	size = extent->record.size;
 	pthread_mutex_unlock(&extent->node->tables);
-	return pool->ops->open(pool, extent->record.name, size, flags, loop,
-			       ret, err);
+	if (extent->record.kind == EXTENT_KIND_SNAPSHOT)
+		flags |= BLOCKDEV_FILE_READ_ONLY;
+	r = pool->ops->open(pool, extent->record.name, size, flags, loop,
+			    &inner, err);
+	return r < 0 ? r : gate_dev_open(&extent->gate, inner, ret, err);
 }
 
-/* ---- create ---- */
-
-/* The record that a request asks for, but for the pool. */
-static int fill_record(const struct extent_request *request,
-		       struct extent_record *ret, struct error *err)
+void extent_set_state(struct extent *extent, enum extent_state state)
 {
-	struct extent_record record = {0};
-	int r = name_check("extent", request->name, err);
-
-	if (r == 0)
-		r = extent_size_check(request->size, err);
-	if (r == 0)
-		r = extent_record_set_labels(&record, request->labels,
-					     request->n_labels, err);
-	if (r < 0) {
-		(void)error_prefix(err,
-				   "create extent '%.64s': ", request->name);
-		return r;
-	}
-	memcpy(record.name, request->name, strlen(request->name) + 1);
-	(void)uuid_make(record.id);
-	record.size = request->size;
-	record.created_s = (uint64_t)clock_wall_s();
-	record.state = EXTENT_CREATING;
-	record.blank = true;
-	*ret = record;
-	return 0;
+	pthread_mutex_lock(&extent->node->tables);
+	extent->record.state = state;
+	pthread_mutex_unlock(&extent->node->tables);
 }
 
-/* One of the name is there: is it the one asked for? Op is held. */
-static int compare(const struct extent *extent,
-		   const struct extent_record *wanted, const char *pool,
-		   struct error *err)
-{
-	const struct extent_record *have = &extent->record;
-	const char *at = extent->pool->known.name;
-
-	if (extent->damage)
-		return error_set(err, EEXIST,
-				 "the name '%s' belongs to a damaged extent "
-				 "in pool '%s': %s",
-				 have->name, at, extent->damage);
-	if (have->state == EXTENT_DELETING)
-		return error_set(err, EAGAIN,
-				 "extent '%s' is being deleted; repeat the "
-				 "delete",
-				 have->name);
-	if (have->size != wanted->size)
-		return error_set(err, EEXIST,
-				 "extent '%s' exists with %" PRIu64
-				 " bytes, not %" PRIu64,
-				 have->name, have->size, wanted->size);
-	if (pool[0] && strcmp(pool, at) != 0)
-		return error_set(err, EEXIST,
-				 "extent '%s' exists in pool '%s', not '%s'",
-				 have->name, at, pool);
-	if (!extent_record_same_labels(have, wanted))
-		return error_set(err, EEXIST,
-				 "extent '%s' exists with other labels",
-				 have->name);
-	return 0;
-}
-
-/* Tables are held. The pool by name, if it can take an extent. */
-static int find_room(struct node *node, const char *name,
-		     struct node_pool **ret, struct error *err)
-{
-	struct node_pool *pool = node_find_pool(node, name);
-
-	if (!pool || pool->leaving)
-		return error_set(err, ENOENT,
-				 "there is no pool '%.64s' on this node", name);
-	if (!pool->pool)
-		return error_set(
-			err, ENODEV, "pool '%s' is %s: %s", pool->known.name,
-			node_pool_state_name(pool->state), pool->message);
-	*ret = pool;
-	return 0;
-}
-
-/*
- * Find the extent of that name, or put a new one into the table, with its op
- * lock held. Returns 1 for a new one.
- */
-static int find_or_insert(struct node *node, const char *pool_name,
-			  struct extent *fresh, struct extent **ret,
-			  struct error *err)
-{
-	int r;
-
-	pthread_mutex_lock(&fresh->op);
-	pthread_mutex_lock(&node->tables);
-	*ret = node_find_extent(node, fresh->record.name);
-	if (*ret) {
-		(void)extent_ref(*ret);
-		r = 0;
-	} else {
-		r = find_room(node, pool_name, &fresh->pool, err);
-		if (r == 0) {
-			memcpy(fresh->record.pool_id,
-			       fresh->pool->pool->record.id, UUID_TEXT_SIZE);
-			node_insert_extent(node, fresh);
-			*ret = extent_ref(fresh);
-			r = 1;
-		}
-	}
-	pthread_mutex_unlock(&node->tables);
-	if (r != 1)
-		pthread_mutex_unlock(&fresh->op);
-	return r;
-}
-
-static void take_out(struct extent *extent)
+void extent_take_out(struct extent *extent)
 {
 	pthread_mutex_lock(&extent->node->tables);
 	node_remove_extent(extent->node, extent);
@@ -273,91 +182,44 @@ static void take_out(struct extent *extent)
 	extent->gone = true;
 }
 
-/* The new extent is in the table and locked: give it space and data. */
-static int make(struct extent *extent, struct error *err)
+int extents_begin(struct extent *const *extents, size_t n, struct error *err)
 {
-	struct extent_record made = extent->record; /* borrows what it owns */
-	struct node_pool *in = extent->pool;
-	struct pool *pool = in->pool;
-	uint64_t bytes = pool->ops->footprint(pool, made.size);
-	int r = node_reserve(extent->node, in, bytes, err);
+	for (size_t i = 0; i < n; i++) {
+		int r = extent_begin(extents[i], err);
 
-	made.state = EXTENT_OK;
-	if (r == 0) {
-		r = pool->ops->create(pool, &made, err);
-		if (r < 0)
-			node_release(extent->node, in, bytes);
+		if (r < 0) {
+			extents_end(extents, i);
+			return r;
+		}
 	}
-	if (r < 0) {
-		take_out(extent);
-		return r;
-	}
-	extent->bytes = bytes;
-	pthread_mutex_lock(&extent->node->tables);
-	extent->record.state = EXTENT_OK;
-	pthread_mutex_unlock(&extent->node->tables);
 	return 0;
 }
 
-/* One round: 0, an error, or 1: the one of that name went, try again. */
-static int create_once(struct node *node, struct extent *fresh,
-		       const char *pool, struct extent **ret, bool *ret_made,
-		       struct error *err)
+void extents_end(struct extent *const *extents, size_t n)
 {
-	char chosen[POOL_NAME_SIZE] = "";
-	struct extent *extent = NULL;
-	int r;
-
-	if (!pool[0]) {
-		/* One that is there already needs no pool. */
-		if (extent_find(node, fresh->record.name, &extent, NULL) < 0) {
-			r = node_choose_pool(node, chosen, err);
-			if (r < 0)
-				return r;
-		}
-		extent_unref(extent);
-	}
-	r = find_or_insert(node, pool[0] ? pool : chosen, fresh, &extent, err);
-	if (r < 0)
-		return r;
-	*ret_made = r == 1;
-	if (r == 1) {
-		r = make(extent, err);
-	} else {
-		pthread_mutex_lock(&extent->op);
-		if (extent->gone)
-			r = 1;
-		else
-			r = compare(extent, &fresh->record, pool, err);
-	}
-	pthread_mutex_unlock(&extent->op);
-	if (r == 0)
-		*ret = extent;
-	else
-		extent_unref(extent);
-	return r;
+	while (n > 0)
+		extent_end(extents[--n]);
 }
 
-int extent_create(struct node *node, const struct extent_request *request,
-		  struct extent **ret, bool *ret_made, struct error *err)
+int extent_check_id(const struct extent *extent, const char *id,
+		    struct error *err)
 {
-	const char *pool = request->pool ? request->pool : "";
-	struct extent *fresh = extent_new(node);
-	bool made = false;
-	int r;
+	if (id && id[0] && strcmp(id, extent->record.id) != 0)
+		return error_set(err, ESTALE,
+				 "extent '%s' has the id %s, not %.40s",
+				 extent->record.name, extent->record.id, id);
+	return 0;
+}
 
-	if (!fresh)
-		return error_set(err, ENOMEM, "out of memory");
-	r = fill_record(request, &fresh->record, err);
-	if (r == 0)
-		do
-			r = create_once(node, fresh, pool, ret, &made, err);
-		while (r == 1);
-	/* Ours; the analyzer does not count the table's and the caller's. */
-	extent_unref(fresh); /* NOLINT(clang-analyzer-unix.Malloc) */
-	if (r == 0 && ret_made)
-		*ret_made = made;
-	return r;
+int extent_check_not_copied(const struct extent *extent, const char *before,
+			    struct error *err)
+{
+	if (atomic_load(&extent->copied_from))
+		return error_set(err, EBUSY,
+				 "extent '%s' is being copied: wait for the "
+				 "copy, or delete it, before %s",
+				 extent->record.name, before);
+	return 0;
 }
 
 /* ---- resize ---- */
@@ -384,8 +246,18 @@ static int grow(struct extent *extent, uint64_t size, struct error *err)
 		return r;
 	}
 	extent->bytes = bytes;
-	publish(extent, &record);
+	extent_publish(extent, &record);
 	return 0;
+}
+
+static int check_growable(const struct extent *extent, struct error *err)
+{
+	if (extent->record.kind == EXTENT_KIND_SNAPSHOT)
+		return error_set(err, EINVAL,
+				 "'%s' is a snapshot and never changes: make "
+				 "an extent from it, which may be larger",
+				 extent->record.name);
+	return extent_check_not_copied(extent, "it grows", err);
 }
 
 int extent_resize(struct extent *extent, uint64_t size, struct error *err)
@@ -401,7 +273,9 @@ int extent_resize(struct extent *extent, uint64_t size, struct error *err)
 			      "extent '%s' has %" PRIu64
 			      " bytes and can't shrink to %" PRIu64,
 			      extent->record.name, extent->record.size, size);
-	else if (r == 0 && size > extent->record.size)
+	if (r == 0 && size > extent->record.size)
+		r = check_growable(extent, err);
+	if (r == 0 && size > extent->record.size)
 		r = grow(extent, size, err);
 	if (r == 0 && users->grown)
 		users->grown(users->context, extent);
@@ -423,11 +297,7 @@ static int check_deletable(const struct extent *extent, const char *id,
 				 "move them away by hand and restart blockd",
 				 record->name, extent->damage,
 				 extent->pool->known.path, record->name);
-	if (id && id[0] && strcmp(id, record->id) != 0)
-		return error_set(err, ESTALE,
-				 "extent '%s' has the id %s, not %.40s",
-				 record->name, record->id, id);
-	return 0;
+	return extent_check_id(extent, id, err);
 }
 
 /* Say durably that it is going: a crash from here on finishes the delete. */
@@ -455,8 +325,11 @@ static int delete_locked(struct extent *extent, const char *id,
 	struct pool *pool = extent->pool->pool;
 	int r = check_deletable(extent, id, err);
 
+	if (r == 0)
+		r = extent_check_not_copied(extent, "it is deleted", err);
 	if (r == 0 && users->check_idle)
-		r = users->check_idle(users->context, extent, err);
+		r = users->check_idle(users->context, extent, "it is deleted",
+				      err);
 	if (r == 0)
 		r = mark_deleting(extent, err);
 	if (r == 0 && users->drop)
@@ -466,7 +339,7 @@ static int delete_locked(struct extent *extent, const char *id,
 	if (r < 0)
 		return r;
 	node_release(extent->node, extent->pool, extent->bytes);
-	take_out(extent);
+	extent_take_out(extent);
 	return 0;
 }
 
@@ -479,7 +352,15 @@ int extent_delete(struct node *node, const char *name, const char *id,
 	if (extent_find(node, name, &extent, NULL) < 0)
 		return 0;
 	pthread_mutex_lock(&extent->op);
-	if (!extent->gone)
+	while (r == 0 && !extent->gone &&
+	       extent->record.state == EXTENT_COPYING) {
+		r = check_deletable(extent, id, err);
+		pthread_mutex_unlock(&extent->op);
+		if (r == 0)
+			copying_stop(extent);
+		pthread_mutex_lock(&extent->op);
+	}
+	if (r == 0 && !extent->gone)
 		r = delete_locked(extent, id, err);
 	pthread_mutex_unlock(&extent->op);
 	extent_unref(extent);

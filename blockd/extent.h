@@ -7,8 +7,13 @@
  * those on different extents do not, nor does a reader wait for either.
  *
  * Locks, in the order they are taken: extent.op, held over the I/O of an
- * operation; node.space; node.tables, never held over I/O. A record is
- * changed with both op and node.tables held, so either suffices to read it.
+ * operation, those of several in the order of their names (one that is not in
+ * the table yet is locked before it gets there); node.space; node.tables,
+ * never held over I/O. A record is changed with both op and node.tables held,
+ * so either suffices to read it.
+ *
+ * While its content is copied byte by byte a new one is in state
+ * EXTENT_COPYING and nobody holds its op: only a delete gets at it.
  */
 #ifndef BLOCKD_EXTENT_H
 #define BLOCKD_EXTENT_H
@@ -18,8 +23,10 @@
 #include <sys/queue.h>
 
 #include "blockd/extent_record.h"
+#include "blockd/gate.h"
 #include "blockd/pool.h"
 
+struct copying;
 struct node;
 struct node_pool;
 
@@ -30,9 +37,12 @@ struct extent {
 	pthread_mutex_t op;
 	/* Its name never changes. EXTENT_CREATING: not there for readers. */
 	struct extent_record record;
-	char *damage;   /* owned; why it can't be used; NULL: it can */
-	uint64_t bytes; /* counted as reserved in its pool */
-	bool gone;      /* out of the table; guarded by op */
+	char *damage;            /* owned; why it can't be used; NULL: it can */
+	uint64_t bytes;          /* counted as reserved in its pool */
+	bool gone;               /* out of the table; guarded by op */
+	struct gate gate;        /* before all its open devices */
+	atomic_uint copied_from; /* copies that read it; raised under op */
+	struct copying *copying; /* its content is; guarded by node.tables */
 	LIST_ENTRY(extent) in_bucket; /* guarded by node.tables */
 };
 
@@ -45,9 +55,9 @@ LIST_HEAD(extent_list, extent);
 struct extent_users {
 	/* It is longer, as its record says: let everybody reach the end. */
 	void (*grown)(void *context, struct extent *extent);
-	/* -EBUSY with who it is. */
+	/* -EBUSY with who it is. @before: what is wanted, "it is deleted". */
 	int (*check_idle)(void *context, struct extent *extent,
-			  struct error *err);
+			  const char *before, struct error *err);
 	/* It is going: stop serving it. */
 	int (*drop)(void *context, struct extent *extent, struct error *err);
 	void *context;
@@ -59,6 +69,11 @@ struct extent_request {
 	uint64_t size;                     /* bytes */
 	const struct extent_label *labels; /* borrowed */
 	size_t n_labels;
+	/* An extent or snapshot that it begins as; "" or NULL: zeroes. */
+	const char *source;
+	const char *source_id; /* that this has to have; "" or NULL: any */
+	bool thick;            /* allocate it; not with a source */
+	struct extent_limits limits;
 };
 
 /* One reference, no pool, no record; NULL: out of memory. */
@@ -78,7 +93,10 @@ int extent_find(struct node *node, const char *name, struct extent **ret,
  *
  * -EINVAL: name, size or labels; -EEXIST: the name is taken by one that
  * differs (says in what); -ENOSPC: says how much there is and where; -ENOENT:
- * no such pool; -ENODEV: the pool is not online.
+ * no such pool; -ENODEV: the pool is not online. With a source also -ENOENT
+ * and -ESTALE: it; -ERANGE: smaller than it; -EOPNOTSUPP: its pool can't copy;
+ * -EBUSY: it is written to, and its pool copies byte by byte. Then the extent
+ * is in state EXTENT_COPYING for a while; a crash meanwhile undoes it.
  */
 int extent_create(struct node *node, const struct extent_request *request,
 		  struct extent **ret, bool *ret_made, struct error *err);
@@ -100,9 +118,19 @@ int extent_resize(struct extent *extent, uint64_t size, struct error *err);
 int extent_delete(struct node *node, const char *name, const char *id,
 		  struct error *err);
 
-/* Lock the extent for an operation: -ENOENT when it is gone, -EIO: damaged. */
+/*
+ * Lock the extent for an operation: -ENOENT when it is gone, -EIO: damaged,
+ * -EBUSY: it is going, or its content is still on its way.
+ */
 int extent_begin(struct extent *extent, struct error *err);
 void extent_end(struct extent *extent);
+
+/*
+ * -EBUSY while a copy is made of it, byte by byte; @before as in struct
+ * extent_users. Between begin and end.
+ */
+int extent_check_not_copied(const struct extent *extent, const char *before,
+			    struct error *err);
 
 /*
  * Save @changed as the extent's record, then make it the one in memory.
@@ -111,7 +139,7 @@ void extent_end(struct extent *extent);
 int extent_save(struct extent *extent, struct extent_record *changed,
 		struct error *err);
 
-/* Its data as a device on @loop; flags of blockdev_file_open(). */
+/* Its data as a device on @loop, behind its gate; blockdev_file_flag. */
 int extent_open(struct extent *extent, unsigned flags, struct loop *loop,
 		struct blockdev **ret, struct error *err);
 

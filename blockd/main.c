@@ -237,6 +237,7 @@ static int start(struct daemon *d, struct error *err)
 static void stop(struct daemon *d)
 {
 	rpc_server_stop(d->rpc, STOP_GRACE_MS);
+	exports_let_go(d->exports);
 	target_free(d->target);
 	exports_free(d->exports);
 	node_free(d->node);

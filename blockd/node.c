@@ -9,6 +9,8 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "blockd/copying.h"
+#include "blockd/hold.h"
 #include "blockd/lock_file.h"
 #include "blockd/node_internal.h"
 
@@ -176,10 +178,14 @@ int node_new(const struct node_options *options, struct node **ret,
 	(void)pthread_mutex_init(&node->pools, NULL);
 	(void)pthread_mutex_init(&node->space, NULL);
 	(void)pthread_mutex_init(&node->tables, NULL);
+	(void)pthread_cond_init(&node->copied, NULL);
+	LIST_INIT(&node->copying);
 	node->state_fd = node->lock_fd = -1;
 	node->floor = options->floor;
 	TAILQ_INIT(&node->list);
 	r = open_state(node, options->state_dir, err);
+	if (r == 0)
+		r = holds_new(options->state_dir, &node->holds, err);
 	if (r < 0) {
 		node_free(node);
 		return r;
@@ -195,6 +201,8 @@ void node_free(struct node *node)
 
 	if (!node)
 		return;
+	holds_free(node->holds);
+	copying_stop_all(node);
 	for (size_t i = 0; i < NODE_BUCKETS; i++)
 		while ((extent = LIST_FIRST(&node->buckets[i])))
 			node_remove_extent(node, extent);
@@ -204,6 +212,7 @@ void node_free(struct node *node)
 	fd_close(node->lock_fd);
 	(void)pthread_mutex_destroy(&node->pools);
 	(void)pthread_mutex_destroy(&node->space);
+	(void)pthread_cond_destroy(&node->copied);
 	(void)pthread_mutex_destroy(&node->tables);
 	free(node);
 }

@@ -60,6 +60,10 @@ struct node {
 	struct node_pool_list list;
 	struct extent_list buckets[NODE_BUCKETS];
 	struct extent_users users; /* set before the first call */
+	struct holds *holds;       /* owned */
+	/* Copies byte by byte that are under way; guarded by tables. */
+	LIST_HEAD(copying_list, copying) copying;
+	pthread_cond_t copied; /* one is over; with tables */
 };
 
 struct node_options {
@@ -107,6 +111,17 @@ int node_add_pool(struct node *node, const struct node_pool_request *request,
 
 /* -EBUSY: it has extents; -ENODEV: not online. Not there: 0. */
 int node_delete_pool(struct node *node, const char *name, struct error *err);
+
+/*
+ * struct pool_ops has what these do. -ENOENT: no such pool; -ENODEV: it is
+ * not online; -EOPNOTSUPP: its kind has no such thing. Pools are neither made
+ * nor deleted meanwhile.
+ */
+int node_check_pool(struct node *node, const char *name, bool repair,
+		    void (*finding)(void *context, const char *text,
+				    bool repaired),
+		    void *context, struct error *err);
+int node_grow_pool(struct node *node, const char *name, struct error *err);
 
 /* What is to be seen of a pool, at one instant. */
 struct node_pool_info {

@@ -77,6 +77,7 @@ static struct extent *new_extent(const struct opening *o,
 		if (extent_record_copy(&extent->record, found->record) < 0)
 			goto fail;
 		extent->bytes = extent_promise(o->open, found->record);
+		gate_set_limits(&extent->gate, &extent->record.limits);
 	} else {
 		(void)snprintf(extent->record.name, EXTENT_NAME_SIZE, "%s",
 			       found->name);

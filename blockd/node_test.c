@@ -284,9 +284,11 @@ static void deletes_only_the_one_meant(void **state)
 	assert_true(info(k, "a").reserved == 0);
 }
 
-static int say_busy(void *context, struct extent *extent, struct error *err)
+static int say_busy(void *context, struct extent *extent, const char *before,
+		    struct error *err)
 {
 	(void)context;
+	(void)before;
 	return error_set(err, EBUSY, "'%s' is in use", extent->record.name);
 }
 

@@ -9,45 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/size.h"
-#include "blockd/service_reply.h"
-
-/*
- * Errors whose gRPC code would be "internal" though the caller can do
- * something about them.
- */
-static int translate(int r, struct error *err)
-{
-	switch (-r) {
-	case ENOTEMPTY:
-	case EBADMSG:
-	case ENODEV: err->code = EBUSY; return -EBUSY;
-	case ENOTDIR:
-	case ELOOP:
-	case ENAMETOOLONG: err->code = EINVAL; return -EINVAL;
-	case EIO: return log_error(r, "%s", error_text(err));
-	default: return r;
-	}
-}
-
-static void cleanup_extent(struct extent **extent)
-{
-	extent_unref(*extent);
-}
-
-#define auto_extent auto_cleanup(cleanup_extent)
-#define auto_holds  auto_cleanup(local_holds_done)
-
-static int reply_extent(struct rpc_call *call, struct extent *extent,
-			ProtobufCMessage *out, struct error *err)
-{
-	auto_holds struct local_holds holds = {0};
-	int r = local_holds_scan(&holds, err);
-
-	if (r == 0)
-		r = service_fill_extent(call, extent, &holds,
-					(Tributary__V1__Extent *)out, err);
-	return r < 0 ? translate(r, err) : 0;
-}
+#include "blockd/service_internal.h"
 
 /* ---- node and pools ---- */
 
@@ -114,7 +76,7 @@ static int create_pool(struct rpc_call *call, const ProtobufCMessage *in,
 		r = error_set(err, EAGAIN, "pool '%s' was deleted meanwhile",
 			      request->name);
 	if (r < 0)
-		return translate(r, err);
+		return service_translate(r, err);
 	service_fill_pool(call, &infos[0], (Tributary__V1__Pool *)out);
 	return 0;
 }
@@ -130,7 +92,7 @@ static int delete_pool(struct rpc_call *call, const ProtobufCMessage *in,
 	(void)out; /* has no fields */
 	if (r == 0)
 		r = node_delete_pool(service->node, request->name, err);
-	return r < 0 ? translate(r, err) : 0;
+	return r < 0 ? service_translate(r, err) : 0;
 }
 
 /* ---- extents ---- */
@@ -148,28 +110,28 @@ static int create_extent(struct rpc_call *call, const ProtobufCMessage *in,
 		.size = request->size,
 		.labels = labels,
 		.n_labels = request->n_labels,
+		.source = request->source,
+		.source_id = request->source_id,
+		.thick = request->thick,
+		.limits = service_take_limits(request->limits),
 	};
 	auto_extent struct extent *extent = NULL;
 	char size[SIZE_TEXT_MAX];
 	bool made;
 	int r;
 
-	if (request->n_labels > EXTENT_LABELS_MAX)
-		return error_set(err, EINVAL, "%zu labels: at most %d",
-				 request->n_labels, EXTENT_LABELS_MAX);
-	for (size_t i = 0; i < request->n_labels; i++)
-		labels[i] = (struct extent_label){
-			.key = request->labels[i]->key,
-			.value = request->labels[i]->value,
-		};
+	r = service_take_labels(request->labels, request->n_labels, labels,
+				err);
+	if (r < 0)
+		return r;
 	r = extent_create(service->node, &wanted, &extent, &made, err);
 	if (r < 0)
-		return translate(r, err);
+		return service_translate(r, err);
 	if (made)
 		log_info("extent %s: made in pool %s, %s", request->name,
 			 extent->pool->known.name,
 			 size_format(size, request->size));
-	return reply_extent(call, extent, out, err);
+	return service_reply_extent(call, extent, out, err);
 }
 
 static int get_extent(struct rpc_call *call, const ProtobufCMessage *in,
@@ -181,7 +143,7 @@ static int get_extent(struct rpc_call *call, const ProtobufCMessage *in,
 	auto_extent struct extent *extent = NULL;
 	int r = extent_find(service->node, request->name, &extent, err);
 
-	return r < 0 ? r : reply_extent(call, extent, out, err);
+	return r < 0 ? r : service_reply_extent(call, extent, out, err);
 }
 
 static int list_extents(struct rpc_call *call, const ProtobufCMessage *in,
@@ -201,7 +163,7 @@ static int list_extents(struct rpc_call *call, const ProtobufCMessage *in,
 		r = node_list_extents(service->node, request->pool, &list, &n,
 				      err);
 	if (r < 0)
-		return translate(r, err);
+		return service_translate(r, err);
 	reply->extents = rpc_alloc(call, (n + 1) * sizeof(*reply->extents));
 	for (size_t i = 0; i < n; i++) {
 		Tributary__V1__Extent *one = rpc_alloc(call, sizeof(*one));
@@ -227,10 +189,10 @@ static int resize_extent(struct rpc_call *call, const ProtobufCMessage *in,
 	if (r == 0)
 		r = extent_resize(extent, request->size, err);
 	if (r < 0)
-		return translate(r, err);
+		return service_translate(r, err);
 	log_info("extent %s: has %s", request->name,
 		 size_format(size, request->size));
-	return reply_extent(call, extent, out, err);
+	return service_reply_extent(call, extent, out, err);
 }
 
 static int delete_extent(struct rpc_call *call, const ProtobufCMessage *in,
@@ -246,7 +208,7 @@ static int delete_extent(struct rpc_call *call, const ProtobufCMessage *in,
 		r = extent_delete(service->node, request->name, request->id,
 				  err);
 	if (r < 0)
-		return translate(r, err);
+		return service_translate(r, err);
 	log_info("extent %s: deleted", request->name);
 	return 0;
 }
@@ -270,7 +232,8 @@ static int set_export(struct rpc_call *call, const ProtobufCMessage *in,
 
 	if (r == 0)
 		r = exports_set(service->exports, extent, &wanted, err);
-	return r < 0 ? translate(r, err) : reply_extent(call, extent, out, err);
+	return r < 0 ? service_translate(r, err)
+		     : service_reply_extent(call, extent, out, err);
 }
 
 static int remove_export(struct rpc_call *call, const ProtobufCMessage *in,
@@ -285,15 +248,18 @@ static int remove_export(struct rpc_call *call, const ProtobufCMessage *in,
 	if (r == 0)
 		r = exports_remove(service->exports, extent, request->epoch,
 				   err);
-	return r < 0 ? translate(r, err) : reply_extent(call, extent, out, err);
+	return r < 0 ? service_translate(r, err)
+		     : service_reply_extent(call, extent, out, err);
 }
 
-#define METHOD(name, in, out, handler)                                      \
-	{                                                                   \
-		"/tributary.v1.Blockd/" name,                               \
-			&tributary__v1__##in##__descriptor,                 \
-			&tributary__v1__##out##__descriptor, handler, false \
+#define ROW(name, in, out, handler, streams)                                  \
+	{                                                                     \
+		"/tributary.v1.Blockd/" name,                                 \
+			&tributary__v1__##in##__descriptor,                   \
+			&tributary__v1__##out##__descriptor, handler, streams \
 	}
+#define METHOD(name, in, out, handler) ROW(name, in, out, handler, false)
+#define STREAM(name, in, out, handler) ROW(name, in, out, handler, true)
 
 const struct rpc_method service_methods[] = {
 	METHOD("GetNode", get_node_request, node, get_node),
@@ -308,5 +274,18 @@ const struct rpc_method service_methods[] = {
 	METHOD("DeleteExtent", delete_extent_request, empty, delete_extent),
 	METHOD("SetExport", set_export_request, extent, set_export),
 	METHOD("RemoveExport", remove_export_request, extent, remove_export),
+	METHOD("HoldWrites", hold_writes_request, empty, service_hold_writes),
+	METHOD("ReleaseWrites", release_writes_request, release_writes_reply,
+	       service_release_writes),
+	METHOD("CreateSnapshots", create_snapshots_request,
+	       create_snapshots_reply, service_create_snapshots),
+	METHOD("RevertExtent", revert_extent_request, extent,
+	       service_revert_extent),
+	METHOD("SetLimits", set_limits_request, extent, service_set_limits),
+	STREAM("ListRanges", list_ranges_request, list_ranges_reply,
+	       service_list_ranges),
+	METHOD("CheckPool", check_pool_request, check_pool_reply,
+	       service_check_pool),
+	METHOD("GrowPool", grow_pool_request, pool, service_grow_pool),
 };
 const size_t service_n_methods = array_size(service_methods);

@@ -7,7 +7,10 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
+#include "blockd/copying.h"
 #include "blockd/pool_at.h"
+#include "blockd/service_internal.h"
 
 void service_fill_pool(struct rpc_call *call, const struct node_pool_info *info,
 		       Tributary__V1__Pool *out)
@@ -101,10 +104,42 @@ static void fill_labels(struct rpc_call *call,
 	}
 }
 
+static Tributary__V1__Origin *fill_origin(struct rpc_call *call,
+					  const struct extent_origin *origin)
+{
+	Tributary__V1__Origin *out = rpc_alloc(call, sizeof(*out));
+
+	tributary__v1__origin__init(out);
+	out->name = rpc_strdup(call, origin->name);
+	out->id = rpc_strdup(call, origin->id);
+	out->cut = rpc_strdup(call, origin->cut);
+	out->method = rpc_strdup(call, pool_copy_method_name(origin->method));
+	return out;
+}
+
+static Tributary__V1__Limits *fill_limits(struct rpc_call *call,
+					  const struct extent_limits *limits)
+{
+	Tributary__V1__Limits *out = rpc_alloc(call, sizeof(*out));
+
+	tributary__v1__limits__init(out);
+	out->iops = limits->iops;
+	out->bytes_per_second = limits->bytes_per_second;
+	return out;
+}
+
 static void fill_record(struct rpc_call *call,
 			const struct extent_record *record,
 			Tributary__V1__Extent *out)
 {
+	const struct extent_limits *limits = &record->limits;
+
+	out->kind = rpc_strdup(call, extent_kind_name(record->kind));
+	out->thick = record->thick;
+	if (record->origin.name[0])
+		out->origin = fill_origin(call, &record->origin);
+	if (limits->iops || limits->bytes_per_second)
+		out->limits = fill_limits(call, limits);
 	out->name = rpc_strdup(call, record->name);
 	out->id = rpc_strdup(call, record->id);
 	out->size = record->size;
@@ -123,7 +158,7 @@ static void fill_place(struct rpc_call *call, struct extent *extent,
 	const struct service *service = rpc_context(call);
 	struct pool *pool = extent->pool->pool;
 	char incarnation[EXPORTS_INCARNATION_SIZE];
-	struct extent_usage usage;
+	struct extent_usage usage = {0};
 	auto_free char *path = pool->ops->path(pool, extent->record.name);
 	const char *holder;
 
@@ -135,6 +170,8 @@ static void fill_place(struct rpc_call *call, struct extent *extent,
 	if (extent_usage(extent, &usage, NULL) < 0)
 		return; /* a damaged one may have no data */
 	out->allocated = usage.allocated;
+	out->shared = usage.shared;
+	out->reclaimable = usage.reclaimable;
 	holder = local_holds_find(holds, usage.device, usage.inode, false);
 	if (holder && out->export)
 		out->export->local_device = rpc_printf(call, "/dev/%s", holder);
@@ -145,6 +182,7 @@ int service_fill_extent(struct rpc_call *call, struct extent *extent,
 			Tributary__V1__Extent *out, struct error *err)
 {
 	struct extent_record record;
+	const char *state;
 
 	if (extent_copy_record(extent, &record) < 0)
 		return error_set(err, ENOMEM, "out of memory");
@@ -155,10 +193,67 @@ int service_fill_extent(struct rpc_call *call, struct extent *extent,
 				 extent->record.name);
 	}
 	fill_record(call, &record, out);
+	state = record.state == EXTENT_COPYING ? "copying" : "ok";
+	if (record.state == EXTENT_COPYING)
+		out->copied = copying_done(extent);
 	extent_record_done(&record);
 	fill_place(call, extent, holds, out);
-	out->state = rpc_strdup(call, extent->damage ? "damaged" : "ok");
+	out->state = rpc_strdup(call, extent->damage ? "damaged" : state);
 	if (extent->damage)
 		out->message = rpc_strdup(call, extent->damage);
 	return 0;
+}
+
+/*
+ * Errors whose gRPC code would be "internal" though the caller can do
+ * something about them.
+ */
+int service_translate(int r, struct error *err)
+{
+	switch (-r) {
+	case ENOTEMPTY:
+	case EBADMSG:
+	case ENODEV: err->code = EBUSY; return -EBUSY;
+	case ENOTDIR:
+	case ELOOP:
+	case ENAMETOOLONG: err->code = EINVAL; return -EINVAL;
+	case EIO: return log_error(r, "%s", error_text(err));
+	default: return r;
+	}
+}
+
+int service_reply_extent(struct rpc_call *call, struct extent *extent,
+			 ProtobufCMessage *out, struct error *err)
+{
+	auto_holds struct local_holds holds = {0};
+	int r = local_holds_scan(&holds, err);
+
+	if (r == 0)
+		r = service_fill_extent(call, extent, &holds,
+					(Tributary__V1__Extent *)out, err);
+	return r < 0 ? service_translate(r, err) : 0;
+}
+
+int service_take_labels(Tributary__V1__Label *const *labels, size_t n,
+			struct extent_label *ret, struct error *err)
+{
+	if (n > EXTENT_LABELS_MAX)
+		return error_set(err, EINVAL, "%zu labels: at most %d", n,
+				 EXTENT_LABELS_MAX);
+	for (size_t i = 0; i < n; i++)
+		ret[i] = (struct extent_label){
+			.key = labels[i]->key,
+			.value = labels[i]->value,
+		};
+	return 0;
+}
+
+struct extent_limits service_take_limits(const Tributary__V1__Limits *limits)
+{
+	if (!limits)
+		return (struct extent_limits){0};
+	return (struct extent_limits){
+		.iops = limits->iops,
+		.bytes_per_second = limits->bytes_per_second,
+	};
 }

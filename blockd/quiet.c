@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "blockd/quiet.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "blockd/hold.h"
+#include "blockd/local_hold.h"
+#include "blockd/node.h"
+
+/* A copy byte by byte takes longer than any hold may. */
+static int check_unwritten(struct extent *extent, struct error *err)
+{
+	const struct extent_export *export = &extent->record.export;
+	struct extent_usage usage;
+	struct local_holds local;
+	const char *device;
+	int r;
+
+	if (export->active && !export->read_only)
+		return error_set(err, EBUSY,
+				 "extent '%s' is exported to be written, and "
+				 "pool '%s' has to copy it byte by byte: "
+				 "remove the export first",
+				 extent->record.name, extent->pool->known.name);
+	r = extent_usage(extent, &usage, err);
+	if (r == 0)
+		r = local_holds_scan(&local, err);
+	if (r < 0)
+		return r;
+	device = local_holds_find(&local, usage.device, usage.inode, true);
+	if (device)
+		r = error_set(err, EBUSY,
+			      "extent '%s' is written by /dev/%s, and pool "
+			      "'%s' has to copy it byte by byte: detach it "
+			      "first",
+			      extent->record.name, device,
+			      extent->pool->known.name);
+	local_holds_done(&local);
+	return r;
+}
+
+/* Begin a hold of our own on those that may be written meanwhile. */
+static int hold_own(struct quiet *quiet, const enum pool_copy_method *methods,
+		    struct error *err)
+{
+	const bool alone = quiet->n == 1 && methods[0] == POOL_COPY_REFLINK;
+	int r;
+
+	(void)uuid_make(quiet->own);
+	r = holds_begin(quiet->extents[0]->node->holds, quiet->own,
+			quiet->extents, quiet->n, HOLD_MS_MAX, alone, err);
+	if (r == 0)
+		quiet->hold = quiet->own;
+	return r;
+}
+
+int quiet_begin(struct quiet *quiet, struct extent *const *extents,
+		const enum pool_copy_method *methods, size_t n,
+		const char *hold, struct error *err)
+{
+	bool instant = false;
+	int r = 0;
+
+	*quiet = (struct quiet){.extents = extents, .n = n, .hold = hold};
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		if (extents[i]->record.kind == EXTENT_KIND_SNAPSHOT)
+			continue;
+		if (methods[i] == POOL_COPY_BYTES)
+			r = check_unwritten(extents[i], err);
+		else
+			instant = true;
+	}
+	if (r < 0)
+		return r;
+	if (hold)
+		return holds_check(extents[0]->node->holds, hold, extents, n,
+				   err);
+	return instant ? hold_own(quiet, methods, err) : 0;
+}
+
+int quiet_end(struct quiet *quiet, struct error *err)
+{
+	struct holds *holds = quiet->extents[0]->node->holds;
+
+	if (!quiet->hold)
+		return 0;
+	if (quiet->hold != quiet->own)
+		return holds_check(holds, quiet->hold, quiet->extents, quiet->n,
+				   err);
+	if (!holds_end(holds, quiet->own))
+		return error_set(err, ESTALE,
+				 "the writes could not be held for as long as "
+				 "the copy took");
+	return 0;
+}
