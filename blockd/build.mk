@@ -8,9 +8,10 @@ BLOCKD_STORE := blockd/record_text.c blockd/extent_record.c blockd/extent_record
   blockd/node_add.c blockd/node_space.c blockd/raw_format.c blockd/raw_map.c \
   blockd/raw_alloc.c blockd/raw_state.c blockd/raw_state_emit.c blockd/raw_salvage.c blockd/raw_medium.c \
   blockd/raw_store.c blockd/raw_store_open.c blockd/raw_checkpoint.c blockd/raw_extend.c blockd/raw_log.c \
+  blockd/raw_check.c blockd/pool_raw_check.c \
   blockd/raw_users.c blockd/raw_dev.c blockd/pool_raw.c blockd/pool_raw_format.c \
   blockd/pool_raw_objects.c blockd/pool_raw_load.c blockd/raw_place.c blockd/pool_at.c \
-  blockd/local_hold.c blockd/local_ask.c blockd/local_answer.c
+  blockd/local_hold.c
 
 $(eval $(call library,blockd,$(BLOCKD_STORE),blkid,base))
 $(eval $(call program,blockd,\
@@ -18,20 +19,14 @@ $(eval $(call program,blockd,\
   blockd/service_snapshot.c \
   blockd/exports.c,blockd target rpc proto))
 
-$(eval $(call program,trib-loop,\
-  blockd/local_ask_main.c blockd/local_answer.c,base))
-
-$(eval $(call unit_test,blockd/local_ask_test,blockd))
 $(eval $(call unit_test,blockd/record_text_test,blockd))
 $(eval $(call unit_test,blockd/extent_record_test,blockd))
 $(eval $(call unit_test,blockd/space_test,blockd))
 $(eval $(call unit_test,blockd/node_test,blockd))
-$(eval $(call unit_test,blockd/limit_test,blockd))
-$(eval $(call unit_test,blockd/extent_cut_test,blockd))
-$(eval $(call unit_test,blockd/gate_test,blockd))
 $(eval $(call unit_test,blockd/raw_state_test,blockd))
 $(eval $(call unit_test,blockd/raw_store_test,blockd))
 $(eval $(call unit_test,blockd/raw_damage_test,blockd))
+$(eval $(call unit_test,blockd/raw_check_test,blockd))
 $(eval $(call unit_test,blockd/raw_dev_test,blockd))
 $(eval $(call fuzzer,blockd/extent_record_fuzz,\
   blockd/extent_record.c blockd/extent_record_decode.c blockd/record_text.c \
@@ -45,3 +40,4 @@ $(eval $(call test_helper,blockd/blockd_call,rpc proto base,json-c))
 SYSTEM_TESTS += tests/system/blockd.sh
 ALONE_TESTS += tests/system/blockd.sh
 SYSTEM_TESTS += tests/system/raw_pool.sh
+SYSTEM_TESTS += tests/system/raw_pool_health.sh

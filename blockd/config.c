@@ -69,6 +69,14 @@ static const struct option_row rows[] = {
 	 "LEVEL", "error, warning, info or debug", "info", 0, 0},
 	{"check-config", 0, OPTION_FLAG, offsetof(struct config, check_config),
 	 NULL, "check file and flags, start nothing", NULL, 0, 0},
+	{"check-pool", 0, OPTION_STRING, offsetof(struct config, check_pool),
+	 "PATH",
+	 "verify the raw pool on this device or file, which no blockd has, "
+	 "and start nothing",
+	 NULL, 0, 0},
+	{"repair", 0, OPTION_FLAG, offsetof(struct config, repair), NULL,
+	 "with --check-pool: write anew what is damaged in one of two copies",
+	 NULL, 0, 0},
 	{"help", 'h', OPTION_FLAG, offsetof(struct config, help), NULL,
 	 "show this", NULL, 0, 0},
 	{"version", 'V', OPTION_FLAG, offsetof(struct config, version), NULL,
@@ -86,8 +94,8 @@ void config_help(FILE *out)
 		out);
 	options_help(rows, array_size(rows), out);
 	(void)fputs("\nSIGTERM stops it cleanly. Exit status: 0 stopped or "
-		    "nothing to do, 1 it could not\nstart, 2 a wrong flag or "
-		    "configuration.\n",
+		    "nothing to do, 1 it could not\nstart or the pool is not "
+		    "whole, 2 a wrong flag or configuration.\n",
 		    out);
 }
 
@@ -184,6 +192,8 @@ static int check(struct config *config, struct error *err)
 {
 	int r = default_name(config, err);
 
+	if (r == 0 && config->repair && !config->check_pool)
+		r = error_set(err, EINVAL, "repair goes with check-pool");
 	if (r == 0)
 		r = name_check("node", config->node_name, err);
 	if (r == 0)

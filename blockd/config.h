@@ -37,6 +37,8 @@ struct config {
 	uint64_t max_connections;
 	char *log_level;
 	bool check_config;
+	char *check_pool; /* path; NULL: serve */
+	bool repair;
 	bool help;
 	bool version;
 	enum log_level level; /* log_level, parsed */

@@ -23,6 +23,7 @@
 #include "blockd/config.h"
 #include "blockd/exports.h"
 #include "blockd/node.h"
+#include "blockd/pool_raw.h"
 #include "blockd/service.h"
 #include "rpc/rpc.h"
 #include "target/target.h"
@@ -51,7 +52,6 @@ static void block_signals(sigset_t *ret)
 	(void)sigaddset(ret, SIGINT);
 	(void)signal(SIGPIPE, SIG_IGN);
 	(void)signal(SIGHUP, SIG_IGN);
-	(void)signal(SIGIO, SIG_IGN);                /* blockd/local_hold.h */
 	(void)pthread_sigmask(SIG_BLOCK, ret, NULL); /* the set is a good one */
 }
 
@@ -279,6 +279,27 @@ static int run(const struct config *config)
 	return status;
 }
 
+static void show_finding(void *context, const char *text, bool repaired)
+{
+	(void)context;
+	(void)printf("%s%s\n", text, repaired ? " (repaired)" : "");
+}
+
+/* Of a pool that no blockd serves. */
+static int check_pool(const struct config *config)
+{
+	struct error err = {0};
+	bool clean = false;
+
+	if (pool_raw_check(config->check_pool, config->repair, show_finding,
+			   NULL, &clean, &err) < 0)
+		log_write(LOG_LEVEL_ERROR, "%s", error_text(&err));
+	else
+		(void)puts(clean ? "the pool is whole"
+				 : "the pool is not whole");
+	return clean ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
 /*
  * A node may mount an extent of its own raw pool: then the kernel must not
  * wait for this process when this process asks for memory. Its threads
@@ -310,6 +331,8 @@ int main(int argc, char **argv)
 		(void)puts("blockd " TRIBUTARY_VERSION);
 	} else if (config.check_config) {
 		(void)puts("the configuration is good");
+	} else if (config.check_pool) {
+		status = check_pool(&config);
 	} else {
 		log_setup("blockd", config.level);
 		become_flusher();

@@ -79,6 +79,7 @@ static int raw_extend(struct pool *pool, struct error *err)
 				      size, err);
 	if (r < 0)
 		return r;
+	raw->medium.medium.size = size;
 	raw_users_grown(raw->users, size);
 	r = raw_store_extend(raw->store, size, err);
 	if (r < 0)
@@ -121,6 +122,7 @@ static void raw_close(struct pool *pool)
 	raw_store_close(raw->store);
 	fd_close(raw->fd);
 	(void)pthread_mutex_destroy(&raw->ids);
+	(void)pthread_mutex_destroy(&raw->checks);
 	free(pool->path);
 	free(raw);
 }
@@ -138,6 +140,7 @@ static const struct pool_ops raw_pool_ops = {
 	.usage = pool_raw_usage,
 	.path = raw_path,
 	.open = raw_open,
+	.check = pool_raw_check_open,
 	.extend = raw_extend,
 	.destroy = raw_destroy,
 	.close = raw_close,
@@ -242,6 +245,7 @@ int pool_raw_open(const char *path, const char *name, const char *id,
 	raw->fd = -1;
 	raw->pool.ops = &raw_pool_ops;
 	(void)pthread_mutex_init(&raw->ids, NULL);
+	(void)pthread_mutex_init(&raw->checks, NULL);
 	raw->pool.path = realpath(path, NULL);
 	if (!raw->pool.path)
 		r = error_set(err, errno, "'%s': %s", path, strerror(errno));

@@ -33,6 +33,18 @@ int pool_raw_inspect(const char *path, enum pool_content *ret_content,
 int pool_raw_format(const char *path, bool force,
 		    const struct pool_record *record, struct error *err);
 
+/*
+ * Verify one that no blockd has open, as pool_ops.check does. Without @repair
+ * nothing is written. @ret_clean: nothing wrong is left.
+ *
+ * -EBUSY: somebody has it; -ENODATA: there is no pool; -EBADMSG: so damaged
+ * that it can't be opened.
+ */
+int pool_raw_check(const char *path, bool repair,
+		   void (*finding)(void *context, const char *text,
+				   bool repaired),
+		   void *context, bool *ret_clean, struct error *err);
+
 /* As pool_dir_open(). */
 int pool_raw_open(const char *path, const char *name, const char *id,
 		  struct pool **ret, struct error *err);

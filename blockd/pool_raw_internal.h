@@ -20,7 +20,8 @@ struct pool_raw {
 	struct raw_file_medium medium;
 	struct raw_store *store;
 	struct raw_users *users;
-	pthread_mutex_t ids; /* a new object's number is taken under it */
+	pthread_mutex_t ids;    /* a new object's number is taken under it */
+	pthread_mutex_t checks; /* one at a time */
 };
 
 static inline struct pool_raw *pool_raw_of(struct pool *pool)
@@ -63,5 +64,9 @@ int pool_raw_doom(struct pool *pool, const char *name, struct error *err);
 int pool_raw_erase(struct pool *pool, const char *name, struct error *err);
 int pool_raw_usage(struct pool *pool, const char *name,
 		   struct extent_usage *ret, struct error *err);
+int pool_raw_check_open(struct pool *pool, bool repair,
+			void (*finding)(void *context, const char *text,
+					bool repaired),
+			void *context, struct error *err);
 
 #endif

@@ -383,7 +383,9 @@ static void starved_posted(struct loop_message *message)
 static void starve(struct request *r)
 {
 	if (r->starved) {
-		finish(r, -ENOSPC);
+		bool broken = raw_store_broken(r->dev->users->store, NULL);
+
+		finish(r, broken ? -EIO : -ENOSPC);
 		return;
 	}
 	r->starved = true;

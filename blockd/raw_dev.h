@@ -47,6 +47,12 @@ void raw_users_clean(struct raw_users *users);
 /* The same, and wait for it. Not on a loop. */
 int raw_users_clean_now(struct raw_users *users, struct error *err);
 
+/*
+ * Wait until all requests of this moment have ended, and all clusters that
+ * were leaving have left. Not on a loop.
+ */
+int raw_users_settle_now(struct raw_users *users, struct error *err);
+
 /* The medium has @size bytes now. Before raw_store_extend(). Any thread. */
 void raw_users_grown(struct raw_users *users, uint64_t size);
 

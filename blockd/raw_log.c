@@ -251,7 +251,7 @@ static int next_batch(struct raw_store *store, struct raw_batch_head *ret,
 }
 
 int store_replay_log(struct raw_store *store, struct raw_report *report,
-		     bool *ret_rewrite, struct error *err)
+		     struct error *err)
 {
 	bool last_once = false;
 
@@ -261,10 +261,11 @@ int store_replay_log(struct raw_store *store, struct raw_report *report,
 		int r = next_batch(store, &head, &once, report, err);
 
 		if (r == 0) /* of the last one a crash may have kept one */
-			*ret_rewrite = *ret_rewrite || last_once;
+			report->log_once = last_once;
 		if (r <= 0)
 			return r;
 		report->copies_damaged += last_once;
+		report->log_copies += last_once;
 		last_once = once;
 		r = apply_batch(store, head.length, report, err);
 		if (r < 0)

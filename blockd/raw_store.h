@@ -46,9 +46,11 @@ struct raw_report {
 	bool super_damaged; /* one of the two copies; it is written anew */
 	bool super_stale;   /* one is older: written anew, too */
 	bool log_torn;      /* its last batch, which nobody was told of */
+	bool log_once;      /* its last batch is whole in one copy only */
 	uint64_t batches;   /* replayed */
 	/* Of log and checkpoint, of which the other was whole. */
 	uint64_t copies_damaged;
+	uint64_t log_copies; /* of these: of the log */
 	/* Both copies were damaged: of the checkpoint, of the log. */
 	uint64_t lost_parts, lost_batches;
 	uint64_t hurt;    /* objects that are not served for it */
@@ -71,6 +73,9 @@ static inline bool raw_report_lost(const struct raw_report *report)
  * -EPROTONOSUPPORT: made by something newer; -EIO and others: of the medium.
  */
 int raw_store_open(struct raw_medium *medium, struct raw_store **ret,
+		   struct raw_report *ret_report, struct error *err);
+/* The same, but nothing is written: the store takes no changes. */
+int raw_store_look(struct raw_medium *medium, struct raw_store **ret,
 		   struct raw_report *ret_report, struct error *err);
 /*
  * The pool's record as of the last checkpoint, without taking anything up:
@@ -142,6 +147,35 @@ int raw_store_checkpoint(struct raw_store *store, struct error *err);
  * the pool; -ENOMEM; the errors of raw_store_checkpoint(). Repeating it is 0.
  */
 int raw_store_extend(struct raw_store *store, uint64_t size, struct error *err);
+
+/* Where a check tells what is wrong: a sentence each. */
+struct raw_findings {
+	void (*tell)(void *context, const char *text, bool repaired);
+	/* Which object it is, for people; into @buf. */
+	void (*describe)(const struct raw_object *object, char *buf,
+			 size_t size);
+	void *context;
+	uint64_t n;    /* told; starts at 0 */
+	uint64_t left; /* of these, not repaired */
+};
+
+/*
+ * Count everything in memory again; read what is on the medium, both copies
+ * of it, and compare. It is used meanwhile, only commits wait. @repair: copies
+ * that are damaged are written anew. An error: it could not be done.
+ */
+int raw_store_check(struct raw_store *store, bool repair,
+		    struct raw_findings *findings, struct error *err);
+
+/*
+ * Clusters that are taken by nobody: first all that may be are put under
+ * suspicion, then, when every request has ended that was under way, and all
+ * that was leaving has left, those that still are have leaked. Between the
+ * two no other such search begins.
+ */
+int raw_store_suspect(struct raw_store *store, struct error *err);
+int raw_store_leaked(struct raw_store *store, bool repair,
+		     struct raw_findings *findings, struct error *err);
 
 /*
  * What is freed durably and may still be looked at. raw_store_leave() fills

@@ -84,6 +84,19 @@ uint32_t store_checkpoint_salt(const struct raw_super *super);
 uint64_t store_part_offset(const struct raw_super *super, unsigned copy,
 			   uint32_t part);
 
+/* ---- blockd/raw_store_open.c ---- */
+
+/*
+ * What the medium says, in a store of its own; nothing is written. @report
+ * says what is to be written anew; @ret may be salvaged only.
+ */
+int store_load(struct raw_medium *medium, const struct raw_super *super,
+	       struct raw_report *report, struct raw_store **ret,
+	       struct error *err);
+/* One copy of the superblock. */
+int store_read_super(struct raw_medium *medium, uint64_t offset,
+		     struct raw_super *ret, struct error *err);
+
 /* One copy of a part of the checkpoint, into store->writing; -ENODATA. */
 int store_read_part(struct raw_store *store, unsigned copy, uint32_t part,
 		    struct raw_batch_head *ret);
@@ -93,12 +106,9 @@ int store_read_part(struct raw_store *store, unsigned copy, uint32_t part,
 /* A batch at @offset, whole and checked; -ENODATA: none; or of the medium. */
 int store_read_batch(struct raw_store *store, uint64_t offset, uint64_t end,
 		     uint32_t salt, struct raw_batch_head *ret);
-/*
- * Read the log from its first batch on and apply it. Counts what it finds,
- * and whether what is there only once should be written anew.
- */
+/* Read the log from its first batch on and apply it. Counts what it finds. */
 int store_replay_log(struct raw_store *store, struct raw_report *report,
-		     bool *ret_rewrite, struct error *err);
+		     struct error *err);
 
 /* Carry out what was read; after losses only what is sure. */
 struct store_replay {

@@ -45,8 +45,8 @@ int store_write_super(struct raw_medium *medium, struct raw_super *super,
 	return r < 0 ? medium_error(err, r, "writing the superblock") : 0;
 }
 
-static int read_super(struct raw_medium *medium, uint64_t offset,
-		      struct raw_super *ret, struct error *err)
+int store_read_super(struct raw_medium *medium, uint64_t offset,
+		     struct raw_super *ret, struct error *err)
 {
 	uint8_t *block = block_alloc(RAW_SUPER_SIZE);
 	int r;
@@ -74,8 +74,8 @@ static int find_super(struct raw_medium *medium, struct raw_super *ret,
 
 	if (!copy)
 		return error_set(err, ENOMEM, "out of memory");
-	a = read_super(medium, 0, ret, err);
-	b = read_super(medium, RAW_SUPER_COPY_OFFSET, copy, &second);
+	a = store_read_super(medium, 0, ret, err);
+	b = store_read_super(medium, RAW_SUPER_COPY_OFFSET, copy, &second);
 	report->super_damaged = (a < 0) != (b < 0);
 	report->super_stale = a == 0 && b == 0 &&
 			      copy->generation != ret->generation;
@@ -335,44 +335,64 @@ static void freeze(struct raw_store *store, struct raw_report *report)
 	store_mark_broken(store, &cause);
 }
 
-static int open_store(struct raw_store *store, struct raw_report *report,
-		      struct error *err)
+/* Both copies of all that is there; open looks no further than it must. */
+static int load_all(struct raw_store *store, struct raw_report *report,
+		    struct error *err)
 {
-	bool rewrite = report->super_damaged || report->super_stale;
 	int r = load_checkpoint(store, report, err);
 
 	if (r == 0)
-		r = store_replay_log(store, report, &rewrite, err);
+		r = store_replay_log(store, report, err);
 	if (r == 0 && !store->state.pool_text)
 		r = error_set(err, EBADMSG,
 			      "both copies of the checkpoint are damaged where "
 			      "the pool's record is");
-	if (r < 0)
-		return r;
-	if (raw_report_lost(report)) {
+	if (r == 0 && raw_report_lost(report))
 		freeze(store, report);
-		return 0;
-	}
-	/* All is there twice again before anything is built on one. */
-	if (rewrite || report->copies_damaged)
-		r = raw_store_checkpoint(store, err);
+	return r;
+}
+
+int store_load(struct raw_medium *medium, const struct raw_super *super,
+	       struct raw_report *report, struct raw_store **ret,
+	       struct error *err)
+{
+	struct raw_store *store = NULL;
+	int r = store_new(medium, super, &store, err);
+
+	if (r == 0)
+		r = load_all(store, report, err);
+	if (r < 0)
+		raw_store_close(store);
+	else
+		*ret = store;
+	return r;
+}
+
+static int find_and_load(struct raw_medium *medium, struct raw_store **ret,
+			 struct raw_report *ret_report, struct error *err)
+{
+	struct raw_super *super = malloc(sizeof(*super));
+	int r = super ? find_super(medium, super, ret_report, err)
+		      : error_set(err, ENOMEM, "out of memory");
+
+	if (r == 0)
+		r = store_load(medium, super, ret_report, ret, err);
+	free(super);
 	return r;
 }
 
 int raw_store_open(struct raw_medium *medium, struct raw_store **ret,
 		   struct raw_report *ret_report, struct error *err)
 {
-	struct raw_super *super = malloc(sizeof(*super));
 	struct raw_report report = {0};
 	struct raw_store *store = NULL;
-	int r = super ? find_super(medium, super, &report, err)
-		      : error_set(err, ENOMEM, "out of memory");
+	int r = find_and_load(medium, &store, &report, err);
 
-	if (r == 0)
-		r = store_new(medium, super, &store, err);
-	free(super);
-	if (r == 0)
-		r = open_store(store, &report, err);
+	/* All is there twice again before anything is built on one. */
+	if (r == 0 && !raw_report_lost(&report) &&
+	    (report.super_damaged || report.super_stale ||
+	     report.copies_damaged || report.log_once))
+		r = raw_store_checkpoint(store, err);
 	if (r < 0) {
 		raw_store_close(store);
 		return r;
@@ -380,6 +400,21 @@ int raw_store_open(struct raw_medium *medium, struct raw_store **ret,
 	*ret = store;
 	*ret_report = report;
 	return 0;
+}
+
+int raw_store_look(struct raw_medium *medium, struct raw_store **ret,
+		   struct raw_report *ret_report, struct error *err)
+{
+	struct error cause;
+	int r;
+
+	*ret_report = (struct raw_report){0};
+	r = find_and_load(medium, ret, ret_report, err);
+	if (r == 0) {
+		(void)error_set(&cause, EROFS, "it is only looked at");
+		store_mark_broken(*ret, &cause);
+	}
+	return r;
 }
 
 /* ---- without opening ---- */

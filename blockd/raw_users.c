@@ -49,7 +49,7 @@ static void settle(struct raw_users *users)
 
 /* ---- the cleaner ---- */
 
-static int clean_round(struct raw_users *users, struct error *err)
+static int clean_round(struct raw_users *users, bool wait, struct error *err)
 {
 	struct raw_store *store = users->store;
 	struct raw_leaving leaving;
@@ -58,6 +58,8 @@ static int clean_round(struct raw_users *users, struct error *err)
 	if (r == 0 && raw_store_leave(store, &leaving)) {
 		settle(users);
 		raw_store_left(store, &leaving);
+	} else if (wait) {
+		settle(users);
 	}
 	return r;
 }
@@ -78,12 +80,14 @@ static void do_round(struct raw_users *users)
 	struct raw_request_list starving;
 	uint64_t asked = users->asked;
 	struct error err = {0};
+	bool wait = users->settle;
 	int r;
 
+	users->settle = false;
 	TAILQ_INIT(&starving);
 	TAILQ_CONCAT(&starving, &users->starving, waiting);
 	(void)pthread_mutex_unlock(&users->lock);
-	r = clean_round(users, &err);
+	r = clean_round(users, wait, &err);
 	if (r < 0 && users->broken)
 		users->broken(users->context, &err);
 	(void)pthread_mutex_lock(&users->lock);
@@ -124,12 +128,14 @@ void raw_users_clean(struct raw_users *users)
 	(void)pthread_mutex_unlock(&users->lock);
 }
 
-int raw_users_clean_now(struct raw_users *users, struct error *err)
+static int clean_and_wait(struct raw_users *users, bool settle_too,
+			  struct error *err)
 {
 	uint64_t round;
 	int r;
 
 	(void)pthread_mutex_lock(&users->lock);
+	users->settle = users->settle || settle_too;
 	round = ask(users);
 	while (users->cleaned < round)
 		(void)pthread_cond_wait(&users->clean, &users->lock);
@@ -138,6 +144,16 @@ int raw_users_clean_now(struct raw_users *users, struct error *err)
 		*err = users->why;
 	(void)pthread_mutex_unlock(&users->lock);
 	return r;
+}
+
+int raw_users_clean_now(struct raw_users *users, struct error *err)
+{
+	return clean_and_wait(users, false, err);
+}
+
+int raw_users_settle_now(struct raw_users *users, struct error *err)
+{
+	return clean_and_wait(users, true, err);
 }
 
 void raw_users_starve(struct raw_users *users, struct raw_request *request)

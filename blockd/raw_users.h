@@ -51,6 +51,7 @@ struct raw_users {
 	pthread_t cleaner;
 	bool stopping;
 	uint64_t asked, cleaned; /* rounds */
+	bool settle;             /* also when nothing leaves */
 	int result;              /* of the last round */
 	struct error why;
 	struct raw_fill_list fills;

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Is all that a store knows right? Its memory is counted again; its medium is
+ * read as an open would read it, into a store of its own, and compared. Who
+ * checks has the role of the one that writes, so that the medium stands
+ * still; changes go on in memory, and are in the batch that waits for the
+ * next commit: with these the two have to be the same.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "blockd/raw_store_internal.h"
+
+#define TEXT_MAX   400 /* bytes, of a finding */
+#define LEAKED_MAX 64  /* told of one by one */
+
+__attribute__((format(printf, 3, 4))) static void tell(
+	struct raw_findings *findings, bool repaired, const char *format, ...)
+{
+	char text[TEXT_MAX];
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	findings->n++;
+	findings->left += !repaired;
+	findings->tell(findings->context, text, repaired);
+}
+
+static const char *name_of(const struct raw_findings *findings,
+			   const struct raw_object *object, char *buf,
+			   size_t size)
+{
+	(void)snprintf(buf, size, "object %" PRIu32, object->id);
+	if (findings->describe)
+		findings->describe(object, buf, size);
+	return buf;
+}
+
+/* ---- memory ---- */
+
+/* Lock held. */
+static int check_memory(const struct raw_state *state,
+			struct raw_findings *findings, struct error *err)
+{
+	struct error wrong = {0};
+	char name[TEXT_MAX / 2];
+	int r = raw_state_verify(state, &wrong);
+
+	if (r == -EBADMSG)
+		tell(findings, false, "in memory: %s", error_text(&wrong));
+	else if (r < 0)
+		return error_set(err, -r, "%s", error_text(&wrong));
+	for (uint32_t i = 0; i < state->n_slots; i++) {
+		const struct raw_object *object = state->objects[i];
+
+		if (object && object->hurt)
+			tell(findings, false,
+			     "%s: part of its map is damaged in both copies",
+			     name_of(findings, object, name, sizeof(name)));
+	}
+	if (state->objects_lost)
+		tell(findings, false,
+		     "%" PRIu64 " extents are damaged of which not even the "
+		     "name is known",
+		     state->objects_lost);
+	return 0;
+}
+
+/* ---- the medium ---- */
+
+/* What is wrong with it, and is put right by a checkpoint. */
+struct damage {
+	bool super[RAW_COPIES];
+	uint64_t checkpoint, log; /* places where one copy is damaged */
+	uint64_t lost_parts, lost_batches; /* where both are */
+	bool unreadable;                   /* all of it, for ... */
+	struct error why;                  /* ... this */
+};
+
+static bool any_damage(const struct damage *damage)
+{
+	return damage->super[0] || damage->super[1] || damage->checkpoint ||
+	       damage->log || damage->lost_parts || damage->lost_batches ||
+	       damage->unreadable;
+}
+
+/* The role is ours: nobody writes one meanwhile. */
+static int check_supers(struct raw_store *store, struct damage *ret,
+			struct error *err)
+{
+	static const uint64_t places[RAW_COPIES] = {0, RAW_SUPER_COPY_OFFSET};
+	struct raw_super *super = malloc(sizeof(*super));
+
+	if (!super)
+		return error_set(err, ENOMEM, "out of memory");
+	for (unsigned i = 0; i < RAW_COPIES; i++)
+		ret->super[i] = store_read_super(store->medium, places[i],
+						 super, NULL) < 0 ||
+				super->generation != store->super.generation;
+	free(super);
+	return 0;
+}
+
+/* Loading looks at the second copy only where the first is damaged. */
+static void check_parts(struct raw_store *loaded, struct damage *ret)
+{
+	struct raw_batch_head head;
+
+	ret->checkpoint = 0;
+	for (uint32_t i = 0; i < loaded->super.checkpoint_parts; i++) {
+		unsigned bad = 0;
+
+		for (unsigned copy = 0; copy < RAW_COPIES; copy++)
+			bad += store_read_part(loaded, copy, i, &head) < 0;
+		ret->checkpoint += bad == 1;
+	}
+}
+
+static void tell_damage(const struct damage *damage, bool repaired,
+			struct raw_findings *findings)
+{
+	for (unsigned i = 0; i < RAW_COPIES; i++) {
+		if (damage->super[i])
+			tell(findings, repaired,
+			     "copy %u of the superblock is damaged or old",
+			     i + 1);
+	}
+	if (damage->checkpoint)
+		tell(findings, repaired,
+		     "%" PRIu64 " parts of the checkpoint are damaged in one "
+		     "of two copies",
+		     damage->checkpoint);
+	if (damage->log)
+		tell(findings, repaired,
+		     "%" PRIu64 " batches of the log are damaged in one of "
+		     "two copies",
+		     damage->log);
+	if (damage->lost_parts || damage->lost_batches)
+		tell(findings, repaired,
+		     "%" PRIu64 " parts of the checkpoint and %" PRIu64
+		     " batches of the log are damaged in both copies",
+		     damage->lost_parts, damage->lost_batches);
+	if (damage->unreadable)
+		tell(findings, repaired, "on the medium: %s",
+		     error_text(&damage->why));
+}
+
+static int replay_pending(void *context, const struct raw_record *record)
+{
+	struct raw_store *loaded = context;
+
+	return raw_state_replay(&loaded->state, record, NULL);
+}
+
+/* The changes that no commit has taken yet. Lock held. */
+static int add_pending(const struct raw_store *store, struct raw_store *loaded,
+		       struct error *err)
+{
+	struct raw_batch *copy = &loaded->writing;
+	uint8_t *data = copy->data;
+	size_t length;
+	int r;
+
+	memcpy(data, store->pending.data, store->pending.length);
+	*copy = store->pending;
+	copy->data = data;
+	length = raw_batch_seal(copy, 0, 0);
+	r = raw_batch_read(data, length, 0, replay_pending, loaded);
+	return r == -ENOMEM ? error_set(err, ENOMEM, "out of memory") : r;
+}
+
+static void compare_objects(const struct raw_object *here,
+			    const struct raw_object *there,
+			    struct raw_findings *findings)
+{
+	const struct raw_object *either = here ? here : there;
+	uint64_t start = 0, count = 0;
+	char name[TEXT_MAX / 2];
+
+	if (!either)
+		return;
+	(void)name_of(findings, either, name, sizeof(name));
+	if (!here || !there) {
+		tell(findings, false, "%s is only %s", name,
+		     here ? "in memory" : "on the medium");
+		return;
+	}
+	if (here->text_length != there->text_length ||
+	    memcmp(here->text, there->text, here->text_length) != 0)
+		tell(findings, false, "%s: the medium has another record of it",
+		     name);
+	if (raw_map_clusters(&here->map) != raw_map_clusters(&there->map)) {
+		tell(findings, false, "%s: the medium has another length",
+		     name);
+		return;
+	}
+	raw_map_difference(&here->map, &there->map, 0, &start, &count);
+	if (count)
+		tell(findings, false,
+		     "%s: on the medium %" PRIu64 " clusters from %" PRIu64
+		     " on are mapped otherwise",
+		     name, count, start);
+}
+
+/* Lock held. */
+static void compare(const struct raw_store *store,
+		    const struct raw_store *loaded,
+		    struct raw_findings *findings)
+{
+	const struct raw_state *here = &store->state, *there = &loaded->state;
+	uint32_t n = here->n_slots > there->n_slots ? here->n_slots
+						    : there->n_slots;
+
+	for (uint32_t id = 1; id <= n; id++)
+		compare_objects(raw_state_object(here, id),
+				raw_state_object(there, id), findings);
+}
+
+/* Lock held. */
+static int compare_loaded(struct raw_store *store, struct raw_store *loaded,
+			  struct raw_findings *findings, struct error *err)
+{
+	int r = add_pending(store, loaded, err);
+
+	if (r == -EBADMSG)
+		tell(findings, false,
+		     "what waits to be written does not fit what is on the "
+		     "medium");
+	if (r == 0)
+		compare(store, loaded, findings);
+	return r == -ENOMEM ? r : 0;
+}
+
+/* Lock not held, the role is ours. */
+static int check_loaded(struct raw_store *store, struct damage *damage,
+			struct raw_findings *findings, struct error *err)
+{
+	struct raw_report report = {0};
+	struct raw_store *loaded = NULL;
+	int r = store_load(store->medium, &store->super, &report, &loaded,
+			   &damage->why);
+
+	if (r == -ENOMEM)
+		return error_set(err, ENOMEM, "out of memory");
+	damage->unreadable = r < 0;
+	if (r < 0)
+		return 0;
+	check_parts(loaded, damage);
+	damage->log = report.log_copies + report.log_once;
+	damage->lost_parts = report.lost_parts;
+	damage->lost_batches = report.lost_batches;
+	/* The last ones: to an open that looks as if there were none. */
+	if (loaded->log_sequence < store->log_sequence)
+		damage->lost_batches += store->log_sequence -
+					loaded->log_sequence;
+	(void)pthread_mutex_lock(&store->lock);
+	/* A store that takes no changes may know less, or more. */
+	if (!damage->lost_parts && !damage->lost_batches && !store->broken)
+		r = compare_loaded(store, loaded, findings, err);
+	(void)pthread_mutex_unlock(&store->lock);
+	raw_store_close(loaded);
+	return r;
+}
+
+/*
+ * The role is ours; the lock is held, and let go of meanwhile. What is right
+ * in memory is written over what is damaged, in both copies even.
+ */
+static int check_medium(struct raw_store *store, bool repair,
+			struct raw_findings *findings, struct error *err)
+{
+	struct damage damage = {0};
+	struct error why;
+	bool repaired = false;
+	int r;
+
+	(void)pthread_mutex_unlock(&store->lock);
+	r = check_supers(store, &damage, err);
+	if (r == 0)
+		r = check_loaded(store, &damage, findings, err);
+	(void)pthread_mutex_lock(&store->lock);
+	if (r < 0 || !any_damage(&damage))
+		return r;
+	if (repair && !store->broken && !findings->left)
+		repaired = store_checkpoint_locked(store, &why) == 0;
+	tell_damage(&damage, repaired, findings);
+	return 0;
+}
+
+int raw_store_check(struct raw_store *store, bool repair,
+		    struct raw_findings *findings, struct error *err)
+{
+	int r;
+
+	(void)pthread_mutex_lock(&store->lock);
+	store_take_role(store);
+	if (store->broken && store->cause.code != EROFS) /* raw_store_look() */
+		tell(findings, false, "it takes no changes: %s",
+		     error_text(&store->cause));
+	r = check_memory(&store->state, findings, err);
+	if (r == 0)
+		r = check_medium(store, repair, findings, err);
+	store_give_role(store);
+	(void)pthread_mutex_unlock(&store->lock);
+	return r;
+}
+
+/* ---- clusters of nobody ---- */
+
+int raw_store_suspect(struct raw_store *store, struct error *err)
+{
+	int r;
+
+	(void)pthread_mutex_lock(&store->lock);
+	r = raw_alloc_suspect(&store->state.alloc, store->super.checkpoint,
+			      store->super.n_checkpoint);
+	(void)pthread_mutex_unlock(&store->lock);
+	return r < 0 ? error_set(err, -r, "out of memory") : 0;
+}
+
+int raw_store_leaked(struct raw_store *store, bool repair,
+		     struct raw_findings *findings, struct error *err)
+{
+	struct raw_alloc *alloc = &store->state.alloc;
+	uint32_t *found, n, max;
+
+	(void)pthread_mutex_lock(&store->lock);
+	max = alloc->taken;
+	found = calloc((size_t)max + 1, sizeof(*found));
+	n = found ? raw_alloc_suspected(alloc, found, max) : 0;
+	for (uint32_t i = 0; repair && i < n; i++)
+		raw_alloc_give(alloc, found[i]);
+	(void)pthread_mutex_unlock(&store->lock);
+	if (!found)
+		return error_set(err, ENOMEM, "out of memory");
+	for (uint32_t i = 0; i < n && i < LEAKED_MAX; i++)
+		tell(findings, repair, "cluster %" PRIu32 " is used by nobody",
+		     found[i]);
+	if (n > LEAKED_MAX)
+		tell(findings, repair,
+		     "%" PRIu32 " more clusters are used by nobody",
+		     n - LEAKED_MAX);
+	free(found);
+	return 0;
+}

@@ -1,0 +1,136 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Raw pools that are damaged, checked, repaired, and that grow while they are
+# served.
+. "$(dirname "$0")/../lib.sh"
+. "$TOP/tests/cluster.sh"
+need_root
+need ip nsenter qemu-io od
+
+C=$TEST_DIR/c
+at_exit cluster_stop
+cluster_start "$C" 1 64MiB || { cluster_stop; exit 1; }
+MEDIUM=$C/host1/medium
+fallocate -l 192MiB "$MEDIUM"
+on 1 trib pool create raw "$MEDIUM" --quiet || exit 1
+
+call() { "$BUILD/test/blockd/blockd_call" "unix:$C/host1/run/blockd.sock" "$@"; }
+uri() { on 1 trib extent export "$1" --allow 10.77.0.1 | grep -o 'nbd://[^ ]*'; }
+# io URI COMMAND...: each has to do what it says
+io() {
+	local uri=$1 args=() one
+	shift
+	for one; do args+=(-c "$one"); done
+	on 1 qemu-io -f raw "${args[@]}" -c flush "$uri" >"$TEST_DIR/io" 2>&1
+	! grep -i 'fail\|error' "$TEST_DIR/io"
+}
+check() { blockd --check-pool "$MEDIUM" "$@" >"$TEST_DIR/check" 2>&1; }
+found() { grep "$1" "$TEST_DIR/check" || { cat "$TEST_DIR/check"; false; }; }
+le64() { od -An -tu8 -j "$1" -N 8 "$MEDIUM" | tr -d ' '; }
+# zero OFFSET BYTES
+zero() { dd if=/dev/zero of="$MEDIUM" bs=1 seek="$1" count="$2" conv=notrunc status=none; }
+# batch N: where the Nth last batch of the log is, in its first ring
+RING=$((2 << 20))
+batch() {
+	local at
+	for at in $(grep -obUaP 'GLRT' "$MEDIUM" | cut -d: -f1); do
+		[ "$at" -ge $((2 << 20)) ] && [ "$at" -lt $(((2 << 20) + RING)) ] || continue
+		echo "$(le64 $((at + 8))) $at"
+	done | sort -n | tail -n "$1" | head -n 1 | cut -d' ' -f2
+}
+
+on 1 trib extent create a --pool raw --size 16MiB --quiet >/dev/null || exit 1
+on 1 trib extent create b --pool raw --size 16MiB --quiet >/dev/null || exit 1
+A=$(uri a) B=$(uri b)
+
+test_a_pool_that_is_served_is_checked_and_grows() {
+	local before after
+	io "$A" "write -P 1 0 2M"
+	call CheckPool name=raw >"$TEST_DIR/check"
+	found '"clean": *true'
+	call CheckPool name=main 2>&1 | grep 'has nothing to check'
+	fails any "in use" blockd --check-pool "$MEDIUM"
+	before=$(on 1 trib pool list host1 --json | tr -d ' \n' |
+		grep -o '"name":"raw"[^}]*' | grep -o '"available":[0-9]*' | cut -d: -f2)
+	truncate -s 224MiB "$MEDIUM"
+	call GrowPool name=raw >/dev/null
+	after=$(on 1 trib pool list host1 --json | tr -d ' \n' |
+		grep -o '"name":"raw"[^}]*' | grep -o '"available":[0-9]*' | cut -d: -f2)
+	same $((after - before)) $((32 << 20)) "bytes that it grew by"
+	# It is given space, not only a length.
+	[ "$(stat -c %b "$MEDIUM")" -ge $((224 << 11)) ]
+	# The device that was open before reaches what is in the new part.
+	on 1 trib extent create fill --pool raw --size 32MiB --quiet >/dev/null
+	io "$(uri fill)" "write -P 4 0 32M" "read -P 4 0 32M"
+	on 1 trib extent unexport fill --quiet
+	on 1 trib extent delete fill --quiet
+	io "$A" "read -P 1 0 2M"
+	call CheckPool name=raw >"$TEST_DIR/check"
+	found '"clean": *true'
+}
+
+test_one_damaged_copy_is_found_and_repaired() {
+	io "$B" "write -P 2 0 1M"
+	blockd_signal 1 KILL
+	check
+	found 'the pool is whole'
+	zero $((1 << 20)) 4096            # the second superblock
+	zero $(((2 << 20) + RING)) "$RING" # all of the log's copy
+	fails 1 "" check
+	found 'copy 2 of the superblock is damaged'
+	found 'batch.* of the log are damaged in one of two copies'
+	check --repair
+	found 'the pool is whole'
+	check
+	found 'the pool is whole'
+	# And by itself, when blockd starts.
+	zero 0 4096
+	blockd_start 1
+	grep 'copy of its superblock was damaged' "$C/host1/blockd.log"
+	io "$A" "read -P 1 0 2M"
+	io "$B" "read -P 2 0 1M"
+	# While it is served memory knows it all.
+	zero 0 4096
+	zero $((1 << 20)) 4096
+	call CheckPool name=raw >"$TEST_DIR/check"
+	found '"clean": *false'
+	call CheckPool name=raw repair=true >"$TEST_DIR/check"
+	found '"repaired": *"\?2'
+	blockd_signal 1 KILL
+	check
+	blockd_start 1
+}
+
+# What is lost in both copies hurts whom it was about, and is named.
+test_damage_hurts_only_the_extents_it_hit() {
+	local at
+	io "$A" "write -P 1 0 2M"
+	io "$B" "write -P 2 4M 1M"
+	io "$A" "write -P 3 4M 1M"
+	blockd_signal 1 KILL
+	at=$(batch 2)
+	zero "$at" 4096
+	zero $((at + RING)) 4096
+	fails 1 "" check
+	found "extent 'b': part of its map is damaged in both copies"
+	! grep "extent 'a'" "$TEST_DIR/check"
+	blockd_start 1
+	call GetExtent name=b >"$TEST_DIR/b"
+	grep '"state": *"damaged"' "$TEST_DIR/b"
+	on 1 trib pool list host1 --json | grep 'extents that are not served'
+	io "$A" "read -P 1 0 2M" "read -P 3 4M 1M" "write -P 5 0 1M" "read -P 5 0 1M"
+	# What nobody can tell to be free is given to nobody.
+	! io "$A" "write -P 6 8M 1M"
+	io "$A" "read -P 0 8M 1M"
+	fails any "" on 1 trib extent create c --pool raw --size 1MiB
+	fails any damaged on 1 trib extent export b --allow 10.77.0.1
+	blockd_signal 1 TERM
+	cp "$MEDIUM" "$TEST_DIR/copy"
+	blockd_start 1
+	blockd_signal 1 TERM
+	# Nothing but data was written.
+	cmp -n $((6 << 20)) "$MEDIUM" "$TEST_DIR/copy"
+	rm "$TEST_DIR/copy"
+}
+
+run_tests "$@"
