@@ -210,7 +210,7 @@ check-csi: all
 	$(Q)tests/run --name csi --timeout 900 --jobs 2 $(CSI_TESTS)
 
 check-csi-full: all
-	$(Q)CSI_FULL=1 tests/run --name csi-full --timeout 36000 $(CSI_FULL_TESTS)
+	$(Q)CSI_FULL=1 tests/run --name csi-full --timeout 36000 $(CSI_TESTS)
 
 # A target of its own: building the API server takes 5 to 15 minutes, once.
 check-kube: deps

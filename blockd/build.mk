@@ -11,7 +11,7 @@ BLOCKD_STORE := blockd/record_text.c blockd/extent_record.c blockd/extent_record
   blockd/raw_check.c blockd/pool_raw_check.c \
   blockd/raw_users.c blockd/raw_dev.c blockd/pool_raw.c blockd/pool_raw_format.c \
   blockd/pool_raw_objects.c blockd/pool_raw_load.c blockd/raw_place.c blockd/pool_at.c \
-  blockd/local_hold.c
+  blockd/local_hold.c blockd/local_ask.c blockd/local_answer.c
 
 $(eval $(call library,blockd,$(BLOCKD_STORE),blkid,base))
 $(eval $(call program,blockd,\
@@ -19,10 +19,17 @@ $(eval $(call program,blockd,\
   blockd/service_snapshot.c \
   blockd/exports.c,blockd target rpc proto))
 
+$(eval $(call program,trib-loop,\
+  blockd/local_ask_main.c blockd/local_answer.c,base))
+
+$(eval $(call unit_test,blockd/local_ask_test,blockd))
 $(eval $(call unit_test,blockd/record_text_test,blockd))
 $(eval $(call unit_test,blockd/extent_record_test,blockd))
 $(eval $(call unit_test,blockd/space_test,blockd))
 $(eval $(call unit_test,blockd/node_test,blockd))
+$(eval $(call unit_test,blockd/limit_test,blockd))
+$(eval $(call unit_test,blockd/extent_cut_test,blockd))
+$(eval $(call unit_test,blockd/gate_test,blockd))
 $(eval $(call unit_test,blockd/raw_state_test,blockd))
 $(eval $(call unit_test,blockd/raw_store_test,blockd))
 $(eval $(call unit_test,blockd/raw_damage_test,blockd))

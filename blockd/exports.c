@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,28 +109,88 @@ static int unserve(struct exports *exports, struct extent *extent,
 	return r;
 }
 
+/* As its record says. The extent's op lock is held. */
+static int restore(struct exports *exports, struct extent *extent)
+{
+	struct error err = {0};
+	int r = serve(exports, extent, &extent->record.export, &err);
+
+	if (r < 0)
+		log_write(LOG_LEVEL_ERROR,
+			  "extent %s: not served again: %s; set its export "
+			  "again",
+			  extent->record.name, error_text(&err));
+	return r;
+}
+
 /* ---- local devices ---- */
 
-static int check_not_held(struct extent *extent, bool writers, const char *what,
+/*
+ * The data's file; -ENOENT: there is none, as in a raw pool, or when the
+ * delete of the data was cut short.
+ */
+static int open_data(struct extent *extent, int *ret, struct error *err)
+{
+	struct pool *pool = extent->pool->pool;
+	auto_free char *path = pool->ops->path(pool, extent->record.name);
+	int fd;
+
+	if (!path)
+		return error_set(err, ENOMEM, "out of memory");
+	fd = path[0] ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+	if (fd < 0 && (!path[0] || errno == ENOENT))
+		return -ENOENT;
+	if (fd < 0)
+		return error_set(err, errno, "open '%s': %s", path,
+				 strerror(errno));
+	*ret = fd;
+	return 0;
+}
+
+static int refuse_held(int r, const struct extent *extent, const char *holder,
+		       const char *what, struct error *err)
+{
+	if (r == -EBUSY)
+		return error_set(err, EBUSY,
+				 "extent '%s' is held by /dev/%s on this node: "
+				 "detach it there before %s",
+				 extent->record.name, holder, what);
+	return error_set(err, EBUSY,
+			 "extent '%s' is open on this node, and /dev/%s does "
+			 "not say which file it holds: detach that, or bring "
+			 "back the server of its file, before %s",
+			 extent->record.name, holder, what);
+}
+
+/*
+ * @fenced  its connections have no right to go on: they are closed where they
+ *          are in the way of being sure, and come back if this fails
+ */
+static int check_not_held(struct exports *exports, struct extent *extent,
+			  bool writers, bool fenced, const char *what,
 			  struct error *err)
 {
-	struct extent_usage usage;
+	const char *name = extent->record.name, *holder;
+	auto_close int fd = -1;
 	struct local_holds holds;
-	const char *holder;
-	int r = extent_usage(extent, &usage, err);
+	int r = open_data(extent, &fd, err);
 
 	if (r == -ENOENT)
-		return 0; /* the delete of its data was cut short */
+		return 0;
 	if (r == 0)
 		r = local_holds_scan(&holds, err);
 	if (r < 0)
 		return r;
-	holder = local_holds_find(&holds, usage.device, usage.inode, writers);
-	if (holder)
-		r = error_set(err, EBUSY,
-			      "extent '%s' is held by /dev/%s on this node: "
-			      "detach it there before %s",
-			      extent->record.name, holder, what);
+	r = local_holds_check(&holds, fd, writers, &holder);
+	if (r == -EAGAIN && fenced &&
+	    target_export_connections(exports->target, name) > 0) {
+		(void)unserve(exports, extent, NULL); /* never fails */
+		r = local_holds_check(&holds, fd, writers, &holder);
+		if (r < 0 && extent->record.export.active)
+			(void)restore(exports, extent); /* it is logged */
+	}
+	if (r < 0)
+		r = refuse_held(r, extent, holder, what, err);
 	local_holds_done(&holds);
 	return r;
 }
@@ -146,7 +207,7 @@ static int check_idle(void *context, struct extent *extent, const char *before,
 				 "extent '%s' has %u connections: disconnect "
 				 "them or remove its export first",
 				 extent->record.name, n);
-	return check_not_held(extent, false, before, err);
+	return check_not_held(exports, extent, false, false, before, err);
 }
 
 static void grown(void *context, struct extent *extent)
@@ -170,7 +231,7 @@ static int drop(void *context, struct extent *extent, struct error *err)
  * Whoever gets in must find no local device on the data, when the epoch is
  * newer or they may write, and none that may write, when they only read.
  */
-static int check_holders(struct extent *extent,
+static int check_holders(struct exports *exports, struct extent *extent,
 			 const struct exports_request *request,
 			 struct error *err)
 {
@@ -179,8 +240,8 @@ static int check_holders(struct extent *extent,
 
 	if (!newer && request->n_initiators == 0)
 		return 0; /* nobody gets in: it is used here */
-	return check_not_held(extent, !newer && request->read_only,
-			      "it is exported anew", err);
+	return check_not_held(exports, extent, !newer && request->read_only,
+			      newer, "it is exported anew", err);
 }
 
 /* Who may write must not be where nobody does. */
@@ -202,7 +263,7 @@ static int check_writable(struct extent *extent,
 	return extent_check_not_copied(extent, "it is written to", err);
 }
 
-static int check_set(struct extent *extent,
+static int check_set(struct exports *exports, struct extent *extent,
 		     const struct exports_request *request, struct error *err)
 {
 	const struct extent_export *now = &extent->record.export;
@@ -220,7 +281,7 @@ static int check_set(struct extent *extent,
 				 ", epoch %" PRIu64 " is over",
 				 extent->record.name, now->epoch,
 				 request->epoch);
-	return check_holders(extent, request, err);
+	return check_holders(exports, extent, request, err);
 }
 
 /* The record with the export that is asked for. */
@@ -253,7 +314,7 @@ static int set_locked(struct exports *exports, struct extent *extent,
 		      const struct exports_request *request, struct error *err)
 {
 	struct extent_record record = {0};
-	int r = check_set(extent, request, err);
+	int r = check_set(exports, extent, request, err);
 
 	if (r == 0)
 		r = changed_record(extent, request, &record, err);
@@ -328,21 +389,10 @@ int exports_remove(struct exports *exports, struct extent *extent,
 
 static void restore_one(struct exports *exports, struct extent *extent)
 {
-	struct error err = {0};
-	int r;
-
 	/* Damaged ones were logged when they were found. */
 	if (extent_begin(extent, NULL) < 0)
 		return;
-	r = extent->record.export.active
-		    ? serve(exports, extent, &extent->record.export, &err)
-		    : 0;
-	if (r < 0)
-		log_write(LOG_LEVEL_ERROR,
-			  "extent %s: not served again: %s; set its export "
-			  "again",
-			  extent->record.name, error_text(&err));
-	else if (extent->record.export.active)
+	if (extent->record.export.active && restore(exports, extent) == 0)
 		log_info("extent %s: served again at epoch %" PRIu64,
 			 extent->record.name, extent->record.export.epoch);
 	extent_end(extent);

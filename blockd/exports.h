@@ -5,7 +5,9 @@
  * An epoch never falls. Raising it goes in this order, so that a crash at any
  * point leaves nobody older in and lets nobody newer in too early:
  *
- *	1. no loop device of this node holds the data (else -EBUSY);
+ *	1. no loop device of this node holds the data (else -EBUSY; also
+ *	   when one that does not answer may: then older connections are
+ *	   closed first, so that who has the data open can be told);
  *	2. the record says the new epoch, durably (and "not blank" before the
  *	   first writer);
  *	3. the target closes the connections of older ones and admits the new.

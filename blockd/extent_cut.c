@@ -228,7 +228,7 @@ static int check_origins(struct cut *cut, struct error *err)
 static int prepare(struct item *item, const char *cut, struct error *err)
 {
 	const struct snapshot_request *wanted = item->request;
-	struct extent *origin = item->origin, *made;
+	struct extent *origin = item->origin, *made = NULL;
 	struct extent_usage usage = {0};
 	int r = extent_usage(origin, &usage, err);
 

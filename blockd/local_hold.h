@@ -3,6 +3,17 @@
  * Which loop devices of this machine hold which files. The kernel's table is
  * one for all mount namespaces, and a file is known by device and inode, so
  * one that was renamed or deleted, or bound in another namespace, is found.
+ *
+ * A device is asked once for each time it is bound (its "diskseq" tells those
+ * apart), by a process of its own (blockd/local_ask.h). One whose file lies
+ * on a server that is silent does not answer: it is waited for once, for
+ * LOCAL_HOLD_WAIT_MS, and is "silent" from then on, until it answers. What it
+ * answered before it fell silent still holds. A silent device is never taken
+ * for one that does not hold a file: whether it can is told by the file, which
+ * nothing can hold that has it open nowhere.
+ *
+ * What is known is the process's, under a lock of its own. The lease by which
+ * a file is asked would be broken by SIGIO: the process ignores that.
  */
 #ifndef BLOCKD_LOCAL_HOLD_H
 #define BLOCKD_LOCAL_HOLD_H
@@ -12,12 +23,14 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "blockd/local_ask.h"
 
-#define LOCAL_HOLD_NAME_MAX 32 /* bytes with NUL: "loop123" */
+#define LOCAL_HOLD_WAIT_MS 2000 /* for all that are new, together */
 
 struct local_hold {
-	char name[LOCAL_HOLD_NAME_MAX]; /* "loop3" */
-	uint64_t device;                /* stat(2) st_dev of the file */
+	char name[LOCAL_NAME_MAX]; /* "loop3" */
+	bool silent;               /* the rest is not known */
+	uint64_t device;           /* stat(2) st_dev of the file */
 	uint64_t inode;
 	bool read_only;
 };
@@ -27,19 +40,29 @@ struct local_holds {
 	size_t count;
 };
 
-/*
- * All that are bound now. A device that can't be asked is an error, not a
- * file that nobody holds; a kernel without loop devices holds none.
- */
+/* All that are bound now. A kernel without loop devices has none. */
 int local_holds_scan(struct local_holds *ret, struct error *err);
 void local_holds_done(struct local_holds *holds);
 
 /*
- * Name of a device that holds the file, borrowed; NULL: none does.
+ * Name of a device that is known to hold the file, borrowed; NULL: none is.
+ * To show; where it matters, local_holds_check() tells.
  *
  * @writers  only one that may write to it
  */
 const char *local_holds_find(const struct local_holds *holds, uint64_t device,
 			     uint64_t inode, bool writers);
+
+/*
+ * Does a device hold the file that @fd has open?
+ *
+ * @fd          for reading only, when @writers
+ * @ret_holder  set to its name, borrowed, on an error
+ *
+ * Returns 0: none does; -EBUSY: one does; -EAGAIN: one that is silent may:
+ * somebody, perhaps this process, has the file open besides @fd.
+ */
+int local_holds_check(const struct local_holds *holds, int fd, bool writers,
+		      const char **ret_holder);
 
 #endif

@@ -39,10 +39,15 @@ static int check_no_loop(int fd, const char *path, struct error *err)
 	r = local_holds_scan(&holds, err);
 	if (r < 0)
 		return r;
-	holder = local_holds_find(&holds, st.st_dev, st.st_ino, false);
-	if (holder)
+	r = local_holds_check(&holds, fd, false, &holder);
+	if (r == -EBUSY)
 		r = error_set(err, EBUSY, "'%s' is in use by /dev/%s", path,
 			      holder);
+	else if (r < 0)
+		r = error_set(err, EBUSY,
+			      "'%s' is open elsewhere, and /dev/%s does not "
+			      "say which file it holds",
+			      path, holder);
 	local_holds_done(&holds);
 	return r;
 }

@@ -308,6 +308,75 @@ test_keeps_an_extent_that_a_loop_device_holds() {
 	call DeleteExtent name=x
 }
 
+# A file of a server that is stopped, under a loop device: who asks that
+# device which file it holds waits for ever. DEVICE, and the server's pid SILENT.
+silent_device() {
+	mkdir -p "$D/branch" "$D/union"
+	truncate -s 8M "$D/branch/file"
+	trib-union -f -o cache_timeout=0 "$D/branch" "$D/union" &
+	SILENT=$!
+	at_exit umount -l "$D/union"
+	at_exit kill -KILL $SILENT
+	eventually 10 mountpoint -q "$D/union"
+	DEVICE=$(losetup -f --show "$D/union/file")
+	at_exit losetup -d "$DEVICE"
+	kill -STOP $SILENT
+	at_exit kill -CONT $SILENT
+	# It is as silent as is meant.
+	fails 124 "" timeout -k 1 1 trib-loop "${DEVICE#/dev/}"
+}
+
+test_goes_on_beside_a_device_whose_server_is_silent() {
+	place silent
+	need_loop
+	[ -c /dev/fuse ] || skip "needs FUSE"
+	local since held writer
+	start_blockd
+	call CreateExtent name=x size=$((16 * MIB))
+	silent_device
+	since=$SECONDS
+	call SetExport name=x epoch=1 initiators=any
+	# What it was before it fell silent is known still.
+	held=$(losetup -f --show "$D/a/extents/x.data")
+	at_exit losetup -d "$held"
+	same "$(extent_field x export.local_device)" "$held"
+	fails 1 "held by $held" call SetExport name=x epoch=2 initiators=any
+	losetup -d "$held"
+	# An older connection has the data open: it goes, then it is clear.
+	writer x@1 "$D/began" >"$D/writer" 2>&1 &
+	writer=$!
+	at_exit kill -9 "$writer"
+	eventually 20 test -e "$D/began"
+	call SetExport name=x epoch=2 initiators=any
+	wait "$writer"
+	grep -q '^ended:' "$D/writer"
+	# Whoever has it open now may be that device.
+	exec 9<>"$D/a/extents/x.data"
+	fails 1 "$DEVICE does not say which file it holds" \
+		call SetExport name=x epoch=3 initiators=any
+	fails 1 "$DEVICE does not say" call DeleteExtent name=x
+	same "$(extent_field x export.epoch)" 2
+	# The one that was refused took nothing away.
+	io x@2 -c 'write -P 0x77 0 1M' -c flush -c 'read -P 0x77 0 1M'
+	exec 9>&-
+	call SetExport name=x epoch=3 initiators=any
+	truncate -s 64M "$D/r.img"
+	call CreatePool name=r "path=$D/r.img"
+	[ $((SECONDS - since)) -lt 20 ] || fail "took $((SECONDS - since)) s"
+	grep -c "$DEVICE does not answer" "$D/log.1" >"$D/said"
+	same "$(cat "$D/said")" 1
+	# It does not keep blockd from ending, nor the next one from starting.
+	stop_blockd TERM
+	same "$RC" 0
+	start_blockd
+	call SetExport name=x epoch=4 initiators=any
+	kill -CONT $SILENT
+	exec 9<>"$D/a/extents/x.data"
+	eventually 10 call SetExport name=x epoch=5 initiators=any
+	exec 9>&-
+	call DeleteExtent name=x
+}
+
 test_readers_share_an_extent_with_its_own_node() {
 	place readers
 	need_loop

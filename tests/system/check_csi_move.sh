@@ -11,7 +11,22 @@ cable() { ip -n "${CLUSTER_NET}sw" link set "port$1" "$2"; } # HOST up|down
 pids_on() { ip netns pids "$CLUSTER_NET$1"; }
 signal_all() { # HOST SIGNAL
 	local p
-	for p in $(pids_on "$1"); do kill "-$2" "$p"; done
+	# One may have ended since it was listed.
+	for p in $(pids_on "$1"); do kill "-$2" "$p" 2>/dev/null || true; done
+}
+# Nothing runs there any more, nor what was just being started.
+host_stops() {
+	local p runs=1
+	at_exit signal_all "$1" CONT # what calls it would wait for ever
+	while [ $runs != 0 ]; do
+		signal_all "$1" STOP
+		sleep 0.1
+		runs=0
+		for p in $(pids_on "$1"); do
+			# Waiting for a server that is stopped, it can't stop.
+			grep -qsE '^State:.[TtZD]' "/proc/$p/status" || runs=1
+		done
+	done
 }
 # What a kernel that is gone does not have any more.
 forget_mounts() {
@@ -128,8 +143,7 @@ test_a_writer_that_comes_back_lands_nothing() {
 	writer=$!
 	at_exit kill -KILL $writer
 	eventually 20 test -e "$TEST_DIR/turn"
-	signal_all 4 STOP
-	at_exit signal_all 4 CONT
+	host_stops 4
 	cable 4 down
 	at_exit cable 4 up
 	detach 1 "$id" host4
