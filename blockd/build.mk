@@ -13,6 +13,9 @@ BLOCKD_STORE := blockd/record_text.c blockd/extent_record.c blockd/extent_record
   blockd/pool_raw_objects.c blockd/pool_raw_load.c blockd/raw_place.c blockd/pool_at.c \
   blockd/local_hold.c blockd/local_ask.c blockd/local_answer.c
 
+BLOCKD_STORE += blockd/pool_raw_copy.c blockd/pool_raw_ranges.c \
+  blockd/pool_raw_thick.c
+
 $(eval $(call library,blockd,$(BLOCKD_STORE),blkid,base))
 $(eval $(call program,blockd,\
   blockd/main.c blockd/config.c blockd/service.c blockd/service_reply.c \
@@ -35,6 +38,7 @@ $(eval $(call unit_test,blockd/raw_store_test,blockd))
 $(eval $(call unit_test,blockd/raw_damage_test,blockd))
 $(eval $(call unit_test,blockd/raw_check_test,blockd))
 $(eval $(call unit_test,blockd/raw_dev_test,blockd))
+$(eval $(call unit_test,blockd/pool_raw_model_test,blockd))
 $(eval $(call fuzzer,blockd/extent_record_fuzz,\
   blockd/extent_record.c blockd/extent_record_decode.c blockd/record_text.c \
   base/crc32c.c base/error.c \

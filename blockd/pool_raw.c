@@ -41,6 +41,12 @@ static uint64_t raw_footprint(struct pool *pool, uint64_t size)
 	return pool_raw_clusters(raw, size) * pool_raw_cluster(raw);
 }
 
+static enum pool_copy_method raw_copy_method(struct pool *pool)
+{
+	(void)pool;
+	return POOL_COPY_SHARED;
+}
+
 static char *raw_path(struct pool *pool, const char *name)
 {
 	(void)pool;
@@ -134,13 +140,17 @@ static const struct pool_ops raw_pool_ops = {
 	.footprint = raw_footprint,
 	.create = pool_raw_create,
 	.save = pool_raw_save,
-	.grow = pool_raw_save,
+	.grow = pool_raw_grow,
 	.doom = pool_raw_doom,
 	.erase = pool_raw_erase,
 	.usage = pool_raw_usage,
 	.path = raw_path,
 	.open = raw_open,
 	.check = pool_raw_check_open,
+	.copy_method = raw_copy_method,
+	.copy = pool_raw_copy,
+	.revert = pool_raw_revert,
+	.ranges = pool_raw_ranges,
 	.extend = raw_extend,
 	.destroy = raw_destroy,
 	.close = raw_close,

@@ -11,7 +11,14 @@
 #include "blockd/raw_medium.h"
 #include "blockd/raw_store.h"
 
+/* Texts of objects that are no extents, or not yet, or no more. */
 #define POOL_RAW_DOOMED "deleting " /* then the name */
+#define POOL_RAW_MAKING "making"    /* undone by load */
+/*
+ * Then a number, a line's end and the record: it is an extent from when the
+ * object of that number, which is POOL_RAW_MAKING, is gone.
+ */
+#define POOL_RAW_MADE_WITH "made with "
 
 struct pool_raw {
 	struct pool pool;
@@ -49,6 +56,31 @@ bool pool_raw_hurt(struct pool_raw *raw, uint32_t id);
 /* One change, durably. */
 int pool_raw_change(struct pool_raw *raw, const struct raw_record *record,
 		    struct error *err);
+/* What its record says, bytes. */
+int pool_raw_size(struct pool_raw *raw, uint32_t id, uint64_t *ret,
+		  struct error *err);
+/* Its map gets @clusters, unless it has more; not durably yet. */
+int pool_raw_lengthen(struct pool_raw *raw, uint32_t id, uint64_t clusters,
+		      struct error *err);
+/*
+ * @n numbers that no object has, the caller having locked @ids; and room for
+ * maps of @clusters in all. -ENOSPC.
+ */
+int pool_raw_new_ids(struct pool_raw *raw, uint32_t *ids, size_t n,
+		     uint64_t clusters, struct error *err);
+/*
+ * Give clusters @from to @end of an object, where they are holes, some of the
+ * pool's, one after the other where possible: they go on reading as zeroes.
+ * Not durably yet. Nobody writes to them meanwhile. -ENOSPC: some have got
+ * one.
+ */
+int pool_raw_fill(struct pool_raw *raw, uint32_t id, uint64_t from,
+		  uint64_t end, struct error *err);
+/* The same for as many as there is room for, durably. */
+int pool_raw_thicken(struct pool_raw *raw, uint32_t id, uint64_t clusters,
+		     struct error *err);
+/* Take away @anchor, which is POOL_RAW_MAKING, and all made with it. */
+int pool_raw_undo(struct pool_raw *raw, uint32_t anchor, struct error *err);
 /* Take an object away; what it had is free when this returns. */
 int pool_raw_drop(struct pool_raw *raw, uint32_t id, struct error *err);
 
@@ -60,6 +92,8 @@ int pool_raw_create(struct pool *pool, const struct extent_record *record,
 		    struct error *err);
 int pool_raw_save(struct pool *pool, const struct extent_record *record,
 		  struct error *err);
+int pool_raw_grow(struct pool *pool, const struct extent_record *record,
+		  struct error *err);
 int pool_raw_doom(struct pool *pool, const char *name, struct error *err);
 int pool_raw_erase(struct pool *pool, const char *name, struct error *err);
 int pool_raw_usage(struct pool *pool, const char *name,
@@ -68,5 +102,12 @@ int pool_raw_check_open(struct pool *pool, bool repair,
 			void (*finding)(void *context, const char *text,
 					bool repaired),
 			void *context, struct error *err);
+int pool_raw_copy(struct pool *pool, const struct pool_copy *copies, size_t n,
+		  pool_copied copied, void *context, struct error *err);
+int pool_raw_revert(struct pool *pool, const struct extent_record *record,
+		    const char *from, struct error *err);
+int pool_raw_ranges(struct pool *pool, const char *name, const char *base,
+		    uint64_t start, pool_range visit, void *context,
+		    struct error *err);
 
 #endif

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The objects of a raw pool by name: made, changed, deleted, asked about. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "blockd/pool_raw_internal.h"
+#include "blockd/raw_users.h"
 
 /* ---- objects by name ---- */
 
@@ -98,16 +100,123 @@ int pool_raw_change(struct pool_raw *raw, const struct raw_record *record,
 	return r;
 }
 
+int pool_raw_size(struct pool_raw *raw, uint32_t id, uint64_t *ret,
+		  struct error *err)
+{
+	const struct raw_state *state = raw_store_lock(raw->store);
+	const struct raw_object *object = raw_state_object(state, id);
+	struct extent_record record;
+	int r = object ? pool_raw_record(object, &record, err)
+		       : error_set(err, ENOENT, "it is gone");
+
+	raw_store_unlock(raw->store);
+	if (r == 0) {
+		*ret = record.size;
+		extent_record_done(&record);
+	}
+	return r;
+}
+
+int pool_raw_lengthen(struct pool_raw *raw, uint32_t id, uint64_t clusters,
+		      struct error *err)
+{
+	const struct raw_state *state = raw_store_lock(raw->store);
+	const struct raw_object *object = raw_state_object(state, id);
+	struct raw_record record = {
+		.type = RAW_OBJECT,
+		.object = id,
+		.clusters = raw_map_clusters(&object->map),
+		.text_length = object->text_length,
+	};
+	auto_free char *text = strndup(object->text, object->text_length);
+
+	raw_store_unlock(raw->store);
+	if (!text)
+		return error_set(err, ENOMEM, "out of memory");
+	record.text = text;
+	if (record.clusters < clusters)
+		record.clusters = clusters;
+	return raw_store_change(raw->store, &record, 1, NULL, err);
+}
+
+/* Lock @ids held, so that nobody else takes them meanwhile. */
+int pool_raw_new_ids(struct pool_raw *raw, uint32_t *ids, size_t n,
+		     uint64_t clusters, struct error *err)
+{
+	const struct raw_state *state = raw_store_lock(raw->store);
+	/* One leaf more for each that begins in the middle of one. */
+	uint64_t slots = clusters / RAW_LEAF_ENTRIES + n + 1;
+	bool room = slots <= RAW_SLOTS_MAX - state->slots_in_all;
+	uint32_t id = 0;
+
+	for (size_t i = 0; room && i < n; i++) {
+		id = raw_state_new_id(state, id);
+		room = id;
+		ids[i] = id;
+	}
+	raw_store_unlock(raw->store);
+	return room ? 0
+		    : error_set(err, ENOSPC,
+				"pool '%s' has no room for more extents: %u, "
+				"or %" PRIu64 " TiB of them, are the most",
+				raw->pool.record.name, RAW_OBJECTS_MAX,
+				RAW_SLOTS_MAX * RAW_LEAF_ENTRIES *
+						pool_raw_cluster(raw) >>
+					40);
+}
+
 /* ---- operations ---- */
+
+/* Lock @ids held. A record that makes an object; its text is @text. */
+static int new_object(struct pool_raw *raw, uint64_t clusters, const char *text,
+		      size_t length, struct raw_record *ret, struct error *err)
+{
+	*ret = (struct raw_record){
+		.type = RAW_OBJECT,
+		.clusters = clusters,
+		.text = text,
+		.text_length = (uint32_t)length,
+	};
+	return pool_raw_new_ids(raw, &ret->object, 1, clusters, err);
+}
 
 int pool_raw_create(struct pool *pool, const struct extent_record *record,
 		    struct error *err)
 {
 	struct pool_raw *raw = pool_raw_of(pool);
+	const uint64_t clusters = pool_raw_clusters(raw, record->size);
+	struct raw_record object, making;
+	auto_free char *text = NULL;
+	struct error other;
+	size_t length;
+	int r = extent_record_encode(record, &text, &length, err);
+
+	if (r < 0)
+		return r;
+	(void)pthread_mutex_lock(&raw->ids);
+	r = new_object(raw, clusters, text, length, &object, err);
+	if (r == 0 && record->thick) {
+		making = object;
+		making.text = POOL_RAW_MAKING;
+		making.text_length = strlen(POOL_RAW_MAKING);
+		r = raw_store_change(raw->store, &making, 1, NULL, err);
+		if (r == 0)
+			r = pool_raw_fill(raw, object.object, 0, clusters, err);
+		if (r < 0) /* else the next load does it */
+			(void)pool_raw_drop(raw, object.object, &other);
+	}
+	if (r == 0)
+		r = pool_raw_change(raw, &object, err);
+	(void)pthread_mutex_unlock(&raw->ids);
+	return r;
+}
+
+/* An object's new text; it becomes no shorter. */
+static int resize(struct pool_raw *raw, uint32_t id, uint64_t clusters,
+		  const struct extent_record *record, struct error *err)
+{
 	struct raw_record object = {
-		.type = RAW_OBJECT,
-		.clusters = pool_raw_clusters(raw, record->size),
-	};
+		.type = RAW_OBJECT, .object = id, .clusters = clusters};
 	auto_free char *text = NULL;
 	size_t length;
 	int r = extent_record_encode(record, &text, &length, err);
@@ -116,37 +225,66 @@ int pool_raw_create(struct pool *pool, const struct extent_record *record,
 		return r;
 	object.text = text;
 	object.text_length = (uint32_t)length;
-	(void)pthread_mutex_lock(&raw->ids);
-	object.object = raw_state_new_id(raw_store_lock(raw->store));
-	raw_store_unlock(raw->store);
-	r = object.object
-		    ? pool_raw_change(raw, &object, err)
-		    : error_set(err, ENOSPC, "pool '%s' has %u extents already",
-				pool->record.name, RAW_OBJECTS_MAX);
-	(void)pthread_mutex_unlock(&raw->ids);
-	return r;
+	return pool_raw_change(raw, &object, err);
 }
 
-/* Text, and perhaps a greater length. */
 int pool_raw_save(struct pool *pool, const struct extent_record *record,
 		  struct error *err)
 {
 	struct pool_raw *raw = pool_raw_of(pool);
-	struct raw_record object = {.type = RAW_OBJECT};
-	auto_free char *text = NULL;
-	size_t length;
-	int r = pool_raw_need(raw, record->name, &object.object,
-			      &object.clusters, err);
+	uint64_t clusters;
+	uint32_t id;
+	int r = pool_raw_need(raw, record->name, &id, &clusters, err);
+
+	return r < 0 ? r : resize(raw, id, clusters, record, err);
+}
+
+/*
+ * A thick one gets all its new clusters at once, past the end that it has
+ * for everybody until its record says more; or none of them.
+ */
+static int thicken(struct pool_raw *raw, uint32_t id, uint64_t from,
+		   uint64_t end, struct error *err)
+{
+	struct raw_record back = {.type = RAW_UNMAP,
+				  .object = id,
+				  .logical = from,
+				  .count = (uint32_t)(end - from)};
+	struct error other;
+	int r = end > from ? pool_raw_lengthen(raw, id, end, err) : 0;
 
 	if (r == 0)
-		r = extent_record_encode(record, &text, &length, err);
+		r = pool_raw_fill(raw, id, from, end, err);
+	/* What stays behind when this fails, the next load gives back. */
+	if (r < 0 && end > from &&
+	    raw_store_change(raw->store, &back, 1, NULL, &other) == 0)
+		(void)raw_users_clean_now(raw->users, &other);
+	return r;
+}
+
+int pool_raw_grow(struct pool *pool, const struct extent_record *record,
+		  struct error *err)
+{
+	struct pool_raw *raw = pool_raw_of(pool);
+	uint64_t had, size, clusters = pool_raw_clusters(raw, record->size);
+	uint32_t id;
+	int r = pool_raw_need(raw, record->name, &id, &had, err);
+
+	if (r == 0)
+		r = pool_raw_size(raw, id, &size, err);
 	if (r < 0)
 		return r;
-	object.text = text;
-	object.text_length = (uint32_t)length;
-	if (object.clusters < pool_raw_clusters(raw, record->size))
-		object.clusters = pool_raw_clusters(raw, record->size);
-	return pool_raw_change(raw, &object, err);
+	if (clusters < had)
+		clusters = had;
+	(void)pthread_mutex_lock(&raw->ids);
+	r = pool_raw_new_ids(raw, NULL, 0, clusters - had, err);
+	if (r == 0 && record->thick)
+		r = thicken(raw, id, pool_raw_clusters(raw, size),
+			    pool_raw_clusters(raw, record->size), err);
+	if (r == 0)
+		r = resize(raw, id, clusters, record, err);
+	(void)pthread_mutex_unlock(&raw->ids);
+	return r;
 }
 
 int pool_raw_doom(struct pool *pool, const char *name, struct error *err)
@@ -185,18 +323,27 @@ int pool_raw_usage(struct pool *pool, const char *name,
 		   struct extent_usage *ret, struct error *err)
 {
 	struct pool_raw *raw = pool_raw_of(pool);
+	const uint64_t size = pool_raw_cluster(raw);
+	const struct raw_object *object;
 	const struct raw_state *state;
+	struct raw_usage usage = {0};
+	unsigned phase;
 	uint32_t id;
 	int r = pool_raw_need(raw, name, &id, NULL, err);
 
 	if (r < 0)
 		return r;
-	*ret = (struct extent_usage){0};
+	phase = raw_users_enter(raw->users);
 	state = raw_store_lock(raw->store);
-	if (raw_state_object(state, id))
-		ret->allocated = raw_map_mapped(
-					 &raw_state_object(state, id)->map) *
-				 pool_raw_cluster(raw);
+	object = raw_state_object(state, id);
 	raw_store_unlock(raw->store);
+	if (object)
+		usage = raw_alloc_usage(&state->alloc, &object->map);
+	raw_users_leave(raw->users, phase);
+	*ret = (struct extent_usage){
+		.allocated = usage.mapped * size,
+		.shared = (usage.mapped - usage.alone) * size,
+		.reclaimable = usage.alone * size,
+	};
 	return 0;
 }

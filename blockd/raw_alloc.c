@@ -236,3 +236,40 @@ uint32_t raw_alloc_suspected(struct raw_alloc *alloc, uint32_t *ret,
 	alloc->suspects = NULL;
 	return n;
 }
+
+/* ---- who has what ---- */
+
+static void leaf_usage(const struct raw_alloc *alloc,
+		       const struct raw_leaf *leaf, struct raw_usage *usage)
+{
+	const bool shared = atomic_load_explicit(&leaf->maps,
+						 memory_order_acquire) > 1;
+
+	for (unsigned i = 0; i < RAW_LEAF_ENTRIES; i++) {
+		uint32_t entry = atomic_load_explicit(&leaf->entries[i],
+						      memory_order_acquire);
+
+		if (entry == RAW_HOLE)
+			continue;
+		usage->mapped++;
+		if (!shared && raw_alloc_count(alloc, RAW_PHYSICAL(entry)) == 1)
+			usage->alone++;
+	}
+}
+
+struct raw_usage raw_alloc_usage(const struct raw_alloc *alloc,
+				 const struct raw_map *map)
+{
+	const struct raw_root *root = atomic_load_explicit(
+		&map->root, memory_order_acquire);
+	struct raw_usage usage = {0};
+
+	for (size_t i = 0; root && i < root->slots; i++) {
+		const struct raw_leaf *leaf = atomic_load_explicit(
+			&root->leaves[i], memory_order_acquire);
+
+		if (leaf)
+			leaf_usage(alloc, leaf, &usage);
+	}
+	return usage;
+}

@@ -110,13 +110,18 @@ void raw_trash_empty(struct raw_trash *trash)
 
 /* ---- leaves ---- */
 
+static bool is_unwritten(uint32_t entry)
+{
+	return entry != RAW_HOLE && entry & RAW_UNWRITTEN;
+}
+
 struct raw_leaf *raw_leaf_new(void)
 {
 	struct raw_leaf *leaf = malloc(sizeof(*leaf));
 
 	if (!leaf)
 		return NULL;
-	leaf->maps = leaf->mapped = leaf->number = 0;
+	leaf->maps = leaf->mapped = leaf->unwritten = leaf->number = 0;
 	for (unsigned i = 0; i < RAW_LEAF_ENTRIES; i++)
 		atomic_init(&leaf->entries[i], RAW_HOLE);
 	return leaf;
@@ -129,6 +134,7 @@ void raw_leaf_fill(struct raw_leaf *leaf, unsigned at, uint32_t entry,
 	refs->get(refs, RAW_PHYSICAL(entry));
 	atomic_store_explicit(&leaf->entries[at], entry, memory_order_release);
 	leaf->mapped++;
+	leaf->unwritten += is_unwritten(entry);
 }
 
 /* One reference less; the last one puts what it maps. */
@@ -176,6 +182,8 @@ static void leaf_set(struct raw_leaf *leaf, unsigned at, uint32_t entry,
 	atomic_store_explicit(&leaf->entries[at], entry, memory_order_release);
 	leaf->mapped += (entry != RAW_HOLE);
 	leaf->mapped -= (old != RAW_HOLE);
+	leaf->unwritten += is_unwritten(entry);
+	leaf->unwritten -= is_unwritten(old);
 	if (old != RAW_HOLE)
 		refs->put(refs, RAW_PHYSICAL(old));
 }
@@ -240,6 +248,49 @@ static void root_put_leaves(struct raw_root *root, struct raw_refs *refs,
 	}
 }
 
+/* What of @leaf was written, into one that is empty. */
+static void leaf_copy_written(struct raw_leaf *to, const struct raw_leaf *leaf,
+			      struct raw_refs *refs)
+{
+	for (unsigned i = 0; i < RAW_LEAF_ENTRIES; i++) {
+		uint32_t entry = entry_of(leaf, i);
+
+		if (entry != RAW_HOLE && !is_unwritten(entry))
+			raw_leaf_fill(to, i, entry, refs);
+	}
+}
+
+/*
+ * The root of a map that is to share with @source: its leaves, and empty ones
+ * for those that have clusters which were never written beside others.
+ */
+static struct raw_root *root_for(uint64_t clusters,
+				 const struct raw_root *source)
+{
+	struct raw_root *root = root_new(clusters);
+	bool ok = root;
+
+	for (size_t i = 0; ok && source && i < source->slots; i++) {
+		struct raw_leaf *leaf = leaf_of(source, i);
+
+		if (leaf && leaf->unwritten == leaf->mapped) {
+			leaf = NULL;
+		} else if (leaf && leaf->unwritten) {
+			leaf = raw_leaf_new();
+			ok = leaf;
+		}
+		atomic_init(&root->leaves[i], leaf);
+	}
+	if (ok)
+		return root;
+	for (size_t i = 0; root && source && i < source->slots; i++) {
+		if (leaf_of(root, i) != leaf_of(source, i))
+			free(leaf_of(root, i));
+	}
+	free(root);
+	return NULL;
+}
+
 int raw_map_share(struct raw_map *map, const struct raw_map *from,
 		  struct raw_refs *refs, struct raw_trash *trash)
 {
@@ -248,17 +299,18 @@ int raw_map_share(struct raw_map *map, const struct raw_map *from,
 	assert(raw_map_clusters(map) >= raw_map_clusters(from));
 	if (!old)
 		return 0;
-	root = root_new(old->clusters);
-	if (!root || raw_trash_reserve(trash, old->slots + 1) < 0) {
-		free(root);
+	if (raw_trash_reserve(trash, old->slots + 1) < 0)
 		return -ENOMEM;
-	}
+	root = root_for(old->clusters, source);
+	if (!root)
+		return -ENOMEM;
 	for (size_t i = 0; source && i < source->slots; i++) {
-		struct raw_leaf *leaf = leaf_of(source, i);
+		struct raw_leaf *leaf = leaf_of(root, i);
 
+		if (leaf && leaf != leaf_of(source, i))
+			leaf_copy_written(leaf, leaf_of(source, i), refs);
 		if (leaf)
 			leaf->maps++;
-		atomic_init(&root->leaves[i], leaf);
 	}
 	root_replace(map, root, trash);
 	root_put_leaves(old, refs, trash);
@@ -367,6 +419,14 @@ static uint64_t to_leaf_end(uint64_t at)
 	return RAW_LEAF_ENTRIES - at % RAW_LEAF_ENTRIES;
 }
 
+/* What a cluster reads as: zeroes, or what is in one of the pool. */
+static uint32_t content(const struct raw_root *root, uint64_t cluster)
+{
+	uint32_t entry = root_get(root, cluster);
+
+	return is_unwritten(entry) ? RAW_HOLE : entry;
+}
+
 void raw_map_difference(const struct raw_map *map, const struct raw_map *from,
 			uint64_t cluster, uint64_t *ret_start,
 			uint64_t *ret_count)
@@ -377,10 +437,10 @@ void raw_map_difference(const struct raw_map *map, const struct raw_map *from,
 
 	if (b && b->clusters > end)
 		end = b->clusters;
-	while (at < end && root_get(a, at) == root_get(b, at))
+	while (at < end && content(a, at) == content(b, at))
 		at += leaf_at(a, at) == leaf_at(b, at) ? to_leaf_end(at) : 1;
 	start = at < end ? at : end;
-	while (at < end && root_get(a, at) != root_get(b, at))
+	while (at < end && content(a, at) != content(b, at))
 		at++;
 	*ret_start = start;
 	*ret_count = at < end ? at - start : end - start;

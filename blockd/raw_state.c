@@ -67,13 +67,13 @@ struct raw_object *raw_state_object(const struct raw_state *state, uint32_t id)
 	return id && id <= state->n_slots ? state->objects[id - 1] : NULL;
 }
 
-uint32_t raw_state_new_id(const struct raw_state *state)
+uint32_t raw_state_new_id(const struct raw_state *state, uint32_t after)
 {
-	for (uint32_t i = 0; i < state->n_slots; i++) {
-		if (!state->objects[i])
-			return i + 1;
-	}
-	return state->n_slots < RAW_OBJECTS_MAX ? state->n_slots + 1 : 0;
+	uint32_t id = after + 1;
+
+	while (raw_state_object(state, id))
+		id++;
+	return id <= RAW_OBJECTS_MAX ? id : 0;
 }
 
 static int slots_reserve(struct raw_state *state, uint32_t id)

@@ -58,8 +58,8 @@ int raw_state_init(struct raw_state *state, uint32_t clusters);
 void raw_state_done(struct raw_state *state);
 
 struct raw_object *raw_state_object(const struct raw_state *state, uint32_t id);
-/* An id nobody has. 0: there are RAW_OBJECTS_MAX. */
-uint32_t raw_state_new_id(const struct raw_state *state);
+/* The next id after @after (0: the first) that nobody has. 0: there is none. */
+uint32_t raw_state_new_id(const struct raw_state *state, uint32_t after);
 
 /*
  * Carry out one record, whole or not at all.

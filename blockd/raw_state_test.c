@@ -149,6 +149,12 @@ static void do_unmap(struct world *w, unsigned id)
 	change(w, &record);
 }
 
+/* What was never written is not shared, and reads as a hole does. */
+static uint32_t content(uint32_t entry)
+{
+	return entry & RAW_UNWRITTEN ? RAW_HOLE : entry;
+}
+
 static void do_share(struct world *w, unsigned id, unsigned from)
 {
 	struct model *to = &w->model[id - 1], *m = &w->model[from - 1];
@@ -156,7 +162,8 @@ static void do_share(struct world *w, unsigned id, unsigned from)
 	if (!m->exists || to->clusters < m->clusters)
 		return;
 	for (uint32_t i = 0; i < to->clusters; i++)
-		to->entries[i] = i < m->clusters ? m->entries[i] : RAW_HOLE;
+		to->entries[i] = i < m->clusters ? content(m->entries[i])
+						 : RAW_HOLE;
 	change(w, &(struct raw_record){
 			  .type = RAW_SHARE, .object = id, .from = from});
 }
@@ -235,8 +242,10 @@ static void check_difference(struct world *w)
 	if (!ma->exists || !mb->exists)
 		return;
 	for (uint32_t i = 0; i < OBJECT_MAX; i++) {
-		uint32_t ea = i < ma->clusters ? ma->entries[i] : RAW_HOLE;
-		uint32_t eb = i < mb->clusters ? mb->entries[i] : RAW_HOLE;
+		uint32_t ea = i < ma->clusters ? content(ma->entries[i])
+					       : RAW_HOLE;
+		uint32_t eb = i < mb->clusters ? content(mb->entries[i])
+					       : RAW_HOLE;
 
 		if (i >= at) {
 			raw_map_difference(&raw_state_object(&w->state, a)->map,
