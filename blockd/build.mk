@@ -1,6 +1,8 @@
 # What needs no daemon around it: the fuzzer and the unit tests use only this.
 BLOCKD_STORE := blockd/record_text.c blockd/extent_record.c blockd/extent_record_decode.c \
   blockd/pool_record.c blockd/space.c blockd/lock_file.c blockd/pool_dir.c \
+  blockd/pool_dir_identity.c blockd/pool_dir_content.c blockd/pool_dir_copy.c \
+  blockd/pool_dir_ranges.c blockd/file_map.c \
   blockd/pool_dir_load.c blockd/extent.c blockd/extent_create.c \
   blockd/extent_cut.c blockd/extent_content.c \
   blockd/copying.c blockd/quiet.c blockd/hold.c blockd/gate.c blockd/gate_dev.c \
@@ -33,6 +35,7 @@ $(eval $(call unit_test,blockd/node_test,blockd))
 $(eval $(call unit_test,blockd/limit_test,blockd))
 $(eval $(call unit_test,blockd/extent_cut_test,blockd))
 $(eval $(call unit_test,blockd/gate_test,blockd))
+$(eval $(call unit_test,blockd/pool_dir_copy_test,blockd))
 $(eval $(call unit_test,blockd/raw_state_test,blockd))
 $(eval $(call unit_test,blockd/raw_store_test,blockd))
 $(eval $(call unit_test,blockd/raw_damage_test,blockd))

@@ -8,6 +8,10 @@
  *	POOL/extents/NAME.extent   record (blockd/extent_record.h)
  *	POOL/extents/NAME.data     data: sparse, as long as the record says
  *	POOL/extents/NAME.deleting the record of one that is going
+ *	POOL/extents/NAME.copying  the record of a snapshot or clone being made
+ *	POOL/extents/NAME.copies   names of a group of those that is there now
+ *	POOL/extents/NAME.reverted the data NAME is about to have
+ *	POOL/extents/NAME.revert   its record then; it has both from here on
  *	POOL/extents/.tmp-*        a record being written; a leftover is removed
  *
  * How a change survives a kill at any point; "save" is an atomic replacement
@@ -16,13 +20,20 @@
  *	create  save state=creating; make the data file, set its length, fsync;
  *	        save state=ok
  *	grow    lengthen the data file, fsync; save the new size
- *	delete  rename the record to NAME.deleting (which takes no space, so a
- *	        full file system is no obstacle), fsync of the directory;
- *	        unlink the data; unlink NAME.deleting
+ *	copy    each NAME.copying, fsync; each data file, with the content of
+ *its source (FICLONE, or byte by byte) and its length, fsync; of several: save
+ *the list NAME.copies, which is the step from none to all; rename each
+ *NAME.copying to NAME.extent, fsync of the directory; unlink the list revert
+ *make NAME.reverted, fsync; save NAME.revert, which is the step from old to
+ *new; rename NAME.reverted to NAME.data, fsync of the directory; rename
+ *NAME.revert to NAME.extent, the same delete  rename the record to
+ *NAME.deleting (which takes no space, so a full file system is no obstacle),
+ *fsync of the directory; unlink the data; unlink NAME.deleting
  *
- * On load: creating is undone, a delete is finished, data longer than its
- * record is cut back (nobody was ever told of those bytes). Anything else
- * that does not fit (no data, data too short, no record, a record that does
+ * On load: creating is undone, a delete is finished, so are the copies of a
+ * list and a revert, without a list or NAME.revert they are undone; data longer
+ * than its record is cut back (nobody was ever told of those bytes). Anything
+ *else that does not fit (no data, data too short, no record, a record that does
  * not decode or names something else) is damage: told of, never touched.
  *
  * The directory is mode 0700; nothing else belongs into it.

@@ -14,6 +14,9 @@
 #include "base/log.h"
 #include "blockd/record_text.h"
 
+/* bytes of a list of copies: hundreds of names */
+#define LIST_MAX (UINT32_C(1) << 20)
+
 struct names {
 	char **items; /* owned, sorted */
 	size_t count;
@@ -52,6 +55,7 @@ static void names_free(struct names *names)
 	for (size_t i = 0; i < names->count; i++)
 		free(names->items[i]);
 	free(names->items);
+	*names = (struct names){0};
 }
 
 static int names_add(struct names *names, const char *name)
@@ -285,7 +289,7 @@ static int load_doomed(const struct loading *l, const char *name,
 	return r;
 }
 
-/* ---- every file ---- */
+/* ---- copies and reverts that were cut short ---- */
 
 /* NAME of NAME.suffix into @ret (EXTENT_NAME_SIZE bytes), if it is one. */
 static bool split(const char *file, const char *suffix, char *ret)
@@ -300,6 +304,127 @@ static bool split(const char *file, const char *suffix, char *ret)
 	return name_check("extent", ret, NULL) == 0;
 }
 
+/* NAME is one of a group that is there: its record gets its place. */
+static int take_copy(const struct loading *l, const char *name,
+		     struct error *err)
+{
+	char from[POOL_DIR_FILE_SIZE], to[POOL_DIR_FILE_SIZE];
+
+	(void)pool_dir_file(from, name, POOL_DIR_COPYING);
+	(void)pool_dir_file(to, name, POOL_DIR_RECORD);
+	if (renameat(l->fd, from, l->fd, to) < 0 && errno != ENOENT)
+		return error_set(err, errno, "rename '%s': %s", from,
+				 strerror(errno));
+	return 0;
+}
+
+/* The names that a list holds, one a line; -EBADMSG: it is none. */
+static int take_copies(const struct loading *l, char *list, struct error *err)
+{
+	int r = 0;
+
+	while (r == 0 && *list) {
+		char *end = strchr(list, '\n');
+
+		if (!end)
+			return error_set(err, EBADMSG, "it ends too early");
+		*end = '\0';
+		r = name_check("extent", list, err);
+		if (r == 0)
+			r = take_copy(l, list, err);
+		list = end + 1;
+	}
+	if (r == 0 && fsync(l->fd) < 0)
+		r = error_set(err, errno, "sync the directory of extents: %s",
+			      strerror(errno));
+	return r;
+}
+
+static int load_list(const struct loading *l, const char *name,
+		     struct error *err)
+{
+	char file[POOL_DIR_FILE_SIZE];
+	auto_free char *list = NULL;
+	size_t length;
+	int r = file_read(l->fd, pool_dir_file(file, name, POOL_DIR_LIST),
+			  LIST_MAX, &list, &length, err);
+
+	if (r == 0)
+		r = take_copies(l, list, err);
+	if (r < 0)
+		return error_prefix(err, "the list %s: ", file);
+	note(l, "finished making '%s' and those of its instant", name);
+	return file_remove(l->fd, file, err);
+}
+
+static int load_copying(const struct loading *l, const char *name,
+			struct error *err)
+{
+	int r;
+
+	if (has(l, name, POOL_DIR_RECORD)) {
+		note(l,
+		     "%s" POOL_DIR_COPYING " is there beside a record of "
+		     "that name and is left alone",
+		     name);
+		return 0;
+	}
+	r = pool_dir_erase(l->fd, name, POOL_DIR_COPYING, err);
+	if (r == 0)
+		note(l, "undid the unfinished copy '%s'", name);
+	return r;
+}
+
+int pool_dir_finish_revert(int extents_fd, const char *name, struct error *err)
+{
+	static const char *const steps[][2] = {
+		{POOL_DIR_REVERTED, POOL_DIR_DATA},
+		{POOL_DIR_REVERT, POOL_DIR_RECORD},
+	};
+	char from[POOL_DIR_FILE_SIZE], to[POOL_DIR_FILE_SIZE];
+
+	for (size_t i = 0; i < array_size(steps); i++) {
+		(void)pool_dir_file(from, name, steps[i][0]);
+		(void)pool_dir_file(to, name, steps[i][1]);
+		if (renameat(extents_fd, from, extents_fd, to) < 0 &&
+		    errno != ENOENT)
+			return error_set(err, errno, "rename '%s': %s", from,
+					 strerror(errno));
+		if (fsync(extents_fd) < 0)
+			return error_set(err, errno,
+					 "sync the directory of '%s': %s", to,
+					 strerror(errno));
+	}
+	return 0;
+}
+
+/* Before anything else is looked at: what a crash left of several steps. */
+static int finish_steps(const struct loading *l, bool *ret_any,
+			struct error *err)
+{
+	char name[EXTENT_NAME_SIZE];
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < l->names.count; i++) {
+		const char *file = l->names.items[i];
+
+		if (split(file, POOL_DIR_LIST, name)) {
+			r = load_list(l, name, err);
+		} else if (split(file, POOL_DIR_REVERT, name)) {
+			r = pool_dir_finish_revert(l->fd, name, err);
+			if (r == 0)
+				note(l, "finished the revert of extent '%s'",
+				     name);
+		} else {
+			continue;
+		}
+		*ret_any = true;
+	}
+	return r;
+}
+
+/* ---- every file ---- */
+
 static int load_file(const struct loading *l, const char *file,
 		     struct error *err)
 {
@@ -313,15 +438,32 @@ static int load_file(const struct loading *l, const char *file,
 		return load_record(l, name, err);
 	if (split(file, POOL_DIR_DOOMED, name))
 		return load_doomed(l, name, err);
+	if (split(file, POOL_DIR_COPYING, name))
+		return load_copying(l, name, err);
+	if (split(file, POOL_DIR_REVERTED, name)) {
+		note(l, "undid an unfinished revert of extent '%s'", name);
+		return file_remove(l->fd, file, err);
+	}
 	if (!split(file, POOL_DIR_DATA, name)) {
 		note(l, "a file that is not ours is in extents/: %s",
 		     log_quote(quoted, sizeof(quoted), file,
 			       (unsigned)strlen(file)));
 		return 0;
 	}
-	if (!has(l, name, POOL_DIR_RECORD) && !has(l, name, POOL_DIR_DOOMED))
+	if (!has(l, name, POOL_DIR_RECORD) && !has(l, name, POOL_DIR_DOOMED) &&
+	    !has(l, name, POOL_DIR_COPYING))
 		tell_damage(l, name, "its data file has no record",
 			    data_bytes(l, name));
+	return 0;
+}
+
+static int read_files(struct loading *l, struct error *err)
+{
+	int r = names_read(l->fd, &l->names);
+
+	if (r < 0)
+		return error_set(err, -r, "read the directory of extents: %s",
+				 strerror(-r));
 	return 0;
 }
 
@@ -333,11 +475,15 @@ int pool_dir_load(int extents_fd, const char *pool_id,
 		.pool_id = pool_id,
 		.visitor = visitor,
 	};
-	int r = names_read(extents_fd, &l.names);
+	bool any = false;
+	int r = read_files(&l, err);
 
-	if (r < 0)
-		r = error_set(err, -r, "read the directory of extents: %s",
-			      strerror(-r));
+	if (r == 0)
+		r = finish_steps(&l, &any, err);
+	if (r == 0 && any) {
+		names_free(&l.names);
+		r = read_files(&l, err);
+	}
 	for (size_t i = 0; r == 0 && i < l.names.count; i++)
 		r = load_file(&l, l.names.items[i], err);
 	names_free(&l.names);

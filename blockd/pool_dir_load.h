@@ -8,9 +8,13 @@
 
 #include "blockd/pool.h"
 
-#define POOL_DIR_RECORD ".extent"
-#define POOL_DIR_DATA   ".data"
-#define POOL_DIR_DOOMED ".deleting"
+#define POOL_DIR_RECORD   ".extent"
+#define POOL_DIR_DATA     ".data"
+#define POOL_DIR_DOOMED   ".deleting"
+#define POOL_DIR_COPYING  ".copying"
+#define POOL_DIR_LIST     ".copies"
+#define POOL_DIR_REVERT   ".revert"
+#define POOL_DIR_REVERTED ".reverted"
 /* bytes: a name, the longest suffix, NUL */
 #define POOL_DIR_FILE_SIZE (EXTENT_NAME_SIZE + sizeof(POOL_DIR_DOOMED))
 
@@ -23,6 +27,9 @@ const char *pool_dir_file(char *buf, const char *name, const char *suffix);
  */
 int pool_dir_erase(int extents_fd, const char *name, const char *suffix,
 		   struct error *err);
+
+/* NAME.revert is there: the new content, if it is not in place yet, then it. */
+int pool_dir_finish_revert(int extents_fd, const char *name, struct error *err);
 
 /* As pool_ops.load. */
 int pool_dir_load(int extents_fd, const char *pool_id,
