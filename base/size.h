@@ -16,7 +16,7 @@
 #define SIZE_TEXT_MAX 32 /* bytes, enough for any size_format() */
 
 /*
- * "4096", "64KiB", "1.5GiB", "2G" (binary too), "10GB" (decimal).
+ * "4096", "64KiB", "1.5GiB", "2Gi", "2G" (binary too), "10GB" (decimal).
  * -EINVAL with the reason for anything else, negative or past INT64_MAX.
  */
 int size_parse(const char *text, uint64_t *ret_bytes, struct error *err);

@@ -28,6 +28,7 @@ static void reads_sizes_as_people_write_them(void **state)
 	assert_int_equal(parsed("4096"), 4096);
 	assert_int_equal(parsed("512B"), 512);
 	assert_int_equal(parsed("64KiB"), 65536);
+	assert_int_equal(parsed("64Ki"), 65536); /* as Kubernetes has it */
 	assert_int_equal(parsed("64kib"), 65536);
 	assert_int_equal(parsed("64k"), 65536);
 	assert_int_equal(parsed("1.5GiB"), 1610612736);

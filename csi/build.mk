@@ -4,9 +4,9 @@ $(eval $(call library,csi,\
   csi/controller_publish.c \
   csi/controller_validate.c csi/csi_check.c csi/csi_error.c csi/csi_holds.c \
   csi/csi_metrics.c csi/csi_pages.c csi/http.c csi/observer.c \
-  csi/csi_name.c csi/csi_text.c csi/identity.c csi/node_info.c \
+  csi/csi_name.c csi/csi_text.c csi/identity.c csi/inline.c csi/node_info.c \
   csi/kata_record.c csi/kata_shim.c csi/node_bounded.c \
-  csi/node_expand.c csi/node_group.c csi/node_left.c \
+  csi/node_expand.c csi/node_group.c csi/node_inline.c csi/node_left.c \
   csi/node_publish.c csi/node_repair.c csi/node_show.c csi/node_stage.c \
   csi/node_state.c csi/node_watch.c csi/parameters.c \
   csi/reply.c csi/request.c csi/service.c,libmicrohttpd json-c libcurl,volume rpc proto base))
@@ -32,11 +32,12 @@ $(eval $(call unit_test,csi/controller_list_test,csi,csi/csi_test_kit.c csi/fake
 $(eval $(call unit_test,csi/controller_capacity_test,csi,csi/csi_test_kit.c csi/fake_node.c \
   csi/controller_test_kit.c))
 $(eval $(call unit_test,csi/node_state_test,csi))
+$(eval $(call unit_test,csi/inline_test,csi))
 $(eval $(call unit_test,csi/node_bounded_test,csi))
 $(eval $(call unit_test,csi/node_group_test,csi))
 $(eval $(call unit_test,csi/kata_test,csi))
 
-$(eval $(call fuzzer,csi/csi_name_fuzz,csi/csi_name.c \
+$(eval $(call fuzzer,csi/csi_name_fuzz,csi/csi_name.c volume/label.c \
   base/clock.c base/error.c base/file.c base/ident.c base/log.c))
 $(eval $(call fuzzer,csi/kata_shim_fuzz,csi/kata_shim.c \
   base/clock.c base/error.c base/file.c base/log.c,-ljson-c -lcurl))

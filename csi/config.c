@@ -64,6 +64,10 @@ static const struct option_row rows[] = {
 	    "how many volumes a node is given at most; 0: as many as the "
 	    "orchestrator likes",
 	    "128", 0, MAX_VOLUMES_MAX),
+	ROW("ephemeral-limit", 0, OPTION_SIZE, ephemeral_limit, "SIZE",
+	    "pods may have inline volumes of at most this size, made on their "
+	    "node (default: none may)",
+	    NULL, 0, 0),
 	ROW("kata-run-dir", 0, OPTION_STRING, kata_run_dir, "DIR",
 	    "where Kata Containers has its sandboxes and direct volumes",
 	    KATA_RUN_DIR_DEFAULT, 0, 0),

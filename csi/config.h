@@ -28,6 +28,7 @@ struct config {
 	uint64_t workers;
 	uint64_t call_timeout_ms;
 	uint64_t max_volumes;
+	uint64_t ephemeral_limit; /* bytes */
 	char *kata_run_dir;
 	bool parameters;
 	bool help;

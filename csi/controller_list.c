@@ -77,6 +77,22 @@ static void fill_page(struct csi_call *c, int32_t max_entries,
 			csi_token_format(token, records[count - 1]->name));
 }
 
+/* Those of pods are no volumes of the controller's: they go to the end. */
+static size_t leave_out_inline(struct volume_record **records, size_t n)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct volume_record *record = records[i];
+
+		if (csi_record_is_inline(record))
+			continue;
+		records[i] = records[kept];
+		records[kept++] = record;
+	}
+	return kept;
+}
+
 /*
  * By name, and a token is a name: a volume that stays is seen exactly once,
  * whatever comes and goes between two pages.
@@ -86,7 +102,7 @@ int csi_list_volumes(struct csi_call *c, const void *in_, void *out)
 	const Csi__V1__ListVolumesRequest *in = in_;
 	struct volume_record **records = NULL;
 	char after[RECORD_NAME_SIZE];
-	size_t n = 0, first = 0;
+	size_t n = 0, listed, first = 0;
 	int r;
 
 	if (csi_token_parse(in->starting_token, after) < 0)
@@ -96,10 +112,11 @@ int csi_list_volumes(struct csi_call *c, const void *in_, void *out)
 	r = volume_list(c->csi->volumes, &records, &n, NULL, c->err);
 	if (r < 0)
 		return csi_fail_errno(c, r);
-	while (after[0] && first < n &&
+	listed = leave_out_inline(records, n);
+	while (after[0] && first < listed &&
 	       strcmp(records[first]->name, after) <= 0)
 		first++;
-	fill_page(c, in->max_entries, records + first, n - first, out);
+	fill_page(c, in->max_entries, records + first, listed - first, out);
 	volume_records_free(records, n);
 	return 0;
 }

@@ -7,10 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#define HASH_DIGITS  26 /* of 5 bits: 128 bits */
-#define READABLE_MAX (VOLUME_NAME_MAX - HASH_DIGITS - 1)
-#define TOKEN_PREFIX "after:"
-#define ID_SEPARATOR '@' /* which no name has */
+#define HASH_DIGITS   26 /* of 5 bits: 128 bits */
+#define READABLE_MAX  (VOLUME_NAME_MAX - HASH_DIGITS - 1)
+#define TOKEN_PREFIX  "after:"
+#define ID_SEPARATOR  '@'    /* which no name has */
+#define INLINE_PREFIX "csi-" /* Kubernetes, makeVolumeHandle() */
+#define INLINE_DIGITS 64
 
 _Static_assert(READABLE_MAX == 32, "the readable part of a name");
 
@@ -109,6 +111,21 @@ int csi_id_parse(const char *text, struct csi_id *ret)
 	return 0;
 }
 
+int csi_inline_id_parse(const char *text, struct csi_id *ret)
+{
+	size_t prefix = strlen(INLINE_PREFIX);
+	struct csi_id id = {0};
+
+	if (strlen(text) != prefix + INLINE_DIGITS ||
+	    strncmp(text, INLINE_PREFIX, prefix) != 0 ||
+	    strspn(text + prefix, "0123456789abcdef") != INLINE_DIGITS)
+		return -EINVAL;
+	(void)strcpy(id.inline_id, text);
+	csi_name_map(text, id.name);
+	*ret = id;
+	return 0;
+}
+
 const char *csi_id_format(char *buf, const char *name, const char *uid)
 {
 	(void)snprintf(buf, CSI_ID_SIZE, "%s%c%s", name, ID_SEPARATOR, uid);
@@ -117,8 +134,20 @@ const char *csi_id_format(char *buf, const char *name, const char *uid)
 
 bool csi_id_matches(const struct csi_id *id, const struct volume_record *record)
 {
-	return strcmp(id->name, record->name) == 0 &&
+	const char *name = labels_get(&record->labels, CSI_LABEL_NAME);
+
+	if (strcmp(id->name, record->name) != 0)
+		return false;
+	if (id->inline_id[0])
+		return csi_record_is_inline(record) && name &&
+		       strcmp(id->inline_id, name) == 0;
+	return !csi_record_is_inline(record) &&
 	       (!id->uid[0] || strcmp(id->uid, record->uid) == 0);
+}
+
+bool csi_record_is_inline(const struct volume_record *record)
+{
+	return labels_get(&record->labels, CSI_LABEL_INLINE);
 }
 
 /* ---- tokens ---- */

@@ -35,6 +35,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (csi_id_parse(text, &id) == 0 && id.uid[0])
 		assert(strcmp(csi_id_format(id_text, id.name, id.uid), text) ==
 		       0);
+	if (csi_inline_id_parse(text, &id) == 0) {
+		assert(strcmp(id.inline_id, text) == 0);
+		assert(csi_id_parse(text, &id) < 0);
+		assert(name_check("volume", id.name, NULL) == 0);
+	}
 	if (csi_token_parse(text, name) == 0 && text[0])
 		assert(strcmp(csi_token_format(token, name), text) == 0);
 	free(text);

@@ -82,6 +82,48 @@ static void reads_the_ids_it_writes(void **state)
 	assert_true(csi_id_matches(&id, &record));
 }
 
+#define INLINE_ID                                                        \
+	"csi-0123456789abcdef0123456789abcdef0123456789abcdef0123456789" \
+	"abcdef"
+
+/* A pod's volume and a controller's never meet, whatever their ids are. */
+static void keeps_inline_volumes_and_others_apart(void **state)
+{
+	static const char *const bad[] = {
+		"",
+		"csi-",
+		"data",
+		"csi-0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0",
+		"csj-0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+		"csi-0123456789ABCDEF0123456789abcdef0123456789abcdef0123456789abcdef"};
+	struct volume_record record = {0};
+	struct csi_id id, other;
+
+	(void)state;
+	for (size_t i = 0; i < array_size(bad); i++)
+		assert_int_equal(csi_inline_id_parse(bad[i], &id), -EINVAL);
+	assert_int_equal(csi_id_parse(INLINE_ID, &id), -EINVAL);
+	assert_int_equal(csi_inline_id_parse(INLINE_ID, &id), 0);
+	(void)strcpy(record.name, id.name);
+	assert_int_equal(csi_id_parse(id.name, &other), 0);
+	/* A controller's, of that name. */
+	assert_true(csi_id_matches(&other, &record));
+	assert_false(csi_id_matches(&id, &record));
+	/* A pod's. */
+	assert_int_equal(
+		labels_set(&record.labels, CSI_LABEL_NAME, INLINE_ID, NULL), 0);
+	assert_false(csi_id_matches(&id, &record));
+	assert_int_equal(
+		labels_set(&record.labels, CSI_LABEL_INLINE, "host1", NULL), 0);
+	assert_true(csi_id_matches(&id, &record));
+	assert_false(csi_id_matches(&other, &record));
+	/* Another pod's, whose name is the same: nobody has found two. */
+	assert_int_equal(
+		labels_set(&record.labels, CSI_LABEL_NAME, "csi-x", NULL), 0);
+	assert_false(csi_id_matches(&id, &record));
+	labels_done(&record.labels);
+}
+
 static void refuses_ids_of_others(void **state)
 {
 	static const char *const ids[] = {
@@ -180,6 +222,7 @@ int main(void)
 		cmocka_unit_test(takes_a_good_name_as_it_is),
 		cmocka_unit_test(makes_a_good_name_of_any_other),
 		cmocka_unit_test(reads_the_ids_it_writes),
+		cmocka_unit_test(keeps_inline_volumes_and_others_apart),
 		cmocka_unit_test(refuses_ids_of_others),
 		cmocka_unit_test(reads_its_own_tokens_only),
 		cmocka_unit_test(lets_one_at_a_time_have_a_volume),

@@ -82,6 +82,7 @@ static int start(struct driver *d, const struct config *config,
 	r = csi_init(&d->csi, config->mode, &volumes, err);
 	d->csi.max_volumes = config->max_volumes;
 	d->csi.kata_run_dir = config->kata_run_dir;
+	d->csi.inline_limit = config->ephemeral_limit;
 	if (r == 0 && config->mode != CSI_MODE_NODE)
 		r = observer_start(&d->csi, &d->csi.observer, err);
 	if (r == 0)

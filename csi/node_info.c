@@ -209,8 +209,10 @@ int csi_node_get_volume_stats(struct csi_call *c, const void *in_, void *out)
 	const Csi__V1__NodeGetVolumeStatsRequest *in = in_;
 	struct volume_record *record = NULL;
 	node_state *state = NULL;
-	int r = csi_find(c, in->volume_id, &record);
+	int r;
 
+	c->takes_inline = true;
+	r = csi_find(c, in->volume_id, &record);
 	if (r == 0)
 		r = csi_state_load(c, &state);
 	if (r == 0 && !csi_state_is_at(state, in->volume_id, in->volume_path))

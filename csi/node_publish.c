@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "csi/capability.h"
+#include "csi/inline.h"
 #include "csi/node_service.h"
 #include "csi/node_show.h"
 
@@ -68,8 +69,8 @@ static int check_beside(struct csi_call *c, const node_state *state,
 }
 
 /* The matrix of the specification, "Second NodePublishVolume". */
-static int check_published(struct csi_call *c, const node_state *state,
-			   const publish_request *in)
+int csi_check_second(struct csi_call *c, const node_state *state,
+		     const publish_request *in)
 {
 	const publish_request *there = node_state_find(state, in->target_path);
 
@@ -107,7 +108,7 @@ static int publish(struct csi_call *c, const publish_request *in,
 
 	csi_state_prune(c->csi, state);
 	if (r == 0)
-		r = check_published(c, state, in);
+		r = csi_check_second(c, state, in);
 	if (r == 0)
 		r = csi_stage_revive(c, record, state);
 	if (r == 0 && !in->readonly)
@@ -134,14 +135,38 @@ static int publish(struct csi_call *c, const publish_request *in,
 	return r;
 }
 
+/* What has to be right before anything is looked at. */
+static int check_persistent(struct csi_call *c, const publish_request *in)
+{
+	const char *attribute = inline_attribute(in->volume_context,
+						 in->n_volume_context);
+
+	if (!in->staging_target_path[0])
+		return csi_fail(c, RPC_FAILED_PRECONDITION,
+				"staging_target_path is missing: the volume is "
+				"staged first");
+	if (attribute)
+		return csi_fail(c, RPC_INVALID_ARGUMENT,
+				"volume_context: '%.64s' is of inline volumes; "
+				"what this volume is like was decided when it "
+				"was made",
+				attribute);
+	return 0;
+}
+
 int csi_node_publish_volume(struct csi_call *c, const void *in_, void *out)
 {
 	const publish_request *in = in_;
 	struct volume_record *record = NULL;
 	node_state *state = NULL;
-	int r = csi_begin(c, in->volume_id);
+	int r = inline_is_asked(in, c->err);
 
 	(void)out;
+	if (r != 0)
+		return r < 0 ? csi_fail_errno(c, r) : csi_inline_publish(c, in);
+	r = check_persistent(c, in);
+	if (r == 0)
+		r = csi_begin(c, in->volume_id);
 	if (r == 0)
 		r = csi_record(c, &record);
 	if (r == 0)
@@ -175,6 +200,8 @@ int csi_node_unpublish_volume(struct csi_call *c, const void *in_, void *out)
 	int r;
 
 	(void)out;
+	if (csi_inline_id_parse(in->volume_id, &c->id) == 0)
+		return csi_inline_unpublish(c, in);
 	/* What cannot be ours is not published. */
 	if (csi_id_parse(in->volume_id, &c->id) < 0)
 		return 0;

@@ -12,6 +12,11 @@ int csi_node_unstage_volume(struct csi_call *c, const void *in, void *out);
 /* node_publish.c */
 int csi_node_publish_volume(struct csi_call *c, const void *in, void *out);
 int csi_node_unpublish_volume(struct csi_call *c, const void *in, void *out);
+/* node_inline.c: the same for the inline volume of a pod. */
+int csi_inline_publish(struct csi_call *c, const publish_request *in);
+/* @in->volume_id: as csi_inline_id_parse() left it in c->id. */
+int csi_inline_unpublish(struct csi_call *c,
+			 const Csi__V1__NodeUnpublishVolumeRequest *in);
 /* node_expand.c */
 int csi_node_expand_volume(struct csi_call *c, const void *in, void *out);
 /* node_info.c */
@@ -26,6 +31,10 @@ int csi_state_save(struct csi_call *c, const node_state *state);
 /* Can the volume be used so on a node? FAILED_PRECONDITION. */
 int csi_check_use(struct csi_call *c, const Csi__V1__VolumeCapability *cap,
 		  const struct volume_record *record);
+
+/* May it be published so, beside the publications there are? The matrix. */
+int csi_check_second(struct csi_call *c, const node_state *state,
+		     const publish_request *in);
 
 /*
  * A staged volume that does not answer is put right (node_repair.h). 0 or

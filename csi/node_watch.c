@@ -143,7 +143,8 @@ static bool is_attached(struct csi *csi, const struct volume_record *record,
 	/* Of a device nothing is mounted here. */
 	return a && a->state == ATTACHMENT_ATTACHED &&
 	       !volume_spec_linear(&record->spec) &&
-	       csi_id_parse(state->stage->volume_id, &id) == 0 &&
+	       (csi_id_parse(state->stage->volume_id, &id) == 0 ||
+		csi_inline_id_parse(state->stage->volume_id, &id) == 0) &&
 	       csi_id_matches(&id, record);
 }
 

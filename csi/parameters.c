@@ -228,6 +228,14 @@ static const struct {
 
 /* ---- the map ---- */
 
+bool parameters_know(const char *key)
+{
+	for (size_t i = 0; i < array_size(rows); i++)
+		if (strcmp(rows[i].key, key) == 0)
+			return true;
+	return false;
+}
+
 static int unknown(const char *key, struct error *err)
 {
 	char known[384] = "";

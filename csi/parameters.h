@@ -6,6 +6,7 @@
 #ifndef CSI_PARAMETERS_H
 #define CSI_PARAMETERS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -20,6 +21,9 @@
 int parameters_read(ProtobufCMessage *const *entries, size_t n,
 		    struct volume_spec *spec, struct labels *labels,
 		    struct error *err);
+
+/* Is it one of the table? */
+bool parameters_know(const char *key);
 
 /* The table as Markdown: docs/storageclass.md. */
 void parameters_describe(FILE *out);

@@ -166,7 +166,8 @@ int csi_hold(struct csi_call *c, const char *name)
 
 static int parse_id(struct csi_call *c, const char *volume_id)
 {
-	if (csi_id_parse(volume_id, &c->id) == 0)
+	if (csi_id_parse(volume_id, &c->id) == 0 ||
+	    (c->takes_inline && csi_inline_id_parse(volume_id, &c->id) == 0))
 		return 0;
 	return csi_fail(c, RPC_NOT_FOUND,
 			"there is no such volume: the id is not one of this "
@@ -201,9 +202,10 @@ int csi_record(struct csi_call *c, struct volume_record **ret)
 	if (!csi_id_matches(&c->id, record)) {
 		volume_record_free(record);
 		return csi_fail(c, RPC_NOT_FOUND,
-				"volume '%s' of uid %s is gone; there is "
+				"volume '%s'%s%s is not there; there is "
 				"another of that name",
-				c->id.name, c->id.uid);
+				c->id.name, c->id.uid[0] ? " of uid " : "",
+				c->id.uid);
 	}
 	*ret = record;
 	return 0;

@@ -41,6 +41,8 @@ struct csi {
 	struct node_watch *watch; /* NULL in mode controller */
 	uint64_t max_volumes;     /* on this node; set after csi_init() */
 	const char *kata_run_dir; /* kata_record.h; likewise */
+	/* Bytes of the largest inline volume; 0: none. Likewise. */
+	uint64_t inline_limit;
 };
 
 int csi_init(struct csi *csi, enum csi_mode mode,
@@ -67,6 +69,8 @@ struct csi_call {
 	struct csi_id id;     /* of csi_begin() */
 	struct csi_hold hold; /* of csi_begin() */
 	bool held;
+	/* csi_begin() and csi_find() take ids of inline volumes, too. */
+	bool takes_inline;
 };
 
 /* @in and @out are of the method's types. 0 or what a failure returned. */

@@ -11,7 +11,8 @@ $(eval $(call test_helper,tests/csi/rules_main,csi_suite))
 $(eval $(call test_helper,tests/csi/pairs_main,csi_suite))
 $(eval $(call test_helper,tests/csi/life_main,csi_suite))
 CSI_TESTS += tests/system/check_csi.sh tests/system/check_csi_pairs.sh \
-  tests/system/check_csi_kill.sh tests/system/check_csi_move.sh
+  tests/system/check_csi_kill.sh tests/system/check_csi_move.sh \
+  tests/system/check_csi_inline.sh
 
 # A real API server (make check-kube).
 $(eval $(call test_helper,tests/kube/store_conforms,volume,cmocka,\

@@ -68,6 +68,10 @@ tributary.workload: a Deployment or DaemonSet of the base with its values.
 {{- $_ := set . "args" (append .args (printf "--log-level=%s" $root.Values.logLevel)) -}}
 {{- end -}}
 {{- end -}}
+{{- with $values.ephemeralLimit -}}
+{{- $csi := first $pod.containers -}}
+{{- $_ := set $csi "args" (append $csi.args (printf "--ephemeral-limit=%s" .)) -}}
+{{- end -}}
 {{- range $pod.volumes -}}
 {{- if eq .name "client-tls" -}}
 {{- $_ := set .secret "secretName" $root.Values.tls.clientSecret -}}
