@@ -63,9 +63,13 @@ GENERATED    :=
 ALL_PKGS     :=
 
 # The flags of pkg-config packages are asked for when first used, so that
-# `make deps` works before the packages are there.
-pkg_cflags = $(if $(1),$(shell $(PKGCONFIG) --cflags $(1)))
-pkg_libs   = $(if $(1),$(shell $(PKGCONFIG) --libs $(1)))
+# `make deps` works before the packages are there; and once, as asking takes
+# longer than many a file takes to compile.
+pkg_cflags = $(if $(1),$(call pkg_ask,--cflags $(1),$(subst $(space),_,pkg --cflags $(1))))
+pkg_libs   = $(if $(1),$(call pkg_ask,--libs $(1),$(subst $(space),_,pkg --libs $(1))))
+pkg_ask    = $(if $(filter undefined,$(origin $(2))),$(eval $(2) := $$(shell $(PKGCONFIG) $(1))))$($(2))
+empty      :=
+space      := $(empty) $(empty)
 
 # Every library that the named libraries need, each after its users.
 closure    = $(foreach l,$(1),$(l) $(call closure,$($(l)_DEPS)))
