@@ -98,13 +98,16 @@ static int serve(struct exports *exports, struct extent *extent,
 	return r;
 }
 
+/* @over: clients of epochs up to this one are not to wait; 0: they may. */
 static int unserve(struct exports *exports, struct extent *extent,
-		   struct error *err)
+		   uint64_t over, struct error *err)
 {
+	const char *name = extent->record.name;
 	int r;
 
 	gate_rush_begin(&extent->gate);
-	r = target_export_remove(exports->target, extent->record.name, err);
+	r = over ? target_export_end(exports->target, name, over, err)
+		 : target_export_remove(exports->target, name, err);
 	gate_rush_end(&extent->gate);
 	return r;
 }
@@ -112,8 +115,11 @@ static int unserve(struct exports *exports, struct extent *extent,
 /* As its record says. The extent's op lock is held. */
 static int restore(struct exports *exports, struct extent *extent)
 {
+	const struct extent_export *export = &extent->record.export;
 	struct error err = {0};
-	int r = serve(exports, extent, &extent->record.export, &err);
+	int r = export->active   ? serve(exports, extent, export, &err)
+		: export->exists ? unserve(exports, extent, export->epoch, &err)
+				 : 0;
 
 	if (r < 0)
 		log_write(LOG_LEVEL_ERROR,
@@ -184,9 +190,9 @@ static int check_not_held(struct exports *exports, struct extent *extent,
 	r = local_holds_check(&holds, fd, writers, &holder);
 	if (r == -EAGAIN && fenced &&
 	    target_export_connections(exports->target, name) > 0) {
-		(void)unserve(exports, extent, NULL); /* never fails */
+		(void)unserve(exports, extent, 0, NULL); /* never fails */
 		r = local_holds_check(&holds, fd, writers, &holder);
-		if (r < 0 && extent->record.export.active)
+		if (r < 0)
 			(void)restore(exports, extent); /* it is logged */
 	}
 	if (r < 0)
@@ -222,7 +228,9 @@ static int drop(void *context, struct extent *extent, struct error *err)
 {
 	struct exports *exports = context;
 
-	return unserve(exports, extent, err);
+	/* For whoever used it; one that is made anew begins at epoch 1. */
+	return unserve(exports, extent,
+		       extent->record.export.exists ? UINT64_MAX : 0, err);
 }
 
 /* ---- set ---- */
@@ -366,7 +374,7 @@ static int remove_locked(struct exports *exports, struct extent *extent,
 		r = extent_save(extent, &record, err);
 	}
 	if (r == 0)
-		r = unserve(exports, extent, err);
+		r = unserve(exports, extent, now->epoch, err);
 	if (r == 0)
 		log_info("extent %s: not exported any more, epoch %" PRIu64,
 			 extent->record.name, now->epoch);
@@ -392,7 +400,7 @@ static void restore_one(struct exports *exports, struct extent *extent)
 	/* Damaged ones were logged when they were found. */
 	if (extent_begin(extent, NULL) < 0)
 		return;
-	if (extent->record.export.active && restore(exports, extent) == 0)
+	if (restore(exports, extent) == 0 && extent->record.export.active)
 		log_info("extent %s: served again at epoch %" PRIu64,
 			 extent->record.name, extent->record.export.epoch);
 	extent_end(extent);

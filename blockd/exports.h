@@ -72,7 +72,11 @@ struct exports_request {
 int exports_set(struct exports *exports, struct extent *extent,
 		const struct exports_request *request, struct error *err);
 
-/* Stop serving, unless the epoch is above @epoch (0: whatever it is). */
+/*
+ * Stop serving, unless the epoch is above @epoch (0: whatever it is). A client
+ * that comes back at that epoch is told that it is over, also by a blockd that
+ * was started since.
+ */
 int exports_remove(struct exports *exports, struct extent *extent,
 		   uint64_t epoch, struct error *err);
 

@@ -6,12 +6,13 @@
  * and zeroes may be repeated).
  *
  * It resumes only where nothing acknowledged can have been lost
- * (nbd_export_may_resume()). A server that refuses us (a newer epoch), or
- * came back as another incarnation, ends the link for good: every request
- * fails with -EIO, at once and from then on. A server that stays away for
- * the dead timeout fails what waits with -EIO too, and new requests at once;
- * but the failures were reported, so should it come back as the same
- * incarnation, the link works again.
+ * (nbd_export_may_resume()). A server that refuses us (a newer epoch, an
+ * export that was withdrawn or deleted), or came back as another incarnation,
+ * ends the link for good: every request fails with -EIO, at once and from then
+ * on. A server that stays away for the dead timeout, or does not know the
+ * export (yet), fails what waits with -EIO too, and new requests at once; but
+ * the failures were reported, so should it come back as the same incarnation,
+ * the link works again.
  *
  * All calls on one thread, which waits with poll(); nothing here blocks, and
  * after nbd_link_new() no request allocates.

@@ -23,21 +23,26 @@ struct export_object {
 	void *context;
 };
 
-/* A name, as long as there is an export or a user of it, or a waiter. */
+/*
+ * A name, as long as there is an export or a user of it, or a waiter, or it is
+ * remembered that it is over.
+ */
 struct export_entry {
 	struct export_entry *next;
 	struct export_object *current; /* NULL: removed */
+	uint64_t over; /* without current: epochs up to it are; 0: none */
 	struct export_user *users;
-	struct export_object *dead;     /* last used by one who was expelled */
-	unsigned expelled;              /* of the users */
-	unsigned waiters;               /* for expelled to become 0 */
-	char name[EXPORT_NAME_MAX + 1]; /* without the epoch */
+	struct export_object *dead; /* last used by one who was expelled */
+	unsigned expelled;          /* of the users */
+	unsigned waiters;           /* for expelled to become 0 */
+	char name[];                /* without the epoch */
 };
 
 struct export_table {
 	pthread_mutex_t lock; /* guards all of it; no other is taken inside */
 	pthread_cond_t left;  /* an expelled user has */
-	struct export_entry *entries;
+	struct export_entry *entries; /* the last one named first */
+	unsigned n_over;              /* entries with over > 0 */
 };
 
 const char *export_name(const struct export_object *export)
@@ -171,10 +176,10 @@ static struct export_entry *entry_make(struct export_table *table,
 
 	if (entry)
 		return entry;
-	entry = calloc(1, sizeof(*entry));
+	entry = calloc(1, sizeof(*entry) + strlen(name) + 1);
 	if (!entry)
 		return NULL;
-	(void)snprintf(entry->name, sizeof(entry->name), "%s", name);
+	memcpy(entry->name, name, strlen(name) + 1);
 	entry->next = table->entries;
 	table->entries = entry;
 	return entry;
@@ -185,12 +190,34 @@ static void entry_put(struct export_table *table, struct export_entry *entry)
 {
 	struct export_entry **at = &table->entries;
 
-	if (entry->current || entry->users || entry->waiters > 0)
+	if (entry->current || entry->over || entry->users || entry->waiters > 0)
 		return;
 	while (*at != entry)
 		at = &(*at)->next;
 	*at = entry->next;
 	free(entry);
+}
+
+static void entry_set_over(struct export_table *table,
+			   struct export_entry *entry, uint64_t epoch)
+{
+	table->n_over -= entry->over > 0;
+	entry->over = epoch;
+	table->n_over += epoch > 0;
+}
+
+/* When too many are remembered, the oldest is not any more. */
+static void forget_over(struct export_table *table)
+{
+	struct export_entry *oldest = NULL;
+
+	if (table->n_over <= EXPORTS_OVER_MAX)
+		return;
+	for (struct export_entry *e = table->entries; e; e = e->next)
+		if (e->over > 0)
+			oldest = e;
+	entry_set_over(table, oldest, 0);
+	entry_put(table, oldest);
 }
 
 /* May @user go on under what the entry says now? */
@@ -281,6 +308,7 @@ static int table_put(struct export_table *table, const char *name,
 				 "export '%s': epoch %" PRIu64
 				 " is older than %" PRIu64,
 				 name, export->epoch, entry->current->epoch);
+	entry_set_over(table, entry, 0);
 	*ret_old = entry_change(table, entry, export);
 	return 0;
 }
@@ -311,10 +339,33 @@ void export_table_remove(struct export_table *table, const char *name)
 
 	pthread_mutex_lock(&table->lock);
 	entry = entry_find(table, name, strlen(name));
-	if (entry)
+	if (entry) {
+		entry_set_over(table, entry, 0);
 		old = entry_change(table, entry, NULL);
+	}
 	pthread_mutex_unlock(&table->lock);
 	export_free(old);
+}
+
+int export_table_end(struct export_table *table, const char *name,
+		     uint64_t epoch, struct error *err)
+{
+	struct export_entry *entry;
+	struct export_object *old = NULL;
+	int r = name_ok(name, err);
+
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&table->lock);
+	entry = entry_make(table, name);
+	if (entry) {
+		entry_set_over(table, entry, epoch);
+		old = entry_change(table, entry, NULL);
+		forget_over(table);
+	}
+	pthread_mutex_unlock(&table->lock);
+	export_free(old);
+	return entry ? 0 : error_set(err, ENOMEM, "no memory for an export");
 }
 
 unsigned export_table_users(struct export_table *table, const char *name)
@@ -368,6 +419,20 @@ static int epoch_check(const struct export_object *now, const char *at,
 			 now->epoch);
 }
 
+/* What nobody gets: for ever, or only as long as we don't know of it. */
+static int not_there(const struct export_entry *entry, const char *at,
+		     struct error *err)
+{
+	uint64_t epoch = 0;
+
+	if (entry && at && epoch_parse(at + 1, &epoch) && epoch <= entry->over)
+		return error_set(err, EACCES,
+				 "the export was withdrawn: epoch %" PRIu64
+				 " is over",
+				 epoch);
+	return error_set(err, ENOENT, "there is no such export");
+}
+
 static int entry_check(const struct export_entry *entry, const char *at,
 		       const struct peer_address *peer, struct error *err)
 {
@@ -375,7 +440,7 @@ static int entry_check(const struct export_entry *entry, const char *at,
 	int r;
 
 	if (!entry || !entry->current)
-		return error_set(err, ENOENT, "there is no such export");
+		return not_there(entry, at, err);
 	if (!initiators_admit(&entry->current->initiators, peer))
 		return error_set(err, EACCES, "not allowed from %s",
 				 peer_address_format(peer, text, sizeof(text)));
@@ -383,9 +448,8 @@ static int entry_check(const struct export_entry *entry, const char *at,
 	if (r < 0)
 		return r;
 	if (entry->expelled > 0)
-		return error_set(err, EACCES,
-				 "the export is being taken over from an older "
-				 "epoch; try again");
+		return error_set(err, ESHUTDOWN,
+				 "the export is being taken over; try again");
 	return 0;
 }
 

@@ -22,6 +22,9 @@
 
 #define EXPORT_DESCRIPTION_MAX 255 /* bytes; ours */
 
+/* Names remembered that are over; of more, the oldest are forgotten. */
+#define EXPORTS_OVER_MAX 4096
+
 struct export_table;
 
 /* What was set; immutable, and alive while anybody uses it. */
@@ -61,12 +64,14 @@ struct export_table *export_table_new(void);
 void export_table_free(struct export_table *table);
 
 /*
- * See target_export_set() and target_export_remove(): both return after
- * every user that may not go on has left.
+ * See target_export_set(), target_export_remove() and target_export_end():
+ * all return after every user that may not go on has left.
  */
 int export_table_set(struct export_table *table,
 		     const struct target_export *spec, struct error *err);
 void export_table_remove(struct export_table *table, const char *name);
+int export_table_end(struct export_table *table, const char *name,
+		     uint64_t epoch, struct error *err);
 
 /* Users of that name, the expelled ones too. */
 unsigned export_table_users(struct export_table *table, const char *name);
@@ -76,8 +81,9 @@ unsigned export_table_users(struct export_table *table, const char *name);
  *
  * @name  as the peer says it: NAME or NAME@EPOCH
  *
- * -ENOENT: there is none; -EACCES: an epoch that is not the current one, or
- * a peer that is not admitted. @err is what the peer is told.
+ * -ENOENT: there is none, now; -EACCES: an epoch that is not the current one,
+ * or over, or a peer that is not admitted; -ESHUTDOWN: an older user has to
+ * leave first, try again. @err is what the peer is told.
  */
 int export_table_enter(struct export_table *table, const char *name,
 		       struct export_user *user, struct error *err);

@@ -140,6 +140,8 @@ struct leaver {
 	struct export_table *table;
 	pthread_t thread;
 	atomic_bool told, left;
+	atomic_int
+		wanted; /* what one who enters at epoch 6 gets; 0: not asked */
 };
 
 static void leaver_expel(struct export_user *user)
@@ -151,9 +153,16 @@ static void *leaver_main(void *context)
 {
 	struct leaver *leaver = context;
 
+	struct export_user next = {.peer = here};
+
 	while (!leaver->told)
 		usleep(100);
 	usleep(20000);
+	/* Nobody gets in while it is there, but may come again. */
+	if (leaver->wanted)
+		assert_int_equal(
+			export_table_enter(leaver->table, "x@6", &next, NULL),
+			leaver->wanted);
 	leaver->left = true;
 	assert_true(export_table_leave(leaver->table, &leaver->user));
 	return NULL;
@@ -179,6 +188,7 @@ static void waits_for_the_older_epoch_to_leave(void **state)
 	assert_int_equal(set(*state, "x", 5, "any", NULL), 0);
 	leaver_start(&a, *state, "x@5");
 	leaver_start(&b, *state, "x@5");
+	a.wanted = b.wanted = -ESHUTDOWN;
 	assert_int_equal(set(*state, "x", 6, "any", NULL), 0);
 	assert_true(a.left && b.left);
 	pthread_join(a.thread, NULL);
@@ -214,6 +224,75 @@ static void removing_waits_too_and_can_be_repeated(void **state)
 			 -ENOENT);
 }
 
+static void assert_over(struct export_table *table, const char *name)
+{
+	struct export_user user = {.peer = here};
+	struct error err = {0};
+
+	assert_int_equal(export_table_enter(table, name, &user, &err), -EACCES);
+	assert_non_null(strstr(error_text(&err), "is over"));
+}
+
+static void what_is_withdrawn_is_over_for_its_epochs_only(void **state)
+{
+	struct export_user user = {.peer = here};
+	static const char *const others[] = {"x@6", "x", "x@", "x@5x", "y@5"};
+
+	assert_int_equal(set(*state, "x", 5, "any", NULL), 0);
+	assert_int_equal(export_table_end(*state, "x", 5, NULL), 0);
+	assert_int_equal(released, 1);
+	assert_over(*state, "x@5");
+	assert_over(*state, "x@1");
+	for (size_t i = 0; i < array_size(others); i++)
+		assert_int_equal(
+			export_table_enter(*state, others[i], &user, NULL),
+			-ENOENT);
+	/* Set again, it is as any other; and only removed, it may come back. */
+	assert_int_equal(set(*state, "x", 5, "any", NULL), 0);
+	assert_int_equal(export_table_enter(*state, "x@5", &user, NULL), 0);
+	assert_false(export_table_leave(*state, &user));
+	export_table_remove(*state, "x");
+	assert_int_equal(export_table_enter(*state, "x@5", &user, NULL),
+			 -ENOENT);
+	/* It need not have been there, and can be repeated. */
+	assert_int_equal(export_table_end(*state, "y", UINT64_MAX, NULL), 0);
+	assert_int_equal(export_table_end(*state, "y", UINT64_MAX, NULL), 0);
+	assert_over(*state, "y@18446744073709551615");
+	assert_int_equal(export_table_end(*state, "a@b", 1, NULL), -EINVAL);
+}
+
+static void withdrawing_waits_for_who_is_there(void **state)
+{
+	struct leaver a;
+
+	assert_int_equal(set(*state, "x", 5, "any", NULL), 0);
+	leaver_start(&a, *state, "x@5");
+	assert_int_equal(export_table_end(*state, "x", 5, NULL), 0);
+	assert_true(a.left);
+	pthread_join(a.thread, NULL);
+	assert_int_equal(released, 1);
+	assert_over(*state, "x@5");
+}
+
+static void of_what_is_over_the_oldest_is_forgotten(void **state)
+{
+	struct export_user user = {.peer = here};
+	char name[32];
+
+	assert_int_equal(set(*state, "stays", 5, "any", NULL), 0);
+	for (int i = 0; i <= EXPORTS_OVER_MAX; i++) {
+		(void)snprintf(name, sizeof(name), "x%d", i);
+		assert_int_equal(export_table_end(*state, name, 5, NULL), 0);
+	}
+	assert_int_equal(export_table_enter(*state, "x0@5", &user, NULL),
+			 -ENOENT);
+	assert_over(*state, "x1@5");
+	(void)snprintf(name, sizeof(name), "x%d@5", EXPORTS_OVER_MAX);
+	assert_over(*state, name);
+	assert_int_equal(export_table_enter(*state, "stays@5", &user, NULL), 0);
+	assert_false(export_table_leave(*state, &user));
+}
+
 static int list_each(void *context, const char *name)
 {
 	strcat(context, name);
@@ -243,6 +322,9 @@ int main(void)
 		TEST(waits_for_the_older_epoch_to_leave),
 		TEST(expels_a_peer_taken_off_the_list),
 		TEST(removing_waits_too_and_can_be_repeated),
+		TEST(what_is_withdrawn_is_over_for_its_epochs_only),
+		TEST(withdrawing_waits_for_who_is_there),
+		TEST(of_what_is_over_the_oldest_is_forgotten),
 		TEST(lists_only_what_the_peer_may_use),
 	};
 

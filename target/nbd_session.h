@@ -59,7 +59,8 @@ struct nbd_session_ops {
 	 * @keep  it is going to be served: hold it
 	 *
 	 * -ENOENT: no such export; -EACCES: it may not be had, @err says
-	 * why to the peer; anything else: it can't be opened now.
+	 * why to the peer; -ESHUTDOWN: try again; anything else: it can't be
+	 * opened now.
 	 */
 	int (*open)(void *context, const char *name, bool keep,
 		    struct nbd_export *ret, struct error *err);

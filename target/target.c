@@ -353,6 +353,12 @@ int target_export_remove(struct target *target, const char *name,
 	return 0;
 }
 
+int target_export_end(struct target *target, const char *name, uint64_t epoch,
+		      struct error *err)
+{
+	return export_table_end(target->exports, name, epoch, err);
+}
+
 struct growth {
 	struct nbd_service *service;
 	const char *name;

@@ -85,9 +85,21 @@ struct target_export {
 int target_export_set(struct target *target, const struct target_export *spec,
 		      struct error *err);
 
-/* Close its connections and forget it. Not there: 0. */
+/*
+ * Close its connections and forget it. Not there: 0. A client that comes back
+ * is told that there is none, which it may take for a server that starts.
+ */
 int target_export_remove(struct target *target, const char *name,
 			 struct error *err);
+
+/*
+ * The same, but it is over for good: as long as the name is not set again, a
+ * client that asks for it at @epoch or an older one is refused
+ * (NBD_REP_ERR_POLICY), so that it does not wait for it. That is remembered
+ * of the last 4096 names. Need not be there. -EINVAL: a bad name.
+ */
+int target_export_end(struct target *target, const char *name, uint64_t epoch,
+		      struct error *err);
 
 /*
  * The device behind the export was made longer, to @size bytes: every live

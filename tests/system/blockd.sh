@@ -200,11 +200,34 @@ test_serves_exports_again_after_kill_9() {
 	same "$(extent_field x incarnation)" "$incarnation"
 	nbdinfo "$(uri x@3)" | grep -q "incarnation=$incarnation"
 	call RemoveExport name=x epoch=3
+	refused_by_policy x@3 "epoch 3 is over"
 	stop_blockd KILL
 	start_blockd
 	fails any "" nbdinfo "$(uri x@3)"
+	# Who comes back is not to wait for it.
+	refused_by_policy x@3 "epoch 3 is over"
+	fails any "" refused_by_policy x@4 "is over"
 	same "$(extent_field x export.epoch)" 3
 	fails 1 "ESTALE" call SetExport name=x epoch=2 initiators=unix
+}
+
+# refused_by_policy EXPORT TEXT: the server's answer to OPT_GO (7), as the
+# clients hide it
+refused_by_policy() {
+	/usr/bin/python3 - "$D/run/nbd" "$1" "$2" <<'PY'
+import socket, struct, sys
+path, name, wanted = sys.argv[1], sys.argv[2].encode(), sys.argv[3]
+s = socket.socket(socket.AF_UNIX)
+s.connect(path)
+f = s.makefile("rwb")
+f.read(18)
+f.write(struct.pack(">IQIII", 1, 0x49484156454F5054, 7, len(name) + 6, len(name)) + name + b"\0\0")
+f.flush()
+magic, option, kind, length = struct.unpack(">QIII", f.read(20))
+text = f.read(length).decode()
+assert kind == 1 << 31 | 2, hex(kind)
+assert wanted in text, text
+PY
 }
 
 # Writes one block after the other for ever; says when it began and what ended it.
@@ -241,20 +264,7 @@ test_a_higher_epoch_ends_an_older_writer() {
 	wait "$writer"
 	grep -q '^ended:' "$D/writer"
 	io x@2 -c 'read -P 0x77 0 1M'
-	/usr/bin/python3 - "$D/run/nbd" <<'PY'
-# What the server answers to OPT_GO (7) for "x@1", as the clients hide it.
-import socket, struct, sys
-s = socket.socket(socket.AF_UNIX)
-s.connect(sys.argv[1])
-f = s.makefile("rwb")
-f.read(18)
-f.write(struct.pack(">IQIII", 1, 0x49484156454F5054, 7, 9, 3) + b"x@1\0\0")
-f.flush()
-magic, option, kind, length = struct.unpack(">QIII", f.read(20))
-text = f.read(length).decode()
-assert kind == 1 << 31 | 2, hex(kind)
-assert "epoch 1 is older than 2" in text, text
-PY
+	refused_by_policy x@1 "epoch 1 is older than 2"
 	fails 1 "ESTALE: extent 'x' is at epoch 2" call SetExport name=x epoch=1 initiators=any
 	# A late detach of the old epoch takes nothing away from the new one.
 	same "$(call RemoveExport name=x epoch=1 | field export.active)" True
@@ -375,6 +385,7 @@ test_goes_on_beside_a_device_whose_server_is_silent() {
 	eventually 10 call SetExport name=x epoch=5 initiators=any
 	exec 9>&-
 	call DeleteExtent name=x
+	refused_by_policy x@5 "is over"
 }
 
 test_readers_share_an_extent_with_its_own_node() {

@@ -3,7 +3,6 @@
 # Who may have a volume: publications, readers that share one, and block
 # volumes, on three hosts.
 . "$(dirname "$0")/../lib.sh"
-TRIB_TEST_DEAD_TIMEOUT_MS=8000 # who is cut off here has nothing to wait for
 . "$TOP/tests/volume_lib.sh"
 
 # publications VOLUME: "NODE STATE ..." of each, by node
