@@ -38,13 +38,18 @@ static int follow(struct csi_call *c, node_state *state,
 	if (r < 0)
 		return r;
 	r = volume_resize(c->csi->volumes, c->id.name, 0, &grown, c->err);
-	if (r == -EIO) {
-		/* A part of it is broken: what repairs it grows it. */
+	/* A part of it is broken: what repairs it grows it. */
+	if (r == -EIO)
 		r = node_repair(c->csi, *record, state, true, c->err);
-		if (r == 0)
-			r = volume_get(c->csi->volumes, c->id.name, &grown,
-				       c->err);
-	}
+	/*
+	 * A union that takes no branches: all that can be done here is done,
+	 * and asking again would change nothing. The volume's condition says
+	 * what is missing until it is staged anew.
+	 */
+	if (r == -EOPNOTSUPP)
+		r = 0;
+	if (r == 0 && !grown)
+		r = volume_get(c->csi->volumes, c->id.name, &grown, c->err);
 	if (r < 0)
 		return csi_fail_errno(c, r);
 	volume_record_free(*record);

@@ -53,6 +53,32 @@ test_a_published_volume_grows_under_a_writer() {
 	nothing_left
 }
 
+test_a_union_that_takes_no_branches_is_a_condition_and_no_error() {
+	local id t
+	cap 1
+	volume older
+	id=$(create 1 older 500 parameters.fsType=xfs)
+	stage 1 older "$id"
+	publish 1 older "$id" a
+	t=$(target 1 a)
+	rm "$C/host1/run/volumes/older/control" # as before there was one
+	on 3 trib volume resize older --size 1GiB --quiet
+	expand 1 "$id" "$t" | grep -q "capacity_bytes=$((1024 * MIB))"
+	expand 1 "$id" "$t" | grep -q "capacity_bytes=$((1024 * MIB))"
+	[ "$(df_mib "$t")" -lt 600 ]
+	stats 1 "$id" "$t" | grep -q "abnormal=1.*its union does not have yet"
+	unpublish 1 "$id" a
+	unstage 1 older "$id"
+	stage 1 older "$id"
+	publish 1 older "$id" a
+	[ "$(df_mib "$t")" -gt 700 ]
+	stats 1 "$id" "$t" | grep -q "the volume is well"
+	unpublish 1 "$id" a
+	unstage 1 older "$id"
+	delete 1 "$id"
+	nothing_left
+}
+
 test_a_broken_volume_is_put_right_and_grows() {
 	local id t before
 	cap 1
