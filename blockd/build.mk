@@ -5,7 +5,7 @@ BLOCKD_STORE := blockd/record_text.c blockd/extent_record.c blockd/extent_record
   blockd/pool_dir_ranges.c blockd/file_map.c \
   blockd/pool_dir_load.c blockd/extent.c blockd/extent_create.c \
   blockd/extent_cut.c blockd/extent_content.c \
-  blockd/copying.c blockd/quiet.c blockd/hold.c blockd/gate.c blockd/gate_dev.c \
+  blockd/copying.c blockd/quiet.c blockd/hold.c blockd/freeze.c blockd/gate.c blockd/gate_dev.c \
   blockd/limit.c blockd/node.c blockd/node_care.c blockd/node_open.c \
   blockd/node_add.c blockd/node_space.c blockd/raw_format.c blockd/raw_map.c \
   blockd/raw_alloc.c blockd/raw_state.c blockd/raw_state_emit.c blockd/raw_salvage.c blockd/raw_medium.c \
@@ -26,6 +26,7 @@ $(eval $(call program,blockd,\
 
 $(eval $(call program,trib-loop,\
   blockd/local_ask_main.c blockd/local_answer.c,base))
+$(eval $(call program,trib-freeze,blockd/freeze_main.c,base))
 
 $(eval $(call unit_test,blockd/local_ask_test,blockd))
 $(eval $(call unit_test,blockd/record_text_test,blockd))

@@ -267,7 +267,7 @@ static int show_all(struct cut *cut, struct error *err)
 	int r = 0;
 
 	for (size_t i = 0; i < cut->n; i++)
-		pthread_mutex_lock(&cut->items[i].made->op);
+		extent_lock_fresh(cut->items[i].made);
 	pthread_mutex_lock(&cut->node->tables);
 	for (size_t i = 0; r == 0 && i < cut->n; i++)
 		if (node_find_extent(cut->node, cut->items[i].request->name))

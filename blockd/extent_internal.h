@@ -23,6 +23,9 @@ int extent_fresh(struct node *node, const char *name,
 		 const struct extent_label *labels, size_t n_labels,
 		 struct extent **ret, struct error *err);
 
+/* Lock one that is not in the table: nobody else can have it. */
+void extent_lock_fresh(struct extent *extent);
+
 /*
  * begin() for several, sorted by name, none twice: all of them or none. The
  * error is that of the first that could not be.

@@ -2,7 +2,10 @@
 #include "blockd/hold.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
@@ -10,16 +13,20 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/ident.h"
 #include "base/log.h"
 #include "blockd/extent.h"
+#include "blockd/freeze.h"
 #include "blockd/local_hold.h"
+#include "blockd/quiet.h"
 
 #define ENDED_MAX 256 /* ids that are remembered as over; ours */
 
 struct hold {
 	char id[UUID_TEXT_SIZE];
 	struct extent **extents; /* owned, with a reference each */
+	struct freeze **frozen;  /* owned; NULL for those that need none */
 	size_t n;
 	int64_t until_ms; /* clock_ms() */
 	bool beginning;   /* nobody but who begins it may touch it */
@@ -33,7 +40,8 @@ struct holds {
 	char ended[ENDED_MAX][UUID_TEXT_SIZE]; /* a ring */
 	unsigned ended_at;
 	bool stopping;
-	bool watched; /* the thread that lets them lapse runs */
+	int frozen_fd; /* STATE/frozen */
+	bool watched;  /* the thread that lets them lapse runs */
 	pthread_t watcher;
 };
 
@@ -68,6 +76,7 @@ static void hold_free(struct hold *hold)
 	for (size_t i = 0; i < hold->n; i++)
 		extent_unref(hold->extents[i]);
 	free(hold->extents);
+	free(hold->frozen);
 	free(hold);
 }
 
@@ -76,7 +85,16 @@ static void let_go(struct hold *hold, size_t n_held)
 {
 	for (size_t i = 0; i < n_held; i++)
 		gate_release(&hold->extents[i]->gate);
+	for (size_t i = 0; i < hold->n; i++)
+		if (hold->frozen[i])
+			freeze_end(hold->frozen[i]);
 	hold_free(hold);
+}
+
+/* It holds still, whether or not that was seen already. */
+static bool lasts(const struct hold *hold)
+{
+	return hold && !hold->beginning && clock_ms() < hold->until_ms;
 }
 
 /* ---- lapsing ---- */
@@ -170,8 +188,9 @@ static struct hold *hold_new(const char *id, struct extent *const *extents,
 	if (!hold)
 		return NULL;
 	hold->extents = calloc(n, sizeof(struct extent *));
-	if (!hold->extents) {
-		free(hold);
+	hold->frozen = calloc(n, sizeof(struct freeze *));
+	if (!hold->extents || !hold->frozen) {
+		hold_free(hold);
 		return NULL;
 	}
 	(void)snprintf(hold->id, sizeof(hold->id), "%s", id);
@@ -194,6 +213,9 @@ static int renew(struct holds *holds, struct hold *hold,
 		return error_set(err, EEXIST, "the hold %s is of other extents",
 				 hold->id);
 	hold->until_ms = clock_ms() + timeout_ms;
+	for (size_t i = 0; i < n; i++)
+		if (hold->frozen[i])
+			freeze_extend(hold->frozen[i], hold->until_ms);
 	(void)pthread_cond_signal(&holds->changed);
 	return 0;
 }
@@ -205,10 +227,10 @@ static int enlist(struct holds *holds, struct hold *fresh, unsigned timeout_ms,
 	struct hold *there = find(holds, fresh->id);
 	int r;
 
-	if (there)
+	if (there && (there->beginning || lasts(there)))
 		return renew(holds, there, fresh->extents, fresh->n, timeout_ms,
 			     err);
-	if (has_ended(holds, fresh->id))
+	if (there || has_ended(holds, fresh->id))
 		return error_set(err, ESTALE, "the hold %s is over", fresh->id);
 	r = need_watcher(holds, err);
 	if (r < 0)
@@ -218,34 +240,58 @@ static int enlist(struct holds *holds, struct hold *fresh, unsigned timeout_ms,
 	return 1;
 }
 
-/* A local device bypasses the gate. */
-static int check_local(const struct hold *hold, bool alone, struct error *err)
+/*
+ * A local device bypasses the gate: hold what is mounted on it. Nothing is,
+ * and it can't be held at all.
+ */
+static int hold_local(struct holds *holds, struct hold *hold, size_t i,
+		      const struct local_holds *local, bool alone,
+		      struct error *err)
+{
+	const struct extent *extent = hold->extents[i];
+	char device[LOCAL_NAME_MAX];
+	int r = quiet_find_writer(extent, local, device, err);
+
+	if (r < 1)
+		return r;
+	r = freeze_begin(device, holds->frozen_fd, hold->until_ms,
+			 &hold->frozen[i], err);
+	if (r == -ENOENT && alone)
+		return 0;
+	if (r == -ENOENT)
+		return error_set(err, EBUSY,
+				 "extent '%s' is written by /dev/%s on this "
+				 "node, which has no file system that could be "
+				 "frozen",
+				 extent->record.name, device);
+	if (r < 0)
+		(void)error_prefix(err, "extent '%s': ", extent->record.name);
+	return r;
+}
+
+static int hold_all_local(struct holds *holds, struct hold *hold, bool alone,
+			  struct error *err)
 {
 	struct local_holds local;
 	int r = local_holds_scan(&local, err);
 
-	for (size_t i = 0; r == 0 && i < hold->n; i++) {
-		struct extent_usage usage;
-		const char *device = NULL;
-
-		if (extent_usage(hold->extents[i], &usage, NULL) == 0)
-			device = local_holds_find(&local, usage.device,
-						  usage.inode, true);
-		if (device && !alone)
-			r = error_set(err, EBUSY,
-				      "extent '%s' is written by /dev/%s on "
-				      "this node, whose writes can't be held",
-				      hold->extents[i]->record.name, device);
-	}
+	if (r < 0)
+		return r;
+	for (size_t i = 0; r == 0 && i < hold->n; i++)
+		r = hold_local(holds, hold, i, &local, alone, err);
 	local_holds_done(&local);
 	return r;
 }
 
-static int hold_all(struct hold *hold, bool alone, size_t *n_held,
-		    struct error *err)
+/* What takes longest first: a frozen file system is written out before. */
+static int hold_all(struct holds *holds, struct hold *hold, bool alone,
+		    size_t *n_held, struct error *err)
 {
-	int r = 0;
+	int r = hold_all_local(holds, hold, alone, err);
 
+	*n_held = 0;
+	if (r < 0)
+		return r;
 	for (*n_held = 0; r == 0 && *n_held < hold->n; *n_held += r == 0)
 		r = gate_hold(&hold->extents[*n_held]->gate, hold->until_ms);
 	if (r < 0)
@@ -253,7 +299,7 @@ static int hold_all(struct hold *hold, bool alone, size_t *n_held,
 				 "writes to extent '%s' that are under way did "
 				 "not end in time",
 				 hold->extents[*n_held]->record.name);
-	return check_local(hold, alone, err);
+	return 0;
 }
 
 int holds_begin(struct holds *holds, const char *id,
@@ -273,7 +319,7 @@ int holds_begin(struct holds *holds, const char *id,
 		hold_free(hold);
 		return r;
 	}
-	r = hold_all(hold, alone, &n_held, err);
+	r = hold_all(holds, hold, alone, &n_held, err);
 	pthread_mutex_lock(&holds->lock);
 	hold->beginning = false;
 	if (r < 0)
@@ -293,7 +339,7 @@ bool holds_end(struct holds *holds, const char *id)
 
 	pthread_mutex_lock(&holds->lock);
 	hold = find(holds, id);
-	if (hold && hold->beginning)
+	if (!lasts(hold))
 		hold = NULL;
 	if (hold)
 		take_out(holds, hold);
@@ -324,7 +370,7 @@ int holds_check(struct holds *holds, const char *id,
 
 	pthread_mutex_lock(&holds->lock);
 	hold = find(holds, id);
-	if (!hold || hold->beginning)
+	if (!lasts(hold))
 		r = error_set(err, ESTALE,
 			      "there is no hold %.40s, or it has lapsed", id);
 	else if (!holds_all(hold, extents, n))
@@ -337,14 +383,41 @@ int holds_check(struct holds *holds, const char *id,
 
 /* ---- life ---- */
 
+static int open_notes(const char *state_dir, int *ret_fd, struct error *err)
+{
+	char path[PATH_MAX];
+	int fd, r;
+
+	if ((size_t)snprintf(path, sizeof(path), "%s/frozen", state_dir) >=
+	    sizeof(path))
+		return error_set(err, ENAMETOOLONG, "'%.256s...' is too long",
+				 state_dir);
+	r = dir_make(path, 0700, err);
+	if (r < 0)
+		return r;
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return error_set(err, errno, "open '%s': %s", path,
+				 strerror(errno));
+	freeze_thaw_left(fd);
+	*ret_fd = fd;
+	return 0;
+}
+
 int holds_new(const char *state_dir, struct holds **ret, struct error *err)
 {
 	struct holds *holds = calloc(1, sizeof(*holds));
 	pthread_condattr_t attributes;
 
-	(void)state_dir;
+	int r;
+
 	if (!holds)
 		return error_set(err, ENOMEM, "out of memory");
+	r = open_notes(state_dir, &holds->frozen_fd, err);
+	if (r < 0) {
+		free(holds);
+		return r;
+	}
 	LIST_INIT(&holds->list);
 	/* These can't fail on Linux. */
 	(void)pthread_mutex_init(&holds->lock, NULL);
@@ -372,6 +445,7 @@ void holds_free(struct holds *holds)
 		LIST_REMOVE(hold, in_list);
 		let_go(hold, hold->n);
 	}
+	fd_close(holds->frozen_fd);
 	(void)pthread_cond_destroy(&holds->changed);
 	(void)pthread_mutex_destroy(&holds->lock);
 	free(holds);

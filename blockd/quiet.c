@@ -2,19 +2,50 @@
 #include "blockd/quiet.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "blockd/hold.h"
-#include "blockd/local_hold.h"
 #include "blockd/node.h"
+
+int quiet_find_writer(const struct extent *extent,
+		      const struct local_holds *local, char *device,
+		      struct error *err)
+{
+	struct pool *pool = extent->pool->pool;
+	auto_free char *path = pool->ops->path(pool, extent->record.name);
+	auto_close int fd = -1;
+	const char *holder;
+	int r;
+
+	if (!path)
+		return error_set(err, ENOMEM, "out of memory");
+	if (!path[0])
+		return 0;
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return error_set(err, errno, "open '%s': %s", path,
+				 strerror(errno));
+	r = local_holds_check(local, fd, true, &holder);
+	if (r == 0)
+		return 0;
+	if (r != -EBUSY)
+		return error_set(err, EBUSY,
+				 "extent '%s' may be written by /dev/%s, which "
+				 "does not answer",
+				 extent->record.name, holder);
+	(void)snprintf(device, LOCAL_NAME_MAX, "%s", holder);
+	return 1;
+}
 
 /* A copy byte by byte takes longer than any hold may. */
 static int check_unwritten(struct extent *extent, struct error *err)
 {
 	const struct extent_export *export = &extent->record.export;
-	struct extent_usage usage;
+	char device[LOCAL_NAME_MAX];
 	struct local_holds local;
-	const char *device;
 	int r;
 
 	if (export->active && !export->read_only)
@@ -23,13 +54,11 @@ static int check_unwritten(struct extent *extent, struct error *err)
 				 "pool '%s' has to copy it byte by byte: "
 				 "remove the export first",
 				 extent->record.name, extent->pool->known.name);
-	r = extent_usage(extent, &usage, err);
-	if (r == 0)
-		r = local_holds_scan(&local, err);
+	r = local_holds_scan(&local, err);
 	if (r < 0)
 		return r;
-	device = local_holds_find(&local, usage.device, usage.inode, true);
-	if (device)
+	r = quiet_find_writer(extent, &local, device, err);
+	if (r == 1)
 		r = error_set(err, EBUSY,
 			      "extent '%s' is written by /dev/%s, and pool "
 			      "'%s' has to copy it byte by byte: detach it "

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/ident.h"
 #include "blockd/extent.h"
+#include "blockd/local_hold.h"
 
 struct quiet {
 	struct extent *const *extents; /* borrowed */
@@ -36,5 +37,16 @@ int quiet_begin(struct quiet *quiet, struct extent *const *extents,
 
 /* -ESTALE: it did not last until now. */
 int quiet_end(struct quiet *quiet, struct error *err);
+
+/*
+ * The loop device that may write to the data file of an extent.
+ *
+ * @device  LOCAL_NAME_MAX bytes, set on 1
+ *
+ * 0: there is none; 1: there is; -EBUSY: one that does not answer may.
+ */
+int quiet_find_writer(const struct extent *extent,
+		      const struct local_holds *local, char *device,
+		      struct error *err);
 
 #endif
