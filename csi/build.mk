@@ -17,19 +17,19 @@ $(eval $(call unit_test,csi/csi_check_test,csi))
 $(eval $(call unit_test,csi/csi_name_test,csi))
 $(eval $(call unit_test,csi/csi_metrics_test,csi,csi/csi_test_kit.c))
 $(eval $(call unit_test,csi/identity_test,csi,csi/csi_test_kit.c))
-$(eval $(call unit_test,csi/controller_test,csi,csi/csi_test_kit.c csi/fake_node.c \
+$(eval $(call unit_test,csi/controller_test,csi,csi/csi_test_kit.c csi/fake_node.c csi/fake_node_copies.c \
   csi/controller_test_kit.c))
-$(eval $(call unit_test,csi/controller_create_test,csi,csi/csi_test_kit.c csi/fake_node.c \
+$(eval $(call unit_test,csi/controller_create_test,csi,csi/csi_test_kit.c csi/fake_node.c csi/fake_node_copies.c \
   csi/controller_test_kit.c))
-$(eval $(call unit_test,csi/controller_pairs_test,csi,csi/csi_test_kit.c csi/fake_node.c \
+$(eval $(call unit_test,csi/controller_pairs_test,csi,csi/csi_test_kit.c csi/fake_node.c csi/fake_node_copies.c \
   csi/controller_test_kit.c))
-$(eval $(call unit_test,csi/controller_expand_test,csi,csi/csi_test_kit.c csi/fake_node.c \
+$(eval $(call unit_test,csi/controller_expand_test,csi,csi/csi_test_kit.c csi/fake_node.c csi/fake_node_copies.c \
   csi/controller_test_kit.c))
-$(eval $(call unit_test,csi/controller_publish_test,csi,csi/csi_test_kit.c csi/fake_node.c \
+$(eval $(call unit_test,csi/controller_publish_test,csi,csi/csi_test_kit.c csi/fake_node.c csi/fake_node_copies.c \
   csi/controller_test_kit.c))
-$(eval $(call unit_test,csi/controller_list_test,csi,csi/csi_test_kit.c csi/fake_node.c \
+$(eval $(call unit_test,csi/controller_list_test,csi,csi/csi_test_kit.c csi/fake_node.c csi/fake_node_copies.c \
   csi/controller_test_kit.c))
-$(eval $(call unit_test,csi/controller_capacity_test,csi,csi/csi_test_kit.c csi/fake_node.c \
+$(eval $(call unit_test,csi/controller_capacity_test,csi,csi/csi_test_kit.c csi/fake_node.c csi/fake_node_copies.c \
   csi/controller_test_kit.c))
 $(eval $(call unit_test,csi/node_state_test,csi))
 $(eval $(call unit_test,csi/inline_test,csi))

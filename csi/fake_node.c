@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "csi/fake_node.h"
+#include "csi/fake_node_internal.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -8,7 +8,6 @@
 #include <time.h>
 
 #include "base/cleanup.h"
-#include "proto/blockd.pb-c.h"
 
 static void fake_sleep(int ms)
 {
@@ -18,7 +17,7 @@ static void fake_sleep(int ms)
 	(void)nanosleep(&pause, NULL); /* a test is not exact */
 }
 
-static struct fake_extent *find(struct fake_node *node, const char *name)
+struct fake_extent *fake_find(struct fake_node *node, const char *name)
 {
 	for (size_t i = 0; i < FAKE_EXTENTS_MAX; i++)
 		if (strcmp(node->extents[i].name, name) == 0)
@@ -26,7 +25,7 @@ static struct fake_extent *find(struct fake_node *node, const char *name)
 	return NULL;
 }
 
-static uint64_t room(const struct fake_node *node)
+uint64_t fake_room(const struct fake_node *node)
 {
 	uint64_t used = 0;
 
@@ -36,7 +35,7 @@ static uint64_t room(const struct fake_node *node)
 	return node->capacity - used;
 }
 
-static struct fake_node *node_of(struct rpc_call *call)
+struct fake_node *fake_node_of(struct rpc_call *call)
 {
 	struct fake_node *node = rpc_context(call);
 
@@ -44,15 +43,32 @@ static struct fake_node *node_of(struct rpc_call *call)
 	return node;
 }
 
-static void answer(struct rpc_call *call, const struct fake_extent *e,
-		   Tributary__V1__Extent *out)
+void fake_answer(struct rpc_call *call, const struct fake_extent *e,
+		 Tributary__V1__Extent *out)
 {
 	out->name = rpc_strdup(call, e->name);
 	out->pool = rpc_strdup(call, "main");
 	out->id = rpc_strdup(call, e->id);
 	out->size = e->size;
-	out->blank = true;
-	out->state = rpc_strdup(call, "ok");
+	out->blank = !e->origin[0];
+	out->state = rpc_strdup(call, e->copying ? "copying" : "ok");
+	if (e->copying)
+		out->copied = e->size / (unsigned)(e->copying + 1);
+	out->kind = rpc_strdup(call, e->snapshot ? "snapshot" : "extent");
+	if (e->origin[0]) {
+		out->origin = rpc_alloc(call, sizeof(*out->origin));
+		tributary__v1__origin__init(out->origin);
+		out->origin->name = rpc_strdup(call, e->origin);
+		out->origin->id = rpc_strdup(call, e->origin_id);
+		out->origin->cut = rpc_strdup(call, e->cut);
+		out->origin->method = rpc_strdup(call, "shared");
+	}
+	if (e->iops || e->bytes_per_second) {
+		out->limits = rpc_alloc(call, sizeof(*out->limits));
+		tributary__v1__limits__init(out->limits);
+		out->limits->iops = e->iops;
+		out->limits->bytes_per_second = e->bytes_per_second;
+	}
 	out->n_labels = e->labels.count;
 	out->labels = rpc_alloc(call, e->labels.count * sizeof(void *) + 1);
 	for (size_t i = 0; i < e->labels.count; i++) {
@@ -77,7 +93,7 @@ static Tributary__V1__Pool **the_pool(struct rpc_call *call,
 	pool->state = rpc_strdup(call, "online");
 	pool->capacity = node->capacity;
 	pthread_mutex_lock(&node->lock);
-	pool->available = room(node);
+	pool->available = fake_room(node);
 	pthread_mutex_unlock(&node->lock);
 	list[0] = pool;
 	return list;
@@ -86,7 +102,7 @@ static Tributary__V1__Pool **the_pool(struct rpc_call *call,
 static int get_node(struct rpc_call *call, const ProtobufCMessage *in,
 		    ProtobufCMessage *out_, struct error *err)
 {
-	struct fake_node *node = node_of(call);
+	struct fake_node *node = fake_node_of(call);
 	Tributary__V1__Node *out = (Tributary__V1__Node *)out_;
 
 	(void)in;
@@ -106,7 +122,7 @@ static int list_pools(struct rpc_call *call, const ProtobufCMessage *in,
 	(void)in;
 	(void)err;
 	out->n_pools = 1;
-	out->pools = the_pool(call, node_of(call));
+	out->pools = the_pool(call, fake_node_of(call));
 	return 0;
 }
 
@@ -114,7 +130,7 @@ static int make(struct fake_node *node,
 		const Tributary__V1__CreateExtentRequest *in,
 		struct fake_extent **ret, struct error *err)
 {
-	struct fake_extent *e = find(node, in->name);
+	struct fake_extent *e = fake_find(node, in->name), *source = NULL;
 	int r = 0;
 
 	*ret = e;
@@ -122,13 +138,28 @@ static int make(struct fake_node *node,
 		return e->size == in->size
 			       ? 0
 			       : error_set(err, EEXIST, "there already");
-	if (in->size > room(node))
+	if (in->size > fake_room(node))
 		return error_set(err, ENOSPC, "no room");
-	e = *ret = find(node, "");
+	if (in->source[0]) {
+		source = fake_find(node, in->source);
+		if (!source || (in->source_id[0] &&
+				strcmp(source->id, in->source_id) != 0))
+			return error_set(err, ENOENT, "no extent '%s'",
+					 in->source);
+		if (source->size > in->size)
+			return error_set(err, ERANGE, "it is larger");
+	}
+	e = *ret = fake_find(node, "");
 	assert(e);
 	(void)snprintf(e->name, sizeof(e->name), "%s", in->name);
 	(void)uuid_make(e->id);
 	e->size = in->size;
+	if (source)
+		fake_copy(node, source, e);
+	if (in->limits) {
+		e->iops = in->limits->iops;
+		e->bytes_per_second = in->limits->bytes_per_second;
+	}
 	for (size_t i = 0; r == 0 && i < in->n_labels; i++)
 		r = labels_set(&e->labels, in->labels[i]->key,
 			       in->labels[i]->value, err);
@@ -138,7 +169,7 @@ static int make(struct fake_node *node,
 static int create_extent(struct rpc_call *call, const ProtobufCMessage *in,
 			 ProtobufCMessage *out, struct error *err)
 {
-	struct fake_node *node = node_of(call);
+	struct fake_node *node = fake_node_of(call);
 	struct fake_extent *e = NULL;
 	int fails = atomic_exchange(&node->fails, 0), r;
 
@@ -148,7 +179,7 @@ static int create_extent(struct rpc_call *call, const ProtobufCMessage *in,
 	pthread_mutex_lock(&node->lock);
 	r = make(node, (const Tributary__V1__CreateExtentRequest *)in, &e, err);
 	if (r == 0)
-		answer(call, e, (Tributary__V1__Extent *)out);
+		fake_answer(call, e, (Tributary__V1__Extent *)out);
 	pthread_mutex_unlock(&node->lock);
 	return r;
 }
@@ -156,15 +187,17 @@ static int create_extent(struct rpc_call *call, const ProtobufCMessage *in,
 static int get_extent(struct rpc_call *call, const ProtobufCMessage *in,
 		      ProtobufCMessage *out, struct error *err)
 {
-	struct fake_node *node = node_of(call);
+	struct fake_node *node = fake_node_of(call);
 	const char *name = ((const Tributary__V1__GetExtentRequest *)in)->name;
 	struct fake_extent *e;
 	int r = 0;
 
 	pthread_mutex_lock(&node->lock);
-	e = find(node, name);
+	e = fake_find(node, name);
+	if (e && e->copying)
+		e->copying--;
 	if (e)
-		answer(call, e, (Tributary__V1__Extent *)out);
+		fake_answer(call, e, (Tributary__V1__Extent *)out);
 	else
 		r = error_set(err, ENOENT, "no extent '%s'", name);
 	pthread_mutex_unlock(&node->lock);
@@ -176,7 +209,7 @@ static int list_extents(struct rpc_call *call, const ProtobufCMessage *in,
 {
 	Tributary__V1__ListExtentsReply *out =
 		(Tributary__V1__ListExtentsReply *)out_;
-	struct fake_node *node = node_of(call);
+	struct fake_node *node = fake_node_of(call);
 
 	(void)in;
 	(void)err;
@@ -189,7 +222,7 @@ static int list_extents(struct rpc_call *call, const ProtobufCMessage *in,
 			continue;
 		extent = rpc_alloc(call, sizeof(*extent));
 		tributary__v1__extent__init(extent);
-		answer(call, &node->extents[i], extent);
+		fake_answer(call, &node->extents[i], extent);
 		out->extents[out->n_extents++] = extent;
 	}
 	pthread_mutex_unlock(&node->lock);
@@ -200,7 +233,7 @@ static int resize_extent(struct rpc_call *call, const ProtobufCMessage *in_,
 			 ProtobufCMessage *out, struct error *err)
 {
 	const Tributary__V1__ResizeExtentRequest *in = (const void *)in_;
-	struct fake_node *node = node_of(call);
+	struct fake_node *node = fake_node_of(call);
 	int fails = atomic_exchange(&node->fails, 0), r = 0;
 	struct fake_extent *e;
 
@@ -208,16 +241,16 @@ static int resize_extent(struct rpc_call *call, const ProtobufCMessage *in_,
 	if (fails)
 		return error_set(err, fails, "told to fail");
 	pthread_mutex_lock(&node->lock);
-	e = find(node, in->name);
+	e = fake_find(node, in->name);
 	if (!e)
 		r = error_set(err, ENOENT, "no extent '%s'", in->name);
 	else if (in->size < e->size)
 		r = error_set(err, ERANGE, "it is larger");
-	else if (in->size - e->size > room(node))
+	else if (in->size - e->size > fake_room(node))
 		r = error_set(err, ENOSPC, "no room");
 	if (r == 0) {
 		e->size = in->size;
-		answer(call, e, (Tributary__V1__Extent *)out);
+		fake_answer(call, e, (Tributary__V1__Extent *)out);
 	}
 	pthread_mutex_unlock(&node->lock);
 	return r;
@@ -226,14 +259,15 @@ static int resize_extent(struct rpc_call *call, const ProtobufCMessage *in_,
 static int delete_extent(struct rpc_call *call, const ProtobufCMessage *in,
 			 ProtobufCMessage *out, struct error *err)
 {
-	struct fake_node *node = node_of(call);
+	struct fake_node *node = fake_node_of(call);
 	struct fake_extent *e;
 
 	(void)out;
 	(void)err;
 	fake_sleep(atomic_load(&node->pause_ms));
 	pthread_mutex_lock(&node->lock);
-	e = find(node, ((const Tributary__V1__DeleteExtentRequest *)in)->name);
+	e = fake_find(node,
+		      ((const Tributary__V1__DeleteExtentRequest *)in)->name);
 	if (e) {
 		labels_done(&e->labels);
 		*e = (struct fake_extent){0};
@@ -264,6 +298,29 @@ static const struct rpc_method methods[] = {
 	{"/tributary.v1.Blockd/DeleteExtent",
 	 &tributary__v1__delete_extent_request__descriptor,
 	 &tributary__v1__empty__descriptor, delete_extent, false},
+	{"/tributary.v1.Blockd/RemoveExport",
+	 &tributary__v1__remove_export_request__descriptor,
+	 &tributary__v1__extent__descriptor, fake_remove_export, false},
+	{"/tributary.v1.Blockd/HoldWrites",
+	 &tributary__v1__hold_writes_request__descriptor,
+	 &tributary__v1__empty__descriptor, fake_hold_writes, false},
+	{"/tributary.v1.Blockd/ReleaseWrites",
+	 &tributary__v1__release_writes_request__descriptor,
+	 &tributary__v1__release_writes_reply__descriptor, fake_release_writes,
+	 false},
+	{"/tributary.v1.Blockd/CreateSnapshots",
+	 &tributary__v1__create_snapshots_request__descriptor,
+	 &tributary__v1__create_snapshots_reply__descriptor,
+	 fake_create_snapshots, false},
+	{"/tributary.v1.Blockd/RevertExtent",
+	 &tributary__v1__revert_extent_request__descriptor,
+	 &tributary__v1__extent__descriptor, fake_revert_extent, false},
+	{"/tributary.v1.Blockd/SetLimits",
+	 &tributary__v1__set_limits_request__descriptor,
+	 &tributary__v1__extent__descriptor, fake_set_limits, false},
+	{"/tributary.v1.Blockd/ListRanges",
+	 &tributary__v1__list_ranges_request__descriptor,
+	 &tributary__v1__list_ranges_reply__descriptor, fake_list_ranges, true},
 };
 
 void fake_node_up(struct fake_node *node)
@@ -292,6 +349,7 @@ void fake_node_start(struct fake_node *node, const char *dir, const char *name,
 
 	*node = (struct fake_node){.capacity = capacity};
 	pthread_mutex_init(&node->lock, NULL);
+	pthread_cond_init(&node->released, NULL);
 	(void)snprintf(node->name, sizeof(node->name), "%s", name);
 	(void)snprintf(node->address, sizeof(node->address), "unix:%s/%s.sock",
 		       dir, name);
@@ -309,7 +367,7 @@ bool fake_node_lose(struct fake_node *node, const char *name)
 	struct fake_extent *e;
 
 	pthread_mutex_lock(&node->lock);
-	e = find(node, name);
+	e = fake_find(node, name);
 	if (e) {
 		labels_done(&e->labels);
 		*e = (struct fake_extent){0};
@@ -329,6 +387,7 @@ void fake_node_stop(struct fake_node *node)
 	rpc_server_stop(node->server, 0);
 	for (size_t i = 0; i < FAKE_EXTENTS_MAX; i++)
 		labels_done(&node->extents[i].labels);
+	pthread_cond_destroy(&node->released);
 	pthread_mutex_destroy(&node->lock);
 }
 
@@ -353,7 +412,7 @@ uint64_t fake_node_free(struct fake_node *node)
 	uint64_t bytes;
 
 	pthread_mutex_lock(&node->lock);
-	bytes = room(node);
+	bytes = fake_room(node);
 	pthread_mutex_unlock(&node->lock);
 	return bytes;
 }

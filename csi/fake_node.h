@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * For tests: the control API of a node, with one pool in memory. It makes,
- * grows, tells of and deletes extents, and can be slow, full or gone.
+ * grows, tells of and deletes extents, and can be slow, full or gone. What an
+ * extent holds is a number, which its snapshots and clones take over.
  */
 #ifndef CSI_FAKE_NODE_H
 #define CSI_FAKE_NODE_H
@@ -20,6 +21,13 @@ struct fake_extent {
 	char id[UUID_TEXT_SIZE];
 	uint64_t size; /* bytes */
 	struct labels labels;
+	uint64_t content; /* fake_node_write() */
+	bool snapshot;
+	char origin[RECORD_NAME_SIZE], origin_id[UUID_TEXT_SIZE];
+	char cut[UUID_TEXT_SIZE];
+	uint64_t iops, bytes_per_second;
+	int copying; /* looks at it, until it is copied */
+	bool held;
 };
 
 struct fake_node {
@@ -29,8 +37,17 @@ struct fake_node {
 	atomic_int pause_ms; /* before it makes, grows or deletes an extent */
 	/* errno for the next that is made or grown; 0: none */
 	atomic_int fails;
-	atomic_size_t asked;  /* calls so far */
-	pthread_mutex_t lock; /* guards @extents */
+	atomic_size_t asked; /* calls so far */
+	/* errno for the next of each; 0: none. It is done all the same if < 0
+	 */
+	atomic_int hold_fails, cut_fails, release_fails, revert_fails,
+		limit_fails;
+	atomic_int lapses; /* so many holds end before they are released */
+	int copies;        /* what a new copy has as copying */
+	size_t n_cuts;     /* calls that made snapshots */
+	char hold[UUID_TEXT_SIZE]; /* "": none */
+	pthread_cond_t released;
+	pthread_mutex_t lock; /* guards what is below, and the three above */
 	struct fake_extent extents[FAKE_EXTENTS_MAX];
 	struct rpc_server *server; /* NULL: down */
 };
@@ -45,6 +62,12 @@ void fake_node_stop(struct fake_node *node);
 
 /* An extent is gone, without a word; false: it was not there. */
 bool fake_node_lose(struct fake_node *node, const char *name);
+/* Write @content, when it is not held. */
+void fake_node_write(struct fake_node *node, const char *name,
+		     uint64_t content);
+/* A copy of it; false: it is not there. Labels are empty. */
+bool fake_node_look(struct fake_node *node, const char *name,
+		    struct fake_extent *ret);
 /* How many calls it has had. */
 size_t fake_node_asked(struct fake_node *node);
 size_t fake_node_extents(struct fake_node *node);
