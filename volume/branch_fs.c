@@ -170,16 +170,21 @@ int branch_fs_mount(const char *device, const char *type, const char *target,
 		    struct error *err)
 {
 	unsigned long flags = read_only ? MS_RDONLY : 0;
-	const char *data = options && options->data[0] ? options->data : NULL;
+	const char *more = options ? options->data : "";
+	char data[MOUNT_OPTIONS_MAX + 16];
 	int r = dir_make(target, 0700, err);
 
 	if (r < 0)
 		return r;
+	/* A clone has its source's UUID, and both may be mounted here. */
+	(void)snprintf(data, sizeof(data), "%s%s%s",
+		       strcmp(type, "xfs") == 0 ? "nouuid" : "",
+		       strcmp(type, "xfs") == 0 && more[0] ? "," : "", more);
 	if (mount(device, target, type, flags | (options ? options->flags : 0),
-		  data) < 0)
+		  data[0] ? data : NULL) < 0)
 		return error_set(err, errno, "mount '%s' at '%s'%s%s: %s",
-				 device, target, data ? " with " : "",
-				 data ? data : "", strerror(errno));
+				 device, target, data[0] ? " with " : "", data,
+				 strerror(errno));
 	return 0;
 }
 

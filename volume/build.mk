@@ -18,7 +18,13 @@ $(eval $(call library,volume,\
   volume/flow_attach.c volume/flow_create.c volume/flow_delete.c \
   volume/flow_detach.c volume/flow_resize.c volume/json_scan.c \
   $(volume_store) volume/label.c volume/local.c \
-  volume/mounts.c volume/record_json.c volume/operation.c volume/attach_claim.c \
+  volume/mounts.c volume/record_json.c volume/operation.c \
+  volume/snapshot_record.c volume/snapshot_record_json.c \
+  volume/group_record_json.c volume/record_store.c volume/snapshot_op.c \
+  volume/snapshot_extents.c volume/snapshot_cut.c volume/snapshot_list.c \
+  volume/snapshot_ranges.c volume/flow_snapshot.c volume/flow_group.c \
+  volume/group_follow.c volume/flow_revert.c volume/source.c volume/limits.c \
+  volume/attach_claim.c \
   volume/flow_publish.c volume/mount_options.c volume/split_attach.c \
   volume/split_batch.c volume/split_export.c volume/node_answer.c volume/node_client.c \
   volume/node_client_copies.c volume/node_client_extents.c \
@@ -68,3 +74,6 @@ $(eval $(call fuzzer,volume/volume_record_fuzz,volume/volume_record.c \
 $(eval $(call fuzzer,volume/kube_yaml_fuzz,volume/kube_yaml.c base/error.c,\
   -lyaml -ljson-c))
 VM_TESTS += tests/vm/volume_grow.sh
+$(eval $(call unit_test,tests/volume_snapshot_test,volume,csi/fake_node.c \
+  csi/fake_node_copies.c))
+$(OUT)/test/tests/volume_snapshot_test: | $(OUT)/test/volume/volume_call_main

@@ -86,6 +86,11 @@ struct operation {
 void operation_lock(struct operation *op);
 void operation_unlock(struct operation *op);
 
+/* Only steps to be told of: no lease, no record. operation_done() ends it. */
+void operation_init(struct operation *op, struct volume_context *ctx,
+		    const char *name);
+void operation_done(struct operation *op);
+
 /*
  * Take the lease on volume @name and load its record, if there is one.
  * operation_end() gives it back.

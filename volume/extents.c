@@ -9,6 +9,7 @@
 #include "base/crc32c.h"
 #include "base/size.h"
 #include "volume/context.h"
+#include "volume/snapshot.h"
 
 #define EXTENT_UNIT 4096u /* bytes; proto/blockd.proto, CreateExtentRequest */
 
@@ -81,7 +82,14 @@ static int check_free(const struct node_extent *extent, bool force,
 		      struct error *err)
 {
 	const char *volume = labels_get(&extent->labels, VOLUME_LABEL_NAME);
+	const char *snapshot = labels_get(&extent->labels, SNAPSHOT_LABEL_NAME);
 
+	if (!force && snapshot)
+		return error_set(err, EBUSY,
+				 "extent '%s' on node '%s' is part of snapshot "
+				 "'%s'; use the snapshot, or --force if that "
+				 "is lost",
+				 extent->name, extent->node, snapshot);
 	if (force || !labels_get(&extent->labels, VOLUME_LABEL_UID))
 		return 0;
 	return error_set(err, EBUSY,

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* volume_create(): plan, write the plan down, make the extents. */
+/*
+ * volume_create(): plan, write the plan down, make the extents. Of a clone the
+ * record is written first, without a plan, then its source is cut.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,6 +14,7 @@
 #include "base/size.h"
 #include "volume/context.h"
 #include "volume/room.h"
+#include "volume/source.h"
 #include "volume/split.h"
 
 #define PLANS_MAX                                                  \
@@ -59,7 +63,7 @@ static int splits_set(struct volume_record *record, const struct room *room,
 	return 0;
 }
 
-static int plan(struct operation *op, struct error *err)
+static int plan_new(struct operation *op, struct error *err)
 {
 	auto_free struct planner_split *splits = NULL;
 	struct room room = {0};
@@ -78,6 +82,13 @@ static int plan(struct operation *op, struct error *err)
 		r = splits_set(op->record, &room, splits, count, err);
 	room_done(&room);
 	return r;
+}
+
+static int plan(struct operation *op, struct error *err)
+{
+	return op->record->spec.source.kind == VOLUME_SOURCE_NONE
+		       ? plan_new(op, err)
+		       : source_plan(op, err);
 }
 
 /* ---- the extents ---- */
@@ -136,6 +147,8 @@ static int undo(struct operation *op, int r, struct error *err)
 	int e = extents_delete(op, &why);
 
 	if (e == 0)
+		e = source_drop(op, &why);
+	if (e == 0)
 		e = operation_remove(op, &why);
 	if (e == 0)
 		return r;
@@ -164,11 +177,15 @@ static int finish(struct operation *op, struct error *err)
 /* From a record that is written: make what it plans. */
 static int make(struct operation *op, struct error *err)
 {
-	int r;
+	int r = 0;
 
 	for (int plans = 1;; plans++) {
 		op->total = op->done + (unsigned)op->record->n_splits + 1;
 		r = extents_make(op, err);
+		if (r == 0)
+			r = source_wait(op, err);
+		if (r == 0)
+			r = source_drop(op, err);
 		if (r == 0)
 			return finish(op, err);
 		if (r != -ENOSPC || plans == PLANS_MAX)
@@ -229,11 +246,27 @@ static int begin_new(struct operation *op, const struct volume_spec *spec,
 	if (r == 0)
 		r = operation_step(op, err, "plan",
 				   "asking the nodes for their room");
+	/* A clone is cut first, under a name that is found again. */
+	if (r == 0 && spec->source.kind == VOLUME_SOURCE_VOLUME)
+		return operation_save(op, err);
 	if (r == 0)
 		r = plan(op, err);
 	if (r == 0)
 		r = operation_save(op, err);
 	return r;
+}
+
+/* The splits of a clone, when its source is cut. */
+static int plan_clone(struct operation *op, struct error *err)
+{
+	int r = plan(op, err);
+
+	if (r == 0)
+		r = operation_save(op, err);
+	if (r == 0)
+		return 0;
+	return error_is_open(r) ? keep_unfinished(op, r, err)
+				: undo(op, r, err);
 }
 
 static int create(struct operation *op, const struct volume_spec *spec,
@@ -247,6 +280,11 @@ static int create(struct operation *op, const struct volume_spec *spec,
 			return r;
 	} else {
 		r = begin_new(op, spec, labels, err);
+		if (r < 0)
+			return r;
+	}
+	if (op->record->n_splits == 0) {
+		r = plan_clone(op, err);
 		if (r < 0)
 			return r;
 	}
@@ -264,26 +302,39 @@ static int check_name(const char *name, struct error *err)
 	return r;
 }
 
+static int create_checked(struct operation *op,
+			  const struct volume_create_request *request,
+			  struct volume_spec *spec, struct error *err)
+{
+	static const struct labels none;
+	int r = source_resolve(op->ctx, spec, op->record, err);
+
+	if (r == 0)
+		r = volume_spec_check(spec, err);
+	if (r < 0)
+		return r;
+	op->total = 3; /* until the plan is known */
+	return create(op, spec, request->labels ? request->labels : &none, err);
+}
+
 int volume_create(struct volume_context *ctx,
 		  const struct volume_create_request *request,
 		  struct volume_record **ret, struct error *err)
 {
-	static const struct labels none;
 	struct volume_spec spec = {0};
 	struct operation op;
 	int r = check_name(request->name, err);
 
 	if (r == 0)
 		r = volume_spec_copy(request->spec, &spec, err);
-	if (r == 0)
+	/* Without a source nothing need be asked to know that it is wrong. */
+	if (r == 0 && spec.source.kind == VOLUME_SOURCE_NONE)
 		r = volume_spec_check(&spec, err);
 	if (r == 0)
 		r = operation_begin(&op, ctx, request->name, "creating volume",
 				    err);
 	if (r == 0) {
-		op.total = 3; /* until the plan is known */
-		r = create(&op, &spec,
-			   request->labels ? request->labels : &none, err);
+		r = create_checked(&op, request, &spec, err);
 		if (r == 0 && ret)
 			*ret = take_ptr(op.record);
 		operation_end(&op);

@@ -6,6 +6,7 @@
 
 #include "volume/context.h"
 #include "volume/local.h"
+#include "volume/source.h"
 #include "volume/split.h"
 
 static int check_unused(struct operation *op, struct error *err)
@@ -76,6 +77,10 @@ static int delete (struct operation *op, struct error *err)
 			return r;
 	}
 	r = extents_delete(op, err);
+	if (r < 0)
+		return keep(op, r, err);
+	/* It may have been left half made. */
+	r = source_drop(op, err);
 	if (r < 0)
 		return keep(op, r, err);
 	r = operation_step(op, err, "record", "removing the record");

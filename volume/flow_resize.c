@@ -12,6 +12,7 @@
 #include "base/size.h"
 #include "volume/branch_fs.h"
 #include "volume/context.h"
+#include "volume/limits.h"
 #include "volume/resize_extents.h"
 #include "volume/resize_here.h"
 #include "volume/resize_plan.h"
@@ -146,6 +147,10 @@ static int resize(struct operation *op, uint64_t capacity, struct error *err)
 	}
 	if (r == 0)
 		r = grow(op, capacity, err);
+	/* Each extent's part of the whole is another one now. */
+	if (r == 0 && (op->record->spec.limits.iops ||
+		       op->record->spec.limits.bytes_per_second))
+		r = limits_apply(op, err);
 	if (r == 0)
 		r = resize_here(op, err);
 	if (r == 0)

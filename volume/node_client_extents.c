@@ -76,7 +76,8 @@ int node_client_create_extent(struct node_client *client,
 		int r = node_client_get_extent(client, request.source, NULL,
 					       err);
 
-		if (r < 0)
+		/* Gone by now: it may have been made before. */
+		if (r < 0 && r != -ENOENT)
 			return r;
 		timeout_ms = NODE_LONG_MS;
 	}

@@ -11,6 +11,7 @@
 #include "volume/context.h"
 #include "volume/node_keep.h"
 #include "volume/parallel.h"
+#include "volume/snapshot.h"
 
 #define ASKED_AT_ONCE    32 /* nodes; each has a thread that waits */
 #define SWAP_TRIES       16
@@ -283,6 +284,37 @@ static int node_unused(const struct volume_record *record, const char *name,
 	return 0;
 }
 
+/* -EBUSY when a snapshot lies on it. */
+static int no_snapshots(struct volume_context *ctx, const char *name,
+			struct error *err)
+{
+	const struct snapshot_filter filter = {.temporary = true};
+	struct snapshot_record **records = NULL;
+	char problem[RECORD_TEXT_SIZE] = "";
+	size_t n = 0;
+	int r = volume_snapshot_list(ctx, &filter, &records, &n, NULL, problem,
+				     err);
+
+	if (r < 0)
+		return r;
+	if (problem[0])
+		r = error_set(err, EUCLEAN,
+			      "%s; it may have an extent on node '%s'", problem,
+			      name);
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		for (size_t k = 0; r == 0 && k < records[i]->n_splits; k++) {
+			if (strcmp(records[i]->splits[k].node, name) == 0)
+				r = error_set(
+					err, EBUSY,
+					"node '%s' has extent %zu of snapshot "
+					"'%s'; delete the snapshot first",
+					name, k, records[i]->name);
+		}
+	}
+	snapshot_records_free(records, n);
+	return r;
+}
+
 /* It would come back at once. */
 static int keeper_gone(struct volume_context *ctx, const char *name,
 		       struct error *err)
@@ -324,6 +356,8 @@ int volume_node_remove(struct volume_context *ctx, const char *name,
 	for (size_t i = 0; r == 0 && i < n; i++)
 		r = node_unused(records[i], name, err);
 	volume_records_free(records, n);
+	if (r == 0)
+		r = no_snapshots(ctx, name, err);
 	if (r < 0)
 		return r;
 	r = ctx->store->ops->remove(ctx->store, STORE_KIND_NODE, name, NULL,

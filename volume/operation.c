@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "volume/context.h"
+#include "volume/record_store.h"
 
 /* Of the thread; an operation's other threads have it from the operation. */
 static _Thread_local int cancel_on = -1;
@@ -17,8 +18,8 @@ void volume_cancel_on(int fd)
 	cancel_on = fd;
 }
 
-static void operation_init(struct operation *op, struct volume_context *ctx,
-			   const char *name)
+void operation_init(struct operation *op, struct volume_context *ctx,
+		    const char *name)
 {
 	pthread_mutexattr_t attributes;
 
@@ -28,6 +29,11 @@ static void operation_init(struct operation *op, struct volume_context *ctx,
 	(void)pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
 	(void)pthread_mutex_init(&op->lock, &attributes);
 	(void)pthread_mutexattr_destroy(&attributes);
+}
+
+void operation_done(struct operation *op)
+{
+	(void)pthread_mutex_destroy(&op->lock);
 }
 
 void operation_lock(struct operation *op)
@@ -66,7 +72,7 @@ void operation_end(struct operation *op)
 	op->record = NULL;
 	op->ctx->store->ops->release(op->ctx->store, STORE_KIND_VOLUME,
 				     op->name);
-	(void)pthread_mutex_destroy(&op->lock);
+	operation_done(op);
 }
 
 void operation_unattach(struct operation *op, struct volume_attachment *a)
@@ -79,6 +85,24 @@ void operation_unattach(struct operation *op, struct volume_attachment *a)
 	a->mount_point[0] = '\0';
 }
 
+static const char *how_it_is(enum volume_phase phase)
+{
+	switch (phase) {
+	case VOLUME_CREATING: return "not finished";
+	case VOLUME_REVERTING: return "being reverted to a snapshot";
+	default: return "being deleted";
+	}
+}
+
+static const char *what_to_do(enum volume_phase phase)
+{
+	switch (phase) {
+	case VOLUME_CREATING: return "repeat the command that creates it";
+	case VOLUME_REVERTING: return "`trib snapshot revert` finishes that";
+	default: return "nothing else can be done with it";
+	}
+}
+
 int operation_check_ready(const struct operation *op, struct error *err)
 {
 	if (!op->record)
@@ -87,11 +111,8 @@ int operation_check_ready(const struct operation *op, struct error *err)
 	if (op->record->phase == VOLUME_READY)
 		return 0;
 	return error_set(err, EBUSY, "volume '%s' is %s; %s", op->name,
-			 op->record->phase == VOLUME_CREATING ? "not finished"
-							      : "being deleted",
-			 op->record->phase == VOLUME_CREATING
-				 ? "repeat the command that creates it"
-				 : "nothing else can be done with it");
+			 how_it_is(op->record->phase),
+			 what_to_do(op->record->phase));
 }
 
 int operation_check_staying(const struct operation *op, struct error *err)
@@ -157,26 +178,14 @@ void operation_finish(struct operation *op, const char *fmt, ...)
 
 static int save_locked(struct operation *op, struct error *err)
 {
-	const struct store_ops *ops = op->ctx->store->ops;
 	struct volume_record *record = op->record;
-	auto_free char *json = NULL;
+	char *json = NULL;
 	int r = volume_record_encode(record, &json, err);
 
-	if (r < 0)
-		return r;
-	if (!record->resource_version[0])
-		return ops->create(op->ctx->store, STORE_KIND_VOLUME,
-				   record->name, json, record->resource_version,
-				   err);
-	r = ops->compare_and_swap(op->ctx->store, STORE_KIND_VOLUME,
-				  record->name, record->resource_version, json,
-				  record->resource_version, err);
-	if (r == -ESTALE || r == -ENOENT) /* although we have the lease */
-		return error_set(err, EAGAIN,
-				 "the record of volume '%s' was changed by "
-				 "somebody else; repeat the command",
-				 record->name);
-	return r;
+	return r < 0 ? r
+		     : record_store_save(op->ctx, &record_kind_volume,
+					 record->name, json,
+					 record->resource_version, err);
 }
 
 int operation_save(struct operation *op, struct error *err)
@@ -191,16 +200,10 @@ int operation_save(struct operation *op, struct error *err)
 
 int operation_remove(struct operation *op, struct error *err)
 {
-	int r = op->ctx->store->ops->remove(op->ctx->store, STORE_KIND_VOLUME,
-					    op->name,
-					    op->record->resource_version, err);
+	int r = record_store_remove(op->ctx, &record_kind_volume, op->name,
+				    op->record->resource_version, err);
 
-	if (r == -ESTALE)
-		return error_set(err, EAGAIN,
-				 "the record of volume '%s' was changed by "
-				 "somebody else; repeat the command",
-				 op->name);
-	if (r < 0 && r != -ENOENT)
+	if (r < 0)
 		return r;
 	volume_record_free(op->record);
 	op->record = NULL;

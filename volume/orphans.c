@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "volume/context.h"
 #include "volume/parallel.h"
+#include "volume/snapshot_op.h"
 
 #define ASKED_AT_ONCE 32
 
@@ -25,6 +26,8 @@ struct search {
 	struct volume_context *ctx;
 	struct volume_record **records;
 	size_t n_records;
+	struct snapshot_record **snapshots;
+	size_t n_snapshots;
 	struct held *held;
 	size_t n_held;
 	struct orphan *orphans;
@@ -96,6 +99,45 @@ static bool record_has(const struct volume_record *record, const char *node,
 	return false;
 }
 
+static bool snapshot_has(const struct search *search, const char *node,
+			 const struct node_extent *extent, const char *uid)
+{
+	for (size_t i = 0; i < search->n_snapshots; i++) {
+		const struct snapshot_record *record = search->snapshots[i];
+
+		if (strcmp(record->uid, uid) != 0)
+			continue;
+		for (size_t k = 0; k < record->n_splits; k++) {
+			if (strcmp(record->splits[k].node, node) == 0 &&
+			    strcmp(record->splits[k].extent, extent->name) == 0)
+				return true;
+		}
+	}
+	return false;
+}
+
+/* An extent that says it is of a snapshot. */
+static void find_snapshot_extent(struct search *search, const char *node,
+				 const struct node_extent *extent,
+				 const char *uid)
+{
+	const char *name = labels_get(&extent->labels, SNAPSHOT_LABEL_NAME);
+	const char *volume = labels_get(&extent->labels, VOLUME_LABEL_NAME);
+	struct orphan *o;
+
+	if (snapshot_has(search, node, extent, uid))
+		return;
+	o = add(search, ORPHAN_EXTENT, node, volume ? volume : "", extent->name,
+		"no snapshot has it; `trib extent delete --force %s/%s` frees "
+		"it",
+		node, extent->name);
+	if (!o)
+		return;
+	o->size = extent->size;
+	(void)snprintf(o->snapshot, sizeof(o->snapshot), "%.63s",
+		       name ? name : "");
+}
+
 /* Extents that say they are of a volume which does not have them. */
 static void find_extents(struct search *search, const struct held *held)
 {
@@ -104,10 +146,14 @@ static void find_extents(struct search *search, const struct held *held)
 		const char *uid = labels_get(&extent->labels, VOLUME_LABEL_UID);
 		const char *name = labels_get(&extent->labels,
 					      VOLUME_LABEL_NAME);
+		const char *cut = labels_get(&extent->labels,
+					     SNAPSHOT_LABEL_UID);
 		const struct volume_record *record;
 		struct orphan *o;
 
-		if (!uid)
+		if (cut)
+			find_snapshot_extent(search, held->node, extent, cut);
+		if (cut || !uid)
 			continue;
 		record = record_of(search, uid);
 		if (record && record_has(record, held->node, extent->name))
@@ -160,6 +206,49 @@ static void find_splits(struct search *search,
 				i, record->name);
 			if (o)
 				o->size = split->size;
+		}
+	}
+}
+
+static bool held_has_snapshot(const struct held *held,
+			      const struct snapshot_record *record,
+			      const struct snapshot_split *split)
+{
+	for (size_t i = 0; i < held->n_extents; i++) {
+		if (strcmp(held->extents[i].name, split->extent) == 0 &&
+		    snapshot_split_is(record, split, &held->extents[i]))
+			return true;
+	}
+	return false;
+}
+
+/* Those of snapshots, in the same way. */
+static void find_snapshot_splits(struct search *search,
+				 const struct snapshot_record *record)
+{
+	for (size_t i = 0; i < record->n_splits; i++) {
+		const struct snapshot_split *split = &record->splits[i];
+		struct orphan *o;
+
+		if (split->state == SNAPSHOT_SPLIT_PLANNED ||
+		    split->state == SNAPSHOT_SPLIT_DELETED)
+			continue;
+		for (size_t k = 0; k < search->n_held; k++) {
+			const struct held *held = &search->held[k];
+
+			if (strcmp(held->node, split->node) != 0 ||
+			    !held->asked ||
+			    held_has_snapshot(held, record, split))
+				continue;
+			o = add(search, ORPHAN_SPLIT, split->node,
+				record->volume, split->extent,
+				"extent %zu of snapshot %s is gone, with its "
+				"files",
+				i, record->name);
+			if (!o)
+				continue;
+			o->size = split->size;
+			memcpy(o->snapshot, record->name, sizeof(o->snapshot));
 		}
 	}
 }
@@ -241,6 +330,8 @@ static int ask_all(struct search *search, size_t *ret_unreachable,
 		}
 		for (size_t i = 0; i < search->n_records; i++)
 			find_splits(search, search->records[i]);
+		for (size_t i = 0; i < search->n_snapshots; i++)
+			find_snapshot_splits(search, search->snapshots[i]);
 		for (size_t i = 0; i < n; i++)
 			node_extents_free(search->held[i].extents,
 					  search->held[i].n_extents);
@@ -256,16 +347,19 @@ int volume_orphans(struct volume_context *ctx, struct orphan **ret,
 		   size_t *ret_count, size_t *ret_unreachable,
 		   struct error *err)
 {
+	const struct snapshot_filter all = {.temporary = true};
 	struct search search = {.ctx = ctx};
-	char problem[RECORD_TEXT_SIZE];
+	char problem[RECORD_TEXT_SIZE], other[RECORD_TEXT_SIZE] = "";
 	int r = volume_list(ctx, &search.records, &search.n_records, problem,
 			    err);
 
 	if (r < 0)
 		return r;
+	r = volume_snapshot_list(ctx, &all, &search.snapshots,
+				 &search.n_snapshots, NULL, other, err);
 	/* Without all records, extents in use would be called orphans. */
-	if (problem[0])
-		r = error_set(err, EUCLEAN, "%s", problem);
+	if (r == 0 && (problem[0] || other[0]))
+		r = error_set(err, EUCLEAN, "%s", problem[0] ? problem : other);
 	if (r == 0)
 		r = ask_all(&search, ret_unreachable, err);
 	if (r == 0) {
@@ -274,6 +368,7 @@ int volume_orphans(struct volume_context *ctx, struct orphan **ret,
 			r = error_set(err, ENOMEM, "out of memory");
 	}
 	volume_records_free(search.records, search.n_records);
+	snapshot_records_free(search.snapshots, search.n_snapshots);
 	if (r < 0) {
 		free(search.orphans);
 		return r;

@@ -7,6 +7,7 @@
 #define VOLUME_RECORD_JSON_H
 
 #include "volume/json_scan.h"
+#include "volume/snapshot_record.h"
 #include "volume/volume_record.h"
 
 /* Where a record keeps its metadata; borrowed. */
@@ -50,8 +51,19 @@ void record_scan_name(struct json_scan *scan, struct json_object *in,
 		      const char *key, char *ret);
 void record_scan_uuid(struct json_scan *scan, struct json_object *in,
 		      const char *key, char *ret, bool required);
+/* By name, as in the records. */
+enum split_state split_state_scan(struct json_scan *scan,
+				  struct json_object *in, const char *key);
+enum snapshot_phase snapshot_phase_scan(struct json_scan *scan,
+					struct json_object *in,
+					const char *key);
 /* Room for the items of an array: zeroed; NULL when it is empty. */
 void *record_scan_room(struct json_scan *scan, struct json_object *array,
 		       size_t size, size_t *ret_count);
+
+/* volume_record_condition(), of any record. */
+int record_condition_set(struct volume_condition **conditions, size_t *n,
+			 const char *type, bool status, const char *reason,
+			 const char *message);
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "volume/branch_fs.h"
+#include "volume/limits.h"
 
 /* The extent that has the split's name: is it the split's? */
 static bool is_ours(const struct operation *op,
@@ -29,6 +30,9 @@ int split_create(struct operation *op, struct volume_split *split,
 		.name = split->extent,
 		.size = split->size,
 		.labels = &labels,
+		.source = split->source[0] ? split->source : NULL,
+		.source_id = split->source[0] ? split->source_id : NULL,
+		.limits = limits_of_split(op->record, split),
 	};
 	struct node_extent extent = {0};
 	struct node_client *client = NULL;
@@ -55,7 +59,8 @@ int split_create(struct operation *op, struct volume_split *split,
 	operation_lock(op);
 	if (r == 0) {
 		memcpy(split->extent_id, extent.id, sizeof(split->extent_id));
-		split->state = SPLIT_CREATED;
+		split->state = split->source[0] ? split->source_state
+						: SPLIT_CREATED;
 	}
 	operation_unlock(op);
 	node_extent_done(&extent);

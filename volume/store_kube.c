@@ -31,6 +31,10 @@ static const struct kube_resource resources[] = {
 	 "volumesplit", "union.io/extents"},
 	{STORE_KIND_NODE, "union.io", "v1alpha1", "storagenodes", "storagenode",
 	 NULL},
+	{STORE_KIND_SNAPSHOT, "union.io", "v1alpha1", "volumesplitsnapshots",
+	 "volumesplitsnapshot", "union.io/extents"},
+	{STORE_KIND_GROUP, "union.io", "v1alpha1", "volumesplitgroupsnapshots",
+	 "volumesplitgroupsnapshot", "union.io/extents"},
 };
 
 const struct kube_resource *kube_resource_find(const char *kind,

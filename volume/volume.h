@@ -96,7 +96,10 @@ void volume_cancel_on(int fd);
  */
 int volume_node_add(struct volume_context *ctx, const struct node_record *node,
 		    struct error *err);
-/* -EBUSY while a volume has an extent there, or is attached there. */
+/*
+ * -EBUSY while a volume or a snapshot has an extent there, or a volume is
+ * attached there.
+ */
 int volume_node_remove(struct volume_context *ctx, const char *name,
 		       struct error *err);
 /* One of them, asked now. An unreachable one is no error. */
@@ -206,9 +209,10 @@ int volume_device_list(struct volume_context *ctx,
 /* ---- volumes ---- */
 
 struct volume_create_request {
-	const char *name;               /* at most VOLUME_NAME_MAX bytes */
-	const struct volume_spec *spec; /* only capacity is required */
-	const struct labels *labels;    /* NULL: none */
+	const char *name; /* at most VOLUME_NAME_MAX bytes */
+	/* Only capacity is required, or a source. */
+	const struct volume_spec *spec;
+	const struct labels *labels; /* NULL: none */
 };
 
 /*
@@ -219,6 +223,13 @@ struct volume_create_request {
  * There already with an equal spec and labels: 0 (an unfinished one is
  * finished). -EEXIST: with others. -ENOSPC: no room; the text says how much
  * is free on which node. -EBUSY: it is being deleted.
+ *
+ * With a source (snapshot.h): -ENOENT: there is none of that name and uid.
+ * -EINVAL: layout, file system or number of splits are not the source's.
+ * -ERANGE: smaller than the source. -ENOSPC also: the pools where the source
+ * is are not among those allowed. -EAGAIN: the source can't be used yet; or it
+ * is a volume, which another operation is working on. -EBUSY: the source is
+ * in no state for it, as volume_snapshot_create() has it.
  */
 int volume_create(struct volume_context *ctx,
 		  const struct volume_create_request *request,
@@ -424,18 +435,19 @@ int volume_status_get(struct volume_context *ctx, const char *name,
 void volume_status_free(struct volume_status *status); /* NULL is fine */
 
 enum orphan_kind {
-	ORPHAN_EXTENT,     /* an extent of a volume without a record */
-	ORPHAN_SPLIT,      /* a record's split without its extent */
+	ORPHAN_EXTENT, /* an extent of a volume or snapshot without a record */
+	ORPHAN_SPLIT,  /* a record's split without its extent */
 	ORPHAN_ATTACHMENT, /* a device or mount here without a record */
 };
 
 struct orphan {
 	enum orphan_kind kind;
 	char node[RECORD_NAME_SIZE];
-	char volume[RECORD_NAME_SIZE];  /* "": unknown */
-	char name[RECORD_NAME_SIZE];    /* extent or attachment */
-	uint64_t size;                  /* bytes */
-	char message[RECORD_TEXT_SIZE]; /* what to do about it */
+	char volume[RECORD_NAME_SIZE];   /* "": unknown */
+	char snapshot[RECORD_NAME_SIZE]; /* of that volume; "": of none */
+	char name[RECORD_NAME_SIZE];     /* extent or attachment */
+	uint64_t size;                   /* bytes */
+	char message[RECORD_TEXT_SIZE];  /* what to do about it */
 };
 
 /*

@@ -6,10 +6,11 @@
  *	volume_call_main STORE NODE RUN_DIR BIN_DIR COMMAND KEY=VALUE...
  *
  * Commands: node-add create resize publish unpublish attach device detach
- * delete status orphans. Keys are the members of the request structs; kill=N
- *kills this process at the N-th call of the progress callback, pause=N stops it
- *there. Progress is one line a step on standard error; a failure is "ERRNO:
- *TEXT" there and exit 1.
+ * delete status orphans, snapshot unsnapshot revert (name= from=), group
+ * ungroup (name= of=...), limit. Keys are the members of the request structs;
+ *kill=N kills this process at the N-th call of the progress callback, pause=N
+ *stops it there. Progress is one line a step on standard error; a failure is
+ *"ERRNO: TEXT" there and exit 1.
  */
 #include <errno.h>
 #include <signal.h>
@@ -20,6 +21,7 @@
 
 #include "base/cleanup.h"
 #include "base/size.h"
+#include "volume/snapshot.h"
 #include "volume/volume.h"
 
 struct arguments {
@@ -33,6 +35,9 @@ struct arguments {
 	const char *to;
 	const char *note;
 	const char *options;
+	const char *from;
+	const char *of[SNAPSHOT_MEMBERS_MAX];
+	size_t n_of;
 	bool force;
 	bool read_only;
 	bool shared;
@@ -44,6 +49,14 @@ struct arguments {
 static int set_text(char *ret, size_t size, const char *value)
 {
 	return snprintf(ret, size, "%s", value) < (int)size ? 0 : -EINVAL;
+}
+
+static int set_source(struct arguments *a, enum volume_source_kind kind,
+		      const char *value)
+{
+	a->spec.source.kind = kind;
+	return set_text(a->spec.source.name, sizeof(a->spec.source.name),
+			value);
 }
 
 static int parse(struct arguments *a, char *word, struct error *err)
@@ -65,6 +78,16 @@ static int parse(struct arguments *a, char *word, struct error *err)
 		a->note = value;
 	else if (strcmp(word, "options") == 0)
 		a->options = value;
+	else if (strcmp(word, "from") == 0)
+		a->from = value;
+	else if (strcmp(word, "of") == 0)
+		a->of[a->n_of++ % SNAPSHOT_MEMBERS_MAX] = value;
+	else if (strcmp(word, "snapshot") == 0)
+		return set_source(a, VOLUME_SOURCE_SNAPSHOT, value);
+	else if (strcmp(word, "volume") == 0)
+		return set_source(a, VOLUME_SOURCE_VOLUME, value);
+	else if (strcmp(word, "iops") == 0)
+		a->spec.limits.iops = strtoull(value, NULL, 10);
 	else if (strcmp(word, "launcher") == 0)
 		a->launcher = value;
 	else if (strcmp(word, "control") == 0)
@@ -278,15 +301,69 @@ static int orphans(struct volume_context *ctx, struct arguments *a,
 	return 0;
 }
 
+static int snapshot(struct volume_context *ctx, struct arguments *a,
+		    struct error *err)
+{
+	const struct snapshot_create_request request = {.name = a->name,
+							.volume = a->from};
+	struct snapshot_record *record = NULL;
+	int r = volume_snapshot_create(ctx, &request, &record, err);
+
+	if (r == 0)
+		printf("phase=%s cut=%s capacity=%llu\n",
+		       snapshot_phase_name(record->phase), record->cut,
+		       (unsigned long long)record->spec.capacity);
+	snapshot_record_free(record);
+	return r;
+}
+
+static int unsnapshot(struct volume_context *ctx, struct arguments *a,
+		      struct error *err)
+{
+	return volume_snapshot_delete(ctx, a->name, err);
+}
+
+static int group(struct volume_context *ctx, struct arguments *a,
+		 struct error *err)
+{
+	const struct group_create_request request = {
+		.name = a->name, .volumes = a->of, .n_volumes = a->n_of};
+
+	return volume_group_create(ctx, &request, NULL, err);
+}
+
+static int ungroup(struct volume_context *ctx, struct arguments *a,
+		   struct error *err)
+{
+	return volume_group_delete(ctx, a->name, err);
+}
+
+static int revert(struct volume_context *ctx, struct arguments *a,
+		  struct error *err)
+{
+	return volume_revert(ctx, a->name, a->from, err);
+}
+
+static int limit(struct volume_context *ctx, struct arguments *a,
+		 struct error *err)
+{
+	return volume_limit(ctx, a->name, &a->spec.limits, NULL, err);
+}
+
 static const struct {
 	const char *name;
 	int (*call)(struct volume_context *ctx, struct arguments *a,
 		    struct error *err);
 } commands[] = {
-	{"node-add", node_add}, {"create", create},       {"resize", resize},
-	{"publish", publish},   {"unpublish", unpublish}, {"attach", attach},
-	{"device", device},     {"detach", detach},       {"delete", delete},
-	{"status", status},     {"orphans", orphans},
+	{"node-add", node_add},     {"create", create},
+	{"resize", resize},         {"publish", publish},
+	{"unpublish", unpublish},   {"attach", attach},
+	{"device", device},         {"detach", detach},
+	{"delete", delete},         {"status", status},
+	{"orphans", orphans},       {"snapshot", snapshot},
+	{"unsnapshot", unsnapshot}, {"group", group},
+	{"ungroup", ungroup},       {"revert", revert},
+	{"limit", limit},
 };
 
 static int run(struct arguments *a, char **argv, struct error *err)

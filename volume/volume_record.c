@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "volume/record_json.h"
 
 struct volume_record *volume_record_new(void)
 {
@@ -142,21 +143,28 @@ int volume_record_condition(struct volume_record *record, const char *type,
 			    bool status, const char *reason,
 			    const char *message)
 {
+	return record_condition_set(&record->conditions, &record->n_conditions,
+				    type, status, reason, message);
+}
+
+int record_condition_set(struct volume_condition **conditions, size_t *n,
+			 const char *type, bool status, const char *reason,
+			 const char *message)
+{
 	struct volume_condition *c = NULL;
 
-	for (size_t i = 0; i < record->n_conditions; i++) {
-		if (strcmp(record->conditions[i].type, type) == 0)
-			c = &record->conditions[i];
+	for (size_t i = 0; i < *n; i++) {
+		if (strcmp((*conditions)[i].type, type) == 0)
+			c = &(*conditions)[i];
 	}
 	if (!c) {
-		if (record->n_conditions >= VOLUME_CONDITIONS_MAX)
+		if (*n >= VOLUME_CONDITIONS_MAX)
 			return -E2BIG;
-		c = reallocarray(record->conditions, record->n_conditions + 1,
-				 sizeof(*c));
+		c = reallocarray((*conditions), *n + 1, sizeof(*c));
 		if (!c)
 			return -ENOMEM;
-		record->conditions = c;
-		c += record->n_conditions++;
+		(*conditions) = c;
+		c += (*n)++;
 		*c = (struct volume_condition){.since_s = clock_wall_s()};
 		(void)snprintf(c->type, sizeof(c->type), "%s", type);
 	} else if (c->status != status) {

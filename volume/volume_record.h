@@ -87,6 +87,7 @@ struct volume_split {
 	/* What its content begins with, on the same node; "": zeroes. */
 	char source[RECORD_NAME_SIZE];
 	char source_id[UUID_TEXT_SIZE];
+	enum split_state source_state; /* the split's, once it is made */
 };
 
 enum attachment_state {
@@ -146,19 +147,19 @@ struct volume_spec {
 	 * the same with a file system on it, which a guest mounts, not we.
 	 */
 	char layout[16];
-	char fs_type[16];         /* "ext4" or "xfs"; linear: "" */
-	char policy[16];          /* of the union: "mfs" "ff" "epmfs" "local" */
-	char transport[16];       /* "auto" or one of initiator/initiator.h */
-	unsigned min_splits;      /* 0: as few as serve */
-	unsigned max_splits;      /* 0: VOLUME_SPLITS_MAX */
-	uint64_t max_extent;      /* bytes; 0: no limit but the pools' */
-	bool share_pools;         /* several splits may lie in one pool */
-	char placement[16];       /* "balanced" "packed" "local"; planner.h */
+	char fs_type[16];    /* "ext4" or "xfs"; linear: "" */
+	char policy[16];     /* of the union: "mfs" "ff" "epmfs" "local" */
+	char transport[16];  /* "auto" or one of initiator/initiator.h */
+	unsigned min_splits; /* 0: as few as serve */
+	unsigned max_splits; /* 0: VOLUME_SPLITS_MAX */
+	uint64_t max_extent; /* bytes; 0: no limit but the pools' */
+	bool share_pools;    /* several splits may lie in one pool */
+	char placement[16];  /* "balanced" "packed" "local"; planner.h */
 	char local_node[RECORD_NAME_SIZE]; /* local: that one; "": any */
-	struct name_list nodes;   /* only these; empty: all */
-	struct name_list exclude; /* never these */
-	struct name_list pools;   /* of those names only; empty: all */
-	struct labels node_labels; /* nodes that have all of these */
+	struct name_list nodes;            /* only these; empty: all */
+	struct name_list exclude;          /* never these */
+	struct name_list pools;            /* of those names only; empty: all */
+	struct labels node_labels;         /* nodes that have all of these */
 	/*
 	 * Then layout and file system are the source's ("" when asked for:
 	 * the same), the capacity is at least the source's (0: the same), and

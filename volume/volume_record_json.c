@@ -47,6 +47,13 @@ const char *attachment_state_name(enum attachment_state state)
 	return attachment_names[state];
 }
 
+enum split_state split_state_scan(struct json_scan *scan,
+				  struct json_object *in, const char *key)
+{
+	return (enum split_state)json_scan_enum(scan, in, key, split_names,
+						array_size(split_names));
+}
+
 /* ---- encode ---- */
 
 static struct json_object *encode_splits(const struct volume_record *record)
@@ -72,6 +79,9 @@ static struct json_object *encode_splits(const struct volume_record *record)
 				 json_object_new_boolean(true));
 		json_add_text(object, "source", s->source);
 		json_add_text(object, "sourceID", s->source_id);
+		if (s->source[0])
+			json_add_text(object, "sourceState",
+				      split_names[s->source_state]);
 		(void)json_object_array_add(array, object);
 	}
 	return array;
@@ -134,6 +144,20 @@ int volume_record_encode(const struct volume_record *record, char **ret_json,
 
 /* ---- decode ---- */
 
+static void scan_split_source(struct json_scan *scan,
+			      struct json_object *object,
+			      struct volume_split *split)
+{
+	if (!json_object_object_get_ex(object, "source", NULL))
+		return;
+	record_scan_name(scan, object, "source", split->source);
+	record_scan_uuid(scan, object, "sourceID", split->source_id, true);
+	split->source_state = split_state_scan(scan, object, "sourceState");
+	if (split->source_state == SPLIT_PLANNED ||
+	    split->source_state == SPLIT_DELETED)
+		json_scan_fail(scan, "sourceState", "is of no extent");
+}
+
 static void scan_split(struct json_scan *scan, struct json_object *object,
 		       unsigned index, struct volume_split *split)
 {
@@ -151,16 +175,13 @@ static void scan_split(struct json_scan *scan, struct json_object *object,
 	if (split->grow_to && (split->grow_to <= split->size ||
 			       split->grow_to % RECORD_SIZE_UNIT))
 		json_scan_fail(scan, "growTo", "is no larger size");
-	split->state = (enum split_state)json_scan_enum(
-		scan, object, "state", split_names, array_size(split_names));
+	split->state = split_state_scan(scan, object, "state");
 	record_scan_uuid(scan, object, "fsUUID", split->fs_uuid, true);
 	split->fs_behind = json_scan_flag(scan, object, "fsBehind");
-	if (json_object_object_get_ex(object, "source", NULL))
-		record_scan_name(scan, object, "source", split->source);
-	record_scan_uuid(scan, object, "sourceID", split->source_id, false);
-	if (!split->source[0] != !split->source_id[0])
-		json_scan_fail(scan, "sourceID", "without source, or none");
-	if (split->fs_behind && split->state != SPLIT_READY)
+	scan_split_source(scan, object, split);
+	if (split->fs_behind &&
+	    (split->source[0] ? split->source_state : split->state) !=
+		    SPLIT_READY)
 		json_scan_fail(scan, "fsBehind", "without a file system");
 	if (split->state != SPLIT_PLANNED && split->state != SPLIT_DELETED &&
 	    !split->extent_id[0])

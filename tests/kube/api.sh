@@ -56,13 +56,13 @@ refused() {
 
 test_the_definitions_are_served() {
 	local crd
-	for crd in volumesplits storagenodes; do
+	for crd in volumesplits volumesplitsnapshots volumesplitgroupsnapshots storagenodes; do
 		k get crd $crd.union.io -o json >"$dir/crd"
 		same "$(jq -c '[.status.conditions[] | {(.type): .status}] | add' "$dir/crd")" \
 			'{"NamesAccepted":"True","Established":"True"}'
 	done
 	k api-resources --api-group union.io -o name | sort >"$dir/names"
-	same "$(paste -sd ' ' "$dir/names")" "storagenodes.union.io volumesplits.union.io"
+	same "$(paste -sd ' ' "$dir/names")" "storagenodes.union.io volumesplitgroupsnapshots.union.io volumesplits.union.io volumesplitsnapshots.union.io"
 	# It tells what a member means (once the server has put it all together).
 	eventually 30 k explain volumesplits.status.splits.growTo
 	k explain volumesplits.status.splits.growTo | grep -q 'the extent is being made'

@@ -181,5 +181,6 @@ kube_install() {
 			-f "$TOP/deploy/kustomize/base/rbac-node.yaml" \
 			-f "$TOP/deploy/kustomize/base/rbac-storage.yaml" >/dev/null &&
 		k wait --for condition=Established --timeout=30s \
-			crd/volumesplits.union.io crd/storagenodes.union.io >/dev/null
+			crd/volumesplits.union.io crd/volumesplitsnapshots.union.io \
+			crd/volumesplitgroupsnapshots.union.io crd/storagenodes.union.io >/dev/null
 }
