@@ -55,6 +55,11 @@ struct cli_options {
 	char *placement;
 	char *local;
 	char *transport;
+	char *from_snapshot;
+	char *from_volume;
+	char *iops;
+	char *bandwidth;
+	bool all;
 	uint64_t splits;
 	uint64_t max_splits;
 	uint64_t max_extent; /* bytes */

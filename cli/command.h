@@ -13,6 +13,8 @@ enum argument_kind {
 	ARGUMENT_POOL,
 	ARGUMENT_EXTENT,
 	ARGUMENT_VOLUME,
+	ARGUMENT_SNAPSHOT,
+	ARGUMENT_GROUP,
 	ARGUMENT_PATH,
 };
 
@@ -70,6 +72,20 @@ int volume_publish_run(struct cli *cli, struct error *err);
 int volume_unpublish_run(struct cli *cli, struct error *err);
 int volume_delete_run(struct cli *cli, struct error *err);
 int volume_orphans_run(struct cli *cli, struct error *err);
+
+int volume_clone_run(struct cli *cli, struct error *err);
+int volume_limit_run(struct cli *cli, struct error *err);
+
+int snapshot_create_run(struct cli *cli, struct error *err);
+int snapshot_list_run(struct cli *cli, struct error *err);
+int snapshot_show_run(struct cli *cli, struct error *err);
+int snapshot_delete_run(struct cli *cli, struct error *err);
+int snapshot_restore_run(struct cli *cli, struct error *err);
+int snapshot_revert_run(struct cli *cli, struct error *err);
+int group_create_run(struct cli *cli, struct error *err);
+int group_list_run(struct cli *cli, struct error *err);
+int group_show_run(struct cli *cli, struct error *err);
+int group_delete_run(struct cli *cli, struct error *err);
 
 int mount_run(struct cli *cli, struct error *err);
 int umount_run(struct cli *cli, struct error *err);

@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "cli/command.h"
+#include "volume/snapshot.h"
 
 static bool begins(const char *text, const char *start)
 {
@@ -25,9 +26,11 @@ static void offer(const char *text, const char *start)
 /* The next word of each command that begins with the @n words typed. */
 static void offer_words(char *const *words, int n, const char *last)
 {
+	char offered[32] = "";
+
 	for (size_t i = 0; i < commands_count; i++) {
 		const char *own = commands[i].words;
-		char word[32], previous[32] = "";
+		char word[32];
 		int at = 0;
 
 		while (at < n && *own) {
@@ -45,12 +48,9 @@ static void offer_words(char *const *words, int n, const char *last)
 		(void)snprintf(word, sizeof(word), "%.*s",
 			       (int)strcspn(own, " "), own);
 		/* "node add" and "node list" stand together in the table. */
-		if (i > 0)
-			(void)snprintf(previous, sizeof(previous), "%.*s",
-				       (int)strcspn(commands[i - 1].words, " "),
-				       commands[i - 1].words);
-		if (n > 0 || strcmp(word, previous) != 0)
+		if (strcmp(word, offered) != 0)
 			offer(word, last);
+		memcpy(offered, word, sizeof(offered));
 	}
 }
 
@@ -76,6 +76,31 @@ static void offer_volumes(struct volume_context *volumes, const char *last)
 	for (size_t i = 0; i < n; i++)
 		offer(records[i]->name, last);
 	volume_records_free(records, n);
+}
+
+static void offer_snapshots(struct volume_context *volumes, const char *last)
+{
+	struct snapshot_record **records = NULL;
+	size_t n = 0;
+
+	if (volume_snapshot_list(volumes, NULL, &records, &n, NULL, NULL,
+				 NULL) < 0)
+		return;
+	for (size_t i = 0; i < n; i++)
+		offer(records[i]->name, last);
+	snapshot_records_free(records, n);
+}
+
+static void offer_groups(struct volume_context *volumes, const char *last)
+{
+	struct group_record **records = NULL;
+	size_t n = 0;
+
+	if (volume_group_list(volumes, &records, &n, NULL, NULL) < 0)
+		return;
+	for (size_t i = 0; i < n; i++)
+		offer(records[i]->name, last);
+	group_records_free(records, n);
 }
 
 static void offer_extents(struct volume_context *volumes, const char *node,
@@ -132,13 +157,17 @@ static void offer_argument(struct cli *cli, enum argument_kind kind,
 		.call_timeout_ms = 1000, /* somebody waits at a prompt */
 	};
 
-	if (kind != ARGUMENT_NODE && kind != ARGUMENT_POOL &&
-	    kind != ARGUMENT_EXTENT && kind != ARGUMENT_VOLUME)
+	if (kind == ARGUMENT_NONE || kind == ARGUMENT_WORD ||
+	    kind == ARGUMENT_PATH)
 		return;
 	if (volume_context_open(&config, &cli->volumes, NULL) < 0)
 		return;
 	if (kind == ARGUMENT_VOLUME)
 		offer_volumes(cli->volumes, last);
+	else if (kind == ARGUMENT_SNAPSHOT)
+		offer_snapshots(cli->volumes, last);
+	else if (kind == ARGUMENT_GROUP)
+		offer_groups(cli->volumes, last);
 	else
 		offer_of_nodes(cli->volumes, kind, last);
 }

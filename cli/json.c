@@ -154,6 +154,8 @@ struct json_object *json_orphan(const struct orphan *orphan)
 	json_put_text(object, "kind", kinds[orphan->kind]);
 	json_put_text(object, "node", orphan->node);
 	json_put_text(object, "volume", orphan->volume);
+	if (orphan->snapshot[0])
+		json_put_text(object, "snapshot", orphan->snapshot);
 	json_put_text(object, "name", orphan->name);
 	json_put_number(object, "size", orphan->size);
 	json_put_text(object, "message", orphan->message);

@@ -5,6 +5,7 @@
 
 #include <json-c/json.h>
 
+#include "volume/snapshot.h"
 #include "volume/volume.h"
 
 struct json_object *json_error(int r, const char *message);
@@ -15,6 +16,9 @@ struct json_object *json_device(const struct initiator_device *device);
 struct json_object *json_orphan(const struct orphan *orphan);
 /* The record as it is stored; NULL when it cannot be encoded. */
 struct json_object *json_record(const struct volume_record *record);
+struct json_object *json_snapshot(const struct snapshot_record *record);
+struct json_object *json_group(const struct group_record *record);
+struct json_object *json_snapshot_status(const struct snapshot_status *status);
 struct json_object *json_volume_status(const struct volume_status *status);
 
 /* Shorthands: add a member. */

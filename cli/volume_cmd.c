@@ -9,6 +9,7 @@
 #include "cli/command.h"
 #include "cli/json.h"
 #include "cli/table.h"
+#include "cli/volume_cmd.h"
 #include "volume/placement.h"
 
 static int word_set(char *ret, size_t size, const char *what, const char *text,
@@ -121,25 +122,26 @@ static void splits_print(const struct volume_record *record)
 	table_print(table, stdout);
 }
 
-int volume_create_run(struct cli *cli, struct error *err)
+int volume_make(struct cli *cli, const char *name,
+		const struct volume_source *source, struct error *err)
 {
 	struct volume_record *record = NULL;
 	struct volume_spec spec = {0};
 	struct labels labels = {0};
 	char text[SIZE_TEXT_MAX];
-	int r;
+	int r = spec_fill(&cli->options, &spec, err);
 
-	if (!cli->options.size)
-		return cli_usage(cli, err, "say how large: --size SIZE");
-	r = spec_fill(&cli->options, &spec, err);
+	spec.source = *source;
 	if (r == 0)
 		r = placement_set(cli, &spec, err);
+	if (r == 0)
+		r = limits_fill(&cli->options, &spec.limits, err);
 	if (r == 0)
 		r = cli_labels(&cli->options.label, &labels, err);
 	if (r == 0)
 		r = volume_create(cli->volumes,
 				  &(struct volume_create_request){
-					  .name = cli_argument(cli, 0),
+					  .name = name,
 					  .spec = &spec,
 					  .labels = &labels,
 				  },
@@ -157,6 +159,34 @@ int volume_create_run(struct cli *cli, struct error *err)
 	}
 	volume_record_free(record);
 	return 0;
+}
+
+static int source_fill(const struct cli_options *o, struct volume_source *ret,
+		       struct error *err)
+{
+	const char *name = o->from_snapshot ? o->from_snapshot : o->from_volume;
+
+	if (!name)
+		return 0;
+	if (o->from_snapshot && o->from_volume)
+		return error_set(err, EINVAL,
+				 "--from-snapshot or --from-volume, not both");
+	ret->kind = o->from_snapshot ? VOLUME_SOURCE_SNAPSHOT
+				     : VOLUME_SOURCE_VOLUME;
+	(void)snprintf(ret->name, sizeof(ret->name), "%s", name);
+	return name_check("source", name, err);
+}
+
+int volume_create_run(struct cli *cli, struct error *err)
+{
+	struct volume_source source = {.kind = VOLUME_SOURCE_NONE};
+	int r = source_fill(&cli->options, &source, err);
+
+	if (r < 0)
+		return r;
+	if (!cli->options.size && source.kind == VOLUME_SOURCE_NONE)
+		return cli_usage(cli, err, "say how large: --size SIZE");
+	return volume_make(cli, cli_argument(cli, 0), &source, err);
 }
 
 /* Where its file systems have yet to grow. */
@@ -331,6 +361,13 @@ static void status_print(const struct volume_status *status)
 		(void)printf("%s, policy %s", record->spec.fs_type,
 			     record->spec.policy);
 	(void)printf(", epoch %llu\n", (unsigned long long)record->epoch);
+	if (record->spec.source.kind != VOLUME_SOURCE_NONE)
+		(void)printf("made from %s %s\n",
+			     record->spec.source.kind == VOLUME_SOURCE_SNAPSHOT
+				     ? "snapshot"
+				     : "volume",
+			     record->spec.source.name);
+	limits_print(&record->spec.limits);
 	for (size_t i = 0; i < record->n_attachments; i++)
 		attachment_print(record, &record->attachments[i]);
 	if (status->mounted)
