@@ -59,15 +59,20 @@ static int raw_open(struct pool *pool, const char *name, uint64_t size,
 		    struct error *err)
 {
 	struct pool_raw *raw = pool_raw_of(pool);
+	unsigned how = flags & BLOCKDEV_FILE_READ_ONLY ? RAW_DEV_READ_ONLY : 0;
+	uint64_t recorded;
+	bool thick = false;
 	uint32_t id;
 	int r = pool_raw_need(raw, name, &id, NULL, err);
 
 	if (r == 0 && pool_raw_hurt(raw, id))
 		r = error_set(err, EIO, "extent '%.64s' is damaged", name);
+	if (r == 0)
+		r = pool_raw_size(raw, id, &recorded, &thick, err);
+	if (thick)
+		how |= RAW_DEV_THICK;
 	return r < 0 ? r
-		     : raw_dev_open(raw->users, id, size,
-				    flags & BLOCKDEV_FILE_READ_ONLY, loop, ret,
-				    err);
+		     : raw_dev_open(raw->users, id, size, how, loop, ret, err);
 }
 
 /* ---- growing ---- */

@@ -56,9 +56,9 @@ bool pool_raw_hurt(struct pool_raw *raw, uint32_t id);
 /* One change, durably. */
 int pool_raw_change(struct pool_raw *raw, const struct raw_record *record,
 		    struct error *err);
-/* What its record says, bytes. */
+/* What its record says, bytes. @ret_thick may be NULL. */
 int pool_raw_size(struct pool_raw *raw, uint32_t id, uint64_t *ret,
-		  struct error *err);
+		  bool *ret_thick, struct error *err);
 /* Its map gets @clusters, unless it has more; not durably yet. */
 int pool_raw_lengthen(struct pool_raw *raw, uint32_t id, uint64_t clusters,
 		      struct error *err);

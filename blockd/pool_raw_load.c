@@ -138,7 +138,7 @@ static int trim(struct pool_raw *raw, const struct raw_object *object,
 	uint32_t entry;
 	int r = 0;
 
-	if (pool_raw_size(raw, object->id, &size, NULL) < 0)
+	if (pool_raw_size(raw, object->id, &size, NULL, NULL) < 0)
 		return 0; /* damaged: as it is */
 	for (uint64_t at = pool_raw_clusters(raw, size); r == 0 && at < end;
 	     at += n) {

@@ -101,7 +101,7 @@ int pool_raw_change(struct pool_raw *raw, const struct raw_record *record,
 }
 
 int pool_raw_size(struct pool_raw *raw, uint32_t id, uint64_t *ret,
-		  struct error *err)
+		  bool *ret_thick, struct error *err)
 {
 	const struct raw_state *state = raw_store_lock(raw->store);
 	const struct raw_object *object = raw_state_object(state, id);
@@ -112,6 +112,8 @@ int pool_raw_size(struct pool_raw *raw, uint32_t id, uint64_t *ret,
 	raw_store_unlock(raw->store);
 	if (r == 0) {
 		*ret = record.size;
+		if (ret_thick)
+			*ret_thick = record.thick;
 		extent_record_done(&record);
 	}
 	return r;
@@ -271,7 +273,7 @@ int pool_raw_grow(struct pool *pool, const struct extent_record *record,
 	int r = pool_raw_need(raw, record->name, &id, &had, err);
 
 	if (r == 0)
-		r = pool_raw_size(raw, id, &size, err);
+		r = pool_raw_size(raw, id, &size, NULL, err);
 	if (r < 0)
 		return r;
 	if (clusters < had)

@@ -56,7 +56,7 @@ int pool_raw_ranges(struct pool *pool, const char *name, const char *base,
 	int r = find_map(raw, name, &id, &map, err);
 
 	if (r == 0)
-		r = pool_raw_size(raw, id, &size, err);
+		r = pool_raw_size(raw, id, &size, NULL, err);
 	if (r == 0 && base)
 		r = find_map(raw, base, &base_id, &other, err);
 	if (r < 0 || start >= size)

@@ -48,11 +48,39 @@ bool raw_alloc_take_at(struct raw_alloc *alloc, uint32_t cluster)
 
 void raw_alloc_give(struct raw_alloc *alloc, uint32_t cluster)
 {
-	assert(cluster < alloc->clusters && !*count_of(alloc, cluster));
+	assert(cluster < alloc->clusters && !raw_alloc_count(alloc, cluster));
 	assert(raw_alloc_is_taken(alloc, cluster));
 	alloc->bits[cluster / 64] &= ~(UINT64_C(1) << (cluster % 64));
 	alloc->taken--;
 	unsuspect(alloc, cluster);
+}
+
+/* In a count: it is in unsure[0], in unsure[1]. */
+#define UNSURE(round) (UINT32_C(1) << (30 + (round)))
+#define COUNT_MAX     (UNSURE(0) - 1)
+
+static uint32_t count_in(uint32_t value)
+{
+	return value & COUNT_MAX;
+}
+
+static void unsure(struct raw_alloc *alloc, uint32_t cluster)
+{
+	_Atomic uint32_t *count = count_of(alloc, cluster);
+	const unsigned round = alloc->round;
+
+	if (*count & UNSURE(round))
+		return;
+	*count |= UNSURE(round);
+	alloc->unsure[round][alloc->n_unsure[round]++] = cluster;
+}
+
+static void refs_unshare(struct raw_refs *refs, uint32_t cluster)
+{
+	struct raw_alloc *alloc = alloc_of(refs);
+
+	if (raw_alloc_count(alloc, cluster) == 1)
+		unsure(alloc, cluster);
 }
 
 static void refs_get(struct raw_refs *refs, uint32_t cluster)
@@ -61,10 +89,10 @@ static void refs_get(struct raw_refs *refs, uint32_t cluster)
 
 	assert(cluster < alloc->clusters);
 	assert(raw_alloc_is_taken(alloc, cluster));
-	/* As many leaves as this would take 16 GiB. */
-	assert(*count_of(alloc, cluster) < UINT32_MAX);
+	/* As many leaves as this would take 4 TiB. */
+	assert(raw_alloc_count(alloc, cluster) < COUNT_MAX);
 	unsuspect(alloc, cluster);
-	switch (++*count_of(alloc, cluster)) {
+	switch (count_in(++*count_of(alloc, cluster))) {
 	case 1: alloc->used++; break;
 	case 2: alloc->shared++; break;
 	default: break;
@@ -75,8 +103,11 @@ static void refs_put(struct raw_refs *refs, uint32_t cluster)
 {
 	struct raw_alloc *alloc = alloc_of(refs);
 
-	assert(cluster < alloc->clusters && *count_of(alloc, cluster));
-	switch (--*count_of(alloc, cluster)) {
+	assert(cluster < alloc->clusters && raw_alloc_count(alloc, cluster));
+	/* First: whoever sees that the count is 1 has to see that, too. */
+	if (raw_alloc_count(alloc, cluster) == 2)
+		unsure(alloc, cluster);
+	switch (count_in(--*count_of(alloc, cluster))) {
 	case 0:
 		alloc->used--;
 		alloc->freed[alloc->n_freed++] = cluster;
@@ -115,6 +146,14 @@ static int alloc_resize(struct raw_alloc *alloc, uint32_t clusters)
 	if (!freed)
 		return -ENOMEM;
 	alloc->freed = freed;
+	for (unsigned i = 0; i < 2; i++) {
+		uint32_t *list = reallocarray(alloc->unsure[i], clusters,
+					      sizeof(*list));
+
+		if (!list)
+			return -ENOMEM;
+		alloc->unsure[i] = list;
+	}
 	alloc->clusters = clusters;
 	return 0;
 }
@@ -124,7 +163,7 @@ int raw_alloc_init(struct raw_alloc *alloc, uint32_t clusters)
 	int r;
 
 	assert(clusters);
-	*alloc = (struct raw_alloc){.refs = {refs_get, refs_put}};
+	*alloc = (struct raw_alloc){.refs = {refs_get, refs_put, refs_unshare}};
 	alloc->counts = calloc(RAW_ALLOC_PIECES, sizeof(_Atomic uint32_t *));
 	r = alloc->counts ? alloc_resize(alloc, clusters) : -ENOMEM;
 	if (r < 0)
@@ -148,6 +187,8 @@ void raw_alloc_done(struct raw_alloc *alloc)
 	free(alloc->counts);
 	free(alloc->suspects);
 	free(alloc->freed);
+	free(alloc->unsure[0]);
+	free(alloc->unsure[1]);
 	*alloc = (struct raw_alloc){0};
 }
 
@@ -158,7 +199,28 @@ uint32_t raw_alloc_free(const struct raw_alloc *alloc)
 
 uint32_t raw_alloc_count(const struct raw_alloc *alloc, uint32_t cluster)
 {
-	return *count_of(alloc, cluster);
+	return count_in(*count_of(alloc, cluster));
+}
+
+bool raw_alloc_alone(const struct raw_alloc *alloc, uint32_t cluster)
+{
+	return *count_of(alloc, cluster) == 1;
+}
+
+unsigned raw_alloc_round(struct raw_alloc *alloc)
+{
+	unsigned round = alloc->round;
+
+	alloc->round = !round;
+	assert(!alloc->n_unsure[alloc->round]);
+	return round;
+}
+
+void raw_alloc_sure(struct raw_alloc *alloc, unsigned round)
+{
+	for (uint32_t i = 0; i < alloc->n_unsure[round]; i++)
+		*count_of(alloc, alloc->unsure[round][i]) &= ~UNSURE(round);
+	alloc->n_unsure[round] = 0;
 }
 
 /* The first free cluster from @at on, below @end; @end: none. */
@@ -210,7 +272,7 @@ int raw_alloc_suspect(struct raw_alloc *alloc, const uint32_t *except,
 	if (!alloc->suspects)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < alloc->clusters; i++) {
-		if (raw_alloc_is_taken(alloc, i) && !*count_of(alloc, i))
+		if (raw_alloc_is_taken(alloc, i) && !raw_alloc_count(alloc, i))
 			alloc->suspects[i / 64] |= UINT64_C(1) << (i % 64);
 	}
 	for (uint32_t i = 0; i < alloc->n_freed; i++)

@@ -38,6 +38,10 @@ struct raw_alloc {
 	/* Clusters whose last reference was put; still taken. */
 	uint32_t *freed; /* owned; room for all of them */
 	uint32_t n_freed;
+	/* Clusters that one map has alone when what was changed is durable. */
+	uint32_t *unsure[2]; /* owned; room for all of them */
+	uint32_t n_unsure[2];
+	unsigned round; /* which of the two is added to */
 };
 
 /* -ENOMEM. */
@@ -75,6 +79,19 @@ int raw_alloc_suspect(struct raw_alloc *alloc, const uint32_t *except,
 /* How many are left; the first @max of them into @ret. Ends the search. */
 uint32_t raw_alloc_suspected(struct raw_alloc *alloc, uint32_t *ret,
 			     uint32_t max);
+
+/*
+ * One map has it alone, durably. Before the change that took it from another
+ * one is durable, what is written to it would be that one's after a crash.
+ * Any thread.
+ */
+bool raw_alloc_alone(const struct raw_alloc *alloc, uint32_t cluster);
+/*
+ * What was changed until now is going to be made durable; when it is, say so
+ * with the number that this returns. One at a time.
+ */
+unsigned raw_alloc_round(struct raw_alloc *alloc);
+void raw_alloc_sure(struct raw_alloc *alloc, unsigned round);
 
 /* Of a map: entries that are no holes, and those that no other map has. */
 struct raw_usage {

@@ -191,6 +191,8 @@ int store_checkpoint_locked(struct raw_store *store, struct error *err)
 		      : error_set(err, ENOMEM, "out of memory");
 
 	if (r == 0) {
+		unsigned round = raw_alloc_round(&store->state.alloc);
+
 		/* What was gathered for the log is in the checkpoint. */
 		raw_batch_clear(&store->pending);
 		(void)pthread_mutex_unlock(&store->lock);
@@ -198,6 +200,7 @@ int store_checkpoint_locked(struct raw_store *store, struct error *err)
 		(void)pthread_mutex_lock(&store->lock);
 		if (r == 0) {
 			replace(store, super);
+			raw_alloc_sure(&store->state.alloc, round);
 			store->freed_durable = freed;
 			atomic_store(&store->durable, upto);
 		} else {

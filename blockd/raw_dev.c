@@ -16,6 +16,7 @@ struct raw_dev {
 	const struct raw_map *map; /* of the object */
 	const struct raw_alloc *alloc;
 	uint32_t id;
+	bool thick;
 	unsigned shift;      /* of a cluster's size */
 	uint64_t data_start; /* bytes */
 };
@@ -95,7 +96,7 @@ static bool is_shared(const struct raw_dev *dev, uint64_t cluster,
 		      uint32_t entry)
 {
 	return raw_map_leaf_shared(dev->map, cluster) ||
-	       raw_alloc_count(dev->alloc, RAW_PHYSICAL(entry)) > 1;
+	       !raw_alloc_alone(dev->alloc, RAW_PHYSICAL(entry));
 }
 
 /*
@@ -518,6 +519,33 @@ static void unmap_done(struct request *r, int res)
 	piece_done(r, res);
 }
 
+/* A thick one keeps them; they read as zeroes. */
+static void unwrite(struct request *r, uint32_t first, uint64_t clusters)
+{
+	r->piece = bytes_in(r, clusters);
+	r->change = (struct raw_record){
+		.type = RAW_MAP,
+		.object = r->dev->id,
+		.logical = cluster_of(r),
+		.physical = first,
+		.count = (uint32_t)clusters,
+		.unwritten = true,
+	};
+	start_work(r, change_run, piece_done);
+}
+
+/* Clusters from here on that others have, too. */
+static uint64_t shared_run(const struct request *r, uint64_t max)
+{
+	uint64_t cluster = cluster_of(r), n = 0;
+	uint32_t entry = raw_map_get(r->dev->map, cluster);
+
+	while (n < max && !reads_zero(entry) &&
+	       is_shared(r->dev, cluster + n, entry))
+		entry = raw_map_get(r->dev->map, cluster + ++n);
+	return n;
+}
+
 static void unmap(struct request *r, uint64_t clusters)
 {
 	r->piece = bytes_in(r, clusters);
@@ -562,6 +590,23 @@ static void zero_in_place(struct request *r, uint64_t max)
 				      (r->flags & BLOCKDEV_FUA));
 }
 
+/* Whole clusters become zeroes. What others have, too, is left to them. */
+static void give_up(struct request *r, uint64_t whole)
+{
+	uint64_t n;
+	uint32_t first;
+
+	if (!r->dev->thick) {
+		unmap(r, whole);
+		return;
+	}
+	n = writable_run(r, &first);
+	if (n)
+		unwrite(r, first, n < whole ? n : whole);
+	else
+		unmap(r, shared_run(r, whole));
+}
+
 static void zero_step(struct request *r)
 {
 	while (r->left > 0) {
@@ -571,13 +616,13 @@ static void zero_step(struct request *r)
 					 clusters_left(r), &entry);
 
 		if (reads_zero(entry) &&
-		    (entry == RAW_HOLE || r->flags & BLOCKDEV_NO_HOLE ||
-		     !whole)) {
+		    (entry == RAW_HOLE || r->dev->thick || !whole ||
+		     r->flags & BLOCKDEV_NO_HOLE)) {
 			advance(r, bytes_in(r, n));
 			continue;
 		}
 		if (whole && !(r->flags & BLOCKDEV_NO_HOLE)) {
-			unmap(r, whole);
+			give_up(r, whole);
 			return;
 		}
 		if (!r->discards) {
@@ -728,7 +773,7 @@ static int find_map(struct raw_dev *dev, struct error *err)
 }
 
 int raw_dev_open(struct raw_users *users, uint32_t id, uint64_t size,
-		 bool read_only, struct loop *loop, struct blockdev **ret,
+		 unsigned flags, struct loop *loop, struct blockdev **ret,
 		 struct error *err)
 {
 	const struct raw_super *super = raw_store_super(users->store);
@@ -739,6 +784,7 @@ int raw_dev_open(struct raw_users *users, uint32_t id, uint64_t size,
 		return error_set(err, ENOMEM, "out of memory");
 	dev->users = users;
 	dev->id = id;
+	dev->thick = flags & RAW_DEV_THICK;
 	dev->shift = super->cluster_shift;
 	dev->data_start = super->data_start;
 	r = find_map(dev, err);
@@ -756,7 +802,7 @@ int raw_dev_open(struct raw_users *users, uint32_t id, uint64_t size,
 		.size = size,
 		.block_size = dev->medium->block_size,
 		.preferred_size = dev->medium->preferred_size,
-		.read_only = read_only,
+		.read_only = flags & RAW_DEV_READ_ONLY,
 	};
 	*ret = &dev->dev;
 	return 0;

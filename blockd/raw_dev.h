@@ -56,12 +56,21 @@ int raw_users_settle_now(struct raw_users *users, struct error *err);
 /* The medium has @size bytes now. Before raw_store_extend(). Any thread. */
 void raw_users_grown(struct raw_users *users, uint64_t size);
 
+enum raw_dev_flag {
+	RAW_DEV_READ_ONLY = 1 << 0, /* as the device says */
+	/*
+	 * Discard and write-zeroes leave it its clusters, but for those that
+	 * others have, too.
+	 */
+	RAW_DEV_THICK = 1 << 1,
+};
+
 /*
  * The object @id (it is not dropped while the device is open), of @size
- * bytes, on @loop. @read_only: as the device says. Blocks briefly.
+ * bytes, on @loop. @flags: enum raw_dev_flag. Blocks briefly.
  */
 int raw_dev_open(struct raw_users *users, uint32_t id, uint64_t size,
-		 bool read_only, struct loop *loop, struct blockdev **ret,
+		 unsigned flags, struct loop *loop, struct blockdev **ret,
 		 struct error *err);
 
 #endif

@@ -291,6 +291,23 @@ static struct raw_root *root_for(uint64_t clusters,
 	return NULL;
 }
 
+/* Leaves that one other map has when @root goes. */
+static void root_unshare(const struct raw_root *root, struct raw_refs *refs)
+{
+	for (size_t i = 0; i < root->slots; i++) {
+		const struct raw_leaf *leaf = leaf_of(root, i);
+
+		if (!leaf || leaf->maps != 2)
+			continue;
+		for (unsigned at = 0; at < RAW_LEAF_ENTRIES; at++) {
+			uint32_t entry = entry_of(leaf, at);
+
+			if (entry != RAW_HOLE)
+				refs->unshare(refs, RAW_PHYSICAL(entry));
+		}
+	}
+}
+
 int raw_map_share(struct raw_map *map, const struct raw_map *from,
 		  struct raw_refs *refs, struct raw_trash *trash)
 {
@@ -313,6 +330,7 @@ int raw_map_share(struct raw_map *map, const struct raw_map *from,
 			leaf->maps++;
 	}
 	root_replace(map, root, trash);
+	root_unshare(old, refs);
 	root_put_leaves(old, refs, trash);
 	return 0;
 }

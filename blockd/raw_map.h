@@ -77,6 +77,8 @@ void raw_trash_empty(struct raw_trash *trash);
 struct raw_refs {
 	void (*get)(struct raw_refs *refs, uint32_t physical);
 	void (*put)(struct raw_refs *refs, uint32_t physical);
+	/* No count changes, but a leaf that has it is another map's no more. */
+	void (*unshare)(struct raw_refs *refs, uint32_t physical);
 };
 
 /* Each of these is done whole, or -ENOMEM and nothing was changed. */
@@ -98,7 +100,11 @@ int raw_map_set(struct raw_map *map, uint64_t cluster, uint64_t count,
  */
 int raw_map_share(struct raw_map *map, const struct raw_map *from,
 		  struct raw_refs *refs, struct raw_trash *trash);
-/* Everything is put; the map has no clusters. */
+/*
+ * Everything is put; the map has no clusters. What another map then has alone
+ * may be written to before this is durable: it must not matter any more what
+ * the map reads as.
+ */
 int raw_map_drop(struct raw_map *map, struct raw_refs *refs,
 		 struct raw_trash *trash);
 /* Put @leaf, which may be used by other maps, into an empty slot. */

@@ -446,6 +446,7 @@ void raw_state_settle(struct raw_state *state)
 {
 	struct raw_alloc *alloc = &state->alloc;
 
+	raw_alloc_sure(alloc, alloc->round);
 	for (uint32_t i = 0; i < alloc->n_freed; i++) {
 		if (!raw_alloc_count(alloc, alloc->freed[i]))
 			raw_alloc_give(alloc, alloc->freed[i]);

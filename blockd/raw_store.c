@@ -272,11 +272,13 @@ static int commit_once(struct raw_store *store, struct error *err)
 	struct raw_batch batch = store->pending;
 	uint64_t upto = store->newest;
 	uint64_t freed = store_freed(store);
+	unsigned round;
 	int r;
 
 	store->pending = store->writing;
 	store->writing = batch;
 	raw_batch_clear(&store->pending);
+	round = raw_alloc_round(&store->state.alloc);
 	(void)pthread_mutex_unlock(&store->lock);
 	r = write_batch(store, err);
 	(void)pthread_mutex_lock(&store->lock);
@@ -284,6 +286,7 @@ static int commit_once(struct raw_store *store, struct error *err)
 		store_mark_broken(store, err);
 		return r;
 	}
+	raw_alloc_sure(&store->state.alloc, round);
 	atomic_store(&store->durable, upto);
 	store->freed_durable = freed;
 	return 0;
