@@ -191,7 +191,7 @@ int csi_delete_volume(struct csi_call *c, const void *in_, void *out)
 	volume_record_free(record);
 	if (gone) /* another one has its name now */
 		return 0;
-	r = volume_delete(c->csi->volumes, c->id.name, c->err);
+	r = volume_delete(c->csi->volumes, in->volume_id, c->err);
 	return r < 0 ? csi_fail_errno(c, r) : 0;
 }
 

@@ -55,7 +55,7 @@ static int check(struct csi_call *c,
 	return r < 0 ? csi_fail_errno(c, r) : 0;
 }
 
-static int expand(struct csi_call *c, uint64_t size,
+static int expand(struct csi_call *c, const char *id, uint64_t size,
 		  struct volume_record **record)
 {
 	struct volume_record *grown = NULL;
@@ -66,7 +66,7 @@ static int expand(struct csi_call *c, uint64_t size,
 	    size == (*record)->spec.capacity &&
 	    volume_record_target(*record) == size)
 		return 0;
-	r = volume_resize(c->csi->volumes, c->id.name, size, &grown, c->err);
+	r = volume_resize(c->csi->volumes, id, size, &grown, c->err);
 	if (r < 0)
 		return csi_fail_errno(c, r);
 	volume_record_free(*record);
@@ -94,7 +94,7 @@ int csi_controller_expand_volume(struct csi_call *c, const void *in_,
 	if (r == 0)
 		r = choose_size(c, in->capacity_range, record, &size);
 	if (r == 0)
-		r = expand(c, size, &record);
+		r = expand(c, in->volume_id, size, &record);
 	if (r == 0) {
 		out->capacity_bytes = (int64_t)record->spec.capacity;
 		out->node_expansion_required = true;

@@ -139,12 +139,53 @@ static void stops_for_a_client_that_has_gone_and_a_repeat_goes_on(void **state)
 	volume_record_free(record);
 }
 
+/* A look at the record and what follows it are two steps. */
+static void another_volume_of_that_name_is_left_alone(void **state)
+{
+	struct test *t = *state;
+	struct volume_context *volumes = t->kit.csi.volumes;
+	static const char other[] = "data@0c6f9d5e-1111-4222-8333-abcdefabcdef";
+	struct volume_publish_request publish = {.name = other,
+						 .node = "host1"};
+	char *id = make_volume(t, "data", 64 * MIB);
+	struct volume_record *record = NULL;
+
+	assert_int_equal(volume_publish(volumes, &publish, NULL, NULL),
+			 -ENOENT);
+	publish.name = id;
+	assert_int_equal(volume_publish(volumes, &publish, NULL, NULL), 0);
+	assert_int_equal(volume_resize(volumes, other, 128 * MIB, NULL, NULL),
+			 -ENOENT);
+	assert_int_equal(volume_unpublish(volumes, other, NULL, NULL), 0);
+	assert_int_equal(volume_delete(volumes, other, NULL), 0);
+	assert_int_equal(volume_get(volumes, "data", &record, NULL), 0);
+	assert_int_equal(record->n_attachments, 1);
+	assert_int_equal(record->spec.capacity, 64 * MIB);
+	volume_record_free(record);
+	/* No volume is made under such a name. */
+	assert_int_equal(
+		volume_create(
+			volumes,
+			&(struct volume_create_request){
+				.name = other,
+				.spec = &(struct volume_spec){.capacity = 64 *
+									  MIB}},
+			NULL, NULL),
+		-EINVAL);
+	assert_int_equal(volume_unpublish(volumes, id, NULL, NULL), 0);
+	assert_int_equal(volume_resize(volumes, id, 128 * MIB, NULL, NULL), 0);
+	assert_int_equal(volume_delete(volumes, id, NULL), 0);
+	assert_int_equal(volume_get(volumes, "data", &record, NULL), -ENOENT);
+	free(id);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(the_second_call_for_a_volume_is_aborted),
 		TEST(many_at_once_get_what_there_is_and_no_more),
 		TEST(stops_for_a_client_that_has_gone_and_a_repeat_goes_on),
+		TEST(another_volume_of_that_name_is_left_alone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,7 +28,7 @@ static int publish(struct csi_call *c,
 {
 	const Csi__V1__VolumeCapability *cap = in->volume_capability;
 	const struct volume_publish_request request = {
-		.name = c->id.name,
+		.name = in->volume_id,
 		.node = in->node_id,
 		.read_only = in->readonly || capability_reads_only(cap),
 		.shared = capability_is_shared(cap),
@@ -94,6 +94,6 @@ int csi_controller_unpublish_volume(struct csi_call *c, const void *in_,
 	volume_record_free(record);
 	if (gone)
 		return 0;
-	r = volume_unpublish(c->csi->volumes, c->id.name, node, c->err);
+	r = volume_unpublish(c->csi->volumes, in->volume_id, node, c->err);
 	return r < 0 ? csi_fail_errno(c, r) : 0;
 }

@@ -29,7 +29,7 @@ static int check(struct csi_call *c, const expand_request *in,
 }
 
 /* Its devices and file systems follow its extents. */
-static int follow(struct csi_call *c, node_state *state,
+static int follow(struct csi_call *c, const char *id, node_state *state,
 		  struct volume_record **record)
 {
 	struct volume_record *grown = NULL;
@@ -37,7 +37,7 @@ static int follow(struct csi_call *c, node_state *state,
 
 	if (r < 0)
 		return r;
-	r = volume_resize(c->csi->volumes, c->id.name, 0, &grown, c->err);
+	r = volume_resize(c->csi->volumes, id, 0, &grown, c->err);
 	/* A part of it is broken: what repairs it grows it. */
 	if (r == -EIO)
 		r = node_repair(c->csi, *record, state, true, c->err);
@@ -109,7 +109,7 @@ int csi_node_expand_volume(struct csi_call *c, const void *in_, void *out)
 	if (r == 0)
 		r = check(c, in, record, state);
 	if (r == 0)
-		r = follow(c, state, &record);
+		r = follow(c, in->volume_id, state, &record);
 	if (r == 0)
 		r = follow_guest(c, state, record);
 	if (r == 0)

@@ -97,6 +97,12 @@ void operation_done(struct operation *op);
  */
 int operation_begin(struct operation *op, struct volume_context *ctx,
 		    const char *name, const char *doing, struct error *err);
+/*
+ * The same for NAME or NAME@UID; one of another uid is not there, which is as
+ * true until the end of the operation.
+ */
+int operation_begin_id(struct operation *op, struct volume_context *ctx,
+		       const char *id, const char *doing, struct error *err);
 void operation_end(struct operation *op);
 
 /*

@@ -95,7 +95,7 @@ int volume_delete(struct volume_context *ctx, const char *name,
 		  struct error *err)
 {
 	struct operation op;
-	int r = operation_begin(&op, ctx, name, "deleting volume", err);
+	int r = operation_begin_id(&op, ctx, name, "deleting volume", err);
 
 	if (r < 0)
 		return r;

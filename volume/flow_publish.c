@@ -125,15 +125,15 @@ int volume_publish(struct volume_context *ctx,
 	if (ret_no_node)
 		*ret_no_node = false;
 	if (r == 0)
-		r = operation_begin(&op, ctx, request->name,
-				    "publishing volume", err);
+		r = operation_begin_id(&op, ctx, request->name,
+				       "publishing volume", err);
 	if (r < 0)
 		return r;
 	op.total = 1;
 	r = publish(&op, request, ret_no_node, err);
 	operation_end(&op);
 	if (r < 0)
-		(void)error_prefix(err, "publish volume '%s': ", request->name);
+		(void)error_prefix(err, "publish volume '%s': ", op.name);
 	return r;
 }
 
@@ -241,7 +241,7 @@ int volume_unpublish(struct volume_context *ctx, const char *name,
 		     const char *node, struct error *err)
 {
 	struct operation op;
-	int r = operation_begin(&op, ctx, name, "unpublishing volume", err);
+	int r = operation_begin_id(&op, ctx, name, "unpublishing volume", err);
 
 	if (r < 0)
 		return r;
@@ -250,6 +250,6 @@ int volume_unpublish(struct volume_context *ctx, const char *name,
 		r = unpublish(&op, node, err);
 	operation_end(&op);
 	if (r < 0)
-		(void)error_prefix(err, "unpublish volume '%s': ", name);
+		(void)error_prefix(err, "unpublish volume '%s': ", op.name);
 	return r;
 }

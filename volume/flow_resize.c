@@ -167,7 +167,7 @@ int volume_resize(struct volume_context *ctx, const char *name,
 
 	if (size_round_up(capacity, RECORD_SIZE_UNIT, &capacity) < 0)
 		capacity = UINT64_MAX; /* refused for that */
-	r = operation_begin(&op, ctx, name, "resizing volume", err);
+	r = operation_begin_id(&op, ctx, name, "resizing volume", err);
 	if (r < 0)
 		return r;
 	op.total = 2;
@@ -176,6 +176,6 @@ int volume_resize(struct volume_context *ctx, const char *name,
 		*ret = take_ptr(op.record);
 	operation_end(&op);
 	if (r < 0)
-		(void)error_prefix(err, "resize volume '%s': ", name);
+		(void)error_prefix(err, "resize volume '%s': ", op.name);
 	return r;
 }

@@ -66,6 +66,25 @@ int operation_begin(struct operation *op, struct volume_context *ctx,
 	return r;
 }
 
+int operation_begin_id(struct operation *op, struct volume_context *ctx,
+		       const char *id, const char *doing, struct error *err)
+{
+	const char *at = strchr(id, '@');
+	char name[RECORD_NAME_SIZE];
+	int r;
+
+	/* What is too long to be one is refused as it is. */
+	if (!at || (size_t)(at - id) >= sizeof(name))
+		return operation_begin(op, ctx, id, doing, err);
+	(void)snprintf(name, sizeof(name), "%.*s", (int)(at - id), id);
+	r = operation_begin(op, ctx, name, doing, err);
+	if (r == 0 && op->record && strcmp(op->record->uid, at + 1) != 0) {
+		volume_record_free(op->record);
+		op->record = NULL;
+	}
+	return r;
+}
+
 void operation_end(struct operation *op)
 {
 	volume_record_free(op->record);

@@ -253,6 +253,7 @@ void volume_records_free(struct volume_record **records, size_t count);
  * are; what these cannot hold becomes new extents elsewhere, as the spec
  * allows, and new branches of the live union.
  *
+ * @name      NAME or NAME@UID, see volume_delete()
  * @capacity  bytes, rounded up to a multiple of 4096; 0: finish what was
  *            begun, the file systems here included
  * @ret       the record; volume_record_free(); may be NULL
@@ -282,7 +283,7 @@ int volume_resize(struct volume_context *ctx, const char *name,
 		  struct error *err);
 
 struct volume_publish_request {
-	const char *name;
+	const char *name; /* NAME or NAME@UID, see volume_delete() */
 	const char *node; /* a node of the store */
 	bool read_only;
 	/*
@@ -318,6 +319,7 @@ int volume_publish(struct volume_context *ctx,
  * anywhere again. -EBUSY: the node is up and uses an extent of its own, which
  * nobody can take away from it: detach there first.
  *
+ * @name  NAME or NAME@UID, see volume_delete()
  * @node  NULL: from every node
  *
  * No such volume, or not published there: 0.
@@ -393,7 +395,14 @@ int volume_detach(struct volume_context *ctx,
 int volume_find_mounted(struct volume_context *ctx, const char *path,
 			char *ret_name, struct error *err);
 
-/* -EBUSY: attached somewhere, the text says where. Not there: 0. */
+/*
+ * -EBUSY: attached somewhere, the text says where. Not there: 0.
+ *
+ * @name  NAME: whichever has it; NAME@UID: only the one whose record has that
+ *        uid. Another one that has the name by now is not that volume: that is
+ *        found out under the lease, so also when it was made anew, by another
+ *        process, since the caller looked.
+ */
 int volume_delete(struct volume_context *ctx, const char *name,
 		  struct error *err);
 
