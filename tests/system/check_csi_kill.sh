@@ -195,6 +195,12 @@ kill_one() {
 		must "$op"
 		level=${AFTER[$op]}
 	else
+		# A delete that has begun can't be undone, only finished: until
+		# then the name is taken.
+		if [ "$op" = delete ] && ! do_it create >"$TEST_DIR/said" 2>&1 &&
+			grep -q '^ABORTED: .*is being deleted' "$TEST_DIR/said"; then
+			must delete
+		fi
 		must "${OPPOSITE[$op]}"
 		level=${AFTER[${OPPOSITE[$op]}]}
 	fi
