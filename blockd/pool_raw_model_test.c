@@ -959,7 +959,6 @@ static void keeps_what_was_shared_until_it_is_not_for_good(void **unused)
 	write_at(&run, a, WRITE, 0, 40, 0);
 	b = make_copy(&run, a, false);
 	write_at(&run, b, WRITE, 3, 2, 0);
-	write_at(&run, b, DISCARD, 16, 16, 0);
 	write_at(&run, a, WRITE, 0, 40, 0);
 	open_again(&run, true);
 	run_end(&run);

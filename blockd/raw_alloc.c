@@ -92,6 +92,7 @@ static void refs_get(struct raw_refs *refs, uint32_t cluster)
 	/* As many leaves as this would take 4 TiB. */
 	assert(raw_alloc_count(alloc, cluster) < COUNT_MAX);
 	unsuspect(alloc, cluster);
+	alloc->references++;
 	switch (count_in(++*count_of(alloc, cluster))) {
 	case 1: alloc->used++; break;
 	case 2: alloc->shared++; break;
@@ -104,6 +105,7 @@ static void refs_put(struct raw_refs *refs, uint32_t cluster)
 	struct raw_alloc *alloc = alloc_of(refs);
 
 	assert(cluster < alloc->clusters && raw_alloc_count(alloc, cluster));
+	alloc->references--;
 	/* First: whoever sees that the count is 1 has to see that, too. */
 	if (raw_alloc_count(alloc, cluster) == 2)
 		unsure(alloc, cluster);

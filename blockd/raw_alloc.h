@@ -25,11 +25,12 @@
 struct raw_alloc {
 	struct raw_refs refs; /* for raw_map.h; put() fills @freed */
 	uint32_t clusters;
-	uint32_t taken;  /* number of bits set */
-	uint32_t used;   /* clusters with references */
-	uint32_t shared; /* clusters with more than one */
-	uint32_t next;   /* where the search goes on */
-	uint64_t *bits;  /* owned */
+	uint32_t taken;      /* number of bits set */
+	uint32_t used;       /* clusters with references */
+	uint32_t shared;     /* clusters with more than one */
+	uint64_t references; /* in all */
+	uint32_t next;       /* where the search goes on */
+	uint64_t *bits;      /* owned */
 	/* Owned, each and all; of clusters that a map has any thread may look.
 	 */
 	_Atomic uint32_t **counts;

@@ -195,7 +195,7 @@ static int change_run(struct loop_work *work)
 	int res = raw_store_change(r->dev->users->store, &r->change, 1, NULL,
 				   &err);
 
-	return res == -ENOMEM ? res : res < 0 ? -EIO : 0;
+	return res == -ENOMEM || res == -ENOSPC || res == 0 ? res : -EIO;
 }
 
 static void start_work(struct request *r, int (*run)(struct loop_work *work),

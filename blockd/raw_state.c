@@ -134,6 +134,8 @@ static int object_update(struct raw_state *state, struct raw_object *object,
 		free(text);
 		return r;
 	}
+	state->text_bytes += record->text_length;
+	state->text_bytes -= object->text_length;
 	free(object->text);
 	object->text = text;
 	object->text_length = record->text_length;
@@ -238,6 +240,7 @@ static int apply_drop(struct raw_state *state, const struct raw_record *record,
 	state->objects[record->object - 1] = NULL;
 	state->n_objects--;
 	state->slots_in_all -= slots;
+	state->text_bytes -= object->text_length;
 	return 0;
 }
 

@@ -45,6 +45,7 @@ struct raw_state {
 	uint32_t n_slots;            /* of objects */
 	uint32_t n_objects;
 	uint64_t slots_in_all; /* of the maps; RAW_SLOTS_MAX */
+	uint64_t text_bytes;   /* of all objects */
 	/* While a checkpoint is read. */
 	struct raw_leaf **leaves; /* owned; by number - 1; NULL: lost */
 	uint32_t n_leaves, leaves_room;
@@ -112,6 +113,12 @@ int raw_state_hurt(struct raw_state *state, const struct raw_mask *mask);
 int raw_state_emit(struct raw_state *state,
 		   int (*visit)(void *context, const struct raw_record *record),
 		   void *context);
+
+/* Bytes that a checkpoint of this state takes at most; at once. */
+uint64_t raw_state_bytes(const struct raw_state *state);
+/* How many more, at most, when @record is carried out. */
+uint64_t raw_state_growth(const struct raw_state *state,
+			  const struct raw_record *record);
 
 /*
  * Count everything again from the maps. -EBADMSG with the first difference;

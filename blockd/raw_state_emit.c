@@ -141,6 +141,93 @@ int raw_state_emit(struct raw_state *state,
 	return r;
 }
 
+/* ---- how much that is ---- */
+
+static uint64_t size_of(enum raw_record_type type)
+{
+	return raw_record_size(&(struct raw_record){.type = type});
+}
+
+/* With each entry in a run of its own, and each leaf in one map only. */
+uint64_t raw_state_bytes(const struct raw_state *state)
+{
+	return size_of(RAW_POOL) + state->pool_text_length +
+	       state->n_objects * size_of(RAW_OBJECT) + state->text_bytes +
+	       state->slots_in_all * (size_of(RAW_LEAF) + size_of(RAW_USE)) +
+	       state->alloc.references * size_of(RAW_MAP);
+}
+
+/* Leaves that others have, too, get a copy. */
+static uint64_t map_growth(const struct raw_state *state,
+			   const struct raw_record *record)
+{
+	const struct raw_object *object = raw_state_object(state,
+							   record->object);
+	uint64_t n = record->type == RAW_MAP ? record->count : 0;
+	uint64_t at = record->logical, end = at + record->count;
+	const struct raw_root *root;
+
+	if (!object || end > raw_map_clusters(&object->map))
+		return 0; /* raw_state_apply() says so */
+	root = atomic_load(&object->map.root);
+	while (at < end) {
+		const struct raw_leaf *leaf = atomic_load(
+			&root->leaves[at / RAW_LEAF_ENTRIES]);
+
+		if (leaf && leaf->maps > 1)
+			n += leaf->mapped;
+		at += RAW_LEAF_ENTRIES - at % RAW_LEAF_ENTRIES;
+	}
+	return n * size_of(RAW_MAP);
+}
+
+static uint64_t share_growth(const struct raw_state *state,
+			     const struct raw_record *record)
+{
+	const struct raw_object *from = raw_state_object(state, record->from);
+	const struct raw_root *root = from ? atomic_load(&from->map.root)
+					   : NULL;
+	uint64_t n = 0;
+
+	for (size_t i = 0; root && i < root->slots; i++) {
+		const struct raw_leaf *leaf = atomic_load(&root->leaves[i]);
+
+		if (leaf && leaf->unwritten)
+			n += leaf->mapped - leaf->unwritten;
+	}
+	return n * size_of(RAW_MAP);
+}
+
+static uint64_t object_growth(const struct raw_state *state,
+			      const struct raw_record *record)
+{
+	const struct raw_object *object = raw_state_object(state,
+							   record->object);
+	uint64_t had = object ? raw_map_clusters(&object->map) : 0;
+	uint64_t text = object ? object->text_length : 0, n = 0;
+
+	if (!object)
+		n = size_of(RAW_OBJECT);
+	if (record->text_length > text)
+		n += record->text_length - text;
+	if (record->clusters > had)
+		n += (1 + (record->clusters - had) / RAW_LEAF_ENTRIES) *
+		     (size_of(RAW_LEAF) + size_of(RAW_USE));
+	return n;
+}
+
+uint64_t raw_state_growth(const struct raw_state *state,
+			  const struct raw_record *record)
+{
+	switch (record->type) {
+	case RAW_OBJECT: return object_growth(state, record);
+	case RAW_MAP:
+	case RAW_UNMAP: return map_growth(state, record);
+	case RAW_SHARE: return share_growth(state, record);
+	default: return 0;
+	}
+}
+
 /* ---- all of it counted again ---- */
 
 static void count_leaf(const struct raw_leaf *leaf, uint32_t *counts)

@@ -32,6 +32,7 @@ struct world {
 	struct raw_state state;
 	struct raw_state copy; /* by replay of each batch */
 	struct raw_batch batch;
+	uint64_t bytes; /* of a checkpoint */
 	unsigned random;
 	struct error err;
 };
@@ -52,11 +53,14 @@ static int replay(void *context, const struct raw_record *record)
 /* As a pool does it: applied, logged; the log is read elsewhere. */
 static void change(struct world *w, const struct raw_record *record)
 {
+	uint64_t most = raw_state_bytes(&w->state) +
+			raw_state_growth(&w->state, record);
 	size_t length;
 	int r = raw_state_apply(&w->state, record, &w->err);
 
 	if (r < 0)
 		fail_msg("%s", error_text(&w->err));
+	assert_true(raw_state_bytes(&w->state) <= most);
 	raw_batch_clear(&w->batch);
 	assert_int_equal(raw_batch_add(&w->batch, record), 0);
 	length = raw_batch_seal(&w->batch, 1, SALT);
@@ -259,17 +263,23 @@ static void check_difference(struct world *w)
 
 static int into_copy(void *context, const struct raw_record *record)
 {
+	struct world *w = context;
+
+	w->bytes += raw_record_size(record);
 	return replay(context, record);
 }
 
 static void check_checkpoint(struct world *w)
 {
+	w->bytes = 0;
 	raw_state_done(&w->copy);
 	assert_int_equal(raw_state_init(&w->copy, POOL_CLUSTERS), 0);
 	if (raw_state_emit(&w->state, into_copy, w) < 0 ||
 	    raw_state_replayed(&w->copy, &w->err) < 0)
 		fail_msg("checkpoint: %s", error_text(&w->err));
 	check_state(w, &w->copy);
+	assert_true(w->bytes <= raw_state_bytes(&w->state));
+	assert_int_equal(raw_state_bytes(&w->copy), raw_state_bytes(&w->state));
 }
 
 static unsigned from_environment(const char *name, unsigned otherwise)

@@ -62,30 +62,67 @@ bool raw_store_broken(struct raw_store *store, struct error *err)
 
 /* ---- clusters ---- */
 
+/* Clusters for a checkpoint of @bytes: each batch may end in a record's lack.
+ */
+static uint64_t checkpoint_clusters(const struct raw_store *store,
+				    uint64_t bytes)
+{
+	const uint64_t part = raw_part_size(store->super.cluster_shift);
+	uint64_t room = part - RAW_TEXT_MAX - RAW_BLOCK;
+	uint64_t parts = bytes / room + 1;
+	uint64_t cluster = UINT64_C(1) << store->super.cluster_shift;
+
+	return RAW_COPIES * ((parts * part + cluster - 1) / cluster);
+}
+
 /*
  * Clusters that data may not have: what the next checkpoint would take, and
  * as much again for what grows until then.
  */
-static uint32_t reserve(const struct raw_store *store)
+static uint64_t reserve(const struct raw_store *store)
 {
-	return 2 * (store->super.n_checkpoint + RAW_COPIES) + 2;
+	uint64_t now = checkpoint_clusters(store,
+					   raw_state_bytes(&store->state));
+	uint64_t last = store->super.n_checkpoint + RAW_COPIES;
+
+	return 2 * (now > last ? now : last) + 2;
+}
+
+/* Without a checkpoint nothing can go on: no change may be in its way. */
+static int check_growth(const struct raw_store *store,
+			const struct raw_record *records, size_t n,
+			struct error *err)
+{
+	uint64_t more = 0, needs;
+
+	for (size_t i = 0; i < n; i++)
+		more += raw_state_growth(&store->state, &records[i]);
+	if (!more)
+		return 0;
+	needs = checkpoint_clusters(store,
+				    raw_state_bytes(&store->state) + more);
+	if (needs <= RAW_CHECKPOINT_MAX &&
+	    needs <= raw_alloc_free(&store->state.alloc))
+		return 0;
+	return error_set(err, ENOSPC,
+			 "no room for what the pool would have to know");
 }
 
 uint32_t raw_store_available(struct raw_store *store)
 {
-	uint32_t kept, n;
+	uint64_t kept, n;
 
 	(void)pthread_mutex_lock(&store->lock);
 	kept = reserve(store);
 	n = store->broken ? 0 : raw_alloc_free(&store->state.alloc);
 	(void)pthread_mutex_unlock(&store->lock);
-	return n > kept ? n - kept : 0;
+	return n > kept ? (uint32_t)(n - kept) : 0;
 }
 
 uint32_t raw_store_take(struct raw_store *store, uint32_t want, uint32_t near,
 			uint32_t *ret_first)
 {
-	uint32_t kept, n;
+	uint64_t kept, n;
 
 	(void)pthread_mutex_lock(&store->lock);
 	kept = reserve(store);
@@ -93,11 +130,11 @@ uint32_t raw_store_take(struct raw_store *store, uint32_t want, uint32_t near,
 	n = store->broken ? 0 : raw_alloc_free(&store->state.alloc);
 	n = n > kept ? n - kept : 0;
 	if (want > n)
-		want = n;
+		want = (uint32_t)n;
 	n = want ? raw_alloc_take(&store->state.alloc, want, near, ret_first)
 		 : 0;
 	(void)pthread_mutex_unlock(&store->lock);
-	return n;
+	return (uint32_t)n;
 }
 
 void raw_store_untake(struct raw_store *store, uint32_t first, uint32_t n)
@@ -163,6 +200,8 @@ int raw_store_change(struct raw_store *store, const struct raw_record *records,
 		r = store_commit_locked(store, store->newest, err);
 	if (r == 0 && store->broken)
 		r = store_broken(store, err);
+	if (r == 0)
+		r = check_growth(store, records, n, err);
 	if (r == 0)
 		r = apply_all(store, records, n, err);
 	if (r == 0) {

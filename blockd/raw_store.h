@@ -105,7 +105,8 @@ void raw_store_unlock(struct raw_store *store);
  *
  * @ret_ticket  for raw_store_commit(); may be NULL
  *
- * -EBADMSG: as raw_state_apply(); -E2BIG: more than a batch holds; -EIO: an
+ * -EBADMSG: as raw_state_apply(); -E2BIG: more than a batch holds; -ENOSPC:
+ * no checkpoint of what there would be then has room; -EIO: an
  * earlier commit failed, or memory ran out in the middle of a group: the
  * store takes no change until it is opened again.
  */

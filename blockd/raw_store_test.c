@@ -728,6 +728,51 @@ static void stays_as_it_was_when_it_cannot_grow(void **unused)
 	run_done(&run);
 }
 
+/*
+ * What takes no cluster may make a checkpoint larger, too: holes in what is
+ * shared. On a full medium that ends before the checkpoint has no room.
+ */
+static void takes_no_change_that_a_checkpoint_has_no_room_for(void **unused)
+{
+	struct raw_record map = {.type = RAW_MAP, .object = 1, .count = 1};
+	struct raw_record make[3] = {
+		{.type = RAW_OBJECT, .clusters = LENGTH, .text = ""},
+		{.type = RAW_SHARE, .from = 1},
+		{.type = RAW_UNMAP, .count = 1},
+	};
+	struct run run;
+	uint32_t id = 2;
+	int r = 0;
+
+	(void)unused;
+	run_init(&run);
+	make_object(&run, 1, 0);
+	while (map.logical < LENGTH &&
+	       raw_store_take(run.store, 1, RAW_HOLE, &map.physical)) {
+		change(&run, &map, 1);
+		map.logical++;
+	}
+	while (raw_store_take(run.store, 8, RAW_HOLE, &map.physical))
+		; /* by others */
+	for (; r == 0; id++) {
+		for (size_t i = 0; i < 3; i++)
+			make[i].object = id;
+		r = raw_store_change(run.store, make, 3, NULL, &run.err);
+	}
+	assert_int_equal(r, -ENOSPC);
+	assert_true(id > 50);
+	must(&run, raw_store_checkpoint(run.store, &run.err), "checkpoint");
+	/* Less is always possible, and makes room. */
+	must(&run,
+	     raw_store_change(
+		     run.store,
+		     &(struct raw_record){.type = RAW_DROP, .object = 2}, 1,
+		     NULL, &run.err),
+	     "drop");
+	must(&run, raw_store_checkpoint(run.store, &run.err), "checkpoint");
+	run_done(&run);
+}
+
 /* Many more changes than the ring has room for. */
 static void goes_round_the_ring(void **unused)
 {
@@ -812,6 +857,8 @@ int main(void)
 		cmocka_unit_test(
 			gives_a_cluster_again_only_when_it_is_free_for_good),
 		cmocka_unit_test(keeps_room_for_a_checkpoint),
+		cmocka_unit_test(
+			takes_no_change_that_a_checkpoint_has_no_room_for),
 		cmocka_unit_test(uses_a_medium_that_has_grown),
 		cmocka_unit_test(stays_as_it_was_when_it_cannot_grow),
 		cmocka_unit_test(goes_round_the_ring),
