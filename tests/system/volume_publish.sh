@@ -72,7 +72,10 @@ test_a_lost_node_is_cut_off_by_unpublishing() {
 	fill "$C/host1/mnt/gone"
 	v 2 unpublish name=gone to=host1
 	same "$(publications gone)" ""
+	# It is told so, and does not wait for servers that may come back (30 s).
+	local since=$SECONDS
 	fails any "" dd if=/dev/urandom of="$C/host1/mnt/gone/late" bs=1M count=4 conv=fsync
+	[ $((SECONDS - since)) -lt 15 ] || fail "it waited $((SECONDS - since)) s"
 	status gone 1 | grep -q 'reason=CutOff'
 	v 2 publish name=gone to=host2
 	attach 2 gone
