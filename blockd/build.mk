@@ -52,7 +52,7 @@ $(eval $(call fuzzer,blockd/raw_state_fuzz,\
   blockd/raw_state.c blockd/raw_state_emit.c blockd/raw_salvage.c blockd/raw_map.c blockd/raw_alloc.c blockd/raw_format.c \
   base/crc32c.c base/error.c base/cursor.c,$$(call pkg_libs,libisal)))
 $(eval $(call test_helper,blockd/blockd_call,rpc proto base,json-c))
-SYSTEM_TESTS += tests/system/blockd.sh
+SYSTEM_TESTS += tests/system/blockd.sh tests/system/blockd_snapshot.sh
 ALONE_TESTS += tests/system/blockd.sh
 SYSTEM_TESTS += tests/system/raw_pool.sh
 SYSTEM_TESTS += tests/system/raw_pool_health.sh

@@ -1,0 +1,334 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Snapshots, clones and holds of a blockd: with clients that write meanwhile,
+# with file systems mounted on its extents, and killed at every step.
+. "$(dirname "$0")/../lib.sh"
+. "$TOP/tests/blockd_lib.sh"
+need_root
+need strace qemu-io losetup mkfs.xfs mkfs.ext4 od
+/usr/bin/python3 -c 'import nbd' 2>/dev/null || skip_all "needs python3-libnbd"
+losetup -f >/dev/null 2>&1 || skip_all "no loop devices"
+
+# A pool where the file system shares blocks.
+reflink_place() {
+	place "$1"
+	truncate -s 512M "$D/disk"
+	mkfs.xfs -q -m reflink=1 "$D/disk"
+	mount -o loop "$D/disk" "$D/a"
+	at_exit umount "$D/a"
+	at_exit stop_blockd KILL
+}
+
+uuid() { cat /proc/sys/kernel/random/uuid; }
+# cut CUT EXTENT:SNAPSHOT... [hold=ID]
+cut() {
+	local id=$1 one argv=()
+	shift
+	for one; do
+		case $one in
+		hold=*) argv+=("$one") ;;
+		*) argv+=("snapshots=extent:${one%:*},name:${one#*:}") ;;
+		esac
+	done
+	call CreateSnapshots cut="$id" "${argv[@]}"
+}
+first() { od -An -tu8 -N8 "$D/a/extents/$1.data" | tr -d ' '; }
+remove() {
+	local name
+	for name; do call DeleteExtent name="$name" >/dev/null; done
+}
+
+test_snapshots_and_clones_live_and_go_in_any_order() {
+	reflink_place any
+	start_blockd
+	call CreateExtent name=x size=$((8 * MIB)) >/dev/null
+	call SetExport name=x initiators=any >/dev/null
+	io x -c "write -P 1 0 1M"
+	local id
+	id=$(uuid)
+	cut "$id" x:s1 >"$D/made"
+	same "$(field snapshots.0.kind <"$D/made")" snapshot
+	same "$(field snapshots.0.origin.method <"$D/made")" reflink
+	same "$(field snapshots.0.origin.cut <"$D/made")" "$id"
+	same "$(cut "$id" x:s1 | field snapshots.0.id)" "$(extent_field s1 id)"
+	io x -c "write -P 2 0 1M"
+	cut "$(uuid)" x:s2 >/dev/null
+	fails 1 EINVAL call SetExport name=s1 initiators=any
+	fails 1 EINVAL call ResizeExtent name=s1 size=$((16 * MIB))
+	call SetExport name=s1 initiators=any read_only=true >/dev/null
+	io s1 -r -c "read -P 1 0 1M" -c "read -P 0 1M 7M"
+	call CreateExtent name=c size=$((16 * MIB)) source=s1 >/dev/null
+	call SetExport name=c initiators=any >/dev/null
+	io c -c "read -P 1 0 1M" -c "read -P 0 1M 15M" -c "write -P 3 0 64k"
+	io s1 -r -c "read -P 1 0 1M"
+	same "$(call ListRanges name=s2 older=s1 | field ranges.0.length)" $MIB
+	same "$(call ListRanges name=s1 start=$((MIB / 2)) | field ranges.0.offset)" $((MIB / 2))
+	fails 1 EBUSY call RevertExtent name=x snapshot=s1
+	call RemoveExport name=x >/dev/null
+	call RevertExtent name=x snapshot=s1 >/dev/null
+	call RemoveExport name=s1 >/dev/null
+	remove s1
+	stop_blockd KILL
+	start_blockd
+	call SetExport name=x initiators=any >/dev/null
+	io x -c "read -P 1 0 1M"
+	call RemoveExport name=x >/dev/null
+	remove x
+	same "$(extent_field s2 origin.name)" x
+	io c -c "read -P 3 0 64k" -c "read -P 1 64k 960k"
+	call RemoveExport name=c >/dev/null
+	remove s2 c
+	same "$(call ListPools | field pools.0.reserved)" 0
+}
+
+# writer A B: write 1, 2, 3... to A and, when that is done, to B
+writer() {
+	/usr/bin/python3 - "$(uri "$1")" "$(uri "$2")" "$D/n" 2>"$D/writer" <<-'END' &
+		import nbd, struct, sys
+		a, b = nbd.NBD(), nbd.NBD()
+		a.connect_uri(sys.argv[1])
+		b.connect_uri(sys.argv[2])
+		n = 0
+		while True:
+		    n += 1
+		    block = struct.pack("<Q", n) * 512
+		    a.pwrite(block, 0)
+		    b.pwrite(block, 0)
+		    if n % 8 == 0:
+		        open(sys.argv[3], "w").write(str(n))
+	END
+	WRITER=$!
+	at_exit kill "$WRITER"
+	eventually 20 [ -s "$D/n" ]
+}
+written() { sleep 0.1 && cat "$D/n"; }
+goes_on() { [ "$(written)" -gt "$1" ]; }
+
+# What was done first must not be missing when what came later is there.
+consistent() {
+	local a b
+	a=$(first sa) b=$(first sb)
+	[ "$b" -le "$a" ] && [ "$a" -le $((b + 1)) ] ||
+		fail "$1: B has $b, A has $a"
+}
+
+test_a_cut_of_two_is_one_instant_for_who_writes_to_both() {
+	reflink_place order
+	start_blockd
+	local n id
+	for n in a b; do
+		call CreateExtent name=$n size=$((2 * MIB)) >/dev/null
+		call SetExport name=$n initiators=any >/dev/null
+	done
+	writer a b
+	for n in 1 2 3 4 5 6 7 8; do
+		cut "$(uuid)" b:sb a:sa >/dev/null
+		consistent "cut $n"
+		remove sa sb
+	done
+	# One by one, as on two nodes, under a hold.
+	for n in 1 2 3; do
+		id=$(uuid)
+		call HoldWrites id="$id" extents=a extents=b timeout_ms=10000 >/dev/null
+		cut "$(uuid)" a:sa hold="$id" >/dev/null
+		sleep 0.2
+		cut "$(uuid)" b:sb hold="$id" >/dev/null
+		same "$(call ReleaseWrites id="$id" | field held)" True
+		consistent "hold $n"
+		remove sa sb
+	done
+	# And without: the test sees what a hold is for.
+	cut "$(uuid)" a:sa >/dev/null
+	eventually 20 goes_on "$(first sa)"
+	cut "$(uuid)" b:sb >/dev/null
+	[ "$(first sb)" -gt "$(first sa)" ] || fail "no hold is needed?"
+	remove sa sb
+	# A hold that lapses lets the writer go on and voids the cut.
+	id=$(uuid)
+	call HoldWrites id="$id" extents=a extents=b timeout_ms=300 >/dev/null
+	n=$(written)
+	eventually 20 goes_on "$n"
+	fails 1 ESTALE cut "$(uuid)" a:sa hold="$id"
+	fails 1 ENOENT call GetExtent name=sa
+	same "$(call ReleaseWrites id="$id" | field held)" False
+	# A held writer does not keep blockd from stopping.
+	call HoldWrites id="$(uuid)" extents=a timeout_ms=10000 >/dev/null
+	n=$SECONDS
+	stop_blockd TERM
+	[ $((SECONDS - n)) -lt 8 ] || fail "waited for the hold"
+}
+
+test_without_shared_blocks_a_copy_is_made_of_what_is_not_written() {
+	place bytes
+	mount -t tmpfs -o size=64m tmpfs "$D/a"
+	at_exit umount "$D/a"
+	at_exit stop_blockd KILL
+	start_blockd
+	call CreateExtent name=x size=$((8 * MIB)) >/dev/null
+	call SetExport name=x initiators=any >/dev/null
+	io x -c "write -P 1 1M 4M"
+	fails 1 "byte by byte" cut "$(uuid)" x:s
+	fails 1 "byte by byte" call CreateExtent name=c size=$((8 * MIB)) source=x
+	call RemoveExport name=x >/dev/null
+	cut "$(uuid)" x:s >"$D/made"
+	same "$(field snapshots.0.origin.method <"$D/made")" copy
+	eventually 20 whole s
+	cmp "$D/a/extents/x.data" "$D/a/extents/s.data"
+	call CreateExtent name=c size=$((8 * MIB)) source=s >/dev/null
+	eventually 20 whole c
+	cmp "$D/a/extents/x.data" "$D/a/extents/c.data"
+	call SetExport name=x initiators=any >/dev/null
+	remove s
+}
+whole() { [ "$(extent_field "$1" state)" = ok ]; }
+
+# ---- a file system on the extent's own node ----
+
+mounted_extent() {
+	call CreateExtent name=x size=$((128 * MIB)) >/dev/null
+	call SetExport name=x epoch=1 >/dev/null
+	DEVICE=$(losetup -f --show "$D/a/extents/x.data")
+	at_exit losetup -d "$DEVICE"
+	mkfs.ext4 -q "$DEVICE"
+	mkdir -p "$D/m"
+	mount "$DEVICE" "$D/m"
+	at_exit umount "$D/m"
+}
+# A write to the file system, which can't be killed while that is frozen.
+write_begin() {
+	dd if=/dev/zero of="$D/m/probe" bs=4k count=1 conv=fsync status=none &
+	WRITE=$!
+	at_exit wait "$WRITE"
+}
+write_waits() { sleep 0.3 && kill -0 "$WRITE" 2>/dev/null || fail "it is not frozen"; }
+write_ends() { eventually "${1:-5}" write_ended; }
+write_ended() { ! kill -0 "$WRITE"; }
+hold_x() { call HoldWrites id="$1" extents=x timeout_ms="$2" >/dev/null; }
+
+test_a_mounted_file_system_is_frozen_for_a_hold() {
+	reflink_place frozen
+	start_blockd
+	local id device
+	call CreateExtent name=y size=$((2 * MIB)) >/dev/null
+	mounted_extent
+	id=$(uuid)
+	echo before >"$D/m/file"
+	hold_x "$id" 10000
+	same "$(ls "$D/state/frozen")" "$(lsblk -dno MAJ:MIN "$DEVICE" | tr -d ' ')"
+	write_begin
+	write_waits
+	cut "$(uuid)" x:s hold="$id" >/dev/null
+	same "$(call ReleaseWrites id="$id" | field held)" True
+	write_ends
+	same "$(ls "$D/state/frozen")" ""
+	# What was frozen is whole: nothing to replay, the file is there.
+	device=$(losetup -r -f --show "$D/a/extents/s.data")
+	at_exit losetup -d "$device"
+	mkdir "$D/s"
+	mount -o ro,noload "$device" "$D/s"
+	at_exit umount "$D/s"
+	same "$(cat "$D/s/file")" before
+	# At its end by itself, and by a cut that begins one of its own.
+	hold_x "$(uuid)" 1000
+	write_begin
+	write_waits
+	write_ends
+	cut "$(uuid)" x:s2 y:s3 >/dev/null
+	write_begin
+	write_ends
+	# Its process is killed: blockd thaws, when the hold ends.
+	hold_x "$(uuid)" 1000
+	pkill -KILL -P "$PID" -x trib-freeze
+	write_begin
+	write_waits
+	write_ends
+	eventually 5 nothing_frozen
+	# blockd is killed: its process thaws.
+	hold_x "$(uuid)" 10000
+	write_begin
+	write_waits
+	stop_blockd KILL
+	write_ends
+	# Both are: the next blockd thaws.
+	start_blockd
+	hold_x "$(uuid)" 10000
+	kill -STOP "$PID"
+	pkill -KILL -P "$PID" -x trib-freeze
+	stop_blockd KILL
+	write_begin
+	write_waits
+	start_blockd
+	write_ends
+	grep -q "left frozen: it is not any more" "$D/log.$STARTS"
+}
+nothing_frozen() { [ -z "$(ls "$D/state/frozen")" ]; }
+
+test_a_device_without_a_file_system_can_not_be_held() {
+	reflink_place bare
+	start_blockd
+	local device
+	call CreateExtent name=x size=$((2 * MIB)) >/dev/null
+	call CreateExtent name=y size=$((2 * MIB)) >/dev/null
+	call SetExport name=x epoch=1 >/dev/null
+	device=$(losetup -f --show "$D/a/extents/x.data")
+	at_exit losetup -d "$device"
+	fails 1 "no file system" call HoldWrites id="$(uuid)" extents=x timeout_ms=100
+	fails 1 "no file system" cut "$(uuid)" x:sx y:sy
+	fails 1 ENOENT call GetExtent name=sy
+	cut "$(uuid)" x:sx >/dev/null # alone: the kernel does it at one instant
+}
+
+# ---- killed ----
+
+# Of two snapshots a record and the data each are there, or nothing; or N files.
+both_or_none() {
+	local n
+	n=$(find "$D/a/extents" -name 's[xy].*' | wc -l)
+	[ "$n" = "${1:-0}" ] || [ "$n" = 4 ] || fail "half a cut: $(ls "$D/a/extents")"
+}
+
+test_a_cut_killed_at_any_step_is_whole_or_not_there() {
+	reflink_place killcut
+	start_blockd
+	call CreateExtent name=x size=$((2 * MIB)) >/dev/null
+	call CreateExtent name=y size=$((2 * MIB)) >/dev/null
+	stop_blockd TERM
+	local id
+	id=$(uuid)
+	intact() { both_or_none; }
+	again() { both_or_none 4; remove sx sy; }
+	KILL_AT='rename,renameat,renameat2 unlink,unlinkat'
+	killed_at_each_step 4 CreateSnapshots cut="$id" \
+		snapshots=extent:x,name:sx snapshots=extent:y,name:sy
+}
+
+test_a_clone_and_a_revert_killed_at_any_step_are_done_or_not() {
+	reflink_place killclone
+	start_blockd
+	call CreateExtent name=x size=$((2 * MIB)) >/dev/null
+	call SetExport name=x initiators=any >/dev/null
+	io x -c "write -P 1 0 1M"
+	cut "$(uuid)" x:s >/dev/null
+	call RemoveExport name=x >/dev/null
+	stop_blockd TERM
+	intact() { :; }
+	again() { cmp -n $MIB "$D/a/extents/c.data" "$D/a/extents/s.data"; remove c; }
+	KILL_AT=rename,renameat,renameat2
+	killed_at_each_step 1 CreateExtent name=c size=$((4 * MIB)) source=s
+	local old new
+	old=$(md5sum <"$D/a/extents/s.data")
+	scribble() { dd if=/dev/zero of="$D/a/extents/x.data" bs=1M count=1 conv=notrunc,fsync status=none; }
+	scribble
+	new=$(md5sum <"$D/a/extents/x.data")
+	intact() {
+		case $(md5sum <"$D/a/extents/x.data") in "$old" | "$new") ;; *) fail "half a revert" ;; esac
+	}
+	again() {
+		same "$(md5sum <"$D/a/extents/x.data")" "$old"
+		scribble
+	}
+	KILL_AT='rename,renameat,renameat2 unlink,unlinkat'
+	killed_at_each_step 4 RevertExtent name=x snapshot=s
+}
+
+run_tests "$@"
