@@ -10,6 +10,12 @@
 #include "blockd/hold.h"
 #include "blockd/node.h"
 
+static bool is_for_local_writer(const struct extent_export *export)
+{
+	return export->active && !export->read_only &&
+	       export->n_initiators == 0;
+}
+
 int quiet_find_writer(const struct extent *extent,
 		      const struct local_holds *local, char *device,
 		      struct error *err)
@@ -30,6 +36,9 @@ int quiet_find_writer(const struct extent *extent,
 				 strerror(errno));
 	r = local_holds_check(local, fd, true, &holder);
 	if (r == 0)
+		return 0;
+	/* It is open: by us, or by a device that is used as the record says. */
+	if (r != -EBUSY && !is_for_local_writer(&extent->record.export))
 		return 0;
 	if (r != -EBUSY)
 		return error_set(err, EBUSY,

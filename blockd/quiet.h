@@ -39,7 +39,8 @@ int quiet_begin(struct quiet *quiet, struct extent *const *extents,
 int quiet_end(struct quiet *quiet, struct error *err);
 
 /*
- * The loop device that may write to the data file of an extent.
+ * The loop device that may write to the data file of an extent, whose op lock
+ * is held.
  *
  * @device  LOCAL_NAME_MAX bytes, set on 1
  *
