@@ -233,6 +233,16 @@ static int drop(void *context, struct extent *extent, struct error *err)
 		       extent->record.export.exists ? UINT64_MAX : 0, err);
 }
 
+static void back(void *context, const char *pool)
+{
+	struct exports *exports = context;
+	struct error err;
+
+	if (exports_restore(exports, pool, &err) < 0)
+		log_write(LOG_LEVEL_ERROR, "pool %s: its exports: %s", pool,
+			  error_text(&err));
+}
+
 /* ---- set ---- */
 
 /*
@@ -441,6 +451,7 @@ int exports_new(const struct exports_options *options, struct exports **ret,
 		.grown = grown,
 		.check_idle = check_idle,
 		.drop = drop,
+		.back = back,
 		.context = exports,
 	};
 	*ret = exports;

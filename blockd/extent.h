@@ -60,6 +60,8 @@ struct extent_users {
 			  const char *before, struct error *err);
 	/* It is going: stop serving it. */
 	int (*drop)(void *context, struct extent *extent, struct error *err);
+	/* A pool is back, with its extents. No extent's op is held. */
+	void (*back)(void *context, const char *pool);
 	void *context;
 };
 

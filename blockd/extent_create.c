@@ -160,7 +160,7 @@ static int find_room(struct node *node, const char *name,
 	if (!pool || pool->leaving)
 		return error_set(err, ENOENT,
 				 "there is no pool '%.64s' on this node", name);
-	if (!pool->pool)
+	if (!node_pool_online(pool))
 		return error_set(
 			err, ENODEV, "pool '%s' is %s: %s", pool->known.name,
 			node_pool_state_name(pool->state), pool->message);

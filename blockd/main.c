@@ -23,6 +23,7 @@
 #include "blockd/config.h"
 #include "blockd/exports.h"
 #include "blockd/node.h"
+#include "blockd/node_watch.h"
 #include "blockd/pool_raw.h"
 #include "blockd/service.h"
 #include "rpc/rpc.h"
@@ -231,6 +232,8 @@ static int start(struct daemon *d, struct error *err)
 	if (r == 0)
 		r = add_pools(d, true, err);
 	if (r == 0)
+		r = node_watch_start(d->node, err);
+	if (r == 0)
 		r = start_control(d, err);
 	return r;
 }
@@ -239,6 +242,7 @@ static int start(struct daemon *d, struct error *err)
 static void stop(struct daemon *d)
 {
 	rpc_server_stop(d->rpc, STOP_GRACE_MS);
+	node_watch_stop(d->node);
 	exports_let_go(d->exports);
 	target_free(d->target);
 	exports_free(d->exports);

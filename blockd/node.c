@@ -13,6 +13,7 @@
 #include "blockd/hold.h"
 #include "blockd/lock_file.h"
 #include "blockd/node_internal.h"
+#include "blockd/node_watch.h"
 
 const char *node_pool_state_name(enum node_pool_state state)
 {
@@ -208,6 +209,7 @@ void node_free(struct node *node)
 			node_remove_extent(node, extent);
 	while ((entry = TAILQ_FIRST(&node->list)))
 		node_pool_drop(node, entry);
+	node_watch_free(node->watch);
 	fd_close(node->state_fd);
 	fd_close(node->lock_fd);
 	(void)pthread_mutex_destroy(&node->pools);

@@ -27,7 +27,7 @@
 
 enum node_pool_state {
 	NODE_POOL_ONLINE,
-	NODE_POOL_MISSING, /* no directory, or no pool in it */
+	NODE_POOL_MISSING, /* no medium, or no pool in it */
 	NODE_POOL_FOREIGN, /* another pool is there */
 	NODE_POOL_LOCKED,  /* another blockd has it */
 	NODE_POOL_DAMAGED, /* its identity does not decode */
@@ -40,13 +40,21 @@ struct node_pool {
 	struct known_pool known;
 	enum node_pool_state state;
 	char message[ERROR_TEXT_MAX]; /* why it is not online */
-	struct pool *pool;            /* NULL: not online */
-	uint64_t reserved;            /* bytes; guarded by space */
-	struct space_medium medium;   /* as last measured; guarded by space */
-	unsigned extents;             /* in the table; guarded by tables */
-	bool leaving;                 /* takes no new extent; tables */
+	/* pool_seat.h; NULL: it was never open. It stays when that ends. */
+	struct pool *pool;
+	bool lost;                  /* its medium was not there; of pools */
+	uint64_t reserved;          /* bytes; guarded by space */
+	struct space_medium medium; /* as last measured; guarded by space */
+	unsigned extents;           /* in the table; guarded by tables */
+	bool leaving;               /* takes no new extent; tables */
 	TAILQ_ENTRY(node_pool) in_node;
 };
+
+/* Space or tables held. */
+static inline bool node_pool_online(const struct node_pool *pool)
+{
+	return pool->state == NODE_POOL_ONLINE;
+}
 
 TAILQ_HEAD(node_pool_list, node_pool);
 
@@ -61,6 +69,8 @@ struct node {
 	struct extent_list buckets[NODE_BUCKETS];
 	struct extent_users users; /* set before the first call */
 	struct holds *holds;       /* owned */
+	struct node_watch
+		*watch; /* owned; NULL: node_watch.h was not started */
 	/* Copies byte by byte that are under way; guarded by tables. */
 	LIST_HEAD(copying_list, copying) copying;
 	pthread_cond_t copied; /* one is over; with tables */

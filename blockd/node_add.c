@@ -159,7 +159,7 @@ static int add_again(struct node *node, struct node_pool *entry,
 	struct pool_record record;
 	int r;
 
-	if (entry->pool) {
+	if (node_pool_online(entry)) {
 		if (strcmp(known.path, path) != 0)
 			return error_set(err, EEXIST,
 					 "pool '%s' is at '%s', not '%s'",
@@ -287,7 +287,7 @@ static int leave(struct node *node, struct node_pool *entry, struct error *err)
 	int r = 0;
 
 	pthread_mutex_lock(&node->tables);
-	if (!entry->pool)
+	if (!node_pool_online(entry))
 		r = error_set(err, ENODEV,
 			      "pool '%s' is %s (%s): bring it back, it can't "
 			      "be deleted unseen",

@@ -18,7 +18,7 @@ static int find_online(struct node *node, const char *name, struct pool **ret,
 	if (!entry)
 		r = error_set(err, ENOENT,
 			      "there is no pool '%.64s' on this node", name);
-	else if (!entry->pool)
+	else if (!node_pool_online(entry))
 		r = error_set(err, ENODEV, "pool '%s' is %s: %s", name,
 			      node_pool_state_name(entry->state),
 			      entry->message);

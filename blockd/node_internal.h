@@ -23,6 +23,9 @@ void node_pool_drop(struct node *node, struct node_pool *pool);
 int node_pool_open(struct node *node, struct node_pool *pool,
 		   struct error *err);
 
+/* struct pool's fault(), of the node: its pools are looked at. */
+void node_medium_failed(void *node);
+
 /* Identity off the medium, then forgotten. It is remembered as deleting. */
 int node_pool_finish_delete(struct node *node, struct node_pool *pool,
 			    struct error *err);

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "blockd/node_internal.h"
 #include "blockd/pool_at.h"
+#include "blockd/pool_seat.h"
 #include "blockd/record_text.h"
 
 #define KNOWN_SUFFIX    ".pool"
@@ -132,7 +133,6 @@ static void mark_twin(struct node *node, struct extent *extent)
 static int load(struct opening *o, struct pool *pool, struct error *err)
 {
 	struct pool_visitor visitor = {found_extent, found_note, o};
-	struct extent *extent;
 	int r;
 
 	o->open = pool;
@@ -140,22 +140,48 @@ static int load(struct opening *o, struct pool *pool, struct error *err)
 
 	if (r == 0 && o->failed)
 		r = error_set(err, ENOMEM, "out of memory");
-	while (r < 0 && (extent = LIST_FIRST(&o->found))) {
-		LIST_REMOVE(extent, in_bucket);
-		extent_unref(extent);
-	}
 	return r;
 }
 
+static void forget_found(struct opening *o)
+{
+	struct extent *extent;
+
+	while ((extent = LIST_FIRST(&o->found))) {
+		LIST_REMOVE(extent, in_bucket);
+		extent_unref(extent);
+	}
+}
+
+/*
+ * It was gone while we ran: who had written to it must not go on as if
+ * nothing had happened.
+ */
+static int renew(const struct opening *o, struct pool *pool, struct error *err)
+{
+	pool->fault = node_medium_failed;
+	pool->fault_context = o->node;
+	return o->pool->lost && pool->ops->renew ? pool->ops->renew(pool, err)
+						 : 0;
+}
+
+static int seat(const struct opening *o, struct pool *pool, struct error *err)
+{
+	if (!o->pool->pool)
+		return pool_seat_new(pool, &o->pool->pool, err);
+	o->pool->pool->record = pool->record; /* the incarnation is new */
+	pool_seat_fill(o->pool->pool, pool);
+	return 0;
+}
+
 /* The pool is open and read: show it and its extents. */
-static void show(struct opening *o, struct pool *pool)
+static void show(struct opening *o)
 {
 	struct node *node = o->node;
 	struct extent *extent;
 
 	pthread_mutex_lock(&node->space);
 	pthread_mutex_lock(&node->tables);
-	o->pool->pool = pool;
 	o->pool->state = NODE_POOL_ONLINE;
 	o->pool->message[0] = '\0';
 	o->pool->reserved = o->bytes;
@@ -192,9 +218,16 @@ int node_pool_open(struct node *node, struct node_pool *entry,
 
 	LIST_INIT(&o.found);
 	if (r == 0)
+		r = renew(&o, pool, &why);
+	if (r == 0)
 		r = load(&o, pool, &why);
+	if (r == 0) /* from here on the seat has it */
+		r = seat(&o, pool, &why);
+	if (r < 0)
+		forget_found(&o);
 	if (r == 0) {
-		show(&o, pool);
+		show(&o);
+		entry->lost = false;
 		log_info("pool %s at %s: online, %u extents", known->name,
 			 known->path, entry->extents);
 		return 0;
@@ -202,6 +235,7 @@ int node_pool_open(struct node *node, struct node_pool *entry,
 	pool_close(pool);
 	pthread_mutex_lock(&node->tables);
 	entry->state = state_from_error(r);
+	entry->lost = entry->lost || entry->state == NODE_POOL_MISSING;
 	(void)snprintf(entry->message, sizeof(entry->message), "%s",
 		       error_text(&why));
 	pthread_mutex_unlock(&node->tables);
@@ -244,7 +278,7 @@ int node_pool_finish_delete(struct node *node, struct node_pool *entry,
 {
 	int r = 0;
 
-	if (entry->pool)
+	if (node_pool_online(entry))
 		r = entry->pool->ops->destroy(entry->pool, err);
 	if (r == 0)
 		r = node_pool_forget(node, entry->known.name, err);

@@ -7,7 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/size.h"
-#include "blockd/node.h"
+#include "blockd/node_watch.h"
 
 /*
  * Measure every pool that is online. One that can't be measured has no room.
@@ -21,7 +21,7 @@ static void measure_all(struct node *node)
 		struct error err = {0};
 		int r;
 
-		if (!pool->pool)
+		if (!node_pool_online(pool))
 			continue;
 		r = pool->pool->ops->measure(pool->pool, &pool->medium, &err);
 		if (r < 0)
@@ -41,7 +41,7 @@ static uint64_t promised_elsewhere(struct node *node,
 	uint64_t bytes = 0;
 
 	TAILQ_FOREACH (other, &node->list, in_node)
-		if (other != pool && other->pool &&
+		if (other != pool && node_pool_online(other) &&
 		    other->medium.device == pool->medium.device &&
 		    other->reserved > other->medium.allocated)
 			bytes += other->reserved - other->medium.allocated;
@@ -72,7 +72,7 @@ int node_choose_pool(struct node *node, char *ret, struct error *err)
 	TAILQ_FOREACH (pool, &node->list, in_node) {
 		uint64_t room;
 
-		if (!pool->pool)
+		if (!node_pool_online(pool))
 			continue;
 		room = count(node, pool).room;
 		if (!best || room > most) {
@@ -98,7 +98,7 @@ static void list_others(struct node *node, const struct node_pool *except,
 
 	text[0] = '\0';
 	TAILQ_FOREACH (pool, &node->list, in_node) {
-		if (pool == except || !pool->pool || used >= size)
+		if (pool == except || !node_pool_online(pool) || used >= size)
 			continue;
 		used += (size_t)snprintf(
 			text + used, size - used, "; pool '%s' has %s",
@@ -165,7 +165,7 @@ static void fill_info(struct node *node, const struct node_pool *pool,
 	memcpy(info->message, pool->message, sizeof(info->message));
 	info->extents = pool->extents;
 	pthread_mutex_unlock(&node->tables);
-	if (!pool->pool)
+	if (!node_pool_online(pool))
 		return;
 	info->record = pool->pool->record;
 	info->space = count(node, pool);
@@ -187,6 +187,7 @@ int node_list_pools(struct node *node, const char *name,
 	const struct node_pool *pool;
 	size_t n = 0;
 
+	node_look_again(node);
 	pthread_mutex_lock(&node->space);
 	measure_all(node);
 	TAILQ_FOREACH (pool, &node->list, in_node)

@@ -149,6 +149,18 @@ struct pool_ops {
 	/* Use all of a medium that has become larger. */
 	int (*extend)(struct pool *pool, struct error *err);
 
+	/*
+	 * Is the medium gone? -ENODEV: it is, @err says how; then nothing is
+	 * written to it any more, and the pool can only be closed. 0: it is
+	 * there. Quick.
+	 */
+	int (*lost)(struct pool *pool, struct error *err);
+	/*
+	 * It was gone, and is back: what was acknowledged and not flushed may
+	 * be lost. Gives it a new incarnation, durably.
+	 */
+	int (*renew)(struct pool *pool, struct error *err);
+
 	/* Take the pool's identity off the medium; it holds no extent. */
 	int (*destroy)(struct pool *pool, struct error *err);
 	/* Give up the lock and free it. */
@@ -160,6 +172,12 @@ struct pool {
 	struct pool_record record;
 	char *path; /* owned; absolute, no symbolic links: of a directory
 		     * ("dir"), a block device or a file ("raw") */
+	/*
+	 * The medium failed: whoever has it open may ask lost(). Any thread;
+	 * brief. NULL: nobody wants to know.
+	 */
+	void (*fault)(void *context);
+	void *fault_context;
 };
 
 /* What is at a path. */

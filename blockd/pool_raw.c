@@ -112,6 +112,51 @@ static int store_record(struct raw_store *store, struct pool_record *ret,
 	return r;
 }
 
+/* ---- a medium that goes, and comes back ---- */
+
+static int raw_lost(struct pool *pool, struct error *err)
+{
+	struct pool_raw *raw = pool_raw_of(pool);
+	int r = raw_place_gone(raw->fd, pool->path,
+			       raw_store_super(raw->store)->medium_size, err);
+
+	/* Or what is written could make it look like a pool once more. */
+	if (r == -ENODEV)
+		raw_store_stop(raw->store, err);
+	return r;
+}
+
+static int raw_renew(struct pool *pool, struct error *err)
+{
+	struct pool_raw *raw = pool_raw_of(pool);
+	struct pool_record record = pool->record;
+	struct raw_record change = {.type = RAW_POOL};
+	auto_free char *text = NULL;
+	size_t length;
+	int r;
+
+	if (raw_store_broken(raw->store, NULL))
+		return 0; /* as it is: it takes no changes */
+	(void)uuid_make(record.incarnation);
+	r = pool_record_encode(&record, &text, &length, err);
+	if (r < 0)
+		return r;
+	change.text = text;
+	change.text_length = (uint32_t)length;
+	r = pool_raw_change(raw, &change, err);
+	if (r == 0)
+		pool->record = record;
+	return r;
+}
+
+static void fault(void *context)
+{
+	const struct pool_raw *raw = context;
+
+	if (raw->pool.fault)
+		raw->pool.fault(raw->pool.fault_context);
+}
+
 /* ---- life ---- */
 
 static int raw_destroy(struct pool *pool, struct error *err)
@@ -157,18 +202,21 @@ static const struct pool_ops raw_pool_ops = {
 	.revert = pool_raw_revert,
 	.ranges = pool_raw_ranges,
 	.extend = raw_extend,
+	.lost = raw_lost,
+	.renew = raw_renew,
 	.destroy = raw_destroy,
 	.close = raw_close,
 };
 
 static void broken(void *context, const struct error *err)
 {
-	const struct pool_raw *raw = context;
+	struct pool_raw *raw = context;
 
 	log_write(LOG_LEVEL_ERROR,
 		  "pool %s at %s: %s; writes that need new space fail until "
 		  "blockd is started again",
 		  raw->pool.record.name, raw->pool.path, error_text(err));
+	fault(raw);
 }
 
 static int check_identity(const struct pool_raw *raw, const char *name,
@@ -220,6 +268,7 @@ static int open_store(struct pool_raw *raw, const char *name, const char *id,
 	struct raw_users_options options = {
 		.path = same,
 		.broken = broken,
+		.fault = fault,
 		.context = raw,
 	};
 	struct raw_report report;

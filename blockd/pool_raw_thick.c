@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "blockd/pool_raw_internal.h"
+#include "blockd/raw_users.h"
 
 /* One change at a time: the pool's lock is held for a millisecond. */
 #define AT_ONCE 32768u /* clusters */
@@ -17,16 +18,23 @@ static const struct raw_map *map_of(struct pool_raw *raw, uint32_t id)
 	return map;
 }
 
-/* What was freed may be had by now. */
-static uint32_t take(struct pool_raw *raw, uint32_t want, uint32_t near,
-		     uint32_t *ret)
+/*
+ * Take and map, as one request: who looks for clusters of nobody waits for
+ * it. map->count is 0 when there is none.
+ */
+static int map_some(struct pool_raw *raw, struct raw_record *map, uint32_t want,
+		    uint32_t near, struct error *err)
 {
-	uint32_t n = raw_store_take(raw->store, want, near, ret);
-	struct error other;
+	unsigned phase = raw_users_enter(raw->users);
+	int r = 0;
 
-	if (n || raw_users_clean_now(raw->users, &other) < 0)
-		return n;
-	return raw_store_take(raw->store, want, near, ret);
+	map->count = raw_store_take(raw->store, want, near, &map->physical);
+	if (map->count)
+		r = raw_store_change(raw->store, map, 1, NULL, err);
+	if (r < 0)
+		raw_store_untake(raw->store, map->physical, map->count);
+	raw_users_leave(raw->users, phase);
+	return r;
 }
 
 static int fill_run(struct pool_raw *raw, uint32_t id, uint64_t at,
@@ -38,19 +46,21 @@ static int fill_run(struct pool_raw *raw, uint32_t id, uint64_t at,
 	while (at < end) {
 		uint32_t want = end - at < AT_ONCE ? (uint32_t)(end - at)
 						   : AT_ONCE;
+		struct error other;
 		int r;
 
 		map.logical = at;
-		map.count = take(raw, want, *near, &map.physical);
+		r = map_some(raw, &map, want, *near, err);
+		/* What was freed may be had by now. */
+		if (r == 0 && !map.count &&
+		    raw_users_clean_now(raw->users, &other) == 0)
+			r = map_some(raw, &map, want, *near, err);
+		if (r < 0)
+			return r;
 		if (!map.count)
 			return error_set(err, ENOSPC,
 					 "pool '%s' has no free clusters left",
 					 raw->pool.record.name);
-		r = raw_store_change(raw->store, &map, 1, NULL, err);
-		if (r < 0) {
-			raw_store_untake(raw->store, map.physical, map.count);
-			return r;
-		}
 		at += map.count;
 		*near = map.physical + map.count - 1;
 	}

@@ -159,6 +159,8 @@ static void op_done(struct op *op, int res)
 {
 	struct request *r = container_of(op, struct request, op);
 
+	if (res < 0 && r->dev->users->fault)
+		r->dev->users->fault(r->dev->users->context);
 	r->next(r, res);
 }
 
@@ -742,8 +744,11 @@ static void raw_close(struct blockdev *dev)
 {
 	struct raw_dev *raw = raw_of(dev);
 
+	struct raw_users *users = raw->users;
+
 	blockdev_close(raw->medium);
 	free(raw);
+	raw_users_part(users);
 }
 
 static const struct blockdev_ops raw_ops = {
@@ -792,9 +797,12 @@ int raw_dev_open(struct raw_users *users, uint32_t id, uint64_t size,
 		r = blockdev_file_open(loop, users->path, 0, users->flags,
 				       &dev->medium, err);
 	if (r < 0) {
+		if (users->fault)
+			users->fault(users->context);
 		free(dev);
 		return r;
 	}
+	raw_users_join(users);
 	assert(size <= raw_map_clusters(dev->map) << dev->shift);
 	dev->dev = (struct blockdev){
 		.ops = &raw_ops,

@@ -34,12 +34,14 @@ struct raw_users_options {
 	unsigned flags;          /* enum blockdev_file_flag, for the medium */
 	/* A commit failed, or the medium: tell people. Any thread. NULL: no. */
 	void (*broken)(void *context, const struct error *err);
+	/* Data could not be read or written. Any thread; brief. NULL: no. */
+	void (*fault)(void *context);
 	void *context;
 };
 
 int raw_users_new(const struct raw_users_options *options,
 		  struct raw_users **ret, struct error *err);
-/* No device is open. NULL is fine. */
+/* Waits until no device is open. NULL is fine. */
 void raw_users_free(struct raw_users *users);
 
 /* Have what is freed made durable and free. Any thread; does not wait. */

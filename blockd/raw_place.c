@@ -3,11 +3,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/fs.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -105,4 +108,31 @@ uint64_t raw_place_number(int fd)
 	if (S_ISBLK(st.st_mode))
 		return UINT64_MAX - st.st_rdev;
 	return UINT64_MAX - (st.st_ino << 20) - st.st_dev;
+}
+
+/* The kernel does not know it any more. */
+static bool device_gone(const struct stat *st)
+{
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/sys/dev/block/%u:%u",
+		       major(st->st_rdev), minor(st->st_rdev));
+	return access("/sys/dev/block", F_OK) == 0 && access(path, F_OK) < 0;
+}
+
+int raw_place_gone(int fd, const char *path, uint64_t size, struct error *err)
+{
+	uint64_t now = 0;
+	struct stat st;
+
+	if (fstat(fd, &st) < 0 || (S_ISBLK(st.st_mode) && device_gone(&st)))
+		return error_set(err, ENODEV, "device '%s' is gone", path);
+	if (!S_ISBLK(st.st_mode) && !st.st_nlink)
+		return error_set(err, ENODEV, "file '%s' was removed", path);
+	if (raw_place_size(fd, path, &now, err) < 0 || now < size)
+		return error_set(err, ENODEV,
+				 "'%s' has only %" PRIu64 " of %" PRIu64
+				 " bytes any more",
+				 path, now, size);
+	return 0;
 }

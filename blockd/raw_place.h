@@ -24,6 +24,13 @@ int raw_place_size(int fd, const char *path, uint64_t *ret, struct error *err);
 int raw_place_open(const char *path, int *ret_fd, bool *ret_direct,
 		   struct error *err);
 
+/*
+ * What @fd has open is not there any more: -ENODEV, the text says how. A
+ * device that was taken away, a file that was removed, either that has become
+ * shorter than @size bytes. 0: it is there.
+ */
+int raw_place_gone(int fd, const char *path, uint64_t size, struct error *err);
+
 /* A pool promises its space: a file has to have it. Bytes @from to @end. */
 int raw_place_reserve(int fd, const char *path, uint64_t from, uint64_t end,
 		      struct error *err);

@@ -48,6 +48,13 @@ void store_mark_broken(struct raw_store *store, const struct error *cause)
 	store->broken = true;
 }
 
+void raw_store_stop(struct raw_store *store, const struct error *cause)
+{
+	(void)pthread_mutex_lock(&store->lock);
+	store_mark_broken(store, cause);
+	(void)pthread_mutex_unlock(&store->lock);
+}
+
 bool raw_store_broken(struct raw_store *store, struct error *err)
 {
 	bool is;

@@ -124,6 +124,8 @@ void raw_store_untake(struct raw_store *store, uint32_t first, uint32_t n);
 /* How many raw_store_take() could give. */
 uint32_t raw_store_available(struct raw_store *store);
 
+/* It takes no changes from here on, because of @cause, and writes nothing. */
+void raw_store_stop(struct raw_store *store, const struct error *cause);
 /* It takes no changes; the text says why. */
 bool raw_store_broken(struct raw_store *store, struct error *err);
 

@@ -171,10 +171,26 @@ void raw_users_grown(struct raw_users *users, uint64_t size)
 
 /* ---- life ---- */
 
+void raw_users_join(struct raw_users *users)
+{
+	(void)pthread_mutex_lock(&users->lock);
+	users->devices++;
+	(void)pthread_mutex_unlock(&users->lock);
+}
+
+void raw_users_part(struct raw_users *users)
+{
+	(void)pthread_mutex_lock(&users->lock);
+	users->devices--;
+	(void)pthread_cond_broadcast(&users->closed);
+	(void)pthread_mutex_unlock(&users->lock);
+}
+
 static void users_done(struct raw_users *users)
 {
 	(void)pthread_cond_destroy(&users->clean);
 	(void)pthread_cond_destroy(&users->ask);
+	(void)pthread_cond_destroy(&users->closed);
 	(void)pthread_cond_destroy(&users->left);
 	(void)pthread_mutex_destroy(&users->lock);
 	free(users->path);
@@ -193,10 +209,12 @@ int raw_users_new(const struct raw_users_options *options,
 	users->path = strdup(options->path);
 	users->flags = options->flags;
 	users->broken = options->broken;
+	users->fault = options->fault;
 	users->context = options->context;
 	LIST_INIT(&users->fills);
 	TAILQ_INIT(&users->starving);
 	(void)pthread_mutex_init(&users->lock, NULL);
+	(void)pthread_cond_init(&users->closed, NULL);
 	(void)pthread_cond_init(&users->left, NULL);
 	(void)pthread_cond_init(&users->ask, NULL);
 	(void)pthread_cond_init(&users->clean, NULL);
@@ -217,6 +235,8 @@ void raw_users_free(struct raw_users *users)
 	if (!users)
 		return;
 	(void)pthread_mutex_lock(&users->lock);
+	while (users->devices)
+		(void)pthread_cond_wait(&users->closed, &users->lock);
 	assert(LIST_EMPTY(&users->fills) && TAILQ_EMPTY(&users->starving));
 	users->stopping = true;
 	(void)pthread_cond_signal(&users->ask);

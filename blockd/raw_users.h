@@ -38,16 +38,19 @@ struct raw_users {
 	char *path;
 	unsigned flags;
 	void (*broken)(void *context, const struct error *err);
+	void (*fault)(void *context);
 	void *context;
 
 	_Atomic uint64_t grown; /* bytes the medium has at least */
 	_Atomic unsigned phase;
 	_Atomic unsigned inside[2]; /* requests, by the phase they entered in */
 
-	pthread_mutex_t lock; /* guards the rest */
-	pthread_cond_t left;  /* a phase that has ended is empty */
-	pthread_cond_t ask;   /* the cleaner has work */
-	pthread_cond_t clean; /* it has done a round */
+	pthread_mutex_t lock;  /* guards the rest */
+	unsigned devices;      /* that are open */
+	pthread_cond_t closed; /* one was */
+	pthread_cond_t left;   /* a phase that has ended is empty */
+	pthread_cond_t ask;    /* the cleaner has work */
+	pthread_cond_t clean;  /* it has done a round */
 	pthread_t cleaner;
 	bool stopping;
 	uint64_t asked, cleaned; /* rounds */
@@ -57,6 +60,10 @@ struct raw_users {
 	struct raw_fill_list fills;
 	struct raw_request_list starving; /* for a free cluster */
 };
+
+/* A device is opened, is closed. */
+void raw_users_join(struct raw_users *users);
+void raw_users_part(struct raw_users *users);
 
 unsigned raw_users_enter(struct raw_users *users);
 void raw_users_leave(struct raw_users *users, unsigned phase);

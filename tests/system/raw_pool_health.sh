@@ -5,7 +5,7 @@
 . "$(dirname "$0")/../lib.sh"
 . "$TOP/tests/cluster.sh"
 need_root
-need ip nsenter qemu-io od
+need ip nsenter losetup qemu-io od
 
 C=$TEST_DIR/c
 at_exit cluster_stop
@@ -99,6 +99,74 @@ test_one_damaged_copy_is_found_and_repaired() {
 	blockd_signal 1 KILL
 	check
 	blockd_start 1
+}
+
+pool_state() { on 1 trib pool list host1 | awk -v "p=host1/$1" '$1 == p {print $3}'; }
+is() { [ "$(pool_state "$1")" = "$2" ]; }
+incarnation() {
+	call ListPools | tr -d ' \n' | grep -o "\"name\":\"$1\"[^}]*" |
+		grep -o '"incarnation":"[^"]*"'
+}
+
+# A device that shrinks to nothing, and is itself again: the kernel says so.
+test_a_device_that_goes_and_comes_back_needs_no_restart() {
+	local file=$C/host1/disk dev u before
+	fallocate -l 128MiB "$file"
+	dev=$(losetup -f --show "$file")
+	at_exit losetup -d "$dev"
+	on 1 trib pool create disk "$dev" --quiet
+	at_exit on 1 trib pool delete disk --quiet
+	on 1 trib extent create d --pool disk --size 16MiB --quiet >/dev/null
+	at_exit on 1 trib extent delete d
+	at_exit on 1 trib extent unexport d
+	u=$(uri d)
+	io "$u" "write -P 7 0 2M"
+	before=$(incarnation disk)
+	cp "$file" "$TEST_DIR/disk"
+	truncate -s 0 "$file"
+	losetup -c "$dev"
+	eventually 10 grep 'pool disk at .* missing' "$C/host1/blockd.log"
+	same "$(pool_state disk)" missing
+	fails any missing on 1 trib extent create e --pool disk --size 1MiB
+	fails any "no extent" on 1 trib extent show d
+	io "$A" "write -P 1 0 2M" "read -P 1 0 2M" # the others do not notice
+	dd if="$TEST_DIR/disk" of="$file" bs=1M conv=notrunc status=none
+	losetup -c "$dev"
+	eventually 10 grep -c 'extent d: served again' "$C/host1/blockd.log"
+	same "$(pool_state disk)" online
+	io "$u" "read -P 7 0 2M" "write -P 8 4M 1M" "read -P 8 4M 1M"
+	[ "$(incarnation disk)" != "$before" ]
+	blockd_signal 1 KILL
+	blockd_start 1
+	[ "$(incarnation disk)" != "$before" ]
+	io "$u" "read -P 8 4M 1M"
+	rm "$TEST_DIR/disk"
+}
+
+test_a_file_that_goes_is_noticed_by_who_reads_and_another_is_refused() {
+	local file=$C/host1/first other=$C/host1/second u
+	fallocate -l 128MiB "$file"
+	fallocate -l 128MiB "$other"
+	on 1 trib pool create first "$file" --quiet
+	at_exit on 1 trib pool delete first --quiet
+	on 1 trib pool create second "$other" --quiet
+	at_exit on 1 trib pool delete second --quiet
+	on 1 trib extent create f --pool first --size 16MiB --quiet >/dev/null
+	at_exit on 1 trib extent delete f
+	at_exit on 1 trib extent unexport f
+	u=$(uri f)
+	io "$u" "write -P 7 0 2M"
+	cp "$file" "$TEST_DIR/first"
+	truncate -s 0 "$file"
+	! io "$u" "read -P 7 0 2M"
+	eventually 10 grep 'pool first at .* missing: .* has only 0 of' "$C/host1/blockd.log"
+	cp "$other" "$TEST_DIR/second" # all of it at once, not bit by bit
+	mv "$TEST_DIR/second" "$file"
+	eventually 10 is first foreign
+	! io "$u" "read 0 4k"
+	mv "$TEST_DIR/first" "$file"
+	eventually 10 is first online
+	io "$u" "read -P 7 0 2M"
 }
 
 # What is lost in both copies hurts whom it was about, and is named.
