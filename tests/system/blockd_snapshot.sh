@@ -158,6 +158,71 @@ test_a_cut_of_two_is_one_instant_for_who_writes_to_both() {
 	[ $((SECONDS - n)) -lt 8 ] || fail "waited for the hold"
 }
 
+# The same of a snapshot that has no file.
+first_served() {
+	call SetExport name="$1" initiators=any read_only=true >/dev/null
+	/usr/bin/python3 - "$(uri "$1")" <<-'END'
+		import nbd, struct, sys
+		h = nbd.NBD()
+		h.connect_uri(sys.argv[1])
+		print(struct.unpack("<Q", h.pread(4096, 0)[:8])[0])
+		h.shutdown()
+	END
+	call RemoveExport name="$1" >/dev/null
+}
+
+test_a_cut_of_a_raw_pool_and_a_dir_pool_is_one_instant() {
+	reflink_place raw
+	fallocate -l 256M "$D/r"
+	start_blockd
+	local n a b
+	call CreatePool name=r path="$D/r" >/dev/null
+	call CreateExtent pool=r name=a size=$((2 * MIB)) >/dev/null
+	call CreateExtent pool=a name=b size=$((2 * MIB)) >/dev/null
+	for n in a b; do call SetExport name=$n initiators=any >/dev/null; done
+	writer a b
+	for n in 1 2 3 4 5; do
+		cut "$(uuid)" a:sa b:sb >"$D/made"
+		same "$(field snapshots.0.origin.method <"$D/made")" shared
+		a=$(first_served sa) b=$(first_served sb)
+		[ "$b" -le "$a" ] && [ "$a" -le $((b + 1)) ] || fail "A has $a, B $b"
+		remove sa sb
+	done
+}
+
+test_limits_hold_while_served_and_end_when_they_are_taken() {
+	place limits
+	start_blockd
+	local start writes=() n
+	call CreateExtent name=x size=$((8 * MIB)) limits=iops:20 >/dev/null
+	call SetExport name=x initiators=any >/dev/null
+	for n in $(seq 32); do writes+=(-c "write ${n}k 1k"); done
+	start=$(date +%s%N)
+	io x "${writes[@]}"
+	# Three may go at once, the others one in 50 ms.
+	n=$((($(date +%s%N) - start) / 1000000))
+	[ $n -ge 1400 ] || fail "32 writes took $n ms"
+	call SetLimits name=x limits=bytes_per_second:65536 >/dev/null
+	io x -c "write 0 8M" # one may go; it takes 128 s until the next
+	qemu-io -f raw "$(uri x)" -c "write 0 4k" >/dev/null 2>&1 &
+	n=$!
+	sleep 0.5
+	kill -0 $n || fail "it did not wait"
+	call SetLimits name=x >/dev/null
+	wait $n
+	same "$(extent_field x limits)" None
+	# What waits does not keep its connections from being closed.
+	call SetLimits name=x limits=bytes_per_second:65536 >/dev/null
+	io x -c "write 0 8M"
+	qemu-io -f raw "$(uri x)" -c "write 0 4k" >/dev/null 2>&1 &
+	n=$!
+	at_exit kill $n
+	sleep 0.5
+	start=$SECONDS
+	call SetExport name=x epoch=2 initiators=any >/dev/null
+	[ $((SECONDS - start)) -lt 8 ] || fail "waited for the limit"
+}
+
 test_without_shared_blocks_a_copy_is_made_of_what_is_not_written() {
 	place bytes
 	mount -t tmpfs -o size=64m tmpfs "$D/a"
