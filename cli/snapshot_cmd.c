@@ -54,7 +54,7 @@ int snapshot_create_run(struct cli *cli, struct error *err)
 			},
 			&record, err);
 	labels_done(&labels);
-	if (r < 0)
+	if (r < 0 || !record)
 		return r;
 	if (!cli_answer(cli, json_snapshot(record))) {
 		cli_say(cli, "snapshot %s of volume %s: %s at one instant",
@@ -243,7 +243,7 @@ int group_create_run(struct cli *cli, struct error *err)
 			},
 			&record, err);
 	labels_done(&labels);
-	if (r < 0)
+	if (r < 0 || !record)
 		return r;
 	if (!cli_answer(cli, json_group(record))) {
 		cli_say(cli, "group snapshot %s: %zu volume%s at one instant",

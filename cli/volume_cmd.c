@@ -148,7 +148,7 @@ int volume_make(struct cli *cli, const char *name,
 				  &record, err);
 	volume_spec_done(&spec);
 	labels_done(&labels);
-	if (r < 0)
+	if (r < 0 || !record)
 		return r;
 	if (!cli_answer(cli, json_record(record))) {
 		cli_say(cli, "volume %s: %s in %zu split%s", record->name,

@@ -17,7 +17,7 @@ void fake_copy(struct fake_node *node, const struct fake_extent *from,
 }
 
 /* What is told to fail does, after the work when it is below 0. */
-static int fail(int fails, bool done, struct error *err)
+static int told_to_fail(int fails, bool done, struct error *err)
 {
 	if (fails == 0 || (fails < 0) != done)
 		return 0;
@@ -60,7 +60,7 @@ int fake_hold_writes(struct rpc_call *call, const ProtobufCMessage *in_,
 	int fails = atomic_exchange(&node->hold_fails, 0), r;
 
 	(void)out;
-	r = fail(fails, false, err);
+	r = told_to_fail(fails, false, err);
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&node->lock);
@@ -77,7 +77,7 @@ int fake_hold_writes(struct rpc_call *call, const ProtobufCMessage *in_,
 	if (r < 0)
 		let_go(node);
 	pthread_mutex_unlock(&node->lock);
-	return r < 0 ? r : fail(fails, true, err);
+	return r < 0 ? r : told_to_fail(fails, true, err);
 }
 
 int fake_release_writes(struct rpc_call *call, const ProtobufCMessage *in_,
@@ -87,7 +87,7 @@ int fake_release_writes(struct rpc_call *call, const ProtobufCMessage *in_,
 	Tributary__V1__ReleaseWritesReply *out = (void *)out_;
 	struct fake_node *node = fake_node_of(call);
 	int fails = atomic_exchange(&node->release_fails, 0);
-	int r = fail(fails, false, err);
+	int r = told_to_fail(fails, false, err);
 
 	if (r < 0)
 		return r;
@@ -101,7 +101,7 @@ int fake_release_writes(struct rpc_call *call, const ProtobufCMessage *in_,
 		}
 	}
 	pthread_mutex_unlock(&node->lock);
-	return fail(fails, true, err);
+	return told_to_fail(fails, true, err);
 }
 
 void fake_node_write(struct fake_node *node, const char *name, uint64_t content)
@@ -179,7 +179,7 @@ int fake_create_snapshots(struct rpc_call *call, const ProtobufCMessage *in_,
 	Tributary__V1__CreateSnapshotsReply *out = (void *)out_;
 	struct fake_node *node = fake_node_of(call);
 	int fails = atomic_exchange(&node->cut_fails, 0);
-	int r = fail(fails, false, err);
+	int r = told_to_fail(fails, false, err);
 
 	if (r < 0)
 		return r;
@@ -201,7 +201,7 @@ int fake_create_snapshots(struct rpc_call *call, const ProtobufCMessage *in_,
 	for (size_t i = 0; r < 0 && i < out->n_snapshots; i++)
 		drop(fake_find(node, in->snapshots[i]->name));
 	pthread_mutex_unlock(&node->lock);
-	return r < 0 ? r : fail(fails, true, err);
+	return r < 0 ? r : told_to_fail(fails, true, err);
 }
 
 int fake_revert_extent(struct rpc_call *call, const ProtobufCMessage *in_,
@@ -211,7 +211,7 @@ int fake_revert_extent(struct rpc_call *call, const ProtobufCMessage *in_,
 	struct fake_node *node = fake_node_of(call);
 	int fails = atomic_exchange(&node->revert_fails, 0);
 	struct fake_extent *e, *from;
-	int r = fail(fails, false, err);
+	int r = told_to_fail(fails, false, err);
 
 	if (r < 0)
 		return r;
@@ -227,7 +227,7 @@ int fake_revert_extent(struct rpc_call *call, const ProtobufCMessage *in_,
 		fake_answer(call, e, (Tributary__V1__Extent *)out);
 	}
 	pthread_mutex_unlock(&node->lock);
-	return r < 0 ? r : fail(fails, true, err);
+	return r < 0 ? r : told_to_fail(fails, true, err);
 }
 
 int fake_set_limits(struct rpc_call *call, const ProtobufCMessage *in_,
@@ -235,7 +235,8 @@ int fake_set_limits(struct rpc_call *call, const ProtobufCMessage *in_,
 {
 	const Tributary__V1__SetLimitsRequest *in = (const void *)in_;
 	struct fake_node *node = fake_node_of(call);
-	int r = fail(atomic_exchange(&node->limit_fails, 0), false, err);
+	int r = told_to_fail(atomic_exchange(&node->limit_fails, 0), false,
+			     err);
 	struct fake_extent *e;
 
 	if (r < 0)

@@ -77,3 +77,9 @@ VM_TESTS += tests/vm/volume_grow.sh
 $(eval $(call unit_test,tests/volume_snapshot_test,volume,csi/fake_node.c \
   csi/fake_node_copies.c))
 $(OUT)/test/tests/volume_snapshot_test: | $(OUT)/test/volume/volume_call_main
+$(eval $(call unit_test,volume/snapshot_record_test,volume))
+$(eval $(call fuzzer,volume/snapshot_record_fuzz,volume/snapshot_record.c \
+  volume/snapshot_record_json.c volume/group_record_json.c \
+  volume/volume_record.c volume/volume_record_json.c volume/record_json.c \
+  volume/volume_spec.c volume/json_scan.c volume/label.c base/clock.c \
+  base/error.c base/file.c base/ident.c base/log.c base/size.c,-ljson-c))

@@ -399,7 +399,7 @@ int volume_group_create(struct volume_context *ctx,
 
 	if (r == 0)
 		r = names_sort(request, &names, err);
-	if (r < 0)
+	if (r < 0 || !names)
 		return r;
 	with.labels = with.labels ? with.labels : &none;
 	with.parameters = with.parameters ? with.parameters : &none;

@@ -69,8 +69,9 @@ static int check_begin(struct operation *op,
 
 	if (!op->record || op->record->phase != VOLUME_REVERTING)
 		r = operation_check_ready(op, err);
-	if (r == 0)
-		r = operation_check_staying(op, err);
+	if (r < 0 || !op->record)
+		return r;
+	r = operation_check_staying(op, err);
 	if (r == 0)
 		r = check_unused(op, err);
 	if (r == 0 && resize_planned(op->record))
