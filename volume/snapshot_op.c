@@ -39,7 +39,7 @@ static void release(struct volume_context *ctx, const struct record_kind *kind,
 int volume_snapshot_get(struct volume_context *ctx, const char *name,
 			struct snapshot_record **ret, struct error *err)
 {
-	struct store_object object;
+	struct store_object object = {.json = NULL};
 	int r = name_check("snapshot", name, err);
 
 	if (r == 0)
@@ -111,7 +111,7 @@ int snapshot_op_remove(struct snapshot_op *s, struct error *err)
 int volume_group_get(struct volume_context *ctx, const char *name,
 		     struct group_record **ret, struct error *err)
 {
-	struct store_object object;
+	struct store_object object = {.json = NULL};
 	int r = name_check("group snapshot", name, err);
 
 	if (r == 0)

@@ -1,0 +1,207 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Snapshots of mounted volumes on three nodes, and what is made of them.
+. "$(dirname "$0")/../lib.sh"
+. "$TOP/tests/volume_lib.sh"
+need python3
+
+RAW=900M
+for i in 1 2 3; do
+	truncate -s $RAW "$C/host$i/raw.img"
+	on 1 trib pool create "host$i/raw" "$C/host$i/raw.img" --quiet || exit 1
+done
+
+t() { on 1 trib "$@" --quiet; }
+# branches HOST VOLUME: the data directories of its branches, one a line
+branches() {
+	local i
+	for i in 0 1 2; do
+		[ ! -d "$C/host$1/run/volumes/$2/branch-$i/data" ] ||
+			echo "$C/host$1/run/volumes/$2/branch-$i/data"
+	done
+}
+# seq_check HOST VOLUME: the number it holds; of one instant, and whole
+seq_check() {
+	# shellcheck disable=SC2046
+	python3 "$TOP/tests/seq_writer.py" check "$C/host$1/mnt/$2" \
+		$(branches "$1" "$2" | head -n 3)
+}
+seq_start() { # HOST VOLUME
+	rm -f "$TEST_DIR/stop"
+	# shellcheck disable=SC2046
+	python3 "$TOP/tests/seq_writer.py" write "$TEST_DIR/stop" \
+		"$C/host$1/mnt/$2" $(branches "$1" "$2") >"$TEST_DIR/last" &
+	SEQ=$!
+	at_exit touch "$TEST_DIR/stop"
+	eventually 10 test -s "$C/host$1/mnt/$2/w/1"
+}
+seq_stop() {
+	touch "$TEST_DIR/stop"
+	wait $SEQ || fail "the writer failed"
+}
+df_mib() { df -BM --output=size "$1" | tail -n 1 | tr -dc 0-9; }
+# Nothing is in any pool.
+pools_empty() {
+	same "$(t volume orphans --json | jq length)" 0 "orphans"
+	same "$(t extent list --json | jq length)" 0 "extents"
+}
+drop() { at_exit on 1 trib snapshot delete "$1" --quiet; }
+
+test_a_written_volume_of_three_nodes_is_cut_at_one_instant() {
+	local m a b n
+	volume seq; volume r; drop s1; drop s2
+	t volume create seq --size 384MiB --splits 3 --in-pool raw
+	attach 1 seq >/dev/null 2>&1
+	m=$C/host1/mnt/seq
+	seq_start 1 seq
+	# From any machine; the writer goes on.
+	on 2 trib snapshot create s1 seq --quiet
+	sleep 1
+	on 3 trib snapshot create s2 seq --quiet
+	sleep 0.3
+	seq_stop
+	[ "$(cat "$TEST_DIR/last")" -gt 10 ]
+	n=$(seq_check 1 seq)
+	same "$n" "$(cat "$TEST_DIR/last")"
+	# Restored larger, on another machine, beside its source.
+	t snapshot restore s1 r --size 512MiB
+	attach 2 r >/dev/null 2>&1
+	a=$(seq_check 2 r)
+	[ "$a" -gt 0 ] && [ "$a" -lt "$n" ]
+	is_whole 2 r
+	[ "$(df_mib "$C/host2/mnt/r")" -gt $(($(df_mib "$m") + 80)) ]
+	echo more >"$C/host2/mnt/r/more"
+	v 2 detach name=r
+	# Back to the later one: the volume is mounted nowhere.
+	! t snapshot revert s2 2>"$TEST_DIR/err"
+	grep -q "attached on node 'host1'" "$TEST_DIR/err"
+	v 1 detach name=seq
+	t snapshot revert s2
+	attach 1 seq >/dev/null 2>&1
+	b=$(seq_check 1 seq)
+	[ "$b" -gt "$a" ] && [ "$b" -lt "$n" ]
+	is_whole 1 seq
+	v 1 detach name=seq
+	echo "# cut at $a and $b of $n"
+	# In any order, and each lives without the others.
+	t snapshot delete s1
+	t volume delete seq
+	attach 3 r >/dev/null 2>&1
+	same "$(seq_check 3 r)" "$a"
+	same "$(cat "$C/host3/mnt/r/more")" more
+	v 3 detach name=r
+	t volume create late --from-snapshot s2
+	volume late
+	attach 1 late >/dev/null 2>&1
+	same "$(seq_check 1 late)" "$b"
+	v 1 detach name=late
+	t snapshot delete s2
+	t volume delete r
+	t volume delete late
+	pools_empty
+	nothing_left
+}
+
+test_killed_at_every_step_a_snapshot_is_made_or_forgotten() {
+	volume k; drop sk
+	t volume create k --size 192MiB --splits 3 --in-pool raw
+	attach 1 k >/dev/null 2>&1
+	prepare() { :; }
+	settle() {
+		[ $(($1 % 2)) = 0 ] || v 2 snapshot name=sk from=k >/dev/null 2>&1
+		v 2 unsnapshot name=sk >/dev/null 2>&1
+		same "$(t extent list --json | jq length)" 3 "extents"
+		# Nothing waits.
+		timeout 20 dd if=/dev/zero of="$C/host1/mnt/k/f" bs=64k count=4 conv=fsync 2>/dev/null
+	}
+	kill_at_every 2 snapshot name=sk from=k
+	v 1 detach name=k
+	t snapshot delete sk
+	t volume delete k
+	pools_empty
+}
+
+test_a_group_of_volumes_is_one_instant() {
+	local cuts
+	volume g1; volume g2
+	at_exit on 1 trib snapshot group delete g --quiet
+	t volume create g1 --size 128MiB --splits 2 --in-pool raw
+	t volume create g2 --size 64MiB --layout linear --in-pool raw
+	t snapshot group create g g2 g1
+	cuts=$(t snapshot list --json | jq -r '.[].status.cut' | sort -u | wc -l)
+	same "$cuts" 1 "instants"
+	same "$(t snapshot list g1 --json | jq -r '.[0].metadata.name')" g-0
+	! t snapshot delete g-0 2>"$TEST_DIR/err"
+	grep -q "member of group snapshot 'g'" "$TEST_DIR/err"
+	t snapshot group delete g
+	# A node that is gone: refused, and nobody is held.
+	blockd_signal 3 KILL
+	t volume create g3 --size 128MiB --splits 2 --in-pool raw --not-on host3
+	volume g3
+	! t snapshot create s g1 2>/dev/null || t snapshot delete s
+	t snapshot create s g3
+	t snapshot delete s
+	blockd_start 3
+	t volume delete g1
+	t volume delete g2
+	t volume delete g3
+	t snapshot delete s
+	pools_empty
+}
+
+test_a_clone_and_its_source_are_mounted_side_by_side() {
+	volume x; volume y
+	t volume create x --size 320MiB --fs xfs --in-pool raw
+	attach 1 x >/dev/null 2>&1
+	fill "$C/host1/mnt/x"
+	t volume clone x y
+	attach 1 y >/dev/null 2>&1
+	check "$C/host1/mnt/y"
+	rm "$C/host1/mnt/x/d/1"
+	echo other >"$C/host1/mnt/y/d/1"
+	! [ -e "$C/host1/mnt/x/d/1" ]
+	is_whole 1 x
+	is_whole 1 y
+	same "$(t snapshot list --all --json | jq length)" 0
+	t volume limit y --iops 100 --bandwidth 10MiB
+	same "$(t volume show y --json | jq -c .record.spec.limits)" \
+		'{"iops":100,"bytesPerSecond":10485760}'
+	t volume limit y --iops none --bandwidth none
+	v 1 detach name=x
+	v 1 detach name=y
+	t volume delete x
+	attach 2 y >/dev/null 2>&1
+	same "$(cat "$C/host2/mnt/y/d/1")" other
+	v 2 detach name=y
+	t volume delete y
+	pools_empty
+	nothing_left
+}
+
+# In a pool that has to copy, what is not written to meanwhile.
+test_a_pool_without_reflinks_copies() {
+	local rc=0
+	volume d; volume e
+	t volume create d --size 128MiB --splits 2 --in-pool main
+	attach 1 d >/dev/null 2>&1
+	fill "$C/host1/mnt/d"
+	t snapshot create sd d 2>"$TEST_DIR/err" || rc=$?
+	[ $rc != 0 ] || skip "the pools' file system has reflinks"
+	same $rc 6 "$(cat "$TEST_DIR/err")" # in use
+	same "$(t snapshot list --json | jq length)" 0
+	v 1 detach name=d
+	t snapshot create sd d
+	drop sd
+	t volume delete d
+	eventually 20 eval "on 1 trib snapshot show sd --json | grep -q '\"Ready\"'"
+	t snapshot restore sd e
+	t snapshot delete sd
+	attach 2 e >/dev/null 2>&1
+	check "$C/host2/mnt/e"
+	v 2 detach name=e
+	t volume delete e
+	pools_empty
+	nothing_left
+}
+
+run_tests "$@"
