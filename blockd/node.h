@@ -169,6 +169,9 @@ void node_remove_extent(struct node *node, struct extent *extent);
 /* Name of the online pool with the most room, into @ret (POOL_NAME_SIZE). */
 int node_choose_pool(struct node *node, char *ret, struct error *err);
 
+/* Look at all media; each pool hears what it has to keep free. */
+void node_measure(struct node *node);
+
 /* Promise @bytes more of a pool, or -ENOSPC with what there is where. */
 int node_reserve(struct node *node, struct node_pool *pool, uint64_t bytes,
 		 struct error *err);

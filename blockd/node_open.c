@@ -193,6 +193,7 @@ static void show(struct opening *o)
 	}
 	pthread_mutex_unlock(&node->tables);
 	pthread_mutex_unlock(&node->space);
+	node_measure(node);
 }
 
 static enum node_pool_state state_from_error(int r)

@@ -9,6 +9,17 @@
 #include "base/size.h"
 #include "blockd/node_watch.h"
 
+/* What the node's policy keeps free of a medium is no thin extent's, either. */
+static void keep_floor(const struct node *node, const struct node_pool *pool)
+{
+	const struct space_policy policy = {.floor = node->floor};
+	struct pool *open = pool->pool;
+
+	if (open->ops->keep_free)
+		open->ops->keep_free(
+			open, space_count(&policy, &pool->medium, 0, 0).floor);
+}
+
 /*
  * Measure every pool that is online. One that can't be measured has no room.
  * Space is held, here and in all that follows.
@@ -26,6 +37,8 @@ static void measure_all(struct node *node)
 		r = pool->pool->ops->measure(pool->pool, &pool->medium, &err);
 		if (r < 0)
 			pool->medium = (struct space_medium){0};
+		else
+			keep_floor(node, pool);
 		pthread_mutex_lock(&node->tables);
 		(void)snprintf(pool->message, sizeof(pool->message), "%s",
 			       r != 0 ? error_text(&err) : "");
@@ -60,6 +73,13 @@ static struct space count(struct node *node, const struct node_pool *pool)
 
 	return space_count(&policy, &pool->medium, pool->reserved,
 			   promised_elsewhere(node, pool));
+}
+
+void node_measure(struct node *node)
+{
+	pthread_mutex_lock(&node->space);
+	measure_all(node);
+	pthread_mutex_unlock(&node->space);
 }
 
 int node_choose_pool(struct node *node, char *ret, struct error *err)

@@ -78,6 +78,11 @@ struct pool_ops {
 	/* 1: but something is wrong with the pool, @err says what. */
 	int (*measure)(struct pool *pool, struct space_medium *ret,
 		       struct error *err);
+	/*
+	 * Optional. Bytes that are kept free from now on: a write that needs
+	 * of them gets -ENOSPC, and the extent lives on. Any thread; quick.
+	 */
+	void (*keep_free)(struct pool *pool, uint64_t bytes);
 	/* Bytes that an extent of @size can come to take at most. */
 	uint64_t (*footprint)(struct pool *pool, uint64_t size);
 

@@ -34,6 +34,16 @@ static int raw_measure(struct pool *pool, struct space_medium *ret,
 	return raw_store_broken(raw->store, err);
 }
 
+static void raw_keep_free(struct pool *pool, uint64_t bytes)
+{
+	struct pool_raw *raw = pool_raw_of(pool);
+	uint64_t clusters = bytes / pool_raw_cluster(raw);
+
+	raw_store_keep(raw->store, clusters < RAW_CLUSTERS_MAX
+					   ? (uint32_t)clusters
+					   : RAW_CLUSTERS_MAX);
+}
+
 static uint64_t raw_footprint(struct pool *pool, uint64_t size)
 {
 	struct pool_raw *raw = pool_raw_of(pool);
@@ -187,6 +197,7 @@ static const struct pool_ops raw_pool_ops = {
 	.kind = POOL_RAW_KIND,
 	.load = pool_raw_load,
 	.measure = raw_measure,
+	.keep_free = raw_keep_free,
 	.footprint = raw_footprint,
 	.create = pool_raw_create,
 	.save = pool_raw_save,

@@ -31,7 +31,7 @@
 #define OBJECTS      14
 #define AT_ONCE_MAX  48 /* blocks of one request */
 #define STAMPS       6  /* that a block may have after a kill */
-#define MEDIUM_BYTES ((UINT64_C(6) << 20) + 230 * CLUSTER)
+#define MEDIUM_BYTES ((UINT64_C(6) << 20) + 130 * CLUSTER)
 #define POOL_ID      "6ad4a1e5-52fb-4e8c-b4ab-31d3a8e6d0b5"
 
 /* What a block may hold: the newest last. */
@@ -331,7 +331,7 @@ static struct extent_usage usage(struct run *run, const struct object *object)
 /* ---- writing ---- */
 
 /* It failed half way: each block is as it was, or as it was to be. */
-static void after_full(struct run *run, struct object *object, size_t at,
+static void after_part(struct run *run, struct object *object, size_t at,
 		       size_t n, uint32_t stamp)
 {
 	void *data = buffer(n);
@@ -345,7 +345,6 @@ static void after_full(struct run *run, struct object *object, size_t at,
 		push(block, found);
 	}
 	free(data);
-	run->full++;
 }
 
 /* So that none gets more stamps than it has room for. */
@@ -380,8 +379,9 @@ static void write_at(struct run *run, struct object *object, enum what what,
 	/* What a thick one has alone it keeps. */
 	if (object->record.thick && !before.shared)
 		CHECK(run, usage(run, object).allocated >= before.allocated);
+	run->full += r < 0;
 	if (r < 0 || what == DISCARD) { /* a hint */
-		after_full(run, object, at, n, stamp);
+		after_part(run, object, at, n, stamp);
 		return;
 	}
 	for (size_t i = at; i < at + n; i++) {
@@ -964,6 +964,42 @@ static void keeps_what_was_shared_until_it_is_not_for_good(void **unused)
 	run_end(&run);
 }
 
+/* At the floor a write has no room, and the extent lives on. */
+static void is_full_at_its_floor_until_there_is_room(void **unused)
+{
+	static struct run run;
+	struct object *a, *b;
+	uint64_t free_before;
+
+	(void)unused;
+	run_begin(&run, 1);
+	a = make_extent(&run, false);
+	b = make_extent(&run, false);
+	write_at(&run, a, WRITE, 0, 64, BLOCKDEV_FUA);
+	free_before = measure(&run).free;
+	run.pool->ops->keep_free(run.pool, free_before);
+	assert_int_equal(run.full, 0);
+	write_at(&run, a, WRITE, 32, 64, 0); /* half of it is there */
+	assert_int_equal(run.full, 1);
+	write_at(&run, b, WRITE, 0, 8, 0);
+	assert_int_equal(run.full, 2);
+	/* The floor is nothing that a pool lacks. */
+	assert_int_equal(measure(&run).free, free_before);
+	write_at(&run, a, WRITE, 0, 64, 0);
+	check_all(&run, a, false);
+	assert_int_equal(run.full, 2);
+	/* Room comes back: by a discard, and by a lower floor. */
+	write_at(&run, a, DISCARD, 0, 32, 0);
+	write_at(&run, b, WRITE, 0, 8, 0);
+	assert_int_equal(run.full, 2);
+	run.pool->ops->keep_free(run.pool, 0);
+	write_at(&run, a, WRITE, 0, 256, 0);
+	assert_int_equal(run.full, 2);
+	check_all(&run, a, false);
+	check_all(&run, b, false);
+	run_end(&run);
+}
+
 /* More of them, and longer records, than a batch of the log has room for. */
 static void makes_a_group_that_is_larger_than_a_batch(void **unused)
 {
@@ -1062,6 +1098,7 @@ int main(void)
 		cmocka_unit_test(does_as_a_model_says),
 		cmocka_unit_test(
 			keeps_what_was_shared_until_it_is_not_for_good),
+		cmocka_unit_test(is_full_at_its_floor_until_there_is_room),
 		cmocka_unit_test(makes_a_group_that_is_larger_than_a_batch),
 		cmocka_unit_test(finishes_or_undoes_a_group_that_was_cut_short),
 	};

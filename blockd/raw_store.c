@@ -126,13 +126,20 @@ uint32_t raw_store_available(struct raw_store *store)
 	return n > kept ? (uint32_t)(n - kept) : 0;
 }
 
+void raw_store_keep(struct raw_store *store, uint32_t n)
+{
+	(void)pthread_mutex_lock(&store->lock);
+	store->kept = n;
+	(void)pthread_mutex_unlock(&store->lock);
+}
+
 uint32_t raw_store_take(struct raw_store *store, uint32_t want, uint32_t near,
 			uint32_t *ret_first)
 {
 	uint64_t kept, n;
 
 	(void)pthread_mutex_lock(&store->lock);
-	kept = reserve(store);
+	kept = reserve(store) + store->kept;
 	/* What is free is not sure when the medium's damage made it so. */
 	n = store->broken ? 0 : raw_alloc_free(&store->state.alloc);
 	n = n > kept ? n - kept : 0;

@@ -121,8 +121,10 @@ int raw_store_change(struct raw_store *store, const struct raw_record *records,
 uint32_t raw_store_take(struct raw_store *store, uint32_t want, uint32_t near,
 			uint32_t *ret_first);
 void raw_store_untake(struct raw_store *store, uint32_t first, uint32_t n);
-/* How many raw_store_take() could give. */
+/* How many are free, but for those that are kept for checkpoints. */
 uint32_t raw_store_available(struct raw_store *store);
+/* raw_store_take() leaves @n of these from now on. */
+void raw_store_keep(struct raw_store *store, uint32_t n);
 
 /* It takes no changes from here on, because of @cause, and writes nothing. */
 void raw_store_stop(struct raw_store *store, const struct error *cause);

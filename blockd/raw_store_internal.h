@@ -17,6 +17,7 @@ struct raw_store {
 	pthread_cond_t done;       /* @busy was cleared */
 	struct raw_state state;
 	struct raw_batch pending; /* changes that no commit has taken */
+	uint32_t kept;            /* clusters that are not given to data */
 	_Atomic uint64_t newest;  /* ticket of the last change; no lock: */
 	_Atomic uint64_t durable; /* tickets up to this; to look at */
 	bool broken;
