@@ -216,6 +216,7 @@ static void forget_over(struct export_table *table)
 	for (struct export_entry *e = table->entries; e; e = e->next)
 		if (e->over > 0)
 			oldest = e;
+	assert(oldest); /* they are counted */
 	entry_set_over(table, oldest, 0);
 	entry_put(table, oldest);
 }
