@@ -43,6 +43,10 @@ struct cli_options {
 	uint64_t capacity;   /* bytes */
 	uint64_t overcommit; /* percent */
 	uint64_t epoch;
+	char *older;
+	uint64_t start; /* bytes */
+	bool thick;
+	bool repair;
 	struct option_list allow;
 	struct option_list label;
 

@@ -55,6 +55,8 @@ int node_show_run(struct cli *cli, struct error *err);
 int pool_create_run(struct cli *cli, struct error *err);
 int pool_list_run(struct cli *cli, struct error *err);
 int pool_delete_run(struct cli *cli, struct error *err);
+int pool_check_run(struct cli *cli, struct error *err);
+int pool_grow_run(struct cli *cli, struct error *err);
 
 int extent_create_run(struct cli *cli, struct error *err);
 int extent_list_run(struct cli *cli, struct error *err);
@@ -63,6 +65,11 @@ int extent_resize_run(struct cli *cli, struct error *err);
 int extent_delete_run(struct cli *cli, struct error *err);
 int extent_export_run(struct cli *cli, struct error *err);
 int extent_unexport_run(struct cli *cli, struct error *err);
+int extent_snapshot_run(struct cli *cli, struct error *err);
+int extent_clone_run(struct cli *cli, struct error *err);
+int extent_revert_run(struct cli *cli, struct error *err);
+int extent_limit_run(struct cli *cli, struct error *err);
+int extent_ranges_run(struct cli *cli, struct error *err);
 
 int volume_create_run(struct cli *cli, struct error *err);
 int volume_resize_run(struct cli *cli, struct error *err);

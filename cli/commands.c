@@ -70,11 +70,45 @@ static const struct option_row pool_create_rows[] = {
 	    "a device or file may hold something else; it is lost"),
 };
 
+#define LIMIT_ROWS                                                    \
+	ROW("iops", 0, OPTION_STRING, iops, "N",                      \
+	    "operations a second at most, or none"),                  \
+		ROW("bandwidth", 0, OPTION_STRING, bandwidth, "SIZE", \
+		    "bytes a second at most, or none")
+
 static const struct option_row extent_create_rows[] = {
 	ROW("size", 's', OPTION_SIZE, size, "SIZE", "for example 10GiB"),
 	ROW("pool", 'p', OPTION_STRING, pool, "POOL",
 	    "where (the pool with the most room)"),
 	ROW("label", 'l', OPTION_LIST, label, "KEY=VALUE", "kept with it"),
+	ROW("thick", 0, OPTION_FLAG, thick, NULL,
+	    "allocate it now, not when it is written to"),
+	LIMIT_ROWS};
+
+static const struct option_row extent_snapshot_rows[] = {
+	ROW("name", 'n', OPTION_STRING, name, "NAME",
+	    "of the snapshot; of several: behind each extent's (the time)"),
+	ROW("label", 'l', OPTION_LIST, label, "KEY=VALUE", "kept with it"),
+};
+
+static const struct option_row extent_clone_rows[] = {
+	ROW("size", 's', OPTION_SIZE, size, "SIZE",
+	    "larger than its source (the same)"),
+	ROW("label", 'l', OPTION_LIST, label, "KEY=VALUE", "kept with it"),
+	LIMIT_ROWS};
+
+static const struct option_row extent_limit_rows[] = {LIMIT_ROWS};
+
+static const struct option_row extent_ranges_rows[] = {
+	ROW("older", 'o', OPTION_STRING, older, "SNAPSHOT",
+	    "where it differs from this one of the same extent"),
+	ROW("start", 0, OPTION_SIZE, start, "OFFSET",
+	    "only what ends after it (0)"),
+};
+
+static const struct option_row pool_check_rows[] = {
+	ROW("repair", 0, OPTION_FLAG, repair, NULL,
+	    "give back what nobody uses"),
 };
 
 static const struct option_row extent_list_rows[] = {
@@ -99,12 +133,6 @@ static const struct option_row extent_export_rows[] = {
 	ROW("force", 'f', OPTION_FLAG, force, NULL,
 	    "although it is part of a volume"),
 };
-
-#define LIMIT_ROWS                                                    \
-	ROW("iops", 0, OPTION_STRING, iops, "N",                      \
-	    "operations a second at most, or none"),                  \
-		ROW("bandwidth", 0, OPTION_STRING, bandwidth, "SIZE", \
-		    "bytes a second at most, or none")
 
 /* Of all that make volumes, but for how large and from what. */
 #define VOLUME_ROWS                                                                   \
@@ -277,6 +305,25 @@ const struct command commands[] = {
 	 .summary = "give up an empty pool",
 	 .needs_volumes = true,
 	 .run = pool_delete_run},
+	{.words = "pool check",
+	 .arguments = "[NODE/]POOL",
+	 .min_arguments = 1,
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_POOL},
+	 .summary = "verify all that a pool knows of itself, while it is used",
+	 .text = "Prints what is wrong, a line each; exit code 1 when something "
+		 "still is. Pools of kind\n\"dir\" have nothing to verify.",
+	 ROWS(pool_check_rows),
+	 .needs_volumes = true,
+	 .run = pool_check_run},
+	{.words = "pool grow",
+	 .arguments = "[NODE/]POOL",
+	 .min_arguments = 1,
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_POOL},
+	 .summary = "use all of a device or file that has become larger",
+	 .needs_volumes = true,
+	 .run = pool_grow_run},
 	{.words = "extent create",
 	 .arguments = "[NODE/]EXTENT",
 	 .min_arguments = 1,
@@ -340,6 +387,64 @@ const struct command commands[] = {
 	 .summary = "stop serving an extent; its connections are closed",
 	 .needs_volumes = true,
 	 .run = extent_unexport_run},
+	{.words = "extent snapshot",
+	 .arguments = "[NODE/]EXTENT...",
+	 .min_arguments = 1,
+	 .max_arguments = NODE_CUT_MAX,
+	 .kinds = {ARGUMENT_EXTENT},
+	 .summary = "keep what extents hold now, used or not",
+	 .text = "Several are cut at one instant, also on several nodes; writes "
+		 "wait for that moment.\nWhere the pool has no way to share "
+		 "blocks the content is copied, which takes time.",
+	 ROWS(extent_snapshot_rows),
+	 .needs_volumes = true,
+	 .run = extent_snapshot_run},
+	{.words = "extent clone",
+	 .arguments = "[NODE/]EXTENT NAME",
+	 .min_arguments = 2,
+	 .max_arguments = 2,
+	 .kinds = {ARGUMENT_EXTENT, ARGUMENT_WORD},
+	 .summary = "make an extent of the content of another, or a snapshot",
+	 .text = "It is in the same pool. Either may be deleted before the "
+		 "other.",
+	 ROWS(extent_clone_rows),
+	 .needs_volumes = true,
+	 .run = extent_clone_run},
+	{.words = "extent revert",
+	 .arguments = "[NODE/]EXTENT SNAPSHOT",
+	 .min_arguments = 2,
+	 .max_arguments = 2,
+	 .kinds = {ARGUMENT_EXTENT, ARGUMENT_WORD},
+	 .summary =
+		 "take an extent back to a snapshot; what came after is lost",
+	 .text = "Nobody uses the extent: it is not exported, and no device "
+		 "holds it.",
+	 ROWS(extent_delete_rows),
+	 .needs_volumes = true,
+	 .run = extent_revert_run},
+	{.words = "extent limit",
+	 .arguments = "[NODE/]EXTENT",
+	 .min_arguments = 1,
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_EXTENT},
+	 .summary = "limit the I/O of an extent, used or not",
+	 .text = "What is not said stays as it is. What the node itself reads "
+		 "and writes through a\nlocal device is not limited.",
+	 ROWS(extent_limit_rows),
+	 .needs_volumes = true,
+	 .run = extent_limit_run},
+	{.words = "extent ranges",
+	 .arguments = "[NODE/]SNAPSHOT",
+	 .min_arguments = 1,
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_EXTENT},
+	 .summary = "what a snapshot has allocated, or where it may differ",
+	 .text = "A line for each range: offset and length in bytes, in order. "
+		 "A difference is never\nleft out; what is told may yet be the "
+		 "same.",
+	 ROWS(extent_ranges_rows),
+	 .needs_volumes = true,
+	 .run = extent_ranges_run},
 	{.words = "volume create",
 	 .arguments = "NAME",
 	 .min_arguments = 1,

@@ -7,22 +7,51 @@
 #include "base/size.h"
 #include "cli/command.h"
 #include "cli/each_node.h"
+#include "cli/extent_cmd.h"
 #include "cli/json.h"
 #include "cli/table.h"
+
+static void origin_print(const struct node_extent *extent)
+{
+	const struct node_origin *origin = &extent->origin;
+	char text[SIZE_TEXT_MAX];
+
+	if (origin->name[0])
+		(void)printf("%s %s, %s\n",
+			     extent->snapshot ? "snapshot of" : "made from  ",
+			     origin->name, origin->method);
+	if (strcmp(extent->state, NODE_COPYING) == 0)
+		(void)printf("copied      %s\n",
+			     size_format(text, extent->copied));
+	if (extent->shared)
+		(void)printf("shared      %s\n",
+			     size_format(text, extent->shared));
+	if (extent->limits.iops)
+		(void)printf("limit       %llu operations a second\n",
+			     (unsigned long long)extent->limits.iops);
+	if (extent->limits.bytes_per_second)
+		(void)printf(
+			"limit       %s a second\n",
+			size_format(text, extent->limits.bytes_per_second));
+}
 
 static void extent_print(const struct node_extent *extent)
 {
 	char size[SIZE_TEXT_MAX], allocated[SIZE_TEXT_MAX];
 
-	(void)printf("extent      %s/%s\npool        %s\nid          %s\n"
+	(void)printf("%s    %s/%s\npool        %s\nid          %s\n"
 		     "size        %s, %s allocated%s\n"
 		     "state       %s%s%s\npath        %s\n",
-		     extent->node, extent->name, extent->pool, extent->id,
+		     extent->snapshot ? "snapshot" : "extent  ", extent->node,
+		     extent->name, extent->pool, extent->id,
 		     size_format(size, extent->size),
 		     size_format(allocated, extent->allocated),
-		     extent->blank ? ", never written" : "", extent->state,
-		     extent->message[0] ? ": " : "", extent->message,
-		     extent->path);
+		     extent->thick   ? ", thick"
+		     : extent->blank ? ", never written"
+				     : "",
+		     extent->state, extent->message[0] ? ": " : "",
+		     extent->message, extent->path);
+	origin_print(extent);
 	for (size_t i = 0; i < extent->labels.count; i++)
 		(void)printf("label       %s=%s\n", extent->labels.items[i].key,
 			     extent->labels.items[i].value);
@@ -40,8 +69,7 @@ static void extent_print(const struct node_extent *extent)
 			     extent->local_device);
 }
 
-/* Answer with an extent and free its members. */
-static int extent_answer(struct cli *cli, struct node_extent *extent)
+int extent_answer(struct cli *cli, struct node_extent *extent)
 {
 	if (!cli_answer(cli, json_extent(extent)))
 		extent_print(extent);
@@ -52,6 +80,7 @@ static int extent_answer(struct cli *cli, struct node_extent *extent)
 int extent_create_run(struct cli *cli, struct error *err)
 {
 	struct node_extent extent = {0};
+	struct node_limits limits = {0};
 	struct labels labels = {0};
 	struct reference at;
 	int r = cli_reference(cli, 0, "extent", &at, err);
@@ -60,7 +89,9 @@ int extent_create_run(struct cli *cli, struct error *err)
 		return r;
 	if (!cli->options.size)
 		return cli_usage(cli, err, "say how large: --size SIZE");
-	r = cli_labels(&cli->options.label, &labels, err);
+	r = extent_limits_fill(cli, &limits, err);
+	if (r == 0)
+		r = cli_labels(&cli->options.label, &labels, err);
 	if (r == 0)
 		r = volume_extent_create(cli->volumes,
 					 &(struct extent_request){
@@ -69,6 +100,8 @@ int extent_create_run(struct cli *cli, struct error *err)
 						 .name = at.name,
 						 .size = cli->options.size,
 						 .labels = &labels,
+						 .thick = cli->options.thick,
+						 .limits = limits,
 					 },
 					 &extent, err);
 	labels_done(&labels);
@@ -190,6 +223,8 @@ static void extent_row(struct table *table, const struct node_extent *extent)
 	table_cell(table, "%s", extent->pool);
 	table_cell(table, "%s", size_format(text, extent->size));
 	table_cell(table, "%s", size_format(text, extent->allocated));
+	table_cell(table, "%s",
+		   extent->shared ? size_format(text, extent->shared) : "-");
 	table_cell(table, "%s", extent->state);
 	if (extent->has_export && extent->active)
 		table_cell(table, "epoch %llu, %u connections",
@@ -199,6 +234,12 @@ static void extent_row(struct table *table, const struct node_extent *extent)
 		table_cell(table, "%s",
 			   extent->local_device[0] ? extent->local_device
 						   : "-");
+	if (extent->snapshot)
+		table_cell(table, "snapshot of %s", extent->origin.name);
+	else if (extent->origin.name[0])
+		table_cell(table, "from %s", extent->origin.name);
+	else
+		table_cell(table, "-");
 	table_cell(table, "%s", volume ?: "-");
 }
 
@@ -236,7 +277,8 @@ int extent_list_run(struct cli *cli, struct error *err)
 	struct extent_list list = {
 		.all = json_object_new_array(),
 		.table = table_new("EXTENT", "POOL", "SIZE>", "ALLOCATED>",
-				   "STATE", "USED BY", "VOLUME", NULL),
+				   "SHARED>", "STATE", "USED BY", "ORIGIN",
+				   "VOLUME", NULL),
 	};
 	const char *node = cli_argument(cli, 0);
 	int r = node ? extents_of(cli, node, &list, err)

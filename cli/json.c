@@ -110,6 +110,26 @@ static struct json_object *json_export(const struct node_extent *extent)
 	return object;
 }
 
+static struct json_object *json_origin(const struct node_origin *origin)
+{
+	struct json_object *object = json_object_new_object();
+
+	json_put_text(object, "name", origin->name);
+	json_put_text(object, "id", origin->id);
+	json_put_text(object, "cut", origin->cut);
+	json_put_text(object, "method", origin->method);
+	return object;
+}
+
+static struct json_object *json_limits(const struct node_limits *limits)
+{
+	struct json_object *object = json_object_new_object();
+
+	json_put_number(object, "iops", limits->iops);
+	json_put_number(object, "bytesPerSecond", limits->bytes_per_second);
+	return object;
+}
+
 struct json_object *json_extent(const struct node_extent *extent)
 {
 	struct json_object *object = json_object_new_object();
@@ -124,10 +144,28 @@ struct json_object *json_extent(const struct node_extent *extent)
 	json_put_text(object, "state", extent->state);
 	json_put_text(object, "message", extent->message);
 	json_put_text(object, "path", extent->path);
+	json_put_text(object, "kind", extent->snapshot ? "snapshot" : "extent");
+	if (extent->origin.name[0])
+		json_object_object_add(object, "origin",
+				       json_origin(&extent->origin));
+	json_put_number(object, "shared", extent->shared);
+	json_put_number(object, "reclaimable", extent->reclaimable);
+	json_put_flag(object, "thick", extent->thick);
+	json_put_number(object, "copied", extent->copied);
+	json_object_object_add(object, "limits", json_limits(&extent->limits));
 	put_labels(object, &extent->labels);
 	if (extent->has_export)
 		json_object_object_add(object, "export", json_export(extent));
 	return object;
+}
+
+struct json_object *json_extents(const struct node_extent *extents, size_t n)
+{
+	struct json_object *all = json_object_new_array();
+
+	for (size_t i = 0; i < n; i++)
+		json_object_array_add(all, json_extent(&extents[i]));
+	return all;
 }
 
 struct json_object *json_device(const struct initiator_device *device)

@@ -12,6 +12,7 @@ struct json_object *json_error(int r, const char *message);
 struct json_object *json_node(const struct node_state *node);
 struct json_object *json_pool(const struct node_pool *pool);
 struct json_object *json_extent(const struct node_extent *extent);
+struct json_object *json_extents(const struct node_extent *extents, size_t n);
 struct json_object *json_device(const struct initiator_device *device);
 struct json_object *json_orphan(const struct orphan *orphan);
 /* The record as it is stored; NULL when it cannot be encoded. */

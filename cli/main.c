@@ -195,10 +195,13 @@ static int answer_print(struct cli *cli)
 	return 0;
 }
 
-static int failure_tell(const struct cli *cli, const struct command *command,
-			int r, const struct error *err)
+/* What was found is told also when it is a failure. */
+static int failure_tell(struct cli *cli, const struct command *command, int r,
+			const struct error *err)
 {
-	if (cli->options.json) {
+	if (cli->answer) {
+		(void)answer_print(cli); /* it fails anyway */
+	} else if (cli->options.json) {
 		struct json_object *object = json_error(r, error_text(err));
 
 		(void)puts(json_object_to_json_string_ext(

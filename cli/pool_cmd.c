@@ -125,3 +125,65 @@ int pool_list_run(struct cli *cli, struct error *err)
 		table_print(list.table, stdout);
 	return 0;
 }
+
+/* ---- looking after one ---- */
+
+static struct json_object *json_check(const struct node_check *check)
+{
+	struct json_object *object = json_object_new_object();
+	struct json_object *findings = json_object_new_array();
+
+	json_put_flag(object, "clean", check->clean);
+	json_put_number(object, "repaired", check->repaired);
+	for (size_t i = 0; i < check->n_findings; i++)
+		json_object_array_add(
+			findings, json_object_new_string(check->findings[i]));
+	json_object_object_add(object, "findings", findings);
+	return object;
+}
+
+int pool_check_run(struct cli *cli, struct error *err)
+{
+	struct node_check check = {0};
+	struct reference at;
+	int r = cli_reference(cli, 0, "pool", &at, err);
+
+	if (r == 0)
+		r = volume_pool_check(cli->volumes, at.node, at.name,
+				      cli->options.repair, &check, err);
+	if (r < 0)
+		return r;
+	if (!cli_answer(cli, json_check(&check))) {
+		for (size_t i = 0; i < check.n_findings; i++)
+			(void)printf("%s\n", check.findings[i]);
+		cli_say(cli, "pool %s/%s: %zu findings, %llu repaired%s",
+			at.node, at.name, check.n_findings,
+			(unsigned long long)check.repaired,
+			check.clean ? "; nothing is wrong" : "");
+	}
+	/* Also for a script that looks at nothing else. */
+	if (!check.clean)
+		r = error_set(err, EUCLEAN, "pool %s/%s: not all is well",
+			      at.node, at.name);
+	node_check_done(&check);
+	return r;
+}
+
+int pool_grow_run(struct cli *cli, struct error *err)
+{
+	struct node_pool pool = {0};
+	char size[SIZE_TEXT_MAX], left[SIZE_TEXT_MAX];
+	struct reference at;
+	int r = cli_reference(cli, 0, "pool", &at, err);
+
+	if (r == 0)
+		r = volume_pool_grow(cli->volumes, at.node, at.name, &pool,
+				     err);
+	if (r < 0)
+		return r;
+	if (!cli_answer(cli, json_pool(&pool)))
+		cli_say(cli, "pool %s/%s: %s, %s free", at.node, at.name,
+			size_format(size, pool.capacity),
+			size_format(left, pool.available));
+	return 0;
+}

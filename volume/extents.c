@@ -9,13 +9,13 @@
 #include "base/crc32c.h"
 #include "base/size.h"
 #include "volume/context.h"
+#include "volume/extent_internal.h"
 #include "volume/snapshot.h"
 
 #define EXTENT_UNIT 4096u /* bytes; proto/blockd.proto, CreateExtentRequest */
 
-static int client_for(struct volume_context *ctx, const char *node,
-		      const char *name, struct node_client **ret,
-		      struct error *err)
+int extent_client(struct volume_context *ctx, const char *node,
+		  const char *name, struct node_client **ret, struct error *err)
 {
 	int r = name_check("node", node, err);
 
@@ -32,9 +32,11 @@ int volume_extent_create(struct volume_context *ctx,
 		.pool = request->pool,
 		.name = request->name,
 		.labels = request->labels,
+		.thick = request->thick,
+		.limits = request->limits,
 	};
 	struct node_client *client = NULL;
-	int r = client_for(ctx, request->node, request->name, &client, err);
+	int r = extent_client(ctx, request->node, request->name, &client, err);
 
 	if (r == 0 &&
 	    size_round_up(request->size, EXTENT_UNIT, &wanted.size) < 0)
@@ -47,7 +49,7 @@ int volume_extent_get(struct volume_context *ctx, const char *node,
 		      struct error *err)
 {
 	struct node_client *client = NULL;
-	int r = client_for(ctx, node, name, &client, err);
+	int r = extent_client(ctx, node, name, &client, err);
 
 	return r < 0 ? r : node_client_get_extent(client, name, ret, err);
 }
@@ -69,7 +71,7 @@ int volume_extent_resize(struct volume_context *ctx, const char *node,
 			 struct node_extent *ret, struct error *err)
 {
 	struct node_client *client = NULL;
-	int r = client_for(ctx, node, name, &client, err);
+	int r = extent_client(ctx, node, name, &client, err);
 
 	if (r == 0 && size_round_up(size, EXTENT_UNIT, &size) < 0)
 		r = error_set(err, ERANGE, "the size is too large");
@@ -98,12 +100,11 @@ static int check_free(const struct node_extent *extent, bool force,
 			 extent->name, extent->node, volume ? volume : "?");
 }
 
-/* Get it, and check that it may be worked with by hand. */
-static int get_free(struct volume_context *ctx, const char *node,
+int extent_get_free(struct volume_context *ctx, const char *node,
 		    const char *name, bool force, struct node_client **client,
 		    struct node_extent *ret, struct error *err)
 {
-	int r = client_for(ctx, node, name, client, err);
+	int r = extent_client(ctx, node, name, client, err);
 
 	if (r == 0)
 		r = node_client_get_extent(*client, name, ret, err);
@@ -120,7 +121,7 @@ int volume_extent_delete(struct volume_context *ctx, const char *node,
 {
 	struct node_client *client = NULL;
 	struct node_extent extent = {0};
-	int r = get_free(ctx, node, name, force, &client, &extent, err);
+	int r = extent_get_free(ctx, node, name, force, &client, &extent, err);
 
 	if (r == -ENOENT && client)
 		return 0; /* the node is known, the extent is not there */
@@ -137,8 +138,8 @@ int volume_extent_export(struct volume_context *ctx,
 {
 	struct node_client *client = NULL;
 	struct node_extent extent = {0};
-	int r = get_free(ctx, request->node, request->name, request->force,
-			 &client, &extent, err);
+	int r = extent_get_free(ctx, request->node, request->name,
+				request->force, &client, &extent, err);
 
 	if (r < 0)
 		return r;
@@ -155,7 +156,7 @@ int volume_extent_unexport(struct volume_context *ctx, const char *node,
 			   const char *name, struct error *err)
 {
 	struct node_client *client = NULL;
-	int r = client_for(ctx, node, name, &client, err);
+	int r = extent_client(ctx, node, name, &client, err);
 
 	return r < 0 ? r
 		     : node_client_remove_export(client, name, 0, NULL, err);
@@ -298,8 +299,8 @@ int volume_extent_attach(struct volume_context *ctx,
 
 	context_initiator_dir(ctx, w.dir);
 	attachment_id(request->node, request->name, w.id);
-	r = get_free(ctx, request->node, request->name, request->force,
-		     &w.client, &w.extent, err);
+	r = extent_get_free(ctx, request->node, request->name, request->force,
+			    &w.client, &w.extent, err);
 	if (r < 0)
 		return r;
 	r = find_attached(&w, ret, err);

@@ -31,6 +31,7 @@
 #include "base/error.h"
 #include "initiator/initiator.h"
 #include "volume/node.h"
+#include "volume/node_client.h"
 #include "volume/volume_record.h"
 
 #define VOLUME_STORE_DEFAULT   "local:/var/lib/tributary/records.db"
@@ -132,6 +133,22 @@ int volume_pool_list(struct volume_context *ctx, const char *node,
 		     struct node_pool **ret, size_t *ret_count,
 		     struct error *err);
 
+/*
+ * Verify all that a pool knows of itself, also while it is used.
+ *
+ * @repair  give back what nobody uses
+ * @ret     node_check_done() frees its members
+ *
+ * -EOPNOTSUPP: this kind of pool has nothing to verify.
+ */
+int volume_pool_check(struct volume_context *ctx, const char *node,
+		      const char *name, bool repair, struct node_check *ret,
+		      struct error *err);
+/* Use all of a device or file that has become larger. */
+int volume_pool_grow(struct volume_context *ctx, const char *node,
+		     const char *name, struct node_pool *ret,
+		     struct error *err);
+
 /* ---- single extents, for people who look under the hood ---- */
 
 struct extent_request {
@@ -140,6 +157,8 @@ struct extent_request {
 	const char *name;
 	uint64_t size; /* bytes; rounded up to a multiple of 4096 */
 	const struct labels *labels; /* NULL: none */
+	bool thick;                  /* allocate it now */
+	struct node_limits limits;
 };
 
 /* Those that return an extent: node_extent_done() frees its members. */
@@ -162,6 +181,60 @@ int volume_extent_resize(struct volume_context *ctx, const char *node,
  */
 int volume_extent_delete(struct volume_context *ctx, const char *node,
 			 const char *name, bool force, struct error *err);
+
+struct extent_snapshot_request {
+	const char *node;
+	const char *extent;
+	const char *name; /* of the snapshot; on the same node and pool */
+};
+
+/*
+ * Snapshots of extents, also of several nodes, at one instant: all of them,
+ * or an error and none. Where a pool has to copy byte by byte they are in
+ * state NODE_COPYING at first.
+ *
+ * @labels  of each; NULL: none
+ * @ret     @n of them, in the order of @requests; node_extents_free()
+ *
+ * -ESTALE: a node could not hold the writes for as long as it took; -EBUSY:
+ * an extent is held by a device that can't be made to wait; -EEXIST: a name is
+ * taken; -EOPNOTSUPP: a pool can't. After -EHOSTUNREACH or -ETIMEDOUT the text
+ * says what may be left.
+ */
+int volume_extent_snapshot(struct volume_context *ctx,
+			   const struct extent_snapshot_request *requests,
+			   size_t n, const struct labels *labels,
+			   struct node_extent **ret, struct error *err);
+
+struct extent_clone_request {
+	const char *node;
+	const char *source; /* an extent or snapshot of the node */
+	const char *name;   /* of the new one, in the pool of its source */
+	uint64_t size;      /* bytes; 0: its source's */
+	const struct labels *labels; /* NULL: none */
+	struct node_limits limits;
+};
+
+/* -ERANGE: smaller than its source. NODE_COPYING as above. */
+int volume_extent_clone(struct volume_context *ctx,
+			const struct extent_clone_request *request,
+			struct node_extent *ret, struct error *err);
+/*
+ * The content of an extent becomes that of a snapshot of it. -EBUSY: it is
+ * exported or held by a device, or part of a volume (then only with @force).
+ */
+int volume_extent_revert(struct volume_context *ctx, const char *node,
+			 const char *name, const char *snapshot, bool force,
+			 struct node_extent *ret, struct error *err);
+/* Takes effect at once, also where it is in use. */
+int volume_extent_limit(struct volume_context *ctx, const char *node,
+			const char *name, const struct node_limits *limits,
+			struct node_extent *ret, struct error *err);
+/* As node_client_list_ranges(). */
+int volume_extent_ranges(struct volume_context *ctx, const char *node,
+			 const struct node_ranges_request *request,
+			 node_range each, void *context, uint64_t *ret_size,
+			 struct error *err);
 
 struct extent_export_request {
 	const char *node;
