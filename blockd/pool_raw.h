@@ -5,9 +5,15 @@
  * its record (blockd/extent_record.h); the pool's own record is
  * blockd/pool_record.h's.
  *
- * A change is one batch of the log, so it is there whole or not at all. A
- * delete has two: the object's text becomes "deleting NAME", then the object
- * is dropped; a load finishes what a crash left between them.
+ * A change is one batch of the log, so it is there whole or not at all. What
+ * takes more than one begins with an object whose text says that it is not
+ * there yet, or no more ("making", "deleting NAME"); a load undoes or finishes
+ * what a crash left between them. docs/raw-pool-format.md has all of them.
+ *
+ * What calls cost: copy() and revert() 8 bytes of memory and a moment for each
+ * 1,024 clusters, whatever is mapped; usage() looks at each mapped cluster
+ * without a lock, about 1 ms for 1 TiB; ranges() passes over what two objects
+ * share.
  */
 #ifndef BLOCKD_POOL_RAW_H
 #define BLOCKD_POOL_RAW_H
