@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/size.h"
 #include "csi/controller_test_kit.h"
+#include "volume/placement.h"
 
 /* ---- GetCapacity ---- */
 
@@ -104,6 +106,39 @@ static void capacity_honours_all_that_is_asked(void **state)
 	fake_node_up(&t->nodes[1]);
 }
 
+/* What there is; it took @most_ms at most. */
+static uint64_t room_within(struct volume_context *volumes, int64_t most_ms,
+			    size_t silent)
+{
+	struct volume_spec spec = {0};
+	struct volume_room room = {0};
+	struct error err = {0};
+	int64_t start_ms = clock_ms();
+
+	if (volume_room_get(volumes, &spec, &room, &err) < 0)
+		fail_msg("%s", err.msg);
+	assert_in_range(clock_ms() - start_ms, 0, most_ms);
+	assert_int_equal(room.silent, silent);
+	return room.available;
+}
+
+static void a_node_that_is_silent_is_not_waited_for_long(void **state)
+{
+	struct test *t = *state;
+	/* That waits as long as it does when nothing else is said: 10 s. */
+	const struct volume_config config = {
+		.store = t->kit.store, .node = "host1", .run_dir = t->kit.dir};
+	struct volume_context *volumes;
+
+	assert_int_equal(volume_context_open(&config, &volumes, NULL), 0);
+	t->nodes[1].silent = true;
+	assert_int_equal(room_within(volumes, 6000, 1), 2 * GIB);
+	assert_int_equal(room_within(volumes, 1500, 1), 2 * GIB);
+	t->nodes[1].silent = false;
+	assert_int_equal(room_within(volumes, 1500, 0), 5 * GIB);
+	volume_context_close(volumes);
+}
+
 static uint64_t seed = 0x9e3779b97f4a7c15;
 
 static uint64_t random_below(uint64_t n)
@@ -165,6 +200,7 @@ int main(void)
 		TEST(what_it_reports_can_be_made_and_no_more),
 		TEST(what_it_reports_can_be_made_whatever_the_pools),
 		TEST(capacity_honours_all_that_is_asked),
+		TEST(a_node_that_is_silent_is_not_waited_for_long),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

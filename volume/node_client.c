@@ -7,10 +7,15 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "volume/node_answer.h"
 #include "volume/node_client_internal.h"
 
 #define DEFAULT_WAIT_MS 10000
+/* node_client_get_soon() */
+#define SOON_MS  3000
+#define AGAIN_MS 300
+#define QUIET_MS 10000
 
 int node_client_new(const struct node_record *node, int timeout_ms,
 		    struct node_client **ret, struct error *err)
@@ -63,6 +68,20 @@ int node_client_call(struct node_client *client, const char *path,
 				    type, ret, err);
 }
 
+/*
+ * Another silence within QUIET_MS does not make it last: one that is only slow
+ * is waited for again after that.
+ */
+static void note_answer(struct node_client *client, bool answered)
+{
+	int64_t now_ms = clock_ms();
+
+	if (answered)
+		client->quiet_ms = 0;
+	else if (!client->quiet_ms || now_ms >= client->quiet_ms + QUIET_MS)
+		client->quiet_ms = now_ms;
+}
+
 int node_client_call_for(struct node_client *client, int timeout_ms,
 			 const char *path, const void *request,
 			 const ProtobufCMessageDescriptor *type,
@@ -71,21 +90,22 @@ int node_client_call_for(struct node_client *client, int timeout_ms,
 	int r = rpc_client_call(client->rpc, path, request, type, timeout_ms,
 				ret, err);
 
+	note_answer(client, r != -ETIMEDOUT && r != -EHOSTUNREACH);
 	if (r < 0)
 		(void)error_prefix(err, "node '%s': ", client->node);
 	return r;
 }
 
-int node_client_get(struct node_client *client, struct node_state *ret,
-		    struct error *err)
+static int node_client_get_within(struct node_client *client, int wait_ms,
+				  struct node_state *ret, struct error *err)
 {
 	Tributary__V1__GetNodeRequest request =
 		TRIBUTARY__V1__GET_NODE_REQUEST__INIT;
 	auto_answer ProtobufCMessage *answer = NULL;
 	const Tributary__V1__Node *m;
-	int r = node_client_call(client, NODE_SERVICE "GetNode", &request,
-				 &tributary__v1__node__descriptor, &answer,
-				 err);
+	int r = node_client_call_for(client, wait_ms, NODE_SERVICE "GetNode",
+				     &request, &tributary__v1__node__descriptor,
+				     &answer, err);
 
 	if (r < 0)
 		return r;
@@ -107,6 +127,24 @@ int node_client_get(struct node_client *client, struct node_state *ret,
 			NODE_ADDRESS_SIZE, m->nbd_addresses[i]);
 	return node_answer_pools(client, m->n_pools, m->pools, &ret->pools,
 				 &ret->n_pools, err);
+}
+
+int node_client_get(struct node_client *client, struct node_state *ret,
+		    struct error *err)
+{
+	return node_client_get_within(client, client->timeout_ms, ret, err);
+}
+
+int node_client_get_soon(struct node_client *client, struct node_state *ret,
+			 struct error *err)
+{
+	int64_t quiet_ms = client->quiet_ms;
+	int wait_ms = quiet_ms && clock_ms() < quiet_ms + QUIET_MS ? AGAIN_MS
+								   : SOON_MS;
+
+	if (wait_ms > client->timeout_ms)
+		wait_ms = client->timeout_ms;
+	return node_client_get_within(client, wait_ms, ret, err);
 }
 
 int node_client_create_pool(struct node_client *client, const char *name,

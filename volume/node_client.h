@@ -22,6 +22,13 @@ void node_client_free(struct node_client *client); /* NULL is fine */
 int node_client_get(struct node_client *client, struct node_state *ret,
 		    struct error *err);
 
+/*
+ * The same for somebody who can do without it: waits 3 s at most, and 0.3 s
+ * for one that gave no answer within the last 10 s.
+ */
+int node_client_get_soon(struct node_client *client, struct node_state *ret,
+			 struct error *err);
+
 int node_client_create_pool(struct node_client *client, const char *name,
 			    const char *path, uint64_t capacity,
 			    unsigned overcommit_percent, bool force,

@@ -3,6 +3,8 @@
 #ifndef VOLUME_NODE_CLIENT_INTERNAL_H
 #define VOLUME_NODE_CLIENT_INTERNAL_H
 
+#include <stdatomic.h>
+
 #include "base/cleanup.h"
 #include "proto/blockd.pb-c.h"
 #include "rpc/rpc.h"
@@ -19,6 +21,8 @@ struct node_client {
 	struct rpc_client *rpc;
 	int timeout_ms;
 	char node[RECORD_NAME_SIZE];
+	_Atomic int64_t
+		quiet_ms; /* since when it gives no answer; 0: it does */
 };
 
 /* One call; *ret is freed by auto_answer. */

@@ -67,7 +67,8 @@ static void state_hear(struct node_state *state, const struct beats *beats)
 /* ---- asking ---- */
 
 /* Ask a node whose record is known; what is wrong goes into @state. */
-static void node_ask(struct volume_context *ctx, struct node_state *state)
+static void node_ask(struct volume_context *ctx, struct node_state *state,
+		     bool soon)
 {
 	struct node_client *client;
 	struct error err = {0};
@@ -80,7 +81,8 @@ static void node_ask(struct volume_context *ctx, struct node_state *state)
 	else
 		r = context_client_of(ctx, &state->record, &client, &err);
 	if (r == 0 && state->record.control_address[0])
-		r = node_client_get(client, state, &err);
+		r = soon ? node_client_get_soon(client, state, &err)
+			 : node_client_get(client, state, &err);
 	state->reachable = r == 0;
 	if (r < 0)
 		(void)snprintf(state->problem, sizeof(state->problem), "%s",
@@ -108,7 +110,7 @@ int volume_node_get(struct volume_context *ctx, const char *name,
 	}
 	state_hear(state, &beats);
 	free(beats.items);
-	node_ask(ctx, state);
+	node_ask(ctx, state, false);
 	*ret = state;
 	return 0;
 }
@@ -116,13 +118,14 @@ int volume_node_get(struct volume_context *ctx, const char *name,
 struct ask {
 	struct volume_context *ctx;
 	struct node_state *states;
+	bool soon;
 };
 
 static void ask_one(void *ask_, size_t index)
 {
 	struct ask *ask = ask_;
 
-	node_ask(ask->ctx, &ask->states[index]);
+	node_ask(ask->ctx, &ask->states[index], ask->soon);
 }
 
 /* One that cannot be read has a name and a problem, but no address. */
@@ -172,10 +175,10 @@ int node_states_load(struct volume_context *ctx, struct node_state **ret,
 	return 0;
 }
 
-int volume_node_list(struct volume_context *ctx, struct node_state **ret,
-		     size_t *ret_count, struct error *err)
+static int list(struct volume_context *ctx, bool soon, struct node_state **ret,
+		size_t *ret_count, struct error *err)
 {
-	struct ask ask = {.ctx = ctx};
+	struct ask ask = {.ctx = ctx, .soon = soon};
 	size_t n = 0;
 	int r = node_states_load(ctx, &ask.states, &n, err);
 
@@ -185,6 +188,18 @@ int volume_node_list(struct volume_context *ctx, struct node_state **ret,
 	*ret = ask.states;
 	*ret_count = n;
 	return 0;
+}
+
+int volume_node_list(struct volume_context *ctx, struct node_state **ret,
+		     size_t *ret_count, struct error *err)
+{
+	return list(ctx, false, ret, ret_count, err);
+}
+
+int node_states_ask(struct volume_context *ctx, struct node_state **ret,
+		    size_t *ret_count, struct error *err)
+{
+	return list(ctx, true, ret, ret_count, err);
 }
 
 /* When it answers, it has to be the one that is meant. */

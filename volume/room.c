@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "volume/node_keep.h"
+
 static int pools_collect(struct room *room, struct error *err)
 {
 	size_t n = 0;
@@ -36,7 +38,7 @@ static int pools_collect(struct room *room, struct error *err)
 int room_ask(struct volume_context *ctx, struct room *ret, struct error *err)
 {
 	struct room room = {0};
-	int r = volume_node_list(ctx, &room.states, &room.n_states, err);
+	int r = node_states_ask(ctx, &room.states, &room.n_states, err);
 
 	if (r == 0)
 		r = pools_collect(&room, err);
