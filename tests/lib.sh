@@ -83,6 +83,7 @@ run_tests() {
 		elif [ $rc = 77 ] && [ -f "$TEST_DIR/.skip" ]; then
 			echo "ok $n - ${t#test_} # SKIP $(cat "$TEST_DIR/.skip")"
 		else
+			if declare -F say_more >/dev/null; then say_more; fi
 			echo "not ok $n - ${t#test_}"
 			bad=1
 		fi

@@ -91,6 +91,16 @@ csi() {
 	"$BUILD/test/csi/csi_call_main" "unix://$C/host$2/$1.sock" "${@:3}"
 }
 
+# After a failure: what the programs said, without what they only noted.
+say_more() {
+	local log
+	for log in "$C"/host?/*.log "$C"/host?/run/initiator/*.log "$dir"/etcd.log; do
+		[ -s "$log" ] || continue
+		echo "--- ${log#"$TEST_DIR"/}"
+		grep -v debug "$log" | tail -n 15
+	done
+}
+
 # ---- volumes ----
 
 mnt() { mkdir -p "$C/host$1/mnt/$2"; echo "$C/host$1/mnt/$2"; }
