@@ -9,7 +9,7 @@ $(eval $(call library,csi,\
   csi/node_expand.c csi/node_group.c csi/node_inline.c csi/node_left.c \
   csi/node_publish.c csi/node_repair.c csi/node_show.c csi/node_stage.c \
   csi/node_state.c csi/node_watch.c csi/parameters.c \
-  csi/reply.c csi/request.c csi/service.c,libmicrohttpd json-c libcurl,volume rpc proto base))
+  csi/reply.c csi/request.c csi/service.c csi/slack.c,libmicrohttpd json-c libcurl,volume rpc proto base))
 $(eval $(call program,trib-csi,csi/main.c,csi))
 
 $(eval $(call unit_test,csi/csi_wire_test,proto base))
@@ -36,6 +36,7 @@ $(eval $(call unit_test,csi/inline_test,csi))
 $(eval $(call unit_test,csi/node_bounded_test,csi))
 $(eval $(call unit_test,csi/node_group_test,csi))
 $(eval $(call unit_test,csi/kata_test,csi))
+$(eval $(call unit_test,csi/slack_test,csi))
 
 $(eval $(call fuzzer,csi/csi_name_fuzz,csi/csi_name.c volume/label.c \
   base/clock.c base/error.c base/file.c base/ident.c base/log.c))

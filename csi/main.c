@@ -2,11 +2,14 @@
 /* trib-csi: the CSI services on a socket, until SIGTERM. */
 #include <errno.h>
 #include <malloc.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/file.h"
@@ -17,6 +20,7 @@
 #include "csi/observer.h"
 #include "csi/parameters.h"
 #include "csi/service.h"
+#include "csi/slack.h"
 
 #define EXIT_USAGE 2
 /* Of malloc: so that memory of a call is given back, not kept by a worker. */
@@ -31,7 +35,7 @@ struct driver {
 	int stopping;       /* an eventfd: the flows stop at their next step */
 };
 
-/* For all threads to come: SIGTERM and SIGINT wait for sigwait(). */
+/* For all threads to come: SIGTERM and SIGINT wait for wait_for_signal(). */
 static void block_signals(sigset_t *ret)
 {
 	(void)sigemptyset(ret);
@@ -83,6 +87,10 @@ static int start(struct driver *d, const struct config *config,
 	d->csi.max_volumes = config->max_volumes;
 	d->csi.kata_run_dir = config->kata_run_dir;
 	d->csi.inline_limit = config->ephemeral_limit;
+	if (r == 0)
+		r = d->csi.slack_fd = slack_open(err);
+	if (r > 0)
+		r = 0;
 	if (r == 0 && config->mode != CSI_MODE_NODE)
 		r = observer_start(&d->csi, &d->csi.observer, err);
 	if (r == 0)
@@ -104,15 +112,41 @@ static void stop(struct driver *d)
 	rpc_server_stop(d->server, STOP_GRACE_MS);
 	http_stop(d->pages);
 	observer_stop(d->csi.observer);
+	fd_close(d->csi.slack_fd);
 	csi_done(&d->csi);
 	fd_close(d->stopping);
 }
 
+/* Which of @signals came. */
+static int wait_for_signal(const struct driver *d, const sigset_t *signals)
+{
+	auto_close int fd = signalfd(-1, signals, SFD_CLOEXEC);
+	struct pollfd fds[] = {{.fd = fd, .events = POLLIN},
+			       {.fd = d->csi.slack_fd, .events = POLLIN}};
+	struct signalfd_siginfo info;
+	int number = 0;
+
+	if (fd < 0) { /* then only what calls have freed is not given back */
+		while (sigwait(signals, &number) != 0)
+			;
+		return number;
+	}
+	for (;;) {
+		(void)poll(fds, array_size(fds), -1);
+		if (fds[1].revents)
+			slack_return(d->csi.slack_fd);
+		if (fds[0].revents &&
+		    read(fd, &info, sizeof(info)) == sizeof(info))
+			return (int)info.ssi_signo;
+	}
+}
+
 static int run(const struct config *config)
 {
-	struct driver d = {.stopping = eventfd(0, EFD_CLOEXEC)};
+	struct driver d = {.csi.slack_fd = -1,
+			   .stopping = eventfd(0, EFD_CLOEXEC)};
 	struct error err = {0};
-	int status = EXIT_FAILURE, signal_number = 0;
+	int status = EXIT_FAILURE;
 	sigset_t signals;
 
 	block_signals(&signals);
@@ -124,10 +158,9 @@ static int run(const struct config *config)
 			 config->mode_name, volume_context_node(d.csi.volumes),
 			 config->address);
 		(void)notify_send("READY=1"); /* nobody may be listening */
-		while (sigwait(&signals, &signal_number) != 0)
-			;
+		log_info("%s: stopping",
+			 strsignal(wait_for_signal(&d, &signals)));
 		(void)notify_send("STOPPING=1");
-		log_info("%s: stopping", strsignal(signal_number));
 		status = EXIT_SUCCESS;
 	}
 	stop(&d);

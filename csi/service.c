@@ -21,6 +21,7 @@
 #include "csi/node_service.h"
 #include "csi/node_watch.h"
 #include "csi/observer.h"
+#include "csi/slack.h"
 
 enum service { IDENTITY, CONTROLLER, GROUP, METADATA, NODE };
 
@@ -290,6 +291,7 @@ static int dispatch(struct rpc_call *rpc, const ProtobufCMessage *in,
 	if (-r == RPC_UNAVAILABLE)
 		observer_look(c.csi->observer);
 	tell(row, &c, id, csi_text(text, sizeof(text), in), -r, took_us / 1000);
+	slack_later(c.csi->slack_fd);
 	return r < 0 ? -rpc_code_to_errno((enum rpc_code) - r) : 0;
 }
 
@@ -374,6 +376,7 @@ int csi_init(struct csi *csi, enum csi_mode mode,
 	*csi = (struct csi){
 		.mode = mode,
 		.cancel_fd = config->cancel_fd,
+		.slack_fd = -1,
 		.kata_run_dir = KATA_RUN_DIR_DEFAULT,
 	};
 	if (csi->cancel_fd == 0)

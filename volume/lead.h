@@ -25,7 +25,7 @@
 #include "volume/volume.h"
 
 #define VOLUME_LEAD_TRY_MS   2000 /* and up to half of it more, by chance */
-#define VOLUME_LEAD_CHECK_MS 1000 /* of a leader: is it still one? */
+#define VOLUME_LEAD_CHECK_MS 2000 /* of a leader: is it still one? */
 
 struct volume_lead;
 
