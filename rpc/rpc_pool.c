@@ -1,10 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "rpc/rpc_internal.h"
 
+/*
+ * The stack of a worker is as large as its deepest job has made it: 100 KiB
+ * here and there, for each of them, for ever. One that goes to sleep gives
+ * back what lies below.
+ */
+struct stack {
+	char *low; /* NULL: not known */
+	uintptr_t page;
+	bool used;
+};
+
+static struct stack stack_of_this_thread(void)
+{
+	struct stack stack = {.page = (uintptr_t)sysconf(_SC_PAGESIZE)};
+	pthread_attr_t attr;
+	void *low;
+	size_t size;
+
+	if (pthread_getattr_np(pthread_self(), &attr) != 0)
+		return stack;
+	if (pthread_attr_getstack(&attr, &low, &size) == 0)
+		stack.low = low;
+	(void)pthread_attr_destroy(&attr); /* cannot fail */
+	return stack;
+}
+
+static void stack_release(struct stack *stack)
+{
+	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+	uintptr_t end = here / stack->page * stack->page - 2 * stack->page;
+	uintptr_t low = (uintptr_t)stack->low;
+
+	stack->used = false;
+	if (stack->low && low < end)
+		(void)madvise(stack->low, end - low,
+			      MADV_DONTNEED); /* a hint */
+}
+
 static void *work(void *context)
 {
+	struct stack stack = stack_of_this_thread();
 	struct rpc_pool *pool = context;
 
 	pthread_mutex_lock(&pool->lock);
@@ -16,11 +57,18 @@ static void *work(void *context)
 			pool->waiting--;
 			pthread_mutex_unlock(&pool->lock);
 			job->run(job);
+			stack.used = true;
 			pthread_mutex_lock(&pool->lock);
 			continue;
 		}
 		if (pool->stop)
 			break;
+		if (stack.used) {
+			pthread_mutex_unlock(&pool->lock);
+			stack_release(&stack);
+			pthread_mutex_lock(&pool->lock);
+			continue;
+		}
 		pool->idle++;
 		pthread_cond_wait(&pool->work, &pool->lock);
 		pool->idle--;
