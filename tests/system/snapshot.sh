@@ -2,13 +2,23 @@
 # SPDX-License-Identifier: Apache-2.0
 # Snapshots of mounted volumes on three nodes, and what is made of them.
 . "$(dirname "$0")/../lib.sh"
-. "$TOP/tests/volume_lib.sh"
-need python3
+need_root
+need mkfs.xfs python3
 
-RAW=900M
-for i in 1 2 3; do
-	truncate -s $RAW "$C/host$i/raw.img"
-	on 1 trib pool create "host$i/raw" "$C/host$i/raw.img" --quiet || exit 1
+# Pools that cut at once: a directory with reflinks on host1, where the volumes
+# are mounted (loop devices, which are frozen), raw ones on the others.
+cow=$TEST_DIR/cow
+mkdir "$cow"
+truncate -s 1G "$cow.img"
+at_exit umount "$cow"
+mkfs.xfs -q "$cow.img" && mount -o loop "$cow.img" "$cow" ||
+	skip_all "cannot mount an XFS here"
+. "$TOP/tests/volume_lib.sh"
+mkdir "$cow/pool"
+on 1 trib pool create host1/cow "$cow/pool" --quiet || exit 1
+for i in 2 3; do
+	truncate -s 1G "$C/host$i/cow.img"
+	on 1 trib pool create "host$i/cow" "$C/host$i/cow.img" --quiet || exit 1
 done
 
 t() { on 1 trib "$@" --quiet; }
@@ -50,7 +60,7 @@ drop() { at_exit on 1 trib snapshot delete "$1" --quiet; }
 test_a_written_volume_of_three_nodes_is_cut_at_one_instant() {
 	local m a b n
 	volume seq; volume r; drop s1; drop s2
-	t volume create seq --size 384MiB --splits 3 --in-pool raw
+	t volume create seq --size 384MiB --splits 3 --in-pool cow
 	attach 1 seq >/dev/null 2>&1
 	m=$C/host1/mnt/seq
 	seq_start 1 seq
@@ -104,7 +114,7 @@ test_a_written_volume_of_three_nodes_is_cut_at_one_instant() {
 
 test_killed_at_every_step_a_snapshot_is_made_or_forgotten() {
 	volume k; drop sk
-	t volume create k --size 192MiB --splits 3 --in-pool raw
+	t volume create k --size 192MiB --splits 3 --in-pool cow
 	attach 1 k >/dev/null 2>&1
 	prepare() { :; }
 	settle() {
@@ -125,8 +135,8 @@ test_a_group_of_volumes_is_one_instant() {
 	local cuts
 	volume g1; volume g2
 	at_exit on 1 trib snapshot group delete g --quiet
-	t volume create g1 --size 128MiB --splits 2 --in-pool raw
-	t volume create g2 --size 64MiB --layout linear --in-pool raw
+	t volume create g1 --size 128MiB --splits 2 --in-pool cow
+	t volume create g2 --size 64MiB --layout linear --in-pool cow
 	t snapshot group create g g2 g1
 	cuts=$(t snapshot list --json | jq -r '.[].status.cut' | sort -u | wc -l)
 	same "$cuts" 1 "instants"
@@ -134,24 +144,14 @@ test_a_group_of_volumes_is_one_instant() {
 	! t snapshot delete g-0 2>"$TEST_DIR/err"
 	grep -q "member of group snapshot 'g'" "$TEST_DIR/err"
 	t snapshot group delete g
-	# A node that is gone: refused, and nobody is held.
-	blockd_signal 3 KILL
-	t volume create g3 --size 128MiB --splits 2 --in-pool raw --not-on host3
-	volume g3
-	! t snapshot create s g1 2>/dev/null || t snapshot delete s
-	t snapshot create s g3
-	t snapshot delete s
-	blockd_start 3
 	t volume delete g1
 	t volume delete g2
-	t volume delete g3
-	t snapshot delete s
 	pools_empty
 }
 
 test_a_clone_and_its_source_are_mounted_side_by_side() {
 	volume x; volume y
-	t volume create x --size 320MiB --fs xfs --in-pool raw
+	t volume create x --size 320MiB --fs xfs --in-pool cow
 	attach 1 x >/dev/null 2>&1
 	fill "$C/host1/mnt/x"
 	t volume clone x y
