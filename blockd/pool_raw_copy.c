@@ -236,7 +236,7 @@ int pool_raw_copy(struct pool *pool, const struct pool_copy *copies, size_t n,
 {
 	struct pool_raw *raw = pool_raw_of(pool);
 	struct group group;
-	uint64_t ticket;
+	uint64_t ticket = 0;
 	int r;
 
 	(void)copied; /* it takes no time */
@@ -261,10 +261,10 @@ int pool_raw_revert(struct pool *pool, const struct extent_record *record,
 	struct pool_raw *raw = pool_raw_of(pool);
 	struct raw_record records[2] = {{.type = RAW_OBJECT},
 					{.type = RAW_SHARE}};
-	uint64_t clusters, needed = pool_raw_clusters(raw, record->size);
+	uint64_t clusters = 0, needed = pool_raw_clusters(raw, record->size);
 	auto_free char *text = NULL;
-	uint64_t ticket;
-	size_t length;
+	uint64_t ticket = 0;
+	size_t length = 0;
 	int r = pool_raw_need(raw, record->name, &records[0].object,
 			      &records[0].clusters, err);
 

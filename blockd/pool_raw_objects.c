@@ -20,7 +20,9 @@ int pool_raw_record(const struct raw_object *object, struct extent_record *ret,
 				    err);
 }
 
-static bool object_is(const struct raw_object *object, const char *name)
+/* @line: "name=NAME" and a line's end, which a record of that name has. */
+static bool object_is(const struct raw_object *object, const char *name,
+		      const char *line)
 {
 	struct extent_record record;
 	bool same;
@@ -29,7 +31,9 @@ static bool object_is(const struct raw_object *object, const char *name)
 	    0)
 		return strcmp(object->text + strlen(POOL_RAW_DOOMED), name) ==
 		       0;
-	if (pool_raw_record(object, &record, NULL) < 0)
+	/* Most are others: not decoded for that. */
+	if (!strstr(object->text, line) ||
+	    pool_raw_record(object, &record, NULL) < 0)
 		return false;
 	same = strcmp(record.name, name) == 0;
 	extent_record_done(&record);
@@ -40,13 +44,16 @@ static bool object_is(const struct raw_object *object, const char *name)
 uint32_t pool_raw_find(struct pool_raw *raw, const char *name,
 		       uint64_t *ret_clusters)
 {
-	const struct raw_state *state = raw_store_lock(raw->store);
+	char line[EXTENT_NAME_SIZE + 8];
+	const struct raw_state *state;
 	uint32_t id = 0;
 
+	(void)snprintf(line, sizeof(line), "name=%s\n", name);
+	state = raw_store_lock(raw->store);
 	for (uint32_t i = 1; !id && i <= state->n_slots; i++) {
 		const struct raw_object *object = raw_state_object(state, i);
 
-		if (!object || !object_is(object, name))
+		if (!object || !object_is(object, name, line))
 			continue;
 		id = i;
 		if (ret_clusters)
@@ -268,7 +275,8 @@ int pool_raw_grow(struct pool *pool, const struct extent_record *record,
 		  struct error *err)
 {
 	struct pool_raw *raw = pool_raw_of(pool);
-	uint64_t had, size, clusters = pool_raw_clusters(raw, record->size);
+	uint64_t had = 0, size = 0,
+		 clusters = pool_raw_clusters(raw, record->size);
 	uint32_t id;
 	int r = pool_raw_need(raw, record->name, &id, &had, err);
 
