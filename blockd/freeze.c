@@ -111,33 +111,35 @@ static void reap(pid_t pid, int64_t until_ms)
 
 /* ---- where it is mounted ---- */
 
-/* "\\040" and its like, in place (proc(5), mountinfo). */
+/* "\040" and its like, in place (proc(5), mountinfo). */
 static void unescape(char *text)
 {
 	char *to = text;
 
-	for (; *text; to++) {
-		unsigned value;
-
-		if (*text == '\\' && sscanf(text + 1, "%3o", &value) == 1) {
-			*to = (char)value;
+	while (*text) {
+		if (text[0] == '\\' && text[1] >= '0' && text[1] <= '3' &&
+		    text[2] >= '0' && text[2] <= '7' && text[3] >= '0' &&
+		    text[3] <= '7') {
+			*to++ = (char)((text[1] - '0') << 6 |
+				       (text[2] - '0') << 3 | (text[3] - '0'));
 			text += 4;
 		} else {
-			*to = *text++;
+			*to++ = *text++;
 		}
 	}
 	*to = '\0';
 }
 
-/* Its place in the line, if the line is of that device: "36 35 7:3 / /mnt" */
-static char *mount_of_line(char *line, dev_t device)
+/* "36 35 7:3 / /mnt rw,noatime - ext4 /dev/loop3 rw" */
+char *freeze_mount_of_line(char *line, dev_t device)
 {
 	unsigned major_number, minor_number;
 	int at = 0;
 
 	if (sscanf(line, "%*u %*u %u:%u %*s %n", &major_number, &minor_number,
 		   &at) < 2 ||
-	    at == 0 || makedev(major_number, minor_number) != device)
+	    at == 0 || makedev(major_number, minor_number) != device ||
+	    line[at] != '/')
 		return NULL;
 	line[at + (int)strcspn(line + at, " \n")] = '\0';
 	unescape(line + at);
@@ -178,7 +180,7 @@ static int find_seen_by(const char *pid, dev_t device)
 	if (!table)
 		return -errno;
 	while (fd < 0 && getline(&line, &size, table) > 0) {
-		place = mount_of_line(line, device);
+		place = freeze_mount_of_line(line, device);
 		if (place)
 			fd = open_seen_by(pid, place, device);
 	}

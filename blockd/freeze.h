@@ -51,4 +51,10 @@ void freeze_thaw_left(int state_fd);
  */
 int freeze_find_mount(dev_t device, int *ret_fd);
 
+/*
+ * Where a line of /proc/PID/mountinfo says that a device is mounted, in the
+ * line, which is cut up for it. NULL: it is of another device, or no such line.
+ */
+char *freeze_mount_of_line(char *line, dev_t device);
+
 #endif
