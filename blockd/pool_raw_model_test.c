@@ -24,6 +24,7 @@
 
 #include "base/cleanup.h"
 #include "blockd/pool_raw_internal.h"
+#include "blockd/pool_seat.h"
 
 #define CLUSTER      (UINT64_C(1) << RAW_CLUSTER_SHIFT_MIN)
 #define BLOCK        4096u
@@ -1092,6 +1093,27 @@ static void finishes_or_undoes_a_group_that_was_cut_short(void **unused)
 	run_end(&run);
 }
 
+/* A pool on a seat: nothing that it can do is forgotten. */
+static void can_the_same_when_its_medium_may_go(void **unused)
+{
+	enum { MEMBERS = sizeof(struct pool_ops) / sizeof(void *) };
+	static struct run run;
+	void *can[MEMBERS], *seated[MEMBERS];
+	struct pool *seat;
+
+	(void)unused;
+	run_begin(&run, 1);
+	MUST(&run, pool_seat_new(run.pool, &seat, &run.err));
+	memcpy(can, run.pool->ops, sizeof(can));
+	memcpy(seated, seat->ops, sizeof(seated));
+	for (size_t i = 0; i < MEMBERS; i++)
+		if (i != offsetof(struct pool_ops, load) / sizeof(void *) &&
+		    !can[i] != !seated[i])
+			fail_msg("member %zu of struct pool_ops", i);
+	run.pool = seat;
+	run_end(&run);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1099,6 +1121,7 @@ int main(void)
 		cmocka_unit_test(
 			keeps_what_was_shared_until_it_is_not_for_good),
 		cmocka_unit_test(is_full_at_its_floor_until_there_is_room),
+		cmocka_unit_test(can_the_same_when_its_medium_may_go),
 		cmocka_unit_test(makes_a_group_that_is_larger_than_a_batch),
 		cmocka_unit_test(finishes_or_undoes_a_group_that_was_cut_short),
 	};

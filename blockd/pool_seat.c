@@ -54,6 +54,16 @@ static int seat_measure(struct pool *pool, struct space_medium *ret,
 	return CALL(pool, err, inner->ops->measure(inner, ret, err));
 }
 
+static void seat_keep_free(struct pool *pool, uint64_t bytes)
+{
+	struct pool *inner = enter(pool, NULL);
+
+	if (!inner)
+		return; /* told again when it is back */
+	inner->ops->keep_free(inner, bytes);
+	(void)leave(pool, 0);
+}
+
 static uint64_t seat_footprint(struct pool *pool, uint64_t size)
 {
 	struct pool *inner = enter(pool, NULL);
@@ -196,6 +206,7 @@ static void set_ops(struct pool_ops *ops, const struct pool_ops *inner)
 	*ops = (struct pool_ops){
 		.kind = inner->kind,
 		.measure = seat_measure,
+		.keep_free = inner->keep_free ? seat_keep_free : NULL,
 		.footprint = seat_footprint,
 		.create = seat_create,
 		.save = seat_save,
