@@ -31,6 +31,7 @@ static int dir_measure(struct pool *pool, struct space_medium *ret,
 	struct space_medium medium = {0};
 	const struct dirent *entry;
 	struct statvfs vfs;
+	uint64_t used;
 	struct stat st;
 
 	if (!dir || fstatvfs(fd, &vfs) < 0 || fstat(fd, &st) < 0)
@@ -47,6 +48,14 @@ static int dir_measure(struct pool *pool, struct space_medium *ret,
 			continue;
 		medium.allocated += (uint64_t)st.st_blocks * 512; /* stat(2) */
 	}
+	/*
+	 * Blocks that files share were counted with each of them: it is not
+	 * more than the file system has given away.
+	 */
+	used = (uint64_t)(vfs.f_blocks - vfs.f_bfree) * vfs.f_frsize;
+	if (pool_dir_of(pool)->method == POOL_COPY_REFLINK &&
+	    medium.allocated > used)
+		medium.allocated = used;
 	*ret = medium;
 	return 0;
 }

@@ -289,6 +289,28 @@ static void says_what_is_shared(void **state)
 	assert_int_equal(usage.reclaimable, usage.allocated - usage.shared);
 }
 
+/* Or the pool would seem to have room that nobody has. */
+static void counts_what_is_shared_once(void **state)
+{
+	struct kit *k = *state;
+	struct space_medium before = {0}, after = {0};
+	const struct pool_ops *ops = k->pool->ops;
+
+	create(k, "a", 16 * MIB);
+	put(k, "a", 'x', 0, 16 * MIB);
+	assert_int_equal(ops->measure(k->pool, &before, NULL), 0);
+	for (char i = '0'; i < '4'; i++) {
+		const char name[] = {'s', i, '\0'};
+
+		assert_int_equal(copy_to(k, "a", name, 16 * MIB, NULL), 0);
+	}
+	assert_int_equal(ops->measure(k->pool, &after, NULL), 0);
+	/* Elsewhere nothing is shared, and others use the medium too. */
+	if (reflinks(k))
+		assert_true(after.allocated + after.free <=
+			    before.allocated + before.free + 48 * MIB);
+}
+
 /* Three at once; "a", "b", "c" of them are there. */
 static int copy_three(struct kit *k, pool_copied copied, struct error *err)
 {
@@ -708,6 +730,7 @@ int main(void)
 		T(a_larger_copy_ends_in_zeroes),
 		T(a_thick_one_is_allocated),
 		T(says_what_is_shared),
+		T(counts_what_is_shared_once),
 		T(of_several_all_or_none_are_there),
 		T(a_revert_brings_content_and_record),
 		T(without_room_nothing_is_left),
