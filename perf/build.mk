@@ -1,4 +1,5 @@
 # The benchmarks' own load client; perf/run builds nothing itself.
 $(eval $(call test_helper,perf/nbd_load,base))
 $(eval $(call test_helper,perf/engine_load,blockd))
+$(eval $(call test_helper,perf/engine_open,blockd))
 SYSTEM_TESTS += tests/system/perf.sh
