@@ -10,9 +10,11 @@
 #include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -38,6 +40,7 @@ struct pool {
 	pthread_t threads[LOOPS];
 	struct error err;
 	unsigned random;
+	atomic_uint faults; /* of the medium, that were told of */
 };
 
 static unsigned below(struct pool *pool, unsigned n)
@@ -58,9 +61,20 @@ static void *run_loop(void *loop)
 	return NULL;
 }
 
+static void note_fault(void *context)
+{
+	struct pool *pool = context;
+
+	atomic_fetch_add(&pool->faults, 1);
+}
+
 static void pool_open_(struct pool *pool)
 {
-	struct raw_users_options options = {.path = pool->path};
+	struct raw_users_options options = {
+		.path = pool->path,
+		.fault = note_fault,
+		.context = pool,
+	};
 	struct raw_report report;
 
 	must(pool,
@@ -400,6 +414,57 @@ static void reads_as_a_model_says_while_it_is_shared(void **unused)
 	pool_remove(&pool);
 }
 
+/* ---- a medium that fails ---- */
+
+/* Where on the medium a cluster of an object ends. */
+static uint64_t medium_end(struct pool *pool, uint32_t id, uint64_t cluster)
+{
+	const struct raw_state *state = raw_store_lock(pool->store);
+	uint32_t at = raw_map_get(&raw_state_object(state, id)->map, cluster);
+
+	raw_store_unlock(pool->store);
+	return raw_store_super(pool->store)->data_start +
+	       (uint64_t)(RAW_PHYSICAL(at) + 1) * CLUSTER;
+}
+
+static void fails_only_what_the_medium_fails(void **unused)
+{
+	uint8_t *data = aligned_alloc(BLOCK, CLUSTER);
+	struct blockdev *first, *second;
+	struct pool pool;
+	struct stat st;
+
+	(void)unused;
+	assert_non_null(data);
+	memset(data, 7, CLUSTER);
+	pool_make(&pool, (UINT64_C(6) << 20) + 20 * CLUSTER);
+	object_make(&pool, 1, 0);
+	object_make(&pool, 2, 0);
+	first = dev_open(&pool, 0, 1);
+	second = dev_open(&pool, 1, 2);
+	assert_int_equal(one(&pool, first, WRITE, data, CLUSTER, 0, 0), 0);
+	assert_int_equal(one(&pool, second, WRITE, data, CLUSTER, 0, 0), 0);
+	assert_int_equal(one(&pool, second, WRITE, data, CLUSTER, CLUSTER, 0),
+			 0);
+	/* The last of them can't be read any more. */
+	assert_int_equal(fstat(pool.fd, &st), 0);
+	assert_int_equal(ftruncate(pool.fd, (off_t)medium_end(&pool, 2, 0)), 0);
+	assert_int_equal(one(&pool, second, READ, data, CLUSTER, CLUSTER, 0),
+			 -EIO);
+	assert_true(atomic_load(&pool.faults) == 1);
+	assert_int_equal(one(&pool, second, READ, data, CLUSTER, 0, 0), 0);
+	assert_int_equal(data[CLUSTER - 1], 7);
+	assert_int_equal(one(&pool, first, READ, data, CLUSTER, 0, 0), 0);
+	assert_int_equal(one(&pool, first, WRITE, data, CLUSTER, 0, 0), 0);
+	assert_true(atomic_load(&pool.faults) == 1);
+	assert_false(raw_store_broken(pool.store, NULL));
+	assert_int_equal(ftruncate(pool.fd, st.st_size), 0);
+	dev_close(&pool, 0, first);
+	dev_close(&pool, 1, second);
+	free(data);
+	pool_remove(&pool);
+}
+
 /* ---- space ---- */
 
 static void grow(struct pool *pool, uint64_t size)
@@ -545,6 +610,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(reads_as_a_model_says_while_it_is_shared),
+		cmocka_unit_test(fails_only_what_the_medium_fails),
 		cmocka_unit_test(is_full_for_one_write_and_goes_on),
 		cmocka_unit_test(tells_holes_from_data),
 		cmocka_unit_test(shows_nothing_of_what_was_there_before),
