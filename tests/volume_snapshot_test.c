@@ -20,7 +20,8 @@
 #include "csi/fake_node.h"
 #include "volume/snapshot.h"
 
-#define NODES 2
+#define NODES  2
+#define NOBODY "00000000-0000-4000-8000-000000000000"
 
 struct test {
 	char dir[64];
@@ -319,6 +320,12 @@ static void a_snapshot_of_another_volume_keeps_its_name(void **state)
 	assert_int_equal(volume_snapshot_delete(t->volumes, "none", NULL), 0);
 	assert_int_equal(volume_node_remove(t->volumes, "h0", NULL), -EBUSY);
 	assert_int_equal(extents(t), 6);
+	/* Another one that has the name is not the one that is meant. */
+	assert_int_equal(snapshot(t, "x", "v@" NOBODY), -ENOENT);
+	assert_int_equal(snapshot(t, "s", "v@" NOBODY), -EEXIST);
+	assert_int_equal(volume_snapshot_delete(t->volumes, "s@" NOBODY, NULL),
+			 0);
+	assert_true(there(t, "s"));
 }
 
 /* ---- what is made of it ---- */
@@ -385,7 +392,7 @@ static void a_source_that_does_not_do_is_refused(void **state)
 	assert_int_equal(volume_create(t->volumes, &request, NULL, NULL),
 			 -ENOSPC);
 	name_list_done(&spec.nodes);
-	(void)strcpy(spec.source.uid, "00000000-0000-4000-8000-000000000000");
+	(void)strcpy(spec.source.uid, NOBODY);
 	assert_int_equal(volume_create(t->volumes, &request, NULL, NULL),
 			 -ENOENT);
 	assert_int_equal(make_from(t, VOLUME_SOURCE_SNAPSHOT, "none", "r", 0),

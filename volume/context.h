@@ -63,6 +63,15 @@ void context_initiator_dir(const struct volume_context *ctx, char *ret);
  */
 #define EXTENT_ATTACHMENT_PREFIX "extent."
 
+/*
+ * NAME or NAME@UID in two: @ret_name has RECORD_NAME_SIZE bytes; returns the
+ * uid, borrowed, "": any. What is too long to be a name becomes "", which is
+ * none either.
+ */
+const char *id_split(const char *id, char *ret_name);
+/* @id may be meant by it. */
+bool id_means(const char *id, const char *name, const char *uid);
+
 /* -EHOSTUNREACH or another that leaves open what was done. */
 bool error_is_open(int r);
 

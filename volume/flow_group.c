@@ -31,7 +31,11 @@ struct group_work {
 
 static int by_name(const void *a, const void *b)
 {
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
+	char names[2][RECORD_NAME_SIZE];
+
+	(void)id_split(*(const char *const *)a, names[0]);
+	(void)id_split(*(const char *const *)b, names[1]);
+	return strcmp(names[0], names[1]);
 }
 
 /* In order, so that it is one group however they are given. Owned. */
@@ -51,8 +55,7 @@ static int names_sort(const struct group_create_request *request,
 	memcpy(names, request->volumes, n * sizeof(*names));
 	qsort(names, n, sizeof(*names), by_name);
 	for (size_t i = 0; r == 0 && i < n; i++) {
-		r = name_check("volume", names[i], err);
-		if (r == 0 && i > 0 && strcmp(names[i - 1], names[i]) == 0)
+		if (i > 0 && by_name(&names[i - 1], &names[i]) == 0)
 			r = error_set(err, EINVAL, "volume '%s' is given twice",
 				      names[i]);
 	}
@@ -83,8 +86,8 @@ static int work_begin(struct group_work *w, const char *const *names, size_t n,
 	if (!w->volumes || !w->members || !w->records)
 		return error_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; r == 0 && i < n; i++) {
-		r = operation_begin(&w->volumes[i], w->ctx, names[i],
-				    "snapshotting volume", err);
+		r = operation_begin_id(&w->volumes[i], w->ctx, names[i],
+				       "snapshotting volume", err);
 		w->n_volumes += r == 0;
 		if (r == 0)
 			r = operation_check_ready(&w->volumes[i], err);
@@ -356,7 +359,8 @@ static int check_same(const struct group_op *g,
 				 "snapshot group delete %s` finishes that",
 				 g->name, g->name);
 	for (size_t i = 0; same && i < record->n_members; i++)
-		same = strcmp(record->members[i].volume, names[i]) == 0;
+		same = id_means(names[i], record->members[i].volume,
+				record->members[i].volume_uid);
 	if (same)
 		return 0;
 	return error_set(err, EEXIST,

@@ -229,7 +229,8 @@ int volume_revert(struct volume_context *ctx, const char *volume,
 		r = error_set(err, ENOENT, "there is no snapshot '%s'",
 			      snapshot);
 	if (r == 0)
-		r = operation_begin(&op, ctx, volume, "reverting volume", err);
+		r = operation_begin_id(&op, ctx, volume, "reverting volume",
+				       err);
 	if (r == 0) {
 		r = revert(&op, s.record, err);
 		operation_end(&op);

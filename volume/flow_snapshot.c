@@ -151,7 +151,7 @@ static int check_same(const struct snapshot_op *s,
 				 "snapshot '%s' is being deleted; `trib "
 				 "snapshot delete %s` finishes that",
 				 s->name, s->name);
-	if (strcmp(record->volume, request->volume) != 0)
+	if (!id_means(request->volume, record->volume, record->volume_uid))
 		return error_set(err, EEXIST,
 				 "snapshot '%s' is there already, of volume "
 				 "'%s'",
@@ -199,8 +199,8 @@ static int create(struct snapshot_op *s,
 			return r;
 		}
 	}
-	r = operation_begin(&op, s->ctx, request->volume, "snapshotting volume",
-			    err);
+	r = operation_begin_id(&op, s->ctx, request->volume,
+			       "snapshotting volume", err);
 	if (r < 0)
 		return r;
 	if (!s->record)
@@ -239,8 +239,6 @@ int volume_snapshot_create(struct volume_context *ctx,
 {
 	int r = snapshot_name_check("snapshot", request->name, err);
 
-	if (r == 0)
-		r = name_check("volume", request->volume, err);
 	return r < 0 ? r : create_named(ctx, request, "", ret, err);
 }
 

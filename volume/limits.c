@@ -145,7 +145,7 @@ int volume_limit(struct volume_context *ctx, const char *name,
 	if (limits->iops > VOLUME_LIMIT_MAX ||
 	    limits->bytes_per_second > VOLUME_LIMIT_MAX)
 		return error_set(err, EINVAL, "a limit is at most 2^60");
-	r = operation_begin(&op, ctx, name, "limiting volume", err);
+	r = operation_begin_id(&op, ctx, name, "limiting volume", err);
 	if (r < 0)
 		return r;
 	r = limit(&op, limits, err);

@@ -66,6 +66,27 @@ int operation_begin(struct operation *op, struct volume_context *ctx,
 	return r;
 }
 
+const char *id_split(const char *id, char *ret_name)
+{
+	const char *at = strchr(id, '@');
+	size_t length = at ? (size_t)(at - id) : strlen(id);
+
+	if (length >= RECORD_NAME_SIZE)
+		length = 0;
+	memcpy(ret_name, id, length);
+	ret_name[length] = '\0';
+	return at ? at + 1 : "";
+}
+
+bool id_means(const char *id, const char *name, const char *uid)
+{
+	char own[RECORD_NAME_SIZE];
+	const char *wanted = id_split(id, own);
+
+	return strcmp(own, name) == 0 &&
+	       (!wanted[0] || strcmp(wanted, uid) == 0);
+}
+
 int operation_begin_id(struct operation *op, struct volume_context *ctx,
 		       const char *id, const char *doing, struct error *err)
 {

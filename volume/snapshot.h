@@ -85,6 +85,8 @@ int volume_snapshot_list(struct volume_context *ctx,
 			 bool *ret_more, char *ret_problem, struct error *err);
 
 /*
+ * @name  NAME or NAME@UID, as volume_delete() has it
+ *
  * Not there: 0. -EPERM: a member of a group goes with its group. -EBUSY:
  * somebody uses an extent of it.
  */
@@ -114,9 +116,9 @@ int volume_snapshot_status_get(struct volume_context *ctx, const char *name,
 void volume_snapshot_status_free(struct snapshot_status *status);
 
 /*
- * The content of @volume becomes that of @snapshot again; what was written
- * since is lost. It is not attached or published. The file systems keep their
- * size: what has grown since stays so.
+ * The content of @volume (both NAME or NAME@UID) becomes that of @snapshot
+ * again; what was written since is lost. It is not attached or published. The
+ * file systems keep their size: what has grown since stays so.
  *
  * -EBUSY: attached or published, or an extent of it is in use. -EINVAL: not a
  * snapshot of this volume, or the volume has got more extents since (make a
@@ -129,8 +131,9 @@ int volume_revert(struct volume_context *ctx, const char *volume,
 /* ---- of several volumes ---- */
 
 struct group_create_request {
-	const char *name;           /* at most SNAPSHOT_NAME_MAX bytes */
-	const char *const *volumes; /* 1 to SNAPSHOT_MEMBERS_MAX, any order */
+	const char *name; /* at most SNAPSHOT_NAME_MAX bytes */
+	/* NAME or NAME@UID; 1 to SNAPSHOT_MEMBERS_MAX, in any order. */
+	const char *const *volumes;
 	size_t n_volumes;
 	const struct labels *labels;     /* NULL: none */
 	const struct labels *parameters; /* NULL: none */
@@ -153,7 +156,7 @@ int volume_group_refresh(struct volume_context *ctx, const char *name,
 /* All, by name. group_records_free(). */
 int volume_group_list(struct volume_context *ctx, struct group_record ***ret,
 		      size_t *ret_count, char *ret_problem, struct error *err);
-/* With its members. Not there: 0. */
+/* With its members. NAME or NAME@UID, as above. Not there: 0. */
 int volume_group_delete(struct volume_context *ctx, const char *name,
 			struct error *err);
 
@@ -199,7 +202,8 @@ int volume_snapshot_ranges(struct volume_context *ctx,
  * of a limit that its size is of the volume's, at least 1; so a file, which
  * lies on one extent, gets that extent's part.
  *
- * @ret  volume_record_free(); may be NULL
+ * @name  NAME or NAME@UID
+ * @ret   volume_record_free(); may be NULL
  *
  * -ENOENT. -EBUSY: not finished, or being deleted. After a final error the
  * old limits are in force again.

@@ -58,20 +58,26 @@ int volume_snapshot_get(struct volume_context *ctx, const char *name,
 }
 
 int snapshot_op_begin(struct snapshot_op *s, struct volume_context *ctx,
-		      const char *name, const char *doing, struct error *err)
+		      const char *id, const char *doing, struct error *err)
 {
-	int r = lease(ctx, &record_kind_snapshot, name, doing, err);
+	const char *uid;
+	int r;
 
+	*s = (struct snapshot_op){.ctx = ctx};
+	uid = id_split(id, s->name);
+	r = lease(ctx, &record_kind_snapshot, s->name, doing, err);
 	if (r < 0)
 		return r;
-	*s = (struct snapshot_op){.ctx = ctx};
-	(void)snprintf(s->name, sizeof(s->name), "%s", name);
-	r = volume_snapshot_get(ctx, name, &s->record, err);
-	if (r == -ENOENT)
-		return 0;
-	if (r < 0)
+	r = volume_snapshot_get(ctx, s->name, &s->record, err);
+	if (r < 0 && r != -ENOENT) {
 		snapshot_op_end(s);
-	return r;
+		return r;
+	}
+	if (s->record && uid[0] && strcmp(s->record->uid, uid) != 0) {
+		snapshot_record_free(s->record);
+		s->record = NULL;
+	}
+	return 0;
 }
 
 void snapshot_op_end(struct snapshot_op *s)
@@ -131,20 +137,26 @@ int volume_group_get(struct volume_context *ctx, const char *name,
 }
 
 int group_op_begin(struct group_op *g, struct volume_context *ctx,
-		   const char *name, const char *doing, struct error *err)
+		   const char *id, const char *doing, struct error *err)
 {
-	int r = lease(ctx, &record_kind_group, name, doing, err);
+	const char *uid;
+	int r;
 
+	*g = (struct group_op){.ctx = ctx};
+	uid = id_split(id, g->name);
+	r = lease(ctx, &record_kind_group, g->name, doing, err);
 	if (r < 0)
 		return r;
-	*g = (struct group_op){.ctx = ctx};
-	(void)snprintf(g->name, sizeof(g->name), "%s", name);
-	r = volume_group_get(ctx, name, &g->record, err);
-	if (r == -ENOENT)
-		return 0;
-	if (r < 0)
+	r = volume_group_get(ctx, g->name, &g->record, err);
+	if (r < 0 && r != -ENOENT) {
 		group_op_end(g);
-	return r;
+		return r;
+	}
+	if (g->record && uid[0] && strcmp(g->record->uid, uid) != 0) {
+		group_record_free(g->record);
+		g->record = NULL;
+	}
+	return 0;
 }
 
 void group_op_end(struct group_op *g)

@@ -16,11 +16,11 @@ struct snapshot_op {
 };
 
 /*
- * Take the lease on snapshot @name and load its record, if there is one.
- * snapshot_op_end() gives it back.
+ * Take the lease on snapshot @id (NAME or NAME@UID) and load its record, if
+ * there is one. snapshot_op_end() gives it back.
  */
 int snapshot_op_begin(struct snapshot_op *s, struct volume_context *ctx,
-		      const char *name, const char *doing, struct error *err);
+		      const char *id, const char *doing, struct error *err);
 void snapshot_op_end(struct snapshot_op *s);
 int snapshot_op_save(struct snapshot_op *s, struct error *err);
 int snapshot_op_remove(struct snapshot_op *s, struct error *err);
@@ -32,7 +32,7 @@ struct group_op {
 };
 
 int group_op_begin(struct group_op *g, struct volume_context *ctx,
-		   const char *name, const char *doing, struct error *err);
+		   const char *id, const char *doing, struct error *err);
 void group_op_end(struct group_op *g);
 int group_op_save(struct group_op *g, struct error *err);
 int group_op_remove(struct group_op *g, struct error *err);
