@@ -299,8 +299,8 @@ static void counts_what_is_shared_once(void **state)
 	create(k, "a", 16 * MIB);
 	put(k, "a", 'x', 0, 16 * MIB);
 	assert_int_equal(ops->measure(k->pool, &before, NULL), 0);
-	for (char i = '0'; i < '4'; i++) {
-		const char name[] = {'s', i, '\0'};
+	for (int i = 0; i < 4; i++) {
+		const char name[] = {'s', (char)('0' + i), '\0'};
 
 		assert_int_equal(copy_to(k, "a", name, 16 * MIB, NULL), 0);
 	}
