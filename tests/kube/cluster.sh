@@ -124,7 +124,7 @@ nothing_left() {
 	same "$(findmnt -rno TARGET | grep -c "^$C/" || true)" 0 mounts
 	same "$(losetup -nl -O BACK-FILE | grep -c "^$C/" || true)" 0 "loop devices"
 	same "$(find "$C"/host?/pool/extents -name '*.data')" ""
-	same "$(k get volumesplits -o name)" ""
+	same "$(k get volumesplits,volumesplitsnapshots,volumesplitgroupsnapshots -o name)" ""
 	same "$(k get leases -o name | grep volumesplit || true)" ""
 }
 # calls: how many requests of ours the server has answered so far
@@ -144,6 +144,41 @@ test_the_life_of_a_volume_larger_than_a_node() {
 	check "$(mnt 2 big)"
 	on 2 trib umount big
 	ctl volume delete big
+	nothing_left
+}
+
+test_snapshots_and_their_groups_are_records_there_too() {
+	at_exit scrap a
+	at_exit scrap b
+	at_exit scrap copy
+	ctl volume create a --size 100MiB
+	ctl volume create b --size 64MiB
+	on 1 trib mount a "$(mnt 1 a)"
+	fill "$(mnt 1 a)"
+	on 1 trib umount a # these pools copy byte by byte
+	ctl snapshot create one a
+	ctl snapshot group create both a b
+	on 1 trib mount a "$(mnt 1 a)"
+	rm -r "$(mnt 1 a)/d"
+	same "$(k get volumesplitsnapshots -o name | wc -l)" 3
+	same "$(k get volumesplitgroupsnapshots -o name | wc -l)" 1
+	ctl snapshot list | grep -q one
+	ctl snapshot group show both
+	eventually 30 eval 'ctl snapshot show one | grep -q " ok$"'
+	ctl snapshot restore one copy
+	eventually 30 on 2 trib mount copy "$(mnt 2 copy)"
+	check "$(mnt 2 copy)"
+	on 2 trib umount copy
+	on 1 trib umount a
+	eventually 30 ctl snapshot revert one
+	on 1 trib mount a "$(mnt 1 a)"
+	check "$(mnt 1 a)"
+	on 1 trib umount a
+	ctl volume delete copy
+	ctl snapshot delete one
+	ctl snapshot group delete both
+	ctl volume delete a
+	ctl volume delete b
 	nothing_left
 }
 
