@@ -28,7 +28,10 @@ check() { blockd --check-pool "$MEDIUM" "$@" >"$TEST_DIR/check" 2>&1; }
 found() { grep "$1" "$TEST_DIR/check" || { cat "$TEST_DIR/check"; false; }; }
 le64() { od -An -tu8 -j "$1" -N 8 "$MEDIUM" | tr -d ' '; }
 # zero OFFSET BYTES
-zero() { dd if=/dev/zero of="$MEDIUM" bs=1 seek="$1" count="$2" conv=notrunc status=none; }
+zero() {
+	dd if=/dev/zero of="$MEDIUM" bs=1M seek="$1" count="$2" conv=notrunc \
+		oflag=seek_bytes iflag=count_bytes status=none
+}
 # batch N: where the Nth last batch of the log is, in its first ring
 RING=$((2 << 20))
 batch() {
@@ -199,6 +202,13 @@ test_damage_hurts_only_the_extents_it_hit() {
 	# Nothing but data was written.
 	cmp -n $((6 << 20)) "$MEDIUM" "$TEST_DIR/copy"
 	rm "$TEST_DIR/copy"
+	# How it is made anew, as docs/operations.md has it.
+	zero 0 $((2 << 20))
+	rm "$C/host1/state/pools/raw.pool"
+	blockd_start 1
+	on 1 trib pool create raw "$MEDIUM" --quiet
+	on 1 trib pool check raw
+	same "$(pool_state raw)" online
 }
 
 run_tests "$@"
