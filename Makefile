@@ -161,6 +161,7 @@ $(PROGRAMS:%=$(OUT)/bin/%) $(UNIT_TESTS) $(TEST_HELPERS):
 .PHONY: all programs tests help deps clean install uninstall generated \
         lint-flags \
         check check-unit check-asan check-tsan check-system check-vm \
+        check-engine \
         check-kube check-csi check-csi-full \
         fuzz lint format perf demo demo-keep
 
@@ -176,6 +177,7 @@ help:
 	  'make deps         install the Debian packages the build and tests need' \
 	  'make check-unit   unit tests;  make check-asan: the same under ASan+UBSan' \
 	  'make check-tsan   unit tests under ThreadSanitizer' \
+	  'make check-engine raw pools: models and power failures; SEEDS=N (10), SEED=N' \
 	  'make check-system wire and whole-system tests (root)' \
 	  'make check-csi    the driver against every rule of CSI, on hosts of this machine (root)' \
 	  'make check-csi-full  the same, with every kill and its victims: hours' \
@@ -206,6 +208,11 @@ check-tsan:
 check-system: all
 	$(Q)tests/run --name system --timeout 900 --jobs 2 \
 	  $(filter-out $(ALONE_TESTS),$(SYSTEM_TESTS)) --alone $(ALONE_TESTS)
+
+ENGINE_TESTS = $(addprefix $(OUT)/test/blockd/,raw_state_test raw_store_test \
+  raw_damage_test raw_check_test raw_dev_test pool_raw_model_test)
+check-engine: $(ENGINE_TESTS)
+	$(Q)tests/engine $^
 
 check-vm: all
 	$(Q)tests/run --name vm --timeout 1200 $(VM_TESTS)
