@@ -1,5 +1,7 @@
 $(eval $(call library,csi,\
-  csi/bind.c csi/capability.c csi/config.c csi/controller.c \
+  csi/bind.c csi/capability.c csi/config.c csi/content.c csi/controller.c \
+  csi/controller_modify.c csi/controller_snapshot.c csi/group_controller.c \
+  csi/snapshot.c csi/snapshot_metadata.c \
   csi/controller_capacity.c csi/controller_expand.c csi/controller_list.c \
   csi/controller_publish.c \
   csi/controller_validate.c csi/csi_check.c csi/csi_error.c csi/csi_holds.c \
@@ -28,6 +30,8 @@ $(eval $(call unit_test,csi/controller_expand_test,csi,csi/csi_test_kit.c csi/fa
 $(eval $(call unit_test,csi/controller_publish_test,csi,csi/csi_test_kit.c csi/fake_node.c csi/fake_node_copies.c \
   csi/controller_test_kit.c))
 $(eval $(call unit_test,csi/controller_list_test,csi,csi/csi_test_kit.c csi/fake_node.c csi/fake_node_copies.c \
+  csi/controller_test_kit.c))
+$(eval $(call unit_test,csi/controller_snapshot_test,csi,csi/csi_test_kit.c csi/fake_node.c csi/fake_node_copies.c \
   csi/controller_test_kit.c))
 $(eval $(call unit_test,csi/controller_capacity_test,csi,csi/csi_test_kit.c csi/fake_node.c csi/fake_node_copies.c \
   csi/controller_test_kit.c))

@@ -5,25 +5,13 @@
 
 #include "base/cleanup.h"
 #include "csi/capability.h"
+#include "csi/content.h"
 #include "csi/controller.h"
+#include "csi/parameters.h"
 #include "csi/reply.h"
 #include "csi/request.h"
 
 /* ---- CreateVolume ---- */
-
-static int check_create(struct csi_call *c,
-			const Csi__V1__CreateVolumeRequest *in)
-{
-	if (in->volume_content_source)
-		return csi_fail(c, RPC_INVALID_ARGUMENT,
-				"a volume made of a snapshot or of another "
-				"volume is not there yet");
-	if (in->n_mutable_parameters > 0)
-		return csi_fail(c, RPC_INVALID_ARGUMENT,
-				"no parameter of this driver can be changed "
-				"later; give them as parameters");
-	return 0;
-}
 
 /* One of the places asked for has to be ours. */
 static int check_places(struct csi_call *c,
@@ -79,9 +67,33 @@ static int take_existing(struct csi_call *c,
 	return 0;
 }
 
+/* Of a new one: what is asked for, and at least what its source has. */
+static int new_capacity(struct csi_call *c,
+			const Csi__V1__CreateVolumeRequest *in,
+			const struct volume_spec *from, struct request *request)
+{
+	Csi__V1__CapacityRange range = CSI__V1__CAPACITY_RANGE__INIT;
+
+	if (in->capacity_range)
+		range = *in->capacity_range;
+	if (from && range.required_bytes == 0)
+		range.required_bytes = (int64_t)from->capacity;
+	if (from && (uint64_t)range.required_bytes < from->capacity)
+		return csi_fail(c, RPC_OUT_OF_RANGE,
+				"%lld bytes are asked for, and the source has "
+				"%llu",
+				(long long)range.required_bytes,
+				(unsigned long long)from->capacity);
+	return request_capacity(&range, &request->spec, &request->spec.capacity,
+				c->err) < 0
+		       ? csi_fail_errno(c, -ERANGE)
+		       : 0;
+}
+
 static int choose_capacity(struct csi_call *c,
 			   const Csi__V1__CreateVolumeRequest *in,
-			   const char *name, struct request *request)
+			   const struct volume_spec *from, const char *name,
+			   struct request *request)
 {
 	struct volume_record *existing = NULL;
 	int r = volume_get(c->csi->volumes, name, &existing, c->err);
@@ -91,10 +103,7 @@ static int choose_capacity(struct csi_call *c,
 	else if (r != -ENOENT)
 		r = csi_fail_errno(c, r);
 	else
-		r = request_capacity(in->capacity_range, &request->spec,
-				     &request->spec.capacity, c->err) < 0
-			    ? csi_fail_errno(c, -ERANGE)
-			    : 0;
+		r = new_capacity(c, in, from, request);
 	volume_record_free(existing);
 	return r;
 }
@@ -103,13 +112,14 @@ static int choose_capacity(struct csi_call *c,
 static int make_or_find(struct csi_call *c,
 			const Csi__V1__CreateVolumeRequest *in,
 			const struct volume_create_request *create,
-			struct request *request, struct volume_record **ret)
+			const struct volume_spec *from, struct request *request,
+			struct volume_record **ret)
 {
 	uint64_t before = 0;
 	int r;
 
 	do {
-		r = choose_capacity(c, in, create->name, request);
+		r = choose_capacity(c, in, from, create->name, request);
 		if (r < 0)
 			return r;
 		r = volume_create(c->csi->volumes, create, ret, c->err);
@@ -121,7 +131,8 @@ static int make_or_find(struct csi_call *c,
 }
 
 static int make(struct csi_call *c, const Csi__V1__CreateVolumeRequest *in,
-		struct request *request, Csi__V1__CreateVolumeResponse *out)
+		const struct volume_spec *from, struct request *request,
+		Csi__V1__CreateVolumeResponse *out)
 {
 	char name[RECORD_NAME_SIZE];
 	const struct volume_create_request create = {
@@ -136,7 +147,7 @@ static int make(struct csi_call *c, const Csi__V1__CreateVolumeRequest *in,
 		return csi_fail_errno(c, -EINVAL);
 	r = csi_hold(c, name);
 	if (r == 0)
-		r = make_or_find(c, in, &create, request, &record);
+		r = make_or_find(c, in, &create, from, request, &record);
 	if (r < 0)
 		return r;
 	out->volume = reply_volume(c, record);
@@ -144,24 +155,41 @@ static int make(struct csi_call *c, const Csi__V1__CreateVolumeRequest *in,
 	return 0;
 }
 
+/* Everything of the request but its size. */
+static int read_request(struct csi_call *c,
+			const Csi__V1__CreateVolumeRequest *in,
+			const struct content *content, struct request *request)
+{
+	int r = request_read(request, (ProtobufCMessage *const *)in->parameters,
+			     in->n_parameters, in->volume_capabilities,
+			     in->n_volume_capabilities, content_from(content),
+			     c->err);
+
+	if (r == 0)
+		r = parameters_change(
+			(ProtobufCMessage *const *)in->mutable_parameters,
+			in->n_mutable_parameters, &request->spec.limits,
+			c->err);
+	request->spec.source = content->source;
+	return r < 0 ? csi_fail_errno(c, -EINVAL) : 0;
+}
+
 int csi_create_volume(struct csi_call *c, const void *in_, void *out)
 {
 	const Csi__V1__CreateVolumeRequest *in = in_;
 	struct request request = {0};
-	int r = check_create(c, in);
+	struct content content;
+	int r = content_find(c, in, &content);
 
 	if (r < 0)
 		return r;
-	if (request_read(&request, (ProtobufCMessage *const *)in->parameters,
-			 in->n_parameters, in->volume_capabilities,
-			 in->n_volume_capabilities, c->err) < 0)
-		r = csi_fail_errno(c, -EINVAL);
+	r = read_request(c, in, &content, &request);
 	if (r == 0)
 		r = check_places(c, in->accessibility_requirements);
 	if (r == 0)
 		r = take_local(c, in, &request.spec);
 	if (r == 0)
-		r = make(c, in, &request, out);
+		r = make(c, in, content_from(&content), &request, out);
 	request_done(&request);
 	return r;
 }
@@ -221,12 +249,17 @@ int csi_controller_get_capabilities(struct csi_call *c, const void *in,
 		RPC(PUBLISH_UNPUBLISH_VOLUME),
 		RPC(LIST_VOLUMES),
 		RPC(GET_CAPACITY),
+		RPC(CREATE_DELETE_SNAPSHOT),
+		RPC(LIST_SNAPSHOTS),
+		RPC(CLONE_VOLUME),
 		RPC(PUBLISH_READONLY),
 		RPC(EXPAND_VOLUME),
 		RPC(LIST_VOLUMES_PUBLISHED_NODES),
 		RPC(VOLUME_CONDITION),
 		RPC(GET_VOLUME),
 		RPC(SINGLE_NODE_MULTI_WRITER),
+		RPC(MODIFY_VOLUME),
+		RPC(GET_SNAPSHOT),
 	};
 	Csi__V1__ControllerGetCapabilitiesResponse *out = out_;
 

@@ -25,5 +25,24 @@ int csi_list_volumes(struct csi_call *c, const void *in, void *out);
 int csi_controller_get_volume(struct csi_call *c, const void *in, void *out);
 /* controller_capacity.c */
 int csi_get_capacity(struct csi_call *c, const void *in, void *out);
+/* controller_modify.c */
+int csi_controller_modify_volume(struct csi_call *c, const void *in, void *out);
+/* controller_snapshot.c */
+int csi_create_snapshot(struct csi_call *c, const void *in, void *out);
+int csi_delete_snapshot(struct csi_call *c, const void *in, void *out);
+int csi_list_snapshots(struct csi_call *c, const void *in, void *out);
+int csi_get_snapshot(struct csi_call *c, const void *in, void *out);
+/* group_controller.c */
+int csi_group_controller_get_capabilities(struct csi_call *c, const void *in,
+					  void *out);
+int csi_create_volume_group_snapshot(struct csi_call *c, const void *in,
+				     void *out);
+int csi_delete_volume_group_snapshot(struct csi_call *c, const void *in,
+				     void *out);
+int csi_get_volume_group_snapshot(struct csi_call *c, const void *in,
+				  void *out);
+/* snapshot_metadata.c */
+int csi_get_metadata_allocated(struct csi_call *c, const void *in, void *out);
+int csi_get_metadata_delta(struct csi_call *c, const void *in, void *out);
 
 #endif

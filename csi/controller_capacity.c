@@ -44,7 +44,7 @@ int csi_get_capacity(struct csi_call *c, const void *in_, void *out)
 
 	/* A wrong parameter is an error; what cannot be used has no room. */
 	if (request_read(&request, (ProtobufCMessage *const *)in->parameters,
-			 in->n_parameters, NULL, 0, c->err) < 0)
+			 in->n_parameters, NULL, 0, NULL, c->err) < 0)
 		r = csi_fail_errno(c, -EINVAL);
 	request_done(&request);
 	if (r == 0 && in->accessible_topology) {
@@ -59,7 +59,7 @@ int csi_get_capacity(struct csi_call *c, const void *in_, void *out)
 		return r;
 	if (request_read(&request, (ProtobufCMessage *const *)in->parameters,
 			 in->n_parameters, in->volume_capabilities,
-			 in->n_volume_capabilities, &why) == 0) {
+			 in->n_volume_capabilities, NULL, &why) == 0) {
 		r = request_take_local(c->csi, &place, &request.spec, c->err);
 		r = r < 0 ? csi_fail_errno(c, r) : tell_room(c, &request, out);
 	}

@@ -373,7 +373,7 @@ static void wants_a_place_it_knows(void **state)
 	kit_refused(&t->kit, CREATE, &c.in, RPC_INVALID_ARGUMENT, "segments");
 }
 
-static void a_source_is_refused(void **state)
+static void a_source_has_to_be_there(void **state)
 {
 	Csi__V1__VolumeContentSource source =
 		CSI__V1__VOLUME_CONTENT_SOURCE__INIT;
@@ -388,7 +388,8 @@ static void a_source_is_refused(void **state)
 	source.type_case = CSI__V1__VOLUME_CONTENT_SOURCE__TYPE_VOLUME;
 	source.volume = &volume;
 	volume.volume_id = "x";
-	kit_refused(&t->kit, CREATE, &c.in, RPC_INVALID_ARGUMENT, "another");
+	kit_refused(&t->kit, CREATE, &c.in, RPC_NOT_FOUND, "no such volume");
+	assert_int_equal(extents(t), 0);
 }
 
 static void a_final_error_leaves_nothing_on_any_node(void **state)
@@ -478,7 +479,7 @@ int main(void)
 		TEST(a_pool_that_is_not_selected_is_not_used),
 		TEST(a_block_device_is_one_extent),
 		TEST(wants_a_place_it_knows),
-		TEST(a_source_is_refused),
+		TEST(a_source_has_to_be_there),
 		TEST(a_final_error_leaves_nothing_on_any_node),
 		TEST(a_silent_node_is_not_final_and_a_repeat_finishes),
 		TEST(deletes_what_is_not_there_too),

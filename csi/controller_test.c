@@ -184,7 +184,8 @@ static void a_message_that_is_too_large_is_refused(void **state)
 
 static void says_what_it_can(void **state)
 {
-	static const int types[] = {1, 2, 3, 4, 8, 9, 10, 11, 12, 13};
+	static const int types[] = {1, 2,  3,  4,  5,  6,  7, 8,
+				    9, 10, 11, 12, 13, 14, 15};
 	Csi__V1__ControllerGetCapabilitiesRequest in =
 		CSI__V1__CONTROLLER_GET_CAPABILITIES_REQUEST__INIT;
 	Csi__V1__ControllerGetCapabilitiesResponse *reply;

@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "csi/capability.h"
 #include "csi/controller.h"
+#include "csi/parameters.h"
 #include "csi/reply.h"
 #include "csi/request.h"
 
@@ -14,14 +15,21 @@ static int validate(const Csi__V1__ValidateVolumeCapabilitiesRequest *in,
 		    const struct volume_record *record, struct error *err)
 {
 	struct request request = {0};
+	struct volume_limits limits;
 	int r;
 
 	if (in->n_volume_context > 0)
 		return error_set(err, EINVAL,
 				 "the volume has no context, but one is given");
-	if (in->n_mutable_parameters > 0)
+	limits = record->spec.limits;
+	r = parameters_change((ProtobufCMessage *const *)in->mutable_parameters,
+			      in->n_mutable_parameters, &limits, err);
+	if (r < 0)
+		return r;
+	if (limits.iops != record->spec.limits.iops ||
+	    limits.bytes_per_second != record->spec.limits.bytes_per_second)
 		return error_set(err, EINVAL,
-				 "the volume has no mutable parameters");
+				 "the volume has other mutable parameters");
 	for (size_t i = 0; i < in->n_volume_capabilities; i++) {
 		r = capability_check(in->volume_capabilities[i], &record->spec,
 				     err);
@@ -32,7 +40,8 @@ static int validate(const Csi__V1__ValidateVolumeCapabilitiesRequest *in,
 		return 0;
 	r = request_read(&request, (ProtobufCMessage *const *)in->parameters,
 			 in->n_parameters, in->volume_capabilities,
-			 in->n_volume_capabilities, err);
+			 in->n_volume_capabilities, &record->spec, err);
+	request.spec.source = record->spec.source;
 	request.spec.capacity = record->spec.capacity;
 	/* A pod's, not a parameter's. */
 	if (strcmp(request.spec.placement, "local") == 0)
@@ -63,6 +72,12 @@ static Csi__V1__ValidateVolumeCapabilitiesResponse__Confirmed *confirm(
 		&csi__v1__validate_volume_capabilities_response__confirmed__parameters_entry__descriptor,
 		(ProtobufCMessage *const *)in->parameters, in->n_parameters,
 		&confirmed->n_parameters, &confirmed->parameters);
+	reply_map(
+		c,
+		&csi__v1__validate_volume_capabilities_response__confirmed__mutable_parameters_entry__descriptor,
+		(ProtobufCMessage *const *)in->mutable_parameters,
+		in->n_mutable_parameters, &confirmed->n_mutable_parameters,
+		&confirmed->mutable_parameters);
 	return confirmed;
 }
 

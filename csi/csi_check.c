@@ -108,6 +108,45 @@ static const struct rule {
 	RULE(node_expand_volume_request, "volume_path", KIND_PATH, REQUIRED, 0),
 	RULE(node_expand_volume_request, "staging_target_path", KIND_PATH,
 	     OPTIONAL, 0),
+	RULE(controller_modify_volume_request, "volume_id", KIND_PLAIN,
+	     REQUIRED, 0),
+	RULE(controller_modify_volume_request, "mutable_parameters", KIND_PLAIN,
+	     REQUIRED, 0),
+	RULE(create_snapshot_request, "source_volume_id", KIND_PLAIN, REQUIRED,
+	     0),
+	RULE(create_snapshot_request, "name", KIND_NAME, REQUIRED, 0),
+	RULE(delete_snapshot_request, "snapshot_id", KIND_PLAIN, REQUIRED, 0),
+	RULE(list_snapshots_request, "max_entries", KIND_NOT_NEGATIVE, OPTIONAL,
+	     0),
+	RULE(list_snapshots_request, "starting_token", KIND_PLAIN, OPTIONAL,
+	     RPC_ABORTED),
+	RULE(get_snapshot_request, "snapshot_id", KIND_PLAIN, REQUIRED, 0),
+	RULE(create_volume_group_snapshot_request, "name", KIND_NAME, REQUIRED,
+	     0),
+	RULE(create_volume_group_snapshot_request, "source_volume_ids",
+	     KIND_PLAIN, REQUIRED, 0),
+	RULE(delete_volume_group_snapshot_request, "group_snapshot_id",
+	     KIND_PLAIN, REQUIRED, 0),
+	RULE(delete_volume_group_snapshot_request, "snapshot_ids", KIND_PLAIN,
+	     REQUIRED, 0),
+	RULE(get_volume_group_snapshot_request, "group_snapshot_id", KIND_PLAIN,
+	     REQUIRED, 0),
+	RULE(get_volume_group_snapshot_request, "snapshot_ids", KIND_PLAIN,
+	     REQUIRED, 0),
+	RULE(get_metadata_allocated_request, "snapshot_id", KIND_PLAIN,
+	     REQUIRED, 0),
+	RULE(get_metadata_allocated_request, "starting_offset",
+	     KIND_NOT_NEGATIVE, OPTIONAL, RPC_OUT_OF_RANGE),
+	RULE(get_metadata_allocated_request, "max_results", KIND_NOT_NEGATIVE,
+	     OPTIONAL, 0),
+	RULE(get_metadata_delta_request, "base_snapshot_id", KIND_PLAIN,
+	     REQUIRED, 0),
+	RULE(get_metadata_delta_request, "target_snapshot_id", KIND_PLAIN,
+	     REQUIRED, 0),
+	RULE(get_metadata_delta_request, "starting_offset", KIND_NOT_NEGATIVE,
+	     OPTIONAL, RPC_OUT_OF_RANGE),
+	RULE(get_metadata_delta_request, "max_results", KIND_NOT_NEGATIVE,
+	     OPTIONAL, 0),
 #undef RULE
 };
 
@@ -507,10 +546,7 @@ static int check_field(struct check *c, const ProtobufCMessage *m,
 
 	c->message = m->descriptor->short_name;
 	c->field = f->name;
-	if (rule && rule->code == RPC_ABORTED)
-		c->code = rule->code;
-	else
-		c->code = 0;
+	c->code = rule ? rule->code : 0;
 	if (is_other_of_oneof(m, f))
 		return 0;
 	return f->label == PROTOBUF_C_LABEL_REPEATED

@@ -483,8 +483,7 @@ int main(void)
 		cmocka_unit_test(takes_what_is_right),
 		cmocka_unit_test(wants_every_required_field),
 		cmocka_unit_test(wants_the_ids_and_paths_of_every_method),
-		cmocka_unit_test(
-			a_staging_path_may_be_missing_when_publishing),
+		cmocka_unit_test(a_staging_path_may_be_missing_when_publishing),
 		cmocka_unit_test(bounds_every_string),
 		cmocka_unit_test(bounds_paths_by_what_the_system_takes),
 		cmocka_unit_test(takes_any_name_but_control_characters),

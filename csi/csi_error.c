@@ -19,6 +19,8 @@ static const struct {
 	{"ControllerExpandVolume", EBUSY, RPC_ABORTED},
 	{"ControllerExpandVolume", ENOENT, RPC_FAILED_PRECONDITION},
 	{"CreateVolume", EOPNOTSUPP, RPC_INVALID_ARGUMENT},
+	/* A member of a group, which cannot be deleted alone. */
+	{"DeleteSnapshot", EPERM, RPC_INVALID_ARGUMENT},
 	/* The volume is there; a node or an extent of it is not. */
 	{"NodeStageVolume", ENOENT, RPC_FAILED_PRECONDITION},
 	{"NodePublishVolume", ENOENT, RPC_FAILED_PRECONDITION},

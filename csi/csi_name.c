@@ -49,11 +49,11 @@ static void hash_format(unsigned __int128 h, char *ret)
 }
 
 /* Letters and digits, each run of others one '-'; none at the ends. */
-static size_t readable(const char *text, char *ret)
+static size_t readable(const char *text, char *ret, size_t max)
 {
 	size_t n = 0;
 
-	for (; *text && n < READABLE_MAX; text++) {
+	for (; *text && n < max; text++) {
 		unsigned char c = (unsigned char)*text;
 
 		if (isascii(c) && isalnum(c))
@@ -67,17 +67,31 @@ static size_t readable(const char *text, char *ret)
 	return n;
 }
 
-void csi_name_map(const char *csi_name, char *ret)
+/* @max: bytes of the name */
+static void map(const char *csi_name, size_t max, char *ret)
 {
 	char digits[HASH_DIGITS + 1], words[READABLE_MAX + 1];
 
-	if (volume_name_check(csi_name) == 0) {
+	if (volume_name_check(csi_name) == 0 && strlen(csi_name) <= max) {
 		(void)strcpy(ret, csi_name);
 		return;
 	}
 	hash_format(hash(csi_name), digits);
 	(void)snprintf(ret, RECORD_NAME_SIZE, "%s-%s",
-		       readable(csi_name, words) ? words : "volume", digits);
+		       readable(csi_name, words, max - HASH_DIGITS - 1)
+			       ? words
+			       : "volume",
+		       digits);
+}
+
+void csi_name_map(const char *csi_name, char *ret)
+{
+	map(csi_name, VOLUME_NAME_MAX, ret);
+}
+
+void csi_group_name_map(const char *csi_name, char *ret)
+{
+	map(csi_name, CSI_GROUP_NAME_MAX, ret);
 }
 
 /* ---- ids ---- */

@@ -32,6 +32,9 @@
 
 /* The volume's name for a CSI name; @ret: RECORD_NAME_SIZE bytes. */
 void csi_name_map(const char *csi_name, char *ret);
+/* The same for a group of snapshots, whose members are "NAME-INDEX". */
+#define CSI_GROUP_NAME_MAX 56 /* VOLUME_NAME_MAX - strlen("-63") */
+void csi_group_name_map(const char *csi_name, char *ret);
 
 struct csi_id {
 	char name[RECORD_NAME_SIZE];

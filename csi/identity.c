@@ -57,6 +57,8 @@ int csi_get_plugin_capabilities(struct csi_call *c, const void *in, void *out)
 	static const Csi__V1__PluginCapability__Service__Type types[] = {
 		CSI__V1__PLUGIN_CAPABILITY__SERVICE__TYPE__CONTROLLER_SERVICE,
 		CSI__V1__PLUGIN_CAPABILITY__SERVICE__TYPE__VOLUME_ACCESSIBILITY_CONSTRAINTS,
+		CSI__V1__PLUGIN_CAPABILITY__SERVICE__TYPE__GROUP_CONTROLLER_SERVICE,
+		CSI__V1__PLUGIN_CAPABILITY__SERVICE__TYPE__SNAPSHOT_METADATA_SERVICE,
 	};
 	Csi__V1__GetPluginCapabilitiesResponse *reply = out;
 	size_t n = array_size(types);

@@ -50,7 +50,7 @@ static void has_the_same_capabilities_in_every_mode(void **state)
 					  "Identity/GetPluginCapabilities", &in,
 					  &reply),
 				 0);
-		assert_int_equal(reply->n_capabilities, 3);
+		assert_int_equal(reply->n_capabilities, 5);
 		assert_int_equal(
 			reply->capabilities[0]->service->type,
 			CSI__V1__PLUGIN_CAPABILITY__SERVICE__TYPE__CONTROLLER_SERVICE);
@@ -58,7 +58,13 @@ static void has_the_same_capabilities_in_every_mode(void **state)
 			reply->capabilities[1]->service->type,
 			CSI__V1__PLUGIN_CAPABILITY__SERVICE__TYPE__VOLUME_ACCESSIBILITY_CONSTRAINTS);
 		assert_int_equal(
-			reply->capabilities[2]->volume_expansion->type,
+			reply->capabilities[2]->service->type,
+			CSI__V1__PLUGIN_CAPABILITY__SERVICE__TYPE__GROUP_CONTROLLER_SERVICE);
+		assert_int_equal(
+			reply->capabilities[3]->service->type,
+			CSI__V1__PLUGIN_CAPABILITY__SERVICE__TYPE__SNAPSHOT_METADATA_SERVICE);
+		assert_int_equal(
+			reply->capabilities[4]->volume_expansion->type,
 			CSI__V1__PLUGIN_CAPABILITY__VOLUME_EXPANSION__TYPE__ONLINE);
 		kit_free(reply);
 		kit_stop(&kit);

@@ -153,7 +153,7 @@ int inline_read(struct request *request, const publish_request *in,
 		labels_done(&labels);
 		return n;
 	}
-	r = request_read(request, parameters, (size_t)n, caps, 1, err);
+	r = request_read(request, parameters, (size_t)n, caps, 1, NULL, err);
 	labels_done(&request->labels); /* there are none of a claim */
 	request->labels = labels;
 	if (r == 0)

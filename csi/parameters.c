@@ -139,6 +139,26 @@ static int check_kata(struct volume_spec *s, const char *v, struct error *err)
 	return 0;
 }
 
+static int take_iops(struct volume_spec *s, const char *v, struct error *err)
+{
+	char *end = NULL;
+	unsigned long long n = 0;
+
+	if (v[0] >= '0' && v[0] <= '9' && strlen(v) <= 18)
+		n = strtoull(v, &end, 10);
+	if (!end || *end)
+		return error_set(err, EINVAL,
+				 "has to be a number; 0 is no limit");
+	s->limits.iops = n;
+	return 0;
+}
+
+static int take_bandwidth(struct volume_spec *s, const char *v,
+			  struct error *err)
+{
+	return size_parse(v, &s->limits.bytes_per_second, err);
+}
+
 static int take_nodes(struct volume_spec *s, const char *v, struct error *err)
 {
 	return each_part(v, &s->nodes, add_name, err);
@@ -215,7 +235,18 @@ static const struct {
 	 check_kata},
 	{"nodeSelector", "`KEY=VALUE` with commas",
 	 "extents only on nodes with all of these labels", take_selector},
+	{"iops", "a number",
+	 "operations a second that the volume may do, divided among its "
+	 "extents by their size; may be changed later, by a "
+	 "VolumeAttributesClass; 0, the default, is no limit",
+	 take_iops},
+	{"bytesPerSecond", "a size, `100MiB`",
+	 "the same for the bytes it may read and write in a second",
+	 take_bandwidth},
 };
+
+/* Of those, what may be changed while there is a volume. */
+static const char *const mutables[] = {"iops", "bytesPerSecond"};
 
 /* What the provisioner adds (--extra-create-metadata), and their labels. */
 static const struct {
@@ -277,6 +308,37 @@ static int take(const struct csi_entry *e, struct volume_spec *spec,
 		return -EINVAL;
 	}
 	return take_told(e, labels, err);
+}
+
+static bool is_mutable(const char *key)
+{
+	for (size_t i = 0; i < array_size(mutables); i++)
+		if (strcmp(mutables[i], key) == 0)
+			return true;
+	return false;
+}
+
+int parameters_change(ProtobufCMessage *const *entries, size_t n,
+		      struct volume_limits *limits, struct error *err)
+{
+	struct volume_spec spec = {.limits = *limits};
+	struct labels none = {0};
+
+	for (size_t i = 0; i < n; i++) {
+		const struct csi_entry *e =
+			(const struct csi_entry *)entries[i];
+
+		if (!is_mutable(e->key))
+			return error_set(err, EINVAL,
+					 "parameter '%.64s' is none that can "
+					 "be changed; those are iops and "
+					 "bytesPerSecond",
+					 e->key);
+		if (take(e, &spec, &none, err) < 0)
+			return -EINVAL;
+	}
+	*limits = spec.limits;
+	return 0;
 }
 
 static int apply_kata(const struct csi_entry *e, struct volume_spec *spec,

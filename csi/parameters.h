@@ -22,6 +22,13 @@ int parameters_read(ProtobufCMessage *const *entries, size_t n,
 		    struct volume_spec *spec, struct labels *labels,
 		    struct error *err);
 
+/*
+ * Take mutable parameters: keys that are not there change nothing. -EINVAL:
+ * one that cannot be changed, or a value that cannot be; nothing is changed.
+ */
+int parameters_change(ProtobufCMessage *const *entries, size_t n,
+		      struct volume_limits *limits, struct error *err);
+
 /* Is it one of the table? */
 bool parameters_know(const char *key);
 

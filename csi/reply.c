@@ -80,6 +80,40 @@ static void add_context(struct csi_call *c, Csi__V1__Volume *volume,
 	volume->volume_context[0] = entry;
 }
 
+static char *id_of(struct csi_call *c, const char *name, const char *uid)
+{
+	char id[CSI_ID_SIZE];
+
+	return rpc_strdup(c->rpc, csi_id_format(id, name, uid));
+}
+
+static Csi__V1__VolumeContentSource *content_source(
+	struct csi_call *c, const struct volume_source *from)
+{
+	Csi__V1__VolumeContentSource *source;
+	char *id;
+
+	if (from->kind == VOLUME_SOURCE_NONE)
+		return NULL;
+	source = reply_new(c, &csi__v1__volume_content_source__descriptor);
+	id = id_of(c, from->name, from->uid);
+	if (from->kind == VOLUME_SOURCE_SNAPSHOT) {
+		source->type_case =
+			CSI__V1__VOLUME_CONTENT_SOURCE__TYPE_SNAPSHOT;
+		source->snapshot = reply_new(
+			c,
+			&csi__v1__volume_content_source__snapshot_source__descriptor);
+		source->snapshot->snapshot_id = id;
+	} else {
+		source->type_case = CSI__V1__VOLUME_CONTENT_SOURCE__TYPE_VOLUME;
+		source->volume = reply_new(
+			c,
+			&csi__v1__volume_content_source__volume_source__descriptor);
+		source->volume->volume_id = id;
+	}
+	return source;
+}
+
 /*
  * Without a topology, as every node reaches it. What is in the context is for
  * people: the record is found by the volume's id.
@@ -88,14 +122,40 @@ Csi__V1__Volume *reply_volume(struct csi_call *c,
 			      const struct volume_record *record)
 {
 	Csi__V1__Volume *volume = reply_new(c, &csi__v1__volume__descriptor);
-	char id[CSI_ID_SIZE];
 
-	volume->volume_id = rpc_strdup(
-		c->rpc, csi_id_format(id, record->name, record->uid));
+	volume->volume_id = id_of(c, record->name, record->uid);
+	volume->content_source = content_source(c, &record->spec.source);
 	volume->capacity_bytes = (int64_t)record->spec.capacity;
 	if (volume_spec_direct(&record->spec))
 		add_context(c, volume, "kataDirect", "true");
 	return volume;
+}
+
+Google__Protobuf__Timestamp *reply_time(struct csi_call *c, int64_t seconds)
+{
+	Google__Protobuf__Timestamp *time = reply_new(
+		c, &google__protobuf__timestamp__descriptor);
+
+	time->seconds = seconds;
+	return time;
+}
+
+Csi__V1__Snapshot *reply_snapshot(struct csi_call *c,
+				  const struct snapshot_record *record)
+{
+	Csi__V1__Snapshot *snapshot = reply_new(c,
+						&csi__v1__snapshot__descriptor);
+
+	snapshot->snapshot_id = id_of(c, record->name, record->uid);
+	snapshot->source_volume_id = id_of(c, record->volume,
+					   record->volume_uid);
+	snapshot->size_bytes = (int64_t)record->spec.capacity;
+	snapshot->creation_time = reply_time(c, record->cut_s);
+	snapshot->ready_to_use = record->phase == SNAPSHOT_READY;
+	if (record->group[0])
+		snapshot->group_snapshot_id = id_of(c, record->group,
+						    record->group_uid);
+	return snapshot;
 }
 
 Csi__V1__VolumeCondition *reply_condition(struct csi_call *c,

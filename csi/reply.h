@@ -7,6 +7,7 @@
 #define CSI_REPLY_H
 
 #include "csi/service.h"
+#include "volume/snapshot_record.h"
 
 /* A new, empty message of the call. */
 void *reply_new(struct csi_call *c, const ProtobufCMessageDescriptor *type);
@@ -24,6 +25,13 @@ Csi__V1__VolumeCapability *reply_capability(
 
 Csi__V1__Volume *reply_volume(struct csi_call *c,
 			      const struct volume_record *record);
+
+/* Seconds since 1970. */
+Google__Protobuf__Timestamp *reply_time(struct csi_call *c, int64_t seconds);
+
+/* @record: cut */
+Csi__V1__Snapshot *reply_snapshot(struct csi_call *c,
+				  const struct snapshot_record *record);
 
 /* @problem "": all is well. */
 Csi__V1__VolumeCondition *reply_condition(struct csi_call *c,

@@ -59,7 +59,8 @@ static int take_layout(struct volume_spec *spec,
 
 int request_read(struct request *request, ProtobufCMessage *const *parameters,
 		 size_t n_parameters, Csi__V1__VolumeCapability *const *caps,
-		 size_t n_caps, struct error *err)
+		 size_t n_caps, const struct volume_spec *from,
+		 struct error *err)
 {
 	struct volume_spec *spec = &request->spec;
 	int r;
@@ -75,6 +76,10 @@ int request_read(struct request *request, ProtobufCMessage *const *parameters,
 		r = take_fs_type(spec, caps, n_caps, err);
 	if (r < 0)
 		return r;
+	if (from && !spec->layout[0])
+		(void)strcpy(spec->layout, from->layout);
+	if (from && !spec->fs_type[0])
+		(void)strcpy(spec->fs_type, from->fs_type);
 	/* What can be wrong then is not the size. */
 	spec->capacity = VOLUME_CAPACITY_MAX;
 	r = volume_spec_check(spec, err);

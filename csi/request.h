@@ -12,12 +12,14 @@ struct request {
 };
 
 /*
- * From parameters and capabilities, checked. -EINVAL says what is not
- * possible. request_done() in any case.
+ * From parameters and capabilities, checked; what they leave open (layout,
+ * file system) is as @from has it, where that is not NULL. -EINVAL says what is
+ * not possible. request_done() in any case.
  */
 int request_read(struct request *request, ProtobufCMessage *const *parameters,
 		 size_t n_parameters, Csi__V1__VolumeCapability *const *caps,
-		 size_t n_caps, struct error *err);
+		 size_t n_caps, const struct volume_spec *from,
+		 struct error *err);
 void request_done(struct request *request);
 
 /* The smallest volume of such a spec; bytes. */

@@ -6,7 +6,8 @@ SYSTEM_TESTS += tests/system/lint.sh tests/system/fuzz.sh
 # The driver against the CSI specification, over its sockets.
 $(eval $(call library,csi_suite,tests/csi/controller_checks.c \
   tests/csi/general_checks.c tests/csi/kit.c tests/csi/message.c \
-  tests/csi/node_checks.c tests/csi/rules.c tests/csi/volume_life.c,,csi))
+  tests/csi/node_checks.c tests/csi/rules.c tests/csi/snapshot_checks.c \
+  tests/csi/volume_life.c,,csi))
 $(eval $(call test_helper,tests/csi/rules_main,csi_suite))
 $(eval $(call test_helper,tests/csi/pairs_main,csi_suite))
 $(eval $(call test_helper,tests/csi/life_main,csi_suite))

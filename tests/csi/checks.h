@@ -52,7 +52,9 @@ struct check {
 	}
 
 extern const struct check general_checks[], controller_checks[], node_checks[];
-extern const size_t n_general_checks, n_controller_checks, n_node_checks;
+extern const struct check snapshot_checks[];
+extern const size_t n_general_checks, n_controller_checks, n_node_checks,
+	n_snapshot_checks;
 
 #define GONE_ID "gone@0c6f9d5e-1111-4222-8333-abcdefabcdef"
 

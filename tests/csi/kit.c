@@ -113,6 +113,22 @@ static const struct {
 	{"Controller/ControllerGetVolume", {"volume_id=$id"}},
 	{"Controller/ControllerExpandVolume",
 	 {"volume_id=$id", "capacity_range.required_bytes=$size", CAPABILITY}},
+	{"Controller/ControllerModifyVolume", {"volume_id=$id"}},
+	{"Controller/CreateSnapshot",
+	 {"source_volume_id=$id", "name=snap-$name"}},
+	{"Controller/DeleteSnapshot", {"snapshot_id=$snapshot"}},
+	{"Controller/GetSnapshot", {"snapshot_id=$snapshot"}},
+	{"GroupController/CreateVolumeGroupSnapshot",
+	 {"name=group", "source_volume_ids=$id", "source_volume_ids=$second"}},
+	{"GroupController/DeleteVolumeGroupSnapshot",
+	 {"group_snapshot_id=$group", "snapshot_ids=$member",
+	  "snapshot_ids=$omember"}},
+	{"GroupController/GetVolumeGroupSnapshot",
+	 {"group_snapshot_id=$group", "snapshot_ids=$member",
+	  "snapshot_ids=$omember"}},
+	{"SnapshotMetadata/GetMetadataAllocated", {"snapshot_id=$snapshot"}},
+	{"SnapshotMetadata/GetMetadataDelta",
+	 {"base_snapshot_id=$base", "target_snapshot_id=$snapshot"}},
 	{"Node/NodeStageVolume",
 	 {"volume_id=$id", "staging_target_path=$staging", CAPABILITY}},
 	{"Node/NodeUnstageVolume",
@@ -150,6 +166,13 @@ static void set(ProtobufCMessage *m, const char *field)
 	}
 }
 
+static const char *pool = "";
+
+void kit_use_pool(const char *field)
+{
+	pool = field;
+}
+
 struct kit_request kit_request_make(int host, const char *const *words)
 {
 	struct kit_request request = {.method = method_find(words[0]),
@@ -162,12 +185,55 @@ struct kit_request kit_request_make(int host, const char *const *words)
 				   bases[i].fields[j];
 		     j++)
 			set(request.in, bases[i].fields[j]);
+	if (pool[0] && strcmp(words[0], "Controller/CreateVolume") == 0)
+		set(request.in, pool);
 	for (size_t i = 1; words[i]; i++)
 		set(request.in, words[i]);
 	return request;
 }
 
 /* ---- calls ---- */
+
+static struct kit_stream stream;
+
+const struct kit_stream *kit_streamed(void)
+{
+	return &stream;
+}
+
+/* Both answers of SnapshotMetadata look alike. */
+static int see(void *context, const ProtobufCMessage *m_)
+{
+	const Csi__V1__GetMetadataAllocatedResponse *m = (const void *)m_;
+
+	(void)context;
+	stream.messages++;
+	if (m->n_block_metadata > stream.most)
+		stream.most = m->n_block_metadata;
+	stream.wrong |= m->block_metadata_type != 2 ||
+			(stream.messages > 1 &&
+			 stream.capacity != m->volume_capacity_bytes);
+	stream.capacity = m->volume_capacity_bytes;
+	for (size_t i = 0; i < m->n_block_metadata; i++) {
+		const Csi__V1__BlockMetadata *b = m->block_metadata[i];
+
+		stream.wrong |= b->size_bytes <= 0 ||
+				b->byte_offset < stream.end;
+		if (stream.ranges++ == 0)
+			stream.first_end = b->byte_offset + b->size_bytes;
+		stream.end = b->byte_offset + b->size_bytes;
+		stream.bytes += b->size_bytes;
+	}
+	return 0;
+}
+
+static int send_stream(const struct kit_request *request, struct error *err)
+{
+	stream = (struct kit_stream){0};
+	return rpc_client_stream(clients[request->host], request->method->path,
+				 request->in, request->method->out, TIMEOUT_MS,
+				 see, NULL, err);
+}
 
 void kit_send(const struct kit_request *request, int timeout_ms,
 	      struct kit_answer *ret)
@@ -176,10 +242,14 @@ void kit_send(const struct kit_request *request, int timeout_ms,
 	int r;
 
 	*ret = (struct kit_answer){0};
-	r = rpc_client_call(clients[request->host], request->method->path,
-			    request->in, request->method->out,
-			    timeout_ms ? timeout_ms : TIMEOUT_MS, &ret->message,
-			    &err);
+	if (request->method->server_streams)
+		r = send_stream(request, &err);
+	else
+		r = rpc_client_call(clients[request->host],
+				    request->method->path, request->in,
+				    request->method->out,
+				    timeout_ms ? timeout_ms : TIMEOUT_MS,
+				    &ret->message, &err);
 	if (r < 0)
 		ret->code = rpc_code_from_errno(-r);
 	(void)snprintf(ret->text, sizeof(ret->text), "%s",

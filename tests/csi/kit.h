@@ -15,6 +15,8 @@
  *	name id size   of the volume
  *	access mode    "mount.fs_type=" or "block="; a number
  *	staging target of the volume on that host
+ *	snapshot base  ids of snapshots
+ *	group member omember second  ids of a group, its members, a volume
  *
  * One thread, but for kit_send().
  */
@@ -59,6 +61,8 @@ struct kit_request {
 
 /* @words: ends with NULL. */
 struct kit_request kit_request_make(int host, const char *const *words);
+/* A field more of every CreateVolume; "": none. Borrowed for ever. */
+void kit_use_pool(const char *field);
 /* Any thread. @timeout_ms 0: a minute. */
 void kit_send(const struct kit_request *request, int timeout_ms,
 	      struct kit_answer *ret);
@@ -74,6 +78,15 @@ enum rpc_code kit_call(int host, const char *const *words);
 const char *answer(const char *path);
 int64_t answer_number(const char *path);
 const char *answer_text(void);
+
+/* What the last call of SnapshotMetadata streamed; main thread only. */
+struct kit_stream {
+	size_t messages, ranges;
+	size_t most; /* ranges in a message */
+	int64_t first_end, end, bytes, capacity;
+	bool wrong; /* an order, a style or a capacity that changes */
+};
+const struct kit_stream *kit_streamed(void);
 
 #define WORDS(...)      ((const char *const[]){__VA_ARGS__, NULL})
 #define call(host, ...) kit_call(host, WORDS(__VA_ARGS__))
@@ -119,6 +132,8 @@ void level_is(enum level level);
  * the volume of level_set() too. False when something stayed.
  */
 bool scrap(bool all);
+/* Delete every snapshot, with its group. False when one stayed. */
+bool scrap_snapshots(void);
 
 /* ---- what is seen at a path ---- */
 
@@ -132,6 +147,8 @@ unsigned mounts_at(const char *path); /* one above the other */
 bool is_mounted(const char *path);
 /* Write or read a text through a published path, file or block. */
 int content_write(const char *path, const char *text);
+/* Write so many MiB of something, to the device or to a file. */
+int content_fill(const char *path, unsigned mib);
 bool content_is(const char *path, const char *text);
 /* Bytes of the device, or of the file system. */
 uint64_t content_size(const char *path);

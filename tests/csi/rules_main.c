@@ -3,7 +3,10 @@
  * The driver against the rules of the specification, over its sockets.
  *
  *	rules_main DIR mount|block [PART]
+ *	rules_main DIR mount-snapshots|block-snapshots [PART]
  *
+ * What can be cut while it is used lies in the pools "raw": those checks are
+ * the second form's.
  * The hosts in DIR are up (tests/csi/lib.sh). PART of a name: only checks
  * that have it. Prints TAP; exit 1 when a check failed.
  */
@@ -131,6 +134,8 @@ static void every_rule(const void *context)
 
 	(void)context;
 	see_elsewhere();
+	for (size_t i = 0; i < n_snapshot_checks; i++)
+		seen[rule_find(snapshot_checks[i].rule) - rules] = true;
 	for (size_t i = 0; i < n_rules; i++) {
 		if (rules[i].because && seen[i])
 			kit_fail("'%s' has a check, but does not apply: %s",
@@ -150,28 +155,59 @@ static void nothing_left(const void *context)
 	level_set(NONE);
 	ok(1, "Controller/ListVolumes");
 	same(answer("entries.#"), "0");
+	ok(1, "Controller/ListSnapshots");
+	same(answer("entries.#"), "0");
 }
 
-int main(int argc, char **argv)
+static void run_all(const char *part)
 {
-	const char *part = argc > 3 ? argv[3] : NULL;
-
-	if (argc < 3 ||
-	    (strcmp(argv[2], "mount") != 0 && strcmp(argv[2], "block") != 0)) {
-		(void)fprintf(stderr, "see rules_main.c\n");
-		return 2;
-	}
-	access_type = strcmp(argv[2], "mount") == 0 ? MOUNT : BLOCK;
-	kit_open(argv[1]);
-	kit_let("id", GONE_ID);
-	let_all();
 	run_checks(general_checks, n_general_checks, part);
 	run_checks(controller_checks, n_controller_checks, part);
 	run_checks(node_checks, n_node_checks, part);
-	if (!part) {
+	if (!part)
 		(void)kit_run(every_rule, NULL, "every rule has its check");
-		(void)kit_run(nothing_left, NULL, "nothing is left");
+}
+
+static void run_snapshots(const char *part)
+{
+	kit_use_pool("parameters.poolSelector=raw");
+	run_checks(snapshot_checks, n_snapshot_checks, part);
+}
+
+static const struct {
+	const char *name;
+	enum access access;
+	void (*run)(const char *part);
+} forms[] = {
+	{"mount", MOUNT, run_all},
+	{"block", BLOCK, run_all},
+	{"mount-snapshots", MOUNT, run_snapshots},
+	{"block-snapshots", BLOCK, run_snapshots},
+};
+
+int main(int argc, char **argv)
+{
+	static const char *const ids[] = {"id",    "snapshot", "base",
+					  "group", "member",   "omember",
+					  "second"};
+	const char *part = argc > 3 ? argv[3] : NULL;
+	size_t form = 0;
+
+	while (argc >= 3 && form < array_size(forms) &&
+	       strcmp(argv[2], forms[form].name) != 0)
+		form++;
+	if (argc < 3 || form == array_size(forms)) {
+		(void)fprintf(stderr, "see rules_main.c\n");
+		return 2;
 	}
+	access_type = forms[form].access;
+	kit_open(argv[1]);
+	for (size_t i = 0; i < array_size(ids); i++)
+		kit_let(ids[i], GONE_ID);
+	let_all();
+	forms[form].run(part);
+	if (!part)
+		(void)kit_run(nothing_left, NULL, "nothing is left");
 	kit_close();
 	return kit_end();
 }

@@ -117,11 +117,63 @@ static bool scrap_one(const char *name, const char *id)
 	return false;
 }
 
+/* All members of the group that the snapshot at @path is one of. */
+static bool scrap_group(const char *group)
+{
+	const char *words[32] = {"GroupController/DeleteVolumeGroupSnapshot",
+				 "!snapshot_ids"};
+	char texts[16][300], group_text[300];
+	size_t n = 2;
+
+	for (size_t i = 0; i < array_size(texts); i++) {
+		char path[64], id[256];
+
+		(void)snprintf(path, sizeof(path),
+			       "entries.%zu.snapshot.group_snapshot_id", i);
+		if (strcmp(answer(path), group) != 0)
+			continue;
+		(void)snprintf(path, sizeof(path),
+			       "entries.%zu.snapshot.snapshot_id", i);
+		(void)snprintf(id, sizeof(id), "%s", answer(path));
+		(void)snprintf(texts[i], sizeof(texts[i]), "snapshot_ids=%s",
+			       id);
+		words[n++] = texts[i];
+	}
+	(void)snprintf(group_text, sizeof(group_text), "group_snapshot_id=%s",
+		       group);
+	words[n++] = group_text;
+	return kit_call(1, words) == RPC_OK;
+}
+
+bool scrap_snapshots(void)
+{
+	for (int i = 0; i < 64; i++) {
+		char id[256], group[256];
+
+		if (call(1, "Controller/ListSnapshots") != RPC_OK)
+			return false;
+		(void)snprintf(id, sizeof(id), "%s",
+			       answer("entries.0.snapshot.snapshot_id"));
+		(void)snprintf(group, sizeof(group), "%s",
+			       answer("entries.0.snapshot.group_snapshot_id"));
+		if (!id[0])
+			return true;
+		kit_let("snapshot", id);
+		if (group[0] ? !scrap_group(group)
+			     : call(1, "Controller/DeleteSnapshot") != RPC_OK) {
+			(void)printf("# snapshot '%s' stays: %s\n", id,
+				     answer_text());
+			return false;
+		}
+	}
+	return false;
+}
+
 bool scrap(bool all)
 {
 	char name[KIT_TEXT_MAX], id[KIT_TEXT_MAX], ids[64][256];
 	size_t n = 0;
-	bool gone = true;
+	bool gone = scrap_snapshots();
 
 	(void)snprintf(name, sizeof(name), "%s", value_of("name"));
 	(void)snprintf(id, sizeof(id), "%s", value_of("id"));
@@ -258,6 +310,25 @@ int content_write(const char *path, const char *text)
 	(void)snprintf(sector, sizeof(sector), "%s", text);
 	if (pwrite(fd, sector, sizeof(sector), 0) != sizeof(sector) ||
 	    fsync(fd) < 0)
+		r = -errno;
+	(void)close(fd);
+	return r;
+}
+
+int content_fill(const char *path, unsigned mib)
+{
+	static char block[KIT_MIB];
+	int fd = open_content(path, O_WRONLY | (is_block(path) ? 0 : O_CREAT));
+	int r = 0;
+
+	if (fd < 0)
+		return fd;
+	memset(block, 'x', sizeof(block));
+	for (unsigned i = 0; r == 0 && i < mib; i++)
+		if (pwrite(fd, block, sizeof(block), (off_t)i * KIT_MIB) !=
+		    (ssize_t)sizeof(block))
+			r = -errno;
+	if (fsync(fd) < 0)
 		r = -errno;
 	(void)close(fd);
 	return r;
