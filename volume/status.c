@@ -221,19 +221,29 @@ static void tell_of_growth(const struct volume_context *ctx,
 			      record->name, (unsigned long long)target);
 }
 
+static const char *unfinished(enum volume_phase phase)
+{
+	switch (phase) {
+	case VOLUME_CREATING:
+		return "creating it was interrupted; repeat the command, or "
+		       "delete the volume";
+	case VOLUME_REVERTING:
+		return "reverting it was interrupted; repeat `trib snapshot "
+		       "revert`";
+	default:
+		return "deleting it was interrupted; repeat `trib volume "
+		       "delete`";
+	}
+}
+
 static void tell(struct volume_context *ctx, struct volume_status *status)
 {
 	const struct volume_record *record = status->record;
 
 	if (record->phase != VOLUME_READY)
-		add_condition(
-			status, "Ready", false,
-			volume_phase_name(record->phase),
-			record->phase == VOLUME_CREATING
-				? "creating it was interrupted; repeat the "
-				  "command, or delete the volume"
-				: "deleting it was interrupted; repeat "
-				  "`trib volume delete`");
+		add_condition(status, "Ready", false,
+			      volume_phase_name(record->phase), "%s",
+			      unfinished(record->phase));
 	if (record->deleting && record->phase == VOLUME_READY)
 		add_condition(status, "Ready", false, "DeletionWaits",
 			      "its record is being deleted, and waits for its "
