@@ -24,7 +24,8 @@ tributary.text: a file of the base for this release's namespace.
   "csi-resizer" "resizer"
   "csi-health-monitor" "healthMonitor"
   "registrar" "registrar"
-  "livenessprobe" "livenessprobe" -}}
+  "livenessprobe" "livenessprobe"
+  "csi-snapshotter" "snapshotter" -}}
 {{- if hasKey $sidecars .container -}}
 {{- $s := index .root.Values.sidecars (index $sidecars .container) -}}
 {{- printf "%s:%s" $s.repository $s.tag -}}
@@ -57,6 +58,10 @@ tributary.workload: a Deployment or DaemonSet of the base with its values.
 {{- end -}}
 {{- with $root.Values.imagePullSecrets -}}
 {{- $_ := set $pod "imagePullSecrets" . -}}
+{{- end -}}
+{{- if $values.snapshots -}}
+{{- $side := include "tributary.text" (dict "root" $root "file" "snapshots/sidecar.yaml") | fromYaml -}}
+{{- $_ := set $pod "containers" (concat $pod.containers $side.spec.template.spec.containers) -}}
 {{- end -}}
 {{- range concat ($pod.initContainers | default list) $pod.containers -}}
 {{- $_ := set . "image" (include "tributary.image" (dict "root" $root "container" .name)) -}}
