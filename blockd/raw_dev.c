@@ -194,10 +194,14 @@ static int change_run(struct loop_work *work)
 {
 	struct request *r = container_of(work, struct request, work);
 	struct error err;
-	int res = raw_store_change(r->dev->users->store, &r->change, 1, NULL,
-				   &err);
+	struct raw_store *store = r->dev->users->store;
+	int res = r->fill && r->fill->buffer
+			  ? raw_store_change_shared(store, &r->change, &err)
+			  : raw_store_change(store, &r->change, 1, NULL, &err);
 
-	return res == -ENOMEM || res == -ENOSPC || res == 0 ? res : -EIO;
+	if (res == -ENOMEM || res == -ENOSPC || res == -EAGAIN)
+		return res;
+	return res < 0 ? -EIO : 0;
 }
 
 static void start_work(struct request *r, int (*run)(struct loop_work *work),
@@ -277,8 +281,23 @@ static void fill_failed(struct request *r, int res)
 	finish(r, res);
 }
 
+/*
+ * Others had the cluster that was copied, and have taken leave of it: who
+ * wrote to it in place meanwhile is not in the copy.
+ */
+static void fill_again(struct request *r)
+{
+	raw_store_untake(r->dev->users->store, r->fill->physical, 1);
+	fill_end(r);
+	r->step(r);
+}
+
 static void fill_mapped(struct request *r, int res)
 {
+	if (res == -EAGAIN) {
+		fill_again(r);
+		return;
+	}
 	if (res < 0) {
 		fill_failed(r, res);
 		return;

@@ -200,8 +200,23 @@ static int apply_all(struct raw_store *store, const struct raw_record *records,
 	return 0;
 }
 
-int raw_store_change(struct raw_store *store, const struct raw_record *records,
-		     size_t n, uint64_t *ret_ticket, struct error *err)
+/* What a MAP takes the place of is another one's, too. */
+static bool still_shared(const struct raw_state *state,
+			 const struct raw_record *record)
+{
+	const struct raw_object *object = raw_state_object(state,
+							   record->object);
+	uint32_t entry = object ? raw_map_get(&object->map, record->logical)
+				: RAW_HOLE;
+
+	return entry != RAW_HOLE &&
+	       (raw_map_leaf_shared(&object->map, record->logical) ||
+		!raw_alloc_alone(&state->alloc, RAW_PHYSICAL(entry)));
+}
+
+static int change(struct raw_store *store, const struct raw_record *records,
+		  size_t n, bool shared, uint64_t *ret_ticket,
+		  struct error *err)
 {
 	size_t size = records_size(records, n);
 	int r = 0;
@@ -214,6 +229,8 @@ int raw_store_change(struct raw_store *store, const struct raw_record *records,
 		r = store_commit_locked(store, store->newest, err);
 	if (r == 0 && store->broken)
 		r = store_broken(store, err);
+	if (r == 0 && shared && !still_shared(&store->state, records))
+		r = error_set(err, EAGAIN, "it is shared no more");
 	if (r == 0)
 		r = check_growth(store, records, n, err);
 	if (r == 0)
@@ -226,6 +243,18 @@ int raw_store_change(struct raw_store *store, const struct raw_record *records,
 	}
 	(void)pthread_mutex_unlock(&store->lock);
 	return r;
+}
+
+int raw_store_change(struct raw_store *store, const struct raw_record *records,
+		     size_t n, uint64_t *ret_ticket, struct error *err)
+{
+	return change(store, records, n, false, ret_ticket, err);
+}
+
+int raw_store_change_shared(struct raw_store *store,
+			    const struct raw_record *record, struct error *err)
+{
+	return change(store, record, 1, true, NULL, err);
 }
 
 /* ---- commit ---- */

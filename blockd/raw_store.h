@@ -114,6 +114,13 @@ int raw_store_change(struct raw_store *store, const struct raw_record *records,
 		     size_t n, uint64_t *ret_ticket, struct error *err);
 
 /*
+ * A MAP of what was copied from a cluster that is shared. -EAGAIN: it is not
+ * any more, so somebody may have written to it since.
+ */
+int raw_store_change_shared(struct raw_store *store,
+			    const struct raw_record *record, struct error *err);
+
+/*
  * Take clusters for a change that is going to map them. @near as in
  * raw_alloc.h. Returns how many, 0: the pool is full (some are kept for
  * checkpoints). raw_store_untake() gives back those that were not mapped.
