@@ -31,6 +31,8 @@ $(eval $(call unit_test,csi/controller_publish_test,csi,csi/csi_test_kit.c csi/f
   csi/controller_test_kit.c))
 $(eval $(call unit_test,csi/controller_list_test,csi,csi/csi_test_kit.c csi/fake_node.c csi/fake_node_copies.c \
   csi/controller_test_kit.c))
+$(eval $(call unit_test,csi/controller_group_test,csi,csi/csi_test_kit.c csi/fake_node.c csi/fake_node_copies.c \
+  csi/controller_test_kit.c))
 $(eval $(call unit_test,csi/controller_snapshot_test,csi,csi/csi_test_kit.c csi/fake_node.c csi/fake_node_copies.c \
   csi/controller_test_kit.c))
 $(eval $(call unit_test,csi/controller_capacity_test,csi,csi/csi_test_kit.c csi/fake_node.c csi/fake_node_copies.c \

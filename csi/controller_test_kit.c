@@ -125,3 +125,85 @@ void validate_init(struct validate *v, char *id)
 	v->in.n_volume_capabilities = 1;
 	v->in.volume_capabilities = v->c.caps;
 }
+
+/* ---- snapshots ---- */
+
+Csi__V1__CreateSnapshotRequest cut_of(const char *volume, const char *name)
+{
+	Csi__V1__CreateSnapshotRequest in =
+		CSI__V1__CREATE_SNAPSHOT_REQUEST__INIT;
+
+	in.source_volume_id = (char *)volume;
+	in.name = (char *)name;
+	return in;
+}
+
+/* Cut it: its id, owned. */
+char *cut(struct test *t, const char *volume, const char *name)
+{
+	Csi__V1__CreateSnapshotRequest in = cut_of(volume, name);
+	Csi__V1__CreateSnapshotResponse *reply = NULL;
+	char *id;
+
+	if (kit_call(&t->kit, SNAPSHOT, &in, &reply) != RPC_OK)
+		fail_msg("%s", t->kit.err.msg);
+	assert_string_equal(reply->snapshot->source_volume_id, volume);
+	assert_true(reply->snapshot->creation_time->seconds > 1700000000);
+	id = strdup(reply->snapshot->snapshot_id);
+	kit_free(reply);
+	return id;
+}
+
+enum rpc_code uncut(struct test *t, const char *id)
+{
+	Csi__V1__DeleteSnapshotRequest in =
+		CSI__V1__DELETE_SNAPSHOT_REQUEST__INIT;
+
+	in.snapshot_id = (char *)id;
+	return kit_call(&t->kit, UNSNAPSHOT, &in, NULL);
+}
+
+Csi__V1__ListSnapshotsResponse *listed(struct test *t, const char *volume,
+				       const char *id, int32_t max,
+				       const char *token)
+{
+	Csi__V1__ListSnapshotsRequest in =
+		CSI__V1__LIST_SNAPSHOTS_REQUEST__INIT;
+	Csi__V1__ListSnapshotsResponse *reply = NULL;
+
+	in.source_volume_id = (char *)volume;
+	in.snapshot_id = (char *)id;
+	in.max_entries = max;
+	in.starting_token = (char *)token;
+	if (kit_call(&t->kit, SNAPSHOTS, &in, &reply) != RPC_OK)
+		fail_msg("%s", t->kit.err.msg);
+	return reply;
+}
+
+size_t count(struct test *t, const char *volume, const char *id)
+{
+	Csi__V1__ListSnapshotsResponse *reply = listed(t, volume, id, 0, "");
+	size_t n = reply->n_entries;
+
+	kit_free(reply);
+	return n;
+}
+
+void write_to(struct test *t, const char *extent, uint64_t content)
+{
+	struct fake_extent e;
+
+	for (size_t i = 0; i < 2; i++)
+		if (fake_node_look(&t->nodes[i], extent, &e))
+			fake_node_write(&t->nodes[i], extent, content);
+}
+
+/* One of two extents, one on each node. */
+char *make_wide(struct test *t, const char *name)
+{
+	struct create c = {0};
+
+	create_init(&c, name, GIB);
+	create_parameter(&c, "minExtents", "2");
+	return created(t, &c, GIB);
+}

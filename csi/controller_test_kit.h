@@ -16,6 +16,17 @@
 #define PUBLISH   "Controller/ControllerPublishVolume"
 #define UNPUBLISH "Controller/ControllerUnpublishVolume"
 
+#define SNAPSHOT     "Controller/CreateSnapshot"
+#define UNSNAPSHOT   "Controller/DeleteSnapshot"
+#define SNAPSHOTS    "Controller/ListSnapshots"
+#define GET_SNAPSHOT "Controller/GetSnapshot"
+#define MODIFY       "Controller/ControllerModifyVolume"
+#define GROUP        "GroupController/CreateVolumeGroupSnapshot"
+#define UNGROUP      "GroupController/DeleteVolumeGroupSnapshot"
+#define GET_GROUP    "GroupController/GetVolumeGroupSnapshot"
+#define ALLOCATED    "SnapshotMetadata/GetMetadataAllocated"
+#define DELTA        "SnapshotMetadata/GetMetadataDelta"
+
 #define MODE(name) CSI__V1__VOLUME_CAPABILITY__ACCESS_MODE__MODE__##name
 #define FAKE_ID    "gone@0c6f9d5e-1111-4222-8333-abcdefabcdef"
 
@@ -67,5 +78,21 @@ struct validate {
 };
 
 void validate_init(struct validate *v, char *id);
+
+/* ---- snapshots ---- */
+
+Csi__V1__CreateSnapshotRequest cut_of(const char *volume, const char *name);
+/* Cut it: its id, owned. */
+char *cut(struct test *t, const char *volume, const char *name);
+enum rpc_code uncut(struct test *t, const char *id);
+/* "", 0: any. kit_free(). */
+Csi__V1__ListSnapshotsResponse *listed(struct test *t, const char *volume,
+				       const char *id, int32_t max,
+				       const char *token);
+size_t count(struct test *t, const char *volume, const char *id);
+/* To an extent, on whichever node (fake_node.h). */
+void write_to(struct test *t, const char *extent, uint64_t content);
+/* A volume of two extents, one on each node. */
+char *make_wide(struct test *t, const char *name);
 
 #endif
