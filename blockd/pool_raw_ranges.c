@@ -51,7 +51,7 @@ int pool_raw_ranges(struct pool *pool, const char *name, const char *base,
 {
 	struct pool_raw *raw = pool_raw_of(pool);
 	const struct raw_map *map, *other = NULL;
-	uint64_t size;
+	uint64_t size = 0;
 	uint32_t id, base_id;
 	int r = find_map(raw, name, &id, &map, err);
 

@@ -258,7 +258,7 @@ static int list(struct csi_call *c, const Csi__V1__ListSnapshotsRequest *in,
 int csi_list_snapshots(struct csi_call *c, const void *in_, void *out)
 {
 	const Csi__V1__ListSnapshotsRequest *in = in_;
-	struct csi_id volume;
+	struct csi_id volume = {0};
 	const struct csi_id *filter = in->source_volume_id[0] ? &volume : NULL;
 
 	/* What cannot be ours has no snapshots. */

@@ -202,18 +202,59 @@ bool node_show_is_there(const struct csi *csi, const char *target)
 	       kata_record_exists(csi->kata_run_dir, target);
 }
 
+/*
+ * Is it the device of an extent that is attached here, but not of @volume?
+ * One that nothing is known of may be what was this volume's.
+ */
+static int is_of_another(const struct csi *csi, const struct mount_info *info,
+			 const char *volume, struct error *err)
+{
+	auto_free struct initiator_device *devices = NULL;
+	size_t n = 0, length = strlen(volume);
+	struct stat shown, st;
+	int r = volume_device_list(csi->volumes, &devices, &n, err);
+
+	if (r < 0)
+		return r;
+	if (stat(info->target, &shown) < 0)
+		return 0;
+	for (size_t i = 0; i < n; i++) {
+		const struct initiator_device *d = &devices[i];
+
+		/* VOLUME-INDEX; a linear volume has the one extent */
+		if (stat(d->device, &st) == 0 && st.st_rdev == shown.st_rdev)
+			return strncmp(d->id, volume, length) != 0 ||
+			       strcmp(d->id + length, "-0") != 0;
+	}
+	return 0;
+}
+
+/* 0: what is mounted there may be taken away as this volume's. */
+static int check_hidden(const struct csi *csi, const struct mount_info *info,
+			const char *volume, struct error *err)
+{
+	int other = !node_show_is_ours(info, volume);
+
+	if (other && node_show_is_device(info))
+		other = is_of_another(csi, info, volume, err);
+	if (other <= 0)
+		return other;
+	return error_set(err, EBUSY,
+			 "what is mounted at '%s' is not this volume; it is "
+			 "left alone",
+			 info->target);
+}
+
 int node_hide(const struct csi *csi, const char *volume, const char *target,
 	      struct error *err)
 {
 	struct mount_info info;
 	int r = bind_find(target, &info, err);
 
-	if (r == 0 && !node_show_is_ours(&info, volume) &&
-	    !node_show_is_device(&info))
-		return error_set(err, EBUSY,
-				 "what is mounted at '%s' is not this volume; "
-				 "it is left alone",
-				 target);
+	if (r == 0)
+		r = check_hidden(csi, &info, volume, err);
+	if (r < 0 && r != -ENOENT)
+		return r;
 	if (r == 0)
 		r = mounts_remove(info.target, false, err);
 	if (r == 0 || r == -ENOENT)

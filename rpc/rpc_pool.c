@@ -20,8 +20,8 @@ static struct stack stack_of_this_thread(void)
 {
 	struct stack stack = {.page = (uintptr_t)sysconf(_SC_PAGESIZE)};
 	pthread_attr_t attr;
-	void *low;
-	size_t size;
+	void *low = NULL;
+	size_t size = 0;
 
 	if (pthread_getattr_np(pthread_self(), &attr) != 0)
 		return stack;

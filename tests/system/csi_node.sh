@@ -277,6 +277,9 @@ test_a_block_volume_is_a_device() {
 	publish 1 raw "$id" b
 	t=$(target 1 a)
 	[ -b "$t" ]
+	# Not by another one's name.
+	fails 1 "not this volume" unpublish 1 "other${id#raw}" a
+	[ -b "$t" ]
 	same "$(blockdev --getsize64 "$t")" $((64 * MIB))
 	head -c 1M /dev/urandom >"$TEST_DIR/data"
 	dd if="$TEST_DIR/data" of="$t" bs=64k oflag=direct conv=fsync 2>/dev/null

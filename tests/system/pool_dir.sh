@@ -61,6 +61,8 @@ test_copies_are_right_on_each_file_system() {
 	at_exit umount "$C/e"
 	for fs in x b e; do
 		run=0
+		# A reflink takes no room: only where it is copied can it be full.
+		if [ $fs = e ]; then export SMALL_IMAGE=1; fi
 		TMPDIR=$C/$fs "$BUILD/test/blockd/pool_dir_copy_test" \
 			>"$TEST_DIR/out" 2>&1 || run=$?
 		[ $run = 0 ] || { cat "$TEST_DIR/out"; fail "on $fs"; }
