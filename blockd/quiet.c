@@ -61,7 +61,7 @@ static int check_unwritten(struct extent *extent, struct error *err)
 		return error_set(err, EBUSY,
 				 "extent '%s' is exported to be written, and "
 				 "pool '%s' has to copy it byte by byte: "
-				 "remove the export first",
+				 "unmount it, or remove the export, first",
 				 extent->record.name, extent->pool->known.name);
 	r = local_holds_scan(&local, err);
 	if (r < 0)

@@ -550,7 +550,9 @@ const struct command commands[] = {
 	 .summary = "keep what a volume holds now, mounted or not",
 	 .text = "All of its extents are cut at one instant; writes wait for "
 		 "that moment. What programs\nhave not flushed by then is not "
-		 "in it.",
+		 "in it. Pools that can't share blocks (dir pools on ext4)\n"
+		 "copy it: the volume must not be mounted then, and the "
+		 "command waits; interrupted,\nthe copy goes on.",
 	 ROWS(snapshot_create_rows),
 	 .needs_volumes = true,
 	 .run = snapshot_create_run},

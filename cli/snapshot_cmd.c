@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -8,8 +9,11 @@
 #include "base/size.h"
 #include "cli/command.h"
 #include "cli/json.h"
+#include "cli/progress.h"
 #include "cli/table.h"
 #include "volume/snapshot.h"
+
+#define LOOK_MS 200 /* how often to ask how far a copy is */
 
 /* "2026-01-31 10:00:00" in UTC; "-": never. @buf: 32 bytes. */
 static const char *when(int64_t seconds, char *buf)
@@ -35,6 +39,81 @@ static const char *phase_text(const struct snapshot_record *record, char *buf,
 	return buf;
 }
 
+/* ---- waiting for a copy ---- */
+
+/* For the next look. -ECANCELED: a signal; it is copied all the same. */
+static int wait_look(const struct cli *cli, const char *name, struct error *err)
+{
+	struct pollfd stop = {.fd = cli->stop_fd, .events = POLLIN};
+
+	if (poll(&stop, 1, LOOK_MS) <= 0)
+		return 0;
+	return error_set(err, ECANCELED,
+			 "interrupted; '%s' is cut, and copied all the same",
+			 name);
+}
+
+static void show_copied(const struct cli *cli, struct progress *progress,
+			const struct snapshot_record *record)
+{
+	uint64_t copied = snapshot_record_copied(record);
+	char text[96], done[SIZE_TEXT_MAX];
+
+	(void)snprintf(text, sizeof(text), "%.63s: %s copied", record->name,
+		       size_format(done, copied));
+	if (!cli->options.quiet)
+		progress_show(progress, "copy", (unsigned)(copied >> 20),
+			      (unsigned)(record->spec.capacity >> 20), text);
+}
+
+/* @record is replaced by one that is whole. */
+static int snapshot_wait(struct cli *cli, struct snapshot_record **record,
+			 struct error *err)
+{
+	struct progress progress = {0};
+	int r = 0;
+
+	while (r == 0 && (*record)->phase == SNAPSHOT_COPYING) {
+		struct snapshot_record *now = NULL;
+
+		show_copied(cli, &progress, *record);
+		r = wait_look(cli, (*record)->name, err);
+		if (r == 0)
+			r = volume_snapshot_refresh(cli->volumes,
+						    (*record)->name, &now, err);
+		if (r == -EAGAIN) {
+			r = 0; /* somebody else looks */
+		} else if (r == 0) {
+			snapshot_record_free(*record);
+			*record = now;
+		}
+	}
+	progress_end(&progress);
+	return r;
+}
+
+static int group_wait(struct cli *cli, struct group_record **record,
+		      struct error *err)
+{
+	int r = 0;
+
+	while (r == 0 && (*record)->phase == SNAPSHOT_COPYING) {
+		struct group_record *now = NULL;
+
+		r = wait_look(cli, (*record)->name, err);
+		if (r == 0)
+			r = volume_group_refresh(cli->volumes, (*record)->name,
+						 &now, err);
+		if (r == -EAGAIN) {
+			r = 0; /* somebody else looks */
+		} else if (r == 0) {
+			group_record_free(*record);
+			*record = now;
+		}
+	}
+	return r;
+}
+
 /* ---- one ---- */
 
 int snapshot_create_run(struct cli *cli, struct error *err)
@@ -54,20 +133,14 @@ int snapshot_create_run(struct cli *cli, struct error *err)
 			},
 			&record, err);
 	labels_done(&labels);
-	if (r < 0 || !record)
-		return r;
-	if (!cli_answer(cli, json_snapshot(record))) {
+	if (r == 0)
+		r = snapshot_wait(cli, &record, err);
+	if (r == 0 && !cli_answer(cli, json_snapshot(record)))
 		cli_say(cli, "snapshot %s of volume %s: %s at one instant",
 			record->name, record->volume,
 			size_format(size, record->spec.capacity));
-		if (record->phase == SNAPSHOT_COPYING)
-			cli_say(cli,
-				"its pools copy it: `trib snapshot show %s` "
-				"tells how far that is",
-				record->name);
-	}
 	snapshot_record_free(record);
-	return 0;
+	return r;
 }
 
 static void snapshot_row(struct table *table,
@@ -243,9 +316,9 @@ int group_create_run(struct cli *cli, struct error *err)
 			},
 			&record, err);
 	labels_done(&labels);
-	if (r < 0 || !record)
-		return r;
-	if (!cli_answer(cli, json_group(record))) {
+	if (r == 0)
+		r = group_wait(cli, &record, err);
+	if (r == 0 && !cli_answer(cli, json_group(record))) {
 		cli_say(cli, "group snapshot %s: %zu volume%s at one instant",
 			record->name, record->n_members,
 			record->n_members == 1 ? "" : "s");
@@ -253,7 +326,7 @@ int group_create_run(struct cli *cli, struct error *err)
 			members_print(record);
 	}
 	group_record_free(record);
-	return 0;
+	return r;
 }
 
 int group_list_run(struct cli *cli, struct error *err)
