@@ -65,6 +65,43 @@ void help_print(const struct command *command, FILE *out)
 	options_help(cli_global_rows, cli_global_rows_count, out);
 }
 
+/* What may follow @said, which some commands begin with. */
+static void list_next(const char *said, char *ret, size_t size)
+{
+	size_t length = strlen(said), at = 0;
+
+	ret[0] = '\0';
+	for (size_t i = 0; i < commands_count && at < size; i++) {
+		const char *words = commands[i].words;
+
+		if (strncmp(words, said, length) == 0 && words[length] == ' ')
+			at += (size_t)snprintf(ret + at, size - at, "%s%s",
+					       at ? ", " : "",
+					       words + length + 1);
+	}
+}
+
+int help_no_command(int error, char *const *words, int n, struct error *err)
+{
+	char said[64] = "", next[256] = "";
+	size_t at = 0;
+
+	for (int i = 0; i < n && words[i][0] != '-' && at < sizeof(said); i++) {
+		at += (size_t)snprintf(said + at, sizeof(said) - at, "%s%s",
+				       at ? " " : "", words[i]);
+		list_next(said, next, sizeof(next));
+		if (!next[0])
+			break;
+	}
+	if (next[0])
+		return error_set(err, error,
+				 "'%s' is not all of a command; it goes on "
+				 "with: %s",
+				 said, next);
+	return error_set(err, error, "no command '%s'; `trib help` lists them",
+			 said);
+}
+
 int help_run(struct cli *cli, struct error *err)
 {
 	const struct command *command = NULL;
@@ -74,10 +111,8 @@ int help_run(struct cli *cli, struct error *err)
 		command = command_find(cli->arguments, cli->n_arguments,
 				       &taken);
 		if (!command)
-			return error_set(err, ENOENT,
-					 "no command '%s'; `trib help` lists "
-					 "them",
-					 cli->arguments[0]);
+			return help_no_command(ENOENT, cli->arguments,
+					       cli->n_arguments, err);
 	}
 	help_print(command, stdout);
 	return 0;

@@ -24,4 +24,10 @@ int help_exit_code(int r);
 /* One command, or with NULL all of them. */
 void help_print(const struct command *command, FILE *out);
 
+/*
+ * @words are no command: sets @err to that, with what could follow where some
+ * commands begin so. Returns -@error.
+ */
+int help_no_command(int error, char *const *words, int n, struct error *err);
+
 #endif

@@ -83,10 +83,7 @@ static int command_line_parse(struct cli_options *options, int argc,
 		return 0;
 	ret->command = command_find(argv + i, argc - i, &taken);
 	if (!ret->command)
-		return error_set(err, EINVAL,
-				 "no command '%s%s%s'; `trib help` lists them",
-				 argv[i], i + 1 < argc ? " " : "",
-				 i + 1 < argc ? argv[i + 1] : "");
+		return help_no_command(EINVAL, argv + i, argc - i, err);
 	i += taken;
 	return tail_parse(rows, rows_join(ret->command, rows), options,
 			  argc - i, argv + i, ret, err);

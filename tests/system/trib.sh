@@ -14,7 +14,7 @@ json() { on 1 trib "$@" --json | python3 -c 'import json, sys; print(json.dumps(
 
 test_every_command_has_help_and_is_in_the_reference() {
 	local words
-	on 1 trib help | sed -n 's/^  \([a-z]\+\( [a-z]\+\)\?\) .*/\1/p' | sort -u >"$TEST_DIR/commands"
+	on 1 trib help | sed -n 's/^  \([a-z]\+\( [a-z]\+\)\{0,2\}\) .*/\1/p' | sort -u >"$TEST_DIR/commands"
 	[ "$(wc -l <"$TEST_DIR/commands")" -ge 25 ]
 	while read -r words; do
 		# shellcheck disable=SC2086
@@ -26,6 +26,9 @@ test_every_command_has_help_and_is_in_the_reference() {
 
 test_wrong_words_are_usage_errors() {
 	fails 2 "no command 'frobnicate'" on 1 trib frobnicate
+	fails 2 "no command 'volume frobnicate'" on 1 trib volume frobnicate x
+	fails 2 "goes on with: create, list" on 1 trib snapshot
+	fails 2 "goes on with: create, list, show, delete" on 1 trib snapshot group --json
 	fails 2 "usage: trib volume create NAME" on 1 trib volume create
 	fails 2 "sizes" on 1 trib volume create x --sizes 1GiB
 	fails 2 "size" on 1 trib volume create x --size many
