@@ -209,6 +209,13 @@ bool raw_alloc_alone(const struct raw_alloc *alloc, uint32_t cluster)
 	return *count_of(alloc, cluster) == 1;
 }
 
+bool raw_alloc_shared(const struct raw_alloc *alloc, const struct raw_map *map,
+		      uint64_t cluster, uint32_t entry)
+{
+	return raw_map_leaf_shared(map, cluster) ||
+	       !raw_alloc_alone(alloc, RAW_PHYSICAL(entry));
+}
+
 unsigned raw_alloc_round(struct raw_alloc *alloc)
 {
 	unsigned round = alloc->round;

@@ -88,6 +88,13 @@ uint32_t raw_alloc_suspected(struct raw_alloc *alloc, uint32_t *ret,
  */
 bool raw_alloc_alone(const struct raw_alloc *alloc, uint32_t cluster);
 /*
+ * @cluster of @map, whose entry is @entry (no hole), is not to be written to
+ * in place: others have it, too, or had it until a change that is not durable.
+ * Any thread.
+ */
+bool raw_alloc_shared(const struct raw_alloc *alloc, const struct raw_map *map,
+		      uint64_t cluster, uint32_t entry);
+/*
  * What was changed until now is going to be made durable; when it is, say so
  * with the number that this returns. One at a time.
  */

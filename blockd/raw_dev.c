@@ -95,8 +95,7 @@ static bool reads_zero(uint32_t entry)
 static bool is_shared(const struct raw_dev *dev, uint64_t cluster,
 		      uint32_t entry)
 {
-	return raw_map_leaf_shared(dev->map, cluster) ||
-	       !raw_alloc_alone(dev->alloc, RAW_PHYSICAL(entry));
+	return raw_alloc_shared(dev->alloc, dev->map, cluster, entry);
 }
 
 /*

@@ -210,8 +210,8 @@ static bool still_shared(const struct raw_state *state,
 				: RAW_HOLE;
 
 	return entry != RAW_HOLE &&
-	       (raw_map_leaf_shared(&object->map, record->logical) ||
-		!raw_alloc_alone(&state->alloc, RAW_PHYSICAL(entry)));
+	       raw_alloc_shared(&state->alloc, &object->map, record->logical,
+				entry);
 }
 
 static int change(struct raw_store *store, const struct raw_record *records,

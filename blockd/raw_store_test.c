@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A raw pool's metadata over a medium that records every write and flush.
- * Then the power fails at each of them: what was flushed is there, of the
- * rest any blocks are, in any combination. What opens then is a state that
- * there was, and none older than the last commit that was answered; and each
- * cluster that it maps holds the data it had in that state: it was written
- * before it was mapped, and not given to another before it was free durably.
- *
- * SEED=N repeats a run, STEPS=N makes it longer.
+ * A raw pool's metadata: what it does with its medium, and without one. Power
+ * failures: blockd/raw_power_test.c.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -20,110 +14,12 @@
 #include <cmocka.h>
 
 #include "base/crc32c.h"
-#include "blockd/raw_store.h"
+#include "blockd/power_kit.h"
 
 #define MEDIUM  (UINT64_C(10) << 20)
 #define SMALL   (MEDIUM - (UINT64_C(2) << 20)) /* what it grows from */
 #define OBJECTS 8
 #define LENGTH  40 /* clusters of an object */
-
-/* ---- the medium ---- */
-
-struct event {
-	uint64_t offset;          /* of one block; UINT64_MAX: a flush */
-	uint8_t *data;            /* owned, RAW_BLOCK bytes */
-	uint64_t durable, newest; /* tickets at that time */
-};
-
-struct recorder {
-	struct raw_medium medium;
-	uint8_t *bytes; /* as a reader sees it */
-	struct event *events;
-	size_t n, room;
-	bool recording;
-	struct raw_store *store;
-	uint64_t answered; /* tickets that a commit has answered for */
-	int fail_writes;   /* -errno, for all */
-};
-
-static int recorder_read(struct raw_medium *medium, void *data, size_t length,
-			 uint64_t offset)
-{
-	struct recorder *rec = (struct recorder *)medium;
-
-	assert_true(offset + length <= medium->size);
-	memcpy(data, rec->bytes + offset, length);
-	return 0;
-}
-
-static void record(struct recorder *rec, uint64_t offset, const void *data)
-{
-	struct event *event;
-
-	if (!rec->recording)
-		return;
-	if (rec->n == rec->room) {
-		rec->room = rec->room ? 2 * rec->room : 1024;
-		rec->events = reallocarray(rec->events, rec->room,
-					   sizeof(*rec->events));
-		assert_non_null(rec->events);
-	}
-	event = &rec->events[rec->n++];
-	*event = (struct event){
-		.offset = offset,
-		.durable = rec->answered,
-		.newest = rec->store ? raw_store_newest(rec->store) : 0,
-	};
-	if (data) {
-		event->data = malloc(RAW_BLOCK);
-		assert_non_null(event->data);
-		memcpy(event->data, data, RAW_BLOCK);
-	}
-}
-
-static int recorder_write(struct raw_medium *medium, const void *data,
-			  size_t length, uint64_t offset)
-{
-	struct recorder *rec = (struct recorder *)medium;
-
-	assert_true(offset + length <= medium->size);
-	assert_true(offset % RAW_BLOCK == 0 && length % RAW_BLOCK == 0);
-	if (rec->fail_writes)
-		return rec->fail_writes;
-	memcpy(rec->bytes + offset, data, length);
-	for (size_t at = 0; at < length; at += RAW_BLOCK)
-		record(rec, offset + at, (const uint8_t *)data + at);
-	return 0;
-}
-
-static int recorder_flush(struct raw_medium *medium)
-{
-	record((struct recorder *)medium, UINT64_MAX, NULL);
-	return 0;
-}
-
-static const struct raw_medium_ops recorder_ops = {
-	.read = recorder_read,
-	.write = recorder_write,
-	.flush = recorder_flush,
-};
-
-static void recorder_init(struct recorder *rec)
-{
-	*rec = (struct recorder){
-		.medium = {.ops = &recorder_ops, .size = SMALL},
-	};
-	rec->bytes = calloc(1, MEDIUM);
-	assert_non_null(rec->bytes);
-}
-
-static void recorder_done(struct recorder *rec)
-{
-	for (size_t i = 0; i < rec->n; i++)
-		free(rec->events[i].data);
-	free(rec->events);
-	free(rec->bytes);
-}
 
 /* ---- what a state is ---- */
 
@@ -158,23 +54,12 @@ static uint32_t fingerprint(struct raw_store *store)
 
 /* ---- the workload ---- */
 
-#define CLUSTERS_MAX 128 /* of the medium */
-
-/* Data that was written to a cluster, to be mapped by the change @ticket. */
-struct stamp {
-	struct stamp *before; /* owned */
-	uint64_t ticket;
-	uint64_t value;
-};
-
 struct run {
-	struct recorder rec;
+	struct power power;
 	struct raw_store *store;
 	unsigned random;
 	uint32_t *states; /* fingerprint after each ticket */
 	size_t n_states, room;
-	struct stamp *stamps[CLUSTERS_MAX]; /* newest first; owned */
-	uint64_t n_stamps;
 	struct error err;
 };
 
@@ -236,42 +121,6 @@ static bool exists(struct run *run, uint32_t id)
 	return there;
 }
 
-static uint64_t offset_of(const struct raw_store *store, uint32_t cluster)
-{
-	const struct raw_super *super = raw_store_super(store);
-
-	return super->data_start + ((uint64_t)cluster << super->cluster_shift);
-}
-
-static void write_stamp(struct run *run, uint32_t cluster)
-{
-	static uint64_t block[RAW_BLOCK / sizeof(uint64_t)];
-	struct raw_medium *medium = &run->rec.medium;
-	struct stamp *stamp = calloc(1, sizeof(*stamp));
-
-	assert_non_null(stamp);
-	assert_true(cluster < CLUSTERS_MAX);
-	block[0] = ++run->n_stamps;
-	stamp->ticket = run->n_states;
-	stamp->value = block[0];
-	stamp->before = run->stamps[cluster];
-	run->stamps[cluster] = stamp;
-	assert_int_equal(medium->ops->write(medium, block, sizeof(block),
-					    offset_of(run->store, cluster)),
-			 0);
-}
-
-/* What @cluster held when the change @ticket was the newest. */
-static uint64_t stamp_at(const struct run *run, uint32_t cluster,
-			 uint64_t ticket)
-{
-	const struct stamp *stamp = run->stamps[cluster];
-
-	while (stamp && stamp->ticket > ticket)
-		stamp = stamp->before;
-	return stamp ? stamp->value : 0;
-}
-
 static void map_some(struct run *run, uint32_t id)
 {
 	struct raw_record map = {.type = RAW_MAP, .object = id};
@@ -279,8 +128,6 @@ static void map_some(struct run *run, uint32_t id)
 
 	map.logical = below(run, LENGTH - want + 1);
 	map.count = raw_store_take(run->store, want, RAW_HOLE, &map.physical);
-	for (uint32_t i = 0; i < map.count; i++)
-		write_stamp(run, map.physical + i);
 	if (map.count)
 		change(run, &map, 1);
 }
@@ -295,7 +142,7 @@ static void reuse(struct run *run)
 
 static void grow(struct run *run)
 {
-	struct raw_medium *medium = &run->rec.medium;
+	struct raw_medium *medium = &run->power.medium;
 
 	if (medium->size < MEDIUM)
 		medium->size += UINT64_C(1) << 18;
@@ -334,7 +181,6 @@ static void step(struct run *run)
 		must(run,
 		     raw_store_commit(run->store, run->n_states - 1, &run->err),
 		     "commit");
-		run->rec.answered = run->n_states - 1;
 		break;
 	case 6:
 		if (below(run, 8) == 0)
@@ -356,16 +202,9 @@ static void run_open(struct run *run)
 	struct raw_report report;
 
 	must(run,
-	     raw_store_open(&run->rec.medium, &run->store, &report, &run->err),
+	     raw_store_open(&run->power.medium, &run->store, &report,
+			    &run->err),
 	     "open");
-	run->rec.store = run->store;
-}
-
-static unsigned from_environment(const char *name, unsigned otherwise)
-{
-	const char *text = getenv(name);
-
-	return text ? (unsigned)strtoul(text, NULL, 0) : otherwise;
 }
 
 static void run_init(struct run *run)
@@ -376,9 +215,9 @@ static void run_init(struct run *run)
 		.text_length = 4,
 	};
 
-	*run = (struct run){.random = from_environment("SEED", 1)};
-	recorder_init(&run->rec);
-	must(run, raw_store_format(&run->rec.medium, &options, &run->err),
+	*run = (struct run){.random = 1};
+	power_init(&run->power, SMALL, MEDIUM);
+	must(run, raw_store_format(&run->power.medium, &options, &run->err),
 	     "format");
 	run_open(run);
 	note_state(run);
@@ -387,161 +226,8 @@ static void run_init(struct run *run)
 static void run_done(struct run *run)
 {
 	raw_store_close(run->store);
-	recorder_done(&run->rec);
+	power_done(&run->power);
 	free(run->states);
-	for (size_t i = 0; i < CLUSTERS_MAX; i++) {
-		struct stamp *stamp = run->stamps[i];
-
-		while (stamp) {
-			struct stamp *before = stamp->before;
-
-			free(stamp);
-			stamp = before;
-		}
-	}
-}
-
-/* ---- the crashes ---- */
-
-static bool object_holds(const struct run *run, const uint8_t *bytes,
-			 const struct raw_object *object, uint64_t ticket)
-{
-	uint64_t n = raw_map_clusters(&object->map), value;
-
-	for (uint64_t i = 0; i < n; i++) {
-		uint32_t entry = raw_map_get(&object->map, i);
-
-		if (entry == RAW_HOLE)
-			continue;
-		memcpy(&value, bytes + offset_of(run->store, entry),
-		       sizeof(value));
-		if (value != stamp_at(run, entry, ticket))
-			return false;
-	}
-	return true;
-}
-
-/* Each mapped cluster holds what it held when @ticket was the newest. */
-static bool data_holds(const struct run *run, const uint8_t *bytes,
-		       struct raw_store *store, uint64_t ticket)
-{
-	const struct raw_state *state = raw_store_lock(store);
-	bool holds = true;
-
-	for (uint32_t id = 1; holds && id <= OBJECTS; id++) {
-		const struct raw_object *object = raw_state_object(state, id);
-
-		holds = !object || object_holds(run, bytes, object, ticket);
-	}
-	raw_store_unlock(store);
-	return holds;
-}
-
-/* Open @bytes as it is: which ticket's state is it? */
-static void check_image(struct run *run, uint8_t *bytes,
-			const struct event *event, size_t at)
-{
-	struct recorder after = {
-		.medium = {.ops = &recorder_ops, .size = MEDIUM},
-		.bytes = bytes,
-	};
-	struct raw_store *store;
-	struct raw_report report;
-	struct error err;
-	uint32_t found;
-	bool good = false;
-	int r = raw_store_open(&after.medium, &store, &report, &err);
-
-	if (r < 0)
-		fail_msg("seed %u, crash at event %zu: %s",
-			 from_environment("SEED", 1), at, error_text(&err));
-	found = fingerprint(store);
-	for (uint64_t t = event->durable; !good && t <= event->newest; t++)
-		good = run->states[t] == found &&
-		       data_holds(run, bytes, store, t);
-	if (!good)
-		fail_msg("crash at event %zu: no state, with its data, from "
-			 "%lu to %lu",
-			 at, (unsigned long)event->durable,
-			 (unsigned long)event->newest);
-	r = raw_state_verify(raw_store_lock(store), &err);
-	raw_store_unlock(store);
-	if (r < 0)
-		fail_msg("crash at event %zu: %s", at, error_text(&err));
-	raw_store_close(store);
-}
-
-/* Every event from @since on is not flushed: any of them may be there. */
-static void crash(struct run *run, const uint8_t *flushed, uint8_t *image,
-		  size_t since, size_t at)
-{
-	unsigned chance = below(run, 5); /* none, some, all */
-
-	memcpy(image, flushed, MEDIUM);
-	for (size_t i = since; i < at; i++) {
-		const struct event *event = &run->rec.events[i];
-
-		if (below(run, 4) < chance)
-			memcpy(image + event->offset, event->data, RAW_BLOCK);
-	}
-	check_image(run, image, &run->rec.events[at], at);
-}
-
-static void survives_a_power_failure_at_any_write(void **unused)
-{
-	unsigned steps = from_environment("STEPS", 500);
-	uint8_t *flushed = malloc(MEDIUM), *image = malloc(MEDIUM);
-	struct run run;
-	size_t since = 0;
-
-	(void)unused;
-	assert_non_null(flushed);
-	assert_non_null(image);
-	run_init(&run);
-	print_message("seed %u, %u steps\n", run.random, steps);
-	memcpy(flushed, run.rec.bytes, MEDIUM);
-	run.rec.recording = true;
-	for (unsigned i = 0; i < steps; i++)
-		step(&run);
-	print_message("%zu states, %zu writes and flushes\n", run.n_states,
-		      run.rec.n);
-	for (size_t at = 0; at < run.rec.n; at++) {
-		crash(&run, flushed, image, since, at);
-		if (run.rec.events[at].offset != UINT64_MAX)
-			continue;
-		for (; since < at; since++)
-			memcpy(flushed + run.rec.events[since].offset,
-			       run.rec.events[since].data, RAW_BLOCK);
-		since = at + 1;
-	}
-	free(flushed);
-	free(image);
-	run_done(&run);
-}
-
-/* The check above can fail: a medium that ignores flushes is found out. */
-static void finds_out_a_medium_that_loses_flushed_writes(void **unused)
-{
-	struct raw_report report;
-	struct raw_store *store;
-	struct run run;
-	uint8_t *before;
-	int r;
-
-	(void)unused;
-	run_init(&run);
-	before = malloc(MEDIUM);
-	assert_non_null(before);
-	memcpy(before, run.rec.bytes, MEDIUM);
-	make_object(&run, 1, 0);
-	must(&run, raw_store_commit(run.store, 1, &run.err), "commit");
-	memcpy(run.rec.bytes, before, MEDIUM);
-	r = raw_store_open(&run.rec.medium, &store, &report, &run.err);
-	assert_int_equal(r, 0);
-	assert_int_not_equal(fingerprint(store), run.states[1]);
-	raw_store_close(store);
-	free(before);
-	run_done(&run);
 }
 
 /* ---- damage ---- */
@@ -562,9 +248,9 @@ static void reopens_with_one_superblock(void **unused)
 	before = fingerprint(run.store);
 	for (size_t i = 0; i < 2; i++) {
 		raw_store_close(run.store);
-		run.rec.bytes[copies[i] + 100] ^= 1;
+		run.power.bytes[copies[i] + 100] ^= 1;
 		must(&run,
-		     raw_store_open(&run.rec.medium, &run.store, &report,
+		     raw_store_open(&run.power.medium, &run.store, &report,
 				    &run.err),
 		     "open");
 		assert_true(report.super_damaged);
@@ -579,7 +265,7 @@ static int open_result(struct run *run)
 {
 	struct raw_report report;
 	struct raw_store *store = NULL;
-	int r = raw_store_open(&run->rec.medium, &store, &report, &run->err);
+	int r = raw_store_open(&run->power.medium, &store, &report, &run->err);
 
 	raw_store_close(store);
 	return r;
@@ -593,9 +279,9 @@ static void takes_no_change_after_a_failed_commit(void **unused)
 	(void)unused;
 	run_init(&run);
 	make_object(&run, 1, 0);
-	run.rec.fail_writes = -EIO;
+	run.power.fail_writes = -EIO;
 	assert_int_equal(raw_store_commit(run.store, 1, &run.err), -EIO);
-	run.rec.fail_writes = 0;
+	run.power.fail_writes = 0;
 	assert_int_equal(raw_store_commit(run.store, 1, &run.err), -EIO);
 	assert_int_equal(raw_store_change(run.store, &drop, 1, NULL, &run.err),
 			 -EIO);
@@ -671,7 +357,7 @@ static void uses_a_medium_that_has_grown(void **unused)
 
 	(void)unused;
 	run_init(&run);
-	medium = &run.rec.medium;
+	medium = &run.power.medium;
 	before = raw_store_available(run.store);
 	assert_int_equal(
 		raw_store_extend(run.store, SMALL - RAW_BLOCK, &run.err),
@@ -690,7 +376,6 @@ static void uses_a_medium_that_has_grown(void **unused)
 
 		n += raw_store_take(run.store, 1, RAW_HOLE, &map.physical);
 		first = map.physical;
-		write_stamp(&run, first);
 		change(&run, &map, 1);
 	}
 	assert_int_equal(n, LENGTH);
@@ -716,10 +401,10 @@ static void stays_as_it_was_when_it_cannot_grow(void **unused)
 	(void)unused;
 	run_init(&run);
 	before = raw_store_super(run.store)->clusters;
-	run.rec.medium.size = MEDIUM;
-	run.rec.fail_writes = -EIO;
+	run.power.medium.size = MEDIUM;
+	run.power.fail_writes = -EIO;
 	assert_int_equal(raw_store_extend(run.store, MEDIUM, &run.err), -EIO);
-	run.rec.fail_writes = 0;
+	run.power.fail_writes = 0;
 	assert_int_equal(raw_store_extend(run.store, MEDIUM, &run.err), -EIO);
 	raw_store_close(run.store);
 	run_open(&run);
@@ -850,8 +535,6 @@ static void serves_many_threads(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(survives_a_power_failure_at_any_write),
-		cmocka_unit_test(finds_out_a_medium_that_loses_flushed_writes),
 		cmocka_unit_test(reopens_with_one_superblock),
 		cmocka_unit_test(takes_no_change_after_a_failed_commit),
 		cmocka_unit_test(
