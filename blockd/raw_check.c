@@ -318,8 +318,11 @@ int raw_store_suspect(struct raw_store *store, struct error *err)
 	int r;
 
 	(void)pthread_mutex_lock(&store->lock);
+	/* A checkpoint that is being written has clusters, too. */
+	store_take_role(store);
 	r = raw_alloc_suspect(&store->state.alloc, store->super.checkpoint,
 			      store->super.n_checkpoint);
+	store_give_role(store);
 	(void)pthread_mutex_unlock(&store->lock);
 	return r < 0 ? error_set(err, -r, "out of memory") : 0;
 }

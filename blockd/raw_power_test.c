@@ -835,7 +835,7 @@ static void survives_a_power_failure_at_any_write(void **unused)
 
 	(void)unused;
 	for (unsigned seed = first; seed < first + seeds; seed++) {
-		run_one(seed, from_environment("STEPS", 800), NO_FLAW, why,
+		run_one(seed, from_environment("STEPS", 600), NO_FLAW, why,
 			true);
 		if (why[0])
 			fail_msg("seed %u: %s", seed, why);
@@ -848,7 +848,7 @@ static void finds_out(enum flaw flaw)
 	char why[200] = "";
 
 	for (unsigned seed = 1; seed <= 10 && !why[0]; seed++)
-		run_one(seed, 600, flaw, why, false);
+		run_one(seed, 500, flaw, why, false);
 	if (!why[0])
 		fail_msg("nothing was found");
 	print_message("%s\n", why);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -532,6 +533,65 @@ static void serves_many_threads(void **unused)
 	run_done(&run);
 }
 
+/* Somebody who looks for leaks while a checkpoint is written. */
+struct search {
+	pthread_t thread;
+	struct raw_store *store;
+	bool begun;
+	int r;
+};
+
+static void *search_run(void *context)
+{
+	struct search *search = context;
+	struct error err;
+
+	search->r = raw_store_suspect(search->store, &err);
+	return NULL;
+}
+
+static void search_begin(void *context, uint64_t offset)
+{
+	struct search *search = context;
+	const struct timespec while_it_runs = {.tv_nsec = 20 * 1000 * 1000};
+
+	(void)offset;
+	if (search->begun)
+		return;
+	search->begun = true;
+	assert_int_equal(
+		pthread_create(&search->thread, NULL, search_run, search), 0);
+	(void)nanosleep(&while_it_runs, NULL);
+}
+
+static void no_finding(void *context, const char *text, bool repaired)
+{
+	(void)context;
+	(void)repaired;
+	fail_msg("%s", text);
+}
+
+static void takes_no_new_checkpoint_for_a_leak(void **unused)
+{
+	struct raw_findings findings = {.tell = no_finding};
+	struct search search = {0};
+	struct run run;
+
+	(void)unused;
+	run_init(&run);
+	make_object(&run, 1, 0);
+	search.store = run.store;
+	run.power.before_write = search_begin;
+	run.power.context = &search;
+	must(&run, raw_store_checkpoint(run.store, &run.err), "checkpoint");
+	assert_true(search.begun);
+	assert_int_equal(pthread_join(search.thread, NULL), 0);
+	assert_int_equal(search.r, 0);
+	must(&run, raw_store_leaked(run.store, true, &findings, &run.err),
+	     "leaked");
+	run_done(&run);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -546,6 +606,7 @@ int main(void)
 		cmocka_unit_test(stays_as_it_was_when_it_cannot_grow),
 		cmocka_unit_test(goes_round_the_ring),
 		cmocka_unit_test(serves_many_threads),
+		cmocka_unit_test(takes_no_new_checkpoint_for_a_leak),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
