@@ -450,11 +450,16 @@ int raw_store_peek(struct raw_medium *medium, char **ret_text,
 
 int raw_store_erase(struct raw_store *store, struct error *err)
 {
-	int r = wipe(store->medium, 0, RAW_LOG_START, err);
+	int r;
 
 	(void)pthread_mutex_lock(&store->lock);
+	store_take_role(store); /* or a checkpoint would bring it back */
 	(void)error_set(&store->cause, ENODEV, "it is deleted");
 	store->broken = true;
+	(void)pthread_mutex_unlock(&store->lock);
+	r = wipe(store->medium, 0, RAW_LOG_START, err);
+	(void)pthread_mutex_lock(&store->lock);
+	store_give_role(store);
 	(void)pthread_mutex_unlock(&store->lock);
 	return r;
 }

@@ -507,16 +507,13 @@ static void *work(void *context)
 	return NULL;
 }
 
-static void serves_many_threads(void **unused)
+static void serve_many_threads(struct raw_store *store)
 {
 	struct worker workers[OBJECTS];
-	struct run run;
 	void *failure;
 
-	(void)unused;
-	run_init(&run);
 	for (unsigned i = 0; i < OBJECTS; i++) {
-		workers[i] = (struct worker){.store = run.store, .id = i + 1};
+		workers[i] = (struct worker){.store = store, .id = i + 1};
 		assert_int_equal(pthread_create(&workers[i].thread, NULL, work,
 						&workers[i]),
 				 0);
@@ -525,7 +522,16 @@ static void serves_many_threads(void **unused)
 		assert_int_equal(pthread_join(workers[i].thread, &failure), 0);
 		assert_null(failure);
 	}
-	assert_false(raw_store_pending(run.store));
+	assert_false(raw_store_pending(store));
+}
+
+static void serves_many_threads(void **unused)
+{
+	struct run run;
+
+	(void)unused;
+	run_init(&run);
+	serve_many_threads(run.store);
 	raw_store_close(run.store);
 	run_open(&run);
 	for (uint32_t id = 1; id <= OBJECTS; id++)
@@ -533,35 +539,53 @@ static void serves_many_threads(void **unused)
 	run_done(&run);
 }
 
-/* Somebody who looks for leaks while a checkpoint is written. */
-struct search {
+/* Somebody who comes while a checkpoint is written. */
+struct other {
 	pthread_t thread;
 	struct raw_store *store;
+	int (*call)(struct raw_store *store, struct error *err);
 	bool begun;
 	int r;
 };
 
-static void *search_run(void *context)
+static void *other_run(void *context)
 {
-	struct search *search = context;
+	struct other *other = context;
 	struct error err;
 
-	search->r = raw_store_suspect(search->store, &err);
+	other->r = other->call(other->store, &err);
 	return NULL;
 }
 
-static void search_begin(void *context, uint64_t offset)
+static void other_begin(void *context, uint64_t offset)
 {
-	struct search *search = context;
+	struct other *other = context;
 	const struct timespec while_it_runs = {.tv_nsec = 20 * 1000 * 1000};
 
 	(void)offset;
-	if (search->begun)
+	if (other->begun)
 		return;
-	search->begun = true;
-	assert_int_equal(
-		pthread_create(&search->thread, NULL, search_run, search), 0);
+	other->begun = true;
+	assert_int_equal(pthread_create(&other->thread, NULL, other_run, other),
+			 0);
 	(void)nanosleep(&while_it_runs, NULL);
+}
+
+/* @checkpoint may fail when the other one is quicker. */
+static void run_beside(struct run *run,
+		       int (*checkpoint)(struct raw_store *store,
+					 struct error *err),
+		       int (*call)(struct raw_store *store, struct error *err))
+{
+	struct other other = {.store = run->store, .call = call};
+
+	run->power.before_write = other_begin;
+	run->power.context = &other;
+	(void)checkpoint(run->store, &run->err);
+	assert_true(other.begun);
+	assert_int_equal(pthread_join(other.thread, NULL), 0);
+	assert_int_equal(other.r, 0);
+	run->power.before_write = NULL;
 }
 
 static void no_finding(void *context, const char *text, bool repaired)
@@ -574,21 +598,25 @@ static void no_finding(void *context, const char *text, bool repaired)
 static void takes_no_new_checkpoint_for_a_leak(void **unused)
 {
 	struct raw_findings findings = {.tell = no_finding};
-	struct search search = {0};
 	struct run run;
 
 	(void)unused;
 	run_init(&run);
 	make_object(&run, 1, 0);
-	search.store = run.store;
-	run.power.before_write = search_begin;
-	run.power.context = &search;
-	must(&run, raw_store_checkpoint(run.store, &run.err), "checkpoint");
-	assert_true(search.begun);
-	assert_int_equal(pthread_join(search.thread, NULL), 0);
-	assert_int_equal(search.r, 0);
+	run_beside(&run, raw_store_checkpoint, raw_store_suspect);
 	must(&run, raw_store_leaked(run.store, true, &findings, &run.err),
 	     "leaked");
+	run_done(&run);
+}
+
+static void stays_deleted_when_a_checkpoint_was_under_way(void **unused)
+{
+	struct run run;
+
+	(void)unused;
+	run_init(&run);
+	run_beside(&run, raw_store_checkpoint, raw_store_erase);
+	assert_int_equal(open_result(&run), -ENODATA);
 	run_done(&run);
 }
 
@@ -607,6 +635,7 @@ int main(void)
 		cmocka_unit_test(goes_round_the_ring),
 		cmocka_unit_test(serves_many_threads),
 		cmocka_unit_test(takes_no_new_checkpoint_for_a_leak),
+		cmocka_unit_test(stays_deleted_when_a_checkpoint_was_under_way),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
