@@ -69,15 +69,33 @@ static int image_add(void *context, const struct raw_record *record)
 	return r < 0 ? r : raw_batch_add(&image->batch, record);
 }
 
+/*
+ * Memory for what a checkpoint takes now, touched: not while changes wait.
+ * Without it, or when it is not enough, image_reserve() gets it.
+ */
+static void image_prepare(struct image *image, struct raw_store *store)
+{
+	size_t part, room;
+
+	(void)pthread_mutex_lock(&store->lock);
+	part = raw_part_size(store->super.cluster_shift);
+	room = 2 * (size_t)raw_state_bytes(&store->state);
+	(void)pthread_mutex_unlock(&store->lock);
+	room += 4 * part - room % part;
+	image->data = aligned_alloc(RAW_BLOCK, room);
+	if (!image->data)
+		return;
+	memset(image->data, 0, room);
+	image->room = room;
+}
+
 static int image_make(struct image *image, struct raw_store *store,
 		      const struct raw_super *super)
 {
 	int r;
 
-	*image = (struct image){
-		.part = raw_part_size(super->cluster_shift),
-		.salt = store_checkpoint_salt(super),
-	};
+	image->part = raw_part_size(super->cluster_shift);
+	image->salt = store_checkpoint_salt(super);
 	r = raw_batch_init(&image->batch, image->part);
 	if (r == 0)
 		r = raw_state_emit(&store->state, image_add, image);
@@ -164,13 +182,19 @@ static int prepare(struct raw_store *store, struct raw_super *super,
 	return take_clusters(store, image, super, err);
 }
 
+static int write_head(struct raw_store *store, struct raw_super *super,
+		      struct error *err)
+{
+	super->generation--; /* which is raised by this */
+	return store_write_super(store->medium, super, err);
+}
+
 static int write_out(struct raw_store *store, struct raw_super *super,
 		     const struct image *image, struct error *err)
 {
 	int r = write_parts(store, image, super, err);
 
-	super->generation--;
-	return r < 0 ? r : store_write_super(store->medium, super, err);
+	return r < 0 ? r : write_head(store, super, err);
 }
 
 /* Lock held: the new one counts. */
@@ -179,7 +203,6 @@ static void replace(struct raw_store *store, const struct raw_super *super)
 	for (uint32_t i = 0; i < store->super.n_checkpoint; i++)
 		raw_alloc_give(&store->state.alloc, store->super.checkpoint[i]);
 	store->super = *super;
-	store_log_clear(store);
 }
 
 int store_checkpoint_locked(struct raw_store *store, struct error *err)
@@ -200,6 +223,7 @@ int store_checkpoint_locked(struct raw_store *store, struct error *err)
 		(void)pthread_mutex_lock(&store->lock);
 		if (r == 0) {
 			replace(store, super);
+			store_log_clear(store);
 			raw_alloc_sure(&store->state.alloc, round);
 			store->freed_durable = freed;
 			atomic_store(&store->durable, upto);
@@ -207,6 +231,77 @@ int store_checkpoint_locked(struct raw_store *store, struct error *err)
 			store_mark_broken(store, err);
 		}
 	}
+	image_done(&image);
+	free(super);
+	return r;
+}
+
+/* ---- ahead of time ---- */
+
+/*
+ * The log ends here, and with all that the image has: what is changed from
+ * now on comes after the checkpoint. Lock and role held.
+ */
+static int begin_ahead(struct raw_store *store, struct raw_super *super,
+		       struct image *image, struct error *err)
+{
+	int r = prepare(store, super, image, err);
+
+	if (r == 0 && raw_store_pending(store))
+		r = store_commit_once(store, err);
+	super->log_sequence = store->log_sequence;
+	super->log_block = store->log_block;
+	store->since_ahead = (struct raw_mask){0};
+	return r;
+}
+
+/* Lock and role held; both are let go of while the most is written. */
+static int write_ahead(struct raw_store *store, struct raw_super *super,
+		       const struct image *image, struct error *err)
+{
+	const uint64_t used = store->log_used;
+	int r;
+
+	store->ahead = true;
+	store_give_role(store);
+	(void)pthread_mutex_unlock(&store->lock);
+	r = write_parts(store, image, super, err);
+	(void)pthread_mutex_lock(&store->lock);
+	store_take_log(store);
+	if (r == 0 && store->broken)
+		r = store_broken(store, err);
+	if (r == 0) {
+		(void)pthread_mutex_unlock(&store->lock);
+		r = write_head(store, super, err);
+		(void)pthread_mutex_lock(&store->lock);
+	}
+	store->ahead = false;
+	if (r < 0) {
+		store_mark_broken(store, err);
+		return r;
+	}
+	replace(store, super);
+	store_log_shorten(store, used, &store->since_ahead);
+	return 0;
+}
+
+int raw_store_checkpoint_ahead(struct raw_store *store, struct error *err)
+{
+	struct raw_super *super = calloc(1, sizeof(*super));
+	struct image image = {0};
+	int r;
+
+	if (!super)
+		return error_set(err, ENOMEM, "out of memory");
+	image_prepare(&image, store);
+	(void)pthread_mutex_lock(&store->lock);
+	store_take_role(store);
+	r = store->broken ? store_broken(store, err)
+			  : begin_ahead(store, super, &image, err);
+	if (r == 0)
+		r = write_ahead(store, super, &image, err);
+	store_give_role(store);
+	(void)pthread_mutex_unlock(&store->lock);
 	image_done(&image);
 	free(super);
 	return r;

@@ -24,7 +24,8 @@
  *
  * Whoever looks a map up has entered; what a change freed is used again when
  * it is durable and all that had entered by then have left. A thread of its
- * own, the cleaner, sees to that, when a device asks for it.
+ * own, the cleaner, sees to that, when a device asks for it. It also writes a
+ * checkpoint before the log is full.
  */
 struct raw_users;
 

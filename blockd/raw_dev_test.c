@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -606,6 +607,52 @@ static void shows_nothing_of_what_was_there_before(void **unused)
 	pool_remove(&pool);
 }
 
+/* ---- the log ---- */
+
+static void fill_log(struct pool *pool)
+{
+	char text[3000];
+	const struct raw_record record = {
+		.type = RAW_OBJECT,
+		.object = 1,
+		.clusters = 1,
+		.text = text,
+		.text_length = sizeof(text),
+	};
+	uint64_t ticket;
+
+	memset(text, 'x', sizeof(text));
+	while (!raw_store_filling(pool->store)) {
+		must(pool,
+		     raw_store_change(pool->store, &record, 1, &ticket,
+				      &pool->err),
+		     "change");
+		must(pool, raw_store_commit(pool->store, ticket, &pool->err),
+		     "commit");
+	}
+}
+
+/* Nobody commits any more, and still there is one. */
+static void takes_a_checkpoint_before_the_log_is_full(void **unused)
+{
+	const struct timespec pause = {.tv_nsec = 1000 * 1000};
+	struct pool pool;
+	uint64_t before;
+
+	(void)unused;
+	pool_make(&pool, UINT64_C(16) << 20);
+	for (int round = 0; round < 2; round++) {
+		before = raw_store_super(pool.store)->generation;
+		fill_log(&pool);
+		for (int i = 0; raw_store_filling(pool.store); i++) {
+			assert_true(i < 10000);
+			(void)nanosleep(&pause, NULL);
+		}
+		assert_true(raw_store_super(pool.store)->generation > before);
+	}
+	pool_remove(&pool);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -614,6 +661,7 @@ int main(void)
 		cmocka_unit_test(is_full_for_one_write_and_goes_on),
 		cmocka_unit_test(tells_holes_from_data),
 		cmocka_unit_test(shows_nothing_of_what_was_there_before),
+		cmocka_unit_test(takes_a_checkpoint_before_the_log_is_full),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

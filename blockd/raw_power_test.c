@@ -86,7 +86,7 @@ struct run {
 	bool inside;    /* one does */
 	uint32_t value; /* the last one that was written */
 	struct fill fill;
-	unsigned in_place, copies, again;
+	unsigned in_place, copies, again, ahead;
 	char why[200]; /* what a failure has brought to light */
 	struct error err;
 };
@@ -454,6 +454,15 @@ static void flush(struct run *run)
 	run->power.promised = run->power.n;
 }
 
+static void checkpoint_ahead(struct run *run)
+{
+	run->meanwhile = true;
+	must(run, raw_store_checkpoint_ahead(run->store, &run->err),
+	     "checkpoint ahead of time");
+	run->meanwhile = false;
+	run->ahead++;
+}
+
 /* ---- the workload ---- */
 
 /* With the content of @from; 0: holes. One that is there is reverted. */
@@ -622,13 +631,36 @@ static void other_step(struct run *run)
 		write_some(run, id);
 }
 
+/* The log has room, and nobody writes to it. */
+static bool may_commit(const struct run *run)
+{
+	return !run->store->busy &&
+	       run->store->log_used <
+		       raw_ring_size(raw_store_super(run->store)) / 2;
+}
+
 static void before_write(void *context, uint64_t offset)
 {
 	struct run *run = context;
+	uint32_t id = 1 + below(run, OBJECTS);
 
 	(void)offset;
 	if (!run->meanwhile || below(run, 4))
 		return;
+	if (may_commit(run)) { /* a checkpoint is written ahead of time */
+		run->meanwhile = false;
+		if (below(run, 2))
+			flush(run);
+		else if (object_of(run, id) && !run->doomed[id] &&
+			 !below(run, 6))
+			doom(run, id);
+		else if (below(run, 2))
+			reuse(run);
+		else
+			other_step(run);
+		run->meanwhile = true;
+		return;
+	}
 	run->meanwhile = false;
 	run->inside = true;
 	other_step(run);
@@ -651,9 +683,11 @@ static void step(struct run *run)
 		drop(run, id);
 	else if (what < 2 && there && !run->doomed[id])
 		doom(run, id);
-	else if (what < 6)
+	else if (what < 3)
+		drop_doomed(run, id);
+	else if (what < 7)
 		make_or_revert(run, id, from);
-	else if (what < 7 && (id = any_extent(run)))
+	else if (what < 8 && (id = any_extent(run)))
 		discard(run, id);
 	else if (what < 10)
 		flush(run);
@@ -661,6 +695,8 @@ static void step(struct run *run)
 		checkpoint(run);
 	else if (what < 12 && below(run, 8) == 0)
 		grow(run);
+	else if (what < 13 && below(run, 6) == 0)
+		checkpoint_ahead(run);
 	else if (what < 16)
 		reuse(run);
 	else if (run->fill.object && run->fill.copied && below(run, 2))
@@ -768,6 +804,15 @@ static bool store_holds(struct run *run, struct power *after,
 	return good;
 }
 
+/* Nobody else has written to its clusters, not even to those of one copy. */
+static bool checkpoint_holds(struct run *run, const struct raw_report *report)
+{
+	if (report->copies_damaged == report->log_copies)
+		return true;
+	(void)snprintf(run->why, sizeof(run->why), "the checkpoint is damaged");
+	return false;
+}
+
 /* Open what there is: which ticket's state is it? */
 static bool holds(void *context, struct power *after, size_t at)
 {
@@ -783,7 +828,8 @@ static bool holds(void *context, struct power *after, size_t at)
 			       error_text(&err));
 		good = false;
 	} else {
-		good = store_holds(run, after, store, at);
+		good = store_holds(run, after, store, at) &&
+		       checkpoint_holds(run, &report);
 		raw_store_close(store);
 	}
 	if (good) {
@@ -810,9 +856,10 @@ static void run_one(unsigned seed, unsigned steps, enum flaw flaw,
 	if (tell)
 		print_message("seed %u: %u steps, %zu states, %zu writes and "
 			      "flushes, %u writes in place, %u copies, %u of "
-			      "them again\n",
+			      "them again, %u checkpoints ahead\n",
 			      seed, steps, run->n_states, run->power.n,
-			      run->in_place, run->copies, run->again);
+			      run->in_place, run->copies, run->again,
+			      run->ahead);
 	memcpy(ret_why, run->why, sizeof(run->why));
 	run_done(run);
 	free(run);

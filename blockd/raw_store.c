@@ -265,6 +265,22 @@ uint64_t store_log_offset(const struct raw_super *super, unsigned copy,
 	return RAW_LOG_START + copy * raw_ring_size(super) + block * RAW_BLOCK;
 }
 
+/* No batch may reach the place where the replay begins. */
+static uint64_t log_room(const struct raw_store *store)
+{
+	return raw_ring_size(&store->super) - 2 * RAW_BATCH_MAX;
+}
+
+static bool log_full(const struct raw_store *store)
+{
+	return store->log_used > log_room(store);
+}
+
+static void look_how_full(struct raw_store *store)
+{
+	store->filling = store->log_used > log_room(store) / 4 * 3;
+}
+
 /* Where the next batch goes: none is cut by the end of the ring. */
 void store_log_advance(struct raw_store *store, size_t length,
 		       const struct raw_mask *touched)
@@ -280,19 +296,23 @@ void store_log_advance(struct raw_store *store, size_t length,
 	store->log_sequence++;
 	store->previous = *touched;
 	raw_mask_join(&store->since, touched);
+	raw_mask_join(&store->since_ahead, touched);
+	look_how_full(store);
+}
+
+void store_log_shorten(struct raw_store *store, uint64_t used,
+		       const struct raw_mask *since)
+{
+	store->log_used -= used;
+	store->since = *since;
+	look_how_full(store);
 }
 
 void store_log_clear(struct raw_store *store)
 {
 	store->log_used = 0;
 	store->previous = store->since = (struct raw_mask){0};
-}
-
-/* No batch may reach the place where the replay begins. */
-static bool log_full(const struct raw_store *store)
-{
-	return store->log_used + 2 * RAW_BATCH_MAX >
-	       raw_ring_size(&store->super);
+	look_how_full(store);
 }
 
 static int write_copies(struct raw_store *store, size_t length)
@@ -333,6 +353,13 @@ static int write_batch(struct raw_store *store, struct error *err)
 /* Lock held on entry and return. */
 void store_take_role(struct raw_store *store)
 {
+	while (store->busy || store->ahead)
+		(void)pthread_cond_wait(&store->done, &store->lock);
+	store->busy = true;
+}
+
+void store_take_log(struct raw_store *store)
+{
 	while (store->busy)
 		(void)pthread_cond_wait(&store->done, &store->lock);
 	store->busy = true;
@@ -349,7 +376,7 @@ uint64_t store_freed(const struct raw_store *store)
 	return store->freed_left + store->state.alloc.n_freed;
 }
 
-static int commit_once(struct raw_store *store, struct error *err)
+int store_commit_once(struct raw_store *store, struct error *err)
 {
 	struct raw_batch batch = store->pending;
 	uint64_t upto = store->newest;
@@ -380,18 +407,33 @@ int store_commit_locked(struct raw_store *store, uint64_t ticket,
 	int r = 0;
 
 	while (r == 0 && store->durable < ticket) {
-		store_take_role(store);
+		bool full;
+
+		store_take_log(store);
+		full = log_full(store);
 		if (store->broken)
 			r = store_broken(store, err);
 		else if (store->durable >= ticket)
 			r = 0; /* by whoever had the role */
-		else if (log_full(store))
+		else if (!full)
+			r = store_commit_once(store, err);
+		else if (!store->ahead)
 			r = store_checkpoint_locked(store, err);
-		else
-			r = commit_once(store, err);
 		store_give_role(store);
+		while (full && store->ahead) /* it makes room */
+			(void)pthread_cond_wait(&store->done, &store->lock);
 	}
 	return r;
+}
+
+/* Lock held. Once each time. */
+static void tell_filling(struct raw_store *store)
+{
+	const bool before = store->told_filling;
+
+	store->told_filling = store->filling && store->on_filling;
+	if (store->told_filling && !before)
+		store->on_filling(store->on_filling_context);
 }
 
 int raw_store_commit(struct raw_store *store, uint64_t ticket,
@@ -401,8 +443,24 @@ int raw_store_commit(struct raw_store *store, uint64_t ticket,
 
 	(void)pthread_mutex_lock(&store->lock);
 	r = store_commit_locked(store, ticket, err);
+	if (r == 0)
+		tell_filling(store);
 	(void)pthread_mutex_unlock(&store->lock);
 	return r;
+}
+
+bool raw_store_filling(const struct raw_store *store)
+{
+	return store->filling;
+}
+
+void raw_store_on_filling(struct raw_store *store,
+			  void (*on_filling)(void *context), void *context)
+{
+	(void)pthread_mutex_lock(&store->lock);
+	store->on_filling = on_filling;
+	store->on_filling_context = context;
+	(void)pthread_mutex_unlock(&store->lock);
 }
 
 int raw_store_checkpoint(struct raw_store *store, struct error *err)
@@ -416,44 +474,4 @@ int raw_store_checkpoint(struct raw_store *store, struct error *err)
 	store_give_role(store);
 	(void)pthread_mutex_unlock(&store->lock);
 	return r;
-}
-
-/* ---- what may be used again ---- */
-
-/* Trash has no tickets of its own: it waits for lookups, not for the log. */
-bool raw_store_leave(struct raw_store *store, struct raw_leaving *ret)
-{
-	struct raw_alloc *alloc = &store->state.alloc;
-	uint32_t n;
-
-	(void)pthread_mutex_lock(&store->lock);
-	n = (uint32_t)(store->freed_durable - store->freed_left);
-	*ret = (struct raw_leaving){0};
-	if (n) /* without memory they wait for the next time */
-		ret->clusters = malloc(n * sizeof(*ret->clusters));
-	if (ret->clusters) {
-		memcpy(ret->clusters, alloc->freed, n * sizeof(*alloc->freed));
-		memmove(alloc->freed, alloc->freed + n,
-			(alloc->n_freed - n) * sizeof(*alloc->freed));
-		alloc->n_freed -= n;
-		store->freed_left += n;
-		ret->n = n;
-	}
-	if (store->state.trash.n) {
-		ret->trash = store->state.trash;
-		store->state.trash = (struct raw_trash){0};
-	}
-	(void)pthread_mutex_unlock(&store->lock);
-	return ret->n || ret->trash.n;
-}
-
-void raw_store_left(struct raw_store *store, struct raw_leaving *leaving)
-{
-	(void)pthread_mutex_lock(&store->lock);
-	for (uint32_t i = 0; i < leaving->n; i++)
-		raw_alloc_give(&store->state.alloc, leaving->clusters[i]);
-	(void)pthread_mutex_unlock(&store->lock);
-	raw_trash_empty(&leaving->trash);
-	free(leaving->clusters);
-	*leaving = (struct raw_leaving){0};
 }

@@ -154,6 +154,21 @@ int raw_store_commit(struct raw_store *store, uint64_t ticket,
 int raw_store_checkpoint(struct raw_store *store, struct error *err);
 
 /*
+ * The same while commits go on, but for two moments: when the state is
+ * encoded, and when the superblocks are written. -ENOMEM, -ENOSPC: not now;
+ * others: the store takes no more changes.
+ */
+int raw_store_checkpoint_ahead(struct raw_store *store, struct error *err);
+/*
+ * Three quarters of the log are full: a commit that finds it full has to wait
+ * for a checkpoint, so one ahead of time is due. Any thread.
+ */
+bool raw_store_filling(const struct raw_store *store);
+/* Called after a commit when it has become so; brief, locked. NULL: no. */
+void raw_store_on_filling(struct raw_store *store,
+			  void (*on_filling)(void *context), void *context);
+
+/*
  * The medium has become larger, to @size bytes: use all of it. A crash leaves
  * the pool as large as it was, or as it is to be. -EINVAL: it is smaller than
  * the pool; -ENOMEM; the errors of raw_store_checkpoint(). Repeating it is 0.

@@ -34,8 +34,19 @@ struct raw_store {
 	uint64_t log_block;    /* where the next batch goes */
 	uint64_t log_sequence; /* its number */
 	uint64_t log_used;     /* bytes of the ring since the checkpoint */
+	_Atomic bool filling;  /* that is much; any thread may look */
 	/* Who the last batch, and all since the checkpoint, were about. */
 	struct raw_mask previous, since;
+	/*
+	 * A checkpoint is written while commits go on. Guarded by the lock;
+	 * what is since it began, by @busy.
+	 */
+	bool ahead;
+	struct raw_mask since_ahead;
+	/* raw_store_on_filling(); of the lock. */
+	void (*on_filling)(void *context);
+	void *on_filling_context;
+	bool told_filling;
 	/* For the next superblock, when the medium has grown; 0: has not. */
 	uint64_t grown_size; /* bytes */
 	uint32_t grown_clusters;
@@ -47,8 +58,12 @@ uint32_t store_clusters_for(const struct raw_super *super, uint64_t size);
 /* How many were ever freed, durably or not. Lock held. */
 uint64_t store_freed(const struct raw_store *store);
 
-/* Be the one that writes to the medium, and stop. The lock is held. */
+/*
+ * Be the one that writes to the medium, and stop. The lock is held. To have
+ * the log alone, beside a checkpoint that is written: store_take_log().
+ */
 void store_take_role(struct raw_store *store);
+void store_take_log(struct raw_store *store);
 void store_give_role(struct raw_store *store);
 /* That it takes no changes, and why. */
 int store_broken(const struct raw_store *store, struct error *err);
@@ -58,6 +73,8 @@ int store_commit_locked(struct raw_store *store, uint64_t ticket,
 			struct error *err);
 /* @busy is the caller's. On failure the store is broken. */
 int store_checkpoint_locked(struct raw_store *store, struct error *err);
+/* What is pending, in one batch of the log. The same. */
+int store_commit_once(struct raw_store *store, struct error *err);
 void store_mark_broken(struct raw_store *store, const struct error *cause);
 
 /* Both copies, one after the other. Its generation is raised. */
@@ -72,6 +89,9 @@ void store_log_advance(struct raw_store *store, size_t length,
 		       const struct raw_mask *touched);
 /* The log is empty: a checkpoint has it all. */
 void store_log_clear(struct raw_store *store);
+/* The same, but for what came after its first @used bytes, about @since. */
+void store_log_shorten(struct raw_store *store, uint64_t used,
+		       const struct raw_mask *since);
 /* Where block @block of a copy's ring is on the medium. */
 uint64_t store_log_offset(const struct raw_super *super, unsigned copy,
 			  uint64_t block);

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -507,6 +508,26 @@ static void *work(void *context)
 	return NULL;
 }
 
+struct keeper {
+	pthread_t thread;
+	struct raw_store *store;
+	atomic_bool stopping;
+	unsigned checkpoints;
+	int r;
+};
+
+static void *keep(void *context)
+{
+	struct keeper *keeper = context;
+	struct error err;
+
+	while (keeper->r == 0 && !keeper->stopping) {
+		keeper->r = raw_store_checkpoint_ahead(keeper->store, &err);
+		keeper->checkpoints++;
+	}
+	return NULL;
+}
+
 static void serve_many_threads(struct raw_store *store)
 {
 	struct worker workers[OBJECTS];
@@ -536,6 +557,70 @@ static void serves_many_threads(void **unused)
 	run_open(&run);
 	for (uint32_t id = 1; id <= OBJECTS; id++)
 		assert_true(exists(&run, id));
+	run_done(&run);
+}
+
+static void serves_them_while_checkpoints_are_written(void **unused)
+{
+	struct keeper keeper = {0};
+	struct run run;
+	uint32_t before;
+
+	(void)unused;
+	run_init(&run);
+	keeper.store = run.store;
+	assert_int_equal(pthread_create(&keeper.thread, NULL, keep, &keeper),
+			 0);
+	serve_many_threads(run.store);
+	keeper.stopping = true;
+	assert_int_equal(pthread_join(keeper.thread, NULL), 0);
+	assert_int_equal(keeper.r, 0);
+	assert_true(keeper.checkpoints > 0);
+	before = fingerprint(run.store);
+	raw_store_close(run.store);
+	run_open(&run);
+	assert_int_equal(fingerprint(run.store), before);
+	run_done(&run);
+}
+
+/* ---- checkpoints ahead of time ---- */
+
+static void count_call(void *context)
+{
+	++*(unsigned *)context;
+}
+
+/* Whoever is told once has time for it: no commit finds the log full. */
+static void says_when_a_checkpoint_is_due(void **unused)
+{
+	uint64_t generation;
+	unsigned told = 0;
+	struct run run;
+
+	(void)unused;
+	run_init(&run);
+	generation = raw_store_super(run.store)->generation;
+	raw_store_on_filling(run.store, count_call, &told);
+	for (unsigned round = 1; round <= 3; round++) {
+		while (!raw_store_filling(run.store)) {
+			assert_int_equal(told, round - 1);
+			make_object(&run, 1, 0);
+			must(&run,
+			     raw_store_commit(run.store, run.n_states - 1,
+					      &run.err),
+			     "commit");
+		}
+		make_object(&run, 1, 0);
+		must(&run,
+		     raw_store_commit(run.store, run.n_states - 1, &run.err),
+		     "commit");
+		assert_int_equal(told, round);
+		assert_int_equal(raw_store_super(run.store)->generation,
+				 generation + round - 1);
+		must(&run, raw_store_checkpoint_ahead(run.store, &run.err),
+		     "checkpoint ahead of time");
+		assert_false(raw_store_filling(run.store));
+	}
 	run_done(&run);
 }
 
@@ -606,6 +691,9 @@ static void takes_no_new_checkpoint_for_a_leak(void **unused)
 	run_beside(&run, raw_store_checkpoint, raw_store_suspect);
 	must(&run, raw_store_leaked(run.store, true, &findings, &run.err),
 	     "leaked");
+	run_beside(&run, raw_store_checkpoint_ahead, raw_store_suspect);
+	must(&run, raw_store_leaked(run.store, true, &findings, &run.err),
+	     "leaked");
 	run_done(&run);
 }
 
@@ -634,6 +722,8 @@ int main(void)
 		cmocka_unit_test(stays_as_it_was_when_it_cannot_grow),
 		cmocka_unit_test(goes_round_the_ring),
 		cmocka_unit_test(serves_many_threads),
+		cmocka_unit_test(serves_them_while_checkpoints_are_written),
+		cmocka_unit_test(says_when_a_checkpoint_is_due),
 		cmocka_unit_test(takes_no_new_checkpoint_for_a_leak),
 		cmocka_unit_test(stays_deleted_when_a_checkpoint_was_under_way),
 	};

@@ -94,8 +94,24 @@ static void do_round(struct raw_users *users)
 	users->result = r;
 	users->why = err;
 	users->cleaned = asked;
+	users->due = true;
 	(void)pthread_cond_broadcast(&users->clean);
 	raw_requests_again(&starving);
+}
+
+/* Lock held, let go of meanwhile. So that no commit has to wait for one. */
+static void do_checkpoint(struct raw_users *users)
+{
+	struct error err = {0};
+	int r = 0;
+
+	users->due = false;
+	(void)pthread_mutex_unlock(&users->lock);
+	if (raw_store_filling(users->store))
+		r = raw_store_checkpoint_ahead(users->store, &err);
+	if (r < 0 && raw_store_broken(users->store, &err) && users->broken)
+		users->broken(users->context, &err);
+	(void)pthread_mutex_lock(&users->lock);
 }
 
 static void *cleaner_run(void *context)
@@ -104,7 +120,9 @@ static void *cleaner_run(void *context)
 
 	(void)pthread_mutex_lock(&users->lock);
 	while (!users->stopping) {
-		if (users->cleaned != users->asked)
+		if (users->due)
+			do_checkpoint(users);
+		else if (users->cleaned != users->asked)
 			do_round(users);
 		else
 			(void)pthread_cond_wait(&users->ask, &users->lock);
@@ -119,6 +137,11 @@ static uint64_t ask(struct raw_users *users)
 	users->asked++;
 	(void)pthread_cond_signal(&users->ask);
 	return users->asked;
+}
+
+static void log_fills(void *context)
+{
+	raw_users_clean(context);
 }
 
 void raw_users_clean(struct raw_users *users)
@@ -226,6 +249,7 @@ int raw_users_new(const struct raw_users_options *options,
 		return error_set(err, r, "start the cleaner of a pool: %s",
 				 strerror(r));
 	}
+	raw_store_on_filling(users->store, log_fills, users);
 	*ret = users;
 	return 0;
 }
@@ -234,6 +258,7 @@ void raw_users_free(struct raw_users *users)
 {
 	if (!users)
 		return;
+	raw_store_on_filling(users->store, NULL, NULL);
 	(void)pthread_mutex_lock(&users->lock);
 	while (users->devices)
 		(void)pthread_cond_wait(&users->closed, &users->lock);

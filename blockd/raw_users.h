@@ -55,6 +55,7 @@ struct raw_users {
 	bool stopping;
 	uint64_t asked, cleaned; /* rounds */
 	bool settle;             /* also when nothing leaves */
+	bool due;                /* a look at the log, after a round */
 	int result;              /* of the last round */
 	struct error why;
 	struct raw_fill_list fills;
