@@ -82,6 +82,14 @@ running() { # WORKLOAD CONTAINER: and not restarted
 		fail "$2 of $1 ended"
 	}
 }
+# What the containers said, when a test failed.
+say_more() {
+	local log
+	for log in "$TEST_DIR"/tributary-*.log; do
+		echo "# ${log##*/}"
+		tail -n 25 "$log"
+	done
+}
 status_of() { grep "^$2:" "/proc/$(cat "$TEST_DIR/$1.pid")/status"; }
 
 test_a_storage_node_makes_itself_known() {
