@@ -11,7 +11,8 @@ BLOCKD_STORE := blockd/record_text.c blockd/extent_record.c blockd/extent_record
   blockd/raw_alloc.c blockd/raw_state.c blockd/raw_state_emit.c blockd/raw_salvage.c blockd/raw_medium.c \
   blockd/raw_store.c blockd/raw_store_open.c blockd/raw_checkpoint.c blockd/raw_extend.c blockd/raw_leave.c blockd/raw_log.c \
   blockd/raw_check.c blockd/pool_raw_check.c blockd/pool_seat.c blockd/node_watch.c \
-  blockd/raw_users.c blockd/raw_dev.c blockd/pool_raw.c blockd/pool_raw_format.c \
+  blockd/raw_users.c blockd/raw_dev.c blockd/raw_io.c blockd/raw_fill.c \
+  blockd/raw_zero.c blockd/pool_raw.c blockd/pool_raw_format.c \
   blockd/pool_raw_objects.c blockd/pool_raw_load.c blockd/raw_place.c blockd/pool_at.c \
   blockd/local_hold.c blockd/local_ask.c blockd/local_answer.c
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What blockd/raw_users.c and blockd/raw_dev.c share. */
+/* What blockd/raw_users.c and the requests of blockd/raw_io.h share. */
 #ifndef BLOCKD_RAW_USERS_H
 #define BLOCKD_RAW_USERS_H
 
@@ -10,7 +10,7 @@
 
 #include "blockd/raw_dev.h"
 
-/* What of a request is seen here; blockd/raw_dev.c has the rest. */
+/* What of a request is seen here; blockd/raw_io.h has the rest. */
 struct raw_request {
 	TAILQ_ENTRY(raw_request) waiting; /* in one of the lists below */
 	struct loop *loop;

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "blockd/raw_io.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+uint64_t raw_io_writable(const struct raw_io *r, uint32_t *ret_first)
+{
+	uint64_t cluster = raw_io_cluster(r), max = raw_io_clusters(r), n = 0;
+	uint32_t first = raw_map_get(r->dev->map, cluster);
+
+	while (!raw_reads_zero(first) && n < max &&
+	       raw_map_get(r->dev->map, cluster + n) == first + (uint32_t)n &&
+	       !raw_dev_shared(r->dev, cluster + n, first + (uint32_t)n))
+		n++;
+	*ret_first = first;
+	return n;
+}
+
+/* ---- ends ---- */
+
+static void io_end(struct raw_io *r)
+{
+	struct op *user = r->user;
+	int res = r->res;
+
+	free(r);
+	user->done(user, res);
+}
+
+static void end_posted(struct loop_message *message)
+{
+	io_end(container_of(message, struct raw_io, raw.again));
+}
+
+void raw_io_end(struct raw_io *r, int res)
+{
+	raw_users_leave(r->dev->users, r->phase);
+	r->res = res;
+	if (r->returned) {
+		io_end(r);
+		return;
+	}
+	r->raw.again.run = end_posted; /* not from inside the call */
+	loop_post(r->raw.loop, &r->raw.again);
+}
+
+/* ---- waiting for the medium, and for the store ---- */
+
+static void op_done(struct op *op, int res)
+{
+	struct raw_io *r = container_of(op, struct raw_io, op);
+
+	if (res < 0 && r->dev->users->fault)
+		r->dev->users->fault(r->dev->users->context);
+	r->next(r, res);
+}
+
+static void work_done(struct loop_work *work, int res)
+{
+	struct raw_io *r = container_of(work, struct raw_io, work);
+
+	r->next(r, res);
+}
+
+int raw_io_commit(struct loop_work *work)
+{
+	struct raw_io *r = container_of(work, struct raw_io, work);
+	struct raw_store *store = r->dev->users->store;
+	struct error err;
+	int res = raw_store_commit(store, raw_store_newest(store), &err);
+
+	if (res < 0 && r->dev->users->broken)
+		r->dev->users->broken(r->dev->users->context, &err);
+	return res < 0 ? -EIO : 0;
+}
+
+int raw_io_change(struct loop_work *work)
+{
+	struct raw_io *r = container_of(work, struct raw_io, work);
+	struct error err;
+	struct raw_store *store = r->dev->users->store;
+	int res = r->fill && r->fill->buffer
+			  ? raw_store_change_shared(store, &r->change, &err)
+			  : raw_store_change(store, &r->change, 1, NULL, &err);
+
+	if (res == -ENOMEM || res == -ENOSPC || res == -EAGAIN)
+		return res;
+	return res < 0 ? -EIO : 0;
+}
+
+void raw_io_work(struct raw_io *r, int (*run)(struct loop_work *work),
+		 void (*next)(struct raw_io *r, int res))
+{
+	r->work.run = run;
+	r->work.done = work_done;
+	r->next = next;
+	r->returned = true; /* it goes on from the loop */
+	loop_work(r->raw.loop, &r->work);
+}
+
+void raw_io_start(struct raw_io *r, uint64_t bytes,
+		  void (*next)(struct raw_io *r, int res))
+{
+	r->piece = bytes;
+	r->next = next;
+	r->returned = true; /* the medium's done() comes from the loop, too */
+}
+
+void raw_io_piece_done(struct raw_io *r, int res)
+{
+	if (res < 0) {
+		raw_io_end(r, res);
+		return;
+	}
+	raw_io_advance(r, r->piece);
+	r->step(r);
+}
+
+void raw_io_written(struct raw_io *r)
+{
+	if (r->flags & BLOCKDEV_FUA && raw_store_pending(r->dev->users->store))
+		raw_io_work(r, raw_io_commit, raw_io_end);
+	else
+		raw_io_end(r, 0);
+}
+
+/* ---- begins ---- */
+
+struct raw_io *raw_io_new(struct blockdev *dev, struct op *user,
+			  uint64_t offset, uint64_t length,
+			  void (*step)(struct raw_io *r))
+{
+	struct raw_io *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		abort(); /* 300 bytes: the process can't go on */
+	r->dev = raw_dev_of(dev);
+	r->user = user;
+	r->raw.loop = dev->loop;
+	r->op.done = op_done;
+	r->offset = offset;
+	r->left = length;
+	r->step = step;
+	r->phase = raw_users_enter(r->dev->users);
+	return r;
+}

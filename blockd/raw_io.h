@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One request to a device of blockd/raw_dev.h, done piece by piece: where it
+ * is, what it waits for, how it ends. It has entered (raw_users.h) from
+ * raw_io_new() to raw_io_end(), but for while it starves.
+ *
+ * A piece is an operation on the medium (raw_io_start()) or a change of the
+ * pool (raw_io_work()); the function that is given to either goes on.
+ */
+#ifndef BLOCKD_RAW_IO_H
+#define BLOCKD_RAW_IO_H
+
+#include "base/cleanup.h"
+#include "blockd/raw_users.h"
+
+struct raw_dev {
+	struct blockdev dev;
+	struct blockdev *medium; /* owned */
+	struct raw_users *users;
+	const struct raw_map *map; /* of the object */
+	const struct raw_alloc *alloc;
+	uint32_t id;
+	bool thick;
+	unsigned shift;      /* of a cluster's size */
+	uint64_t data_start; /* bytes */
+};
+
+struct raw_io {
+	struct raw_request raw;
+	struct op op; /* on the medium */
+	struct loop_work work;
+	struct op *user;
+	struct raw_dev *dev;
+	uint8_t *data;         /* NULL: zeroes */
+	uint64_t offset, left; /* bytes */
+	uint64_t piece;        /* bytes that are under way */
+	unsigned flags;        /* enum blockdev_flag */
+	unsigned phase;        /* raw_users_enter() */
+	bool discards;         /* it is a hint */
+	bool starved;          /* it has waited for a cluster already */
+	bool returned;         /* from the call that started it */
+	void (*step)(struct raw_io *r);
+	void (*next)(struct raw_io *r, int res); /* after op or work */
+	struct raw_record change;                /* for work */
+	struct raw_fill *fill;                   /* it fills a cluster */
+	int res;
+};
+
+static inline struct raw_dev *raw_dev_of(struct blockdev *dev)
+{
+	return container_of(dev, struct raw_dev, dev);
+}
+
+static inline uint64_t raw_dev_cluster(const struct raw_dev *dev)
+{
+	return UINT64_C(1) << dev->shift;
+}
+
+static inline uint64_t raw_io_cluster(const struct raw_io *r)
+{
+	return r->offset >> r->dev->shift;
+}
+
+static inline uint64_t raw_io_inside(const struct raw_io *r)
+{
+	return r->offset & (raw_dev_cluster(r->dev) - 1);
+}
+
+/* Clusters that it reaches into. */
+static inline uint64_t raw_io_clusters(const struct raw_io *r)
+{
+	return ((raw_io_inside(r) + r->left - 1) >> r->dev->shift) + 1;
+}
+
+/* Bytes of the request in the next @clusters. */
+static inline uint64_t raw_io_bytes(const struct raw_io *r, uint64_t clusters)
+{
+	uint64_t bytes = (clusters << r->dev->shift) - raw_io_inside(r);
+
+	return bytes < r->left ? bytes : r->left;
+}
+
+static inline uint64_t raw_dev_offset(const struct raw_dev *dev,
+				      uint32_t physical)
+{
+	/* The map may have clusters of a part that it has grown by. */
+	blockdev_grown(dev->medium, atomic_load_explicit(&dev->users->grown,
+							 memory_order_acquire));
+	return dev->data_start + ((uint64_t)physical << dev->shift);
+}
+
+static inline bool raw_reads_zero(uint32_t entry)
+{
+	return entry == RAW_HOLE || entry & RAW_UNWRITTEN;
+}
+
+static inline bool raw_dev_shared(const struct raw_dev *dev, uint64_t cluster,
+				  uint32_t entry)
+{
+	return raw_alloc_shared(dev->alloc, dev->map, cluster, entry);
+}
+
+static inline void raw_io_advance(struct raw_io *r, uint64_t bytes)
+{
+	if (r->data)
+		r->data += bytes;
+	r->offset += bytes;
+	r->left -= bytes;
+	r->starved = false;
+}
+
+/*
+ * Clusters from here on that may be written in place, one after the other on
+ * the medium. They become shared only while nobody is inside.
+ */
+uint64_t raw_io_writable(const struct raw_io *r, uint32_t *ret_first);
+
+/* @user is told when it ends; @step is what does the next piece. */
+struct raw_io *raw_io_new(struct blockdev *dev, struct op *user,
+			  uint64_t offset, uint64_t length,
+			  void (*step)(struct raw_io *r));
+/* Frees it; the user gets @res. */
+void raw_io_end(struct raw_io *r, int res);
+/* All pieces are done: with FUA the map has to be durable, too. */
+void raw_io_written(struct raw_io *r);
+
+/*
+ * The next operation on the medium is of @bytes of the request; r->op is
+ * given to it.
+ */
+void raw_io_start(struct raw_io *r, uint64_t bytes,
+		  void (*next)(struct raw_io *r, int res));
+/* For @next: on to the next piece, or the end. */
+void raw_io_piece_done(struct raw_io *r, int res);
+
+/* @run is one of the two below, not on the loop; @next is on it again. */
+void raw_io_work(struct raw_io *r, int (*run)(struct loop_work *work),
+		 void (*next)(struct raw_io *r, int res));
+/* Everything that was changed is durable. */
+int raw_io_commit(struct loop_work *work);
+/* Carry out r->change. -EAGAIN as raw_store_change_shared() has it. */
+int raw_io_change(struct loop_work *work);
+
+/* ---- blockd/raw_fill.c ---- */
+
+/*
+ * Give the cluster in which the request is one of the pool's of its own, with
+ * what is written to it, or wait for whoever does; then on to the next piece.
+ */
+void raw_fill_begin(struct raw_io *r);
+
+/* ---- blockd/raw_zero.c ---- */
+
+/* The step of a discard (r->discards) and of write-zeroes. */
+void raw_zero_step(struct raw_io *r);
+
+#endif
