@@ -17,7 +17,7 @@ BLOCKD_STORE := blockd/record_text.c blockd/extent_record.c blockd/extent_record
   blockd/local_hold.c blockd/local_ask.c blockd/local_answer.c
 
 BLOCKD_STORE += blockd/pool_raw_copy.c blockd/pool_raw_ranges.c \
-  blockd/pool_raw_thick.c
+  blockd/pool_raw_sharing.c blockd/pool_raw_thick.c
 
 $(eval $(call library,blockd,$(BLOCKD_STORE),blkid,base))
 $(eval $(call program,blockd,\

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Cuts, and holds they are made under. */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/size.h"
 #include "blockd/cut_kit.h"
 #include "blockd/hold.h"
+#include "blockd/pool_dir_internal.h"
 
 static const char *const both[] = {"y", "x"};
 
@@ -128,6 +131,60 @@ static void has_room_for_what_a_snapshot_may_take(void **state)
 	assert_true(kit_reserved(k) == 0);
 }
 
+static struct node_pool_info pool_info(struct kit *k)
+{
+	struct node_pool_info *list, found;
+	size_t n;
+
+	assert_int_equal(node_list_pools(k->node, "a", &list, &n, NULL), 0);
+	assert_int_equal(n, 1);
+	found = list[0];
+	free(list);
+	return found;
+}
+
+static bool has_reflinks(struct kit *k)
+{
+	char path[128];
+	enum pool_copy_method method;
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "%s/a/extents", k->dir);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	method = pool_dir_probe(fd);
+	(void)close(fd);
+	return method == POOL_COPY_REFLINK;
+}
+
+/* What files that were copied have is theirs alone. */
+static void says_what_its_snapshots_keep(void **state)
+{
+	struct kit *k = *state;
+	struct extent_usage usage = {0};
+	struct node_pool_info pool;
+	struct extent *s;
+
+	kit_create(k, "x");
+	kit_fill(k, "x", 'x', 2 * MIB);
+	assert_int_equal(kit_cut_x(k, NULL), 0);
+	s = kit_find(k, "s-x");
+	assert_int_equal(extent_usage(s, &usage, NULL), 0);
+	extent_unref(s);
+	pool = pool_info(k);
+	assert_true(pool.nominal == 8 * MIB);
+	assert_int_equal(pool.sharing_known, !has_reflinks(k));
+	if (pool.sharing_known) {
+		assert_true(pool.sharing.shared == 0);
+		assert_true(usage.allocated >= 2 * MIB);
+		assert_true(pool.sharing.reclaimable == usage.allocated);
+	}
+	assert_int_equal(kit_remove(k, "s-x"), 0);
+	pool = pool_info(k);
+	assert_true(pool.nominal == 4 * MIB);
+	assert_true(pool.sharing.reclaimable == 0);
+}
+
 /* ---- holds ---- */
 
 static int hold(struct kit *k, const char *name, unsigned ms)
@@ -186,6 +243,7 @@ int main(void)
 		WITH_KIT(makes_all_or_none),
 		WITH_KIT(refuses_cuts_that_make_no_sense),
 		WITH_KIT(has_room_for_what_a_snapshot_may_take),
+		WITH_KIT(says_what_its_snapshots_keep),
 		WITH_KIT(cuts_under_a_hold_that_lasts),
 		WITH_KIT(leaves_nothing_of_a_cut_whose_hold_lapsed),
 	};

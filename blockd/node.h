@@ -143,6 +143,10 @@ struct node_pool_info {
 	uint64_t reserved;  /* bytes */
 	uint64_t allocated; /* bytes */
 	unsigned extents;
+	uint64_t nominal; /* bytes; sizes of all extents and snapshots */
+	/* False: pool.h's sharing() could not tell. */
+	bool sharing_known;
+	struct pool_sharing sharing;
 };
 
 /* @name NULL: all. Returned owned, sorted by name; none found is 0 too. */

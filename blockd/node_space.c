@@ -176,8 +176,52 @@ void node_release(struct node *node, struct node_pool *pool, uint64_t bytes)
 	pthread_mutex_unlock(&node->space);
 }
 
-static void fill_info(struct node *node, const struct node_pool *pool,
-		      struct node_pool_info *info)
+/* How large all of a list are; the names of its snapshots, borrowed. */
+static uint64_t sum_up(struct node *node, struct extent *const *list, size_t n,
+		       const char **names, size_t *ret_names)
+{
+	uint64_t bytes = 0;
+
+	*ret_names = 0;
+	pthread_mutex_lock(&node->tables);
+	for (size_t i = 0; i < n; i++) {
+		const struct extent_record *record = &list[i]->record;
+
+		bytes += record->size;
+		if (record->kind == EXTENT_KIND_SNAPSHOT)
+			names[(*ret_names)++] = record->name;
+	}
+	pthread_mutex_unlock(&node->tables);
+	return bytes;
+}
+
+static int fill_sharing(struct node *node, const struct node_pool *pool,
+			struct node_pool_info *info, struct error *err)
+{
+	auto_free const char **names = NULL;
+	struct extent **list = NULL;
+	size_t n = 0, n_names = 0;
+	int r = node_list_extents(node, pool->known.name, &list, &n, err);
+
+	if (r < 0)
+		return r;
+	names = calloc(n + 1, sizeof(*names));
+	if (!names) {
+		r = error_set(err, ENOMEM, "out of memory");
+	} else {
+		info->nominal = sum_up(node, list, n, names, &n_names);
+		if (pool->pool->ops->sharing)
+			info->sharing_known = pool->pool->ops->sharing(
+						      pool->pool, names,
+						      n_names, &info->sharing,
+						      NULL) == 0;
+	}
+	node_put_list(list, n);
+	return r;
+}
+
+static int fill_info(struct node *node, const struct node_pool *pool,
+		     struct node_pool_info *info, struct error *err)
 {
 	pthread_mutex_lock(&node->tables);
 	info->known = pool->known;
@@ -186,11 +230,12 @@ static void fill_info(struct node *node, const struct node_pool *pool,
 	info->extents = pool->extents;
 	pthread_mutex_unlock(&node->tables);
 	if (!node_pool_online(pool))
-		return;
+		return 0;
 	info->record = pool->pool->record;
 	info->space = count(node, pool);
 	info->reserved = pool->reserved;
 	info->allocated = pool->medium.allocated;
+	return fill_sharing(node, pool, info, err);
 }
 
 static int compare_infos(const void *a, const void *b)
@@ -206,6 +251,7 @@ int node_list_pools(struct node *node, const char *name,
 	struct node_pool_info *infos;
 	const struct node_pool *pool;
 	size_t n = 0;
+	int r = 0;
 
 	node_look_again(node);
 	pthread_mutex_lock(&node->space);
@@ -214,13 +260,16 @@ int node_list_pools(struct node *node, const char *name,
 		n++;
 	infos = calloc(n + 1, sizeof(*infos));
 	n = 0;
-	if (infos)
-		TAILQ_FOREACH (pool, &node->list, in_node)
-			if (!name || strcmp(name, pool->known.name) == 0)
-				fill_info(node, pool, &infos[n++]);
-	pthread_mutex_unlock(&node->space);
 	if (!infos)
-		return error_set(err, ENOMEM, "out of memory");
+		r = error_set(err, ENOMEM, "out of memory");
+	TAILQ_FOREACH (pool, &node->list, in_node)
+		if (r == 0 && (!name || strcmp(name, pool->known.name) == 0))
+			r = fill_info(node, pool, &infos[n++], err);
+	pthread_mutex_unlock(&node->space);
+	if (r < 0) {
+		free(infos);
+		return r;
+	}
 	qsort(infos, n, sizeof(*infos), compare_infos);
 	*ret = infos;
 	*ret_count = n;

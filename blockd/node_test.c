@@ -216,6 +216,19 @@ static void says_how_much_room_there_is(void **state)
 	assert_true(info(k, "a").space.available == 0);
 }
 
+static void says_how_large_all_extents_are(void **state)
+{
+	struct kit *k = *state;
+
+	assert_true(info(k, "a").nominal == 0);
+	assert_int_equal(create(k, "x", MIB, NULL), 0);
+	assert_int_equal(create(k, "y", 2 * MIB, NULL), 0);
+	assert_true(info(k, "a").nominal == 3 * MIB);
+	assert_int_equal(extent_delete(k->node, "x", NULL, NULL), 0);
+	restart(k);
+	assert_true(info(k, "a").nominal == 2 * MIB);
+}
+
 static void grows_within_the_room_and_never_shrinks(void **state)
 {
 	struct kit *k = *state;
@@ -605,6 +618,7 @@ int main(void)
 		TEST(says_in_what_an_extent_differs),
 		TEST(refuses_bad_names_sizes_and_pools),
 		TEST(says_how_much_room_there_is),
+		TEST(says_how_large_all_extents_are),
 		TEST(grows_within_the_room_and_never_shrinks),
 		TEST(tells_its_users_once_it_has_grown),
 		TEST(deletes_only_the_one_meant),

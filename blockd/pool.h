@@ -49,6 +49,12 @@ struct extent_usage {
 	uint64_t inode;  /* st_ino; both 0: it has no file */
 };
 
+/* What all objects of a pool have in common. */
+struct pool_sharing {
+	uint64_t shared;      /* bytes that more than one uses, each once */
+	uint64_t reclaimable; /* bytes that only snapshots use */
+};
+
 /* A snapshot or clone to be made. */
 struct pool_copy {
 	const char *from; /* an object of the pool */
@@ -119,6 +125,15 @@ struct pool_ops {
 		    struct error *err);
 
 	/* ---- Optional: NULL, the pool can't ---- */
+
+	/*
+	 * Quick, also where there is much. @snapshots: the names of all of
+	 * them, @n; what changes meanwhile is counted as it was or as it is.
+	 * -EOPNOTSUPP: it takes a look at where every block is; -EBADMSG:
+	 * what is damaged may have used anything.
+	 */
+	int (*sharing)(struct pool *pool, const char *const *snapshots,
+		       size_t n, struct pool_sharing *ret, struct error *err);
 
 	/* Probed when the pool is opened. */
 	enum pool_copy_method (*copy_method)(struct pool *pool);

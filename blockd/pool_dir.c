@@ -313,6 +313,7 @@ static const struct pool_ops dir_ops = {
 	.usage = dir_usage,
 	.path = dir_path,
 	.open = dir_open,
+	.sharing = pool_dir_sharing,
 	.copy_method = dir_copy_method,
 	.copy = pool_dir_copy,
 	.revert = pool_dir_revert,

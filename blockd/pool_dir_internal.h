@@ -77,6 +77,8 @@ int pool_dir_revert(struct pool *pool, const struct extent_record *record,
 int pool_dir_ranges(struct pool *pool, const char *name, const char *base,
 		    uint64_t start, pool_range visit, void *context,
 		    struct error *err);
+int pool_dir_sharing(struct pool *pool, const char *const *snapshots, size_t n,
+		     struct pool_sharing *ret, struct error *err);
 /* Fills what is shared and what deleting it would free, from allocated. */
 void pool_dir_usage_shared(struct pool *pool, const char *name,
 			   struct extent_usage *usage);

@@ -189,6 +189,7 @@ static void raw_close(struct pool *pool)
 	fd_close(raw->fd);
 	(void)pthread_mutex_destroy(&raw->ids);
 	(void)pthread_mutex_destroy(&raw->checks);
+	(void)pthread_mutex_destroy(&raw->counting);
 	free(pool->path);
 	free(raw);
 }
@@ -205,6 +206,7 @@ static const struct pool_ops raw_pool_ops = {
 	.doom = pool_raw_doom,
 	.erase = pool_raw_erase,
 	.usage = pool_raw_usage,
+	.sharing = pool_raw_sharing,
 	.path = raw_path,
 	.open = raw_open,
 	.check = pool_raw_check_open,
@@ -321,6 +323,7 @@ int pool_raw_open(const char *path, const char *name, const char *id,
 	raw->pool.ops = &raw_pool_ops;
 	(void)pthread_mutex_init(&raw->ids, NULL);
 	(void)pthread_mutex_init(&raw->checks, NULL);
+	(void)pthread_mutex_init(&raw->counting, NULL);
 	raw->pool.path = realpath(path, NULL);
 	if (!raw->pool.path)
 		r = error_set(err, errno, "'%s': %s", path, strerror(errno));

@@ -27,8 +27,13 @@ struct pool_raw {
 	struct raw_file_medium medium;
 	struct raw_store *store;
 	struct raw_users *users;
-	pthread_mutex_t ids;    /* a new object's number is taken under it */
-	pthread_mutex_t checks; /* one at a time */
+	pthread_mutex_t ids;      /* a new object's number is taken under it */
+	pthread_mutex_t checks;   /* one at a time */
+	pthread_mutex_t counting; /* guards the rest, and each leaf's seen */
+	uint32_t count_round;
+	bool counted; /* sharing, when the newest change was counted_ticket */
+	uint64_t counted_ticket;
+	struct pool_sharing sharing;
 };
 
 static inline struct pool_raw *pool_raw_of(struct pool *pool)
@@ -98,6 +103,8 @@ int pool_raw_doom(struct pool *pool, const char *name, struct error *err);
 int pool_raw_erase(struct pool *pool, const char *name, struct error *err);
 int pool_raw_usage(struct pool *pool, const char *name,
 		   struct extent_usage *ret, struct error *err);
+int pool_raw_sharing(struct pool *pool, const char *const *snapshots, size_t n,
+		     struct pool_sharing *ret, struct error *err);
 int pool_raw_check_open(struct pool *pool, bool repair,
 			void (*finding)(void *context, const char *text,
 					bool repaired),

@@ -14,6 +14,7 @@
 #include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +60,7 @@ struct run {
 	struct object objects[OBJECTS];
 	struct error err;
 	unsigned step, full, kills, reverts, groups;
+	unsigned shared, reclaimable; /* steps after which there was some */
 };
 
 static unsigned below(struct run *run, unsigned n)
@@ -790,6 +792,80 @@ static void flush_one(struct run *run)
 	settle(object);
 }
 
+/* ---- what they have in common ---- */
+
+/* The numbers of snapshots; what is none, or is going, is an extent. */
+static void find_snapshots(struct run *run, uint32_t *ids)
+{
+	for (size_t i = 0; i < OBJECTS; i++) {
+		const struct object *object = &run->objects[i];
+
+		ids[i] = is_there(object) && is_snapshot(object)
+				 ? pool_raw_find(pool_raw_of(run->pool),
+						 object->record.name, NULL)
+				 : 0;
+	}
+}
+
+static bool is_one_of(const uint32_t *ids, uint32_t id)
+{
+	for (size_t i = 0; i < OBJECTS; i++)
+		if (ids[i] == id)
+			return true;
+	return false;
+}
+
+/* The clusters of one, into how many have each; or are extents. */
+static void add_clusters(struct run *run, uint32_t id, bool kept,
+			 unsigned *users, unsigned *keepers)
+{
+	struct raw_store *store = pool_raw_of(run->pool)->store;
+	const struct raw_object *object = raw_state_object(
+		raw_store_lock(store), id);
+	const struct raw_map *map = object ? &object->map : NULL;
+
+	for (uint64_t i = 0; map && i < raw_map_clusters(map); i++) {
+		uint32_t entry = raw_map_get(map, i);
+
+		if (entry == RAW_HOLE)
+			continue;
+		users[RAW_PHYSICAL(entry)]++;
+		keepers[RAW_PHYSICAL(entry)] += kept;
+	}
+	raw_store_unlock(store);
+}
+
+/* Map by map and cluster by cluster it is the same. */
+static void check_sharing(struct run *run)
+{
+	struct raw_store *store = pool_raw_of(run->pool)->store;
+	const struct raw_state *state = raw_store_lock(store);
+	const uint32_t clusters = state->alloc.clusters, ids = state->n_slots;
+	unsigned *users = calloc(clusters, sizeof(*users));
+	unsigned *keepers = calloc(clusters, sizeof(*keepers));
+	struct pool_sharing sharing, right = {0};
+	uint32_t snapshots[OBJECTS];
+
+	raw_store_unlock(store);
+	find_snapshots(run, snapshots);
+	assert_true(users && keepers);
+	for (uint32_t id = 1; id <= ids; id++)
+		add_clusters(run, id, !is_one_of(snapshots, id), users,
+			     keepers);
+	for (uint32_t i = 0; i < clusters; i++) {
+		right.shared += users[i] > 1 ? CLUSTER : 0;
+		right.reclaimable += users[i] && !keepers[i] ? CLUSTER : 0;
+	}
+	free(users);
+	free(keepers);
+	MUST(run,
+	     run->pool->ops->sharing(run->pool, NULL, 0, &sharing, &run->err));
+	CHECK(run, sharing.shared == right.shared);
+	CHECK(run, sharing.reclaimable == right.reclaimable);
+	run->shared += sharing.shared > 0;
+	run->reclaimable += sharing.reclaimable > 0;
+}
+
 static void step(struct run *run)
 {
 	struct object *object;
@@ -888,8 +964,10 @@ static void run_end(struct run *run)
 static void run_seed(struct run *run, unsigned seed, unsigned steps)
 {
 	run_begin(run, seed);
-	for (run->step = 0; run->step < steps; run->step++)
+	for (run->step = 0; run->step < steps; run->step++) {
 		step(run);
+		check_sharing(run);
+	}
 	open_again(run, true);
 	run_end(run);
 }
@@ -909,8 +987,9 @@ static void does_as_a_model_says(void **unused)
 			      "%u times full\n",
 			      run.groups, run.reverts, run.kills, run.full);
 		/* It has met what it is for. */
-		assert_true(steps < 1000 || (run.groups && run.reverts &&
-					     run.kills && run.full));
+		assert_true(steps < 1000 ||
+			    (run.groups && run.reverts && run.kills &&
+			     run.full && run.shared && run.reclaimable));
 	}
 }
 
@@ -1093,6 +1172,56 @@ static void finishes_or_undoes_a_group_that_was_cut_short(void **unused)
 	run_end(&run);
 }
 
+struct counter {
+	struct pool *pool;
+	atomic_bool stop;
+};
+
+static void *count_on(void *counter_)
+{
+	struct counter *counter = counter_;
+	struct pool_sharing sharing;
+	struct error err;
+
+	do {
+		assert_int_equal(counter->pool->ops->sharing(counter->pool,
+							     NULL, 0, &sharing,
+							     &err),
+				 0);
+		assert_true(sharing.shared <= MEDIUM_BYTES);
+		assert_true(sharing.reclaimable <= MEDIUM_BYTES);
+	} while (!atomic_load(&counter->stop));
+	return NULL;
+}
+
+static void counts_what_is_shared_while_it_changes(void **unused)
+{
+	struct counter counter = {0};
+	static struct run run;
+	pthread_t thread;
+
+	(void)unused;
+	run_begin(&run, 1);
+	counter.pool = run.pool;
+	assert_int_equal(pthread_create(&thread, NULL, count_on, &counter), 0);
+	for (unsigned i = 0; i < 60; i++) {
+		struct object *object = any(&run, false);
+
+		create(&run);
+		for (unsigned k = 0; k < 4; k++)
+			write_some(&run, k % 3 ? WRITE : DISCARD);
+		snapshot(&run);
+		make_clone(&run);
+		revert(&run);
+		if (object)
+			erase(&run, object);
+	}
+	atomic_store(&counter.stop, true);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	check_sharing(&run);
+	run_end(&run);
+}
+
 /* A pool on a seat: nothing that it can do is forgotten. */
 static void can_the_same_when_its_medium_may_go(void **unused)
 {
@@ -1121,6 +1250,7 @@ int main(void)
 		cmocka_unit_test(
 			keeps_what_was_shared_until_it_is_not_for_good),
 		cmocka_unit_test(is_full_at_its_floor_until_there_is_room),
+		cmocka_unit_test(counts_what_is_shared_while_it_changes),
 		cmocka_unit_test(can_the_same_when_its_medium_may_go),
 		cmocka_unit_test(makes_a_group_that_is_larger_than_a_batch),
 		cmocka_unit_test(finishes_or_undoes_a_group_that_was_cut_short),

@@ -122,6 +122,7 @@ struct raw_leaf *raw_leaf_new(void)
 	if (!leaf)
 		return NULL;
 	leaf->maps = leaf->mapped = leaf->unwritten = leaf->number = 0;
+	leaf->seen = 0;
 	for (unsigned i = 0; i < RAW_LEAF_ENTRIES; i++)
 		atomic_init(&leaf->entries[i], RAW_HOLE);
 	return leaf;

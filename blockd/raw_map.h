@@ -28,6 +28,7 @@ struct raw_leaf {
 	uint32_t mapped;       /* entries that are no holes; of the changer */
 	uint32_t unwritten;    /* of these, that read as zeroes; the same */
 	uint32_t number;       /* in a checkpoint; 0: none */
+	uint32_t seen;         /* in the count of that number; of who counts */
 	_Atomic uint32_t entries[RAW_LEAF_ENTRIES];
 };
 

@@ -36,6 +36,10 @@ void service_fill_pool(struct rpc_call *call, const struct node_pool_info *info,
 	out->available = info->space.available;
 	out->overcommit_percent = (uint32_t)info->record.overcommit_percent;
 	out->floor = info->space.floor;
+	out->nominal = info->nominal;
+	out->sharing_known = info->sharing_known;
+	out->shared = info->sharing.shared;
+	out->reclaimable = info->sharing.reclaimable;
 	out->incarnation = rpc_strdup(
 		call, exports_incarnation(service->exports, &info->record,
 					  incarnation));

@@ -56,8 +56,13 @@ struct json_object *json_pool(const struct node_pool *pool)
 	json_put_text(object, "state", pool->state);
 	json_put_text(object, "message", pool->message);
 	json_put_number(object, "capacity", pool->capacity);
+	json_put_number(object, "nominal", pool->nominal);
 	json_put_number(object, "reserved", pool->reserved);
 	json_put_number(object, "allocated", pool->allocated);
+	if (pool->sharing_known) {
+		json_put_number(object, "shared", pool->shared);
+		json_put_number(object, "reclaimable", pool->reclaimable);
+	}
 	json_put_number(object, "available", pool->available);
 	json_put_number(object, "extents", pool->extents);
 	json_put_number(object, "overcommitPercent", pool->overcommit_percent);

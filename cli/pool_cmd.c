@@ -49,6 +49,16 @@ int pool_delete_run(struct cli *cli, struct error *err)
 	return r;
 }
 
+/* What not every pool tells. */
+static void known_cell(struct table *table, const struct node_pool *pool,
+		       uint64_t bytes)
+{
+	char text[SIZE_TEXT_MAX];
+
+	table_cell(table, "%s",
+		   pool->sharing_known ? size_format(text, bytes) : "-");
+}
+
 static void pool_row(struct table *table, const struct node_pool *pool)
 {
 	char text[SIZE_TEXT_MAX];
@@ -58,8 +68,11 @@ static void pool_row(struct table *table, const struct node_pool *pool)
 	table_cell(table, "%s", pool->state);
 	table_cell(table, "%llu", (unsigned long long)pool->extents);
 	table_cell(table, "%s", size_format(text, pool->capacity));
+	table_cell(table, "%s", size_format(text, pool->nominal));
 	table_cell(table, "%s", size_format(text, pool->reserved));
 	table_cell(table, "%s", size_format(text, pool->allocated));
+	known_cell(table, pool, pool->shared);
+	known_cell(table, pool, pool->reclaimable);
 	table_cell(table, "%s", size_format(text, pool->available));
 	table_cell(table, "%s%s%s", pool->path, pool->message[0] ? ": " : "",
 		   pool->message);
@@ -107,7 +120,8 @@ int pool_list_run(struct cli *cli, struct error *err)
 	struct pool_list list = {
 		.all = json_object_new_array(),
 		.table = table_new("POOL", "KIND", "STATE", "EXTENTS>",
-				   "CAPACITY>", "RESERVED>", "ALLOCATED>",
+				   "CAPACITY>", "NOMINAL>", "RESERVED>",
+				   "ALLOCATED>", "SHARED>", "RECLAIMABLE>",
 				   "FREE>", "PATH", NULL),
 	};
 	int r = cli_argument(cli, 0)

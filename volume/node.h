@@ -68,6 +68,10 @@ struct node_pool {
 	char state[16]; /* "online", "missing", "foreign", "locked" */
 	char message[RECORD_TEXT_SIZE];
 	uint64_t capacity, reserved, allocated, available; /* bytes */
+	uint64_t nominal; /* bytes; sizes of all extents and snapshots */
+	/* Bytes that more than one uses, each once; that only snapshots use. */
+	uint64_t shared, reclaimable;
+	bool sharing_known; /* of these two */
 	uint64_t extents;
 	unsigned overcommit_percent;
 	uint64_t floor; /* bytes */

@@ -51,6 +51,8 @@ test_snapshots_and_clones_live_and_go_in_any_order() {
 	same "$(field snapshots.0.origin.method <"$D/made")" reflink
 	same "$(field snapshots.0.origin.cut <"$D/made")" "$id"
 	same "$(cut "$id" x:s1 | field snapshots.0.id)" "$(extent_field s1 id)"
+	same "$(call ListPools | field pools.0.nominal)" $((16 * MIB))
+	same "$(call ListPools | field pools.0.sharing_known)" False
 	io x -c "write -P 2 0 1M"
 	cut "$(uuid)" x:s2 >/dev/null
 	fails 1 EINVAL call SetExport name=s1 initiators=any

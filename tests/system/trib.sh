@@ -63,6 +63,7 @@ test_json_is_json_and_errors_are_too() {
 	json pool list | grep -q '"capacity": 268435456'
 	json extent create j --size 8MiB | grep -q '"size": 8388608'
 	json extent list | grep -q '"name": "j"'
+	json pool list | grep -q '"nominal": 8388608'
 	json volume list | grep -qx '\[\]'
 	json volume orphans | grep -qx '\[\]'
 	json devices | grep -qx '\[\]'
