@@ -35,8 +35,8 @@ struct command {
 	int (*run)(struct cli *cli, struct error *err);
 };
 
-extern const struct command commands[];
-extern const size_t commands_count;
+/* In the order of help; NULL: there are no more. */
+const struct command *command_at(size_t index);
 
 /*
  * The command that @words begins with, and how many of them it takes.

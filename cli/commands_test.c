@@ -32,16 +32,16 @@ static void commands_are_found_by_all_their_words(void **state)
 
 static void every_command_is_whole_and_its_options_are_its_own(void **state)
 {
-	(void)state;
-	for (size_t i = 0; i < commands_count; i++) {
-		const struct command *c = &commands[i];
+	const struct command *c, *other;
 
+	(void)state;
+	for (size_t i = 0; (c = command_at(i)); i++) {
 		assert_non_null(c->run);
 		assert_non_null(c->summary);
 		assert_non_null(c->arguments);
 		assert_true(c->min_arguments <= c->max_arguments);
-		for (size_t k = i + 1; k < commands_count; k++)
-			assert_string_not_equal(c->words, commands[k].words);
+		for (size_t k = i + 1; (other = command_at(k)); k++)
+			assert_string_not_equal(c->words, other->words);
 		for (size_t o = 0; o < c->n_rows; o++)
 			for (size_t g = 0; g < cli_global_rows_count; g++)
 				assert_string_not_equal(

@@ -26,10 +26,11 @@ static void offer(const char *text, const char *start)
 /* The next word of each command that begins with the @n words typed. */
 static void offer_words(char *const *words, int n, const char *last)
 {
+	const struct command *command;
 	char offered[32] = "";
 
-	for (size_t i = 0; i < commands_count; i++) {
-		const char *own = commands[i].words;
+	for (size_t i = 0; (command = command_at(i)); i++) {
+		const char *own = command->words;
 		char word[32];
 		int at = 0;
 

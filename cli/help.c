@@ -28,9 +28,10 @@ int help_exit_code(int r)
 
 static void all_print(FILE *out)
 {
+	const struct command *c;
+
 	(void)fputs("usage: trib COMMAND [ARGUMENT...] [OPTION...]\n\n", out);
-	for (size_t i = 0; i < commands_count; i++) {
-		const struct command *c = &commands[i];
+	for (size_t i = 0; (c = command_at(i)); i++) {
 		int width = fprintf(out, "  %s %s", c->words, c->arguments);
 
 		(void)fprintf(out, "%*s%s\n", width < 36 ? 36 - width : 1, "",
@@ -68,11 +69,12 @@ void help_print(const struct command *command, FILE *out)
 /* What may follow @said, which some commands begin with. */
 static void list_next(const char *said, char *ret, size_t size)
 {
+	const struct command *command;
 	size_t length = strlen(said), at = 0;
 
 	ret[0] = '\0';
-	for (size_t i = 0; i < commands_count && at < size; i++) {
-		const char *words = commands[i].words;
+	for (size_t i = 0; at < size && (command = command_at(i)); i++) {
+		const char *words = command->words;
 
 		if (strncmp(words, said, length) == 0 && words[length] == ' ')
 			at += (size_t)snprintf(ret + at, size - at, "%s%s",

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Volumes and their snapshots. */
+#include "cli/command_group.h"
+#include "volume/snapshot.h"
+
+/* Of all that make volumes, but for how large and from what. */
+#define VOLUME_ROWS                                                                   \
+	ROW("policy", 0, OPTION_STRING, policy, "NAME",                               \
+	    "where new files go: mfs, ff, epmfs, local (mfs)"),                       \
+		ROW("transport", 0, OPTION_STRING, transport, "NAME",                 \
+		    "auto, nbd or fuse for remote splits (auto)"),                    \
+		ROW("splits", 0, OPTION_NUMBER, splits, "N",                          \
+		    "at least this many extents (as few as serve)"),                  \
+		ROW("max-splits", 0, OPTION_NUMBER, max_splits, "N",                  \
+		    "at most this many"),                                             \
+		ROW("max-extent", 0, OPTION_SIZE, max_extent, "SIZE",                 \
+		    "no extent larger than this"),                                    \
+		ROW("share-pools", 0, OPTION_FLAG, share_pools, NULL,                 \
+		    "several extents may lie in one pool"),                           \
+		ROW("placement", 0, OPTION_STRING, placement, "NAME",                 \
+		    "balanced: fill pools evenly; packed: the fullest first; local: " \
+		    "one node's first (balanced)"),                                   \
+		ROW("local", 0, OPTION_STRING, local, "NODE",                         \
+		    "with --placement local: that node (this one)"),                  \
+		ROW("on", 0, OPTION_LIST, on, "NODE", "only on these nodes"),         \
+		ROW("not-on", 0, OPTION_LIST, not_on, "NODE",                         \
+		    "never on these"),                                                \
+		ROW("in-pool", 0, OPTION_LIST, in_pool, "POOL",                       \
+		    "only in pools of these names"),                                  \
+		ROW("node-label", 0, OPTION_LIST, node_label, "KEY=VALUE",            \
+		    "only on nodes with these labels"),                               \
+		ROW("label", 'l', OPTION_LIST, label, "KEY=VALUE",                    \
+		    "kept with the volume"),                                          \
+		LIMIT_ROWS
+
+static const struct option_row volume_create_rows[] = {
+	ROW("size", 's', OPTION_SIZE, size, "SIZE", "for example 5GiB"),
+	ROW("from-snapshot", 0, OPTION_STRING, from_snapshot, "SNAPSHOT",
+	    "begin with its content"),
+	ROW("from-volume", 0, OPTION_STRING, from_volume, "VOLUME",
+	    "begin with its content, as it is now"),
+	ROW("layout", 0, OPTION_STRING, layout, "NAME",
+	    "union: a tree; linear: a block device of one extent (union)"),
+	ROW("fs", 0, OPTION_STRING, fs, "TYPE",
+	    "file system of the splits: ext4 or xfs (ext4)"),
+	VOLUME_ROWS};
+
+static const struct option_row volume_copy_rows[] = {
+	ROW("size", 's', OPTION_SIZE, size, "SIZE",
+	    "larger than the source (the same)"),
+	VOLUME_ROWS};
+
+static const struct option_row volume_limit_rows[] = {LIMIT_ROWS};
+
+static const struct option_row snapshot_create_rows[] = {
+	ROW("label", 'l', OPTION_LIST, label, "KEY=VALUE", "kept with it"),
+};
+
+static const struct option_row snapshot_list_rows[] = {
+	ROW("all", 'a', OPTION_FLAG, all, NULL,
+	    "also those that are there only to clone from"),
+};
+
+static const struct option_row volume_resize_rows[] = {
+	ROW("size", 's', OPTION_SIZE, size, "SIZE",
+	    "the new, larger size of the whole volume"),
+};
+
+static const struct option_row volume_publish_rows[] = {
+	ROW("read-only", 'r', OPTION_FLAG, read_only, NULL,
+	    "that node may only read"),
+	ROW("shared", 0, OPTION_FLAG, shared, NULL,
+	    "with --read-only: others may read at the same time"),
+	ROW("note", 0, OPTION_STRING, note, "TEXT", "kept with it"),
+};
+
+static const struct command commands[] = {
+	{.words = "volume create",
+	 .arguments = "NAME",
+	 .min_arguments = 1,
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_WORD},
+	 .summary = "make a volume, larger than any node if need be",
+	 .text = "A single file lies on one split, so the largest file is "
+		 "smaller than the volume:\n`trib volume show` tells how "
+		 "large. File systems take a few percent of the size.",
+	 ROWS(volume_create_rows),
+	 .needs_volumes = true,
+	 .run = volume_create_run},
+	{.words = "volume clone",
+	 .arguments = "VOLUME NAME",
+	 .min_arguments = 2,
+	 .max_arguments = 2,
+	 .kinds = {ARGUMENT_VOLUME, ARGUMENT_WORD},
+	 .summary = "make a volume of another's content, as it is now",
+	 .text = "The other may be mounted and written to. The new one is in "
+		 "the same pools; what it\nis more than its source goes where "
+		 "the options say.",
+	 ROWS(volume_copy_rows),
+	 .needs_volumes = true,
+	 .run = volume_clone_run},
+	{.words = "volume limit",
+	 .arguments = "NAME",
+	 .min_arguments = 1,
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_VOLUME},
+	 .summary = "limit the I/O of a volume, mounted or not",
+	 .text = "Each extent gets its part by size; a file, which lies on one, "
+		 "gets that part. What is\nnot said stays as it is.",
+	 ROWS(volume_limit_rows),
+	 .needs_volumes = true,
+	 .run = volume_limit_run},
+	{.words = "volume resize",
+	 .arguments = "NAME",
+	 .min_arguments = 1,
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_VOLUME},
+	 .summary = "make a volume larger, mounted or not",
+	 .text = "It grows in the pools where it is; what these cannot hold "
+		 "becomes new extents on\nother nodes, new branches of the "
+		 "mounted volume. File systems grow, and branches join,\n"
+		 "on the node that has it mounted: repeat the command there, "
+		 "or they do at the next mount.",
+	 ROWS(volume_resize_rows),
+	 .needs_volumes = true,
+	 .run = volume_resize_run},
+	{.words = "volume list",
+	 .arguments = "",
+	 .summary = "all volumes",
+	 .needs_volumes = true,
+	 .only_looks = true,
+	 .run = volume_list_run},
+	{.words = "volume show",
+	 .arguments = "NAME",
+	 .min_arguments = 1,
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_VOLUME},
+	 .summary = "a volume and where each split of it is",
+	 .needs_volumes = true,
+	 .only_looks = true,
+	 .run = volume_show_run},
+	{.words = "volume publish",
+	 .arguments = "NAME NODE",
+	 .min_arguments = 2,
+	 .max_arguments = 2,
+	 .kinds = {ARGUMENT_VOLUME, ARGUMENT_NODE},
+	 .summary = "reserve a volume for a node: no other may mount it",
+	 ROWS(volume_publish_rows),
+	 .needs_volumes = true,
+	 .run = volume_publish_run},
+	{.words = "volume unpublish",
+	 .arguments = "NAME [NODE]",
+	 .min_arguments = 1,
+	 .max_arguments = 2,
+	 .kinds = {ARGUMENT_VOLUME, ARGUMENT_NODE},
+	 .summary = "take that back; a node that has it mounted is cut off",
+	 .text = "Without NODE from every node. Meant for a node that is lost: "
+		 "what it had not written yet\nis gone for it.",
+	 .needs_volumes = true,
+	 .run = volume_unpublish_run},
+	{.words = "volume delete",
+	 .arguments = "NAME",
+	 .min_arguments = 1,
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_VOLUME},
+	 .summary = "delete a volume and what is on it",
+	 .needs_volumes = true,
+	 .run = volume_delete_run},
+	{.words = "volume orphans",
+	 .arguments = "",
+	 .summary = "extents without a volume, and volumes without an extent",
+	 .needs_volumes = true,
+	 .only_looks = true,
+	 .run = volume_orphans_run},
+	{.words = "snapshot create",
+	 .arguments = "SNAPSHOT VOLUME",
+	 .min_arguments = 2,
+	 .max_arguments = 2,
+	 .kinds = {ARGUMENT_WORD, ARGUMENT_VOLUME},
+	 .summary = "keep what a volume holds now, mounted or not",
+	 .text = "All of its extents are cut at one instant; writes wait for "
+		 "that moment. What programs\nhave not flushed by then is not "
+		 "in it. Pools that can't share blocks (dir pools on ext4)\n"
+		 "copy it: the volume must not be mounted then, and the "
+		 "command waits; interrupted,\nthe copy goes on.",
+	 ROWS(snapshot_create_rows),
+	 .needs_volumes = true,
+	 .run = snapshot_create_run},
+	{.words = "snapshot list",
+	 .arguments = "[VOLUME]",
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_VOLUME},
+	 .summary = "snapshots of a volume, or all",
+	 ROWS(snapshot_list_rows),
+	 .needs_volumes = true,
+	 .only_looks = true,
+	 .run = snapshot_list_run},
+	{.words = "snapshot show",
+	 .arguments = "SNAPSHOT",
+	 .min_arguments = 1,
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_SNAPSHOT},
+	 .summary = "a snapshot, where it is and what deleting it would free",
+	 .needs_volumes = true,
+	 .only_looks = true,
+	 .run = snapshot_show_run},
+	{.words = "snapshot delete",
+	 .arguments = "SNAPSHOT",
+	 .min_arguments = 1,
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_SNAPSHOT},
+	 .summary = "delete a snapshot; its volume and clones stay",
+	 .needs_volumes = true,
+	 .run = snapshot_delete_run},
+	{.words = "snapshot restore",
+	 .arguments = "SNAPSHOT NAME",
+	 .min_arguments = 2,
+	 .max_arguments = 2,
+	 .kinds = {ARGUMENT_SNAPSHOT, ARGUMENT_WORD},
+	 .summary = "make a new volume of a snapshot",
+	 .text = "It is in the same pools; what it is more than the snapshot "
+		 "goes where the options say.",
+	 ROWS(volume_copy_rows),
+	 .needs_volumes = true,
+	 .run = snapshot_restore_run},
+	{.words = "snapshot revert",
+	 .arguments = "SNAPSHOT",
+	 .min_arguments = 1,
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_SNAPSHOT},
+	 .summary = "take its volume back to it; what came after is lost",
+	 .text = "The volume is mounted nowhere. Its size stays as it is.",
+	 .needs_volumes = true,
+	 .run = snapshot_revert_run},
+	{.words = "snapshot group create",
+	 .arguments = "GROUP VOLUME...",
+	 .min_arguments = 2,
+	 .max_arguments = 1 + SNAPSHOT_MEMBERS_MAX,
+	 .kinds = {ARGUMENT_WORD, ARGUMENT_VOLUME},
+	 .summary = "keep what several volumes hold at one instant",
+	 .text = "All or none. The snapshots are called GROUP-0, GROUP-1, in "
+		 "the order of the volumes' names.",
+	 ROWS(snapshot_create_rows),
+	 .needs_volumes = true,
+	 .run = group_create_run},
+	{.words = "snapshot group list",
+	 .arguments = "",
+	 .summary = "all groups",
+	 .needs_volumes = true,
+	 .only_looks = true,
+	 .run = group_list_run},
+	{.words = "snapshot group show",
+	 .arguments = "GROUP",
+	 .min_arguments = 1,
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_GROUP},
+	 .summary = "a group and its snapshots",
+	 .needs_volumes = true,
+	 .only_looks = true,
+	 .run = group_show_run},
+	{.words = "snapshot group delete",
+	 .arguments = "GROUP",
+	 .min_arguments = 1,
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_GROUP},
+	 .summary = "delete a group with its snapshots",
+	 .needs_volumes = true,
+	 .run = group_delete_run},
+};
+const struct command_group volume_commands = GROUP(commands);
