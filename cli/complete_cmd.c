@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "cli/command.h"
+#include "volume/extents.h"
 #include "volume/snapshot.h"
 
 static bool begins(const char *text, const char *start)

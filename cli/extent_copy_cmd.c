@@ -15,6 +15,7 @@
 #include "cli/json.h"
 #include "cli/progress.h"
 #include "cli/volume_cmd.h"
+#include "volume/extents.h"
 
 #define LOOK_MS 300 /* how often a copy is looked at */
 

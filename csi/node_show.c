@@ -14,6 +14,7 @@
 #include "csi/bind.h"
 #include "csi/capability.h"
 #include "csi/kata_record.h"
+#include "volume/extents.h"
 #include "volume/union_process.h"
 
 bool node_show_is_ours(const struct mount_info *info, const char *volume)

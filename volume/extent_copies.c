@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* volume.h: clones of single extents, revert, limits; looking after pools. */
+/* extents.h: clones, revert, limits; volume.h: looking after pools. */
 #include <errno.h>
 
 #include "base/size.h"

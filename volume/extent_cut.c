@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* volume.h: snapshots of single extents at one instant (volume/cut.h). */
+/* extents.h: snapshots of single extents at one instant (volume/cut.h). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files about single extents (volume.h) share. */
+/* What the files about single extents (extents.h) share. */
 #ifndef VOLUME_EXTENT_INTERNAL_H
 #define VOLUME_EXTENT_INTERNAL_H
 
 #include "volume/context.h"
+#include "volume/extents.h"
 
 /* Checks both names. */
 int extent_client(struct volume_context *ctx, const char *node,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* volume.h: single extents, by hand. */
+/* extents.h: single extents, by hand. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "volume/context.h"
+#include "volume/extents.h"
 #include "volume/parallel.h"
 
 #define ASKED_AT_ONCE 16
