@@ -213,9 +213,13 @@ test_a_rebooted_node_is_staged_again() {
 	blockd_signal 1 KILL
 	kill -KILL "$(union_pid boot)"
 	pgrep -f "trib-nbd.*$C/host1/" | while read -r i; do kill -KILL "$i"; done
+	# Before their files are out of sight with the mounts they are in.
+	losetup -nl -O NAME,BACK-FILE | grep "$C/host1/" >"$TEST_DIR/loops"
 	findmnt -rno TARGET | grep "^$C/host1/" | sort -r | while read -r i; do umount -l "$i"; done
-	losetup -nl -O NAME,BACK-FILE | grep "$C/host1/" | while read -r i _; do losetup -d "$i"; done
-	eventually 10 eval "! losetup -nl -O BACK-FILE | grep -q '$C/host1/'"
+	while read -r i _; do
+		losetup -d "$i"
+		eventually 10 eval "! losetup -nl -O NAME | grep -q '^$i *\$'"
+	done <"$TEST_DIR/loops"
 	rm -rf "$C/host1/run"
 	mkdir "$C/host1/run"
 	blockd_start 1
