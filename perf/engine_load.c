@@ -3,14 +3,12 @@
  * I/O on an extent of a raw pool through struct blockdev, without a server: a
  * loop, and a fixed number of requests in flight. Ends with one line of JSON.
  *
- *	--do format   make the pool on a file or device (what it holds is lost)
- *	              and one extent in it
- *	--do fill     write the whole extent, in order
- *	--do snapshots  --count of them, a block of every 8th cluster
- *	              overwritten after each
- *	--do read|write  --count requests at random places, or --step bytes
- *apart
- *	--do again    the same writes after a discard of all: first writes
+ *	--do format     make the pool on a file or device (what it holds is
+ *	                lost) and one extent in it
+ *	--do fill       write the whole extent, in order
+ *	--do snapshots  make --count of them
+ *	--do read|write --count requests, at random places or --step apart
+ *	--do again      the same writes after a discard of all: first writes
  *
  * The time and the processor's are those of the requests and the flush that
  * ends them, not of opening the pool.
@@ -267,7 +265,7 @@ static int slots_make(struct load *load, struct error *err)
 	return 0;
 }
 
-/* All requests, and the flush; a loop runs once, so it is made anew. */
+/* All requests, and the flush that ends them. */
 static int carry_out(struct load *load, struct error *err)
 {
 	int r = slots_make(load, err);
@@ -318,10 +316,7 @@ static int fill(struct load *load, struct error *err)
 	return measured(load, err);
 }
 
-/*
- * Each shares all that the extent has, after which some of that is written
- * anew, so that the next one differs from it.
- */
+/* Each shares all that the extent has. */
 static int snapshots(struct load *load, struct error *err)
 {
 	uint64_t cluster = UINT64_C(1)
@@ -355,11 +350,6 @@ static int snapshots(struct load *load, struct error *err)
 	return 0;
 }
 
-static void erased(struct op *op, int res)
-{
-	flushed(op, res);
-}
-
 static void erase_all(struct loop_message *message)
 {
 	struct load *load = container_of(message, struct load, begin);
@@ -388,7 +378,7 @@ static int discard_all(struct load *load, struct error *err)
 {
 	int r;
 
-	load->flush.done = erased;
+	load->flush.done = flushed;
 	load->begin.run = erase_all;
 	loop_post(load->loop, &load->begin);
 	r = loop_run(load->loop);
