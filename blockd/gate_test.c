@@ -311,8 +311,8 @@ static void waits_for_what_is_under_way_and_gives_up_in_time(void **state)
 	assert_int_equal(atomic_load(&side->fake->writes), 2);
 	keep(side, false);
 	assert_int_equal(gate_hold(&k->gate, clock_ms() + 20000), 0);
-	assert_true(atomic_load(&one.done));
-	assert_true(atomic_load(&other.done));
+	wait_done(&one);
+	wait_done(&other);
 	gate_release(&k->gate);
 }
 
