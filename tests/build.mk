@@ -1,6 +1,6 @@
 # Tests in a virtual machine with a kernel that has what this one may lack.
 VM_TESTS += tests/vm/selftest.sh tests/vm/nbd.sh tests/vm/initiator.sh \
-            tests/vm/power.sh
+            tests/vm/power.sh tests/vm/power_raw.sh
 SYSTEM_TESTS += tests/system/lint.sh tests/system/fuzz.sh
 
 # The driver against the CSI specification, over its sockets.
