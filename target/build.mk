@@ -1,7 +1,11 @@
 $(eval $(call library,target,\
   target/export_table.c target/initiators.c target/listener.c \
   target/nbd_conn.c target/nbd_handshake.c target/nbd_io.c target/nbd_proto.c \
-  target/nbd_send.c target/nbd_session.c target/target.c,,base))
+  target/nbd_send.c target/nbd_session.c target/scsi_command.c \
+  target/scsi_inquiry.c target/scsi_primary.c target/scsi_range.c \
+  target/scsi_reserve.c target/scsi_rw.c target/scsi_sense.c \
+  target/scsi_target.c target/scsi_task.c target/scsi_unit.c \
+  target/target.c,,base))
 $(eval $(call test_helper,target/nbd_serve_main,target))
 $(eval $(call unit_test,target/export_table_test,target))
 $(eval $(call unit_test,target/initiators_test,target))
