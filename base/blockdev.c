@@ -56,6 +56,14 @@ void blockdev_write_zeroes(struct blockdev *dev, struct op *op, uint64_t offset,
 	dev->ops->write_zeroes(dev, op, offset, length, flags);
 }
 
+void blockdev_cache(struct blockdev *dev, struct op *op, uint64_t offset,
+		    uint64_t length)
+{
+	assert(dev->ops->cache);
+	range_assert(dev, offset, length);
+	dev->ops->cache(dev, op, offset, length);
+}
+
 void blockdev_get_status(struct blockdev *dev, struct op *op, uint64_t offset,
 			 uint64_t length, struct blockdev_status *ret,
 			 unsigned max)

@@ -7,8 +7,8 @@
  * completes through op->done() exactly once, on the loop, never from inside
  * the call: 0 or a negative errno (never a short count). Ranges are bytes,
  * inside the device, multiples of block_size, not empty, at most
- * BLOCKDEV_LENGTH_MAX; the wrappers below assert it. The target checks a
- * peer's range with blockdev_range_ok() first.
+ * BLOCKDEV_LENGTH_MAX (but that of status); the wrappers below assert it. The
+ * target checks a peer's range with blockdev_range_ok() first.
  *
  * Durability: a write is durable once a flush that began after its done()
  * is done, or at its done() with BLOCKDEV_FUA.
@@ -60,6 +60,12 @@ struct blockdev_ops {
 	void (*write_zeroes)(struct blockdev *dev, struct op *op,
 			     uint64_t offset, uint64_t length, unsigned flags);
 	/*
+	 * Optional. NULL: not advertised. The range will be read soon; a
+	 * hint: it need not be in memory once this is done.
+	 */
+	void (*cache)(struct blockdev *dev, struct op *op, uint64_t offset,
+		      uint64_t length);
+	/*
 	 * Optional. NULL: everything is data. Fills up to @max runs from
 	 * @offset on; the last may end anywhere inside the range, never past
 	 * it. done(number of runs, at least 1).
@@ -93,6 +99,8 @@ void blockdev_discard(struct blockdev *dev, struct op *op, uint64_t offset,
 		      uint64_t length, unsigned flags);
 void blockdev_write_zeroes(struct blockdev *dev, struct op *op, uint64_t offset,
 			   uint64_t length, unsigned flags);
+void blockdev_cache(struct blockdev *dev, struct op *op, uint64_t offset,
+		    uint64_t length);
 void blockdev_get_status(struct blockdev *dev, struct op *op, uint64_t offset,
 			 uint64_t length, struct blockdev_status *ret,
 			 unsigned max);

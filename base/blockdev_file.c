@@ -335,6 +335,15 @@ static void file_zero_op(struct blockdev *dev, struct op *op, uint64_t offset,
 	zeroing_new(dev, op, offset, length, flags, false);
 }
 
+/* ---- cache: by the page cache's own readahead ---- */
+
+static void file_cache_op(struct blockdev *dev, struct op *op, uint64_t offset,
+			  uint64_t length)
+{
+	loop_fadvise(dev->loop, op, file_of(dev)->fd, offset, length,
+		     POSIX_FADV_WILLNEED);
+}
+
 /* ---- status: lseek can wait for the disk, so it runs beside the loop ---- */
 
 struct status_work {
@@ -469,6 +478,19 @@ static void file_close_op(struct blockdev *dev)
 	free(file);
 }
 
+static const struct blockdev_ops cached_file_ops = {
+	.read = file_read_op,
+	.write = file_write_op,
+	.flush = file_flush_op,
+	.discard = file_discard_op,
+	.write_zeroes = file_zero_op,
+	.cache = file_cache_op,
+	.status = file_status_op,
+	.resize = file_resize_op,
+	.close = file_close_op,
+};
+
+/* Past the page cache there is nothing to read ahead into. */
 static const struct blockdev_ops file_ops = {
 	.read = file_read_op,
 	.write = file_write_op,
@@ -543,7 +565,9 @@ int blockdev_file_open(struct loop *loop, const char *path, uint64_t size,
 	if (!file)
 		return error_set(err, ENOMEM, "no memory for a device");
 	file->dev = (struct blockdev){
-		.ops = is_device ? &device_ops : &file_ops,
+		.ops = is_device ? &device_ops
+		       : direct  ? &file_ops
+				 : &cached_file_ops,
 		.loop = loop,
 		.size = size,
 		.block_size = direct ? DIRECT_BLOCK : 1,

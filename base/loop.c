@@ -475,6 +475,18 @@ void loop_fallocate(struct loop *loop, struct op *op, int fd, int mode,
 	entry_start(loop, sqe, op);
 }
 
+void loop_fadvise(struct loop *loop, struct op *op, int fd, uint64_t offset,
+		  uint64_t length, int advice)
+{
+	struct io_uring_sqe *sqe = entry_get(loop);
+
+	assert(length <= UINT32_MAX); /* all that the entry has room for */
+	io_uring_prep_rw(IORING_OP_FADVISE, sqe, fd, NULL, (unsigned)length,
+			 offset);
+	sqe->fadvise_advice = (uint32_t)advice;
+	entry_start(loop, sqe, op);
+}
+
 void loop_accept(struct loop *loop, struct op *op, int fd)
 {
 	struct io_uring_sqe *sqe = entry_get(loop);

@@ -133,6 +133,9 @@ void loop_write(struct loop *loop, struct op *op, int fd, const void *data,
 void loop_fdatasync(struct loop *loop, struct op *op, int fd);
 void loop_fallocate(struct loop *loop, struct op *op, int fd, int mode,
 		    uint64_t offset, uint64_t length);
+/* @length: up to UINT32_MAX; @advice: POSIX_FADV_... */
+void loop_fadvise(struct loop *loop, struct op *op, int fd, uint64_t offset,
+		  uint64_t length, int advice);
 void loop_accept(struct loop *loop, struct op *op, int fd);
 void loop_connect(struct loop *loop, struct op *op, int fd,
 		  const struct sockaddr *address, socklen_t length);

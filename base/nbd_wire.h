@@ -17,6 +17,8 @@
 #define NBD_REQUEST_MAGIC          UINT32_C(0x25609513)
 #define NBD_SIMPLE_REPLY_MAGIC     UINT32_C(0x67446698)
 #define NBD_STRUCTURED_REPLY_MAGIC UINT32_C(0x668e33ef)
+#define NBD_EXTENDED_REQUEST_MAGIC UINT32_C(0x21e41c71)
+#define NBD_EXTENDED_REPLY_MAGIC   UINT32_C(0x6e8a278c)
 
 #define NBD_STRING_MAX 4096 /* bytes; proto.md "String" */
 
@@ -39,6 +41,7 @@
 #define NBD_TRANSMIT_SEND_RESIZE       (1 << 9)
 #define NBD_TRANSMIT_SEND_CACHE        (1 << 10)
 #define NBD_TRANSMIT_SEND_FAST_ZERO    (1 << 11)
+#define NBD_TRANSMIT_STATUS_PAYLOAD    (1 << 12) /* "BLOCK_STATUS_PAYLOAD" */
 
 enum nbd_option {
 	NBD_OPT_EXPORT_NAME = 1,
@@ -94,6 +97,7 @@ enum nbd_command {
 #define NBD_CMD_FLAG_DF        (1 << 2)
 #define NBD_CMD_FLAG_REQ_ONE   (1 << 3)
 #define NBD_CMD_FLAG_FAST_ZERO (1 << 4)
+#define NBD_CMD_FLAG_PAYLOAD   (1 << 5) /* "PAYLOAD_LEN" */
 
 #define NBD_REPLY_FLAG_DONE (1 << 0)
 
@@ -101,6 +105,7 @@ enum nbd_command {
 #define NBD_REPLY_TYPE_OFFSET_DATA  1
 #define NBD_REPLY_TYPE_OFFSET_HOLE  2
 #define NBD_REPLY_TYPE_BLOCK_STATUS 5
+#define NBD_REPLY_TYPE_STATUS_EXT   6 /* "BLOCK_STATUS_EXT" */
 #define NBD_REPLY_TYPE_ERROR        ((1 << 15) | 1)
 #define NBD_REPLY_TYPE_ERROR_OFFSET ((1 << 15) | 2)
 
@@ -166,5 +171,26 @@ struct nbd_wire_chunk { /* "Structured reply chunk message" */
 	be32 length; /* bytes that follow */
 };
 static_assert(sizeof(struct nbd_wire_chunk) == 20, "wire size");
+
+/* With extended headers: proto.md of the EXTENDED_HEADERS extension. */
+struct nbd_wire_extended_request {
+	be32 magic;
+	be16 flags;
+	be16 type;
+	be64 cookie; /* echoed unread */
+	be64 offset; /* bytes */
+	be64 length; /* bytes; of the payload, with NBD_CMD_FLAG_PAYLOAD */
+};
+static_assert(sizeof(struct nbd_wire_extended_request) == 32, "wire size");
+
+struct nbd_wire_extended_chunk {
+	be32 magic;
+	be16 flags;
+	be16 type;
+	be64 cookie;
+	be64 offset; /* the request's */
+	be64 length; /* bytes that follow */
+};
+static_assert(sizeof(struct nbd_wire_extended_chunk) == 32, "wire size");
 
 #endif

@@ -332,6 +332,15 @@ static void dev_write_zeroes(struct blockdev *dev, struct op *op,
 	change(o);
 }
 
+static void dev_cache(struct blockdev *dev, struct op *op, uint64_t offset,
+		      uint64_t length)
+{
+	struct gate_dev *g = gate_dev_of(dev);
+
+	follow_size(g);
+	g->inner->ops->cache(g->inner, op, offset, length);
+}
+
 static void dev_status(struct blockdev *dev, struct op *op, uint64_t offset,
 		       uint64_t length, struct blockdev_status *ret,
 		       unsigned max)
@@ -367,6 +376,7 @@ static const struct blockdev_ops all_ops = {
 	.close = dev_close,
 	.discard = dev_discard,
 	.write_zeroes = dev_write_zeroes,
+	.cache = dev_cache,
 	.status = dev_status,
 };
 
@@ -379,6 +389,8 @@ static struct blockdev_ops ops_like(const struct blockdev_ops *inner)
 		ops.discard = NULL;
 	if (!inner->write_zeroes)
 		ops.write_zeroes = NULL;
+	if (!inner->cache)
+		ops.cache = NULL;
 	if (!inner->status)
 		ops.status = NULL;
 	return ops;

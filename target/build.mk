@@ -11,6 +11,7 @@ $(eval $(call unit_test,target/export_table_test,target))
 $(eval $(call unit_test,target/initiators_test,target))
 $(eval $(call unit_test,target/nbd_proto_test,target))
 $(eval $(call unit_test,target/nbd_session_test,target))
+$(eval $(call unit_test,target/nbd_extended_test,target))
 $(eval $(call fuzzer,target/nbd_session_fuzz,target/nbd_session.c \
   target/nbd_handshake.c target/nbd_proto.c base/cursor.c base/error.c))
 $(eval $(call unit_test,target/target_test,target,target/target_test_kit.c))

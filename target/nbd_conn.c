@@ -195,6 +195,8 @@ static uint16_t device_flags(const struct blockdev *dev, bool read_only)
 {
 	uint16_t flags = NBD_TRANSMIT_SEND_FLUSH | NBD_TRANSMIT_CAN_MULTI_CONN;
 
+	if (dev->ops->cache)
+		flags |= NBD_TRANSMIT_SEND_CACHE;
 	if (read_only)
 		return flags | NBD_TRANSMIT_READ_ONLY;
 	flags |= NBD_TRANSMIT_SEND_FUA | NBD_TRANSMIT_SEND_WRITE_ZEROES;
@@ -294,7 +296,7 @@ void nbd_conn_drop(struct nbd_conn *conn, const char *why)
 static bool payload_take(struct nbd_conn *conn)
 {
 	struct nbd_io *io = conn->writing;
-	uint32_t want = io->request.length - (uint32_t)io->progress;
+	uint32_t want = (uint32_t)(io->request.length - io->progress);
 	uint32_t there = conn->end - conn->start;
 	uint32_t n = there < want ? there : want;
 
@@ -398,7 +400,7 @@ static void receive(struct nbd_conn *conn)
 	conn->receiving_direct = io && conn->start == conn->end &&
 				 io->request.length >= DIRECT_PAYLOAD_MIN;
 	if (conn->receiving_direct) {
-		room = io->request.length - (uint32_t)io->progress;
+		room = (uint32_t)(io->request.length - io->progress);
 		conn->progress_ms = clock_ms();
 		loop_recv(conn->loop, &conn->receive_op, conn->fd,
 			  (uint8_t *)io->buf->data + io->progress,

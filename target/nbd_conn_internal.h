@@ -20,7 +20,7 @@ struct nbd_io {
 	struct nbd_io *next; /* free, ready or in the send */
 	struct nbd_request request;
 	struct iobuf *buf; /* NULL: none */
-	/* A WRITE: bytes received. TRIM, WRITE_ZEROES: done before @piece. */
+	/* A WRITE: bytes received. TRIM and the like: done before @piece. */
 	uint64_t progress;
 	uint32_t piece; /* bytes of the operation under way */
 	uint32_t head_length;

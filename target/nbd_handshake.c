@@ -110,8 +110,13 @@ static int export_find(struct nbd_session *s, const struct nbd_string *name,
 static uint16_t transmission_flags(const struct nbd_session *s,
 				   const struct nbd_export *export)
 {
-	return export->flags | NBD_TRANSMIT_HAS_FLAGS |
-	       (s->structured ? NBD_TRANSMIT_SEND_DF : 0);
+	uint16_t flags = export->flags | NBD_TRANSMIT_HAS_FLAGS;
+
+	if (s->structured)
+		flags |= NBD_TRANSMIT_SEND_DF;
+	if (s->extended)
+		flags |= NBD_TRANSMIT_STATUS_PAYLOAD;
+	return flags;
 }
 
 /* Requests can come: contexts hold only for the export they were asked for. */
@@ -189,7 +194,9 @@ static int on_export_name(struct nbd_session *s, const void *data,
 	struct error err = {0};
 	int r;
 
-	if (length > NBD_STRING_MAX || (length && memchr(data, '\0', length)))
+	/* proto.md: not after extended headers. */
+	if (s->extended || length > NBD_STRING_MAX ||
+	    (length && memchr(data, '\0', length)))
 		return -EPROTO;
 	r = export_find(s, &name, true, &s->export, &err);
 	if (r < 0)
@@ -247,7 +254,21 @@ static int on_structured_reply(struct nbd_session *s, const void *data,
 	(void)ret;
 	if (length > 0)
 		return reply_malformed(s, -EINVAL);
+	if (s->extended)
+		return reply_error(s, NBD_REP_ERR_EXT_HEADER_REQD,
+				   "extended headers are agreed on already");
 	s->structured = true;
+	return reply_ack(s);
+}
+
+static int on_extended_headers(struct nbd_session *s, const void *data,
+			       size_t length, struct nbd_event *ret)
+{
+	(void)data;
+	(void)ret;
+	if (length > 0)
+		return reply_malformed(s, -EINVAL);
+	s->extended = s->structured = true;
 	return reply_ack(s);
 }
 
@@ -315,6 +336,7 @@ static option_handler *option_find(uint32_t option)
 	case NBD_OPT_INFO:
 	case NBD_OPT_GO: return on_info_or_go;
 	case NBD_OPT_STRUCTURED_REPLY: return on_structured_reply;
+	case NBD_OPT_EXTENDED_HEADERS: return on_extended_headers;
 	case NBD_OPT_LIST_META_CONTEXT:
 	case NBD_OPT_SET_META_CONTEXT: return on_meta_context;
 	default: return on_unknown;

@@ -11,7 +11,7 @@
 /* The buffer of a BLOCK_STATUS: runs in the first half, wire behind. */
 #define STATUS_BUFFER 4096u /* bytes */
 #define STATUS_RUNS \
-	((unsigned)(STATUS_BUFFER / 2 / sizeof(struct blockdev_status)))
+	((unsigned)(STATUS_BUFFER / 2 / sizeof(struct blockdev_status)) - 1)
 static_assert(NBD_STATUS_SIZE(STATUS_RUNS) <= STATUS_BUFFER / 2, "fits");
 
 /* Zeroes to write where a device can't make them itself; never written. */
@@ -200,55 +200,73 @@ static void reply_queue(struct nbd_io *io)
 	nbd_conn_touch(io->conn);
 }
 
+static struct nbd_reply reply_to(const struct nbd_io *io)
+{
+	return (struct nbd_reply){
+		.extended = io->conn->session.extended,
+		.cookie = io->request.cookie,
+		.offset = io->request.offset,
+	};
+}
+
 void nbd_io_refuse(struct nbd_io *io, uint32_t error, const char *why)
 {
-	uint64_t cookie = io->request.cookie;
+	struct nbd_reply to = reply_to(io);
 
 	if (io->conn->session.structured) {
 		io->data = why;
 		io->data_length = (uint32_t)strlen(why);
 		io->head_length = (uint32_t)nbd_error_chunk_encode(
-			io->head, cookie, error, (uint16_t)io->data_length);
+			io->head, &to, error, (uint16_t)io->data_length);
 	} else {
 		io->head_length = (uint32_t)nbd_simple_reply_encode(
-			io->head, cookie, error);
+			io->head, to.cookie, error);
 	}
 	reply_queue(io);
 }
 
 /*
- * Success. With structured replies only READ and BLOCK_STATUS need chunks;
- * a simple reply is shorter.
+ * Success. With structured replies only READ and BLOCK_STATUS need chunks, a
+ * simple reply is shorter; with extended headers all do.
  */
-static void reply_simple(struct nbd_io *io)
+static void reply_ok(struct nbd_io *io)
 {
-	io->head_length = (uint32_t)nbd_simple_reply_encode(
-		io->head, io->request.cookie, NBD_SUCCESS);
+	struct nbd_reply to = reply_to(io);
+
+	if (to.extended)
+		io->head_length = (uint32_t)nbd_none_chunk_encode(io->head,
+								  &to);
+	else
+		io->head_length = (uint32_t)nbd_simple_reply_encode(
+			io->head, to.cookie, NBD_SUCCESS);
 	reply_queue(io);
 }
 
 static void reply_data(struct nbd_io *io)
 {
+	struct nbd_reply to = reply_to(io);
+
 	io->data = io->buf->data;
-	io->data_length = io->request.length;
+	io->data_length = (uint32_t)io->request.length;
 	if (!io->conn->session.structured) {
-		reply_simple(io);
+		reply_ok(io);
 		return;
 	}
 	io->head_length = (uint32_t)nbd_data_chunk_encode(
-		io->head, io->request.cookie, io->request.offset,
-		io->request.length, true);
+		io->head, &to, to.offset, io->data_length, true);
 	reply_queue(io);
 }
 
 static void reply_status(struct nbd_io *io, unsigned n)
 {
 	uint8_t *wire = (uint8_t *)io->buf->data + STATUS_BUFFER / 2;
+	struct nbd_reply to = reply_to(io);
 
 	io->data = wire;
-	io->data_length = (uint32_t)nbd_status_encode(wire, io->buf->data, n);
-	io->head_length = (uint32_t)nbd_status_chunk_encode(
-		io->head, io->request.cookie, io->data_length);
+	io->data_length = (uint32_t)nbd_status_encode(wire, to.extended,
+						      io->buf->data, n);
+	io->head_length = (uint32_t)nbd_status_chunk_encode(io->head, &to,
+							    io->data_length);
 	reply_queue(io);
 }
 
@@ -269,7 +287,7 @@ static unsigned device_flags(const struct nbd_request *request)
 	return flags;
 }
 
-/* The next piece of a TRIM or WRITE_ZEROES. */
+/* The next piece of a TRIM, WRITE_ZEROES or CACHE. */
 static void piece_start(struct nbd_io *io)
 {
 	const struct nbd_request *request = &io->request;
@@ -280,7 +298,9 @@ static void piece_start(struct nbd_io *io)
 
 	io->piece = left < BLOCKDEV_LENGTH_MAX ? (uint32_t)left
 					       : BLOCKDEV_LENGTH_MAX;
-	if (request->type == NBD_CMD_TRIM) {
+	if (request->type == NBD_CMD_CACHE) {
+		blockdev_cache(dev, &io->op, offset, io->piece);
+	} else if (request->type == NBD_CMD_TRIM) {
 		blockdev_discard(dev, &io->op, offset, io->piece, flags);
 	} else if (dev->ops->write_zeroes) {
 		blockdev_write_zeroes(dev, &io->op, offset, io->piece, flags);
@@ -300,7 +320,7 @@ static void piece_done(struct nbd_io *io)
 		piece_start(io);
 		return;
 	}
-	reply_simple(io);
+	reply_ok(io);
 }
 
 static void io_done(struct op *op, int res)
@@ -323,23 +343,24 @@ static void io_done(struct op *op, int res)
 	case NBD_CMD_READ: reply_data(io); break;
 	case NBD_CMD_BLOCK_STATUS: reply_status(io, (unsigned)res); break;
 	case NBD_CMD_TRIM:
+	case NBD_CMD_CACHE:
 	case NBD_CMD_WRITE_ZEROES: piece_done(io); break;
-	default: reply_simple(io); break;
+	default: reply_ok(io); break;
 	}
 }
 
 static void read_start(struct nbd_io *io)
 {
 	io->conn->active++;
-	blockdev_read(io->conn->dev, &io->op, io->buf->data, io->request.length,
-		      io->request.offset);
+	blockdev_read(io->conn->dev, &io->op, io->buf->data,
+		      (uint32_t)io->request.length, io->request.offset);
 }
 
 void nbd_io_write(struct nbd_io *io)
 {
 	io->conn->active++;
 	blockdev_write(io->conn->dev, &io->op, io->buf->data,
-		       io->request.length, io->request.offset,
+		       (uint32_t)io->request.length, io->request.offset,
 		       device_flags(&io->request));
 }
 
@@ -366,7 +387,7 @@ static uint32_t buffer_size(const struct nbd_request *request)
 {
 	switch (request->type) {
 	case NBD_CMD_READ:
-	case NBD_CMD_WRITE: return request->length;
+	case NBD_CMD_WRITE: return (uint32_t)request->length;
 	case NBD_CMD_BLOCK_STATUS: return STATUS_BUFFER;
 	default: return 0;
 	}
@@ -406,6 +427,7 @@ bool nbd_io_start(struct nbd_io *io)
 		break;
 	default: /* the session lets nothing else through */
 		assert(io->request.type == NBD_CMD_TRIM ||
+		       io->request.type == NBD_CMD_CACHE ||
 		       io->request.type == NBD_CMD_WRITE_ZEROES);
 		conn->active++;
 		piece_start(io);

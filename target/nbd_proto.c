@@ -20,6 +20,32 @@ int nbd_request_decode(const struct nbd_wire_request *wire,
 	return 0;
 }
 
+int nbd_extended_request_decode(const struct nbd_wire_extended_request *wire,
+				struct nbd_request *ret)
+{
+	if (be32_get(wire->magic) != NBD_EXTENDED_REQUEST_MAGIC)
+		return -EPROTO;
+	ret->flags = be16_get(wire->flags);
+	ret->type = be16_get(wire->type);
+	ret->cookie = be64_get(wire->cookie);
+	ret->offset = be64_get(wire->offset);
+	ret->length = be64_get(wire->length);
+	return 0;
+}
+
+int nbd_status_payload_decode(const void *data, size_t length,
+			      uint64_t *ret_length)
+{
+	struct cursor c = cursor_make(data, length);
+	uint64_t wanted = cursor_be64(&c);
+	uint32_t id = cursor_be32(&c);
+
+	if (!cursor_ended(&c) || id != NBD_CONTEXT_ALLOCATION_ID)
+		return -EINVAL;
+	*ret_length = wanted;
+	return 0;
+}
+
 int nbd_option_decode(const struct nbd_wire_option *wire,
 		      struct nbd_option_header *ret)
 {
@@ -173,86 +199,130 @@ size_t nbd_simple_reply_encode(void *to, uint64_t cookie, uint32_t error)
 }
 
 static uint8_t *chunk_encode(void *to, uint16_t flags, uint16_t type,
-			     uint64_t cookie, uint32_t length)
+			     const struct nbd_reply *reply, uint32_t length)
 {
 	struct nbd_wire_chunk chunk = {
 		.magic = be32_make(NBD_STRUCTURED_REPLY_MAGIC),
 		.flags = be16_make(flags),
 		.type = be16_make(type),
-		.cookie = be64_make(cookie),
+		.cookie = be64_make(reply->cookie),
 		.length = be32_make(length),
 	};
+	struct nbd_wire_extended_chunk extended = {
+		.magic = be32_make(NBD_EXTENDED_REPLY_MAGIC),
+		.flags = be16_make(flags),
+		.type = be16_make(type),
+		.cookie = be64_make(reply->cookie),
+		.offset = be64_make(reply->offset),
+		.length = be64_make(length),
+	};
 
+	if (reply->extended) {
+		memcpy(to, &extended, sizeof(extended));
+		return (uint8_t *)to + sizeof(extended);
+	}
 	memcpy(to, &chunk, sizeof(chunk));
 	return (uint8_t *)to + sizeof(chunk);
 }
 
-size_t nbd_data_chunk_encode(void *to, uint64_t cookie, uint64_t offset,
-			     uint32_t length, bool done)
+/* The chunk's head is written: what its payload begins with. */
+static size_t payload_encode(void *to, uint8_t *rest, const void *payload,
+			     size_t length)
+{
+	memcpy(rest, payload, length);
+	return (size_t)(rest - (uint8_t *)to) + length;
+}
+
+size_t nbd_data_chunk_encode(void *to, const struct nbd_reply *reply,
+			     uint64_t offset, uint32_t length, bool done)
 {
 	be64 at = be64_make(offset);
 	uint8_t *rest = chunk_encode(to, done ? NBD_REPLY_FLAG_DONE : 0,
-				     NBD_REPLY_TYPE_OFFSET_DATA, cookie,
+				     NBD_REPLY_TYPE_OFFSET_DATA, reply,
 				     length + (uint32_t)sizeof(at));
 
-	memcpy(rest, &at, sizeof(at));
-	return sizeof(struct nbd_wire_chunk) + sizeof(at);
+	return payload_encode(to, rest, &at, sizeof(at));
 }
 
-size_t nbd_error_chunk_encode(void *to, uint64_t cookie, uint32_t error,
-			      uint16_t text_length)
+size_t nbd_error_chunk_encode(void *to, const struct nbd_reply *reply,
+			      uint32_t error, uint16_t text_length)
 {
 	struct {
 		be32 error;
 		be16 text_length;
 	} payload = {be32_make(error), be16_make(text_length)};
 	uint8_t *rest = chunk_encode(to, NBD_REPLY_FLAG_DONE,
-				     NBD_REPLY_TYPE_ERROR, cookie,
+				     NBD_REPLY_TYPE_ERROR, reply,
 				     (uint32_t)sizeof(payload) + text_length);
 
-	memcpy(rest, &payload, sizeof(payload));
-	return sizeof(struct nbd_wire_chunk) + sizeof(payload);
+	return payload_encode(to, rest, &payload, sizeof(payload));
 }
 
-size_t nbd_none_chunk_encode(void *to, uint64_t cookie)
+size_t nbd_none_chunk_encode(void *to, const struct nbd_reply *reply)
 {
-	chunk_encode(to, NBD_REPLY_FLAG_DONE, NBD_REPLY_TYPE_NONE, cookie, 0);
-	return sizeof(struct nbd_wire_chunk);
+	uint8_t *rest = chunk_encode(to, NBD_REPLY_FLAG_DONE,
+				     NBD_REPLY_TYPE_NONE, reply, 0);
+
+	return (size_t)(rest - (uint8_t *)to);
 }
 
-size_t nbd_status_chunk_encode(void *to, uint64_t cookie, uint32_t length)
+size_t nbd_status_chunk_encode(void *to, const struct nbd_reply *reply,
+			       uint32_t length)
 {
-	chunk_encode(to, NBD_REPLY_FLAG_DONE, NBD_REPLY_TYPE_BLOCK_STATUS,
-		     cookie, length);
-	return sizeof(struct nbd_wire_chunk);
+	uint8_t *rest = chunk_encode(to, NBD_REPLY_FLAG_DONE,
+				     reply->extended
+					     ? NBD_REPLY_TYPE_STATUS_EXT
+					     : NBD_REPLY_TYPE_BLOCK_STATUS,
+				     reply, length);
+
+	return (size_t)(rest - (uint8_t *)to);
 }
 
-size_t nbd_status_encode(void *to, const struct blockdev_status *runs,
-			 unsigned n)
+static uint32_t state_of(unsigned flags)
 {
-	be32 id = be32_make(NBD_CONTEXT_ALLOCATION_ID);
-	uint8_t *at = to;
+	return (flags & BLOCKDEV_HOLE ? NBD_STATE_HOLE : 0) |
+	       (flags & BLOCKDEV_ZERO ? NBD_STATE_ZERO : 0);
+}
 
-	memcpy(at, &id, sizeof(id));
-	at += sizeof(id);
-	for (unsigned i = 0; i < n;) {
+static uint8_t *run_encode(uint8_t *to, bool extended, uint64_t length,
+			   unsigned flags)
+{
+	struct {
+		be32 length;
+		be32 flags;
+	} run = {be32_make((uint32_t)length), be32_make(state_of(flags))};
+	struct {
+		be64 length;
+		be64 flags;
+	} wide = {be64_make(length), be64_make(state_of(flags))};
+
+	if (extended) {
+		memcpy(to, &wide, sizeof(wide));
+		return to + sizeof(wide);
+	}
+	assert(length <= UINT32_MAX);
+	memcpy(to, &run, sizeof(run));
+	return to + sizeof(run);
+}
+
+size_t nbd_status_encode(void *to, bool extended,
+			 const struct blockdev_status *runs, unsigned n)
+{
+	be32 head[2] = {be32_make(NBD_CONTEXT_ALLOCATION_ID)};
+	uint8_t *first = (uint8_t *)to + (extended ? 2 : 1) * sizeof(be32);
+	uint8_t *at = first;
+	uint32_t count = 0;
+
+	for (unsigned i = 0; i < n; count++) {
 		unsigned flags = runs[i].flags;
 		uint64_t length = 0;
-		struct {
-			be32 length;
-			be32 flags;
-		} run;
 
 		while (i < n && runs[i].flags == flags)
 			length += runs[i++].length;
-		assert(length <= UINT32_MAX);
-		run.length = be32_make((uint32_t)length);
-		run.flags = be32_make(
-			(flags & BLOCKDEV_HOLE ? NBD_STATE_HOLE : 0) |
-			(flags & BLOCKDEV_ZERO ? NBD_STATE_ZERO : 0));
-		memcpy(at, &run, sizeof(run));
-		at += sizeof(run);
+		at = run_encode(at, extended, length, flags);
 	}
+	head[1] = be32_make(count);
+	memcpy(to, head, (size_t)(first - (uint8_t *)to));
 	return (size_t)(at - (uint8_t *)to);
 }
 

@@ -28,11 +28,11 @@
 /* ---- requests ---- */
 
 struct nbd_request {
-	uint16_t flags;  /* NBD_CMD_FLAG_* */
-	uint16_t type;   /* enum nbd_command, or anything */
-	uint32_t length; /* bytes */
+	uint16_t flags; /* NBD_CMD_FLAG_* */
+	uint16_t type;  /* enum nbd_command, or anything */
 	uint64_t cookie;
 	uint64_t offset; /* bytes */
+	uint64_t length; /* bytes; less than 4 GiB without extended headers */
 };
 
 /*
@@ -43,6 +43,24 @@ struct nbd_request {
  */
 int nbd_request_decode(const struct nbd_wire_request *wire,
 		       struct nbd_request *ret);
+int nbd_extended_request_decode(const struct nbd_wire_extended_request *wire,
+				struct nbd_request *ret);
+
+/* Context ids that the payload of a BLOCK_STATUS may name, at most. Ours. */
+#define NBD_STATUS_IDS_MAX 16
+#define NBD_STATUS_PAYLOAD_MAX \
+	(sizeof(be64) + NBD_STATUS_IDS_MAX * sizeof(be32)) /* bytes */
+
+/*
+ * The payload of a BLOCK_STATUS with NBD_CMD_FLAG_PAYLOAD: which bytes, and
+ * which contexts; the only one that may be named is base:allocation.
+ *
+ * @ret_length  bytes asked for; set only on success
+ *
+ * -EINVAL: a length that can't be, or not that one context once.
+ */
+int nbd_status_payload_decode(const void *data, size_t length,
+			      uint64_t *ret_length);
 
 /* ---- options ---- */
 
@@ -125,11 +143,19 @@ struct nbd_wire_info_block_size nbd_info_block_size_make(uint32_t minimum,
 
 /* ---- replies ---- */
 
+/* What a reply is to, and in which headers. */
+struct nbd_reply {
+	bool extended;
+	uint64_t cookie;
+	uint64_t offset; /* the request's; said with extended headers only */
+};
+
 /*
  * The most bytes that one of the functions below writes: an NBD_REPLY_TYPE_
  * OFFSET_DATA chunk, before its data.
  */
-#define NBD_REPLY_HEAD_MAX (sizeof(struct nbd_wire_chunk) + sizeof(be64))
+#define NBD_REPLY_HEAD_MAX \
+	(sizeof(struct nbd_wire_extended_chunk) + sizeof(be64))
 
 /* Each returns the bytes written to @to (NBD_REPLY_HEAD_MAX bytes). */
 
@@ -137,31 +163,33 @@ struct nbd_wire_info_block_size nbd_info_block_size_make(uint32_t minimum,
 size_t nbd_simple_reply_encode(void *to, uint64_t cookie, uint32_t error);
 
 /* The head of a chunk of read data that follows. @done: it is the last. */
-size_t nbd_data_chunk_encode(void *to, uint64_t cookie, uint64_t offset,
-			     uint32_t length, bool done);
+size_t nbd_data_chunk_encode(void *to, const struct nbd_reply *reply,
+			     uint64_t offset, uint32_t length, bool done);
 
 /* The head of an error chunk, the last; @text_length bytes of text follow. */
-size_t nbd_error_chunk_encode(void *to, uint64_t cookie, uint32_t error,
-			      uint16_t text_length);
+size_t nbd_error_chunk_encode(void *to, const struct nbd_reply *reply,
+			      uint32_t error, uint16_t text_length);
 
 /* The last chunk, empty: success. */
-size_t nbd_none_chunk_encode(void *to, uint64_t cookie);
+size_t nbd_none_chunk_encode(void *to, const struct nbd_reply *reply);
 
 /* The head of a block status chunk, the last; @length bytes follow. */
-size_t nbd_status_chunk_encode(void *to, uint64_t cookie, uint32_t length);
+size_t nbd_status_chunk_encode(void *to, const struct nbd_reply *reply,
+			       uint32_t length);
 
-/* What nbd_status_encode() writes for @n runs, bytes. */
-#define NBD_STATUS_SIZE(n) (sizeof(be32) + 2 * sizeof(be32) * (size_t)(n))
+/* What nbd_status_encode() writes for @n runs, at most, bytes. */
+#define NBD_STATUS_SIZE(n) (2 * sizeof(be32) + 2 * sizeof(be64) * (size_t)(n))
 
 /*
  * The payload of a block status chunk for base:allocation: neighbours with
  * the same status become one. Returns the bytes written.
  *
- * @to    NBD_STATUS_SIZE(@n) bytes, not overlapping @runs
- * @runs  together at most UINT32_MAX bytes
+ * @extended  for an extended chunk: lengths have 64 bits
+ * @to        NBD_STATUS_SIZE(@n) bytes, not overlapping @runs
+ * @runs      together at most UINT32_MAX bytes, unless @extended
  */
-size_t nbd_status_encode(void *to, const struct blockdev_status *runs,
-			 unsigned n);
+size_t nbd_status_encode(void *to, bool extended,
+			 const struct blockdev_status *runs, unsigned n);
 
 /* The nearest enum nbd_error of a negative errno; 0 for 0. */
 uint32_t nbd_error_from_errno(int r);

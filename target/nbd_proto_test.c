@@ -156,6 +156,7 @@ static void forces_the_preferred_block_size_into_the_rules(void **state)
 
 static void encodes_replies_as_the_protocol_has_them(void **state)
 {
+	static const struct nbd_reply plain = {.cookie = 1, .offset = 77};
 	uint8_t to[NBD_REPLY_HEAD_MAX];
 
 	(void)state;
@@ -165,16 +166,100 @@ static void encodes_replies_as_the_protocol_has_them(void **state)
 			    "\x67\x44\x66\x98\0\0\0\x1c"
 			    "\x11\x22\x33\x44\x55\x66\x77\x88",
 			    16);
-	assert_int_equal(nbd_data_chunk_encode(to, 1, 0x1000, 0x200, true), 28);
+	assert_int_equal(nbd_data_chunk_encode(to, &plain, 0x1000, 0x200, true),
+			 28);
 	assert_memory_equal(to,
 			    "\x66\x8e\x33\xef\0\1\0\1\0\0\0\0\0\0\0\1\0\0\2\x8"
 			    "\0\0\0\0\0\0\x10\0",
 			    28);
-	assert_int_equal(nbd_error_chunk_encode(to, 1, 22, 5), 26);
+	assert_int_equal(nbd_error_chunk_encode(to, &plain, 22, 5), 26);
 	assert_memory_equal(to,
 			    "\x66\x8e\x33\xef\0\1\x80\1\0\0\0\0\0\0\0\1"
 			    "\0\0\0\xb\0\0\0\x16\0\5",
 			    26);
+}
+
+static void encodes_extended_replies_with_the_offset(void **state)
+{
+	static const struct nbd_reply wide = {
+		.extended = true, .cookie = 1, .offset = 0x1000};
+	uint8_t to[NBD_REPLY_HEAD_MAX];
+
+	(void)state;
+	assert_int_equal(nbd_data_chunk_encode(to, &wide, 0x1000, 0x200, true),
+			 40);
+	assert_memory_equal(to,
+			    "\x6e\x8a\x27\x8c\0\1\0\1\0\0\0\0\0\0\0\1"
+			    "\0\0\0\0\0\0\x10\0\0\0\0\0\0\0\2\x8"
+			    "\0\0\0\0\0\0\x10\0",
+			    40);
+	assert_int_equal(nbd_none_chunk_encode(to, &wide), 32);
+	assert_memory_equal(to,
+			    "\x6e\x8a\x27\x8c\0\1\0\0\0\0\0\0\0\0\0\1"
+			    "\0\0\0\0\0\0\x10\0\0\0\0\0\0\0\0\0",
+			    32);
+	assert_int_equal(nbd_error_chunk_encode(to, &wide, 22, 5), 38);
+	assert_int_equal(nbd_status_chunk_encode(to, &wide, 24), 32);
+	assert_memory_equal(to + 4, "\0\1\0\6", 4);
+}
+
+static void tells_runs_of_more_than_32_bits(void **state)
+{
+	static const struct blockdev_status runs[] = {
+		{.length = UINT64_C(5) << 32, .flags = BLOCKDEV_HOLE},
+		{.length = 4096},
+	};
+	uint8_t to[NBD_STATUS_SIZE(2)];
+
+	(void)state;
+	assert_int_equal(nbd_status_encode(to, true, runs, 2), sizeof(to));
+	assert_memory_equal(to,
+			    "\0\0\0\1\0\0\0\2"
+			    "\0\0\0\5\0\0\0\0\0\0\0\0\0\0\0\1"
+			    "\0\0\0\0\0\0\x10\0\0\0\0\0\0\0\0\0",
+			    40);
+}
+
+static void decodes_an_extended_request(void **state)
+{
+	struct nbd_wire_extended_request wire;
+	struct nbd_request request = {0};
+
+	(void)state;
+	memcpy(&wire,
+	       "\x21\xe4\x1c\x71\0\1\0\6\1\2\3\4\5\6\7\x8"
+	       "\0\0\0\1\0\0\0\0\0\0\0\2\0\0\0\0",
+	       sizeof(wire));
+	assert_int_equal(nbd_extended_request_decode(&wire, &request), 0);
+	assert_int_equal(request.type, NBD_CMD_WRITE_ZEROES);
+	assert_int_equal(request.flags, NBD_CMD_FLAG_FUA);
+	assert_true(request.cookie == UINT64_C(0x0102030405060708));
+	assert_true(request.offset == UINT64_C(1) << 32);
+	assert_true(request.length == UINT64_C(2) << 32);
+	wire.magic = be32_make(NBD_REQUEST_MAGIC);
+	assert_int_equal(nbd_extended_request_decode(&wire, &request), -EPROTO);
+}
+
+static void takes_a_status_payload_of_our_one_context(void **state)
+{
+	uint64_t length = 7;
+
+	(void)state;
+	assert_int_equal(nbd_status_payload_decode(
+				 BYTES("\0\0\0\1\0\0\0\0\0\0\0\1"), &length),
+			 0);
+	assert_true(length == UINT64_C(1) << 32);
+	assert_int_equal(nbd_status_payload_decode(
+				 BYTES("\0\0\0\1\0\0\0\0\0\0\0\2"), &length),
+			 -EINVAL);
+	assert_int_equal(
+		nbd_status_payload_decode(BYTES("\0\0\0\1\0\0\0\0"), &length),
+		-EINVAL);
+	assert_int_equal(
+		nbd_status_payload_decode(
+			BYTES("\0\0\0\1\0\0\0\0\0\0\0\1\0\0\0\1"), &length),
+		-EINVAL);
+	assert_int_equal(nbd_status_payload_decode("", 0, &length), -EINVAL);
 }
 
 static void merges_neighbours_with_one_status(void **state)
@@ -188,7 +273,7 @@ static void merges_neighbours_with_one_status(void **state)
 	uint8_t to[NBD_STATUS_SIZE(4)];
 
 	(void)state;
-	assert_int_equal(nbd_status_encode(to, runs, 4), 4 + 3 * 8);
+	assert_int_equal(nbd_status_encode(to, false, runs, 4), 4 + 3 * 8);
 	assert_memory_equal(to,
 			    "\0\0\0\1\0\0\x20\0\0\0\0\0\0\1\0\0\0\0\0\3"
 			    "\0\0\2\0\0\0\0\2",
@@ -230,6 +315,10 @@ int main(void)
 		cmocka_unit_test(
 			forces_the_preferred_block_size_into_the_rules),
 		cmocka_unit_test(encodes_replies_as_the_protocol_has_them),
+		cmocka_unit_test(encodes_extended_replies_with_the_offset),
+		cmocka_unit_test(tells_runs_of_more_than_32_bits),
+		cmocka_unit_test(decodes_an_extended_request),
+		cmocka_unit_test(takes_a_status_payload_of_our_one_context),
 		cmocka_unit_test(merges_neighbours_with_one_status),
 		cmocka_unit_test(turns_every_errno_into_one_the_protocol_has),
 	};

@@ -37,6 +37,10 @@ static bool flags_ok(const struct nbd_session *s,
 		if (s->export.flags & NBD_TRANSMIT_SEND_FAST_ZERO)
 			allowed |= NBD_CMD_FLAG_FAST_ZERO;
 		break;
+	case NBD_CMD_WRITE:
+		if (s->extended)
+			allowed |= NBD_CMD_FLAG_PAYLOAD;
+		break;
 	case NBD_CMD_BLOCK_STATUS: allowed |= NBD_CMD_FLAG_REQ_ONE; break;
 	default: break;
 	}
@@ -54,6 +58,7 @@ static bool command_ok(const struct nbd_session *s, uint16_t type)
 	case NBD_CMD_TRIM:
 		return s->export.flags &
 		       (NBD_TRANSMIT_SEND_TRIM | NBD_TRANSMIT_READ_ONLY);
+	case NBD_CMD_CACHE: return s->export.flags & NBD_TRANSMIT_SEND_CACHE;
 	case NBD_CMD_BLOCK_STATUS: return s->structured && s->allocation;
 	default: return false;
 	}
@@ -112,37 +117,100 @@ static void request_check(const struct nbd_session *s, struct nbd_event *ret)
 		range_check(s, request, ret);
 }
 
+static size_t more(struct nbd_event *ret, size_t need)
+{
+	ret->type = NBD_EVENT_MORE;
+	ret->need = need;
+	return 0;
+}
+
+static size_t header_size(const struct nbd_session *s)
+{
+	return s->extended ? sizeof(struct nbd_wire_extended_request)
+			   : sizeof(struct nbd_wire_request);
+}
+
+/* Bytes behind the header, which are not the next one. */
+static uint64_t payload_length(const struct nbd_session *s,
+			       const struct nbd_request *request)
+{
+	bool said = s->extended && request->flags & NBD_CMD_FLAG_PAYLOAD;
+
+	/* A WRITE without the flag is a client's mistake, and clear. */
+	return request->type == NBD_CMD_WRITE || said ? request->length : 0;
+}
+
+/*
+ * A BLOCK_STATUS that says in a payload what it asks for: take the two
+ * together, so that it goes on like one without. Returns the bytes consumed.
+ */
+static size_t status_payload_feed(const struct nbd_session *s,
+				  const uint8_t *payload, size_t length,
+				  struct nbd_event *ret)
+{
+	struct nbd_request *request = &ret->request;
+	size_t size = (size_t)request->length;
+
+	if (length < size)
+		return more(ret, header_size(s) + size);
+	request->flags &= (uint16_t)~NBD_CMD_FLAG_PAYLOAD;
+	if (nbd_status_payload_decode(payload, size, &request->length) < 0)
+		refuse(ret, NBD_EINVAL,
+		       "the payload does not name base:allocation once");
+	else
+		request_check(s, ret);
+	return header_size(s) + size;
+}
+
+/* The request is decided on; its payload is still to come. */
+static void payload_expect(struct nbd_session *s, uint64_t length,
+			   struct nbd_event *ret)
+{
+	if (length == 0)
+		return;
+	s->left = length;
+	s->state = NBD_SESSION_PAYLOAD;
+	if (ret->type == NBD_EVENT_REQUEST)
+		return;
+	s->state = NBD_SESSION_SKIP_PAYLOAD;
+	if (length > NBD_DRAIN_MAX)
+		drop(s, ret, "a payload far too long");
+}
+
+static int header_decode(const struct nbd_session *s, const void *data,
+			 struct nbd_request *ret)
+{
+	return s->extended ? nbd_extended_request_decode(data, ret)
+			   : nbd_request_decode(data, ret);
+}
+
 static size_t request_feed(struct nbd_session *s, const void *data,
 			   size_t length, struct nbd_event *ret)
 {
 	struct nbd_request *request = &ret->request;
+	size_t head = header_size(s);
 
-	if (length < sizeof(struct nbd_wire_request)) {
-		ret->type = NBD_EVENT_MORE;
-		ret->need = sizeof(struct nbd_wire_request);
-		return 0;
-	}
-	if (nbd_request_decode(data, request) < 0) {
+	if (length < head)
+		return more(ret, head);
+	if (header_decode(s, data, request) < 0) {
 		drop(s, ret, "bad request magic");
 		return 0;
 	}
 	if (request->type == NBD_CMD_DISC) {
 		s->state = NBD_SESSION_CLOSED;
 		ret->type = NBD_EVENT_CLOSE;
-		return sizeof(struct nbd_wire_request);
+		return head;
 	}
 	ret->type = NBD_EVENT_REQUEST;
+	if (s->extended && s->allocation &&
+	    request->type == NBD_CMD_BLOCK_STATUS &&
+	    request->flags & NBD_CMD_FLAG_PAYLOAD &&
+	    request->length <= NBD_STATUS_PAYLOAD_MAX)
+		return status_payload_feed(s, (const uint8_t *)data + head,
+					   length - head, ret);
 	request_check(s, ret);
-	if (request->type != NBD_CMD_WRITE || request->length == 0)
-		return sizeof(struct nbd_wire_request);
-	s->left = request->length;
-	s->state = NBD_SESSION_PAYLOAD;
-	if (ret->type == NBD_EVENT_REFUSED) {
-		s->state = NBD_SESSION_SKIP_PAYLOAD;
-		if (request->length > NBD_DRAIN_MAX)
-			drop(s, ret, "a write far too long");
-	}
-	return sizeof(struct nbd_wire_request);
+	payload_expect(s, payload_length(s, request), ret);
+	return head;
 }
 
 /* Let go of bytes that nobody wants, then be in state @next. */

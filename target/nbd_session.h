@@ -89,7 +89,8 @@ struct nbd_session {
 	enum nbd_session_state state;
 	bool fixed;      /* the client speaks fixed newstyle */
 	bool no_zeroes;  /* NBD_FLAG_C_NO_ZEROES */
-	bool structured; /* structured replies */
+	bool structured; /* structured replies, or extended headers */
+	bool extended;   /* extended headers */
 	bool allocation; /* base:allocation is selected */
 	uint64_t left;   /* bytes of payload, or to skip */
 	struct nbd_export export;

@@ -47,7 +47,7 @@ static int fake_open(void *context, const char *name, bool keep,
 	ret->block_size = run->block_size;
 	ret->preferred_size = 4096;
 	ret->flags = NBD_TRANSMIT_SEND_FLUSH | NBD_TRANSMIT_SEND_TRIM |
-		     NBD_TRANSMIT_SEND_WRITE_ZEROES |
+		     NBD_TRANSMIT_SEND_WRITE_ZEROES | NBD_TRANSMIT_SEND_CACHE |
 		     (run->read_only ? NBD_TRANSMIT_READ_ONLY : 0);
 	(void)snprintf(ret->name, sizeof(ret->name), "d");
 	return 0;
@@ -81,9 +81,12 @@ static void request_check(const struct run *run, const struct nbd_request *r)
 	else
 		assert(r->type == NBD_CMD_TRIM ||
 		       r->type == NBD_CMD_WRITE_ZEROES ||
+		       r->type == NBD_CMD_CACHE ||
 		       r->type == NBD_CMD_BLOCK_STATUS);
+	if (r->type != NBD_CMD_WRITE)
+		assert(!(r->flags & NBD_CMD_FLAG_PAYLOAD));
 	if (run->read_only)
-		assert(r->type == NBD_CMD_READ ||
+		assert(r->type == NBD_CMD_READ || r->type == NBD_CMD_CACHE ||
 		       r->type == NBD_CMD_BLOCK_STATUS);
 }
 

@@ -344,7 +344,6 @@ static void answers_options_it_does_not_have(void **state)
 		uint32_t number, answer;
 	} rows[] = {
 		{NBD_OPT_STARTTLS, NBD_REP_ERR_POLICY},
-		{NBD_OPT_EXTENDED_HEADERS, NBD_REP_ERR_UNSUP},
 		{NBD_OPT_PEEK_EXPORT, NBD_REP_ERR_UNSUP},
 		{77, NBD_REP_ERR_UNSUP},
 		{0, NBD_REP_ERR_UNSUP},

@@ -73,7 +73,7 @@ test_nbdinfo_sees_what_the_file_can_do() {
 		e = json.load(open(sys.argv[1]))["exports"][0]
 		want = dict(is_read_only=False, can_df=True, can_fast_zero=True,
 		            can_flush=True, can_fua=True, can_multi_conn=True,
-		            can_trim=True, can_zero=True, can_cache=False,
+		            can_trim=True, can_zero=True, can_cache=True,
 		            block_size_minimum=1, block_size_preferred=4096,
 		            block_size_maximum=32 << 20, contexts=["base:allocation"],
 		            description="incarnation=test")
@@ -186,7 +186,8 @@ errors() {
 		raises("ENOSPC", lambda: h.pwrite(b"x" * 512, size))
 		raises("ENOSPC", lambda: h.zero(512, size - 1))
 		raises("EINVAL", lambda: h.trim(512, size))
-		raises("EINVAL", lambda: h.cache(512, 0))
+		h.cache(size, 0)
+		raises("EINVAL", lambda: h.cache(512, size))
 		h.pwrite(b"a" * 4096, 0, nbd.CMD_FLAG_FUA)
 		assert h.pread(4096, 0) == b"a" * 4096
 		h.trim(4096, 0, nbd.CMD_FLAG_FUA)
@@ -358,6 +359,15 @@ test_nbdkit_as_a_strict_client() {
 	nbdinfo --map "nbd+unix:///?socket=$chain" >/dev/null
 	qemu-io -f raw "nbd+unix:///?socket=$chain" -c 'write -z 0 1M' \
 		-c 'discard 1M 1M' -c 'read -P 0 0 2M' -c flush >/dev/null
+}
+
+# No packaged client speaks extended headers: tests/nbd_extended.py does.
+test_extended_headers_carry_64_bits() {
+	truncate -s 6T "$TEST_DIR/big"
+	start_server --export "big=$TEST_DIR/big"
+	"$python" "$TOP/tests/nbd_extended.py" "$port" big
+	same "$(stat -c %b "$TEST_DIR/big")" 0 "blocks"
+	stop_server
 }
 
 test_a_slow_handshake_is_ended() {
