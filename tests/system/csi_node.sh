@@ -30,7 +30,7 @@ test_a_published_volume_grows_under_a_writer() {
 	fails 1 OUT_OF_RANGE expand 1 "$id" "$t" capacity_range.limit_bytes=$((gib - 1))
 	expand 1 "$id" "$t" capacity_range.required_bytes=$gib "${CAP[@]}" |
 		grep -q "capacity_bytes=$gib"
-	eventually 5 eval "[ \$(df_mib $t) -gt $((before + 300)) ]"
+	eventually 30 eval "[ \$(df_mib $t) -gt $((before + 300)) ]"
 	expand 1 "$id" "$(staging 1 grow)" "staging_target_path=$(staging 1 grow)" |
 		grep -q "capacity_bytes=$gib"
 	stats 1 "$id" "$t" | grep -q "the volume is well"
@@ -100,10 +100,10 @@ test_a_broken_volume_is_put_right_and_grows() {
 # A container: a process with a mount namespace of its own, as it was when it
 # was started. $CONTAINER is its pid.
 container_start() {
-	unshare --mount --propagation private sleep 300 &
+	unshare --mount --propagation private "$TOP/tests/apart" "$TEST_DIR" sleep 300 &
 	CONTAINER=$!
 	at_exit kill $CONTAINER
-	eventually 5 grep -q sleep /proc/$CONTAINER/comm
+	eventually 30 grep -q sleep /proc/$CONTAINER/comm
 }
 healthy() { stats 1 "$1" "$2" | grep -q 'the volume is well'; }
 
@@ -119,23 +119,23 @@ test_a_dead_union_is_put_right_by_itself() {
 	fill "$a"
 	container_start
 	kill -KILL "$(union_pid dead)"
-	eventually 20 check "$a"
-	eventually 20 check "$b"
+	eventually 30 check "$a"
+	eventually 30 check "$b"
 	fails any "Read-only" touch "$b/x"
 	touch "$a/x"
 	same "$(findmnt -rno TARGET | count "$C/host1/pods")" 2
 	# What a container has nobody can put right: it is told.
-	eventually 5 eval "stats 1 '$id' '$a' | grep -q 'abnormal=1.*sleep ($CONTAINER) still has the dead mount'"
+	eventually 30 eval "stats 1 '$id' '$a' | grep -q 'abnormal=1.*sleep ($CONTAINER) still has the dead mount'"
 	kill $CONTAINER
 	wait $CONTAINER || true
-	eventually 5 healthy "$id" "$a"
+	eventually 30 healthy "$id" "$a"
 	# Unmounted by hand: the staging mount comes back, under those that use
 	# it; a publication does not.
 	umount "$a"
 	exec 7<"$b/d/1"
 	pid=$(union_pid dead)
 	umount "$(staging 1 dead)"
-	eventually 20 findmnt "$(staging 1 dead)"
+	eventually 30 findmnt "$(staging 1 dead)"
 	same "$(union_pid dead)" "$pid"
 	head -c 4 <&7 >/dev/null
 	exec 7<&-
@@ -145,9 +145,9 @@ test_a_dead_union_is_put_right_by_itself() {
 	# Dead while no driver ran.
 	driver_signal 1 KILL
 	kill -KILL "$(union_pid dead)"
-	eventually 10 eval "! ls '$a'"
+	eventually 30 eval "! ls '$a'"
 	driver_start 1
-	eventually 20 check "$a"
+	eventually 30 check "$a"
 	unpublish 1 "$id" a
 	unpublish 1 "$id" b
 	unstage 1 dead "$id"
@@ -189,9 +189,9 @@ test_a_mount_that_is_silent_does_not_hang_a_call() {
 	# One is still being asked: the next is told at once.
 	stats 1 "$id" "$t" | grep -q "abnormal=1.*not answer in time"
 	fails 1 "UNAVAILABLE: what is mounted" publish 1 hush "$id" a
-	[ $((SECONDS - start)) -le 12 ] || fail "took $((SECONDS - start)) s"
+	[ $((SECONDS - start)) -lt 60 ] || fail "took $((SECONDS - start)) s"
 	kill -CONT "$pid"
-	eventually 10 healthy "$id" "$t"
+	eventually 30 healthy "$id" "$t"
 	publish 1 hush "$id" a
 	same "$(union_pid hush)" "$pid"
 	unpublish 1 "$id" a
@@ -218,7 +218,7 @@ test_a_rebooted_node_is_staged_again() {
 	findmnt -rno TARGET | grep "^$C/host1/" | sort -r | while read -r i; do umount -l "$i"; done
 	while read -r i _; do
 		losetup -d "$i"
-		eventually 10 eval "! losetup -nl -O NAME | grep -q '^$i *\$'"
+		eventually 30 eval "! losetup -nl -O NAME | grep -q '^$i *\$'"
 	done <"$TEST_DIR/loops"
 	rm -rf "$C/host1/run"
 	mkdir "$C/host1/run"
@@ -245,7 +245,7 @@ test_a_writer_outlives_plugin_and_servers() {
 	writer_start "$t"
 	driver_signal 1 KILL
 	n=$(cat "$TEST_DIR/written")
-	eventually 10 eval "[ \$(cat $TEST_DIR/written) -gt $((n + 2)) ]"
+	eventually 30 eval "[ \$(cat $TEST_DIR/written) -gt $((n + 2)) ]"
 	driver_start 1
 	stage 1 live "$id"
 	publish 1 live "$id" a
@@ -255,9 +255,9 @@ test_a_writer_outlives_plugin_and_servers() {
 	stats 1 "$id" "$t" >"$TEST_DIR/out"
 	grep -q "abnormal=1" "$TEST_DIR/out"
 	blockd_start 2
-	eventually 20 healthy "$id" "$t"
+	eventually 30 healthy "$id" "$t"
 	n=$(cat "$TEST_DIR/written")
-	eventually 20 eval "[ \$(cat $TEST_DIR/written) -gt $((n + 2)) ]"
+	eventually 30 eval "[ \$(cat $TEST_DIR/written) -gt $((n + 2)) ]"
 	writer_stop "$t"
 	unpublish 1 "$id" a
 	unstage 1 live "$id"
@@ -471,7 +471,7 @@ print(i["device"])' "$dir/mountInfo.json")
 	echo ok >"$shim.mode"
 	"$TOP/tests/csi/fake_shim" "$shim" "$TEST_DIR/shim.log" &
 	at_exit kill $!
-	eventually 10 test -S "$shim"
+	eventually 30 test -S "$shim"
 	mkdir -p "$TEST_DIR/guest"
 	mount "$dev" "$TEST_DIR/guest"
 	at_exit umount "$TEST_DIR/guest"

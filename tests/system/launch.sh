@@ -15,7 +15,7 @@ at_exit umount "$TEST_DIR"
 mount --make-shared "$TEST_DIR"
 . "$TOP/tests/csi_lib.sh"
 
-APART=(unshare --mount --propagation unchanged)
+APART=(unshare --mount --propagation unchanged "$TOP/tests/apart" "$TEST_DIR")
 SOCK=$C/host1/launch.sock
 
 launcher_start() {
@@ -24,11 +24,11 @@ launcher_start() {
 		>>"$C/host1/launch.log" 2>&1 &
 	LAUNCHER=$!
 	disown
-	eventually 5 test -S "$SOCK"
+	eventually 30 test -S "$SOCK"
 }
 launcher_stop() { # SIGNAL
 	kill "-$1" "$LAUNCHER"
-	eventually 5 eval "! kill -0 $LAUNCHER"
+	eventually 30 eval "! kill -0 $LAUNCHER"
 }
 # plugin_start MARK OPTION...: the driver of host1
 plugin_start() {
@@ -66,7 +66,7 @@ two() {
 moves_on() {
 	local n
 	n=$(cat "$TEST_DIR/written")
-	eventually 20 eval "[ \$(cat $TEST_DIR/written) -gt $((n + 3)) ]"
+	eventually 30 eval "[ \$(cat $TEST_DIR/written) -gt $((n + 3)) ]"
 	[ ! -e "$TEST_DIR/errors" ] || fail "$(cat "$TEST_DIR/errors")"
 }
 
@@ -116,7 +116,7 @@ test_a_killed_driver_leaves_its_volumes_working() {
 
 	# What dies is put right, by the launcher again.
 	kill -9 "$(awk '$1 == "trib-union" {print $2}' <<<"$before")"
-	eventually 20 check "$t"
+	eventually 30 check "$t"
 	p=$(servers | awk '$1 == "trib-union" {print $2}')
 	same "$(awk '{print $4}' "/proc/$p/stat")" "$LAUNCHER"
 
@@ -142,7 +142,7 @@ test_without_a_launcher_they_die_with_it() {
 	same "$(servers)" ""
 	fails any "" check "$t"
 	plugin_start four
-	eventually 20 check "$t"
+	eventually 30 check "$t"
 	unpublish 1 "$id" a
 	unstage 1 dies "$id"
 	delete 1 "$id"
