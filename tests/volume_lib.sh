@@ -14,10 +14,13 @@ cluster_start "$C" 3 $POOL || { cluster_stop; exit 1; }
 
 # v HOST COMMAND KEY=VALUE...: a flow, called as that host
 v() {
-	local host=$1
-	shift
-	_volume_argv "$host"
-	"${argv[@]}" "$@"
+	local argv said=$TEST_DIR/.said.$BASHPID rc=0
+	_volume_argv "$1"
+	"${argv[@]}" "${@:2}" 2>"$said" || rc=$?
+	cat "$said" >&2
+	[ $rc = 0 ] || echo "$(date +%T) exit $rc: v $*: $(tail -n 3 "$said")" >>"$TEST_DIR/.failed"
+	rm "$said"
+	return $rc
 }
 _volume_argv() {
 	argv=(nsenter "--net=/run/netns/$CLUSTER_NET$1"
@@ -27,6 +30,19 @@ _volume_argv() {
 mnt() { mkdir -p "$C/host$1/mnt/$2"; echo "$C/host$1/mnt/$2"; }
 attach() { v "$1" attach "name=$2" "path=$(mnt "$1" "$2")" "${@:3}"; }
 status() { v "${2:-1}" status "name=$1" 2>/dev/null; }
+
+# After a failure: which calls did not succeed, also where that was wanted,
+# what the daemons said, and what there is.
+say_more() {
+	echo "--- calls, at $(date +%T)"
+	tail -n 8 "$TEST_DIR/.failed" | cut -c -400
+	cluster_said 6
+	echo "--- volumes, devices, mounts, processes"
+	on 1 trib volume list 2>&1
+	losetup -nl -O NAME,BACK-FILE | grep "$C/"
+	findmnt -rno TARGET,SOURCE | grep "$C/"
+	processes | cut -c -200
+}
 
 # Whatever a test left of volume $1, also after it failed.
 scrap() {
@@ -95,6 +111,18 @@ is_whole() { # HOST NAME
 		"$(count split= <<<"$out")" "$out"
 	same "$(findmnt -rno TARGET | count "$C/host$1/run/volumes/$2/")" \
 		"$(count split= <<<"$out")" "branches"
+	same "$(processes | grep -c "/trib-union .* $C/host$1/mnt/$2 *\$")" 1
+}
+
+# The same for a reader: splits that nobody formatted are no part of it.
+is_readable() { # HOST NAME
+	local out
+	out=$(status "$2" "$1")
+	grep -q 'phase=Ready .*here=1 mounted=1' <<<"$out" || fail "$out"
+	! grep -q condition= <<<"$out" || fail "$out"
+	grep -q 'state=ok record=Ready.*mounted=1' <<<"$out" || fail "$out"
+	same "$(grep -c 'state=ok record=Ready.*mounted=1' <<<"$out")" \
+		"$(grep -c 'split=.*record=Ready' <<<"$out")" "$out"
 	same "$(processes | grep -c "/trib-union .* $C/host$1/mnt/$2 *\$")" 1
 }
 

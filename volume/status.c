@@ -113,6 +113,21 @@ static void look_here(struct look *look, struct volume_split_status *s)
 			  "device");
 }
 
+/*
+ * A split that nobody formatted is no part of an attachment that only reads:
+ * it is not missing there.
+ */
+static bool belongs_here(const struct look *look, size_t index)
+{
+	const struct volume_record *record = look->status->record;
+	const struct volume_attachment *a = volume_record_attachment(
+		record, look->ctx->node);
+
+	return look->status->attached_here && a &&
+	       record->splits[index].state != SPLIT_PLANNED &&
+	       index < volume_record_attached(record, a->read_only);
+}
+
 static void look_at_split(void *look_, size_t index)
 {
 	struct look *look = look_;
@@ -120,7 +135,7 @@ static void look_at_split(void *look_, size_t index)
 
 	s->split = look->status->record->splits[index];
 	ask_node(look, s);
-	if (look->status->attached_here && s->split.state != SPLIT_PLANNED)
+	if (belongs_here(look, index))
 		look_here(look, s);
 }
 

@@ -48,8 +48,8 @@ test_a_mounted_and_written_volume_grows_past_any_node() {
 		"capacity=5368709120 behind=0"
 	same "$(sizes wide)" "2048 1536 1536 "
 	n=$(cat "$TEST_DIR/written")
-	eventually 5 eval "[ \$(df_mib $m) -gt 4900 ]"
-	eventually 10 eval "[ \$(cat $TEST_DIR/written) -gt $((n + 2)) ]"
+	eventually 30 eval "[ \$(df_mib $m) -gt 4900 ]"
+	eventually 30 eval "[ \$(cat $TEST_DIR/written) -gt $((n + 2)) ]"
 	same "$(status wide | grep -o 'pid=[0-9]*')" "$pid"
 	same "$(findmnt -no ID "$m")" "$mount"
 	same "$(branches "$m")" 3
@@ -98,6 +98,7 @@ test_grown_elsewhere_its_branches_join_where_it_is_mounted() {
 	attach 1 far read_only=1
 	same "$(branches "$m")" 1
 	check "$m"
+	! status far 1 | grep condition= || fail "a condition"
 	v 1 detach name=far
 	# What CSI's node side calls.
 	attach 1 far

@@ -66,16 +66,17 @@ test_what_is_attached_by_hand_can_be_published_there() {
 
 test_a_lost_node_is_cut_off_by_unpublishing() {
 	volume gone
+	export TRIB_TEST_DEAD_TIMEOUT_MS=120000
 	v 1 create name=gone size=1GiB node=host2 node=host3
 	v 1 publish name=gone to=host1
 	attach 1 gone
 	fill "$C/host1/mnt/gone"
 	v 2 unpublish name=gone to=host1
 	same "$(publications gone)" ""
-	# It is told so, and does not wait for servers that may come back (30 s).
+	# It is told so, and does not wait for servers that may come back (120 s).
 	local since=$SECONDS
 	fails any "" dd if=/dev/urandom of="$C/host1/mnt/gone/late" bs=1M count=4 conv=fsync
-	[ $((SECONDS - since)) -lt 15 ] || fail "it waited $((SECONDS - since)) s"
+	[ $((SECONDS - since)) -lt 60 ] || fail "it waited $((SECONDS - since)) s"
 	status gone 1 | grep -q 'reason=CutOff'
 	v 2 publish name=gone to=host2
 	attach 2 gone
@@ -429,17 +430,18 @@ test_readers_killed_at_every_step_are_finished_or_undone() {
 		v 1 create name=kr size=700MiB node=host2 node=host3 min=2 >/dev/null 2>&1
 		readers kr 1 2 >/dev/null 2>&1
 	}
-	# The first is killed: it goes on, or another becomes the first.
+	# The first is killed: it goes on, or another becomes the first. One that
+	# finds some of it formatted reads that; which is first differs.
 	settle() {
 		attach 2 kr >/dev/null 2>&1
-		is_whole 2 kr
+		is_readable 2 kr
 		if [ $(($1 % 2)) = 0 ]; then
 			attach 1 kr >/dev/null 2>&1
-			is_whole 1 kr
-			is_whole 2 kr
+			is_readable 1 kr
+			is_readable 2 kr
 		fi
 		v 1 detach name=kr >/dev/null 2>&1
-		is_whole 2 kr
+		is_readable 2 kr
 		v 2 detach name=kr >/dev/null 2>&1
 		v 2 unpublish name=kr >/dev/null 2>&1
 		v 1 delete name=kr >/dev/null 2>&1
@@ -453,7 +455,7 @@ test_readers_killed_at_every_step_are_finished_or_undone() {
 	pids=$(servers kr 2)
 	prepare() { :; }
 	settle() {
-		is_whole 2 kr
+		is_readable 2 kr
 		same "$(servers kr 2)" "$pids"
 		[ $(($1 % 2)) = 0 ] || attach 1 kr >/dev/null 2>&1
 		v 1 detach name=kr >/dev/null 2>&1
@@ -462,7 +464,7 @@ test_readers_killed_at_every_step_are_finished_or_undone() {
 	kill_at_every 1 attach name=kr read_only=1 "path=$(mnt 1 kr)"
 	prepare() { attach 1 kr >/dev/null 2>&1; }
 	kill_at_every 1 detach name=kr
-	is_whole 2 kr
+	is_readable 2 kr
 	v 2 detach name=kr
 	v 2 unpublish name=kr
 	v 1 delete name=kr
