@@ -13,6 +13,16 @@ place() {
 	at_exit stop_blockd KILL
 }
 
+# After a failure: what blockd said in this place.
+say_more() {
+	local log
+	for log in "${D:-/nowhere}"/log.*; do
+		[ -s "$log" ] || continue
+		echo "--- ${log##*/}"
+		tail -n 12 "$log" | cut -c -400
+	done
+}
+
 # The command line of blockd in this place.
 blockd_argv() {
 	argv=("$BUILD/bin/blockd" --config "$D/conf" --node-name n1
@@ -27,7 +37,7 @@ start_blockd() {
 	STARTS=$((STARTS + 1))
 	"${argv[@]}" >"$D/log.$STARTS" 2>&1 &
 	PID=$!
-	eventually 20 ready_or_dead
+	eventually 30 ready_or_dead
 	kill -0 "$PID" || fail "did not start: $(cat "$D/log.$STARTS")"
 }
 ready_or_dead() {
@@ -73,7 +83,7 @@ start_doomed() {
 		-e "inject=$1:signal=KILL:when=$2" 2>"$D/strace.err" &
 	STRACE=$!
 	at_exit kill -9 "$STRACE"
-	eventually 20 traced
+	eventually 30 traced
 }
 # Every thread has its tracer.
 traced() {

@@ -7,6 +7,7 @@
 #   cluster_start DIR HOSTS POOL_SIZE   # "2GiB"; hosts are host1, host2...
 #   on 2 COMMAND...                     # run on host2
 #   cluster_stop                        # also after a start that failed
+#   cluster_said                        # the ends of the daemons' logs
 #
 # Where CLUSTER_STORE names a store, records are kept there. One that needs the
 # network starts between `cluster_network DIR HOSTS` and cluster_start; its
@@ -88,7 +89,7 @@ blockd_signal() {
 	pid=$(cat "$CLUSTER_DIR/host$1/blockd.pid" 2>/dev/null) || return 0
 	kill "-$2" "$pid" 2>/dev/null || return 0
 	case $2 in STOP | CONT) return 0 ;; esac
-	for ((i = 0; i < 200; i++)); do
+	for ((i = 0; i < 600; i++)); do
 		kill -0 "$pid" 2>/dev/null || break
 		sleep 0.05
 	done
@@ -113,6 +114,17 @@ cluster_start() {
 		fi
 	done
 }
+
+# What the daemons said last, the notes of their work left out; for say_more.
+cluster_said() {
+	local log
+	for log in "$CLUSTER_DIR"/host?/*.log "$CLUSTER_DIR"/host?/run/initiator/*.log; do
+		[ -s "$log" ] || continue
+		echo "--- ${log#"$CLUSTER_DIR"/}"
+		grep -v debug "$log" | tail -n "${1:-8}" | cut -c -400
+	done
+}
+say_more() { cluster_said; }
 
 # The cluster that another shell left running in DIR.
 cluster_open() {

@@ -16,6 +16,10 @@ refused() {
 	fails 1 "$errno" "$CALL" "$@" state="$STATE"
 	fails 1 "$text" "$CALL" "$@" state="$STATE"
 }
+# After a failure: what was answered, what server and device said.
+say_more() {
+	tail -n 20 "$TEST_DIR/out" "$TEST_DIR/server.err" "$STATE"/*.log
+}
 healthy() { call get id=a && [ "$(value healthy)" = 1 ]; }
 unhealthy() { call get id=a && [ "$(value healthy)" = 0 ]; }
 
@@ -85,7 +89,7 @@ print(s.getsockname()[1])')
 	nbdkit -f -i 127.0.0.1 -p "$SERVER_PORT" -P "$TEST_DIR/kit.pid" "$@" \
 		>"$TEST_DIR/server.err" 2>&1 &
 	SERVER_PID=$!
-	eventually 5 test -s "$TEST_DIR/kit.pid"
+	eventually 30 test -s "$TEST_DIR/kit.pid"
 }
 
 stop_server() {
@@ -172,7 +176,7 @@ grows_while_used() {
 	at_exit rm -f "$TEST_DIR/go"
 	keep_writing 2>"$TEST_DIR/writer.err" &
 	writer=$!
-	eventually 20 test -e "$TEST_DIR/mnt/f5"
+	eventually 30 test -e "$TEST_DIR/mnt/f5"
 	"$@"
 	same "$(blockdev --getsize64 "$device")" "$size"
 	growing_grow "$kind" >"$TEST_DIR/grow.out" 2>&1 ||

@@ -5,15 +5,36 @@
 # Each test runs in a subshell with `set -eE`; the first command that fails ends
 # it as "not ok" with its line. `skip WHY` skips it. `at_exit COMMAND...` in
 # a test or in the file is undone in reverse, also on failure and on signals.
+# After a failure, before anything is undone, a library's or a script's function
+# `say_more` tells what daemons said and what there is.
 set -u
 TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 BUILD=${BUILD:-$TOP/build}
 case $BUILD in /*) ;; *) BUILD=$TOP/$BUILD ;; esac
 PATH=$BUILD/bin:$BUILD/test:$PATH
 TEST_DIR=$(mktemp -d "${TMPDIR:-/tmp}/trib-test.XXXXXX")
+exec {_SAID}>&2
 _cleanups=()
 
 at_exit() { _cleanups+=("$(printf '%q ' "$@")"); }
+# Where a command failed, whatever its own output went to.
+_say_line() { # LINE COMMAND
+	local i lines=$1
+	for ((i = 1; i < ${#FUNCNAME[@]} - 2; i++)); do
+		lines="$lines < ${BASH_LINENO[i]}"
+	done
+	echo "# line $lines: $2" >&"$_SAID"
+}
+# The end of a test: what is known of one that failed, then the clean-up.
+_end() {
+	local rc=$?
+	trap - ERR
+	set +eE
+	if [ $rc != 0 ] && [ $rc != 77 ] && declare -F say_more >/dev/null; then
+		say_more 2>&1 | sed 's/^/# /' >&"$_SAID"
+	fi
+	_clean
+}
 _clean() {
 	local i
 	for ((i = ${#_cleanups[@]} - 1; i >= 0; i--)); do
@@ -34,13 +55,13 @@ need() {
 	done
 }
 skip() { echo "$*" >"$TEST_DIR/.skip"; exit 77; }
-fail() { echo "FAIL: $*"; exit 1; }
+fail() { echo "FAIL: $*" >&"$_SAID"; exit 1; }
 
 # fails CODE TEXT COMMAND...: it exits with CODE ("any": any but 0) and says TEXT
 fails() {
 	local want=$1 text=$2 out rc=0
 	shift 2
-	out=$("$@" 2>&1) || rc=$?
+	out=$(_SAID=2; "$@" 2>&1) || rc=$?
 	[ $rc != 0 ] || fail "succeeded: $*"
 	[ "$want" = any ] || [ "$want" = $rc ] || fail "exit $rc, not $want: $*: $out"
 	case $out in
@@ -72,8 +93,8 @@ run_tests() {
 		rm -f "$TEST_DIR/.skip"
 		(
 			_cleanups=()
-			trap _clean EXIT
-			trap 'echo "# line $LINENO: $BASH_COMMAND" >&2' ERR
+			trap _end EXIT
+			trap '_say_line "$LINENO" "$BASH_COMMAND"' ERR
 			set -eE
 			"$t"
 		)
@@ -83,7 +104,6 @@ run_tests() {
 		elif [ $rc = 77 ] && [ -f "$TEST_DIR/.skip" ]; then
 			echo "ok $n - ${t#test_} # SKIP $(cat "$TEST_DIR/.skip")"
 		else
-			if declare -F say_more >/dev/null; then say_more; fi
 			echo "not ok $n - ${t#test_}"
 			bad=1
 		fi

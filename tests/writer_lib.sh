@@ -24,7 +24,7 @@ writer_start() {
 	) &
 	WRITER=$!
 	at_exit touch "$TEST_DIR/stop"
-	eventually 10 test -s "$1/w/3.sum"
+	eventually 30 test -s "$1/w/3.sum"
 }
 writer_stop() {
 	touch "$TEST_DIR/stop"

@@ -370,13 +370,14 @@ static int run(struct arguments *a, char **argv, struct error *err)
 {
 	/* Nobody wants to wait half a minute for each lost server of a test. */
 	const char *dead_timeout = getenv("TRIB_TEST_DEAD_TIMEOUT_MS");
+	const char *call_timeout = getenv("TRIB_TEST_CALL_TIMEOUT_MS");
 	const struct volume_config config = {
 		.store = argv[1],
 		.node = argv[2],
 		.run_dir = argv[3],
 		.bin_dir = argv[4],
 		.launcher = a->launcher,
-		.call_timeout_ms = 2000,
+		.call_timeout_ms = call_timeout ? atoi(call_timeout) : 0,
 		.dead_timeout_ms = dead_timeout ? (unsigned)atoi(dead_timeout)
 						: 0,
 		.progress = progress,

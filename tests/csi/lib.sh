@@ -23,17 +23,17 @@ driver_start() { # HOST [OPTION...]
 	nsenter --net="/run/netns/$CLUSTER_NET$1" \
 		"${DRIVER_PREFIX[@]}" trib-csi --endpoint "unix://$dir/csi.sock" --node "host$1" \
 		--store "$STORE" --run-dir "$dir/run" \
-		--kata-run-dir "$dir/kata" --call-timeout-ms 2000 --log-level debug "${@:2}" \
+		--kata-run-dir "$dir/kata" --call-timeout-ms 10000 --log-level debug "${@:2}" \
 		>>"$dir/csi.log" 2>&1 &
 	echo $! >"$dir/csi.pid"
 	disown
-	eventually 10 csi "$1" Identity/Probe
+	eventually 30 csi "$1" Identity/Probe
 }
 driver_signal() { # HOST SIGNAL: and wait for its end
 	local pid i
 	pid=$(cat "$C/host$1/csi.pid" 2>/dev/null) || return 0
 	kill "-$2" "$pid" 2>/dev/null || return 0
-	for ((i = 0; i < 300; i++)); do
+	for ((i = 0; i < 600; i++)); do
 		kill -0 "$pid" 2>/dev/null || break
 		sleep 0.05
 	done
@@ -58,6 +58,15 @@ csi_start() { # HOSTS POOL_SIZE
 # (EXEC=exec; csi ...) &: $! is the client, not a shell around it
 EXEC=
 csi() { $EXEC "$BUILD/test/csi/csi_call_main" "unix://$C/host$1/csi.sock" "${@:2}"; }
+
+# After a failure: what daemons and drivers said, and what there is.
+say_more() {
+	cluster_said 8
+	echo "--- volumes, devices, mounts, at $(date +%T)"
+	on 1 trib volume list 2>&1
+	losetup -nl -O NAME,BACK-FILE | grep "$C/"
+	findmnt -rno TARGET,SOURCE | grep "$C/"
+}
 
 # ---- calls, of volumes by name ----
 

@@ -61,7 +61,7 @@ driver_start() {
 		--log-level debug >>"$dir/$1.log" 2>&1 &
 	echo $! >"$dir/$1.pid"
 	disown
-	eventually 20 csi "$1" "$2" Identity/Probe
+	eventually 30 csi "$1" "$2" Identity/Probe
 }
 program_signal() { # controller|node|keeper HOST SIGNAL
 	local pid i
@@ -315,7 +315,7 @@ test_one_of_two_controllers_leads() {
 	local two before
 	at_exit drivers_stop
 	driver_start controller 1
-	eventually 20 is_leading 1
+	eventually 30 is_leading 1
 	# Another machine, as far as a lease can tell.
 	DRIVER_PREFIX=(unshare --pid --fork --kill-child --mount-proc)
 	driver_start controller 2
@@ -327,7 +327,7 @@ test_one_of_two_controllers_leads() {
 	same "$(holder)" "$before"
 	# One that stops hands over; one that dies is followed when its lease ends.
 	program_signal controller 1 TERM
-	eventually 10 is_leading 2
+	eventually 30 is_leading 2
 	driver_start controller 1
 	program_signal controller 2 KILL
 	eventually 40 is_leading 1
@@ -379,7 +379,7 @@ test_two_controllers_make_a_volume_once() {
 test_a_node_that_is_not_heard_of_is_lost() {
 	local i
 	for i in 1 2 3; do
-		eventually 20 eval '[ "$(ready '$i')" = True ]'
+		eventually 30 eval '[ "$(ready '$i')" = True ]'
 	done
 	at_exit keeper_start 3
 	at_exit drivers_stop
@@ -394,7 +394,7 @@ test_a_node_that_is_not_heard_of_is_lost() {
 
 beats() { k get leases -l union.io/heartbeat -o name | grep -c -- "-$1\$" || true; }
 test_a_node_that_goes_takes_its_heartbeat_with_it() {
-	eventually 20 eval '[ "$(ready 2)" = True ]'
+	eventually 30 eval '[ "$(ready 2)" = True ]'
 	same "$(beats host2)" 1
 	at_exit keeper_start 2
 	program_signal keeper 2 TERM
@@ -402,7 +402,7 @@ test_a_node_that_goes_takes_its_heartbeat_with_it() {
 	[ "$(ready 2)" != True ] || fail "it says that it is ready"
 	# It comes back with another label.
 	keeper_start 2 --labels rack=7
-	eventually 20 eval '[ "$(ready 2)" = True ]'
+	eventually 30 eval '[ "$(ready 2)" = True ]'
 	on 1 trib node show host2 | grep -q 'rack=7'
 	program_signal keeper 2 TERM
 }

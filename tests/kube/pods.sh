@@ -108,7 +108,7 @@ test_a_storage_node_makes_itself_known() {
 test_the_controller_needs_no_right_of_the_machine() {
 	pod_start tributary-controller trib-csi tributary-controller
 	eventually 30 test -S "$host.pods/tributary-controller/.volumes/socket/csi.sock"
-	eventually 20 nsenter --net="/run/netns/${CLUSTER_NET}1" \
+	eventually 30 nsenter --net="/run/netns/${CLUSTER_NET}1" \
 			python3 -c 'import urllib.request; urllib.request.urlopen("http://10.77.0.1:9809/readyz")'
 	running tributary-controller trib-csi
 	status_of tributary-controller.trib-csi Uid | grep -q 65532
@@ -150,7 +150,7 @@ test_a_claim_lives_and_its_data_outlive_the_node_plugin() {
 	target=$kubelet/pods/4711/volumes/kubernetes.io~csi/pvc-1/mount
 	mkdir -p "$host$staging" "$host${target%/*}"
 	pod_start tributary-launcher trib-launch tributary-node
-	eventually 20 test -S "$host/run/tributary/launch.sock"
+	eventually 30 test -S "$host/run/tributary/launch.sock"
 	node_start
 	csi controller Controller/CreateVolume name=pvc-1 \
 		capacity_range.required_bytes=$((600 << 20)) \

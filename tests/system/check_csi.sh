@@ -20,7 +20,7 @@ test_the_endpoint_is_of_the_environment() {
 	mkdir "$dir"
 	CSI_ENDPOINT=unix://$dir/some.sock alone "$dir"
 	at_exit kill $!
-	eventually 10 ask "$dir/some.sock" Identity/Probe
+	eventually 30 ask "$dir/some.sock" Identity/Probe
 	for service in Identity/GetPluginInfo Controller/ControllerGetCapabilities \
 		GroupController/GroupControllerGetCapabilities \
 		Node/NodeGetCapabilities; do
@@ -33,7 +33,7 @@ test_nothing_is_made_beside_the_socket() {
 	mkdir -p "$dir/socket"
 	CSI_ENDPOINT=unix://$dir/socket/csi.sock alone "$dir"
 	at_exit kill $!
-	eventually 10 ask "$dir/socket/csi.sock" Identity/Probe
+	eventually 30 ask "$dir/socket/csi.sock" Identity/Probe
 	same "$(ls -A "$dir/socket")" csi.sock
 }
 
@@ -53,7 +53,7 @@ test_probe_says_when_the_records_are_gone() {
 	mkdir "$dir"
 	CSI_ENDPOINT=unix://$dir/csi.sock alone "$dir"
 	at_exit kill $!
-	eventually 10 ask "$dir/csi.sock" Identity/Probe
+	eventually 30 ask "$dir/csi.sock" Identity/Probe
 	sqlite3 "$dir/records.db" "select name from sqlite_master where type = 'table'" |
 		while read -r table; do
 			sqlite3 "$dir/records.db" "alter table $table rename to gone_$table"
@@ -67,7 +67,7 @@ test_every_mode_has_the_same_capabilities() {
 		mkdir -p "$dir/$mode"
 		CSI_ENDPOINT=unix://$dir/$mode.sock alone "$dir/$mode" --mode $mode
 		at_exit kill $!
-		eventually 10 ask "$dir/$mode.sock" Identity/Probe
+		eventually 30 ask "$dir/$mode.sock" Identity/Probe
 		ask "$dir/$mode.sock" Identity/GetPluginCapabilities >"$dir/$mode.is"
 		ask "$dir/$mode.sock" Identity/GetPluginInfo >>"$dir/$mode.is"
 	done

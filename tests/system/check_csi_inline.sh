@@ -149,7 +149,7 @@ test_goes_whatever_was_lost_on_the_node() {
 	inline $POD pod volume_context.size=64Mi
 	fill "$t"
 	kill -KILL "$(pids_of 1 trib-union csi-)"
-	eventually 10 check "$t"
+	eventually 30 check "$t"
 	kill -KILL "$(pids_of 1 trib-union csi-)"
 	unpublish 1 $POD pod
 	nothing_left
@@ -185,7 +185,7 @@ kill_at() {
 	strace -f -qq -o "$TEST_DIR/trace" -e "trace=$STEPS" \
 		-e "inject=$STEPS:signal=KILL:when=$1" -p "$driver" 2>/dev/null &
 	tracer=$!
-	eventually 5 eval "! grep -hs '^TracerPid:' /proc/$driver/task/*/status | grep -qw 0"
+	eventually 30 eval "! grep -hs '^TracerPid:' /proc/$driver/task/*/status | grep -qw 0"
 	"${@:2}" >"$TEST_DIR/said" 2>&1 &
 	call=$!
 	end=$((SECONDS + 30))

@@ -142,7 +142,7 @@ test_a_writer_that_comes_back_lands_nothing() {
 	nsenter "--net=/run/netns/${CLUSTER_NET}4" bash "$TEST_DIR/writer" >/dev/null 2>&1 &
 	writer=$!
 	at_exit kill -KILL $writer
-	eventually 20 test -e "$TEST_DIR/turn"
+	eventually 30 test -e "$TEST_DIR/turn"
 	host_stops 4
 	cable 4 down
 	at_exit cable 4 up

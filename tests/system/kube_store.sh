@@ -29,7 +29,7 @@ start() {
 	"$TOP/tests/kube/fake_apiserver" "$api" "$TOP/deploy/crd" >"$dir/api.log" 2>&1 &
 	at_exit kill $!
 	api_pid=$!
-	eventually 20 test -s "$api/port"
+	eventually 30 test -s "$api/port"
 	cat >"$api/config" <<-E
 		current-context: here
 		clusters: [{name: c, cluster: {certificate-authority: ca.pem,
@@ -112,7 +112,7 @@ writer() {
 writes_on() {
 	local before
 	before=$(cat "$dir/written")
-	eventually 20 eval "[ \$(cat '$dir/written') -gt $((before + 2)) ]"
+	eventually 30 eval "[ \$(cat '$dir/written') -gt $((before + 2)) ]"
 }
 
 test_a_mounted_volume_goes_on_without_the_api_server() {
@@ -125,7 +125,7 @@ test_a_mounted_volume_goes_on_without_the_api_server() {
 	writer &
 	writer=$!
 	at_exit touch "$dir/enough"
-	eventually 20 test -s "$dir/written"
+	eventually 30 test -s "$dir/written"
 	faults "* . 100000 cut"
 	# 7: unfinished; the same command again finishes it.
 	fails 7 "API server" trib volume list
@@ -186,7 +186,7 @@ test_a_node_keeps_itself_known() {
 		--data "unix:$dir/run/nbd.sock" --labels zone=a,rack=7 2>"$dir/keeper.log" &
 	keeper=$!
 	at_exit kill $keeper
-	eventually 10 ready host1 True Answers
+	eventually 30 ready host1 True Answers
 	[ "$(left '"name": "main", "kind": "dir", "state": "online", "capacity": 536870912')" = 1 ]
 	[ "$(left '"heartbeat-host1"')" = 1 ]
 	trib node show host1 >"$dir/shown"
@@ -216,13 +216,13 @@ test_status_is_shown_as_it_changes() {
 	watcher=$!
 	at_exit kill $watcher
 	at_exit faults "* . 0 cut"
-	eventually 10 grep -q '^host1' "$dir/watch"
+	eventually 30 grep -q '^host1' "$dir/watch"
 	trib volume create v --size 64MiB --quiet
 	at_exit trib volume delete v --quiet
-	eventually 10 grep -q '^v .*Ready' "$dir/watch"
+	eventually 30 grep -q '^v .*Ready' "$dir/watch"
 	faults "GET watch=1 2 end" "GET watch=1 1 gone" "GET watch=1 1 cut-line"
 	trib volume resize v --size 68MiB --quiet
-	eventually 10 grep -q '^v .*68.00 MiB' "$dir/watch"
+	eventually 30 grep -q '^v .*68.00 MiB' "$dir/watch"
 	kill $watcher
 	wait $watcher
 	[ ! -s "$dir/watch.err" ]

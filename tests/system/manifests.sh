@@ -184,7 +184,7 @@ test_the_certificates_are_what_blockd_and_its_clients_need() {
 		--control "tcp:[127.0.0.1]:$control" --state-dir "$dir/state" --run-dir "$dir/run" \
 		>"$dir/blockd.log" 2>&1 &
 	at_exit kill $!
-	eventually 10 grep -q . "$dir/blockd.log"
+	eventually 30 grep -q . "$dir/blockd.log"
 	local trib=(trib --store "local:$dir/records.db" --run-dir "$dir/run")
 	tls=$TEST_DIR/root/tributary-node/trib-csi/etc/tributary/tls
 	add() {
@@ -194,7 +194,7 @@ test_the_certificates_are_what_blockd_and_its_clients_need() {
 	}
 	state() { add "$@" 2>>"$dir/trib.log" && "${trib[@]}" node list 2>>"$dir/trib.log" | grep -qE "^node-a +$wanted"; }
 	local wanted=ready
-	eventually 10 state --tls-name blockd.tributary
+	eventually 30 state --tls-name blockd.tributary
 	wanted='no answer'
 	# A client's certificate is no server's, and another authority's is none.
 	state --tls-name client.tributary

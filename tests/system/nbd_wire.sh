@@ -18,7 +18,7 @@ start_server() {
 		>"$said" 2>"$log" &
 	server=$!
 	at_exit kill -9 "$server"
-	eventually 5 grep -q "listening unix" "$said"
+	eventually 30 grep -q "listening unix" "$said"
 	port=$(sed -n 's/^listening tcp:.*://p' "$said")
 	tcp=nbd://127.0.0.1:$port
 	unix="nbd+unix:///disk?socket=$socket"
@@ -352,7 +352,7 @@ test_nbdkit_as_a_strict_client() {
 	start_disk
 	nbdkit -f -U "$chain" nbd uri="$tcp/disk" >/dev/null 2>&1 &
 	at_exit kill -9 $!
-	eventually 5 test -S "$chain"
+	eventually 30 test -S "$chain"
 	head -c ${SIZE_MIB}M /dev/urandom >"$TEST_DIR/a"
 	nbdcopy "$TEST_DIR/a" "nbd+unix:///?socket=$chain"
 	cmp "$TEST_DIR/a" "$disk"

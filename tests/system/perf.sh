@@ -92,7 +92,7 @@ test_undoes_it_when_it_is_interrupted() {
 	BUILD=$TEST_DIR/build "$TEST_DIR/perf/run" slow >"$TEST_DIR/out" 2>&1 &
 	run=$!
 	at_exit kill -KILL $run
-	eventually 10 test -s "$TEST_DIR/build/perf/pid"
+	eventually 30 test -s "$TEST_DIR/build/perf/pid"
 	kill -TERM $run
 	wait $run || rc=$?
 	same $rc 143
@@ -104,7 +104,7 @@ test_the_load_client_checks_what_it_reads() {
 	need nbdkit
 	nbdkit -f -P "$TEST_DIR/nbdkit.pid" -U "$TEST_DIR/sock" memory 1M &
 	at_exit kill $!
-	eventually 10 test -s "$TEST_DIR/nbdkit.pid"
+	eventually 30 test -s "$TEST_DIR/nbdkit.pid"
 	fails 1 'wrong data at block' "$BUILD/test/perf/nbd_load" -a "unix:$TEST_DIR/sock" -n 300
 	fails 1 'connect to' "$BUILD/test/perf/nbd_load" -a "unix:$TEST_DIR/none"
 }

@@ -107,7 +107,7 @@ test_acknowledged_writes_survive_sigkill() {
 				n=$((n + 1))
 			done
 		) | on 3 qemu-io -f raw "$u" >"$TEST_DIR/acks" 2>&1 &
-		eventually 10 grep -q "offset $((40 * i * 20480))\$" "$TEST_DIR/acks"
+		eventually 30 grep -q "offset $((40 * i * 20480))\$" "$TEST_DIR/acks"
 		blockd_signal 1 KILL
 		wait $! || true
 		blockd_start 1

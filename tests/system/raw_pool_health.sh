@@ -128,14 +128,14 @@ test_a_device_that_goes_and_comes_back_needs_no_restart() {
 	cp "$file" "$TEST_DIR/disk"
 	truncate -s 0 "$file"
 	losetup -c "$dev"
-	eventually 10 grep 'pool disk at .* missing' "$C/host1/blockd.log"
+	eventually 30 grep 'pool disk at .* missing' "$C/host1/blockd.log"
 	same "$(pool_state disk)" missing
 	fails any missing on 1 trib extent create e --pool disk --size 1MiB
 	fails any "no extent" on 1 trib extent show d
 	io "$A" "write -P 1 0 2M" "read -P 1 0 2M" # the others do not notice
 	dd if="$TEST_DIR/disk" of="$file" bs=1M conv=notrunc status=none
 	losetup -c "$dev"
-	eventually 10 grep -c 'extent d: served again' "$C/host1/blockd.log"
+	eventually 30 grep -c 'extent d: served again' "$C/host1/blockd.log"
 	same "$(pool_state disk)" online
 	io "$u" "read -P 7 0 2M" "write -P 8 4M 1M" "read -P 8 4M 1M"
 	[ "$(incarnation disk)" != "$before" ]
@@ -162,13 +162,13 @@ test_a_file_that_goes_is_noticed_by_who_reads_and_another_is_refused() {
 	cp "$file" "$TEST_DIR/first"
 	truncate -s 0 "$file"
 	! io "$u" "read -P 7 0 2M"
-	eventually 10 grep 'pool first at .* missing: .* has only 0 of' "$C/host1/blockd.log"
+	eventually 30 grep 'pool first at .* missing: .* has only 0 of' "$C/host1/blockd.log"
 	cp "$other" "$TEST_DIR/second" # all of it at once, not bit by bit
 	mv "$TEST_DIR/second" "$file"
-	eventually 10 is first foreign
+	eventually 30 is first foreign
 	! io "$u" "read 0 4k"
 	mv "$TEST_DIR/first" "$file"
-	eventually 10 is first online
+	eventually 30 is first online
 	io "$u" "read -P 7 0 2M"
 }
 

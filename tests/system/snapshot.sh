@@ -43,7 +43,7 @@ seq_start() { # HOST VOLUME
 		"$C/host$1/mnt/$2" $(branches "$1" "$2") >"$TEST_DIR/last" &
 	SEQ=$!
 	at_exit touch "$TEST_DIR/stop"
-	eventually 10 test -s "$C/host$1/mnt/$2/w/1"
+	eventually 30 test -s "$C/host$1/mnt/$2/w/1"
 }
 seq_stop() {
 	touch "$TEST_DIR/stop"
@@ -193,7 +193,7 @@ test_a_pool_without_reflinks_copies() {
 	t snapshot create sd d
 	drop sd
 	t volume delete d
-	eventually 20 eval "on 1 trib snapshot show sd --json | grep -q '\"Ready\"'"
+	eventually 30 eval "on 1 trib snapshot show sd --json | grep -q '\"Ready\"'"
 	t snapshot restore sd e
 	t snapshot delete sd
 	attach 2 e >/dev/null 2>&1

@@ -70,7 +70,7 @@ stop() {
 	local pid
 	pid=$(server)
 	kill -TERM "$pid"
-	eventually 10 gone "$pid"
+	eventually 30 gone "$pid"
 	! mountpoint -q "$M"
 }
 
@@ -94,7 +94,7 @@ test_stays_in_the_foreground_and_ends_when_unmounted() {
 	trib-union -f "$D/a:$D/b" "$M" &
 	local pid=$!
 	at_exit umount -l "$M"
-	eventually 10 mountpoint -q "$M"
+	eventually 30 mountpoint -q "$M"
 	umount "$M"
 	wait $pid
 }
@@ -430,11 +430,11 @@ privileges() { # OPTIONS
 	# Set while another has it open for writing.
 	chmod 777 "$f"
 	exec 8> >("${OTHER[@]}" bash -c "exec 9>>'$f'; read; echo 4 >&9")
-	eventually 5 bash -c "ls -l /proc/[0-9]*/fd 2>/dev/null | grep -q '$f'"
+	eventually 30 bash -c "ls -l /proc/[0-9]*/fd 2>/dev/null | grep -q '$f'"
 	chmod 6777 "$f"
 	echo >&8
 	exec 8>&-
-	eventually 5 grep -q 4 "$f"
+	eventually 30 grep -q 4 "$f"
 	same "$(stat -c %a "$f")" 777 "set while it was open"
 	setcap cap_net_raw+ep "$f"
 	"${OTHER[@]}" bash -c "echo 5 >>'$f'"
@@ -605,11 +605,11 @@ test_a_busy_mount_is_detached_and_ends_with_its_last_user() {
 	pid=$(server)
 	exec 7>"$M/f"
 	kill -TERM "$pid"
-	eventually 10 bash -c "! mountpoint -q '$M'"
+	eventually 30 bash -c "! mountpoint -q '$M'"
 	echo still >&7
 	kill -0 "$pid"
 	exec 7>&-
-	eventually 10 gone "$pid"
+	eventually 30 gone "$pid"
 	same "$(cat "$D"/[ab]/f)" still
 }
 

@@ -160,7 +160,7 @@ test_a_busy_unmount_names_who_it_is() {
 	(cd "$C/host1/mnt/busy/d" && exec sleep 300) &
 	local pid=$!
 	at_exit kill $pid
-	eventually 5 test "$(readlink /proc/$pid/cwd)" = "$C/host1/mnt/busy/d"
+	eventually 30 test "$(readlink /proc/$pid/cwd)" = "$C/host1/mnt/busy/d"
 	fails 1 "sleep ($pid)" v 1 detach name=busy
 	is_whole 1 busy
 	check "$C/host1/mnt/busy"
@@ -178,7 +178,7 @@ test_a_second_operation_is_told_who_is_at_it() {
 	"${argv[@]}" create name=turn size=128MiB pause=2 2>/dev/null &
 	pid=$!
 	at_exit kill -KILL $pid
-	eventually 10 grep -q '^State:.*stopped' "/proc/$pid/status"
+	eventually 30 grep -q '^State:.*stopped' "/proc/$pid/status"
 	fails 1 "EAGAIN: busy: process $pid has been creating volume 'turn'" \
 		v 2 create name=turn size=128MiB
 	fails 1 EAGAIN v 2 delete name=turn
@@ -337,7 +337,7 @@ test_a_killed_union_is_started_again_with_its_files() {
 	attach 1 dead
 	fill "$C/host1/mnt/dead"
 	kill -KILL "$(status dead | grep -o 'pid=[0-9]*' | cut -d= -f2)"
-	eventually 5 eval "! ls '$C/host1/mnt/dead'"
+	eventually 30 eval "! ls '$C/host1/mnt/dead'"
 	status dead | grep -q 'reason=UnionDead'
 	attach 1 dead
 	is_whole 1 dead

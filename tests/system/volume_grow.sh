@@ -42,10 +42,10 @@ grows_under_a_writer() { # FS
 		"capacity=1132462080 behind=0"
 	same "$(sizes grow)" "540 540 "
 	# The union looks at the room of its branches once a second.
-	eventually 5 eval "[ \$(df_mib $m) -gt $((before + 360)) ]"
+	eventually 30 eval "[ \$(df_mib $m) -gt $((before + 360)) ]"
 	local n
 	n=$(cat "$TEST_DIR/written")
-	eventually 10 eval "[ \$(cat $TEST_DIR/written) -gt $((n + 2)) ]"
+	eventually 30 eval "[ \$(cat $TEST_DIR/written) -gt $((n + 2)) ]"
 	writer_stop "$m"
 	is_whole 1 grow
 	check "$m"
@@ -145,12 +145,12 @@ test_grown_from_another_node_its_file_systems_follow_where_it_is_mounted() {
 	! status far 2 | grep -q 'reason=FileSystemBehind'
 	same "$(v 1 resize name=far size=704MiB 2>/dev/null)" \
 		"capacity=738197504 behind=0"
-	eventually 5 eval "[ \$(df_mib $m) -gt $((before + 80)) ]"
+	eventually 30 eval "[ \$(df_mib $m) -gt $((before + 80)) ]"
 	is_whole 1 far
 	# A mount that is repeated does it as well.
 	v 2 resize name=far size=800MiB
 	attach 1 far
-	eventually 5 eval "[ \$(df_mib $m) -gt $((before + 170)) ]"
+	eventually 30 eval "[ \$(df_mib $m) -gt $((before + 170)) ]"
 	is_whole 1 far
 	check "$m"
 	v 1 detach name=far
@@ -225,7 +225,7 @@ test_resize_killed_at_every_step_is_finished() {
 		*) fail "$(sizes kr) $(capacity kr)" ;;
 		esac
 		[ "$(df_mib "$C/host1/mnt/kr")" -gt 650 ] ||
-			eventually 5 eval "[ \$(df_mib $C/host1/mnt/kr) -gt 650 ]"
+			eventually 30 eval "[ \$(df_mib $C/host1/mnt/kr) -gt 650 ]"
 		v 1 detach name=kr >/dev/null 2>&1
 		v 1 delete name=kr >/dev/null 2>&1
 		nothing_left
