@@ -9,7 +9,7 @@ BLOCKD_STORE := blockd/record_text.c blockd/extent_record.c blockd/extent_record
   blockd/limit.c blockd/node.c blockd/node_care.c blockd/node_open.c \
   blockd/node_add.c blockd/node_space.c blockd/raw_format.c blockd/raw_map.c \
   blockd/raw_alloc.c blockd/raw_state.c blockd/raw_state_emit.c blockd/raw_salvage.c blockd/raw_medium.c \
-  blockd/raw_store.c blockd/raw_store_open.c blockd/raw_checkpoint.c blockd/raw_extend.c blockd/raw_leave.c blockd/raw_log.c \
+  blockd/raw_store.c blockd/raw_store_open.c blockd/raw_checkpoint.c blockd/raw_retry.c blockd/raw_extend.c blockd/raw_leave.c blockd/raw_log.c \
   blockd/raw_check.c blockd/pool_raw_check.c blockd/pool_seat.c blockd/node_watch.c \
   blockd/raw_users.c blockd/raw_dev.c blockd/raw_io.c blockd/raw_fill.c \
   blockd/raw_zero.c blockd/pool_raw.c blockd/pool_raw_format.c \
@@ -42,6 +42,7 @@ $(eval $(call unit_test,blockd/gate_test,blockd))
 $(eval $(call unit_test,blockd/pool_dir_copy_test,blockd))
 $(eval $(call unit_test,blockd/raw_state_test,blockd))
 $(eval $(call unit_test,blockd/raw_store_test,blockd,blockd/power_kit.c))
+$(eval $(call unit_test,blockd/raw_retry_test,blockd,blockd/power_kit.c))
 $(eval $(call unit_test,blockd/raw_power_test,blockd,blockd/power_kit.c))
 $(eval $(call unit_test,blockd/raw_damage_test,blockd))
 $(eval $(call unit_test,blockd/raw_check_test,blockd))

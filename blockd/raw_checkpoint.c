@@ -228,7 +228,7 @@ int store_checkpoint_locked(struct raw_store *store, struct error *err)
 			store->freed_durable = freed;
 			atomic_store(&store->durable, upto);
 		} else {
-			store_mark_broken(store, err);
+			store_mark_failed(store, err);
 		}
 	}
 	image_done(&image);
@@ -277,12 +277,26 @@ static int write_ahead(struct raw_store *store, struct raw_super *super,
 	}
 	store->ahead = false;
 	if (r < 0) {
-		store_mark_broken(store, err);
+		store_mark_failed(store, err);
 		return r;
 	}
 	replace(store, super);
 	store_log_shorten(store, used, &store->since_ahead);
 	return 0;
+}
+
+/* Lock and role held. A log that is full has no place for what is pending. */
+static int checkpoint_ahead(struct raw_store *store, struct raw_super *super,
+			    struct image *image, struct error *err)
+{
+	int r;
+
+	if (store->broken)
+		return store_broken(store, err);
+	if (store_log_full(store))
+		return store_checkpoint_locked(store, err);
+	r = begin_ahead(store, super, image, err);
+	return r < 0 ? r : write_ahead(store, super, image, err);
 }
 
 int raw_store_checkpoint_ahead(struct raw_store *store, struct error *err)
@@ -296,10 +310,7 @@ int raw_store_checkpoint_ahead(struct raw_store *store, struct error *err)
 	image_prepare(&image, store);
 	(void)pthread_mutex_lock(&store->lock);
 	store_take_role(store);
-	r = store->broken ? store_broken(store, err)
-			  : begin_ahead(store, super, &image, err);
-	if (r == 0)
-		r = write_ahead(store, super, &image, err);
+	r = checkpoint_ahead(store, super, &image, err);
 	store_give_role(store);
 	(void)pthread_mutex_unlock(&store->lock);
 	image_done(&image);

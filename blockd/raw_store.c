@@ -48,6 +48,25 @@ void store_mark_broken(struct raw_store *store, const struct error *cause)
 	store->broken = true;
 }
 
+void store_mark_failed(struct raw_store *store, const struct error *cause)
+{
+	if (store->broken)
+		return;
+	store_mark_broken(store, cause);
+	store->failed = true;
+	if (store->on_failed)
+		store->on_failed(store->on_failed_context);
+}
+
+void raw_store_on_failed(struct raw_store *store,
+			 void (*on_failed)(void *context), void *context)
+{
+	(void)pthread_mutex_lock(&store->lock);
+	store->on_failed = on_failed;
+	store->on_failed_context = context;
+	(void)pthread_mutex_unlock(&store->lock);
+}
+
 void raw_store_stop(struct raw_store *store, const struct error *cause)
 {
 	(void)pthread_mutex_lock(&store->lock);
@@ -191,7 +210,7 @@ static int apply_all(struct raw_store *store, const struct raw_record *records,
 		if (r == -ENOMEM)
 			(void)error_set(err, ENOMEM, "out of memory");
 		if (r < 0 && i > 0) /* half of a group: not to be undone */
-			store_mark_broken(store, err);
+			store_mark_failed(store, err);
 		if (r < 0)
 			return r;
 		r = raw_batch_add(&store->pending, &records[i]);
@@ -271,7 +290,7 @@ static uint64_t log_room(const struct raw_store *store)
 	return raw_ring_size(&store->super) - 2 * RAW_BATCH_MAX;
 }
 
-static bool log_full(const struct raw_store *store)
+bool store_log_full(const struct raw_store *store)
 {
 	return store->log_used > log_room(store);
 }
@@ -392,7 +411,7 @@ int store_commit_once(struct raw_store *store, struct error *err)
 	r = write_batch(store, err);
 	(void)pthread_mutex_lock(&store->lock);
 	if (r < 0) {
-		store_mark_broken(store, err);
+		store_mark_failed(store, err);
 		return r;
 	}
 	raw_alloc_sure(&store->state.alloc, round);
@@ -410,7 +429,7 @@ int store_commit_locked(struct raw_store *store, uint64_t ticket,
 		bool full;
 
 		store_take_log(store);
-		full = log_full(store);
+		full = store_log_full(store);
 		if (store->broken)
 			r = store_broken(store, err);
 		else if (store->durable >= ticket)

@@ -138,6 +138,20 @@ void raw_store_stop(struct raw_store *store, const struct error *cause);
 /* It takes no changes; the text says why. */
 bool raw_store_broken(struct raw_store *store, struct error *err);
 
+/*
+ * A commit or checkpoint failed: called once, brief, locked; any thread.
+ * NULL: no.
+ */
+void raw_store_on_failed(struct raw_store *store,
+			 void (*on_failed)(void *context), void *context);
+/*
+ * It takes no changes because the medium could not be written. Can it be now,
+ * at the places of that? What was answered for is not touched. 0: nothing has
+ * failed; 1: it can: closed without a commit and opened again the store has
+ * all that was answered for, and takes changes; negative: it can't.
+ */
+int raw_store_retry(struct raw_store *store, struct error *err);
+
 /* Changes that are not durable yet; any moment's truth. */
 bool raw_store_pending(const struct raw_store *store);
 /* The ticket of the newest change. */

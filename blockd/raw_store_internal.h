@@ -22,6 +22,10 @@ struct raw_store {
 	_Atomic uint64_t durable; /* tickets up to this; to look at */
 	bool broken;
 	struct error cause; /* why */
+	bool failed;        /* a write did that would work another time */
+	/* raw_store_on_failed(); of the lock. */
+	void (*on_failed)(void *context);
+	void *on_failed_context;
 
 	/* Of all clusters that were ever freed, how many ... */
 	uint64_t freed_left;    /* raw_store_leave() has given out */
@@ -76,6 +80,10 @@ int store_checkpoint_locked(struct raw_store *store, struct error *err);
 /* What is pending, in one batch of the log. The same. */
 int store_commit_once(struct raw_store *store, struct error *err);
 void store_mark_broken(struct raw_store *store, const struct error *cause);
+/* The same, but what is on the medium is as it was: raw_store_retry(). */
+void store_mark_failed(struct raw_store *store, const struct error *cause);
+/* A commit has to wait for a checkpoint: the next batch may have no place. */
+bool store_log_full(const struct raw_store *store);
 
 /* Both copies, one after the other. Its generation is raised. */
 int store_write_super(struct raw_medium *medium, struct raw_super *super,
@@ -106,6 +114,13 @@ uint64_t store_part_offset(const struct raw_super *super, unsigned copy,
 			   uint32_t part);
 
 /* ---- blockd/raw_store_open.c ---- */
+
+/* The same as store_write_super(), but it keeps its generation. */
+int store_put_super(struct raw_medium *medium, const struct raw_super *super,
+		    struct error *err);
+/* Zeroes on the medium, durably. */
+int store_wipe(struct raw_medium *medium, uint64_t offset, uint64_t length,
+	       struct error *err);
 
 /*
  * What the medium says, in a store of its own; nothing is written. @report

@@ -23,8 +23,8 @@ static int medium_error(struct error *err, int r, const char *what)
 
 /* ---- superblocks ---- */
 
-int store_write_super(struct raw_medium *medium, struct raw_super *super,
-		      struct error *err)
+int store_put_super(struct raw_medium *medium, const struct raw_super *super,
+		    struct error *err)
 {
 	/* The second copy first: one of them is whole at any moment. */
 	static const uint64_t places[] = {RAW_SUPER_COPY_OFFSET, 0};
@@ -33,7 +33,6 @@ int store_write_super(struct raw_medium *medium, struct raw_super *super,
 
 	if (!block)
 		return error_set(err, ENOMEM, "out of memory");
-	super->generation++;
 	raw_super_encode(super, block);
 	for (size_t i = 0; r == 0 && i < 2; i++) {
 		r = medium->ops->write(medium, block, RAW_SUPER_SIZE,
@@ -43,6 +42,13 @@ int store_write_super(struct raw_medium *medium, struct raw_super *super,
 	}
 	free(block);
 	return r < 0 ? medium_error(err, r, "writing the superblock") : 0;
+}
+
+int store_write_super(struct raw_medium *medium, struct raw_super *super,
+		      struct error *err)
+{
+	super->generation++;
+	return store_put_super(medium, super, err);
 }
 
 int store_read_super(struct raw_medium *medium, uint64_t offset,
@@ -136,8 +142,8 @@ static int lay_out(const struct raw_medium *medium,
 	return 0;
 }
 
-static int wipe(struct raw_medium *medium, uint64_t offset, uint64_t length,
-		struct error *err)
+int store_wipe(struct raw_medium *medium, uint64_t offset, uint64_t length,
+	       struct error *err)
 {
 	uint8_t *zeroes = block_alloc(RAW_BATCH_MAX);
 	int r = 0;
@@ -205,7 +211,7 @@ int raw_store_format(struct raw_medium *medium,
 	else
 		(void)uuid_make(super.pool_id);
 	/* No superblock, no batch and no file system of before. */
-	r = wipe(medium, 0, RAW_LOG_START + super.log_size, err);
+	r = store_wipe(medium, 0, RAW_LOG_START + super.log_size, err);
 	if (r == 0)
 		r = store_new(medium, &super, &store, err);
 	if (r == 0)
@@ -457,7 +463,7 @@ int raw_store_erase(struct raw_store *store, struct error *err)
 	(void)error_set(&store->cause, ENODEV, "it is deleted");
 	store->broken = true;
 	(void)pthread_mutex_unlock(&store->lock);
-	r = wipe(store->medium, 0, RAW_LOG_START, err);
+	r = store_wipe(store->medium, 0, RAW_LOG_START, err);
 	(void)pthread_mutex_lock(&store->lock);
 	store_give_role(store);
 	(void)pthread_mutex_unlock(&store->lock);

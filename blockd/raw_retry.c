@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A store that could not write: can it by now? Asked before it is closed and
+ * opened again, so that what can still be read is served until then.
+ */
+#include "blockd/raw_store_internal.h"
+
+/*
+ * The batch that failed may be there in part, in one copy or in both. Nobody
+ * was told of it, so that there is none is as right as any. With a full log
+ * there was no batch, and its place may be one that is still needed.
+ */
+static int retry_log(struct raw_store *store, struct error *err)
+{
+	int r = 0;
+
+	for (unsigned copy = 0; r == 0 && copy < RAW_COPIES; copy++)
+		r = store_wipe(
+			store->medium,
+			store_log_offset(&store->super, copy, store->log_block),
+			RAW_BATCH_MAX, err);
+	return r;
+}
+
+/*
+ * Of a checkpoint that failed one superblock may be there. What it took the
+ * place of is as whole, and goes on with the same log.
+ */
+static int retry_super(struct raw_store *store, struct error *err)
+{
+	return store_put_super(store->medium, &store->super, err);
+}
+
+int raw_store_retry(struct raw_store *store, struct error *err)
+{
+	int r = 0;
+
+	(void)pthread_mutex_lock(&store->lock);
+	if (!store->failed) {
+		(void)pthread_mutex_unlock(&store->lock);
+		return 0;
+	}
+	store_take_role(store);
+	(void)pthread_mutex_unlock(&store->lock);
+	if (!store_log_full(store))
+		r = retry_log(store, err);
+	if (r == 0)
+		r = retry_super(store, err);
+	(void)pthread_mutex_lock(&store->lock);
+	store_give_role(store);
+	(void)pthread_mutex_unlock(&store->lock);
+	return r < 0 ? r : 1;
+}
