@@ -42,7 +42,8 @@ struct node_pool {
 	char message[ERROR_TEXT_MAX]; /* why it is not online */
 	/* pool_seat.h; NULL: it was never open. It stays when that ends. */
 	struct pool *pool;
-	bool lost;                  /* its medium was not there; of pools */
+	/* Its medium was not there, or could not be read; of pools. */
+	bool lost;
 	uint64_t reserved;          /* bytes; guarded by space */
 	struct space_medium medium; /* as last measured; guarded by space */
 	unsigned extents;           /* in the table; guarded by tables */

@@ -236,7 +236,8 @@ int node_pool_open(struct node *node, struct node_pool *entry,
 	pool_close(pool);
 	pthread_mutex_lock(&node->tables);
 	entry->state = state_from_error(r);
-	entry->lost = entry->lost || entry->state == NODE_POOL_MISSING;
+	entry->lost = entry->lost || entry->state == NODE_POOL_MISSING ||
+		      r == -EIO;
 	(void)snprintf(entry->message, sizeof(entry->message), "%s",
 		       error_text(&why));
 	pthread_mutex_unlock(&node->tables);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "blockd/extent_internal.h"
 #include "blockd/node_internal.h"
@@ -21,12 +22,19 @@
 #define UEVENT_GROUP 1    /* the kernel's own */
 #define UEVENT_MAX   8192 /* bytes; UEVENT_BUFFER_SIZE is 2048 */
 
+#define RETRY_MIN_MS 1000
+#define RETRY_MAX_MS 60000
+
 struct node_watch {
 	struct node *node;
 	int wake;    /* eventfd: a medium failed, or stop */
 	int uevents; /* netlink; -1: none */
 	atomic_bool stopping;
 	pthread_t thread;
+	/* Of the thread: when what failed is tried again. */
+	int64_t retry_at_ms; /* clock_ms() */
+	int64_t delay_ms;    /* from one time to the next */
+	bool failing;        /* something does */
 };
 
 /* ---- going ---- */
@@ -130,6 +138,74 @@ void node_look_again(struct node *node)
 	pthread_mutex_unlock(&node->pools);
 }
 
+/* ---- trying again ---- */
+
+/* Its metadata could not be written. 1: it is closed, and may be opened. */
+static int retry_online(struct node *node, struct node_pool *entry)
+{
+	struct pool *pool = entry->pool;
+	struct error err = {0};
+	int r = pool->ops->retry ? pool->ops->retry(pool, &err) : 0;
+
+	if (r != 1)
+		return r;
+	(void)error_set(&err, EIO,
+			"its metadata could not be written; it is "
+			"opened again");
+	lose(node, entry, &err);
+	return 1;
+}
+
+/* True: it has to be tried again later. */
+static bool retry(struct node *node, struct node_pool *entry)
+{
+	int r = node_pool_online(entry) ? retry_online(node, entry) : 1;
+
+	if (r < 1)
+		return r < 0;
+	if (!may_be_back(entry))
+		return false;
+	try_again(node, entry);
+	/* One that is not there is looked for when the kernel says so. */
+	return entry->lost && entry->state == NODE_POOL_DAMAGED;
+}
+
+/* node.pools is held. */
+static bool retry_all(struct node *node)
+{
+	struct node_pool *entry;
+	bool later = false;
+
+	TAILQ_FOREACH (entry, &node->list, in_node)
+		later = retry(node, entry) || later;
+	return later;
+}
+
+/* When it is time. What fails again soon is given more time. */
+static void retry_if_due(struct node_watch *watch)
+{
+	int64_t now = clock_ms();
+
+	if (now < watch->retry_at_ms)
+		return;
+	if (now > watch->retry_at_ms + 2 * RETRY_MAX_MS)
+		watch->delay_ms = RETRY_MIN_MS;
+	watch->retry_at_ms = now + watch->delay_ms;
+	watch->failing = retry_all(watch->node);
+	watch->delay_ms *= 2;
+	if (watch->delay_ms > RETRY_MAX_MS)
+		watch->delay_ms = RETRY_MAX_MS;
+}
+
+static int retry_in_ms(const struct node_watch *watch)
+{
+	int64_t left = watch->retry_at_ms - clock_ms();
+
+	if (!watch->failing)
+		return -1;
+	return left > 0 ? (int)left : 0;
+}
+
 /* ---- the thread ---- */
 
 void node_medium_failed(void *context)
@@ -180,16 +256,19 @@ static void *watch_run(void *context)
 		eventfd_t count;
 		bool look = false;
 
-		if (poll(fds, array_size(fds), -1) < 0)
+		if (poll(fds, array_size(fds), retry_in_ms(watch)) < 0)
 			continue; /* a signal */
 		if (fds[0].revents)
 			look = eventfd_read(watch->wake, &count) == 0;
 		if (fds[1].revents)
 			look = read_uevents(watch) || look;
-		if (!look || watch->stopping)
+		watch->failing = watch->failing || look;
+		if (!watch->failing || watch->stopping)
 			continue;
 		pthread_mutex_lock(&watch->node->pools);
-		look_at_all(watch->node);
+		if (look)
+			look_at_all(watch->node);
+		retry_if_due(watch);
 		pthread_mutex_unlock(&watch->node->pools);
 	}
 	return NULL;
@@ -227,6 +306,7 @@ int node_watch_start(struct node *node, struct error *err)
 	if (!watch)
 		return error_set(err, ENOMEM, "out of memory");
 	watch->node = node;
+	watch->failing = true; /* maybe since it was opened */
 	watch->uevents = open_uevents();
 	watch->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	r = watch->wake < 0

@@ -176,8 +176,14 @@ struct pool_ops {
 	 */
 	int (*lost)(struct pool *pool, struct error *err);
 	/*
-	 * It was gone, and is back: what was acknowledged and not flushed may
-	 * be lost. Gives it a new incarnation, durably.
+	 * Its metadata could not be written, so it takes no changes: can it be
+	 * by now? 0: nothing of that kind has happened; 1: yes, when it is
+	 * closed and opened again; negative: not yet. Blocks for an attempt.
+	 */
+	int (*retry)(struct pool *pool, struct error *err);
+	/*
+	 * It was gone, or was closed by us, and is back: what was acknowledged
+	 * and not flushed may be lost. Gives it a new incarnation, durably.
 	 */
 	int (*renew)(struct pool *pool, struct error *err);
 

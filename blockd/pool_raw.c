@@ -136,6 +136,11 @@ static int raw_lost(struct pool *pool, struct error *err)
 	return r;
 }
 
+static int raw_retry(struct pool *pool, struct error *err)
+{
+	return raw_store_retry(pool_raw_of(pool)->store, err);
+}
+
 static int raw_renew(struct pool *pool, struct error *err)
 {
 	struct pool_raw *raw = pool_raw_of(pool);
@@ -216,6 +221,7 @@ static const struct pool_ops raw_pool_ops = {
 	.ranges = pool_raw_ranges,
 	.extend = raw_extend,
 	.lost = raw_lost,
+	.retry = raw_retry,
 	.renew = raw_renew,
 	.destroy = raw_destroy,
 	.close = raw_close,
@@ -226,8 +232,8 @@ static void broken(void *context, const struct error *err)
 	struct pool_raw *raw = context;
 
 	log_write(LOG_LEVEL_ERROR,
-		  "pool %s at %s: %s; writes that need new space fail until "
-		  "blockd is started again",
+		  "pool %s at %s: %s; writes that need new space fail until it "
+		  "can be written again",
 		  raw->pool.record.name, raw->pool.path, error_text(err));
 	fault(raw);
 }
@@ -306,6 +312,7 @@ static int open_store(struct pool_raw *raw, const char *name, const char *id,
 		return r;
 	tell(raw, &report);
 	(void)snprintf(same, sizeof(same), "/proc/self/fd/%d", raw->fd);
+	raw_store_on_failed(raw->store, fault, raw);
 	options.store = raw->store;
 	options.flags = direct ? BLOCKDEV_FILE_DIRECT : 0;
 	return raw_users_new(&options, &raw->users, err);

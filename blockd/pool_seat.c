@@ -187,6 +187,11 @@ static int seat_lost(struct pool *pool, struct error *err)
 	return CALL(pool, err, inner->ops->lost(inner, err));
 }
 
+static int seat_retry(struct pool *pool, struct error *err)
+{
+	return CALL(pool, err, inner->ops->retry(inner, err));
+}
+
 static int seat_renew(struct pool *pool, struct error *err)
 {
 	return CALL(pool, err, inner->ops->renew(inner, err));
@@ -231,6 +236,7 @@ static void set_ops(struct pool_ops *ops, const struct pool_ops *inner)
 		.check = inner->check ? seat_check : NULL,
 		.extend = inner->extend ? seat_extend : NULL,
 		.lost = inner->lost ? seat_lost : NULL,
+		.retry = inner->retry ? seat_retry : NULL,
 		.renew = inner->renew ? seat_renew : NULL,
 		.destroy = seat_destroy,
 		.close = seat_close,

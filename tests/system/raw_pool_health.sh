@@ -172,6 +172,50 @@ test_a_file_that_goes_is_noticed_by_who_reads_and_another_is_refused() {
 	io "$u" "read -P 7 0 2M"
 }
 
+# A pool that could not write its metadata serves what it can, and is well
+# again when its medium is.
+test_a_medium_that_fails_for_a_while_needs_no_restart() {
+	local file=$C/host1/sick pid u before tracer
+	command -v strace >/dev/null || skip "needs strace"
+	fallocate -l 128MiB "$file"
+	on 1 trib pool create sick "$file" --quiet
+	at_exit on 1 trib pool delete sick --quiet
+	on 1 trib extent create s --pool sick --size 16MiB --quiet >/dev/null
+	at_exit on 1 trib extent delete s
+	at_exit on 1 trib extent unexport s
+	u=$(uri s)
+	io "$u" "write -P 7 0 2M"
+	before=$(incarnation sick)
+	pid=$(cat "$C/host1/blockd.pid")
+	# Data goes another way: only metadata is written by this call.
+	strace -f -qq -o /dev/null -p "$pid" -e trace=pwrite64 \
+		-e inject=pwrite64:error=EIO 2>"$TEST_DIR/strace" &
+	tracer=$!
+	at_exit kill -9 $tracer
+	eventually 20 traced_by "$pid" $tracer
+	! io "$u" "write -P 8 4M 1M"
+	eventually 20 grep 'takes no changes\|writing the pool' "$C/host1/blockd.log"
+	# What needs no change goes on, and it is tried again and again.
+	on 1 qemu-io -r -f raw -c "read -P 7 0 2M" "$u" >"$TEST_DIR/io" 2>&1
+	! grep -i 'fail\|error' "$TEST_DIR/io"
+	fails any "no room" on 1 trib extent create t --pool sick --size 1MiB
+	same "$(pool_state sick)" online
+	on 1 trib pool list host1 --json | grep 'takes no changes'
+	same "$(incarnation sick)" "$before"
+	kill -INT $tracer
+	wait $tracer || true
+	eventually 30 grep 'extent s: served again' "$C/host1/blockd.log"
+	eventually 30 is sick online
+	[ "$(incarnation sick)" != "$before" ]
+	io "$u" "read -P 7 0 2M" "write -P 8 4M 1M" "read -P 8 4M 1M"
+	on 1 trib pool check sick
+	same "$(cat "$C/host1/blockd.pid")" "$pid"
+}
+# Every thread has its tracer.
+traced_by() {
+	! grep -L "^TracerPid:	$2$" /proc/"$1"/task/*/status | grep -q .
+}
+
 # What is lost in both copies hurts whom it was about, and is named.
 test_damage_hurts_only_the_extents_it_hit() {
 	local at
