@@ -1,10 +1,15 @@
 $(eval $(call library,target,\
   target/export_table.c target/initiators.c target/listener.c \
   target/nbd_conn.c target/nbd_handshake.c target/nbd_io.c target/nbd_proto.c \
-  target/nbd_send.c target/nbd_session.c target/scsi_command.c \
-  target/scsi_inquiry.c target/scsi_primary.c target/scsi_range.c \
-  target/scsi_reserve.c target/scsi_rw.c target/scsi_sense.c \
+  target/nbd_send.c target/nbd_session.c target/scsi_cache.c target/scsi_command.c target/scsi_compare.c \
+  target/scsi_copy.c target/scsi_copy_decode.c target/scsi_copy_results.c \
+  target/scsi_inquiry.c target/scsi_maintenance.c target/scsi_medium.c \
+  target/scsi_mode.c target/scsi_pr.c target/scsi_pr_in.c \
+  target/scsi_pr_out.c target/scsi_pr_state.c target/scsi_primary.c \
+  target/scsi_provision.c target/scsi_range.c target/scsi_reserve.c \
+  target/scsi_reset.c target/scsi_rw.c target/scsi_sense.c \
   target/scsi_target.c target/scsi_task.c target/scsi_unit.c \
+  target/scsi_verify.c \
   target/target.c,,base))
 $(eval $(call test_helper,target/nbd_serve_main,target))
 $(eval $(call unit_test,target/export_table_test,target))
@@ -18,3 +23,4 @@ $(eval $(call unit_test,target/target_test,target,target/target_test_kit.c))
 $(eval $(call unit_test,target/target_grow_test,target,\
   target/target_test_kit.c))
 SYSTEM_TESTS += tests/system/nbd_wire.sh
+$(eval $(call unit_test,target/scsi_rw_test,target,target/scsi_test_kit.c))

@@ -164,6 +164,14 @@ int scsi_nexus_new(struct scsi_target *target, struct loop *loop,
 		   struct scsi_nexus **ret);
 
 /*
+ * EXTENDED COPY reaches units that the session has not used yet: @open sets
+ * path->dev for one, or returns a negative errno. Without it there are only
+ * those whose devices are open. It may block briefly.
+ */
+void scsi_nexus_set_open(struct scsi_nexus *nexus,
+			 int (*open)(struct scsi_path *path));
+
+/*
  * No task of it may be left. Reservations that live with a session end;
  * persistent ones stay. The devices are to be closed before
  * (scsi_nexus_each_path()). NULL is fine.

@@ -5,11 +5,16 @@
 
 #include "target/scsi_internal.h"
 
-#define COMMANDS_MAX 96 /* ours */
+#define COMMANDS_MAX 128 /* ours */
 
 static const struct scsi_command *const tables[] = {
-	scsi_primary_commands,
-	scsi_rw_commands,
+	scsi_primary_commands, scsi_rw_commands,
+	scsi_verify_commands,  scsi_compare_commands,
+	scsi_cache_commands,   scsi_provision_commands,
+	scsi_mode_commands,    scsi_medium_commands,
+	scsi_reserve_commands, scsi_pr_in_commands,
+	scsi_pr_out_commands,  scsi_maintenance_commands,
+	scsi_copy_commands,    scsi_copy_results_commands,
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;

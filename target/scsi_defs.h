@@ -72,6 +72,7 @@ enum scsi_asc {
 	SCSI_ASC_NOT_READY = 0x0400, /* cause not reportable */
 	SCSI_ASC_WRITE_ERROR = 0x0c00,
 	SCSI_ASC_COPY_TARGET = 0x0d02, /* copy target device unreachable */
+	SCSI_ASC_DATA_SIZE = 0x0e03,   /* invalid field in information unit */
 	SCSI_ASC_READ_ERROR = 0x1100,  /* unrecovered */
 	SCSI_ASC_LIST_LENGTH = 0x1a00, /* parameter list length error */
 	SCSI_ASC_MISCOMPARE = 0x1d00,  /* during verify operation */
@@ -89,6 +90,7 @@ enum scsi_asc {
 	SCSI_ASC_INLINE_DATA = 0x260b,   /* length exceeded */
 	SCSI_ASC_COPY_SEGMENT = 0x260c,  /* invalid operation for ... */
 	SCSI_ASC_WRITE_PROTECTED = 0x2700,
+	SCSI_ASC_SOFTWARE_PROTECTED = 0x2702,
 	SCSI_ASC_SPACE = 0x2707,          /* allocation failed write protect */
 	SCSI_ASC_MEDIUM_CHANGED = 0x2800, /* not ready to ready change */
 	SCSI_ASC_POWER_ON = 0x2901,

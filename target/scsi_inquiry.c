@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "target/scsi_internal.h"
+#include "target/scsi_copy.h"
 #include "target/scsi_primary.h"
 
 #define VENDOR "TRIB    " /* 8 bytes, SPC-4 6.6.2 */
@@ -150,7 +150,7 @@ static void page_limits(const struct scsi_task *task, struct page *page)
 		scsi_put32(data + 28, SCSI_UNMAP_GRAIN >> unit->block_shift);
 		scsi_put32(data + 32, UINT32_C(0x80000000)); /* UGAVALID, 0 */
 	}
-	scsi_put64(data + 36, SCSI_SAME_MAX >> unit->block_shift);
+	scsi_put64(data + 36, SCSI_SAME_MAX);
 	scsi_put32(data + 44, SCSI_ATOMIC_MAX >> unit->block_shift);
 	page->length = 64;
 }
@@ -175,15 +175,63 @@ static void page_provisioning(const struct scsi_task *task, struct page *page)
 	page->length = 8;
 }
 
+static void copy_descriptor(struct page *page, unsigned type, unsigned length)
+{
+	scsi_put16(page->data + page->length, type);
+	scsi_put16(page->data + page->length + 2, length);
+	page->length += 4 + length;
+}
+
+/* SPC-4 7.8.17 */
+static void page_copy(const struct scsi_task *task, struct page *page)
+{
+	static const uint8_t commands[] = {
+		7,
+		SCSI_EXTENDED_COPY,
+		1,
+		0x00,
+		SCSI_RECEIVE_COPY_RESULTS,
+		2,
+		0x00,
+		0x03,
+	};
+	uint8_t *at = page->data + page->length;
+
+	(void)task;
+	copy_descriptor(page, 0x0001, 12); /* supported commands */
+	memcpy(at + 4, commands, sizeof(commands));
+	at = page->data + page->length;
+	copy_descriptor(page, 0x0004, 28); /* parameter data */
+	scsi_put16(at + 8, SCSI_COPY_ENDS);
+	scsi_put16(at + 10, SCSI_COPY_SEGMENTS);
+	scsi_put32(at + 12, SCSI_COPY_LIST_MAX);
+	at = page->data + page->length;
+	copy_descriptor(page, 0x0008, 4); /* supported descriptors */
+	at[4] = 2;
+	at[5] = SCSI_COPY_SEGMENT_TYPE;
+	at[6] = SCSI_COPY_END_TYPE;
+	copy_descriptor(page, 0x000c, 4); /* supported identifiers: none */
+	at = page->data + page->length;
+	copy_descriptor(page, 0x8001, 32); /* general copy operations */
+	scsi_put32(at + 4, 0xffff);
+	scsi_put32(at + 8, 0xff);
+	scsi_put32(at + 12, UINT32_C(0xffff) << 12);
+	at[16] = 9;
+}
+
 static void page_supported(const struct scsi_task *task, struct page *page);
 
 static const struct {
 	uint8_t code;
 	void (*make)(const struct scsi_task *task, struct page *page);
 } pages[] = {
-	{0x00, page_supported},      {0x80, page_serial},
-	{0x83, page_identification}, {0x86, page_extended},
-	{0xb0, page_limits},         {0xb1, page_characteristics},
+	{0x00, page_supported},
+	{0x80, page_serial},
+	{0x83, page_identification},
+	{0x86, page_extended},
+	{0x8f, page_copy},
+	{0xb0, page_limits},
+	{0xb1, page_characteristics},
 	{0xb2, page_provisioning},
 };
 

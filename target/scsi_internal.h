@@ -21,6 +21,9 @@
 /* Bytes of a parameter list, or of an answer that is no medium data. Ours. */
 #define SCSI_LIST_MAX 65536u
 
+/* An iSCSI TransportID: a name, ",i,0x", the session id; SPC-4 7.6.4.6 */
+#define SCSI_TRANSPORT_ID_MAX 248u /* bytes */
+
 #define SCSI_SERIAL_MAX  36 /* bytes: a UUID's text; ours */
 #define SCSI_PRODUCT_MAX 16 /* bytes; SPC-4 6.6.2 */
 
@@ -72,6 +75,7 @@ struct scsi_pr {
 	uint8_t type;                     /* 0: no reservation */
 	struct scsi_registration *holder; /* NULL where all registrants hold */
 	bool survives;                    /* APTPL */
+	bool saved; /* there is, or may be, a state file */
 };
 
 struct scsi_unit {
@@ -125,6 +129,15 @@ static inline uint64_t scsi_unit_blocks(const struct scsi_unit *unit)
 	       unit->block_shift;
 }
 
+/*
+ * scsi_mode.c: what everybody is told (but @by; NULL: nobody); its lock is
+ * held.
+ */
+void scsi_mode_set(struct scsi_unit *unit, const struct scsi_mode *mode,
+		   const struct scsi_path *by);
+/* To what it was at first. Its lock is held. */
+void scsi_mode_reset(struct scsi_unit *unit);
+
 /* ---- targets and nexuses ---- */
 
 struct scsi_target {
@@ -140,7 +153,10 @@ struct scsi_nexus {
 	struct loop *loop;
 	char initiator[SCSI_NAME_MAX + 1];
 	uint8_t isid[6];
+	uint8_t id[SCSI_TRANSPORT_ID_MAX]; /* its TransportID */
+	unsigned id_length;                /* bytes */
 	struct scsi_nexus *next;
+	int (*open)(struct scsi_path *path);
 	/* All there ever were; those of units that are gone stay. */
 	struct scsi_path *first;
 	struct scsi_path *paths[SCSI_LUNS]; /* the loop's */
@@ -148,6 +164,12 @@ struct scsi_nexus {
 
 /* The path to @lun, made if need be; NULL: no such unit, or no memory. */
 struct scsi_path *scsi_nexus_path(struct scsi_nexus *nexus, unsigned lun);
+
+/*
+ * The medium can be reached there, now: the device is opened if need be. On
+ * the nexus's loop.
+ */
+bool scsi_path_ready(struct scsi_path *path);
 
 /* ---- the medium: scsi_range.c ---- */
 
@@ -208,6 +230,7 @@ enum scsi_command_flag {
 	SCSI_C_PR = 1 << 7,       /* looks after itself */
 	SCSI_C_LIST_IN = 1 << 8,  /* an allocation length; the answer */
 	SCSI_C_LIST_OUT = 1 << 9, /* a parameter list */
+	SCSI_C_THIN = 1 << 10,    /* not there unless the unit is thin */
 };
 
 #define SCSI_NO_ACTION (-1)
@@ -238,6 +261,18 @@ const struct scsi_command *scsi_command_at(unsigned index);
 /* The tables of each file; an entry of length 0 ends them. */
 extern const struct scsi_command scsi_primary_commands[];
 extern const struct scsi_command scsi_rw_commands[];
+extern const struct scsi_command scsi_verify_commands[];
+extern const struct scsi_command scsi_compare_commands[];
+extern const struct scsi_command scsi_cache_commands[];
+extern const struct scsi_command scsi_provision_commands[];
+extern const struct scsi_command scsi_mode_commands[];
+extern const struct scsi_command scsi_medium_commands[];
+extern const struct scsi_command scsi_reserve_commands[];
+extern const struct scsi_command scsi_pr_in_commands[];
+extern const struct scsi_command scsi_pr_out_commands[];
+extern const struct scsi_command scsi_maintenance_commands[];
+extern const struct scsi_command scsi_copy_commands[];
+extern const struct scsi_command scsi_copy_results_commands[];
 
 /* ---- for the code of commands: scsi_task.c ---- */
 

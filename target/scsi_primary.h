@@ -12,10 +12,10 @@
 /* What VPD page B0 says; bytes but where said otherwise. Ours. */
 #define SCSI_TRANSFER_BEST (UINT32_C(1) << 20)
 #define SCSI_COMPARE_MAX   255                 /* blocks of COMPARE AND WRITE */
-#define SCSI_UNMAP_MAX     (UINT32_C(1) << 30) /* of all ranges together */
+#define SCSI_UNMAP_MAX     (UINT32_C(1) << 29) /* of all ranges together */
 #define SCSI_UNMAP_RANGES  256u
 #define SCSI_UNMAP_GRAIN   (UINT32_C(1) << 20) /* best in multiples of it */
-#define SCSI_SAME_MAX      (UINT32_C(1) << 30) /* one WRITE SAME */
+#define SCSI_SAME_MAX      UINT32_MAX          /* blocks of WRITE SAME */
 #define SCSI_ATOMIC_MAX    (UINT32_C(1) << 20) /* one WRITE ATOMIC */
 
 void scsi_inquiry_run(struct scsi_task *task);

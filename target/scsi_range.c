@@ -168,11 +168,12 @@ bool scsi_range_enter(struct scsi_task *task, bool exclusive,
 
 void scsi_range_leave(struct scsi_task *task)
 {
-	struct scsi_unit *unit = scsi_task_unit(task);
 	bool plain = task->entered == SCSI_PLAIN;
+	struct scsi_unit *unit;
 
 	if (task->entered == SCSI_OUTSIDE)
 		return;
+	unit = scsi_task_unit(task);
 	if (plain) {
 		atomic_fetch_sub(&task->path->plain, 1);
 		task->entered = SCSI_OUTSIDE;

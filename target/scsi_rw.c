@@ -2,6 +2,8 @@
 /* READ and WRITE, 6 to 16 bytes: SBC-3 5.8 to 5.13, 5.34 to 5.39 */
 #include "target/scsi_rw.h"
 
+#include "target/scsi_primary.h"
+
 #define PROTECT 0xe0 /* RDPROTECT, WRPROTECT, VRPROTECT */
 #define FUA     0x08
 
@@ -27,6 +29,11 @@ bool scsi_rw_decode(struct scsi_task *task, struct scsi_rw *ret)
 		break;
 	default:
 		ret->lba = scsi_be64(cdb + 2);
+		if (cdb[0] == SCSI_WRITE_ATOMIC_16) {
+			ret->blocks = scsi_be16(cdb + 12);
+			ret->blocks_at = 12;
+			break;
+		}
 		ret->blocks = scsi_be32(cdb + 10);
 		ret->blocks_at = 10;
 	}
@@ -41,14 +48,15 @@ bool scsi_write_allowed(struct scsi_task *task)
 {
 	const struct scsi_unit *unit = scsi_task_unit(task);
 
-	if (!unit->read_only && !unit->write_protect)
-		return true;
-	scsi_fail(task, SCSI_DATA_PROTECT, SCSI_ASC_WRITE_PROTECTED);
-	return false;
+	if (unit->read_only)
+		scsi_fail(task, SCSI_DATA_PROTECT, SCSI_ASC_WRITE_PROTECTED);
+	else if (atomic_load_explicit(&unit->write_protect,
+				      memory_order_relaxed))
+		scsi_fail(task, SCSI_DATA_PROTECT, SCSI_ASC_SOFTWARE_PROTECTED);
+	return !task->failed;
 }
 
-/* What both have: where, how much; the flags in @flags. */
-static bool rw_parse(struct scsi_task *task)
+bool scsi_rw_parse(struct scsi_task *task)
 {
 	const struct scsi_unit *unit = scsi_task_unit(task);
 	struct scsi_rw rw;
@@ -72,7 +80,7 @@ static void read_parse(struct scsi_task *task)
 {
 	uint32_t mask = scsi_task_unit(task)->block_size - 1;
 
-	if (!rw_parse(task))
+	if (!scsi_rw_parse(task))
 		return;
 	/* Whole blocks, into a buffer that the rest of the last one fits. */
 	task->in_size = task->transfer_length;
@@ -118,14 +126,14 @@ static void read_run(struct scsi_task *task)
 
 void scsi_write_parse(struct scsi_task *task)
 {
-	if (!rw_parse(task) || !scsi_write_allowed(task))
+	if (!scsi_rw_parse(task) || !scsi_write_allowed(task))
 		return;
 	task->out_length = task->transfer_length < task->expected_out
 				   ? task->transfer_length
 				   : task->expected_out;
 }
 
-static void write_done(struct scsi_task *task, int res)
+void scsi_write_done(struct scsi_task *task, int res)
 {
 	if (res < 0)
 		scsi_fail_errno(task, res, task->offset, true);
@@ -140,17 +148,48 @@ unsigned scsi_write_flags(const struct scsi_task *task)
 	return task->flags | (through ? BLOCKDEV_FUA : 0);
 }
 
+uint32_t scsi_write_length(const struct scsi_task *task)
+{
+	return task->out_length & ~(scsi_task_unit(task)->block_size - 1);
+}
+
 static void write_run(struct scsi_task *task)
 {
-	uint32_t mask = scsi_task_unit(task)->block_size - 1;
-	uint32_t length = task->out_length & ~mask; /* what has come, whole */
+	uint32_t length = scsi_write_length(task);
 
 	if (length == 0)
 		scsi_task_complete(task);
 	else
-		blockdev_write(task->path->dev, scsi_task_op(task, write_done),
-			       task->out, length, task->offset,
-			       scsi_write_flags(task));
+		blockdev_write(task->path->dev,
+			       scsi_task_op(task, scsi_write_done), task->out,
+			       length, task->offset, scsi_write_flags(task));
+}
+
+/* ---- WRITE ATOMIC, SBC-4 5.46 ---- */
+
+static void atomic_parse(struct scsi_task *task)
+{
+	if (scsi_be16(task->cdb + 10)) { /* a boundary inside of it */
+		scsi_fail_cdb(task, 10, SCSI_NO_BIT);
+		return;
+	}
+	scsi_write_parse(task);
+	if (!task->failed && task->length > SCSI_ATOMIC_MAX)
+		scsi_fail_cdb(task, 12, SCSI_NO_BIT);
+}
+
+/*
+ * Nobody else reads or writes these blocks meanwhile. Whether a loss of power
+ * leaves all of it or nothing is up to what is below.
+ */
+static void atomic_run(struct scsi_task *task)
+{
+	if (task->out_length == task->transfer_length) {
+		write_run(task);
+		return;
+	}
+	scsi_fail(task, SCSI_ILLEGAL_REQUEST, SCSI_ASC_DATA_SIZE);
+	scsi_task_complete(task);
 }
 
 #define READ(code, bytes, ...)                                                 \
@@ -182,5 +221,13 @@ const struct scsi_command scsi_rw_commands[] = {
 	      0xff),
 	WRITE(SCSI_WRITE_16, 16, 0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
 	      0xff, 0xff, 0xff, 0xff, 0xff),
+	{.opcode = SCSI_WRITE_ATOMIC_16,
+	 .action = SCSI_NO_ACTION,
+	 .length = 16,
+	 .flags = SCSI_C_MEDIUM | SCSI_C_WRITES | SCSI_C_EXCLUSIVE,
+	 .usage = {0, 0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+		   0xff, 0xff, 0xff, 0xff},
+	 .parse = atomic_parse,
+	 .run = atomic_run},
 	{.length = 0},
 };

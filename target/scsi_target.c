@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "target/scsi_copy.h"
 #include "target/scsi_internal.h"
+#include "target/scsi_pr.h"
 
 int scsi_target_new(const char *name, struct scsi_target **ret,
 		    struct error *err)
@@ -140,6 +142,7 @@ int scsi_nexus_new(struct scsi_target *target, struct loop *loop,
 	(void)snprintf(nexus->initiator, sizeof(nexus->initiator), "%s",
 		       initiator);
 	memcpy(nexus->isid, isid, sizeof(nexus->isid));
+	nexus->id_length = scsi_transport_id(initiator, isid, nexus->id);
 	pthread_mutex_lock(&target->lock);
 	nexus->next = target->nexuses;
 	target->nexuses = nexus;
@@ -160,6 +163,7 @@ static void path_free(struct scsi_path *path)
 	*at = path->next_of_unit;
 	scsi_path_ended(path);
 	pthread_mutex_unlock(&unit->lock);
+	scsi_copy_forget(path);
 	scsi_unit_unref(unit);
 	free(path);
 }
@@ -219,6 +223,21 @@ struct scsi_path *scsi_nexus_path(struct scsi_nexus *nexus, unsigned lun)
 	nexus->paths[lun] = NULL;
 	unit = scsi_target_unit(nexus->target, lun);
 	return unit ? path_new(nexus, lun, unit) : NULL;
+}
+
+void scsi_nexus_set_open(struct scsi_nexus *nexus,
+			 int (*open)(struct scsi_path *path))
+{
+	nexus->open = open;
+}
+
+bool scsi_path_ready(struct scsi_path *path)
+{
+	if (atomic_load(&path->unit->ejected))
+		return false;
+	if (!path->dev && path->nexus->open && path->nexus->open(path) < 0)
+		return false;
+	return path->dev && path->dev->size >= scsi_unit_size(path->unit);
 }
 
 void scsi_nexus_each_path(struct scsi_nexus *nexus,

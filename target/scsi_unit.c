@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "target/scsi_internal.h"
+#include "target/scsi_pr.h"
 
 #define BLOCK_MIN 512u  /* bytes */
 #define BLOCK_MAX 4096u /* bytes */
@@ -99,11 +100,15 @@ int scsi_unit_new(const struct scsi_unit_options *options,
 	pthread_mutex_init(&unit->saving, NULL);
 	if (options->state_path) {
 		unit->state_path = strdup(options->state_path);
-		if (!unit->state_path) {
-			scsi_unit_unref(unit);
-			return error_set(err, ENOMEM, "no memory for a unit");
-		}
+		r = unit->state_path
+			    ? scsi_pr_load(unit, err)
+			    : error_set(err, ENOMEM, "no memory for a unit");
 	}
+	if (r < 0) {
+		scsi_unit_unref(unit);
+		return r;
+	}
+	scsi_unit_guard(unit);
 	*ret = unit;
 	return 0;
 }
@@ -119,6 +124,7 @@ void scsi_unit_unref(struct scsi_unit *unit)
 	if (!unit || atomic_fetch_sub(&unit->refs, 1) != 1)
 		return;
 	assert(!unit->paths && !unit->held && !unit->waiting && !unit->drains);
+	scsi_pr_clear(&unit->pr);
 	pthread_mutex_destroy(&unit->saving);
 	pthread_mutex_destroy(&unit->lock);
 	free(unit->state_path);

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The parameter list of EXTENDED COPY (LID1), SPC-4 6.4 */
+#include <string.h>
+
+#include "target/scsi_copy.h"
+#include "target/scsi_primary.h"
+
+#define NUL_DEVICE 0x20
+
+enum usage { HOLD = 0, HOLD_TOO = 2, NO_ID = 3 }; /* LIST ID USAGE */
+
+struct lists {
+	unsigned ends, segments; /* bytes */
+};
+
+static bool length_failed(struct scsi_task *task)
+{
+	scsi_fail(task, SCSI_ILLEGAL_REQUEST, SCSI_ASC_LIST_LENGTH);
+	return false;
+}
+
+static bool header_decode(struct scsi_task *task, struct scsi_copy *copy,
+			  struct lists *ret)
+{
+	const uint8_t *list = task->out;
+	uint32_t segments;
+
+	if (task->out_length < SCSI_COPY_HEADER)
+		return length_failed(task);
+	copy->list_id = list[0];
+	copy->held = (list[1] >> 3 & 3) != NO_ID;
+	if (!copy->held && list[0]) {
+		scsi_fail_list(task, 0, SCSI_NO_BIT);
+		return false;
+	}
+	ret->ends = scsi_be16(list + 2);
+	segments = scsi_be32(list + 8);
+	if (scsi_be32(list + 12)) {
+		scsi_fail(task, SCSI_ILLEGAL_REQUEST, SCSI_ASC_INLINE_DATA);
+		return false;
+	}
+	if (segments > SCSI_COPY_LIST_MAX ||
+	    ret->ends + segments > SCSI_COPY_LIST_MAX ||
+	    ret->ends + segments > task->out_length - SCSI_COPY_HEADER)
+		return length_failed(task);
+	ret->segments = segments;
+	return true;
+}
+
+/* ---- ends ---- */
+
+/* The path of this session to the unit with that NAA identifier. */
+static struct scsi_path *path_find(struct scsi_nexus *nexus,
+				   const uint8_t naa[8])
+{
+	struct scsi_target *target = nexus->target;
+	int lun = -1;
+
+	pthread_mutex_lock(&target->lock);
+	for (int i = 0; i < SCSI_LUNS && lun < 0; i++) {
+		uint8_t own[8];
+
+		if (!target->units[i])
+			continue;
+		scsi_unit_naa(target->units[i], own);
+		if (memcmp(own, naa, sizeof(own)) == 0)
+			lun = i;
+	}
+	pthread_mutex_unlock(&target->lock);
+	return lun < 0 ? NULL : scsi_nexus_path(nexus, (unsigned)lun);
+}
+
+/* At byte @at of the list. */
+static bool end_decode(struct scsi_task *task, struct scsi_copy *copy,
+		       unsigned at)
+{
+	const uint8_t *d = task->out + at;
+	bool naa;
+
+	if (d[0] != SCSI_COPY_END_TYPE) {
+		scsi_fail(task, SCSI_ILLEGAL_REQUEST, SCSI_ASC_TARGET_TYPE);
+		return false;
+	}
+	if (d[1] >> 6) { /* LU ID TYPE: other than a designator */
+		scsi_fail_list(task, at + 1, 7);
+		return false;
+	}
+	naa = (d[4] & 0x0f) == 1 && (d[5] & 0x3f) == 3 && d[7] == 8;
+	copy->ends[copy->n_ends++] = naa && !(d[1] & NUL_DEVICE)
+					     ? path_find(task->nexus, d + 8)
+					     : NULL;
+	return true;
+}
+
+static bool ends_decode(struct scsi_task *task, struct scsi_copy *copy,
+			unsigned bytes)
+{
+	unsigned at = SCSI_COPY_HEADER;
+
+	if (bytes % SCSI_COPY_END_SIZE) {
+		scsi_fail_list(task, 2, SCSI_NO_BIT);
+		return false;
+	}
+	if (bytes / SCSI_COPY_END_SIZE > SCSI_COPY_ENDS) {
+		scsi_fail(task, SCSI_ILLEGAL_REQUEST, SCSI_ASC_MANY_TARGETS);
+		return false;
+	}
+	for (; at < SCSI_COPY_HEADER + bytes; at += SCSI_COPY_END_SIZE)
+		if (!end_decode(task, copy, at))
+			return false;
+	return true;
+}
+
+/* ---- segments ---- */
+
+static bool segment_decode(struct scsi_task *task, struct scsi_copy *copy,
+			   unsigned at)
+{
+	const uint8_t *d = task->out + at;
+
+	if (scsi_be16(d + 2) != SCSI_COPY_SEGMENT_SIZE - 4) {
+		scsi_fail_list(task, at + 2, SCSI_NO_BIT);
+		return false;
+	}
+	copy->segments[copy->n_segments++] = (struct scsi_copy_segment){
+		.from_end = scsi_be16(d + 4),
+		.to_end = scsi_be16(d + 6),
+		.by_to = d[1] & 0x02,
+		.blocks = scsi_be16(d + 10),
+		.from_lba = scsi_be64(d + 12),
+		.to_lba = scsi_be64(d + 20),
+	};
+	return true;
+}
+
+static bool segments_decode(struct scsi_task *task, struct scsi_copy *copy,
+			    unsigned at, unsigned bytes)
+{
+	unsigned end = at + bytes;
+
+	while (at < end) {
+		if (task->out[at] != SCSI_COPY_SEGMENT_TYPE) {
+			scsi_fail(task, SCSI_ILLEGAL_REQUEST,
+				  SCSI_ASC_SEGMENT_TYPE);
+			return false;
+		}
+		if (copy->n_segments == SCSI_COPY_SEGMENTS) {
+			scsi_fail(task, SCSI_ILLEGAL_REQUEST,
+				  SCSI_ASC_MANY_SEGMENTS);
+			return false;
+		}
+		if (end - at < SCSI_COPY_SEGMENT_SIZE)
+			return length_failed(task);
+		if (!segment_decode(task, copy, at))
+			return false;
+		at += SCSI_COPY_SEGMENT_SIZE;
+	}
+	return true;
+}
+
+bool scsi_copy_decode(struct scsi_task *task, struct scsi_copy *ret)
+{
+	struct lists lists;
+
+	return header_decode(task, ret, &lists) &&
+	       ends_decode(task, ret, lists.ends) &&
+	       segments_decode(task, ret, SCSI_COPY_HEADER + lists.ends,
+			       lists.segments);
+}
