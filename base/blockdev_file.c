@@ -17,9 +17,19 @@
 #define ZERO_CHUNK   (UINT32_C(1) << 20) /* bytes, where zeroes are written */
 #define TRANSFER_MAX (UINT32_C(1) << 30) /* bytes; read(2) stops at 2 GiB */
 
+/*
+ * A device that has done what it had waits for the next: of small transfers
+ * these go to it together, a large one at once. Measured at 32 requests of
+ * 4 KiB: with all that a round brings 0.78 of what a request at a time does,
+ * with this 0.96 at less of the processor's time.
+ */
+#define SMALL          (UINT32_C(64) << 10) /* bytes */
+#define SMALL_TOGETHER 4u
+
 struct file {
 	struct blockdev dev;
 	int fd;
+	bool direct;
 	bool zero_range_bad; /* FALLOC_FL_ZERO_RANGE was refused once */
 	bool punch_bad;      /* FALLOC_FL_PUNCH_HOLE too */
 };
@@ -52,6 +62,8 @@ static void transfer_start(struct transfer *t)
 	else
 		loop_read(loop, &t->op, t->file->fd, t->data, length,
 			  t->offset);
+	if (t->file->direct)
+		loop_hurry(loop, length > SMALL ? 1 : SMALL_TOGETHER);
 }
 
 static void transfer_end(struct transfer *t, int res)
@@ -575,6 +587,7 @@ int blockdev_file_open(struct loop *loop, const char *path, uint64_t size,
 		.read_only = read_only,
 	};
 	file->fd = take_fd(&fd);
+	file->direct = direct;
 	*ret = &file->dev;
 	return 0;
 }

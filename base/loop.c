@@ -455,6 +455,13 @@ void loop_write(struct loop *loop, struct op *op, int fd, const void *data,
 	entry_start(loop, sqe, op);
 }
 
+void loop_hurry(struct loop *loop, unsigned most)
+{
+	/* What is not taken now is at the end of the round. */
+	if (io_uring_sq_ready(&loop->ring) >= most)
+		(void)io_uring_submit(&loop->ring);
+}
+
 void loop_fdatasync(struct loop *loop, struct op *op, int fd)
 {
 	struct io_uring_sqe *sqe = entry_get(loop);

@@ -130,6 +130,12 @@ void loop_read(struct loop *loop, struct op *op, int fd, void *data,
 /* @rw_flags: RWF_DSYNC or 0 */
 void loop_write(struct loop *loop, struct op *op, int fd, const void *data,
 		uint32_t length, uint64_t offset, int rw_flags);
+/*
+ * The operation that was started last is a device's, which may idle until it
+ * has it: all that was started is submitted when @most of it wait, and not at
+ * the end of the round as else.
+ */
+void loop_hurry(struct loop *loop, unsigned most);
 void loop_fdatasync(struct loop *loop, struct op *op, int fd);
 void loop_fallocate(struct loop *loop, struct op *op, int fd, int mode,
 		    uint64_t offset, uint64_t length);

@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -89,6 +90,57 @@ static void operations_started_before_the_run_complete(void **state)
 		assert_int_equal(loop_features(loop) & without_sets[s], 0);
 		loop_free(loop);
 	}
+}
+
+struct hurry {
+	struct loop_message message;
+	struct count counts[2];
+	int pipe[2];
+	int early, late; /* bytes in the pipe after each start */
+	int left;
+};
+
+static int bytes_in(int fd)
+{
+	int n = -1;
+
+	assert_int_equal(ioctl(fd, FIONREAD, &n), 0);
+	return n;
+}
+
+static void hurry_start(struct loop_message *message)
+{
+	struct hurry *hurry = container_of(message, struct hurry, message);
+	struct loop *loop = hurry->counts[0].loop;
+
+	loop_write(loop, &hurry->counts[0].op, hurry->pipe[1], "a", 1, 0, 0);
+	loop_hurry(loop, 2);
+	hurry->early = bytes_in(hurry->pipe[0]);
+	loop_write(loop, &hurry->counts[1].op, hurry->pipe[1], "b", 1, 0, 0);
+	loop_hurry(loop, 2);
+	hurry->late = bytes_in(hurry->pipe[0]);
+}
+
+static void a_hurried_operation_does_not_wait_for_the_round(void **state)
+{
+	struct loop *loop = loop_make(0);
+	struct hurry hurry = {.message.run = hurry_start, .left = 2};
+
+	(void)state;
+	assert_int_equal(pipe(hurry.pipe), 0);
+	for (int i = 0; i < 2; i++)
+		hurry.counts[i] = (struct count){.op.done = count_done,
+						 .loop = loop,
+						 .left = &hurry.left};
+	loop_post(loop, &hurry.message);
+	assert_int_equal(loop_run(loop), 0);
+	assert_int_equal(hurry.early, 0);
+	assert_int_equal(hurry.late, 2);
+	assert_int_equal(hurry.counts[0].res, 1);
+	assert_int_equal(hurry.counts[1].res, 1);
+	fd_close(hurry.pipe[0]);
+	fd_close(hurry.pipe[1]);
+	loop_free(loop);
 }
 
 struct flood {
@@ -442,6 +494,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(operations_started_before_the_run_complete),
+		cmocka_unit_test(
+			a_hurried_operation_does_not_wait_for_the_round),
 		cmocka_unit_test(a_full_queue_is_submitted_and_refilled),
 		cmocka_unit_test(messages_of_a_thread_run_once_and_in_order),
 		cmocka_unit_test(a_timer_fires_and_another_is_cancelled),
