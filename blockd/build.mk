@@ -8,10 +8,10 @@ BLOCKD_STORE := blockd/record_text.c blockd/extent_record.c blockd/extent_record
   blockd/copying.c blockd/quiet.c blockd/hold.c blockd/freeze.c blockd/gate.c blockd/gate_dev.c \
   blockd/limit.c blockd/node.c blockd/node_care.c blockd/node_open.c \
   blockd/node_add.c blockd/node_space.c blockd/raw_format.c blockd/raw_map.c \
-  blockd/raw_alloc.c blockd/raw_state.c blockd/raw_state_emit.c blockd/raw_salvage.c blockd/raw_medium.c \
+  blockd/raw_alloc.c blockd/raw_partly.c blockd/raw_state.c blockd/raw_state_emit.c blockd/raw_salvage.c blockd/raw_medium.c \
   blockd/raw_store.c blockd/raw_store_open.c blockd/raw_checkpoint.c blockd/raw_retry.c blockd/raw_extend.c blockd/raw_leave.c blockd/raw_log.c \
   blockd/raw_check.c blockd/pool_raw_check.c blockd/pool_seat.c blockd/node_watch.c \
-  blockd/raw_users.c blockd/raw_dev.c blockd/raw_io.c blockd/raw_fill.c \
+  blockd/raw_users.c blockd/raw_dev.c blockd/raw_io.c blockd/raw_fill.c blockd/raw_part.c \
   blockd/raw_zero.c blockd/pool_raw.c blockd/pool_raw_format.c \
   blockd/pool_raw_objects.c blockd/pool_raw_load.c blockd/raw_place.c blockd/pool_at.c \
   blockd/local_hold.c blockd/local_ask.c blockd/local_answer.c
@@ -54,7 +54,7 @@ $(eval $(call fuzzer,blockd/extent_record_fuzz,\
   base/ident.c base/file.c base/log.c base/clock.c,\
   $$(call pkg_libs,libisal)))
 $(eval $(call fuzzer,blockd/raw_state_fuzz,\
-  blockd/raw_state.c blockd/raw_state_emit.c blockd/raw_salvage.c blockd/raw_map.c blockd/raw_alloc.c blockd/raw_format.c \
+  blockd/raw_state.c blockd/raw_state_emit.c blockd/raw_salvage.c blockd/raw_map.c blockd/raw_alloc.c blockd/raw_partly.c blockd/raw_format.c \
   base/crc32c.c base/error.c base/cursor.c,$$(call pkg_libs,libisal)))
 $(eval $(call test_helper,blockd/blockd_call,rpc proto base,json-c))
 SYSTEM_TESTS += tests/system/blockd.sh tests/system/blockd_snapshot.sh

@@ -83,9 +83,10 @@ static void refs_unshare(struct raw_refs *refs, uint32_t cluster)
 		unsure(alloc, cluster);
 }
 
-static void refs_get(struct raw_refs *refs, uint32_t cluster)
+static void refs_get(struct raw_refs *refs, uint32_t entry)
 {
 	struct raw_alloc *alloc = alloc_of(refs);
+	const uint32_t cluster = RAW_PHYSICAL(entry);
 
 	assert(cluster < alloc->clusters);
 	assert(raw_alloc_is_taken(alloc, cluster));
@@ -93,6 +94,7 @@ static void refs_get(struct raw_refs *refs, uint32_t cluster)
 	assert(raw_alloc_count(alloc, cluster) < COUNT_MAX);
 	unsuspect(alloc, cluster);
 	alloc->references++;
+	alloc->references_partly += entry & RAW_PARTLY ? 1 : 0;
 	switch (count_in(++*count_of(alloc, cluster))) {
 	case 1: alloc->used++; break;
 	case 2: alloc->shared++; break;
@@ -100,12 +102,14 @@ static void refs_get(struct raw_refs *refs, uint32_t cluster)
 	}
 }
 
-static void refs_put(struct raw_refs *refs, uint32_t cluster)
+static void refs_put(struct raw_refs *refs, uint32_t entry)
 {
 	struct raw_alloc *alloc = alloc_of(refs);
+	const uint32_t cluster = RAW_PHYSICAL(entry);
 
 	assert(cluster < alloc->clusters && raw_alloc_count(alloc, cluster));
 	alloc->references--;
+	alloc->references_partly -= entry & RAW_PARTLY ? 1 : 0;
 	/* First: whoever sees that the count is 1 has to see that, too. */
 	if (raw_alloc_count(alloc, cluster) == 2)
 		unsure(alloc, cluster);
@@ -113,10 +117,19 @@ static void refs_put(struct raw_refs *refs, uint32_t cluster)
 	case 0:
 		alloc->used--;
 		alloc->freed[alloc->n_freed++] = cluster;
+		raw_partly_drop(&alloc->partly, cluster);
 		break;
 	case 1: alloc->shared--; break;
 	default: break;
 	}
+}
+
+static void refs_turn(struct raw_refs *refs, uint32_t from, uint32_t to)
+{
+	struct raw_alloc *alloc = alloc_of(refs);
+
+	alloc->references_partly += to & RAW_PARTLY ? 1 : 0;
+	alloc->references_partly -= from & RAW_PARTLY ? 1 : 0;
 }
 
 /* Pieces for @clusters; more than there were is no harm. */
@@ -160,12 +173,15 @@ static int alloc_resize(struct raw_alloc *alloc, uint32_t clusters)
 	return 0;
 }
 
-int raw_alloc_init(struct raw_alloc *alloc, uint32_t clusters)
+int raw_alloc_init(struct raw_alloc *alloc, uint32_t clusters,
+		   uint8_t cluster_shift)
 {
 	int r;
 
 	assert(clusters);
-	*alloc = (struct raw_alloc){.refs = {refs_get, refs_put, refs_unshare}};
+	*alloc = (struct raw_alloc){
+		.refs = {refs_get, refs_put, refs_turn, refs_unshare}};
+	raw_partly_init(&alloc->partly, cluster_shift);
 	alloc->counts = calloc(RAW_ALLOC_PIECES, sizeof(_Atomic uint32_t *));
 	r = alloc->counts ? alloc_resize(alloc, clusters) : -ENOMEM;
 	if (r < 0)
@@ -191,6 +207,7 @@ void raw_alloc_done(struct raw_alloc *alloc)
 	free(alloc->freed);
 	free(alloc->unsure[0]);
 	free(alloc->unsure[1]);
+	raw_partly_done(&alloc->partly);
 	*alloc = (struct raw_alloc){0};
 }
 

@@ -14,6 +14,7 @@
 
 #include "blockd/raw_format.h"
 #include "blockd/raw_map.h"
+#include "blockd/raw_partly.h"
 
 /*
  * Counts are kept in pieces that stay where they are, so that any thread may
@@ -25,12 +26,14 @@
 struct raw_alloc {
 	struct raw_refs refs; /* for raw_map.h; put() fills @freed */
 	uint32_t clusters;
-	uint32_t taken;      /* number of bits set */
-	uint32_t used;       /* clusters with references */
-	uint32_t shared;     /* clusters with more than one */
-	uint64_t references; /* in all */
-	uint32_t next;       /* where the search goes on */
-	uint64_t *bits;      /* owned */
+	uint32_t taken;             /* number of bits set */
+	uint32_t used;              /* clusters with references */
+	uint32_t shared;            /* clusters with more than one */
+	uint64_t references;        /* in all */
+	uint64_t references_partly; /* of these, that say RAW_PARTLY */
+	struct raw_partly partly;   /* what they have: gone with the last */
+	uint32_t next;              /* where the search goes on */
+	uint64_t *bits;             /* owned */
 	/* Owned, each and all; of clusters that a map has any thread may look.
 	 */
 	_Atomic uint32_t **counts;
@@ -46,7 +49,8 @@ struct raw_alloc {
 };
 
 /* -ENOMEM. */
-int raw_alloc_init(struct raw_alloc *alloc, uint32_t clusters);
+int raw_alloc_init(struct raw_alloc *alloc, uint32_t clusters,
+		   uint8_t cluster_shift);
 void raw_alloc_done(struct raw_alloc *alloc);
 /* The medium has grown. -ENOMEM: nothing was changed. */
 int raw_alloc_extend(struct raw_alloc *alloc, uint32_t clusters);

@@ -175,10 +175,74 @@ static int add_pending(const struct raw_store *store, struct raw_store *loaded,
 	return r == -ENOMEM ? error_set(err, ENOMEM, "out of memory") : r;
 }
 
-static void compare_objects(const struct raw_object *here,
-			    const struct raw_object *there,
+/* Which blocks of an entry's cluster are written. */
+static struct raw_blocks written_of(const struct raw_state *state,
+				    uint32_t entry, uint32_t window)
+{
+	const uint32_t first = window * RAW_WINDOW;
+	const struct raw_part *part = NULL;
+	struct raw_blocks blocks = {{0}};
+
+	if (entry == RAW_HOLE || entry & RAW_UNWRITTEN)
+		return blocks;
+	if (entry & RAW_PARTLY)
+		part = raw_partly_find(&state->alloc.partly,
+				       RAW_PHYSICAL(entry));
+	if (part)
+		(void)raw_part_window(part, window, &blocks);
+	for (uint32_t i = 0; !part && i < RAW_WINDOW; i++) {
+		if (first + i < state->alloc.partly.blocks)
+			blocks.bits[i / 64] |= UINT64_C(1) << i % 64;
+	}
+	return blocks;
+}
+
+static bool same_blocks(const struct raw_state *here, uint32_t a,
+			const struct raw_state *there, uint32_t b)
+{
+	const uint32_t windows = raw_partly_windows(&here->alloc.partly);
+
+	for (uint32_t w = 0; w < windows; w++) {
+		struct raw_blocks x = written_of(here, a, w);
+		struct raw_blocks y = written_of(there, b, w);
+
+		if (memcmp(&x, &y, sizeof(x)) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* The maps are the same: so are the parts of clusters that are written. */
+static void compare_written(const struct raw_state *here,
+			    const struct raw_state *there, uint32_t id,
+			    const char *name, struct raw_findings *findings)
+{
+	const struct raw_map *a = &raw_state_object(here, id)->map;
+	const struct raw_map *b = &raw_state_object(there, id)->map;
+	const uint64_t clusters = raw_map_clusters(a);
+
+	if (!here->alloc.partly.n && !there->alloc.partly.n)
+		return;
+	for (uint64_t i = 0; i < clusters; i++) {
+		uint32_t x = raw_map_get(a, i), y = raw_map_get(b, i);
+
+		if (x == RAW_HOLE || !((x | y) & RAW_PARTLY) ||
+		    same_blocks(here, x, there, y))
+			continue;
+		tell(findings, false,
+		     "%s: on the medium other blocks of cluster %" PRIu64
+		     " are written",
+		     name, i);
+		return;
+	}
+}
+
+static void compare_objects(const struct raw_state *state,
+			    const struct raw_state *loaded, uint32_t id,
 			    struct raw_findings *findings)
 {
+	const struct raw_object *here = raw_state_object(state, id);
+	const struct raw_object *there = raw_state_object(loaded, id);
 	const struct raw_object *either = here ? here : there;
 	uint64_t start = 0, count = 0;
 	char name[TEXT_MAX / 2];
@@ -206,6 +270,8 @@ static void compare_objects(const struct raw_object *here,
 		     "%s: on the medium %" PRIu64 " clusters from %" PRIu64
 		     " on are mapped otherwise",
 		     name, count, start);
+	else
+		compare_written(state, loaded, id, name, findings);
 }
 
 /* Lock held. */
@@ -218,8 +284,7 @@ static void compare(const struct raw_store *store,
 						    : there->n_slots;
 
 	for (uint32_t id = 1; id <= n; id++)
-		compare_objects(raw_state_object(here, id),
-				raw_state_object(there, id), findings);
+		compare_objects(here, there, id, findings);
 }
 
 /* Lock held. */

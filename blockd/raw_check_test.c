@@ -263,6 +263,48 @@ static void finds_what_is_wrong_in_memory(void **unused)
 	pool_done(&pool);
 }
 
+static void finds_blocks_that_are_written_in_memory_only(void **unused)
+{
+	struct raw_record records[2] = {
+		{.type = RAW_MAP,
+		 .object = 3,
+		 .logical = 20,
+		 .count = 1,
+		 .unwritten = true},
+		{.type = RAW_WRITTEN,
+		 .object = 3,
+		 .logical = 20,
+		 .count = 1,
+		 .blocks.bits[0] = 5},
+	};
+	const struct raw_blocks more = {.bits = {8}};
+	struct raw_partly *partly;
+	struct pool pool;
+	bool whole;
+
+	(void)unused;
+	pool_make(&pool);
+	partly = &pool.store->state.alloc.partly;
+	assert_int_equal(
+		raw_store_take(pool.store, 1, RAW_HOLE, &records[0].physical),
+		1);
+	records[1].physical = records[0].physical;
+	must(&pool, raw_store_change(pool.store, records, 2, NULL, &pool.err),
+	     "change");
+	assert_int_equal(check(&pool, true, NULL), 0);
+	must(&pool, raw_store_checkpoint(pool.store, &pool.err), "checkpoint");
+	assert_int_equal(check(&pool, true, NULL), 0);
+	assert_int_equal(
+		raw_partly_add(partly, records[0].physical, 0, &more, &whole),
+		0);
+	assert_int_equal(check(&pool, true, NULL), 1);
+	assert_string_equal(pool.last, "object 3: on the medium other blocks "
+				       "of cluster 20 are written");
+	raw_partly_drop(partly, records[0].physical);
+	assert_true(check(&pool, false, NULL) > 0);
+	pool_done(&pool);
+}
+
 /* ---- the medium ---- */
 
 static void check_repair(struct pool *pool, const uint64_t *places, size_t n)
@@ -347,6 +389,7 @@ int main(void)
 		cmocka_unit_test(finds_nothing_where_nothing_is_wrong),
 		cmocka_unit_test(finds_a_cluster_of_nobody_and_gives_it_back),
 		cmocka_unit_test(finds_what_is_wrong_in_memory),
+		cmocka_unit_test(finds_blocks_that_are_written_in_memory_only),
 		cmocka_unit_test(repairs_the_medium_with_what_is_in_memory),
 		cmocka_unit_test(only_looks_when_it_is_to),
 	};

@@ -13,15 +13,13 @@
 static void read_step(struct raw_io *r)
 {
 	while (r->left > 0) {
-		uint32_t entry;
-		uint64_t n = raw_map_run(r->dev->map, raw_io_cluster(r),
-					 raw_io_clusters(r), &entry);
-		uint64_t bytes = raw_io_bytes(r, n);
+		uint64_t from, bytes = raw_io_run(r, &from, NULL);
 
-		if (!raw_reads_zero(entry)) {
-			uint64_t from = raw_dev_offset(r->dev, entry) +
-					raw_io_inside(r);
-
+		if (!bytes) {
+			raw_io_end(r, -EIO);
+			return;
+		}
+		if (from != RAW_ZEROES) {
 			raw_io_start(r, bytes, raw_io_piece_done);
 			blockdev_read(r->dev->medium, &r->op, r->data,
 				      (uint32_t)bytes, from);
@@ -46,7 +44,8 @@ static void write_step(struct raw_io *r)
 	}
 	n = raw_io_writable(r, &first);
 	if (!n) {
-		raw_fill_begin(r);
+		if (!raw_part_write(r))
+			raw_fill_begin(r);
 		return;
 	}
 	bytes = raw_io_bytes(r, n);
@@ -109,13 +108,6 @@ static void raw_flush(struct blockdev *dev, struct op *op)
 	raw_io_work(r, raw_io_commit, raw_io_end);
 }
 
-static unsigned status_of(uint32_t entry)
-{
-	if (entry == RAW_HOLE)
-		return BLOCKDEV_HOLE | BLOCKDEV_ZERO;
-	return entry & RAW_UNWRITTEN ? BLOCKDEV_ZERO : 0;
-}
-
 static void raw_status(struct blockdev *dev, struct op *op, uint64_t offset,
 		       uint64_t length, struct blockdev_status *ret,
 		       unsigned max)
@@ -124,12 +116,16 @@ static void raw_status(struct blockdev *dev, struct op *op, uint64_t offset,
 	unsigned n = 0;
 
 	while (r->left > 0) {
-		uint32_t entry;
-		uint64_t run = raw_map_run(r->dev->map, raw_io_cluster(r),
-					   raw_io_clusters(r), &entry);
-		uint64_t bytes = raw_io_bytes(r, run);
-		unsigned flags = status_of(entry);
+		bool hole;
+		uint64_t from, bytes = raw_io_run(r, &from, &hole);
+		unsigned flags = from == RAW_ZEROES ? BLOCKDEV_ZERO : 0;
 
+		if (!bytes) {
+			raw_io_end(r, -EIO);
+			return;
+		}
+		if (hole)
+			flags |= BLOCKDEV_HOLE;
 		if (n && ret[n - 1].flags == flags)
 			ret[n - 1].length += bytes;
 		else if (n == max)
@@ -191,6 +187,7 @@ int raw_dev_open(struct raw_users *users, uint32_t id, uint64_t size,
 	dev->users = users;
 	dev->id = id;
 	dev->thick = flags & RAW_DEV_THICK;
+	dev->partly = super->incompat & RAW_INCOMPAT_PARTLY;
 	dev->shift = super->cluster_shift;
 	dev->data_start = super->data_start;
 	r = find_map(dev, err);
@@ -209,7 +206,8 @@ int raw_dev_open(struct raw_users *users, uint32_t id, uint64_t size,
 		.ops = &raw_ops,
 		.loop = loop,
 		.size = size,
-		.block_size = dev->medium->block_size,
+		/* None is written in part. */
+		.block_size = RAW_BLOCK,
 		.preferred_size = dev->medium->preferred_size,
 		.read_only = flags & RAW_DEV_READ_ONLY,
 	};

@@ -112,10 +112,14 @@ static unsigned from_environment(const char *name, unsigned otherwise)
 	return text ? (unsigned)strtoul(text, NULL, 0) : otherwise;
 }
 
-static void pool_make(struct pool *pool, uint64_t size)
+static void pool_make_without(struct pool *pool, uint64_t size,
+			      uint64_t features)
 {
 	const struct raw_format_options options = {
-		.cluster_shift = RAW_CLUSTER_SHIFT_MIN, .text = ""};
+		.cluster_shift = RAW_CLUSTER_SHIFT_MIN,
+		.without = features,
+		.text = "",
+	};
 
 	*pool = (struct pool){.random = from_environment("SEED", 1)};
 	(void)snprintf(pool->path, sizeof(pool->path), "%.40s/raw-test.XXXXXX",
@@ -127,6 +131,11 @@ static void pool_make(struct pool *pool, uint64_t size)
 	must(pool, raw_store_format(&pool->medium.medium, &options, &pool->err),
 	     "format");
 	pool_open_(pool);
+}
+
+static void pool_make(struct pool *pool, uint64_t size)
+{
+	pool_make_without(pool, size, 0);
 }
 
 static void pool_remove(struct pool *pool)
@@ -557,9 +566,10 @@ static void tells_holes_from_data(void **unused)
 	assert_int_equal(io.res, 4);
 	assert_int_equal(io.status[0].length, 2 * CLUSTER);
 	assert_int_equal(io.status[0].flags, BLOCKDEV_HOLE | BLOCKDEV_ZERO);
-	assert_int_equal(io.status[1].length, 2 * CLUSTER);
+	assert_int_equal(io.status[1].length, CLUSTER + BLOCK);
 	assert_int_equal(io.status[1].flags, 0);
-	assert_int_equal(io.status[2].length, CLUSTER);
+	/* Blocks that were never written, and a cluster that was not. */
+	assert_int_equal(io.status[2].length, 2 * CLUSTER - BLOCK);
 	assert_int_equal(io.status[2].flags, BLOCKDEV_ZERO);
 	assert_int_equal(io.status[3].flags, BLOCKDEV_HOLE | BLOCKDEV_ZERO);
 	/* Allocated and never written: zeroes around what is written now. */
@@ -602,6 +612,169 @@ static void shows_nothing_of_what_was_there_before(void **unused)
 		assert_int_equal(
 			one(&pool, dev, DISCARD, NULL, CLUSTER, CLUSTER, 0), 0);
 	}
+	dev_close(&pool, 0, dev);
+	free(data);
+	pool_remove(&pool);
+}
+
+/* ---- clusters that are written in part ---- */
+
+static uint64_t mediums_writes(struct pool *pool, uint32_t from)
+{
+	const struct raw_super *super = raw_store_super(pool->store);
+	uint8_t *data = malloc(CLUSTER);
+	uint64_t n = 0;
+
+	assert_non_null(data);
+	assert_int_equal(pread(pool->fd, data, CLUSTER,
+			       (off_t)(super->data_start + from * CLUSTER)),
+			 (ssize_t)CLUSTER);
+	for (uint64_t i = 0; i < CLUSTER; i += BLOCK)
+		n += data[i] != 0xee;
+	free(data);
+	return n;
+}
+
+static uint32_t entry_of(struct pool *pool, uint32_t id, uint64_t cluster)
+{
+	struct raw_state *state = raw_store_lock(pool->store);
+	uint32_t entry = raw_map_get(&raw_state_object(state, id)->map,
+				     cluster);
+
+	raw_store_unlock(pool->store);
+	return entry;
+}
+
+/* All of the medium's clusters have something in them. */
+static void scribble(struct pool *pool)
+{
+	const struct raw_super *super = raw_store_super(pool->store);
+	uint8_t *data = malloc(CLUSTER);
+
+	assert_non_null(data);
+	memset(data, 0xee, CLUSTER);
+	for (uint32_t i = 0; i < super->clusters; i++) {
+		bool used = false;
+
+		for (uint32_t j = 0; j < super->n_checkpoint; j++)
+			used = used || super->checkpoint[j] == i;
+		if (!used)
+			assert_int_equal(pwrite(pool->fd, data, CLUSTER,
+						(off_t)(super->data_start +
+							i * CLUSTER)),
+					 (ssize_t)CLUSTER);
+	}
+	free(data);
+}
+
+static void check_blocks(struct pool *pool, struct blockdev *dev, uint32_t mask)
+{
+	uint8_t *data = aligned_alloc(BLOCK, CLUSTER);
+
+	assert_non_null(data);
+	assert_int_equal(one(pool, dev, READ, data, CLUSTER, CLUSTER, 0), 0);
+	for (uint64_t i = 0; i < CLUSTER; i++)
+		assert_int_equal(data[i], mask >> i / BLOCK & 1 ? 7 : 0);
+	free(data);
+}
+
+/* Nothing around it is zeroed, also when it is the last one that was not. */
+static void writes_only_what_is_written(void **unused)
+{
+	uint8_t *data = aligned_alloc(BLOCK, CLUSTER);
+	const unsigned n = CLUSTER / BLOCK;
+	struct blockdev *dev;
+	struct pool pool;
+	uint32_t entry, mask = 0;
+
+	(void)unused;
+	assert_non_null(data);
+	memset(data, 7, CLUSTER);
+	pool_make(&pool, MEDIUM_MIN);
+	scribble(&pool);
+	object_make(&pool, 1, 0);
+	dev = dev_open(&pool, 0, 1);
+	for (unsigned i = 0; i < n; i++) {
+		unsigned at = (i * 5 + 3) % n;
+
+		assert_int_equal(one(&pool, dev, WRITE, data, BLOCK,
+				     CLUSTER + at * BLOCK, BLOCKDEV_FUA),
+				 0);
+		mask |= 1u << at;
+		check_blocks(&pool, dev, mask);
+		entry = entry_of(&pool, 1, 1);
+		assert_int_equal(!!(entry & RAW_PARTLY), i + 1 < n);
+		assert_int_equal(mediums_writes(&pool, RAW_PHYSICAL(entry)),
+				 i + 1);
+		if (i % 4 == 2) { /* so it is when it is opened again */
+			dev_close(&pool, 0, dev);
+			pool_close_(&pool);
+			pool_open_(&pool);
+			dev = dev_open(&pool, 0, 1);
+			check_blocks(&pool, dev, mask);
+		}
+	}
+	dev_close(&pool, 0, dev);
+	free(data);
+	pool_remove(&pool);
+}
+
+/* A snapshot has what was written at the cut, the origin goes on alone. */
+static void copies_only_what_is_written(void **unused)
+{
+	uint8_t *data = aligned_alloc(BLOCK, CLUSTER);
+	struct blockdev *dev, *snapshot;
+	struct pool pool;
+
+	(void)unused;
+	assert_non_null(data);
+	memset(data, 7, CLUSTER);
+	pool_make(&pool, MEDIUM_MIN);
+	scribble(&pool);
+	object_make(&pool, 1, 0);
+	dev = dev_open(&pool, 0, 1);
+	assert_int_equal(
+		one(&pool, dev, WRITE, data, 2 * BLOCK, CLUSTER + 3 * BLOCK, 0),
+		0);
+	object_make(&pool, 2, 1);
+	snapshot = dev_open(&pool, 0, 2);
+	check_blocks(&pool, snapshot, 3u << 3);
+	assert_int_equal(
+		one(&pool, dev, WRITE, data, BLOCK, CLUSTER + 9 * BLOCK, 0), 0);
+	check_blocks(&pool, snapshot, 3u << 3);
+	check_blocks(&pool, dev, 3u << 3 | 1u << 9);
+	assert_int_equal(one(&pool, dev, ZERO, NULL, 2 * BLOCK,
+			     CLUSTER + 4 * BLOCK, BLOCKDEV_NO_HOLE),
+			 0);
+	check_blocks(&pool, snapshot, 3u << 3);
+	check_blocks(&pool, dev, 1u << 3 | 1u << 9);
+	dev_close(&pool, 0, snapshot);
+	dev_close(&pool, 0, dev);
+	free(data);
+	pool_remove(&pool);
+}
+
+/* A pool that was made before there were such clusters goes on as it was. */
+static void zeroes_around_it_without_the_feature(void **unused)
+{
+	uint8_t *data = aligned_alloc(BLOCK, CLUSTER);
+	struct blockdev *dev;
+	struct pool pool;
+	uint32_t entry;
+
+	(void)unused;
+	assert_non_null(data);
+	memset(data, 7, CLUSTER);
+	pool_make_without(&pool, MEDIUM_MIN, RAW_INCOMPAT_PARTLY);
+	scribble(&pool);
+	object_make(&pool, 1, 0);
+	dev = dev_open(&pool, 0, 1);
+	assert_int_equal(
+		one(&pool, dev, WRITE, data, BLOCK, CLUSTER + BLOCK, 0), 0);
+	entry = entry_of(&pool, 1, 1);
+	assert_int_equal(entry, RAW_PHYSICAL(entry));
+	assert_int_equal(mediums_writes(&pool, entry), CLUSTER / BLOCK);
+	check_blocks(&pool, dev, 2);
 	dev_close(&pool, 0, dev);
 	free(data);
 	pool_remove(&pool);
@@ -661,6 +834,9 @@ int main(void)
 		cmocka_unit_test(is_full_for_one_write_and_goes_on),
 		cmocka_unit_test(tells_holes_from_data),
 		cmocka_unit_test(shows_nothing_of_what_was_there_before),
+		cmocka_unit_test(writes_only_what_is_written),
+		cmocka_unit_test(copies_only_what_is_written),
+		cmocka_unit_test(zeroes_around_it_without_the_feature),
 		cmocka_unit_test(takes_a_checkpoint_before_the_log_is_full),
 	};
 

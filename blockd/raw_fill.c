@@ -61,14 +61,21 @@ static void fill_written(struct raw_io *r, int res)
 		fill_failed(r, res);
 		return;
 	}
-	r->change = (struct raw_record){
+	r->changes[0] = (struct raw_record){
 		.type = RAW_MAP,
 		.object = r->dev->id,
 		.logical = r->fill->cluster,
 		.physical = r->fill->physical,
 		.count = 1,
+		.unwritten = r->fill->partly,
 	};
-	raw_io_work(r, raw_io_change, fill_mapped);
+	r->n_changes = 1;
+	if (r->fill->partly && !r->fill->taken) /* it is mapped so already */
+		r->n_changes = 0;
+	if (r->fill->partly)
+		r->changes[r->n_changes++] = raw_part_record(r,
+							     r->fill->physical);
+	raw_io_change(r, fill_mapped);
 }
 
 /* The user's part, when the rest of the cluster is right already. */
@@ -89,9 +96,15 @@ static void fill_write_part(struct raw_io *r, int res)
 static void fill_copied(struct raw_io *r, int res)
 {
 	uint8_t *at = r->fill->buffer + raw_io_inside(r);
+	const uint32_t entry = r->fill->entry;
 
 	if (res < 0) {
 		fill_failed(r, res);
+		return;
+	}
+	if (raw_is_partly(entry) &&
+	    !raw_part_clear(r->dev, RAW_PHYSICAL(entry), r->fill->buffer)) {
+		fill_again(r);
 		return;
 	}
 	if (r->data)
@@ -128,6 +141,10 @@ static void fill_start(struct raw_io *r)
 	if (!raw_reads_zero(r->fill->entry) && (!whole || !r->data)) {
 		fill_copy(r);
 	} else if (whole) {
+		fill_write_part(r, 0);
+	} else if (raw_reads_zero(r->fill->entry) && raw_part_may(r)) {
+		r->fill->partly = true;
+		r->piece = raw_part_bytes(r);
 		fill_write_part(r, 0);
 	} else {
 		raw_io_start(r, r->piece, fill_write_part);
@@ -232,7 +249,9 @@ void raw_fill_begin(struct raw_io *r)
 		return;
 	fill = r->fill;
 	/* Another one was quicker, or took away what was to be zeroed. */
-	if (raw_io_writable(r, &entry) || (!r->data && raw_reads_zero(entry))) {
+	if (raw_io_writable(r, &entry) || (!r->data && raw_reads_zero(entry)) ||
+	    (raw_is_partly(entry) &&
+	     !raw_dev_shared(r->dev, fill->cluster, entry))) {
 		fill_end(r);
 		r->step(r);
 		return;

@@ -223,6 +223,14 @@ struct use_wire {
 	le32 leaf;
 };
 
+struct written_wire {
+	le64 logical;
+	le32 physical;
+	le32 window;
+	le64 blocks[RAW_WINDOW / 64];
+};
+
+static_assert(sizeof(struct written_wire) == 48, "WRITTEN");
 static_assert(sizeof(struct record_wire) == 8, "record");
 static_assert(sizeof(struct object_wire) == 16, "OBJECT");
 static_assert(sizeof(struct map_wire) == 16 && UNMAP_SIZE == 12, "MAP");
@@ -247,6 +255,8 @@ size_t raw_record_size(const struct raw_record *record)
 		return sizeof(struct record_wire) + sizeof(struct leaf_wire);
 	case RAW_USE:
 		return sizeof(struct record_wire) + sizeof(struct use_wire);
+	case RAW_WRITTEN:
+		return sizeof(struct record_wire) + sizeof(struct written_wire);
 	}
 	assert(!"a record has a type");
 	return 0;
@@ -263,6 +273,19 @@ static void object_encode(uint8_t *at, const struct raw_record *record)
 	memcpy(at, &w, sizeof(w));
 	if (record->text_length)
 		memcpy(at + sizeof(w), record->text, record->text_length);
+}
+
+static void written_encode(uint8_t *at, const struct raw_record *record)
+{
+	struct written_wire w = {
+		.logical = le64_make(record->logical),
+		.physical = le32_make(record->physical),
+		.window = le32_make(record->window),
+	};
+
+	for (size_t i = 0; i < RAW_WINDOW / 64; i++)
+		w.blocks[i] = le64_make(record->blocks.bits[i]);
+	memcpy(at, &w, sizeof(w));
 }
 
 static void record_encode(uint8_t *at, const struct raw_record *record)
@@ -296,6 +319,7 @@ static void record_encode(uint8_t *at, const struct raw_record *record)
 	case RAW_SHARE: memcpy(at, &leaf, SHARE_SIZE); break;
 	case RAW_LEAF: memcpy(at, &leaf, sizeof(leaf)); break;
 	case RAW_USE: memcpy(at, &use, sizeof(use)); break;
+	case RAW_WRITTEN: written_encode(at, record); break;
 	case RAW_DROP: break;
 	}
 }
@@ -351,6 +375,25 @@ static bool leaf_decode(struct cursor *c, size_t size, struct raw_record *ret)
 	return ret->from != 0;
 }
 
+static bool written_decode(struct cursor *c, struct raw_record *ret)
+{
+	struct written_wire w;
+	uint64_t any = 0;
+
+	if (!take(c, &w, sizeof(w)))
+		return false;
+	ret->logical = le64_get(w.logical);
+	ret->physical = le32_get(w.physical);
+	ret->window = le32_get(w.window);
+	ret->count = 1;
+	for (size_t i = 0; i < RAW_WINDOW / 64; i++) {
+		ret->blocks.bits[i] = le64_get(w.blocks[i]);
+		any |= ret->blocks.bits[i];
+	}
+	return any && ret->logical < UINT64_MAX &&
+	       ret->physical < RAW_CLUSTERS_MAX;
+}
+
 static bool body_decode(struct cursor *c, struct raw_record *ret)
 {
 	struct use_wire use;
@@ -369,16 +412,18 @@ static bool body_decode(struct cursor *c, struct raw_record *ret)
 		ret->logical = le64_get(use.slot);
 		ret->from = le32_get(use.leaf);
 		return ret->from != 0;
+	case RAW_WRITTEN: return written_decode(c, ret);
 	}
 	return false;
 }
 
-/* Which records name an object; a MAP without one fills a leaf. */
+/* Which records name an object; MAP and WRITTEN without one fill a leaf. */
 static bool object_fits(const struct raw_record *record)
 {
 	if (record->type == RAW_POOL || record->type == RAW_LEAF)
 		return record->object == 0;
-	return record->object != 0 || record->type == RAW_MAP;
+	return record->object != 0 || record->type == RAW_MAP ||
+	       record->type == RAW_WRITTEN;
 }
 
 static bool record_decode(struct cursor *c, struct raw_record *ret)

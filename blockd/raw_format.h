@@ -48,10 +48,11 @@
 /*
  * Features of a pool. Who does not know one of the first kind must not open
  * it, of the second kind must not write to it; the third kind is safe to
- * ignore. None is defined yet.
+ * ignore.
  */
-#define RAW_INCOMPAT_KNOWN UINT64_C(0)
-#define RAW_READONLY_KNOWN UINT64_C(0)
+#define RAW_INCOMPAT_PARTLY (UINT64_C(1) << 0) /* it may have WRITTENs */
+#define RAW_INCOMPAT_KNOWN  RAW_INCOMPAT_PARTLY
+#define RAW_READONLY_KNOWN  UINT64_C(0)
 
 struct raw_super {
 	char pool_id[UUID_TEXT_SIZE];
@@ -99,8 +100,21 @@ enum raw_record_type {
 	RAW_MAP = 4,    /* object, logical, physical, count, unwritten */
 	RAW_UNMAP = 5,  /* object, logical, count: a hole */
 	RAW_SHARE = 6,  /* object, from: the whole map becomes that of @from */
-	RAW_LEAF = 7, /* leaf, count: begins one; MAPs with object 0 fill it */
-	RAW_USE = 8,  /* object, slot (in logical), leaf */
+	RAW_LEAF =
+		7,   /* leaf, count: begins one; MAPs, WRITTENs with object 0 */
+	RAW_USE = 8, /* object, slot (in logical), leaf */
+	/* object, logical, physical, window, blocks: these are written */
+	RAW_WRITTEN = 9,
+};
+
+/*
+ * Blocks of a cluster that were written, RAW_WINDOW of them: those of window W
+ * begin with block W * RAW_WINDOW. Block B is bit B % 64 of word B / 64.
+ */
+#define RAW_WINDOW 256u
+
+struct raw_blocks {
+	uint64_t bits[RAW_WINDOW / 64];
 };
 
 #define RAW_TEXT_MAX 32768u /* bytes, of a record's text */
@@ -115,8 +129,11 @@ struct raw_record {
 	uint32_t leaves;   /* OBJECT: in a checkpoint, the USEs it has */
 	uint64_t logical;  /* cluster of the object; USE: slot */
 	uint32_t physical; /* cluster of the pool */
-	uint32_t count;    /* clusters, at least 1; LEAF: its entries */
-	const char *text;  /* borrowed */
+	/* Clusters, at least 1; LEAF: its entries, and its WRITTENs. */
+	uint32_t count;
+	uint32_t window;          /* WRITTEN */
+	struct raw_blocks blocks; /* WRITTEN: not none */
+	const char *text;         /* borrowed */
 	uint32_t text_length;
 };
 

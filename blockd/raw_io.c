@@ -9,12 +9,66 @@ uint64_t raw_io_writable(const struct raw_io *r, uint32_t *ret_first)
 	uint64_t cluster = raw_io_cluster(r), max = raw_io_clusters(r), n = 0;
 	uint32_t first = raw_map_get(r->dev->map, cluster);
 
-	while (!raw_reads_zero(first) && n < max &&
+	while (!raw_reads_zero(first) && !raw_is_partly(first) && n < max &&
 	       raw_map_get(r->dev->map, cluster + n) == first + (uint32_t)n &&
 	       !raw_dev_shared(r->dev, cluster + n, first + (uint32_t)n))
 		n++;
 	*ret_first = first;
 	return n;
+}
+
+/*
+ * Whoever changes such a cluster changes the entry first, and then what is
+ * known of it: so if that is gone, the entry has changed.
+ */
+#define LOOKS 1000
+
+static uint64_t partly_run(const struct raw_io *r, uint32_t entry,
+			   uint64_t *ret_from)
+{
+	const struct raw_part *part = raw_partly_find(&r->dev->alloc->partly,
+						      RAW_PHYSICAL(entry));
+	const uint64_t inside = raw_io_inside(r);
+	const uint32_t block = (uint32_t)(inside / RAW_BLOCK);
+	bool written;
+	uint64_t bytes;
+
+	if (!part)
+		return 0;
+	bytes = raw_part_run(part, block,
+			     (uint32_t)(raw_dev_cluster(r->dev) / RAW_BLOCK) -
+				     block,
+			     &written) *
+			(uint64_t)RAW_BLOCK -
+		inside % RAW_BLOCK;
+	*ret_from = RAW_ZEROES;
+	if (written)
+		*ret_from = raw_dev_offset(r->dev, RAW_PHYSICAL(entry)) +
+			    inside;
+	return bytes < r->left ? bytes : r->left;
+}
+
+uint64_t raw_io_run(const struct raw_io *r, uint64_t *ret_from, bool *ret_hole)
+{
+	uint32_t entry;
+	uint64_t n, bytes = 0;
+
+	for (unsigned looks = 0; !bytes && looks < LOOKS; looks++) {
+		n = raw_map_run(r->dev->map, raw_io_cluster(r),
+				raw_io_clusters(r), &entry);
+		if (raw_is_partly(entry)) {
+			bytes = partly_run(r, entry, ret_from);
+			continue;
+		}
+		bytes = raw_io_bytes(r, n);
+		*ret_from = raw_reads_zero(entry)
+				    ? RAW_ZEROES
+				    : raw_dev_offset(r->dev, entry) +
+					      raw_io_inside(r);
+	}
+	if (ret_hole)
+		*ret_hole = entry == RAW_HOLE;
+	return bytes;
 }
 
 /* ---- ends ---- */
@@ -75,18 +129,24 @@ int raw_io_commit(struct loop_work *work)
 	return res < 0 ? -EIO : 0;
 }
 
-int raw_io_change(struct loop_work *work)
+static int change_result(int res)
+{
+	if (res == -ENOMEM || res == -ENOSPC || res == -EAGAIN)
+		return res;
+	return res < 0 ? -EIO : 0;
+}
+
+static int change_run(struct loop_work *work)
 {
 	struct raw_io *r = container_of(work, struct raw_io, work);
 	struct error err;
 	struct raw_store *store = r->dev->users->store;
-	int res = r->fill && r->fill->buffer
-			  ? raw_store_change_shared(store, &r->change, &err)
-			  : raw_store_change(store, &r->change, 1, NULL, &err);
 
-	if (res == -ENOMEM || res == -ENOSPC || res == -EAGAIN)
-		return res;
-	return res < 0 ? -EIO : 0;
+	if (r->fill && r->fill->buffer)
+		return change_result(
+			raw_store_change_shared(store, r->changes, &err));
+	return change_result(
+		raw_store_change(store, r->changes, r->n_changes, NULL, &err));
 }
 
 void raw_io_work(struct raw_io *r, int (*run)(struct loop_work *work),
@@ -97,6 +157,22 @@ void raw_io_work(struct raw_io *r, int (*run)(struct loop_work *work),
 	r->next = next;
 	r->returned = true; /* it goes on from the loop */
 	loop_work(r->raw.loop, &r->work);
+}
+
+#define QUICK 16u /* clusters that are changed on the loop */
+
+void raw_io_change(struct raw_io *r, void (*next)(struct raw_io *r, int res))
+{
+	struct error err;
+	int res = -EBUSY;
+
+	if (!(r->fill && r->fill->buffer) && r->changes[0].count <= QUICK)
+		res = raw_store_change_now(r->dev->users->store, r->changes,
+					   r->n_changes, &err);
+	if (res == -EBUSY)
+		raw_io_work(r, change_run, next);
+	else
+		next(r, change_result(res));
 }
 
 void raw_io_start(struct raw_io *r, uint64_t bytes,

@@ -21,6 +21,7 @@ struct raw_dev {
 	const struct raw_alloc *alloc;
 	uint32_t id;
 	bool thick;
+	bool partly;         /* clusters may be written in part */
 	unsigned shift;      /* of a cluster's size */
 	uint64_t data_start; /* bytes */
 };
@@ -41,7 +42,8 @@ struct raw_io {
 	bool returned;         /* from the call that started it */
 	void (*step)(struct raw_io *r);
 	void (*next)(struct raw_io *r, int res); /* after op or work */
-	struct raw_record change;                /* for work */
+	struct raw_record changes[2];            /* for work */
+	unsigned n_changes;                      /* of these */
 	struct raw_fill *fill;                   /* it fills a cluster */
 	int res;
 };
@@ -94,6 +96,11 @@ static inline bool raw_reads_zero(uint32_t entry)
 	return entry == RAW_HOLE || entry & RAW_UNWRITTEN;
 }
 
+static inline bool raw_is_partly(uint32_t entry)
+{
+	return entry != RAW_HOLE && entry & RAW_PARTLY;
+}
+
 static inline bool raw_dev_shared(const struct raw_dev *dev, uint64_t cluster,
 				  uint32_t entry)
 {
@@ -110,8 +117,19 @@ static inline void raw_io_advance(struct raw_io *r, uint64_t bytes)
 }
 
 /*
- * Clusters from here on that may be written in place, one after the other on
- * the medium. They become shared only while nobody is inside.
+ * As much from here on as is one run on the medium, or is all zeroes. Returns
+ * bytes, at most those that are left; 0: the map contradicts itself.
+ *
+ * @ret_from  on the medium, bytes; RAW_ZEROES
+ * @ret_hole  of zeroes: they have no cluster either; may be NULL
+ */
+#define RAW_ZEROES UINT64_MAX
+uint64_t raw_io_run(const struct raw_io *r, uint64_t *ret_from, bool *ret_hole);
+
+/*
+ * Clusters from here on that are written whole and may be written in place, one
+ * after the other on the medium. They become shared only while nobody is
+ * inside.
  */
 uint64_t raw_io_writable(const struct raw_io *r, uint32_t *ret_first);
 
@@ -138,8 +156,12 @@ void raw_io_work(struct raw_io *r, int (*run)(struct loop_work *work),
 		 void (*next)(struct raw_io *r, int res));
 /* Everything that was changed is durable. */
 int raw_io_commit(struct loop_work *work);
-/* Carry out r->change. -EAGAIN as raw_store_change_shared() has it. */
-int raw_io_change(struct loop_work *work);
+/*
+ * Carry out r->changes, here when nothing has to be waited for, else not on
+ * the loop; then @next. -EAGAIN as raw_store_change_shared() and
+ * raw_store_change() have it.
+ */
+void raw_io_change(struct raw_io *r, void (*next)(struct raw_io *r, int res));
 
 /* ---- blockd/raw_fill.c ---- */
 
@@ -148,6 +170,25 @@ int raw_io_change(struct loop_work *work);
  * what is written to it, or wait for whoever does; then on to the next piece.
  */
 void raw_fill_begin(struct raw_io *r);
+
+/* ---- blockd/raw_part.c ---- */
+
+/*
+ * Write in place to a cluster that is the device's own and not written whole
+ * yet: what is written is marked so, then on to the next piece. False: it is
+ * none of those, or has to be filled.
+ */
+bool raw_part_write(struct raw_io *r);
+/* May the next cluster be one that is written in part, by this request? */
+bool raw_part_may(const struct raw_io *r);
+/* The request's next piece, in one window of its cluster. */
+uint64_t raw_part_bytes(const struct raw_io *r);
+/* A WRITTEN of r->piece, in cluster @physical. */
+struct raw_record raw_part_record(const struct raw_io *r, uint32_t physical);
+/* What was never written of cluster @physical is zeroes in @buffer. False: it
+ * is not written in part any more. */
+bool raw_part_clear(const struct raw_dev *dev, uint32_t physical,
+		    uint8_t *buffer);
 
 /* ---- blockd/raw_zero.c ---- */
 

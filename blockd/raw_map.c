@@ -115,6 +115,11 @@ static bool is_unwritten(uint32_t entry)
 	return entry != RAW_HOLE && entry & RAW_UNWRITTEN;
 }
 
+static bool is_partly(uint32_t entry)
+{
+	return entry != RAW_HOLE && entry & RAW_PARTLY;
+}
+
 struct raw_leaf *raw_leaf_new(void)
 {
 	struct raw_leaf *leaf = malloc(sizeof(*leaf));
@@ -122,7 +127,7 @@ struct raw_leaf *raw_leaf_new(void)
 	if (!leaf)
 		return NULL;
 	leaf->maps = leaf->mapped = leaf->unwritten = leaf->number = 0;
-	leaf->seen = 0;
+	leaf->seen = leaf->partly = leaf->windows = 0;
 	for (unsigned i = 0; i < RAW_LEAF_ENTRIES; i++)
 		atomic_init(&leaf->entries[i], RAW_HOLE);
 	return leaf;
@@ -132,10 +137,11 @@ void raw_leaf_fill(struct raw_leaf *leaf, unsigned at, uint32_t entry,
 		   struct raw_refs *refs)
 {
 	assert(entry != RAW_HOLE && entry_of(leaf, at) == RAW_HOLE);
-	refs->get(refs, RAW_PHYSICAL(entry));
+	refs->get(refs, entry);
 	atomic_store_explicit(&leaf->entries[at], entry, memory_order_release);
 	leaf->mapped++;
 	leaf->unwritten += is_unwritten(entry);
+	leaf->partly += is_partly(entry);
 }
 
 /* One reference less; the last one puts what it maps. */
@@ -150,7 +156,7 @@ static void leaf_put(struct raw_leaf *leaf, struct raw_refs *refs,
 
 		if (entry == RAW_HOLE)
 			continue;
-		refs->put(refs, RAW_PHYSICAL(entry));
+		refs->put(refs, entry);
 		leaf->mapped--;
 	}
 	trash_add(trash, leaf);
@@ -175,18 +181,31 @@ static void leaf_set(struct raw_leaf *leaf, unsigned at, uint32_t entry,
 		     struct raw_refs *refs)
 {
 	uint32_t old = entry_of(leaf, at);
+	const bool same = old != RAW_HOLE && entry != RAW_HOLE &&
+			  RAW_PHYSICAL(old) == RAW_PHYSICAL(entry);
 
 	if (old == entry)
 		return;
-	if (entry != RAW_HOLE) /* first: it may be the same cluster */
-		refs->get(refs, RAW_PHYSICAL(entry));
+	if (same)
+		refs->turn(refs, old, entry);
+	else if (entry != RAW_HOLE)
+		refs->get(refs, entry);
 	atomic_store_explicit(&leaf->entries[at], entry, memory_order_release);
 	leaf->mapped += (entry != RAW_HOLE);
 	leaf->mapped -= (old != RAW_HOLE);
 	leaf->unwritten += is_unwritten(entry);
 	leaf->unwritten -= is_unwritten(old);
-	if (old != RAW_HOLE)
-		refs->put(refs, RAW_PHYSICAL(old));
+	leaf->partly += is_partly(entry);
+	leaf->partly -= is_partly(old);
+	if (old != RAW_HOLE && !same)
+		refs->put(refs, old);
+}
+
+void raw_leaf_refill(struct raw_leaf *leaf, unsigned at, uint32_t entry,
+		     struct raw_refs *refs)
+{
+	assert(entry != RAW_HOLE && entry_of(leaf, at) != RAW_HOLE);
+	leaf_set(leaf, at, entry, refs);
 }
 
 /* ---- roots ---- */
@@ -443,7 +462,8 @@ static uint32_t content(const struct raw_root *root, uint64_t cluster)
 {
 	uint32_t entry = root_get(root, cluster);
 
-	return is_unwritten(entry) ? RAW_HOLE : entry;
+	return is_unwritten(entry) || entry == RAW_HOLE ? RAW_HOLE
+							: RAW_PHYSICAL(entry);
 }
 
 void raw_map_difference(const struct raw_map *map, const struct raw_map *from,

@@ -19,7 +19,8 @@
 /* An entry: a cluster of the pool, or a hole. */
 #define RAW_HOLE            UINT32_MAX
 #define RAW_UNWRITTEN       (UINT32_C(1) << 31) /* allocated, reads as zeroes */
-#define RAW_PHYSICAL(entry) ((entry) & ~RAW_UNWRITTEN)
+#define RAW_PARTLY          (UINT32_C(1) << 30) /* written in part: raw_partly.h */
+#define RAW_PHYSICAL(entry) ((entry) & ~(RAW_UNWRITTEN | RAW_PARTLY))
 
 #define RAW_LEAF_ENTRIES 1024u
 
@@ -27,8 +28,10 @@ struct raw_leaf {
 	_Atomic uint32_t maps; /* that use it; only the changer changes it */
 	uint32_t mapped;       /* entries that are no holes; of the changer */
 	uint32_t unwritten;    /* of these, that read as zeroes; the same */
-	uint32_t number;       /* in a checkpoint; 0: none */
-	uint32_t seen;         /* in the count of that number; of who counts */
+	uint32_t partly;  /* of these, that are written in part; the same */
+	uint32_t windows; /* while a checkpoint is read: WRITTENs it had */
+	uint32_t number;  /* in a checkpoint; 0: none */
+	uint32_t seen;    /* in the count of that number; of who counts */
 	_Atomic uint32_t entries[RAW_LEAF_ENTRIES];
 };
 
@@ -76,8 +79,10 @@ void raw_trash_empty(struct raw_trash *trash);
 
 /* Who counts the references to a pool's clusters. */
 struct raw_refs {
-	void (*get)(struct raw_refs *refs, uint32_t physical);
-	void (*put)(struct raw_refs *refs, uint32_t physical);
+	void (*get)(struct raw_refs *refs, uint32_t entry);
+	void (*put)(struct raw_refs *refs, uint32_t entry);
+	/* The same cluster, no hole, by another kind of entry. */
+	void (*turn)(struct raw_refs *refs, uint32_t from, uint32_t to);
 	/* No count changes, but a leaf that has it is another map's no more. */
 	void (*unshare)(struct raw_refs *refs, uint32_t physical);
 };
@@ -116,6 +121,9 @@ struct raw_leaf *raw_leaf_new(void);
 /* Fill a hole of a leaf that is in no map yet. */
 void raw_leaf_fill(struct raw_leaf *leaf, unsigned at, uint32_t entry,
 		   struct raw_refs *refs);
+/* An entry of such a leaf that is no hole becomes another kind of it. */
+void raw_leaf_refill(struct raw_leaf *leaf, unsigned at, uint32_t entry,
+		     struct raw_refs *refs);
 
 /* Entries that are no holes. */
 uint64_t raw_map_mapped(const struct raw_map *map);

@@ -5,8 +5,9 @@
  * something is committed.
  *
  * Writes go as in blockd/raw_dev.c: in place where a cluster is the extent's
- * own for good, else to a cluster of its own, with what was there around them;
- * one of those may be under way while other things happen.
+ * own for good, else to a cluster of its own, with what was there around them,
+ * or marked as written in part; one of those may be under way while other
+ * things happen.
  *
  * What opens after a failure is a state that there was, and none older than
  * the last commit that was answered. Each block of an extent then has what it
@@ -36,7 +37,9 @@
 #define LENGTH  40 /* clusters of an object */
 #define BLOCKS  2  /* of a cluster that are written and looked at */
 #define BOTH    BLOCKS
-#define DOOMED  "deleting" /* what is in it does not matter any more */
+/* Of a cluster of the smallest size. */
+#define ALL_BLOCKS (1 << (RAW_CLUSTER_SHIFT_MIN - 12))
+#define DOOMED     "deleting" /* what is in it does not matter any more */
 
 /* What is done wrong, so that it is found out. */
 enum flaw {
@@ -47,6 +50,8 @@ enum flaw {
 	WRITES_SHARED,     /* in place what is another one's, too */
 	MAPS_STALE_COPIES, /* of what was written to since */
 	MAPS_EARLY,        /* before the data is there */
+	MARKS_EARLY,       /* blocks as written that are not yet */
+	MAPS_WHOLE,        /* what is written in part */
 	LOSES_FLUSHES,     /* of the medium */
 };
 
@@ -71,6 +76,7 @@ struct fill {
 	unsigned block; /* or BOTH */
 	uint32_t values[BLOCKS];
 	bool copied;
+	bool partly; /* the other block is not written, and has anything */
 };
 
 struct run {
@@ -86,7 +92,7 @@ struct run {
 	bool inside;    /* one does */
 	uint32_t value; /* the last one that was written */
 	struct fill fill;
-	unsigned in_place, copies, again, ahead;
+	unsigned in_place, copies, again, ahead, partly, marks;
 	char why[200]; /* what a failure has brought to light */
 	struct error err;
 };
@@ -162,15 +168,34 @@ static bool may_be(const struct history *history, uint32_t value,
 
 /* ---- what a state is ---- */
 
-static uint32_t fingerprint_object(uint32_t crc, const struct raw_object *o)
+/* Of a cluster that is written in part. */
+static struct raw_blocks written_of(const struct raw_state *state,
+				    uint32_t entry)
+{
+	struct raw_blocks blocks = {{0}};
+	const struct raw_part *part = entry != RAW_HOLE && entry & RAW_PARTLY
+					      ? raw_partly_find(
+							&state->alloc.partly,
+							RAW_PHYSICAL(entry))
+					      : NULL;
+
+	if (part)
+		(void)raw_part_window(part, 0, &blocks);
+	return blocks;
+}
+
+static uint32_t fingerprint_object(uint32_t crc, const struct raw_state *state,
+				   const struct raw_object *o)
 {
 	uint64_t n = raw_map_clusters(&o->map);
 
 	crc = crc32c(crc, o->text, o->text_length);
 	for (uint64_t i = 0; i < n; i++) {
 		uint32_t entry = raw_map_get(&o->map, i);
+		struct raw_blocks blocks = written_of(state, entry);
 
 		crc = crc32c(crc, &entry, sizeof(entry));
+		crc = crc32c(crc, &blocks, sizeof(blocks));
 	}
 	return crc;
 }
@@ -185,7 +210,7 @@ static uint32_t fingerprint(struct raw_store *store)
 
 		crc = crc32c(crc, &id, sizeof(id));
 		if (o)
-			crc = fingerprint_object(crc, o);
+			crc = fingerprint_object(crc, state, o);
 	}
 	raw_store_unlock(store);
 	return crc;
@@ -249,13 +274,30 @@ static uint64_t offset_of(const struct raw_store *store, uint32_t physical,
 	       (uint64_t)block * RAW_BLOCK;
 }
 
+/* The last of those that are looked at stands for all that follow it, too. */
+static uint64_t mark_of(unsigned block)
+{
+	const uint64_t all = (UINT64_C(1) << ALL_BLOCKS) - 1;
+
+	return block == BLOCKS - 1 ? all & ~((UINT64_C(1) << block) - 1)
+				   : UINT64_C(1) << block;
+}
+
+static bool is_marked(const struct raw_store *store, uint32_t entry,
+		      unsigned block)
+{
+	return !(entry & RAW_PARTLY) ||
+	       written_of(&store->state, entry).bits[0] & mark_of(block);
+}
+
 static uint32_t value_at(const struct raw_store *store, const uint8_t *bytes,
 			 uint32_t entry, unsigned block)
 {
 	uint32_t value = 0;
 
-	if (entry != RAW_HOLE)
-		memcpy(&value, bytes + offset_of(store, entry, block),
+	if (entry != RAW_HOLE && is_marked(store, entry, block))
+		memcpy(&value,
+		       bytes + offset_of(store, RAW_PHYSICAL(entry), block),
 		       sizeof(value));
 	return value;
 }
@@ -285,16 +327,54 @@ static bool concerns(unsigned block, unsigned which)
 	return which == BOTH || which == block;
 }
 
+static struct raw_record mark(uint32_t id, uint32_t cluster, uint32_t entry,
+			      unsigned block)
+{
+	return (struct raw_record){
+		.type = RAW_WRITTEN,
+		.object = id,
+		.logical = cluster,
+		.physical = RAW_PHYSICAL(entry),
+		.count = 1,
+		.blocks.bits[0] = mark_of(block),
+	};
+}
+
+/* In a cluster that is written in part: data, then the mark. */
+static void write_and_mark(struct run *run, uint32_t id, uint32_t cluster,
+			   unsigned block)
+{
+	const uint32_t entry = entry_of(run, id, cluster);
+	const struct raw_record record = mark(id, cluster, entry, block);
+	const uint32_t value = ++run->value;
+
+	run->marks++;
+	if (run->flaw != MARKS_EARLY)
+		put(run, RAW_PHYSICAL(entry), block, value);
+	change(run, &record, 1);
+	becomes(run, id, cluster, block, value);
+	if (run->flaw != MARKS_EARLY)
+		return;
+	if (!run->inside)
+		must(run,
+		     raw_store_commit(run->store, run->n_states - 1, &run->err),
+		     "commit");
+	put(run, RAW_PHYSICAL(entry), block, value);
+}
+
 static void write_in_place(struct run *run, uint32_t id, uint32_t cluster,
 			   unsigned which)
 {
-	uint32_t entry = entry_of(run, id, cluster);
-
 	for (unsigned b = 0; b < BLOCKS; b++) {
 		struct history *history = &run->blocks[id][cluster][b];
+		uint32_t entry = entry_of(run, id, cluster);
 
 		if (!concerns(b, which))
 			continue;
+		if (!is_marked(run->store, entry, b)) {
+			write_and_mark(run, id, cluster, b);
+			continue;
+		}
 		/* With what it is written to, whenever that was mapped. */
 		remember(run, history,
 			 (struct version){
@@ -303,7 +383,7 @@ static void write_in_place(struct run *run, uint32_t id, uint32_t cluster,
 				 .value = ++run->value,
 				 .in_place = true,
 			 });
-		put(run, entry, b, run->value);
+		put(run, RAW_PHYSICAL(entry), b, run->value);
 	}
 	run->in_place++;
 }
@@ -311,23 +391,29 @@ static void write_in_place(struct run *run, uint32_t id, uint32_t cluster,
 static void fill_write(struct run *run)
 {
 	for (unsigned b = 0; b < BLOCKS; b++)
-		put(run, run->fill.physical, b, run->fill.values[b]);
+		if (!run->fill.partly || concerns(b, run->fill.block))
+			put(run, run->fill.physical, b, run->fill.values[b]);
 }
 
 static int fill_map(struct run *run)
 {
 	const struct fill *fill = &run->fill;
-	const struct raw_record map = {
-		.type = RAW_MAP,
-		.object = fill->object,
-		.logical = fill->cluster,
-		.physical = fill->physical,
-		.count = 1,
+	const bool partly = fill->partly && run->flaw != MAPS_WHOLE;
+	const struct raw_record map[2] = {
+		{.type = RAW_MAP,
+		 .object = fill->object,
+		 .logical = fill->cluster,
+		 .physical = fill->physical,
+		 .count = 1,
+		 .unwritten = partly},
+		mark(fill->object, fill->cluster, fill->physical,
+		     fill->block % BLOCKS),
 	};
 
 	if (!fill->copied || run->flaw == MAPS_STALE_COPIES)
-		return raw_store_change(run->store, &map, 1, NULL, &run->err);
-	return raw_store_change_shared(run->store, &map, &run->err);
+		return raw_store_change(run->store, map, partly ? 2 : 1, NULL,
+					&run->err);
+	return raw_store_change_shared(run->store, map, &run->err);
 }
 
 /* The flaw: what was mapped is written now, and durable before. */
@@ -388,6 +474,10 @@ static void fill_begin(struct run *run, uint32_t id, uint32_t cluster,
 			      .copied = which != BOTH && entry != RAW_HOLE};
 	if (!raw_store_take(run->store, 1, RAW_HOLE, &fill->physical))
 		return;
+	/* Who writes to what is shared can't mark it. */
+	fill->partly = which != BOTH && entry == RAW_HOLE &&
+		       run->flaw != WRITES_SHARED && below(run, 4);
+	run->partly += fill->partly;
 	fill->object = id;
 	for (unsigned b = 0; b < BLOCKS; b++)
 		fill->values[b] = concerns(b, which)
@@ -856,10 +946,11 @@ static void run_one(unsigned seed, unsigned steps, enum flaw flaw,
 	if (tell)
 		print_message("seed %u: %u steps, %zu states, %zu writes and "
 			      "flushes, %u writes in place, %u copies, %u of "
-			      "them again, %u checkpoints ahead\n",
+			      "them again, %u written in part and %u times "
+			      "more of those, %u checkpoints ahead\n",
 			      seed, steps, run->n_states, run->power.n,
 			      run->in_place, run->copies, run->again,
-			      run->ahead);
+			      run->partly, run->marks, run->ahead);
 	memcpy(ret_why, run->why, sizeof(run->why));
 	run_done(run);
 	free(run);
@@ -937,6 +1028,18 @@ static void finds_out_who_maps_before_the_data_is_there(void **unused)
 	finds_out(MAPS_EARLY);
 }
 
+static void finds_out_who_marks_before_the_data_is_there(void **unused)
+{
+	(void)unused;
+	finds_out(MARKS_EARLY);
+}
+
+static void finds_out_who_maps_more_than_was_written(void **unused)
+{
+	(void)unused;
+	finds_out(MAPS_WHOLE);
+}
+
 static void finds_out_a_medium_that_loses_flushes(void **unused)
 {
 	(void)unused;
@@ -954,6 +1057,8 @@ int main(void)
 		cmocka_unit_test(finds_out_who_writes_in_place_what_is_shared),
 		cmocka_unit_test(finds_out_who_maps_a_stale_copy),
 		cmocka_unit_test(finds_out_who_maps_before_the_data_is_there),
+		cmocka_unit_test(finds_out_who_marks_before_the_data_is_there),
+		cmocka_unit_test(finds_out_who_maps_more_than_was_written),
 		cmocka_unit_test(finds_out_a_medium_that_loses_flushes),
 	};
 

@@ -95,7 +95,7 @@ static bool has_incomplete(const struct raw_object *object)
 	for (size_t i = 0; root && i < root->slots; i++) {
 		const struct raw_leaf *leaf = atomic_load(&root->leaves[i]);
 
-		if (leaf && leaf->mapped != leaf->number)
+		if (leaf && leaf->mapped + leaf->windows != leaf->number)
 			return true;
 	}
 	return false;
@@ -109,7 +109,7 @@ static void free_unused(struct raw_state *state, struct raw_leaf *leaf)
 		uint32_t entry = atomic_load(&leaf->entries[i]);
 
 		if (entry != RAW_HOLE)
-			refs->put(refs, RAW_PHYSICAL(entry));
+			refs->put(refs, entry);
 	}
 	free(leaf);
 }

@@ -7,10 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-int raw_state_init(struct raw_state *state, uint32_t clusters)
+int raw_state_init(struct raw_state *state, uint32_t clusters,
+		   uint8_t cluster_shift)
 {
 	*state = (struct raw_state){0};
-	return raw_alloc_init(&state->alloc, clusters);
+	return raw_alloc_init(&state->alloc, clusters, cluster_shift);
 }
 
 static void leaves_done(struct raw_state *state)
@@ -288,6 +289,51 @@ static int check_physical(const struct raw_state *state,
 	return 0;
 }
 
+/*
+ * Of this cluster the map says what is written; another map that says so, too,
+ * would go on saying it.
+ */
+static bool is_another_ones(const struct raw_state *state,
+			    const struct raw_object *object, uint64_t logical,
+			    uint32_t entry)
+{
+	return raw_map_leaf_shared(&object->map, logical) ||
+	       raw_alloc_count(&state->alloc, RAW_PHYSICAL(entry)) > 1;
+}
+
+/* A MAP of clusters that it has already: they are written, or not, whole. */
+static int check_partly(const struct raw_state *state,
+			const struct raw_object *object,
+			const struct raw_record *record, struct error *err)
+{
+	for (uint32_t i = 0; i < record->count; i++) {
+		uint64_t logical = record->logical + i;
+		uint32_t now = raw_map_get(&object->map, logical);
+
+		if (now != RAW_HOLE && now & RAW_PARTLY &&
+		    RAW_PHYSICAL(now) == record->physical + i &&
+		    is_another_ones(state, object, logical, now))
+			return error_set(err, EBADMSG,
+					 "object %" PRIu32
+					 " changes cluster %" PRIu32
+					 ", which others have, too",
+					 record->object, RAW_PHYSICAL(now));
+	}
+	return 0;
+}
+
+/* Those that nobody else has: of the others no entry has changed. */
+static void drop_partly(struct raw_state *state,
+			const struct raw_record *record)
+{
+	struct raw_alloc *alloc = &state->alloc;
+
+	for (uint32_t i = 0; alloc->partly.n && i < record->count; i++) {
+		if (raw_alloc_count(alloc, record->physical + i) == 1)
+			raw_partly_drop(&alloc->partly, record->physical + i);
+	}
+}
+
 static int apply_map(struct raw_state *state, const struct raw_record *record,
 		     struct error *err)
 {
@@ -304,14 +350,71 @@ static int apply_map(struct raw_state *state, const struct raw_record *record,
 	r = map ? check_physical(state, record, err) : 0;
 	if (r == 0 && map)
 		r = check_sole(state, object, record, err);
+	if (r == 0 && map)
+		r = check_partly(state, object, record, err);
 	if (r < 0)
 		return r;
-	return raw_map_set(
-		&object->map, record->logical, record->count,
-		!map ? RAW_HOLE
-		     : record->physical |
-				(record->unwritten ? RAW_UNWRITTEN : 0),
-		&state->alloc.refs, &state->trash);
+	r = raw_map_set(&object->map, record->logical, record->count,
+			!map ? RAW_HOLE
+			     : record->physical |
+					(record->unwritten ? RAW_UNWRITTEN : 0),
+			&state->alloc.refs, &state->trash);
+	/* After the entries: who finds none looks at those again. */
+	if (r == 0 && map)
+		drop_partly(state, record);
+	return r;
+}
+
+/* Of one entry: does it say that @record's cluster lacks some blocks? */
+static int check_written(const struct raw_state *state, uint32_t entry,
+			 const struct raw_record *record, struct error *err)
+{
+	if (entry == RAW_HOLE || RAW_PHYSICAL(entry) != record->physical)
+		return error_set(err, EBADMSG,
+				 "object %" PRIu32 " has no cluster %" PRIu32
+				 " where that is written",
+				 record->object, record->physical);
+	if (!raw_partly_fits(&state->alloc.partly, record->window,
+			     &record->blocks))
+		return error_set(err, EBADMSG,
+				 "object %" PRIu32
+				 ": blocks past the end of a cluster",
+				 record->object);
+	return 0;
+}
+
+static int apply_written(struct raw_state *state,
+			 const struct raw_record *record, struct error *err)
+{
+	struct raw_partly *partly = &state->alloc.partly;
+	const uint32_t physical = record->physical;
+	struct raw_object *object;
+	uint32_t entry = RAW_HOLE, then;
+	bool whole;
+	int r = find(state, record->object, &object, err);
+
+	if (r == 0)
+		entry = raw_map_get(&object->map, record->logical);
+	if (r == 0)
+		r = check_written(state, entry, record, err);
+	/* All of it is written: so it may be, when it was not for the log. */
+	if (r < 0 || entry == physical)
+		return r;
+	if (is_another_ones(state, object, record->logical, entry))
+		return error_set(err, EBADMSG,
+				 "object %" PRIu32 " writes to cluster %" PRIu32
+				 ", which others have, too",
+				 record->object, physical);
+	r = raw_partly_add(partly, physical, record->window, &record->blocks,
+			   &whole);
+	then = r == 0 && whole ? physical : physical | RAW_PARTLY;
+	if (r == 0 && entry != then)
+		r = raw_map_set(&object->map, record->logical, 1, then,
+				&state->alloc.refs, &state->trash);
+	/* After the entry: who finds none looks at that again. */
+	if (r == 0 && whole)
+		raw_partly_drop(partly, physical);
+	return r;
 }
 
 static int apply_share(struct raw_state *state, const struct raw_record *record,
@@ -400,6 +503,37 @@ static int apply_fill(struct raw_state *state, const struct raw_record *record,
 	return 0;
 }
 
+/* Of the leaf that was begun last: as many as it has were counted, too. */
+static int apply_fill_written(struct raw_state *state,
+			      const struct raw_record *record,
+			      struct error *err)
+{
+	struct raw_leaf *leaf = state->n_leaves
+					? state->leaves[state->n_leaves - 1]
+					: NULL;
+	const unsigned at = (unsigned)record->logical;
+	uint32_t entry;
+	bool whole;
+	int r;
+
+	if (!leaf || leaf->maps || record->logical >= RAW_LEAF_ENTRIES)
+		return error_set(err, EBADMSG, "blocks are written in no leaf");
+	entry = atomic_load(&leaf->entries[at]);
+	r = check_written(state, entry, record, err);
+	if (r == 0 && entry == record->physical)
+		r = error_set(err, EBADMSG, "blocks are written twice");
+	if (r == 0)
+		r = raw_partly_add(&state->alloc.partly, record->physical,
+				   record->window, &record->blocks, &whole);
+	if (r < 0)
+		return r;
+	/* Also when it is whole now: other leaves may say that, too. */
+	raw_leaf_refill(leaf, at, record->physical | RAW_PARTLY,
+			&state->alloc.refs);
+	leaf->windows++;
+	return 0;
+}
+
 static int apply_use(struct raw_state *state, const struct raw_record *record,
 		     struct error *err)
 {
@@ -439,6 +573,10 @@ int raw_state_apply(struct raw_state *state, const struct raw_record *record,
 	case RAW_SHARE: return apply_share(state, record, err);
 	case RAW_LEAF: return apply_leaf(state, record, err);
 	case RAW_USE: return apply_use(state, record, err);
+	case RAW_WRITTEN:
+		if (!record->object)
+			return apply_fill_written(state, record, err);
+		return apply_written(state, record, err);
 	}
 	return error_set(err, EBADMSG, "a record of an unknown type");
 }
@@ -456,6 +594,7 @@ void raw_state_settle(struct raw_state *state)
 	}
 	alloc->n_freed = 0;
 	raw_trash_empty(&state->trash);
+	raw_parts_free(raw_partly_dead(&alloc->partly));
 }
 
 /* One that is taken and mapped by nobody holds the checkpoint. */
@@ -501,11 +640,12 @@ static int check_leaves(const struct raw_state *state, struct error *err)
 					 "leaf %" PRIu32 " is used by no "
 					 "object",
 					 i + 1);
-		if (leaf->mapped != leaf->number)
+		if (leaf->mapped + leaf->windows != leaf->number)
 			return error_set(err, EBADMSG,
 					 "leaf %" PRIu32 " has %" PRIu32
 					 " entries, not %" PRIu32,
-					 i + 1, leaf->mapped, leaf->number);
+					 i + 1, leaf->mapped + leaf->windows,
+					 leaf->number);
 	}
 	return 0;
 }

@@ -55,7 +55,8 @@ struct raw_state {
 	uint64_t objects_lost; /* of which not even the number is known */
 };
 
-int raw_state_init(struct raw_state *state, uint32_t clusters);
+int raw_state_init(struct raw_state *state, uint32_t clusters,
+		   uint8_t cluster_shift);
 void raw_state_done(struct raw_state *state);
 
 struct raw_object *raw_state_object(const struct raw_state *state, uint32_t id);

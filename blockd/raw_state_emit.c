@@ -8,42 +8,99 @@
 
 /* ---- a checkpoint ---- */
 
-typedef int (*visitor)(void *context, const struct raw_record *record);
+/* What is done with a state's records. */
+struct emit {
+	const struct raw_partly *partly;
+	int (*visit)(void *context, const struct raw_record *record);
+	void *context;
+	uint32_t number; /* of the last leaf */
+};
 
-static int emit_leaf(struct raw_leaf *leaf, uint32_t number, visitor visit,
-		     void *context)
+/* Of one that is written in part a MAP says that it is not at all. */
+static uint32_t as_mapped(const struct raw_leaf *leaf, unsigned at)
 {
-	struct raw_record record = {
-		.type = RAW_LEAF, .from = number, .count = leaf->mapped};
-	int r = visit(context, &record);
+	uint32_t entry = atomic_load(&leaf->entries[at]);
+
+	if (entry == RAW_HOLE || !(entry & RAW_PARTLY))
+		return entry;
+	return RAW_PHYSICAL(entry) | RAW_UNWRITTEN;
+}
+
+static int emit_entries(struct emit *emit, const struct raw_leaf *leaf)
+{
 	unsigned at = 0;
+	int r = 0;
 
 	while (r == 0 && at < RAW_LEAF_ENTRIES) {
-		uint32_t first = atomic_load(&leaf->entries[at]), n = 1;
+		struct raw_record record = {.type = RAW_MAP, .logical = at};
+		uint32_t first = as_mapped(leaf, at), n = 1;
 
 		if (first == RAW_HOLE) {
 			at++;
 			continue;
 		}
 		while (at + n < RAW_LEAF_ENTRIES &&
-		       atomic_load(&leaf->entries[at + n]) == first + n)
+		       as_mapped(leaf, at + n) == first + n)
 			n++;
-		record = (struct raw_record){
-			.type = RAW_MAP,
-			.unwritten = first & RAW_UNWRITTEN,
-			.logical = at,
-			.physical = RAW_PHYSICAL(first),
-			.count = n,
-		};
-		r = visit(context, &record);
+		record.unwritten = first & RAW_UNWRITTEN;
+		record.physical = RAW_PHYSICAL(first);
+		record.count = n;
+		r = emit->visit(emit->context, &record);
 		at += n;
 	}
-	leaf->number = number;
 	return r;
 }
 
-static int emit_map(struct raw_object *object, uint32_t *number, visitor visit,
-		    void *context)
+/* Then what is written of those: @visit NULL: only how many there are. */
+static int emit_windows(struct emit *emit, const struct raw_leaf *leaf,
+			uint32_t *ret_windows)
+{
+	int r = 0;
+
+	for (unsigned at = 0; leaf->partly && at < RAW_LEAF_ENTRIES; at++) {
+		uint32_t entry = atomic_load(&leaf->entries[at]);
+		struct raw_record record = {.type = RAW_WRITTEN, .logical = at};
+		const struct raw_part *part;
+
+		if (entry == RAW_HOLE || !(entry & RAW_PARTLY))
+			continue;
+		record.physical = RAW_PHYSICAL(entry);
+		part = raw_partly_find(emit->partly, record.physical);
+		for (uint32_t w = 0;
+		     part && r == 0 && w < raw_partly_windows(emit->partly);
+		     w++) {
+			record.window = w;
+			if (!raw_part_window(part, w, &record.blocks))
+				continue;
+			if (ret_windows)
+				++*ret_windows;
+			else
+				r = emit->visit(emit->context, &record);
+		}
+	}
+	return r;
+}
+
+static int emit_leaf(struct emit *emit, struct raw_leaf *leaf)
+{
+	struct raw_record record = {
+		.type = RAW_LEAF,
+		.from = ++emit->number,
+		.count = leaf->mapped,
+	};
+	int r = emit_windows(emit, leaf, &record.count);
+
+	if (r == 0)
+		r = emit->visit(emit->context, &record);
+	if (r == 0)
+		r = emit_entries(emit, leaf);
+	if (r == 0)
+		r = emit_windows(emit, leaf, NULL);
+	leaf->number = record.from;
+	return r;
+}
+
+static int emit_map(struct emit *emit, struct raw_object *object)
 {
 	struct raw_root *root = atomic_load(&object->map.root);
 	int r = 0;
@@ -56,10 +113,10 @@ static int emit_map(struct raw_object *object, uint32_t *number, visitor visit,
 		if (!leaf || !leaf->mapped)
 			continue;
 		if (!leaf->number)
-			r = emit_leaf(leaf, ++*number, visit, context);
+			r = emit_leaf(emit, leaf);
 		use.from = leaf->number;
 		if (r == 0)
-			r = visit(context, &use);
+			r = emit->visit(emit->context, &use);
 	}
 	return r;
 }
@@ -94,7 +151,7 @@ static uint32_t count_leaves(const struct raw_object *object)
 }
 
 /* Without their maps: so that a name is lost only with its own record. */
-static int emit_objects(struct raw_state *state, visitor visit, void *context)
+static int emit_objects(struct emit *emit, const struct raw_state *state)
 {
 	int r = 0;
 
@@ -109,7 +166,7 @@ static int emit_objects(struct raw_state *state, visitor visit, void *context)
 		record.leaves = count_leaves(object);
 		record.text = object->text;
 		record.text_length = object->text_length;
-		r = visit(context, &record);
+		r = emit->visit(emit->context, &record);
 	}
 	return r;
 }
@@ -124,15 +181,14 @@ int raw_state_emit(struct raw_state *state,
 		.text = state->pool_text ? state->pool_text : "",
 		.text_length = state->pool_text_length,
 	};
-	uint32_t number = 0;
+	struct emit emit = {&state->alloc.partly, visit, context, 0};
 	int r = visit(context, &pool);
 
 	if (r == 0)
-		r = emit_objects(state, visit, context);
+		r = emit_objects(&emit, state);
 	for (uint32_t i = 0; r == 0 && i < state->n_slots; i++) {
 		if (state->objects[i])
-			r = emit_map(state->objects[i], &number, visit,
-				     context);
+			r = emit_map(&emit, state->objects[i]);
 	}
 	/* Again: whose pool it is is not lost with the first part. */
 	if (r == 0)
@@ -148,13 +204,20 @@ static uint64_t size_of(enum raw_record_type type)
 	return raw_record_size(&(struct raw_record){.type = type});
 }
 
+static uint64_t windows_size(const struct raw_state *state, uint64_t partly)
+{
+	return partly * raw_partly_windows(&state->alloc.partly) *
+	       size_of(RAW_WRITTEN);
+}
+
 /* With each entry in a run of its own, and each leaf in one map only. */
 uint64_t raw_state_bytes(const struct raw_state *state)
 {
 	return size_of(RAW_POOL) + state->pool_text_length +
 	       state->n_objects * size_of(RAW_OBJECT) + state->text_bytes +
 	       state->slots_in_all * (size_of(RAW_LEAF) + size_of(RAW_USE)) +
-	       state->alloc.references * size_of(RAW_MAP);
+	       state->alloc.references * size_of(RAW_MAP) +
+	       windows_size(state, state->alloc.references_partly);
 }
 
 /* Leaves that others have, too, get a copy. */
@@ -163,8 +226,9 @@ static uint64_t map_growth(const struct raw_state *state,
 {
 	const struct raw_object *object = raw_state_object(state,
 							   record->object);
-	uint64_t n = record->type == RAW_MAP ? record->count : 0;
-	uint64_t at = record->logical, end = at + record->count;
+	const uint64_t count = record->type == RAW_WRITTEN ? 1 : record->count;
+	uint64_t n = record->type == RAW_MAP ? count : 0, partly = 0;
+	uint64_t at = record->logical, end = at + count;
 	const struct raw_root *root;
 
 	if (!object || end > raw_map_clusters(&object->map))
@@ -174,11 +238,14 @@ static uint64_t map_growth(const struct raw_state *state,
 		const struct raw_leaf *leaf = atomic_load(
 			&root->leaves[at / RAW_LEAF_ENTRIES]);
 
-		if (leaf && leaf->maps > 1)
+		if (leaf && leaf->maps > 1) {
 			n += leaf->mapped;
+			partly += leaf->partly;
+		}
 		at += RAW_LEAF_ENTRIES - at % RAW_LEAF_ENTRIES;
 	}
-	return n * size_of(RAW_MAP);
+	partly += record->type == RAW_WRITTEN;
+	return n * size_of(RAW_MAP) + windows_size(state, partly);
 }
 
 static uint64_t share_growth(const struct raw_state *state,
@@ -187,15 +254,17 @@ static uint64_t share_growth(const struct raw_state *state,
 	const struct raw_object *from = raw_state_object(state, record->from);
 	const struct raw_root *root = from ? atomic_load(&from->map.root)
 					   : NULL;
-	uint64_t n = 0;
+	uint64_t n = 0, partly = 0;
 
 	for (size_t i = 0; root && i < root->slots; i++) {
 		const struct raw_leaf *leaf = atomic_load(&root->leaves[i]);
 
-		if (leaf && leaf->unwritten)
+		if (leaf && leaf->unwritten) {
 			n += leaf->mapped - leaf->unwritten;
+			partly += leaf->partly;
+		}
 	}
-	return n * size_of(RAW_MAP);
+	return n * size_of(RAW_MAP) + windows_size(state, partly);
 }
 
 static uint64_t object_growth(const struct raw_state *state,
@@ -222,6 +291,7 @@ uint64_t raw_state_growth(const struct raw_state *state,
 	switch (record->type) {
 	case RAW_OBJECT: return object_growth(state, record);
 	case RAW_MAP:
+	case RAW_WRITTEN:
 	case RAW_UNMAP: return map_growth(state, record);
 	case RAW_SHARE: return share_growth(state, record);
 	default: return 0;
@@ -230,19 +300,30 @@ uint64_t raw_state_growth(const struct raw_state *state,
 
 /* ---- all of it counted again ---- */
 
-static void count_leaf(const struct raw_leaf *leaf, uint32_t *counts)
+/* Also how many say that they are written in part, and nobody knows which. */
+static uint32_t count_leaf(const struct raw_state *state,
+			   const struct raw_leaf *leaf, uint32_t *counts)
 {
+	uint32_t lost = 0;
+
 	for (unsigned i = 0; i < RAW_LEAF_ENTRIES; i++) {
 		uint32_t entry = atomic_load(&leaf->entries[i]);
 
-		if (entry != RAW_HOLE)
-			counts[RAW_PHYSICAL(entry)]++;
+		if (entry == RAW_HOLE)
+			continue;
+		counts[RAW_PHYSICAL(entry)]++;
+		lost += entry & RAW_PARTLY &&
+			!raw_partly_find(&state->alloc.partly,
+					 RAW_PHYSICAL(entry));
 	}
+	return lost;
 }
 
 /* A leaf is counted in the map that comes first of those that have it. */
-static void count_all(const struct raw_state *state, uint32_t *counts)
+static uint32_t count_all(const struct raw_state *state, uint32_t *counts)
 {
+	uint32_t lost = 0;
+
 	for (uint32_t i = 0; i < state->n_slots; i++) {
 		struct raw_object *object = state->objects[i];
 		struct raw_root *root = object ? atomic_load(&object->map.root)
@@ -252,20 +333,27 @@ static void count_all(const struct raw_state *state, uint32_t *counts)
 			struct raw_leaf *leaf = atomic_load(&root->leaves[j]);
 
 			if (leaf && !leaf->number++)
-				count_leaf(leaf, counts);
+				lost += count_leaf(state, leaf, counts);
 		}
 	}
+	return lost;
 }
 
 int raw_state_verify(const struct raw_state *state, struct error *err)
 {
 	const struct raw_alloc *alloc = &state->alloc;
 	uint32_t *counts = calloc(alloc->clusters, sizeof(*counts));
+	uint32_t lost;
 	int r = 0;
 
 	if (!counts)
 		return error_set(err, ENOMEM, "out of memory");
-	count_all(state, counts);
+	lost = count_all(state, counts);
+	if (lost)
+		r = error_set(err, EBADMSG,
+			      "of %" PRIu32 " clusters nobody knows which "
+			      "blocks are written",
+			      lost);
 	forget_numbers((struct raw_state *)state);
 	for (uint32_t i = 0; r == 0 && i < alloc->clusters; i++) {
 		if (counts[i] != raw_alloc_count(alloc, i))

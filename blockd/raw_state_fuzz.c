@@ -66,7 +66,7 @@ static void check(struct raw_state *state)
 	struct error err;
 
 	assert(raw_state_verify(state, &err) == 0);
-	assert(raw_state_init(&copy, CLUSTERS) == 0);
+	assert(raw_state_init(&copy, CLUSTERS, RAW_CLUSTER_SHIFT_MIN) == 0);
 	assert(raw_state_emit(state, replay_or_die, &copy) == 0);
 	assert(raw_state_replayed(&copy, &err) == 0);
 	assert(raw_state_verify(&copy, &err) == 0);
@@ -84,7 +84,7 @@ static void fuzz_records(const uint8_t *body, size_t size, uint32_t records)
 	if (size > RAW_BATCH_MAX - 160)
 		size = RAW_BATCH_MAX - 160;
 	assert(raw_batch_init(&batch, RAW_BATCH_MAX) == 0);
-	assert(raw_state_init(&state, CLUSTERS) == 0);
+	assert(raw_state_init(&state, CLUSTERS, RAW_CLUSTER_SHIFT_MIN) == 0);
 	memcpy(batch.data + batch.length, body, size);
 	batch.length += size;
 	batch.records = records;
@@ -122,7 +122,7 @@ static void fuzz_salvage(const uint8_t *body, size_t size, uint32_t records)
 	if (size > RAW_BATCH_MAX / 2)
 		size = RAW_BATCH_MAX / 2;
 	assert(raw_batch_init(&batch, RAW_BATCH_MAX) == 0);
-	assert(raw_state_init(state, CLUSTERS) == 0);
+	assert(raw_state_init(state, CLUSTERS, RAW_CLUSTER_SHIFT_MIN) == 0);
 	memcpy(batch.data + batch.length, body, size);
 	batch.length += size;
 	batch.records = records;

@@ -19,6 +19,8 @@
 #define OBJECTS       24
 #define OBJECT_MAX    5000 /* clusters: several leaves */
 #define SALT          0x1234
+#define BLOCKS        16u /* of a cluster of the smallest size */
+#define BLOCKS_ALL    ((1u << BLOCKS) - 1)
 
 struct model {
 	bool exists;
@@ -32,7 +34,8 @@ struct world {
 	struct raw_state state;
 	struct raw_state copy; /* by replay of each batch */
 	struct raw_batch batch;
-	uint64_t bytes; /* of a checkpoint */
+	uint64_t bytes;                  /* of a checkpoint */
+	uint32_t written[POOL_CLUSTERS]; /* blocks, of those written in part */
 	unsigned random;
 	struct error err;
 };
@@ -71,6 +74,7 @@ static void change(struct world *w, const struct raw_record *record)
 		raw_alloc_give(&w->state.alloc, w->state.alloc.freed[i]);
 	w->state.alloc.n_freed = 0;
 	raw_trash_empty(&w->state.trash);
+	raw_parts_free(raw_partly_dead(&w->state.alloc.partly));
 }
 
 /* ---- the changes ---- */
@@ -123,6 +127,14 @@ static void do_map(struct world *w, unsigned id)
 	change(w, &record);
 }
 
+static bool is_shared(const struct world *w, unsigned id, uint32_t at)
+{
+	const struct raw_object *object = raw_state_object(&w->state, id);
+
+	return raw_alloc_shared(&w->state.alloc, &object->map, at,
+				w->model[id - 1].entries[at]);
+}
+
 /* An allocated cluster is written to: the same cluster, another flag. */
 static void do_written(struct world *w, unsigned id)
 {
@@ -132,11 +144,38 @@ static void do_written(struct world *w, unsigned id)
 	if (!m->clusters)
 		return;
 	record.logical = below(w, m->clusters);
-	if (m->entries[record.logical] == RAW_HOLE)
+	if (m->entries[record.logical] == RAW_HOLE ||
+	    (m->entries[record.logical] & RAW_PARTLY &&
+	     is_shared(w, id, (uint32_t)record.logical)))
 		return;
-	m->entries[record.logical] &= ~RAW_UNWRITTEN;
-	record.physical = m->entries[record.logical];
+	record.physical = RAW_PHYSICAL(m->entries[record.logical]);
+	m->entries[record.logical] = record.physical;
 	change(w, &record);
+}
+
+/* Some blocks of an allocated cluster are. */
+static void do_written_in_part(struct world *w, unsigned id)
+{
+	struct model *m = &w->model[id - 1];
+	struct raw_record record = {
+		.type = RAW_WRITTEN, .object = id, .count = 1};
+	uint32_t *entry, physical, before;
+
+	if (!m->clusters)
+		return;
+	record.logical = below(w, m->clusters);
+	entry = &m->entries[record.logical];
+	if (*entry == RAW_HOLE || is_shared(w, id, (uint32_t)record.logical))
+		return;
+	record.physical = physical = RAW_PHYSICAL(*entry);
+	record.blocks.bits[0] = 1 + below(w, BLOCKS_ALL);
+	before = *entry & RAW_PARTLY ? w->written[physical] : 0;
+	change(w, &record);
+	if (*entry == physical)
+		return;
+	w->written[physical] = before | (uint32_t)record.blocks.bits[0];
+	*entry = w->written[physical] == BLOCKS_ALL ? physical
+						    : physical | RAW_PARTLY;
 }
 
 static void do_unmap(struct world *w, unsigned id)
@@ -157,6 +196,12 @@ static void do_unmap(struct world *w, unsigned id)
 static uint32_t content(uint32_t entry)
 {
 	return entry & RAW_UNWRITTEN ? RAW_HOLE : entry;
+}
+
+/* The same, but for how much of it is written. */
+static uint32_t data_of(uint32_t entry)
+{
+	return content(entry) == RAW_HOLE ? RAW_HOLE : RAW_PHYSICAL(entry);
 }
 
 static void do_share(struct world *w, unsigned id, unsigned from)
@@ -189,6 +234,9 @@ static void step(struct world *w)
 	case 5: do_share(w, id, 1 + below(w, OBJECTS)); break;
 	case 6:
 	case 7: do_written(w, id); break;
+	case 8:
+	case 9:
+	case 10: do_written_in_part(w, id); break;
 	default: do_map(w, id); break;
 	}
 }
@@ -226,10 +274,39 @@ static void check_object(const struct world *w, const struct raw_state *state,
 	}
 }
 
+static void check_parts(const struct world *w, const struct raw_state *state,
+			const struct model *m)
+{
+	for (uint32_t i = 0; m->exists && i < m->clusters; i++) {
+		uint32_t physical = RAW_PHYSICAL(m->entries[i]);
+		const struct raw_part *part;
+		struct raw_blocks blocks;
+
+		if (m->entries[i] == RAW_HOLE || !(m->entries[i] & RAW_PARTLY))
+			continue;
+		part = raw_partly_find(&state->alloc.partly, physical);
+		assert_non_null(part);
+		assert_true(raw_part_window(part, 0, &blocks));
+		assert_int_equal(blocks.bits[0], w->written[physical]);
+		for (uint32_t b = 0; b < BLOCKS;) {
+			bool written;
+			uint32_t n = raw_part_run(part, b, BLOCKS - b,
+						  &written);
+
+			assert_int_not_equal(n, 0);
+			for (; n; n--, b++)
+				assert_int_equal(w->written[physical] >> b & 1,
+						 written);
+		}
+	}
+}
+
 static void check_state(struct world *w, const struct raw_state *state)
 {
 	for (unsigned id = 1; id <= OBJECTS; id++)
 		check_object(w, state, id);
+	for (unsigned id = 1; id <= OBJECTS; id++)
+		check_parts(w, state, &w->model[id - 1]);
 	if (raw_state_verify(state, &w->err) < 0)
 		fail_msg("%s", error_text(&w->err));
 	assert_int_equal(state->alloc.taken, state->alloc.used);
@@ -246,9 +323,9 @@ static void check_difference(struct world *w)
 	if (!ma->exists || !mb->exists)
 		return;
 	for (uint32_t i = 0; i < OBJECT_MAX; i++) {
-		uint32_t ea = i < ma->clusters ? content(ma->entries[i])
+		uint32_t ea = i < ma->clusters ? data_of(ma->entries[i])
 					       : RAW_HOLE;
-		uint32_t eb = i < mb->clusters ? content(mb->entries[i])
+		uint32_t eb = i < mb->clusters ? data_of(mb->entries[i])
 					       : RAW_HOLE;
 
 		if (i >= at) {
@@ -273,7 +350,9 @@ static void check_checkpoint(struct world *w)
 {
 	w->bytes = 0;
 	raw_state_done(&w->copy);
-	assert_int_equal(raw_state_init(&w->copy, POOL_CLUSTERS), 0);
+	assert_int_equal(
+		raw_state_init(&w->copy, POOL_CLUSTERS, RAW_CLUSTER_SHIFT_MIN),
+		0);
 	if (raw_state_emit(&w->state, into_copy, w) < 0 ||
 	    raw_state_replayed(&w->copy, &w->err) < 0)
 		fail_msg("checkpoint: %s", error_text(&w->err));
@@ -298,8 +377,12 @@ static void is_what_a_model_says_after_each_change(void **unused)
 	print_message("seed %u, %u steps\n", w.random, steps);
 	w.model = calloc(OBJECTS, sizeof(*w.model));
 	assert_non_null(w.model);
-	assert_int_equal(raw_state_init(&w.state, POOL_CLUSTERS), 0);
-	assert_int_equal(raw_state_init(&w.copy, POOL_CLUSTERS), 0);
+	assert_int_equal(
+		raw_state_init(&w.state, POOL_CLUSTERS, RAW_CLUSTER_SHIFT_MIN),
+		0);
+	assert_int_equal(
+		raw_state_init(&w.copy, POOL_CLUSTERS, RAW_CLUSTER_SHIFT_MIN),
+		0);
 	assert_int_equal(raw_batch_init(&w.batch, RAW_BLOCK), 0);
 	for (unsigned i = 1; i <= steps; i++) {
 		step(&w);
@@ -336,7 +419,7 @@ static void refuses_a_cluster_that_another_maps(void **unused)
 	struct error err;
 
 	(void)unused;
-	assert_int_equal(raw_state_init(&state, 16), 0);
+	assert_int_equal(raw_state_init(&state, 16, RAW_CLUSTER_SHIFT_MIN), 0);
 	object_of(&state, 1, 8);
 	object_of(&state, 2, 8);
 	assert_int_equal(raw_state_replay(&state, &map, &err), 0);
@@ -361,7 +444,7 @@ static void bounds_what_a_medium_can_make_it_allocate(void **unused)
 	unsigned made = 0;
 
 	(void)unused;
-	assert_int_equal(raw_state_init(&state, 16), 0);
+	assert_int_equal(raw_state_init(&state, 16, RAW_CLUSTER_SHIFT_MIN), 0);
 	for (uint32_t id = 1; id <= 100; id++) {
 		object.object = id;
 		made += raw_state_apply(&state, &object, NULL) == 0;

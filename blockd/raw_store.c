@@ -233,6 +233,49 @@ static bool still_shared(const struct raw_state *state,
 				entry);
 }
 
+/* Blocks were written of a cluster that is not there any more. */
+static bool is_elsewhere(const struct raw_state *state,
+			 const struct raw_record *record)
+{
+	const struct raw_object *object = raw_state_object(state,
+							   record->object);
+	uint32_t entry = object ? raw_map_get(&object->map, record->logical)
+				: RAW_HOLE;
+
+	return record->type == RAW_WRITTEN &&
+	       (entry == RAW_HOLE || RAW_PHYSICAL(entry) != record->physical);
+}
+
+static bool has_room(const struct raw_store *store, size_t size)
+{
+	return store->pending.capacity - store->pending.length >= size;
+}
+
+/* Lock held, and there is room in the batch that waits. */
+static int change_locked(struct raw_store *store,
+			 const struct raw_record *records, size_t n,
+			 bool shared, uint64_t *ret_ticket, struct error *err)
+{
+	int r = 0;
+
+	if (store->broken)
+		return store_broken(store, err);
+	if (shared && !still_shared(&store->state, records))
+		return error_set(err, EAGAIN, "it is shared no more");
+	if (is_elsewhere(&store->state, records))
+		return error_set(err, EAGAIN, "the cluster is another one now");
+	r = check_growth(store, records, n, err);
+	if (r == 0)
+		r = apply_all(store, records, n, err);
+	if (r == 0) {
+		uint64_t ticket = atomic_fetch_add(&store->newest, 1) + 1;
+
+		if (ret_ticket)
+			*ret_ticket = ticket;
+	}
+	return r;
+}
+
 static int change(struct raw_store *store, const struct raw_record *records,
 		  size_t n, bool shared, uint64_t *ret_ticket,
 		  struct error *err)
@@ -243,23 +286,25 @@ static int change(struct raw_store *store, const struct raw_record *records,
 	if (size > RAW_BATCH_ROOM)
 		return error_set(err, E2BIG, "too many changes at once");
 	(void)pthread_mutex_lock(&store->lock);
-	while (r == 0 && !store->broken &&
-	       store->pending.capacity - store->pending.length < size)
+	while (r == 0 && !store->broken && !has_room(store, size))
 		r = store_commit_locked(store, store->newest, err);
-	if (r == 0 && store->broken)
-		r = store_broken(store, err);
-	if (r == 0 && shared && !still_shared(&store->state, records))
-		r = error_set(err, EAGAIN, "it is shared no more");
 	if (r == 0)
-		r = check_growth(store, records, n, err);
-	if (r == 0)
-		r = apply_all(store, records, n, err);
-	if (r == 0) {
-		uint64_t ticket = atomic_fetch_add(&store->newest, 1) + 1;
+		r = change_locked(store, records, n, shared, ret_ticket, err);
+	(void)pthread_mutex_unlock(&store->lock);
+	return r;
+}
 
-		if (ret_ticket)
-			*ret_ticket = ticket;
-	}
+int raw_store_change_now(struct raw_store *store,
+			 const struct raw_record *records, size_t n,
+			 struct error *err)
+{
+	int r;
+
+	if (pthread_mutex_trylock(&store->lock) != 0)
+		return error_set(err, EBUSY, "others change it");
+	r = has_room(store, records_size(records, n))
+		    ? change_locked(store, records, n, false, NULL, err)
+		    : error_set(err, EBUSY, "what waits has to be written");
 	(void)pthread_mutex_unlock(&store->lock);
 	return r;
 }

@@ -29,6 +29,7 @@ struct raw_format_options {
 	const char *pool_id;   /* a UUID; NULL: a new one */
 	uint8_t cluster_shift; /* 0: RAW_CLUSTER_SHIFT */
 	uint64_t log_size;     /* bytes; 0: by the medium's size */
+	uint64_t without;      /* features (RAW_INCOMPAT_...) not to have */
 	const char *text;      /* the pool's record */
 	size_t text_length;
 };
@@ -108,7 +109,8 @@ void raw_store_unlock(struct raw_store *store);
  * -EBADMSG: as raw_state_apply(); -E2BIG: more than a batch holds; -ENOSPC:
  * no checkpoint of what there would be then has room; -EIO: an
  * earlier commit failed, or memory ran out in the middle of a group: the
- * store takes no change until it is opened again.
+ * store takes no change until it is opened again. -EAGAIN: they begin with a
+ * WRITTEN, and the object has another cluster there now.
  */
 int raw_store_change(struct raw_store *store, const struct raw_record *records,
 		     size_t n, uint64_t *ret_ticket, struct error *err);
@@ -119,6 +121,15 @@ int raw_store_change(struct raw_store *store, const struct raw_record *records,
  */
 int raw_store_change_shared(struct raw_store *store,
 			    const struct raw_record *record, struct error *err);
+
+/*
+ * As raw_store_change(), of few records, for who must not wait: -EBUSY when it
+ * would have to. -EAGAIN: they begin with a WRITTEN, and the object has
+ * another cluster there now.
+ */
+int raw_store_change_now(struct raw_store *store,
+			 const struct raw_record *records, size_t n,
+			 struct error *err);
 
 /*
  * Take clusters for a change that is going to map them. @near as in
@@ -225,7 +236,8 @@ int raw_store_leaked(struct raw_store *store, bool repair,
  */
 struct raw_leaving {
 	struct raw_trash trash;
-	uint32_t *clusters; /* owned */
+	struct raw_part *parts; /* owned */
+	uint32_t *clusters;     /* owned */
 	uint32_t n;
 };
 

@@ -128,6 +128,7 @@ static int lay_out(const struct raw_medium *medium,
 		.log_size = options->log_size ? options->log_size
 					      : log_size_for(medium->size),
 		.medium_size = medium->size / RAW_BLOCK * RAW_BLOCK,
+		.incompat = RAW_INCOMPAT_KNOWN & ~options->without,
 	};
 	cluster = UINT64_C(1) << ret->cluster_shift;
 	ret->data_start = (RAW_LOG_START + ret->log_size + cluster - 1) /
@@ -179,7 +180,8 @@ static int store_new(struct raw_medium *medium, const struct raw_super *super,
 	(void)pthread_cond_init(&store->done, NULL);
 	if (raw_batch_init(&store->pending, RAW_BATCH_MAX) < 0 ||
 	    raw_batch_init(&store->writing, RAW_BATCH_MAX) < 0 ||
-	    raw_state_init(&store->state, super->clusters) < 0) {
+	    raw_state_init(&store->state, super->clusters,
+			   super->cluster_shift) < 0) {
 		raw_store_close(store);
 		return error_set(err, ENOMEM,
 				 "out of memory for a pool of %" PRIu32

@@ -28,6 +28,7 @@ struct raw_fill {
 	uint32_t entry;                  /* what was there */
 	uint32_t physical;               /* the new one */
 	bool taken;                      /* it was taken for this */
+	bool partly;                     /* it is going to be written in part */
 	uint8_t *buffer; /* owned; what is written to a copied cluster */
 };
 

@@ -13,7 +13,8 @@ static void unmap_done(struct raw_io *r, int res)
 static void unwrite(struct raw_io *r, uint32_t first, uint64_t clusters)
 {
 	r->piece = raw_io_bytes(r, clusters);
-	r->change = (struct raw_record){
+	r->n_changes = 1;
+	r->changes[0] = (struct raw_record){
 		.type = RAW_MAP,
 		.object = r->dev->id,
 		.logical = raw_io_cluster(r),
@@ -21,7 +22,7 @@ static void unwrite(struct raw_io *r, uint32_t first, uint64_t clusters)
 		.count = (uint32_t)clusters,
 		.unwritten = true,
 	};
-	raw_io_work(r, raw_io_change, raw_io_piece_done);
+	raw_io_change(r, raw_io_piece_done);
 }
 
 /* Clusters from here on that others have, too. */
@@ -39,13 +40,14 @@ static uint64_t shared_run(const struct raw_io *r, uint64_t max)
 static void unmap(struct raw_io *r, uint64_t clusters)
 {
 	r->piece = raw_io_bytes(r, clusters);
-	r->change = (struct raw_record){
+	r->n_changes = 1;
+	r->changes[0] = (struct raw_record){
 		.type = RAW_UNMAP,
 		.object = r->dev->id,
 		.logical = raw_io_cluster(r),
 		.count = (uint32_t)clusters,
 	};
-	raw_io_work(r, raw_io_change, unmap_done);
+	raw_io_change(r, unmap_done);
 }
 
 /* Whole clusters from here on, the device's last one included. */
@@ -60,24 +62,47 @@ static uint64_t whole_clusters(const struct raw_io *r)
 	return left >> r->dev->shift;
 }
 
+static void write_zeroes(struct raw_io *r, uint64_t from, uint64_t bytes)
+{
+	raw_io_start(r, bytes, raw_io_piece_done);
+	blockdev_write_zeroes(r->dev->medium, &r->op, from, bytes,
+			      BLOCKDEV_NO_HOLE | (r->flags & BLOCKDEV_FAST) |
+				      (r->flags & BLOCKDEV_FUA));
+}
+
+/* In a cluster that is written in part, and the device's own. */
+static void zero_part(struct raw_io *r)
+{
+	uint64_t from, bytes = raw_io_run(r, &from, NULL);
+	uint64_t in_cluster = raw_io_bytes(r, 1);
+
+	if (bytes > in_cluster) /* it is whole now */
+		bytes = in_cluster;
+	if (!bytes) {
+		raw_io_end(r, -EIO);
+	} else if (from == RAW_ZEROES) {
+		raw_io_advance(r, bytes);
+		r->step(r);
+	} else {
+		write_zeroes(r, from, bytes);
+	}
+}
+
 /* Zeroes that stay allocated: written in place, or given a cluster. */
 static void zero_in_place(struct raw_io *r, uint64_t max)
 {
-	uint64_t n, bytes;
 	uint32_t first;
+	uint64_t n = raw_io_writable(r, &first);
 
-	n = raw_io_writable(r, &first);
-	if (!n) {
+	if (n)
+		write_zeroes(r,
+			     raw_dev_offset(r->dev, first) + raw_io_inside(r),
+			     raw_io_bytes(r, n < max ? n : max));
+	else if (raw_is_partly(first) &&
+		 !raw_dev_shared(r->dev, raw_io_cluster(r), first))
+		zero_part(r);
+	else
 		raw_fill_begin(r);
-		return;
-	}
-	bytes = raw_io_bytes(r, n < max ? n : max);
-	raw_io_start(r, bytes, raw_io_piece_done);
-	blockdev_write_zeroes(r->dev->medium, &r->op,
-			      raw_dev_offset(r->dev, first) + raw_io_inside(r),
-			      bytes,
-			      BLOCKDEV_NO_HOLE | (r->flags & BLOCKDEV_FAST) |
-				      (r->flags & BLOCKDEV_FUA));
 }
 
 /* Whole clusters become zeroes. What others have, too, is left to them. */
@@ -93,6 +118,9 @@ static void give_up(struct raw_io *r, uint64_t whole)
 	n = raw_io_writable(r, &first);
 	if (n)
 		unwrite(r, first, n < whole ? n : whole);
+	else if (raw_is_partly(first) &&
+		 !raw_dev_shared(r->dev, raw_io_cluster(r), first))
+		unwrite(r, RAW_PHYSICAL(first), 1);
 	else
 		unmap(r, shared_run(r, whole));
 }
