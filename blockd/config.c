@@ -39,6 +39,23 @@ static const struct option_row rows[] = {
 	 0, 0},
 	{"listen", 'l', OPTION_LIST, offsetof(struct config, listen), "ADDRESS",
 	 "serve NBD at tcp:HOST:PORT or unix:PATH", "tcp:0.0.0.0:10809", 0, 0},
+	{"nbd-tls", 0, OPTION_STRING, offsetof(struct config, nbd_tls), "WHEN",
+	 "TLS for NBD clients: off, offered, or required (of TCP clients; this "
+	 "system's own attachments have none)",
+	 "off", 0, 0},
+	{"nbd-tls-cert", 0, OPTION_STRING,
+	 offsetof(struct config, nbd_tls_cert), "FILE",
+	 "our certificate for them (PEM)", NULL, 0, 0},
+	{"nbd-tls-key", 0, OPTION_STRING, offsetof(struct config, nbd_tls_key),
+	 "FILE", "its key (PEM, no access for others)", NULL, 0, 0},
+	{"nbd-tls-ca", 0, OPTION_STRING, offsetof(struct config, nbd_tls_ca),
+	 "FILE", "who an NBD client's certificate must be signed by (PEM)",
+	 NULL, 0, 0},
+	{"nbd-tls-psk", 0, OPTION_STRING, offsetof(struct config, nbd_tls_psk),
+	 "FILE",
+	 "keys that NBD clients may use instead of certificates: lines "
+	 "NAME:HEX (no access for others)",
+	 NULL, 0, 0},
 	{"control", 'C', OPTION_LIST, offsetof(struct config, control),
 	 "ADDRESS",
 	 "serve the control API at unix:PATH, or at tcp:HOST:PORT with TLS",
@@ -175,6 +192,29 @@ static int check_control(const struct config *config, struct error *err)
 	return 0;
 }
 
+static int check_nbd_tls(const struct config *config, struct error *err)
+{
+	bool off = strcmp(config->nbd_tls, "off") == 0;
+	bool files = config->nbd_tls_cert || config->nbd_tls_key ||
+		     config->nbd_tls_ca || config->nbd_tls_psk;
+
+	if (!off && strcmp(config->nbd_tls, "offered") != 0 &&
+	    strcmp(config->nbd_tls, "required") != 0)
+		return error_set(err, EINVAL,
+				 "nbd-tls '%s': off, offered or required",
+				 config->nbd_tls);
+	if (off && files)
+		return error_set(err, EINVAL,
+				 "nbd-tls is off, and there are files for it: "
+				 "say offered or required");
+	if (!off && !config->nbd_tls_psk &&
+	    (!config->nbd_tls_cert || !config->nbd_tls_key))
+		return error_set(err, EINVAL,
+				 "nbd-tls needs nbd-tls-cert and nbd-tls-key, "
+				 "or nbd-tls-psk");
+	return 0;
+}
+
 static int default_name(struct config *config, struct error *err)
 {
 	char host[256];
@@ -202,6 +242,8 @@ static int check(struct config *config, struct error *err)
 		r = check_addresses("control", &config->control, err);
 	if (r == 0)
 		r = check_control(config, err);
+	if (r == 0)
+		r = check_nbd_tls(config, err);
 	if (r == 0)
 		r = check_pools(config, err);
 	if (r == 0 && log_level_parse(config->log_level, &config->level) < 0)

@@ -28,6 +28,11 @@ struct config {
 	char *tls_key;
 	bool allow_plain_tcp;
 	struct option_list listen;
+	char *nbd_tls; /* off, offered, required */
+	char *nbd_tls_cert;
+	char *nbd_tls_key;
+	char *nbd_tls_ca;
+	char *nbd_tls_psk;
 	struct option_list pools; /* "NAME=PATH" */
 	uint64_t pool_capacity;   /* bytes; 0: what the file system has */
 	uint64_t overcommit_percent;

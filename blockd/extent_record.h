@@ -46,7 +46,7 @@
 #define EXTENT_LABELS_MAX     16
 #define EXTENT_LABEL_MAX      128 /* bytes, of a key or a value */
 #define EXTENT_INITIATORS_MAX 64  /* TARGET_INITIATORS_MAX */
-#define EXTENT_INITIATOR_MAX  64  /* bytes; the longest IPv6 prefix takes 49 */
+#define EXTENT_INITIATOR_MAX  192 /* bytes; "tls:NAME@PREFIX" */
 
 #define EXTENT_ALIGN    4096                /* bytes */
 #define EXTENT_SIZE_MIN (UINT64_C(1) << 20) /* bytes */

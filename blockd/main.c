@@ -104,6 +104,15 @@ static int start_target(struct daemon *d, struct error *err)
 	struct target_options options = {
 		.loops = (unsigned)d->config->loops,
 		.max_connections = (unsigned)d->config->max_connections,
+		.tls =
+			{
+				.cert = d->config->nbd_tls_cert,
+				.key = d->config->nbd_tls_key,
+				.ca = d->config->nbd_tls_ca,
+				.psk = d->config->nbd_tls_psk,
+				.required = strcmp(d->config->nbd_tls,
+						   "required") == 0,
+			},
 	};
 	struct exports_options exports = {
 		.node = d->node,

@@ -1,7 +1,11 @@
+TARGET_NBD := target/nbd_conn.c target/nbd_conn_tls.c target/nbd_handshake.c \
+  target/nbd_io.c target/nbd_proto.c target/nbd_send.c target/nbd_session.c \
+  target/tls.c
+SYSTEM_TESTS += tests/system/nbd_tls.sh
+
 $(eval $(call library,target,\
   target/export_table.c target/initiators.c target/listener.c \
-  target/nbd_conn.c target/nbd_handshake.c target/nbd_io.c target/nbd_proto.c \
-  target/nbd_send.c target/nbd_session.c target/scsi_cache.c target/scsi_command.c target/scsi_compare.c \
+  $(TARGET_NBD) target/scsi_cache.c target/scsi_command.c target/scsi_compare.c \
   target/scsi_copy.c target/scsi_copy_decode.c target/scsi_copy_results.c \
   target/scsi_inquiry.c target/scsi_maintenance.c target/scsi_medium.c \
   target/scsi_mode.c target/scsi_pr.c target/scsi_pr_in.c \
@@ -10,7 +14,7 @@ $(eval $(call library,target,\
   target/scsi_reset.c target/scsi_rw.c target/scsi_sense.c \
   target/scsi_target.c target/scsi_task.c target/scsi_unit.c \
   target/scsi_verify.c \
-  target/target.c,,base))
+  target/target.c,gnutls,base))
 $(eval $(call test_helper,target/nbd_serve_main,target))
 $(eval $(call unit_test,target/export_table_test,target))
 $(eval $(call unit_test,target/initiators_test,target))

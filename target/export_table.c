@@ -442,6 +442,10 @@ static int entry_check(const struct export_entry *entry, const char *at,
 
 	if (!entry || !entry->current)
 		return not_there(entry, at, err);
+	if (initiators_want_tls(&entry->current->initiators, peer))
+		return error_set(err, ENOKEY,
+				 "the export is for those who say by TLS who "
+				 "they are");
 	if (!initiators_admit(&entry->current->initiators, peer))
 		return error_set(err, EACCES, "not allowed from %s",
 				 peer_address_format(peer, text, sizeof(text)));

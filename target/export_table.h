@@ -82,8 +82,9 @@ unsigned export_table_users(struct export_table *table, const char *name);
  * @name  as the peer says it: NAME or NAME@EPOCH
  *
  * -ENOENT: there is none, now; -EACCES: an epoch that is not the current one,
- * or over, or a peer that is not admitted; -ESHUTDOWN: an older user has to
- * leave first, try again. @err is what the peer is told.
+ * or over, or a peer that is not admitted; -ENOKEY: it may be by TLS;
+ * -ESHUTDOWN: an older user has to leave first, try again. @err is what the
+ * peer is told.
  */
 int export_table_enter(struct export_table *table, const char *name,
 		       struct export_user *user, struct error *err);

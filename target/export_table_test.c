@@ -15,7 +15,8 @@
 
 #include "base/cleanup.h"
 
-static const struct peer_address here = {AF_INET, {127, 0, 0, 1}};
+static const struct peer_address here = {.family = AF_INET,
+					 .bytes = {127, 0, 0, 1}};
 
 static atomic_int released;
 

@@ -50,9 +50,15 @@ int peer_address_from(const struct sockaddr *address, struct peer_address *ret)
 const char *peer_address_format(const struct peer_address *peer, char *buf,
 				size_t size)
 {
+	size_t length;
+
 	if (peer->family == AF_UNIX ||
 	    !inet_ntop(peer->family, peer->bytes, buf, (socklen_t)size))
 		(void)snprintf(buf, size, "the unix socket");
+	length = strlen(buf);
+	if (peer->names && peer->names->count > 0)
+		(void)snprintf(buf + length, size - length, " (%s)",
+			       peer->names->items[0]);
 	return buf;
 }
 
@@ -109,25 +115,43 @@ static bool address_parse(const char *text, struct initiator_rule *ret)
 	return true;
 }
 
+static bool where_parse(const char *text, struct initiator_rule *ret)
+{
+	if (strcmp(text, "any") == 0)
+		ret->family = AF_UNSPEC;
+	else if (strcmp(text, "unix") == 0)
+		ret->family = AF_UNIX;
+	else
+		return address_parse(text, ret);
+	return true;
+}
+
+/* Behind "tls:": NAME or NAME@ADDRESS. */
+static bool name_parse(const char *text, struct initiator_rule *ret)
+{
+	const char *at = strrchr(text, '@');
+	size_t length = at ? (size_t)(at - text) : strlen(text);
+
+	if (length == 0 || length >= sizeof(ret->tls))
+		return false;
+	memcpy(ret->tls, text, length);
+	ret->tls[length] = '\0';
+	return where_parse(at ? at + 1 : "any", ret);
+}
+
 static int rule_parse(const char *text, struct initiator_rule *ret,
 		      struct error *err)
 {
 	char quoted[96];
 
 	*ret = (struct initiator_rule){0};
-	if (strcmp(text, "any") == 0) {
-		ret->family = AF_UNSPEC;
-		return 0;
-	}
-	if (strcmp(text, "unix") == 0) {
-		ret->family = AF_UNIX;
-		return 0;
-	}
-	if (address_parse(text, ret))
+	if (strncmp(text, "tls:", 4) == 0 ? name_parse(text + 4, ret)
+					  : where_parse(text, ret))
 		return 0;
 	return error_set(err, EINVAL,
 			 "initiator %s is not an address (10.0.0.7, fd00::1), "
-			 "a prefix (10.0.0.0/8), \"unix\" or \"any\"",
+			 "a prefix (10.0.0.0/8), \"unix\", \"any\" or "
+			 "\"tls:NAME\"",
 			 log_quote(quoted, sizeof(quoted), text,
 				   (unsigned)strlen(text)));
 }
@@ -161,18 +185,59 @@ static bool bits_same(const uint8_t *a, const uint8_t *b, unsigned bits)
 	return rest == 0 || ((a[whole] ^ b[whole]) >> (8 - rest)) == 0;
 }
 
+static bool where_same(const struct initiator_rule *rule,
+		       const struct peer_address *peer)
+{
+	if (rule->family == AF_UNSPEC)
+		return true;
+	return rule->family == peer->family &&
+	       bits_same(rule->bytes, peer->bytes, rule->prefix);
+}
+
+static bool name_same(const struct initiator_rule *rule,
+		      const struct peer_names *names)
+{
+	if (!rule->tls[0])
+		return true;
+	if (!names)
+		return false;
+	if (strcmp(rule->tls, "*") == 0)
+		return names->count > 0;
+	for (unsigned i = 0; i < names->count; i++)
+		if (strcmp(rule->tls, names->items[i]) == 0)
+			return true;
+	return false;
+}
+
 bool initiators_admit(const struct initiators *list,
 		      const struct peer_address *peer)
 {
-	for (size_t i = 0; i < list->count; i++) {
-		const struct initiator_rule *rule = &list->rules[i];
-
-		if (rule->family == AF_UNSPEC)
+	for (size_t i = 0; i < list->count; i++)
+		if (where_same(&list->rules[i], peer) &&
+		    name_same(&list->rules[i], peer->names))
 			return true;
-		if (rule->family != peer->family)
-			continue;
-		if (bits_same(rule->bytes, peer->bytes, rule->prefix))
-			return true;
-	}
 	return false;
+}
+
+bool initiators_want_tls(const struct initiators *list,
+			 const struct peer_address *peer)
+{
+	if (peer->names || initiators_admit(list, peer))
+		return false;
+	for (size_t i = 0; i < list->count; i++)
+		if (where_same(&list->rules[i], peer))
+			return true;
+	return false;
+}
+
+void peer_names_add(struct peer_names *names, const char *name, size_t length)
+{
+	if (names->count == PEER_NAMES_MAX || length == 0 ||
+	    length >= PEER_NAME_MAX)
+		return;
+	for (size_t i = 0; i < length; i++)
+		if (name[i] <= ' ' || name[i] > '~')
+			return;
+	memcpy(names->items[names->count], name, length);
+	names->items[names->count++][length] = '\0';
 }

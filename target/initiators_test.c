@@ -100,6 +100,9 @@ static void refuses_what_is_no_address(void **state)
 		"host.example",
 		"Any",
 		"/8",
+		"tls:",
+		"tls:@any",
+		"tls:name@host",
 		"10.0.0.7/ 8",
 		"fd00::1fd00::1fd00::1fd00::1fd00::1fd00::1fd00::1fd00::1",
 	};
@@ -114,6 +117,60 @@ static void refuses_what_is_no_address(void **state)
 		assert_int_equal(list.count, 77);
 		assert_non_null(strstr(err.msg, "initiator \""));
 	}
+}
+
+static bool admits_named(const char *rule, const char *address,
+			 const char *name)
+{
+	struct peer_address from = peer(address);
+	struct peer_names names = {0};
+	struct initiators list;
+
+	if (name)
+		peer_names_add(&names, name, strlen(name));
+	from.names = &names;
+	assert_int_equal(initiators_parse(&rule, 1, &list, NULL), 0);
+	return initiators_admit(&list, &from);
+}
+
+static void a_name_must_have_been_proved(void **state)
+{
+	struct peer_address from = peer("10.0.0.7");
+	const char *rule = "tls:node-1@10.0.0.0/8";
+	struct initiators list;
+
+	(void)state;
+	assert_true(admits_named("tls:node-1", "10.0.0.7", "node-1"));
+	assert_false(admits_named("tls:node-1", "10.0.0.7", "node-10"));
+	assert_false(admits_named("tls:node-1", "10.0.0.7", NULL));
+	assert_true(admits_named("tls:*", "fd00::1", "anybody"));
+	assert_false(admits_named("tls:*", "fd00::1", NULL));
+	assert_true(admits_named(rule, "10.0.0.7", "node-1"));
+	assert_false(admits_named(rule, "11.0.0.7", "node-1"));
+	assert_true(admits_named("tls:a@b@any", "10.0.0.7", "a@b"));
+	assert_false(admits("tls:node-1", "10.0.0.7"));
+	/* Who comes without TLS is told when it would help. */
+	assert_int_equal(initiators_parse(&rule, 1, &list, NULL), 0);
+	assert_true(initiators_want_tls(&list, &from));
+	from = peer("11.0.0.7");
+	assert_false(initiators_want_tls(&list, &from));
+}
+
+static void names_that_are_none_are_left_out(void **state)
+{
+	char longest[PEER_NAME_MAX + 1];
+	struct peer_names names = {0};
+
+	(void)state;
+	memset(longest, 'x', sizeof(longest));
+	peer_names_add(&names, "", 0);
+	peer_names_add(&names, "a\0b", 3);
+	peer_names_add(&names, "a b", 3);
+	peer_names_add(&names, longest, PEER_NAME_MAX);
+	assert_int_equal(names.count, 0);
+	for (unsigned i = 0; i < PEER_NAMES_MAX + 3; i++)
+		peer_names_add(&names, longest, PEER_NAME_MAX - 1);
+	assert_int_equal(names.count, PEER_NAMES_MAX);
 }
 
 static void refuses_more_rows_than_it_holds(void **state)
@@ -153,6 +210,8 @@ int main(void)
 		cmocka_unit_test(a_prefix_ends_within_a_byte),
 		cmocka_unit_test(a_mapped_address_is_its_ipv4),
 		cmocka_unit_test(refuses_what_is_no_address),
+		cmocka_unit_test(a_name_must_have_been_proved),
+		cmocka_unit_test(names_that_are_none_are_left_out),
 		cmocka_unit_test(refuses_more_rows_than_it_holds),
 		cmocka_unit_test(names_a_peer_for_people),
 	};

@@ -137,6 +137,7 @@ static void conn_free(struct nbd_conn *conn)
 	if (conn->next)
 		conn->next->link = conn->link;
 	nbd_session_done(&conn->session);
+	tls_session_free(conn->tls);
 	fd_close(conn->fd);
 	free(conn->buffer);
 	free(conn);
@@ -165,8 +166,10 @@ static void settle(struct loop_batch *batch)
 	if (conn->phase == NBD_CONN_OPEN)
 		nbd_conn_go_on(conn);
 	if (conn->phase == NBD_CONN_DRAINING && conn->active == 0 &&
-	    nbd_conn_all_sent(conn))
+	    nbd_conn_all_sent(conn)) {
+		nbd_conn_say_goodbye(conn);
 		nbd_conn_kill(conn);
+	}
 	if (conn->phase == NBD_CONN_CLOSING)
 		end(conn); /* the last thing: it may be freed */
 }
@@ -326,6 +329,14 @@ static void on_request(struct nbd_conn *conn, const struct nbd_event *event)
 		conn->stalled = io;
 }
 
+/* What came with it in plain text is not what the peer says by TLS. */
+static void on_starttls(struct nbd_conn *conn)
+{
+	conn->tls_starts = true;
+	if (conn->start != conn->end)
+		nbd_conn_drop(conn, "bytes between STARTTLS and TLS");
+}
+
 static void on_start(struct nbd_conn *conn)
 {
 	timer_stop(conn);
@@ -338,6 +349,7 @@ static bool on_event(struct nbd_conn *conn, const struct nbd_event *event,
 {
 	switch (event->type) {
 	case NBD_EVENT_MORE: return consumed > 0;
+	case NBD_EVENT_TLS: on_starttls(conn); return false;
 	case NBD_EVENT_START: on_start(conn); return true;
 	case NBD_EVENT_REQUEST:
 	case NBD_EVENT_REFUSED: on_request(conn, event); return true;
@@ -364,6 +376,8 @@ static bool parse_step(struct nbd_conn *conn)
 
 	if (conn->writing)
 		return payload_take(conn);
+	if (session->state == NBD_SESSION_TLS)
+		return false;
 	if (!nbd_session_transmits(session) && session->out.length > 0)
 		return false; /* each answer goes out before the next */
 	if (conn->start == conn->end || !request_slot(conn))
@@ -391,52 +405,81 @@ static bool unstall(struct nbd_conn *conn)
 	return false;
 }
 
-static void receive(struct nbd_conn *conn)
+bool nbd_conn_is_direct(const struct nbd_conn *conn)
 {
-	struct nbd_io *io = conn->writing;
-	uint32_t room;
+	return conn->writing && conn->start == conn->end &&
+	       conn->writing->request.length >= DIRECT_PAYLOAD_MIN;
+}
 
-	conn->receiving = true;
-	conn->receiving_direct = io && conn->start == conn->end &&
-				 io->request.length >= DIRECT_PAYLOAD_MIN;
-	if (conn->receiving_direct) {
-		room = (uint32_t)(io->request.length - io->progress);
-		conn->progress_ms = clock_ms();
-		loop_recv(conn->loop, &conn->receive_op, conn->fd,
-			  (uint8_t *)io->buf->data + io->progress,
-			  room < DIRECT_PIECE_MAX ? room : DIRECT_PIECE_MAX,
-			  MSG_WAITALL);
-		return;
-	}
+uint8_t *nbd_conn_room(struct nbd_conn *conn, uint32_t *ret_length)
+{
 	if (conn->start > 0) { /* only part of an element is left */
 		memmove(conn->buffer, conn->buffer + conn->start,
 			conn->end - conn->start);
 		conn->end -= conn->start;
 		conn->start = 0;
 	}
-	room = NBD_RECEIVE_SIZE - conn->end;
-	loop_recv(conn->loop, &conn->receive_op, conn->fd,
-		  conn->buffer + conn->end,
+	*ret_length = NBD_RECEIVE_SIZE - conn->end;
+	return conn->buffer + conn->end;
+}
+
+static void receive_plain(struct nbd_conn *conn)
+{
+	struct nbd_io *io = conn->writing;
+	uint32_t room;
+	uint8_t *to;
+
+	conn->receiving_direct = nbd_conn_is_direct(conn);
+	if (conn->receiving_direct) {
+		room = (uint32_t)(io->request.length - io->progress);
+		loop_recv(conn->loop, &conn->receive_op, conn->fd,
+			  (uint8_t *)io->buf->data + io->progress,
+			  room < DIRECT_PIECE_MAX ? room : DIRECT_PIECE_MAX,
+			  MSG_WAITALL);
+		return;
+	}
+	to = nbd_conn_room(conn, &room);
+	loop_recv(conn->loop, &conn->receive_op, conn->fd, to,
 		  room < conn->receive_limit ? room : conn->receive_limit, 0);
+}
+
+static void receive(struct nbd_conn *conn)
+{
+	conn->receiving = true;
+	if (conn->writing)
+		conn->progress_ms = clock_ms();
+	if (conn->tls)
+		nbd_conn_tls_receive(conn);
+	else
+		receive_plain(conn);
+}
+
+/* Nothing keeps the peer from saying more. */
+static bool may_receive(const struct nbd_conn *conn)
+{
+	return conn->phase == NBD_CONN_OPEN && conn->stall == NBD_STALL_NONE &&
+	       !(conn->session.out.length > 0 &&
+		 !nbd_session_transmits(&conn->session));
 }
 
 void nbd_conn_go_on(struct nbd_conn *conn)
 {
 	if (conn->receiving || conn->phase != NBD_CONN_OPEN || !unstall(conn))
 		return;
-	while (conn->phase == NBD_CONN_OPEN && !conn->stalled &&
-	       parse_step(conn))
-		;
-	if (conn->session.out.length > 0)
-		nbd_conn_touch(conn);
-	if (conn->phase == NBD_CONN_OPEN && conn->stall == NBD_STALL_NONE &&
-	    !(conn->session.out.length > 0 &&
-	      !nbd_session_transmits(&conn->session)))
+	do {
+		while (conn->phase == NBD_CONN_OPEN && !conn->stalled &&
+		       parse_step(conn))
+			;
+		if (conn->session.out.length > 0)
+			nbd_conn_touch(conn);
+		if (may_receive(conn) && conn->tls_starts)
+			nbd_conn_tls_start(conn);
+	} while (may_receive(conn) && conn->tls && nbd_conn_tls_fill(conn));
+	if (may_receive(conn))
 		receive(conn);
 }
 
-/* Bytes of a payload that went straight to its buffer. */
-static void payload_received(struct nbd_conn *conn, uint32_t length)
+void nbd_conn_payload_received(struct nbd_conn *conn, uint32_t length)
 {
 	struct nbd_io *io = conn->writing;
 
@@ -447,6 +490,11 @@ static void payload_received(struct nbd_conn *conn, uint32_t length)
 		return;
 	conn->writing = NULL;
 	nbd_io_write(io);
+}
+
+void nbd_conn_end_of_input(struct nbd_conn *conn)
+{
+	drain(conn, NBD_DRAIN_TIMEOUT_MS);
 }
 
 static void receive_done(struct op *op, int res)
@@ -460,15 +508,17 @@ static void receive_done(struct op *op, int res)
 		return;
 	}
 	if (res == 0) { /* the peer has closed its side */
-		drain(conn, NBD_DRAIN_TIMEOUT_MS);
+		nbd_conn_end_of_input(conn);
 		return;
 	}
 	if (res < 0 && res != -EINTR && res != -EAGAIN) {
 		nbd_conn_kill(conn);
 		return;
 	}
-	if (res > 0 && conn->receiving_direct) {
-		payload_received(conn, (uint32_t)res);
+	if (res > 0 && conn->tls) {
+		tls_session_put(conn->tls, (uint32_t)res);
+	} else if (res > 0 && conn->receiving_direct) {
+		nbd_conn_payload_received(conn, (uint32_t)res);
 	} else if (res > 0) {
 		conn->end += (uint32_t)res;
 		conn->receive_limit = NBD_RECEIVE_SIZE;
@@ -542,6 +592,7 @@ void nbd_conn_start(struct nbd_service *service, int fd,
 	if (conn->next)
 		conn->next->link = &conn->next;
 	service->conns = conn;
+	conn->session.tls = nbd_conn_tls_mode(service, peer);
 	timer_start(conn, NBD_HANDSHAKE_TIMEOUT_MS);
 	nbd_conn_touch(conn); /* sends the greeting, then receives */
 }

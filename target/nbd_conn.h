@@ -23,6 +23,7 @@
 #include "base/loop.h"
 #include "target/export_table.h"
 #include "target/initiators.h"
+#include "target/tls.h"
 
 #define NBD_CONN_REQUESTS 128 /* in flight; ours */
 
@@ -46,6 +47,8 @@ struct nbd_conn;
 struct nbd_service {
 	struct loop *loop;
 	struct export_table *table;
+	const struct tls_server *tls; /* NULL: none; set after init */
+	bool tls_required;            /* of TCP peers */
 	/* @n connections have ended and are freed; 0: only a timer has. */
 	void (*ended)(struct nbd_service *service, unsigned n);
 

@@ -5,6 +5,7 @@
 
 #include "target/nbd_conn.h"
 #include "target/nbd_session.h"
+#include "target/tls.h"
 
 /*
  * Bytes received at once, at most: 32 writes of 4 KiB, or more requests than
@@ -75,14 +76,20 @@ struct nbd_conn {
 	int64_t progress_ms; /* when the peer last took or sent a byte, while
 			      * a send or a direct receive is in flight */
 
+	/* TLS (nbd_conn_tls.c); NULL: plain, or not yet */
+	struct tls_session *tls;
+	bool tls_starts;     /* once the answer to STARTTLS is out */
+	struct msghdr plain; /* what is to be enciphered of @sent */
+
 	/* sending */
 	struct loop_batch batch;
 	struct nbd_io_list ready; /* replies to send */
 	struct nbd_io_list sent;  /* in the send under way */
 	struct op send_op;
-	bool sending;        /* send_op is in flight */
-	bool output_in_send; /* session.out is in iov[] */
-	struct msghdr message;
+	bool sending;          /* send_op is in flight */
+	bool output_in_send;   /* session.out is in iov[] */
+	struct msghdr message; /* for the socket */
+	struct iovec cipher;   /* its only part, with TLS */
 	struct iovec iov[2 * NBD_CONN_REQUESTS + 1];
 
 	/* the export */
@@ -124,8 +131,44 @@ void nbd_conn_kill(struct nbd_conn *conn);
 /* Log why, within a budget, and kill it. */
 void nbd_conn_drop(struct nbd_conn *conn, const char *why);
 
+/* The peer says no more: finish what is under way. */
+void nbd_conn_end_of_input(struct nbd_conn *conn);
+
+/* The next payload is received straight into the buffer of conn->writing. */
+bool nbd_conn_is_direct(const struct nbd_conn *conn);
+
+/* Room for what is to be parsed; @ret_length: bytes. */
+uint8_t *nbd_conn_room(struct nbd_conn *conn, uint32_t *ret_length);
+
+/* Bytes of a payload are where they belong. */
+void nbd_conn_payload_received(struct nbd_conn *conn, uint32_t length);
+
 /* Parse what is received and ask for more, as far as there is room. */
 void nbd_conn_go_on(struct nbd_conn *conn);
+
+/* ---- nbd_conn_tls.c ---- */
+
+/* TLS begins here: what comes next is its first message. */
+void nbd_conn_tls_start(struct nbd_conn *conn);
+
+/* What a new connection is offered. */
+enum nbd_tls nbd_conn_tls_mode(const struct nbd_service *service,
+			       const struct peer_address *peer);
+
+/* Tell a peer behind TLS that nothing more comes, if it takes it at once. */
+void nbd_conn_say_goodbye(struct nbd_conn *conn);
+
+/* Receive what there is, for the next nbd_conn_tls_fill(). */
+void nbd_conn_tls_receive(struct nbd_conn *conn);
+
+/*
+ * Decipher what was received to where it belongs. False: nothing came of it,
+ * receive more; or the connection ends.
+ */
+bool nbd_conn_tls_fill(struct nbd_conn *conn);
+
+/* Encipher the next part of conn->plain. False: it can't go on. */
+bool nbd_conn_tls_encipher(struct nbd_conn *conn);
 
 /* ---- nbd_io.c ---- */
 
@@ -154,6 +197,9 @@ void nbd_service_wake(struct loop_batch *batch);
 void nbd_service_starving(struct op *op, int res);
 
 /* ---- nbd_send.c ---- */
+
+/* @length bytes of it are out: leave them behind. */
+void nbd_message_advance(struct msghdr *message, size_t length);
 
 /* Send what is ready. False: the peer is gone. */
 bool nbd_conn_send(struct nbd_conn *conn);

@@ -73,6 +73,11 @@ static int reply_no_export(struct nbd_session *s, int r,
 	switch (r) {
 	case -ENOENT:
 		return reply_error(s, NBD_REP_ERR_UNKNOWN, error_text(err));
+	case -ENOKEY: /* where there is no TLS it is only a refusal */
+		return reply_error(s,
+				   s->tls == NBD_TLS_OFF ? NBD_REP_ERR_POLICY
+							 : NBD_REP_ERR_TLS_REQD,
+				   error_text(err));
 	case -EACCES:
 		return reply_error(s, NBD_REP_ERR_POLICY, error_text(err));
 	case -ESHUTDOWN:
@@ -239,12 +244,38 @@ static int on_list(struct nbd_session *s, const void *data, size_t length,
 static int on_starttls(struct nbd_session *s, const void *data, size_t length,
 		       struct nbd_event *ret)
 {
+	int r;
+
 	(void)data;
-	(void)ret;
 	if (length > 0)
 		return reply_malformed(s, -EINVAL);
-	return reply_error(s, NBD_REP_ERR_POLICY,
-			   "TLS is not set up on this server");
+	if (s->tls == NBD_TLS_OFF)
+		return reply_error(s, NBD_REP_ERR_POLICY,
+				   "TLS is not set up on this server");
+	if (s->tls == NBD_TLS_ON)
+		return reply_error(s, NBD_REP_ERR_INVALID, "TLS is on already");
+	r = reply_ack(s);
+	if (r < 0)
+		return r;
+	/* Anybody may have asked for what was agreed on until now. */
+	s->structured = s->extended = s->allocation = false;
+	s->meta_name[0] = '\0';
+	s->state = NBD_SESSION_TLS;
+	ret->type = NBD_EVENT_TLS;
+	return 0;
+}
+
+/* Everything else before TLS, where it must be. */
+static int on_before_tls(struct nbd_session *s, const void *data, size_t length,
+			 struct nbd_event *ret)
+{
+	(void)data;
+	(void)length;
+	(void)ret;
+	if (s->option == NBD_OPT_EXPORT_NAME)
+		return -ESHUTDOWN; /* it has no answer for that */
+	return reply_error(s, NBD_REP_ERR_TLS_REQD,
+			   "this server is only for TLS: start it first");
 }
 
 static int on_structured_reply(struct nbd_session *s, const void *data,
@@ -326,9 +357,12 @@ static int on_unknown(struct nbd_session *s, const void *data, size_t length,
 			   "this server does not have the option");
 }
 
-static option_handler *option_find(uint32_t option)
+static option_handler *option_find(const struct nbd_session *s)
 {
-	switch (option) {
+	if (s->tls == NBD_TLS_REQUIRED && s->option != NBD_OPT_STARTTLS &&
+	    s->option != NBD_OPT_ABORT)
+		return on_before_tls;
+	switch (s->option) {
 	case NBD_OPT_EXPORT_NAME: return on_export_name;
 	case NBD_OPT_ABORT: return on_abort;
 	case NBD_OPT_LIST: return on_list;
@@ -417,7 +451,7 @@ static size_t option_feed(struct nbd_session *s, const void *data,
 	if (length < whole)
 		return more(ret, whole);
 	more(ret, sizeof(struct nbd_wire_option)); /* unless it starts */
-	r = option_find(header.option)(
+	r = option_find(s)(
 		s, (const uint8_t *)data + sizeof(struct nbd_wire_option),
 		header.length, ret);
 	if (r == -ESHUTDOWN) {

@@ -7,9 +7,10 @@
 #include "base/clock.h"
 #include "target/nbd_conn_internal.h"
 
-static void iov_add(struct nbd_conn *conn, const void *data, size_t length)
+static void iov_add(struct nbd_conn *conn, struct msghdr *message,
+		    const void *data, size_t length)
 {
-	conn->iov[conn->message.msg_iovlen++] = (struct iovec){
+	conn->iov[message->msg_iovlen++] = (struct iovec){
 		.iov_base = (void *)data,
 		.iov_len = length,
 	};
@@ -18,21 +19,23 @@ static void iov_add(struct nbd_conn *conn, const void *data, size_t length)
 /* Everything that is ready becomes the next send. */
 static void gather(struct nbd_conn *conn)
 {
-	conn->message = (struct msghdr){.msg_iov = conn->iov};
+	struct msghdr *message = conn->tls ? &conn->plain : &conn->message;
+
+	*message = (struct msghdr){.msg_iov = conn->iov};
 	conn->output_in_send = conn->session.out.length > 0;
 	if (conn->output_in_send)
-		iov_add(conn, conn->session.out.data, conn->session.out.length);
+		iov_add(conn, message, conn->session.out.data,
+			conn->session.out.length);
 	conn->sent = conn->ready;
 	conn->ready = (struct nbd_io_list){0};
 	for (struct nbd_io *io = conn->sent.first; io; io = io->next) {
-		iov_add(conn, io->head, io->head_length);
+		iov_add(conn, message, io->head, io->head_length);
 		if (io->data_length > 0)
-			iov_add(conn, io->data, io->data_length);
+			iov_add(conn, message, io->data, io->data_length);
 	}
 }
 
-/* @length bytes are out: leave them behind. */
-static void advance(struct msghdr *message, size_t length)
+void nbd_message_advance(struct msghdr *message, size_t length)
 {
 	while (length > 0 && length >= message->msg_iov->iov_len) {
 		length -= message->msg_iov->iov_len;
@@ -51,6 +54,7 @@ static void sent_free(struct nbd_conn *conn)
 	struct nbd_io *io = conn->sent.first;
 
 	conn->sent = (struct nbd_io_list){0};
+	conn->message.msg_iovlen = conn->plain.msg_iovlen = 0;
 	if (conn->output_in_send)
 		conn->session.out.length = 0;
 	conn->output_in_send = false;
@@ -64,8 +68,13 @@ static void sent_free(struct nbd_conn *conn)
 
 bool nbd_conn_all_sent(const struct nbd_conn *conn)
 {
+	size_t cipher = 0;
+
+	if (conn->tls)
+		(void)tls_session_output(conn->tls, &cipher);
 	return !conn->sending && !conn->ready.first &&
-	       conn->session.out.length == 0;
+	       conn->session.out.length == 0 && conn->plain.msg_iovlen == 0 &&
+	       cipher == 0;
 }
 
 static void send_later(struct nbd_conn *conn)
@@ -75,30 +84,61 @@ static void send_later(struct nbd_conn *conn)
 	loop_sendmsg(conn->loop, &conn->send_op, conn->fd, &conn->message, 0);
 }
 
-bool nbd_conn_send(struct nbd_conn *conn)
+/* The next bytes for the socket. False: the connection can't go on. */
+static bool message_next(struct nbd_conn *conn)
 {
-	while (!conn->sending && !nbd_conn_all_sent(conn)) {
+	if (!conn->tls) {
 		gather(conn);
-		while (conn->message.msg_iovlen > 0) {
-			ssize_t n = sendmsg(conn->fd, &conn->message,
-					    MSG_DONTWAIT | MSG_NOSIGNAL);
+		return true;
+	}
+	if (conn->plain.msg_iovlen == 0)
+		gather(conn);
+	return nbd_conn_tls_encipher(conn);
+}
 
-			if (n >= 0) {
-				advance(&conn->message, (size_t)n);
-				continue;
-			}
-			if (errno == EINTR)
-				continue;
-			if (errno != EAGAIN) {
-				sent_free(conn);
-				return false;
-			}
+/* @length bytes have gone out. */
+static void message_sent(struct nbd_conn *conn, size_t length)
+{
+	nbd_message_advance(&conn->message, length);
+	if (conn->tls)
+		tls_session_sent(conn->tls, length);
+}
+
+/* All of conn->message has. */
+static void message_end(struct nbd_conn *conn)
+{
+	if (conn->plain.msg_iovlen == 0)
+		sent_free(conn);
+}
+
+/* As much as the socket takes now. False: the peer is gone. */
+static bool send_now(struct nbd_conn *conn)
+{
+	while (conn->message.msg_iovlen > 0) {
+		ssize_t n = sendmsg(conn->fd, &conn->message,
+				    MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (n >= 0) {
+			message_sent(conn, (size_t)n);
+		} else if (errno == EAGAIN) {
 			/* The socket is full: the loop waits for it. */
 			send_later(conn);
 			return true;
+		} else if (errno != EINTR) {
+			return false;
 		}
-		sent_free(conn);
 	}
+	message_end(conn);
+	return true;
+}
+
+bool nbd_conn_send(struct nbd_conn *conn)
+{
+	while (!conn->sending && !nbd_conn_all_sent(conn))
+		if (!message_next(conn) || !send_now(conn)) {
+			sent_free(conn);
+			return false;
+		}
 	return true;
 }
 
@@ -113,11 +153,14 @@ void nbd_conn_send_done(struct op *op, int res)
 		return;
 	}
 	if (res > 0)
-		advance(&conn->message, (size_t)res);
-	if (conn->message.msg_iovlen > 0 && conn->phase != NBD_CONN_CLOSING) {
+		message_sent(conn, (size_t)res);
+	if (conn->phase == NBD_CONN_CLOSING) {
+		sent_free(conn);
+	} else if (conn->message.msg_iovlen > 0) {
 		send_later(conn);
 		return;
+	} else {
+		message_end(conn);
 	}
-	sent_free(conn);
 	nbd_conn_touch(conn);
 }

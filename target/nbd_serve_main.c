@@ -29,7 +29,8 @@
 struct config {
 	struct option_list listen, exports, initiators, without;
 	uint64_t epoch, loops, max_connections, buffers;
-	bool read_only, direct, help;
+	char *tls_cert, *tls_key, *tls_ca, *tls_psk;
+	bool tls_required, read_only, direct, help;
 };
 
 #define ROW(name, type, member, argument, help, value)                    \
@@ -53,6 +54,14 @@ static const struct option_row rows[] = {
 	    NULL),
 	ROW("without", OPTION_LIST, without, "FEATURE",
 	    "coop-taskrun, single-issuer, defer-taskrun, send-zc", NULL),
+	ROW("tls-cert", OPTION_STRING, tls_cert, "FILE", "our certificate",
+	    NULL),
+	ROW("tls-key", OPTION_STRING, tls_key, "FILE", "its key", NULL),
+	ROW("tls-ca", OPTION_STRING, tls_ca, "FILE", "who signs clients'",
+	    NULL),
+	ROW("tls-psk", OPTION_STRING, tls_psk, "FILE", "NAME:HEX a line", NULL),
+	ROW("tls-required", OPTION_FLAG, tls_required, NULL,
+	    "nothing without TLS", NULL),
 	ROW("read-only", OPTION_FLAG, read_only, NULL, "refuse writes", NULL),
 	ROW("direct", OPTION_FLAG, direct, NULL, "open files with O_DIRECT",
 	    NULL),
@@ -227,6 +236,8 @@ static int run(const struct config *config, const sigset_t *signals,
 		.loops = (unsigned)config->loops,
 		.max_connections = (unsigned)config->max_connections,
 		.buffer_limit = config->buffers,
+		.tls = {config->tls_cert, config->tls_key, config->tls_ca,
+			config->tls_psk, config->tls_required},
 	};
 	struct target *target = NULL;
 	int r = features_parse(&config->without, &options.without, err);

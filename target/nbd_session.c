@@ -239,8 +239,9 @@ size_t nbd_session_feed(struct nbd_session *s, const void *data, size_t length,
 	case NBD_SESSION_CLIENT_FLAGS:
 	case NBD_SESSION_OPTION:
 		return nbd_handshake_feed(s, data, length, ret);
+	case NBD_SESSION_TLS:
 	case NBD_SESSION_PAYLOAD: /* the owner's own mistake */
-		assert(s->state != NBD_SESSION_PAYLOAD);
+		assert(s->state == NBD_SESSION_REQUEST);
 		break;
 	case NBD_SESSION_CLOSED: break;
 	}
@@ -260,6 +261,13 @@ void nbd_session_payload_skip(struct nbd_session *s)
 {
 	assert(s->state == NBD_SESSION_PAYLOAD);
 	s->state = NBD_SESSION_SKIP_PAYLOAD;
+}
+
+void nbd_session_tls_on(struct nbd_session *s)
+{
+	assert(s->state == NBD_SESSION_TLS);
+	s->tls = NBD_TLS_ON;
+	s->state = NBD_SESSION_OPTION;
 }
 
 bool nbd_session_transmits(const struct nbd_session *s)

@@ -59,8 +59,8 @@ struct nbd_session_ops {
 	 * @keep  it is going to be served: hold it
 	 *
 	 * -ENOENT: no such export; -EACCES: it may not be had, @err says
-	 * why to the peer; -ESHUTDOWN: try again; anything else: it can't be
-	 * opened now.
+	 * why to the peer; -ENOKEY: not without TLS; -ESHUTDOWN: try again;
+	 * anything else: it can't be opened now.
 	 */
 	int (*open)(void *context, const char *name, bool keep,
 		    struct nbd_export *ret, struct error *err);
@@ -79,20 +79,29 @@ enum nbd_session_state {
 	NBD_SESSION_CLIENT_FLAGS,
 	NBD_SESSION_OPTION,       /* an option's header and data */
 	NBD_SESSION_SKIP_OPTION,  /* data of an option that is too long */
+	NBD_SESSION_TLS,          /* the owner's handshake */
 	NBD_SESSION_REQUEST,      /* transmission: a request's header */
 	NBD_SESSION_PAYLOAD,      /* data of a WRITE; the owner takes it */
 	NBD_SESSION_SKIP_PAYLOAD, /* data of a WRITE that was refused */
 	NBD_SESSION_CLOSED,
 };
 
+enum nbd_tls {
+	NBD_TLS_OFF,
+	NBD_TLS_OFFERED,
+	NBD_TLS_REQUIRED, /* nothing without it */
+	NBD_TLS_ON,
+};
+
 struct nbd_session {
 	enum nbd_session_state state;
-	bool fixed;      /* the client speaks fixed newstyle */
-	bool no_zeroes;  /* NBD_FLAG_C_NO_ZEROES */
-	bool structured; /* structured replies, or extended headers */
-	bool extended;   /* extended headers */
-	bool allocation; /* base:allocation is selected */
-	uint64_t left;   /* bytes of payload, or to skip */
+	enum nbd_tls tls; /* the owner may set it before the first byte */
+	bool fixed;       /* the client speaks fixed newstyle */
+	bool no_zeroes;   /* NBD_FLAG_C_NO_ZEROES */
+	bool structured;  /* structured replies, or extended headers */
+	bool extended;    /* extended headers */
+	bool allocation;  /* base:allocation is selected */
+	uint64_t left;    /* bytes of payload, or to skip */
 	struct nbd_export export;
 	struct nbd_output out;
 	const struct nbd_session_ops *ops; /* borrowed */
@@ -104,6 +113,8 @@ struct nbd_session {
 
 enum nbd_event_type {
 	NBD_EVENT_MORE,    /* needs more bytes; or send @out, then go on */
+	NBD_EVENT_TLS,     /* TLS begins, once @out is sent; nothing may be
+			    * behind what was consumed */
 	NBD_EVENT_START,   /* transmission begins, once @out is sent */
 	NBD_EVENT_REQUEST, /* carry it out; a WRITE's payload comes next */
 	NBD_EVENT_REFUSED, /* reply @error; the payload is skipped */
@@ -127,6 +138,9 @@ struct nbd_event {
 int nbd_session_init(struct nbd_session *session,
 		     const struct nbd_session_ops *ops, void *context);
 void nbd_session_done(struct nbd_session *session);
+
+/* After NBD_EVENT_TLS: it is on, the options begin anew. */
+void nbd_session_tls_on(struct nbd_session *session);
 
 /* Past the handshake, and not closed. */
 bool nbd_session_transmits(const struct nbd_session *session);

@@ -130,7 +130,13 @@ static size_t step(struct run *run, const uint8_t *data, size_t length,
 		note(run, event.type);
 		note(run, event.request.cookie);
 		break;
+	case NBD_EVENT_TLS:
+		assert(s->state == NBD_SESSION_TLS && !s->structured);
+		note(run, event.type);
+		nbd_session_tls_on(s);
+		break;
 	case NBD_EVENT_START:
+		assert(s->tls != NBD_TLS_REQUIRED);
 		assert(nbd_session_transmits(s));
 		note(run, event.type);
 		break;
@@ -165,6 +171,9 @@ static uint64_t play(const uint8_t *data, size_t size, bool whole,
 
 	if (nbd_session_init(&run.session, &ops, &run) < 0)
 		abort();
+	run.session.tls = variant >> 2 & 3;
+	if (run.session.tls == NBD_TLS_ON)
+		run.session.tls = NBD_TLS_OFF;
 	while (run.session.state != NBD_SESSION_CLOSED) {
 		uint8_t *copy = malloc(end - start ?: 1);
 		bool more;

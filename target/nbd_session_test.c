@@ -359,6 +359,50 @@ static void answers_options_it_does_not_have(void **state)
 	}
 }
 
+static void tls_begins_once_and_forgets_what_was_before(void **state)
+{
+	struct fixture *f = *state;
+
+	f->session.tls = NBD_TLS_OFFERED;
+	client_flags(f, FIXED);
+	option(f, NBD_OPT_EXTENDED_HEADERS, NULL, 0);
+	select_allocation(f, "disk");
+	option(f, NBD_OPT_STARTTLS, NULL, 0);
+	assert_int_equal(feed(f), NBD_EVENT_TLS);
+	assert_int_equal(f->length, 0);
+	assert_false(f->session.structured || f->session.extended ||
+		     f->session.allocation);
+	nbd_session_tls_on(&f->session);
+	f->replies = f->session.out.length;
+	option(f, NBD_OPT_STARTTLS, NULL, 0);
+	assert_int_equal(feed(f), NBD_EVENT_MORE);
+	replies_are(f, NBD_REP_ERR_INVALID);
+	go(f, "disk");
+	assert_int_equal(feed(f), NBD_EVENT_START);
+}
+
+static void nothing_is_answered_where_tls_must_be(void **state)
+{
+	static const uint32_t rows[] = {NBD_OPT_LIST,
+					NBD_OPT_INFO,
+					NBD_OPT_GO,
+					NBD_OPT_STRUCTURED_REPLY,
+					NBD_OPT_EXTENDED_HEADERS,
+					77};
+	struct fixture *f = *state;
+
+	f->session.tls = NBD_TLS_REQUIRED;
+	client_flags(f, FIXED);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		option_named(f, rows[i], "disk", "\0\0", 2);
+		assert_int_equal(feed(f), NBD_EVENT_MORE);
+		replies_are(f, NBD_REP_ERR_TLS_REQD);
+	}
+	assert_int_equal(f->opened, 0);
+	option(f, NBD_OPT_EXPORT_NAME, "disk", 4);
+	assert_int_equal(feed(f), NBD_EVENT_CLOSE);
+}
+
 static void malformed_options_are_answered_and_survived(void **state)
 {
 	struct fixture *f = *state;
@@ -701,6 +745,8 @@ int main(void)
 		TEST(lists_exports),
 		TEST(abort_is_acknowledged_and_closes),
 		TEST(answers_options_it_does_not_have),
+		TEST(tls_begins_once_and_forgets_what_was_before),
+		TEST(nothing_is_answered_where_tls_must_be),
 		TEST(malformed_options_are_answered_and_survived),
 		TEST(a_long_option_is_refused_and_skipped),
 		TEST(a_name_of_4097_bytes_is_too_big),

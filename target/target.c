@@ -36,6 +36,7 @@ struct worker {
 
 struct target {
 	struct export_table *exports;
+	struct tls_server *tls; /* NULL: none */
 	unsigned max_connections;
 	/* Of worker 0, which accepts for all. */
 	struct listener *listeners;
@@ -104,6 +105,8 @@ static int worker_start(struct target *target, struct worker *worker,
 		return r;
 	nbd_service_init(&worker->service, worker->loop, target->exports,
 			 conn_ended);
+	worker->service.tls = target->tls;
+	worker->service.tls_required = options->tls.required;
 	r = pthread_create(&worker->thread, NULL, worker_main, worker);
 	if (r != 0)
 		return error_set(err, r, "start a thread: %s", strerror(r));
@@ -294,6 +297,21 @@ static int options_check(const struct target_options *options,
 	return 0;
 }
 
+static int tls_open(struct target *target, const struct target_tls *tls,
+		    struct error *err)
+{
+	const struct tls_files files = {
+		.cert = tls->cert,
+		.key = tls->key,
+		.ca = tls->ca,
+		.psk = tls->psk,
+	};
+
+	if (!tls->cert && !tls->key && !tls->ca && !tls->psk && !tls->required)
+		return 0;
+	return tls_server_new(&files, &target->tls, err);
+}
+
 int target_new(const struct target_options *options, struct target **ret,
 	       struct error *err)
 {
@@ -312,6 +330,8 @@ int target_new(const struct target_options *options, struct target **ret,
 	target->exports = export_table_new();
 	if (!target->exports)
 		r = error_set(err, ENOMEM, "no memory for a target");
+	else
+		r = tls_open(target, &options->tls, err);
 	for (unsigned i = 0; i < n && r == 0; i++) {
 		target->n_workers++;
 		r = worker_start(target, &target->workers[i], options, i, err);
@@ -335,6 +355,7 @@ void target_free(struct target *target)
 	for (unsigned i = 0; i < target->n_workers; i++)
 		worker_end(&target->workers[i]);
 	export_table_free(target->exports);
+	tls_server_free(target->tls);
 	sem_destroy(&target->listeners_closed);
 	free(target);
 }

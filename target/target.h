@@ -19,11 +19,23 @@
 
 struct target;
 
+/*
+ * Files of TLS (target/tls.h); all NULL: none is offered. Read by target_new(),
+ * the PSK file at each handshake.
+ */
+struct target_tls {
+	const char *cert, *key; /* PEM; ours */
+	const char *ca;         /* PEM; who signs the clients' */
+	const char *psk;        /* "NAME:KEY IN HEX" a line */
+	bool required;          /* of TCP peers; otherwise it is offered */
+};
+
 struct target_options {
 	unsigned loops;      /* worker threads; 0: one per core, at most 4 */
 	unsigned without;    /* loop features not to use (enum loop_feature) */
 	size_t buffer_limit; /* bytes of I/O buffers per loop; 0: 64 MiB */
 	unsigned max_connections; /* 0: 1024 */
+	struct target_tls tls;
 };
 
 int target_new(const struct target_options *options, struct target **ret,
