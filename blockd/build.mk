@@ -2,7 +2,7 @@
 BLOCKD_STORE := blockd/record_text.c blockd/extent_record.c blockd/extent_record_decode.c \
   blockd/pool_record.c blockd/space.c blockd/lock_file.c blockd/pool_dir.c \
   blockd/pool_dir_identity.c blockd/pool_dir_content.c blockd/pool_dir_copy.c \
-  blockd/pool_dir_ranges.c blockd/file_map.c \
+  blockd/pool_dir_ranges.c blockd/copies_record.c blockd/file_map.c \
   blockd/pool_dir_load.c blockd/extent.c blockd/extent_create.c \
   blockd/extent_cut.c blockd/extent_content.c \
   blockd/copying.c blockd/quiet.c blockd/hold.c blockd/freeze.c blockd/gate.c blockd/gate_dev.c \
@@ -32,6 +32,7 @@ $(eval $(call program,trib-freeze,blockd/freeze_main.c,base))
 $(eval $(call unit_test,blockd/local_ask_test,blockd))
 $(eval $(call unit_test,blockd/record_text_test,blockd))
 $(eval $(call unit_test,blockd/extent_record_test,blockd))
+$(eval $(call unit_test,blockd/copies_record_test,blockd))
 $(eval $(call unit_test,blockd/space_test,blockd))
 $(eval $(call unit_test,blockd/node_test,blockd))
 $(eval $(call unit_test,blockd/limit_test,blockd))
@@ -50,6 +51,11 @@ $(eval $(call unit_test,blockd/raw_dev_test,blockd))
 $(eval $(call unit_test,blockd/pool_raw_model_test,blockd))
 $(eval $(call fuzzer,blockd/extent_record_fuzz,\
   blockd/extent_record.c blockd/extent_record_decode.c blockd/record_text.c \
+  base/crc32c.c base/error.c \
+  base/ident.c base/file.c base/log.c base/clock.c,\
+  $$(call pkg_libs,libisal)))
+$(eval $(call fuzzer,blockd/copies_record_fuzz,\
+  blockd/copies_record.c blockd/record_text.c \
   base/crc32c.c base/error.c \
   base/ident.c base/file.c base/log.c base/clock.c,\
   $$(call pkg_libs,libisal)))

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "blockd/copies_record.h"
 #include "blockd/pool_dir_internal.h"
 #include "blockd/pool_dir_load.h"
 
@@ -102,20 +104,20 @@ static void undo(const struct group *g)
 static int write_list(const struct group *g, const char *file,
 		      struct error *err)
 {
-	auto_free char *text = calloc(g->n + 1, EXTENT_NAME_SIZE + 1);
-	size_t length = 0;
+	struct copies_record list = {.names = calloc(g->n, EXTENT_NAME_SIZE),
+				     .n = g->n};
+	auto_free char *text = NULL;
+	size_t length;
+	int r;
 
-	if (!text)
+	if (!list.names)
 		return error_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < g->n; i++) {
-		const char *name = g->copies[i].record->name;
-		size_t size = strlen(name);
-
-		memcpy(text + length, name, size);
-		text[length + size] = '\n';
-		length += size + 1;
-	}
-	return file_replace(g->fd, file, text, length, 0600, err);
+	for (size_t i = 0; i < g->n; i++)
+		memcpy(list.names[i], g->copies[i].record->name,
+		       EXTENT_NAME_SIZE);
+	r = copies_record_encode(&list, &text, &length, err);
+	copies_record_done(&list);
+	return r < 0 ? r : file_replace(g->fd, file, text, length, 0600, err);
 }
 
 /* The list is there: back to where undo() can begin. */

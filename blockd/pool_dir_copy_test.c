@@ -712,7 +712,7 @@ static void a_list_that_is_damaged_stops_the_load(void **state)
 	fd_close(fd);
 	pool_close(k->pool);
 	assert_int_equal(pool_dir_open(k->dir, "p", NULL, &k->pool, NULL), 0);
-	assert_int_equal(k->pool->ops->load(k->pool, &visitor, &err), -EINVAL);
+	assert_int_equal(k->pool->ops->load(k->pool, &visitor, &err), -EBADMSG);
 	assert_non_null(strstr(error_text(&err), "a1.copies"));
 	/* Nothing was thrown away: somebody may have been told of it. */
 	(void)snprintf(path, sizeof(path), "%s/extents/a1.data", k->dir);

@@ -12,10 +12,8 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "blockd/copies_record.h"
 #include "blockd/record_text.h"
-
-/* bytes of a list of copies: hundreds of names */
-#define LIST_MAX (UINT32_C(1) << 20)
 
 struct names {
 	char **items; /* owned, sorted */
@@ -318,22 +316,13 @@ static int take_copy(const struct loading *l, const char *name,
 	return 0;
 }
 
-/* The names that a list holds, one a line; -EBADMSG: it is none. */
-static int take_copies(const struct loading *l, char *list, struct error *err)
+static int take_copies(const struct loading *l,
+		       const struct copies_record *list, struct error *err)
 {
 	int r = 0;
 
-	while (r == 0 && *list) {
-		char *end = strchr(list, '\n');
-
-		if (!end)
-			return error_set(err, EBADMSG, "it ends too early");
-		*end = '\0';
-		r = name_check("extent", list, err);
-		if (r == 0)
-			r = take_copy(l, list, err);
-		list = end + 1;
-	}
+	for (size_t i = 0; r == 0 && i < list->n; i++)
+		r = take_copy(l, list->names[i], err);
 	if (r == 0 && fsync(l->fd) < 0)
 		r = error_set(err, errno, "sync the directory of extents: %s",
 			      strerror(errno));
@@ -344,13 +333,17 @@ static int load_list(const struct loading *l, const char *name,
 		     struct error *err)
 {
 	char file[POOL_DIR_FILE_SIZE];
-	auto_free char *list = NULL;
+	struct copies_record list = {.n = 0};
+	auto_free char *text = NULL;
 	size_t length;
 	int r = file_read(l->fd, pool_dir_file(file, name, POOL_DIR_LIST),
-			  LIST_MAX, &list, &length, err);
+			  RECORD_TEXT_MAX, &text, &length, err);
 
 	if (r == 0)
-		r = take_copies(l, list, err);
+		r = copies_record_decode(text, length, &list, err);
+	if (r == 0)
+		r = take_copies(l, &list, err);
+	copies_record_done(&list);
 	if (r < 0)
 		return error_prefix(err, "the list %s: ", file);
 	note(l, "finished making '%s' and those of its instant", name);
