@@ -68,11 +68,35 @@ static void refuses_a_source_of_another_id_or_pool(void **state)
 	request.pool = "b";
 	assert_int_equal(extent_create(k->node, &request, &extent, NULL, NULL),
 			 -EINVAL);
-	request.pool = NULL;
-	request.thick = true;
-	assert_int_equal(extent_create(k->node, &request, &extent, NULL, NULL),
-			 -EINVAL);
 	assert_false(kit_is_there(k, "c"));
+}
+
+static void a_clone_may_be_thick(void **state)
+{
+	struct kit *k = *state;
+	struct extent_request request = {
+		.name = "c",
+		.size = 8 * MIB,
+		.source = "x",
+		.thick = true,
+	};
+	struct extent *extent;
+	struct error err = {0};
+
+	kit_create(k, "x");
+	kit_fill(k, "x", 'x', MIB);
+	assert_int_equal(extent_create(k->node, &request, &extent, NULL, NULL),
+			 0);
+	assert_true(extent->record.thick);
+	extent_unref(extent);
+	assert_int_equal(kit_first_byte(k, "c"), 'x');
+	assert_int_equal(extent_create(k->node, &request, &extent, NULL, NULL),
+			 0);
+	extent_unref(extent);
+	request.thick = false;
+	assert_int_equal(extent_create(k->node, &request, &extent, NULL, &err),
+			 -EEXIST);
+	assert_non_null(strstr(err.msg, "is thick"));
 }
 
 /* ---- byte by byte ---- */
@@ -262,6 +286,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		WITH_KIT(makes_an_extent_from_a_snapshot_and_from_an_extent),
 		WITH_KIT(refuses_a_source_of_another_id_or_pool),
+		WITH_KIT(a_clone_may_be_thick),
 		WITH_KIT(copies_byte_by_byte_behind_the_answer),
 		WITH_KIT(a_delete_stops_a_copy),
 		WITH_KIT(copies_nothing_that_is_exported_to_be_written),

@@ -60,10 +60,6 @@ static int make_fresh(struct node *node, const struct extent_request *request,
 
 	if (r == 0)
 		r = extent_limits_check(&request->limits, err);
-	if (r == 0 && request->thick && has_source(request))
-		r = error_set(err, EINVAL,
-			      "what is made from a source can't be thick: it "
-			      "shares its space");
 	if (r == 0)
 		r = extent_fresh(node, request->name, request->labels,
 				 request->n_labels, &extent, err);

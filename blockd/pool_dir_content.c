@@ -42,6 +42,7 @@ struct content {
 	const char *to_name;
 	int from, to;
 	void *buffer; /* PIECE bytes */
+	bool thick;
 	struct pool_dir_progress *progress;
 	struct error *err;
 };
@@ -187,12 +188,15 @@ static int fill(struct content *c, uint64_t size)
 		return r;
 	if (ftruncate(c->to, (off_t)size) < 0)
 		return failed(c, "set the length of");
+	/* What it shares stays so: its space is promised. */
+	if (c->thick && fallocate(c->to, 0, 0, (off_t)size) < 0)
+		return failed(c, "allocate");
 	return fsync(c->to) < 0 ? failed(c, "sync") : 0;
 }
 
 int pool_dir_content_copy(struct pool *pool, const char *from, const char *to,
-			  uint64_t size, struct pool_dir_progress *progress,
-			  struct error *err)
+			  uint64_t size, bool thick,
+			  struct pool_dir_progress *progress, struct error *err)
 {
 	int dirfd = pool_dir_of(pool)->extents_fd, r;
 	auto_free void *buffer = NULL;
@@ -200,6 +204,7 @@ int pool_dir_content_copy(struct pool *pool, const char *from, const char *to,
 	struct content c = {
 		.pool = pool,
 		.to_name = to,
+		.thick = thick,
 		.progress = progress,
 		.err = err,
 	};

@@ -85,8 +85,10 @@ static int copy_contents(const struct group *g,
 
 		(void)pool_dir_file(from, g->copies[i].from, POOL_DIR_DATA);
 		(void)pool_dir_file(to, record->name, POOL_DIR_DATA);
-		r = pool_dir_content_copy(g->pool, from, to, record->size,
-					  progress, err);
+		r = pool_dir_content_copy(
+			g->pool, from, to, record->size,
+			record->thick && record->kind == EXTENT_KIND_EXTENT,
+			progress, err);
 	}
 	return r < 0 ? r : sync_dir(g, err);
 }
@@ -231,7 +233,7 @@ int pool_dir_revert(struct pool *pool, const struct extent_record *record,
 	r = file_remove(g.fd, made, err);
 	if (r == 0)
 		r = pool_dir_content_copy(pool, source, made, record->size,
-					  &progress, err);
+					  record->thick, &progress, err);
 	if (r < 0)
 		return r;
 	/* From here on load() finishes it. */

@@ -275,6 +275,23 @@ static void a_thick_one_is_allocated(void **state)
 	assert_true(allocated(k, "a") >= 2 * SIZE);
 }
 
+static void a_thick_copy_is_allocated(void **state)
+{
+	struct kit *k = *state;
+	struct extent_record record = record_of(k, "b", 2 * SIZE);
+	const struct pool_copy copy = {"a", &record};
+
+	create(k, "a", SIZE);
+	put(k, "a", 'x', 0, MIB);
+	record.thick = true;
+	assert_int_equal(
+		k->pool->ops->copy(k->pool, &copy, 1, NULL, NULL, NULL), 0);
+	assert_true(allocated(k, "b") >= 2 * SIZE);
+	assert_true(allocated(k, "a") < 2 * MIB);
+	assert_int_equal(k->pool->ops->revert(k->pool, &record, "a", NULL), 0);
+	assert_true(allocated(k, "b") >= 2 * SIZE);
+}
+
 static void says_what_is_shared(void **state)
 {
 	struct kit *k = *state;
@@ -727,6 +744,7 @@ int main(void)
 		T(a_copy_has_the_content_and_does_not_follow),
 		T(a_larger_copy_ends_in_zeroes),
 		T(a_thick_one_is_allocated),
+		T(a_thick_copy_is_allocated),
 		T(says_what_is_shared),
 		T(counts_what_is_shared_once),
 		T(of_several_all_or_none_are_there),

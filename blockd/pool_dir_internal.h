@@ -62,10 +62,12 @@ struct pool_dir_progress {
 
 /*
  * A new file @to, @size bytes, with the content of @from and zeroes behind
- * it; durable but for its name. What a failure leaves is removed.
+ * it; durable but for its name. What a failure leaves is removed. @thick: it
+ * has all its blocks, some of which may be shared.
  */
 int pool_dir_content_copy(struct pool *pool, const char *from, const char *to,
-			  uint64_t size, struct pool_dir_progress *progress,
+			  uint64_t size, bool thick,
+			  struct pool_dir_progress *progress,
 			  struct error *err);
 
 /* ---- pool_ops of these names ---- */

@@ -22,6 +22,8 @@ static const struct option_row extent_clone_rows[] = {
 	ROW("size", 's', OPTION_SIZE, size, "SIZE",
 	    "larger than its source (the same)"),
 	ROW("label", 'l', OPTION_LIST, label, "KEY=VALUE", "kept with it"),
+	ROW("thick", 0, OPTION_FLAG, thick, NULL,
+	    "allocate now what it does not share with its source"),
 	LIMIT_ROWS};
 
 static const struct option_row extent_limit_rows[] = {LIMIT_ROWS};

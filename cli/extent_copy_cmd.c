@@ -195,6 +195,7 @@ int extent_clone_run(struct cli *cli, struct error *err)
 		.name = cli_argument(cli, 1),
 		.size = cli->options.size,
 		.labels = &labels,
+		.thick = cli->options.thick,
 	};
 	struct reference at;
 	int r = cli_reference(cli, 0, "extent", &at, err);

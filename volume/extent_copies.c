@@ -13,6 +13,7 @@ int volume_extent_clone(struct volume_context *ctx,
 		.name = request->name,
 		.source = request->source,
 		.labels = request->labels,
+		.thick = request->thick,
 		.limits = request->limits,
 	};
 	struct node_client *client = NULL;
