@@ -96,8 +96,7 @@ static int raw_extend(struct pool *pool, struct error *err)
 	/* What the pool has it has already: only the rest is given space. */
 	if (r == 0)
 		r = raw_place_reserve(raw->fd, pool->path,
-				      raw_store_super(raw->store)->medium_size,
-				      size, err);
+				      raw_store_size(raw->store), size, err);
 	if (r < 0)
 		return r;
 	raw->medium.medium.size = size;
@@ -127,8 +126,8 @@ static int store_record(struct raw_store *store, struct pool_record *ret,
 static int raw_lost(struct pool *pool, struct error *err)
 {
 	struct pool_raw *raw = pool_raw_of(pool);
-	int r = raw_place_gone(raw->fd, pool->path,
-			       raw_store_super(raw->store)->medium_size, err);
+	int r = raw_place_gone(raw->fd, pool->path, raw_store_size(raw->store),
+			       err);
 
 	/* Or what is written could make it look like a pool once more. */
 	if (r == -ENODEV)

@@ -202,7 +202,16 @@ static void replace(struct raw_store *store, const struct raw_super *super)
 {
 	for (uint32_t i = 0; i < store->super.n_checkpoint; i++)
 		raw_alloc_give(&store->state.alloc, store->super.checkpoint[i]);
-	store->super = *super;
+	/* The rest never changes, and is looked at without the lock. */
+	store->super.generation = super->generation;
+	store->super.medium_size = super->medium_size;
+	store->super.clusters = super->clusters;
+	store->super.log_sequence = super->log_sequence;
+	store->super.log_block = super->log_block;
+	store->super.checkpoint_parts = super->checkpoint_parts;
+	store->super.n_checkpoint = super->n_checkpoint;
+	memcpy(store->super.checkpoint, super->checkpoint,
+	       sizeof(super->checkpoint));
 }
 
 int store_checkpoint_locked(struct raw_store *store, struct error *err)

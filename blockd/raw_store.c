@@ -12,6 +12,16 @@ const struct raw_super *raw_store_super(const struct raw_store *store)
 	return &store->super;
 }
 
+uint64_t raw_store_size(struct raw_store *store)
+{
+	uint64_t size;
+
+	(void)pthread_mutex_lock(&store->lock);
+	size = store->super.medium_size;
+	(void)pthread_mutex_unlock(&store->lock);
+	return size;
+}
+
 struct raw_state *raw_store_lock(struct raw_store *store)
 {
 	(void)pthread_mutex_lock(&store->lock);

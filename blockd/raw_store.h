@@ -91,7 +91,11 @@ int raw_store_erase(struct raw_store *store, struct error *err);
 /* Commit first: changes that were not committed are lost. NULL is fine. */
 void raw_store_close(struct raw_store *store);
 
+/* For what never changes: the identity, the clusters' size, where they begin.
+ */
 const struct raw_super *raw_store_super(const struct raw_store *store);
+/* Bytes of the medium that are the pool's. */
+uint64_t raw_store_size(struct raw_store *store);
 
 /*
  * The state, for looking at it. Between the two nothing changes; maps may be
