@@ -159,7 +159,8 @@ what_a_snapshot_does() {
 		field ranges 1 offset)" $((32 << 20))
 	fails any "snapshot" on 1 trib extent ranges "$e"
 	# A clone goes its own way, and is larger.
-	on 1 trib extent clone "${e%/*}/s1" c --size 96MiB --iops 100000 --quiet >/dev/null
+	on 1 trib extent clone "${e%/*}/s1" c --size 96MiB --iops 100000 --thick --quiet >/dev/null
+	[ "$(extent "${e%/*}/c" allocated)" -ge $((96 << 20)) ]
 	s=$(uri "${e%/*}/c")
 	io "$s" 'read -P 1 0 8M' 'read -P 0 8M 88M' 'write -P 3 90M 1M' 'write -P 3 0 1M'
 	same "$(extent "${e%/*}/c" limits iops)" 100000
