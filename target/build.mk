@@ -3,9 +3,11 @@ TARGET_NBD := target/nbd_conn.c target/nbd_conn_tls.c target/nbd_handshake.c \
   target/tls.c
 SYSTEM_TESTS += tests/system/nbd_tls.sh
 
+TARGET_ISCSI := $(patsubst %,target/iscsi_%.c,chap keys login proto text)
+
 $(eval $(call library,target,\
   target/export_table.c target/initiators.c target/listener.c \
-  $(TARGET_NBD) target/scsi_cache.c target/scsi_command.c target/scsi_compare.c \
+  $(TARGET_ISCSI) $(TARGET_NBD) target/scsi_cache.c target/scsi_command.c target/scsi_compare.c \
   target/scsi_copy.c target/scsi_copy_decode.c target/scsi_copy_results.c \
   target/scsi_inquiry.c target/scsi_maintenance.c target/scsi_medium.c \
   target/scsi_mode.c target/scsi_pr.c target/scsi_pr_in.c \
@@ -28,3 +30,5 @@ $(eval $(call unit_test,target/target_grow_test,target,\
   target/target_test_kit.c))
 SYSTEM_TESTS += tests/system/nbd_wire.sh
 $(eval $(call unit_test,target/scsi_rw_test,target,target/scsi_test_kit.c))
+$(foreach t,proto text chap login,$(eval $(call \
+  unit_test,target/iscsi_$(t)_test,target)))
