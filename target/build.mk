@@ -3,7 +3,7 @@ TARGET_NBD := target/nbd_conn.c target/nbd_conn_tls.c target/nbd_handshake.c \
   target/tls.c
 SYSTEM_TESTS += tests/system/nbd_tls.sh
 
-TARGET_ISCSI := $(patsubst %,target/iscsi_%.c,chap keys login proto text)
+TARGET_ISCSI := $(patsubst %,target/iscsi_%.c,chap collect gather keys login proto say session text)
 
 $(eval $(call library,target,\
   target/export_table.c target/initiators.c target/listener.c \
@@ -30,5 +30,5 @@ $(eval $(call unit_test,target/target_grow_test,target,\
   target/target_test_kit.c))
 SYSTEM_TESTS += tests/system/nbd_wire.sh
 $(eval $(call unit_test,target/scsi_rw_test,target,target/scsi_test_kit.c))
-$(foreach t,proto text chap login,$(eval $(call \
+$(foreach t,proto text chap login session,$(eval $(call \
   unit_test,target/iscsi_$(t)_test,target)))
