@@ -3,7 +3,8 @@ TARGET_NBD := target/nbd_conn.c target/nbd_conn_tls.c target/nbd_handshake.c \
   target/tls.c
 SYSTEM_TESTS += tests/system/nbd_tls.sh
 
-TARGET_ISCSI := $(patsubst %,target/iscsi_%.c,chap collect gather keys login proto say session text)
+TARGET_ISCSI := $(patsubst %,target/iscsi_%.c,chap collect conn enter gather \
+  io keys login manage proto receive say send session table text)
 
 $(eval $(call library,target,\
   target/export_table.c target/initiators.c target/listener.c \
@@ -18,6 +19,7 @@ $(eval $(call library,target,\
   target/scsi_verify.c \
   target/target.c,gnutls,base))
 $(eval $(call test_helper,target/nbd_serve_main,target))
+$(eval $(call test_helper,target/iscsi_serve_main,target))
 $(eval $(call unit_test,target/export_table_test,target))
 $(eval $(call unit_test,target/initiators_test,target))
 $(eval $(call unit_test,target/nbd_proto_test,target))

@@ -458,6 +458,21 @@ static int entry_check(const struct export_entry *entry, const char *at,
 	return 0;
 }
 
+bool export_table_admits(struct export_table *table, const char *name,
+			 const struct peer_address *peer)
+{
+	const char *at = strrchr(name, '@');
+	size_t length = at ? (size_t)(at - name) : strlen(name);
+	struct export_entry *entry;
+	int r;
+
+	pthread_mutex_lock(&table->lock);
+	entry = entry_find(table, name, length);
+	r = entry_check(entry, at, peer, NULL);
+	pthread_mutex_unlock(&table->lock);
+	return r == 0 || r == -ESHUTDOWN;
+}
+
 int export_table_enter(struct export_table *table, const char *name,
 		       struct export_user *user, struct error *err)
 {

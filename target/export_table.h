@@ -96,6 +96,10 @@ int export_table_enter(struct export_table *table, const char *name,
  */
 bool export_table_leave(struct export_table *table, struct export_user *user);
 
+/* Would @peer be let in by export_table_enter(), but for who has to leave? */
+bool export_table_admits(struct export_table *table, const char *name,
+			 const struct peer_address *peer);
+
 /*
  * Call @each with the full name of each export that @peer may use, until it
  * returns a negative errno, which is returned. The lock is held meanwhile.

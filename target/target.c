@@ -13,6 +13,8 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "target/export_table.h"
+#include "target/iscsi_conn.h"
+#include "target/iscsi_table.h"
 #include "target/listener.h"
 #include "target/nbd_conn.h"
 #include "target/nbd_proto.h"
@@ -27,6 +29,7 @@ struct worker {
 	struct target *target;
 	struct loop *loop;
 	struct nbd_service service;
+	struct iscsi_service iscsi;
 	pthread_t thread;
 	bool started;
 	char name[16];
@@ -37,6 +40,7 @@ struct worker {
 struct target {
 	struct export_table *exports;
 	struct tls_server *tls; /* NULL: none */
+	struct iscsi_table *iscsi;
 	unsigned max_connections;
 	/* Of worker 0, which accepts for all. */
 	struct listener *listeners;
@@ -54,7 +58,8 @@ static void worker_check(struct worker *worker)
 {
 	if (worker->service.stopping &&
 	    atomic_load(&worker->connections) == 0 &&
-	    nbd_service_still(&worker->service))
+	    nbd_service_still(&worker->service) &&
+	    iscsi_service_still(&worker->iscsi))
 		loop_stop(worker->loop);
 }
 
@@ -66,12 +71,21 @@ static void conn_ended(struct nbd_service *service, unsigned n)
 	worker_check(worker);
 }
 
+static void iscsi_conn_ended(struct iscsi_service *service, unsigned n)
+{
+	struct worker *worker = container_of(service, struct worker, iscsi);
+
+	atomic_fetch_sub(&worker->connections, n);
+	worker_check(worker);
+}
+
 static void stop_run(struct loop_message *message)
 {
 	struct worker *worker = container_of(message, struct worker,
 					     stop_message);
 
 	nbd_service_stop(&worker->service);
+	iscsi_service_stop(&worker->iscsi);
 	worker_check(worker);
 }
 
@@ -107,6 +121,8 @@ static int worker_start(struct target *target, struct worker *worker,
 			 conn_ended);
 	worker->service.tls = target->tls;
 	worker->service.tls_required = options->tls.required;
+	iscsi_service_init(&worker->iscsi, worker->loop, target->exports,
+			   target->iscsi, iscsi_conn_ended);
 	r = pthread_create(&worker->thread, NULL, worker_main, worker);
 	if (r != 0)
 		return error_set(err, r, "start a thread: %s", strerror(r));
@@ -132,17 +148,30 @@ static void worker_end(struct worker *worker)
 struct handover {
 	struct loop_message message;
 	struct worker *worker;
+	void (*start)(struct worker *worker, int fd,
+		      const struct peer_address *peer);
 	int fd;
 	struct peer_address peer;
 };
+
+static void start_nbd(struct worker *worker, int fd,
+		      const struct peer_address *peer)
+{
+	nbd_conn_start(&worker->service, fd, peer);
+}
+
+static void start_iscsi(struct worker *worker, int fd,
+			const struct peer_address *peer)
+{
+	iscsi_conn_start(&worker->iscsi, fd, peer);
+}
 
 static void handover_run(struct loop_message *message)
 {
 	struct handover *handover = container_of(message, struct handover,
 						 message);
 
-	nbd_conn_start(&handover->worker->service, handover->fd,
-		       &handover->peer);
+	handover->start(handover->worker, handover->fd, &handover->peer);
 	free(handover);
 }
 
@@ -173,14 +202,15 @@ static void refuse(struct target *target, int fd,
 
 	fd_close(fd);
 	if (log_limit_allow(&target->log_limit, &dropped))
-		log_warning("nbd: refused a connection from %s: %s",
+		log_warning("refused a connection from %s: %s",
 			    peer_address_format(peer, text, sizeof(text)), why);
 }
 
-static void accepted(struct listener *listener, int fd,
-		     const struct peer_address *peer)
+static void hand_over(struct target *target, int fd,
+		      const struct peer_address *peer,
+		      void (*start)(struct worker *worker, int fd,
+				    const struct peer_address *peer))
 {
-	struct target *target = listener->context;
 	struct worker *worker = worker_choose(target);
 	struct handover *handover;
 
@@ -194,11 +224,24 @@ static void accepted(struct listener *listener, int fd,
 		return;
 	}
 	handover->message.run = handover_run;
+	handover->start = start;
 	handover->worker = worker;
 	handover->fd = fd;
 	handover->peer = *peer;
 	atomic_fetch_add(&worker->connections, 1);
 	loop_post(worker->loop, &handover->message);
+}
+
+static void accepted_nbd(struct listener *listener, int fd,
+			 const struct peer_address *peer)
+{
+	hand_over(listener->context, fd, peer, start_nbd);
+}
+
+static void accepted_iscsi(struct listener *listener, int fd,
+			   const struct peer_address *peer)
+{
+	hand_over(listener->context, fd, peer, start_iscsi);
 }
 
 /* ---- listeners ---- */
@@ -223,8 +266,10 @@ static int listener_add(void *context)
 	return 0;
 }
 
-int target_listen_nbd(struct target *target, const char *address, int *ret_port,
-		      struct error *err)
+static int listen_at(struct target *target, const char *address, int *ret_port,
+		     void (*accepted)(struct listener *listener, int fd,
+				      const struct peer_address *peer),
+		     struct error *err)
 {
 	struct listener *listener = calloc(1, sizeof(*listener));
 	int r;
@@ -242,6 +287,18 @@ int target_listen_nbd(struct target *target, const char *address, int *ret_port,
 	listener->closed = listener_closed;
 	listener->context = target;
 	return loop_call(listener->loop, listener_add, listener);
+}
+
+int target_listen_nbd(struct target *target, const char *address, int *ret_port,
+		      struct error *err)
+{
+	return listen_at(target, address, ret_port, accepted_nbd, err);
+}
+
+int target_listen_iscsi(struct target *target, const char *address,
+			int *ret_port, struct error *err)
+{
+	return listen_at(target, address, ret_port, accepted_iscsi, err);
 }
 
 static int listeners_close(void *context)
@@ -328,7 +385,9 @@ int target_new(const struct target_options *options, struct target **ret,
 					  ?: CONNECTIONS_DEFAULT_MAX;
 	sem_init(&target->listeners_closed, 0, 0);
 	target->exports = export_table_new();
-	if (!target->exports)
+	if (target->exports)
+		target->iscsi = iscsi_table_new(target->exports);
+	if (!target->iscsi)
 		r = error_set(err, ENOMEM, "no memory for a target");
 	else
 		r = tls_open(target, &options->tls, err);
@@ -354,6 +413,7 @@ void target_free(struct target *target)
 		worker_stop(&target->workers[i]);
 	for (unsigned i = 0; i < target->n_workers; i++)
 		worker_end(&target->workers[i]);
+	iscsi_table_free(target->iscsi);
 	export_table_free(target->exports);
 	tls_server_free(target->tls);
 	sem_destroy(&target->listeners_closed);
@@ -363,13 +423,21 @@ void target_free(struct target *target)
 int target_export_set(struct target *target, const struct target_export *spec,
 		      struct error *err)
 {
-	return export_table_set(target->exports, spec, err);
+	int r = export_table_set(target->exports, spec, err);
+
+	if (r < 0)
+		return r;
+	if (spec->scsi)
+		return iscsi_table_set(target->iscsi, spec, err);
+	iscsi_table_remove(target->iscsi, spec->name);
+	return 0;
 }
 
 int target_export_remove(struct target *target, const char *name,
 			 struct error *err)
 {
 	(void)err; /* an export that is not there is gone */
+	iscsi_table_remove(target->iscsi, name);
 	export_table_remove(target->exports, name);
 	return 0;
 }
@@ -377,11 +445,12 @@ int target_export_remove(struct target *target, const char *name,
 int target_export_end(struct target *target, const char *name, uint64_t epoch,
 		      struct error *err)
 {
+	iscsi_table_remove(target->iscsi, name);
 	return export_table_end(target->exports, name, epoch, err);
 }
 
 struct growth {
-	struct nbd_service *service;
+	struct worker *worker;
 	const char *name;
 	uint64_t size; /* bytes */
 };
@@ -390,7 +459,8 @@ static int growth_run(void *context)
 {
 	const struct growth *growth = context;
 
-	nbd_service_grow(growth->service, growth->name, growth->size);
+	nbd_service_grow(&growth->worker->service, growth->name, growth->size);
+	iscsi_service_grow(&growth->worker->iscsi, growth->name, growth->size);
 	return 0;
 }
 
@@ -398,10 +468,12 @@ void target_export_grow(struct target *target, const char *name, uint64_t size)
 {
 	for (unsigned i = 0; i < target->n_workers; i++) {
 		struct worker *worker = &target->workers[i];
-		struct growth growth = {&worker->service, name, size};
+		struct growth growth = {worker, name, size};
 
 		(void)loop_call(worker->loop, growth_run, &growth);
 	}
+	/* Last: initiators that are told can use what they are told of. */
+	iscsi_table_grow(target->iscsi, name, size);
 }
 
 unsigned target_export_connections(struct target *target, const char *name)

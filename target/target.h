@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The servers of the wire: NBD (and later iSCSI) over any struct blockdev.
+ * The servers of the wire: NBD and iSCSI over any struct blockdev.
  * Worker loops, listeners and the table of exports. Knows nothing of extents
  * and pools: the owner gives each export a function that opens its device.
  *
@@ -56,7 +56,38 @@ int target_listen_nbd(struct target *target, const char *address, int *ret_port,
  */
 void target_free(struct target *target);
 
+/* Accept iSCSI connections; the rest as target_listen_nbd(). */
+int target_listen_iscsi(struct target *target, const char *address,
+			int *ret_port, struct error *err);
+
 #define TARGET_INITIATORS_MAX 64
+
+/* In front of an export's name: what initiators call it. */
+#define TARGET_ISCSI_PREFIX "iqn.2025-01.io.union"
+
+struct iscsi_chap_secrets;
+
+/*
+ * An export as a SCSI unit. Initiators log in to NAME, or NAME:EPOCH when the
+ * export has an epoch, and find it at @lun. Exports with the same name and
+ * epoch are LUNs of one target; what was said last of secrets and initiators
+ * counts for all of them.
+ */
+struct target_scsi {
+	const char *name; /* NULL: TARGET_ISCSI_PREFIX:NAME OF THE EXPORT */
+	unsigned lun;     /* less than 256 */
+	uint8_t uuid[16]; /* names the unit, for good */
+	const char *serial, *product; /* NULL: made up (scsi_unit_options) */
+	uint64_t size;                /* bytes */
+	uint32_t block_size;          /* 512 or 4096; 0: 512 */
+	uint32_t physical_size;       /* bytes; 0: block_size */
+	bool removable, thin;
+	const char *state_path; /* of reservations that last; NULL: none do */
+	/* Initiator names that may log in; none: all, by their addresses. */
+	const char *const *initiators;
+	size_t n_initiators;
+	const struct iscsi_chap_secrets *secrets; /* NULL: no CHAP */
+};
 
 struct target_export {
 	const char *name; /* without epoch */
@@ -73,6 +104,7 @@ struct target_export {
 	 * resume a session only while it stays the same. NULL: none.
 	 */
 	const char *description;
+	const struct target_scsi *scsi; /* NULL: not by iSCSI */
 	/*
 	 * Open the device for one connection, on that connection's loop; may
 	 * block briefly. The target closes it with blockdev_close().

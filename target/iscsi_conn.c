@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A connection from its first byte to its end. */
+#include "target/iscsi_conn.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "target/iscsi_conn_internal.h"
+
+/* Seconds and tries before an idle peer that is gone is noticed. Ours. */
+#define KEEPALIVE_IDLE_S     30
+#define KEEPALIVE_INTERVAL_S 10
+#define KEEPALIVE_TRIES      3
+
+/* A peer that takes no answer for so long is dropped (tcp(7)). Ours. */
+#define SEND_STALL_TIMEOUT_MS 60000
+
+/* ---- ending ---- */
+
+void iscsi_conn_kill(struct iscsi_conn *conn)
+{
+	iscsi_conn_touch(conn);
+	if (conn->phase == ISCSI_CONN_CLOSING)
+		return;
+	conn->phase = ISCSI_CONN_CLOSING;
+	/* Wakes the receive and the send that are in flight. */
+	(void)shutdown(conn->fd, SHUT_RDWR);
+	if (conn->timer_running)
+		loop_cancel(conn->loop, &conn->timer.op);
+	if (conn->tick_running)
+		loop_cancel(conn->loop, &conn->tick.op);
+	iscsi_io_forget_all(conn);
+	iscsi_session_abandon(&conn->session);
+}
+
+void iscsi_conn_complain(struct iscsi_conn *conn, const char *what,
+			 const char *why)
+{
+	const struct iscsi_login *login = &conn->session.login;
+	char peer[PEER_ADDRESS_TEXT_MAX];
+	unsigned others;
+
+	if (!log_limit_allow(&conn->service->log_limit, &others))
+		return;
+	/* Names are checked: iscsi_name_ok(). */
+	log_warning("iscsi: %s %s%s%s%s%s: %s%s", what,
+		    peer_address_format(&conn->peer, peer, sizeof(peer)),
+		    login->initiator[0] ? ", " : "", login->initiator,
+		    login->target[0] ? ", at " : "", login->target,
+		    why ?: "it may not", others ? " (and others before)" : "");
+}
+
+void iscsi_conn_drop(struct iscsi_conn *conn, const char *why)
+{
+	if (conn->phase != ISCSI_CONN_CLOSING)
+		iscsi_conn_complain(conn, "dropped", why);
+	iscsi_conn_kill(conn);
+}
+
+static void timer_start(struct iscsi_conn *conn, unsigned timeout_ms)
+{
+	conn->timer_running = true;
+	loop_timer_start(conn->loop, &conn->timer, timeout_ms);
+}
+
+/* A timer that still runs is the login's: it will do, or its end starts ours.
+ */
+void iscsi_conn_drain(struct iscsi_conn *conn, unsigned timeout_ms)
+{
+	if (conn->phase == ISCSI_CONN_DRAINING ||
+	    conn->phase == ISCSI_CONN_CLOSING)
+		return;
+	conn->phase = ISCSI_CONN_DRAINING;
+	conn->drain_timeout_ms = timeout_ms;
+	(void)shutdown(conn->fd, SHUT_RD);
+	if (!conn->timer_running)
+		timer_start(conn, timeout_ms);
+	iscsi_conn_touch(conn);
+}
+
+static void timer_done(struct op *op, int res)
+{
+	struct loop_timer *timer = container_of(op, struct loop_timer, op);
+	struct iscsi_conn *conn = container_of(timer, struct iscsi_conn, timer);
+	bool draining = conn->phase == ISCSI_CONN_DRAINING;
+
+	conn->timer_running = false;
+	iscsi_conn_touch(conn);
+	if (draining && res == -ECANCELED)
+		timer_start(conn, conn->drain_timeout_ms);
+	else if (draining)
+		iscsi_conn_kill(conn);
+	else if (res != -ECANCELED)
+		iscsi_conn_drop(conn, "its login takes too long");
+}
+
+/* ---- signs of life ---- */
+
+void iscsi_conn_tick_start(struct iscsi_conn *conn, unsigned delay_ms)
+{
+	conn->tick_running = true;
+	loop_timer_start(conn->loop, &conn->tick, delay_ms);
+}
+
+/* Nothing was heard for one period: ask; for two: it is gone. */
+static void look(struct iscsi_conn *conn)
+{
+	if (!conn->heard && conn->session.ping) {
+		iscsi_conn_drop(conn, "it does not answer");
+		return;
+	}
+	if (!conn->heard && conn->active == 0 && !conn->sending)
+		iscsi_session_ping(&conn->session);
+	conn->heard = false;
+	iscsi_conn_tick_start(conn, conn->service->ping_ms);
+}
+
+static void tick_done(struct op *op, int res)
+{
+	struct loop_timer *timer = container_of(op, struct loop_timer, op);
+	struct iscsi_conn *conn = container_of(timer, struct iscsi_conn, tick);
+
+	conn->tick_running = false;
+	iscsi_conn_touch(conn);
+	if (res == -ECANCELED || conn->phase != ISCSI_CONN_OPEN)
+		return;
+	if (!conn->committing)
+		look(conn);
+	else
+		iscsi_conn_commit(conn);
+}
+
+/* ---- after each batch of completions ---- */
+
+static void conn_free(struct iscsi_conn *conn)
+{
+	struct iscsi_service *service = conn->service;
+
+	assert(conn->n_ios == 0 && conn->buffered == 0);
+	loop_batch_remove(conn->loop, &conn->settle);
+	*conn->link = conn->next;
+	if (conn->next)
+		conn->next->link = conn->link;
+	iscsi_session_done(&conn->session);
+	iscsi_place_unref(conn->place);
+	while (conn->free) {
+		struct iscsi_io *io = conn->free;
+
+		conn->free = io->next;
+		free(io);
+	}
+	fd_close(conn->fd);
+	free(conn->luns);
+	free(conn->batch);
+	free(conn->buffer);
+	free(conn);
+	service->ended(service, 1);
+}
+
+/* Closing: the devices as soon as they are idle, the rest when all is back. */
+static void end(struct iscsi_conn *conn)
+{
+	if (conn->active > 0 || conn->n_resets > 0 || conn->receiving ||
+	    conn->sending)
+		return;
+	iscsi_conn_leave(conn);
+	if (conn->timer_running || conn->tick_running ||
+	    iscsi_conn_awaits_message(conn))
+		return;
+	conn_free(conn);
+}
+
+static bool answers_are_due(const struct iscsi_conn *conn)
+{
+	return conn->session.n_open > 0 || conn->session.n_immediate > 0 ||
+	       conn->n_resets > 0;
+}
+
+static void settle(struct loop_batch *batch)
+{
+	struct iscsi_conn *conn = container_of(batch, struct iscsi_conn,
+					       settle);
+
+	if (conn->phase == ISCSI_CONN_LOGOUT && !answers_are_due(conn)) {
+		iscsi_session_goodbye(&conn->session);
+		iscsi_conn_drain(conn, ISCSI_DRAIN_TIMEOUT_MS);
+	}
+	if (conn->phase != ISCSI_CONN_CLOSING && !iscsi_conn_send(conn))
+		iscsi_conn_kill(conn);
+	iscsi_conn_go_on(conn);
+	if (conn->phase == ISCSI_CONN_DRAINING && !answers_are_due(conn) &&
+	    !conn->sending && iscsi_session_all_sent(&conn->session))
+		iscsi_conn_kill(conn);
+	if (conn->phase == ISCSI_CONN_CLOSING)
+		end(conn); /* the last thing: it may be freed */
+}
+
+/* ---- starting ---- */
+
+static void socket_setup(int fd, const struct peer_address *peer)
+{
+	static const struct {
+		int level, name, value;
+	} options[] = {
+		{IPPROTO_TCP, TCP_NODELAY, 1},
+		{SOL_SOCKET, SO_KEEPALIVE, 1},
+		{IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S},
+		{IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S},
+		{IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_TRIES},
+		{IPPROTO_TCP, TCP_USER_TIMEOUT, SEND_STALL_TIMEOUT_MS},
+	};
+
+	if (peer->family == AF_UNIX)
+		return;
+	/* A connection without them works too. */
+	for (size_t i = 0; i < array_size(options); i++)
+		(void)setsockopt(fd, options[i].level, options[i].name,
+				 &options[i].value, sizeof(options[i].value));
+}
+
+/* Where the peer has reached us, as TargetAddress has it (RFC 7143 13.8). */
+static void portal_format(struct iscsi_conn *conn)
+{
+	struct sockaddr_storage name = {0};
+	socklen_t length = sizeof(name);
+	struct peer_address address;
+	char text[PEER_ADDRESS_TEXT_MAX];
+	in_port_t port;
+
+	if (getsockname(conn->fd, (struct sockaddr *)&name, &length) < 0 ||
+	    peer_address_from((struct sockaddr *)&name, &address) < 0 ||
+	    address.family == AF_UNIX)
+		return; /* "": an initiator uses the address it knows */
+	port = name.ss_family == AF_INET6
+		       ? ((struct sockaddr_in6 *)&name)->sin6_port
+		       : ((struct sockaddr_in *)&name)->sin_port;
+	(void)peer_address_format(&address, text, sizeof(text));
+	(void)snprintf(conn->portal, sizeof(conn->portal),
+		       address.family == AF_INET6 ? "[%s]:%u" : "%s:%u", text,
+		       ntohs(port));
+}
+
+static struct iscsi_conn *conn_new(struct iscsi_service *service)
+{
+	struct iscsi_conn *conn = calloc(1, sizeof(*conn));
+
+	if (!conn)
+		return NULL;
+	conn->buffer = malloc(ISCSI_RECEIVE_SIZE);
+	conn->batch = malloc(sizeof(*conn->batch));
+	if (!conn->buffer || !conn->batch) {
+		free(conn->buffer);
+		free(conn->batch);
+		free(conn);
+		return NULL;
+	}
+	conn->service = service;
+	conn->loop = service->loop;
+	conn->receive_limit = ISCSI_RECEIVE_SIZE;
+	conn->receive_op.done = iscsi_conn_receive_done;
+	conn->send_op.done = iscsi_conn_send_done;
+	conn->settle.run = settle;
+	conn->timer.op.done = timer_done;
+	conn->tick.op.done = tick_done;
+	iscsi_conn_expel_setup(conn);
+	iscsi_session_init(&conn->session, &iscsi_conn_session_ops, conn,
+			   conn->portal);
+	return conn;
+}
+
+void iscsi_conn_start(struct iscsi_service *service, int fd,
+		      const struct peer_address *peer)
+{
+	struct iscsi_conn *conn = service->stopping ? NULL : conn_new(service);
+
+	if (!conn) {
+		fd_close(fd);
+		service->ended(service, 1);
+		return;
+	}
+	socket_setup(fd, peer);
+	conn->fd = fd;
+	conn->peer = *peer;
+	portal_format(conn);
+	conn->link = &service->conns;
+	conn->next = service->conns;
+	if (conn->next)
+		conn->next->link = &conn->next;
+	service->conns = conn;
+	timer_start(conn, ISCSI_LOGIN_TIMEOUT_MS);
+	iscsi_conn_touch(conn); /* receives */
+}
+
+/* ---- the service ---- */
+
+void iscsi_service_init(struct iscsi_service *service, struct loop *loop,
+			struct export_table *exports, struct iscsi_table *table,
+			void (*ended)(struct iscsi_service *service,
+				      unsigned n))
+{
+	*service = (struct iscsi_service){
+		.loop = loop,
+		.exports = exports,
+		.table = table,
+		.ping_ms = ISCSI_PING_MS,
+		.ended = ended,
+		.wake.run = iscsi_service_wake,
+		.check.op.done = iscsi_service_check,
+	};
+}
+
+void iscsi_service_stop(struct iscsi_service *service)
+{
+	service->stopping = true;
+	if (service->check_runs)
+		loop_cancel(service->loop, &service->check.op);
+	for (struct iscsi_conn *conn = service->conns; conn;
+	     conn = conn->next) {
+		if (!conn->nexus) { /* nobody loses anything */
+			iscsi_conn_kill(conn);
+			continue;
+		}
+		iscsi_session_async(&conn->session, ISCSI_ASYNC_DROP_SESSION);
+		iscsi_conn_drain(conn, ISCSI_STOP_TIMEOUT_MS);
+	}
+}
+
+void iscsi_service_grow(struct iscsi_service *service, const char *name,
+			uint64_t size)
+{
+	for (struct iscsi_conn *conn = service->conns; conn; conn = conn->next)
+		for (unsigned i = 0; i < conn->n_luns; i++)
+			if (conn->luns[i].dev &&
+			    export_is(conn->luns[i].user.export, name))
+				blockdev_grown(conn->luns[i].dev, size);
+}
+
+bool iscsi_service_still(const struct iscsi_service *service)
+{
+	return !service->conns && !service->check_runs;
+}

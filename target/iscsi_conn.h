@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * iSCSI connections on a loop: sockets, devices, SCSI and the loop around
+ * iscsi_session.h. As with NBD (nbd_conn.h) one receive takes many PDUs and
+ * one send carries whatever answers are ready; data of a large write is
+ * received where the device takes it from.
+ *
+ * What keeps it bounded: a session has ISCSI_WINDOW commands under way and
+ * ISCSI_CONN_BUFFER_MAX bytes of buffers. A command that gets no buffer waits
+ * in a line of the service; data of a write is asked for when it has one. Who
+ * waits for too long is told BUSY, and a peer that sits on buffers meanwhile
+ * is dropped.
+ */
+#ifndef TARGET_ISCSI_CONN_H
+#define TARGET_ISCSI_CONN_H
+
+#include <stdbool.h>
+
+#include "base/log.h"
+#include "base/loop.h"
+#include "target/initiators.h"
+#include "target/iscsi_table.h"
+
+/* Bytes of buffers one connection may hold, or one command if larger. */
+#define ISCSI_CONN_BUFFER_MAX (UINT32_C(32) << 20)
+
+#define ISCSI_LOGIN_TIMEOUT_MS 15000 /* ours */
+#define ISCSI_STOP_TIMEOUT_MS  2000  /* target_free(), target.h */
+#define ISCSI_DRAIN_TIMEOUT_MS 30000 /* for a peer that has said goodbye */
+#define ISCSI_PING_MS          45000 /* of silence; as much again: it is gone */
+
+/* While some wait for buffers. Ours. */
+#define ISCSI_WAIT_CHECK_MS 50
+#define ISCSI_WAIT_MAX_MS   8000 /* then it is told BUSY */
+#define ISCSI_STUCK_MAX_MS  5000 /* of a peer that holds buffers */
+
+struct iscsi_conn;
+struct iscsi_io;
+
+/* The connections of one loop; all on its thread. */
+struct iscsi_service {
+	struct loop *loop;
+	struct export_table *exports;
+	struct iscsi_table *table;
+	unsigned ping_ms; /* ISCSI_PING_MS; for tests */
+	/* @n connections have ended and are freed; 0: only a timer has. */
+	void (*ended)(struct iscsi_service *service, unsigned n);
+
+	struct iscsi_conn *conns;
+	bool stopping;
+	struct iscsi_io *waiting_first, *waiting_last; /* for buffers */
+	struct loop_batch wake;
+	struct loop_timer check; /* runs only while somebody waits */
+	bool check_runs;
+	struct log_limit log_limit;
+};
+
+/* @loop, @exports, @table: borrowed until every connection has ended. */
+void iscsi_service_init(struct iscsi_service *service, struct loop *loop,
+			struct export_table *exports, struct iscsi_table *table,
+			void (*ended)(struct iscsi_service *service,
+				      unsigned n));
+
+/* As nbd_service_stop(); initiators are told, too. */
+void iscsi_service_stop(struct iscsi_service *service);
+
+/* As nbd_service_grow(); the unit is the table's affair. */
+void iscsi_service_grow(struct iscsi_service *service, const char *name,
+			uint64_t size);
+
+/* As nbd_service_still(). */
+bool iscsi_service_still(const struct iscsi_service *service);
+
+/* As nbd_conn_start(). */
+void iscsi_conn_start(struct iscsi_service *service, int fd,
+		      const struct peer_address *peer);
+
+#endif
