@@ -4,9 +4,9 @@
 # blockd, of the volume's union and of its NBD clients. Then the same call, or
 # its opposite, has to bring things in order, and nothing may be left.
 #
-# A step is a system call that changes something. The driver is stopped there
-# by its tracer, another process is killed, and the driver goes on; or it is
-# killed itself.
+# A step is a system call that changes something, of the driver or of a program
+# that it runs (mkfs, xfs_growfs). Whoever comes to it is stopped there by the
+# tracer, another process is killed, and it goes on; or it is killed itself.
 #
 # CSI_FULL=1: every step of every call, with every victim, and then both; else
 # CSI_KILLS (10) of those, chosen by CSI_SEED (1).
@@ -83,6 +83,10 @@ go_to() {
 
 # ---- one kill ----
 
+# A call has to answer before whoever makes it gives up. What a file system
+# waits for a node that is silent (30 s) is in it.
+CALL_MAX_S=60
+
 tracer=
 trace() { # PID WORDS...: returns when every thread of it is traced
 	local pid=$1 t
@@ -98,7 +102,9 @@ untrace() {
 	kill -INT "$tracer" 2>/dev/null || true
 	wait "$tracer" 2>/dev/null || true
 }
-state() { sed 's/.*) \(.\).*/\1/' "/proc/$1/stat" 2>/dev/null; }
+# The threads that the tracer has stopped so far, in that order. Each waits
+# for its SIGCONT, also one of a program that the driver runs.
+stopped() { awk '/--- stopped by SIGSTOP ---$/ {print $1}' "$TEST_DIR/trace"; }
 
 victims() { # VICTIM
 	case $1 in
@@ -108,33 +114,36 @@ victims() { # VICTIM
 	esac
 }
 
+kill_victims() { # VICTIM: fails when there is none
+	local p killed=1
+	for p in $(victims "$1"); do
+		kill -KILL "$p" && killed=0
+	done
+	return $killed
+}
 # kill_at OPERATION N VICTIM: 0 when it came to its N-th step and something
 # was killed, 1 when it ended before
 kill_at() {
-	local driver call hit=1 p end signal=STOP
+	local driver call hit=1 gone=0 all end signal=STOP
 	driver=$(cat "$C/host${DRIVER[$1]}/csi.pid")
 	[ "$3" != driver ] || signal=KILL
 	trace "$driver" -e "inject=$STEPS:signal=$signal:when=$2"
 	do_it "$1" >"$TEST_DIR/said" 2>&1 &
 	call=$!
-	end=$((SECONDS + 60))
+	end=$((SECONDS + CALL_MAX_S))
 	while kill -0 $call 2>/dev/null; do
 		[ $SECONDS -lt $end ] || fail "$1 does not end"
 		if ! kill -0 "$driver" 2>/dev/null; then
 			hit=0
 			break
 		fi
-		case $(state "$driver") in
-		T | t)
-			if [ $signal = STOP ] && [ $hit = 1 ]; then
-				for p in $(victims "$3"); do
-					kill -KILL "$p" && hit=0
-				done
-				[ $hit = 0 ] || hit=2
-			fi
-			kill -CONT "$driver"
-			;;
-		esac
+		mapfile -t all < <(stopped)
+		if [ ${#all[@]} -gt $gone ]; then
+			[ $gone != 0 ] || ! kill_victims "$3" || hit=0
+			# One that ended meanwhile needs nothing.
+			kill -CONT "${all[@]:gone}" 2>/dev/null || true
+			gone=${#all[@]}
+		fi
 		sleep 0.01
 	done
 	if [ "$3" = driver ] && [ $hit = 0 ]; then
@@ -143,8 +152,9 @@ kill_at() {
 	fi
 	wait $call 2>/dev/null || true
 	untrace
-	# It may have been stopped once more, by a thread of its own.
-	kill -CONT "$driver" 2>/dev/null || true
+	# A thread of its own may have been stopped once more.
+	mapfile -t all < <(stopped)
+	kill -CONT "$driver" "${all[@]:gone}" 2>/dev/null || true
 	[ $hit != 0 ] || revive "$1" "$3"
 	[ $hit = 0 ]
 }
