@@ -165,10 +165,11 @@ static bool examine(struct attachment *a, struct initiator_device *ret)
 		r = t->check(a, &dead, &problem);
 	describe(&a->record, ret);
 	ret->healthy = !r;
+	ret->dead = r < 0 && dead;
 	if (r < 0)
 		(void)snprintf(ret->problem, sizeof(ret->problem), "%.255s",
 			       error_text(&problem));
-	return r < 0 && dead;
+	return ret->dead;
 }
 
 /* ---- attach ---- */
@@ -429,6 +430,7 @@ static int list_one(const struct state *s, const char *id,
 		return r;
 	if (record_load(a.dirfd, id, &a.record, &problem) < 0) {
 		describe(&a.record, ret);
+		ret->dead = true;
 		(void)snprintf(ret->problem, sizeof(ret->problem), "%.255s",
 			       error_text(&problem));
 		return 0;

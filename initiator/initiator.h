@@ -58,6 +58,11 @@ struct initiator_device {
 	bool read_only;
 	bool healthy; /* device there and its server process alive */
 	char problem[INITIATOR_TEXT_MAX]; /* when not healthy */
+	/*
+	 * When not healthy: only attaching it anew helps. Else it waits for
+	 * its server, and is well again once that is back.
+	 */
+	bool dead;
 };
 
 /*

@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "volume/attach.h"
 #include "volume/local.h"
 #include "volume/local_union.h"
 #include "volume/mounts.h"
 #include "volume/split.h"
 #include "volume/union_process.h"
+
+#define RECONNECT_MS     3000 /* a device tries at least each second */
+#define RECONNECT_TRY_MS 50
 
 /* ---- may it be attached here? ---- */
 
@@ -221,6 +226,61 @@ static bool split_healthy(struct attach *at, unsigned index)
 }
 
 /*
+ * Is there a device for it that only has to find its server again? Where that
+ * is back it does.
+ */
+static bool comes_back(struct attach *at, unsigned index)
+{
+	const struct volume_split *split = &at->op.record->splits[index];
+	int64_t end_ms = clock_ms() + RECONNECT_MS;
+	struct initiator_device device;
+	char dir[PATH_MAX];
+
+	context_initiator_dir(at->op.ctx, dir);
+	while (initiator_get(dir, split->extent, &device, NULL) == 0 &&
+	       !device.healthy && !device.dead && clock_ms() < end_ms)
+		(void)poll(NULL, 0, RECONNECT_TRY_MS);
+	return split_healthy(at, index);
+}
+
+/* Does the split's node answer, and have its extent? */
+static int check_served(struct attach *at, unsigned index, struct error *err)
+{
+	const struct volume_split *split = &at->op.record->splits[index];
+	struct node_extent extent = {0};
+	struct node_client *client = NULL;
+	int r = context_client(at->op.ctx, split->node, &client, err);
+
+	if (r == 0)
+		r = node_client_get_extent(client, split->extent, &extent, err);
+	node_extent_done(&extent);
+	return r;
+}
+
+/*
+ * 1: all work, 0: one has to be made anew. An error: its node does not serve
+ * it now, so nothing could be made. Then what is here stays as it is: the
+ * other branches work, and the one that is missing may come back.
+ */
+static int splits_healthy(struct attach *at, struct error *err)
+{
+	int healthy = 1;
+
+	for (unsigned i = 0; i < at->n_splits; i++) {
+		int r;
+
+		if (split_healthy(at, i))
+			continue;
+		r = check_served(at, i, err);
+		if (r < 0)
+			return r;
+		if (!comes_back(at, i))
+			healthy = 0;
+	}
+	return healthy;
+}
+
+/*
  * Prepare an attachment that is here for being completed. Branches that work
  * are kept; when a mounted one does not, everything is taken down, since the
  * union has files of it open.
@@ -228,11 +288,10 @@ static bool split_healthy(struct attach *at, unsigned index)
 static int repair(struct attach *at, struct volume_attachment *a,
 		  bool *ret_whole, struct error *err)
 {
-	bool healthy = true;
-	int r;
+	int healthy = splits_healthy(at, err), r;
 
-	for (unsigned i = 0; i < at->n_splits; i++)
-		healthy = healthy && split_healthy(at, i);
+	if (healthy < 0)
+		return healthy;
 	*ret_whole = healthy && a->state == ATTACHMENT_ATTACHED &&
 		     (a->read_only ||
 		      !volume_record_fs_behind(at->op.record)) &&

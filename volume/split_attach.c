@@ -302,6 +302,25 @@ static int make_writable(struct work *w, struct error *err)
 	return r < 0 ? r : branch_mount(w, false, err);
 }
 
+/*
+ * A device whose server was away for too long has failed requests: its file
+ * system may find that out only now, and give up.
+ */
+static int grow_mounted(struct work *w, struct error *err)
+{
+	struct mount_info info;
+	int r = split_grow_fs(w->op, w->split, w->device.device, w->branch,
+			      err);
+
+	if (r != -EIO || mounts_find(w->branch, &info, NULL) < 0 ||
+	    !info.failed)
+		return r;
+	return error_set(err, EAGAIN,
+			 "the file system of split %u failed meanwhile, after "
+			 "errors of its device; repeat: it is mounted anew",
+			 w->split->index);
+}
+
 static int mount_for_writing(struct work *w, struct error *err)
 {
 	const struct volume_split *split = w->split;
@@ -317,8 +336,7 @@ static int mount_for_writing(struct work *w, struct error *err)
 		r = make_writable(w, err);
 	if (r == 0 && split->fs_behind &&
 	    branch_fs_grows_mounted(w->op->record->spec.fs_type))
-		r = split_grow_fs(w->op, w->split, w->device.device, w->branch,
-				  err);
+		r = grow_mounted(w, err);
 	return r;
 }
 

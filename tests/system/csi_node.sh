@@ -235,10 +235,10 @@ test_a_rebooted_node_is_staged_again() {
 }
 
 test_a_writer_outlives_plugin_and_servers() {
-	local id t n
+	local id t n pid
 	cap 1
 	volume live
-	id=$(create 1 live 1500)
+	id=$(create 1 live 1500 parameters.fsType=xfs)
 	stage 1 live "$id"
 	publish 1 live "$id" a
 	t=$(target 1 a)
@@ -251,10 +251,18 @@ test_a_writer_outlives_plugin_and_servers() {
 	publish 1 live "$id" a
 	healthy "$id" "$t"
 	expand 1 "$id" "$t" >/dev/null
+	# A node that is away for a while: calls say so, and take nothing
+	# down that would only have to wait.
+	pid=$(union_pid live)
+	on 3 trib volume resize live --size 1600MiB --quiet
 	blockd_signal 2 KILL
 	stats 1 "$id" "$t" >"$TEST_DIR/out"
 	grep -q "abnormal=1" "$TEST_DIR/out"
+	fails 1 "UNAVAILABLE: " expand 1 "$id" "$t"
+	fails 1 "UNAVAILABLE: " node_stage 1 live "$id"
 	blockd_start 2
+	eventually 30 expand 1 "$id" "$t"
+	same "$(union_pid live)" "$pid"
 	eventually 30 healthy "$id" "$t"
 	n=$(cat "$TEST_DIR/written")
 	eventually 30 eval "[ \$(cat $TEST_DIR/written) -gt $((n + 2)) ]"
