@@ -65,6 +65,15 @@ static void info_fill(struct libmnt_fs *fs, struct mount_info *ret)
 		      (!ret->read_only && has_option(options, "ro"));
 }
 
+/* XFS that has shut down looks as ever in the mount table. */
+static bool has_shut_down(const struct mount_info *info)
+{
+	struct stat st;
+
+	return strcmp(info->fs_type, "xfs") == 0 &&
+	       stat(info->target, &st) < 0 && errno == EIO;
+}
+
 int mounts_find(const char *target, struct mount_info *ret, struct error *err)
 {
 	struct mount_info *all;
@@ -84,6 +93,7 @@ int mounts_find(const char *target, struct mount_info *ret, struct error *err)
 	if (r < 0)
 		return error_set(err, ENOENT, "nothing is mounted at '%s'",
 				 target);
+	ret->failed = ret->failed || has_shut_down(ret);
 	return 0;
 }
 

@@ -17,7 +17,11 @@ struct mount_info {
 	char fs_type[64];
 	dev_t device;
 	bool read_only;
-	bool failed; /* gave up writing after an error of its device */
+	/*
+	 * Gave up writing after an error of its device; of XFS only
+	 * mounts_find() knows.
+	 */
+	bool failed;
 };
 
 /* What is on top at @target (as in mountinfo, no links). -ENOENT: nothing. */

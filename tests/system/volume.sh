@@ -111,6 +111,13 @@ test_xfs_branches_work_too() {
 	attach 1 x
 	is_whole 1 x
 	fill "$C/host1/mnt/x"
+	# A branch that gave up after an error of its device is mounted anew.
+	xfs_io -x -c shutdown "$C/host1/run/volumes/x/branch-1"
+	status x >"$TEST_DIR/out"
+	grep -q "gave up after an error" "$TEST_DIR/out" || fail "$(cat "$TEST_DIR/out")"
+	attach 1 x
+	is_whole 1 x
+	check "$C/host1/mnt/x"
 	v 1 detach name=x
 	attach 3 x
 	check "$C/host3/mnt/x"
