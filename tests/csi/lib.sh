@@ -17,13 +17,15 @@ STORE=${STORE:-local:$C/records.db}
 # ---- the driver on each host ----
 
 # DRIVER_PREFIX: words before the program; its pid has to stay the program's.
-DRIVER_PREFIX=()
+# DRIVER_OPTIONS: of each of them, also when it is started again.
+DRIVER_PREFIX=() DRIVER_OPTIONS=()
 driver_start() { # HOST [OPTION...]
 	local dir=$C/host$1
 	nsenter --net="/run/netns/$CLUSTER_NET$1" \
 		"${DRIVER_PREFIX[@]}" trib-csi --endpoint "unix://$dir/csi.sock" --node "host$1" \
 		--store "$STORE" --run-dir "$dir/run" \
-		--kata-run-dir "$dir/kata" --call-timeout-ms 10000 --log-level debug "${@:2}" \
+		--kata-run-dir "$dir/kata" --call-timeout-ms 10000 --log-level debug \
+		"${DRIVER_OPTIONS[@]}" "${@:2}" \
 		>>"$dir/csi.log" 2>&1 &
 	echo $! >"$dir/csi.pid"
 	disown

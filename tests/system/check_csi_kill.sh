@@ -7,12 +7,18 @@
 # A step is a system call that changes something, of the driver or of a program
 # that it runs (mkfs, xfs_growfs). Whoever comes to it is stopped there by the
 # tracer, another process is killed, and it goes on; or it is killed itself.
+# What is to outlive the call is trib-launch's, where the tracer leaves it alone.
 #
 # CSI_FULL=1: every step of every call, with every victim, and then both; else
 # CSI_KILLS (10) of those, chosen by CSI_SEED (1).
 . "$(dirname "$0")/../lib.sh"
 . "$TOP/tests/csi/lib.sh"
+DRIVER_OPTIONS=(--launcher "$TEST_DIR/launch.sock" --call-timeout-ms 2000)
 csi_start 3 640MiB
+nsenter --net="/run/netns/${CLUSTER_NET}1" trib-launch --socket "$TEST_DIR/launch.sock" \
+	--bin-dir "$BUILD/bin" >"$C/launch.log" 2>&1 &
+at_exit kill $!
+eventually 30 test -S "$TEST_DIR/launch.sock"
 
 STEPS=fsync,fdatasync,mount,move_mount,umount2,mkdir,rmdir,unlink,unlinkat,rename,renameat2,ioctl,connect
 NAME=step

@@ -246,7 +246,7 @@ test_a_writer_outlives_plugin_and_servers() {
 	driver_signal 1 KILL
 	n=$(cat "$TEST_DIR/written")
 	eventually 30 eval "[ \$(cat $TEST_DIR/written) -gt $((n + 2)) ]"
-	driver_start 1
+	driver_start 1 --call-timeout-ms 2000 # two calls well within the dead timeout
 	stage 1 live "$id"
 	publish 1 live "$id" a
 	healthy "$id" "$t"
