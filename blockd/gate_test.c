@@ -277,7 +277,7 @@ static void holds_what_changes_the_data_and_nothing_else(void **state)
 	struct side *side = &k->sides[0];
 	struct request write, discard, read, flush, later;
 
-	assert_int_equal(gate_hold(&k->gate, clock_ms() + 1000), 0);
+	assert_int_equal(gate_hold(&k->gate, clock_ms() + 20000), 0);
 	assert_true(gate_is_held(&k->gate));
 	begin(&write, side, start_write);
 	begin(&discard, side, start_discard);
@@ -321,8 +321,8 @@ static void goes_on_when_the_last_of_two_holds_ends(void **state)
 	struct kit *k = *state;
 	struct request write;
 
-	assert_int_equal(gate_hold(&k->gate, clock_ms() + 1000), 0);
-	assert_int_equal(gate_hold(&k->gate, clock_ms() + 1000), 0);
+	assert_int_equal(gate_hold(&k->gate, clock_ms() + 20000), 0);
+	assert_int_equal(gate_hold(&k->gate, clock_ms() + 20000), 0);
 	begin(&write, &k->sides[0], start_write);
 	gate_release(&k->gate);
 	settle(&k->sides[0]);
@@ -483,7 +483,7 @@ static void a_limit_does_not_break_a_hold(void **state)
 	begin(&one, &k->sides[0], start_write);
 	wait_done(&one);
 	begin(&two, &k->sides[0], start_write);
-	assert_int_equal(gate_hold(&k->gate, clock_ms() + 1000), 0);
+	assert_int_equal(gate_hold(&k->gate, clock_ms() + 20000), 0);
 	limit(k, 0);
 	settle(&k->sides[0]);
 	assert_false(atomic_load(&two.done));

@@ -8,12 +8,12 @@
 #include "base/log.h"
 #include "base/process.h"
 
-#define CALL_TIMEOUT_MS 20000
+#define CALL_TIMEOUT_MS 60000
 
 void kit_start(struct kit *kit, enum csi_mode mode)
 {
 	struct volume_config config = {.node = "host1",
-				       .call_timeout_ms = 2000};
+				       .call_timeout_ms = 5000};
 	const char *addresses[1];
 	struct rpc_server_options options = {
 		.addresses = addresses, .n_addresses = 1, .context = &kit->csi};

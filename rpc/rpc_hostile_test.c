@@ -213,10 +213,10 @@ static void survives_calls_that_never_send_a_body(void **state)
 		refused++;
 	}
 	assert_int_equal(refused, MANY - 20);
-	assert_int_equal(kit_get(kit, "echo:x", 5000, NULL), -EAGAIN);
+	assert_int_equal(kit_get(kit, "echo:x", 30000, NULL), -EAGAIN);
 	assert_non_null(strstr(kit->err.msg, "too many calls open"));
 	/* Others are not kept out for ever ... */
-	for (int i = 0; kit_get(kit, "echo:x", 5000, NULL) < 0; i++) {
+	for (int i = 0; kit_get(kit, "echo:x", 30000, NULL) < 0; i++) {
 		assert_int_equal(kit->err.code, EAGAIN);
 		assert_true(i < 100);
 		(void)usleep(100000);
@@ -244,7 +244,7 @@ static void stops_while_a_call_waits_for_its_body(void **state)
 	kit_start(kit);
 	peer_open(&peer, kit);
 	shot_begin(&shot, &peer, NULL, 0, NULL, 0);
-	assert_int_equal(kit_get(kit, "echo:x", 5000, NULL), 0);
+	assert_int_equal(kit_get(kit, "echo:x", 30000, NULL), 0);
 	kit_stop(kit);
 	assert_int_equal(peer_next(&peer).type, GRPC_OP_COMPLETE);
 	assert_int_not_equal(shot.status, GRPC_STATUS_OK);

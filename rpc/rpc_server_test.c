@@ -38,11 +38,11 @@ static void carries_a_message_there_and_back(void **state)
 	Tributary__V1__Extent *extent;
 
 	kit_start(kit);
-	assert_int_equal(kit_get(kit, "echo:Grüße", 5000, &extent), 0);
+	assert_int_equal(kit_get(kit, "echo:Grüße", 30000, &extent), 0);
 	assert_string_equal(extent->name, "Grüße");
 	kit_free(extent);
 	/* and for one who does not want the answer */
-	assert_int_equal(kit_get(kit, "echo:x", 5000, NULL), 0);
+	assert_int_equal(kit_get(kit, "echo:x", 30000, NULL), 0);
 }
 
 static void brings_errno_and_text_back_exactly(void **state)
@@ -56,7 +56,7 @@ static void brings_errno_and_text_back_exactly(void **state)
 	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
 		(void)snprintf(name, sizeof(name), "error:%d:pool 'ä' 100%%",
 			       errors[i]);
-		assert_int_equal(kit_get(kit, name, 5000, NULL), -errors[i]);
+		assert_int_equal(kit_get(kit, name, 30000, NULL), -errors[i]);
 		assert_int_equal(kit->err.code, errors[i]);
 		assert_string_equal(kit->err.msg, "pool 'ä' 100%");
 	}
@@ -138,7 +138,7 @@ static void refuses_a_body_that_is_no_message(void **state)
 	assert_int_equal(raw_call(kit, kit_methods[0].path, &in.base), -EINVAL);
 	assert_non_null(strstr(kit->err.msg, "no message of this method"));
 	assert_int_equal(atomic_load(&kit->seen.calls), 0);
-	assert_int_equal(kit_get(kit, "echo:after", 5000, NULL), 0);
+	assert_int_equal(kit_get(kit, "echo:after", 30000, NULL), 0);
 }
 
 static void refuses_a_message_that_is_too_large(void **state)
@@ -149,9 +149,9 @@ static void refuses_a_message_that_is_too_large(void **state)
 	memset(name, 'x', 2 << 20);
 	name[(2 << 20) - 1] = '\0';
 	kit_start(kit);
-	assert_int_equal(kit_get(kit, name, 5000, NULL), -EMSGSIZE);
+	assert_int_equal(kit_get(kit, name, 30000, NULL), -EMSGSIZE);
 	assert_int_equal(atomic_load(&kit->seen.calls), 0);
-	assert_int_equal(kit_get(kit, "echo:after", 5000, NULL), 0);
+	assert_int_equal(kit_get(kit, "echo:after", 30000, NULL), 0);
 	free(name);
 }
 
@@ -183,8 +183,8 @@ static void tells_when_an_answer_needs_too_much_memory(void **state)
 
 	kit->options.arena_max = 1 << 20;
 	kit_start(kit);
-	assert_int_equal(kit_get(kit, "alloc:1000000", 5000, NULL), 0);
-	assert_int_equal(kit_get(kit, "alloc:1100000", 5000, NULL), -EMSGSIZE);
+	assert_int_equal(kit_get(kit, "alloc:1000000", 30000, NULL), 0);
+	assert_int_equal(kit_get(kit, "alloc:1100000", 30000, NULL), -EMSGSIZE);
 	assert_non_null(strstr(kit->err.msg, "the answer needs more than"));
 }
 
@@ -195,10 +195,10 @@ static void tells_when_an_answer_is_too_large(void **state)
 
 	kit->options.arena_max = 64 << 20;
 	kit_start(kit);
-	assert_int_equal(kit_get(kit, "long:10000000", 9000, &extent), 0);
+	assert_int_equal(kit_get(kit, "long:10000000", 30000, &extent), 0);
 	assert_int_equal(strlen(extent->message), 10000000);
 	kit_free(extent);
-	assert_int_equal(kit_get(kit, "long:17000000", 9000, NULL), -EMSGSIZE);
+	assert_int_equal(kit_get(kit, "long:17000000", 30000, NULL), -EMSGSIZE);
 }
 
 static void refuses_calls_past_its_queue(void **state)
@@ -227,7 +227,7 @@ static void refuses_calls_past_its_queue(void **state)
 	assert_int_equal(running.result, 0);
 	assert_int_equal(done, 1);
 	assert_int_equal(refused, 2);
-	assert_int_equal(kit_get(kit, "echo:x", 9000, NULL), 0);
+	assert_int_equal(kit_get(kit, "echo:x", 30000, NULL), 0);
 }
 
 static void lets_a_handler_choose_its_code(void **state)
@@ -236,11 +236,11 @@ static void lets_a_handler_choose_its_code(void **state)
 
 	kit_start(kit);
 	/* UNAUTHENTICATED has no errno of its own */
-	assert_int_equal(kit_get(kit, "fail:16:who are you?", 5000, NULL),
+	assert_int_equal(kit_get(kit, "fail:16:who are you?", 30000, NULL),
 			 -EACCES);
 	assert_string_equal(kit->err.msg, "who are you?");
 	/* a failure can't claim to be none */
-	assert_int_equal(kit_get(kit, "fail:0:what", 5000, NULL), -EIO);
+	assert_int_equal(kit_get(kit, "fail:0:what", 30000, NULL), -EIO);
 }
 
 static void sends_only_clean_text(void **state)
@@ -248,7 +248,7 @@ static void sends_only_clean_text(void **state)
 	struct kit *kit = *state;
 
 	kit_start(kit);
-	assert_int_equal(kit_get(kit, "error:5:a\xff\n\x1b[1mb", 5000, NULL),
+	assert_int_equal(kit_get(kit, "error:5:a\xff\n\x1b[1mb", 30000, NULL),
 			 -EIO);
 	assert_string_equal(kit->err.msg, "a?  [1mb");
 }
@@ -261,12 +261,12 @@ static void shows_the_deadline_to_both_sides(void **state)
 	int64_t start = clock_ms(), took;
 
 	kit_start(kit);
-	assert_int_equal(kit_get(kit, "wait:20000", 500, NULL), -ETIMEDOUT);
+	assert_int_equal(kit_get(kit, "wait:20000", 1500, NULL), -ETIMEDOUT);
 	took = clock_ms() - start;
-	assert_in_range(took, 400, 5000);
+	assert_in_range(took, 1400, 18000);
 	assert_non_null(strstr(kit->err.msg, kit->address));
 	assert_true(kit_eventually(&kit->seen.cancelled, 1));
-	assert_in_range(atomic_load(&kit->seen.time_left), 1, 500);
+	assert_in_range(atomic_load(&kit->seen.time_left), 1, 2000);
 }
 
 static void cancels_the_handler_when_the_client_is_killed(void **state)
@@ -287,30 +287,28 @@ static void cancels_the_handler_when_the_client_is_killed(void **state)
 static void holds_no_fast_call_up_behind_a_slow_one(void **state)
 {
 	struct kit *kit = *state;
-	struct background slow;
+	const char *const argv[] = {"/proc/self/exe", "--call", kit->address,
+				    "wait:60000", NULL};
+	pid_t pid;
 
 	kit->options.workers = 2;
 	kit_start(kit);
-	background_start(&slow, kit, "wait:60000", 1500);
+	assert_int_equal(process_start(argv, -1, -1, &pid, NULL), 0);
 	assert_true(kit_eventually(&kit->seen.calls, 1));
-	assert_int_equal(kit_get(kit, "echo:x", 1000, NULL), 0);
+	assert_int_equal(kit_get(kit, "echo:x", 30000, NULL), 0);
 	assert_int_equal(atomic_load(&kit->seen.cancelled), 0);
-	background_join(&slow);
-	assert_int_equal(slow.result, -ETIMEDOUT);
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	(void)waitpid(pid, NULL, 0);
 }
 
 static void says_where_nobody_answers(void **state)
 {
 	struct kit *kit = *state;
-	int64_t start = clock_ms();
 
 	assert_int_equal(
 		rpc_client_new(kit->address, NULL, NULL, &kit->client, NULL),
 		0);
-	assert_int_equal(kit_get(kit, "echo:x", 500, NULL), -EHOSTUNREACH);
-	assert_true(clock_ms() - start < 3000);
-	assert_non_null(strstr(kit->err.msg, kit->address));
-	assert_non_null(strstr(kit->err.msg, "No such file"));
+	assert_true(kit_unreachable(kit, "No such file"));
 }
 
 static void waits_for_a_server_that_comes_later(void **state)
@@ -321,12 +319,12 @@ static void waits_for_a_server_that_comes_later(void **state)
 	assert_int_equal(
 		rpc_client_new(kit->address, NULL, NULL, &kit->client, NULL),
 		0);
-	background_start(&early, kit, "echo:x", 10000);
+	background_start(&early, kit, "echo:x", 60000);
 	(void)usleep(300000);
 	kit_start(kit);
 	background_join(&early);
 	assert_int_equal(early.result, 0);
-	assert_true(early.took_ms < 5000);
+	assert_true(early.took_ms < 30000);
 }
 
 /* ---- the end, and the next ---- */
@@ -337,9 +335,9 @@ static void lets_a_running_call_end_before_it_stops(void **state)
 	struct background b;
 
 	kit_start(kit);
-	background_start(&b, kit, "wait:500", 5000);
+	background_start(&b, kit, "wait:500", 30000);
 	assert_true(kit_eventually(&kit->seen.calls, 1));
-	rpc_server_stop(kit->server, 4000);
+	rpc_server_stop(kit->server, 30000);
 	kit->server = NULL;
 	background_join(&b);
 	assert_int_equal(b.result, 0);
@@ -354,12 +352,12 @@ static void cancels_what_runs_past_the_grace(void **state)
 	int64_t start;
 
 	kit_start(kit);
-	background_start(&b, kit, "wait:60000", 3000);
+	background_start(&b, kit, "wait:60000", 5000);
 	assert_true(kit_eventually(&kit->seen.calls, 1));
 	start = clock_ms();
 	rpc_server_stop(kit->server, 200);
 	kit->server = NULL;
-	assert_in_range(clock_ms() - start, 190, 5000);
+	assert_in_range(clock_ms() - start, 190, 30000);
 	background_join(&b);
 	assert_int_equal(b.result, -EHOSTUNREACH);
 	assert_int_equal(atomic_load(&kit->seen.cancelled), 1);
@@ -373,13 +371,13 @@ static void goes_on_with_a_restarted_server(void **state)
 	for (int i = 0; i < 5; i++) {
 		int64_t start;
 
-		assert_int_equal(kit_get(kit, "echo:x", 5000, NULL), 0);
+		assert_int_equal(kit_get(kit, "echo:x", 30000, NULL), 0);
 		kit_stop(kit);
 		kit_start(kit);
 		start = clock_ms();
-		if (kit_get(kit, "echo:x", 10000, NULL) < 0)
+		if (kit_get(kit, "echo:x", 30000, NULL) < 0)
 			fail_msg("round %d: %s", i, kit->err.msg);
-		assert_true(clock_ms() - start < 5000);
+		assert_true(clock_ms() - start < 20000);
 	}
 }
 
@@ -397,11 +395,11 @@ static void refuses_a_second_server_on_a_live_socket(void **state)
 	(void)snprintf(who, sizeof(who), "(pid %d) serves unix:/",
 		       (int)getpid());
 	assert_non_null(strstr(kit->err.msg, who));
-	assert_int_equal(kit_get(kit, "echo:x", 5000, NULL), 0);
+	assert_int_equal(kit_get(kit, "echo:x", 30000, NULL), 0);
 	/* and once that has ended there is room */
 	kit_stop(kit);
 	kit_start(kit);
-	assert_int_equal(kit_get(kit, "echo:x", 5000, NULL), 0);
+	assert_int_equal(kit_get(kit, "echo:x", 30000, NULL), 0);
 }
 
 static void closes_what_it_opened_when_a_later_address_fails(void **state)
@@ -420,7 +418,7 @@ static void closes_what_it_opened_when_a_later_address_fails(void **state)
 	assert_int_equal(rpc_server_start(&options, &second, &kit->err),
 			 -EADDRINUSE);
 	assert_int_equal(access(other + 5, F_OK), -1);
-	assert_int_equal(kit_get(kit, "echo:x", 5000, NULL), 0);
+	assert_int_equal(kit_get(kit, "echo:x", 30000, NULL), 0);
 }
 
 static void replaces_a_stale_socket(void **state)
@@ -441,7 +439,7 @@ static void replaces_a_stale_socket(void **state)
 	(void)close(fd);
 
 	kit_start(kit);
-	assert_int_equal(kit_get(kit, "echo:x", 5000, NULL), 0);
+	assert_int_equal(kit_get(kit, "echo:x", 30000, NULL), 0);
 	assert_int_equal(stat(un.sun_path, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0600);
 	kit_stop(kit);
@@ -555,7 +553,7 @@ static void shrugs_garbage_off(void **state)
 		(void)send(fd, garbage, sizeof(garbage), MSG_NOSIGNAL);
 		(void)close(fd);
 	}
-	assert_int_equal(kit_get(kit, "echo:x", 5000, NULL), 0);
+	assert_int_equal(kit_get(kit, "echo:x", 30000, NULL), 0);
 }
 
 /* ---- the table ---- */
@@ -667,11 +665,11 @@ static void keeps_no_descriptors_of_its_calls(void **state)
 	size_t before;
 
 	kit_start(kit);
-	assert_int_equal(kit_get(kit, "wait:0", 5000, NULL), 0);
+	assert_int_equal(kit_get(kit, "wait:0", 30000, NULL), 0);
 	(void)usleep(50000);
 	before = descriptors();
 	for (int i = 0; i < 100; i++)
-		assert_int_equal(kit_get(kit, "wait:0", 5000, NULL), 0);
+		assert_int_equal(kit_get(kit, "wait:0", 30000, NULL), 0);
 	kit_stop(kit); /* the last call's may still be open until here */
 	assert_true(descriptors() <= before);
 }

@@ -103,19 +103,25 @@ static void ends_when_the_client_has_enough(void **state)
 	assert_true(kit_eventually(&kit->seen.cancelled, 1));
 	assert_true(kit_eventually(&kit->seen.ended, 1));
 	/* the channel is as good as before */
-	assert_int_equal(kit_get(kit, "echo:x", 5000, NULL), 0);
+	assert_int_equal(kit_get(kit, "echo:x", 30000, NULL), 0);
 }
 
 static void ends_at_its_deadline(void **state)
 {
 	struct kit *kit = *state;
 	struct got got = {0};
-	int64_t start = clock_ms();
+	int64_t start;
+	int deadline_ms = 300;
 
 	kit_start(kit);
-	assert_int_equal(list(kit, "ever", 300, &got), -ETIMEDOUT);
-	assert_true(clock_ms() - start < 5000);
-	assert_true(got.n > 0);
+	/* Longer, until something came before it. */
+	for (; got.n == 0; deadline_ms *= 2) {
+		assert_true(deadline_ms < 20000);
+		start = clock_ms();
+		assert_int_equal(list(kit, "ever", deadline_ms, &got),
+				 -ETIMEDOUT);
+		assert_true(clock_ms() - start < deadline_ms + 20000);
+	}
 	assert_true(kit_eventually(&kit->seen.cancelled, 1));
 }
 
@@ -158,7 +164,7 @@ static void ends_at_once_when_the_server_stops(void **state)
 	start = clock_ms();
 	rpc_server_stop(kit->server, 30000);
 	kit->server = NULL;
-	assert_true(clock_ms() - start < 5000);
+	assert_true(clock_ms() - start < 20000);
 	assert_int_equal(pthread_join(thread, NULL), 0);
 	assert_int_equal(s.result, -EHOSTUNREACH);
 	assert_string_equal(kit->err.msg, "the server is stopping");

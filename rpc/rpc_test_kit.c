@@ -199,9 +199,22 @@ int kit_get(struct kit *kit, const char *name, int timeout_ms,
 			       (ProtobufCMessage **)ret, &kit->err);
 }
 
+bool kit_unreachable(struct kit *kit, const char *text)
+{
+	int64_t end = clock_ms() + 30000;
+
+	while (clock_ms() < end) {
+		if (kit_get(kit, "echo:x", 800, NULL) == -EHOSTUNREACH &&
+		    strstr(kit->err.msg, kit->address) &&
+		    strstr(kit->err.msg, text))
+			return true;
+	}
+	return false;
+}
+
 bool kit_eventually(atomic_int *value, int least)
 {
-	int64_t end = clock_ms() + 5000;
+	int64_t end = clock_ms() + 30000;
 
 	while (atomic_load(value) < least) {
 		if (clock_ms() > end)

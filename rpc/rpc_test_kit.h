@@ -66,8 +66,10 @@ void kit_done(struct kit *kit);
 int kit_get(struct kit *kit, const char *name, int timeout_ms,
 	    Tributary__V1__Extent **ret);
 
-/* True once *@value >= @least, within five seconds. */
+/* True once *@value >= @least, within 30 s. */
 bool kit_eventually(atomic_int *value, int least);
+/* "echo:x" is -EHOSTUNREACH, with @text, within 30 s: one may be too early. */
+bool kit_unreachable(struct kit *kit, const char *text);
 
 #define kit_free(m) protobuf_c_message_free_unpacked(&(m)->base, NULL)
 

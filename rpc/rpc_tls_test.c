@@ -131,7 +131,7 @@ static void knows_the_peer_by_its_certificate(void **state)
 
 	serve(kit, &server_pki.tls);
 	dial(kit, &client_pki.tls, NULL);
-	if (kit_get(kit, "who", 5000, NULL) < 0)
+	if (kit_get(kit, "who", 30000, NULL) < 0)
 		fail_msg("%s", kit->err.msg);
 	assert_string_equal(kit->seen.peer, "client-1");
 	assert_false(atomic_load(&kit->seen.local));
@@ -143,7 +143,7 @@ static void goes_by_the_name_it_was_told(void **state)
 
 	serve(kit, &named_pki.tls);
 	dial(kit, &client_pki.tls, "node-b.example");
-	assert_int_equal(kit_get(kit, "echo:x", 5000, NULL), 0);
+	assert_int_equal(kit_get(kit, "echo:x", 30000, NULL), 0);
 }
 
 static void refuses_a_server_of_another_name(void **state)
@@ -152,9 +152,7 @@ static void refuses_a_server_of_another_name(void **state)
 
 	serve(kit, &named_pki.tls);
 	dial(kit, &client_pki.tls, NULL); /* 127.0.0.1 */
-	assert_int_equal(kit_get(kit, "echo:x", 800, NULL), -EHOSTUNREACH);
-	assert_non_null(strstr(kit->err.msg, kit->address));
-	assert_non_null(strstr(kit->err.msg, "not in peer certificate"));
+	assert_true(kit_unreachable(kit, "not in peer certificate"));
 	assert_int_equal(atomic_load(&kit->seen.calls), 0);
 }
 
@@ -167,7 +165,7 @@ static void refuses_a_client_of_another_authority(void **state)
 	tls.ca_file = server_pki.tls.ca_file;
 	serve(kit, &server_pki.tls);
 	dial(kit, &tls, NULL);
-	assert_int_equal(kit_get(kit, "echo:x", 800, NULL), -EHOSTUNREACH);
+	assert_true(kit_unreachable(kit, ""));
 	assert_int_equal(atomic_load(&kit->seen.calls), 0);
 }
 
@@ -177,7 +175,7 @@ static void refuses_a_server_of_another_authority(void **state)
 
 	serve(kit, &stranger_pki.tls);
 	dial(kit, &client_pki.tls, NULL);
-	assert_int_equal(kit_get(kit, "echo:x", 800, NULL), -EHOSTUNREACH);
+	assert_true(kit_unreachable(kit, ""));
 	assert_int_equal(atomic_load(&kit->seen.calls), 0);
 }
 
@@ -213,8 +211,9 @@ static void refuses_a_client_without_a_certificate(void **state)
 	(void)snprintf(with, sizeof(with), "-cert %s -key %s",
 		       client_pki.tls.cert_file, client_pki.tls.key_file);
 	assert_int_equal(greeting_bytes(kit, ""), 0);
-	/* and it is the certificate that was missing */
-	assert_true(greeting_bytes(kit, with) > 0);
+	/* and it is the certificate that was missing; a second may be short */
+	for (int tries = 0; greeting_bytes(kit, with) == 0; tries++)
+		assert_true(tries < 15);
 }
 
 static void refuses_a_client_that_speaks_plainly(void **state)
@@ -223,7 +222,7 @@ static void refuses_a_client_that_speaks_plainly(void **state)
 
 	serve(kit, &server_pki.tls);
 	dial(kit, NULL, NULL);
-	assert_int_equal(kit_get(kit, "echo:x", 800, NULL), -EHOSTUNREACH);
+	assert_true(kit_unreachable(kit, ""));
 	assert_int_equal(atomic_load(&kit->seen.calls), 0);
 }
 
@@ -238,7 +237,7 @@ static void refuses_plain_tcp_unless_allowed(void **state)
 	kit->options.allow_plain_tcp = true;
 	serve(kit, NULL);
 	dial(kit, NULL, NULL);
-	assert_int_equal(kit_get(kit, "who", 5000, NULL), 0);
+	assert_int_equal(kit_get(kit, "who", 30000, NULL), 0);
 	assert_string_equal(kit->seen.peer, "");
 	assert_false(atomic_load(&kit->seen.local));
 }
@@ -249,7 +248,7 @@ static void knows_a_local_peer(void **state)
 
 	kit->addresses[0] = kit->address;
 	kit_start(kit);
-	assert_int_equal(kit_get(kit, "who", 5000, NULL), 0);
+	assert_int_equal(kit_get(kit, "who", 30000, NULL), 0);
 	assert_string_equal(kit->seen.peer, "");
 	assert_true(atomic_load(&kit->seen.local));
 }
@@ -268,12 +267,12 @@ static void serves_several_addresses(void **state)
 	assert_int_not_equal(rpc_server_port(kit->server, 0),
 			     rpc_server_port(kit->server, 2));
 	dial(kit, &client_pki.tls, NULL);
-	assert_int_equal(kit_get(kit, "who", 5000, NULL), 0);
+	assert_int_equal(kit_get(kit, "who", 30000, NULL), 0);
 	assert_string_equal(kit->seen.peer, "client-1");
 	rpc_client_free(kit->client);
 	(void)strcpy(kit->address, local);
 	dial(kit, &client_pki.tls, NULL); /* TLS is for tcp */
-	assert_int_equal(kit_get(kit, "who", 5000, NULL), 0);
+	assert_int_equal(kit_get(kit, "who", 30000, NULL), 0);
 	assert_string_equal(kit->seen.peer, "");
 	assert_true(atomic_load(&kit->seen.local));
 }
@@ -298,7 +297,7 @@ static void serves_by_name_and_by_ipv6(void **state)
 		(void)snprintf(kit->address, sizeof(kit->address), "tcp:%s:%d",
 			       hosts[i], port);
 		dial(kit, NULL, NULL);
-		if (kit_get(kit, "echo:x", 5000, NULL) < 0)
+		if (kit_get(kit, "echo:x", 30000, NULL) < 0)
 			fail_msg("%s", kit->err.msg);
 		rpc_client_free(kit->client);
 		kit->client = NULL;

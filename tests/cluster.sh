@@ -88,7 +88,15 @@ blockd_signal() {
 	local pid i
 	pid=$(cat "$CLUSTER_DIR/host$1/blockd.pid" 2>/dev/null) || return 0
 	kill "-$2" "$pid" 2>/dev/null || return 0
-	case $2 in STOP | CONT) return 0 ;; esac
+	case $2 in
+	STOP) # it goes on for a moment
+		while grep -hs '^State:' /proc/"$pid"/task/*/status | grep -qv T; do
+			sleep 0.01
+		done
+		return 0
+		;;
+	CONT) return 0 ;;
+	esac
 	for ((i = 0; i < 600; i++)); do
 		kill -0 "$pid" 2>/dev/null || break
 		sleep 0.05

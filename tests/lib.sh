@@ -80,6 +80,12 @@ eventually() {
 	done
 }
 
+# stand_still PID: stopped, all of its threads (they go on for a moment)
+stand_still() {
+	kill -STOP "$1"
+	while grep -hs '^State:' /proc/"$1"/task/*/status | grep -qv T; do sleep 0.01; done
+}
+
 same() { [ "$1" = "$2" ] || fail "expected '$2', got '$1'${3:+ ($3)}"; }
 
 run_tests() {

@@ -77,6 +77,20 @@ static void a_lease_of_another_machine_lasts_until_it_expires(void **state)
 	store_close(store);
 }
 
+static bool was_renewed(struct kube_http *http, struct json_object *before)
+{
+	struct json_object *now;
+	bool differs;
+
+	assert_int_equal(kube_call(http, "GET", LEASES "/storagenode-v", NULL,
+				   true, &now, NULL),
+			 0);
+	differs = strcmp(kube_text(before, "spec", "renewTime"),
+			 kube_text(now, "spec", "renewTime")) != 0;
+	json_object_put(now);
+	return differs;
+}
+
 static void a_lease_is_renewed_and_one_that_was_lost_stops_its_writes(
 	void **state)
 {
@@ -103,6 +117,7 @@ static void a_lease_is_renewed_and_one_that_was_lost_stops_its_writes(
 	/* The answer to a renewal gets lost; it is still ours. */
 	test_server_faults(&scene.server, "PUT storagenode-v 1 after 409\n");
 	(void)poll(NULL, 0, (KUBE_LEASE_RENEW_S + 2) * 1000);
+	scene_wait(was_renewed(http, before));
 
 	assert_int_equal(kube_call(http, "GET", LEASES "/storagenode-v", NULL,
 				   true, &after, NULL),

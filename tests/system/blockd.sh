@@ -268,7 +268,7 @@ silent_device() {
 	eventually 30 mountpoint -q "$D/union"
 	DEVICE=$(losetup -f --show "$D/union/file")
 	at_exit losetup -d "$DEVICE"
-	kill -STOP $SILENT
+	stand_still $SILENT
 	at_exit kill -CONT $SILENT
 	# It is as silent as is meant.
 	fails 124 "" timeout -k 1 1 trib-loop "${DEVICE#/dev/}"

@@ -320,7 +320,7 @@ test_a_mounted_file_system_is_frozen_for_a_hold() {
 	# Both are: the next blockd thaws.
 	start_blockd
 	hold_x "$(uuid)" 10000
-	kill -STOP "$PID"
+	stand_still "$PID"
 	pkill -KILL -P "$PID" -x trib-freeze
 	stop_blockd KILL
 	write_begin

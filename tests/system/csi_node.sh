@@ -182,7 +182,7 @@ test_a_mount_that_is_silent_does_not_hang_a_call() {
 	publish 1 hush "$id" a
 	t=$(target 1 a)
 	pid=$(union_pid hush)
-	kill -STOP "$pid"
+	stand_still "$pid"
 	at_exit kill -CONT "$pid"
 	start=$SECONDS
 	stats 1 "$id" "$t" | grep -q "abnormal=1.*not answer in time"
