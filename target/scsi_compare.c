@@ -53,7 +53,7 @@ static void compare_parse(struct scsi_task *task)
 	    !scsi_write_allowed(task))
 		return;
 	if (task->expected_out != 2 * task->length) {
-		scsi_fail(task, SCSI_ILLEGAL_REQUEST, SCSI_ASC_DATA_SIZE);
+		scsi_fail_cdb(task, 13, SCSI_NO_BIT);
 		return;
 	}
 	task->flags = cdb[1] & FUA ? BLOCKDEV_FUA : 0;

@@ -5,8 +5,6 @@
 #include "target/scsi_copy.h"
 #include "target/scsi_primary.h"
 
-#define NUL_DEVICE 0x20
-
 enum usage { HOLD = 0, HOLD_TOO = 2, NO_ID = 3 }; /* LIST ID USAGE */
 
 struct lists {
@@ -70,7 +68,7 @@ static struct scsi_path *path_find(struct scsi_nexus *nexus,
 	return lun < 0 ? NULL : scsi_nexus_path(nexus, (unsigned)lun);
 }
 
-/* At byte @at of the list. */
+/* At byte @at of the list. LU ID TYPE and NUL are obsolete. */
 static bool end_decode(struct scsi_task *task, struct scsi_copy *copy,
 		       unsigned at)
 {
@@ -81,14 +79,8 @@ static bool end_decode(struct scsi_task *task, struct scsi_copy *copy,
 		scsi_fail(task, SCSI_ILLEGAL_REQUEST, SCSI_ASC_TARGET_TYPE);
 		return false;
 	}
-	if (d[1] >> 6) { /* LU ID TYPE: other than a designator */
-		scsi_fail_list(task, at + 1, 7);
-		return false;
-	}
 	naa = (d[4] & 0x0f) == 1 && (d[5] & 0x3f) == 3 && d[7] == 8;
-	copy->ends[copy->n_ends++] = naa && !(d[1] & NUL_DEVICE)
-					     ? path_find(task->nexus, d + 8)
-					     : NULL;
+	copy->ends[copy->n_ends++] = naa ? path_find(task->nexus, d + 8) : NULL;
 	return true;
 }
 

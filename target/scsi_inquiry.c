@@ -140,6 +140,7 @@ static void page_limits(const struct scsi_task *task, struct page *page)
 	uint32_t best = SCSI_TRANSFER_BEST >> unit->block_shift;
 	uint8_t *data = page->data;
 
+	data[4] = 0x01; /* WSNZ: WRITE SAME up to the end is refused */
 	data[5] = SCSI_COMPARE_MAX;
 	scsi_put16(data + 6, 1u << unit->physical_exponent);
 	scsi_put32(data + 8, most);

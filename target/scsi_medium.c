@@ -15,19 +15,27 @@ static void start_parse(struct scsi_task *task)
 		scsi_fail_cdb(task, 4, 1);
 }
 
+/* While somebody prevents it, it neither goes nor comes. */
+static bool prevented(struct scsi_task *task)
+{
+	bool prevents = false;
+
+	for (struct scsi_path *p = scsi_task_unit(task)->paths; p;
+	     p = p->next_of_unit)
+		prevents |= p->prevents;
+	if (prevents)
+		scsi_fail(task, SCSI_ILLEGAL_REQUEST, SCSI_ASC_PREVENTED);
+	return prevents;
+}
+
 static void eject(struct scsi_task *task)
 {
 	struct scsi_unit *unit = scsi_task_unit(task);
-	bool prevented = false;
 
 	pthread_mutex_lock(&unit->lock);
-	for (struct scsi_path *p = unit->paths; p; p = p->next_of_unit)
-		prevented |= p->prevents;
-	if (!prevented)
+	if (!prevented(task))
 		atomic_store(&unit->ejected, true);
 	pthread_mutex_unlock(&unit->lock);
-	if (prevented)
-		scsi_fail(task, SCSI_ILLEGAL_REQUEST, SCSI_ASC_PREVENTED);
 }
 
 static void load(struct scsi_task *task)
@@ -35,7 +43,7 @@ static void load(struct scsi_task *task)
 	struct scsi_unit *unit = scsi_task_unit(task);
 
 	pthread_mutex_lock(&unit->lock);
-	if (atomic_exchange(&unit->ejected, false))
+	if (!prevented(task) && atomic_exchange(&unit->ejected, false))
 		scsi_attention_raise_all(unit, task->path,
 					 SCSI_UA_MEDIUM_CHANGED);
 	pthread_mutex_unlock(&unit->lock);

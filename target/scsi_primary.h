@@ -15,7 +15,7 @@
 #define SCSI_UNMAP_MAX     (UINT32_C(1) << 29) /* of all ranges together */
 #define SCSI_UNMAP_RANGES  256u
 #define SCSI_UNMAP_GRAIN   (UINT32_C(1) << 20) /* best in multiples of it */
-#define SCSI_SAME_MAX      UINT32_MAX          /* blocks of WRITE SAME */
+#define SCSI_SAME_MAX      65535u              /* blocks of one WRITE SAME */
 #define SCSI_ATOMIC_MAX    (UINT32_C(1) << 20) /* one WRITE ATOMIC */
 
 void scsi_inquiry_run(struct scsi_task *task);

@@ -241,9 +241,10 @@ static void same_parse(struct scsi_task *task)
 	if (!scsi_task_range(task, rw.lba, rw.blocks) ||
 	    !scsi_write_allowed(task))
 		return;
-	if (rw.blocks == 0) /* up to the end */
-		(void)scsi_task_range(task, rw.lba,
-				      scsi_unit_blocks(unit) - rw.lba);
+	if (rw.blocks == 0 || rw.blocks > SCSI_SAME_MAX) {
+		scsi_fail_cdb(task, rw.blocks_at, SCSI_NO_BIT);
+		return;
+	}
 	same_data(task);
 }
 
