@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include <sys/xattr.h>
 
 #include "base/cleanup.h"
+#include "union/aside.h"
 #include "union/dir_fd.h"
 #include "union/inode_number.h"
 #include "union/proc_path.h"
@@ -65,58 +67,154 @@ static int copy_xattrs(int from_fd, int to_fd)
 	return r;
 }
 
-/* What the clone of the directory @fd answers to as its inode number. */
-static int number_of(unsigned branch, int fd, const struct stat *st,
-		     uint64_t *ret)
-{
-	int r = inode_number_read(fd, "", ret);
+/* The directory as it is shown: its first copy. */
+struct source {
+	unsigned branch;
+	int fd;             /* O_PATH */
+	struct dir_fd *dir; /* holds it, or NULL */
+	uint64_t number;    /* st_ino */
+	struct stat st;
+};
 
-	if (r != -ENODATA)
+static int source_of_node(struct unionfs *fs, struct node *node,
+			  struct source *ret)
+{
+	struct copy *copy = node_first(node);
+	int r = copy ? unionfs_dir_fd(fs, copy, &ret->dir) : -ESTALE;
+
+	if (r < 0)
 		return r;
-	*ret = inode_number(branch, st->st_ino);
+	ret->branch = copy->branch;
+	ret->fd = ret->dir->fd;
+	ret->number = node->ino;
+	if (fstat(ret->fd, &ret->st) < 0)
+		return -errno;
+	ret->st.st_ctim = node_shown_ctime(&fs->nodes, copy, &ret->st.st_ctim);
 	return 0;
+}
+
+/* @fd: a copy of it, on @branch, whose handle is @known. */
+static int source_find(struct unionfs *fs, unsigned branch, int fd,
+		       const struct handle *known, struct source *ret)
+{
+	struct node *node = node_hold(&fs->nodes, branch, known);
+	int r;
+
+	if (node) {
+		r = source_of_node(fs, node, ret);
+		node_forget(&fs->nodes, node->id, 1);
+		return r;
+	}
+	/* The kernel forgot it: the copy at hand will do. */
+	ret->branch = branch;
+	ret->fd = fd;
+	if (fstat(fd, &ret->st) < 0)
+		return -errno;
+	r = inode_number_read(fd, "", &ret->number);
+	if (r == -ENODATA)
+		ret->number = inode_number(branch, ret->st.st_ino);
+	return r == -ENODATA ? 0 : r;
+}
+
+static void source_done(struct source *source)
+{
+	dir_fd_put(source->dir);
+}
+
+/* Owner, mode, ACLs and all other extended attributes. */
+static int copy_access(const struct source *from, int to)
+{
+	char path[PROC_PATH_MAX];
+	int r;
+
+	if (fchownat(to, "", from->st.st_uid, from->st.st_gid, AT_EMPTY_PATH) <
+	    0)
+		return -errno;
+	r = copy_xattrs(from->fd, to);
+	if (r < 0)
+		return r;
+	proc_path(path, to, "");
+	return chmod(path, from->st.st_mode & 07777) < 0 ? -errno : 0;
 }
 
 /* Give the empty directory @to all that @from has but its entries. */
-static int copy_attributes(unsigned from_branch, int from, int to)
+static int copy_attributes(const struct source *from, int to)
 {
-	struct stat st;
-	uint64_t number;
-	int r;
+	int r = copy_access(from, to);
 
-	if (fstat(from, &st) < 0)
-		return -errno;
-	if (fchown(to, st.st_uid, st.st_gid) < 0)
-		return -errno;
-	r = copy_xattrs(from, to);
 	if (r == 0)
-		r = number_of(from_branch, from, &st, &number);
-	if (r == 0)
-		r = inode_number_write(to, number);
+		r = inode_number_write(to, from->number);
 	if (r < 0)
 		return r;
-	if (fchmod(to, st.st_mode & 07777) < 0 ||
-	    futimens(to, (struct timespec[]){st.st_atim, st.st_mtim}) < 0)
+	if (futimens(to, (struct timespec[]){from->st.st_atim,
+					     from->st.st_mtim}) < 0)
 		return -errno;
 	return 0;
+}
+
+/* What changes in the copy @fd of a directory, and is not to be seen. */
+struct quietly {
+	struct handle handle;
+	struct quiet_change change;
+	struct timespec times[2]; /* access, modification */
+};
+
+static int quietly_begin(struct unionfs *fs, unsigned branch, int fd,
+			 struct quietly *ret)
+{
+	struct copy *copy = NULL;
+	struct node *node;
+	struct stat st;
+	int r = handle_get(fd, "", &ret->handle);
+
+	if (r < 0)
+		return r;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	ret->times[0] = st.st_atim;
+	ret->times[1] = st.st_mtim;
+	ret->change.shown = st.st_ctim;
+	node = node_hold(&fs->nodes, branch, &ret->handle);
+	if (node)
+		copy = node_copy_on(node, branch);
+	if (copy)
+		ret->change.shown = node_shown_ctime(&fs->nodes, copy,
+						     &st.st_ctim);
+	if (node)
+		node_forget(&fs->nodes, node->id, 1);
+	return 0;
+}
+
+static void quietly_end(struct unionfs *fs, unsigned branch, int fd,
+			struct quietly *quietly)
+{
+	struct stat st;
+
+	/* A wrong time is no harm. */
+	(void)utimensat(fd, "", quietly->times, AT_EMPTY_PATH);
+	if (fstat(fd, &st) < 0)
+		return;
+	quietly->change.after = st.st_ctim;
+	node_change_quietly(&fs->nodes, branch, &quietly->handle,
+			    &quietly->change);
 }
 
 /* Show the finished @temporary as @name: its parent's times stay. */
-static int put_in_place(int work, const char *temporary, int parent,
-			const char *name)
+static int put_in_place(struct unionfs *fs, const struct branch *to, int work,
+			const char *temporary, int parent, const char *name)
 {
-	struct stat st;
+	struct quietly quietly;
+	int r = quietly_begin(fs, to->id, parent, &quietly);
 
-	if (fstat(parent, &st) < 0 ||
+	if (r == 0 &&
 	    renameat2(work, temporary, parent, name, RENAME_NOREPLACE) < 0)
-		return -errno;
-	/* The union's directory did not change. A wrong time is no harm. */
-	(void)utimensat(parent, "", (struct timespec[]){st.st_atim, st.st_mtim},
-			AT_EMPTY_PATH);
-	return 0;
+		r = -errno;
+	if (r == 0)
+		quietly_end(fs, to->id, parent, &quietly);
+	return r;
 }
 
-static int make_clone(const struct branch *from, int from_fd,
+static int make_clone(struct unionfs *fs, const struct source *from,
 		      const struct branch *to, int parent, const char *name)
 {
 	auto_close int work = branch_work_dir(to), fd = -1;
@@ -131,12 +229,56 @@ static int make_clone(const struct branch *from, int from_fd,
 		return -errno;
 	fd = openat(work, temporary,
 		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	r = fd < 0 ? -errno : copy_attributes(from->id, from_fd, fd);
+	r = fd < 0 ? -errno : copy_attributes(from, fd);
 	if (r == 0)
-		r = put_in_place(work, temporary, parent, name);
+		r = put_in_place(fs, to, work, temporary, parent, name);
 	if (r < 0)
 		(void)unlinkat(work, temporary, AT_REMOVEDIR); /* sweep will */
 	return r;
+}
+
+/* The directory @name of @parent on @to, made when it is missing. */
+static int open_or_make(struct unionfs *fs, const struct source *from,
+			const struct branch *to, int parent, const char *name,
+			bool *ret_made)
+{
+	int fd = openat(parent, name, OPEN_STEP), r = 0;
+
+	*ret_made = false;
+	if (fd >= 0)
+		return fd;
+	if (errno == ENOTDIR)
+		r = aside_put(to, parent, name);
+	else if (errno != ENOENT)
+		r = -errno;
+	if (r == 0)
+		r = make_clone(fs, from, to, parent, name);
+	if (r < 0)
+		return r;
+	atomic_fetch_add(&fs->stats.cloned_directories, 1);
+	*ret_made = true;
+	fd = openat(parent, name, OPEN_STEP);
+	return fd < 0 ? -errno : fd;
+}
+
+/* The copy @fd, made just now, is the directory's that has @known. */
+static int adopt(struct unionfs *fs, const struct source *from,
+		 const struct handle *known, const struct branch *to, int fd,
+		 bool made)
+{
+	struct quiet_change change = {.shown = from->st.st_ctim};
+	struct handle handle;
+	struct stat st;
+	int r = handle_get(fd, "", &handle);
+
+	if (r == 0)
+		r = node_add_copy(&fs->nodes, from->branch, known, to->id,
+				  &handle);
+	if (r < 0 || !made || fstat(fd, &st) < 0)
+		return r;
+	change.after = st.st_ctim;
+	node_change_quietly(&fs->nodes, to->id, &handle, &change);
+	return 0;
 }
 
 /* One step of both walks: into @name, made on @to when it is missing. */
@@ -145,32 +287,27 @@ static int step(struct unionfs *fs, const struct branch *from, int *from_fd,
 {
 	auto_close int from_next = openat(*from_fd, name, OPEN_STEP);
 	auto_close int to_next = -1;
-	struct handle from_handle, to_handle;
-	int r = from_next < 0 ? -errno : 0;
+	struct source source = {.fd = -1};
+	struct handle known;
+	bool made;
+	int r = from_next < 0 ? -errno : handle_get(from_next, "", &known);
 
+	if (r == 0)
+		r = source_find(fs, from->id, from_next, &known, &source);
+	if (r == 0)
+		r = to_next = open_or_make(fs, &source, to, *to_fd, name,
+					   &made);
+	source.branch = from->id;
+	if (r >= 0)
+		r = adopt(fs, &source, &known, to, to_next, made);
+	source_done(&source);
 	if (r < 0)
 		return r;
-	to_next = openat(*to_fd, name, OPEN_STEP);
-	if (to_next < 0 && errno == ENOENT) {
-		r = make_clone(from, from_next, to, *to_fd, name);
-		if (r < 0)
-			return r;
-		atomic_fetch_add(&fs->stats.cloned_directories, 1);
-		to_next = openat(*to_fd, name, OPEN_STEP);
-	}
-	if (to_next < 0)
-		return -errno;
-	r = handle_get(from_next, "", &from_handle);
-	if (r == 0)
-		r = handle_get(to_next, "", &to_handle);
-	if (r == 0)
-		r = node_add_copy(&fs->nodes, from->id, &from_handle, to->id,
-				  &to_handle);
 	fd_close(*from_fd);
 	fd_close(*to_fd);
 	*from_fd = take_fd(&from_next);
 	*to_fd = take_fd(&to_next);
-	return r;
+	return 0;
 }
 
 static int clone_path(struct unionfs *fs, const struct branch *from,
@@ -187,6 +324,66 @@ static int clone_path(struct unionfs *fs, const struct branch *from,
 	return r;
 }
 
+/* Extended attributes that the first copy does not have, ours not counted. */
+static void drop_xattrs(int from_fd, int to_fd)
+{
+	char from[PROC_PATH_MAX], to[PROC_PATH_MAX];
+	char names[XATTR_LIST_MAX];
+	ssize_t at, size;
+
+	proc_path(from, from_fd, "");
+	proc_path(to, to_fd, "");
+	size = listxattr(to, names, sizeof(names));
+	for (at = 0; at < size; at += (ssize_t)strlen(names + at) + 1)
+		if (strcmp(names + at, INODE_NUMBER_XATTR) != 0 &&
+		    getxattr(from, names + at, NULL, 0) < 0 && errno == ENODATA)
+			(void)removexattr(to, names + at); /* is gone anyway */
+}
+
+/*
+ * A copy that was there before the union may have another owner, mode or
+ * default ACL than the one that is shown: what is made in it must be as if
+ * it were made there. Once for each copy, before something is made in it.
+ */
+static int align(struct unionfs *fs, struct node *node, struct copy *copy)
+{
+	auto_dir_fd struct dir_fd *dir = NULL;
+	struct source source = {.fd = -1};
+	struct quietly quietly;
+	int r = unionfs_dir_fd(fs, copy, &dir);
+
+	if (r == 0)
+		r = source_of_node(fs, node, &source);
+	if (r == 0)
+		r = quietly_begin(fs, copy->branch, dir->fd, &quietly);
+	if (r == 0) {
+		drop_xattrs(source.fd, dir->fd);
+		r = copy_access(&source, dir->fd);
+		quietly_end(fs, copy->branch, dir->fd, &quietly);
+	}
+	source_done(&source);
+	if (r == 0)
+		atomic_store(&copy->aligned, true);
+	return r;
+}
+
+static int use_copy(struct unionfs *fs, struct node *node, struct copy *copy,
+		    struct dir_fd **ret)
+{
+	int r = 0;
+
+	if (!atomic_load(&copy->aligned)) {
+		pthread_mutex_lock(&clone_lock);
+		if (copy == node_first(node))
+			atomic_store(&copy->aligned, true);
+		else if (!atomic_load(&copy->aligned) &&
+			 unionfs_writable(fs, copy) == 0)
+			r = align(fs, node, copy);
+		pthread_mutex_unlock(&clone_lock);
+	}
+	return r < 0 ? r : unionfs_dir_fd(fs, copy, ret);
+}
+
 int clone_dir_locked(struct unionfs *fs, struct node *node, unsigned branch,
 		     struct dir_fd **ret)
 {
@@ -197,7 +394,7 @@ int clone_dir_locked(struct unionfs *fs, struct node *node, unsigned branch,
 	int r;
 
 	if (copy)
-		return unionfs_dir_fd(fs, copy, ret);
+		return use_copy(fs, node, copy, ret);
 	if (fs->branches.items[branch]->flags & BRANCH_RO)
 		return -EROFS;
 	copy = node_first(node);
@@ -215,7 +412,7 @@ int clone_dir_locked(struct unionfs *fs, struct node *node, unsigned branch,
 	if (r < 0)
 		return r;
 	copy = node_copy_on(node, branch);
-	return copy ? unionfs_dir_fd(fs, copy, ret) : -ENOENT;
+	return copy ? use_copy(fs, node, copy, ret) : -ENOENT;
 }
 
 int clone_dir(struct unionfs *fs, struct node *node, unsigned branch,
@@ -225,7 +422,7 @@ int clone_dir(struct unionfs *fs, struct node *node, unsigned branch,
 	int r;
 
 	if (copy)
-		return unionfs_dir_fd(fs, copy, ret);
+		return use_copy(fs, node, copy, ret);
 	pthread_rwlock_rdlock(&fs->tree);
 	r = clone_dir_locked(fs, node, branch, ret);
 	pthread_rwlock_unlock(&fs->tree);

@@ -54,6 +54,9 @@ static int handle_parse(const char **text, struct handle *ret)
 	return 0;
 }
 
+/* By enum intent_kind. */
+static const char kinds[] = {'R', 'M', 'A', 'S', 'X'};
+
 int intent_encode(const struct intent *intent, char *text)
 {
 	char moved[HANDLE_TEXT_SIZE], to_dir[HANDLE_TEXT_SIZE];
@@ -70,8 +73,8 @@ int intent_encode(const struct intent *intent, char *text)
 			     intent->to_name);
 	else
 		n = snprintf(text, INTENT_TEXT_MAX + 1, "1 %c %s %s %s %s/%s",
-			     intent->kind == INTENT_MOVE ? 'M' : 'A', moved,
-			     to_dir, handle_text(&intent->from_dir, third),
+			     kinds[intent->kind], moved, to_dir,
+			     handle_text(&intent->from_dir, third),
 			     intent->from_name, intent->to_name);
 	return n > INTENT_TEXT_MAX ? -ENAMETOOLONG : 0;
 }
@@ -115,7 +118,6 @@ static int decode_move(const char *text, struct intent *ret)
 
 int intent_decode(const char *text, struct intent *ret)
 {
-	static const char kinds[] = {'R', 'M', 'A'};
 	struct intent intent = {0};
 	const char *kind;
 	int r;

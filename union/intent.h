@@ -6,9 +6,10 @@
  * no later than what follows on that branch.
  *
  * A file that replaces one on another branch: the record says which file
- * there must go once the rename is done. A directory on several branches: a
- * record on each, the lowest branch's last; when that one is there, all
- * parts are to be renamed, else none was.
+ * there must go once the rename is done. A directory on several branches, or
+ * names of several branches that are exchanged: a record on each, the one
+ * that counts last; when that one is there, all parts are to be renamed,
+ * else none was.
  */
 #ifndef UNION_INTENT_H
 #define UNION_INTENT_H
@@ -24,18 +25,20 @@
 enum intent_kind {
 	INTENT_REPLACE,
 	INTENT_MOVE,
-	INTENT_MOVE_ALL, /* INTENT_MOVE on the lowest branch: it counts */
+	INTENT_MOVE_ALL, /* the record that counts, written last */
+	INTENT_SWAP,     /* as INTENT_MOVE; what is at the target comes back */
+	INTENT_SWAP_ALL,
 };
 
 struct intent {
 	enum intent_kind kind;
 	struct handle moved;    /* on the record's branch */
-	struct handle from_dir; /* INTENT_MOVE: there too */
+	struct handle from_dir; /* but for INTENT_REPLACE: there too */
 	struct handle to_dir;
 	unsigned other;          /* INTENT_REPLACE: branch of the replaced */
 	struct handle other_dir; /* and there */
 	struct handle replaced;
-	char from_name[NAME_MAX + 1]; /* INTENT_MOVE */
+	char from_name[NAME_MAX + 1]; /* but for INTENT_REPLACE */
 	char to_name[NAME_MAX + 1];
 };
 

@@ -110,16 +110,24 @@ static int finish_replace(const struct branch_table *table,
 	return 0;
 }
 
+static bool counts(enum intent_kind kind)
+{
+	return kind == INTENT_MOVE_ALL || kind == INTENT_SWAP_ALL;
+}
+
 static int finish_move(const struct record *record)
 {
 	const struct intent *intent = &record->intent;
 	auto_close int from = open_dir(record->branch, &intent->from_dir);
 	auto_close int to = open_dir(record->branch, &intent->to_dir);
+	bool swaps = intent->kind == INTENT_SWAP ||
+		     intent->kind == INTENT_SWAP_ALL;
 
 	if (from < 0 || to < 0 ||
 	    !is_at(from, intent->from_name, &intent->moved))
 		return 0;
-	if (renameat(from, intent->from_name, to, intent->to_name) < 0 &&
+	if (renameat2(from, intent->from_name, to, intent->to_name,
+		      swaps ? RENAME_EXCHANGE : 0) < 0 &&
 	    errno != ENOTEMPTY && errno != EEXIST)
 		return -errno;
 	return fsync(to) < 0 ? -errno : 0;
@@ -131,7 +139,7 @@ static bool is_decided(const struct records *records, uint64_t id)
 
 	for (i = 0; i < records->count; i++)
 		if (records->items[i].id == id &&
-		    records->items[i].intent.kind == INTENT_MOVE_ALL)
+		    counts(records->items[i].intent.kind))
 			return true;
 	return false;
 }
@@ -154,11 +162,11 @@ static int finish_all(const struct branch_table *table,
 		return r;
 	/* The record that decides goes last: the others are nothing then. */
 	for (i = 0; i < records->count; i++)
-		if (records->items[i].intent.kind != INTENT_MOVE_ALL)
+		if (!counts(records->items[i].intent.kind))
 			intent_end(records->items[i].branch,
 				   records->items[i].id);
 	for (i = 0; i < records->count; i++)
-		if (records->items[i].intent.kind == INTENT_MOVE_ALL)
+		if (counts(records->items[i].intent.kind))
 			intent_end(records->items[i].branch,
 				   records->items[i].id);
 	return (int)records->count;

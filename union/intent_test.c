@@ -17,6 +17,7 @@
 #include "base/file.h"
 #include "base/process.h"
 #include "union/intent.h"
+#include "union/rename_parts.h"
 
 #include <cmocka.h>
 
@@ -123,6 +124,10 @@ static void text_and_back_is_the_same(void **state)
 	assert_int_equal(intent_encode(&intent, text), 0);
 	assert_int_equal(intent_decode(text, &back), 0);
 	assert_memory_equal(&intent, &back, sizeof(back));
+	intent.kind = INTENT_SWAP_ALL;
+	assert_int_equal(intent_encode(&intent, text), 0);
+	assert_int_equal(intent_decode(text, &back), 0);
+	assert_memory_equal(&intent, &back, sizeof(back));
 }
 
 static void refuses_text_that_is_not_ours(void **state)
@@ -133,6 +138,7 @@ static void refuses_text_that_is_not_ours(void **state)
 		"1 R",
 		"2 R 1:00 1:00 0 1:00 1:00 x",
 		"1 X 1:00 ",
+		"1 Y 1:00 1:00 1:00 a/b",
 		"1 R 1:00 1:00 0 1:00 1:00 ",
 		"1 R 1:0 1:00 0 1:00 1:00 x",
 		"1 R 1:00 1:00 999 1:00 1:00 x",
@@ -234,6 +240,86 @@ static void a_directory_stays_on_all_branches_until_decided(void **state)
 	assert_true(is_there(1, "d"));
 }
 
+/* On branch 1 both names are exchanged, on branch 0 "d" becomes "e". */
+static void write_down_exchange(void)
+{
+	struct intent intent = {.kind = INTENT_SWAP};
+
+	put_file(1, "e");
+	assert_int_equal(mkdirat(root_of(1), "d", 0755), 0);
+	intent.moved = handle_at(1, "d");
+	intent.from_dir = handle_at(1, "");
+	intent.to_dir = intent.from_dir;
+	strcpy(intent.from_name, "d");
+	strcpy(intent.to_name, "e");
+	assert_int_equal(intent_begin(table.items[1], 7, &intent, true), 0);
+	write_down_move(0, INTENT_MOVE_ALL);
+}
+
+static bool is_file(unsigned branch, const char *name)
+{
+	struct stat st;
+
+	return fstatat(root_of(branch), name, &st, 0) == 0 &&
+	       S_ISREG(st.st_mode);
+}
+
+static void names_are_exchanged_on_all_branches_once_decided(void **state)
+{
+	(void)state;
+	write_down_exchange();
+	assert_int_equal(renameat(root_of(0), "d", root_of(0), "e"), 0);
+	recover(2);
+	assert_true(is_file(1, "d"));
+	assert_false(is_file(1, "e"));
+	assert_true(is_there(0, "e"));
+}
+
+static void an_exchange_that_was_done_is_not_done_again(void **state)
+{
+	(void)state;
+	write_down_exchange();
+	assert_int_equal(
+		renameat2(root_of(1), "d", root_of(1), "e", RENAME_EXCHANGE),
+		0);
+	recover(2);
+	assert_true(is_file(1, "d"));
+	assert_true(is_there(0, "e"));
+}
+
+static struct rename_part part(unsigned branch, const char *from,
+			       const char *to, unsigned flags)
+{
+	return (struct rename_part){.branch = table.items[branch],
+				    .from_fd = root_of(branch),
+				    .to_fd = root_of(branch),
+				    .from_name = from,
+				    .to_name = to,
+				    .flags = flags};
+}
+
+static void all_parts_are_renamed_or_none(void **state)
+{
+	struct rename_part parts[2];
+
+	(void)state;
+	put_file(0, "a");
+	put_file(1, "a");
+	put_file(1, "b");
+	parts[0] = part(0, "a", "b", RENAME_NOREPLACE);
+	parts[1] = part(1, "a", "b", RENAME_NOREPLACE);
+	assert_int_equal(rename_parts_do(parts, 2), -EEXIST);
+	assert_true(is_there(0, "a"));
+	assert_false(is_there(0, "b"));
+	assert_int_equal(intent_pending(table.items[0]), 0);
+	parts[1].flags = RENAME_EXCHANGE;
+	assert_int_equal(rename_parts_do(parts, 2), 0);
+	assert_false(is_there(0, "a"));
+	assert_true(is_there(0, "b"));
+	assert_true(is_there(1, "a"));
+	assert_int_equal(intent_pending(table.items[1]), 0);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, done)
 
 int main(void)
@@ -247,6 +333,9 @@ int main(void)
 		TEST(a_file_that_came_later_is_not_removed),
 		TEST(a_directory_is_moved_on_all_branches_once_decided),
 		TEST(a_directory_stays_on_all_branches_until_decided),
+		TEST(names_are_exchanged_on_all_branches_once_decided),
+		TEST(an_exchange_that_was_done_is_not_done_again),
+		TEST(all_parts_are_renamed_or_none),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

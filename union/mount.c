@@ -72,6 +72,9 @@ static int add_branches(struct mounted *m, const struct union_options *options,
 					 m->mountpoint, branch->path);
 		if (!(branch->flags & BRANCH_RO))
 			clone_dir_sweep(branch);
+		/* Now, not when its root's times are watched; or later. */
+		if (!(branch->flags & BRANCH_RO) && options->branch_count > 1)
+			fd_close(branch_work_dir(branch));
 	}
 	r = intent_recover(&m->fs.branches, err);
 	if (r > 0)

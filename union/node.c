@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/cleanup.h"
 #include "union/dir_fd.h"
 
 #define FIRST_BUCKET_BITS 10
@@ -166,9 +167,11 @@ static void free_node(struct node_table *table, struct node *node)
 		*at = copy->hash_next;
 		table->copies--;
 		dir_fd_drop(copy);
+		free(copy->quiet);
 		free(copy);
 	}
 	give_slot(table, node->id);
+	fd_close(atomic_load(&node->buried_fd));
 	table->nodes--;
 	free(node);
 }
@@ -189,6 +192,7 @@ static struct node *new_node(struct node_table *table, mode_t type,
 	node->type = type;
 	node->ino = ino;
 	node->subdirs = -1;
+	atomic_init(&node->buried_fd, -1);
 	*slot(table, node->id) = node;
 	table->nodes++;
 	return node;
@@ -272,17 +276,70 @@ struct node *node_hold(struct node_table *table, unsigned branch,
 }
 
 void node_copy_gone(struct node_table *table, unsigned branch,
-		    const struct handle *handle)
+		    const struct handle *handle, int fd)
 {
 	struct copy *copy;
 
 	pthread_mutex_lock(&table->lock);
 	copy = find_copy(table, branch, handle);
 	if (copy) {
+		/* First, so that a node has a copy or this. */
+		if (atomic_load(&copy->node->buried_fd) < 0 &&
+		    node_first(copy->node) == copy && !copy_next(copy))
+			atomic_store(&copy->node->buried_fd, take_fd(&fd));
 		atomic_store(&copy->gone, true);
 		dir_fd_drop(copy);
 	}
 	pthread_mutex_unlock(&table->lock);
+	fd_close(fd);
+}
+
+void node_bury(struct node_table *table, unsigned branch,
+	       const struct handle *handle, int fd)
+{
+	struct copy *copy;
+
+	pthread_mutex_lock(&table->lock);
+	copy = find_copy(table, branch, handle);
+	if (copy && atomic_load(&copy->node->buried_fd) < 0)
+		atomic_store(&copy->node->buried_fd, take_fd(&fd));
+	pthread_mutex_unlock(&table->lock);
+	fd_close(fd);
+}
+
+void node_change_quietly(struct node_table *table, unsigned branch,
+			 const struct handle *handle,
+			 const struct quiet_change *change)
+{
+	struct node *node = node_hold(table, branch, handle);
+	struct copy *copy = node ? node_copy_on(node, branch) : NULL;
+
+	if (copy) {
+		node_lock(table, node);
+		if (!copy->quiet)
+			copy->quiet = malloc(sizeof(*copy->quiet));
+		if (copy->quiet)
+			*copy->quiet = *change;
+		node_unlock(table, node);
+	}
+	if (node)
+		node_forget(table, node->id, 1);
+}
+
+struct timespec node_shown_ctime(struct node_table *table,
+				 const struct copy *copy,
+				 const struct timespec *ctime)
+{
+	struct timespec shown = *ctime;
+	const struct quiet_change *quiet;
+
+	node_lock(table, copy->node);
+	quiet = copy->quiet;
+	if (quiet && quiet->after.tv_sec == ctime->tv_sec &&
+	    quiet->after.tv_nsec == ctime->tv_nsec)
+		shown = quiet->shown;
+	node_unlock(table, copy->node);
+	return shown;
 }
 
 void node_forget(struct node_table *table, uint64_t id, uint64_t count)

@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <time.h>
 
 #include "union/handle.h"
 
@@ -25,13 +26,24 @@
 
 struct dir_fd;
 
+/*
+ * A copy of a directory changed, the directory did not (a subdirectory was
+ * cloned into it, or it was cloned itself): while the copy has the change
+ * time @after, it is shown as @shown.
+ */
+struct quiet_change {
+	struct timespec after, shown;
+};
+
 struct copy {
 	struct node *node;
-	struct copy *_Atomic next; /* of the node: higher branch */
-	struct copy *hash_next;    /* guarded by the table's lock */
-	struct dir_fd *cached;     /* guarded by the fd cache's lock */
+	struct copy *_Atomic next;  /* of the node: higher branch */
+	struct copy *hash_next;     /* guarded by the table's lock */
+	struct dir_fd *cached;      /* guarded by the fd cache's lock */
+	struct quiet_change *quiet; /* guarded by node_lock(); NULL: none */
 	unsigned branch;
-	atomic_bool gone; /* removed from its branch */
+	atomic_bool gone;    /* removed from its branch */
+	atomic_bool aligned; /* is as the first copy: see clone_dir() */
 	struct handle handle;
 };
 
@@ -42,10 +54,14 @@ struct node {
 	uint64_t lookups;    /* the kernel's count; table's lock */
 	struct copy *_Atomic copies;
 	mode_t type; /* S_IFMT bits */
+	/* Of what was removed and may still be in use: its first copy,
+	 * O_PATH; owned. -1: none. Set once. */
+	atomic_int buried_fd;
 
 	/* Guarded by node_lock(): */
 	unsigned opens;     /* open files */
 	unsigned rw_opens;  /* of them O_RDWR: their mmap writes go unseen */
+	unsigned writers;   /* of them O_RDWR or O_WRONLY */
 	bool passthrough;   /* how all of them are open */
 	int32_t backing_id; /* kernel's name of the file; 0: none */
 	int64_t subdirs;    /* of a directory; -1: not counted */
@@ -114,9 +130,34 @@ int node_add_copy(struct node_table *table, unsigned known_branch,
 struct node *node_hold(struct node_table *table, unsigned branch,
 		       const struct handle *handle);
 
-/* This copy was removed from its branch, if it is known at all. */
+/*
+ * This copy was removed from its branch, if it is known at all.
+ *
+ * @fd  a descriptor of it (O_PATH) or -1; taken. It serves who still uses the
+ *      directory, if that was its last copy.
+ */
 void node_copy_gone(struct node_table *table, unsigned branch,
-		    const struct handle *handle);
+		    const struct handle *handle, int fd);
+
+/*
+ * The file with this copy, if it is known at all, lost its last name; takes
+ * @fd (O_PATH), so that its inode stays as long as the node.
+ */
+void node_bury(struct node_table *table, unsigned branch,
+	       const struct handle *handle, int fd);
+
+/*
+ * The copy @handle on @branch, if it is known at all, had a change that is
+ * not to be seen. Without memory it is seen.
+ */
+void node_change_quietly(struct node_table *table, unsigned branch,
+			 const struct handle *handle,
+			 const struct quiet_change *change);
+
+/* The change time to show for @copy, whose is @ctime. */
+struct timespec node_shown_ctime(struct node_table *table,
+				 const struct copy *copy,
+				 const struct timespec *ctime);
 
 /* Give back @count lookups; too many are taken as all of them. */
 void node_forget(struct node_table *table, uint64_t id, uint64_t count);

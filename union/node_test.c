@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "union/node.h"
 
@@ -141,7 +143,7 @@ static void a_copy_that_is_gone_is_passed_over(void **state)
 	struct handle first = handle_of(5);
 
 	(void)state;
-	node_copy_gone(&table, 0, &first);
+	node_copy_gone(&table, 0, &first, -1);
 	assert_int_equal(node_first(node)->branch, 1);
 	assert_null(node_copy_on(node, 0));
 	/* The inode may come again, as another directory's copy. */
@@ -194,6 +196,38 @@ static void a_held_node_outlives_the_kernels_interest(void **state)
 	assert_null(node_hold(&table, 2, &handle));
 }
 
+static void a_removed_directory_keeps_a_descriptor_of_its_last_copy(
+	void **state)
+{
+	struct node_found found[2] = {{1, handle_of(20)}, {3, handle_of(21)}};
+	struct node *node;
+	int one = dup(0), two = dup(0);
+
+	(void)state;
+	assert_int_equal(node_intern(&table, S_IFDIR, 5, found, 2, &node), 0);
+	assert_int_equal(atomic_load(&node->buried_fd), -1);
+	node_copy_gone(&table, 3, &found[1].handle, two);
+	assert_int_equal(atomic_load(&node->buried_fd), -1);
+	assert_int_equal(fcntl(two, F_GETFD), -1);
+	node_copy_gone(&table, 1, &found[0].handle, one);
+	assert_int_equal(atomic_load(&node->buried_fd), one);
+}
+
+static void a_quiet_change_is_shown_as_the_time_before(void **state)
+{
+	struct quiet_change change = {.after = {10, 5}, .shown = {3, 1}};
+	struct timespec later = {10, 6}, shown;
+	struct node *node = intern(0, 30);
+	struct handle handle = handle_of(30);
+
+	(void)state;
+	node_change_quietly(&table, 0, &handle, &change);
+	shown = node_shown_ctime(&table, node_first(node), &change.after);
+	assert_int_equal(shown.tv_sec, 3);
+	shown = node_shown_ctime(&table, node_first(node), &later);
+	assert_int_equal(shown.tv_nsec, 6);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, done)
 
 int main(void)
@@ -208,6 +242,8 @@ int main(void)
 		TEST(a_copy_that_is_gone_is_passed_over),
 		TEST(a_copy_is_not_taken_from_another_node),
 		TEST(a_held_node_outlives_the_kernels_interest),
+		TEST(a_removed_directory_keeps_a_descriptor_of_its_last_copy),
+		TEST(a_quiet_change_is_shown_as_the_time_before),
 		TEST(many_names_come_and_go),
 	};
 

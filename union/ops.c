@@ -34,6 +34,22 @@ void op_reply_entry(fuse_req_t req, int r, const struct fuse_entry_param *entry)
 		node_forget(&unionfs_of(req)->nodes, entry->ino, 1);
 }
 
+#define GROUPS_ASKED 1024 /* those beyond are not seen */
+
+bool op_is_in_group(fuse_req_t req, gid_t gid)
+{
+	gid_t groups[GROUPS_ASKED];
+	int i, n;
+
+	if (fuse_req_ctx(req)->gid == gid)
+		return true;
+	n = fuse_req_getgroups(req, GROUPS_ASKED, groups);
+	for (i = 0; i < n && i < GROUPS_ASKED; i++)
+		if (groups[i] == gid)
+			return true;
+	return false;
+}
+
 int op_kill_privileges(fuse_req_t req, fuse_ino_t ino, int fd)
 {
 	char path[PROC_PATH_MAX];
@@ -51,7 +67,7 @@ int op_kill_privileges(fuse_req_t req, fuse_ino_t ino, int fd)
 	if (st.st_mode & S_ISUID)
 		kill |= S_ISUID;
 	if (st.st_mode & S_ISGID &&
-	    (st.st_mode & S_IXGRP || fuse_req_ctx(req)->gid != st.st_gid))
+	    (st.st_mode & S_IXGRP || !op_is_in_group(req, st.st_gid)))
 		kill |= S_ISGID;
 	if (!kill)
 		return 0;

@@ -30,10 +30,13 @@ void op_reply(fuse_req_t req, int r);
  */
 int op_kill_privileges(fuse_req_t req, fuse_ino_t ino, int fd);
 
+/* Is the caller of the group @gid? Supplementary groups count. */
+bool op_is_in_group(fuse_req_t req, gid_t gid);
+
 /* An open file: fuse_file_info.fh. */
 struct file {
 	int fd; /* as the caller may use it; without O_APPEND, O_DIRECT */
-	bool read_write;
+	bool read_write, writes;
 };
 static inline struct file *op_file(const struct fuse_file_info *info)
 {
@@ -100,6 +103,9 @@ void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name);
 struct hit;
 int op_remove_dir(struct unionfs *fs, const struct hit *hits, int count,
 		  const char *name);
+
+/* -ENOTEMPTY unless all copies of the directory @name are empty. */
+int op_check_empty(const struct hit *hits, int count, const char *name);
 
 /* ops_rename.c */
 void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name,

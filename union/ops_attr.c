@@ -69,6 +69,7 @@ static int set_times(int fd, const struct stat *st, int to_set)
 /* @fd may be O_PATH; @file: open for the truncation, or -1. */
 static int set_attributes(int fd, int file, const struct stat *st, int to_set)
 {
+	bool nothing = request_current.wants_nothing; /* chown to nobody */
 	uid_t uid = to_set & FUSE_SET_ATTR_UID ? st->st_uid : (uid_t)-1;
 	gid_t gid = to_set & FUSE_SET_ATTR_GID ? st->st_gid : (gid_t)-1;
 	char path[PROC_PATH_MAX];
@@ -79,7 +80,7 @@ static int set_attributes(int fd, int file, const struct stat *st, int to_set)
 		      : ftruncate(file, st->st_size)) < 0)
 		return -errno;
 	/* A new owner clears setuid; the mode that is asked for stays. */
-	if (to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID) &&
+	if ((to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID) || nothing) &&
 	    fchownat(fd, "", uid, gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	if (to_set & FUSE_SET_ATTR_MODE && chmod(path, st->st_mode & 07777) < 0)
@@ -88,6 +89,31 @@ static int set_attributes(int fd, int file, const struct stat *st, int to_set)
 		      FUSE_SET_ATTR_ATIME_NOW | FUSE_SET_ATTR_MTIME_NOW))
 		return set_times(fd, st, to_set);
 	return 0;
+}
+
+/*
+ * A setattr that wants nothing comes before a write that is passed through,
+ * and of a chown to nobody and no group. The kernel allows the latter to
+ * all, though it clears setuid: where nobody writes, only the owner may.
+ */
+static int check_clearing(fuse_req_t req, const struct node *node, int fd)
+{
+	struct unionfs *fs = unionfs_of(req);
+	uid_t uid = fuse_req_ctx(req)->uid;
+	bool writes;
+	struct stat st;
+
+	if (!request_current.wants_nothing || uid == 0)
+		return 0;
+	node_lock(&fs->nodes, node);
+	writes = node->writers > 0;
+	node_unlock(&fs->nodes, node);
+	if (writes)
+		return 0;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	return st.st_uid != uid && st.st_mode & (S_ISUID | S_ISGID) ? -EPERM
+								    : 0;
 }
 
 static int set_file(fuse_req_t req, const struct node *node,
@@ -104,6 +130,9 @@ static int set_file(fuse_req_t req, const struct node *node,
 	fd = unionfs_open(fs, node, O_PATH | O_NOFOLLOW);
 	if (fd < 0)
 		return fd;
+	r = check_clearing(req, node, fd);
+	if (r < 0)
+		return r;
 	r = set_attributes(fd, info ? op_file(info)->fd : -1, st, to_set);
 	/* A change of owner clears what it must by itself, on the branch,
 	 * but does not know that the caller is not root. */
@@ -122,8 +151,12 @@ static int set_dir(struct unionfs *fs, const struct node *node,
 		   const struct stat *st, int to_set)
 {
 	struct copy *first = node_first(node), *copy;
-	int r = first ? unionfs_writable(fs, first) : -ESTALE;
+	int r = first ? unionfs_writable(fs, first) : 0;
 
+	if (!first) {
+		r = atomic_load(&node->buried_fd);
+		return r < 0 ? -ESTALE : set_attributes(r, -1, st, to_set);
+	}
 	for (copy = first; copy && r == 0; copy = copy_next(copy)) {
 		auto_dir_fd struct dir_fd *dir = NULL;
 

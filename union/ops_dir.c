@@ -79,6 +79,19 @@ static void dir_free(struct dir *dir)
 	free(dir);
 }
 
+/* It was removed: it can be opened still, and the kernel lists nothing. */
+static int open_buried(const struct node *node, struct dir *dir)
+{
+	int fd = atomic_load(&node->buried_fd);
+
+	if (fd >= 0)
+		fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -ENOENT;
+	dir->parts[dir->count++] = (struct dir_part){node->copies, fd};
+	return 0;
+}
+
 static int open_parts(struct unionfs *fs, const struct node *node,
 		      struct dir *dir)
 {
@@ -101,7 +114,7 @@ static int open_parts(struct unionfs *fs, const struct node *node,
 			return fd;
 		dir->parts[dir->count++] = (struct dir_part){copy, fd};
 	}
-	return dir->count ? 0 : -ENOENT;
+	return dir->count ? 0 : open_buried(node, dir);
 }
 
 void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)

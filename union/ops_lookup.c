@@ -25,6 +25,9 @@ static int lookup_self(struct unionfs *fs, struct node *node,
 	r = unionfs_stat(fs, node, &ret->attr);
 	if (r < 0)
 		return r;
+	/* Removed, and nobody has it: else the kernel would not ask. */
+	if (!ret->attr.st_nlink)
+		return -ESTALE;
 	found.branch = copy->branch;
 	memcpy(&found.handle, &copy->handle,
 	       offsetof(struct handle, data) + copy->handle.length);

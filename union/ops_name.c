@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names that come and go. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "union/aside.h"
+#include "union/bury.h"
 #include "union/clone_dir.h"
 #include "union/dir_fd.h"
 #include "union/lookup.h"
 #include "union/ops.h"
 #include "union/place.h"
+
+/* What is about to go, for who still has it open. */
+#define OPEN_REMOVED (O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
 struct thing {
 	const char *name;
@@ -136,18 +143,21 @@ void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent,
 static int unlink_all(struct unionfs *fs, const struct hit *hits, int count,
 		      const char *name)
 {
-	int i;
+	struct bury bury;
+	int i, r = 0;
 
 	if (S_ISDIR(hits[0].st.st_mode))
 		return -EISDIR;
 	for (i = 0; i < count; i++)
 		if (unionfs_writable(fs, hits[i].dir) < 0)
 			return -EROFS;
-	for (i = count - 1; i >= 0; i--)
+	bury_begin(&hits[0], name, &bury);
+	for (i = count - 1; i >= 0 && r == 0; i--)
 		if (!S_ISDIR(hits[i].st.st_mode) &&
 		    unlinkat(hits[i].fd->fd, name, 0) < 0)
-			return -errno;
-	return 0;
+			r = -errno;
+	bury_end(fs, &bury, r == 0);
+	return r;
 }
 
 void op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
@@ -167,16 +177,61 @@ void op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
 	op_reply(req, n < 0 ? n : r);
 }
 
+static int check_copy_empty(int dirfd, const char *name)
+{
+	int fd = openat(dirfd, name,
+			O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *entry;
+	int n = 0, r;
+
+	if (!dir) {
+		r = -errno;
+		fd_close(fd);
+		return r;
+	}
+	errno = 0;
+	while ((entry = readdir(dir)))
+		n += strcmp(entry->d_name, ".") != 0 &&
+		     strcmp(entry->d_name, "..") != 0;
+	r = n ? -ENOTEMPTY : -errno;
+	(void)closedir(dir);
+	return r;
+}
+
+int op_check_empty(const struct hit *hits, int count, const char *name)
+{
+	int i, r = 0;
+
+	for (i = 0; i < count && r == 0; i++)
+		if (S_ISDIR(hits[i].st.st_mode))
+			r = check_copy_empty(hits[i].fd->fd, name);
+	return r;
+}
+
+static int remove_copy(struct unionfs *fs, const struct hit *hit,
+		       const char *name)
+{
+	auto_close int fd = openat(hit->fd->fd, name, OPEN_REMOVED);
+	struct handle handle;
+	int r = handle_get(hit->fd->fd, name, &handle);
+
+	if (r < 0)
+		return r;
+	if (unlinkat(hit->fd->fd, name, AT_REMOVEDIR) < 0)
+		return -errno;
+	node_copy_gone(&fs->nodes, hit->dir->branch, &handle, take_fd(&fd));
+	return 0;
+}
+
 /*
  * The highest branch first, so that the copy that gives the directory its
- * owner and mode goes last. Copies that were empty are no loss when one
- * turns out not to be.
+ * owner and mode goes last.
  */
 int op_remove_dir(struct unionfs *fs, const struct hit *hits, int count,
 		  const char *name)
 {
-	struct handle handle;
-	int i, r;
+	int i, r = 0;
 
 	if (!S_ISDIR(hits[0].st.st_mode))
 		return -ENOTDIR;
@@ -184,15 +239,16 @@ int op_remove_dir(struct unionfs *fs, const struct hit *hits, int count,
 		if (S_ISDIR(hits[i].st.st_mode) &&
 		    unionfs_writable(fs, hits[i].dir) < 0)
 			return -EROFS;
+	if (count > 1)
+		r = op_check_empty(hits, count, name);
+	if (r < 0)
+		return r;
 	for (i = count - 1; i >= 0; i--) {
 		if (!S_ISDIR(hits[i].st.st_mode))
 			continue;
-		r = handle_get(hits[i].fd->fd, name, &handle);
+		r = remove_copy(fs, &hits[i], name);
 		if (r < 0)
 			return r;
-		if (unlinkat(hits[i].fd->fd, name, AT_REMOVEDIR) < 0)
-			return -errno;
-		node_copy_gone(&fs->nodes, hits[i].dir->branch, &handle);
 	}
 	return 0;
 }
@@ -209,6 +265,8 @@ void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 	n = unionfs_hidden(dir, name) ? 0 : lookup_all(fs, dir, name, &hits);
 	if (n > 0) {
 		r = op_remove_dir(fs, hits, n, name);
+		if (r == 0)
+			r = aside_put_all(fs, hits, n, name);
 		lookup_hits_done(hits, n);
 	}
 	if (n > 0 && r == 0)

@@ -62,6 +62,7 @@ static void lose_file(struct unionfs *fs, struct node *node, struct file *file)
 	shared = node->passthrough && file->read_write;
 	node->opens--;
 	node->rw_opens -= file->read_write;
+	node->writers -= file->writes;
 	if (!node->opens && node->backing_id) {
 		passthrough_close(fs, node->backing_id);
 		node->backing_id = 0;
@@ -93,12 +94,14 @@ static int gain_file(struct unionfs *fs, struct node *node, int fd,
 	}
 	file->fd = fd;
 	file->read_write = (info->flags & O_ACCMODE) == O_RDWR;
+	file->writes = (info->flags & O_ACCMODE) != O_RDONLY;
 	node_lock(&fs->nodes, node);
 	if (!node->opens)
 		r = choose_way(fs, node, branch, fd);
 	if (r == 0) {
 		node->opens++;
 		node->rw_opens += file->read_write;
+		node->writers += file->writes;
 	}
 	first_shared = node->passthrough && node->rw_opens == 1 &&
 		       file->read_write;
@@ -179,15 +182,23 @@ struct creation {
 	const char *name;
 	mode_t mode;
 	int flags;
+	bool unnamed; /* O_TMPFILE */
 };
 
 static int make_file(void *context, int dirfd)
 {
 	const struct creation *new = context;
-	int fd = openat(dirfd, new->name,
-			(new->flags &KEPT_FLAGS) | O_CREAT | O_NOFOLLOW |
-				O_CLOEXEC,
-			new->mode & 07777);
+	int fd;
+
+	if (new->unnamed)
+		fd = openat(dirfd, ".",
+			    (new->flags &O_ACCMODE) | O_TMPFILE | O_CLOEXEC,
+			    new->mode & 07777);
+	else
+		fd = openat(dirfd, new->name,
+			    (new->flags &KEPT_FLAGS) | O_CREAT | O_NOFOLLOW |
+				    O_CLOEXEC,
+			    new->mode & 07777);
 
 	return fd < 0 ? -errno : fd;
 }
@@ -197,7 +208,10 @@ static int adopt(struct unionfs *fs, const struct placed *placed,
 		 const char *name, struct fuse_file_info *info,
 		 struct fuse_entry_param *entry, int32_t *ret_backing)
 {
-	int r = lookup_made(fs, placed->branch, placed->dir->fd, name, entry);
+	bool unnamed = request_current.unnamed;
+	int r = lookup_made(fs, placed->branch,
+			    unnamed ? placed->result : placed->dir->fd,
+			    unnamed ? "" : name, entry);
 
 	if (r < 0) {
 		fd_close(placed->result);
@@ -215,7 +229,8 @@ void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 {
 	struct unionfs *fs = unionfs_of(req);
 	struct node *dir = op_node(req, parent), *node;
-	struct creation new = {name, mode, info->flags};
+	struct creation new = {name, mode, info->flags,
+			       request_current.unnamed};
 	struct fuse_entry_param entry;
 	struct placed placed;
 	int32_t backing_id;
@@ -223,7 +238,7 @@ void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 
 	if (!dir)
 		return;
-	r = unionfs_hidden(dir, name) ? -EPERM : 0;
+	r = !new.unnamed &&unionfs_hidden(dir, name) ? -EPERM : 0;
 	if (r == 0)
 		r = place_new(fs, req, dir, make_file, &new, &placed);
 	if (r < 0) {

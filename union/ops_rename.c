@@ -11,21 +11,13 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "union/bury.h"
 #include "union/clone_dir.h"
 #include "union/dir_fd.h"
 #include "union/intent.h"
 #include "union/lookup.h"
 #include "union/ops.h"
-
-/* One rename: where a name was found and where it goes. */
-struct move {
-	struct unionfs *fs;
-	struct node *from_dir, *to_dir;
-	const char *from_name, *to_name;
-	struct hit *from, *to;
-	int from_count, to_count; /* to_count 0: the target is new */
-	unsigned flags;
-};
+#include "union/rename.h"
 
 static int check_writable(const struct move *m)
 {
@@ -40,8 +32,7 @@ static int check_writable(const struct move *m)
 	return 0;
 }
 
-/* Unlink the files among hits[from..count), the highest branch first. */
-static int unlink_hidden(const struct hit *hits, int from, int count,
+int rename_unlink_hidden(const struct hit *hits, int from, int count,
 			 const char *name, unsigned but_branch)
 {
 	int i;
@@ -107,26 +98,32 @@ static int rename_file(const struct move *m)
 {
 	unsigned branch = m->from[0].dir->branch;
 	auto_dir_fd struct dir_fd *into = NULL;
+	struct bury bury = {.fd = -1};
 	int r;
 
 	if (m->to_count && S_ISDIR(m->to[0].st.st_mode))
 		return -EISDIR;
 	r = clone_dir(m->fs, m->to_dir, branch, &into);
 	if (r == 0)
-		r = unlink_hidden(m->from, 1, m->from_count, m->from_name,
-				  branch);
+		r = rename_unlink_hidden(m->from, 1, m->from_count,
+					 m->from_name, branch);
 	if (r == 0)
-		r = unlink_hidden(m->to, 1, m->to_count, m->to_name, branch);
+		r = rename_unlink_hidden(m->to, 1, m->to_count, m->to_name,
+					 branch);
 	if (r < 0)
 		return r;
+	if (m->to_count)
+		bury_begin(&m->to[0], m->to_name, &bury);
 	if (m->to_count && m->to[0].dir->branch != branch)
-		return replace_elsewhere(m, into->fd);
-	if (renameat(m->from[0].fd->fd, m->from_name, into->fd, m->to_name) < 0)
-		return -errno;
-	return 0;
+		r = replace_elsewhere(m, into->fd);
+	else if (renameat(m->from[0].fd->fd, m->from_name, into->fd,
+			  m->to_name) < 0)
+		r = -errno;
+	bury_end(m->fs, &bury, r == 0);
+	return r;
 }
 
-static const struct hit *hit_on(const struct hit *hits, int count,
+const struct hit *rename_hit_on(const struct hit *hits, int count,
 				unsigned branch)
 {
 	int i;
@@ -135,157 +132,6 @@ static const struct hit *hit_on(const struct hit *hits, int count,
 		if (hits[i].dir->branch == branch)
 			return &hits[i];
 	return NULL;
-}
-
-/* Remove the target directory where the source is not, so is not replaced. */
-static int clear_target(const struct move *m)
-{
-	struct hit *alone = calloc((size_t)m->to_count + 1, sizeof(*alone));
-	int i, n = 0, r = 0;
-
-	if (!alone)
-		return -ENOMEM;
-	for (i = 0; i < m->to_count; i++)
-		if (S_ISDIR(m->to[i].st.st_mode) &&
-		    !hit_on(m->from, m->from_count, m->to[i].dir->branch))
-			alone[n++] = m->to[i]; /* borrows the descriptor */
-	if (n)
-		r = op_remove_dir(m->fs, alone, n, m->to_name);
-	free(alone);
-	return r;
-}
-
-/* One branch's part; the directory it replaces is known to be gone. */
-static int rename_part(const struct move *m, const struct hit *from,
-		       int into_fd)
-{
-	const struct hit *to = hit_on(m->to, m->to_count, from->dir->branch);
-	struct handle replaced;
-	bool replaces = to && handle_get(into_fd, m->to_name, &replaced) == 0;
-
-	if (renameat(from->fd->fd, m->from_name, into_fd, m->to_name) < 0)
-		return errno == EEXIST ? -ENOTEMPTY : -errno; /* XFS's word */
-	if (replaces)
-		node_copy_gone(&m->fs->nodes, from->dir->branch, &replaced);
-	return 0;
-}
-
-static int rename_parts(const struct move *m, struct dir_fd **into)
-{
-	int i, r = 0;
-
-	for (i = 0; i < m->from_count && r == 0; i++)
-		if (S_ISDIR(m->from[i].st.st_mode))
-			r = rename_part(m, &m->from[i], into[i]->fd);
-	if (r == 0)
-		return 0;
-	/* Back to where they were: all or nothing. */
-	for (i -= 2; i >= 0; i--)
-		if (S_ISDIR(m->from[i].st.st_mode))
-			(void)renameat(into[i]->fd, m->to_name,
-				       m->from[i].fd->fd, m->from_name);
-	return r;
-}
-
-static int describe_part(const struct move *m, int i, int into_fd,
-			 struct intent *ret)
-{
-	int r;
-
-	ret->kind = i == 0 ? INTENT_MOVE_ALL : INTENT_MOVE;
-	copy_name(ret->from_name, m->from_name);
-	copy_name(ret->to_name, m->to_name);
-	r = handle_get(m->from[i].fd->fd, m->from_name, &ret->moved);
-	if (r == 0)
-		r = handle_get(m->from[i].fd->fd, "", &ret->from_dir);
-	return r < 0 ? r : handle_get(into_fd, "", &ret->to_dir);
-}
-
-/* Write every part down; the first, which makes it count, last. */
-static int write_down(const struct move *m, struct dir_fd **into, uint64_t id)
-{
-	int i, r = 0;
-
-	for (i = m->from_count - 1; i >= 0 && r == 0; i--) {
-		struct intent intent = {0};
-
-		if (!S_ISDIR(m->from[i].st.st_mode))
-			continue;
-		r = describe_part(m, i, into[i]->fd, &intent);
-		if (r == 0)
-			r = intent_begin(branch_of(m->fs, m->from[i].dir), id,
-					 &intent, true);
-	}
-	return r;
-}
-
-static void strike_out(const struct move *m, uint64_t id)
-{
-	int i;
-
-	for (i = 0; i < m->from_count; i++)
-		if (S_ISDIR(m->from[i].st.st_mode))
-			intent_end(branch_of(m->fs, m->from[i].dir), id);
-}
-
-static int rename_parts_whole(const struct move *m, struct dir_fd **into)
-{
-	uint64_t id = intent_new_id();
-	int i, r = write_down(m, into, id);
-
-	if (r == 0)
-		r = rename_parts(m, into);
-	for (i = 0; i < m->from_count && r == 0; i++)
-		if (S_ISDIR(m->from[i].st.st_mode))
-			r = intent_sync_dir(into[i]->fd);
-	strike_out(m, id);
-	return r;
-}
-
-static int rename_dir(const struct move *m)
-{
-	struct dir_fd *into[BRANCH_MAX] = {NULL};
-	int i, r = 0;
-
-	if (m->to_count && !S_ISDIR(m->to[0].st.st_mode))
-		return -ENOTDIR;
-	for (i = 0; i < m->from_count && r == 0; i++)
-		if (S_ISDIR(m->from[i].st.st_mode))
-			r = clone_dir_locked(m->fs, m->to_dir,
-					     m->from[i].dir->branch, &into[i]);
-	if (r == 0)
-		r = clear_target(m);
-	if (r == 0)
-		r = m->from_count == 1 ? rename_parts(m, into)
-				       : rename_parts_whole(m, into);
-	for (i = 0; i < m->from_count; i++)
-		dir_fd_put(into[i]);
-	if (r == 0) {
-		unionfs_count_subdir(m->fs, m->from_dir, -1);
-		if (!m->to_count)
-			unionfs_count_subdir(m->fs, m->to_dir, 1);
-	}
-	return r;
-}
-
-/* Only where both are on one and the same branch is it atomic. */
-static int exchange(const struct move *m)
-{
-	if (!m->to_count)
-		return -ENOENT;
-	if (m->from_count != 1 || m->to_count != 1 ||
-	    m->from[0].dir->branch != m->to[0].dir->branch)
-		return -EINVAL;
-	if (renameat2(m->from[0].fd->fd, m->from_name, m->to[0].fd->fd,
-		      m->to_name, RENAME_EXCHANGE) < 0)
-		return -errno;
-	if (S_ISDIR(m->from[0].st.st_mode) != S_ISDIR(m->to[0].st.st_mode)) {
-		bool is_dir = S_ISDIR(m->from[0].st.st_mode);
-
-		unionfs_count_subdir(m->fs, m->from_dir, is_dir ? -1 : 1);
-		unionfs_count_subdir(m->fs, m->to_dir, is_dir ? 1 : -1);
-	}
-	return 0;
 }
 
 static int rename_found(const struct move *m)
@@ -301,7 +147,7 @@ static int rename_found(const struct move *m)
 	if (!is_dir && !(m->flags & RENAME_EXCHANGE))
 		return rename_file(m);
 	pthread_rwlock_wrlock(&m->fs->tree);
-	r = m->flags & RENAME_EXCHANGE ? exchange(m) : rename_dir(m);
+	r = m->flags & RENAME_EXCHANGE ? rename_exchange(m) : rename_dir(m);
 	pthread_rwlock_unlock(&m->fs->tree);
 	return r;
 }

@@ -58,13 +58,27 @@ static void place_done(struct place_of_xattr *place)
 	dir_fd_put(place->dir);
 }
 
+/* Of a directory that was removed and is still in use. */
+static int buried_place(const struct node *node, struct place_of_xattr *ret)
+{
+	int fd = atomic_load(&node->buried_fd);
+
+	if (fd < 0)
+		return -ESTALE;
+	proc_path(ret->path, fd, "");
+	ret->fd = -1;
+	ret->dir = NULL;
+	return 0;
+}
+
 /* The attributes that are shown: of the first copy. */
 static int shown_place(struct unionfs *fs, const struct node *node,
 		       struct place_of_xattr *ret)
 {
 	struct copy *copy = node_first(node);
 
-	return copy ? copy_place(fs, copy, S_ISDIR(node->type), ret) : -ESTALE;
+	return copy ? copy_place(fs, copy, S_ISDIR(node->type), ret)
+		    : buried_place(node, ret);
 }
 
 struct change {
@@ -99,8 +113,11 @@ static int change_all(struct unionfs *fs, const struct node *node,
 {
 	struct copy *first = node_first(node), *copy;
 	struct place_of_xattr place;
-	int r = first ? unionfs_writable(fs, first) : -ESTALE;
+	int r = first ? unionfs_writable(fs, first)
+		      : buried_place(node, &place);
 
+	if (!first)
+		return r < 0 ? r : change_at(place.path, change);
 	for (copy = first; copy && r == 0; copy = copy_next(copy)) {
 		if (unionfs_writable(fs, copy) < 0)
 			continue;
@@ -116,16 +133,46 @@ static int change_all(struct unionfs *fs, const struct node *node,
 	return r;
 }
 
+/*
+ * A new access ACL clears setgid where the caller is not of the group and not
+ * root. The branch knows only that we are root.
+ */
+static int kill_setgid(fuse_req_t req, const struct node *node)
+{
+	struct unionfs *fs = unionfs_of(req);
+	struct place_of_xattr place;
+	struct copy *copy;
+	struct stat st;
+	int r = 0;
+
+	if (fuse_req_ctx(req)->uid == 0)
+		return 0;
+	for (copy = node_first(node); copy && r == 0; copy = copy_next(copy)) {
+		if (unionfs_writable(fs, copy) < 0 ||
+		    copy_place(fs, copy, S_ISDIR(node->type), &place) < 0)
+			continue;
+		if (stat(place.path, &st) < 0 ||
+		    (st.st_mode & S_ISGID && !op_is_in_group(req, st.st_gid) &&
+		     chmod(place.path, st.st_mode & 07777 & ~S_ISGID) < 0))
+			r = -errno;
+		place_done(&place);
+	}
+	return r;
+}
+
 void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name,
 		 const char *value, size_t size, int flags)
 {
 	struct node *node = op_node(req, ino);
 	struct change change = {name, value, size, flags};
+	int r;
 
-	if (node)
-		op_reply(req, is_ours(name) ? -EPERM
-					    : change_all(unionfs_of(req), node,
-							 &change));
+	if (!node)
+		return;
+	r = is_ours(name) ? -EPERM : change_all(unionfs_of(req), node, &change);
+	if (r == 0 && strcmp(name, "system.posix_acl_access") == 0)
+		r = kill_setgid(req, node);
+	op_reply(req, r);
 }
 
 void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
@@ -212,15 +259,48 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 	}
 }
 
-/* Take our names out of a list; its new length. */
-static ssize_t filter_names(char *names, ssize_t length)
+#define SYS_ADMIN 21 /* CAP_SYS_ADMIN; linux/capability.h */
+
+/* Has the caller CAP_SYS_ADMIN? Who is not root here has none that counts. */
+static bool is_admin(fuse_req_t req)
+{
+	const struct fuse_ctx *caller = fuse_req_ctx(req);
+	FILE *status;
+	unsigned long long caps = 0;
+	char path[64], line[256];
+
+	if (caller->uid != 0)
+		return false;
+	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)caller->pid);
+	status = fopen(path, "re");
+	if (!status)
+		return true; /* of another pid namespace: root is believed */
+	while (fgets(line, sizeof(line), status))
+		if (sscanf(line, "CapEff: %llx", &caps) == 1)
+			break;
+	(void)fclose(status); /* was only read */
+	return caps >> SYS_ADMIN & 1;
+}
+
+/*
+ * Take our names out of a list, and those that are not for the caller; its
+ * new length.
+ */
+static ssize_t filter_names(fuse_req_t req, char *names, ssize_t length)
 {
 	ssize_t at = 0, kept = 0, size;
+	int admin = -1; /* not asked yet */
 
 	for (; at < length; at += size) {
 		size = (ssize_t)strlen(names + at) + 1;
 		if (is_ours(names + at))
 			continue;
+		if (strncmp(names + at, "trusted.", 8) == 0) {
+			if (admin < 0)
+				admin = is_admin(req);
+			if (!admin)
+				continue;
+		}
 		memmove(names + kept, names + at, (size_t)size);
 		kept += size;
 	}
@@ -243,7 +323,7 @@ void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 		return;
 	}
 	n = listxattr(place.path, names, XATTR_LIST_MAX);
-	n = n < 0 ? -errno : filter_names(names, n);
+	n = n < 0 ? -errno : filter_names(req, names, n);
 	place_done(&place);
 	reply_value(req, names, n, size);
 }

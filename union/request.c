@@ -27,8 +27,9 @@ static uint64_t init_flags(const struct fuse_init_in *in, size_t length)
 static void setattr_decode(const struct fuse_setattr_in *in,
 			   struct request_note *ret)
 {
+	ret->wants_nothing = !(in->valid & FATTR_WISHES);
 	ret->kills_privileges = in->valid & FATTR_KILL_SUIDGID ||
-				!(in->valid & FATTR_WISHES);
+				ret->wants_nothing;
 }
 
 void request_decode(const void *data, size_t length, struct request_note *ret)
@@ -64,4 +65,16 @@ void request_decode(const void *data, size_t length, struct request_note *ret)
 		break;
 	default: break;
 	}
+}
+
+void request_adapt(void *data, size_t length, struct request_note *note)
+{
+	struct fuse_in_header *header = data;
+
+	if (length < sizeof(*header) + sizeof(struct fuse_create_in) ||
+	    header->opcode != FUSE_TMPFILE)
+		return;
+	header->opcode = FUSE_CREATE;
+	note->opcode = FUSE_CREATE;
+	note->unnamed = true;
 }

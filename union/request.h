@@ -19,6 +19,8 @@ struct request_note {
 	uint64_t unique;
 	uint32_t opcode;
 	bool kills_privileges; /* drop setuid, setgid: see request_decode() */
+	bool wants_nothing;    /* a setattr without a wish */
+	bool unnamed;          /* a create that is to have no name */
 	uint64_t init_flags;   /* of FUSE_INIT: what the kernel offers */
 };
 
@@ -30,6 +32,12 @@ struct request_note {
  * Reads a request (the kernel's, or whatever length of it is there).
  */
 void request_decode(const void *data, size_t length, struct request_note *ret);
+
+/*
+ * Change a request of FUSE_TMPFILE, which libfuse before 3.17 does not know,
+ * into the FUSE_CREATE that it is but for the name, and note it.
+ */
+void request_adapt(void *data, size_t length, struct request_note *note);
 
 /* That of this thread; all zero when it serves none. */
 extern _Thread_local struct request_note request_current;

@@ -89,6 +89,30 @@ static void a_cut_request_says_nothing(void **state)
 	assert_int_equal(note.opcode, 0);
 }
 
+static void a_create_without_a_name_becomes_one_with_a_note(void **state)
+{
+	struct {
+		struct fuse_in_header header;
+		struct fuse_create_in create;
+		char name[2];
+	} in = {.header = {.opcode = FUSE_TMPFILE}, .name = "/"};
+	struct request_note note;
+
+	(void)state;
+	request_decode(&in, sizeof(in), &note);
+	assert_false(note.unnamed);
+	request_adapt(&in, sizeof(in), &note);
+	assert_true(note.unnamed);
+	assert_int_equal(in.header.opcode, FUSE_CREATE);
+	request_decode(&in, sizeof(in), &note);
+	request_adapt(&in, sizeof(in), &note);
+	assert_false(note.unnamed);
+	/* One that is cut stays what it is: libfuse refuses it. */
+	in.header.opcode = FUSE_TMPFILE;
+	request_adapt(&in, sizeof(in.header), &note);
+	assert_int_equal(in.header.opcode, FUSE_TMPFILE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -96,6 +120,8 @@ int main(void)
 		cmocka_unit_test(a_write_and_an_open_kill_by_flag),
 		cmocka_unit_test(offered_flags_are_put_together),
 		cmocka_unit_test(a_cut_request_says_nothing),
+		cmocka_unit_test(
+			a_create_without_a_name_becomes_one_with_a_note),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

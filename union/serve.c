@@ -31,6 +31,7 @@ static int serve_requests(struct fuse_session *session)
 			break; /* unmounted */
 		else if (r > 0) {
 			request_decode(buf.mem, buf.size, &request_current);
+			request_adapt(buf.mem, buf.size, &request_current);
 			fuse_session_process_buf(session, &buf);
 			memset(&request_current, 0, sizeof(request_current));
 		}

@@ -147,6 +147,19 @@ static nlink_t dir_links(struct unionfs *fs, struct node *node)
 	return subdirs < 0 ? 1 : 2 + (nlink_t)subdirs;
 }
 
+/* It was removed. */
+static int stat_buried(const struct node *node, struct stat *ret)
+{
+	int fd = atomic_load(&node->buried_fd);
+
+	if (fd < 0)
+		return -ESTALE;
+	if (fstat(fd, ret) < 0)
+		return -errno;
+	ret->st_nlink = 0;
+	return 0;
+}
+
 static int stat_dir(struct unionfs *fs, struct node *node, struct stat *ret)
 {
 	struct copy *copy;
@@ -165,6 +178,7 @@ static int stat_dir(struct unionfs *fs, struct node *node, struct stat *ret)
 			return r;
 		if (fstat(dir->fd, &one) < 0)
 			return -errno;
+		one.st_ctim = node_shown_ctime(&fs->nodes, copy, &one.st_ctim);
 		if (!count++)
 			sum = one;
 		else
@@ -174,7 +188,7 @@ static int stat_dir(struct unionfs *fs, struct node *node, struct stat *ret)
 			links = one.st_nlink;
 	}
 	if (!count)
-		return -ESTALE;
+		return stat_buried(node, ret);
 	/* The root may have the work directory, which is not to be seen. */
 	if (with_subdirs > 1 || node->id == NODE_ROOT_ID)
 		links = dir_links(fs, node);

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "union/aside.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "union/dir_fd.h"
+
+int aside_put(const struct branch *branch, int dirfd, const char *name)
+{
+	static atomic_uint serial;
+	auto_close int work = branch_work_dir(branch);
+	char kept[NAME_MAX + 1], quoted[NAME_MAX + 3];
+	int n;
+
+	if (work < 0)
+		return work;
+	n = snprintf(kept, sizeof(kept), "hidden-%llx%04x-%.200s",
+		     (unsigned long long)clock_wall_s(),
+		     atomic_fetch_add(&serial, 1) & 0xffff, name);
+	if (n < 0 || renameat2(dirfd, name, work, kept, RENAME_NOREPLACE) < 0)
+		return -errno;
+	log_warning("branch '%s': a directory takes the place of a file that "
+		    "was hidden; it is kept as " BRANCH_WORK_DIR "/%s",
+		    branch->path,
+		    log_quote(quoted, sizeof(quoted), kept, strlen(kept)));
+	return 0;
+}
+
+int aside_put_all(struct unionfs *fs, const struct hit *hits, int count,
+		  const char *name)
+{
+	int i, r = 0;
+
+	for (i = 0; i < count && r == 0; i++)
+		if (!S_ISDIR(hits[i].st.st_mode))
+			r = aside_put(branch_of(fs, hits[i].dir),
+				      hits[i].fd->fd, name);
+	return r;
+}

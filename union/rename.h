@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The parts of a rename, between the files that do it. */
+#ifndef UNION_RENAME_H
+#define UNION_RENAME_H
+
+#include "union/lookup.h"
+
+/* One rename: where a name was found and where it goes. */
+struct move {
+	struct unionfs *fs;
+	struct node *from_dir, *to_dir;
+	const char *from_name, *to_name;
+	struct hit *from, *to;
+	int from_count, to_count; /* to_count 0: the target is new */
+	unsigned flags;
+};
+
+/* The one on @branch, or NULL. */
+const struct hit *rename_hit_on(const struct hit *hits, int count,
+				unsigned branch);
+
+/* Unlink the files among hits[from..count), the highest branch first. */
+int rename_unlink_hidden(const struct hit *hits, int from, int count,
+			 const char *name, unsigned but_branch);
+
+/* A directory and all its copies. The caller has fs->tree for writing. */
+int rename_dir(const struct move *m);
+
+/* RENAME_EXCHANGE of two names on whatever branches. fs->tree likewise. */
+int rename_exchange(const struct move *m);
+
+#endif

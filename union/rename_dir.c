@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A directory is renamed on every branch that has a copy of it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "union/aside.h"
+#include "union/clone_dir.h"
+#include "union/dir_fd.h"
+#include "union/ops.h"
+#include "union/rename.h"
+#include "union/rename_parts.h"
+
+static bool is_renamed_on(const struct move *m, unsigned branch)
+{
+	const struct hit *from = rename_hit_on(m->from, m->from_count, branch);
+
+	return from && S_ISDIR(from->st.st_mode);
+}
+
+/* Remove the target directory where the source is not, so is not replaced. */
+static int clear_target(const struct move *m)
+{
+	struct hit *alone = calloc((size_t)m->to_count + 1, sizeof(*alone));
+	int i, n = 0, r = 0;
+
+	if (!alone)
+		return -ENOMEM;
+	for (i = 0; i < m->to_count; i++)
+		if (S_ISDIR(m->to[i].st.st_mode) &&
+		    !is_renamed_on(m, m->to[i].dir->branch))
+			alone[n++] = m->to[i]; /* borrows the descriptor */
+	if (n)
+		r = op_remove_dir(m->fs, alone, n, m->to_name);
+	free(alone);
+	return r;
+}
+
+/* On the branches of @parts: what is there now will be replaced. */
+struct replaced {
+	unsigned branch;
+	struct handle handle;
+	int fd; /* O_PATH, or -1 */
+};
+
+static bool describe_replaced(const struct move *m, const struct hit *from,
+			      int into_fd, struct replaced *ret)
+{
+	if (!rename_hit_on(m->to, m->to_count, from->dir->branch) ||
+	    handle_get(into_fd, m->to_name, &ret->handle) < 0)
+		return false;
+	ret->branch = from->dir->branch;
+	ret->fd = openat(into_fd, m->to_name,
+			 O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return true;
+}
+
+static int rename_parts_of(const struct move *m, struct dir_fd **into)
+{
+	struct rename_part parts[BRANCH_MAX];
+	struct replaced replaced[BRANCH_MAX];
+	int i, n = 0, gone = 0, r;
+
+	for (i = 0; i < m->from_count; i++) {
+		const struct hit *from = &m->from[i];
+
+		if (!S_ISDIR(from->st.st_mode))
+			continue;
+		gone += describe_replaced(m, from, into[i]->fd,
+					  &replaced[gone]);
+		parts[n++] = (struct rename_part){
+			.branch = branch_of(m->fs, from->dir),
+			.from_fd = from->fd->fd,
+			.from_name = m->from_name,
+			.to_fd = into[i]->fd,
+			.to_name = m->to_name,
+		};
+	}
+	r = rename_parts_do(parts, n);
+	/* The highest branch first: what remains is that of the lowest. */
+	for (i = gone - 1; i >= 0; i--) {
+		if (r == 0)
+			node_copy_gone(&m->fs->nodes, replaced[i].branch,
+				       &replaced[i].handle, replaced[i].fd);
+		else
+			fd_close(replaced[i].fd);
+	}
+	return r;
+}
+
+/* Files that either name hides must neither appear nor be in the way. */
+static int put_hidden_aside(const struct move *m)
+{
+	int r = aside_put_all(m->fs, m->from, m->from_count, m->from_name);
+
+	return r < 0 ? r : aside_put_all(m->fs, m->to, m->to_count, m->to_name);
+}
+
+int rename_dir(const struct move *m)
+{
+	struct dir_fd *into[BRANCH_MAX] = {NULL};
+	int i, r = 0;
+
+	if (m->to_count && !S_ISDIR(m->to[0].st.st_mode))
+		return -ENOTDIR;
+	for (i = 0; i < m->from_count && r == 0; i++)
+		if (S_ISDIR(m->from[i].st.st_mode))
+			r = clone_dir_locked(m->fs, m->to_dir,
+					     m->from[i].dir->branch, &into[i]);
+	/* All of it, before any of it goes. */
+	if (r == 0 && m->to_count > 1)
+		r = op_check_empty(m->to, m->to_count, m->to_name);
+	if (r == 0)
+		r = clear_target(m);
+	if (r == 0)
+		r = put_hidden_aside(m);
+	if (r == 0)
+		r = rename_parts_of(m, into);
+	for (i = 0; i < m->from_count; i++)
+		dir_fd_put(into[i]);
+	if (r == 0) {
+		unionfs_count_subdir(m->fs, m->from_dir, -1);
+		if (!m->to_count)
+			unionfs_count_subdir(m->fs, m->to_dir, 1);
+	}
+	return r;
+}

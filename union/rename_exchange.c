@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two names change places. What is at the one stays on its branches and
+ * gets the other name there; on a branch that has both the two are
+ * exchanged. The kernel holds both directories meanwhile: nobody sees a part
+ * of it.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "union/aside.h"
+#include "union/clone_dir.h"
+#include "union/dir_fd.h"
+#include "union/rename.h"
+#include "union/rename_parts.h"
+
+struct exchange {
+	const struct move *m;
+	struct rename_part parts[BRANCH_MAX];
+	struct dir_fd *held[BRANCH_MAX]; /* for the parts */
+	int count;
+};
+
+/* Is this hit what is seen at the name, or a part of it? */
+static bool is_seen(const struct hit *hits, int i)
+{
+	return i == 0 ||
+	       (S_ISDIR(hits[0].st.st_mode) && S_ISDIR(hits[i].st.st_mode));
+}
+
+/* Hidden files go as they do when a name is renamed or replaced. */
+static int clear_hidden(struct unionfs *fs, const struct hit *hits, int count,
+			const char *name)
+{
+	int i;
+
+	if (S_ISDIR(hits[0].st.st_mode))
+		return aside_put_all(fs, hits, count, name);
+	for (i = 1; i < count; i++)
+		if (S_ISDIR(hits[i].st.st_mode))
+			return -EBUSY; /* it would be in the way */
+	return rename_unlink_hidden(hits, 1, count, name, hits[0].dir->branch);
+}
+
+static int add_part(struct exchange *x, const struct hit *from,
+		    const char *from_name, struct node *to_dir,
+		    const char *to_name, unsigned flags)
+{
+	struct dir_fd **into = &x->held[x->count];
+	int r = clone_dir_locked(x->m->fs, to_dir, from->dir->branch, into);
+
+	if (r < 0)
+		return r;
+	x->parts[x->count++] = (struct rename_part){
+		.branch = branch_of(x->m->fs, from->dir),
+		.from_fd = from->fd->fd,
+		.from_name = from_name,
+		.to_fd = (*into)->fd,
+		.to_name = to_name,
+		.flags = flags,
+	};
+	return 0;
+}
+
+static int add_parts(struct exchange *x)
+{
+	const struct move *m = x->m;
+	int i, r = 0;
+
+	for (i = 0; i < m->from_count && r == 0; i++) {
+		const struct hit *other = rename_hit_on(m->to, m->to_count,
+							m->from[i].dir->branch);
+		bool both = other && is_seen(m->to, (int)(other - m->to));
+
+		if (is_seen(m->from, i))
+			r = add_part(x, &m->from[i], m->from_name, m->to_dir,
+				     m->to_name,
+				     both ? RENAME_EXCHANGE : RENAME_NOREPLACE);
+	}
+	for (i = 0; i < m->to_count && r == 0; i++) {
+		const struct hit *other = rename_hit_on(m->from, m->from_count,
+							m->to[i].dir->branch);
+
+		if (is_seen(m->to, i) &&
+		    !(other && is_seen(m->from, (int)(other - m->from))))
+			r = add_part(x, &m->to[i], m->to_name, m->from_dir,
+				     m->from_name, RENAME_NOREPLACE);
+	}
+	return r;
+}
+
+static void count_subdirs(const struct move *m)
+{
+	bool is_dir = S_ISDIR(m->from[0].st.st_mode);
+
+	if (is_dir == (S_ISDIR(m->to[0].st.st_mode) != 0))
+		return;
+	unionfs_count_subdir(m->fs, m->from_dir, is_dir ? -1 : 1);
+	unionfs_count_subdir(m->fs, m->to_dir, is_dir ? 1 : -1);
+}
+
+int rename_exchange(const struct move *m)
+{
+	struct exchange x = {.m = m};
+	int i, r;
+
+	if (!m->to_count)
+		return -ENOENT;
+	r = clear_hidden(m->fs, m->from, m->from_count, m->from_name);
+	if (r == 0)
+		r = clear_hidden(m->fs, m->to, m->to_count, m->to_name);
+	if (r == 0)
+		r = add_parts(&x);
+	if (r == 0)
+		r = rename_parts_do(x.parts, x.count);
+	for (i = 0; i < BRANCH_MAX; i++)
+		dir_fd_put(x.held[i]);
+	if (r == 0)
+		count_subdirs(m);
+	return r;
+}
