@@ -161,7 +161,7 @@ $(PROGRAMS:%=$(OUT)/bin/%) $(UNIT_TESTS) $(TEST_HELPERS):
 .PHONY: all programs tests help deps clean install uninstall generated \
         lint-flags \
         check check-unit check-asan check-tsan check-system check-vm \
-        check-engine \
+        check-engine check-union check-union-long \
         check-kube check-csi check-csi-full \
         fuzz lint format perf demo demo-keep
 
@@ -178,7 +178,9 @@ help:
 	  'make check-unit   unit tests;  make check-asan: the same under ASan+UBSan' \
 	  'make check-tsan   unit tests under ThreadSanitizer' \
 	  'make check-engine raw pools: models and power failures; SEEDS=N (10), SEED=N' \
-	  'make check-system wire and whole-system tests (root)' \
+	  'make check-union  the union, also beside one directory: SEEDS=N (100), SEED=N (root)' \
+  'make check-union-long  the same with thousands of seeds' \
+  'make check-system wire and whole-system tests (root)' \
 	  'make check-csi    the driver against every rule of CSI, on hosts of this machine (root)' \
 	  'make check-csi-full  the same, with every kill and its victims: hours' \
 	  'make check-vm     the tests in a virtual machine' \
@@ -213,6 +215,14 @@ ENGINE_TESTS = $(addprefix $(OUT)/test/blockd/,raw_state_test raw_store_test \
   raw_power_test raw_damage_test raw_check_test raw_dev_test pool_raw_model_test)
 check-engine: $(ENGINE_TESTS)
 	$(Q)tests/engine $^
+
+UNION_TESTS = $(filter tests/system/union%,$(SYSTEM_TESTS))
+check-union: all
+	$(Q)tests/run --name union --timeout 900 --jobs 2 $(UNION_TESTS)
+
+check-union-long: all
+	$(Q)SEEDS=$(or $(SEEDS),3000) tests/run --name union-long \
+	  --timeout 36000 tests/system/union_model.sh
 
 check-vm: all
 	$(Q)tests/run --name vm --timeout 1200 $(VM_TESTS)

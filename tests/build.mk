@@ -19,3 +19,12 @@ CSI_TESTS += tests/system/check_csi.sh tests/system/check_csi_pairs.sh \
 $(eval $(call test_helper,tests/kube/store_conforms,volume,cmocka,\
   volume/store_conformance.c volume/store_watching.c))
 KUBE_TESTS += tests/kube/api.sh tests/kube/cluster.sh tests/kube/rules.sh
+
+# The union beside one directory (make check-union).
+$(eval $(call library,union_model,tests/union/actor.c tests/union/mounting.c \
+  tests/union/op_do.c tests/union/op_do_attr.c tests/union/op_do_data.c \
+  tests/union/op_do_dir.c tests/union/op_do_file.c tests/union/op_do_name.c \
+  tests/union/op_do_xattr.c tests/union/op_gen.c tests/union/run.c \
+  tests/union/tree_describe.c tests/union/tree_populate.c,,base))
+$(eval $(call test_helper,tests/union/model_main,union_model))
+SYSTEM_TESTS += tests/system/union_model.sh

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One sequence, on a union and on a plain directory. */
+#ifndef TESTS_UNION_RUN_H
+#define TESTS_UNION_RUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tests/union/actor.h"
+#include "tests/union/tree.h"
+
+#define RUN_LANES_MAX 3
+#define RUN_SAY_MAX   20000
+
+/* What a seed means. */
+struct plan {
+	uint64_t seed;
+	unsigned branches, lanes, count; /* count: calls of each lane */
+	char options[200];
+	struct op *ops[RUN_LANES_MAX];
+	bool *left_out; /* of the calls of lane @lane: not done; NULL: none */
+	int lane;       /* only this one; -1: all */
+};
+
+struct place {
+	const char *dir; /* of fs0... (branches), plain, mnt */
+	unsigned file_systems;
+	const char *program;
+	enum fault fault;
+	bool verbose;
+};
+
+/* @options: more for the union, "" for none. */
+void plan_make(struct plan *plan, uint64_t seed, unsigned count,
+	       const char *options);
+void plan_done(struct plan *plan);
+
+struct found {
+	int lane, call;         /* -1: no single one */
+	char said[RUN_SAY_MAX]; /* what differs, for people */
+};
+
+/*
+ * Make both trees anew and do the calls one by one on both, each lane in a
+ * process of its own. 0: nothing differs; 1: @ret says what.
+ */
+int run_plan(const struct plan *plan, const struct place *place,
+	     struct found *ret);
+
+/*
+ * Leave out of the lane that met @found all that the difference does not
+ * need; the calls that are left.
+ */
+unsigned run_shrink(struct plan *plan, const struct place *place,
+		    const struct found *found);
+
+#endif

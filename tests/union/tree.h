@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whole directory trees: made at random, copied as merged, described. */
+#ifndef TESTS_UNION_TREE_H
+#define TESTS_UNION_TREE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TREE_BRANCHES_MAX 16
+
+/* All below @path but @path itself goes away. 0 or -errno. */
+int tree_clear(const char *path);
+
+/*
+ * Fill the directories @branches with names that overlap, and the directory
+ * @plain with what a union of them, the lowest first, is to show. @lanes
+ * empty directories "laneN" are in the first.
+ */
+int tree_populate(uint64_t seed, char *const *branches, unsigned count,
+		  unsigned lanes, const char *plain);
+
+/*
+ * Text of all below @path, a line for each name: type, mode, owner, links,
+ * size, content, attributes, times that calls set, who shares an inode with
+ * whom. Trees that are alike give the same text. @numbers: and inode numbers.
+ * Returned owned; NULL: errno.
+ */
+char *tree_describe(const char *path, bool numbers);
+
+/* The first line that differs, for people. */
+void tree_difference(const char *a, const char *b, char *buf, size_t size);
+
+#endif
