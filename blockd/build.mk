@@ -8,7 +8,7 @@ BLOCKD_STORE := blockd/record_text.c blockd/extent_record.c blockd/extent_record
   blockd/copying.c blockd/quiet.c blockd/hold.c blockd/freeze.c blockd/gate.c blockd/gate_dev.c \
   blockd/limit.c blockd/node.c blockd/node_care.c blockd/node_open.c \
   blockd/node_add.c blockd/node_space.c blockd/raw_format.c blockd/raw_map.c \
-  blockd/raw_alloc.c blockd/raw_partly.c blockd/raw_state.c blockd/raw_state_emit.c blockd/raw_salvage.c blockd/raw_medium.c \
+  blockd/raw_alloc.c blockd/raw_partly.c blockd/raw_state.c blockd/raw_state_emit.c blockd/raw_freeze.c blockd/raw_salvage.c blockd/raw_medium.c \
   blockd/raw_store.c blockd/raw_store_open.c blockd/raw_checkpoint.c blockd/raw_retry.c blockd/raw_extend.c blockd/raw_leave.c blockd/raw_log.c \
   blockd/raw_check.c blockd/pool_raw_check.c blockd/pool_seat.c blockd/node_watch.c \
   blockd/raw_users.c blockd/raw_dev.c blockd/raw_io.c blockd/raw_fill.c blockd/raw_part.c \

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A checkpoint: the state is encoded in memory at one instant, under the
- * lock; then written to clusters of its own, while changes go on; then the
- * superblock says that it is there.
+ * A checkpoint: the state of one instant is encoded, written to clusters of
+ * its own, and then the superblock says that it is there. One ahead of time
+ * holds the lock only for a copy of the maps' roots (raw_state_freeze());
+ * changes go on while the rest is done.
  */
 #include <assert.h>
 #include <errno.h>
@@ -12,11 +13,14 @@
 
 #include "blockd/raw_store_internal.h"
 
-/* Sealed batches, each in a part of its own. */
+/*
+ * Sealed batches, each in a part of its own, and each of these by itself: one
+ * large piece of memory, made and given back, would hold up other threads.
+ */
 struct image {
-	uint8_t *data; /* owned; page aligned */
-	size_t room;   /* bytes */
-	uint32_t part; /* bytes of one */
+	uint8_t **data; /* owned, each and all; page aligned */
+	uint32_t room;  /* parts */
+	uint32_t part;  /* bytes of one */
 	uint32_t parts;
 	uint32_t salt;
 	struct raw_batch batch;
@@ -24,19 +28,14 @@ struct image {
 
 static int image_reserve(struct image *image)
 {
-	const size_t used = (size_t)image->parts * image->part;
-	size_t room = image->room ? 2 * image->room : 4 * (size_t)image->part;
-	uint8_t *data;
+	uint32_t room = image->room ? 2 * image->room : 16;
+	uint8_t **data;
 
-	if (used + image->part <= image->room)
+	if (image->parts < image->room)
 		return 0;
-	data = aligned_alloc(RAW_BLOCK, room);
+	data = reallocarray(image->data, room, sizeof(*data));
 	if (!data)
 		return -ENOMEM;
-	memset(data, 0, room);
-	if (used)
-		memcpy(data, image->data, used);
-	free(image->data);
 	image->data = data;
 	image->room = room;
 	return 0;
@@ -44,16 +43,19 @@ static int image_reserve(struct image *image)
 
 static int image_seal(struct image *image)
 {
+	uint8_t *data;
 	size_t length;
 
 	if (!image->batch.records)
 		return 0;
-	if (image_reserve(image) < 0)
+	data = image_reserve(image) < 0 ? NULL
+					: aligned_alloc(RAW_BLOCK, image->part);
+	if (!data)
 		return -ENOMEM;
 	length = raw_batch_seal(&image->batch, image->parts, image->salt);
-	memcpy(image->data + (size_t)image->parts * image->part,
-	       image->batch.data, length);
-	image->parts++;
+	memcpy(data, image->batch.data, length);
+	memset(data + length, 0, image->part - length);
+	image->data[image->parts++] = data;
 	raw_batch_clear(&image->batch);
 	return 0;
 }
@@ -69,45 +71,25 @@ static int image_add(void *context, const struct raw_record *record)
 	return r < 0 ? r : raw_batch_add(&image->batch, record);
 }
 
-/*
- * Memory for what a checkpoint takes now, touched: not while changes wait.
- * Without it, or when it is not enough, image_reserve() gets it.
- */
-static void image_prepare(struct image *image, struct raw_store *store)
+/* Where a state's records go: image_add(). */
+static int image_begin(struct image *image, const struct raw_super *super)
 {
-	size_t part, room;
-
-	(void)pthread_mutex_lock(&store->lock);
-	part = raw_part_size(store->super.cluster_shift);
-	room = 2 * (size_t)raw_state_bytes(&store->state);
-	(void)pthread_mutex_unlock(&store->lock);
-	room += 4 * part - room % part;
-	image->data = aligned_alloc(RAW_BLOCK, room);
-	if (!image->data)
-		return;
-	memset(image->data, 0, room);
-	image->room = room;
-}
-
-static int image_make(struct image *image, struct raw_store *store,
-		      const struct raw_super *super)
-{
-	int r;
-
 	image->part = raw_part_size(super->cluster_shift);
 	image->salt = store_checkpoint_salt(super);
-	r = raw_batch_init(&image->batch, image->part);
-	if (r == 0)
-		r = raw_state_emit(&store->state, image_add, image);
-	if (r == 0)
-		r = image_seal(image);
-	return r;
+	return raw_batch_init(&image->batch, image->part);
+}
+
+static int encoding_failed(int r, struct error *err)
+{
+	return error_set(err, -r, "encoding a checkpoint: %s", strerror(-r));
 }
 
 static void image_done(struct image *image)
 {
 	raw_batch_done(&image->batch);
-	free(image->data);
+	for (uint32_t i = 0; i < image->parts; i++)
+		free(image->data[i]);
+	free((void *)image->data);
 }
 
 /* ---- where it goes ---- */
@@ -149,8 +131,7 @@ static int write_parts(struct raw_store *store, const struct image *image,
 		uint32_t part = i % image->parts;
 
 		r = medium->ops->write(
-			medium, image->data + (size_t)part * image->part,
-			image->part,
+			medium, image->data[part], image->part,
 			store_part_offset(super, i / image->parts, part));
 	}
 	/* With it, the data that the state maps. */
@@ -161,24 +142,33 @@ static int write_parts(struct raw_store *store, const struct image *image,
 		     : 0;
 }
 
-/* Lock held. Nothing is changed by a failure. */
-static int prepare(struct raw_store *store, struct raw_super *super,
-		   struct image *image, struct error *err)
+/* Lock held. Without the checkpoint's place. */
+static void next_super(const struct raw_store *store, struct raw_super *super)
 {
-	int r;
-
 	*super = store->super;
 	super->generation++; /* as store_write_super() is going to */
-	r = image_make(image, store, super);
-	if (r < 0)
-		return error_set(err, -r, "encoding a checkpoint: %s",
-				 strerror(-r));
 	super->log_sequence = store->log_sequence;
 	super->log_block = store->log_block;
 	if (store->grown_clusters) {
 		super->medium_size = store->grown_size;
 		super->clusters = store->grown_clusters;
 	}
+}
+
+/* Lock held. Nothing is changed by a failure. */
+static int prepare(struct raw_store *store, struct raw_super *super,
+		   struct image *image, struct error *err)
+{
+	int r;
+
+	next_super(store, super);
+	r = image_begin(image, super);
+	if (r == 0)
+		r = raw_state_emit(&store->state, image_add, image);
+	if (r == 0)
+		r = image_seal(image);
+	if (r < 0)
+		return encoding_failed(r, err);
 	return take_clusters(store, image, super, err);
 }
 
@@ -248,81 +238,121 @@ int store_checkpoint_locked(struct raw_store *store, struct error *err)
 /* ---- ahead of time ---- */
 
 /*
- * The log ends here, and with all that the image has: what is changed from
- * now on comes after the checkpoint. Lock and role held.
+ * The log ends here, and with all that the frozen state has: what is changed
+ * from now on comes after the checkpoint. Lock and role held.
  */
 static int begin_ahead(struct raw_store *store, struct raw_super *super,
-		       struct image *image, struct error *err)
+		       struct raw_frozen **ret, struct error *err)
 {
-	int r = prepare(store, super, image, err);
+	int r = 0;
 
-	if (r == 0 && raw_store_pending(store))
+	*ret = raw_state_freeze(&store->state);
+	if (!*ret)
+		return encoding_failed(-ENOMEM, err);
+	if (raw_store_pending(store))
 		r = store_commit_once(store, err);
-	super->log_sequence = store->log_sequence;
-	super->log_block = store->log_block;
+	next_super(store, super);
 	store->since_ahead = (struct raw_mask){0};
 	return r;
 }
 
-/* Lock and role held; both are let go of while the most is written. */
-static int write_ahead(struct raw_store *store, struct raw_super *super,
-		       const struct image *image, struct error *err)
+/* Lock not held, but for a moment. A failure has changed nothing. */
+static int encode_ahead(struct raw_store *store, struct raw_super *super,
+			struct raw_frozen *frozen, struct image *image,
+			struct error *err)
 {
-	const uint64_t used = store->log_used;
-	int r;
+	int r = image_begin(image, super);
 
-	store->ahead = true;
-	store_give_role(store);
-	(void)pthread_mutex_unlock(&store->lock);
-	r = write_parts(store, image, super, err);
+	if (r == 0)
+		r = raw_frozen_emit(frozen, image_add, image);
+	if (r == 0)
+		r = image_seal(image);
+	if (r < 0)
+		return encoding_failed(r, err);
 	(void)pthread_mutex_lock(&store->lock);
-	store_take_log(store);
-	if (r == 0 && store->broken)
-		r = store_broken(store, err);
+	r = take_clusters(store, image, super, err);
+	(void)pthread_mutex_unlock(&store->lock);
+	return r;
+}
+
+/* Lock and role held. What was written is the checkpoint from here on. */
+static int finish_ahead(struct raw_store *store, struct raw_super *super,
+			uint64_t used, struct error *err)
+{
+	int r = store->broken ? store_broken(store, err) : 0;
+
 	if (r == 0) {
 		(void)pthread_mutex_unlock(&store->lock);
 		r = write_head(store, super, err);
 		(void)pthread_mutex_lock(&store->lock);
 	}
-	store->ahead = false;
-	if (r < 0) {
-		store_mark_failed(store, err);
-		return r;
+	if (r == 0) {
+		replace(store, super);
+		store_log_shorten(store, used, &store->since_ahead);
 	}
-	replace(store, super);
-	store_log_shorten(store, used, &store->since_ahead);
-	return 0;
+	return r;
+}
+
+/*
+ * Lock and role held; both are let go of while the state is encoded, and
+ * while the most is written.
+ */
+static int write_ahead(struct raw_store *store, struct raw_super *super,
+		       struct raw_frozen *frozen, struct error *err)
+{
+	const uint64_t used = store->log_used;
+	struct image image = {0};
+	bool begun = false;
+	int r;
+
+	store->ahead = true;
+	store_give_role(store);
+	(void)pthread_mutex_unlock(&store->lock);
+	r = encode_ahead(store, super, frozen, &image, err);
+	begun = r == 0;
+	if (begun)
+		r = write_parts(store, &image, super, err);
+	image_done(&image);
+	(void)pthread_mutex_lock(&store->lock);
+	store_take_log(store);
+	if (r == 0)
+		r = finish_ahead(store, super, used, err);
+	store->ahead = false;
+	if (r < 0 && begun)
+		store_mark_failed(store, err);
+	return r;
 }
 
 /* Lock and role held. A log that is full has no place for what is pending. */
 static int checkpoint_ahead(struct raw_store *store, struct raw_super *super,
-			    struct image *image, struct error *err)
+			    struct error *err)
 {
+	struct raw_frozen *frozen = NULL;
 	int r;
 
 	if (store->broken)
 		return store_broken(store, err);
 	if (store_log_full(store))
 		return store_checkpoint_locked(store, err);
-	r = begin_ahead(store, super, image, err);
-	return r < 0 ? r : write_ahead(store, super, image, err);
+	r = begin_ahead(store, super, &frozen, err);
+	if (r == 0)
+		r = write_ahead(store, super, frozen, err);
+	raw_state_thaw(&store->state, frozen);
+	return r;
 }
 
 int raw_store_checkpoint_ahead(struct raw_store *store, struct error *err)
 {
 	struct raw_super *super = calloc(1, sizeof(*super));
-	struct image image = {0};
 	int r;
 
 	if (!super)
 		return error_set(err, ENOMEM, "out of memory");
-	image_prepare(&image, store);
 	(void)pthread_mutex_lock(&store->lock);
 	store_take_role(store);
-	r = checkpoint_ahead(store, super, &image, err);
+	r = checkpoint_ahead(store, super, err);
 	store_give_role(store);
 	(void)pthread_mutex_unlock(&store->lock);
-	image_done(&image);
 	free(super);
 	return r;
 }

@@ -24,7 +24,8 @@ bool raw_store_leave(struct raw_store *store, struct raw_leaving *ret)
 		store->freed_left += n;
 		ret->n = n;
 	}
-	if (store->state.trash.n) {
+	/* Who looks at what was has to have ended, too. */
+	if (store->state.trash.n && !alloc->refs.frozen) {
 		ret->trash = store->state.trash;
 		store->state.trash = (struct raw_trash){0};
 	}

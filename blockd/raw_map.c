@@ -127,7 +127,7 @@ struct raw_leaf *raw_leaf_new(void)
 	if (!leaf)
 		return NULL;
 	leaf->maps = leaf->mapped = leaf->unwritten = leaf->number = 0;
-	leaf->seen = leaf->partly = leaf->windows = 0;
+	leaf->seen = leaf->partly = leaf->windows = leaf->freezes = 0;
 	for (unsigned i = 0; i < RAW_LEAF_ENTRIES; i++)
 		atomic_init(&leaf->entries[i], RAW_HOLE);
 	return leaf;
@@ -148,16 +148,18 @@ void raw_leaf_fill(struct raw_leaf *leaf, unsigned at, uint32_t entry,
 static void leaf_put(struct raw_leaf *leaf, struct raw_refs *refs,
 		     struct raw_trash *trash)
 {
+	uint32_t left = leaf->mapped;
+
 	assert(leaf->maps > 0);
 	if (--leaf->maps > 0)
 		return;
-	for (unsigned i = 0; leaf->mapped && i < RAW_LEAF_ENTRIES; i++) {
+	for (unsigned i = 0; left && i < RAW_LEAF_ENTRIES; i++) {
 		uint32_t entry = entry_of(leaf, i);
 
 		if (entry == RAW_HOLE)
 			continue;
 		refs->put(refs, entry);
-		leaf->mapped--;
+		left--;
 	}
 	trash_add(trash, leaf);
 }
@@ -174,7 +176,32 @@ static struct raw_leaf *leaf_copy(const struct raw_leaf *leaf,
 		if (entry != RAW_HOLE)
 			raw_leaf_fill(copy, i, entry, refs);
 	}
+	if (copy)
+		copy->freezes = refs->freezes;
 	return copy;
+}
+
+static bool is_frozen(const struct raw_leaf *leaf, const struct raw_refs *refs)
+{
+	return refs->frozen && leaf->freezes != refs->freezes;
+}
+
+/* In the place of one that stays as it is: no reference comes or goes. */
+static struct raw_leaf *leaf_renew(const struct raw_leaf *leaf,
+				   const struct raw_refs *refs)
+{
+	struct raw_leaf *own = raw_leaf_new();
+
+	for (unsigned i = 0; own && i < RAW_LEAF_ENTRIES; i++)
+		atomic_init(&own->entries[i], entry_of(leaf, i));
+	if (!own)
+		return NULL;
+	own->mapped = leaf->mapped;
+	own->unwritten = leaf->unwritten;
+	own->partly = leaf->partly;
+	own->seen = leaf->seen;
+	own->freezes = refs->freezes;
+	return own;
 }
 
 static void leaf_set(struct raw_leaf *leaf, unsigned at, uint32_t entry,
@@ -278,6 +305,7 @@ static void leaf_copy_written(struct raw_leaf *to, const struct raw_leaf *leaf,
 		if (entry != RAW_HOLE && !is_unwritten(entry))
 			raw_leaf_fill(to, i, entry, refs);
 	}
+	to->freezes = refs->freezes;
 }
 
 /*
@@ -380,6 +408,21 @@ void raw_map_use(struct raw_map *map, size_t slot, struct raw_leaf *leaf)
 
 /* ---- changing entries ---- */
 
+/* One to take the place of @leaf (NULL: there is none) in one map. */
+static struct raw_leaf *own_leaf(const struct raw_leaf *leaf,
+				 struct raw_refs *refs)
+{
+	struct raw_leaf *own;
+
+	if (leaf)
+		return leaf->maps == 1 ? leaf_renew(leaf, refs)
+				       : leaf_copy(leaf, refs);
+	own = raw_leaf_new();
+	if (own)
+		own->freezes = refs->freezes;
+	return own;
+}
+
 /* Give each slot of a range a leaf of this map alone, where it needs one. */
 static int own_leaves(struct raw_map *map, size_t first, size_t last,
 		      bool holes, struct raw_refs *refs,
@@ -387,18 +430,23 @@ static int own_leaves(struct raw_map *map, size_t first, size_t last,
 {
 	struct raw_root *root = root_of(map);
 
+	if (refs->frozen && raw_trash_reserve(trash, last - first + 1) < 0)
+		return -ENOMEM;
 	for (size_t i = first; i <= last; i++) {
 		struct raw_leaf *leaf = leaf_of(root, i), *own;
+		const bool sole = leaf && leaf->maps == 1;
 
-		if (leaf ? leaf->maps == 1 : holes)
+		if (leaf ? sole && !is_frozen(leaf, refs) : holes)
 			continue;
-		own = leaf ? leaf_copy(leaf, refs) : raw_leaf_new();
+		own = own_leaf(leaf, refs);
 		if (!own)
 			return -ENOMEM;
 		own->maps = 1;
 		atomic_store_explicit(&root->leaves[i], own,
 				      memory_order_release);
-		if (leaf) /* others use it: it is not freed */
+		if (sole)
+			trash_add(trash, leaf);
+		else if (leaf) /* others use it: it is not freed */
 			leaf_put(leaf, refs, trash);
 	}
 	return 0;

@@ -30,6 +30,7 @@ struct raw_leaf {
 	uint32_t unwritten;    /* of these, that read as zeroes; the same */
 	uint32_t partly;  /* of these, that are written in part; the same */
 	uint32_t windows; /* while a checkpoint is read: WRITTENs it had */
+	uint32_t freezes; /* that there had been when it was made */
 	uint32_t number;  /* in a checkpoint; 0: none */
 	uint32_t seen;    /* in the count of that number; of who counts */
 	_Atomic uint32_t entries[RAW_LEAF_ENTRIES];
@@ -85,6 +86,13 @@ struct raw_refs {
 	void (*turn)(struct raw_refs *refs, uint32_t from, uint32_t to);
 	/* No count changes, but a leaf that has it is another map's no more. */
 	void (*unshare)(struct raw_refs *refs, uint32_t physical);
+	/*
+	 * Somebody looks at maps as they were at the last freeze: leaves that
+	 * are older stay as they are, a change replaces them, and what goes
+	 * to the trash is not freed until this ends.
+	 */
+	bool frozen;
+	uint32_t freezes;
 };
 
 /* Each of these is done whole, or -ENOMEM and nothing was changed. */

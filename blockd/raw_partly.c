@@ -37,20 +37,42 @@ void raw_partly_done(struct raw_partly *partly)
 
 /* ---- any thread ---- */
 
-const struct raw_part *raw_partly_find(const struct raw_partly *partly,
-				       uint32_t physical)
+static const struct raw_part *load(const _Atomic(struct raw_part *) *at)
+{
+	return atomic_load_explicit(at, memory_order_acquire);
+}
+
+static const struct raw_part *bucket_of(const struct raw_partly *partly,
+					uint32_t physical)
 {
 	_Atomic(struct raw_part *) *buckets = atomic_load_explicit(
 		&partly->buckets, memory_order_acquire);
-	const struct raw_part *part;
 
-	if (!buckets)
-		return NULL;
-	part = atomic_load_explicit(&buckets[physical % BUCKETS],
-				    memory_order_acquire);
-	while (part && part->physical != physical)
-		part = atomic_load_explicit(&part->next, memory_order_acquire);
+	return buckets ? load(&buckets[physical % BUCKETS]) : NULL;
+}
+
+const struct raw_part *raw_partly_find(const struct raw_partly *partly,
+				       uint32_t physical)
+{
+	const struct raw_part *part = bucket_of(partly, physical);
+
+	while (part && (part->physical != physical || part->gone))
+		part = load(&part->next);
 	return part;
+}
+
+/* The first that came is the last in its bucket. */
+const struct raw_part *raw_partly_frozen(const struct raw_partly *partly,
+					 uint32_t physical)
+{
+	const struct raw_part *part = bucket_of(partly, physical);
+	const struct raw_part *last = NULL;
+
+	for (; part; part = load(&part->next)) {
+		if (part->physical == physical)
+			last = part;
+	}
+	return last;
 }
 
 static uint64_t word_of(const struct raw_part *part, uint32_t block)
@@ -174,23 +196,53 @@ int raw_partly_add(struct raw_partly *partly, uint32_t physical,
 	return 0;
 }
 
-void raw_partly_drop(struct raw_partly *partly, uint32_t physical)
+static void take_out(struct raw_partly *partly, struct raw_part *part)
 {
-	_Atomic(struct raw_part *) *at = partly->buckets;
-	struct raw_part *part;
+	_Atomic(struct raw_part *) *at =
+		&partly->buckets[part->physical % BUCKETS];
 
-	if (!partly->n)
-		return;
-	at = &at[physical % BUCKETS];
-	while ((part = *at) && part->physical != physical)
-		at = &part->next;
-	if (!part)
-		return;
+	while (*at != part)
+		at = &(*at)->next;
 	/* It goes on pointing to those behind it: somebody may be there. */
 	atomic_store_explicit(at, part->next, memory_order_release);
 	part->dead = partly->dead;
 	partly->dead = part;
+}
+
+void raw_partly_drop(struct raw_partly *partly, uint32_t physical)
+{
+	struct raw_part *part = (struct raw_part *)raw_partly_find(partly,
+								   physical);
+
+	if (!part)
+		return;
 	partly->n--;
+	if (!partly->frozen) {
+		take_out(partly, part);
+		return;
+	}
+	part->gone = true;
+	part->dead = partly->gone;
+	partly->gone = part;
+}
+
+void raw_partly_freeze(struct raw_partly *partly)
+{
+	partly->frozen = true;
+}
+
+void raw_partly_thaw(struct raw_partly *partly)
+{
+	struct raw_part *part = partly->gone;
+
+	partly->frozen = false;
+	partly->gone = NULL;
+	while (part) {
+		struct raw_part *next = part->dead;
+
+		take_out(partly, part);
+		part = next;
+	}
 }
 
 struct raw_part *raw_partly_dead(struct raw_partly *partly)

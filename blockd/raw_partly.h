@@ -26,7 +26,8 @@
 
 struct raw_part {
 	_Atomic(struct raw_part *) next; /* in its bucket */
-	struct raw_part *dead;           /* in the list of what is out */
+	struct raw_part *dead;           /* in a list of what is out */
+	atomic_bool gone;                /* it only was, when it was frozen */
 	uint32_t physical;
 	uint32_t left;           /* blocks that were never written */
 	_Atomic uint64_t bits[]; /* of blocks that were, RAW_WINDOW at least */
@@ -37,6 +38,8 @@ struct raw_partly {
 	_Atomic uint32_t n;                            /* clusters in it */
 	_Atomic(_Atomic(struct raw_part *) *) buckets; /* NULL: none yet */
 	struct raw_part *dead; /* may be looked at still; owned */
+	bool frozen;
+	struct raw_part *gone; /* that are kept for who looks at what was */
 };
 
 void raw_partly_init(struct raw_partly *partly, uint8_t cluster_shift);
@@ -47,6 +50,10 @@ void raw_partly_done(struct raw_partly *partly);
 /* NULL: it is not written in part, or is no more. */
 const struct raw_part *raw_partly_find(const struct raw_partly *partly,
 				       uint32_t physical);
+
+/* The same, as it was at a freeze (raw_partly_freeze()). */
+const struct raw_part *raw_partly_frozen(const struct raw_partly *partly,
+					 uint32_t physical);
 
 /* Up to @max blocks from @block on that are all written, or all not. */
 uint32_t raw_part_run(const struct raw_part *part, uint32_t block, uint32_t max,
@@ -71,6 +78,13 @@ int raw_partly_add(struct raw_partly *partly, uint32_t physical,
 		   bool *ret_whole);
 /* It is not written in part any more. It need not have been. */
 void raw_partly_drop(struct raw_partly *partly, uint32_t physical);
+
+/*
+ * From a freeze on raw_partly_frozen() finds also what was there then, with
+ * what it had or has got since; until raw_partly_thaw().
+ */
+void raw_partly_freeze(struct raw_partly *partly);
+void raw_partly_thaw(struct raw_partly *partly);
 
 /* What was dropped, for raw_parts_free() when nobody looks any more. */
 struct raw_part *raw_partly_dead(struct raw_partly *partly);

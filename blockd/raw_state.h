@@ -115,6 +115,32 @@ int raw_state_emit(struct raw_state *state,
 		   int (*visit)(void *context, const struct raw_record *record),
 		   void *context);
 
+/* ---- a state as it was: blockd/raw_freeze.c ---- */
+
+/*
+ * For raw_frozen_emit(), which may be called by another thread while the
+ * state is changed, until it is thawed. It takes 8 bytes for each leaf of each
+ * map, whatever these have. One at a time; meanwhile the trash is not to be
+ * emptied, and nothing else may call raw_state_emit() or raw_state_verify().
+ * NULL: no memory.
+ */
+struct raw_frozen;
+struct raw_frozen *raw_state_freeze(struct raw_state *state);
+/* As raw_state_emit() would have done then. */
+int raw_frozen_emit(struct raw_frozen *frozen,
+		    int (*visit)(void *context,
+				 const struct raw_record *record),
+		    void *context);
+/* Frees it; NULL is fine. */
+void raw_state_thaw(struct raw_state *state, struct raw_frozen *frozen);
+
+/* For that: as raw_state_emit(), with what is written in part of @partly. */
+int raw_state_emit_with(struct raw_state *state,
+			const struct raw_partly *partly,
+			int (*visit)(void *context,
+				     const struct raw_record *record),
+			void *context);
+
 /* Bytes that a checkpoint of this state takes at most; at once. */
 uint64_t raw_state_bytes(const struct raw_state *state);
 /* How many more, at most, when @record is carried out. */

@@ -14,6 +14,9 @@ struct emit {
 	int (*visit)(void *context, const struct raw_record *record);
 	void *context;
 	uint32_t number; /* of the last leaf */
+	/* WRITTENs of a leaf; owned. */
+	struct raw_record *windows;
+	uint32_t n, room;
 };
 
 /* Of one that is written in part a MAP says that it is not at all. */
@@ -51,12 +54,31 @@ static int emit_entries(struct emit *emit, const struct raw_leaf *leaf)
 	return r;
 }
 
-/* Then what is written of those: @visit NULL: only how many there are. */
-static int emit_windows(struct emit *emit, const struct raw_leaf *leaf,
-			uint32_t *ret_windows)
+static int windows_add(struct emit *emit, const struct raw_record *record)
+{
+	uint32_t room = emit->room ? 2 * emit->room : 64;
+	struct raw_record *windows = emit->windows;
+
+	if (emit->n == emit->room) {
+		windows = reallocarray(windows, room, sizeof(*windows));
+		if (!windows)
+			return -ENOMEM;
+		emit->windows = windows;
+		emit->room = room;
+	}
+	windows[emit->n++] = *record;
+	return 0;
+}
+
+/*
+ * What is written of those: found once, because more may be meanwhile. That
+ * does no harm: it is written, and a log that is read after this says so, too.
+ */
+static int find_windows(struct emit *emit, const struct raw_leaf *leaf)
 {
 	int r = 0;
 
+	emit->n = 0;
 	for (unsigned at = 0; leaf->partly && at < RAW_LEAF_ENTRIES; at++) {
 		uint32_t entry = atomic_load(&leaf->entries[at]);
 		struct raw_record record = {.type = RAW_WRITTEN, .logical = at};
@@ -65,17 +87,13 @@ static int emit_windows(struct emit *emit, const struct raw_leaf *leaf,
 		if (entry == RAW_HOLE || !(entry & RAW_PARTLY))
 			continue;
 		record.physical = RAW_PHYSICAL(entry);
-		part = raw_partly_find(emit->partly, record.physical);
-		for (uint32_t w = 0;
-		     part && r == 0 && w < raw_partly_windows(emit->partly);
-		     w++) {
-			record.window = w;
-			if (!raw_part_window(part, w, &record.blocks))
-				continue;
-			if (ret_windows)
-				++*ret_windows;
-			else
-				r = emit->visit(emit->context, &record);
+		part = raw_partly_frozen(emit->partly, record.physical);
+		for (; part && r == 0 &&
+		       record.window < raw_partly_windows(emit->partly);
+		     record.window++) {
+			if (raw_part_window(part, record.window,
+					    &record.blocks))
+				r = windows_add(emit, &record);
 		}
 	}
 	return r;
@@ -83,19 +101,16 @@ static int emit_windows(struct emit *emit, const struct raw_leaf *leaf,
 
 static int emit_leaf(struct emit *emit, struct raw_leaf *leaf)
 {
-	struct raw_record record = {
-		.type = RAW_LEAF,
-		.from = ++emit->number,
-		.count = leaf->mapped,
-	};
-	int r = emit_windows(emit, leaf, &record.count);
+	struct raw_record record = {.type = RAW_LEAF, .from = ++emit->number};
+	int r = find_windows(emit, leaf);
 
+	record.count = leaf->mapped + emit->n;
 	if (r == 0)
 		r = emit->visit(emit->context, &record);
 	if (r == 0)
 		r = emit_entries(emit, leaf);
-	if (r == 0)
-		r = emit_windows(emit, leaf, NULL);
+	for (uint32_t i = 0; r == 0 && i < emit->n; i++)
+		r = emit->visit(emit->context, &emit->windows[i]);
 	leaf->number = record.from;
 	return r;
 }
@@ -175,13 +190,23 @@ int raw_state_emit(struct raw_state *state,
 		   int (*visit)(void *context, const struct raw_record *record),
 		   void *context)
 {
+	return raw_state_emit_with(state, &state->alloc.partly, visit, context);
+}
+
+int raw_state_emit_with(struct raw_state *state,
+			const struct raw_partly *partly,
+			int (*visit)(void *context,
+				     const struct raw_record *record),
+			void *context)
+{
 	struct raw_record pool = {
 		.type = RAW_POOL,
 		.clusters = state->n_objects,
 		.text = state->pool_text ? state->pool_text : "",
 		.text_length = state->pool_text_length,
 	};
-	struct emit emit = {&state->alloc.partly, visit, context, 0};
+	struct emit emit = {
+		.partly = partly, .visit = visit, .context = context};
 	int r = visit(context, &pool);
 
 	if (r == 0)
@@ -194,6 +219,7 @@ int raw_state_emit(struct raw_state *state,
 	if (r == 0)
 		r = visit(context, &pool);
 	forget_numbers(state);
+	free(emit.windows);
 	return r;
 }
 

@@ -183,9 +183,9 @@ int raw_store_commit(struct raw_store *store, uint64_t ticket,
 int raw_store_checkpoint(struct raw_store *store, struct error *err);
 
 /*
- * The same while commits go on, but for two moments: when the state is
- * encoded, and when the superblocks are written. -ENOMEM, -ENOSPC: not now;
- * others: the store takes no more changes.
+ * The same while changes and commits go on, but for two moments: when what
+ * there is to do is noted, and when the superblocks are written. -ENOMEM,
+ * -ENOSPC: not now; others: the store takes no more changes.
  */
 int raw_store_checkpoint_ahead(struct raw_store *store, struct error *err);
 /*
