@@ -2,4 +2,5 @@
 $(eval $(call test_helper,perf/nbd_load,base))
 $(eval $(call test_helper,perf/engine_load,blockd))
 $(eval $(call test_helper,perf/engine_open,blockd))
+$(eval $(call test_helper,perf/engine_cut,blockd))
 SYSTEM_TESTS += tests/system/perf.sh

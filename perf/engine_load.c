@@ -6,7 +6,8 @@
  *	--do format     make the pool on a file or device (what it holds is
  *	                lost) and one extent in it
  *	--do fill       write the whole extent, in order
- *	--do snapshots  make --count of them
+ *	--do snapshots  make --count of them, with --between random writes
+ *	                after each
  *	--do read|write --count requests, at random places or --step apart
  *	--do again      the same writes after a discard of all: first writes
  *
@@ -48,6 +49,7 @@ struct config {
 	uint64_t step;
 	uint64_t seed;
 	uint64_t extent_size;
+	uint64_t between;
 };
 
 static const struct option_row rows[] = {
@@ -69,6 +71,8 @@ static const struct option_row rows[] = {
 	 "of the random offsets", "1", 1, 0},
 	{"extent", 'e', OPTION_SIZE, offsetof(struct config, extent_size),
 	 "BYTES", "size of the extent", "1GiB", ALIGN, 0},
+	{"between", 'b', OPTION_NUMBER, offsetof(struct config, between), "N",
+	 "writes after each snapshot", "0", 0, 0},
 };
 
 struct slot {
@@ -316,40 +320,6 @@ static int fill(struct load *load, struct error *err)
 	return measured(load, err);
 }
 
-/* Each shares all that the extent has. */
-static int snapshots(struct load *load, struct error *err)
-{
-	uint64_t cluster = UINT64_C(1)
-			   << raw_store_super(load->store)->cluster_shift;
-	uint64_t clusters = (load->config->extent_size + cluster - 1) / cluster;
-	uint64_t ticket = 0;
-	int64_t longest = 0;
-
-	for (uint32_t i = 0; i < load->config->count; i++) {
-		const struct raw_record records[2] = {
-			{.type = RAW_OBJECT,
-			 .object = EXTENT + 1 + i,
-			 .clusters = clusters,
-			 .text = ""},
-			{.type = RAW_SHARE,
-			 .object = EXTENT + 1 + i,
-			 .from = EXTENT},
-		};
-		int64_t start = clock_ns();
-		int r = raw_store_change(load->store, records, 2, &ticket, err);
-
-		if (r == 0)
-			r = raw_store_commit(load->store, ticket, err);
-		if (r < 0)
-			return r;
-		start = clock_ns() - start;
-		longest = start > longest ? start : longest;
-	}
-	printf("{\"snapshots\": %" PRIu64 ", \"longest_ms\": %.3f}\n",
-	       load->config->count, (double)longest / 1e6);
-	return 0;
-}
-
 static void erase_all(struct loop_message *message)
 {
 	struct load *load = container_of(message, struct load, begin);
@@ -372,6 +342,58 @@ static int reopen(struct load *load, struct error *err)
 		     : raw_dev_open(load->users, EXTENT,
 				    load->config->extent_size, false,
 				    load->loop, &load->dev, err);
+}
+
+/* It shares all that the extent has. */
+static int snapshot(struct load *load, uint32_t id, struct error *err)
+{
+	const uint64_t size = load->config->extent_size;
+	const unsigned shift = raw_store_super(load->store)->cluster_shift;
+	const struct raw_record records[2] = {
+		{.type = RAW_OBJECT,
+		 .object = id,
+		 .clusters = (size + (UINT64_C(1) << shift) - 1) >> shift,
+		 .text = ""},
+		{.type = RAW_SHARE, .object = id, .from = EXTENT},
+	};
+	uint64_t ticket = 0;
+	int r = raw_store_change(load->store, records, 2, &ticket, err);
+
+	return r < 0 ? r : raw_store_commit(load->store, ticket, err);
+}
+
+/* So that the next one is another. */
+static int write_between(struct load *load, struct error *err)
+{
+	int r;
+
+	load->writes = true;
+	load->step = 0;
+	load->count = load->config->between;
+	load->started = load->done = 0;
+	r = carry_out(load, err);
+	return r < 0 ? r : reopen(load, err);
+}
+
+static int snapshots(struct load *load, struct error *err)
+{
+	int64_t longest = 0;
+	int r = 0;
+
+	for (uint32_t i = 0; r == 0 && i < load->config->count; i++) {
+		int64_t start = clock_ns();
+
+		r = snapshot(load, EXTENT + 1 + i, err);
+		start = clock_ns() - start;
+		longest = start > longest ? start : longest;
+		if (r == 0 && load->config->between)
+			r = write_between(load, err);
+	}
+	if (r < 0)
+		return r;
+	printf("{\"snapshots\": %" PRIu64 ", \"longest_ms\": %.3f}\n",
+	       load->config->count, (double)longest / 1e6);
+	return 0;
 }
 
 static int discard_all(struct load *load, struct error *err)

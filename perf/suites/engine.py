@@ -6,8 +6,9 @@ Each side has a preallocated file of its own on the machine's disk, with
 O_DIRECT and io_uring, and 1 GiB in it that was written once: ours a pool with
 one extent (perf/engine_load), the peers the file itself (fio) and an image
 (qemu-img bench, which goes through the image in steps, and so does ours then).
-Two more pairs are ours with ours: an extent that was snapshotted 100 times
-beside one that never was, and first writes beside overwrites.
+Two more pairs are ours with ours: an extent that was snapshotted 100 times,
+with writes after each, beside one that never was; and first writes beside
+overwrites.
 """
 import json
 import os
@@ -21,6 +22,7 @@ ROUNDS = (3, 9)  # quick, full
 EXTENT = 1 << 30
 POOL = EXTENT * 5 // 2
 SNAPSHOTS = 100
+BETWEEN = 12  # writes after each, so that all of them differ
 STEP = (1 << 20) + 4096  # another cluster, and another place in it, each time
 
 
@@ -40,16 +42,16 @@ def load(path, action, **options):
     return json.loads(out) if out else {}
 
 
-def make_pool(place, name):
-    path = prealloc(place, name, POOL)
+def make_pool(place, name, size=POOL):
+    path = prealloc(place, name, size)
     load(path, "format")
     load(path, "fill", depth=8)
     return path
 
 
 def chained_pool(place):
-    path = make_pool(place, "chained.pool")
-    load(path, "snapshots", count=SNAPSHOTS)
+    path = make_pool(place, "chained.pool", POOL + EXTENT * 3 // 2)
+    load(path, "snapshots", count=SNAPSHOTS, between=BETWEEN)
     load(path, "fill", depth=8)  # so that overwrites are overwrites
     return path
 
@@ -161,8 +163,8 @@ def beside_itself(place, pool, counts):
 def setup(place, quick):
     need("fio", "qemu-img", "qemu-io")
     free = os.statvfs(place.path)
-    if free.f_bavail * free.f_frsize < 12 << 30:
-        raise CannotRun(f"needs 12 GiB free at {place.path}")
+    if free.f_bavail * free.f_frsize < 14 << 30:
+        raise CannotRun(f"needs 14 GiB free at {place.path}")
     pool = make_pool(place, "plain.pool")
     counts = (2_000, 10_000, 200) if quick else (10_000, 100_000, 1_000)
     return [*beside_the_file(place, pool, counts), *beside_qcow2(place, pool, counts),
