@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random reads from an NBD server, as fast as it answers: one connection, one
- * thread, a fixed number of requests in flight, simple replies (what the
+ * Reads from an NBD server, or writes, as fast as it answers: one connection,
+ * one thread, a fixed number of requests in flight, simple replies (what the
  * kernel's client uses). New requests are sent together, one for each reply
  * that the last recv() brought, so that the client costs less than any
  * server. Ends with one line of JSON.
@@ -10,6 +10,7 @@
  * block of 4096 bytes holds the block's number. The first and last word of
  * every reply are checked, and every 64th reply goes into a checksum that
  * depends only on --seed, --count and the data, not on the order of replies.
+ * Writes write what is there already, and count in the checksum as reads do.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -23,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -41,7 +43,7 @@
 #define OPTION_DATA_MAX 4096u      /* bytes of an option reply we accept */
 
 struct config {
-	bool help;
+	bool help, write, sequential;
 	char *address;
 	char *export;
 	uint64_t depth;
@@ -63,6 +65,10 @@ static const struct option_row rows[] = {
 	 "of one read", "4096", BLOCK, SIZE_MAX_IO},
 	{"count", 'n', OPTION_NUMBER, offsetof(struct config, count), "N",
 	 "reads to make", "100000", 1, 0},
+	{"write", 'w', OPTION_FLAG, offsetof(struct config, write), NULL,
+	 "write the pattern instead of reading it", NULL, 0, 0},
+	{"sequential", 'q', OPTION_FLAG, offsetof(struct config, sequential),
+	 NULL, "one place after the other", NULL, 0, 0},
 	{"seed", 'r', OPTION_NUMBER, offsetof(struct config, seed), "N",
 	 "of the random offsets", "1", 1, 0},
 };
@@ -274,34 +280,92 @@ struct load {
 	struct request requests[DEPTH_MAX]; /* the cookie is the index */
 	unsigned idle[DEPTH_MAX], n_idle;   /* indexes with no request */
 	struct nbd_wire_request wire[DEPTH_MAX];
+	uint8_t *data; /* of writes: one for each request, or NULL */
+	struct iovec parts[2 * DEPTH_MAX];
 	uint8_t *buffer;
 	size_t filled, capacity; /* bytes of buffer */
 };
 
+/* The pattern of a write; as reads do, some count in the checksum. */
+static uint8_t *fill_data(struct load *load, unsigned slot)
+{
+	const struct request *request = &load->requests[slot];
+	uint64_t size = load->config.size;
+	uint8_t *data = load->data + slot * size;
+
+	for (uint64_t at = 0; at < size; at += sizeof(le64)) {
+		le64 word = le64_make(request->block + at / BLOCK);
+
+		memcpy(data + at, &word, sizeof(word));
+	}
+	if (request->number % SUM_EVERY == 0)
+		load->sum += crc32c((uint32_t)request->number, data, size);
+	return data;
+}
+
+static uint64_t next_place(struct load *load)
+{
+	return (load->config.sequential ? load->sent
+					: random_next(&load->random)) %
+	       load->places;
+}
+
+/* All parts, in as few calls as it takes. */
+static int send_parts(struct load *load, unsigned n)
+{
+	struct iovec *part = load->parts;
+
+	while (n > 0) {
+		ssize_t sent = writev(load->fd, part, (int)n);
+
+		if (sent < 0 && errno != EINTR)
+			return -errno;
+		while (n > 0 && sent >= (ssize_t)part->iov_len) {
+			sent -= (ssize_t)part->iov_len;
+			part++;
+			n--;
+		}
+		if (n > 0 && sent > 0) {
+			part->iov_base = (char *)part->iov_base + sent;
+			part->iov_len -= (size_t)sent;
+		}
+	}
+	return 0;
+}
+
 /* Send one request for each idle slot, in one write. */
 static int load_send(struct load *load, int64_t now, struct error *err)
 {
-	unsigned n = 0;
+	unsigned n = 0, n_parts = 0;
 	uint64_t size = load->config.size;
 
 	while (load->n_idle && load->sent < load->config.count) {
 		unsigned slot = load->idle[--load->n_idle];
 		struct request *request = &load->requests[slot];
-		uint64_t place = random_next(&load->random) % load->places;
+		uint64_t place = next_place(load);
 
 		request->block = place * (size / BLOCK);
 		request->number = load->sent++;
 		request->sent_ns = now;
-		load->wire[n++] = (struct nbd_wire_request){
+		load->wire[n] = (struct nbd_wire_request){
 			.magic = be32_make(NBD_REQUEST_MAGIC),
-			.type = be16_make(NBD_CMD_READ),
+			.type = be16_make(load->data ? NBD_CMD_WRITE
+						     : NBD_CMD_READ),
 			.cookie = be64_make(slot),
 			.offset = be64_make(place * size),
 			.length = be32_make((uint32_t)size),
 		};
+		if (load->data) {
+			load->parts[n_parts++] = (struct iovec){
+				&load->wire[n], sizeof(load->wire[n])};
+			load->parts[n_parts++] = (struct iovec){
+				fill_data(load, slot), size};
+		}
+		n++;
 	}
-	if (n &&
-	    fd_write_all(load->fd, load->wire, n * sizeof(*load->wire)) < 0)
+	if (load->data ? send_parts(load, n_parts) < 0
+		       : n && fd_write_all(load->fd, load->wire,
+					   n * sizeof(*load->wire)) < 0)
 		return error_set(err, EPIPE, "the server hung up");
 	return 0;
 }
@@ -329,8 +393,8 @@ static int check_data(struct load *load, const struct request *request,
 /* Take every whole reply out of the buffer. */
 static int load_take(struct load *load, int64_t now, struct error *err)
 {
-	size_t at = 0,
-	       whole = sizeof(struct nbd_wire_simple_reply) + load->config.size;
+	size_t at = 0, whole = sizeof(struct nbd_wire_simple_reply) +
+			       (load->data ? 0 : load->config.size);
 
 	while (load->filled - at >= sizeof(struct nbd_wire_simple_reply)) {
 		struct nbd_wire_simple_reply reply;
@@ -349,8 +413,10 @@ static int load_take(struct load *load, int64_t now, struct error *err)
 		if (load->filled - at < whole)
 			break;
 		request = &load->requests[slot];
-		r = check_data(load, request, load->buffer + at + sizeof(reply),
-			       err);
+		r = load->data ? 0
+			       : check_data(load, request,
+					    load->buffer + at + sizeof(reply),
+					    err);
 		if (r < 0)
 			return r;
 		buckets[bucket_of((uint64_t)(now - request->sent_ns))]++;
@@ -402,7 +468,7 @@ static int run(const struct config *config, struct error *err)
 {
 	static struct load load;
 	auto_close int fd = -1;
-	auto_free uint8_t *buffer = NULL;
+	auto_free uint8_t *buffer = NULL, *data = NULL;
 	uint64_t size = 0;
 	int64_t start;
 	int r;
@@ -426,6 +492,12 @@ static int run(const struct config *config, struct error *err)
 	if (!buffer)
 		return error_set(err, ENOMEM, "no memory for the replies");
 	load.buffer = buffer;
+	if (config->write) {
+		data = malloc(config->depth * config->size);
+		if (!data)
+			return error_set(err, ENOMEM, "no memory for data");
+		load.data = data;
+	}
 	for (unsigned i = 0; i < config->depth; i++)
 		load.idle[load.n_idle++] = i;
 	start = clock_ns();
@@ -446,7 +518,7 @@ int main(int argc, char **argv)
 	r = options_parse(rows, array_size(rows), &config, argc, argv, &index,
 			  &err);
 	if (r == 0 && config.help) {
-		puts("nbd_load: random reads from an NBD server");
+		puts("nbd_load: reads from an NBD server, or writes to it");
 		options_help(rows, array_size(rows), stdout);
 	} else if (r == 0 && index < argc) {
 		r = error_set(&err, EINVAL, "unexpected '%s'", argv[index]);

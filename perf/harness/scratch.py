@@ -77,11 +77,20 @@ class Server:
         return True
 
     def cpu_s(self):
-        """utime + stime so far, ended threads and kernel workers included."""
-        with open(f"/proc/{self.process.pid}/stat", encoding="ascii",
-                  errors="replace") as f:
-            fields = f.read().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / TICK
+        """utime + stime so far, ended threads, kernel workers and children
+        included; those that live are looked for."""
+        total, todo = 0, [self.process.pid]
+        while todo:
+            pid = todo.pop()
+            try:
+                with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as f:
+                    fields = f.read().rsplit(")", 1)[1].split()
+                with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
+                    todo += f.read().split()
+            except OSError:
+                continue  # ended meanwhile: its parent counts it
+            total += sum(int(field) for field in fields[11:15])
+        return total / TICK
 
     def stop(self):
         if self.process.poll() is None:
