@@ -22,7 +22,7 @@ BLOCKD_STORE += blockd/pool_raw_copy.c blockd/pool_raw_ranges.c \
 $(eval $(call library,blockd,$(BLOCKD_STORE),blkid,base))
 $(eval $(call program,blockd,\
   blockd/main.c blockd/config.c blockd/service.c blockd/service_reply.c \
-  blockd/service_snapshot.c \
+  blockd/service_snapshot.c blockd/service_stats.c blockd/metrics.c \
   blockd/exports.c,blockd target rpc proto))
 
 $(eval $(call program,trib-loop,\
@@ -63,6 +63,7 @@ $(eval $(call fuzzer,blockd/raw_state_fuzz,\
   blockd/raw_state.c blockd/raw_state_emit.c blockd/raw_salvage.c blockd/raw_map.c blockd/raw_alloc.c blockd/raw_partly.c blockd/raw_format.c \
   base/crc32c.c base/error.c base/cursor.c,$$(call pkg_libs,libisal)))
 $(eval $(call test_helper,blockd/blockd_call,rpc proto base,json-c))
+SYSTEM_TESTS += tests/system/nbd_watch.sh
 SYSTEM_TESTS += tests/system/blockd.sh tests/system/blockd_snapshot.sh
 ALONE_TESTS += tests/system/blockd.sh
 SYSTEM_TESTS += tests/system/raw_pool.sh tests/system/pool_dir.sh

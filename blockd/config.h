@@ -27,6 +27,7 @@ struct config {
 	char *tls_cert;
 	char *tls_key;
 	bool allow_plain_tcp;
+	char *metrics_address; /* NULL: none */
 	struct option_list listen;
 	char *nbd_tls; /* off, offered, required */
 	char *nbd_tls_cert;

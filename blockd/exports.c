@@ -43,6 +43,19 @@ unsigned exports_connections(struct exports *exports, const char *name)
 	return target_export_connections(exports->target, name);
 }
 
+int exports_stats(struct exports *exports, const char *name,
+		  struct export_stats *ret, struct target_connection **ret_list,
+		  size_t *ret_n, struct error *err)
+{
+	int r = target_export_stats(exports->target, name, ret, ret_list,
+				    ret_n);
+
+	if (r == -ENOENT)
+		return error_set(err, ENOENT, "extent '%s' is not served",
+				 name);
+	return r < 0 ? error_set(err, -r, "out of memory") : 0;
+}
+
 /* ---- what the target calls ---- */
 
 static int served_open(void *context, struct loop *loop, bool read_only,

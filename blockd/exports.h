@@ -80,6 +80,11 @@ int exports_set(struct exports *exports, struct extent *extent,
 int exports_remove(struct exports *exports, struct extent *extent,
 		   uint64_t epoch, struct error *err);
 
+/* target_export_stats(); -ENOENT says that it is not served. */
+int exports_stats(struct exports *exports, const char *name,
+		  struct export_stats *ret, struct target_connection **ret_list,
+		  size_t *ret_n, struct error *err);
+
 unsigned exports_connections(struct exports *exports, const char *name);
 
 /*

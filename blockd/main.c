@@ -22,6 +22,7 @@
 #include "base/notify.h"
 #include "blockd/config.h"
 #include "blockd/exports.h"
+#include "blockd/metrics.h"
 #include "blockd/node.h"
 #include "blockd/node_watch.h"
 #include "blockd/pool_raw.h"
@@ -41,6 +42,7 @@ struct daemon {
 	struct exports *exports;
 	struct rpc_server *rpc;
 	struct service service;
+	struct http *pages;   /* NULL: none */
 	char **nbd_addresses; /* owned; "HOST:PORT" or "unix:PATH" */
 	size_t n_nbd_addresses;
 };
@@ -244,12 +246,16 @@ static int start(struct daemon *d, struct error *err)
 		r = node_watch_start(d->node, err);
 	if (r == 0)
 		r = start_control(d, err);
+	if (r == 0 && d->config->metrics_address)
+		r = metrics_start(d->config->metrics_address, &d->service,
+				  &d->pages, err);
 	return r;
 }
 
 /* In reverse: no new orders, no connections, then the pools. */
 static void stop(struct daemon *d)
 {
+	http_stop(d->pages);
 	rpc_server_stop(d->rpc, STOP_GRACE_MS);
 	node_watch_stop(d->node);
 	exports_let_go(d->exports);

@@ -274,6 +274,8 @@ const struct rpc_method service_methods[] = {
 	METHOD("DeleteExtent", delete_extent_request, empty, delete_extent),
 	METHOD("SetExport", set_export_request, extent, set_export),
 	METHOD("RemoveExport", remove_export_request, extent, remove_export),
+	METHOD("GetExportStats", get_export_stats_request, export_stats,
+	       service_get_export_stats),
 	METHOD("HoldWrites", hold_writes_request, empty, service_hold_writes),
 	METHOD("ReleaseWrites", release_writes_request, release_writes_reply,
 	       service_release_writes),

@@ -32,6 +32,8 @@ int service_take_labels(Tributary__V1__Label *const *labels, size_t n,
 struct extent_limits service_take_limits(const Tributary__V1__Limits *limits);
 
 /* Handlers that are elsewhere than the table. */
+int service_get_export_stats(struct rpc_call *call, const ProtobufCMessage *in,
+			     ProtobufCMessage *out, struct error *err);
 int service_hold_writes(struct rpc_call *call, const ProtobufCMessage *in,
 			ProtobufCMessage *out, struct error *err);
 int service_release_writes(struct rpc_call *call, const ProtobufCMessage *in,

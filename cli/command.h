@@ -69,6 +69,7 @@ int extent_snapshot_run(struct cli *cli, struct error *err);
 int extent_clone_run(struct cli *cli, struct error *err);
 int extent_revert_run(struct cli *cli, struct error *err);
 int extent_limit_run(struct cli *cli, struct error *err);
+int extent_stats_run(struct cli *cli, struct error *err);
 int extent_ranges_run(struct cli *cli, struct error *err);
 
 int volume_create_run(struct cli *cli, struct error *err);

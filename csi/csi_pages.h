@@ -6,8 +6,8 @@
 #ifndef CSI_PAGES_H
 #define CSI_PAGES_H
 
-#include "csi/http.h"
 #include "csi/service.h"
+#include "rpc/http.h"
 
 /* http_start(); @csi is borrowed until http_stop(). */
 int csi_pages_start(struct csi *csi, const char *address, struct http **ret,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "csi/http.h"
+#include "rpc/http.h"
 
 #include <errno.h>
 #include <microhttpd.h>

@@ -5,8 +5,8 @@
  * at most HTTP_CONNECTIONS_MAX, and one that is silent for HTTP_SILENT_S is
  * closed. Nothing is read from a client but its request line and headers.
  */
-#ifndef CSI_HTTP_H
-#define CSI_HTTP_H
+#ifndef RPC_HTTP_H
+#define RPC_HTTP_H
 
 #include <stddef.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-TARGET_NBD := target/nbd_conn.c target/nbd_conn_tls.c target/nbd_handshake.c \
+TARGET_NBD := target/export_stats.c target/nbd_conn.c target/nbd_conn_tls.c target/nbd_handshake.c \
   target/nbd_io.c target/nbd_proto.c target/nbd_send.c target/nbd_session.c \
   target/tls.c
 SYSTEM_TESTS += tests/system/nbd_tls.sh
@@ -25,6 +25,7 @@ $(eval $(call unit_test,target/initiators_test,target))
 $(eval $(call unit_test,target/nbd_proto_test,target))
 $(eval $(call unit_test,target/nbd_session_test,target))
 $(eval $(call unit_test,target/nbd_extended_test,target))
+$(eval $(call unit_test,target/export_stats_test,target))
 $(eval $(call fuzzer,target/nbd_session_fuzz,target/nbd_session.c \
   target/nbd_handshake.c target/nbd_proto.c base/cursor.c base/error.c))
 $(eval $(call unit_test,target/target_test,target,target/target_test_kit.c))

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+
 struct export_object {
 	struct export_object *next_dead;
 	unsigned refs; /* under the table's lock */
@@ -35,6 +37,7 @@ struct export_entry {
 	struct export_object *dead; /* last used by one who was expelled */
 	unsigned expelled;          /* of the users */
 	unsigned waiters;           /* for expelled to become 0 */
+	struct export_stats past;   /* of users that have left */
 	char name[];                /* without the epoch */
 };
 
@@ -383,6 +386,59 @@ unsigned export_table_users(struct export_table *table, const char *name)
 	return n;
 }
 
+static void connection_fill(const struct export_user *user,
+			    struct target_connection *ret)
+{
+	*ret = (struct target_connection){.since_ms = user->since_ms};
+	(void)peer_address_format(&user->peer, ret->peer, sizeof(ret->peer));
+	(void)snprintf(ret->features, sizeof(ret->features), "%s",
+		       user->features);
+	if (user->stats)
+		export_stats_add(&ret->stats, user->stats);
+}
+
+/* The lock is held. */
+static int entry_stats(const struct export_entry *entry,
+		       struct export_stats *ret,
+		       struct target_connection **ret_list, size_t *ret_n)
+{
+	struct target_connection *list = NULL;
+	size_t n = 0;
+
+	for (struct export_user *user = entry->users; user; user = user->next)
+		n++;
+	if (ret_list) {
+		list = calloc(n + 1, sizeof(*list));
+		if (!list)
+			return -ENOMEM;
+		*ret_list = list;
+		*ret_n = n;
+	}
+	*ret = entry->past;
+	for (struct export_user *user = entry->users; user; user = user->next) {
+		if (user->stats)
+			export_stats_add(ret, user->stats);
+		if (list)
+			connection_fill(user, list++);
+	}
+	return 0;
+}
+
+int export_table_stats(struct export_table *table, const char *name,
+		       struct export_stats *ret,
+		       struct target_connection **ret_list, size_t *ret_n)
+{
+	struct export_entry *entry;
+	int r;
+
+	pthread_mutex_lock(&table->lock);
+	entry = entry_find(table, name, strlen(name));
+	r = entry && entry->current ? entry_stats(entry, ret, ret_list, ret_n)
+				    : -ENOENT;
+	pthread_mutex_unlock(&table->lock);
+	return r;
+}
+
 /* Behind '@': a decimal number without sign or leading zero, not 0. */
 static bool epoch_parse(const char *text, uint64_t *ret)
 {
@@ -490,6 +546,7 @@ int export_table_enter(struct export_table *table, const char *name,
 		user->export = entry->current;
 		user->export->refs++;
 		user->expelled = false;
+		user->since_ms = clock_ms();
 		user->next = entry->users;
 		user->link = &entry->users;
 		if (user->next)
@@ -509,6 +566,8 @@ bool export_table_leave(struct export_table *table, struct export_user *user)
 	*user->link = user->next;
 	if (user->next)
 		user->next->link = user->link;
+	if (user->stats)
+		export_stats_add(&user->entry->past, user->stats);
 	expelled = user->expelled;
 	if (expelled && --user->entry->expelled == 0)
 		pthread_cond_broadcast(&table->left);

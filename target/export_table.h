@@ -50,11 +50,15 @@ struct export_user {
 	 * thread, with the table's lock held: post a message, do nothing else.
 	 */
 	void (*expel)(struct export_user *user);
+	/* Set by the user before entering; NULL: it does not count. */
+	const struct export_stats *stats;
+	char features[TARGET_FEATURES_MAX];
 
 	/* The table's, under its lock. */
 	struct export_object *export;
 	struct export_entry *entry;
 	struct export_user *next, **link;
+	int64_t since_ms;
 	bool expelled;
 };
 
@@ -75,6 +79,11 @@ int export_table_end(struct export_table *table, const char *name,
 
 /* Users of that name, the expelled ones too. */
 unsigned export_table_users(struct export_table *table, const char *name);
+
+/* See target_export_stats(). */
+int export_table_stats(struct export_table *table, const char *name,
+		       struct export_stats *ret,
+		       struct target_connection **ret_list, size_t *ret_n);
 
 /*
  * Use the export that a peer asks for.

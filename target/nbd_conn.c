@@ -225,6 +225,23 @@ static void export_describe(const struct nbd_conn *conn, struct nbd_export *ret)
 		       export_description(export));
 }
 
+/* For those who watch: what the handshake has come to. */
+static void features_tell(struct nbd_conn *conn)
+{
+	const struct nbd_session *s = &conn->session;
+	char tls[64] = "";
+
+	if (conn->tls)
+		(void)tls_session_describe(conn->tls, tls, sizeof(tls));
+	(void)snprintf(conn->user.features, sizeof(conn->user.features),
+		       "%s%s%s%s",
+		       s->extended     ? "extended"
+		       : s->structured ? "structured"
+				       : "simple",
+		       s->allocation ? " base:allocation" : "",
+		       conn->tls ? " " : "", tls);
+}
+
 /* nbd_session_ops.open */
 static int session_open(void *context, const char *name, bool keep,
 			struct nbd_export *ret, struct error *err)
@@ -236,6 +253,7 @@ static int session_open(void *context, const char *name, bool keep,
 
 	if (conn->expelled)
 		return error_set(err, ESHUTDOWN, "the connection is closing");
+	features_tell(conn);
 	r = export_table_enter(conn->service->table, name, &conn->user, err);
 	if (r < 0)
 		return r;
@@ -466,6 +484,7 @@ void nbd_conn_go_on(struct nbd_conn *conn)
 {
 	if (conn->receiving || conn->phase != NBD_CONN_OPEN || !unstall(conn))
 		return;
+	conn->now_ns = clock_ns(); /* once for all that came together */
 	do {
 		while (conn->phase == NBD_CONN_OPEN && !conn->stalled &&
 		       parse_step(conn))
@@ -570,6 +589,7 @@ static struct nbd_conn *conn_new(struct nbd_service *service)
 	conn->batch.run = settle;
 	conn->timer.op.done = timer_done;
 	conn->user.expel = expel;
+	conn->user.stats = &conn->stats;
 	conn->expel_message.run = expel_run;
 	return conn;
 }

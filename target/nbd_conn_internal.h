@@ -24,6 +24,8 @@ struct nbd_io {
 	/* A WRITE: bytes received. TRIM and the like: done before @piece. */
 	uint64_t progress;
 	uint32_t piece; /* bytes of the operation under way */
+	bool failed;    /* the reply says so */
+	int64_t start_ns;
 	uint32_t head_length;
 	uint32_t data_length; /* of @data, behind the head */
 	const void *data;     /* in @buf, or static text */
@@ -99,6 +101,8 @@ struct nbd_conn {
 	bool expel_ran; /* ...and has come */
 	struct loop_message expel_message;
 	struct blockdev *dev;
+	struct export_stats stats;
+	int64_t now_ns; /* when the requests being parsed were taken up */
 
 	struct loop_timer timer;
 	bool timer_running;

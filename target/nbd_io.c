@@ -41,6 +41,8 @@ struct nbd_io *nbd_io_new(struct nbd_conn *conn, const struct nbd_request *r)
 	}
 	io->request = *r;
 	io->buf = NULL;
+	io->failed = false;
+	io->start_ns = conn->now_ns;
 	io->progress = 0;
 	io->data_length = 0;
 	return io;
@@ -213,6 +215,7 @@ void nbd_io_refuse(struct nbd_io *io, uint32_t error, const char *why)
 {
 	struct nbd_reply to = reply_to(io);
 
+	io->failed = true;
 	if (io->conn->session.structured) {
 		io->data = why;
 		io->data_length = (uint32_t)strlen(why);

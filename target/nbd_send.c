@@ -16,6 +16,29 @@ static void iov_add(struct nbd_conn *conn, struct msghdr *message,
 	};
 }
 
+static enum export_op op_of(uint16_t type)
+{
+	switch (type) {
+	case NBD_CMD_READ: return EXPORT_OP_READ;
+	case NBD_CMD_WRITE: return EXPORT_OP_WRITE;
+	case NBD_CMD_FLUSH: return EXPORT_OP_FLUSH;
+	case NBD_CMD_TRIM: return EXPORT_OP_DISCARD;
+	case NBD_CMD_WRITE_ZEROES: return EXPORT_OP_WRITE_ZEROES;
+	default: return EXPORT_OP_OTHER;
+	}
+}
+
+/* One look at the clock for all replies of a send. */
+static void note(struct nbd_conn *conn)
+{
+	int64_t now_ns = conn->ready.first ? clock_ns() : 0;
+
+	for (struct nbd_io *io = conn->ready.first; io; io = io->next)
+		export_stats_note(&conn->stats, op_of(io->request.type),
+				  io->request.length, now_ns - io->start_ns,
+				  io->failed);
+}
+
 /* Everything that is ready becomes the next send. */
 static void gather(struct nbd_conn *conn)
 {
@@ -26,6 +49,7 @@ static void gather(struct nbd_conn *conn)
 	if (conn->output_in_send)
 		iov_add(conn, message, conn->session.out.data,
 			conn->session.out.length);
+	note(conn);
 	conn->sent = conn->ready;
 	conn->ready = (struct nbd_io_list){0};
 	for (struct nbd_io *io = conn->sent.first; io; io = io->next) {

@@ -476,6 +476,13 @@ void target_export_grow(struct target *target, const char *name, uint64_t size)
 	iscsi_table_grow(target->iscsi, name, size);
 }
 
+int target_export_stats(struct target *target, const char *name,
+			struct export_stats *ret,
+			struct target_connection **ret_list, size_t *ret_n)
+{
+	return export_table_stats(target->exports, name, ret, ret_list, ret_n);
+}
+
 unsigned target_export_connections(struct target *target, const char *name)
 {
 	return export_table_users(target->exports, name);

@@ -16,6 +16,7 @@
 #include "base/blockdev.h"
 #include "base/error.h"
 #include "base/loop.h"
+#include "target/export_stats.h"
 
 struct target;
 
@@ -156,6 +157,29 @@ int target_export_end(struct target *target, const char *name, uint64_t epoch,
  * anew (GO or INFO on a connection of its own) or is told by other means.
  */
 void target_export_grow(struct target *target, const char *name, uint64_t size);
+
+#define TARGET_PEER_MAX     192 /* bytes with the NUL */
+#define TARGET_FEATURES_MAX 128
+
+struct target_connection {
+	char peer[TARGET_PEER_MAX]; /* "10.0.0.7 (node-1)" */
+	/* What was agreed on: "tls structured base:allocation". */
+	char features[TARGET_FEATURES_MAX];
+	int64_t since_ms; /* clock_ms() */
+	struct export_stats stats;
+};
+
+/*
+ * What was done through the export since it was first set, by connections that
+ * have ended too, and those that live.
+ *
+ * @ret_list  owned, to be freed; may be NULL
+ *
+ * -ENOENT: no such export; -ENOMEM.
+ */
+int target_export_stats(struct target *target, const char *name,
+			struct export_stats *ret,
+			struct target_connection **ret_list, size_t *ret_n);
 
 /* Live connections of the export; 0 when there is no such export. */
 unsigned target_export_connections(struct target *target, const char *name);

@@ -14,7 +14,7 @@ volume_store := $(volume_stores) volume/lead.c volume/node_keep.c volume/node_ob
   volume/node_record.c volume/node_report.c volume/nodes.c volume/watch.c
 
 $(eval $(call library,volume,\
-  volume/branch_fs.c volume/context.c volume/cut.c volume/extent_copies.c volume/extent_cut.c \
+  volume/branch_fs.c volume/context.c volume/cut.c volume/export_stats.c volume/extent_copies.c volume/extent_cut.c \
   volume/extents.c \
   volume/flow_attach.c volume/flow_create.c volume/flow_delete.c \
   volume/flow_detach.c volume/flow_resize.c volume/json_scan.c \
