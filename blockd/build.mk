@@ -4,7 +4,7 @@ BLOCKD_STORE := blockd/record_text.c blockd/extent_record.c blockd/extent_record
   blockd/pool_dir_identity.c blockd/pool_dir_content.c blockd/pool_dir_copy.c \
   blockd/pool_dir_ranges.c blockd/copies_record.c blockd/file_map.c \
   blockd/pool_dir_load.c blockd/extent.c blockd/extent_create.c \
-  blockd/extent_cut.c blockd/extent_content.c \
+  blockd/extent_cut.c blockd/extent_cut_found.c blockd/cut_note.c blockd/extent_content.c \
   blockd/copying.c blockd/quiet.c blockd/hold.c blockd/freeze.c blockd/gate.c blockd/gate_dev.c \
   blockd/limit.c blockd/node.c blockd/node_care.c blockd/node_open.c \
   blockd/node_add.c blockd/node_space.c blockd/raw_format.c blockd/raw_map.c \

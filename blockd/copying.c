@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "blockd/cut_note.h"
 #include "blockd/extent_internal.h"
 
 struct copying {
@@ -117,6 +118,10 @@ static void *copy_bytes(void *context)
 		settle(c->made[i], r);
 		atomic_fetch_sub(&c->from[i]->copied_from, 1);
 	}
+	/* Of a cut of several pools it may have been the last part. */
+	if (c->made[0]->record.origin.cut[0])
+		(void)cut_note_settle(node, c->made[0]->record.origin.cut,
+				      NULL);
 	/* The node may go once this is out of its list. */
 	pthread_mutex_lock(&node->tables);
 	for (size_t i = 0; i < c->n; i++)

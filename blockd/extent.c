@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/size.h"
 #include "blockd/copying.h"
+#include "blockd/cut_note.h"
 #include "blockd/extent_internal.h"
 #include "blockd/gate_dev.h"
 
@@ -330,6 +331,8 @@ static int delete_locked(struct extent *extent, const char *id,
 	if (r == 0 && users->check_idle)
 		r = users->check_idle(users->context, extent, "it is deleted",
 				      err);
+	if (r == 0 && extent->record.origin.cut[0])
+		cut_note_taken_apart(extent->node, extent->record.origin.cut);
 	if (r == 0)
 		r = mark_deleting(extent, err);
 	if (r == 0 && users->drop)

@@ -189,7 +189,7 @@ static int insert(struct node *node, const char *pool_name,
 	return r;
 }
 
-void extent_undo_data(struct extent *extent)
+bool extent_undo_data(struct extent *extent)
 {
 	struct pool *pool = extent->pool->pool;
 	const char *name = extent->record.name;
@@ -203,6 +203,7 @@ void extent_undo_data(struct extent *extent)
 			  "extent %s could not be undone and may be there "
 			  "again after a restart: %s",
 			  name, error_text(&err));
+	return r == 0;
 }
 
 int extent_copy_method(const struct extent *extent, enum pool_copy_method *ret,
@@ -282,7 +283,7 @@ static int copy_data(struct extent *extent, struct extent *source,
 	extent->record.blank = source->record.blank;
 	r = copying_run(&source, &extent, 1, method, err);
 	if (quiet_end(&quiet, r < 0 ? NULL : err) < 0 && r == 0) {
-		extent_undo_data(extent);
+		(void)extent_undo_data(extent); /* it is logged */
 		r = -ESTALE;
 	}
 	return r;

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "blockd/copying.h"
+#include "blockd/cut_note.h"
 #include "blockd/extent_internal.h"
 #include "blockd/hold.h"
 #include "blockd/quiet.h"
@@ -31,6 +32,7 @@ struct cut {
 	/* Parallel to the items; owned. */
 	struct extent **origins;
 	enum pool_copy_method *methods;
+	bool noted; /* blockd/cut_note.h: several pools have a part */
 };
 
 /* ---- the request ---- */
@@ -80,94 +82,12 @@ static int check_request(const struct cut_request *request, struct error *err)
 	return r < 0 ? r : check_distinct("extent", extents, request->n, err);
 }
 
-/* ---- those that are there ---- */
-
-/* Is this what was asked for? Its op lock is held. */
-static int compare(const struct extent *have, const struct cut_request *request,
-		   const struct snapshot_request *wanted, struct error *err)
-{
-	const struct extent_origin *origin = &have->record.origin;
-
-	if (have->damage)
-		return error_set(err, EEXIST,
-				 "the name '%s' belongs to a damaged extent: "
-				 "%s",
-				 have->record.name, have->damage);
-	if (have->record.kind != EXTENT_KIND_SNAPSHOT)
-		return error_set(err, EEXIST,
-				 "the name '%s' belongs to an extent that is "
-				 "no snapshot",
-				 have->record.name);
-	if (have->record.state == EXTENT_DELETING)
-		return error_set(err, EAGAIN,
-				 "snapshot '%s' is being deleted; repeat the "
-				 "delete",
-				 have->record.name);
-	if (strcmp(origin->cut, request->cut) != 0 ||
-	    strcmp(origin->name, wanted->extent) != 0 ||
-	    (wanted->extent_id && wanted->extent_id[0] &&
-	     strcmp(origin->id, wanted->extent_id) != 0))
-		return error_set(err, EEXIST,
-				 "snapshot '%s' exists and is of '%s' in cut "
-				 "%s",
-				 have->record.name, origin->name, origin->cut);
-	return 0;
-}
-
-/* 1: there is none of that name (any more). */
-static int find_made(struct node *node, const struct cut_request *request,
-		     const struct snapshot_request *wanted, struct extent **ret,
-		     struct error *err)
-{
-	struct extent *have;
-	int r = 1;
-
-	if (extent_find(node, wanted->name, &have, NULL) < 0)
-		return 1;
-	pthread_mutex_lock(&have->op);
-	if (!have->gone)
-		r = compare(have, request, wanted, err);
-	pthread_mutex_unlock(&have->op);
-	if (r == 0)
-		*ret = have;
-	else
-		extent_unref(have);
-	return r;
-}
-
 static void put_all(struct extent **extents, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		extent_unref(extents[i]);
 		extents[i] = NULL;
 	}
-}
-
-/* 0: all are there, and in @ret; 1: none is. */
-static int find_all(struct node *node, const struct cut_request *request,
-		    struct extent **ret, struct error *err)
-{
-	size_t n = 0, missing = 0;
-	int r = 0;
-
-	memset(ret, 0, request->n * sizeof(struct extent *));
-	for (size_t i = 0; r >= 0 && i < request->n; i++) {
-		r = find_made(node, request, &request->snapshots[i], &ret[i],
-			      err);
-		if (r == 1)
-			missing = i;
-		n += r == 0;
-	}
-	if (r >= 0 && n == request->n)
-		return 0;
-	if (r >= 0 && n > 0)
-		r = error_set(err, ESTALE,
-			      "of cut %s only %zu of %zu snapshots are there, "
-			      "not '%.64s': delete them and make another cut",
-			      request->cut, n, request->n,
-			      request->snapshots[missing].name);
-	put_all(ret, request->n);
-	return r < 0 ? r : 1;
 }
 
 /* ---- origins ---- */
@@ -285,6 +205,35 @@ static int show_all(struct cut *cut, struct error *err)
 	return r;
 }
 
+static bool has_several_pools(const struct cut *cut)
+{
+	for (size_t i = 1; i < cut->n; i++)
+		if (cut->items[i].origin->pool != cut->items[0].origin->pool)
+			return true;
+	return false;
+}
+
+/* Each pool makes all of its own or none; for more than one it is noted. */
+static int note(struct cut *cut, struct error *err)
+{
+	struct copies_record record = {.n = cut->n};
+	int r;
+
+	if (!has_several_pools(cut))
+		return 0;
+	record.names = calloc(cut->n, EXTENT_NAME_SIZE);
+	if (!record.names)
+		return error_set(err, ENOMEM, "out of memory");
+	memcpy(record.cut, cut->request->cut, UUID_TEXT_SIZE);
+	for (size_t i = 0; i < cut->n; i++)
+		memcpy(record.names[i], cut->items[i].made->record.name,
+		       EXTENT_NAME_SIZE);
+	r = cut_note_begin(cut->node, &record, err);
+	copies_record_done(&record);
+	cut->noted = r == 0;
+	return r;
+}
+
 /* Those of the pool of item @first that have no data yet. */
 static int copy_pool(struct cut *cut, size_t first, struct error *err)
 {
@@ -318,36 +267,45 @@ static int copy_all(struct cut *cut, struct error *err)
 
 /* ---- the end ---- */
 
-/* Copied byte by byte: its thread undoes it, once nobody holds the locks. */
-static void stop_copying(struct extent *made)
+/*
+ * Copied byte by byte: its thread undoes it, once nobody holds the locks.
+ * False: it is left.
+ */
+static bool stop_copying(struct extent *made)
 {
 	copying_stop(made);
 	/* It may have been done. */
 	if (extent_delete(made->node, made->record.name, made->record.id,
-			  NULL) < 0)
-		log_warning("snapshot %s is left of a cut that failed",
-			    made->record.name);
+			  NULL) == 0)
+		return true;
+	log_warning("snapshot %s is left of a cut that failed",
+		    made->record.name);
+	return false;
 }
 
-static void undo(struct item *item)
+static bool undo(struct item *item)
 {
 	struct extent *made = item->made;
+	bool undone = true;
 
 	if (!made)
-		return;
+		return true;
 	if (item->has_data)
-		extent_undo_data(made);
+		undone = extent_undo_data(made);
 	if (item->reserved)
 		node_release(made->node, made->pool, made->bytes);
 	if (item->shown) {
 		extent_take_out(made);
 		pthread_mutex_unlock(&made->op);
 	}
+	return undone;
 }
 
+/* The note of what could not be undone stays. */
 static void undo_all(struct cut *cut)
 {
 	struct extent *copied[EXTENT_CUT_MAX];
+	bool undone = true;
 	size_t n = 0;
 
 	for (size_t i = 0; i < cut->n; i++) {
@@ -357,11 +315,23 @@ static void undo_all(struct cut *cut)
 			copied[n++] = made;
 			pthread_mutex_unlock(&made->op);
 		} else {
-			undo(&cut->items[i]);
+			undone = undo(&cut->items[i]) && undone;
 		}
 	}
 	for (size_t i = 0; i < n; i++)
-		stop_copying(copied[i]);
+		undone = stop_copying(copied[i]) && undone;
+	if (cut->noted && undone)
+		cut_note_forget(cut->node, cut->request->cut);
+}
+
+/* What is still copied may yet fail, so the note stays until that is over. */
+static void forget_note(struct cut *cut)
+{
+	for (size_t i = 0; i < cut->n; i++)
+		if (cut->items[i].made->record.state == EXTENT_COPYING)
+			return;
+	if (cut->noted)
+		cut_note_forget(cut->node, cut->request->cut);
 }
 
 static void finish(struct cut *cut, struct extent **ret)
@@ -392,14 +362,27 @@ static int make_all(struct cut *cut, struct extent **ret, struct error *err)
 	if (r == 0)
 		r = show_all(cut, err);
 	if (r == 0)
+		r = note(cut, err);
+	if (r == 0)
 		r = copy_all(cut, err);
 	if (quiet_end(&quiet, r < 0 ? NULL : err) < 0 && r == 0)
 		r = -ESTALE;
-	if (r == 0)
+	if (r == 0) {
+		forget_note(cut);
 		finish(cut, ret);
-	else
+	} else {
 		undo_all(cut);
+	}
 	return r;
+}
+
+/* Copies that were over before could not settle it. */
+static void leave_note(const struct cut *cut)
+{
+	if (!cut->noted)
+		return;
+	cut_note_leave(cut->node, cut->request->cut);
+	(void)cut_note_settle(cut->node, cut->request->cut, NULL);
 }
 
 static void cut_done(struct cut *cut)
@@ -429,6 +412,7 @@ static int cut_new(struct cut *cut, struct extent **ret, struct error *err)
 		return r;
 	r = make_all(cut, ret, err);
 	extents_end(cut->origins, cut->n);
+	leave_note(cut);
 	return r;
 }
 
@@ -439,7 +423,10 @@ int extents_cut(struct node *node, const struct cut_request *request,
 	int r = check_request(request, err);
 
 	if (r == 0)
-		r = find_all(node, request, ret, err);
+		r = extents_of_cut(node, request, ret, err);
+	/* A crash may have left a part. */
+	if (r == -ESTALE && cut_note_settle(node, request->cut, NULL) == 1)
+		r = 1;
 	if (r != 1)
 		return r;
 	r = cut_new(&cut, ret, err);

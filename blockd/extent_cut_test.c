@@ -13,6 +13,7 @@
 
 #include "base/size.h"
 #include "blockd/cut_kit.h"
+#include "blockd/cut_note.h"
 #include "blockd/hold.h"
 #include "blockd/pool_dir_internal.h"
 
@@ -86,6 +87,62 @@ static void makes_all_or_none(void **state)
 	assert_false(kit_is_there(k, "s-x"));
 	assert_int_equal(kit_remove(k, "s-y"), 0);
 	assert_int_equal(kit_cut(k, CUT, NULL, both, 2, NULL), 0);
+}
+
+/* As a crash between two pools leaves it: a note, and what the first made. */
+static void note_half(struct kit *k)
+{
+	char names[2][EXTENT_NAME_SIZE] = {"s-x", "s-y"};
+	struct copies_record note = {.cut = CUT, .names = names, .n = 2};
+
+	kit_create(k, "x");
+	kit_create(k, "y");
+	assert_int_equal(kit_cut_x(k, NULL), 0);
+	assert_int_equal(cut_note_begin(k->node, &note, NULL), 0);
+}
+
+static void a_cut_of_which_a_part_is_left_is_undone_at_start(void **state)
+{
+	struct kit *k = *state;
+
+	note_half(k);
+	assert_int_equal(cut_note_settle(k->node, CUT, NULL), -EAGAIN);
+	kit_restart(k);
+	assert_false(kit_is_there(k, "s-x"));
+	assert_true(kit_reserved(k) == 8 * MIB);
+	assert_int_equal(cut_note_settle(k->node, CUT, NULL), 0);
+	assert_int_equal(kit_cut(k, CUT, NULL, both, 2, NULL), 0);
+	kit_restart(k);
+	assert_true(kit_is_there(k, "s-x") && kit_is_there(k, "s-y"));
+}
+
+static void a_cut_of_which_a_part_is_left_is_made_anew(void **state)
+{
+	struct kit *k = *state;
+
+	note_half(k);
+	assert_int_equal(kit_cut(k, CUT, NULL, both, 2, NULL), -ESTALE);
+	cut_note_leave(k->node, CUT);
+	assert_int_equal(kit_cut(k, CUT, NULL, both, 2, NULL), 0);
+	assert_int_equal(cut_note_settle(k->node, CUT, NULL), 0);
+	assert_true(kit_is_there(k, "s-x") && kit_is_there(k, "s-y"));
+}
+
+/* Who deletes one of two has the other. */
+static void a_cut_that_is_taken_apart_is_not_undone(void **state)
+{
+	struct kit *k = *state;
+	char names[2][EXTENT_NAME_SIZE] = {"s-x", "s-y"};
+	struct copies_record note = {.cut = CUT, .names = names, .n = 2};
+
+	kit_create(k, "x");
+	kit_create(k, "y");
+	assert_int_equal(kit_cut(k, CUT, NULL, both, 2, NULL), 0);
+	assert_int_equal(cut_note_begin(k->node, &note, NULL), 0);
+	cut_note_leave(k->node, CUT);
+	assert_int_equal(kit_remove(k, "s-y"), 0);
+	kit_restart(k);
+	assert_true(kit_is_there(k, "s-x"));
 }
 
 static void refuses_cuts_that_make_no_sense(void **state)
@@ -241,6 +298,9 @@ int main(void)
 		WITH_KIT(cuts_several_and_remembers_what_they_are),
 		WITH_KIT(gives_back_what_a_cut_made),
 		WITH_KIT(makes_all_or_none),
+		WITH_KIT(a_cut_of_which_a_part_is_left_is_undone_at_start),
+		WITH_KIT(a_cut_of_which_a_part_is_left_is_made_anew),
+		WITH_KIT(a_cut_that_is_taken_apart_is_not_undone),
 		WITH_KIT(refuses_cuts_that_make_no_sense),
 		WITH_KIT(has_room_for_what_a_snapshot_may_take),
 		WITH_KIT(says_what_its_snapshots_keep),

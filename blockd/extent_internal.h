@@ -33,8 +33,18 @@ void extent_lock_fresh(struct extent *extent);
 int extents_begin(struct extent *const *extents, size_t n, struct error *err);
 void extents_end(struct extent *const *extents, size_t n);
 
-/* Remove the data of a new one, as well as it can be done. Op is held. */
-void extent_undo_data(struct extent *extent);
+struct cut_request;
+
+/*
+ * The snapshots of a cut, if they are there. 0: all are, and @ret has
+ * references; 1: none is; -ESTALE: some are; -EEXIST, -EAGAIN: a name is
+ * somebody else's.
+ */
+int extents_of_cut(struct node *node, const struct cut_request *request,
+		   struct extent **ret, struct error *err);
+
+/* Remove the data of a new one. Op is held. False, and logged: it failed. */
+bool extent_undo_data(struct extent *extent);
 
 /* -ESTALE when @id is set and not its. */
 int extent_check_id(const struct extent *extent, const char *id,

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "blockd/copying.h"
+#include "blockd/cut_note.h"
 #include "blockd/hold.h"
 #include "blockd/lock_file.h"
 #include "blockd/node_internal.h"
@@ -187,6 +188,8 @@ int node_new(const struct node_options *options, struct node **ret,
 	r = open_state(node, options->state_dir, err);
 	if (r == 0)
 		r = holds_new(options->state_dir, &node->holds, err);
+	if (r == 0)
+		r = cut_notes_new(options->state_dir, &node->cut_notes, err);
 	if (r < 0) {
 		node_free(node);
 		return r;
@@ -210,6 +213,7 @@ void node_free(struct node *node)
 	while ((entry = TAILQ_FIRST(&node->list)))
 		node_pool_drop(node, entry);
 	node_watch_free(node->watch);
+	cut_notes_free(node->cut_notes);
 	fd_close(node->state_fd);
 	fd_close(node->lock_fd);
 	(void)pthread_mutex_destroy(&node->pools);

@@ -68,8 +68,9 @@ struct node {
 	uint64_t floor; /* bytes; 0: space.h's default */
 	struct node_pool_list list;
 	struct extent_list buckets[NODE_BUCKETS];
-	struct extent_users users; /* set before the first call */
-	struct holds *holds;       /* owned */
+	struct extent_users users;   /* set before the first call */
+	struct holds *holds;         /* owned */
+	struct cut_notes *cut_notes; /* owned */
 	struct node_watch
 		*watch; /* owned; NULL: node_watch.h was not started */
 	/* Copies byte by byte that are under way; guarded by tables. */

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "blockd/cut_note.h"
 #include "blockd/node_internal.h"
 #include "blockd/pool_at.h"
 
@@ -276,6 +277,8 @@ int node_add_pool(struct node *node, const struct node_pool_request *request,
 		r = entry ? add_again(node, entry, request, path, err)
 			  : add_new(node, request, path, err);
 	pthread_mutex_unlock(&node->pools);
+	if (r == 0)
+		cut_notes_settle(node);
 	return r;
 }
 

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "blockd/cut_note.h"
 #include "blockd/node_internal.h"
 #include "blockd/pool_at.h"
 #include "blockd/pool_seat.h"
@@ -369,5 +370,7 @@ int node_open_known(struct node *node, struct error *err)
 	}
 	pthread_mutex_unlock(&node->pools);
 	free(entries);
+	if (r == 0)
+		cut_notes_settle(node);
 	return r;
 }

@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "blockd/cut_note.h"
 #include "blockd/extent_internal.h"
 #include "blockd/node_internal.h"
 #include "blockd/pool_at.h"
@@ -105,7 +106,9 @@ static void try_again(struct node *node, struct node_pool *entry)
 
 	if (r == 0 && users->back)
 		users->back(users->context, entry->known.name);
-	else if (r < 0 && entry->state != before)
+	if (r == 0)
+		cut_notes_settle(node);
+	else if (entry->state != before)
 		log_write(LOG_LEVEL_ERROR, "%s; it is not served",
 			  error_text(&err));
 }

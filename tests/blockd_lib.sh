@@ -19,7 +19,7 @@ say_more() {
 	for log in "${D:-/nowhere}"/log.*; do
 		[ -s "$log" ] || continue
 		echo "--- ${log##*/}"
-		tail -n 12 "$log" | cut -c -400
+		tail -n 12 "$log" | command cut -c -400
 	done
 }
 

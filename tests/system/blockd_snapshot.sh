@@ -370,6 +370,30 @@ test_a_cut_killed_at_any_step_is_whole_or_not_there() {
 		snapshots=extent:x,name:sx snapshots=extent:y,name:sy
 }
 
+# Each pool makes its own at once; that all do is noted outside of them.
+test_a_cut_of_two_pools_killed_at_any_step_is_whole_or_not_there() {
+	reflink_place killtwo
+	fallocate -l 128M "$D/r"
+	start_blockd
+	call CreatePool name=r path="$D/r" >/dev/null
+	call CreateExtent pool=a name=x size=$((2 * MIB)) >/dev/null
+	call CreateExtent pool=r name=y size=$((2 * MIB)) >/dev/null
+	stop_blockd TERM
+	local id
+	id=$(uuid)
+	there() { call ListExtents | grep -o '"name":"s[xy]"' | wc -l; }
+	check_pool() {
+		call ListPools | grep -o '"name":"r"[^}]*"state":"online"' >/dev/null
+		same "$(ls "$D/state/cuts")" '' "notes"
+	}
+	intact() { case $(there) in 0 | 2) ;; *) fail "half a cut" ;; esac }
+	again() { same "$(there)" 2; remove sx sy; }
+	KILL_AT='rename,renameat,renameat2 unlink,unlinkat pwrite64'
+	killed_at_each_step 5 CreateSnapshots cut="$id" \
+		snapshots=extent:x,name:sx snapshots=extent:y,name:sy
+	grep -q "cut $id was cut short: undone, with 1 of 2" "$D"/log.*
+}
+
 test_a_clone_and_a_revert_killed_at_any_step_are_done_or_not() {
 	reflink_place killclone
 	start_blockd
