@@ -2,7 +2,8 @@
 # For tests of the CSI driver: `. tests/csi/lib.sh` after lib.sh. Hosts as
 # namespaces with a blockd each (tests/cluster.sh) and a driver:
 #
-#   csi_start HOSTS POOL_SIZE        # below $C; STORE: their store
+#   csi_start HOSTS POOL_SIZE        # below $C; STORE: their store;
+#                                    # CALL_TIMEOUT_MS: of calls to nodes
 #   csi HOST SERVICE/METHOD FIELD=VALUE...
 #
 # Everything is taken down at the end.
@@ -24,7 +25,7 @@ driver_start() { # HOST [OPTION...]
 	nsenter --net="/run/netns/$CLUSTER_NET$1" \
 		"${DRIVER_PREFIX[@]}" trib-csi --endpoint "unix://$dir/csi.sock" --node "host$1" \
 		--store "$STORE" --run-dir "$dir/run" \
-		--kata-run-dir "$dir/kata" --call-timeout-ms 10000 --log-level debug \
+		--kata-run-dir "$dir/kata" --call-timeout-ms "${CALL_TIMEOUT_MS:-10000}" --log-level debug \
 		"${DRIVER_OPTIONS[@]}" "${@:2}" \
 		>>"$dir/csi.log" 2>&1 &
 	echo $! >"$dir/csi.pid"

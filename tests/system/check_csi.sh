@@ -40,11 +40,11 @@ test_nothing_is_made_beside_the_socket() {
 test_a_bad_configuration_ends_it_at_once() {
 	local dir=$TEST_DIR/bad
 	mkdir "$dir"
-	fails any "CSI_ENDPOINT" timeout 5 env -u CSI_ENDPOINT trib-csi
-	fails any ".sock" timeout 5 trib-csi --endpoint "unix://$dir/socket"
-	fails any "store" timeout 5 trib-csi --endpoint "unix://$dir/csi.sock" \
+	fails any "CSI_ENDPOINT" timeout 60 env -u CSI_ENDPOINT trib-csi
+	fails any ".sock" timeout 60 trib-csi --endpoint "unix://$dir/socket"
+	fails any "store" timeout 60 trib-csi --endpoint "unix://$dir/csi.sock" \
 		--store nonsense:x --run-dir "$dir/run"
-	fails any "" timeout 5 trib-csi --endpoint "unix://$dir/csi.sock" --no-such-option
+	fails any "" timeout 60 trib-csi --endpoint "unix://$dir/csi.sock" --no-such-option
 	[ ! -e "$dir/csi.sock" ]
 }
 

@@ -6,6 +6,7 @@
 # CSI_INLINE_KILLS (5) steps of each, chosen by CSI_SEED (1).
 . "$(dirname "$0")/../lib.sh"
 . "$TOP/tests/csi/lib.sh"
+CALL_TIMEOUT_MS=2000 # of nodes that were killed; what fails by it is called again
 csi_start 3 640MiB
 LIMIT=1GiB
 driver_signal 1 TERM
@@ -171,7 +172,7 @@ STEPS=fsync,fdatasync,mount,move_mount,umount2,mkdir,rmdir,unlink,unlinkat,renam
 RANDOM=${CSI_SEED:-1}
 # Until it is done: what is not final is called again.
 must() {
-	local end=$((SECONDS + 30))
+	local end=$((SECONDS + 120))
 	until "$@" >"$TEST_DIR/said" 2>&1; do
 		grep -qE '^(ABORTED|UNAVAILABLE): ' "$TEST_DIR/said" && [ $SECONDS -lt $end ] ||
 			fail "$*: $(cat "$TEST_DIR/said")"
@@ -188,7 +189,7 @@ kill_at() {
 	eventually 30 eval "! grep -hs '^TracerPid:' /proc/$driver/task/*/status | grep -qw 0"
 	"${@:2}" >"$TEST_DIR/said" 2>&1 &
 	call=$!
-	end=$((SECONDS + 30))
+	end=$((SECONDS + 120))
 	while kill -0 $call 2>/dev/null; do
 		[ $SECONDS -lt $end ] || fail "$* does not end"
 		if ! kill -0 "$driver" 2>/dev/null; then

@@ -13,6 +13,7 @@
 # CSI_KILLS (10) of those, chosen by CSI_SEED (1).
 . "$(dirname "$0")/../lib.sh"
 . "$TOP/tests/csi/lib.sh"
+CALL_TIMEOUT_MS=2000 # of nodes that were killed; what fails by it is called again
 DRIVER_OPTIONS=(--launcher "$TEST_DIR/launch.sock" --call-timeout-ms 2000)
 csi_start 3 640MiB
 nsenter --net="/run/netns/${CLUSTER_NET}1" trib-launch --socket "$TEST_DIR/launch.sock" \
@@ -67,7 +68,7 @@ do_it() {
 }
 # Until it is done: what is not final is called again.
 must() {
-	local end=$((SECONDS + 30))
+	local end=$((SECONDS + 120))
 	until do_it "$1" >"$TEST_DIR/said" 2>&1; do
 		grep -qE '^(ABORTED|UNAVAILABLE): ' "$TEST_DIR/said" && [ $SECONDS -lt $end ] ||
 			fail "$1: $(cat "$TEST_DIR/said")"
@@ -98,7 +99,7 @@ trace() { # PID WORDS...: returns when every thread of it is traced
 	local pid=$1 t
 	strace -f -qq -o "$TEST_DIR/trace" -e "trace=$STEPS" -p "$pid" "${@:2}" 2>/dev/null &
 	tracer=$!
-	for t in $(seq 200); do
+	for t in $(seq 3000); do
 		! grep -hs '^TracerPid:' /proc/"$pid"/task/*/status | grep -qw 0 && return
 		sleep 0.01
 	done

@@ -4,6 +4,7 @@
 # three hosts that store, of 2 GiB each, and a fourth that only uses.
 . "$(dirname "$0")/../lib.sh"
 . "$TOP/tests/csi/lib.sh"
+CALL_TIMEOUT_MS=2000 # of nodes that were killed; what fails by it is called again
 csi_start 4 2GiB
 
 cable() { ip -n "${CLUSTER_NET}sw" link set "port$1" "$2"; } # HOST up|down

@@ -120,7 +120,7 @@ takes() {
 	case $1 in
 	blockd) "$@" --check-config >"$TEST_DIR/said" 2>&1 || fail "$*: $(cat "$TEST_DIR/said")" ;;
 	trib | trib-csi)
-		env -u KUBECONFIG -u KUBERNETES_SERVICE_HOST HOME=/nowhere timeout 20 \
+		env -u KUBECONFIG -u KUBERNETES_SERVICE_HOST HOME=/nowhere timeout 60 \
 			"$@" >"$TEST_DIR/said" 2>&1 || rc=$?
 		if [ $rc = 0 ] || [ $rc = 2 ] || ! grep -qi 'kube' "$TEST_DIR/said"; then
 			fail "$*: exit $rc: $(cat "$TEST_DIR/said")"

@@ -586,6 +586,7 @@ test_survives_kill_9_and_finishes_nothing_by_half() {
 		(for i in $(seq 100000); do
 			echo "$round $i whole" >"$M/d/tmp" && mv "$M/d/tmp" "$M/d/f" || break
 		done) 2>/dev/null &
+		eventually 30 grep -q "^$round " "$M/d/f"
 		sleep 0.3
 		kill -9 "$pid"
 		wait $!

@@ -524,10 +524,14 @@ test_a_security_label_reaches_every_branch_and_the_union() {
 	n=$(grep -c 'branch-[012]", "ext4", MS_NODEV, "context=\\"system_u:object_r:container_file_t:s0:c1,c2\\""' "$TEST_DIR/calls")
 	same "$n" 3 "$(cat "$TEST_DIR/calls")"
 	mkdir -p "$TEST_DIR/branch" "$TEST_DIR/union"
-	timeout -s INT 3 strace -qq -s 400 -o "$TEST_DIR/calls" -e trace=mount -- \
-		"$BUILD/bin/trib-union" -f -o "nodev,$label" "$TEST_DIR/branch" "$TEST_DIR/union" || true
-	grep -q 'fuse.trib-union", .*,context=\\"system_u:object_r:container_file_t:s0:c1,c2\\"' \
-		"$TEST_DIR/calls" || fail "$(cat "$TEST_DIR/calls")"
+	strace -qq -s 400 -o "$TEST_DIR/calls" -e trace=mount -- \
+		"$BUILD/bin/trib-union" -f -o "nodev,$label" "$TEST_DIR/branch" "$TEST_DIR/union" &
+	n=$!
+	at_exit umount -l "$TEST_DIR/union"
+	eventually 30 grep -q 'fuse.trib-union", .*,context=\\"system_u:object_r:container_file_t:s0:c1,c2\\"' \
+		"$TEST_DIR/calls"
+	pkill -INT -P $n || true
+	wait $n || true
 	v 1 delete name=label
 	nothing_left
 }
