@@ -46,8 +46,12 @@ struct local_ask {
 
 int local_ask_start(const char *name, struct local_ask *ret, struct error *err);
 
+#define LOCAL_ASK_SLOW_MS 8000
+
 /*
- * Wait for the answer until @end_ms (CLOCK_MONOTONIC).
+ * Wait for the answer until @end_ms (CLOCK_MONOTONIC); and for one that is not
+ * kept waiting itself, but has had no turn yet on a busy machine, for
+ * LOCAL_ASK_SLOW_MS more: it is slow, the device is not silent.
  *
  * Returns 0 with @ret (which says so when the asker failed), or -EAGAIN: not
  * yet; ask on. What remains after the answer is to be ended.

@@ -8,12 +8,15 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "blockd/local_hold.h"
 
 static void the_answer_comes_back_as_it_was(void **state)
@@ -138,6 +141,48 @@ static void a_device_that_holds_another_file_is_no_holder(void **state)
 	(void)unlink(path);
 }
 
+/* ---- one that is slow, and one that is kept waiting ---- */
+
+/* Answers after it was busy for @busy_ms; -1: waits for ever. */
+static struct local_ask asker(int busy_ms)
+{
+	struct local_ask ask = {0};
+	int ends[2];
+
+	assert_int_equal(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+	ask.pid = fork();
+	assert_true(ask.pid >= 0);
+	if (ask.pid == 0) {
+		int64_t end_ms = clock_ms() + busy_ms;
+
+		if (busy_ms < 0)
+			(void)pause();
+		while (clock_ms() < end_ms)
+			;
+		_exit(write(ends[1], "free\n", 5) != 5);
+	}
+	fd_close(ends[1]);
+	ask.fd = ends[0];
+	return ask;
+}
+
+static void who_had_no_turn_yet_is_slow_and_not_silent(void **state)
+{
+	struct local_ask slow = asker(300), waiting = asker(-1);
+	struct local_answer answer = {.bound = true};
+
+	(void)state;
+	assert_int_equal(local_ask_take(&slow, clock_ms(), &answer), 0);
+	assert_int_equal(answer.error, 0);
+	assert_false(answer.bound);
+	assert_int_equal(local_ask_take(&waiting, clock_ms(), &answer),
+			 -EAGAIN);
+	local_ask_stop(&slow);
+	local_ask_stop(&waiting);
+	while (!local_ask_ended(&slow) || !local_ask_ended(&waiting))
+		(void)poll(NULL, 0, 10);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -146,6 +191,7 @@ int main(void)
 		cmocka_unit_test(
 			a_silent_device_may_hold_what_somebody_has_open),
 		cmocka_unit_test(a_device_that_holds_another_file_is_no_holder),
+		cmocka_unit_test(who_had_no_turn_yet_is_slow_and_not_silent),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
