@@ -61,6 +61,10 @@ tributary.workload: a Deployment or DaemonSet of the base with its values.
 {{- end -}}
 {{- if $values.snapshots -}}
 {{- $side := include "tributary.text" (dict "root" $root "file" "snapshots/sidecar.yaml") | fromYaml -}}
+{{- if $values.groupSnapshots -}}
+{{- $one := first $side.spec.template.spec.containers -}}
+{{- $_ := set $one "args" (append $one.args "--feature-gates=CSIVolumeGroupSnapshot=true") -}}
+{{- end -}}
 {{- $_ := set $pod "containers" (concat $pod.containers $side.spec.template.spec.containers) -}}
 {{- end -}}
 {{- range concat ($pod.initContainers | default list) $pod.containers -}}
