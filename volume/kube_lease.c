@@ -385,18 +385,19 @@ void kube_lease_release(struct kube_leases *leases,
 	(void)pthread_mutex_lock(&leases->lock);
 	while ((held = *held_find(leases, full)) && held->busy)
 		(void)pthread_cond_wait(&leases->changed, &leases->lock);
-	if (held && held->state == HELD) {
-		held->state = HELD_TAKING; /* keeps others out until it is */
-		object = json_object_get(held->object);
-		(void)pthread_mutex_unlock(&leases->lock);
-		delete_exactly(leases, full, object);
-		json_object_put(object);
-		(void)pthread_mutex_lock(&leases->lock);
-		held_drop(leases, full);
-	} else if (held && held->state == HELD_LOST) {
+	if (held && held->state != HELD_TAKING) {
+		if (held->state == HELD)
+			object = json_object_get(held->object);
 		held_drop(leases, full);
 	}
 	(void)pthread_mutex_unlock(&leases->lock);
+	/*
+	 * However long that takes, who wants it next in this process takes it
+	 * over meanwhile, and then it is not deleted.
+	 */
+	if (object)
+		delete_exactly(leases, full, object);
+	json_object_put(object);
 }
 
 int kube_lease_check(struct kube_leases *leases,

@@ -4,6 +4,7 @@
 #include "volume/store_test_kit.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -276,6 +277,64 @@ static void a_server_that_is_down_is_unreachable_and_comes_back(void **state)
 	store_close(store);
 }
 
+static void *give_back(void *store_)
+{
+	struct store *store = store_;
+
+	store->ops->release(store, STORE_KIND_VOLUME, "v");
+	return NULL;
+}
+
+static void a_lease_that_is_slow_to_be_given_back_keeps_nobody_out(void **state)
+{
+	struct store *store = scene_open();
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(store->ops->lease(store, STORE_KIND_VOLUME, "v",
+					   "testing", NULL),
+			 0);
+	test_server_faults(&scene.server, "DELETE leases 1 slow 2\n");
+	(void)test_server_count(&scene.server, "DELETE", "leases");
+	assert_int_equal(pthread_create(&thread, NULL, give_back, store), 0);
+	scene_wait(test_server_count(&scene.server, "DELETE", "leases") > 0);
+	assert_int_equal(store->ops->lease(store, STORE_KIND_VOLUME, "v",
+					   "testing again", NULL),
+			 0);
+	(void)pthread_join(thread, NULL);
+	assert_int_equal(store->ops->holds(store, STORE_KIND_VOLUME, "v", NULL),
+			 0);
+	give_back(store);
+	store_close(store);
+}
+
+/* Whatever becomes of a request, the process keeps no lease that it lost. */
+static void a_lease_is_not_stuck_after_a_fault(void **state)
+{
+	static const char *const faults[] = {
+		"POST leases 2 cut\n",         "POST leases 1 cut-after\n",
+		"POST leases 1 half\n",        "POST leases 1 status 500\n",
+		"POST leases 1 garbage\n",     "DELETE leases 2 cut\n",
+		"DELETE leases 1 cut-after\n", "DELETE leases 1 status 409\n",
+		"DELETE leases 1 garbage\n",
+	};
+	struct store *store = scene_open();
+
+	(void)state;
+	for (size_t i = 0; i < array_size(faults); i++) {
+		test_server_faults(&scene.server, faults[i]);
+		if (store->ops->lease(store, STORE_KIND_VOLUME, "v", "testing",
+				      NULL) == 0)
+			give_back(store);
+		test_server_faults(&scene.server, "");
+		assert_int_equal(store->ops->lease(store, STORE_KIND_VOLUME,
+						   "v", "testing", NULL),
+				 0);
+		give_back(store);
+	}
+	store_close(store);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -289,6 +348,9 @@ int main(void)
 		SCENE_TEST(reading_survives_a_server_that_stumbles),
 		SCENE_TEST(nonsense_is_no_answer),
 		SCENE_TEST(a_long_list_comes_in_pages),
+		SCENE_TEST(
+			a_lease_that_is_slow_to_be_given_back_keeps_nobody_out),
+		SCENE_TEST(a_lease_is_not_stuck_after_a_fault),
 		SCENE_TEST(a_server_that_is_down_is_unreachable_and_comes_back),
 	};
 

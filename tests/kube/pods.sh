@@ -126,7 +126,8 @@ csi() {
 	local i socket=$host.pods/tributary-controller/.volumes/socket/csi.sock
 	[ "$1" = controller ] ||
 		socket=$host/var/lib/kubelet/plugins/union.csi.union.io/csi.sock
-	for ((i = 0; i < 40; i++)); do
+	# A request that is lost takes half a minute, an operation has several.
+	for ((i = 0; i < 180; i++)); do
 		"$BUILD/test/csi/csi_call_main" "unix://$socket" "${@:2}" 2>"$TEST_DIR/csi" &&
 			return
 		grep -q '^ABORTED' "$TEST_DIR/csi" || break
