@@ -165,6 +165,7 @@ kill_at() {
 	[ $hit != 0 ] || revive "$1" "$3"
 	[ $hit = 0 ]
 }
+is_no_blockd() { ! grep -q "$C/" "/proc/$1/cmdline" 2>/dev/null; } # PID
 revive() { # OPERATION VICTIM
 	case $2 in
 	driver)
@@ -172,7 +173,9 @@ revive() { # OPERATION VICTIM
 		driver_start "${DRIVER[$1]}"
 		;;
 	blockd*)
-		blockd_signal "${2#blockd}" KILL
+		# Its number may be somebody else's by now: not killed again.
+		eventually 30 is_no_blockd "$(cat "$C/host${2#blockd}/blockd.pid")"
+		rm -f "$C/host${2#blockd}/blockd.pid"
 		blockd_start "${2#blockd}"
 		;;
 	esac
