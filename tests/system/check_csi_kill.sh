@@ -106,7 +106,8 @@ trace() { # PID WORDS...: returns when every thread of it is traced
 	fail "cannot trace $pid"
 }
 untrace() {
-	kill -INT "$tracer" 2>/dev/null || true
+	# One that comes before it listens is lost.
+	while kill -INT "$tracer" 2>/dev/null; do sleep 0.02; done
 	wait "$tracer" 2>/dev/null || true
 }
 # The threads that the tracer has stopped so far, in that order. Each waits
