@@ -162,7 +162,7 @@ $(PROGRAMS:%=$(OUT)/bin/%) $(UNIT_TESTS) $(TEST_HELPERS):
         lint-flags \
         check check-unit check-asan check-tsan check-system check-vm \
         check-engine check-union check-union-long \
-        check-kube check-csi check-csi-full \
+        check-wire check-kube check-csi check-csi-full \
         fuzz lint format perf demo demo-keep
 
 all: programs tests
@@ -181,6 +181,7 @@ help:
 	  'make check-union  the union, also beside one directory: SEEDS=N (100), SEED=N (root)' \
   'make check-union-long  the same with thousands of seeds' \
   'make check-system wire and whole-system tests (root)' \
+	  'make check-wire   the servers of the wire before the clients of others (root)' \
 	  'make check-csi    the driver against every rule of CSI, on hosts of this machine (root)' \
 	  'make check-csi-full  the same, with every kill and its victims: hours' \
 	  'make check-vm     the tests in a virtual machine' \
@@ -223,6 +224,9 @@ check-union: all
 check-union-long: all
 	$(Q)SEEDS=$(or $(SEEDS),3000) tests/run --name union-long \
 	  --timeout 36000 tests/system/union_model.sh
+
+check-wire: all
+	$(Q)tests/run --name wire --timeout 900 $(WIRE_TESTS)
 
 check-vm: all
 	$(Q)tests/run --name vm --timeout 1200 $(VM_TESTS)

@@ -2,6 +2,8 @@ TARGET_NBD := target/export_stats.c target/nbd_conn.c target/nbd_conn_tls.c targ
   target/nbd_io.c target/nbd_proto.c target/nbd_send.c target/nbd_session.c \
   target/tls.c
 SYSTEM_TESTS += tests/system/nbd_tls.sh
+WIRE_TESTS += tests/system/nbd_wire.sh tests/system/nbd_tls.sh \
+  tests/system/nbd_watch.sh
 
 TARGET_ISCSI := $(patsubst %,target/iscsi_%.c,chap collect conn enter gather \
   io keys login manage proto receive say send session table text)

@@ -66,11 +66,18 @@ static void unstarted_drop(struct nbd_conn *conn)
 		nbd_io_free(take_ptr(conn->writing));
 }
 
+static void opened(struct nbd_conn *conn)
+{
+	conn->service->opening -= conn->opening;
+	conn->opening = false;
+}
+
 void nbd_conn_kill(struct nbd_conn *conn)
 {
 	nbd_conn_touch(conn);
 	if (conn->phase == NBD_CONN_CLOSING)
 		return;
+	opened(conn);
 	conn->phase = NBD_CONN_CLOSING;
 	/* Wakes the receive and the send that are in flight. */
 	(void)shutdown(conn->fd, SHUT_RDWR);
@@ -357,6 +364,7 @@ static void on_starttls(struct nbd_conn *conn)
 
 static void on_start(struct nbd_conn *conn)
 {
+	opened(conn);
 	timer_stop(conn);
 	nbd_conn_touch(conn);
 }
@@ -594,11 +602,27 @@ static struct nbd_conn *conn_new(struct nbd_service *service)
 	return conn;
 }
 
+/* One more than may be opening: the oldest of them goes. */
+static void make_room(struct nbd_service *service)
+{
+	struct nbd_conn *oldest = NULL;
+
+	if (service->opening < NBD_OPENING_MAX)
+		return;
+	for (struct nbd_conn *conn = service->conns; conn; conn = conn->next)
+		if (conn->opening)
+			oldest = conn;
+	nbd_conn_drop(oldest, "too many connections have yet to ask for an "
+			      "export");
+}
+
 void nbd_conn_start(struct nbd_service *service, int fd,
 		    const struct peer_address *peer)
 {
-	struct nbd_conn *conn = service->stopping ? NULL : conn_new(service);
+	struct nbd_conn *conn;
 
+	make_room(service);
+	conn = service->stopping ? NULL : conn_new(service);
 	if (!conn) {
 		fd_close(fd);
 		service->ended(service, 1);
@@ -612,6 +636,8 @@ void nbd_conn_start(struct nbd_service *service, int fd,
 	if (conn->next)
 		conn->next->link = &conn->next;
 	service->conns = conn;
+	conn->opening = true;
+	service->opening++;
 	conn->session.tls = nbd_conn_tls_mode(service, peer);
 	timer_start(conn, NBD_HANDSHAKE_TIMEOUT_MS);
 	nbd_conn_touch(conn); /* sends the greeting, then receives */

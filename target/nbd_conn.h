@@ -35,6 +35,13 @@
 #define NBD_DRAIN_TIMEOUT_MS     30000 /* for a peer that has said goodbye */
 
 /*
+ * Connections of a loop that have not begun to transmit; of more, the one that
+ * has taken longest is dropped, so that who says nothing keeps nobody out.
+ * Ours.
+ */
+#define NBD_OPENING_MAX 128
+
+/*
  * While a connection waits for buffers, another that holds some and whose
  * peer neither takes nor sends a byte for so long is dropped. Ours.
  */
@@ -52,7 +59,8 @@ struct nbd_service {
 	/* @n connections have ended and are freed; 0: only a timer has. */
 	void (*ended)(struct nbd_service *service, unsigned n);
 
-	struct nbd_conn *conns;
+	struct nbd_conn *conns; /* the newest first */
+	unsigned opening;       /* of them: not transmitting yet */
 	bool stopping;
 	struct nbd_conn *waiting_first, *waiting_last; /* for buffers */
 	size_t buffered;                               /* bytes in use */

@@ -56,6 +56,7 @@ struct nbd_conn {
 	struct nbd_conn *next, **link; /* of the service */
 	int fd;
 	enum nbd_conn_phase phase;
+	bool opening; /* counted by the service */
 	struct nbd_session session;
 
 	/* receiving */

@@ -374,13 +374,110 @@ test_a_slow_handshake_is_ended() {
 	start_disk
 	shell "$tcp/disk" <<-END
 		import socket, time
-		s = socket.create_connection(("127.0.0.1", $port))
-		s.settimeout(20)
-		start = time.time()
-		s.send(b"\0\0\0\3IHAVE")
-		while s.recv(4096):
-		    pass
-		assert 8 < time.time() - start < 14
+		def start(said):
+		    s = socket.create_connection(("127.0.0.1", $port))
+		    s.sendall(said)
+		    return s
+		begin = time.monotonic()
+		# Half an option; nothing at all; now and then a byte of an option.
+		socks = [start(b"\0\0\0\3IHAVE"), start(b""),
+		         start(b"\0\0\0\3IHAVEOPT\0\0\0\7\0\0\xff\0")]
+		while len(socks) == 3 and time.monotonic() - begin < 60:
+		    try:
+		        socks[2].sendall(b"x")
+		        time.sleep(0.2)
+		        if socks[2].recv(4096, socket.MSG_DONTWAIT) == b"":
+		            break
+		    except BlockingIOError:
+		        pass
+		    except OSError:
+		        break
+		for s in socks[:2]:
+		    s.settimeout(60)
+		    try:
+		        while s.recv(4096):
+		            pass
+		    except ConnectionResetError:
+		        pass
+		assert 8 < time.monotonic() - begin < 60
+	END
+	stop_server
+}
+
+test_a_flood_of_those_who_say_nothing_keeps_nobody_out() {
+	start_disk --loops 1 --max-connections 400
+	shell "$tcp/disk" <<-END
+		import socket
+		h = connect()
+		h.pwrite(b"k" * 4096, 0)
+		socks = []
+		for i in range(900): # more than may be connected at all
+		    s = socket.create_connection(("127.0.0.1", $port))
+		    s.settimeout(30)
+		    if i % 2:
+		        s.sendall(b"\0\0\0\3IHAVEOPT\0\0\0\7")
+		    assert s.recv(18) != b"" # it was greeted
+		    socks.append(s)
+		    if i % 100 == 99: # others get in meanwhile, and go on
+		        g = connect()
+		        assert g.pread(4096, 0) == b"k" * 4096
+		        assert h.pread(4096, 0) == b"k" * 4096
+		rss = int(next(line for line in open("/proc/$server/status")
+		               if line.startswith("VmRSS")).split()[1])
+		assert rss < 64 << 10, rss
+	END
+	alive
+	[ "$(wc -l <"$log")" -le 20 ] || fail "its log is not limited: $(wc -l <"$log")"
+	stop_server
+}
+
+# What nbd-tester-client does, and lengths that can't be.
+test_wrong_lengths_are_answered_or_end_the_connection() {
+	start_disk
+	shell "$tcp/disk" <<-END
+		import socket, struct
+		def start(rest):
+		    s = socket.create_connection(("127.0.0.1", $port))
+		    s.settimeout(60)
+		    s.recv(18, socket.MSG_WAITALL)
+		    s.sendall(b"\0\0\0\3" + rest)
+		    return s
+		def opt(n, data, length=None):
+		    return b"IHAVEOPT" + struct.pack(
+		        ">II", n, len(data) if length is None else length) + data
+		def req(t, off, length, flags=0):
+		    return struct.pack(">IHHQQI", 0x25609513, flags, t, 7, off, length)
+		def ends(s):
+		    try:
+		        while s.recv(65536):
+		            pass
+		    except ConnectionResetError:
+		        pass
+		go = opt(7, b"\0\0\0\4disk\0\0")
+		h = connect()
+		for rest in (opt(7, b"", 0xffffffff), opt(1, b"", 5000000),
+		             opt(3, b"", 2 << 20), go + req(1, 0, 0xffffffff),
+		             go + b"\0" * 28, b"\xff" * 16):
+		    ends(start(rest))
+		# Refused, and the connection goes on: oversize, past the end, no length.
+		s = start(opt(1, b"disk"))
+		s.recv(10, socket.MSG_WAITALL)
+		for r, payload in ((req(0, 0, (32 << 20) + 1), b""), (req(0, 64 << 20, 1), b""),
+		                   (req(0, 0, 0), b""), (req(1, 1 << 40, 65536), b"x" * 65536),
+		                   (req(1, 0, 33 << 20), b"x" * (33 << 20)), (req(99, 0, 1), b"")):
+		    s.sendall(r + payload)
+		    magic, error, cookie = struct.unpack(">IIQ", s.recv(16, socket.MSG_WAITALL))
+		    assert magic == 0x67446698 and error in (22, 28) and cookie == 7, (error, r)
+		s.sendall(req(3, 0, 0))
+		assert s.recv(16, socket.MSG_WAITALL)[4:8] == bytes(4)
+		s.sendall(req(2, 0, 0))
+		ends(s)
+		# A handshake that is given up, and one for what is not there.
+		s = start(opt(2, b""))
+		assert s.recv(20, socket.MSG_WAITALL)[12:16] == b"\0\0\0\1"
+		ends(s)
+		ends(start(opt(1, b"nothing")))
+		assert h.pread(4096, 0) == bytes(4096)
 	END
 	stop_server
 }
