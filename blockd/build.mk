@@ -48,7 +48,8 @@ $(eval $(call unit_test,blockd/raw_power_test,blockd,blockd/power_kit.c))
 $(eval $(call unit_test,blockd/raw_damage_test,blockd))
 $(eval $(call unit_test,blockd/raw_check_test,blockd))
 $(eval $(call unit_test,blockd/raw_dev_test,blockd))
-$(eval $(call unit_test,blockd/pool_raw_model_test,blockd))
+$(eval $(call unit_test,blockd/pool_raw_model_test,blockd,\
+  blockd/model_kit.c blockd/model_steps.c))
 $(eval $(call fuzzer,blockd/extent_record_fuzz,\
   blockd/extent_record.c blockd/extent_record_decode.c blockd/record_text.c \
   base/crc32c.c base/error.c \
