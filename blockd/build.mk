@@ -42,9 +42,11 @@ $(eval $(call unit_test,blockd/extent_clone_test,blockd,blockd/cut_kit.c))
 $(eval $(call unit_test,blockd/gate_test,blockd))
 $(eval $(call unit_test,blockd/pool_dir_copy_test,blockd))
 $(eval $(call unit_test,blockd/raw_state_test,blockd))
-$(eval $(call unit_test,blockd/raw_store_test,blockd,blockd/power_kit.c))
+$(eval $(call unit_test,blockd/raw_store_test,blockd,\
+  blockd/power_kit.c blockd/power_states.c))
 $(eval $(call unit_test,blockd/raw_retry_test,blockd,blockd/power_kit.c))
-$(eval $(call unit_test,blockd/raw_power_test,blockd,blockd/power_kit.c))
+$(eval $(call unit_test,blockd/raw_power_test,blockd,\
+  blockd/power_kit.c blockd/power_states.c))
 $(eval $(call unit_test,blockd/raw_damage_test,blockd))
 $(eval $(call unit_test,blockd/raw_check_test,blockd))
 $(eval $(call unit_test,blockd/raw_dev_test,blockd))

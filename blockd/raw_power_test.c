@@ -27,8 +27,8 @@
 
 #include <cmocka.h>
 
-#include "base/crc32c.h"
 #include "blockd/power_kit.h"
+#include "blockd/power_states.h"
 #include "blockd/raw_store_internal.h"
 
 #define MEDIUM  (UINT64_C(10) << 20)
@@ -84,8 +84,7 @@ struct run {
 	struct raw_store *store;
 	unsigned seed, random;
 	enum flaw flaw;
-	uint32_t *states; /* fingerprint after each ticket */
-	size_t n_states, room;
+	struct power_states states;
 	struct history blocks[OBJECTS + 1][LENGTH][BLOCKS];
 	bool snapshot[OBJECTS + 1], doomed[OBJECTS + 1];
 	bool meanwhile; /* other things happen, before each write */
@@ -134,7 +133,8 @@ static void becomes(struct run *run, uint32_t id, uint32_t cluster,
 		    unsigned block, uint32_t value)
 {
 	remember(run, &run->blocks[id][cluster][block],
-		 (struct version){.ticket = run->n_states - 1, .value = value});
+		 (struct version){.ticket = power_states_newest(&run->states),
+				  .value = value});
 }
 
 static void all_become(struct run *run, uint32_t id, uint32_t from)
@@ -166,75 +166,19 @@ static bool may_be(const struct history *history, uint32_t value,
 	return value == 0;
 }
 
-/* ---- what a state is ---- */
-
-/* Of a cluster that is written in part. */
-static struct raw_blocks written_of(const struct raw_state *state,
-				    uint32_t entry)
-{
-	struct raw_blocks blocks = {{0}};
-	const struct raw_part *part = entry != RAW_HOLE && entry & RAW_PARTLY
-					      ? raw_partly_find(
-							&state->alloc.partly,
-							RAW_PHYSICAL(entry))
-					      : NULL;
-
-	if (part)
-		(void)raw_part_window(part, 0, &blocks);
-	return blocks;
-}
-
-static uint32_t fingerprint_object(uint32_t crc, const struct raw_state *state,
-				   const struct raw_object *o)
-{
-	uint64_t n = raw_map_clusters(&o->map);
-
-	crc = crc32c(crc, o->text, o->text_length);
-	for (uint64_t i = 0; i < n; i++) {
-		uint32_t entry = raw_map_get(&o->map, i);
-		struct raw_blocks blocks = written_of(state, entry);
-
-		crc = crc32c(crc, &entry, sizeof(entry));
-		crc = crc32c(crc, &blocks, sizeof(blocks));
-	}
-	return crc;
-}
-
-static uint32_t fingerprint(struct raw_store *store)
-{
-	struct raw_state *state = raw_store_lock(store);
-	uint32_t crc = 0;
-
-	for (uint32_t id = 1; id <= OBJECTS; id++) {
-		const struct raw_object *o = raw_state_object(state, id);
-
-		crc = crc32c(crc, &id, sizeof(id));
-		if (o)
-			crc = fingerprint_object(crc, state, o);
-	}
-	raw_store_unlock(store);
-	return crc;
-}
+/* ---- states ---- */
 
 static void note_state(struct run *run)
 {
-	if (run->n_states == run->room) {
-		run->room = run->room ? 2 * run->room : 256;
-		run->states = reallocarray(run->states, run->room,
-					   sizeof(*run->states));
-		assert_non_null(run->states);
-	}
-	run->states[run->n_states++] = fingerprint(run->store);
+	power_states_note(&run->states, run->store);
 }
 
 static void change(struct run *run, const struct raw_record *records, size_t n)
 {
-	uint64_t ticket;
-
-	must(run, raw_store_change(run->store, records, n, &ticket, &run->err),
+	must(run,
+	     power_states_change(&run->states, run->store, records, n,
+				 &run->err),
 	     "change");
-	assert_int_equal(ticket, run->n_states);
-	note_state(run);
 }
 
 /* ---- looking ---- */
@@ -287,7 +231,7 @@ static bool is_marked(const struct raw_store *store, uint32_t entry,
 		      unsigned block)
 {
 	return !(entry & RAW_PARTLY) ||
-	       written_of(&store->state, entry).bits[0] & mark_of(block);
+	       power_written_of(&store->state, entry).bits[0] & mark_of(block);
 }
 
 static uint32_t value_at(const struct raw_store *store, const uint8_t *bytes,
@@ -357,7 +301,9 @@ static void write_and_mark(struct run *run, uint32_t id, uint32_t cluster,
 		return;
 	if (!run->inside)
 		must(run,
-		     raw_store_commit(run->store, run->n_states - 1, &run->err),
+		     raw_store_commit(run->store,
+				      power_states_newest(&run->states),
+				      &run->err),
 		     "commit");
 	put(run, RAW_PHYSICAL(entry), block, value);
 }
@@ -421,7 +367,9 @@ static void write_late(struct run *run, const struct fill *fill)
 {
 	if (!run->inside)
 		must(run,
-		     raw_store_commit(run->store, run->n_states - 1, &run->err),
+		     raw_store_commit(run->store,
+				      power_states_newest(&run->states),
+				      &run->err),
 		     "commit");
 	for (unsigned b = 0; b < BLOCKS; b++)
 		put(run, fill->physical, b, fill->values[b]);
@@ -514,7 +462,7 @@ static void write_after_fill(struct run *run, uint32_t id, uint32_t cluster,
 
 static void commit(struct run *run)
 {
-	const uint64_t ticket = run->n_states - 1;
+	const uint64_t ticket = power_states_newest(&run->states);
 	const size_t written = run->power.n;
 
 	run->meanwhile = true;
@@ -824,7 +772,7 @@ static void run_done(struct run *run)
 {
 	raw_store_close(run->store);
 	power_done(&run->power);
-	free(run->states);
+	power_states_done(&run->states);
 	for (unsigned id = 0; id <= OBJECTS; id++)
 		for (unsigned i = 0; i < LENGTH; i++)
 			for (unsigned b = 0; b < BLOCKS; b++)
@@ -866,7 +814,7 @@ static bool object_holds(struct run *run, struct power *after,
 static bool state_holds(struct run *run, struct power *after,
 			struct raw_store *store, uint64_t ticket, size_t at)
 {
-	if (run->states[ticket] != fingerprint(store))
+	if (run->states.prints[ticket] != power_fingerprint(store))
 		return false;
 	for (uint32_t id = 1; id <= OBJECTS; id++)
 		if (!object_holds(run, after, store, id, ticket, at))
@@ -948,7 +896,7 @@ static void run_one(unsigned seed, unsigned steps, enum flaw flaw,
 			      "flushes, %u writes in place, %u copies, %u of "
 			      "them again, %u written in part and %u times "
 			      "more of those, %u checkpoints ahead\n",
-			      seed, steps, run->n_states, run->power.n,
+			      seed, steps, run->states.n, run->power.n,
 			      run->in_place, run->copies, run->again,
 			      run->partly, run->marks, run->ahead);
 	memcpy(ret_why, run->why, sizeof(run->why));

@@ -15,44 +15,13 @@
 
 #include <cmocka.h>
 
-#include "base/crc32c.h"
 #include "blockd/power_kit.h"
+#include "blockd/power_states.h"
 
 #define MEDIUM  (UINT64_C(10) << 20)
 #define SMALL   (MEDIUM - (UINT64_C(2) << 20)) /* what it grows from */
 #define OBJECTS 8
 #define LENGTH  40 /* clusters of an object */
-
-/* ---- what a state is ---- */
-
-static uint32_t fingerprint_object(uint32_t crc, const struct raw_object *o)
-{
-	uint64_t n = raw_map_clusters(&o->map);
-
-	crc = crc32c(crc, o->text, o->text_length);
-	for (uint64_t i = 0; i < n; i++) {
-		uint32_t entry = raw_map_get(&o->map, i);
-
-		crc = crc32c(crc, &entry, sizeof(entry));
-	}
-	return crc;
-}
-
-static uint32_t fingerprint(struct raw_store *store)
-{
-	struct raw_state *state = raw_store_lock(store);
-	uint32_t crc = crc32c(0, state->pool_text, state->pool_text_length);
-
-	for (uint32_t id = 1; id <= OBJECTS; id++) {
-		const struct raw_object *o = raw_state_object(state, id);
-
-		crc = crc32c(crc, &id, sizeof(id));
-		if (o)
-			crc = fingerprint_object(crc, o);
-	}
-	raw_store_unlock(store);
-	return crc;
-}
 
 /* ---- the workload ---- */
 
@@ -60,8 +29,7 @@ struct run {
 	struct power power;
 	struct raw_store *store;
 	unsigned random;
-	uint32_t *states; /* fingerprint after each ticket */
-	size_t n_states, room;
+	struct power_states states;
 	struct error err;
 };
 
@@ -77,25 +45,12 @@ static void must(struct run *run, int r, const char *what)
 		fail_msg("%s: %s", what, error_text(&run->err));
 }
 
-static void note_state(struct run *run)
-{
-	if (run->n_states == run->room) {
-		run->room = run->room ? 2 * run->room : 256;
-		run->states = reallocarray(run->states, run->room,
-					   sizeof(*run->states));
-		assert_non_null(run->states);
-	}
-	run->states[run->n_states++] = fingerprint(run->store);
-}
-
 static void change(struct run *run, const struct raw_record *records, size_t n)
 {
-	uint64_t ticket;
-
-	must(run, raw_store_change(run->store, records, n, &ticket, &run->err),
+	must(run,
+	     power_states_change(&run->states, run->store, records, n,
+				 &run->err),
 	     "change");
-	assert_int_equal(ticket, run->n_states);
-	note_state(run);
 }
 
 static void make_object(struct run *run, uint32_t id, uint32_t from)
@@ -181,7 +136,9 @@ static void step(struct run *run)
 	case 4:
 	case 5:
 		must(run,
-		     raw_store_commit(run->store, run->n_states - 1, &run->err),
+		     raw_store_commit(run->store,
+				      power_states_newest(&run->states),
+				      &run->err),
 		     "commit");
 		break;
 	case 6:
@@ -222,14 +179,14 @@ static void run_init(struct run *run)
 	must(run, raw_store_format(&run->power.medium, &options, &run->err),
 	     "format");
 	run_open(run);
-	note_state(run);
+	power_states_note(&run->states, run->store);
 }
 
 static void run_done(struct run *run)
 {
 	raw_store_close(run->store);
 	power_done(&run->power);
-	free(run->states);
+	power_states_done(&run->states);
 }
 
 /* ---- damage ---- */
@@ -245,9 +202,11 @@ static void reopens_with_one_superblock(void **unused)
 	run_init(&run);
 	for (unsigned i = 0; i < 60; i++)
 		step(&run);
-	must(&run, raw_store_commit(run.store, run.n_states - 1, &run.err),
+	must(&run,
+	     raw_store_commit(run.store, power_states_newest(&run.states),
+			      &run.err),
 	     "commit");
-	before = fingerprint(run.store);
+	before = power_fingerprint(run.store);
 	for (size_t i = 0; i < 2; i++) {
 		raw_store_close(run.store);
 		run.power.bytes[copies[i] + 100] ^= 1;
@@ -256,7 +215,7 @@ static void reopens_with_one_superblock(void **unused)
 				    &run.err),
 		     "open");
 		assert_true(report.super_damaged);
-		assert_int_equal(fingerprint(run.store), before);
+		assert_int_equal(power_fingerprint(run.store), before);
 	}
 	raw_store_close(run.store);
 	run_open(&run); /* both are whole again */
@@ -316,7 +275,9 @@ static void gives_a_cluster_again_only_when_it_is_free_for_good(void **unused)
 	assert_int_equal(leaving.n, 0);
 	raw_store_left(run.store, &leaving);
 	assert_int_equal(raw_store_available(run.store), before - 1);
-	must(&run, raw_store_commit(run.store, run.n_states - 1, &run.err),
+	must(&run,
+	     raw_store_commit(run.store, power_states_newest(&run.states),
+			      &run.err),
 	     "commit");
 	assert_int_equal(raw_store_available(run.store), before - 1);
 	assert_true(raw_store_leave(run.store, &leaving));
@@ -382,11 +343,14 @@ static void uses_a_medium_that_has_grown(void **unused)
 	}
 	assert_int_equal(n, LENGTH);
 	assert_true(first > before); /* it is in the new part */
-	must(&run, raw_store_commit(run.store, run.n_states - 1, &run.err),
+	must(&run,
+	     raw_store_commit(run.store, power_states_newest(&run.states),
+			      &run.err),
 	     "commit");
 	raw_store_close(run.store);
 	run_open(&run);
-	assert_int_equal(fingerprint(run.store), run.states[run.n_states - 1]);
+	assert_int_equal(power_fingerprint(run.store),
+			 run.states.prints[power_states_newest(&run.states)]);
 	raw_store_close(run.store);
 	run.store = NULL;
 	medium->size = MEDIUM - RAW_BLOCK;
@@ -470,12 +434,14 @@ static void goes_round_the_ring(void **unused)
 	run_init(&run);
 	for (unsigned i = 0; i < 5000; i++)
 		make_object(&run, 1 + i % OBJECTS, 0);
-	must(&run, raw_store_commit(run.store, run.n_states - 1, &run.err),
+	must(&run,
+	     raw_store_commit(run.store, power_states_newest(&run.states),
+			      &run.err),
 	     "commit");
-	before = fingerprint(run.store);
+	before = power_fingerprint(run.store);
 	raw_store_close(run.store);
 	run_open(&run);
-	assert_int_equal(fingerprint(run.store), before);
+	assert_int_equal(power_fingerprint(run.store), before);
 	run_done(&run);
 }
 
@@ -576,10 +542,10 @@ static void serves_them_while_checkpoints_are_written(void **unused)
 	assert_int_equal(pthread_join(keeper.thread, NULL), 0);
 	assert_int_equal(keeper.r, 0);
 	assert_true(keeper.checkpoints > 0);
-	before = fingerprint(run.store);
+	before = power_fingerprint(run.store);
 	raw_store_close(run.store);
 	run_open(&run);
-	assert_int_equal(fingerprint(run.store), before);
+	assert_int_equal(power_fingerprint(run.store), before);
 	run_done(&run);
 }
 
@@ -606,13 +572,16 @@ static void says_when_a_checkpoint_is_due(void **unused)
 			assert_int_equal(told, round - 1);
 			make_object(&run, 1, 0);
 			must(&run,
-			     raw_store_commit(run.store, run.n_states - 1,
+			     raw_store_commit(run.store,
+					      power_states_newest(&run.states),
 					      &run.err),
 			     "commit");
 		}
 		make_object(&run, 1, 0);
 		must(&run,
-		     raw_store_commit(run.store, run.n_states - 1, &run.err),
+		     raw_store_commit(run.store,
+				      power_states_newest(&run.states),
+				      &run.err),
 		     "commit");
 		assert_int_equal(told, round);
 		assert_int_equal(raw_store_super(run.store)->generation,
