@@ -46,7 +46,7 @@ $(eval $(call unit_test,blockd/raw_store_test,blockd,\
   blockd/power_kit.c blockd/power_states.c))
 $(eval $(call unit_test,blockd/raw_retry_test,blockd,blockd/power_kit.c))
 $(eval $(call unit_test,blockd/raw_power_test,blockd,\
-  blockd/power_kit.c blockd/power_states.c))
+  blockd/power_kit.c blockd/power_states.c blockd/power_run.c blockd/power_steps.c))
 $(eval $(call unit_test,blockd/raw_damage_test,blockd))
 $(eval $(call unit_test,blockd/raw_check_test,blockd))
 $(eval $(call unit_test,blockd/raw_dev_test,blockd))
