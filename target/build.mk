@@ -34,6 +34,7 @@ $(eval $(call unit_test,target/target_test,target,target/target_test_kit.c))
 $(eval $(call unit_test,target/target_grow_test,target,\
   target/target_test_kit.c))
 SYSTEM_TESTS += tests/system/nbd_wire.sh
-$(eval $(call unit_test,target/scsi_rw_test,target,target/scsi_test_kit.c))
 $(foreach t,proto text chap login session,$(eval $(call \
   unit_test,target/iscsi_$(t)_test,target)))
+$(foreach t,rw mode range,$(eval $(call \
+  unit_test,target/scsi_$(t)_test,target,target/scsi_test_kit.c)))

@@ -380,6 +380,20 @@ struct reset *kit_reset_begin(struct kit_session *s,
 	return r;
 }
 
+bool kit_reset_is_done(struct reset *r)
+{
+	int value;
+
+	sem_getvalue(&r->done, &value);
+	return value > 0;
+}
+
+int kit_nothing(void *context)
+{
+	(void)context;
+	return 0;
+}
+
 int kit_reset_end(struct reset *r)
 {
 	int res;

@@ -87,6 +87,10 @@ struct reset;
 struct reset *kit_reset_begin(struct kit_session *s,
 			      enum scsi_function function);
 int kit_reset_end(struct reset *reset);
+bool kit_reset_is_done(struct reset *reset);
+
+/* For kit_call(): what was posted before has been run. */
+int kit_nothing(void *context);
 
 /* ABORT TASK of the command that was begun. */
 void kit_abort(struct kit_session *s);
