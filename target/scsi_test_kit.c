@@ -323,6 +323,14 @@ int kit_end(struct kit_session *s)
 	return s->task.status;
 }
 
+bool kit_is_done(struct kit_session *s)
+{
+	int value;
+
+	sem_getvalue(&s->done, &value);
+	return value > 0;
+}
+
 int kit_do(struct kit_session *s, const uint8_t *cdb, size_t cdb_length,
 	   uint32_t out_length, uint32_t in_length)
 {

@@ -69,6 +69,7 @@ int kit_do(struct kit_session *s, const uint8_t *cdb, size_t cdb_length,
 void kit_begin(struct kit_session *s, const uint8_t *cdb, size_t cdb_length,
 	       uint32_t out_length, uint32_t in_length);
 int kit_end(struct kit_session *s);
+bool kit_is_done(struct kit_session *s);
 
 /* The last command ended with CHECK CONDITION, this key and code. */
 void kit_assert_sense(const struct kit_session *s, enum scsi_sense_key key,
