@@ -36,5 +36,5 @@ $(eval $(call unit_test,target/target_grow_test,target,\
 SYSTEM_TESTS += tests/system/nbd_wire.sh
 $(foreach t,proto text chap login session,$(eval $(call \
   unit_test,target/iscsi_$(t)_test,target)))
-$(foreach t,rw mode range pr,$(eval $(call \
+$(foreach t,rw mode range pr copy,$(eval $(call \
   unit_test,target/scsi_$(t)_test,target,target/scsi_test_kit.c)))

@@ -26,6 +26,7 @@ static void wait_for(sem_t *sem)
 
 struct kit_device {
 	struct blockdev dev;
+	struct blockdev *ram;
 	struct kit *kit;
 };
 
@@ -82,7 +83,7 @@ static struct op *wrap(struct blockdev *dev, struct op *op)
 
 static struct blockdev *ram_of(struct blockdev *dev)
 {
-	return container_of(dev, struct kit_device, dev)->kit->ram;
+	return container_of(dev, struct kit_device, dev)->ram;
 }
 
 static void device_read(struct blockdev *dev, struct op *op, void *data,
@@ -97,7 +98,7 @@ static void device_write(struct blockdev *dev, struct op *op, const void *data,
 	struct kit *kit = container_of(dev, struct kit_device, dev)->kit;
 
 	kit->fua_writes += (flags & BLOCKDEV_FUA) != 0;
-	blockdev_write(kit->ram, wrap(dev, op), data, length, offset, flags);
+	blockdev_write(ram_of(dev), wrap(dev, op), data, length, offset, flags);
 }
 
 static void device_flush(struct blockdev *dev, struct op *op)
@@ -105,7 +106,7 @@ static void device_flush(struct blockdev *dev, struct op *op)
 	struct kit *kit = container_of(dev, struct kit_device, dev)->kit;
 
 	kit->flushes++;
-	blockdev_flush(kit->ram, wrap(dev, op));
+	blockdev_flush(ram_of(dev), wrap(dev, op));
 }
 
 static void device_zero(struct blockdev *dev, struct op *op, uint64_t offset,
@@ -151,12 +152,13 @@ static const struct blockdev_ops device_ops = {
 	.status = device_status,
 };
 
-static struct blockdev *device_new(struct kit *kit)
+static struct blockdev *device_new(struct kit *kit, struct blockdev *ram)
 {
 	struct kit_device *device = calloc(1, sizeof(*device));
 
 	assert_non_null(device);
-	device->dev = *kit->ram;
+	device->dev = *ram;
+	device->ram = ram;
 	device->dev.ops = &device_ops;
 	device->dev.block_size = kit->block_size;
 	device->kit = kit;
@@ -210,11 +212,22 @@ void kit_close(struct kit *kit)
 	scsi_target_unref(kit->target);
 	scsi_unit_unref(kit->unit);
 	blockdev_close(kit->ram);
+	blockdev_close(kit->more);
 	loop_free(kit->loop);
 	sem_destroy(&kit->held);
 }
 
 /* ---- sessions ---- */
+
+/* One kit at a time: what a path is of. */
+static struct kit *current;
+
+static int path_open(struct scsi_path *path)
+{
+	path->dev = device_new(current,
+			       path->lun ? current->more : current->ram);
+	return 0;
+}
 
 static int login(void *context)
 {
@@ -224,8 +237,12 @@ static int login(void *context)
 
 	(void)snprintf(name, sizeof(name), "iqn.2026-11.test:initiator-%u",
 		       s->who);
-	return scsi_nexus_new(s->kit->target, s->kit->loop, name, isid,
-			      &s->nexus);
+	current = s->kit;
+	if (scsi_nexus_new(s->kit->target, s->kit->loop, name, isid,
+			   &s->nexus) < 0)
+		return -1;
+	scsi_nexus_set_open(s->nexus, path_open);
+	return 0;
 }
 
 struct kit_session *kit_login(struct kit *kit, unsigned who)
@@ -287,7 +304,7 @@ static void task_begin(struct loop_message *message)
 	assert_true(task->out_length <= task->expected_out);
 	assert_true(task->out_length <= KIT_DATA && task->in_size <= KIT_DATA);
 	if (task->needs_device && !task->path->dev)
-		task->path->dev = device_new(s->kit);
+		(void)path_open(task->path); /* it can't fail */
 	scsi_task_start(task);
 }
 

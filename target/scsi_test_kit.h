@@ -22,7 +22,8 @@ struct kit {
 	pthread_t thread;
 	struct scsi_target *target;
 	struct scsi_unit *unit;
-	struct blockdev *ram; /* one for all sessions */
+	struct blockdev *ram;  /* one for all sessions */
+	struct blockdev *more; /* behind LUN 1, if a test adds one */
 	uint32_t block_size;
 	int fail;            /* what operations of the medium end with; or 0 */
 	unsigned operations; /* of the medium, so far */
