@@ -8,17 +8,14 @@ WIRE_TESTS += tests/system/nbd_wire.sh tests/system/nbd_tls.sh \
 TARGET_ISCSI := $(patsubst %,target/iscsi_%.c,chap collect conn enter gather \
   io keys login manage proto receive say send session table text)
 
+TARGET_SCSI := $(patsubst %,target/scsi_%.c,cache command compare copy \
+  copy_decode copy_results inquiry maintenance medium mode pr pr_in pr_out \
+  pr_state primary provision range reserve reset rw sense target task unit \
+  verify)
+
 $(eval $(call library,target,\
   target/export_table.c target/initiators.c target/listener.c \
-  $(TARGET_ISCSI) $(TARGET_NBD) target/scsi_cache.c target/scsi_command.c target/scsi_compare.c \
-  target/scsi_copy.c target/scsi_copy_decode.c target/scsi_copy_results.c \
-  target/scsi_inquiry.c target/scsi_maintenance.c target/scsi_medium.c \
-  target/scsi_mode.c target/scsi_pr.c target/scsi_pr_in.c \
-  target/scsi_pr_out.c target/scsi_pr_state.c target/scsi_primary.c \
-  target/scsi_provision.c target/scsi_range.c target/scsi_reserve.c \
-  target/scsi_reset.c target/scsi_rw.c target/scsi_sense.c \
-  target/scsi_target.c target/scsi_task.c target/scsi_unit.c \
-  target/scsi_verify.c \
+  $(TARGET_ISCSI) $(TARGET_NBD) $(TARGET_SCSI) \
   target/target.c,gnutls,base))
 $(eval $(call test_helper,target/nbd_serve_main,target))
 $(eval $(call test_helper,target/iscsi_serve_main,target))
@@ -38,3 +35,6 @@ $(foreach t,proto text chap login session,$(eval $(call \
   unit_test,target/iscsi_$(t)_test,target)))
 $(foreach t,rw mode range pr copy,$(eval $(call \
   unit_test,target/scsi_$(t)_test,target,target/scsi_test_kit.c)))
+$(eval $(call fuzzer,target/scsi_task_fuzz,$(TARGET_SCSI) base/blockdev.c \
+  base/blockdev_ram.c base/cursor.c base/error.c base/crc32c.c base/file.c \
+  base/iobuf.c base/log.c base/loop.c base/loop_work.c base/clock.c,-luring -lisal))

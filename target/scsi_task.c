@@ -215,7 +215,7 @@ static void parse_command(struct scsi_task *task)
 	} else if (!command && !task->cdb_long && opcode) {
 		scsi_fail_cdb(task, 1, 4); /* the service action */
 	} else if (!command || ((command->flags & SCSI_C_THIN) &&
-				!scsi_task_unit(task)->thin)) {
+				(!task->path || !task->path->unit->thin))) {
 		fail_field(task, SCSI_ASC_INVALID_OPCODE, true, 0, SCSI_NO_BIT);
 	} else if (task->cdb[command->length - 1] & CONTROL_NACA) {
 		scsi_fail_cdb(task, command->length - 1u, 2);
