@@ -300,7 +300,7 @@ static size_t status_put(const struct scsi_task *task, struct lba_status *s,
 			 unsigned n)
 {
 	uint64_t block = scsi_task_unit(task)->block_size;
-	uint64_t from = task->offset, end = task->offset;
+	uint64_t from = task->offset, end = from;
 	size_t length = 8;
 
 	for (unsigned i = 0; i < n; i++) {
