@@ -6,7 +6,7 @@
  *	volume_call_main STORE NODE RUN_DIR BIN_DIR COMMAND KEY=VALUE...
  *
  * Commands: node-add create resize publish unpublish attach device detach
- * delete status orphans, snapshot unsnapshot revert (name= from=), group
+ * delete status orphans, snapshot unsnapshot revert clone (name= from=), group
  * ungroup (name= of=...), limit. Keys are the members of the request structs;
  *kill=N kills this process at the N-th call of the progress callback, pause=N
  *stops it there. Progress is one line a step on standard error; a failure is
@@ -163,6 +163,16 @@ static int create(struct volume_context *ctx, struct arguments *a,
 		       (unsigned long long)record->splits[i].size);
 	volume_record_free(record);
 	return r;
+}
+
+/* Of a volume, as it is. */
+static int clone_volume(struct volume_context *ctx, struct arguments *a,
+			struct error *err)
+{
+	a->spec.source.kind = VOLUME_SOURCE_VOLUME;
+	(void)snprintf(a->spec.source.name, sizeof(a->spec.source.name), "%s",
+		       a->from);
+	return create(ctx, a, err);
 }
 
 static int resize(struct volume_context *ctx, struct arguments *a,
@@ -363,7 +373,7 @@ static const struct {
 	{"orphans", orphans},       {"snapshot", snapshot},
 	{"unsnapshot", unsnapshot}, {"group", group},
 	{"ungroup", ungroup},       {"revert", revert},
-	{"limit", limit},
+	{"limit", limit},           {"clone", clone_volume},
 };
 
 static int run(struct arguments *a, char **argv, struct error *err)

@@ -131,6 +131,62 @@ test_killed_at_every_step_a_snapshot_is_made_or_forgotten() {
 	pools_empty
 }
 
+extents_are() { same "$(t extent list --json | jq length)" "$1" "extents"; }
+
+# Repeated, or given up: what a killed one has done is no matter.
+test_killed_at_every_step_a_group_and_a_clone_are_made_or_forgotten() {
+	volume k1; volume k2; volume kc
+	at_exit on 1 trib snapshot group delete gk --quiet
+	t volume create k1 --size 128MiB --splits 2 --in-pool cow
+	t volume create k2 --size 64MiB --layout linear --in-pool cow
+	prepare() { :; }
+	settle() {
+		[ $(($1 % 2)) = 0 ] || v 3 group name=gk of=k1 of=k2 >/dev/null 2>&1
+		v 2 ungroup name=gk >/dev/null 2>&1
+		extents_are 3
+		same "$(t snapshot list --all --json | jq length)" 0 "snapshots"
+	}
+	kill_at_every 2 group name=gk of=k1 of=k2
+	t snapshot group delete gk
+	settle() {
+		[ $(($1 % 2)) = 0 ] || v 3 clone name=kc from=k1 >/dev/null 2>&1
+		v 2 delete name=kc >/dev/null 2>&1
+		extents_are 3
+		same "$(t snapshot list --all --json | jq length)" 0 "snapshots"
+	}
+	kill_at_every 2 clone name=kc from=k1
+	t volume delete kc
+	t volume delete k1
+	t volume delete k2
+	pools_empty
+}
+
+test_killed_at_every_step_a_revert_is_finished_by_the_next() {
+	volume kr; drop skr
+	t volume create kr --size 128MiB --splits 2 --in-pool cow
+	attach 1 kr >/dev/null 2>&1
+	echo old >"$C/host1/mnt/kr/f"
+	v 1 detach name=kr
+	t snapshot create skr kr
+	prepare() {
+		# The last one is done first: then there is something to revert.
+		v 3 revert name=kr from=skr >/dev/null 2>&1
+		[ $(($1 % 2)) = 1 ] || return 0
+		attach 2 kr >/dev/null 2>&1
+		same "$(cat "$C/host2/mnt/kr/f")" old
+		echo new >"$C/host2/mnt/kr/f"
+		v 2 detach name=kr 2>/dev/null
+	}
+	settle() { extents_are 4; }
+	kill_at_every 2 revert name=kr from=skr
+	attach 1 kr >/dev/null 2>&1
+	same "$(cat "$C/host1/mnt/kr/f")" old
+	v 1 detach name=kr
+	t snapshot delete skr
+	t volume delete kr
+	pools_empty
+}
+
 test_a_group_of_volumes_is_one_instant() {
 	local cuts
 	volume g1; volume g2
