@@ -74,6 +74,10 @@ static void probe_operations(struct loop *loop, unsigned without)
 	if (io_uring_opcode_supported(probe, IORING_OP_SEND_ZC) &&
 	    !(without & LOOP_SEND_ZC))
 		loop->features |= LOOP_SEND_ZC;
+	/* The flag can't be asked for; this operation came with it. */
+	if (io_uring_opcode_supported(probe, IORING_OP_SOCKET) &&
+	    !(without & LOOP_POLL_FIRST))
+		loop->features |= LOOP_POLL_FIRST;
 	io_uring_free_probe(probe);
 }
 
@@ -517,6 +521,17 @@ void loop_recv(struct loop *loop, struct op *op, int fd, void *data,
 	struct io_uring_sqe *sqe = entry_get(loop);
 
 	io_uring_prep_recv(sqe, fd, data, length, flags);
+	entry_start(loop, sqe, op);
+}
+
+void loop_recv_later(struct loop *loop, struct op *op, int fd, void *data,
+		     size_t length, int flags)
+{
+	struct io_uring_sqe *sqe = entry_get(loop);
+
+	io_uring_prep_recv(sqe, fd, data, length, flags);
+	if (loop->features & LOOP_POLL_FIRST)
+		sqe->ioprio |= IORING_RECVSEND_POLL_FIRST;
 	entry_start(loop, sqe, op);
 }
 

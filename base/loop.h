@@ -34,7 +34,8 @@ enum loop_feature {
 	LOOP_SINGLE_ISSUER = 1 << 1, /* 6.0 */
 	LOOP_DEFER_TASKRUN = 1 << 2, /* 6.1 */
 	LOOP_SEND_ZC = 1 << 3,       /* 6.0 */
-	LOOP_ALL_FEATURES = (1 << 4) - 1,
+	LOOP_POLL_FIRST = 1 << 4,    /* 5.19 */
+	LOOP_ALL_FEATURES = (1 << 5) - 1,
 };
 
 struct loop_options {
@@ -147,6 +148,9 @@ void loop_connect(struct loop *loop, struct op *op, int fd,
 		  const struct sockaddr *address, socklen_t length);
 void loop_recv(struct loop *loop, struct op *op, int fd, void *data,
 	       size_t length, int flags);
+/* The same, from a socket that is believed to be empty now: costs less then. */
+void loop_recv_later(struct loop *loop, struct op *op, int fd, void *data,
+		     size_t length, int flags);
 void loop_send(struct loop *loop, struct op *op, int fd, const void *data,
 	       size_t length, int flags);
 void loop_sendmsg(struct loop *loop, struct op *op, int fd,

@@ -465,8 +465,11 @@ static void receive_plain(struct nbd_conn *conn)
 		return;
 	}
 	to = nbd_conn_room(conn, &room);
-	loop_recv(conn->loop, &conn->receive_op, conn->fd, to,
-		  room < conn->receive_limit ? room : conn->receive_limit, 0);
+	if (room > conn->receive_limit)
+		room = conn->receive_limit;
+	conn->asked = room;
+	(conn->drained ? loop_recv_later : loop_recv)(
+		conn->loop, &conn->receive_op, conn->fd, to, room, 0);
 }
 
 static void receive(struct nbd_conn *conn)
@@ -545,9 +548,11 @@ static void receive_done(struct op *op, int res)
 	if (res > 0 && conn->tls) {
 		tls_session_put(conn->tls, (uint32_t)res);
 	} else if (res > 0 && conn->receiving_direct) {
+		conn->drained = false;
 		nbd_conn_payload_received(conn, (uint32_t)res);
 	} else if (res > 0) {
 		conn->end += (uint32_t)res;
+		conn->drained = (uint32_t)res < conn->asked;
 		conn->receive_limit = NBD_RECEIVE_SIZE;
 	}
 	nbd_conn_go_on(conn);

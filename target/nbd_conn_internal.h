@@ -63,9 +63,11 @@ struct nbd_conn {
 	struct op receive_op;
 	bool receiving;
 	bool receiving_direct;  /* into the buffer of conn->writing */
+	bool drained;           /* the last receive took all there was */
 	uint8_t *buffer;        /* NBD_RECEIVE_SIZE bytes */
 	uint32_t start, end;    /* of what is not parsed yet */
 	uint32_t receive_limit; /* bytes, of the next receive */
+	uint32_t asked;         /* bytes, of the one under way */
 	struct nbd_io *writing; /* its payload is arriving */
 
 	/* requests */

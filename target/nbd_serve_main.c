@@ -53,7 +53,9 @@ static const struct option_row rows[] = {
 	ROW("buffers", OPTION_SIZE, buffers, "BYTES", "I/O buffers per loop",
 	    NULL),
 	ROW("without", OPTION_LIST, without, "FEATURE",
-	    "coop-taskrun, single-issuer, defer-taskrun, send-zc", NULL),
+	    "coop-taskrun, single-issuer, defer-taskrun, send-zc, "
+	    "poll-first",
+	    NULL),
 	ROW("tls-cert", OPTION_STRING, tls_cert, "FILE", "our certificate",
 	    NULL),
 	ROW("tls-key", OPTION_STRING, tls_key, "FILE", "its key", NULL),
@@ -76,6 +78,7 @@ static const struct {
 	{"single-issuer", LOOP_SINGLE_ISSUER},
 	{"defer-taskrun", LOOP_DEFER_TASKRUN},
 	{"send-zc", LOOP_SEND_ZC},
+	{"poll-first", LOOP_POLL_FIRST},
 };
 
 static int features_parse(const struct option_list *list, unsigned *ret,

@@ -150,8 +150,8 @@ test_fio_verifies_what_it_wrote() {
 
 test_it_works_without_each_feature_of_the_ring() {
 	local feature
-	for feature in coop-taskrun defer-taskrun single-issuer send-zc \
-		coop-taskrun,defer-taskrun,single-issuer,send-zc; do
+	for feature in coop-taskrun defer-taskrun single-issuer send-zc poll-first \
+		coop-taskrun,defer-taskrun,single-issuer,send-zc,poll-first; do
 		start_disk --without "$feature" --loops 2
 		fio_verify "$tcp/disk"
 		stop_server
