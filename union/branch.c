@@ -62,8 +62,28 @@ bool branch_path_is_below(const char *path, const char *dir)
 	return strncmp(path, dir, n) == 0 && (path[n] == '/' || !path[n]);
 }
 
-static int check_new(const struct branch_table *table, const struct stat *st,
-		     const char *path, const char *real, struct error *err)
+static int read_link(int fd, char *buf, size_t size);
+
+/*
+ * Is the directory @fd below @dir, on the mount of @dir_fd? Also when it is
+ * known by the path of another mount.
+ */
+static bool is_below(int fd, int dir_fd, const char *dir)
+{
+	auto_close int same = -1;
+	struct handle handle;
+	char path[PATH_MAX];
+
+	if (handle_get(fd, "", &handle) < 0)
+		return false;
+	same = handle_open(dir_fd, &handle, O_PATH);
+	return same >= 0 && read_link(same, path, sizeof(path)) == 0 &&
+	       branch_path_is_below(path, dir);
+}
+
+static int check_new(const struct branch_table *table, int fd,
+		     const struct stat *st, const char *path, const char *real,
+		     struct error *err)
 {
 	const struct branch *other = same_directory(table, st);
 	unsigned i;
@@ -79,8 +99,8 @@ static int check_new(const struct branch_table *table, const struct stat *st,
 	for (i = 0; i < table->count; i++) {
 		other = table->items[i];
 		if (other->device == st->st_dev &&
-		    (branch_path_is_below(real, other->path) ||
-		     branch_path_is_below(other->path, real)))
+		    (is_below(fd, other->root_fd, other->path) ||
+		     is_below(other->root_fd, fd, real)))
 			return error_set(err, EINVAL,
 					 "branch '%s' and branch '%s' are one "
 					 "in the other",
@@ -106,7 +126,7 @@ int branch_open(struct branch_table *table, const char *path, unsigned flags,
 	if (!real)
 		return error_set(err, errno, "branch '%s': %s", path,
 				 strerror(errno));
-	r = check_new(table, &st, path, real, err);
+	r = check_new(table, fd, &st, path, real, err);
 	if (r == 0)
 		r = check_handles(fd, path, err);
 	if (r < 0)

@@ -384,6 +384,23 @@ static int use_copy(struct unionfs *fs, struct node *node, struct copy *copy,
 	return r < 0 ? r : unionfs_dir_fd(fs, copy, ret);
 }
 
+/* On branches that others change, too, a copy may be gone. */
+static bool was_removed(struct unionfs *fs, struct copy *copy)
+{
+	auto_dir_fd struct dir_fd *dir = NULL;
+	struct stat st;
+	int r;
+
+	if (!fs->shared)
+		return false;
+	r = unionfs_dir_fd(fs, copy, &dir);
+	if (r != -ESTALE &&
+	    (r < 0 || fstat(dir->fd, &st) < 0 || st.st_nlink > 0))
+		return false;
+	node_copy_gone(&fs->nodes, copy->branch, &copy->handle, -1);
+	return true;
+}
+
 int clone_dir_locked(struct unionfs *fs, struct node *node, unsigned branch,
 		     struct dir_fd **ret)
 {
@@ -393,7 +410,7 @@ int clone_dir_locked(struct unionfs *fs, struct node *node, unsigned branch,
 	char path[PATH_MAX];
 	int r;
 
-	if (copy)
+	if (copy && !was_removed(fs, copy))
 		return use_copy(fs, node, copy, ret);
 	if (fs->branches.items[branch]->flags & BRANCH_RO)
 		return -EROFS;
@@ -421,7 +438,7 @@ int clone_dir(struct unionfs *fs, struct node *node, unsigned branch,
 	struct copy *copy = node_copy_on(node, branch);
 	int r;
 
-	if (copy)
+	if (copy && !was_removed(fs, copy))
 		return use_copy(fs, node, copy, ret);
 	pthread_rwlock_rdlock(&fs->tree);
 	r = clone_dir_locked(fs, node, branch, ret);

@@ -66,6 +66,23 @@ static int intern_file(struct unionfs *fs, const struct node_found *found,
 	return 0;
 }
 
+/* Others change the branches, too: only the copies found now are there. */
+static void drop_lost_copies(struct unionfs *fs, const struct node *node,
+			     const struct node_found *found, unsigned count)
+{
+	struct copy *copy;
+	unsigned i;
+
+	for (copy = node_first(node); copy; copy = copy_next(copy)) {
+		for (i = 0; i < count && found[i].branch != copy->branch; i++)
+			;
+		if (i == count ||
+		    !handle_equal(&found[i].handle, &copy->handle))
+			node_copy_gone(&fs->nodes, copy->branch, &copy->handle,
+				       -1);
+	}
+}
+
 static int intern_dir(struct unionfs *fs, int dirfd, const char *name,
 		      const struct node_found *found, unsigned count,
 		      struct stat *st, struct fuse_entry_param *ret)
@@ -81,6 +98,8 @@ static int intern_dir(struct unionfs *fs, int dirfd, const char *name,
 	r = node_intern(&fs->nodes, S_IFDIR, ino, found, count, &node);
 	if (r < 0)
 		return r;
+	if (fs->shared)
+		drop_lost_copies(fs, node, found, count);
 	r = unionfs_stat(fs, node, st);
 	if (r < 0) {
 		node_forget(&fs->nodes, node->id, 1);

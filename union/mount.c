@@ -253,6 +253,7 @@ int mount_serve(const struct union_options *options, void (*ready)(void *),
 	m->fs.min_free = options->min_free;
 	m->fs.timeout = (double)options->cache_timeout;
 	m->fs.want_passthrough = options->passthrough;
+	m->fs.shared = options->shared;
 	raise_file_limit();
 	r = check_mountpoint(m, options->mountpoint, err);
 	if (r == 0)

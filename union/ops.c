@@ -82,23 +82,24 @@ int op_kill_privileges(fuse_req_t req, fuse_ino_t ino, int fd)
 static void op_init(void *context, struct fuse_conn_info *conn)
 {
 	static const uint64_t wanted[] = {
-		FUSE_CAP_ATOMIC_O_TRUNC,
-		FUSE_CAP_EXPORT_SUPPORT,
+		FUSE_CAP_ATOMIC_O_TRUNC, FUSE_CAP_EXPORT_SUPPORT,
 		FUSE_CAP_DONT_MASK, /* the branch knows of default ACLs */
-		FUSE_CAP_READDIRPLUS,
-		FUSE_CAP_READDIRPLUS_AUTO,
-		FUSE_CAP_ASYNC_DIO,
-		FUSE_CAP_PARALLEL_DIROPS,
+		FUSE_CAP_READDIRPLUS,    FUSE_CAP_READDIRPLUS_AUTO,
+		FUSE_CAP_ASYNC_DIO,      FUSE_CAP_PARALLEL_DIROPS,
 		FUSE_CAP_POSIX_ACL,
+	};
+	/* Only this kernel changes names and data: what it keeps is right. */
+	static const uint64_t alone[] = {
 		FUSE_CAP_CACHE_SYMLINKS,
-		/* Only this kernel changes the data: its pages stay right. */
 		FUSE_CAP_EXPLICIT_INVAL_DATA,
 	};
 	static const uint64_t avoided[] = {
-		FUSE_CAP_AUTO_INVAL_DATA, FUSE_CAP_WRITEBACK_CACHE,
+		FUSE_CAP_WRITEBACK_CACHE,
 		FUSE_CAP_HANDLE_KILLPRIV, /* does not say who writes */
-		FUSE_CAP_SPLICE_READ,     FUSE_CAP_SPLICE_WRITE,
-		FUSE_CAP_SPLICE_MOVE,     FUSE_CAP_POSIX_LOCKS,
+		FUSE_CAP_SPLICE_READ,
+		FUSE_CAP_SPLICE_WRITE,
+		FUSE_CAP_SPLICE_MOVE,
+		FUSE_CAP_POSIX_LOCKS,
 		FUSE_CAP_FLOCK_LOCKS,
 	};
 	struct unionfs *fs = context;
@@ -106,6 +107,11 @@ static void op_init(void *context, struct fuse_conn_info *conn)
 
 	for (i = 0; i < array_size(wanted); i++)
 		passthrough_want(conn, wanted[i]);
+	for (i = 0; i < array_size(alone); i++)
+		(fs->shared ? passthrough_avoid : passthrough_want)(conn,
+								    alone[i]);
+	(fs->shared ? passthrough_want
+		    : passthrough_avoid)(conn, FUSE_CAP_AUTO_INVAL_DATA);
 	for (i = 0; i < array_size(avoided); i++)
 		passthrough_avoid(conn, avoided[i]);
 	passthrough_init(fs, conn);

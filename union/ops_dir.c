@@ -140,8 +140,8 @@ void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 	}
 	info->fh = (uintptr_t)dir;
 	/* The kernel may keep the list: it sees every change of it. */
-	info->cache_readdir = 1;
-	info->keep_cache = 1;
+	info->cache_readdir = !fs->shared;
+	info->keep_cache = !fs->shared;
 	if (fuse_reply_open(req, info) < 0)
 		dir_free(dir);
 }
@@ -303,8 +303,8 @@ static int add_plus(struct listing *list, const struct item *item)
 	entry.attr.st_ino = list->node->ino;
 	entry.attr.st_mode = S_IFDIR;
 	if (!is_dot(item->name)) {
-		r = lookup_entry(fs, list->node, item->name, item->part->copy,
-				 &entry);
+		r = lookup_entry(fs, list->node, item->name,
+				 fs->shared ? NULL : item->part->copy, &entry);
 		if (r == -ENOENT)
 			return 0; /* removed since it was read */
 		if (r < 0)

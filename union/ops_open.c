@@ -106,7 +106,7 @@ static int gain_file(struct unionfs *fs, struct node *node, int fd,
 	first_shared = node->passthrough && node->rw_opens == 1 &&
 		       file->read_write;
 	*ret_backing = node->backing_id;
-	info->keep_cache = !node->passthrough;
+	info->keep_cache = !node->passthrough && !fs->shared;
 	node_unlock(&fs->nodes, node);
 	if (r < 0) {
 		fd_close(fd);

@@ -113,6 +113,15 @@ static int set_timeout(struct union_options *options, const char *value,
 			    &options->cache_timeout, err);
 }
 
+static int set_shared(struct union_options *options, const char *value,
+		      struct error *err)
+{
+	(void)value;
+	(void)err;
+	options->shared = true;
+	return 0;
+}
+
 static int set_threads(struct union_options *options, const char *value,
 		       struct error *err)
 {
@@ -152,6 +161,9 @@ static const struct option options_table[] = {
 	{"cache_timeout", "SECONDS",
 	 "the kernel keeps names and attributes so long (default 10 years)",
 	 set_timeout},
+	{"shared", NULL,
+	 "others change the branches, too: the kernel keeps nothing of them",
+	 set_shared},
 	{"threads", "N", "requests served at once (default 8)", set_threads},
 	{"control", "SOCKET", "take commands here: see --control", set_control},
 	{"log", "FILE", "where messages go once in the background", set_log},
@@ -293,6 +305,8 @@ static int parse_flag(struct union_options *options, int argc, char **argv,
 		options->help = true;
 	} else if (strcmp(word, "-V") == 0 || strcmp(word, "--version") == 0) {
 		options->version = true;
+	} else if (strcmp(word, "--shared") == 0) {
+		options->shared = true;
 	} else if (strncmp(word, "--ready-fd=", 11) == 0) {
 		r = parse_number("--ready-fd", word + 11, 3, 1023, &fd, err);
 		if (r < 0)
@@ -345,6 +359,8 @@ int union_options_parse(int argc, char **argv, struct union_options *ret,
 		return error_set(err, EINVAL,
 				 "branches and mount point are missing: "
 				 "trib-union BRANCH:BRANCH... MOUNTPOINT");
+	if (ret->shared && ret->cache_timeout == TIMEOUT_DEFAULT)
+		ret->cache_timeout = 0;
 	r = parse_branches(ret, words[0], err);
 	return r < 0 ? r : copy_text(&ret->mountpoint, words[1], err);
 }
@@ -378,6 +394,7 @@ void union_options_help(FILE *out)
 	      "BRANCH is PATH, PATH=local (storage of this node) or PATH=ro;\n"
 	      "':' and '=' in a path are written '\\:' and '\\='.\n\n"
 	      "  -f              stay in the foreground\n"
+	      "  --shared        as -o shared\n"
 	      "  -h, --help      this text\n"
 	      "  -V, --version   the version\n"
 	      "  --control SOCKET COMMAND\n"

@@ -27,7 +27,7 @@ struct union_options {
 	uint64_t min_free;      /* bytes */
 	uint64_t cache_timeout; /* seconds */
 	unsigned threads;
-	bool allow_other, passthrough, foreground, help, version;
+	bool allow_other, passthrough, shared, foreground, help, version;
 	int ready_fd; /* -1: none; told when the union is mounted */
 };
 

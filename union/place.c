@@ -88,7 +88,9 @@ int place_new(struct unionfs *fs, fuse_req_t req, struct node *parent,
 	for (i = 0; i < n; i++) {
 		r = make_on(fs, req, parent, branches[i].id, make, context,
 			    ret);
-		if (r != -ENOSPC && r != -EDQUOT && r != -EROFS)
+		/* The last: of a path that is too long to be copied. */
+		if (r != -ENOSPC && r != -EDQUOT && r != -EROFS &&
+		    r != -ENAMETOOLONG)
 			return r;
 		branch_space_changed(fs->branches.items[branches[i].id]);
 	}

@@ -31,7 +31,8 @@ struct placed {
 
 /*
  * Find a branch for a new name in @parent, clone the directory there if need
- * be, and @make it. ENOSPC, EDQUOT or EROFS go on to the next branch.
+ * be, and @make it. ENOSPC, EDQUOT, EROFS and ENAMETOOLONG go on to the next
+ * branch.
  */
 int place_new(struct unionfs *fs, fuse_req_t req, struct node *parent,
 	      place_make *make, void *context, struct placed *ret);

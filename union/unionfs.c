@@ -139,7 +139,7 @@ static nlink_t dir_links(struct unionfs *fs, struct node *node)
 		subdirs = count_subdirs(fs, node);
 		node_lock(&fs->nodes, node);
 		/* A change meanwhile may or may not be in the count. */
-		if (node->subdir_changes == changes)
+		if (node->subdir_changes == changes && !fs->shared)
 			node->subdirs = subdirs;
 		node_unlock(&fs->nodes, node);
 	}

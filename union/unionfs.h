@@ -27,6 +27,7 @@ struct unionfs {
 	const struct policy *policy;
 	uint64_t min_free;     /* bytes */
 	double timeout;        /* seconds the kernel may keep what we say */
+	bool shared;           /* others change the branches, too */
 	bool want_passthrough; /* as the options say */
 	bool passthrough;      /* and the kernel offers */
 	void (*ready)(struct unionfs *fs); /* the kernel's first request */

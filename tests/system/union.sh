@@ -115,6 +115,78 @@ test_refuses_what_it_cannot_do_with_words() {
 	! mountpoint -q "$M"
 }
 
+test_a_branch_is_there_once_by_any_path() {
+	small_branches 10M 10M
+	mkdir "$D/a/sub" "$D/a/two" "$D/bound"
+	ln -s "$D/a" "$D/link"
+	fails 1 "same directory" trib-union "$D/a:$D/link" "$M"
+	fails 1 "one in the other" trib-union "$D/a:$D/a/sub" "$M"
+	fails 1 "one in the other" trib-union "$D/a/sub:$D/a" "$M"
+	mount --bind "$D/a" "$D/bound"
+	at_exit umount -l "$D/bound"
+	fails 1 "same directory" trib-union "$D/a:$D/bound" "$M"
+	fails 1 "one in the other" trib-union "$D/a/sub:$D/bound" "$M"
+	fails 1 "one in the other" trib-union "$D/bound:$D/a/sub" "$M"
+	mkdir -p "$D/b/mnt/branch"
+	fails 1 "one in the other" trib-union "$D/b/mnt/branch:$D/a" "$D/b/mnt"
+	fails 1 "one in the other" trib-union "$D/b:$D/a" "$D/b/mnt"
+	# Two directories of one file system: its space is counted once.
+	union policy=ff "$D/a/sub:$D/a/two"
+	same "$(df -k --output=size "$M" | tail -n 1 | tr -d ' ')" 10240
+}
+
+test_names_at_the_limits() {
+	three_branches
+	all policy=mfs
+	local name path=$M i
+	name=$(printf 'n%.0s' {1..255})
+	echo 1 >"$M/$name"
+	same "$(cat "$M/$name")" 1
+	fails any "File name too long" touch "$M/n$name"
+	mv "$M/$name" "$M/m${name#n}"
+	mkdir "$M/$name"
+	ln "$M/m${name#n}" "$M/$name/m${name#n}"
+	ln -s "$(printf 'x%.0s' {1..4000})" "$M/link"
+	same "$(readlink "$M/link" | wc -c)" 4001
+	# Deeper than a path can say.
+	(
+		cd "$M"
+		for i in {1..20}; do mkdir "$name" 2>/dev/null || true; cd "$name"; done
+		echo deep >"$name"
+		same "$(cat "$name")" deep
+		mv "$name" f
+		same "$(stat -c %h .)" 2
+	)
+	rm -rf "${M:?}/$name"
+	[ ! -e "$M/$name" ]
+}
+
+test_branches_that_others_change_are_looked_at_each_time() {
+	small_branches 20M 20M
+	mkdir "$D/a/d" "$D/b/d"
+	union shared,policy=epmfs "$D/a:$D/b"
+	same "$(ls "$M/d")" ""
+	fails any "No such file" cat "$M/d/f"
+	echo 1 >"$D/a/d/f"
+	same "$(cat "$M/d/f")" 1
+	same "$(ls "$M/d")" f
+	echo two >"$D/a/d/f"
+	same "$(cat "$M/d/f")" two
+	same "$(stat -c %s "$M/d/f")" 4
+	mkdir "$D/b/d/sub"
+	same "$(stat -c %h "$M/d")" 3
+	ln -s one "$M/link"
+	same "$(readlink "$M/link")" one
+	rm "$D"/[ab]/link && ln -s other "$D/a/link"
+	same "$(readlink "$M/link")" other
+	rm -r "$D/a/d"
+	same "$(ls "$M/d")" sub
+	echo new >"$M/d/new" # on the copy that is left, or in a new one
+	same "$(cat "$D"/[ab]/d/new)" new
+	rm -r "$D"/[ab]/d
+	fails any "No such file" ls "$M/d"
+}
+
 test_paths_with_separators_are_escaped() {
 	mkdir -p "$D/x:y=ro" "$M"
 	trib-union "$D/x\\:y\\=ro" "$M"

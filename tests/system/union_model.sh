@@ -49,6 +49,11 @@ test_is_as_one_plain_directory() {
 	[ $rc = 0 ] || { cut -c 1-1000 "$D/one.out" "$D/two.out"; fail "a union is not as a plain directory"; }
 }
 
+test_is_so_too_when_the_kernel_keeps_nothing() {
+	place one
+	OPTIONS=shared model one --shrink --seed 1 --seeds 10
+}
+
 # A comparison that finds nothing is worth nothing.
 test_finds_each_mistake_made_on_purpose() {
 	local fault

@@ -39,16 +39,17 @@ static char *join_branches(char *const *branches, unsigned count)
 int mounting_start(struct mounting *m, const char *options,
 		   char *const *branches, unsigned count)
 {
-	char *list = join_branches(branches, count);
 	const char *argv[] = {m->program, "-f",     "-o", options,
-			      list,       m->point, NULL};
+			      NULL,       m->point, NULL};
 	posix_spawn_file_actions_t actions;
 	struct stat before, now;
 	char log[4096];
+	char *list;
 	int i, r;
 
 	if (stat(m->point, &before) < 0)
 		return -errno;
+	argv[4] = list = join_branches(branches, count);
 	(void)snprintf(log, sizeof(log), "%s.log", m->point);
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_addopen(&actions, 2, log,
