@@ -27,4 +27,4 @@ $(eval $(call library,union_model,tests/union/actor.c tests/union/mounting.c \
   tests/union/op_do_xattr.c tests/union/op_gen.c tests/union/run.c \
   tests/union/tree_describe.c tests/union/tree_populate.c,,base))
 $(eval $(call test_helper,tests/union/model_main,union_model))
-SYSTEM_TESTS += tests/system/union_model.sh
+SYSTEM_TESTS += tests/system/union_model.sh tests/system/union_programs.sh

@@ -289,7 +289,7 @@ static int step(struct unionfs *fs, const struct branch *from, int *from_fd,
 	auto_close int to_next = -1;
 	struct source source = {.fd = -1};
 	struct handle known;
-	bool made;
+	bool made = false;
 	int r = from_next < 0 ? -errno : handle_get(from_next, "", &known);
 
 	if (r == 0)

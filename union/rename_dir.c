@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A directory is renamed on every branch that has a copy of it. */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -68,6 +69,7 @@ static int rename_parts_of(const struct move *m, struct dir_fd **into)
 
 		if (!S_ISDIR(from->st.st_mode))
 			continue;
+		assert(into[i]);
 		gone += describe_replaced(m, from, into[i]->fd,
 					  &replaced[gone]);
 		parts[n++] = (struct rename_part){

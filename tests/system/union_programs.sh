@@ -1,0 +1,165 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Programs that people use, on a union of two ext4 and an XFS branch whose
+# policy spreads what they make: Git, make and a compiler, SQLite, rsync, tar.
+. "$(dirname "$0")/../lib.sh"
+need_root
+need mkfs.ext4 mkfs.xfs git make gcc sqlite3 rsync tar setfacl setfattr
+[ -c /dev/fuse ] || skip_all "needs /dev/fuse"
+D=$TEST_DIR
+M=$D/mnt
+chmod 755 "$D"
+
+branches() {
+	local name
+	mkdir -p "$M"
+	for name in a b c; do
+		rm -f "$D/$name.img"
+		truncate -s 400M "$D/$name.img"
+		case $name in
+		c) mkfs.xfs -q "$D/$name.img" ;;
+		*) mkfs.ext4 -q -F -m 0 "$D/$name.img" ;;
+		esac
+		mkdir -p "$D/$name"
+		mount -o loop,noatime "$D/$name.img" "$D/$name"
+		at_exit umount -l "$D/$name"
+	done
+	rmdir "$D/a/lost+found" "$D/b/lost+found"
+}
+
+union() { # what is made goes to one branch after the other, by free space
+	trib-union -o "policy=mfs,log=$D/log" "$D/a:$D/b:$D/c" "$M"
+	at_exit umount -l "$M"
+}
+
+# Is everything of the union on more than one branch?
+is_spread() {
+	local name
+	for name in a b c; do
+		[ -z "$(find "$D/$name" -type f -print -quit)" ] || echo $name
+	done | wc -l
+}
+
+# A tree with what archives must keep.
+odd_tree() {
+	rm -rf "$1"
+	mkdir -p "$1/d/e"
+	seq 20000 >"$1/d/numbers"
+	ln "$1/d/numbers" "$1/d/e/linked"
+	ln -s ../numbers "$1/d/e/link"
+	mkfifo -m 600 "$1/d/fifo"
+	mknod "$1/d/null" c 1 3
+	truncate -s 5M "$1/sparse"
+	echo end >>"$1/sparse"
+	install -m 4755 -o 1234 -g 4321 /bin/true "$1/d/setuid"
+	setfattr -n user.colour -v blue "$1/d/numbers"
+	setfattr -n trusted.mark -v 1 "$1/d/e"
+	setfacl -m u:77:rw "$1/d/numbers"
+	setfacl -d -m g:88:rx "$1/d/e"
+	find "$1" -depth -exec touch -h -d '2001-02-03 04:05:06.789' {} +
+}
+
+# All that archives keep of a tree, as text.
+described() {
+	(cd "$1" && find . -mindepth 1 -printf '%P %y %m %U:%G %n %T@ %l\n' | sort &&
+		find . -type f -print0 | sort -z | xargs -0 sha256sum &&
+		find . ! -type l -print0 | sort -z | xargs -0 getfacl -pn &&
+		find . -print0 | sort -z | xargs -0 getfattr -dh -m '^(user|trusted)')
+}
+alike() {
+	described "$1" >"$D/one.txt" 2>&1
+	described "$2" >"$D/two.txt" 2>&1
+	diff "$D/one.txt" "$D/two.txt"
+}
+
+test_git_and_a_compiler() {
+	branches
+	union
+	git -c safe.directory='*' clone -q --no-hardlinks "$TOP" "$M/tree"
+	cd "$M/tree"
+	git fsck --strict --no-progress >/dev/null
+	make -s build/lib/libbase.a build/bin/trib-union >"$D/build.log" 2>&1 || { tail "$D/build.log"; fail "the build"; }
+	build/bin/trib-union --version >/dev/null
+	same "$(git status --porcelain)" "" "building changes no file of Git's"
+	# Every file is written, renamed and removed again.
+	git checkout -q -b other
+	git rm -q -r union
+	git -c user.name=x -c user.email=x@x commit -q -m "without"
+	git checkout -q -
+	git gc -q --prune=now
+	git fsck --strict --no-progress >/dev/null
+	same "$(git status --porcelain)" ""
+	[ "$(is_spread)" -ge 2 ]
+	cd /
+	umount "$M"
+	union
+	same "$(git -c safe.directory='*' -C "$M/tree" status --porcelain)" ""
+}
+
+sql() { sqlite3 -cmd ".timeout 60000" "$M/base" "$@"; }
+
+insert_rows() { # FROM TO
+	local i
+	for ((i = $1; i < $2; i++)); do
+		echo "INSERT INTO t VALUES($i, hex(randomblob(100)));"
+	done | sql
+}
+
+test_sqlite_with_two_writers_and_one_that_is_killed() {
+	branches
+	union
+	local mode n one two
+	for mode in wal delete truncate; do
+		rm -f "$M"/base*
+		sql "PRAGMA journal_mode=$mode; CREATE TABLE t(i INTEGER PRIMARY KEY, x);" >/dev/null
+		insert_rows 0 60 &
+		one=$!
+		insert_rows 1000 1060 &
+		two=$!
+		wait $one $two
+		same "$(sql 'SELECT count(*) FROM t')" 120 "$mode"
+		sql "BEGIN; WITH RECURSIVE n(i) AS (SELECT 2000 UNION ALL SELECT i+1 FROM n LIMIT 300000)
+			INSERT INTO t SELECT i, hex(randomblob(200)) FROM n; COMMIT;" &
+		one=$!
+		sleep 0.5
+		kill -9 $one 2>/dev/null || true
+		wait $one || true
+		n=$(sql 'SELECT count(*) FROM t')
+		[ "$n" = 120 ] || [ "$n" = 300120 ] || fail "$mode: $n rows: a part of a transaction"
+		same "$(sql 'PRAGMA integrity_check')" ok "$mode"
+	done
+}
+
+test_rsync_to_it_and_back() {
+	branches
+	union
+	odd_tree "$D/from"
+	rsync -aHAXS "$D/from/" "$M/to/"
+	alike "$D/from" "$M/to"
+	# Again there is nothing to do; with a change, just that.
+	same "$(rsync -aHAXSi "$D/from/" "$M/to/")" ""
+	echo more >>"$D/from/d/numbers"
+	rm "$D/from/sparse"
+	touch -d 2002-03-04 "$D/from/d/numbers" "$D/from"
+	rsync -aHAXS --delete "$D/from/" "$M/to/"
+	alike "$D/from" "$M/to"
+	rsync -aHAXS "$M/to/" "$D/back/"
+	alike "$D/from" "$D/back"
+	same "$(rsync -aHAXSnic "$M/to/" "$D/back/")" ""
+}
+
+test_tar_of_it_and_into_it() {
+	branches
+	union
+	odd_tree "$D/from"
+	tar -C "$D/from" --xattrs --xattrs-include='*' --acls -S -cf "$D/one.tar" .
+	rm -rf "$D/back"
+	mkdir "$M/to" "$D/back"
+	tar -C "$M/to" --xattrs --xattrs-include='*' --acls -xpf "$D/one.tar"
+	alike "$D/from" "$M/to"
+	tar -C "$M/to" --xattrs --xattrs-include='*' --acls -S -cf "$M/two.tar" .
+	tar -C "$D/back" --xattrs --xattrs-include='*' --acls -xpf "$M/two.tar"
+	alike "$D/from" "$D/back"
+}
+
+run_tests "$@"
