@@ -35,6 +35,7 @@ $(foreach t,proto text chap login session,$(eval $(call \
   unit_test,target/iscsi_$(t)_test,target)))
 $(foreach t,rw mode range pr copy,$(eval $(call \
   unit_test,target/scsi_$(t)_test,target,target/scsi_test_kit.c)))
+$(eval $(call unit_test,target/scsi_race_test,target))
 $(eval $(call fuzzer,target/scsi_task_fuzz,$(TARGET_SCSI) base/blockdev.c \
   base/blockdev_ram.c base/cursor.c base/error.c base/crc32c.c base/file.c \
   base/iobuf.c base/log.c base/loop.c base/loop_work.c base/clock.c,-luring -lisal))
