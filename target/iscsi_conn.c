@@ -183,6 +183,13 @@ static bool answers_are_due(const struct iscsi_conn *conn)
 	       conn->n_resets > 0;
 }
 
+/* All connections of the target end, this one too (RFC 7143 11.5.1). */
+static void cold_reset(struct iscsi_conn *conn)
+{
+	conn->cold_reset = false;
+	iscsi_place_expel(conn->place);
+}
+
 static void settle(struct loop_batch *batch)
 {
 	struct iscsi_conn *conn = container_of(batch, struct iscsi_conn,
@@ -194,6 +201,9 @@ static void settle(struct loop_batch *batch)
 	}
 	if (conn->phase != ISCSI_CONN_CLOSING && !iscsi_conn_send(conn))
 		iscsi_conn_kill(conn);
+	if (conn->cold_reset && !conn->sending &&
+	    iscsi_session_all_sent(&conn->session))
+		cold_reset(conn);
 	iscsi_conn_go_on(conn);
 	if (conn->phase == ISCSI_CONN_DRAINING && !answers_are_due(conn) &&
 	    !conn->sending && iscsi_session_all_sent(&conn->session))

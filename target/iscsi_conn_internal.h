@@ -84,6 +84,7 @@ struct iscsi_conn {
 	unsigned n_ios;    /* in use */
 	unsigned active;   /* at the device server */
 	unsigned n_resets; /* under way */
+	bool cold_reset;   /* done: when that is said, all sessions end */
 	size_t buffered;   /* bytes of iobufs */
 	int64_t progress_ms;
 

@@ -135,6 +135,17 @@ static bool name_take(char *to, const char *name)
 	return true;
 }
 
+/* What find() has against it. */
+static const char *refusal(enum iscsi_login_status status)
+{
+	switch (status) {
+	case ISCSI_LOGIN_NOT_AUTHORIZED: return "it may not use that target";
+	case ISCSI_LOGIN_REMOVED: return "the target is of another epoch";
+	case ISCSI_LOGIN_NOT_FOUND: return "there is no such target";
+	default: return "the target is not to be had";
+	}
+}
+
 /* Who it is and what it wants: in the first message (6.3.1, 13.4 to 13.6). */
 static enum iscsi_login_status identify(struct step *step)
 {
@@ -142,6 +153,7 @@ static enum iscsi_login_status identify(struct step *step)
 	const char *initiator = value_of(step, "InitiatorName");
 	const char *target = value_of(step, "TargetName");
 	const char *type = value_of(step, "SessionType");
+	enum iscsi_login_status status;
 
 	if (type && strcmp(type, "Discovery") != 0 &&
 	    strcmp(type, "Normal") != 0)
@@ -159,7 +171,10 @@ static enum iscsi_login_status identify(struct step *step)
 		return fail(login, ISCSI_LOGIN_NOT_FOUND,
 			    "a TargetName that is none");
 	login->found = true;
-	return login->ops->find(login->context, login, &login->secrets);
+	status = login->ops->find(login->context, login, &login->secrets);
+	if (status != ISCSI_LOGIN_OK && !login->why)
+		login->why = refusal(status);
+	return status;
 }
 
 static bool wants_proof(const struct iscsi_login *login)

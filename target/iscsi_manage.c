@@ -59,9 +59,7 @@ static void reset_done(struct scsi_reset *reset)
 		respond(conn, done->itt,
 			reset->res < 0 ? ISCSI_TASK_NO_LUN
 				       : ISCSI_TASK_COMPLETE);
-	/* All connections end, this one too, and all power on again. */
-	if (done->cold && conn->place)
-		iscsi_place_expel(conn->place);
+	conn->cold_reset |= done->cold;
 	iscsi_conn_touch(conn);
 	free(done);
 }

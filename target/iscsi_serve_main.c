@@ -31,6 +31,7 @@ struct config {
 	struct option_list listen, exports, addresses, initiators;
 	char *chap, *target, *state_dir;
 	uint64_t epoch, loops, max_connections, buffers, block_size;
+	uint64_t physical_size;
 	bool read_only, removable, thin, direct, help;
 	struct iscsi_chap_secrets secrets; /* of @chap */
 };
@@ -57,6 +58,8 @@ static const struct option_row rows[] = {
 	ROW("epoch", OPTION_NUMBER, epoch, "N", "of all exports", NULL),
 	ROW("block-size", OPTION_NUMBER, block_size, "BYTES", "512 or 4096",
 	    "512"),
+	ROW("physical-size", OPTION_NUMBER, physical_size, "BYTES",
+	    "of a physical block", "4096"),
 	ROW("state-dir", OPTION_STRING, state_dir, "DIR",
 	    "where reservations that last are kept", NULL),
 	ROW("loops", OPTION_NUMBER, loops, "N", "worker threads", NULL),
@@ -160,6 +163,7 @@ static int export_add(struct target *target, const struct config *config,
 		.name = config->target,
 		.lun = config->target ? (unsigned)index : 0,
 		.block_size = (uint32_t)config->block_size,
+		.physical_size = (uint32_t)config->physical_size,
 		.removable = config->removable,
 		.thin = config->thin,
 		.initiators = (const char *const *)config->initiators.items,

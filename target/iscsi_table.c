@@ -13,6 +13,9 @@
 #define INITIATORS_MAX 64   /* names of one place; ours */
 #define LOGINS_MAX     4096 /* sessions; ours */
 
+/* Bytes that one command may move: what a loop has buffers for (target.c). */
+#define TRANSFER_MAX (UINT32_C(32) << 20)
+
 struct iscsi_place {
 	struct iscsi_table *table;
 	struct iscsi_place *next, **link;
@@ -192,6 +195,7 @@ static struct scsi_unit_options unit_options(const struct target_export *spec)
 		.size = scsi->size,
 		.block_size = scsi->block_size ?: 512,
 		.physical_size = scsi->physical_size,
+		.transfer_max = TRANSFER_MAX,
 		.read_only = spec->read_only,
 		.removable = scsi->removable,
 		.thin = scsi->thin,
