@@ -23,7 +23,7 @@ $(eval $(call library,blockd,$(BLOCKD_STORE),blkid,base))
 $(eval $(call program,blockd,\
   blockd/main.c blockd/config.c blockd/service.c blockd/service_reply.c \
   blockd/service_snapshot.c blockd/service_stats.c blockd/metrics.c \
-  blockd/exports.c,blockd target rpc proto))
+  blockd/exports.c blockd/export_scsi.c,blockd target rpc proto))
 
 $(eval $(call program,trib-loop,\
   blockd/local_ask_main.c blockd/local_answer.c,base))

@@ -39,6 +39,15 @@ static const struct option_row rows[] = {
 	 0, 0},
 	{"listen", 'l', OPTION_LIST, offsetof(struct config, listen), "ADDRESS",
 	 "serve NBD at tcp:HOST:PORT or unix:PATH", "tcp:0.0.0.0:10809", 0, 0},
+	{"listen-iscsi", 0, OPTION_LIST, offsetof(struct config, listen_iscsi),
+	 "ADDRESS",
+	 "serve iSCSI at tcp:HOST:PORT, too (port 3260; default: no iSCSI)",
+	 NULL, 0, 0},
+	{"iscsi-secrets", 0, OPTION_STRING,
+	 offsetof(struct config, iscsi_secrets), "DIR",
+	 "CHAP users and secrets: a file for each extent, by its name, or "
+	 "\"default\"",
+	 NULL, 0, 0},
 	{"nbd-tls", 0, OPTION_STRING, offsetof(struct config, nbd_tls), "WHEN",
 	 "TLS for NBD clients: off, offered, or required (of TCP clients; this "
 	 "system's own attachments have none)",
@@ -81,10 +90,10 @@ static const struct option_row rows[] = {
 	 "made with mode 0700 if missing, for the sockets", "/run/tributary", 0,
 	 0},
 	{"loops", 0, OPTION_NUMBER, offsetof(struct config, loops), "N",
-	 "threads of the NBD server (0: one per core, at most 4)", "0", 0, 256},
+	 "threads of the servers (0: one per core, at most 4)", "0", 0, 256},
 	{"max-connections", 0, OPTION_NUMBER,
-	 offsetof(struct config, max_connections), "N",
-	 "NBD connections at once", "1024", 1, 65536},
+	 offsetof(struct config, max_connections), "N", "connections at once",
+	 "1024", 1, 65536},
 	{"log-level", 0, OPTION_STRING, offsetof(struct config, log_level),
 	 "LEVEL", "error, warning, info or debug", "info", 0, 0},
 	{"check-config", 0, OPTION_FLAG, offsetof(struct config, check_config),
@@ -108,7 +117,7 @@ void config_help(FILE *out)
 	(void)fputs(
 		"Usage: blockd [OPTION...]\n\n"
 		"The storage daemon of a node: carves extents out of its pools "
-		"and serves them by NBD.\n"
+		"and serves them by NBD and iSCSI.\n"
 		"A flag wins over the configuration file; there an option is "
 		"a line \"name = value\".\n\n",
 		out);
@@ -195,6 +204,17 @@ static int check_control(const struct config *config, struct error *err)
 	return 0;
 }
 
+static int check_iscsi(const struct config *config, struct error *err)
+{
+	if (config->listen_iscsi.count > 0)
+		return check_addresses("listen-iscsi", &config->listen_iscsi,
+				       err);
+	if (config->iscsi_secrets)
+		return error_set(err, EINVAL,
+				 "iscsi-secrets goes with listen-iscsi");
+	return 0;
+}
+
 static int check_nbd_tls(const struct config *config, struct error *err)
 {
 	bool off = strcmp(config->nbd_tls, "off") == 0;
@@ -241,6 +261,8 @@ static int check(struct config *config, struct error *err)
 		r = name_check("node", config->node_name, err);
 	if (r == 0)
 		r = check_addresses("listen", &config->listen, err);
+	if (r == 0)
+		r = check_iscsi(config, err);
 	if (r == 0)
 		r = check_addresses("control", &config->control, err);
 	if (r == 0)

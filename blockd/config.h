@@ -29,7 +29,9 @@ struct config {
 	bool allow_plain_tcp;
 	char *metrics_address; /* NULL: none */
 	struct option_list listen;
-	char *nbd_tls; /* off, offered, required */
+	struct option_list listen_iscsi; /* empty: no iSCSI */
+	char *iscsi_secrets;             /* directory; NULL: no CHAP */
+	char *nbd_tls;                   /* off, offered, required */
 	char *nbd_tls_cert;
 	char *nbd_tls_key;
 	char *nbd_tls_ca;

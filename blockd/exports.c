@@ -20,7 +20,8 @@ static_assert(EXTENT_INITIATORS_MAX == TARGET_INITIATORS_MAX, "one limit");
 struct exports {
 	struct node *node;
 	struct target *target;
-	unsigned open_flags; /* of blockdev_file_open() */
+	unsigned open_flags;                    /* of blockdev_file_open() */
+	const struct export_scsi_options *scsi; /* NULL: no iSCSI */
 	char boot_id[UUID_TEXT_SIZE];
 };
 
@@ -84,6 +85,7 @@ static int serve(struct exports *exports, struct extent *extent,
 	char incarnation[EXPORTS_INCARNATION_SIZE];
 	char description[sizeof("incarnation=") + EXPORTS_INCARNATION_SIZE];
 	struct served *served = calloc(1, sizeof(*served));
+	struct export_scsi scsi;
 	struct target_export spec = {
 		.name = extent->record.name,
 		.epoch = export->epoch,
@@ -95,10 +97,19 @@ static int serve(struct exports *exports, struct extent *extent,
 		.context = served,
 		.release = served_release,
 	};
-	int r;
+	int r = 0;
 
 	if (!served)
 		return error_set(err, ENOMEM, "out of memory");
+	if (exports->scsi) {
+		r = export_scsi_make(exports->scsi, extent, &scsi, err);
+		spec.scsi = &scsi.scsi;
+	}
+	if (r < 0) {
+		free(served);
+		export_scsi_done(&scsi);
+		return r;
+	}
 	served->exports = exports;
 	served->extent = extent_ref(extent);
 	(void)snprintf(description, sizeof(description), "incarnation=%s",
@@ -108,6 +119,8 @@ static int serve(struct exports *exports, struct extent *extent,
 	gate_rush_begin(&extent->gate);
 	r = target_export_set(exports->target, &spec, err);
 	gate_rush_end(&extent->gate);
+	if (exports->scsi)
+		export_scsi_done(&scsi);
 	return r;
 }
 
@@ -241,6 +254,8 @@ static int drop(void *context, struct extent *extent, struct error *err)
 {
 	struct exports *exports = context;
 
+	if (exports->scsi)
+		export_scsi_forget(exports->scsi, extent);
 	/* For whoever used it; one that is made anew begins at epoch 1. */
 	return unserve(exports, extent,
 		       extent->record.export.exists ? UINT64_MAX : 0, err);
@@ -454,6 +469,7 @@ int exports_new(const struct exports_options *options, struct exports **ret,
 		return error_set(err, ENOMEM, "out of memory");
 	exports->node = options->node;
 	exports->target = options->target;
+	exports->scsi = options->scsi;
 	exports->open_flags = options->direct_io ? BLOCKDEV_FILE_DIRECT : 0;
 	r = boot_id_read(exports->boot_id);
 	if (r < 0) {

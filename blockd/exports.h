@@ -28,6 +28,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "blockd/export_scsi.h"
 #include "blockd/extent.h"
 #include "blockd/node.h"
 #include "target/target.h"
@@ -38,6 +39,8 @@ struct exports_options {
 	struct node *node;     /* borrowed; its users are set to this */
 	struct target *target; /* borrowed */
 	bool direct_io;
+	/* Serve them by iSCSI, too. NULL: no. Borrowed. */
+	const struct export_scsi_options *scsi;
 };
 
 int exports_new(const struct exports_options *options, struct exports **ret,

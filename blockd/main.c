@@ -45,6 +45,8 @@ struct daemon {
 	struct http *pages;   /* NULL: none */
 	char **nbd_addresses; /* owned; "HOST:PORT" or "unix:PATH" */
 	size_t n_nbd_addresses;
+	char *reservations; /* directory, owned */
+	struct export_scsi_options scsi;
 };
 
 /* For all threads to come: SIGTERM and SIGINT wait for sigwait(). */
@@ -101,6 +103,24 @@ static int add_pools(struct daemon *d, bool may_format, struct error *err)
 	return r;
 }
 
+static int scsi_options(struct daemon *d,
+			const struct export_scsi_options **ret,
+			struct error *err)
+{
+	if (asprintf(&d->reservations, "%s/reservations",
+		     d->config->state_dir) < 0) {
+		d->reservations = NULL;
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	d->scsi = (struct export_scsi_options){
+		.state_dir = d->reservations,
+		.secrets_dir = d->config->iscsi_secrets,
+		.direct_io = d->config->direct_io,
+	};
+	*ret = &d->scsi;
+	return 0;
+}
+
 static int start_target(struct daemon *d, struct error *err)
 {
 	struct target_options options = {
@@ -122,6 +142,8 @@ static int start_target(struct daemon *d, struct error *err)
 	};
 	int r = target_new(&options, &d->target, err);
 
+	if (r == 0 && d->config->listen_iscsi.count > 0)
+		r = scsi_options(d, &exports.scsi, err);
 	exports.target = d->target;
 	if (r == 0)
 		r = exports_new(&exports, &d->exports, err);
@@ -149,6 +171,9 @@ static char *shown_address(const char *address, int port)
  * is gone: a restart that is quick gives the address that long to come free.
  */
 static int listen_one(struct daemon *d, const char *address, int *ret_port,
+		      int (*listen_at)(struct target *target,
+				       const char *address, int *ret_port,
+				       struct error *err),
 		      struct error *err)
 {
 	int64_t until_ms = clock_ms() + LISTEN_WAIT_MS;
@@ -156,11 +181,29 @@ static int listen_one(struct daemon *d, const char *address, int *ret_port,
 	int r;
 
 	for (;;) {
-		r = target_listen_nbd(d->target, address, ret_port, err);
+		r = listen_at(d->target, address, ret_port, err);
 		if (r != -EADDRINUSE || clock_ms() >= until_ms)
 			return r;
 		(void)nanosleep(&pause, NULL); /* cut short: ask sooner */
 	}
+}
+
+static int listen_iscsi(struct daemon *d, struct error *err)
+{
+	const struct option_list *list = &d->config->listen_iscsi;
+
+	for (size_t i = 0; i < list->count; i++) {
+		auto_free char *shown = NULL;
+		int port = 0;
+		int r = listen_one(d, list->items[i], &port,
+				   target_listen_iscsi, err);
+
+		if (r < 0)
+			return r;
+		shown = shown_address(list->items[i], port);
+		log_info("iSCSI at %s", shown ?: list->items[i]);
+	}
+	return 0;
 }
 
 static int listen_all(struct daemon *d, struct error *err)
@@ -172,7 +215,8 @@ static int listen_all(struct daemon *d, struct error *err)
 		return error_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; i < list->count; i++) {
 		int port = 0;
-		int r = listen_one(d, list->items[i], &port, err);
+		int r = listen_one(d, list->items[i], &port, target_listen_nbd,
+				   err);
 
 		if (r < 0)
 			return r;
@@ -241,6 +285,8 @@ static int start(struct daemon *d, struct error *err)
 	if (r == 0)
 		r = listen_all(d, err);
 	if (r == 0)
+		r = listen_iscsi(d, err);
+	if (r == 0)
 		r = add_pools(d, true, err);
 	if (r == 0)
 		r = node_watch_start(d->node, err);
@@ -265,6 +311,7 @@ static void stop(struct daemon *d)
 	for (size_t i = 0; i < d->n_nbd_addresses; i++)
 		free(d->nbd_addresses[i]);
 	free(d->nbd_addresses);
+	free(d->reservations);
 }
 
 static int serve_until_signal(struct daemon *d, const sigset_t *signals)
