@@ -5,6 +5,8 @@ SYSTEM_TESTS += tests/system/nbd_tls.sh
 WIRE_TESTS += tests/system/nbd_wire.sh tests/system/nbd_tls.sh \
   tests/system/nbd_watch.sh
 
+SYSTEM_TESTS += tests/system/iscsi_wire.sh
+WIRE_TESTS += tests/system/iscsi_wire.sh
 TARGET_ISCSI := $(patsubst %,target/iscsi_%.c,chap collect conn enter gather \
   io keys login manage proto receive say send session table text)
 
