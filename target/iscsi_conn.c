@@ -190,17 +190,29 @@ static void cold_reset(struct iscsi_conn *conn)
 	iscsi_place_expel(conn->place);
 }
 
+/*
+ * All is answered. When the peer is told that the session is over, it is: it
+ * may come back at once and look.
+ */
+static void goodbye(struct iscsi_conn *conn)
+{
+	iscsi_conn_leave(conn);
+	iscsi_session_goodbye(&conn->session);
+	iscsi_conn_drain(conn, ISCSI_DRAIN_TIMEOUT_MS);
+	if (!iscsi_conn_send(conn))
+		iscsi_conn_kill(conn);
+}
+
 static void settle(struct loop_batch *batch)
 {
 	struct iscsi_conn *conn = container_of(batch, struct iscsi_conn,
 					       settle);
 
-	if (conn->phase == ISCSI_CONN_LOGOUT && !answers_are_due(conn)) {
-		iscsi_session_goodbye(&conn->session);
-		iscsi_conn_drain(conn, ISCSI_DRAIN_TIMEOUT_MS);
-	}
 	if (conn->phase != ISCSI_CONN_CLOSING && !iscsi_conn_send(conn))
 		iscsi_conn_kill(conn);
+	if (conn->phase == ISCSI_CONN_LOGOUT && !answers_are_due(conn) &&
+	    conn->n_ios == 0)
+		goodbye(conn);
 	if (conn->cold_reset && !conn->sending &&
 	    iscsi_session_all_sent(&conn->session))
 		cold_reset(conn);

@@ -106,6 +106,7 @@ struct iscsi_conn {
 	unsigned n_luns;
 	struct iscsi_conn_lun *by_lun[SCSI_LUNS];
 	bool committing; /* tried again by the timer */
+	bool waited;     /* for an older session of the same initiator */
 
 	struct loop_timer timer; /* login, drain */
 	bool timer_running;

@@ -8,6 +8,13 @@
 
 #define COMMIT_RETRY_MS 10 /* while an older session leaves */
 
+/*
+ * An initiator that comes back by another port may have hung up just now, on
+ * another loop: what its session held (a reservation, a locked medium) is to
+ * be gone when it looks.
+ */
+#define OTHERS_WAIT_MS 20
+
 /* ---- who has to leave ---- */
 
 static void lun_expel_run(struct loop_message *message)
@@ -147,10 +154,10 @@ static int luns_enter(struct iscsi_conn *conn)
 	return there;
 }
 
-static void retry_later(struct iscsi_conn *conn)
+static void retry_later(struct iscsi_conn *conn, unsigned delay_ms)
 {
 	conn->committing = true;
-	iscsi_conn_tick_start(conn, COMMIT_RETRY_MS);
+	iscsi_conn_tick_start(conn, delay_ms);
 }
 
 /* Undo what has been entered; false: it has been expelled meanwhile. */
@@ -192,7 +199,7 @@ static void enter(struct iscsi_conn *conn)
 
 	if (r == -ESHUTDOWN) {
 		if (undo(conn))
-			retry_later(conn);
+			retry_later(conn, COMMIT_RETRY_MS);
 		return; /* or it is killed by the message */
 	}
 	if (r == -ENOMEM) {
@@ -221,9 +228,15 @@ void iscsi_conn_commit(struct iscsi_conn *conn)
 	conn->user.place = conn->place; /* NULL: a discovery session */
 	for (unsigned i = 0; i < ISCSI_ISID_SIZE; i++)
 		conn->user.isid[i] = login->isid[i];
+	if (!conn->waited &&
+	    iscsi_login_has_other(conn->service->table, &conn->user)) {
+		conn->waited = true;
+		retry_later(conn, OTHERS_WAIT_MS);
+		return;
+	}
 	r = iscsi_login_enter(conn->service->table, &conn->user);
 	if (r == -EAGAIN) {
-		retry_later(conn);
+		retry_later(conn, COMMIT_RETRY_MS);
 		return;
 	}
 	if (r < 0) {

@@ -126,7 +126,7 @@ void iscsi_io_free(struct iscsi_io *io)
 	io->next = conn->free;
 	conn->free = io;
 	conn->n_ios--;
-	if (was_full)
+	if (was_full || conn->phase != ISCSI_CONN_OPEN)
 		iscsi_conn_touch(conn);
 }
 

@@ -493,6 +493,19 @@ static struct iscsi_login_user *login_of_port(
 	return NULL;
 }
 
+bool iscsi_login_has_other(struct iscsi_table *table,
+			   const struct iscsi_login_user *user)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&table->lock);
+	for (struct iscsi_login_user *l = table->logins; l; l = l->next)
+		found |= user->place && l->place == user->place &&
+			 strcasecmp(l->initiator, user->initiator) == 0;
+	pthread_mutex_unlock(&table->lock);
+	return found;
+}
+
 static bool tsih_taken(const struct iscsi_table *table, uint16_t tsih)
 {
 	for (struct iscsi_login_user *l = table->logins; l; l = l->next)

@@ -106,6 +106,10 @@ struct iscsi_login_user {
  */
 int iscsi_login_enter(struct iscsi_table *table, struct iscsi_login_user *user);
 
+/* The same initiator has a session with that place by another port. */
+bool iscsi_login_has_other(struct iscsi_table *table,
+			   const struct iscsi_login_user *user);
+
 /* Returns whether it has been expelled: expel() has returned. */
 bool iscsi_login_leave(struct iscsi_table *table,
 		       struct iscsi_login_user *user);
