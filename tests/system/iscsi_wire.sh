@@ -218,7 +218,7 @@ test_blockd_serves_an_extent() {
 
 # ---- conformance ----
 
-# Tests of the suite that fail and why; none other may.
+# Tests of the suite that fail; none other may. UnmapSingle: not understood yet.
 known_failures='^GetLBAStatus.UnmapSingle$'
 
 # suite NAME ALLOWED SKIPS (extended expression) OPTIONS OF THE TOOL...: runs
@@ -261,23 +261,27 @@ test_the_conformance_suite_in_five_set_ups() {
 	local whole='not removable|not write-protected'
 	chap_file chap user twelve_bytes_long
 	chap_file odd 0xuser 0btwelve_bytes 0btarget 0xanother_of_12
-	mkdir "$TEST_DIR/thin" "$TEST_DIR/removable"
-	start_server --export a=ram:256M --thin --state-dir "$TEST_DIR/thin"
+	# Files: what memory has allocated is in units of its own.
+	for at in thin removable read-only chap odd; do
+		mkdir "$TEST_DIR/$at.state"
+		truncate -s 256M "$TEST_DIR/$at.disk"
+	done
+	start_server --export "a=$TEST_DIR/thin.disk" --thin \
+		--state-dir "$TEST_DIR/thin.state"
 	suite thin "$whole" -t ALL "iscsi://$portal/$PREFIX:a/0" \
 		"iscsi://$other/$PREFIX:a/0"
-	start_server --export a=ram:256M --thin --removable \
-		--state-dir "$TEST_DIR/removable"
+	start_server --export "a=$TEST_DIR/removable.disk" --thin --removable \
+		--state-dir "$TEST_DIR/removable.state"
 	suite removable "not write-protected|Multipath unavailable" -t ALL \
 		"iscsi://$portal/$PREFIX:a/0"
-	start_server --export a=ram:256M --thin --read-only
+	start_server --export "a=$TEST_DIR/read-only.disk" --thin --read-only
 	suite read-only "-" -t ALL.ReadOnly "iscsi://$portal/$PREFIX:a/0"
-	start_server --export a=ram:256M --thin --chap "$TEST_DIR/chap" \
-		--state-dir "$TEST_DIR"
+	start_server --export "a=$TEST_DIR/chap.disk" --thin \
+		--chap "$TEST_DIR/chap" --state-dir "$TEST_DIR/chap.state"
 	suite chap "$whole|Multipath unavailable" -t ALL \
 		"iscsi://user%twelve_bytes_long@$portal/$PREFIX:a/0"
-	mkdir "$TEST_DIR/odd.state"
-	start_server --export a=ram:256M --thin --chap "$TEST_DIR/odd" \
-		--state-dir "$TEST_DIR/odd.state"
+	start_server --export "a=$TEST_DIR/odd.disk" --thin \
+		--chap "$TEST_DIR/odd" --state-dir "$TEST_DIR/odd.state"
 	at="0xuser%0btwelve_bytes@$portal/$PREFIX:a/0"
 	suite odd-names "$whole|Multipath unavailable" -t ALL \
 		"iscsi://$at?target_user=0btarget&target_password=0xanother_of_12"
