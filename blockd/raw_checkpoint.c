@@ -325,34 +325,35 @@ static int write_ahead(struct raw_store *store, struct raw_super *super,
 
 /* Lock and role held. A log that is full has no place for what is pending. */
 static int checkpoint_ahead(struct raw_store *store, struct raw_super *super,
-			    struct error *err)
+			    struct raw_frozen **frozen, struct error *err)
 {
-	struct raw_frozen *frozen = NULL;
 	int r;
 
 	if (store->broken)
 		return store_broken(store, err);
 	if (store_log_full(store))
 		return store_checkpoint_locked(store, err);
-	r = begin_ahead(store, super, &frozen, err);
+	r = begin_ahead(store, super, frozen, err);
 	if (r == 0)
-		r = write_ahead(store, super, frozen, err);
-	raw_state_thaw(&store->state, frozen);
+		r = write_ahead(store, super, *frozen, err);
+	raw_state_thaw(&store->state);
 	return r;
 }
 
 int raw_store_checkpoint_ahead(struct raw_store *store, struct error *err)
 {
 	struct raw_super *super = calloc(1, sizeof(*super));
+	struct raw_frozen *frozen = NULL;
 	int r;
 
 	if (!super)
 		return error_set(err, ENOMEM, "out of memory");
 	(void)pthread_mutex_lock(&store->lock);
 	store_take_role(store);
-	r = checkpoint_ahead(store, super, err);
+	r = checkpoint_ahead(store, super, &frozen, err);
 	store_give_role(store);
 	(void)pthread_mutex_unlock(&store->lock);
+	raw_frozen_free(frozen);
 	free(super);
 	return r;
 }

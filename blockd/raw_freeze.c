@@ -68,10 +68,13 @@ static struct raw_object *object_copy(const struct raw_object *object)
 	return NULL;
 }
 
-static void frozen_free(struct raw_frozen *frozen)
+void raw_frozen_free(struct raw_frozen *frozen)
 {
-	struct raw_state *then = &frozen->then;
+	struct raw_state *then;
 
+	if (!frozen)
+		return;
+	then = &frozen->then;
 	for (uint32_t i = 0; then->objects && i < then->n_slots; i++)
 		object_free(then->objects[i]);
 	free(then->objects);
@@ -108,7 +111,7 @@ struct raw_frozen *raw_state_freeze(struct raw_state *state)
 					 state->pool_text_length);
 	frozen->then.pool_text_length = state->pool_text_length;
 	if (!frozen->then.pool_text || !copy_objects(&frozen->then, state)) {
-		frozen_free(frozen);
+		raw_frozen_free(frozen);
 		return NULL;
 	}
 	state->alloc.refs.frozen = true;
@@ -126,11 +129,8 @@ int raw_frozen_emit(struct raw_frozen *frozen,
 				   context);
 }
 
-void raw_state_thaw(struct raw_state *state, struct raw_frozen *frozen)
+void raw_state_thaw(struct raw_state *state)
 {
-	if (!frozen)
-		return;
 	state->alloc.refs.frozen = false;
 	raw_partly_thaw(&state->alloc.partly);
-	frozen_free(frozen);
 }

@@ -131,8 +131,10 @@ int raw_frozen_emit(struct raw_frozen *frozen,
 		    int (*visit)(void *context,
 				 const struct raw_record *record),
 		    void *context);
-/* Frees it; NULL is fine. */
-void raw_state_thaw(struct raw_state *state, struct raw_frozen *frozen);
+/* Nobody looks any more; nothing, when it was not frozen. */
+void raw_state_thaw(struct raw_state *state);
+/* When it is thawed; any thread. NULL is fine. */
+void raw_frozen_free(struct raw_frozen *frozen);
 
 /* For that: as raw_state_emit(), with what is written in part of @partly. */
 int raw_state_emit_with(struct raw_state *state,

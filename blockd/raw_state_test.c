@@ -392,7 +392,8 @@ static void check_frozen(struct world *w, struct world *then)
 		check_object(then, &then->copy, id);
 		check_parts(then, &then->copy, &then->model[id - 1]);
 	}
-	raw_state_thaw(&w->state, w->frozen);
+	raw_state_thaw(&w->state);
+	raw_frozen_free(w->frozen);
 	w->frozen = NULL;
 	raw_state_done(&then->copy);
 	free(then->model);
