@@ -213,7 +213,7 @@ check-system: all
 	  $(filter-out $(ALONE_TESTS),$(SYSTEM_TESTS)) --alone $(ALONE_TESTS)
 
 ENGINE_TESTS = $(addprefix $(OUT)/test/blockd/,raw_state_test raw_store_test \
-  raw_power_test raw_damage_test raw_check_test raw_dev_test pool_raw_model_test)
+  raw_power_test raw_damage_test raw_check_test raw_dev_test raw_part_test pool_raw_model_test)
 check-engine: $(ENGINE_TESTS)
 	$(Q)tests/engine $^
 

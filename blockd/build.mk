@@ -49,7 +49,8 @@ $(eval $(call unit_test,blockd/raw_power_test,blockd,\
   blockd/power_kit.c blockd/power_states.c blockd/power_run.c blockd/power_steps.c))
 $(eval $(call unit_test,blockd/raw_damage_test,blockd))
 $(eval $(call unit_test,blockd/raw_check_test,blockd))
-$(eval $(call unit_test,blockd/raw_dev_test,blockd))
+$(eval $(call unit_test,blockd/raw_dev_test,blockd,blockd/raw_dev_kit.c))
+$(eval $(call unit_test,blockd/raw_part_test,blockd,blockd/raw_dev_kit.c))
 $(eval $(call unit_test,blockd/pool_raw_model_test,blockd,\
   blockd/model_kit.c blockd/model_steps.c))
 $(eval $(call fuzzer,blockd/extent_record_fuzz,\
