@@ -30,6 +30,23 @@ struct fake_extent {
 	bool held;
 };
 
+/* As a node would not tell of them that means well. */
+enum fake_ranges {
+	FAKE_RANGES_GOOD,
+	FAKE_RANGES_BACKWARDS,
+	FAKE_RANGES_OVERLAP,
+	FAKE_RANGES_TWICE,
+	FAKE_RANGES_PAST_THE_END,
+	FAKE_RANGES_WRAP,
+	FAKE_RANGES_EMPTY,
+	FAKE_RANGES_BEFORE_THE_START,
+	FAKE_RANGES_OTHER_SIZE,
+	FAKE_RANGES_SIZE_CHANGES,
+	FAKE_RANGES_ENDLESS, /* messages that say nothing */
+	FAKE_RANGES_CUT,     /* it ends with an error */
+	FAKE_RANGES_N,
+};
+
 struct fake_node {
 	char name[RECORD_NAME_SIZE];
 	char address[128];
@@ -45,7 +62,9 @@ struct fake_node {
 		limit_fails;
 	atomic_int lapses; /* so many holds end before they are released */
 	int copies;        /* what a new copy has as copying */
-	size_t n_cuts;     /* calls that made snapshots */
+	/* What its lists of ranges are like; enum fake_ranges. */
+	atomic_int ranges;
+	size_t n_cuts;             /* calls that made snapshots */
 	char hold[UUID_TEXT_SIZE]; /* "": none */
 	pthread_cond_t released;
 	pthread_mutex_t lock; /* guards what is below, and the three above */

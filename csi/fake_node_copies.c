@@ -257,20 +257,55 @@ int fake_set_limits(struct rpc_call *call, const ProtobufCMessage *in_,
 
 /* ---- ranges ---- */
 
-static int send_range(struct rpc_call *call, uint64_t size, uint64_t start,
-		      uint64_t end)
+static int send_range(struct rpc_call *call, uint64_t size, uint64_t offset,
+		      uint64_t length, bool there)
 {
 	Tributary__V1__ListRangesReply reply;
 	Tributary__V1__Range range, *ranges[] = {&range};
 
 	tributary__v1__list_ranges_reply__init(&reply);
 	tributary__v1__range__init(&range);
-	range.offset = start;
-	range.length = end - start;
+	range.offset = offset;
+	range.length = length;
 	reply.size = size;
-	reply.n_ranges = end > start ? 1 : 0;
+	reply.n_ranges = there;
 	reply.ranges = ranges;
 	return rpc_send(call, &reply.base);
+}
+
+/* Of two messages; MiB, but for what is added to the size, bytes. */
+struct hostile {
+	uint64_t size[2], offset[2], length[2];
+};
+
+static int send_hostile(struct rpc_call *call, enum fake_ranges what,
+			uint64_t size, struct error *err)
+{
+	const uint64_t mib = UINT64_C(1) << 20;
+	const struct hostile table[FAKE_RANGES_N] = {
+		[FAKE_RANGES_BACKWARDS] = {{0}, {8, 4}, {1, 1}},
+		[FAKE_RANGES_OVERLAP] = {{0}, {4, 5}, {2, 2}},
+		[FAKE_RANGES_TWICE] = {{0}, {4, 4}, {1, 1}},
+		[FAKE_RANGES_PAST_THE_END] = {{0}, {4, size / mib}, {1, 1}},
+		[FAKE_RANGES_WRAP] = {{0}, {4, 8}, {1, UINT64_MAX / mib - 7}},
+		[FAKE_RANGES_EMPTY] = {{0}, {4, 8}, {1, 0}},
+		[FAKE_RANGES_BEFORE_THE_START] = {{0}, {0, 4}, {1, 1}},
+		[FAKE_RANGES_OTHER_SIZE] = {{1, 1}, {4, 8}, {1, 1}},
+		[FAKE_RANGES_SIZE_CHANGES] = {{0, 1}, {4, 8}, {1, 1}},
+		[FAKE_RANGES_ENDLESS] = {{0}, {4, 8}, {0, 0}},
+		[FAKE_RANGES_CUT] = {{0}, {4, 8}, {1, 1}},
+	};
+	const struct hostile *h = &table[what];
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < 2; i++)
+		r = send_range(call, size + h->size[i], h->offset[i] * mib,
+			       h->length[i] * mib, what != FAKE_RANGES_ENDLESS);
+	while (r == 0 && what == FAKE_RANGES_ENDLESS)
+		r = send_range(call, size, 0, 0, false);
+	if (r == 0 && what == FAKE_RANGES_CUT)
+		return error_set(err, EIO, "something failed");
+	return r < 0 ? error_set(err, -r, "the listing was given up") : 0;
 }
 
 int fake_list_ranges(struct rpc_call *call, const ProtobufCMessage *in_,
@@ -289,5 +324,10 @@ int fake_list_ranges(struct rpc_call *call, const ProtobufCMessage *in_,
 		return error_set(err, EINVAL, "not of one extent");
 	if (in->start > e.size)
 		return error_set(err, ERANGE, "past the end");
-	return send_range(call, e.size, older.content, e.content);
+	if (atomic_load(&node->ranges) != FAKE_RANGES_GOOD)
+		return send_hostile(
+			call, (enum fake_ranges)atomic_load(&node->ranges),
+			e.size, err);
+	return send_range(call, e.size, older.content,
+			  e.content - older.content, e.content > older.content);
 }

@@ -636,6 +636,60 @@ static void ranges_are_of_a_volume_of_one_extent(void **state)
 		-EINVAL);
 }
 
+struct seen {
+	uint64_t end; /* bytes */
+	size_t n;
+};
+
+/* Whatever a node says, what is told is in order and inside. */
+static int see(void *seen_, uint64_t size, const struct snapshot_range *ranges,
+	       size_t n)
+{
+	struct seen *seen = seen_;
+
+	assert_int_equal(size, 128 * MIB);
+	for (size_t i = 0; i < n; i++) {
+		assert_true(ranges[i].length > 0);
+		assert_true(ranges[i].offset >= seen->end);
+		assert_true(ranges[i].length <= size - ranges[i].offset);
+		seen->end = ranges[i].offset + ranges[i].length;
+		seen->n++;
+	}
+	return 0;
+}
+
+static void ranges_that_make_no_sense_are_refused(void **state)
+{
+	struct test *t = *state;
+	struct volume_spec spec = {.capacity = 128 * MIB, .layout = "linear"};
+	const struct snapshot_ranges_request request = {.snapshot = "a",
+							.start = 2 * MIB};
+
+	assert_int_equal(volume_create(t->volumes,
+				       &(struct volume_create_request){
+					       .name = "l", .spec = &spec},
+				       NULL, NULL),
+			 0);
+	write_split(t, "l", 0, 4 * MIB);
+	assert_int_equal(snapshot(t, "a", "l"), 0);
+	for (int what = 0; what < FAKE_RANGES_N; what++) {
+		struct seen seen = {0};
+		struct error err = {0};
+		int want = what == FAKE_RANGES_GOOD  ? 0
+			   : what == FAKE_RANGES_CUT ? -EIO
+						     : -EPROTO;
+
+		for (size_t i = 0; i < NODES; i++)
+			atomic_store(&t->nodes[i].ranges, what);
+		assert_int_equal(volume_snapshot_ranges(t->volumes, &request,
+							see, &seen, &err),
+				 want);
+		assert_true(seen.n <= 2);
+		if (want == -EPROTO)
+			assert_non_null(strstr(err.msg, "list of ranges"));
+	}
+}
+
 /* ---- killed at every step ---- */
 
 /* In a process of its own, which dies at step @n; false: it came to the end. */
@@ -775,6 +829,7 @@ int main(void)
 		TEST(a_group_that_fails_leaves_none_of_its_members),
 		TEST(limits_are_divided_and_all_or_nothing),
 		TEST(ranges_are_of_a_volume_of_one_extent),
+		TEST(ranges_that_make_no_sense_are_refused),
 		TEST(a_snapshot_killed_at_every_step_is_made_or_forgotten),
 		TEST(a_group_killed_at_every_step_is_made_or_forgotten),
 		TEST(a_clone_killed_at_every_step_is_made_or_forgotten),

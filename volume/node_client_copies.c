@@ -191,10 +191,10 @@ int node_client_set_limits(struct node_client *client, const char *name,
 struct listing {
 	node_range each;
 	void *context;
-	uint64_t size;   /* bytes, as the first message says */
+	uint64_t size;   /* bytes; a snapshot's never changes */
 	uint64_t start;  /* ranges end after it */
 	uint64_t end;    /* of the last range */
-	bool sized, bad; /* has a size; the answer makes no sense */
+	bool begun, bad; /* a message came; the answer makes no sense */
 	int result;      /* of @each */
 };
 
@@ -213,9 +213,9 @@ static int take_ranges(void *context, const ProtobufCMessage *message)
 		(const Tributary__V1__ListRangesReply *)message;
 	struct listing *l = context;
 
-	l->bad = l->sized && m->size != l->size;
-	l->size = m->size;
-	l->sized = true;
+	/* Only the first may have no ranges: else it might never end. */
+	l->bad = m->size != l->size || (l->begun && !m->n_ranges);
+	l->begun = true;
 	for (size_t i = 0; !l->bad && i < m->n_ranges; i++) {
 		const Tributary__V1__Range *range = m->ranges[i];
 
@@ -248,7 +248,7 @@ int node_client_list_ranges(struct node_client *client,
 
 	if (r < 0)
 		return r;
-	l.size = extent.size; /* where no message comes */
+	l.size = extent.size;
 	node_extent_done(&extent);
 	request.name = (char *)wanted->name;
 	request.id = text_or_empty(wanted->id);
