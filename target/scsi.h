@@ -184,12 +184,16 @@ void scsi_nexus_each_path(struct scsi_nexus *nexus,
 
 /* ---- tasks ---- */
 
-enum scsi_attribute { /* as iSCSI has it, RFC 7143 11.3.1 */
-		      SCSI_UNTAGGED = 0,
-		      SCSI_SIMPLE = 1,
-		      SCSI_ORDERED = 2,
-		      SCSI_HEAD_OF_QUEUE = 3,
-		      SCSI_ACA = 4,
+/*
+ * As iSCSI has it, RFC 7143 11.3.1. An ordered command that touches the medium
+ * is alone there, in the order of scsi_task_start(); the others are all simple.
+ */
+enum scsi_attribute {
+	SCSI_UNTAGGED = 0,
+	SCSI_SIMPLE = 1,
+	SCSI_ORDERED = 2,
+	SCSI_HEAD_OF_QUEUE = 3,
+	SCSI_ACA = 4,
 };
 
 struct scsi_command;

@@ -13,8 +13,11 @@
 
 #include "target/scsi_internal.h"
 
+/* An ordered command has a turn of its own: it overlaps with everything. */
 static bool overlap(const struct scsi_task *a, const struct scsi_task *b)
 {
+	if (a->attribute == SCSI_ORDERED || b->attribute == SCSI_ORDERED)
+		return true;
 	return a->offset < b->offset + b->length &&
 	       b->offset < a->offset + a->length;
 }

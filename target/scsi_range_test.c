@@ -174,6 +174,32 @@ static void holds_up_only_who_overlaps(void **state)
 	kit_logout(c);
 }
 
+/* Before it nothing is begun that comes after it, wherever that is. */
+static void an_ordered_command_has_its_turn(void **state)
+{
+	struct fixture *f = *state;
+	struct kit_session *c = kit_login(&f->kit, 3);
+	const uint8_t first[] = WRITE_CDB(0, 1);
+	const uint8_t second[] = WRITE_CDB(4, 1);
+	const uint8_t third[] = WRITE_CDB(8, 1);
+
+	atomic_store(&f->kit.hold, true);
+	kit_begin(f->a, first, sizeof(first), 512, 0);
+	kit_wait_held(&f->kit);
+	f->b->attribute = SCSI_ORDERED;
+	kit_begin(f->b, second, sizeof(second), 512, 0);
+	kit_begin(c, third, sizeof(third), 512, 0);
+	kit_call(&f->kit, kit_nothing, NULL);
+	assert_int_equal(f->kit.operations, 1);
+	kit_let_go(&f->kit);
+	assert_int_equal(kit_end(f->a), 0);
+	assert_int_equal(kit_end(f->b), 0);
+	assert_int_equal(kit_end(c), 0);
+	assert_int_equal(f->kit.operations, 3);
+	assert_int_equal(f->kit.unit->exclusive, 0);
+	kit_logout(c);
+}
+
 static void ors_what_is_there(void **state)
 {
 	struct fixture *f = *state;
@@ -400,6 +426,7 @@ int main(void)
 		TEST(lets_one_of_two_change_the_same),
 		TEST(waits_for_writers_that_came_before),
 		TEST(holds_up_only_who_overlaps),
+		TEST(an_ordered_command_has_its_turn),
 		TEST(ors_what_is_there),
 		TEST(writes_atomically_up_to_its_limit),
 		TEST(repeats_a_block),

@@ -329,6 +329,13 @@ static void entered(struct scsi_task *task)
 		task->command->run(task);
 }
 
+/* Ordered: after all that came before, before all that comes after. */
+static bool alone(const struct scsi_task *task)
+{
+	return (task->command->flags & SCSI_C_EXCLUSIVE) ||
+	       task->attribute == SCSI_ORDERED;
+}
+
 void scsi_task_start(struct scsi_task *task)
 {
 	if (!task->path || scsi_task_stopped(task) || attention(task)) {
@@ -344,8 +351,7 @@ void scsi_task_start(struct scsi_task *task)
 			check_reach(task);
 	}
 	if (!task->failed && task->needs_device &&
-	    !scsi_range_enter(task, task->command->flags & SCSI_C_EXCLUSIVE,
-			      entered))
+	    !scsi_range_enter(task, alone(task), entered))
 		return;
 	entered(task);
 }

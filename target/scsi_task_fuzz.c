@@ -4,7 +4,8 @@
  * sessions with one thin, removable unit in memory. Each input is a series
  * of:
  *
- *	1  which session (bit 0), LUN (bit 1), short of data (bit 2)
+ *	1  which session (bit 0), LUN (bit 1), short of data (bit 2), ordered
+ *	   (bit 3)
  *	16 CDB
  *	1  units of 16 bytes of data that follow
  *
@@ -100,6 +101,7 @@ static void task_begin(struct world *w, const uint8_t *head)
 	memcpy(task->cdb, head + 1, 16);
 	task->expected_out = head[0] & 4 ? (uint32_t)length : EXPECTED;
 	task->expected_in = head[0] & 4 ? head[17] : EXPECTED;
+	task->attribute = head[0] & 8 ? SCSI_ORDERED : SCSI_SIMPLE;
 	task->done = task_done;
 	scsi_task_parse(task);
 	assert(task->out_length <= task->expected_out);

@@ -253,6 +253,7 @@ struct kit_session *kit_login(struct kit *kit, unsigned who)
 	memset(s, 0, sizeof(*s));
 	s->kit = kit;
 	s->who = who;
+	s->attribute = SCSI_SIMPLE;
 	sem_init(&s->done, 0, 0);
 	kit_call(kit, login, s);
 	/* POWER ON */
@@ -317,7 +318,7 @@ void kit_begin(struct kit_session *s, const uint8_t *cdb, size_t cdb_length,
 	task->nexus = s->nexus;
 	memcpy(task->lun, s->lun, sizeof(s->lun));
 	memcpy(task->cdb, cdb, cdb_length);
-	task->attribute = SCSI_SIMPLE;
+	task->attribute = s->attribute;
 	task->expected_out = out_length;
 	task->expected_in = in_length;
 	task->out = s->out;

@@ -40,6 +40,7 @@ struct kit_session {
 	struct scsi_nexus *nexus;
 	struct scsi_task task;
 	unsigned who;
+	enum scsi_attribute attribute;
 	sem_t done;
 	struct loop_message message;
 	uint8_t lun[8];
