@@ -68,9 +68,10 @@ static void start(void)
 	/*
 	 * While no call runs, nobody moves a client's connection but the
 	 * library's backup poll: every 5 s unless told otherwise, which is
-	 * how long a restarted server would go unnoticed.
+	 * how long a restarted server would go unnoticed. Each poll wakes two
+	 * threads twice.
 	 */
-	(void)setenv("GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS", "200", 0);
+	(void)setenv("GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS", "1000", 0);
 	/* Names as the system sees them (nsswitch.conf(5)), not c-ares. */
 	(void)setenv("GRPC_DNS_RESOLVER", "native", 0);
 	gpr_set_log_function(log_hook);
