@@ -41,3 +41,8 @@ $(eval $(call unit_test,target/scsi_race_test,target))
 $(eval $(call fuzzer,target/scsi_task_fuzz,$(TARGET_SCSI) base/blockdev.c \
   base/blockdev_ram.c base/cursor.c base/error.c base/crc32c.c base/file.c \
   base/iobuf.c base/log.c base/loop.c base/loop_work.c base/clock.c,-luring -lisal))
+$(eval $(call fuzzer,target/iscsi_session_fuzz,$(patsubst %,target/iscsi_%.c,\
+  chap collect gather keys login proto say session text) base/crc32c.c \
+  base/cursor.c base/error.c,-lgnutls -lisal))
+$(eval $(call fuzzer,target/iscsi_text_fuzz,target/iscsi_keys.c \
+  target/iscsi_proto.c target/iscsi_text.c base/cursor.c))

@@ -250,23 +250,26 @@ static void socket_setup(int fd, const struct peer_address *peer)
 /* Where the peer has reached us, as TargetAddress has it (RFC 7143 13.8). */
 static void portal_format(struct iscsi_conn *conn)
 {
-	struct sockaddr_storage name = {0};
+	union {
+		struct sockaddr any;
+		struct sockaddr_in in;
+		struct sockaddr_in6 in6;
+		struct sockaddr_storage room;
+	} name = {.room = {0}};
 	socklen_t length = sizeof(name);
 	struct peer_address address;
 	char text[PEER_ADDRESS_TEXT_MAX];
-	in_port_t port;
 
-	if (getsockname(conn->fd, (struct sockaddr *)&name, &length) < 0 ||
-	    peer_address_from((struct sockaddr *)&name, &address) < 0 ||
+	if (getsockname(conn->fd, &name.any, &length) < 0 ||
+	    peer_address_from(&name.any, &address) < 0 ||
 	    address.family == AF_UNIX)
 		return; /* "": an initiator uses the address it knows */
-	port = name.ss_family == AF_INET6
-		       ? ((struct sockaddr_in6 *)&name)->sin6_port
-		       : ((struct sockaddr_in *)&name)->sin_port;
 	(void)peer_address_format(&address, text, sizeof(text));
 	(void)snprintf(conn->portal, sizeof(conn->portal),
 		       address.family == AF_INET6 ? "[%s]:%u" : "%s:%u", text,
-		       ntohs(port));
+		       ntohs(name.any.sa_family == AF_INET6
+				     ? name.in6.sin6_port
+				     : name.in.sin_port));
 }
 
 static struct iscsi_conn *conn_new(struct iscsi_service *service)
