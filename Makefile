@@ -188,7 +188,7 @@ help:
 	  'make check-kube   a real Kubernetes API server (root; built at first use)' \
 	  'make manifests    what a Kubernetes cluster is given, rendered and checked' \
 	  'make image        all programs as a container image' \
-	  'make fuzz         each fuzz target for FUZZ_SECONDS (default 30)' \
+	  'make fuzz         each fuzz target, or T=NAME, for SECONDS (default 30)' \
 	  'make lint         include arrows, cppcheck, clang-tidy, clang-format' \
 	  'make perf         every benchmark beside its peer' \
 	  'make demo-keep    the demo, left running' \
@@ -247,8 +247,10 @@ check-kube: deps
 check: deps
 	$(Q)tests/check
 
-fuzz: $(FUZZERS)
-	$(Q)tests/fuzz $(or $(FUZZ_SECONDS),30) $(FUZZERS)
+# T=NAME: only that one.
+FUZZ_THESE = $(if $(T),$(filter %/$(T),$(FUZZERS)),$(FUZZERS))
+fuzz: $(FUZZ_THESE)
+	$(Q)tests/fuzz $(or $(SECONDS),$(FUZZ_SECONDS),30) $(FUZZ_THESE)
 
 lint:
 	$(Q)tests/lint

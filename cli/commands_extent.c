@@ -50,7 +50,7 @@ static const struct option_row extent_delete_rows[] = {
 
 static const struct option_row extent_export_rows[] = {
 	ROW("allow", 'a', OPTION_LIST, allow, "ADDRESS",
-	    "who may connect: an address, a prefix, unix, any"),
+	    "who may connect: an address, a prefix, unix, any, tls:NAME"),
 	ROW("epoch", 'e', OPTION_NUMBER, epoch, "NUMBER",
 	    "fence everyone older"),
 	ROW("read-only", 'r', OPTION_FLAG, read_only, NULL, "refuse writes"),

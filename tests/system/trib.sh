@@ -101,9 +101,13 @@ test_an_extent_is_served_to_any_nbd_client() {
 	uri=$(on 1 trib extent export e2 --allow 10.77.0.2)
 	on 2 qemu-io -f raw "$uri" -c 'write -P 0x5a 0 1M' -c 'read -P 0x5a 0 1M' >/dev/null
 	fails any "" on 1 nbdinfo "$uri"
+	on 1 trib extent stats e2 | grep -q '^write .* 1.00 MiB '
+	same "$(on 1 trib extent stats e2 --json | jq -r \
+		'.operations[] | select(.operation == "read").bytes')" 1048576
 	on 1 trib extent resize e2 --size 32MiB
 	same "$(on 2 nbdinfo --size "$uri")" 33554432
 	on 1 trib extent unexport e2
+	fails any "not served" on 1 trib extent stats e2
 	fails any "" on 2 nbdinfo "$uri"
 	on 1 trib extent delete e2
 }
