@@ -59,7 +59,7 @@ int service_get_export_stats(struct rpc_call *call, const ProtobufCMessage *in,
 	const struct service *service = rpc_context(call);
 	auto_free struct target_connection *list = NULL;
 	auto_extent struct extent *extent = NULL;
-	struct export_stats stats;
+	struct export_stats stats = {0};
 	size_t n = 0;
 	int r = extent_find(service->node, request->name, &extent, err);
 

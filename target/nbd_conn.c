@@ -617,6 +617,7 @@ static void make_room(struct nbd_service *service)
 	for (struct nbd_conn *conn = service->conns; conn; conn = conn->next)
 		if (conn->opening)
 			oldest = conn;
+	assert(oldest); /* they are counted */
 	nbd_conn_drop(oldest, "too many connections have yet to ask for an "
 			      "export");
 }
