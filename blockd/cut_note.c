@@ -213,8 +213,8 @@ static int settle(struct node *node, const struct copies_record *note,
 int cut_note_settle(struct node *node, const char *cut, struct error *err)
 {
 	struct cut_notes *notes = node->cut_notes;
-	struct copies_record note;
-	struct found found;
+	struct copies_record note = {.n = 0};
+	struct found found = {.n = 0};
 	int r;
 
 	if (faccessat(notes->fd, cut, F_OK, 0) < 0)
