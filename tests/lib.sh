@@ -16,7 +16,18 @@ TEST_DIR=$(mktemp -d "${TMPDIR:-/tmp}/trib-test.XXXXXX")
 exec {_SAID}>&2
 _cleanups=()
 
-at_exit() { _cleanups+=("$(printf '%q ' "$@")"); }
+# `at_exit kill [-SIGNAL] PID` is for the process that it is now: on a busy
+# machine another one may have its number by then.
+at_exit() {
+	local words=("$@")
+	[ "$1" != kill ] || words=(_kill_same "$(_started "${!#}")" "$@")
+	_cleanups+=("$(printf '%q ' "${words[@]}")")
+}
+# When process $1 was started; "" when there is none. proc(5): field 22.
+_started() { { sed 's/.*) //' "/proc/$1/stat" | cut -d' ' -f20; } 2>/dev/null; }
+_kill_same() { # STARTED kill...
+	[ -z "$1" ] || [ "$(_started "${!#}")" != "$1" ] || "${@:2}"
+}
 # Where a command failed, whatever its own output went to.
 _say_line() { # LINE COMMAND
 	local i lines=$1
@@ -72,10 +83,11 @@ fails() {
 
 # eventually SECONDS COMMAND...: true within that time
 eventually() {
-	local end=$((SECONDS + $1))
+	local end=$((SECONDS + $1)) said=$_SAID
 	shift
+	local _SAID=2 # what fails on the way is no news
 	until "$@" >/dev/null 2>&1; do
-		[ $SECONDS -lt $end ] || fail "not within time: $*"
+		[ $SECONDS -lt $end ] || { _SAID=$said; fail "not within time: $*"; }
 		sleep 0.05
 	done
 }

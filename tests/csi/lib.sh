@@ -35,6 +35,7 @@ driver_start() { # HOST [OPTION...]
 driver_signal() { # HOST SIGNAL: and wait for its end
 	local pid i
 	pid=$(cat "$C/host$1/csi.pid" 2>/dev/null) || return 0
+	grep -qsF "$C/" "/proc/$pid/cmdline" || return 0
 	kill "-$2" "$pid" 2>/dev/null || return 0
 	for ((i = 0; i < 600; i++)); do
 		kill -0 "$pid" 2>/dev/null || break
