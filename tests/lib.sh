@@ -24,7 +24,7 @@ at_exit() {
 	_cleanups+=("$(printf '%q ' "${words[@]}")")
 }
 # When process $1 was started; "" when there is none. proc(5): field 22.
-_started() { { sed 's/.*) //' "/proc/$1/stat" | cut -d' ' -f20; } 2>/dev/null; }
+_started() { awk '{sub(/.*\) /, ""); print $20}' "/proc/$1/stat" 2>/dev/null || true; }
 _kill_same() { # STARTED kill...
 	[ -z "$1" ] || [ "$(_started "${!#}")" != "$1" ] || "${@:2}"
 }

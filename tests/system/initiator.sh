@@ -471,10 +471,12 @@ steps() {
 }
 CHANGING="mkdir,mkdirat:openat:fsync:rename,renameat,renameat2:socketpair
  vfork,clone,clone3:sendto:recvfrom:ioctl:umount2:pidfd_open:rmdir:unlink,unlinkat"
+# Others of this machine look at its loop devices, too: one that is open just
+# then is detached by the next call.
 undo_by_attach() {
-	call attach $ARGS && call detach id=a && eventually 30 nothing_left
+	call attach $ARGS && undo_by_detach
 }
-undo_by_detach() { call detach id=a && eventually 30 nothing_left; }
+undo_by_detach() { eventually 30 call detach id=a && eventually 30 nothing_left; }
 
 changing() { tr ':\n' '  ' <<<"$CHANGING"; }
 
