@@ -246,11 +246,11 @@ struct scsi_task {
 	void *context;           /* what a command keeps; freed with it */
 	void (*step)(struct scsi_task *task, int res);
 	void (*entered_call)(struct scsi_task *task);
-	uint32_t piece;  /* bytes under way */
-	unsigned flags;  /* enum blockdev_flag */
-	unsigned epoch;  /* of the path when it was parsed */
-	uint8_t entered; /* enum scsi_entered */
-	bool failed;     /* by parse: status and sense are set */
+	uint32_t piece;          /* bytes under way */
+	unsigned flags;          /* enum blockdev_flag */
+	unsigned epoch;          /* of the path when it was parsed */
+	_Atomic uint8_t entered; /* enum scsi_entered */
+	bool failed;             /* by parse: status and sense are set */
 	bool abort;
 };
 
