@@ -2,23 +2,31 @@
 """4 KiB random direct reads and writes, one at a time, through trib-union,
 beside the branch's own file system and mergerfs.
 
+Names are measured, too (tests of many small files): creating, looking up for
+the first time, listing, removing. "cold" is right after a mount, when the
+kernel knows none of the union's names; those of ext4 itself it does know.
+
 "device": two ext4 branches on loop devices with direct I/O, so a request
 reaches the machine's disk. "memory": two tmpfs branches, so that what the
 union itself costs is all there is. All three sides work on the same two
 branches, each on a file of its own; after every round the three files must
 hold the same bytes.
 """
+import contextlib
 import hashlib
 import json
 import mmap
 import os
 import shutil
+import subprocess
+import time
 
 from harness.measure import Case, Goal, Sample
 from harness.scratch import BUILD, TOP, CannotRun, Failed, built, need, run
 
 # Many short rounds: one request at a time feels every disturbance.
 ROUNDS = (5, 15)  # quick, full
+NAMES = (2_000, 20_000)  # files: quick, full
 FILE = 32 << 20  # bytes of the file that is read and written
 DATA = "data-{}"
 
@@ -126,6 +134,84 @@ def one_kind(place, kind, make_branch, count, goal_native, mergerfs):
             for operation in ("read", "write")]
 
 
+@contextlib.contextmanager
+def mounted(argv, point):
+    """Mounted anew: the kernel knows no name of it."""
+    if argv is None:
+        yield
+        return
+    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        try:
+            deadline = time.monotonic() + 30
+            while not os.path.ismount(point):
+                if server.poll() is not None or time.monotonic() > deadline:
+                    raise Failed(f"{argv[0]} does not mount {point}")
+                time.sleep(0.005)
+            yield
+        finally:
+            subprocess.run(["umount", "-l", point], check=False,
+                           stderr=subprocess.DEVNULL)
+            try:
+                server.wait(30)
+            except subprocess.TimeoutExpired:
+                server.kill()
+
+
+def name_load(work, folder, count):
+    rate, done = run([built("test/perf/name_load"), work, folder, str(count)],
+                     timeout=600).split()
+    return Sample(int(done), {"rate": float(rate)})
+
+
+def names_side(argv, point, folder, work, count):
+    """Twice the same files: what comes before and after is not measured."""
+    def measure(_number):
+        path = os.path.join(point, folder)
+        with mounted(argv, point):
+            os.makedirs(path, exist_ok=True)
+            if work == "create":
+                sample = name_load("create", path, count)
+                name_load("unlink", path, count)
+                return sample
+            if work == "unlink" or not os.listdir(path):
+                name_load("create", path, count)
+        with mounted(argv, point):
+            if work.endswith("again"):
+                name_load(work.split()[0], path, count)
+            return name_load(work.split()[0], path, count)
+    return measure
+
+
+# What is done, the least share of ext4's own rate, the least of mergerfs's.
+NAME_CASES = (("create", None, 1.5), ("stat", None, 1.5), ("stat again", 0.8, 1.0),
+              ("open", None, 1.0), ("ls", None, 1.5), ("list again", 1.0, 1.0),
+              ("unlink", None, 1.5))
+
+
+def names(place, quick, mergerfs):
+    count = NAMES[0] if quick else NAMES[1]
+    branches = [device_branch(place, f"names-{i}") for i in (1, 2)]
+    merger_name, program = mergerfs
+    point = {side: place.folder(f"names-{side}") for side in ("ours", "mergerfs")}
+    argv = {"ours": [built("bin/trib-union"), "-f", ":".join(branches), point["ours"]],
+            "mergerfs": [program, "-f", "-o", "minfreespace=0,category.create=mfs,"
+                         "cache.readdir=true,cache.files=auto-full",
+                         ":".join(branches), point["mergerfs"]],
+            "native": None}
+    point["native"] = branches[0]
+    cases = []
+    for work, native, merger in NAME_CASES:
+        goals = [Goal("rate", "1/s", "mergerfs", ">=", merger)]
+        if native:
+            goals.append(Goal("rate", "1/s", "native", ">=", native))
+        folder = work.replace(" ", "-")
+        cases.append(Case(f"names: {work}", {
+            side: names_side(argv[side], point[side], f"{folder}-{side}", work, count)
+            for side in ("ours", "native", "mergerfs")},
+            {"native": "ext4 itself", "mergerfs": merger_name}, goals))
+    return cases
+
+
 def setup(place, quick):
     need("fio", "mkfs.ext4", "losetup", "setpriv")
     if os.geteuid() != 0:
@@ -137,4 +223,5 @@ def setup(place, quick):
     return (one_kind(place, "device", device_branch, 3_000 if quick else 10_000,
                      0.95, mergerfs)
             + one_kind(place, "memory", memory_branch, 15_000 if quick else 50_000,
-                       0.90, mergerfs))
+                       0.90, mergerfs)
+            + names(place, quick, mergerfs))
