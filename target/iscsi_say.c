@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is said besides answers to commands; pings and texts. */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,8 +34,10 @@ static struct iscsi_say *say(struct iscsi_session *session,
 	}
 	*new = (struct iscsi_say){
 		.bhs = bhs, .numbered = numbered, .length = length};
-	if (length > 0)
+	if (length > 0) {
+		assert(data);
 		memcpy(new->data, data, length);
+	}
 	session->n_says++;
 	session->says_bytes += length;
 	iscsi_queue(session, &new->item);
