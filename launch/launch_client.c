@@ -39,13 +39,17 @@ static int connect_to(const char *path, int *ret_fd, struct error *err)
 	if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait)) < 0 ||
 	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait)) < 0)
 		return error_set(err, errno, "setsockopt: %s", strerror(errno));
-	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
-		return unreachable(path, errno, err);
+	while (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
+		if (errno != EINTR)
+			return unreachable(path, errno, err);
 	*ret_fd = take_fd(&fd);
 	return 0;
 }
 
-/* The request, and beside it the descriptors its flags speak of. */
+/*
+ * The request, and beside it the descriptors its flags speak of. What waits
+ * with a time limit is interrupted also by being stopped and let go on.
+ */
 static int send_request(int fd, const void *data, size_t length,
 			const int *passed, size_t n_passed)
 {
@@ -66,7 +70,10 @@ static int send_request(int fd, const void *data, size_t length,
 		message.msg_control = c;
 		message.msg_controllen = CMSG_SPACE(n_passed * sizeof(int));
 	}
-	return sendmsg(fd, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
+	while (sendmsg(fd, &message, MSG_NOSIGNAL) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return 0;
 }
 
 static int ask(const char *path, const struct launch_request *request,
@@ -87,7 +94,9 @@ static int ask(const char *path, const struct launch_request *request,
 	r = send_request(fd, data, length, passed, n_passed);
 	/* One that refuses at once may have closed: its words are there. */
 	if (r == 0 || r == -EPIPE)
-		n = recv(fd, reply, sizeof(reply), 0);
+		do {
+			n = recv(fd, reply, sizeof(reply), 0);
+		} while (n < 0 && errno == EINTR);
 	if (r < 0 && n <= 0)
 		return unreachable(path, -r, err);
 	if (n <= 0)

@@ -182,6 +182,33 @@ static void starts_a_program_with_its_words_and_descriptors(void **state)
 	}
 }
 
+static void nothing(int signal)
+{
+	(void)signal;
+}
+
+/* As by being stopped and let go on, which no handler need be there for. */
+static void who_is_interrupted_waits_on(void **state)
+{
+	struct bed *bed = *state;
+	const struct sigaction handler = {.sa_handler = nothing};
+	pid_t parent = getpid(), helper;
+
+	assert_int_equal(sigaction(SIGUSR1, &handler, NULL), 0);
+	assert_int_equal(kill(bed->server, SIGSTOP), 0);
+	helper = fork();
+	assert_true(helper >= 0);
+	if (helper == 0) {
+		(void)poll(NULL, 0, 200);
+		(void)kill(parent, SIGUSR1);
+		(void)poll(NULL, 0, 100);
+		(void)kill(bed->server, SIGCONT);
+		_exit(0);
+	}
+	end_program(start_program(bed));
+	assert_int_equal(waitpid(helper, NULL, 0), helper);
+}
+
 static void only_the_two_programs_are_started(void **state)
 {
 	struct bed *bed = *state;
@@ -372,6 +399,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(starts_a_program_with_its_words_and_descriptors),
+		TEST(who_is_interrupted_waits_on),
 		TEST(only_the_two_programs_are_started),
 		TEST(a_program_that_is_missing_is_an_error),
 		TEST(another_user_is_refused),
