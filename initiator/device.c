@@ -16,6 +16,7 @@
 #include "base/clock.h"
 
 #define WAIT_STEP_MS 10
+#define BUSY_MS      3000
 
 static const char *base_name(const char *path)
 {
@@ -67,6 +68,21 @@ static bool find_holder(const char *name, char *ret, size_t size)
 	return found;
 }
 
+/*
+ * The kernel lets go of a device a moment after the last mount of it is gone,
+ * where it was not that umount which closed the last file.
+ */
+static int open_exclusive(const char *path, int flags)
+{
+	int64_t end = clock_ms() + BUSY_MS;
+	int fd;
+
+	while ((fd = open(path, flags | O_EXCL | O_CLOEXEC)) < 0 &&
+	       errno == EBUSY && clock_ms() < end)
+		(void)poll(NULL, 0, WAIT_STEP_MS);
+	return fd;
+}
+
 int device_open_idle(const char *path, int *ret_fd, struct error *err)
 {
 	char user[256];
@@ -81,9 +97,9 @@ int device_open_idle(const char *path, int *ret_fd, struct error *err)
 				 user);
 	if (find_holder(base_name(path), user, sizeof(user)))
 		return error_set(err, EBUSY, "%s is in use by %s", path, user);
-	fd = open(path, O_RDWR | O_EXCL | O_CLOEXEC);
+	fd = open_exclusive(path, O_RDWR);
 	if (fd < 0 && (errno == EROFS || errno == EACCES))
-		fd = open(path, O_RDONLY | O_EXCL | O_CLOEXEC);
+		fd = open_exclusive(path, O_RDONLY);
 	if (fd < 0 && errno == EBUSY)
 		return error_set(err, EBUSY,
 				 "%s is in use (mounted in another mount "
