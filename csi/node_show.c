@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -11,11 +12,15 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "csi/bind.h"
 #include "csi/capability.h"
 #include "csi/kata_record.h"
 #include "volume/extents.h"
 #include "volume/union_process.h"
+
+#define BUSY_MS      3000
+#define BUSY_STEP_MS 20
 
 bool node_show_is_ours(const struct mount_info *info, const char *volume)
 {
@@ -246,6 +251,18 @@ static int check_hidden(const struct csi *csi, const struct mount_info *info,
 			 info->target);
 }
 
+/* Who asks it how it is, as we do for a call beside this one, uses it. */
+static int unmount(const char *target, struct error *err)
+{
+	int64_t end = clock_ms() + BUSY_MS;
+	int r;
+
+	while ((r = mounts_remove(target, false, err)) == -EBUSY &&
+	       clock_ms() < end)
+		(void)poll(NULL, 0, BUSY_STEP_MS);
+	return r;
+}
+
 int node_hide(const struct csi *csi, const char *volume, const char *target,
 	      struct error *err)
 {
@@ -257,7 +274,7 @@ int node_hide(const struct csi *csi, const char *volume, const char *target,
 	if (r < 0 && r != -ENOENT)
 		return r;
 	if (r == 0)
-		r = mounts_remove(info.target, false, err);
+		r = unmount(info.target, err);
 	if (r == 0 || r == -ENOENT)
 		r = kata_record_remove(csi->kata_run_dir, target, err);
 	if (r == 0)

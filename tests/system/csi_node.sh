@@ -91,6 +91,9 @@ test_a_broken_volume_is_put_right_and_grows() {
 	kill -KILL "$(union_pid mend)"
 	expand 1 "$id" "$(target 1 a)" | grep -q "capacity_bytes=$((500 * MIB))"
 	[ "$(df_mib "$(staging 1 mend)")" -gt $((before + 100)) ]
+	# Who only looks at it does not keep it.
+	(cd "$(target 1 a)" && exec sleep 1) &
+	eventually 10 eval "[ \"\$(readlink /proc/$!/cwd)\" = '$(target 1 a)' ]"
 	unpublish 1 "$id" a
 	unstage 1 mend "$id"
 	delete 1 "$id"
