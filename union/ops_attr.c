@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -116,6 +117,29 @@ static int check_clearing(fuse_req_t req, const struct node *node, int fd)
 								    : 0;
 }
 
+/*
+ * Before a write by root the kernel asks for no more than that file
+ * capabilities go: setuid stays. True when that is what is wanted, and done.
+ */
+static bool drop_capability(fuse_req_t req, const struct node *node, int fd)
+{
+	struct unionfs *fs = unionfs_of(req);
+	char path[PROC_PATH_MAX];
+	bool writes;
+
+	if (!request_current.wants_nothing || fuse_req_ctx(req)->uid != 0)
+		return false;
+	node_lock(&fs->nodes, node);
+	writes = node->writers > 0;
+	node_unlock(&fs->nodes, node);
+	if (!writes)
+		return false;
+	/* The kernel may have had it removed before. */
+	proc_path(path, fd, "");
+	(void)removexattr(path, "security.capability");
+	return true;
+}
+
 static int set_file(fuse_req_t req, const struct node *node,
 		    const struct stat *st, int to_set,
 		    const struct fuse_file_info *info)
@@ -130,6 +154,8 @@ static int set_file(fuse_req_t req, const struct node *node,
 	fd = unionfs_open(fs, node, O_PATH | O_NOFOLLOW);
 	if (fd < 0)
 		return fd;
+	if (drop_capability(req, node, fd))
+		return 0;
 	r = check_clearing(req, node, fd);
 	if (r < 0)
 		return r;

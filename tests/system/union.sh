@@ -115,6 +115,17 @@ test_refuses_what_it_cannot_do_with_words() {
 	! mountpoint -q "$M"
 }
 
+test_a_write_by_root_takes_capabilities_but_not_setuid() {
+	three_branches
+	all policy=mfs
+	install -m 4755 /bin/true "$M/f"
+	setcap cap_net_raw+ep "$M/f"
+	[ -n "$(getcap "$M/f")" ]
+	echo more >>"$M/f"
+	same "$(getcap "$M/f")" ""
+	same "$(stat -c %a "$M/f")" 4755
+}
+
 test_a_branch_is_there_once_by_any_path() {
 	small_branches 10M 10M
 	mkdir "$D/a/sub" "$D/a/two" "$D/bound"
