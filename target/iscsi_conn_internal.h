@@ -156,6 +156,9 @@ static inline bool iscsi_io_room(const struct iscsi_conn *conn)
 	return conn->n_ios < ISCSI_IOS_MAX;
 }
 
+/* For scsi_nexus_set_open(): the session's device; @context: the conn. */
+int iscsi_io_open(struct scsi_path *path, void *context);
+
 /* ISCSI_EVENT_COMMAND. False: no memory. */
 bool iscsi_io_command(struct iscsi_conn *conn, const struct iscsi_event *event);
 

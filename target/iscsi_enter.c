@@ -213,10 +213,12 @@ static void enter(struct iscsi_conn *conn)
 	}
 	r = scsi_nexus_new(iscsi_place_target(conn->place), conn->loop,
 			   login->initiator, login->isid, &conn->nexus);
-	if (r < 0)
+	if (r < 0) {
 		deny(conn, ISCSI_LOGIN_NO_RESOURCES, "no memory");
-	else
-		begin(conn);
+		return;
+	}
+	scsi_nexus_set_open(conn->nexus, iscsi_io_open, conn);
+	begin(conn);
 }
 
 void iscsi_conn_commit(struct iscsi_conn *conn)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Commands to the device server, their buffers, and what comes of them. */
+#include <errno.h>
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -234,6 +235,12 @@ static void path_device(struct iscsi_conn *conn, struct scsi_path *path)
 		return;
 	lun = conn->by_lun[path->lun];
 	path->dev = lun ? lun->dev : NULL;
+}
+
+int iscsi_io_open(struct scsi_path *path, void *context)
+{
+	path_device(context, path);
+	return path->dev ? 0 : -ENODEV;
 }
 
 static void scsi_fill(struct iscsi_io *io, const struct iscsi_event *event)

@@ -169,7 +169,8 @@ int scsi_nexus_new(struct scsi_target *target, struct loop *loop,
  * those whose devices are open. It may block briefly.
  */
 void scsi_nexus_set_open(struct scsi_nexus *nexus,
-			 int (*open)(struct scsi_path *path));
+			 int (*open)(struct scsi_path *path, void *context),
+			 void *context);
 
 /*
  * No task of it may be left. Reservations that live with a session end;

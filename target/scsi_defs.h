@@ -93,8 +93,8 @@ enum scsi_asc {
 	SCSI_ASC_SOFTWARE_PROTECTED = 0x2702,
 	SCSI_ASC_SPACE = 0x2707,          /* allocation failed write protect */
 	SCSI_ASC_MEDIUM_CHANGED = 0x2800, /* not ready to ready change */
-	SCSI_ASC_POWER_ON = 0x2900, /* the one that initiators retry at */
-	SCSI_ASC_RESET = 0x2903, /* bus device reset function */
+	SCSI_ASC_POWER_ON = 0x2900,       /* the one that initiators retry at */
+	SCSI_ASC_RESET = 0x2903,          /* bus device reset function */
 	SCSI_ASC_NEXUS_LOSS = 0x2907,
 	SCSI_ASC_MODE_CHANGED = 0x2a01,
 	SCSI_ASC_PREEMPTED = 0x2a03,    /* reservations */

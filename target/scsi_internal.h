@@ -156,7 +156,8 @@ struct scsi_nexus {
 	uint8_t id[SCSI_TRANSPORT_ID_MAX]; /* its TransportID */
 	unsigned id_length;                /* bytes */
 	struct scsi_nexus *next;
-	int (*open)(struct scsi_path *path);
+	int (*open)(struct scsi_path *path, void *context);
+	void *open_context;
 	/* All there ever were; those of units that are gone stay. */
 	struct scsi_path *first;
 	struct scsi_path *paths[SCSI_LUNS]; /* the loop's */

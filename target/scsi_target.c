@@ -226,16 +226,21 @@ struct scsi_path *scsi_nexus_path(struct scsi_nexus *nexus, unsigned lun)
 }
 
 void scsi_nexus_set_open(struct scsi_nexus *nexus,
-			 int (*open)(struct scsi_path *path))
+			 int (*open)(struct scsi_path *path, void *context),
+			 void *context)
 {
 	nexus->open = open;
+	nexus->open_context = context;
 }
 
 bool scsi_path_ready(struct scsi_path *path)
 {
+	const struct scsi_nexus *nexus = path->nexus;
+
 	if (atomic_load(&path->unit->ejected))
 		return false;
-	if (!path->dev && path->nexus->open && path->nexus->open(path) < 0)
+	if (!path->dev && nexus->open &&
+	    nexus->open(path, nexus->open_context) < 0)
 		return false;
 	return path->dev && path->dev->size >= scsi_unit_size(path->unit);
 }

@@ -219,13 +219,11 @@ void kit_close(struct kit *kit)
 
 /* ---- sessions ---- */
 
-/* One kit at a time: what a path is of. */
-static struct kit *current;
-
-static int path_open(struct scsi_path *path)
+static int path_open(struct scsi_path *path, void *context)
 {
-	path->dev = device_new(current,
-			       path->lun ? current->more : current->ram);
+	struct kit *kit = context;
+
+	path->dev = device_new(kit, path->lun ? kit->more : kit->ram);
 	return 0;
 }
 
@@ -237,11 +235,10 @@ static int login(void *context)
 
 	(void)snprintf(name, sizeof(name), "iqn.2026-11.test:initiator-%u",
 		       s->who);
-	current = s->kit;
 	if (scsi_nexus_new(s->kit->target, s->kit->loop, name, isid,
 			   &s->nexus) < 0)
 		return -1;
-	scsi_nexus_set_open(s->nexus, path_open);
+	scsi_nexus_set_open(s->nexus, path_open, s->kit);
 	return 0;
 }
 
@@ -305,7 +302,7 @@ static void task_begin(struct loop_message *message)
 	assert_true(task->out_length <= task->expected_out);
 	assert_true(task->out_length <= KIT_DATA && task->in_size <= KIT_DATA);
 	if (task->needs_device && !task->path->dev)
-		(void)path_open(task->path); /* it can't fail */
+		(void)path_open(task->path, s->kit); /* it can't fail */
 	scsi_task_start(task);
 }
 
