@@ -83,11 +83,11 @@ fails() {
 
 # eventually SECONDS COMMAND...: true within that time
 eventually() {
-	local end=$((SECONDS + $1)) said=$_SAID
+	local end=$((SECONDS + $1)) _said_before=$_SAID
 	shift
 	local _SAID=2 # what fails on the way is no news
 	until "$@" >/dev/null 2>&1; do
-		[ $SECONDS -lt $end ] || { _SAID=$said; fail "not within time: $*"; }
+		[ $SECONDS -lt $end ] || { _SAID=$_said_before; fail "not within time: $*"; }
 		sleep 0.05
 	done
 }
