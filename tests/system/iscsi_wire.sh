@@ -14,19 +14,19 @@ PREFIX=iqn.2025-01.io.union
 # start_server OPTION...: sets $portal ("ADDRESS:PORT"), $other (a second
 # one), $log and $server (its pid)
 start_server() {
-	said=$TEST_DIR/out.$BASHPID log=$TEST_DIR/log.$BASHPID
-	rm -f "$said"
+	told=$TEST_DIR/out.$BASHPID log=$TEST_DIR/log.$BASHPID
+	rm -f "$told"
 	"$serve" --listen tcp:127.0.0.1:0 --listen tcp:127.0.0.1:0 "$@" \
-		>"$said" 2>"$log" &
+		>"$told" 2>"$log" &
 	server=$!
 	at_exit kill -9 "$server"
 	eventually 30 listens_or_died
 	kill -0 "$server" || fail "did not start: $(cat "$log")"
-	portal=$(sed -n 's/^listening tcp://p' "$said" | head -n 1)
-	other=$(sed -n 's/^listening tcp://p' "$said" | tail -n 1)
+	portal=$(sed -n 's/^listening tcp://p' "$told" | head -n 1)
+	other=$(sed -n 's/^listening tcp://p' "$told" | tail -n 1)
 }
 listens_or_died() {
-	! kill -0 "$server" || [ "$(grep -c '^listening' "$said")" = 2 ]
+	! kill -0 "$server" || [ "$(grep -c '^listening' "$told")" = 2 ]
 }
 
 # It ends on SIGTERM with 0.
@@ -142,7 +142,7 @@ test_growth_is_seen() {
 	start_server --export "a=$TEST_DIR/grows"
 	truncate -s 32M "$TEST_DIR/grows"
 	kill -HUP "$server"
-	eventually 30 grep -q grown "$said"
+	eventually 30 grep -q grown "$told"
 	size=$(timeout 20 iscsi-readcapacity16 -s "iscsi://$portal/$PREFIX:a/0")
 	same "$size" $((32 << 20))
 	io "iscsi://$portal/$PREFIX:a/0" 'write -P 3 31M 1M' 'read -P 3 31M 1M'
