@@ -110,19 +110,9 @@ static void reads_binary_values_of_both_forms(void **state)
 static void refuses_binary_values_that_are_none(void **state)
 {
 	static const char *const bad[] = {
-		"",
-		"0x",
-		"00",
-		"0xg0",
-		"0b",
-		"0bAAA",
-		"0bA*AA",
-		"0b====",
-		"0bA===",
-		"12ab",
-		"0bA=AA",
-		"0xabcdefabcdef"
-		"abcdef",
+		"",       "0x",    "00",     "0xg0",
+		"0b",     "0bAAA", "0bA*AA", "0b====",
+		"0bA===", "12ab",  "0bA=AA", "0xabcdefabcdefabcdef",
 	};
 	uint8_t to[8];
 
