@@ -159,7 +159,7 @@ static struct local_ask asker(int busy_ms)
 			(void)pause();
 		while (clock_ms() < end_ms)
 			;
-		_exit(write(ends[1], "free\n", 5) != 5);
+		_exit(write(ends[1], "free\n", 5) == 5 ? 0 : 1);
 	}
 	fd_close(ends[1]);
 	ask.fd = ends[0];
