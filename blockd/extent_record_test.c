@@ -240,9 +240,11 @@ static void bounds_labels_and_initiators(void **state)
 	struct extent_label labels[EXTENT_LABELS_MAX + 1];
 	const char *initiators[EXTENT_INITIATORS_MAX + 1];
 	char keys[EXTENT_LABELS_MAX + 1][8], value[EXTENT_LABEL_MAX + 2];
-	char control[] = "a\nb";
+	char control[] = "a\nb", row[EXTENT_INITIATOR_MAX + 2];
 
 	(void)state;
+	memset(row, 'r', sizeof(row) - 1);
+	row[sizeof(row) - 1] = '\0';
 	memset(value, 'v', sizeof(value) - 1);
 	value[sizeof(value) - 1] = '\0';
 	for (size_t i = 0; i < array_size(labels); i++) {
@@ -270,7 +272,7 @@ static void bounds_labels_and_initiators(void **state)
 		-EINVAL);
 	assert_int_equal(
 		extent_record_set_initiators(&record, initiators, 64, NULL), 0);
-	initiators[0] = value;
+	initiators[0] = row;
 	assert_int_equal(
 		extent_record_set_initiators(&record, initiators, 1, NULL),
 		-EINVAL);
