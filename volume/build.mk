@@ -28,7 +28,7 @@ $(eval $(call library,volume,\
   volume/attach_claim.c \
   volume/flow_publish.c volume/mount_options.c volume/split_attach.c \
   volume/split_batch.c volume/split_export.c volume/node_answer.c volume/node_client.c \
-  volume/node_client_copies.c volume/node_client_extents.c \
+  volume/node_client_copies.c volume/node_client_extents.c volume/note.c \
   volume/observe.c \
   volume/orphans.c volume/parallel.c volume/placement.c volume/planner.c \
   volume/planner_grow.c volume/planner_in_place.c volume/planner_strategy.c \
@@ -53,6 +53,7 @@ $(eval $(call unit_test,volume/store_kube_watch_test,volume,$(store_kit) \
   volume/store_conformance.c volume/store_watching.c))
 $(eval $(call unit_test,volume/lead_test,volume,$(store_kit)))
 $(eval $(call unit_test,volume/node_keep_test,volume,$(store_kit)))
+$(eval $(call unit_test,volume/note_test,volume))
 $(eval $(call unit_test,volume/planner_test,volume))
 $(eval $(call unit_test,volume/planner_grow_test,volume))
 $(eval $(call unit_test,volume/planner_strategy_test,volume))

@@ -92,6 +92,7 @@ int volume_context_open(const struct volume_config *config,
 	if (!ctx)
 		return error_set(err, ENOMEM, "out of memory");
 	(void)pthread_mutex_init(&ctx->lock, NULL);
+	notes_init(&ctx->notes);
 	r = configure(ctx, config, err);
 	if (r < 0) {
 		volume_context_close(ctx);
@@ -114,6 +115,7 @@ void volume_context_close(struct volume_context *ctx)
 		free(entry);
 	}
 	store_close(ctx->store);
+	notes_done(&ctx->notes);
 	(void)pthread_mutex_destroy(&ctx->lock);
 	free(ctx);
 }

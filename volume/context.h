@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "volume/node_client.h"
+#include "volume/note.h"
 #include "volume/store.h"
 #include "volume/volume.h"
 
@@ -29,6 +30,7 @@ struct volume_context {
 	void *progress_context;
 	pthread_mutex_t lock; /* guards @clients; no other is taken inside */
 	struct client_entry *clients;
+	struct notes notes;
 };
 
 /* ---- nodes of the store ---- */
@@ -102,7 +104,8 @@ void operation_done(struct operation *op);
 
 /*
  * Take the lease on volume @name and load its record, if there is one.
- * operation_end() gives it back.
+ * operation_end() gives it back. -EAGAIN: somebody else is at work on it; a
+ * note of this process is waited for.
  */
 int operation_begin(struct operation *op, struct volume_context *ctx,
 		    const char *name, const char *doing, struct error *err);
@@ -113,6 +116,11 @@ int operation_begin(struct operation *op, struct volume_context *ctx,
 int operation_begin_id(struct operation *op, struct volume_context *ctx,
 		       const char *id, const char *doing, struct error *err);
 void operation_end(struct operation *op);
+/* The same for a note (volume/note.h): nobody is refused for it. */
+int operation_begin_note(struct operation *op, struct volume_context *ctx,
+			 const char *name, const char *doing,
+			 struct error *err);
+void operation_end_note(struct operation *op);
 
 /*
  * This node's attachment ends: without a trace, or, where it is published, as

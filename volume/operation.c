@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "volume/context.h"
 #include "volume/record_store.h"
 
@@ -46,17 +47,35 @@ void operation_unlock(struct operation *op)
 	(void)pthread_mutex_unlock(&op->lock);
 }
 
-int operation_begin(struct operation *op, struct volume_context *ctx,
-		    const char *name, const char *doing, struct error *err)
+static int lease(struct volume_context *ctx, const char *name,
+		 const char *doing, struct error *err)
 {
-	int r = name_check("volume", name, err);
+	return ctx->store->ops->lease(ctx->store, STORE_KIND_VOLUME, name,
+				      doing, err);
+}
 
-	if (r < 0)
-		return r;
-	r = ctx->store->ops->lease(ctx->store, STORE_KIND_VOLUME, name, doing,
-				   err);
-	if (r < 0)
-		return r;
+/* Who is only kept out by a note of this process tries again. */
+static int lease_after_notes(struct volume_context *ctx, const char *name,
+			     const char *doing, struct error *err)
+{
+	int64_t until_ms = clock_ms() + NOTE_WAIT_MS;
+	uint64_t seen;
+	int r;
+
+	do {
+		seen = note_wait(&ctx->notes, name, until_ms);
+		r = lease(ctx, name, doing, err);
+	} while (r == -EAGAIN && note_since(&ctx->notes, name, seen) &&
+		 clock_ms() < until_ms);
+	return r;
+}
+
+/* The lease is ours. */
+static int load(struct operation *op, struct volume_context *ctx,
+		const char *name, struct error *err)
+{
+	int r;
+
 	operation_init(op, ctx, name);
 	r = volume_get(ctx, name, &op->record, err);
 	if (r == -ENOENT)
@@ -64,6 +83,40 @@ int operation_begin(struct operation *op, struct volume_context *ctx,
 	if (r < 0)
 		operation_end(op);
 	return r;
+}
+
+int operation_begin(struct operation *op, struct volume_context *ctx,
+		    const char *name, const char *doing, struct error *err)
+{
+	int r = name_check("volume", name, err);
+
+	if (r == 0)
+		r = lease_after_notes(ctx, name, doing, err);
+	return r < 0 ? r : load(op, ctx, name, err);
+}
+
+int operation_begin_note(struct operation *op, struct volume_context *ctx,
+			 const char *name, const char *doing, struct error *err)
+{
+	int r = name_check("volume", name, err);
+
+	if (r < 0)
+		return r;
+	note_begin(&ctx->notes, name);
+	r = lease(ctx, name, doing, err);
+	if (r == 0)
+		r = load(op, ctx, name, err);
+	if (r < 0)
+		note_end(&ctx->notes);
+	return r;
+}
+
+void operation_end_note(struct operation *op)
+{
+	struct volume_context *ctx = op->ctx;
+
+	operation_end(op);
+	note_end(&ctx->notes);
 }
 
 const char *id_split(const char *id, char *ret_name)
