@@ -56,6 +56,7 @@ UNIT_TESTS   :=
 TEST_HELPERS :=
 SYSTEM_TESTS :=
 ALONE_TESTS  :=
+LONG_TESTS   :=
 FUZZERS      :=
 OBJS         :=
 INSTALLS     :=
@@ -177,10 +178,10 @@ help:
 	  'make deps         install the Debian packages the build and tests need' \
 	  'make check-unit   unit tests;  make check-asan: the same under ASan+UBSan' \
 	  'make check-tsan   unit tests under ThreadSanitizer' \
-	  'make check-engine raw pools: models and power failures; SEEDS=N (10), SEED=N' \
+	  'make check-engine pools: models, power failures, images; SEEDS=N (10), SEED=N' \
 	  'make check-union  the union, also beside one directory: SEEDS=N (100), SEED=N (root)' \
-  'make check-union-long  the same with thousands of seeds' \
-  'make check-system wire and whole-system tests (root)' \
+	  'make check-union-long  the same with thousands of seeds, and on full branches' \
+	  'make check-system wire and whole-system tests (root)' \
 	  'make check-wire   the servers of the wire before the clients of others (root)' \
 	  'make check-csi    the driver against every rule of CSI, on hosts of this machine (root)' \
 	  'make check-csi-full  the same, with every kill and its victims: hours' \
@@ -207,22 +208,32 @@ check-tsan:
 	$(Q)$(MAKE) --no-print-directory SAN=tsan check-unit
 
 # Two at a time, but not those that make a mount namespace: it holds copies of
-# the mounts of whatever runs beside it, which then can't be detached.
+# the mounts of whatever runs beside it, which then can't be detached. Those that
+# take minutes are the first, or one would be waited for in the end.
 check-system: all
 	$(Q)tests/run --name system --timeout 900 --jobs 2 \
-	  $(filter-out $(ALONE_TESTS),$(SYSTEM_TESTS)) --alone $(ALONE_TESTS)
+	  $(LONG_TESTS) $(filter-out $(LONG_TESTS) $(ALONE_TESTS),$(SYSTEM_TESTS)) \
+	  --alone $(ALONE_TESTS)
 
-ENGINE_TESTS = $(addprefix $(OUT)/test/blockd/,raw_state_test raw_store_test \
-  raw_power_test raw_damage_test raw_check_test raw_dev_test raw_part_test pool_raw_model_test)
-check-engine: $(ENGINE_TESTS)
-	$(Q)tests/engine $^
+# Those that SEED changes, and those that are as they are. Then the images, a
+# second of new ones for each seed.
+ENGINE_SEEDED = $(addprefix $(OUT)/test/blockd/,raw_state_test raw_power_test \
+  raw_dev_test raw_dev_power_test raw_part_test raw_check_load_test \
+  pool_raw_model_test pool_dir_model_test)
+ENGINE_TESTS = $(addprefix $(OUT)/test/blockd/,raw_state_refuse_test \
+  raw_store_test raw_store_room_test raw_retry_test raw_damage_test raw_check_test \
+  pool_dir_copy_test pool_dir_kill_test pool_dir_sharing_test)
+ENGINE_FUZZERS = $(filter %/raw_image_fuzz %/raw_state_fuzz,$(FUZZERS))
+check-engine: $(ENGINE_SEEDED) $(ENGINE_TESTS) $(ENGINE_FUZZERS)
+	$(Q)tests/engine $(ENGINE_SEEDED) --once $(ENGINE_TESTS); r=$$?; \
+	  tests/fuzz $(or $(SEEDS),10) $(ENGINE_FUZZERS) && exit $$r
 
 UNION_TESTS = $(filter tests/system/union%,$(SYSTEM_TESTS))
 check-union: all
 	$(Q)tests/run --name union --timeout 900 --jobs 2 $(UNION_TESTS)
 
 check-union-long: all
-	$(Q)SEEDS=$(or $(SEEDS),3000) tests/run --name union-long \
+	$(Q)SEEDS=$(or $(SEEDS),3000) LITTLE_SEEDS=$(or $(SEEDS),500) tests/run --name union-long \
 	  --timeout 36000 tests/system/union_model.sh
 
 check-wire: all

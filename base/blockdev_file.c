@@ -2,19 +2,16 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/falloc.h>
 #include <linux/fs.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
-#include "base/blockdev.h"
-#include "base/cleanup.h"
+#include "base/blockdev_file.h"
 
-#define DIRECT_BLOCK 4096u               /* bytes; fits every disk sold */
-#define ZERO_CHUNK   (UINT32_C(1) << 20) /* bytes, where zeroes are written */
 #define TRANSFER_MAX (UINT32_C(1) << 30) /* bytes; read(2) stops at 2 GiB */
 
 /*
@@ -26,18 +23,14 @@
 #define SMALL          (UINT32_C(64) << 10) /* bytes */
 #define SMALL_TOGETHER 4u
 
-struct file {
-	struct blockdev dev;
-	int fd;
-	bool direct;
-	bool zero_range_bad; /* FALLOC_FL_ZERO_RANGE was refused once */
-	bool punch_bad;      /* FALLOC_FL_PUNCH_HOLE too */
-};
+/* So many reads are not looked for in memory after one that was not there. */
+#define NOT_CACHED_SKIP 32u
 
 /* One read or write, gone on with until it is whole. */
 struct transfer {
 	struct op op;
 	struct op *user;
+	struct loop_soon soon;
 	struct file *file;
 	char *data;
 	uint32_t left;   /* bytes */
@@ -45,11 +38,6 @@ struct transfer {
 	int rw_flags;
 	bool writes;
 };
-
-static struct file *file_of(struct blockdev *dev)
-{
-	return container_of(dev, struct file, dev);
-}
 
 static void transfer_start(struct transfer *t)
 {
@@ -60,8 +48,8 @@ static void transfer_start(struct transfer *t)
 		loop_write(loop, &t->op, t->file->fd, t->data, length,
 			   t->offset, t->rw_flags);
 	else
-		loop_read(loop, &t->op, t->file->fd, t->data, length,
-			  t->offset);
+		(t->file->direct ? loop_read : loop_read_cached)(
+			loop, &t->op, t->file->fd, t->data, length, t->offset);
 	if (t->file->direct)
 		loop_hurry(loop, length > SMALL ? 1 : SMALL_TOGETHER);
 }
@@ -70,6 +58,8 @@ static void transfer_end(struct transfer *t, int res)
 {
 	struct op *user = t->user;
 
+	if (t->file->direct)
+		loop_disk_end(t->file->dev.loop);
 	free(t);
 	user->done(user, res);
 }
@@ -102,31 +92,54 @@ static void transfer_done(struct op *op, int res)
 /* ---- results that are known before the operation started ---- */
 
 struct early {
-	struct loop_message message;
+	struct loop_soon soon;
+	struct op op;
 	struct op *user;
-	int res;
 };
 
-static void early_run(struct loop_message *message)
+static void early_done(struct op *op, int res)
 {
-	struct early *early = container_of(message, struct early, message);
+	struct early *early = container_of(op, struct early, op);
 	struct op *user = early->user;
-	int res = early->res;
 
 	free(early);
 	user->done(user, res);
 }
 
-static void tell_later(struct blockdev *dev, struct op *user, int res)
+void file_tell_later(struct blockdev *dev, struct op *user, int res)
 {
 	struct early *early = calloc(1, sizeof(*early));
 
 	if (!early)
-		abort(); /* 32 bytes: the process can't go on */
-	early->message.run = early_run;
+		abort(); /* 56 bytes: the process can't go on */
+	early->op.done = early_done;
 	early->user = user;
-	early->res = res;
-	loop_post(dev->loop, &early->message);
+	loop_soon(dev->loop, &early->soon, &early->op, res);
+}
+
+/* ---- reads of what is in memory ---- */
+
+/*
+ * Read what is cached, without waiting, if that is likely to be all of it.
+ * Returns the bytes, or 0.
+ */
+static uint32_t cached_read(struct file *file, void *data, uint32_t length,
+			    uint64_t offset)
+{
+	struct iovec to = {.iov_base = data, .iov_len = length};
+	ssize_t n;
+
+	if (file->direct || length > SMALL || !loop_is_quiet(file->dev.loop))
+		return 0;
+	if (file->not_cached > 0) {
+		file->not_cached--;
+		return 0;
+	}
+	n = preadv2(file->fd, &to, 1, (off_t)offset, RWF_NOWAIT);
+	if (n == (ssize_t)length)
+		return length;
+	file->not_cached = NOT_CACHED_SKIP;
+	return n < 0 ? 0 : (uint32_t)n;
 }
 
 static void transfer_new(struct blockdev *dev, struct op *user, void *data,
@@ -134,9 +147,10 @@ static void transfer_new(struct blockdev *dev, struct op *user, void *data,
 			 int rw_flags)
 {
 	struct transfer *t = malloc(sizeof(*t));
+	uint32_t there;
 
 	if (!t) {
-		tell_later(dev, user, -ENOMEM);
+		file_tell_later(dev, user, -ENOMEM);
 		return;
 	}
 	*t = (struct transfer){
@@ -149,7 +163,13 @@ static void transfer_new(struct blockdev *dev, struct op *user, void *data,
 		.rw_flags = rw_flags,
 		.writes = writes,
 	};
-	transfer_start(t);
+	if (t->file->direct)
+		loop_disk_begin(dev->loop);
+	there = writes ? 0 : cached_read(t->file, data, length, offset);
+	if (there > 0)
+		loop_soon(dev->loop, &t->soon, &t->op, (int)there);
+	else
+		transfer_start(t);
 }
 
 static void file_read_op(struct blockdev *dev, struct op *op, void *data,
@@ -168,183 +188,6 @@ static void file_write_op(struct blockdev *dev, struct op *op, const void *data,
 static void file_flush_op(struct blockdev *dev, struct op *op)
 {
 	loop_fdatasync(dev->loop, op, file_of(dev)->fd);
-}
-
-/* ---- discard and zeroes ---- */
-
-/* What is tried, from the best way down; each step may be refused. */
-enum zero_step {
-	ZERO_PUNCH, /* a hole: reads as zeroes, frees the space */
-	ZERO_RANGE, /* allocated, unwritten */
-	ZERO_WRITE, /* zeroes written */
-	ZERO_SYNC,  /* FUA: make it durable */
-	ZERO_END,
-};
-
-struct zeroing {
-	struct op op;
-	struct op *user;
-	struct file *file;
-	uint64_t offset; /* bytes */
-	uint64_t length; /* bytes */
-	unsigned flags;  /* enum blockdev_flag */
-	enum zero_step step;
-	bool discards; /* the content may stay: no zeroes are written */
-	char *zeroes;  /* ZERO_CHUNK bytes, for ZERO_WRITE */
-};
-
-static void zeroing_step(struct zeroing *z);
-
-static void zeroing_end(struct zeroing *z, int res)
-{
-	struct op *user = z->user;
-
-	free(z->zeroes);
-	free(z);
-	user->done(user, res);
-}
-
-static bool refused(int res)
-{
-	return res == -EOPNOTSUPP || res == -EINVAL || res == -ENODEV ||
-	       res == -ENOSYS;
-}
-
-/* The next way down after @step was refused. */
-static void zeroing_lower(struct zeroing *z)
-{
-	struct file *file = z->file;
-
-	if (z->step == ZERO_PUNCH) {
-		file->punch_bad = true;
-		/* A discard frees space or does nothing. */
-		z->step = z->discards ? ZERO_END : ZERO_RANGE;
-	} else {
-		file->zero_range_bad = true;
-		z->step = ZERO_WRITE;
-	}
-}
-
-static void zeroing_advance(struct zeroing *z)
-{
-	if (z->step == ZERO_WRITE && z->length > 0)
-		return;
-	z->step = z->flags & BLOCKDEV_FUA && z->step < ZERO_SYNC ? ZERO_SYNC
-								 : ZERO_END;
-}
-
-static void zeroing_done(struct op *op, int res)
-{
-	struct zeroing *z = container_of(op, struct zeroing, op);
-
-	if (res == -EINTR) {
-		zeroing_step(z);
-		return;
-	}
-	if (refused(res) && z->step < ZERO_WRITE) {
-		zeroing_lower(z);
-		zeroing_step(z);
-		return;
-	}
-	if (res < 0) {
-		zeroing_end(z, res);
-		return;
-	}
-	if (z->step == ZERO_WRITE) {
-		z->offset += (unsigned)res;
-		z->length -= (unsigned)res;
-	}
-	zeroing_advance(z);
-	zeroing_step(z);
-}
-
-static void zeroing_write(struct zeroing *z)
-{
-	uint64_t length = z->length < ZERO_CHUNK ? z->length : ZERO_CHUNK;
-
-	if (z->flags & BLOCKDEV_FAST) {
-		tell_later(&z->file->dev, z->user, -EOPNOTSUPP);
-		free(z);
-		return;
-	}
-	if (!z->zeroes && posix_memalign((void **)&z->zeroes, DIRECT_BLOCK,
-					 ZERO_CHUNK) != 0) {
-		z->zeroes = NULL;
-		tell_later(&z->file->dev, z->user, -ENOMEM);
-		free(z);
-		return;
-	}
-	memset(z->zeroes, 0, ZERO_CHUNK);
-	loop_write(z->file->dev.loop, &z->op, z->file->fd, z->zeroes,
-		   (uint32_t)length, z->offset, 0);
-}
-
-static void zeroing_step(struct zeroing *z)
-{
-	struct loop *loop = z->file->dev.loop;
-	int fd = z->file->fd;
-
-	switch (z->step) {
-	case ZERO_PUNCH:
-		loop_fallocate(loop, &z->op, fd,
-			       FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-			       z->offset, z->length);
-		break;
-	case ZERO_RANGE:
-		loop_fallocate(loop, &z->op, fd,
-			       FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE,
-			       z->offset, z->length);
-		break;
-	case ZERO_WRITE: zeroing_write(z); break;
-	case ZERO_SYNC: loop_fdatasync(loop, &z->op, fd); break;
-	case ZERO_END: zeroing_end(z, 0); break;
-	}
-}
-
-/* Start where it is known not to be refused. */
-static enum zero_step first_step(const struct file *file, bool may_punch)
-{
-	if (may_punch && !file->punch_bad)
-		return ZERO_PUNCH;
-	return file->zero_range_bad ? ZERO_WRITE : ZERO_RANGE;
-}
-
-static void zeroing_new(struct blockdev *dev, struct op *user, uint64_t offset,
-			uint64_t length, unsigned flags, bool discards)
-{
-	struct file *file = file_of(dev);
-	struct zeroing *z;
-
-	if (discards && file->punch_bad) { /* a hint, and FUA adds nothing */
-		tell_later(dev, user, 0);
-		return;
-	}
-	z = calloc(1, sizeof(*z));
-	if (!z) {
-		tell_later(dev, user, -ENOMEM);
-		return;
-	}
-	z->op.done = zeroing_done;
-	z->user = user;
-	z->file = file;
-	z->offset = offset;
-	z->length = length;
-	z->flags = flags;
-	z->discards = discards;
-	z->step = first_step(file, discards || !(flags & BLOCKDEV_NO_HOLE));
-	zeroing_step(z);
-}
-
-static void file_discard_op(struct blockdev *dev, struct op *op,
-			    uint64_t offset, uint64_t length, unsigned flags)
-{
-	zeroing_new(dev, op, offset, length, flags, true);
-}
-
-static void file_zero_op(struct blockdev *dev, struct op *op, uint64_t offset,
-			 uint64_t length, unsigned flags)
-{
-	zeroing_new(dev, op, offset, length, flags, false);
 }
 
 /* ---- cache: by the page cache's own readahead ---- */
@@ -422,7 +265,7 @@ static void file_status_op(struct blockdev *dev, struct op *op, uint64_t offset,
 	struct status_work *s = calloc(1, sizeof(*s));
 
 	if (!s) {
-		tell_later(dev, op, -ENOMEM);
+		file_tell_later(dev, op, -ENOMEM);
 		return;
 	}
 	s->work.run = status_run;
@@ -471,7 +314,7 @@ static void file_resize_op(struct blockdev *dev, struct op *op, uint64_t size)
 	struct resize_work *w = calloc(1, sizeof(*w));
 
 	if (!w) {
-		tell_later(dev, op, -ENOMEM);
+		file_tell_later(dev, op, -ENOMEM);
 		return;
 	}
 	w->work.run = resize_run;

@@ -134,6 +134,29 @@ static void what_was_written_is_read(void **state)
 	}
 }
 
+/* What is cached is read at once; here only half of it is. */
+static void what_is_partly_in_memory_is_read_whole(void **state)
+{
+	auto_free char *out = aligned(65536, 0x5a);
+	auto_free char *in = aligned(65536, 0);
+	struct fixture f;
+	int fd;
+
+	(void)state;
+	file_make(&f, 0);
+	assert_int_equal(run(&f, WRITE, out, 65536, 0, BLOCKDEV_FUA), 0);
+	fd = open(f.path, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(posix_fadvise(fd, 32768, 0, POSIX_FADV_DONTNEED), 0);
+	close(fd);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(run(&f, READ, in, 65536, 0, 0), 0);
+		assert_memory_equal(in, out, 65536);
+		memset(in, 0, 65536);
+	}
+	file_remove_(&f);
+}
+
 static void zeroed_and_discarded_ranges_read_as_zeroes(void **state)
 {
 	static const unsigned flags[] = {0, BLOCKDEV_NO_HOLE,
@@ -337,6 +360,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_was_written_is_read),
+		cmocka_unit_test(what_is_partly_in_memory_is_read_whole),
 		cmocka_unit_test(zeroed_and_discarded_ranges_read_as_zeroes),
 		cmocka_unit_test(discard_frees_space_and_no_hole_keeps_it),
 		cmocka_unit_test(status_tells_data_from_holes),

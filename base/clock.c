@@ -2,7 +2,6 @@
 #include "base/clock.h"
 
 #include <assert.h>
-#include <time.h>
 
 static struct timespec now(clockid_t clock)
 {
@@ -24,6 +23,13 @@ int64_t clock_ns(void)
 int64_t clock_ms(void)
 {
 	return clock_ns() / 1000000;
+}
+
+struct timespec clock_deadline(int64_t ms)
+{
+	int64_t at = clock_ns() + ms * 1000000;
+
+	return (struct timespec){at / 1000000000, at % 1000000000};
 }
 
 int64_t clock_wall_s(void)

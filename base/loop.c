@@ -19,17 +19,26 @@
 #define DEFAULT_BUFFER_LIMIT (UINT64_C(64) << 20) /* bytes */
 
 /*
- * How often a round looks for more before it runs the batches: I/O that
- * completes at once joins its batch, and a peer that never pauses still
- * gets its replies.
+ * How often a round looks for more before it runs the batches, if any wait:
+ * I/O that completes at once joins its batch, and a peer that never pauses
+ * still gets its replies.
  */
 #define ROUND_LOOKS 4
+
+/*
+ * Batches that a round runs, at most: who adds itself again and again waits for
+ * something that is told only in the next.
+ */
+#define ROUND_BATCHES 1024
 
 /* Setup flags, and the features that stand for them, best first. */
 static const struct {
 	unsigned feature;
 	unsigned setup;
 } setups[] = {
+	{LOOP_SINGLE_ISSUER | LOOP_DEFER_TASKRUN | LOOP_BUSY_WAIT,
+	 IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
+		 IORING_SETUP_TASKRUN_FLAG},
 	{LOOP_SINGLE_ISSUER | LOOP_DEFER_TASKRUN,
 	 IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN},
 	{LOOP_SINGLE_ISSUER | LOOP_COOP_TASKRUN,
@@ -65,20 +74,23 @@ static int ring_open(struct loop *loop, unsigned entries, unsigned without)
 	return r;
 }
 
-static void probe_operations(struct loop *loop, unsigned without)
+/* True: there is IORING_OP_SEND_ZC. */
+static bool probe_operations(struct loop *loop, unsigned without)
 {
 	struct io_uring_probe *probe = io_uring_get_probe_ring(&loop->ring);
+	bool zero_copy;
 
 	if (!probe)
-		return;
-	if (io_uring_opcode_supported(probe, IORING_OP_SEND_ZC) &&
-	    !(without & LOOP_SEND_ZC))
+		return false;
+	zero_copy = io_uring_opcode_supported(probe, IORING_OP_SEND_ZC);
+	if (zero_copy && !(without & LOOP_SEND_ZC))
 		loop->features |= LOOP_SEND_ZC;
 	/* The flag can't be asked for; this operation came with it. */
 	if (io_uring_opcode_supported(probe, IORING_OP_SOCKET) &&
 	    !(without & LOOP_POLL_FIRST))
 		loop->features |= LOOP_POLL_FIRST;
 	io_uring_free_probe(probe);
+	return zero_copy;
 }
 
 static int explain(int r, struct error *err)
@@ -103,6 +115,7 @@ int loop_new(const struct loop_options *options, struct loop **ret,
 	     struct error *err)
 {
 	struct loop *loop = calloc(1, sizeof(*loop));
+	bool zero_copy;
 	int r;
 
 	if (!loop)
@@ -119,9 +132,21 @@ int loop_new(const struct loop_options *options, struct loop **ret,
 		r = explain(r, err);
 		goto undo_wake;
 	}
-	probe_operations(loop, options->without);
+	zero_copy = probe_operations(loop, options->without);
 	iobuf_pool_init(&loop->buffers,
 			options->buffer_limit ?: DEFAULT_BUFFER_LIMIT);
+	if (!(options->without & LOOP_FIXED_BUFFERS) &&
+	    iobuf_fixed_init(&loop->buffers.fixed, loop->ring.ring_fd) == 0)
+		loop->features |= LOOP_FIXED_BUFFERS;
+	/*
+	 * Receiving again and again came with SEND_ZC, and has no probe. Only
+	 * with DEFER_TASKRUN nothing is received while completions are told,
+	 * which bounds what comes to a stream that is to end.
+	 */
+	if (!(options->without & LOOP_STREAMS) && zero_copy &&
+	    loop->features & LOOP_DEFER_TASKRUN &&
+	    loop_provided_init(&loop->provided, &loop->ring) == 0)
+		loop->features |= LOOP_STREAMS;
 	loop_worker_init(&loop->worker, loop);
 	*ret = loop;
 	return 0;
@@ -140,6 +165,7 @@ void loop_free(struct loop *loop)
 	assert(loop->in_flight == 0);
 	loop_worker_done(&loop->worker);
 	io_uring_queue_exit(&loop->ring);
+	loop_provided_done(&loop->provided);
 	iobuf_pool_done(&loop->buffers);
 	fd_close(loop->wake_fd);
 	free(loop);
@@ -161,12 +187,7 @@ bool loop_is_current(const struct loop *loop)
 	       pthread_equal(loop->thread, pthread_self());
 }
 
-/*
- * A free submission entry. When the queue is full, what is in it is
- * submitted first; the kernel takes all of it, or as much as it has memory
- * for, and then takes the rest at the next try.
- */
-static struct io_uring_sqe *entry_get(struct loop *loop)
+struct io_uring_sqe *loop_entry_get(struct loop *loop)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&loop->ring);
 
@@ -177,12 +198,29 @@ static struct io_uring_sqe *entry_get(struct loop *loop)
 	return sqe;
 }
 
-static void entry_start(struct loop *loop, struct io_uring_sqe *sqe,
-			struct op *op)
+void loop_entry_start(struct loop *loop, struct io_uring_sqe *sqe,
+		      struct op *op)
 {
 	io_uring_sqe_set_data(sqe, op);
 	if (op)
 		loop->in_flight++;
+}
+
+void loop_soon(struct loop *loop, struct loop_soon *soon, struct op *op,
+	       int res)
+{
+	*soon = (struct loop_soon){.op = op, .res = res};
+	if (loop->soon_last)
+		loop->soon_last->next = soon;
+	else
+		loop->soon_first = soon;
+	loop->soon_last = soon;
+	loop->in_flight++;
+}
+
+bool loop_is_quiet(const struct loop *loop)
+{
+	return !loop->soon_first && !io_uring_sq_ready(&loop->ring);
 }
 
 /* ---- messages from other threads ---- */
@@ -229,7 +267,7 @@ static void messages_run(struct loop *loop)
 
 static void wake_arm(struct loop *loop)
 {
-	struct io_uring_sqe *sqe = entry_get(loop);
+	struct io_uring_sqe *sqe = loop_entry_get(loop);
 
 	io_uring_prep_read(sqe, loop->wake_fd, &loop->wake_count,
 			   sizeof(loop->wake_count), 0);
@@ -315,7 +353,7 @@ void loop_batch_remove(struct loop *loop, struct loop_batch *batch)
 
 static void batches_run(struct loop *loop)
 {
-	while (loop->batch_first) {
+	for (int i = 0; i < ROUND_BATCHES && loop->batch_first; i++) {
 		struct loop_batch *batch = loop->batch_first;
 
 		loop_batch_remove(loop, batch);
@@ -335,55 +373,56 @@ static unsigned completions_run(struct loop *loop)
 		struct op *op = io_uring_cqe_get_data(cqe);
 		int res = cqe->res;
 
+		loop->done_flags = cqe->flags;
 		/* Give the entry back first: done() may start more. */
 		io_uring_cq_advance(&loop->ring, 1);
 		seen++;
 		if (!op)
 			continue;
-		if (op != &loop->wake_op)
+		if (op != &loop->wake_op &&
+		    !(loop->done_flags & IORING_CQE_F_MORE))
 			loop->in_flight--;
 		op->done(op, res);
 	}
 	return seen;
 }
 
-static int wait_more(struct loop *loop)
+/* What was there when it began. */
+static unsigned soon_run(struct loop *loop)
 {
-	int r = io_uring_submit_and_wait(&loop->ring, 1);
+	struct loop_soon *soon = loop->soon_first;
+	unsigned n = 0;
 
-	/* EAGAIN, EBUSY: completions must be taken first. */
-	if (r == -EINTR || r == -EAGAIN || r == -EBUSY)
-		return 0;
-	return r;
-}
+	loop->soon_first = loop->soon_last = NULL;
+	while (soon) {
+		struct loop_soon *next = soon->next;
 
-/*
- * Submit what the last round started and take what is ready at once, so
- * that the results of cached I/O join the batch that asked for it.
- */
-static int submit_more(struct loop *loop)
-{
-	int r;
-
-	if (!io_uring_sq_ready(&loop->ring))
-		return 0;
-	if (loop->features & LOOP_DEFER_TASKRUN)
-		r = io_uring_submit_and_get_events(&loop->ring);
-	else
-		r = io_uring_submit(&loop->ring);
-	if (r == -EINTR || r == -EAGAIN || r == -EBUSY)
-		return 0;
-	return r;
+		loop->in_flight--;
+		n++;
+		soon->op->done(soon->op, soon->res); /* may free it */
+		soon = next;
+	}
+	return n;
 }
 
 static int round_run(struct loop *loop)
 {
-	int r = wait_more(loop);
+	int r = loop->batch_first  ? loop_take(loop)
+		: loop->soon_first ? loop_submit(loop)
+				   : loop_wait(loop);
 
 	for (int i = 0; i < ROUND_LOOKS && r >= 0; i++) {
-		if (!completions_run(loop))
-			break;
-		r = submit_more(loop);
+		unsigned seen = completions_run(loop);
+
+		seen += soon_run(loop);
+		if (!seen || !loop->batch_first)
+			break; /* the next wait submits what was started */
+		/*
+		 * What the last look started is taken if it is ready at once,
+		 * so that the results of cached I/O join the batch that asked
+		 * for it.
+		 */
+		r = loop_submit(loop);
 	}
 	batches_run(loop);
 	return r;
@@ -411,8 +450,13 @@ int loop_run(struct loop *loop)
 	batches_run(loop); /* what was added before the run */
 	while (r >= 0 && !atomic_load(&loop->stopping))
 		r = round_run(loop);
+	if (r >= 0)
+		r = loop_submit(loop);
 	messages_run(loop);
-	batches_run(loop);
+	while (soon_run(loop) > 0)
+		;
+	while (loop->batch_first)
+		batches_run(loop);
 	atomic_store(&loop->running, false);
 	return r < 0 ? r : 0;
 }
@@ -423,163 +467,21 @@ void loop_stop(struct loop *loop)
 	wake(loop);
 }
 
-/* ---- timers ---- */
-
-void loop_timer_start(struct loop *loop, struct loop_timer *timer,
-		      unsigned delay_ms)
-{
-	struct io_uring_sqe *sqe = entry_get(loop);
-
-	timer->at = (struct __kernel_timespec){
-		.tv_sec = delay_ms / 1000,
-		.tv_nsec = (long long)(delay_ms % 1000) * 1000000,
-	};
-	io_uring_prep_timeout(sqe, &timer->at, 0, 0);
-	entry_start(loop, sqe, &timer->op);
-}
-
-/* ---- descriptors ---- */
-
-void loop_read(struct loop *loop, struct op *op, int fd, void *data,
-	       uint32_t length, uint64_t offset)
-{
-	struct io_uring_sqe *sqe = entry_get(loop);
-
-	io_uring_prep_read(sqe, fd, data, length, offset);
-	entry_start(loop, sqe, op);
-}
-
-void loop_write(struct loop *loop, struct op *op, int fd, const void *data,
-		uint32_t length, uint64_t offset, int rw_flags)
-{
-	struct io_uring_sqe *sqe = entry_get(loop);
-
-	io_uring_prep_write(sqe, fd, data, length, offset);
-	sqe->rw_flags = rw_flags;
-	entry_start(loop, sqe, op);
-}
-
-void loop_hurry(struct loop *loop, unsigned most)
-{
-	/* What is not taken now is at the end of the round. */
-	if (io_uring_sq_ready(&loop->ring) >= most)
-		(void)io_uring_submit(&loop->ring);
-}
-
-void loop_fdatasync(struct loop *loop, struct op *op, int fd)
-{
-	struct io_uring_sqe *sqe = entry_get(loop);
-
-	io_uring_prep_fsync(sqe, fd, IORING_FSYNC_DATASYNC);
-	entry_start(loop, sqe, op);
-}
-
-void loop_fallocate(struct loop *loop, struct op *op, int fd, int mode,
-		    uint64_t offset, uint64_t length)
-{
-	struct io_uring_sqe *sqe = entry_get(loop);
-
-	/* liburing 2.3 types both as off_t or __u64; the fields are u64. */
-	io_uring_prep_rw(IORING_OP_FALLOCATE, sqe, fd, NULL, (unsigned)mode,
-			 offset);
-	sqe->addr = length;
-	entry_start(loop, sqe, op);
-}
-
-void loop_fadvise(struct loop *loop, struct op *op, int fd, uint64_t offset,
-		  uint64_t length, int advice)
-{
-	struct io_uring_sqe *sqe = entry_get(loop);
-
-	assert(length <= UINT32_MAX); /* all that the entry has room for */
-	io_uring_prep_rw(IORING_OP_FADVISE, sqe, fd, NULL, (unsigned)length,
-			 offset);
-	sqe->fadvise_advice = (uint32_t)advice;
-	entry_start(loop, sqe, op);
-}
-
-void loop_accept(struct loop *loop, struct op *op, int fd)
-{
-	struct io_uring_sqe *sqe = entry_get(loop);
-
-	io_uring_prep_accept(sqe, fd, NULL, NULL, SOCK_CLOEXEC);
-	entry_start(loop, sqe, op);
-}
-
-void loop_connect(struct loop *loop, struct op *op, int fd,
-		  const struct sockaddr *address, socklen_t length)
-{
-	struct io_uring_sqe *sqe = entry_get(loop);
-
-	io_uring_prep_connect(sqe, fd, address, length);
-	entry_start(loop, sqe, op);
-}
-
-void loop_recv(struct loop *loop, struct op *op, int fd, void *data,
-	       size_t length, int flags)
-{
-	struct io_uring_sqe *sqe = entry_get(loop);
-
-	io_uring_prep_recv(sqe, fd, data, length, flags);
-	entry_start(loop, sqe, op);
-}
-
-void loop_recv_later(struct loop *loop, struct op *op, int fd, void *data,
-		     size_t length, int flags)
-{
-	struct io_uring_sqe *sqe = entry_get(loop);
-
-	io_uring_prep_recv(sqe, fd, data, length, flags);
-	if (loop->features & LOOP_POLL_FIRST)
-		sqe->ioprio |= IORING_RECVSEND_POLL_FIRST;
-	entry_start(loop, sqe, op);
-}
-
-void loop_send(struct loop *loop, struct op *op, int fd, const void *data,
-	       size_t length, int flags)
-{
-	struct io_uring_sqe *sqe = entry_get(loop);
-
-	io_uring_prep_send(sqe, fd, data, length, flags | MSG_NOSIGNAL);
-	entry_start(loop, sqe, op);
-}
-
-void loop_sendmsg(struct loop *loop, struct op *op, int fd,
-		  const struct msghdr *message, int flags)
-{
-	struct io_uring_sqe *sqe = entry_get(loop);
-
-	io_uring_prep_sendmsg(sqe, fd, message, (unsigned)flags | MSG_NOSIGNAL);
-	entry_start(loop, sqe, op);
-}
-
-void loop_poll(struct loop *loop, struct op *op, int fd, unsigned events)
-{
-	struct io_uring_sqe *sqe = entry_get(loop);
-
-	io_uring_prep_poll_add(sqe, fd, events);
-	entry_start(loop, sqe, op);
-}
-
-void loop_close(struct loop *loop, struct op *op, int fd)
-{
-	struct io_uring_sqe *sqe = entry_get(loop);
-
-	io_uring_prep_close(sqe, fd);
-	entry_start(loop, sqe, op);
-}
-
-void loop_cancel(struct loop *loop, struct op *op)
-{
-	struct io_uring_sqe *sqe = entry_get(loop);
-
-	io_uring_prep_cancel(sqe, op, 0);
-	entry_start(loop, sqe, NULL); /* whether it was found: op tells */
-}
+/* ---- buffers ---- */
 
 struct iobuf *loop_iobuf_get(struct loop *loop, uint32_t size)
 {
-	return iobuf_get(&loop->buffers, size);
+	return iobuf_get(&loop->buffers, size, false);
+}
+
+struct iobuf *loop_iobuf_get_reserve(struct loop *loop, uint32_t size)
+{
+	return iobuf_get(&loop->buffers, size, true);
+}
+
+size_t loop_iobufs_in_use(const struct loop *loop)
+{
+	return loop->buffers.in_use;
 }
 
 void loop_iobuf_put(struct loop *loop, struct iobuf *buf)

@@ -35,14 +35,17 @@ enum loop_feature {
 	LOOP_DEFER_TASKRUN = 1 << 2, /* 6.1 */
 	LOOP_SEND_ZC = 1 << 3,       /* 6.0 */
 	LOOP_POLL_FIRST = 1 << 4,    /* 5.19 */
-	LOOP_ALL_FEATURES = (1 << 5) - 1,
+	LOOP_FIXED_BUFFERS = 1 << 5, /* 5.19 */
+	LOOP_STREAMS = 1 << 6,       /* 6.1: needs DEFER_TASKRUN */
+	LOOP_BUSY_WAIT = 1 << 7,     /* 6.1: needs DEFER_TASKRUN */
+	LOOP_ALL_FEATURES = (1 << 8) - 1,
 };
 
 struct loop_options {
 	const char *name;    /* of its thread, up to 15 bytes; borrowed */
 	unsigned entries;    /* submission queue size; 0: 256 */
 	unsigned without;    /* features not to use, for tests */
-	size_t buffer_limit; /* bytes of iobufs; 0: 64 MiB */
+	size_t buffer_limit; /* bytes of iobufs, and a reserve; 0: 64 MiB */
 };
 
 /*
@@ -62,6 +65,14 @@ int loop_run(struct loop *loop);
 void loop_stop(struct loop *loop);
 
 unsigned loop_features(const struct loop *loop);
+
+/* What loop_feature_find() knows, for a help text. */
+#define LOOP_FEATURE_NAMES                                                  \
+	"coop-taskrun, single-issuer, defer-taskrun, send-zc, poll-first, " \
+	"fixed-buffers, streams, busy-wait"
+
+/* 0: no feature has that name. */
+enum loop_feature loop_feature_find(const char *name);
 
 /* Operations started and not done yet. */
 unsigned loop_in_flight(const struct loop *loop);
@@ -96,10 +107,33 @@ struct loop_batch {
 /*
  * Run once, after every completion that is ready now has been handled and
  * before the loop waits: where replies are sent together. Adding a queued
- * one again does nothing.
+ * one again does nothing. One that adds itself is run again in this round or
+ * the next: the loop does not wait, but takes completions meanwhile.
  */
 void loop_batch_add(struct loop *loop, struct loop_batch *batch);
 void loop_batch_remove(struct loop *loop, struct loop_batch *batch);
+
+/* ---- results that are known at once ---- */
+
+struct loop_soon { /* the loop's */
+	struct op *op;
+	int res;
+	struct loop_soon *next;
+};
+
+/*
+ * On the loop: @op is done with @res, in this round. @soon: valid until then.
+ * Counted as in flight.
+ */
+void loop_soon(struct loop *loop, struct loop_soon *soon, struct op *op,
+	       int res);
+
+/*
+ * Nothing is to be submitted yet: an operation that can be done without waiting
+ * costs less by its own system call, which ends with loop_soon(), than by the
+ * ring.
+ */
+bool loop_is_quiet(const struct loop *loop);
 
 /* ---- blocking work ---- */
 
@@ -126,8 +160,19 @@ void loop_timer_start(struct loop *loop, struct loop_timer *timer,
 
 /* ---- descriptors: results and errors are those of the system call ---- */
 
+/*
+ * Of data in one of the loop's own buffers (below) these two are cheaper: the
+ * ring knows those of up to 1 MiB, and keeps their pages.
+ */
 void loop_read(struct loop *loop, struct op *op, int fd, void *data,
 	       uint32_t length, uint64_t offset);
+/*
+ * The same, of a file whose data may be in the page cache. Where that is a long
+ * copy, and other data is under way in the loop's buffers, another thread makes
+ * it, so that the loop sends and receives meanwhile.
+ */
+void loop_read_cached(struct loop *loop, struct op *op, int fd, void *data,
+		      uint32_t length, uint64_t offset);
 /* @rw_flags: RWF_DSYNC or 0 */
 void loop_write(struct loop *loop, struct op *op, int fd, const void *data,
 		uint32_t length, uint64_t offset, int rw_flags);
@@ -137,6 +182,20 @@ void loop_write(struct loop *loop, struct op *op, int fd, const void *data,
  * the end of the round as else.
  */
 void loop_hurry(struct loop *loop, unsigned most);
+/*
+ * Something that a disk does is under way, or has ended. Meanwhile waits are
+ * slept through, however short they were: a disk takes longer than a peer to
+ * ask again, and the processor has better to do than to look for it.
+ */
+void loop_disk_begin(struct loop *loop);
+void loop_disk_end(struct loop *loop);
+/*
+ * A large payload begins to come, or has come. Meanwhile, but for a few ms at
+ * most, waits are slept through: it comes as fast as the peer can send it, and
+ * each look would end with a little of it. The end of one ends all.
+ */
+void loop_payload_begin(struct loop *loop);
+void loop_payload_end(struct loop *loop);
 void loop_fdatasync(struct loop *loop, struct op *op, int fd);
 void loop_fallocate(struct loop *loop, struct op *op, int fd, int mode,
 		    uint64_t offset, uint64_t length);
@@ -151,6 +210,37 @@ void loop_recv(struct loop *loop, struct op *op, int fd, void *data,
 /* The same, from a socket that is believed to be empty now: costs less then. */
 void loop_recv_later(struct loop *loop, struct op *op, int fd, void *data,
 		     size_t length, int flags);
+
+/*
+ * A stream: receives again and again, until its end or loop_cancel(). After
+ * that, called on the loop, it hands over LOOP_STREAM_TOTAL bytes at most.
+ * Counted as in flight while it runs.
+ */
+struct loop_stream {
+	struct op op;
+	/*
+	 * @data: @res bytes, for the call. @res 0: the peer has closed its
+	 * side; negative: -ENOBUFS (all buffers are full: start it again),
+	 * -ECANCELED, or what recv() fails with. The last call finds !runs,
+	 * and may free the stream.
+	 */
+	void (*taken)(struct loop_stream *stream, const void *data, int res);
+	bool runs;
+	struct loop *loop; /* the loop's */
+};
+
+/* All streams of a loop share buffers of this many bytes in all. */
+#define LOOP_STREAM_PIECE  (UINT32_C(16) << 10)
+#define LOOP_STREAM_PIECES 16u
+#define LOOP_STREAM_TOTAL  (LOOP_STREAM_PIECES * LOOP_STREAM_PIECE)
+
+/*
+ * Only with LOOP_STREAMS, and not of a unix socket, whose stream is not told of
+ * its end when that came together with bytes (seen with Linux 6.18). Set taken
+ * first; zeroed, or one that has ended.
+ */
+void loop_stream_start(struct loop *loop, struct loop_stream *stream, int fd);
+
 void loop_send(struct loop *loop, struct op *op, int fd, const void *data,
 	       size_t length, int flags);
 void loop_sendmsg(struct loop *loop, struct op *op, int fd,
@@ -169,9 +259,11 @@ void loop_cancel(struct loop *loop, struct op *op);
 /* ---- buffers ---- */
 
 struct iobuf {
-	void *data;      /* page aligned */
-	uint32_t size;   /* bytes that may be used */
-	uint32_t class_; /* the pool's */
+	void *data;              /* page aligned */
+	uint32_t size;           /* bytes that may be used */
+	uint32_t class_;         /* the pool's */
+	bool reserve;            /* the pool's */
+	struct iobuf_pair *pair; /* the pool's */
 	struct iobuf *next;
 };
 
@@ -179,10 +271,23 @@ struct iobuf {
 
 /*
  * A buffer of at least @size bytes (1 to IOBUF_MAX) from the loop's pool;
- * content undefined. NULL when the loop's limit is reached: wait until one
- * is put back (back-pressure), it is not an error to log.
+ * content undefined. With LOOP_FIXED_BUFFERS the ring knows 256 of each size
+ * (4 KiB, 8 KiB... 1 MiB), as long as the process may lock memory. From 1 MiB
+ * on they are of transparent huge pages where the kernel has them: one of 1 MiB
+ * counts as the 2 MiB of its page, which the next one shares, where so much is
+ * left. NULL when the loop's limit is reached: wait until one is put back
+ * (back-pressure), it is not an error to log.
  */
 struct iobuf *loop_iobuf_get(struct loop *loop, uint32_t size);
+/*
+ * The same from a reserve beyond the limit, this part of it: for who holds next
+ * to nothing yet, so that those who hold all of the rest keep nobody out.
+ */
+#define LOOP_IOBUF_RESERVE 8u
+struct iobuf *loop_iobuf_get_reserve(struct loop *loop, uint32_t size);
 void loop_iobuf_put(struct loop *loop, struct iobuf *buf);
+
+/* Bytes with somebody, without those of the reserve; a huge page whole. */
+size_t loop_iobufs_in_use(const struct loop *loop);
 
 #endif

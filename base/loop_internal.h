@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What loop.c, loop_work.c and iobuf.c share. Nobody else includes it. */
+/* What loop*.c and iobuf*.c share. Nobody else includes it. */
 #ifndef BASE_LOOP_INTERNAL_H
 #define BASE_LOOP_INTERNAL_H
 
@@ -7,22 +7,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/iobuf.h"
 #include "base/loop.h"
-
-#define IOBUF_CLASSES 15 /* 4 KiB << 0..14: 4 KiB to 64 MiB */
-
-/* Buffers by size class; those put back are kept for the next. */
-struct iobuf_pool {
-	struct iobuf *free[IOBUF_CLASSES];
-	size_t limit;     /* bytes */
-	size_t allocated; /* bytes, in use and kept */
-	size_t in_use;    /* bytes */
-};
-
-void iobuf_pool_init(struct iobuf_pool *pool, size_t limit);
-void iobuf_pool_done(struct iobuf_pool *pool);
-struct iobuf *iobuf_get(struct iobuf_pool *pool, uint32_t size);
-void iobuf_put(struct iobuf_pool *pool, struct iobuf *buf);
 
 /* One helper thread for what would block the loop, made at first use. */
 struct loop_worker {
@@ -43,6 +29,25 @@ struct loop_worker {
 void loop_worker_init(struct loop_worker *worker, struct loop *loop);
 void loop_worker_done(struct loop_worker *worker);
 
+/* The buffers of streams, and the ring by which the kernel has them. */
+struct loop_provided {
+	struct io_uring_buf_ring *ring; /* NULL: none */
+	uint8_t *data;
+	size_t size; /* bytes of both */
+};
+
+int loop_provided_init(struct loop_provided *provided, struct io_uring *ring);
+void loop_provided_done(struct loop_provided *provided);
+
+/* How the next round waits (loop_wait.c). */
+struct loop_wait {
+	bool soon;       /* the last wait was short */
+	unsigned vain;   /* looks that found nothing, less those that did */
+	unsigned asleep; /* so many more waits do not look */
+	/* Looks that found something, and those in vain, for tests. */
+	uint64_t looks, vain_looks;
+};
+
 struct loop {
 	struct io_uring ring;
 	const char *name;
@@ -59,8 +64,33 @@ struct loop {
 	struct op wake_op;
 	struct loop_batch *batch_first;
 	struct loop_batch *batch_last;
+	struct loop_soon *soon_first, *soon_last;
+	struct loop_wait wait;
+	unsigned disks;     /* loop_disk_begin() without its end */
+	int64_t payload_ns; /* loop_payload_begin(): so long; 0: none comes */
+	struct loop_provided provided;
+	unsigned done_flags; /* of the completion being told */
 	struct iobuf_pool buffers;
+	uint64_t fixed_ops; /* on registered buffers, for tests */
+	uint64_t aside_ops; /* given to another thread at once, for tests */
 	struct loop_worker worker;
 };
+
+/* Submit what was started, if anything was, and take what is ready at once. */
+int loop_submit(struct loop *loop);
+/* The same, also if nothing was started. */
+int loop_take(struct loop *loop);
+/* The same, and wait until something is. */
+int loop_wait(struct loop *loop);
+
+/*
+ * A free submission entry. When the queue is full, what is in it is
+ * submitted first; the kernel takes all of it, or as much as it has memory
+ * for, and then takes the rest at the next try.
+ */
+struct io_uring_sqe *loop_entry_get(struct loop *loop);
+/* The entry is filled in; @op is done when it is. NULL: nobody is told. */
+void loop_entry_start(struct loop *loop, struct io_uring_sqe *sqe,
+		      struct op *op);
 
 #endif

@@ -5,8 +5,8 @@
  *	blockd_call ADDRESS METHOD [FIELD=VALUE...]
  *
  * A repeated field is given more than once; a label is labels=KEY=VALUE,
- * another message within FIELD=SUBFIELD:VALUE,SUBFIELD:VALUE. A stream is
- * printed a message a line.
+ * another message within FIELD=SUBFIELD:VALUE,SUBFIELD:VALUE, or
+ * FIELD.SUBFIELD=VALUE. A stream is printed a message a line.
  * Exit 0, or 1 with "ERRNO: text" on standard error, or 2 for wrong usage.
  */
 #include <errno.h>
@@ -129,15 +129,45 @@ static int set_field(ProtobufCMessage *message, const char *name,
 	}
 }
 
+/* Of the message within @message, which is made if it is not there. */
+static int set_within(ProtobufCMessage *message, const char *name,
+		      const char *sub, const char *value)
+{
+	const ProtobufCFieldDescriptor *field =
+		protobuf_c_message_descriptor_get_field_by_name(
+			message->descriptor, name);
+	ProtobufCMessage **at;
+
+	if (!field || field->type != PROTOBUF_C_TYPE_MESSAGE ||
+	    field->label == PROTOBUF_C_LABEL_REPEATED)
+		return -EINVAL;
+	at = (ProtobufCMessage **)((unsigned char *)message + field->offset);
+	if (!*at) {
+		const ProtobufCMessageDescriptor *type = field->descriptor;
+
+		*at = malloc(type->sizeof_message);
+		if (!*at)
+			return -ENOMEM;
+		protobuf_c_message_init(type, *at);
+	}
+	return set_field(*at, sub, value);
+}
+
 /* "name=value" */
 static int set_argument(ProtobufCMessage *message, const char *text)
 {
 	const char *equals = strchr(text, '=');
 	auto_free char *name = NULL;
+	char *sub;
 
 	if (!equals)
 		return -EINVAL;
 	name = strndup(text, (size_t)(equals - text));
+	sub = name ? strchr(name, '.') : NULL;
+	if (sub) {
+		*sub++ = '\0';
+		return set_within(message, name, sub, equals + 1);
+	}
 	return set_field(message, name, equals + 1);
 }
 

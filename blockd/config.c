@@ -9,8 +9,10 @@
 
 #include "base/cleanup.h"
 #include "base/ident.h"
+#include "base/loop.h"
 #include "blockd/extent_record.h"
 #include "blockd/space.h"
+#include "target/target.h"
 
 static const struct option_row rows[] = {
 	{"config", 'c', OPTION_STRING, offsetof(struct config, file), "FILE",
@@ -45,9 +47,18 @@ static const struct option_row rows[] = {
 	 NULL, 0, 0},
 	{"iscsi-secrets", 0, OPTION_STRING,
 	 offsetof(struct config, iscsi_secrets), "DIR",
-	 "CHAP users and secrets: a file for each extent, by its name, or "
-	 "\"default\"",
+	 "CHAP users and secrets: a file for each extent, by its name, for "
+	 "each account, or \"default\"",
 	 NULL, 0, 0},
+	{"low-space", 0, OPTION_NUMBER, offsetof(struct config, low_space),
+	 "PERCENT",
+	 "iSCSI initiators of a pool's extents are told when less than this "
+	 "of its capacity is left; 0: never",
+	 "10", 0, 99},
+	{"iscsi-discovery", 0, OPTION_STRING,
+	 offsetof(struct config, iscsi_discovery), "FILE",
+	 "CHAP user and secret of those who ask what targets there are", NULL,
+	 0, 0},
 	{"nbd-tls", 0, OPTION_STRING, offsetof(struct config, nbd_tls), "WHEN",
 	 "TLS for NBD clients: off, offered, or required (of TCP clients; this "
 	 "system's own attachments have none)",
@@ -94,6 +105,15 @@ static const struct option_row rows[] = {
 	{"max-connections", 0, OPTION_NUMBER,
 	 offsetof(struct config, max_connections), "N", "connections at once",
 	 "1024", 1, 65536},
+	{"peer-timeout", 0, OPTION_NUMBER,
+	 offsetof(struct config, peer_timeout), "SECONDS",
+	 "a TCP client that neither answers nor takes anything for so long is "
+	 "gone",
+	 "60", 2, TARGET_PEER_TIMEOUT_MAX_S},
+	{"without", 0, OPTION_LIST, offsetof(struct config, without), "FEATURE",
+	 "do without this feature of the kernel's io_uring, if it makes "
+	 "trouble: " LOOP_FEATURE_NAMES,
+	 NULL, 0, 0},
 	{"log-level", 0, OPTION_STRING, offsetof(struct config, log_level),
 	 "LEVEL", "error, warning, info or debug", "info", 0, 0},
 	{"check-config", 0, OPTION_FLAG, offsetof(struct config, check_config),
@@ -209,9 +229,10 @@ static int check_iscsi(const struct config *config, struct error *err)
 	if (config->listen_iscsi.count > 0)
 		return check_addresses("listen-iscsi", &config->listen_iscsi,
 				       err);
-	if (config->iscsi_secrets)
-		return error_set(err, EINVAL,
-				 "iscsi-secrets goes with listen-iscsi");
+	if (config->iscsi_secrets || config->iscsi_discovery)
+		return error_set(err, EINVAL, "%s goes with listen-iscsi",
+				 config->iscsi_secrets ? "iscsi-secrets"
+						       : "iscsi-discovery");
 	return 0;
 }
 
@@ -235,6 +256,21 @@ static int check_nbd_tls(const struct config *config, struct error *err)
 		return error_set(err, EINVAL,
 				 "nbd-tls needs nbd-tls-cert and nbd-tls-key, "
 				 "or nbd-tls-psk");
+	return 0;
+}
+
+static int parse_without(struct config *config, struct error *err)
+{
+	config->loops_without = 0;
+	for (size_t i = 0; i < config->without.count; i++) {
+		const char *name = config->without.items[i];
+		unsigned feature = loop_feature_find(name);
+
+		if (!feature)
+			return error_set(err, EINVAL, "without '%s': %s", name,
+					 LOOP_FEATURE_NAMES);
+		config->loops_without |= feature;
+	}
 	return 0;
 }
 
@@ -271,6 +307,8 @@ static int check(struct config *config, struct error *err)
 		r = check_nbd_tls(config, err);
 	if (r == 0)
 		r = check_pools(config, err);
+	if (r == 0)
+		r = parse_without(config, err);
 	if (r == 0 && log_level_parse(config->log_level, &config->level) < 0)
 		r = error_set(err, EINVAL,
 			      "log-level '%s': error, warning, info or debug",

@@ -31,7 +31,9 @@ struct config {
 	struct option_list listen;
 	struct option_list listen_iscsi; /* empty: no iSCSI */
 	char *iscsi_secrets;             /* directory; NULL: no CHAP */
-	char *nbd_tls;                   /* off, offered, required */
+	uint64_t low_space;    /* percent of a pool; 0: nobody is told */
+	char *iscsi_discovery; /* file; NULL: discovery is free */
+	char *nbd_tls;         /* off, offered, required */
 	char *nbd_tls_cert;
 	char *nbd_tls_key;
 	char *nbd_tls_ca;
@@ -43,13 +45,16 @@ struct config {
 	bool direct_io;
 	uint64_t loops;
 	uint64_t max_connections;
+	uint64_t peer_timeout;      /* seconds */
+	struct option_list without; /* features of the loops */
 	char *log_level;
 	bool check_config;
 	char *check_pool; /* path; NULL: serve */
 	bool repair;
 	bool help;
 	bool version;
-	enum log_level level; /* log_level, parsed */
+	enum log_level level;   /* log_level, parsed */
+	unsigned loops_without; /* @without, parsed */
 };
 
 /*

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "blockd/hold.h"
 #include "blockd/local_hold.h"
+#include "blockd/lun_claims.h"
 #include "target/initiators.h"
 
 static_assert(EXTENT_INITIATORS_MAX == TARGET_INITIATORS_MAX, "one limit");
@@ -22,6 +23,7 @@ struct exports {
 	struct target *target;
 	unsigned open_flags;                    /* of blockdev_file_open() */
 	const struct export_scsi_options *scsi; /* NULL: no iSCSI */
+	struct lun_claims *luns;
 	char boot_id[UUID_TEXT_SIZE];
 };
 
@@ -37,6 +39,21 @@ const char *exports_incarnation(const struct exports *exports,
 	(void)snprintf(buf, EXPORTS_INCARNATION_SIZE, "%s/%s", exports->boot_id,
 		       pool->incarnation);
 	return buf;
+}
+
+void exports_iscsi_name(const struct exports *exports,
+			const struct pool_record *pool,
+			const struct extent_record *record, char *ret)
+{
+	char incarnation[EXPORTS_INCARNATION_SIZE];
+
+	if (exports->scsi && record->export.active &&
+	    !record->export.scsi.target[0])
+		export_scsi_name(
+			record, exports_incarnation(exports, pool, incarnation),
+			ret);
+	else
+		ret[0] = '\0';
 }
 
 unsigned exports_connections(struct exports *exports, const char *name)
@@ -101,8 +118,12 @@ static int serve(struct exports *exports, struct extent *extent,
 
 	if (!served)
 		return error_set(err, ENOMEM, "out of memory");
+	(void)snprintf(description, sizeof(description), "incarnation=%s",
+		       exports_incarnation(exports, &extent->pool->pool->record,
+					   incarnation));
 	if (exports->scsi) {
-		r = export_scsi_make(exports->scsi, extent, &scsi, err);
+		r = export_scsi_make(exports->scsi, extent, export->block_size,
+				     incarnation, &scsi, err);
 		spec.scsi = &scsi.scsi;
 	}
 	if (r < 0) {
@@ -112,9 +133,6 @@ static int serve(struct exports *exports, struct extent *extent,
 	}
 	served->exports = exports;
 	served->extent = extent_ref(extent);
-	(void)snprintf(description, sizeof(description), "incarnation=%s",
-		       exports_incarnation(exports, &extent->pool->pool->record,
-					   incarnation));
 	/* It waits for connections that end, and they for their requests. */
 	gate_rush_begin(&extent->gate);
 	r = target_export_set(exports->target, &spec, err);
@@ -138,12 +156,23 @@ static int unserve(struct exports *exports, struct extent *extent,
 	return r;
 }
 
+/* It is what its record says, if nobody else is. */
+static int serve_again(struct exports *exports, struct extent *extent,
+		       struct error *err)
+{
+	const struct extent_export *export = &extent->record.export;
+	int r = lun_claims_take(exports->luns, extent->record.name,
+				&export->scsi, err);
+
+	return r < 0 ? r : serve(exports, extent, export, err);
+}
+
 /* As its record says. The extent's op lock is held. */
 static int restore(struct exports *exports, struct extent *extent)
 {
 	const struct extent_export *export = &extent->record.export;
 	struct error err = {0};
-	int r = export->active   ? serve(exports, extent, export, &err)
+	int r = export->active   ? serve_again(exports, extent, &err)
 		: export->exists ? unserve(exports, extent, export->epoch, &err)
 				 : 0;
 
@@ -253,12 +282,16 @@ static void grown(void *context, struct extent *extent)
 static int drop(void *context, struct extent *extent, struct error *err)
 {
 	struct exports *exports = context;
+	int r;
 
 	if (exports->scsi)
 		export_scsi_forget(exports->scsi, extent);
 	/* For whoever used it; one that is made anew begins at epoch 1. */
-	return unserve(exports, extent,
-		       extent->record.export.exists ? UINT64_MAX : 0, err);
+	r = unserve(exports, extent,
+		    extent->record.export.exists ? UINT64_MAX : 0, err);
+	if (r == 0)
+		lun_claims_settle(exports->luns, extent->record.name, NULL);
+	return r;
 }
 
 static void back(void *context, const char *pool)
@@ -317,6 +350,11 @@ static int check_set(struct exports *exports, struct extent *extent,
 	int r = initiators_parse(request->initiators, request->n_initiators,
 				 &parsed, err);
 
+	if (r == 0 && exports->scsi)
+		r = export_scsi_check(exports->scsi, extent->record.name,
+				      &request->scsi, err);
+	if (r == 0)
+		r = extent_block_size_check(request->block_size, err);
 	if (r == 0 && !request->read_only)
 		r = check_writable(extent, request, err);
 	if (r < 0)
@@ -350,20 +388,22 @@ static int changed_record(const struct extent *extent,
 	record.export.active = true;
 	record.export.read_only = request->read_only;
 	record.export.epoch = request->epoch;
+	record.export.scsi = request->scsi;
+	record.export.block_size = request->block_size;
 	if (!request->read_only)
 		record.blank = false;
 	*ret = record;
 	return 0;
 }
 
-static int set_locked(struct exports *exports, struct extent *extent,
-		      const struct exports_request *request, struct error *err)
+/* Durably what is asked for, and nothing of it when that fails. */
+static int save_changed(struct extent *extent,
+			const struct exports_request *request,
+			struct error *err)
 {
 	struct extent_record record = {0};
-	int r = check_set(exports, extent, request, err);
+	int r = changed_record(extent, request, &record, err);
 
-	if (r == 0)
-		r = changed_record(extent, request, &record, err);
 	if (r < 0)
 		return r;
 	if (record.blank == extent->record.blank &&
@@ -371,8 +411,29 @@ static int set_locked(struct exports *exports, struct extent *extent,
 		extent_record_done(&record);
 	else
 		r = extent_save(extent, &record, err);
+	return r;
+}
+
+static int set_locked(struct exports *exports, struct extent *extent,
+		      const struct exports_request *request, struct error *err)
+{
+	const struct extent_export *now = &extent->record.export;
+	const char *name = extent->record.name;
+	int r = check_set(exports, extent, request, err);
+
 	if (r == 0)
-		r = serve(exports, extent, &extent->record.export, err);
+		r = lun_claims_take(exports->luns, name, &request->scsi, err);
+	if (r < 0)
+		return r;
+	r = save_changed(extent, request, err);
+	if (r < 0) {
+		lun_claims_settle(exports->luns, name,
+				  now->active ? &now->scsi : NULL);
+		return r;
+	}
+	r = serve(exports, extent, now, err);
+	if (r == 0) /* else what it was may still be served */
+		lun_claims_settle(exports->luns, name, &now->scsi);
 	return r;
 }
 
@@ -413,6 +474,8 @@ static int remove_locked(struct exports *exports, struct extent *extent,
 	}
 	if (r == 0)
 		r = unserve(exports, extent, now->epoch, err);
+	if (r == 0)
+		lun_claims_settle(exports->luns, extent->record.name, NULL);
 	if (r == 0)
 		log_info("extent %s: not exported any more, epoch %" PRIu64,
 			 extent->record.name, now->epoch);
@@ -471,9 +534,10 @@ int exports_new(const struct exports_options *options, struct exports **ret,
 	exports->target = options->target;
 	exports->scsi = options->scsi;
 	exports->open_flags = options->direct_io ? BLOCKDEV_FILE_DIRECT : 0;
-	r = boot_id_read(exports->boot_id);
+	exports->luns = lun_claims_new();
+	r = exports->luns ? boot_id_read(exports->boot_id) : -ENOMEM;
 	if (r < 0) {
-		free(exports);
+		exports_free(exports);
 		return error_set(err, -r, "read the boot id: %s", strerror(-r));
 	}
 	options->node->users = (struct extent_users){
@@ -504,5 +568,8 @@ void exports_let_go(struct exports *exports)
 
 void exports_free(struct exports *exports)
 {
+	if (!exports)
+		return;
+	lun_claims_free(exports->luns);
 	free(exports);
 }

@@ -66,11 +66,14 @@ struct exports_request {
 	const char *const *initiators; /* borrowed */
 	size_t n_initiators;
 	bool read_only;
+	struct extent_scsi scsi;
+	unsigned block_size; /* by iSCSI: 512, 4096; 0: as suits the pool */
 };
 
 /*
  * -ESTALE: the extent is at a higher epoch; -EBUSY: a local device holds it;
- * -EINVAL: an initiator; -EIO: damaged.
+ * -EINVAL: an initiator, or not what its iSCSI target has; -EEXIST: another
+ * extent is that LUN; -EIO: damaged.
  */
 int exports_set(struct exports *exports, struct extent *extent,
 		const struct exports_request *request, struct error *err);
@@ -89,6 +92,16 @@ int exports_stats(struct exports *exports, const char *name,
 		  size_t *ret_n, struct error *err);
 
 unsigned exports_connections(struct exports *exports, const char *name);
+
+/*
+ * What an initiator logs in to by iSCSI, with the incarnation's tag.
+ *
+ * @ret  EXPORT_SCSI_NAME_SIZE bytes; "": it is not served by iSCSI, or is one
+ *       LUN of a target that was named
+ */
+void exports_iscsi_name(const struct exports *exports,
+			const struct pool_record *pool,
+			const struct extent_record *record, char *ret);
 
 /*
  * "BOOT-ID/POOL-INCARNATION": changes when acknowledged data that was never

@@ -53,6 +53,16 @@ uint64_t extent_promise(struct pool *pool, const struct extent_record *record)
 	return pool->ops->footprint(pool, record->size);
 }
 
+uint64_t extent_reserved(struct extent *extent)
+{
+	uint64_t bytes;
+
+	pthread_mutex_lock(&extent->node->tables);
+	bytes = extent->bytes;
+	pthread_mutex_unlock(&extent->node->tables);
+	return bytes;
+}
+
 int extent_find(struct node *node, const char *name, struct extent **ret,
 		struct error *err)
 {
@@ -246,7 +256,9 @@ static int grow(struct extent *extent, uint64_t size, struct error *err)
 		extent_record_done(&record);
 		return r;
 	}
+	pthread_mutex_lock(&extent->node->tables);
 	extent->bytes = bytes;
+	pthread_mutex_unlock(&extent->node->tables);
 	extent_publish(extent, &record);
 	return 0;
 }

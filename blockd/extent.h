@@ -37,8 +37,9 @@ struct extent {
 	pthread_mutex_t op;
 	/* Its name never changes. EXTENT_CREATING: not there for readers. */
 	struct extent_record record;
-	char *damage;            /* owned; why it can't be used; NULL: it can */
-	uint64_t bytes;          /* counted as reserved in its pool */
+	char *damage; /* owned; why it can't be used; NULL: it can */
+	/* Counted as reserved in its pool; changed as the record is. */
+	uint64_t bytes;
 	bool gone;               /* out of the table; guarded by op */
 	struct gate gate;        /* before all its open devices */
 	atomic_uint copied_from; /* copies that read it; raised under op */
@@ -85,6 +86,9 @@ void extent_unref(struct extent *extent); /* NULL is fine */
 
 /* Bytes that are reserved in the pool for what has this record. */
 uint64_t extent_promise(struct pool *pool, const struct extent_record *record);
+
+/* Bytes that its pool counts as reserved for it now. */
+uint64_t extent_reserved(struct extent *extent);
 
 /* @ret gets a reference. -ENOENT. Damaged ones are found too. */
 int extent_find(struct node *node, const char *name, struct extent **ret,

@@ -75,6 +75,14 @@ int extent_limits_check(const struct extent_limits *limits, struct error *err)
 	return 0;
 }
 
+int extent_block_size_check(uint64_t size, struct error *err)
+{
+	if (size != 0 && size != 512 && size != 4096)
+		return error_set(err, EINVAL,
+				 "a disk's block size is 512 or 4096 bytes");
+	return 0;
+}
+
 static void labels_free(struct extent_record *record)
 {
 	for (unsigned i = 0; i < record->n_labels; i++) {
@@ -253,7 +261,9 @@ bool extent_export_same(const struct extent_export *a,
 {
 	if (a->exists != b->exists || a->active != b->active ||
 	    a->read_only != b->read_only || a->epoch != b->epoch ||
-	    a->n_initiators != b->n_initiators)
+	    a->block_size != b->block_size ||
+	    a->n_initiators != b->n_initiators ||
+	    !extent_scsi_same(&a->scsi, &b->scsi))
 		return false;
 	for (unsigned i = 0; i < a->n_initiators; i++)
 		if (strcmp(a->initiators[i], b->initiators[i]) != 0)
@@ -321,6 +331,15 @@ static void encode_export(struct record_writer *w,
 	record_text_add_flag(w, "export-read-only", export->read_only);
 	for (unsigned i = 0; i < export->n_initiators; i++)
 		record_text_add(w, "export-initiator", export->initiators[i]);
+	if (export->scsi.target[0]) {
+		record_text_add(w, "export-target", export->scsi.target);
+		record_text_add_number(w, "export-lun", export->scsi.lun);
+	}
+	if (export->scsi.account[0])
+		record_text_add(w, "export-account", export->scsi.account);
+	if (export->block_size)
+		record_text_add_number(w, "export-block-size",
+				       export->block_size);
 }
 
 int extent_record_encode(const struct extent_record *record, char **ret,

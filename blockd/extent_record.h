@@ -20,10 +20,14 @@
  *	cut=UUID                     a snapshot's instant; only there
  *	limit-iops=NUMBER            only when there is one
  *	limit-bytes=NUMBER           a second; only when there is one
- *	export-epoch=NUMBER          these four only when it was ever exported
+ *	export-epoch=NUMBER          these only when it was ever exported
  *	export-active=yes|no         served now
  *	export-read-only=yes|no
  *	export-initiator=TEXT        up to 64
+ *	export-target=NAME           these two only when it is a LUN of a
+ *	export-lun=NUMBER            target that was named
+ *	export-account=NAME          only when one was
+ *	export-block-size=512|4096   only when it was asked for
  *	crc32c=XXXXXXXX
  *
  * A record of an extent that has nothing of the newer keys is written as it
@@ -38,6 +42,7 @@
 
 #include "base/error.h"
 #include "base/ident.h"
+#include "blockd/extent_scsi.h"
 
 #define EXTENT_RECORD_KIND    "tributary-extent"
 #define EXTENT_RECORD_VERSION 1
@@ -46,7 +51,7 @@
 #define EXTENT_LABELS_MAX     16
 #define EXTENT_LABEL_MAX      128 /* bytes, of a key or a value */
 #define EXTENT_INITIATORS_MAX 64  /* TARGET_INITIATORS_MAX */
-#define EXTENT_INITIATOR_MAX  192 /* bytes; "tls:NAME@PREFIX" */
+#define EXTENT_INITIATOR_MAX  255 /* bytes; "iscsi:NAME@PREFIX" */
 
 #define EXTENT_ALIGN    4096                /* bytes */
 #define EXTENT_SIZE_MIN (UINT64_C(1) << 20) /* bytes */
@@ -88,8 +93,11 @@ struct extent_export {
 	bool active; /* served now */
 	bool read_only;
 	uint64_t epoch; /* never falls, also when not active */
+	/* Logical blocks by iSCSI, bytes: 512, 4096, or 0: as suits the pool */
+	uint64_t block_size;
 	unsigned n_initiators;
 	char **initiators; /* owned */
+	struct extent_scsi scsi;
 };
 
 /* What an extent or snapshot was made from. */
@@ -131,6 +139,7 @@ const char *pool_copy_method_name(enum pool_copy_method method);
 /* -EINVAL with the rule that was broken. */
 int extent_size_check(uint64_t size, struct error *err);
 int extent_limits_check(const struct extent_limits *limits, struct error *err);
+int extent_block_size_check(uint64_t size, struct error *err);
 
 /*
  * Replace the labels: copied, sorted. -EINVAL: too many, too long, a key

@@ -26,6 +26,10 @@ enum field {
 	FIELD_CUT,
 	FIELD_LIMIT_IOPS,
 	FIELD_LIMIT_BYTES,
+	FIELD_TARGET,
+	FIELD_LUN,
+	FIELD_ACCOUNT,
+	FIELD_BLOCK_SIZE,
 	FIELD_LABEL, /* this and the next may come more than once */
 	FIELD_INITIATOR,
 	N_FIELDS,
@@ -34,7 +38,12 @@ enum field {
 #define ALWAYS ((1u << FIELD_EPOCH) - 1)
 #define EXPORT \
 	((1u << FIELD_EPOCH) | (1u << FIELD_ACTIVE) | (1u << FIELD_READ_ONLY))
+/* With these there is an export, too: */
+#define EXPORT_MORE                                           \
+	((1u << FIELD_BLOCK_SIZE) | (1u << FIELD_INITIATOR) | \
+	 (1u << FIELD_TARGET) | (1u << FIELD_LUN) | (1u << FIELD_ACCOUNT))
 /* These come together: */
+#define TARGET        ((1u << FIELD_TARGET) | (1u << FIELD_LUN))
 #define ORIGIN        ((1u << FIELD_ORIGIN) | (1u << FIELD_METHOD))
 #define SNAPSHOT_ONLY ((1u << FIELD_RESERVED) | (1u << FIELD_CUT))
 #define SNAPSHOT      (SNAPSHOT_ONLY | ORIGIN)
@@ -58,6 +67,10 @@ static const char *const field_names[N_FIELDS] = {
 	[FIELD_CUT] = "cut",
 	[FIELD_LIMIT_IOPS] = "limit-iops",
 	[FIELD_LIMIT_BYTES] = "limit-bytes",
+	[FIELD_TARGET] = "export-target",
+	[FIELD_LUN] = "export-lun",
+	[FIELD_ACCOUNT] = "export-account",
+	[FIELD_BLOCK_SIZE] = "export-block-size",
 	[FIELD_LABEL] = "label",
 	[FIELD_INITIATOR] = "export-initiator",
 };
@@ -66,6 +79,8 @@ static const char *const field_names[N_FIELDS] = {
 struct decoding {
 	struct extent_record record;
 	unsigned seen; /* bit mask of enum field */
+	char target[EXTENT_TARGET_SIZE], account[EXTENT_ACCOUNT_SIZE];
+	uint64_t lun;
 	struct extent_label labels[EXTENT_LABELS_MAX];
 	size_t n_labels;
 	const char *initiators[EXTENT_INITIATORS_MAX];
@@ -223,6 +238,13 @@ static int decode_field(struct decoding *d, enum field field, char *value,
 	case FIELD_LIMIT_BYTES:
 		return decode_limit(value, &record->limits.bytes_per_second,
 				    err);
+	case FIELD_TARGET:
+		return decode_text(value, d->target, sizeof(d->target), err);
+	case FIELD_LUN: return record_text_number(value, &d->lun, err);
+	case FIELD_ACCOUNT:
+		return decode_text(value, d->account, sizeof(d->account), err);
+	case FIELD_BLOCK_SIZE:
+		return decode_limit(value, &record->export.block_size, err);
 	case FIELD_LABEL: return decode_label(d, value, err);
 	case FIELD_INITIATOR: return decode_initiator(d, value, err);
 	case N_FIELDS: break;
@@ -269,10 +291,12 @@ static int check_complete(struct decoding *d, struct error *err)
 {
 	unsigned missing = lacking(d->seen, ALWAYS);
 
-	if (d->seen & (EXPORT | (1u << FIELD_INITIATOR))) {
+	if (d->seen & (EXPORT | EXPORT_MORE)) {
 		missing |= lacking(d->seen, EXPORT);
 		d->record.export.exists = true;
 	}
+	if (d->seen & TARGET)
+		missing |= lacking(d->seen, TARGET);
 	if (d->seen & ORIGIN)
 		missing |= lacking(d->seen, ORIGIN);
 	if (d->record.kind == EXTENT_KIND_SNAPSHOT)
@@ -299,6 +323,9 @@ static int decode_end(struct decoding *d, struct error *err)
 	     name_check("extent", record->origin.name, &rule) < 0) ||
 	    extent_size_check(record->size, &rule) < 0 ||
 	    extent_limits_check(&record->limits, &rule) < 0 ||
+	    extent_scsi_make(d->target, d->lun, d->account,
+			     &record->export.scsi, &rule) < 0 ||
+	    extent_block_size_check(record->export.block_size, &rule) < 0 ||
 	    extent_record_set_labels(record, d->labels, d->n_labels, &rule) <
 		    0 ||
 	    extent_record_set_initiators(record, d->initiators, d->n_initiators,

@@ -36,6 +36,10 @@ static struct extent_record example(void)
 	record.export.exists = true;
 	record.export.active = true;
 	record.export.epoch = UINT64_MAX;
+	assert_int_equal(extent_scsi_make("iqn.2000-01.org:group", 255, "staff",
+					  &record.export.scsi, NULL),
+			 0);
+	record.export.block_size = 4096;
 	return record;
 }
 
@@ -90,6 +94,9 @@ static int decode_lines(const char *const *lines, struct error *err)
 #define GOOD                                                                  \
 	"name", "a", "id", ID, "pool", ID, "size", "1048576", "created", "1", \
 		"state", "ok", "blank", "no"
+
+#define EXPORT \
+	"export-epoch", "1", "export-active", "yes", "export-read-only", "no"
 
 static void accepts_a_record_that_was_never_exported(void **state)
 {
@@ -176,6 +183,23 @@ static void accepts_what_snapshots_and_clones_have(void **state)
 		assert_int_equal(decode_lines(good[i], NULL), 0);
 }
 
+static void refuses_half_an_export_and_odd_blocks(void **state)
+{
+#define EXPORTED                                                              \
+	GOOD, "export-epoch", "1", "export-active", "no", "export-read-only", \
+		"no"
+	const char *good[] = {EXPORTED, "export-block-size", "512", NULL};
+	const char *odd[] = {EXPORTED, "export-block-size", "1024", NULL};
+	const char *none[] = {EXPORTED, "export-block-size", "0", NULL};
+	const char *half[] = {GOOD, "export-block-size", "512", NULL};
+
+	(void)state;
+	assert_int_equal(decode_lines(good, NULL), 0);
+	assert_int_equal(decode_lines(odd, NULL), -EBADMSG);
+	assert_int_equal(decode_lines(none, NULL), -EBADMSG);
+	assert_int_equal(decode_lines(half, NULL), -EBADMSG);
+}
+
 static void refuses_half_a_snapshot(void **state)
 {
 	const char *const bad[][28] = {
@@ -208,11 +232,20 @@ static void refuses_half_a_snapshot(void **state)
 
 static void refuses_records_that_make_no_sense(void **state)
 {
-	const char *const bad[][24] = {
-		{GOOD, "name", "b", NULL},                /* twice */
-		{GOOD, "color", "red", NULL},             /* unknown */
-		{GOOD, "export-epoch", "1", NULL},        /* half an export */
-		{GOOD, "export-initiator", "a", NULL},    /* the same */
+	const char *const bad[][26] = {
+		{GOOD, "name", "b", NULL},             /* twice */
+		{GOOD, "color", "red", NULL},          /* unknown */
+		{GOOD, "export-epoch", "1", NULL},     /* half an export */
+		{GOOD, "export-initiator", "a", NULL}, /* the same */
+		/* LUNs of nothing, of no name, that are none */
+		{GOOD, EXPORT, "export-lun", "1", NULL},
+		{GOOD, EXPORT, "export-target", "iqn.x:a", NULL},
+		{GOOD, "export-account", "a", NULL},
+		{GOOD, EXPORT, "export-account", "../a", NULL},
+		{GOOD, EXPORT, "export-target", "iqn.x:7", "export-lun", "0",
+		 NULL},
+		{GOOD, EXPORT, "export-target", "iqn.x:a", "export-lun", "256",
+		 NULL},
 		{GOOD, "label", "v", "label", "w", NULL}, /* key twice */
 		{"id", ID, NULL},
 		{"name", "../a", "id", ID, "pool", ID, "size", "1048576",
@@ -297,6 +330,7 @@ int main(void)
 		cmocka_unit_test(gives_back_what_a_snapshot_is),
 		cmocka_unit_test(writes_a_plain_extent_as_it_always_was),
 		cmocka_unit_test(accepts_what_snapshots_and_clones_have),
+		cmocka_unit_test(refuses_half_an_export_and_odd_blocks),
 		cmocka_unit_test(refuses_half_a_snapshot),
 		cmocka_unit_test(accepts_a_record_that_was_never_exported),
 		cmocka_unit_test(refuses_records_that_make_no_sense),

@@ -24,15 +24,22 @@
 
 struct walk {
 	int fd;
-	uint64_t next; /* bytes: where to ask from */
-	unsigned i, n; /* of the batch */
-	bool last;     /* the batch has the last one */
+	uint64_t next;  /* bytes: where to ask from */
+	uint64_t end;   /* bytes: ... and no further, roughly */
+	unsigned flags; /* FIEMAP_FLAG_... */
+	unsigned i, n;  /* of the batch */
+	bool last;      /* the batch has the last one */
 	struct fiemap *map;
 };
 
 static int walk_begin(struct walk *w, int fd, uint64_t start)
 {
-	*w = (struct walk){.fd = fd, .next = start};
+	*w = (struct walk){
+		.fd = fd,
+		.next = start,
+		.end = FIEMAP_MAX_OFFSET,
+		.flags = FIEMAP_FLAG_SYNC,
+	};
 	w->map = calloc(1, sizeof(*w->map) +
 				   BATCH * sizeof(w->map->fm_extents[0]));
 	return w->map ? 0 : -ENOMEM;
@@ -49,8 +56,8 @@ static int walk_batch(struct walk *w)
 
 	memset(w->map, 0, sizeof(*w->map));
 	w->map->fm_start = w->next;
-	w->map->fm_length = FIEMAP_MAX_OFFSET - w->next;
-	w->map->fm_flags = FIEMAP_FLAG_SYNC;
+	w->map->fm_length = w->end - w->next;
+	w->map->fm_flags = w->flags;
 	w->map->fm_extent_count = BATCH;
 	if (ioctl(w->fd, FS_IOC_FIEMAP, w->map) < 0)
 		return -errno;
@@ -61,7 +68,8 @@ static int walk_batch(struct walk *w)
 		return 0;
 	}
 	last = &w->map->fm_extents[w->n - 1];
-	w->last = last->fe_flags & FIEMAP_EXTENT_LAST;
+	w->last = last->fe_flags & FIEMAP_EXTENT_LAST ||
+		  last->fe_logical + last->fe_length >= w->end;
 	if (last->fe_logical + last->fe_length <= w->next)
 		return -EIO; /* or this would never end */
 	w->next = last->fe_logical + last->fe_length;
@@ -96,6 +104,28 @@ uint64_t file_map_shared(int fd)
 			sum += extent->fe_length;
 	walk_end(&w);
 	return sum;
+}
+
+int file_map_pieces(int fd, file_map_piece visit, void *context)
+{
+	const struct fiemap_extent *extent;
+	struct walk w;
+	int r = walk_begin(&w, fd, 0);
+
+	if (r < 0)
+		return r;
+	w.flags = 0;
+	while ((r = walk_next(&w, &extent)) > 0) {
+		r = extent->fe_flags & FIEMAP_EXTENT_ENCODED
+			    ? -EOPNOTSUPP
+			    : visit(context, extent->fe_physical,
+				    extent->fe_length,
+				    extent->fe_flags & FIEMAP_EXTENT_SHARED);
+		if (r)
+			break;
+	}
+	walk_end(&w);
+	return r == -ENOTTY ? -EOPNOTSUPP : r;
 }
 
 /* ---- joining neighbours ---- */
@@ -293,4 +323,68 @@ int file_map_differ(int fd, int base, uint64_t start, uint64_t size,
 		return error_set(err, -r, "find where the data is: %s",
 				 strerror(-r));
 	return visited;
+}
+
+/* ---- what a write would need ---- */
+
+#define BLOCK UINT64_C(4096) /* bytes */
+
+/* Of what is allocated and only this file's, from @start to @end. */
+static int own_bytes(int fd, uint64_t start, uint64_t end, uint64_t *ret)
+{
+	const struct fiemap_extent *extent;
+	struct walk w;
+	int r = walk_begin(&w, fd, start);
+
+	if (r < 0)
+		return r;
+	w.end = end;
+	w.flags = 0;
+	*ret = 0;
+	while ((r = walk_next(&w, &extent)) > 0) {
+		uint64_t from = extent->fe_logical;
+		uint64_t to = from + extent->fe_length;
+
+		if (from >= end)
+			break;
+		from = from > start ? from : start;
+		to = to < end ? to : end;
+		if (to > from && !(extent->fe_flags & FIEMAP_EXTENT_SHARED))
+			*ret += to - from;
+	}
+	walk_end(&w);
+	return r < 0 ? r : 0;
+}
+
+/* Where there is no FIEMAP: of what is data. Such files share nothing. */
+static int data_bytes(int fd, uint64_t start, uint64_t end, uint64_t *ret)
+{
+	*ret = 0;
+	while (start < end) {
+		off_t data = lseek(fd, (off_t)start, SEEK_DATA), hole;
+		uint64_t to;
+
+		if (data < 0 && errno == ENXIO)
+			break;
+		hole = data < 0 ? -1 : lseek(fd, data, SEEK_HOLE);
+		if (hole < 0)
+			return -errno;
+		if ((uint64_t)data >= end)
+			break;
+		to = (uint64_t)hole < end ? (uint64_t)hole : end;
+		*ret += to - (uint64_t)data;
+		start = to;
+	}
+	return 0;
+}
+
+uint64_t file_map_missing(int fd, uint64_t offset, uint64_t length)
+{
+	uint64_t start = offset / BLOCK * BLOCK, has = 0;
+	uint64_t end = (offset + length + BLOCK - 1) / BLOCK * BLOCK;
+	int r = own_bytes(fd, start, end, &has);
+
+	if (r == -EOPNOTSUPP || r == -ENOTTY)
+		r = data_bytes(fd, start, end, &has);
+	return r < 0 ? end - start : end - start - has;
 }

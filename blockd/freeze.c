@@ -19,6 +19,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/mount_space.h"
 #include "base/process.h"
 
 #define SLACK_MS    500  /* it thaws this long after we have given up */
@@ -130,16 +131,12 @@ static void unescape(char *text)
 	*to = '\0';
 }
 
-/* "36 35 7:3 / /mnt rw,noatime - ext4 /dev/loop3 rw" */
 char *freeze_mount_of_line(char *line, dev_t device)
 {
-	unsigned major_number, minor_number;
-	int at = 0;
+	dev_t mounted;
+	int at;
 
-	if (sscanf(line, "%*u %*u %u:%u %*s %n", &major_number, &minor_number,
-		   &at) < 2 ||
-	    at == 0 || makedev(major_number, minor_number) != device ||
-	    line[at] != '/')
+	if (!mount_space_line(line, &mounted, &at) || mounted != device)
 		return NULL;
 	line[at + (int)strcspn(line + at, " \n")] = '\0';
 	unescape(line + at);
@@ -167,62 +164,33 @@ static int open_seen_by(const char *pid, const char *place, dev_t device)
 	return fd;
 }
 
-static int find_seen_by(const char *pid, dev_t device)
+struct search {
+	dev_t device;
+	int fd; /* -ENOENT: not found */
+};
+
+static int search(void *context, const struct mount_space *space)
 {
+	struct search *s = context;
 	auto_free char *line = NULL;
-	char path[64], *place;
 	size_t size = 0;
-	FILE *table;
-	int fd = -ENOENT;
 
-	(void)snprintf(path, sizeof(path), "/proc/%.16s/mountinfo", pid);
-	table = fopen(path, "re");
-	if (!table)
-		return -errno;
-	while (fd < 0 && getline(&line, &size, table) > 0) {
-		place = freeze_mount_of_line(line, device);
+	while (s->fd < 0 && getline(&line, &size, space->mounts) > 0) {
+		const char *place = freeze_mount_of_line(line, s->device);
+
 		if (place)
-			fd = open_seen_by(pid, place, device);
+			s->fd = open_seen_by(space->pid, place, s->device);
 	}
-	(void)fclose(table); /* was only read */
-	return fd;
-}
-
-/* Each namespace once, as far as they follow each other. */
-static int find_anywhere(dev_t device)
-{
-	DIR *processes = opendir("/proc");
-	const struct dirent *entry;
-	ino_t last = 0;
-	int fd = -ENOENT;
-
-	while (processes && fd < 0 && (entry = readdir(processes))) {
-		char path[NAME_MAX + sizeof("/ns/mnt")];
-		struct stat ns;
-
-		if (entry->d_name[0] < '1' || entry->d_name[0] > '9')
-			continue;
-		(void)snprintf(path, sizeof(path), "%s/ns/mnt", entry->d_name);
-		if (fstatat(dirfd(processes), path, &ns, 0) < 0 ||
-		    ns.st_ino == last)
-			continue;
-		last = ns.st_ino;
-		fd = find_seen_by(entry->d_name, device);
-	}
-	if (processes)
-		(void)closedir(processes); /* was only read */
-	return fd;
+	return s->fd >= 0;
 }
 
 int freeze_find_mount(dev_t device, int *ret_fd)
 {
-	int fd = find_seen_by("self", device);
+	struct search s = {.device = device, .fd = -ENOENT};
 
-	if (fd < 0)
-		fd = find_anywhere(device);
-	if (fd < 0)
+	if (!mount_space_walk(search, &s))
 		return -ENOENT;
-	*ret_fd = fd;
+	*ret_fd = s.fd;
 	return 0;
 }
 

@@ -13,7 +13,10 @@
 #include "base/loop.h"
 #include "blockd/gate.h"
 
-/* More than one connection of the target starts (NBD_CONN_REQUESTS, 128). */
+/*
+ * More than one connection of the target starts: NBD_CONN_REQUESTS, 128, or of
+ * a session ISCSI_WINDOW, ISCSI_IMMEDIATE_MAX and ISCSI_PARTS_MAX, 208.
+ */
 #define GATE_DEV_OPS 256
 
 /*

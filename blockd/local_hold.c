@@ -294,17 +294,23 @@ const char *local_holds_find(const struct local_holds *holds, uint64_t device,
 	return NULL;
 }
 
+int local_hold_lease(int fd, int type)
+{
+	if (fcntl(fd, F_SETLEASE, type) < 0)
+		return -errno;
+	/* Who opened it meanwhile waits for this. */
+	(void)fcntl(fd, F_SETLEASE, F_UNLCK); /* it is there */
+	return 0;
+}
+
 /*
  * Nobody has the file open but @fd: only then the kernel gives a lease. A
- * device that holds a file has it open.
+ * device that holds a file has it open. Where the file system has no leases
+ * nobody can tell.
  */
 static bool is_open_here_only(int fd, bool writers)
 {
-	if (fcntl(fd, F_SETLEASE, writers ? F_RDLCK : F_WRLCK) < 0)
-		return false; /* also where the file system has no leases */
-	/* Who opened it meanwhile waits for this. */
-	(void)fcntl(fd, F_SETLEASE, F_UNLCK); /* it is there */
-	return true;
+	return local_hold_lease(fd, writers ? F_RDLCK : F_WRLCK) == 0;
 }
 
 int local_holds_check(const struct local_holds *holds, int fd, bool writers,

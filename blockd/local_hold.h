@@ -40,6 +40,13 @@ struct local_holds {
 	size_t count;
 };
 
+/*
+ * Take a lease of a file and give it back: the kernel gives F_RDLCK when
+ * nobody has it open for writing, F_WRLCK when nobody has it open at all but
+ * @fd. -EAGAIN: somebody has; others: there are no leases here.
+ */
+int local_hold_lease(int fd, int type);
+
 /* All that are bound now. A kernel without loop devices has none. */
 int local_holds_scan(struct local_holds *ret, struct error *err);
 void local_holds_done(struct local_holds *holds);

@@ -22,6 +22,7 @@
 #include "base/notify.h"
 #include "blockd/config.h"
 #include "blockd/exports.h"
+#include "blockd/low_space.h"
 #include "blockd/metrics.h"
 #include "blockd/node.h"
 #include "blockd/node_watch.h"
@@ -45,8 +46,12 @@ struct daemon {
 	struct http *pages;   /* NULL: none */
 	char **nbd_addresses; /* owned; "HOST:PORT" or "unix:PATH" */
 	size_t n_nbd_addresses;
+	char **iscsi_addresses; /* owned; "HOST:PORT" */
+	size_t n_iscsi_addresses;
 	char *reservations; /* directory, owned */
 	struct export_scsi_options scsi;
+	struct low_space *low_space; /* NULL: nobody is told */
+	struct iscsi_chap_secrets discovery;
 };
 
 /* For all threads to come: SIGTERM and SIGINT wait for sigwait(). */
@@ -116,9 +121,25 @@ static int scsi_options(struct daemon *d,
 		.state_dir = d->reservations,
 		.secrets_dir = d->config->iscsi_secrets,
 		.direct_io = d->config->direct_io,
+		.low_space = (unsigned)d->config->low_space,
 	};
 	*ret = &d->scsi;
 	return 0;
+}
+
+/* Kept in @d until the target has it. */
+static int discovery_load(struct daemon *d,
+			  const struct iscsi_chap_secrets **ret,
+			  struct error *err)
+{
+	int r;
+
+	if (!d->config->iscsi_discovery)
+		return 0;
+	r = iscsi_chap_load(d->config->iscsi_discovery, &d->discovery, err);
+	if (r == 0)
+		*ret = &d->discovery;
+	return r;
 }
 
 static int start_target(struct daemon *d, struct error *err)
@@ -126,6 +147,8 @@ static int start_target(struct daemon *d, struct error *err)
 	struct target_options options = {
 		.loops = (unsigned)d->config->loops,
 		.max_connections = (unsigned)d->config->max_connections,
+		.peer_timeout_s = (unsigned)d->config->peer_timeout,
+		.without = d->config->loops_without,
 		.tls =
 			{
 				.cert = d->config->nbd_tls_cert,
@@ -140,10 +163,13 @@ static int start_target(struct daemon *d, struct error *err)
 		.node = d->node,
 		.direct_io = d->config->direct_io,
 	};
-	int r = target_new(&options, &d->target, err);
+	int r = discovery_load(d, &options.discovery, err);
 
+	if (r == 0)
+		r = target_new(&options, &d->target, err);
 	if (r == 0 && d->config->listen_iscsi.count > 0)
 		r = scsi_options(d, &exports.scsi, err);
+	explicit_bzero(&d->discovery, sizeof(d->discovery));
 	exports.target = d->target;
 	if (r == 0)
 		r = exports_new(&exports, &d->exports, err);
@@ -192,16 +218,21 @@ static int listen_iscsi(struct daemon *d, struct error *err)
 {
 	const struct option_list *list = &d->config->listen_iscsi;
 
+	d->iscsi_addresses = calloc(list->count + 1, sizeof(char *));
+	if (!d->iscsi_addresses)
+		return error_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; i < list->count; i++) {
-		auto_free char *shown = NULL;
 		int port = 0;
 		int r = listen_one(d, list->items[i], &port,
 				   target_listen_iscsi, err);
 
 		if (r < 0)
 			return r;
-		shown = shown_address(list->items[i], port);
-		log_info("iSCSI at %s", shown ?: list->items[i]);
+		d->iscsi_addresses[i] = shown_address(list->items[i], port);
+		if (!d->iscsi_addresses[i])
+			return error_set(err, ENOMEM, "out of memory");
+		d->n_iscsi_addresses++;
+		log_info("iSCSI at %s", d->iscsi_addresses[i]);
 	}
 	return 0;
 }
@@ -252,6 +283,8 @@ static int start_control(struct daemon *d, struct error *err)
 	d->service.started_ms = clock_ms();
 	d->service.nbd_addresses = d->nbd_addresses;
 	d->service.n_nbd_addresses = d->n_nbd_addresses;
+	d->service.iscsi_addresses = d->iscsi_addresses;
+	d->service.n_iscsi_addresses = d->n_iscsi_addresses;
 	d->service.node = d->node;
 	d->service.exports = d->exports;
 	r = boot_id_read(d->service.boot_id);
@@ -290,6 +323,11 @@ static int start(struct daemon *d, struct error *err)
 		r = add_pools(d, true, err);
 	if (r == 0)
 		r = node_watch_start(d->node, err);
+	if (r == 0 && d->config->low_space > 0 &&
+	    d->config->listen_iscsi.count > 0)
+		r = low_space_start(d->node, d->target,
+				    (unsigned)d->config->low_space,
+				    &d->low_space, err);
 	if (r == 0)
 		r = start_control(d, err);
 	if (r == 0 && d->config->metrics_address)
@@ -303,6 +341,7 @@ static void stop(struct daemon *d)
 {
 	http_stop(d->pages);
 	rpc_server_stop(d->rpc, STOP_GRACE_MS);
+	low_space_stop(d->low_space);
 	node_watch_stop(d->node);
 	exports_let_go(d->exports);
 	target_free(d->target);
@@ -311,6 +350,9 @@ static void stop(struct daemon *d)
 	for (size_t i = 0; i < d->n_nbd_addresses; i++)
 		free(d->nbd_addresses[i]);
 	free(d->nbd_addresses);
+	for (size_t i = 0; i < d->n_iscsi_addresses; i++)
+		free(d->iscsi_addresses[i]);
+	free(d->iscsi_addresses);
 	free(d->reservations);
 }
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "blockd/metrics_connections.h"
+#include "blockd/metrics_stats.h"
 
 #define OK          200u
 #define UNAVAILABLE 503u
@@ -17,107 +19,64 @@ struct shown {
 		unsigned connections;
 		struct export_stats stats;
 	} * list;
+	struct metrics_connections connections;
 };
 
-static void head(FILE *out, const char *name, const char *type,
-		 const char *help)
-{
-	(void)fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name,
-		      type);
-}
+#define PREFIX "trib_blockd_"
 
 /* ---- exports ---- */
 
-static void counter(FILE *out, const struct shown *shown, const char *name,
-		    const char *help, size_t member)
+static struct metrics_row export_row(const void *context, size_t i)
 {
-	head(out, name, "counter", help);
-	for (size_t i = 0; i < shown->n; i++)
-		for (enum export_op op = 0; op < EXPORT_OPS; op++) {
-			const struct export_op_stats *s =
-				&shown->list[i].stats.ops[op];
+	const struct shown *shown = context;
 
-			if (s->operations > 0)
-				(void)fprintf(
-					out,
-					"%s{extent=\"%s\",op=\"%s\"} %" PRIu64
-					"\n",
-					name, shown->list[i].name,
-					export_op_name(op),
-					*(const uint64_t *)((const char *)s +
-							    member));
-		}
-}
-
-static void histogram(FILE *out, const char *extent, enum export_op op,
-		      const struct export_op_stats *s)
-{
-	static const char name[] = "trib_blockd_operation_seconds";
-	const char *what = export_op_name(op);
-	uint64_t sum = 0;
-
-	for (unsigned i = 0; i + 1 < EXPORT_LATENCIES; i++) {
-		sum += s->latency[i];
-		(void)fprintf(out,
-			      "%s_bucket{extent=\"%s\",op=\"%s\",le=\"%g\"} "
-			      "%" PRIu64 "\n",
-			      name, extent, what, (double)(1u << i) / 1e6, sum);
-	}
-	sum += s->latency[EXPORT_LATENCIES - 1];
-	(void)fprintf(out,
-		      "%s_bucket{extent=\"%s\",op=\"%s\",le=\"+Inf\"} %" PRIu64
-		      "\n%s_sum{extent=\"%s\",op=\"%s\"} %" PRIu64 ".%06" PRIu64
-		      "\n%s_count{extent=\"%s\",op=\"%s\"} "
-		      "%" PRIu64 "\n",
-		      name, extent, what, sum, name, extent, what,
-		      s->total_us / 1000000, s->total_us % 1000000, name,
-		      extent, what, sum);
+	return (struct metrics_row){.extent = shown->list[i].name,
+				    .stats = &shown->list[i].stats};
 }
 
 static void write_exports(FILE *out, const struct shown *shown)
 {
-	counter(out, shown, "trib_blockd_operations_total",
-		"Requests answered, by extent and kind.",
-		offsetof(struct export_op_stats, operations));
-	counter(out, shown, "trib_blockd_errors_total",
-		"Those of them answered with an error.",
-		offsetof(struct export_op_stats, errors));
-	counter(out, shown, "trib_blockd_bytes_total",
-		"Bytes that the others asked for.",
-		offsetof(struct export_op_stats, bytes));
-	head(out, "trib_blockd_operation_seconds", "histogram",
-	     "From a request to its reply.");
+	const struct metrics_stats stats = {
+		.prefix = PREFIX,
+		.by = "extent",
+		.seconds = "operation_seconds",
+		.bucket_step = 1,
+		.n = shown->n,
+		.row = export_row,
+		.context = shown,
+	};
+
+	metrics_stats_write(out, &stats);
+	metrics_head(out, PREFIX, "connections", "gauge",
+		     "Connections of an export.");
 	for (size_t i = 0; i < shown->n; i++)
-		for (enum export_op op = 0; op < EXPORT_OPS; op++)
-			if (shown->list[i].stats.ops[op].operations > 0)
-				histogram(out, shown->list[i].name, op,
-					  &shown->list[i].stats.ops[op]);
-	head(out, "trib_blockd_connections", "gauge",
-	     "Connections of an export.");
-	for (size_t i = 0; i < shown->n; i++)
-		(void)fprintf(out,
-			      "trib_blockd_connections{extent=\"%s\"} %u\n",
+		(void)fprintf(out, PREFIX "connections{extent=\"%s\"} %u\n",
 			      shown->list[i].name, shown->list[i].connections);
 }
 
 static int collect(struct service *service, struct extent **list, size_t n,
 		   struct shown *ret)
 {
+	int r = 0;
+
 	ret->list = calloc(n + 1, sizeof(*ret->list));
 	if (!ret->list)
 		return -ENOMEM;
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n && r == 0; i++) {
 		struct one *one = &ret->list[ret->n];
+		auto_free struct target_connection *who = NULL;
+		size_t n_who = 0;
 
 		one->name = list[i]->record.name; /* for its life */
 		if (exports_stats(service->exports, one->name, &one->stats,
-				  NULL, NULL, NULL) < 0)
+				  &who, &n_who, NULL) < 0)
 			continue; /* not served */
-		one->connections = exports_connections(service->exports,
-						       one->name);
+		one->connections = (unsigned)n_who;
+		r = metrics_connections_add(&ret->connections, one->name, who,
+					    n_who);
 		ret->n++;
 	}
-	return 0;
+	return r;
 }
 
 /* ---- pools ---- */
@@ -127,15 +86,16 @@ static void write_pools(FILE *out, const struct node_pool_info *infos, size_t n)
 	static const struct {
 		const char *name, *help;
 	} rows[] = {
-		{"trib_blockd_pool_capacity_bytes", "What a pool can promise."},
-		{"trib_blockd_pool_reserved_bytes", "What it has promised."},
-		{"trib_blockd_pool_allocated_bytes", "What is really used."},
-		{"trib_blockd_pool_available_bytes",
+		{"pool_capacity_bytes", "What a pool can promise."},
+		{"pool_reserved_bytes", "What it has promised."},
+		{"pool_allocated_bytes", "What is really used."},
+		{"pool_available_bytes",
 		 "The largest extent that could be made now."},
 	};
 
 	for (size_t row = 0; row < array_size(rows); row++) {
-		head(out, rows[row].name, "gauge", rows[row].help);
+		metrics_head(out, PREFIX, rows[row].name, "gauge",
+			     rows[row].help);
 		for (size_t i = 0; i < n; i++) {
 			const uint64_t values[] = {
 				infos[i].space.capacity, infos[i].reserved,
@@ -143,15 +103,16 @@ static void write_pools(FILE *out, const struct node_pool_info *infos, size_t n)
 
 			if (infos[i].state == NODE_POOL_ONLINE)
 				(void)fprintf(out,
-					      "%s{pool=\"%s\"} %" PRIu64 "\n",
+					      PREFIX "%s{pool=\"%s\"} %" PRIu64
+						     "\n",
 					      rows[row].name,
 					      infos[i].known.name, values[row]);
 		}
 	}
-	head(out, "trib_blockd_pool_online", "gauge",
-	     "1 if a pool is there and whole enough to be used.");
+	metrics_head(out, PREFIX, "pool_online", "gauge",
+		     "1 if a pool is there and whole enough to be used.");
 	for (size_t i = 0; i < n; i++)
-		(void)fprintf(out, "trib_blockd_pool_online{pool=\"%s\"} %d\n",
+		(void)fprintf(out, PREFIX "pool_online{pool=\"%s\"} %d\n",
 			      infos[i].known.name,
 			      infos[i].state == NODE_POOL_ONLINE);
 }
@@ -171,6 +132,8 @@ static unsigned write_metrics(void *context, FILE *out)
 		r = collect(service, list, n, &shown);
 		write_pools(out, infos, n_pools);
 		write_exports(out, &shown);
+		metrics_connections_write(out, &shown.connections);
+		metrics_connections_done(&shown.connections);
 		free(shown.list);
 		node_put_list(list, n);
 	}

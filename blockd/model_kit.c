@@ -290,43 +290,20 @@ static void open_pool(struct run *run)
 {
 	const struct pool_visitor visitor = {check_found, note, run};
 
-	MUST(run,
-	     pool_raw_open(run->path, "test", POOL_ID, &run->pool, &run->err));
+	MUST(run, run->kind->open(run));
 	MUST(run, run->pool->ops->load(run->pool, &visitor, &run->err));
-	MUST(run,
-	     raw_state_verify(raw_store_lock(pool_raw_of(run->pool)->store),
-			      &run->err));
-	raw_store_unlock(pool_raw_of(run->pool)->store);
-}
-
-/* The bytes of the medium as they are now. */
-static void copy_medium(const char *from, const char *to)
-{
-	auto_close int in = open(from, O_RDONLY | O_CLOEXEC);
-	auto_close int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
-				  0600);
-	char *data = malloc(1 << 20);
-	ssize_t n;
-
-	assert_true(in >= 0 && out >= 0 && data);
-	while ((n = read(in, data, 1 << 20)) > 0)
-		assert_int_equal(write(out, data, (size_t)n), n);
-	assert_int_equal(n, 0);
-	free(data);
+	if (run->kind->verify)
+		run->kind->verify(run);
 }
 
 void model_open_again(struct run *run, bool killed)
 {
-	char kept[sizeof(run->path) + 8];
-
 	for (size_t i = 0; i < OBJECTS; i++)
 		model_object_close(run, &run->objects[i]);
-	(void)snprintf(kept, sizeof(kept), "%s.kept", run->path);
 	if (killed)
-		copy_medium(run->path, kept);
-	pool_close(run->pool);
-	if (killed)
-		assert_int_equal(rename(kept, run->path), 0);
+		run->kind->kill(run);
+	else
+		pool_close(run->pool);
 	open_pool(run);
 	run->kills += killed;
 	for (size_t i = 0; i < OBJECTS; i++) {
@@ -344,41 +321,13 @@ static void *run_loop(void *loop)
 	return NULL;
 }
 
-static void make_medium(struct run *run)
-{
-	const struct pool_record record = {.name = "test",
-					   .kind = POOL_RAW_KIND,
-					   .id = POOL_ID,
-					   .incarnation = POOL_ID,
-					   .overcommit_percent = 100};
-	struct raw_format_options options = {
-		.pool_id = POOL_ID, .cluster_shift = RAW_CLUSTER_SHIFT_MIN};
-	struct raw_file_medium file;
-	auto_close int fd = -1;
-	char *text = NULL;
-
-	/* In memory, where it can be: nothing is flushed to a disk. */
-	(void)snprintf(run->path, sizeof(run->path), "%.40s/raw-model.XXXXXX",
-		       access("/dev/shm", W_OK) == 0 ? "/dev/shm"
-						     : getenv("TMPDIR")
-							       ?: "/tmp");
-	fd = mkstemp(run->path);
-	assert_true(fd >= 0);
-	assert_int_equal(ftruncate(fd, (off_t)MEDIUM_BYTES), 0);
-	MUST(run, pool_record_encode(&record, &text, &options.text_length,
-				     &run->err));
-	options.text = text;
-	raw_file_medium_init(&file, fd, MEDIUM_BYTES);
-	MUST(run, raw_store_format(&file.medium, &options, &run->err));
-	free(text);
-}
-
-void model_run_begin(struct run *run, unsigned seed)
+void model_run_begin(struct run *run, const struct model_kind *kind,
+		     unsigned seed)
 {
 	struct loop_options options = {.name = "test"};
 
-	*run = (struct run){.seed = seed, .random = seed};
-	make_medium(run);
+	*run = (struct run){.kind = kind, .seed = seed, .random = seed};
+	kind->make(run);
 	open_pool(run);
 	MUST(run, loop_new(&options, &run->loop, &run->err));
 	assert_int_equal(
@@ -396,5 +345,5 @@ void model_run_end(struct run *run)
 	loop_stop(run->loop);
 	assert_int_equal(pthread_join(run->thread, NULL), 0);
 	loop_free(run->loop);
-	(void)unlink(run->path);
+	run->kind->remove(run);
 }

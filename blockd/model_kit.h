@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For tests of raw pools: a pool on a small medium in memory, and a model of
- * what each of its extents and snapshots holds. What is done to one is done
- * to the other, and what the pool reads as is checked.
+ * For tests of pools: a pool of one kind, and a model of what each of its
+ * extents and snapshots holds. What is done to one is done to the other, and
+ * what the pool reads as is checked.
  *
  * Each block that is written gets a stamp of its own; after a kill a block may
  * have any of those that it had since it was flushed.
@@ -45,8 +45,32 @@ struct object {
 
 enum what { READ, WRITE, ZERO, DISCARD, FLUSH };
 
+struct run;
+
+/* What differs from kind to kind. */
+struct model_kind {
+	/* Of what it allocates every byte is known: clusters. */
+	bool exact;
+	/* An empty medium with a pool at run->path, which it chooses. */
+	void (*make)(struct run *run);
+	/* run->pool; it is not loaded yet. */
+	int (*open)(struct run *run);
+	/* It was loaded: what only this kind can check. NULL: nothing. */
+	void (*verify)(struct run *run);
+	/* Close it as a kill leaves it, without what a close writes. */
+	void (*kill)(struct run *run);
+	/* What make() made. */
+	void (*remove)(struct run *run);
+};
+
+/* blockd/model_raw.c: on a small medium in memory. */
+extern const struct model_kind model_raw;
+/* blockd/model_dir.c: below $TMPDIR, or in memory. */
+extern const struct model_kind model_dir;
+
 struct run {
-	char path[64];
+	const struct model_kind *kind;
+	char path[256];
 	unsigned seed, random;
 	uint32_t stamp;
 	unsigned serial; /* of names */
@@ -80,7 +104,8 @@ unsigned model_below(struct run *run, unsigned n);
 unsigned model_from_environment(const char *name, unsigned otherwise);
 
 /* Make a pool and its loop; delete all in it, and see that nothing is left. */
-void model_run_begin(struct run *run, unsigned seed);
+void model_run_begin(struct run *run, const struct model_kind *kind,
+		     unsigned seed);
 void model_run_end(struct run *run);
 /*
  * Close the pool, open it and look at everything. @killed: what the process
@@ -148,7 +173,28 @@ void model_revert(struct run *run);
 /* Exactly what it has alone is free again. */
 void model_erase(struct run *run, struct object *object);
 
+/* ---- blockd/model_raw.c ---- */
+
 /* What the pool says is shared is what its maps say, cluster by cluster. */
 void model_check_sharing(struct run *run);
+
+/* ---- blockd/model_seeds.c ---- */
+
+/* Runs of random steps, and what they have to meet. */
+struct model_seeds {
+	const struct model_kind *kind;
+	unsigned steps;                  /* of a run, if $STEPS is not set */
+	void (*before)(struct run *run); /* each step; NULL: nothing */
+	void (*after)(struct run *run);  /* each step; NULL: nothing */
+	/* Besides snapshots, reverts, kills and a full pool, has a long run met
+	 * what it is for? NULL: that was all. */
+	bool (*met)(const struct run *run);
+};
+
+/* Those of $SEED (1), $SEED + 1..., $SEEDS of them (1). */
+void model_seeds_run(const struct model_seeds *seeds);
+
+/* An extent of EXTENT_SIZE_MIN, in the pool and in the model. */
+struct object *model_extent_make(struct run *run, bool thick);
 
 #endif

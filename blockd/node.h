@@ -46,6 +46,7 @@ struct node_pool {
 	bool lost;
 	uint64_t reserved;          /* bytes; guarded by space */
 	struct space_medium medium; /* as last measured; guarded by space */
+	bool low;                   /* and told of; guarded by space */
 	unsigned extents;           /* in the table; guarded by tables */
 	bool leaving;               /* takes no new extent; tables */
 	TAILQ_ENTRY(node_pool) in_node;
@@ -101,8 +102,10 @@ struct node_pool_request {
 	unsigned overcommit_percent; /* 0: default */
 	uint64_t capacity;           /* bytes; 0: what the file system has */
 	bool may_format;             /* false: only a pool that is there */
-	bool force;    /* format a medium that holds something else */
-	bool as_it_is; /* capacity and overcommit are for a format only */
+	uint64_t cluster_size;       /* bytes; 0: the default of its kind */
+	bool raw;                    /* a directory is -EINVAL */
+	bool force;                  /* format what holds something else */
+	bool as_it_is;               /* those figures are for a format only */
 };
 
 bool node_knows_pool(struct node *node, const char *name);
@@ -114,7 +117,8 @@ bool node_knows_pool(struct node *node, const char *name);
  *
  * -ENOENT: no such directory, or no pool in it and may_format is not set or
  * one was known to be there; -EEXIST: the name or the directory belongs to
- * another pool, or it is there with another capacity or overcommit;
+ * another pool, or it is there with another capacity, overcommit or
+ * cluster size;
  * -ENOTEMPTY: holds other files; -EBUSY: another blockd has it; -ESTALE,
  * -EBADMSG: foreign or damaged; -EINVAL: a bad name or figure.
  */
@@ -141,6 +145,7 @@ struct node_pool_info {
 	enum node_pool_state state;
 	char message[ERROR_TEXT_MAX];
 	struct pool_record record; /* online only, like the rest */
+	uint64_t cluster_size;     /* bytes; 0: it has no clusters */
 	struct space space;
 	uint64_t reserved;  /* bytes */
 	uint64_t allocated; /* bytes */
@@ -177,6 +182,14 @@ int node_choose_pool(struct node *node, char *ret, struct error *err);
 
 /* Look at all media; each pool hears what it has to keep free. */
 void node_measure(struct node *node);
+
+/*
+ * Measure, and call @tell for each pool that has less than @percent of its
+ * capacity left, and had more when this was last called. Space is held.
+ */
+void node_note_low_space(struct node *node, unsigned percent,
+			 void (*tell)(void *context, const char *pool),
+			 void *context);
 
 /* Promise @bytes more of a pool, or -ENOSPC with what there is where. */
 int node_reserve(struct node *node, struct node_pool *pool, uint64_t bytes,

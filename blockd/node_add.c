@@ -12,6 +12,7 @@
 #include "blockd/cut_note.h"
 #include "blockd/node_internal.h"
 #include "blockd/pool_at.h"
+#include "blockd/pool_raw.h"
 
 /* ---- adding ---- */
 
@@ -85,7 +86,8 @@ static int format(const struct node_pool_request *request, const char *path,
 	(void)snprintf(record.name, sizeof(record.name), "%s", request->name);
 	(void)uuid_make(record.id);
 	(void)uuid_make(record.incarnation);
-	r = pool_at_format(path, request->force, &record, err);
+	r = pool_at_format(path, request->force, request->cluster_size, &record,
+			   err);
 	if (r < 0)
 		return r;
 	log_info("pool %s at %s: formatted, id %s", record.name, path,
@@ -147,6 +149,13 @@ static int check_same(const struct node_pool *entry,
 				 "%" PRIu64 " %%, not %" PRIu64 " %%",
 				 record->name, record->overcommit_percent,
 				 overcommit);
+	if (request->cluster_size &&
+	    request->cluster_size != entry->pool->cluster_size)
+		return error_set(err, EEXIST,
+				 "pool '%s' exists with clusters of %" PRIu64
+				 " bytes, not %" PRIu64 " (0: it has none)",
+				 record->name, entry->pool->cluster_size,
+				 request->cluster_size);
 	return 0;
 }
 
@@ -239,10 +248,28 @@ static int check_request(const struct node_pool_request *request,
 				 "a capacity of %" PRIu64
 				 " bytes holds no extent: at least 1 MiB",
 				 request->capacity);
+	r = pool_raw_check_cluster(request->cluster_size, err);
+	if (r < 0)
+		return r;
 	if (request->path[0] != '/')
 		return error_set(err, EINVAL, "'%.256s' is no absolute path",
 				 request->path);
 	return 0;
+}
+
+/* Nobody who asks for a raw pool gets another one. */
+static int check_kind(const struct node_pool_request *request, const char *path,
+		      struct error *err)
+{
+	const char *kind;
+	int r = request->raw ? pool_at_kind(path, &kind, err) : 0;
+
+	if (r < 0 || !request->raw || strcmp(kind, POOL_RAW_KIND) == 0)
+		return r;
+	return error_set(err, EINVAL,
+			 "pool '%s': '%s' is a directory: a raw pool is made "
+			 "of a block device or a file",
+			 request->name, path);
 }
 
 bool node_knows_pool(struct node *node, const char *name)
@@ -270,6 +297,9 @@ int node_add_pool(struct node *node, const struct node_pool_request *request,
 	if (!path)
 		return error_set(err, errno, "pool '%s': '%s': %s",
 				 request->name, request->path, strerror(errno));
+	r = check_kind(request, path, err);
+	if (r < 0)
+		return r;
 	pthread_mutex_lock(&node->pools);
 	entry = node_find_pool(node, request->name); /* pools: it stays */
 	r = check_place(node, request->name, path, err);

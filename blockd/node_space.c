@@ -12,12 +12,11 @@
 /* What the node's policy keeps free of a medium is no thin extent's, either. */
 static void keep_floor(const struct node *node, const struct node_pool *pool)
 {
-	const struct space_policy policy = {.floor = node->floor};
 	struct pool *open = pool->pool;
 
 	if (open->ops->keep_free)
 		open->ops->keep_free(
-			open, space_count(&policy, &pool->medium, 0, 0).floor);
+			open, space_floor(node->floor, pool->medium.size));
 }
 
 /*
@@ -79,6 +78,41 @@ void node_measure(struct node *node)
 {
 	pthread_mutex_lock(&node->space);
 	measure_all(node);
+	pthread_mutex_unlock(&node->space);
+}
+
+/* What is not allocated yet of what extents can be given, in percent. */
+static unsigned left_percent(struct node *node, const struct node_pool *pool)
+{
+	uint64_t capacity = count(node, pool).capacity;
+	uint64_t used = pool->medium.allocated;
+
+	if (capacity == 0 || used >= capacity)
+		return 0;
+	return (unsigned)((double)(capacity - used) / (double)capacity * 100);
+}
+
+void node_note_low_space(struct node *node, unsigned percent,
+			 void (*tell)(void *context, const char *pool),
+			 void *context)
+{
+	struct node_pool *pool;
+
+	pthread_mutex_lock(&node->space);
+	measure_all(node);
+	TAILQ_FOREACH (pool, &node->list, in_node) {
+		unsigned left;
+
+		if (!node_pool_online(pool))
+			continue;
+		left = left_percent(node, pool);
+		if (left < percent && !pool->low) {
+			pool->low = true;
+			tell(context, pool->known.name);
+		} else if (left > percent) { /* not at once again */
+			pool->low = false;
+		}
+	}
 	pthread_mutex_unlock(&node->space);
 }
 
@@ -152,6 +186,21 @@ static int no_room(struct node *node, const struct node_pool *pool,
 			 size_format(limit, space->limit), others);
 }
 
+/* Its message says why. */
+static int takes_nothing(struct node *node, const struct node_pool *pool,
+			 struct error *err)
+{
+	char others[ERROR_TEXT_MAX / 2];
+	int r;
+
+	list_others(node, pool, others, sizeof(others));
+	pthread_mutex_lock(&node->tables);
+	r = error_set(err, EIO, "pool '%s' at '%s': %s%s", pool->known.name,
+		      pool->known.path, pool->message, others);
+	pthread_mutex_unlock(&node->tables);
+	return r;
+}
+
 int node_reserve(struct node *node, struct node_pool *pool, uint64_t bytes,
 		 struct error *err)
 {
@@ -162,7 +211,8 @@ int node_reserve(struct node *node, struct node_pool *pool, uint64_t bytes,
 	measure_all(node);
 	space = count(node, pool);
 	if (bytes > space.room)
-		r = no_room(node, pool, &space, bytes, err);
+		r = pool->message[0] ? takes_nothing(node, pool, err)
+				     : no_room(node, pool, &space, bytes, err);
 	else
 		pool->reserved += bytes;
 	pthread_mutex_unlock(&node->space);
@@ -232,6 +282,7 @@ static int fill_info(struct node *node, const struct node_pool *pool,
 	if (!node_pool_online(pool))
 		return 0;
 	info->record = pool->pool->record;
+	info->cluster_size = pool->pool->cluster_size;
 	info->space = count(node, pool);
 	info->reserved = pool->reserved;
 	info->allocated = pool->medium.allocated;

@@ -143,7 +143,8 @@ void node_look_again(struct node *node)
 
 /* ---- trying again ---- */
 
-/* Its metadata could not be written. 1: it is closed, and may be opened. */
+/* Its metadata could not be written, or read. 1: it is closed, and may be
+ * opened. */
 static int retry_online(struct node *node, struct node_pool *entry)
 {
 	struct pool *pool = entry->pool;
@@ -153,8 +154,8 @@ static int retry_online(struct node *node, struct node_pool *entry)
 	if (r != 1)
 		return r;
 	(void)error_set(&err, EIO,
-			"its metadata could not be written; it is "
-			"opened again");
+			"its metadata could not be read or written for "
+			"a while; it is opened again");
 	lose(node, entry, &err);
 	return 1;
 }

@@ -129,8 +129,9 @@ struct pool_ops {
 	/*
 	 * Quick, also where there is much. @snapshots: the names of all of
 	 * them, @n; what changes meanwhile is counted as it was or as it is.
-	 * -EOPNOTSUPP: it takes a look at where every block is; -EBADMSG:
-	 * what is damaged may have used anything.
+	 * What was written a moment ago may be as before. -EOPNOTSUPP: that
+	 * would take too long a look, or the file system does not tell;
+	 * -EBADMSG: what is damaged may have used anything.
 	 */
 	int (*sharing)(struct pool *pool, const char *const *snapshots,
 		       size_t n, struct pool_sharing *ret, struct error *err);
@@ -176,9 +177,10 @@ struct pool_ops {
 	 */
 	int (*lost)(struct pool *pool, struct error *err);
 	/*
-	 * Its metadata could not be written, so it takes no changes: can it be
-	 * by now? 0: nothing of that kind has happened; 1: yes, when it is
-	 * closed and opened again; negative: not yet. Blocks for an attempt.
+	 * Its metadata could not be written, or all of it be read, so it takes
+	 * no changes: can it be by now? 0: nothing of that kind has happened;
+	 * 1: yes, when it is closed and opened again; negative: not yet. Blocks
+	 * for an attempt.
 	 */
 	int (*retry)(struct pool *pool, struct error *err);
 	/*
@@ -198,6 +200,7 @@ struct pool {
 	struct pool_record record;
 	char *path; /* owned; absolute, no symbolic links: of a directory
 		     * ("dir"), a block device or a file ("raw") */
+	uint64_t cluster_size; /* bytes; 0: it has no clusters */
 	/*
 	 * The medium failed: whoever has it open may ask lost(). Any thread;
 	 * brief. NULL: nobody wants to know.

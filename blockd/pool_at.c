@@ -49,8 +49,8 @@ int pool_at_inspect(const char *path, enum pool_content *ret_content,
 		   : pool_dir_inspect(path, ret_content, ret_record, err);
 }
 
-int pool_at_format(const char *path, bool force, struct pool_record *record,
-		   struct error *err)
+int pool_at_format(const char *path, bool force, uint64_t cluster_size,
+		   struct pool_record *record, struct error *err)
 {
 	const char *kind;
 	int r = pool_at_kind(path, &kind, err);
@@ -58,9 +58,14 @@ int pool_at_format(const char *path, bool force, struct pool_record *record,
 	if (r < 0)
 		return r;
 	(void)snprintf(record->kind, sizeof(record->kind), "%s", kind);
-	return strcmp(kind, POOL_RAW_KIND) == 0
-		       ? pool_raw_format(path, force, record, err)
-		       : pool_dir_format(path, record, err);
+	if (strcmp(kind, POOL_RAW_KIND) == 0)
+		return pool_raw_format(path, force, cluster_size, record, err);
+	if (cluster_size)
+		return error_set(err, EINVAL,
+				 "'%s' is a directory: only a pool on a device "
+				 "or file has clusters",
+				 path);
+	return pool_dir_format(path, record, err);
 }
 
 int pool_at_open(const char *path, const char *name, const char *id,

@@ -24,12 +24,14 @@ int pool_at_inspect(const char *path, enum pool_content *ret_content,
 /*
  * Make what is empty a pool; record->kind is set.
  *
- * @force  although a device or file holds something else. It is lost
+ * @force         although a device or file holds something else. It is lost
+ * @cluster_size  bytes; pool_raw_check_cluster(); not for a directory
  *
- * -ENOTEMPTY: it holds something; -EBUSY: it is in use; -ENOSPC: too small.
+ * -EINVAL: such clusters can't be; -ENOTEMPTY: it holds something; -EBUSY: it
+ * is in use; -ENOSPC: too small.
  */
-int pool_at_format(const char *path, bool force, struct pool_record *record,
-		   struct error *err);
+int pool_at_format(const char *path, bool force, uint64_t cluster_size,
+		   struct pool_record *record, struct error *err);
 
 /* pool_dir_open() or pool_raw_open(). */
 int pool_at_open(const char *path, const char *name, const char *id,

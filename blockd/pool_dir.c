@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "blockd/pool_dir_dev.h"
 #include "blockd/pool_dir_internal.h"
 #include "blockd/pool_dir_load.h"
 
@@ -58,6 +59,11 @@ static int dir_measure(struct pool *pool, struct space_medium *ret,
 		medium.allocated = used;
 	*ret = medium;
 	return 0;
+}
+
+static void dir_keep_free(struct pool *pool, uint64_t bytes)
+{
+	pool_dir_floor_set(pool_dir_of(pool)->floor, bytes);
 }
 
 static uint64_t dir_footprint(struct pool *pool, uint64_t size)
@@ -126,9 +132,12 @@ static int dir_save(struct pool *pool, const struct extent_record *record,
 }
 
 /* Of a thick one all blocks are there before anybody writes to them. */
-static int allocate(int fd, const struct extent_record *record)
+static int allocate(const struct pool_dir *dir, int fd,
+		    const struct extent_record *record)
 {
-	return record->thick ? fallocate(fd, 0, 0, (off_t)record->size) : 0;
+	if (!record->thick)
+		return 0;
+	return pool_dir_allocate(dir, fd, record->size);
 }
 
 /* Set the length of the data file, durably. */
@@ -145,7 +154,7 @@ static int set_length(struct pool *pool, const struct extent_record *record,
 		return pool_dir_fail(pool, "open", file, err);
 	if (ftruncate(fd, (off_t)record->size) < 0)
 		return pool_dir_fail(pool, "set the length of", file, err);
-	if (allocate(fd, record) < 0)
+	if (allocate(pool_dir_of(pool), fd, record) < 0)
 		return pool_dir_fail(pool, "allocate", file, err);
 	if (fsync(fd) < 0)
 		return pool_dir_fail(pool, "sync", file, err);
@@ -166,11 +175,18 @@ static int dir_doom(struct pool *pool, const char *name, struct error *err)
 	return 0;
 }
 
+/* Afterwards; also by what failed, which may have done some of it. */
+static void changed(struct pool *pool)
+{
+	atomic_fetch_add(&pool_dir_of(pool)->changes, 1);
+}
+
 static int dir_erase(struct pool *pool, const char *name, struct error *err)
 {
 	int r = pool_dir_erase(pool_dir_of(pool)->extents_fd, name,
 			       POOL_DIR_DOOMED, err);
 
+	changed(pool);
 	if (r < 0)
 		(void)error_prefix(err, "pool '%s': ", pool->record.name);
 	return r;
@@ -226,6 +242,24 @@ static int dir_grow(struct pool *pool, const struct extent_record *record,
 	return r < 0 ? r : dir_save(pool, record, err);
 }
 
+static int dir_copy(struct pool *pool, const struct pool_copy *copies, size_t n,
+		    pool_copied copied, void *context, struct error *err)
+{
+	int r = pool_dir_copy(pool, copies, n, copied, context, err);
+
+	changed(pool);
+	return r;
+}
+
+static int dir_revert(struct pool *pool, const struct extent_record *record,
+		      const char *from, struct error *err)
+{
+	int r = pool_dir_revert(pool, record, from, err);
+
+	changed(pool);
+	return r;
+}
+
 static int dir_usage(struct pool *pool, const char *name,
 		     struct extent_usage *ret, struct error *err)
 {
@@ -263,7 +297,10 @@ static int dir_open(struct pool *pool, const char *name, uint64_t size,
 
 	if (!path)
 		return error_set(err, ENOMEM, "out of memory");
-	return blockdev_file_open(loop, path, size, flags, ret, err);
+	if (flags & BLOCKDEV_FILE_READ_ONLY)
+		return blockdev_file_open(loop, path, size, flags, ret, err);
+	return pool_dir_dev_open(pool_dir_of(pool)->floor, loop, path, size,
+				 flags, ret, err);
 }
 
 static enum pool_copy_method dir_copy_method(struct pool *pool)
@@ -296,6 +333,8 @@ static void dir_close(struct pool *pool)
 	fd_close(dir->extents_fd);
 	fd_close(dir->fd);
 	fd_close(dir->lock_fd);
+	pool_dir_floor_unref(dir->floor);
+	(void)pthread_mutex_destroy(&dir->counted.lock); /* nobody has it */
 	free(pool->path);
 	free(dir);
 }
@@ -304,6 +343,7 @@ static const struct pool_ops dir_ops = {
 	.kind = POOL_DIR_KIND,
 	.load = dir_load,
 	.measure = dir_measure,
+	.keep_free = dir_keep_free,
 	.footprint = dir_footprint,
 	.create = dir_create,
 	.save = dir_save,
@@ -315,8 +355,8 @@ static const struct pool_ops dir_ops = {
 	.open = dir_open,
 	.sharing = pool_dir_sharing,
 	.copy_method = dir_copy_method,
-	.copy = pool_dir_copy,
-	.revert = pool_dir_revert,
+	.copy = dir_copy,
+	.revert = dir_revert,
 	.ranges = pool_dir_ranges,
 	.destroy = dir_destroy,
 	.close = dir_close,
@@ -361,6 +401,9 @@ static int open_parts(struct pool_dir *dir, const char *name, const char *id,
 	if (dir->extents_fd < 0)
 		return error_set(err, EBADMSG, "open '%s/%s': %s", pool->path,
 				 POOL_DIR_EXTENTS, strerror(errno));
+	dir->floor = pool_dir_floor_new(dir->extents_fd, pool_dir_free_bytes);
+	if (!dir->floor)
+		return error_set(err, ENOMEM, "out of memory");
 	dir->method = pool_dir_probe(dir->extents_fd);
 	spare_keep(dir->fd);
 	return 0;
@@ -375,6 +418,7 @@ int pool_dir_open(const char *path, const char *name, const char *id,
 	if (!dir)
 		return error_set(err, ENOMEM, "out of memory");
 	dir->fd = dir->lock_fd = dir->extents_fd = -1;
+	(void)pthread_mutex_init(&dir->counted.lock, NULL);
 	dir->pool.ops = &dir_ops;
 	dir->pool.path = realpath(path, NULL);
 	if (!dir->pool.path)

@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 
+#include "blockd/file_map.h"
 #include "blockd/pool_dir_internal.h"
 
 /* bytes, of one read and write; progress comes after each */
@@ -33,6 +34,28 @@ enum pool_copy_method pool_dir_probe(int extents_fd)
 	(void)!pwrite(from, block, sizeof(block), 0);
 	return ioctl(to, FICLONE, from) == 0 ? POOL_COPY_REFLINK
 					     : POOL_COPY_BYTES;
+}
+
+/* ---- above the floor ---- */
+
+/* That there is room for what a write of the range needs; -1 with errno. */
+static int need_room(const struct pool_dir *dir, int fd, uint64_t offset,
+		     uint64_t length)
+{
+	uint64_t bytes = file_map_missing(fd, offset, length);
+	int r = bytes ? pool_dir_floor_check(dir->floor, bytes) : 0;
+
+	if (r < 0)
+		errno = -r;
+	return r < 0 ? -1 : 0;
+}
+
+/* What is shared stays so. */
+int pool_dir_allocate(const struct pool_dir *dir, int fd, uint64_t size)
+{
+	if (need_room(dir, fd, 0, size) < 0)
+		return -1;
+	return fallocate(fd, 0, 0, (off_t)size);
 }
 
 /* ---- byte by byte ---- */
@@ -89,6 +112,8 @@ static int write_all(const struct content *c, uint64_t length, uint64_t offset)
 {
 	uint64_t done = 0;
 
+	if (need_room(pool_dir_of(c->pool), c->to, offset, length) < 0)
+		return failed(c, "write");
 	while (done < length) {
 		ssize_t n = pwrite(c->to, (char *)c->buffer + done,
 				   length - done, (off_t)(offset + done));
@@ -189,7 +214,8 @@ static int fill(struct content *c, uint64_t size)
 	if (ftruncate(c->to, (off_t)size) < 0)
 		return failed(c, "set the length of");
 	/* What it shares stays so: its space is promised. */
-	if (c->thick && fallocate(c->to, 0, 0, (off_t)size) < 0)
+	if (c->thick &&
+	    pool_dir_allocate(pool_dir_of(c->pool), c->to, size) < 0)
 		return failed(c, "allocate");
 	return fsync(c->to) < 0 ? failed(c, "sync") : 0;
 }

@@ -4,13 +4,25 @@
 #define BLOCKD_POOL_DIR_INTERNAL_H
 
 #include <dirent.h>
+#include <pthread.h>
+#include <stdatomic.h>
 
 #include "base/cleanup.h"
 #include "blockd/pool.h"
+#include "blockd/pool_dir_floor.h"
 
 #define POOL_DIR_LOCK    "lock"
 #define POOL_DIR_EXTENTS "extents"
 #define POOL_DIR_SPARE   "spare"
+
+/* What pool_dir_sharing() has found. */
+struct pool_dir_counted {
+	pthread_mutex_t lock; /* guards the rest */
+	int64_t until;        /* clock_ns(): it is good for so long ... */
+	unsigned changes;     /* ... while there are no more of them */
+	int r;
+	struct pool_sharing sharing;
+};
 
 struct pool_dir {
 	struct pool pool;
@@ -18,6 +30,9 @@ struct pool_dir {
 	int lock_fd;    /* held while the pool is open */
 	int extents_fd; /* its extents */
 	enum pool_copy_method method;
+	struct pool_dir_floor *floor; /* a reference */
+	atomic_uint changes; /* of who has which blocks, but by writes */
+	struct pool_dir_counted counted;
 };
 
 static inline struct pool_dir *pool_dir_of(struct pool *pool)
@@ -53,6 +68,9 @@ int pool_dir_check_unused(struct pool *pool, const char *name,
 
 /* By trying; -1: the directory. Never POOL_COPY_NONE. */
 enum pool_copy_method pool_dir_probe(int extents_fd);
+
+/* All blocks of the first @size bytes; -1 with errno, as system calls do. */
+int pool_dir_allocate(const struct pool_dir *dir, int fd, uint64_t size);
 
 struct pool_dir_progress {
 	pool_copied copied; /* NULL: nobody asks */

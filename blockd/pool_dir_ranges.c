@@ -58,27 +58,3 @@ void pool_dir_usage_shared(struct pool *pool, const char *name,
 		usage->shared = usage->allocated;
 	usage->reclaimable = usage->allocated - usage->shared;
 }
-
-/* Files that were copied byte by byte have nothing in common. */
-int pool_dir_sharing(struct pool *pool, const char *const *snapshots, size_t n,
-		     struct pool_sharing *ret, struct error *err)
-{
-	struct pool_sharing sharing = {0};
-	char file[POOL_DIR_FILE_SIZE];
-	struct stat st;
-
-	if (pool_dir_of(pool)->method == POOL_COPY_REFLINK)
-		return error_set(err, EOPNOTSUPP,
-				 "the file system of pool '%s' tells it of "
-				 "single files only",
-				 pool->record.name);
-	for (size_t i = 0; i < n; i++) {
-		(void)pool_dir_file(file, snapshots[i], POOL_DIR_DATA);
-		if (fstatat(pool_dir_of(pool)->extents_fd, file, &st,
-			    AT_SYMLINK_NOFOLLOW) == 0) /* else: deleted */
-			sharing.reclaimable += (uint64_t)st.st_blocks *
-					       512; /* stat(2) */
-	}
-	*ret = sharing;
-	return 0;
-}

@@ -310,6 +310,7 @@ static int open_store(struct pool_raw *raw, const char *name, const char *id,
 	if (r < 0)
 		return r;
 	tell(raw, &report);
+	raw->pool.cluster_size = pool_raw_cluster(raw);
 	(void)snprintf(same, sizeof(same), "/proc/self/fd/%d", raw->fd);
 	raw_store_on_failed(raw->store, fault, raw);
 	options.store = raw->store;

@@ -30,13 +30,21 @@ int pool_raw_inspect(const char *path, enum pool_content *ret_content,
 		     struct pool_record *ret_record, struct error *err);
 
 /*
+ * Bytes that a pool's clusters may have; 0: the default. -EINVAL: no power of
+ * two from 64 KiB to 64 MiB.
+ */
+int pool_raw_check_cluster(uint64_t bytes, struct error *err);
+
+/*
  * Make a medium a pool. A file is preallocated first.
+ *
+ * @cluster_size  bytes, that pool_raw_check_cluster() takes
  *
  * -ENOTEMPTY: it holds something, the text says what (@force: never);
  * -EBUSY: it is mounted, or open elsewhere; -ENOSPC: too small, or the file
  * system of the file is full.
  */
-int pool_raw_format(const char *path, bool force,
+int pool_raw_format(const char *path, bool force, uint64_t cluster_size,
 		    const struct pool_record *record, struct error *err);
 
 /*

@@ -66,6 +66,10 @@ int pool_raw_check_open(struct pool *pool, bool repair,
 		check_records(raw->store, &findings);
 	/* When nothing is committed any more, nothing can leave. */
 	if (r == 0 && !raw_store_broken(raw->store, NULL)) {
+		/*
+		 * The cleaner's round comes after a checkpoint that is due,
+		 * so checks one after another don't put that off.
+		 */
 		r = raw_store_suspect(raw->store, err);
 		if (r == 0)
 			r = raw_users_settle_now(raw->users, err);

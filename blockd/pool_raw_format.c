@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/size.h"
 #include "blockd/pool_raw.h"
+#include "blockd/raw_others.h"
 #include "blockd/raw_place.h"
 #include "blockd/raw_store.h"
 
@@ -102,19 +104,44 @@ static int check_empty(const char *path, bool force, struct error *err)
 	return content == POOL_CONTENT_EMPTY ? 0 : -ENOTEMPTY;
 }
 
-int pool_raw_format(const char *path, bool force,
+int pool_raw_check_cluster(uint64_t bytes, struct error *err)
+{
+	char asked[SIZE_TEXT_MAX], least[SIZE_TEXT_MAX], most[SIZE_TEXT_MAX];
+	const uint64_t min = UINT64_C(1) << RAW_CLUSTER_SHIFT_MIN;
+	const uint64_t max = UINT64_C(1) << RAW_CLUSTER_SHIFT_MAX;
+
+	if (bytes == 0 ||
+	    (bytes >= min && bytes <= max && (bytes & (bytes - 1)) == 0))
+		return 0;
+	return error_set(err, EINVAL,
+			 "clusters of %s are not possible: a power of two from "
+			 "%s to %s",
+			 size_format(asked, bytes), size_format(least, min),
+			 size_format(most, max));
+}
+
+int pool_raw_format(const char *path, bool force, uint64_t cluster_size,
 		    const struct pool_record *record, struct error *err)
 {
-	struct raw_format_options options = {.pool_id = record->id};
+	struct raw_format_options options = {
+		.pool_id = record->id,
+		.cluster_shift = cluster_size ? (uint8_t)__builtin_ctzll(
+							cluster_size)
+					      : 0,
+	};
 	struct raw_file_medium file;
 	auto_close int fd = -1;
 	auto_free char *text = NULL;
 	uint64_t size = 0;
 	bool direct;
-	int r = raw_place_open(path, &fd, &direct, err);
+	int r = pool_raw_check_cluster(cluster_size, err);
 
 	if (r == 0)
+		r = raw_place_open(path, &fd, &direct, err);
+	if (r == 0)
 		r = check_empty(path, force, err);
+	if (r == 0)
+		r = raw_others_check(fd, path, err);
 	if (r == 0)
 		r = raw_place_size(fd, path, &size, err);
 	if (r == 0)

@@ -16,51 +16,21 @@
 #include "blockd/model_kit.h"
 #include "blockd/pool_seat.h"
 
-static void run_seed(struct run *run, unsigned seed, unsigned steps)
+static bool has_shared(const struct run *run)
 {
-	model_run_begin(run, seed);
-	for (run->step = 0; run->step < steps; run->step++) {
-		model_step(run);
-		model_check_sharing(run);
-	}
-	model_open_again(run, true);
-	model_run_end(run);
+	return run->shared && run->reclaimable;
 }
 
 static void does_as_a_model_says(void **unused)
 {
-	const unsigned seed = model_from_environment("SEED", 1);
-	const unsigned seeds = model_from_environment("SEEDS", 1);
-	const unsigned steps = model_from_environment("STEPS", 2000);
-	static struct run run;
-
 	(void)unused;
-	for (unsigned i = 0; i < seeds; i++) {
-		print_message("seed %u, %u steps: ", seed + i, steps);
-		run_seed(&run, seed + i, steps);
-		print_message("%u snapshots, %u reverts, %u kills, "
-			      "%u times full\n",
-			      run.groups, run.reverts, run.kills, run.full);
-		/* It has met what it is for. */
-		assert_true(steps < 1000 ||
-			    (run.groups && run.reverts && run.kills &&
-			     run.full && run.shared && run.reclaimable));
-	}
+	model_seeds_run(&(struct model_seeds){.kind = &model_raw,
+					      .steps = 2000,
+					      .after = model_check_sharing,
+					      .met = has_shared});
 }
 
 /* ---- what chance may miss ---- */
-
-static struct object *make_extent(struct run *run, bool thick)
-{
-	struct object *object = model_empty_slot(run);
-	struct extent_record record;
-
-	model_new_record(run, &record, EXTENT_SIZE_MIN);
-	record.thick = thick;
-	MUST(run, run->pool->ops->create(run->pool, &record, &run->err));
-	model_object_add(run, object, &record, NULL);
-	return object;
-}
 
 static struct object *make_copy(struct run *run, struct object *from,
 				bool thick)
@@ -89,8 +59,8 @@ static void keeps_what_was_shared_until_it_is_not_for_good(void **unused)
 	struct object *a, *b;
 
 	(void)unused;
-	model_run_begin(&run, 1);
-	a = make_extent(&run, false);
+	model_run_begin(&run, &model_raw, 1);
+	a = model_extent_make(&run, false);
 	model_write_at(&run, a, WRITE, 0, 40, 0);
 	b = make_copy(&run, a, false);
 	model_write_at(&run, b, WRITE, 3, 2, 0);
@@ -107,9 +77,9 @@ static void is_full_at_its_floor_until_there_is_room(void **unused)
 	uint64_t free_before;
 
 	(void)unused;
-	model_run_begin(&run, 1);
-	a = make_extent(&run, false);
-	b = make_extent(&run, false);
+	model_run_begin(&run, &model_raw, 1);
+	a = model_extent_make(&run, false);
+	b = model_extent_make(&run, false);
 	model_write_at(&run, a, WRITE, 0, 64, BLOCKDEV_FUA);
 	free_before = model_measure(&run).free;
 	run.pool->ops->keep_free(run.pool, free_before);
@@ -164,8 +134,8 @@ static void makes_a_group_that_is_larger_than_a_batch(void **unused)
 
 	(void)unused;
 	assert_true(records && copies);
-	model_run_begin(&run, 1);
-	from = make_extent(&run, false);
+	model_run_begin(&run, &model_raw, 1);
+	from = model_extent_make(&run, false);
 	model_write_at(&run, from, WRITE, 0, 100, 0);
 	for (int i = 0; i < EXTENT_LABELS_MAX; i++) {
 		memset(text[i], 'a' + i, EXTENT_LABEL_MAX);
@@ -216,7 +186,7 @@ static void finishes_or_undoes_a_group_that_was_cut_short(void **unused)
 	size_t length;
 
 	(void)unused;
-	model_run_begin(&run, 1);
+	model_run_begin(&run, &model_raw, 1);
 	record.object = 5;
 	record.clusters = 0;
 	change(&run, &record, POOL_RAW_MAKING);
@@ -271,7 +241,7 @@ static void counts_what_is_shared_while_it_changes(void **unused)
 	pthread_t thread;
 
 	(void)unused;
-	model_run_begin(&run, 1);
+	model_run_begin(&run, &model_raw, 1);
 	counter.pool = run.pool;
 	assert_int_equal(pthread_create(&thread, NULL, count_on, &counter), 0);
 	for (unsigned i = 0; i < 60; i++) {
@@ -301,7 +271,7 @@ static void can_the_same_when_its_medium_may_go(void **unused)
 	struct pool *seat;
 
 	(void)unused;
-	model_run_begin(&run, 1);
+	model_run_begin(&run, &model_raw, 1);
 	MUST(&run, pool_seat_new(run.pool, &seat, &run.err));
 	memcpy(can, run.pool->ops, sizeof(can));
 	memcpy(seated, seat->ops, sizeof(seated));

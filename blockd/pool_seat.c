@@ -256,7 +256,11 @@ int pool_seat_new(struct pool *inner, struct pool **ret, struct error *err)
 	(void)pthread_rwlock_init(&seat->lock, NULL);
 	set_ops(&seat->ops, inner->ops);
 	seat->pool = (struct pool){
-		.ops = &seat->ops, .record = inner->record, .path = path};
+		.ops = &seat->ops,
+		.record = inner->record,
+		.path = path,
+		.cluster_size = inner->cluster_size,
+	};
 	seat->inner = inner;
 	*ret = &seat->pool;
 	return 0;

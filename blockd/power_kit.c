@@ -8,7 +8,8 @@
 
 #include <cmocka.h>
 
-#define FLUSH UINT64_MAX
+#define FLUSH  UINT64_MAX
+#define SECTOR 512u /* bytes that a medium writes whole */
 
 /* ---- the medium ---- */
 
@@ -20,12 +21,18 @@ static struct power *power_of(struct raw_medium *medium)
 static int power_read(struct raw_medium *medium, void *data, size_t length,
 		      uint64_t offset)
 {
+	struct power *power = power_of(medium);
+
 	assert_true(offset + length <= medium->size);
-	memcpy(data, power_of(medium)->bytes + offset, length);
+	(void)pthread_mutex_lock(&power->lock);
+	memcpy(data, power->bytes + offset, length);
+	(void)pthread_mutex_unlock(&power->lock);
 	return 0;
 }
 
-static void record(struct power *power, uint64_t offset, const void *data)
+/* Lock held. */
+static void record(struct power *power, uint64_t offset, const void *data,
+		   enum power_write how)
 {
 	struct power_event *event;
 
@@ -41,6 +48,8 @@ static void record(struct power *power, uint64_t offset, const void *data)
 	event = &power->events[power->n++];
 	*event = (struct power_event){
 		.offset = offset,
+		.maybe = how == POWER_MAYBE,
+		.sure = how == POWER_AT_ONCE,
 		.durable = power->answered,
 		.newest = power->store ? raw_store_newest(power->store) : 0,
 		.promised = power->promised,
@@ -68,6 +77,26 @@ static void touch(struct power *power, uint64_t offset)
 	power->touched[power->n_touched++] = offset;
 }
 
+void power_write_block(struct power *power, uint64_t offset, const void *data,
+		       enum power_write how)
+{
+	(void)pthread_mutex_lock(&power->lock);
+	memcpy(power->bytes + offset, data, RAW_BLOCK);
+	touch(power, offset);
+	record(power, offset, data, how);
+	(void)pthread_mutex_unlock(&power->lock);
+}
+
+size_t power_events(struct power *power)
+{
+	size_t n;
+
+	(void)pthread_mutex_lock(&power->lock);
+	n = power->n;
+	(void)pthread_mutex_unlock(&power->lock);
+	return n;
+}
+
 static int power_write(struct raw_medium *medium, const void *data,
 		       size_t length, uint64_t offset)
 {
@@ -82,9 +111,7 @@ static int power_write(struct raw_medium *medium, const void *data,
 
 		if (power->before_write)
 			power->before_write(power->context, offset + at);
-		memcpy(power->bytes + offset + at, block, RAW_BLOCK);
-		touch(power, offset + at);
-		record(power, offset + at, block);
+		power_write_block(power, offset + at, block, POWER_CACHED);
 	}
 	return 0;
 }
@@ -93,9 +120,13 @@ static int power_flush(struct raw_medium *medium)
 {
 	struct power *power = power_of(medium);
 
-	if (power->flushes_lost && ++power->flushes % power->flushes_lost == 0)
+	const unsigned flushes = ++power->flushes;
+
+	if (power->flushes_lost && flushes % power->flushes_lost == 0)
 		return 0;
-	record(power, FLUSH, NULL);
+	(void)pthread_mutex_lock(&power->lock);
+	record(power, FLUSH, NULL, POWER_CACHED);
+	(void)pthread_mutex_unlock(&power->lock);
 	return 0;
 }
 
@@ -110,6 +141,7 @@ void power_init(struct power *power, uint64_t size, uint64_t room)
 	*power = (struct power){
 		.medium = {.ops = &power_ops, .size = size},
 		.room = room,
+		.lock = PTHREAD_MUTEX_INITIALIZER,
 	};
 	power->bytes = calloc(1, room);
 	assert_non_null(power->bytes);
@@ -140,6 +172,8 @@ struct failures {
 	uint8_t *flushed; /* owned; what is there for sure */
 	struct power after;
 	unsigned random;
+	bool (*check)(void *context, struct power *after, size_t at);
+	void *context;
 };
 
 static unsigned below(struct failures *failures, unsigned n)
@@ -162,19 +196,47 @@ static void put(uint8_t *bytes, const struct power_event *event)
 	memcpy(bytes + event->offset, event->data, RAW_BLOCK);
 }
 
+static void put_there(struct failures *failures,
+		      const struct power_event *event)
+{
+	put(failures->after.bytes, event);
+	touch(&failures->after, event->offset);
+}
+
 /* Of those from @since on any may be there. */
-static void tear(struct failures *failures, size_t since, size_t at)
+static void leave_some(struct failures *failures, size_t since, size_t at)
 {
 	unsigned chance = below(failures, 5); /* none, some, all */
 
-	for (size_t i = since; i < at; i++) {
-		const struct power_event *event = &failures->power->events[i];
+	for (size_t i = since; i < at; i++)
+		if (failures->power->events[i].sure ||
+		    below(failures, 4) < chance)
+			put_there(failures, &failures->power->events[i]);
+}
 
-		if (below(failures, 4) >= chance)
-			continue;
-		put(failures->after.bytes, event);
-		touch(&failures->after, event->offset);
-	}
+/* All are there, but for some sectors of the last one. */
+static void leave_prefix(struct failures *failures, size_t since, size_t at)
+{
+	const struct power_event *last = &failures->power->events[at - 1];
+	unsigned sectors = last->sure || below(failures, 2)
+				   ? 0xff
+				   : below(failures, 0x100);
+
+	for (size_t i = since; i + 1 < at; i++)
+		put_there(failures, &failures->power->events[i]);
+	touch(&failures->after, last->offset);
+	for (unsigned i = 0; i < RAW_BLOCK / SECTOR; i++)
+		if (sectors >> i & 1)
+			memcpy(failures->after.bytes + last->offset +
+				       i * SECTOR,
+			       last->data + i * SECTOR, SECTOR);
+}
+
+static void leave_none(struct failures *failures, size_t since, size_t at)
+{
+	for (size_t i = since; i < at; i++)
+		if (failures->power->events[i].sure)
+			put_there(failures, &failures->power->events[i]);
 }
 
 static void mend(struct failures *failures)
@@ -191,9 +253,71 @@ static void mend(struct failures *failures)
 static void settle(struct failures *failures, size_t since, size_t at)
 {
 	for (size_t i = since; i < at; i++) {
+		if (failures->power->events[i].maybe && below(failures, 2))
+			continue;
 		put(failures->flushed, &failures->power->events[i]);
 		put(failures->after.bytes, &failures->power->events[i]);
 	}
+}
+
+/* Who looked has written, too: power fails once more before it was done. */
+static void leave_again(struct failures *failures,
+			const struct power_event *events, size_t n)
+{
+	const size_t end = below(failures, (unsigned)n + 1);
+	size_t flushed = end;
+
+	while (flushed > 0 && events[flushed - 1].offset != FLUSH)
+		flushed--;
+	for (size_t i = 0; i < end; i++)
+		if ((i < flushed || below(failures, 2)) &&
+		    events[i].offset != FLUSH)
+			put_there(failures, &events[i]);
+}
+
+static void forget_events(struct power *power)
+{
+	for (size_t i = 0; i < power->n; i++)
+		free(power->events[i].data);
+	power->n = 0;
+}
+
+/* What @leave leaves of those between, and again while that is recovered. */
+static bool look(struct failures *failures,
+		 void (*leave)(struct failures *failures, size_t since,
+			       size_t at),
+		 size_t since, size_t at)
+{
+	struct power *after = &failures->after;
+	const unsigned random = failures->random;
+	bool more;
+
+	after->recording = true;
+	leave(failures, since, at);
+	more = failures->check(failures->context, after, at);
+	mend(failures);
+	after->recording = false;
+	if (more && after->n > 0 && !failures->power->briefly) {
+		failures->random = random; /* it leaves the same */
+		leave(failures, since, at);
+		leave_again(failures, after->events, after->n);
+		more = failures->check(failures->context, after, at);
+		mend(failures);
+	}
+	forget_events(after);
+	return more;
+}
+
+/* Before event @at; those from @since on may be lost. */
+static bool fail_at(struct failures *failures, size_t since, size_t at)
+{
+	const bool flush = failures->power->events[at].offset == FLUSH;
+
+	if (failures->power->briefly)
+		return look(failures, leave_some, since, at);
+	return look(failures, leave_some, since, at) &&
+	       (at == since || look(failures, leave_prefix, since, at)) &&
+	       (!flush || look(failures, leave_none, since, at));
 }
 
 void power_fail_everywhere(struct power *power, unsigned seed,
@@ -201,7 +325,10 @@ void power_fail_everywhere(struct power *power, unsigned seed,
 					 size_t at),
 			   void *context)
 {
-	struct failures failures = {.power = power, .random = seed};
+	struct failures failures = {.power = power,
+				    .random = seed,
+				    .check = check,
+				    .context = context};
 	size_t since = 0;
 	bool more = true;
 
@@ -211,9 +338,7 @@ void power_fail_everywhere(struct power *power, unsigned seed,
 	assert_non_null(failures.flushed);
 	rewind_to_start(&failures);
 	for (size_t at = 0; more && at < power->n; at++) {
-		tear(&failures, since, at);
-		more = check(context, &failures.after, at);
-		mend(&failures);
+		more = fail_at(&failures, since, at);
 		if (power->events[at].offset != FLUSH)
 			continue;
 		settle(&failures, since, at);

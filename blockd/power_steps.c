@@ -482,6 +482,7 @@ void power_run_init(struct run *run, unsigned seed, enum flaw flaw)
 	run->power.before_write = before_write;
 	run->power.context = run;
 	run->power.flushes_lost = flaw == LOSES_FLUSHES ? 3 : 0;
+	run->power.briefly = flaw != NO_FLAW; /* that finds each */
 	power_run_note_state(run);
 	power_record(&run->power);
 }

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Is all that a store knows right? Its memory is counted again; its medium is
- * read as an open would read it, into a store of its own, and compared. Who
- * checks has the role of the one that writes, so that the medium stands
- * still; changes go on in memory, and are in the batch that waits for the
- * next commit: with these the two have to be the same.
+ * read as an open would read it, into a store of its own, and compared.
+ *
+ * Commits go on while it is read: no checkpoint takes the place of the one
+ * that is being read, and the log is followed until little of it is left. Only
+ * for that, and to compare, has who checks the role of the one that writes, so
+ * that the medium stands still; changes go on in memory, and are in the batch
+ * that waits for the next commit: with these the two have to be the same.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -17,6 +20,8 @@
 
 #define TEXT_MAX   400 /* bytes, of a finding */
 #define LEAKED_MAX 64  /* told of one by one */
+#define FEW        4u  /* batches that commits may wait for */
+#define ROUNDS_MAX 64u /* of following the log, before they have to */
 
 __attribute__((format(printf, 3, 4))) static void tell(
 	struct raw_findings *findings, bool repaired, const char *format, ...)
@@ -83,6 +88,12 @@ struct damage {
 	struct error why;                  /* ... this */
 };
 
+/* What the medium says. */
+struct look {
+	struct raw_store *loaded; /* owned; NULL: it is unreadable */
+	struct raw_report report;
+};
+
 static bool any_damage(const struct damage *damage)
 {
 	return damage->super[0] || damage->super[1] || damage->checkpoint ||
@@ -90,7 +101,7 @@ static bool any_damage(const struct damage *damage)
 	       damage->unreadable;
 }
 
-/* The role is ours: nobody writes one meanwhile. */
+/* Nobody writes one meanwhile. */
 static int check_supers(struct raw_store *store, struct damage *ret,
 			struct error *err)
 {
@@ -302,60 +313,117 @@ static int compare_loaded(struct raw_store *store, struct raw_store *loaded,
 	return r == -ENOMEM ? r : 0;
 }
 
-/* Lock not held, the role is ours. */
-static int check_loaded(struct raw_store *store, struct damage *damage,
-			struct raw_findings *findings, struct error *err)
+/* An error is damage, but for want of memory. */
+static int take_for_damage(struct look *look, struct damage *damage, int r,
+			   struct error *err)
 {
-	struct raw_report report = {0};
-	struct raw_store *loaded = NULL;
-	int r = store_load(store->medium, &store->super, &report, &loaded,
-			   &damage->why);
-
+	if (r == 0)
+		return 0;
+	raw_store_close(look->loaded);
+	look->loaded = NULL;
 	if (r == -ENOMEM)
 		return error_set(err, ENOMEM, "out of memory");
-	damage->unreadable = r < 0;
-	if (r < 0)
-		return 0;
-	check_parts(loaded, damage);
-	damage->log = report.log_copies + report.log_once;
-	damage->lost_parts = report.lost_parts;
-	damage->lost_batches = report.lost_batches;
+	damage->unreadable = true;
+	return 0;
+}
+
+/* Lock not held; commits go on. @upto: the log as it is now. */
+static int look_begin(struct raw_store *store, uint64_t upto, struct look *look,
+		      struct damage *damage, struct error *err)
+{
+	int r = store_load(store->medium, &store->super, upto, &look->report,
+			   &look->loaded, &damage->why);
+
+	if (r == 0)
+		check_parts(look->loaded, damage);
+	else
+		look->loaded = NULL;
+	return take_for_damage(look, damage, r, err);
+}
+
+/*
+ * Lock held, and let go of meanwhile. The log to its end; with the role of the
+ * one that writes it when this returns, whatever it returns.
+ */
+static int look_follow(struct raw_store *store, struct look *look,
+		       struct damage *damage, struct error *err)
+{
+	bool last = false;
+	int r = 0;
+
+	for (unsigned i = 0; !last; i++) {
+		uint64_t upto;
+
+		store_take_log(store);
+		upto = store->log_sequence;
+		last = r < 0 || !look->loaded || i == ROUNDS_MAX ||
+		       look->loaded->log_sequence + FEW >= upto;
+		if (r < 0 || !look->loaded)
+			break;
+		if (!last)
+			store_give_role(store);
+		(void)pthread_mutex_unlock(&store->lock);
+		r = store_replay_log(look->loaded, upto, &look->report,
+				     &damage->why);
+		r = take_for_damage(look, damage, r, err);
+		(void)pthread_mutex_lock(&store->lock);
+	}
+	return r;
+}
+
+/* Lock held, the role is ours. */
+static int look_end(struct raw_store *store, const struct look *look,
+		    struct damage *damage, struct raw_findings *findings,
+		    struct error *err)
+{
+	const struct raw_report *report = &look->report;
+	const struct raw_store *loaded = look->loaded;
+
+	damage->log = report->log_copies + report->log_once;
+	damage->lost_parts = report->lost_parts;
+	damage->lost_batches = report->lost_batches;
 	/* The last ones: to an open that looks as if there were none. */
 	if (loaded->log_sequence < store->log_sequence)
 		damage->lost_batches += store->log_sequence -
 					loaded->log_sequence;
-	(void)pthread_mutex_lock(&store->lock);
 	/* A store that takes no changes may know less, or more. */
-	if (!damage->lost_parts && !damage->lost_batches && !store->broken)
-		r = compare_loaded(store, loaded, findings, err);
-	(void)pthread_mutex_unlock(&store->lock);
-	raw_store_close(loaded);
-	return r;
+	if (damage->lost_parts || damage->lost_batches || store->broken)
+		return 0;
+	return compare_loaded(store, look->loaded, findings, err);
 }
 
 /*
- * The role is ours; the lock is held, and let go of meanwhile. What is right
- * in memory is written over what is damaged, in both copies even.
+ * Lock held, and let go of meanwhile; no checkpoint but ours is written. What
+ * is right in memory is written over what is damaged, in both copies even.
+ * With the role of the one that writes when this returns.
  */
 static int check_medium(struct raw_store *store, bool repair,
 			struct raw_findings *findings, struct error *err)
 {
+	const uint64_t upto = store->log_sequence;
 	struct damage damage = {0};
+	struct look look = {0};
 	struct error why;
 	bool repaired = false;
-	int r;
+	int r, followed;
 
 	(void)pthread_mutex_unlock(&store->lock);
 	r = check_supers(store, &damage, err);
 	if (r == 0)
-		r = check_loaded(store, &damage, findings, err);
+		r = look_begin(store, upto, &look, &damage, err);
 	(void)pthread_mutex_lock(&store->lock);
-	if (r < 0 || !any_damage(&damage))
-		return r;
-	if (repair && !store->broken && !findings->left)
-		repaired = store_checkpoint_locked(store, &why) == 0;
-	tell_damage(&damage, repaired, findings);
-	return 0;
+	followed = look_follow(store, &look, &damage, err);
+	if (r == 0)
+		r = followed;
+	if (r == 0 && look.loaded)
+		r = look_end(store, &look, &damage, findings, err);
+	if (r == 0 && any_damage(&damage)) {
+		if (repair && !store->broken && !findings->left)
+			repaired = store_checkpoint_locked(store, &why) == 0;
+		tell_damage(&damage, repaired, findings);
+	}
+	raw_store_close(look.loaded);
+	return r;
 }
 
 int raw_store_check(struct raw_store *store, bool repair,
@@ -369,8 +437,12 @@ int raw_store_check(struct raw_store *store, bool repair,
 		tell(findings, false, "it takes no changes: %s",
 		     error_text(&store->cause));
 	r = check_memory(&store->state, findings, err);
-	if (r == 0)
+	if (r == 0) {
+		store->ahead = true; /* the checkpoint stays, the log grows */
+		store_give_role(store);
 		r = check_medium(store, repair, findings, err);
+		store->ahead = false;
+	}
 	store_give_role(store);
 	(void)pthread_mutex_unlock(&store->lock);
 	return r;

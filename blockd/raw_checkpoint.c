@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A checkpoint: the state of one instant is encoded, written to clusters of
- * its own, and then the superblock says that it is there. One ahead of time
- * holds the lock only for a copy of the maps' roots (raw_state_freeze());
- * changes go on while the rest is done.
+ * its own, and then the superblock says that it is there. The lock is held
+ * only for a copy of the maps' roots (raw_state_freeze()); changes go on while
+ * the rest is done, and with a checkpoint ahead of time commits, too.
  */
 #include <assert.h>
 #include <errno.h>
@@ -155,21 +155,23 @@ static void next_super(const struct raw_store *store, struct raw_super *super)
 	}
 }
 
-/* Lock held. Nothing is changed by a failure. */
-static int prepare(struct raw_store *store, struct raw_super *super,
-		   struct image *image, struct error *err)
+/* Lock not held, but for a moment. A failure has changed nothing. */
+static int encode(struct raw_store *store, struct raw_super *super,
+		  struct raw_frozen *frozen, struct image *image,
+		  struct error *err)
 {
-	int r;
+	int r = image_begin(image, super);
 
-	next_super(store, super);
-	r = image_begin(image, super);
 	if (r == 0)
-		r = raw_state_emit(&store->state, image_add, image);
+		r = raw_frozen_emit(frozen, image_add, image);
 	if (r == 0)
 		r = image_seal(image);
 	if (r < 0)
 		return encoding_failed(r, err);
-	return take_clusters(store, image, super, err);
+	(void)pthread_mutex_lock(&store->lock);
+	r = take_clusters(store, image, super, err);
+	(void)pthread_mutex_unlock(&store->lock);
+	return r;
 }
 
 static int write_head(struct raw_store *store, struct raw_super *super,
@@ -177,14 +179,6 @@ static int write_head(struct raw_store *store, struct raw_super *super,
 {
 	super->generation--; /* which is raised by this */
 	return store_write_super(store->medium, super, err);
-}
-
-static int write_out(struct raw_store *store, struct raw_super *super,
-		     const struct image *image, struct error *err)
-{
-	int r = write_parts(store, image, super, err);
-
-	return r < 0 ? r : write_head(store, super, err);
 }
 
 /* Lock held: the new one counts. */
@@ -204,33 +198,85 @@ static void replace(struct raw_store *store, const struct raw_super *super)
 	       sizeof(super->checkpoint));
 }
 
+/* Lock held, and the batch taken that the checkpoint makes needless. */
+static void pending_take(struct raw_store *store)
+{
+	const struct raw_batch batch = store->pending;
+
+	store->pending = store->writing;
+	store->writing = batch;
+	raw_batch_clear(&store->pending);
+}
+
+/* Lock held. There is no checkpoint: it is needed, and may have its place. */
+static bool pending_give_back(struct raw_store *store)
+{
+	const struct raw_batch batch = store->pending;
+
+	if (batch.records)
+		return false;
+	store->pending = store->writing;
+	store->writing = batch;
+	return true;
+}
+
+/* Lock not held. */
+static int encode_and_write(struct raw_store *store, struct raw_super *super,
+			    struct raw_frozen *frozen, bool *ret_encoded,
+			    struct error *err)
+{
+	struct image image = {0};
+	int r = encode(store, super, frozen, &image, err);
+
+	*ret_encoded = r == 0;
+	if (r == 0)
+		r = write_parts(store, &image, super, err);
+	if (r == 0)
+		r = write_head(store, super, err);
+	image_done(&image);
+	return r;
+}
+
+/* Lock and role held; the lock is let go of meanwhile. */
+static int checkpoint_frozen(struct raw_store *store, struct raw_super *super,
+			     struct raw_frozen *frozen, struct error *err)
+{
+	const uint64_t upto = store->newest, freed = store_freed(store);
+	const unsigned round = raw_alloc_round(&store->state.alloc);
+	bool encoded;
+	int r;
+
+	next_super(store, super);
+	/* What was gathered for the log is in the checkpoint. */
+	pending_take(store);
+	(void)pthread_mutex_unlock(&store->lock);
+	r = encode_and_write(store, super, frozen, &encoded, err);
+	(void)pthread_mutex_lock(&store->lock);
+	if (r == 0) {
+		replace(store, super);
+		store_log_clear(store);
+		raw_alloc_sure(&store->state.alloc, round);
+		store->freed_durable = freed;
+		atomic_store(&store->durable, upto);
+	} else if (encoded || !pending_give_back(store)) {
+		store_mark_failed(store, err);
+	}
+	return r;
+}
+
 int store_checkpoint_locked(struct raw_store *store, struct error *err)
 {
 	struct raw_super *super = malloc(sizeof(*super));
-	uint64_t upto = store->newest, freed = store_freed(store);
-	struct image image = {0};
-	int r = super ? prepare(store, super, &image, err)
-		      : error_set(err, ENOMEM, "out of memory");
+	struct raw_frozen *frozen = NULL;
+	int r;
 
-	if (r == 0) {
-		unsigned round = raw_alloc_round(&store->state.alloc);
-
-		/* What was gathered for the log is in the checkpoint. */
-		raw_batch_clear(&store->pending);
-		(void)pthread_mutex_unlock(&store->lock);
-		r = write_out(store, super, &image, err);
-		(void)pthread_mutex_lock(&store->lock);
-		if (r == 0) {
-			replace(store, super);
-			store_log_clear(store);
-			raw_alloc_sure(&store->state.alloc, round);
-			store->freed_durable = freed;
-			atomic_store(&store->durable, upto);
-		} else {
-			store_mark_failed(store, err);
-		}
-	}
-	image_done(&image);
+	if (super)
+		frozen = raw_state_freeze(&store->state);
+	r = frozen ? checkpoint_frozen(store, super, frozen, err)
+		   : encoding_failed(-ENOMEM, err);
+	if (frozen)
+		raw_state_thaw(&store->state);
+	raw_frozen_free(frozen);
 	free(super);
 	return r;
 }
@@ -253,25 +299,6 @@ static int begin_ahead(struct raw_store *store, struct raw_super *super,
 		r = store_commit_once(store, err);
 	next_super(store, super);
 	store->since_ahead = (struct raw_mask){0};
-	return r;
-}
-
-/* Lock not held, but for a moment. A failure has changed nothing. */
-static int encode_ahead(struct raw_store *store, struct raw_super *super,
-			struct raw_frozen *frozen, struct image *image,
-			struct error *err)
-{
-	int r = image_begin(image, super);
-
-	if (r == 0)
-		r = raw_frozen_emit(frozen, image_add, image);
-	if (r == 0)
-		r = image_seal(image);
-	if (r < 0)
-		return encoding_failed(r, err);
-	(void)pthread_mutex_lock(&store->lock);
-	r = take_clusters(store, image, super, err);
-	(void)pthread_mutex_unlock(&store->lock);
 	return r;
 }
 
@@ -308,7 +335,7 @@ static int write_ahead(struct raw_store *store, struct raw_super *super,
 	store->ahead = true;
 	store_give_role(store);
 	(void)pthread_mutex_unlock(&store->lock);
-	r = encode_ahead(store, super, frozen, &image, err);
+	r = encode(store, super, frozen, &image, err);
 	begun = r == 0;
 	if (begun)
 		r = write_parts(store, &image, super, err);

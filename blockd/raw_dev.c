@@ -174,6 +174,14 @@ static int find_map(struct raw_dev *dev, struct error *err)
 				  dev->id);
 }
 
+static int open_medium(struct raw_users *users, struct loop *loop,
+		       struct blockdev **ret, struct error *err)
+{
+	if (users->open_medium)
+		return users->open_medium(users->context, loop, ret, err);
+	return blockdev_file_open(loop, users->path, 0, users->flags, ret, err);
+}
+
 int raw_dev_open(struct raw_users *users, uint32_t id, uint64_t size,
 		 unsigned flags, struct loop *loop, struct blockdev **ret,
 		 struct error *err)
@@ -192,8 +200,7 @@ int raw_dev_open(struct raw_users *users, uint32_t id, uint64_t size,
 	dev->data_start = super->data_start;
 	r = find_map(dev, err);
 	if (r == 0)
-		r = blockdev_file_open(loop, users->path, 0, users->flags,
-				       &dev->medium, err);
+		r = open_medium(users, loop, &dev->medium, err);
 	if (r < 0) {
 		if (users->fault)
 			users->fault(users->context);

@@ -37,6 +37,12 @@ struct raw_users_options {
 	void (*broken)(void *context, const struct error *err);
 	/* Data could not be read or written. Any thread; brief. NULL: no. */
 	void (*fault)(void *context);
+	/*
+	 * The medium for a device on @loop, owned by it. NULL: what @path
+	 * says.
+	 */
+	int (*open_medium)(void *context, struct loop *loop,
+			   struct blockdev **ret, struct error *err);
 	void *context;
 };
 

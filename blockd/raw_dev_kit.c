@@ -30,17 +30,23 @@ static void note_fault(void *context)
 	atomic_fetch_add(&pool->faults, 1);
 }
 
+static struct raw_medium *pool_medium(struct pool *pool)
+{
+	return pool->instead ? pool->instead : &pool->medium.medium;
+}
+
 void raw_dev_kit_pool_open(struct pool *pool)
 {
 	struct raw_users_options options = {
 		.path = pool->path,
 		.fault = note_fault,
+		.open_medium = pool->open_medium,
 		.context = pool,
 	};
 	struct raw_report report;
 
 	raw_dev_kit_must(pool,
-			 raw_store_open(&pool->medium.medium, &pool->store,
+			 raw_store_open(pool_medium(pool), &pool->store,
 					&report, &pool->err),
 			 "open");
 	options.store = pool->store;
@@ -101,6 +107,28 @@ void raw_dev_kit_pool_make_without(struct pool *pool, uint64_t size,
 	raw_dev_kit_pool_open(pool);
 }
 
+void raw_dev_kit_pool_make_on(
+	struct pool *pool, struct raw_medium *medium, uint64_t without,
+	int (*open_medium)(void *context, struct loop *loop,
+			   struct blockdev **ret, struct error *err))
+{
+	const struct raw_format_options options = {
+		.cluster_shift = RAW_CLUSTER_SHIFT_MIN,
+		.without = without,
+		.text = "",
+	};
+
+	*pool = (struct pool){
+		.random = raw_dev_kit_from_environment("SEED", 1),
+		.fd = -1,
+		.instead = medium,
+		.open_medium = open_medium,
+	};
+	raw_dev_kit_must(pool, raw_store_format(medium, &options, &pool->err),
+			 "format");
+	raw_dev_kit_pool_open(pool);
+}
+
 void raw_dev_kit_pool_make(struct pool *pool, uint64_t size)
 {
 	raw_dev_kit_pool_make_without(pool, size, 0);
@@ -109,6 +137,8 @@ void raw_dev_kit_pool_make(struct pool *pool, uint64_t size)
 void raw_dev_kit_pool_remove(struct pool *pool)
 {
 	raw_dev_kit_pool_close(pool);
+	if (pool->instead)
+		return;
 	(void)close(pool->fd);
 	(void)unlink(pool->path);
 }
@@ -185,8 +215,8 @@ static int open_call(void *context)
 {
 	struct opening *o = context;
 
-	return raw_dev_open(o->pool->users, o->id, SIZE, false, o->loop,
-			    &o->dev, &o->pool->err);
+	return raw_dev_open(o->pool->users, o->id, SIZE, o->pool->dev_flags,
+			    o->loop, &o->dev, &o->pool->err);
 }
 
 static int close_call(void *context)

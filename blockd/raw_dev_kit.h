@@ -18,6 +18,7 @@
 
 #include "base/cleanup.h"
 #include "blockd/raw_dev.h"
+#include "blockd/raw_medium.h"
 
 #define CLUSTER    (UINT64_C(1) << RAW_CLUSTER_SHIFT_MIN)
 #define BLOCK      4096u
@@ -31,10 +32,14 @@ struct pool {
 	char path[64];
 	int fd;
 	struct raw_file_medium medium;
+	struct raw_medium *instead; /* NULL: it is on @medium */
+	int (*open_medium)(void *context, struct loop *loop,
+			   struct blockdev **ret, struct error *err);
 	struct raw_store *store;
 	struct raw_users *users;
 	struct loop *loops[LOOPS];
 	pthread_t threads[LOOPS];
+	unsigned dev_flags; /* enum raw_dev_flag, of what is opened */
 	struct error err;
 	unsigned random;
 	atomic_uint faults; /* of the medium, that were told of */
@@ -69,6 +74,14 @@ void raw_dev_kit_pool_make(struct pool *pool, uint64_t size);
 /* The same without some features: RAW_INCOMPAT_... */
 void raw_dev_kit_pool_make_without(struct pool *pool, uint64_t size,
 				   uint64_t features);
+/*
+ * The same on @medium, which devices have by @open_medium; its context is the
+ * pool. @without: features as above.
+ */
+void raw_dev_kit_pool_make_on(
+	struct pool *pool, struct raw_medium *medium, uint64_t without,
+	int (*open_medium)(void *context, struct loop *loop,
+			   struct blockdev **ret, struct error *err));
 void raw_dev_kit_pool_remove(struct pool *pool);
 /* What was not committed is lost between the two. */
 void raw_dev_kit_pool_close(struct pool *pool);

@@ -143,6 +143,9 @@ size_t raw_record_size(const struct raw_record *record);
 /* ---- batches ---- */
 
 #define RAW_BATCH_MAX (UINT32_C(256) << 10) /* bytes, header included */
+/* A batch has no higher number, a superblock none above half of it: the next
+ * one is always higher. */
+#define RAW_SEQUENCE_MAX (UINT64_MAX / 2)
 
 /*
  * A set of objects, by id modulo RAW_MASK_BITS: for some that have the same

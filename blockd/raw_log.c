@@ -31,11 +31,21 @@ int store_read_batch(struct raw_store *store, uint64_t offset, uint64_t end,
 	return r;
 }
 
+/* About leaves: in a log they would fill one that no object ever has. */
+static bool is_of_checkpoint(const struct raw_record *record)
+{
+	return record->type == RAW_LEAF || record->type == RAW_USE ||
+	       (record->type != RAW_POOL && !record->object);
+}
+
 int store_replay_record(void *context, const struct raw_record *record)
 {
 	struct store_replay *replay = context;
 	struct raw_state *state = &replay->store->state;
 
+	if (replay->log && is_of_checkpoint(record))
+		return error_set(replay->err, EBADMSG,
+				 "a record of a checkpoint");
 	if (record->object)
 		raw_mask_add(&replay->touched, record->object);
 	if (!raw_report_lost(replay->report))
@@ -175,7 +185,7 @@ static int apply_batch(struct raw_store *store, size_t length,
 		       struct raw_report *report, struct error *err)
 {
 	struct store_replay replay = {
-		.store = store, .report = report, .err = err};
+		.store = store, .report = report, .log = true, .err = err};
 	int r = raw_batch_read(store->writing.data, length,
 			       raw_salt(store->super.pool_id),
 			       store_replay_record, &replay);
@@ -205,6 +215,7 @@ static int end_or_gap(struct raw_store *store, const enum found *found,
 	if (r < 0)
 		return r;
 	if (later.sequence) {
+		report->unreadable += any(found, FOUND_UNREADABLE);
 		r = skip_lost(store, &later, report, err);
 		return r < 0 ? r : 1;
 	}
@@ -250,25 +261,23 @@ static int next_batch(struct raw_store *store, struct raw_batch_head *ret,
 	return r == 1 ? next_batch(store, ret, ret_once, report, err) : r;
 }
 
-int store_replay_log(struct raw_store *store, struct raw_report *report,
-		     struct error *err)
+int store_replay_log(struct raw_store *store, uint64_t upto,
+		     struct raw_report *report, struct error *err)
 {
-	bool last_once = false;
-
-	for (;;) {
+	while (!upto || store->log_sequence < upto) {
 		struct raw_batch_head head = {0};
 		bool once;
 		int r = next_batch(store, &head, &once, report, err);
 
-		if (r == 0) /* of the last one a crash may have kept one */
-			report->log_once = last_once;
 		if (r <= 0)
 			return r;
-		report->copies_damaged += last_once;
-		report->log_copies += last_once;
-		last_once = once;
+		/* Of the last one a crash may have kept one. */
+		report->copies_damaged += report->log_once;
+		report->log_copies += report->log_once;
+		report->log_once = once;
 		r = apply_batch(store, head.length, report, err);
 		if (r < 0)
 			return r;
 	}
+	return 0;
 }

@@ -7,16 +7,6 @@
 
 /* ---- any thread ---- */
 
-static struct raw_root *root_of(const struct raw_map *map)
-{
-	return atomic_load_explicit(&map->root, memory_order_acquire);
-}
-
-static struct raw_leaf *leaf_of(const struct raw_root *root, size_t slot)
-{
-	return atomic_load_explicit(&root->leaves[slot], memory_order_acquire);
-}
-
 static uint32_t entry_of(const struct raw_leaf *leaf, unsigned at)
 {
 	/* Acquire: who sees an entry sees what was written before it. */
@@ -29,19 +19,19 @@ static uint32_t root_get(const struct raw_root *root, uint64_t cluster)
 
 	if (!root || cluster >= root->clusters)
 		return RAW_HOLE;
-	leaf = leaf_of(root, cluster / RAW_LEAF_ENTRIES);
+	leaf = raw_root_leaf(root, cluster / RAW_LEAF_ENTRIES);
 	return leaf ? entry_of(leaf, cluster % RAW_LEAF_ENTRIES) : RAW_HOLE;
 }
 
 uint32_t raw_map_get(const struct raw_map *map, uint64_t cluster)
 {
-	return root_get(root_of(map), cluster);
+	return root_get(raw_map_root(map), cluster);
 }
 
 uint64_t raw_map_run(const struct raw_map *map, uint64_t cluster, uint64_t max,
 		     uint32_t *ret)
 {
-	const struct raw_root *root = root_of(map);
+	const struct raw_root *root = raw_map_root(map);
 	const uint32_t first = root_get(root, cluster);
 	uint64_t n = 1;
 
@@ -58,19 +48,19 @@ uint64_t raw_map_run(const struct raw_map *map, uint64_t cluster, uint64_t max,
 
 uint64_t raw_map_clusters(const struct raw_map *map)
 {
-	const struct raw_root *root = root_of(map);
+	const struct raw_root *root = raw_map_root(map);
 
 	return root ? root->clusters : 0;
 }
 
 bool raw_map_leaf_shared(const struct raw_map *map, uint64_t cluster)
 {
-	const struct raw_root *root = root_of(map);
+	const struct raw_root *root = raw_map_root(map);
 	const struct raw_leaf *leaf;
 
 	if (!root || cluster >= root->clusters)
 		return false;
-	leaf = leaf_of(root, cluster / RAW_LEAF_ENTRIES);
+	leaf = raw_root_leaf(root, cluster / RAW_LEAF_ENTRIES);
 	return leaf &&
 	       atomic_load_explicit(&leaf->maps, memory_order_acquire) > 1;
 }
@@ -258,7 +248,7 @@ static struct raw_root *root_new(uint64_t clusters)
 static void root_replace(struct raw_map *map, struct raw_root *root,
 			 struct raw_trash *trash)
 {
-	struct raw_root *old = root_of(map);
+	struct raw_root *old = raw_map_root(map);
 
 	atomic_store_explicit(&map->root, root, memory_order_release);
 	if (old)
@@ -268,7 +258,7 @@ static void root_replace(struct raw_map *map, struct raw_root *root,
 int raw_map_extend(struct raw_map *map, uint64_t clusters,
 		   struct raw_trash *trash)
 {
-	struct raw_root *old = root_of(map), *root;
+	struct raw_root *old = raw_map_root(map), *root;
 
 	assert(clusters >= raw_map_clusters(map));
 	if (clusters == raw_map_clusters(map))
@@ -279,7 +269,7 @@ int raw_map_extend(struct raw_map *map, uint64_t clusters,
 		return -ENOMEM;
 	}
 	for (size_t i = 0; old && i < old->slots; i++)
-		atomic_init(&root->leaves[i], leaf_of(old, i));
+		atomic_init(&root->leaves[i], raw_root_leaf(old, i));
 	root_replace(map, root, trash);
 	return 0;
 }
@@ -288,7 +278,7 @@ static void root_put_leaves(struct raw_root *root, struct raw_refs *refs,
 			    struct raw_trash *trash)
 {
 	for (size_t i = 0; root && i < root->slots; i++) {
-		struct raw_leaf *leaf = leaf_of(root, i);
+		struct raw_leaf *leaf = raw_root_leaf(root, i);
 
 		if (leaf)
 			leaf_put(leaf, refs, trash);
@@ -319,7 +309,7 @@ static struct raw_root *root_for(uint64_t clusters,
 	bool ok = root;
 
 	for (size_t i = 0; ok && source && i < source->slots; i++) {
-		struct raw_leaf *leaf = leaf_of(source, i);
+		struct raw_leaf *leaf = raw_root_leaf(source, i);
 
 		if (leaf && leaf->unwritten == leaf->mapped) {
 			leaf = NULL;
@@ -332,8 +322,8 @@ static struct raw_root *root_for(uint64_t clusters,
 	if (ok)
 		return root;
 	for (size_t i = 0; root && source && i < source->slots; i++) {
-		if (leaf_of(root, i) != leaf_of(source, i))
-			free(leaf_of(root, i));
+		if (raw_root_leaf(root, i) != raw_root_leaf(source, i))
+			free(raw_root_leaf(root, i));
 	}
 	free(root);
 	return NULL;
@@ -343,7 +333,7 @@ static struct raw_root *root_for(uint64_t clusters,
 static void root_unshare(const struct raw_root *root, struct raw_refs *refs)
 {
 	for (size_t i = 0; i < root->slots; i++) {
-		const struct raw_leaf *leaf = leaf_of(root, i);
+		const struct raw_leaf *leaf = raw_root_leaf(root, i);
 
 		if (!leaf || leaf->maps != 2)
 			continue;
@@ -359,7 +349,8 @@ static void root_unshare(const struct raw_root *root, struct raw_refs *refs)
 int raw_map_share(struct raw_map *map, const struct raw_map *from,
 		  struct raw_refs *refs, struct raw_trash *trash)
 {
-	struct raw_root *old = root_of(map), *source = root_of(from), *root;
+	struct raw_root *old = raw_map_root(map), *source = raw_map_root(from),
+			*root;
 
 	assert(raw_map_clusters(map) >= raw_map_clusters(from));
 	if (!old)
@@ -370,10 +361,10 @@ int raw_map_share(struct raw_map *map, const struct raw_map *from,
 	if (!root)
 		return -ENOMEM;
 	for (size_t i = 0; source && i < source->slots; i++) {
-		struct raw_leaf *leaf = leaf_of(root, i);
+		struct raw_leaf *leaf = raw_root_leaf(root, i);
 
-		if (leaf && leaf != leaf_of(source, i))
-			leaf_copy_written(leaf, leaf_of(source, i), refs);
+		if (leaf && leaf != raw_root_leaf(source, i))
+			leaf_copy_written(leaf, raw_root_leaf(source, i), refs);
 		if (leaf)
 			leaf->maps++;
 	}
@@ -386,7 +377,7 @@ int raw_map_share(struct raw_map *map, const struct raw_map *from,
 int raw_map_drop(struct raw_map *map, struct raw_refs *refs,
 		 struct raw_trash *trash)
 {
-	struct raw_root *old = root_of(map);
+	struct raw_root *old = raw_map_root(map);
 
 	if (!old)
 		return 0;
@@ -399,9 +390,9 @@ int raw_map_drop(struct raw_map *map, struct raw_refs *refs,
 
 void raw_map_use(struct raw_map *map, size_t slot, struct raw_leaf *leaf)
 {
-	struct raw_root *root = root_of(map);
+	struct raw_root *root = raw_map_root(map);
 
-	assert(root && slot < root->slots && !leaf_of(root, slot));
+	assert(root && slot < root->slots && !raw_root_leaf(root, slot));
 	leaf->maps++;
 	atomic_store_explicit(&root->leaves[slot], leaf, memory_order_release);
 }
@@ -428,12 +419,12 @@ static int own_leaves(struct raw_map *map, size_t first, size_t last,
 		      bool holes, struct raw_refs *refs,
 		      struct raw_trash *trash)
 {
-	struct raw_root *root = root_of(map);
+	struct raw_root *root = raw_map_root(map);
 
 	if (refs->frozen && raw_trash_reserve(trash, last - first + 1) < 0)
 		return -ENOMEM;
 	for (size_t i = first; i <= last; i++) {
-		struct raw_leaf *leaf = leaf_of(root, i), *own;
+		struct raw_leaf *leaf = raw_root_leaf(root, i), *own;
 		const bool sole = leaf && leaf->maps == 1;
 
 		if (leaf ? sole && !is_frozen(leaf, refs) : holes)
@@ -455,7 +446,7 @@ static int own_leaves(struct raw_map *map, size_t first, size_t last,
 int raw_map_set(struct raw_map *map, uint64_t cluster, uint64_t count,
 		uint32_t entry, struct raw_refs *refs, struct raw_trash *trash)
 {
-	struct raw_root *root = root_of(map);
+	struct raw_root *root = raw_map_root(map);
 	const bool holes = entry == RAW_HOLE;
 	int r;
 
@@ -466,69 +457,12 @@ int raw_map_set(struct raw_map *map, uint64_t cluster, uint64_t count,
 		       trash);
 	for (uint64_t i = 0; r == 0 && i < count; i++) {
 		uint64_t at = cluster + i;
-		struct raw_leaf *leaf = leaf_of(root, at / RAW_LEAF_ENTRIES);
+		struct raw_leaf *leaf = raw_root_leaf(root,
+						      at / RAW_LEAF_ENTRIES);
 
 		if (leaf)
 			leaf_set(leaf, at % RAW_LEAF_ENTRIES,
 				 holes ? RAW_HOLE : entry + (uint32_t)i, refs);
 	}
 	return r;
-}
-
-/* ---- asking ---- */
-
-uint64_t raw_map_mapped(const struct raw_map *map)
-{
-	const struct raw_root *root = root_of(map);
-	uint64_t n = 0;
-
-	for (size_t i = 0; root && i < root->slots; i++) {
-		const struct raw_leaf *leaf = leaf_of(root, i);
-
-		if (leaf)
-			n += leaf->mapped;
-	}
-	return n;
-}
-
-static const struct raw_leaf *leaf_at(const struct raw_root *root,
-				      uint64_t cluster)
-{
-	return root && cluster < root->clusters
-		       ? leaf_of(root, cluster / RAW_LEAF_ENTRIES)
-		       : NULL;
-}
-
-/* Clusters from @at to the end of its leaf. */
-static uint64_t to_leaf_end(uint64_t at)
-{
-	return RAW_LEAF_ENTRIES - at % RAW_LEAF_ENTRIES;
-}
-
-/* What a cluster reads as: zeroes, or what is in one of the pool. */
-static uint32_t content(const struct raw_root *root, uint64_t cluster)
-{
-	uint32_t entry = root_get(root, cluster);
-
-	return is_unwritten(entry) || entry == RAW_HOLE ? RAW_HOLE
-							: RAW_PHYSICAL(entry);
-}
-
-void raw_map_difference(const struct raw_map *map, const struct raw_map *from,
-			uint64_t cluster, uint64_t *ret_start,
-			uint64_t *ret_count)
-{
-	const struct raw_root *a = root_of(map);
-	const struct raw_root *b = from ? root_of(from) : NULL;
-	uint64_t end = a ? a->clusters : 0, at = cluster, start;
-
-	if (b && b->clusters > end)
-		end = b->clusters;
-	while (at < end && content(a, at) == content(b, at))
-		at += leaf_at(a, at) == leaf_at(b, at) ? to_leaf_end(at) : 1;
-	start = at < end ? at : end;
-	while (at < end && content(a, at) != content(b, at))
-		at++;
-	*ret_start = start;
-	*ret_count = at < end ? at - start : end - start;
 }

@@ -48,6 +48,17 @@ struct raw_map {
 
 /* ---- any thread ---- */
 
+static inline struct raw_root *raw_map_root(const struct raw_map *map)
+{
+	return atomic_load_explicit(&map->root, memory_order_acquire);
+}
+
+static inline struct raw_leaf *raw_root_leaf(const struct raw_root *root,
+					     size_t slot)
+{
+	return atomic_load_explicit(&root->leaves[slot], memory_order_acquire);
+}
+
 /* The entry of @cluster; a hole past the end. */
 uint32_t raw_map_get(const struct raw_map *map, uint64_t cluster);
 

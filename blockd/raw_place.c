@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "blockd/local_hold.h"
+#include "blockd/raw_others.h"
 
 int raw_place_size(int fd, const char *path, uint64_t *ret, struct error *err)
 {
@@ -61,6 +62,7 @@ int raw_place_open(const char *path, int *ret_fd, bool *ret_direct,
 	struct stat st;
 	int flags = O_RDWR | O_CLOEXEC | O_NOCTTY;
 	auto_close int fd = -1;
+	char who[RAW_OTHERS_MAX];
 	int r;
 
 	if (stat(path, &st) == 0 && S_ISBLK(st.st_mode))
@@ -70,10 +72,11 @@ int raw_place_open(const char *path, int *ret_fd, bool *ret_direct,
 	if (fd < 0 && errno == EINVAL)
 		fd = open(path, flags);
 	if (fd < 0 && errno == EBUSY)
-		return error_set(err, EBUSY,
-				 "'%s' is in use: mounted, or held by another "
-				 "device or program",
-				 path);
+		return error_set(err, EBUSY, "'%s' is in use: %s", path,
+				 raw_others_find(path, who)
+					 ? who
+					 : "mounted, or held by another device "
+					   "or program");
 	if (fd < 0)
 		return error_set(err, errno, "open '%s': %s", path,
 				 strerror(errno));

@@ -2,7 +2,7 @@
 /*
  * A raw pool whose power fails at every write and flush, while extents are
  * written, snapshotted, cloned, reverted, discarded and dropped, also while
- * something is committed.
+ * something is committed. Then it fails again, at a write of the recovery.
  *
  * What opens after a failure is a state that there was, and none older than
  * the last commit that was answered. Each block of an extent then has what it
@@ -169,11 +169,13 @@ static void survives_a_power_failure_at_any_write(void **unused)
 	}
 }
 
-/* The test above can fail: one of these seeds finds it out. */
+/* The test above can fail: one of these seeds finds it out. Of SEED=1 only. */
 static void finds_out(enum flaw flaw)
 {
 	char why[200] = "";
 
+	if (from_environment("SEED", 1) != 1)
+		skip(); /* it is the same for each */
 	for (unsigned seed = 1; seed <= 10 && !why[0]; seed++)
 		run_one(seed, 500, flaw, why, false);
 	if (!why[0])

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A store that could not write: can it by now? Asked before it is closed and
- * opened again, so that what can still be read is served until then.
+ * A store that could not write, or not read all: can it by now? Asked before
+ * it is closed and opened again, so that what can still be read is served
+ * until then.
  */
+#include <errno.h>
+#include <inttypes.h>
+
 #include "blockd/raw_store_internal.h"
 
 /*
@@ -31,10 +35,27 @@ static int retry_super(struct raw_store *store, struct error *err)
 	return store_put_super(store->medium, &store->super, err);
 }
 
+/* Of its metadata, what could not be read when it was opened. */
+static int retry_reading(struct raw_store *store, struct error *err)
+{
+	struct raw_store *again = NULL;
+	struct raw_report report;
+	int r = raw_store_look(store->medium, &again, &report, err);
+
+	if (r == 0 && report.unreadable)
+		r = error_set(err, EIO,
+			      "%" PRIu64 " parts of its metadata can't be read",
+			      report.unreadable);
+	raw_store_close(again);
+	return r < 0 ? r : 1;
+}
+
 int raw_store_retry(struct raw_store *store, struct error *err)
 {
 	int r = 0;
 
+	if (store->unreadable) /* since it was opened */
+		return retry_reading(store, err);
 	(void)pthread_mutex_lock(&store->lock);
 	if (!store->failed) {
 		(void)pthread_mutex_unlock(&store->lock);

@@ -92,6 +92,22 @@ int raw_state_replayed(struct raw_state *state, struct error *err);
 void raw_state_settle(struct raw_state *state);
 /* Room for @n leaves of a checkpoint. -ENOMEM. */
 int raw_state_leaves_reserve(struct raw_state *state, uint32_t n);
+void raw_state_leaves_done(struct raw_state *state);
+
+/* ---- what raw_state.c and raw_state_load.c have of each other ---- */
+
+int raw_state_find(const struct raw_state *state, uint32_t id,
+		   struct raw_object **ret, struct error *err);
+/* Clusters that are not taken cannot be mapped, nor out of range. */
+int raw_state_check_physical(const struct raw_state *state,
+			     const struct raw_record *record,
+			     struct error *err);
+/* Of one entry: does it say that @record's cluster lacks some blocks? */
+int raw_state_check_written(const struct raw_state *state, uint32_t entry,
+			    const struct raw_record *record, struct error *err);
+/* A record about leaves, of a checkpoint. */
+int raw_state_load(struct raw_state *state, const struct raw_record *record,
+		   struct error *err);
 
 /* ---- a medium of which parts are lost: blockd/raw_salvage.c ---- */
 
@@ -145,7 +161,9 @@ int raw_state_emit_with(struct raw_state *state,
 
 /* Bytes that a checkpoint of this state takes at most; at once. */
 uint64_t raw_state_bytes(const struct raw_state *state);
-/* How many more, at most, when @record is carried out. */
+/* How many more, at most, when @n clusters more are mapped... */
+uint64_t raw_maps_size(uint64_t n);
+/* ...or when @record is carried out. */
 uint64_t raw_state_growth(const struct raw_state *state,
 			  const struct raw_record *record);
 

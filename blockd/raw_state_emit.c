@@ -236,13 +236,18 @@ static uint64_t windows_size(const struct raw_state *state, uint64_t partly)
 	       size_of(RAW_WRITTEN);
 }
 
+uint64_t raw_maps_size(uint64_t n)
+{
+	return n * size_of(RAW_MAP);
+}
+
 /* With each entry in a run of its own, and each leaf in one map only. */
 uint64_t raw_state_bytes(const struct raw_state *state)
 {
 	return size_of(RAW_POOL) + state->pool_text_length +
 	       state->n_objects * size_of(RAW_OBJECT) + state->text_bytes +
 	       state->slots_in_all * (size_of(RAW_LEAF) + size_of(RAW_USE)) +
-	       state->alloc.references * size_of(RAW_MAP) +
+	       raw_maps_size(state->alloc.references) +
 	       windows_size(state, state->alloc.references_partly);
 }
 
@@ -271,7 +276,7 @@ static uint64_t map_growth(const struct raw_state *state,
 		at += RAW_LEAF_ENTRIES - at % RAW_LEAF_ENTRIES;
 	}
 	partly += record->type == RAW_WRITTEN;
-	return n * size_of(RAW_MAP) + windows_size(state, partly);
+	return raw_maps_size(n) + windows_size(state, partly);
 }
 
 static uint64_t share_growth(const struct raw_state *state,
@@ -290,7 +295,7 @@ static uint64_t share_growth(const struct raw_state *state,
 			partly += leaf->partly;
 		}
 	}
-	return n * size_of(RAW_MAP) + windows_size(state, partly);
+	return raw_maps_size(n) + windows_size(state, partly);
 }
 
 static uint64_t object_growth(const struct raw_state *state,

@@ -112,13 +112,13 @@ static uint64_t checkpoint_clusters(const struct raw_store *store,
 }
 
 /*
- * Clusters that data may not have: what the next checkpoint would take, and
- * as much again for what grows until then.
+ * Clusters that data may not have: what the next checkpoint would take when
+ * @more clusters are mapped, and as much again for what grows until then.
  */
-static uint64_t reserve(const struct raw_store *store)
+static uint64_t reserve(const struct raw_store *store, uint64_t more)
 {
-	uint64_t now = checkpoint_clusters(store,
-					   raw_state_bytes(&store->state));
+	uint64_t now = checkpoint_clusters(
+		store, raw_state_bytes(&store->state) + raw_maps_size(more));
 	uint64_t last = store->super.n_checkpoint + RAW_COPIES;
 
 	return 2 * (now > last ? now : last) + 2;
@@ -149,7 +149,7 @@ uint32_t raw_store_available(struct raw_store *store)
 	uint64_t kept, n;
 
 	(void)pthread_mutex_lock(&store->lock);
-	kept = reserve(store);
+	kept = reserve(store, 0);
 	n = store->broken ? 0 : raw_alloc_free(&store->state.alloc);
 	(void)pthread_mutex_unlock(&store->lock);
 	return n > kept ? (uint32_t)(n - kept) : 0;
@@ -162,22 +162,36 @@ void raw_store_keep(struct raw_store *store, uint32_t n)
 	(void)pthread_mutex_unlock(&store->lock);
 }
 
+/* Lock held. Of @want clusters, how many data may have now. */
+static uint32_t may_take(const struct raw_store *store, uint32_t want)
+{
+	/* What is free is not sure when the medium's damage made it so. */
+	const uint64_t free = store->broken
+				      ? 0
+				      : raw_alloc_free(&store->state.alloc);
+
+	/* The second time also for what is to be known of those. */
+	for (unsigned i = 0; i < 2; i++) {
+		uint64_t kept = reserve(store, i * want) + store->kept;
+		uint64_t n = free > kept ? free - kept : 0;
+
+		if (want > n)
+			want = (uint32_t)n;
+	}
+	return want;
+}
+
 uint32_t raw_store_take(struct raw_store *store, uint32_t want, uint32_t near,
 			uint32_t *ret_first)
 {
-	uint64_t kept, n;
+	uint32_t n;
 
 	(void)pthread_mutex_lock(&store->lock);
-	kept = reserve(store) + store->kept;
-	/* What is free is not sure when the medium's damage made it so. */
-	n = store->broken ? 0 : raw_alloc_free(&store->state.alloc);
-	n = n > kept ? n - kept : 0;
-	if (want > n)
-		want = (uint32_t)n;
-	n = want ? raw_alloc_take(&store->state.alloc, want, near, ret_first)
-		 : 0;
+	n = may_take(store, want);
+	if (n)
+		n = raw_alloc_take(&store->state.alloc, n, near, ret_first);
 	(void)pthread_mutex_unlock(&store->lock);
-	return (uint32_t)n;
+	return n;
 }
 
 void raw_store_untake(struct raw_store *store, uint32_t first, uint32_t n)
@@ -329,223 +343,4 @@ int raw_store_change_shared(struct raw_store *store,
 			    const struct raw_record *record, struct error *err)
 {
 	return change(store, record, 1, true, NULL, err);
-}
-
-/* ---- commit ---- */
-
-uint64_t store_log_offset(const struct raw_super *super, unsigned copy,
-			  uint64_t block)
-{
-	return RAW_LOG_START + copy * raw_ring_size(super) + block * RAW_BLOCK;
-}
-
-/* No batch may reach the place where the replay begins. */
-static uint64_t log_room(const struct raw_store *store)
-{
-	return raw_ring_size(&store->super) - 2 * RAW_BATCH_MAX;
-}
-
-bool store_log_full(const struct raw_store *store)
-{
-	return store->log_used > log_room(store);
-}
-
-static void look_how_full(struct raw_store *store)
-{
-	store->filling = store->log_used > log_room(store) / 4 * 3;
-}
-
-/* Where the next batch goes: none is cut by the end of the ring. */
-void store_log_advance(struct raw_store *store, size_t length,
-		       const struct raw_mask *touched)
-{
-	const uint64_t ring = raw_ring_size(&store->super);
-
-	store->log_block += length / RAW_BLOCK;
-	store->log_used += length;
-	if (ring - store->log_block * RAW_BLOCK < RAW_BATCH_MAX) {
-		store->log_used += ring - store->log_block * RAW_BLOCK;
-		store->log_block = 0;
-	}
-	store->log_sequence++;
-	store->previous = *touched;
-	raw_mask_join(&store->since, touched);
-	raw_mask_join(&store->since_ahead, touched);
-	look_how_full(store);
-}
-
-void store_log_shorten(struct raw_store *store, uint64_t used,
-		       const struct raw_mask *since)
-{
-	store->log_used -= used;
-	store->since = *since;
-	look_how_full(store);
-}
-
-void store_log_clear(struct raw_store *store)
-{
-	store->log_used = 0;
-	store->previous = store->since = (struct raw_mask){0};
-	look_how_full(store);
-}
-
-static int write_copies(struct raw_store *store, size_t length)
-{
-	struct raw_medium *medium = store->medium;
-	int r = 0;
-
-	for (unsigned copy = 0; r == 0 && copy < RAW_COPIES; copy++)
-		r = medium->ops->write(medium, store->writing.data, length,
-				       store_log_offset(&store->super, copy,
-							store->log_block));
-	return r;
-}
-
-static int write_batch(struct raw_store *store, struct error *err)
-{
-	struct raw_medium *medium = store->medium;
-	size_t length;
-	int r;
-
-	store->writing.previous = store->previous;
-	store->writing.since = store->since;
-	length = raw_batch_seal(&store->writing, store->log_sequence,
-				raw_salt(store->super.pool_id));
-	/* Data first: the batch must not map what is not there yet. */
-	r = medium->ops->flush(medium);
-	if (r == 0)
-		r = write_copies(store, length);
-	if (r == 0)
-		r = medium->ops->flush(medium);
-	if (r < 0)
-		return error_set(err, -r, "writing the pool's log: %s",
-				 strerror(-r));
-	store_log_advance(store, length, &store->writing.touched);
-	return 0;
-}
-
-/* Lock held on entry and return. */
-void store_take_role(struct raw_store *store)
-{
-	while (store->busy || store->ahead)
-		(void)pthread_cond_wait(&store->done, &store->lock);
-	store->busy = true;
-}
-
-void store_take_log(struct raw_store *store)
-{
-	while (store->busy)
-		(void)pthread_cond_wait(&store->done, &store->lock);
-	store->busy = true;
-}
-
-void store_give_role(struct raw_store *store)
-{
-	store->busy = false;
-	(void)pthread_cond_broadcast(&store->done);
-}
-
-uint64_t store_freed(const struct raw_store *store)
-{
-	return store->freed_left + store->state.alloc.n_freed;
-}
-
-int store_commit_once(struct raw_store *store, struct error *err)
-{
-	struct raw_batch batch = store->pending;
-	uint64_t upto = store->newest;
-	uint64_t freed = store_freed(store);
-	unsigned round;
-	int r;
-
-	store->pending = store->writing;
-	store->writing = batch;
-	raw_batch_clear(&store->pending);
-	round = raw_alloc_round(&store->state.alloc);
-	(void)pthread_mutex_unlock(&store->lock);
-	r = write_batch(store, err);
-	(void)pthread_mutex_lock(&store->lock);
-	if (r < 0) {
-		store_mark_failed(store, err);
-		return r;
-	}
-	raw_alloc_sure(&store->state.alloc, round);
-	atomic_store(&store->durable, upto);
-	store->freed_durable = freed;
-	return 0;
-}
-
-int store_commit_locked(struct raw_store *store, uint64_t ticket,
-			struct error *err)
-{
-	int r = 0;
-
-	while (r == 0 && store->durable < ticket) {
-		bool full;
-
-		store_take_log(store);
-		full = store_log_full(store);
-		if (store->broken)
-			r = store_broken(store, err);
-		else if (store->durable >= ticket)
-			r = 0; /* by whoever had the role */
-		else if (!full)
-			r = store_commit_once(store, err);
-		else if (!store->ahead)
-			r = store_checkpoint_locked(store, err);
-		store_give_role(store);
-		while (full && store->ahead) /* it makes room */
-			(void)pthread_cond_wait(&store->done, &store->lock);
-	}
-	return r;
-}
-
-/* Lock held. Once each time. */
-static void tell_filling(struct raw_store *store)
-{
-	const bool before = store->told_filling;
-
-	store->told_filling = store->filling && store->on_filling;
-	if (store->told_filling && !before)
-		store->on_filling(store->on_filling_context);
-}
-
-int raw_store_commit(struct raw_store *store, uint64_t ticket,
-		     struct error *err)
-{
-	int r;
-
-	(void)pthread_mutex_lock(&store->lock);
-	r = store_commit_locked(store, ticket, err);
-	if (r == 0)
-		tell_filling(store);
-	(void)pthread_mutex_unlock(&store->lock);
-	return r;
-}
-
-bool raw_store_filling(const struct raw_store *store)
-{
-	return store->filling;
-}
-
-void raw_store_on_filling(struct raw_store *store,
-			  void (*on_filling)(void *context), void *context)
-{
-	(void)pthread_mutex_lock(&store->lock);
-	store->on_filling = on_filling;
-	store->on_filling_context = context;
-	(void)pthread_mutex_unlock(&store->lock);
-}
-
-int raw_store_checkpoint(struct raw_store *store, struct error *err)
-{
-	int r;
-
-	(void)pthread_mutex_lock(&store->lock);
-	store_take_role(store);
-	r = store->broken ? store_broken(store, err)
-			  : store_checkpoint_locked(store, err);
-	store_give_role(store);
-	(void)pthread_mutex_unlock(&store->lock);
-	return r;
 }

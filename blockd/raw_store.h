@@ -54,8 +54,9 @@ struct raw_report {
 	uint64_t log_copies; /* of these: of the log */
 	/* Both copies were damaged: of the checkpoint, of the log. */
 	uint64_t lost_parts, lost_batches;
-	uint64_t hurt;    /* objects that are not served for it */
-	uint64_t unknown; /* others, of which nothing is known */
+	uint64_t unreadable; /* of these: another time they may be whole */
+	uint64_t hurt;       /* objects that are not served for it */
+	uint64_t unknown;    /* others, of which nothing is known */
 };
 
 static inline bool raw_report_lost(const struct raw_report *report)
@@ -160,10 +161,11 @@ bool raw_store_broken(struct raw_store *store, struct error *err);
 void raw_store_on_failed(struct raw_store *store,
 			 void (*on_failed)(void *context), void *context);
 /*
- * It takes no changes because the medium could not be written. Can it be now,
- * at the places of that? What was answered for is not touched. 0: nothing has
- * failed; 1: it can: closed without a commit and opened again the store has
- * all that was answered for, and takes changes; negative: it can't.
+ * It takes no changes because the medium could not be written, or could not be
+ * read where it was opened. Can it be now, at the places of that? What was
+ * answered for is not touched. 0: nothing has failed; 1: it can: closed without
+ * a commit and opened again the store has all that was answered for, and, with
+ * nothing damaged, takes changes; negative: it can't.
  */
 int raw_store_retry(struct raw_store *store, struct error *err);
 

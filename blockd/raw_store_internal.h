@@ -23,6 +23,7 @@ struct raw_store {
 	bool broken;
 	struct error cause; /* why */
 	bool failed;        /* a write did that would work another time */
+	bool unreadable;    /* a part is that was needed to open it */
 	/* raw_store_on_failed(); of the lock. */
 	void (*on_failed)(void *context);
 	void *on_failed_context;
@@ -125,9 +126,11 @@ int store_wipe(struct raw_medium *medium, uint64_t offset, uint64_t length,
 /*
  * What the medium says, in a store of its own; nothing is written. @report
  * says what is to be written anew; @ret may be salvaged only.
+ *
+ * @upto  the batch of the log that it does not go on with; 0: to its end
  */
 int store_load(struct raw_medium *medium, const struct raw_super *super,
-	       struct raw_report *report, struct raw_store **ret,
+	       uint64_t upto, struct raw_report *report, struct raw_store **ret,
 	       struct error *err);
 /* One copy of the superblock. */
 int store_read_super(struct raw_medium *medium, uint64_t offset,
@@ -142,15 +145,19 @@ int store_read_part(struct raw_store *store, unsigned copy, uint32_t part,
 /* A batch at @offset, whole and checked; -ENODATA: none; or of the medium. */
 int store_read_batch(struct raw_store *store, uint64_t offset, uint64_t end,
 		     uint32_t salt, struct raw_batch_head *ret);
-/* Read the log from its first batch on and apply it. Counts what it finds. */
-int store_replay_log(struct raw_store *store, struct raw_report *report,
-		     struct error *err);
+/*
+ * Read the log from the batch on at which the store is, and apply it. Counts
+ * what it finds. @upto: as above; it may be repeated with later ones.
+ */
+int store_replay_log(struct raw_store *store, uint64_t upto,
+		     struct raw_report *report, struct error *err);
 
 /* Carry out what was read; after losses only what is sure. */
 struct store_replay {
 	struct raw_store *store;
 	struct raw_report *report;
 	struct raw_mask touched;
+	bool log; /* not a checkpoint */
 	struct error *err;
 };
 

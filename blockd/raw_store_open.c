@@ -259,14 +259,18 @@ int store_read_part(struct raw_store *store, unsigned copy, uint32_t part,
 static int read_part(struct raw_store *store, uint32_t part,
 		     struct raw_report *report, struct raw_batch_head *ret)
 {
+	bool unreadable = false;
+
 	for (unsigned copy = 0; copy < RAW_COPIES; copy++) {
 		int r = store_read_part(store, copy, part, ret);
 
 		if (r != -ENODATA && r != -EIO)
 			return r;
 		report->copies_damaged++;
+		unreadable = unreadable || r == -EIO;
 	}
 	report->copies_damaged -= RAW_COPIES;
+	report->unreadable += unreadable;
 	return -ENODATA;
 }
 
@@ -327,6 +331,7 @@ static int load_checkpoint(struct raw_store *store, struct raw_report *report,
  */
 static void freeze(struct raw_store *store, struct raw_report *report)
 {
+	const uint64_t lost = report->lost_parts + report->lost_batches;
 	const struct raw_state *state = &store->state;
 	struct error cause;
 
@@ -335,22 +340,24 @@ static void freeze(struct raw_store *store, struct raw_report *report)
 	report->unknown = state->objects_lost;
 	(void)error_set(&cause, EIO,
 			"both copies of %" PRIu64
-			" parts of its metadata are damaged; extents that are "
-			"not served for it: %" PRIu64
+			" parts of its metadata are damaged, or can't be read "
+			"(%" PRIu64 " of them); extents that are not served "
+			"for it: %" PRIu64
 			", and such as are not even known by name: %" PRIu64,
-			report->lost_parts + report->lost_batches, report->hurt,
+			lost, report->unreadable, report->hurt,
 			report->unknown);
 	store_mark_broken(store, &cause);
+	store->unreadable = report->unreadable > 0;
 }
 
 /* Both copies of all that is there; open looks no further than it must. */
-static int load_all(struct raw_store *store, struct raw_report *report,
-		    struct error *err)
+static int load_all(struct raw_store *store, uint64_t upto,
+		    struct raw_report *report, struct error *err)
 {
 	int r = load_checkpoint(store, report, err);
 
 	if (r == 0)
-		r = store_replay_log(store, report, err);
+		r = store_replay_log(store, upto, report, err);
 	if (r == 0 && !store->state.pool_text)
 		r = error_set(err, EBADMSG,
 			      "both copies of the checkpoint are damaged where "
@@ -361,14 +368,14 @@ static int load_all(struct raw_store *store, struct raw_report *report,
 }
 
 int store_load(struct raw_medium *medium, const struct raw_super *super,
-	       struct raw_report *report, struct raw_store **ret,
+	       uint64_t upto, struct raw_report *report, struct raw_store **ret,
 	       struct error *err)
 {
 	struct raw_store *store = NULL;
 	int r = store_new(medium, super, &store, err);
 
 	if (r == 0)
-		r = load_all(store, report, err);
+		r = load_all(store, upto, report, err);
 	if (r < 0)
 		raw_store_close(store);
 	else
@@ -384,7 +391,7 @@ static int find_and_load(struct raw_medium *medium, struct raw_store **ret,
 		      : error_set(err, ENOMEM, "out of memory");
 
 	if (r == 0)
-		r = store_load(medium, super, ret_report, ret, err);
+		r = store_load(medium, super, 0, ret_report, ret, err);
 	free(super);
 	return r;
 }

@@ -15,180 +15,7 @@
 
 #include <cmocka.h>
 
-#include "blockd/power_kit.h"
-#include "blockd/power_states.h"
-
-#define MEDIUM  (UINT64_C(10) << 20)
-#define SMALL   (MEDIUM - (UINT64_C(2) << 20)) /* what it grows from */
-#define OBJECTS 8
-#define LENGTH  40 /* clusters of an object */
-
-/* ---- the workload ---- */
-
-struct run {
-	struct power power;
-	struct raw_store *store;
-	unsigned random;
-	struct power_states states;
-	struct error err;
-};
-
-static unsigned below(struct run *run, unsigned n)
-{
-	run->random = run->random * 1103515245 + 12345;
-	return (run->random >> 8) % n;
-}
-
-static void must(struct run *run, int r, const char *what)
-{
-	if (r < 0)
-		fail_msg("%s: %s", what, error_text(&run->err));
-}
-
-static void change(struct run *run, const struct raw_record *records, size_t n)
-{
-	must(run,
-	     power_states_change(&run->states, run->store, records, n,
-				 &run->err),
-	     "change");
-}
-
-static void make_object(struct run *run, uint32_t id, uint32_t from)
-{
-	char text[3000];
-	struct raw_record records[2] = {
-		{.type = RAW_OBJECT,
-		 .object = id,
-		 .clusters = LENGTH,
-		 .text = text},
-		{.type = RAW_SHARE, .object = id, .from = from},
-	};
-
-	memset(text, 'a' + (int)below(run, 26), sizeof(text));
-	records[0].text_length = below(run, sizeof(text));
-	change(run, records, from ? 2 : 1);
-}
-
-static bool exists(struct run *run, uint32_t id)
-{
-	struct raw_state *state = raw_store_lock(run->store);
-	bool there = raw_state_object(state, id);
-
-	raw_store_unlock(run->store);
-	return there;
-}
-
-static void map_some(struct run *run, uint32_t id)
-{
-	struct raw_record map = {.type = RAW_MAP, .object = id};
-	uint32_t want = 1 + below(run, 4);
-
-	map.logical = below(run, LENGTH - want + 1);
-	map.count = raw_store_take(run->store, want, RAW_HOLE, &map.physical);
-	if (map.count)
-		change(run, &map, 1);
-}
-
-static void reuse(struct run *run)
-{
-	struct raw_leaving leaving;
-
-	if (raw_store_leave(run->store, &leaving))
-		raw_store_left(run->store, &leaving);
-}
-
-static void grow(struct run *run)
-{
-	struct raw_medium *medium = &run->power.medium;
-
-	if (medium->size < MEDIUM)
-		medium->size += UINT64_C(1) << 18;
-	must(run, raw_store_extend(run->store, medium->size, &run->err),
-	     "extend");
-}
-
-static void step(struct run *run)
-{
-	uint32_t id = 1 + below(run, OBJECTS), from = 1 + below(run, OBJECTS);
-
-	switch (below(run, 12)) {
-	case 0:
-		if (exists(run, id))
-			change(run,
-			       &(struct raw_record){.type = RAW_DROP,
-						    .object = id},
-			       1);
-		break;
-	case 1:
-	case 2:
-		make_object(run, id,
-			    exists(run, from) && from != id ? from : 0);
-		break;
-	case 3:
-		if (exists(run, id))
-			change(run,
-			       &(struct raw_record){.type = RAW_UNMAP,
-						    .object = id,
-						    .logical = below(run, 20),
-						    .count = 20},
-			       1);
-		break;
-	case 4:
-	case 5:
-		must(run,
-		     raw_store_commit(run->store,
-				      power_states_newest(&run->states),
-				      &run->err),
-		     "commit");
-		break;
-	case 6:
-		if (below(run, 8) == 0)
-			must(run, raw_store_checkpoint(run->store, &run->err),
-			     "checkpoint");
-		else if (below(run, 4) == 0)
-			grow(run);
-		break;
-	default:
-		reuse(run);
-		if (exists(run, id))
-			map_some(run, id);
-		break;
-	}
-}
-
-static void run_open(struct run *run)
-{
-	struct raw_report report;
-
-	must(run,
-	     raw_store_open(&run->power.medium, &run->store, &report,
-			    &run->err),
-	     "open");
-}
-
-static void run_init(struct run *run)
-{
-	const struct raw_format_options options = {
-		.cluster_shift = RAW_CLUSTER_SHIFT_MIN,
-		.text = "pool",
-		.text_length = 4,
-	};
-
-	*run = (struct run){.random = 1};
-	power_init(&run->power, SMALL, MEDIUM);
-	must(run, raw_store_format(&run->power.medium, &options, &run->err),
-	     "format");
-	run_open(run);
-	power_states_note(&run->states, run->store);
-}
-
-static void run_done(struct run *run)
-{
-	raw_store_close(run->store);
-	power_done(&run->power);
-	power_states_done(&run->states);
-}
-
+#include "blockd/raw_store_kit.h"
 /* ---- damage ---- */
 
 static void reopens_with_one_superblock(void **unused)
@@ -201,35 +28,25 @@ static void reopens_with_one_superblock(void **unused)
 	(void)unused;
 	run_init(&run);
 	for (unsigned i = 0; i < 60; i++)
-		step(&run);
-	must(&run,
-	     raw_store_commit(run.store, power_states_newest(&run.states),
-			      &run.err),
-	     "commit");
+		run_step(&run);
+	run_must(&run,
+		 raw_store_commit(run.store, power_states_newest(&run.states),
+				  &run.err),
+		 "commit");
 	before = power_fingerprint(run.store);
 	for (size_t i = 0; i < 2; i++) {
 		raw_store_close(run.store);
 		run.power.bytes[copies[i] + 100] ^= 1;
-		must(&run,
-		     raw_store_open(&run.power.medium, &run.store, &report,
-				    &run.err),
-		     "open");
+		run_must(&run,
+			 raw_store_open(&run.power.medium, &run.store, &report,
+					&run.err),
+			 "open");
 		assert_true(report.super_damaged);
 		assert_int_equal(power_fingerprint(run.store), before);
 	}
 	raw_store_close(run.store);
 	run_open(&run); /* both are whole again */
 	run_done(&run);
-}
-
-static int open_result(struct run *run)
-{
-	struct raw_report report;
-	struct raw_store *store = NULL;
-	int r = raw_store_open(&run->power.medium, &store, &report, &run->err);
-
-	raw_store_close(store);
-	return r;
 }
 
 static void takes_no_change_after_a_failed_commit(void **unused)
@@ -239,7 +56,7 @@ static void takes_no_change_after_a_failed_commit(void **unused)
 
 	(void)unused;
 	run_init(&run);
-	make_object(&run, 1, 0);
+	run_make_object(&run, 1, 0);
 	run.power.fail_writes = -EIO;
 	assert_int_equal(raw_store_commit(run.store, 1, &run.err), -EIO);
 	run.power.fail_writes = 0;
@@ -249,11 +66,9 @@ static void takes_no_change_after_a_failed_commit(void **unused)
 	assert_string_equal(error_text(&run.err),
 			    "the pool takes no changes: writing the pool's "
 			    "log: Input/output error");
-	assert_int_equal(open_result(&run), 0);
+	assert_int_equal(run_open_result(&run), 0);
 	run_done(&run);
 }
-
-/* ---- space ---- */
 
 static void gives_a_cluster_again_only_when_it_is_free_for_good(void **unused)
 {
@@ -264,163 +79,26 @@ static void gives_a_cluster_again_only_when_it_is_free_for_good(void **unused)
 
 	(void)unused;
 	run_init(&run);
-	make_object(&run, 1, 0);
+	run_make_object(&run, 1, 0);
 	before = raw_store_available(run.store);
 	assert_int_equal(raw_store_take(run.store, 1, RAW_HOLE, &map.physical),
 			 1);
-	change(&run, &map, 1);
+	run_change(&run, &map, 1);
 	map.type = RAW_UNMAP;
-	change(&run, &map, 1);
+	run_change(&run, &map, 1);
 	(void)raw_store_leave(run.store, &leaving); /* not durable */
 	assert_int_equal(leaving.n, 0);
 	raw_store_left(run.store, &leaving);
 	assert_int_equal(raw_store_available(run.store), before - 1);
-	must(&run,
-	     raw_store_commit(run.store, power_states_newest(&run.states),
-			      &run.err),
-	     "commit");
+	run_must(&run,
+		 raw_store_commit(run.store, power_states_newest(&run.states),
+				  &run.err),
+		 "commit");
 	assert_int_equal(raw_store_available(run.store), before - 1);
 	assert_true(raw_store_leave(run.store, &leaving));
 	assert_int_equal(leaving.n, 1);
 	raw_store_left(run.store, &leaving);
 	assert_int_equal(raw_store_available(run.store), before);
-	run_done(&run);
-}
-
-static void keeps_room_for_a_checkpoint(void **unused)
-{
-	struct raw_record map = {.type = RAW_MAP, .object = 1};
-	struct run run;
-	uint32_t first;
-
-	(void)unused;
-	run_init(&run);
-	make_object(&run, 1, 0);
-	for (;;) {
-		map.count = raw_store_take(run.store, 8, RAW_HOLE,
-					   &map.physical);
-		if (!map.count)
-			break;
-		map.logical = (map.logical + 8) % 32;
-		change(&run, &map, 1);
-	}
-	assert_int_equal(raw_store_available(run.store), 0);
-	for (int i = 0; i < 5; i++)
-		must(&run, raw_store_checkpoint(run.store, &run.err),
-		     "checkpoint");
-	assert_int_equal(raw_store_take(run.store, 1, RAW_HOLE, &first), 0);
-	run_done(&run);
-}
-
-static void uses_a_medium_that_has_grown(void **unused)
-{
-	struct raw_medium *medium;
-	struct run run;
-	uint32_t before, first = 0, n = 0;
-
-	(void)unused;
-	run_init(&run);
-	medium = &run.power.medium;
-	before = raw_store_available(run.store);
-	assert_int_equal(
-		raw_store_extend(run.store, SMALL - RAW_BLOCK, &run.err),
-		-EINVAL);
-	medium->size = MEDIUM;
-	for (int i = 0; i < 2; i++) {
-		must(&run, raw_store_extend(run.store, MEDIUM, &run.err),
-		     "extend");
-		assert_int_equal(raw_store_available(run.store),
-				 before + ((MEDIUM - SMALL) >> 16));
-	}
-	make_object(&run, 1, 0);
-	for (uint32_t i = 0; i < LENGTH; i++) {
-		struct raw_record map = {
-			.type = RAW_MAP, .object = 1, .logical = i, .count = 1};
-
-		n += raw_store_take(run.store, 1, RAW_HOLE, &map.physical);
-		first = map.physical;
-		change(&run, &map, 1);
-	}
-	assert_int_equal(n, LENGTH);
-	assert_true(first > before); /* it is in the new part */
-	must(&run,
-	     raw_store_commit(run.store, power_states_newest(&run.states),
-			      &run.err),
-	     "commit");
-	raw_store_close(run.store);
-	run_open(&run);
-	assert_int_equal(power_fingerprint(run.store),
-			 run.states.prints[power_states_newest(&run.states)]);
-	raw_store_close(run.store);
-	run.store = NULL;
-	medium->size = MEDIUM - RAW_BLOCK;
-	assert_int_equal(open_result(&run), -EBADMSG);
-	run_done(&run);
-}
-
-/* The size is in the superblocks or not, whatever write was the last. */
-static void stays_as_it_was_when_it_cannot_grow(void **unused)
-{
-	struct run run;
-	uint32_t before;
-
-	(void)unused;
-	run_init(&run);
-	before = raw_store_super(run.store)->clusters;
-	run.power.medium.size = MEDIUM;
-	run.power.fail_writes = -EIO;
-	assert_int_equal(raw_store_extend(run.store, MEDIUM, &run.err), -EIO);
-	run.power.fail_writes = 0;
-	assert_int_equal(raw_store_extend(run.store, MEDIUM, &run.err), -EIO);
-	raw_store_close(run.store);
-	run_open(&run);
-	assert_int_equal(raw_store_super(run.store)->clusters, before);
-	must(&run, raw_store_extend(run.store, MEDIUM, &run.err), "extend");
-	run_done(&run);
-}
-
-/*
- * What takes no cluster may make a checkpoint larger, too: holes in what is
- * shared. On a full medium that ends before the checkpoint has no room.
- */
-static void takes_no_change_that_a_checkpoint_has_no_room_for(void **unused)
-{
-	struct raw_record map = {.type = RAW_MAP, .object = 1, .count = 1};
-	struct raw_record make[3] = {
-		{.type = RAW_OBJECT, .clusters = LENGTH, .text = ""},
-		{.type = RAW_SHARE, .from = 1},
-		{.type = RAW_UNMAP, .count = 1},
-	};
-	struct run run;
-	uint32_t id = 2;
-	int r = 0;
-
-	(void)unused;
-	run_init(&run);
-	make_object(&run, 1, 0);
-	while (map.logical < LENGTH &&
-	       raw_store_take(run.store, 1, RAW_HOLE, &map.physical)) {
-		change(&run, &map, 1);
-		map.logical++;
-	}
-	while (raw_store_take(run.store, 8, RAW_HOLE, &map.physical))
-		; /* by others */
-	for (; r == 0; id++) {
-		for (size_t i = 0; i < 3; i++)
-			make[i].object = id;
-		r = raw_store_change(run.store, make, 3, NULL, &run.err);
-	}
-	assert_int_equal(r, -ENOSPC);
-	assert_true(id > 50);
-	must(&run, raw_store_checkpoint(run.store, &run.err), "checkpoint");
-	/* Less is always possible, and makes room. */
-	must(&run,
-	     raw_store_change(
-		     run.store,
-		     &(struct raw_record){.type = RAW_DROP, .object = 2}, 1,
-		     NULL, &run.err),
-	     "drop");
-	must(&run, raw_store_checkpoint(run.store, &run.err), "checkpoint");
 	run_done(&run);
 }
 
@@ -433,11 +111,11 @@ static void goes_round_the_ring(void **unused)
 	(void)unused;
 	run_init(&run);
 	for (unsigned i = 0; i < 5000; i++)
-		make_object(&run, 1 + i % OBJECTS, 0);
-	must(&run,
-	     raw_store_commit(run.store, power_states_newest(&run.states),
-			      &run.err),
-	     "commit");
+		run_make_object(&run, 1 + i % OBJECTS, 0);
+	run_must(&run,
+		 raw_store_commit(run.store, power_states_newest(&run.states),
+				  &run.err),
+		 "commit");
 	before = power_fingerprint(run.store);
 	raw_store_close(run.store);
 	run_open(&run);
@@ -522,7 +200,7 @@ static void serves_many_threads(void **unused)
 	raw_store_close(run.store);
 	run_open(&run);
 	for (uint32_t id = 1; id <= OBJECTS; id++)
-		assert_true(exists(&run, id));
+		assert_true(run_exists(&run, id));
 	run_done(&run);
 }
 
@@ -549,6 +227,108 @@ static void serves_them_while_checkpoints_are_written(void **unused)
 	run_done(&run);
 }
 
+/* ---- commits that wait for each other ---- */
+
+#define WRITERS 12
+
+struct group {
+	struct raw_store *store;
+	uint64_t ring;       /* bytes, of one copy of the log */
+	uint64_t awaited;    /* tickets, before the first batch is written */
+	atomic_bool begun;   /* it is being written */
+	atomic_uint batches; /* blocks of the log's first copy: one each */
+	atomic_uint next;    /* place for a writer's cluster */
+	_Atomic(const char *) failure;
+};
+
+static void nap(void)
+{
+	const struct timespec ms = {.tv_nsec = 1000 * 1000};
+
+	(void)nanosleep(&ms, NULL);
+}
+
+static void hold_first_batch(void *context, uint64_t offset)
+{
+	struct group *group = context;
+
+	if (offset < RAW_LOG_START || offset >= RAW_LOG_START + group->ring)
+		return;
+	if (atomic_fetch_add(&group->batches, 1) > 0)
+		return;
+	group->begun = true;
+	for (unsigned i = 0;
+	     raw_store_newest(group->store) < group->awaited && i < 30000; i++)
+		nap();
+}
+
+/* As the first write to a cluster, and a flush after it. */
+static void *write_first(void *context)
+{
+	struct group *group = context;
+	struct raw_record map = {
+		.type = RAW_MAP,
+		.object = 1,
+		.logical = atomic_fetch_add(&group->next, 1),
+		.count = 1,
+	};
+	struct error err;
+	uint64_t ticket;
+
+	if (!raw_store_take(group->store, 1, RAW_HOLE, &map.physical))
+		group->failure = "no cluster";
+	else if (raw_store_change(group->store, &map, 1, &ticket, &err) < 0)
+		group->failure = "change";
+	else if (raw_store_commit(group->store, ticket, &err) < 0)
+		group->failure = "commit";
+	return NULL;
+}
+
+static void begin_writers(struct group *group, pthread_t *threads, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		assert_int_equal(
+			pthread_create(&threads[i], NULL, write_first, group),
+			0);
+}
+
+/* One is writing the log: all that come meanwhile are in the next batch. */
+static void writes_the_log_once_for_all_that_wait(void **unused)
+{
+	pthread_t threads[WRITERS];
+	struct group group = {0};
+	struct run run;
+	unsigned flushes;
+
+	(void)unused;
+	run_init(&run);
+	run_make_object(&run, 1, 0);
+	run_must(&run,
+		 raw_store_commit(run.store, power_states_newest(&run.states),
+				  &run.err),
+		 "commit");
+	group.store = run.store;
+	group.ring = raw_ring_size(raw_store_super(run.store));
+	group.awaited = raw_store_newest(run.store) + WRITERS;
+	run.power.before_write = hold_first_batch;
+	run.power.context = &group;
+	flushes = run.power.flushes;
+	begin_writers(&group, threads, 1);
+	for (unsigned i = 0; !group.begun && i < 30000; i++)
+		nap();
+	assert_true(group.begun);
+	begin_writers(&group, threads + 1, WRITERS - 1);
+	for (unsigned i = 0; i < WRITERS; i++)
+		assert_int_equal(pthread_join(threads[i], NULL), 0);
+	assert_null(group.failure);
+	assert_false(raw_store_pending(run.store));
+	assert_int_equal(group.batches, 2);
+	/* Of each the data before it, and it. */
+	assert_int_equal(run.power.flushes - flushes, 2 * 2);
+	run.power.before_write = NULL;
+	run_done(&run);
+}
+
 /* ---- checkpoints ahead of time ---- */
 
 static void count_call(void *context)
@@ -570,24 +350,25 @@ static void says_when_a_checkpoint_is_due(void **unused)
 	for (unsigned round = 1; round <= 3; round++) {
 		while (!raw_store_filling(run.store)) {
 			assert_int_equal(told, round - 1);
-			make_object(&run, 1, 0);
-			must(&run,
-			     raw_store_commit(run.store,
-					      power_states_newest(&run.states),
-					      &run.err),
-			     "commit");
+			run_make_object(&run, 1, 0);
+			run_must(&run,
+				 raw_store_commit(
+					 run.store,
+					 power_states_newest(&run.states),
+					 &run.err),
+				 "commit");
 		}
-		make_object(&run, 1, 0);
-		must(&run,
-		     raw_store_commit(run.store,
-				      power_states_newest(&run.states),
-				      &run.err),
-		     "commit");
+		run_make_object(&run, 1, 0);
+		run_must(&run,
+			 raw_store_commit(run.store,
+					  power_states_newest(&run.states),
+					  &run.err),
+			 "commit");
 		assert_int_equal(told, round);
 		assert_int_equal(raw_store_super(run.store)->generation,
 				 generation + round - 1);
-		must(&run, raw_store_checkpoint_ahead(run.store, &run.err),
-		     "checkpoint ahead of time");
+		run_must(&run, raw_store_checkpoint_ahead(run.store, &run.err),
+			 "checkpoint ahead of time");
 		assert_false(raw_store_filling(run.store));
 	}
 	run_done(&run);
@@ -656,13 +437,13 @@ static void takes_no_new_checkpoint_for_a_leak(void **unused)
 
 	(void)unused;
 	run_init(&run);
-	make_object(&run, 1, 0);
+	run_make_object(&run, 1, 0);
 	run_beside(&run, raw_store_checkpoint, raw_store_suspect);
-	must(&run, raw_store_leaked(run.store, true, &findings, &run.err),
-	     "leaked");
+	run_must(&run, raw_store_leaked(run.store, true, &findings, &run.err),
+		 "leaked");
 	run_beside(&run, raw_store_checkpoint_ahead, raw_store_suspect);
-	must(&run, raw_store_leaked(run.store, true, &findings, &run.err),
-	     "leaked");
+	run_must(&run, raw_store_leaked(run.store, true, &findings, &run.err),
+		 "leaked");
 	run_done(&run);
 }
 
@@ -673,7 +454,7 @@ static void stays_deleted_when_a_checkpoint_was_under_way(void **unused)
 	(void)unused;
 	run_init(&run);
 	run_beside(&run, raw_store_checkpoint, raw_store_erase);
-	assert_int_equal(open_result(&run), -ENODATA);
+	assert_int_equal(run_open_result(&run), -ENODATA);
 	run_done(&run);
 }
 
@@ -684,14 +465,10 @@ int main(void)
 		cmocka_unit_test(takes_no_change_after_a_failed_commit),
 		cmocka_unit_test(
 			gives_a_cluster_again_only_when_it_is_free_for_good),
-		cmocka_unit_test(keeps_room_for_a_checkpoint),
-		cmocka_unit_test(
-			takes_no_change_that_a_checkpoint_has_no_room_for),
-		cmocka_unit_test(uses_a_medium_that_has_grown),
-		cmocka_unit_test(stays_as_it_was_when_it_cannot_grow),
 		cmocka_unit_test(goes_round_the_ring),
 		cmocka_unit_test(serves_many_threads),
 		cmocka_unit_test(serves_them_while_checkpoints_are_written),
+		cmocka_unit_test(writes_the_log_once_for_all_that_wait),
 		cmocka_unit_test(says_when_a_checkpoint_is_due),
 		cmocka_unit_test(takes_no_new_checkpoint_for_a_leak),
 		cmocka_unit_test(stays_deleted_when_a_checkpoint_was_under_way),

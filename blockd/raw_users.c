@@ -233,6 +233,7 @@ int raw_users_new(const struct raw_users_options *options,
 	users->flags = options->flags;
 	users->broken = options->broken;
 	users->fault = options->fault;
+	users->open_medium = options->open_medium;
 	users->context = options->context;
 	LIST_INIT(&users->fills);
 	TAILQ_INIT(&users->starving);

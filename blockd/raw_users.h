@@ -40,6 +40,8 @@ struct raw_users {
 	unsigned flags;
 	void (*broken)(void *context, const struct error *err);
 	void (*fault)(void *context);
+	int (*open_medium)(void *context, struct loop *loop,
+			   struct blockdev **ret, struct error *err);
 	void *context;
 
 	_Atomic uint64_t grown; /* bytes the medium has at least */

@@ -59,6 +59,8 @@ static int create_pool(struct rpc_call *call, const ProtobufCMessage *in,
 		.path = request->path,
 		.overcommit_percent = request->overcommit_percent,
 		.capacity = request->capacity,
+		.cluster_size = request->cluster_size,
+		.raw = request->raw,
 		.may_format = true,
 		.force = request->force,
 	};
@@ -221,15 +223,20 @@ static int set_export(struct rpc_call *call, const ProtobufCMessage *in,
 	const Tributary__V1__SetExportRequest *request =
 		(const Tributary__V1__SetExportRequest *)in;
 	const struct service *service = rpc_context(call);
-	const struct exports_request wanted = {
+	struct exports_request wanted = {
 		.epoch = request->epoch,
 		.initiators = (const char *const *)request->initiators,
 		.n_initiators = request->n_initiators,
 		.read_only = request->read_only,
+		.block_size = request->block_size,
 	};
+	const Tributary__V1__IscsiExport *iscsi = request->iscsi;
 	auto_extent struct extent *extent = NULL;
 	int r = extent_find(service->node, request->name, &extent, err);
 
+	if (r == 0 && iscsi)
+		r = extent_scsi_make(iscsi->target, iscsi->lun, iscsi->account,
+				     &wanted.scsi, err);
 	if (r == 0)
 		r = exports_set(service->exports, extent, &wanted, err);
 	return r < 0 ? service_translate(r, err)

@@ -20,6 +20,8 @@ struct service {
 	int64_t started_ms;         /* clock_ms() */
 	char *const *nbd_addresses; /* "HOST:PORT" or "unix:PATH" */
 	size_t n_nbd_addresses;
+	char *const *iscsi_addresses; /* "HOST:PORT" */
+	size_t n_iscsi_addresses;
 	struct node *node;
 	struct exports *exports;
 };

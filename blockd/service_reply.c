@@ -36,6 +36,7 @@ void service_fill_pool(struct rpc_call *call, const struct node_pool_info *info,
 	out->available = info->space.available;
 	out->overcommit_percent = (uint32_t)info->record.overcommit_percent;
 	out->floor = info->space.floor;
+	out->cluster_size = info->cluster_size;
 	out->nominal = info->nominal;
 	out->sharing_known = info->sharing_known;
 	out->shared = info->sharing.shared;
@@ -68,7 +69,44 @@ int service_list_pools(struct rpc_call *call, const char *name,
 	return 0;
 }
 
+static Tributary__V1__IscsiExport *fill_iscsi_export(
+	struct rpc_call *call, const struct extent_scsi *scsi)
+{
+	Tributary__V1__IscsiExport *out;
+
+	if (!scsi->target[0] && !scsi->account[0])
+		return NULL;
+	out = rpc_alloc(call, sizeof(*out));
+	tributary__v1__iscsi_export__init(out);
+	out->target = rpc_strdup(call, scsi->target);
+	out->lun = scsi->lun;
+	out->account = rpc_strdup(call, scsi->account);
+	return out;
+}
+
+/* How to reach it by iSCSI. */
+static void fill_iscsi(struct rpc_call *call, const struct pool_record *pool,
+		       const struct extent_record *record,
+		       Tributary__V1__Export *out)
+{
+	const struct service *service = rpc_context(call);
+	char name[EXPORT_SCSI_NAME_SIZE];
+	size_t n = service->n_iscsi_addresses;
+
+	exports_iscsi_name(service->exports, pool, record, name);
+	if (!name[0])
+		return;
+	out->iscsi_name = rpc_strdup(call, name);
+	out->iscsi_portals = rpc_alloc(call,
+				       (n + 1) * sizeof(*out->iscsi_portals));
+	for (size_t i = 0; i < n; i++)
+		out->iscsi_portals[i] = rpc_strdup(call,
+						   service->iscsi_addresses[i]);
+	out->n_iscsi_portals = n;
+}
+
 static Tributary__V1__Export *fill_export(struct rpc_call *call,
+					  const struct pool_record *pool,
 					  const struct extent_record *record)
 {
 	const struct service *service = rpc_context(call);
@@ -79,10 +117,13 @@ static Tributary__V1__Export *fill_export(struct rpc_call *call,
 	out->epoch = export->epoch;
 	out->read_only = export->read_only;
 	out->active = export->active;
+	out->block_size = (uint32_t) export->block_size;
+	fill_iscsi(call, pool, record, out);
 	out->connections = exports_connections(service->exports, record->name);
 	out->nbd_name = export->epoch ? rpc_printf(call, "%s@%" PRIu64,
 						   record->name, export->epoch)
 				      : rpc_strdup(call, record->name);
+	out->iscsi = fill_iscsi_export(call, &export->scsi);
 	out->n_initiators = export->n_initiators;
 	out->initiators = rpc_alloc(call, (export->n_initiators + 1) *
 						  sizeof(*out->initiators));
@@ -132,7 +173,7 @@ static Tributary__V1__Limits *fill_limits(struct rpc_call *call,
 	return out;
 }
 
-static void fill_record(struct rpc_call *call,
+static void fill_record(struct rpc_call *call, const struct pool_record *pool,
 			const struct extent_record *record,
 			Tributary__V1__Extent *out)
 {
@@ -151,7 +192,7 @@ static void fill_record(struct rpc_call *call,
 	out->created_s = record->created_s;
 	fill_labels(call, record, out);
 	if (record->export.exists)
-		out->export = fill_export(call, record);
+		out->export = fill_export(call, pool, record);
 }
 
 /* What only the pool knows. The extent is in the table, so its pool is. */
@@ -166,6 +207,7 @@ static void fill_place(struct rpc_call *call, struct extent *extent,
 	auto_free char *path = pool->ops->path(pool, extent->record.name);
 	const char *holder;
 
+	out->reserved = extent_reserved(extent);
 	out->pool = rpc_strdup(call, pool->record.name);
 	out->path = rpc_strdup(call, path ? path : "");
 	out->incarnation = rpc_strdup(
@@ -196,7 +238,7 @@ int service_fill_extent(struct rpc_call *call, struct extent *extent,
 				 "there is no extent '%s' on this node",
 				 extent->record.name);
 	}
-	fill_record(call, &record, out);
+	fill_record(call, &extent->pool->pool->record, &record, out);
 	state = record.state == EXTENT_COPYING ? "copying" : "ok";
 	if (record.state == EXTENT_COPYING)
 		out->copied = copying_done(extent);

@@ -43,6 +43,7 @@ static Tributary__V1__Connection *fill_connection(
 	Tributary__V1__Connection *out = rpc_alloc(call, sizeof(*out));
 
 	tributary__v1__connection__init(out);
+	out->id = from->id;
 	out->peer = rpc_strdup(call, from->peer);
 	out->features = rpc_strdup(call, from->features);
 	out->age_ms = (uint64_t)(clock_ms() - from->since_ms);

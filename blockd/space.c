@@ -20,10 +20,12 @@ static uint64_t add(uint64_t a, uint64_t b)
 	return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
 
-static uint64_t default_floor(uint64_t size)
+uint64_t space_floor(uint64_t configured, uint64_t size)
 {
 	uint64_t floor = size / 100;
 
+	if (configured)
+		return configured;
 	if (floor < SPACE_FLOOR_MIN)
 		return SPACE_FLOOR_MIN;
 	return minimum(floor, SPACE_FLOOR_MAX);
@@ -44,8 +46,7 @@ struct space space_count(const struct space_policy *policy,
 	struct space space = {0};
 	uint64_t ours = add(medium->allocated, medium->free);
 
-	space.floor = policy->floor ? policy->floor
-				    : default_floor(medium->size);
+	space.floor = space_floor(policy->floor, medium->size);
 	ours = subtract(subtract(ours, elsewhere), space.floor);
 	space.capacity = policy->capacity ? minimum(policy->capacity, ours)
 					  : ours;

@@ -48,6 +48,13 @@ struct space {
 };
 
 /*
+ * What is kept free of a medium: @configured, or the default above.
+ * @configured  bytes; 0: none
+ * @size        bytes of the medium
+ */
+uint64_t space_floor(uint64_t configured, uint64_t size);
+
+/*
  * @reserved   bytes promised to the pool's extents
  * @elsewhere  bytes other pools on this medium promised and did not use
  */

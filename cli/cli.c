@@ -28,6 +28,8 @@ const struct option_row cli_global_rows[] = {
 	    "mounts and devices of this machine (" VOLUME_RUN_DIR_DEFAULT ")"),
 	ROW("launcher", 0, OPTION_STRING, launcher, "SOCKET",
 	    "have trib-launch at this socket start what outlives a command"),
+	ROW("iscsi-secrets", 0, OPTION_STRING, iscsi_secrets, "DIR",
+	    "CHAP secrets for extents attached by iSCSI, as of blockd"),
 	ROW("source-address", 0, OPTION_STRING, source_address, "ADDRESS",
 	    "where this machine's NBD connections come from"),
 	ROW("json", 'j', OPTION_FLAG, json, NULL,

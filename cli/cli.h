@@ -21,6 +21,7 @@ struct cli_options {
 	char *run_dir;
 	char *launcher;
 	char *source_address;
+	char *iscsi_secrets;
 	bool json;
 	bool quiet;
 	bool help;
@@ -39,10 +40,15 @@ struct cli_options {
 
 	/* pools and extents */
 	char *pool;
-	uint64_t size;       /* bytes */
-	uint64_t capacity;   /* bytes */
-	uint64_t overcommit; /* percent */
+	uint64_t size;         /* bytes */
+	uint64_t capacity;     /* bytes */
+	uint64_t overcommit;   /* percent */
+	uint64_t cluster_size; /* bytes */
+	bool raw;
 	uint64_t epoch;
+	char *target;
+	uint64_t lun;
+	char *account;
 	char *older;
 	uint64_t start; /* bytes */
 	bool thick;
@@ -77,6 +83,7 @@ struct cli_options {
 	bool read_only;
 	bool force;
 	bool watch;
+	bool stop;
 };
 
 struct cli {

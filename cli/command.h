@@ -102,6 +102,13 @@ int attach_run(struct cli *cli, struct error *err);
 int detach_run(struct cli *cli, struct error *err);
 int devices_run(struct cli *cli, struct error *err);
 
+int union_status_run(struct cli *cli, struct error *err);
+int union_explain_run(struct cli *cli, struct error *err);
+int union_add_run(struct cli *cli, struct error *err);
+int union_set_run(struct cli *cli, struct error *err);
+int union_remove_run(struct cli *cli, struct error *err);
+int union_drain_run(struct cli *cli, struct error *err);
+
 int status_run(struct cli *cli, struct error *err);
 int complete_run(struct cli *cli, struct error *err);
 int help_run(struct cli *cli, struct error *err);

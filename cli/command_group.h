@@ -38,5 +38,6 @@ struct command_group {
 extern const struct command_group node_commands; /* and pools */
 extern const struct command_group extent_commands;
 extern const struct command_group volume_commands; /* and snapshots */
+extern const struct command_group union_commands;
 
 #endif

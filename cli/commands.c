@@ -23,7 +23,7 @@ static const struct option_row mount_rows[] = {
 	ROW("options", 'o', OPTION_STRING, mount_options, "LIST",
 	    "of mount(8), with commas: noatime,nosuid,discard..."),
 	ROW("transport", 0, OPTION_STRING, transport, "NAME",
-	    "auto, nbd or fuse for remote splits (the volume's)"),
+	    "auto, nbd, iscsi or fuse for remote splits (the volume's)"),
 	ROW("read-only", 'r', OPTION_FLAG, read_only, NULL,
 	    "nothing is written"),
 	ROW("force", 'f', OPTION_FLAG, force, NULL,
@@ -37,7 +37,7 @@ static const struct option_row umount_rows[] = {
 
 static const struct option_row attach_rows[] = {
 	ROW("transport", 0, OPTION_STRING, transport, "NAME",
-	    "auto, loop, nbd or fuse (auto)"),
+	    "auto, loop, nbd, iscsi or fuse (auto)"),
 	ROW("read-only", 'r', OPTION_FLAG, read_only, NULL,
 	    "nothing is written"),
 	ROW("force", 'f', OPTION_FLAG, force, NULL,
@@ -103,8 +103,8 @@ static const struct command last[] = {
 static const struct command_group first_commands = GROUP(first);
 static const struct command_group last_commands = GROUP(last);
 static const struct command_group *const groups[] = {
-	&first_commands,  &node_commands, &extent_commands,
-	&volume_commands, &last_commands,
+	&first_commands,  &node_commands,  &extent_commands,
+	&volume_commands, &union_commands, &last_commands,
 };
 
 const struct command *command_at(size_t index)

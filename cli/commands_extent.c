@@ -50,10 +50,16 @@ static const struct option_row extent_delete_rows[] = {
 
 static const struct option_row extent_export_rows[] = {
 	ROW("allow", 'a', OPTION_LIST, allow, "ADDRESS",
-	    "who may connect: an address, a prefix, unix, any, tls:NAME"),
+	    "who may: an address, a prefix, unix, any, tls:NAME, iscsi:NAME"),
 	ROW("epoch", 'e', OPTION_NUMBER, epoch, "NUMBER",
 	    "fence everyone older"),
 	ROW("read-only", 'r', OPTION_FLAG, read_only, NULL, "refuse writes"),
+	ROW("target", 't', OPTION_STRING, target, "NAME",
+	    "iSCSI target that it is a LUN of (one of its own)"),
+	ROW("lun", 'l', OPTION_NUMBER, lun, "NUMBER",
+	    "which LUN of that target, 0 to 255 (0)"),
+	ROW("account", 0, OPTION_STRING, account, "NAME",
+	    "file of iscsi-secrets that logs in (the extent's, or default)"),
 	ROW("force", 'f', OPTION_FLAG, force, NULL,
 	    "although it is part of a volume"),
 };
@@ -108,9 +114,11 @@ static const struct command commands[] = {
 	 .min_arguments = 1,
 	 .max_arguments = 1,
 	 .kinds = {ARGUMENT_EXTENT},
-	 .summary = "serve an extent by NBD to any client",
-	 .text = "Prints the URI to give to the client. Only who is named by "
-		 "--allow may connect.",
+	 .summary = "serve an extent by NBD and iSCSI to any client",
+	 .text = "Prints the URI to give to an NBD client. Only who is named "
+		 "by --allow may connect. By iSCSI, where its blockd listens "
+		 "for that, it is LUN 0 of a target of its own, unless it "
+		 "is said to be a LUN of another.",
 	 ROWS(extent_export_rows),
 	 .needs_volumes = true,
 	 .run = extent_export_run},

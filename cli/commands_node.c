@@ -2,23 +2,30 @@
 /* Nodes, and the pools on them. */
 #include "cli/command_group.h"
 
+#define ALLOW_ROW                                      \
+	ROW("allow", 0, OPTION_LIST, allow, "ADDRESS", \
+	    "addresses its own connections come from, if not found alone")
+
+/* How its blockd is reached. */
+#define TLS_ROWS                                                    \
+	ROW("tls-ca", 0, OPTION_STRING, tls_ca, "FILE",             \
+	    "authority that signed its certificate (PEM)"),         \
+		ROW("tls-cert", 0, OPTION_STRING, tls_cert, "FILE", \
+		    "certificate to show it"),                      \
+		ROW("tls-key", 0, OPTION_STRING, tls_key, "FILE",   \
+		    "key of that certificate"),                     \
+		ROW("tls-name", 0, OPTION_STRING, tls_name, "NAME", \
+		    "name in its certificate, if not the host")
+
 static const struct option_row node_add_rows[] = {
 	ROW("control", 0, OPTION_STRING, control, "ADDRESS",
 	    "its blockd: unix:/path or tcp:HOST:PORT"),
 	ROW("data", 0, OPTION_STRING, data, "ADDRESS",
 	    "its NBD server: HOST:PORT or unix:/path"),
-	ROW("allow", 0, OPTION_LIST, allow, "ADDRESS",
-	    "addresses its own connections come from, if not found alone"),
+	ALLOW_ROW,
 	ROW("label", 'l', OPTION_LIST, label, "KEY=VALUE",
 	    "for placement: zone, rack..."),
-	ROW("tls-ca", 0, OPTION_STRING, tls_ca, "FILE",
-	    "authority that signed its certificate (PEM)"),
-	ROW("tls-cert", 0, OPTION_STRING, tls_cert, "FILE",
-	    "certificate to show it"),
-	ROW("tls-key", 0, OPTION_STRING, tls_key, "FILE",
-	    "key of that certificate"),
-	ROW("tls-name", 0, OPTION_STRING, tls_name, "NAME",
-	    "name in its certificate, if not the host"),
+	TLS_ROWS,
 };
 
 static const struct option_row node_register_rows[] = {
@@ -33,16 +40,8 @@ static const struct option_row node_register_rows[] = {
 	    "its NBD server: HOST:PORT or unix:/path"),
 	ROW("labels", 'l', OPTION_LIST, label, "KEY=VALUE",
 	    "for placement: zone, rack... (those known stay)"),
-	ROW("allow", 0, OPTION_LIST, allow, "ADDRESS",
-	    "addresses its own connections come from, if not found alone"),
-	ROW("tls-ca", 0, OPTION_STRING, tls_ca, "FILE",
-	    "authority that signed its certificate (PEM)"),
-	ROW("tls-cert", 0, OPTION_STRING, tls_cert, "FILE",
-	    "certificate to show it"),
-	ROW("tls-key", 0, OPTION_STRING, tls_key, "FILE",
-	    "key of that certificate"),
-	ROW("tls-name", 0, OPTION_STRING, tls_name, "NAME",
-	    "name in its certificate, if not the host"),
+	ALLOW_ROW,
+	TLS_ROWS,
 };
 
 static const struct option_row pool_create_rows[] = {
@@ -50,6 +49,11 @@ static const struct option_row pool_create_rows[] = {
 	    "give extents this much (what the medium has)"),
 	ROW("overcommit", 0, OPTION_NUMBER, overcommit, "PERCENT",
 	    "promise this much of the capacity (100)"),
+	ROW("cluster-size", 0, OPTION_SIZE, cluster_size, "SIZE",
+	    "of a device or file: give extents space in units of this (1 MiB; "
+	    "a power of two, 64 KiB to 64 MiB)"),
+	ROW("raw", 0, OPTION_FLAG, raw, NULL,
+	    "PATH is a block device or file: refuse a directory"),
 	ROW("force", 'f', OPTION_FLAG, force, NULL,
 	    "a device or file may hold something else; it is lost"),
 };

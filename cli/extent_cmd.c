@@ -24,9 +24,6 @@ static void origin_print(const struct node_extent *extent)
 	if (strcmp(extent->state, NODE_COPYING) == 0)
 		(void)printf("copied      %s\n",
 			     size_format(text, extent->copied));
-	if (extent->shared)
-		(void)printf("shared      %s\n",
-			     size_format(text, extent->shared));
 	if (extent->limits.iops)
 		(void)printf("limit       %llu operations a second\n",
 			     (unsigned long long)extent->limits.iops);
@@ -39,6 +36,7 @@ static void origin_print(const struct node_extent *extent)
 static void extent_print(const struct node_extent *extent)
 {
 	char size[SIZE_TEXT_MAX], allocated[SIZE_TEXT_MAX];
+	char left[SIZE_TEXT_MAX];
 
 	(void)printf("%s    %s/%s\npool        %s\nid          %s\n"
 		     "size        %s, %s allocated%s\n"
@@ -52,6 +50,10 @@ static void extent_print(const struct node_extent *extent)
 				     : "",
 		     extent->state, extent->message[0] ? ": " : "",
 		     extent->message, extent->path);
+	(void)printf("space       %s reserved, %s shared, %s reclaimable\n",
+		     size_format(size, extent->reserved),
+		     size_format(allocated, extent->shared),
+		     size_format(left, extent->reclaimable));
 	origin_print(extent);
 	for (size_t i = 0; i < extent->labels.count; i++)
 		(void)printf("label       %s=%s\n", extent->labels.items[i].key,
@@ -63,6 +65,9 @@ static void extent_print(const struct node_extent *extent)
 		     extent->active ? "served" : "not served",
 		     extent->read_only ? ", read-only" : "",
 		     extent->connections);
+	if (extent->iscsi_target[0])
+		(void)printf("iscsi       LUN %u of %s\n", extent->iscsi_lun,
+			     extent->iscsi_target);
 	for (size_t i = 0; i < extent->n_initiators; i++)
 		(void)printf("allowed     %s\n", extent->initiators[i]);
 	if (extent->local_device[0])
@@ -182,6 +187,10 @@ int extent_export_run(struct cli *cli, struct error *err)
 		return cli_usage(cli, err,
 				 "say who may connect: --allow ADDRESS, a "
 				 "prefix, or any");
+	if (cli->options.lun > 0 && !cli->options.target)
+		return cli_usage(cli, err,
+				 "say which target has that LUN: --target "
+				 "NAME");
 	r = volume_extent_export(
 		cli->volumes,
 		&(struct extent_export_request){
@@ -192,6 +201,9 @@ int extent_export_run(struct cli *cli, struct error *err)
 			.n_initiators = allow->count,
 			.read_only = cli->options.read_only,
 			.force = cli->options.force,
+			.lun = {.target = cli->options.target,
+				.lun = (unsigned)cli->options.lun,
+				.account = cli->options.account},
 		},
 		&extent, err);
 	if (r < 0)
@@ -223,9 +235,11 @@ static void extent_row(struct table *table, const struct node_extent *extent)
 	table_cell(table, "%s/%s", extent->node, extent->name);
 	table_cell(table, "%s", extent->pool);
 	table_cell(table, "%s", size_format(text, extent->size));
+	table_cell(table, "%s", size_format(text, extent->reserved));
 	table_cell(table, "%s", size_format(text, extent->allocated));
 	table_cell(table, "%s",
 		   extent->shared ? size_format(text, extent->shared) : "-");
+	table_cell(table, "%s", size_format(text, extent->reclaimable));
 	table_cell(table, "%s", extent->state);
 	if (extent->has_export && extent->active)
 		table_cell(table, "epoch %llu, %u connections",
@@ -277,9 +291,10 @@ int extent_list_run(struct cli *cli, struct error *err)
 {
 	struct extent_list list = {
 		.all = json_object_new_array(),
-		.table = table_new("EXTENT", "POOL", "SIZE>", "ALLOCATED>",
-				   "SHARED>", "STATE", "USED BY", "ORIGIN",
-				   "VOLUME", NULL),
+		.table = table_new("EXTENT", "POOL", "SIZE>", "RESERVED>",
+				   "ALLOCATED>", "SHARED>", "RECLAIMABLE>",
+				   "STATE", "USED BY", "ORIGIN", "VOLUME",
+				   NULL),
 	};
 	const char *node = cli_argument(cli, 0);
 	int r = node ? extents_of(cli, node, &list, err)

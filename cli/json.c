@@ -67,6 +67,8 @@ struct json_object *json_pool(const struct node_pool *pool)
 	json_put_number(object, "extents", pool->extents);
 	json_put_number(object, "overcommitPercent", pool->overcommit_percent);
 	json_put_number(object, "floor", pool->floor);
+	if (pool->cluster_size)
+		json_put_number(object, "clusterSize", pool->cluster_size);
 	return object;
 }
 
@@ -101,8 +103,17 @@ static struct json_object *json_export(const struct node_extent *extent)
 {
 	struct json_object *object = json_object_new_object();
 	struct json_object *allowed = json_object_new_array();
+	struct json_object *portals = json_object_new_array();
 
 	json_put_text(object, "nbdName", extent->nbd_name);
+	json_put_text(object, "iscsiName", extent->iscsi_name);
+	json_put_text(object, "iscsiTarget", extent->iscsi_target);
+	json_put_number(object, "iscsiLun", extent->iscsi_lun);
+	for (size_t i = 0; i < extent->n_iscsi_portals; i++)
+		json_object_array_add(
+			portals,
+			json_object_new_string(extent->iscsi_portals[i]));
+	json_object_object_add(object, "iscsiPortals", portals);
 	json_put_number(object, "epoch", extent->epoch);
 	json_put_flag(object, "active", extent->active);
 	json_put_flag(object, "readOnly", extent->read_only);
@@ -144,6 +155,7 @@ struct json_object *json_extent(const struct node_extent *extent)
 	json_put_text(object, "pool", extent->pool);
 	json_put_text(object, "id", extent->id);
 	json_put_number(object, "size", extent->size);
+	json_put_number(object, "reserved", extent->reserved);
 	json_put_number(object, "allocated", extent->allocated);
 	json_put_flag(object, "blank", extent->blank);
 	json_put_text(object, "state", extent->state);

@@ -27,6 +27,8 @@ int pool_create_run(struct cli *cli, struct error *err)
 			.capacity = cli->options.capacity,
 			.overcommit_percent = (unsigned)cli->options.overcommit,
 			.force = cli->options.force,
+			.cluster_size = cli->options.cluster_size,
+			.raw = cli->options.raw,
 		},
 		&pool, err);
 	if (r < 0)
@@ -74,6 +76,10 @@ static void pool_row(struct table *table, const struct node_pool *pool)
 	known_cell(table, pool, pool->shared);
 	known_cell(table, pool, pool->reclaimable);
 	table_cell(table, "%s", size_format(text, pool->available));
+	table_cell(table, "%s", size_format(text, pool->floor));
+	table_cell(table, "%s",
+		   pool->cluster_size ? size_format(text, pool->cluster_size)
+				      : "-");
 	table_cell(table, "%s%s%s", pool->path, pool->message[0] ? ": " : "",
 		   pool->message);
 }
@@ -122,7 +128,7 @@ int pool_list_run(struct cli *cli, struct error *err)
 		.table = table_new("POOL", "KIND", "STATE", "EXTENTS>",
 				   "CAPACITY>", "NOMINAL>", "RESERVED>",
 				   "ALLOCATED>", "SHARED>", "RECLAIMABLE>",
-				   "FREE>", "PATH", NULL),
+				   "FREE>", "FLOOR>", "CLUSTER>", "PATH", NULL),
 	};
 	int r = cli_argument(cli, 0)
 			? pools_of_one(cli, &list, err)

@@ -42,6 +42,10 @@ static const struct option_row rows[] = {
 	    "have trib-launch at this socket start what outlives the driver "
 	    "(default: the driver itself)",
 	    NULL, 0, 0),
+	ROW("iscsi-secrets", 0, OPTION_STRING, iscsi_secrets, "DIR",
+	    "CHAP secrets for extents attached by iSCSI, files as of blockd's "
+	    "iscsi-secrets (default: no CHAP)",
+	    NULL, 0, 0),
 	ROW("source-address", 0, OPTION_STRING, source_address, "ADDRESS",
 	    "where this machine's NBD connections come from (default: what "
 	    "the kernel picks)",

@@ -23,6 +23,7 @@ struct config {
 	char *bin_dir;
 	char *launcher;
 	char *source_address;
+	char *iscsi_secrets;
 	char *metrics_address; /* of http.h; NULL: none */
 	char *log_level;
 	uint64_t workers;

@@ -199,26 +199,15 @@ int csi_create_volume(struct csi_call *c, const void *in_, void *out)
 int csi_delete_volume(struct csi_call *c, const void *in_, void *out)
 {
 	const Csi__V1__DeleteVolumeRequest *in = in_;
-	struct volume_record *record = NULL;
-	bool gone;
 	int r;
 
 	(void)out;
 	/* What cannot be ours is not there, so it is deleted. */
 	if (csi_id_parse(in->volume_id, &c->id) < 0)
 		return 0;
-	r = csi_hold(c, c->id.name);
-	if (r < 0)
+	r = csi_hold_existing(c);
+	if (r <= 0)
 		return r;
-	r = volume_get(c->csi->volumes, c->id.name, &record, c->err);
-	if (r == -ENOENT)
-		return 0;
-	if (r < 0)
-		return csi_fail_errno(c, r);
-	gone = !csi_id_matches(&c->id, record);
-	volume_record_free(record);
-	if (gone) /* another one has its name now */
-		return 0;
 	r = volume_delete(c->csi->volumes, in->volume_id, c->err);
 	return r < 0 ? csi_fail_errno(c, r) : 0;
 }

@@ -78,9 +78,34 @@ static void a_name_with_other_parameters_is_refused(void **state)
 	kit_refused(&t->kit, CREATE, &c.in, RPC_ALREADY_EXISTS, "properties");
 	/* What is the default is not another parameter. */
 	create_init(&c, "pvc-1", GIB);
-	create_parameter(&c, "createPolicy", "mfs");
+	create_parameter(&c, "createPolicy", "pfrd");
 	c.mount.fs_type = "ext4";
 	free(created(t, &c, GIB));
+}
+
+static void what_a_request_leaves_open_is_as_it_was_made(void **state)
+{
+	static const char *const said[][2] = {
+		{"createPolicy", "mfs"},
+		{"transport", "nbd"},
+		{"placement", "packed"},
+	};
+	struct test *t = *state;
+	struct create c = {0};
+	size_t i;
+
+	create_init(&c, "pvc-1", GIB);
+	for (i = 0; i < array_size(said); i++)
+		create_parameter(&c, said[i][0], said[i][1]);
+	free(created(t, &c, GIB));
+	/* As if the defaults had been those, and are others now. */
+	create_init(&c, "pvc-1", GIB);
+	free(created(t, &c, GIB));
+	create_parameter(&c, "transport", "nbd");
+	free(created(t, &c, GIB));
+	create_parameter(&c, "createPolicy", "pfrd");
+	kit_refused(&t->kit, CREATE, &c.in, RPC_ALREADY_EXISTS, "properties");
+	assert_int_equal(extents(t), 1);
 }
 
 static void a_volume_of_somebody_else_is_not_taken(void **state)
@@ -212,7 +237,7 @@ static void refuses_parameters_it_does_not_know(void **state)
 		{"LAYOUT", "union", "layout, fsType"},
 		{"layout", "stripe", "union"},
 		{"fsType", "zfs", "ext4"},
-		{"createPolicy", "rand", "mfs"},
+		{"createPolicy", "best", "mfs"},
 		{"transport", "smb", "nbd"},
 		{"minExtents", "0", "1 to 256"},
 		{"minExtents", "257", "1 to 256"},
@@ -469,6 +494,7 @@ int main(void)
 		TEST(a_volume_larger_than_any_node_is_split),
 		TEST(a_name_with_another_size_is_refused),
 		TEST(a_name_with_other_parameters_is_refused),
+		TEST(what_a_request_leaves_open_is_as_it_was_made),
 		TEST(a_volume_of_somebody_else_is_not_taken),
 		TEST(honours_the_range_of_sizes),
 		TEST(no_room_says_where_there_is_how_much),

@@ -74,26 +74,15 @@ int csi_controller_unpublish_volume(struct csi_call *c, const void *in_,
 {
 	const Csi__V1__ControllerUnpublishVolumeRequest *in = in_;
 	const char *node = in->node_id[0] ? in->node_id : NULL;
-	struct volume_record *record = NULL;
-	bool gone;
 	int r;
 
 	(void)out;
 	if (csi_id_parse(in->volume_id, &c->id) < 0 ||
 	    (node && name_check("node", node, NULL) < 0))
 		return 0;
-	r = csi_hold(c, c->id.name);
-	if (r < 0)
+	r = csi_hold_existing(c);
+	if (r <= 0)
 		return r;
-	r = volume_get(c->csi->volumes, c->id.name, &record, c->err);
-	if (r == -ENOENT)
-		return 0;
-	if (r < 0)
-		return csi_fail_errno(c, r);
-	gone = !csi_id_matches(&c->id, record);
-	volume_record_free(record);
-	if (gone)
-		return 0;
 	r = volume_unpublish(c->csi->volumes, in->volume_id, node, c->err);
 	return r < 0 ? csi_fail_errno(c, r) : 0;
 }

@@ -54,7 +54,7 @@ static void confirms_what_can_be_done(void **state)
 	csi__v1__validate_volume_capabilities_request__parameters_entry__init(
 		&p);
 	p.key = "createPolicy";
-	p.value = "mfs";
+	p.value = "pfrd";
 	ps[0] = &p;
 	v.in.parameters = ps;
 	v.in.n_parameters = 1;

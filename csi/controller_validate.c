@@ -46,7 +46,7 @@ static int validate(const Csi__V1__ValidateVolumeCapabilitiesRequest *in,
 	/* A pod's, not a parameter's. */
 	if (strcmp(request.spec.placement, "local") == 0)
 		(void)strcpy(request.spec.local_node, record->spec.local_node);
-	if (r == 0 && !volume_spec_equal(&request.spec, &record->spec))
+	if (r == 0 && !volume_spec_equal(&record->spec, &request.spec))
 		r = error_set(err, EINVAL,
 			      "the volume was made with other parameters");
 	request_done(&request);

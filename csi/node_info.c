@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/mount_space.h"
 #include "csi/bind.h"
 #include "csi/kata_record.h"
 #include "csi/kata_shim.h"
@@ -82,11 +83,11 @@ static void look_done(void *look_)
 static const char *find_left(struct csi_call *c, const node_state *state)
 {
 	struct mount_info staged;
-	char who[64];
+	char who[MOUNT_SPACE_USER_MAX];
 
 	if (!state->revived || !state->stage ||
 	    bind_find(state->stage->staging_target_path, &staged, NULL) < 0 ||
-	    !node_left_find(c->id.name, staged.device, who, sizeof(who)))
+	    !node_left_find(c->id.name, staged.device, who))
 		return "";
 	return rpc_printf(c->rpc,
 			  "the volume had died here and works again, but %s "

@@ -11,12 +11,12 @@
 
 /*
  * @alive  the device of the union that is staged now
- * @ret    "cp (4711)": one of them. Only processes this one can see in /proc
- *	   are looked at
+ * @ret    "cp (4711)": one of them; MOUNT_SPACE_USER_MAX bytes. Only processes
+ *	   this one can see in /proc are looked at
  *
  * 1, or 0 when there is none.
  */
-int node_left_find(const char *volume, dev_t alive, char *ret, size_t size);
+int node_left_find(const char *volume, dev_t alive, char *ret);
 
 /*
  * Is @line, of a mountinfo file (proc(5)), a mount of the volume's that is

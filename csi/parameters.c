@@ -195,12 +195,16 @@ static const struct {
 	 "the file system of each extent; `ext4` unless "
 	 "`csi.storage.k8s.io/fstype` says otherwise",
 	 take_fs_type},
-	{"createPolicy", "`mfs`, `ff`, `epmfs`, `local`",
-	 "where the union makes new files: on the branch with the most room "
-	 "(the default), the first, the one with the directory, or one of "
-	 "this node",
+	{"createPolicy",
+	 "`pfrd`, `mfs`, `lfs`, `lus`, `lup`, `ff`, `rand`, `newest`, "
+	 "`all`, `local`, `epall`, `epff`, `eplfs`, `eplus`, `eplup`, "
+	 "`epmfs`, `eppfrd`, `eprand`, `msplfs`, `msplus`, "
+	 "`msplup`, `mspmfs`, `msppfrd`",
+	 "where the union makes new files: at random where there is room (the "
+	 "default), on the branch with the most room, and so on "
+	 "([union.md](union.md#policies))",
 	 take_policy},
-	{"transport", "`auto`, `loop`, `nbd`, `fuse`",
+	{"transport", "`auto`, `loop`, `nbd`, `iscsi`, `fuse`",
 	 "how extents of other nodes are attached; the best there is by "
 	 "default",
 	 take_transport},

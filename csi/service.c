@@ -187,6 +187,24 @@ int csi_begin(struct csi_call *c, const char *volume_id)
 	return r < 0 ? r : csi_hold(c, c->id.name);
 }
 
+int csi_hold_existing(struct csi_call *c)
+{
+	struct volume_record *record = NULL;
+	bool ours;
+	int r = csi_hold(c, c->id.name);
+
+	if (r < 0)
+		return r;
+	r = volume_get(c->csi->volumes, c->id.name, &record, c->err);
+	if (r == -ENOENT)
+		return 0;
+	if (r < 0)
+		return csi_fail_errno(c, r);
+	ours = csi_id_matches(&c->id, record);
+	volume_record_free(record);
+	return ours;
+}
+
 int csi_find(struct csi_call *c, const char *volume_id,
 	     struct volume_record **ret)
 {

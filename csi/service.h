@@ -93,6 +93,11 @@ int csi_hold(struct csi_call *c, const char *name);
  * cannot be ours.
  */
 int csi_begin(struct csi_call *c, const char *volume_id);
+/*
+ * For what deletes: 1, begun on the volume of c->id, or 0, it is not there
+ * (another one may have its name now).
+ */
+int csi_hold_existing(struct csi_call *c);
 /* The record of c->id; NOT_FOUND. volume_record_free(). */
 int csi_record(struct csi_call *c, struct volume_record **ret);
 /* The record of a volume id, for looking only: nothing is begun. */

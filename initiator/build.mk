@@ -2,9 +2,11 @@ $(eval $(call library,nbdclient,\
   initiator/nbd_client.c initiator/nbd_connect.c,,base))
 
 $(eval $(call library,initiator,\
-  initiator/device.c initiator/initiator.c initiator/loopdev.c \
+  initiator/device.c initiator/initiator.c initiator/iscsi_record.c \
+  initiator/iscsi_sysfs.c initiator/loopdev.c \
   initiator/nbd_netlink.c initiator/record.c initiator/transport.c \
-  initiator/transport_fuse.c initiator/transport_loop.c \
+  initiator/transport_fuse.c initiator/transport_iscsi.c \
+  initiator/transport_loop.c \
   initiator/transport_nbd.c,libnl-3.0 libnl-genl-3.0,nbdclient launch base))
 
 $(eval $(call program,trib-nbd,\
@@ -13,6 +15,8 @@ $(eval $(call program,trib-nbd,\
 
 $(eval $(call test_helper,initiator/initiator_call_main,initiator base,))
 $(eval $(call unit_test,initiator/nbd_client_test,nbdclient base))
+$(eval $(call unit_test,initiator/iscsi_record_test,initiator base))
+$(eval $(call unit_test,initiator/iscsi_sysfs_test,initiator base))
 $(eval $(call unit_test,initiator/record_test,initiator base))
 $(eval $(call unit_test,initiator/transport_test,initiator base))
 $(eval $(call fuzzer,initiator/nbd_client_fuzz,\

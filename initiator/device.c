@@ -14,6 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/mount_space.h"
 
 #define WAIT_STEP_MS 10
 #define BUSY_MS      3000
@@ -83,6 +84,18 @@ static int open_exclusive(const char *path, int flags)
 	return fd;
 }
 
+static int busy(const char *path, dev_t device, struct error *err)
+{
+	char user[MOUNT_SPACE_USER_MAX];
+
+	if (mount_space_has_elsewhere(device, user))
+		return error_set(err, EBUSY,
+				 "%s is mounted in another mount namespace, "
+				 "that of %s",
+				 path, user);
+	return error_set(err, EBUSY, "%s is in use: open exclusively", path);
+}
+
 int device_open_idle(const char *path, int *ret_fd, struct error *err)
 {
 	char user[256];
@@ -101,10 +114,7 @@ int device_open_idle(const char *path, int *ret_fd, struct error *err)
 	if (fd < 0 && (errno == EROFS || errno == EACCES))
 		fd = open_exclusive(path, O_RDONLY);
 	if (fd < 0 && errno == EBUSY)
-		return error_set(err, EBUSY,
-				 "%s is in use (mounted in another mount "
-				 "namespace, or open exclusively)",
-				 path);
+		return busy(path, st.st_rdev, err);
 	if (fd < 0)
 		return error_set(err, errno == ENXIO ? ENODEV : errno,
 				 "open '%s': %s", path, strerror(errno));

@@ -197,6 +197,12 @@ static int check_request(const struct initiator_request *q, struct error *err)
 		r = check_text("an address", q->address, err);
 	if (!r)
 		r = check_text("an export's name", q->export_name, err);
+	if (!r)
+		r = check_text("an iSCSI portal", q->iscsi_portal, err);
+	if (!r)
+		r = check_text("an iSCSI target", q->iscsi_target, err);
+	if (!r)
+		r = check_text("a secrets' file", q->chap_file, err);
 	if (r < 0)
 		return r;
 	if (!q->size || q->size > INT64_MAX || q->size % DEVICE_BLOCK_SIZE)
@@ -226,6 +232,12 @@ static void fill_record(struct record *r, const struct initiator_request *q,
 	(void)snprintf(r->why, sizeof(r->why), "%s", why);
 	if (t->local) {
 		copy_text(r->local_path, q->local_path);
+	} else if (t->iscsi) {
+		copy_text(r->address, q->iscsi_portal);
+		copy_text(r->export_name, q->iscsi_target);
+		copy_text(r->chap_file, q->chap_file);
+		(void)snprintf(r->identity, sizeof(r->identity), "%s",
+			       q->identity ? q->identity : "");
 	} else {
 		copy_text(r->address, q->address);
 		copy_text(r->export_name, q->export_name);
@@ -239,9 +251,18 @@ static void fill_record(struct record *r, const struct initiator_request *q,
 		r->boot[0] = 0;
 }
 
+static bool same_place(const struct record *r, const char *address,
+		       const char *name)
+{
+	return address && name && !strcmp(address, r->address) &&
+	       !strcmp(name, r->export_name);
+}
+
 static bool same_source(const struct record *r,
 			const struct initiator_request *q)
 {
+	const struct transport *t = transport_find(r->transport);
+
 	if (strcmp(q->transport, "auto") != 0 &&
 	    strcmp(q->transport, r->transport) != 0)
 		return false;
@@ -249,9 +270,9 @@ static bool same_source(const struct record *r,
 		return false;
 	if (r->local_path[0])
 		return q->local_path && !strcmp(q->local_path, r->local_path);
-	return q->address && q->export_name &&
-	       !strcmp(q->address, r->address) &&
-	       !strcmp(q->export_name, r->export_name);
+	if (t && t->iscsi)
+		return same_place(r, q->iscsi_portal, q->iscsi_target);
+	return same_place(r, q->address, q->export_name);
 }
 
 static int grow(struct attachment *a, uint64_t size, struct error *err)

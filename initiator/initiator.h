@@ -24,8 +24,9 @@ struct initiator_request {
 	const char *id;        /* names the attachment (base/ident.h) */
 	/*
 	 * "auto", or one of: "loop" (extent on this node), "nbd" (kernel
-	 * client by netlink), "fuse" (NBD client behind a one-file FUSE mount
-	 * and a loop device: works on any kernel with FUSE).
+	 * client by netlink), "iscsi" (kernel client by iscsiadm), "fuse" (NBD
+	 * client behind a one-file FUSE mount and a loop device: works on any
+	 * kernel with FUSE).
 	 */
 	const char *transport;
 	/* The extent's data file when it is on this node, else NULL. */
@@ -33,12 +34,21 @@ struct initiator_request {
 	/* "HOST:PORT" or "unix:PATH" of the NBD server; NULL when local. */
 	const char *address;
 	const char *export_name; /* as the server knows it, with @EPOCH */
-	uint64_t size;           /* bytes; what the server says must agree */
+	/*
+	 * The same extent by iSCSI, LUN 0: "HOST:PORT" and the target's name.
+	 * The kernel recovers a session by itself, so the name is to be one
+	 * that is refused by another incarnation. NULL: not served by that.
+	 */
+	const char *iscsi_portal;
+	const char *iscsi_target;
+	const char *identity;  /* serial number of that disk; NULL: any */
+	const char *chap_file; /* base/iscsi_chap.h; NULL: no CHAP */
+	uint64_t size;         /* bytes; what the server says must agree */
 	bool read_only;
 	unsigned connections; /* kernel NBD; 0: 1 */
 	/*
 	 * How long I/O waits for a lost server before it fails with EIO.
-	 * ms; 0: 30,000.
+	 * ms; 0: 30,000. By iSCSI whole seconds.
 	 */
 	unsigned dead_timeout_ms;
 	/*

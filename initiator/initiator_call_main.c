@@ -36,6 +36,14 @@ static int parse(struct initiator_request *q, char *word, struct error *err)
 		q->address = value;
 	else if (!strcmp(word, "export"))
 		q->export_name = value;
+	else if (!strcmp(word, "portal"))
+		q->iscsi_portal = value;
+	else if (!strcmp(word, "target"))
+		q->iscsi_target = value;
+	else if (!strcmp(word, "identity"))
+		q->identity = value;
+	else if (!strcmp(word, "chap_file"))
+		q->chap_file = value;
 	else if (!strcmp(word, "read_only"))
 		q->read_only = *value == '1';
 	else if (!strcmp(word, "connections"))

@@ -194,7 +194,9 @@ static int reply_error(struct nbd_handshake *h, size_t length,
 		return error_set(err, EACCES, "the server refused: %s", text);
 	case NBD_REP_ERR_TLS_REQD:
 		return error_set(err, EACCES,
-				 "the server wants TLS for this export: %s",
+				 "the server wants TLS for this export, which "
+				 "attachments do not speak (nbd-tls = offered "
+				 "there lets them in; or use iSCSI): %s",
 				 text);
 	case NBD_REP_ERR_UNKNOWN:
 		return error_set(err, ENOENT,

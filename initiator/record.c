@@ -36,6 +36,8 @@ static const struct field fields[] = {
 	TEXT("local_path", local_path),
 	TEXT("address", address),
 	TEXT("export", export_name),
+	TEXT("identity", identity),
+	TEXT("chap_file", chap_file),
 	OTHER("size", FIELD_U64, size),
 	OTHER("read_only", FIELD_BOOL, read_only),
 	OTHER("connections", FIELD_UINT, connections),

@@ -26,8 +26,10 @@ struct record {
 	char why[256];
 	char local_path[RECORD_TEXT_MAX];
 	char address[RECORD_TEXT_MAX];
-	char export_name[RECORD_TEXT_MAX];
-	uint64_t size; /* bytes */
+	char export_name[RECORD_TEXT_MAX]; /* of iSCSI: the target's name */
+	char identity[64];                 /* the disk's serial; empty: any */
+	char chap_file[RECORD_TEXT_MAX];   /* empty: no CHAP */
+	uint64_t size;                     /* bytes */
 	bool read_only;
 	unsigned connections;
 	unsigned dead_timeout_ms;

@@ -6,10 +6,8 @@
 #include <string.h>
 
 const struct transport *const transports[] = {
-	&transport_loop,
-	&transport_nbd,
-	&transport_fuse,
-	NULL,
+	&transport_loop, &transport_nbd, &transport_iscsi,
+	&transport_fuse, NULL,
 };
 
 const struct transport *transport_find(const char *name)
@@ -25,7 +23,18 @@ static bool has_source(const struct initiator_request *request,
 {
 	if (t->local)
 		return request->local_path;
+	if (t->iscsi)
+		return request->iscsi_portal && request->iscsi_target;
 	return request->address && request->export_name;
+}
+
+static const char *source_of(const struct transport *t)
+{
+	if (t->local)
+		return "the extent's own file";
+	return t->iscsi ? "an iSCSI portal and target: the node of the extent "
+			  "does not serve it by iSCSI (listen-iscsi)"
+			: "an address and an export";
 }
 
 static int choose_named(const struct initiator_request *request,
@@ -40,9 +49,7 @@ static int choose_named(const struct initiator_request *request,
 			continue;
 		if (!has_source(request, t))
 			return error_set(err, EINVAL, "transport %s needs %s",
-					 t->name,
-					 t->local ? "the extent's own file"
-						  : "an address and an export");
+					 t->name, source_of(t));
 		if (!capabilities[i].usable)
 			return error_set(err, ENODEV,
 					 "transport %s is not possible here: "
@@ -53,7 +60,7 @@ static int choose_named(const struct initiator_request *request,
 		return 0;
 	}
 	return error_set(err, EINVAL,
-			 "no transport '%s': auto, loop, nbd or fuse",
+			 "no transport '%s': auto, loop, nbd, iscsi or fuse",
 			 request->transport);
 }
 
@@ -82,12 +89,20 @@ int transport_choose(const struct initiator_request *request,
 		     struct error *err)
 {
 	const struct initiator_capability *nbd = &capabilities[1];
-	const struct initiator_capability *fuse = &capabilities[2];
+	const struct initiator_capability *iscsi = &capabilities[2];
+	const struct initiator_capability *fuse = &capabilities[3];
 
 	if (strcmp(request->transport, "auto") != 0)
 		return choose_named(request, capabilities, ret, ret_why, err);
 	if (request->local_path)
 		return choose_local(&capabilities[0], ret, ret_why, err);
+	if (iscsi->usable && !nbd->usable &&
+	    has_source(request, &transport_iscsi)) {
+		(void)snprintf(ret_why, INITIATOR_TEXT_MAX,
+			       "%.180s; its iSCSI client instead", nbd->why);
+		*ret = &transport_iscsi;
+		return 0;
+	}
 	if (!has_source(request, &transport_nbd))
 		return error_set(err, EINVAL,
 				 "an attachment needs a file of this node, or "
@@ -100,9 +115,13 @@ int transport_choose(const struct initiator_request *request,
 	}
 	if (!fuse->usable)
 		return error_set(err, ENODEV,
-				 "no way to attach a remote extent here: %s; "
-				 "%s",
-				 nbd->why, fuse->why);
+				 "no way to attach a remote extent here: "
+				 "%.120s; %.120s; %.120s",
+				 nbd->why,
+				 has_source(request, &transport_iscsi)
+					 ? iscsi->why
+					 : "it is not served by iSCSI",
+				 fuse->why);
 	(void)snprintf(ret_why, INITIATOR_TEXT_MAX,
 		       "%.180s; FUSE file and loop device instead", nbd->why);
 	*ret = &transport_fuse;

@@ -24,6 +24,7 @@ struct attachment {
 struct transport {
 	const char *name;
 	bool local; /* wants local_path; else address and export_name */
+	bool iscsi; /* instead of these iscsi_portal and iscsi_target */
 
 	/* Required. 0, or -ENODEV and why this machine cannot. */
 	int (*probe)(struct error *err);
@@ -48,6 +49,7 @@ struct transport {
 
 extern const struct transport transport_loop;
 extern const struct transport transport_nbd;
+extern const struct transport transport_iscsi;
 extern const struct transport transport_fuse;
 
 /* All of them, in the order of auto; ends with NULL. */

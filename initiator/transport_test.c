@@ -19,15 +19,25 @@ static const struct initiator_request local = {
 	.local_path = "/pool/e",
 };
 
-/* A machine that can what the letters l, n and f say. */
+static const struct initiator_request by_both = {
+	.transport = "auto",
+	.address = "host:10809",
+	.export_name = "e@1",
+	.iscsi_portal = "host:3260",
+	.iscsi_target = "iqn.2025-01.io.union:e:1:ab",
+};
+
+/* A machine that can what the letters l, n, i and f say. */
 static const struct initiator_capability *machine(const char *can)
 {
-	static struct initiator_capability c[4];
+	static struct initiator_capability c[5];
 
 	c[0] = (struct initiator_capability){"loop", strchr(can, 'l'),
 					     "no loop"};
 	c[1] = (struct initiator_capability){"nbd", strchr(can, 'n'), "no nbd"};
-	c[2] = (struct initiator_capability){"fuse", strchr(can, 'f'),
+	c[2] = (struct initiator_capability){"iscsi", strchr(can, 'i'),
+					     "no iscsi"};
+	c[3] = (struct initiator_capability){"fuse", strchr(can, 'f'),
 					     "no fuse"};
 	return c;
 }
@@ -81,13 +91,35 @@ static void takes_fuse_where_there_is_no_other_and_says_why(void **state)
 	assert_string_equal(why, "no nbd; FUSE file and loop device instead");
 }
 
-static void says_when_there_is_no_way(void **state)
+static void takes_iscsi_before_fuse_where_it_is_served(void **state)
 {
 	int error;
 
 	(void)state;
-	assert_null(choose(&remote, "l", &error));
+	assert_string_equal(choose(&by_both, "lnif", &error), "nbd");
+	assert_string_equal(choose(&by_both, "lif", &error), "iscsi");
+	assert_string_equal(why, "no nbd; its iSCSI client instead");
+	assert_string_equal(choose(&by_both, "lf", &error), "fuse");
+	assert_string_equal(choose(&remote, "lif", &error), "fuse");
+}
+
+static void says_when_there_is_no_way(void **state)
+{
+	const struct transport *t;
+	struct error err = {0};
+	int error;
+
+	(void)state;
+	assert_null(choose(&remote, "li", &error));
 	assert_int_equal(error, -ENODEV);
+	assert_int_equal(
+		transport_choose(&by_both, machine("l"), &t, why, &err),
+		-ENODEV);
+	assert_non_null(strstr(err.msg, "no nbd; no iscsi; no fuse"));
+	assert_int_equal(
+		transport_choose(&remote, machine("li"), &t, why, &err),
+		-ENODEV);
+	assert_non_null(strstr(err.msg, "not served by iSCSI"));
 }
 
 static void keeps_to_the_transport_asked_for(void **state)
@@ -101,6 +133,9 @@ static void keeps_to_the_transport_asked_for(void **state)
 	q.transport = "nbd";
 	assert_null(choose(&q, "lf", &error));
 	assert_int_equal(error, -ENODEV);
+	q = by_both;
+	q.transport = "iscsi";
+	assert_string_equal(choose(&q, "lnif", &error), "iscsi");
 }
 
 static void refuses_a_request_that_lacks_its_source(void **state)
@@ -111,6 +146,9 @@ static void refuses_a_request_that_lacks_its_source(void **state)
 	(void)state;
 	q.transport = "loop";
 	assert_null(choose(&q, "lnf", &error));
+	assert_int_equal(error, -EINVAL);
+	q.transport = "iscsi";
+	assert_null(choose(&q, "lnif", &error));
 	assert_int_equal(error, -EINVAL);
 	q.transport = "fuse";
 	q.export_name = NULL;
@@ -133,6 +171,7 @@ int main(void)
 		cmocka_unit_test(prefers_the_kernel_s_client),
 		cmocka_unit_test(
 			takes_fuse_where_there_is_no_other_and_says_why),
+		cmocka_unit_test(takes_iscsi_before_fuse_where_it_is_served),
 		cmocka_unit_test(says_when_there_is_no_way),
 		cmocka_unit_test(keeps_to_the_transport_asked_for),
 		cmocka_unit_test(refuses_a_request_that_lacks_its_source),

@@ -59,6 +59,17 @@ struct exchange {
 	bool broken;   /* the connection ended before the server's status */
 };
 
+/*
+ * Who asks now may have less time than is left until the next attempt: a
+ * server that came back meanwhile is heard.
+ */
+static void connect_at_once(struct rpc_client *client)
+{
+	if (grpc_channel_check_connectivity_state(client->channel, 0) ==
+	    GRPC_CHANNEL_TRANSIENT_FAILURE)
+		grpc_channel_reset_connect_backoff(client->channel);
+}
+
 static void exchange_begin(struct exchange *x, struct rpc_client *client,
 			   const char *path, int64_t timeout_ms)
 {
@@ -296,6 +307,7 @@ static int call_once(const struct request *q, ProtobufCMessage **ret,
 	size_t n;
 	int r;
 
+	connect_at_once(q->client);
 	exchange_begin(&x, q->client, q->path, q->end_ms - clock_ms());
 	n = ops_request(&x, ops, WAIT_FLAGS, body);
 	ops[n++] = op_recv(&answer);
@@ -377,6 +389,7 @@ static int stream_once(const struct request *q, struct listener *listener,
 	grpc_op ops[4], status;
 	int r;
 
+	connect_at_once(q->client);
 	exchange_begin(&x, q->client, q->path, q->end_ms - clock_ms());
 	status = op_status(&x);
 	rpc_core_batch(x.call, &status, 1, &x.status);

@@ -52,6 +52,13 @@ struct export_user {
 	void (*expel)(struct export_user *user);
 	/* Set by the user before entering; NULL: it does not count. */
 	const struct export_stats *stats;
+	/*
+	 * Set before entering, borrowed: the iSCSI target and LUN that it
+	 * reaches the export by; it may not go on when it has become another.
+	 * NULL: not by iSCSI.
+	 */
+	const char *scsi_target;
+	unsigned lun;
 	char features[TARGET_FEATURES_MAX];
 
 	/* The table's, under its lock. */
@@ -59,6 +66,7 @@ struct export_user {
 	struct export_entry *entry;
 	struct export_user *next, **link;
 	int64_t since_ms;
+	uint64_t id;
 	bool expelled;
 };
 
@@ -67,12 +75,36 @@ struct export_table *export_table_new(void);
 /* Nobody uses an export any more. Releases them all. NULL is fine. */
 void export_table_free(struct export_table *table);
 
+/* An export that is to be; its owner's only for the two calls. */
+struct export_ready {
+	struct export_object *export;
+	struct export_entry *entry;
+};
+
 /*
- * See target_export_set(), target_export_remove() and target_export_end():
- * all return after every user that may not go on has left.
+ * See target_export_set(): all that can fail for want of memory or for what
+ * @spec says, while nothing has changed yet. On success one of the two that
+ * follow has to be called, on failure @spec's context is released.
  */
-int export_table_set(struct export_table *table,
-		     const struct target_export *spec, struct error *err);
+int export_table_prepare(struct export_table *table,
+			 const struct target_export *spec,
+			 struct export_ready *ret, struct error *err);
+
+/*
+ * It is the export from here on; returns after every user that may not go on
+ * has left. -ESTALE: one of a higher epoch came between; nothing has changed.
+ */
+int export_table_commit(struct export_table *table, struct export_ready *ready,
+			struct error *err);
+
+/* Nothing comes of it; its context is released. */
+void export_table_cancel(struct export_table *table,
+			 struct export_ready *ready);
+
+/*
+ * See target_export_remove() and target_export_end(): they return after every
+ * user has left.
+ */
 void export_table_remove(struct export_table *table, const char *name);
 int export_table_end(struct export_table *table, const char *name,
 		     uint64_t epoch, struct error *err);
@@ -91,7 +123,8 @@ int export_table_stats(struct export_table *table, const char *name,
  * @name  as the peer says it: NAME or NAME@EPOCH
  *
  * -ENOENT: there is none, now; -EACCES: an epoch that is not the current one,
- * or over, or a peer that is not admitted; -ENOKEY: it may be by TLS;
+ * or over, or a peer that is not admitted, or it has become another LUN;
+ * -ENOKEY: it may be by TLS;
  * -ESHUTDOWN: an older user has to leave first, try again. @err is what the
  * peer is told.
  */

@@ -28,16 +28,47 @@ static void release(void *context)
 static int set(struct export_table *table, const char *name, uint64_t epoch,
 	       const char *initiator, struct error *err)
 {
-	return export_table_set(table,
-				&(struct target_export){
-					.name = name,
-					.epoch = epoch,
-					.initiators = &initiator,
-					.n_initiators = initiator ? 1 : 0,
-					.release = release,
-					.context = &released,
-				},
-				err);
+	struct export_ready ready;
+	int r = export_table_prepare(table,
+				     &(struct target_export){
+					     .name = name,
+					     .epoch = epoch,
+					     .initiators = &initiator,
+					     .n_initiators = initiator ? 1 : 0,
+					     .release = release,
+					     .context = &released,
+				     },
+				     &ready, err);
+
+	return r < 0 ? r : export_table_commit(table, &ready, err);
+}
+
+static void what_is_prepared_counts_when_it_is_committed(void **state)
+{
+	const char *any = "any";
+	struct target_export spec = {.name = "a",
+				     .epoch = 5,
+				     .initiators = &any,
+				     .n_initiators = 1,
+				     .release = release,
+				     .context = &released};
+	struct export_user user = {.peer = here};
+	struct export_ready first, second;
+	struct error err = {0};
+
+	assert_int_equal(export_table_prepare(*state, &spec, &first, NULL), 0);
+	assert_int_equal(export_table_enter(*state, "a@5", &user, &err),
+			 -ENOENT);
+	export_table_cancel(*state, &first);
+	assert_int_equal(released, 1);
+	assert_int_equal(export_table_prepare(*state, &spec, &first, NULL), 0);
+	spec.epoch = 6;
+	assert_int_equal(export_table_prepare(*state, &spec, &second, NULL), 0);
+	assert_int_equal(export_table_commit(*state, &second, &err), 0);
+	assert_int_equal(export_table_commit(*state, &first, &err), -ESTALE);
+	assert_int_equal(released, 2);
+	assert_int_equal(export_table_enter(*state, "a@6", &user, &err), 0);
+	assert_false(export_table_leave(*state, &user));
 }
 
 static int setup(void **state)
@@ -315,6 +346,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	static const struct CMUnitTest tests[] = {
 		TEST(admits_only_the_current_epoch),
+		TEST(what_is_prepared_counts_when_it_is_committed),
 		TEST(takes_only_epochs_that_are_written_right),
 		TEST(refuses_a_peer_that_is_not_on_the_list),
 		TEST(never_goes_back_to_an_older_epoch),

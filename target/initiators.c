@@ -2,6 +2,7 @@
 #include "target/initiators.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -9,6 +10,9 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "target/iscsi_text.h"
+
+static_assert(INITIATOR_NAME_MAX == ISCSI_NAME_MAX, "one limit");
 
 static const uint8_t mapped_prefix[12] = {0, 0, 0, 0, 0,    0,
 					  0, 0, 0, 0, 0xff, 0xff};
@@ -56,7 +60,10 @@ const char *peer_address_format(const struct peer_address *peer, char *buf,
 	    !inet_ntop(peer->family, peer->bytes, buf, (socklen_t)size))
 		(void)snprintf(buf, size, "the unix socket");
 	length = strlen(buf);
-	if (peer->names && peer->names->count > 0)
+	if (peer->initiator)
+		(void)snprintf(buf + length, size - length, " (%s)",
+			       peer->initiator);
+	else if (peer->names && peer->names->count > 0)
 		(void)snprintf(buf + length, size - length, " (%s)",
 			       peer->names->items[0]);
 	return buf;
@@ -126,17 +133,31 @@ static bool where_parse(const char *text, struct initiator_rule *ret)
 	return true;
 }
 
-/* Behind "tls:": NAME or NAME@ADDRESS. */
-static bool name_parse(const char *text, struct initiator_rule *ret)
+/* NAME or NAME@ADDRESS; @max: bytes of the name */
+static bool name_parse(const char *text, size_t max, struct initiator_rule *ret)
 {
 	const char *at = strrchr(text, '@');
 	size_t length = at ? (size_t)(at - text) : strlen(text);
 
-	if (length == 0 || length >= sizeof(ret->tls))
+	if (length == 0 || length > max)
 		return false;
-	memcpy(ret->tls, text, length);
-	ret->tls[length] = '\0';
+	memcpy(ret->name, text, length);
+	ret->name[length] = '\0';
 	return where_parse(at ? at + 1 : "any", ret);
+}
+
+static bool row_parse(const char *text, struct initiator_rule *ret)
+{
+	if (strncmp(text, "tls:", 4) == 0) {
+		ret->proof = INITIATOR_TLS;
+		return name_parse(text + 4, PEER_NAME_MAX - 1, ret);
+	}
+	if (strncmp(text, "iscsi:", 6) == 0) {
+		ret->proof = INITIATOR_ISCSI;
+		return name_parse(text + 6, INITIATOR_NAME_MAX, ret) &&
+		       iscsi_name_ok(ret->name);
+	}
+	return where_parse(text, ret);
 }
 
 static int rule_parse(const char *text, struct initiator_rule *ret,
@@ -145,13 +166,12 @@ static int rule_parse(const char *text, struct initiator_rule *ret,
 	char quoted[96];
 
 	*ret = (struct initiator_rule){0};
-	if (strncmp(text, "tls:", 4) == 0 ? name_parse(text + 4, ret)
-					  : where_parse(text, ret))
+	if (row_parse(text, ret))
 		return 0;
 	return error_set(err, EINVAL,
 			 "initiator %s is not an address (10.0.0.7, fd00::1), "
-			 "a prefix (10.0.0.0/8), \"unix\", \"any\" or "
-			 "\"tls:NAME\"",
+			 "a prefix (10.0.0.0/8), \"unix\", \"any\", "
+			 "\"tls:NAME\" or \"iscsi:NAME\"",
 			 log_quote(quoted, sizeof(quoted), text,
 				   (unsigned)strlen(text)));
 }
@@ -194,18 +214,28 @@ static bool where_same(const struct initiator_rule *rule,
 	       bits_same(rule->bytes, peer->bytes, rule->prefix);
 }
 
-static bool name_same(const struct initiator_rule *rule,
-		      const struct peer_names *names)
+static bool proved(const char *name, const struct peer_names *names)
 {
-	if (!rule->tls[0])
-		return true;
 	if (!names)
 		return false;
-	if (strcmp(rule->tls, "*") == 0)
+	if (strcmp(name, "*") == 0)
 		return names->count > 0;
 	for (unsigned i = 0; i < names->count; i++)
-		if (strcmp(rule->tls, names->items[i]) == 0)
+		if (strcmp(name, names->items[i]) == 0)
 			return true;
+	return false;
+}
+
+static bool name_same(const struct initiator_rule *rule,
+		      const struct peer_address *peer)
+{
+	switch (rule->proof) {
+	case INITIATOR_ADDRESS: return true;
+	case INITIATOR_TLS: return proved(rule->name, peer->names);
+	case INITIATOR_ISCSI:
+		return peer->initiator &&
+		       strcasecmp(rule->name, peer->initiator) == 0;
+	}
 	return false;
 }
 
@@ -214,7 +244,7 @@ bool initiators_admit(const struct initiators *list,
 {
 	for (size_t i = 0; i < list->count; i++)
 		if (where_same(&list->rules[i], peer) &&
-		    name_same(&list->rules[i], peer->names))
+		    name_same(&list->rules[i], peer))
 			return true;
 	return false;
 }
@@ -222,10 +252,11 @@ bool initiators_admit(const struct initiators *list,
 bool initiators_want_tls(const struct initiators *list,
 			 const struct peer_address *peer)
 {
-	if (peer->names || initiators_admit(list, peer))
+	if (peer->names || peer->initiator || initiators_admit(list, peer))
 		return false;
 	for (size_t i = 0; i < list->count; i++)
-		if (where_same(&list->rules[i], peer))
+		if (list->rules[i].proof == INITIATOR_TLS &&
+		    where_same(&list->rules[i], peer))
 			return true;
 	return false;
 }

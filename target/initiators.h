@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may connect: the address of a peer, the names it has proved by TLS, and
- * the list they are looked up in. The syntax is that of proto/blockd.proto,
- * SetExportRequest.
+ * Who may connect: the address of a peer, the names it has proved by TLS or
+ * given as an iSCSI initiator, and the list they are looked up in. The syntax
+ * is that of proto/blockd.proto, SetExportRequest.
  */
 #ifndef TARGET_INITIATORS_H
 #define TARGET_INITIATORS_H
@@ -32,23 +32,38 @@ struct peer_address {
 	sa_family_t family; /* AF_INET, AF_INET6, AF_UNIX */
 	uint8_t bytes[16];  /* 4 of them for AF_INET, none for AF_UNIX */
 	const struct peer_names *names; /* borrowed; NULL: none, without TLS */
+	const char *initiator; /* iSCSI name; borrowed; NULL: not by iSCSI */
 };
 
-#define PEER_ADDRESS_TEXT_MAX (64 + PEER_NAME_MAX) /* bytes with the NUL */
+/* Bytes of an iSCSI name; RFC 7143 4.2.7.1 */
+#define INITIATOR_NAME_MAX 223
+
+/* bytes with the NUL */
+#define PEER_ADDRESS_TEXT_MAX (64 + INITIATOR_NAME_MAX + 1)
 
 /* -EAFNOSUPPORT for any other family. */
 int peer_address_from(const struct sockaddr *address, struct peer_address *ret);
 
-/* "10.0.0.7", "fd00::1 (node-1)", "the unix socket"; returns @buf. */
+/*
+ * "10.0.0.7", "fd00::1 (node-1)", "10.0.0.7 (iqn.1993-08.org.debian:01:ab)",
+ * "the unix socket"; returns @buf.
+ */
 const char *peer_address_format(const struct peer_address *peer, char *buf,
 				size_t size);
 
+enum initiator_proof {
+	INITIATOR_ADDRESS, /* where it comes from is enough */
+	INITIATOR_TLS,     /* it has proved @name; "*": any */
+	INITIATOR_ISCSI,   /* it logs in as @name */
+};
+
 /* One row of a list. */
 struct initiator_rule {
+	enum initiator_proof proof;
 	sa_family_t family; /* AF_UNSPEC: any */
 	uint8_t prefix;     /* bits that must be the same */
 	uint8_t bytes[16];
-	char tls[PEER_NAME_MAX]; /* a name it must have; "*": any; "": none */
+	char name[INITIATOR_NAME_MAX + 1]; /* "": none */
 };
 
 struct initiators {
@@ -59,7 +74,9 @@ struct initiators {
 /*
  * "10.0.0.7", "10.0.0.0/8", "fd00::/64", "unix", "any"; "tls:NAME" for one
  * that has proved to be called that, "tls:*" for one that has proved any name,
- * "tls:NAME@ADDRESS" for both.
+ * "tls:NAME@ADDRESS" for both; "iscsi:NAME" and "iscsi:NAME@ADDRESS" for an
+ * iSCSI initiator of that name. Rows that are only of addresses count for both
+ * protocols, the others for one.
  *
  * @ret  set only on success; nothing to free
  *

@@ -156,6 +156,42 @@ static void a_name_must_have_been_proved(void **state)
 	assert_false(initiators_want_tls(&list, &from));
 }
 
+static bool admits_initiator(const char *rule, const char *address,
+			     const char *name)
+{
+	struct peer_address from = peer(address);
+	struct initiators list;
+
+	from.initiator = name;
+	assert_int_equal(initiators_parse(&rule, 1, &list, NULL), 0);
+	assert_false(initiators_want_tls(&list, &from));
+	return initiators_admit(&list, &from);
+}
+
+static void an_initiator_must_have_the_name(void **state)
+{
+	static const char *const bad[] = {"iscsi:", "iscsi:a b", "iscsi:*",
+					  "iscsi:iqn.x@", "iscsi:iqn.x@here"};
+
+	(void)state;
+	assert_true(admits_initiator("iscsi:iqn.x:a", "10.0.0.7", "iqn.X:A"));
+	assert_false(admits_initiator("iscsi:iqn.x:a", "10.0.0.7", "iqn.x:ab"));
+	assert_false(admits_initiator("iscsi:iqn.x:a@11.0.0.0/8", "10.0.0.7",
+				      "iqn.x:a"));
+	assert_true(admits_initiator("iscsi:iqn.x:a@10.0.0.0/8", "10.0.0.7",
+				     "iqn.x:a"));
+	assert_true(admits_initiator("10.0.0.7", "10.0.0.7", "iqn.x:a"));
+	/* Neither proves what the other protocol wants. */
+	assert_false(admits_initiator("tls:iqn.x:a", "10.0.0.7", "iqn.x:a"));
+	assert_false(admits("iscsi:iqn.x:a", "10.0.0.7"));
+	assert_false(admits_named("iscsi:iqn.x:a", "10.0.0.7", "iqn.x:a"));
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(initiators_parse(&bad[i], 1,
+						  &(struct initiators){0},
+						  NULL),
+				 -EINVAL);
+}
+
 static void names_that_are_none_are_left_out(void **state)
 {
 	char longest[PEER_NAME_MAX + 1];
@@ -211,6 +247,7 @@ int main(void)
 		cmocka_unit_test(a_mapped_address_is_its_ipv4),
 		cmocka_unit_test(refuses_what_is_no_address),
 		cmocka_unit_test(a_name_must_have_been_proved),
+		cmocka_unit_test(an_initiator_must_have_the_name),
 		cmocka_unit_test(names_that_are_none_are_left_out),
 		cmocka_unit_test(refuses_more_rows_than_it_holds),
 		cmocka_unit_test(names_a_peer_for_people),

@@ -200,6 +200,15 @@ bool iscsi_payload_end(struct iscsi_session *session, bool digest_ok)
 	return collect(session, task);
 }
 
+bool iscsi_payload_tells(const struct iscsi_session *session)
+{
+	const struct iscsi_task *task = session->payload_task;
+
+	return task && task->tell > 0 && task->received >= task->tell &&
+	       task->error == ISCSI_TASK_FINE &&
+	       task->state == ISCSI_TASK_COLLECTING;
+}
+
 /* Where data may go that is not asked for. */
 static uint32_t unsolicited_end(const struct iscsi_session *session,
 				const struct iscsi_task *task)
@@ -256,7 +265,8 @@ void iscsi_session_task_init(struct iscsi_session *session,
 	uint32_t expected = pdu->command.expected;
 
 	(void)session;
-	task->item.is_task = true;
+	task->item.kind = ISCSI_ITEM_TASK;
+	task->part.kind = ISCSI_ITEM_PART;
 	task->itt = pdu->itt;
 	task->lun = pdu->lun;
 	task->immediate = pdu->immediate;
@@ -334,14 +344,17 @@ void iscsi_session_answer_error(struct iscsi_session *session,
 	iscsi_session_answer(session, task);
 }
 
-void iscsi_session_forget(struct iscsi_session *session,
+bool iscsi_session_forget(struct iscsi_session *session,
 			  struct iscsi_task *task)
 {
 	task_unlink(session, task);
 	task->state = ISCSI_TASK_FORGOTTEN;
-	if (session->payload_task != task)
-		return;
-	session->payload_skip += session->payload_take;
-	session->payload_take = 0;
-	session->payload_task = NULL;
+	if (task->part_queued && !task->part_sending)
+		iscsi_unqueue(session, &task->part);
+	if (session->payload_task == task) {
+		session->payload_skip += session->payload_take;
+		session->payload_take = 0;
+		session->payload_task = NULL;
+	}
+	return !task->part_sending;
 }

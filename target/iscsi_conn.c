@@ -5,30 +5,30 @@
 #include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "target/iscsi_conn_internal.h"
-
-/* Seconds and tries before an idle peer that is gone is noticed. Ours. */
-#define KEEPALIVE_IDLE_S     30
-#define KEEPALIVE_INTERVAL_S 10
-#define KEEPALIVE_TRIES      3
-
-/* A peer that takes no answer for so long is dropped (tcp(7)). Ours. */
-#define SEND_STALL_TIMEOUT_MS 60000
+#include "target/socket.h"
 
 /* ---- ending ---- */
+
+void iscsi_conn_opened(struct iscsi_conn *conn)
+{
+	conn->service->opening -= conn->opening;
+	conn->opening = false;
+}
 
 void iscsi_conn_kill(struct iscsi_conn *conn)
 {
 	iscsi_conn_touch(conn);
 	if (conn->phase == ISCSI_CONN_CLOSING)
 		return;
+	iscsi_conn_opened(conn);
 	conn->phase = ISCSI_CONN_CLOSING;
 	/* Wakes the receive and the send that are in flight. */
 	(void)shutdown(conn->fd, SHUT_RDWR);
@@ -50,9 +50,8 @@ void iscsi_conn_complain(struct iscsi_conn *conn, const char *what,
 	if (!log_limit_allow(&conn->service->log_limit, &others))
 		return;
 	/* Names are checked: iscsi_name_ok(). */
-	log_warning("iscsi: %s %s%s%s%s%s: %s%s", what,
+	log_warning("iscsi: %s %s%s%s: %s%s", what,
 		    peer_address_format(&conn->peer, peer, sizeof(peer)),
-		    login->initiator[0] ? ", " : "", login->initiator,
 		    login->target[0] ? ", at " : "", login->target,
 		    why ?: "it may not", others ? " (and others before)" : "");
 }
@@ -80,6 +79,7 @@ void iscsi_conn_drain(struct iscsi_conn *conn, unsigned timeout_ms)
 	conn->phase = ISCSI_CONN_DRAINING;
 	conn->drain_timeout_ms = timeout_ms;
 	(void)shutdown(conn->fd, SHUT_RD);
+	receiver_stream_end(&conn->in);
 	if (!conn->timer_running)
 		timer_start(conn, timeout_ms);
 	iscsi_conn_touch(conn);
@@ -157,9 +157,10 @@ static void conn_free(struct iscsi_conn *conn)
 		free(io);
 	}
 	fd_close(conn->fd);
-	free(conn->luns);
+	iscsi_conn_free_luns(conn);
 	free(conn->batch);
-	free(conn->buffer);
+	receiver_done(&conn->in);
+	explicit_bzero(&conn->secrets, sizeof(conn->secrets));
 	free(conn);
 	service->ended(service, 1);
 }
@@ -167,7 +168,7 @@ static void conn_free(struct iscsi_conn *conn)
 /* Closing: the devices as soon as they are idle, the rest when all is back. */
 static void end(struct iscsi_conn *conn)
 {
-	if (conn->active > 0 || conn->n_resets > 0 || conn->receiving ||
+	if (conn->active > 0 || conn->n_resets > 0 || conn->in.runs ||
 	    conn->sending)
 		return;
 	iscsi_conn_leave(conn);
@@ -226,27 +227,6 @@ static void settle(struct loop_batch *batch)
 
 /* ---- starting ---- */
 
-static void socket_setup(int fd, const struct peer_address *peer)
-{
-	static const struct {
-		int level, name, value;
-	} options[] = {
-		{IPPROTO_TCP, TCP_NODELAY, 1},
-		{SOL_SOCKET, SO_KEEPALIVE, 1},
-		{IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S},
-		{IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S},
-		{IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_TRIES},
-		{IPPROTO_TCP, TCP_USER_TIMEOUT, SEND_STALL_TIMEOUT_MS},
-	};
-
-	if (peer->family == AF_UNIX)
-		return;
-	/* A connection without them works too. */
-	for (size_t i = 0; i < array_size(options); i++)
-		(void)setsockopt(fd, options[i].level, options[i].name,
-				 &options[i].value, sizeof(options[i].value));
-}
-
 /* Where the peer has reached us, as TargetAddress has it (RFC 7143 13.8). */
 static void portal_format(struct iscsi_conn *conn)
 {
@@ -278,18 +258,16 @@ static struct iscsi_conn *conn_new(struct iscsi_service *service)
 
 	if (!conn)
 		return NULL;
-	conn->buffer = malloc(ISCSI_RECEIVE_SIZE);
 	conn->batch = malloc(sizeof(*conn->batch));
-	if (!conn->buffer || !conn->batch) {
-		free(conn->buffer);
+	if (!conn->batch ||
+	    receiver_init(&conn->in, service->loop, ISCSI_RECEIVE_SIZE,
+			  &iscsi_conn_receiver_ops) < 0) {
 		free(conn->batch);
 		free(conn);
 		return NULL;
 	}
 	conn->service = service;
 	conn->loop = service->loop;
-	conn->receive_limit = ISCSI_RECEIVE_SIZE;
-	conn->receive_op.done = iscsi_conn_receive_done;
 	conn->send_op.done = iscsi_conn_send_done;
 	conn->settle.run = settle;
 	conn->timer.op.done = timer_done;
@@ -300,18 +278,35 @@ static struct iscsi_conn *conn_new(struct iscsi_service *service)
 	return conn;
 }
 
+/* One more than may be opening: the oldest of them goes. */
+static void make_room(struct iscsi_service *service)
+{
+	struct iscsi_conn *oldest = NULL;
+
+	if (service->opening < ISCSI_OPENING_MAX)
+		return;
+	for (struct iscsi_conn *conn = service->conns; conn; conn = conn->next)
+		if (conn->opening)
+			oldest = conn;
+	assert(oldest); /* they are counted */
+	iscsi_conn_drop(oldest, "too many connections have yet to log in");
+}
+
 void iscsi_conn_start(struct iscsi_service *service, int fd,
 		      const struct peer_address *peer)
 {
-	struct iscsi_conn *conn = service->stopping ? NULL : conn_new(service);
+	struct iscsi_conn *conn;
 
+	make_room(service);
+	conn = service->stopping ? NULL : conn_new(service);
 	if (!conn) {
 		fd_close(fd);
 		service->ended(service, 1);
 		return;
 	}
-	socket_setup(fd, peer);
+	socket_setup(fd, peer, service->peer_timeout_s);
 	conn->fd = fd;
+	receiver_open(&conn->in, fd, peer->family == AF_UNIX);
 	conn->peer = *peer;
 	portal_format(conn);
 	conn->link = &service->conns;
@@ -319,6 +314,8 @@ void iscsi_conn_start(struct iscsi_service *service, int fd,
 	if (conn->next)
 		conn->next->link = &conn->next;
 	service->conns = conn;
+	conn->opening = true;
+	service->opening++;
 	timer_start(conn, ISCSI_LOGIN_TIMEOUT_MS);
 	iscsi_conn_touch(conn); /* receives */
 }
@@ -335,7 +332,9 @@ void iscsi_service_init(struct iscsi_service *service, struct loop *loop,
 		.exports = exports,
 		.table = table,
 		.ping_ms = ISCSI_PING_MS,
+		.peer_timeout_s = SOCKET_PEER_TIMEOUT_S,
 		.ended = ended,
+		.buffers.drop_stuck = iscsi_service_drop_stuck,
 		.wake.run = iscsi_service_wake,
 		.check.op.done = iscsi_service_check,
 	};
@@ -361,10 +360,10 @@ void iscsi_service_grow(struct iscsi_service *service, const char *name,
 			uint64_t size)
 {
 	for (struct iscsi_conn *conn = service->conns; conn; conn = conn->next)
-		for (unsigned i = 0; i < conn->n_luns; i++)
-			if (conn->luns[i].dev &&
-			    export_is(conn->luns[i].user.export, name))
-				blockdev_grown(conn->luns[i].dev, size);
+		for (struct iscsi_conn_lun *lun = conn->luns; lun;
+		     lun = lun->next)
+			if (lun->dev && export_is(lun->user.export, name))
+				blockdev_grown(lun->dev, size);
 }
 
 bool iscsi_service_still(const struct iscsi_service *service)

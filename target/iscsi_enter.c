@@ -64,8 +64,8 @@ bool iscsi_conn_awaits_message(const struct iscsi_conn *conn)
 {
 	if (conn->expelled && !conn->expel_ran)
 		return true;
-	for (unsigned i = 0; i < conn->n_luns; i++)
-		if (conn->luns[i].expelled && !conn->luns[i].expel_ran)
+	for (struct iscsi_conn_lun *lun = conn->luns; lun; lun = lun->next)
+		if (lun->expelled && !lun->expel_ran)
 			return true;
 	return false;
 }
@@ -97,8 +97,8 @@ void iscsi_conn_leave(struct iscsi_conn *conn)
 	if (conn->nexus)
 		scsi_nexus_each_path(conn->nexus, path_forget_device, NULL);
 	scsi_nexus_free(take_ptr(conn->nexus));
-	for (unsigned i = 0; i < conn->n_luns; i++)
-		lun_leave(&conn->luns[i]);
+	for (struct iscsi_conn_lun *lun = conn->luns; lun; lun = lun->next)
+		lun_leave(lun);
 	if (conn->entered &&
 	    iscsi_login_leave(conn->service->table, &conn->user))
 		conn->expelled = true;
@@ -107,51 +107,93 @@ void iscsi_conn_leave(struct iscsi_conn *conn)
 
 /* ---- entering ---- */
 
-/* -ESHUTDOWN: try again; any other: this one is not to be had. */
-static int lun_enter(struct iscsi_conn *conn, struct iscsi_conn_lun *lun,
-		     const struct iscsi_place_lun *place)
+static int lun_open(struct iscsi_conn_lun *lun)
 {
+	struct iscsi_conn *conn = lun->conn;
 	struct error err = {0};
-	int r;
+	int r = export_open(lun->user.export, conn->loop, &lun->dev, &err);
 
-	lun->conn = conn;
-	lun->lun = place->lun;
-	lun->user.peer = conn->peer;
-	lun->user.expel = lun_expel;
-	lun->expel_message.run = lun_expel_run;
-	r = export_table_enter(conn->service->exports, place->export,
-			       &lun->user, &err);
-	if (r < 0)
-		return r;
-	lun->entered = true;
-	conn->by_lun[lun->lun] = lun;
-	r = export_open(lun->user.export, conn->loop, &lun->dev, &err);
 	if (r < 0)
 		iscsi_conn_complain(conn, "no device for", error_text(&err));
 	return r;
 }
 
-/* Returns how many LUNs there are; -ESHUTDOWN: try again. */
+/*
+ * -ESHUTDOWN: try again; -ENOMEM; any other: the peer does not see it. One
+ * whose device can't be opened is there, and not ready.
+ */
+static int lun_enter(struct iscsi_conn *conn, unsigned number)
+{
+	char export[EXPORT_FULL_NAME_MAX];
+	struct iscsi_conn_lun *lun;
+	int r = iscsi_place_export(conn->place, number, export);
+
+	if (r < 0)
+		return r;
+	lun = calloc(1, sizeof(*lun));
+	if (!lun)
+		return -ENOMEM;
+	lun->conn = conn;
+	lun->lun = number;
+	lun->user.peer = conn->peer;
+	lun->user.scsi_target = iscsi_place_name(conn->place);
+	lun->user.lun = number;
+	lun->user.expel = lun_expel;
+	lun->user.stats = &lun->stats;
+	iscsi_conn_features(conn, lun->user.features);
+	lun->expel_message.run = lun_expel_run;
+	r = export_table_enter(conn->service->exports, export, &lun->user,
+			       NULL);
+	if (r < 0) {
+		free(lun);
+		return r;
+	}
+	lun->entered = true;
+	lun->next = conn->luns;
+	conn->luns = lun;
+	conn->by_lun[number] = lun;
+	return 0;
+}
+
+/* Returns how many LUNs can be used; -ESHUTDOWN: try again. */
 static int luns_enter(struct iscsi_conn *conn)
 {
-	auto_free struct iscsi_place_lun *places = NULL;
-	int n = iscsi_place_luns(conn->place, &places), there = 0;
+	bool has[SCSI_LUNS];
+	int there = 0;
 
-	if (n <= 0)
-		return n;
-	conn->luns = calloc((size_t)n, sizeof(*conn->luns));
-	if (!conn->luns)
-		return -ENOMEM;
-	for (int i = 0; i < n; i++) {
-		int r;
+	iscsi_place_luns(conn->place, has);
+	for (unsigned i = 0; i < SCSI_LUNS; i++) {
+		int r = has[i] ? lun_enter(conn, i) : -ENOENT;
 
-		conn->n_luns++;
-		r = lun_enter(conn, &conn->luns[i], &places[i]);
-		if (r == -ESHUTDOWN)
+		if (r == -ESHUTDOWN || r == -ENOMEM)
 			return r;
-		there += r == 0;
+		if (r == 0 && lun_open(conn->by_lun[i]) == 0)
+			there++;
 	}
 	return there;
+}
+
+/* One that was put into the target, or admits the peer, since it logged in. */
+bool iscsi_conn_admits_lun(unsigned lun, void *context)
+{
+	struct iscsi_conn *conn = context;
+
+	if (conn->by_lun[lun])
+		return true;
+	if (conn->phase == ISCSI_CONN_CLOSING || lun_enter(conn, lun) < 0)
+		return false;
+	(void)lun_open(conn->by_lun[lun]); /* it is not ready, then */
+	return true;
+}
+
+void iscsi_conn_free_luns(struct iscsi_conn *conn)
+{
+	while (conn->luns) {
+		struct iscsi_conn_lun *lun = conn->luns;
+
+		conn->luns = lun->next;
+		free(lun);
+	}
 }
 
 static void retry_later(struct iscsi_conn *conn, unsigned delay_ms)
@@ -166,8 +208,7 @@ static bool undo(struct iscsi_conn *conn)
 	iscsi_conn_leave(conn);
 	if (iscsi_conn_awaits_message(conn))
 		return false;
-	free(take_ptr(conn->luns));
-	conn->n_luns = 0;
+	iscsi_conn_free_luns(conn);
 	return true;
 }
 
@@ -184,6 +225,7 @@ static void deny(struct iscsi_conn *conn, enum iscsi_login_status status,
 static void begin(struct iscsi_conn *conn)
 {
 	conn->committing = false;
+	iscsi_conn_opened(conn);
 	iscsi_session_begin(&conn->session, conn->user.tsih);
 	if (conn->timer_running)
 		loop_cancel(conn->loop, &conn->timer.op);
@@ -191,6 +233,11 @@ static void begin(struct iscsi_conn *conn)
 		iscsi_conn_tick_start(conn, conn->service->ping_ms);
 	iscsi_conn_touch(conn);
 }
+
+static const struct scsi_nexus_ops nexus_ops = {
+	.open = iscsi_io_open,
+	.admits = iscsi_conn_admits_lun,
+};
 
 static void enter(struct iscsi_conn *conn)
 {
@@ -217,7 +264,7 @@ static void enter(struct iscsi_conn *conn)
 		deny(conn, ISCSI_LOGIN_NO_RESOURCES, "no memory");
 		return;
 	}
-	scsi_nexus_set_open(conn->nexus, iscsi_io_open, conn);
+	scsi_nexus_set_ops(conn->nexus, &nexus_ops, conn);
 	begin(conn);
 }
 
@@ -261,13 +308,18 @@ static enum iscsi_login_status session_find(
 	struct iscsi_conn *conn = context;
 	int r;
 
-	*ret = NULL;
+	conn->peer.initiator = login->initiator;
+	*ret = iscsi_table_discovery(conn->service->table);
 	if (login->discovery)
 		return ISCSI_LOGIN_OK;
-	r = iscsi_place_find(conn->service->table, login->target,
-			     login->initiator, &conn->peer, &conn->place);
+	r = iscsi_place_find(conn->service->table, login->target, &conn->peer,
+			     &conn->place);
 	switch (r) {
-	case 0: *ret = iscsi_place_secrets(conn->place); return ISCSI_LOGIN_OK;
+	case 0:
+		/* Those of the place may change before the login is over. */
+		iscsi_place_secrets(conn->place, &conn->secrets);
+		*ret = &conn->secrets;
+		return ISCSI_LOGIN_OK;
 	case -EACCES: return ISCSI_LOGIN_NOT_AUTHORIZED;
 	case -ESTALE: return ISCSI_LOGIN_REMOVED;
 	default: return ISCSI_LOGIN_NOT_FOUND;
@@ -290,14 +342,14 @@ static int session_list(void *context, struct iscsi_session *session)
 {
 	struct iscsi_conn *conn = context;
 
-	return iscsi_place_list(conn->service->table, session->login.initiator,
-				&conn->peer, list_each, session);
+	return iscsi_place_list(conn->service->table, &conn->peer, list_each,
+				session);
 }
 
 static void task_done(void *context, struct iscsi_task *task)
 {
 	(void)context;
-	iscsi_io_free(iscsi_io_of(task));
+	iscsi_io_sent(iscsi_io_of(task));
 }
 
 const struct iscsi_session_ops iscsi_conn_session_ops = {

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/crc32c.h"
 #include "target/iscsi_session_internal.h"
 
@@ -172,13 +173,19 @@ static bool answer_collapses(const struct iscsi_task *task)
 	return task->status == STATUS_GOOD && task->sense_length == 0;
 }
 
-/* The next Data-In of @total bytes. */
+/* What the initiator is to have of its data. */
+static uint32_t total_of(const struct iscsi_task *task)
+{
+	return min(task->in_length, task->expected_in);
+}
+
+/* The next Data-In of @total bytes, of which there are @end. */
 static void put_data_in(struct iscsi_session *session,
 			struct iscsi_batch *batch, struct iscsi_task *task,
-			uint32_t total)
+			uint32_t end, uint32_t total)
 {
 	uint32_t burst = session->params.max_burst;
-	uint32_t length = min(session->params.max_segment, total - task->sent);
+	uint32_t length = min(session->params.max_segment, end - task->sent);
 	uint32_t in_burst = burst - task->sent % burst;
 	struct iscsi_numbers sn = numbers(session);
 	struct iscsi_data_in data = {
@@ -193,6 +200,7 @@ static void put_data_in(struct iscsi_session *session,
 	data.final = data.data_length == in_burst ||
 		     task->sent + data.data_length == total;
 	data.with_status = task->sent + data.data_length == total &&
+			   task->state == ISCSI_TASK_ANSWERED &&
 			   answer_collapses(task);
 	data.residual = residual(task);
 	session->statsn += data.with_status;
@@ -207,18 +215,81 @@ static void put_data_in(struct iscsi_session *session,
 static bool put_task(struct iscsi_session *session, struct iscsi_batch *batch,
 		     struct iscsi_task *task)
 {
-	uint32_t total = min(task->in_length, task->expected_in);
+	uint32_t total = total_of(task);
 
 	while (task->sent < total) {
 		if (!has_room(batch))
 			return false;
-		put_data_in(session, batch, task, total);
+		put_data_in(session, batch, task, total, total);
 		if (task->sent == total && answer_collapses(task))
 			return true;
 	}
 	if (!has_room(batch))
 		return false;
 	put_response(session, batch, task);
+	return true;
+}
+
+/* ---- data before the answer ---- */
+
+static struct iscsi_task *task_of_part(struct iscsi_item *item)
+{
+	return container_of(item, struct iscsi_task, part);
+}
+
+static void part_queue(struct iscsi_session *session, struct iscsi_task *task)
+{
+	task->part_queued = true;
+	iscsi_queue(session, &task->part);
+}
+
+void iscsi_session_part(struct iscsi_session *session, struct iscsi_task *task,
+			uint32_t end)
+{
+	task->part_end = min(end, task->expected_in);
+	if (!task->part_queued && task->part_end > task->sent)
+		part_queue(session, task);
+}
+
+/*
+ * As much as there is room for. Afterwards it is in the batch in any case, as
+ * that refers to its data.
+ */
+static void put_part(struct iscsi_session *session, struct iscsi_batch *batch,
+		     struct iscsi_task *task)
+{
+	task->part_sending = true;
+	while (task->sent < task->part_end && has_room(batch))
+		put_data_in(session, batch, task, task->part_end,
+			    total_of(task));
+}
+
+/* It is out: what has come since is next, or the answer, if there is one. */
+static void part_sent(struct iscsi_session *session, struct iscsi_task *task)
+{
+	task->part_queued = false;
+	task->part_sending = false;
+	if (task->state == ISCSI_TASK_FORGOTTEN)
+		session->ops->task_done(session->context, task);
+	else if (task->state == ISCSI_TASK_RUNNING &&
+		 task->part_end > task->sent)
+		part_queue(session, task);
+}
+
+/* True: all of it is in the batch. */
+static bool put_item(struct iscsi_session *session, struct iscsi_batch *batch,
+		     struct iscsi_item *item)
+{
+	switch (item->kind) {
+	case ISCSI_ITEM_SAY:
+		put_say(session, batch, (struct iscsi_say *)item);
+		break;
+	case ISCSI_ITEM_TASK:
+		return put_task(session, batch, (struct iscsi_task *)item);
+	case ISCSI_ITEM_PART:
+		put_part(session, batch, task_of_part(item));
+		break;
+	}
 	return true;
 }
 
@@ -232,11 +303,8 @@ bool iscsi_session_gather(struct iscsi_session *session,
 	while (session->first && has_room(batch)) {
 		struct iscsi_item *item = session->first;
 
-		if (item->is_task &&
-		    !put_task(session, batch, (struct iscsi_task *)item))
+		if (!put_item(session, batch, item))
 			break;
-		if (!item->is_task)
-			put_say(session, batch, (struct iscsi_say *)item);
 		session->first = item->next;
 		if (!session->first)
 			session->last = NULL;
@@ -250,20 +318,29 @@ bool iscsi_session_gather(struct iscsi_session *session,
 	return batch->n_iov > 0;
 }
 
+static void say_free(struct iscsi_session *session, struct iscsi_say *say)
+{
+	session->n_says--;
+	session->says_bytes -= say->length;
+	free(say);
+}
+
 static void items_free(struct iscsi_session *session, struct iscsi_item *item)
 {
 	while (item) {
 		struct iscsi_item *next = item->next;
 
-		if (item->is_task) {
+		switch (item->kind) {
+		case ISCSI_ITEM_SAY:
+			say_free(session, (struct iscsi_say *)item);
+			break;
+		case ISCSI_ITEM_TASK:
 			session->ops->task_done(session->context,
 						(struct iscsi_task *)item);
-		} else {
-			struct iscsi_say *say = (struct iscsi_say *)item;
-
-			session->n_says--;
-			session->says_bytes -= say->length;
-			free(say);
+			break;
+		case ISCSI_ITEM_PART:
+			part_sent(session, task_of_part(item));
+			break;
 		}
 		item = next;
 	}
@@ -285,5 +362,8 @@ void iscsi_session_abandon(struct iscsi_session *session)
 
 	session->first = NULL;
 	session->last = NULL;
+	for (struct iscsi_item *item = first; item; item = item->next)
+		if (item->kind == ISCSI_ITEM_PART) /* there is no next one */
+			task_of_part(item)->part_end = 0;
 	items_free(session, first);
 }

@@ -20,15 +20,15 @@ static void abort_task(struct iscsi_conn *conn, const struct iscsi_pdu *pdu)
 
 	if (!io || task->lun != pdu->lun) {
 		respond(conn, pdu->itt, ISCSI_TASK_NOT_THERE);
-	} else if (!io->started) {
-		iscsi_io_forget(io);
-		respond(conn, pdu->itt, ISCSI_TASK_COMPLETE);
 	} else if (io->abort_asked) {
 		respond(conn, pdu->itt, ISCSI_TASK_REJECTED);
 	} else {
 		io->abort_asked = true;
 		io->abort_itt = pdu->itt;
-		scsi_task_abort(&io->scsi);
+		if (io->started)
+			iscsi_io_abort(io);
+		else
+			iscsi_io_forget(io);
 	}
 }
 

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -11,19 +12,22 @@
 /* A payload larger than this is received where it is written from, bytes. */
 #define DIRECT_PAYLOAD_MIN (UINT32_C(16) << 10)
 
-/*
- * Bytes received at once while large payloads come: little more than the
- * next header, because what comes with it must be copied.
- */
-#define RECEIVE_SIZE_SMALL 4096u
-
-#define RECEIVE_SIZE_LARGE (UINT32_C(128) << 10)
-
 /* ---- payloads ---- */
+
+/* See owes_data() of iscsi_io.c. */
+static void data_came(struct iscsi_conn *conn, uint32_t n)
+{
+	conn->data_came += n;
+	if (conn->data_came < ISCSI_STUCK_DATA_MIN)
+		return;
+	conn->data_came = 0;
+	conn->data_ms = clock_ms();
+}
 
 static void payload_at(struct iscsi_conn *conn, const void *data, uint32_t n)
 {
 	iscsi_session_payload_taken(&conn->session, data, n);
+	data_came(conn, n);
 	conn->writing_at += n;
 	conn->writing_left -= n;
 	if (conn->writing_left == 0)
@@ -33,14 +37,14 @@ static void payload_at(struct iscsi_conn *conn, const void *data, uint32_t n)
 /* What of it is in the buffer. */
 static bool payload_take(struct iscsi_conn *conn)
 {
-	uint32_t there = conn->end - conn->start;
+	uint32_t there = conn->in.end - conn->in.start;
 	uint32_t n = there < conn->writing_left ? there : conn->writing_left;
 	uint8_t *to = (uint8_t *)conn->writing->out->data + conn->writing_at;
 
 	if (n == 0)
 		return false;
-	memcpy(to, conn->buffer + conn->start, n);
-	conn->start += n;
+	memcpy(to, conn->in.data + conn->in.start, n);
+	conn->in.start += n;
 	payload_at(conn, to, n);
 	return !conn->writing;
 }
@@ -86,11 +90,14 @@ static bool on_event(struct iscsi_conn *conn, const struct iscsi_event *event)
 		iscsi_conn_drop(conn, "no memory for a command");
 		return false;
 	case ISCSI_EVENT_PAYLOAD: on_payload(conn, event); return true;
+	case ISCSI_EVENT_PART:
+		iscsi_parts_feed(iscsi_io_of(event->task));
+		return true;
 	case ISCSI_EVENT_READY:
 		iscsi_io_ready(iscsi_io_of(event->task));
 		return true;
 	case ISCSI_EVENT_MANAGE: iscsi_manage(conn, event->pdu); return true;
-	case ISCSI_EVENT_COMMIT: iscsi_conn_commit(conn); return false;
+	case ISCSI_EVENT_COMMIT: iscsi_conn_commit(conn); return true;
 	case ISCSI_EVENT_LOGOUT: on_logout(conn); return false;
 	case ISCSI_EVENT_CLOSE:
 	case ISCSI_EVENT_DROP: return on_end(conn, event);
@@ -106,13 +113,13 @@ static bool parse_step(struct iscsi_conn *conn)
 
 	if (conn->writing)
 		return payload_take(conn);
-	if (conn->start == conn->end && !session->in_payload)
+	if (receiver_is_empty(&conn->in) && !session->in_payload)
 		return false;
 	if (!iscsi_io_room(conn) || iscsi_session_full(session))
 		return false; /* settle() goes on */
-	conn->start += (uint32_t)iscsi_session_feed(
-		session, conn->buffer + conn->start, conn->end - conn->start,
-		&event);
+	conn->in.start += (uint32_t)iscsi_session_feed(
+		session, conn->in.data + conn->in.start,
+		conn->in.end - conn->in.start, &event);
 	return on_event(conn, &event);
 }
 
@@ -124,73 +131,77 @@ static bool may_receive(const struct iscsi_conn *conn)
 	       iscsi_io_room(conn) && !iscsi_session_full(&conn->session);
 }
 
+/* The next payload is received straight into the buffer of conn->writing. */
+static bool is_direct(const struct iscsi_conn *conn)
+{
+	return conn->writing && receiver_is_empty(&conn->in) &&
+	       conn->writing_left >= DIRECT_PAYLOAD_MIN;
+}
+
 static void receive(struct iscsi_conn *conn)
 {
 	struct iscsi_io *io = conn->writing;
-	uint32_t room;
 
-	conn->receiving = true;
-	conn->receiving_direct = io && conn->start == conn->end &&
-				 conn->writing_left >= DIRECT_PAYLOAD_MIN;
-	if (conn->receiving_direct) {
-		conn->progress_ms = clock_ms();
-		loop_recv(conn->loop, &conn->receive_op, conn->fd,
-			  (uint8_t *)io->out->data + conn->writing_at,
-			  conn->writing_left, MSG_WAITALL);
+	if (!is_direct(conn)) {
+		receiver_start(&conn->in, conn->nexus != NULL);
 		return;
 	}
-	if (conn->start > 0) { /* only part of an element is left */
-		memmove(conn->buffer, conn->buffer + conn->start,
-			conn->end - conn->start);
-		conn->end -= conn->start;
-		conn->start = 0;
-	}
-	room = ISCSI_RECEIVE_SIZE - conn->end;
-	loop_recv(conn->loop, &conn->receive_op, conn->fd,
-		  conn->buffer + conn->end,
-		  room < conn->receive_limit ? room : conn->receive_limit, 0);
+	conn->progress_ms = clock_ms();
+	receiver_start_direct(&conn->in,
+			      (uint8_t *)io->out->data + conn->writing_at,
+			      conn->writing_left, MSG_WAITALL);
 }
 
 void iscsi_conn_go_on(struct iscsi_conn *conn)
 {
-	if (conn->receiving || conn->phase != ISCSI_CONN_OPEN ||
+	if (receiver_waits(&conn->in) || conn->phase != ISCSI_CONN_OPEN ||
 	    conn->committing)
 		return;
 	while (conn->phase == ISCSI_CONN_OPEN && !conn->committing &&
 	       parse_step(conn))
 		;
-	if (conn->session.first)
+	if (conn->session.first && !conn->sending) /* else its end will */
 		iscsi_conn_touch(conn);
-	if (may_receive(conn))
+	if (conn->in.runs) { /* a stream */
+		if (!may_receive(conn) || is_direct(conn))
+			receiver_stream_end(&conn->in);
+	} else if (may_receive(conn)) {
 		receive(conn);
+	}
 }
 
-void iscsi_conn_receive_done(struct op *op, int res)
+/* False: the connection takes no more. */
+static bool receive_check(struct receiver *receiver, int res)
 {
-	struct iscsi_conn *conn = container_of(op, struct iscsi_conn,
-					       receive_op);
+	struct iscsi_conn *conn = container_of(receiver, struct iscsi_conn, in);
 
-	conn->receiving = false;
 	if (conn->phase != ISCSI_CONN_OPEN) {
 		iscsi_io_forget_all(conn);
 		iscsi_conn_touch(conn);
-		return;
+		return false;
 	}
 	if (res == 0 || (res < 0 && res != -EINTR && res != -EAGAIN)) {
 		/* It is gone, and its commands with it (RFC 7143 6.3.6). */
 		iscsi_conn_kill(conn);
-		return;
+		return false;
 	}
-	conn->heard = true;
-	if (res > 0 && conn->receiving_direct) {
+	return true;
+}
+
+static void receive_came(struct receiver *receiver, uint32_t n)
+{
+	struct iscsi_conn *conn = container_of(receiver, struct iscsi_conn, in);
+
+	conn->heard |= n > 0;
+	if (n > 0 && receiver->direct)
 		payload_at(conn,
 			   (uint8_t *)conn->writing->out->data +
 				   conn->writing_at,
-			   (uint32_t)res);
-		conn->receive_limit = RECEIVE_SIZE_SMALL;
-	} else if (res > 0) {
-		conn->end += (uint32_t)res;
-		conn->receive_limit = RECEIVE_SIZE_LARGE;
-	}
+			   n);
 	iscsi_conn_go_on(conn);
 }
+
+const struct receiver_ops iscsi_conn_receiver_ops = {
+	.check = receive_check,
+	.came = receive_came,
+};

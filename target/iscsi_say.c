@@ -22,6 +22,19 @@ void iscsi_queue(struct iscsi_session *session, struct iscsi_item *item)
 	session->last = item;
 }
 
+void iscsi_unqueue(struct iscsi_session *session, struct iscsi_item *item)
+{
+	struct iscsi_item **at = &session->first, *before = NULL;
+
+	while (*at != item) {
+		before = *at;
+		at = &before->next;
+	}
+	*at = item->next;
+	if (session->last == item)
+		session->last = before;
+}
+
 static struct iscsi_say *say(struct iscsi_session *session,
 			     struct iscsi_wire_bhs bhs, const void *data,
 			     uint32_t length, bool numbered)

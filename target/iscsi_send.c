@@ -1,26 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Answers to the socket, as many as there are in one call. */
 #include <errno.h>
-#include <sys/socket.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "target/iscsi_conn_internal.h"
-
-/* @length bytes are out: leave them behind. */
-static void advance(struct msghdr *message, size_t length)
-{
-	while (length > 0 && length >= message->msg_iov->iov_len) {
-		length -= message->msg_iov->iov_len;
-		message->msg_iov++;
-		message->msg_iovlen--;
-	}
-	if (length > 0) {
-		message->msg_iov->iov_base =
-			(char *)message->msg_iov->iov_base + length;
-		message->msg_iov->iov_len -= length;
-	}
-}
+#include "target/socket.h"
 
 static void send_later(struct iscsi_conn *conn)
 {
@@ -29,32 +14,18 @@ static void send_later(struct iscsi_conn *conn)
 	loop_sendmsg(conn->loop, &conn->send_op, conn->fd, &conn->message, 0);
 }
 
-/* The batch as far as the socket takes it now; -EAGAIN: there is more. */
-static int send_now(struct iscsi_conn *conn)
-{
-	while (conn->message.msg_iovlen > 0) {
-		ssize_t n = sendmsg(conn->fd, &conn->message,
-				    MSG_DONTWAIT | MSG_NOSIGNAL);
-
-		if (n >= 0)
-			advance(&conn->message, (size_t)n);
-		else if (errno != EINTR)
-			return -errno;
-	}
-	return 0;
-}
-
 bool iscsi_conn_send(struct iscsi_conn *conn)
 {
 	while (!conn->sending &&
 	       iscsi_session_gather(&conn->session, conn->batch)) {
+		size_t sent = 0;
 		int r;
 
 		conn->message = (struct msghdr){
 			.msg_iov = conn->batch->iov,
 			.msg_iovlen = conn->batch->n_iov,
 		};
-		r = send_now(conn);
+		r = socket_send(conn->fd, &conn->message, &sent);
 		if (r == -EAGAIN) { /* the loop waits for the socket */
 			send_later(conn);
 			return true;
@@ -78,7 +49,7 @@ void iscsi_conn_send_done(struct op *op, int res)
 		return;
 	}
 	if (res > 0)
-		advance(&conn->message, (size_t)res);
+		socket_message_advance(&conn->message, (size_t)res);
 	if (conn->message.msg_iovlen > 0 && conn->phase != ISCSI_CONN_CLOSING) {
 		send_later(conn);
 		return;

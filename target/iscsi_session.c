@@ -347,6 +347,9 @@ static size_t feed_payload(struct iscsi_session *session, const uint8_t *data,
 			      data_ok(session, session->payload_crc, data))) {
 		ret->type = ISCSI_EVENT_READY;
 		ret->task = session->payload_task;
+	} else if (iscsi_payload_tells(session)) {
+		ret->type = ISCSI_EVENT_PART;
+		ret->task = session->payload_task;
 	}
 	return skip + trailer;
 }

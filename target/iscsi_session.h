@@ -48,10 +48,17 @@
 
 /* ---- tasks ---- */
 
+enum iscsi_item_kind {
+	ISCSI_ITEM_SAY,
+	ISCSI_ITEM_TASK, /* an answer: what is left of its data, and how it
+			    ended */
+	ISCSI_ITEM_PART, /* data of a task that is not answered yet */
+};
+
 /* In the queue of what is to be sent. */
 struct iscsi_item {
 	struct iscsi_item *next;
-	bool is_task;
+	enum iscsi_item_kind kind;
 };
 
 /* What went wrong with a command's data. */
@@ -89,6 +96,12 @@ struct iscsi_task {
 	 */
 	uint32_t wanted;
 	bool has_buffer; /* may be set later: iscsi_session_solicit() */
+	/*
+	 * It hears of data, in order and free of errors, when there are so
+	 * many bytes, before all is there (ISCSI_EVENT_PART); 0: it does not.
+	 * May be changed then.
+	 */
+	uint32_t tell;
 
 	/* Collecting. */
 	enum iscsi_task_error error;
@@ -111,8 +124,12 @@ struct iscsi_task {
 	const uint8_t *sense;
 
 	/* Sending. */
-	uint32_t sent;        /* bytes of @in */
-	uint32_t sent_datasn; /* Data-Ins so far */
+	struct iscsi_item part; /* iscsi_session_part() */
+	bool part_queued;       /* it is in the queue, or in a batch */
+	bool part_sending;      /* in a batch */
+	uint32_t part_end;      /* bytes of @in that may be sent */
+	uint32_t sent;          /* bytes of @in */
+	uint32_t sent_datasn;   /* Data-Ins so far */
 	uint8_t own_sense[ISCSI_TASK_SENSE_SIZE];
 };
 
@@ -140,7 +157,10 @@ struct iscsi_session_ops {
 	struct iscsi_login_ops login;
 	/* Call iscsi_session_list_add() for each target the peer may see. */
 	int (*list)(void *context, struct iscsi_session *session);
-	/* An answered task is out, or never will be: its memory is yours. */
+	/*
+	 * An answered task is out, or never will be, or a forgotten one that
+	 * was being sent is not any more: its memory is yours.
+	 */
 	void (*task_done)(void *context, struct iscsi_task *task);
 };
 
@@ -208,6 +228,7 @@ enum iscsi_event_type {
 	 * iscsi_session_payload_taken() comes next, any number of times.
 	 */
 	ISCSI_EVENT_PAYLOAD,
+	ISCSI_EVENT_PART,   /* task->tell bytes, or more, of @task are there */
 	ISCSI_EVENT_READY,  /* @task is whole: answer it some day */
 	ISCSI_EVENT_MANAGE, /* iscsi_session_task_response() some day */
 	/*
@@ -292,8 +313,19 @@ void iscsi_session_answer(struct iscsi_session *session,
 void iscsi_session_answer_error(struct iscsi_session *session,
 				struct iscsi_task *task);
 
-/* No answer: it was aborted. Data that still comes for it goes by. */
-void iscsi_session_forget(struct iscsi_session *session,
+/*
+ * The first @end bytes of task->in are what the answer will have: they may be
+ * sent before it. Before: task->in_length, the bytes that there will be, of
+ * which these are not all. The answer may be that there are no more.
+ */
+void iscsi_session_part(struct iscsi_session *session, struct iscsi_task *task,
+			uint32_t end);
+
+/*
+ * No answer: it was aborted. Data that still comes for it goes by. False: a
+ * part of it is being sent, ops->task_done() is called when it is out.
+ */
+bool iscsi_session_forget(struct iscsi_session *session,
 			  struct iscsi_task *task);
 
 /* The task with that tag that is not answered yet; NULL: none. */

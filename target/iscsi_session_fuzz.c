@@ -145,7 +145,7 @@ static void manage(struct run *run, const struct iscsi_pdu *pdu)
 
 	if (task) {
 		assert(task->itt == pdu->ttt);
-		iscsi_session_forget(&run->session, task);
+		(void)iscsi_session_forget(&run->session, task);
 		task_done(run, task);
 	}
 	iscsi_session_task_response(&run->session, pdu->itt,
@@ -178,6 +178,7 @@ static size_t step(struct run *run, const uint8_t *data, size_t length,
 					    (uint32_t)(length - taken));
 		taken = length;
 		break;
+	case ISCSI_EVENT_PART: break; /* nobody has asked for it */
 	case ISCSI_EVENT_READY: ready(run, event.task); break;
 	case ISCSI_EVENT_MANAGE: manage(run, event.pdu); break;
 	case ISCSI_EVENT_COMMIT:
@@ -209,7 +210,7 @@ static void forget(struct iscsi_task *task, void *context)
 {
 	struct run *run = context;
 
-	iscsi_session_forget(&run->session, task);
+	(void)iscsi_session_forget(&run->session, task);
 	task_done(run, task);
 }
 

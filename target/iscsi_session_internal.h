@@ -16,6 +16,8 @@ struct iscsi_say {
 };
 
 void iscsi_queue(struct iscsi_session *session, struct iscsi_item *item);
+/* It is there. */
+void iscsi_unqueue(struct iscsi_session *session, struct iscsi_item *item);
 
 /* ---- iscsi_say.c ---- */
 
@@ -41,6 +43,9 @@ const char *iscsi_take_data_out(struct iscsi_session *session);
 
 /* All of the PDU's data is there; true: session->payload_task is whole. */
 bool iscsi_payload_end(struct iscsi_session *session, bool digest_ok);
+
+/* After that: its owner is to be told how much of it there is. */
+bool iscsi_payload_tells(const struct iscsi_session *session);
 
 /* Where the PDU's data goes: to @task (NULL: nowhere), from @offset on. */
 void iscsi_payload_begin(struct iscsi_session *session, struct iscsi_task *task,

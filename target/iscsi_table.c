@@ -1,54 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "target/iscsi_table.h"
-
+/* Exports as LUNs of places: the rows, and the places that they make. */
 #include <errno.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-
-#define INITIATORS_MAX 64   /* names of one place; ours */
-#define LOGINS_MAX     4096 /* sessions; ours */
+#include "target/iscsi_name.h"
+#include "target/iscsi_table_internal.h"
 
 /* Bytes that one command may move: what a loop has buffers for (target.c). */
 #define TRANSFER_MAX (UINT32_C(32) << 20)
-
-struct iscsi_place {
-	struct iscsi_table *table;
-	struct iscsi_place *next, **link;
-	unsigned refs; /* of rows and sessions, under the table's lock */
-	unsigned rows;
-	size_t base_length; /* of @name, without the epoch */
-	char name[ISCSI_NAME_MAX + 1];
-	struct scsi_target *target;
-	struct iscsi_chap_secrets secrets;
-	char **initiators; /* owned; names that may log in */
-	size_t n_initiators;
-};
-
-struct row {
-	struct row *next;
-	struct iscsi_place *place;
-	unsigned lun;
-	struct scsi_unit *unit;
-	struct scsi_unit_options options; /* without its pointers */
-	char export[EXPORT_FULL_NAME_MAX];
-	char name[EXPORT_NAME_MAX + 1];
-};
-
-struct iscsi_table {
-	/* Guards all of it; the export table's is taken inside. */
-	pthread_mutex_t lock;
-	struct export_table *exports;
-	struct iscsi_place *places;
-	struct row *rows;
-	struct iscsi_login_user *logins;
-	unsigned n_logins;
-	uint16_t tsih; /* the last one given */
-};
 
 struct iscsi_table *iscsi_table_new(struct export_table *exports)
 {
@@ -68,9 +30,6 @@ static void place_free(struct iscsi_place *place)
 	*place->link = place->next;
 	if (place->next)
 		place->next->link = place->link;
-	for (size_t i = 0; i < place->n_initiators; i++)
-		free(place->initiators[i]);
-	free(place->initiators);
 	scsi_target_unref(place->target);
 	explicit_bzero(&place->secrets, sizeof(place->secrets));
 	free(place);
@@ -94,12 +53,23 @@ void iscsi_place_unref(struct iscsi_place *place)
 	pthread_mutex_unlock(&table->lock);
 }
 
-static struct iscsi_place *place_by_name(struct iscsi_table *table,
-					 const char *name)
+/* "NAME:TAG" of the place? */
+static bool is_tagged(const struct iscsi_place *place, const char *name)
+{
+	size_t length = strlen(place->name);
+
+	return place->tag[0] && strncmp(name, place->name, length) == 0 &&
+	       name[length] == ':' &&
+	       strcmp(name + length + 1, place->tag) == 0;
+}
+
+struct iscsi_place *iscsi_place_by_name(struct iscsi_table *table,
+					const char *name)
 {
 	struct iscsi_place *place = table->places;
 
-	while (place && (place->rows == 0 || strcmp(place->name, name) != 0))
+	while (place && (place->rows == 0 || (strcmp(place->name, name) != 0 &&
+					      !is_tagged(place, name))))
 		place = place->next;
 	return place;
 }
@@ -130,53 +100,20 @@ static int place_new(struct iscsi_table *table, const char *name,
 	return 0;
 }
 
-/* Who may log in, and how, is what was said last of one of its exports. */
-static int place_admit(struct iscsi_place *place,
-		       const struct target_scsi *scsi, struct error *err)
-{
-	char **names = NULL;
-
-	if (scsi->n_initiators > INITIATORS_MAX)
-		return error_set(err, EINVAL, "more than %d initiator names",
-				 INITIATORS_MAX);
-	if (scsi->n_initiators > 0)
-		names = calloc(scsi->n_initiators, sizeof(*names));
-	for (size_t i = 0; names && i < scsi->n_initiators; i++) {
-		names[i] = strdup(scsi->initiators[i]);
-		if (names[i])
-			continue;
-		while (i-- > 0)
-			free(names[i]);
-		free(names);
-		names = NULL;
-	}
-	if (scsi->n_initiators > 0 && !names)
-		return error_set(err, ENOMEM, "no memory for a name");
-	for (size_t i = 0; i < place->n_initiators; i++)
-		free(place->initiators[i]);
-	free(place->initiators);
-	place->initiators = names;
-	place->n_initiators = scsi->n_initiators;
-	explicit_bzero(&place->secrets, sizeof(place->secrets));
-	if (scsi->secrets)
-		place->secrets = *scsi->secrets;
-	return 0;
-}
-
 /* ---- rows ---- */
 
-static struct row **row_find(struct iscsi_table *table, const char *name)
+static struct iscsi_row **row_find(struct iscsi_table *table, const char *name)
 {
-	struct row **at = &table->rows;
+	struct iscsi_row **at = &table->rows;
 
 	while (*at && strcmp((*at)->name, name) != 0)
 		at = &(*at)->next;
 	return at;
 }
 
-static void row_remove(struct row **at)
+static void row_remove(struct iscsi_row **at)
 {
-	struct row *row = *at;
+	struct iscsi_row *row = *at;
 
 	*at = row->next;
 	scsi_target_remove(row->place->target, row->lun);
@@ -199,6 +136,7 @@ static struct scsi_unit_options unit_options(const struct target_export *spec)
 		.read_only = spec->read_only,
 		.removable = scsi->removable,
 		.thin = scsi->thin,
+		.low_space = scsi->low_space,
 		.state_path = scsi->state_path,
 	};
 
@@ -216,48 +154,23 @@ static bool same_unit(const struct scsi_unit_options *a,
 	       a->thin == b->thin;
 }
 
-/* "NAME" or "NAME:EPOCH" of the place; -EINVAL. */
-static int place_name(const struct target_export *spec,
-		      char ret[static ISCSI_NAME_MAX + 1],
-		      size_t *ret_base_length, struct error *err)
+static void row_free(struct iscsi_row *row)
 {
-	const char *name = spec->scsi->name;
-	char text[ISCSI_NAME_MAX + EXPORT_NAME_MAX + 32];
-	int length;
-
-	if (name)
-		length = snprintf(text, sizeof(text), "%s", name);
-	else
-		length = snprintf(text, sizeof(text), "%s:%s",
-				  TARGET_ISCSI_PREFIX, spec->name);
-	*ret_base_length = (size_t)length;
-	if (spec->epoch > 0 && (size_t)length < sizeof(text))
-		(void)snprintf(text + length, sizeof(text) - (size_t)length,
-			       ":%" PRIu64, spec->epoch);
-	if (!iscsi_name_ok(text))
-		return error_set(err, EINVAL,
-				 "'%s' can't be an iSCSI name: up to %d "
-				 "letters, digits, '-', '.' and ':'",
-				 text, ISCSI_NAME_MAX);
-	memcpy(ret, text, strlen(text) + 1);
-	return 0;
+	if (row)
+		scsi_unit_unref(row->unit);
+	free(row);
 }
 
-static int row_add(struct iscsi_table *table, const struct target_export *spec,
-		   struct iscsi_place *place, struct error *err)
+/* In no place yet. */
+static int row_new(const struct target_export *spec, struct iscsi_row **ret,
+		   struct error *err)
 {
 	struct scsi_unit_options options = unit_options(spec);
-	struct row *row = calloc(1, sizeof(*row));
+	struct iscsi_row *row = calloc(1, sizeof(*row));
 	int r = row ? 0 : error_set(err, ENOMEM, "no memory for a LUN");
 
 	if (r == 0)
 		r = scsi_unit_new(&options, &row->unit, err);
-	if (r == 0) {
-		r = scsi_target_add(place->target, spec->scsi->lun, row->unit,
-				    err);
-		if (r < 0)
-			scsi_unit_unref(row->unit);
-	}
 	if (r < 0) {
 		free(row);
 		return r;
@@ -274,6 +187,23 @@ static int row_add(struct iscsi_table *table, const struct target_export *spec,
 	else
 		(void)snprintf(row->export, sizeof(row->export), "%s",
 			       spec->name);
+	*ret = row;
+	return 0;
+}
+
+/*
+ * Who used the export before may have changed its reservations until now: they
+ * are read once more.
+ */
+static int row_put(struct iscsi_table *table, struct iscsi_row *row,
+		   struct iscsi_place *place, struct error *err)
+{
+	int r = scsi_unit_reload(row->unit, err);
+
+	if (r == 0)
+		r = scsi_target_add(place->target, row->lun, row->unit, err);
+	if (r < 0)
+		return r;
 	row->place = place;
 	place->rows++;
 	place->refs++;
@@ -282,60 +212,165 @@ static int row_add(struct iscsi_table *table, const struct target_export *spec,
 	return 0;
 }
 
-/* The lock is held. */
-static int set(struct iscsi_table *table, const struct target_export *spec,
-	       struct error *err)
+static const char *tag_of(const struct target_export *spec)
+{
+	return spec->scsi && spec->scsi->tag ? spec->scsi->tag : "";
+}
+
+/* What initiators know of it stays as it was. */
+static bool row_stays(const struct iscsi_row *row,
+		      const struct target_export *spec, const char *place)
 {
 	struct scsi_unit_options options = unit_options(spec);
-	struct row **at = row_find(table, spec->name);
-	char name[ISCSI_NAME_MAX + 1];
-	struct iscsi_place *place;
-	size_t base_length = 0;
-	int r = place_name(spec, name, &base_length, err);
 
-	if (r < 0)
-		return r;
-	if (*at && ((*at)->lun != spec->scsi->lun ||
-		    strcmp((*at)->place->name, name) != 0 ||
-		    !same_unit(&(*at)->options, &options)))
-		row_remove(at);
-	place = place_by_name(table, name);
-	if (!place)
-		r = place_new(table, name, base_length, &place, err);
-	if (r < 0)
-		return r;
-	place->refs++;
-	r = place_admit(place, spec->scsi, err);
-	at = row_find(table, spec->name);
-	if (r == 0 && *at)
-		scsi_unit_resize((*at)->unit, options.size);
-	else if (r == 0)
-		r = row_add(table, spec, place, err);
-	place_put(place);
+	return row->lun == spec->scsi->lun &&
+	       strcmp(row->place->name, place) == 0 &&
+	       strcmp(row->place->tag, tag_of(spec)) == 0 &&
+	       same_unit(&row->options, &options);
+}
+
+/* ---- an export takes its place ---- */
+
+static int spec_check(const struct target_export *spec, struct error *err)
+{
+	char name[ISCSI_NAME_MAX + 1];
+	size_t base_length;
+	int r = iscsi_target_name(spec, name, &base_length, err);
+
+	if (r == 0 && spec->scsi->lun >= SCSI_LUNS)
+		r = error_set(err, EINVAL, "a LUN is less than %d", SCSI_LUNS);
+	if (r == 0 && strlen(tag_of(spec)) > TARGET_ISCSI_TAG_MAX)
+		r = error_set(err, EINVAL, "a tag has at most %d bytes",
+			      TARGET_ISCSI_TAG_MAX);
+	if (r == 0 && spec->scsi->secrets)
+		r = iscsi_chap_check(spec->scsi->secrets, err);
 	return r;
 }
 
-int iscsi_table_set(struct iscsi_table *table, const struct target_export *spec,
-		    struct error *err)
+static int taken(const struct iscsi_row *by, const char *place,
+		 struct error *err)
 {
-	int r = 0;
+	return error_set(err, EEXIST, "LUN %u of '%s' is export '%s'", by->lun,
+			 place, by->name);
+}
 
-	if (spec->scsi->lun >= SCSI_LUNS)
-		return error_set(err, EINVAL, "a LUN is less than %d",
-				 SCSI_LUNS);
-	if (spec->scsi->secrets)
-		r = iscsi_chap_check(spec->scsi->secrets, err);
+/* Another export is that LUN, or is about to be. The lock is held. */
+static int lun_check(const struct iscsi_table *table,
+		     const struct target_export *spec, const char *place,
+		     struct error *err)
+{
+	for (const struct iscsi_row *row = table->rows; row; row = row->next)
+		if (row->lun == spec->scsi->lun &&
+		    strcmp(row->place->name, place) == 0 &&
+		    strcmp(row->name, spec->name) != 0)
+			return taken(row, place, err);
+	for (const struct iscsi_ready *r = table->coming; r; r = r->next)
+		if (r->row->lun == spec->scsi->lun &&
+		    strcmp(r->place->name, place) == 0)
+			return taken(r->row, place, err);
+	return 0;
+}
+
+/* The lock is held. */
+static void ready_end(struct iscsi_table *table, struct iscsi_ready *ready)
+{
+	struct iscsi_ready **at = &table->coming;
+
+	while (*at != ready)
+		at = &(*at)->next;
+	*at = ready->next;
+	place_put(ready->place);
+	row_free(ready->row);
+}
+
+int iscsi_table_prepare(struct iscsi_table *table,
+			const struct target_export *spec,
+			struct iscsi_ready *ret, struct error *err)
+{
+	char name[ISCSI_NAME_MAX + 1];
+	size_t base_length = 0;
+	struct iscsi_row *row = NULL;
+	int r = spec_check(spec, err);
+
+	if (r == 0)
+		r = iscsi_target_name(spec, name, &base_length, err);
+	if (r == 0)
+		r = row_new(spec, &row, err);
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&table->lock);
-	r = set(table, spec, err);
+	*ret = (struct iscsi_ready){.row = row, .next = table->coming};
+	r = lun_check(table, spec, name, err);
+	if (r == 0)
+		r = place_new(table, name, base_length, &ret->place, err);
+	if (r == 0) {
+		ret->place->refs++;
+		table->coming = ret;
+	}
+	pthread_mutex_unlock(&table->lock);
+	if (r < 0)
+		row_free(row);
+	return r;
+}
+
+int iscsi_table_commit(struct iscsi_table *table, struct iscsi_ready *ready,
+		       const struct target_export *spec, struct error *err)
+{
+	struct iscsi_place *place;
+	struct iscsi_row *row;
+	int r = 0;
+
+	pthread_mutex_lock(&table->lock);
+	place = iscsi_place_by_name(table, ready->place->name) ?: ready->place;
+	row = *row_find(table, spec->name);
+	if (row) {
+		scsi_unit_resize(row->unit, spec->scsi->size);
+	} else {
+		r = row_put(table, ready->row, place, err);
+		if (r == 0)
+			ready->row = NULL;
+	}
+	if (r == 0) {
+		(void)snprintf(place->tag, sizeof(place->tag), "%s",
+			       tag_of(spec));
+		explicit_bzero(&place->secrets, sizeof(place->secrets));
+		if (spec->scsi->secrets)
+			place->secrets = *spec->scsi->secrets;
+	}
+	ready_end(table, ready);
 	pthread_mutex_unlock(&table->lock);
 	return r;
 }
 
+void iscsi_table_cancel(struct iscsi_table *table, struct iscsi_ready *ready)
+{
+	pthread_mutex_lock(&table->lock);
+	ready_end(table, ready);
+	pthread_mutex_unlock(&table->lock);
+}
+
+void iscsi_table_vacate(struct iscsi_table *table,
+			const struct target_export *spec)
+{
+	char name[ISCSI_NAME_MAX + 1];
+	size_t base_length;
+	struct iscsi_row **at;
+
+	pthread_mutex_lock(&table->lock);
+	at = row_find(table, spec->name);
+	if (*at && (!spec->scsi ||
+		    iscsi_target_name(spec, name, &base_length, NULL) < 0 ||
+		    !row_stays(*at, spec, name))) {
+		if (strcmp((*at)->place->tag, tag_of(spec)) != 0)
+			iscsi_place_expel_locked((*at)->place);
+		row_remove(at);
+	}
+	pthread_mutex_unlock(&table->lock);
+}
+
 void iscsi_table_remove(struct iscsi_table *table, const char *name)
 {
-	struct row **at;
+	struct iscsi_row **at;
 
 	pthread_mutex_lock(&table->lock);
 	at = row_find(table, name);
@@ -344,10 +379,21 @@ void iscsi_table_remove(struct iscsi_table *table, const char *name)
 	pthread_mutex_unlock(&table->lock);
 }
 
+void iscsi_table_low_space(struct iscsi_table *table, const char *name)
+{
+	struct iscsi_row **at;
+
+	pthread_mutex_lock(&table->lock);
+	at = row_find(table, name);
+	if (*at && (*at)->options.thin)
+		scsi_unit_low_space((*at)->unit);
+	pthread_mutex_unlock(&table->lock);
+}
+
 void iscsi_table_grow(struct iscsi_table *table, const char *name,
 		      uint64_t size)
 {
-	struct row **at;
+	struct iscsi_row **at;
 
 	pthread_mutex_lock(&table->lock);
 	at = row_find(table, name);
@@ -362,217 +408,24 @@ void iscsi_table_free(struct iscsi_table *table)
 		return;
 	while (table->rows)
 		row_remove(&table->rows);
+	explicit_bzero(&table->discovery, sizeof(table->discovery));
 	pthread_mutex_destroy(&table->lock);
 	free(table);
 }
 
-/* ---- who may ---- */
-
-static bool initiator_ok(const struct iscsi_place *place, const char *initiator)
+int iscsi_table_set_discovery(struct iscsi_table *table,
+			      const struct iscsi_chap_secrets *secrets,
+			      struct error *err)
 {
-	for (size_t i = 0; i < place->n_initiators; i++)
-		if (strcasecmp(place->initiators[i], initiator) == 0)
-			return true;
-	return place->n_initiators == 0;
-}
+	int r = iscsi_chap_check(secrets, err);
 
-/* The peer may use one of its exports at least. */
-static bool address_ok(struct iscsi_table *table,
-		       const struct iscsi_place *place,
-		       const struct peer_address *peer)
-{
-	for (struct row *row = table->rows; row; row = row->next)
-		if (row->place == place &&
-		    export_table_admits(table->exports, row->export, peer))
-			return true;
-	return false;
-}
-
-/* There is a place of that name, but for the epoch. */
-static bool other_epoch(const struct iscsi_table *table, const char *name)
-{
-	for (struct iscsi_place *p = table->places; p; p = p->next)
-		if (p->rows > 0 &&
-		    strncmp(p->name, name, p->base_length) == 0 &&
-		    (name[p->base_length] == '\0' ||
-		     name[p->base_length] == ':'))
-			return true;
-	return false;
-}
-
-int iscsi_place_find(struct iscsi_table *table, const char *name,
-		     const char *initiator, const struct peer_address *peer,
-		     struct iscsi_place **ret)
-{
-	struct iscsi_place *place;
-	int r = 0;
-
-	pthread_mutex_lock(&table->lock);
-	place = place_by_name(table, name);
-	if (!place)
-		r = other_epoch(table, name) ? -ESTALE : -ENOENT;
-	else if (!initiator_ok(place, initiator) ||
-		 !address_ok(table, place, peer))
-		r = -EACCES;
-	if (r == 0) {
-		place->refs++;
-		*ret = place;
-	}
-	pthread_mutex_unlock(&table->lock);
+	if (r == 0)
+		table->discovery = *secrets;
 	return r;
 }
 
-int iscsi_place_list(struct iscsi_table *table, const char *initiator,
-		     const struct peer_address *peer,
-		     int (*each)(void *context, const char *name),
-		     void *context)
+const struct iscsi_chap_secrets *iscsi_table_discovery(
+	const struct iscsi_table *table)
 {
-	int r = 0;
-
-	pthread_mutex_lock(&table->lock);
-	for (struct iscsi_place *p = table->places; p && r == 0; p = p->next)
-		if (p->rows > 0 && initiator_ok(p, initiator) &&
-		    address_ok(table, p, peer))
-			r = each(context, p->name);
-	pthread_mutex_unlock(&table->lock);
-	return r;
-}
-
-const struct iscsi_chap_secrets *iscsi_place_secrets(
-	const struct iscsi_place *place)
-{
-	return &place->secrets;
-}
-
-struct scsi_target *iscsi_place_target(const struct iscsi_place *place)
-{
-	return place->target;
-}
-
-int iscsi_place_luns(struct iscsi_place *place, struct iscsi_place_lun **ret)
-{
-	struct iscsi_table *table = place->table;
-	struct iscsi_place_lun *luns;
-	int n = 0;
-
-	pthread_mutex_lock(&table->lock);
-	luns = calloc(place->rows ?: 1, sizeof(*luns));
-	for (struct row *row = table->rows; luns && row; row = row->next) {
-		if (row->place != place)
-			continue;
-		luns[n].lun = row->lun;
-		(void)snprintf(luns[n].export, sizeof(luns[n].export), "%s",
-			       row->export);
-		n++;
-	}
-	pthread_mutex_unlock(&table->lock);
-	if (!luns)
-		return -ENOMEM;
-	*ret = luns;
-	return n;
-}
-
-/* ---- logins ---- */
-
-static void expel(struct iscsi_login_user *user)
-{
-	if (user->expelled)
-		return;
-	user->expelled = true;
-	user->expel(user);
-}
-
-static struct iscsi_login_user *login_of_port(
-	const struct iscsi_table *table, const struct iscsi_login_user *user)
-{
-	for (struct iscsi_login_user *l = table->logins; l; l = l->next)
-		if (l->place == user->place &&
-		    memcmp(l->isid, user->isid, sizeof(l->isid)) == 0 &&
-		    strcasecmp(l->initiator, user->initiator) == 0)
-			return l;
-	return NULL;
-}
-
-bool iscsi_login_has_other(struct iscsi_table *table,
-			   const struct iscsi_login_user *user)
-{
-	bool found = false;
-
-	pthread_mutex_lock(&table->lock);
-	for (struct iscsi_login_user *l = table->logins; l; l = l->next)
-		found |= user->place && l->place == user->place &&
-			 strcasecmp(l->initiator, user->initiator) == 0;
-	pthread_mutex_unlock(&table->lock);
-	return found;
-}
-
-static bool tsih_taken(const struct iscsi_table *table, uint16_t tsih)
-{
-	for (struct iscsi_login_user *l = table->logins; l; l = l->next)
-		if (l->tsih == tsih)
-			return true;
-	return tsih == 0;
-}
-
-int iscsi_login_enter(struct iscsi_table *table, struct iscsi_login_user *user)
-{
-	struct iscsi_login_user *old;
-	int r = 0;
-
-	pthread_mutex_lock(&table->lock);
-	old = user->place ? login_of_port(table, user) : NULL;
-	if (old) {
-		expel(old);
-		r = -EAGAIN;
-	} else if (table->n_logins >= LOGINS_MAX) {
-		r = -EMFILE;
-	} else {
-		while (tsih_taken(table, ++table->tsih))
-			;
-		user->tsih = table->tsih;
-		user->expelled = false;
-		user->next = table->logins;
-		user->link = &table->logins;
-		if (user->next)
-			user->next->link = &user->next;
-		table->logins = user;
-		table->n_logins++;
-	}
-	pthread_mutex_unlock(&table->lock);
-	return r;
-}
-
-bool iscsi_login_leave(struct iscsi_table *table, struct iscsi_login_user *user)
-{
-	bool expelled;
-
-	pthread_mutex_lock(&table->lock);
-	*user->link = user->next;
-	if (user->next)
-		user->next->link = user->link;
-	table->n_logins--;
-	expelled = user->expelled;
-	pthread_mutex_unlock(&table->lock);
-	return expelled;
-}
-
-bool iscsi_login_exists(struct iscsi_table *table, uint16_t tsih)
-{
-	bool exists;
-
-	pthread_mutex_lock(&table->lock);
-	exists = tsih_taken(table, tsih);
-	pthread_mutex_unlock(&table->lock);
-	return exists;
-}
-
-void iscsi_place_expel(struct iscsi_place *place)
-{
-	struct iscsi_table *table = place->table;
-
-	pthread_mutex_lock(&table->lock);
-	for (struct iscsi_login_user *l = table->logins; l; l = l->next)
-		if (l->place == place)
-			expel(l);
-	pthread_mutex_unlock(&table->lock);
+	return &table->discovery;
 }

@@ -5,14 +5,17 @@
  *
  * What makes it quick: one receive takes many requests, they go to the
  * device together, and the replies that are ready leave together in one
- * send (whatever is there; nothing waits for the slowest). The payload of a
- * large write is received where the device takes it from.
+ * send (whatever is there; nothing waits for the slowest). While requests are
+ * small one operation receives them again and again (a stream, base/loop.h);
+ * the payload of a large write is received where the device takes it from, and
+ * large requests to a slow device go in parts (nbd_parts.c).
  *
  * What keeps it honest: a connection has at most NBD_CONN_REQUESTS requests
  * and NBD_CONN_BUFFER_MAX bytes of buffers in flight; when they are used up,
  * or the loop's pool is, it stops receiving until some come back. Waiting
  * connections are served in order, so the largest request goes on in the end;
- * a peer that sits on buffers meanwhile is dropped.
+ * a peer that sits on buffers meanwhile is dropped. The first few bytes of a
+ * connection are of a reserve (buffer_share.h).
  */
 #ifndef TARGET_NBD_CONN_H
 #define TARGET_NBD_CONN_H
@@ -21,6 +24,7 @@
 
 #include "base/log.h"
 #include "base/loop.h"
+#include "target/buffer_share.h"
 #include "target/export_table.h"
 #include "target/initiators.h"
 #include "target/tls.h"
@@ -46,7 +50,7 @@
  * peer neither takes nor sends a byte for so long is dropped. Ours.
  */
 #define NBD_STARVE_TIMEOUT_MS 5000
-#define NBD_STARVE_CHECK_MS   1000
+#define NBD_STARVE_CHECK_MS   50
 
 struct nbd_conn;
 
@@ -56,6 +60,7 @@ struct nbd_service {
 	struct export_table *table;
 	const struct tls_server *tls; /* NULL: none; set after init */
 	bool tls_required;            /* of TCP peers */
+	unsigned peer_timeout_s;      /* socket.h; may be set after init */
 	/* @n connections have ended and are freed; 0: only a timer has. */
 	void (*ended)(struct nbd_service *service, unsigned n);
 
@@ -63,7 +68,7 @@ struct nbd_service {
 	unsigned opening;       /* of them: not transmitting yet */
 	bool stopping;
 	struct nbd_conn *waiting_first, *waiting_last; /* for buffers */
-	size_t buffered;                               /* bytes in use */
+	struct buffer_share buffers;
 	struct loop_batch wake;
 	struct loop_timer starving; /* runs only while somebody waits */
 	bool starving_runs;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What nbd_conn.c, nbd_io.c and nbd_send.c share. Nobody else includes it. */
+/* What the files of nbd_conn.h share. Nobody else includes it. */
 #ifndef TARGET_NBD_CONN_INTERNAL_H
 #define TARGET_NBD_CONN_INTERNAL_H
 
 #include "target/nbd_conn.h"
 #include "target/nbd_session.h"
+#include "target/receiver.h"
 #include "target/tls.h"
 
 /*
@@ -25,7 +26,14 @@ struct nbd_io {
 	uint64_t progress;
 	uint32_t piece; /* bytes of the operation under way */
 	bool failed;    /* the reply says so */
+	/* Of a request in parts (nbd_parts.c): */
+	struct nbd_io *whole; /* this is one of its parts */
+	unsigned parts;       /* at the device */
+	bool dropped;         /* nobody is told */
+	uint32_t error;       /* of the first part that failed, 0: none */
+	const char *why;      /* static text */
 	int64_t start_ns;
+	int64_t device_ns; /* when it went to the device; 0: not looked at */
 	uint32_t head_length;
 	uint32_t data_length; /* of @data, behind the head */
 	const void *data;     /* in @buf, or static text */
@@ -42,7 +50,7 @@ enum nbd_conn_phase {
 	NBD_CONN_CLOSING,  /* socket shut; waits for what is in flight */
 };
 
-/* What keeps the next request from going on. */
+/* What keeps the next request, or part of one, from going on. */
 enum nbd_conn_stall {
 	NBD_STALL_NONE,
 	NBD_STALL_REQUESTS, /* NBD_CONN_REQUESTS are in flight */
@@ -60,19 +68,14 @@ struct nbd_conn {
 	struct nbd_session session;
 
 	/* receiving */
-	struct op receive_op;
-	bool receiving;
-	bool receiving_direct;  /* into the buffer of conn->writing */
-	bool drained;           /* the last receive took all there was */
-	uint8_t *buffer;        /* NBD_RECEIVE_SIZE bytes */
-	uint32_t start, end;    /* of what is not parsed yet */
-	uint32_t receive_limit; /* bytes, of the next receive */
-	uint32_t asked;         /* bytes, of the one under way */
+	struct receiver in;
 	struct nbd_io *writing; /* its payload is arriving */
 
 	/* requests */
 	enum nbd_conn_stall stall;
 	struct nbd_io *stalled;        /* has no buffer yet */
+	struct nbd_io *splitting;      /* not all its parts are started */
+	bool slow;                     /* the device, with large requests */
 	struct nbd_conn *waiting_next; /* NBD_STALL_POOL */
 	struct nbd_io *free;
 	unsigned used;       /* of ios[], ever */
@@ -138,20 +141,39 @@ void nbd_conn_kill(struct nbd_conn *conn);
 /* Log why, within a budget, and kill it. */
 void nbd_conn_drop(struct nbd_conn *conn, const char *why);
 
-/* The peer says no more: finish what is under way. */
-void nbd_conn_end_of_input(struct nbd_conn *conn);
+/*
+ * No more requests; what is under way is finished and answered, if the peer
+ * takes it in time.
+ */
+void nbd_conn_drain(struct nbd_conn *conn, unsigned timeout_ms);
+
+/* The handshake is over: its time limit, too. */
+void nbd_conn_begin(struct nbd_conn *conn);
+
+/* Requests that have not reached the device never will. */
+void nbd_conn_forget(struct nbd_conn *conn);
+
+/* ---- nbd_receive.c ---- */
 
 /* The next payload is received straight into the buffer of conn->writing. */
 bool nbd_conn_is_direct(const struct nbd_conn *conn);
-
-/* Room for what is to be parsed; @ret_length: bytes. */
-uint8_t *nbd_conn_room(struct nbd_conn *conn, uint32_t *ret_length);
 
 /* Bytes of a payload are where they belong. */
 void nbd_conn_payload_received(struct nbd_conn *conn, uint32_t length);
 
 /* Parse what is received and ask for more, as far as there is room. */
 void nbd_conn_go_on(struct nbd_conn *conn);
+extern const struct receiver_ops nbd_conn_receiver_ops;
+
+/* ---- nbd_enter.c ---- */
+
+extern const struct nbd_session_ops nbd_conn_session_ops;
+
+/* Close the device and let go of the export; nothing is at the device. */
+void nbd_conn_leave(struct nbd_conn *conn);
+
+/* On the loop, once. */
+void nbd_conn_expel_setup(struct nbd_conn *conn);
 
 /* ---- nbd_conn_tls.c ---- */
 
@@ -194,6 +216,9 @@ bool nbd_io_start(struct nbd_io *io);
 /* The payload of the WRITE is there. */
 void nbd_io_write(struct nbd_io *io);
 
+/* Queue the reply: success without data. */
+void nbd_io_accept(struct nbd_io *io);
+
 /* The reply is an error: queue it. @why: static text. */
 void nbd_io_refuse(struct nbd_io *io, uint32_t error, const char *why);
 
@@ -202,11 +227,37 @@ void nbd_io_stop_waiting(struct nbd_conn *conn);
 
 void nbd_service_wake(struct loop_batch *batch);
 void nbd_service_starving(struct op *op, int res);
+void nbd_service_drop_stuck(struct buffer_share *share, int64_t now_ms);
+
+/* ---- nbd_parts.c ---- */
+
+/* Shorter requests say nothing about the device, bytes. */
+#define NBD_MEASURE_MIN (UINT32_C(256) << 10)
+
+/* It is back from the device: was that slow? */
+void nbd_parts_measure(const struct nbd_io *io);
+
+/* It goes to the device in parts: make it conn->splitting. */
+bool nbd_parts_wanted(const struct nbd_io *io);
+
+/* Start the next part of conn->splitting; there is a slot for it. */
+void nbd_parts_next(struct nbd_conn *conn);
+
+/* The part goes to the device now. */
+void nbd_part_start(struct nbd_io *part);
+
+/*
+ * Its part has ended, or can't be started; the part itself is the caller's.
+ * @error: 0 or an enum nbd_error; @why: static text.
+ */
+void nbd_whole_part_end(struct nbd_io *whole, uint32_t error, const char *why);
+void nbd_whole_part_refuse(struct nbd_io *whole, uint32_t error,
+			   const char *why);
+
+/* No more parts of conn->splitting; nobody is told what becomes of it. */
+void nbd_parts_forget(struct nbd_conn *conn);
 
 /* ---- nbd_send.c ---- */
-
-/* @length bytes of it are out: leave them behind. */
-void nbd_message_advance(struct msghdr *message, size_t length);
 
 /* Send what is ready. False: the peer is gone. */
 bool nbd_conn_send(struct nbd_conn *conn);

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "target/nbd_conn_internal.h"
+#include "target/socket.h"
 
 /* Replies shorter than this share a record, bytes. */
 #define GATHER_MAX 16384u
@@ -24,6 +25,12 @@ enum nbd_tls nbd_conn_tls_mode(const struct nbd_service *service,
 void nbd_conn_tls_start(struct nbd_conn *conn)
 {
 	conn->tls_starts = false;
+	/* on_starttls() looked before the answer; nothing may have come since
+	 */
+	if (!receiver_is_empty(&conn->in) || conn->in.runs) {
+		nbd_conn_drop(conn, "bytes between STARTTLS and TLS");
+		return;
+	}
 	if (tls_session_new(conn->service->tls, &conn->tls) < 0)
 		nbd_conn_drop(conn, "no memory for TLS");
 }
@@ -33,7 +40,7 @@ void nbd_conn_tls_receive(struct nbd_conn *conn)
 	uint32_t room;
 	void *to = tls_session_room(conn->tls, &room);
 
-	loop_recv(conn->loop, &conn->receive_op, conn->fd, to, room, 0);
+	receiver_start_direct(&conn->in, to, room, 0);
 }
 
 /* ---- in ---- */
@@ -72,11 +79,11 @@ static ssize_t read_payload(struct nbd_conn *conn)
 static ssize_t read_buffer(struct nbd_conn *conn)
 {
 	uint32_t room;
-	uint8_t *to = nbd_conn_room(conn, &room);
+	uint8_t *to = receiver_room(&conn->in, &room);
 	ssize_t n = tls_session_read(conn->tls, to, room);
 
 	if (n > 0)
-		conn->end += (uint32_t)n;
+		conn->in.end += (uint32_t)n;
 	return n;
 }
 
@@ -89,7 +96,7 @@ bool nbd_conn_tls_fill(struct nbd_conn *conn)
 	n = nbd_conn_is_direct(conn) ? read_payload(conn) : read_buffer(conn);
 	nbd_conn_touch(conn); /* a new key is answered */
 	if (n == 0)
-		nbd_conn_end_of_input(conn);
+		nbd_conn_drain(conn, NBD_DRAIN_TIMEOUT_MS);
 	else if (n < 0 && n != -EAGAIN)
 		nbd_conn_drop(conn, "TLS: what came is not from this session");
 	return n > 0;
@@ -135,7 +142,7 @@ bool nbd_conn_tls_encipher(struct nbd_conn *conn)
 			return false;
 		if (n == 0)
 			break;
-		nbd_message_advance(&conn->plain, (size_t)n);
+		socket_message_advance(&conn->plain, (size_t)n);
 	}
 	conn->cipher.iov_base = (void *)tls_session_output(conn->tls, &length);
 	conn->cipher.iov_len = length;

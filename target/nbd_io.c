@@ -42,6 +42,11 @@ struct nbd_io *nbd_io_new(struct nbd_conn *conn, const struct nbd_request *r)
 	io->request = *r;
 	io->buf = NULL;
 	io->failed = false;
+	io->whole = NULL;
+	io->parts = 0;
+	io->dropped = false;
+	io->error = 0;
+	io->device_ns = 0;
 	io->start_ns = conn->now_ns;
 	io->progress = 0;
 	io->data_length = 0;
@@ -55,8 +60,7 @@ static void buffer_put(struct nbd_conn *conn, struct iobuf *buf)
 	struct nbd_service *service = conn->service;
 
 	conn->buffered -= buf->size;
-	service->buffered -= buf->size;
-	loop_iobuf_put(conn->loop, buf);
+	buffer_share_put(&service->buffers, conn->loop, buf);
 	if (service->waiting_first)
 		loop_batch_add(conn->loop, &service->wake);
 }
@@ -91,6 +95,7 @@ static void waiting_add(struct nbd_conn *conn)
 	else
 		service->waiting_first = conn;
 	service->waiting_last = conn;
+	service->buffers.waits = true;
 	if (!service->starving_runs)
 		starving_start(service);
 }
@@ -108,6 +113,7 @@ static void waiting_remove(struct nbd_conn *conn)
 	*at = conn->waiting_next;
 	if (service->waiting_last == conn)
 		service->waiting_last = before;
+	service->buffers.waits = service->waiting_first;
 }
 
 void nbd_io_stop_waiting(struct nbd_conn *conn)
@@ -117,7 +123,10 @@ void nbd_io_stop_waiting(struct nbd_conn *conn)
 	conn->stall = NBD_STALL_NONE;
 }
 
-/* Whoever comes later than those who wait already queues behind them. */
+/*
+ * Whoever comes later than those who wait already queues behind them; but not
+ * for what the reserve has.
+ */
 static enum buffer_result buffer_get(struct nbd_io *io, uint32_t size)
 {
 	struct nbd_conn *conn = io->conn;
@@ -129,15 +138,15 @@ static enum buffer_result buffer_get(struct nbd_io *io, uint32_t size)
 		return BUFFER_STALLED;
 	}
 	may_take = !service->waiting_first || conn->stall == NBD_STALL_POOL;
-	if (may_take)
-		io->buf = loop_iobuf_get(conn->loop, size);
+	io->buf = buffer_share_get_reserve(conn->loop, conn->buffered, size);
+	if (!io->buf && may_take)
+		io->buf = buffer_share_get(&service->buffers, conn->loop, size);
 	if (io->buf) {
 		nbd_io_stop_waiting(conn);
 		conn->buffered += io->buf->size;
-		service->buffered += io->buf->size;
 		return BUFFER_GOT;
 	}
-	if (may_take && service->buffered == 0) {
+	if (may_take && loop_iobufs_in_use(conn->loop) == 0) {
 		nbd_io_stop_waiting(conn);
 		return BUFFER_NONE;
 	}
@@ -166,12 +175,22 @@ void nbd_service_wake(struct loop_batch *batch)
 
 static bool stuck(const struct nbd_conn *conn, int64_t now_ms)
 {
-	bool waits_for_peer = conn->sending ||
-			      (conn->receiving && conn->writing);
+	bool waits_for_peer = conn->sending || (conn->in.runs && conn->writing);
 
 	return conn->buffered > 0 && waits_for_peer &&
 	       conn->phase != NBD_CONN_CLOSING &&
 	       now_ms - conn->progress_ms >= NBD_STARVE_TIMEOUT_MS;
+}
+
+void nbd_service_drop_stuck(struct buffer_share *share, int64_t now_ms)
+{
+	struct nbd_service *service = container_of(share, struct nbd_service,
+						   buffers);
+
+	for (struct nbd_conn *conn = service->conns; conn; conn = conn->next)
+		if (stuck(conn, now_ms))
+			nbd_conn_drop(conn, "others wait for buffers that it "
+					    "holds and does nothing with");
 }
 
 void nbd_service_starving(struct op *op, int res)
@@ -179,7 +198,6 @@ void nbd_service_starving(struct op *op, int res)
 	struct loop_timer *timer = container_of(op, struct loop_timer, op);
 	struct nbd_service *service = container_of(timer, struct nbd_service,
 						   starving);
-	int64_t now_ms = clock_ms();
 
 	(void)res; /* stopped by nbd_service_stop(), or due */
 	service->starving_runs = false;
@@ -187,11 +205,15 @@ void nbd_service_starving(struct op *op, int res)
 		service->ended(service, 0);
 		return;
 	}
-	for (struct nbd_conn *conn = service->conns; conn; conn = conn->next)
-		if (stuck(conn, now_ms))
-			nbd_conn_drop(conn, "others wait for buffers that it "
-					    "holds and does nothing with");
-	starving_start(service);
+	buffer_share_look(&service->buffers, clock_ms());
+	/* Buffers of the pool may come back from others than us. */
+	nbd_service_wake(&service->wake);
+	if (service->starving_runs)
+		return;
+	if (service->waiting_first)
+		starving_start(service);
+	else
+		service->ended(service, 0);
 }
 
 /* ---- replies ---- */
@@ -204,10 +226,12 @@ static void reply_queue(struct nbd_io *io)
 
 static struct nbd_reply reply_to(const struct nbd_io *io)
 {
+	const struct nbd_io *asked = io->whole ?: io;
+
 	return (struct nbd_reply){
 		.extended = io->conn->session.extended,
-		.cookie = io->request.cookie,
-		.offset = io->request.offset,
+		.cookie = asked->request.cookie,
+		.offset = asked->request.offset,
 	};
 }
 
@@ -232,11 +256,13 @@ void nbd_io_refuse(struct nbd_io *io, uint32_t error, const char *why)
  * Success. With structured replies only READ and BLOCK_STATUS need chunks, a
  * simple reply is shorter; with extended headers all do.
  */
-static void reply_ok(struct nbd_io *io)
+void nbd_io_accept(struct nbd_io *io)
 {
 	struct nbd_reply to = reply_to(io);
+	bool chunk = to.extended || (io->request.type == NBD_CMD_READ &&
+				     io->conn->session.structured);
 
-	if (to.extended)
+	if (chunk)
 		io->head_length = (uint32_t)nbd_none_chunk_encode(io->head,
 								  &to);
 	else
@@ -252,11 +278,11 @@ static void reply_data(struct nbd_io *io)
 	io->data = io->buf->data;
 	io->data_length = (uint32_t)io->request.length;
 	if (!io->conn->session.structured) {
-		reply_ok(io);
+		nbd_io_accept(io);
 		return;
 	}
 	io->head_length = (uint32_t)nbd_data_chunk_encode(
-		io->head, &to, to.offset, io->data_length, true);
+		io->head, &to, io->request.offset, io->data_length, !io->whole);
 	reply_queue(io);
 }
 
@@ -323,7 +349,28 @@ static void piece_done(struct nbd_io *io)
 		piece_start(io);
 		return;
 	}
-	reply_ok(io);
+	nbd_io_accept(io);
+}
+
+static const char *why(int res)
+{
+	return strerrordesc_np(-res) ?: "an error";
+}
+
+/* Data that was read goes out at once; what else is to say, whole says. */
+static void part_done(struct nbd_io *io, int res)
+{
+	struct nbd_io *whole = io->whole;
+	bool closing = io->conn->phase == NBD_CONN_CLOSING;
+
+	if (res >= 0 && io->request.type == NBD_CMD_READ && !closing)
+		reply_data(io);
+	else
+		nbd_io_free(io);
+	if (res < 0)
+		nbd_whole_part_end(whole, nbd_error_from_errno(res), why(res));
+	else
+		nbd_whole_part_end(whole, 0, NULL);
 }
 
 static void io_done(struct op *op, int res)
@@ -332,14 +379,19 @@ static void io_done(struct op *op, int res)
 	struct nbd_conn *conn = io->conn;
 
 	conn->active--;
+	if (io->device_ns)
+		nbd_parts_measure(io);
+	if (io->whole) {
+		part_done(io, res);
+		return;
+	}
 	if (conn->phase == NBD_CONN_CLOSING) { /* nobody to tell */
 		nbd_io_free(io);
 		nbd_conn_touch(conn);
 		return;
 	}
 	if (res < 0) {
-		nbd_io_refuse(io, nbd_error_from_errno(res),
-			      strerrordesc_np(-res) ?: "an error");
+		nbd_io_refuse(io, nbd_error_from_errno(res), why(res));
 		return;
 	}
 	switch (io->request.type) {
@@ -348,20 +400,30 @@ static void io_done(struct op *op, int res)
 	case NBD_CMD_TRIM:
 	case NBD_CMD_CACHE:
 	case NBD_CMD_WRITE_ZEROES: piece_done(io); break;
-	default: reply_ok(io); break;
+	default: nbd_io_accept(io); break;
 	}
+}
+
+/* A READ or WRITE goes to the device. */
+static void device_enter(struct nbd_io *io)
+{
+	io->conn->active++;
+	if (io->request.length >= NBD_MEASURE_MIN)
+		io->device_ns = clock_ns();
+	if (io->whole)
+		nbd_part_start(io);
 }
 
 static void read_start(struct nbd_io *io)
 {
-	io->conn->active++;
+	device_enter(io);
 	blockdev_read(io->conn->dev, &io->op, io->buf->data,
 		      (uint32_t)io->request.length, io->request.offset);
 }
 
 void nbd_io_write(struct nbd_io *io)
 {
-	io->conn->active++;
+	device_enter(io);
 	blockdev_write(io->conn->dev, &io->op, io->buf->data,
 		       (uint32_t)io->request.length, io->request.offset,
 		       device_flags(&io->request));
@@ -398,9 +460,17 @@ static uint32_t buffer_size(const struct nbd_request *request)
 
 static void no_memory(struct nbd_io *io)
 {
+	static const char text[] = "the server has no memory for it";
+	struct nbd_io *whole = io->whole;
+
 	if (io->request.type == NBD_CMD_WRITE)
 		nbd_session_payload_skip(&io->conn->session);
-	nbd_io_refuse(io, NBD_ENOMEM, "the server has no memory for it");
+	if (!whole) {
+		nbd_io_refuse(io, NBD_ENOMEM, text);
+		return;
+	}
+	nbd_io_free(io);
+	nbd_whole_part_refuse(whole, NBD_ENOMEM, text);
 }
 
 bool nbd_service_still(const struct nbd_service *service)
@@ -422,7 +492,10 @@ bool nbd_io_start(struct nbd_io *io)
 	}
 	switch (io->request.type) {
 	case NBD_CMD_READ: read_start(io); break;
-	case NBD_CMD_WRITE: conn->writing = io; break;
+	case NBD_CMD_WRITE:
+		conn->writing = io;
+		conn->progress_ms = clock_ms();
+		break;
 	case NBD_CMD_BLOCK_STATUS: status_start(io); break;
 	case NBD_CMD_FLUSH:
 		conn->active++;

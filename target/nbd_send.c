@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Replies to the socket, as many as there are in one call. */
 #include <errno.h>
-#include <sys/socket.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "target/nbd_conn_internal.h"
+#include "target/socket.h"
 
 static void iov_add(struct nbd_conn *conn, struct msghdr *message,
 		    const void *data, size_t length)
@@ -34,9 +34,10 @@ static void note(struct nbd_conn *conn)
 	int64_t now_ns = conn->ready.first ? clock_ns() : 0;
 
 	for (struct nbd_io *io = conn->ready.first; io; io = io->next)
-		export_stats_note(&conn->stats, op_of(io->request.type),
-				  io->request.length, now_ns - io->start_ns,
-				  io->failed);
+		if (!io->whole) /* a part: the whole is noted */
+			export_stats_note(&conn->stats, op_of(io->request.type),
+					  io->request.length,
+					  now_ns - io->start_ns, io->failed);
 }
 
 /* Everything that is ready becomes the next send. */
@@ -56,20 +57,6 @@ static void gather(struct nbd_conn *conn)
 		iov_add(conn, message, io->head, io->head_length);
 		if (io->data_length > 0)
 			iov_add(conn, message, io->data, io->data_length);
-	}
-}
-
-void nbd_message_advance(struct msghdr *message, size_t length)
-{
-	while (length > 0 && length >= message->msg_iov->iov_len) {
-		length -= message->msg_iov->iov_len;
-		message->msg_iov++;
-		message->msg_iovlen--;
-	}
-	if (length > 0) {
-		message->msg_iov->iov_base =
-			(char *)message->msg_iov->iov_base + length;
-		message->msg_iov->iov_len -= length;
 	}
 }
 
@@ -120,15 +107,7 @@ static bool message_next(struct nbd_conn *conn)
 	return nbd_conn_tls_encipher(conn);
 }
 
-/* @length bytes have gone out. */
-static void message_sent(struct nbd_conn *conn, size_t length)
-{
-	nbd_message_advance(&conn->message, length);
-	if (conn->tls)
-		tls_session_sent(conn->tls, length);
-}
-
-/* All of conn->message has. */
+/* All of conn->message has gone out. */
 static void message_end(struct nbd_conn *conn)
 {
 	if (conn->plain.msg_iovlen == 0)
@@ -138,22 +117,16 @@ static void message_end(struct nbd_conn *conn)
 /* As much as the socket takes now. False: the peer is gone. */
 static bool send_now(struct nbd_conn *conn)
 {
-	while (conn->message.msg_iovlen > 0) {
-		ssize_t n = sendmsg(conn->fd, &conn->message,
-				    MSG_DONTWAIT | MSG_NOSIGNAL);
+	size_t sent = 0;
+	int r = socket_send(conn->fd, &conn->message, &sent);
 
-		if (n >= 0) {
-			message_sent(conn, (size_t)n);
-		} else if (errno == EAGAIN) {
-			/* The socket is full: the loop waits for it. */
-			send_later(conn);
-			return true;
-		} else if (errno != EINTR) {
-			return false;
-		}
-	}
-	message_end(conn);
-	return true;
+	if (conn->tls)
+		tls_session_sent(conn->tls, sent);
+	if (r == -EAGAIN) /* the loop waits for the socket */
+		send_later(conn);
+	else if (r == 0)
+		message_end(conn);
+	return r == 0 || r == -EAGAIN;
 }
 
 bool nbd_conn_send(struct nbd_conn *conn)
@@ -176,8 +149,11 @@ void nbd_conn_send_done(struct op *op, int res)
 		nbd_conn_kill(conn);
 		return;
 	}
-	if (res > 0)
-		message_sent(conn, (size_t)res);
+	if (res > 0) {
+		socket_message_advance(&conn->message, (size_t)res);
+		if (conn->tls)
+			tls_session_sent(conn->tls, (size_t)res);
+	}
 	if (conn->phase == NBD_CONN_CLOSING) {
 		sent_free(conn);
 	} else if (conn->message.msg_iovlen > 0) {

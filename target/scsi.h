@@ -16,7 +16,7 @@
  *
  *	fill in task: nexus, lun, cdb, expected lengths, done
  *	scsi_task_parse()   says how many bytes to collect and to make room for
- *	open task->path->dev if it is not yet, collect data, get a buffer
+ *	open task->path->dev if it is not yet, collect data, get buffers
  *	scsi_task_start()   done() is called once, maybe from inside
  *	send task->status, sense, data
  *	scsi_task_finish()
@@ -42,6 +42,9 @@
 
 /* What scsi_task_parse() asks a transport to collect or provide, at most. */
 #define SCSI_BUFFER_MAX (UINT32_C(64) << 20) /* bytes */
+
+/* What it asks a transport for to work with, besides; at most. */
+#define SCSI_SCRATCH_MAX (UINT32_C(1) << 20) /* bytes */
 
 enum scsi_status { /* SAM-5 5.3.1 */
 		   SCSI_GOOD = 0x00,
@@ -76,19 +79,33 @@ struct scsi_unit_options {
 	bool removable; /* the medium may be ejected and loaded */
 	bool thin;      /* devices discard: UNMAP is advertised */
 	/*
+	 * Of a thin unit: where its owner calls scsi_unit_low_space(), in
+	 * percent of the space behind it, to 99. Initiators can look it up and
+	 * turn it off, but not change it. 0: there is no such threshold.
+	 */
+	unsigned low_space;
+	/*
 	 * File that keeps persistent reservations which are to survive loss
 	 * of power (APTPL), written atomically on a helper thread. NULL:
-	 * such are refused. A damaged file is an error of scsi_unit_new().
+	 * such are refused. Of a damaged file nothing is known: initiators are
+	 * told that it is lost, until one of them replaces it (scsi_pr.h).
 	 */
 	const char *state_path;
 };
 
 /*
- * Everything in @options is copied. -EINVAL: options that can't be;
- * -EBADMSG: the state file is damaged. Returned owned.
+ * Everything in @options is copied. -EINVAL: options that can't be; -ENOMEM, or
+ * what opening the state file returns. Returned owned.
  */
 int scsi_unit_new(const struct scsi_unit_options *options,
 		  struct scsi_unit **ret, struct error *err);
+
+/*
+ * Its reservations are what the state file says now. Before it is in a target.
+ * -ENOMEM, or what opening it returns.
+ */
+int scsi_unit_reload(struct scsi_unit *unit, struct error *err);
+
 struct scsi_unit *scsi_unit_ref(struct scsi_unit *unit);
 void scsi_unit_unref(struct scsi_unit *unit); /* NULL is fine */
 
@@ -99,7 +116,10 @@ void scsi_unit_unref(struct scsi_unit *unit); /* NULL is fine */
  */
 void scsi_unit_resize(struct scsi_unit *unit, uint64_t size);
 
-/* The space behind a thin unit runs short: initiators are told, each once. */
+/*
+ * The space behind a thin unit fell below options.low_space: initiators are
+ * told, each once, unless they turned that off.
+ */
 void scsi_unit_low_space(struct scsi_unit *unit);
 
 uint32_t scsi_unit_block_size(const struct scsi_unit *unit);
@@ -163,14 +183,24 @@ int scsi_nexus_new(struct scsi_target *target, struct loop *loop,
 		   const char *initiator, const uint8_t isid[6],
 		   struct scsi_nexus **ret);
 
-/*
- * EXTENDED COPY reaches units that the session has not used yet: @open sets
- * path->dev for one, or returns a negative errno. Without it there are only
- * those whose devices are open. It may block briefly.
- */
-void scsi_nexus_set_open(struct scsi_nexus *nexus,
-			 int (*open)(struct scsi_path *path, void *context),
-			 void *context);
+struct scsi_nexus_ops {
+	/*
+	 * Optional. EXTENDED COPY reaches units that the session has not used
+	 * yet: set path->dev for one, or return a negative errno. Without it
+	 * there are only those whose devices are open. May block briefly.
+	 */
+	int (*open)(struct scsi_path *path, void *context);
+	/*
+	 * Optional. The session may see the unit at @lun: others are not
+	 * there for it. Asked on the loop, without a lock of ours, before the
+	 * session first uses a unit and when it asks for the list; once true,
+	 * it stays so until the session ends or the unit is taken out.
+	 */
+	bool (*admits)(unsigned lun, void *context);
+};
+
+void scsi_nexus_set_ops(struct scsi_nexus *nexus,
+			const struct scsi_nexus_ops *ops, void *context);
 
 /*
  * No task of it may be left. Reservations that live with a session end;
@@ -206,6 +236,11 @@ struct scsi_task {
 	uint8_t cdb[SCSI_CDB_MAX]; /* shorter ones: zeroes behind */
 	bool cdb_long;             /* it had more than 16 bytes */
 	enum scsi_attribute attribute;
+	/*
+	 * It is the rest of a command whose first part has begun: what the
+	 * unit owes to the next command is not for it.
+	 */
+	bool follows;
 	uint32_t expected_out; /* bytes the initiator is to send */
 	uint32_t expected_in;  /* bytes the initiator has room for */
 	void (*done)(struct scsi_task *task);
@@ -214,11 +249,13 @@ struct scsi_task {
 	struct scsi_path *path; /* NULL: no such unit */
 	uint32_t out_length;    /* bytes to collect, up to expected_out */
 	uint32_t in_size;       /* bytes of buffer; may be more than expected */
+	uint32_t scratch_size;  /* bytes of buffer that nobody else looks at */
 	bool needs_device;      /* path->dev has to be there */
 
 	/* The transport's, set before scsi_task_start(). */
 	const uint8_t *out; /* out_length bytes; page aligned is best */
 	uint8_t *in;        /* in_size bytes */
+	uint8_t *scratch;   /* scratch_size bytes; page aligned is best */
 
 	/* Of done(). */
 	uint8_t status; /* enum scsi_status */
@@ -243,7 +280,6 @@ struct scsi_task {
 	struct scsi_task *next;
 	uint64_t offset, length; /* bytes of the medium */
 	uint64_t at;             /* progress in them */
-	struct iobuf *buffer;    /* of the loop's pool */
 	void *context;           /* what a command keeps; freed with it */
 	void (*step)(struct scsi_task *task, int res);
 	void (*entered_call)(struct scsi_task *task);
@@ -252,6 +288,7 @@ struct scsi_task {
 	unsigned epoch;          /* of the path when it was parsed */
 	_Atomic uint8_t entered; /* enum scsi_entered */
 	bool failed;             /* by parse: status and sense are set */
+	bool cut; /* failed by its residual, which is told, too */
 	bool abort;
 };
 

@@ -74,7 +74,20 @@ static void fetch_next(struct scsi_task *task)
 	}
 	task->piece = left < FETCH_PIECE ? (uint32_t)left : FETCH_PIECE;
 	blockdev_read(task->path->dev, scsi_task_op(task, fetch_read),
-		      task->buffer->data, task->piece, task->offset + task->at);
+		      task->scratch, task->piece, task->offset + task->at);
+}
+
+/* A hint: what it asks for may be not worth a wait. */
+static bool fetch_waits(const struct scsi_task *task)
+{
+	return task->length <= FETCH_FITS && !(task->cdb[1] & IMMED);
+}
+
+static void fetch_parse(struct scsi_task *task)
+{
+	range_parse(task);
+	if (!task->failed && fetch_waits(task))
+		scsi_scratch_ask(task, task->length, FETCH_PIECE);
 }
 
 static void fetch_run(struct scsi_task *task)
@@ -84,13 +97,10 @@ static void fetch_run(struct scsi_task *task)
 	if (task->length == 0) {
 		task->status = SCSI_CONDITION_MET;
 		scsi_task_complete(task);
-	} else if (!fits || (task->cdb[1] & IMMED)) {
-		/* A hint: what is asked for is not worth a wait. */
+	} else if (!fetch_waits(task)) {
 		task->status = fits ? SCSI_CONDITION_MET : SCSI_GOOD;
 		scsi_task_complete(task);
-	} else if (scsi_buffer_get(task, task->length < FETCH_PIECE
-						 ? (uint32_t)task->length
-						 : FETCH_PIECE)) {
+	} else {
 		fetch_next(task);
 	}
 }
@@ -106,7 +116,7 @@ static void fetch_run(struct scsi_task *task)
 	{                                                                      \
 		.opcode = (code), .action = SCSI_NO_ACTION, .length = (bytes), \
 		.flags = SCSI_C_MEDIUM | SCSI_C_READS,                         \
-		.usage = {0, 0x02, __VA_ARGS__}, .parse = range_parse,         \
+		.usage = {0, 0x02, __VA_ARGS__}, .parse = fetch_parse,         \
 		.run = fetch_run                                               \
 	}
 

@@ -11,20 +11,12 @@
 #define PROTECT 0xe0
 #define FUA     0x08
 
-/* Read @piece bytes, which are all that changes. */
-static void change_read(struct scsi_task *task,
-			void (*read)(struct scsi_task *task, int res))
-{
-	if (!scsi_buffer_get(task, task->piece))
-		return;
-	blockdev_read(task->path->dev, scsi_task_op(task, read),
-		      task->buffer->data, task->piece, task->offset);
-}
+#define OR_PIECE (UINT32_C(256) << 10) /* bytes; ours */
 
-static bool change_failed(struct scsi_task *task, int res)
+static bool change_failed(struct scsi_task *task, int res, bool write)
 {
 	if (res < 0)
-		scsi_fail_errno(task, res, task->offset, false);
+		scsi_fail_errno(task, res, task->offset + task->at, write);
 	if (res < 0 || scsi_task_stopped(task)) {
 		scsi_task_complete(task);
 		return true;
@@ -32,11 +24,21 @@ static bool change_failed(struct scsi_task *task, int res)
 	return false;
 }
 
-static void change_write(struct scsi_task *task)
+/* What was read is written back, changed. */
+static void change_write(struct scsi_task *task,
+			 void (*written)(struct scsi_task *task, int res))
 {
-	blockdev_write(task->path->dev, scsi_task_op(task, scsi_write_done),
-		       task->buffer->data, task->piece, task->offset,
+	blockdev_write(task->path->dev, scsi_task_op(task, written),
+		       task->scratch, task->piece, task->offset + task->at,
 		       scsi_write_flags(task));
+}
+
+static void change_read(struct scsi_task *task,
+			void (*read)(struct scsi_task *task, int res))
+{
+	assert(task->piece <= task->scratch_size);
+	blockdev_read(task->path->dev, scsi_task_op(task, read), task->scratch,
+		      task->piece, task->offset + task->at);
 }
 
 /* ---- COMPARE AND WRITE ---- */
@@ -58,6 +60,7 @@ static void compare_parse(struct scsi_task *task)
 	}
 	task->flags = cdb[1] & FUA ? BLOCKDEV_FUA : 0;
 	task->transfer_length = task->out_length = (uint32_t)(2 * task->length);
+	scsi_scratch_ask(task, task->length, SCSI_SCRATCH_MAX);
 }
 
 static void compared(struct scsi_task *task, int res)
@@ -65,16 +68,16 @@ static void compared(struct scsi_task *task, int res)
 	size_t length = task->piece;
 	size_t same;
 
-	if (change_failed(task, res))
+	if (change_failed(task, res, false))
 		return;
-	same = scsi_differ(task->buffer->data, task->out, length);
+	same = scsi_differ(task->scratch, task->out, length);
 	if (same < length) {
 		scsi_fail_miscompare(task, same);
 		scsi_task_complete(task);
 		return;
 	}
-	memcpy(task->buffer->data, task->out + length, length);
-	change_write(task);
+	memcpy(task->scratch, task->out + length, length);
+	change_write(task, scsi_write_done);
 }
 
 static void compare_run(struct scsi_task *task)
@@ -88,25 +91,50 @@ static void compare_run(struct scsi_task *task)
 
 /* ---- ORWRITE ---- */
 
+/* In pieces: nobody else gets in between, and that is all it promises. */
+static void or_next(struct scsi_task *task);
+
+static void or_parse(struct scsi_task *task)
+{
+	scsi_write_parse(task);
+	if (!task->failed)
+		scsi_scratch_ask(task, task->out_length, OR_PIECE);
+}
+
+static void or_written(struct scsi_task *task, int res)
+{
+	if (change_failed(task, res, true))
+		return;
+	task->at += task->piece;
+	or_next(task);
+}
+
 static void or_read(struct scsi_task *task, int res)
 {
-	uint8_t *data;
-
-	if (change_failed(task, res))
+	if (change_failed(task, res, false))
 		return;
-	data = task->buffer->data;
 	for (size_t i = 0; i < task->piece; i++)
-		data[i] |= task->out[i];
-	change_write(task);
+		task->scratch[i] |= task->out[task->at + i];
+	change_write(task, or_written);
+}
+
+static void or_next(struct scsi_task *task)
+{
+	uint32_t left = task->out_length - (uint32_t)task->at;
+
+	task->piece = left < task->scratch_size ? left : task->scratch_size;
+	if (left == 0)
+		scsi_task_complete(task);
+	else
+		change_read(task, or_read);
 }
 
 static void or_run(struct scsi_task *task)
 {
-	task->piece = scsi_write_length(task);
-	if (task->piece == 0)
-		scsi_task_complete(task);
+	if (scsi_write_whole(task))
+		or_next(task);
 	else
-		change_read(task, or_read);
+		scsi_task_complete(task);
 }
 
 const struct scsi_command scsi_compare_commands[] = {
@@ -124,7 +152,7 @@ const struct scsi_command scsi_compare_commands[] = {
 	 .flags = SCSI_C_MEDIUM | SCSI_C_WRITES | SCSI_C_EXCLUSIVE,
 	 .usage = {0, 0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
 		   0xff, 0xff, 0xff, 0xff},
-	 .parse = scsi_write_parse,
+	 .parse = or_parse,
 	 .run = or_run},
 	{.length = 0},
 };

@@ -105,24 +105,36 @@ static bool ends_decode(struct scsi_task *task, struct scsi_copy *copy,
 
 /* ---- segments ---- */
 
-static bool segment_decode(struct scsi_task *task, struct scsi_copy *copy,
-			   unsigned at)
+/* Returns the length that it has to have; 0: it is of another type. */
+static unsigned segment_size(uint8_t type)
 {
-	const uint8_t *d = task->out + at;
-
-	if (scsi_be16(d + 2) != SCSI_COPY_SEGMENT_SIZE - 4) {
-		scsi_fail_list(task, at + 2, SCSI_NO_BIT);
-		return false;
+	switch (type) {
+	case SCSI_COPY_BLOCKS_TYPE: return SCSI_COPY_BLOCKS_SIZE;
+	case SCSI_COPY_BYTES_TYPE: return SCSI_COPY_BYTES_SIZE;
+	default: return 0;
 	}
-	copy->segments[copy->n_segments++] = (struct scsi_copy_segment){
+}
+
+/* SPC-4 tables 151 and 159 */
+static struct scsi_copy_segment segment_decode(const uint8_t *d)
+{
+	struct scsi_copy_segment s = {
 		.from_end = scsi_be16(d + 4),
 		.to_end = scsi_be16(d + 6),
-		.by_to = d[1] & 0x02,
-		.blocks = scsi_be16(d + 10),
+		.in_bytes = d[0] == SCSI_COPY_BYTES_TYPE,
 		.from_lba = scsi_be64(d + 12),
 		.to_lba = scsi_be64(d + 20),
 	};
-	return true;
+
+	if (s.in_bytes) {
+		s.count = scsi_be32(d + 8);
+		s.from_skip = scsi_be16(d + 28);
+		s.to_skip = scsi_be16(d + 30);
+	} else {
+		s.count = scsi_be16(d + 10);
+		s.by_to = d[1] & 0x02;
+	}
+	return s;
 }
 
 static bool segments_decode(struct scsi_task *task, struct scsi_copy *copy,
@@ -131,7 +143,10 @@ static bool segments_decode(struct scsi_task *task, struct scsi_copy *copy,
 	unsigned end = at + bytes;
 
 	while (at < end) {
-		if (task->out[at] != SCSI_COPY_SEGMENT_TYPE) {
+		const uint8_t *d = task->out + at;
+		unsigned size = segment_size(d[0]);
+
+		if (size == 0) {
 			scsi_fail(task, SCSI_ILLEGAL_REQUEST,
 				  SCSI_ASC_SEGMENT_TYPE);
 			return false;
@@ -141,11 +156,14 @@ static bool segments_decode(struct scsi_task *task, struct scsi_copy *copy,
 				  SCSI_ASC_MANY_SEGMENTS);
 			return false;
 		}
-		if (end - at < SCSI_COPY_SEGMENT_SIZE)
+		if (end - at < size)
 			return length_failed(task);
-		if (!segment_decode(task, copy, at))
+		if (scsi_be16(d + 2) != size - 4) {
+			scsi_fail_list(task, at + 2, SCSI_NO_BIT);
 			return false;
-		at += SCSI_COPY_SEGMENT_SIZE;
+		}
+		copy->segments[copy->n_segments++] = segment_decode(d);
+		at += size;
 	}
 	return true;
 }

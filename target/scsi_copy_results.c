@@ -11,6 +11,10 @@ struct scsi_copy_result {
 	enum scsi_copy_status status;
 	unsigned segments; /* done */
 	uint64_t bytes;
+	/* Of one that failed, until they were told: */
+	bool has_details;
+	uint8_t scsi_status, sense_length;
+	uint8_t sense[SCSI_SENSE_MAX];
 };
 
 static struct scsi_copy_result *result_find(struct scsi_path *path,
@@ -51,6 +55,13 @@ void scsi_copy_note(const struct scsi_copy *copy, enum scsi_copy_status status)
 		path->copied = r;
 		results_trim(path);
 	}
+	/* One that was aborted has none. */
+	r->has_details = status == SCSI_COPY_FAILED && copy->task->failed;
+	if (r->has_details) {
+		r->scsi_status = copy->task->status;
+		r->sense_length = copy->task->sense_length;
+		memcpy(r->sense, copy->task->sense, r->sense_length);
+	}
 	r->status = status;
 	r->segments = copy->segment;
 	r->bytes = copy->bytes;
@@ -85,22 +96,55 @@ static void status_run(struct scsi_task *task)
 	scsi_task_reply(task, data, sizeof(data));
 }
 
+/* SPC-4 6.18: once; then, and of a copy that did not fail, there are none. */
+static void details_run(struct scsi_task *task)
+{
+	struct scsi_copy_result *r = result_find(task->path, task->cdb[2]);
+	uint8_t data[60 + SCSI_SENSE_MAX] = {0};
+
+	if (!r || !r->has_details) {
+		scsi_fail_cdb(task, 2, SCSI_NO_BIT);
+		scsi_task_complete(task);
+		return;
+	}
+	scsi_put32(data, 60u + r->sense_length - 4);
+	data[56] = r->scsi_status;
+	scsi_put16(data + 58, r->sense_length);
+	memcpy(data + 60, r->sense, r->sense_length);
+	r->has_details = false;
+	scsi_task_reply(task, data, 60u + r->sense_length);
+}
+
+/* The data that a copy holds: none of the segments we know holds any. */
+static void data_run(struct scsi_task *task)
+{
+	const uint8_t data[4] = {0};
+
+	if (!result_find(task->path, task->cdb[2])) {
+		scsi_fail_cdb(task, 2, SCSI_NO_BIT);
+		scsi_task_complete(task);
+		return;
+	}
+	scsi_task_reply(task, data, sizeof(data));
+}
+
 static void parameters_run(struct scsi_task *task)
 {
-	uint8_t data[46] = {0};
+	uint8_t data[47] = {0};
 
 	scsi_put32(data, sizeof(data) - 4);
 	data[4] = 0x01; /* SNLID: no list identifier is fine */
 	scsi_put16(data + 8, SCSI_COPY_ENDS);
 	scsi_put16(data + 10, SCSI_COPY_SEGMENTS);
 	scsi_put32(data + 12, SCSI_COPY_LIST_MAX);
-	scsi_put32(data + 16, UINT32_C(0xffff) << 12); /* bytes of a segment */
-	scsi_put16(data + 34, 0xffff);                 /* copies at once */
+	scsi_put32(data + 16, SCSI_COPY_SEGMENT_MAX);
+	scsi_put16(data + 34, 0xffff); /* copies at once */
 	data[36] = 0xff;
 	data[37] = 9; /* granularity: 512 bytes */
-	data[43] = 2; /* descriptors */
-	data[44] = SCSI_COPY_SEGMENT_TYPE;
-	data[45] = SCSI_COPY_END_TYPE;
+	data[43] = 3; /* descriptors */
+	data[44] = SCSI_COPY_BLOCKS_TYPE;
+	data[45] = SCSI_COPY_BYTES_TYPE;
+	data[46] = SCSI_COPY_END_TYPE;
 	scsi_task_reply(task, data, sizeof(data));
 }
 
@@ -115,6 +159,8 @@ static void parameters_run(struct scsi_task *task)
 
 const struct scsi_command scsi_copy_results_commands[] = {
 	RESULTS(0x00, 0xff, status_run),
+	RESULTS(0x01, 0xff, data_run),
 	RESULTS(0x03, 0, parameters_run),
+	RESULTS(0x04, 0xff, details_run),
 	{.length = 0},
 };

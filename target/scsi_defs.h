@@ -108,6 +108,7 @@ enum scsi_asc {
 	SCSI_ASC_NO_MEDIUM = 0x3a00,
 	SCSI_ASC_LUNS_CHANGED = 0x3f0e,    /* reported LUNs data */
 	SCSI_ASC_INTERNAL = 0x4400,        /* target failure */
+	SCSI_ASC_PR_LOST = 0x4401,         /* reservation information */
 	SCSI_ASC_PREVENTED = 0x5302,       /* medium removal */
 	SCSI_ASC_NO_RESOURCES = 0x5503,    /* insufficient */
 	SCSI_ASC_NO_REGISTRATION = 0x5504, /* insufficient resources */

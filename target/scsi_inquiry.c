@@ -140,7 +140,7 @@ static void page_limits(const struct scsi_task *task, struct page *page)
 	uint32_t best = SCSI_TRANSFER_BEST >> unit->block_shift;
 	uint8_t *data = page->data;
 
-	data[4] = 0x01; /* WSNZ: WRITE SAME up to the end is refused */
+	data[4] = unit->thin; /* WSNZ */
 	data[5] = SCSI_COMPARE_MAX;
 	scsi_put16(data + 6, 1u << unit->physical_exponent);
 	scsi_put32(data + 8, most);
@@ -172,6 +172,7 @@ static void page_provisioning(const struct scsi_task *task, struct page *page)
 		page->data[5] = 0x80 | 0x40 | 0x20 | 0x04;
 		/* LBPU, LBPWS, LBPWS10, LBPRZ */
 		page->data[6] = 0x02; /* thin */
+		page->data[7] = unit->low_space ? SCSI_THRESHOLD_RANGE : 0;
 	}
 	page->length = 8;
 }
@@ -208,15 +209,16 @@ static void page_copy(const struct scsi_task *task, struct page *page)
 	scsi_put32(at + 12, SCSI_COPY_LIST_MAX);
 	at = page->data + page->length;
 	copy_descriptor(page, 0x0008, 4); /* supported descriptors */
-	at[4] = 2;
-	at[5] = SCSI_COPY_SEGMENT_TYPE;
-	at[6] = SCSI_COPY_END_TYPE;
+	at[4] = 3;
+	at[5] = SCSI_COPY_BLOCKS_TYPE;
+	at[6] = SCSI_COPY_BYTES_TYPE;
+	at[7] = SCSI_COPY_END_TYPE;
 	copy_descriptor(page, 0x000c, 4); /* supported identifiers: none */
 	at = page->data + page->length;
 	copy_descriptor(page, 0x8001, 32); /* general copy operations */
 	scsi_put32(at + 4, 0xffff);
 	scsi_put32(at + 8, 0xff);
-	scsi_put32(at + 12, UINT32_C(0xffff) << 12);
+	scsi_put32(at + 12, SCSI_COPY_SEGMENT_MAX);
 	at[16] = 9;
 }
 

@@ -63,6 +63,8 @@ struct scsi_mode {
 	bool write_protect; /* SWP */
 	bool tell_aborted;  /* TAS: status TASK ABORTED */
 	bool write_through; /* WCE is 0 */
+	bool quiet;         /* LBPERE is 0: thresholds are not told */
+	bool disarmed;      /* the threshold's ENABLED is 0 */
 };
 
 struct scsi_registration;
@@ -75,7 +77,9 @@ struct scsi_pr {
 	uint8_t type;                     /* 0: no reservation */
 	struct scsi_registration *holder; /* NULL where all registrants hold */
 	bool survives;                    /* APTPL */
-	bool saved; /* there is, or may be, a state file */
+	bool saved;     /* there is, or may be, a state file */
+	bool lost;      /* it can't be read; see scsi_pr.h */
+	bool replacing; /* that is being saved */
 };
 
 struct scsi_unit {
@@ -90,6 +94,7 @@ struct scsi_unit {
 	unsigned physical_exponent;
 	uint32_t transfer_max; /* bytes */
 	bool read_only, removable, thin;
+	unsigned low_space; /* percent; 0: nobody is told */
 	char *state_path;
 
 	_Atomic uint64_t size; /* bytes, whole blocks */
@@ -129,6 +134,9 @@ static inline uint64_t scsi_unit_blocks(const struct scsi_unit *unit)
 	       unit->block_shift;
 }
 
+/* The threshold's descriptor: in its mode page; SBC-4 6.5.9. */
+#define SCSI_THRESHOLD_AT 16u /* bytes */
+
 /*
  * scsi_mode.c: what everybody is told (but @by; NULL: nobody); its lock is
  * held.
@@ -156,8 +164,8 @@ struct scsi_nexus {
 	uint8_t id[SCSI_TRANSPORT_ID_MAX]; /* its TransportID */
 	unsigned id_length;                /* bytes */
 	struct scsi_nexus *next;
-	int (*open)(struct scsi_path *path, void *context);
-	void *open_context;
+	struct scsi_nexus_ops ops;
+	void *context; /* of @ops */
 	/* All there ever were; those of units that are gone stay. */
 	struct scsi_path *first;
 	struct scsi_path *paths[SCSI_LUNS]; /* the loop's */
@@ -165,6 +173,12 @@ struct scsi_nexus {
 
 /* The path to @lun, made if need be; NULL: no such unit, or no memory. */
 struct scsi_path *scsi_nexus_path(struct scsi_nexus *nexus, unsigned lun);
+
+/* The session may see what is there. No lock is held. */
+bool scsi_nexus_sees(struct scsi_nexus *nexus, unsigned lun);
+
+/* scsi_target_unit(), if the session may see it. */
+struct scsi_unit *scsi_nexus_unit(struct scsi_nexus *nexus, unsigned lun);
 
 /*
  * The medium can be reached there, now: the device is opened if need be. On
@@ -211,8 +225,12 @@ void scsi_drain_start(struct scsi_unit *unit, struct scsi_drain *drain);
 
 /* ---- sessions and reservations: scsi_reserve.c ---- */
 
-/* The command is refused beside somebody else's reservation. */
-bool scsi_reserved(const struct scsi_task *task);
+/*
+ * Fail the task where reservations say so: RESERVATION CONFLICT beside one of
+ * somebody else, DATA PROTECT while what was kept of them is lost. True: it has
+ * failed.
+ */
+bool scsi_reserved(struct scsi_task *task);
 
 /* What lives with the session ends. @path->unit->lock is held. */
 void scsi_path_ended(struct scsi_path *path);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MODE SENSE and MODE SELECT: SPC-4 6.10 to 6.13, 7.5, SBC-3 6.4 */
+/*
+ * MODE SENSE and MODE SELECT: SPC-4 6.10 to 6.13, 7.5, SBC-3 6.4; thresholds in
+ * percent are of SBC-4.
+ */
 #include <string.h>
 
 #include "target/scsi_internal.h"
@@ -15,25 +18,39 @@
 
 enum control { CURRENT = 0, CHANGEABLE = 1, DEFAULT = 2, SAVED = 3 };
 
-#define PAGE_MAX 20u /* bytes */
+#define PAGE_MAX 24u /* bytes */
+
+#define SPF 0x40 /* it has a subpage code, and a longer header */
+
+#define LBPERE 0x80 /* SBC-4 6.5.10 */
+
+/* A threshold descriptor, SBC-4 6.5.9.2. */
+#define THRESHOLD_ENABLED   0x80
+#define THRESHOLD_PERCENT   0x08 /* type 001b; falling */
+#define THRESHOLD_AVAILABLE 0x03 /* resource: what is left, in percent */
 
 /* ---- the pages ---- */
 
 static const struct scsi_mode defaults = {.descriptors = false};
 
-static void page_recovery(const struct scsi_mode *mode, uint8_t *page)
+static void page_recovery(const struct scsi_unit *unit,
+			  const struct scsi_mode *mode, uint8_t *page)
 {
-	(void)mode;
-	page[7] = 0x80; /* LBPERE: thresholds are told */
+	(void)unit;
+	page[7] = mode->quiet ? 0 : LBPERE;
 }
 
-static void page_caching(const struct scsi_mode *mode, uint8_t *page)
+static void page_caching(const struct scsi_unit *unit,
+			 const struct scsi_mode *mode, uint8_t *page)
 {
+	(void)unit;
 	page[2] = mode->write_through ? 0 : 0x04; /* WCE */
 }
 
-static void page_control(const struct scsi_mode *mode, uint8_t *page)
+static void page_control(const struct scsi_unit *unit,
+			 const struct scsi_mode *mode, uint8_t *page)
 {
+	(void)unit;
 	page[2] = (uint8_t)(0x02 | (mode->descriptors ? 0x04 : 0)); /* GLTSD */
 	page[3] = 0x10; /* commands may be put in any order */
 	page[4] = mode->write_protect ? 0x08 : 0;
@@ -41,10 +58,29 @@ static void page_control(const struct scsi_mode *mode, uint8_t *page)
 	scsi_put16(page + 8, 0xffff); /* busy for as long as it takes */
 }
 
-static void page_exceptions(const struct scsi_mode *mode, uint8_t *page)
+static void page_exceptions(const struct scsi_unit *unit,
+			    const struct scsi_mode *mode, uint8_t *page)
 {
+	(void)unit;
 	(void)mode;
 	page[2] = 0x08; /* DEXCPT */
+}
+
+/* SITUA is 0: every initiator is told. */
+static void page_provisioning(const struct scsi_unit *unit,
+			      const struct scsi_mode *mode, uint8_t *page)
+{
+	uint8_t *threshold = page + SCSI_THRESHOLD_AT;
+
+	threshold[0] = (uint8_t)(THRESHOLD_PERCENT |
+				 (mode->disarmed ? 0 : THRESHOLD_ENABLED));
+	threshold[1] = THRESHOLD_AVAILABLE;
+	scsi_put32(threshold + 4, unit->low_space);
+}
+
+static void page_recovery_set(const uint8_t *page, struct scsi_mode *mode)
+{
+	mode->quiet = !(page[7] & LBPERE);
 }
 
 static void page_caching_set(const uint8_t *page, struct scsi_mode *mode)
@@ -59,14 +95,26 @@ static void page_control_set(const uint8_t *page, struct scsi_mode *mode)
 	mode->tell_aborted = page[5] & 0x40;
 }
 
+static void page_provisioning_set(const uint8_t *page, struct scsi_mode *mode)
+{
+	mode->disarmed = !(page[SCSI_THRESHOLD_AT] & THRESHOLD_ENABLED);
+}
+
+/* By code and subpage. */
 static const struct mode_page {
 	uint8_t code;
+	uint8_t sub;    /* 0: none */
 	uint8_t length; /* bytes in all */
 	uint8_t changeable[PAGE_MAX];
-	void (*make)(const struct scsi_mode *mode, uint8_t *page);
+	void (*make)(const struct scsi_unit *unit, const struct scsi_mode *mode,
+		     uint8_t *page);
 	void (*set)(const uint8_t *page, struct scsi_mode *mode);
 } pages[] = {
-	{.code = 0x01, .length = 12, .make = page_recovery},
+	{.code = 0x01,
+	 .length = 12,
+	 .changeable = {[7] = LBPERE},
+	 .make = page_recovery,
+	 .set = page_recovery_set},
 	{.code = 0x08,
 	 .length = 20,
 	 .changeable = {[2] = 0x04},
@@ -78,19 +126,39 @@ static const struct mode_page {
 	 .make = page_control,
 	 .set = page_control_set},
 	{.code = 0x1c, .length = 12, .make = page_exceptions},
+	{.code = 0x1c,
+	 .sub = 0x02,
+	 .length = SCSI_THRESHOLD_AT + 8,
+	 .changeable = {[SCSI_THRESHOLD_AT] = THRESHOLD_ENABLED},
+	 .make = page_provisioning,
+	 .set = page_provisioning_set},
 };
 
-static void page_make(const struct mode_page *page, enum control control,
+/* Thresholds are of units whose space can run short. */
+static bool page_there(const struct scsi_unit *unit,
+		       const struct mode_page *page)
+{
+	return page->sub == 0 || (unit->thin && unit->low_space > 0);
+}
+
+static void page_make(const struct scsi_unit *unit,
+		      const struct mode_page *page, enum control control,
 		      const struct scsi_mode *mode, uint8_t *ret)
 {
 	memset(ret, 0, page->length);
 	switch (control) {
 	case CHANGEABLE: memcpy(ret, page->changeable, page->length); break;
-	case DEFAULT: page->make(&defaults, ret); break;
-	default: page->make(mode, ret);
+	case DEFAULT: page->make(unit, &defaults, ret); break;
+	default: page->make(unit, mode, ret);
 	}
 	ret[0] = page->code;
-	ret[1] = page->length - 2;
+	if (page->sub == 0) {
+		ret[1] = page->length - 2;
+		return;
+	}
+	ret[0] |= SPF;
+	ret[1] = page->sub;
+	scsi_put16(ret + 2, page->length - 4u);
 }
 
 static struct scsi_mode mode_of(struct scsi_unit *unit)
@@ -149,31 +217,38 @@ static void header_make(const struct scsi_task *task, const struct header *h,
 
 /* ---- MODE SENSE ---- */
 
-static bool page_wanted(const struct mode_page *page, unsigned code,
+static bool page_wanted(const struct scsi_unit *unit,
+			const struct mode_page *page, unsigned code,
 			unsigned sub)
 {
-	return (code == ALL_PAGES || code == page->code) &&
-	       (sub == 0 || sub == ALL_SUB);
+	if (!page_there(unit, page))
+		return false;
+	if (code == ALL_PAGES)
+		return sub == ALL_SUB || (sub == 0 && page->sub == 0);
+	return code == page->code && (sub == ALL_SUB || sub == page->sub);
 }
 
 static void sense_parse(struct scsi_task *task)
 {
+	const struct scsi_unit *unit = scsi_task_unit(task);
 	unsigned code = task->cdb[2] & 0x3f;
 	unsigned sub = task->cdb[3];
-	bool any = false;
+	bool any = false, known = code == ALL_PAGES;
 
-	for (unsigned i = 0; i < array_size(pages); i++)
-		any |= page_wanted(&pages[i], code, sub);
+	for (unsigned i = 0; i < array_size(pages); i++) {
+		any |= page_wanted(unit, &pages[i], code, sub);
+		known |= code == pages[i].code;
+	}
 	if (task->cdb[2] >> 6 == SAVED)
 		scsi_fail(task, SCSI_ILLEGAL_REQUEST, SCSI_ASC_SAVING);
 	else if (!any)
-		scsi_fail_cdb(task, sub && code == ALL_PAGES ? 3 : 2,
-			      sub && code == ALL_PAGES ? SCSI_NO_BIT : 5);
+		scsi_fail_cdb(task, known ? 3 : 2, known ? SCSI_NO_BIT : 5);
 }
 
 static void sense_run(struct scsi_task *task)
 {
-	struct scsi_mode mode = mode_of(scsi_task_unit(task));
+	struct scsi_unit *unit = scsi_task_unit(task);
+	struct scsi_mode mode = mode_of(unit);
 	uint8_t data[8 + 16 + array_size(pages) * PAGE_MAX] = {0};
 	const uint8_t *cdb = task->cdb;
 	struct header h = {.length = task->command->length == 6 ? 4 : 8};
@@ -185,9 +260,9 @@ static void sense_run(struct scsi_task *task)
 	}
 	length = h.length + h.descriptor;
 	for (unsigned i = 0; i < array_size(pages); i++) {
-		if (!page_wanted(&pages[i], cdb[2] & 0x3f, cdb[3]))
+		if (!page_wanted(unit, &pages[i], cdb[2] & 0x3f, cdb[3]))
 			continue;
-		page_make(&pages[i], cdb[2] >> 6, &mode, data + length);
+		page_make(unit, &pages[i], cdb[2] >> 6, &mode, data + length);
 		length += pages[i].length;
 	}
 	header_make(task, &h, length, data);
@@ -251,32 +326,55 @@ static bool header_check(struct scsi_task *task, struct header *ret)
 	return descriptor_check(task, ret);
 }
 
+/* What the page at byte @at of the list is. NULL: none of ours; it failed. */
+static const struct mode_page *page_find(struct scsi_task *task, unsigned at)
+{
+	const uint8_t *new = task->out + at;
+	unsigned left = task->out_length - at;
+	unsigned header = new[0] & SPF ? 4 : 2;
+	unsigned sub = header == 4 && left > 1 ? new[1] : 0;
+	bool known = false;
+
+	for (unsigned i = 0; i < array_size(pages); i++) {
+		if (!page_there(scsi_task_unit(task), &pages[i]) ||
+		    pages[i].code != (new[0] & 0x3f))
+			continue;
+		known = true;
+		if (pages[i].sub == sub && (sub > 0) == (header == 4)) {
+			if (left >= pages[i].length)
+				return &pages[i];
+			fail_length(task);
+			return NULL;
+		}
+	}
+	if (left < header)
+		fail_length(task);
+	else if (known && sub > 0)
+		scsi_fail_list(task, at + 1, SCSI_NO_BIT);
+	else
+		scsi_fail_list(task, at, known ? 6 : 5);
+	return NULL;
+}
+
 /* One page at byte @at of the list. Returns its length; 0: it failed. */
 static unsigned page_select(struct scsi_task *task, unsigned at,
 			    struct scsi_mode *mode)
 {
 	const uint8_t *new = task->out + at;
-	unsigned left = task->out_length - at;
-	const struct mode_page *page = NULL;
+	const struct mode_page *page = page_find(task, at);
 	uint8_t now[PAGE_MAX];
+	unsigned header;
 
-	for (unsigned i = 0; i < array_size(pages); i++)
-		if ((new[0] & 0x3f) == pages[i].code)
-			page = &pages[i];
-	if (!page || (new[0] & 0x40)) { /* SPF: we have no subpages */
-		scsi_fail_list(task, at, page ? 6 : 5);
+	if (!page)
 		return 0;
-	}
-	if (left < 2 || left < page->length) {
-		fail_length(task);
-		return 0;
-	}
-	if (new[1] != page->length - 2) {
-		scsi_fail_list(task, at + 1, SCSI_NO_BIT);
-		return 0;
-	}
-	page_make(page, CURRENT, mode, now);
-	for (unsigned i = 2; i < page->length; i++)
+	page_make(scsi_task_unit(task), page, CURRENT, mode, now);
+	header = page->sub ? 4 : 2;
+	for (unsigned i = 1; i < header; i++)
+		if (new[i] != now[i]) { /* its length */
+			scsi_fail_list(task, at + header / 2, SCSI_NO_BIT);
+			return 0;
+		}
+	for (unsigned i = header; i < page->length; i++)
 		if ((new[i] ^ now[i]) & ~page->changeable[i]) {
 			scsi_fail_list(task, at + i, SCSI_NO_BIT);
 			return 0;
@@ -291,7 +389,8 @@ static bool mode_same(const struct scsi_mode *a, const struct scsi_mode *b)
 	return a->descriptors == b->descriptors &&
 	       a->write_protect == b->write_protect &&
 	       a->tell_aborted == b->tell_aborted &&
-	       a->write_through == b->write_through;
+	       a->write_through == b->write_through && a->quiet == b->quiet &&
+	       a->disarmed == b->disarmed;
 }
 
 void scsi_mode_set(struct scsi_unit *unit, const struct scsi_mode *mode,

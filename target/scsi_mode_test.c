@@ -11,53 +11,23 @@
 
 #include "target/scsi_test_kit.h"
 
-struct fixture {
-	struct kit kit;
-	struct kit_session *a, *b;
-};
-
-static int open_with(void **state, const struct scsi_unit_options *options)
-{
-	struct fixture *f = calloc(1, sizeof(*f));
-
-	kit_open(&f->kit, options);
-	f->a = kit_login(&f->kit, 1);
-	f->b = kit_login(&f->kit, 2);
-	*state = f;
-	return 0;
-}
-
 static int setup(void **state)
 {
-	return open_with(state, NULL);
+	return kit_pair_open(state, NULL);
 }
 
 static int setup_read_only(void **state)
 {
-	return open_with(state, &(struct scsi_unit_options){.block_size = 4096,
-							    .read_only = true});
+	return kit_pair_open(state,
+			     &(struct scsi_unit_options){.block_size = 4096,
+							 .read_only = true});
 }
 
 static int setup_removable(void **state)
 {
-	return open_with(state, &(struct scsi_unit_options){.block_size = 512,
-							    .removable = true});
-}
-
-static int teardown(void **state)
-{
-	struct fixture *f = *state;
-
-	kit_logout(f->a);
-	kit_logout(f->b);
-	kit_close(&f->kit);
-	free(f);
-	return 0;
-}
-
-static int ready(struct kit_session *s)
-{
-	return KIT_DO(s, 0, 0, SCSI_TEST_UNIT_READY, 0, 0, 0, 0, 0);
+	return kit_pair_open(state,
+			     &(struct scsi_unit_options){.block_size = 512,
+							 .removable = true});
 }
 
 static int sense_6(struct kit_session *s, uint8_t page)
@@ -86,7 +56,7 @@ static int write_block(struct kit_session *s)
 
 static void senses_all_pages(void **state)
 {
-	struct kit_session *s = ((struct fixture *)*state)->a;
+	struct kit_session *s = ((struct kit_pair *)*state)->a;
 	unsigned at = 4 + 8, n = 0;
 
 	assert_int_equal(
@@ -114,7 +84,7 @@ static void senses_all_pages(void **state)
 
 static void changes_only_what_is_changeable(void **state)
 {
-	struct kit_session *s = ((struct fixture *)*state)->a;
+	struct kit_session *s = ((struct kit_pair *)*state)->a;
 
 	get_control(s);
 	s->out[4 + 3] ^= 0x20;
@@ -140,13 +110,13 @@ static void changes_only_what_is_changeable(void **state)
 
 static void tells_others_of_a_write_protect(void **state)
 {
-	struct fixture *f = *state;
+	struct kit_pair *f = *state;
 
 	get_control(f->a);
 	f->a->out[4 + 4] = 0x08; /* SWP */
 	assert_int_equal(put_control(f->a), 0);
-	assert_int_equal(ready(f->a), 0);
-	assert_int_equal(ready(f->b), SCSI_CHECK_CONDITION);
+	assert_int_equal(kit_ready(f->a), 0);
+	assert_int_equal(kit_ready(f->b), SCSI_CHECK_CONDITION);
 	kit_assert_sense(f->b, SCSI_UNIT_ATTENTION, SCSI_ASC_MODE_CHANGED);
 	assert_int_equal(write_block(f->b), SCSI_CHECK_CONDITION);
 	kit_assert_sense(f->b, SCSI_DATA_PROTECT, SCSI_ASC_SOFTWARE_PROTECTED);
@@ -155,13 +125,13 @@ static void tells_others_of_a_write_protect(void **state)
 	get_control(f->a);
 	f->a->out[4 + 4] = 0;
 	assert_int_equal(put_control(f->a), 0);
-	assert_int_equal(ready(f->b), SCSI_CHECK_CONDITION);
+	assert_int_equal(kit_ready(f->b), SCSI_CHECK_CONDITION);
 	assert_int_equal(write_block(f->b), 0);
 }
 
 static void speaks_in_descriptors_when_told(void **state)
 {
-	struct fixture *f = *state;
+	struct kit_pair *f = *state;
 
 	get_control(f->a);
 	f->a->out[4 + 2] |= 0x04; /* D_SENSE */
@@ -177,7 +147,7 @@ static void speaks_in_descriptors_when_told(void **state)
 
 static void writes_through_without_a_cache(void **state)
 {
-	struct fixture *f = *state;
+	struct kit_pair *f = *state;
 
 	assert_int_equal(write_block(f->a), 0);
 	assert_int_equal(f->kit.fua_writes, 0);
@@ -193,7 +163,7 @@ static void writes_through_without_a_cache(void **state)
 	assert_int_equal(write_block(f->a), 0);
 	assert_int_equal(f->kit.fua_writes, 1);
 	assert_int_equal(kit_reset(f->a, SCSI_LUN_RESET), 0);
-	assert_int_equal(ready(f->a), SCSI_CHECK_CONDITION);
+	assert_int_equal(kit_ready(f->a), SCSI_CHECK_CONDITION);
 	kit_assert_sense(f->a, SCSI_UNIT_ATTENTION, SCSI_ASC_RESET);
 	assert_int_equal(write_block(f->a), 0);
 	assert_int_equal(f->kit.fua_writes, 1); /* back to what it was */
@@ -201,7 +171,7 @@ static void writes_through_without_a_cache(void **state)
 
 static void writes_nothing_where_it_may_not(void **state)
 {
-	struct fixture *f = *state;
+	struct kit_pair *f = *state;
 
 	assert_int_equal(
 		KIT_DO(f->a, 4096, 0, SCSI_WRITE_10, 0, 0, 0, 0, 0, 0, 0, 1, 0),
@@ -237,14 +207,14 @@ static int prevent(struct kit_session *s, uint8_t how)
 
 static void ejects_and_loads(void **state)
 {
-	struct fixture *f = *state;
+	struct kit_pair *f = *state;
 
 	assert_int_equal(start_stop(f->a, 0), 0); /* a stop ejects nothing */
 	assert_int_equal(f->kit.flushes, 1);
 	assert_int_equal(start_stop(f->a, 0x22), 0); /* nor does idle */
-	assert_int_equal(ready(f->a), 0);
+	assert_int_equal(kit_ready(f->a), 0);
 	assert_int_equal(start_stop(f->a, 2), 0);
-	assert_int_equal(ready(f->b), SCSI_CHECK_CONDITION);
+	assert_int_equal(kit_ready(f->b), SCSI_CHECK_CONDITION);
 	kit_assert_sense(f->b, SCSI_NOT_READY, SCSI_ASC_NO_MEDIUM);
 	assert_int_equal(write_block(f->a), SCSI_CHECK_CONDITION);
 	kit_assert_sense(f->a, SCSI_NOT_READY, SCSI_ASC_NO_MEDIUM);
@@ -252,15 +222,15 @@ static void ejects_and_loads(void **state)
 				0, 0, 0, 0, 0),
 			 SCSI_CHECK_CONDITION);
 	assert_int_equal(start_stop(f->a, 3), 0);
-	assert_int_equal(ready(f->a), 0);
-	assert_int_equal(ready(f->b), SCSI_CHECK_CONDITION);
+	assert_int_equal(kit_ready(f->a), 0);
+	assert_int_equal(kit_ready(f->b), SCSI_CHECK_CONDITION);
 	kit_assert_sense(f->b, SCSI_UNIT_ATTENTION, SCSI_ASC_MEDIUM_CHANGED);
 	assert_int_equal(write_block(f->b), 0);
 }
 
 static void keeps_a_medium_that_somebody_needs(void **state)
 {
-	struct fixture *f = *state;
+	struct kit_pair *f = *state;
 
 	assert_int_equal(prevent(f->b, 1), 0);
 	assert_int_equal(start_stop(f->a, 2), SCSI_CHECK_CONDITION);
@@ -271,14 +241,14 @@ static void keeps_a_medium_that_somebody_needs(void **state)
 	f->b = kit_login(&f->kit, 2);
 	assert_int_equal(prevent(f->b, 1), 0);
 	assert_int_equal(kit_reset(f->a, SCSI_TARGET_RESET), 0);
-	assert_int_equal(ready(f->a), SCSI_CHECK_CONDITION);
+	assert_int_equal(kit_ready(f->a), SCSI_CHECK_CONDITION);
 	assert_int_equal(start_stop(f->a, 2), 0);
 	assert_int_equal(prevent(f->a, 2), SCSI_CHECK_CONDITION);
 }
 
 static void ejects_no_fixed_disk(void **state)
 {
-	struct fixture *f = *state;
+	struct kit_pair *f = *state;
 
 	assert_int_equal(start_stop(f->a, 2), SCSI_CHECK_CONDITION);
 	kit_assert_sense(f->a, SCSI_ILLEGAL_REQUEST, SCSI_ASC_INVALID_CDB);
@@ -296,7 +266,7 @@ static int supported(struct kit_session *s, uint8_t how, uint8_t opcode,
 
 static void supports_what_it_says(void **state)
 {
-	struct kit_session *s = ((struct fixture *)*state)->a;
+	struct kit_session *s = ((struct kit_pair *)*state)->a;
 	static uint8_t all[4096];
 	size_t length;
 
@@ -325,7 +295,7 @@ static void supports_what_it_says(void **state)
 
 static void reports_one_port_that_is_active(void **state)
 {
-	struct kit_session *s = ((struct fixture *)*state)->a;
+	struct kit_session *s = ((struct kit_pair *)*state)->a;
 
 	assert_int_equal(KIT_DO(s, 0, 255, SCSI_MAINTENANCE_IN, 0x0a, 0, 0, 0,
 				0, 0, 0, 0, 255, 0, 0),
@@ -338,7 +308,7 @@ static void reports_one_port_that_is_active(void **state)
 	assert_int_equal(s->task.in_length, 4);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, kit_pair_close)
 
 int main(void)
 {
@@ -349,12 +319,13 @@ int main(void)
 		TEST(speaks_in_descriptors_when_told),
 		TEST(writes_through_without_a_cache),
 		cmocka_unit_test_setup_teardown(writes_nothing_where_it_may_not,
-						setup_read_only, teardown),
-		cmocka_unit_test_setup_teardown(ejects_and_loads,
-						setup_removable, teardown),
+						setup_read_only,
+						kit_pair_close),
+		cmocka_unit_test_setup_teardown(
+			ejects_and_loads, setup_removable, kit_pair_close),
 		cmocka_unit_test_setup_teardown(
 			keeps_a_medium_that_somebody_needs, setup_removable,
-			teardown),
+			kit_pair_close),
 		TEST(ejects_no_fixed_disk),
 		TEST(supports_what_it_says),
 		TEST(reports_one_port_that_is_active),

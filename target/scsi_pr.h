@@ -64,6 +64,17 @@ void scsi_pr_remove(struct scsi_pr *pr, struct scsi_registration *registration);
 /* Everybody is gone; what is kept is the generation. */
 void scsi_pr_clear(struct scsi_pr *pr);
 
+/* ---- REGISTER AND MOVE: scsi_pr_move.c ---- */
+
+/* Its list, of at least 24 bytes. False: the task has failed. */
+bool scsi_pr_move_check(struct scsi_task *task);
+
+/*
+ * @own's reservation is the other's whom the list names, who is registered by
+ * the new key. The key of @own was right.
+ */
+void scsi_pr_move(struct scsi_task *task, struct scsi_registration *own);
+
 /* ---- kept over restarts: scsi_pr_state.c ---- */
 
 #define SCSI_PR_STATE_MAX \
@@ -76,7 +87,10 @@ size_t scsi_pr_encode(const struct scsi_pr *pr, uint8_t *ret);
 int scsi_pr_decode(struct scsi_pr *pr, const void *data, size_t length,
 		   struct error *err);
 
-/* From unit->state_path. No such file: there are none. */
+/*
+ * From unit->state_path. No such file: there are none. -EBADMSG, -EFBIG:
+ * damaged; -EIO: it can't be read; others are of opening it, or -ENOMEM.
+ */
 int scsi_pr_load(struct scsi_unit *unit, struct error *err);
 
 /*
@@ -84,5 +98,31 @@ int scsi_pr_load(struct scsi_unit *unit, struct error *err);
  * file goes. Blocks; the lock is not held.
  */
 int scsi_pr_save(struct scsi_unit *unit, struct error *err);
+
+/*
+ * ---- what was kept is lost: scsi_pr_lost.c ----
+ *
+ * SPC-4 5.13.5.3.2. Somebody may hold a reservation that nobody knows of any
+ * more: whatever could get in its way is refused with DATA PROTECT, PERSISTENT
+ * RESERVATION INFORMATION LOST, until an initiator says by REPLACE LOST
+ * RESERVATION what is to be instead.
+ */
+
+/*
+ * scsi_pr_load(); but a file that is damaged or can't be read is no error:
+ * unit->pr.lost, and it is logged if that was not so before.
+ */
+int scsi_pr_restore(struct scsi_unit *unit, struct error *err);
+
+/* The command is answered all the same. */
+bool scsi_pr_lost_allows(const struct scsi_task *task);
+
+/*
+ * REPLACE LOST RESERVATION: the initiator port is registered and holds the
+ * reservation, alone. What was lost is so until scsi_pr_replaced(): first it is
+ * saved; who comes meanwhile is told BUSY. The unit's lock is held.
+ */
+void scsi_pr_replace(struct scsi_task *task);
+void scsi_pr_replaced(struct scsi_task *task, bool saved); /* takes the lock */
 
 #endif

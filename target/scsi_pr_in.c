@@ -69,7 +69,7 @@ static void capabilities_run(struct scsi_task *task)
 	if (reserved_by_spc2(task))
 		return;
 	scsi_put16(data, sizeof(data));
-	data[2] = 0x08 | 0x04; /* SIP_C, ATP_C */
+	data[2] = 0x80 | 0x08 | 0x04; /* RLR_C, SIP_C, ATP_C */
 	if (unit->state_path)
 		data[2] |= 0x01; /* PTPL_C */
 	data[3] = 0x80;          /* TMV: the types below are all */

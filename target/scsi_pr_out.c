@@ -14,6 +14,8 @@ enum action {
 	PREEMPT = 4,
 	PREEMPT_AND_ABORT = 5,
 	REGISTER_AND_IGNORE = 6,
+	REGISTER_AND_MOVE = 7,
+	REPLACE_LOST = 8,
 };
 
 #define LIST_LENGTH 24u /* bytes; SPC-4 table 213 */
@@ -299,7 +301,8 @@ static void out_parse(struct scsi_task *task)
 {
 	enum action action = task->cdb[1] & 0x1f;
 	bool typed = action == RESERVE || action == RELEASE ||
-		     action == PREEMPT || action == PREEMPT_AND_ABORT;
+		     action == PREEMPT || action == PREEMPT_AND_ABORT ||
+		     action == REPLACE_LOST;
 
 	if (typed && task->cdb[2] >> 4)
 		scsi_fail_cdb(task, 2, 7);
@@ -319,6 +322,8 @@ static bool list_check(struct scsi_task *task)
 		scsi_fail(task, SCSI_ILLEGAL_REQUEST, SCSI_ASC_LIST_LENGTH);
 		return false;
 	}
+	if (action == REGISTER_AND_MOVE)
+		return scsi_pr_move_check(task);
 	ports = task->out[20] & SPEC_I_PT;
 	if (ports && action != REGISTER && action != REGISTER_AND_IGNORE)
 		scsi_fail_list(task, 20, 3);
@@ -336,6 +341,7 @@ static void act(struct out *out)
 		return;
 	}
 	if (action != REGISTER && action != REGISTER_AND_IGNORE &&
+	    action != REPLACE_LOST &&
 	    (!out->own || out->own->key != out->key)) {
 		conflict(out);
 		return;
@@ -350,6 +356,8 @@ static void act(struct out *out)
 	case CLEAR: do_clear(out); break;
 	case PREEMPT:
 	case PREEMPT_AND_ABORT: do_preempt(out); break;
+	case REGISTER_AND_MOVE: scsi_pr_move(out->task, out->own); break;
+	case REPLACE_LOST: scsi_pr_replace(out->task); break;
 	}
 }
 
@@ -373,6 +381,8 @@ static void save_done(struct loop_work *work, int res)
 				error_text(&after->err));
 		scsi_fail(task, SCSI_HARDWARE_ERROR, SCSI_ASC_INTERNAL);
 	}
+	if ((task->cdb[1] & 0x1f) == REPLACE_LOST)
+		scsi_pr_replaced(task, res >= 0);
 	scsi_task_complete(task);
 }
 
@@ -454,5 +464,7 @@ const struct scsi_command scsi_pr_out_commands[] = {
 	RESERVE_OUT(PREEMPT),
 	RESERVE_OUT(PREEMPT_AND_ABORT),
 	RESERVE_OUT(REGISTER_AND_IGNORE),
+	RESERVE_OUT(REGISTER_AND_MOVE),
+	RESERVE_OUT(REPLACE_LOST),
 	{.length = 0},
 };

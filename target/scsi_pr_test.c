@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reservations: persistent ones, and those of RESERVE and RELEASE. */
+/* Persistent reservations: who registers, reserves, preempts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,151 +7,59 @@
 
 #include <cmocka.h>
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/file.h"
-#include "target/scsi_pr.h"
-#include "target/scsi_test_kit.h"
-
-enum { REGISTER, RESERVE, RELEASE, CLEAR, PREEMPT, PREEMPT_ABORT, IGNORE };
-
-struct fixture {
-	char path[64]; /* of the state */
-	struct kit kit;
-	struct kit_session *a, *b;
-};
-
-static void kit_up(struct fixture *f)
-{
-	const struct scsi_unit_options options = {.block_size = 512,
-						  .state_path = f->path};
-
-	kit_open(&f->kit, &options);
-	f->a = kit_login(&f->kit, 1);
-	f->b = kit_login(&f->kit, 2);
-}
-
-static void kit_down(struct fixture *f)
-{
-	kit_logout(f->a);
-	kit_logout(f->b);
-	kit_close(&f->kit);
-}
-
-static int setup(void **state)
-{
-	struct fixture *f = calloc(1, sizeof(*f));
-
-	snprintf(f->path, sizeof(f->path), "%s/trib-scsi-pr.%d",
-		 getenv("TMPDIR") ?: "/tmp", (int)getpid());
-	kit_up(f);
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	struct fixture *f = *state;
-
-	kit_down(f);
-	(void)unlink(f->path);
-	free(f);
-	return 0;
-}
-
-static int out(struct kit_session *s, uint8_t action, uint8_t type,
-	       uint64_t key, uint64_t action_key, uint8_t flags)
-{
-	memset(s->out, 0, 24);
-	scsi_put64(s->out, key);
-	scsi_put64(s->out + 8, action_key);
-	s->out[20] = flags;
-	return KIT_DO(s, 24, 0, SCSI_PERSISTENT_RESERVE_OUT, action, type, 0, 0,
-		      0, 0, 0, 24, 0);
-}
-
-static int in(struct kit_session *s, uint8_t action)
-{
-	return KIT_DO(s, 0, 4096, SCSI_PERSISTENT_RESERVE_IN, action, 0, 0, 0,
-		      0, 0, 16, 0, 0);
-}
-
-static void both_register(struct fixture *f)
-{
-	assert_int_equal(out(f->a, REGISTER, 0, 0, 0xa, 0), 0);
-	assert_int_equal(out(f->b, REGISTER, 0, 0, 0xb, 0), 0);
-}
-
-static int write_block(struct kit_session *s)
-{
-	return KIT_DO(s, 512, 0, SCSI_WRITE_10, 0, 0, 0, 0, 0, 0, 0, 1, 0);
-}
-
-static int read_block(struct kit_session *s)
-{
-	return KIT_DO(s, 0, 512, SCSI_READ_10, 0, 0, 0, 0, 0, 0, 0, 1, 0);
-}
-
-static void assert_attention(struct kit_session *s, enum scsi_asc asc)
-{
-	assert_int_equal(KIT_DO(s, 0, 0, SCSI_TEST_UNIT_READY, 0, 0, 0, 0, 0),
-			 SCSI_CHECK_CONDITION);
-	kit_assert_sense(s, SCSI_UNIT_ATTENTION, asc);
-}
+#include "target/scsi_pr_test_kit.h"
 
 /* ---- registering ---- */
 
 static void registers_with_the_right_key_only(void **state)
 {
-	struct fixture *f = *state;
+	struct pr_kit *f = *state;
 
-	assert_int_equal(out(f->a, REGISTER, 0, 7, 0xa, 0),
+	assert_int_equal(pr_out(f->a, REGISTER, 0, 7, 0xa, 0),
 			 SCSI_RESERVATION_CONFLICT);
-	assert_int_equal(out(f->a, REGISTER, 0, 0, 0, 0), 0);
-	both_register(f);
-	assert_int_equal(out(f->a, REGISTER, 0, 7, 0xaa, 0),
+	assert_int_equal(pr_out(f->a, REGISTER, 0, 0, 0, 0), 0);
+	pr_both_register(f);
+	assert_int_equal(pr_out(f->a, REGISTER, 0, 7, 0xaa, 0),
 			 SCSI_RESERVATION_CONFLICT);
-	assert_int_equal(out(f->a, REGISTER, 0, 0xa, 0xaa, 0), 0);
-	assert_int_equal(out(f->b, IGNORE, 0, 99, 0xbb, 0), 0);
-	assert_int_equal(in(f->a, 0), 0);
+	assert_int_equal(pr_out(f->a, REGISTER, 0, 0xa, 0xaa, 0), 0);
+	assert_int_equal(pr_out(f->b, IGNORE, 0, 99, 0xbb, 0), 0);
+	assert_int_equal(pr_in(f->a, 0), 0);
 	assert_int_equal(scsi_be32(f->a->in), 5); /* generation */
 	assert_int_equal(scsi_be32(f->a->in + 4), 16);
 	assert_int_equal(scsi_be64(f->a->in + 8), 0xaa);
 	assert_int_equal(scsi_be64(f->a->in + 16), 0xbb);
-	assert_int_equal(out(f->a, REGISTER, 0, 0xaa, 0, 0), 0);
-	assert_int_equal(in(f->a, 0), 0);
+	assert_int_equal(pr_out(f->a, REGISTER, 0, 0xaa, 0, 0), 0);
+	assert_int_equal(pr_in(f->a, 0), 0);
 	assert_int_equal(scsi_be32(f->a->in + 4), 8);
 }
 
 static void refuses_a_wrong_list(void **state)
 {
-	struct fixture *f = *state;
+	struct pr_kit *f = *state;
 
 	assert_int_equal(KIT_DO(f->a, 24, 0, SCSI_PERSISTENT_RESERVE_OUT, 0, 0,
 				0, 0, 0, 0, 0, 23, 0),
 			 SCSI_CHECK_CONDITION);
 	kit_assert_sense(f->a, SCSI_ILLEGAL_REQUEST, SCSI_ASC_LIST_LENGTH);
-	both_register(f);
-	assert_int_equal(out(f->a, RESERVE, 4, 0xa, 0, 0),
+	pr_both_register(f);
+	assert_int_equal(pr_out(f->a, RESERVE, 4, 0xa, 0, 0),
 			 SCSI_CHECK_CONDITION);
 	assert_int_equal(kit_field(f->a), 2);
-	assert_int_equal(out(f->a, RESERVE, 0x11, 0xa, 0, 0),
+	assert_int_equal(pr_out(f->a, RESERVE, 0x11, 0xa, 0, 0),
 			 SCSI_CHECK_CONDITION); /* a scope */
-	assert_int_equal(out(f->a, 7, 1, 0xa, 0, 0), SCSI_CHECK_CONDITION);
+	assert_int_equal(pr_out(f->a, 9, 1, 0xa, 0, 0), SCSI_CHECK_CONDITION);
 	kit_assert_sense(f->a, SCSI_ILLEGAL_REQUEST, SCSI_ASC_INVALID_CDB);
 	assert_int_equal(kit_field(f->a), 1);
-	assert_int_equal(out(f->a, RESERVE, 1, 0xa, 0, 8),
+	assert_int_equal(pr_out(f->a, RESERVE, 1, 0xa, 0, 8),
 			 SCSI_CHECK_CONDITION); /* SPEC_I_PT */
 	assert_int_equal(kit_field(f->a), 20);
 }
 
 static void registers_others_by_name(void **state)
 {
-	struct fixture *f = *state;
+	struct pr_kit *f = *state;
 	const uint8_t isid[6] = {0x40, 0, 0, 0, 0, 2};
 	uint8_t *list = f->a->out;
 	unsigned n;
@@ -164,12 +72,12 @@ static void registers_others_by_name(void **state)
 	assert_int_equal(KIT_DO(f->a, 28 + n, 0, SCSI_PERSISTENT_RESERVE_OUT, 0,
 				0, 0, 0, 0, 0, 0, (uint8_t)(28 + n), 0),
 			 0);
-	assert_int_equal(out(f->b, RESERVE, 1, 0xa, 0, 0), 0);
-	assert_int_equal(in(f->a, 3), 0); /* full status */
+	assert_int_equal(pr_out(f->b, RESERVE, 1, 0xa, 0, 0), 0);
+	assert_int_equal(pr_in(f->a, 3), 0); /* full status */
 	assert_int_equal(scsi_be32(f->a->in + 4), f->a->task.in_length - 8);
 	assert_int_equal(f->a->in[8 + 12], 0); /* a does not hold it */
 	list[28 + 3] ^= 1; /* a length that is not a multiple of 4 */
-	assert_int_equal(out(f->a, CLEAR, 0, 0xa, 0, 0), 0);
+	assert_int_equal(pr_out(f->a, CLEAR, 0, 0xa, 0, 0), 0);
 	memset(list, 0, 24);
 	scsi_put64(list + 8, 0xa);
 	list[20] = 8;
@@ -184,7 +92,7 @@ static void registers_others_by_name(void **state)
 
 static void every_type_keeps_out_whom_it_says(void **state)
 {
-	struct fixture *f = *state;
+	struct pr_kit *f = *state;
 	static const struct {
 		uint8_t type;
 		bool registrant_writes, stranger_reads;
@@ -198,80 +106,78 @@ static void every_type_keeps_out_whom_it_says(void **state)
 	};
 	struct kit_session *c = kit_login(&f->kit, 3);
 
-	both_register(f);
+	pr_both_register(f);
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
 		int conflict = SCSI_RESERVATION_CONFLICT;
 
-		assert_int_equal(out(f->a, RESERVE, types[i].type, 0xa, 0, 0),
-				 0);
-		assert_int_equal(write_block(f->a), 0);
-		assert_int_equal(write_block(f->b),
-				 types[i].registrant_writes ? 0 : conflict);
-		assert_int_equal(write_block(c), conflict);
-		assert_int_equal(read_block(c),
-				 types[i].stranger_reads ? 0 : conflict);
 		assert_int_equal(
-			KIT_DO(c, 0, 0, SCSI_TEST_UNIT_READY, 0, 0, 0, 0, 0),
-			0);
+			pr_out(f->a, RESERVE, types[i].type, 0xa, 0, 0), 0);
+		assert_int_equal(pr_write_block(f->a), 0);
+		assert_int_equal(pr_write_block(f->b),
+				 types[i].registrant_writes ? 0 : conflict);
+		assert_int_equal(pr_write_block(c), conflict);
+		assert_int_equal(pr_read_block(c),
+				 types[i].stranger_reads ? 0 : conflict);
+		assert_int_equal(kit_ready(c), 0);
 		assert_int_equal(KIT_DO(c, 0, 0, SCSI_RESERVE_6, 0, 0, 0, 0, 0),
 				 conflict);
-		assert_int_equal(in(c, 1), 0);
+		assert_int_equal(pr_in(c, 1), 0);
 		assert_int_equal(c->in[21], types[i].type);
-		assert_int_equal(out(f->a, RELEASE, types[i].type, 0xa, 0, 0),
-				 0);
+		assert_int_equal(
+			pr_out(f->a, RELEASE, types[i].type, 0xa, 0, 0), 0);
 		if (scsi_pr_type_registrants(types[i].type))
-			assert_attention(f->b, SCSI_ASC_RELEASED);
-		assert_int_equal(write_block(c), 0);
+			pr_assert_attention(f->b, SCSI_ASC_RELEASED);
+		assert_int_equal(pr_write_block(c), 0);
 	}
 	kit_logout(c);
 }
 
 static void reserves_once(void **state)
 {
-	struct fixture *f = *state;
+	struct pr_kit *f = *state;
 
-	assert_int_equal(out(f->a, RESERVE, 1, 0xa, 0, 0),
+	assert_int_equal(pr_out(f->a, RESERVE, 1, 0xa, 0, 0),
 			 SCSI_RESERVATION_CONFLICT); /* not registered */
-	both_register(f);
-	assert_int_equal(out(f->a, RESERVE, 1, 0xa, 0, 0), 0);
-	assert_int_equal(out(f->a, RESERVE, 1, 0xa, 0, 0), 0);
-	assert_int_equal(out(f->a, RESERVE, 3, 0xa, 0, 0),
+	pr_both_register(f);
+	assert_int_equal(pr_out(f->a, RESERVE, 1, 0xa, 0, 0), 0);
+	assert_int_equal(pr_out(f->a, RESERVE, 1, 0xa, 0, 0), 0);
+	assert_int_equal(pr_out(f->a, RESERVE, 3, 0xa, 0, 0),
 			 SCSI_RESERVATION_CONFLICT);
-	assert_int_equal(out(f->b, RESERVE, 1, 0xb, 0, 0),
+	assert_int_equal(pr_out(f->b, RESERVE, 1, 0xb, 0, 0),
 			 SCSI_RESERVATION_CONFLICT);
-	assert_int_equal(out(f->b, RELEASE, 1, 0xb, 0, 0), 0); /* not its */
-	assert_int_equal(out(f->a, RELEASE, 3, 0xa, 0, 0),
+	assert_int_equal(pr_out(f->b, RELEASE, 1, 0xb, 0, 0), 0); /* not its */
+	assert_int_equal(pr_out(f->a, RELEASE, 3, 0xa, 0, 0),
 			 SCSI_CHECK_CONDITION);
 	kit_assert_sense(f->a, SCSI_ILLEGAL_REQUEST, SCSI_ASC_BAD_RELEASE);
-	assert_int_equal(out(f->a, REGISTER, 0, 0xa, 0, 0), 0);
-	assert_int_equal(in(f->b, 1), 0); /* with its holder it went */
+	assert_int_equal(pr_out(f->a, REGISTER, 0, 0xa, 0, 0), 0);
+	assert_int_equal(pr_in(f->b, 1), 0); /* with its holder it went */
 	assert_int_equal(scsi_be32(f->b->in + 4), 0);
 }
 
 static void preempts(void **state)
 {
-	struct fixture *f = *state;
+	struct pr_kit *f = *state;
 
-	both_register(f);
-	assert_int_equal(out(f->a, RESERVE, 1, 0xa, 0, 0), 0);
-	assert_int_equal(out(f->b, PREEMPT, 3, 0xb, 0x77, 0),
+	pr_both_register(f);
+	assert_int_equal(pr_out(f->a, RESERVE, 1, 0xa, 0, 0), 0);
+	assert_int_equal(pr_out(f->b, PREEMPT, 3, 0xb, 0x77, 0),
 			 SCSI_RESERVATION_CONFLICT); /* nobody's key */
-	assert_int_equal(out(f->b, PREEMPT, 3, 0xb, 0, 0),
+	assert_int_equal(pr_out(f->b, PREEMPT, 3, 0xb, 0, 0),
 			 SCSI_CHECK_CONDITION);
-	assert_int_equal(out(f->b, PREEMPT, 3, 0xb, 0xa, 0), 0);
-	assert_attention(f->a, SCSI_ASC_UNREGISTERED);
-	assert_int_equal(read_block(f->a), SCSI_RESERVATION_CONFLICT);
-	assert_int_equal(read_block(f->b), 0);
-	assert_int_equal(in(f->b, 1), 0);
+	assert_int_equal(pr_out(f->b, PREEMPT, 3, 0xb, 0xa, 0), 0);
+	pr_assert_attention(f->a, SCSI_ASC_UNREGISTERED);
+	assert_int_equal(pr_read_block(f->a), SCSI_RESERVATION_CONFLICT);
+	assert_int_equal(pr_read_block(f->b), 0);
+	assert_int_equal(pr_in(f->b, 1), 0);
 	assert_int_equal(scsi_be64(f->b->in + 8), 0xb);
 	assert_int_equal(f->b->in[21], 3);
-	assert_int_equal(out(f->b, CLEAR, 0, 0xb, 0, 0), 0);
-	assert_int_equal(write_block(f->a), 0);
+	assert_int_equal(pr_out(f->b, CLEAR, 0, 0xb, 0, 0), 0);
+	assert_int_equal(pr_write_block(f->a), 0);
 }
 
 static void a_preempted_writer_lands_nothing_afterwards(void **state)
 {
-	struct fixture *f = *state;
+	struct pr_kit *f = *state;
 	const uint8_t write[] = {SCSI_WRITE_10, 0, 0, 0, 0, 0, 0, 0, 1, 0};
 	const uint8_t preempt[] = {SCSI_PERSISTENT_RESERVE_OUT,
 				   PREEMPT_ABORT,
@@ -284,8 +190,8 @@ static void a_preempted_writer_lands_nothing_afterwards(void **state)
 				   24,
 				   0};
 
-	both_register(f);
-	assert_int_equal(out(f->a, RESERVE, 1, 0xa, 0, 0), 0);
+	pr_both_register(f);
+	assert_int_equal(pr_out(f->a, RESERVE, 1, 0xa, 0, 0), 0);
 	atomic_store(&f->kit.hold, true);
 	kit_begin(f->a, write, sizeof(write), 512, 0);
 	kit_wait_held(&f->kit);
@@ -299,122 +205,27 @@ static void a_preempted_writer_lands_nothing_afterwards(void **state)
 	(void)kit_end(f->a);
 	assert_true(f->a->task.aborted);
 	assert_int_equal(kit_end(f->b), 0);
-	assert_attention(f->a, SCSI_ASC_UNREGISTERED);
-	assert_int_equal(write_block(f->a), SCSI_RESERVATION_CONFLICT);
+	pr_assert_attention(f->a, SCSI_ASC_UNREGISTERED);
+	assert_int_equal(pr_write_block(f->a), SCSI_RESERVATION_CONFLICT);
 }
 
 static void preempts_all_where_all_hold(void **state)
 {
-	struct fixture *f = *state;
+	struct pr_kit *f = *state;
 
-	both_register(f);
-	assert_int_equal(out(f->a, RESERVE, 8, 0xa, 0, 0), 0);
-	assert_int_equal(out(f->b, RESERVE, 8, 0xb, 0, 0),
+	pr_both_register(f);
+	assert_int_equal(pr_out(f->a, RESERVE, 8, 0xa, 0, 0), 0);
+	assert_int_equal(pr_out(f->b, RESERVE, 8, 0xb, 0, 0),
 			 0); /* it holds too */
-	assert_int_equal(out(f->b, PREEMPT, 1, 0xb, 0, 0), 0);
-	assert_attention(f->a, SCSI_ASC_UNREGISTERED);
-	assert_int_equal(write_block(f->a), SCSI_RESERVATION_CONFLICT);
-	assert_int_equal(in(f->a, 0), 0);
+	assert_int_equal(pr_out(f->b, PREEMPT, 1, 0xb, 0, 0), 0);
+	pr_assert_attention(f->a, SCSI_ASC_UNREGISTERED);
+	assert_int_equal(pr_write_block(f->a), SCSI_RESERVATION_CONFLICT);
+	assert_int_equal(pr_in(f->a, 0), 0);
 	assert_int_equal(scsi_be32(f->a->in + 4), 8);
 }
 
-/* ---- over sessions and restarts ---- */
-
-static void a_registration_outlives_its_session(void **state)
-{
-	struct fixture *f = *state;
-
-	both_register(f);
-	assert_int_equal(out(f->a, RESERVE, 1, 0xa, 0, 0), 0);
-	kit_logout(f->a);
-	assert_int_equal(write_block(f->b), SCSI_RESERVATION_CONFLICT);
-	f->a = kit_login(&f->kit, 1);
-	assert_int_equal(write_block(f->a), 0);
-}
-
-static void a_reservation_survives_a_restart_if_told(void **state)
-{
-	struct fixture *f = *state;
-
-	assert_int_equal(out(f->a, REGISTER, 0, 0, 0xa, 1), 0);
-	assert_int_equal(out(f->b, REGISTER, 0, 0, 0xb, 1), 0);
-	assert_int_equal(out(f->a, RESERVE, 6, 0xa, 0, 0), 0);
-	kit_down(f);
-	kit_up(f);
-	assert_int_equal(in(f->b, 2), 0);
-	assert_int_equal(f->b->in[3] & 1, 1); /* PTPL_A */
-	assert_int_equal(in(f->b, 1), 0);
-	assert_int_equal(scsi_be64(f->b->in + 8), 0xa);
-	assert_int_equal(f->b->in[21], 6);
-	assert_int_equal(write_block(f->b), 0); /* registered */
-	/* Without APTPL in the last REGISTER nothing stays. */
-	assert_int_equal(out(f->b, REGISTER, 0, 0xb, 0xb, 0), 0);
-	assert_int_equal(access(f->path, F_OK), -1);
-	kit_down(f);
-	kit_up(f);
-	assert_int_equal(in(f->b, 0), 0);
-	assert_int_equal(scsi_be32(f->b->in + 4), 0);
-}
-
-static void a_damaged_state_is_no_state(void **state)
-{
-	struct fixture *f = *state;
-	const struct scsi_unit_options options = {
-		.block_size = 512, .size = 512, .state_path = f->path};
-	struct scsi_unit *unit = NULL;
-	char *data;
-	size_t length;
-
-	assert_int_equal(out(f->a, REGISTER, 0, 0, 0xa, 1), 0);
-	assert_int_equal(
-		file_read(AT_FDCWD, f->path, 4096, &data, &length, NULL), 0);
-	for (size_t i = 0; i < length; i++) {
-		struct error err = {0};
-
-		data[i] ^= 0x10;
-		assert_int_equal(file_replace(AT_FDCWD, f->path, data, length,
-					      0600, NULL),
-				 0);
-		assert_int_equal(scsi_unit_new(&options, &unit, &err),
-				 -EBADMSG);
-		assert_non_null(strstr(err.msg, f->path));
-		data[i] ^= 0x10;
-	}
-	free(data);
-}
-
-/* ---- RESERVE, RELEASE ---- */
-
-static void one_session_reserves_until_it_ends(void **state)
-{
-	struct fixture *f = *state;
-
-	assert_int_equal(KIT_DO(f->a, 0, 0, SCSI_RESERVE_6, 0, 0, 0, 0, 0), 0);
-	assert_int_equal(read_block(f->a), 0);
-	assert_int_equal(read_block(f->b), SCSI_RESERVATION_CONFLICT);
-	assert_int_equal(
-		KIT_DO(f->b, 0, 0, SCSI_TEST_UNIT_READY, 0, 0, 0, 0, 0),
-		SCSI_RESERVATION_CONFLICT);
-	assert_int_equal(KIT_DO(f->b, 0, 36, SCSI_INQUIRY, 0, 0, 0, 36, 0), 0);
-	assert_int_equal(
-		KIT_DO(f->b, 0, 0, SCSI_RELEASE_10, 0, 0, 0, 0, 0, 0, 0, 0, 0),
-		0);
-	assert_int_equal(read_block(f->b), SCSI_RESERVATION_CONFLICT);
-	assert_int_equal(out(f->b, REGISTER, 0, 0, 0xb, 0),
-			 SCSI_RESERVATION_CONFLICT);
-	assert_int_equal(KIT_DO(f->a, 0, 0, SCSI_RELEASE_6, 0, 0, 0, 0, 0), 0);
-	assert_int_equal(read_block(f->b), 0);
-	assert_int_equal(
-		KIT_DO(f->a, 0, 0, SCSI_RESERVE_10, 0, 0, 0, 0, 0, 0, 0, 0, 0),
-		0);
-	kit_logout(f->a);
-	assert_int_equal(read_block(f->b), 0);
-	f->a = kit_login(&f->kit, 1);
-	assert_int_equal(KIT_DO(f->a, 0, 0, SCSI_RESERVE_6, 0x11, 0, 0, 0, 0),
-			 SCSI_CHECK_CONDITION);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) \
+	cmocka_unit_test_setup_teardown(name, pr_kit_setup, pr_kit_teardown)
 
 int main(void)
 {
@@ -427,10 +238,6 @@ int main(void)
 		TEST(preempts),
 		TEST(a_preempted_writer_lands_nothing_afterwards),
 		TEST(preempts_all_where_all_hold),
-		TEST(a_registration_outlives_its_session),
-		TEST(a_reservation_survives_a_restart_if_told),
-		TEST(a_damaged_state_is_no_state),
-		TEST(one_session_reserves_until_it_ends),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

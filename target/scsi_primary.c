@@ -42,20 +42,33 @@ void scsi_report_luns_parse(struct scsi_task *task)
 		scsi_fail_cdb(task, 6, SCSI_NO_BIT);
 }
 
+/* The units that the session may see; returns how many. */
+static unsigned luns_list(struct scsi_nexus *nexus, unsigned ret[SCSI_LUNS])
+{
+	struct scsi_target *target = nexus->target;
+	unsigned all = 0, seen = 0;
+
+	pthread_mutex_lock(&target->lock);
+	for (unsigned i = 0; i < SCSI_LUNS; i++)
+		if (target->units[i])
+			ret[all++] = i;
+	pthread_mutex_unlock(&target->lock);
+	for (unsigned i = 0; i < all; i++)
+		if (scsi_nexus_sees(nexus, ret[i]))
+			ret[seen++] = ret[i];
+	return seen;
+}
+
 void scsi_report_luns_run(struct scsi_task *task)
 {
-	struct scsi_target *target = task->nexus->target;
 	uint8_t data[8 + 8 * SCSI_LUNS] = {0};
 	size_t length = 8;
 	bool well_known = task->cdb[2] == 1; /* only those: there are none */
+	unsigned luns[SCSI_LUNS];
+	unsigned n = well_known ? 0 : luns_list(task->nexus, luns);
 
-	pthread_mutex_lock(&target->lock);
-	for (unsigned i = 0; i < SCSI_LUNS && !well_known; i++)
-		if (target->units[i]) {
-			scsi_lun_encode(i, data + length);
-			length += 8;
-		}
-	pthread_mutex_unlock(&target->lock);
+	for (unsigned i = 0; i < n; i++, length += 8)
+		scsi_lun_encode(luns[i], data + length);
 	scsi_put32(data, (uint32_t)length - 8);
 	if (task->path)
 		atomic_fetch_and(&task->path->attentions,

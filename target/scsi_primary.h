@@ -18,6 +18,9 @@
 #define SCSI_SAME_MAX      65535u              /* blocks of one WRITE SAME */
 #define SCSI_ATOMIC_MAX    (UINT32_C(1) << 20) /* one WRITE ATOMIC */
 
+/* Page B2: how far around a threshold it may be told; tenths of a percent. */
+#define SCSI_THRESHOLD_RANGE 10
+
 void scsi_inquiry_run(struct scsi_task *task);
 void scsi_report_luns_parse(struct scsi_task *task);
 void scsi_report_luns_run(struct scsi_task *task);

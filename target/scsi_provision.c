@@ -11,10 +11,9 @@
 #define LEGACY  0x06 /* PBDATA, LBDATA: obsolete */
 #define NDOB    0x01
 
-#define FILL_PIECE                                                           \
-	(UINT32_C(1) << 20)            /* bytes of a pattern written at once \
-					*/
-#define ZERO_PIECE (UINT32_C(1) << 30) /* bytes of zeroes */
+#define FILL_PIECE SCSI_SCRATCH_MAX     /* bytes of a pattern at once */
+#define ZERO_PIECE (UINT32_C(1) << 30)  /* bytes of zeroes, by the device */
+#define ZEROES     (UINT32_C(64) << 10) /* bytes of them, if it can't */
 
 /* A run of blocks to fill. */
 struct fill {
@@ -23,7 +22,9 @@ struct fill {
 
 struct fills {
 	unsigned count, at;
-	bool zero; /* by the device, if it can */
+	bool zero;           /* by the device, if it can; else with */
+	const uint8_t *data; /* of @size bytes */
+	uint32_t size;
 	unsigned flags;
 	struct fill runs[];
 };
@@ -72,30 +73,23 @@ static void fill_next(struct scsi_task *task)
 				      run->offset, task->piece, f->flags);
 		return;
 	}
-	task->piece = piece_of(run, task->buffer->size & ~4095u);
-	blockdev_write(dev, scsi_task_op(task, filled), task->buffer->data,
-		       task->piece, run->offset, f->flags & BLOCKDEV_FUA);
+	task->piece = piece_of(run, f->size);
+	blockdev_write(dev, scsi_task_op(task, filled), f->data, task->piece,
+		       run->offset, f->flags & BLOCKDEV_FUA);
 }
 
 /* @pattern: a block; NULL: zeroes */
 static void fill_start(struct scsi_task *task, const uint8_t *pattern)
 {
+	static const uint8_t zeroes[ZEROES] __attribute__((aligned(4096)));
 	struct fills *f = task->context;
 	uint32_t block = scsi_task_unit(task)->block_size;
-	uint8_t *data;
 
 	f->zero = !pattern && task->path->dev->ops->write_zeroes;
-	if (!f->zero) {
-		if (!scsi_buffer_get(task, FILL_PIECE))
-			return;
-		data = task->buffer->data;
-		for (uint32_t at = 0; at < task->buffer->size / block; at++)
-			if (pattern)
-				memcpy(data + (size_t)at * block, pattern,
-				       block);
-			else
-				memset(data + (size_t)at * block, 0, block);
-	}
+	f->data = pattern ? task->scratch : zeroes;
+	f->size = pattern ? task->scratch_size : ZEROES;
+	for (uint32_t at = 0; pattern && at < task->scratch_size; at += block)
+		memcpy(task->scratch + at, pattern, block);
 	fill_next(task);
 }
 
@@ -217,12 +211,38 @@ static void same_data(struct scsi_task *task)
 		return;
 	}
 	task->transfer_length = task->out_length = block;
+	scsi_scratch_ask(task, task->length, FILL_PIECE);
+}
+
+/*
+ * SBC-3 5.44: none stands for all up to the end of the medium. Not on a thin
+ * unit: what it would unmap by that is too easily more than was meant (WSNZ).
+ */
+static bool same_blocks(struct scsi_task *task, const struct scsi_rw *rw,
+			uint64_t *ret)
+{
+	uint64_t all = scsi_unit_blocks(scsi_task_unit(task));
+
+	*ret = rw->blocks;
+	if (rw->blocks > 0)
+		return true;
+	if (scsi_task_unit(task)->thin) {
+		scsi_fail_cdb(task, rw->blocks_at, SCSI_NO_BIT);
+		return false;
+	}
+	if (rw->lba >= all) {
+		scsi_fail_range(task, rw->lba);
+		return false;
+	}
+	*ret = all - rw->lba;
+	return true;
 }
 
 static void same_parse(struct scsi_task *task)
 {
 	const struct scsi_unit *unit = scsi_task_unit(task);
 	struct scsi_rw rw;
+	uint64_t blocks;
 
 	if (!scsi_rw_decode(task, &rw))
 		return;
@@ -238,10 +258,10 @@ static void same_parse(struct scsi_task *task)
 		scsi_fail_cdb(task, 1, 2);
 		return;
 	}
-	if (!scsi_task_range(task, rw.lba, rw.blocks) ||
-	    !scsi_write_allowed(task))
+	if (!same_blocks(task, &rw, &blocks) ||
+	    !scsi_task_range(task, rw.lba, blocks) || !scsi_write_allowed(task))
 		return;
-	if (rw.blocks == 0 || rw.blocks > SCSI_SAME_MAX) {
+	if (blocks > SCSI_SAME_MAX) {
 		scsi_fail_cdb(task, rw.blocks_at, SCSI_NO_BIT);
 		return;
 	}

@@ -39,7 +39,7 @@ struct worker {
 	unsigned index;
 	unsigned rounds; /* done */
 	unsigned writes; /* plain ones, done */
-	uint8_t *out, *in;
+	uint8_t *out, *in, *scratch;
 	bool compare;
 };
 
@@ -64,6 +64,7 @@ static void task_go(struct worker *w, const uint8_t cdb[16], uint32_t out,
 	task->expected_in = in;
 	task->out = w->out;
 	task->in = w->in;
+	task->scratch = w->scratch;
 	task->done = task_done;
 	scsi_task_parse(task);
 	if (task->needs_device && !task->path->dev)
@@ -145,7 +146,8 @@ static void *worker_run(void *context)
 			 0);
 	w->out = aligned_alloc(4096, 4096);
 	w->in = aligned_alloc(4096, 4096);
-	assert_true(w->out && w->in);
+	w->scratch = aligned_alloc(4096, 4096);
+	assert_true(w->out && w->in && w->scratch);
 	memset(w->out, 0, 4096);
 	w->batch.run = next;
 	loop_batch_add(w->loop, &w->batch);
@@ -157,6 +159,7 @@ static void *worker_run(void *context)
 	loop_free(w->loop);
 	free(w->out);
 	free(w->in);
+	free(w->scratch);
 	return NULL;
 }
 

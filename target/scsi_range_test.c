@@ -15,31 +15,9 @@
 
 #include "target/scsi_test_kit.h"
 
-struct fixture {
-	struct kit kit;
-	struct kit_session *a, *b;
-};
-
 static int setup(void **state)
 {
-	struct fixture *f = calloc(1, sizeof(*f));
-
-	kit_open(&f->kit, NULL);
-	f->a = kit_login(&f->kit, 1);
-	f->b = kit_login(&f->kit, 2);
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	struct fixture *f = *state;
-
-	kit_logout(f->a);
-	kit_logout(f->b);
-	kit_close(&f->kit);
-	free(f);
-	return 0;
+	return kit_pair_open(state, NULL);
 }
 
 #define WRITE_CDB(lba, blocks)                                      \
@@ -60,6 +38,15 @@ static int read_10(struct kit_session *s, uint8_t lba, uint8_t blocks)
 {
 	return KIT_DO(s, 0, blocks * 512u, SCSI_READ_10, 0, 0, 0, 0, lba, 0, 0,
 		      blocks, 0);
+}
+
+/* Up to the end of the medium. */
+static int read_last(struct kit_session *s, uint8_t blocks)
+{
+	unsigned lba = KIT_BLOCKS - blocks;
+
+	return KIT_DO(s, 0, blocks * 512u, SCSI_READ_10, 0, 0, 0,
+		      (uint8_t)(lba >> 8), (uint8_t)lba, 0, 0, blocks, 0);
 }
 
 static void assert_filled(const uint8_t *data, size_t length, uint8_t fill)
@@ -85,7 +72,7 @@ static void fill_compare(struct kit_session *s, uint8_t was, uint8_t becomes)
 
 static void writes_only_what_compares(void **state)
 {
-	struct fixture *f = *state;
+	struct kit_pair *f = *state;
 	const uint8_t cdb[] = COMPARE_CDB(3, 1);
 
 	assert_int_equal(write_10(f->a, 3, 1, 'a'), 0);
@@ -109,7 +96,7 @@ static void writes_only_what_compares(void **state)
 /* Of two that want to change the same, the second sees what the first did. */
 static void lets_one_of_two_change_the_same(void **state)
 {
-	struct fixture *f = *state;
+	struct kit_pair *f = *state;
 	const uint8_t cdb[] = COMPARE_CDB(0, 1);
 
 	atomic_store(&f->kit.hold, true);
@@ -128,7 +115,7 @@ static void lets_one_of_two_change_the_same(void **state)
 
 static void waits_for_writers_that_came_before(void **state)
 {
-	struct fixture *f = *state;
+	struct kit_pair *f = *state;
 	const uint8_t write[] = WRITE_CDB(0, 1);
 	const uint8_t compare[] = COMPARE_CDB(0, 1);
 
@@ -149,7 +136,7 @@ static void waits_for_writers_that_came_before(void **state)
 /* A writer elsewhere goes on; one that overlaps comes after. */
 static void holds_up_only_who_overlaps(void **state)
 {
-	struct fixture *f = *state;
+	struct kit_pair *f = *state;
 	struct kit_session *c = kit_login(&f->kit, 3);
 	const uint8_t compare[] = COMPARE_CDB(0, 1);
 	const uint8_t over[] = WRITE_CDB(0, 2);
@@ -177,7 +164,7 @@ static void holds_up_only_who_overlaps(void **state)
 /* Before it nothing is begun that comes after it, wherever that is. */
 static void an_ordered_command_has_its_turn(void **state)
 {
-	struct fixture *f = *state;
+	struct kit_pair *f = *state;
 	struct kit_session *c = kit_login(&f->kit, 3);
 	const uint8_t first[] = WRITE_CDB(0, 1);
 	const uint8_t second[] = WRITE_CDB(4, 1);
@@ -202,7 +189,7 @@ static void an_ordered_command_has_its_turn(void **state)
 
 static void ors_what_is_there(void **state)
 {
-	struct fixture *f = *state;
+	struct kit_pair *f = *state;
 
 	assert_int_equal(write_10(f->a, 0, 1, 0x0f), 0);
 	memset(f->a->out, 0x50, 512);
@@ -213,9 +200,33 @@ static void ors_what_is_there(void **state)
 	assert_filled(f->a->in, 512, 0x5f);
 }
 
+static void ors_a_long_range_in_pieces(void **state)
+{
+	struct kit_pair *f = *state;
+	unsigned operations;
+
+	memset(f->a->out, 0x50, KIT_DATA);
+	operations = f->kit.operations;
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(KIT_DO(f->a, KIT_DATA, 0, SCSI_ORWRITE_16, 0,
+					0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 8, 0, 0,
+					0),
+				 0);
+		assert_in_range(f->a->task.scratch_size, 512, KIT_DATA / 2);
+		memset(f->a->out, 0x0f, KIT_DATA);
+	}
+	assert_in_range(f->kit.operations - operations, 2 * 4, 2 * 16);
+	assert_int_equal(KIT_DO(f->a, 0, KIT_DATA, SCSI_READ_16, 0, 0, 0, 0, 0,
+				0, 0, 0, 7, 0, 0, 8, 0, 0, 0),
+			 0);
+	assert_filled(f->a->in, KIT_DATA, 0x5f);
+	assert_int_equal(read_10(f->a, 6, 1), 0);
+	assert_filled(f->a->in, 512, 0);
+}
+
 static void writes_atomically_up_to_its_limit(void **state)
 {
-	struct fixture *f = *state;
+	struct kit_pair *f = *state;
 
 	memset(f->a->out, 'q', 1024);
 	assert_int_equal(KIT_DO(f->a, 1024, 0, SCSI_WRITE_ATOMIC_16, 0, 0, 0, 0,
@@ -237,7 +248,7 @@ static void writes_atomically_up_to_its_limit(void **state)
 
 static void repeats_a_block(void **state)
 {
-	struct fixture *f = *state;
+	struct kit_pair *f = *state;
 
 	for (unsigned i = 0; i < 512; i++)
 		f->a->out[i] = (uint8_t)i;
@@ -264,7 +275,7 @@ static void repeats_a_block(void **state)
 
 static void refuses_a_wrong_write_same(void **state)
 {
-	struct fixture *f = *state;
+	struct kit_pair *f = *state;
 
 	assert_int_equal(KIT_DO(f->a, 1024, 0, SCSI_WRITE_SAME_10, 0, 0, 0, 0,
 				1, 0, 0, 5, 0),
@@ -280,6 +291,40 @@ static void refuses_a_wrong_write_same(void **state)
 	assert_int_equal(kit_field(f->a), 7);
 }
 
+/* Of no blocks: all from there to the end, where the unit is not thin. */
+static void repeats_a_block_up_to_the_end(void **state)
+{
+	static struct kit kit;
+	const struct scsi_unit_options thick = {.block_size = 512};
+	struct kit_session *s;
+
+	(void)state;
+	kit_open(&kit, &thick);
+	s = kit_login(&kit, 1);
+	memset(s->out, 'e', 512);
+	assert_int_equal(KIT_DO(s, 512, 0, SCSI_WRITE_SAME_10, 0, 0, 0, 0x0f,
+				0xf0, 0, 0, 0, 0),
+			 0);
+	assert_int_equal(read_last(s, 17), 0);
+	assert_filled(s->in, 512, 0);
+	assert_filled(s->in + 512, 16 * 512, 'e');
+	assert_int_equal(KIT_DO(s, 0, 0, SCSI_WRITE_SAME_16, 1, 0, 0, 0, 0, 0,
+				0, 0x0f, 0xf8, 0, 0, 0, 0, 0, 0),
+			 0); /* NDOB */
+	assert_int_equal(read_last(s, 16), 0);
+	assert_filled(s->in, 8 * 512, 'e');
+	assert_filled(s->in + 8 * 512, 8 * 512, 0);
+	assert_int_equal(KIT_DO(s, 512, 0, SCSI_WRITE_SAME_10, 0, 0, 0, 0x10, 0,
+				0, 0, 0, 0),
+			 SCSI_CHECK_CONDITION); /* behind it */
+	kit_assert_sense(s, SCSI_ILLEGAL_REQUEST, SCSI_ASC_LBA_RANGE);
+	assert_int_equal(KIT_DO(s, 0, 255, SCSI_INQUIRY, 1, 0xb0, 0, 255, 0),
+			 0);
+	assert_int_equal(s->in[4], 0); /* WSNZ */
+	kit_logout(s);
+	kit_close(&kit);
+}
+
 /* An UNMAP list of one range. */
 static int unmap(struct kit_session *s, uint64_t lba, uint32_t blocks)
 {
@@ -293,7 +338,7 @@ static int unmap(struct kit_session *s, uint64_t lba, uint32_t blocks)
 
 static void reads_zeroes_where_it_unmapped(void **state)
 {
-	struct fixture *f = *state;
+	struct kit_pair *f = *state;
 
 	assert_int_equal(write_10(f->a, 0, 4, 'u'), 0);
 	assert_int_equal(unmap(f->a, 1, 2), 0);
@@ -308,7 +353,7 @@ static void reads_zeroes_where_it_unmapped(void **state)
 
 static void refuses_a_wrong_unmap(void **state)
 {
-	struct fixture *f = *state;
+	struct kit_pair *f = *state;
 
 	assert_int_equal(unmap(f->a, KIT_BLOCKS - 1, 2), SCSI_CHECK_CONDITION);
 	kit_assert_sense(f->a, SCSI_ILLEGAL_REQUEST, SCSI_ASC_LBA_RANGE);
@@ -326,7 +371,7 @@ static void refuses_a_wrong_unmap(void **state)
 
 static void tells_what_is_mapped(void **state)
 {
-	struct fixture *f = *state;
+	struct kit_pair *f = *state;
 	const uint8_t *d = f->a->in + 8;
 
 	/* Every second MiB is a hole; the unit has two. */
@@ -351,7 +396,7 @@ static void tells_what_is_mapped(void **state)
 
 static void aborts_a_task_that_waits(void **state)
 {
-	struct fixture *f = *state;
+	struct kit_pair *f = *state;
 	const uint8_t compare[] = COMPARE_CDB(0, 1);
 
 	atomic_store(&f->kit.hold, true);
@@ -371,7 +416,7 @@ static void aborts_a_task_that_waits(void **state)
 
 static void a_reset_waits_for_what_is_at_the_medium(void **state)
 {
-	struct fixture *f = *state;
+	struct kit_pair *f = *state;
 	const uint8_t write[] = WRITE_CDB(0, 1);
 	struct reset *reset;
 
@@ -393,7 +438,7 @@ static void a_reset_waits_for_what_is_at_the_medium(void **state)
 
 static void an_abort_task_set_is_of_one_session(void **state)
 {
-	struct fixture *f = *state;
+	struct kit_pair *f = *state;
 	const uint8_t write[] = WRITE_CDB(0, 1);
 	struct reset *reset;
 
@@ -417,7 +462,7 @@ static void an_abort_task_set_is_of_one_session(void **state)
 	assert_int_equal(kit_reset(f->b, SCSI_LUN_RESET), -ENOENT);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, kit_pair_close)
 
 int main(void)
 {
@@ -428,9 +473,11 @@ int main(void)
 		TEST(holds_up_only_who_overlaps),
 		TEST(an_ordered_command_has_its_turn),
 		TEST(ors_what_is_there),
+		TEST(ors_a_long_range_in_pieces),
 		TEST(writes_atomically_up_to_its_limit),
 		TEST(repeats_a_block),
 		TEST(refuses_a_wrong_write_same),
+		TEST(repeats_a_block_up_to_the_end),
 		TEST(reads_zeroes_where_it_unmapped),
 		TEST(refuses_a_wrong_unmap),
 		TEST(tells_what_is_mapped),

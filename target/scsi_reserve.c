@@ -49,10 +49,10 @@ static bool refused_by_pr(const struct scsi_task *task,
 	return !(own && scsi_pr_type_registrants(pr->type));
 }
 
-bool scsi_reserved(const struct scsi_task *task)
+bool scsi_reserved(struct scsi_task *task)
 {
 	struct scsi_unit *unit;
-	bool refused;
+	bool lost, refused;
 
 	if (!task->path || !task->command)
 		return false;
@@ -60,11 +60,18 @@ bool scsi_reserved(const struct scsi_task *task)
 	if (!atomic_load(&unit->guarded))
 		return false;
 	pthread_mutex_lock(&unit->lock);
+	lost = unit->pr.lost && !scsi_pr_lost_allows(task);
 	refused = (unit->reserved && unit->reserved != task->path &&
 		   !allowed_by_reserve(task)) ||
 		  refused_by_pr(task, &unit->pr);
 	pthread_mutex_unlock(&unit->lock);
-	return refused;
+	if (lost) {
+		scsi_fail(task, SCSI_DATA_PROTECT, SCSI_ASC_PR_LOST);
+	} else if (refused) {
+		task->sense_length = 0; /* of what it failed with before */
+		scsi_fail_status(task, SCSI_RESERVATION_CONFLICT);
+	}
+	return lost || refused;
 }
 
 void scsi_path_ended(struct scsi_path *path)

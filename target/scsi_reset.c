@@ -72,8 +72,8 @@ static void hit(struct scsi_reset *reset, struct scsi_unit *unit)
 static void reset_next(struct scsi_reset *reset)
 {
 	while (++reset->lun < SCSI_LUNS) {
-		struct scsi_unit *unit = scsi_target_unit(reset->nexus->target,
-							  (unsigned)reset->lun);
+		struct scsi_unit *unit = scsi_nexus_unit(reset->nexus,
+							 (unsigned)reset->lun);
 
 		if (unit) {
 			hit(reset, unit);
@@ -98,7 +98,7 @@ void scsi_reset_start(struct scsi_reset *reset, struct scsi_nexus *nexus,
 		return;
 	}
 	n = scsi_lun_decode(lun);
-	unit = n < 0 ? NULL : scsi_target_unit(nexus->target, (unsigned)n);
+	unit = n < 0 ? NULL : scsi_nexus_unit(nexus, (unsigned)n);
 	if (unit)
 		hit(reset, unit);
 	else

@@ -74,6 +74,12 @@ bool scsi_rw_parse(struct scsi_task *task)
 	return true;
 }
 
+void scsi_scratch_ask(struct scsi_task *task, uint64_t length, uint32_t max)
+{
+	assert(max <= SCSI_SCRATCH_MAX);
+	task->scratch_size = length < max ? (uint32_t)length : max;
+}
+
 /* ---- READ ---- */
 
 static void read_parse(struct scsi_task *task)
@@ -148,16 +154,22 @@ unsigned scsi_write_flags(const struct scsi_task *task)
 	return task->flags | (through ? BLOCKDEV_FUA : 0);
 }
 
-uint32_t scsi_write_length(const struct scsi_task *task)
+bool scsi_write_whole(struct scsi_task *task)
 {
-	return task->out_length & ~(scsi_task_unit(task)->block_size - 1);
+	uint32_t mask = scsi_task_unit(task)->block_size - 1;
+
+	if (!(task->out_length & mask))
+		return true;
+	scsi_fail(task, SCSI_ILLEGAL_REQUEST, SCSI_ASC_DATA_SIZE);
+	task->cut = true;
+	return false;
 }
 
 static void write_run(struct scsi_task *task)
 {
-	uint32_t length = scsi_write_length(task);
+	uint32_t length = task->out_length;
 
-	if (length == 0)
+	if (!scsi_write_whole(task) || length == 0)
 		scsi_task_complete(task);
 	else
 		blockdev_write(task->path->dev,

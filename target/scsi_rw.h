@@ -29,8 +29,12 @@ bool scsi_write_allowed(struct scsi_task *task);
 /* For commands that write like WRITE: sets range, length, data to collect. */
 void scsi_write_parse(struct scsi_task *task);
 
-/* What has come of the data, whole blocks; bytes. */
-uint32_t scsi_write_length(const struct scsi_task *task);
+/*
+ * What has come of the data is whole blocks. Else the task has failed: of an
+ * initiator that sends less than the command says, no part of a block is
+ * written, and it is told.
+ */
+bool scsi_write_whole(struct scsi_task *task);
 
 /* A last step: it is over, or failed to write. */
 void scsi_write_done(struct scsi_task *task, int res);
@@ -38,11 +42,11 @@ void scsi_write_done(struct scsi_task *task, int res);
 /* The flags of what the task writes: enum blockdev_flag. */
 unsigned scsi_write_flags(const struct scsi_task *task);
 
-/*
- * A buffer of the loop's pool in task->buffer, or the task fails with BUSY and
- * is complete: false.
- */
-bool scsi_buffer_get(struct scsi_task *task, uint32_t size);
+/* Ask for a buffer for pieces of @length bytes in all, of @max each. */
+void scsi_scratch_ask(struct scsi_task *task, uint64_t length, uint32_t max);
+
+/* Ask for what scsi_verify_start() needs for @length bytes. */
+void scsi_verify_ask(struct scsi_task *task, uint64_t length);
 
 /*
  * Read what is on the medium, compare it with data, and complete the task:

@@ -182,8 +182,7 @@ static void knows_which_luns_there_are(void **state)
 			 0);
 	assert_int_equal(scsi_be32(s->in), 8);
 	s->lun[1] = 5;
-	assert_int_equal(KIT_DO(s, 0, 0, SCSI_TEST_UNIT_READY, 0, 0, 0, 0, 0),
-			 SCSI_CHECK_CONDITION);
+	assert_int_equal(kit_ready(s), SCSI_CHECK_CONDITION);
 	kit_assert_sense(s, SCSI_ILLEGAL_REQUEST, SCSI_ASC_NO_UNIT);
 	assert_int_equal(KIT_DO(s, 0, 36, SCSI_INQUIRY, 0, 0, 0, 36, 0), 0);
 	assert_int_equal(s->in[0], 0x7f);
@@ -256,6 +255,15 @@ static void moves_no_more_than_was_expected(void **state)
 	assert_int_equal(read_10(s, 0, 2), 0);
 	assert_filled(s->in, 512, 'b');
 	assert_filled(s->in + 512, 512, 'a');
+	/* Half a block is no block: nothing is written, and that is said. */
+	memset(s->out, 'c', 1024);
+	assert_int_equal(
+		KIT_DO(s, 700, 0, SCSI_WRITE_10, 0, 0, 0, 0, 0, 0, 0, 2, 0),
+		SCSI_CHECK_CONDITION);
+	kit_assert_sense(s, SCSI_ILLEGAL_REQUEST, SCSI_ASC_DATA_SIZE);
+	assert_int_equal(s->task.transfer_length, 1024);
+	assert_int_equal(read_10(s, 0, 2), 0);
+	assert_filled(s->in, 512, 'b');
 	assert_int_equal(
 		KIT_DO(s, 0, 200, SCSI_READ_10, 0, 0, 0, 0, 0, 0, 0, 2, 0), 0);
 	assert_int_equal(s->task.in_size, 512);

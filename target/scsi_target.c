@@ -221,16 +221,30 @@ struct scsi_path *scsi_nexus_path(struct scsi_nexus *nexus, unsigned lun)
 	    !atomic_load_explicit(&path->unit->gone, memory_order_acquire))
 		return path;
 	nexus->paths[lun] = NULL;
-	unit = scsi_target_unit(nexus->target, lun);
+	unit = scsi_nexus_unit(nexus, lun);
 	return unit ? path_new(nexus, lun, unit) : NULL;
 }
 
-void scsi_nexus_set_open(struct scsi_nexus *nexus,
-			 int (*open)(struct scsi_path *path, void *context),
-			 void *context)
+void scsi_nexus_set_ops(struct scsi_nexus *nexus,
+			const struct scsi_nexus_ops *ops, void *context)
 {
-	nexus->open = open;
-	nexus->open_context = context;
+	nexus->ops = *ops;
+	nexus->context = context;
+}
+
+bool scsi_nexus_sees(struct scsi_nexus *nexus, unsigned lun)
+{
+	return !nexus->ops.admits || nexus->ops.admits(lun, nexus->context);
+}
+
+struct scsi_unit *scsi_nexus_unit(struct scsi_nexus *nexus, unsigned lun)
+{
+	struct scsi_unit *unit = scsi_target_unit(nexus->target, lun);
+
+	if (!unit || scsi_nexus_sees(nexus, lun))
+		return unit;
+	scsi_unit_unref(unit);
+	return NULL;
 }
 
 bool scsi_path_ready(struct scsi_path *path)
@@ -239,8 +253,8 @@ bool scsi_path_ready(struct scsi_path *path)
 
 	if (atomic_load(&path->unit->ejected))
 		return false;
-	if (!path->dev && nexus->open &&
-	    nexus->open(path, nexus->open_context) < 0)
+	if (!path->dev && nexus->ops.open &&
+	    nexus->ops.open(path, nexus->context) < 0)
 		return false;
 	return path->dev && path->dev->size >= scsi_unit_size(path->unit);
 }

@@ -122,7 +122,8 @@ void scsi_task_complete(struct scsi_task *task)
 		stopped(task);
 	} else if (task->failed) {
 		task->in_length = 0;
-		task->transfer_length = 0;
+		if (!task->cut)
+			task->transfer_length = 0;
 	}
 	scsi_range_leave(task);
 	task->done(task);
@@ -143,9 +144,6 @@ void scsi_task_reply(struct scsi_task *task, const void *data, size_t length)
 
 void scsi_task_finish(struct scsi_task *task)
 {
-	if (task->buffer)
-		loop_iobuf_put(task->nexus->loop, task->buffer);
-	task->buffer = NULL;
 	free(task->context);
 	task->context = NULL;
 }
@@ -236,19 +234,19 @@ void scsi_task_parse(struct scsi_task *task)
 	task->path = lun < 0 ? NULL
 			     : scsi_nexus_path(task->nexus, (unsigned)lun);
 	task->epoch = task->path ? atomic_load(&task->path->epoch) : 0;
-	task->out_length = task->in_size = 0;
+	task->out_length = task->in_size = task->scratch_size = 0;
 	task->in_length = task->transfer_length = 0;
 	task->status = SCSI_GOOD;
 	task->sense_length = 0;
-	task->aborted = task->failed = task->abort = false;
+	task->aborted = task->failed = task->cut = task->abort = false;
 	task->offset = task->length = task->at = 0;
 	task->flags = 0;
 	task->entered = SCSI_OUTSIDE;
-	task->buffer = NULL;
 	task->context = NULL;
 	parse_command(task);
 	if (task->failed)
-		task->out_length = task->in_size = task->transfer_length = 0;
+		task->out_length = task->in_size = task->scratch_size =
+			task->transfer_length = 0;
 	task->needs_device = !task->failed &&
 			     (task->command->flags & SCSI_C_MEDIUM);
 }
@@ -281,6 +279,10 @@ bool scsi_attention_take(struct scsi_path *path, struct scsi_sense *ret)
 	atomic_fetch_and(&path->attentions, ~(UINT32_C(1) << ua));
 	*ret = (struct scsi_sense){.key = SCSI_UNIT_ATTENTION,
 				   .asc = scsi_attention_asc(ua)};
+	if (ua == SCSI_UA_LOW_SPACE) { /* which threshold: SBC-4 4.7.3.7.6 */
+		ret->has_information = true;
+		ret->information = SCSI_THRESHOLD_AT;
+	}
 	return true;
 }
 
@@ -288,7 +290,8 @@ static bool attention(struct scsi_task *task)
 {
 	struct scsi_sense sense;
 
-	if (task->command && (task->command->flags & SCSI_C_QUIET))
+	if (task->follows ||
+	    (task->command && (task->command->flags & SCSI_C_QUIET)))
 		return false;
 	if (!scsi_attention_take(task->path, &sense))
 		return false;
@@ -319,11 +322,7 @@ static void entered(struct scsi_task *task)
 {
 	if (scsi_task_stopped(task))
 		scsi_task_complete(task);
-	else if (scsi_reserved(task)) {
-		task->sense_length = 0;
-		scsi_fail_status(task, SCSI_RESERVATION_CONFLICT);
-		scsi_task_complete(task);
-	} else if (task->failed)
+	else if (scsi_reserved(task) || task->failed)
 		scsi_task_complete(task);
 	else
 		task->command->run(task);

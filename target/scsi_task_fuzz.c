@@ -37,7 +37,7 @@ struct world {
 	struct scsi_nexus *nexuses[2];
 	struct scsi_task task;
 	const uint8_t *at, *end; /* of the input */
-	uint8_t *out, *in;
+	uint8_t *out, *in, *scratch;
 	bool started, done;
 	struct loop_batch batch;
 };
@@ -72,7 +72,8 @@ static void task_end(struct world *w)
 	scsi_task_finish(&w->task);
 	free(w->out);
 	free(w->in);
-	w->out = w->in = NULL;
+	free(w->scratch);
+	w->out = w->in = w->scratch = NULL;
 	w->started = w->done = false;
 }
 
@@ -108,12 +109,15 @@ static void task_begin(struct world *w, const uint8_t *head)
 	assert(task->in_size <= task->expected_in + 4096);
 	w->out = calloc(1, task->out_length ?: 1);
 	w->in = calloc(1, task->in_size ?: 1);
-	assert(w->out && w->in);
+	assert(task->scratch_size <= SCSI_SCRATCH_MAX);
+	w->scratch = malloc(task->scratch_size ?: 1);
+	assert(w->out && w->in && w->scratch);
 	if (length)
 		memcpy(w->out, data,
 		       length < task->out_length ? length : task->out_length);
 	task->out = w->out;
 	task->in = w->in;
+	task->scratch = w->scratch;
 	if (task->needs_device)
 		task->path->dev = w->ram;
 	w->started = true;

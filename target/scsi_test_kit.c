@@ -182,8 +182,8 @@ void kit_call(struct kit *kit, int (*call)(void *context), void *context)
 
 void kit_open(struct kit *kit, const struct scsi_unit_options *options)
 {
-	static const struct scsi_unit_options plain = {.block_size = 512,
-						       .thin = true};
+	static const struct scsi_unit_options plain = {
+		.block_size = 512, .thin = true, .low_space = 10};
 	struct scsi_unit_options o = options ? *options : plain;
 
 	memset(kit, 0, sizeof(*kit));
@@ -238,7 +238,8 @@ static int login(void *context)
 	if (scsi_nexus_new(s->kit->target, s->kit->loop, name, isid,
 			   &s->nexus) < 0)
 		return -1;
-	scsi_nexus_set_open(s->nexus, path_open, s->kit);
+	scsi_nexus_set_ops(s->nexus,
+			   &(struct scsi_nexus_ops){.open = path_open}, s->kit);
 	return 0;
 }
 
@@ -254,8 +255,7 @@ struct kit_session *kit_login(struct kit *kit, unsigned who)
 	sem_init(&s->done, 0, 0);
 	kit_call(kit, login, s);
 	/* POWER ON */
-	assert_int_equal(KIT_DO(s, 0, 0, SCSI_TEST_UNIT_READY, 0, 0, 0, 0, 0),
-			 SCSI_CHECK_CONDITION);
+	assert_int_equal(kit_ready(s), SCSI_CHECK_CONDITION);
 	kit_assert_sense(s, SCSI_UNIT_ATTENTION, SCSI_ASC_POWER_ON);
 	return s;
 }
@@ -283,6 +283,28 @@ void kit_logout(struct kit_session *s)
 	free(s);
 }
 
+int kit_pair_open(void **state, const struct scsi_unit_options *options)
+{
+	struct kit_pair *pair = calloc(1, sizeof(*pair));
+
+	kit_open(&pair->kit, options);
+	pair->a = kit_login(&pair->kit, 1);
+	pair->b = kit_login(&pair->kit, 2);
+	*state = pair;
+	return 0;
+}
+
+int kit_pair_close(void **state)
+{
+	struct kit_pair *pair = *state;
+
+	kit_logout(pair->a);
+	kit_logout(pair->b);
+	kit_close(&pair->kit);
+	free(pair);
+	return 0;
+}
+
 /* ---- commands ---- */
 
 static void task_done(struct scsi_task *task)
@@ -301,6 +323,7 @@ static void task_begin(struct loop_message *message)
 	scsi_task_parse(task);
 	assert_true(task->out_length <= task->expected_out);
 	assert_true(task->out_length <= KIT_DATA && task->in_size <= KIT_DATA);
+	assert_true(task->scratch_size <= SCSI_SCRATCH_MAX);
 	if (task->needs_device && !task->path->dev)
 		(void)path_open(task->path, s->kit); /* it can't fail */
 	scsi_task_start(task);
@@ -320,6 +343,7 @@ void kit_begin(struct kit_session *s, const uint8_t *cdb, size_t cdb_length,
 	task->expected_in = in_length;
 	task->out = s->out;
 	task->in = s->in;
+	task->scratch = s->scratch;
 	task->done = task_done;
 	s->message.run = task_begin;
 	loop_post(s->kit->loop, &s->message);
@@ -440,11 +464,10 @@ void kit_wait_held(struct kit *kit)
 	wait_for(&kit->held);
 }
 
-static int let_go(void *context)
+static int step(void *context)
 {
 	struct kit *kit = context;
 
-	atomic_store(&kit->hold, false);
 	while (kit->waiting) {
 		struct kit_op *kop = kit->waiting;
 
@@ -454,9 +477,27 @@ static int let_go(void *context)
 	return 0;
 }
 
+void kit_step(struct kit *kit)
+{
+	kit_call(kit, step, kit);
+}
+
+static int let_go(void *context)
+{
+	struct kit *kit = context;
+
+	atomic_store(&kit->hold, false);
+	return step(kit);
+}
+
 void kit_let_go(struct kit *kit)
 {
 	kit_call(kit, let_go, kit);
+}
+
+int kit_ready(struct kit_session *s)
+{
+	return KIT_DO(s, 0, 0, SCSI_TEST_UNIT_READY, 0, 0, 0, 0, 0);
 }
 
 /* ---- what came of it ---- */

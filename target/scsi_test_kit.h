@@ -46,6 +46,7 @@ struct kit_session {
 	uint8_t lun[8];
 	uint8_t out[KIT_DATA] __attribute__((aligned(4096)));
 	uint8_t in[KIT_DATA] __attribute__((aligned(4096)));
+	uint8_t scratch[SCSI_SCRATCH_MAX] __attribute__((aligned(4096)));
 };
 
 /* @options: NULL for a thin unit of 512 byte blocks; size 0: KIT_BLOCKS. */
@@ -55,6 +56,16 @@ void kit_close(struct kit *kit);
 /* @who: a name and a session id are made of it. Owes no attention. */
 struct kit_session *kit_login(struct kit *kit, unsigned who);
 void kit_logout(struct kit_session *s);
+
+/* A unit with two sessions. */
+struct kit_pair {
+	struct kit kit;
+	struct kit_session *a, *b;
+};
+
+/* For cmocka: *@state is a struct kit_pair. @options as for kit_open(). */
+int kit_pair_open(void **state, const struct scsi_unit_options *options);
+int kit_pair_close(void **state);
 
 /*
  * One command with what is in s->out, and @out_length bytes of it; room for
@@ -66,6 +77,9 @@ int kit_do(struct kit_session *s, const uint8_t *cdb, size_t cdb_length,
 	kit_do((s), (const uint8_t[]){__VA_ARGS__},                  \
 	       sizeof((const uint8_t[]){__VA_ARGS__}), (out_length), \
 	       (in_length))
+
+/* TEST UNIT READY */
+int kit_ready(struct kit_session *s);
 
 /* The same in two steps. */
 void kit_begin(struct kit_session *s, const uint8_t *cdb, size_t cdb_length,
@@ -100,6 +114,9 @@ void kit_abort(struct kit_session *s);
 
 /* One more operation of the medium waits. */
 void kit_wait_held(struct kit *kit);
+
+/* Those operations of the medium that wait go on; what comes then waits. */
+void kit_step(struct kit *kit);
 
 /* Operations of the medium go on; those that wait, too. */
 void kit_let_go(struct kit *kit);

@@ -39,6 +39,9 @@ static int options_check(const struct scsi_unit_options *o, struct error *err)
 				o->transfer_max > SCSI_BUFFER_MAX / 2))
 		return error_set(err, EINVAL, "a largest transfer of %u bytes",
 				 o->transfer_max);
+	if (o->low_space > 99)
+		return error_set(err, EINVAL, "a threshold of %u percent",
+				 o->low_space);
 	if (o->serial && !printable(o->serial, SCSI_SERIAL_MAX))
 		return error_set(err, EINVAL, "a bad serial number");
 	if (o->product && !printable(o->product, SCSI_PRODUCT_MAX))
@@ -80,6 +83,7 @@ static void unit_fill(struct scsi_unit *unit, const struct scsi_unit_options *o)
 	unit->read_only = o->read_only;
 	unit->removable = o->removable;
 	unit->thin = o->thin;
+	unit->low_space = o->low_space;
 	unit->size = whole_blocks(unit, o->size);
 }
 
@@ -101,7 +105,7 @@ int scsi_unit_new(const struct scsi_unit_options *options,
 	if (options->state_path) {
 		unit->state_path = strdup(options->state_path);
 		r = unit->state_path
-			    ? scsi_pr_load(unit, err)
+			    ? scsi_pr_restore(unit, err)
 			    : error_set(err, ENOMEM, "no memory for a unit");
 	}
 	if (r < 0) {
@@ -111,6 +115,19 @@ int scsi_unit_new(const struct scsi_unit_options *options,
 	scsi_unit_guard(unit);
 	*ret = unit;
 	return 0;
+}
+
+int scsi_unit_reload(struct scsi_unit *unit, struct error *err)
+{
+	int r;
+
+	if (!unit->state_path)
+		return 0;
+	scsi_pr_clear(&unit->pr);
+	unit->pr = (struct scsi_pr){.lost = unit->pr.lost};
+	r = scsi_pr_restore(unit, err);
+	scsi_unit_guard(unit);
+	return r;
 }
 
 struct scsi_unit *scsi_unit_ref(struct scsi_unit *unit)
@@ -143,7 +160,8 @@ void scsi_unit_resize(struct scsi_unit *unit, uint64_t size)
 void scsi_unit_low_space(struct scsi_unit *unit)
 {
 	pthread_mutex_lock(&unit->lock);
-	scsi_attention_raise_all(unit, NULL, SCSI_UA_LOW_SPACE);
+	if (unit->low_space > 0 && !unit->mode.quiet && !unit->mode.disarmed)
+		scsi_attention_raise_all(unit, NULL, SCSI_UA_LOW_SPACE);
 	pthread_mutex_unlock(&unit->lock);
 }
 
@@ -164,7 +182,8 @@ bool scsi_unit_read_only(const struct scsi_unit *unit)
 
 void scsi_unit_guard(struct scsi_unit *unit)
 {
-	atomic_store(&unit->guarded, unit->reserved || unit->pr.type);
+	atomic_store(&unit->guarded,
+		     unit->reserved || unit->pr.type || unit->pr.lost);
 }
 
 /* ---- unit attentions ---- */

@@ -37,16 +37,6 @@ void scsi_fail_miscompare(struct scsi_task *task, uint64_t offset)
 						   .information = offset});
 }
 
-bool scsi_buffer_get(struct scsi_task *task, uint32_t size)
-{
-	task->buffer = loop_iobuf_get(task->nexus->loop, size);
-	if (task->buffer)
-		return true;
-	scsi_fail_status(task, SCSI_BUSY);
-	scsi_task_complete(task);
-	return false;
-}
-
 /* ---- read and compare ---- */
 
 struct verify {
@@ -61,7 +51,7 @@ static void verify_next(struct scsi_task *task);
 static uint64_t piece_differs(const struct scsi_task *task,
 			      const struct verify *v)
 {
-	const uint8_t *read = task->buffer->data;
+	const uint8_t *read = task->scratch;
 	uint32_t at = 0;
 
 	while (at < task->piece) {
@@ -109,8 +99,14 @@ static void verify_next(struct scsi_task *task)
 		return;
 	}
 	task->piece = left < PIECE ? (uint32_t)left : PIECE;
+	assert(task->piece <= task->scratch_size);
 	blockdev_read(task->path->dev, scsi_task_op(task, verify_read),
-		      task->buffer->data, task->piece, task->offset + task->at);
+		      task->scratch, task->piece, task->offset + task->at);
+}
+
+void scsi_verify_ask(struct scsi_task *task, uint64_t length)
+{
+	scsi_scratch_ask(task, length, PIECE);
 }
 
 void scsi_verify_start(struct scsi_task *task, const uint8_t *data,
@@ -131,8 +127,7 @@ void scsi_verify_start(struct scsi_task *task, const uint8_t *data,
 	*v = (struct verify){.data = data, .period = period, .length = length};
 	task->context = v;
 	task->at = 0;
-	if (scsi_buffer_get(task, length < PIECE ? (uint32_t)length : PIECE))
-		verify_next(task);
+	verify_next(task);
 }
 
 /* ---- VERIFY ---- */
@@ -160,6 +155,7 @@ static void verify_parse(struct scsi_task *task)
 	}
 	task->transfer_length = out;
 	task->out_length = out < task->expected_out ? out : task->expected_out;
+	scsi_verify_ask(task, task->length);
 }
 
 static void verify_run(struct scsi_task *task)
@@ -182,11 +178,13 @@ static void write_verify_parse(struct scsi_task *task)
 		scsi_fail_cdb(task, 1, 2);
 	else
 		scsi_write_parse(task);
+	if (!task->failed)
+		scsi_verify_ask(task, task->out_length);
 }
 
 static void written(struct scsi_task *task, int res)
 {
-	uint32_t length = scsi_write_length(task);
+	uint32_t length = task->out_length;
 
 	if (res < 0 || scsi_task_stopped(task))
 		scsi_write_done(task, res);
@@ -198,9 +196,9 @@ static void written(struct scsi_task *task, int res)
 
 static void write_verify_run(struct scsi_task *task)
 {
-	uint32_t length = scsi_write_length(task);
+	uint32_t length = task->out_length;
 
-	if (length == 0)
+	if (!scsi_write_whole(task) || length == 0)
 		scsi_task_complete(task);
 	else /* it is the medium that is verified, so it has to be there */
 		blockdev_write(task->path->dev, scsi_task_op(task, written),

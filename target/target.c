@@ -123,6 +123,13 @@ static int worker_start(struct target *target, struct worker *worker,
 	worker->service.tls_required = options->tls.required;
 	iscsi_service_init(&worker->iscsi, worker->loop, target->exports,
 			   target->iscsi, iscsi_conn_ended);
+	buffer_share_pair(&worker->service.buffers, &worker->iscsi.buffers,
+			  loop_options.buffer_limit);
+	if (options->peer_timeout_s > 0) {
+		worker->service.peer_timeout_s = options->peer_timeout_s;
+		worker->iscsi.peer_timeout_s = options->peer_timeout_s;
+		worker->iscsi.ping_ms = options->peer_timeout_s * 750;
+	}
 	r = pthread_create(&worker->thread, NULL, worker_main, worker);
 	if (r != 0)
 		return error_set(err, r, "start a thread: %s", strerror(r));
@@ -342,6 +349,11 @@ static unsigned loops_default(void)
 static int options_check(const struct target_options *options,
 			 struct error *err)
 {
+	if (options->peer_timeout_s > TARGET_PEER_TIMEOUT_MAX_S)
+		return error_set(err, EINVAL,
+				 "peers have at most %d s to answer, not %u",
+				 TARGET_PEER_TIMEOUT_MAX_S,
+				 options->peer_timeout_s);
 	if (options->loops > LOOPS_MAX)
 		return error_set(err, EINVAL, "at most %d loops, not %u",
 				 LOOPS_MAX, options->loops);
@@ -389,7 +401,10 @@ int target_new(const struct target_options *options, struct target **ret,
 		target->iscsi = iscsi_table_new(target->exports);
 	if (!target->iscsi)
 		r = error_set(err, ENOMEM, "no memory for a target");
-	else
+	else if (options->discovery)
+		r = iscsi_table_set_discovery(target->iscsi, options->discovery,
+					      err);
+	if (r == 0)
 		r = tls_open(target, &options->tls, err);
 	for (unsigned i = 0; i < n && r == 0; i++) {
 		target->n_workers++;
@@ -423,14 +438,27 @@ void target_free(struct target *target)
 int target_export_set(struct target *target, const struct target_export *spec,
 		      struct error *err)
 {
-	int r = export_table_set(target->exports, spec, err);
+	struct export_ready export;
+	struct iscsi_ready lun;
+	int r = export_table_prepare(target->exports, spec, &export, err);
 
 	if (r < 0)
 		return r;
-	if (spec->scsi)
-		return iscsi_table_set(target->iscsi, spec, err);
-	iscsi_table_remove(target->iscsi, spec->name);
-	return 0;
+	if (spec->scsi) {
+		r = iscsi_table_prepare(target->iscsi, spec, &lun, err);
+		if (r < 0) {
+			export_table_cancel(target->exports, &export);
+			return r;
+		}
+	}
+	iscsi_table_vacate(target->iscsi, spec);
+	r = export_table_commit(target->exports, &export, err);
+	if (!spec->scsi)
+		return r;
+	if (r == 0)
+		return iscsi_table_commit(target->iscsi, &lun, spec, err);
+	iscsi_table_cancel(target->iscsi, &lun);
+	return r;
 }
 
 int target_export_remove(struct target *target, const char *name,
@@ -474,6 +502,11 @@ void target_export_grow(struct target *target, const char *name, uint64_t size)
 	}
 	/* Last: initiators that are told can use what they are told of. */
 	iscsi_table_grow(target->iscsi, name, size);
+}
+
+void target_export_low_space(struct target *target, const char *name)
+{
+	iscsi_table_low_space(target->iscsi, name);
 }
 
 int target_export_stats(struct target *target, const char *name,

@@ -31,12 +31,25 @@ struct target_tls {
 	bool required;          /* of TCP peers; otherwise it is offered */
 };
 
+struct iscsi_chap_secrets;
+
+#define TARGET_PEER_TIMEOUT_MAX_S 86400
+
 struct target_options {
 	unsigned loops;      /* worker threads; 0: one per core, at most 4 */
 	unsigned without;    /* loop features not to use (enum loop_feature) */
-	size_t buffer_limit; /* bytes of I/O buffers per loop; 0: 64 MiB */
+	size_t buffer_limit; /* bytes of I/O buffers per loop, and an eighth; 0:
+				64 MiB */
 	unsigned max_connections; /* 0: 1024 */
+	/*
+	 * A TCP peer whose machine says nothing for so long, or which takes
+	 * nothing for so long, is gone; 0: 60. iSCSI initiators are asked (a
+	 * NOP-In) after three quarters of it.
+	 */
+	unsigned peer_timeout_s;
 	struct target_tls tls;
+	/* What iSCSI discovery sessions have to prove; NULL: nothing. */
+	const struct iscsi_chap_secrets *discovery;
 };
 
 int target_new(const struct target_options *options, struct target **ret,
@@ -66,37 +79,46 @@ int target_listen_iscsi(struct target *target, const char *address,
 /* In front of an export's name: what initiators call it. */
 #define TARGET_ISCSI_PREFIX "iqn.2025-01.io.union"
 
-struct iscsi_chap_secrets;
-
 /*
  * An export as a SCSI unit. Initiators log in to NAME, or NAME:EPOCH when the
  * export has an epoch, and find it at @lun. Exports with the same name and
- * epoch are LUNs of one target; what was said last of secrets and initiators
- * counts for all of them.
+ * epoch are LUNs of one target: a session sees those that admit it. The secrets
+ * that were said last count for all of them.
  */
 struct target_scsi {
-	const char *name; /* NULL: TARGET_ISCSI_PREFIX:NAME OF THE EXPORT */
-	unsigned lun;     /* less than 256 */
-	uint8_t uuid[16]; /* names the unit, for good */
+	/* Not like NAME:NUMBER. NULL: TARGET_ISCSI_PREFIX:NAME OF THE EXPORT */
+	const char *name;
+	unsigned lun;                 /* less than 256 */
+	uint8_t uuid[16];             /* names the unit, for good */
 	const char *serial, *product; /* NULL: made up (scsi_unit_options) */
 	uint64_t size;                /* bytes */
 	uint32_t block_size;          /* 512 or 4096; 0: 512 */
 	uint32_t physical_size;       /* bytes; 0: block_size */
 	bool removable, thin;
+	/* Of a thin one: when target_export_low_space() is called; percent. */
+	unsigned low_space;     /* 0: never */
 	const char *state_path; /* of reservations that last; NULL: none do */
-	/* Initiator names that may log in; none: all, by their addresses. */
-	const char *const *initiators;
-	size_t n_initiators;
 	const struct iscsi_chap_secrets *secrets; /* NULL: no CHAP */
+	/*
+	 * Initiators may also log in to that name with ":TAG" after it, letters
+	 * and digits. When the tag changes, the old one is refused and sessions
+	 * end: it is for initiators that recover sessions by themselves, which
+	 * must not go on once acknowledged data may be gone. Discovery does
+	 * not show it. NULL: none. For a target of one export.
+	 */
+	const char *tag;
 };
+
+#define TARGET_ISCSI_TAG_MAX 32 /* bytes */
 
 struct target_export {
 	const char *name; /* without epoch */
 	uint64_t epoch;   /* 0: none; else peers ask for NAME@EPOCH */
 	bool read_only;
 	/*
-	 * Addresses, CIDR prefixes, "unix", "any" (proto/blockd.proto,
-	 * SetExportRequest). Nobody else may connect or see it in LIST.
+	 * Addresses, CIDR prefixes, "unix", "any", names (proto/blockd.proto,
+	 * SetExportRequest). Nobody else may connect or see it in LIST, or in
+	 * what an iSCSI target has.
 	 */
 	const char *const *initiators;
 	size_t n_initiators;
@@ -121,11 +143,17 @@ struct target_export {
  * Add or replace the export of that name. Everything in @spec is copied but
  * @context, which the target holds until @release (also when this fails).
  * -EINVAL: a bad name or initiator. -ESTALE: the table holds a higher epoch.
+ * -EEXIST: another export is that LUN. -ENOMEM, or what opening the file of
+ * reservations returns (one that is damaged is no error: scsi_unit_options).
+ * When it fails, what was set before is served on; only where that file could
+ * be read first and then not, it is not a LUN. For one name, one call comes
+ * after the other: that is the owner's to see to.
  *
- * A higher epoch, or a list that no longer admits a peer: those connections
- * are closed, and nothing of theirs can reach the device any more, before
- * this returns. The same epoch and read_only, peer still admitted: the
- * connection goes on with the device it has.
+ * A higher epoch, a list that no longer admits a peer, or another target or
+ * LUN for iSCSI sessions: those connections are closed, and nothing of theirs
+ * can reach the device any more, before this returns. The same epoch and
+ * read_only, peer still admitted: the connection goes on with the device it
+ * has.
  */
 int target_export_set(struct target *target, const struct target_export *spec,
 		      struct error *err);
@@ -158,10 +186,18 @@ int target_export_end(struct target *target, const char *name, uint64_t epoch,
  */
 void target_export_grow(struct target *target, const char *name, uint64_t size);
 
-#define TARGET_PEER_MAX     192 /* bytes with the NUL */
+/*
+ * The space behind a thin export fell below target_scsi.low_space: its iSCSI
+ * initiators are told, each once (38/07), unless they turned that off. No such
+ * export by iSCSI: nothing.
+ */
+void target_export_low_space(struct target *target, const char *name);
+
+#define TARGET_PEER_MAX     288 /* bytes with the NUL */
 #define TARGET_FEATURES_MAX 128
 
 struct target_connection {
+	uint64_t id;                /* of no other that this target had */
 	char peer[TARGET_PEER_MAX]; /* "10.0.0.7 (node-1)" */
 	/* What was agreed on: "tls structured base:allocation". */
 	char features[TARGET_FEATURES_MAX];

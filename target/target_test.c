@@ -21,74 +21,19 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "target/nbd_proto.h"
+#include "target/slow_disk_kit.h"
 #include "target/target.h"
 #include "target/target_test_kit.h"
 
-#define DEVICE_SIZE (UINT32_C(40) << 20) /* bytes; more than one request */
+/* ---- what is behind it ---- */
 
-/* ---- a device with nothing optional, whose operations take delay_ms ---- */
-
-static struct {
-	pthread_mutex_t lock; /* guards data: a socket is no barrier to TSan */
-	char *data;
-	atomic_uint delay_ms;
-	atomic_uint open, in_flight, released;
-	atomic_ullong operations;
-} disk;
-
-struct slow_op {
-	struct loop_timer timer;
-	struct op *user;
-};
-
-static void slow_done(struct op *op, int res)
-{
-	struct loop_timer *timer = container_of(op, struct loop_timer, op);
-	struct slow_op *slow = container_of(timer, struct slow_op, timer);
-	struct op *user = slow->user;
-
-	(void)res;
-	free(slow);
-	disk.in_flight--;
-	user->done(user, 0);
-}
-
-static void slow_start(struct blockdev *dev, struct op *user)
-{
-	struct slow_op *slow = calloc(1, sizeof(*slow));
-
-	assert_non_null(slow);
-	disk.in_flight++;
-	disk.operations++;
-	slow->user = user;
-	slow->timer.op.done = slow_done;
-	loop_timer_start(dev->loop, &slow->timer, disk.delay_ms);
-}
-
-static void slow_read(struct blockdev *dev, struct op *op, void *data,
-		      uint32_t length, uint64_t offset)
-{
-	pthread_mutex_lock(&disk.lock);
-	memcpy(data, disk.data + offset, length);
-	pthread_mutex_unlock(&disk.lock);
-	slow_start(dev, op);
-}
-
-static void slow_write(struct blockdev *dev, struct op *op, const void *data,
-		       uint32_t length, uint64_t offset, unsigned flags)
-{
-	(void)flags;
-	pthread_mutex_lock(&disk.lock);
-	memcpy(disk.data + offset, data, length);
-	pthread_mutex_unlock(&disk.lock);
-	slow_start(dev, op);
-}
+static atomic_uint released;
 
 static void disk_fill(char c)
 {
-	pthread_mutex_lock(&disk.lock);
-	memset(disk.data, c, DEVICE_SIZE);
-	pthread_mutex_unlock(&disk.lock);
+	pthread_mutex_lock(&slow_disk.lock);
+	memset(slow_disk.data, c, SLOW_DISK_SIZE);
+	pthread_mutex_unlock(&slow_disk.lock);
 }
 
 /* Bytes from @offset on that are @c. */
@@ -96,51 +41,18 @@ static size_t disk_run(size_t offset, char c)
 {
 	size_t n = 0;
 
-	pthread_mutex_lock(&disk.lock);
-	while (offset + n < DEVICE_SIZE && disk.data[offset + n] == c)
+	pthread_mutex_lock(&slow_disk.lock);
+	while (offset + n < SLOW_DISK_SIZE &&
+	       slow_disk.data[offset + n] == (uint8_t)c)
 		n++;
-	pthread_mutex_unlock(&disk.lock);
+	pthread_mutex_unlock(&slow_disk.lock);
 	return n;
-}
-
-static void slow_close(struct blockdev *dev)
-{
-	disk.open--;
-	free(dev);
-}
-
-static const struct blockdev_ops slow_ops = {
-	.read = slow_read,
-	.write = slow_write,
-	.flush = slow_start,
-	.close = slow_close,
-};
-
-static int slow_open(void *context, struct loop *loop, bool read_only,
-		     struct blockdev **ret, struct error *err)
-{
-	struct blockdev *dev = calloc(1, sizeof(*dev));
-
-	(void)context;
-	(void)err;
-	assert_non_null(dev);
-	*dev = (struct blockdev){
-		.ops = &slow_ops,
-		.loop = loop,
-		.size = DEVICE_SIZE,
-		.block_size = 1,
-		.preferred_size = 4096,
-		.read_only = read_only,
-	};
-	disk.open++;
-	*ret = dev;
-	return 0;
 }
 
 static void release(void *context)
 {
 	(void)context;
-	disk.released++;
+	released++;
 }
 
 /* ---- the server ---- */
@@ -161,7 +73,7 @@ static int export_set(struct fixture *f, uint64_t epoch, bool read_only,
 					 .read_only = read_only,
 					 .initiators = &initiator,
 					 .n_initiators = 1,
-					 .open = slow_open,
+					 .open = slow_disk_open,
 					 .release = release,
 				 },
 				 NULL);
@@ -178,11 +90,11 @@ static int setup(void **state)
 	};
 	struct error err = {0};
 
-	memset(&disk, 0, sizeof(disk));
-	pthread_mutex_init(&disk.lock, NULL);
-	disk.data = calloc(1, DEVICE_SIZE);
-	if (!disk.data)
-		return -1;
+	slow_disk_reset();
+	slow_disk_fill(NULL, SLOW_DISK_SIZE);
+	slow_disk.delay_ms = 0;
+	slow_disk.block_size = 1;
+	released = 0;
 	(void)snprintf(f->dir, sizeof(f->dir), "/tmp/target-test.XXXXXX");
 	if (!mkdtemp(f->dir))
 		return -1;
@@ -207,11 +119,10 @@ static int teardown(void **state)
 	struct fixture *f = *state;
 
 	stop(f);
-	assert_int_equal(disk.open, 0);
-	assert_int_equal(disk.in_flight, 0);
-	assert_int_not_equal(disk.released, 0);
+	assert_int_equal(slow_disk.open, 0);
+	assert_int_equal(slow_disk.in_flight, 0);
+	assert_int_not_equal(released, 0);
 	assert_int_equal(rmdir(f->dir), 0); /* the socket is gone */
-	free(disk.data);
 	return 0;
 }
 
@@ -275,11 +186,11 @@ static void zeroes_are_written_where_the_device_has_none(void **state)
 	int fd = connect_to(*state, "x@5");
 
 	disk_fill('x');
-	client_ask(fd, NBD_CMD_WRITE_ZEROES, 1, 7, DEVICE_SIZE - 8);
+	client_ask(fd, NBD_CMD_WRITE_ZEROES, 1, 7, SLOW_DISK_SIZE - 8);
 	assert_int_equal(client_answer(fd, 1), 0);
 	assert_int_equal(disk_run(0, 'x'), 7);
-	assert_int_equal(disk_run(7, 0), DEVICE_SIZE - 8);
-	assert_int_equal(disk_run(DEVICE_SIZE - 1, 'x'), 1);
+	assert_int_equal(disk_run(7, 0), SLOW_DISK_SIZE - 8);
+	assert_int_equal(disk_run(SLOW_DISK_SIZE - 1, 'x'), 1);
 	fd_close(fd);
 }
 
@@ -314,11 +225,26 @@ static void only_what_the_device_can_do_is_offered(void **state)
 
 static void many_more_requests_than_slots_are_all_answered(void **state)
 {
-	static struct nbd_wire_request wires[1000];
-	int fd = connect_to(*state, "x@5");
-	char data[512];
+	static struct nbd_wire_request wires[4000];
+	struct fixture *f = *state;
+	char address[64], data[512];
+	int port, fd;
 
-	disk.delay_ms = 5;
+	assert_int_equal(
+		target_listen_nbd(f->target, "tcp:127.0.0.1:0", &port, NULL),
+		0);
+	(void)snprintf(address, sizeof(address), "tcp:127.0.0.1:%d", port);
+	assert_int_equal(export_set(f, 6, false, "127.0.0.1"), 0);
+	fd = client_dial(address);
+	assert_true(client_begin(fd, "x@6", NULL));
+	/* One by one, until the server receives as a stream. */
+	for (unsigned i = 0; i < 20; i++) {
+		client_ask(fd, NBD_CMD_READ, i, 0, sizeof(data));
+		assert_int_equal(client_answer(fd, i), 0);
+		client_get(fd, data, sizeof(data));
+	}
+	slow_disk.operations = 0;
+	slow_disk.delay_ms = 1;
 	for (size_t i = 0; i < array_size(wires); i++)
 		wires[i] = (struct nbd_wire_request){
 			.magic = be32_make(NBD_REQUEST_MAGIC),
@@ -331,8 +257,11 @@ static void many_more_requests_than_slots_are_all_answered(void **state)
 		assert_int_equal(client_answer(fd, 0), 0);
 		client_get(fd, data, sizeof(data));
 	}
-	assert_int_equal(disk.operations, array_size(wires));
+	assert_int_equal(slow_disk.operations, array_size(wires));
+	client_put(fd, wires, 10); /* the end comes with half a request */
 	fd_close(fd);
+	while (target_export_connections(f->target, "x") > 0)
+		usleep(1000);
 }
 
 struct reader {
@@ -363,7 +292,7 @@ static void the_largest_requests_wait_for_each_other(void **state)
 {
 	struct reader readers[6];
 
-	disk.delay_ms = 5;
+	slow_disk.delay_ms = 5;
 	for (size_t i = 0; i < array_size(readers); i++) {
 		readers[i].f = *state;
 		readers[i].data = malloc(NBD_PAYLOAD_MAX);
@@ -376,13 +305,13 @@ static void the_largest_requests_wait_for_each_other(void **state)
 		pthread_join(readers[i].thread, NULL);
 		free(readers[i].data);
 	}
-	assert_int_equal(disk.operations, 3 * array_size(readers));
+	assert_int_equal(slow_disk.operations, 3 * array_size(readers));
 }
 
 /* One that takes nothing and one that sends half, on each of the loops. */
 static void peers_that_sit_on_the_buffers_are_dropped(void **state)
 {
-	char data[4096];
+	static char data[1 << 20];
 	int fds[4], other;
 
 	for (int i = 0; i < 4; i++) {
@@ -405,21 +334,21 @@ static void a_higher_epoch_waits_for_what_is_in_flight(void **state)
 	int old = connect_to(*state, "x@5"), new;
 	unsigned long long operations;
 
-	disk.delay_ms = 300;
+	slow_disk.delay_ms = 300;
 	client_ask(old, NBD_CMD_WRITE, 1, 0, 4);
 	client_put(old, "late", 4);
-	while (disk.in_flight == 0)
+	while (slow_disk.in_flight == 0)
 		usleep(1000);
 	assert_int_equal(export_set(*state, 6, false, "unix"), 0);
-	assert_int_equal(disk.in_flight, 0);
-	assert_int_equal(disk.open, 0);
-	operations = disk.operations;
+	assert_int_equal(slow_disk.in_flight, 0);
+	assert_int_equal(slow_disk.open, 0);
+	operations = slow_disk.operations;
 	assert_true(client_closed(old));
 	new = dial(*state);
 	assert_false(client_begin(new, "x@5", NULL)); /* older: refused */
 	fd_close(new);
 	new = connect_to(*state, "x@6");
-	assert_true(disk.operations == operations);
+	assert_true(slow_disk.operations == operations);
 	assert_int_equal(target_export_connections(
 				 ((struct fixture *)*state)->target, "x"),
 			 1);
@@ -438,9 +367,9 @@ static void half_a_write_never_reaches_the_device(void **state)
 	assert_int_equal(target_export_remove(
 				 ((struct fixture *)*state)->target, "x", NULL),
 			 0);
-	assert_int_equal(disk.open, 0);
-	assert_int_equal(disk.released, 1);
-	assert_int_equal(disk.operations, 0);
+	assert_int_equal(slow_disk.open, 0);
+	assert_int_equal(released, 1);
+	assert_int_equal(slow_disk.operations, 0);
 	assert_true(client_closed(fd));
 	fd_close(fd);
 }
@@ -469,7 +398,7 @@ static void *raiser_main(void *context)
 
 	for (uint64_t epoch = 6; !raiser->stop; epoch++) {
 		assert_int_equal(export_set(raiser->f, epoch, false, "any"), 0);
-		assert_int_equal(disk.in_flight, 0);
+		assert_int_equal(slow_disk.in_flight, 0);
 	}
 	return NULL;
 }
@@ -480,7 +409,7 @@ static void epochs_may_rise_under_load(void **state)
 	pthread_t thread;
 	char name[32];
 
-	disk.delay_ms = 1;
+	slow_disk.delay_ms = 1;
 	assert_int_equal(pthread_create(&thread, NULL, raiser_main, &raiser),
 			 0);
 	for (int i = 0; i < 300; i++) {
@@ -507,10 +436,10 @@ static void stopping_sends_the_replies_that_are_due(void **state)
 	int fd = connect_to(*state, "x@5");
 	char data[4096];
 
-	disk.delay_ms = 200;
+	slow_disk.delay_ms = 200;
 	disk_fill('d');
 	client_ask(fd, NBD_CMD_READ, 9, 0, sizeof(data));
-	while (disk.in_flight == 0)
+	while (slow_disk.in_flight == 0)
 		usleep(1000);
 	stop(*state);
 	assert_int_equal(client_answer(fd, 9), 0);

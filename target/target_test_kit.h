@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A plain NBD client for the tests of the whole server: blocking, one
- * request at a time, simple replies. What goes wrong fails the test.
+ * request at a time; replies are simple, or the test's to take apart. What goes
+ * wrong fails the test.
  */
 #ifndef TARGET_TARGET_TEST_KIT_H
 #define TARGET_TARGET_TEST_KIT_H
@@ -10,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* @address: "unix:PATH". Returns the socket. */
+/* @address: "unix:PATH" or "tcp:127.0.0.1:PORT". Returns the socket. */
 int client_dial(const char *address);
 
 void client_put(int fd, const void *data, size_t length);
@@ -27,6 +28,9 @@ struct client_export {
 
 /* NBD_OPT_EXPORT_NAME; false: the server closed. @ret may be NULL. */
 bool client_begin(int fd, const char *name, struct client_export *ret);
+
+/* With structured replies; NBD_OPT_EXPORT_NAME, too. */
+bool client_begin_structured(int fd, const char *name);
 
 /* Send a request; its payload, if any, is put by the caller. */
 void client_ask(int fd, uint16_t type, uint64_t cookie, uint64_t offset,

@@ -300,7 +300,7 @@ void tls_session_put(struct tls_session *s, uint32_t length)
 const void *tls_session_output(struct tls_session *s, size_t *ret_length)
 {
 	*ret_length = s->out_end - s->out_start;
-	return s->out + s->out_start;
+	return s->out ? s->out + s->out_start : NULL;
 }
 
 void tls_session_sent(struct tls_session *s, size_t length)

@@ -65,13 +65,18 @@ _cluster_configure() {
 	E
 }
 
+# In a session of its own: what ends this script's process group (Ctrl-C, a
+# timeout) must leave it, for cluster_stop() unmounts with its help.
 _blockd_spawn() {
 	local dir=$CLUSTER_DIR/host$1
-	# Not by on(): its pid must be blockd's.
-	nsenter --net="/run/netns/$CLUSTER_NET$1" \
-		blockd --config "$dir/blockd.conf" >>"$dir/blockd.log" 2>&1 &
-	echo $! >"$dir/blockd.pid"
-	disown
+	# Not by on(): its pid must be blockd's. Without job control, or setsid
+	# would be the leader of a group, fork and end.
+	(
+		set +m
+		setsid nsenter --net="/run/netns/$CLUSTER_NET$1" \
+			blockd --config "$dir/blockd.conf" >>"$dir/blockd.log" 2>&1 &
+		echo $! >"$dir/blockd.pid"
+	)
 }
 
 # blockd_start HOST: returns once it answers

@@ -11,6 +11,12 @@ set -u
 TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 BUILD=${BUILD:-$TOP/build}
 case $BUILD in /*) ;; *) BUILD=$TOP/$BUILD ;; esac
+# A daemon that ended is this shell's to wait for, which it does at once: the
+# first process of a container does it seconds later, or never.
+if [ "${BASH_SOURCE[-1]}" = "$0" ] && [ "${TRIB_REAPER:-}" != $$ ] && [ -x "$BUILD/test/tests/reaper" ]; then
+	export TRIB_REAPER=$$
+	exec "$BUILD/test/tests/reaper" "$BASH" "$0" "$@"
+fi
 PATH=$BUILD/bin:$BUILD/test:$PATH
 TEST_DIR=$(mktemp -d "${TMPDIR:-/tmp}/trib-test.XXXXXX")
 exec {_SAID}>&2
@@ -40,14 +46,18 @@ _say_line() { # LINE COMMAND
 _end() {
 	local rc=$?
 	trap - ERR
+	trap '' INT TERM HUP
 	set +eE
 	if [ $rc != 0 ] && [ $rc != 77 ] && declare -F say_more >/dev/null; then
 		say_more 2>&1 | sed 's/^/# /' >&"$_SAID"
 	fi
 	_clean
 }
+# One who asks twice for the end of it (make and a timeout pass on what the group
+# got already) does not end what is being undone.
 _clean() {
 	local i
+	trap '' INT TERM HUP
 	for ((i = ${#_cleanups[@]} - 1; i >= 0; i--)); do
 		eval "${_cleanups[i]}" >/dev/null 2>&1 || true
 	done
@@ -55,7 +65,7 @@ _clean() {
 }
 at_exit rm -rf --one-file-system "$TEST_DIR"
 trap _clean EXIT
-trap 'exit 130' INT TERM HUP
+trap "trap '' INT TERM HUP; exit 130" INT TERM HUP
 
 skip_all() { echo "$*"; exit 77; }
 need_root() { [ "$(id -u)" = 0 ] || skip_all "needs root"; }
@@ -92,6 +102,14 @@ eventually() {
 	done
 }
 
+# end_at_once [PID...]: whether they still are or not
+end_at_once() {
+	local pid
+	for pid in "$@"; do
+		kill -9 "$pid" 2>/dev/null || true
+	done
+}
+
 # stand_still PID: stopped, all of its threads (they go on for a moment)
 stand_still() {
 	kill -STOP "$1"
@@ -101,12 +119,19 @@ stand_still() {
 same() { [ "$1" = "$2" ] || fail "expected '$2', got '$1'${3:+ ($3)}"; }
 
 run_tests() {
-	local tests n=0 t rc bad=0
-	tests=$(declare -F | awk '$3 ~ /^test_/{print $3}')
-	if [ $# -gt 0 ]; then tests=$*; fi
+	local tests all n=0 t rc bad=0
+	# All that there are, those of the script itself in its order.
+	all=$(declare -F | awk '$3 ~ /^test_/{print $3}')
+	all=$({ grep -oE '^test_[a-z0-9_]+' "$0" | grep -xF "$all"; echo "$all"; } | awk '!s[$0]++')
+	tests=$all
+	if [ $# -gt 0 ]; then tests=$(printf '%s\n' "$@" | awk '!s[$0]++'); fi
 	echo "1..$(wc -w <<<"$tests")"
-	for t in $(grep -oE '^test_[a-z0-9_]+' "$0" | awk '!s[$0]++'); do
-		grep -qwF "$t" <<<"$tests" || continue
+	for t in $(grep -vxF "$all" <<<"$tests"); do
+		n=$((n + 1)) bad=1
+		echo "not ok $n - ${t#test_}: there is no such test"
+	done
+	for t in $all; do
+		grep -qxF "$t" <<<"$tests" || continue
 		n=$((n + 1))
 		rm -f "$TEST_DIR/.skip"
 		(
@@ -126,5 +151,6 @@ run_tests() {
 			bad=1
 		fi
 	done
+	trap '' INT TERM HUP
 	exit $bad
 }

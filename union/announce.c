@@ -15,9 +15,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fuse.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 
 #include "base/cleanup.h"
 #include "union/dir_fd.h"
@@ -32,6 +34,7 @@ struct shared {
 struct walk {
 	struct unionfs *fs;
 	const struct branch *branch;
+	bool again; /* it was there before, and may have lost changes */
 	struct shared *items;
 	size_t count, size;
 };
@@ -49,7 +52,7 @@ static int add_shared(struct walk *walk, struct node *node,
 	if (walk->count == walk->size) {
 		bigger = reallocarray(walk->items, size, sizeof(*bigger));
 		if (!bigger) {
-			node_forget(&walk->fs->nodes, node->id, 1);
+			node_let_go(&walk->fs->nodes, node);
 			return -ENOMEM;
 		}
 		walk->items = bigger;
@@ -60,20 +63,21 @@ static int add_shared(struct walk *walk, struct node *node,
 }
 
 /*
- * What @name is on the branches before the new one: 1, and the copy of
+ * What @name is on the other branches: 1, and the copy of
  * @node it is in with its attributes and handle; 0: it is on none; -errno.
  */
-static int find_below(const struct walk *walk, const struct node *node,
-		      const char *name, struct copy **ret_copy,
-		      struct stat *ret_st, struct handle *ret_handle)
+static int find_elsewhere(const struct walk *walk, const struct node *node,
+			  const char *name, struct copy **ret_copy,
+			  struct stat *ret_st, struct handle *ret_handle)
 {
 	struct copy *copy;
 	int r;
 
-	for (copy = node_first(node); copy && copy->branch < walk->branch->id;
-	     copy = copy_next(copy)) {
+	for (copy = node_first(node); copy; copy = copy_next(copy)) {
 		auto_dir_fd struct dir_fd *dir = NULL;
 
+		if (copy->branch == walk->branch->id)
+			continue;
 		r = unionfs_dir_fd(walk->fs, copy, &dir);
 		if (r == 0)
 			r = lookup_inode(dir->fd, name, ret_st, ret_handle);
@@ -95,11 +99,26 @@ static struct node *known_dir(struct walk *walk, const struct shared *dir,
 	struct copy *copy;
 	struct stat st;
 
-	if (find_below(walk, dir->node, name, &copy, &st, ret_handle) != 1 ||
+	if (find_elsewhere(walk, dir->node, name, &copy, &st, ret_handle) !=
+		    1 ||
 	    !S_ISDIR(st.st_mode))
 		return NULL;
 	*ret_branch = copy->branch;
 	return node_hold(&walk->fs->nodes, copy->branch, ret_handle);
+}
+
+/* A directory of the branch alone, known from before. */
+static int visit_own(struct walk *walk, int fd, const char *name)
+{
+	struct handle handle;
+	struct node *node;
+	struct stat st;
+	int r = lookup_inode(fd, name, &st, &handle);
+
+	if (r < 0 || !S_ISDIR(st.st_mode))
+		return r == -ENOENT ? 0 : r;
+	node = node_hold(&walk->fs->nodes, walk->branch->id, &handle);
+	return node ? add_shared(walk, node, &handle) : 0;
 }
 
 /* First round: a known directory gets its copy, and is walked in turn. */
@@ -116,7 +135,7 @@ static int visit_known(struct walk *walk, const struct shared *dir, int fd,
 		return 0;
 	node = known_dir(walk, dir, name, &branch, &known);
 	if (!node)
-		return 0;
+		return walk->again ? visit_own(walk, fd, name) : 0;
 	r = lookup_inode(fd, name, &st, &handle);
 	if (r == 0 && S_ISDIR(st.st_mode)) {
 		r = node_add_copy(&walk->fs->nodes, branch, &known,
@@ -124,7 +143,7 @@ static int visit_known(struct walk *walk, const struct shared *dir, int fd,
 		if (r == 0)
 			return add_shared(walk, node, &handle);
 	}
-	node_forget(&walk->fs->nodes, node->id, 1);
+	node_let_go(&walk->fs->nodes, node);
 	return r == -ENOENT ? 0 : r;
 }
 
@@ -138,30 +157,56 @@ static bool is_still_so(struct walk *walk, const struct shared *dir,
 	struct stat st;
 	bool same;
 
-	if (find_below(walk, dir->node, name, &copy, &st, &handle) != 1)
+	if (find_elsewhere(walk, dir->node, name, &copy, &st, &handle) != 1)
 		return false;
 	if (!S_ISDIR(st.st_mode))
-		return true; /* it hides what the new branch has */
+		/* It hides what the branch has. */
+		return copy->branch < walk->branch->id;
 	node = node_hold(&walk->fs->nodes, copy->branch, &handle);
 	if (!node)
 		return false;
 	same = node_copy_on(node, walk->branch->id) != NULL;
-	node_forget(&walk->fs->nodes, node->id, 1);
+	node_let_go(&walk->fs->nodes, node);
 	return same;
+}
+
+/*
+ * The kernel asks for @name anew. Otherwise than an invalidation that leaves
+ * what is mounted on it alone, if it is still the same.
+ */
+static int expire(const struct walk *walk, uint64_t parent, const char *name)
+{
+	struct fuse_notify_inval_entry_out out = {
+		.parent = parent,
+		.namelen = (uint32_t)strlen(name),
+		.flags = FUSE_EXPIRE_ONLY,
+	};
+	struct fuse_out_header header = {.error = FUSE_NOTIFY_INVAL_ENTRY};
+	struct iovec iov[] = {
+		{&header, sizeof(header)},
+		{&out, sizeof(out)},
+		{(void *)(uintptr_t)name, out.namelen + 1},
+	};
+
+	header.len = (uint32_t)(sizeof(header) + sizeof(out) + out.namelen + 1);
+	return writev(fuse_session_fd(walk->fs->session), iov, 3) < 0 ? -errno
+								      : 0;
 }
 
 /* Second round: the kernel takes the name for absent no more. */
 static int visit_stale(struct walk *walk, const struct shared *dir, int fd,
 		       const char *name, bool may_be_dir)
 {
-	int r;
+	int r = 0;
 
 	(void)fd;
-	(void)may_be_dir;
 	if (is_still_so(walk, dir, name))
 		return 0;
-	r = fuse_lowlevel_notify_inval_entry(walk->fs->session, dir->node->id,
-					     name, strlen(name));
+	if (walk->again && walk->fs->expires)
+		r = expire(walk, dir->node->id, name);
+	else if (!walk->again || !may_be_dir)
+		r = fuse_lowlevel_notify_inval_entry(
+			walk->fs->session, dir->node->id, name, strlen(name));
 	return r == -ENOENT ? 0 : r; /* it did not know the name */
 }
 
@@ -238,16 +283,32 @@ static int invalidate(struct walk *walk, const struct shared *dir)
 	return r == -ENOENT ? 0 : r;
 }
 
-int announce(struct unionfs *fs, const struct branch *branch)
+static int announce_walk(struct unionfs *fs, const struct branch *branch,
+			 bool again)
 {
-	struct walk walk = {.fs = fs, .branch = branch};
+	/* A branch may come back while another is added. */
+	static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+	struct walk walk = {.fs = fs, .branch = branch, .again = again};
 	size_t i;
-	int r = add_copies(&walk);
+	int r;
 
+	pthread_mutex_lock(&one_at_a_time);
+	r = add_copies(&walk);
 	for (i = 0; i < walk.count && r == 0; i++)
 		r = invalidate(&walk, &walk.items[i]);
+	pthread_mutex_unlock(&one_at_a_time);
 	for (i = 0; i < walk.count; i++)
-		node_forget(&fs->nodes, walk.items[i].node->id, 1);
+		node_let_go(&fs->nodes, walk.items[i].node);
 	free(walk.items);
 	return r;
+}
+
+int announce(struct unionfs *fs, const struct branch *branch)
+{
+	return announce_walk(fs, branch, false);
+}
+
+int announce_again(struct unionfs *fs, const struct branch *branch)
+{
+	return announce_walk(fs, branch, true);
 }

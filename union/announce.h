@@ -15,4 +15,10 @@
  */
 int announce(struct unionfs *fs, const struct branch *branch);
 
+/*
+ * The same for one that had failed and is back: what was looked up meanwhile
+ * did not see it, and what was changed last may not be so.
+ */
+int announce_again(struct unionfs *fs, const struct branch *branch);
+
 #endif

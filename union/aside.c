@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "union/dir_fd.h"
+#include "union/quietly.h"
 
 int aside_put(const struct branch *branch, int dirfd, const char *name)
 {
@@ -31,6 +32,19 @@ int aside_put(const struct branch *branch, int dirfd, const char *name)
 		    branch->path,
 		    log_quote(quoted, sizeof(quoted), kept, strlen(kept)));
 	return 0;
+}
+
+int aside_put_quietly(struct unionfs *fs, const struct branch *branch,
+		      int dirfd, const char *name)
+{
+	struct quietly quietly;
+	int r = quietly_begin(fs, branch->id, dirfd, &quietly);
+
+	if (r == 0)
+		r = aside_put(branch, dirfd, name);
+	if (r == 0)
+		quietly_end(fs, branch->id, dirfd, &quietly);
+	return r;
 }
 
 int aside_put_all(struct unionfs *fs, const struct hit *hits, int count,

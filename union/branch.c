@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "union/branch.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -11,7 +12,10 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "union/branch_health.h"
+#include "union/dir_fd.h"
 #include "union/handle.h"
+#include "union/number_keep.h"
 #include "union/proc_path.h"
 
 static int check_handles(int fd, const char *path, struct error *err)
@@ -114,6 +118,7 @@ int branch_open(struct branch_table *table, const char *path, unsigned flags,
 {
 	auto_close int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	auto_free char *real = NULL;
+	struct branch_identity identity;
 	struct branch *branch;
 	struct statvfs space;
 	struct stat st;
@@ -131,6 +136,10 @@ int branch_open(struct branch_table *table, const char *path, unsigned flags,
 		r = check_handles(fd, path, err);
 	if (r < 0)
 		return r;
+	r = branch_identity_get(fd, &identity);
+	if (r < 0)
+		return error_set(err, -r, "branch '%s': %s", path,
+				 strerror(-r));
 	branch = calloc(1, sizeof(*branch));
 	if (!branch)
 		return error_set(err, ENOMEM, "branch '%s': %s", path,
@@ -139,10 +148,13 @@ int branch_open(struct branch_table *table, const char *path, unsigned flags,
 		flags |= BRANCH_RO;
 	branch->id = table->count;
 	branch->flags = flags;
+	branch->min_free = BRANCH_MIN_FREE_UNION;
 	branch->path = take_ptr(real);
 	branch->root_fd = take_fd(&fd);
 	branch->device = st.st_dev;
-	pthread_mutex_init(&branch->space_lock, NULL);
+	number_keep_look(branch);
+	branch->identity = identity;
+	pthread_mutex_init(&branch->clone_lock, NULL);
 	table->items[branch->id] = branch;
 	*ret = branch;
 	return 0;
@@ -156,7 +168,7 @@ void branch_publish(struct branch_table *table)
 static void free_branch(struct branch *branch)
 {
 	fd_close(branch->root_fd);
-	pthread_mutex_destroy(&branch->space_lock);
+	pthread_mutex_destroy(&branch->clone_lock);
 	free(branch->path);
 	free(branch);
 }
@@ -180,38 +192,100 @@ int branch_add(struct branch_table *table, const char *path, unsigned flags,
 	return 0;
 }
 
+static int add_closed(struct branch_table *table, const char *path,
+		      unsigned flags, struct branch **ret, struct error *err)
+{
+	struct branch *branch = calloc(1, sizeof(*branch));
+
+	if (branch)
+		branch->path = strdup(path);
+	if (!branch || !branch->path) {
+		free(branch);
+		return error_set(err, ENOMEM, "branch '%s': %s", path,
+				 strerror(ENOMEM));
+	}
+	branch->id = table->count;
+	branch->flags = flags;
+	branch->min_free = BRANCH_MIN_FREE_UNION;
+	branch->root_fd = -1;
+	branch->announced = true;
+	pthread_mutex_init(&branch->clone_lock, NULL);
+	table->items[branch->id] = branch;
+	branch_publish(table);
+	*ret = branch;
+	return 0;
+}
+
+int branch_add_gone(struct branch_table *table, const char *path,
+		    struct error *err)
+{
+	struct branch *branch;
+
+	return add_closed(table, path, BRANCH_GONE | BRANCH_RO, &branch, err);
+}
+
+int branch_add_failed(struct branch_table *table, const char *path,
+		      unsigned flags, const struct branch_identity *identity,
+		      int error, struct error *err)
+{
+	struct branch *branch;
+	int r = add_closed(table, path, flags, &branch, err);
+
+	if (r < 0)
+		return r;
+	branch->identity = *identity;
+	/* A number for what branch_fail() puts there. */
+	branch->root_fd = open("/", O_PATH | O_CLOEXEC);
+	branch_fail(branch, error);
+	return 0;
+}
+
 void branch_table_done(struct branch_table *table)
 {
 	while (table->count)
 		free_branch(table->items[--table->count]);
 }
 
-uint64_t branch_available(struct branch *branch)
+static void ask_space(struct branch *branch, int64_t now_ms)
 {
-	int64_t now = clock_ms();
-	struct statvfs space;
-	uint64_t available;
+	struct statvfs space = {0};
+	uint64_t block;
 
-	pthread_mutex_lock(&branch->space_lock);
-	if (!branch->space_checked_ms ||
-	    now - branch->space_checked_ms >= BRANCH_SPACE_AGE_MS) {
-		/* A branch that cannot say has none. */
-		branch->available = 0;
-		if (fstatvfs(branch->root_fd, &space) == 0)
-			branch->available = (uint64_t)space.f_bavail *
-					    space.f_frsize;
-		branch->space_checked_ms = now;
+	if (!branch_usable(branch->id) || fstatvfs(branch->root_fd, &space) < 0)
+		memset(&space, 0, sizeof(space));
+	block = space.f_frsize;
+	atomic_store(&branch->available, space.f_bavail * block);
+	atomic_store(&branch->used, (space.f_blocks - space.f_bfree) * block);
+	atomic_store(&branch->space_checked_ms, now_ms);
+}
+
+static bool space_is_old(const struct branch *branch, int64_t now_ms)
+{
+	int64_t checked_ms = atomic_load(&branch->space_checked_ms);
+
+	return !checked_ms || now_ms - checked_ms >= BRANCH_SPACE_AGE_MS;
+}
+
+void branch_space(struct branch *branch, int64_t now_ms,
+		  struct branch_space *ret)
+{
+	bool never = !atomic_load(&branch->space_checked_ms);
+
+	/* One thread asks; the others take what was known, if anything. */
+	if (space_is_old(branch, now_ms) &&
+	    (never ? pthread_mutex_lock(&branch->space_lock)
+		   : pthread_mutex_trylock(&branch->space_lock)) == 0) {
+		if (space_is_old(branch, now_ms))
+			ask_space(branch, now_ms);
+		pthread_mutex_unlock(&branch->space_lock);
 	}
-	available = branch->available;
-	pthread_mutex_unlock(&branch->space_lock);
-	return available;
+	ret->available = atomic_load(&branch->available);
+	ret->used = atomic_load(&branch->used);
 }
 
 void branch_space_changed(struct branch *branch)
 {
-	pthread_mutex_lock(&branch->space_lock);
-	branch->space_checked_ms = 0;
-	pthread_mutex_unlock(&branch->space_lock);
+	atomic_store(&branch->space_checked_ms, 1); /* long ago */
 }
 
 static bool device_seen(const struct branch_table *table, unsigned upto)
@@ -219,53 +293,108 @@ static bool device_seen(const struct branch_table *table, unsigned upto)
 	unsigned i;
 
 	for (i = 0; i < upto; i++)
-		if (table->items[i]->device == table->items[upto]->device)
+		if (branch_usable(i) &&
+		    !(table->items[i]->flags & BRANCH_GONE) &&
+		    table->items[i]->device == table->items[upto]->device)
 			return true;
 	return false;
 }
 
-int branch_table_statvfs(const struct branch_table *table, struct statvfs *ret)
+static void add_space(struct statvfs *sum, const struct statvfs *one)
 {
-	struct statvfs sum, one;
-	unsigned i;
+	sum->f_blocks += one->f_blocks * one->f_frsize / sum->f_frsize;
+	sum->f_bfree += one->f_bfree * one->f_frsize / sum->f_frsize;
+	sum->f_bavail += one->f_bavail * one->f_frsize / sum->f_frsize;
+	sum->f_files += one->f_files;
+	sum->f_ffree += one->f_ffree;
+	sum->f_favail += one->f_favail;
+	if (one->f_namemax < sum->f_namemax)
+		sum->f_namemax = one->f_namemax;
+}
 
-	if (fstatvfs(table->items[0]->root_fd, &sum) < 0)
-		return -errno;
-	for (i = 1; i < table->count; i++) {
-		if (device_seen(table, i))
+int branch_table_statvfs(const struct branch_table *table, unsigned ignored,
+			 struct statvfs *ret)
+{
+	struct statvfs sum = {0}, one;
+	unsigned i, n = 0;
+	int r;
+
+	for (i = 0; i < table->count; i++) {
+		if (!branch_usable(i) || table->items[i]->flags & BRANCH_GONE ||
+		    device_seen(table, i))
 			continue;
-		if (fstatvfs(table->items[i]->root_fd, &one) < 0)
-			return -errno;
-		sum.f_blocks += one.f_blocks * one.f_frsize / sum.f_frsize;
-		sum.f_bfree += one.f_bfree * one.f_frsize / sum.f_frsize;
-		sum.f_bavail += one.f_bavail * one.f_frsize / sum.f_frsize;
-		sum.f_files += one.f_files;
-		sum.f_ffree += one.f_ffree;
-		sum.f_favail += one.f_favail;
-		if (one.f_namemax < sum.f_namemax)
-			sum.f_namemax = one.f_namemax;
+		r = branch_report(table->items[i],
+				  fstatvfs(table->items[i]->root_fd, &one) < 0
+					  ? -errno
+					  : 0);
+		if (r < 0 && branch_usable(i))
+			return r;
+		if (r < 0)
+			continue;
+		if (table->items[i]->flags & ignored)
+			one.f_bfree = one.f_bavail = 0;
+		if (n++)
+			add_space(&sum, &one);
+		else
+			sum = one;
 	}
+	if (!n)
+		return -EIO;
 	*ret = sum;
 	return 0;
 }
 
-int branch_work_dir(const struct branch *branch)
+static int make_work_dir(const struct branch *branch)
 {
 	struct stat root;
-	int fd;
 
 	if (fstat(branch->root_fd, &root) < 0)
 		return -errno;
-	if (mkdirat(branch->root_fd, BRANCH_WORK_DIR, 0700) == 0)
-		/* Nobody sees it, so nothing changed. A wrong time is no
-		 * harm. */
-		(void)futimens(branch->root_fd,
-			       (struct timespec[]){root.st_atim, root.st_mtim});
-	else if (errno != EEXIST)
-		return -errno;
-	fd = openat(branch->root_fd, BRANCH_WORK_DIR,
-		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (mkdirat(branch->root_fd, BRANCH_WORK_DIR, 0700) < 0)
+		return errno == EEXIST ? 0 : -errno;
+	/* Nobody sees it, so nothing changed. A wrong time is no harm. */
+	(void)futimens(branch->root_fd,
+		       (struct timespec[]){root.st_atim, root.st_mtim});
+	return 0;
+}
+
+static int open_work_dir(const struct branch *branch)
+{
+	int fd = openat(branch->root_fd, BRANCH_WORK_DIR,
+			O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
 	return fd < 0 ? -errno : fd;
+}
+
+int branch_work_dir(const struct branch *branch)
+{
+	int r, fd = open_work_dir(branch);
+
+	if (fd != -ENOENT)
+		return fd;
+	dir_fd_changes_begin();
+	r = make_work_dir(branch);
+	dir_fd_changes_end();
+	return r < 0 ? r : open_work_dir(branch);
+}
+
+void branch_work_sweep(const struct branch *branch, const char *prefix)
+{
+	int fd = openat(branch->root_fd, BRANCH_WORK_DIR,
+			O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *entry;
+
+	if (!dir) {
+		fd_close(fd);
+		return;
+	}
+	/* One that stays is no harm. */
+	while ((entry = readdir(dir)))
+		if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0 &&
+		    unlinkat(fd, entry->d_name, 0) < 0)
+			(void)unlinkat(fd, entry->d_name, AT_REMOVEDIR);
+	(void)closedir(dir);
 }
 
 static int read_link(int fd, char *buf, size_t size)
@@ -290,7 +419,7 @@ int branch_path_of(const struct branch *branch, int fd, char *ret)
 
 	if (r == 0)
 		r = read_link(fd, path, sizeof(path));
-	if (r < 0)
+	if (r)
 		return r;
 	if (fstat(fd, &st) < 0)
 		return -errno;

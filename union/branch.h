@@ -15,29 +15,58 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "union/branch_identity.h"
 
 #define BRANCH_MAX 256
 
-#define BRANCH_LOCAL 1u /* flag: its storage is on this node */
-#define BRANCH_RO    2u /* flag: nothing is changed on it */
+/* Flags of a branch. */
+#define BRANCH_LOCAL    1u  /* its storage is on this node */
+#define BRANCH_RO       2u  /* nothing is changed on it */
+#define BRANCH_NC       4u  /* no new name goes there that may go elsewhere */
+#define BRANCH_DRAINING 8u  /* as that, and its files leave it: see drain.h */
+#define BRANCH_GONE     16u /* nothing is on it, and it is asked no more */
+
+#define BRANCH_MIN_FREE_UNION UINT64_MAX /* branch.min_free: the union's */
 
 /* The name in a branch's root where copies are made before they appear. */
 #define BRANCH_WORK_DIR ".tributary"
+
+/* The name in the union's root that is a control file (union/dot_union.h). */
+#define BRANCH_CONTROL_FILE ".union"
 
 #define BRANCH_SPACE_AGE_MS 1000 /* free space is asked for this often */
 
 struct branch {
 	unsigned id;
-	unsigned flags;
+	atomic_uint flags; /* BRANCH_LOCAL and the like */
+	/* Bytes; with less it is a last choice. BRANCH_MIN_FREE_UNION. */
+	_Atomic uint64_t min_free;
 	char *path;  /* absolute, as resolved at the start; owned */
 	int root_fd; /* readable directory, for handle_open() too */
 	dev_t device;
+	atomic_bool has_numbers; /* files of it: see number_keep.h */
+	struct branch_identity identity;
 	atomic_bool no_passthrough; /* the kernel refused a file of it */
 	bool announced; /* no node or cache lacks it: see live_add() */
 
-	pthread_mutex_t space_lock; /* guards the rest */
-	int64_t space_checked_ms;   /* 0: never */
-	uint64_t available;         /* bytes for unprivileged users */
+	/* See branch_health.h, which changes them. */
+	atomic_int failed;     /* the errno it failed with; 0: it works */
+	atomic_bool to_close;  /* removed, root_fd still in use */
+	atomic_bool turned_ro; /* by itself, since it is a branch */
+	atomic_ulong failures; /* so far */
+	bool doubted;
+
+	/* Two requests must not make the same directory on it at once. */
+	pthread_mutex_t clone_lock;
+
+	pthread_mutex_t space_lock;       /* of who asks for it */
+	_Atomic int64_t space_checked_ms; /* 0: never */
+	_Atomic uint64_t available, used; /* see branch_space() */
+};
+
+struct branch_space {
+	uint64_t available; /* bytes, for unprivileged users */
+	uint64_t used;      /* bytes */
 };
 
 struct branch_table {
@@ -64,6 +93,18 @@ int branch_open(struct branch_table *table, const char *path, unsigned flags,
 void branch_publish(struct branch_table *table);
 void branch_drop(struct branch_table *table);
 
+/* The place of one that was removed (BRANCH_GONE): nothing is opened. */
+int branch_add_gone(struct branch_table *table, const char *path,
+		    struct error *err);
+
+/*
+ * One that was there before as @identity and cannot be opened now (@error, an
+ * errno): it is failed, and taken back when it returns.
+ */
+int branch_add_failed(struct branch_table *table, const char *path,
+		      unsigned flags, const struct branch_identity *identity,
+		      int error, struct error *err);
+
 /* The branch that is the directory @path; NULL: none, or no directory. */
 struct branch *branch_find(const struct branch_table *table, const char *path);
 
@@ -73,20 +114,29 @@ bool branch_path_is_below(const char *path, const char *dir);
 /* Close and free all. A zeroed table is fine. */
 void branch_table_done(struct branch_table *table);
 
-/* Bytes that can still be written, at most BRANCH_SPACE_AGE_MS old. */
-uint64_t branch_available(struct branch *branch);
+/*
+ * What it has, at most BRANCH_SPACE_AGE_MS old; or older while somebody else
+ * asks for it. A branch that cannot say has none.
+ */
+void branch_space(struct branch *branch, int64_t now_ms,
+		  struct branch_space *ret);
 
 /* Ask again next time: a write met ENOSPC. */
 void branch_space_changed(struct branch *branch);
 
 /*
  * statfs(2) of the union: the sum over the branches, each file system once.
- * Block size and the like are those of the first.
+ * Block size and the like are those of the first. Branches with one of the
+ * flags @ignored count as full.
  */
-int branch_table_statvfs(const struct branch_table *table, struct statvfs *ret);
+int branch_table_statvfs(const struct branch_table *table, unsigned ignored,
+			 struct statvfs *ret);
 
 /* Descriptor of the branch's BRANCH_WORK_DIR, made when needed; -errno. */
 int branch_work_dir(const struct branch *branch);
+
+/* Remove what is in it by names that begin so: files, empty directories. */
+void branch_work_sweep(const struct branch *branch, const char *prefix);
 
 /*
  * Where the directory @fd (may be O_PATH) is below the branch: "a/b", "" for

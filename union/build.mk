@@ -1,18 +1,47 @@
 $(eval $(call library,union,\
-  union/announce.c union/aside.c union/branch.c union/branch_spec.c union/bury.c union/clone_dir.c \
-  union/control.c union/control_client.c union/control_proto.c \
-  union/control_status.c union/dir_fd.c union/handle.c union/live_add.c \
-  union/inode_number.c union/intent.c union/intent_recover.c union/lookup.c union/merge.c union/mount.c \
-  union/node.c union/ops.c union/ops_attr.c union/ops_dir.c union/ops_io.c \
-  union/ops_lookup.c union/ops_name.c union/ops_open.c union/ops_rename.c \
-  union/ops_xattr.c union/options.c union/passthrough.c union/place.c \
-  union/policy.c union/rename_dir.c union/rename_exchange.c union/rename_parts.c \
-  union/request.c union/serve.c union/unionfs.c,fuse3 json-c,base))
+  union/again.c union/announce.c union/aside.c union/attrs.c union/branch.c \
+  union/branch_health.c union/branch_identity.c union/branch_spec.c \
+  union/bury.c union/clone_dir.c union/control.c union/control_client.c \
+  union/control_command.c union/control_proto.c union/control_status.c \
+  union/copy_data.c union/dir_fd.c union/dir_listing.c union/dir_turn.c \
+  union/dot_union.c union/drain.c union/drain_dir.c union/drain_walk.c \
+  union/explain.c union/file_in_use.c union/find_names.c union/full.c \
+  union/gate.c union/handle.c union/heal.c union/holder.c \
+  union/inode_number.c union/intent.c union/intent_recover.c union/keep.c \
+  union/live_add.c union/live_remove.c union/live_set.c union/lookup.c \
+  union/merge.c union/mount.c union/move.c union/moving.c union/names.c \
+  union/node.c union/node_copies.c union/node_index.c union/node_quiet.c \
+  union/node_record.c union/node_restore.c union/node_sleep.c \
+  union/node_slots.c union/number_keep.c union/once.c union/once_slots.c \
+  union/open_record.c union/open_table.c union/ops.c union/ops_attr.c \
+  union/ops_dir.c union/ops_io.c union/ops_lookup.c union/ops_name.c \
+  union/ops_open.c union/ops_rename.c union/ops_xattr.c union/options.c \
+  union/options_branches.c union/options_mergerfs.c union/pace.c union/passthrough.c \
+  union/place.c union/policy.c union/policy_record.c union/policy_set.c union/quietly.c \
+  union/relocate.c union/remove_dir.c union/rename_dir.c \
+  union/rename_exchange.c union/rename_parts.c union/request.c \
+  union/search.c union/serve.c union/service.c union/state.c union/survey.c \
+  union/survive.c union/unionfs.c union/uring.c union/uring_cpus.c \
+  union/uring_entry.c union/uring_ring.c,fuse3 json-c liburing,base))
 $(eval $(call program,trib-union,union/main.c,union))
 $(eval $(call test_helper,union/outcomes,base,))
 $(eval $(call test_helper,union/random_io,base,))
-$(foreach t,branch control_proto inode_number intent merge node options policy request,\
+$(foreach t,branch branch_health control_proto dir_fd gate handle inode_number intent keep live_remove merge names node node_restore once open_table options pace policy policy_record policy_set relocate remove_dir request uring uring_entry,\
   $(eval $(call unit_test,union/$(t)_test,union)))
+$(eval $(call unit_test,union/again_test,union,union/again_acts.c))
 $(eval $(call fuzzer,union/control_proto_fuzz,union/control_proto.c \
-  union/branch_spec.c base/error.c))
-SYSTEM_TESTS += tests/system/union.sh
+  union/branch_spec.c base/error.c base/size.c))
+$(eval $(call fuzzer,union/once_fuzz,union/once_slots.c))
+$(eval $(call fuzzer,union/uring_entry_fuzz,union/uring_entry.c))
+SYSTEM_TESTS += tests/system/union.sh tests/system/union_data.sh tests/system/union_survive.sh tests/system/union_live.sh \
+  tests/system/union_drain.sh tests/system/union_uring.sh
+LONG_TESTS += tests/system/union.sh tests/system/union_data.sh
+
+# mount(8) and fstab: type fuse.trib-union. It looks in /sbin only.
+MOUNTHELPERDIR ?= /sbin
+INSTALLS += install-mount-helper
+.PHONY: install-mount-helper
+install-mount-helper:
+	install -d $(DESTDIR)$(MOUNTHELPERDIR)
+	ln -sf $(SBINDIR)/trib-union \
+	  $(DESTDIR)$(MOUNTHELPERDIR)/mount.fuse.trib-union

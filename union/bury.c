@@ -6,22 +6,28 @@
 
 #include "base/cleanup.h"
 #include "union/dir_fd.h"
+#include "union/number_keep.h"
 
-void bury_begin(const struct hit *hit, const char *name, struct bury *ret)
+void bury_begin(struct unionfs *fs, const struct hit *hit, const char *name,
+		struct bury *ret)
 {
+	auto_close int fd = -1;
+
 	ret->branch = hit->dir->branch;
-	ret->fd = -1;
+	ret->buried = (struct buried){.fd = -1};
 	if (S_ISDIR(hit->st.st_mode) || hit->st.st_nlink > 1)
 		return;
-	ret->fd = openat(hit->fd->fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	if (ret->fd >= 0 && handle_get(ret->fd, "", &ret->handle) < 0)
-		fd_close(take_fd(&ret->fd));
+	fd = openat(hit->fd->fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0 && handle_get(fd, "", &ret->handle) == 0)
+		ret->buried = node_buried(&fs->nodes, take_fd(&fd));
 }
 
 void bury_end(struct unionfs *fs, struct bury *bury, bool removed)
 {
-	if (removed && bury->fd >= 0)
+	if (removed && bury->buried.fd >= 0) {
+		number_keep_end(&fs->branches, bury->branch, bury->buried.fd);
 		node_bury(&fs->nodes, bury->branch, &bury->handle,
-			  take_fd(&bury->fd));
-	fd_close(bury->fd);
+			  &bury->buried);
+	}
+	node_buried_done(&bury->buried);
 }

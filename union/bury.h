@@ -12,12 +12,13 @@
 
 struct bury {
 	unsigned branch;
-	int fd; /* O_PATH; -1: it is not the last name */
+	struct buried buried; /* none: it is not the last name */
 	struct handle handle;
 };
 
 /* Before the file @name that @hit found goes. */
-void bury_begin(const struct hit *hit, const char *name, struct bury *ret);
+void bury_begin(struct unionfs *fs, const struct hit *hit, const char *name,
+		struct bury *ret);
 
 /* It has gone; or has not (@removed false). */
 void bury_end(struct unionfs *fs, struct bury *bury, bool removed);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "union/clone_dir.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/limits.h>
@@ -13,59 +12,19 @@
 
 #include "base/cleanup.h"
 #include "union/aside.h"
+#include "union/attrs.h"
+#include "union/branch_health.h"
 #include "union/dir_fd.h"
+#include "union/dir_turn.h"
 #include "union/inode_number.h"
+#include "union/names.h"
 #include "union/proc_path.h"
+#include "union/quietly.h"
 
 #define WORK_PREFIX "clone-"
 #define OPEN_STEP   (O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
-/* Two requests must not make the same directory at once. */
-static pthread_mutex_t clone_lock = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t clone_serial; /* guarded by it */
-
-static int copy_xattr(const char *from, const char *to, const char *name)
-{
-	ssize_t size = getxattr(from, name, NULL, 0);
-	auto_free char *value = size < 0 ? NULL : malloc((size_t)size + 1);
-
-	if (size >= 0 && !value)
-		return -ENOMEM;
-	if (size >= 0)
-		size = getxattr(from, name, value, (size_t)size);
-	if (size < 0)
-		return errno == ENODATA ? 0 : -errno;
-	if (setxattr(to, name, value, (size_t)size, 0) == 0)
-		return 0;
-	/* Access rules must come along; a label this branch cannot keep
-	 * need not. */
-	if (errno == EOPNOTSUPP && strncmp(name, "system.posix_acl", 16) != 0)
-		return 0;
-	return -errno;
-}
-
-static int copy_xattrs(int from_fd, int to_fd)
-{
-	char from[PROC_PATH_MAX], to[PROC_PATH_MAX];
-	auto_free char *names = NULL;
-	ssize_t at, size;
-	int r = 0;
-
-	proc_path(from, from_fd, "");
-	proc_path(to, to_fd, "");
-	size = listxattr(from, NULL, 0);
-	if (size <= 0)
-		return size < 0 && errno != EOPNOTSUPP ? -errno : 0;
-	names = malloc((size_t)size);
-	if (!names)
-		return -ENOMEM;
-	size = listxattr(from, names, (size_t)size);
-	if (size < 0)
-		return -errno;
-	for (at = 0; at < size && r == 0; at += (ssize_t)strlen(names + at) + 1)
-		r = copy_xattr(from, to, names + at);
-	return r;
-}
+static _Atomic uint64_t clone_serial;
 
 /* The directory as it is shown: its first copy. */
 struct source {
@@ -102,7 +61,7 @@ static int source_find(struct unionfs *fs, unsigned branch, int fd,
 
 	if (node) {
 		r = source_of_node(fs, node, ret);
-		node_forget(&fs->nodes, node->id, 1);
+		node_let_go(&fs->nodes, node);
 		return r;
 	}
 	/* The kernel forgot it: the copy at hand will do. */
@@ -110,6 +69,8 @@ static int source_find(struct unionfs *fs, unsigned branch, int fd,
 	ret->fd = fd;
 	if (fstat(fd, &ret->st) < 0)
 		return -errno;
+	if (!ret->st.st_nlink)
+		return -ENOENT; /* or it would be there again */
 	r = inode_number_read(fd, "", &ret->number);
 	if (r == -ENODATA)
 		ret->number = inode_number(branch, ret->st.st_ino);
@@ -121,26 +82,10 @@ static void source_done(struct source *source)
 	dir_fd_put(source->dir);
 }
 
-/* Owner, mode, ACLs and all other extended attributes. */
-static int copy_access(const struct source *from, int to)
-{
-	char path[PROC_PATH_MAX];
-	int r;
-
-	if (fchownat(to, "", from->st.st_uid, from->st.st_gid, AT_EMPTY_PATH) <
-	    0)
-		return -errno;
-	r = copy_xattrs(from->fd, to);
-	if (r < 0)
-		return r;
-	proc_path(path, to, "");
-	return chmod(path, from->st.st_mode & 07777) < 0 ? -errno : 0;
-}
-
 /* Give the empty directory @to all that @from has but its entries. */
 static int copy_attributes(const struct source *from, int to)
 {
-	int r = copy_access(from, to);
+	int r = attrs_copy(from->fd, &from->st, to);
 
 	if (r == 0)
 		r = inode_number_write(to, from->number);
@@ -152,51 +97,42 @@ static int copy_attributes(const struct source *from, int to)
 	return 0;
 }
 
-/* What changes in the copy @fd of a directory, and is not to be seen. */
-struct quietly {
-	struct handle handle;
-	struct quiet_change change;
-	struct timespec times[2]; /* access, modification */
-};
-
-static int quietly_begin(struct unionfs *fs, unsigned branch, int fd,
-			 struct quietly *ret)
+/* The parent may be read just now, so before and after. */
+static void note_name(struct unionfs *fs, const struct branch *branch,
+		      const struct handle *parent, const char *name)
 {
-	struct copy *copy = NULL;
-	struct node *node;
-	struct stat st;
-	int r = handle_get(fd, "", &ret->handle);
+	struct node *node = node_hold(&fs->nodes, branch->id, parent);
 
-	if (r < 0)
-		return r;
-	if (fstat(fd, &st) < 0)
-		return -errno;
-	ret->times[0] = st.st_atim;
-	ret->times[1] = st.st_mtim;
-	ret->change.shown = st.st_ctim;
-	node = node_hold(&fs->nodes, branch, &ret->handle);
-	if (node)
-		copy = node_copy_on(node, branch);
-	if (copy)
-		ret->change.shown = node_shown_ctime(&fs->nodes, copy,
-						     &st.st_ctim);
-	if (node)
-		node_forget(&fs->nodes, node->id, 1);
-	return 0;
+	if (!node)
+		return;
+	names_add(fs, node, name, branch->id);
+	node_let_go(&fs->nodes, node);
 }
 
-static void quietly_end(struct unionfs *fs, unsigned branch, int fd,
-			struct quietly *quietly)
+/*
+ * The turn of the directory @fd of @branch; false: it is not taken, for the
+ * kernel does not know it, so nobody changes it.
+ */
+static bool take_turn(struct unionfs *fs, const struct branch *branch, int fd,
+		      struct dir_turn *turn)
 {
-	struct stat st;
+	struct handle handle;
+	struct node *node = NULL;
 
-	/* A wrong time is no harm. */
-	(void)utimensat(fd, "", quietly->times, AT_EMPTY_PATH);
-	if (fstat(fd, &st) < 0)
-		return;
-	quietly->change.after = st.st_ctim;
-	node_change_quietly(&fs->nodes, branch, &quietly->handle,
-			    &quietly->change);
+	if (handle_get(fd, "", &handle) == 0)
+		node = node_hold(&fs->nodes, branch->id, &handle);
+	if (!node)
+		return false;
+	dir_turn_take(turn, node->id);
+	return true; /* held until then, so that no other has its id */
+}
+
+static void give_turn(struct unionfs *fs, struct dir_turn *turn)
+{
+	struct node *node = node_get(&fs->nodes, turn->id);
+
+	dir_turn_give(turn);
+	node_let_go(&fs->nodes, node);
 }
 
 /* Show the finished @temporary as @name: its parent's times stay. */
@@ -206,9 +142,12 @@ static int put_in_place(struct unionfs *fs, const struct branch *to, int work,
 	struct quietly quietly;
 	int r = quietly_begin(fs, to->id, parent, &quietly);
 
-	if (r == 0 &&
-	    renameat2(work, temporary, parent, name, RENAME_NOREPLACE) < 0)
+	if (r < 0)
+		return r;
+	note_name(fs, to, &quietly.handle, name);
+	if (renameat2(work, temporary, parent, name, RENAME_NOREPLACE) < 0)
 		r = -errno;
+	note_name(fs, to, &quietly.handle, name);
 	if (r == 0)
 		quietly_end(fs, to->id, parent, &quietly);
 	return r;
@@ -237,28 +176,40 @@ static int make_clone(struct unionfs *fs, const struct source *from,
 	return r;
 }
 
-/* The directory @name of @parent on @to, made when it is missing. */
-static int open_or_make(struct unionfs *fs, const struct source *from,
-			const struct branch *to, int parent, const char *name,
-			bool *ret_made)
+/* The directory @name of @parent on @to, which was not there. */
+static int make(struct unionfs *fs, const struct source *from,
+		const struct branch *to, int parent, const char *name)
 {
-	int fd = openat(parent, name, OPEN_STEP), r = 0;
+	struct dir_turn turn;
+	bool taken = take_turn(fs, to, parent, &turn);
+	struct stat st;
+	int fd, r = 0;
 
-	*ret_made = false;
-	if (fd >= 0)
-		return fd;
-	if (errno == ENOTDIR)
-		r = aside_put(to, parent, name);
+	if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+		r = aside_put_quietly(fs, to, parent, name);
 	else if (errno != ENOENT)
 		r = -errno;
 	if (r == 0)
 		r = make_clone(fs, from, to, parent, name);
+	if (taken)
+		give_turn(fs, &turn);
 	if (r < 0)
 		return r;
 	atomic_fetch_add(&fs->stats.cloned_directories, 1);
-	*ret_made = true;
 	fd = openat(parent, name, OPEN_STEP);
 	return fd < 0 ? -errno : fd;
+}
+
+/* It is empty, before anybody can make something in it. */
+static void begin_names(struct unionfs *fs, const struct source *from,
+			const struct handle *known, const struct branch *to)
+{
+	struct node *node = node_hold(&fs->nodes, from->branch, known);
+
+	if (!node)
+		return;
+	names_begin(fs, node, to->id);
+	node_let_go(&fs->nodes, node);
 }
 
 /* The copy @fd, made just now, is the directory's that has @known. */
@@ -271,6 +222,8 @@ static int adopt(struct unionfs *fs, const struct source *from,
 	struct stat st;
 	int r = handle_get(fd, "", &handle);
 
+	if (r == 0 && made)
+		begin_names(fs, from, known, to);
 	if (r == 0)
 		r = node_add_copy(&fs->nodes, from->branch, known, to->id,
 				  &handle);
@@ -281,26 +234,58 @@ static int adopt(struct unionfs *fs, const struct source *from,
 	return 0;
 }
 
+/*
+ * Make @name in @parent on @to as the directory @known on @from, and say so,
+ * before anybody changes that. A descriptor, or -errno.
+ */
+static int make_as(struct unionfs *fs, const struct branch *from, int from_fd,
+		   const struct handle *known, const struct branch *to,
+		   int parent, const char *name)
+{
+	auto_close int fd = -1;
+	struct dir_turn turn;
+	bool taken = take_turn(fs, from, from_fd, &turn);
+	struct source source = {.fd = -1};
+	int r = source_find(fs, from->id, from_fd, known, &source);
+
+	if (r == 0)
+		r = fd = make(fs, &source, to, parent, name);
+	source.branch = from->id;
+	if (r >= 0)
+		r = adopt(fs, &source, known, to, fd, true);
+	if (taken)
+		give_turn(fs, &turn);
+	source_done(&source);
+	return r < 0 ? r : take_fd(&fd);
+}
+
+/* One that was there: it is a copy of the same directory. */
+static int adopt_other(struct unionfs *fs, const struct branch *from,
+		       const struct handle *known, const struct branch *to,
+		       int fd)
+{
+	const struct source source = {.branch = from->id};
+
+	return adopt(fs, &source, known, to, fd, false);
+}
+
 /* One step of both walks: into @name, made on @to when it is missing. */
 static int step(struct unionfs *fs, const struct branch *from, int *from_fd,
 		const struct branch *to, int *to_fd, const char *name)
 {
 	auto_close int from_next = openat(*from_fd, name, OPEN_STEP);
-	auto_close int to_next = -1;
-	struct source source = {.fd = -1};
+	auto_close int to_next = openat(*to_fd, name, OPEN_STEP);
+	int missing = to_next < 0 ? errno : 0;
 	struct handle known;
-	bool made = false;
 	int r = from_next < 0 ? -errno : handle_get(from_next, "", &known);
 
-	if (r == 0)
-		r = source_find(fs, from->id, from_next, &known, &source);
-	if (r == 0)
-		r = to_next = open_or_make(fs, &source, to, *to_fd, name,
-					   &made);
-	source.branch = from->id;
-	if (r >= 0)
-		r = adopt(fs, &source, &known, to, to_next, made);
-	source_done(&source);
+	if (r == 0 && missing && missing != ENOENT && missing != ENOTDIR)
+		r = -missing;
+	else if (r == 0 && missing)
+		r = to_next = make_as(fs, from, from_next, &known, to, *to_fd,
+				      name);
+	else if (r == 0)
+		r = adopt_other(fs, from, &known, to, to_next);
 	if (r < 0)
 		return r;
 	fd_close(*from_fd);
@@ -350,20 +335,24 @@ static int align(struct unionfs *fs, struct node *node, struct copy *copy)
 	auto_dir_fd struct dir_fd *dir = NULL;
 	struct source source = {.fd = -1};
 	struct quietly quietly;
+	struct dir_turn turn;
 	int r = unionfs_dir_fd(fs, copy, &dir);
 
+	dir_turn_take(&turn, node->id);
 	if (r == 0)
 		r = source_of_node(fs, node, &source);
 	if (r == 0)
 		r = quietly_begin(fs, copy->branch, dir->fd, &quietly);
 	if (r == 0) {
 		drop_xattrs(source.fd, dir->fd);
-		r = copy_access(&source, dir->fd);
+		r = attrs_copy(source.fd, &source.st, dir->fd);
 		quietly_end(fs, copy->branch, dir->fd, &quietly);
 	}
-	source_done(&source);
+	/* What the copy of a failed branch has may be what counts. */
 	if (r == 0)
-		atomic_store(&copy->aligned, true);
+		atomic_store(&copy->aligned, unionfs_changeable(node) == 0);
+	dir_turn_give(&turn);
+	source_done(&source);
 	return r;
 }
 
@@ -373,13 +362,14 @@ static int use_copy(struct unionfs *fs, struct node *node, struct copy *copy,
 	int r = 0;
 
 	if (!atomic_load(&copy->aligned)) {
-		pthread_mutex_lock(&clone_lock);
+		pthread_mutex_lock(&branch_of(fs, copy)->clone_lock);
 		if (copy == node_first(node))
-			atomic_store(&copy->aligned, true);
+			atomic_store(&copy->aligned,
+				     unionfs_changeable(node) == 0);
 		else if (!atomic_load(&copy->aligned) &&
 			 unionfs_writable(fs, copy) == 0)
 			r = align(fs, node, copy);
-		pthread_mutex_unlock(&clone_lock);
+		pthread_mutex_unlock(&branch_of(fs, copy)->clone_lock);
 	}
 	return r < 0 ? r : unionfs_dir_fd(fs, copy, ret);
 }
@@ -397,7 +387,7 @@ static bool was_removed(struct unionfs *fs, struct copy *copy)
 	if (r != -ESTALE &&
 	    (r < 0 || fstat(dir->fd, &st) < 0 || st.st_nlink > 0))
 		return false;
-	node_copy_gone(&fs->nodes, copy->branch, &copy->handle, -1);
+	node_copy_gone(&fs->nodes, copy->branch, &copy->handle, NULL);
 	return true;
 }
 
@@ -406,12 +396,14 @@ int clone_dir_locked(struct unionfs *fs, struct node *node, unsigned branch,
 {
 	struct copy *copy = node_copy_on(node, branch);
 	auto_dir_fd struct dir_fd *dir = NULL;
-	struct branch *from;
+	struct branch *from, *to;
 	char path[PATH_MAX];
 	int r;
 
 	if (copy && !was_removed(fs, copy))
 		return use_copy(fs, node, copy, ret);
+	if (!branch_usable(branch))
+		return -EIO;
 	if (fs->branches.items[branch]->flags & BRANCH_RO)
 		return -EROFS;
 	copy = node_first(node);
@@ -423,9 +415,12 @@ int clone_dir_locked(struct unionfs *fs, struct node *node, unsigned branch,
 		r = branch_path_of(from, dir->fd, path);
 	if (r < 0)
 		return r;
-	pthread_mutex_lock(&clone_lock);
-	r = clone_path(fs, from, fs->branches.items[branch], path);
-	pthread_mutex_unlock(&clone_lock);
+	to = fs->branches.items[branch];
+	pthread_mutex_lock(&to->clone_lock);
+	dir_fd_changes_begin();
+	r = clone_path(fs, from, to, path);
+	dir_fd_changes_end();
+	pthread_mutex_unlock(&to->clone_lock);
 	if (r < 0)
 		return r;
 	copy = node_copy_on(node, branch);
@@ -448,19 +443,5 @@ int clone_dir(struct unionfs *fs, struct node *node, unsigned branch,
 
 void clone_dir_sweep(const struct branch *branch)
 {
-	int fd = openat(branch->root_fd, BRANCH_WORK_DIR,
-			O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	const struct dirent *entry;
-
-	if (!dir) {
-		fd_close(fd);
-		return;
-	}
-	while ((entry = readdir(dir)))
-		if (strncmp(entry->d_name, WORK_PREFIX, strlen(WORK_PREFIX)) ==
-		    0)
-			(void)unlinkat(dirfd(dir), entry->d_name,
-				       AT_REMOVEDIR); /* is empty */
-	(void)closedir(dir);
+	branch_work_sweep(branch, WORK_PREFIX);
 }

@@ -15,12 +15,11 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "union/control_proto.h"
-#include "union/control_status.h"
-#include "union/live_add.h"
+#include "union/control_command.h"
 
 #define BACKLOG         64
 #define ACCEPT_PAUSE_MS 100
+#define ENDING_LOOK_US  10000
 
 struct peer {
 	int fd;              /* -1: this place is free */
@@ -32,8 +31,7 @@ struct peer {
 };
 
 struct control {
-	struct unionfs *fs;
-	const char *mountpoint;
+	struct control_target target;
 	char *path;
 	dev_t device; /* of the socket file */
 	ino_t inode;
@@ -51,34 +49,16 @@ static void drop_peer(struct peer *peer)
 	peer->received = peer->reply_length = peer->sent = 0;
 }
 
-static char *add_branch(struct control *control, const struct branch_spec *spec)
-{
-	struct error err = {0};
-	char json[32];
-	unsigned id;
-
-	if (live_add(control->fs, control->mountpoint, spec, &id, &err) < 0)
-		return control_reply_error(error_text(&err));
-	(void)snprintf(json, sizeof(json), "{\"id\":%u}", id); /* fits */
-	return control_reply_ok(json);
-}
-
 /* The reply to all that the peer has sent; NULL: ENOMEM. */
 static char *answer(struct control *control, const char *data, size_t length)
 {
 	struct control_request request;
 	struct error err = {0};
-	auto_free char *json = NULL;
 	char *reply;
 
 	if (control_request_decode(data, length, &request, &err) < 0)
 		return control_reply_error(error_text(&err));
-	if (request.command == CONTROL_ADD) {
-		reply = add_branch(control, &request.branch);
-	} else {
-		json = control_status(control->fs, control->mountpoint);
-		reply = json ? control_reply_ok(json) : NULL;
-	}
+	reply = control_command_do(&control->target, &request);
 	control_request_done(&request);
 	return reply;
 }
@@ -213,23 +193,55 @@ static void *thread_main(void *context)
 	}
 }
 
-/* A socket that nobody listens on: its server was killed. */
-static bool is_left_over(const struct sockaddr_un *address)
+/*
+ * What keeps bind() from @address: -ECONNREFUSED: a socket that nobody listens
+ * on, its server was killed; 0: one that is served; else an error.
+ */
+static int ask(const struct sockaddr_un *address)
 {
-	auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	auto_close int fd = socket(
+		AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0 ||
+	    connect(fd, (const struct sockaddr *)address, sizeof(*address)) < 0)
+		return errno == EAGAIN ? 0 : -errno; /* more wait than fit */
+	return 0;
+}
+
+/* Let @address be free: 0; -EADDRINUSE: that is not ours to do. */
+static int make_room(const struct sockaddr_un *address)
+{
 	struct stat st;
 
-	return fd >= 0 && lstat(address->sun_path, &st) == 0 &&
-	       S_ISSOCK(st.st_mode) &&
-	       connect(fd, (const struct sockaddr *)address, sizeof(*address)) <
-		       0 &&
-	       errno == ECONNREFUSED;
+	if (lstat(address->sun_path, &st) < 0)
+		return errno == ENOENT ? 0 : -errno;
+	if (!S_ISSOCK(st.st_mode))
+		return -EADDRINUSE;
+	switch (ask(address)) {
+	case 0:
+		(void)usleep(ENDING_LOOK_US); /* else we look sooner */
+		return 0;
+	case -ENOENT: /* it went just now */ return 0;
+	case -ECONNREFUSED:
+		return unlink(address->sun_path) < 0 && errno != ENOENT ? -errno
+									: 0;
+	default: return -EADDRINUSE;
+	}
+}
+
+static int bind_to(int fd, const struct sockaddr_un *address)
+{
+	return bind(fd, (const struct sockaddr *)address, sizeof(*address)) < 0
+		       ? -errno
+		       : 0;
 }
 
 static int bind_path(int fd, const char *path)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	size_t length = strlen(path);
+	int64_t until = clock_ms() + CONTROL_ENDING_MS;
+	int r;
 
 	if (!length || length >= sizeof(address.sun_path))
 		return length ? -ENAMETOOLONG : -EINVAL;
@@ -237,16 +249,13 @@ static int bind_path(int fd, const char *path)
 	/* The mode that the socket file gets, from its first moment on. */
 	if (fchmod(fd, 0600) < 0)
 		return -errno;
-	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
-		return 0;
-	if (errno != EADDRINUSE)
-		return -errno;
-	if (!is_left_over(&address))
-		return -EADDRINUSE;
-	if (unlink(path) < 0 ||
-	    bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
-		return -errno;
-	return 0;
+	while ((r = bind_to(fd, &address)) == -EADDRINUSE &&
+	       clock_ms() < until) {
+		r = make_room(&address);
+		if (r < 0)
+			return r;
+	}
+	return r;
 }
 
 static int open_socket(struct control *control)
@@ -297,12 +306,11 @@ int control_open(const char *path, struct control **ret, struct error *err)
 }
 
 int control_start(struct control *control, struct unionfs *fs,
-		  const char *mountpoint)
+		  struct drains *drains, const char *mountpoint)
 {
 	int r;
 
-	control->fs = fs;
-	control->mountpoint = mountpoint;
+	control->target = (struct control_target){fs, drains, mountpoint};
 	r = pthread_create(&control->thread, NULL, thread_main, control);
 	control->started = r == 0;
 	return -r;

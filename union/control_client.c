@@ -76,15 +76,50 @@ static int ask(const char *path, const char *request)
 					: strerror(-r));
 }
 
+static const char usage[] =
+	"it is 'trib-union --control SOCKET' and one of\n"
+	"  status\n"
+	"  add BRANCH                        BRANCH is PATH or PATH=WORDS\n"
+	"  remove PATH                       a branch that is empty\n"
+	"  set BRANCH                        give it other WORDS\n"
+	"  drain PATH [--rate BYTES]         move all that is on it (a second)\n"
+	"  drain --stop PATH";
+
+/* The line to send, owned; NULL: those are no arguments, or ENOMEM. */
+static char *make_request(int argc, char **argv)
+{
+	char *line = NULL;
+	const char *rate = "0", *path = NULL;
+	int n = -1;
+
+	if (argc == 1 && strcmp(argv[0], "status") == 0)
+		n = asprintf(&line, "status\n");
+	else if (argc == 2 && strcmp(argv[0], "drain") != 0)
+		n = asprintf(&line, "%s %s\n", argv[0], argv[1]);
+	else if (argc == 3 && strcmp(argv[0], "drain") == 0 &&
+		 strcmp(argv[1], "--stop") == 0)
+		n = asprintf(&line, "stop %s\n", argv[2]);
+	else if (argc >= 2 && strcmp(argv[0], "drain") == 0) {
+		path = argv[1];
+		if (argc == 4 && strcmp(argv[2], "--rate") == 0)
+			rate = argv[3];
+		else if (argc == 4 && strcmp(argv[1], "--rate") == 0) {
+			rate = argv[2];
+			path = argv[3];
+		} else if (argc != 2)
+			return NULL;
+		n = asprintf(&line, "drain %s %s\n", rate, path);
+	}
+	return n < 0 ? NULL : line;
+}
+
 int control_client(int argc, char **argv)
 {
 	auto_free char *request = NULL;
 
-	if (argc < 2 || argc > 3)
-		return log_error(2, "it is 'trib-union --control SOCKET status'"
-				    " or '... SOCKET add BRANCH'");
-	if (asprintf(&request, "%s%s%s\n", argv[1], argc == 3 ? " " : "",
-		     argc == 3 ? argv[2] : "") < 0)
-		return log_error(1, "%s", strerror(ENOMEM));
+	if (argc >= 2)
+		request = make_request(argc - 1, argv + 1);
+	if (!request)
+		return log_error(2, "%s", usage);
 	return ask(argv[0], request);
 }

@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
+#include "union/branch.h"
+
 static bool is_control(char c)
 {
 	return (unsigned char)c < 0x20 || c == 0x7f;
@@ -48,34 +51,88 @@ static char *take_line(const char *data, size_t length, struct error *err)
 	return NULL;
 }
 
-static int decode_add(const char *text, struct branch_spec *ret,
-		      struct error *err)
+/* By enum control_command; the word is followed by a space. */
+static const struct {
+	const char *word;
+	bool plain; /* the branch has no words */
+} commands[] = {
+	[CONTROL_ADD] = {"add", false},  [CONTROL_REMOVE] = {"remove", true},
+	[CONTROL_SET] = {"set", false},  [CONTROL_DRAIN] = {"drain", true},
+	[CONTROL_STOP] = {"stop", true},
+};
+
+static bool has_words(const struct branch_spec *spec)
 {
+	return spec->flags || spec->min_free != BRANCH_MIN_FREE_UNION;
+}
+
+static int decode_branch(const char *text, enum control_command command,
+			 struct branch_spec *ret, struct error *err)
+{
+	const char *word = commands[command].word;
 	int r = branch_spec_parse(&text, ret, err);
 
 	if (r == 0 && text)
 		r = error_set(err, EINVAL,
-			      "'add' takes one branch; a ':' in a path is "
-			      "written '\\:'");
+			      "'%s' takes one branch; a ':' in a path is "
+			      "written '\\:'",
+			      word);
+	if (r == 0 && ret->pattern)
+		r = error_set(err, EINVAL,
+			      "'%s' takes no pattern; a '*', '?' or '[' in a "
+			      "path has a '\\' before it",
+			      word);
 	if (r == 0 && strlen(ret->path) >= PATH_MAX)
 		r = error_set(err, EINVAL, "the path is longer than %d bytes",
 			      PATH_MAX - 1);
+	if (r == 0 && commands[command].plain && has_words(ret))
+		r = error_set(err, EINVAL,
+			      "'%s' takes the path of a branch only", word);
 	return r;
+}
+
+/* "RATE " */
+static int decode_rate(const char **text, uint64_t *ret, struct error *err)
+{
+	char *end;
+
+	errno = 0;
+	*ret = strtoull(*text, &end, 10);
+	if (**text < '0' || **text > '9' || *end != ' ' || errno)
+		return error_set(err, EINVAL,
+				 "it is 'drain RATE BRANCH', with RATE in "
+				 "bytes a second or 0");
+	*text = end + 1;
+	return 0;
 }
 
 static int decode_line(const char *line, struct control_request *ret,
 		       struct error *err)
 {
+	unsigned i;
+	size_t n;
+	int r = 0;
+
 	if (strcmp(line, "status") == 0) {
 		ret->command = CONTROL_STATUS;
 		return 0;
 	}
-	if (strncmp(line, "add ", 4) != 0)
-		return error_set(err, EINVAL,
-				 "unknown command; there are 'status' and "
-				 "'add BRANCH'");
-	ret->command = CONTROL_ADD;
-	return decode_add(line + 4, &ret->branch, err);
+	for (i = CONTROL_ADD; i < array_size(commands); i++) {
+		n = strlen(commands[i].word);
+		if (strncmp(line, commands[i].word, n) == 0 && line[n] == ' ')
+			break;
+	}
+	if (i == array_size(commands))
+		return error_set(
+			err, EINVAL,
+			"unknown command; there are 'status', 'add "
+			"BRANCH', 'remove BRANCH', 'set BRANCH=WORDS', "
+			"'drain RATE BRANCH' and 'stop BRANCH'");
+	ret->command = (enum control_command)i;
+	line += n + 1;
+	if (ret->command == CONTROL_DRAIN)
+		r = decode_rate(&line, &ret->rate, err);
+	return r < 0 ? r : decode_branch(line, ret->command, &ret->branch, err);
 }
 
 int control_request_decode(const char *data, size_t length,

@@ -5,9 +5,14 @@
  *
  *	status              ok {...}
  *	add BRANCH          ok {"id":2}
+ *	remove BRANCH
+ *	set BRANCH
+ *	drain RATE BRANCH
+ *	stop BRANCH
  *	                    error WHAT HAPPENED
  *
- * BRANCH as in branch_spec.h. No line holds a NUL or another control
+ * BRANCH as in branch_spec.h; with `remove`, `drain` and `stop` without words.
+ * RATE: bytes a second, 0 for no limit. No line holds a NUL or another control
  * character. No state, no I/O.
  */
 #ifndef UNION_CONTROL_PROTO_H
@@ -16,6 +21,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/error.h"
 #include "union/branch_spec.h"
@@ -26,11 +32,19 @@
 /* What a client takes: BRANCH_MAX paths as JSON, each byte six long. */
 #define CONTROL_REPLY_MAX (8u << 20)
 
-enum control_command { CONTROL_STATUS, CONTROL_ADD };
+enum control_command {
+	CONTROL_STATUS,
+	CONTROL_ADD,
+	CONTROL_REMOVE,
+	CONTROL_SET,
+	CONTROL_DRAIN,
+	CONTROL_STOP, /* draining */
+};
 
 struct control_request {
 	enum control_command command;
-	struct branch_spec branch; /* CONTROL_ADD */
+	struct branch_spec branch; /* but for CONTROL_STATUS */
+	uint64_t rate;             /* CONTROL_DRAIN: bytes a second */
 };
 
 /* Can control_request_decode() say all there is to say about it? */

@@ -26,10 +26,11 @@ static void check_request(const char *data, size_t size)
 	}
 	assert(control_request_is_whole(data, size));
 	assert(size <= CONTROL_REQUEST_MAX && data[size - 1] == '\n');
-	if (request.command == CONTROL_ADD) {
+	if (request.command != CONTROL_STATUS) {
 		assert(*request.branch.path);
 		assert(strlen(request.branch.path) < PATH_MAX);
-		assert(!(request.branch.flags & ~(BRANCH_LOCAL | BRANCH_RO)));
+		assert(!(request.branch.flags &
+			 ~(BRANCH_LOCAL | BRANCH_RO | BRANCH_NC)));
 		for (c = request.branch.path; *c; c++)
 			assert((unsigned char)*c >= 0x20 && *c != 0x7f);
 	}

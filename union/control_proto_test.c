@@ -56,6 +56,25 @@ static void takes_the_commands(void **state)
 	assert_int_equal(request.branch.flags, BRANCH_LOCAL | BRANCH_RO);
 }
 
+static void takes_what_changes_a_branch(void **state)
+{
+	(void)state;
+	assert_int_equal(decode("remove /a b\n"), 0);
+	assert_int_equal(request.command, CONTROL_REMOVE);
+	assert_string_equal(request.branch.path, "/a b");
+	assert_int_equal(decode("set /a=nc,4G\n"), 0);
+	assert_int_equal(request.command, CONTROL_SET);
+	assert_int_equal(request.branch.flags, BRANCH_NC);
+	assert_int_equal(request.branch.min_free, UINT64_C(4) << 30);
+	assert_int_equal(decode("drain 1048576 /a\n"), 0);
+	assert_int_equal(request.command, CONTROL_DRAIN);
+	assert_int_equal(request.rate, 1 << 20);
+	assert_string_equal(request.branch.path, "/a");
+	assert_int_equal(decode("stop /a\\:b\n"), 0);
+	assert_int_equal(request.command, CONTROL_STOP);
+	assert_string_equal(request.branch.path, "/a:b");
+}
+
 static void refuses_what_is_no_command(void **state)
 {
 	(void)state;
@@ -63,10 +82,19 @@ static void refuses_what_is_no_command(void **state)
 	refused("unknown command", decode("statusx\n"));
 	refused("unknown command", decode("status \n"));
 	refused("unknown command", decode("add\n"));
-	refused("unknown command", decode("remove /a\n"));
+	refused("unknown command", decode("empty /a\n"));
+	refused("unknown command", decode("drain\n"));
+	refused("path of a branch only", decode("remove /a=ro\n"));
+	refused("path of a branch only", decode("stop /a=4G\n"));
+	refused("path of a branch only", decode("drain 0 /a=nc\n"));
+	refused("drain RATE BRANCH", decode("drain /a\n"));
+	refused("drain RATE BRANCH", decode("drain -1 /a\n"));
+	refused("drain RATE BRANCH", decode("drain 1k /a\n"));
+	refused("drain RATE BRANCH", decode("drain 5\n"));
+	refused("drain RATE BRANCH", decode("drain 18446744073709551616 /a\n"));
 	refused("empty branch path", decode("add \n"));
 	refused("empty branch path", decode("add =ro\n"));
-	refused("branch flag", decode("add /a=rw\n"));
+	refused("branch flag", decode("add /a=wr\n"));
 	refused("one branch", decode("add /a:/b\n"));
 	refused("one branch", decode("add /a=ro:\n"));
 }
@@ -143,6 +171,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(takes_the_commands),
+		cmocka_unit_test(takes_what_changes_a_branch),
 		cmocka_unit_test(refuses_what_is_no_command),
 		cmocka_unit_test(refuses_a_line_that_is_none),
 		cmocka_unit_test(bounds_a_request_and_its_path),

@@ -2,7 +2,11 @@
 #include "union/control_status.h"
 
 #include <json-c/json.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "union/branch_health.h"
+#include "union/uring.h"
 
 static void add(struct json_object *object, const char *name,
 		struct json_object *value)
@@ -12,13 +16,45 @@ static void add(struct json_object *object, const char *name,
 		json_object_put(value);
 }
 
-static struct json_object *branch_json(struct branch *branch)
+static struct json_object *drain_json(const struct drain_progress *p)
 {
 	struct json_object *object = json_object_new_object();
+
+	add(object, "rate", json_object_new_uint64(p->rate));
+	add(object, "files_left", json_object_new_uint64(p->files_left));
+	add(object, "bytes_left", json_object_new_uint64(p->bytes_left));
+	add(object, "files_moved", json_object_new_uint64(p->files_moved));
+	add(object, "bytes_moved", json_object_new_uint64(p->bytes_moved));
+	add(object, "busy", json_object_new_uint64(p->busy));
+	add(object, "failed", json_object_new_uint64(p->failed));
+	add(object, "error", json_object_new_string(p->error));
+	return object;
+}
+
+static const char *mode_of(unsigned flags)
+{
+	if (flags & BRANCH_GONE)
+		return "gone";
+	if (flags & BRANCH_DRAINING)
+		return "draining";
+	if (flags & BRANCH_RO)
+		return "ro";
+	return flags & BRANCH_NC ? "nc" : "rw";
+}
+
+static struct json_object *branch_json(struct branch *branch,
+				       struct drains *drains)
+{
+	struct json_object *object = json_object_new_object();
+	int failed = atomic_load(&branch->failed);
+	const char *state = failed                            ? "failed"
+			    : atomic_load(&branch->turned_ro) ? "read-only"
+							      : "ok";
+	struct drain_progress progress;
 	struct statvfs space = {0};
 
 	/* A branch that cannot say has none. */
-	if (fstatvfs(branch->root_fd, &space) < 0)
+	if (!branch_usable(branch->id) || fstatvfs(branch->root_fd, &space) < 0)
 		memset(&space, 0, sizeof(space));
 	add(object, "id", json_object_new_int((int)branch->id));
 	add(object, "path", json_object_new_string(branch->path));
@@ -26,10 +62,22 @@ static struct json_object *branch_json(struct branch *branch)
 	    json_object_new_boolean(!!(branch->flags & BRANCH_LOCAL)));
 	add(object, "ro",
 	    json_object_new_boolean(!!(branch->flags & BRANCH_RO)));
+	add(object, "mode", json_object_new_string(mode_of(branch->flags)));
+	if (branch->min_free != BRANCH_MIN_FREE_UNION)
+		add(object, "min_free",
+		    json_object_new_uint64(branch->min_free));
 	add(object, "size",
 	    json_object_new_uint64((uint64_t)space.f_blocks * space.f_frsize));
 	add(object, "available",
 	    json_object_new_uint64((uint64_t)space.f_bavail * space.f_frsize));
+	add(object, "state", json_object_new_string(state));
+	if (failed)
+		add(object, "error", json_object_new_string(strerror(failed)));
+	add(object, "failures",
+	    json_object_new_uint64(atomic_load(&branch->failures)));
+	drain_get(drains, branch, &progress);
+	if (progress.draining)
+		add(object, "drain", drain_json(&progress));
 	return object;
 }
 
@@ -48,6 +96,7 @@ static struct json_object *counters_json(struct unionfs *fs)
 		{"reads", atomic_load(&stats->reads)},
 		{"writes", atomic_load(&stats->writes)},
 		{"cloned_directories", atomic_load(&stats->cloned_directories)},
+		{"moved_files", atomic_load(&stats->moved_files)},
 	};
 	struct json_object *object = json_object_new_object();
 	size_t i;
@@ -67,12 +116,17 @@ char *control_status(struct unionfs *fs, const char *mountpoint)
 	char *copy = NULL;
 
 	for (i = 0; i < count; i++)
-		(void)json_object_array_add(branches,
-					    branch_json(fs->branches.items[i]));
+		(void)json_object_array_add(
+			branches,
+			branch_json(fs->branches.items[i], fs->drains));
 	add(object, "mountpoint", json_object_new_string(mountpoint));
-	add(object, "policy", json_object_new_string(fs->policy->name));
+	add(object, "policy",
+	    json_object_new_string(
+		    policy_of(&fs->policies, POLICY_CREATE)->name));
 	add(object, "min_free", json_object_new_uint64(fs->min_free));
 	add(object, "passthrough", json_object_new_boolean(fs->passthrough));
+	add(object, "io_uring",
+	    json_object_new_boolean(uring_is_on(fs->uring)));
 	add(object, "branches", branches);
 	add(object, "counters", counters_json(fs));
 	text = json_object_to_json_string_ext(
@@ -82,4 +136,31 @@ char *control_status(struct unionfs *fs, const char *mountpoint)
 		copy = strdup(text);
 	json_object_put(object);
 	return copy;
+}
+
+char *control_stats(struct unionfs *fs)
+{
+	const struct unionfs_stats *s = &fs->stats;
+	struct branches_ill ill = branch_table_ill(&fs->branches);
+	char *text;
+	int n = asprintf(
+		&text,
+		"{\"branches\":%u,\"policy\":\"%s\",\"passthrough\":%s,"
+		"\"io_uring\":%s,"
+		"\"nodes\":%llu,\"lookups\":%lu,\"creates\":%lu,\"opens\":%lu,"
+		"\"passthrough_opens\":%lu,\"reads\":%lu,\"writes\":%lu,"
+		"\"cloned_directories\":%lu,\"failed\":%u,\"read_only\":%u,"
+		"\"failures\":%lu}",
+		fs->branches.count,
+		policy_of(&fs->policies, POLICY_CREATE)->name,
+		fs->passthrough ? "true" : "false",
+		uring_is_on(fs->uring) ? "true" : "false",
+		(unsigned long long)node_count(&fs->nodes),
+		atomic_load(&s->lookups), atomic_load(&s->creates),
+		atomic_load(&s->opens), atomic_load(&s->passthrough_opens),
+		atomic_load(&s->reads), atomic_load(&s->writes),
+		atomic_load(&s->cloned_directories), ill.failed, ill.read_only,
+		ill.failures);
+
+	return n < 0 ? NULL : text;
 }

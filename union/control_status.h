@@ -2,9 +2,13 @@
 #ifndef UNION_CONTROL_STATUS_H
 #define UNION_CONTROL_STATUS_H
 
+#include "union/drain.h"
 #include "union/unionfs.h"
 
 /* The reply to `status`: a JSON object, owned (docs/union.md). NULL: ENOMEM */
 char *control_status(struct unionfs *fs, const char *mountpoint);
+
+/* A short one: user.tributary.stats. */
+char *control_stats(struct unionfs *fs);
 
 #endif

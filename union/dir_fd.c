@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fuse.h>
 #include <stdlib.h>
 
 #include "base/cleanup.h"
@@ -13,6 +14,64 @@ static struct {
 	struct dir_fd *newest, *oldest;
 	unsigned count; /* in the list */
 } cache = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Of changes that are not told by getting a descriptor. */
+static struct {
+	atomic_uint going_on;
+	_Atomic uint64_t count; /* begun and ended so far */
+} changes = {.count = 1};
+
+void dir_fd_changes_begin(void)
+{
+	atomic_fetch_add(&changes.going_on, 1);
+	atomic_fetch_add(&changes.count, 1);
+}
+
+void dir_fd_changes_end(void)
+{
+	atomic_fetch_add(&changes.count, 1);
+	atomic_fetch_sub(&changes.going_on, 1);
+}
+
+/* A time that stands still while there are no such changes; else 0. */
+static uint64_t now(void)
+{
+	uint64_t count = atomic_load(&changes.count);
+
+	return atomic_load(&changes.going_on) ? 0 : count;
+}
+
+bool dir_fd_is_told(uint32_t opcode)
+{
+	switch (opcode) {
+	case FUSE_LOOKUP:
+	case FUSE_FORGET:
+	case FUSE_BATCH_FORGET:
+	case FUSE_GETATTR:
+	case FUSE_SETATTR:
+	case FUSE_CREATE:
+	case FUSE_TMPFILE:
+	case FUSE_MKNOD:
+	case FUSE_MKDIR:
+	case FUSE_SYMLINK:
+	case FUSE_LINK:
+	case FUSE_UNLINK:
+	case FUSE_READLINK:
+	case FUSE_OPEN:
+	case FUSE_RELEASE:
+	case FUSE_FLUSH:
+	case FUSE_FSYNC:
+	case FUSE_READ:
+	case FUSE_WRITE:
+	case FUSE_LSEEK:
+	case FUSE_FALLOCATE:
+	case FUSE_STATFS:
+	case FUSE_GETXATTR:
+	case FUSE_LISTXATTR:
+	case FUSE_INTERRUPT: return true;
+	default: return false;
+	}
+}
 
 static void list_remove(struct dir_fd *dir)
 {
@@ -47,6 +106,17 @@ static void destroy(struct dir_fd *dir)
 	free(dir);
 }
 
+/* The attributes of @copy, if they are kept. */
+static bool use_stat(const struct copy *copy, struct stat *ret)
+{
+	const struct dir_fd *dir = copy->cached;
+
+	if (!dir || !dir->since || dir->since != now())
+		return false;
+	*ret = dir->st;
+	return true;
+}
+
 /* Off its copy and out of the list; true when nobody uses it. */
 static bool detach(struct dir_fd *dir)
 {
@@ -77,6 +147,8 @@ static struct dir_fd *use_cached(struct copy *copy)
 	if (!dir)
 		return NULL;
 	dir->users++;
+	dir->gets++;
+	dir->since = 0;
 	if (dir != cache.newest) {
 		list_remove(dir);
 		list_add(dir);
@@ -110,7 +182,7 @@ int dir_fd_get(struct copy *copy, int mount_fd, struct dir_fd **ret)
 	if (!dir) {
 		dir = fresh;
 		fresh = NULL;
-		dir->users = 1;
+		dir->users = dir->gets = 1;
 		dir->copy = copy;
 		copy->cached = dir;
 		list_add(dir);
@@ -136,6 +208,59 @@ void dir_fd_put(struct dir_fd *dir)
 		destroy(dir);
 }
 
+/* @st was asked for at @since by the only user, who came as the last. */
+static void keep_stat(struct dir_fd *dir, unsigned gets, uint64_t since,
+		      const struct stat *st)
+{
+	pthread_mutex_lock(&cache.lock);
+	if (dir->users == 1 && dir->gets == gets) {
+		dir->st = *st;
+		dir->since = since;
+	}
+	pthread_mutex_unlock(&cache.lock);
+}
+
+/* What dir_fd_get() counted for us; and was there another user? */
+static bool is_alone(const struct dir_fd *dir, unsigned *ret_gets)
+{
+	bool alone;
+
+	pthread_mutex_lock(&cache.lock);
+	alone = dir->users == 1;
+	*ret_gets = dir->gets;
+	pthread_mutex_unlock(&cache.lock);
+	return alone;
+}
+
+int dir_fd_stat(struct copy *copy, int mount_fd, bool keeps, struct stat *ret)
+{
+	auto_dir_fd struct dir_fd *dir = NULL;
+	bool known = false, alone;
+	uint64_t since;
+	unsigned gets;
+	struct stat st;
+	int r;
+
+	if (keeps) {
+		pthread_mutex_lock(&cache.lock);
+		known = use_stat(copy, ret);
+		pthread_mutex_unlock(&cache.lock);
+	}
+	if (known)
+		return 0;
+	r = dir_fd_get(copy, mount_fd, &dir);
+	if (r < 0)
+		return r;
+	since = now();
+	alone = is_alone(dir, &gets);
+	if (fstat(dir->fd, &st) < 0)
+		return -errno;
+	if (keeps && alone && since)
+		keep_stat(dir, gets, since, &st);
+	*ret = st;
+	return 0;
+}
+
 void dir_fd_drop(struct copy *copy)
 {
 	struct dir_fd *dir;
@@ -146,4 +271,31 @@ void dir_fd_drop(struct copy *copy)
 		dir = NULL; /* its last user closes it */
 	pthread_mutex_unlock(&cache.lock);
 	destroy(dir);
+}
+
+/* One of @branch that was in the cache, or NULL; *@ret_idle: nobody uses it. */
+static struct dir_fd *detach_one(unsigned branch, bool *ret_idle)
+{
+	struct dir_fd *dir = cache.newest;
+
+	while (dir && dir->copy->branch != branch)
+		dir = dir->older;
+	if (dir)
+		*ret_idle = detach(dir);
+	return dir;
+}
+
+void dir_fd_drop_branch(unsigned branch)
+{
+	struct dir_fd *dir;
+	bool idle;
+
+	do {
+		idle = false;
+		pthread_mutex_lock(&cache.lock);
+		dir = detach_one(branch, &idle);
+		pthread_mutex_unlock(&cache.lock);
+		if (idle)
+			destroy(dir);
+	} while (dir);
 }

@@ -7,6 +7,11 @@
 #include <stddef.h>
 #include <string.h>
 
+/* Types of handles; the kernel's enum fid_type. */
+#define INO32_GEN 0x01 /* number, generation; tmpfs has them otherwise */
+#define BTRFS     0x4d /* number, tree, generation */
+#define XFS_INO64 0x81 /* number, generation */
+
 static_assert(offsetof(struct handle, data) ==
 		      offsetof(struct file_handle, f_handle),
 	      "struct handle is laid out as struct file_handle");
@@ -39,4 +44,34 @@ bool handle_equal(const struct handle *a, const struct handle *b)
 {
 	return a->length == b->length && a->type == b->type &&
 	       memcmp(a->data, b->data, a->length) == 0;
+}
+
+static uint32_t word_at(const struct handle *handle, unsigned i)
+{
+	uint32_t word; /* in the byte order of the machine */
+
+	memcpy(&word, handle->data + i * sizeof(word), sizeof(word));
+	return word;
+}
+
+static uint64_t long_at(const struct handle *handle)
+{
+	uint64_t number;
+
+	memcpy(&number, handle->data, sizeof(number));
+	return number;
+}
+
+bool handle_ino(const struct handle *handle, uint64_t *ret)
+{
+	if (handle->type == INO32_GEN && handle->length == 8)
+		*ret = word_at(handle, 0);
+	else if (handle->type == INO32_GEN && handle->length == 12) /* tmpfs */
+		*ret = word_at(handle, 1) | (uint64_t)word_at(handle, 2) << 32;
+	else if ((handle->type == XFS_INO64 && handle->length == 12) ||
+		 (handle->type == BTRFS && handle->length == 20))
+		*ret = long_at(handle);
+	else
+		return false;
+	return true;
 }

@@ -34,6 +34,12 @@ int handle_get(int dirfd, const char *name, struct handle *ret);
  */
 int handle_open(int mount_fd, const struct handle *handle, int flags);
 
+/*
+ * The inode number in @handle; false when it is of a file system whose handles
+ * are not known here.
+ */
+bool handle_ino(const struct handle *handle, uint64_t *ret);
+
 bool handle_equal(const struct handle *a, const struct handle *b);
 
 #endif

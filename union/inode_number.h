@@ -11,8 +11,8 @@
 
 /*
  * A directory made on another branch to hold a file there answers to the
- * number of the directory it is a copy of; this attribute of the copy holds
- * it (8 bytes, little endian).
+ * number of the directory it is a copy of, and a file that moved to another
+ * branch to its first; this attribute holds it (8 bytes, little endian).
  */
 #define INODE_NUMBER_XATTR "trusted.tributary.ino"
 
@@ -23,14 +23,20 @@
  */
 uint64_t inode_number(unsigned branch, uint64_t ino);
 
+/* The branch that gave it. */
+static inline unsigned inode_number_branch(uint64_t number)
+{
+	return (unsigned)(number >> 56);
+}
+
 /*
- * The number that the directory @name in @dirfd (@name "" : @dirfd itself,
+ * The number that @name in @dirfd (@name "" : @dirfd itself,
  * which may be O_PATH) carries in its attribute. -ENODATA when it carries
  * none.
  */
 int inode_number_read(int dirfd, const char *name, uint64_t *ret);
 
-/* Give the directory @fd (may be O_PATH) that attribute. */
+/* Give the inode @fd (may be O_PATH) that attribute. */
 int inode_number_write(int fd, uint64_t number);
 
 #endif

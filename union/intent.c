@@ -55,7 +55,12 @@ static int handle_parse(const char **text, struct handle *ret)
 }
 
 /* By enum intent_kind. */
-static const char kinds[] = {'R', 'M', 'A', 'S', 'X'};
+static const char kinds[] = {'R', 'M', 'A', 'S', 'X', 'D', 'E'};
+
+static bool is_relocation(enum intent_kind kind)
+{
+	return kind == INTENT_RELOCATE || kind == INTENT_RELOCATE_ALL;
+}
 
 int intent_encode(const struct intent *intent, char *text)
 {
@@ -71,6 +76,13 @@ int intent_encode(const struct intent *intent, char *text)
 			     handle_text(&intent->other_dir, third),
 			     handle_text(&intent->replaced, fourth),
 			     intent->to_name);
+	else if (is_relocation(intent->kind))
+		n = snprintf(text, INTENT_TEXT_MAX + 1,
+			     "1 %c %s %s %u %s %s %s/%s", kinds[intent->kind],
+			     moved, to_dir, intent->other,
+			     handle_text(&intent->other_dir, third),
+			     handle_text(&intent->replaced, fourth),
+			     intent->from_name, intent->to_name);
 	else
 		n = snprintf(text, INTENT_TEXT_MAX + 1, "1 %c %s %s %s %s/%s",
 			     kinds[intent->kind], moved, to_dir,
@@ -88,6 +100,17 @@ static int name_copy(const char *from, size_t length, char *to)
 	return 0;
 }
 
+/* "FROM/TO" */
+static int decode_names(const char *text, struct intent *ret)
+{
+	const char *slash = strchr(text, '/');
+	int r = slash ? name_copy(text, (size_t)(slash - text), ret->from_name)
+		      : -EPROTO;
+
+	return r < 0 ? r
+		     : name_copy(slash + 1, strlen(slash + 1), ret->to_name);
+}
+
 static int decode_replace(const char *text, struct intent *ret)
 {
 	char *end;
@@ -101,19 +124,18 @@ static int decode_replace(const char *text, struct intent *ret)
 	r = handle_parse(&text, &ret->other_dir);
 	if (r == 0)
 		r = handle_parse(&text, &ret->replaced);
-	return r < 0 ? r : name_copy(text, strlen(text), ret->to_name);
+	if (r == 0)
+		r = is_relocation(ret->kind)
+			    ? decode_names(text, ret)
+			    : name_copy(text, strlen(text), ret->to_name);
+	return r;
 }
 
 static int decode_move(const char *text, struct intent *ret)
 {
 	int r = handle_parse(&text, &ret->from_dir);
-	const char *slash = strchr(text, '/');
 
-	if (r < 0 || !slash)
-		return -EPROTO;
-	r = name_copy(text, (size_t)(slash - text), ret->from_name);
-	return r < 0 ? r
-		     : name_copy(slash + 1, strlen(slash + 1), ret->to_name);
+	return r < 0 ? r : decode_names(text, ret);
 }
 
 int intent_decode(const char *text, struct intent *ret)
@@ -133,7 +155,7 @@ int intent_decode(const char *text, struct intent *ret)
 	if (r == 0)
 		r = handle_parse(&text, &intent.to_dir);
 	if (r == 0)
-		r = intent.kind == INTENT_REPLACE
+		r = intent.kind == INTENT_REPLACE || is_relocation(intent.kind)
 			    ? decode_replace(text, &intent)
 			    : decode_move(text, &intent);
 	if (r == 0)

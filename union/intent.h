@@ -9,7 +9,8 @@
  * there must go once the rename is done. A directory on several branches, or
  * names of several branches that are exchanged: a record on each, the one
  * that counts last; when that one is there, all parts are to be renamed,
- * else none was.
+ * else none was. A file that moves to another branch: a record for each of
+ * its names, on the new branch; relocate.h.
  */
 #ifndef UNION_INTENT_H
 #define UNION_INTENT_H
@@ -28,17 +29,20 @@ enum intent_kind {
 	INTENT_MOVE_ALL, /* the record that counts, written last */
 	INTENT_SWAP,     /* as INTENT_MOVE; what is at the target comes back */
 	INTENT_SWAP_ALL,
+	INTENT_RELOCATE,     /* of a file that moves between branches, a name */
+	INTENT_RELOCATE_ALL, /* that counts, for all of the same from_name */
 };
 
 struct intent {
 	enum intent_kind kind;
 	struct handle moved;    /* on the record's branch */
-	struct handle from_dir; /* but for INTENT_REPLACE: there too */
+	struct handle from_dir; /* INTENT_MOVE and the like: there too */
 	struct handle to_dir;
-	unsigned other;          /* INTENT_REPLACE: branch of the replaced */
-	struct handle other_dir; /* and there */
+	unsigned other;          /* INTENT_REPLACE, INTENT_RELOCATE: branch */
+	struct handle other_dir; /* of what goes, and there */
 	struct handle replaced;
-	char from_name[NAME_MAX + 1]; /* but for INTENT_REPLACE */
+	char from_name[NAME_MAX + 1]; /* but for INTENT_REPLACE;
+				       * INTENT_RELOCATE: in BRANCH_WORK_DIR */
 	char to_name[NAME_MAX + 1];
 };
 
@@ -62,6 +66,21 @@ void intent_end(const struct branch *branch, uint64_t id);
  * branches. Returns how many records there were, or -errno with @err.
  */
 int intent_recover(const struct branch_table *table, struct error *err);
+
+/* Told of a file that has moved to another branch. */
+struct intent_watcher {
+	void (*moved)(void *context, unsigned from, const struct handle *old,
+		      unsigned to, const struct handle *copy);
+	void *context;
+};
+
+/*
+ * The same when a server goes on with what the kernel knows; @watcher may be
+ * NULL.
+ */
+int intent_recover_watched(const struct branch_table *table,
+			   const struct intent_watcher *watcher,
+			   struct error *err);
 
 /* How many records a crash left on @branch, or -errno. */
 int intent_pending(const struct branch *branch);

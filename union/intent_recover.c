@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "union/branch_health.h"
 #include "union/intent.h"
+#include "union/relocate.h"
 
 /* A record as found. */
 struct record {
@@ -112,7 +114,8 @@ static int finish_replace(const struct branch_table *table,
 
 static bool counts(enum intent_kind kind)
 {
-	return kind == INTENT_MOVE_ALL || kind == INTENT_SWAP_ALL;
+	return kind == INTENT_MOVE_ALL || kind == INTENT_SWAP_ALL ||
+	       kind == INTENT_RELOCATE_ALL;
 }
 
 static int finish_move(const struct record *record)
@@ -133,19 +136,52 @@ static int finish_move(const struct record *record)
 	return fsync(to) < 0 ? -errno : 0;
 }
 
-static bool is_decided(const struct records *records, uint64_t id)
+static bool is_relocation(const struct record *record)
+{
+	return record->intent.kind == INTENT_RELOCATE ||
+	       record->intent.kind == INTENT_RELOCATE_ALL;
+}
+
+/* Do both speak of the same rename, or the same file that moves? */
+static bool belong_together(const struct record *a, const struct record *b)
+{
+	if (is_relocation(a) != is_relocation(b))
+		return false;
+	if (!is_relocation(a))
+		return a->id == b->id;
+	return a->branch == b->branch &&
+	       strcmp(a->intent.from_name, b->intent.from_name) == 0;
+}
+
+static bool is_decided(const struct records *records,
+		       const struct record *record)
 {
 	size_t i;
 
 	for (i = 0; i < records->count; i++)
-		if (records->items[i].id == id &&
-		    counts(records->items[i].intent.kind))
+		if (counts(records->items[i].intent.kind) &&
+		    belong_together(&records->items[i], record))
 			return true;
 	return false;
 }
 
+static int finish_relocation(const struct branch_table *table,
+			     const struct record *record,
+			     const struct intent_watcher *watcher)
+{
+	const struct intent *intent = &record->intent;
+	int r = relocate_finish(table, record->branch, intent);
+
+	if (r == 0 && watcher && counts(intent->kind))
+		watcher->moved(watcher->context, intent->other,
+			       &intent->replaced, record->branch->id,
+			       &intent->moved);
+	return r;
+}
+
 static int finish_all(const struct branch_table *table,
-		      const struct records *records)
+		      const struct records *records,
+		      const struct intent_watcher *watcher)
 {
 	const struct record *record;
 	size_t i;
@@ -155,7 +191,11 @@ static int finish_all(const struct branch_table *table,
 		record = &records->items[i];
 		if (record->intent.kind == INTENT_REPLACE)
 			r = finish_replace(table, record);
-		else if (is_decided(records, record->id))
+		else if (!is_decided(records, record))
+			continue;
+		else if (is_relocation(record))
+			r = finish_relocation(table, record, watcher);
+		else
 			r = finish_move(record);
 	}
 	if (r < 0)
@@ -183,6 +223,13 @@ int intent_pending(const struct branch *branch)
 
 int intent_recover(const struct branch_table *table, struct error *err)
 {
+	return intent_recover_watched(table, NULL, err);
+}
+
+int intent_recover_watched(const struct branch_table *table,
+			   const struct intent_watcher *watcher,
+			   struct error *err)
+{
 	struct records records = {0};
 	const struct branch *branch;
 	unsigned i;
@@ -190,7 +237,7 @@ int intent_recover(const struct branch_table *table, struct error *err)
 
 	for (i = 0; i < table->count && r == 0; i++) {
 		branch = table->items[i];
-		if (branch->flags & BRANCH_RO)
+		if (branch->flags & BRANCH_RO || !branch_usable(branch->id))
 			continue;
 		r = read_branch(&records, branch);
 		if (r < 0)
@@ -198,12 +245,15 @@ int intent_recover(const struct branch_table *table, struct error *err)
 				  branch->path, BRANCH_WORK_DIR, strerror(-r));
 	}
 	if (r == 0) {
-		r = finish_all(table, &records);
+		r = finish_all(table, &records, watcher);
 		if (r < 0)
 			error_set(err, -r,
 				  "finish renames that were interrupted: %s",
 				  strerror(-r));
 	}
+	for (i = 0; i < table->count && r >= 0; i++)
+		if (!(table->items[i]->flags & BRANCH_RO))
+			relocate_sweep(table->items[i]);
 	free(records.items);
 	return r;
 }

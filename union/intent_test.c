@@ -116,6 +116,11 @@ static void text_and_back_is_the_same(void **state)
 	assert_int_equal(intent_encode(&intent, text), 0);
 	assert_int_equal(intent_decode(text, &back), 0);
 	assert_memory_equal(&intent, &back, sizeof(back));
+	intent.kind = INTENT_RELOCATE_ALL;
+	strcpy(intent.from_name, "copy-1");
+	assert_int_equal(intent_encode(&intent, text), 0);
+	assert_int_equal(intent_decode(text, &back), 0);
+	assert_memory_equal(&intent, &back, sizeof(back));
 	intent.kind = INTENT_MOVE;
 	intent.from_dir = intent.other_dir;
 	memset(&intent.other_dir, 0, sizeof(intent.other_dir));
@@ -145,6 +150,9 @@ static void refuses_text_that_is_not_ours(void **state)
 		"1 M 1:00 1:00 1:00 ab",
 		"1 M 1:00 1:00 1:00 /b",
 		"1 M 1:00 1:00 1:00 a/b/c",
+		"1 D 1:00 1:00 0 1:00 1:00 x",
+		"1 E 1:00 1:00 0 1:00 1:00 x/",
+		"1 E 1:00 1:00 999 1:00 1:00 x/y",
 		"1 R 1: 1:00 0 1:00 1:00 x",
 	};
 	struct intent intent;

@@ -15,6 +15,8 @@
 #include "union/announce.h"
 #include "union/clone_dir.h"
 #include "union/intent.h"
+#include "union/relocate.h"
+#include "union/survive.h"
 
 /* The union itself, seen by another path: a mount of it elsewhere. */
 static bool is_the_union(const char *mountpoint, const struct branch *branch)
@@ -62,13 +64,16 @@ static int open_new(struct unionfs *fs, const char *mountpoint,
 
 	if (r < 0)
 		return r;
+	(*ret)->min_free = spec->min_free;
 	r = check_branch(mountpoint, *ret, err);
 	if (r < 0) {
 		branch_drop(&fs->branches);
 		return r;
 	}
-	if (!((*ret)->flags & BRANCH_RO))
+	if (!((*ret)->flags & BRANCH_RO)) {
 		clone_dir_sweep(*ret);
+		relocate_sweep(*ret);
+	}
 	return 0;
 }
 
@@ -79,12 +84,14 @@ static int publish(struct unionfs *fs, struct branch *branch, struct error *err)
 	struct handle handle;
 	int r = root ? handle_get(branch->root_fd, "", &handle) : -ESTALE;
 
+	survive_note_branch(fs, branch);
 	if (r == 0)
 		r = node_add_copy(&fs->nodes, root->branch, &root->handle,
 				  branch->id, &handle);
 	if (r < 0) {
 		error_set(err, -r, "branch '%s': %s", branch->path,
 			  strerror(-r));
+		survive_drop_branch(fs, branch);
 		branch_drop(&fs->branches);
 		return r;
 	}
@@ -92,24 +99,25 @@ static int publish(struct unionfs *fs, struct branch *branch, struct error *err)
 	return 0;
 }
 
+/* What a person chooses; not what became of a branch. */
+#define CHOSEN_FLAGS (BRANCH_LOCAL | BRANCH_RO | BRANCH_NC)
+
 static int check_flags(const struct branch *branch,
 		       const struct branch_spec *spec, struct error *err)
 {
-	unsigned flags = spec->flags;
+	unsigned flags = spec->flags, has = branch->flags & CHOSEN_FLAGS;
+	uint64_t min_free = branch->min_free;
+	char text[BRANCH_SPEC_WORDS_MAX];
 	struct statvfs space;
 
 	/* A file system mounted read-only says so by itself. */
 	if (fstatvfs(branch->root_fd, &space) == 0 && space.f_flag & ST_RDONLY)
-		flags |= branch->flags & BRANCH_RO;
-	if (flags == branch->flags)
+		flags |= has & BRANCH_RO;
+	if (flags == has && spec->min_free == min_free)
 		return 0;
 	return error_set(err, EINVAL,
-			 "branch '%s' is there with other flags (%s%s%s)",
-			 branch->path, branch->flags ? "" : "none",
-			 branch->flags & BRANCH_LOCAL ? "local" : "",
-			 branch->flags & BRANCH_RO
-				 ? branch->flags & BRANCH_LOCAL ? ",ro" : "ro"
-				 : "");
+			 "branch '%s' is there with other flags (%s)",
+			 branch->path, branch_spec_format(text, has, min_free));
 }
 
 int live_add(struct unionfs *fs, const char *mountpoint,

@@ -14,13 +14,21 @@
 #include "base/notify.h"
 #include "base/process.h"
 #include "union/control_client.h"
+#include "union/holder.h"
+#include "union/keep.h"
 #include "union/mount.h"
 #include "union/options.h"
+#include "union/options_mergerfs.h"
+#include "union/passthrough.h"
 
 static void ready(void *context)
 {
 	struct union_options *options = context;
 
+	if (options->holder_fd >= 0) {
+		keep_say_ready();
+		return;
+	}
 	(void)notify_send("READY=1"); /* without systemd: nobody waits */
 	if (options->ready_fd >= 0)
 		/* A parent that is gone need not know. */
@@ -31,6 +39,10 @@ static void ready(void *context)
 /* To the waiting parent when there is one: it alone has a terminal. */
 static int report(const struct union_options *options, const struct error *err)
 {
+	if (options->holder_fd >= 0) {
+		keep_say_failed(err);
+		return 1;
+	}
 	if (options->ready_fd < 0)
 		return log_error(1, "%s", error_text(err));
 	/* A parent that is gone need not know. */
@@ -39,13 +51,26 @@ static int report(const struct union_options *options, const struct error *err)
 	return 1;
 }
 
-static int run_foreground(struct union_options *options)
+/* Here, or by another process that can be replaced. */
+static int serve(struct union_options *options, int argc, char **argv,
+		 struct error *err)
+{
+	if (!options->survive || options->holder_fd >= 0)
+		return mount_serve(options, ready, options, err);
+	if (passthrough_sees_replies())
+		return holder_run(options, argc, argv, ready, options, err);
+	log_warning("the union ends when its server does: libfuse since 3.17 "
+		    "keeps replies to itself");
+	return mount_serve(options, ready, options, err);
+}
+
+static int run_foreground(struct union_options *options, int argc, char **argv)
 {
 	struct error err = {0};
 
 	if (options->ready_fd >= 0)
 		(void)fcntl(options->ready_fd, F_SETFD, FD_CLOEXEC); /* a fd */
-	if (mount_serve(options, ready, options, &err) < 0)
+	if (serve(options, argc, argv, &err) < 0)
 		return report(options, &err);
 	return 0;
 }
@@ -109,6 +134,14 @@ static int run_background(int argc, char **argv,
 	return wait_for_child(read_end);
 }
 
+/* The last part of a path. */
+static const char *name_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
 int main(int argc, char **argv)
 {
 	struct union_options options;
@@ -116,6 +149,11 @@ int main(int argc, char **argv)
 	int r;
 
 	log_setup("trib-union", LOG_LEVEL_INFO);
+	if (strncmp(name_of(argv[0]), "mount.", 6) == 0) {
+		argc = options_from_mount(argc, argv, &err);
+		if (argc <= 0)
+			return argc < 0 ? log_error(1, "%s", err.msg) : 0;
+	}
 	if (argc > 1 && strcmp(argv[1], "--control") == 0)
 		return control_client(argc - 2, argv + 2);
 	r = union_options_parse(argc, argv, &options, &err);
@@ -126,7 +164,7 @@ int main(int argc, char **argv)
 	else if (options.version)
 		puts("trib-union " TRIBUTARY_VERSION);
 	else if (options.foreground)
-		r = run_foreground(&options);
+		r = run_foreground(&options, argc, argv);
 	else
 		r = run_background(argc, argv, &options);
 	union_options_done(&options);

@@ -16,10 +16,17 @@
 #define FIRST_ENTRIES 64
 #define READ_SIZE     (64 << 10) /* bytes a getdents call */
 
+/* Offsets: of "." and "..", then the hashes, then those added late. */
+#define OFFSET_DOT    1
+#define OFFSET_DOTDOT 2
+#define OFFSET_FIRST  16
+#define OFFSET_LATE   (INT64_C(1) << 62)
+
 struct entry {
 	uint64_t ino;
 	size_t name; /* offset in names */
-	uint32_t hash;
+	int64_t next;
+	uint64_t hash;
 	uint16_t branch;
 	uint8_t type;
 };
@@ -32,6 +39,7 @@ struct merge {
 	char *names;
 	size_t names_used, names_size;
 	size_t *buckets; /* place + 1 of an entry; 0: empty. Twice @size */
+	bool moved;      /* entries have other places than buckets say */
 };
 
 struct merge *merge_new(bool root)
@@ -53,18 +61,18 @@ void merge_free(struct merge *merge)
 	free(merge);
 }
 
-static uint32_t hash_name(const char *name, size_t length)
+static uint64_t hash_name(const char *name, size_t length)
 {
-	uint32_t h = 2166136261u; /* FNV-1a */
+	uint64_t h = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
 	size_t i;
 
 	for (i = 0; i < length; i++)
-		h = (h ^ (uint8_t)name[i]) * 16777619u;
-	return h ^ h >> 15;
+		h = (h ^ (uint8_t)name[i]) * UINT64_C(0x100000001b3);
+	return h ^ h >> 32;
 }
 
 /* The bucket of @name, or the empty one where it belongs. */
-static size_t *find(const struct merge *merge, const char *name, uint32_t hash)
+static size_t *find(const struct merge *merge, const char *name, uint64_t hash)
 {
 	size_t mask = merge->size * 2 - 1, i = hash & mask, at;
 
@@ -80,9 +88,23 @@ static size_t *find(const struct merge *merge, const char *name, uint32_t hash)
 	return &merge->buckets[i];
 }
 
+static void fill_buckets(struct merge *merge)
+{
+	size_t i, at, mask = merge->size * 2 - 1;
+
+	memset(merge->buckets, 0, merge->size * 2 * sizeof(*merge->buckets));
+	merge->moved = false;
+	for (i = 0; i < merge->count; i++) {
+		at = merge->entries[i].hash & mask;
+		while (merge->buckets[at])
+			at = (at + 1) & mask;
+		merge->buckets[at] = i + 1;
+	}
+}
+
 static int grow_entries(struct merge *merge)
 {
-	size_t i, at, size = merge->size ? merge->size * 2 : FIRST_ENTRIES;
+	size_t size = merge->size ? merge->size * 2 : FIRST_ENTRIES;
 	struct entry *entries;
 	size_t *buckets;
 
@@ -90,18 +112,13 @@ static int grow_entries(struct merge *merge)
 	if (!entries)
 		return -ENOMEM;
 	merge->entries = entries;
-	buckets = calloc(size * 2, sizeof(*buckets));
+	buckets = reallocarray(NULL, size * 2, sizeof(*buckets));
 	if (!buckets)
 		return -ENOMEM;
 	free(merge->buckets);
 	merge->buckets = buckets;
 	merge->size = size;
-	for (i = 0; i < merge->count; i++) {
-		at = entries[i].hash & (size * 2 - 1);
-		while (buckets[at])
-			at = (at + 1) & (size * 2 - 1);
-		buckets[at] = i + 1;
-	}
+	fill_buckets(merge);
 	return 0;
 }
 
@@ -135,7 +152,7 @@ int merge_add(struct merge *merge, const char *name, unsigned branch,
 	      unsigned char type, uint64_t ino)
 {
 	size_t length = strlen(name), *at;
-	uint32_t hash = hash_name(name, length);
+	uint64_t hash = hash_name(name, length);
 	struct entry *entry;
 	int r;
 
@@ -144,6 +161,8 @@ int merge_add(struct merge *merge, const char *name, unsigned branch,
 		if (r < 0)
 			return r;
 	}
+	if (merge->moved)
+		fill_buckets(merge);
 	at = find(merge, name, hash);
 	if (*at)
 		return 0;
@@ -155,10 +174,108 @@ int merge_add(struct merge *merge, const char *name, unsigned branch,
 	entry->branch = (uint16_t)branch;
 	entry->type = type;
 	entry->ino = ino;
+	entry->next = OFFSET_LATE + (int64_t)merge->count;
 	*at = ++merge->count;
 	if (type == DT_DIR && !is_dot(name))
 		merge->dirs++;
 	return 0;
+}
+
+static int64_t offset_of(const struct merge *merge, const struct entry *entry)
+{
+	const char *name = merge->names + entry->name;
+
+	if (is_dot(name))
+		return name[1] ? OFFSET_DOTDOT : OFFSET_DOT;
+	return OFFSET_FIRST + (int64_t)(entry->hash >> 3);
+}
+
+/* As many groups as entries or more; they are of their highest bits. */
+static unsigned group_shift(const struct merge *merge)
+{
+	unsigned bits = 1;
+
+	while (merge->count >> bits)
+		bits++;
+	return 61 - bits;
+}
+
+static size_t group_of(const struct entry *entry, unsigned shift)
+{
+	return (size_t)((uint64_t)(entry->next - OFFSET_DOT) >> shift);
+}
+
+/* Into @to by group: hashes are spread evenly, so nearly in order. */
+static void spread(const struct merge *merge, unsigned shift, size_t *places,
+		   struct entry *to)
+{
+	size_t i, before, sum = 0;
+
+	for (i = 0; i < merge->count; i++)
+		places[group_of(&merge->entries[i], shift)]++;
+	for (i = 0; i <= (size_t)1 << (61 - shift); i++) {
+		before = sum;
+		sum += places[i];
+		places[i] = before;
+	}
+	for (i = 0; i < merge->count; i++)
+		to[places[group_of(&merge->entries[i], shift)]++] =
+			merge->entries[i];
+}
+
+static void insert_in_order(struct entry *entries, size_t count)
+{
+	struct entry entry;
+	size_t i, at;
+
+	for (i = 1; i < count; i++) {
+		if (entries[i].next >= entries[i - 1].next)
+			continue;
+		entry = entries[i];
+		for (at = i; at && entries[at - 1].next > entry.next; at--)
+			entries[at] = entries[at - 1];
+		entries[at] = entry;
+	}
+}
+
+int merge_sort(struct merge *merge)
+{
+	unsigned shift = group_shift(merge);
+	auto_free size_t *places = calloc(((size_t)1 << (61 - shift)) + 1,
+					  sizeof(*places));
+	struct entry *entries = calloc(merge->size, sizeof(*entries));
+	size_t i;
+
+	if (!places || (!entries && merge->size)) {
+		free(entries);
+		return -ENOMEM;
+	}
+	for (i = 0; i < merge->count; i++)
+		merge->entries[i].next = offset_of(merge, &merge->entries[i]);
+	spread(merge, shift, places, entries);
+	free(merge->entries);
+	merge->entries = entries;
+	insert_in_order(entries, merge->count);
+	/* Two of one hash: as rare as that is, none may be missed. */
+	for (i = 1; i < merge->count; i++)
+		if (entries[i].next <= entries[i - 1].next)
+			entries[i].next = entries[i - 1].next + 1;
+	merge->moved = true;
+	return 0;
+}
+
+size_t merge_place(const struct merge *merge, int64_t offset)
+{
+	size_t low = 0, high = offset ? merge->count : 0, middle;
+
+	while (low < high) {
+		middle = low + (high - low) / 2;
+		if (merge->entries[middle].next <= offset)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
 }
 
 unsigned char dirent_type(int dirfd, const struct dirent_wire *entry)
@@ -180,7 +297,9 @@ static int add_read(struct merge *merge, int fd, unsigned branch,
 
 	for (at = 0; at < length && r == 0; at += entry->length) {
 		entry = (const void *)(data + at);
-		if (merge->root && strcmp(entry->name, BRANCH_WORK_DIR) == 0)
+		if (merge->root &&
+		    (strcmp(entry->name, BRANCH_WORK_DIR) == 0 ||
+		     strcmp(entry->name, BRANCH_CONTROL_FILE) == 0))
 			continue;
 		r = merge_add(merge, entry->name, branch,
 			      dirent_type(fd, entry), entry->ino);
@@ -221,4 +340,5 @@ void merge_get(const struct merge *merge, size_t i, struct merge_entry *ret)
 	ret->branch = entry->branch;
 	ret->type = entry->type;
 	ret->ino = entry->ino;
+	ret->next = entry->next;
 }

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The entries of one directory over several branches, each name once: that
- * of the branch that was added first. An entry's place in the list never
- * changes, so it serves as an offset to go on from.
+ * of the branch that was added first.
+ *
+ * The kernel makes one list of what all who read a directory are given, and
+ * anybody goes on from any offset in it. So offsets are of names, not of
+ * places: the same in every list that has the name, in the order of a hash.
  */
 #ifndef UNION_MERGE_H
 #define UNION_MERGE_H
@@ -18,6 +21,7 @@ struct merge_entry {
 	unsigned branch;    /* that it was first seen on */
 	unsigned char type; /* DT_* */
 	uint64_t ino;       /* of that branch */
+	int64_t next;       /* the offset behind it, more than 0 */
 };
 
 /* One entry of getdents64(2). */
@@ -44,6 +48,15 @@ int merge_add(struct merge *merge, const char *name, unsigned branch,
 int merge_read(struct merge *merge, int fd, unsigned branch);
 
 size_t merge_count(const struct merge *merge);
+
+/*
+ * Put what was added in order; what is added later comes behind it, in the
+ * order in which it comes. 0 or -ENOMEM.
+ */
+int merge_sort(struct merge *merge);
+
+/* The first place behind @offset; 0: the start. */
+size_t merge_place(const struct merge *merge, int64_t offset);
 
 /* Directories among the entries, less "." and "..". */
 size_t merge_count_dirs(const struct merge *merge);

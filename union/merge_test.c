@@ -59,6 +59,73 @@ static void a_place_in_the_list_is_for_ever(void **state)
 	merge_free(merge);
 }
 
+static struct merge *some(unsigned count, unsigned but)
+{
+	struct merge *merge = merge_new(false);
+	char name[32];
+	unsigned i;
+
+	assert_int_equal(merge_add(merge, ".", 0, DT_DIR, 1), 0);
+	assert_int_equal(merge_add(merge, "..", 0, DT_DIR, 1), 0);
+	for (i = 0; i < count; i++) {
+		(void)snprintf(name, sizeof(name), "entry-%u", i);
+		if (i % 3 != but)
+			assert_int_equal(merge_add(merge, name, 0, DT_REG, i),
+					 0);
+	}
+	return merge;
+}
+
+static void an_offset_is_right_in_every_list(void **state)
+{
+	struct merge *all = some(30000, 3), *less = some(30000, 1);
+	struct merge_entry one, other = {.name = ""};
+	size_t i, place = 0;
+	int64_t last = 0;
+
+	(void)state;
+	assert_int_equal(merge_sort(all), 0);
+	assert_int_equal(merge_sort(less), 0);
+	assert_int_equal(merge_place(less, 0), 0);
+	for (i = 0; i < merge_count(all); i++) {
+		merge_get(all, i, &one);
+		assert_true(one.next > last);
+		last = one.next;
+		if (place < merge_count(less))
+			merge_get(less, place, &other);
+		if (place < merge_count(less) &&
+		    strcmp(one.name, other.name) == 0) {
+			assert_int_equal(one.next, other.next);
+			place++;
+		} else {
+			assert_int_equal(one.ino % 3, 1);
+		}
+		/* Also behind one that is not there. */
+		assert_int_equal(merge_place(less, one.next), place);
+	}
+	assert_int_equal(place, merge_count(less));
+	merge_free(all);
+	merge_free(less);
+}
+
+static void what_is_added_late_comes_last(void **state)
+{
+	struct merge *merge = some(1000, 3);
+	struct merge_entry entry;
+
+	(void)state;
+	assert_int_equal(merge_sort(merge), 0);
+	assert_int_equal(merge_add(merge, "entry-7", 1, DT_REG, 1), 0);
+	assert_int_equal(merge_add(merge, "late", 1, DT_REG, 7), 0);
+	assert_int_equal(merge_count(merge), 1003);
+	merge_get(merge, 1001, &entry);
+	assert_int_equal(merge_place(merge, entry.next), 1002);
+	merge_get(merge, 1002, &entry);
+	assert_string_equal(entry.name, "late");
+	assert_int_equal(merge_place(merge, entry.next), 1003);
+	merge_free(merge);
+}
+
 static void dots_are_no_subdirectories(void **state)
 {
 	struct merge *merge = merge_new(false);
@@ -104,6 +171,8 @@ int main(void)
 		cmocka_unit_test(
 			a_name_appears_once_as_its_first_branch_has_it),
 		cmocka_unit_test(a_place_in_the_list_is_for_ever),
+		cmocka_unit_test(an_offset_is_right_in_every_list),
+		cmocka_unit_test(what_is_added_late_comes_last),
 		cmocka_unit_test(dots_are_no_subdirectories),
 		cmocka_unit_test(the_work_directory_is_hidden_in_the_root_only),
 	};

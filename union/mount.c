@@ -12,18 +12,30 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "union/clone_dir.h"
 #include "union/control.h"
+#include "union/drain.h"
+#include "union/full.h"
+#include "union/heal.h"
 #include "union/intent.h"
+#include "union/keep.h"
 #include "union/ops.h"
+#include "union/options_branches.h"
 #include "union/passthrough.h"
 #include "union/serve.h"
+#include "union/survive.h"
+
+/* With a holder the same signal may come twice: by it, and to all of a unit. */
+#define SAME_SIGNAL_MS 1000
 
 struct mounted {
 	struct unionfs fs;
 	struct control *control; /* NULL: not wanted */
-	char *mountpoint;        /* absolute */
+	struct drains *drains;
+	char *mountpoint;   /* absolute */
+	char *control_path; /* absolute; NULL: none */
 	pthread_t main_thread;
 	void (*ready)(void *context);
 	void *context;
@@ -32,8 +44,16 @@ struct mounted {
 static int check_mountpoint(struct mounted *m, const char *path,
 			    struct error *err)
 {
+	const char *before = survive_mountpoint(&m->fs);
 	struct stat st;
 
+	if (before) { /* whoever asks for its attributes waits for us */
+		m->mountpoint = strdup(before);
+		m->fs.mountpoint = m->mountpoint;
+		return m->mountpoint
+			       ? 0
+			       : error_set(err, ENOMEM, "%s", strerror(ENOMEM));
+	}
 	if (stat(path, &st) < 0)
 		return error_set(err, errno, "mount point '%s': %s%s", path,
 				 strerror(errno),
@@ -48,11 +68,13 @@ static int check_mountpoint(struct mounted *m, const char *path,
 	if (!m->mountpoint)
 		return error_set(err, errno, "mount point '%s': %s", path,
 				 strerror(errno));
+	m->fs.mountpoint = m->mountpoint;
+	survive_note_mountpoint(&m->fs, m->mountpoint);
 	return 0;
 }
 
-static int add_branches(struct mounted *m, const struct union_options *options,
-			struct error *err)
+static int add_named(struct mounted *m, const struct union_options *options,
+		     struct error *err)
 {
 	struct branch *branch;
 	size_t i;
@@ -64,19 +86,56 @@ static int add_branches(struct mounted *m, const struct union_options *options,
 		if (r < 0)
 			return r;
 		branch = m->fs.branches.items[i];
+		branch->min_free = options->branches[i].min_free;
 		if (branch_path_is_below(branch->path, m->mountpoint) ||
 		    branch_path_is_below(m->mountpoint, branch->path))
 			return error_set(err, EINVAL,
 					 "mount point '%s' and branch '%s' are "
 					 "one in the other",
 					 m->mountpoint, branch->path);
-		if (!(branch->flags & BRANCH_RO))
-			clone_dir_sweep(branch);
 		/* Now, not when its root's times are watched; or later. */
 		if (!(branch->flags & BRANCH_RO) && options->branch_count > 1)
 			fd_close(branch_work_dir(branch));
 	}
-	r = intent_recover(&m->fs.branches, err);
+	return 0;
+}
+
+static int add_listed(struct mounted *m, const struct union_options *options,
+		      struct error *err)
+{
+	struct union_options listed = {0};
+	int r;
+
+	if (!options->branch_list)
+		return add_named(m, options, err);
+	r = options_branches(&listed, options->branch_list, err);
+	if (r == 0)
+		r = add_named(m, &listed, err);
+	union_options_done(&listed);
+	return r;
+}
+
+static int add_branches(struct mounted *m, const struct union_options *options,
+			struct error *err)
+{
+	unsigned i;
+	int r = survive_settings(&m->fs, err);
+
+	if (r == 0)
+		r = add_listed(m, options, err);
+	if (r < 0)
+		return r;
+	survive_note_settings(&m->fs);
+	for (i = 0; i < m->fs.branches.count; i++)
+		if (!(m->fs.branches.items[i]->flags & BRANCH_RO))
+			clone_dir_sweep(m->fs.branches.items[i]);
+	return 0;
+}
+
+static int recover_intents(struct mounted *m, struct error *err)
+{
+	int r = survive_recover_intents(&m->fs, err);
+
 	if (r > 0)
 		log_info("'%s': %d interrupted renames were finished or "
 			 "dropped",
@@ -166,43 +225,57 @@ static void unmount(const struct mounted *m)
 /* Until the threads say that it is over. */
 static void wait_for_end(const struct mounted *m, const sigset_t *set)
 {
-	bool asked = false;
+	int64_t asked_ms = 0; /* 0: nobody did */
 	int signal_number = 0;
 
 	while (signal_number != SIGUSR1) {
 		if (sigwait(set, &signal_number) != 0 ||
 		    signal_number == SIGUSR1)
 			continue;
-		if (asked) {
+		if (asked_ms && keep_is_on() &&
+		    clock_ms() - asked_ms < SAME_SIGNAL_MS)
+			continue;
+		if (asked_ms) {
 			log_warning("'%s' is given up while in use",
 				    m->mountpoint);
 			_exit(1);
 		}
-		asked = true;
 		unmount(m);
+		asked_ms = clock_ms();
 	}
 }
 
 static int serve_mounted(struct mounted *m, unsigned threads, struct error *err)
 {
 	sigset_t set = wait_signals();
-	struct serve *serve;
+	struct serve *serve = NULL;
 	int r;
 
 	m->main_thread = pthread_self();
 	(void)pthread_sigmask(SIG_BLOCK, &set, NULL); /* a valid set */
 	r = passthrough_setup(&m->fs);
 	if (r == 0)
+		r = survive_replay_init(&m->fs);
+	survive_list_buried(&m->fs);
+	if (r == 0)
+		r = heal_start(&m->fs);
+	if (r == 0)
+		survive_resend(&m->fs);
+	if (r == 0)
 		r = serve_start(&m->fs, threads, serve_done, m, &serve);
 	if (r < 0)
 		return error_set(err, -r, "start serving: %s", strerror(-r));
-	if (m->control && control_start(m->control, &m->fs, m->mountpoint) < 0)
+	drains_resume(m->drains);
+	if (m->control &&
+	    control_start(m->control, &m->fs, m->drains, m->mountpoint) < 0)
 		log_warning("'%s': the control socket is not served: no "
 			    "thread could be started",
 			    m->mountpoint);
 	wait_for_end(m, &set);
 	r = serve_finish(serve);
 	control_close(take_ptr(m->control));
+	full_free(take_ptr(m->fs.full));
+	drains_free(take_ptr(m->drains));
 	return r < 0 ? error_set(err, -r, "serving '%s': %s", m->mountpoint,
 				 strerror(-r))
 		     : 0;
@@ -211,15 +284,21 @@ static int serve_mounted(struct mounted *m, unsigned threads, struct error *err)
 static int mount_union(struct mounted *m, const struct union_options *options,
 		       struct error *err)
 {
+	char fd_path[32] = "";
 	int r = new_session(m, options, err);
 
 	if (r < 0)
 		return r;
-	if (fuse_session_mount(m->fs.session, m->mountpoint) < 0) {
+	if (survive_fuse_fd(&m->fs) >= 0)
+		(void)snprintf(fd_path, sizeof(fd_path), "/dev/fd/%d",
+			       survive_fuse_fd(&m->fs)); /* fits */
+	if (fuse_session_mount(m->fs.session,
+			       *fd_path ? fd_path : m->mountpoint) < 0) {
 		r = error_set(err, EIO,
 			      "mount at '%s' failed; is /dev/fuse there?",
 			      m->mountpoint);
 	} else {
+		survive_note_mounted(&m->fs);
 		r = serve_mounted(m, options->threads, err);
 		fuse_session_unmount(m->fs.session);
 	}
@@ -249,23 +328,49 @@ int mount_serve(const struct union_options *options, void (*ready)(void *),
 	m->context = context;
 	m->fs.ready = tell_ready;
 	m->fs.ready_context = m;
-	m->fs.policy = options->policy;
+	policy_set_copy(&m->fs.policies, &options->policies);
 	m->fs.min_free = options->min_free;
+	m->fs.statfs_ignore = options->statfs_ignore;
 	m->fs.timeout = (double)options->cache_timeout;
 	m->fs.want_passthrough = options->passthrough;
+	m->fs.want_io_uring = options->io_uring;
 	m->fs.shared = options->shared;
+	m->fs.branch_timeout_ms = (int64_t)options->branch_timeout * 1000;
+	m->fs.lists_quietly = options->lists_quietly;
+	m->fs.forgets_nothing = options->forgets_nothing;
 	raise_file_limit();
-	r = check_mountpoint(m, options->mountpoint, err);
+	r = survive_begin(&m->fs, options, err);
+	if (r == 0)
+		r = check_mountpoint(m, options->mountpoint, err);
 	if (r == 0)
 		r = add_branches(m, options, err);
 	if (r == 0)
 		r = unionfs_init(&m->fs, err);
+	if (r == 0)
+		r = recover_intents(m, err);
+	if (r == 0) {
+		m->drains = drains_new(&m->fs, m->mountpoint);
+		if (!m->drains)
+			r = error_set(err, ENOMEM, "%s", strerror(ENOMEM));
+		m->fs.drains = m->drains;
+		m->fs.full = full_new(&m->fs);
+	}
 	if (r == 0 && options->control)
 		r = control_open(options->control, &m->control, err);
+	if (m->control)
+		m->fs.control_path = m->control_path = realpath(
+			options->control, NULL);
 	if (r == 0)
 		r = mount_union(m, options, err);
 	control_close(m->control);
+	full_free(m->fs.full);
+	drains_free(m->drains);
+	if (!heal_stop())
+		/* A branch hangs: what is asked of it is in use. */
+		_exit(r < 0 ? 1 : 0);
 	unionfs_done(&m->fs);
+	survive_end(&m->fs);
+	free(m->control_path);
 	free(m->mountpoint);
 	free(m);
 	return r;

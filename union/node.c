@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "union/node.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -8,39 +9,40 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "union/branch_health.h"
 #include "union/dir_fd.h"
+#include "union/keep.h"
+#include "union/names.h"
+#include "union/node_build.h"
+#include "union/node_copies.h"
+#include "union/node_index.h"
+#include "union/node_record.h"
+#include "union/node_slots.h"
+#include "union/state.h"
 
-#define FIRST_BUCKET_BITS 10
+static _Atomic uint64_t copies_changed = 1;
 
-/* FNV-1a over the branch and the handle. */
-static uint64_t hash(unsigned branch, const struct handle *handle)
+/* After the copy is there: who read it before has not seen that. */
+static void note_new_copy(void)
 {
-	uint64_t h = UINT64_C(0xcbf29ce484222325) ^ branch;
-	unsigned i;
-
-	for (i = 0; i < handle->length; i++)
-		h = (h ^ handle->data[i]) * UINT64_C(0x100000001b3);
-	return h ^ h >> 32;
+	atomic_fetch_add(&copies_changed, 1);
 }
 
-static struct copy **bucket(const struct node_table *table, unsigned branch,
-			    const struct handle *handle)
+uint64_t node_copies_changed(void)
 {
-	uint64_t mask = (UINT64_C(1) << table->bucket_bits) - 1;
-
-	return &table->buckets[hash(branch, handle) & mask];
+	return atomic_load(&copies_changed);
 }
 
-int node_table_init(struct node_table *table, uint64_t generation)
+int node_table_init(struct node_table *table, uint64_t generation,
+		    struct state *state)
 {
 	unsigned i;
 
 	memset(table, 0, sizeof(*table));
-	table->bucket_bits = FIRST_BUCKET_BITS;
-	table->buckets = calloc(1u << FIRST_BUCKET_BITS, sizeof(struct copy *));
-	if (!table->buckets)
+	if (!node_index_init(table))
 		return -ENOMEM;
 	table->next_generation = generation;
+	table->state = state;
 	table->slots_used = NODE_ROOT_ID;
 	pthread_mutex_init(&table->lock, NULL);
 	for (i = 0; i < NODE_LOCKS; i++)
@@ -48,132 +50,185 @@ int node_table_init(struct node_table *table, uint64_t generation)
 	return 0;
 }
 
-static struct node **slot(struct node_table *table, uint64_t id)
+static struct copy *new_copy(struct node *node, unsigned branch,
+			     const struct handle *handle)
 {
-	struct node **chunk;
+	struct copy *copy = calloc(1, offsetof(struct copy, handle.data) +
+					      handle->length);
 
-	if (id / NODE_CHUNK >= NODE_CHUNK_MAX)
-		return NULL;
-	chunk = atomic_load(&table->chunks[id / NODE_CHUNK]);
-	return chunk ? &chunk[id % NODE_CHUNK] : NULL;
-}
-
-/* An id with a slot for it; 0 when there is no memory. */
-static uint64_t take_slot(struct node_table *table)
-{
-	uint64_t id;
-	struct node **chunk;
-
-	if (table->free_count)
-		return table->free_slots[--table->free_count];
-	id = table->slots_used;
-	if (id / NODE_CHUNK >= NODE_CHUNK_MAX)
-		return 0;
-	if (!slot(table, id)) {
-		chunk = calloc(NODE_CHUNK, sizeof(*chunk));
-		if (!chunk)
-			return 0;
-		atomic_store(&table->chunks[id / NODE_CHUNK], chunk);
-	}
-	table->slots_used++;
-	return id;
-}
-
-static void give_slot(struct node_table *table, uint64_t id)
-{
-	uint64_t size = table->free_size ? table->free_size * 2 : 256;
-	uint64_t *bigger;
-
-	*slot(table, id) = NULL;
-	if (table->free_count == table->free_size) {
-		bigger = reallocarray(table->free_slots, size, sizeof(*bigger));
-		if (!bigger)
-			return; /* the slot is lost, nothing else */
-		table->free_slots = bigger;
-		table->free_size = size;
-	}
-	table->free_slots[table->free_count++] = id;
-}
-
-static void grow_buckets(struct node_table *table)
-{
-	unsigned bits = table->bucket_bits + 1;
-	struct copy **old = table->buckets, **into, *copy, *next;
-	uint64_t i, n = UINT64_C(1) << table->bucket_bits;
-	struct copy **bigger = calloc(n * 2, sizeof(*bigger));
-
-	if (!bigger)
-		return; /* slower, not wrong */
-	table->buckets = bigger;
-	table->bucket_bits = bits;
-	for (i = 0; i < n; i++) {
-		for (copy = old[i]; copy; copy = next) {
-			next = copy->hash_next;
-			into = bucket(table, copy->branch, &copy->handle);
-			copy->hash_next = *into;
-			*into = copy;
-		}
-	}
-	free(old);
-}
-
-static struct copy *find_copy(const struct node_table *table, unsigned branch,
-			      const struct handle *handle)
-{
-	struct copy *copy = *bucket(table, branch, handle);
-
-	while (copy && !(copy->branch == branch && !atomic_load(&copy->gone) &&
-			 handle_equal(&copy->handle, handle)))
-		copy = copy->hash_next;
-	return copy;
-}
-
-static int add_copy(struct node_table *table, struct node *node,
-		    unsigned branch, const struct handle *handle)
-{
-	struct copy *_Atomic *at = &node->copies;
-	struct copy *copy, **into;
-
-	copy = calloc(1, offsetof(struct copy, handle.data) + handle->length);
 	if (!copy)
-		return -ENOMEM;
+		return NULL;
 	copy->node = node;
 	copy->branch = branch;
 	copy->handle.length = handle->length;
 	copy->handle.type = handle->type;
 	memcpy(copy->handle.data, handle->data, handle->length);
+	return copy;
+}
+
+static void link_copy(struct node_table *table, struct copy *copy)
+{
+	struct copy *_Atomic *at = &copy->node->copies;
+	unsigned branch = copy->branch;
+
 	while (atomic_load(at) && atomic_load(at)->branch <= branch)
 		at = &atomic_load(at)->next;
 	atomic_store(&copy->next, atomic_load(at));
 	atomic_store(at, copy);
-	if (table->copies >> table->bucket_bits)
-		grow_buckets(table);
-	into = bucket(table, branch, handle);
-	copy->hash_next = *into;
-	*into = copy;
-	table->copies++;
+	node_index_add(table, copy);
+}
+
+static int add_copy(struct node_table *table, struct node *node,
+		    unsigned branch, const struct handle *handle)
+{
+	struct copy *copy = new_copy(node, branch, handle);
+	int r = copy ? node_record_copy(table, copy) : -ENOMEM;
+
+	if (r < 0)
+		free(copy);
+	else
+		link_copy(table, copy);
+	return r;
+}
+
+int node_build_copy(struct node_table *table, struct node *node,
+		    unsigned branch, const struct handle *handle,
+		    uint32_t record, struct copy **ret)
+{
+	struct copy *copy = new_copy(node, branch, handle);
+
+	if (!copy)
+		return -ENOMEM;
+	copy->record = record;
+	link_copy(table, copy);
+	*ret = copy;
 	return 0;
+}
+
+struct buried node_buried(struct node_table *table, int fd)
+{
+	struct buried buried = {.fd = fd};
+
+	if (fd >= 0 && table->state) {
+		buried.token = state_new_token(table->state);
+		keep_fd(buried.token, fd);
+	}
+	return buried;
+}
+
+void node_buried_done(struct buried *buried)
+{
+	if (buried->token)
+		keep_drop(buried->token);
+	fd_close(buried->fd);
+	*buried = (struct buried){.fd = -1};
 }
 
 static void free_node(struct node_table *table, struct node *node)
 {
-	struct copy *copy = atomic_load(&node->copies), *next, **at;
+	struct copy *copy = atomic_load(&node->copies), *next;
+	struct buried buried = {atomic_load(&node->buried_fd),
+				node->buried_token};
 
+	node_record_end(table, node);
 	for (; copy; copy = next) {
 		next = atomic_load(&copy->next);
-		at = bucket(table, copy->branch, &copy->handle);
-		while (*at != copy)
-			at = &(*at)->hash_next;
-		*at = copy->hash_next;
-		table->copies--;
+		node_index_remove(table, copy);
 		dir_fd_drop(copy);
-		free(copy->quiet);
+		node_record_copy_end(table, copy);
+		free(atomic_load(&copy->quiet));
 		free(copy);
 	}
-	give_slot(table, node->id);
-	fd_close(atomic_load(&node->buried_fd));
+	if (S_ISDIR(node->type))
+		names_forget(node->id);
+	node_slot_give(table, node->id);
+	node_buried_done(&buried);
 	table->nodes--;
 	free(node);
+}
+
+static bool is_unused(const struct node *node)
+{
+	return !node->lookups && !node->holds && node->id != NODE_ROOT_ID;
+}
+
+/* Before somebody has it: it may be asleep. */
+static void wake(struct node_table *table, const struct node *node)
+{
+	table->asleep -= is_unused(node);
+}
+
+/* What is kept for who uses it is not for who might. */
+static void lie_down(struct node_table *table, struct node *node)
+{
+	struct copy *copy = atomic_load(&node->copies);
+
+	for (; copy; copy = atomic_load(&copy->next))
+		dir_fd_drop(copy);
+	if (S_ISDIR(node->type))
+		names_forget(node->id);
+	table->asleep++;
+}
+
+static void drop_asleep(struct node_table *table, struct node *node)
+{
+	wake(table, node);
+	free_node(table, node);
+}
+
+/* True: it is kept, and another may have gone for it. */
+static bool sleeps(struct node_table *table, struct node *node)
+{
+	const struct node_sleeper one = {node->id, node->generation};
+	struct node_sleeper oldest;
+	struct node *other;
+
+	if (!table->sleepers.max || atomic_load(&node->buried_fd) >= 0 ||
+	    !copy_there(atomic_load(&node->copies)))
+		return false;
+	if (node->sleeper) {
+		lie_down(table, node);
+		return true;
+	}
+	if (!node_sleepers_add(&table->sleepers, &one, &oldest))
+		return false;
+	node->sleeper = table->sleepers.max != NODE_SLEEP_ALL;
+	lie_down(table, node);
+	other = oldest.id ? node_get(table, oldest.id) : NULL;
+	if (!other || other->generation != oldest.generation)
+		return true;
+	other->sleeper = false;
+	if (is_unused(other))
+		drop_asleep(table, other);
+	return true;
+}
+
+static void end_unused(struct node_table *table, struct node *node)
+{
+	if (is_unused(node) && !sleeps(table, node))
+		free_node(table, node);
+}
+
+void node_build_unused(struct node_table *table, uint64_t id)
+{
+	struct node *node = node_get(table, id);
+
+	if (node)
+		end_unused(table, node);
+}
+
+void node_drop_asleep(struct node_table *table, unsigned branch)
+{
+	struct node *node;
+	uint64_t id;
+
+	pthread_mutex_lock(&table->lock);
+	for (id = NODE_ROOT_ID; id < table->slots_used; id++) {
+		node = node_get(table, id);
+		if (node && is_unused(node) && node_copy_on(node, branch))
+			drop_asleep(table, node);
+	}
+	pthread_mutex_unlock(&table->lock);
 }
 
 static struct node *new_node(struct node_table *table, mode_t type,
@@ -183,7 +238,7 @@ static struct node *new_node(struct node_table *table, mode_t type,
 
 	if (!node)
 		return NULL;
-	node->id = take_slot(table);
+	node->id = node_slot_take(table);
 	if (!node->id) {
 		free(node);
 		return NULL;
@@ -193,9 +248,29 @@ static struct node *new_node(struct node_table *table, mode_t type,
 	node->ino = ino;
 	node->subdirs = -1;
 	atomic_init(&node->buried_fd, -1);
-	*slot(table, node->id) = node;
+	*node_slot(table, node->id) = node;
 	table->nodes++;
 	return node;
+}
+
+int node_build(struct node_table *table, uint64_t id, struct node *node)
+{
+	if (node_slot_take(table) != id) {
+		free(node);
+		return -ENOMEM;
+	}
+	*node_slot(table, id) = node;
+	table->nodes += node != NULL;
+	return 0;
+}
+
+void node_build_end(struct node_table *table)
+{
+	uint64_t id;
+
+	for (id = table->slots_used - 1; id >= NODE_ROOT_ID; id--)
+		if (!node_get(table, id))
+			node_slot_give(table, id);
 }
 
 static int add_found(struct node_table *table, struct node *node,
@@ -205,7 +280,7 @@ static int add_found(struct node_table *table, struct node *node,
 	int r;
 
 	for (i = 0; i < count; i++) {
-		if (find_copy(table, found[i].branch, &found[i].handle))
+		if (node_index_find(table, found[i].branch, &found[i].handle))
 			continue;
 		r = add_copy(table, node, found[i].branch, &found[i].handle);
 		if (r < 0)
@@ -214,35 +289,55 @@ static int add_found(struct node_table *table, struct node *node,
 	return 0;
 }
 
-int node_intern(struct node_table *table, mode_t type, uint64_t ino,
-		const struct node_found *found, unsigned count,
-		struct node **ret)
+int node_intern_doubted(struct node_table *table, mode_t type, uint64_t ino,
+			const struct node_found *found, unsigned count,
+			bool doubted, struct node **ret)
 {
 	struct copy *copy = NULL;
 	struct node *node;
+	uint64_t copies;
 	unsigned i;
 	int r;
 
 	pthread_mutex_lock(&table->lock);
 	for (i = 0; i < count && !copy; i++)
-		copy = find_copy(table, found[i].branch, &found[i].handle);
+		copy = node_index_find(table, found[i].branch,
+				       &found[i].handle);
 	node = copy ? copy->node : new_node(table, type, ino);
 	r = node ? 0 : -ENOMEM;
+	copies = table->copies;
 	if (node && (!copy || S_ISDIR(type)))
 		r = add_found(table, node, found, count);
+	if (copy && table->copies != copies)
+		note_new_copy();
 	if (r < 0 && node && !copy)
 		free_node(table, node);
 	if (r == 0) {
+		if (doubted && !copy)
+			atomic_store(&node->doubt, branch_doubt_mark());
+		if (copy)
+			wake(table, node);
 		node->lookups++;
+		if (copy)
+			node_record_lookups(table, node);
+		else
+			node_record_new(table, node);
 		*ret = node;
 	}
 	pthread_mutex_unlock(&table->lock);
 	return r;
 }
 
+int node_intern(struct node_table *table, mode_t type, uint64_t ino,
+		const struct node_found *found, unsigned count,
+		struct node **ret)
+{
+	return node_intern_doubted(table, type, ino, found, count, false, ret);
+}
+
 struct node *node_get(struct node_table *table, uint64_t id)
 {
-	struct node **at = slot(table, id);
+	struct node **at = node_slot(table, id);
 
 	return at ? *at : NULL;
 }
@@ -255,9 +350,10 @@ int node_add_copy(struct node_table *table, unsigned known_branch,
 	int r = 0;
 
 	pthread_mutex_lock(&table->lock);
-	copy = find_copy(table, known_branch, known);
-	if (copy && !find_copy(table, branch, handle))
+	copy = node_index_find(table, known_branch, known);
+	if (copy && !node_index_find(table, branch, handle))
 		r = add_copy(table, copy->node, branch, handle);
+	note_new_copy();
 	pthread_mutex_unlock(&table->lock);
 	return r;
 }
@@ -268,78 +364,127 @@ struct node *node_hold(struct node_table *table, unsigned branch,
 	struct copy *copy;
 
 	pthread_mutex_lock(&table->lock);
-	copy = find_copy(table, branch, handle);
-	if (copy)
-		copy->node->lookups++;
+	copy = node_index_find(table, branch, handle);
+	if (copy) {
+		wake(table, copy->node);
+		copy->node->holds++;
+	}
 	pthread_mutex_unlock(&table->lock);
 	return copy ? copy->node : NULL;
 }
 
+/* It takes @buried, unless there is one. */
+static void bury(struct node_table *table, struct node *node,
+		 struct buried *buried)
+{
+	if (buried->fd < 0 || atomic_load(&node->buried_fd) >= 0)
+		return;
+	node->buried_token = buried->token;
+	node_record_buried(table, node);
+	atomic_store(&node->buried_fd, buried->fd);
+	*buried = (struct buried){.fd = -1};
+}
+
 void node_copy_gone(struct node_table *table, unsigned branch,
-		    const struct handle *handle, int fd)
+		    const struct handle *handle, struct buried *buried)
 {
 	struct copy *copy;
 
 	pthread_mutex_lock(&table->lock);
-	copy = find_copy(table, branch, handle);
+	copy = node_index_find(table, branch, handle);
 	if (copy) {
 		/* First, so that a node has a copy or this. */
-		if (atomic_load(&copy->node->buried_fd) < 0 &&
-		    node_first(copy->node) == copy && !copy_next(copy))
-			atomic_store(&copy->node->buried_fd, take_fd(&fd));
+		if (buried &&
+		    copy_there(atomic_load(&copy->node->copies)) == copy &&
+		    !copy_there(atomic_load(&copy->next)))
+			bury(table, copy->node, buried);
 		atomic_store(&copy->gone, true);
+		node_record_gone(table, copy);
 		dir_fd_drop(copy);
 	}
 	pthread_mutex_unlock(&table->lock);
-	fd_close(fd);
+	if (buried)
+		node_buried_done(buried);
 }
 
 void node_bury(struct node_table *table, unsigned branch,
-	       const struct handle *handle, int fd)
+	       const struct handle *handle, struct buried *buried)
 {
 	struct copy *copy;
 
 	pthread_mutex_lock(&table->lock);
-	copy = find_copy(table, branch, handle);
-	if (copy && atomic_load(&copy->node->buried_fd) < 0)
-		atomic_store(&copy->node->buried_fd, take_fd(&fd));
+	copy = node_index_find(table, branch, handle);
+	if (copy)
+		bury(table, copy->node, buried);
 	pthread_mutex_unlock(&table->lock);
-	fd_close(fd);
+	node_buried_done(buried);
 }
 
-void node_change_quietly(struct node_table *table, unsigned branch,
-			 const struct handle *handle,
-			 const struct quiet_change *change)
+int node_move(struct node_table *table, struct node *node, unsigned from_branch,
+	      const struct handle *from, unsigned to_branch,
+	      const struct handle *to)
 {
-	struct node *node = node_hold(table, branch, handle);
-	struct copy *copy = node ? node_copy_on(node, branch) : NULL;
+	struct copy *copy;
+	int r;
 
-	if (copy) {
+	pthread_mutex_lock(&table->lock);
+	copy = node_index_find(table, from_branch, from);
+	r = copy && copy->node == node ? add_copy(table, node, to_branch, to)
+				       : -ESTALE;
+	if (r == 0) {
+		atomic_store(&copy->gone, true);
+		node_record_gone(table, copy);
+		dir_fd_drop(copy);
+	}
+	pthread_mutex_unlock(&table->lock);
+	if (r == 0) {
 		node_lock(table, node);
-		if (!copy->quiet)
-			copy->quiet = malloc(sizeof(*copy->quiet));
-		if (copy->quiet)
-			*copy->quiet = *change;
+		node->moves++;
+		node_record_use(table, node);
 		node_unlock(table, node);
 	}
-	if (node)
-		node_forget(table, node->id, 1);
+	return r;
 }
 
-struct timespec node_shown_ctime(struct node_table *table,
-				 const struct copy *copy,
-				 const struct timespec *ctime)
+bool node_has(struct node_table *table, unsigned branch,
+	      const struct handle *handle)
 {
-	struct timespec shown = *ctime;
-	const struct quiet_change *quiet;
+	bool has;
 
-	node_lock(table, copy->node);
-	quiet = copy->quiet;
-	if (quiet && quiet->after.tv_sec == ctime->tv_sec &&
-	    quiet->after.tv_nsec == ctime->tv_nsec)
-		shown = quiet->shown;
-	node_unlock(table, copy->node);
-	return shown;
+	pthread_mutex_lock(&table->lock);
+	has = node_index_find(table, branch, handle) != NULL;
+	pthread_mutex_unlock(&table->lock);
+	return has;
+}
+
+void node_each_on(struct node_table *table, unsigned branch,
+		  void (*visit)(void *context, const struct node *node),
+		  void *context)
+{
+	const struct node *node;
+	uint64_t id;
+
+	pthread_mutex_lock(&table->lock);
+	for (id = NODE_ROOT_ID; id < table->slots_used; id++) {
+		node = node_get(table, id);
+		if (node && node_copy_on(node, branch))
+			visit(context, node);
+	}
+	pthread_mutex_unlock(&table->lock);
+}
+
+struct node *node_hold_id(struct node_table *table, uint64_t id)
+{
+	struct node *node;
+
+	pthread_mutex_lock(&table->lock);
+	node = node_get(table, id);
+	if (node) {
+		wake(table, node);
+		node->holds++;
+	}
+	pthread_mutex_unlock(&table->lock);
+	return node;
 }
 
 void node_forget(struct node_table *table, uint64_t id, uint64_t count)
@@ -352,9 +497,18 @@ void node_forget(struct node_table *table, uint64_t id, uint64_t count)
 	node = node_get(table, id);
 	if (node) {
 		node->lookups -= count < node->lookups ? count : node->lookups;
-		if (!node->lookups)
-			free_node(table, node);
+		node_record_lookups(table, node);
+		end_unused(table, node);
 	}
+	pthread_mutex_unlock(&table->lock);
+}
+
+void node_let_go(struct node_table *table, struct node *node)
+{
+	pthread_mutex_lock(&table->lock);
+	assert(node->holds);
+	node->holds--;
+	end_unused(table, node);
 	pthread_mutex_unlock(&table->lock);
 }
 
@@ -363,35 +517,9 @@ uint64_t node_count(struct node_table *table)
 	uint64_t n;
 
 	pthread_mutex_lock(&table->lock);
-	n = table->nodes;
+	n = table->nodes - table->asleep;
 	pthread_mutex_unlock(&table->lock);
 	return n;
-}
-
-static struct copy *live(struct copy *copy)
-{
-	while (copy && atomic_load(&copy->gone))
-		copy = atomic_load(&copy->next);
-	return copy;
-}
-
-struct copy *node_first(const struct node *node)
-{
-	return live(atomic_load(&node->copies));
-}
-
-struct copy *copy_next(const struct copy *copy)
-{
-	return live(atomic_load(&copy->next));
-}
-
-struct copy *node_copy_on(const struct node *node, unsigned branch)
-{
-	struct copy *copy = node_first(node);
-
-	while (copy && copy->branch != branch)
-		copy = copy_next(copy);
-	return copy;
 }
 
 void node_lock(struct node_table *table, const struct node *node)
@@ -411,6 +539,7 @@ void node_table_done(struct node_table *table)
 
 	if (!table->buckets)
 		return;
+	table->state = NULL; /* it is the next one's */
 	for (id = NODE_ROOT_ID; id < table->slots_used; id++)
 		if (node_get(table, id))
 			free_node(table, node_get(table, id));
@@ -419,7 +548,9 @@ void node_table_done(struct node_table *table)
 	for (i = 0; i < NODE_LOCKS; i++)
 		pthread_mutex_destroy(&table->locks[i]);
 	pthread_mutex_destroy(&table->lock);
+	node_sleepers_done(&table->sleepers);
 	free(table->free_slots);
+	free(table->free_records);
 	free(table->buckets);
 	table->buckets = NULL;
 }

@@ -5,10 +5,12 @@
  * no path. A file has one copy, a directory one on each branch that has it.
  *
  * The kernel keeps a node alive: it counts the replies that named it and
- * gives them back by FORGET. Every request that names a node holds such a
- * count, so a node and its copies stay valid for the length of a request.
- * Copies are added (a directory made on another branch) and marked gone,
- * never taken off, so that walking them needs no lock.
+ * gives them back by FORGET. So do we, by holds of our own. Every request that
+ * names a node holds such a count, so a node and its copies stay valid for the
+ * length of a request; but for one: who opens a file handle names a node that
+ * nobody may know any more (see op_lookup()); it may be asleep. Copies are
+ * added (made on another branch, moved there) and marked gone, never taken off,
+ * so that walking them needs no lock.
  */
 #ifndef UNION_NODE_H
 #define UNION_NODE_H
@@ -21,10 +23,12 @@
 #include <time.h>
 
 #include "union/handle.h"
+#include "union/node_sleep.h"
 
 #define NODE_ROOT_ID 1 /* FUSE_ROOT_ID */
 
 struct dir_fd;
+struct state;
 
 /*
  * A copy of a directory changed, the directory did not (a subdirectory was
@@ -37,10 +41,12 @@ struct quiet_change {
 
 struct copy {
 	struct node *node;
-	struct copy *_Atomic next;  /* of the node: higher branch */
-	struct copy *hash_next;     /* guarded by the table's lock */
-	struct dir_fd *cached;      /* guarded by the fd cache's lock */
-	struct quiet_change *quiet; /* guarded by node_lock(); NULL: none */
+	struct copy *_Atomic next; /* of the node: higher branch */
+	struct copy *hash_next;    /* guarded by the table's lock */
+	struct dir_fd *cached;     /* guarded by the fd cache's lock */
+	/* NULL: none. What it points to is guarded by node_lock(). */
+	struct quiet_change *_Atomic quiet;
+	uint32_t record; /* 1 + its place in the state memory; 0: none */
 	unsigned branch;
 	atomic_bool gone;    /* removed from its branch */
 	atomic_bool aligned; /* is as the first copy: see clone_dir() */
@@ -52,20 +58,45 @@ struct node {
 	uint64_t generation; /* id and generation are never used twice */
 	uint64_t ino;        /* st_ino */
 	uint64_t lookups;    /* the kernel's count; table's lock */
+	uint64_t holds;      /* our own, beside that; the same */
 	struct copy *_Atomic copies;
 	mode_t type; /* S_IFMT bits */
+	/* Of a directory: branch_doubt_mark() of when it may have had a copy
+	 * that could not be found; 0: never. */
+	atomic_uint doubt;
+	/* Of a directory, see naming.h: who changes names in it now, and how
+	 * often that was done. */
+	atomic_uint naming, named;
 	/* Of what was removed and may still be in use: its first copy,
 	 * O_PATH; owned. -1: none. Set once. */
 	atomic_int buried_fd;
+	uint64_t buried_token; /* of it, kept: see keep.h; 0: it is not */
 
 	/* Guarded by node_lock(): */
 	unsigned opens;     /* open files */
 	unsigned rw_opens;  /* of them O_RDWR: their mmap writes go unseen */
 	unsigned writers;   /* of them O_RDWR or O_WRONLY */
+	unsigned moves;     /* how often its file went to another branch */
+	unsigned streams;   /* of a directory: listings of one branch that
+			     * somebody is in the middle of */
+	bool sleeper;       /* in the table's ring; the table's lock */
 	bool passthrough;   /* how all of them are open */
+	bool passed;        /* it was passed through: see file_in_use.h */
+	bool uncapped;      /* its file capability was removed, and nothing
+			     * was set since */
 	int32_t backing_id; /* kernel's name of the file; 0: none */
 	int64_t subdirs;    /* of a directory; -1: not counted */
 	unsigned subdir_changes;
+};
+
+/*
+ * A descriptor of what is about to be removed (O_PATH; -1: none). When the
+ * union is to survive its server it is kept elsewhere, too, from before the
+ * removal on.
+ */
+struct buried {
+	int fd;
+	uint64_t token; /* keep.h; 0: it is not kept */
 };
 
 /* A copy as a lookup found it. */
@@ -89,17 +120,29 @@ struct node_table {
 	uint64_t free_count, free_size;
 	uint64_t next_generation;
 	uint64_t nodes;
+	uint64_t asleep; /* of them: nobody has them, see node_sleep.h */
+	struct node_sleepers sleepers;
+	struct state *state;    /* see node_record.h; NULL: none */
+	uint32_t *free_records; /* of copies; a stack */
+	uint64_t free_record_count, free_record_size;
 	pthread_mutex_t locks[NODE_LOCKS]; /* of nodes, by id */
 };
 
 /*
  * @generation  the first to be given; the time, so that a mount never
  *              repeats what an earlier one gave
+ * @state       where the nodes are written down as well; borrowed; or NULL
+ *
+ * None sleeps, unless the caller then sets sleepers.max.
  */
-int node_table_init(struct node_table *table, uint64_t generation);
+int node_table_init(struct node_table *table, uint64_t generation,
+		    struct state *state);
 void node_table_done(struct node_table *table);
 
-/* The node @id, or NULL for an id that was not given or was forgotten. */
+/*
+ * The node @id, or NULL for an id that was not given, or was forgotten and is
+ * not asleep.
+ */
 struct node *node_get(struct node_table *table, uint64_t id);
 
 /*
@@ -115,6 +158,14 @@ int node_intern(struct node_table *table, mode_t type, uint64_t ino,
 		struct node **ret);
 
 /*
+ * The same for a directory that may have copies that could not be found: it
+ * is in doubt, unless it was known before.
+ */
+int node_intern_doubted(struct node_table *table, mode_t type, uint64_t ino,
+			const struct node_found *found, unsigned count,
+			bool doubted, struct node **ret);
+
+/*
  * The directory that has the copy @known on @known_branch, if it is known at
  * all, is now on @branch too. 0 or -ENOMEM.
  */
@@ -123,9 +174,14 @@ int node_add_copy(struct node_table *table, unsigned known_branch,
 		  const struct handle *handle);
 
 /*
- * The node that has the copy @handle on @branch, or NULL. Its count of
- * lookups is raised by one, as if the kernel knew it once more; that is
- * given back by node_forget().
+ * Another number when a directory that was known has got a copy since; never
+ * 0. What is remembered of a directory's copies can be told to be of all.
+ */
+uint64_t node_copies_changed(void);
+
+/*
+ * The node that has the copy @handle on @branch, or NULL. It is held: it
+ * stays, whatever the kernel forgets, until node_let_go().
  */
 struct node *node_hold(struct node_table *table, unsigned branch,
 		       const struct handle *handle);
@@ -133,18 +189,18 @@ struct node *node_hold(struct node_table *table, unsigned branch,
 /*
  * This copy was removed from its branch, if it is known at all.
  *
- * @fd  a descriptor of it (O_PATH) or -1; taken. It serves who still uses the
- *      directory, if that was its last copy.
+ * @buried  of it; taken; or NULL. It serves who still uses the directory, if
+ *          that was its last copy.
  */
 void node_copy_gone(struct node_table *table, unsigned branch,
-		    const struct handle *handle, int fd);
+		    const struct handle *handle, struct buried *buried);
 
 /*
  * The file with this copy, if it is known at all, lost its last name; takes
- * @fd (O_PATH), so that its inode stays as long as the node.
+ * @buried, so that its inode stays as long as the node.
  */
 void node_bury(struct node_table *table, unsigned branch,
-	       const struct handle *handle, int fd);
+	       const struct handle *handle, struct buried *buried);
 
 /*
  * The copy @handle on @branch, if it is known at all, had a change that is
@@ -159,17 +215,71 @@ struct timespec node_shown_ctime(struct node_table *table,
 				 const struct copy *copy,
 				 const struct timespec *ctime);
 
+/*
+ * The file @node, whose one copy is @from on @from_branch, is now @to on
+ * @to_branch: it is moved. Who asks for its copy while that happens finds the
+ * one or the other; so nobody should (see gate.h). Its open files are to be
+ * opened anew: node->moves says how often. 0, -ENOMEM, or
+ * -ESTALE: that copy is not its.
+ */
+int node_move(struct node_table *table, struct node *node, unsigned from_branch,
+	      const struct handle *from, unsigned to_branch,
+	      const struct handle *to);
+
+/* Has a node this copy? */
+bool node_has(struct node_table *table, unsigned branch,
+	      const struct handle *handle);
+
+/* Call @visit for each node with a copy on @branch that is not gone. */
+void node_each_on(struct node_table *table, unsigned branch,
+		  void (*visit)(void *context, const struct node *node),
+		  void *context);
+
+/*
+ * The node @id, held; or NULL: there is none. For who names a node that the
+ * kernel may be about to forget.
+ */
+struct node *node_hold_id(struct node_table *table, uint64_t id);
+
+/* Give a hold back. */
+void node_let_go(struct node_table *table, struct node *node);
+
+/*
+ * Those that are asleep and have a copy on @branch are no more: it is about to
+ * go.
+ */
+void node_drop_asleep(struct node_table *table, unsigned branch);
+
+/* As that table would be left to the next server; takes @fd (-1: none). */
+struct buried node_buried(struct node_table *table, int fd);
+void node_buried_done(struct buried *buried);
+
 /* Give back @count lookups; too many are taken as all of them. */
 void node_forget(struct node_table *table, uint64_t id, uint64_t count);
 
+/* Those that are not asleep. */
 uint64_t node_count(struct node_table *table);
 
-/* The copy on the lowest branch that is not gone, or NULL. */
+/*
+ * The copy on the lowest branch that is not gone, or NULL. Those of a
+ * directory on failed branches (branch_health.h) are passed over, here and in
+ * the two that follow; that of a file is not.
+ */
 struct copy *node_first(const struct node *node);
 /* The next one that is not gone, or NULL. */
 struct copy *copy_next(const struct copy *copy);
 /* The copy on @branch, or NULL. */
 struct copy *node_copy_on(const struct node *node, unsigned branch);
+
+/* The copy on a failed branch that comes after @after (NULL: the first). */
+struct copy *node_failed_copy(const struct node *node,
+			      const struct copy *after);
+
+/* Has it copies, all of them on failed branches? */
+bool node_is_failed(const struct node *node);
+
+/* Was the directory found while it may have had a copy that was not? */
+bool node_in_doubt(const struct node *node);
 
 void node_lock(struct node_table *table, const struct node *node);
 void node_unlock(struct node_table *table, const struct node *node);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "union/branch_health.h"
 #include "union/node.h"
 
 #include <cmocka.h>
@@ -46,7 +48,7 @@ static struct node *intern_dir(unsigned a, uint32_t a_number, unsigned b,
 static int setup(void **state)
 {
 	(void)state;
-	return node_table_init(&table, 100);
+	return node_table_init(&table, 100, NULL);
 }
 
 static int done(void **state)
@@ -54,6 +56,30 @@ static int done(void **state)
 	(void)state;
 	node_table_done(&table);
 	return 0;
+}
+
+static void only_a_new_directory_is_in_doubt(void **state)
+{
+	struct node_found known = {0, handle_of(1)}, new = {0, handle_of(2)};
+	struct node *node;
+
+	(void)state;
+	atomic_store(&branch_doubted, 1);
+	node = intern_dir(0, 1, 1, 1);
+	assert_int_equal(
+		node_intern_doubted(&table, S_IFDIR, 1, &known, 1, true, &node),
+		0);
+	assert_false(node_in_doubt(node));
+	assert_int_equal(
+		node_intern_doubted(&table, S_IFDIR, 2, &new, 1, true, &node),
+		0);
+	/* Another finds it at the same time. */
+	assert_int_equal(
+		node_intern_doubted(&table, S_IFDIR, 2, &new, 1, true, &node),
+		0);
+	assert_true(node_in_doubt(node));
+	atomic_store(&branch_doubted, 0);
+	assert_false(node_in_doubt(node));
 }
 
 static void the_first_node_is_the_root(void **state)
@@ -143,7 +169,7 @@ static void a_copy_that_is_gone_is_passed_over(void **state)
 	struct handle first = handle_of(5);
 
 	(void)state;
-	node_copy_gone(&table, 0, &first, -1);
+	node_copy_gone(&table, 0, &first, NULL);
 	assert_int_equal(node_first(node)->branch, 1);
 	assert_null(node_copy_on(node, 0));
 	/* The inode may come again, as another directory's copy. */
@@ -192,8 +218,14 @@ static void a_held_node_outlives_the_kernels_interest(void **state)
 	assert_ptr_equal(node_hold(&table, 2, &handle), node);
 	node_forget(&table, node->id, 1);
 	assert_ptr_equal(node_get(&table, node->id), node);
-	node_forget(&table, node->id, 1);
+	assert_ptr_equal(node_hold_id(&table, node->id), node);
+	node_let_go(&table, node);
+	assert_ptr_equal(node_get(&table, node->id), node);
+	node_forget(&table, node->id, 1); /* more than it knows */
+	assert_ptr_equal(node_get(&table, node->id), node);
+	node_let_go(&table, node);
 	assert_null(node_hold(&table, 2, &handle));
+	assert_null(node_hold_id(&table, 2));
 }
 
 static void a_removed_directory_keeps_a_descriptor_of_its_last_copy(
@@ -201,16 +233,17 @@ static void a_removed_directory_keeps_a_descriptor_of_its_last_copy(
 {
 	struct node_found found[2] = {{1, handle_of(20)}, {3, handle_of(21)}};
 	struct node *node;
-	int one = dup(0), two = dup(0);
+	struct buried one = {.fd = dup(0)}, two = {.fd = dup(0)};
+	int first = one.fd, second = two.fd;
 
 	(void)state;
 	assert_int_equal(node_intern(&table, S_IFDIR, 5, found, 2, &node), 0);
 	assert_int_equal(atomic_load(&node->buried_fd), -1);
-	node_copy_gone(&table, 3, &found[1].handle, two);
+	node_copy_gone(&table, 3, &found[1].handle, &two);
 	assert_int_equal(atomic_load(&node->buried_fd), -1);
-	assert_int_equal(fcntl(two, F_GETFD), -1);
-	node_copy_gone(&table, 1, &found[0].handle, one);
-	assert_int_equal(atomic_load(&node->buried_fd), one);
+	assert_int_equal(fcntl(second, F_GETFD), -1);
+	node_copy_gone(&table, 1, &found[0].handle, &one);
+	assert_int_equal(atomic_load(&node->buried_fd), first);
 }
 
 static void a_quiet_change_is_shown_as_the_time_before(void **state)
@@ -230,14 +263,124 @@ static void a_quiet_change_is_shown_as_the_time_before(void **state)
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, done)
 
+static void count_node(void *context, const struct node *node)
+{
+	(void)node;
+	++*(unsigned *)context;
+}
+
+static void a_file_moves_and_stays_the_node_it_is(void **state)
+{
+	struct handle old = handle_of(800), new = handle_of(801);
+	struct node *node, *same;
+	uint64_t id, ino;
+	unsigned n = 0;
+
+	(void)state;
+	(void)intern(0, 1);
+	node = intern(3, 800);
+	id = node->id;
+	ino = node->ino;
+	assert_int_equal(node_move(&table, node, 3, &old, 1, &new), 0);
+	assert_int_equal(node_first(node)->branch, 1);
+	assert_null(copy_next(node_first(node)));
+	assert_int_equal(node->moves, 1);
+	assert_null(node_hold(&table, 3, &old));
+	same = intern(1, 801);
+	assert_ptr_equal(same, node);
+	assert_int_equal(same->id, id);
+	assert_int_equal(same->ino, ino);
+	node_each_on(&table, 3, count_node, &n);
+	assert_int_equal(n, 0);
+	node_each_on(&table, 1, count_node, &n);
+	assert_true(n > 0);
+	/* And back, to an inode that its first branch gave it anew. */
+	old = handle_of(802);
+	assert_int_equal(node_move(&table, node, 1, &new, 3, &old), 0);
+	assert_int_equal(node_first(node)->branch, 3);
+	assert_true(handle_equal(&node_first(node)->handle, &old));
+	assert_int_equal(node_move(&table, node, 1, &new, 3, &old), -ESTALE);
+	node_forget(&table, id, 2);
+}
+
+static void what_was_forgotten_last_is_found_again(void **state)
+{
+	struct node *nodes[4], *node;
+	uint64_t generation[4], id[4];
+	unsigned i;
+
+	(void)state;
+	table.sleepers.max = 2;
+	(void)intern(0, 1);
+	for (i = 0; i < 4; i++) {
+		nodes[i] = intern(0, 7 + i);
+		id[i] = nodes[i]->id;
+		generation[i] = nodes[i]->generation;
+	}
+	node_forget(&table, id[0], 1);
+	node_forget(&table, id[1], 1);
+	assert_int_equal(node_count(&table), 3);
+	/* By its id, as who has a handle asks, and by its inode. */
+	node = node_hold_id(&table, id[0]);
+	assert_ptr_equal(node, nodes[0]);
+	assert_int_equal(node->generation, generation[0]);
+	assert_ptr_equal(intern(0, 8), nodes[1]);
+	assert_int_equal(node_count(&table), 5);
+	node_forget(&table, id[1], 1);
+	node_let_go(&table, node);
+	assert_int_equal(node_count(&table), 3);
+	/* There is room for two. */
+	node_forget(&table, id[2], 1);
+	assert_null(node_get(&table, id[0]));
+	assert_non_null(node_get(&table, id[1]));
+	assert_non_null(node_get(&table, id[2]));
+	/* One that was called and has not gone back to sleep stays. */
+	assert_ptr_equal(intern(0, 8), nodes[1]);
+	node_forget(&table, id[3], 1);
+	assert_ptr_equal(node_get(&table, id[1]), nodes[1]);
+	node_forget(&table, id[1], 1);
+	assert_null(node_get(&table, id[2]));
+	assert_non_null(node_get(&table, id[1]));
+	assert_non_null(node_get(&table, id[3]));
+	assert_int_equal(node_count(&table), 1);
+	node_drop_asleep(&table, 1);
+	assert_non_null(node_get(&table, id[1]));
+	node_drop_asleep(&table, 0);
+	assert_null(node_get(&table, id[1]));
+	assert_null(node_get(&table, id[3]));
+	assert_int_equal(node_count(&table), 1);
+}
+
+static void what_was_removed_does_not_sleep(void **state)
+{
+	struct handle handle = handle_of(8);
+	struct node *node;
+	uint64_t id;
+
+	(void)state;
+	table.sleepers.max = NODE_SLEEP_ALL;
+	(void)intern(0, 1);
+	id = intern(0, 7)->id;
+	node_forget(&table, id, 1);
+	assert_non_null(node_get(&table, id));
+	node = intern(0, 8);
+	id = node->id;
+	node_copy_gone(&table, 0, &handle, NULL);
+	node_forget(&table, id, 1);
+	assert_null(node_get(&table, id));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(the_first_node_is_the_root),
+		TEST(only_a_new_directory_is_in_doubt),
 		TEST(one_inode_is_one_node),
 		TEST(is_kept_until_every_lookup_is_given_back),
 		TEST(forgetting_too_much_or_the_unknown_harms_nothing),
 		TEST(an_id_used_again_has_another_generation),
+		TEST(what_was_forgotten_last_is_found_again),
+		TEST(what_was_removed_does_not_sleep),
 		TEST(a_directory_is_known_by_each_copy),
 		TEST(a_copy_that_is_gone_is_passed_over),
 		TEST(a_copy_is_not_taken_from_another_node),
@@ -245,6 +388,7 @@ int main(void)
 		TEST(a_removed_directory_keeps_a_descriptor_of_its_last_copy),
 		TEST(a_quiet_change_is_shown_as_the_time_before),
 		TEST(many_names_come_and_go),
+		TEST(a_file_moves_and_stays_the_node_it_is),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,16 +6,20 @@
 #include <sys/xattr.h>
 
 #include "base/cleanup.h"
+#include "union/dot_union.h"
 #include "union/passthrough.h"
 #include "union/proc_path.h"
+#include "union/request.h"
 
 struct node *op_node(fuse_req_t req, fuse_ino_t ino)
 {
 	struct node *node = node_get(&unionfs_of(req)->nodes, ino);
 
-	if (!node)
-		fuse_reply_err(req, ESTALE);
-	return node;
+	if (node && !node_is_failed(node))
+		return node;
+	/* The control file has attributes only. */
+	fuse_reply_err(req, node ? EIO : ino == DOT_UNION_ID ? EPERM : ESTALE);
+	return NULL;
 }
 
 void op_reply(fuse_req_t req, int r)
@@ -50,7 +54,7 @@ bool op_is_in_group(fuse_req_t req, gid_t gid)
 	return false;
 }
 
-int op_kill_privileges(fuse_req_t req, fuse_ino_t ino, int fd)
+int op_kill_privileges(fuse_req_t req, fuse_ino_t ino, int fd, gid_t group)
 {
 	char path[PROC_PATH_MAX];
 	struct stat st;
@@ -61,13 +65,17 @@ int op_kill_privileges(fuse_req_t req, fuse_ino_t ino, int fd)
 	if (!S_ISREG(st.st_mode))
 		return 0;
 	proc_path(path, fd, "");
-	if (removexattr(path, "security.capability") < 0 && errno != ENODATA &&
+	/* An empty one is none, and stays, as the kernel has it. */
+	if (getxattr(path, "security.capability", NULL, 0) > 0 &&
+	    removexattr(path, "security.capability") < 0 && errno != ENODATA &&
 	    errno != EOPNOTSUPP)
 		return -errno;
 	if (st.st_mode & S_ISUID)
 		kill |= S_ISUID;
+	if (group == OP_GROUP_NOW)
+		group = st.st_gid;
 	if (st.st_mode & S_ISGID &&
-	    (st.st_mode & S_IXGRP || !op_is_in_group(req, st.st_gid)))
+	    (st.st_mode & S_IXGRP || !op_is_in_group(req, group)))
 		kill |= S_ISGID;
 	if (!kill)
 		return 0;
@@ -115,6 +123,7 @@ static void op_init(void *context, struct fuse_conn_info *conn)
 	for (i = 0; i < array_size(avoided); i++)
 		passthrough_avoid(conn, avoided[i]);
 	passthrough_init(fs, conn);
+	fs->expires = request_current.init_flags & REQUEST_EXPIRE_ONLY;
 	if (fs->ready)
 		fs->ready(fs);
 }

@@ -8,12 +8,16 @@
 #ifndef UNION_OPS_H
 #define UNION_OPS_H
 
+#include "union/service.h"
 #include "union/unionfs.h"
 
 /* All of them. */
 extern const struct fuse_lowlevel_ops unionfs_ops;
 
-/* The node of a request; replies -ESTALE and returns NULL if there is none. */
+/*
+ * The node of a request. NULL and replied -ESTALE: there is none; -EIO: all
+ * it has is on failed branches.
+ */
 struct node *op_node(fuse_req_t req, fuse_ino_t ino);
 
 /* Reply with an entry or with the error @r (0 or -errno). */
@@ -27,21 +31,43 @@ void op_reply(fuse_req_t req, int r);
  * Clear setuid, and setgid where it lets run as the group or the caller is
  * not of it, and remove file capabilities: somebody who may not keep them
  * changes the file. 0 or -errno.
+ *
+ * @group  of the file, before the change; or OP_GROUP_NOW
  */
-int op_kill_privileges(fuse_req_t req, fuse_ino_t ino, int fd);
+#define OP_GROUP_NOW ((gid_t)-1)
+int op_kill_privileges(fuse_req_t req, fuse_ino_t ino, int fd, gid_t group);
 
 /* Is the caller of the group @gid? Supplementary groups count. */
 bool op_is_in_group(fuse_req_t req, gid_t gid);
 
-/* An open file: fuse_file_info.fh. */
+/* An open file: fuse_file_info.fh is its number in unionfs.opened. */
 struct file {
-	int fd; /* as the caller may use it; without O_APPEND, O_DIRECT */
+	struct service_use use; /* first */
+	/* As the caller may use it; without O_APPEND, O_DIRECT. -1: it was
+	 * opened by another server, and is when it is needed. */
+	atomic_int fd;
 	bool read_write, writes;
+	unsigned moves; /* of the node when it was opened: see op_fd() */
 };
-static inline struct file *op_file(const struct fuse_file_info *info)
+static inline struct file *op_file(const struct unionfs *fs,
+				   const struct fuse_file_info *info)
 {
-	return (struct file *)(uintptr_t)info->fh;
+	return open_table_get(&fs->opened, info->fh);
 }
+
+/*
+ * The descriptor of the open file @info of @node; opened anew when the file
+ * has moved to another branch since. Or -errno.
+ */
+int op_fd(struct unionfs *fs, const struct node *node,
+	  const struct fuse_file_info *info);
+
+/*
+ * Bytes of the file @node have just changed; length 0: all from @offset on.
+ * Who copies it to another branch is told.
+ */
+void op_changed(struct unionfs *fs, const struct node *node, off_t offset,
+		off_t length);
 
 /* ops_lookup.c */
 void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name);
@@ -78,6 +104,19 @@ void op_copy_file_range(fuse_req_t req, fuse_ino_t from_ino, off_t from_offset,
 void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence,
 	      struct fuse_file_info *info);
 
+/*
+ * What another server opened is open by the same number; @flags and @stream
+ * as in struct state_open. 0 or -ENOMEM.
+ */
+int op_restore_file(struct unionfs *fs, uint64_t number, struct node *node,
+		    unsigned flags);
+int op_restore_dir(struct unionfs *fs, uint64_t number, struct node *node,
+		   unsigned stream);
+
+/* Close it, though the kernel did not ask for that, if it is open. */
+void op_drop_file(struct unionfs *fs, uint64_t number, struct node *node);
+void op_drop_dir(struct unionfs *fs, uint64_t number);
+
 /* ops_dir.c */
 void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info);
 void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
@@ -98,14 +137,6 @@ void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent,
 	     const char *new_name);
 void op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name);
 void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name);
-
-/* Remove directory @name, found by lookup_all(), everywhere; 0 or -errno. */
-struct hit;
-int op_remove_dir(struct unionfs *fs, const struct hit *hits, int count,
-		  const char *name);
-
-/* -ENOTEMPTY unless all copies of the directory @name are empty. */
-int op_check_empty(const struct hit *hits, int count, const char *name);
 
 /* ops_rename.c */
 void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name,

@@ -6,7 +6,12 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "union/branch_health.h"
 #include "union/dir_fd.h"
+#include "union/dir_turn.h"
+#include "union/dot_union.h"
+#include "union/node_record.h"
+#include "union/once.h"
 #include "union/ops.h"
 #include "union/proc_path.h"
 #include "union/request.h"
@@ -28,20 +33,28 @@ static void reply_attr(fuse_req_t req, struct node *node)
 void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 {
 	struct unionfs *fs = unionfs_of(req);
-	struct node *node = op_node(req, ino);
+	struct node *node;
 	struct stat st;
+	int fd;
 
+	if (ino == DOT_UNION_ID) {
+		dot_union_stat(&st);
+		fuse_reply_attr(req, &st, fs->timeout);
+		return;
+	}
+	node = op_node(req, ino);
 	if (!node)
 		return;
 	if (!info || S_ISDIR(node->type)) {
 		reply_attr(req, node);
 		return;
 	}
-	if (fstat(op_file(info)->fd, &st) < 0) {
-		fuse_reply_err(req, errno);
+	fd = op_fd(fs, node, info);
+	if (fd < 0 || fstat(fd, &st) < 0) {
+		op_reply(req, fd < 0 ? fd : -errno);
 		return;
 	}
-	unionfs_fill_stat(node, &st);
+	unionfs_fill_stat(fs, node, &st);
 	fuse_reply_attr(req, &st, unionfs_attr_timeout(fs, node));
 }
 
@@ -118,55 +131,82 @@ static int check_clearing(fuse_req_t req, const struct node *node, int fd)
 }
 
 /*
- * Before a write by root the kernel asks for no more than that file
- * capabilities go: setuid stays. True when that is what is wanted, and done.
+ * Before a write by root to a file with a capability the kernel removes that,
+ * and then wants nothing more: setuid stays. Where none was removed root
+ * changes the owner to nobody, which clears setuid; where one was, and the
+ * file is open for writing, it cannot be told from a write. True when it is
+ * taken for one.
  */
-static bool drop_capability(fuse_req_t req, const struct node *node, int fd)
+static bool is_before_write(fuse_req_t req, struct node *node)
 {
 	struct unionfs *fs = unionfs_of(req);
-	char path[PROC_PATH_MAX];
-	bool writes;
+	struct once_noted noted;
+	bool is;
 
-	if (!request_current.wants_nothing || fuse_req_ctx(req)->uid != 0)
-		return false;
+	/* It was, by who was killed then: that is forgotten below. */
+	if (once_noted(&noted))
+		return noted.note == ONCE_TAKEN;
 	node_lock(&fs->nodes, node);
-	writes = node->writers > 0;
+	is = request_current.wants_nothing && fuse_req_ctx(req)->uid == 0 &&
+	     node->uncapped && node->writers > 0;
+	if (is)
+		once_note(ONCE_TAKEN);
+	if (node->uncapped) {
+		node->uncapped = false;
+		node_record_use(&fs->nodes, node);
+	}
 	node_unlock(&fs->nodes, node);
-	if (!writes)
-		return false;
-	/* The kernel may have had it removed before. */
-	proc_path(path, fd, "");
-	(void)removexattr(path, "security.capability");
-	return true;
+	return is;
 }
 
-static int set_file(fuse_req_t req, const struct node *node,
-		    const struct stat *st, int to_set,
-		    const struct fuse_file_info *info)
+static int set_file(fuse_req_t req, struct node *node, const struct stat *st,
+		    int to_set, const struct fuse_file_info *info)
 {
 	struct unionfs *fs = unionfs_of(req);
 	struct copy *copy = node_first(node);
 	auto_close int fd = -1;
+	gid_t group = OP_GROUP_NOW;
+	struct stat before;
+	int open_fd = info ? op_fd(fs, node, info) : -1;
 	int r = copy ? unionfs_writable(fs, copy) : -ESTALE;
 
+	if (r == 0 && info && open_fd < 0)
+		r = open_fd;
 	if (r < 0)
 		return r;
 	fd = unionfs_open(fs, node, O_PATH | O_NOFOLLOW);
 	if (fd < 0)
 		return fd;
-	if (drop_capability(req, node, fd))
+	if (is_before_write(req, node))
 		return 0;
 	r = check_clearing(req, node, fd);
 	if (r < 0)
 		return r;
-	r = set_attributes(fd, info ? op_file(info)->fd : -1, st, to_set);
+	if (to_set & FUSE_SET_ATTR_GID && fstat(fd, &before) == 0)
+		group = before.st_gid;
+	r = branch_report(branch_of(fs, copy),
+			  set_attributes(fd, open_fd, st, to_set));
+	if (to_set & FUSE_SET_ATTR_SIZE)
+		op_changed(fs, node, st->st_size, 0);
 	/* A change of owner clears what it must by itself, on the branch,
 	 * but does not know that the caller is not root. */
 	if (r == 0 && request_current.kills_privileges &&
-	    (!(to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)) ||
+	    (!(request_current.wants_nothing ||
+	       to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)) ||
 	     fuse_req_ctx(req)->uid != 0))
-		r = op_kill_privileges(req, node->id, fd);
+		r = op_kill_privileges(req, node->id, fd, group);
 	return r;
+}
+
+/*
+ * A copy other than the first was not changed: it is no more, or has no room
+ * for its ACL, and is made as the first when something is to be made in it.
+ */
+static int missed_copy(struct copy *copy, int r)
+{
+	if (r == -ENOSPC || r == -EDQUOT)
+		atomic_store(&copy->aligned, false);
+	return r == -ESTALE || r == -ENOSPC || r == -EDQUOT ? 0 : r;
 }
 
 /*
@@ -183,6 +223,8 @@ static int set_dir(struct unionfs *fs, const struct node *node,
 		r = atomic_load(&node->buried_fd);
 		return r < 0 ? -ESTALE : set_attributes(r, -1, st, to_set);
 	}
+	if (r == 0)
+		r = unionfs_changeable(node);
 	for (copy = first; copy && r == 0; copy = copy_next(copy)) {
 		auto_dir_fd struct dir_fd *dir = NULL;
 
@@ -190,10 +232,24 @@ static int set_dir(struct unionfs *fs, const struct node *node,
 			continue;
 		r = unionfs_dir_fd(fs, copy, &dir);
 		if (r == 0)
-			r = set_attributes(dir->fd, -1, st, to_set);
-		if (r == -ESTALE && copy != first)
-			r = 0; /* this copy is no more */
+			r = branch_report(
+				branch_of(fs, copy),
+				set_attributes(dir->fd, -1, st, to_set));
+		if (r < 0 && copy != first)
+			r = missed_copy(copy, r);
 	}
+	return r;
+}
+
+static int set_dir_in_turn(struct unionfs *fs, const struct node *node,
+			   const struct stat *st, int to_set)
+{
+	struct dir_turn turn;
+	int r;
+
+	dir_turn_take(&turn, node->id);
+	r = set_dir(fs, node, st, to_set);
+	dir_turn_give(&turn);
 	return r;
 }
 
@@ -207,7 +263,7 @@ void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st, int to_set,
 	if (!node)
 		return;
 	if (S_ISDIR(node->type))
-		r = set_dir(fs, node, st, to_set);
+		r = set_dir_in_turn(fs, node, st, to_set);
 	else
 		r = set_file(req, node, st, to_set, info);
 	if (r < 0)

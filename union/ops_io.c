@@ -6,25 +6,30 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "union/full.h"
 #include "union/ops.h"
 #include "union/request.h"
 
 void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 	     struct fuse_file_info *info)
 {
+	struct unionfs *fs = unionfs_of(req);
+	struct node *node = op_node(req, ino);
 	auto_free char *data = malloc(size);
 	size_t done = 0;
 	ssize_t n = 1;
+	int fd;
 
-	(void)ino;
-	atomic_fetch_add(&unionfs_of(req)->stats.reads, 1);
-	if (!data) {
-		fuse_reply_err(req, ENOMEM);
+	if (!node)
+		return;
+	atomic_fetch_add(&fs->stats.reads, 1);
+	fd = data ? op_fd(fs, node, info) : -ENOMEM;
+	if (fd < 0) {
+		op_reply(req, fd);
 		return;
 	}
 	while (done < size && n > 0) {
-		n = pread(op_file(info)->fd, data + done, size - done,
-			  offset + (off_t)done);
+		n = pread(fd, data + done, size - done, offset + (off_t)done);
 		if (n > 0)
 			done += (size_t)n;
 	}
@@ -37,22 +42,38 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 void op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
 	      off_t offset, struct fuse_file_info *info)
 {
+	struct unionfs *fs = unionfs_of(req);
+	struct node *node = op_node(req, ino);
 	size_t done = 0;
 	ssize_t n = 1;
-	int r = 0;
+	int fd, r;
 
-	(void)ino;
-	atomic_fetch_add(&unionfs_of(req)->stats.writes, 1);
-	if (request_current.kills_privileges)
-		r = op_kill_privileges(req, ino, op_file(info)->fd);
+	if (!node)
+		return;
+	atomic_fetch_add(&fs->stats.writes, 1);
+	r = fd = op_fd(fs, node, info);
+	if (r >= 0)
+		r = request_current.kills_privileges
+			    ? op_kill_privileges(req, ino, fd, OP_GROUP_NOW)
+			    : 0;
 	while (r == 0 && done < size && n > 0) {
-		n = pwrite(op_file(info)->fd, data + done, size - done,
-			   offset + (off_t)done);
+		n = pwrite(fd, data + done, size - done, offset + (off_t)done);
 		if (n > 0)
 			done += (size_t)n;
 		else if (n < 0)
 			r = -errno;
 	}
+	if (done)
+		op_changed(fs, node, offset, (off_t)done);
+	if (full_can_help(fs, node, r, size - done) &&
+	    full_help(fs, req,
+		      &(struct full_wish){.ino = ino,
+					  .info = *info,
+					  .data = data,
+					  .size = size,
+					  .done = done,
+					  .offset = offset}))
+		return;
 	if (r < 0 && !done)
 		op_reply(req, r);
 	else
@@ -62,19 +83,39 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
 void op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync,
 	      struct fuse_file_info *info)
 {
-	int fd = op_file(info)->fd;
+	struct node *node = op_node(req, ino);
+	int fd;
 
-	(void)ino;
-	op_reply(req, (datasync ? fdatasync(fd) : fsync(fd)) < 0 ? -errno : 0);
+	if (!node)
+		return;
+	fd = op_fd(unionfs_of(req), node, info);
+	if (fd >= 0 && (datasync ? fdatasync(fd) : fsync(fd)) < 0)
+		fd = -errno;
+	op_reply(req, fd);
 }
 
 void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset,
 		  off_t length, struct fuse_file_info *info)
 {
-	int r = fallocate(op_file(info)->fd, mode, offset, length);
+	struct unionfs *fs = unionfs_of(req);
+	struct node *node = op_node(req, ino);
+	int r;
 
-	(void)ino;
-	op_reply(req, r < 0 ? -errno : 0);
+	if (!node)
+		return;
+	r = op_fd(fs, node, info);
+	if (r >= 0 && fallocate(r, mode, offset, length) < 0)
+		r = -errno;
+	op_changed(fs, node, offset, length);
+	if (full_can_help(fs, node, r, (uint64_t)length) &&
+	    full_help(fs, req,
+		      &(struct full_wish){.ino = ino,
+					  .info = *info,
+					  .mode = mode,
+					  .offset = offset,
+					  .length = length}))
+		return;
+	op_reply(req, r);
 }
 
 void op_copy_file_range(fuse_req_t req, fuse_ino_t from_ino, off_t from_offset,
@@ -82,26 +123,48 @@ void op_copy_file_range(fuse_req_t req, fuse_ino_t from_ino, off_t from_offset,
 			off_t to_offset, struct fuse_file_info *to,
 			size_t length, int flags)
 {
-	/* EXDEV, from one branch to another: the kernel copies by itself. */
-	ssize_t n = copy_file_range(op_file(from)->fd, &from_offset,
-				    op_file(to)->fd, &to_offset, length,
-				    (unsigned)flags);
+	struct unionfs *fs = unionfs_of(req);
+	struct node *from_node = op_node(req, from_ino), *to_node;
+	off_t to_start = to_offset;
+	ssize_t n;
+	int from_fd, to_fd, r;
 
-	(void)from_ino;
-	(void)to_ino;
-	if (n < 0)
-		fuse_reply_err(req, errno);
-	else
+	to_node = from_node ? op_node(req, to_ino) : NULL;
+	if (!to_node)
+		return;
+	from_fd = op_fd(fs, from_node, from);
+	to_fd = from_fd < 0 ? from_fd : op_fd(fs, to_node, to);
+	if (to_fd < 0) {
+		op_reply(req, to_fd);
+		return;
+	}
+	/* EXDEV, from one branch to another: the kernel copies by itself. */
+	n = copy_file_range(from_fd, &from_offset, to_fd, &to_offset, length,
+			    (unsigned)flags);
+	r = n < 0 ? -errno : 0;
+	if (n > 0)
+		op_changed(fs, to_node, to_start, n);
+	if (n >= 0)
 		fuse_reply_write(req, (size_t)n);
+	else /* then the kernel copies by itself, too, and we see the writes */
+		op_reply(req,
+			 full_can_help(fs, to_node, r, length) ? -EXDEV : r);
 }
 
 void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence,
 	      struct fuse_file_info *info)
 {
-	off_t at = lseek(op_file(info)->fd, offset, whence);
+	struct node *node = op_node(req, ino);
+	off_t at;
+	int fd;
 
-	(void)ino;
-	if (at < 0)
+	if (!node)
+		return;
+	fd = op_fd(unionfs_of(req), node, info);
+	at = fd < 0 ? fd : lseek(fd, offset, whence);
+	if (fd < 0)
+		op_reply(req, fd);
+	else if (at < 0)
 		fuse_reply_err(req, errno);
 	else
 		fuse_reply_lseek(req, at);

@@ -7,7 +7,10 @@
 
 #include "base/cleanup.h"
 #include "union/dir_fd.h"
+#include "union/dot_union.h"
 #include "union/lookup.h"
+#include "union/names.h"
+#include "union/once.h"
 #include "union/ops.h"
 
 /* "." of an inode that the kernel knows only by a handle it gave out. */
@@ -34,6 +37,7 @@ static int lookup_self(struct unionfs *fs, struct node *node,
 	r = node_intern(&fs->nodes, node->type, node->ino, &found, 1, &same);
 	if (r < 0)
 		return r;
+	once_gains_node(same->id);
 	ret->ino = same->id;
 	ret->generation = same->generation;
 	ret->attr_timeout = unionfs_attr_timeout(fs, same);
@@ -54,27 +58,70 @@ static int lookup_parent(struct unionfs *fs, struct node *node,
 	if (node->id == NODE_ROOT_ID)
 		return lookup_self(fs, node, ret);
 	up = openat(dir->fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	return up < 0 ? -errno : lookup_dir(fs, copy->branch, up, ret);
+	if (up < 0)
+		return -errno;
+	pthread_rwlock_rdlock(&fs->tree);
+	r = lookup_dir(fs, copy->branch, up, ret);
+	pthread_rwlock_unlock(&fs->tree);
+	return r;
+}
+
+/*
+ * "." and ".." are asked of what somebody has a handle of. The kernel may
+ * have forgotten it, and its FORGET be served by another thread just now.
+ */
+static void lookup_of_handle(fuse_req_t req, fuse_ino_t ino, bool parent)
+{
+	struct unionfs *fs = unionfs_of(req);
+	struct node *node = node_hold_id(&fs->nodes, ino);
+	struct fuse_entry_param entry;
+	int r;
+
+	if (!node)
+		r = -ESTALE;
+	else if (node_is_failed(node))
+		r = -EIO;
+	else
+		r = parent ? lookup_parent(fs, node, &entry)
+			   : lookup_self(fs, node, &entry);
+	if (node)
+		node_let_go(&fs->nodes, node);
+	op_reply_entry(req, r, &entry);
+}
+
+static int lookup_dot_union(const struct unionfs *fs,
+			    struct fuse_entry_param *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	ret->ino = DOT_UNION_ID;
+	dot_union_stat(&ret->attr);
+	ret->attr_timeout = ret->entry_timeout = fs->timeout;
+	return 0;
 }
 
 void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
 	struct unionfs *fs = unionfs_of(req);
-	struct node *node = op_node(req, parent);
 	struct fuse_entry_param entry;
+	struct node *node;
 	int r;
 
+	atomic_fetch_add_explicit(&fs->stats.lookups, 1, memory_order_relaxed);
+	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
+		lookup_of_handle(req, parent, name[1]);
+		return;
+	}
+	node = op_node(req, parent);
 	if (!node)
 		return;
-	atomic_fetch_add_explicit(&fs->stats.lookups, 1, memory_order_relaxed);
-	if (strcmp(name, ".") == 0)
-		r = lookup_self(fs, node, &entry);
-	else if (strcmp(name, "..") == 0)
-		r = lookup_parent(fs, node, &entry);
+	if (dot_union_is(node, name))
+		r = lookup_dot_union(fs, &entry);
 	else if (unionfs_hidden(node, name))
 		r = -ENOENT;
-	else
+	else {
 		r = lookup_entry(fs, node, name, NULL, &entry);
+		names_learn(fs, node);
+	}
 	if (r == -ENOENT) {
 		/* Number 0: the kernel may remember that it is absent. */
 		memset(&entry, 0, sizeof(entry));
@@ -127,7 +174,8 @@ void op_readlink(fuse_req_t req, fuse_ino_t ino)
 void op_statfs(fuse_req_t req, fuse_ino_t ino)
 {
 	struct statvfs space;
-	int r = branch_table_statvfs(&unionfs_of(req)->branches, &space);
+	const struct unionfs *fs = unionfs_of(req);
+	int r = branch_table_statvfs(&fs->branches, fs->statfs_ignore, &space);
 
 	(void)ino;
 	if (r < 0)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names that come and go. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -8,18 +7,21 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "union/aside.h"
+#include "union/again.h"
+#include "union/branch_health.h"
 #include "union/bury.h"
 #include "union/clone_dir.h"
 #include "union/dir_fd.h"
 #include "union/lookup.h"
+#include "union/names.h"
+#include "union/naming.h"
+#include "union/once.h"
 #include "union/ops.h"
 #include "union/place.h"
-
-/* What is about to go, for who still has it open. */
-#define OPEN_REMOVED (O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+#include "union/remove_dir.h"
 
 struct thing {
+	enum policy_function function;
 	const char *name;
 	const char *target; /* of a symbolic link */
 	mode_t mode;
@@ -48,52 +50,75 @@ static int make_symlink(void *context, int dirfd)
 	return symlinkat(new->target, dirfd, new->name) < 0 ? -errno : 0;
 }
 
+/* A directory came to @dir (+1) or went. Again: who asked has counted it. */
+static void count_subdir(struct unionfs *fs, struct node *dir, int change)
+{
+	struct once_noted noted;
+
+	if (once_noted(&noted))
+		unionfs_recount_subdirs(fs, dir);
+	else
+		unionfs_count_subdir(fs, dir, change);
+}
+
+/* @type: S_IFMT bits. */
 static void make_thing(fuse_req_t req, fuse_ino_t parent, place_make *make,
-		       struct thing *new)
+		       mode_t type, struct thing *new)
 {
 	struct unionfs *fs = unionfs_of(req);
 	struct node *dir = op_node(req, parent);
 	struct fuse_entry_param entry;
 	struct placed placed;
+	bool again;
 	int r;
 
 	if (!dir)
 		return;
-	r = unionfs_hidden(dir, new->name) ? -EPERM : 0;
-	if (r == 0)
-		r = place_new(fs, req, dir, make, new, &placed);
+	r = unionfs_hidden(dir, new->name)
+		    ? -EPERM
+		    : again_place(fs, req, dir,
+				  &(struct to_place){new->function, make, new,
+						     new->name},
+				  type, &placed);
 	if (r < 0) {
 		op_reply(req, r);
 		return;
 	}
-	if (make == make_dir)
-		unionfs_count_subdir(fs, dir, 1);
+	again = r == 1;
+	if (type == S_IFDIR)
+		count_subdir(fs, dir, 1);
 	r = lookup_made(fs, placed.branch, placed.dir->fd, new->name, &entry);
 	dir_fd_put(placed.dir);
+	if (r == 0 && type == S_IFDIR && !again)
+		names_begin(fs, node_get(&fs->nodes, entry.ino), placed.branch);
+	if (r == 0 && new->function == POLICY_MKDIR)
+		place_everywhere(fs, dir, node_get(&fs->nodes, entry.ino));
 	op_reply_entry(req, r, &entry);
 }
 
 void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 	      dev_t device)
 {
-	struct thing new = {name, NULL, mode, device};
+	struct thing new = {POLICY_MKNOD, name, NULL, mode, device};
 
-	make_thing(req, parent, make_node, &new);
+	mode_t type = mode & S_IFMT;
+
+	make_thing(req, parent, make_node, type ? type : S_IFREG, &new);
 }
 
 void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
 {
-	struct thing new = {.name = name, .mode = mode};
+	struct thing new = {POLICY_MKDIR, .name = name, .mode = mode};
 
-	make_thing(req, parent, make_dir, &new);
+	make_thing(req, parent, make_dir, S_IFDIR, &new);
 }
 
 void op_symlink(fuse_req_t req, const char *target, fuse_ino_t parent,
 		const char *name)
 {
-	struct thing new = {.name = name, .target = target};
+	struct thing new = {POLICY_SYMLINK, .name = name, .target = target};
 
-	make_thing(req, parent, make_symlink, &new);
+	make_thing(req, parent, make_symlink, S_IFLNK, &new);
 }
 
 /* On the branch of the file, whatever the policy says. */
@@ -114,8 +139,14 @@ static int link_file(struct unionfs *fs, const struct node *node,
 	r = clone_dir(fs, dir, copy->branch, &into);
 	if (r < 0)
 		return r;
-	if (linkat(fd, "", into->fd, name, AT_EMPTY_PATH) < 0)
-		return -errno;
+	names_add(fs, dir, name, copy->branch);
+	again_note_absent(fs, dir, name);
+	naming_begin(dir);
+	r = linkat(fd, "", into->fd, name, AT_EMPTY_PATH) < 0 ? -errno : 0;
+	naming_end(dir, r == 0);
+	if (r < 0 &&
+	    !(r == -EEXIST && again_is_linked(into->fd, name, &copy->handle)))
+		return branch_report(branch_of(fs, copy), r);
 	return lookup_made(fs, copy->branch, into->fd, name, entry);
 }
 
@@ -136,26 +167,41 @@ void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent,
 	op_reply_entry(req, r, &entry);
 }
 
-/*
- * The highest branch first: the copy that is seen, the lowest, goes last, so
- * that a crash in between leaves the union as it was.
- */
-static int unlink_all(struct unionfs *fs, const struct hit *hits, int count,
+static int unlink_one(struct unionfs *fs, const struct hit *hit,
 		      const char *name)
 {
+	if (unlinkat(hit->fd->fd, name, 0) < 0)
+		return branch_report(branch_of(fs, hit->dir), -errno);
+	names_remove(fs, hit->dir->node, name, hit->dir->branch);
+	return 0;
+}
+
+/*
+ * The highest branch first, the copy that is seen last, so that a crash in
+ * between leaves the union as it was. By another policy than that of all the
+ * copies it is the one that is seen, and the next appears.
+ */
+static int unlink_hits(struct unionfs *fs, const struct hit *hits, int count,
+		       const char *name)
+{
+	bool all = policy_of(&fs->policies, POLICY_UNLINK)->choice ==
+		   POLICY_ALL;
 	struct bury bury;
 	int i, r = 0;
 
 	if (S_ISDIR(hits[0].st.st_mode))
 		return -EISDIR;
-	for (i = 0; i < count; i++)
-		if (unionfs_writable(fs, hits[i].dir) < 0)
-			return -EROFS;
-	bury_begin(&hits[0], name, &bury);
-	for (i = count - 1; i >= 0 && r == 0; i--)
-		if (!S_ISDIR(hits[i].st.st_mode) &&
-		    unlinkat(hits[i].fd->fd, name, 0) < 0)
-			r = -errno;
+	for (i = 0; i < (all ? count : 1) && r == 0; i++)
+		r = unionfs_writable(fs, hits[i].dir);
+	if (r < 0)
+		return r;
+	again_note_hit(&hits[0], name);
+	bury_begin(fs, &hits[0], name, &bury);
+	naming_begin(hits[0].dir->node);
+	for (i = all ? count - 1 : 0; i >= 0 && r == 0; i--)
+		if (!S_ISDIR(hits[i].st.st_mode))
+			r = unlink_one(fs, &hits[i], name);
+	naming_end(hits[0].dir->node, r == 0);
 	bury_end(fs, &bury, r == 0);
 	return r;
 }
@@ -164,112 +210,32 @@ void op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
 	struct unionfs *fs = unionfs_of(req);
 	struct node *dir = op_node(req, parent);
-	struct hit *hits;
-	int n, r = -ENOENT;
+	struct hit *hits = NULL;
+	bool again;
+	int n, r = 0;
 
 	if (!dir)
 		return;
-	n = unionfs_hidden(dir, name) ? 0 : lookup_all(fs, dir, name, &hits);
+	n = unionfs_hidden(dir, name) ? -ENOENT
+				      : lookup_needed(fs, dir, name, &hits);
+	again = again_went(hits, n, name);
 	if (n > 0) {
-		r = unlink_all(fs, hits, n, name);
+		r = again ? 0 : unlink_hits(fs, hits, n, name);
 		lookup_hits_done(hits, n);
 	}
-	op_reply(req, n < 0 ? n : r);
-}
-
-static int check_copy_empty(int dirfd, const char *name)
-{
-	int fd = openat(dirfd, name,
-			O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	const struct dirent *entry;
-	int n = 0, r;
-
-	if (!dir) {
-		r = -errno;
-		fd_close(fd);
-		return r;
-	}
-	errno = 0;
-	while ((entry = readdir(dir)))
-		n += strcmp(entry->d_name, ".") != 0 &&
-		     strcmp(entry->d_name, "..") != 0;
-	r = n ? -ENOTEMPTY : -errno;
-	(void)closedir(dir);
-	return r;
-}
-
-int op_check_empty(const struct hit *hits, int count, const char *name)
-{
-	int i, r = 0;
-
-	for (i = 0; i < count && r == 0; i++)
-		if (S_ISDIR(hits[i].st.st_mode))
-			r = check_copy_empty(hits[i].fd->fd, name);
-	return r;
-}
-
-static int remove_copy(struct unionfs *fs, const struct hit *hit,
-		       const char *name)
-{
-	auto_close int fd = openat(hit->fd->fd, name, OPEN_REMOVED);
-	struct handle handle;
-	int r = handle_get(hit->fd->fd, name, &handle);
-
-	if (r < 0)
-		return r;
-	if (unlinkat(hit->fd->fd, name, AT_REMOVEDIR) < 0)
-		return -errno;
-	node_copy_gone(&fs->nodes, hit->dir->branch, &handle, take_fd(&fd));
-	return 0;
-}
-
-/*
- * The highest branch first, so that the copy that gives the directory its
- * owner and mode goes last.
- */
-int op_remove_dir(struct unionfs *fs, const struct hit *hits, int count,
-		  const char *name)
-{
-	int i, r = 0;
-
-	if (!S_ISDIR(hits[0].st.st_mode))
-		return -ENOTDIR;
-	for (i = 0; i < count; i++)
-		if (S_ISDIR(hits[i].st.st_mode) &&
-		    unionfs_writable(fs, hits[i].dir) < 0)
-			return -EROFS;
-	if (count > 1)
-		r = op_check_empty(hits, count, name);
-	if (r < 0)
-		return r;
-	for (i = count - 1; i >= 0; i--) {
-		if (!S_ISDIR(hits[i].st.st_mode))
-			continue;
-		r = remove_copy(fs, &hits[i], name);
-		if (r < 0)
-			return r;
-	}
-	return 0;
+	op_reply(req, n < 0 && !again ? n : r);
 }
 
 void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
 	struct unionfs *fs = unionfs_of(req);
 	struct node *dir = op_node(req, parent);
-	struct hit *hits;
-	int n, r = -ENOENT;
+	int r;
 
 	if (!dir)
 		return;
-	n = unionfs_hidden(dir, name) ? 0 : lookup_all(fs, dir, name, &hits);
-	if (n > 0) {
-		r = op_remove_dir(fs, hits, n, name);
-		if (r == 0)
-			r = aside_put_all(fs, hits, n, name);
-		lookup_hits_done(hits, n);
-	}
-	if (n > 0 && r == 0)
-		unionfs_count_subdir(fs, dir, -1);
-	op_reply(req, n < 0 ? n : r);
+	r = unionfs_hidden(dir, name) ? -ENOENT : remove_dir(fs, dir, name);
+	if (r == 0)
+		count_subdir(fs, dir, -1);
+	op_reply(req, r);
 }

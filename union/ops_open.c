@@ -8,15 +8,23 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "union/again.h"
 #include "union/dir_fd.h"
+#include "union/file_in_use.h"
+#include "union/full.h"
 #include "union/lookup.h"
+#include "union/node_record.h"
+#include "union/once.h"
+#include "union/open_record.h"
 #include "union/ops.h"
 #include "union/passthrough.h"
 #include "union/place.h"
 #include "union/request.h"
+#include "union/state.h"
 
 /*
  * What a caller's open flags mean for our descriptor: offsets and lengths
@@ -32,9 +40,20 @@ static bool is_refusal(int r)
 	       r == -ENOTTY;
 }
 
+/* So that it can move, when it is drained or full, or is just moving: */
+static bool must_see(struct unionfs *fs, const struct node *node,
+		     struct branch *branch, bool writes)
+{
+	const struct copy *copy = node_first(node);
+
+	return branch->flags & BRANCH_DRAINING ||
+	       (writes && full_is_near(fs, branch)) ||
+	       (copy && moving_has(&fs->moving, copy->branch, &copy->handle));
+}
+
 /* With the node locked, no file of it open: which way from now on? */
 static int choose_way(struct unionfs *fs, struct node *node,
-		      struct branch *branch, int fd)
+		      struct branch *branch, int fd, bool writes)
 {
 	int r;
 
@@ -42,9 +61,17 @@ static int choose_way(struct unionfs *fs, struct node *node,
 	node->backing_id = 0;
 	if (!fs->passthrough || atomic_load(&branch->no_passthrough))
 		return 0;
+	if (must_see(fs, node, branch, writes)) {
+		/* As long as it is open, who moves it cannot find out. */
+		if (node->passed && file_in_use(fd) == 0)
+			node->passed = false;
+		node_record_use(&fs->nodes, node);
+		return 0;
+	}
 	r = passthrough_open(fs, fd, &node->backing_id);
 	if (r == 0)
-		node->passthrough = true;
+		node->passthrough = node->passed = true;
+	node_record_use(&fs->nodes, node);
 	if (!is_refusal(r))
 		return r;
 	if (!atomic_exchange(&branch->no_passthrough, true))
@@ -54,26 +81,41 @@ static int choose_way(struct unionfs *fs, struct node *node,
 	return 0;
 }
 
-static void lose_file(struct unionfs *fs, struct node *node, struct file *file)
+static void free_file(struct service_use *use)
 {
-	bool shared;
+	struct file *file = (struct file *)use;
 
+	fd_close(file->fd);
+	free(file);
+}
+
+static void lose_file(struct unionfs *fs, struct node *node,
+		      const struct fuse_file_info *info)
+{
+	struct file *file = op_file(fs, info);
+	uint64_t number = info->fh;
+	bool read_write = file->read_write, writes = file->writes, shared;
+
+	/* Closed before it counts no more: see file_in_use(). */
+	service_drop(&file->use);
 	node_lock(&fs->nodes, node);
-	shared = node->passthrough && file->read_write;
+	shared = node->passthrough && read_write;
 	node->opens--;
-	node->rw_opens -= file->read_write;
-	node->writers -= file->writes;
+	node->rw_opens -= read_write;
+	node->writers -= writes;
 	if (!node->opens && node->backing_id) {
 		passthrough_close(fs, node->backing_id);
 		node->backing_id = 0;
+		node_record_use(&fs->nodes, node);
 	}
 	node_unlock(&fs->nodes, node);
 	/* What was written by mmap changed size and times unseen. */
 	if (shared)
 		(void)fuse_lowlevel_notify_inval_inode(fs->session, node->id,
 						       -1, 0);
-	fd_close(file->fd);
-	free(file);
+	open_record_end(fs, number); /* till then another server does this */
+	/* Last: its place in the table is that of its record. */
+	open_table_remove(&fs->opened, number);
 }
 
 /*
@@ -92,28 +134,41 @@ static int gain_file(struct unionfs *fs, struct node *node, int fd,
 		fd_close(fd);
 		return -ENOMEM;
 	}
+	atomic_init(&file->use.references, 1);
+	file->use.free = free_file;
 	file->fd = fd;
 	file->read_write = (info->flags & O_ACCMODE) == O_RDWR;
 	file->writes = (info->flags & O_ACCMODE) != O_RDONLY;
+	file->moves = node->moves;
+	info->fh = open_table_add(&fs->opened, file);
+	once_gains_file(info->fh);
+	if (!info->fh)
+		r = -ENOMEM;
 	node_lock(&fs->nodes, node);
-	if (!node->opens)
-		r = choose_way(fs, node, branch, fd);
+	if (r == 0 && !node->opens)
+		r = choose_way(fs, node, branch, fd, file->writes);
 	if (r == 0) {
 		node->opens++;
 		node->rw_opens += file->read_write;
 		node->writers += file->writes;
 	}
+	if (r == 0)
+		open_record_new(fs, info->fh, node,
+				(file->read_write ? STATE_OPEN_READS : 0) |
+					(file->writes ? STATE_OPEN_WRITES : 0),
+				0);
 	first_shared = node->passthrough && node->rw_opens == 1 &&
 		       file->read_write;
 	*ret_backing = node->backing_id;
 	info->keep_cache = !node->passthrough && !fs->shared;
 	node_unlock(&fs->nodes, node);
 	if (r < 0) {
+		once_gains_file(0);
+		open_table_remove(&fs->opened, info->fh);
 		fd_close(fd);
 		free(file);
 		return r;
 	}
-	info->fh = (uintptr_t)file;
 	/* From now on attributes are not kept: see unionfs_attr_timeout(). */
 	if (first_shared)
 		(void)fuse_lowlevel_notify_inval_inode(fs->session, node->id,
@@ -122,6 +177,94 @@ static int gain_file(struct unionfs *fs, struct node *node, int fd,
 	if (*ret_backing)
 		atomic_fetch_add(&fs->stats.passthrough_opens, 1);
 	return 0;
+}
+
+/*
+ * A move holds the node's gate alone, so nobody else opens or uses the file
+ * meanwhile; those who use it now share its descriptor's number.
+ */
+static int reopen_file(struct unionfs *fs, const struct node *node,
+		       struct file *file)
+{
+	int mode = !file->writes      ? O_RDONLY
+		   : file->read_write ? O_RDWR
+				      : O_WRONLY;
+	auto_close int fd = -1;
+	int r = 0;
+
+	node_lock(&fs->nodes, node);
+	if (file->moves != node->moves || file->fd < 0) {
+		r = fd = unionfs_open(fs, node, mode | O_NOFOLLOW);
+		if (fd >= 0 && file->fd < 0)
+			file->fd = take_fd(&fd);
+		else if (fd >= 0 && dup3(fd, file->fd, O_CLOEXEC) < 0)
+			r = -errno;
+		if (r >= 0)
+			file->moves = node->moves;
+	}
+	node_unlock(&fs->nodes, node);
+	return r < 0 ? r : 0;
+}
+
+int op_restore_file(struct unionfs *fs, uint64_t number, struct node *node,
+		    unsigned flags)
+{
+	struct file *file = malloc(sizeof(*file));
+	int r = file ? open_table_add_at(&fs->opened, number, file) : -ENOMEM;
+
+	if (r < 0) {
+		free(file);
+		return r;
+	}
+	atomic_init(&file->use.references, 1);
+	file->use.free = free_file;
+	file->fd = -1;
+	file->read_write = flags & STATE_OPEN_READS;
+	file->writes = flags & STATE_OPEN_WRITES;
+	file->moves = node->moves;
+	node->opens++;
+	node->rw_opens += file->read_write;
+	node->writers += file->writes;
+	return 0;
+}
+
+void op_drop_file(struct unionfs *fs, uint64_t number, struct node *node)
+{
+	const struct fuse_file_info info = {.fh = number};
+
+	if (op_file(fs, &info))
+		lose_file(fs, node, &info);
+}
+
+int op_fd(struct unionfs *fs, const struct node *node,
+	  const struct fuse_file_info *info)
+{
+	struct file *file = op_file(fs, info);
+	const struct copy *copy = node_first(node);
+	int r;
+
+	if (!file) /* its caller was answered, and closed it meanwhile */
+		return -EBADF;
+	service_uses(&file->use);
+	if (copy)
+		service_meets(copy->branch);
+	r = file->moves == node->moves && file->fd >= 0
+		    ? 0
+		    : reopen_file(fs, node, file);
+	return r < 0 ? r : file->fd;
+}
+
+void op_changed(struct unionfs *fs, const struct node *node, off_t offset,
+		off_t length)
+{
+	const struct copy *copy;
+
+	if (!atomic_load(&fs->moving.count))
+		return;
+	copy = node_first(node);
+	if (copy)
+		moving_note(&fs->moving, copy->branch, &copy->handle,
+			    (uint64_t)offset, (uint64_t)length);
 }
 
 static int truncate_open(fuse_req_t req, const struct node *node, int fd,
@@ -137,8 +280,9 @@ static int truncate_open(fuse_req_t req, const struct node *node, int fd,
 	}
 	if (ftruncate(fd, 0) < 0)
 		return -errno;
+	op_changed(unionfs_of(req), node, 0, 0);
 	r = request_current.kills_privileges
-		    ? op_kill_privileges(req, node->id, fd)
+		    ? op_kill_privileges(req, node->id, fd, OP_GROUP_NOW)
 		    : 0;
 	return r;
 }
@@ -175,7 +319,7 @@ void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 	if (r < 0)
 		op_reply(req, r);
 	else if (passthrough_reply(req, NULL, info, backing_id) < 0)
-		lose_file(fs, node, op_file(info));
+		lose_file(fs, node, info);
 }
 
 struct creation {
@@ -203,24 +347,63 @@ static int make_file(void *context, int dirfd)
 	return fd < 0 ? -errno : fd;
 }
 
+/* It was made by a server that was killed then: it has no descriptor yet. */
+static int open_made(const struct creation *new, struct placed *placed)
+{
+	int fd = openat(placed->dir->fd, new->name,
+			(new->flags &O_ACCMODE) | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0) {
+		dir_fd_put(placed->dir);
+		return -errno;
+	}
+	placed->result = fd;
+	return 0;
+}
+
+static int place_file(struct unionfs *fs, fuse_req_t req, struct node *dir,
+		      struct creation *new, struct placed *ret)
+{
+	const struct to_place what = {POLICY_CREATE, make_file, new,
+				      new->unnamed ? NULL : new->name};
+	int r = again_place(fs, req, dir, &what, S_IFREG, ret);
+
+	return r == 1 ? open_made(new, ret) : r;
+}
+
+/* No name will find it again: it is as one that was removed. */
+static void keep_unnamed(struct unionfs *fs, const struct node *node)
+{
+	struct copy *copy = node_first(node);
+	struct buried buried;
+
+	if (!fs->state || !copy)
+		return;
+	buried = node_buried(&fs->nodes, unionfs_open_copy(fs, copy, O_PATH));
+	node_bury(&fs->nodes, copy->branch, &copy->handle, &buried);
+}
+
 /* The new file is the union's: give it a node and an open file. */
 static int adopt(struct unionfs *fs, const struct placed *placed,
-		 const char *name, struct fuse_file_info *info,
-		 struct fuse_entry_param *entry, int32_t *ret_backing)
+		 struct fuse_file_info *info, struct fuse_entry_param *entry,
+		 int32_t *ret_backing)
 {
 	bool unnamed = request_current.unnamed;
-	int r = lookup_made(fs, placed->branch,
-			    unnamed ? placed->result : placed->dir->fd,
-			    unnamed ? "" : name, entry);
+	struct node *node;
+	int r = lookup_made(fs, placed->branch, placed->result, "", entry);
 
 	if (r < 0) {
 		fd_close(placed->result);
 		return r;
 	}
-	r = gain_file(fs, node_get(&fs->nodes, entry->ino), placed->result,
-		      info, ret_backing);
-	if (r < 0)
+	node = node_get(&fs->nodes, entry->ino);
+	if (unnamed)
+		keep_unnamed(fs, node);
+	r = gain_file(fs, node, placed->result, info, ret_backing);
+	if (r < 0) {
+		once_gains_nothing();
 		node_forget(&fs->nodes, entry->ino, 1);
+	}
 	return r;
 }
 
@@ -240,13 +423,13 @@ void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 		return;
 	r = !new.unnamed &&unionfs_hidden(dir, name) ? -EPERM : 0;
 	if (r == 0)
-		r = place_new(fs, req, dir, make_file, &new, &placed);
+		r = place_file(fs, req, dir, &new, &placed);
 	if (r < 0) {
 		op_reply(req, r);
 		return;
 	}
 	atomic_fetch_add(&fs->stats.creates, 1);
-	r = adopt(fs, &placed, name, info, &entry, &backing_id);
+	r = adopt(fs, &placed, info, &entry, &backing_id);
 	dir_fd_put(placed.dir);
 	if (r < 0) {
 		op_reply(req, r);
@@ -255,7 +438,7 @@ void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 	node = node_get(&fs->nodes, entry.ino);
 	entry.attr_timeout = unionfs_attr_timeout(fs, node);
 	if (passthrough_reply(req, &entry, info, backing_id) < 0) {
-		lose_file(fs, node, op_file(info));
+		lose_file(fs, node, info);
 		node_forget(&fs->nodes, entry.ino, 1);
 	}
 }
@@ -263,10 +446,13 @@ void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 {
 	struct unionfs *fs = unionfs_of(req);
-	struct node *node = op_node(req, ino);
+	struct node *node = node_get(&fs->nodes, ino); /* failed or not */
 
-	if (!node)
+	if (!node) {
+		fuse_reply_err(req, ESTALE);
 		return;
-	lose_file(fs, node, op_file(info));
+	}
+	if (op_file(fs, info))
+		lose_file(fs, node, info);
 	fuse_reply_err(req, 0);
 }

@@ -11,24 +11,56 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "union/again.h"
+#include "union/branch_health.h"
 #include "union/bury.h"
 #include "union/clone_dir.h"
 #include "union/dir_fd.h"
 #include "union/intent.h"
 #include "union/lookup.h"
+#include "union/names.h"
+#include "union/naming.h"
+#include "union/once.h"
 #include "union/ops.h"
 #include "union/rename.h"
 
-static int check_writable(const struct move *m)
+void rename_note_names(const struct move *m)
 {
 	int i;
 
 	for (i = 0; i < m->from_count; i++)
-		if (unionfs_writable(m->fs, m->from[i].dir) < 0)
-			return -EROFS;
+		names_add(m->fs, m->to_dir, m->to_name, m->from[i].dir->branch);
+	if (!(m->flags & RENAME_EXCHANGE))
+		return;
 	for (i = 0; i < m->to_count; i++)
-		if (unionfs_writable(m->fs, m->to[i].dir) < 0)
-			return -EROFS;
+		names_add(m->fs, m->from_dir, m->from_name,
+			  m->to[i].dir->branch);
+}
+
+static int check_writable(const struct move *m)
+{
+	int i, r = 0;
+
+	for (i = 0; i < m->from_count && r == 0; i++)
+		r = unionfs_writable(m->fs, m->from[i].dir);
+	for (i = 0; i < m->to_count && r == 0; i++)
+		r = unionfs_writable(m->fs, m->to[i].dir);
+	return r;
+}
+
+/*
+ * What may be on a failed branch, too, stays as it is: a directory there
+ * would keep its name, and what is to be replaced could come back. A name
+ * that is free was looked up before: the kernel knows that it is.
+ */
+static int check_whole(const struct move *m)
+{
+	bool from_whole = !S_ISDIR(m->from[0].st.st_mode) &&
+			  !(m->flags & RENAME_EXCHANGE);
+
+	if ((!from_whole && unionfs_may_have(m->from_dir, m->from_name)) ||
+	    (m->to_count && unionfs_may_have(m->to_dir, m->to_name)))
+		return -EIO;
 	return 0;
 }
 
@@ -41,6 +73,23 @@ int rename_unlink_hidden(const struct hit *hits, int from, int count,
 		if (!S_ISDIR(hits[i].st.st_mode) &&
 		    hits[i].dir->branch != but_branch &&
 		    unlinkat(hits[i].fd->fd, name, 0) < 0)
+			return -errno;
+	return 0;
+}
+
+/*
+ * A hidden name of the file itself, where its new name is to be: a rename of
+ * one onto the other would leave both.
+ */
+static int unlink_own_link(const struct move *m)
+{
+	const struct hit *from = &m->from[0];
+	int i;
+
+	for (i = 1; i < m->to_count; i++)
+		if (m->to[i].dir->branch == from->dir->branch &&
+		    m->to[i].st.st_ino == from->st.st_ino &&
+		    unlinkat(m->to[i].fd->fd, m->to_name, 0) < 0)
 			return -errno;
 	return 0;
 }
@@ -85,7 +134,7 @@ static int replace_elsewhere(const struct move *m, int into_fd)
 	if (r < 0)
 		return r;
 	if (renameat(m->from[0].fd->fd, m->from_name, into_fd, m->to_name) < 0)
-		r = -errno;
+		r = branch_report(branch_of(m->fs, m->from[0].dir), -errno);
 	if (r == 0)
 		r = intent_sync_dir(into_fd);
 	if (r == 0 && unlinkat(m->to[0].fd->fd, m->to_name, 0) < 0)
@@ -98,27 +147,31 @@ static int rename_file(const struct move *m)
 {
 	unsigned branch = m->from[0].dir->branch;
 	auto_dir_fd struct dir_fd *into = NULL;
-	struct bury bury = {.fd = -1};
+	struct bury bury = {.buried.fd = -1};
 	int r;
 
 	if (m->to_count && S_ISDIR(m->to[0].st.st_mode))
 		return -EISDIR;
 	r = clone_dir(m->fs, m->to_dir, branch, &into);
 	if (r == 0)
+		rename_note_names(m);
+	if (r == 0 && m->all)
 		r = rename_unlink_hidden(m->from, 1, m->from_count,
 					 m->from_name, branch);
 	if (r == 0)
 		r = rename_unlink_hidden(m->to, 1, m->to_count, m->to_name,
 					 branch);
+	if (r == 0)
+		r = unlink_own_link(m);
 	if (r < 0)
 		return r;
 	if (m->to_count)
-		bury_begin(&m->to[0], m->to_name, &bury);
+		bury_begin(m->fs, &m->to[0], m->to_name, &bury);
 	if (m->to_count && m->to[0].dir->branch != branch)
 		r = replace_elsewhere(m, into->fd);
 	else if (renameat(m->from[0].fd->fd, m->from_name, into->fd,
 			  m->to_name) < 0)
-		r = -errno;
+		r = branch_report(branch_of(m->fs, m->from[0].dir), -errno);
 	bury_end(m->fs, &bury, r == 0);
 	return r;
 }
@@ -134,26 +187,121 @@ const struct hit *rename_hit_on(const struct hit *hits, int count,
 	return NULL;
 }
 
+/* The old name of a file has gone; what it replaced was there once, too. */
+static void forget_names(const struct move *m)
+{
+	int i;
+
+	/* Two names of one file stay both. */
+	if (m->to_count && m->from[0].st.st_ino == m->to[0].st.st_ino &&
+	    m->from[0].st.st_dev == m->to[0].st.st_dev)
+		return;
+	for (i = 0; i < (m->all ? m->from_count : 1); i++)
+		if (!S_ISDIR(m->from[i].st.st_mode))
+			names_remove(m->fs, m->from_dir, m->from_name,
+				     m->from[i].dir->branch);
+	for (i = 0; i < m->to_count; i++)
+		if (!S_ISDIR(m->to[i].st.st_mode))
+			names_remove(m->fs, m->to_dir, m->to_name,
+				     m->to[i].dir->branch);
+}
+
+static bool has_copies(const struct move *m)
+{
+	return S_ISDIR(m->from[0].st.st_mode) || m->flags & RENAME_EXCHANGE;
+}
+
 static int rename_found(const struct move *m)
 {
-	bool is_dir = S_ISDIR(m->from[0].st.st_mode);
 	int r;
 
 	if (m->flags & RENAME_NOREPLACE && m->to_count)
 		return -EEXIST;
 	r = check_writable(m);
+	if (r == 0)
+		r = check_whole(m);
 	if (r < 0)
 		return r;
-	if (!is_dir && !(m->flags & RENAME_EXCHANGE))
-		return rename_file(m);
+	again_note_hit(&m->from[0], m->from_name);
+	if (has_copies(m))
+		return m->flags & RENAME_EXCHANGE ? rename_exchange(m)
+						  : rename_dir(m);
+	naming_begin(m->from_dir);
+	naming_begin(m->to_dir);
+	r = rename_file(m);
+	naming_end(m->to_dir, r == 0);
+	naming_end(m->from_dir, r == 0);
+	if (r == 0)
+		forget_names(m);
+	return r;
+}
+
+static void lose_both(const struct move *m)
+{
+	lookup_hits_done(m->from, m->from_count);
+	if (m->to_count > 0)
+		lookup_hits_done(m->to, m->to_count);
+}
+
+static int find_both(struct move *m)
+{
+	m->from_count = lookup_needed(m->fs, m->from_dir, m->from_name,
+				      &m->from);
+	if (m->from_count < 0)
+		return m->from_count;
+	if (m->flags & RENAME_EXCHANGE)
+		m->to_count = lookup_needed(m->fs, m->to_dir, m->to_name,
+					    &m->to);
+	else
+		m->to_count = lookup_all(m->fs, m->to_dir, m->to_name, &m->to);
+	if (m->to_count >= 0)
+		return 0;
+	lose_both(m);
+	return m->to_count;
+}
+
+/*
+ * Found once more when nobody makes copies of directories: one that was made
+ * just now would stay where it is.
+ */
+static int rename_alone(struct move *m)
+{
+	int r;
+
 	pthread_rwlock_wrlock(&m->fs->tree);
-	r = m->flags & RENAME_EXCHANGE ? rename_exchange(m) : rename_dir(m);
+	r = find_both(m);
+	if (r == 0) {
+		r = rename_found(m);
+		lose_both(m);
+	}
 	pthread_rwlock_unlock(&m->fs->tree);
 	return r;
 }
 
-static int rename_name(struct move *m)
+/* By a server that was killed then, after which the journals were read. */
+static bool was_done(const struct move *m)
 {
+	struct once_noted noted;
+	struct hit *hits = NULL;
+	bool done;
+	int n;
+
+	if (!once_noted(&noted))
+		return false;
+	n = lookup_needed(m->fs, m->from_dir, m->from_name, &hits);
+	done = again_went(hits, n, m->from_name);
+	if (n > 0)
+		lookup_hits_done(hits, n);
+	if (done) {
+		unionfs_recount_subdirs(m->fs, m->from_dir);
+		unionfs_recount_subdirs(m->fs, m->to_dir);
+	}
+	return done;
+}
+
+int rename_name(struct move *m)
+{
+	bool alone;
 	int r;
 
 	if (m->flags & ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE))
@@ -162,15 +310,18 @@ static int rename_name(struct move *m)
 		return -ENOENT;
 	if (unionfs_hidden(m->to_dir, m->to_name))
 		return -EPERM;
-	m->from_count = lookup_all(m->fs, m->from_dir, m->from_name, &m->from);
-	if (m->from_count <= 0)
-		return m->from_count ? m->from_count : -ENOENT;
-	m->to_count = lookup_all(m->fs, m->to_dir, m->to_name, &m->to);
-	r = m->to_count < 0 ? m->to_count : rename_found(m);
-	lookup_hits_done(m->from, m->from_count);
-	if (m->to_count > 0)
-		lookup_hits_done(m->to, m->to_count);
-	return r;
+	m->all = policy_of(&m->fs->policies, POLICY_RENAME)->choice ==
+		 POLICY_ALL;
+	if (was_done(m))
+		return 0;
+	r = find_both(m);
+	if (r < 0)
+		return r;
+	alone = has_copies(m);
+	if (!alone)
+		r = rename_found(m);
+	lose_both(m);
+	return alone ? rename_alone(m) : r;
 }
 
 void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name,

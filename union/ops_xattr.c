@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Extended attributes of every namespace, ACLs among them. Ours are hidden,
- * and the root has one that tells of the union.
+ * Extended attributes of every namespace, ACLs among them. Ours are hidden
+ * (trusted.tributary.*) or told and nowhere listed (union/explain.h).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,13 @@
 #include <sys/xattr.h>
 
 #include "base/cleanup.h"
+#include "union/branch_health.h"
 #include "union/dir_fd.h"
+#include "union/dir_turn.h"
+#include "union/dot_union.h"
+#include "union/explain.h"
+#include "union/node_record.h"
+#include "union/once.h"
 #include "union/ops.h"
 #include "union/proc_path.h"
 
@@ -44,8 +50,7 @@ static int copy_place(struct unionfs *fs, struct copy *copy, bool is_dir,
 			proc_path(ret->path, ret->dir->fd, "");
 		return r;
 	}
-	ret->fd = handle_open(branch_of(fs, copy)->root_fd, &copy->handle,
-			      O_PATH | O_NOFOLLOW);
+	ret->fd = unionfs_open_copy(fs, copy, O_PATH | O_NOFOLLOW);
 	if (ret->fd < 0)
 		return ret->fd;
 	proc_path(ret->path, ret->fd, "");
@@ -81,11 +86,27 @@ static int shown_place(struct unionfs *fs, const struct node *node,
 		    : buried_place(node, ret);
 }
 
+static ssize_t get_value(struct unionfs *fs, const struct node *node,
+			 const char *name, char *value, size_t size)
+{
+	struct place_of_xattr place;
+	ssize_t n = shown_place(fs, node, &place);
+
+	if (n < 0)
+		return n;
+	n = getxattr(place.path, name, value, size);
+	if (n < 0)
+		n = -errno;
+	place_done(&place);
+	return n;
+}
+
 struct change {
 	const char *name;
 	const char *value; /* NULL: remove it */
 	size_t size;
 	int flags;
+	bool again; /* it may be done already: see note_before() */
 };
 
 static int change_at(const char *path, const struct change *change)
@@ -97,8 +118,8 @@ static int change_at(const char *path, const struct change *change)
 	return r < 0 ? -errno : 0;
 }
 
-/* On the other copies the outcome of the first is brought about. */
-static int change_other_at(const char *path, const struct change *change)
+/* Bring the outcome about, whatever was there. */
+static int change_plainly(const char *path, const struct change *change)
 {
 	struct change plain = *change;
 	int r;
@@ -106,6 +127,27 @@ static int change_other_at(const char *path, const struct change *change)
 	plain.flags = 0;
 	r = change_at(path, &plain);
 	return r == -ENODATA ? 0 : r;
+}
+
+static int change_first_at(const char *path, const struct change *change)
+{
+	return change->again ? change_plainly(path, change)
+			     : change_at(path, change);
+}
+
+/*
+ * On the other copies the outcome of the first is brought about: now, or where
+ * there is no room for that when something is to be made in it.
+ */
+static int change_other(struct copy *copy, const char *path,
+			const struct change *change)
+{
+	int r = change_plainly(path, change);
+
+	if (r != -ENOSPC && r != -EDQUOT)
+		return r;
+	atomic_store(&copy->aligned, false);
+	return 0;
 }
 
 static int change_all(struct unionfs *fs, const struct node *node,
@@ -117,14 +159,17 @@ static int change_all(struct unionfs *fs, const struct node *node,
 		      : buried_place(node, &place);
 
 	if (!first)
-		return r < 0 ? r : change_at(place.path, change);
+		return r < 0 ? r : change_first_at(place.path, change);
+	if (r == 0 && S_ISDIR(node->type))
+		r = unionfs_changeable(node);
 	for (copy = first; copy && r == 0; copy = copy_next(copy)) {
 		if (unionfs_writable(fs, copy) < 0)
 			continue;
 		r = copy_place(fs, copy, S_ISDIR(node->type), &place);
 		if (r == 0) {
-			r = copy == first ? change_at(place.path, change)
-					  : change_other_at(place.path, change);
+			r = copy == first
+				    ? change_first_at(place.path, change)
+				    : change_other(copy, place.path, change);
 			place_done(&place);
 		} else if (r == -ESTALE && copy != first) {
 			r = 0; /* this copy is no more */
@@ -160,30 +205,95 @@ static int kill_setgid(fuse_req_t req, const struct node *node)
 	return r;
 }
 
+static int change_and_kill(fuse_req_t req, const struct node *node,
+			   const struct change *change)
+{
+	int r = change_all(unionfs_of(req), node, change);
+
+	if (r == 0 && change->value &&
+	    strcmp(change->name, "system.posix_acl_access") == 0)
+		r = kill_setgid(req, node);
+	return r;
+}
+
+/* Of what fails when it is done twice: is it there? See once.h. */
+static void note_before(struct unionfs *fs, const struct node *node,
+			struct change *change)
+{
+	bool makes = change->value && change->flags & XATTR_CREATE;
+	struct once_noted noted;
+	ssize_t n;
+
+	change->again = once_noted(&noted);
+	if (!once_wants_note() || (change->value && !makes))
+		return;
+	n = get_value(fs, node, change->name, NULL, 0);
+	if (makes ? n == -ENODATA : n >= 0)
+		once_note(makes ? ONCE_ABSENT : ONCE_PRESENT);
+}
+
+static int change_node(fuse_req_t req, const struct node *node,
+		       struct change *change)
+{
+	struct dir_turn turn;
+	int r;
+
+	note_before(unionfs_of(req), node, change);
+	if (!S_ISDIR(node->type))
+		return change_and_kill(req, node, change);
+	dir_turn_take(&turn, node->id);
+	r = change_and_kill(req, node, change);
+	dir_turn_give(&turn);
+	return r;
+}
+
 void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name,
 		 const char *value, size_t size, int flags)
 {
-	struct node *node = op_node(req, ino);
-	struct change change = {name, value, size, flags};
+	struct change change = {name, value, size, flags, false};
+	struct node *node;
 	int r;
 
+	if (ino == DOT_UNION_ID) {
+		op_reply(req,
+			 dot_union_set(unionfs_of(req), name, value, size));
+		return;
+	}
+	node = op_node(req, ino);
 	if (!node)
 		return;
-	r = is_ours(name) ? -EPERM : change_all(unionfs_of(req), node, &change);
-	if (r == 0 && strcmp(name, "system.posix_acl_access") == 0)
-		r = kill_setgid(req, node);
+	r = is_ours(name) || explain_has(name)
+		    ? -EPERM
+		    : change_node(req, node, &change);
 	op_reply(req, r);
+}
+
+static void note_removed(struct unionfs *fs, struct node *node,
+			 const char *name)
+{
+	if (strcmp(name, "security.capability") != 0)
+		return;
+	node_lock(&fs->nodes, node);
+	node->uncapped = true;
+	node_record_use(&fs->nodes, node);
+	node_unlock(&fs->nodes, node);
 }
 
 void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 {
+	struct unionfs *fs = unionfs_of(req);
 	struct node *node = op_node(req, ino);
 	struct change change = {.name = name};
+	int r;
 
-	if (node)
-		op_reply(req, is_ours(name) ? -EPERM
-					    : change_all(unionfs_of(req), node,
-							 &change));
+	if (!node)
+		return;
+	r = is_ours(name) || explain_has(name)
+		    ? -EPERM
+		    : change_node(req, node, &change);
+	if (r == 0)
+		note_removed(fs, node, name);
+	op_reply(req, r);
 }
 
 /* @size 0: the caller only asks for the length. */
@@ -200,59 +310,39 @@ static void reply_value(fuse_req_t req, const char *value, ssize_t length,
 		fuse_reply_buf(req, value, (size_t)length);
 }
 
-static ssize_t format_stats(struct unionfs *fs, char *buf, size_t size)
+/* What we say ourselves: reply with it and free it. */
+static void reply_text(fuse_req_t req, char *text, ssize_t length, size_t size)
 {
-	struct unionfs_stats *s = &fs->stats;
-
-	return snprintf(buf, size,
-			"{\"branches\":%u,\"policy\":\"%s\","
-			"\"passthrough\":%s,\"nodes\":%llu,\"lookups\":%lu,"
-			"\"creates\":%lu,\"opens\":%lu,"
-			"\"passthrough_opens\":%lu,\"reads\":%lu,"
-			"\"writes\":%lu,\"cloned_directories\":%lu}",
-			fs->branches.count, fs->policy->name,
-			fs->passthrough ? "true" : "false",
-			(unsigned long long)node_count(&fs->nodes),
-			atomic_load(&s->lookups), atomic_load(&s->creates),
-			atomic_load(&s->opens),
-			atomic_load(&s->passthrough_opens),
-			atomic_load(&s->reads), atomic_load(&s->writes),
-			atomic_load(&s->cloned_directories));
-}
-
-static ssize_t get_value(struct unionfs *fs, const struct node *node,
-			 const char *name, char *value, size_t size)
-{
-	struct place_of_xattr place;
-	ssize_t n = shown_place(fs, node, &place);
-
-	if (n < 0)
-		return n;
-	n = getxattr(place.path, name, value, size);
-	if (n < 0)
-		n = -errno;
-	place_done(&place);
-	return n;
+	reply_value(req, text, length, size);
+	free(text);
 }
 
 void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
 	struct unionfs *fs = unionfs_of(req);
-	struct node *node = op_node(req, ino);
-	auto_free char *value = size ? malloc(size) : NULL;
-	char stats[512];
+	auto_free char *value = NULL;
+	struct node *node;
+	char *text = NULL;
 	ssize_t n;
 
+	if (ino == DOT_UNION_ID) {
+		n = dot_union_get(fs, name, &text);
+		reply_text(req, text, n, size);
+		return;
+	}
+	node = op_node(req, ino);
 	if (!node)
 		return;
+	if (explain_has(name)) {
+		n = explain_get(fs, node, name, &text);
+		reply_text(req, text, n, size);
+		return;
+	}
+	value = size ? malloc(size) : NULL;
 	if (size && !value) {
 		fuse_reply_err(req, ENOMEM);
 	} else if (is_ours(name)) {
 		fuse_reply_err(req, ENODATA);
-	} else if (ino == NODE_ROOT_ID &&
-		   strcmp(name, UNIONFS_STATS_XATTR) == 0) {
-		n = format_stats(fs, stats, sizeof(stats));
-		reply_value(req, stats, n, size);
 	} else {
 		n = get_value(fs, node, name, value, size);
 		reply_value(req, value, n, size);
@@ -309,14 +399,21 @@ static ssize_t filter_names(fuse_req_t req, char *names, ssize_t length)
 
 void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 {
-	struct node *node = op_node(req, ino);
-	auto_free char *names = malloc(XATTR_LIST_MAX);
+	auto_free char *names = NULL;
 	struct place_of_xattr place;
+	struct node *node;
 	ssize_t n;
 	int r;
 
+	if (ino == DOT_UNION_ID) {
+		n = dot_union_list(&names);
+		reply_value(req, names, n, size);
+		return;
+	}
+	node = op_node(req, ino);
 	if (!node)
 		return;
+	names = malloc(XATTR_LIST_MAX);
 	r = names ? shown_place(unionfs_of(req), node, &place) : -ENOMEM;
 	if (r < 0) {
 		op_reply(req, r);

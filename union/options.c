@@ -7,10 +7,14 @@
 
 #include "base/cleanup.h"
 #include "base/size.h"
+#include "union/options_branches.h"
+#include "union/options_mergerfs.h"
 
 /* What the kernel keeps until it is told otherwise: seconds, ten years. */
-#define TIMEOUT_DEFAULT 315360000
-#define THREADS_DEFAULT 8
+#define BRANCH_TIMEOUT_DEFAULT 30 /* seconds */
+#define BRANCH_TIMEOUT_MAX     86400
+#define TIMEOUT_DEFAULT        315360000
+#define THREADS_DEFAULT        8
 
 struct option {
 	const char *name;
@@ -50,20 +54,6 @@ static int parse_number(const char *name, const char *value, uint64_t min,
 	return 0;
 }
 
-static int set_policy(struct union_options *options, const char *value,
-		      struct error *err)
-{
-	const struct policy *policy = policy_find(value);
-
-	if (!policy)
-		return error_set(err, EINVAL,
-				 "option 'policy=%s': there are mfs, ff, epmfs "
-				 "and local",
-				 value);
-	options->policy = policy;
-	return 0;
-}
-
 static int set_min_free(struct union_options *options, const char *value,
 			struct error *err)
 {
@@ -96,14 +86,26 @@ static int set_no_allow_other(struct union_options *options, const char *value,
 	return 0;
 }
 
+static int parse_auto(const char *name, const char *value, bool *ret,
+		      struct error *err)
+{
+	if (strcmp(value, "auto") != 0 && strcmp(value, "off") != 0)
+		return error_set(err, EINVAL, "option '%s=%s': auto or off",
+				 name, value);
+	*ret = strcmp(value, "auto") == 0;
+	return 0;
+}
+
 static int set_passthrough(struct union_options *options, const char *value,
 			   struct error *err)
 {
-	if (strcmp(value, "auto") != 0 && strcmp(value, "off") != 0)
-		return error_set(err, EINVAL,
-				 "option 'passthrough=%s': auto or off", value);
-	options->passthrough = strcmp(value, "auto") == 0;
-	return 0;
+	return parse_auto("passthrough", value, &options->passthrough, err);
+}
+
+static int set_io_uring(struct union_options *options, const char *value,
+			struct error *err)
+{
+	return parse_auto("io_uring", value, &options->io_uring, err);
 }
 
 static int set_timeout(struct union_options *options, const char *value,
@@ -119,6 +121,33 @@ static int set_shared(struct union_options *options, const char *value,
 	(void)value;
 	(void)err;
 	options->shared = true;
+	return 0;
+}
+
+static int set_failed(struct union_options *options, const char *value,
+		      struct error *err)
+{
+	if (strcmp(value, "strict") != 0 && strcmp(value, "quiet") != 0)
+		return error_set(err, EINVAL,
+				 "option 'failed=%s': strict or quiet", value);
+	options->lists_quietly = strcmp(value, "quiet") == 0;
+	return 0;
+}
+
+static int set_branch_timeout(struct union_options *options, const char *value,
+			      struct error *err)
+{
+	return parse_number("branch_timeout", value, 0, BRANCH_TIMEOUT_MAX,
+			    &options->branch_timeout, err);
+}
+
+static int set_survive(struct union_options *options, const char *value,
+		       struct error *err)
+{
+	if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
+		return error_set(err, EINVAL, "option 'survive=%s': yes or no",
+				 value);
+	options->survive = strcmp(value, "yes") == 0;
 	return 0;
 }
 
@@ -147,7 +176,6 @@ static int set_control(struct union_options *options, const char *value,
 }
 
 static const struct option options_table[] = {
-	{"policy", "NAME", "where new files go (default mfs)", set_policy},
 	{"minfreespace", "SIZE",
 	 "branches with less are the last choice (default 0)", set_min_free},
 	{"fsname", "NAME", "shown as the source of the mount", set_fsname},
@@ -158,13 +186,27 @@ static const struct option options_table[] = {
 	{"passthrough", "auto|off",
 	 "data by the kernel alone where it can (default auto)",
 	 set_passthrough},
+	{"io_uring", "auto|off",
+	 "requests by io_uring where the kernel can (default off)",
+	 set_io_uring},
 	{"cache_timeout", "SECONDS",
 	 "the kernel keeps names and attributes so long (default 10 years)",
 	 set_timeout},
 	{"shared", NULL,
 	 "others change the branches, too: the kernel keeps nothing of them",
 	 set_shared},
+	{"failed", "strict|quiet",
+	 "lists that lack what is on a failed branch end with EIO (default), "
+	 "or as others do",
+	 set_failed},
+	{"branch_timeout", "SECONDS",
+	 "a branch that does not answer for so long is failed (default 30; "
+	 "0: never)",
+	 set_branch_timeout},
 	{"threads", "N", "requests served at once (default 8)", set_threads},
+	{"survive", "yes|no",
+	 "goes on when its server is killed or replaced (default no)",
+	 set_survive},
 	{"control", "SOCKET", "take commands here: see --control", set_control},
 	{"log", "FILE", "where messages go once in the background", set_log},
 };
@@ -221,9 +263,18 @@ static int set_option(struct union_options *options, char *word,
 {
 	char *value = strchr(word, '=');
 	size_t i;
+	int r;
 
 	if (value)
 		*value++ = '\0';
+	if (options_of_fstab(word))
+		return 0;
+	r = options_mergerfs(options, word, value, err);
+	if (r == -ENOENT)
+		r = policy_set_apply(&options->policies, word,
+				     value ? value : "", err);
+	if (r != -ENOENT)
+		return r;
 	for (i = 0; i < array_size(options_table); i++) {
 		const struct option *option = &options_table[i];
 
@@ -273,25 +324,6 @@ static int set_options(struct union_options *options, const char *list,
 	return r;
 }
 
-static int parse_branches(struct union_options *options, const char *list,
-			  struct error *err)
-{
-	int r = 0;
-
-	options->branches = calloc(BRANCH_MAX, sizeof(*options->branches));
-	if (!options->branches)
-		return error_set(err, ENOMEM, "%s", strerror(ENOMEM));
-	while (list && r == 0) {
-		if (options->branch_count == BRANCH_MAX)
-			return error_set(err, EINVAL, "more than %d branches",
-					 BRANCH_MAX);
-		r = branch_spec_parse(
-			&list, &options->branches[options->branch_count++],
-			err);
-	}
-	return r;
-}
-
 static int parse_flag(struct union_options *options, int argc, char **argv,
 		      int *i, struct error *err)
 {
@@ -312,6 +344,13 @@ static int parse_flag(struct union_options *options, int argc, char **argv,
 		if (r < 0)
 			return r;
 		options->ready_fd = (int)fd;
+	} else if (strncmp(word, "--holder-fd=", 12) == 0) {
+		r = parse_number("--holder-fd", word + 12, 3, 1023, &fd, err);
+		if (r < 0)
+			return r;
+		options->holder_fd = (int)fd;
+	} else if (strcmp(word, "--without=resend") == 0) {
+		options->without_resend = true;
 	} else if (strncmp(word, "-o", 2) == 0) {
 		if (word[2])
 			return set_options(options, word + 2, err);
@@ -329,12 +368,14 @@ static int parse_flag(struct union_options *options, int argc, char **argv,
 static int set_defaults(struct union_options *options, struct error *err)
 {
 	memset(options, 0, sizeof(*options));
-	options->policy = policy_at(0);
+	policy_set_init(&options->policies);
 	options->cache_timeout = TIMEOUT_DEFAULT;
+	options->branch_timeout = BRANCH_TIMEOUT_DEFAULT;
 	options->threads = THREADS_DEFAULT;
 	options->allow_other = true;
 	options->passthrough = true;
 	options->ready_fd = -1;
+	options->holder_fd = -1;
 	return copy_text(&options->fsname, "trib-union", err);
 }
 
@@ -361,7 +402,10 @@ int union_options_parse(int argc, char **argv, struct union_options *ret,
 				 "trib-union BRANCH:BRANCH... MOUNTPOINT");
 	if (ret->shared && ret->cache_timeout == TIMEOUT_DEFAULT)
 		ret->cache_timeout = 0;
-	r = parse_branches(ret, words[0], err);
+	/* A server's mount may be dead until it serves: one that goes on must
+	 * not look for what matches a pattern. */
+	r = ret->holder_fd >= 0 ? copy_text(&ret->branch_list, words[0], err)
+				: options_branches(ret, words[0], err);
 	return r < 0 ? r : copy_text(&ret->mountpoint, words[1], err);
 }
 
@@ -372,6 +416,7 @@ void union_options_done(struct union_options *options)
 	for (i = 0; i < options->branch_count; i++)
 		free(options->branches[i].path);
 	free(options->branches);
+	free(options->branch_list);
 	free(options->mountpoint);
 	free(options->fsname);
 	free(options->mount_flags);
@@ -391,7 +436,10 @@ void union_options_help(FILE *out)
 	      "trib-union --control SOCKET status\n"
 	      "trib-union --control SOCKET add BRANCH\n\n"
 	      "Shows the directories BRANCH as one tree at MOUNTPOINT.\n"
-	      "BRANCH is PATH, PATH=local (storage of this node) or PATH=ro;\n"
+	      "BRANCH is PATH or PATH=WORD,WORD...: a mode (rw, ro; nc: no new\n"
+	      "files), local (storage of this node), a size (its "
+	      "minfreespace).\n"
+	      "A pattern (/srv/*) is all directories that match it.\n"
 	      "':' and '=' in a path are written '\\:' and '\\='.\n\n"
 	      "  -f              stay in the foreground\n"
 	      "  --shared        as -o shared\n"
@@ -401,7 +449,10 @@ void union_options_help(FILE *out)
 	      "                  ask the union mounted with '-o "
 	      "control=SOCKET', or\n"
 	      "                  add a branch to it\n\n"
-	      "Options:\n",
+	      "Options:\n"
+	      "  policy=POLICY          where new names go (default pfrd)\n"
+	      "  category.NAME=POLICY   of the functions create, search, action\n"
+	      "  func.NAME=POLICY       of one function: func.mkdir=ff\n",
 	      out);
 	for (i = 0; i < array_size(options_table); i++) {
 		(void)snprintf(

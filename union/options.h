@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "union/branch.h"
 #include "union/branch_spec.h"
-#include "union/policy.h"
+#include "union/policy_set.h"
 
 #define UNION_THREADS_MAX 1024
 
@@ -23,12 +23,21 @@ struct union_options {
 	char *mount_flags; /* ",nosuid,ro": what mount(8) knows; or NULL */
 	char *control;     /* path of the control socket; NULL: none */
 	char *log_file;    /* NULL: nowhere once in the background */
-	const struct policy *policy;
+	struct policy_set policies;
+	unsigned statfs_ignore; /* flags of branches that have no free space */
 	uint64_t min_free;      /* bytes */
 	uint64_t cache_timeout; /* seconds */
 	unsigned threads;
-	bool allow_other, passthrough, shared, foreground, help, version;
-	int ready_fd; /* -1: none; told when the union is mounted */
+	uint64_t branch_timeout; /* seconds; 0: none */
+	bool lists_quietly;      /* see struct unionfs */
+	bool forgets_nothing;    /* the same */
+	bool allow_other, passthrough, io_uring, shared;
+	bool foreground, help, version;
+	bool survive;        /* see survive.h */
+	bool without_resend; /* as on a kernel that cannot: for tests */
+	char *branch_list;   /* of such a server, instead: options_branches() */
+	int holder_fd;       /* of a server that survives: to its holder; -1 */
+	int ready_fd;        /* -1: none; told when the union is mounted */
 };
 
 /*

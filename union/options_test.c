@@ -3,10 +3,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "union/options.h"
+#include "union/options_mergerfs.h"
 
 #include <cmocka.h>
 
@@ -42,10 +46,14 @@ static void defaults_are_what_the_help_says(void **state)
 	assert_int_equal(options.branch_count, 1);
 	assert_string_equal(options.branches[0].path, "/a");
 	assert_string_equal(options.mountpoint, "/mnt");
-	assert_string_equal(options.policy->name, "mfs");
+	assert_string_equal(policy_of(&options.policies, POLICY_CREATE)->name,
+			    "pfrd");
 	assert_int_equal(options.threads, 8);
 	assert_true(options.allow_other);
 	assert_true(options.passthrough);
+	assert_false(options.io_uring);
+	assert_false(options.lists_quietly);
+	assert_int_equal(options.branch_timeout, 30);
 	assert_false(options.foreground);
 	assert_int_equal(options.min_free, 0);
 	assert_int_equal(options.ready_fd, -1);
@@ -65,20 +73,26 @@ static void a_label_with_categories_reaches_libfuse_whole(void **state)
 	assert_int_equal(PARSE("-o", "rootcontext=a:b,policy=ff", "/a", "/mnt"),
 			 0);
 	assert_string_equal(options.mount_flags, ",rootcontext=a:b");
-	assert_string_equal(options.policy->name, "ff");
+	assert_string_equal(policy_of(&options.policies, POLICY_CREATE)->name,
+			    "ff");
 }
 
 static void options_are_taken_in_both_spellings(void **state)
 {
 	(void)state;
-	assert_int_equal(PARSE("-o", "policy=ff,minfreespace=1G,nosuid",
-			       "-othreads=3,passthrough=off,fsname=v,noatime",
-			       "-f", "/a", "/mnt"),
-			 0);
-	assert_string_equal(options.policy->name, "ff");
+	assert_int_equal(
+		PARSE("-o", "policy=ff,minfreespace=1G,nosuid",
+		      "-othreads=3,passthrough=off,io_uring=auto,fsname=v,noatime",
+		      "-ofailed=quiet,branch_timeout=0", "-f", "/a", "/mnt"),
+		0);
+	assert_string_equal(policy_of(&options.policies, POLICY_CREATE)->name,
+			    "ff");
 	assert_int_equal(options.min_free, 1 << 30);
 	assert_int_equal(options.threads, 3);
 	assert_false(options.passthrough);
+	assert_true(options.io_uring);
+	assert_true(options.lists_quietly);
+	assert_int_equal(options.branch_timeout, 0);
 	assert_true(options.foreground);
 	assert_string_equal(options.fsname, "v");
 	assert_string_equal(options.mount_flags, ",nosuid,noatime");
@@ -99,13 +113,171 @@ static void branches_have_flags_and_escapes(void **state)
 	assert_string_equal(options.branches[3].path, "/e");
 }
 
+/* The union may be among what matches, and dead. */
+static void a_server_with_a_holder_looks_for_no_match(void **state)
+{
+	(void)state;
+	refused("nothing matches", PARSE("/none/*", "/mnt"));
+	assert_int_equal(PARSE("--holder-fd=3", "/none/*", "/mnt"), 0);
+	assert_int_equal(options.branch_count, 0);
+	assert_string_equal(options.branch_list, "/none/*");
+	assert_string_equal(options.mountpoint, "/mnt");
+}
+
+static void branches_have_a_mode_and_a_minimum(void **state)
+{
+	char text[BRANCH_SPEC_WORDS_MAX];
+
+	(void)state;
+	assert_int_equal(PARSE("/a=RW,4G:/b=nc:/c=1KiB,local,RO:/d", "/mnt"),
+			 0);
+	assert_int_equal(options.branches[0].flags, 0);
+	assert_int_equal(options.branches[0].min_free, 4ULL << 30);
+	assert_int_equal(options.branches[1].flags, BRANCH_NC);
+	assert_int_equal(options.branches[1].min_free, BRANCH_MIN_FREE_UNION);
+	assert_int_equal(options.branches[2].flags, BRANCH_LOCAL | BRANCH_RO);
+	assert_int_equal(options.branches[2].min_free, 1024);
+	assert_int_equal(options.branches[3].min_free, BRANCH_MIN_FREE_UNION);
+	assert_string_equal(branch_spec_format(text, options.branches[0].flags,
+					       options.branches[0].min_free),
+			    "rw,4G");
+	assert_string_equal(branch_spec_format(text, options.branches[1].flags,
+					       options.branches[1].min_free),
+			    "nc");
+	assert_string_equal(branch_spec_format(text, options.branches[2].flags,
+					       options.branches[2].min_free),
+			    "ro,local,1K");
+	refused("one mode", PARSE("/a=rw,ro", "/mnt"));
+	refused("one size", PARSE("/a=1G,2G", "/mnt"));
+	refused("one size", PARSE("/a=rw,,ro", "/mnt"));
+}
+
+static void options_of_mergerfs_are_taken(void **state)
+{
+	(void)state;
+	assert_int_equal(
+		PARSE("/a:/b", "/mnt", "-o",
+		      "defaults,nofail,_netdev,x-systemd.automount,user,"
+		      "category.create=mspmfs,func.getattr=newest,"
+		      "cache.files=off,dropcacheonclose=true,moveonenospc=pfrd,"
+		      "minfreespace=4G,fsname=pool,inodecalc=path-hash,"
+		      "func.readdir=cosr:4,statfs-ignore=nc,use_ino,"
+		      "read-thread-count=-1,process-thread-count=4,"
+		      "posix-acl=true,allow_other,noatime"),
+		0);
+	assert_string_equal(policy_of(&options.policies, POLICY_MKNOD)->name,
+			    "mspmfs");
+	assert_string_equal(policy_of(&options.policies, POLICY_GETATTR)->name,
+			    "newest");
+	assert_int_equal(options.statfs_ignore, BRANCH_NC);
+	assert_int_equal(options.threads, 4);
+	assert_int_equal(options.min_free, 4ULL << 30);
+	assert_string_equal(options.fsname, "pool");
+	assert_string_equal(options.mount_flags, ",noatime");
+	assert_int_equal(options.cache_timeout, 315360000);
+	assert_int_equal(PARSE("-o", "cache.attr=7,cache.entry=3", "/a", "/m"),
+			 0);
+	assert_int_equal(options.cache_timeout, 3);
+	assert_int_equal(PARSE("-o", "passthrough.io=off", "/a", "/m"), 0);
+	assert_false(options.passthrough);
+	assert_false(options.forgets_nothing);
+	assert_int_equal(PARSE("-o", "never-forget-nodes=true", "/a", "/m"), 0);
+	assert_true(options.forgets_nothing);
+}
+
+static void what_cannot_be_is_refused_with_the_reason(void **state)
+{
+	(void)state;
+	refused("option 'nullrw=true': data is read",
+		PARSE("-o", "nullrw=true", "/a", "/mnt"));
+	refused("option 'config=/x': options are",
+		PARSE("-o", "config=/x", "/a", "/mnt"));
+	refused("option 'debug'", PARSE("-o", "debug", "/a", "/mnt"));
+	refused("symlinkify=true", PARSE("-o", "symlinkify=true", "/a", "/m"));
+	refused("cache.writeback",
+		PARSE("-o", "cache.writeback=true", "/a", "/mnt"));
+	refused("cache.attr=x", PARSE("-o", "cache.attr=x", "/a", "/mnt"));
+	refused("passthrough.io=ro",
+		PARSE("-o", "passthrough.io=ro", "/a", "/mnt"));
+	refused("true or false",
+		PARSE("-o", "never-forget-nodes=1", "/a", "/mnt"));
+	refused("use_ino=1", PARSE("-o", "use_ino=1", "/a", "/mnt"));
+	refused("statfs=full", PARSE("-o", "statfs=full", "/a", "/mnt"));
+	refused("moveonenospc=x", PARSE("-o", "moveonenospc=x", "/a", "/mnt"));
+	refused("needs a value", PARSE("-o", "inodecalc", "/a", "/mnt"));
+}
+
+static void patterns_are_the_directories_they_match(void **state)
+{
+	char dir[] = "/tmp/options_test.XXXXXX", list[256], path[64];
+	static const char *const names[] = {"b2", "b10", "a[x", "b1"};
+	size_t i;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	for (i = 0; i < array_size(names); i++) {
+		(void)snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
+		assert_int_equal(mkdir(path, 0700), 0);
+	}
+	(void)snprintf(list, sizeof(list), "%s/b*=nc:%s/a\\[?", dir, dir);
+	assert_int_equal(PARSE(list, "/mnt"), 0);
+	assert_int_equal(options.branch_count, 4);
+	assert_string_equal(strrchr(options.branches[0].path, '/'), "/b1");
+	assert_string_equal(strrchr(options.branches[1].path, '/'), "/b10");
+	assert_string_equal(strrchr(options.branches[2].path, '/'), "/b2");
+	assert_int_equal(options.branches[2].flags, BRANCH_NC);
+	assert_string_equal(strrchr(options.branches[3].path, '/'), "/a[x");
+	assert_int_equal(PARSE("/a\\*", "/mnt"), 0);
+	assert_string_equal(options.branches[0].path, "/a*");
+	(void)snprintf(list, sizeof(list), "%s/c*", dir);
+	refused("nothing matches", PARSE(list, "/mnt"));
+	for (i = 0; i < array_size(names); i++) {
+		(void)snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
+		assert_int_equal(rmdir(path), 0);
+	}
+	assert_int_equal(rmdir(dir), 0);
+}
+
+/* The words that mount(8) gives its helper, up to a NULL. */
+static int from_mount(const char *const *words, const char *joined)
+{
+	char *argv[WORDS_MAX + 1] = {(char *)"mount.fuse.trib-union"};
+	char got[256] = "";
+	int argc = 1, i;
+
+	while (*words)
+		argv[argc++] = (char *)*words++; /* is not written to */
+	argc = options_from_mount(argc, argv, &err);
+	for (i = 1; i < argc; i++) {
+		strcat(got, argv[i]);
+		strcat(got, " ");
+	}
+	assert_string_equal(got, joined);
+	return argc;
+}
+#define FROM_MOUNT(joined, ...) \
+	from_mount((const char *const[]){__VA_ARGS__, NULL}, joined)
+
+static void mount_s_words_become_ours(void **state)
+{
+	(void)state;
+	FROM_MOUNT("/a:/b /mnt -o rw,ff ", "/a:/b", "/mnt", "-sn", "-o",
+		   "rw,ff", "-t", "fuse.trib-union");
+	FROM_MOUNT("/a /mnt -orw ", "/a", "/mnt", "-v", "-orw");
+	assert_int_equal(FROM_MOUNT("", "/a", "/mnt", "-f"), 0);
+	assert_true(FROM_MOUNT("", "/a", "/mnt", "-N", "ns") < 0);
+}
+
 static void refuses_the_unknown_by_name(void **state)
 {
 	(void)state;
-	refused("cache.files", PARSE("-o", "cache.files=off", "/a", "/mnt"));
+	refused("cache.file", PARSE("-o", "cache.file=off", "/a", "/mnt"));
 	refused("--fast", PARSE("--fast", "/a", "/mnt"));
 	refused("policy=best", PARSE("-o", "policy=best", "/a", "/mnt"));
+	refused("func.rm", PARSE("-o", "func.rm=ff", "/a", "/mnt"));
 	refused("quick", PARSE("/a=quick", "/mnt"));
+	refused("failed=maybe", PARSE("-o", "failed=maybe", "/a", "/m"));
+	refused("io_uring=on", PARSE("-o", "io_uring=on", "/a", "/m"));
 	refused("passthrough=on", PARSE("-o", "passthrough=on", "/a", "/m"));
 	refused("third", PARSE("/a", "/mnt", "third"));
 }
@@ -117,7 +289,8 @@ static void refuses_bad_values(void **state)
 	refused("threads=9x", PARSE("-o", "threads=9x", "/a", "/mnt"));
 	refused("threads=-1", PARSE("-o", "threads=-1", "/a", "/mnt"));
 	refused("minfreespace", PARSE("-o", "minfreespace=much", "/a", "/m"));
-	refused("needs a value", PARSE("-o", "policy", "/a", "/mnt"));
+	refused("the policies are", PARSE("-o", "policy", "/a", "/mnt"));
+	refused("needs a value", PARSE("-o", "threads", "/a", "/mnt"));
 	refused("takes no value", PARSE("-o", "allow_other=1", "/a", "/mnt"));
 	refused("-o needs", PARSE("/a", "/mnt", "-o"));
 	refused("nosuid", PARSE("-o", "nosuid=1", "/a", "/mnt"));
@@ -171,6 +344,12 @@ int main(void)
 		cmocka_unit_test(options_are_taken_in_both_spellings),
 		cmocka_unit_test(a_label_with_categories_reaches_libfuse_whole),
 		cmocka_unit_test(branches_have_flags_and_escapes),
+		cmocka_unit_test(a_server_with_a_holder_looks_for_no_match),
+		cmocka_unit_test(branches_have_a_mode_and_a_minimum),
+		cmocka_unit_test(options_of_mergerfs_are_taken),
+		cmocka_unit_test(what_cannot_be_is_refused_with_the_reason),
+		cmocka_unit_test(patterns_are_the_directories_they_match),
+		cmocka_unit_test(mount_s_words_become_ours),
 		cmocka_unit_test(refuses_the_unknown_by_name),
 		cmocka_unit_test(refuses_bad_values),
 		cmocka_unit_test(refuses_missing_and_empty_branches),

@@ -8,7 +8,10 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "union/once.h"
 #include "union/request.h"
+#include "union/survive.h"
+#include "union/uring.h"
 
 struct backing_map {
 	int32_t fd;
@@ -47,6 +50,11 @@ int passthrough_setup(struct unionfs *fs)
 	return 0;
 }
 
+bool passthrough_sees_replies(void)
+{
+	return false;
+}
+
 void passthrough_want(struct fuse_conn_info *conn, uint64_t capability)
 {
 	(void)fuse_set_feature_flag(conn, capability); /* else without it */
@@ -83,21 +91,43 @@ static _Thread_local int32_t reply_backing_id;
 
 static ssize_t read_request(int fd, void *buf, size_t size, void *context)
 {
-	(void)context;
+	const struct unionfs *fs = context;
+	static _Thread_local void *touched;
+
+	/* The kernel fails a request whose reader is killed while a page of
+	 * this has to be made. */
+	if (fs->state && touched != buf) {
+		memset(buf, 0, size);
+		touched = buf;
+	}
 	return read(fd, buf, size);
+}
+
+/* The kernel's largest payload: fuse_uring_create() of it. */
+static size_t largest_payload(const struct fuse_init_out *out)
+{
+	size_t pages = (size_t)out->max_pages * (size_t)getpagesize();
+
+	return pages > out->max_write ? pages : out->max_write;
 }
 
 static void patch_init(const struct unionfs *fs, struct fuse_init_out *out)
 {
-	uint64_t offered = request_current.init_flags;
+	uint64_t offered = request_current.init_flags, wanted = 0;
 
 	if (offered & REQUEST_HANDLE_KILLPRIV_V2)
 		out->flags |= (uint32_t)REQUEST_HANDLE_KILLPRIV_V2;
-	if (!fs->passthrough)
+	if (fs->passthrough) {
+		wanted |= REQUEST_PASSTHROUGH;
+		out->unused[0] = STACK_DEPTH; /* max_stack_depth since 7.40 */
+	}
+	if (offered & REQUEST_OVER_IO_URING &&
+	    uring_fits(fs->uring, largest_payload(out)))
+		wanted |= REQUEST_OVER_IO_URING;
+	if (!wanted)
 		return;
 	out->flags |= (uint32_t)REQUEST_INIT_EXT;
-	out->flags2 |= (uint32_t)(REQUEST_PASSTHROUGH >> 32);
-	out->unused[0] = STACK_DEPTH; /* max_stack_depth since 7.40 */
+	out->flags2 |= (uint32_t)(wanted >> 32);
 }
 
 /* The reply to an open or create ends in a struct fuse_open_out. */
@@ -112,11 +142,48 @@ static void patch_open(void *end)
 	memcpy(at, &out, sizeof(out));
 }
 
+static ssize_t write_init(struct unionfs *fs, int fd, const struct iovec *iov,
+			  int count)
+{
+	const struct fuse_init_out *out = iov[count - 1].iov_base;
+	bool uring = count > 1 && iov[count - 1].iov_len >= sizeof(*out) &&
+		     out->flags2 & REQUEST_OVER_IO_URING >> 32;
+	ssize_t n = writev(fd, iov, count);
+
+	uring_begin(fs->uring, uring && n > 0);
+	if (n > 0)
+		survive_note_init(fs);
+	return n;
+}
+
+/* As writev() says it. */
+static ssize_t written(int r)
+{
+	if (r >= 0)
+		return r;
+	errno = -r;
+	return -1;
+}
+
+static ssize_t send_reply(struct unionfs *fs, int fd, const struct iovec *iov,
+			  int count)
+{
+	int r = uring_reply(fs->uring, iov, count);
+
+	if (r != -ENOENT)
+		return written(r);
+	return request_current.opcode == FUSE_INIT
+		       ? write_init(fs, fd, iov, count)
+		       : writev(fd, iov, count);
+}
+
 static ssize_t write_reply(int fd, struct iovec *iov, int count, void *context)
 {
-	const struct unionfs *fs = context;
+	struct unionfs *fs = context;
 	const struct fuse_out_header *header = iov[0].iov_base;
 	struct iovec *last = &iov[count - 1];
+	bool kept;
+	ssize_t n;
 
 	if (count > 1 && header->unique == request_current.unique &&
 	    header->error == 0) {
@@ -127,7 +194,13 @@ static ssize_t write_reply(int fd, struct iovec *iov, int count, void *context)
 		    last->iov_len >= sizeof(struct fuse_open_out))
 			patch_open((char *)last->iov_base + last->iov_len);
 	}
-	return writev(fd, iov, count);
+	if (survive_is_replay())
+		return (ssize_t)header->len;
+	kept = once_reply(iov, count);
+	n = send_reply(fs, fd, iov, count);
+	if (kept)
+		once_end();
+	return n;
 }
 
 int passthrough_setup(struct unionfs *fs)
@@ -135,8 +208,14 @@ int passthrough_setup(struct unionfs *fs)
 	static const struct fuse_custom_io io = {.read = read_request,
 						 .writev = write_reply};
 
-	return fuse_session_custom_io(fs->session, &io,
-				      fuse_session_fd(fs->session));
+	return fuse_session_custom_io(
+		fs->session, &io,
+		survive_device(fs, fuse_session_fd(fs->session)));
+}
+
+bool passthrough_sees_replies(void)
+{
+	return true;
 }
 
 void passthrough_want(struct fuse_conn_info *conn, uint64_t capability)

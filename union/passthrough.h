@@ -17,6 +17,9 @@
 /* After the session's mount, before its first request. 0 or -errno. */
 int passthrough_setup(struct unionfs *fs);
 
+/* Do replies come past us on their way out? Else none can go to a ring. */
+bool passthrough_sees_replies(void);
+
 /* In the session's init: ask for it and for HANDLE_KILLPRIV_V2, if offered. */
 void passthrough_init(struct unionfs *fs, struct fuse_conn_info *conn);
 

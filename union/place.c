@@ -2,6 +2,7 @@
 #include "union/place.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/securebits.h>
 #include <sched.h>
 #include <sys/fsuid.h>
@@ -9,8 +10,12 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "union/branch_health.h"
 #include "union/clone_dir.h"
 #include "union/dir_fd.h"
+#include "union/names.h"
+#include "union/naming.h"
+#include "union/survey.h"
 
 int place_thread_setup(void)
 {
@@ -23,76 +28,136 @@ int place_thread_setup(void)
 	return 0;
 }
 
+static _Thread_local bool is_other; /* than root */
+static _Thread_local mode_t mask;   /* as it is now */
+
+static void set_mask(mode_t wanted)
+{
+	if (wanted != mask)
+		(void)umask(wanted);
+	mask = wanted;
+}
+
 void place_become(fuse_req_t req)
 {
 	const struct fuse_ctx *context = fuse_req_ctx(req);
 
 	/* These two report no failure and root has none. */
-	(void)setfsgid(context->gid);
-	(void)setfsuid(context->uid);
-	(void)umask(context->umask);
+	if (context->gid)
+		(void)setfsgid(context->gid);
+	if (context->uid)
+		(void)setfsuid(context->uid);
+	is_other = context->uid || context->gid;
+	set_mask(context->umask);
 }
 
 void place_become_root(void)
 {
-	(void)umask(0);
+	/* What we make for ourselves is for root alone: one that leaves the
+	 * owner's rights may stay, for the next of that caller's. */
+	if (mask & S_IRWXU)
+		set_mask(0);
+	if (!is_other)
+		return;
 	(void)setfsuid(0);
 	(void)setfsgid(0);
+	is_other = false;
 }
 
-static unsigned order(struct unionfs *fs, const struct node *parent,
-		      struct policy_branch *ret)
+/* A call that failed made nothing, surely? Else it must not be made twice. */
+static bool is_absent(int dirfd, const char *name)
 {
-	struct branch *branch;
-	unsigned i;
+	struct stat st;
 
-	for (i = 0; i < fs->branches.count; i++) {
-		branch = fs->branches.items[i];
-		ret[i] = (struct policy_branch){
-			.id = i,
-			.flags = branch->flags,
-			.has_parent = node_copy_on(parent, i) != NULL,
-			.available = branch_available(branch),
-		};
-	}
-	return policy_order(fs->policy, fs->min_free, ret, i);
+	return !name || (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 &&
+			 errno == ENOENT);
 }
 
+/* Something failed, there or on the branch that a directory came from. */
+static void look_after(struct branch *branch)
+{
+	auto_close int fd = branch_work_dir(branch);
+
+	(void)branch_report(branch, fd);
+}
+
+/* @ret_next: another branch may be tried. */
 static int make_on(struct unionfs *fs, fuse_req_t req, struct node *parent,
-		   unsigned branch, place_make *make, void *context,
-		   struct placed *ret)
+		   const struct to_place *what, unsigned id, struct placed *ret,
+		   bool *ret_next)
 {
+	struct branch *branch = fs->branches.items[id];
 	auto_dir_fd struct dir_fd *dir = NULL;
-	int r = clone_dir(fs, parent, branch, &dir);
+	int r = clone_dir(fs, parent, id, &dir);
 
+	if (r == -EROFS)
+		(void)branch_report(branch, r);
+	else if (r < 0)
+		look_after(branch);
+	/* The last: of a path that is too long to be copied. */
+	*ret_next = r == -ENOSPC || r == -EDQUOT || r == -EROFS ||
+		    r == -ENAMETOOLONG || !branch_usable(id);
 	if (r < 0)
 		return r;
+	if (what->name)
+		names_add(fs, parent, what->name, id);
+	naming_begin(parent);
 	place_become(req);
-	r = make(context, dir->fd);
+	r = what->make(what->context, dir->fd);
 	place_become_root();
-	if (r < 0)
+	naming_end(parent, what->name && r >= 0);
+	if (r < 0 && what->name && branch_usable(id))
+		names_remove(fs, parent, what->name, id);
+	*ret_next = r == -ENOSPC || r == -EDQUOT || r == -EROFS;
+	if (branch_report(branch, r) < 0) {
+		if (!branch_usable(id))
+			*ret_next = is_absent(dir->fd, what->name);
 		return r;
+	}
 	ret->dir = take_ptr(dir);
-	ret->branch = branch;
+	ret->branch = id;
 	ret->result = r;
 	return 0;
 }
 
 int place_new(struct unionfs *fs, fuse_req_t req, struct node *parent,
-	      place_make *make, void *context, struct placed *ret)
+	      const struct to_place *what, struct placed *ret)
 {
-	struct policy_branch branches[BRANCH_MAX];
-	unsigned i, n = order(fs, parent, branches);
-	int r = -EROFS;
+	const struct policy_branch *branch;
+	struct survey survey;
+	int r = branch_any_doubted() ? -EIO : -EROFS;
+	bool next = true;
 
-	for (i = 0; i < n; i++) {
-		r = make_on(fs, req, parent, branches[i].id, make, context,
-			    ret);
-		/* The last: of a path that is too long to be copied. */
-		if (r != -ENOSPC && r != -EDQUOT && r != -EROFS &&
-		    r != -ENAMETOOLONG)
-			return r;
-		branch_space_changed(fs->branches.items[branches[i].id]);
+	survey_begin(&survey, fs, parent,
+		     policy_of(&fs->policies, what->function));
+	survey_filter(&survey);
+	while (next && (branch = survey_next(&survey, fs, parent))) {
+		r = make_on(fs, req, parent, what, branch->id, ret, &next);
+		if (r < 0)
+			branch_space_changed(fs->branches.items[branch->id]);
 	}
 	return r;
+}
+
+void place_everywhere(struct unionfs *fs, const struct node *parent,
+		      struct node *made)
+{
+	const struct policy *policy = policy_of(&fs->policies, POLICY_MKDIR);
+	const struct policy_branch *branch;
+	struct survey survey;
+	struct dir_fd *dir;
+
+	if (policy->choice != POLICY_ALL)
+		return;
+	survey_begin(&survey, fs, parent, policy);
+	survey_filter(&survey);
+	while ((branch = survey_next(&survey, fs, parent))) {
+		if (!policy_has_room(branch) ||
+		    (policy->scope == POLICY_EXISTING && !branch->has_parent))
+			continue;
+		dir = NULL;
+		/* Then it is not there: as with any other policy. */
+		if (clone_dir(fs, made, branch->id, &dir) == 0)
+			dir_fd_put(dir);
+	}
 }

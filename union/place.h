@@ -22,6 +22,13 @@ int place_thread_setup(void);
  */
 typedef int place_make(void *context, int dirfd);
 
+struct to_place {
+	enum policy_function function;
+	place_make *make;
+	void *context;
+	const char *name; /* NULL: it gets none */
+};
+
 /* What place_new() made. */
 struct placed {
 	struct dir_fd *dir; /* held */
@@ -30,11 +37,19 @@ struct placed {
 };
 
 /*
- * Find a branch for a new name in @parent, clone the directory there if need
- * be, and @make it. ENOSPC, EDQUOT, EROFS and ENAMETOOLONG go on to the next
- * branch.
+ * Find a branch for @what in @parent, clone the directory there if need be,
+ * and make it. ENOSPC, EDQUOT, EROFS and ENAMETOOLONG go on to the next
+ * branch, and so does the failure of a branch (-EIO) that has no such name
+ * afterwards.
  */
 int place_new(struct unionfs *fs, fuse_req_t req, struct node *parent,
-	      place_make *make, void *context, struct placed *ret);
+	      const struct to_place *what, struct placed *ret);
+
+/*
+ * The directory @made in @parent is new. Where the policy of mkdir is "all"
+ * or "epall": make it on the other branches, too, if they have room.
+ */
+void place_everywhere(struct unionfs *fs, const struct node *parent,
+		      struct node *made);
 
 #endif

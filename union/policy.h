@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a new name goes: a policy orders the branches, and the creation is
- * tried on each in turn until one has room. Pure.
+ * Where a new name goes: a policy says which branch is tried first, and
+ * which next when that one has no room. Pure: what it must know of a branch
+ * and the random number are given to it.
  */
 #ifndef UNION_POLICY_H
 #define UNION_POLICY_H
@@ -9,34 +10,67 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct policy_branch {
-	unsigned id;        /* its place in the table */
-	unsigned flags;     /* BRANCH_LOCAL, BRANCH_RO */
-	bool has_parent;    /* the directory of the new name is on it */
-	uint64_t available; /* bytes */
+/* How the branches that are left are chosen from. */
+enum policy_choice {
+	POLICY_FIRST,       /* the first one */
+	POLICY_ALL,         /* too; a new directory is made on all of them */
+	POLICY_MOST_FREE,   /* available bytes */
+	POLICY_LEAST_FREE,  /* available bytes */
+	POLICY_LEAST_USED,  /* used bytes */
+	POLICY_LEAST_SHARE, /* used bytes of all it has */
+	POLICY_WEIGHTED,    /* at random, by available bytes */
+	POLICY_RANDOM,      /* at random, all alike */
+	POLICY_NEWEST,      /* whose copy of the directory changed last */
+	POLICY_LOCAL,       /* BRANCH_LOCAL, then POLICY_MOST_FREE */
+};
+
+/* Which branches come before the others, whatever the choice. */
+enum policy_scope {
+	POLICY_ANYWHERE,
+	POLICY_EXISTING, /* those that have the directory */
+	POLICY_SHARED,   /* those that have most of the path to it */
 };
 
 struct policy {
 	const char *name;
 	const char *help;
-	/* Is @a preferred to @b? Both can be written to and have room. */
-	bool (*before)(const struct policy_branch *a,
-		       const struct policy_branch *b);
+	enum policy_scope scope;
+	enum policy_choice choice;
+};
+
+struct policy_branch {
+	unsigned id;        /* its place in the table */
+	unsigned flags;     /* BRANCH_LOCAL and the like */
+	bool has_parent;    /* the directory of the new name is on it */
+	unsigned shared;    /* leading names of its path that are, too */
+	int64_t changed_ns; /* mtime of the directory there; INT64_MIN: none */
+	uint64_t available; /* bytes */
+	uint64_t used;      /* bytes */
+	uint64_t min_free;  /* bytes; with less it is a last choice */
 };
 
 /* NULL when there is none of that name. */
 const struct policy *policy_find(const char *name);
 
-/* The @i-th policy, NULL past the last. */
+/* The @i-th policy, NULL past the last; the first is the default. */
 const struct policy *policy_at(unsigned i);
 
+/* Has it its minimum of free space? */
+bool policy_has_room(const struct policy_branch *branch);
+
+/* Drop those where nothing may be made: read-only, NC. Returns the others. */
+unsigned policy_filter(struct policy_branch *branches, unsigned count);
+
 /*
- * Sort @branches, best first, and drop those with BRANCH_RO. Branches with
- * less than @min_free bytes come last, the one with most room first: what a
- * policy wants is never a reason to fail while any branch has room. Equals
- * stay in the order of their ids. Returns how many are left.
+ * Bring the branch to try next to the front of @branches, which policy_filter()
+ * left and from which those tried were taken. Branches without room come
+ * last, the one with most room first: what a policy wants is never a reason
+ * to fail while any branch has room. Of equals the lowest id.
+ *
+ * @count   at least 1
+ * @random  all its bits; the policies "at random" and no other look at it
  */
-unsigned policy_order(const struct policy *policy, uint64_t min_free,
-		      struct policy_branch *branches, unsigned count);
+void policy_next(const struct policy *policy, struct policy_branch *branches,
+		 unsigned count, uint64_t random);
 
 #endif

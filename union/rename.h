@@ -13,7 +13,14 @@ struct move {
 	struct hit *from, *to;
 	int from_count, to_count; /* to_count 0: the target is new */
 	unsigned flags;
+	bool all; /* hidden files of the old name go, too; else they appear */
 };
+
+/*
+ * Rename as the members but from, to, their counts and all say, which it
+ * sets for itself. 0 or -errno, as renameat2(2).
+ */
+int rename_name(struct move *m);
 
 /* The one on @branch, or NULL. */
 const struct hit *rename_hit_on(const struct hit *hits, int count,
@@ -22,6 +29,12 @@ const struct hit *rename_hit_on(const struct hit *hits, int count,
 /* Unlink the files among hits[from..count), the highest branch first. */
 int rename_unlink_hidden(const struct hit *hits, int from, int count,
 			 const char *name, unsigned but_branch);
+
+/*
+ * The names that will be there are known before they are. Once the directories
+ * they are in have been cloned: a clone begins with no names.
+ */
+void rename_note_names(const struct move *m);
 
 /* A directory and all its copies. The caller has fs->tree for writing. */
 int rename_dir(const struct move *m);

@@ -10,7 +10,9 @@
 #include "union/aside.h"
 #include "union/clone_dir.h"
 #include "union/dir_fd.h"
-#include "union/ops.h"
+#include "union/names.h"
+#include "union/number_keep.h"
+#include "union/remove_dir.h"
 #include "union/rename.h"
 #include "union/rename_parts.h"
 
@@ -34,7 +36,7 @@ static int clear_target(const struct move *m)
 		    !is_renamed_on(m, m->to[i].dir->branch))
 			alone[n++] = m->to[i]; /* borrows the descriptor */
 	if (n)
-		r = op_remove_dir(m->fs, alone, n, m->to_name);
+		r = remove_dir_found(m->fs, alone, n, m->to_name);
 	free(alone);
 	return r;
 }
@@ -43,7 +45,7 @@ static int clear_target(const struct move *m)
 struct replaced {
 	unsigned branch;
 	struct handle handle;
-	int fd; /* O_PATH, or -1 */
+	struct buried buried;
 };
 
 static bool describe_replaced(const struct move *m, const struct hit *from,
@@ -53,9 +55,28 @@ static bool describe_replaced(const struct move *m, const struct hit *from,
 	    handle_get(into_fd, m->to_name, &ret->handle) < 0)
 		return false;
 	ret->branch = from->dir->branch;
-	ret->fd = openat(into_fd, m->to_name,
-			 O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	ret->buried = node_buried(
+		&m->fs->nodes,
+		openat(into_fd, m->to_name,
+		       O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 	return true;
+}
+
+/*
+ * No branch has the old name any more; what was replaced was there once, too.
+ * Where it was not replaced its removal has said so.
+ */
+static void forget_names(const struct move *m, const struct replaced *replaced,
+			 int gone)
+{
+	int i;
+
+	for (i = 0; i < m->from_count; i++)
+		if (S_ISDIR(m->from[i].st.st_mode))
+			names_remove(m->fs, m->from_dir, m->from_name,
+				     m->from[i].dir->branch);
+	for (i = 0; i < gone; i++)
+		names_remove(m->fs, m->to_dir, m->to_name, replaced[i].branch);
 }
 
 static int rename_parts_of(const struct move *m, struct dir_fd **into)
@@ -81,13 +102,19 @@ static int rename_parts_of(const struct move *m, struct dir_fd **into)
 		};
 	}
 	r = rename_parts_do(parts, n);
+	if (r == 0)
+		forget_names(m, replaced, gone);
 	/* The highest branch first: what remains is that of the lowest. */
 	for (i = gone - 1; i >= 0; i--) {
+		if (r == 0 && i == 0)
+			number_keep_end_dir(&m->fs->branches,
+					    replaced[i].buried.fd);
 		if (r == 0)
 			node_copy_gone(&m->fs->nodes, replaced[i].branch,
-				       &replaced[i].handle, replaced[i].fd);
+				       &replaced[i].handle,
+				       &replaced[i].buried);
 		else
-			fd_close(replaced[i].fd);
+			node_buried_done(&replaced[i].buried);
 	}
 	return r;
 }
@@ -111,9 +138,10 @@ int rename_dir(const struct move *m)
 		if (S_ISDIR(m->from[i].st.st_mode))
 			r = clone_dir_locked(m->fs, m->to_dir,
 					     m->from[i].dir->branch, &into[i]);
-	/* All of it, before any of it goes. */
-	if (r == 0 && m->to_count > 1)
-		r = op_check_empty(m->to, m->to_count, m->to_name);
+	rename_note_names(m);
+	/* All of it, before any of it goes or is renamed. */
+	if (r == 0 && m->to_count && m->from_count + m->to_count > 2)
+		r = remove_dir_check(m->to, m->to_count, m->to_name);
 	if (r == 0)
 		r = clear_target(m);
 	if (r == 0)

@@ -12,6 +12,7 @@
 #include "union/aside.h"
 #include "union/clone_dir.h"
 #include "union/dir_fd.h"
+#include "union/names.h"
 #include "union/rename.h"
 #include "union/rename_parts.h"
 
@@ -100,6 +101,20 @@ static void count_subdirs(const struct move *m)
 	unionfs_count_subdir(m->fs, m->to_dir, is_dir ? 1 : -1);
 }
 
+/*
+ * What was seen at @name in @dir is at the other name now. (On a branch that
+ * has both, @name was noted once more for the other.)
+ */
+static void forget_name(struct unionfs *fs, const struct hit *hits, int count,
+			const struct node *dir, const char *name)
+{
+	int i;
+
+	for (i = 0; i < count; i++)
+		if (is_seen(hits, i))
+			names_remove(fs, dir, name, hits[i].dir->branch);
+}
+
 int rename_exchange(const struct move *m)
 {
 	struct exchange x = {.m = m};
@@ -112,11 +127,15 @@ int rename_exchange(const struct move *m)
 		r = clear_hidden(m->fs, m->to, m->to_count, m->to_name);
 	if (r == 0)
 		r = add_parts(&x);
+	rename_note_names(m);
 	if (r == 0)
 		r = rename_parts_do(x.parts, x.count);
 	for (i = 0; i < BRANCH_MAX; i++)
 		dir_fd_put(x.held[i]);
-	if (r == 0)
-		count_subdirs(m);
-	return r;
+	if (r < 0)
+		return r;
+	forget_name(m->fs, m->from, m->from_count, m->from_dir, m->from_name);
+	forget_name(m->fs, m->to, m->to_count, m->to_dir, m->to_name);
+	count_subdirs(m);
+	return 0;
 }

@@ -5,8 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
+#include "union/dir_fd.h"
+#include "union/once.h"
+#include "union/passthrough.h"
 #include "union/place.h"
 #include "union/request.h"
+#include "union/service.h"
+#include "union/survive.h"
+#include "union/uring.h"
+
+#define SERVE_THREADS_MAX 2048 /* at once, with those for others that wait */
 
 struct serve {
 	struct unionfs *fs;
@@ -14,77 +23,197 @@ struct serve {
 	void *context;
 	atomic_uint running;
 	atomic_int result; /* the first error */
-	unsigned count;
-	pthread_t threads[];
 };
 
-static int serve_requests(struct fuse_session *session)
+static void process(const struct unionfs *fs, const struct fuse_buf *buf)
 {
+	bool told = dir_fd_is_told(request_current.opcode);
+
+	if (!told)
+		dir_fd_changes_begin();
+	if (once_begin(fs->once, &request_current,
+		       fuse_session_fd(fs->session)))
+		fuse_session_process_buf(fs->session, buf);
+	once_end();
+	if (!told)
+		dir_fd_changes_end();
+}
+
+/* True: another took the thread's place. */
+static bool serve_request(struct unionfs *fs, struct fuse_buf *buf)
+{
+	struct gate_pass pass;
+	uint64_t nodes[2];
+	unsigned count;
+	bool replaced;
+
+	request_decode(buf->mem, buf->size, &request_current);
+	survive_note_request(fs, buf->mem, buf->size);
+	request_adapt(buf->mem, buf->size, &request_current);
+	count = gate_request_nodes(buf->mem, buf->size, nodes);
+	service_begin(request_current.unique, nodes, count);
+	pass = gate_enter(&fs->gate, nodes, count);
+	process(fs, buf);
+	gate_leave(&fs->gate, pass);
+	replaced = service_end();
+	request_current = (struct request_note){0};
+	return replaced;
+}
+
+static int serve_requests(struct unionfs *fs)
+{
+	struct fuse_session *session = fs->session;
 	struct fuse_buf buf = {0};
+	bool replaced = false;
 	int r = place_thread_setup();
 
-	while (r >= 0 && !fuse_session_exited(session)) {
+	while (r >= 0 && !replaced && !fuse_session_exited(session)) {
 		r = fuse_session_receive_buf(session, &buf);
 		if (r == -EINTR)
 			r = 0;
 		else if (r == 0)
 			break; /* unmounted */
-		else if (r > 0) {
-			request_decode(buf.mem, buf.size, &request_current);
-			request_adapt(buf.mem, buf.size, &request_current);
-			fuse_session_process_buf(session, &buf);
-			memset(&request_current, 0, sizeof(request_current));
-		}
+		else if (r > 0)
+			replaced = serve_request(fs, &buf);
 	}
 	free(buf.mem);
 	return r < 0 ? r : 0;
+}
+
+/* Not after the last has ended: then nobody waits for it. */
+static bool thread_begins(void *context)
+{
+	struct serve *serve = context;
+	unsigned running = atomic_load(&serve->running);
+
+	while (running && running < SERVE_THREADS_MAX)
+		if (atomic_compare_exchange_weak(&serve->running, &running,
+						 running + 1))
+			return true;
+	return false;
+}
+
+static void thread_ends(void *context)
+{
+	struct serve *serve = context;
+
+	service_leave();
+	if (atomic_fetch_sub(&serve->running, 1) == 1)
+		serve->when_done(serve->context);
 }
 
 static void *thread_main(void *context)
 {
 	struct serve *serve = context;
 	int expected = 0;
-	int r = serve_requests(serve->fs->session);
+	int r = serve_requests(serve->fs);
 
 	if (r < 0) {
 		(void)atomic_compare_exchange_strong(&serve->result, &expected,
 						     r); /* keeps the first */
 		fuse_session_exit(serve->fs->session);
 	}
-	if (atomic_fetch_sub(&serve->running, 1) == 1)
-		serve->when_done(serve->context);
+	uring_begin(serve->fs->uring, false); /* unless it has begun */
+	thread_ends(serve);
 	return NULL;
+}
+
+static int start_thread(struct serve *serve)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	int r;
+
+	if (!thread_begins(serve))
+		return -EAGAIN;
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	r = pthread_create(&thread, &attr, thread_main, serve);
+	pthread_attr_destroy(&attr);
+	if (r)
+		atomic_fetch_sub(&serve->running, 1);
+	return -r;
+}
+
+/* One of them waits for a branch. Without another the rest must do. */
+static void one_more(void *context)
+{
+	struct serve *serve = context;
+
+	if (fuse_session_exited(serve->fs->session))
+		return;
+	if (uring_is_on(serve->fs->uring))
+		uring_more(serve->fs->uring);
+	else
+		(void)start_thread(serve);
+}
+
+static void serve_ring_request(void *context, void *data, size_t length)
+{
+	struct serve *serve = context;
+	struct fuse_buf buf = {.mem = data, .size = length};
+
+	(void)serve_request(serve->fs, &buf); /* it keeps its entry */
+}
+
+/* Before the first request is read, which says whether it is used. */
+static void start_uring(struct serve *serve, unsigned threads)
+{
+	const struct uring_server server = {
+		.fd = fuse_session_fd(serve->fs->session),
+		.begin = thread_begins,
+		.setup = place_thread_setup,
+		.serve = serve_ring_request,
+		.end = thread_ends,
+		.context = serve,
+	};
+	struct error err = {0};
+
+	if (!serve->fs->want_io_uring)
+		return;
+	if (serve->fs->state) {
+		log_info("requests come by /dev/fuse: those of a ring are not "
+			 "sent again to a server that goes on");
+		return;
+	}
+	if (!passthrough_sees_replies())
+		(void)error_set(&err, EOPNOTSUPP,
+				"libfuse since 3.17 keeps replies to itself");
+	else if (uring_check(&err) == 0 &&
+		 uring_start(&server, threads, &serve->fs->uring, &err) == 0)
+		return;
+	log_info("requests come by /dev/fuse: %s", error_text(&err));
 }
 
 int serve_start(struct unionfs *fs, unsigned threads,
 		void (*when_done)(void *context), void *context,
 		struct serve **ret)
 {
-	struct serve *serve = calloc(1, sizeof(*serve) +
-						threads * sizeof(pthread_t));
-	int r = serve ? 0 : ENOMEM;
+	struct serve *serve = calloc(1, sizeof(*serve));
+	unsigned started = 0;
+	int r = serve ? 0 : -ENOMEM;
 
 	if (!serve)
-		return -r;
+		return r;
 	serve->fs = fs;
 	serve->when_done = when_done;
 	serve->context = context;
 	/* One more until all are started, so that none is the last. */
 	atomic_store(&serve->running, 1);
-	while (serve->count < threads) {
-		atomic_fetch_add(&serve->running, 1);
-		r = pthread_create(&serve->threads[serve->count], NULL,
-				   thread_main, serve);
-		if (r) {
-			atomic_fetch_sub(&serve->running, 1);
-			break;
-		}
-		serve->count++;
+	start_uring(serve, threads);
+	while (started < threads && r == 0) {
+		r = start_thread(serve);
+		started += r == 0;
 	}
-	if (!serve->count) {
-		free(serve);
-		return -r;
+	if (!started) {
+		uring_begin(fs->uring, false);
+		if (!fs->uring) /* else its threads end when they do */
+			free(serve);
+		return r;
 	}
+	if (service_start(fs, one_more, serve) < 0)
+		log_warning("no thread to watch the others could be started: "
+			    "a branch that hangs may hold up all of them");
 	/* Fewer threads than wanted serve as well. */
 	if (atomic_fetch_sub(&serve->running, 1) == 1)
 		when_done(context);
@@ -94,11 +223,9 @@ int serve_start(struct unionfs *fs, unsigned threads,
 
 int serve_finish(struct serve *serve)
 {
-	unsigned i;
 	int r;
 
-	for (i = 0; i < serve->count; i++)
-		(void)pthread_join(serve->threads[i], NULL); /* are ours */
+	service_stop();
 	r = atomic_load(&serve->result);
 	free(serve);
 	return r;

@@ -12,14 +12,15 @@
 struct serve;
 
 /*
- * Start @threads of them. @when_done is called by the last to end, once
+ * Start @threads of them, and later one for each that waits for a branch
+ * (service.h). @when_done is called by the last to end, once
  * the file system is unmounted or the connection is lost.
  */
 int serve_start(struct unionfs *fs, unsigned threads,
 		void (*when_done)(void *context), void *context,
 		struct serve **ret);
 
-/* Wait for all to end, and free. 0, or -errno if one met an error. */
+/* After @when_done: free. 0, or -errno if a thread met an error. */
 int serve_finish(struct serve *serve);
 
 #endif

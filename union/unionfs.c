@@ -9,9 +9,21 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "union/branch_health.h"
 #include "union/dir_fd.h"
+#include "union/dir_turn.h"
 #include "union/inode_number.h"
 #include "union/merge.h"
+#include "union/names.h"
+#include "union/node_record.h"
+#include "union/service.h"
+#include "union/state.h"
+#include "union/survive.h"
+#include "union/uring.h"
+
+/* Of who asks for a directory's attributes. A wrong time is no harm. */
+#define TURN_PATIENCE_MS 1000
+#define TURN_TRIES       8
 
 static int find_roots(struct unionfs *fs, struct node_found *found,
 		      struct stat *first, struct error *err)
@@ -39,41 +51,102 @@ int unionfs_init(struct unionfs *fs, struct error *err)
 	struct node_found found[BRANCH_MAX];
 	struct node *root;
 	struct stat st;
-	int r = find_roots(fs, found, &st, err);
+	bool goes_on = survive_mountpoint(fs) != NULL;
+	int r = goes_on ? 0 : find_roots(fs, found, &st, err);
 
 	if (r < 0)
 		return r;
 	pthread_rwlock_init(&fs->tree, NULL);
-	r = node_table_init(&fs->nodes, (uint64_t)clock_wall_s() << 24);
+	moving_list_init(&fs->moving);
+	open_table_init(&fs->opened,
+			fs->state ? &fs->state->header->next_serial : NULL);
+	pthread_mutex_init(&fs->live, NULL);
+	r = gate_init(&fs->gate);
 	if (r == 0)
+		r = node_table_init(&fs->nodes, (uint64_t)clock_wall_s() << 24,
+				    fs->state);
+	fs->nodes.sleepers.max = fs->forgets_nothing ? NODE_SLEEP_ALL
+						     : NODE_SLEEP_DEFAULT;
+	if (r == 0 && goes_on)
+		r = node_restore(&fs->nodes);
+	else if (r == 0)
 		r = node_intern(&fs->nodes, S_IFDIR, inode_number(0, st.st_ino),
 				found, fs->branches.count, &root);
+	if (r == 0)
+		r = survive_restore(fs);
 	return r < 0 ? error_set(err, -r, "%s", strerror(-r)) : 0;
 }
 
 void unionfs_done(struct unionfs *fs)
 {
+	uring_free(fs->uring);
 	node_table_done(&fs->nodes);
+	open_table_done(&fs->opened);
+	names_forget_all();
 	branch_table_done(&fs->branches);
+	gate_done(&fs->gate);
+	moving_list_done(&fs->moving);
+	pthread_mutex_destroy(&fs->live);
 	pthread_rwlock_destroy(&fs->tree);
 }
 
 int unionfs_dir_fd(struct unionfs *fs, struct copy *copy, struct dir_fd **ret)
 {
-	return dir_fd_get(copy, branch_of(fs, copy)->root_fd, ret);
+	struct branch *branch = branch_of(fs, copy);
+	int r;
+
+	service_meets(branch->id);
+	r = branch_usable(branch->id)
+		    ? branch_report(branch,
+				    dir_fd_get(copy, branch->root_fd, ret))
+		    : -EIO;
+
+	/* It failed meanwhile: what was said of its root does not count. */
+	return r < 0 && !branch_usable(branch->id) ? -EIO : r;
+}
+
+int unionfs_stat_copy(struct unionfs *fs, struct copy *copy, struct stat *ret)
+{
+	struct branch *branch = branch_of(fs, copy);
+	int r;
+
+	service_meets(branch->id);
+	r = branch_usable(branch->id)
+		    ? branch_report(branch, dir_fd_stat(copy, branch->root_fd,
+							!fs->shared, ret))
+		    : -EIO;
+	return r < 0 && !branch_usable(branch->id) ? -EIO : r;
+}
+
+int unionfs_open_copy(struct unionfs *fs, const struct copy *copy, int flags)
+{
+	struct branch *branch = branch_of(fs, copy);
+	int r;
+
+	service_meets(branch->id);
+	r = branch_usable(branch->id)
+		    ? branch_report(branch, handle_open(branch->root_fd,
+							&copy->handle, flags))
+		    : -EIO;
+
+	return r < 0 && !branch_usable(branch->id) ? -EIO : r;
 }
 
 int unionfs_open(struct unionfs *fs, const struct node *node, int flags)
 {
 	struct copy *copy = node_first(node);
 
-	if (!copy)
-		return -ESTALE;
-	return handle_open(branch_of(fs, copy)->root_fd, &copy->handle, flags);
+	return copy ? unionfs_open_copy(fs, copy, flags) : -ESTALE;
 }
 
-void unionfs_fill_stat(const struct node *node, struct stat *st)
+void unionfs_fill_stat(struct unionfs *fs, const struct node *node,
+		       struct stat *st)
 {
+	const struct copy *copy = node_first(node);
+
+	/* It moved, which is no change of it. */
+	if (copy && node->moves)
+		st->st_ctim = node_shown_ctime(&fs->nodes, copy, &st->st_ctim);
 	st->st_ino = node->ino;
 }
 
@@ -114,12 +187,13 @@ static int64_t count_subdirs(struct unionfs *fs, struct node *node)
 	int64_t n = -1;
 	int fd, r = merge ? 0 : -ENOMEM;
 
+	dir_fd_changes_begin();
 	for (copy = node_first(node); copy && r == 0; copy = copy_next(copy)) {
-		fd = handle_open(branch_of(fs, copy)->root_fd, &copy->handle,
-				 O_RDONLY | O_DIRECTORY);
+		fd = unionfs_open_copy(fs, copy, O_RDONLY | O_DIRECTORY);
 		r = fd < 0 ? fd : merge_read(merge, fd, copy->branch);
 		fd_close(fd);
 	}
+	dir_fd_changes_end();
 	if (r == 0)
 		n = (int64_t)merge_count_dirs(merge);
 	merge_free(merge);
@@ -169,15 +243,11 @@ static int stat_dir(struct unionfs *fs, struct node *node, struct stat *ret)
 	int r;
 
 	for (copy = node_first(node); copy; copy = copy_next(copy)) {
-		auto_dir_fd struct dir_fd *dir = NULL;
-
-		r = unionfs_dir_fd(fs, copy, &dir);
-		if (r == -ESTALE)
+		r = unionfs_stat_copy(fs, copy, &one);
+		if (r == -ESTALE || !branch_usable(copy->branch))
 			continue;
-		if (r < 0)
+		if (r)
 			return r;
-		if (fstat(dir->fd, &one) < 0)
-			return -errno;
 		one.st_ctim = node_shown_ctime(&fs->nodes, copy, &one.st_ctim);
 		if (!count++)
 			sum = one;
@@ -188,13 +258,31 @@ static int stat_dir(struct unionfs *fs, struct node *node, struct stat *ret)
 			links = one.st_nlink;
 	}
 	if (!count)
-		return stat_buried(node, ret);
+		return node_is_failed(node) ? -EIO : stat_buried(node, ret);
 	/* The root may have the work directory, which is not to be seen. */
 	if (with_subdirs > 1 || node->id == NODE_ROOT_ID)
 		links = dir_links(fs, node);
 	sum.st_nlink = links;
 	*ret = sum;
 	return 0;
+}
+
+/*
+ * Who makes a directory in a copy changes the copy's times for a moment: not
+ * then. The turn is not taken, for a branch that hangs here would keep it.
+ */
+static int stat_dir_settled(struct unionfs *fs, struct node *node,
+			    struct stat *ret)
+{
+	uint64_t before, count = dir_turn_wait(node->id, TURN_PATIENCE_MS);
+	int r, tries = TURN_TRIES;
+
+	do {
+		before = count;
+		r = stat_dir(fs, node, ret);
+		count = dir_turn_wait(node->id, TURN_PATIENCE_MS);
+	} while (count != before && --tries);
+	return r;
 }
 
 int unionfs_stat(struct unionfs *fs, struct node *node, struct stat *ret)
@@ -204,29 +292,60 @@ int unionfs_stat(struct unionfs *fs, struct node *node, struct stat *ret)
 	int r = 0;
 
 	if (S_ISDIR(node->type)) {
-		r = stat_dir(fs, node, &st);
+		r = stat_dir_settled(fs, node, &st);
 	} else {
 		fd = unionfs_open(fs, node, O_PATH | O_NOFOLLOW);
 		if (fd < 0)
 			return fd;
 		if (fstat(fd, &st) < 0)
-			r = -errno;
+			r = branch_report(branch_of(fs, node_first(node)),
+					  -errno);
 	}
 	if (r < 0)
 		return r;
-	unionfs_fill_stat(node, &st);
+	if (S_ISDIR(node->type))
+		st.st_ino = node->ino;
+	else
+		unionfs_fill_stat(fs, node, &st);
 	*ret = st;
 	return 0;
 }
 
 int unionfs_writable(const struct unionfs *fs, const struct copy *copy)
 {
-	return branch_of(fs, copy)->flags & BRANCH_RO ? -EROFS : 0;
+	const struct branch *branch = branch_of(fs, copy);
+
+	if (!branch_usable(branch->id))
+		return -EIO;
+	return branch->flags & BRANCH_RO || atomic_load(&branch->turned_ro)
+		       ? -EROFS
+		       : 0;
+}
+
+int unionfs_changeable(const struct node *node)
+{
+	return node_failed_copy(node, NULL) || node_in_doubt(node) ? -EIO : 0;
+}
+
+bool unionfs_may_have(const struct node *parent, const char *name)
+{
+	const struct copy *copy = NULL;
+
+	if (!branch_any_doubted())
+		return false;
+	if (node_in_doubt(parent))
+		return true;
+	while ((copy = node_failed_copy(parent, copy)))
+		if (!name || names_may_have(parent, name, copy->branch))
+			return true;
+	return false;
 }
 
 bool unionfs_hidden(const struct node *parent, const char *name)
 {
-	return parent->id == NODE_ROOT_ID && strcmp(name, BRANCH_WORK_DIR) == 0;
+	return parent->id == NODE_ROOT_ID &&
+	       (strcmp(name, BRANCH_WORK_DIR) == 0 ||
+		strcmp(name, BRANCH_CONTROL_FILE) == 0);
 }
 
 void unionfs_count_subdir(struct unionfs *fs, struct node *node, int change)

@@ -9,41 +9,59 @@
 #include <stdatomic.h>
 
 #include "union/branch.h"
+#include "union/gate.h"
+#include "union/moving.h"
 #include "union/node.h"
-#include "union/policy.h"
+#include "union/open_table.h"
+#include "union/policy_set.h"
 
-/* Since the mount; shown by the extended attribute UNIONFS_STATS_XATTR. */
+/* Since the mount; shown by user.tributary.stats (union/explain.h). */
 struct unionfs_stats {
 	atomic_ulong lookups, creates, opens, passthrough_opens;
 	atomic_ulong reads,
 		writes; /* served by the daemon, not by the kernel */
 	atomic_ulong cloned_directories;
+	atomic_ulong moved_files;
 };
 
 struct unionfs {
+	struct state *state; /* see survive.h; NULL: it dies with us */
 	struct branch_table branches;
 	struct node_table nodes;
-	atomic_uint generation; /* how often a branch became complete */
-	const struct policy *policy;
-	uint64_t min_free;     /* bytes */
-	double timeout;        /* seconds the kernel may keep what we say */
-	bool shared;           /* others change the branches, too */
-	bool want_passthrough; /* as the options say */
-	bool passthrough;      /* and the kernel offers */
+	struct open_table opened; /* of struct file and struct dir */
+	atomic_uint generation;   /* how often a branch became complete */
+	struct policy_set policies;
+	_Atomic uint64_t min_free; /* bytes; of branches without their own */
+	unsigned statfs_ignore; /* flags of branches that count as full there */
+	double timeout;         /* seconds the kernel may keep what we say */
+	bool shared;            /* others change the branches, too */
+	bool lists_quietly;     /* though a failed branch has more names */
+	bool forgets_nothing;   /* all nodes are kept: see node_sleep.h */
+	int64_t branch_timeout_ms;         /* see service.h; 0: never */
+	bool want_passthrough;             /* as the options say */
+	bool passthrough;                  /* and the kernel offers */
+	bool expires;                      /* FUSE_EXPIRE_ONLY is known */
+	bool want_io_uring;                /* where the kernel offers it */
 	void (*ready)(struct unionfs *fs); /* the kernel's first request */
 	void *ready_context;
 
 	/*
 	 * Exclusive while directories are renamed, shared while a path of
-	 * directories is walked. Taken before every other lock.
+	 * directories is walked. Taken before every other lock but gates.
 	 */
 	pthread_rwlock_t tree;
+	struct gate gate; /* before that one, too */
+	struct moving_list moving;
+	pthread_mutex_t live; /* held while the branches change; the first */
 	struct fuse_session *session;
+	struct uring *uring;      /* see uring.h; NULL: not used */
+	struct once *once;        /* see once.h; NULL: a kill is the end */
+	struct drains *drains;    /* see drain.h */
+	struct full *full;        /* see full.h; NULL: writes fail */
+	const char *mountpoint;   /* absolute; borrowed */
+	const char *control_path; /* of the control socket; borrowed; NULL */
 	struct unionfs_stats stats;
 };
-
-/* Of the root directory, read-only: a JSON object. docs/union.md. */
-#define UNIONFS_STATS_XATTR "user.tributary.stats"
 
 /* The branches' roots become the root node. 0, or -errno with @err. */
 int unionfs_init(struct unionfs *fs, struct error *err);
@@ -63,7 +81,13 @@ static inline struct branch *branch_of(const struct unionfs *fs,
 /* The O_PATH descriptor of a directory's copy: see dir_fd_get(). */
 int unionfs_dir_fd(struct unionfs *fs, struct copy *copy, struct dir_fd **ret);
 
-/* Open the first copy of @node: a descriptor, or -ESTALE and the like. */
+/* stat of a directory's copy: see dir_fd_stat(). */
+int unionfs_stat_copy(struct unionfs *fs, struct copy *copy, struct stat *ret);
+
+/* Open a copy; a descriptor, or -ESTALE, or -EIO when its branch failed. */
+int unionfs_open_copy(struct unionfs *fs, const struct copy *copy, int flags);
+
+/* The same with the first copy of @node. */
 int unionfs_open(struct unionfs *fs, const struct node *node, int flags);
 
 /*
@@ -72,16 +96,29 @@ int unionfs_open(struct unionfs *fs, const struct node *node, int flags);
  */
 int unionfs_stat(struct unionfs *fs, struct node *node, struct stat *ret);
 
-/* stat of @node from that of its one copy. */
-void unionfs_fill_stat(const struct node *node, struct stat *st);
+/* stat of @node, no directory, from that of its one copy. */
+void unionfs_fill_stat(struct unionfs *fs, const struct node *node,
+		       struct stat *st);
 
 /* How long the kernel may trust the attributes of @node, in seconds. */
 double unionfs_attr_timeout(struct unionfs *fs, const struct node *node);
 
-/* Has the union a branch that @copy's changes may not touch? -EROFS or 0. */
+/* May the branch of @copy be changed? 0; -EROFS; -EIO: it failed. */
 int unionfs_writable(const struct unionfs *fs, const struct copy *copy);
 
-/* Is this a name users do not see (@parent: its directory)? */
+/*
+ * Can the directory @node be changed itself? -EIO when it may have a copy on
+ * a failed branch, which would keep what it was and show it one day.
+ */
+int unionfs_changeable(const struct node *node);
+
+/*
+ * May @name (NULL: any) be in a copy of @parent that cannot be asked now?
+ * Then a name that is found nowhere else is not said to be absent.
+ */
+bool unionfs_may_have(const struct node *parent, const char *name);
+
+/* Is this a name that is ours (@parent: its directory)? It is in no listing. */
 bool unionfs_hidden(const struct node *parent, const char *name);
 
 /* A subdirectory of @node came (+1) or went (-1). */

@@ -74,14 +74,18 @@ int branch_fs_probe(const char *device, struct branch_probe *ret,
 	return r;
 }
 
-/* The last line a program wrote, for the text of an error. */
+/*
+ * The last line a program wrote, for the text of an error; where it goes on
+ * to explain its usage (mkfs.xfs does after any mistake), the last before.
+ */
 static const char *last_line(char *text)
 {
-	char *newline;
-	size_t length = strlen(text);
+	char *newline, *usage = strstr(text, "\nUsage:");
+	size_t length = usage ? (size_t)(usage - text) : strlen(text);
 
 	while (length > 0 && text[length - 1] == '\n')
-		text[--length] = '\0';
+		length--;
+	text[length] = '\0';
 	newline = strrchr(text, '\n');
 	return newline ? newline + 1 : text;
 }

@@ -17,6 +17,7 @@ $(eval $(call library,volume,\
   volume/branch_fs.c volume/context.c volume/cut.c volume/export_stats.c volume/extent_copies.c volume/extent_cut.c \
   volume/extents.c \
   volume/flow_attach.c volume/flow_create.c volume/flow_delete.c \
+  volume/iscsi_route.c \
   volume/flow_detach.c volume/flow_resize.c volume/json_scan.c \
   $(volume_store) volume/label.c volume/local.c \
   volume/mounts.c volume/record_json.c volume/operation.c \
@@ -38,6 +39,7 @@ $(eval $(call library,volume,\
   volume/volume_spec.c,\
   json-c libcurl sqlite3 yaml-0.1 mount blkid,initiator launch rpc proto base))
 
+$(eval $(call unit_test,volume/branch_fs_test,volume))
 $(eval $(call unit_test,volume/volume_record_test,volume))
 $(eval $(call unit_test,volume/mount_options_test,volume))
 $(eval $(call unit_test,volume/store_test,volume,\
@@ -61,6 +63,7 @@ $(eval $(call unit_test,volume/placement_test,volume))
 $(eval $(call test_helper,volume/volume_call_main,volume))
 SYSTEM_TESTS += tests/system/volume.sh tests/system/volume_publish.sh tests/system/kube_store.sh tests/system/snapshot.sh \
   tests/system/volume_grow.sh tests/system/volume_extend.sh
+LONG_TESTS += tests/system/volume.sh tests/system/volume_publish.sh
 $(eval $(call fuzzer,volume/kube_object_fuzz,$(volume_stores) \
   volume/json_scan.c volume/label.c \
   base/clock.c base/error.c base/file.c base/ident.c base/log.c \
@@ -76,9 +79,10 @@ $(eval $(call fuzzer,volume/volume_record_fuzz,volume/volume_record.c \
 $(eval $(call fuzzer,volume/kube_yaml_fuzz,volume/kube_yaml.c base/error.c,\
   -lyaml -ljson-c))
 VM_TESTS += tests/vm/volume_grow.sh
-$(eval $(call unit_test,tests/volume_snapshot_test,volume,csi/fake_node.c \
-  csi/fake_node_copies.c))
-$(OUT)/test/tests/volume_snapshot_test: | $(OUT)/test/volume/volume_call_main
+$(foreach t,snapshot snapshot_kill snapshot_ranges group limit,\
+  $(eval $(call unit_test,tests/volume_$(t)_test,volume,tests/snapshot_kit.c \
+  csi/fake_node.c csi/fake_node_copies.c)))
+$(OUT)/test/tests/volume_snapshot_kill_test: | $(OUT)/test/volume/volume_call_main
 $(eval $(call unit_test,volume/snapshot_record_test,volume))
 $(eval $(call fuzzer,volume/snapshot_record_fuzz,volume/snapshot_record.c \
   volume/snapshot_record_json.c volume/group_record_json.c \

@@ -56,10 +56,10 @@ static int configure(struct volume_context *ctx,
 					     : VOLUME_RUN_DIR_DEFAULT,
 			     err);
 	/* They would separate branches in trib-union's argument. */
-	if (r == 0 && strpbrk(ctx->run_dir, ":=\\"))
+	if (r == 0 && strpbrk(ctx->run_dir, ":=\\*?["))
 		r = error_set(
 			err, EINVAL,
-			"the run directory '%s' has one of \":=\\\" in it",
+			"the run directory '%s' has one of \":=\\*?[\" in it",
 			ctx->run_dir);
 	if (r == 0 && config->bin_dir)
 		r = set_path(ctx->bin_dir, sizeof(ctx->bin_dir),
@@ -75,6 +75,10 @@ static int configure(struct volume_context *ctx,
 	if (r < 0)
 		return r;
 	ctx->call_timeout_ms = config->call_timeout_ms;
+	if (r == 0 && config->iscsi_secrets)
+		r = set_path(ctx->iscsi_secrets, sizeof(ctx->iscsi_secrets),
+			     "the directory of iSCSI secrets",
+			     config->iscsi_secrets, err);
 	ctx->dead_timeout_ms = config->dead_timeout_ms;
 	ctx->cancel_fd = config->cancel_fd > 0 ? config->cancel_fd : -1;
 	ctx->progress = config->progress;

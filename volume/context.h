@@ -23,6 +23,7 @@ struct volume_context {
 	char bin_dir[PATH_MAX];  /* "": found by itself */
 	char launcher[PATH_MAX]; /* "": none */
 	char source_address[NODE_ADDRESS_SIZE];
+	char iscsi_secrets[PATH_MAX]; /* directory; "": no CHAP */
 	int call_timeout_ms;
 	unsigned dead_timeout_ms;
 	int cancel_fd; /* -1: none */
@@ -55,6 +56,21 @@ int context_initiators(struct volume_context *ctx, const char *node,
 		       const char *data_address,
 		       char ret[NODE_INITIATORS_MAX][NODE_ADDRESS_SIZE],
 		       struct error *err);
+
+/* How an initiator reaches an extent by iSCSI. */
+struct iscsi_route {
+	char portal[NODE_ADDRESS_SIZE]; /* "": not at all */
+	char chap_file[PATH_MAX];       /* "": no CHAP */
+};
+
+/* To @extent, just exported, on the node whose NBD is at @data_address. */
+void context_iscsi_route(const struct volume_context *ctx,
+			 const struct node_extent *extent,
+			 const char *data_address, struct iscsi_route *ret);
+/* Into a request; all of it is borrowed. */
+void iscsi_route_fill(const struct iscsi_route *route,
+		      const struct node_extent *extent,
+		      struct initiator_request *request);
 
 /* "RUN_DIR/initiator": state_dir of initiator.h. @ret: PATH_MAX bytes. */
 void context_initiator_dir(const struct volume_context *ctx, char *ret);

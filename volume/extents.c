@@ -8,8 +8,10 @@
 #include "base/cleanup.h"
 #include "base/crc32c.h"
 #include "base/size.h"
+#include "initiator/device.h"
 #include "volume/context.h"
 #include "volume/extent_internal.h"
+#include "volume/local.h"
 #include "volume/snapshot.h"
 
 #define EXTENT_UNIT 4096u /* bytes; proto/blockd.proto, CreateExtentRequest */
@@ -143,11 +145,17 @@ int volume_extent_export(struct volume_context *ctx,
 
 	if (r < 0)
 		return r;
-	r = node_client_set_export(client, request->name,
-				   request->epoch ? request->epoch
-						  : extent.epoch,
-				   request->initiators, request->n_initiators,
-				   request->read_only, ret, err);
+	r = node_client_set_export(
+		client,
+		&(struct node_export_request){
+			.name = request->name,
+			.epoch = request->epoch ? request->epoch : extent.epoch,
+			.initiators = request->initiators,
+			.n_initiators = request->n_initiators,
+			.read_only = request->read_only,
+			.lun = request->lun,
+		},
+		ret, err);
 	node_extent_done(&extent);
 	return r;
 }
@@ -222,9 +230,16 @@ static int set_next_epoch(struct extent_work *w, bool local, uint64_t epoch,
 	}
 	for (int i = 0; i < n; i++)
 		list[i] = addresses[i];
-	r = node_client_set_export(w->client, w->request->name, epoch, list,
-				   (size_t)n, w->request->read_only, &extent,
-				   err);
+	r = node_client_set_export(w->client,
+				   &(struct node_export_request){
+					   .name = w->request->name,
+					   .epoch = epoch,
+					   .initiators = list,
+					   .n_initiators = (size_t)n,
+					   .read_only = w->request->read_only,
+					   .block_size = DEVICE_BLOCK_SIZE,
+				   },
+				   &extent, err);
 	if (r < 0)
 		return r;
 	node_extent_done(&w->extent);
@@ -236,7 +251,7 @@ static int extent_attach(struct extent_work *w, struct initiator_device *ret,
 			 struct error *err)
 {
 	bool own = strcmp(w->request->node, w->ctx->node) == 0;
-	bool local = own && w->extent.path[0]; /* as in split_attach.c */
+	bool local = own && local_goes_by_file(w->dir, w->id, &w->extent);
 	uint64_t epoch = w->extent.epoch + 1;
 	struct initiator_request request = {
 		.dead_timeout_ms = w->ctx->dead_timeout_ms,
@@ -250,6 +265,7 @@ static int extent_attach(struct extent_work *w, struct initiator_device *ret,
 		.read_only = w->request->read_only,
 		.launcher = w->ctx->launcher,
 	};
+	struct iscsi_route route;
 	int r = check_holder(&w->extent, w->request->force, err);
 
 	if (r == 0)
@@ -258,6 +274,11 @@ static int extent_attach(struct extent_work *w, struct initiator_device *ret,
 		return r;
 	request.local_path = local ? w->extent.path : NULL;
 	request.export_name = w->extent.nbd_name;
+	if (!local) {
+		context_iscsi_route(w->ctx, &w->extent, w->node.data_address,
+				    &route);
+		iscsi_route_fill(&route, &w->extent, &request);
+	}
 	r = initiator_attach(&request, ret, err);
 	if (r == 0 && local) {
 		/* As in split_attach.c: nobody may have come in between. */

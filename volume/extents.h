@@ -6,6 +6,7 @@
 #ifndef VOLUME_EXTENTS_H
 #define VOLUME_EXTENTS_H
 
+#include "volume/node_client.h"
 #include "volume/volume.h"
 
 struct extent_request {
@@ -102,6 +103,7 @@ struct extent_export_request {
 	size_t n_initiators;
 	bool read_only;
 	bool force; /* although it is part of a volume */
+	struct node_lun lun;
 };
 
 int volume_extent_export(struct volume_context *ctx,

@@ -12,7 +12,6 @@
 static int check_unused(struct operation *op, struct error *err)
 {
 	const struct volume_attachment *a = op->record->attachments;
-	int r;
 
 	if (op->record->n_attachments > 0 && a->state == ATTACHMENT_PUBLISHED)
 		return error_set(err, EBUSY,
@@ -27,13 +26,7 @@ static int check_unused(struct operation *op, struct error *err)
 				 a->mount_point[0] ? " at " : "",
 				 a->mount_point);
 	/* Fenced here, but not yet taken down: the devices would stay. */
-	r = local_exists(op->ctx, op->name, err);
-	if (r > 0)
-		return error_set(err, EBUSY,
-				 "parts of volume '%s' are still mounted here; "
-				 "`trib umount %s` removes them",
-				 op->name, op->name);
-	return r;
+	return local_check_none(op, err);
 }
 
 static int extent_delete(struct operation *op, struct volume_split *split,

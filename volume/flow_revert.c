@@ -16,7 +16,6 @@
 static int check_unused(struct operation *op, struct error *err)
 {
 	const struct volume_attachment *a = op->record->attachments;
-	int r;
 
 	if (op->record->n_attachments > 0)
 		return error_set(err, EBUSY,
@@ -27,13 +26,7 @@ static int check_unused(struct operation *op, struct error *err)
 					 ? "published to"
 					 : "attached on",
 				 a->node);
-	r = local_exists(op->ctx, op->name, err);
-	if (r > 0)
-		return error_set(err, EBUSY,
-				 "parts of volume '%s' are still mounted here; "
-				 "`trib umount %s` removes them",
-				 op->name, op->name);
-	return r;
+	return local_check_none(op, err);
 }
 
 /* The snapshot's splits are the volume's. */

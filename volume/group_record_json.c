@@ -154,16 +154,15 @@ int group_record_decode(const char *json, size_t length,
 	struct json_scan scan = {.err = err};
 	struct group_record *record = NULL;
 	struct json_object *object;
-	int r = json_scan_parse(json, length, RECORD_TEXT_MAX, &object, err);
+	int r = json_scan_document(json, length, RECORD_TEXT_MAX,
+				   RECORD_API_VERSION, STORE_KIND_GROUP,
+				   &object, err);
 
 	if (r < 0)
 		return r;
-	r = json_scan_kind(object, RECORD_API_VERSION, STORE_KIND_GROUP, err);
-	if (r == 0) {
-		record = group_record_new();
-		if (!record)
-			r = error_set(err, ENOMEM, "out of memory");
-	}
+	record = group_record_new();
+	if (!record)
+		r = error_set(err, ENOMEM, "out of memory");
 	if (record) {
 		record_scan_metadata(&scan, object, &RECORD_METADATA(record));
 		scan_spec(&scan, json_scan_object(&scan, object, "spec", true),

@@ -255,8 +255,8 @@ struct json_object *json_from_labels(const struct labels *labels)
 	return object;
 }
 
-int json_scan_kind(struct json_object *in, const char *version,
-		   const char *kind, struct error *err)
+static int check_kind(struct json_object *in, const char *version,
+		      const char *kind, struct error *err)
 {
 	struct json_scan scan = {.err = err};
 	char has_version[64] = "", has_kind[64] = "";
@@ -270,6 +270,24 @@ int json_scan_kind(struct json_object *in, const char *version,
 		return error_set(err, EPROTONOSUPPORT,
 				 "a record of %s %s; this program reads %s %s",
 				 has_version, has_kind, version, kind);
+	return 0;
+}
+
+int json_scan_document(const char *json, size_t length, size_t max,
+		       const char *version, const char *kind,
+		       struct json_object **ret, struct error *err)
+{
+	struct json_object *object;
+	int r = json_scan_parse(json, length, max, &object, err);
+
+	if (r < 0)
+		return r;
+	r = check_kind(object, version, kind, err);
+	if (r < 0) {
+		json_object_put(object);
+		return r;
+	}
+	*ret = object;
 	return 0;
 }
 

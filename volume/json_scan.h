@@ -35,6 +35,14 @@ struct json_scan {
 int json_scan_parse(const char *json, size_t length, size_t max,
 		    struct json_object **ret, struct error *err);
 
+/*
+ * The same for a document of this apiVersion and kind; -EPROTONOSUPPORT when
+ * it is of another.
+ */
+int json_scan_document(const char *json, size_t length, size_t max,
+		       const char *version, const char *kind,
+		       struct json_object **ret, struct error *err);
+
 void json_scan_at(struct json_scan *scan, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 /* -EINVAL at the path. */
@@ -66,10 +74,6 @@ int64_t json_scan_time(struct json_scan *scan, struct json_object *in,
 		       const char *key);
 void json_scan_labels(struct json_scan *scan, struct json_object *in,
 		      const char *key, struct labels *ret);
-
-/* -EPROTONOSUPPORT when the document is of another apiVersion or kind. */
-int json_scan_kind(struct json_object *in, const char *version,
-		   const char *kind, struct error *err);
 
 /* The other way: members of an object being built. "" is left out. */
 void json_add(struct json_object *in, const char *key,

@@ -188,12 +188,10 @@ static int record_parse(const struct kube_resource *resource, const char *name,
 			struct error *err)
 {
 	struct json_object *record = NULL;
-	int r = json_scan_parse(json, strlen(json), RECORD_TEXT_MAX, &record,
-				err);
-
-	if (r == 0)
-		r = json_scan_kind(record, RECORD_API_VERSION, resource->kind,
+	int r = json_scan_document(json, strlen(json), RECORD_TEXT_MAX,
+				   RECORD_API_VERSION, resource->kind, &record,
 				   err);
+
 	if (r == 0 && strcmp(kube_text(record, "metadata", "name"), name) != 0)
 		r = error_set(err, EINVAL,
 			      "the document's metadata.name is not '%s'", name);

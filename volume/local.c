@@ -14,6 +14,8 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/mount_space.h"
+#include "initiator/initiator.h"
 #include "volume/mounts.h"
 #include "volume/union_process.h"
 
@@ -29,6 +31,18 @@ void local_volume_dir(const struct volume_context *ctx, const char *volume,
 {
 	(void)snprintf(ret, PATH_MAX, "%.3900s/volumes/%.63s", ctx->run_dir,
 		       volume);
+}
+
+bool local_goes_by_file(const char *dir, const char *id,
+			const struct node_extent *extent)
+{
+	struct initiator_device device;
+
+	if (!extent->path[0]) /* in a raw pool */
+		return false;
+	if (initiator_get(dir, id, &device, NULL) == 0 && !device.dead)
+		return strcmp(device.transport, "loop") == 0;
+	return !extent->limits.iops && !extent->limits.bytes_per_second;
 }
 
 void local_branch_dir(const struct volume_context *ctx, const char *volume,
@@ -149,11 +163,42 @@ int local_exists(struct volume_context *ctx, const char *volume,
 	return 0;
 }
 
+int local_check_none(const struct operation *op, struct error *err)
+{
+	int r = local_exists(op->ctx, op->name, err);
+
+	if (r > 0)
+		return error_set(err, EBUSY,
+				 "parts of volume '%s' are still mounted here; "
+				 "`trib umount %s` removes them",
+				 op->name, op->name);
+	return r;
+}
+
+/*
+ * It did not end in time, as @err says. What is mounted elsewhere is in use.
+ *
+ * @device  of the union, 0 when it was not mounted here
+ */
+static int why_it_goes_on(const struct operation *op, dev_t device,
+			  struct error *err)
+{
+	char user[MOUNT_SPACE_USER_MAX];
+
+	if (!device || !mount_space_has_elsewhere(device, user))
+		return -ETIMEDOUT;
+	return error_set(err, EBUSY,
+			 "volume '%s' is still mounted in another mount "
+			 "namespace, that of %s; end that, and repeat",
+			 op->name, user);
+}
+
 static int union_remove(struct operation *op, const char *mount_point,
 			bool lazy, struct error *err)
 {
 	pid_t pid = union_find(mount_point);
 	struct mount_info info;
+	dev_t device = 0;
 	int r = operation_step(op, err, "union", "unmounting %s", mount_point);
 
 	if (r < 0)
@@ -167,12 +212,14 @@ static int union_remove(struct operation *op, const char *mount_point,
 		/* A dead one is never busy for a reason worth keeping. */
 		if (!union_answers(mount_point))
 			lazy = true;
+		device = info.device;
 		r = mounts_remove(mount_point, lazy, err);
 		if (r < 0)
 			return r;
 	}
-	return union_wait_end(pid, lazy ? UNION_END_MS / 5 : UNION_END_MS, lazy,
-			      err);
+	r = union_wait_end(pid, lazy ? UNION_END_MS / 5 : UNION_END_MS, lazy,
+			   err);
+	return r == -ETIMEDOUT ? why_it_goes_on(op, device, err) : r;
 }
 
 /*

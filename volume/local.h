@@ -25,9 +25,20 @@ void local_volume_dir(const struct volume_context *ctx, const char *volume,
 void local_branch_dir(const struct volume_context *ctx, const char *volume,
 		      unsigned index, char *ret);
 
+/*
+ * Is this extent of this machine used by its file, past its server? One with
+ * limits is not: only the server keeps to them. One that is attached stays as
+ * it is. @dir: context_initiator_dir(); @id: of its attachment, there.
+ */
+bool local_goes_by_file(const char *dir, const char *id,
+			const struct node_extent *extent);
+
 /* Anything of @volume on this machine: devices, mounts. Negative errno. */
 int local_exists(struct volume_context *ctx, const char *volume,
 		 struct error *err);
+
+/* -EBUSY with how to remove it, when local_exists(). */
+int local_check_none(const struct operation *op, struct error *err);
 
 /* Remember where the union is going to be mounted. */
 int local_mount_point_save(const struct volume_context *ctx, const char *volume,

@@ -36,9 +36,9 @@ void local_union_control(const struct volume_context *ctx, const char *volume,
 
 bool local_union_has(const char *mount_point, size_t n)
 {
-	size_t has;
+	struct union_state state;
 
-	return union_count(mount_point, &has) == 0 && has >= n;
+	return union_state_get(mount_point, &state) == 0 && state.branches >= n;
 }
 
 static int add(struct operation *op, const struct volume_split *split,
@@ -66,15 +66,17 @@ static int add(struct operation *op, const struct volume_split *split,
 int local_union_follow(struct operation *op, const char *mount_point,
 		       struct error *err)
 {
-	size_t made = volume_record_made(op->record), has = 0;
+	size_t made = volume_record_made(op->record), has;
+	struct union_state state;
 	char control[PATH_MAX];
-	int r = union_count(mount_point, &has);
+	int r = union_state_get(mount_point, &state);
 
 	if (r < 0)
 		return error_set(err, EIO,
 				 "the union at '%s' does not answer; `trib "
 				 "mount` repairs it",
 				 mount_point);
+	has = state.branches;
 	local_union_control(op->ctx, op->name, control);
 	for (size_t i = has; r == 0 && i < made; i++)
 		r = add(op, &op->record->splits[i], control, err);

@@ -59,6 +59,20 @@ int node_record_encode(const struct node_record *node, char **ret_json,
 int node_record_decode(const char *json, size_t length, struct node_record *ret,
 		       struct error *err);
 
+/* A pool to be made. */
+struct pool_request {
+	const char *node;
+	const char *name;
+	/* On the node: a directory, or a block device or file ("raw"). */
+	const char *path;
+	uint64_t capacity;           /* bytes; 0: what the medium has */
+	unsigned overcommit_percent; /* 0: 100 */
+	/* Of a device or file: bytes, a power of two; 0: 1 MiB. */
+	uint64_t cluster_size;
+	bool raw;   /* of a device or file only: a directory is an error */
+	bool force; /* a device or file may hold something else, now lost */
+};
+
 struct node_pool {
 	char node[RECORD_NAME_SIZE];
 	char name[RECORD_NAME_SIZE];
@@ -74,7 +88,8 @@ struct node_pool {
 	bool sharing_known; /* of these two */
 	uint64_t extents;
 	unsigned overcommit_percent;
-	uint64_t floor; /* bytes */
+	uint64_t floor;        /* bytes */
+	uint64_t cluster_size; /* bytes; 0: it has no clusters */
 	char incarnation[128];
 };
 
@@ -92,6 +107,8 @@ struct node_limits {
 	uint64_t bytes_per_second;
 };
 
+#define NODE_ISCSI_NAME_SIZE 224 /* bytes with NUL; RFC 7143 4.2.7.1 */
+
 #define NODE_COPYING "copying" /* node_extent.state */
 
 struct node_extent {
@@ -99,7 +116,7 @@ struct node_extent {
 	char name[RECORD_NAME_SIZE];
 	char pool[RECORD_NAME_SIZE];
 	char id[UUID_TEXT_SIZE];
-	uint64_t size, allocated; /* bytes */
+	uint64_t size, reserved, allocated; /* bytes */
 	bool blank;
 	int64_t created_s;    /* seconds since 1970 */
 	struct labels labels; /* owned */
@@ -122,6 +139,13 @@ struct node_extent {
 	unsigned connections;
 	char local_device[64]; /* a loop device that holds it; "": none */
 	char nbd_name[RECORD_NAME_SIZE + 24];
+	/* By iSCSI; "": it is not served by that. */
+	char iscsi_name[NODE_ISCSI_NAME_SIZE];
+	char iscsi_portals[4][NODE_ADDRESS_SIZE];
+	size_t n_iscsi_portals;
+	/* The target it was said to be a LUN of; "": one of its own. */
+	char iscsi_target[NODE_ISCSI_NAME_SIZE];
+	unsigned iscsi_lun;
 };
 
 void node_extent_done(struct node_extent *extent);

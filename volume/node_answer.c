@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
+
 #define POOLS_MAX 1024 /* of one node */
 
 int node_answer_bad(const struct node_client *client, const char *what,
@@ -46,6 +48,7 @@ int node_answer_pool(const struct node_client *client,
 		.extents = m->extents,
 		.overcommit_percent = m->overcommit_percent,
 		.floor = m->floor,
+		.cluster_size = m->cluster_size,
 	};
 
 	if (!node_answer_take(pool.name, sizeof(pool.name), m->name) ||
@@ -105,6 +108,27 @@ static bool read_initiators(const Tributary__V1__Export *m,
 	return true;
 }
 
+static bool read_iscsi(const Tributary__V1__Export *m,
+		       struct node_extent *extent)
+{
+	if (!node_answer_take(extent->iscsi_name, sizeof(extent->iscsi_name),
+			      m->iscsi_name))
+		return false;
+	for (size_t i = 0;
+	     i < m->n_iscsi_portals && i < array_size(extent->iscsi_portals);
+	     i++) {
+		if (!node_answer_take(extent->iscsi_portals[i],
+				      NODE_ADDRESS_SIZE, m->iscsi_portals[i]))
+			return false;
+		extent->n_iscsi_portals++;
+	}
+	if (!m->iscsi)
+		return true;
+	extent->iscsi_lun = m->iscsi->lun;
+	return node_answer_take(extent->iscsi_target,
+				sizeof(extent->iscsi_target), m->iscsi->target);
+}
+
 static bool read_export(const Tributary__V1__Export *m,
 			struct node_extent *extent)
 {
@@ -113,7 +137,7 @@ static bool read_export(const Tributary__V1__Export *m,
 	extent->active = m->active;
 	extent->read_only = m->read_only;
 	extent->connections = m->connections;
-	return read_initiators(m, extent) &&
+	return read_initiators(m, extent) && read_iscsi(m, extent) &&
 	       node_answer_take(extent->local_device,
 				sizeof(extent->local_device),
 				m->local_device) &&
@@ -153,6 +177,7 @@ int node_answer_extent(const struct node_client *client,
 {
 	struct node_extent extent = {
 		.size = m->size,
+		.reserved = m->reserved,
 		.allocated = m->allocated,
 		.blank = m->blank,
 		.created_s = (int64_t)m->created_s,

@@ -147,9 +147,8 @@ int node_client_get_soon(struct node_client *client, struct node_state *ret,
 	return node_client_get_within(client, wait_ms, ret, err);
 }
 
-int node_client_create_pool(struct node_client *client, const char *name,
-			    const char *path, uint64_t capacity,
-			    unsigned overcommit_percent, bool force,
+int node_client_create_pool(struct node_client *client,
+			    const struct pool_request *wanted,
 			    struct node_pool *ret, struct error *err)
 {
 	Tributary__V1__CreatePoolRequest request =
@@ -157,11 +156,13 @@ int node_client_create_pool(struct node_client *client, const char *name,
 	auto_answer ProtobufCMessage *answer = NULL;
 	int r;
 
-	request.name = (char *)name;
-	request.path = (char *)path;
-	request.capacity = capacity;
-	request.overcommit_percent = overcommit_percent;
-	request.force = force;
+	request.name = (char *)wanted->name;
+	request.path = (char *)wanted->path;
+	request.capacity = wanted->capacity;
+	request.overcommit_percent = wanted->overcommit_percent;
+	request.force = wanted->force;
+	request.cluster_size = wanted->cluster_size;
+	request.raw = wanted->raw;
 	r = node_client_call(client, NODE_SERVICE "CreatePool", &request,
 			     &tributary__v1__pool__descriptor, &answer, err);
 	if (r < 0 || !ret)

@@ -29,9 +29,8 @@ int node_client_get(struct node_client *client, struct node_state *ret,
 int node_client_get_soon(struct node_client *client, struct node_state *ret,
 			 struct error *err);
 
-int node_client_create_pool(struct node_client *client, const char *name,
-			    const char *path, uint64_t capacity,
-			    unsigned overcommit_percent, bool force,
+int node_client_create_pool(struct node_client *client,
+			    const struct pool_request *wanted,
 			    struct node_pool *ret, struct error *err);
 int node_client_list_pools(struct node_client *client, struct node_pool **ret,
 			   size_t *ret_count, struct error *err);
@@ -73,9 +72,31 @@ int node_client_resize_extent(struct node_client *client, const char *name,
 /* @id "": whichever has the name. */
 int node_client_delete_extent(struct node_client *client, const char *name,
 			      const char *id, struct error *err);
-int node_client_set_export(struct node_client *client, const char *name,
-			   uint64_t epoch, const char *const *initiators,
-			   size_t n_initiators, bool read_only,
+
+/* Which LUN of which target; proto/blockd.proto, IscsiExport. */
+struct node_lun {
+	const char *target;  /* NULL: one of its own */
+	unsigned lun;        /* 0 to 255 */
+	const char *account; /* whose CHAP secret; NULL: the extent's */
+};
+
+struct node_export_request {
+	const char *name;
+	uint64_t epoch;
+	const char *const *initiators;
+	size_t n_initiators;
+	bool read_only;
+	/*
+	 * Of the disk that iSCSI initiators see, bytes: 512 or 4096; 0: what
+	 * suits the pool.
+	 */
+	unsigned block_size;
+	struct node_lun lun;
+};
+
+/* -EEXIST: another extent is that LUN; -ENOENT: no such extent or account. */
+int node_client_set_export(struct node_client *client,
+			   const struct node_export_request *request,
 			   struct node_extent *ret, struct error *err);
 int node_client_remove_export(struct node_client *client, const char *name,
 			      uint64_t epoch, struct node_extent *ret,

@@ -6,11 +6,6 @@
 #include "volume/node_answer.h"
 #include "volume/node_client_internal.h"
 
-static char *text_or_empty(const char *text)
-{
-	return text ? (char *)text : "";
-}
-
 /* ---- holds ---- */
 
 int node_client_hold_writes(struct node_client *client, const char *id,

@@ -45,11 +45,6 @@ size_t node_labels_fill(struct node_labels *ret, const struct labels *labels)
 	return n;
 }
 
-static char *text_or_empty(const char *text)
-{
-	return text ? (char *)text : "";
-}
-
 int node_client_create_extent(struct node_client *client,
 			      const struct node_extent_request *wanted,
 			      struct node_extent *ret, struct error *err)
@@ -149,20 +144,27 @@ int node_client_delete_extent(struct node_client *client, const char *name,
 				err);
 }
 
-int node_client_set_export(struct node_client *client, const char *name,
-			   uint64_t epoch, const char *const *initiators,
-			   size_t n_initiators, bool read_only,
+int node_client_set_export(struct node_client *client,
+			   const struct node_export_request *request,
 			   struct node_extent *ret, struct error *err)
 {
-	Tributary__V1__SetExportRequest request =
+	Tributary__V1__SetExportRequest message =
 		TRIBUTARY__V1__SET_EXPORT_REQUEST__INIT;
+	Tributary__V1__IscsiExport lun = TRIBUTARY__V1__ISCSI_EXPORT__INIT;
 
-	request.name = (char *)name;
-	request.epoch = epoch;
-	request.initiators = (char **)initiators;
-	request.n_initiators = n_initiators;
-	request.read_only = read_only;
-	return call_extent(client, NODE_SERVICE "SetExport", &request, ret,
+	message.name = (char *)request->name;
+	message.epoch = request->epoch;
+	message.initiators = (char **)request->initiators;
+	message.n_initiators = request->n_initiators;
+	message.read_only = request->read_only;
+	message.block_size = request->block_size;
+	if (request->lun.target || request->lun.account) {
+		lun.target = text_or_empty(request->lun.target);
+		lun.lun = request->lun.lun;
+		lun.account = text_or_empty(request->lun.account);
+		message.iscsi = &lun;
+	}
+	return call_extent(client, NODE_SERVICE "SetExport", &message, ret,
 			   err);
 }
 

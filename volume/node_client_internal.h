@@ -57,4 +57,10 @@ static inline void cleanup_answer(ProtobufCMessage **answer)
 
 #define auto_answer auto_cleanup(cleanup_answer)
 
+/* For a message, which borrows it. */
+static inline char *text_or_empty(const char *text)
+{
+	return text ? (char *)text : "";
+}
+
 #endif

@@ -213,15 +213,14 @@ int node_record_decode(const char *json, size_t length, struct node_record *ret,
 	struct json_scan scan = {.err = err};
 	struct node_record node = {0};
 	struct json_object *object;
-	int r = json_scan_parse(json, length, NODE_TEXT_MAX, &object, err);
+	int r = json_scan_document(json, length, NODE_TEXT_MAX,
+				   RECORD_API_VERSION, STORE_KIND_NODE, &object,
+				   err);
 
 	if (r < 0)
 		return r;
-	r = json_scan_kind(object, RECORD_API_VERSION, STORE_KIND_NODE, err);
-	if (r == 0) {
-		scan_node(&scan, object, &node);
-		r = scan.r;
-	}
+	scan_node(&scan, object, &node);
+	r = scan.r;
 	if (r == 0)
 		r = node_record_check(&node, err);
 	json_object_put(object);

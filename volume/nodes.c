@@ -395,9 +395,7 @@ int volume_pool_create(struct volume_context *ctx,
 		r = context_client(ctx, request->node, &client, err);
 	if (r < 0)
 		return r;
-	return node_client_create_pool(
-		client, request->name, request->path, request->capacity,
-		request->overcommit_percent, request->force, ret, err);
+	return node_client_create_pool(client, request, ret, err);
 }
 
 int volume_pool_delete(struct volume_context *ctx, const char *node,

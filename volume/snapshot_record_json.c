@@ -219,17 +219,15 @@ int snapshot_record_decode(const char *json, size_t length,
 	struct json_scan scan = {.err = err};
 	struct snapshot_record *record = NULL;
 	struct json_object *object;
-	int r = json_scan_parse(json, length, RECORD_TEXT_MAX, &object, err);
+	int r = json_scan_document(json, length, RECORD_TEXT_MAX,
+				   RECORD_API_VERSION, STORE_KIND_SNAPSHOT,
+				   &object, err);
 
 	if (r < 0)
 		return r;
-	r = json_scan_kind(object, RECORD_API_VERSION, STORE_KIND_SNAPSHOT,
-			   err);
-	if (r == 0) {
-		record = snapshot_record_new();
-		if (!record)
-			r = error_set(err, ENOMEM, "out of memory");
-	}
+	record = snapshot_record_new();
+	if (!record)
+		r = error_set(err, ENOMEM, "out of memory");
 	if (record) {
 		record_scan_metadata(&scan, object, &RECORD_METADATA(record));
 		scan_spec(&scan, json_scan_object(&scan, object, "spec", true),

@@ -48,8 +48,10 @@ static int spec_take(struct volume_spec *spec, const struct volume_spec *from,
 			      "file system", from->fs_type, source, err);
 	if (r < 0)
 		return r;
-	if (!spec->policy[0])
+	if (!spec->policy[0]) {
 		memcpy(spec->policy, from->policy, sizeof(spec->policy));
+		spec->any_policy = true;
+	}
 	if (spec->capacity == 0)
 		spec->capacity = from->capacity;
 	if (spec->capacity < from->capacity)

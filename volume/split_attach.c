@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include "initiator/device.h"
 #include "volume/branch_fs.h"
 #include "volume/local.h"
 #include "volume/mounts.h"
@@ -21,7 +22,7 @@ struct work {
 	char own[NODE_INITIATORS_MAX][NODE_ADDRESS_SIZE];
 	size_t n_own; /* 0 when local */
 	bool here;    /* the extent is on this machine */
-	bool local;   /* and has a file, over which a loop device goes */
+	bool local;   /* and a loop device goes over its file */
 	char dir[PATH_MAX];
 	struct initiator_device device;
 	char branch[PATH_MAX];
@@ -74,9 +75,17 @@ static int set_export(struct work *w, bool read_only, struct error *err)
 	int r = list_fill(w, &list, err);
 
 	if (r == 0)
-		r = node_client_set_export(w->client, w->split->extent,
-					   w->how->epoch, list.items, list.n,
-					   read_only, &extent, err);
+		r = node_client_set_export(
+			w->client,
+			&(struct node_export_request){
+				.name = w->split->extent,
+				.epoch = w->how->epoch,
+				.initiators = list.items,
+				.n_initiators = list.n,
+				.read_only = read_only,
+				.block_size = DEVICE_BLOCK_SIZE,
+			},
+			&extent, err);
 	if (r < 0)
 		return r;
 	node_extent_done(&w->extent);
@@ -113,7 +122,8 @@ static int prepare(struct work *w, struct error *err)
 		r = context_client_of(w->op->ctx, &w->node, &w->client, err);
 	if (r == 0)
 		r = check_extent(w, err);
-	w->local = w->here && w->extent.path[0];
+	w->local = w->here &&
+		   local_goes_by_file(w->dir, w->split->extent, &w->extent);
 	if (r < 0 || w->local)
 		return r;
 	r = context_initiators(w->op->ctx, w->op->ctx->node,
@@ -127,9 +137,9 @@ static int prepare(struct work *w, struct error *err)
 /* ---- device ---- */
 
 /*
- * A local extent with a file never goes through a server. One without (of a
- * raw pool) does, but not through the kernel's NBD client, which could wait
- * for memory that only our own server can free.
+ * A local extent that goes through a server (of a raw pool, or with limits)
+ * does not go through the kernel's NBD client, which could wait for memory
+ * that only our own server can free.
  */
 static const char *transport_of(const struct work *w)
 {
@@ -140,7 +150,7 @@ static const char *transport_of(const struct work *w)
 
 static int device_attach(struct work *w, bool read_only, struct error *err)
 {
-	const struct initiator_request request = {
+	struct initiator_request request = {
 		.dead_timeout_ms = w->op->ctx->dead_timeout_ms,
 		.state_dir = w->dir,
 		.id = w->split->extent,
@@ -152,8 +162,15 @@ static int device_attach(struct work *w, bool read_only, struct error *err)
 		.read_only = read_only,
 		.launcher = w->op->ctx->launcher,
 	};
-	int r = initiator_attach(&request, &w->device, err);
+	struct iscsi_route route;
+	int r;
 
+	if (!w->local) {
+		context_iscsi_route(w->op->ctx, &w->extent,
+				    w->node.data_address, &route);
+		iscsi_route_fill(&route, &w->extent, &request);
+	}
+	r = initiator_attach(&request, &w->device, err);
 	if (r < 0 || !w->local)
 		return r;
 	/*

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "initiator/device.h"
 #include "volume/split.h"
 
 int split_check_held(struct operation *op, const struct volume_split *split,
@@ -57,8 +58,15 @@ static int fence(struct operation *op, struct volume_split *split,
 	if (r == 0)
 		r = context_client(op->ctx, split->node, &client, err);
 	if (r == 0) /* read only: a blank extent stays known as blank */
-		r = node_client_set_export(client, split->extent, epoch, NULL,
-					   0, true, NULL, err);
+		r = node_client_set_export(
+			client,
+			&(struct node_export_request){
+				.name = split->extent,
+				.epoch = epoch,
+				.read_only = true,
+				.block_size = DEVICE_BLOCK_SIZE,
+			},
+			NULL, err);
 	if (r == 0)
 		r = node_client_remove_export(client, split->extent, epoch,
 					      NULL, err);
@@ -144,8 +152,16 @@ static int take_out(struct operation *op, const struct leaving *leaving,
 	}
 	if (n_left == extent->n_initiators)
 		return 0;
-	return node_client_set_export(client, extent->name, leaving->epoch,
-				      left, n_left, true, NULL, err);
+	return node_client_set_export(client,
+				      &(struct node_export_request){
+					      .name = extent->name,
+					      .epoch = leaving->epoch,
+					      .initiators = left,
+					      .n_initiators = n_left,
+					      .read_only = true,
+					      .block_size = DEVICE_BLOCK_SIZE,
+				      },
+				      NULL, err);
 }
 
 static int leave(struct operation *op, struct volume_split *split,

@@ -206,6 +206,29 @@ static void tell_of_union(struct volume_context *ctx,
 			      a->mount_point, record->name, a->mount_point);
 }
 
+/* What the union found out of them by using them. */
+static void tell_of_branches(struct volume_status *status)
+{
+	struct union_state state;
+
+	if (!status->mounted ||
+	    union_state_get(status->mount_point, &state) < 0)
+		return;
+	if (state.failed)
+		add_condition(status, "Attached", false, "BranchFailed",
+			      "%zu of %zu branches of the union at %s failed: "
+			      "what is on them gives errors; `trib union "
+			      "status %s` names them",
+			      state.failed, state.branches, status->mount_point,
+			      status->mount_point);
+	if (state.read_only)
+		add_condition(status, "Attached", false, "BranchReadOnly",
+			      "%zu of %zu branches of the union at %s turned "
+			      "read-only; `trib union status %s` names them",
+			      state.read_only, state.branches,
+			      status->mount_point, status->mount_point);
+}
+
 static void tell_of_growth(const struct volume_context *ctx,
 			   struct volume_status *status)
 {
@@ -275,6 +298,7 @@ static void tell(struct volume_context *ctx, struct volume_status *status)
 				      s->split.node, s->state, s->problem);
 	}
 	tell_of_union(ctx, status);
+	tell_of_branches(status);
 	tell_of_growth(ctx, status);
 	for (size_t i = 0; i < record->n_conditions; i++) {
 		const struct volume_condition *c = &record->conditions[i];

@@ -55,12 +55,20 @@ bool kube_is_gone(struct json_object *object,
 	       !kube_object_has_finalizer(object, resource->finalizer);
 }
 
-int kube_object_get(struct kube *kube, const struct kube_resource *resource,
-		    const char *path, const char *name,
+int kube_object_get(struct kube *kube, const char *kind, const char *name,
+		    const struct kube_resource **ret_resource, char *ret_path,
 		    struct json_object **ret, struct error *err)
 {
-	int r = kube_call(kube->http, "GET", path, NULL, true, ret, err);
+	const struct kube_resource *resource = kube_resource_find(kind, err);
+	int r;
 
+	if (!resource)
+		return -EINVAL;
+	*ret_resource = resource;
+	r = kube_path(kube->http, resource, name, NULL, ret_path, err);
+	if (r == 0)
+		r = kube_call(kube->http, "GET", ret_path, NULL, true, ret,
+			      err);
 	if (r == 0 && kube_is_gone(*ret, resource)) {
 		json_object_put(*ret);
 		*ret = NULL;
@@ -79,15 +87,11 @@ static int kube_get(struct store *store, const char *kind, const char *name,
 {
 	struct kube *kube = kube_of(store);
 	auto_object struct json_object *object = NULL;
-	const struct kube_resource *resource = kube_resource_find(kind, err);
+	const struct kube_resource *resource;
 	char path[KUBE_PATH_SIZE];
-	int r;
+	int r = kube_object_get(kube, kind, name, &resource, path, &object,
+				err);
 
-	if (!resource)
-		return -EINVAL;
-	r = kube_path(kube->http, resource, name, NULL, path, err);
-	if (r == 0)
-		r = kube_object_get(kube, resource, path, name, &object, err);
 	return r < 0 ? r : kube_object_record(object, ret, err);
 }
 

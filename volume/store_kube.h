@@ -39,9 +39,14 @@ const struct kube_resource *kube_resource_find(const char *kind,
 /* Being deleted and none of our business any more. */
 bool kube_is_gone(struct json_object *object,
 		  const struct kube_resource *resource);
-/* The object at @path; -ENOENT also for one that is gone. Returned owned. */
-int kube_object_get(struct kube *kube, const struct kube_resource *resource,
-		    const char *path, const char *name,
+/*
+ * Get an object; -ENOENT also for one that is gone.
+ *
+ * @ret_path  KUBE_PATH_SIZE bytes: where it is
+ * @ret       owned
+ */
+int kube_object_get(struct kube *kube, const char *kind, const char *name,
+		    const struct kube_resource **ret_resource, char *ret_path,
 		    struct json_object **ret, struct error *err);
 
 /* ---- store_kube_write.c: members of store_kube_ops ---- */

@@ -152,16 +152,12 @@ int kube_swap(struct store *store, const char *kind, const char *name,
 {
 	struct kube *kube = kube_of(store);
 	auto_object struct json_object *object = NULL;
-	const struct kube_resource *resource = kube_resource_find(kind, err);
+	const struct kube_resource *resource;
 	struct kube_change change;
 	char path[KUBE_PATH_SIZE];
-	int r;
+	int r = kube_object_get(kube, kind, name, &resource, path, &object,
+				err);
 
-	if (!resource)
-		return -EINVAL;
-	r = kube_path(kube->http, resource, name, NULL, path, err);
-	if (r == 0)
-		r = kube_object_get(kube, resource, path, name, &object, err);
 	if (r == 0)
 		r = version_check(object, version, kind, name, err);
 	if (r == 0)
@@ -214,15 +210,11 @@ int kube_remove(struct store *store, const char *kind, const char *name,
 {
 	struct kube *kube = kube_of(store);
 	auto_object struct json_object *object = NULL;
-	const struct kube_resource *resource = kube_resource_find(kind, err);
+	const struct kube_resource *resource;
 	char path[KUBE_PATH_SIZE];
-	int r;
+	int r = kube_object_get(kube, kind, name, &resource, path, &object,
+				err);
 
-	if (!resource)
-		return -EINVAL;
-	r = kube_path(kube->http, resource, name, NULL, path, err);
-	if (r == 0)
-		r = kube_object_get(kube, resource, path, name, &object, err);
 	if (r == 0)
 		r = version_check(object, version, kind, name, err);
 	if (r == 0)

@@ -262,11 +262,22 @@ int union_start(const struct union_request *request, struct error *err)
 
 /* ---- more branches ---- */
 
-int union_count(const char *mount_point, size_t *ret)
+/* The number of that name in what the union says. -EPROTO: there is none. */
+static int number_of(const char *stats, const char *name, size_t *ret)
+{
+	const char *at = strstr(stats, name);
+
+	if (!at)
+		return -EPROTO;
+	*ret = strtoul(at + strlen(name), NULL, 10);
+	return 0;
+}
+
+int union_state_get(const char *mount_point, struct union_state *ret)
 {
 	char stats[STATS_MAX + 1];
+	struct union_state state = {0};
 	struct mount_info info;
-	const char *at;
 	ssize_t n;
 	int r = mounts_find(mount_point, &info, NULL);
 
@@ -276,10 +287,13 @@ int union_count(const char *mount_point, size_t *ret)
 	if (n < 0)
 		return -errno;
 	stats[n] = '\0';
-	at = strstr(stats, "\"branches\":");
-	if (!at)
-		return -EPROTO;
-	*ret = strtoul(strchr(at, ':') + 1, NULL, 10);
+	r = number_of(stats, "\"branches\":", &state.branches);
+	if (r < 0)
+		return r;
+	/* One that was started before these were counted has none. */
+	(void)number_of(stats, "\"failed\":", &state.failed);
+	(void)number_of(stats, "\"read_only\":", &state.read_only);
+	*ret = state;
 	return 0;
 }
 

@@ -16,7 +16,7 @@
 #define UNION_FS_TYPE "fuse.trib-union"
 
 struct union_branch {
-	char path[4096]; /* PATH_MAX; absolute, none of ":=\\" */
+	char path[4096]; /* PATH_MAX; absolute, none of ":=\\*?[" */
 	bool local;      /* its extent is on this machine */
 };
 
@@ -41,11 +41,15 @@ struct union_request {
  */
 int union_start(const struct union_request *request, struct error *err);
 
-/*
- * How many branches the union mounted there has; what it was started with,
- * and what came since. -errno: none is mounted, or it does not answer.
- */
-int union_count(const char *mount_point, size_t *ret);
+/* What a union says of its branches. */
+struct union_state {
+	size_t branches;  /* what it was started with, and what came since */
+	size_t failed;    /* of them: they give errors or hang */
+	size_t read_only; /* turned so by themselves */
+};
+
+/* -errno: none is mounted there, or it does not answer. */
+int union_state_get(const char *mount_point, struct union_state *ret);
 
 /*
  * Add a branch to a live union, after all it has. Added before: the same

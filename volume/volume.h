@@ -67,7 +67,13 @@ struct volume_config {
 	const char *launcher;
 	/* This machine's source address for NBD when it is no node itself. */
 	const char *source_address; /* NULL: what the kernel picks */
-	int call_timeout_ms;        /* of one call to a node; 0: 10,000 */
+	/*
+	 * CHAP secrets of extents that are attached by iSCSI: a directory with
+	 * a file NAME for the extent of that name, and "default" for others
+	 * (base/iscsi_chap.h). NULL: no CHAP.
+	 */
+	const char *iscsi_secrets;
+	int call_timeout_ms; /* of one call to a node; 0: 10,000 */
 	/* How long I/O waits for a lost server: initiator.h; 0: its default. */
 	unsigned dead_timeout_ms;
 	int cancel_fd; /* readable: stop between steps; 0 or -1: none */
@@ -112,16 +118,6 @@ int volume_node_list(struct volume_context *ctx, struct node_state **ret,
 		     size_t *ret_count, struct error *err);
 
 /* ---- pools ---- */
-
-struct pool_request {
-	const char *node;
-	const char *name;
-	/* On the node: a directory, or a block device or file ("raw"). */
-	const char *path;
-	uint64_t capacity;           /* bytes; 0: what the medium has */
-	unsigned overcommit_percent; /* 0: 100 */
-	bool force; /* a device or file may hold something else, now lost */
-};
 
 int volume_pool_create(struct volume_context *ctx,
 		       const struct pool_request *request,

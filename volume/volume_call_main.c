@@ -29,6 +29,7 @@ struct arguments {
 	const char *path;
 	const char *transport;
 	const char *launcher;
+	const char *iscsi_secrets;
 	const char *control;
 	const char *data;
 	struct volume_spec spec;
@@ -90,6 +91,8 @@ static int parse(struct arguments *a, char *word, struct error *err)
 		a->spec.limits.iops = strtoull(value, NULL, 10);
 	else if (strcmp(word, "launcher") == 0)
 		a->launcher = value;
+	else if (strcmp(word, "iscsi-secrets") == 0)
+		a->iscsi_secrets = value;
 	else if (strcmp(word, "control") == 0)
 		a->control = value;
 	else if (strcmp(word, "data") == 0)
@@ -387,6 +390,7 @@ static int run(struct arguments *a, char **argv, struct error *err)
 		.run_dir = argv[3],
 		.bin_dir = argv[4],
 		.launcher = a->launcher,
+		.iscsi_secrets = a->iscsi_secrets,
 		.call_timeout_ms = call_timeout ? atoi(call_timeout) : 0,
 		.dead_timeout_ms = dead_timeout ? (unsigned)atoi(dead_timeout)
 						: 0,

@@ -147,9 +147,11 @@ struct volume_spec {
 	 * the same with a file system on it, which a guest mounts, not we.
 	 */
 	char layout[16];
-	char fs_type[16];    /* "ext4" or "xfs"; linear: "" */
-	char policy[16];     /* of the union: "mfs" "ff" "epmfs" "local" */
-	char transport[16];  /* "auto" or one of initiator/initiator.h */
+	char fs_type[16];   /* "ext4" or "xfs"; linear: "" */
+	char policy[16];    /* of the union: "pfrd" "mfs"... (docs/union.md) */
+	char transport[16]; /* "auto" or one of initiator/initiator.h */
+	/* Of one that is asked for: left open, and filled in since. */
+	bool any_policy, any_transport, any_placement;
 	unsigned min_splits; /* 0: as few as serve */
 	unsigned max_splits; /* 0: VOLUME_SPLITS_MAX */
 	uint64_t max_extent; /* bytes; 0: no limit but the pools' */
@@ -183,9 +185,13 @@ bool volume_spec_direct(const struct volume_spec *spec);
 uint64_t volume_spec_split_minimum(const struct volume_spec *spec);
 int volume_spec_copy(const struct volume_spec *from, struct volume_spec *to,
 		     struct error *err);
-/* Limits, which may change, do not count. */
-bool volume_spec_equal(const struct volume_spec *a,
-		       const struct volume_spec *b);
+/*
+ * Is @made what @asked, checked, asks for? A word that it left open is as it
+ * was made: the default may have been another one then. Limits, which may
+ * change, do not count.
+ */
+bool volume_spec_equal(const struct volume_spec *made,
+		       const struct volume_spec *asked);
 /* Of one kind and name; uids where both are known. */
 bool volume_source_equal(const struct volume_source *a,
 			 const struct volume_source *b);

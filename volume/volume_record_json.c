@@ -330,15 +330,12 @@ int volume_record_decode(const char *json, size_t length,
 	struct json_scan scan = {.err = err};
 	struct volume_record *record;
 	struct json_object *object;
-	int r = json_scan_parse(json, length, RECORD_TEXT_MAX, &object, err);
+	int r = json_scan_document(json, length, RECORD_TEXT_MAX,
+				   RECORD_API_VERSION, STORE_KIND_VOLUME,
+				   &object, err);
 
 	if (r < 0)
 		return r;
-	r = json_scan_kind(object, RECORD_API_VERSION, STORE_KIND_VOLUME, err);
-	if (r < 0) {
-		json_object_put(object);
-		return r;
-	}
 	record = volume_record_new();
 	if (!record) {
 		json_object_put(object);

@@ -533,7 +533,7 @@ static void a_spec_out_of_bounds_is_refused(void **state)
 	spec.max_extent = MIB;
 	assert_int_equal(volume_spec_check(&spec, NULL), -ERANGE);
 	spec.max_extent = 0;
-	strcpy(spec.policy, "rand");
+	strcpy(spec.policy, "best");
 	assert_int_equal(volume_spec_check(&spec, NULL), -EINVAL);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,16 +75,18 @@ static int name_list_copy(const struct name_list *from, struct name_list *to,
 static int word_check(const char *what, char *word, size_t size,
 		      const char *const *words, size_t n, struct error *err)
 {
-	char known[128] = "";
+	char known[256] = "";
+	size_t length = 0;
 
 	if (!word[0])
 		memcpy(word, words[0], strlen(words[0]) + 1);
 	for (size_t i = 0; i < n; i++) {
 		if (strncmp(word, words[i], size) == 0)
 			return 0;
-		if (i > 0)
-			strcat(known, ", ");
-		strcat(known, words[i]);
+		if (length < sizeof(known)) /* else the last are left out */
+			length += (size_t)snprintf(
+				known + length, sizeof(known) - length, "%s%s",
+				i > 0 ? ", " : "", words[i]);
 	}
 	return error_set(err, EINVAL, "%s '%.*s' is not known; it is one of %s",
 			 what, (int)size - 1, word, known);
@@ -99,12 +102,26 @@ bool volume_spec_direct(const struct volume_spec *spec)
 	return strcmp(spec->layout, "direct") == 0;
 }
 
+/* Before the defaults are filled in. */
+static void note_open(struct volume_spec *spec)
+{
+	spec->any_policy = spec->any_policy || !spec->policy[0];
+	spec->any_transport = spec->any_transport || !spec->transport[0];
+	spec->any_placement = spec->any_placement || !spec->placement[0];
+}
+
 static int words_check(struct volume_spec *spec, struct error *err)
 {
 	static const char *const layouts[] = {"union", "linear", "direct"};
 	static const char *const systems[] = {"ext4", "xfs"};
-	static const char *const policies[] = {"mfs", "ff", "epmfs", "local"};
-	static const char *const transports[] = {"auto", "loop", "nbd", "fuse"};
+	/* As trib-union has them (union/policy.c). */
+	static const char *const policies[] = {
+		"pfrd",   "mfs",    "lfs",    "lus",    "lup",    "ff",
+		"rand",   "newest", "all",    "local",  "epall",  "epff",
+		"eplfs",  "eplus",  "eplup",  "epmfs",  "eppfrd", "eprand",
+		"msplfs", "msplus", "msplup", "mspmfs", "msppfrd"};
+	static const char *const transports[] = {"auto", "loop", "nbd", "iscsi",
+						 "fuse"};
 	static const char *const placements[] = {"balanced", "packed", "local"};
 	int r = word_check("layout", spec->layout, sizeof(spec->layout),
 			   layouts, array_size(layouts), err);
@@ -178,8 +195,10 @@ int volume_spec_check(struct volume_spec *spec, struct error *err)
 {
 	char text[2][SIZE_TEXT_MAX];
 	uint64_t least;
-	int r = words_check(spec, err);
+	int r;
 
+	note_open(spec);
+	r = words_check(spec, err);
 	if (r < 0)
 		return r;
 	least = volume_spec_split_minimum(spec);
@@ -253,23 +272,34 @@ bool volume_source_equal(const struct volume_source *a,
 	       (!a->uid[0] || !b->uid[0] || strcmp(a->uid, b->uid) == 0);
 }
 
-bool volume_spec_equal(const struct volume_spec *a, const struct volume_spec *b)
+static bool words_equal(const struct volume_spec *made,
+			const struct volume_spec *asked)
 {
-	return a->capacity == b->capacity && a->min_splits == b->min_splits &&
-	       a->max_splits == b->max_splits &&
-	       a->max_extent == b->max_extent &&
-	       a->share_pools == b->share_pools &&
-	       strcmp(a->layout, b->layout) == 0 &&
-	       strcmp(a->fs_type, b->fs_type) == 0 &&
-	       strcmp(a->policy, b->policy) == 0 &&
-	       strcmp(a->transport, b->transport) == 0 &&
-	       strcmp(a->placement, b->placement) == 0 &&
-	       strcmp(a->local_node, b->local_node) == 0 &&
-	       name_list_equal(&a->nodes, &b->nodes) &&
-	       name_list_equal(&a->exclude, &b->exclude) &&
-	       name_list_equal(&a->pools, &b->pools) &&
-	       labels_equal(&a->node_labels, &b->node_labels) &&
-	       volume_source_equal(&a->source, &b->source);
+	return strcmp(made->layout, asked->layout) == 0 &&
+	       strcmp(made->fs_type, asked->fs_type) == 0 &&
+	       (asked->any_policy ||
+		strcmp(made->policy, asked->policy) == 0) &&
+	       (asked->any_transport ||
+		strcmp(made->transport, asked->transport) == 0) &&
+	       (asked->any_placement ||
+		(strcmp(made->placement, asked->placement) == 0 &&
+		 strcmp(made->local_node, asked->local_node) == 0));
+}
+
+bool volume_spec_equal(const struct volume_spec *made,
+		       const struct volume_spec *asked)
+{
+	return made->capacity == asked->capacity &&
+	       made->min_splits == asked->min_splits &&
+	       made->max_splits == asked->max_splits &&
+	       made->max_extent == asked->max_extent &&
+	       made->share_pools == asked->share_pools &&
+	       words_equal(made, asked) &&
+	       name_list_equal(&made->nodes, &asked->nodes) &&
+	       name_list_equal(&made->exclude, &asked->exclude) &&
+	       name_list_equal(&made->pools, &asked->pools) &&
+	       labels_equal(&made->node_labels, &asked->node_labels) &&
+	       volume_source_equal(&made->source, &asked->source);
 }
 
 void volume_spec_done(struct volume_spec *spec)

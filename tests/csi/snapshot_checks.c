@@ -492,6 +492,35 @@ static void streams_what_is_used(void)
 	holds(!seen->wrong && seen->first_end > 4194304);
 }
 
+/*
+ * A stream that ended after any of its ranges: what is asked for from there
+ * on is the rest, no more, and the same again.
+ */
+static void goes_on_with_what_has_changed(void)
+{
+	const struct kit_stream *seen = kit_streamed();
+	const int64_t bytes = seen->bytes;
+	struct kit_stream whole;
+	char from[64];
+
+	ok(1, DELTA, "max_results=1");
+	holds(!seen->wrong && seen->most == 1 && seen->bytes == bytes);
+	whole = *seen;
+	(void)snprintf(from, sizeof(from), "starting_offset=%lld",
+		       (long long)whole.first_end);
+	ok(1, DELTA, from, "max_results=1");
+	holds(!seen->wrong && seen->bytes < bytes);
+	holds(seen->ranges + 1 == whole.ranges);
+	if (whole.ranges > 1)
+		holds(seen->end == whole.end &&
+		      seen->first_end > whole.first_end);
+	/* The last byte of what has changed, and nothing after it. */
+	(void)snprintf(from, sizeof(from), "starting_offset=%lld",
+		       (long long)whole.end - 1);
+	ok(1, DELTA, from);
+	holds(!seen->wrong && seen->ranges == 1 && seen->end == whole.end);
+}
+
 static void streams_what_has_changed(void)
 {
 	const struct kit_stream *seen = kit_streamed();
@@ -507,6 +536,7 @@ static void streams_what_has_changed(void)
 	ok(1, DELTA);
 	holds(!seen->wrong && seen->ranges > 0 && seen->bytes < bytes);
 	holds(seen->first_end <= 2 * KIT_MIB);
+	goes_on_with_what_has_changed();
 }
 
 static void streams_refuse_what_cannot_be(void)

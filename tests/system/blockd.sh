@@ -85,6 +85,24 @@ test_leaves_a_directory_that_is_not_its_own_alone() {
 	same "$(ls "$D/b")" file
 }
 
+test_serves_without_each_feature_of_the_ring() {
+	place without
+	start_blockd
+	local feature
+	call CreateExtent name=x size=$MIB
+	for feature in coop-taskrun defer-taskrun single-issuer send-zc poll-first \
+		fixed-buffers streams busy-wait defer-taskrun,fixed-buffers,busy-wait; do
+		stop_blockd TERM
+		start_blockd --without "$feature"
+		call SetExport name=x epoch=1 initiators=unix
+		io x@1 -c 'write -P 7 0 64k' -c 'flush' -c 'read -P 7 0 64k' -c 'discard 0 64k'
+	done
+	stop_blockd TERM
+	local argv
+	blockd_argv --without magic
+	fails 2 "without 'magic'" "${argv[@]}"
+}
+
 test_a_wrong_flag_or_file_exits_2_and_a_busy_port_1() {
 	place start
 	mkdir "$D/b"

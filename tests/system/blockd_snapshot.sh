@@ -38,6 +38,8 @@ remove() {
 	for name; do call DeleteExtent name="$name" >/dev/null; done
 }
 
+only_snapshots_have() { [ "$(call ListPools | field pools.0.reclaimable)" = "$1" ]; }
+
 test_snapshots_and_clones_live_and_go_in_any_order() {
 	reflink_place any
 	start_blockd
@@ -52,9 +54,13 @@ test_snapshots_and_clones_live_and_go_in_any_order() {
 	same "$(field snapshots.0.origin.cut <"$D/made")" "$id"
 	same "$(cut "$id" x:s1 | field snapshots.0.id)" "$(extent_field s1 id)"
 	same "$(call ListPools | field pools.0.nominal)" $((16 * MIB))
-	same "$(call ListPools | field pools.0.sharing_known)" False
-	io x -c "write -P 2 0 1M"
+	same "$(call ListPools | field pools.0.sharing_known)" True
+	same "$(call ListPools | field pools.0.shared)" $MIB
+	same "$(call ListPools | field pools.0.reclaimable)" 0
+	io x -c "write -P 2 0 1M" -c flush
+	eventually 30 only_snapshots_have $MIB
 	cut "$(uuid)" x:s2 >/dev/null
+	same "$(call ListPools | field pools.0.shared)" $MIB
 	fails 1 EINVAL call SetExport name=s1 initiators=any
 	fails 1 EINVAL call ResizeExtent name=s1 size=$((16 * MIB))
 	call SetExport name=s1 initiators=any read_only=true >/dev/null

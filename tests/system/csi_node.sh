@@ -336,6 +336,64 @@ test_a_block_volume_is_a_device() {
 	nothing_left
 }
 
+modify() { # ID PARAMETER=VALUE...
+	local id=$1
+	shift
+	csi 1 Controller/ControllerModifyVolume "volume_id=$id" \
+		"${@/#/mutable_parameters.}" >/dev/null
+}
+# takes DEVICE BLOCK COUNT LEAST MOST: so many writes, so many milliseconds
+takes() {
+	local start ms
+	start=$(date +%s%3N)
+	dd if=/dev/zero of="$1" bs="$2" count="$3" oflag=direct 2>/dev/null
+	ms=$(($(date +%s%3N) - start))
+	[ $ms -ge "$4" ] && [ $ms -le "$5" ] ||
+		{ echo "$3 writes of $2 took $ms ms"; return 1; }
+}
+test_limits_hold_by_the_network_and_on_the_volumes_own_node() {
+	local id t
+	CAP=(volume_capability.block= volume_capability.access_mode.mode=7)
+	volume slow
+	csi 1 Controller/CreateVolume name=slow "capacity_range.required_bytes=$((64 * MIB))" \
+		volume_capabilities.block= volume_capabilities.access_mode.mode=7 \
+		parameters.nodes=host2 mutable_parameters.bytesPerSecond=1MiB >"$TEST_DIR/out"
+	id=$(sed -n 's/.*volume_id="\([^"]*\)".*/\1/p' "$TEST_DIR/out")
+	stage 1 slow "$id"
+	publish 1 slow "$id" a
+	t=$(target 1 a)
+	# What flows in within a tenth of a second may be used at once.
+	takes "$t" 64k 64 3500 60000
+	# Changed while it is used.
+	modify "$id" bytesPerSecond=0 iops=20
+	takes "$t" 4k 60 2500 60000
+	modify "$id" iops=0
+	eventually 60 takes "$t" 4k 60 0 2000
+	unpublish 1 "$id" a
+	unstage 1 slow "$id"
+	# Without limits its own node uses the extent's file; with them not,
+	# from the next time on.
+	stage 2 slow "$id"
+	same "$(losetup -nl -O BACK-FILE | count "$C/host2/pool/extents/slow")" 1
+	modify "$id" bytesPerSecond=1MiB
+	stage 2 slow "$id"
+	same "$(losetup -nl -O BACK-FILE | count "$C/host2/pool/extents/slow")" 1
+	unstage 2 slow "$id"
+	stage 2 slow "$id"
+	publish 2 slow "$id" a
+	t=$(target 2 a)
+	same "$(losetup -nl -O BACK-FILE | count "$C/host2/pool/extents/slow")" 0
+	takes "$t" 64k 64 3500 60000
+	# It is the same device when that is repeated, also without limits.
+	modify "$id" bytesPerSecond=0
+	stage 2 slow "$id"
+	eventually 60 takes "$t" 64k 64 0 3000
+	unpublish 2 "$id" a
+	unstage 2 slow "$id"
+	delete 1 "$id"
+	nothing_left
+}
+
 test_a_volume_is_read_on_several_nodes() {
 	local id i
 	cap 1

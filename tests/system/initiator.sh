@@ -29,6 +29,23 @@ test_a_remote_extent_carries_a_file_system() {
 	umount "$TEST_DIR/mnt"
 }
 
+test_a_device_mounted_elsewhere_names_by_whom() {
+	server disk 64M
+	call attach $(remote disk 64M)
+	device=$(value device)
+	mkfs.ext4 -q "$device"
+	unshare --mount sh -c \
+		'mount "$0" /mnt && echo mounted && exec sleep 600' "$device" \
+		>"$TEST_DIR/elsewhere" &
+	other=$!
+	eventually 30 grep -q mounted "$TEST_DIR/elsewhere"
+	refused EBUSY "another mount namespace, that of sleep ($other)" detach id=a
+	kill $other
+	wait $other || true
+	call detach id=a
+	nothing_left
+}
+
 test_what_is_written_is_what_the_server_has() {
 	server disk 64M
 	call attach $(remote disk 64M)

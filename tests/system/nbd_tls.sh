@@ -189,6 +189,55 @@ test_nothing_plain_is_taken_after_starttls() {
 	stop_server
 }
 
+# The same where it comes in many small pieces, and STARTTLS ends one of them.
+test_nothing_received_ahead_is_taken_after_starttls() {
+	local keys_of=$keys/good
+	start_disk "${with_cert[@]}" --loops 1
+	"$python" - "$port" "$keys_of" <<-'END'
+		import socket, ssl, struct, sys, time
+		def option(n, data=b""):
+		    return b"IHAVEOPT" + struct.pack(">II", n, len(data)) + data
+		s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+		s.settimeout(30)
+		s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+		s.recv(18, socket.MSG_WAITALL)
+		s.sendall(b"\0\0\0\3")
+		left, last = 100000, 16384 - 16
+		s.sendall(b"IHAVEOPT" + struct.pack(">II", 77, left))
+		n = struct.unpack(">I", s.recv(20, socket.MSG_WAITALL)[16:])[0]
+		s.recv(n, socket.MSG_WAITALL)
+		left -= last
+		for size in [1000] * 12:
+		    s.sendall(bytes(size))
+		    left -= size
+		    time.sleep(0.02)
+		while left:
+		    size = min(left, 16384)
+		    s.sendall(bytes(size))
+		    left -= size
+		    time.sleep(0.02)
+		s.sendall(bytes(last) + option(5) + option(77, b"plain"))
+		try:
+		    said = s.recv(20, socket.MSG_WAITALL)
+		    c = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+		    c.check_hostname = False
+		    c.verify_mode = ssl.CERT_NONE
+		    c.load_cert_chain(sys.argv[2] + "/client-cert.pem",
+		                      sys.argv[2] + "/client-key.pem")
+		    t = c.wrap_socket(s)
+		    t.sendall(option(2)) # ABORT, and nothing else, is said by TLS
+		    said, more = b"", True
+		    while more:
+		        more = t.recv(4096)
+		        said += more
+		    assert struct.pack(">I", 77) not in said[8:12], "it was taken"
+		except (ConnectionError, ssl.SSLError):
+		    pass
+	END
+	grep -q "between STARTTLS and TLS" "$log"
+	stop_server
+}
+
 test_64_connections_behind_tls() {
 	start_disk "${with_psk[@]}" --loops 2
 	"$python" - "$psk/disk$by_psk" <<-'END'

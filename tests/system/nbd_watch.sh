@@ -66,7 +66,7 @@ print(all(sum(int(n) for n in o["latency"]) == int(o["count"])
 }
 
 test_who_is_connected_is_told_with_what_was_agreed_on() {
-	local client
+	local client id of
 	place who
 	start_blockd --metrics-address "unix:$D/run/metrics"
 	call CreateExtent name=x size=$((16 * MIB)) >/dev/null
@@ -89,9 +89,17 @@ test_who_is_connected_is_told_with_what_was_agreed_on() {
 		"structured base:allocation"
 	same "$(call GetExportStats name=x | field connections.0.operations.0.bytes)" 512
 	shows 'trib_blockd_connections{extent="x"} 1'
+	id=$(call GetExportStats name=x | field connections.0.id)
+	of="{extent=\"x\",connection=\"$id\""
+	shows "trib_blockd_connection_info$of,peer=\"the unix socket\",features=\"structured base:allocation\"} 1"
+	shows "trib_blockd_connection_bytes_total$of,op=\"write\"} 512"
+	shows "trib_blockd_connection_seconds_count$of,op=\"write\"} 1"
+	shows 'trib_blockd_connections_left_out 0'
 	touch "$D/go"
 	wait $client
 	eventually 20 shows 'trib_blockd_connections{extent="x"} 0'
+	! grep -q "^trib_blockd_connection_info" "$D/page" ||
+		fail "told of a connection that is over"
 }
 
 test_a_hundred_idle_exports_and_connections_are_small() {

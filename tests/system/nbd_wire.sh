@@ -151,7 +151,8 @@ test_fio_verifies_what_it_wrote() {
 test_it_works_without_each_feature_of_the_ring() {
 	local feature
 	for feature in coop-taskrun defer-taskrun single-issuer send-zc poll-first \
-		coop-taskrun,defer-taskrun,single-issuer,send-zc,poll-first; do
+		fixed-buffers streams busy-wait \
+		coop-taskrun,defer-taskrun,single-issuer,send-zc,poll-first,fixed-buffers,streams,busy-wait; do
 		start_disk --without "$feature" --loops 2
 		fio_verify "$tcp/disk"
 		stop_server
@@ -428,6 +429,31 @@ test_a_flood_of_those_who_say_nothing_keeps_nobody_out() {
 	END
 	alive
 	[ "$(wc -l <"$log")" -le 20 ] || fail "its log is not limited: $(wc -l <"$log")"
+	stop_server
+}
+
+# Answers to options that nobody takes: they wait, and the loop does not.
+test_a_peer_that_takes_no_answers_keeps_nobody_out() {
+	start_disk --loops 1
+	shell "$tcp/disk" <<-END
+		import select, socket, struct
+		h = connect()
+		s = socket.socket()
+		s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+		s.connect(("127.0.0.1", $port))
+		s.sendall(b"\0\0\0\3")
+		s.setblocking(False)
+		asked, lists = 0, (b"IHAVEOPT" + struct.pack(">II", 3, 0)) * 1024
+		while select.select([], [s], [], 2)[1]: # until both sides are full
+		    try:
+		        asked += s.send(lists)
+		    except BlockingIOError:
+		        pass
+		assert asked > 0
+		h.pwrite(b"k" * 4096, 0)
+		assert h.pread(4096, 0) == b"k" * 4096
+		assert connect().pread(4096, 0) == b"k" * 4096
+	END
 	stop_server
 }
 

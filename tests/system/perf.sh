@@ -51,6 +51,58 @@ test_says_by_how_much_each_goal_is_met_or_missed() {
 		assert abs(row["ratio"] - 1.2) < 1e-9 and row["met"] is True
 	END
 	fails 3 '2 missed' perf two --quick --strict
+	perf two --quick --rows 'no such row' | grep -qx '0 rows: 0 goals met, 0 missed'
+}
+
+test_what_has_no_goal_is_neither_met_nor_missed() {
+	suite calm <<-'END'
+		return case(side(12), side(10), (">=",))
+	END
+	perf calm --quick --strict >"$TEST_DIR/out"
+	grep -q '1\.20 .* none$' "$TEST_DIR/out"
+	grep -qx '1 rows: 0 goals met, 0 missed' "$TEST_DIR/out"
+}
+
+test_a_case_may_have_fewer_rounds_than_its_suite() {
+	suite few <<-'END'
+		return [Case("row", {"ours": side(12), "peer": side(10)}, {"peer": "peer 1.0"},
+		             [Goal("speed", "1/s", "peer", ">=", 1.0)], 2)]
+	END
+	perf few --rounds 5 --json "$TEST_DIR/json" >/dev/null
+	grep -q '"rounds": 2' "$TEST_DIR/json"
+	perf few --rounds 1 --json "$TEST_DIR/json" >/dev/null
+	grep -q '"rounds": 1' "$TEST_DIR/json"
+}
+
+test_a_row_may_be_of_another_side_and_beside_the_best_of_some() {
+	suite some <<-'END'
+		sides = {"ours": side(30), "ring": side(60), "a": side(10), "b": side(20), "c": side(90)}
+		names = {"ring": "by ring", "a": "A", "b": "B", "c": "C", "ours": "ours"}
+		return [Case("row", sides, names, [Goal("speed", "1/s", ("a", "b"), ">=", 1.5),
+		                                   Goal("speed", "1/s", "ours", ">=", 2.0, side="ring")],
+		             warm=False)]
+	END
+	perf some --rounds 1 >"$TEST_DIR/out"
+	grep -q '^  row  .* B .* 1\.50 ' "$TEST_DIR/out"
+	grep -q '^  row, by ring  .* ours .* 2\.00 ' "$TEST_DIR/out"
+}
+
+test_a_row_is_there_before_the_next_is_measured() {
+	local rc=0
+	suite steps <<-'END'
+		def late(number):
+		    with open(place.path + "/../../out") as f:
+		        assert " 1.20 " in f.read(), "the first row is not there yet"
+		    raise Failed("on purpose")
+
+		return case(side(12), side(10), (">=", 1.0)) + [
+		    Case("next", {"ours": late, "peer": side(10)}, {"peer": "peer 1.0"},
+		         [Goal("speed", "1/s", "peer", ">=", 1.0)])]
+	END
+	perf steps --quick >"$TEST_DIR/build/out" 2>"$TEST_DIR/err" || rc=$?
+	same $rc 1
+	grep -q 'failed: on purpose' "$TEST_DIR/err"
+	grep -qx '1 rows: 1 goals met, 0 missed; failed: steps' "$TEST_DIR/build/out"
 }
 
 test_fails_when_the_sides_did_not_do_the_same_work() {

@@ -23,7 +23,7 @@ test_a_pool_on_a_loop_device_is_whole_after_a_restart() {
 	file=$(medium 1 disk 300MiB)
 	dev=$(losetup -f --show "$file")
 	at_exit losetup -d "$dev"
-	on 1 trib pool create disk "$dev" --quiet
+	on 1 trib pool create disk "$dev" --raw --quiet
 	at_exit pool_gone 1 disk
 	on 1 trib extent create one --pool disk --size 64MiB --label a=b --quiet >/dev/null
 	at_exit on 1 trib extent delete one
@@ -35,6 +35,10 @@ test_a_pool_on_a_loop_device_is_whole_after_a_restart() {
 	on 1 trib pool list host1 | grep -q 'host1/disk *raw *online *1 '
 	# Repeating it is no error, another name for it is.
 	on 1 trib pool create disk "$dev" --quiet
+	mkdir "$C/host1/dir"
+	fails any "'$C/host1/dir' is a directory: a raw pool" \
+		on 1 trib pool create other "$C/host1/dir" --raw
+	rmdir "$C/host1/dir"
 	fails any "belongs to pool 'disk'" on 1 trib pool create other "$dev"
 	fails any "in use" mkfs.ext4 -q -F "$dev"
 }
@@ -49,17 +53,64 @@ test_what_holds_something_is_refused_and_what_is_in_use_always() {
 	fails any "in use by $dev" on 1 trib pool create held "$file" --force
 	mount "$dev" "$(mkdir -p "$C/m" && echo "$C/m")"
 	at_exit umount "$C/m"
-	fails any "in use" on 1 trib pool create held "$dev" --force
+	fails any "in use: mounted at" on 1 trib pool create held "$dev" --force
 	umount "$C/m"
 	fails any "holds ext4" on 1 trib pool create held "$dev"
+	# Who has it open without claiming it, be it for reading.
+	sleep 300 <"$dev" &
+	at_exit kill $!
+	fails any "in use: open in sleep ($!)" on 1 trib pool create held "$dev" --force
+	kill $!
+	wait $! || true
 	on 1 trib pool create held "$dev" --force --quiet
 	pool_gone 1 held
 	# A pool that was given up is an empty medium again.
 	on 1 trib pool create again "$dev" --quiet
 	pool_gone 1 again
+	losetup -d "$dev"
+	sleep 300 <"$file" &
+	at_exit kill $!
+	fails any "in use: open in sleep ($!)" on 1 trib pool create again "$file"
+	kill $!
+	wait $! || true
+	on 1 trib pool create again "$file" --quiet
+	pool_gone 1 again
 	fails any "at least" on 1 trib pool create small "$(medium 1 small 8MiB)"
 	fails any "no directory, block device or file" \
 		on 1 trib pool create null /dev/null
+}
+
+test_a_cluster_is_as_large_as_was_asked_for() {
+	local file
+	file=$(medium 1 fine 128MiB)
+	fails any "clusters of 96.00 KiB are not possible" \
+		on 1 trib pool create fine "$file" --cluster-size 96KiB
+	fails any "a power of two from 64.00 KiB to 64.00 MiB" \
+		on 1 trib pool create fine "$file" --cluster-size 128M
+	mkdir "$C/host1/coarse"
+	fails any "only a pool on a device or file has clusters" \
+		on 1 trib pool create coarse "$C/host1/coarse" --cluster-size 1M
+	on 1 trib pool create fine "$file" --cluster-size 64K --quiet
+	at_exit pool_gone 1 fine
+	on 1 trib pool create fine "$file" --cluster-size 64KiB --quiet
+	fails any "exists with clusters of 65536 bytes, not 1048576" \
+		on 1 trib pool create fine "$file" --cluster-size 1MiB
+	on 1 trib pool list host1 | grep -q 'host1/fine .* 64.00 KiB  */'
+	on 1 trib extent create thin --pool fine --size 32MiB --quiet >/dev/null
+	at_exit on 1 trib extent delete thin
+	at_exit on 1 trib extent unexport thin
+	on 3 qemu-io -f raw -c "write 4k 4k" -c "write 20M 4k" \
+		"$(uri 1 thin)" >/dev/null
+	# After a restart, too: two clusters of what is promised.
+	blockd_signal 1 TERM
+	blockd_start 1
+	on 1 trib extent show thin --json >"$TEST_DIR/thin"
+	jq -e '.reserved == 33554432 and .allocated == 131072 and
+		.reclaimable == 131072 and .shared == 0' "$TEST_DIR/thin"
+	on 1 trib extent show thin |
+		grep 'space  *32.00 MiB reserved, 0 B shared, 128.00 KiB recl'
+	on 1 trib pool list host1 --json |
+		jq -e '.[] | select(.name == "fine") | .clusterSize == 65536'
 }
 
 # uri HOST EXTENT: served to host 3

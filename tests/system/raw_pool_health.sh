@@ -72,6 +72,47 @@ test_a_pool_that_is_served_is_checked_and_grows() {
 	found '"clean": *true'
 }
 
+# busy FILE COMMAND...: again and again, until FILE.stop is there
+busy() {
+	local file=$1 n=0
+	shift
+	while [ ! -e "$file.stop" ]; do
+		"$@" >"$file" 2>&1 || { echo "$*: failed" >>"$file.failed"; return; }
+		n=$((n + 1))
+		echo $n >"$file.n"
+	done
+}
+writes() {
+	on 1 qemu-io -f raw -c "write -P 9 8M 1M" -c "write -P 9 10236k 8k" -c flush \
+		-c "discard 8M 1M" -c "write -P 5 12M 64k" -c "write -z 12M 4k" -c flush "$A"
+	! grep -i 'fail\|error' "$TEST_DIR/load"
+}
+cuts() {
+	on 1 trib extent snapshot host1/a --name busy --quiet &&
+		on 1 trib extent delete busy
+}
+went_on() { [ "$(cat "$1.n" 2>/dev/null || echo 0)" -ge "$2" ]; }
+
+# Nothing is found that is not wrong, whatever is under way.
+test_a_pool_is_checked_while_it_is_written_to_and_cut() {
+	local load=$TEST_DIR/load cut=$TEST_DIR/cut jobs i
+	busy "$load" writes &
+	jobs=$!
+	busy "$cut" cuts &
+	jobs="$jobs $!"
+	at_exit touch "$load.stop" "$cut.stop"
+	for i in 1 2 3; do
+		eventually 60 went_on "$load" $i
+		eventually 60 went_on "$cut" $i
+		on 1 trib pool check raw >"$TEST_DIR/check" || { cat "$TEST_DIR/check"; false; }
+	done
+	touch "$load.stop" "$cut.stop"
+	wait $jobs
+	! cat "$load.failed" "$cut.failed" 2>/dev/null || { cat "$load" "$cut"; false; }
+	on 1 trib pool check raw
+	io "$A" "read -P 0 8M 1M" "read -P 9 10236k 8k" "read -P 0 12M 4k" "read -P 5 12292k 60k"
+}
+
 test_one_damaged_copy_is_found_and_repaired() {
 	io "$B" "write -P 2 0 1M"
 	blockd_signal 1 KILL
@@ -146,6 +187,69 @@ test_a_device_that_goes_and_comes_back_needs_no_restart() {
 	rm "$TEST_DIR/disk"
 }
 
+# available POOL: bytes
+available() {
+	on 1 trib pool list host1 --json | tr -d ' \n' | grep -o "\"name\":\"$1\"[^}]*" |
+		grep -o '"available":[0-9]*' | cut -d: -f2
+}
+unbound() { ! losetup "$1" >/dev/null 2>&1; }
+
+# Another one gets the number that the first had, and is refused.
+test_a_device_that_grows_is_exchanged_and_comes_back() {
+	local file=$C/host1/grows other=$C/host1/other dev u before
+	fallocate -l 128MiB "$file"
+	fallocate -l 160MiB "$other"
+	dev=$(losetup -f --show "$other")
+	at_exit losetup -d "$dev"
+	on 1 trib pool create other "$dev" --quiet
+	on 1 trib extent create o --pool other --size 16MiB --quiet >/dev/null
+	blockd_signal 1 TERM
+	losetup -d "$dev"
+	eventually 30 unbound "$dev"
+	rm "$C/host1/state/pools/other.pool"
+	blockd_start 1
+	losetup "$dev" "$file"
+	on 1 trib pool create grows "$dev" --quiet
+	at_exit on 1 trib pool delete grows --quiet
+	on 1 trib extent create g --pool grows --size 16MiB --quiet >/dev/null
+	at_exit on 1 trib extent delete g
+	at_exit on 1 trib extent unexport g
+	u=$(uri g)
+	io "$u" "write -P 7 0 2M"
+	before=$(available grows)
+	truncate -s 160MiB "$file"
+	losetup -c "$dev"
+	on 1 trib pool grow grows --quiet
+	same $(($(available grows) - before)) $((32 << 20)) "bytes that it grew by"
+	on 1 trib extent create fill --pool grows --size 32MiB --quiet >/dev/null
+	io "$(uri fill)" "write -P 4 0 32M" "read -P 4 0 32M"
+	io "$u" "read -P 7 0 2M" "write -P 8 4M 1M"
+	# It goes: to nothing first, so that it is noticed, then for good.
+	cp "$file" "$TEST_DIR/grows"
+	truncate -s 0 "$file"
+	losetup -c "$dev"
+	eventually 30 is grows missing
+	losetup -d "$dev"
+	eventually 30 unbound "$dev"
+	same "$(pool_state grows)" missing
+	losetup "$dev" "$other"
+	eventually 30 is grows foreign
+	! io "$u" "read 0 4k"
+	fails any "foreign" on 1 trib extent create h --pool grows --size 1MiB
+	losetup -d "$dev"
+	eventually 30 unbound "$dev"
+	blockd --check-pool "$other" >"$TEST_DIR/check"
+	found 'the pool is whole' # nobody has written to it
+	mv "$TEST_DIR/grows" "$file"
+	losetup "$dev" "$file"
+	eventually 30 is grows online
+	io "$u" "read -P 7 0 2M" "read -P 8 4M 1M"
+	io "$(uri fill)" "read -P 4 0 32M"
+	on 1 trib pool check grows
+	on 1 trib extent unexport fill --quiet
+	on 1 trib extent delete fill --quiet
+}
+
 test_a_file_that_goes_is_noticed_by_who_reads_and_another_is_refused() {
 	local file=$C/host1/first other=$C/host1/second u
 	fallocate -l 128MiB "$file"
@@ -198,7 +302,7 @@ test_a_medium_that_fails_for_a_while_needs_no_restart() {
 	# What needs no change goes on, and it is tried again and again.
 	on 1 qemu-io -r -f raw -c "read -P 7 0 2M" "$u" >"$TEST_DIR/io" 2>&1
 	! grep -i 'fail\|error' "$TEST_DIR/io"
-	fails any "no room" on 1 trib extent create t --pool sick --size 1MiB
+	fails any "the pool takes no changes: writing" on 1 trib extent create t --pool sick --size 1MiB
 	same "$(pool_state sick)" online
 	on 1 trib pool list host1 --json | grep 'takes no changes'
 	same "$(incarnation sick)" "$before"

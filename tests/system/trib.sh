@@ -55,6 +55,23 @@ test_exit_codes_tell_failures_apart() {
 	on 1 trib volume delete same
 }
 
+test_an_extent_is_a_lun() {
+	local at=iqn.2000-01.org:group me=iscsi:iqn.2000-01.org:me
+	on 1 trib extent create host1/one --size 16MiB
+	on 1 trib extent create host1/two --size 16MiB
+	on 1 trib extent export host1/one --target $at --lun 3 --allow $me
+	on 1 trib extent show host1/one | grep -qx "iscsi       LUN 3 of $at"
+	json extent show host1/one | grep -q '"iscsiLun": 3'
+	fails 4 "LUN 3 of target '$at' is extent 'one'" \
+		on 1 trib extent export host1/two --target $at --lun 3 --allow $me
+	fails 2 "--target" on 1 trib extent export host1/two --lun 3 --allow $me
+	fails 1 "LUN 256" on 1 trib extent export host1/two --target $at --lun 256 --allow $me
+	on 1 trib extent export host1/one --allow $me
+	! on 1 trib extent show host1/one | grep "LUN"
+	on 1 trib extent delete host1/one --force
+	on 1 trib extent delete host1/two --force
+}
+
 test_json_is_json_and_errors_are_too() {
 	local out rc=0
 	json status | grep -q '"name": "host2"'

@@ -1,84 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# trib-union over an ext4, an XFS and a tmpfs branch.
+# trib-union over an ext4, an XFS and a tmpfs branch: as a command, its policies,
+# names, attributes, and what is left when it is killed.
 . "$(dirname "$0")/../lib.sh"
-need_root
-need mkfs.ext4 mkfs.xfs getfattr setfattr getfacl setfacl setpriv fio jq setcap python3 bc
-[ -c /dev/fuse ] || skip_all "needs /dev/fuse"
-D=$TEST_DIR
-M=$D/mnt
-chmod 755 "$D" # the tests act as other users, too
-OTHER=(setpriv --reuid 1234 --regid 1234 --clear-groups)
-# Somebody without rights runs it, from where they can reach it.
-union_as_other() {
-	install -m 755 "$BUILD/bin/trib-union" "$D/trib-union"
-	"${OTHER[@]}" "$D/trib-union" "$@"
-}
-
-loop_fs() { # NAME SIZE MKFS...
-	rm -f "$D/$1.img"
-	truncate -s "$2" "$D/$1.img"
-	"${@:3}" "$D/$1.img" >/dev/null
-	mkdir -p "$D/$1"
-	mount -o loop,noatime "$D/$1.img" "$D/$1"
-	at_exit umount -l "$D/$1"
-}
-
-three_branches() {
-	loop_fs a 128M mkfs.ext4 -q -m 0
-	loop_fs b 320M mkfs.xfs -q
-	mkdir -p "$D/c" "$M"
-	mount -t tmpfs -o size=256M none "$D/c"
-	at_exit umount -l "$D/c"
-	rmdir "$D/a/lost+found"
-	chmod 777 "$D/a" "$D/b" "$D/c"
-}
-
-small_branches() { # two of tmpfs, of the SIZEs given
-	mkdir -p "$M"
-	local name
-	for name in a b; do
-		mkdir -p "$D/$name"
-		mount -t tmpfs -o "size=$1" none "$D/$name"
-		at_exit umount -l "$D/$name"
-		shift
-	done
-}
-
-union() { # OPTIONS BRANCHES
-	trib-union -o "log=$D/log,$1" "$2" "$M"
-	at_exit umount -l "$M"
-}
-all() { union "$1" "$D/a:$D/b:$D/c"; }
-
-server() { # its pid
-	local cmd
-	for cmd in /proc/[0-9]*/cmdline; do
-		if { tr '\0' '\n' <"$cmd"; } 2>/dev/null |
-			awk -v m="$M" 'NR == 1 && /trib-union$/ {u = 1}
-				{last = $0} END {exit !(u && last == m)}'; then
-			basename "$(dirname "$cmd")"
-			return
-		fi
-	done
-	return 1
-}
-
-gone() { ! kill -0 "$1" 2>/dev/null; }
-
-stop() {
-	local pid
-	pid=$(server)
-	kill -TERM "$pid"
-	eventually 30 gone "$pid"
-	! mountpoint -q "$M"
-}
-
-stat_of() { getfattr --absolute-names --only-values -n user.tributary.stats "$M" | jq -r ".$1"; }
-
-kernel_passes_through() {
-	[ "$(stat_of passthrough)" = true ] || skip "this kernel passes nothing through"
-}
+. "$TOP/tests/union_lib.sh"
+need setfattr getfacl setfacl setpriv setcap python3 bc
 
 test_mounts_and_stops_on_sigterm() {
 	three_branches
@@ -109,7 +35,7 @@ test_refuses_what_it_cannot_do_with_words() {
 	fails 1 "one in the other" trib-union "$D/a" "$D/a"
 	fails 1 "no file handles" trib-union /proc "$M"
 	fails 1 "branch '$D/file'" trib-union "$D/file" "$M"
-	fails 2 "unknown option 'cache.files'" trib-union -o cache.files=off "$D/a" "$M"
+	fails 2 "unknown option 'cache.file'" trib-union -o cache.file=off "$D/a" "$M"
 	fails 2 "are missing" trib-union "$D/a"
 	fails any "run as root" union_as_other "$D/a" "$M"
 	! mountpoint -q "$M"
@@ -124,6 +50,13 @@ test_a_write_by_root_takes_capabilities_but_not_setuid() {
 	echo more >>"$M/f"
 	same "$(getcap "$M/f")" ""
 	same "$(stat -c %a "$M/f")" 4755
+	# A change of the owner, to nobody, is no write.
+	python3 -c 'import os, sys; os.fchown(os.open(sys.argv[1], os.O_RDWR), -1, -1)' "$M/f"
+	same "$(stat -c %a "$M/f")" 755
+	chown 0:4321 "$M/f"
+	chmod 2644 "$M/f" # no program of the group's: it stays
+	python3 -c 'import os, sys; os.chown(sys.argv[1], -1, -1)' "$M/f"
+	same "$(stat -c %a "$M/f")" 2644
 }
 
 test_a_branch_is_there_once_by_any_path() {
@@ -144,6 +77,91 @@ test_a_branch_is_there_once_by_any_path() {
 	# Two directories of one file system: its space is counted once.
 	union policy=ff "$D/a/sub:$D/a/two"
 	same "$(df -k --output=size "$M" | tail -n 1 | tr -d ' ')" 10240
+}
+
+test_fstab_mounts_it_as_any_file_system() {
+	mkdir -p "$M" "$D/disks/2" "$D/disks/10" "$D/disks/a b" "$D/old" "$D/upper" "$D/work"
+	touch "$D/disks/file" "$D/old/there"
+	mkdir "$D/ns"
+	mount -t tmpfs none "$D/ns"
+	at_exit umount -l "$D/ns"
+	mkdir "$D/ns/upper" "$D/ns/work"
+	cat >"$D/fstab" <<-END
+		$D/disks/*:$D/old=NC,1G $M fuse.trib-union category.create=ff,nofail,_netdev,x-systemd.automount,noatime,minfreespace=1M,cache.files=off,log=$D/log 0 0
+		$D/disks/2 $D/bad fuse.trib-union nullrw=true 0 0
+	END
+	mkdir "$D/bad"
+	# /sbin with the helper, for this and for nobody else.
+	cat >"$D/in-namespace" <<-END
+		set -e
+		sbin=\$(realpath /sbin)
+		mount -t overlay -o "lowerdir=\$sbin,upperdir=$D/ns/upper,workdir=$D/ns/work" none "\$sbin"
+		ln -s "$BUILD/bin/trib-union" /sbin/mount.fuse.trib-union
+		mount -T "$D/fstab" "$M"
+		findmnt -no FSTYPE,OPTIONS "$M"
+		getfattr --absolute-names --only-values -n user.union.branches "$M/.union"
+		echo
+		touch "$M/new"
+		ls "$M" "$D/disks/10"
+		mount -f -T "$D/fstab" "$D/bad"
+		mount -T "$D/fstab" "$D/bad" && exit 1
+		umount "$M"
+	END
+	unshare -m --propagation slave bash "$D/in-namespace" >"$D/out" 2>"$D/err" || fail "$(cat "$D/out" "$D/err")"
+	grep -q "^fuse.trib-union rw,.*noatime" "$D/out" || fail "$(cat "$D/out")"
+	grep -q "^$D/disks/10=rw:$D/disks/2=rw:$D/disks/a b=rw:$D/old=nc,1G$" "$D/out"
+	[ -e "$D/disks/10/new" ]
+	grep -q "nullrw=true" "$D/err"
+	same "$(wc -l <"$D/err")" 1
+}
+
+test_free_space_of_some_branches_is_not_counted() {
+	small_branches 20M 40M
+	union statfs-ignore=nc "$D/a:$D/b=nc"
+	same "$(df -m --output=size "$M" | tail -n 1 | tr -d ' ')" 60
+	same "$(df -m --output=avail "$M" | tail -n 1 | tr -d ' ')" 20
+}
+
+test_bad_branches_and_names_of_two_kinds_are_defined() {
+	small_branches 20M 20M
+	touch "$D/a/file"
+	mkdir -p "$D/a/sub" "$D/b/kind" "$D/a/other"
+	echo file >"$D/a/kind"
+	echo hidden >"$D/b/other"
+	ln -s nowhere "$D/a/link"
+	mkdir "$D/b/link"
+	fails 1 "Not a directory" trib-union "$D/a/file" "$M"
+	fails 1 "No such file" trib-union "$D/a/none" "$M"
+	fails 1 "No such file" trib-union "$D/a/link" "$M"
+	fails 1 "one in the other" trib-union "$D/a:$D/a/sub" "$M"
+	fails 1 "same directory" trib-union "$D/a:$D/b/../a" "$M"
+	fails 1 "one in the other" trib-union "$D" "$M"
+	fails 2 "nothing matches" trib-union "$D/a/none*" "$M"
+	fails 2 "no directory matches" trib-union "$D/a/fil?" "$M"
+	# One file system twice: its space counts once.
+	mkdir "$D/a/twice"
+	union policy=ff "$D/a/sub:$D/a/twice"
+	same "$(df -m --output=size "$M" | tail -n 1 | tr -d ' ')" 20
+	stop
+	union policy=ff "$D/a:$D/b"
+	# The lowest branch says what a name is.
+	same "$(cat "$M/kind")" file
+	[ -d "$M/other" ]
+	[ -L "$M/link" ]
+	rm "$M/kind" "$M/link"
+	[ -d "$M/kind" ]
+	[ -d "$M/link" ]
+	rmdir "$M/other"
+	[ ! -e "$M/other" ]
+	same "$(cat "$D"/b/.tributary/hidden-*-other)" hidden
+	local name
+	name=$(printf 'n%.0s' {1..255})
+	mkdir "$M/$name"
+	touch "$M/$name/$name"
+	[ -e "$D/a/$name/$name" ]
+	fails any "too long" touch "$M/${name}n"
+	fails any "too long" mkdir "$M/${name}n"
+	rm -r "${M:?}/$name"
 }
 
 test_names_at_the_limits() {
@@ -188,7 +206,8 @@ test_branches_that_others_change_are_looked_at_each_time() {
 	same "$(stat -c %h "$M/d")" 3
 	ln -s one "$M/link"
 	same "$(readlink "$M/link")" one
-	rm "$D"/[ab]/link && ln -s other "$D/a/link"
+	rm "$D"/[ab]/link
+	ln -s other "$D/a/link"
 	same "$(readlink "$M/link")" other
 	rm -r "$D/a/d"
 	same "$(ls "$M/d")" sub
@@ -204,157 +223,6 @@ test_paths_with_separators_are_escaped() {
 	at_exit umount -l "$M"
 	echo 1 >"$M/f"
 	same "$(cat "$D/x:y=ro/f")" 1
-}
-
-# Random calls, the same on one ext4 and on the union; the branch that new
-# names go to changes with every round, so that directories are on several.
-differential() { # OPTIONS SEEDS
-	three_branches
-	loop_fs plain 128M mkfs.ext4 -q -m 0
-	mkdir -m 777 "$D/plain/top"
-	local seed round branches
-	for seed in $2; do
-		for round in 0 1 2 3; do
-			branches=$D/a:$D/b:$D/c
-			case $((round % 3)) in
-			0) branches=$D/a=local:$D/b:$D/c ;;
-			1) branches=$D/a:$D/b=local:$D/c ;;
-			2) branches=$D/a:$D/b:$D/c=local ;;
-			esac
-			union "policy=local,$1" "$branches"
-			(cd "$D/plain/top" && outcomes $((seed * 10 + round)) 2000 1234) >"$D/plain.out"
-			(cd "$M" && outcomes $((seed * 10 + round)) 2000 1234) >"$D/union.out"
-			stop
-			diff "$D/plain.out" "$D/union.out" | head -n 20
-			cmp "$D/plain.out" "$D/union.out"
-		done
-	done
-	[ "$(stat -c %s "$D/log")" = 0 ] || { cat "$D/log"; fail "it logged"; }
-}
-PATH=$PATH:$BUILD/test/union
-
-test_behaves_as_one_ext4() { differential passthrough=auto "1 2 3"; }
-test_behaves_as_one_ext4_without_passthrough() { differential passthrough=off "4 5 6"; }
-
-random_data() { # OPTIONS
-	three_branches
-	local seed name
-	for name in a b c; do
-		union "$1" "$D/$name:$D/$([ $name = a ] && echo b || echo a)"
-		for seed in 1 2 3; do
-			random_io "$M/file$seed" $seed 3000
-		done
-		if [ "$1" = policy=ff ] && [ "$(stat_of passthrough)" = true ]; then
-			same "$(stat_of reads)" 0
-			same "$(stat_of writes)" 0
-			same "$(stat_of passthrough_opens)" "$(stat_of opens)"
-		fi
-		stop
-	done
-}
-
-test_data_is_right_in_every_way_to_write_it() { random_data policy=ff; }
-test_data_is_right_without_passthrough() { random_data policy=ff,passthrough=off; }
-
-test_the_daemon_sees_the_data_only_without_passthrough() {
-	small_branches 50M 50M
-	union passthrough=off "$D/a:$D/b"
-	echo data >"$M/f"
-	same "$(cat "$M/f")" data
-	[ "$(stat_of writes)" -gt 0 ]
-	same "$(stat_of passthrough_opens)" 0
-	stop
-}
-
-test_fio_verifies_what_it_wrote() {
-	three_branches
-	local pt
-	for pt in auto off; do
-		all passthrough=$pt
-		fio --name=v --directory="$M" --size=8M --rw=randwrite --bs=4k \
-			--numjobs=3 --verify=crc32c --do_verify=1 --direct=1 \
-			--ioengine=libaio --iodepth=8 --verify_fatal=1 --verify_state_save=0 >"$D/fio.log" ||
-			{ cat "$D/fio.log"; fail "fio with passthrough=$pt"; }
-		fio --name=m --directory="$M" --size=8M --rw=randwrite --bs=4k \
-			--verify=crc32c --ioengine=mmap --verify_fatal=1 --verify_state_save=0 >"$D/fio.log" ||
-			{ cat "$D/fio.log"; fail "fio mmap with passthrough=$pt"; }
-		stop
-	done
-}
-
-tree_of() { (cd "$1" && find . -printf '%y %m %u:%g %P %l\n' | sort); }
-sums_of() { (cd "$1" && find . -type f -print0 | sort -z | xargs -0 sha256sum); }
-
-test_a_real_tree_is_copied_whole() {
-	three_branches
-	all policy=mfs
-	cp -a /usr/include "$M/include"
-	same "$(sums_of "$M/include" | sha256sum)" "$(sums_of /usr/include | sha256sum)"
-	same "$(tree_of "$M/include" | sha256sum)" "$(tree_of /usr/include | sha256sum)"
-	stop
-	all policy=mfs
-	same "$(sums_of "$M/include" | sha256sum)" "$(sums_of /usr/include | sha256sum)"
-	rm -rf "$M/include"
-	same "$(find "$D/a" "$D/b" "$D/c" -mindepth 1 | grep -v '/\.tributary$')" ""
-}
-
-# Names on all branches, made by mounts that each prefer another.
-spread() { # COUNT
-	local k
-	for k in a b c; do
-		union policy=ff "$(printf '%s:' "$D/$k" "$D/a" "$D/b" "$D/c" |
-			tr ':' '\n' | awk '!s[$0]++' | paste -sd:)"
-		mkdir -p "$M/many"
-		(cd "$M/many" && seq -f "$k%.0f" "$1" | xargs touch)
-		stop
-	done
-}
-
-test_a_hundred_thousand_entries_are_listed_once() {
-	mkdir -p "$M" "$D/a" "$D/b" "$D/c"
-	local name
-	for name in a b c; do
-		mount -t tmpfs -o size=200M,nr_inodes=0 none "$D/$name"
-		at_exit umount -l "$D/$name"
-	done
-	spread 34000
-	all policy=mfs
-	same "$(find "$M/many" -mindepth 1 | wc -l)" 102000
-	same "$(find "$M/many" -mindepth 1 | sort -u | wc -l)" 102000
-	same "$(ls -U "$M/many" | wc -l)" 102000
-	same "$(stat -c %h "$M/many")" 2
-}
-
-test_listing_goes_on_from_an_offset_while_names_come() {
-	three_branches
-	spread 400
-	all policy=mfs
-	python3 - "$M/many" <<-'PY'
-		import ctypes, os, struct, sys
-		libc = ctypes.CDLL(None, use_errno=True)
-		path = sys.argv[1]
-		fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-		def entries(fd):
-		    buf = ctypes.create_string_buffer(1024)
-		    while True:
-		        n = libc.syscall(217, fd, buf, 1024)
-		        if n <= 0:
-		            return
-		        at = 0
-		        while at < n:
-		            ino, off, length, kind = struct.unpack_from("=QqHB", buf.raw, at)
-		            yield buf.raw[at + 19:at + length].split(b"\0")[0], off
-		            at += length
-		first = list(entries(fd))
-		names = [name for name, off in first]
-		assert len(names) == len(set(names)) == 1202, len(names)
-		# Go on from offsets all over, with new names coming meanwhile.
-		for i in range(0, len(first) - 1, 97):
-		    os.close(os.open(path + "/new%d" % i, os.O_CREAT | os.O_WRONLY))
-		    os.lseek(fd, first[i][1], 0)
-		    got = [name for name, off in entries(fd) if not name.startswith(b"new")]
-		    assert got == names[i + 1:], (i, len(got))
-	PY
 }
 
 test_inode_numbers_stay_over_mounts_and_cloning() {
@@ -387,6 +255,7 @@ test_a_cloned_directory_is_as_the_first() {
 	chown 1234:4321 "$M/d"
 	setfacl -m u:77:rwx,d:g:88:rx "$M/d"
 	setfattr -n user.colour -v blue "$M/d"
+	setfattr -n security.capability "$M/d" # is none: nobody can read it
 	touch -d 2001-01-01 "$M/d"
 	local root_time before
 	root_time=$(stat -c %Y "$D/a")
@@ -397,6 +266,7 @@ test_a_cloned_directory_is_as_the_first() {
 	touch -d 2001-01-01 "$M/d"
 	same "$(stat -c '%a %u %g %Y' "$M/d" && getfacl -pn "$M/d" && getfattr --absolute-names -d "$M/d")" "$before"
 	same "$(getfacl -cpn "$D/a/d")" "$(getfacl -cpn "$D/b/d")"
+	getfattr --absolute-names -m - "$D/a/d" | grep -q security.capability
 	same "$(stat -c '%a %u %g' "$D/a/d")" "2770 1234 4321"
 	same "$(stat -c %Y "$D/a")" "$root_time" "the root did not change"
 	# What is done to it is done to all copies.
@@ -405,6 +275,77 @@ test_a_cloned_directory_is_as_the_first() {
 	setfattr -n user.colour -v red "$M/d"
 	same "$(stat -c '%a %u %g' "$D/a/d" "$D/b/d" | sort -u)" "700 5 6"
 	same "$(getfattr --absolute-names --only-values -n user.colour "$D/b/d")" red
+}
+
+# Copies of directories are made by who makes something further down.
+is_made_on_b() {
+	touch "$M/d/there$RANDOM"
+	ls "$D/b/d" | grep -q there
+}
+
+test_an_attribute_of_a_directory_needs_no_room_on_each_branch() {
+	loop_fs a 64M mkfs.ext4 -q -m 0
+	loop_fs b 8M mkfs.ext4 -q -m 0 -b 1024 -I 256
+	local value acl
+	acl=$(printf 'u:%d:rwx,' {1000..1060})
+	mkdir -p "$D/a/d" "$D/b/d" "$M"
+	mkdir "$D/a/acl" "$D/b/acl" "$D/b/same"
+	setfacl -m "${acl%,}" "$D/a/acl" "$D/b/acl" "$D/b/same" # share their ACL
+	union policy=ff "$D/a:$D/b"
+	touch "$M/d/f"
+	value=$(printf '%0600d' 7)
+	setfattr -n user.small -v 1 "$M/d"
+	dd if=/dev/zero of="$D/b/fill" bs=1k status=none 2>/dev/null || true
+	setfattr -n user.large -v "$value" "$M/d"
+	same "$(getfattr --absolute-names --only-values -n user.large "$M/d")" "$value"
+	fails any "No such attribute" getfattr -n user.large "$D/b/d"
+	fails any "No space" chmod 705 "$D/b/acl"
+	chmod 705 "$M/acl"
+	same "$(stat -c %a "$M/acl")" 705
+	# Once something is made there it is as the first.
+	rm "$D/b/fill"
+	setfattr -n user.union.category.create -v lus "$M/.union"
+	eventually 30 is_made_on_b # free space is asked for once a second
+	same "$(getfattr --absolute-names --only-values -n user.large "$D/b/d")" "$value"
+}
+
+test_copies_made_while_a_directory_changes_are_as_it_is() {
+	local k list=
+	loop_fs a 128M mkfs.ext4 -q -m 0
+	for k in 1 2 3 4 5 6 7 8; do
+		mkdir -p "$D/a/$k" "$M"
+		list+=${list:+:}$D/a/$k
+	done
+	union policy=rand "$list"
+	python3 - "$M" "$list" <<-'PY'
+	import os, sys, threading
+	mnt, branches = sys.argv[1], sys.argv[2].split(":")
+	failed = []
+	def make(top):
+	    try:
+	        for i in range(12):
+	            os.close(os.open(f"{top}/sub/{i}", os.O_CREAT | os.O_WRONLY))
+	    except OSError as e:
+	        failed.append(e)
+	def seen(path):
+	    return oct(os.stat(path).st_mode), os.getxattr(path, "user.last")
+	for n in range(200):
+	    top = f"{mnt}/{n}"
+	    os.makedirs(f"{top}/sub")
+	    maker = threading.Thread(target=make, args=(top,))
+	    maker.start()
+	    for k in range(12):
+	        os.chmod(top, 0o700 | k)
+	        os.setxattr(top, "user.last", b"x" * (k + 1))
+	    maker.join()
+	    wanted = oct(0o40700 | 11), b"x" * 12
+	    for path in [top] + [f"{b}/{n}" for b in branches if os.path.isdir(f"{b}/{n}")]:
+	        if seen(path) != wanted:
+	            failed.append(f"{path}: {seen(path)}, not {wanted}")
+	for one in failed[:5]:
+	    print(one)
+	sys.exit(failed != [])
+	PY
 }
 
 test_full_branches_are_passed_over() {
@@ -423,20 +364,262 @@ test_full_branches_are_passed_over() {
 test_new_names_go_where_the_policy_says() {
 	small_branches 20M 40M
 	union policy=mfs "$D/a:$D/b"
-	touch "$M/f" && [ -f "$D/b/f" ]
+	touch "$M/f"
+	[ -f "$D/b/f" ]
 	stop
 	union policy=ff "$D/a:$D/b"
-	touch "$M/g" && [ -f "$D/a/g" ]
+	touch "$M/g"
+	[ -f "$D/a/g" ]
 	stop
 	union policy=ff,minfreespace=30M "$D/a:$D/b"
-	touch "$M/h" && [ -f "$D/b/h" ]
+	touch "$M/h"
+	[ -f "$D/b/h" ]
 	stop
 	union policy=local "$D/a=local:$D/b"
-	mkdir "$M/d" && touch "$M/d/i" && [ -f "$D/a/d/i" ]
+	mkdir "$M/d"
+	touch "$M/d/i"
+	[ -f "$D/a/d/i" ]
 	stop
 	union policy=epmfs "$D/a:$D/b"
-	touch "$M/d/j" && [ -f "$D/a/d/j" ]
-	touch "$M/k" && [ -f "$D/b/k" ]
+	touch "$M/d/j"
+	[ -f "$D/a/d/j" ]
+	touch "$M/k"
+	[ -f "$D/b/k" ]
+}
+
+# NAME: older on a, newer on b, and the oldest on c
+three_of() {
+	echo old >"$D/a/$1"
+	echo new >"$D/b/$1"
+	echo oldest >"$D/c/$1"
+	touch -d "1 hour ago" "$D/a/$1"
+	touch -d "2 hours ago" "$D/c/$1"
+}
+
+test_a_policy_says_which_file_of_several_is_seen() {
+	mkdir -p "$D/a" "$D/b" "$D/c" "$M"
+	local name
+	for name in f g h open target later; do three_of $name; done
+	echo file >"$D/a/lowest"
+	mkdir -p "$D/b/lowest" "$D/a/dir" "$D/c/dir/in"
+	echo file >"$D/b/dir"
+	all category.search=newest
+	same "$(cat "$M/f")" new
+	same "$(stat -c %s "$M/f")" 4
+	same "$(stat -c %Y "$M/f")" "$(stat -c %Y "$D/b/f")"
+	same "$(getfattr --absolute-names --only-values -n user.tributary.fullpath "$M/f")" "$D/b/f"
+	same "$(getfattr --absolute-names --only-values -n user.tributary.explain.f "$M" |
+		jq -c '[.copies[] | [.branch, .shown]]')" "[[0,false],[1,true],[2,false]]"
+	# A directory is not chosen, and one that is lowest hides files.
+	same "$(cat "$M/lowest")" file
+	[ -d "$M/dir/in" ]
+	# What is done is done to the file that is seen.
+	chmod 600 "$M/g"
+	same "$(stat -c %a "$D/a/g" "$D/b/g" | paste -sd,)" "644,600"
+	mv "$M/g" "$M/to"
+	same "$(cat "$D/b/to" "$M/to" | paste -sd,)" "new,new"
+	[ ! -e "$D/a/g" ] && [ ! -e "$D/c/g" ] && [ ! -e "$M/g" ]
+	mv "$M/to" "$M/target"
+	same "$(cat "$M/target" "$D/b/target" | paste -sd,)" "new,new"
+	[ ! -e "$D/a/target" ] && [ ! -e "$D/c/target" ]
+	ls -l "$M" >/dev/null
+	same "$(cat "$M/h")" new
+	python3 - "$M/open" <<-END
+		import os, sys
+		fd = os.open(sys.argv[1], os.O_RDWR)
+		path = os.open(sys.argv[1], os.O_PATH)
+		os.unlink(sys.argv[1])
+		for each in fd, path:
+		    st = os.fstat(each)
+		    assert st.st_size == 4 and st.st_nlink == 0, st
+		assert os.read(fd, 9) == b"new\n"
+	END
+	[ ! -e "$M/open" ] && [ ! -e "$D/a/open" ] && [ ! -e "$D/b/open" ]
+	# Another policy counts from the next look.
+	stop
+	all func.getattr=ff
+	same "$(cat "$M/f")" old
+	setfattr -n user.union.func.getattr -v newest "$M/.union"
+	same "$(cat "$M/later")" new
+}
+
+test_a_policy_says_whether_hidden_files_go_too() {
+	mkdir -p "$D/a" "$D/b" "$D/c" "$M"
+	local name
+	for name in f g; do three_of $name; done
+	all category.action=epff
+	same "$(cat "$M/f")" old
+	rm "$M/f"
+	same "$(cat "$M/f")" new
+	rm "$M/f"
+	same "$(cat "$M/f")" oldest
+	rm "$M/f"
+	[ ! -e "$M/f" ]
+	same "$(cat "$M/g")" old
+	mv "$M/g" "$M/h"
+	same "$(cat "$M/h" "$M/g" | paste -sd,)" "old,new"
+	same "$(cat "$D/a/h" "$D/b/g" "$D/c/g" | paste -sd,)" "old,new,oldest"
+	# What it replaces goes with all that it hides.
+	mv "$M/g" "$M/h"
+	same "$(cat "$M/h" "$D/b/h" "$M/g" | paste -sd,)" "new,new,oldest"
+	[ ! -e "$D/a/h" ]
+	stop
+	for name in f g; do three_of $name; done
+	all func.rename=ff
+	rm "$M/f"
+	[ ! -e "$D/a/f" ] && [ ! -e "$D/b/f" ] && [ ! -e "$D/c/f" ]
+	mv "$M/g" "$M/x"
+	same "$(cat "$M/g")" new
+}
+
+test_every_policy_makes_names_by_function() {
+	small_branches 20M 40M
+	local policy
+	mkdir "$D/a/in" "$D/a/in/deep"
+	for policy in pfrd mfs lfs lus lup ff rand newest all local epall epff eplfs eplus eplup \
+		epmfs eppfrd eprand msplfs msplus msplup mspmfs msppfrd; do
+		union "category.create=$policy,category.search=newest,func.chmod=ff" "$D/a:$D/b"
+		mkdir "$M/in/deep/$policy"
+		touch "$M/in/deep/$policy/f" "$M/$policy"
+		same "$(stat_of policy)" "$policy"
+		case $policy in
+		ep* | newest | msp*)
+			[ -d "$D/a/in/deep/$policy" ]
+			[ ! -e "$D/b/in" ]
+			;;
+		lus) [ -f "$D/a/$policy" ] ;;
+		esac
+		case $policy in
+		all)
+			[ -d "$D/a/in/deep/all" ]
+			[ -d "$D/b/in/deep/all" ]
+			rm -r "$M/in/deep/all"
+			;;
+		epall) [ -d "$D/a/in/deep/epall" ] ;;
+		*) rm -r "$M/in/deep/$policy" ;;
+		esac
+		rm -rf "$D/b/in"
+		stop
+	done
+	union "policy=mfs,func.mkdir=ff,func.symlink=epff" "$D/a:$D/b"
+	mkdir "$M/d"
+	[ -d "$D/a/d" ]
+	ln -s x "$M/d/s"
+	[ -L "$D/a/d/s" ]
+	touch "$M/d/f"
+	[ -f "$D/b/d/f" ]
+	stop
+	# No room where the policy wants it: then elsewhere.
+	mkdir "$D/a/only" "$D/a/only/here"
+	dd if=/dev/zero of="$D/a/fill" bs=1M status=none || true
+	for policy in epmfs msplfs eprand; do
+		union "policy=$policy" "$D/a:$D/b"
+		dd if=/dev/zero of="$M/only/here/$policy" bs=64k count=1 status=none
+		[ -f "$D/b/only/here/$policy" ]
+		stop
+	done
+}
+
+test_nothing_new_goes_to_a_branch_that_is_nc() {
+	small_branches 20M 40M
+	mkdir "$D/b/d"
+	echo 1 >"$D/b/d/f"
+	union policy=mfs "$D/a:$D/b=NC"
+	touch "$M/new" "$M/d/new"
+	[ -f "$D/a/new" ]
+	[ -f "$D/a/d/new" ]
+	echo 2 >"$M/d/f"
+	ln "$M/d/f" "$M/link"
+	mv "$M/d/f" "$M/moved"
+	[ -f "$D/b/moved" ]
+	[ -f "$D/b/link" ]
+	same "$(cat "$M/link")" 2
+	stop
+	union policy=mfs "$D/a=nc:$D/b=nc"
+	fails any "Read-only" touch "$M/none"
+	stop
+	union policy=mfs "$D/a:$D/b=RW,50M"
+	touch "$M/least"
+	[ -f "$D/a/least" ]
+}
+
+value_of() { getfattr --absolute-names --only-values -n "$1" "$2"; }
+
+test_it_is_told_where_a_path_is_and_where_the_next_goes() {
+	small_branches 20M 40M
+	mkdir "$D/a/d" "$D/b/d" "$D/b/d/sub"
+	echo 1 >"$D/a/d/f"
+	echo 2 >"$D/b/d/f"
+	ln -s nowhere "$D/b/d/link"
+	union policy=mfs,minfreespace=1M "$D/a=nc:$D/b"
+	same "$(value_of user.tributary.fullpath "$M/d/f")" "$D/a/d/f"
+	same "$(value_of user.tributary.basepath "$M/d/sub")" "$D/b"
+	same "$(value_of user.mergerfs.relpath "$M/d/f")" /d/f
+	same "$(value_of user.tributary.allpaths "$M/d/f" | tr '\0' ' ')" "$D/a/d/f $D/b/d/f "
+	same "$(value_of user.tributary.allpaths "$M" | tr '\0' ' ')" "$D/a/ $D/b/ "
+	fails any "not permitted" setfattr -n user.tributary.fullpath -v x "$M/d/f"
+	getfattr -d "$M/d/f" | grep tributary && fail "it is listed"
+	trib union explain "$M/d/f" --json >"$D/json"
+	jq -e --arg d "$D" '(.copies | map([.path, .shown]) == [[$d + "/a/d/f", true], [$d + "/b/d/f", false]]) and
+		.policy == "mfs" and (.next | map([.branch, .order]) == [[1, 1], [0, null]]) and
+		(.next[1].why | test("nc"))' "$D/json"
+	trib union explain "$M/d" --json | jq -e '.copies | map(.type) == ["directory", "directory"]'
+	trib union explain "$M/d/link" --json | jq -e '.copies | map([.branch, .type]) == [[1, "link"]]'
+	trib union explain "$M/d/absent" >"$D/text"
+	grep -q "on no branch" "$D/text"
+	grep -q "policy mfs" "$D/text"
+	trib union explain "$M/d/f" | grep -q "hidden"
+	(cd "$M/d" && trib union explain f | grep -q "$D/b/d/f")
+	trib union status "$M/d" | grep -q "$D/a *nc"
+	trib union status "$M" --json | jq -e '.branches | length == 2'
+	fails 3 "on no union" trib union status "$D"
+	fails 3 "on no union" trib union explain "$D/a/d"
+	fails 3 "No such file" trib union explain "$M/none/f"
+	fails 1 "too long" trib union explain "$M/$(printf 'n%.0s' {1..240})"
+}
+
+test_settings_are_attributes_of_dot_union() {
+	small_branches 20M 40M
+	echo real >"$D/a/.union"
+	union "policy=mfs,control=$D/ctl" "$D/a:$D/b=RW,1M"
+	same "$(ls -A "$M")" ""
+	same "$(stat -c '%a %u %s' "$M/.union")" "644 0 0"
+	getfattr -d --absolute-names "$M/.union" >"$D/all"
+	grep -q "^user.union.branches=\"$D/a=rw:$D/b=rw,1M\"$" "$D/all"
+	grep -q '^user.union.func.truncate="epall"$' "$D/all"
+	grep -q "^user.union.control=\"$D/ctl\"$" "$D/all"
+	same "$(value_of user.union.pid "$M/.union")" "$(server)"
+	touch "$M/f"
+	[ -f "$D/b/f" ]
+	setfattr -n user.union.category.create -v ff "$M/.union"
+	touch "$M/g"
+	[ -f "$D/a/g" ]
+	setfattr -n user.union.minfreespace -v 30M "$M/.union"
+	touch "$M/h"
+	[ -f "$D/b/h" ]
+	setfattr -n user.union.minfreespace -v 1M "$M/.union" # a has room again
+	setfattr -n user.union.func.mkdir -v all "$M/.union"
+	mkdir "$M/both"
+	[ -d "$D/a/both" ]
+	[ -d "$D/b/both" ]
+	same "$(value_of user.union.category.create "$M/.union")" mixed
+	fails any "Invalid" setfattr -n user.union.func.mkdir -v best "$M/.union"
+	grep -q "the policies are" "$D/log"
+	fails any "not supported" setfattr -n user.union.pid -v 1 "$M/.union"
+	fails any "No such attribute" setfattr -n user.union.speed -v 1 "$M/.union"
+	fails any "not permitted" setfattr -n user.other -v 1 "$M/.union"
+	fails any "denied" "${OTHER[@]}" setfattr -n user.union.minfreespace -v 0 "$M/.union"
+	"${OTHER[@]}" getfattr -n user.union.version "$M/.union" >/dev/null
+	fails any "" cat "$M/.union"
+	fails any "" touch "$M/.union"
+	fails any "" rm "$M/.union"
+	fails any "" mv "$M/f" "$M/.union"
+	fails any "" ln "$M/f" "$M/.union"
+	rm "$M/f" "$M/g" "$M/h"
+	same "$(cat "$D/a/.union")" real
+	# In a directory it is a name as any other.
+	touch "$M/both/.union"
+	[ "$(ls -A "$M/both")" = .union ]
 }
 
 test_a_read_only_branch_is_never_changed() {
@@ -462,19 +645,70 @@ test_what_is_on_several_branches_is_one_name() {
 	echo first >"$D/a/both"
 	echo second >"$D/b/both"
 	echo other >"$D/b/other"
+	ln "$D/b/other" "$D/b/link"
+	echo first >"$D/a/link"
 	mkdir "$D/a/mixed" "$D/b/dir"
 	touch "$D/b/mixed" "$D/b/dir/x"
 	union policy=mfs "$D/a:$D/b"
 	same "$(cat "$M/both")" first
-	same "$(find "$M" -mindepth 1 | wc -l)" 5
+	same "$(find "$M" -mindepth 1 | wc -l)" 6
 	[ -d "$M/mixed" ]
+	# Onto a name that hides another of the same file: that is one, too.
+	mv "$M/other" "$M/link"
+	same "$(cat "$M/link")" other
+	[ ! -e "$M/other" ]
+	same "$(find "$D/a" "$D/b" -name link -o -name other)" "$D/b/link"
+	mv "$M/link" "$M/other"
 	mv "$M/other" "$M/both"
 	same "$(cat "$M/both")" other
 	[ ! -e "$D/a/both" ]
 	echo hidden >"$D/a/hidden" # after the mount: a branch is ours alone
 	rm "$M/both"
-	[ ! -e "$M/both" ] && [ ! -e "$D/b/both" ]
+	[ ! -e "$M/both" ]
+	[ ! -e "$D/b/both" ]
 	fails any "not empty" rmdir "$M/dir"
+}
+
+test_a_hidden_file_makes_room_unseen() {
+	small_branches 20M 20M
+	mkdir "$D/a/d"
+	echo hidden >"$D/b/d"
+	union policy=ff "$D/a=nc:$D/b"
+	touch -d 2001-01-01 "$M"
+	touch "$M/d/new"
+	[ -e "$D/b/d/new" ]
+	same "$(cat "$D"/b/.tributary/hidden-*-d)" hidden
+	stop # what the kernel knows does not help
+	union policy=ff "$D/a=nc:$D/b"
+	same "$(stat -c %Y "$M")" "$(date -d 2001-01-01 +%s)"
+}
+
+test_a_rename_onto_what_is_not_empty_leaves_no_trace() {
+	small_branches 20M 20M
+	mkdir -p "$D/a/d" "$D/b/d" "$D/b/e/full"
+	union policy=ff "$D/a:$D/b"
+	touch -d 2001-01-01 "$M"
+	fails any "not empty" mv -T "$M/d" "$M/e"
+	stop
+	union policy=ff "$D/a:$D/b"
+	same "$(stat -c %Y "$M")" "$(date -d 2001-01-01 +%s)"
+	same "$(ls "$D/a" "$D/b" | paste -sd ' ')" "$D/a: d  $D/b: d e"
+}
+
+test_names_known_by_listings_alone_change_places() {
+	three_branches
+	mkdir -p "$D/b/d/sub"
+	echo file >"$D/a/f"
+	union policy=ff "$D/a:$D/b"
+	ls -lR "$M" >"$D/listed"
+	python3 - "$M" <<-'PY'
+		import ctypes, os, sys
+		os.chdir(sys.argv[1])
+		assert ctypes.CDLL(None).renameat2(-100, b"d/sub", -100, b"f", 2) == 0
+	PY
+	same "$(ls "$M/d")" sub
+	same "$(cat "$M/d/sub")" file
+	[ -d "$M/f" ]
 }
 
 test_the_work_directory_is_not_to_be_seen() {
@@ -519,9 +753,20 @@ privileges() { # OPTIONS
 	exec 8>&-
 	eventually 30 grep -q 4 "$f"
 	same "$(stat -c %a "$f")" 777 "set while it was open"
+	# By the owner, who is not of the group that it had but of the new one.
+	chown 1234:4321 "$f"
+	chmod 2644 "$f"
+	"${OTHER[@]}" chgrp 1234 "$f"
+	same "$(stat -c '%a %g' "$f")" "644 1234" "given to another group"
+	chown 0:0 "$f"
+	chmod 777 "$f"
 	setcap cap_net_raw+ep "$f"
 	"${OTHER[@]}" bash -c "echo 5 >>'$f'"
 	same "$(getcap "$f")" "" "capabilities"
+	setfattr -n security.capability -v "" "$f" # none: it stays, as on ext4
+	"${OTHER[@]}" bash -c "echo 6 >>'$f'"
+	"${OTHER[@]}" truncate -s 1 "$f"
+	same "$(getfattr --absolute-names -m - "$f" | grep -c capability)" 1
 	stop
 }
 
@@ -555,6 +800,17 @@ test_permissions_are_the_kernels() {
 	setfacl -m u:1234:r "$M/private/f"
 	chmod 711 "$M/private"
 	same "$("${OTHER[@]}" cat "$M/private/f")" 1
+}
+
+test_each_caller_has_its_own_umask() {
+	mkdir -p "$D/a" "$M"
+	union threads=1 "$D/a"
+	local mask
+	for mask in 777 022 0 707 077; do
+		(umask $mask && touch "$M/f$mask" && mkdir "$M/d$mask")
+	done
+	same "$(stat -c %a "$M/f777" "$M/f022" "$M/f0" "$M/f077" | paste -sd,)" "0,644,666,600"
+	same "$(stat -c %a "$M/d777" "$M/d022" "$M/d0" "$M/d077" | paste -sd,)" "0,755,777,700"
 }
 
 test_special_files_links_and_attributes() {
@@ -633,6 +889,94 @@ test_open_files_outlive_their_names() {
 		PY
 		stop
 	done
+}
+
+# The kernel forgets it, and asks for what the handle is of, at the same time.
+# handles make|check FILE NAME...: of names in the tree, kept in FILE
+handles() {
+	python3 - "$M" "$@" <<-'PY'
+		import ctypes, errno, os, sys
+		class Handle(ctypes.Structure):
+		    _fields_ = [("bytes", ctypes.c_uint), ("type", ctypes.c_int), ("data", ctypes.c_ubyte * 128)]
+		libc = ctypes.CDLL(None, use_errno=True)
+		point, what, file, names = sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:]
+		here = os.open(point, os.O_RDONLY)
+		size = ctypes.sizeof(Handle)
+		with open(file, "wb" if what == "make" else "rb") as kept:
+		    for name in names:
+		        handle, number = Handle(128), ctypes.c_int()
+		        if what == "make":
+		            assert libc.name_to_handle_at(here, name.encode(), ctypes.byref(handle), ctypes.byref(number), 0) == 0
+		            kept.write(bytes(handle) + os.lstat(point + "/" + name).st_ino.to_bytes(8, "little"))
+		            continue
+		        handle = Handle.from_buffer_copy(kept.read(size))
+		        ino = int.from_bytes(kept.read(8), "little")
+		        fd = libc.open_by_handle_at(here, ctypes.byref(handle), os.O_PATH)
+		        if fd < 0:
+		            print(name, errno.errorcode[ctypes.get_errno()])
+		            continue
+		        print(name, "found" if os.fstat(fd).st_ino == ino else "another")
+		        if os.path.isdir("/proc/self/fd/%d" % fd):
+		            os.stat("..", dir_fd=fd)
+	PY
+}
+
+detached() { trib-union --control "$D/sock" status | jq -e --arg p "$1" '.branches[] | select(.path == $p) | .mode == "gone"' >/dev/null; }
+
+few_nodes() { [ "$(stat_of nodes)" -le 8 ]; }
+
+test_handles_outlive_what_the_kernel_forgets() {
+	small_branches 40M 40M
+	union "policy=mfs,control=$D/sock" "$D/a:$D/b"
+	mkdir -p "$M/d/deep/er"
+	ln -s d/deep "$M/link"
+	seq 1000 | sed "s|^|$M/d/deep/|" | xargs touch
+	echo content >"$M/d/deep/er/f"
+	local names=(d/deep/er/f d/deep/er d/deep d link d/deep/500)
+	handles make "$D/handles" "${names[@]}"
+	echo 2 >/proc/sys/vm/drop_caches
+	eventually 30 few_nodes
+	same "$(handles check "$D/handles" "${names[@]}" | sort | uniq -c | awk '{print $3}' | paste -sd,)" \
+		"found,found,found,found,found,found"
+	# Also when they have another name, and what was removed is not found.
+	mv "$M/d" "$M/e"
+	rm "$M/e/deep/500" "$M/link"
+	ln -s other "$M/link"
+	echo 2 >/proc/sys/vm/drop_caches
+	eventually 30 few_nodes
+	same "$(handles check "$D/handles" "${names[@]}" | paste -sd,)" \
+		"d/deep/er/f found,d/deep/er found,d/deep found,d found,link ESTALE,d/deep/500 ESTALE"
+	# And when all of it moved to another branch, and that one went.
+	trib-union --control "$D/sock" drain "$D/a"
+	eventually 60 detached "$D/a"
+	same "$(handles check "$D/handles" d/deep/er/f d/deep/er d/deep d | awk '{print $2}' | paste -sd,)" \
+		"found,found,found,found"
+	stop
+}
+
+test_a_handle_of_what_was_removed_opens_nothing_else() {
+	small_branches 20M 20M
+	union policy=mfs,threads=2 "$D/a:$D/b"
+	python3 - "$M" <<-'PY'
+		import ctypes, errno, os, sys
+		class Handle(ctypes.Structure):
+		    _fields_ = [("bytes", ctypes.c_uint), ("type", ctypes.c_int), ("data", ctypes.c_ubyte * 128)]
+		libc = ctypes.CDLL(None, use_errno=True)
+		os.chdir(sys.argv[1])
+		here = os.open(".", os.O_RDONLY)
+		for i in range(1000):
+		    os.mkdir("x") if i % 2 else os.mknod("x")
+		    handle, number = Handle(128), ctypes.c_int()
+		    assert libc.name_to_handle_at(here, b"x", ctypes.byref(handle), ctypes.byref(number), 0) == 0
+		    os.rmdir("x") if i % 2 else os.unlink("x")
+		    fd = libc.open_by_handle_at(here, ctypes.byref(handle), os.O_RDONLY)
+		    if fd < 0:
+		        assert ctypes.get_errno() == errno.ESTALE, ctypes.get_errno()
+		        continue
+		    assert os.fstat(fd).st_nlink == 0 # it was not forgotten yet
+		    os.close(fd)
+	PY
+	stop
 }
 
 test_times_of_a_mapped_file_are_not_stale() {
@@ -714,316 +1058,6 @@ test_two_hundred_branches_are_one_tree() {
 	touch "$M/dir/x"
 	rm -r "$M/dir"
 	same "$(df -k --output=size "$M" | tail -n 1)" "$(df -k --output=size "$D/many" | tail -n 1)"
-}
-
-ctl() { trib-union --control "$D/ctl" "$@"; }
-new_branch() { # NAME SIZE
-	mkdir -p "$D/$1"
-	mount -t tmpfs -o "size=$2" none "$D/$1"
-	at_exit umount -l "$D/$1"
-}
-numbers() { (cd "$M" && find . -printf '%i %p\n' | sort -k 2); }
-size_of() { df -B1 --output=size "$1" | tail -n 1; }
-
-test_status_tells_branches_policy_and_counters() {
-	small_branches 10M 20M
-	union "policy=epmfs,minfreespace=1M,control=$D/ctl" "$D/a=local:$D/b"
-	same "$(stat -c '%a %F' "$D/ctl")" "600 socket"
-	touch "$M/f"
-	ctl status >"$D/status"
-	jq -e --arg d "$D" '.mountpoint == $d + "/mnt" and .policy == "epmfs" and
-		.min_free == 1048576 and .counters.creates == 1 and
-		(.branches | map(.path) == [$d + "/a", $d + "/b"]) and
-		(.branches | map(.id) == [0, 1]) and
-		(.branches | map(.local) == [true, false]) and
-		(.branches | map(.ro) == [false, false]) and
-		.branches[1].size == 20971520 and
-		.branches[1].available <= 20971520' "$D/status"
-	stop
-	[ ! -e "$D/ctl" ]
-	fails 1 "No such file" ctl status
-}
-
-test_a_branch_is_added_while_the_union_is_in_use() {
-	small_branches 64M 64M
-	new_branch c 256M
-	union "policy=mfs,control=$D/ctl" "$D/a:$D/b"
-	local before pids=() i
-	mkdir "$M/d"
-	before=$(size_of "$M")
-	for i in 1 2 3; do
-		random_io "$M/d/io$i" "$i" 20000 >"$D/io$i.out" 2>&1 &
-		pids+=($!)
-	done
-	fio --name=v --directory="$M" --rw=randwrite --bs=4k --size=8M \
-		--time_based --runtime=3 --verify=crc32c --verify_state_save=0 \
-		--minimal >"$D/fio.out" 2>&1 &
-	pids+=($!)
-	(for i in $(seq 300); do mkdir -p "$M/m$i/x" && echo "$i" >"$M/m$i/x/f" &&
-		mv "$M/m$i" "$M/n$i" && rm "$M/n$i/x/f" && ls "$M" || exit 1; done) >/dev/null &
-	pids+=($!)
-	sleep 0.3
-	same "$(ctl add "$D/c")" '{"id":2}'
-	same "$(size_of "$M")" $((before + 256 * 1048576))
-	same "$(stat_of branches)" 3
-	for i in 1 2 3 4 5 6; do echo "$i" >"$M/d/after$i"; done
-	same "$(ls "$D/c/d" | grep -c after)" 6
-	for i in "${pids[@]}"; do wait "$i"; done
-	same "$(find "$M"/n* -type d | wc -l)" 600
-	rm -r "$M"/n*
-	same "$(find "$D"/[abc] -path '*/n*' | wc -l)" 0
-	stop
-	same "$(grep -c "branch 2 is" "$D/log")" 1
-	same "$(grep "error:" "$D/log" || true)" ""
-}
-
-added_names() { # OPTIONS
-	small_branches 20M 20M
-	new_branch c 100M
-	mkdir -p "$D"/a/{seen,deep/er} "$D/b/deep/er/est" "$D"/c/{seen,deep/er/est,own/dir,hidden}
-	echo a >"$D/a/file"
-	echo a >"$D/a/hidden"
-	echo c >"$D/c/file"
-	local name
-	for name in new seen/new deep/er/est/new own/dir/new hidden/new; do
-		echo c >"$D/c/$name"
-	done
-	union "$1,control=$D/ctl" "$D/a:$D/b"
-	echo x >"$M/made"
-	# The kernel learns that they are absent, and what the listings are.
-	for name in new seen/new deep/er/est/new own own/dir/new; do
-		[ ! -e "$M/$name" ]
-	done
-	same "$(cd "$M" && find . | sort | paste -sd ' ')" \
-		". ./deep ./deep/er ./deep/er/est ./file ./hidden ./made ./seen"
-	same "$(ls "$M/deep/er/est" "$M/seen" | grep -c new || true)" 0
-	numbers >"$D/numbers"
-	same "$(stat -c %h "$M")" 4
-	exec 8<"$M/deep/er/est" # known by an open directory, too
-	ctl add "$D/c"
-	[ -e "$M/new" ]
-	[ -e "$M/seen/new" ]
-	[ -e "$M/own/dir/new" ]
-	same "$(ls "/proc/self/fd/8/")" new
-	exec 8<&-
-	same "$(cat "$M/deep/er/est/new")" c
-	same "$(cat "$M/file" "$M/hidden" | paste -sd ' ')" "a a"
-	same "$(ls "$M" | paste -sd ' ')" "deep file hidden made new own seen"
-	same "$(ls "$M/seen")" new
-	same "$(stat -c %h "$M")" 5
-	[ -d "$M/deep/er/est" ]
-	# What was there has the numbers it had.
-	numbers >"$D/numbers.added"
-	same "$(grep -vxFf "$D/numbers.added" "$D/numbers" || true)" ""
-	# A remount with the same order gives the same numbers.
-	stop
-	union "$1,control=$D/ctl" "$D/a:$D/b:$D/c"
-	numbers | diff "$D/numbers.added" -
-	# A known directory moves and goes on all branches, the new one, too.
-	mv "$M/deep" "$M/moved"
-	same "$(ls -d "$D"/[abc]/moved | wc -l)" 3
-	rm -r "$M/moved"
-	same "$(ls -d "$D"/[abc]/moved "$D"/[abc]/deep 2>/dev/null | wc -l)" 0
-}
-
-test_names_on_an_added_branch_appear() { added_names policy=mfs; }
-test_names_on_an_added_branch_appear_without_passthrough() { added_names policy=mfs,passthrough=off; }
-
-test_a_directory_being_read_shows_the_added_branch_from_the_start() {
-	small_branches 20M 20M
-	new_branch c 20M
-	touch "$D/a/one" "$D/c/two"
-	union "policy=mfs,control=$D/ctl" "$D/a:$D/b"
-	python3 - "$M" "$D" <<-'EOF'
-		import ctypes, os, subprocess, sys
-		libc = ctypes.CDLL(None, use_errno=True)
-		libc.opendir.restype = ctypes.c_void_p
-		for f in (libc.readdir64, libc.rewinddir): f.argtypes = [ctypes.c_void_p]
-		libc.readdir64.restype = ctypes.c_void_p
-		def names(d):
-		    while e := libc.readdir64(d):
-		        yield ctypes.string_at(e + 19).decode()
-		d = libc.opendir(sys.argv[1].encode())
-		assert sorted(names(d)) == ['.', '..', 'one'], 'before'
-		subprocess.run(['trib-union', '--control', sys.argv[2] + '/ctl', 'add', sys.argv[2] + '/c'], check=True)
-		libc.rewinddir(d)
-		assert sorted(names(d)) == ['.', '..', 'one', 'two'], 'after'
-		assert sorted(os.listdir(sys.argv[1])) == ['one', 'two'], 'anew'
-	EOF
-}
-
-test_an_added_branch_leaves_what_is_mounted_inside_alone() {
-	small_branches 20M 20M
-	new_branch c 20M
-	mkdir "$D/a/sub" "$D/c/sub"
-	touch "$D/c/sub/below"
-	union "policy=mfs,control=$D/ctl" "$D/a:$D/b"
-	mount -t tmpfs none "$M/sub"
-	at_exit umount -l "$M/sub"
-	touch "$M/sub/mounted"
-	ctl add "$D/c"
-	same "$(ls "$M/sub")" mounted
-	umount "$M/sub"
-	same "$(ls "$M/sub")" below
-}
-
-test_an_added_branch_is_seen_by_those_who_look_all_the_time() {
-	mkdir -p "$M" "$D/many/0/d/sub" "$D/many/0/w"
-	local i pids=()
-	for i in $(seq 60); do
-		mkdir -p "$D/many/$i/d/sub" "$D/many/$i/e$i"
-		touch "$D/many/$i/d/f$i" "$D/many/$i/d/sub/g$i" "$D/many/$i/e$i/h"
-	done
-	union "policy=ff,control=$D/ctl" "$D/many/0"
-	for i in 1 2 3; do
-		python3 - "$M" "$D/stop" "$i" <<-'EOF' &
-			import os, sys
-			top, stop, me = sys.argv[1:]
-			n = 0
-			while not os.path.exists(stop):
-			    n += 1
-			    for i in range(1, 61):
-			        for name in f'd/f{i}', f'd/sub/g{i}', f'e{i}/h':
-			            os.path.exists(f'{top}/{name}')
-			    for name in '', 'd', 'd/sub':
-			        os.listdir(f'{top}/{name}')
-			    os.mkdir(f'{top}/w/own{me}')
-			    os.rename(f'{top}/w/own{me}', f'{top}/w/moved{me}')
-			    os.rmdir(f'{top}/w/moved{me}')
-			assert n > 1
-		EOF
-		pids+=($!)
-	done
-	for i in $(seq 60); do
-		ctl add "$D/many/$i" >/dev/null
-		[ -e "$M/d/f$i" ] && [ -e "$M/d/sub/g$i" ] && [ -e "$M/e$i/h" ]
-		same "$(ls "$M/d" | grep -c f)" "$i"
-		same "$(ls "$M/d/sub" | wc -l)" "$i"
-		same "$(ls "$M" | grep -c e)" "$i"
-	done
-	touch "$D/stop"
-	for i in "${pids[@]}"; do wait "$i"; done
-	same "$(stat -c %h "$M/d" "$M" | paste -sd ' ')" "3 64"
-}
-
-test_adding_twice_is_fine_and_with_other_flags_is_not() {
-	small_branches 10M 10M
-	new_branch c 10M
-	mkdir "$D/x:y=z"
-	union "policy=mfs,control=$D/ctl" "$D/a:$D/b"
-	same "$(ctl add "$D/c=local")" '{"id":2}'
-	same "$(ctl add "$D/c=local")" '{"id":2}'
-	same "$(ctl add "$D/../$(basename "$D")/c=local")" '{"id":2}'
-	same "$(ctl add "$D/a")" '{"id":0}'
-	fails 1 "other flags (local)" ctl add "$D/c"
-	fails 1 "other flags (none)" ctl add "$D/a=ro"
-	same "$(ctl add "$D/x\\:y\\=z=ro")" '{"id":3}'
-	same "$(stat_of branches)" 4
-	same "$(ctl status | jq -c '.branches | map([.local, .ro])')" \
-		'[[false,false],[false,false],[true,false],[false,true]]'
-}
-
-test_what_may_be_no_branch_is_not_added() {
-	small_branches 10M 10M
-	mkdir -p "$D/a/sub" "$D/left/.tributary" "$D/bound" "$D/free"
-	touch "$D/file"
-	mkfifo "$D/fifo"
-	union "policy=mfs,control=$D/ctl" "$D/a:$D/b"
-	mkdir "$M/inside"
-	mount --bind "$M" "$D/bound"
-	at_exit umount -l "$D/bound"
-	fails 1 "No such file" ctl add "$D/none"
-	fails 1 "Not a directory" ctl add "$D/file"
-	fails 1 "Not a directory" ctl add "$D/fifo"
-	fails 1 "must start with '/'" ctl add a
-	fails 1 "no file handles" ctl add /proc
-	fails 1 "one in the other" ctl add "$D/a/sub"
-	fails 1 "one in the other" ctl add "$M/inside"
-	fails 1 "one in the other" ctl add "$M"
-	fails 1 "one in the other" ctl add "$D"
-	fails 1 "one in the other" ctl add "$D/bound/inside"
-	fails 1 "branch flag" ctl add "$D/free=rw"
-	fails 1 "one branch" ctl add "$D/free:$D/left"
-	fails 1 "more than one line" ctl add "$D/fr"$'\n'"ee"
-	fails 1 "unknown command" ctl remove "$D/a"
-	fails 2 "it is" ctl
-	# Renames that a crash interrupted are finished at a mount.
-	ln -s '1 M 1:aa 1:bb 1:cc x/y' "$D/left/.tributary/rename-1"
-	fails 1 "has 1 renames that a crash interrupted" ctl add "$D/left"
-	[ -L "$D/left/.tributary/rename-1" ]
-	# None of them changed anything.
-	same "$(ctl status | jq -c '.branches | map(.path)')" "[\"$D/a\",\"$D/b\"]"
-	same "$(ctl add "$D/free")" '{"id":2}'
-}
-
-test_the_control_socket_outlives_garbage() {
-	small_branches 10M 10M
-	new_branch c 10M
-	union "policy=mfs,control=$D/ctl" "$D/a:$D/b"
-	python3 - "$D/ctl" <<-'EOF'
-		import os, random, socket, sys
-		random.seed(1)
-		kept = []
-		for i in range(100):
-		    s = socket.socket(socket.AF_UNIX)
-		    s.settimeout(30)
-		    s.connect(sys.argv[1])
-		    kind = i % 5
-		    try:
-		        if kind == 0: s.sendall(os.urandom(random.randrange(20000)))
-		        if kind == 1: s.sendall(b'add ' + b'x' * 9000 + b'\n')
-		        if kind == 2: s.sendall(b'add /a\0b\nstatus\n')
-		        if kind == 3: s.sendall(b'sta')
-		        if kind == 4: s.shutdown(socket.SHUT_WR)
-		        if kind in (1, 2):
-		            reply = s.recv(4096)
-		            assert reply.startswith(b'error ') and reply.endswith(b'\n'), reply
-		    except (BrokenPipeError, ConnectionResetError):
-		        pass
-		    if i % 10 == 3: kept.append(s) # 10 that never say more
-		    else: s.close()
-		for s in kept: # are let go
-		    assert s.recv(10) == b'', 'an idle peer'
-	EOF
-	touch "$M/f"
-	same "$(ctl add "$D/c")" '{"id":2}'
-	union_as_other --control "$D/ctl" status >"$D/out" 2>&1 && fail "a stranger was served"
-	grep -q "Permission denied" "$D/out"
-}
-
-test_a_socket_left_over_is_replaced_and_one_in_use_is_not() {
-	small_branches 10M 10M
-	mkdir "$D/other" "$D/mnt2"
-	union "policy=mfs,control=$D/ctl" "$D/a:$D/b"
-	fails 1 "another union" trib-union -o "control=$D/ctl" "$D/other" "$D/mnt2"
-	touch "$D/file"
-	fails 1 "no socket" trib-union -o "control=$D/file" "$D/other" "$D/mnt2"
-	kill -9 "$(server)"
-	umount -l "$M"
-	union "policy=mfs,control=$D/ctl" "$D/a:$D/b"
-	ctl status >/dev/null
-}
-
-test_more_branches_are_added_than_fit_and_the_last_is_refused() {
-	mkdir -p "$M" "$D/many"
-	mount -t tmpfs none "$D/many"
-	at_exit umount -l "$D/many"
-	local i
-	for i in $(seq 257); do
-		mkdir -p "$D/many/$i/d"
-		echo "$i" >"$D/many/$i/d/f$i"
-	done
-	union "policy=mfs,control=$D/ctl" "$D/many/1"
-	ls -lR "$M" >/dev/null
-	for i in $(seq 2 256); do
-		ctl add "$D/many/$i" >/dev/null
-	done
-	fails 1 "more than 256" ctl add "$D/many/257"
-	same "$(ls "$M/d" | wc -l)" 256
-	same "$(cat "$M"/d/f* | paste -sd+ | bc)" $((256 * 257 / 2))
-	echo x >"$M/d/more"
-	rm -r "$M/d"
-	[ ! -e "$M/d" ]
 }
 
 run_tests "$@"

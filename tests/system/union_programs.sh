@@ -28,7 +28,7 @@ branches() {
 }
 
 union() { # what is made goes to one branch after the other, by free space
-	trib-union -o "policy=mfs,log=$D/log" "$D/a:$D/b:$D/c" "$M"
+	trib-union -o "${OPTIONS:+$OPTIONS,}policy=mfs,log=$D/log" "$D/a:$D/b:$D/c" "$M"
 	at_exit umount -l "$M"
 }
 

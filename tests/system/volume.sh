@@ -115,7 +115,14 @@ test_xfs_branches_work_too() {
 	xfs_io -x -c shutdown "$C/host1/run/volumes/x/branch-1"
 	status x >"$TEST_DIR/out"
 	grep -q "gave up after an error" "$TEST_DIR/out" || fail "$(cat "$TEST_DIR/out")"
+	# The union finds out when it next uses it, and is asked, too.
+	for i in {1..64}; do
+		true >"$C/host1/mnt/x/new-$i" || true
+	done 2>"$TEST_DIR/errors"
+	status x >"$TEST_DIR/out"
+	grep -q "1 of 2 branches of the union" "$TEST_DIR/out" || fail "$(cat "$TEST_DIR/out")"
 	attach 1 x
+	rm -f "$C/host1/mnt/x"/new-*
 	is_whole 1 x
 	check "$C/host1/mnt/x"
 	v 1 detach name=x

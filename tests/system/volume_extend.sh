@@ -30,7 +30,7 @@ files_on() { find "$C/host$1/run/volumes/$2/branch-$3" -type f | wc -l; }
 # small NAME HOST: mounted, of one extent on host1, 1.5 GiB of 2, with files
 small() {
 	# Its first place is the emptiest pool; afterwards any will do.
-	v 1 create "name=$1" fs=xfs size=1536MiB >/dev/null 2>&1
+	v 1 create "name=$1" fs=xfs policy=mfs size=1536MiB >/dev/null 2>&1
 	attach "$2" "$1" >/dev/null 2>&1
 	fill "$C/host$2/mnt/$1"
 }

@@ -31,7 +31,7 @@ capacity() { status "$1" | grep -o 'capacity=.*'; }
 # A volume on two hosts, mounted and written, grows under its writer.
 grows_under_a_writer() { # FS
 	volume grow
-	v 1 create name=grow size=680MiB min=2 fs=$1 node=host1 node=host2
+	v 1 create name=grow size=680MiB min=2 fs=$1 policy=mfs node=host1 node=host2
 	attach 1 grow
 	local m=$C/host1/mnt/grow before pid
 	fill "$m"

@@ -29,14 +29,21 @@ static const struct {
 };
 
 static const char *const fault_names[FAULTS] = {
-	"none", "errno", "data",  "mode",   "lost",
-	"time", "xattr", "owner", "rename",
+	"none",  "errno", "data",   "mode",   "lost",   "time",
+	"xattr", "owner", "rename", "absent", "broken",
 };
 
 const char *fault_name(enum fault fault)
 {
 	return fault_names[fault];
 }
+
+/* The errors that are told wrongly: this one, as that. */
+static const char *const errors[FAULTS][2] = {
+	[FAULT_ERRNO] = {" EEXIST", " ENOENT"},
+	[FAULT_ABSENT] = {" EIO", " ENOENT"},
+	[FAULT_BROKEN] = {" ENOENT", " EIO"},
+};
 
 /* The call that is done wrong; false: as it is. */
 static bool change(enum fault fault, struct op *op)
@@ -48,8 +55,7 @@ static bool change(enum fault fault, struct op *op)
 		[FAULT_RENAME] = OP_RENAME,
 	};
 
-	if (fault == FAULT_NONE || fault == FAULT_ERRNO ||
-	    op->kind != kinds[fault])
+	if (fault == FAULT_NONE || errors[fault][0] || op->kind != kinds[fault])
 		return false;
 	switch (fault) {
 	case FAULT_DATA: op->seed ^= 1; break;
@@ -71,8 +77,8 @@ static void do_with_fault(enum fault fault, struct op *op, int *fds, char *text)
 
 	if (!change(fault, &wrong)) {
 		op_do(op, fds, text);
-		if (fault == FAULT_ERRNO && strcmp(text, " EEXIST") == 0)
-			strcpy(text, " ENOENT");
+		if (errors[fault][0] && strcmp(text, errors[fault][0]) == 0)
+			strcpy(text, errors[fault][1]);
 		return;
 	}
 	op_do(&wrong, fds, text);

@@ -21,6 +21,8 @@ enum fault {
 	FAULT_XATTR,  /* setxattr does nothing */
 	FAULT_OWNER,  /* chown does nothing */
 	FAULT_RENAME, /* what was replaced stays: a link, not a rename */
+	FAULT_ABSENT, /* while a file system is lost: ENOENT of what it has */
+	FAULT_BROKEN, /* meanwhile: EIO of what is not there */
 	FAULTS,
 };
 const char *fault_name(enum fault fault);

@@ -6,7 +6,8 @@
  *
  * DIR has mounted file systems fs0, fs1... for branches, "plain" for the
  * directory, and "mnt", where the union is mounted. --help says the rest.
- * Exit status: 0 nothing differs, 1 something does, 2 wrong command line.
+ * Exit status: 0 nothing differs; 1 something does, or nothing moved that was
+ * to; 2 wrong command line.
  */
 #include <getopt.h>
 #include <stdio.h>
@@ -19,6 +20,8 @@
 #include "base/cleanup.h"
 #include "tests/union/run.h"
 
+#define MOVING_SEEDS 8 /* and more: some file has to move */
+
 static const char usage[] =
 	"model_main [OPTION...] DIR\n"
 	"  --seed N      first seed (1)\n"
@@ -28,12 +31,21 @@ static const char usage[] =
 	"  --program P   trib-union\n"
 	"  --fault NAME  a mistake on purpose, which must be found\n"
 	"  --shrink      say which few calls of a failing seed fail, too\n"
+	"  --killing     the server is killed meanwhile, again and again\n"
+	"  --draining    branches are emptied meanwhile\n"
+	"  --little      fs1 has room for all, the others need not\n"
+	"  --hurting     a file system is lost meanwhile and comes back; fsN is\n"
+	"                mounted by a loop from fsN.img\n"
 	"  --verbose     print every call\n";
 
 struct settings {
 	uint64_t seed;
 	unsigned seeds, count;
 	const char *options;
+	unsigned long killed;
+	unsigned long moved; /* files, by draining or for room, so far */
+	unsigned long done, refused,
+		needless; /* while a file system was lost */
 	bool shrink;
 	struct place place;
 };
@@ -68,6 +80,8 @@ static void parse(int argc, char **argv, struct settings *s)
 		{"count", 1, NULL, 'c'},   {"options", 1, NULL, 'o'},
 		{"program", 1, NULL, 'p'}, {"fault", 1, NULL, 'f'},
 		{"shrink", 0, NULL, 'k'},  {"verbose", 0, NULL, 'v'},
+		{"killing", 0, NULL, 'K'}, {"draining", 0, NULL, 'd'},
+		{"little", 0, NULL, 'l'},  {"hurting", 0, NULL, 'u'},
 		{"help", 0, NULL, 'h'},    {0},
 	};
 	int c;
@@ -81,6 +95,10 @@ static void parse(int argc, char **argv, struct settings *s)
 		case 'p': s->place.program = optarg; break;
 		case 'f': s->place.fault = fault_of(optarg); break;
 		case 'k': s->shrink = true; break;
+		case 'K': s->place.killing = true; break;
+		case 'd': s->place.draining = true; break;
+		case 'l': s->place.little = true; break;
+		case 'u': s->place.hurting = true; break;
 		case 'v': s->place.verbose = true; break;
 		case 'h': (void)fputs(usage, stdout); exit(0);
 		default: (void)fputs(usage, stderr); exit(2);
@@ -124,8 +142,13 @@ static int run_seed(struct settings *s, uint64_t seed)
 	struct plan plan;
 	int r;
 
-	plan_make(&plan, seed, s->count, s->options);
+	plan_make(&plan, seed, s->count, s->options, &s->place);
 	r = run_plan(&plan, &s->place, &found);
+	s->moved += found.moved;
+	s->killed += found.killed;
+	s->done += found.done;
+	s->refused += found.refused;
+	s->needless += found.needless;
 	if (r) {
 		printf("seed %llu: %u branches, %u processes, %s\n%s",
 		       (unsigned long long)seed, plan.branches, plan.lanes,
@@ -152,5 +175,20 @@ int main(int argc, char **argv)
 		bad += run_seed(&s, s.seed + i) != 0;
 	printf("%u seeds from %llu: %u differ\n", s.seeds,
 	       (unsigned long long)s.seed, bad);
+	/* One seed may be over before anything moves, all of them not. */
+	if ((s.place.draining || s.place.little) && s.seeds >= MOVING_SEEDS) {
+		printf("%lu files moved\n", s.moved);
+		bad += s.moved == 0;
+	}
+	if (s.place.killing) {
+		printf("%lu servers killed\n", s.killed);
+		bad += !s.killed;
+	}
+	if (s.place.hurting) {
+		printf("%lu calls done and %lu refused, %lu of them "
+		       "needlessly, while it was lost\n",
+		       s.done, s.refused, s.needless);
+		bad += !s.done || !s.refused;
+	}
 	return bad != 0;
 }

@@ -4,18 +4,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PATIENCE 30000 /* times a millisecond */
-
-extern char **environ;
+#define PATIENCE      30000 /* times a millisecond */
+#define BUSY_PATIENCE 5000
 
 static char *join_branches(char *const *branches, unsigned count)
 {
@@ -36,30 +35,39 @@ static char *join_branches(char *const *branches, unsigned count)
 	return list;
 }
 
+/* It ends with us, as the mount namespace may. */
+static void run_server(const char *program, const char *log, const char **argv)
+{
+	int fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+
+	if (fd < 0 || dup2(fd, STDERR_FILENO) < 0 ||
+	    prctl(PR_SET_PDEATHSIG, SIGTERM) < 0)
+		_exit(127);
+	(void)execvp(program, (char **)argv);
+	_exit(127);
+}
+
 int mounting_start(struct mounting *m, const char *options,
 		   char *const *branches, unsigned count)
 {
 	const char *argv[] = {m->program, "-f",     "-o", options,
 			      NULL,       m->point, NULL};
-	posix_spawn_file_actions_t actions;
 	struct stat before, now;
 	char log[4096];
 	char *list;
-	int i, r;
+	int i;
 
 	if (stat(m->point, &before) < 0)
 		return -errno;
 	argv[4] = list = join_branches(branches, count);
 	(void)snprintf(log, sizeof(log), "%s.log", m->point);
-	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_addopen(&actions, 2, log,
-					 O_WRONLY | O_CREAT | O_APPEND, 0644);
-	r = posix_spawn(&m->pid, m->program, &actions, NULL, (char **)argv,
-			environ);
-	posix_spawn_file_actions_destroy(&actions);
+	(void)fflush(NULL); /* a child must not print it again */
+	m->pid = fork();
+	if (m->pid == 0)
+		run_server(m->program, log, argv);
 	free(list);
-	if (r)
-		return -r;
+	if (m->pid < 0)
+		return -EAGAIN;
 	for (i = 0; i < PATIENCE; i++) {
 		if (stat(m->point, &now) == 0 && now.st_dev != before.st_dev)
 			return 0;
@@ -70,20 +78,46 @@ int mounting_start(struct mounting *m, const char *options,
 	return -ETIMEDOUT;
 }
 
-int mounting_stop(struct mounting *m)
+static int unmount(const char *point)
 {
-	int i, status, r = 0;
+	int i, r = 0;
 
-	if (umount2(m->point, UMOUNT_NOFOLLOW) < 0) {
-		r = -errno;
-		(void)umount2(m->point, MNT_DETACH);
+	for (i = 0; i < BUSY_PATIENCE; i++) {
+		r = umount2(point, UMOUNT_NOFOLLOW) < 0 ? -errno : 0;
+		if (r != -EBUSY)
+			return r;
+		(void)usleep(1000);
 	}
+	(void)umount2(point, MNT_DETACH); /* for who comes after */
+	return r;
+}
+
+static int say_end(int status, char ret[MOUNTING_SAY_MAX])
+{
+	if (WIFSIGNALED(status))
+		(void)snprintf(ret, MOUNTING_SAY_MAX, "signal %d",
+			       WTERMSIG(status));
+	else
+		(void)snprintf(ret, MOUNTING_SAY_MAX, "exit status %d",
+			       WEXITSTATUS(status));
+	return status ? -ECHILD : 0;
+}
+
+int mounting_stop(struct mounting *m, char ret[MOUNTING_SAY_MAX])
+{
+	int i, status, r = unmount(m->point);
+
+	if (r < 0)
+		(void)snprintf(ret, MOUNTING_SAY_MAX, "unmount: %s",
+			       strerror(-r));
 	for (i = 0; i < PATIENCE; i++) {
 		if (waitpid(m->pid, &status, WNOHANG) == m->pid)
-			return r < 0 ? r : status;
+			return r < 0 ? r : say_end(status, ret);
 		(void)usleep(1000);
 	}
 	(void)kill(m->pid, SIGKILL);
 	(void)waitpid(m->pid, NULL, 0); /* is our child */
-	return -ETIMEDOUT;
+	if (r == 0)
+		(void)snprintf(ret, MOUNTING_SAY_MAX, "it does not end");
+	return r < 0 ? r : -ETIMEDOUT;
 }

@@ -5,6 +5,8 @@
 
 #include <sys/types.h>
 
+#define MOUNTING_SAY_MAX 200
+
 struct mounting {
 	const char *program; /* trib-union */
 	const char *point;
@@ -15,7 +17,14 @@ struct mounting {
 int mounting_start(struct mounting *m, const char *options,
 		   char *const *branches, unsigned count);
 
-/* Unmount, and wait until the server has ended: its exit status or -errno. */
-int mounting_stop(struct mounting *m);
+/*
+ * Unmount, and wait until the server has ended. Who looks at a process that
+ * ends keeps its maps for a moment: busy for long is a failure, not at once.
+ *
+ * @ret  set on failure: how it went, for people
+ *
+ * 0: unmounted, and exit status 0; or -errno.
+ */
+int mounting_stop(struct mounting *m, char ret[MOUNTING_SAY_MAX]);
 
 #endif

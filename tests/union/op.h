@@ -63,6 +63,7 @@ struct op {
 	enum op_kind kind;
 	uint8_t actor, slot, slot2;
 	bool watch; /* say which times the call changed */
+	bool named; /* nothing is written to files without a name */
 	int flags;  /* of the call */
 	int way;    /* which of several calls does it */
 	unsigned mode;
@@ -99,6 +100,7 @@ static inline unsigned dice_roll(struct dice *dice, unsigned below)
 /* What a sequence may ask for. */
 struct op_limits {
 	bool direct; /* O_DIRECT: also what is not aligned for it */
+	bool named;  /* only files with names grow: they can be moved */
 };
 
 /* The next call of a sequence. */
@@ -135,6 +137,9 @@ void say_result(long result);
 struct stat;
 /* All of it that does not differ by right. */
 void say_stat(const struct stat *st);
+
+/* Is @op not to be done, as the file @fd has no name any more? It is said. */
+bool op_is_nameless(const struct op *op, int fd);
 
 /* The path to use: long names are written out. */
 const char *op_path(const char *path, char *buf);

@@ -76,6 +76,16 @@ const char *op_path(const char *path, char *buf)
 	return buf;
 }
 
+bool op_is_nameless(const struct op *op, int fd)
+{
+	struct stat st;
+
+	if (!op->named || fstat(fd, &st) < 0 || st.st_nlink)
+		return false;
+	say(" nameless");
+	return true;
+}
+
 void op_fill(uint64_t seed, void *data, size_t length)
 {
 	struct dice dice;

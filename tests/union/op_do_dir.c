@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,7 @@
 
 struct names {
 	unsigned count;
-	char items[NAMES_MAX][64];
+	char items[NAMES_MAX][NAME_MAX + 1];
 	long after[NAMES_MAX]; /* the offset that follows it */
 };
 
@@ -30,7 +31,7 @@ static void add_name(struct names *names, const char *name, long after)
 {
 	if (names->count == NAMES_MAX)
 		return;
-	(void)snprintf(names->items[names->count], 64, "%.63s", name);
+	(void)snprintf(names->items[names->count], NAME_MAX + 1, "%s", name);
 	names->after[names->count++] = after;
 }
 
@@ -73,10 +74,12 @@ static void do_list(const char *path)
 	if (!dir)
 		return;
 	names.count = 0;
-	while ((entry = readdir(dir))) {
-		check_entry(dirfd(dir), entry);
+	while ((errno = 0, entry = readdir(dir))) {
 		add_name(&names, entry->d_name, 0);
+		check_entry(dirfd(dir), entry);
 	}
+	if (errno)
+		say_result(-1); /* it is not all of them */
 	(void)closedir(dir);
 	qsort(names.items, names.count, sizeof(names.items[0]), compare);
 	for (i = 0; i < names.count; i++)
@@ -186,7 +189,7 @@ static void do_handle(const struct op *op, const char *path, const char *path2)
 	} u = {.handle = {.handle_bytes = MAX_HANDLE_SZ}};
 	auto_close int mount = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	auto_close int fd = -1;
-	struct stat a, b;
+	struct stat a, b = {0};
 	int id, r = name_to_handle_at(AT_FDCWD, path, &u.handle, &id, 0);
 
 	say_result(r);
@@ -198,8 +201,13 @@ static void do_handle(const struct op *op, const char *path, const char *path2)
 		say_result(unlink(path));
 	fd = open_by_handle_at(mount, &u.handle,
 			       O_PATH | O_CLOEXEC | O_NOFOLLOW);
+	/* While its last close is under way it can be opened still. */
+	if (fd >= 0 && fstat(fd, &b) == 0 && !b.st_nlink) {
+		fd_close(take_fd(&fd));
+		errno = ESTALE;
+	}
 	say_result(fd < 0 ? -1 : 0);
-	if (fd >= 0 && fstat(fd, &b) == 0)
+	if (fd >= 0)
 		say(" %s", a.st_ino == b.st_ino && a.st_dev == b.st_dev
 				   ? "same"
 				   : "another");

@@ -115,6 +115,8 @@ void op_do_file(const struct op *op, int *fds)
 		break;
 	case OP_FTRUNCATE: say_result(ftruncate(fd, op->offset)); break;
 	case OP_FALLOCATE:
+		if (op_is_nameless(op, fd))
+			break;
 		say_result(fallocate(fd, op->flags, op->offset, op->length));
 		break;
 	case OP_SYNC: do_sync(op, fd); break;

@@ -245,6 +245,7 @@ void op_generate(struct dice *dice, const struct op_limits *limits,
 	memset(ret, 0, sizeof(*ret));
 	fill_numbers(dice, ret);
 	ret->kind = random_kind(dice);
+	ret->named = limits->named;
 	/* Half of all by root, the others by three users. */
 	ret->actor = (uint8_t)(dice_roll(dice, 2) ? 0
 						  : dice_roll(dice, OP_ACTORS));

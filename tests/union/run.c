@@ -13,64 +13,34 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "tests/union/draining.h"
+#include "tests/union/hurting.h"
+#include "tests/union/killing.h"
 #include "tests/union/mounting.h"
 
 /* What lanes tell, in memory that all share. */
 struct told {
 	int calls[RUN_LANES_MAX];
+	unsigned long refused, needless,
+		done; /* while a file system was lost */
 	char said[RUN_LANES_MAX][RUN_SAY_MAX];
 };
 
 struct running {
 	const struct plan *plan;
 	const struct place *place;
-	char *branches[TREE_BRANCHES_MAX];
+	char *branches[TREE_BRANCHES_MAX];  /* paths */
+	char *specs[TREE_BRANCHES_MAX + 1]; /* the same, as it is mounted */
 	char plain[PATH_MAX], mnt[PATH_MAX];
 	struct mounting mounting;
+	struct hurting hurting;
 	struct told *told;
 };
 
-void plan_make(struct plan *plan, uint64_t seed, unsigned count,
-	       const char *options)
-{
-	static const unsigned branches[] = {1, 2, 2, 3, 3, 4, 6, 8, 16};
-	static const char *const policies[] = {"mfs", "ff", "epmfs", "local"};
-	static const unsigned threads[] = {1, 2, 8};
-	struct op_limits limits;
-	struct dice dice;
-	unsigned i, j;
-
-	memset(plan, 0, sizeof(*plan));
-	dice_init(&dice, seed);
-	plan->seed = seed;
-	plan->lane = -1;
-	plan->branches = branches[dice_roll(&dice, array_size(branches))];
-	plan->lanes = 1 + dice_roll(&dice, RUN_LANES_MAX);
-	plan->count = count;
-	limits.direct = dice_roll(&dice, 4) != 0;
-	(void)snprintf(plan->options, sizeof(plan->options),
-		       "policy=%s,threads=%u,passthrough=%s%s%s",
-		       policies[dice_roll(&dice, array_size(policies))],
-		       threads[dice_roll(&dice, array_size(threads))],
-		       limits.direct ? "auto" : "off", *options ? "," : "",
-		       options);
-	for (i = 0; i < plan->lanes; i++) {
-		plan->ops[i] = calloc(count, sizeof(struct op));
-		if (!plan->ops[i])
-			abort();
-		for (j = 0; j < count; j++)
-			op_generate(&dice, &limits, &plan->ops[i][j]);
-	}
-}
-
-void plan_done(struct plan *plan)
-{
-	unsigned i;
-
-	for (i = 0; i < plan->lanes; i++)
-		free(plan->ops[i]);
-	free(plan->left_out);
-}
+/* Of a lane, in both trees. */
+struct actors {
+	struct actor plain[OP_ACTORS], mine[OP_ACTORS];
+};
 
 static void lane_root(const char *tree, unsigned lane, char *ret)
 {
@@ -92,57 +62,180 @@ static void say_call(char *said, unsigned lane, unsigned i, const struct op *op,
 		       lane, i, call, plain, mine);
 }
 
-/* 0, or 1 when they differ. */
-static int do_both(const struct running *run, unsigned lane, unsigned i,
-		   const struct actor *plain, const struct actor *mine)
+/*
+ * What can't be on another branch than what it belongs to may find no room
+ * there. Then nothing has changed, and the plain tree is not asked.
+ */
+static bool may_lack_room(const struct running *run, const struct op *op,
+			  const char *text)
 {
-	static char texts[2][OP_TEXT_MAX];
-	const struct op *op = &run->plan->ops[lane][i];
-	int r[2];
-
-	r[0] = actor_do(&plain[op->actor], op, texts[0]);
-	r[1] = actor_do(&mine[op->actor], op, texts[1]);
-	if (run->place->verbose) {
-		char call[3 * OP_PATH_MAX];
-
-		op_describe(op, call, sizeof(call));
-		printf("%u:%u: %s ->%s\n", lane, i, call, texts[0]);
+	switch (op->kind) {
+	case OP_RENAME:
+	case OP_LINK:
+	case OP_LINK_OPEN:
+	case OP_HANDLE: /* a rename is part of it */
+	case OP_SETXATTR:
+	case OP_ACL: break;
+	default: return false;
 	}
-	if (r[0] == 0 && r[1] == 0 && strcmp(texts[0], texts[1]) == 0)
+	return run->place->little && strstr(text, "ENOSPC");
+}
+
+static int compare_trees(const char *plain, const char *mine, const char *when,
+			 char *said)
+{
+	auto_free char *a = tree_describe(plain, false);
+	auto_free char *b = tree_describe(mine, false);
+	char difference[RUN_SAY_MAX / 2];
+
+	if (strcmp(a, b) == 0)
 		return 0;
-	say_call(run->told->said[lane], lane, i, op,
-		 r[0] < 0 ? strerrorname_np(-r[0]) : texts[0],
-		 r[1] < 0 ? strerrorname_np(-r[1]) : texts[1]);
+	tree_difference(a, b, difference, sizeof(difference));
+	(void)snprintf(said, RUN_SAY_MAX, "%s:\n%s\n", when, difference);
+	return 1;
+}
+
+static int say_differ(const struct running *run, unsigned lane, unsigned i,
+		      const char *plain, const char *mine)
+{
+	say_call(run->told->said[lane], lane, i, &run->plan->ops[lane][i],
+		 plain, mine);
 	run->told->calls[lane] = (int)i;
 	return 1;
 }
 
-static int run_lane(const struct running *run, unsigned lane)
+/*
+ * Has the union refused @op, which came to @text, as it has lost a file
+ * system? Then the plain tree is not asked. Anything that it was not to
+ * refuse is a difference: @differs.
+ */
+static bool was_refused(const struct running *run, const struct op *op,
+			const char *text, bool *differs)
 {
-	struct actor plain[OP_ACTORS], mine[OP_ACTORS];
-	char plain_root[PATH_MAX], my_root[PATH_MAX];
-	const bool *left_out = run->plan->left_out;
-	unsigned i;
-	int r = 0;
+	enum hurting_eio eio;
 
-	lane_root(run->plain, lane, plain_root);
-	lane_root(run->mnt, lane, my_root);
-	for (i = 0; i < OP_ACTORS; i++) {
-		actor_start(&plain[i], i, plain_root, FAULT_NONE);
-		actor_start(&mine[i], i, my_root, run->place->fault);
+	*differs = false;
+	if (!run->hurting.now)
+		return false;
+	if (!strstr(text, " EIO")) {
+		run->told->done++;
+		return false;
 	}
-	for (i = 0; i < run->plan->count && r == 0; i++)
-		if (!left_out || !left_out[i])
-			r = do_both(run, lane, i, plain, mine);
-	for (i = 0; i < OP_ACTORS; i++) {
-		actor_stop(&plain[i]);
-		actor_stop(&mine[i]);
+	run->told->refused++;
+	eio = hurting_judge(&run->hurting, op);
+	run->told->needless += eio == HURTING_NEEDLESS;
+	*differs = eio == HURTING_WRONG ||
+		   run->told->needless > HURTING_NEEDLESS_MAX(run->told->done);
+	return true;
+}
+
+/* 0, or 1 when they differ. */
+static int do_both(const struct running *run, unsigned lane, unsigned i,
+		   const struct actors *actors)
+{
+	static char texts[2][OP_TEXT_MAX];
+	struct op op = run->plan->ops[lane][i];
+	bool differs;
+	int r[2];
+
+	if (run->hurting.now && hurting_leaves_out(&op))
+		return 0;
+	op.watch = op.watch && !run->hurting.now;
+	r[1] = actor_do(&actors->mine[op.actor], &op, texts[1]);
+	if (r[1] == 0 && may_lack_room(run, &op, texts[1]))
+		return 0;
+	if (r[1] == 0 && was_refused(run, &op, texts[1], &differs))
+		return differs &&
+		       say_differ(run, lane, i, " not asked", texts[1]);
+	r[0] = actor_do(&actors->plain[op.actor], &op, texts[0]);
+	if (run->place->verbose) {
+		char call[3 * OP_PATH_MAX];
+
+		op_describe(&op, call, sizeof(call));
+		printf("%u:%u: %s ->%s\n", lane, i, call, texts[0]);
 	}
+	if (run->hurting.now) {
+		hurting_overlook(texts[0]);
+		hurting_overlook(texts[1]);
+	}
+	if (r[0] == 0 && r[1] == 0 && strcmp(texts[0], texts[1]) == 0)
+		return 0;
+	return say_differ(run, lane, i,
+			  r[0] < 0 ? strerrorname_np(-r[0]) : texts[0],
+			  r[1] < 0 ? strerrorname_np(-r[1]) : texts[1]);
+}
+
+static void start_actors(const struct running *run, unsigned lane,
+			 struct actors *ret)
+{
+	/* A mistake while a file system is lost is made then only. */
+	bool faulty = !run->place->hurting || run->hurting.now;
+	char plain[PATH_MAX], mine[PATH_MAX];
+	unsigned i;
+
+	lane_root(run->plain, lane, plain);
+	lane_root(run->mnt, lane, mine);
+	for (i = 0; i < OP_ACTORS; i++) {
+		actor_start(&ret->plain[i], i, plain, FAULT_NONE);
+		actor_start(&ret->mine[i], i, mine,
+			    faulty ? run->place->fault : FAULT_NONE);
+	}
+}
+
+static void stop_actors(struct actors *actors)
+{
+	unsigned i;
+
+	for (i = 0; i < OP_ACTORS; i++) {
+		actor_stop(&actors->plain[i]);
+		actor_stop(&actors->mine[i]);
+	}
+}
+
+/*
+ * Before call @i: is it time for the file system to go, or to come back? What
+ * is open is closed then: it belongs to the one that was lost.
+ */
+static int hurt_or_heal(struct running *run, unsigned i, struct actors *actors)
+{
+	bool begins = i == run->plan->lost_at;
+	char *said = run->told->said[0];
+	int r;
+
+	if (!run->place->hurting || (!begins && i != run->plan->back_at))
+		return 0;
+	stop_actors(actors);
+	r = begins ? hurting_begin(&run->hurting, said)
+		   : hurting_end(&run->hurting, said);
+	if (r == 0 && !begins)
+		r = compare_trees(run->plain, run->mnt, "when it is back",
+				  said);
+	start_actors(run, 0, actors);
 	return r;
 }
 
+static int run_lane(struct running *run, unsigned lane)
+{
+	const bool *left_out = run->plan->left_out;
+	char ignored[HURTING_SAY_MAX];
+	struct actors actors;
+	unsigned i;
+	int r = 0;
+
+	start_actors(run, lane, &actors);
+	for (i = 0; i < run->plan->count && r == 0; i++) {
+		r = hurt_or_heal(run, i, &actors);
+		if (r == 0 && (!left_out || !left_out[i]))
+			r = do_both(run, lane, i, &actors);
+	}
+	stop_actors(&actors);
+	if (run->hurting.now) /* for who comes after */
+		(void)hurting_end(&run->hurting, ignored);
+	return r != 0;
+}
+
 /* All lanes at once; 1 when any met a difference. */
-static int run_lanes(const struct running *run, struct found *ret)
+static int run_lanes(struct running *run, struct found *ret)
 {
 	pid_t pids[RUN_LANES_MAX];
 	unsigned i;
@@ -175,25 +268,52 @@ static int run_lanes(const struct running *run, struct found *ret)
 	return r;
 }
 
-static int compare_trees(const char *plain, const char *mine, const char *when,
-			 char *said)
+static int say_broken(char *said, const char *what, const char *how)
 {
-	auto_free char *a = tree_describe(plain, false);
-	auto_free char *b = tree_describe(mine, false);
-	char difference[RUN_SAY_MAX / 2];
-
-	if (strcmp(a, b) == 0)
-		return 0;
-	tree_difference(a, b, difference, sizeof(difference));
-	(void)snprintf(said, RUN_SAY_MAX, "%s:\n%s\n", when, difference);
+	(void)snprintf(said, RUN_SAY_MAX, "%s: %s\n", what, how);
 	return 1;
 }
 
-static int say_broken(char *said, const char *what, int r)
+static int mount_it(struct running *run)
 {
-	(void)snprintf(said, RUN_SAY_MAX, "%s: %s\n", what,
-		       r < 0 ? strerror(-r) : "it failed");
-	return 1;
+	char options[PATH_MAX + sizeof(run->plan->options)];
+
+	(void)snprintf(options, sizeof(options), "%s,control=%s/ctl",
+		       run->plan->options, run->place->dir);
+	return mounting_start(&run->mounting, options, run->specs,
+			      run->plan->branches + run->plan->read_only);
+}
+
+/* The lanes, and who drains branches meanwhile. */
+static int run_all(struct running *run, struct found *ret)
+{
+	char socket[PATH_MAX];
+	struct draining draining = {.program = run->place->program,
+				    .socket = socket,
+				    .branches = run->branches,
+				    .count = run->plan->branches,
+				    .seed = run->plan->seed};
+	struct killing killing = {.holder = run->mounting.pid,
+				  .seed = run->plan->seed};
+	bool drains = run->place->draining && run->plan->branches > 1;
+	int r;
+
+	(void)snprintf(socket, sizeof(socket), "%s/ctl", run->place->dir);
+	if (drains)
+		draining_start(&draining);
+	if (run->place->killing)
+		killing_start(&killing);
+	r = run_lanes(run, ret);
+	if (run->place->killing)
+		ret->killed = killing_stop(&killing);
+	if (drains)
+		draining_stop(&draining);
+	if (drains || run->place->little)
+		ret->moved = draining_moved(&draining);
+	ret->refused = run->told->refused;
+	ret->needless = run->told->needless;
+	ret->done = run->told->done;
+	return r;
 }
 
 /* Mounted again it is the same tree, with the same inode numbers. */
@@ -201,24 +321,27 @@ static int check_after(struct running *run, char *said)
 {
 	auto_free char *before = tree_describe(run->mnt, true);
 	auto_free char *after = NULL;
+	char how[MOUNTING_SAY_MAX];
+	unsigned i;
 	int r = compare_trees(run->plain, run->mnt, "in the end", said);
 
-	if (mounting_stop(&run->mounting) != 0)
-		return say_broken(said, "the server's end", 0);
+	if (mounting_stop(&run->mounting, how) < 0)
+		return say_broken(said, "the server's end", how);
 	if (r)
 		return r;
-	r = mounting_start(&run->mounting, run->plan->options, run->branches,
-			   run->plan->branches);
+	for (i = 0; run->place->draining && i < run->plan->branches; i++)
+		draining_renew(run->branches[i], run->plain);
+	r = mount_it(run);
 	if (r < 0)
-		return say_broken(said, "mount again", r);
+		return say_broken(said, "mount again", strerror(-r));
 	after = tree_describe(run->mnt, true);
 	r = compare_trees(run->plain, run->mnt, "mounted again", said);
 	if (r == 0 && strcmp(before, after) != 0) {
 		tree_difference(before, after, said, RUN_SAY_MAX);
 		r = 1;
 	}
-	if (mounting_stop(&run->mounting) != 0)
-		return say_broken(said, "the server's second end", 0);
+	if (mounting_stop(&run->mounting, how) < 0)
+		return say_broken(said, "the server's second end", how);
 	return r;
 }
 
@@ -243,7 +366,17 @@ static void prepare(struct running *run)
 		if ((mkdir(path, 0755) < 0 && errno != EEXIST) ||
 		    tree_clear(path) < 0)
 			abort();
+		if (asprintf(&run->specs[i], "%s%s%s", path,
+			     *run->plan->words[i] ? "=" : "",
+			     run->plan->words[i]) < 0)
+			abort();
 	}
+	/* The latest times are seen, and those here cannot be set. */
+	(void)snprintf(path, PATH_MAX, "%s/fs0/ro", place->dir);
+	if ((mkdir(path, 0755) < 0 && errno != EEXIST) ||
+	    utimensat(AT_FDCWD, path, (struct timespec[2]){0}, 0) < 0 ||
+	    asprintf(&run->specs[i], "%s=RO", path) < 0)
+		abort();
 }
 
 /* What a call left behind on the directory itself. */
@@ -254,15 +387,38 @@ static void reset_root(const char *path)
 		abort();
 }
 
+static void prepare_loss(struct running *run)
+{
+	const struct plan *plan = run->plan;
+	unsigned i;
+
+	run->hurting = (struct hurting){
+		.dir = run->place->dir,
+		.program = run->place->program,
+		.mnt = run->mnt,
+		.branches = run->branches,
+		.count = plan->branches,
+		.file_systems = run->place->file_systems,
+		.lost = plan->lost};
+	for (i = 0; i < plan->branches; i++)
+		if (chmod(run->branches[i], 0777) < 0)
+			abort();
+	if (chmod(run->plain, 0777) < 0)
+		abort();
+	hurting_prepare(&run->hurting, run->plain);
+}
+
 int run_plan(const struct plan *plan, const struct place *place,
 	     struct found *ret)
 {
 	char *said = ret->said;
+	char how[MOUNTING_SAY_MAX];
 	struct running run = {.plan = plan, .place = place};
 	unsigned i;
-	int r;
+	int r = 0;
 
 	ret->lane = ret->call = -1;
+	ret->killed = ret->moved = ret->refused = ret->needless = ret->done = 0;
 	run.told = mmap(NULL, sizeof(*run.told), PROT_READ | PROT_WRITE,
 			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (run.told == MAP_FAILED)
@@ -271,24 +427,29 @@ int run_plan(const struct plan *plan, const struct place *place,
 	reset_root(run.plain);
 	for (i = 0; i < plan->branches; i++)
 		reset_root(run.branches[i]);
-	r = tree_populate(plan->seed, run.branches, plan->branches,
-			  RUN_LANES_MAX, run.plain);
+	/* Which file hides which is not to change with the branches. */
+	if (!place->hurting)
+		r = tree_populate(plan->seed, run.branches, plan->branches,
+				  RUN_LANES_MAX, run.plain);
+	if (r == 0 && place->hurting)
+		prepare_loss(&run);
 	if (r == 0)
-		r = mounting_start(&run.mounting, plan->options, run.branches,
-				   plan->branches);
+		r = mount_it(&run);
 	if (r < 0) {
-		r = say_broken(said, "mount", r);
+		r = say_broken(said, "mount", strerror(-r));
 	} else {
 		r = compare_trees(run.plain, run.mnt, "at the start", said);
 		if (r == 0)
-			r = run_lanes(&run, ret);
+			r = run_all(&run, ret);
 		if (r == 0)
 			r = check_after(&run, said);
-		else if (mounting_stop(&run.mounting) < 0)
-			(void)fprintf(stderr, "the server does not end\n");
+		else if (mounting_stop(&run.mounting, how) < 0)
+			(void)fprintf(stderr, "the server's end: %s\n", how);
 	}
 	for (i = 0; i < plan->branches; i++)
 		free(run.branches[i]);
+	for (i = 0; i <= plan->branches; i++)
+		free(run.specs[i]);
 	(void)munmap(run.told, sizeof(*run.told)); /* it is one */
 	return r;
 }

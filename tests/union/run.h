@@ -17,6 +17,11 @@ struct plan {
 	uint64_t seed;
 	unsigned branches, lanes, count; /* count: calls of each lane */
 	char options[200];
+	/* What each branch is written with ("nc,1G"); "": nothing. */
+	char words[TREE_BRANCHES_MAX][16];
+	bool read_only;            /* there is one more branch: empty, "ro" */
+	unsigned lost;             /* the file system that is lost, and when: */
+	unsigned lost_at, back_at; /* before these calls */
 	struct op *ops[RUN_LANES_MAX];
 	bool *left_out; /* of the calls of lane @lane: not done; NULL: none */
 	int lane;       /* only this one; -1: all */
@@ -28,15 +33,24 @@ struct place {
 	const char *program;
 	enum fault fault;
 	bool verbose;
+	bool draining; /* branches are emptied meanwhile */
+	bool little;   /* fs1 has room, others may have little */
+	bool killing;  /* the server is killed meanwhile, again and again */
+	bool hurting;  /* one of the file systems is lost and comes back */
 };
 
-/* @options: more for the union, "" for none. */
+/* @options  more for the union, "" for none */
 void plan_make(struct plan *plan, uint64_t seed, unsigned count,
-	       const char *options);
+	       const char *options, const struct place *place);
 void plan_done(struct plan *plan);
 
 struct found {
 	int lane, call;         /* -1: no single one */
+	unsigned long killed;   /* servers */
+	unsigned long moved;    /* files, by draining or for room */
+	unsigned long refused;  /* EIO, as a file system was lost */
+	unsigned long needless; /* of these: it might have known better */
+	unsigned long done;     /* calls meanwhile that were as ever */
 	char said[RUN_SAY_MAX]; /* what differs, for people */
 };
 

@@ -4,9 +4,9 @@
 # and by our initiator: make a file system, fill it, fsync, unmount, check,
 # compare, detach, grow, fence.
 . "$(dirname "$0")/lib.sh"
-inside_vm -m 768 -t 200 -d pool:1G -- "$@"
+inside_vm -m 768 -t 300 -d pool:1G -- "$@"
 . "$(dirname "$0")/../initiator_lib.sh"
-need nbd-client nbdkit mkfs.ext4 resize2fs
+need fio nbd-client nbdkit mkfs.ext4 resize2fs
 call=$BUILD/test/blockd/blockd_call
 initiator=$BUILD/test/initiator/initiator_call_main
 modprobe nbd nbds_max=4 || skip_all "the guest's kernel has no nbd"
@@ -88,14 +88,32 @@ attach() {
 }
 detach() { "$initiator" detach "state=$TEST_DIR/initiator" "id=$1"; }
 
-test_the_kernel_client_uses_an_extent_of_blockd() {
+# verified DEVICE OFFSET: what four write there at once, each its own MiB and no
+# block twice, is what is read back
+verified() {
+	fio --output "$TEST_DIR/fio.out" --name v --filename "$1" --direct 1 \
+		--ioengine libaio --iodepth 8 --numjobs 4 --offset "$2" \
+		--offset_increment 1M --size 1M --bs 16k --rw randwrite --fsync 32 \
+		--allow_file_create 0 --verify crc32c --verify_fatal 1 ||
+		fail "$(cat "$TEST_DIR/fio.out")"
+}
+
+test_the_kernel_client_uses_an_extent_of_blockd_by_four_connections() {
 	start_blockd plain
 	create_extent e $((256 << 20))
 	export_extent e 0
-	nbd-client -b 4096 -C 2 -N e 127.0.0.1 10809 /dev/nbd0
+	nbd-client -b 4096 -C 4 -N e 127.0.0.1 10809 /dev/nbd0
 	at_exit nbd-client -d /dev/nbd0
 	same "$(blockdev --getsize64 /dev/nbd0)" $((256 << 20))
+	"$call" "$control" GetExtent name=e >"$TEST_DIR/reply"
+	grep -q '"connections": *4\b' "$TEST_DIR/reply" || fail "$(cat "$TEST_DIR/reply")"
+	verified /dev/nbd0 0
 	use_as_a_disk /dev/nbd0
+	nbd-client -d /dev/nbd0
+	"$call" "$control" ResizeExtent name=e size=$((288 << 20)) >"$TEST_DIR/reply"
+	eventually 20 nbd-client -b 4096 -C 4 -N e 127.0.0.1 10809 /dev/nbd0
+	same "$(blockdev --getsize64 /dev/nbd0)" $((288 << 20))
+	verified /dev/nbd0 284M
 }
 
 test_the_initiator_attaches_an_extent_and_detaches_it() {

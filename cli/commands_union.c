@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Unions that are mounted here, volumes' and others. */
+#include "cli/command_group.h"
+
+#define BRANCH_TEXT                                                              \
+	"BRANCH is written as trib-union has it: PATH=nc,4G; the words are rw, " \
+	"ro, nc, local and a\nminfreespace."
+
+static const struct option_row drain_rows[] = {
+	ROW("bandwidth", 0, OPTION_STRING, bandwidth, "SIZE",
+	    "bytes a second at most, or none (none)"),
+	ROW("stop", 0, OPTION_FLAG, stop, NULL,
+	    "no further; what has moved stays there"),
+};
+
+static const struct command commands[] = {
+	{.words = "union status",
+	 .arguments = "PATH",
+	 .min_arguments = 1,
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_PATH},
+	 .summary = "the branches of the union that PATH is on",
+	 .run = union_status_run},
+	{.words = "union explain",
+	 .arguments = "PATH",
+	 .min_arguments = 1,
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_PATH},
+	 .summary = "on which branches a path is, and where a new file goes",
+	 .text = "PATH need not be there. Of a directory the new file is one "
+		 "in it, of anything else\none beside it.",
+	 .run = union_explain_run},
+	{.words = "union add",
+	 .arguments = "PATH BRANCH",
+	 .min_arguments = 2,
+	 .max_arguments = 2,
+	 .kinds = {ARGUMENT_PATH, ARGUMENT_PATH},
+	 .summary = "one more branch for the union that PATH is on",
+	 .text = BRANCH_TEXT,
+	 .run = union_add_run},
+	{.words = "union set",
+	 .arguments = "PATH BRANCH=WORD,...",
+	 .min_arguments = 2,
+	 .max_arguments = 2,
+	 .kinds = {ARGUMENT_PATH, ARGUMENT_PATH},
+	 .summary = "another mode or minfreespace for a branch",
+	 .text = BRANCH_TEXT,
+	 .run = union_set_run},
+	{.words = "union drain",
+	 .arguments = "PATH BRANCH",
+	 .min_arguments = 2,
+	 .max_arguments = 2,
+	 .kinds = {ARGUMENT_PATH, ARGUMENT_PATH},
+	 .summary = "move all of a branch to the others, then it goes",
+	 .text = "It goes on while the union is used, and at its next mount.",
+	 ROWS(drain_rows),
+	 .run = union_drain_run},
+	{.words = "union remove",
+	 .arguments = "PATH BRANCH",
+	 .min_arguments = 2,
+	 .max_arguments = 2,
+	 .kinds = {ARGUMENT_PATH, ARGUMENT_PATH},
+	 .summary = "let go of a branch that has nothing on it",
+	 .run = union_remove_run},
+};
+const struct command_group union_commands = GROUP(commands);

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A whole server (target.h) as a fuzz target: its listener, its loop and its
+ * devices on threads of their own, and a peer that says what the fuzzer makes.
+ * What must hold: no peer breaks it or keeps it busy, each connection ends soon
+ * after its peer has said the last byte, and who comes afterwards is served.
+ */
+#ifndef TARGET_SERVER_FUZZ_KIT_H
+#define TARGET_SERVER_FUZZ_KIT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "target/target.h"
+
+struct fuzz_bytes {
+	size_t length;
+	uint8_t data[2048];
+};
+
+/* They have room. */
+void fuzz_put(struct fuzz_bytes *to, const void *data, size_t length);
+void fuzz_put_number(struct fuzz_bytes *to, uint64_t value, unsigned bytes);
+
+/*
+ * Start the server, once, with listeners at a unix socket of its own and at a
+ * port of 127.0.0.1: what comes by TCP is received in another way.
+ *
+ * @psk  text of a PSK file, which TLS is offered with; NULL: no TLS
+ */
+struct target *fuzz_server(const char *psk,
+			   int (*listen)(struct target *target,
+					 const char *address, int *ret_port,
+					 struct error *err));
+
+/* For struct target_export: zeroes in memory, 1 MiB, anew for each. */
+int fuzz_open(void *context, struct loop *loop, bool read_only,
+	      struct blockdev **ret, struct error *err);
+#define FUZZ_DEVICE_SIZE (UINT64_C(1) << 20) /* bytes */
+
+/* Bits of an input's first byte: by TCP it goes, and how it begins. */
+#define FUZZ_BY_TCP    0x80
+#define FUZZ_BEGINNING 0x7f
+
+/*
+ * Connect, by TCP or by the unix socket, say @first, and then @data in pieces
+ * of up to @piece bytes, hang up, and take what comes until the server does.
+ *
+ * @ret  what came, as far as it has room, from a server that hangs up by
+ *       itself; NULL: it does not matter
+ *
+ * Returns how many bytes came. It aborts when the server does not end it.
+ */
+size_t fuzz_exchange(bool tcp, const struct fuzz_bytes *first,
+		     const uint8_t *data, size_t length, size_t piece,
+		     struct fuzz_bytes *ret);
+
+#endif

@@ -1,0 +1,101 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# What tests themselves rest on: that one which cannot be run fails, that all is
+# undone whatever ends a test or the demo, and that who ended is gone.
+. "$(dirname "$0")/../lib.sh"
+need setsid
+D=$TEST_DIR
+
+# script LINES...: a test script of its own, $D/script
+script() {
+	printf '%s\n' ". '$TOP/tests/lib.sh'" "$@" 'run_tests "$@"' >"$D/script"
+}
+
+# The leader of a group of its own, as who is started by a shell or a timeout.
+group() { # COMMAND...
+	setsid "$@" </dev/null &
+	GROUP=$!
+	at_exit kill -9 $GROUP
+}
+signal_group() { # TIMES
+	local i
+	for ((i = 0; i < $1; i++)); do kill -TERM -- -$GROUP; done
+}
+
+test_a_test_that_is_not_there_is_a_failure() {
+	script 'test_one() { true; }' 'test_one_more() { true; }'
+	same "$(bash "$D/script")" "1..2
+ok 1 - one
+ok 2 - one_more"
+	same "$(bash "$D/script" test_one)" "1..1
+ok 1 - one"
+	fails 1 "not ok 1 - on: there is no such test" bash "$D/script" test_on
+	fails 1 "ok 2 - one" bash "$D/script" test_none test_one
+	fails 1 "there is no such test" bash "$D/script" 'test_*'
+}
+
+test_a_test_that_a_script_made_is_run() {
+	script 'for i in 1 2; do eval "test_of_$i() { echo $i >>$OUT; }"; done'
+	same "$(OUT=$D/out bash "$D/script")" "1..2
+ok 1 - of_1
+ok 2 - of_2"
+	same "$(cat "$D/out")" "1
+2"
+}
+
+test_a_second_signal_does_not_end_the_clean_up() {
+	script 'slow() {
+		: >"$OUT/$1.begun"
+		until [ -e "$OUT/go" ]; do sleep 0.05 || exit; done
+		: >"$OUT/$1.done"
+	}
+	at_exit slow script
+	test_one() {
+		at_exit slow test
+		echo "$TEST_DIR" >"$OUT/dir"
+		: >"$OUT/ready"
+		sleep 600
+	}'
+	OUT=$D group bash "$D/script" >"$D/said" 2>&1
+	eventually 30 test -e "$D/ready"
+	signal_group 2
+	eventually 30 test -e "$D/test.begun"
+	signal_group 3
+	: >"$D/go"
+	wait $GROUP && fail "it passed"
+	[ -e "$D/test.done" ]
+	[ -e "$D/script.done" ]
+	[ ! -e "$(cat "$D/dir")" ]
+}
+
+test_what_a_daemon_was_is_gone_when_it_ends() {
+	[ "${TRIB_REAPER:-}" = $$ ] || fail "build/test/tests/reaper is not there"
+	local pid
+	pid=$(sleep 600 >/dev/null 2>&1 & echo $!)
+	at_exit kill "$pid"
+	same "$(awk '/^PPid:/ {print $2}' "/proc/$pid/status")" $$
+	kill "$pid"
+	eventually 30 eval "! kill -0 $pid"
+}
+
+test_a_demo_that_is_ended_leaves_nothing_behind() {
+	need_root
+	need ip losetup nsenter mkfs.ext4
+	[ "$(df -Pk "$D" | awk 'NR == 2 {print $4}')" -gt $((7 << 20)) ] || skip "needs 7 GiB free"
+	TRIB_DEMO_DIR=$D group "$TOP/tests/demo" >"$D/said" 2>&1
+	mounted() {
+		kill -0 $GROUP || { cat "$D/said" >&"$_SAID"; exit 1; }
+		findmnt -rno TARGET | grep -q "^$D/tributary-demo.*/mnt$"
+	}
+	eventually 120 mounted
+	same "$(ip netns list | grep -c "^trib$GROUP-")" 4
+	signal_group 3
+	wait $GROUP && fail "it passed"
+	same "$(find "$D" -maxdepth 1 -name 'tributary-demo.*')" ""
+	same "$(findmnt -rno TARGET | grep -F "$D/" || true)" ""
+	same "$(losetup -nl -O BACK-FILE | grep -F "$D/" || true)" ""
+	same "$(ip netns list | grep "^trib$GROUP-" || true)" ""
+	same "$(grep -lsF "$D/tributary-demo" /proc/[0-9]*/cmdline || true)" ""
+}
+
+run_tests "$@"

@@ -1,0 +1,192 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# What is written to a union and made in it is there: beside a plain directory, by
+# random writes, in real trees and in large directories.
+. "$(dirname "$0")/../lib.sh"
+. "$TOP/tests/union_lib.sh"
+need fio python3
+
+# Random calls, the same on one ext4 and on the union; the branch that new
+# names go to changes with every round, so that directories are on several.
+differential() { # OPTIONS SEEDS
+	three_branches
+	loop_fs plain 128M mkfs.ext4 -q -m 0
+	mkdir -m 777 "$D/plain/top"
+	: >"$D/log" # tests before may have had reasons
+	local seed round branches
+	for seed in $2; do
+		for round in 0 1 2 3; do
+			branches=$D/a:$D/b:$D/c
+			case $((round % 3)) in
+			0) branches=$D/a=local:$D/b:$D/c ;;
+			1) branches=$D/a:$D/b=local:$D/c ;;
+			2) branches=$D/a:$D/b:$D/c=local ;;
+			esac
+			union "policy=local,$1" "$branches"
+			(cd "$D/plain/top" && outcomes $((seed * 10 + round)) 2000 1234) >"$D/plain.out"
+			(cd "$M" && outcomes $((seed * 10 + round)) 2000 1234) >"$D/union.out"
+			stop
+			diff "$D/plain.out" "$D/union.out" | head -n 20
+			cmp "$D/plain.out" "$D/union.out"
+		done
+	done
+	[ "$(stat -c %s "$D/log")" = 0 ] || { cat "$D/log"; fail "it logged"; }
+}
+
+test_behaves_as_one_ext4() { differential passthrough=auto "1 2 3"; }
+test_behaves_as_one_ext4_without_passthrough() { differential passthrough=off "4 5 6"; }
+
+random_data() { # OPTIONS
+	three_branches
+	local seed name
+	for name in a b c; do
+		union "$1" "$D/$name:$D/$([ $name = a ] && echo b || echo a)"
+		for seed in 1 2 3; do
+			random_io "$M/file$seed" $seed 3000
+		done
+		if [ "$1" = policy=ff ] && [ "$(stat_of passthrough)" = true ]; then
+			same "$(stat_of reads)" 0
+			same "$(stat_of writes)" 0
+			same "$(stat_of passthrough_opens)" "$(stat_of opens)"
+		fi
+		stop
+	done
+}
+
+test_data_is_right_in_every_way_to_write_it() { random_data policy=ff; }
+test_data_is_right_without_passthrough() { random_data policy=ff,passthrough=off; }
+
+test_the_daemon_sees_the_data_only_without_passthrough() {
+	small_branches 50M 50M
+	union passthrough=off "$D/a:$D/b"
+	echo data >"$M/f"
+	same "$(cat "$M/f")" data
+	[ "$(stat_of writes)" -gt 0 ]
+	same "$(stat_of passthrough_opens)" 0
+	stop
+}
+
+test_fio_verifies_what_it_wrote() {
+	three_branches
+	local pt
+	for pt in auto off; do
+		all passthrough=$pt
+		fio --name=v --directory="$M" --size=8M --rw=randwrite --bs=4k \
+			--numjobs=3 --verify=crc32c --do_verify=1 --direct=1 \
+			--ioengine=libaio --iodepth=8 --verify_fatal=1 --verify_state_save=0 >"$D/fio.log" ||
+			{ cat "$D/fio.log"; fail "fio with passthrough=$pt"; }
+		fio --name=m --directory="$M" --size=8M --rw=randwrite --bs=4k \
+			--verify=crc32c --ioengine=mmap --verify_fatal=1 --verify_state_save=0 >"$D/fio.log" ||
+			{ cat "$D/fio.log"; fail "fio mmap with passthrough=$pt"; }
+		stop
+	done
+}
+
+tree_of() { (cd "$1" && find . -printf '%y %m %u:%g %P %l\n' | sort); }
+sums_of() { (cd "$1" && find . -type f -print0 | sort -z | xargs -0 sha256sum); }
+
+test_a_real_tree_is_copied_whole() {
+	three_branches
+	all policy=mfs
+	cp -a /usr/include "$M/include"
+	same "$(sums_of "$M/include" | sha256sum)" "$(sums_of /usr/include | sha256sum)"
+	same "$(tree_of "$M/include" | sha256sum)" "$(tree_of /usr/include | sha256sum)"
+	stop
+	all policy=mfs
+	same "$(sums_of "$M/include" | sha256sum)" "$(sums_of /usr/include | sha256sum)"
+	rm -rf "$M/include"
+	same "$(find "$D/a" "$D/b" "$D/c" -mindepth 1 | grep -v '/\.tributary$')" ""
+}
+
+# Names on all branches, made by mounts that each prefer another.
+spread() { # COUNT
+	local k
+	for k in a b c; do
+		union policy=ff "$(printf '%s:' "$D/$k" "$D/a" "$D/b" "$D/c" |
+			tr ':' '\n' | awk '!s[$0]++' | paste -sd:)"
+		mkdir -p "$M/many"
+		(cd "$M/many" && seq -f "$k%.0f" "$1" | xargs touch)
+		stop
+	done
+}
+
+test_a_hundred_thousand_entries_are_listed_once() {
+	mkdir -p "$M" "$D/a" "$D/b" "$D/c"
+	local name
+	for name in a b c; do
+		mount -t tmpfs -o size=200M,nr_inodes=0 none "$D/$name"
+		at_exit umount -l "$D/$name"
+	done
+	spread 34000
+	all policy=mfs
+	same "$(find "$M/many" -mindepth 1 | wc -l)" 102000
+	same "$(find "$M/many" -mindepth 1 | sort -u | wc -l)" 102000
+	same "$(ls -U "$M/many" | wc -l)" 102000
+	same "$(stat -c %h "$M/many")" 2
+}
+
+test_listing_goes_on_from_an_offset_while_names_come() {
+	three_branches
+	spread 400
+	all policy=mfs
+	python3 - "$M/many" <<-'PY'
+		import ctypes, os, struct, sys
+		libc = ctypes.CDLL(None, use_errno=True)
+		path = sys.argv[1]
+		fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+		def entries(fd):
+		    buf = ctypes.create_string_buffer(1024)
+		    while True:
+		        n = libc.syscall(217, fd, buf, 1024)
+		        if n <= 0:
+		            return
+		        at = 0
+		        while at < n:
+		            ino, off, length, kind = struct.unpack_from("=QqHB", buf.raw, at)
+		            yield buf.raw[at + 19:at + length].split(b"\0")[0], off
+		            at += length
+		first = list(entries(fd))
+		names = [name for name, off in first]
+		assert len(names) == len(set(names)) == 1202, len(names)
+		# Go on from offsets all over, with new names coming meanwhile.
+		for i in range(0, len(first) - 1, 97):
+		    os.close(os.open(path + "/new%d" % i, os.O_CREAT | os.O_WRONLY))
+		    os.lseek(fd, first[i][1], 0)
+		    got = [name for name, off in entries(fd) if not name.startswith(b"new")]
+		    assert got == names[i + 1:], (i, len(got))
+	PY
+}
+
+# The kernel gives each of them what the other has read.
+test_two_list_a_directory_that_one_of_them_empties() {
+	three_branches
+	all policy=rand
+	python3 - "$M" <<-'PY'
+	import os, sys
+	os.chdir(sys.argv[1])
+	for n in range(3):
+	    os.mkdir("d")
+	    for i in range(4000):
+	        os.close(os.open(f"d/{i}", os.O_CREAT | os.O_WRONLY))
+	    other = os.fork()
+	    while other == 0:
+	        try:
+	            os.listdir("d")
+	        except FileNotFoundError:
+	            os._exit(0)
+	    try:
+	        with os.scandir("d") as entries:
+	            for entry in entries:
+	                os.unlink(entry.path)
+	        left = len(os.listdir("d"))
+	        assert left == 0, f"{left} names were never listed"
+	        os.rmdir("d")
+	    except BaseException:
+	        os.kill(other, 9)
+	        raise
+	    finally:
+	        os.waitpid(other, 0)
+	PY
+}
+
+run_tests "$@"

@@ -1,0 +1,321 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# A branch of a union fails, is replaced by another, turns read-only, and is
+# whole again; by what a file system itself does when its device is lost.
+. "$(dirname "$0")/../lib.sh"
+need_root
+need mkfs.ext4 mkfs.xfs fsfreeze getfattr jq python3
+[ -c /dev/fuse ] || skip_all "needs /dev/fuse"
+D=$TEST_DIR
+M=$D/mnt
+
+make_fs() { # NAME MKFS...
+	rm -f "$D/$1.img"
+	truncate -s 320M "$D/$1.img"
+	"${@:2}" "$D/$1.img" >/dev/null
+	mkdir -p "$D/$1"
+	mount -o loop,noatime "$D/$1.img" "$D/$1"
+	at_exit umount -l "$D/$1"
+}
+
+# Branch a is what MKFS makes, b ext4; a directory of its own on each, one on
+# both, and a file in each.
+two_branches() { # MKFS...
+	make_fs a "$@"
+	make_fs b mkfs.ext4 -q
+	mkdir "$D/a/both" "$D/b/both" "$D/a/of-a" "$D/b/of-b"
+	local name
+	for name in a/f-a b/f-b a/both/x-a b/both/x-b a/of-a/y b/of-b/y; do
+		echo "$name" >"$D/$name"
+	done
+	mkdir -p "$M"
+	: >"$D/log"
+	union ff
+}
+
+union() { # POLICY
+	trib-union -o "${OPTIONS:+$OPTIONS,}log=$D/log,control=$D/ctl,policy=$1,branch_timeout=3" "$D/a:$D/b" "$M"
+	at_exit umount -l "$M"
+}
+
+# As when its device is gone: FS_IOC_SHUTDOWN, without a last write.
+shut_down() {
+	sync -f "$D/$1"
+	lose "$1"
+}
+
+# And what is in its memory only is lost.
+lose() {
+	python3 -c 'import fcntl, os, struct, sys
+fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587d, struct.pack("I", 2))' "$D/$1"
+}
+
+state() { # NAME
+	trib-union --control "$D/ctl" status |
+		jq -r --arg p "$D/$1" '.branches[] | select(.path == $p).state'
+}
+is_state() { [ "$(state "$1")" = "$2" ]; }
+stat_of() { getfattr --absolute-names --only-values -n user.tributary.stats "$M" | jq -r ".$1"; }
+eio() { fails any "Input/output error" "$@"; }
+logged() { grep -c "$1" "$D/log" || true; }
+
+exchange() { # ONE OTHER: their names
+	python3 -c 'import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.renameat2(-100, os.fsencode(sys.argv[1]), -100, os.fsencode(sys.argv[2]), 2) < 0:
+    sys.exit(os.strerror(ctypes.get_errno()))' "$@"
+}
+
+remount_a() {
+	eventually 30 umount "$D/a" # once what was being served is over
+	mount -o loop,noatime "$D/a.img" "$D/a"
+	eventually 30 is_state a ok
+}
+
+fails_and_heals() { # MKFS...
+	two_branches "$@"
+	# These directories are in use, so their names are known.
+	stat "$M/none" "$M/both/none" "$M/of-b/none" >/dev/null 2>&1 || true
+	echo seen >"$M/seen"
+	same "$(stat -c %s "$D/a/seen")" 5
+	shut_down a
+	eio cat "$M/f-a"
+	same "$(state a)" failed
+
+	# What is not on it goes on, and new names go elsewhere: all of them.
+	same "$(cat "$M/f-b" "$M/both/x-b" "$M/of-b/y")" "b/f-b
+b/both/x-b
+b/of-b/y"
+	local i
+	for i in 0 1 2 3 4 5 6 7 8 9; do
+		echo "$i" >"$M/new-$i"
+		mkdir "$M/both/d-$i"
+		echo "$i" >"$M/both/d-$i/f"
+		echo "$i" >"$M/of-b/new-$i"
+	done
+	same "$(cat "$D"/b/new-* | wc -l)" 10
+	mv "$M/new-0" "$M/both/moved"
+	mv "$M/new-1" "$M/new-2"
+	rm "$M/new-3"
+	rmdir "$M/of-b/new-0" 2>/dev/null && fail "a file was removed as a directory"
+	rm -r "$M/both/d-0"
+	df "$M" >/dev/null
+
+	# What it alone holds is EIO, never absent, and not made once more.
+	eio cat "$M/both/x-a"
+	eio cat "$M/of-a/y"
+	eio stat "$M/of-a/z"
+	eio touch "$M/of-a/z"
+	eio mkdir "$M/f-a"
+	eio mv "$M/new-4" "$M/f-a"
+	eio exchange "$M/of-b/y" "$M/f-a"
+	eio exchange "$M/f-a" "$M/of-b/y"
+	fails any "No such file" exchange "$M/new-4" "$M/of-b/none"
+	eio rm "$M/f-a"
+	# What is on it, too, keeps what it has; a list says that it lacks names.
+	eio chmod 700 "$M/both"
+	eio rmdir "$M/both"
+	eio mv "$M/both" "$M/both-2"
+	eio ls "$M/both"
+	eio ls "$M"
+	ls "$M/of-b" >/dev/null
+	same "$(stat_of failed)" 1
+	same "$(stat_of failures)" 1
+	same "$(trib-union --control "$D/ctl" status | jq -r '.branches[0].error')" "Input/output error"
+
+	remount_a
+	same "$(cat "$M/f-a" "$M/both/x-a" "$M/of-a/y" "$M/seen")" "a/f-a
+a/both/x-a
+a/of-a/y
+seen"
+	same "$(find "$M/both" -mindepth 1 -maxdepth 1 -printf '%f\n' | sort | paste -sd ' ')" \
+		"d-1 d-2 d-3 d-4 d-5 d-6 d-7 d-8 d-9 moved x-a x-b"
+	same "$(find "$M" -maxdepth 1 -name 'new-*' | wc -l)" 7
+	fails any "No such file" stat "$M/of-a/z"
+	touch "$M/of-a/z"
+	chmod 700 "$M/both"
+	same "$(stat -c %a "$D/a/both" "$D/b/both" | uniq)" 700
+	# No name is there twice.
+	same "$( (cd "$D" && find a b -name .tributary -prune -o -type f -printf '%P\n') | sort | uniq -d)" ""
+	same "$(stat_of failed)" 0
+	same "$(logged "branch '$D/a' failed")" 1
+	same "$(logged "branch '$D/a' is back")" 1
+	same "$(logged "was not known")" 0
+	umount "$M"
+}
+
+test_an_ext4_branch_fails_and_heals() { fails_and_heals mkfs.ext4 -q; }
+test_an_xfs_branch_fails_and_heals() { fails_and_heals mkfs.xfs -q; }
+
+test_changes_that_a_branch_lost_are_seen() {
+	two_branches mkfs.ext4 -q
+	mount -o remount,commit=3600 "$D/a"
+	sync -f "$D/a"
+	mount --bind "$D/b/of-b" "$M/of-a"
+	at_exit umount -l "$M/of-a"
+	rm "$M/f-a" "$M/both/x-a"
+	umount "$M/of-a"
+	rm "$M/of-a/y"
+	mount --bind "$D/b/of-b" "$M/of-a"
+	fails any "No such file" stat "$M/f-a" "$M/both/x-a"
+	lose a
+	eio stat "$M/lost+found"
+	remount_a
+	[ -e "$D/a/f-a" ] # its journal did not have that it is gone
+	same "$(cat "$M/f-a" "$M/both/x-a")" "a/f-a
+a/both/x-a"
+	# What is mounted inside the union stays.
+	same "$(cat "$M/of-a/y")" b/of-b/y
+	umount "$M/of-a"
+	same "$(cat "$M/of-a/y")" a/of-a/y
+	echo again >"$M/both/x-a"
+	same "$(cat "$D/a/both/x-a")" again
+	[ ! -e "$D/b/both/x-a" ]
+	umount "$M"
+}
+
+test_a_directory_open_on_a_branch_that_fails_is_let_go_of() {
+	two_branches mkfs.ext4 -q
+	exec 9<"$M/of-a"
+	ls "$M/of-a" >/dev/null
+	shut_down a
+	eio cat "$M/f-a"
+	exec 9<&-
+	remount_a # else it were busy
+	same "$(ls "$M/of-a")" y
+	umount "$M"
+}
+
+test_what_was_never_looked_into_is_in_doubt() {
+	two_branches mkfs.ext4 -q
+	# Nobody has used "both": it may have any name on the failed branch.
+	stat "$M/none" >/dev/null 2>&1 || true
+	shut_down a
+	eio cat "$M/f-a"
+	same "$(cat "$M/both/x-b")" b/both/x-b
+	eio touch "$M/both/x-a"
+	eio touch "$M/both/new"
+	touch "$M/new"
+	remount_a
+	touch "$M/both/new"
+	same "$(cat "$M/both/x-a")" a/both/x-a
+	umount "$M"
+}
+
+test_a_name_that_a_directory_had_before_is_free() {
+	two_branches mkfs.ext4 -q
+	stat "$M/none" "$M/both/none" >/dev/null 2>&1 || true
+	mkdir "$M/one" "$M/one/below" "$M/two"
+	mv "$M/one" "$M/both/moved"
+	mv -T "$M/both/moved" "$M/two"
+	[ -d "$D/a/two/below" ]
+	mkdir "$M/three"
+	exchange "$M/three" "$M/f-b"
+	[ -d "$D/a/f-b" ]
+	shut_down a
+	eio cat "$M/f-a"
+	mkdir "$M/one" "$M/both/moved"
+	eio mkdir "$M/two"
+	same "$(cat "$M/three")" b/f-b
+	rm "$M/three"
+	mkdir "$M/three"
+	remount_a
+	same "$(ls "$M/two" "$M/one" "$M/both" | paste -sd ' ')" \
+		"$(printf '%s: moved x-a x-b  %s:  %s: below' "$M/both" "$M/one" "$M/two")"
+	umount "$M"
+}
+
+test_another_file_system_in_its_place_is_refused() {
+	two_branches mkfs.ext4 -q
+	shut_down a
+	eio cat "$M/f-a"
+	umount "$D/a"
+	make_fs other mkfs.ext4 -q
+	mount --bind "$D/other" "$D/a"
+	wrong() { [ "$(logged "another file system")" = 1 ]; }
+	eventually 30 wrong
+	eio cat "$M/f-a"
+	same "$(state a)" failed
+	umount "$D/a"
+	mount -o loop,noatime "$D/a.img" "$D/a"
+	eventually 30 is_state a ok
+	same "$(cat "$M/f-a")" a/f-a
+	same "$(ls "$D/other")" lost+found
+	umount "$M"
+}
+
+test_a_branch_that_turns_read_only_is_read_and_not_changed() {
+	two_branches mkfs.ext4 -q
+	touch "$M/one"
+	[ -e "$D/a/one" ]
+	eventually 30 mount -o remount,ro "$D/a" # once "one" is let go of
+	touch "$M/two" # meets it, and goes elsewhere
+	[ -e "$D/b/two" ]
+	same "$(state a)" read-only
+	same "$(stat_of read_only)" 1
+	same "$(cat "$M/f-a")" a/f-a
+	ls "$M" "$M/both" >/dev/null
+	fails any "Read-only" rm "$M/one"
+	fails any "Read-only" touch "$M/f-a"
+	mkdir "$M/both/new"
+	mv "$M/two" "$M/both/new/two"
+	mount -o remount,rw "$D/a"
+	eventually 30 is_state a ok
+	rm "$M/one"
+	touch "$M/three"
+	[ -e "$D/a/three" ]
+	umount "$M"
+}
+
+test_a_branch_that_hangs_holds_up_only_who_asks_it() {
+	make_fs a mkfs.ext4 -q
+	make_fs b mkfs.ext4 -q
+	local i pids=() rc=0
+	for i in $(seq 20); do mkdir "$D/a/d-$i" "$D/b/d-$i"; done
+	mkdir -p "$M" "$D/b/of-b"
+	: >"$D/log"
+	union ff,passthrough=off
+	echo kept >"$M/f-a"
+	echo "of b" >"$D/b/of-b/f"
+	for i in $(seq 20); do stat "$M/d-$i/none" >/dev/null 2>&1 || true; done
+	# One writes to a file that it has open, and closes it when it is told.
+	{
+		: >"$D/open"
+		until [ -e "$D/frozen" ]; do sleep 0.1; done
+		echo more >&8
+	} 8>>"$M/open" 2>"$D/said-open" &
+	local writer=$!
+	eventually 30 test -e "$D/open"
+	at_exit fsfreeze -u "$D/a"
+	fsfreeze -f "$D/a"
+	: >"$D/frozen"
+	# More than there are threads, in a directory each.
+	for i in $(seq 20); do
+		touch "$M/d-$i/new" 2>"$D/said-$i" &
+		pids+=($!)
+	done
+	# Nobody else waits for them.
+	same "$(timeout 30 cat "$M/of-b/f")" "of b"
+	timeout 30 touch "$M/of-b/f"
+	eventually 60 is_state a failed
+	# Who waited is told, or got it elsewhere; later ones do not wait.
+	for i in "${pids[@]}"; do wait "$i" || rc=$((rc + 1)); done
+	[ $rc -gt 0 ] || fail "nobody was told"
+	same "$(grep -l 'Input/output error' "$D"/said-[0-9]* | wc -l)" $rc
+	eventually 60 grep -q "Input/output error" "$D/said-open"
+	wait $writer || true
+	timeout 30 touch "$M/later"
+	same "$(ls "$D/b/later")" "$D/b/later"
+	eio cat "$M/f-a"
+	[ "$(stat_of failed)" = 1 ]
+	fsfreeze -u "$D/a"
+	eventually 90 is_state a ok
+	same "$(cat "$M/f-a")" kept
+	# What was made after all is there once, and seen.
+	same "$( (cd "$D" && find a b -name .tributary -prune -o -type f -printf '%P\n') | sort | uniq -d)" ""
+	same "$(find "$M" -type f | wc -l)" \
+		"$( (cd "$D" && find a b -name .tributary -prune -o -type f -print) | wc -l)"
+	umount "$M"
+}
+
+run_tests "$@"

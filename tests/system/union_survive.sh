@@ -1,0 +1,492 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# A union whose server is killed goes on as if nothing had been.
+. "$(dirname "$0")/../lib.sh"
+need_root
+need mkfs.ext4 jq python3 getfattr setfattr pgrep fio
+[ -c /dev/fuse ] || skip_all "needs /dev/fuse"
+D=$TEST_DIR
+M=$D/mnt
+chmod 755 "$D"
+
+sent_again() { # by the kernel, what was not answered
+	local major minor
+	IFS=. read -r major minor _ <<<"$(uname -r)"
+	[ "$major" -gt 6 ] || { [ "$major" = 6 ] && [ "${minor%%[!0-9]*}" -ge 9 ]; } ||
+		skip "this kernel sends no request again (Linux 6.9 does)"
+}
+
+branches() { # one of ext4, one of tmpfs
+	mkdir -p "$D/a" "$D/b" "$M"
+	if ! mountpoint -q "$D/a"; then
+		rm -f "$D/a.img" # somebody may hold what was mounted
+		truncate -s 128M "$D/a.img"
+		mkfs.ext4 -q -m 0 "$D/a.img"
+		mount -o loop,noatime "$D/a.img" "$D/a"
+		at_exit umount -l "$D/a"
+		rmdir "$D/a/lost+found"
+		mount -t tmpfs -o size=128M none "$D/b"
+		at_exit umount -l "$D/b"
+	fi
+}
+
+WITHOUT= # --without=resend
+union() { # [OPTIONS]
+	sent_again
+	branches
+	trib-union $WITHOUT -o "survive=yes,log=$D/log${1:+,$1}" "$D/a:$D/b" "$M"
+	at_exit umount -l "$M"
+	at_exit end_holder
+}
+end_holder() { end_at_once $(holder); end_at_once $(server); }
+say_more() { tail -n 3 "$D/log"; }
+
+server() { pgrep -f -- "--holder-fd=3 .* $M\$"; }
+holder() { pgrep -f -- " -f --ready-fd=3 .* $M\$"; }
+another_than() { local now; now=$(server) && [ "$now" != "$1" ]; }
+
+kill_server() { # and wait for the next one
+	local pid
+	pid=$(server)
+	kill -9 "$pid"
+	eventually 30 another_than "$pid"
+}
+
+gone() { ! holder && ! server; }
+
+test_names_and_contents_are_as_they_were() {
+	union
+	mkdir "$M/d"
+	echo one >"$M/d/f"
+	ln -s f "$M/d/l"
+	local before
+	before=$(stat -c '%i %n %s %y %h' "$M" "$M/d" "$M/d/f" "$M/d/l")
+	kill_server
+	same "$(stat -c '%i %n %s %y %h' "$M" "$M/d" "$M/d/f" "$M/d/l")" "$before"
+	same "$(cat "$M/d/f")" one
+	echo two >"$M/d/g"
+	kill_server
+	same "$(ls "$M/d" | xargs)" "f g l"
+	same "$(cat "$M/d/g")" two
+	rm -r "$M/d"
+	umount "$M"
+	eventually 30 gone
+}
+
+# What matches is not looked for again, which would wait for the server.
+test_a_pattern_that_meets_the_union_goes_on() {
+	sent_again
+	branches
+	mkdir "$D/a/part" "$D/b/part"
+	trib-union -o "survive=yes,log=$D/log" "$D/*/part" "$M"
+	at_exit umount -l "$M"
+	at_exit end_holder
+	mkdir "$M/part"
+	echo kept >"$M/f"
+	kill_server
+	same "$(timeout 60 cat "$M/f")" kept
+	kill_server
+	same "$(timeout 60 ls "$M" | xargs)" "f part"
+	umount "$M"
+	eventually 30 gone
+}
+
+test_open_files_go_on() {
+	local how
+	for how in auto off; do
+		union "passthrough=$how"
+		exec {rw}<>"$M/f" {w}>>"$M/w"
+		echo one >&$rw
+		kill_server
+		echo two >&$rw
+		echo more >&$w
+		same "$(cat "$M/f" | xargs)" "one two"
+		kill_server
+		echo three >&$rw
+		exec {rw}>&-
+		kill_server
+		echo more >&$w
+		exec {w}>&-
+		same "$(cat "$M/f" | xargs) $(cat "$M/w" | xargs)" "one two three more more"
+		same "$(cat "$D"/[ab]/f | xargs)" "one two three"
+		rm "$M/f" "$M/w"
+		umount "$M"
+		eventually 30 gone
+	done
+}
+
+test_what_was_removed_while_open_stays() {
+	local how
+	for how in auto off; do
+		union "passthrough=$how"
+		mkdir "$M/gone"
+		echo kept >"$M/f"
+		mkfifo "$M/p"
+		exec {f}<>"$M/f" {p}<>"$M/p" {g}<"$M/gone"
+		rm "$M/f" "$M/p"
+		rmdir "$M/gone"
+		kill_server
+		kill_server
+		same "$(cat /proc/self/fd/$f)" kept
+		echo more >>/proc/self/fd/$f
+		same "$(cat /proc/self/fd/$f | xargs)" "kept more"
+		same "$(stat -L -c %F /proc/self/fd/$p)" fifo
+		same "$(stat -L -c '%F %h' /proc/self/fd/$g)" "directory 0"
+		exec {f}>&- {p}>&- {g}>&-
+		same "$(ls -A "$M")" ""
+		umount "$M"
+		eventually 30 gone
+	done
+}
+
+# Those of O_TMPFILE have no name that could find them.
+test_a_file_without_a_name_stays() {
+	union passthrough=off
+	python3 - "$M" "$D/go" "$D/next" <<'P' &
+import os, subprocess, sys, time
+fd = os.open(sys.argv[1], os.O_TMPFILE | os.O_RDWR, 0o600)
+os.write(fd, b"kept")
+open(sys.argv[2], "w").close()
+while not os.path.exists(sys.argv[3]):
+    time.sleep(0.01)
+assert os.pread(fd, 10, 0) == b"kept"
+subprocess.run(["ln", "-L", "/proc/self/fd/%d" % fd, sys.argv[1] + "/named"], pass_fds=[fd], check=True)
+P
+	local pid=$!
+	eventually 30 test -e "$D/go"
+	kill_server
+	touch "$D/next"
+	wait $pid
+	same "$(cat "$M/named")" kept
+}
+
+test_a_directory_is_listed_on() {
+	branches
+	mkdir "$D/a/one" "$D/a/both" "$D/b/both"
+	union func.create=rand
+	python3 - "$M" <<'P'
+import os, sys
+for d in ("both", "one"):
+    for i in range(3000):
+        open("%s/%s/%d-%s" % (sys.argv[1], d, i, "x" * 60), "w").close()
+P
+	python3 - "$M" "$(server)" <<'P'
+import os, signal, sys
+mount, pid = sys.argv[1], int(sys.argv[2])
+readers = {d: os.scandir("%s/%s" % (mount, d)) for d in ("both", "one")}
+names = {d: [next(r).name for _ in range(10)] for d, r in readers.items()}
+os.kill(pid, signal.SIGKILL)
+for d, r in readers.items():
+    names[d] += [e.name for e in r]
+    assert len(names[d]) == len(set(names[d])) == 3000, (d, len(names[d]), len(set(names[d])))
+P
+}
+
+kept_files() { # how many removed ones the holder has
+	find "/proc/$(holder)/fd" -lname '* (deleted)' -not -lname '/memfd:*' | wc -l
+}
+# It is looked for while requests come.
+keeps_none() { ls "$M" >/dev/null && [ "$(kept_files)" = 0 ]; }
+test_nothing_is_kept_of_files_that_nobody_has() {
+	local i
+	union passthrough=off
+	python3 - "$M" "$D/stop" <<'P' &
+import os, sys
+i = 0
+while not os.path.exists(sys.argv[2]):
+    i += 1
+    name = "%s/%d" % (sys.argv[1], i % 7)
+    fd = os.open(name, os.O_CREAT | os.O_RDWR)
+    os.unlink(name)
+    os.close(fd)
+P
+	local pid=$!
+	for i in $(seq 40); do
+		kill_server
+	done
+	touch "$D/stop"
+	wait $pid
+	kill_server
+	eventually 30 keeps_none
+}
+
+test_who_stands_in_a_directory_stays_there() {
+	union
+	mkdir -p "$M/d/e"
+	cd "$M/d/e"
+	kill_server
+	touch here
+	same "$(ls)" here
+	same "$(cd .. && ls)" e
+	cd "$D"
+}
+
+settings() {
+	echo "$(getfattr --absolute-names --only-values -n user.union.category.create "$M/.union"):$(
+		getfattr --absolute-names --only-values -n user.union.minfreespace "$M/.union")"
+}
+test_what_was_set_stays_set() {
+	union "control=$D/ctl"
+	mkdir "$D/c"
+	mount -t tmpfs -o size=16M none "$D/c"
+	at_exit umount -l "$D/c"
+	echo seen >"$D/c/of-c"
+	trib-union --control "$D/ctl" add "$D/c" >/dev/null
+	same "$(cat "$M/of-c")" seen
+	setfattr -n user.union.category.create -v mfs "$M/.union"
+	setfattr -n user.union.minfreespace -v 1M "$M/.union"
+	trib-union --control "$D/ctl" remove "$D/b" >/dev/null
+	kill_server
+	same "$(cat "$M/of-c")" seen
+	same "$(settings)" mfs:1048576
+	same "$(trib-union --control "$D/ctl" status | jq -r '.branches[] | select(.mode != "gone") | .path' | xargs)" "$D/a $D/c"
+	kill_server
+	same "$(settings)" mfs:1048576
+}
+
+is_state() { # BRANCH STATE
+	[ "$(trib-union --control "$D/ctl" status | jq -r --arg p "$1" '.branches[] | select(.path == $p).state')" = "$2" ]
+}
+test_a_branch_that_has_failed_comes_back_to_the_next_server() {
+	branches
+	echo of-a >"$D/a/f"
+	echo of-b >"$D/b/g"
+	union "control=$D/ctl,policy=ff"
+	same "$(cat "$M/f" "$M/g" | xargs)" "of-a of-b"
+	sync -f "$D/a"
+	# FS_IOC_SHUTDOWN: as when its device is gone
+	python3 -c 'import fcntl, os, struct, sys
+fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587d, struct.pack("I", 2))' "$D/a"
+	fails any "Input/output error" touch "$M/f"
+	eventually 30 is_state "$D/a" failed
+	kill_server
+	same "$(cat "$M/g")" of-b
+	fails any "Input/output error" touch "$M/f"
+	eventually 30 is_state "$D/a" failed
+	eventually 30 umount "$D/a"
+	kill_server
+	eventually 30 is_state "$D/a" failed
+	mount -o loop,noatime "$D/a.img" "$D/a"
+	eventually 30 is_state "$D/a" ok
+	same "$(cat "$M/f" "$M/g" | xargs)" "of-a of-b"
+	echo more >>"$M/f"
+}
+
+test_data_written_while_it_is_killed_is_right() {
+	local how i
+	for how in auto off; do
+		union "passthrough=$how"
+		fio --name=w --directory="$M" --rw=randrw --bs=16k --size=16M --numjobs=2 --verify=crc32c --verify_state_save=0 \
+			--time_based --runtime=4 --ioengine=psync --fallocate=none --group_reporting >"$D/fio" 2>&1 &
+		local pid=$!
+		for i in 1 2 3 4 5 6; do
+			sleep 0.5
+			kill_server
+		done
+		wait $pid || { cat "$D/fio"; return 1; }
+		rm -f "$M"/w.*
+		umount "$M"
+		eventually 30 gone
+	done
+}
+
+# What a killed server had taken ends with an error and does not hang; nothing
+# else is to be noticed of it.
+test_a_kernel_that_sends_nothing_again_ends_what_was_being_served() {
+	local i pids=()
+	WITHOUT=--without=resend
+	union passthrough=off
+	echo kept >"$M/f"
+	exec {f}<"$M/f"
+	for i in 1 2 3 4; do
+		timeout 60 python3 - "$M" "$i" "$D/stop" <<'P' &
+import errno, os, sys
+n = 0
+while not os.path.exists(sys.argv[3]):
+    n += 1
+    try:
+        os.close(os.open("%s/%s-%d" % (sys.argv[1], sys.argv[2], n), os.O_CREAT | os.O_WRONLY))
+    except OSError as e:
+        if e.errno not in (errno.ECONNABORTED, errno.EEXIST):
+            raise
+P
+		pids+=($!)
+	done
+	for i in $(seq 30); do
+		kill_server
+	done
+	touch "$D/stop"
+	for i in "${pids[@]}"; do
+		wait "$i" || fail "one of them hangs or met another error: $?"
+	done
+	same "$(cat <&$f)" kept
+	exec {f}<&-
+	echo more >"$M/g"
+	same "$(cat "$M/g")" more
+	grep -q "has ended with an error" "$D/log"
+	umount "$M"
+	eventually 30 gone
+}
+
+test_it_is_unmounted_by_sigterm_and_by_umount() {
+	union
+	kill_server
+	kill -TERM "$(holder)"
+	eventually 30 gone
+	! mountpoint -q "$M"
+	union
+	umount "$M"
+	eventually 30 gone
+}
+
+test_another_program_takes_over_when_told_to() {
+	cp "$BUILD/bin/trib-union" "$D/trib-union"
+	PATH=$D:$PATH union
+	echo kept >"$M/f"
+	local pid
+	pid=$(server)
+	exec {f}<"$M/f"
+	cp "$BUILD/bin/trib-union" "$D/new"
+	mv "$D/new" "$D/trib-union"
+	kill -USR2 "$(holder)"
+	eventually 30 another_than "$pid"
+	same "$(cat <&$f)" kept
+	exec {f}<&-
+	same "$(readlink "/proc/$(server)/exe")" "$D/trib-union"
+}
+
+test_one_that_never_serves_is_given_up_with_words() {
+	cp "$BUILD/bin/trib-union" "$D/trib-union"
+	PATH=$D:$PATH union
+	printf '#!/bin/sh\nexit 3\n' >"$D/new"
+	chmod 755 "$D/new"
+	mv "$D/new" "$D/trib-union"
+	kill -9 "$(server)"
+	eventually 120 gone
+	! mountpoint -q "$M"
+	grep -q "the server ended at once" "$D/log"
+}
+
+become() { # the next server is what is at standard input
+	cat >"$D/new"
+	chmod 755 "$D/new"
+	mv "$D/new" "$D/trib-union"
+}
+become_itself() { become <"$BUILD/bin/trib-union"; }
+
+test_one_that_ends_as_it_serves_is_started_ever_slower() {
+	become_itself
+	PATH=$D:$PATH union
+	echo kept >"$M/f"
+	become <<P
+#!$(type -P python3)
+import os, signal, socket, struct, time
+with open("$D/starts", "a") as f:
+    f.write("%d\n" % (time.monotonic() * 1000))
+socket.socket(fileno=3).send(struct.pack("=IIQ", 3, 0, 0)) # KEEP_READY
+os.kill(os.getpid(), signal.SIGSEGV)
+P
+	kill -9 "$(server)"
+	eventually 60 eval '[ "$(wc -l <"$D/starts")" -ge 7 ]'
+	become_itself
+	# The first two at once, then after 100, 200, 400 and 800 ms.
+	awk 'NR == 1 {first = $1} NR == 7 {exit $1 - first < 1500}' "$D/starts" ||
+		fail "started too soon: $(xargs <"$D/starts")"
+	same "$(cat "$M/f")" kept
+}
+
+test_it_waits_for_a_program_that_is_not_there() {
+	become_itself
+	PATH=$D:$PATH union
+	echo kept >"$M/f"
+	mv "$D/trib-union" "$D/away"
+	kill -9 "$(server)"
+	eventually 30 grep -q "no such program" "$D/log"
+	mv "$D/away" "$D/trib-union"
+	same "$(cat "$M/f")" kept
+}
+
+# And what is mounted over it is another's.
+test_one_that_keeps_other_records_is_given_up_at_once() {
+	become_itself
+	PATH=$D:$PATH union
+	mount -t tmpfs none "$M"
+	at_exit umount -l "$M"
+	become <<P
+#!$(type -P python3)
+import errno, socket, struct
+open("$D/asked", "a").write("one\n")
+s = socket.socket(fileno=3)
+s.send(struct.pack("=IIQ", 4, 0, errno.EPROTO) + b"it keeps others") # KEEP_FAILED
+raise SystemExit(1)
+P
+	kill -9 "$(server)"
+	eventually 30 gone
+	same "$(cat "$D/asked")" one
+	grep -q "it keeps others" "$D/log"
+	same "$(stat -f -c %T "$M")" tmpfs
+}
+
+test_sigterm_while_none_serves_leaves_no_mount() {
+	become_itself
+	PATH=$D:$PATH union
+	become <<P
+#!/bin/sh
+touch "$D/started"
+exec sleep 1000
+P
+	kill -9 "$(server)"
+	eventually 30 test -e "$D/started"
+	kill -TERM "$(holder)"
+	eventually 30 gone
+	! mountpoint -q "$M"
+	! grep -qF " $M " /proc/self/mountinfo
+}
+
+# As when systemd stops all processes of the unit.
+test_a_signal_to_both_processes_is_one() {
+	local i pid start took=1000 n=0
+	while [ $took -ge 500 ]; do # else they were not at once
+		[ $((n++)) -lt 20 ] || fail "this machine is too slow"
+		union passthrough=off
+		exec {f}<>"$M/f"
+		pid=$(holder)
+		start=$(date +%s%3N)
+		kill -TERM "$(server)"
+		while mountpoint -q "$M"; do :; done
+		kill -TERM "$pid"
+		took=$(($(date +%s%3N) - start))
+		if [ $took -ge 500 ]; then
+			exec {f}>&-
+			eventually 30 gone
+		fi
+	done
+	for i in $(seq 20); do
+		echo "kept $i" >&$f
+		sleep 0.05
+	done
+	same "$(head -n 1 "/proc/self/fd/$f")" "kept 1"
+	exec {f}>&-
+	eventually 30 gone
+}
+
+test_without_a_holder_it_serves_on() {
+	union
+	echo kept >"$M/f"
+	kill -9 "$(holder)"
+	rm "$M/f"
+	echo more >"$M/g"
+	same "$(cat "$M/g")" more
+	umount "$M"
+	eventually 30 gone
+}
+
+test_refuses_to_mount_with_words() {
+	mkdir -p "$D/a" "$M"
+	fails 1 "No such file" trib-union -o survive=yes "$D/none" "$M"
+	fails 1 "same directory" trib-union -f -o survive=yes "$D/a:$D/a" "$M"
+	fails 2 "yes or no" trib-union -o survive=maybe "$D/a" "$M"
+	gone
+}
+
+run_tests "$@"

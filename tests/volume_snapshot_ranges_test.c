@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a snapshot holds, and what differs from an older one, as ranges. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "tests/snapshot_kit.h"
+
+static int sum(void *total, uint64_t size, const struct snapshot_range *ranges,
+	       size_t n)
+{
+	assert_int_equal(size, 128 * MIB);
+	for (size_t i = 0; i < n; i++)
+		*(uint64_t *)total += ranges[i].length;
+	return 0;
+}
+
+static void ranges_are_of_a_volume_of_one_extent(void **state)
+{
+	struct kit *t = *state;
+	struct volume_spec spec = {.capacity = 128 * MIB, .layout = "linear"};
+	struct snapshot_ranges_request request = {.snapshot = "a"};
+	uint64_t total = 0;
+
+	assert_int_equal(volume_create(t->volumes,
+				       &(struct volume_create_request){
+					       .name = "l", .spec = &spec},
+				       NULL, NULL),
+			 0);
+	kit_write_split(t, "l", 0, 4096);
+	assert_int_equal(kit_snapshot(t, "a", "l"), 0);
+	kit_write_split(t, "l", 0, 12288);
+	assert_int_equal(kit_snapshot(t, "b", "l"), 0);
+	assert_int_equal(
+		volume_snapshot_ranges(t->volumes, &request, sum, &total, NULL),
+		0);
+	assert_int_equal(total, 4096);
+	request = (struct snapshot_ranges_request){.snapshot = "b",
+						   .older = "a"};
+	assert_int_equal(
+		volume_snapshot_ranges(t->volumes, &request, sum, &total, NULL),
+		0);
+	assert_int_equal(total, 12288);
+	request.start = 128 * MIB + 1;
+	assert_int_equal(
+		volume_snapshot_ranges(t->volumes, &request, sum, &total, NULL),
+		-ERANGE);
+	request = (struct snapshot_ranges_request){.snapshot = "none"};
+	assert_int_equal(
+		volume_snapshot_ranges(t->volumes, &request, sum, &total, NULL),
+		-ENOENT);
+	assert_int_equal(kit_make(t, "v", 256 * MIB, NULL), 0);
+	assert_int_equal(kit_snapshot(t, "s", "v"), 0);
+	request.snapshot = "s";
+	assert_int_equal(
+		volume_snapshot_ranges(t->volumes, &request, sum, &total, NULL),
+		-EINVAL);
+}
+
+struct seen {
+	uint64_t end; /* bytes */
+	size_t n;
+};
+
+/* Whatever a node says, what is told is in order and inside. */
+static int see(void *seen_, uint64_t size, const struct snapshot_range *ranges,
+	       size_t n)
+{
+	struct seen *seen = seen_;
+
+	assert_int_equal(size, 128 * MIB);
+	for (size_t i = 0; i < n; i++) {
+		assert_true(ranges[i].length > 0);
+		assert_true(ranges[i].offset >= seen->end);
+		assert_true(ranges[i].length <= size - ranges[i].offset);
+		seen->end = ranges[i].offset + ranges[i].length;
+		seen->n++;
+	}
+	return 0;
+}
+
+static void ranges_that_make_no_sense_are_refused(void **state)
+{
+	struct kit *t = *state;
+	struct volume_spec spec = {.capacity = 128 * MIB, .layout = "linear"};
+	const struct snapshot_ranges_request request = {.snapshot = "a",
+							.start = 2 * MIB};
+
+	assert_int_equal(volume_create(t->volumes,
+				       &(struct volume_create_request){
+					       .name = "l", .spec = &spec},
+				       NULL, NULL),
+			 0);
+	kit_write_split(t, "l", 0, 4 * MIB);
+	assert_int_equal(kit_snapshot(t, "a", "l"), 0);
+	for (int what = 0; what < FAKE_RANGES_N; what++) {
+		struct seen seen = {0};
+		struct error err = {0};
+		int want = what == FAKE_RANGES_GOOD  ? 0
+			   : what == FAKE_RANGES_CUT ? -EIO
+						     : -EPROTO;
+
+		for (size_t i = 0; i < KIT_NODES; i++)
+			atomic_store(&t->nodes[i].ranges, what);
+		assert_int_equal(volume_snapshot_ranges(t->volumes, &request,
+							see, &seen, &err),
+				 want);
+		assert_true(seen.n <= 2);
+		if (want == -EPROTO)
+			assert_non_null(strstr(err.msg, "list of ranges"));
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		KIT_TEST(ranges_are_of_a_volume_of_one_extent),
+		KIT_TEST(ranges_that_make_no_sense_are_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who changes attributes of a directory changes all its copies; who makes
+ * another copy gives it what the first one has, and then says that it is
+ * there. They take turns, one at a time for each directory, or a copy that is
+ * made meanwhile would keep what was before.
+ *
+ * Who has the turn of a directory may take that of the one it is in, not the
+ * other way round. It is not needed by who holds their gates (gate.h) alone.
+ */
+#ifndef UNION_DIR_TURN_H
+#define UNION_DIR_TURN_H
+
+#include <stdint.h>
+
+struct dir_turn {
+	uint64_t id;
+	struct dir_turn *next; /* of those that are taken */
+};
+
+/*
+ * @turn  until dir_turn_give(), in the same function
+ * @id    of the directory's node, which is held so long
+ */
+void dir_turn_take(struct dir_turn *turn, uint64_t id);
+void dir_turn_give(struct dir_turn *turn);
+
+/*
+ * Wait until nobody has the turn of @id, or for @patience_ms. What it returns
+ * is another number when somebody has taken it since the last time.
+ */
+uint64_t dir_turn_wait(uint64_t id, int patience_ms);
+
+#endif

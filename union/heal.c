@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "union/heal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "union/announce.h"
+#include "union/branch_health.h"
+#include "union/dir_fd.h"
+#include "union/names.h"
+
+#define STOP_PATIENCE_MS 2000
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t changed; /* stopping, or a thread ended */
+	struct unionfs *fs;
+	bool on; /* else nobody is watched */
+	unsigned threads;
+	bool has_thread[BRANCH_MAX];
+	unsigned wait_ms[BRANCH_MAX]; /* before the next try */
+	int64_t healed_ms[BRANCH_MAX];
+} heal = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Does it take what is written? 0 or -errno. Nothing stays of it. */
+static int try_write(int root)
+{
+	auto_close int fd = -1;
+
+	/* It is not there in a branch that never was one of several. */
+	if (mkdirat(root, BRANCH_WORK_DIR, 0700) < 0 && errno != EEXIST)
+		return errno == ENOSPC || errno == EDQUOT ? 0 : -errno;
+	fd = openat(root, BRANCH_WORK_DIR "/.", O_TMPFILE | O_RDWR | O_CLOEXEC,
+		    0600);
+	if (fd < 0)
+		return errno == ENOSPC || errno == EDQUOT || errno == EOPNOTSUPP
+			       ? 0
+			       : -errno;
+	return fsync(fd) < 0 ? -errno : 0;
+}
+
+/* Is what is mounted at its path the branch? The root, or -errno. */
+static int open_same(const struct branch *branch)
+{
+	auto_close int fd = open(branch->path,
+				 O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct branch_identity identity;
+	int r;
+
+	if (fd < 0)
+		return -errno;
+	r = branch_identity_get(fd, &identity);
+	if (r < 0)
+		return r;
+	if (!branch_identity_equal(&identity, &branch->identity))
+		return -EXDEV;
+	return take_fd(&fd);
+}
+
+int heal_try(const struct branch *branch)
+{
+	auto_close int root = open_same(branch);
+
+	if (root < 0)
+		return root;
+	return branch->flags & BRANCH_RO ? 0 : try_write(root);
+}
+
+static int bring_back(struct branch *branch, int root)
+{
+	struct stat st;
+	int r = 0;
+
+	if (fstat(root, &st) < 0)
+		return -errno;
+	if (!(branch->flags & BRANCH_RO))
+		r = try_write(root);
+	if (r < 0 && r != -EROFS)
+		return r;
+	/* Those opened in the moment of the failure are of what was there. */
+	dir_fd_drop_branch(branch->id);
+	/* It may have lost the last changes, removals too. */
+	names_forget_branch(branch->id);
+	branch_set_turned_ro(branch, r == -EROFS);
+	branch_revive(branch, root, st.st_dev);
+	branch_space_changed(branch);
+	r = announce_again(heal.fs, branch);
+	if (r < 0)
+		branch_fail(branch, EIO); /* and once more from the start */
+	else
+		branch_trust(branch);
+	return r;
+}
+
+/* @last: what the last try gave; said when it is another. */
+static bool heal_failed(struct branch *branch, int *last)
+{
+	auto_close int root = -1;
+	int r;
+
+	dir_fd_drop_branch(branch->id);
+	r = root = open_same(branch);
+	if (r >= 0)
+		r = bring_back(branch, root);
+	if (r >= 0) {
+		log_info("branch '%s' is back", branch->path);
+		return true;
+	}
+	if (r == -EXDEV && *last != r)
+		log_warning("branch '%s': another file system is in its "
+			    "place; it is not used",
+			    branch->path);
+	*last = r;
+	return false;
+}
+
+static bool heal_read_only(struct branch *branch)
+{
+	struct statvfs space;
+
+	if (fstatvfs(branch->root_fd, &space) < 0 || space.f_flag & ST_RDONLY ||
+	    branch_report(branch, try_write(branch->root_fd)) < 0)
+		return false;
+	branch_set_turned_ro(branch, false);
+	return true;
+}
+
+/* With the lock. False: it is over. */
+static bool wait_for_try(const struct branch *branch)
+{
+	unsigned *wait = &heal.wait_ms[branch->id];
+	int64_t until = clock_ms() + *wait;
+	struct timespec at = {until / 1000, until % 1000 * 1000000};
+
+	*wait = *wait * 2 > HEAL_LAST_MS ? HEAL_LAST_MS : *wait * 2;
+	while (heal.on && clock_ms() < until)
+		(void)pthread_cond_timedwait(&heal.changed, &heal.lock, &at);
+	return heal.on;
+}
+
+static void *thread_main(void *context)
+{
+	struct branch *branch = context;
+	int last = 0;
+
+	pthread_mutex_lock(&heal.lock);
+	while (!branch_is_well(branch) && wait_for_try(branch)) {
+		pthread_mutex_unlock(&heal.lock);
+		dir_fd_changes_begin();
+		if (!branch_usable(branch->id))
+			(void)heal_failed(branch, &last); /* or next time */
+		else
+			(void)heal_read_only(branch);
+		dir_fd_changes_end();
+		pthread_mutex_lock(&heal.lock);
+	}
+	heal.healed_ms[branch->id] = clock_ms();
+	heal.has_thread[branch->id] = false;
+	heal.threads--;
+	pthread_cond_broadcast(&heal.changed);
+	pthread_mutex_unlock(&heal.lock);
+	return NULL;
+}
+
+/* With the lock. */
+static void start_thread(struct branch *branch)
+{
+	unsigned id = branch->id;
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	if (!heal.wait_ms[id] || clock_ms() - heal.healed_ms[id] > HEAL_CALM_MS)
+		heal.wait_ms[id] = HEAL_FIRST_MS;
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	if (pthread_create(&thread, &attr, thread_main, branch) == 0) {
+		heal.has_thread[id] = true;
+		heal.threads++;
+	} else {
+		log_warning("branch '%s' will not come back by itself: no "
+			    "thread could be started",
+			    branch->path);
+	}
+	pthread_attr_destroy(&attr);
+}
+
+static void changed(struct branch *branch)
+{
+	dir_fd_drop_branch(branch->id);
+	pthread_mutex_lock(&heal.lock);
+	if (heal.on && !heal.has_thread[branch->id])
+		start_thread(branch);
+	pthread_mutex_unlock(&heal.lock);
+}
+
+int heal_start(struct unionfs *fs)
+{
+	pthread_condattr_t attr;
+	unsigned i;
+	int r = pthread_condattr_init(&attr);
+
+	if (r)
+		return -r;
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	r = pthread_cond_init(&heal.changed, &attr);
+	pthread_condattr_destroy(&attr);
+	if (r)
+		return -r;
+	heal.fs = fs;
+	heal.on = true;
+	branch_health_watch(changed);
+	for (i = 0; i < fs->branches.count; i++)
+		if (!branch_usable(i))
+			changed(fs->branches.items[i]);
+	return 0;
+}
+
+bool heal_stop(void)
+{
+	int64_t until = clock_ms() + STOP_PATIENCE_MS;
+	struct timespec at = {until / 1000, until % 1000 * 1000000};
+	bool none;
+
+	branch_health_watch(NULL);
+	pthread_mutex_lock(&heal.lock);
+	if (heal.on)
+		pthread_cond_broadcast(&heal.changed);
+	heal.on = false;
+	while (heal.threads && clock_ms() < until)
+		(void)pthread_cond_timedwait(&heal.changed, &heal.lock, &at);
+	none = heal.threads == 0;
+	pthread_mutex_unlock(&heal.lock);
+	return none;
+}

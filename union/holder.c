@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "union/holder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/pidfd.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/process.h"
+#include "union/keep.h"
+#include "union/pace.h"
+
+struct kept {
+	uint64_t token;
+	int fd;
+};
+
+struct holder {
+	const char **argv;
+	char *mountpoint; /* absolute */
+	void (*ready)(void *context);
+	void *context;
+	struct kept *kept;
+	size_t count, size;
+	int signals;
+	bool ending;   /* somebody asked for it */
+	bool replaced; /* by us: somebody asked for another server */
+	bool told;     /* @ready was called */
+	struct pace pace;
+	int pause_ms; /* the last */
+
+	/* Of the server: */
+	pid_t pid;
+	int pidfd, socket;
+	int64_t serves_since_ms; /* -1: it does not */
+	int error; /* why it does not, as it said; 0: it did not say */
+	char failure[ERROR_TEXT_MAX];
+};
+
+static bool has(const struct holder *h, uint64_t token)
+{
+	size_t i;
+
+	for (i = 0; i < h->count; i++)
+		if (h->kept[i].token == token)
+			return true;
+	return false;
+}
+
+static void add(struct holder *h, uint64_t token, int fd)
+{
+	size_t size = h->size ? h->size * 2 : 64;
+	struct kept *bigger;
+
+	if (h->count == h->size) {
+		bigger = reallocarray(h->kept, size, sizeof(*bigger));
+		if (!bigger) {
+			fd_close(fd); /* that file is not kept */
+			return;
+		}
+		h->kept = bigger;
+		h->size = size;
+	}
+	h->kept[h->count++] = (struct kept){token, fd};
+}
+
+/* The last ones are asked for most. */
+static void drop(struct holder *h, uint64_t token)
+{
+	size_t i = h->count;
+
+	while (i && h->kept[i - 1].token != token)
+		i--;
+	if (!i)
+		return;
+	fd_close(h->kept[i - 1].fd);
+	h->kept[i - 1] = h->kept[--h->count];
+}
+
+static void drop_all(struct holder *h)
+{
+	while (h->count)
+		fd_close(h->kept[--h->count].fd);
+}
+
+static void take_message(struct holder *h, const struct keep_message *message,
+			 int fd)
+{
+	switch (message->op) {
+	case KEEP_ADD:
+		if (fd >= 0)
+			add(h, message->token, fd);
+		return;
+	case KEEP_DROP: drop(h, message->token); break;
+	case KEEP_READY:
+		h->serves_since_ms = clock_ms();
+		if (!h->told)
+			h->ready(h->context);
+		h->told = true;
+		break;
+	case KEEP_FAILED:
+		h->error = (int)message->token;
+		memcpy(h->failure, message->text, sizeof(h->failure));
+		break;
+	default: break;
+	}
+	fd_close(fd);
+}
+
+/* False: there is no more, its server is gone. */
+static bool read_message(struct holder *h)
+{
+	struct keep_message message;
+	int fd, r = keep_receive(h->socket, &message, &fd);
+
+	if (r == 1)
+		take_message(h, &message, fd);
+	else
+		fd_close(fd);
+	return r == 1 || r == -EPROTO;
+}
+
+static int hand_over(const struct holder *h)
+{
+	size_t i;
+	int r = 0;
+
+	for (i = 0; i < h->count && r == 0; i++)
+		r = keep_send(h->socket, KEEP_ADD, h->kept[i].token, NULL,
+			      h->kept[i].fd);
+	return r == 0 ? keep_send(h->socket, KEEP_END, 0, NULL, -1) : r;
+}
+
+/* 0 or -errno: then there is none. */
+static int watch_child(struct holder *h, struct error *err)
+{
+	int r;
+
+	h->pidfd = pidfd_open(h->pid, 0);
+	if (h->pidfd >= 0)
+		return 0;
+	r = error_set(err, errno, "watch the server: %s", strerror(errno));
+	(void)kill(h->pid, SIGKILL); /* ours until it is waited for */
+	while (waitpid(h->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	return r;
+}
+
+static int start_server(struct holder *h, struct error *err)
+{
+	int ends[2], r;
+
+	h->serves_since_ms = -1;
+	h->error = 0;
+	h->failure[0] = '\0';
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return error_set(err, errno, "start the server: %s",
+				 strerror(errno));
+	h->socket = ends[0];
+	r = process_start(h->argv, STDERR_FILENO, ends[1], &h->pid, err);
+	fd_close(ends[1]);
+	if (r == 0)
+		r = watch_child(h, err);
+	if (r == 0)
+		(void)hand_over(h); /* one that is gone already is seen below */
+	else
+		fd_close(take_fd(&h->socket));
+	return r;
+}
+
+static void take_signal(struct holder *h)
+{
+	struct signalfd_siginfo info;
+
+	if (read(h->signals, &info, sizeof(info)) != sizeof(info))
+		return;
+	if (info.ssi_signo == SIGUSR2) {
+		h->replaced = true;
+		log_info("'%s': another server takes over", h->mountpoint);
+		(void)pidfd_send_signal(h->pidfd, SIGKILL, NULL, 0);
+		return;
+	}
+	h->ending = true;
+	(void)pidfd_send_signal(h->pidfd, (int)info.ssi_signo, NULL, 0);
+}
+
+/* Until it has ended. How: as waitid() says it. */
+static siginfo_t watch(struct holder *h)
+{
+	struct pollfd fds[] = {
+		{.fd = h->socket, .events = POLLIN},
+		{.fd = h->signals, .events = POLLIN},
+		{.fd = h->pidfd, .events = POLLIN},
+	};
+	siginfo_t info = {0};
+
+	while (!fds[2].revents) {
+		if (poll(fds, array_size(fds), -1) < 0)
+			continue;
+		if (fds[1].revents)
+			take_signal(h);
+		if (fds[0].revents && !read_message(h))
+			fds[0].fd = -1;
+	}
+	/* What it had sent before is here. */
+	while (read_message(h))
+		;
+	while (waitid(P_PIDFD, (id_t)h->pidfd, &info, WEXITED) < 0 &&
+	       errno == EINTR)
+		;
+	fd_close(take_fd(&h->socket));
+	fd_close(take_fd(&h->pidfd));
+	return info;
+}
+
+/*
+ * The end: who waits is answered by the kernel. A mount that is dead then is
+ * ours, and goes; one that is not is another's, or there is none.
+ */
+static void let_go(struct holder *h)
+{
+	bool mounted = has(h, KEEP_FUSE);
+	int fd;
+
+	drop_all(h);
+	if (!mounted)
+		return;
+	fd = open(h->mountpoint, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 && errno == ENOTCONN)
+		(void)umount2(h->mountpoint, MNT_DETACH | UMOUNT_NOFOLLOW);
+	fd_close(fd);
+}
+
+/* There is nothing to go on with, or none that can. */
+static int give_up(struct holder *h, struct error *err)
+{
+	int r = error_set(err, EIO, "%s",
+			  h->failure[0] ? h->failure
+					: "the server ended at once");
+
+	let_go(h);
+	return r;
+}
+
+static int end_early(struct holder *h, struct error *err)
+{
+	let_go(h);
+	return error_set(err, EIO, "'%s' was given up while in use",
+			 h->mountpoint);
+}
+
+/* Shorter when somebody wants something. */
+static void wait_a_pause(struct holder *h, int pause_ms)
+{
+	struct pollfd signals = {.fd = h->signals, .events = POLLIN};
+
+	if (poll(&signals, 1, pause_ms) > 0)
+		take_signal(h);
+	h->replaced = false; /* there is none to replace */
+}
+
+/* 1: another one is to be started; else the result of all. */
+static int start_again(struct holder *h, bool by_itself, const char *how,
+		       struct error *err)
+{
+	int64_t since_ms = h->serves_since_ms;
+	int pause_ms = 0;
+
+	if (!h->replaced) {
+		pause_ms = pace_next(&h->pace,
+				     since_ms < 0 ? -1 : clock_ms() - since_ms,
+				     by_itself);
+		if (pause_ms < 0)
+			return give_up(h, err);
+		if (!pause_ms || pause_ms != h->pause_ms)
+			log_warning("'%s': %s; another one is started%s",
+				    h->mountpoint, how,
+				    pause_ms ? " after a pause" : "");
+		h->pause_ms = pause_ms;
+	}
+	if (!has(h, KEEP_FUSE))
+		drop_all(h); /* it had not mounted: from the start */
+	wait_a_pause(h, pause_ms);
+	return h->ending ? end_early(h, err) : 1;
+}
+
+/* The same, of a server that has ended. */
+static int judge(struct holder *h, const siginfo_t *info, struct error *err)
+{
+	bool killed = info->si_code != CLD_EXITED;
+	char how[sizeof(h->failure) + 64];
+
+	if (!killed && info->si_status == 0)
+		return 0;
+	if (h->ending)
+		return end_early(h, err);
+	if (!killed && h->serves_since_ms < 0 &&
+	    (!has(h, KEEP_FUSE) || h->error == EPROTO))
+		return give_up(h, err);
+	(void)snprintf(how, sizeof(how), "its server ended by %s %d%s%s",
+		       killed ? "signal" : "exit status", info->si_status,
+		       h->failure[0] ? ": " : "", h->failure); /* fits */
+	return start_again(h, !killed || info->si_status != SIGKILL, how, err);
+}
+
+/* And of one that could not be started. */
+static int not_started(struct holder *h, struct error *err)
+{
+	char how[sizeof(h->failure)];
+
+	if (!has(h, KEEP_FUSE))
+		return -err->code;
+	(void)snprintf(how, sizeof(how), "%s", error_text(err)); /* as long */
+	memcpy(h->failure, how, sizeof(how));
+	return start_again(h, true, how, err);
+}
+
+static int hold_signals(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGUSR2);
+	(void)sigprocmask(SIG_BLOCK, &set, NULL); /* a valid set */
+	return signalfd(-1, &set, SFD_CLOEXEC);
+}
+
+static void raise_file_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+		limit.rlim_cur = limit.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &limit); /* then it is lower */
+	}
+}
+
+/* The command line of a server: ours, and where we are. */
+static const char **server_argv(int argc, char **argv, char *self)
+{
+	const char **words = calloc((size_t)argc + 3, sizeof(*words));
+	int i, n = 0;
+
+	if (!words)
+		return NULL;
+	words[n++] = self;
+	words[n++] = "-f";
+	words[n++] = "--holder-fd=3"; /* as process_start() passes it */
+	for (i = 1; i < argc; i++)
+		if (strncmp(argv[i], "--ready-fd=", 11) != 0)
+			words[n++] = argv[i];
+	return words;
+}
+
+static int hold(struct holder *h, struct error *err)
+{
+	siginfo_t info;
+	int r;
+
+	do {
+		r = start_server(h, err);
+		if (r == 0) {
+			info = watch(h);
+			r = judge(h, &info, err);
+		} else {
+			r = not_started(h, err);
+		}
+	} while (r == 1);
+	return r;
+}
+
+int holder_run(const struct union_options *options, int argc, char **argv,
+	       void (*ready)(void *context), void *context, struct error *err)
+{
+	char self[PATH_MAX] = "";
+	struct holder h = {.ready = ready,
+			   .context = context,
+			   .signals = -1,
+			   .pidfd = -1,
+			   .socket = -1};
+	int r;
+
+	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
+		return error_set(err, errno, "find the program: %s",
+				 strerror(errno));
+	h.mountpoint = realpath(options->mountpoint, NULL);
+	if (!h.mountpoint)
+		return error_set(err, errno, "mount point '%s': %s",
+				 options->mountpoint, strerror(errno));
+	h.argv = server_argv(argc, argv, self);
+	h.signals = hold_signals();
+	raise_file_limit();
+	r = h.argv && h.signals >= 0
+		    ? hold(&h, err)
+		    : error_set(err, ENOMEM, "%s", strerror(ENOMEM));
+	drop_all(&h);
+	fd_close(h.signals);
+	free(h.kept);
+	free(h.argv);
+	free(h.mountpoint);
+	return r;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Between the server of a union and its holder (holder.h): descriptors that
+ * must outlive the server are kept there, each by a token. They are sent
+ * before what makes them needed; a message that was sent arrives though the
+ * server is killed then. When another server is started it is given all of
+ * them first.
+ */
+#ifndef UNION_KEEP_H
+#define UNION_KEEP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* Tokens: of the state memory, the connection to the kernel, and others. */
+#define KEEP_STATE 1
+#define KEEP_FUSE  2
+#define KEEP_FIRST 16
+
+enum keep_op {
+	KEEP_ADD = 1, /* with a descriptor; both ways */
+	KEEP_DROP,    /* to the holder */
+	KEEP_READY,   /* to the holder: it serves */
+	KEEP_FAILED,  /* to the holder: it does not; with @text, and
+			an errno for @token */
+	KEEP_END,     /* to the server: those were all */
+};
+
+struct keep_message {
+	uint32_t op;
+	uint32_t reserved;
+	uint64_t token;
+	char text[ERROR_TEXT_MAX]; /* sent as far as it is used */
+};
+
+/* Send to the other side; @fd -1: none. 0 or -errno: it is gone. */
+int keep_send(int socket, enum keep_op op, uint64_t token, const char *text,
+	      int fd);
+
+/* Wait for one. 1, with @ret_fd (-1: none); 0: the other side is gone. */
+int keep_receive(int socket, struct keep_message *ret, int *ret_fd);
+
+/*
+ * Of the server, which has one holder: take @socket (-1: there is none, and
+ * all that follows does nothing) and what it kept. 0 or -errno.
+ */
+int keep_start(int socket);
+bool keep_is_on(void);
+
+/* A descriptor that an earlier server had kept; owned. -1: none. */
+int keep_take(uint64_t token);
+/* One that nobody took so far; owned. -1: there is no more. */
+int keep_take_any(uint64_t *ret_token);
+
+void keep_fd(uint64_t token, int fd);
+void keep_drop(uint64_t token);
+void keep_say_ready(void);
+void keep_say_failed(const struct error *err);
+
+#endif

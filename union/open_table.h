@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is open, by the number the kernel was given for it (fuse_file_info.fh):
+ * files and directories in one table. A number is never 0 and never given
+ * twice: its low bits are a place in the table, which is used again, the rest
+ * a serial number.
+ */
+#ifndef UNION_OPEN_TABLE_H
+#define UNION_OPEN_TABLE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define OPEN_CHUNK     1024 /* pointers in one chunk */
+#define OPEN_CHUNK_MAX 16384
+
+/* The place of @number, below OPEN_CHUNK * OPEN_CHUNK_MAX. */
+#define OPEN_PLACE_BITS    24
+#define open_place(number) ((number) & ((UINT64_C(1) << OPEN_PLACE_BITS) - 1))
+
+struct open_entry;
+
+struct open_table {
+	pthread_mutex_t lock; /* guards what follows */
+	struct open_entry *_Atomic chunks[OPEN_CHUNK_MAX]; /* read without it */
+	uint64_t used; /* places below were */
+	_Atomic uint64_t serial, *next_serial;
+	uint64_t *free_places; /* a stack */
+	uint64_t free_count, free_size;
+};
+
+/*
+ * @next_serial  where the next serial number is kept, 0 at first, borrowed; or
+ *               NULL: in the table
+ */
+void open_table_init(struct open_table *table, _Atomic uint64_t *next_serial);
+/* What is in it is not freed. A zeroed table is fine. */
+void open_table_done(struct open_table *table);
+
+/* A number for @item, which is not NULL; 0: ENOMEM, or too many. */
+uint64_t open_table_add(struct open_table *table, void *item);
+
+/*
+ * @item at @number, which an earlier process gave: in ascending order of their
+ * places, before any is added. The places between are free. 0 or -ENOMEM.
+ */
+int open_table_add_at(struct open_table *table, uint64_t number, void *item);
+
+/* NULL: no such number. Takes no lock. */
+void *open_table_get(const struct open_table *table, uint64_t number);
+
+/* Take @number out; the item is the caller's. */
+void open_table_remove(struct open_table *table, uint64_t number);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "union/state.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "union/keep.h"
+#include "union/once.h"
+
+#define MAGIC "tribunst"
+
+/* Where each part begins; bytes. */
+#define HEADER_SIZE (64u << 10)
+#define ONCE_AT     ((uint64_t)HEADER_SIZE)
+#define BRANCHES_AT (ONCE_AT + ONCE_SIZE)
+#define OPENS_AT    (UINT64_C(1) << 30)
+#define NODES_AT    (UINT64_C(2) << 30)
+#define COPIES_AT   (NODES_AT + STATE_NODE_MAX * sizeof(struct state_node))
+#define QUIET_AT    (COPIES_AT + STATE_COPY_MAX * sizeof(struct state_copy))
+#define STATE_SIZE  (QUIET_AT + STATE_COPY_MAX * sizeof(struct state_quiet))
+
+static_assert(sizeof(struct state_header) <= HEADER_SIZE, "it fits its place");
+static_assert(BRANCHES_AT + BRANCH_MAX * sizeof(struct state_branch) <=
+		      OPENS_AT,
+	      "it fits its place");
+static_assert(OPENS_AT + STATE_OPEN_MAX * sizeof(struct state_open) <= NODES_AT,
+	      "it fits its place");
+static_assert(sizeof(struct state_node) == 64, "two to a cache line pair");
+static_assert(sizeof(struct state_copy) == 64, "the same");
+
+static int map(struct state *state)
+{
+	/* Not backed by memory until it is written to. */
+	uint8_t *at = mmap(NULL, STATE_SIZE, PROT_READ | PROT_WRITE,
+			   MAP_SHARED | MAP_NORESERVE, state->fd, 0);
+
+	if (at == MAP_FAILED)
+		return -errno;
+	/* A dump of it would not be of use. */
+	(void)madvise(at, STATE_SIZE, MADV_DONTDUMP);
+	state->header = (void *)at;
+	state->once = at + ONCE_AT;
+	state->branches = (void *)(at + BRANCHES_AT);
+	state->opens = (void *)(at + OPENS_AT);
+	state->nodes = (void *)(at + NODES_AT);
+	state->copies = (void *)(at + COPIES_AT);
+	state->quiet = (void *)(at + QUIET_AT);
+	return 0;
+}
+
+int state_create(struct state *ret)
+{
+	struct state state = {.fd = memfd_create("trib-union", MFD_CLOEXEC)};
+	int r;
+
+	if (state.fd < 0)
+		return -errno;
+	r = ftruncate(state.fd, (off_t)STATE_SIZE) < 0 ? -errno : map(&state);
+	if (r < 0 || !state.header) {
+		fd_close(state.fd);
+		return r;
+	}
+	memcpy(state.header->magic, MAGIC, sizeof(state.header->magic));
+	state.header->version = STATE_VERSION;
+	state.header->nodes_used = 1;
+	state.header->opens_used = 1;
+	state.header->next_token = KEEP_FIRST;
+	*ret = state;
+	return 0;
+}
+
+int state_open(struct state *ret, int fd, struct error *err)
+{
+	struct state state = {.fd = fd};
+	struct stat st;
+	int r = 0;
+
+	if (fstat(fd, &st) < 0 || (uint64_t)st.st_size != STATE_SIZE)
+		r = -EPROTO;
+	if (r == 0)
+		r = map(&state);
+	if (state.header && (memcmp(state.header->magic, MAGIC,
+				    sizeof(state.header->magic)) != 0 ||
+			     state.header->version != STATE_VERSION)) {
+		state_done(&state);
+		return error_set(err, EPROTO,
+				 "this program keeps other records than the "
+				 "one that was killed");
+	}
+	if (r < 0) {
+		fd_close(fd);
+		return error_set(err, -r, "the memory of the one before: %s",
+				 strerror(-r));
+	}
+	*ret = state;
+	return 0;
+}
+
+void state_done(struct state *state)
+{
+	if (!state->header)
+		return;
+	(void)munmap(state->header, STATE_SIZE); /* is mapped */
+	fd_close(state->fd);
+	memset(state, 0, sizeof(*state));
+}
+
+uint64_t state_new_token(struct state *state)
+{
+	return atomic_fetch_add(&state->header->next_token, 1);
+}

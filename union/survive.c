@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "union/survive.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fuse.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "union/branch_health.h"
+#include "union/intent.h"
+#include "union/keep.h"
+#include "union/node_record.h"
+#include "union/once.h"
+#include "union/open_record.h"
+#include "union/passthrough.h"
+#include "union/policy_record.h"
+#include "union/request.h"
+#include "union/state.h"
+
+/* linux/fuse.h, protocol 7.40 */
+#define NOTIFY_RESEND 7
+
+#define DEV_IOC_CLONE _IOR(229, 0, uint32_t) /* since Linux 4.2 */
+
+static bool resends; /* the kernel can */
+static uint64_t *buried_ids;
+static size_t buried_count;
+static int fuse_fd = -1; /* of the server before */
+static _Thread_local bool replays;
+
+static int open_state(struct state *state, struct error *err)
+{
+	int r, fd = keep_take(KEEP_STATE);
+
+	if (fd >= 0)
+		return state_open(state, fd, err);
+	r = state_create(state);
+	if (r < 0)
+		return error_set(err, -r, "memory for what survives: %s",
+				 strerror(-r));
+	keep_fd(KEEP_STATE, state->fd);
+	return 0;
+}
+
+/* Linux 6.9 and later; before FUSE_INIT has said so. */
+static bool kernel_resends(void)
+{
+	unsigned major, minor;
+	struct utsname name;
+
+	return uname(&name) == 0 &&
+	       sscanf(name.release, "%u.%u", &major, &minor) == 2 &&
+	       (major > 6 || (major == 6 && minor >= 9));
+}
+
+int survive_begin(struct unionfs *fs, const struct union_options *options,
+		  struct error *err)
+{
+	struct state *state;
+	int r = keep_start(options->holder_fd);
+
+	if (r < 0)
+		return error_set(err, -r, "talk to the holder: %s",
+				 strerror(-r));
+	if (!keep_is_on())
+		return 0;
+	state = calloc(1, sizeof(*state));
+	if (!state)
+		return error_set(err, ENOMEM, "%s", strerror(ENOMEM));
+	r = open_state(state, err);
+	if (r < 0) {
+		free(state);
+		return r;
+	}
+	fs->state = state;
+	resends = !options->without_resend && kernel_resends();
+	fuse_fd = keep_take(KEEP_FUSE);
+	if (fuse_fd >= 0)
+		log_info("'%s': server %llu goes on", options->mountpoint,
+			 (unsigned long long)atomic_fetch_add(
+				 &state->header->recovered, 1) +
+				 2);
+	return 0;
+}
+
+void survive_end(struct unionfs *fs)
+{
+	if (!fs->state)
+		return;
+	once_free(take_ptr(fs->once));
+	state_done(fs->state);
+	free(take_ptr(fs->state));
+}
+
+const char *survive_mountpoint(const struct unionfs *fs)
+{
+	return fuse_fd >= 0 ? fs->state->header->mountpoint : NULL;
+}
+
+int survive_fuse_fd(const struct unionfs *fs)
+{
+	(void)fs;
+	return fuse_fd;
+}
+
+void survive_note_mountpoint(struct unionfs *fs, const char *mountpoint)
+{
+	char *into;
+
+	if (!fs->state)
+		return;
+	into = fs->state->header->mountpoint;
+	(void)snprintf(into, PATH_MAX, "%s", mountpoint); /* a real path fits */
+}
+
+/* One that has failed meanwhile, or before, ends nothing. */
+static int reopen_branch(struct unionfs *fs, struct state_branch *record,
+			 unsigned flags, struct error *err)
+{
+	struct branch *branch;
+	struct error why = {0};
+	int r = branch_open(&fs->branches, record->path, flags, &branch, &why);
+
+	if (r == 0 &&
+	    !branch_identity_equal(&branch->identity, &record->identity)) {
+		branch_drop(&fs->branches);
+		r = -EXDEV;
+	}
+	if (r < 0)
+		return branch_add_failed(&fs->branches, record->path, flags,
+					 &record->identity, -r, err);
+	branch->announced = record->used != STATE_BRANCH_NEW;
+	branch_publish(&fs->branches);
+	return 0;
+}
+
+static int restore_branch(struct unionfs *fs, struct state_branch *record,
+			  struct error *err)
+{
+	unsigned flags = record->flags;
+	struct branch *branch;
+	int r;
+
+	if (flags & BRANCH_GONE)
+		r = branch_add_gone(&fs->branches, record->path, err);
+	else
+		r = reopen_branch(fs, record, flags, err);
+	if (r < 0)
+		return r;
+	branch = fs->branches.items[fs->branches.count - 1];
+	branch->min_free = record->min_free;
+	return 0;
+}
+
+int survive_settings(struct unionfs *fs, struct error *err)
+{
+	struct state *state = fs->state;
+	unsigned i;
+	int r = 0;
+
+	if (!state || fuse_fd < 0 || !state->header->begun)
+		return 0;
+	for (i = 0; i < BRANCH_MAX && state->branches[i].used && r == 0; i++)
+		r = restore_branch(fs, &state->branches[i], err);
+	fs->min_free = state->header->min_free;
+	policy_restore(state->header, &fs->policies);
+	return r < 0 ? r : 1;
+}
+
+static void note_branch(struct state_branch *record,
+			const struct branch *branch)
+{
+	unsigned flags = branch->flags;
+
+	/* What it is told while it is drained, it is told by its own note. */
+	if (flags & BRANCH_DRAINING)
+		flags = (flags & ~(BRANCH_NC | BRANCH_DRAINING)) |
+			(record->flags & BRANCH_NC);
+	atomic_store(&record->flags, flags);
+	atomic_store(&record->min_free, branch->min_free);
+	if (!record->used) {
+		record->identity = branch->identity;
+		(void)snprintf(record->path, sizeof(record->path), "%s",
+			       branch->path); /* a real path fits */
+	}
+	atomic_store(&record->used,
+		     branch->announced ? STATE_BRANCH_USED : STATE_BRANCH_NEW);
+}
+
+void survive_note_branch(struct unionfs *fs, const struct branch *branch)
+{
+	if (fs->state)
+		note_branch(&fs->state->branches[branch->id], branch);
+}
+
+void survive_drop_branch(struct unionfs *fs, const struct branch *branch)
+{
+	if (fs->state)
+		atomic_store(&fs->state->branches[branch->id].used, 0);
+}
+
+void survive_note_settings(struct unionfs *fs)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	struct state *state = fs->state;
+	unsigned i;
+
+	if (!state)
+		return;
+	pthread_mutex_lock(&lock);
+	for (i = 0; i < fs->branches.count; i++)
+		note_branch(&state->branches[i], fs->branches.items[i]);
+	atomic_store(&state->header->min_free, fs->min_free);
+	policy_record(state->header, &fs->policies);
+	atomic_store(&state->header->begun, true);
+	pthread_mutex_unlock(&lock);
+}
+
+/*
+ * Kept by a server that was killed before it had noted whose it is: a file
+ * that was removed, or was just to be.
+ */
+static void adopt(struct unionfs *fs, uint64_t token, int fd)
+{
+	struct buried buried = {.fd = fd, .token = token};
+	const struct branch *branch;
+	struct handle handle;
+	struct stat st;
+	unsigned i;
+
+	if (fstat(fd, &st) == 0 && st.st_nlink == 0 &&
+	    handle_get(fd, "", &handle) == 0) {
+		for (i = 0; i < fs->branches.count && buried.fd >= 0; i++) {
+			branch = fs->branches.items[i];
+			if (branch->device != st.st_dev)
+				continue;
+			if (node_has(&fs->nodes, i, &handle))
+				node_bury(&fs->nodes, i, &handle, &buried);
+		}
+	}
+	node_buried_done(&buried);
+}
+
+/* Each branch has its root, though the one before was just adding it. */
+static int add_roots(struct unionfs *fs)
+{
+	const struct node *node = node_get(&fs->nodes, NODE_ROOT_ID);
+	const struct copy *root = node_first(node);
+	struct handle handle;
+	unsigned i;
+	int r = 0;
+
+	for (i = 0; root && i < fs->branches.count && r == 0; i++)
+		if (!(fs->branches.items[i]->flags & BRANCH_GONE) &&
+		    branch_usable(i) && !node_copy_on(node, i) &&
+		    handle_get(fs->branches.items[i]->root_fd, "", &handle) ==
+			    0)
+			r = node_add_copy(&fs->nodes, root->branch,
+					  &root->handle, i, &handle);
+	return r;
+}
+
+static void forget_again(void *context, uint64_t node)
+{
+	struct unionfs *fs = context;
+
+	node_forget(&fs->nodes, node, 1);
+}
+
+static void drop_again(void *context, uint64_t file)
+{
+	open_record_drop(context, file);
+}
+
+int survive_restore(struct unionfs *fs)
+{
+	const struct once_server server = {
+		.forget = forget_again, .drop = drop_again, .context = fs};
+	uint64_t token;
+	int fd, r = 0;
+
+	if (!fs->state)
+		return 0;
+	if (fuse_fd >= 0)
+		r = open_restore(fs);
+	if (r == 0 && fuse_fd >= 0)
+		r = add_roots(fs);
+	while (r == 0 && (fd = keep_take_any(&token)) >= 0)
+		adopt(fs, token, fd);
+	if (r == 0)
+		r = once_open(fs->state->once, ONCE_SIZE, &server, &fs->once);
+	return r;
+}
+
+static void note_moved(void *context, unsigned from, const struct handle *old,
+		       unsigned to, const struct handle *copy)
+{
+	struct unionfs *fs = context;
+	struct node *node = node_hold(&fs->nodes, from, old);
+
+	if (!node)
+		return;
+	if (node_has(&fs->nodes, to, copy))
+		node_copy_gone(&fs->nodes, from, old, NULL);
+	else
+		/* Without memory the kernel is told it is stale. */
+		(void)node_move(&fs->nodes, node, from, old, to, copy);
+	node_let_go(&fs->nodes, node);
+}
+
+int survive_recover_intents(struct unionfs *fs, struct error *err)
+{
+	const struct intent_watcher watcher = {note_moved, fs};
+
+	return intent_recover_watched(&fs->branches,
+				      fuse_fd >= 0 ? &watcher : NULL, err);
+}
+
+void survive_note_mounted(struct unionfs *fs)
+{
+	if (fs->state && fuse_fd < 0)
+		keep_fd(KEEP_FUSE, fuse_session_fd(fs->session));
+}
+
+/* Opened for a reply that was never sent. */
+static void close_unused_backing(struct unionfs *fs)
+{
+	struct node *node;
+	uint64_t id;
+
+	for (id = NODE_ROOT_ID; id < fs->nodes.slots_used; id++) {
+		node = node_get(&fs->nodes, id);
+		if (!node || node->opens || !node->backing_id)
+			continue;
+		passthrough_close(fs, node->backing_id);
+		node->backing_id = 0;
+		node->passthrough = false;
+		node_record_use(&fs->nodes, node);
+	}
+}
+
+int survive_replay_init(struct unionfs *fs)
+{
+	const struct state_header *header;
+	struct fuse_buf buf = {0};
+
+	if (!fs->state || fuse_fd < 0)
+		return 0;
+	close_unused_backing(fs);
+	header = fs->state->header;
+	if (!header->has_init)
+		return 0; /* it comes again */
+	buf.size = header->init_length;
+	buf.mem = malloc(STATE_INIT_MAX);
+	if (!buf.mem)
+		return -ENOMEM;
+	memcpy(buf.mem, header->init, STATE_INIT_MAX);
+	request_decode(buf.mem, buf.size, &request_current);
+	replays = true;
+	fuse_session_process_buf(fs->session, &buf);
+	replays = false;
+	request_current = (struct request_note){0};
+	free(buf.mem);
+	return 0;
+}
+
+int survive_device(struct unionfs *fs, int fd)
+{
+	uint32_t original = (uint32_t)fd;
+	int own;
+
+	if (!fs->state || resends)
+		return fd;
+	own = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+	if (own < 0 || ioctl(own, DEV_IOC_CLONE, &original) < 0) {
+		fd_close(own);
+		return fd; /* then it hangs */
+	}
+	fd_close(fd);
+	return own;
+}
+
+void survive_resend(struct unionfs *fs)
+{
+	const struct fuse_out_header header = {.len = sizeof(header),
+					       .error = NOTIFY_RESEND};
+
+	if (!fs->state || fuse_fd < 0)
+		return;
+	if (!resends)
+		log_warning("'%s': what was not answered has ended with an "
+			    "error: the kernel sends nothing again; Linux 6.9 "
+			    "does",
+			    fs->mountpoint);
+	else if (write(fuse_session_fd(fs->session), &header, sizeof(header)) <
+		 0)
+		log_warning("'%s': what was not answered hangs until its "
+			    "callers are killed: send it again: %s",
+			    fs->mountpoint, strerror(errno));
+}
+
+/* Of each node that keeps a removed file, from before: it is freed by hand. */
+static size_t list_buried(struct unionfs *fs, uint64_t **ret)
+{
+	uint64_t id, *ids = calloc(fs->nodes.slots_used, sizeof(*ids));
+	const struct node *node;
+	size_t count = 0;
+
+	for (id = NODE_ROOT_ID; ids && id < fs->nodes.slots_used; id++) {
+		node = node_get(&fs->nodes, id);
+		if (node && node->buried_token && !node->opens)
+			ids[count++] = id;
+	}
+	*ret = ids;
+	return count;
+}
+
+void survive_list_buried(struct unionfs *fs)
+{
+	if (fs->state && fuse_fd >= 0)
+		buried_count = list_buried(fs, &buried_ids);
+}
+
+bool survive_forget_lost(struct unionfs *fs)
+{
+	size_t i;
+
+	if (!buried_count)
+		return false;
+	if (once_is_waiting(fs->once))
+		return true;
+	for (i = 0; i < buried_count; i++)
+		if (fuse_lowlevel_notify_inval_inode(fs->session, buried_ids[i],
+						     -1, 0) == -ENOENT)
+			node_forget(&fs->nodes, buried_ids[i], UINT64_MAX);
+	buried_count = 0;
+	free(take_ptr(buried_ids));
+	return false;
+}
+
+void survive_note_request(struct unionfs *fs, const void *data, size_t length)
+{
+	struct state_header *header;
+
+	if (!fs->state || request_current.opcode != FUSE_INIT ||
+	    length > STATE_INIT_MAX)
+		return;
+	header = fs->state->header;
+	memcpy(header->init, data, length);
+	header->init_length = (uint32_t)length;
+}
+
+void survive_note_init(struct unionfs *fs)
+{
+	if (fs->state)
+		atomic_store(&fs->state->header->has_init, true);
+}
+
+bool survive_is_replay(void)
+{
+	return replays;
+}

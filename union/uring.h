@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests by io_uring instead of read() and write() of /dev/fuse: one system
+ * call a request instead of two, and who asks and who serves are on the same
+ * CPU. Kernels since 6.14, where the parameter enable_uring of the module fuse
+ * says so; libfuse goes on decoding the requests.
+ *
+ * The kernel has a queue for each CPU and puts a request into an entry of the
+ * CPU's queue. Each entry has a thread with a ring of its own. The answer to
+ * FUSE_INIT says that we want it, and from then on the kernel keeps every
+ * other request back until all queues have entries: so everything that can
+ * fail is done before. If it still refuses, requests come by /dev/fuse.
+ *
+ * FORGET, INTERRUPT and what we notify of go by /dev/fuse always; so the
+ * threads that read it (serve.h) stay.
+ */
+#ifndef UNION_URING_H
+#define UNION_URING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "base/error.h"
+
+struct uring;
+
+/* Who serves. */
+struct uring_server {
+	int fd; /* of /dev/fuse; borrowed */
+	/* One more thread is about to be made. False: there are too many. */
+	bool (*begin)(void *context);
+	/* In a new thread, first; 0 or -errno. */
+	int (*setup)(void);
+	/* Serve a request of the kernel. */
+	void (*serve)(void *context, void *data, size_t length);
+	/* Such a thread ends, or was not made after all. */
+	void (*end)(void *context);
+	void *context;
+};
+
+/* Does this kernel offer it? 0 or -EOPNOTSUPP; @err says what is missing. */
+int uring_check(struct error *err);
+
+/*
+ * Make @threads threads for each queue, fewer where there are many CPUs. They
+ * wait for uring_begin().
+ *
+ * Returns 0, or -errno with @err, and why it cannot be: then all requests come
+ * by /dev/fuse. Those threads that were made end by themselves.
+ *
+ * @ret  set in both cases, but NULL without memory: for uring_free()
+ */
+int uring_start(const struct uring_server *server, unsigned threads,
+		struct uring **ret, struct error *err);
+void uring_free(struct uring *uring); /* once all threads have ended */
+
+/*
+ * May FUSE_INIT be answered with FUSE_OVER_IO_URING?
+ *
+ * @largest  bytes of payload that are agreed upon
+ */
+bool uring_fits(struct uring *uring, size_t largest);
+
+/* It has been answered so (@wanted), or not: then the threads end. */
+void uring_begin(struct uring *uring, bool wanted);
+
+/* Do requests come by io_uring? */
+bool uring_is_on(const struct uring *uring);
+
+/*
+ * What one would write to /dev/fuse. -ENOENT: it belongs there; else as
+ * writev() would: the length, or -errno.
+ */
+int uring_reply(struct uring *uring, const struct iovec *iov, int count);
+
+/* A thread is held up: see that each queue has one that is not. */
+void uring_more(struct uring *uring);
+
+/*
+ * Answer @unique with @error (negative) for a thread that hangs. 0; -ENOENT:
+ * it is not here; or -errno: no thread can be made to go on with the entry.
+ */
+int uring_answer(struct uring *uring, uint64_t unique, int error);
+
+#endif
