@@ -1,19 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How long a snapshot takes, and how long at worst, while a pool is changed
- * and its checkpoints are written.
+ * and its checkpoints are written; and the memory that a map takes.
  *
- *	engine_cut FILE GIB SNAPSHOTS CHANGES [pieces]
+ *	engine_cut FILE GIB SNAPSHOTS CHANGES [pieces|check]
  *
- * Makes a sparse FILE of GIB, and a pool on it with one extent that has all
- * of it; "pieces": no two of its clusters follow each other. Then SNAPSHOTS
- * times: CHANGES to its map, each committed, and a snapshot, committed; the
- * one of a hundred before is deleted. Only metadata is written. Prints a line
- * of JSON: the milliseconds of the mean and the longest snapshot, how many
- * checkpoints there were, and the bytes of memory that the pool has.
+ * Makes a sparse FILE, and a pool on it with one extent of GIB, all of it
+ * mapped, and a tenth of the pool free; "pieces": no two of its clusters
+ * follow each other. Then SNAPSHOTS times: CHANGES to its map, each committed,
+ * and a snapshot, committed; the one of a hundred before is deleted. Only
+ * metadata is written. Prints a line of JSON: the milliseconds of the mean and
+ * the longest snapshot, how many checkpoints there were, the bytes of memory
+ * that the pool has at the end, and by how many the process's resident memory
+ * was larger with the mapped extent than without a pool.
+ *
+ * "check": SNAPSHOTS times the pool is checked, as it is while it is served,
+ * and another thread changes the map meanwhile, each change committed: the
+ * milliseconds of the mean check, and of the longest change with and without
+ * one beside it.
  */
 #include <fcntl.h>
 #include <malloc.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,7 +90,7 @@ static void make_extent(struct cut *cut, bool pieces)
 	must(cut, raw_store_checkpoint(cut->store, &cut->err));
 }
 
-static void open_pool(struct cut *cut, const char *path, uint64_t size)
+static void open_pool(struct cut *cut, const char *path)
 {
 	const struct raw_format_options options = {.text = "pool",
 						   .text_length = 4};
@@ -93,8 +102,22 @@ static void open_pool(struct cut *cut, const char *path, uint64_t size)
 				 &cut->err));
 	users.store = cut->store;
 	must(cut, raw_users_new(&users, &cut->users, &cut->err));
-	/* A tenth for what is written after a snapshot. */
-	cut->clusters = (uint32_t)(size >> RAW_CLUSTER_SHIFT) / 10 * 9;
+}
+
+/* The process's, in bytes, with what malloc holds back given back. */
+static size_t resident(void)
+{
+	unsigned long all = 0, pages = 0;
+	FILE *f;
+
+	(void)malloc_trim(0);
+	f = fopen("/proc/self/statm", "re");
+	if (!f || fscanf(f, "%lu %lu", &all, &pages) != 2) {
+		perror("/proc/self/statm");
+		exit(EXIT_FAILURE);
+	}
+	(void)fclose(f);
+	return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
 static int64_t snapshot(struct cut *cut, uint32_t id)
@@ -112,7 +135,8 @@ static int64_t snapshot(struct cut *cut, uint32_t id)
 	return clock_ns() - start;
 }
 
-static void measure(struct cut *cut, unsigned snapshots, unsigned changes)
+static void measure(struct cut *cut, unsigned snapshots, unsigned changes,
+		    size_t mapped)
 {
 	const uint64_t before = raw_store_super(cut->store)->generation;
 	int64_t all = 0, longest = 0;
@@ -137,35 +161,111 @@ static void measure(struct cut *cut, unsigned snapshots, unsigned changes)
 	}
 	(void)printf(
 		"{\"mean_ms\": %.3f, \"longest_ms\": %.3f, "
-		"\"checkpoints\": %llu, \"memory\": %zu}\n",
+		"\"checkpoints\": %llu, \"memory\": %zu, \"mapped\": %zu}\n",
 		(double)all / snapshots / 1e6, (double)longest / 1e6,
 		(unsigned long long)(raw_store_super(cut->store)->generation -
 				     before),
-		mallinfo2().uordblks + mallinfo2().hblkhd);
+		mallinfo2().uordblks + mallinfo2().hblkhd, mapped);
+}
+
+/* ---- checks ---- */
+
+struct writer {
+	struct cut *cut;
+	pthread_t thread;
+	atomic_bool stop;
+	_Atomic int64_t longest; /* ns */
+};
+
+static void *writer_run(void *context)
+{
+	struct writer *writer = context;
+	uint32_t random = 1;
+
+	while (!atomic_load(&writer->stop)) {
+		int64_t start = clock_ns(), took;
+
+		random = random * 1103515245 + 12345;
+		map(writer->cut, (random >> 4) % writer->cut->clusters,
+		    RAW_HOLE, true);
+		raw_users_clean(writer->cut->users);
+		took = clock_ns() - start;
+		if (took > atomic_load(&writer->longest))
+			atomic_store(&writer->longest, took);
+	}
+	return NULL;
+}
+
+static void told(void *context, const char *text, bool repaired)
+{
+	(void)context;
+	(void)repaired;
+	(void)fprintf(stderr, "engine_cut: %s\n", text);
+	exit(EXIT_FAILURE);
+}
+
+static void check(struct cut *cut, unsigned checks)
+{
+	struct raw_findings findings = {.tell = told};
+	struct writer writer = {.cut = cut};
+	int64_t start, all, alone;
+
+	if (pthread_create(&writer.thread, NULL, writer_run, &writer)) {
+		perror("thread");
+		exit(EXIT_FAILURE);
+	}
+	(void)usleep(500000);
+	alone = atomic_exchange(&writer.longest, 0);
+	start = clock_ns();
+	for (unsigned i = 0; i < checks; i++) {
+		must(cut,
+		     raw_store_check(cut->store, false, &findings, &cut->err));
+		must(cut, raw_store_suspect(cut->store, &cut->err));
+		must(cut, raw_users_settle_now(cut->users, &cut->err));
+		must(cut,
+		     raw_store_leaked(cut->store, false, &findings, &cut->err));
+	}
+	all = clock_ns() - start;
+	atomic_store(&writer.stop, true);
+	(void)pthread_join(writer.thread, NULL);
+	(void)printf("{\"check_ms\": %.3f, \"write_ms\": %.3f, "
+		     "\"without_ms\": %.3f}\n",
+		     (double)all / checks / 1e6,
+		     (double)atomic_load(&writer.longest) / 1e6,
+		     (double)alone / 1e6);
 }
 
 int main(int argc, char **argv)
 {
 	struct cut cut = {0};
 	auto_close int fd = -1;
+	const size_t before = resident();
+	unsigned snapshots;
 	uint64_t size;
 
-	if (argc < 5) {
+	snapshots = argc < 5 ? 0 : (unsigned)strtoul(argv[3], NULL, 10);
+	if (snapshots == 0) {
 		(void)fprintf(stderr, "usage: engine_cut FILE GIB SNAPSHOTS "
-				      "CHANGES [pieces]\n");
+				      "CHANGES [pieces|check]\n");
 		return 2;
 	}
-	size = strtoull(argv[2], NULL, 10) << 30;
+	cut.clusters = (uint32_t)(strtoull(argv[2], NULL, 10)
+				  << (30 - RAW_CLUSTER_SHIFT));
+	/* A tenth for what is written after a snapshot. */
+	size = (uint64_t)(cut.clusters / 9 * 10 + 10) << RAW_CLUSTER_SHIFT;
 	fd = open(argv[1], O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (fd < 0 || ftruncate(fd, (off_t)size) < 0) {
 		perror(argv[1]);
 		return EXIT_FAILURE;
 	}
 	raw_file_medium_init(&cut.medium, fd, size);
-	open_pool(&cut, argv[1], size);
+	open_pool(&cut, argv[1]);
 	make_extent(&cut, argc > 5 && strcmp(argv[5], "pieces") == 0);
-	measure(&cut, (unsigned)strtoul(argv[3], NULL, 10),
-		(unsigned)strtoul(argv[4], NULL, 10));
+	if (argc > 5 && strcmp(argv[5], "check") == 0)
+		check(&cut, snapshots);
+	else
+		measure(&cut, snapshots, (unsigned)strtoul(argv[4], NULL, 10),
+			resident() - before);
 	raw_users_free(cut.users);
 	raw_store_close(cut.store);
 	return EXIT_SUCCESS;

@@ -12,31 +12,26 @@
  *	--do again      the same writes after a discard of all: first writes
  *
  * The time and the processor's are those of the requests and the flush that
- * ends them, not of opening the pool.
+ * ends them, not of opening the pool. "shared": of the extent's clusters, how
+ * many snapshots have, too, at the end.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-#include <linux/fs.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/options.h"
-#include "blockd/raw_dev.h"
+#include "perf/engine_pool.h"
 
 #define DEPTH_MAX   256u
 #define SIZE_MAX_IO (4u << 20) /* bytes */
 #define FILL_SIZE   (1u << 20) /* bytes */
-#define EXTENT      1u         /* its object */
 #define ALIGN       4096u      /* bytes; O_DIRECT */
 
 struct config {
@@ -78,7 +73,7 @@ static const struct option_row rows[] = {
 struct slot {
 	struct op op;
 	struct load *load;
-	uint8_t *data; /* owned */
+	struct iobuf *buf; /* owned */
 };
 
 struct load {
@@ -135,10 +130,10 @@ static void slot_start(struct slot *slot)
 
 	load->started++;
 	if (load->writes)
-		blockdev_write(load->dev, &slot->op, slot->data, load->size,
-			       offset, 0);
+		blockdev_write(load->dev, &slot->op, slot->buf->data,
+			       load->size, offset, 0);
 	else
-		blockdev_read(load->dev, &slot->op, slot->data, load->size,
+		blockdev_read(load->dev, &slot->op, slot->buf->data, load->size,
 			      offset);
 }
 
@@ -175,55 +170,25 @@ static void begin(struct loop_message *message)
 
 /* ---- the pool ---- */
 
-static int medium_open(struct load *load, int *ret_fd, struct error *err)
+/* On a loop that has buffers for all requests. */
+static int extent_open(struct load *load, struct error *err)
 {
-	const char *path = load->config->path;
-	auto_close int fd = open(path, O_RDWR | O_DIRECT | O_CLOEXEC);
-	struct stat st;
-	uint64_t size;
+	const struct loop_options loop = {
+		.name = "load",
+		.buffer_limit = (size_t)2 * SIZE_MAX_IO * DEPTH_MAX,
+	};
+	int r = loop_new(&loop, &load->loop, err);
 
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return error_set(err, errno, "open '%s': %s", path,
-				 strerror(errno));
-	size = (uint64_t)st.st_size;
-	if (S_ISBLK(st.st_mode) && ioctl(fd, BLKGETSIZE64, &size) < 0)
-		return error_set(err, errno, "size of '%s': %s", path,
-				 strerror(errno));
-	raw_file_medium_init(&load->medium, fd, size);
-	*ret_fd = take_fd(&fd);
-	return 0;
-}
-
-static int pool_format(struct load *load, struct error *err)
-{
-	const struct raw_format_options options = {.text = ""};
-	struct raw_record extent = {
-		.type = RAW_OBJECT, .object = EXTENT, .text = ""};
-	struct raw_report report;
-	uint64_t ticket;
-	unsigned shift;
-	int r = raw_store_format(&load->medium.medium, &options, err);
-
-	if (r == 0)
-		r = raw_store_open(&load->medium.medium, &load->store, &report,
-				   err);
-	if (r < 0)
-		return r;
-	shift = raw_store_super(load->store)->cluster_shift;
-	extent.clusters = (load->config->extent_size + (UINT64_C(1) << shift) -
-			   1) >>
-			  shift;
-	r = raw_store_change(load->store, &extent, 1, &ticket, err);
-	if (r == 0)
-		r = raw_store_commit(load->store, ticket, err);
-	return r;
+	return r < 0 ? r
+		     : raw_dev_open(load->users, ENGINE_EXTENT,
+				    load->config->extent_size, 0, load->loop,
+				    &load->dev, err);
 }
 
 static int pool_open(struct load *load, struct error *err)
 {
 	struct raw_users_options users = {.path = load->config->path,
 					  .flags = BLOCKDEV_FILE_DIRECT};
-	const struct loop_options loop = {.name = "load"};
 	struct raw_report report;
 	int r = raw_store_open(&load->medium.medium, &load->store, &report,
 			       err);
@@ -233,17 +198,12 @@ static int pool_open(struct load *load, struct error *err)
 	users.store = load->store;
 	r = raw_users_new(&users, &load->users, err);
 	if (r == 0)
-		r = loop_new(&loop, &load->loop, err);
-	if (r == 0)
-		r = raw_dev_open(load->users, EXTENT, load->config->extent_size,
-				 false, load->loop, &load->dev, err);
+		r = extent_open(load, err);
 	return r;
 }
 
 static void pool_close(struct load *load)
 {
-	for (unsigned i = 0; i < DEPTH_MAX; i++)
-		free(load->slots[i].data);
 	blockdev_close(load->dev);
 	loop_free(load->loop);
 	raw_users_free(load->users);
@@ -257,11 +217,10 @@ static int slots_make(struct load *load, struct error *err)
 	for (unsigned i = 0; i < load->config->depth; i++) {
 		struct slot *slot = &load->slots[i];
 
-		free(slot->data);
-		slot->data = aligned_alloc(ALIGN, load->size);
-		if (!slot->data)
+		slot->buf = loop_iobuf_get(load->loop, load->size);
+		if (!slot->buf)
 			return error_set(err, ENOMEM, "no memory for buffers");
-		memset(slot->data, (int)(load->config->seed + i) | 1,
+		memset(slot->buf->data, (int)(load->config->seed + i) | 1,
 		       load->size);
 		slot->load = load;
 		slot->op.done = slot_done;
@@ -269,19 +228,31 @@ static int slots_make(struct load *load, struct error *err)
 	return 0;
 }
 
+static void slots_free(struct load *load)
+{
+	for (unsigned i = 0; i < DEPTH_MAX; i++) {
+		if (load->slots[i].buf)
+			loop_iobuf_put(load->loop, load->slots[i].buf);
+		load->slots[i].buf = NULL;
+	}
+}
+
 /* All requests, and the flush that ends them. */
 static int carry_out(struct load *load, struct error *err)
 {
 	int r = slots_make(load, err);
 
-	if (r < 0)
+	if (r < 0) {
+		slots_free(load);
 		return r;
+	}
 	load->flush.done = flushed;
 	load->begin.run = begin;
 	loop_post(load->loop, &load->begin);
 	r = loop_run(load->loop);
 	if (r == 0)
 		r = load->res;
+	slots_free(load);
 	return r < 0 ? error_set(err, -r, "I/O: %s", strerror(-r)) : 0;
 }
 
@@ -305,9 +276,11 @@ static int measured(struct load *load, struct error *err)
 	if (r < 0)
 		return r;
 	printf("{\"ios\": %" PRIu64 ", \"bytes\": %" PRIu64
-	       ", \"seconds\": %.6f, \"iops\": %.1f, \"cpu_us\": %.3f}\n",
+	       ", \"seconds\": %.6f, \"iops\": %.1f, \"cpu_us\": %.3f, "
+	       "\"shared\": %" PRIu64 "}\n",
 	       load->done, load->done * load->size, seconds,
-	       (double)load->done / seconds, cpu * 1e6 / (double)load->done);
+	       (double)load->done / seconds, cpu * 1e6 / (double)load->done,
+	       engine_shared(load->store));
 	return 0;
 }
 
@@ -330,36 +303,11 @@ static void erase_all(struct loop_message *message)
 /* A loop that was stopped stays so: with another one for what comes. */
 static int reopen(struct load *load, struct error *err)
 {
-	const struct loop_options loop = {.name = "load"};
-	int r;
-
 	blockdev_close(load->dev);
 	load->dev = NULL;
 	loop_free(load->loop);
 	load->loop = NULL;
-	r = loop_new(&loop, &load->loop, err);
-	return r < 0 ? r
-		     : raw_dev_open(load->users, EXTENT,
-				    load->config->extent_size, false,
-				    load->loop, &load->dev, err);
-}
-
-/* It shares all that the extent has. */
-static int snapshot(struct load *load, uint32_t id, struct error *err)
-{
-	const uint64_t size = load->config->extent_size;
-	const unsigned shift = raw_store_super(load->store)->cluster_shift;
-	const struct raw_record records[2] = {
-		{.type = RAW_OBJECT,
-		 .object = id,
-		 .clusters = (size + (UINT64_C(1) << shift) - 1) >> shift,
-		 .text = ""},
-		{.type = RAW_SHARE, .object = id, .from = EXTENT},
-	};
-	uint64_t ticket = 0;
-	int r = raw_store_change(load->store, records, 2, &ticket, err);
-
-	return r < 0 ? r : raw_store_commit(load->store, ticket, err);
+	return extent_open(load, err);
 }
 
 /* So that the next one is another. */
@@ -383,7 +331,8 @@ static int snapshots(struct load *load, struct error *err)
 	for (uint32_t i = 0; r == 0 && i < load->config->count; i++) {
 		int64_t start = clock_ns();
 
-		r = snapshot(load, EXTENT + 1 + i, err);
+		r = engine_snapshot(load->store, ENGINE_EXTENT + 1 + i,
+				    load->config->extent_size, err);
 		start = clock_ns() - start;
 		longest = start > longest ? start : longest;
 		if (r == 0 && load->config->between)
@@ -391,8 +340,10 @@ static int snapshots(struct load *load, struct error *err)
 	}
 	if (r < 0)
 		return r;
-	printf("{\"snapshots\": %" PRIu64 ", \"longest_ms\": %.3f}\n",
-	       load->config->count, (double)longest / 1e6);
+	printf("{\"snapshots\": %" PRIu64 ", \"longest_ms\": %.3f, "
+	       "\"shared\": %" PRIu64 "}\n",
+	       load->config->count, (double)longest / 1e6,
+	       engine_shared(load->store));
 	return 0;
 }
 
@@ -457,12 +408,14 @@ static int run(const struct config *config, struct error *err)
 	load.count = config->count;
 	load.step = config->step;
 	load.random = config->seed;
-	r = medium_open(&load, &fd, err);
+	r = engine_medium_open(&load.medium, config->path, &fd, err);
 	if (r == 0 && strcmp(config->action, "format") == 0)
-		r = pool_format(&load, err);
+		r = engine_pool_format(&load.medium.medium, config->extent_size,
+				       err);
 	else if (r == 0)
 		r = work(&load, err);
 	pool_close(&load);
+	load.config = NULL;
 	return r;
 }
 

@@ -2,11 +2,12 @@
 /*
  * Names: how long calls on them take.
  *
- *	name_load WORK DIR COUNT
+ *	name_load WORK DIR COUNT [TIMES]
  *
- * WORK: create, stat, open (read and close), list, ls (a listing and lstat of
- * each), unlink; of COUNT files in DIR. Prints operations a second and how
- * many there were (names listed, for a listing).
+ * WORK: create, fill (write 4 KiB), stat, absent (stat of names that there are
+ *not), open (read and close), list, ls (a listing and lstat of each), unlink;
+ *of COUNT files in DIR, TIMES over. Prints operations a second and how many
+ *there were (names listed, for a listing).
  */
 #include <dirent.h>
 #include <errno.h>
@@ -31,11 +32,29 @@ static bool create_one(const char *name)
 	return fd >= 0;
 }
 
+static bool fill_one(const char *name)
+{
+	static const char data[4096];
+	int fd = openat(dir_fd, name, O_WRONLY);
+	ssize_t n = fd < 0 ? -1 : write(fd, data, sizeof(data));
+
+	fd_close(fd);
+	return n == sizeof(data);
+}
+
 static bool stat_one(const char *name)
 {
 	struct stat st;
 
 	return fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static bool absent_one(const char *name)
+{
+	char other[40];
+
+	(void)snprintf(other, sizeof(other), "no-%s", name);
+	return !stat_one(other) && errno == ENOENT;
 }
 
 static bool open_one(const char *name)
@@ -88,10 +107,9 @@ static long do_work(const char *work, const char *path, long count)
 		const char *name;
 		bool (*one)(const char *name);
 	} works[] = {
-		{"create", create_one},
-		{"stat", stat_one},
-		{"open", open_one},
-		{"unlink", unlink_one},
+		{"create", create_one}, {"fill", fill_one},
+		{"stat", stat_one},     {"absent", absent_one},
+		{"open", open_one},     {"unlink", unlink_one},
 	};
 	size_t i;
 
@@ -107,11 +125,11 @@ static long do_work(const char *work, const char *path, long count)
 int main(int argc, char **argv)
 {
 	struct timespec begin, end;
+	long done = 0, times;
 	double seconds;
-	long done;
 
-	if (argc != 4) {
-		(void)fprintf(stderr, "name_load WORK DIR COUNT\n");
+	if (argc != 4 && argc != 5) {
+		(void)fprintf(stderr, "name_load WORK DIR COUNT [TIMES]\n");
 		return 2;
 	}
 	dir_fd = open(argv[2], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -120,7 +138,8 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	(void)clock_gettime(CLOCK_MONOTONIC, &begin);
-	done = do_work(argv[1], argv[2], atol(argv[3]));
+	for (times = argc == 5 ? atol(argv[4]) : 1; times > 0; times--)
+		done += do_work(argv[1], argv[2], atol(argv[3]));
 	(void)clock_gettime(CLOCK_MONOTONIC, &end);
 	seconds = (double)(end.tv_sec - begin.tv_sec) +
 		  (double)(end.tv_nsec - begin.tv_nsec) / 1e9;

@@ -17,22 +17,28 @@ class Sample:
 
 @dataclasses.dataclass(frozen=True)
 class Goal:
-    """What the ratio ours/peer of one metric shall be, against one peer, or
-    "best": the one that is best at it."""
+    """What the ratio ours/peer of one metric shall be, against one peer, the
+    best at it of several, or "best": of all. Without @ratio nothing is asked
+    for."""
     metric: str
     unit: str
-    peer: str
+    peer: typing.Union[str, tuple]
     sense: str  # ">=" or "<="
-    ratio: float
+    ratio: typing.Optional[float] = None
     # What stands for all rounds: "median", or "min" where what disturbs only
     # ever adds (processor time).
     pick: str = "median"
+    side: str = "ours"  # whose figure it is; another's name is in the row
 
     def met(self, ratio):
+        if self.ratio is None:
+            return None
         return ratio >= self.ratio if self.sense == ">=" else ratio <= self.ratio
 
     def margin(self, ratio):
         """In percent of the goal; positive is better than asked."""
+        if self.ratio is None:
+            return None
         sign = 1 if self.sense == ">=" else -1
         return sign * 100 * (ratio - self.ratio) / self.ratio
 
@@ -44,6 +50,8 @@ class Case:
     sides: dict       # side name -> function(round) -> Sample; "ours" is one
     names: dict       # peer -> what it is, with its version
     goals: list
+    rounds: int = 0   # at most, where one takes long; 0: the suite's
+    warm: bool = True  # a round before that does not count
 
 
 def _round(case, number, samples):
@@ -61,48 +69,52 @@ def _round(case, number, samples):
 
 
 def _peer(case, goal, figures):
-    """The peer's name; of "best", whose figure is."""
-    if goal.peer != "best":
-        return goal.peer
+    """The peer's name; of several, whose figure is the best."""
+    peers = case.names if goal.peer == "best" else goal.peer
+    if isinstance(peers, str):
+        return peers
     pick = {"median": statistics.median, "min": min}[goal.pick]
     best = max if goal.sense == ">=" else min
-    return best(case.names, key=lambda side: pick(figures[side]))
+    return best(peers, key=lambda side: pick(figures[side]))
 
 
 def _row(suite, case, goal, samples):
     figures = {side: [s.figures[goal.metric] for s in all_of]
                for side, all_of in samples.items()}
     name = _peer(case, goal, figures)
-    ours, peer = figures["ours"], figures[name]
+    ours, peer = figures[goal.side], figures[name]
     if min(peer) <= 0:
         raise Failed(f"{case.row}: {name} measured {goal.metric} as 0; "
                      "the round is too short")
     ratios = [a / b for a, b in zip(ours, peer)]
     pick = {"median": statistics.median, "min": min}[goal.pick]
     ratio = statistics.median(ratios) if goal.pick == "median" else min(ours) / min(peer)
+    row = case.row if goal.side == "ours" else f"{case.row}, {case.names[goal.side]}"
     return {
-        "suite": suite, "row": case.row, "metric": goal.metric, "unit": goal.unit,
+        "suite": suite, "row": row, "metric": goal.metric, "unit": goal.unit,
         "ours": pick(ours), "peer": pick(peer),
         "peer_name": case.names[name], "ratio": ratio,
-        "goal": f"{goal.sense} {goal.ratio:g}", "met": goal.met(ratio),
+        "goal": "none" if goal.ratio is None else f"{goal.sense} {goal.ratio:g}",
+        "met": goal.met(ratio),
         "margin_percent": goal.margin(ratio), "rounds": len(ratios),
         "ratio_min": min(ratios), "ratio_max": max(ratios),
     }
 
 
 def cases(suite, all_cases, rounds):
-    """One round that does not count, to warm both sides up; then the rounds."""
-    rows = []
+    """For each case, once it is measured, its rows: after one round that does
+    not count, to warm both sides up, come the rounds."""
     for case in all_cases:
-        for side in case.sides.values():
-            side(-1)
+        if case.warm:
+            for side in case.sides.values():
+                side(-1)
         samples = {side: [] for side in case.sides}
-        for number in range(rounds):
+        times = min(rounds, case.rounds or rounds)
+        for number in range(times):
             if sys.stdout.isatty():
-                print(f"\r  {case.row}: round {number + 1} of {rounds} ",
+                print(f"\r  {case.row}: round {number + 1} of {times} ",
                       end="", flush=True)
             _round(case, number, samples)
         if sys.stdout.isatty():
             print("\r\033[K", end="")
-        rows += [_row(suite, case, goal, samples) for goal in case.goals]
-    return rows
+        yield [_row(suite, case, goal, samples) for goal in case.goals]

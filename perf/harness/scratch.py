@@ -14,6 +14,9 @@ from harness.machine import TOP
 BUILD = os.path.join(TOP, os.environ.get("BUILD", "build"))
 TICK = os.sysconf("SC_CLK_TCK")
 
+# A server is at rest when it used less than this between two looks.
+CPU_LOOK_S, CPU_LOOKS, CPU_REST_S = 0.02, 250, 0.002
+
 
 class Failed(Exception):
     """A measurement went wrong: exit 1."""
@@ -58,6 +61,11 @@ def wait_for(what, condition, seconds=10):
         time.sleep(0.01)
 
 
+def _process_clock(pid):
+    """clock_getcpuclockid(3), which Python lacks: CPUCLOCK_SCHED of a process."""
+    return (~pid << 3) | 2
+
+
 class Server:
     """A process that runs until the suite ends; dies with perf/run."""
 
@@ -77,9 +85,22 @@ class Server:
         return True
 
     def cpu_s(self):
-        """utime + stime so far, ended threads, kernel workers and children
-        included; those that live are looked for."""
-        total, todo = 0, [self.process.pid]
+        """Processor time so far: ended threads, kernel workers and children
+        included; those that live are looked for. It is read when nothing more
+        is done, because what a client leaves behind is still to be closed, and
+        who ends while we look would be counted by nobody."""
+        seen = self._cpu_now()
+        for _ in range(CPU_LOOKS):
+            time.sleep(CPU_LOOK_S)
+            now = self._cpu_now()
+            if now and seen and now[1] == seen[1] and now[0] - seen[0] < CPU_REST_S:
+                return now[0]
+            seen = now or seen
+        raise Failed(f"{self.name} does not come to rest")
+
+    def _cpu_now(self):
+        """Seconds, and of whom; None when one of them ended meanwhile."""
+        total, todo, pids = 0, [self.process.pid], []
         while todo:
             pid = todo.pop()
             try:
@@ -87,10 +108,12 @@ class Server:
                     fields = f.read().rsplit(")", 1)[1].split()
                 with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
                     todo += f.read().split()
+                total += time.clock_gettime(_process_clock(int(pid)))
             except OSError:
-                continue  # ended meanwhile: its parent counts it
-            total += sum(int(field) for field in fields[11:15])
-        return total / TICK
+                return None
+            pids.append(pid)
+            total += sum(int(field) for field in fields[13:15]) / TICK
+        return total, pids
 
     def stop(self):
         if self.process.poll() is None:

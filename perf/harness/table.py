@@ -17,7 +17,10 @@ def _number(value):
 
 def _cells(row):
     margin = row["margin_percent"]
-    verdict = f"met by {margin:.0f} %" if row["met"] else f"MISSED by {-margin:.0f} %"
+    if row["met"] is None:
+        verdict = ""
+    else:
+        verdict = f"met by {margin:.0f} %" if row["met"] else f"MISSED by {-margin:.0f} %"
     return [row["row"], row["metric"], row["unit"], _number(row["ours"]),
             _number(row["peer"]), row["peer_name"], f"{row['ratio']:.2f}",
             f"{row['ratio_min']:.2f}-{row['ratio_max']:.2f}", row["goal"], verdict]
@@ -27,11 +30,20 @@ HEAD = ["row", "metric", "unit", "ours", "peer", "peer is", "ratio",
         "of rounds", "goal", ""]
 
 
-def rows(all_rows):
-    lines = [HEAD] + [_cells(row) for row in all_rows]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(HEAD))]
-    numbers = {3, 4, 6}
-    return "\n".join("  " + "  ".join(
-        cell.rjust(width) if i in numbers else cell.ljust(width)
-        for i, (cell, width) in enumerate(zip(line, widths))).rstrip()
-        for line in lines)
+# Rows are printed as they come: the columns of most of them line up.
+WIDTHS = [32, 10, 8, 9, 9, 30, 5, 10, 6, 0]
+NUMBERS = {3, 4, 6}
+
+
+def _line(cells):
+    return "  " + "  ".join(
+        cell.rjust(width) if i in NUMBERS else cell.ljust(width)
+        for i, (cell, width) in enumerate(zip(cells, WIDTHS))).rstrip()
+
+
+def head():
+    return _line(HEAD)
+
+
+def row(one):
+    return _line(_cells(one))

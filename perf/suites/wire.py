@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The NBD server beside those of others: nbdkit, qemu-nbd, nbd-server.
+"""The NBD server beside those of others, nbdkit, qemu-nbd and nbd-server, and
+the iSCSI target beside tgt.
 
 All serve 1 GiB that is in the page cache, ours as an extent of a dir pool, with
 their defaults, on the loopback. The client (perf/nbd_load.c) makes the same
-requests in the same order to each and checks what it gets; fio and nbdcopy are
-clients of others. Goals are against the best peer of a row: the median of the
-operations a second, the minimum of the server's processor time for each.
+requests in the same order to each and checks what it gets; fio, nbdcopy and
+iscsi-perf are clients of others. Goals are against the best peer of a row: the median of the
+operations a second, the minimum of the server's processor time for each. An
+idle blockd has no peer: there it is what is asked for.
 """
 import concurrent.futures
 import json
 import os
+import re
 import shutil
 import socket
+import time
 
+from harness.clients import iscsi_idle, nbd_idle
 from harness.machine import TOP
 from harness.measure import Case, Goal, Sample
 from harness.scratch import BUILD, Failed, built, need, run
@@ -20,6 +25,10 @@ from harness.scratch import BUILD, Failed, built, need, run
 BLOCK = 4096
 SIZE = 1 << 30
 ROUNDS = (5, 15)  # quick, full
+IQN = "iqn.2025-01.io.union"  # of our targets
+IDLE = 100  # extents, and connections
+IDLE_S = 5
+IDLE_ASKED = {"rss": 32, "cpu": 1}  # MiB; ms/s, which is what none looks like
 
 
 def write_pattern(path):
@@ -44,12 +53,13 @@ def listening(port):
 class Side:
     """A server, how to reach it, and what else it can do."""
 
-    def __init__(self, server, port, export="", path=None, tls=None):
+    def __init__(self, server, port, export="", path=None, tls=None, iscsi=None):
         self.server, self.export, self.path = server, export, path
         self.address = f"127.0.0.1:{port}"
         self.uri = f"nbd://{self.address}/{export}"
         self.tls_uri = tls and f"nbds://localhost:{tls[0]}/{export}?tls-certificates={tls[1]}"
         self.tls_server = tls and tls[2]
+        self.iscsi = iscsi
 
 
 def certificates(place):
@@ -117,29 +127,64 @@ def start_nbd_server(place, path):
     return Side(server, port, "disk")
 
 
-def start_blockd(place, path, tls):
-    """A node of its own; the extent is filled through its NBD server."""
-    port = free_port()
-    pool, run_dir = place.folder("pool"), place.folder("run")
-    control = f"unix:{run_dir}/blockd.sock"
-    sock = f"{run_dir}/nbd.sock"
-    with open(place.file("blockd.conf"), "w", encoding="utf-8"):
-        pass
+def start_tgt(place, path):
+    """Debian's, unpacked: nothing is installed."""
+    folder = os.path.join(BUILD, "perf", "tgt")
+    if not os.path.exists(os.path.join(folder, "usr/sbin/tgtd")):
+        run([os.path.join(TOP, "tests/apt-unpack"), "-n", folder, "tgt"])
+    port, target = free_port(), "iqn.2000-01.perf:disk"
+    ipc = {**os.environ, "TGT_IPC_SOCKET": place.file("tgt.sock")}
     server = place.server(
-        "blockd", [built("bin/blockd"), "--config", place.file("blockd.conf"),
-                   "--node-name", "perf", "--pool", f"perf={pool}",
-                   "--state-dir", place.folder("state"), "--run-dir", run_dir,
-                   "--nbd-tls", "offered", "--nbd-tls-cert", tls + "/server-cert.pem",
-                   "--nbd-tls-key", tls + "/server-key.pem",
-                   "--nbd-tls-ca", tls + "/ca-cert.pem",
-                   "--control", control, "--listen", f"tcp:127.0.0.1:{port}",
-                   "--listen", "unix:" + sock],
+        "tgtd", ["env", "TGT_IPC_SOCKET=" + ipc["TGT_IPC_SOCKET"],
+                 os.path.join(folder, "usr/sbin/tgtd"), "-f",
+                 "--iscsi", f"portal=127.0.0.1:{port}"],
         lambda: listening(port))
-    call = [built("test/blockd/blockd_call"), control]
-    run(call + ["CreateExtent", "pool=perf", "name=extent", f"size={SIZE}"])
-    run(call + ["SetExport", "name=extent", "epoch=1", "initiators=127.0.0.1",
-                "initiators=unix"])
-    side = Side(server, port, "extent@1", path=(sock, server), tls=(port, tls, server))
+
+    def admin(*words):
+        run([os.path.join(folder, "usr/sbin/tgtadm"), "--lld", "iscsi", *words, "--tid", "1"],
+            env=ipc)
+    admin("--op", "new", "--mode", "target", "-T", target)
+    admin("--op", "new", "--mode", "logicalunit", "--lun", "1", "-b", path)
+    admin("--op", "bind", "--mode", "target", "-I", "ALL")
+    return Side(server, port, iscsi=f"iscsi://127.0.0.1:{port}/{target}/1")
+
+
+class Node:
+    """A blockd with a pool of its own."""
+
+    def __init__(self, place, name, *words):
+        folder = place.folder(name)
+        for part in ("pool", "run", "state"):
+            os.mkdir(os.path.join(folder, part))
+        with open(os.path.join(folder, "conf"), "w", encoding="utf-8"):
+            pass
+        self.port, self.iscsi_port = free_port(), free_port()
+        self.sock = f"{folder}/run/nbd.sock"
+        control = f"unix:{folder}/run/blockd.sock"
+        self.server = place.server(
+            name, [built("bin/blockd"), "--config", folder + "/conf", "--node-name", name,
+                   "--pool", f"perf={folder}/pool", "--state-dir", folder + "/state",
+                   "--run-dir", folder + "/run", "--control", control,
+                   "--listen", f"tcp:127.0.0.1:{self.port}", "--listen", "unix:" + self.sock,
+                   "--listen-iscsi", f"tcp:127.0.0.1:{self.iscsi_port}", *words],
+            lambda: listening(self.port) and listening(self.iscsi_port))
+        self.call = [built("test/blockd/blockd_call"), control]
+
+    def extent(self, name, size):
+        run(self.call + ["CreateExtent", "pool=perf", "name=" + name, f"size={size}"])
+        run(self.call + ["SetExport", "name=" + name, "epoch=1", "initiators=127.0.0.1",
+                         "initiators=unix"])
+
+
+def start_blockd(place, path, tls):
+    """The extent is filled through its NBD server."""
+    node = Node(place, "perf", "--nbd-tls", "offered",
+                "--nbd-tls-cert", tls + "/server-cert.pem",
+                "--nbd-tls-key", tls + "/server-key.pem", "--nbd-tls-ca", tls + "/ca-cert.pem")
+    node.extent("extent", SIZE)
+    side = Side(node.server, node.port, "extent@1", path=(node.sock, node.server),
+                tls=(node.port, tls, node.server),
+                iscsi=f"iscsi://127.0.0.1:{node.iscsi_port}/{IQN}:extent:1/0")
     run(["nbdcopy", path, side.uri])
     return side
 
@@ -200,20 +245,78 @@ def by_tls_copy(place):
     return measure
 
 
+def by_iscsi_perf(depth, seconds):
+    """It runs for a time, so the work of a round is that time."""
+    def measure(side, _number):
+        before = side.server.cpu_s()
+        said = run(["iscsi-perf", "-i", "iqn.2000-01.perf:client", "-r", "-m", str(depth),
+                    "-b", "8", "-t", str(seconds), side.iscsi], timeout=300)
+        rates = re.findall(r"iops average (\d+)", said)
+        if not rates:
+            raise Failed(f"iscsi-perf says no rate: {said[-300:]}")
+        iops = int(rates[-1])
+        return Sample((depth, seconds),
+                      {"iops": iops,
+                       "cpu": (side.server.cpu_s() - before) * 1e6 / (iops * seconds)})
+    return measure
+
+
+def resident_mib(server):
+    with open(f"/proc/{server.process.pid}/status", encoding="ascii") as f:
+        return next(int(line.split()[1]) / 1024 for line in f if line.startswith("VmRSS"))
+
+
+def idle_case(place):
+    """A blockd with 100 exports and as many connections, every other one iSCSI."""
+    node, keep = Node(place, "idle"), []
+
+    def connect():
+        for i in range(IDLE):
+            node.extent(f"e{i}", 16 << 20)
+            if i % 2:
+                keep.append(iscsi_idle(("127.0.0.1", node.iscsi_port), f"{IQN}:e{i}:1", i))
+            else:
+                keep.append(nbd_idle(("127.0.0.1", node.port), f"e{i}@1"))
+        place.undo.callback(lambda: [sock.close() for sock in keep])
+
+    def ours(_number):
+        if not keep:
+            connect()
+        before = node.server.cpu_s()
+        time.sleep(IDLE_S)
+        used = node.server.cpu_s() - before
+        for sock in keep:
+            sock.setblocking(False)
+            try:
+                if not sock.recv(1, socket.MSG_PEEK):
+                    raise Failed("an idle connection was closed")
+            except BlockingIOError:
+                pass  # it is open, and nobody says anything
+        return Sample(IDLE, {"rss": resident_mib(node.server), "cpu": used * 1e3 / IDLE_S})
+
+    return Case(f"idle, {IDLE} exports and connections",
+                {"ours": ours, "goal": lambda number: Sample(IDLE, IDLE_ASKED)},
+                {"goal": "what is asked for"},
+                [Goal("rss", "MiB", "goal", "<=", 1.0),
+                 Goal("cpu", "ms/s", "goal", "<=", 1.0, "min")])
+
+
 def setup(place, quick):
-    need("nbdkit", "nbdcopy", "qemu-nbd", "fio", "openssl", "setpriv")
+    need("nbdkit", "nbdcopy", "qemu-nbd", "fio", "openssl", "setpriv", "iscsi-perf")
     path = place.file("pattern.img")
     write_pattern(path)
     tls = certificates(place)
     sides = {"ours": start_blockd(place, path, tls),
              "nbdkit": start_nbdkit(place, path, tls),
              "qemu": start_qemu(place, path),
-             "nbd-server": start_nbd_server(place, path)}
+             "nbd-server": start_nbd_server(place, path),
+             "tgt": start_tgt(place, path)}
+    nbd = ("ours", "nbdkit", "qemu", "nbd-server")
     versions = {"nbdkit": "nbdkit " + run(["nbdkit", "--version"]).split()[1],
                 "qemu": "qemu-nbd " + run(["qemu-nbd", "--version"]).split()[1],
-                "nbd-server": "nbd-server"}
+                "nbd-server": "nbd-server", "tgt": "tgt"}
 
-    def case(row, measure, cpu, iops, only=tuple(sides)):
+    def case(row, measure, cpu, iops, only=nbd):
         def bind(side):
             def once(number):
                 side.server.alive()
@@ -227,6 +330,7 @@ def setup(place, quick):
     def n(count):
         return str(count // 3 if quick else count)
 
+    seconds = 1 if quick else 3
     return [
         case("read 4k QD1", by_load("-d1", "-n", n(30_000)), 0.75, 1.2),
         case("read 4k QD32", by_load("-d32", "-n", n(200_000)), 0.35, 2.0),
@@ -239,4 +343,7 @@ def setup(place, quick):
         case("write 4k QD1", by_load("-w", "-d1", "-n", n(30_000)), 0.9, 1.0),
         case("write 4k QD32", by_load("-w", "-d32", "-n", n(120_000)), 0.7, 1.2),
         case("TLS, read 1M QD8", by_tls_copy(place), 0.9, 1.0, ("ours", "nbdkit")),
+        case("iSCSI, read 4k QD1", by_iscsi_perf(1, seconds), 0.5, 1.5, ("ours", "tgt")),
+        case("iSCSI, read 4k QD32", by_iscsi_perf(32, seconds), 0.35, 1.5, ("ours", "tgt")),
+        idle_case(place),
     ]
