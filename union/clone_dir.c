@@ -97,18 +97,6 @@ static int copy_attributes(const struct source *from, int to)
 	return 0;
 }
 
-/* The parent may be read just now, so before and after. */
-static void note_name(struct unionfs *fs, const struct branch *branch,
-		      const struct handle *parent, const char *name)
-{
-	struct node *node = node_hold(&fs->nodes, branch->id, parent);
-
-	if (!node)
-		return;
-	names_add(fs, node, name, branch->id);
-	node_let_go(&fs->nodes, node);
-}
-
 /*
  * The turn of the directory @fd of @branch; false: it is not taken, for the
  * kernel does not know it, so nobody changes it.
@@ -135,19 +123,39 @@ static void give_turn(struct unionfs *fs, struct dir_turn *turn)
 	node_let_go(&fs->nodes, node);
 }
 
-/* Show the finished @temporary as @name: its parent's times stay. */
+/*
+ * Show the finished @temporary as @name, which the kernel does not know of: the
+ * parent @node (NULL: nobody knows it) may be read just now.
+ */
+static int show(struct unionfs *fs, const struct branch *to, int work,
+		const char *temporary, const struct node *node, int parent,
+		const char *name)
+{
+	int r = 0;
+
+	if (node)
+		names_make_begin(fs, node, name, to->id);
+	if (renameat2(work, temporary, parent, name, RENAME_NOREPLACE) < 0)
+		r = -errno;
+	if (node)
+		names_make_end(fs, node, name, to->id, r == 0);
+	return r;
+}
+
+/* Its parent's times stay. */
 static int put_in_place(struct unionfs *fs, const struct branch *to, int work,
 			const char *temporary, int parent, const char *name)
 {
 	struct quietly quietly;
+	struct node *node;
 	int r = quietly_begin(fs, to->id, parent, &quietly);
 
 	if (r < 0)
 		return r;
-	note_name(fs, to, &quietly.handle, name);
-	if (renameat2(work, temporary, parent, name, RENAME_NOREPLACE) < 0)
-		r = -errno;
-	note_name(fs, to, &quietly.handle, name);
+	node = node_hold(&fs->nodes, to->id, &quietly.handle);
+	r = show(fs, to, work, temporary, node, parent, name);
+	if (node)
+		node_let_go(&fs->nodes, node);
 	if (r == 0)
 		quietly_end(fs, to->id, parent, &quietly);
 	return r;

@@ -461,14 +461,23 @@ static bool is_uncut(struct moved *m)
 	       check_names(m) == 0;
 }
 
-/* The names that will be on the new branch; those on the old one may stay. */
-static void note_names(const struct moved *m)
+/* The names are on @to from here on, or going to be. */
+static void note_names(const struct moved *m, const struct branch *to)
 {
 	unsigned i;
 
 	for (i = 0; i < m->move->count; i++)
 		names_add(m->fs, m->move->names[i].dir, m->move->names[i].name,
-			  m->move->to->id);
+			  to->id);
+}
+
+static void note_gone(const struct moved *m, const struct branch *from)
+{
+	unsigned i;
+
+	for (i = 0; i < m->move->count; i++)
+		names_remove(m->fs, m->move->names[i].dir,
+			     m->move->names[i].name, from->id);
 }
 
 static int switch_names(struct moved *m)
@@ -478,7 +487,7 @@ static int switch_names(struct moved *m)
 
 	if (r < 0)
 		return r;
-	note_names(m);
+	note_names(m, move->to);
 	r = relocate_link(&m->r);
 	if (r == 0)
 		r = switch_node(m);
@@ -486,8 +495,10 @@ static int switch_names(struct moved *m)
 		r = relocate_cut(&m->r);
 	else
 		goto undo;
-	if (r == 0)
+	if (r == 0) {
+		note_gone(m, move->from);
 		return 0;
+	}
 	if (!is_uncut(m)) {
 		log_warning("branch '%s': a file moved, but for names of it "
 			    "that could not be taken off: %s",
@@ -502,6 +513,8 @@ undo:
 		log_warning("branch '%s': a file that did not move may have "
 			    "done so after a crash",
 			    move->to->path);
+	else
+		note_gone(m, move->to);
 	return r;
 }
 

@@ -13,23 +13,22 @@
 #include "union/branch_health.h"
 #include "union/dir_fd.h"
 #include "union/merge.h"
+#include "union/names_set.h"
 
 #define SHARDS        64
-#define SHARD_BUCKETS 256 /* lists of directories */
-#define FIRST_SLOTS   16
+#define SHARD_BUCKETS 256        /* lists of directories */
 #define READ_SIZE     (32 << 10) /* bytes a getdents call */
-#define GONE          UINT64_MAX /* a slot that was used */
 
 struct names {
 	uint64_t id; /* of the node */
 	struct names *next;
 	uint64_t
 		known[BRANCH_MAX / 64]; /* branches all of whose names are in */
-	uint64_t *slots;                /* 0: free; see slot_of(). A hash set */
-	size_t size, used, live;
+	struct names_set set;
 	bool reading;
-	bool outdated;  /* forgot of a branch while it is read */
-	unsigned asked; /* copies, by lookups, since it was read last */
+	bool outdated;   /* what is being read is not to count */
+	unsigned makers; /* who make names in it that a reading may miss */
+	unsigned asked;  /* copies, by lookups, since it was read last */
 	/* node_copies_changed() when all copies were known; 0: they were not */
 	uint64_t whole;
 	size_t limit; /* entries to read at most, next time */
@@ -43,7 +42,6 @@ struct shard {
 static struct shard shards[SHARDS] = {
 	[0 ... SHARDS - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER},
 };
-static _Atomic size_t bytes_used;
 
 static struct shard *shard_of(uint64_t id)
 {
@@ -69,12 +67,11 @@ static struct names *find_or_new(struct shard *shard, uint64_t id)
 {
 	struct names **into, *names = find(shard, id);
 
-	if (names || atomic_load(&bytes_used) > NAMES_BYTES_MAX)
+	if (names)
 		return names;
-	names = calloc(1, sizeof(*names));
+	names = names_alloc(1, sizeof(*names));
 	if (!names)
 		return NULL;
-	atomic_fetch_add(&bytes_used, sizeof(*names));
 	names->id = id;
 	names->limit = NAMES_READ_FIRST;
 	into = bucket_of(shard, id);
@@ -93,78 +90,8 @@ static void drop(struct shard *shard, uint64_t id)
 	if (!names)
 		return;
 	*at = names->next;
-	atomic_fetch_sub(&bytes_used,
-			 sizeof(*names) + names->size * sizeof(*names->slots));
-	free(names->slots);
-	free(names);
-}
-
-static uint64_t slot_of(const char *name, unsigned branch)
-{
-	uint64_t h = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-
-	for (; *name; name++)
-		h = (h ^ (uint8_t)*name) * UINT64_C(0x100000001b3);
-	return (h ^ h >> 32) << 16 | (branch + 1);
-}
-
-/* Where to look first: a name is in one place for all branches. */
-static size_t place_of(const struct names *names, uint64_t slot)
-{
-	return (size_t)((slot >> 16) * UINT64_C(0x9e3779b97f4a7c15) >> 20) &
-	       (names->size - 1);
-}
-
-static void put(struct names *names, uint64_t slot)
-{
-	size_t mask = names->size - 1, i = place_of(names, slot);
-
-	while (names->slots[i])
-		i = (i + 1) & mask;
-	names->slots[i] = slot;
-	names->used++;
-	names->live++;
-}
-
-/* The place of @slot, or NULL. */
-static uint64_t *seek(const struct names *names, uint64_t slot)
-{
-	size_t mask = names->size - 1, i;
-
-	if (!names->size)
-		return NULL;
-	i = place_of(names, slot);
-	while (names->slots[i] && names->slots[i] != slot)
-		i = (i + 1) & mask;
-	return names->slots[i] ? &names->slots[i] : NULL;
-}
-
-/* Room for @more. False: no memory, or too much. */
-static bool make_room(struct names *names, size_t more)
-{
-	size_t i, old_size = names->size,
-		  size = old_size ? old_size : FIRST_SLOTS;
-	uint64_t *old = names->slots;
-
-	if ((names->used + more) * 4 <= old_size * 3)
-		return true;
-	while ((names->live + more) * 2 > size)
-		size *= 2;
-	if (atomic_load(&bytes_used) + size * sizeof(*old) > NAMES_BYTES_MAX)
-		return false;
-	names->slots = calloc(size, sizeof(*old));
-	if (!names->slots) {
-		names->slots = old;
-		return false;
-	}
-	atomic_fetch_add(&bytes_used, (size - old_size) * sizeof(*old));
-	names->size = size;
-	names->used = names->live = 0;
-	for (i = 0; i < old_size; i++)
-		if (old[i] && old[i] != GONE)
-			put(names, old[i]);
-	free(old);
-	return true;
+	names_set_done(&names->set);
+	names_free(names, 1, sizeof(*names));
 }
 
 void names_begin(struct unionfs *fs, const struct node *dir, unsigned branch)
@@ -181,19 +108,61 @@ void names_begin(struct unionfs *fs, const struct node *dir, unsigned branch)
 	pthread_mutex_unlock(&shard->lock);
 }
 
+/* With the shard locked. */
+static void add(struct shard *shard, struct names *names, uint64_t slot)
+{
+	if (names && names_set_reserve(&names->set, 1))
+		names_set_put(&names->set, slot);
+	else if (names)
+		drop(shard, names->id); /* knows too little from now on */
+}
+
 void names_add(struct unionfs *fs, const struct node *dir, const char *name,
 	       unsigned branch)
 {
 	struct shard *shard = shard_of(dir->id);
-	struct names *names;
 
 	(void)fs;
 	pthread_mutex_lock(&shard->lock);
+	add(shard, find(shard, dir->id), names_slot(name, branch));
+	pthread_mutex_unlock(&shard->lock);
+}
+
+void names_make_begin(struct unionfs *fs, const struct node *dir,
+		      const char *name, unsigned branch)
+{
+	struct shard *shard = shard_of(dir->id);
+	struct names *names;
+
+	if (fs->shared)
+		return;
+	pthread_mutex_lock(&shard->lock);
+	names = find_or_new(shard, dir->id);
+	if (names) {
+		names->makers++;
+		names->outdated = names->reading;
+	}
+	add(shard, names, names_slot(name, branch));
+	pthread_mutex_unlock(&shard->lock);
+}
+
+void names_make_end(struct unionfs *fs, const struct node *dir,
+		    const char *name, unsigned branch, bool made)
+{
+	struct shard *shard = shard_of(dir->id);
+	struct names *names;
+
+	if (fs->shared)
+		return;
+	pthread_mutex_lock(&shard->lock);
 	names = find(shard, dir->id);
-	if (names && make_room(names, 1))
-		put(names, slot_of(name, branch));
-	else if (names)
-		drop(shard, dir->id); /* knows too little from now on */
+	if (names && names->makers) {
+		names->makers--;
+		if (!made)
+			names_set_take(&names->set, names_slot(name, branch));
+	} else if (names) {
+		drop(shard, dir->id); /* begun anew since: may lack the name */
+	}
 	pthread_mutex_unlock(&shard->lock);
 }
 
@@ -202,18 +171,13 @@ void names_remove(struct unionfs *fs, const struct node *dir, const char *name,
 {
 	struct shard *shard = shard_of(dir->id);
 	struct names *names;
-	uint64_t *slot;
 
 	(void)fs;
 	pthread_mutex_lock(&shard->lock);
 	names = find(shard, dir->id);
 	/* While it is read nobody knows whether the name was met. */
-	slot = names && !names->reading ? seek(names, slot_of(name, branch))
-					: NULL;
-	if (slot) {
-		*slot = GONE;
-		names->live--;
-	}
+	if (names && !names->reading)
+		names_set_take(&names->set, names_slot(name, branch));
 	pthread_mutex_unlock(&shard->lock);
 }
 
@@ -231,24 +195,9 @@ bool names_may_have(const struct node *dir, const char *name, unsigned branch)
 	pthread_mutex_lock(&shard->lock);
 	names = find(shard, dir->id);
 	maybe = !names || !is_known(names, branch) ||
-		seek(names, slot_of(name, branch));
+		names_set_has(&names->set, names_slot(name, branch));
 	pthread_mutex_unlock(&shard->lock);
 	return maybe;
-}
-
-/* The branches that have a name of that hash. */
-static void add_found(const struct names *names, uint64_t hash,
-		      uint64_t ret[BRANCH_MAX / 64])
-{
-	size_t mask = names->size - 1, i = place_of(names, hash << 16);
-	unsigned branch;
-
-	for (; names->slots[i]; i = (i + 1) & mask) {
-		if (names->slots[i] >> 16 != hash || names->slots[i] == GONE)
-			continue;
-		branch = (unsigned)(names->slots[i] & 0xffff) - 1;
-		ret[branch / 64] |= UINT64_C(1) << branch % 64;
-	}
 }
 
 /* As many in each turn as with few branches: it costs the same with many. */
@@ -284,8 +233,8 @@ void names_where(const struct node *dir, unsigned count, const char *name,
 	names = find(shard, dir->id);
 	for (i = 0; names && i < BRANCH_MAX / 64; i++)
 		ret[i] = is_whole(names) ? 0 : ~names->known[i];
-	if (names && names->size)
-		add_found(names, slot_of(name, 0) >> 16, ret);
+	if (names)
+		names_set_branches(&names->set, name, ret);
 	pthread_mutex_unlock(&shard->lock);
 	add_checked(count, ret);
 }
@@ -324,17 +273,10 @@ void names_forget_all(void)
 
 static void forget_branch(struct names *names, unsigned branch)
 {
-	size_t i;
-
 	names->known[branch / 64] &= ~(UINT64_C(1) << branch % 64);
 	names->outdated = names->reading;
 	names->whole = 0;
-	for (i = 0; i < names->size; i++)
-		if (names->slots[i] && names->slots[i] != GONE &&
-		    (names->slots[i] & 0xffff) == branch + 1) {
-			names->slots[i] = GONE;
-			names->live--;
-		}
+	names_set_take_branch(&names->set, branch);
 }
 
 void names_forget_branch(unsigned branch)
@@ -372,7 +314,7 @@ static bool keep(struct reading *reading, const char *name, unsigned branch)
 		reading->slots = bigger;
 		reading->size = size;
 	}
-	reading->slots[reading->count++] = slot_of(name, branch);
+	reading->slots[reading->count++] = names_slot(name, branch);
 	return true;
 }
 
@@ -416,6 +358,16 @@ static bool read_copies(struct unionfs *fs, const struct node *dir,
 	return good;
 }
 
+/* What was noted of copies that are to be read is going to be met there. */
+static void drop_unknown(struct names *names, const struct node *dir)
+{
+	const struct copy *copy;
+
+	for (copy = node_first(dir); copy; copy = copy_next(copy))
+		if (!is_known(names, copy->branch))
+			names_set_take_branch(&names->set, copy->branch);
+}
+
 /*
  * Is it time to read @dir? Then what is known already is in @known, and what
  * is added from now on is noted.
@@ -445,7 +397,7 @@ static bool begin_reading(const struct node *dir, uint64_t *known,
 	if (unknown && names)
 		names->asked += unknown;
 	/* Reading an entry costs about an eighth of asking a copy. */
-	wanted = unknown && names && !names->reading &&
+	wanted = unknown && names && !names->reading && !names->makers &&
 		 (names->limit == NAMES_READ_FIRST ||
 		  names->asked > names->limit / 32);
 	if (wanted) {
@@ -453,6 +405,7 @@ static bool begin_reading(const struct node *dir, uint64_t *known,
 		names->outdated = false;
 		*ret_limit = names->limit;
 		memcpy(known, names->known, sizeof(names->known));
+		drop_unknown(names, dir);
 	}
 	pthread_mutex_unlock(&shard->lock);
 	return wanted;
@@ -473,9 +426,9 @@ static void end_reading(uint64_t id, const struct reading *reading,
 		if (!good)
 			names->limit *= 4;
 		good = good && !names->outdated &&
-		       make_room(names, reading->count);
+		       names_set_reserve(&names->set, reading->count);
 		for (i = 0; good && i < reading->count; i++)
-			put(names, reading->slots[i]);
+			names_set_put(&names->set, reading->slots[i]);
 		for (i = 0; good && i < array_size(names->known); i++)
 			names->known[i] |= read[i];
 	}

@@ -9,8 +9,9 @@
  * A directory made by us begins empty and known. Another is read when names
  * are looked up in it: at first only if it is small, the larger the more
  * lookups there were. The kernel locks a directory for lookups in it against
- * all that changes names in it, so a reading misses nothing; the exception is
- * clone_dir(), which says what it makes before and after.
+ * all that changes names in it, so a reading misses nothing and meets no name
+ * that is put here at the same time; the exception is clone_dir(), which says
+ * when it begins and ends to make one: nothing is read meanwhile.
  *
  * Whoever makes a name on a branch says so before, by names_add(), and after
  * the directory was made there: nothing is noted of one that is not known.
@@ -23,7 +24,6 @@
 #define NAMES_READ_FIRST  4096 /* entries read at the first lookup */
 #define NAMES_CHECK_EVERY 64   /* questions of a thread, then one of more: */
 #define NAMES_CHECKED     8    /* branches that are asked as well, in turn */
-#define NAMES_BYTES_MAX   (64 << 20) /* of all directories; then no more */
 
 /* @dir has no names on @branch yet, but those that are added from now on. */
 void names_begin(struct unionfs *fs, const struct node *dir, unsigned branch);
@@ -31,6 +31,15 @@ void names_begin(struct unionfs *fs, const struct node *dir, unsigned branch);
 /* @name is going to be on @branch. */
 void names_add(struct unionfs *fs, const struct node *dir, const char *name,
 	       unsigned branch);
+
+/*
+ * The same, but without the kernel's lock of @dir, which stays a node until
+ * names_make_end(), called in any case. @made: it is there now.
+ */
+void names_make_begin(struct unionfs *fs, const struct node *dir,
+		      const char *name, unsigned branch);
+void names_make_end(struct unionfs *fs, const struct node *dir,
+		    const char *name, unsigned branch, bool made);
 
 /* It was, and has gone. */
 void names_remove(struct unionfs *fs, const struct node *dir, const char *name,

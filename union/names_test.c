@@ -4,7 +4,11 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -71,6 +75,32 @@ static void a_name_is_there_as_often_as_it_was_added(void **state)
 	names_remove(&fs, &dir, "a", 0);
 	names_remove(&fs, &dir, "a", 0);
 	assert_false(names_may_have(&dir, "a", 0));
+}
+
+static void what_is_made_unseen_by_the_kernel_counts_once(void **state)
+{
+	(void)state;
+	names_begin(&fs, &dir, 0);
+	names_make_begin(&fs, &dir, "a", 0);
+	assert_true(names_may_have(&dir, "a", 0)); /* from the beginning on */
+	names_make_end(&fs, &dir, "a", 0, true);
+	assert_true(names_may_have(&dir, "a", 0));
+	names_remove(&fs, &dir, "a", 0);
+	assert_false(names_may_have(&dir, "a", 0));
+	names_make_begin(&fs, &dir, "a", 0);
+	names_make_end(&fs, &dir, "a", 0, false);
+	assert_false(names_may_have(&dir, "a", 0));
+}
+
+/* Then it may have been read before the name was there. */
+static void what_was_begun_anew_meanwhile_is_not_relied_on(void **state)
+{
+	(void)state;
+	names_make_begin(&fs, &dir, "a", 0);
+	names_forget(dir.id);
+	names_begin(&fs, &dir, 0);
+	names_make_end(&fs, &dir, "a", 0, true);
+	assert_true(names_may_have(&dir, "b", 0));
 }
 
 static void remembers_many_while_others_come_and_go(void **state)
@@ -191,6 +221,108 @@ static void a_directory_with_a_new_copy_is_known_no_more(void **state)
 	node_table_done(&own.nodes);
 }
 
+/* An empty directory whose copies are those of two branches. */
+struct place {
+	struct unionfs own;
+	struct branch branches[2];
+	char paths[2][32];
+	struct node *node;
+};
+
+static void place_make(struct place *place)
+{
+	struct node_found found[2] = {{.branch = 0}, {.branch = 1}};
+	unsigned i;
+
+	memset(place, 0, sizeof(*place));
+	for (i = 0; i < 2; i++) {
+		strcpy(place->paths[i], "/tmp/names-XXXXXX");
+		assert_non_null(mkdtemp(place->paths[i]));
+		place->branches[i].id = i;
+		place->branches[i].root_fd = open(
+			place->paths[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		assert_int_equal(handle_get(place->branches[i].root_fd, "",
+					    &found[i].handle),
+				 0);
+		place->own.branches.items[i] = &place->branches[i];
+	}
+	place->own.branches.count = 2;
+	assert_int_equal(node_table_init(&place->own.nodes, 1, NULL), 0);
+	assert_int_equal(node_intern(&place->own.nodes, S_IFDIR, 7, found, 2,
+				     &place->node),
+			 0);
+}
+
+static void place_drop(struct place *place)
+{
+	unsigned i;
+
+	node_forget(&place->own.nodes, place->node->id, 1);
+	node_table_done(&place->own.nodes);
+	for (i = 0; i < 2; i++) {
+		(void)close(place->branches[i].root_fd);
+		assert_int_equal(rmdir(place->paths[i]), 0);
+	}
+}
+
+static void file_make(const struct place *place, unsigned i, const char *name)
+{
+	int fd = openat(place->branches[i].root_fd, name, O_CREAT | O_CLOEXEC,
+			0600);
+
+	assert_true(fd >= 0);
+	(void)close(fd);
+}
+
+static void file_drop(const struct place *place, unsigned i, const char *name)
+{
+	assert_int_equal(unlinkat(place->branches[i].root_fd, name, 0), 0);
+}
+
+static void what_is_read_counts_once(void **state)
+{
+	struct place place;
+
+	(void)state;
+	place_make(&place);
+	names_begin(&place.own, place.node, 0);
+	names_add(&place.own, place.node, "a", 1); /* it is not known yet */
+	file_make(&place, 1, "a");
+	file_make(&place, 1, "b");
+	names_learn(&place.own, place.node);
+	assert_true(names_may_have(place.node, "a", 1));
+	assert_true(names_may_have(place.node, "b", 1));
+	assert_false(names_may_have(place.node, "c", 1));
+	names_remove(&place.own, place.node, "a", 1);
+	names_remove(&place.own, place.node, "b", 1);
+	assert_false(names_may_have(place.node, "a", 1));
+	assert_false(names_may_have(place.node, "b", 1));
+	file_drop(&place, 1, "a");
+	file_drop(&place, 1, "b");
+	place_drop(&place);
+}
+
+static void nothing_is_read_while_the_kernel_does_not_see_what_is_made(
+	void **state)
+{
+	struct place place;
+
+	(void)state;
+	place_make(&place);
+	names_make_begin(&place.own, place.node, "a", 1);
+	names_learn(&place.own, place.node);
+	assert_true(names_may_have(place.node, "b", 1));
+	file_make(&place, 1, "a");
+	names_make_end(&place.own, place.node, "a", 1, true);
+	names_learn(&place.own, place.node);
+	assert_false(names_may_have(place.node, "b", 1));
+	assert_true(names_may_have(place.node, "a", 1));
+	names_remove(&place.own, place.node, "a", 1);
+	assert_false(names_may_have(place.node, "a", 1));
+	file_drop(&place, 1, "a");
+	place_drop(&place);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -203,6 +335,16 @@ int main(void)
 			teardown),
 		cmocka_unit_test_teardown(
 			a_name_is_there_as_often_as_it_was_added, teardown),
+		cmocka_unit_test_teardown(
+			what_is_made_unseen_by_the_kernel_counts_once,
+			teardown),
+		cmocka_unit_test_teardown(
+			what_was_begun_anew_meanwhile_is_not_relied_on,
+			teardown),
+		cmocka_unit_test_teardown(what_is_read_counts_once, teardown),
+		cmocka_unit_test_teardown(
+			nothing_is_read_while_the_kernel_does_not_see_what_is_made,
+			teardown),
 		cmocka_unit_test_teardown(
 			remembers_many_while_others_come_and_go, teardown),
 		cmocka_unit_test_teardown(

@@ -144,9 +144,13 @@ static int link_file(struct unionfs *fs, const struct node *node,
 	naming_begin(dir);
 	r = linkat(fd, "", into->fd, name, AT_EMPTY_PATH) < 0 ? -errno : 0;
 	naming_end(dir, r == 0);
-	if (r < 0 &&
-	    !(r == -EEXIST && again_is_linked(into->fd, name, &copy->handle)))
-		return branch_report(branch_of(fs, copy), r);
+	if (r == -EEXIST && again_is_linked(into->fd, name, &copy->handle))
+		r = 0;
+	(void)branch_report(branch_of(fs, copy), r);
+	if (r < 0 && branch_usable(copy->branch))
+		names_remove(fs, dir, name, copy->branch);
+	if (r < 0)
+		return r;
 	return lookup_made(fs, copy->branch, into->fd, name, entry);
 }
 

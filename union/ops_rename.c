@@ -24,17 +24,26 @@
 #include "union/ops.h"
 #include "union/rename.h"
 
+bool rename_is_seen(const struct hit *hits, int i)
+{
+	return i == 0 ||
+	       (S_ISDIR(hits[0].st.st_mode) && S_ISDIR(hits[i].st.st_mode));
+}
+
 void rename_note_names(const struct move *m)
 {
 	int i;
 
 	for (i = 0; i < m->from_count; i++)
-		names_add(m->fs, m->to_dir, m->to_name, m->from[i].dir->branch);
+		if (rename_is_seen(m->from, i))
+			names_add(m->fs, m->to_dir, m->to_name,
+				  m->from[i].dir->branch);
 	if (!(m->flags & RENAME_EXCHANGE))
 		return;
 	for (i = 0; i < m->to_count; i++)
-		names_add(m->fs, m->from_dir, m->from_name,
-			  m->to[i].dir->branch);
+		if (rename_is_seen(m->to, i))
+			names_add(m->fs, m->from_dir, m->from_name,
+				  m->to[i].dir->branch);
 }
 
 static int check_writable(const struct move *m)

@@ -26,6 +26,9 @@ int rename_name(struct move *m);
 const struct hit *rename_hit_on(const struct hit *hits, int count,
 				unsigned branch);
 
+/* Is hits[i] what is seen at the name, or a part of it? */
+bool rename_is_seen(const struct hit *hits, int i);
+
 /* Unlink the files among hits[from..count), the highest branch first. */
 int rename_unlink_hidden(const struct hit *hits, int from, int count,
 			 const char *name, unsigned but_branch);

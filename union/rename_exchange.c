@@ -23,13 +23,6 @@ struct exchange {
 	int count;
 };
 
-/* Is this hit what is seen at the name, or a part of it? */
-static bool is_seen(const struct hit *hits, int i)
-{
-	return i == 0 ||
-	       (S_ISDIR(hits[0].st.st_mode) && S_ISDIR(hits[i].st.st_mode));
-}
-
 /* Hidden files go as they do when a name is renamed or replaced. */
 static int clear_hidden(struct unionfs *fs, const struct hit *hits, int count,
 			const char *name)
@@ -72,9 +65,10 @@ static int add_parts(struct exchange *x)
 	for (i = 0; i < m->from_count && r == 0; i++) {
 		const struct hit *other = rename_hit_on(m->to, m->to_count,
 							m->from[i].dir->branch);
-		bool both = other && is_seen(m->to, (int)(other - m->to));
+		bool both = other &&
+			    rename_is_seen(m->to, (int)(other - m->to));
 
-		if (is_seen(m->from, i))
+		if (rename_is_seen(m->from, i))
 			r = add_part(x, &m->from[i], m->from_name, m->to_dir,
 				     m->to_name,
 				     both ? RENAME_EXCHANGE : RENAME_NOREPLACE);
@@ -83,8 +77,8 @@ static int add_parts(struct exchange *x)
 		const struct hit *other = rename_hit_on(m->from, m->from_count,
 							m->to[i].dir->branch);
 
-		if (is_seen(m->to, i) &&
-		    !(other && is_seen(m->from, (int)(other - m->from))))
+		if (rename_is_seen(m->to, i) &&
+		    !(other && rename_is_seen(m->from, (int)(other - m->from))))
 			r = add_part(x, &m->to[i], m->to_name, m->from_dir,
 				     m->from_name, RENAME_NOREPLACE);
 	}
@@ -111,7 +105,7 @@ static void forget_name(struct unionfs *fs, const struct hit *hits, int count,
 	int i;
 
 	for (i = 0; i < count; i++)
-		if (is_seen(hits, i))
+		if (rename_is_seen(hits, i))
 			names_remove(fs, dir, name, hits[i].dir->branch);
 }
 
