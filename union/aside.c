@@ -40,10 +40,10 @@ int aside_put_quietly(struct unionfs *fs, const struct branch *branch,
 	struct quietly quietly;
 	int r = quietly_begin(fs, branch->id, dirfd, &quietly);
 
-	if (r == 0)
-		r = aside_put(branch, dirfd, name);
-	if (r == 0)
-		quietly_end(fs, branch->id, dirfd, &quietly);
+	if (r < 0)
+		return r;
+	r = aside_put(branch, dirfd, name);
+	quietly_end(fs, dirfd, &quietly);
 	return r;
 }
 

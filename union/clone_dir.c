@@ -156,8 +156,7 @@ static int put_in_place(struct unionfs *fs, const struct branch *to, int work,
 	r = show(fs, to, work, temporary, node, parent, name);
 	if (node)
 		node_let_go(&fs->nodes, node);
-	if (r == 0)
-		quietly_end(fs, to->id, parent, &quietly);
+	quietly_end(fs, parent, &quietly);
 	return r;
 }
 
@@ -354,7 +353,7 @@ static int align(struct unionfs *fs, struct node *node, struct copy *copy)
 	if (r == 0) {
 		drop_xattrs(source.fd, dir->fd);
 		r = attrs_copy(source.fd, &source.st, dir->fd);
-		quietly_end(fs, copy->branch, dir->fd, &quietly);
+		quietly_end(fs, dir->fd, &quietly);
 	}
 	/* What the copy of a failed branch has may be what counts. */
 	if (r == 0)

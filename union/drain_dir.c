@@ -129,7 +129,7 @@ static int hand_over(struct unionfs *fs, const struct branch *branch,
 	quietly.times[0] = st.st_atim;
 	quietly.times[1] = st.st_mtim;
 	quietly.change.shown = st.st_ctim;
-	quietly_end(fs, copy->branch, dir->fd, &quietly);
+	quietly_end(fs, dir->fd, &quietly);
 	return r;
 }
 
@@ -196,11 +196,10 @@ static int remove_copy(struct unionfs *fs, const struct branch *branch,
 	if (r < 0)
 		return r;
 	r = number_keep_remove_copy(branch, parent_fd, name, node->ino);
-	if (r < 0)
-		return r;
-	node_copy_gone(&fs->nodes, branch->id, &copy->handle, NULL);
-	quietly_end(fs, branch->id, parent_fd, &quietly);
-	return 0;
+	if (r == 0)
+		node_copy_gone(&fs->nodes, branch->id, &copy->handle, NULL);
+	quietly_end(fs, parent_fd, &quietly);
+	return r;
 }
 
 int drain_dir(struct unionfs *fs, struct branch *branch, struct node *parent,

@@ -30,7 +30,6 @@
 /* One name of the file, on both branches. */
 struct place {
 	struct dir_fd *from, *to; /* held */
-	struct quietly from_quietly, to_quietly;
 };
 
 struct moved {
@@ -41,6 +40,7 @@ struct moved {
 	struct node *node; /* held; NULL: the kernel does not know it */
 	struct moving *moving;
 	struct place *places;
+	struct quietly *quietly; /* of each place two: from, to */
 	struct gate_hold hold;
 	struct relocation r;
 };
@@ -397,35 +397,35 @@ static int finish_copy(struct moved *m)
 	return r;
 }
 
+/* The first @count times of what has begun, the last first. */
+static void end_quietly(struct moved *m, unsigned count)
+{
+	const struct place *place;
+
+	while (count--) {
+		place = &m->places[count / 2];
+		quietly_end(m->fs, count % 2 ? place->to->fd : place->from->fd,
+			    &m->quietly[count]);
+	}
+}
+
+/* On both branches the times of the directories stay. */
 static int begin_quietly(struct moved *m)
 {
-	struct place *place;
+	const struct place *place;
 	unsigned i;
 	int r = 0;
 
-	for (i = 0; i < m->move->count && r == 0; i++) {
-		place = &m->places[i];
-		r = quietly_begin(m->fs, m->move->from->id, place->from->fd,
-				  &place->from_quietly);
-		if (r == 0)
-			r = quietly_begin(m->fs, m->move->to->id, place->to->fd,
-					  &place->to_quietly);
+	for (i = 0; i < m->move->count * 2 && r == 0; i++) {
+		place = &m->places[i / 2];
+		r = i % 2 ? quietly_begin(m->fs, m->move->to->id, place->to->fd,
+					  &m->quietly[i])
+			  : quietly_begin(m->fs, m->move->from->id,
+					  place->from->fd, &m->quietly[i]);
 	}
+	if (r < 0)
+		end_quietly(m, i - 1);
 	return r;
-}
-
-static void end_quietly(struct moved *m)
-{
-	struct place *place;
-	unsigned i;
-
-	for (i = 0; i < m->move->count; i++) {
-		place = &m->places[i];
-		quietly_end(m->fs, m->move->from->id, place->from->fd,
-			    &place->from_quietly);
-		quietly_end(m->fs, m->move->to->id, place->to->fd,
-			    &place->to_quietly);
-	}
 }
 
 /* The node's file is the copy; its change time as it was. */
@@ -531,7 +531,7 @@ static int switch_over(struct moved *m)
 		r = begin_quietly(m);
 	if (r == 0) {
 		r = switch_names(m);
-		end_quietly(m);
+		end_quietly(m, m->move->count * 2);
 	}
 	if (r == 0)
 		m->fs->stats.moved_files++;
@@ -559,6 +559,7 @@ static void moved_done(struct moved *m)
 	fd_close(m->old_fd);
 	fd_close(m->copy_fd);
 	free(m->places);
+	free(m->quietly);
 	free(m->r.names);
 	free(m->moving);
 	branch_space_changed(m->move->from);
@@ -574,8 +575,9 @@ static int prepare(struct moved *m)
 		return -EMLINK;
 	m->r.names = calloc(move->count, sizeof(*m->r.names));
 	m->places = calloc(move->count, sizeof(*m->places));
+	m->quietly = calloc(move->count, 2 * sizeof(*m->quietly));
 	m->moving = malloc(sizeof(*m->moving));
-	if (!m->r.names || !m->places || !m->moving)
+	if (!m->r.names || !m->places || !m->quietly || !m->moving)
 		return -ENOMEM;
 	m->r.from = move->from;
 	m->r.to = move->to;
