@@ -69,14 +69,15 @@ int lookup_inode(int dirfd, const char *name, struct stat *ret_st,
 }
 
 static void fill_entry(struct unionfs *fs, struct node *node,
-		       const struct stat *st, struct fuse_entry_param *ret)
+		       const struct stat *st, double attr_timeout,
+		       struct fuse_entry_param *ret)
 {
 	once_gains_node(node->id);
 	memset(ret, 0, sizeof(*ret));
 	ret->ino = node->id;
 	ret->generation = node->generation;
 	ret->attr = *st;
-	ret->attr_timeout = unionfs_attr_timeout(fs, node);
+	ret->attr_timeout = attr_timeout;
 	ret->entry_timeout = fs->timeout;
 }
 
@@ -96,7 +97,7 @@ static int intern_file(struct unionfs *fs, int dirfd, const char *name,
 	if (r)
 		return r;
 	unionfs_fill_stat(fs, node, st);
-	fill_entry(fs, node, st, ret);
+	fill_entry(fs, node, st, unionfs_attr_timeout(fs, node), ret);
 	return 0;
 }
 
@@ -124,6 +125,7 @@ static int intern_dir(struct unionfs *fs, int dirfd, const char *name,
 {
 	uint64_t ino;
 	struct node *node;
+	double timeout;
 	int r = branch_report(fs->branches.items[found->branch],
 			      inode_number_read(dirfd, name, &ino));
 
@@ -137,12 +139,12 @@ static int intern_dir(struct unionfs *fs, int dirfd, const char *name,
 		return r;
 	if (fs->shared)
 		drop_lost_copies(fs, node, found, count);
-	r = unionfs_stat(fs, node, st);
+	r = unionfs_attr(fs, node, st, &timeout);
 	if (r < 0) {
 		node_forget(&fs->nodes, node->id, 1);
 		return r;
 	}
-	fill_entry(fs, node, st, ret);
+	fill_entry(fs, node, st, timeout, ret);
 	return 0;
 }
 

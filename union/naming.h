@@ -2,7 +2,8 @@
 /*
  * Who changes names in a directory for a user says so, that who changes it
  * quietly (quietly.h) at the same time does not take the change for his own
- * and set the times back.
+ * and set the times back, and that who asks for its attributes meanwhile does
+ * not have the kernel keep them (unionfs_attr()).
  */
 #ifndef UNION_NAMING_H
 #define UNION_NAMING_H
@@ -15,7 +16,7 @@ static inline void naming_begin(struct node *dir)
 	atomic_fetch_add(&dir->naming, 1);
 }
 
-/* @done: it did. */
+/* @done: it did, or may have. */
 static inline void naming_end(struct node *dir, bool done)
 {
 	atomic_fetch_add(&dir->named, done);

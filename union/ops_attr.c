@@ -18,11 +18,9 @@
 
 static void reply_attr(fuse_req_t req, struct node *node)
 {
-	struct unionfs *fs = unionfs_of(req);
-	/* Before the stat: a writer that comes between is not missed. */
-	double timeout = unionfs_attr_timeout(fs, node);
 	struct stat st;
-	int r = unionfs_stat(fs, node, &st);
+	double timeout;
+	int r = unionfs_attr(unionfs_of(req), node, &st, &timeout);
 
 	if (r < 0)
 		op_reply(req, r);

@@ -25,7 +25,7 @@ static int lookup_self(struct unionfs *fs, struct node *node,
 	if (!copy)
 		return -ESTALE;
 	memset(ret, 0, sizeof(*ret));
-	r = unionfs_stat(fs, node, &ret->attr);
+	r = unionfs_attr(fs, node, &ret->attr, &ret->attr_timeout);
 	if (r < 0)
 		return r;
 	/* Removed, and nobody has it: else the kernel would not ask. */
@@ -40,7 +40,6 @@ static int lookup_self(struct unionfs *fs, struct node *node,
 	once_gains_node(same->id);
 	ret->ino = same->id;
 	ret->generation = same->generation;
-	ret->attr_timeout = unionfs_attr_timeout(fs, same);
 	ret->entry_timeout = fs->timeout;
 	return 0;
 }

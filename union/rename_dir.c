@@ -11,6 +11,7 @@
 #include "union/clone_dir.h"
 #include "union/dir_fd.h"
 #include "union/names.h"
+#include "union/naming.h"
 #include "union/number_keep.h"
 #include "union/remove_dir.h"
 #include "union/rename.h"
@@ -101,7 +102,11 @@ static int rename_parts_of(const struct move *m, struct dir_fd **into)
 			.to_name = m->to_name,
 		};
 	}
+	naming_begin(m->from_dir);
+	naming_begin(m->to_dir);
 	r = rename_parts_do(parts, n);
+	naming_end(m->to_dir, true);
+	naming_end(m->from_dir, true);
 	if (r == 0)
 		forget_names(m, replaced, gone);
 	/* The highest branch first: what remains is that of the lowest. */

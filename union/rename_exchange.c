@@ -13,6 +13,7 @@
 #include "union/clone_dir.h"
 #include "union/dir_fd.h"
 #include "union/names.h"
+#include "union/naming.h"
 #include "union/rename.h"
 #include "union/rename_parts.h"
 
@@ -122,8 +123,12 @@ int rename_exchange(const struct move *m)
 	if (r == 0)
 		r = add_parts(&x);
 	rename_note_names(m);
+	naming_begin(m->from_dir);
+	naming_begin(m->to_dir);
 	if (r == 0)
 		r = rename_parts_do(x.parts, x.count);
+	naming_end(m->to_dir, true);
+	naming_end(m->from_dir, true);
 	for (i = 0; i < BRANCH_MAX; i++)
 		dir_fd_put(x.held[i]);
 	if (r < 0)

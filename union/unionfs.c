@@ -15,6 +15,7 @@
 #include "union/inode_number.h"
 #include "union/merge.h"
 #include "union/names.h"
+#include "union/naming.h"
 #include "union/node_record.h"
 #include "union/service.h"
 #include "union/state.h"
@@ -309,6 +310,19 @@ int unionfs_stat(struct unionfs *fs, struct node *node, struct stat *ret)
 		unionfs_fill_stat(fs, node, &st);
 	*ret = st;
 	return 0;
+}
+
+int unionfs_attr(struct unionfs *fs, struct node *node, struct stat *ret,
+		 double *ret_timeout)
+{
+	uint64_t mark = naming_mark(node);
+	/* Before the stat: a writer that comes between is not missed. */
+	double timeout = unionfs_attr_timeout(fs, node);
+	int r = unionfs_stat(fs, node, ret);
+
+	if (r == 0)
+		*ret_timeout = naming_is_still(node, mark) ? timeout : 0;
+	return r;
 }
 
 int unionfs_writable(const struct unionfs *fs, const struct copy *copy)

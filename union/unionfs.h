@@ -103,6 +103,14 @@ void unionfs_fill_stat(struct unionfs *fs, const struct node *node,
 /* How long the kernel may trust the attributes of @node, in seconds. */
 double unionfs_attr_timeout(struct unionfs *fs, const struct node *node);
 
+/*
+ * The same, and how long the kernel may trust it, in seconds. Not at all when
+ * somebody changes names in it meanwhile: the answer may come to the kernel
+ * after that of the change.
+ */
+int unionfs_attr(struct unionfs *fs, struct node *node, struct stat *ret,
+		 double *ret_timeout);
+
 /* May the branch of @copy be changed? 0; -EROFS; -EIO: it failed. */
 int unionfs_writable(const struct unionfs *fs, const struct copy *copy);
 
