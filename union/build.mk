@@ -9,7 +9,7 @@ $(eval $(call library,union,\
   union/gate.c union/handle.c union/heal.c union/holder.c \
   union/inode_number.c union/intent.c union/intent_recover.c union/keep.c \
   union/live_add.c union/live_remove.c union/live_set.c union/lookup.c \
-  union/merge.c union/mount.c union/move.c union/moving.c union/names.c union/names_set.c \
+  union/merge.c union/mount.c union/move.c union/move_check.c union/move_copy.c union/moving.c union/names.c union/names_set.c \
   union/node.c union/node_copies.c union/node_index.c union/node_quiet.c \
   union/node_record.c union/node_restore.c union/node_sleep.c \
   union/node_slots.c union/number_keep.c union/once.c union/once_slots.c \
