@@ -3,7 +3,7 @@ $(eval $(call library,union,\
   union/branch_health.c union/branch_identity.c union/branch_spec.c \
   union/bury.c union/clone_dir.c union/control.c union/control_client.c \
   union/control_command.c union/control_proto.c union/control_status.c \
-  union/copy_data.c union/dir_fd.c union/dir_listing.c union/dir_turn.c \
+  union/copy_data.c union/dir_fd.c union/dir_listing.c union/dir_parts.c union/dir_read.c union/dir_turn.c \
   union/dot_union.c union/drain.c union/drain_dir.c union/drain_walk.c \
   union/explain.c union/file_in_use.c union/find_names.c union/full.c \
   union/gate.c union/handle.c union/heal.c union/holder.c \

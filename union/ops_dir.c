@@ -1,61 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Reading directories. One that is on one branch is read as the branch gives
- * it, with the branch's offsets. One on several is merged when it is read
- * from the start; the offset of an entry is a hash of its name, so that who
- * read it before, or reads it as well, goes on rightly from any offset.
- */
-#include <dirent.h>
+/* Directories that are opened, read and closed. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-#include "union/branch_health.h"
-#include "union/dir_fd.h"
-#include "union/dir_listing.h"
-#include "union/merge.h"
+#include "union/dir_open.h"
 #include "union/once.h"
 #include "union/open_record.h"
 #include "union/ops.h"
 #include "union/state.h"
 
-#define STREAM_SIZE (32 << 10) /* bytes a getdents call */
-
-struct dir {
-	struct service_use use; /* first */
-	struct unionfs *fs;
-	struct node *node;    /* held */
-	pthread_mutex_t lock; /* guards all below */
-	struct merge *merge;  /* NULL: one part, or not yet read */
-	size_t used, at;      /* of data[]: bytes read, bytes given out */
-	int64_t offset;       /* of the entry at @at */
-	char *data;           /* of getdents64; for one part */
-	unsigned generation;  /* of the union when parts[] were opened */
-	bool outdated;        /* gave out a list that lacks a new branch */
-	bool streaming;       /* in the middle of one: see node.streams */
-	bool merged;          /* offsets of a merge were given out */
-	uint64_t number;      /* in the table of what is open */
-	unsigned stream;      /* as its record has it */
-	bool lacking;         /* and this one what is on failed branches */
-	unsigned count;
-	struct dir_part *parts;
-};
-
 static struct dir *dir_of(const struct unionfs *fs,
 			  const struct fuse_file_info *info)
 {
 	return open_table_get(&fs->opened, info->fh);
-}
-
-static void close_parts(struct dir_part *parts, unsigned count)
-{
-	while (count)
-		fd_close(parts[--count].fd);
-	free(parts);
 }
 
 /*
@@ -81,7 +39,7 @@ static void dir_free(struct service_use *use)
 		(void)fuse_lowlevel_notify_inval_inode(
 			dir->fs->session, dir->node->id, 0,
 			0); /* -ENOENT: it keeps nothing of it */
-	close_parts(dir->parts, dir->count);
+	dir_parts_close(dir->parts, dir->count);
 	merge_free(dir->merge);
 	free(dir->data);
 	pthread_mutex_destroy(&dir->lock);
@@ -102,46 +60,6 @@ static struct dir *dir_new(struct unionfs *fs, struct node *node)
 	node_hold_id(&fs->nodes, node->id);
 	pthread_mutex_init(&dir->lock, NULL);
 	return dir;
-}
-
-/* It was removed: it can be opened still, and the kernel lists nothing. */
-static int open_buried(const struct node *node, struct dir *dir)
-{
-	int fd = atomic_load(&node->buried_fd);
-
-	if (fd >= 0)
-		fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return -ENOENT;
-	dir->parts[dir->count++] = (struct dir_part){node->copies, fd};
-	return 0;
-}
-
-static int open_parts(struct unionfs *fs, const struct node *node,
-		      struct dir *dir)
-{
-	unsigned max = fs->branches.count; /* one may be added meanwhile */
-	struct copy *copy;
-	int fd;
-
-	dir->generation = fs->generation;
-	dir->parts = calloc(max, sizeof(*dir->parts));
-	if (!dir->parts)
-		return -ENOMEM;
-	for (copy = node_first(node); copy; copy = copy_next(copy)) {
-		if (dir->count == max)
-			break;
-		fd = unionfs_open_copy(fs, copy, O_RDONLY | O_DIRECTORY);
-		if (fd == -ESTALE || (fd < 0 && !branch_usable(copy->branch)))
-			continue;
-		if (fd < 0)
-			return fd;
-		dir->parts[dir->count++] = (struct dir_part){copy, fd};
-	}
-	dir->lacking = unionfs_may_have(node, NULL);
-	if (dir->count)
-		return 0;
-	return dir->lacking ? -EIO : open_buried(node, dir);
 }
 
 static void close_dir(struct unionfs *fs, const struct fuse_file_info *info)
@@ -196,30 +114,6 @@ void op_drop_dir(struct unionfs *fs, uint64_t number)
 	close_dir(fs, &(struct fuse_file_info){.fh = number});
 }
 
-/* What another server had opened. */
-static int open_again(struct unionfs *fs, const struct node *node,
-		      struct dir *dir)
-{
-	struct copy *copy = dir->stream ? node_copy_on(node, dir->stream - 1)
-					: NULL;
-	int fd;
-
-	if (!copy)
-		return open_parts(fs, node, dir);
-	dir->generation = fs->generation;
-	dir->parts = calloc(1, sizeof(*dir->parts));
-	if (!dir->parts)
-		return -ENOMEM;
-	fd = unionfs_open_copy(fs, copy, O_RDONLY | O_DIRECTORY);
-	if (fd < 0) {
-		free(take_ptr(dir->parts));
-		return fd;
-	}
-	dir->parts[dir->count++] = (struct dir_part){copy, fd};
-	dir->lacking = unionfs_may_have(node, NULL);
-	return 0;
-}
-
 void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 {
 	struct unionfs *fs = unionfs_of(req);
@@ -234,7 +128,7 @@ void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 		fuse_reply_err(req, ENOMEM);
 		return;
 	}
-	r = open_parts(fs, node, dir);
+	r = dir_parts_open(fs, node, dir);
 	if (r == 0) {
 		info->fh = open_table_add(&fs->opened, dir);
 		once_gains_file(info->fh);
@@ -280,7 +174,7 @@ void op_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync,
 	service_uses(&dir->use);
 	pthread_mutex_lock(&dir->lock);
 	if (!dir->count)
-		r = open_again(dir->fs, dir->node, dir);
+		r = dir_parts_open_again(dir->fs, dir->node, dir);
 	for (i = 0; i < dir->count; i++) {
 		service_meets(dir->parts[i].copy->branch);
 		if ((datasync ? fdatasync(dir->parts[i].fd)
@@ -292,221 +186,18 @@ void op_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync,
 	op_reply(req, r);
 }
 
-/* Read anew from the start. */
-static int reopen_parts(struct unionfs *fs, const struct node *node,
-			struct dir *dir)
-{
-	struct dir fresh = {0}; /* only what open_parts() fills in */
-	int r = open_parts(fs, node, &fresh);
-
-	if (r < 0) {
-		close_parts(fresh.parts, fresh.count);
-		return r;
-	}
-	close_parts(dir->parts, dir->count);
-	dir->parts = fresh.parts;
-	dir->count = fresh.count;
-	dir->generation = fresh.generation;
-	dir->lacking = fresh.lacking;
-	merge_free(dir->merge);
-	dir->merge = NULL;
-	dir->merged = false;
-	dir->used = dir->at = 0;
-	return 0;
-}
-
-static bool has_part(const struct dir *dir, unsigned branch)
-{
-	unsigned i;
-
-	for (i = 0; i < dir->count; i++)
-		if (dir->parts[i].copy->branch == branch)
-			return true;
-	return false;
-}
-
-/* Files may have moved to a copy that was made since. */
-static bool has_all_parts(const struct node *node, const struct dir *dir)
-{
-	const struct copy *copy;
-
-	for (copy = node_first(node); copy; copy = copy_next(copy))
-		if (!has_part(dir, copy->branch))
-			return false;
-	return true;
-}
-
-/* What new branches have comes after all that is in the merge. */
-static int extend_merge(struct unionfs *fs, const struct node *node,
-			struct dir *dir)
-{
-	unsigned generation = fs->generation, max = fs->branches.count;
-	struct dir_part *parts = reallocarray(dir->parts, max,
-					      sizeof(*dir->parts));
-	struct copy *copy;
-	int fd, r = 0;
-
-	if (!parts)
-		return -ENOMEM;
-	dir->parts = parts;
-	for (copy = node_first(node); copy && r == 0; copy = copy_next(copy)) {
-		if (dir->count == max)
-			break;
-		if (has_part(dir, copy->branch))
-			continue;
-		fd = unionfs_open_copy(fs, copy, O_RDONLY | O_DIRECTORY);
-		if (fd == -ESTALE || (fd < 0 && !branch_usable(copy->branch)))
-			continue;
-		if (fd < 0)
-			return fd;
-		dir->parts[dir->count++] = (struct dir_part){copy, fd};
-		r = merge_read(dir->merge, fd, copy->branch);
-	}
-	if (r == 0)
-		dir->generation = generation;
-	return r;
-}
-
-/*
- * A branch was added since this was opened. The kernel makes one list of
- * what all who read a directory are given, and keeps it: so this reader must
- * not leave the new names out. One in the middle of a branch's own list
- * cannot be told of them; the kernel drops what it kept when that is closed.
- */
-static int refresh_parts(struct unionfs *fs, const struct node *node,
-			 struct dir *dir, int64_t offset)
-{
-	if (dir->generation == fs->generation &&
-	    (offset || has_all_parts(node, dir)))
-		return 0;
-	if (offset && dir->count == 1) {
-		dir->outdated = true;
-		return 0;
-	}
-	return offset && dir->merge ? extend_merge(fs, node, dir)
-				    : reopen_parts(fs, node, dir);
-}
-
-/* Have data[] begin or go on at @offset. 1: end of the directory. */
-static int stream_seek(struct dir *dir, int64_t offset)
-{
-	int fd = dir->parts[0].fd;
-	long n;
-
-	if (!dir->data) {
-		dir->data = calloc(1, STREAM_SIZE);
-		if (!dir->data)
-			return -ENOMEM;
-	}
-	if (offset == dir->offset && dir->at < dir->used)
-		return 0;
-	if ((offset != dir->offset || !offset) &&
-	    lseek(fd, offset, SEEK_SET) < 0)
-		return -errno;
-	n = syscall(SYS_getdents64, fd, dir->data, STREAM_SIZE);
-	dir->at = 0;
-	dir->used = n > 0 ? (size_t)n : 0;
-	dir->offset = offset;
-	return n < 0 ? -errno : n == 0;
-}
-
-static int list_stream(struct dir_listing *list, struct dir *dir,
-		       int64_t offset)
-{
-	const struct dirent_wire *entry;
-	struct dir_item item = {.part = &dir->parts[0]};
-	struct branch *branch = branch_of(unionfs_of(list->req),
-					  dir->parts[0].copy);
-	int r;
-
-	service_meets(branch->id);
-	r = branch_report(branch, stream_seek(dir, offset));
-
-	while (r == 0) {
-		entry = (const void *)(dir->data + dir->at);
-		item.name = entry->name;
-		item.type = dirent_type(item.part->fd, entry);
-		item.ino = entry->ino;
-		item.next = entry->next;
-		r = dir_listing_add(list, &item);
-		if (r)
-			break;
-		dir->at += entry->length;
-		dir->offset = entry->next;
-		if (dir->at == dir->used)
-			r = branch_report(branch,
-					  stream_seek(dir, dir->offset));
-	}
-	return r;
-}
-
-static int read_merge(struct unionfs *fs, struct dir *dir, bool root)
-{
-	struct branch *branch;
-	unsigned i;
-	int r = 0;
-
-	merge_free(dir->merge);
-	dir->merge = merge_new(root);
-	if (!dir->merge)
-		return -ENOMEM;
-	for (i = 0; i < dir->count && r == 0; i++) {
-		branch = branch_of(fs, dir->parts[i].copy);
-		service_meets(branch->id);
-		r = lseek(dir->parts[i].fd, 0, SEEK_SET) < 0
-			    ? -errno
-			    : merge_read(dir->merge, dir->parts[i].fd,
-					 branch->id);
-		if (branch_report(branch, r) < 0 && !branch_usable(branch->id))
-			dir->lacking = true;
-		if (!branch_usable(branch->id))
-			r = 0;
-	}
-	return r < 0 ? r : merge_sort(dir->merge);
-}
-
-static const struct dir_part *part_on(const struct dir *dir, unsigned branch)
-{
-	unsigned i = 0;
-
-	while (dir->parts[i].copy->branch != branch)
-		i++;
-	return &dir->parts[i];
-}
-
-static int list_merge(struct dir_listing *list, struct dir *dir, int64_t offset)
-{
-	struct merge_entry entry;
-	struct dir_item item;
-	size_t place;
-	int r = 0;
-
-	if (!offset || !dir->merge)
-		r = read_merge(unionfs_of(list->req), dir,
-			       list->node->id == NODE_ROOT_ID);
-	place = r < 0 ? 0 : merge_place(dir->merge, offset);
-	while (r == 0 && place < merge_count(dir->merge)) {
-		merge_get(dir->merge, place++, &entry);
-		item = (struct dir_item){entry.name, entry.type, entry.ino,
-					 entry.next,
-					 part_on(dir, entry.branch)};
-		r = dir_listing_add(list, &item);
-	}
-	return r;
-}
-
 static int list_parts(struct dir_listing *list, struct dir *dir, int64_t offset)
 {
 	struct unionfs *fs = unionfs_of(list->req);
-	int r = dir->count ? 0 : open_again(fs, list->node, dir);
+	int r = dir->count ? 0 : dir_parts_open_again(fs, list->node, dir);
 
 	if (r == 0)
-		r = refresh_parts(fs, list->node, dir, offset);
+		r = dir_parts_refresh(fs, list->node, dir, offset);
 	if (r < 0)
 		return r;
 	note_offsets(dir);
-	r = dir->count > 1 || dir->merged ? list_merge(list, dir, offset)
-					  : list_stream(list, dir, offset);
+	r = dir->count > 1 || dir->merged ? dir_read_merge(list, dir, offset)
+					  : dir_read_stream(list, dir, offset);
 	/* Who removes what is not in a list must not believe this one. */
 	if (r >= 0 && !list->used && dir->lacking && !fs->lists_quietly)
 		r = -EIO;

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An open directory, between the files that read it. */
+#ifndef UNION_DIR_OPEN_H
+#define UNION_DIR_OPEN_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "union/dir_listing.h"
+#include "union/merge.h"
+#include "union/service.h"
+#include "union/unionfs.h"
+
+struct dir {
+	struct service_use use; /* first */
+	struct unionfs *fs;
+	struct node *node;    /* held */
+	pthread_mutex_t lock; /* guards all below */
+	struct merge *merge;  /* NULL: one part, or not yet read */
+	size_t used, at;      /* of data[]: bytes read, bytes given out */
+	int64_t offset;       /* of the entry at @at */
+	char *data;           /* of getdents64; for one part */
+	unsigned generation;  /* of the union when parts[] were opened */
+	bool outdated;        /* gave out a list that lacks a new branch */
+	bool streaming;       /* in the middle of one: see node.streams */
+	bool merged;          /* offsets of a merge were given out */
+	uint64_t number;      /* in the table of what is open */
+	unsigned stream;      /* as its record has it */
+	bool lacking;         /* and this one what is on failed branches */
+	unsigned count;
+	struct dir_part *parts;
+};
+
+/*
+ * Open its parts, of which there are none: in all copies of @node, or what is
+ * kept of one that was removed. @dir: parts, count, generation and lacking are
+ * set. 0 or -errno, then some may be open.
+ */
+int dir_parts_open(struct unionfs *fs, const struct node *node,
+		   struct dir *dir);
+
+/* The same of what another server had opened: dir->stream says how. */
+int dir_parts_open_again(struct unionfs *fs, const struct node *node,
+			 struct dir *dir);
+
+/*
+ * A branch was added since this was opened. The kernel makes one list of
+ * what all who read a directory are given, and keeps it: so this reader must
+ * not leave the new names out. One in the middle of a branch's own list
+ * cannot be told of them; the kernel drops what it kept when that is closed.
+ *
+ * @offset  that is read next
+ *
+ * 0 or -errno.
+ */
+int dir_parts_refresh(struct unionfs *fs, const struct node *node,
+		      struct dir *dir, int64_t offset);
+
+/* Takes @parts. */
+void dir_parts_close(struct dir_part *parts, unsigned count);
+
+/*
+ * Put what comes after @offset into @list, as far as it fits: of the one part,
+ * or merged. 0; 1: it is full, or there is no more; -errno.
+ */
+int dir_read_stream(struct dir_listing *list, struct dir *dir, int64_t offset);
+int dir_read_merge(struct dir_listing *list, struct dir *dir, int64_t offset);
+
+#endif

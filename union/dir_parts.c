@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an open directory is read from: its copies on the branches. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "union/branch_health.h"
+#include "union/dir_open.h"
+
+void dir_parts_close(struct dir_part *parts, unsigned count)
+{
+	while (count)
+		fd_close(parts[--count].fd);
+	free(parts);
+}
+
+/* It was removed: it can be opened still, and the kernel lists nothing. */
+static int open_buried(const struct node *node, struct dir *dir)
+{
+	int fd = atomic_load(&node->buried_fd);
+
+	if (fd >= 0)
+		fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -ENOENT;
+	dir->parts[dir->count++] = (struct dir_part){node->copies, fd};
+	return 0;
+}
+
+int dir_parts_open(struct unionfs *fs, const struct node *node, struct dir *dir)
+{
+	unsigned max = fs->branches.count; /* one may be added meanwhile */
+	struct copy *copy;
+	int fd;
+
+	dir->generation = fs->generation;
+	dir->parts = calloc(max, sizeof(*dir->parts));
+	if (!dir->parts)
+		return -ENOMEM;
+	for (copy = node_first(node); copy; copy = copy_next(copy)) {
+		if (dir->count == max)
+			break;
+		fd = unionfs_open_copy(fs, copy, O_RDONLY | O_DIRECTORY);
+		if (fd == -ESTALE || (fd < 0 && !branch_usable(copy->branch)))
+			continue;
+		if (fd < 0)
+			return fd;
+		dir->parts[dir->count++] = (struct dir_part){copy, fd};
+	}
+	dir->lacking = unionfs_may_have(node, NULL);
+	if (dir->count)
+		return 0;
+	return dir->lacking ? -EIO : open_buried(node, dir);
+}
+
+int dir_parts_open_again(struct unionfs *fs, const struct node *node,
+			 struct dir *dir)
+{
+	struct copy *copy = dir->stream ? node_copy_on(node, dir->stream - 1)
+					: NULL;
+	int fd;
+
+	if (!copy)
+		return dir_parts_open(fs, node, dir);
+	dir->generation = fs->generation;
+	dir->parts = calloc(1, sizeof(*dir->parts));
+	if (!dir->parts)
+		return -ENOMEM;
+	fd = unionfs_open_copy(fs, copy, O_RDONLY | O_DIRECTORY);
+	if (fd < 0) {
+		free(take_ptr(dir->parts));
+		return fd;
+	}
+	dir->parts[dir->count++] = (struct dir_part){copy, fd};
+	dir->lacking = unionfs_may_have(node, NULL);
+	return 0;
+}
+
+/* Read anew from the start. */
+static int reopen_parts(struct unionfs *fs, const struct node *node,
+			struct dir *dir)
+{
+	struct dir fresh = {0}; /* only what dir_parts_open() fills in */
+	int r = dir_parts_open(fs, node, &fresh);
+
+	if (r < 0) {
+		dir_parts_close(fresh.parts, fresh.count);
+		return r;
+	}
+	dir_parts_close(dir->parts, dir->count);
+	dir->parts = fresh.parts;
+	dir->count = fresh.count;
+	dir->generation = fresh.generation;
+	dir->lacking = fresh.lacking;
+	merge_free(dir->merge);
+	dir->merge = NULL;
+	dir->merged = false;
+	dir->used = dir->at = 0;
+	return 0;
+}
+
+static bool has_part(const struct dir *dir, unsigned branch)
+{
+	unsigned i;
+
+	for (i = 0; i < dir->count; i++)
+		if (dir->parts[i].copy->branch == branch)
+			return true;
+	return false;
+}
+
+/* Files may have moved to a copy that was made since. */
+static bool has_all_parts(const struct node *node, const struct dir *dir)
+{
+	const struct copy *copy;
+
+	for (copy = node_first(node); copy; copy = copy_next(copy))
+		if (!has_part(dir, copy->branch))
+			return false;
+	return true;
+}
+
+/* What new branches have comes after all that is in the merge. */
+static int extend_merge(struct unionfs *fs, const struct node *node,
+			struct dir *dir)
+{
+	unsigned generation = fs->generation, max = fs->branches.count;
+	struct dir_part *parts = reallocarray(dir->parts, max,
+					      sizeof(*dir->parts));
+	struct copy *copy;
+	int fd, r = 0;
+
+	if (!parts)
+		return -ENOMEM;
+	dir->parts = parts;
+	for (copy = node_first(node); copy && r == 0; copy = copy_next(copy)) {
+		if (dir->count == max)
+			break;
+		if (has_part(dir, copy->branch))
+			continue;
+		fd = unionfs_open_copy(fs, copy, O_RDONLY | O_DIRECTORY);
+		if (fd == -ESTALE || (fd < 0 && !branch_usable(copy->branch)))
+			continue;
+		if (fd < 0)
+			return fd;
+		dir->parts[dir->count++] = (struct dir_part){copy, fd};
+		r = merge_read(dir->merge, fd, copy->branch);
+	}
+	if (r == 0)
+		dir->generation = generation;
+	return r;
+}
+
+int dir_parts_refresh(struct unionfs *fs, const struct node *node,
+		      struct dir *dir, int64_t offset)
+{
+	if (dir->generation == fs->generation &&
+	    (offset || has_all_parts(node, dir)))
+		return 0;
+	if (offset && dir->count == 1) {
+		dir->outdated = true;
+		return 0;
+	}
+	return offset && dir->merge ? extend_merge(fs, node, dir)
+				    : reopen_parts(fs, node, dir);
+}
