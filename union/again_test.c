@@ -13,7 +13,6 @@
 #include <stdio.h>
 
 #include <assert.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -26,12 +25,12 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "union/again_acts.h"
+#include "union/again_tree.h"
 #include "union/clone_dir.h"
 #include "union/dir_fd.h"
 #include "union/intent.h"
@@ -44,7 +43,6 @@
 #include <cmocka.h>
 
 #define UNIQUE      500
-#define TEXT_SIZE   4096
 #define REQUEST_MAX 4096
 #define MEMORY_SIZE (64u << 10)
 
@@ -332,91 +330,6 @@ static bool run_server(const struct act *act, bool again, unsigned kill_at,
 	return false;
 }
 
-/* The branches, for comparison: all but times and numbers. */
-struct text {
-	char data[TEXT_SIZE];
-	size_t used;
-};
-
-__attribute__((format(printf, 2, 3))) static void say(struct text *text,
-						      const char *format, ...)
-{
-	size_t room = sizeof(text->data) - text->used;
-	va_list args;
-	int n;
-
-	va_start(args, format);
-	n = vsnprintf(text->data + text->used, room, format, args);
-	va_end(args);
-	assert_true(n >= 0 && (size_t)n < room);
-	text->used += (size_t)n;
-}
-
-static int is_listed(const struct dirent *entry)
-{
-	return strcmp(entry->d_name, ".") != 0 &&
-	       strcmp(entry->d_name, "..") != 0;
-}
-
-static void describe_dir(int dirfd, const char *path, struct text *text);
-
-static void describe(int dirfd, const char *path, const char *name,
-		     struct text *text)
-{
-	char whole[300], value[64] = "", at[64];
-	auto_close int fd = -1;
-	struct stat st;
-	ssize_t n;
-
-	(void)snprintf(whole, sizeof(whole), "%s/%s", path, name);
-	/* What the work directory keeps has the time in its name. */
-	if (strstr(path, BRANCH_WORK_DIR)) {
-		if (strncmp(name, "hidden-", 7) == 0)
-			say(text, "hidden\n");
-		return;
-	}
-	assert_int_equal(fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW), 0);
-	if (strcmp(name, BRANCH_WORK_DIR) != 0)
-		say(text, "%s %o %u", whole, st.st_mode,
-		    S_ISDIR(st.st_mode) ? 0 : (unsigned)st.st_nlink);
-	fd = openat(dirfd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	(void)snprintf(at, sizeof(at), "/proc/self/fd/%d", fd);
-	n = getxattr(at, ACT_ATTRIBUTE, value, sizeof(value));
-	if (n > 0 && !S_ISLNK(st.st_mode))
-		say(text, " [%.*s]", (int)n, value);
-	if (S_ISREG(st.st_mode)) {
-		fd_close(fd);
-		fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC);
-		n = read(fd, value, sizeof(value));
-		say(text, " '%.*s'", (int)n, value);
-	}
-	if (strcmp(name, BRANCH_WORK_DIR) != 0)
-		say(text, "\n");
-	if (S_ISDIR(st.st_mode))
-		describe_dir(fd, whole, text);
-}
-
-static void describe_dir(int dirfd, const char *path, struct text *text)
-{
-	struct dirent **entries;
-	int i, n = scandirat(dirfd, ".", &entries, is_listed, alphasort);
-
-	assert_true(n >= 0);
-	for (i = 0; i < n; i++) {
-		describe(dirfd, path, entries[i]->d_name, text);
-		free(entries[i]);
-	}
-	free(entries);
-}
-
-static void describe_branches(struct text *text)
-{
-	auto_close int fd = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	text->used = 0;
-	describe_dir(fd, "", text);
-}
-
 static int remove_one(const char *path, const struct stat *st, int type,
 		      struct FTW *at)
 {
@@ -453,9 +366,9 @@ static void prepare(const struct act *act)
 }
 
 static void compare(const struct act *act, const struct reply *want,
-		    const struct text *tree, const struct reply *got)
+		    const struct again_tree *tree, const struct reply *got)
 {
-	static struct text now;
+	static struct again_tree now;
 
 	assert_int_equal(got->header.error, act->error);
 	assert_int_equal(got->header.len, want->header.len);
@@ -463,7 +376,7 @@ static void compare(const struct act *act, const struct reply *want,
 		assert_int_equal(got->entry.attr.mode, want->entry.attr.mode);
 		assert_int_equal(got->entry.attr.nlink, want->entry.attr.nlink);
 	}
-	describe_branches(&now);
+	again_tree_describe(top, &now);
 	assert_string_equal(now.data, tree->data);
 	assert_int_equal(shared->bad, 0);
 }
@@ -488,12 +401,12 @@ static unsigned run_killed(const struct act *act, unsigned first,
 
 static void kill_everywhere(const struct act *act)
 {
-	static struct text tree;
+	static struct again_tree tree;
 	struct reply want, got;
 	unsigned at, stops;
 
 	stops = run_killed(act, 0, 0, &want);
-	describe_branches(&tree);
+	again_tree_describe(top, &tree);
 	assert_true(stops >= 2);
 	compare(act, &want, &tree, &want);
 	for (at = 1; at <= stops; at++) {
