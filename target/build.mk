@@ -46,7 +46,7 @@ $(eval $(call unit_test,target/target_grow_test,target,\
 $(eval $(call unit_test,target/nbd_parts_test,target,\
   target/slow_disk_kit.c target/target_test_kit.c))
 $(eval $(call unit_test,target/iscsi_parts_test,target,\
-  target/slow_disk_kit.c target/target_test_kit.c))
+  target/initiator_kit.c target/slow_disk_kit.c target/target_test_kit.c))
 SYSTEM_TESTS += tests/system/nbd_wire.sh
 $(foreach t,proto text chap login table,$(eval $(call \
   unit_test,target/iscsi_$(t)_test,target)))
