@@ -71,13 +71,13 @@ $(eval $(call unit_test,blockd/pool_dir_model_test,blockd,\
   blockd/model_kit.c blockd/model_seeds.c blockd/model_steps.c blockd/model_dir.c))
 $(eval $(call unit_test,blockd/pool_dir_floor_test,blockd))
 $(eval $(call fuzzer,blockd/extent_record_fuzz,\
-  blockd/extent_record.c blockd/extent_record_decode.c blockd/record_text.c \
+  blockd/record_fuzz_kit.c blockd/extent_record.c blockd/extent_record_decode.c blockd/record_text.c \
   blockd/extent_scsi.c target/iscsi_name.c target/iscsi_text.c \
   base/crc32c.c base/error.c base/cursor.c \
   base/ident.c base/file.c base/log.c base/clock.c,\
   $$(call pkg_libs,libisal)))
 $(eval $(call fuzzer,blockd/copies_record_fuzz,\
-  blockd/copies_record.c blockd/record_text.c \
+  blockd/record_fuzz_kit.c blockd/copies_record.c blockd/record_text.c \
   base/crc32c.c base/error.c \
   base/ident.c base/file.c base/log.c base/clock.c,\
   $$(call pkg_libs,libisal)))

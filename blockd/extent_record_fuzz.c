@@ -4,13 +4,11 @@
  * What decodes encodes again, and that decodes to the same text.
  */
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/crc32c.h"
 #include "blockd/extent_record.h"
-#include "blockd/record_text.h"
+#include "blockd/record_fuzz_kit.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);
 
@@ -36,19 +34,6 @@ static void check(const char *text, size_t length)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
 {
-	char *text;
-
-	if (length > RECORD_TEXT_MAX)
-		return 0;
-	check((const char *)data, length);
-	text = malloc(length + 32);
-	if (!text)
-		return 0;
-	if (length)
-		memcpy(text, data, length);
-	length += (size_t)snprintf(text + length, 32, "crc32c=%08x\n",
-				   crc32c(0, text, length));
-	check(text, length);
-	free(text);
+	record_fuzz(data, length, check);
 	return 0;
 }

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/process.h"
+#include "union/branches_kit.h"
 #include "union/clone_dir.h"
 #include "union/dir_fd.h"
 #include "union/dir_turn.h"
@@ -29,7 +29,7 @@
 
 #include <cmocka.h>
 
-static char top[64];
+static char top[BRANCHES_KIT_TOP];
 static struct unionfs fs;
 static struct node *root, *dir; /* "d", on branch 0 alone */
 static atomic_int waiter;       /* thread id */
@@ -37,22 +37,12 @@ static atomic_int waiter;       /* thread id */
 static int setup(void **state)
 {
 	struct error err = {0};
-	char path[80];
-	unsigned i;
 
 	(void)state;
-	(void)snprintf(top, sizeof(top), "/tmp/trib-remove-XXXXXX");
-	if (!mkdtemp(top))
+	if (branches_kit_make(top, &fs.branches) < 0)
 		return -1;
-	for (i = 0; i < 2; i++) {
-		(void)snprintf(path, sizeof(path), "%s/%u", top, i);
-		if (mkdir(path, 0755) < 0)
-			return -1;
-		if (branch_add(&fs.branches, path, 0, &err) < 0) {
-			print_message("%s\n", err.msg);
-			return 0; /* the tests skip */
-		}
-	}
+	if (fs.branches.count < 2)
+		return 0; /* the tests skip */
 	policy_set_init(&fs.policies);
 	if (unionfs_init(&fs, &err) < 0)
 		return -1;
@@ -62,12 +52,10 @@ static int setup(void **state)
 
 static int done(void **state)
 {
-	const char *const argv[] = {"rm", "-rf", top, NULL};
-
 	(void)state;
 	if (root)
 		unionfs_done(&fs);
-	return process_must(argv, 10000, NULL);
+	return branches_kit_remove(top);
 }
 
 static int root_fd(unsigned branch)
