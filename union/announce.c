@@ -24,6 +24,7 @@
 #include "base/cleanup.h"
 #include "union/dir_fd.h"
 #include "union/lookup.h"
+#include "union/subdirs.h"
 
 /* A known directory that is on the new branch, too. */
 struct shared {
@@ -277,7 +278,7 @@ static int invalidate(struct walk *walk, const struct shared *dir)
 
 	if (r < 0)
 		return r;
-	unionfs_recount_subdirs(walk->fs, dir->node);
+	subdirs_forget(walk->fs, dir->node);
 	r = fuse_lowlevel_notify_inval_inode(walk->fs->session, dir->node->id,
 					     0, 0);
 	return r == -ENOENT ? 0 : r;

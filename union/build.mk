@@ -20,7 +20,7 @@ $(eval $(call library,union,\
   union/place.c union/policy.c union/policy_record.c union/policy_set.c union/quietly.c \
   union/relocate.c union/remove_dir.c union/rename_dir.c \
   union/rename_exchange.c union/rename_parts.c union/request.c \
-  union/search.c union/serve.c union/service.c union/state.c union/survey.c \
+  union/search.c union/serve.c union/service.c union/state.c union/subdirs.c union/survey.c \
   union/survive.c union/unionfs.c union/uring.c union/uring_cpus.c \
   union/uring_entry.c union/uring_ring.c,fuse3 json-c liburing,base))
 $(eval $(call program,trib-union,union/main.c,union))
@@ -29,7 +29,7 @@ $(eval $(call test_helper,union/random_io,base,))
 $(foreach t,branch branch_health control_proto dir_fd gate handle inode_number intent keep live_remove merge names node node_restore open_table options pace policy policy_record policy_set quietly request unionfs uring uring_entry,\
   $(eval $(call unit_test,union/$(t)_test,union)))
 $(eval $(call unit_test,union/again_test,union,union/again_acts.c union/again_tree.c))
-$(foreach t,relocate remove_dir,\
+$(foreach t,relocate remove_dir subdirs,\
   $(eval $(call unit_test,union/$(t)_test,union,union/branches_kit.c)))
 $(foreach t,once once_kill,\
   $(eval $(call unit_test,union/$(t)_test,union,union/once_kit.c)))

@@ -86,7 +86,9 @@ struct node {
 			     * was set since */
 	int32_t backing_id; /* kernel's name of the file; 0: none */
 	int64_t subdirs;    /* of a directory; -1: not counted */
-	unsigned subdir_changes;
+	/* Of a directory, see subdirs.h: how often they changed, and who
+	 * changes them now. */
+	unsigned subdir_changes, subdir_changing;
 };
 
 /*

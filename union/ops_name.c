@@ -19,6 +19,7 @@
 #include "union/ops.h"
 #include "union/place.h"
 #include "union/remove_dir.h"
+#include "union/subdirs.h"
 
 struct thing {
 	enum policy_function function;
@@ -50,15 +51,14 @@ static int make_symlink(void *context, int dirfd)
 	return symlinkat(new->target, dirfd, new->name) < 0 ? -errno : 0;
 }
 
-/* A directory came to @dir (+1) or went. Again: who asked has counted it. */
-static void count_subdir(struct unionfs *fs, struct node *dir, int change)
+/* So many came to @dir. Again: who asked has counted it. */
+static void end_subdirs(struct unionfs *fs, struct node *dir, int change)
 {
 	struct once_noted noted;
 
+	subdirs_end(fs, dir, change);
 	if (once_noted(&noted))
-		unionfs_recount_subdirs(fs, dir);
-	else
-		unionfs_count_subdir(fs, dir, change);
+		subdirs_forget(fs, dir);
 }
 
 /* @type: S_IFMT bits. */
@@ -74,19 +74,21 @@ static void make_thing(fuse_req_t req, fuse_ino_t parent, place_make *make,
 
 	if (!dir)
 		return;
+	if (type == S_IFDIR)
+		subdirs_begin(fs, dir);
 	r = unionfs_hidden(dir, new->name)
 		    ? -EPERM
 		    : again_place(fs, req, dir,
 				  &(struct to_place){new->function, make, new,
 						     new->name},
 				  type, &placed);
+	if (type == S_IFDIR)
+		end_subdirs(fs, dir, r >= 0);
 	if (r < 0) {
 		op_reply(req, r);
 		return;
 	}
 	again = r == 1;
-	if (type == S_IFDIR)
-		count_subdir(fs, dir, 1);
 	r = lookup_made(fs, placed.branch, placed.dir->fd, new->name, &entry);
 	dir_fd_put(placed.dir);
 	if (r == 0 && type == S_IFDIR && !again)
@@ -205,6 +207,7 @@ static int unlink_hits(struct unionfs *fs, const struct hit *hits, int count,
 	for (i = all ? count - 1 : 0; i >= 0 && r == 0; i--)
 		if (!S_ISDIR(hits[i].st.st_mode))
 			r = unlink_one(fs, &hits[i], name);
+	subdirs_uncover(fs, hits[0].dir->node, hits, count);
 	naming_end(hits[0].dir->node, r == 0);
 	bury_end(fs, &bury, r == 0);
 	return r;
@@ -238,8 +241,8 @@ void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 
 	if (!dir)
 		return;
+	subdirs_begin(fs, dir);
 	r = unionfs_hidden(dir, name) ? -ENOENT : remove_dir(fs, dir, name);
-	if (r == 0)
-		count_subdir(fs, dir, -1);
+	end_subdirs(fs, dir, r == 0 ? -1 : 0);
 	op_reply(req, r);
 }

@@ -23,6 +23,7 @@
 #include "union/once.h"
 #include "union/ops.h"
 #include "union/rename.h"
+#include "union/subdirs.h"
 
 bool rename_is_seen(const struct hit *hits, int i)
 {
@@ -238,6 +239,8 @@ static int rename_found(const struct move *m)
 	naming_begin(m->from_dir);
 	naming_begin(m->to_dir);
 	r = rename_file(m);
+	subdirs_uncover(m->fs, m->from_dir, m->from, m->from_count);
+	subdirs_uncover(m->fs, m->to_dir, m->to, m->to_count);
 	naming_end(m->to_dir, r == 0);
 	naming_end(m->from_dir, r == 0);
 	if (r == 0)
@@ -302,8 +305,8 @@ static bool was_done(const struct move *m)
 	if (n > 0)
 		lookup_hits_done(hits, n);
 	if (done) {
-		unionfs_recount_subdirs(m->fs, m->from_dir);
-		unionfs_recount_subdirs(m->fs, m->to_dir);
+		subdirs_forget(m->fs, m->from_dir);
+		subdirs_forget(m->fs, m->to_dir);
 	}
 	return done;
 }

@@ -16,6 +16,7 @@
 #include "union/remove_dir.h"
 #include "union/rename.h"
 #include "union/rename_parts.h"
+#include "union/subdirs.h"
 
 static bool is_renamed_on(const struct move *m, unsigned branch)
 {
@@ -151,14 +152,13 @@ int rename_dir(const struct move *m)
 		r = clear_target(m);
 	if (r == 0)
 		r = put_hidden_aside(m);
+	subdirs_begin(m->fs, m->from_dir);
+	subdirs_begin(m->fs, m->to_dir);
 	if (r == 0)
 		r = rename_parts_of(m, into);
+	subdirs_end(m->fs, m->from_dir, r == 0 ? -1 : 0);
+	subdirs_end(m->fs, m->to_dir, r == 0 && !m->to_count);
 	for (i = 0; i < m->from_count; i++)
 		dir_fd_put(into[i]);
-	if (r == 0) {
-		unionfs_count_subdir(m->fs, m->from_dir, -1);
-		if (!m->to_count)
-			unionfs_count_subdir(m->fs, m->to_dir, 1);
-	}
 	return r;
 }

@@ -16,6 +16,7 @@
 #include "union/naming.h"
 #include "union/rename.h"
 #include "union/rename_parts.h"
+#include "union/subdirs.h"
 
 struct exchange {
 	const struct move *m;
@@ -86,14 +87,23 @@ static int add_parts(struct exchange *x)
 	return r;
 }
 
-static void count_subdirs(const struct move *m)
+/* All of it, seen as one change. 0 or -errno. */
+static int do_parts(struct exchange *x)
 {
-	bool is_dir = S_ISDIR(m->from[0].st.st_mode);
+	const struct move *m = x->m;
+	int is_dir = S_ISDIR(m->from[0].st.st_mode) != 0;
+	int came = is_dir - (S_ISDIR(m->to[0].st.st_mode) != 0), r;
 
-	if (is_dir == (S_ISDIR(m->to[0].st.st_mode) != 0))
-		return;
-	unionfs_count_subdir(m->fs, m->from_dir, is_dir ? -1 : 1);
-	unionfs_count_subdir(m->fs, m->to_dir, is_dir ? 1 : -1);
+	subdirs_begin(m->fs, m->from_dir);
+	subdirs_begin(m->fs, m->to_dir);
+	naming_begin(m->from_dir);
+	naming_begin(m->to_dir);
+	r = rename_parts_do(x->parts, x->count);
+	naming_end(m->to_dir, true);
+	naming_end(m->from_dir, true);
+	subdirs_end(m->fs, m->from_dir, r == 0 ? -came : 0);
+	subdirs_end(m->fs, m->to_dir, r == 0 ? came : 0);
+	return r;
 }
 
 /*
@@ -123,18 +133,13 @@ int rename_exchange(const struct move *m)
 	if (r == 0)
 		r = add_parts(&x);
 	rename_note_names(m);
-	naming_begin(m->from_dir);
-	naming_begin(m->to_dir);
 	if (r == 0)
-		r = rename_parts_do(x.parts, x.count);
-	naming_end(m->to_dir, true);
-	naming_end(m->from_dir, true);
+		r = do_parts(&x);
 	for (i = 0; i < BRANCH_MAX; i++)
 		dir_fd_put(x.held[i]);
 	if (r < 0)
 		return r;
 	forget_name(m->fs, m->from, m->from_count, m->from_dir, m->from_name);
 	forget_name(m->fs, m->to, m->to_count, m->to_dir, m->to_name);
-	count_subdirs(m);
 	return 0;
 }

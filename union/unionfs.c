@@ -13,12 +13,12 @@
 #include "union/dir_fd.h"
 #include "union/dir_turn.h"
 #include "union/inode_number.h"
-#include "union/merge.h"
 #include "union/names.h"
 #include "union/naming.h"
 #include "union/node_record.h"
 #include "union/service.h"
 #include "union/state.h"
+#include "union/subdirs.h"
 #include "union/survive.h"
 #include "union/uring.h"
 
@@ -180,48 +180,6 @@ static void merge_stat(struct stat *into, const struct stat *one)
 	into->st_blocks += one->st_blocks;
 }
 
-/* Directories in all copies of @node, a name on several counted once. */
-static int64_t count_subdirs(struct unionfs *fs, struct node *node)
-{
-	struct merge *merge = merge_new(node->id == NODE_ROOT_ID);
-	struct copy *copy;
-	int64_t n = -1;
-	int fd, r = merge ? 0 : -ENOMEM;
-
-	dir_fd_changes_begin();
-	for (copy = node_first(node); copy && r == 0; copy = copy_next(copy)) {
-		fd = unionfs_open_copy(fs, copy, O_RDONLY | O_DIRECTORY);
-		r = fd < 0 ? fd : merge_read(merge, fd, copy->branch);
-		fd_close(fd);
-	}
-	dir_fd_changes_end();
-	if (r == 0)
-		n = (int64_t)merge_count_dirs(merge);
-	merge_free(merge);
-	return n;
-}
-
-static nlink_t dir_links(struct unionfs *fs, struct node *node)
-{
-	int64_t subdirs;
-	unsigned changes;
-
-	node_lock(&fs->nodes, node);
-	subdirs = node->subdirs;
-	changes = node->subdir_changes;
-	node_unlock(&fs->nodes, node);
-	if (subdirs < 0) {
-		subdirs = count_subdirs(fs, node);
-		node_lock(&fs->nodes, node);
-		/* A change meanwhile may or may not be in the count. */
-		if (node->subdir_changes == changes && !fs->shared)
-			node->subdirs = subdirs;
-		node_unlock(&fs->nodes, node);
-	}
-	/* 1: not known, as file systems say that do not count. */
-	return subdirs < 0 ? 1 : 2 + (nlink_t)subdirs;
-}
-
 /* It was removed. */
 static int stat_buried(const struct node *node, struct stat *ret)
 {
@@ -262,7 +220,7 @@ static int stat_dir(struct unionfs *fs, struct node *node, struct stat *ret)
 		return node_is_failed(node) ? -EIO : stat_buried(node, ret);
 	/* The root may have the work directory, which is not to be seen. */
 	if (with_subdirs > 1 || node->id == NODE_ROOT_ID)
-		links = dir_links(fs, node);
+		links = subdirs_links(fs, node);
 	sum.st_nlink = links;
 	*ret = sum;
 	return 0;
@@ -315,13 +273,16 @@ int unionfs_stat(struct unionfs *fs, struct node *node, struct stat *ret)
 int unionfs_attr(struct unionfs *fs, struct node *node, struct stat *ret,
 		 double *ret_timeout)
 {
-	uint64_t mark = naming_mark(node);
+	uint64_t mark = naming_mark(node), subdirs = subdirs_mark(fs, node);
 	/* Before the stat: a writer that comes between is not missed. */
 	double timeout = unionfs_attr_timeout(fs, node);
 	int r = unionfs_stat(fs, node, ret);
 
 	if (r == 0)
-		*ret_timeout = naming_is_still(node, mark) ? timeout : 0;
+		*ret_timeout = naming_is_still(node, mark) &&
+					       subdirs_mark(fs, node) == subdirs
+				       ? timeout
+				       : 0;
 	return r;
 }
 
@@ -360,21 +321,4 @@ bool unionfs_hidden(const struct node *parent, const char *name)
 	return parent->id == NODE_ROOT_ID &&
 	       (strcmp(name, BRANCH_WORK_DIR) == 0 ||
 		strcmp(name, BRANCH_CONTROL_FILE) == 0);
-}
-
-void unionfs_count_subdir(struct unionfs *fs, struct node *node, int change)
-{
-	node_lock(&fs->nodes, node);
-	node->subdir_changes++;
-	if (node->subdirs >= 0)
-		node->subdirs += change;
-	node_unlock(&fs->nodes, node);
-}
-
-void unionfs_recount_subdirs(struct unionfs *fs, struct node *node)
-{
-	node_lock(&fs->nodes, node);
-	node->subdir_changes++;
-	node->subdirs = -1;
-	node_unlock(&fs->nodes, node);
 }

@@ -129,10 +129,4 @@ bool unionfs_may_have(const struct node *parent, const char *name);
 /* Is this a name that is ours (@parent: its directory)? It is in no listing. */
 bool unionfs_hidden(const struct node *parent, const char *name);
 
-/* A subdirectory of @node came (+1) or went (-1). */
-void unionfs_count_subdir(struct unionfs *fs, struct node *node, int change);
-
-/* They are no longer known: count when asked next. */
-void unionfs_recount_subdirs(struct unionfs *fs, struct node *node);
-
 #endif
