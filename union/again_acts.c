@@ -287,6 +287,12 @@ static void dirs_and_target(const int *roots)
 	put_dir(roots[1], "e");
 }
 
+static void dirs_apart(const int *roots)
+{
+	put_dir(roots[0], "d");
+	put_dir(roots[1], "e");
+}
+
 static void dirs_and_file(const int *roots)
 {
 	dirs_on_both(roots);
@@ -389,6 +395,10 @@ const struct act again_acts[] = {
 	{.name = "rename of a directory",
 	 .prepare = dirs_and_target,
 	 .known = {"d"},
+	 .fill = fill_rename_dir},
+	{.name = "rename of a directory over one of another branch",
+	 .prepare = dirs_apart,
+	 .known = {"d", "e"},
 	 .fill = fill_rename_dir},
 	{.name = "exchange",
 	 .prepare = dirs_and_file,

@@ -38,6 +38,7 @@
 #include "union/ops.h"
 #include "union/passthrough.h"
 #include "union/place.h"
+#include "union/rename_parts.h"
 #include "union/request.h"
 
 #include <cmocka.h>
@@ -213,8 +214,10 @@ static void start_server(const struct act *act)
 	for (i = 0; i < 2; i++)
 		check(branch_add(&fs->branches, paths[i], 0, &err) == 0);
 	check(intent_recover(&fs->branches, &err) >= 0);
-	for (i = 0; i < 2; i++)
+	for (i = 0; i < 2; i++) {
 		clone_dir_sweep(fs->branches.items[i]);
+		rename_parts_sweep(fs->branches.items[i]);
+	}
 	policy_set_init(&fs->policies);
 	check(policy_set_apply(&fs->policies, "category.create", "ff", &err) ==
 	      0);

@@ -316,16 +316,82 @@ static void all_parts_are_renamed_or_none(void **state)
 	put_file(1, "b");
 	parts[0] = part(0, "a", "b", RENAME_NOREPLACE);
 	parts[1] = part(1, "a", "b", RENAME_NOREPLACE);
-	assert_int_equal(rename_parts_do(parts, 2), -EEXIST);
+	assert_int_equal(rename_parts_do(parts, 2, NULL, 0), -EEXIST);
 	assert_true(is_there(0, "a"));
 	assert_false(is_there(0, "b"));
 	assert_int_equal(intent_pending(table.items[0]), 0);
 	parts[1].flags = RENAME_EXCHANGE;
-	assert_int_equal(rename_parts_do(parts, 2), 0);
+	assert_int_equal(rename_parts_do(parts, 2, NULL, 0), 0);
 	assert_false(is_there(0, "a"));
 	assert_true(is_there(0, "b"));
 	assert_true(is_there(1, "a"));
 	assert_int_equal(intent_pending(table.items[1]), 0);
+}
+
+static ino_t number_of(unsigned branch, const char *name)
+{
+	struct stat st;
+
+	assert_int_equal(fstatat(root_of(branch), name, &st, 0), 0);
+	return st.st_ino;
+}
+
+static struct rename_gone gone(unsigned branch, const char *name)
+{
+	return (struct rename_gone){.branch = table.items[branch],
+				    .dir_fd = root_of(branch),
+				    .name = name};
+}
+
+static void make_dirs(const char *const (*names)[2], int count)
+{
+	int i;
+
+	for (i = 0; i < count; i++)
+		assert_int_equal(mkdirat(root_of(names[i][0][0] == '1'),
+					 names[i][1], 0755),
+				 0);
+}
+
+/* The second part fails: a directory cannot go into itself. */
+static void what_was_to_go_stays_when_a_part_fails(void **state)
+{
+	static const char *const dirs[][2] = {
+		{"0", "a"}, {"0", "b"}, {"1", "a"}, {"1", "a/s"}};
+	struct rename_part parts[2];
+	struct rename_gone target = gone(0, "b");
+	ino_t number;
+
+	(void)state;
+	make_dirs(dirs, 4);
+	number = number_of(0, "b");
+	parts[0] = part(0, "a", "b", 0);
+	parts[1] = part(1, "a", "a/s/b", 0);
+	assert_int_equal(rename_parts_do(parts, 2, &target, 1), -EINVAL);
+	assert_true(is_there(0, "a") && is_there(1, "a"));
+	assert_int_equal(number_of(0, "b"), number);
+	assert_int_equal(intent_pending(table.items[0]), 0);
+}
+
+/* The only one, and what is to go is where none is. */
+static void what_was_to_go_elsewhere_stays_when_the_part_fails(void **state)
+{
+	static const char *const dirs[][2] = {
+		{"0", "a"}, {"0", "a/s"}, {"1", "b"}};
+	struct rename_part only;
+	struct rename_gone target = gone(1, "b");
+	ino_t number;
+
+	(void)state;
+	make_dirs(dirs, 3);
+	number = number_of(1, "b");
+	only = part(0, "a", "a/s/b", 0);
+	assert_int_equal(rename_parts_do(&only, 1, &target, 1), -EINVAL);
+	assert_int_equal(number_of(1, "b"), number);
+	only.to_name = "b";
+	assert_int_equal(rename_parts_do(&only, 1, &target, 1), 0);
+	assert_true(is_there(0, "b"));
+	assert_false(is_there(1, "b"));
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, done)
@@ -344,6 +410,8 @@ int main(void)
 		TEST(names_are_exchanged_on_all_branches_once_decided),
 		TEST(an_exchange_that_was_done_is_not_done_again),
 		TEST(all_parts_are_renamed_or_none),
+		TEST(what_was_to_go_stays_when_a_part_fails),
+		TEST(what_was_to_go_elsewhere_stays_when_the_part_fails),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,6 +16,7 @@
 #include "union/clone_dir.h"
 #include "union/intent.h"
 #include "union/relocate.h"
+#include "union/rename_parts.h"
 #include "union/survive.h"
 
 /* The union itself, seen by another path: a mount of it elsewhere. */
@@ -72,6 +73,7 @@ static int open_new(struct unionfs *fs, const char *mountpoint,
 	}
 	if (!((*ret)->flags & BRANCH_RO)) {
 		clone_dir_sweep(*ret);
+		rename_parts_sweep(*ret);
 		relocate_sweep(*ret);
 	}
 	return 0;

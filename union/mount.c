@@ -24,6 +24,7 @@
 #include "union/ops.h"
 #include "union/options_branches.h"
 #include "union/passthrough.h"
+#include "union/rename_parts.h"
 #include "union/serve.h"
 #include "union/survive.h"
 
@@ -126,9 +127,12 @@ static int add_branches(struct mounted *m, const struct union_options *options,
 	if (r < 0)
 		return r;
 	survive_note_settings(&m->fs);
-	for (i = 0; i < m->fs.branches.count; i++)
-		if (!(m->fs.branches.items[i]->flags & BRANCH_RO))
-			clone_dir_sweep(m->fs.branches.items[i]);
+	for (i = 0; i < m->fs.branches.count; i++) {
+		if (m->fs.branches.items[i]->flags & BRANCH_RO)
+			continue;
+		clone_dir_sweep(m->fs.branches.items[i]);
+		rename_parts_sweep(m->fs.branches.items[i]);
+	}
 	return 0;
 }
 

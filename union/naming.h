@@ -16,7 +16,7 @@ static inline void naming_begin(struct node *dir)
 	atomic_fetch_add(&dir->naming, 1);
 }
 
-/* @done: it did, or may have. */
+/* @done: it did. */
 static inline void naming_end(struct node *dir, bool done)
 {
 	atomic_fetch_add(&dir->named, done);

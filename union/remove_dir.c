@@ -82,8 +82,8 @@ static int remove_copy(struct unionfs *fs, const struct hit *hit,
  * The highest branch first, so that the copy that gives the directory its
  * owner and mode goes last.
  */
-int remove_dir_found(struct unionfs *fs, const struct hit *hits, int count,
-		     const char *name)
+static int remove_found(struct unionfs *fs, const struct hit *hits, int count,
+			const char *name)
 {
 	int i, r = 0;
 
@@ -134,7 +134,7 @@ static int remove_now(struct unionfs *fs, struct node *parent, const char *name)
 	if (r == 0)
 		again_note_hit(&hits[0], name);
 	if (r == 0)
-		r = remove_dir_found(fs, hits, n, name);
+		r = remove_found(fs, hits, n, name);
 	if (r == 0)
 		r = aside_put_all(fs, hits, n, name);
 	lookup_hits_done(hits, n);

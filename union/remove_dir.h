@@ -16,13 +16,6 @@
  */
 int remove_dir(struct unionfs *fs, struct node *parent, const char *name);
 
-/*
- * The same of what lookup_all() found, for who has fs->tree for writing, so
- * that no copies are made. Hidden files stay.
- */
-int remove_dir_found(struct unionfs *fs, const struct hit *hits, int count,
-		     const char *name);
-
 /* -ENOTEMPTY unless all copies of the directory @name are empty. */
 int remove_dir_check(const struct hit *hits, int count, const char *name);
 

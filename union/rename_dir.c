@@ -13,63 +13,131 @@
 #include "union/names.h"
 #include "union/naming.h"
 #include "union/number_keep.h"
+#include "union/quietly.h"
 #include "union/remove_dir.h"
 #include "union/rename.h"
 #include "union/rename_parts.h"
 #include "union/subdirs.h"
 
-static bool is_renamed_on(const struct move *m, unsigned branch)
-{
-	const struct hit *from = rename_hit_on(m->from, m->from_count, branch);
-
-	return from && S_ISDIR(from->st.st_mode);
-}
-
-/* Remove the target directory where the source is not, so is not replaced. */
-static int clear_target(const struct move *m)
-{
-	struct hit *alone = calloc((size_t)m->to_count + 1, sizeof(*alone));
-	int i, n = 0, r = 0;
-
-	if (!alone)
-		return -ENOMEM;
-	for (i = 0; i < m->to_count; i++)
-		if (S_ISDIR(m->to[i].st.st_mode) &&
-		    !is_renamed_on(m, m->to[i].dir->branch))
-			alone[n++] = m->to[i]; /* borrows the descriptor */
-	if (n)
-		r = remove_dir_found(m->fs, alone, n, m->to_name);
-	free(alone);
-	return r;
-}
-
-/* On the branches of @parts: what is there now will be replaced. */
-struct replaced {
+/* A copy of the target, which goes: replaced, or not. */
+struct target {
 	unsigned branch;
 	struct handle handle;
 	struct buried buried;
 };
 
-static bool describe_replaced(const struct move *m, const struct hit *from,
-			      int into_fd, struct replaced *ret)
+/* One rename of all copies. */
+struct parts {
+	const struct move *m;
+	struct rename_part parts[BRANCH_MAX];
+	struct rename_gone gone[BRANCH_MAX];
+	struct target targets[BRANCH_MAX]; /* of gone[] */
+	int count, gone_count;
+	/* The directories that change: two for each part, and those of gone */
+	struct quietly quietly[3 * BRANCH_MAX];
+	int fds[3 * BRANCH_MAX];
+	int quiet_count;
+};
+
+/* If it fails nothing is to be seen of it. */
+static int be_quiet(struct parts *p, unsigned branch, int fd)
 {
-	if (!rename_hit_on(m->to, m->to_count, from->dir->branch) ||
-	    handle_get(into_fd, m->to_name, &ret->handle) < 0)
-		return false;
-	ret->branch = from->dir->branch;
-	ret->buried = node_buried(
-		&m->fs->nodes,
-		openat(into_fd, m->to_name,
-		       O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-	return true;
+	int n = p->quiet_count, r;
+
+	r = quietly_begin(p->m->fs, branch, fd, &p->quietly[n]);
+	if (r == 0)
+		p->fds[p->quiet_count++] = fd;
+	return r;
 }
 
-/*
- * No branch has the old name any more; what was replaced was there once, too.
- * Where it was not replaced its removal has said so.
- */
-static void forget_names(const struct move *m, const struct replaced *replaced,
-			 int gone)
+static void end_quiet(struct parts *p)
+{
+	while (p->quiet_count) {
+		p->quiet_count--;
+		quietly_end(p->m->fs, p->fds[p->quiet_count],
+			    &p->quietly[p->quiet_count]);
+	}
+}
+
+static int add_target(struct parts *p, const struct hit *hit)
+{
+	const struct move *m = p->m;
+	struct target *target = &p->targets[p->gone_count];
+	int r = handle_get(hit->fd->fd, m->to_name, &target->handle);
+
+	if (r == 0)
+		r = be_quiet(p, hit->dir->branch, hit->fd->fd);
+	if (r < 0)
+		return r;
+	target->branch = hit->dir->branch;
+	target->buried = node_buried(
+		&m->fs->nodes,
+		openat(hit->fd->fd, m->to_name,
+		       O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+	p->gone[p->gone_count++] = (struct rename_gone){
+		.branch = branch_of(m->fs, hit->dir),
+		.dir_fd = hit->fd->fd,
+		.name = m->to_name,
+	};
+	return 0;
+}
+
+static int add_part(struct parts *p, const struct hit *from, int into_fd)
+{
+	const struct move *m = p->m;
+	int r = be_quiet(p, from->dir->branch, from->fd->fd);
+
+	if (r == 0)
+		r = be_quiet(p, from->dir->branch, into_fd);
+	p->parts[p->count++] = (struct rename_part){
+		.branch = branch_of(m->fs, from->dir),
+		.from_fd = from->fd->fd,
+		.from_name = m->from_name,
+		.to_fd = into_fd,
+		.to_name = m->to_name,
+	};
+	return r;
+}
+
+static int add_all(struct parts *p, struct dir_fd **into)
+{
+	const struct move *m = p->m;
+	int i, r = 0;
+
+	for (i = 0; i < m->from_count && r == 0; i++)
+		if (S_ISDIR(m->from[i].st.st_mode)) {
+			assert(into[i]);
+			r = add_part(p, &m->from[i], into[i]->fd);
+		}
+	for (i = 0; i < m->to_count && r == 0; i++)
+		if (S_ISDIR(m->to[i].st.st_mode))
+			r = add_target(p, &m->to[i]);
+	return r;
+}
+
+/* The highest branch first: what remains is that of the lowest. */
+static void end_targets(struct parts *p, bool gone)
+{
+	struct unionfs *fs = p->m->fs;
+	struct target *target;
+	int i;
+
+	for (i = p->gone_count - 1; i >= 0; i--) {
+		target = &p->targets[i];
+		if (!gone) {
+			node_buried_done(&target->buried);
+			continue;
+		}
+		names_remove(fs, p->m->to_dir, p->m->to_name, target->branch);
+		if (i == 0)
+			number_keep_end_dir(&fs->branches, target->buried.fd);
+		node_copy_gone(&fs->nodes, target->branch, &target->handle,
+			       &target->buried);
+	}
+}
+
+/* No branch has the old name any more. */
+static void forget_names(const struct move *m)
 {
 	int i;
 
@@ -77,51 +145,40 @@ static void forget_names(const struct move *m, const struct replaced *replaced,
 		if (S_ISDIR(m->from[i].st.st_mode))
 			names_remove(m->fs, m->from_dir, m->from_name,
 				     m->from[i].dir->branch);
-	for (i = 0; i < gone; i++)
-		names_remove(m->fs, m->to_dir, m->to_name, replaced[i].branch);
 }
 
-static int rename_parts_of(const struct move *m, struct dir_fd **into)
+static int do_parts(struct parts *p)
 {
-	struct rename_part parts[BRANCH_MAX];
-	struct replaced replaced[BRANCH_MAX];
-	int i, n = 0, gone = 0, r;
+	const struct move *m = p->m;
+	int r;
 
-	for (i = 0; i < m->from_count; i++) {
-		const struct hit *from = &m->from[i];
-
-		if (!S_ISDIR(from->st.st_mode))
-			continue;
-		assert(into[i]);
-		gone += describe_replaced(m, from, into[i]->fd,
-					  &replaced[gone]);
-		parts[n++] = (struct rename_part){
-			.branch = branch_of(m->fs, from->dir),
-			.from_fd = from->fd->fd,
-			.from_name = m->from_name,
-			.to_fd = into[i]->fd,
-			.to_name = m->to_name,
-		};
-	}
+	subdirs_begin(m->fs, m->from_dir);
+	subdirs_begin(m->fs, m->to_dir);
 	naming_begin(m->from_dir);
 	naming_begin(m->to_dir);
-	r = rename_parts_do(parts, n);
-	naming_end(m->to_dir, true);
-	naming_end(m->from_dir, true);
+	r = rename_parts_do(p->parts, p->count, p->gone, p->gone_count);
+	naming_end(m->to_dir, r == 0);
+	naming_end(m->from_dir, r == 0);
+	subdirs_end(m->fs, m->from_dir, r == 0 ? -1 : 0);
+	subdirs_end(m->fs, m->to_dir, r == 0 && !m->to_count);
+	return r;
+}
+
+static int rename_copies(const struct move *m, struct dir_fd **into)
+{
+	auto_free struct parts *p = calloc(1, sizeof(*p));
+	int r;
+
+	if (!p)
+		return -ENOMEM;
+	p->m = m;
+	r = add_all(p, into);
 	if (r == 0)
-		forget_names(m, replaced, gone);
-	/* The highest branch first: what remains is that of the lowest. */
-	for (i = gone - 1; i >= 0; i--) {
-		if (r == 0 && i == 0)
-			number_keep_end_dir(&m->fs->branches,
-					    replaced[i].buried.fd);
-		if (r == 0)
-			node_copy_gone(&m->fs->nodes, replaced[i].branch,
-				       &replaced[i].handle,
-				       &replaced[i].buried);
-		else
-			node_buried_done(&replaced[i].buried);
-	}
+		r = do_parts(p);
+	end_quiet(p);
+	if (r == 0)
+		forget_names(m);
+	end_targets(p, r == 0);
 	return r;
 }
 
@@ -145,19 +202,12 @@ int rename_dir(const struct move *m)
 			r = clone_dir_locked(m->fs, m->to_dir,
 					     m->from[i].dir->branch, &into[i]);
 	rename_note_names(m);
-	/* All of it, before any of it goes or is renamed. */
-	if (r == 0 && m->to_count && m->from_count + m->to_count > 2)
+	if (r == 0)
 		r = remove_dir_check(m->to, m->to_count, m->to_name);
 	if (r == 0)
-		r = clear_target(m);
-	if (r == 0)
 		r = put_hidden_aside(m);
-	subdirs_begin(m->fs, m->from_dir);
-	subdirs_begin(m->fs, m->to_dir);
 	if (r == 0)
-		r = rename_parts_of(m, into);
-	subdirs_end(m->fs, m->from_dir, r == 0 ? -1 : 0);
-	subdirs_end(m->fs, m->to_dir, r == 0 && !m->to_count);
+		r = rename_copies(m, into);
 	for (i = 0; i < m->from_count; i++)
 		dir_fd_put(into[i]);
 	return r;

@@ -98,9 +98,9 @@ static int do_parts(struct exchange *x)
 	subdirs_begin(m->fs, m->to_dir);
 	naming_begin(m->from_dir);
 	naming_begin(m->to_dir);
-	r = rename_parts_do(x->parts, x->count);
-	naming_end(m->to_dir, true);
-	naming_end(m->from_dir, true);
+	r = rename_parts_do(x->parts, x->count, NULL, 0);
+	naming_end(m->to_dir, r == 0);
+	naming_end(m->from_dir, r == 0);
 	subdirs_end(m->fs, m->from_dir, r == 0 ? -came : 0);
 	subdirs_end(m->fs, m->to_dir, r == 0 ? came : 0);
 	return r;

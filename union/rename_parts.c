@@ -2,9 +2,14 @@
 #include "union/rename_parts.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <unistd.h>
 
+#include "base/cleanup.h"
 #include "union/intent.h"
+
+#define AWAY_PREFIX "gone-"
 
 static void copy_name(char *to, const char *from)
 {
@@ -81,21 +86,106 @@ static int rename_all(struct rename_part *parts, int count)
 	return r;
 }
 
-int rename_parts_do(struct rename_part *parts, int count)
+static bool has_part(const struct rename_part *parts, int count,
+		     const struct branch *branch)
+{
+	int i;
+
+	for (i = 0; i < count; i++)
+		if (parts[i].branch == branch)
+			return true;
+	return false;
+}
+
+/* Out of the way, where it can come back from. */
+static int put_away(struct rename_gone *gone)
+{
+	auto_close int work = branch_work_dir(gone->branch);
+
+	if (work < 0)
+		return work;
+	(void)snprintf(gone->away, sizeof(gone->away), AWAY_PREFIX "%llu",
+		       (unsigned long long)intent_new_id()); /* fits */
+	if (renameat2(gone->dir_fd, gone->name, work, gone->away,
+		      RENAME_NOREPLACE) == 0)
+		return 0;
+	gone->away[0] = '\0';
+	return -errno;
+}
+
+/* @beside: those on branches with a part; or else the others. */
+static int put_all_away(struct rename_gone *gone, int gone_count,
+			const struct rename_part *parts, int count, bool beside)
+{
+	int i, r = 0;
+
+	for (i = 0; i < gone_count && r == 0; i++)
+		if (has_part(parts, count, gone[i].branch) == beside)
+			r = put_away(&gone[i]);
+	return r;
+}
+
+/* @back: as nothing was done; or else they have gone. */
+static void end_away(struct rename_gone *gone, int gone_count, bool back)
+{
+	int i;
+
+	for (i = 0; i < gone_count; i++) {
+		auto_close int work = gone[i].away[0]
+					      ? branch_work_dir(gone[i].branch)
+					      : -1;
+
+		if (work < 0)
+			continue;
+		if (back)
+			(void)renameat2(work, gone[i].away, gone[i].dir_fd,
+					gone[i].name, RENAME_NOREPLACE);
+		else
+			(void)unlinkat(work, gone[i].away,
+				       AT_REMOVEDIR); /* a sweep will */
+	}
+}
+
+/*
+ * What the only part replaces goes with that. Of several, one may fail when
+ * others are done: what they replace is to be there again. From when it is
+ * written down a crash ends in all parts being done.
+ */
+static int begin(struct rename_part *parts, int count, struct rename_gone *gone,
+		 int gone_count, uint64_t id)
+{
+	int r = put_all_away(gone, gone_count, parts, count, false);
+
+	if (r < 0 || count == 1)
+		return r;
+	r = write_down(parts, count, id);
+	return r < 0 ? r : put_all_away(gone, gone_count, parts, count, true);
+}
+
+int rename_parts_do(struct rename_part *parts, int count,
+		    struct rename_gone *gone, int gone_count)
 {
 	uint64_t id = intent_new_id();
 	int i, r;
 
 	for (i = 0; i < count; i++)
 		parts[i].done = false;
-	if (count == 1)
-		return rename_all(parts, count);
-	r = write_down(parts, count, id);
+	for (i = 0; i < gone_count; i++)
+		gone[i].away[0] = '\0';
+	r = begin(parts, count, gone, gone_count, id);
 	if (r == 0)
 		r = rename_all(parts, count);
+	end_away(gone, gone_count, r < 0);
+	if (count == 1)
+		return r;
 	for (i = 0; i < count && r == 0; i++)
 		r = intent_sync_dir(parts[i].to_fd);
 	for (i = 0; i < count; i++)
 		intent_end(parts[i].branch, id);
 	return r;
+}
+
+void rename_parts_sweep(const struct branch *branch)
+{
+	branch_work_sweep(branch, AWAY_PREFIX);
 }

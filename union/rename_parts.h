@@ -8,6 +8,8 @@
 
 #include "union/unionfs.h"
 
+#define RENAME_AWAY_MAX 32
+
 struct rename_part {
 	const struct branch *branch;
 	int from_fd, to_fd; /* directories; may be O_PATH */
@@ -17,10 +19,26 @@ struct rename_part {
 	bool done;      /* for rename_parts_do() */
 };
 
+/* An empty directory that is to go when all that is done. */
+struct rename_gone {
+	const struct branch *branch;
+	int dir_fd; /* that it is in; may be O_PATH */
+	const char *name;
+	char away[RENAME_AWAY_MAX]; /* for rename_parts_do() */
+};
+
 /*
- * No two parts are on one branch. 0, or -errno and nothing has changed; -EIO
- * and the like of a branch that fails while it is all taken back excepted.
+ * No two parts are on one branch. 0, or -errno and nothing has changed but
+ * times of directories; -EIO and the like of a branch that fails while it is
+ * all taken back excepted.
+ *
+ * @gone  what the parts replace, and what they do not and has the name
+ *        elsewhere; each is empty
  */
-int rename_parts_do(struct rename_part *parts, int count);
+int rename_parts_do(struct rename_part *parts, int count,
+		    struct rename_gone *gone, int gone_count);
+
+/* Before a mount: remove what a crash left of what was to go. */
+void rename_parts_sweep(const struct branch *branch);
 
 #endif
