@@ -455,7 +455,7 @@ static void stopping_does_not_wait_for_a_peer_that_reads_nothing(void **state)
 	int64_t start;
 
 	client_ask(fd, NBD_CMD_READ, 1, 0, NBD_PAYLOAD_MAX);
-	usleep(50000);
+	slow_disk_await(1);
 	start = clock_ms();
 	stop(*state);
 	assert_in_range(clock_ms() - start, 1000, 30000);
