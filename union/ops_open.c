@@ -89,6 +89,12 @@ static void free_file(struct service_use *use)
 	free(file);
 }
 
+/* What was written by mmap changed size and times unseen. */
+static void show_mapped_writes(struct unionfs *fs, const struct node *node)
+{
+	(void)fuse_lowlevel_notify_inval_inode(fs->session, node->id, -1, 0);
+}
+
 static void lose_file(struct unionfs *fs, struct node *node,
 		      const struct fuse_file_info *info)
 {
@@ -104,16 +110,17 @@ static void lose_file(struct unionfs *fs, struct node *node,
 	node->rw_opens -= read_write;
 	node->writers -= writes;
 	if (!node->opens && node->backing_id) {
+		/* First: another server closes what nobody has open; but for
+		 * who has it open it gives out the number again. */
+		open_record_end(fs, number);
 		passthrough_close(fs, node->backing_id);
 		node->backing_id = 0;
 		node_record_use(&fs->nodes, node);
 	}
 	node_unlock(&fs->nodes, node);
-	/* What was written by mmap changed size and times unseen. */
 	if (shared)
-		(void)fuse_lowlevel_notify_inval_inode(fs->session, node->id,
-						       -1, 0);
-	open_record_end(fs, number); /* till then another server does this */
+		show_mapped_writes(fs, node);
+	open_record_end(fs, number);
 	/* Last: its place in the table is that of its record. */
 	open_table_remove(&fs->opened, number);
 }
@@ -454,5 +461,7 @@ void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 	}
 	if (op_file(fs, info))
 		lose_file(fs, node, info);
+	else if (request_current.unique & ONCE_RESENT)
+		show_mapped_writes(fs, node); /* who closed it may not have */
 	fuse_reply_err(req, 0);
 }

@@ -148,12 +148,22 @@ static ssize_t write_init(struct unionfs *fs, int fd, const struct iovec *iov,
 	const struct fuse_init_out *out = iov[count - 1].iov_base;
 	bool uring = count > 1 && iov[count - 1].iov_len >= sizeof(*out) &&
 		     out->flags2 & REQUEST_OVER_IO_URING >> 32;
+	ssize_t n;
+
+	survive_note_init(fs);
+	n = writev(fd, iov, count);
+	uring_begin(fs->uring, uring && n > 0);
+	return n;
+}
+
+/* By a server that goes on: the one before may have been killed before it. */
+static ssize_t write_init_again(int fd, const struct iovec *iov, int count)
+{
+	const struct fuse_out_header *header = iov[0].iov_base;
 	ssize_t n = writev(fd, iov, count);
 
-	uring_begin(fs->uring, uring && n > 0);
-	if (n > 0)
-		survive_note_init(fs);
-	return n;
+	/* ENOENT: the kernel has it. */
+	return n < 0 && errno == ENOENT ? (ssize_t)header->len : n;
 }
 
 /* As writev() says it. */
@@ -195,7 +205,7 @@ static ssize_t write_reply(int fd, struct iovec *iov, int count, void *context)
 			patch_open((char *)last->iov_base + last->iov_len);
 	}
 	if (survive_is_replay())
-		return (ssize_t)header->len;
+		return write_init_again(fd, iov, count);
 	kept = once_reply(iov, count);
 	n = send_reply(fs, fd, iov, count);
 	if (kept)

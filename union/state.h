@@ -43,7 +43,7 @@ struct state_header {
 	_Atomic uint64_t next_token;  /* of kept descriptors: keep.h */
 	_Atomic uint64_t min_free;    /* bytes; of the union */
 	atomic_bool begun;    /* min_free, policies and branches are set */
-	atomic_bool has_init; /* of the request, and it was answered */
+	atomic_bool has_init; /* of the request; its reply may be written */
 	_Atomic uint64_t recovered;   /* how many servers went on so far */
 	uint8_t init[STATE_INIT_MAX]; /* the request as it came */
 	char mountpoint[PATH_MAX];

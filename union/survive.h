@@ -67,8 +67,8 @@ void survive_note_mounted(struct unionfs *fs);
 int survive_device(struct unionfs *fs, int fd);
 
 /*
- * Before the first request: the session is as if it had answered FUSE_INIT.
- * 0 or -errno.
+ * Before the first request: FUSE_INIT is answered if the one before may have
+ * done so, which the kernel takes once. 0 or -errno.
  */
 int survive_replay_init(struct unionfs *fs);
 
@@ -90,9 +90,10 @@ bool survive_forget_lost(struct unionfs *fs);
 
 /* This is a request (any thread). */
 void survive_note_request(struct unionfs *fs, const void *data, size_t length);
-/* FUSE_INIT was answered. */
+/* FUSE_INIT is about to be answered: from now on it may have been. */
 void survive_note_init(struct unionfs *fs);
-/* Is the reply to it not to be written: it was, by another server? */
+/* Is it being answered once more, for a server that may have been killed
+ * before it did? */
 bool survive_is_replay(void);
 
 #endif
