@@ -26,7 +26,7 @@ $(eval $(call library,union,\
 $(eval $(call program,trib-union,union/main.c,union))
 $(eval $(call test_helper,union/outcomes,base,))
 $(eval $(call test_helper,union/random_io,base,))
-$(foreach t,branch branch_health control_proto dir_fd gate handle inode_number intent keep live_remove merge names node node_restore open_table options pace policy policy_record policy_set quietly request survive unionfs uring uring_entry,\
+$(foreach t,branch branch_health control_proto dir_fd gate handle holder inode_number intent keep live_remove merge names node node_restore open_table options pace policy policy_record policy_set quietly request survive unionfs uring uring_entry,\
   $(eval $(call unit_test,union/$(t)_test,union)))
 $(eval $(call unit_test,union/again_test,union,union/again_acts.c union/again_tree.c))
 $(foreach t,relocate remove_dir subdirs,\

@@ -39,6 +39,7 @@ struct holder {
 	bool ending;   /* somebody asked for it */
 	bool replaced; /* by us: somebody asked for another server */
 	bool told;     /* @ready was called */
+	bool mounts;   /* a server has mounted, or was about to */
 	struct pace pace;
 	int pause_ms; /* the last */
 
@@ -115,6 +116,7 @@ static void take_message(struct holder *h, const struct keep_message *message,
 		h->error = (int)message->token;
 		memcpy(h->failure, message->text, sizeof(h->failure));
 		break;
+	case KEEP_MOUNTS: h->mounts = true; break;
 	default: break;
 	}
 	fd_close(fd);
@@ -232,16 +234,16 @@ static siginfo_t watch(struct holder *h)
  */
 static void let_go(struct holder *h)
 {
-	bool mounted = has(h, KEEP_FUSE);
 	int fd;
 
 	drop_all(h);
-	if (!mounted)
+	if (!h->mounts)
 		return;
 	fd = open(h->mountpoint, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0 && errno == ENOTCONN)
 		(void)umount2(h->mountpoint, MNT_DETACH | UMOUNT_NOFOLLOW);
 	fd_close(fd);
+	h->mounts = false;
 }
 
 /* There is nothing to go on with, or none that can. */
@@ -292,7 +294,7 @@ static int start_again(struct holder *h, bool by_itself, const char *how,
 		h->pause_ms = pause_ms;
 	}
 	if (!has(h, KEEP_FUSE))
-		drop_all(h); /* it had not mounted: from the start */
+		let_go(h); /* from the start */
 	wait_a_pause(h, pause_ms);
 	return h->ending ? end_early(h, err) : 1;
 }

@@ -182,6 +182,11 @@ void keep_drop(uint64_t token)
 	send_it(KEEP_DROP, token, NULL, -1);
 }
 
+void keep_say_mounts(void)
+{
+	send_it(KEEP_MOUNTS, 0, NULL, -1);
+}
+
 void keep_say_ready(void)
 {
 	send_it(KEEP_READY, 0, NULL, -1);

@@ -26,6 +26,7 @@ enum keep_op {
 	KEEP_FAILED,  /* to the holder: it does not; with @text, and
 			an errno for @token */
 	KEEP_END,     /* to the server: those were all */
+	KEEP_MOUNTS,  /* to the holder: it is about to */
 };
 
 struct keep_message {
@@ -56,6 +57,7 @@ int keep_take_any(uint64_t *ret_token);
 
 void keep_fd(uint64_t token, int fd);
 void keep_drop(uint64_t token);
+void keep_say_mounts(void);
 void keep_say_ready(void);
 void keep_say_failed(const struct error *err);
 

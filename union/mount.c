@@ -296,6 +296,7 @@ static int mount_union(struct mounted *m, const struct union_options *options,
 	if (survive_fuse_fd(&m->fs) >= 0)
 		(void)snprintf(fd_path, sizeof(fd_path), "/dev/fd/%d",
 			       survive_fuse_fd(&m->fs)); /* fits */
+	survive_note_mounting(&m->fs);
 	if (fuse_session_mount(m->fs.session,
 			       *fd_path ? fd_path : m->mountpoint) < 0) {
 		r = error_set(err, EIO,

@@ -323,6 +323,12 @@ int survive_recover_intents(struct unionfs *fs, struct error *err)
 				      fuse_fd >= 0 ? &watcher : NULL, err);
 }
 
+void survive_note_mounting(struct unionfs *fs)
+{
+	if (fs->state && fuse_fd < 0)
+		keep_say_mounts();
+}
+
 void survive_note_mounted(struct unionfs *fs)
 {
 	if (fs->state && fuse_fd < 0)

@@ -56,7 +56,11 @@ int survive_restore(struct unionfs *fs);
  */
 int survive_recover_intents(struct unionfs *fs, struct error *err);
 
-/* It is mounted: keep the connection. */
+/*
+ * It is about to be mounted, and it is: keep the connection. When it is killed
+ * in between the holder unmounts it.
+ */
+void survive_note_mounting(struct unionfs *fs);
 void survive_note_mounted(struct unionfs *fs);
 
 /*

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The holder starts this program itself as its server: what it does then, and
+ * the mount point, are the words of its command line. Needs root and /dev/fuse.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "union/holder.h"
+#include "union/keep.h"
+
+#include <cmocka.h>
+
+#define HOLDER_FD 3
+
+static char mountpoint[64];
+
+/* The server */
+
+static int mount_fuse(const char *at)
+{
+	char data[64];
+	int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	(void)snprintf(data, sizeof(data),
+		       "fd=%d,rootmode=40000,user_id=0,group_id=0", fd);
+	return mount("holder_test", at, "fuse", 0, data) < 0 ? -errno : 0;
+}
+
+/* The first is killed as soon as it has mounted; the next one looks. */
+static int die_mounted(const char *at)
+{
+	struct error err = {0};
+	struct stat st;
+	char first[80];
+
+	(void)snprintf(first, sizeof(first), "%s.first", at);
+	if (unlink(first) == 0) {
+		keep_say_mounts();
+		if (mount_fuse(at) < 0)
+			return 2;
+		return raise(SIGKILL);
+	}
+	if (stat(at, &st) == 0)
+		return 0;
+	(void)error_set(&err, errno, "a mount is left: %s", strerror(errno));
+	keep_say_failed(&err);
+	return 1;
+}
+
+/* One that was there before, and is dead, is not its own. */
+static int refuse(const char *at)
+{
+	struct error err = {EBUSY, "a dead mount is there"};
+
+	(void)at;
+	keep_say_failed(&err);
+	return 1;
+}
+
+static const struct {
+	const char *name;
+	int (*serve)(const char *at);
+} servers[] = {{"die-mounted", die_mounted}, {"refuse", refuse}};
+
+/* NAME MOUNTPOINT, after what the holder adds */
+static int serve(char **words)
+{
+	size_t i;
+
+	if (keep_start(HOLDER_FD) < 0)
+		return 2;
+	for (i = 0; i < array_size(servers); i++)
+		if (strcmp(servers[i].name, words[0]) == 0)
+			return servers[i].serve(words[1]);
+	return 2;
+}
+
+/* The holder */
+
+static void ready(void *context)
+{
+	(void)context;
+}
+
+static int run(char *name, struct error *err)
+{
+	struct union_options options = {.mountpoint = mountpoint};
+	char self[] = "holder_test";
+	char *argv[] = {self, name, mountpoint, NULL};
+
+	return holder_run(&options, (int)array_size(argv) - 1, argv, ready,
+			  NULL, err);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	log_setup("holder_test", LOG_LEVEL_ERROR);
+	(void)snprintf(mountpoint, sizeof(mountpoint), "/tmp/trib-hold-XXXXXX");
+	return mkdtemp(mountpoint) ? 0 : -1;
+}
+
+static int done(void **state)
+{
+	char first[80];
+
+	(void)state;
+	(void)snprintf(first, sizeof(first), "%s.first", mountpoint);
+	(void)unlink(first); /* when it failed to start */
+	while (umount2(mountpoint, MNT_DETACH) == 0)
+		;
+	return rmdir(mountpoint);
+}
+
+static bool can_mount(void)
+{
+	return geteuid() == 0 && access("/dev/fuse", R_OK | W_OK) == 0;
+}
+
+static void a_server_killed_as_it_mounts_leaves_no_mount(void **state)
+{
+	struct error err = {0};
+	char name[] = "die-mounted", first[80];
+	int fd;
+
+	(void)state;
+	if (!can_mount())
+		skip();
+	(void)snprintf(first, sizeof(first), "%s.first", mountpoint);
+	fd = open(first, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	fd_close(fd);
+	if (run(name, &err) < 0)
+		fail_msg("%s", err.msg);
+}
+
+static void a_mount_of_another_stays(void **state)
+{
+	struct error err = {0};
+	char name[] = "refuse";
+	struct stat st;
+	pid_t pid;
+
+	(void)state;
+	if (!can_mount())
+		skip();
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid)
+		_exit(mount_fuse(mountpoint) < 0 ? 1 : 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_int_equal(stat(mountpoint, &st), -1);
+	assert_int_equal(errno, ENOTCONN);
+	assert_true(run(name, &err) < 0);
+	assert_non_null(strstr(err.msg, "a dead mount is there"));
+	assert_int_equal(stat(mountpoint, &st), -1);
+	assert_int_equal(errno, ENOTCONN);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			a_server_killed_as_it_mounts_leaves_no_mount, setup,
+			done),
+		cmocka_unit_test_setup_teardown(a_mount_of_another_stays, setup,
+						done),
+	};
+
+	if (argc == 5 && strcmp(argv[1], "-f") == 0)
+		return serve(argv + 3);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
