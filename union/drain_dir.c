@@ -128,7 +128,7 @@ static int hand_over(struct unionfs *fs, const struct branch *branch,
 		r = inode_number_write(dir->fd, node->ino);
 	quietly.times[0] = st.st_atim;
 	quietly.times[1] = st.st_mtim;
-	quietly.change.shown = st.st_ctim;
+	quietly.shown = st.st_ctim;
 	quietly_end(fs, dir->fd, &quietly);
 	return r;
 }

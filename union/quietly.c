@@ -41,9 +41,8 @@ static int read_times(struct unionfs *fs, const struct node *node, int fd,
 		return -errno;
 	ret->times[0] = st.st_atim;
 	ret->times[1] = st.st_mtim;
-	ret->change.shown = copy ? node_shown_ctime(&fs->nodes, copy,
-						    &st.st_ctim)
-				 : st.st_ctim;
+	ret->shown = copy ? node_shown_ctime(&fs->nodes, copy, &st.st_ctim)
+			  : st.st_ctim;
 	return 0;
 }
 
@@ -116,20 +115,19 @@ static bool is_time(const struct timespec *a, const struct timespec *b)
  * once more, and said so first.
  */
 static void hide_change(struct unionfs *fs, const struct node *node, int fd,
-			struct quietly *quietly)
+			const struct quietly *quietly)
 {
-	struct timespec *after = &quietly->change.after;
+	struct quiet_change change = {.shown = quietly->shown};
 	struct stat st;
 
-	*after = (struct timespec){0};
-	while (fstat(fd, &st) == 0 && !is_time(&st.st_ctim, after)) {
+	while (fstat(fd, &st) == 0 && !is_time(&st.st_ctim, &change.after)) {
 		if (node && !naming_is_still(node, quietly->mark)) {
 			touch(fd);
 			return;
 		}
-		*after = st.st_ctim;
+		change.after = st.st_ctim;
 		node_change_quietly(&fs->nodes, quietly->branch,
-				    &quietly->handle, &quietly->change);
+				    &quietly->handle, &change);
 	}
 }
 

@@ -10,7 +10,7 @@
 
 struct quietly {
 	struct handle handle;
-	struct quiet_change change;
+	struct timespec shown;    /* its change time */
 	struct timespec times[2]; /* access, modification */
 	uint64_t mark;            /* naming_mark() of the directory */
 	unsigned branch;

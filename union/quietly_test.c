@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -106,6 +108,54 @@ static void nothing_is_seen_of_two_at_once_whoever_ends_first(void **state)
 	}
 }
 
+#define THREADS 4
+#define ROUNDS  100
+
+/* As thread @context: with a name of its own. */
+static void *change_again_and_again(void *context)
+{
+	const char name[] = {(char)('a' + *(const int *)context), '\0'};
+	struct quietly quietly;
+	int i;
+
+	for (i = 0; i < ROUNDS; i++) {
+		if (quietly_begin(&fs, 3, fd, &quietly) < 0 ||
+		    mkdirat(fd, name, 0700) < 0)
+			return (void *)"it could not be changed";
+		if (i % 3)
+			(void)sched_yield(); /* whoever comes next */
+		quietly_end(&fs, fd, &quietly);
+		if (unlinkat(fd, name, AT_REMOVEDIR) < 0)
+			return (void *)"what was made is not there";
+	}
+	return NULL;
+}
+
+static void nothing_is_seen_of_many(void **state)
+{
+	struct stat before = stat_now();
+	pthread_t threads[THREADS];
+	int i, numbers[THREADS];
+	struct quietly whole;
+	void *failed;
+
+	(void)state;
+	assert_int_equal(quietly_begin(&fs, 3, fd, &whole), 0);
+	for (i = 0; i < THREADS; i++) {
+		numbers[i] = i;
+		assert_int_equal(pthread_create(&threads[i], NULL,
+						change_again_and_again,
+						&numbers[i]),
+				 0);
+	}
+	for (i = 0; i < THREADS; i++) {
+		assert_int_equal(pthread_join(threads[i], &failed), 0);
+		assert_null(failed);
+	}
+	quietly_end(&fs, fd, &whole);
+	assert_as_before(&before);
+}
+
 static void what_a_user_changes_is_seen(void **state)
 {
 	struct quietly two[2];
@@ -131,6 +181,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			nothing_is_seen_of_two_at_once_whoever_ends_first,
 			setup, teardown),
+		cmocka_unit_test_setup_teardown(nothing_is_seen_of_many, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(what_a_user_changes_is_seen,
 						setup, teardown),
 	};
