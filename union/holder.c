@@ -22,6 +22,9 @@
 #include "base/process.h"
 #include "union/keep.h"
 #include "union/pace.h"
+#include "union/state.h"
+
+#define ASK_TIMEOUT_MS 10000
 
 struct kept {
 	uint64_t token;
@@ -183,6 +186,39 @@ static int start_server(struct holder *h, struct error *err)
 	return r;
 }
 
+/* Can the program at our path go on with what this server keeps? */
+static bool can_take_over(const struct holder *h)
+{
+	const char *argv[] = {h->argv[0], HOLDER_ASKS, NULL};
+	struct process_result result;
+	struct error err = {0};
+	bool can;
+
+	if (process_run(argv, NULL, ASK_TIMEOUT_MS, -1, &result, &err) < 0) {
+		log_warning("'%s': no other server takes over: %s",
+			    h->mountpoint, error_text(&err));
+		return false;
+	}
+	can = result.exit_code == 0 &&
+	      strtoul(result.out, NULL, 10) == state_layout();
+	process_result_done(&result);
+	if (!can)
+		log_warning("'%s': no other server takes over: the program "
+			    "'%s' keeps other records than the one that "
+			    "serves; it needs an unmount",
+			    h->mountpoint, h->argv[0]);
+	return can;
+}
+
+static void replace(struct holder *h)
+{
+	if (!can_take_over(h))
+		return;
+	h->replaced = true;
+	log_info("'%s': another server takes over", h->mountpoint);
+	(void)pidfd_send_signal(h->pidfd, SIGKILL, NULL, 0);
+}
+
 static void take_signal(struct holder *h)
 {
 	struct signalfd_siginfo info;
@@ -190,9 +226,8 @@ static void take_signal(struct holder *h)
 	if (read(h->signals, &info, sizeof(info)) != sizeof(info))
 		return;
 	if (info.ssi_signo == SIGUSR2) {
-		h->replaced = true;
-		log_info("'%s': another server takes over", h->mountpoint);
-		(void)pidfd_send_signal(h->pidfd, SIGKILL, NULL, 0);
+		if (h->pidfd >= 0) /* else another one is being started */
+			replace(h);
 		return;
 	}
 	h->ending = true;

@@ -4,8 +4,8 @@
  * what a server gives it (keep.h: the state memory, the connection to the
  * kernel, files that were removed while they are open), watch the server, and
  * start the next one when it was killed: the program that is at its path by
- * then, so a new version takes over when it is told to (SIGUSR2). pace.h says
- * when it gives up.
+ * then, so a new version takes over when it is told to (SIGUSR2) and can.
+ * pace.h says when it gives up.
  */
 #ifndef UNION_HOLDER_H
 #define UNION_HOLDER_H
@@ -14,8 +14,15 @@
 #include "union/options.h"
 
 /*
+ * The one word with which that program says by a line which records it keeps:
+ * state_layout(), or 0.
+ */
+#define HOLDER_ASKS "--records"
+
+/*
  * Hold the union of this command line, in the calling process. SIGTERM, SIGINT
- * and SIGHUP go to the server. SIGUSR2 kills it, and the next one is started.
+ * and SIGHUP go to the server. SIGUSR2 kills it, and the next one is started,
+ * unless that would keep other records.
  *
  * @ready  called when a server serves, for the first time
  *

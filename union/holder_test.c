@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The holder starts this program itself as its server: what it does then, and
- * the mount point, are the words of its command line. Needs root and /dev/fuse.
+ * the mount point, are the words of its command line. What mounts needs root
+ * and /dev/fuse.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,16 +18,20 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "union/holder.h"
 #include "union/keep.h"
+#include "union/state.h"
 
 #include <cmocka.h>
 
 #define HOLDER_FD 3
+#define ASKED     "TRIB_HOLDER_TEST_ASKED" /* path, made when it is */
+#define RECORDS   "TRIB_HOLDER_TEST_RECORDS"
 
 static char mountpoint[64];
 
@@ -75,10 +80,61 @@ static int refuse(const char *at)
 	return 1;
 }
 
+/* Answer the holder, when it asks which records this program keeps. */
+static int say_records(void)
+{
+	const char *asked = getenv(ASKED), *records = getenv(RECORDS);
+	int fd = asked ? open(asked, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
+
+	if (fd < 0 || !records)
+		return 2;
+	fd_close(fd);
+	puts(records);
+	return 0;
+}
+
+/* False: the program was not asked. */
+static bool ask_to_be_replaced(const char *asked)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+	unsigned tries;
+
+	(void)kill(getppid(), SIGUSR2);
+	for (tries = 60000; tries; tries--) {
+		if (unlink(asked) == 0)
+			return true;
+		(void)nanosleep(&pause, NULL);
+	}
+	return false;
+}
+
+/*
+ * The first has itself replaced. Twice: when the second is asked for, the first
+ * was decided. It ends well when it was not replaced, the next one does not.
+ */
+static int be_replaced(const char *at)
+{
+	const char *asked = getenv(ASKED);
+	struct error err = {EBUSY, "the next one was started"};
+	char first[80];
+
+	(void)snprintf(first, sizeof(first), "%s.first", at);
+	if (!asked)
+		return 2;
+	if (unlink(first) < 0) {
+		keep_say_failed(&err);
+		return 1;
+	}
+	keep_say_ready();
+	return ask_to_be_replaced(asked) && ask_to_be_replaced(asked) ? 0 : 1;
+}
+
 static const struct {
 	const char *name;
 	int (*serve)(const char *at);
-} servers[] = {{"die-mounted", die_mounted}, {"refuse", refuse}};
+} servers[] = {{"die-mounted", die_mounted},
+	       {"refuse", refuse},
+	       {"be-replaced", be_replaced}};
 
 /* NAME MOUNTPOINT, after what the holder adds */
 static int serve(char **words)
@@ -130,6 +186,18 @@ static int done(void **state)
 	return rmdir(mountpoint);
 }
 
+/* The next server is the first. */
+static void make_first(void)
+{
+	char first[80];
+	int fd;
+
+	(void)snprintf(first, sizeof(first), "%s.first", mountpoint);
+	fd = open(first, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	fd_close(fd);
+}
+
 static bool can_mount(void)
 {
 	return geteuid() == 0 && access("/dev/fuse", R_OK | W_OK) == 0;
@@ -138,16 +206,12 @@ static bool can_mount(void)
 static void a_server_killed_as_it_mounts_leaves_no_mount(void **state)
 {
 	struct error err = {0};
-	char name[] = "die-mounted", first[80];
-	int fd;
+	char name[] = "die-mounted";
 
 	(void)state;
 	if (!can_mount())
 		skip();
-	(void)snprintf(first, sizeof(first), "%s.first", mountpoint);
-	fd = open(first, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	assert_true(fd >= 0);
-	fd_close(fd);
+	make_first();
 	if (run(name, &err) < 0)
 		fail_msg("%s", err.msg);
 }
@@ -175,6 +239,38 @@ static void a_mount_of_another_stays(void **state)
 	assert_int_equal(errno, ENOTCONN);
 }
 
+/* 0: it was asked for and not started. */
+static int run_replaced(uint32_t records)
+{
+	struct error err = {0};
+	char name[] = "be-replaced", asked[80], number[16];
+	int r;
+
+	(void)snprintf(asked, sizeof(asked), "%s.asked", mountpoint);
+	(void)snprintf(number, sizeof(number), "%u", records);
+	assert_int_equal(setenv(ASKED, asked, 1), 0);
+	assert_int_equal(setenv(RECORDS, number, 1), 0);
+	make_first();
+	r = run(name, &err);
+	(void)unlink(asked);
+	if (r < 0)
+		assert_non_null(strstr(err.msg, "the next one was started"));
+	return r;
+}
+
+static void a_program_of_other_records_does_not_take_over(void **state)
+{
+	(void)state;
+	assert_int_equal(run_replaced(state_layout() + 2), 0);
+	assert_int_equal(run_replaced(0), 0);
+}
+
+static void a_program_of_the_same_records_takes_over(void **state)
+{
+	(void)state;
+	assert_true(run_replaced(state_layout()) < 0);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -183,9 +279,16 @@ int main(int argc, char **argv)
 			done),
 		cmocka_unit_test_setup_teardown(a_mount_of_another_stays, setup,
 						done),
+		cmocka_unit_test_setup_teardown(
+			a_program_of_other_records_does_not_take_over, setup,
+			done),
+		cmocka_unit_test_setup_teardown(
+			a_program_of_the_same_records_takes_over, setup, done),
 	};
 
 	if (argc == 5 && strcmp(argv[1], "-f") == 0)
 		return serve(argv + 3);
+	if (argc == 2 && strcmp(argv[1], HOLDER_ASKS) == 0)
+		return say_records();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 /* trib-union: several directories shown as one. docs/union.md. */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@
 #include "union/options.h"
 #include "union/options_mergerfs.h"
 #include "union/passthrough.h"
+#include "union/state.h"
 
 static void ready(void *context)
 {
@@ -55,10 +57,17 @@ static int report(const struct union_options *options, const struct error *err)
 static int serve(struct union_options *options, int argc, char **argv,
 		 struct error *err)
 {
-	if (!options->survive || options->holder_fd >= 0)
+	if (!options->survive)
 		return mount_serve(options, ready, options, err);
 	if (passthrough_sees_replies())
-		return holder_run(options, argc, argv, ready, options, err);
+		return options->holder_fd >= 0
+			       ? mount_serve(options, ready, options, err)
+			       : holder_run(options, argc, argv, ready, options,
+					    err);
+	if (options->holder_fd >= 0)
+		return error_set(err, EPROTO,
+				 "libfuse since 3.17 keeps replies to itself: "
+				 "this program cannot go on");
 	log_warning("the union ends when its server does: libfuse since 3.17 "
 		    "keeps replies to itself");
 	return mount_serve(options, ready, options, err);
@@ -134,6 +143,14 @@ static int run_background(int argc, char **argv,
 	return wait_for_child(read_end);
 }
 
+/* What a holder asks a program before it is to take over: holder.h. */
+static int say_records(void)
+{
+	printf("%" PRIu32 "\n",
+	       passthrough_sees_replies() ? state_layout() : 0);
+	return 0;
+}
+
 /* The last part of a path. */
 static const char *name_of(const char *path)
 {
@@ -156,6 +173,8 @@ int main(int argc, char **argv)
 	}
 	if (argc > 1 && strcmp(argv[1], "--control") == 0)
 		return control_client(argc - 2, argv + 2);
+	if (argc == 2 && strcmp(argv[1], HOLDER_ASKS) == 0)
+		return say_records();
 	r = union_options_parse(argc, argv, &options, &err);
 	if (r < 0)
 		r = log_error(2, "%s", err.msg);

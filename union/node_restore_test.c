@@ -286,10 +286,10 @@ static void refuses_another_programs_memory(void **unused)
 	int fd = dup(state.fd), empty = memfd_create("test", MFD_CLOEXEC);
 
 	(void)unused;
-	state.header->version++;
+	state.header->layout++;
 	assert_int_equal(state_open(&other, fd, &err), -EPROTO);
 	assert_int_equal(state_open(&other, empty, &err), -EPROTO);
-	state.header->version--;
+	state.header->layout--;
 	assert_int_equal(state_open(&other, dup(state.fd), &err), 0);
 	state_done(&other);
 }

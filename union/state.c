@@ -9,8 +9,11 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/crc32c.h"
 #include "union/keep.h"
 #include "union/once.h"
+#include "union/once_slots.h"
+#include "union/open_table.h"
 
 #define MAGIC "tribunst"
 
@@ -32,6 +35,37 @@ static_assert(OPENS_AT + STATE_OPEN_MAX * sizeof(struct state_open) <= NODES_AT,
 	      "it fits its place");
 static_assert(sizeof(struct state_node) == 64, "two to a cache line pair");
 static_assert(sizeof(struct state_copy) == 64, "the same");
+
+uint32_t state_layout(void)
+{
+	static const uint64_t parts[] = {
+		STATE_VERSION,
+		STATE_SIZE,
+		COPIES_AT,
+		QUIET_AT,
+		ONCE_SIZE,
+		BRANCH_MAX,
+		HANDLE_MAX,
+		OPEN_PLACE_BITS,
+		POLICY_FUNCTIONS,
+		sizeof(struct state_header),
+		sizeof(struct state_branch),
+		sizeof(struct state_open),
+		sizeof(struct state_node),
+		sizeof(struct state_copy),
+		sizeof(struct state_quiet),
+		sizeof(struct once_slot),
+		offsetof(struct state_header, init),
+		offsetof(struct state_header, policies_change),
+		offsetof(struct state_branch, identity),
+		offsetof(struct state_open, flags),
+		offsetof(struct state_node, backing_id),
+		offsetof(struct state_copy, data),
+		offsetof(struct once_slot, reply),
+	};
+
+	return crc32c(0, parts, sizeof(parts)) | 1;
+}
 
 static int map(struct state *state)
 {
@@ -66,7 +100,7 @@ int state_create(struct state *ret)
 		return r;
 	}
 	memcpy(state.header->magic, MAGIC, sizeof(state.header->magic));
-	state.header->version = STATE_VERSION;
+	state.header->layout = state_layout();
 	state.header->nodes_used = 1;
 	state.header->opens_used = 1;
 	state.header->next_token = KEEP_FIRST;
@@ -86,7 +120,7 @@ int state_open(struct state *ret, int fd, struct error *err)
 		r = map(&state);
 	if (state.header && (memcmp(state.header->magic, MAGIC,
 				    sizeof(state.header->magic)) != 0 ||
-			     state.header->version != STATE_VERSION)) {
+			     state.header->layout != state_layout())) {
 		state_done(&state);
 		return error_set(err, EPROTO,
 				 "this program keeps other records than the "

@@ -26,7 +26,7 @@
 #include "union/handle.h"
 #include "union/policy_set.h"
 
-#define STATE_VERSION         1
+#define STATE_VERSION         2   /* of what the records mean */
 #define STATE_INIT_MAX        256 /* bytes; of a FUSE_INIT request */
 #define STATE_NODE_MAX        (UINT64_C(1) << 28)
 #define STATE_COPY_MAX        (UINT64_C(1) << 29)
@@ -35,7 +35,7 @@
 
 struct state_header {
 	char magic[8];
-	uint32_t version; /* of all that follows */
+	uint32_t layout; /* state_layout() of who made it */
 	uint32_t init_length;
 	_Atomic uint64_t nodes_used, copies_used, opens_used; /* those below */
 	_Atomic uint64_t next_generation;                     /* of nodes */
@@ -121,6 +121,12 @@ struct state {
 	struct state_quiet *quiet;
 	void *once; /* ONCE_SIZE bytes: once.h */
 };
+
+/*
+ * A number for what these records are and mean: a program with another one
+ * cannot go on with them. Never 0.
+ */
+uint32_t state_layout(void);
 
 /* New, all zero. 0 or -errno. */
 int state_create(struct state *ret);
