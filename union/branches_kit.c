@@ -34,6 +34,23 @@ int branches_kit_make(char top[BRANCHES_KIT_TOP], struct branch_table *table)
 	return 0;
 }
 
+int branches_kit_union(char top[BRANCHES_KIT_TOP], struct unionfs *fs,
+		       struct node **ret_root)
+{
+	struct error err = {0};
+
+	*ret_root = NULL;
+	if (branches_kit_make(top, &fs->branches) < 0)
+		return -1;
+	if (fs->branches.count < 2)
+		return 0;
+	policy_set_init(&fs->policies);
+	if (unionfs_init(fs, &err) < 0)
+		return -1;
+	*ret_root = node_get(&fs->nodes, NODE_ROOT_ID);
+	return 0;
+}
+
 int branches_kit_remove(const char *top)
 {
 	const char *const argv[] = {"rm", "-rf", top, NULL};

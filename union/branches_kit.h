@@ -3,7 +3,7 @@
 #ifndef UNION_BRANCHES_KIT_H
 #define UNION_BRANCHES_KIT_H
 
-#include "union/branch.h"
+#include "union/unionfs.h"
 
 #define BRANCHES_KIT_TOP 64 /* bytes, of a path */
 
@@ -15,6 +15,15 @@
  * @top  its path
  */
 int branches_kit_make(char top[BRANCHES_KIT_TOP], struct branch_table *table);
+
+/*
+ * The same as a union that nobody has mounted.
+ *
+ * @fs        zeroed; unionfs_done() is the caller's, if there is a root
+ * @ret_root  borrowed; NULL: tests skip
+ */
+int branches_kit_union(char top[BRANCHES_KIT_TOP], struct unionfs *fs,
+		       struct node **ret_root);
 
 /* Remove it, with all that is in it. 0 or -errno. */
 int branches_kit_remove(const char *top);

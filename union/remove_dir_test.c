@@ -36,18 +36,8 @@ static atomic_int waiter;       /* thread id */
 
 static int setup(void **state)
 {
-	struct error err = {0};
-
 	(void)state;
-	if (branches_kit_make(top, &fs.branches) < 0)
-		return -1;
-	if (fs.branches.count < 2)
-		return 0; /* the tests skip */
-	policy_set_init(&fs.policies);
-	if (unionfs_init(&fs, &err) < 0)
-		return -1;
-	root = node_get(&fs.nodes, NODE_ROOT_ID);
-	return 0;
+	return branches_kit_union(top, &fs, &root);
 }
 
 static int done(void **state)

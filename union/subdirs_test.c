@@ -20,17 +20,8 @@ static struct node *root;
 
 static int setup(void **state)
 {
-	struct error err = {0};
-
 	(void)state;
-	if (branches_kit_make(top, &fs.branches) < 0)
-		return -1;
-	if (fs.branches.count < 2)
-		return 0; /* the tests skip */
-	if (unionfs_init(&fs, &err) < 0)
-		return -1;
-	root = node_get(&fs.nodes, NODE_ROOT_ID);
-	return 0;
+	return branches_kit_union(top, &fs, &root);
 }
 
 static int done(void **state)
@@ -120,7 +111,6 @@ static void a_directory_that_appears_is_counted(void **state)
 	(void)state;
 	if (!root)
 		skip();
-	policy_set_init(&fs.policies);
 	assert_int_equal(
 		mknodat(fs.branches.items[0]->root_fd, "a", S_IFREG | 0644, 0),
 		0);
