@@ -16,6 +16,7 @@
 #include "union/node_build.h"
 #include "union/node_copies.h"
 #include "union/node_index.h"
+#include "union/node_lost.h"
 #include "union/node_record.h"
 #include "union/node_slots.h"
 #include "union/state.h"
@@ -498,6 +499,7 @@ void node_forget(struct node_table *table, uint64_t id, uint64_t count)
 	if (node) {
 		node->lookups -= count < node->lookups ? count : node->lookups;
 		node_record_lookups(table, node);
+		node_lost_note(table, node);
 		end_unused(table, node);
 	}
 	pthread_mutex_unlock(&table->lock);
@@ -551,6 +553,7 @@ void node_table_done(struct node_table *table)
 	node_sleepers_done(&table->sleepers);
 	free(table->free_slots);
 	free(table->free_records);
+	free(table->lost);
 	free(table->buckets);
 	table->buckets = NULL;
 }

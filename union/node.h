@@ -28,6 +28,7 @@
 #define NODE_ROOT_ID 1 /* FUSE_ROOT_ID */
 
 struct dir_fd;
+struct node_lost;
 struct state;
 
 /*
@@ -67,8 +68,10 @@ struct node {
 	/* Of a directory, see naming.h: who changes names in it now, and how
 	 * often that was done. */
 	atomic_uint naming, named;
+	bool known_before; /* by an earlier server: see node_lost.h */
 	/* Of what was removed and may still be in use: its first copy,
-	 * O_PATH; owned. -1: none. Set once. */
+	 * O_PATH; owned. -1: none. Set once, and taken when nobody knows the
+	 * node any more. */
 	atomic_int buried_fd;
 	uint64_t buried_token; /* of it, kept: see keep.h; 0: it is not */
 
@@ -125,6 +128,9 @@ struct node_table {
 	uint64_t asleep; /* of them: nobody has them, see node_sleep.h */
 	struct node_sleepers sleepers;
 	struct state *state;    /* see node_record.h; NULL: none */
+	struct node_lost *lost; /* see node_lost.h */
+	size_t lost_size;
+	_Atomic size_t lost_count;
 	uint32_t *free_records; /* of copies; a stack */
 	uint64_t free_record_count, free_record_size;
 	pthread_mutex_t locks[NODE_LOCKS]; /* of nodes, by id */

@@ -23,6 +23,7 @@ static int restore_node(struct node_table *table, uint64_t id)
 	node->ino = record->ino;
 	node->type = record->type;
 	node->lookups = record->lookups;
+	node->known_before = true;
 	node->subdirs = -1;
 	node->moves = record->moves;
 	node->backing_id = record->backing_id;

@@ -16,6 +16,7 @@
 #include "union/branch_health.h"
 #include "union/intent.h"
 #include "union/keep.h"
+#include "union/node_lost.h"
 #include "union/node_record.h"
 #include "union/once.h"
 #include "union/open_record.h"
@@ -29,9 +30,7 @@
 
 #define DEV_IOC_CLONE _IOR(229, 0, uint32_t) /* since Linux 4.2 */
 
-static bool resends; /* the kernel can */
-static uint64_t *buried_ids;
-static size_t buried_count;
+static bool resends;     /* the kernel can */
 static int fuse_fd = -1; /* of the server before */
 static _Thread_local bool replays;
 
@@ -412,42 +411,37 @@ void survive_resend(struct unionfs *fs)
 			    fs->mountpoint, strerror(errno));
 }
 
-/* Of each node that keeps a removed file, from before: it is freed by hand. */
-static size_t list_buried(struct unionfs *fs, uint64_t **ret)
-{
-	uint64_t id, *ids = calloc(fs->nodes.slots_used, sizeof(*ids));
-	const struct node *node;
-	size_t count = 0;
-
-	for (id = NODE_ROOT_ID; ids && id < fs->nodes.slots_used; id++) {
-		node = node_get(&fs->nodes, id);
-		if (node && node->buried_token && !node->opens)
-			ids[count++] = id;
-	}
-	*ret = ids;
-	return count;
-}
-
 void survive_list_buried(struct unionfs *fs)
 {
 	if (fs->state && fuse_fd >= 0)
-		buried_count = list_buried(fs, &buried_ids);
+		node_lost_note_all(&fs->nodes);
+}
+
+static void ask_for(struct unionfs *fs, const struct node_lost *lost)
+{
+	struct node *node = node_lost_hold(&fs->nodes, lost);
+
+	if (!node)
+		return;
+	if (fuse_lowlevel_notify_inval_inode(fs->session, node->id, -1, 0) ==
+	    -ENOENT)
+		node_lost_end(&fs->nodes, node, lost);
+	node_let_go(&fs->nodes, node);
 }
 
 bool survive_forget_lost(struct unionfs *fs)
 {
-	size_t i;
+	struct node_lost *lost;
+	size_t i, count;
 
-	if (!buried_count)
+	if (!node_lost_any(&fs->nodes))
 		return false;
 	if (once_is_waiting(fs->once))
 		return true;
-	for (i = 0; i < buried_count; i++)
-		if (fuse_lowlevel_notify_inval_inode(fs->session, buried_ids[i],
-						     -1, 0) == -ENOENT)
-			node_forget(&fs->nodes, buried_ids[i], UINT64_MAX);
-	buried_count = 0;
-	free(take_ptr(buried_ids));
+	count = node_lost_take(&fs->nodes, &lost);
+	for (i = 0; i < count; i++)
+		ask_for(fs, &lost[i]);
+	free(lost);
 	return false;
 }
 

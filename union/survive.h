@@ -84,10 +84,11 @@ void survive_resend(struct unionfs *fs);
 
 /*
  * A FORGET that the one before had taken is lost. Where that would keep a
- * removed file on its branch the kernel is asked whether it knows the node
- * still: of those that were there before the first request of this server,
- * which are listed until then; and when no request is to come again, which
- * might give such a node back. True: not yet.
+ * removed file on its branch (node_lost.h) the kernel is asked whether it knows
+ * the node still: of those that were removed before the first request of this
+ * server, which are listed until then, and of those that are removed later; and
+ * when no request is to come again, which might give such a node back. True:
+ * not yet.
  */
 void survive_list_buried(struct unionfs *fs);
 bool survive_forget_lost(struct unionfs *fs);
