@@ -171,15 +171,10 @@ static void start_uring(struct serve *serve, unsigned threads)
 
 	if (!serve->fs->want_io_uring)
 		return;
-	if (serve->fs->state) {
-		log_info("requests come by /dev/fuse: those of a ring are not "
-			 "sent again to a server that goes on");
-		return;
-	}
 	if (!passthrough_sees_replies())
 		(void)error_set(&err, EOPNOTSUPP,
 				"libfuse since 3.17 keeps replies to itself");
-	else if (uring_check(&err) == 0 &&
+	else if (uring_check(serve->fs->state != NULL, &err) == 0 &&
 		 uring_start(&server, threads, &serve->fs->uring, &err) == 0)
 		return;
 	log_info("requests come by /dev/fuse: %s", error_text(&err));

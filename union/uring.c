@@ -323,11 +323,16 @@ static int start_first(struct uring *uring, unsigned threads)
 	return r;
 }
 
-int uring_check(struct error *err)
+int uring_check(bool survives, struct error *err)
 {
 	char yes = 'N';
-	auto_close int fd = open(PARAMETER, O_RDONLY | O_CLOEXEC);
+	auto_close int fd = -1;
 
+	if (survives)
+		return error_set(err, EOPNOTSUPP,
+				 "those of a ring would be lost when the "
+				 "server of a union that survives is killed");
+	fd = open(PARAMETER, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return error_set(err, EOPNOTSUPP,
 				 "this kernel has no FUSE over io_uring");

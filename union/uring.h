@@ -13,6 +13,22 @@
  *
  * FORGET, INTERRUPT and what we notify of go by /dev/fuse always; so the
  * threads that read it (serve.h) stay.
+ *
+ * Not for a union that survives its server (survive.h), for the kernel would
+ * lose requests when that is killed (fs/fuse/dev_uring.c and dev.c, 6.14 to
+ * 6.18):
+ *
+ * - A request is given to an entry by who asks (fuse_uring_queue_fuse_req()),
+ *   but copied there by the entry's thread, later (fuse_uring_send_in_task()).
+ *   When that has died in between the request is neither copied nor given to
+ *   another entry, and nobody learns its number: it cannot be answered.
+ * - FUSE_NOTIFY_RESEND (fuse_resend()) sends again what was read from
+ *   /dev/fuse. What is in entries is in lists of the queues, where it does not
+ *   look.
+ * - A connection that has used rings never goes back to /dev/fuse.
+ *
+ * What was copied could be answered by the next server, by its number and from
+ * memory at the same address. That leaves the first.
  */
 #ifndef UNION_URING_H
 #define UNION_URING_H
@@ -40,8 +56,12 @@ struct uring_server {
 	void *context;
 };
 
-/* Does this kernel offer it? 0 or -EOPNOTSUPP; @err says what is missing. */
-int uring_check(struct error *err);
+/*
+ * May it be used? 0 or -EOPNOTSUPP; @err says what this kernel does not offer.
+ *
+ * @survives  the union is to survive its server
+ */
+int uring_check(bool survives, struct error *err);
 
 /*
  * Make @threads threads for each queue, fewer where there are many CPUs. They
