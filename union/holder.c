@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/pidfd.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -21,6 +20,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "union/keep.h"
+#include "union/limits.h"
 #include "union/pace.h"
 #include "union/state.h"
 
@@ -50,6 +50,7 @@ struct holder {
 	pid_t pid;
 	int pidfd, socket;
 	int64_t serves_since_ms; /* -1: it does not */
+	bool said;               /* that something is not kept */
 	int error; /* why it does not, as it said; 0: it did not say */
 	char failure[ERROR_TEXT_MAX];
 };
@@ -64,6 +65,17 @@ static bool has(const struct holder *h, uint64_t token)
 	return false;
 }
 
+/* The union goes on; what this is of goes with its server. */
+static void not_kept(struct holder *h, int why)
+{
+	if (!h->said)
+		log_warning("'%s': not all that must outlive the server is "
+			    "kept: %s: files that were removed while open are "
+			    "lost when it is killed",
+			    h->mountpoint, strerror(why));
+	h->said = true;
+}
+
 static void add(struct holder *h, uint64_t token, int fd)
 {
 	size_t size = h->size ? h->size * 2 : 64;
@@ -72,7 +84,8 @@ static void add(struct holder *h, uint64_t token, int fd)
 	if (h->count == h->size) {
 		bigger = reallocarray(h->kept, size, sizeof(*bigger));
 		if (!bigger) {
-			fd_close(fd); /* that file is not kept */
+			fd_close(fd);
+			not_kept(h, ENOMEM);
 			return;
 		}
 		h->kept = bigger;
@@ -107,6 +120,8 @@ static void take_message(struct holder *h, const struct keep_message *message,
 	case KEEP_ADD:
 		if (fd >= 0)
 			add(h, message->token, fd);
+		else /* what was sent with it found no place here */
+			not_kept(h, EMFILE);
 		return;
 	case KEEP_DROP: drop(h, message->token); break;
 	case KEEP_READY:
@@ -170,6 +185,7 @@ static int start_server(struct holder *h, struct error *err)
 
 	h->serves_since_ms = -1;
 	h->error = 0;
+	h->said = false;
 	h->failure[0] = '\0';
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return error_set(err, errno, "start the server: %s",
@@ -378,16 +394,6 @@ static int hold_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
-static void raise_file_limit(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-		limit.rlim_cur = limit.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &limit); /* then it is lower */
-	}
-}
-
 /* The command line of a server: ours, and where we are. */
 static const char **server_argv(int argc, char **argv, char *self)
 {
@@ -442,7 +448,7 @@ int holder_run(const struct union_options *options, int argc, char **argv,
 				 options->mountpoint, strerror(errno));
 	h.argv = server_argv(argc, argv, self);
 	h.signals = hold_signals();
-	raise_file_limit();
+	limits_raise();
 	r = h.argv && h.signals >= 0
 		    ? hold(&h, err)
 		    : error_set(err, ENOMEM, "%s", strerror(ENOMEM));

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -129,12 +130,25 @@ static int be_replaced(const char *at)
 	return ask_to_be_replaced(asked) && ask_to_be_replaced(asked) ? 0 : 1;
 }
 
+/* Its holder has no room for what it is to keep. */
+static int keep_too_much(const char *at)
+{
+	const struct rlimit few = {3, 3};
+
+	(void)at;
+	if (prlimit(getppid(), RLIMIT_NOFILE, &few, NULL) < 0)
+		return 2;
+	keep_fd(KEEP_FIRST, HOLDER_FD);
+	return 0;
+}
+
 static const struct {
 	const char *name;
 	int (*serve)(const char *at);
 } servers[] = {{"die-mounted", die_mounted},
 	       {"refuse", refuse},
-	       {"be-replaced", be_replaced}};
+	       {"be-replaced", be_replaced},
+	       {"keep-too-much", keep_too_much}};
 
 /* NAME MOUNTPOINT, after what the holder adds */
 static int serve(char **words)
@@ -271,6 +285,38 @@ static void a_program_of_the_same_records_takes_over(void **state)
 	assert_true(run_replaced(state_layout()) < 0);
 }
 
+/* In a process of its own: it loses its limit. */
+static void run_keep_too_much(int log_fd)
+{
+	struct error err = {0};
+	char name[] = "keep-too-much";
+
+	log_setup("holder_test", LOG_LEVEL_WARNING);
+	if (dup2(log_fd, STDERR_FILENO) < 0)
+		_exit(2);
+	_exit(run(name, &err) < 0 ? 1 : 0);
+}
+
+static void what_is_not_kept_is_said(void **state)
+{
+	char text[1024] = "";
+	int ends[2], status;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid)
+		run_keep_too_much(ends[1]);
+	fd_close(ends[1]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_true(read(ends[0], text, sizeof(text) - 1) > 0);
+	fd_close(ends[0]);
+	assert_non_null(strstr(text, "Too many open files"));
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -284,6 +330,8 @@ int main(int argc, char **argv)
 			done),
 		cmocka_unit_test_setup_teardown(
 			a_program_of_the_same_records_takes_over, setup, done),
+		cmocka_unit_test_setup_teardown(what_is_not_kept_is_said, setup,
+						done),
 	};
 
 	if (argc == 5 && strcmp(argv[1], "-f") == 0)

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
@@ -21,6 +20,7 @@
 #include "union/heal.h"
 #include "union/intent.h"
 #include "union/keep.h"
+#include "union/limits.h"
 #include "union/ops.h"
 #include "union/options_branches.h"
 #include "union/passthrough.h"
@@ -311,16 +311,6 @@ static int mount_union(struct mounted *m, const struct union_options *options,
 	return r;
 }
 
-static void raise_file_limit(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-		limit.rlim_cur = limit.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &limit); /* then it is lower */
-	}
-}
-
 int mount_serve(const struct union_options *options, void (*ready)(void *),
 		void *context, struct error *err)
 {
@@ -343,7 +333,7 @@ int mount_serve(const struct union_options *options, void (*ready)(void *),
 	m->fs.branch_timeout_ms = (int64_t)options->branch_timeout * 1000;
 	m->fs.lists_quietly = options->lists_quietly;
 	m->fs.forgets_nothing = options->forgets_nothing;
-	raise_file_limit();
+	limits_raise();
 	r = survive_begin(&m->fs, options, err);
 	if (r == 0)
 		r = check_mountpoint(m, options->mountpoint, err);

@@ -279,6 +279,19 @@ static void leaves_out_a_branch_that_was_never_one(void **unused)
 	node_table_done(&again);
 }
 
+/* Where the kernel has such: vm.memfd_noexec can want it. */
+static void the_memory_cannot_be_executed(void **unused)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC | 8 /* MFD_NOEXEC_SEAL */);
+	struct stat st;
+
+	(void)unused;
+	assert_int_equal(fstat(state.fd, &st), 0);
+	if (fd >= 0)
+		assert_int_equal(st.st_mode & 0111, 0);
+	fd_close(fd);
+}
+
 static void refuses_another_programs_memory(void **unused)
 {
 	struct error err = {0};
@@ -410,6 +423,7 @@ int main(void)
 		TEST(keeps_a_change_that_is_not_to_be_seen),
 		TEST(leaves_out_what_the_kernel_does_not_know),
 		TEST(leaves_out_a_branch_that_was_never_one),
+		TEST(the_memory_cannot_be_executed),
 		TEST(refuses_another_programs_memory),
 		TEST(is_whole_after_a_kill_at_any_moment),
 	};

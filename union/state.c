@@ -15,6 +15,10 @@
 #include "union/once_slots.h"
 #include "union/open_table.h"
 
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 8u /* linux/memfd.h; since Linux 6.3 */
+#endif
+
 #define MAGIC "tribunst"
 
 /* Where each part begins; bytes. */
@@ -87,9 +91,19 @@ static int map(struct state *state)
 	return 0;
 }
 
+/* Where only such are to be had: one that nobody can execute. */
+static int make_memory(void)
+{
+	int fd = memfd_create("trib-union", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
+
+	return fd < 0 && errno == EINVAL
+		       ? memfd_create("trib-union", MFD_CLOEXEC)
+		       : fd;
+}
+
 int state_create(struct state *ret)
 {
-	struct state state = {.fd = memfd_create("trib-union", MFD_CLOEXEC)};
+	struct state state = {.fd = make_memory()};
 	int r;
 
 	if (state.fd < 0)
