@@ -404,9 +404,9 @@ bool kube_object_has_finalizer(struct json_object *object, const char *name)
 void kube_object_drop_finalizer(struct json_object *object, const char *name)
 {
 	struct json_object *list = get(get(object, "metadata"), "finalizers");
-	int i = finalizer_index(object, name);
+	int i;
 
-	if (i >= 0)
+	while ((i = finalizer_index(object, name)) >= 0)
 		(void)json_object_array_del_idx(list, (size_t)i, 1);
 }
 
