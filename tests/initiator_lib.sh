@@ -29,7 +29,7 @@ remote() {
 }
 
 clean_state() {
-	local pid m l
+	local m l
 	# The file systems, then the devices below them, then what serves those.
 	while read -r m; do umount "$m" || umount -l "$m"; done < <(
 		awk -v d="$TEST_DIR/mnt" '$5 == d {print $5}' /proc/self/mountinfo)
@@ -43,7 +43,7 @@ clean_state() {
 	done
 	while read -r m; do umount -l "$m"; done < <(
 		awk -v d="$TEST_DIR/" 'index($5, d) == 1 {print $5}' /proc/self/mountinfo)
-	for pid in $(pgrep -f "trib-nbd .*$STATE"); do kill -9 "$pid"; done
+	end_at_once $(pgrep -f "trib-nbd .*$STATE")
 	stop_server
 	rm -rf --one-file-system "$STATE" "$TEST_DIR"/*.img "$TEST_DIR"/*.log
 }
@@ -94,10 +94,9 @@ print(s.getsockname()[1])')
 
 stop_server() {
 	[ -n "$SERVER_PID" ] || return 0
-	kill "$SERVER_PID" 2>/dev/null
-	wait "$SERVER_PID" 2>/dev/null
+	kill "$SERVER_PID" 2>/dev/null || true
+	wait "$SERVER_PID" 2>/dev/null || true
 	SERVER_PID=
-	return 0
 }
 kill_server() {
 	kill -9 "$SERVER_PID"

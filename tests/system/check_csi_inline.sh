@@ -156,7 +156,7 @@ test_goes_whatever_was_lost_on_the_node() {
 	nothing_left
 	# The node of an extent, for a while: the kubelet tries again.
 	inline $POD pod volume_context.size=64Mi volume_context.nodes=host2
-	kill -KILL "$(cat "$C/host2/blockd.pid")"
+	blockd_signal 2 KILL
 	unpublish 1 $POD pod >"$TEST_DIR/said" 2>&1 &
 	call=$!
 	sleep 1
