@@ -110,6 +110,9 @@ end_at_once() {
 	done
 }
 
+# becomes PID PROGRAM: what a shell started in the background runs by now
+becomes() { eventually 30 grep -qsx "$2" "/proc/$1/comm"; }
+
 # stand_still PID: stopped, all of its threads (they go on for a moment)
 stand_still() {
 	kill -STOP "$1"

@@ -386,7 +386,7 @@ test_a_busy_publication_names_who_it_is() {
 	(cd "$t" && exec sleep 300) &
 	pid=$!
 	at_exit kill $pid
-	eventually 30 eval "[ \"\$(readlink /proc/$pid/cwd)\" = '$t' ]"
+	becomes $pid sleep
 	fails 1 "sleep ($pid)" unpublish 1 "$id" a
 	kill $pid
 	wait $pid || true

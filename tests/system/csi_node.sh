@@ -106,7 +106,7 @@ container_start() {
 	unshare --mount --propagation private "$TOP/tests/apart" "$TEST_DIR" sleep 300 &
 	CONTAINER=$!
 	at_exit kill $CONTAINER
-	eventually 30 grep -q sleep /proc/$CONTAINER/comm
+	becomes $CONTAINER sleep
 }
 healthy() { stats 1 "$1" "$2" | grep -q 'the volume is well'; }
 
@@ -134,7 +134,7 @@ test_a_dead_union_is_put_right_by_itself() {
 	eventually 30 healthy "$id" "$a"
 	# Unmounted by hand: the staging mount comes back, under those that use
 	# it; a publication does not.
-	umount "$a"
+	eventually 30 umount "$a" # the driver may just look at it
 	exec 7<"$b/d/1"
 	pid=$(union_pid dead)
 	umount "$(staging 1 dead)"
@@ -215,7 +215,7 @@ test_a_rebooted_node_is_staged_again() {
 	driver_signal 1 KILL
 	blockd_signal 1 KILL
 	kill -KILL "$(union_pid boot)"
-	pgrep -f "trib-nbd.*$C/host1/" | while read -r i; do kill -KILL "$i"; done
+	pgrep -f "trib-nbd.*$C/host1/" | while read -r i; do end_at_once "$i"; done
 	# Before their files are out of sight with the mounts they are in.
 	losetup -nl -O NAME,BACK-FILE | grep "$C/host1/" >"$TEST_DIR/loops"
 	findmnt -rno TARGET | grep "^$C/host1/" | sort -r | while read -r i; do umount -l "$i"; done

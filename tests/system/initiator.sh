@@ -39,6 +39,7 @@ test_a_device_mounted_elsewhere_names_by_whom() {
 		>"$TEST_DIR/elsewhere" &
 	other=$!
 	eventually 30 grep -q mounted "$TEST_DIR/elsewhere"
+	becomes $other sleep
 	refused EBUSY "another mount namespace, that of sleep ($other)" detach id=a
 	kill $other
 	wait $other || true

@@ -59,6 +59,7 @@ test_what_holds_something_is_refused_and_what_is_in_use_always() {
 	# Who has it open without claiming it, be it for reading.
 	sleep 300 <"$dev" &
 	at_exit kill $!
+	becomes $! sleep
 	fails any "in use: open in sleep ($!)" on 1 trib pool create held "$dev" --force
 	kill $!
 	wait $! || true
@@ -70,6 +71,7 @@ test_what_holds_something_is_refused_and_what_is_in_use_always() {
 	losetup -d "$dev"
 	sleep 300 <"$file" &
 	at_exit kill $!
+	becomes $! sleep
 	fails any "in use: open in sleep ($!)" on 1 trib pool create again "$file"
 	kill $!
 	wait $! || true

@@ -174,7 +174,7 @@ test_a_busy_unmount_names_who_it_is() {
 	(cd "$C/host1/mnt/busy/d" && exec sleep 300) &
 	local pid=$!
 	at_exit kill $pid
-	eventually 30 eval "[ \"\$(readlink /proc/$pid/cwd)\" = '$C/host1/mnt/busy/d' ]"
+	becomes $pid sleep
 	fails 1 "sleep ($pid)" v 1 detach name=busy
 	is_whole 1 busy
 	check "$C/host1/mnt/busy"
