@@ -275,7 +275,7 @@ write_begin() {
 	at_exit wait "$WRITE"
 }
 write_waits() { sleep 0.3 && kill -0 "$WRITE" 2>/dev/null || fail "it is not frozen"; }
-write_ends() { eventually "${1:-5}" write_ended; }
+write_ends() { eventually "${1:-8}" write_ended; }
 write_ended() { ! kill -0 "$WRITE"; }
 hold_x() { call HoldWrites id="$1" extents=x timeout_ms="$2" >/dev/null; }
 
@@ -303,7 +303,7 @@ test_a_mounted_file_system_is_frozen_for_a_hold() {
 	at_exit umount "$D/s"
 	same "$(cat "$D/s/file")" before
 	# At its end by itself, and by a cut that begins one of its own.
-	hold_x "$(uuid)" 1000
+	hold_x "$(uuid)" 3000
 	write_begin
 	write_waits
 	write_ends
@@ -311,7 +311,7 @@ test_a_mounted_file_system_is_frozen_for_a_hold() {
 	write_begin
 	write_ends
 	# Its process is killed: blockd thaws, when the hold ends.
-	hold_x "$(uuid)" 1000
+	hold_x "$(uuid)" 3000
 	pkill -KILL -P "$PID" -x trib-freeze
 	write_begin
 	write_waits

@@ -117,7 +117,7 @@ test_several_are_cut_at_one_instant_while_clients_write() {
 	on 1 trib extent create host2/b --pool raw --size 16MiB --thick --quiet >/dev/null
 	a=$(uri host1/a) b=$(uri host2/b)
 	# One writer: a number to a, then the same to b, so b is never ahead.
-	on 1 /usr/bin/python3 - "$a" "$b" "$C/stop" <<-'P' &
+	on 1 /usr/bin/python3 - "$a" "$b" "$C/stop" "$C/began" <<-'P' &
 		import nbd, os, struct, sys
 		hs = []
 		for u in sys.argv[1:3]:
@@ -126,10 +126,12 @@ test_several_are_cut_at_one_instant_while_clients_write() {
 		while not os.path.exists(sys.argv[3]):
 		    n += 1
 		    for h in hs: h.pwrite(struct.pack("<Q", n) * 512, 0)
+		    if n == 1: open(sys.argv[4], "w").close()
 		for h in hs: h.flush()
 	P
 	n=$!
 	at_exit kill -9 $n
+	eventually 30 test -e "$C/began"
 	for i in 1 2 3 4; do
 		sleep 0.15
 		on 1 trib extent snapshot host1/a host2/b --name s$i --quiet

@@ -45,6 +45,14 @@ seq_start() { # HOST VOLUME
 	at_exit touch "$TEST_DIR/stop"
 	eventually 30 test -s "$C/host$1/mnt/$2/w/1"
 }
+# seq_goes_on HOST VOLUME: what was begun after this call is written everywhere
+seq_goes_on() {
+	local first
+	first=$(seq_now "$@")
+	eventually 30 seq_is_past "$first" "$@"
+}
+seq_now() { local all; all=$(branches "$@"); cat "${all%%$'\n'*}/seq"; }
+seq_is_past() { [ "$((10#$(seq_now "${@:2}")))" -gt $((10#$1 + 1)) ]; }
 seq_stop() {
 	touch "$TEST_DIR/stop"
 	wait $SEQ || fail "the writer failed"
@@ -66,9 +74,9 @@ test_a_written_volume_of_three_nodes_is_cut_at_one_instant() {
 	seq_start 1 seq
 	# From any machine; the writer goes on.
 	on 2 trib snapshot create s1 seq --quiet
-	sleep 1
+	seq_goes_on 1 seq
 	on 3 trib snapshot create s2 seq --quiet
-	sleep 0.3
+	seq_goes_on 1 seq
 	seq_stop
 	[ "$(cat "$TEST_DIR/last")" -gt 2 ]
 	n=$(seq_check 1 seq)
