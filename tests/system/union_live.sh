@@ -259,9 +259,9 @@ test_a_mount_follows_another_at_once() {
 	umount -l "$M"
 	(sleep 1 && kill -CONT "$before") &
 	union "control=$D/ctl" "$D/a:$D/b"
-	same "$(getfattr --absolute-names --only-values -n user.union.pid "$M/.union")" "$(server)"
 	touch "$M/f"
 	eventually 30 gone "$before"
+	same "$(getfattr --absolute-names --only-values -n user.union.pid "$M/.union")" "$(server)"
 	[ -S "$D/ctl" ] # is the new one's
 	fails 1 "another union is served there" trib-union -o "control=$D/ctl" "$D/a" "$D/b"
 	echo text >"$D/file"

@@ -486,7 +486,7 @@ test_refuses_to_mount_with_words() {
 	fails 1 "No such file" trib-union -o survive=yes "$D/none" "$M"
 	fails 1 "same directory" trib-union -f -o survive=yes "$D/a:$D/a" "$M"
 	fails 2 "yes or no" trib-union -o survive=maybe "$D/a" "$M"
-	gone
+	eventually 30 gone
 }
 
 run_tests "$@"
