@@ -96,7 +96,8 @@ test_git_and_a_compiler() {
 	same "$(git -c safe.directory='*' -C "$M/tree" status --porcelain)" ""
 }
 
-sql() { sqlite3 -cmd ".timeout 60000" "$M/base" "$@"; }
+EXEC= # (EXEC=exec; sql ...) &: $! is sqlite, not a shell around it
+sql() { $EXEC sqlite3 -cmd ".timeout 60000" "$M/base" "$@"; }
 
 insert_rows() { # FROM TO
 	local i
@@ -118,8 +119,8 @@ test_sqlite_with_two_writers_and_one_that_is_killed() {
 		two=$!
 		wait $one $two
 		same "$(sql 'SELECT count(*) FROM t')" 120 "$mode"
-		sql "BEGIN; WITH RECURSIVE n(i) AS (SELECT 2000 UNION ALL SELECT i+1 FROM n LIMIT 300000)
-			INSERT INTO t SELECT i, hex(randomblob(200)) FROM n; COMMIT;" &
+		(EXEC=exec; sql "BEGIN; WITH RECURSIVE n(i) AS (SELECT 2000 UNION ALL SELECT i+1 FROM n LIMIT 300000)
+			INSERT INTO t SELECT i, hex(randomblob(200)) FROM n; COMMIT;") &
 		one=$!
 		sleep 0.5
 		kill -9 $one 2>/dev/null || true
