@@ -8,7 +8,7 @@
 # meanwhile use it, too.
 . "$(dirname "$0")/../lib.sh"
 need_root
-need getfattr jq prlimit
+need getfattr jq pgrep prlimit
 [ -c /dev/fuse ] || skip_all "needs /dev/fuse"
 SWITCH=/sys/module/fuse/parameters/enable_uring
 [ -w $SWITCH ] || skip_all "this kernel has no FUSE over io_uring"
@@ -36,6 +36,7 @@ union() { # OPTIONS
 stat_of() { getfattr --absolute-names --only-values -n user.tributary.stats "$M" | jq -r ".$1"; }
 setting() { getfattr --absolute-names --only-values -n "user.union.$1" "$M/.union"; }
 is_on() { [ "$(stat_of io_uring)" = true ]; }
+nobody_serves() { ! pgrep -f -- " $M\$"; }
 serves() {
 	mkdir "$M/d"
 	echo text >"$M/d/f"
@@ -99,6 +100,24 @@ test_who_cannot_have_rings_is_served_by_dev_fuse() {
 	serves
 	same "$(stat_of io_uring)" false
 	grep -q "by /dev/fuse: prepare io_uring: Too many open files" "$D/log"
+}
+
+# Those of a ring would be lost with a server that is killed.
+test_a_union_that_survives_is_served_by_dev_fuse() {
+	turn Y
+	union survive=yes
+	serves
+	same "$(stat_of io_uring)" false
+	same "$(setting io_uring)" false
+	grep -q "by /dev/fuse: those of a ring would be lost" "$D/log"
+	local pid
+	pid=$(setting pid)
+	kill -9 "$pid" # it serves until it is unmounted
+	serves
+	same "$(setting io_uring)" false
+	[ "$(setting pid)" != "$pid" ]
+	umount "$M"
+	eventually 30 nobody_serves
 }
 
 # Threads and descriptors end with it.
