@@ -108,6 +108,10 @@ blockd_signal() {
 		kill -0 "$pid" 2>/dev/null || break
 		sleep 0.05
 	done
+	if kill -0 "$pid" 2>/dev/null; then
+		echo "host$1: blockd does not end" >&2
+		return 1
+	fi
 	rm -f "$CLUSTER_DIR/host$1/blockd.pid"
 }
 

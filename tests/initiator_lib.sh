@@ -117,10 +117,10 @@ tell_server() {
 	local before
 	before=$(grep -cx grown "$TEST_DIR/server.out" || true)
 	kill -HUP "$SERVER_PID"
-	until [ "$(grep -cx grown "$TEST_DIR/server.out")" -gt "$before" ]; do
-		sleep 0.02
-	done
+	eventually 30 more_grown "$before"
 }
+
+more_grown() { [ "$(grep -cx grown "$TEST_DIR/server.out")" -gt "$1" ]; }
 
 # Rounds of small synchronous writes, until "go" is removed.
 keep_writing() {

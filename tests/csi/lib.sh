@@ -41,6 +41,10 @@ driver_signal() { # HOST SIGNAL: and wait for its end
 		kill -0 "$pid" 2>/dev/null || break
 		sleep 0.05
 	done
+	if kill -0 "$pid" 2>/dev/null; then
+		echo "host$1: the driver does not end" >&2
+		return 1
+	fi
 	rm -f "$C/host$1/csi.pid"
 }
 drivers_stop() {

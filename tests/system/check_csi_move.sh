@@ -42,9 +42,13 @@ forget_mounts() {
 	rm -rf "$C/host$1/run" "$C/host$1/staging" "$C/host$1/pods"
 	mkdir "$C/host$1/run"
 }
+kill_all() { # also who was being started
+	signal_all "$1" KILL
+	[ -z "$(pids_on "$1")" ]
+}
 host_dies() {
 	cable "$1" down
-	signal_all "$1" KILL
+	eventually 30 kill_all "$1"
 	rm -f "$C/host$1/csi.pid" "$C/host$1/blockd.pid"
 	forget_mounts "$1"
 }

@@ -137,7 +137,7 @@ test_a_dead_union_is_put_right_by_itself() {
 	eventually 30 umount "$a" # the driver may just look at it
 	exec 7<"$b/d/1"
 	pid=$(union_pid dead)
-	umount "$(staging 1 dead)"
+	eventually 30 umount "$(staging 1 dead)"
 	eventually 30 findmnt "$(staging 1 dead)"
 	same "$(union_pid dead)" "$pid"
 	head -c 4 <&7 >/dev/null

@@ -68,6 +68,8 @@ start() {
 		fail "it does not start"
 	at_exit kill -QUIT "$(postmaster)"
 }
+# A postmaster takes its pid file away a moment before it is gone.
+unmount() { eventually 30 umount "$M"; }
 stop() { as_nobody pg_ctl -D "$DATA" -w -t 60 -m fast stop >/dev/null; }
 postmaster() { head -n 1 "$DATA/postmaster.pid"; }
 
@@ -155,7 +157,7 @@ test_postgresql_that_is_killed_has_all_that_it_promised() {
 	# Again, where its data passes through the server.
 	stop
 	check_pages
-	umount "$M"
+	unmount
 	union policy=rand,passthrough=off
 	start
 	check
@@ -164,7 +166,7 @@ test_postgresql_that_is_killed_has_all_that_it_promised() {
 	check
 	stop
 	check_pages
-	umount "$M"
+	unmount
 	union policy=rand
 	check_pages
 	start
@@ -175,7 +177,7 @@ test_postgresql_that_is_killed_has_all_that_it_promised() {
 		[ -n "$(find "$D/$name/data/base" "$D/$name/data/pg_wal" -type f -size +0 -print -quit)" ] ||
 			fail "branch $name was not used"
 	done
-	umount "$M"
+	unmount
 }
 
 # What is asked of it above, where it is not so.
@@ -208,7 +210,7 @@ test_what_postgresql_lost_would_be_found() {
 	printf x | dd of="$DATA/$base" bs=1 seek=$((8192 * 3 + 5000)) conv=notrunc status=none
 	fails any "" check_pages
 	grep -q "checksum verification failed" "$D/pages"
-	umount "$M"
+	unmount
 }
 
 run_tests "$@"
