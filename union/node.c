@@ -8,18 +8,17 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/cleanup.h"
 #include "union/branch_health.h"
 #include "union/dir_fd.h"
-#include "union/keep.h"
 #include "union/names.h"
 #include "union/node_build.h"
+#include "union/node_bury.h"
 #include "union/node_copies.h"
 #include "union/node_index.h"
 #include "union/node_lost.h"
 #include "union/node_record.h"
 #include "union/node_slots.h"
-#include "union/state.h"
+#include "union/node_unused.h"
 
 static _Atomic uint64_t copies_changed = 1;
 
@@ -106,26 +105,7 @@ int node_build_copy(struct node_table *table, struct node *node,
 	return 0;
 }
 
-struct buried node_buried(struct node_table *table, int fd)
-{
-	struct buried buried = {.fd = fd};
-
-	if (fd >= 0 && table->state) {
-		buried.token = state_new_token(table->state);
-		keep_fd(buried.token, fd);
-	}
-	return buried;
-}
-
-void node_buried_done(struct buried *buried)
-{
-	if (buried->token)
-		keep_drop(buried->token);
-	fd_close(buried->fd);
-	*buried = (struct buried){.fd = -1};
-}
-
-static void free_node(struct node_table *table, struct node *node)
+void node_free(struct node_table *table, struct node *node)
 {
 	struct copy *copy = atomic_load(&node->copies), *next;
 	struct buried buried = {atomic_load(&node->buried_fd),
@@ -146,90 +126,6 @@ static void free_node(struct node_table *table, struct node *node)
 	node_buried_done(&buried);
 	table->nodes--;
 	free(node);
-}
-
-static bool is_unused(const struct node *node)
-{
-	return !node->lookups && !node->holds && node->id != NODE_ROOT_ID;
-}
-
-/* Before somebody has it: it may be asleep. */
-static void wake(struct node_table *table, const struct node *node)
-{
-	table->asleep -= is_unused(node);
-}
-
-/* What is kept for who uses it is not for who might. */
-static void lie_down(struct node_table *table, struct node *node)
-{
-	struct copy *copy = atomic_load(&node->copies);
-
-	for (; copy; copy = atomic_load(&copy->next))
-		dir_fd_drop(copy);
-	if (S_ISDIR(node->type))
-		names_forget(node->id);
-	table->asleep++;
-}
-
-static void drop_asleep(struct node_table *table, struct node *node)
-{
-	wake(table, node);
-	free_node(table, node);
-}
-
-/* True: it is kept, and another may have gone for it. */
-static bool sleeps(struct node_table *table, struct node *node)
-{
-	const struct node_sleeper one = {node->id, node->generation};
-	struct node_sleeper oldest;
-	struct node *other;
-
-	if (!table->sleepers.max || atomic_load(&node->buried_fd) >= 0 ||
-	    !copy_there(atomic_load(&node->copies)))
-		return false;
-	if (node->sleeper) {
-		lie_down(table, node);
-		return true;
-	}
-	if (!node_sleepers_add(&table->sleepers, &one, &oldest))
-		return false;
-	node->sleeper = table->sleepers.max != NODE_SLEEP_ALL;
-	lie_down(table, node);
-	other = oldest.id ? node_get(table, oldest.id) : NULL;
-	if (!other || other->generation != oldest.generation)
-		return true;
-	other->sleeper = false;
-	if (is_unused(other))
-		drop_asleep(table, other);
-	return true;
-}
-
-static void end_unused(struct node_table *table, struct node *node)
-{
-	if (is_unused(node) && !sleeps(table, node))
-		free_node(table, node);
-}
-
-void node_build_unused(struct node_table *table, uint64_t id)
-{
-	struct node *node = node_get(table, id);
-
-	if (node)
-		end_unused(table, node);
-}
-
-void node_drop_asleep(struct node_table *table, unsigned branch)
-{
-	struct node *node;
-	uint64_t id;
-
-	pthread_mutex_lock(&table->lock);
-	for (id = NODE_ROOT_ID; id < table->slots_used; id++) {
-		node = node_get(table, id);
-		if (node && is_unused(node) && node_copy_on(node, branch))
-			drop_asleep(table, node);
-	}
-	pthread_mutex_unlock(&table->lock);
 }
 
 static struct node *new_node(struct node_table *table, mode_t type,
@@ -312,12 +208,12 @@ int node_intern_doubted(struct node_table *table, mode_t type, uint64_t ino,
 	if (copy && table->copies != copies)
 		note_new_copy();
 	if (r < 0 && node && !copy)
-		free_node(table, node);
+		node_free(table, node);
 	if (r == 0) {
 		if (doubted && !copy)
 			atomic_store(&node->doubt, branch_doubt_mark());
 		if (copy)
-			wake(table, node);
+			node_wake(table, node);
 		node->lookups++;
 		if (copy)
 			node_record_lookups(table, node);
@@ -367,23 +263,11 @@ struct node *node_hold(struct node_table *table, unsigned branch,
 	pthread_mutex_lock(&table->lock);
 	copy = node_index_find(table, branch, handle);
 	if (copy) {
-		wake(table, copy->node);
+		node_wake(table, copy->node);
 		copy->node->holds++;
 	}
 	pthread_mutex_unlock(&table->lock);
 	return copy ? copy->node : NULL;
-}
-
-/* It takes @buried, unless there is one. */
-static void bury(struct node_table *table, struct node *node,
-		 struct buried *buried)
-{
-	if (buried->fd < 0 || atomic_load(&node->buried_fd) >= 0)
-		return;
-	node->buried_token = buried->token;
-	node_record_buried(table, node);
-	atomic_store(&node->buried_fd, buried->fd);
-	*buried = (struct buried){.fd = -1};
 }
 
 void node_copy_gone(struct node_table *table, unsigned branch,
@@ -398,7 +282,7 @@ void node_copy_gone(struct node_table *table, unsigned branch,
 		if (buried &&
 		    copy_there(atomic_load(&copy->node->copies)) == copy &&
 		    !copy_there(atomic_load(&copy->next)))
-			bury(table, copy->node, buried);
+			node_take_buried(table, copy->node, buried);
 		atomic_store(&copy->gone, true);
 		node_record_gone(table, copy);
 		dir_fd_drop(copy);
@@ -406,19 +290,6 @@ void node_copy_gone(struct node_table *table, unsigned branch,
 	pthread_mutex_unlock(&table->lock);
 	if (buried)
 		node_buried_done(buried);
-}
-
-void node_bury(struct node_table *table, unsigned branch,
-	       const struct handle *handle, struct buried *buried)
-{
-	struct copy *copy;
-
-	pthread_mutex_lock(&table->lock);
-	copy = node_index_find(table, branch, handle);
-	if (copy)
-		bury(table, copy->node, buried);
-	pthread_mutex_unlock(&table->lock);
-	node_buried_done(buried);
 }
 
 int node_move(struct node_table *table, struct node *node, unsigned from_branch,
@@ -481,7 +352,7 @@ struct node *node_hold_id(struct node_table *table, uint64_t id)
 	pthread_mutex_lock(&table->lock);
 	node = node_get(table, id);
 	if (node) {
-		wake(table, node);
+		node_wake(table, node);
 		node->holds++;
 	}
 	pthread_mutex_unlock(&table->lock);
@@ -500,7 +371,7 @@ void node_forget(struct node_table *table, uint64_t id, uint64_t count)
 		node->lookups -= count < node->lookups ? count : node->lookups;
 		node_record_lookups(table, node);
 		node_lost_note(table, node);
-		end_unused(table, node);
+		node_end_unused(table, node);
 	}
 	pthread_mutex_unlock(&table->lock);
 }
@@ -510,7 +381,7 @@ void node_let_go(struct node_table *table, struct node *node)
 	pthread_mutex_lock(&table->lock);
 	assert(node->holds);
 	node->holds--;
-	end_unused(table, node);
+	node_end_unused(table, node);
 	pthread_mutex_unlock(&table->lock);
 }
 
@@ -544,7 +415,7 @@ void node_table_done(struct node_table *table)
 	table->state = NULL; /* it is the next one's */
 	for (id = NODE_ROOT_ID; id < table->slots_used; id++)
 		if (node_get(table, id))
-			free_node(table, node_get(table, id));
+			node_free(table, node_get(table, id));
 	for (i = 0; i < NODE_CHUNK_MAX; i++)
 		free(atomic_load(&table->chunks[i]));
 	for (i = 0; i < NODE_LOCKS; i++)
