@@ -129,6 +129,36 @@ static const char *watched(const struct watch *watch, int i, char *buf)
 	return buf;
 }
 
+static bool moved(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec != b->tv_sec || a->tv_nsec != b->tv_nsec;
+}
+
+static struct timespec file_system_time(void)
+{
+	struct timespec now;
+
+	if (clock_gettime(CLOCK_REALTIME_COARSE, &now) < 0)
+		abort();
+	return now;
+}
+
+/*
+ * Of changes on two branches within a tick the later is not seen. A tick is
+ * as long as the scheduler lets it be: on a busy machine more than its 4 ms.
+ */
+static void tick_wait(void)
+{
+	static const struct timespec part = {.tv_nsec = 1000000};
+	const struct timespec begun = file_system_time();
+	struct timespec now = begun;
+
+	while (!moved(&begun, &now)) {
+		(void)nanosleep(&part, NULL); /* or a signal: then less */
+		now = file_system_time();
+	}
+}
+
 static void watch_begin(struct watch *watch, const char *path)
 {
 	char buf[OP_FULL_PATH_MAX], long_path[OP_FULL_PATH_MAX];
@@ -139,11 +169,6 @@ static void watch_begin(struct watch *watch, const char *path)
 	for (i = 0; i < 2; i++)
 		watch->there[i] = lstat(watched(watch, i, buf),
 					&watch->st[i]) == 0;
-}
-
-static bool moved(const struct timespec *a, const struct timespec *b)
-{
-	return a->tv_sec != b->tv_sec || a->tv_nsec != b->tv_nsec;
 }
 
 static const char *changes(const struct watch *watch, int i,
@@ -218,15 +243,13 @@ static void dispatch(const struct op *op, int *fds)
 
 void op_do(const struct op *op, int *fds, char *ret)
 {
-	/* Of changes on two branches within a tick the later is not seen. */
-	static const struct timespec tick = {.tv_nsec = 5000000};
 	static struct watch one, two;
 
 	text = ret;
 	used = 0;
 	*text = '\0';
 	if (op->watch) {
-		(void)nanosleep(&tick, NULL); /* or a signal: then less */
+		tick_wait();
 		watch_begin(&one, op->path);
 		watch_begin(&two, op->path2);
 	}
