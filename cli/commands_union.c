@@ -55,6 +55,16 @@ static const struct command commands[] = {
 	 .text = "It goes on while the union is used, and at its next mount.",
 	 ROWS(drain_rows),
 	 .run = union_drain_run},
+	{.words = "union upgrade",
+	 .arguments = "PATH",
+	 .min_arguments = 1,
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_PATH},
+	 .summary = "another server for the union that PATH is on",
+	 .text = "The program that is at trib-union's path now takes over; "
+		 "what uses the union does not\nnotice. One that keeps other "
+		 "records than the one that serves is refused.",
+	 .run = union_upgrade_run},
 	{.words = "union remove",
 	 .arguments = "PATH BRANCH",
 	 .min_arguments = 2,

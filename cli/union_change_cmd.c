@@ -51,7 +51,7 @@ static int read_line(int fd, char *line, struct error *err)
 		used += (size_t)n;
 	}
 	if (!used || line[used - 1] != '\n')
-		return error_set(err, EPROTO, "the union did not answer");
+		return error_set(err, ECONNRESET, "the union did not answer");
 	line[used - 1] = '\0';
 	return 0;
 }
@@ -79,6 +79,19 @@ static int say(const char *socket_path, const char *request,
 			  err);
 }
 
+/* The control socket of the union that the first argument is on, owned. */
+static int find_socket(struct cli *cli, char **ret, struct error *err)
+{
+	int r = union_ask_root(cli_argument(cli, 0), "control", ret, err);
+
+	if (r == -ENODEV)
+		return error_set(err, ENODEV,
+				 "'%s' is on no union with a control socket "
+				 "(trib-union -o control=SOCKET)",
+				 cli_argument(cli, 0));
+	return r;
+}
+
 /* Say "@word BRANCH" to the union that the first argument is on. */
 static int change(struct cli *cli, const char *word, struct error *err)
 {
@@ -92,12 +105,7 @@ static int change(struct cli *cli, const char *word, struct error *err)
 				 "a branch with a newline cannot be named");
 	if (asprintf(&request, "%s %s\n", word, branch) < 0)
 		return error_set(err, ENOMEM, "%s", strerror(ENOMEM));
-	r = union_ask_root(cli_argument(cli, 0), "control", &socket_path, err);
-	if (r == -ENODEV)
-		return error_set(err, ENODEV,
-				 "'%s' is on no union with a control socket "
-				 "(trib-union -o control=SOCKET)",
-				 cli_argument(cli, 0));
+	r = find_socket(cli, &socket_path, err);
 	if (r == 0)
 		r = say(socket_path, request, &answer, err);
 	if (r == 0 && cli->options.json)
@@ -135,6 +143,63 @@ int union_remove_run(struct cli *cli, struct error *err)
 	if (r == 0)
 		cli_say(cli, "'%s' is no branch any more",
 			cli_argument(cli, 1));
+	return r;
+}
+
+/* Who serves the union that the first argument is on, once somebody does. */
+static int ask_server(struct cli *cli, struct json_object **ret,
+		      struct error *err)
+{
+	auto_free char *text = NULL;
+	int r = union_ask_root(cli_argument(cli, 0), "status", &text, err);
+
+	return r < 0 ? r : union_json(text, ret, err);
+}
+
+static int pid_in(struct json_object *status)
+{
+	return json_object_get_int(json_object_object_get(status, "pid"));
+}
+
+static int upgrade(struct cli *cli, struct json_object *before,
+		   struct json_object **ret, struct error *err)
+{
+	auto_free char *socket_path = NULL;
+	struct json_object *none = NULL;
+	struct error said = {0};
+	int r = find_socket(cli, &socket_path, err);
+
+	if (r < 0)
+		return r;
+	r = say(socket_path, "upgrade\n", &none, &said);
+	json_object_put(none);
+	if (r != -ECONNRESET) /* its answer is its end */
+		return error_set(err, r < 0 ? -r : EPROTO, "%s",
+				 error_text(&said));
+	r = ask_server(cli, ret, err);
+	if (r == 0 && pid_in(*ret) == pid_in(before))
+		return error_set(err, EIO,
+				 "the union is served by process %d as before",
+				 pid_in(before));
+	return r;
+}
+
+int union_upgrade_run(struct cli *cli, struct error *err)
+{
+	struct json_object *before = NULL, *after = NULL;
+	int r = ask_server(cli, &before, err);
+
+	if (r == 0)
+		r = upgrade(cli, before, &after, err);
+	if (r == 0)
+		cli_say(cli, "'%s' is served by process %d, version %s",
+			cli_argument(cli, 0), pid_in(after),
+			json_object_get_string(
+				json_object_object_get(after, "version")));
+	if (r == 0 && cli->options.json)
+		(void)cli_answer(cli, json_object_get(after)); /* takes it */
+	json_object_put(before);
+	json_object_put(after);
 	return r;
 }
 

@@ -7,11 +7,16 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "union/control_proto.h"
+
+#define NEXT_MS       30000 /* for another server to serve */
+#define NEXT_PAUSE_MS 20
 
 static int connect_to(const char *path)
 {
@@ -54,20 +59,46 @@ static int read_reply(int fd, char **ret, size_t *ret_length)
 	return n < 0 ? -errno : 0;
 }
 
-static int ask(const char *path, const char *request)
+/* @reply owned, also after an error, with @text in it; NULL: none. */
+static int ask(const char *path, const char *request, char **reply,
+	       const char **text)
 {
 	auto_close int fd = connect_to(path);
-	auto_free char *reply = NULL;
-	const char *text = NULL;
 	size_t length = 0;
 	int r = fd < 0 ? fd : 0;
 
+	*text = NULL;
 	if (r == 0 && send(fd, request, strlen(request), MSG_NOSIGNAL) < 0)
 		r = -errno;
 	if (r == 0)
-		r = read_reply(fd, &reply, &length);
+		r = read_reply(fd, reply, &length);
 	if (r == 0)
-		r = control_reply_decode(reply, length, &text);
+		r = control_reply_decode(*reply, length, text);
+	return r;
+}
+
+/* Until the next server answers there, and what it says. */
+static int ask_next(const char *path, char **reply, const char **text)
+{
+	const struct timespec pause = {.tv_nsec = NEXT_PAUSE_MS * 1000000};
+	int64_t end = clock_ms() + NEXT_MS;
+	int r;
+
+	while ((r = ask(path, "status\n", reply, text)) < 0 &&
+	       r != -EREMOTEIO && clock_ms() < end)
+		(void)nanosleep(&pause, NULL);
+	return r;
+}
+
+static int ask_and_print(const char *path, const char *request)
+{
+	auto_free char *reply = NULL;
+	const char *text;
+	int r = ask(path, request, &reply, &text);
+
+	/* A server that is replaced has no answer. */
+	if (r == -EPROTO && strcmp(request, "upgrade\n") == 0)
+		r = ask_next(path, &reply, &text);
 	if (r == 0)
 		return puts(text) < 0;
 	return log_error(1, "%s%s%s", text ? "" : path, text ? "" : ": ",
@@ -79,6 +110,7 @@ static int ask(const char *path, const char *request)
 static const char usage[] =
 	"it is 'trib-union --control SOCKET' and one of\n"
 	"  status\n"
+	"  upgrade                           another server takes over\n"
 	"  add BRANCH                        BRANCH is PATH or PATH=WORDS\n"
 	"  remove PATH                       a branch that is empty\n"
 	"  set BRANCH                        give it other WORDS\n"
@@ -92,8 +124,9 @@ static char *make_request(int argc, char **argv)
 	const char *rate = "0", *path = NULL;
 	int n = -1;
 
-	if (argc == 1 && strcmp(argv[0], "status") == 0)
-		n = asprintf(&line, "status\n");
+	if (argc == 1 &&
+	    (strcmp(argv[0], "status") == 0 || strcmp(argv[0], "upgrade") == 0))
+		n = asprintf(&line, "%s\n", argv[0]);
 	else if (argc == 2 && strcmp(argv[0], "drain") != 0)
 		n = asprintf(&line, "%s %s\n", argv[0], argv[1]);
 	else if (argc == 3 && strcmp(argv[0], "drain") == 0 &&
@@ -121,5 +154,5 @@ int control_client(int argc, char **argv)
 		request = make_request(argc - 1, argv + 1);
 	if (!request)
 		return log_error(2, "%s", usage);
-	return ask(argv[0], request);
+	return ask_and_print(argv[0], request);
 }

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "union/control_status.h"
 #include "union/dir_fd.h"
+#include "union/keep.h"
 #include "union/live_add.h"
 #include "union/live_remove.h"
 #include "union/live_set.h"
@@ -42,6 +43,15 @@ static char *do_status(const struct control_target *target)
 	auto_free char *json = control_status(target->fs, target->mountpoint);
 
 	return json ? control_reply_ok(json) : NULL;
+}
+
+/* Its answer is the end of this process. */
+static char *do_upgrade(void)
+{
+	struct error err = {0};
+
+	(void)keep_ask_replace(&err); /* returns with an error only */
+	return control_reply_error(error_text(&err));
 }
 
 static char *do_add(const struct control_target *target,
@@ -98,6 +108,8 @@ static char *do_any(const struct control_target *target,
 
 	if (request->command == CONTROL_STATUS)
 		return do_status(target);
+	if (request->command == CONTROL_UPGRADE)
+		return do_upgrade();
 	if (request->command == CONTROL_ADD)
 		return do_add(target, &request->branch);
 	pthread_mutex_lock(&target->fs->live);

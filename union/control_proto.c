@@ -117,6 +117,10 @@ static int decode_line(const char *line, struct control_request *ret,
 		ret->command = CONTROL_STATUS;
 		return 0;
 	}
+	if (strcmp(line, "upgrade") == 0) {
+		ret->command = CONTROL_UPGRADE;
+		return 0;
+	}
 	for (i = CONTROL_ADD; i < array_size(commands); i++) {
 		n = strlen(commands[i].word);
 		if (strncmp(line, commands[i].word, n) == 0 && line[n] == ' ')
@@ -125,8 +129,8 @@ static int decode_line(const char *line, struct control_request *ret,
 	if (i == array_size(commands))
 		return error_set(
 			err, EINVAL,
-			"unknown command; there are 'status', 'add "
-			"BRANCH', 'remove BRANCH', 'set BRANCH=WORDS', "
+			"unknown command; there are 'status', 'upgrade', "
+			"'add BRANCH', 'remove BRANCH', 'set BRANCH=WORDS', "
 			"'drain RATE BRANCH' and 'stop BRANCH'");
 	ret->command = (enum control_command)i;
 	line += n + 1;

@@ -4,6 +4,7 @@
  * is one line, its reply is one line:
  *
  *	status              ok {...}
+ *	upgrade             (none: another server takes over)
  *	add BRANCH          ok {"id":2}
  *	remove BRANCH
  *	set BRANCH
@@ -34,6 +35,7 @@
 
 enum control_command {
 	CONTROL_STATUS,
+	CONTROL_UPGRADE,
 	CONTROL_ADD,
 	CONTROL_REMOVE,
 	CONTROL_SET,
@@ -43,7 +45,7 @@ enum control_command {
 
 struct control_request {
 	enum control_command command;
-	struct branch_spec branch; /* but for CONTROL_STATUS */
+	struct branch_spec branch; /* from CONTROL_ADD on */
 	uint64_t rate;             /* CONTROL_DRAIN: bytes a second */
 };
 

@@ -26,7 +26,7 @@ static void check_request(const char *data, size_t size)
 	}
 	assert(control_request_is_whole(data, size));
 	assert(size <= CONTROL_REQUEST_MAX && data[size - 1] == '\n');
-	if (request.command != CONTROL_STATUS) {
+	if (request.command >= CONTROL_ADD) {
 		assert(*request.branch.path);
 		assert(strlen(request.branch.path) < PATH_MAX);
 		assert(!(request.branch.flags &

@@ -47,6 +47,9 @@ static void takes_the_commands(void **state)
 	(void)state;
 	assert_int_equal(decode("status\n"), 0);
 	assert_int_equal(request.command, CONTROL_STATUS);
+	assert_int_equal(decode("upgrade\n"), 0);
+	assert_int_equal(request.command, CONTROL_UPGRADE);
+	assert_null(request.branch.path);
 	assert_int_equal(decode("add /srv/disk 3\n"), 0);
 	assert_int_equal(request.command, CONTROL_ADD);
 	assert_string_equal(request.branch.path, "/srv/disk 3");

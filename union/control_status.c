@@ -4,8 +4,10 @@
 #include <json-c/json.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "union/branch_health.h"
+#include "union/keep.h"
 #include "union/uring.h"
 
 static void add(struct json_object *object, const char *name,
@@ -120,6 +122,9 @@ char *control_status(struct unionfs *fs, const char *mountpoint)
 			branches,
 			branch_json(fs->branches.items[i], fs->drains));
 	add(object, "mountpoint", json_object_new_string(mountpoint));
+	add(object, "version", json_object_new_string(TRIBUTARY_VERSION));
+	add(object, "pid", json_object_new_int(getpid()));
+	add(object, "survives", json_object_new_boolean(keep_is_on()));
 	add(object, "policy",
 	    json_object_new_string(
 		    policy_of(&fs->policies, POLICY_CREATE)->name));

@@ -113,46 +113,6 @@ static void drop_all(struct holder *h)
 		fd_close(h->kept[--h->count].fd);
 }
 
-static void take_message(struct holder *h, const struct keep_message *message,
-			 int fd)
-{
-	switch (message->op) {
-	case KEEP_ADD:
-		if (fd >= 0)
-			add(h, message->token, fd);
-		else /* what was sent with it found no place here */
-			not_kept(h, EMFILE);
-		return;
-	case KEEP_DROP: drop(h, message->token); break;
-	case KEEP_READY:
-		h->serves_since_ms = clock_ms();
-		if (!h->told)
-			h->ready(h->context);
-		h->told = true;
-		break;
-	case KEEP_FAILED:
-		h->error = (int)message->token;
-		memcpy(h->failure, message->text, sizeof(h->failure));
-		break;
-	case KEEP_MOUNTS: h->mounts = true; break;
-	default: break;
-	}
-	fd_close(fd);
-}
-
-/* False: there is no more, its server is gone. */
-static bool read_message(struct holder *h)
-{
-	struct keep_message message;
-	int fd, r = keep_receive(h->socket, &message, &fd);
-
-	if (r == 1)
-		take_message(h, &message, fd);
-	else
-		fd_close(fd);
-	return r == 1 || r == -EPROTO;
-}
-
 static int hand_over(const struct holder *h)
 {
 	size_t i;
@@ -203,47 +163,101 @@ static int start_server(struct holder *h, struct error *err)
 }
 
 /* Can the program at our path go on with what this server keeps? */
-static bool can_take_over(const struct holder *h)
+static int check_program(const struct holder *h, struct error *err)
 {
 	const char *argv[] = {h->argv[0], HOLDER_ASKS, NULL};
 	struct process_result result;
-	struct error err = {0};
 	bool can;
 
-	if (process_run(argv, NULL, ASK_TIMEOUT_MS, -1, &result, &err) < 0) {
-		log_warning("'%s': no other server takes over: %s",
-			    h->mountpoint, error_text(&err));
-		return false;
-	}
+	if (process_run(argv, NULL, ASK_TIMEOUT_MS, -1, &result, err) < 0)
+		return -err->code;
 	can = result.exit_code == 0 &&
 	      strtoul(result.out, NULL, 10) == state_layout();
 	process_result_done(&result);
-	if (!can)
-		log_warning("'%s': no other server takes over: the program "
-			    "'%s' keeps other records than the one that "
-			    "serves; it needs an unmount",
-			    h->mountpoint, h->argv[0]);
-	return can;
+	return can ? 0
+		   : error_set(err, EPROTO,
+			       "the program '%s' keeps other records than the "
+			       "one that serves; it needs an unmount",
+			       h->argv[0]);
 }
 
-static void replace(struct holder *h)
+static int replace(struct holder *h, struct error *err)
 {
-	if (!can_take_over(h))
-		return;
+	int r = check_program(h, err);
+
+	if (r < 0) {
+		log_warning("'%s': no other server takes over: %s",
+			    h->mountpoint, error_text(err));
+		return r;
+	}
 	h->replaced = true;
 	log_info("'%s': another server takes over", h->mountpoint);
 	(void)pidfd_send_signal(h->pidfd, SIGKILL, NULL, 0);
+	return 0;
+}
+
+/* Because it asked. */
+static void replace_or_refuse(struct holder *h)
+{
+	struct error err = {0};
+
+	if (replace(h, &err) < 0)
+		/* One that is gone need not know. */
+		(void)keep_send(h->socket, KEEP_REFUSED, 0, error_text(&err),
+				-1);
+}
+
+static void take_message(struct holder *h, const struct keep_message *message,
+			 int fd)
+{
+	switch (message->op) {
+	case KEEP_ADD:
+		if (fd >= 0)
+			add(h, message->token, fd);
+		else /* what was sent with it found no place here */
+			not_kept(h, EMFILE);
+		return;
+	case KEEP_DROP: drop(h, message->token); break;
+	case KEEP_READY:
+		h->serves_since_ms = clock_ms();
+		if (!h->told)
+			h->ready(h->context);
+		h->told = true;
+		break;
+	case KEEP_FAILED:
+		h->error = (int)message->token;
+		memcpy(h->failure, message->text, sizeof(h->failure));
+		break;
+	case KEEP_MOUNTS: h->mounts = true; break;
+	case KEEP_REPLACE: replace_or_refuse(h); break;
+	default: break;
+	}
+	fd_close(fd);
+}
+
+/* False: there is no more, its server is gone. */
+static bool read_message(struct holder *h)
+{
+	struct keep_message message;
+	int fd, r = keep_receive(h->socket, &message, &fd);
+
+	if (r == 1)
+		take_message(h, &message, fd);
+	else
+		fd_close(fd);
+	return r == 1 || r == -EPROTO;
 }
 
 static void take_signal(struct holder *h)
 {
 	struct signalfd_siginfo info;
+	struct error err = {0};
 
 	if (read(h->signals, &info, sizeof(info)) != sizeof(info))
 		return;
 	if (info.ssi_signo == SIGUSR2) {
 		if (h->pidfd >= 0) /* else another one is being started */
-			replace(h);
+			(void)replace(h, &err); /* has said so */
 		return;
 	}
 	h->ending = true;

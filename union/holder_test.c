@@ -109,6 +109,15 @@ static bool ask_to_be_replaced(const char *asked)
 	return false;
 }
 
+/* The same by its socket: it is told why not. */
+static bool is_refused(void)
+{
+	struct error err = {0};
+
+	return keep_ask_replace(&err) == -EREMOTEIO &&
+	       strstr(err.msg, "keeps other records");
+}
+
 /*
  * The first has itself replaced. Twice: when the second is asked for, the first
  * was decided. It ends well when it was not replaced, the next one does not.
@@ -127,7 +136,10 @@ static int be_replaced(const char *at)
 		return 1;
 	}
 	keep_say_ready();
-	return ask_to_be_replaced(asked) && ask_to_be_replaced(asked) ? 0 : 1;
+	return ask_to_be_replaced(asked) && ask_to_be_replaced(asked) &&
+			       is_refused() && is_refused()
+		       ? 0
+		       : 1;
 }
 
 /* Its holder has no room for what it is to keep. */

@@ -196,3 +196,23 @@ void keep_say_failed(const struct error *err)
 {
 	send_it(KEEP_FAILED, (uint64_t)err->code, error_text(err), -1);
 }
+
+int keep_ask_replace(struct error *err)
+{
+	struct keep_message message = {0};
+	int fd, r;
+
+	if (!keep_is_on())
+		return error_set(err, EOPNOTSUPP,
+				 "this union ends with its server, so no other "
+				 "can take over (survive=no)");
+	r = keep_send(keep.socket, KEEP_REPLACE, 0, NULL, -1);
+	if (r == 0)
+		r = keep_receive(keep.socket, &message, &fd);
+	if (r != 1 || message.op != KEEP_REFUSED)
+		return error_set(err, ENOTCONN,
+				 "the process that would start another server "
+				 "is gone");
+	fd_close(fd);
+	return error_set(err, EREMOTEIO, "%s", message.text);
+}

@@ -27,6 +27,8 @@ enum keep_op {
 			an errno for @token */
 	KEEP_END,     /* to the server: those were all */
 	KEEP_MOUNTS,  /* to the holder: it is about to */
+	KEEP_REPLACE, /* to the holder: another server is to take over */
+	KEEP_REFUSED, /* to the server: none can; with @text */
 };
 
 struct keep_message {
@@ -60,5 +62,11 @@ void keep_drop(uint64_t token);
 void keep_say_mounts(void);
 void keep_say_ready(void);
 void keep_say_failed(const struct error *err);
+
+/*
+ * Have the holder replace this server, by one thread at a time. Returns only
+ * when it does not: -errno with @err.
+ */
+int keep_ask_replace(struct error *err);
 
 #endif

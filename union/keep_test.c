@@ -139,6 +139,26 @@ static void a_holder_that_is_gone_gives_nothing(void **state)
 	assert_int_equal(keep_start(ends[1]), -EPIPE);
 }
 
+static void asks_to_be_replaced_and_is_told_why_not(void **state)
+{
+	struct keep_message message;
+	struct error err = {0};
+	int fd;
+
+	(void)state;
+	assert_int_equal(keep_start(-1), 0);
+	assert_int_equal(keep_ask_replace(&err), -EOPNOTSUPP);
+	assert_int_equal(keep_send(ends[0], KEEP_END, 0, NULL, -1), 0);
+	assert_int_equal(keep_start(ends[1]), 0);
+	assert_int_equal(keep_send(ends[0], KEEP_REFUSED, 0, "too old", -1), 0);
+	assert_int_equal(keep_ask_replace(&err), -EREMOTEIO);
+	assert_string_equal(err.msg, "too old");
+	assert_int_equal(keep_receive(ends[0], &message, &fd), 1);
+	assert_int_equal(message.op, KEEP_REPLACE);
+	fd_close(take_fd(&ends[0]));
+	assert_int_equal(keep_ask_replace(&err), -ENOTCONN);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -152,6 +172,9 @@ int main(void)
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			a_holder_that_is_gone_gives_nothing, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			asks_to_be_replaced_and_is_told_why_not, setup,
+			teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
