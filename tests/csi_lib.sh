@@ -25,6 +25,7 @@ unstage() { # HOST NAME ID
 	[ -e "$C/host$1/run/csi/${3%@*}.volume" ] || cunpublish "$1" "$3"
 }
 # The union of volume NAME on host1.
-union_pid() { pids_of 1 trib-union "staging/$1 "; }
+union_of() { echo "$C/host1/.*staging/$1"; }
+union_pid() { union_holder "$(union_of "$1")"; }
 
 csi_start 3 $POOL

@@ -110,6 +110,18 @@ end_at_once() {
 	done
 }
 
+# Of the union whose last words are these (a regular expression): what was
+# started and would start another server, and who serves.
+union_holder() { pgrep -f -- "trib-union -f -o .*$1\$"; }
+union_server() { pgrep -f -- "trib-union -f --holder-fd=3 .*$1\$"; }
+# It dies for good: its holder first.
+union_kill() {
+	local server
+	server=$(union_server "$1")
+	kill -KILL "$(union_holder "$1")"
+	kill -KILL "$server"
+}
+
 # becomes PID PROGRAM: what a shell started in the background runs by now
 becomes() { eventually 30 grep -qsx "$2" "/proc/$1/comm"; }
 

@@ -51,15 +51,17 @@ union() { # OPTIONS BRANCHES
 }
 all() { union "$1" "$D/a:$D/b:$D/c"; }
 
-server() { # its pid
-	local dir words
+server() { # its pid: not its holder's, if it has one
+	local dir words only=
 	for dir in /proc/[0-9]*; do
 		{ mapfile -d '' words <"$dir/cmdline"; } 2>/dev/null || continue
 		[ ${#words[@]} -gt 1 ] || continue
 		case ${words[0]} in trib-union | */trib-union) ;; *) continue ;; esac
-		[ "${words[-1]}" != "$M" ] || { echo "${dir#/proc/}"; return; }
+		[ "${words[-1]}" = "$M" ] || continue
+		only=${dir#/proc/}
+		case ${words[*]} in *--holder-fd=*) break ;; esac
 	done
-	return 1
+	[ -n "$only" ] && echo "$only"
 }
 
 gone() { ! kill -0 "$1" 2>/dev/null; }

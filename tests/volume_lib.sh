@@ -111,7 +111,7 @@ is_whole() { # HOST NAME
 		"$(count split= <<<"$out")" "$out"
 	same "$(findmnt -rno TARGET | count "$C/host$1/run/volumes/$2/")" \
 		"$(count split= <<<"$out")" "branches"
-	same "$(processes | grep -c "/trib-union .* $C/host$1/mnt/$2 *\$")" 1
+	same "$(processes | grep -c "/trib-union -f -o .* $C/host$1/mnt/$2 *\$")" 1
 }
 
 # The same for a reader: splits that nobody formatted are no part of it.
@@ -123,7 +123,7 @@ is_readable() { # HOST NAME
 	grep -q 'state=ok record=Ready.*mounted=1' <<<"$out" || fail "$out"
 	same "$(grep -c 'state=ok record=Ready.*mounted=1' <<<"$out")" \
 		"$(grep -c 'split=.*record=Ready' <<<"$out")" "$out"
-	same "$(processes | grep -c "/trib-union .* $C/host$1/mnt/$2 *\$")" 1
+	same "$(processes | grep -c "/trib-union -f -o .* $C/host$1/mnt/$2 *\$")" 1
 }
 
 # kill_at_every OPERATION: call it with kill=1, kill=2... until it is not

@@ -52,6 +52,7 @@ static void defaults_are_what_the_help_says(void **state)
 	assert_true(options.allow_other);
 	assert_true(options.passthrough);
 	assert_false(options.io_uring);
+	assert_true(options.survive);
 	assert_false(options.lists_quietly);
 	assert_int_equal(options.branch_timeout, 30);
 	assert_false(options.foreground);
@@ -75,6 +76,22 @@ static void a_label_with_categories_reaches_libfuse_whole(void **state)
 	assert_string_equal(options.mount_flags, ",rootcontext=a:b");
 	assert_string_equal(policy_of(&options.policies, POLICY_CREATE)->name,
 			    "ff");
+}
+
+static void a_union_survives_unless_it_is_to_have_a_ring(void **state)
+{
+	(void)state;
+	assert_int_equal(PARSE("-o", "io_uring=auto", "/a", "/mnt"), 0);
+	assert_false(options.survive);
+	assert_int_equal(PARSE("-o", "survive=yes,io_uring=auto", "/a", "/mnt"),
+			 0);
+	assert_true(options.survive);
+	assert_int_equal(PARSE("-o", "io_uring=auto", "-o", "io_uring=off",
+			       "/a", "/mnt"),
+			 0);
+	assert_true(options.survive);
+	assert_int_equal(PARSE("-o", "survive=no", "/a", "/mnt"), 0);
+	assert_false(options.survive);
 }
 
 static void options_are_taken_in_both_spellings(void **state)
@@ -341,6 +358,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(defaults_are_what_the_help_says),
+		cmocka_unit_test(a_union_survives_unless_it_is_to_have_a_ring),
 		cmocka_unit_test(options_are_taken_in_both_spellings),
 		cmocka_unit_test(a_label_with_categories_reaches_libfuse_whole),
 		cmocka_unit_test(branches_have_flags_and_escapes),

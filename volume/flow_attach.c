@@ -80,7 +80,8 @@ static int settle_union(struct attach *at, bool *ret_answers, struct error *err)
 	*ret_answers = union_answers(at->mount_point);
 	if (*ret_answers)
 		return 0;
-	r = union_wait_end(union_find(at->mount_point), 0, true, err);
+	r = union_wait_end(union_find(at->mount_point), at->mount_point, 0,
+			   true, err);
 	return r < 0 ? r : mounts_remove(at->mount_point, true, err);
 }
 

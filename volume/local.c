@@ -217,8 +217,8 @@ static int union_remove(struct operation *op, const char *mount_point,
 		if (r < 0)
 			return r;
 	}
-	r = union_wait_end(pid, lazy ? UNION_END_MS / 5 : UNION_END_MS, lazy,
-			   err);
+	r = union_wait_end(pid, mount_point,
+			   lazy ? UNION_END_MS / 5 : UNION_END_MS, lazy, err);
 	return r == -ETIMEDOUT ? why_it_goes_on(op, device, err) : r;
 }
 

@@ -24,7 +24,8 @@
 #include "volume/mounts.h"
 
 #define PROGRAM          "trib-union"
-#define ARGUMENTS_MAX    (2u << 20) /* bytes; ARG_MAX, sysconf(3) */
+#define SERVER_WORD      "--holder-fd=" /* union/options.c */
+#define ARGUMENTS_MAX    (2u << 20)     /* bytes; ARG_MAX, sysconf(3) */
 #define LOG_MAX          (256u << 10)
 #define START_TIMEOUT_MS 15000
 #define KILL_WAIT_MS     5000
@@ -34,9 +35,16 @@
 
 /* ---- finding it ---- */
 
-/* Is @process (a /proc/PID directory) a union that serves @mount_point? */
-static bool serves(int process, const char *mount_point)
+enum part {
+	PART_NONE,
+	PART_SERVER, /* of a union that has a holder */
+	PART_FIRST,  /* what was started: its holder, or all of it */
+};
+
+/* What is @process (a /proc/PID directory) of the union of @mount_point? */
+static enum part part_of(int process, const char *mount_point)
 {
+	enum part part = PART_FIRST;
 	auto_free char *line = NULL;
 	const char *name, *last = NULL;
 	size_t length;
@@ -44,22 +52,26 @@ static bool serves(int process, const char *mount_point)
 	if (file_read(process, "cmdline", ARGUMENTS_MAX, &line, &length, NULL) <
 		    0 ||
 	    length == 0)
-		return false;
+		return PART_NONE;
 	name = strrchr(line, '/');
 	if (strcmp(name ? name + 1 : line, PROGRAM) != 0)
-		return false;
-	for (const char *at = line; at < line + length; at += strlen(at) + 1)
+		return PART_NONE;
+	for (const char *at = line; at < line + length; at += strlen(at) + 1) {
+		if (strncmp(at, SERVER_WORD, strlen(SERVER_WORD)) == 0)
+			part = PART_SERVER;
 		last = at;
-	return last && strcmp(last, mount_point) == 0;
+	}
+	return last && strcmp(last, mount_point) == 0 ? part : PART_NONE;
 }
 
 pid_t union_find(const char *mount_point)
 {
 	DIR *dir = opendir("/proc");
+	enum part part, best = PART_NONE;
 	struct dirent *entry;
 	pid_t pid = 0;
 
-	while (dir && pid == 0 && (entry = readdir(dir))) {
+	while (dir && best != PART_FIRST && (entry = readdir(dir))) {
 		auto_close int process = -1;
 		unsigned long long ticks;
 		pid_t candidate;
@@ -68,12 +80,15 @@ pid_t union_find(const char *mount_point)
 			continue;
 		process = openat(dirfd(dir), entry->d_name,
 				 O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		if (process < 0 || !serves(process, mount_point))
+		part = process < 0 ? PART_NONE : part_of(process, mount_point);
+		if (part <= best)
 			continue;
 		candidate = (pid_t)strtol(entry->d_name, NULL, 10);
 		if (process_start_time(candidate, &ticks) == 0 &&
-		    process_alive(candidate, ticks))
+		    process_alive(candidate, ticks)) {
 			pid = candidate;
+			best = part;
+		}
 	}
 	if (dir)
 		(void)closedir(dir);
@@ -92,7 +107,7 @@ bool union_answers(const char *mount_point)
 
 /* ---- ending it ---- */
 
-int union_wait_end(pid_t pid, int timeout_ms, bool kill_it, struct error *err)
+static int wait_end(pid_t pid, int timeout_ms, bool kill_it, struct error *err)
 {
 	auto_close int fd = pid > 0 ? pidfd_open(pid, 0) : -1;
 	struct pollfd gone = {.fd = fd, .events = POLLIN};
@@ -115,6 +130,17 @@ int union_wait_end(pid_t pid, int timeout_ms, bool kill_it, struct error *err)
 	}
 	(void)waitpid(pid, NULL, WNOHANG); /* if it was our child */
 	return 0;
+}
+
+int union_wait_end(pid_t pid, const char *mount_point, int timeout_ms,
+		   bool kill_it, struct error *err)
+{
+	int r = wait_end(pid, timeout_ms, kill_it, err);
+
+	/* A server outlives a holder that was killed. */
+	while (r == 0 && kill_it && (pid = union_find(mount_point)) > 0)
+		r = wait_end(pid, 0, true, err);
+	return r;
 }
 
 /* ---- starting it ---- */
@@ -255,7 +281,7 @@ int union_start(const struct union_request *request, struct error *err)
 	r = wait_mounted(request, pid, err);
 	if (r < 0) {
 		(void)mounts_remove(request->mount_point, true, NULL);
-		(void)union_wait_end(pid, 0, true, NULL);
+		(void)union_wait_end(pid, request->mount_point, 0, true, NULL);
 	}
 	return r;
 }

@@ -65,16 +65,21 @@ int union_add(const char *bin_dir, const char *control,
 	      const struct union_branch *branch, unsigned *ret_number,
 	      struct error *err);
 
-/* The process that serves @mount_point; 0 when there is none. */
+/*
+ * The process that was started for @mount_point, and has others started when
+ * they are killed; without it the one that serves. 0: there is none.
+ */
 pid_t union_find(const char *mount_point);
 
 /* A union is mounted there and answers. */
 bool union_answers(const char *mount_point);
 
 /*
- * Wait for the process of @mount_point, unmounted before, to end. After
- * @timeout_ms it is killed, if @kill, else -ETIMEDOUT.
+ * Wait for @pid, as union_find() had it, of @mount_point, unmounted before, to
+ * end. After @timeout_ms all processes of that mount point are killed, if
+ * @kill_it, else -ETIMEDOUT.
  */
-int union_wait_end(pid_t pid, int timeout_ms, bool kill_it, struct error *err);
+int union_wait_end(pid_t pid, const char *mount_point, int timeout_ms,
+		   bool kill_it, struct error *err);
 
 #endif

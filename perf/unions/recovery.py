@@ -12,20 +12,15 @@ ASKED_MS = 100
 FOLDER = 1_000  # files in one
 
 
-def _server_of(holder):
-    with open(f"/proc/{holder}/task/{holder}/children", encoding="ascii") as f:
-        return int(f.read().split()[0])
-
-
 def _wait_ms(holder, path):
     """From the kill to the answer to an open, which is a request always."""
-    server = _server_of(holder)
+    server = sides.server_of(holder)
     start = time.monotonic()
     os.kill(server, signal.SIGKILL)
     with open(path, "rb") as f:
         f.read(1)
     took = 1000 * (time.monotonic() - start)
-    while _server_of(holder) == server:
+    while sides.server_of(holder) in (server, holder):
         time.sleep(0.001)
     return took
 
@@ -40,7 +35,7 @@ def _killed(place, names):
             folder = os.path.join(branches[i % 2], f"folder-{i}")
             os.mkdir(folder)
             sides.name_load("create", folder, FOLDER)
-        argv = sides.ours(branches, point, "survive=yes")
+        argv = sides.ours(branches, point)
         with sides.mounted(argv, point) as holder:
             for i in range(names // FOLDER):
                 sides.name_load("stat", os.path.join(point, f"folder-{i}"), FOLDER)

@@ -83,8 +83,8 @@ def ring_offered(point):
 
 @contextlib.contextmanager
 def mounted(argv, point):
-    """Mounted anew: the kernel knows no name of it. The server's process id;
-    without @argv there is none."""
+    """Mounted anew: the kernel knows no name of it. The process id of what was
+    started, see server_of(); without @argv there is none."""
     if argv is None:
         yield None
         return
@@ -104,6 +104,12 @@ def mounted(argv, point):
                 server.wait(30)
             except subprocess.TimeoutExpired:
                 server.kill()
+
+
+def server_of(pid):
+    """Who serves: a child of what was started, or that itself."""
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
+        return int(next(iter(f.read().split()), pid))
 
 
 def name_load(work, folder, count, times=1):

@@ -279,7 +279,7 @@ test_keeps_an_extent_that_a_loop_device_holds() {
 silent_device() {
 	mkdir -p "$D/branch" "$D/union"
 	truncate -s 8M "$D/branch/file"
-	trib-union -f -o cache_timeout=0 "$D/branch" "$D/union" &
+	trib-union -f -o survive=no,cache_timeout=0 "$D/branch" "$D/union" &
 	SILENT=$!
 	at_exit umount -l "$D/union"
 	at_exit kill -KILL $SILENT

@@ -149,9 +149,9 @@ test_goes_whatever_was_lost_on_the_node() {
 	# Its union: put right by itself, and gone all the same.
 	inline $POD pod volume_context.size=64Mi
 	fill "$t"
-	kill -KILL "$(pids_of 1 trib-union csi-)"
+	union_kill "$C/host1/.*"
 	eventually 30 check "$t"
-	kill -KILL "$(pids_of 1 trib-union csi-)"
+	union_kill "$C/host1/.*"
 	unpublish 1 $POD pod
 	nothing_left
 	# The node of an extent, for a while: the kubelet tries again.

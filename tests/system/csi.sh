@@ -367,7 +367,7 @@ test_what_was_unmounted_is_noticed_and_put_right() {
 	# A dead one can be taken down too.
 	blockd_signal 1 STOP # nobody can put it right meanwhile
 	at_exit blockd_signal 1 CONT
-	kill -KILL "$(union_pid gone)"
+	union_kill "$(union_of gone)"
 	unpublish 1 "$id" a
 	blockd_signal 1 CONT
 	unstage 1 gone "$id"

@@ -88,7 +88,7 @@ test_a_broken_volume_is_put_right_and_grows() {
 	publish 1 mend "$id" a
 	before=$(df_mib "$(target 1 a)")
 	on 3 trib volume resize mend --size 500MiB --quiet
-	kill -KILL "$(union_pid mend)"
+	union_kill "$(union_of mend)"
 	expand 1 "$id" "$(target 1 a)" | grep -q "capacity_bytes=$((500 * MIB))"
 	[ "$(df_mib "$(staging 1 mend)")" -gt $((before + 100)) ]
 	# Who only looks at it does not keep it.
@@ -121,7 +121,7 @@ test_a_dead_union_is_put_right_by_itself() {
 	a=$(target 1 a) b=$(target 1 b)
 	fill "$a"
 	container_start
-	kill -KILL "$(union_pid dead)"
+	union_kill "$(union_of dead)"
 	eventually 30 check "$a"
 	eventually 30 check "$b"
 	fails any "Read-only" touch "$b/x"
@@ -147,7 +147,7 @@ test_a_dead_union_is_put_right_by_itself() {
 	publish 1 dead "$id" a
 	# Dead while no driver ran.
 	driver_signal 1 KILL
-	kill -KILL "$(union_pid dead)"
+	union_kill "$(union_of dead)"
 	eventually 30 eval "! ls '$a'"
 	driver_start 1
 	eventually 30 check "$a"
@@ -184,7 +184,7 @@ test_a_mount_that_is_silent_does_not_hang_a_call() {
 	stage 1 hush "$id"
 	publish 1 hush "$id" a
 	t=$(target 1 a)
-	pid=$(union_pid hush)
+	pid=$(union_server "$(union_of hush)")
 	stand_still "$pid"
 	at_exit kill -CONT "$pid"
 	start=$SECONDS
@@ -196,7 +196,7 @@ test_a_mount_that_is_silent_does_not_hang_a_call() {
 	kill -CONT "$pid"
 	eventually 30 healthy "$id" "$t"
 	publish 1 hush "$id" a
-	same "$(union_pid hush)" "$pid"
+	same "$(union_server "$(union_of hush)")" "$pid"
 	unpublish 1 "$id" a
 	unstage 1 hush "$id"
 	delete 1 "$id"
@@ -214,7 +214,7 @@ test_a_rebooted_node_is_staged_again() {
 	fill "$t"
 	driver_signal 1 KILL
 	blockd_signal 1 KILL
-	kill -KILL "$(union_pid boot)"
+	union_kill "$(union_of boot)"
 	pgrep -f "trib-nbd.*$C/host1/" | while read -r i; do end_at_once "$i"; done
 	# Before their files are out of sight with the mounts they are in.
 	losetup -nl -O NAME,BACK-FILE | grep "$C/host1/" >"$TEST_DIR/loops"
@@ -257,6 +257,11 @@ test_a_writer_outlives_plugin_and_servers() {
 	# A node that is away for a while: calls say so, and take nothing
 	# down that would only have to wait.
 	pid=$(union_pid live)
+	# Nor is a server that is killed, and followed by another, noticed.
+	kill -KILL "$(union_server "$(union_of live)")"
+	n=$(cat "$TEST_DIR/written")
+	eventually 30 eval "[ \$(cat $TEST_DIR/written) -gt $((n + 2)) ]"
+	healthy "$id" "$t"
 	on 3 trib volume resize live --size 1600MiB --quiet
 	blockd_signal 2 KILL
 	stats 1 "$id" "$t" >"$TEST_DIR/out"

@@ -49,12 +49,14 @@ plugin_kill() {
 	done
 	rm -f "$C/host1/csi.pid"
 }
-# Processes under the volumes of host1: "PROGRAM PID", sorted
+# Processes under the volumes of host1: "PROGRAM PID", sorted; "server PID" is
+# who serves a union, started by its holder
 servers() {
 	local p line
 	for p in /proc/[0-9]*; do
 		line=$({ tr '\0' ' ' <"$p/cmdline"; } 2>/dev/null) || continue
 		case $line in */trib-union\ *"$C/host1/"* | */trib-nbd\ *"$C/host1/"*)
+			case $line in *--holder-fd=*) echo "server ${p#/proc/}"; continue ;; esac
 			line=${line%% *}
 			echo "${line##*/} ${p#/proc/}" ;;
 		esac
@@ -84,9 +86,9 @@ test_a_killed_driver_leaves_its_volumes_working() {
 	publish 1 live "$id" a
 	t=$(target 1 a)
 	before=$(servers)
-	same "$(cut -d' ' -f1 <<<"$before" | uniq | tr '\n' ' ')" "trib-nbd trib-union "
+	same "$(cut -d' ' -f1 <<<"$before" | uniq | tr '\n' ' ')" "server trib-nbd trib-union "
 	local p
-	for p in $(cut -d' ' -f2 <<<"$before"); do
+	for p in $(grep -v server <<<"$before" | cut -d' ' -f2); do
 		same "$(awk '{print $4}' "/proc/$p/stat")" "$LAUNCHER"
 		! grep -qz TRIB_TEST_PLUGIN "/proc/$p/environ"
 	done
@@ -117,7 +119,7 @@ test_a_killed_driver_leaves_its_volumes_working() {
 	check "$t"
 
 	# What dies is put right, by the launcher again.
-	kill -9 "$(awk '$1 == "trib-union" {print $2}' <<<"$before")"
+	union_kill "$C/host1/.*"
 	eventually 30 check "$t"
 	p=$(servers | awk '$1 == "trib-union" {print $2}')
 	same "$(awk '{print $4}' "/proc/$p/stat")" "$LAUNCHER"

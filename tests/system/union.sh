@@ -1009,7 +1009,7 @@ test_survives_kill_9_and_finishes_nothing_by_half() {
 	for round in 1 2 3 4 5 6; do
 		local branches=$D/a=local:$D/b:$D/c
 		[ $((round % 2)) = 0 ] || branches=$D/a:$D/b=local:$D/c
-		union policy=local "$branches"
+		union policy=local,survive=no "$branches"
 		pid=$(server)
 		# Replace one file again and again, by way of both branches.
 		(for i in $(seq 100000); do
@@ -1021,7 +1021,7 @@ test_survives_kill_9_and_finishes_nothing_by_half() {
 		wait $!
 		fails any "" ls "$M"
 		umount -l "$M"
-		union policy=local "$branches"
+		union policy=local,survive=no "$branches"
 		grep -qE '^[0-9]+ [0-9]+ whole$' "$M/d/f"
 		same "$(find "$D"/[abc]/.tributary -mindepth 1 2>/dev/null | wc -l)" 0
 		stop

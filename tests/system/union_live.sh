@@ -307,7 +307,7 @@ test_the_control_socket_outlives_garbage() {
 test_a_socket_left_over_is_replaced_and_one_in_use_is_not() {
 	small_branches 10M 10M
 	mkdir "$D/other" "$D/mnt2"
-	union "policy=mfs,control=$D/ctl" "$D/a:$D/b"
+	union "policy=mfs,survive=no,control=$D/ctl" "$D/a:$D/b"
 	fails 1 "another union" trib-union -o "control=$D/ctl" "$D/other" "$D/mnt2"
 	touch "$D/file"
 	fails 1 "no socket" trib-union -o "control=$D/file" "$D/other" "$D/mnt2"

@@ -345,12 +345,48 @@ test_killed_around_every_write_of_the_record() {
 	nothing_left
 }
 
+server_of() { union_server "$C/host1/mnt/$1"; }
+another_serves() { local now; now=$(server_of "$1") && [ "$now" != "$2" ]; } # VOLUME PID
+test_a_union_goes_on_when_its_server_is_killed_or_replaced() {
+	local pid server m=$C/host1/mnt/on
+	volume on
+	v 1 create name=on size=700MiB
+	attach 1 on
+	fill "$m"
+	exec {fd}<>"$m/open"
+	pid=$(status on | grep -o 'pid=[0-9]*')
+	server=$(server_of on)
+	kill -KILL "$server"
+	check "$m"
+	echo kept >&$fd
+	same "$(cat "$m/open")" kept
+	eventually 30 another_serves on "$server"
+	server=$(server_of on)
+	on 1 trib union upgrade "$m/d" >"$TEST_DIR/out"
+	grep -q "served by process $(server_of on), version" "$TEST_DIR/out"
+	[ "$(server_of on)" != "$server" ]
+	same "$(on 1 trib union upgrade "$m" --json | jq -r .survives)" true
+	check "$m"
+	echo more >&$fd
+	exec {fd}>&-
+	same "$(cat "$m/open" | xargs)" "kept more"
+	is_whole 1 on
+	same "$(status on | grep -o 'pid=[0-9]*')" "$pid"
+	# One without its holder serves on, and is found.
+	kill -KILL "$(union_holder "$m")"
+	check "$m"
+	eventually 30 eval "status on | grep -q 'pid=$(server_of on)\b'"
+	v 1 detach name=on
+	v 1 delete name=on
+	nothing_left
+}
+
 test_a_killed_union_is_started_again_with_its_files() {
 	volume dead
 	v 1 create name=dead size=700MiB
 	attach 1 dead
 	fill "$C/host1/mnt/dead"
-	kill -KILL "$(status dead | grep -o 'pid=[0-9]*' | cut -d= -f2)"
+	union_kill "$C/host1/mnt/dead"
 	eventually 30 eval "! ls '$C/host1/mnt/dead'"
 	status dead | grep -q 'reason=UnionDead'
 	attach 1 dead
@@ -358,7 +394,7 @@ test_a_killed_union_is_started_again_with_its_files() {
 	check "$C/host1/mnt/dead"
 	same "$(status dead | grep -o 'epoch=[0-9]*')" epoch=1
 	# And a dead one can be unmounted.
-	kill -KILL "$(status dead | grep -o 'pid=[0-9]*' | cut -d= -f2)"
+	union_kill "$C/host1/mnt/dead"
 	v 1 detach name=dead
 	v 1 delete name=dead
 	nothing_left

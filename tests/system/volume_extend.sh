@@ -109,8 +109,13 @@ test_grown_elsewhere_its_branches_join_where_it_is_mounted() {
 	same "$(branches "$m")" 3
 	is_whole 1 far
 	check "$m"
+	# The next server has them, too.
+	kill -KILL "$(union_server "$m")"
+	same "$(branches "$m")" 3
+	is_whole 1 far
+	check "$m"
 	# A union that was killed comes back with all of them.
-	kill -9 "$(status far | grep -o 'pid=[0-9]*' | cut -d= -f2)"
+	union_kill "$C/host1/mnt/far"
 	attach 1 far
 	same "$(branches "$m")" 3
 	is_whole 1 far

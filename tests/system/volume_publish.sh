@@ -498,7 +498,7 @@ test_mount_options_hold_on_every_branch_and_after_a_repair() {
 	fails 1 "with the mount options 'noatime,nosuid" attach 1 opt options=noatime
 	attach 1 opt
 	# A dead device takes everything down: it comes back as it was.
-	kill -KILL "$(status opt | grep -o 'pid=[0-9]*' | cut -d= -f2)"
+	union_kill "$C/host1/mnt/opt"
 	umount -l "$C/host1/run/volumes/opt/branch-1"
 	attach 1 opt
 	is_whole 1 opt
@@ -524,7 +524,7 @@ test_a_security_label_reaches_every_branch_and_the_union() {
 	n=$(grep -c 'branch-[012]", "ext4", MS_NODEV, "context=\\"system_u:object_r:container_file_t:s0:c1,c2\\""' "$TEST_DIR/calls")
 	same "$n" 3 "$(cat "$TEST_DIR/calls")"
 	mkdir -p "$TEST_DIR/branch" "$TEST_DIR/union"
-	strace -qq -s 400 -o "$TEST_DIR/calls" -e trace=mount -- \
+	strace -qq -f -s 400 -o "$TEST_DIR/calls" -e trace=mount -- \
 		"$BUILD/bin/trib-union" -f -o "nodev,$label" "$TEST_DIR/branch" "$TEST_DIR/union" &
 	n=$!
 	at_exit umount -l "$TEST_DIR/union"
