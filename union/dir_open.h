@@ -58,6 +58,15 @@ int dir_parts_open_again(struct unionfs *fs, const struct node *node,
 int dir_parts_refresh(struct unionfs *fs, const struct node *node,
 		      struct dir *dir, int64_t offset);
 
+/*
+ * Make the names in all copies of it durable, those made since it was opened
+ * among them. A copy that was cloned to a branch is durable with the path to
+ * it: the journals of ext4 and XFS, and the log of Btrfs, take with a directory
+ * the names by which it was made. 0 or -errno.
+ */
+int dir_parts_sync(struct unionfs *fs, const struct node *node,
+		   const struct dir *dir, bool datasync);
+
 /* Takes @parts. */
 void dir_parts_close(struct dir_part *parts, unsigned count);
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "union/branch_health.h"
@@ -150,6 +151,53 @@ static int extend_merge(struct unionfs *fs, const struct node *node,
 	if (r == 0)
 		dir->generation = generation;
 	return r;
+}
+
+static int sync_one(int fd, bool datasync)
+{
+	return (datasync ? fdatasync(fd) : fsync(fd)) < 0 ? -errno : 0;
+}
+
+/* What was made on another branch since it was opened: names may be there. */
+static int sync_later_copies(struct unionfs *fs, const struct node *node,
+			     const struct dir *dir, bool datasync)
+{
+	const struct copy *lost = NULL;
+	struct copy *copy;
+	int r = 0, one;
+
+	for (copy = node_first(node); copy; copy = copy_next(copy)) {
+		auto_close int fd = -1;
+
+		if (has_part(dir, copy->branch))
+			continue;
+		one = fd = unionfs_open_copy(fs, copy, O_RDONLY | O_DIRECTORY);
+		if (fd >= 0)
+			one = sync_one(fd, datasync);
+		if (one < 0 && one != -ESTALE && r == 0)
+			r = one;
+	}
+	/* One that had failed when it was opened is known to be missing. */
+	while (!dir->lacking && (lost = node_failed_copy(node, lost)))
+		if (!has_part(dir, lost->branch))
+			r = -EIO;
+	return r;
+}
+
+int dir_parts_sync(struct unionfs *fs, const struct node *node,
+		   const struct dir *dir, bool datasync)
+{
+	unsigned i;
+	int r = 0, one;
+
+	for (i = 0; i < dir->count; i++) {
+		service_meets(dir->parts[i].copy->branch);
+		one = sync_one(dir->parts[i].fd, datasync);
+		if (one < 0 && r == 0)
+			r = one;
+	}
+	one = sync_later_copies(fs, node, dir, datasync);
+	return r < 0 ? r : one;
 }
 
 int dir_parts_refresh(struct unionfs *fs, const struct node *node,

@@ -2,7 +2,6 @@
 /* Directories that are opened, read and closed. */
 #include <errno.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "union/dir_open.h"
 #include "union/once.h"
@@ -163,7 +162,6 @@ void op_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync,
 		 struct fuse_file_info *info)
 {
 	struct dir *dir = dir_of(unionfs_of(req), info);
-	unsigned i;
 	int r = 0;
 
 	(void)ino;
@@ -175,13 +173,8 @@ void op_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync,
 	pthread_mutex_lock(&dir->lock);
 	if (!dir->count)
 		r = dir_parts_open_again(dir->fs, dir->node, dir);
-	for (i = 0; i < dir->count; i++) {
-		service_meets(dir->parts[i].copy->branch);
-		if ((datasync ? fdatasync(dir->parts[i].fd)
-			      : fsync(dir->parts[i].fd)) < 0 &&
-		    r == 0)
-			r = -errno;
-	}
+	if (r == 0)
+		r = dir_parts_sync(dir->fs, dir->node, dir, datasync);
 	pthread_mutex_unlock(&dir->lock);
 	op_reply(req, r);
 }

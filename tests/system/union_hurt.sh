@@ -186,6 +186,33 @@ test_a_directory_open_on_a_branch_that_fails_is_let_go_of() {
 	umount "$M"
 }
 
+# A program that replaces a file does this, and relies on it after a crash.
+test_what_was_renamed_is_durable_once_its_directory_is() {
+	two_branches mkfs.ext4 -q
+	mkdir "$M/of-a/deep"
+	mount -o remount,commit=3600 "$D/a"
+	mount -o remount,commit=3600 "$D/b"
+	trib-union --control "$D/ctl" set "$D/a=nc" >/dev/null
+	python3 - "$M/of-a/deep" <<-'END'
+		import os, sys
+		os.chdir(sys.argv[1])
+		directory = os.open(".", os.O_RDONLY)
+		file = os.open("tmp", os.O_WRONLY | os.O_CREAT)
+		os.write(file, b"new")
+		os.fsync(file)
+		os.rename("tmp", "name")
+		os.fsync(directory)
+	END
+	lose b
+	eio touch "$M/of-b/meets-it"
+	eventually 30 umount "$D/b"
+	mount -o loop,noatime "$D/b.img" "$D/b"
+	eventually 30 is_state b ok
+	same "$(ls "$D/b/of-a/deep")" name
+	same "$(cat "$M/of-a/deep/name")" new
+	umount "$M"
+}
+
 test_what_was_never_looked_into_is_in_doubt() {
 	two_branches mkfs.ext4 -q
 	# Nobody has used "both": it may have any name on the failed branch.
