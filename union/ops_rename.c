@@ -23,6 +23,7 @@
 #include "union/once.h"
 #include "union/ops.h"
 #include "union/rename.h"
+#include "union/rename_parts.h"
 #include "union/subdirs.h"
 
 bool rename_is_seen(const struct hit *hits, int i)
@@ -74,34 +75,19 @@ static int check_whole(const struct move *m)
 	return 0;
 }
 
-int rename_unlink_hidden(const struct hit *hits, int from, int count,
-			 const char *name, unsigned but_branch)
+void rename_add_hidden(struct unionfs *fs, const struct hit *hits, int count,
+		       const char *name, struct rename_gone *gone,
+		       int *gone_count)
 {
 	int i;
 
-	for (i = count - 1; i >= from; i--)
-		if (!S_ISDIR(hits[i].st.st_mode) &&
-		    hits[i].dir->branch != but_branch &&
-		    unlinkat(hits[i].fd->fd, name, 0) < 0)
-			return -errno;
-	return 0;
-}
-
-/*
- * A hidden name of the file itself, where its new name is to be: a rename of
- * one onto the other would leave both.
- */
-static int unlink_own_link(const struct move *m)
-{
-	const struct hit *from = &m->from[0];
-	int i;
-
-	for (i = 1; i < m->to_count; i++)
-		if (m->to[i].dir->branch == from->dir->branch &&
-		    m->to[i].st.st_ino == from->st.st_ino &&
-		    unlinkat(m->to[i].fd->fd, m->to_name, 0) < 0)
-			return -errno;
-	return 0;
+	for (i = count - 1; i >= 1; i--)
+		if (!S_ISDIR(hits[i].st.st_mode))
+			gone[(*gone_count)++] = (struct rename_gone){
+				.branch = branch_of(fs, hits[i].dir),
+				.dir_fd = hits[i].fd->fd,
+				.name = name,
+			};
 }
 
 static void copy_name(char *to, const char *from)
@@ -127,6 +113,18 @@ static int describe_replace(const struct move *m, int into_fd,
 	return r;
 }
 
+/* The new name is there: what it replaces goes, once that is durable. */
+static int let_replaced_go(const struct move *m, int into_fd)
+{
+	struct branch *other = branch_of(m->fs, m->to[0].dir);
+	int r = branch_report(branch_of(m->fs, m->from[0].dir),
+			      intent_sync_dir(into_fd));
+
+	if (r == 0 && unlinkat(m->to[0].fd->fd, m->to_name, 0) < 0)
+		r = branch_report(other, -errno);
+	return r;
+}
+
 /*
  * Over a file of another branch. It may go only when the new one is surely
  * there, so that after a crash at any point the name has the one or the
@@ -143,46 +141,66 @@ static int replace_elsewhere(const struct move *m, int into_fd)
 		r = intent_begin(branch, id, &intent, false);
 	if (r < 0)
 		return r;
-	if (renameat(m->from[0].fd->fd, m->from_name, into_fd, m->to_name) < 0)
+	if (renameat(m->from[0].fd->fd, m->from_name, into_fd, m->to_name) <
+	    0) {
 		r = branch_report(branch_of(m->fs, m->from[0].dir), -errno);
-	if (r == 0)
-		r = intent_sync_dir(into_fd);
-	if (r == 0 && unlinkat(m->to[0].fd->fd, m->to_name, 0) < 0)
-		r = -errno;
+	} else {
+		r = let_replaced_go(m, into_fd);
+		if (r < 0) /* @r counts */
+			(void)renameat2(into_fd, m->to_name, m->from[0].fd->fd,
+					m->from_name, RENAME_NOREPLACE);
+	}
 	intent_end(branch, id);
 	return r;
 }
 
+/* What is seen at the one name gets the other. */
+static int rename_seen(const struct move *m, int into_fd)
+{
+	const struct hit *from = &m->from[0];
+	struct bury bury = {.buried.fd = -1};
+	int r = 0;
+
+	if (m->to_count)
+		bury_begin(m->fs, &m->to[0], m->to_name, &bury);
+	if (m->to_count && m->to[0].dir->branch != from->dir->branch)
+		r = replace_elsewhere(m, into_fd);
+	else if (renameat(from->fd->fd, m->from_name, into_fd, m->to_name) < 0)
+		r = branch_report(branch_of(m->fs, from->dir), -errno);
+	bury_end(m->fs, &bury, r == 0);
+	return r;
+}
+
+/*
+ * What the names hide is away before, so that it never appears, and back if
+ * the rename fails. So is a hidden name of the file itself where its new name
+ * is to be: a rename of one onto the other would leave both.
+ */
 static int rename_file(const struct move *m)
 {
-	unsigned branch = m->from[0].dir->branch;
+	size_t max = (size_t)m->from_count + (size_t)m->to_count;
+	auto_free struct rename_gone *gone = NULL;
 	auto_dir_fd struct dir_fd *into = NULL;
-	struct bury bury = {.buried.fd = -1};
-	int r;
+	int i, count = 0, r;
 
 	if (m->to_count && S_ISDIR(m->to[0].st.st_mode))
 		return -EISDIR;
-	r = clone_dir(m->fs, m->to_dir, branch, &into);
-	if (r == 0)
-		rename_note_names(m);
-	if (r == 0 && m->all)
-		r = rename_unlink_hidden(m->from, 1, m->from_count,
-					 m->from_name, branch);
-	if (r == 0)
-		r = rename_unlink_hidden(m->to, 1, m->to_count, m->to_name,
-					 branch);
-	if (r == 0)
-		r = unlink_own_link(m);
+	r = clone_dir(m->fs, m->to_dir, m->from[0].dir->branch, &into);
 	if (r < 0)
 		return r;
-	if (m->to_count)
-		bury_begin(m->fs, &m->to[0], m->to_name, &bury);
-	if (m->to_count && m->to[0].dir->branch != branch)
-		r = replace_elsewhere(m, into->fd);
-	else if (renameat(m->from[0].fd->fd, m->from_name, into->fd,
-			  m->to_name) < 0)
-		r = branch_report(branch_of(m->fs, m->from[0].dir), -errno);
-	bury_end(m->fs, &bury, r == 0);
+	gone = calloc(max, sizeof(*gone));
+	if (!gone)
+		return -ENOMEM;
+	rename_note_names(m);
+	if (m->all)
+		rename_add_hidden(m->fs, m->from, m->from_count, m->from_name,
+				  gone, &count);
+	rename_add_hidden(m->fs, m->to, m->to_count, m->to_name, gone, &count);
+	for (i = 0; i < count && r == 0; i++)
+		r = rename_gone_put(&gone[i]);
+	if (r == 0)
+		r = rename_seen(m, into->fd);
+	rename_gone_end(gone, count, r < 0);
 	return r;
 }
 

@@ -4,6 +4,7 @@
 #define UNION_RENAME_H
 
 #include "union/lookup.h"
+#include "union/rename_parts.h"
 
 /* One rename: where a name was found and where it goes. */
 struct move {
@@ -29,9 +30,13 @@ const struct hit *rename_hit_on(const struct hit *hits, int count,
 /* Is hits[i] what is seen at the name, or a part of it? */
 bool rename_is_seen(const struct hit *hits, int i);
 
-/* Unlink the files among hits[from..count), the highest branch first. */
-int rename_unlink_hidden(const struct hit *hits, int from, int count,
-			 const char *name, unsigned but_branch);
+/*
+ * The files that the first of @hits hides, added to @gone; the highest branch
+ * first. There is room for @count more.
+ */
+void rename_add_hidden(struct unionfs *fs, const struct hit *hits, int count,
+		       const char *name, struct rename_gone *gone,
+		       int *gone_count);
 
 /*
  * The names that will be there are known before they are. Once the directories

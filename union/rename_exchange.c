@@ -22,21 +22,29 @@ struct exchange {
 	const struct move *m;
 	struct rename_part parts[BRANCH_MAX];
 	struct dir_fd *held[BRANCH_MAX]; /* for the parts */
-	int count;
+	struct rename_gone gone[2 * BRANCH_MAX];
+	int count, gone_count;
 };
 
-/* Hidden files go as they do when a name is renamed or replaced. */
-static int clear_hidden(struct unionfs *fs, const struct hit *hits, int count,
-			const char *name)
+/* Would a directory that a file hides be in the way? */
+static int check_hidden(const struct hit *hits, int count)
 {
 	int i;
 
-	if (S_ISDIR(hits[0].st.st_mode))
-		return aside_put_all(fs, hits, count, name);
-	for (i = 1; i < count; i++)
+	for (i = 1; i < count && !S_ISDIR(hits[0].st.st_mode); i++)
 		if (S_ISDIR(hits[i].st.st_mode))
-			return -EBUSY; /* it would be in the way */
-	return rename_unlink_hidden(hits, 1, count, name, hits[0].dir->branch);
+			return -EBUSY;
+	return 0;
+}
+
+/* Hidden files go as they do when a name is renamed or replaced. */
+static int clear_hidden(struct exchange *x, const struct hit *hits, int count,
+			const char *name)
+{
+	if (S_ISDIR(hits[0].st.st_mode))
+		return aside_put_all(x->m->fs, hits, count, name);
+	rename_add_hidden(x->m->fs, hits, count, name, x->gone, &x->gone_count);
+	return 0;
 }
 
 static int add_part(struct exchange *x, const struct hit *from,
@@ -98,7 +106,7 @@ static int do_parts(struct exchange *x)
 	subdirs_begin(m->fs, m->to_dir);
 	naming_begin(m->from_dir);
 	naming_begin(m->to_dir);
-	r = rename_parts_do(x->parts, x->count, NULL, 0);
+	r = rename_parts_do(x->parts, x->count, x->gone, x->gone_count);
 	naming_end(m->to_dir, r == 0);
 	naming_end(m->from_dir, r == 0);
 	subdirs_end(m->fs, m->from_dir, r == 0 ? -came : 0);
@@ -127,11 +135,15 @@ int rename_exchange(const struct move *m)
 
 	if (!m->to_count)
 		return -ENOENT;
-	r = clear_hidden(m->fs, m->from, m->from_count, m->from_name);
+	r = check_hidden(m->from, m->from_count);
 	if (r == 0)
-		r = clear_hidden(m->fs, m->to, m->to_count, m->to_name);
+		r = check_hidden(m->to, m->to_count);
 	if (r == 0)
 		r = add_parts(&x);
+	if (r == 0)
+		r = clear_hidden(&x, m->from, m->from_count, m->from_name);
+	if (r == 0)
+		r = clear_hidden(&x, m->to, m->to_count, m->to_name);
 	rename_note_names(m);
 	if (r == 0)
 		r = do_parts(&x);

@@ -97,8 +97,7 @@ static bool has_part(const struct rename_part *parts, int count,
 	return false;
 }
 
-/* Out of the way, where it can come back from. */
-static int put_away(struct rename_gone *gone)
+int rename_gone_put(struct rename_gone *gone)
 {
 	auto_close int work = branch_work_dir(gone->branch);
 
@@ -121,16 +120,15 @@ static int put_all_away(struct rename_gone *gone, int gone_count,
 
 	for (i = 0; i < gone_count && r == 0; i++)
 		if (has_part(parts, count, gone[i].branch) == beside)
-			r = put_away(&gone[i]);
+			r = rename_gone_put(&gone[i]);
 	return r;
 }
 
-/* @back: as nothing was done; or else they have gone. */
-static void end_away(struct rename_gone *gone, int gone_count, bool back)
+void rename_gone_end(struct rename_gone *gone, int count, bool back)
 {
 	int i;
 
-	for (i = 0; i < gone_count; i++) {
+	for (i = 0; i < count; i++) {
 		auto_close int work = gone[i].away[0]
 					      ? branch_work_dir(gone[i].branch)
 					      : -1;
@@ -140,7 +138,7 @@ static void end_away(struct rename_gone *gone, int gone_count, bool back)
 		if (back)
 			(void)renameat2(work, gone[i].away, gone[i].dir_fd,
 					gone[i].name, RENAME_NOREPLACE);
-		else
+		else if (unlinkat(work, gone[i].away, 0) < 0)
 			(void)unlinkat(work, gone[i].away,
 				       AT_REMOVEDIR); /* a sweep will */
 	}
@@ -175,7 +173,7 @@ int rename_parts_do(struct rename_part *parts, int count,
 	r = begin(parts, count, gone, gone_count, id);
 	if (r == 0)
 		r = rename_all(parts, count);
-	end_away(gone, gone_count, r < 0);
+	rename_gone_end(gone, gone_count, r < 0);
 	if (count == 1)
 		return r;
 	for (i = 0; i < count && r == 0; i++)

@@ -19,13 +19,22 @@ struct rename_part {
 	bool done;      /* for rename_parts_do() */
 };
 
-/* An empty directory that is to go when all that is done. */
+/* A file or an empty directory that is to go when all that is done. */
 struct rename_gone {
 	const struct branch *branch;
 	int dir_fd; /* that it is in; may be O_PATH */
 	const char *name;
-	char away[RENAME_AWAY_MAX]; /* for rename_parts_do() */
+	char away[RENAME_AWAY_MAX]; /* in BRANCH_WORK_DIR meanwhile; or "" */
 };
+
+/*
+ * Out of the way, where it can come back from; a crash ends in its having
+ * gone. 0 or -errno.
+ */
+int rename_gone_put(struct rename_gone *gone);
+
+/* Those that were put there are back, or have gone for good. */
+void rename_gone_end(struct rename_gone *gone, int count, bool back);
 
 /*
  * No two parts are on one branch. 0, or -errno and nothing has changed but
@@ -33,7 +42,7 @@ struct rename_gone {
  * all taken back excepted.
  *
  * @gone  what the parts replace, and what they do not and has the name
- *        elsewhere; each is empty
+ *        elsewhere; rename_gone_put() and rename_gone_end() are called here
  */
 int rename_parts_do(struct rename_part *parts, int count,
 		    struct rename_gone *gone, int gone_count);
