@@ -81,7 +81,8 @@ static int find_elsewhere(const struct walk *walk, const struct node *node,
 			continue;
 		r = unionfs_dir_fd(walk->fs, copy, &dir);
 		if (r == 0)
-			r = lookup_inode(dir->fd, name, ret_st, ret_handle);
+			r = lookup_inode(branch_of(walk->fs, copy), dir->fd,
+					 name, ret_st, ret_handle);
 		if (r == 0) {
 			*ret_copy = copy;
 			return 1;
@@ -114,7 +115,7 @@ static int visit_own(struct walk *walk, int fd, const char *name)
 	struct handle handle;
 	struct node *node;
 	struct stat st;
-	int r = lookup_inode(fd, name, &st, &handle);
+	int r = lookup_inode(walk->branch, fd, name, &st, &handle);
 
 	if (r < 0 || !S_ISDIR(st.st_mode))
 		return r == -ENOENT ? 0 : r;
@@ -137,7 +138,7 @@ static int visit_known(struct walk *walk, const struct shared *dir, int fd,
 	node = known_dir(walk, dir, name, &branch, &known);
 	if (!node)
 		return walk->again ? visit_own(walk, fd, name) : 0;
-	r = lookup_inode(fd, name, &st, &handle);
+	r = lookup_inode(walk->branch, fd, name, &st, &handle);
 	if (r == 0 && S_ISDIR(st.st_mode)) {
 		r = node_add_copy(&walk->fs->nodes, branch, &known,
 				  walk->branch->id, &handle);

@@ -85,6 +85,15 @@ static bool is_below(int fd, int dir_fd, const char *dir)
 	       branch_path_is_below(path, dir);
 }
 
+bool branch_overlaps(const struct branch *branch, int fd, const char *path)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && st.st_dev == branch->device &&
+	       (is_below(fd, branch->root_fd, branch->path) ||
+		is_below(branch->root_fd, fd, path));
+}
+
 static int check_new(const struct branch_table *table, int fd,
 		     const struct stat *st, const char *path, const char *real,
 		     struct error *err)
@@ -102,9 +111,7 @@ static int check_new(const struct branch_table *table, int fd,
 				 path, other->path);
 	for (i = 0; i < table->count; i++) {
 		other = table->items[i];
-		if (other->device == st->st_dev &&
-		    (is_below(fd, other->root_fd, other->path) ||
-		     is_below(other->root_fd, fd, real)))
+		if (branch_overlaps(other, fd, real))
 			return error_set(err, EINVAL,
 					 "branch '%s' and branch '%s' are one "
 					 "in the other",
@@ -121,8 +128,9 @@ int branch_open(struct branch_table *table, const char *path, unsigned flags,
 	struct branch_identity identity;
 	struct branch *branch;
 	struct statvfs space;
+	struct handle handle;
 	struct stat st;
-	int r;
+	int r, mount_id;
 
 	if (fd < 0 || fstat(fd, &st) < 0 || fstatvfs(fd, &space) < 0)
 		return error_set(err, errno, "branch '%s': %s", path,
@@ -137,6 +145,8 @@ int branch_open(struct branch_table *table, const char *path, unsigned flags,
 	if (r < 0)
 		return r;
 	r = branch_identity_get(fd, &identity);
+	if (r == 0)
+		r = handle_get_on(fd, "", &handle, &mount_id);
 	if (r < 0)
 		return error_set(err, -r, "branch '%s': %s", path,
 				 strerror(-r));
@@ -152,6 +162,7 @@ int branch_open(struct branch_table *table, const char *path, unsigned flags,
 	branch->path = take_ptr(real);
 	branch->root_fd = take_fd(&fd);
 	branch->device = st.st_dev;
+	branch->mount_id = mount_id;
 	number_keep_look(branch);
 	branch->identity = identity;
 	pthread_mutex_init(&branch->clone_lock, NULL);

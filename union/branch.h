@@ -44,6 +44,7 @@ struct branch {
 	char *path;  /* absolute, as resolved at the start; owned */
 	int root_fd; /* readable directory, for handle_open() too */
 	dev_t device;
+	atomic_int mount_id;     /* of root_fd */
 	atomic_bool has_numbers; /* files of it: see number_keep.h */
 	struct branch_identity identity;
 	atomic_bool no_passthrough; /* the kernel refused a file of it */
@@ -107,6 +108,12 @@ int branch_add_failed(struct branch_table *table, const char *path,
 
 /* The branch that is the directory @path; NULL: none, or no directory. */
 struct branch *branch_find(const struct branch_table *table, const char *path);
+
+/*
+ * Is the directory @fd, which is @path, in the branch or around it on the same
+ * file system, by whatever mount either is known?
+ */
+bool branch_overlaps(const struct branch *branch, int fd, const char *path);
 
 /* Is @path the directory @dir or below it? Both absolute and resolved. */
 bool branch_path_is_below(const char *path, const char *dir);

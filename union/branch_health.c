@@ -118,8 +118,12 @@ int branch_report(struct branch *branch, int r)
 void branch_revive(struct branch *branch, int root_fd, dev_t device)
 {
 	unsigned long long bit = 1ull << branch->id % 64;
+	struct handle handle;
+	int mount_id;
 
 	pthread_mutex_lock(&change_lock);
+	if (handle_get_on(root_fd, "", &handle, &mount_id) == 0)
+		atomic_store(&branch->mount_id, mount_id);
 	if (dup3(root_fd, branch->root_fd, O_CLOEXEC) >= 0) {
 		branch->device = device;
 		atomic_store(&branch->failed, 0);

@@ -9,7 +9,7 @@ $(eval $(call library,union,\
   union/gate.c union/handle.c union/heal.c union/holder.c \
   union/inode_number.c union/intent.c union/intent_recover.c union/keep.c union/limits.c \
   union/live_add.c union/live_remove.c union/live_set.c union/lookup.c \
-  union/merge.c union/mount.c union/move.c union/move_check.c union/move_copy.c union/moving.c union/names.c union/names_set.c \
+  union/merge.c union/mount.c union/mounted.c union/move.c union/move_check.c union/move_copy.c union/moving.c union/names.c union/names_set.c \
   union/node.c union/node_bury.c union/node_copies.c union/node_index.c union/node_lost.c union/node_quiet.c \
   union/node_record.c union/node_restore.c union/node_sleep.c \
   union/node_slots.c union/node_unused.c union/number_keep.c union/once.c union/once_slots.c \
@@ -26,7 +26,7 @@ $(eval $(call library,union,\
 $(eval $(call program,trib-union,union/main.c,union))
 $(eval $(call test_helper,union/outcomes,base,))
 $(eval $(call test_helper,union/random_io,base,))
-$(foreach t,branch branch_health control_proto dir_fd gate handle holder inode_number intent keep limits live_remove merge names node node_lost node_restore open_table options pace policy policy_record policy_set quietly request survive unionfs uring uring_entry,\
+$(foreach t,branch branch_health control_proto dir_fd gate handle holder inode_number intent keep limits live_remove merge mounted names node node_lost node_restore open_table options pace policy policy_record policy_set quietly request survive unionfs uring uring_entry,\
   $(eval $(call unit_test,union/$(t)_test,union)))
 $(eval $(call unit_test,union/again_test,union,union/again_acts.c union/again_tree.c))
 $(foreach t,relocate remove_dir subdirs,\

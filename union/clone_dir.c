@@ -17,6 +17,7 @@
 #include "union/dir_fd.h"
 #include "union/dir_turn.h"
 #include "union/inode_number.h"
+#include "union/mounted.h"
 #include "union/names.h"
 #include "union/proc_path.h"
 #include "union/quietly.h"
@@ -280,13 +281,15 @@ static int adopt_other(struct unionfs *fs, const struct branch *from,
 static int step(struct unionfs *fs, const struct branch *from, int *from_fd,
 		const struct branch *to, int *to_fd, const char *name)
 {
-	auto_close int from_next = openat(*from_fd, name, OPEN_STEP);
-	auto_close int to_next = openat(*to_fd, name, OPEN_STEP);
-	int missing = to_next < 0 ? errno : 0;
+	auto_close int from_next = mounted_open_none(*from_fd, name, OPEN_STEP);
+	auto_close int to_next = mounted_open_none(*to_fd, name, OPEN_STEP);
+	int missing = to_next < 0 ? -to_next : 0;
 	struct handle known;
-	int r = from_next < 0 ? -errno : handle_get(from_next, "", &known);
+	int r = from_next < 0 ? from_next : handle_get(from_next, "", &known);
 
-	if (r == 0 && missing && missing != ENOENT && missing != ENOTDIR)
+	if (r == -EXDEV || missing == EXDEV)
+		r = -EBUSY; /* something is mounted there */
+	else if (r == 0 && missing && missing != ENOENT && missing != ENOTDIR)
 		r = -missing;
 	else if (r == 0 && missing)
 		r = to_next = make_as(fs, from, from_next, &known, to, *to_fd,

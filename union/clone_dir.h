@@ -13,7 +13,8 @@
 /*
  * The descriptor of @node on @branch, cloned when it is not there. Held as
  * by dir_fd_get(). -ENOSPC and the like from the branch, -EROFS when it is
- * read-only, -ENOENT when the directory was removed meanwhile.
+ * read-only, -ENOENT when the directory was removed meanwhile, -EBUSY when
+ * something is mounted on its path.
  */
 int clone_dir(struct unionfs *fs, struct node *node, unsigned branch,
 	      struct dir_fd **ret);

@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "union/branch_health.h"
 #include "union/dir_open.h"
+#include "union/mounted.h"
 
 void dir_parts_close(struct dir_part *parts, unsigned count)
 {
@@ -146,7 +147,8 @@ static int extend_merge(struct unionfs *fs, const struct node *node,
 		if (fd < 0)
 			return fd;
 		dir->parts[dir->count++] = (struct dir_part){copy, fd};
-		r = merge_read(dir->merge, fd, copy->branch);
+		r = merge_read(dir->merge, fd, copy->branch,
+			       mounted_inside(branch_of(fs, copy)));
 	}
 	if (r == 0)
 		dir->generation = generation;

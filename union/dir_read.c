@@ -12,6 +12,7 @@
 
 #include "union/branch_health.h"
 #include "union/dir_open.h"
+#include "union/mounted.h"
 
 #define STREAM_SIZE (32 << 10) /* bytes a getdents call */
 
@@ -44,6 +45,7 @@ int dir_read_stream(struct dir_listing *list, struct dir *dir, int64_t offset)
 	struct dir_item item = {.part = &dir->parts[0]};
 	struct branch *branch = branch_of(unionfs_of(list->req),
 					  dir->parts[0].copy);
+	bool mounts = mounted_inside(branch);
 	int r;
 
 	service_meets(branch->id);
@@ -55,7 +57,8 @@ int dir_read_stream(struct dir_listing *list, struct dir *dir, int64_t offset)
 		item.type = dirent_type(item.part->fd, entry);
 		item.ino = entry->ino;
 		item.next = entry->next;
-		r = dir_listing_add(list, &item);
+		if (!mounts || !mounted_is_on(item.part->fd, item.name))
+			r = dir_listing_add(list, &item);
 		if (r)
 			break;
 		dir->at += entry->length;
@@ -83,7 +86,7 @@ static int read_merge(struct unionfs *fs, struct dir *dir, bool root)
 		r = lseek(dir->parts[i].fd, 0, SEEK_SET) < 0
 			    ? -errno
 			    : merge_read(dir->merge, dir->parts[i].fd,
-					 branch->id);
+					 branch->id, mounted_inside(branch));
 		if (branch_report(branch, r) < 0 && !branch_usable(branch->id))
 			dir->lacking = true;
 		if (!branch_usable(branch->id))

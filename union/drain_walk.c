@@ -14,6 +14,7 @@
 #include "union/dir_fd.h"
 #include "union/drain_dir.h"
 #include "union/lookup.h"
+#include "union/mounted.h"
 #include "union/move.h"
 #include "union/relocate.h"
 
@@ -147,15 +148,15 @@ static int visit_dir(struct pass *pass, struct node *dir, int dir_fd,
 		     const char *name)
 {
 	struct unionfs *fs = pass->fs;
-	auto_close int fd = openat(
-		dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	auto_close int fd = mounted_open_none(
+		dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
 	struct fuse_entry_param entry;
 	struct node *node;
 	int64_t left;
 	int r;
 
 	if (fd < 0)
-		return errno == ENOENT ? 0 : -errno;
+		return fd == -ENOENT ? 0 : fd;
 	if (is_hidden(pass, dir, name)) {
 		report(pass, name, 0, -EEXIST);
 		return 0;
@@ -187,10 +188,12 @@ static int visit_any(struct pass *pass, struct node *node, int fd,
 {
 	struct handle file;
 	struct stat st;
-	int r = lookup_inode(fd, name, &st, &file);
+	int r = lookup_inode(pass->walk->branch, fd, name, &st, &file);
 
+	if (r == -ENOENT)
+		return mounted_is_on(fd, name) ? -EBUSY : 0;
 	if (r < 0)
-		return r == -ENOENT ? 0 : r;
+		return r;
 	return S_ISDIR(st.st_mode) ? visit_dir(pass, node, fd, name)
 				   : visit_file(pass, node, name, &file, &st);
 }
@@ -331,8 +334,8 @@ static int count_dir(const struct branch *branch, int fd, bool root,
 			*bytes += bytes_of(&st) / st.st_nlink;
 			continue;
 		}
-		child = openat(fd, entry->d_name,
-			       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		child = mounted_open_none(fd, entry->d_name,
+					  O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
 		if (child >= 0)
 			r = count_dir(branch, child, false, files, bytes);
 	}

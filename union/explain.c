@@ -16,6 +16,7 @@
 #include "union/control_status.h"
 #include "union/dir_fd.h"
 #include "union/lookup.h"
+#include "union/mounted.h"
 #include "union/survey.h"
 
 #define MERGERFS_PREFIX "user.mergerfs."
@@ -230,14 +231,15 @@ static ssize_t all_paths(const struct unionfs *fs, const char *path, char **ret)
 	unsigned i, count = fs->branches.count;
 	auto_free char *list = NULL;
 	size_t used = 0, size = 0;
-	struct stat st;
 	char *longer;
 
 	for (i = 0; i < count; i++) {
 		const struct branch *branch = fs->branches.items[i];
+		auto_close int fd = mounted_open_none(branch->root_fd,
+						      *path ? path : ".",
+						      O_PATH | O_NOFOLLOW);
 
-		if (fstatat(branch->root_fd, path, &st,
-			    AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) < 0)
+		if (fd < 0)
 			continue;
 		size = used + strlen(branch->path) + strlen(path) + 2;
 		longer = realloc(list, size);

@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "union/lookup.h"
+#include "union/mounted.h"
 #include "union/relocate.h"
 
 struct search {
@@ -23,12 +24,12 @@ struct search {
 	struct found_names *found;
 };
 
-static bool is_it(int dirfd, const char *name, const struct handle *file)
+static bool is_it(const struct search *s, int dirfd, const char *name)
 {
 	struct handle handle;
 
-	return handle_get(dirfd, name, &handle) == 0 &&
-	       handle_equal(&handle, file);
+	return mounted_handle_get(s->branch, dirfd, name, &handle) == 0 &&
+	       handle_equal(&handle, s->file);
 }
 
 /* @name in the directory @dirfd is one. */
@@ -65,9 +66,9 @@ static int try_path(struct search *s, int fd)
 	slash = strrchr(path, '/');
 	if (slash)
 		*slash = '\0';
-	dir = openat(s->branch->root_fd, slash ? path : ".",
-		     O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (dir < 0 || !is_it(dir, slash ? slash + 1 : path, s->file))
+	dir = mounted_open_none(s->branch->root_fd, slash ? path : ".",
+				O_PATH | O_DIRECTORY | O_NOFOLLOW);
+	if (dir < 0 || !is_it(s, dir, slash ? slash + 1 : path))
 		return -ENOENT;
 	return add_name(s, dir, slash ? slash + 1 : path);
 }
@@ -90,8 +91,7 @@ static int search_dir(struct search *s, int fd, bool root)
 		    strcmp(entry->d_name, "..") == 0 ||
 		    (root && strcmp(entry->d_name, BRANCH_WORK_DIR) == 0))
 			continue;
-		if (entry->d_ino == s->ino &&
-		    is_it(fd, entry->d_name, s->file)) {
+		if (entry->d_ino == s->ino && is_it(s, fd, entry->d_name)) {
 			r = add_name(s, fd, entry->d_name);
 			continue;
 		}
@@ -100,8 +100,8 @@ static int search_dir(struct search *s, int fd, bool root)
 		     fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
 		     !S_ISDIR(st.st_mode)))
 			continue;
-		child = openat(fd, entry->d_name,
-			       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		child = mounted_open_none(fd, entry->d_name,
+					  O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
 		if (child >= 0)
 			r = search_dir(s, child, false);
 	}

@@ -16,7 +16,8 @@ static_assert(offsetof(struct handle, data) ==
 		      offsetof(struct file_handle, f_handle),
 	      "struct handle is laid out as struct file_handle");
 
-int handle_get(int dirfd, const char *name, struct handle *ret)
+int handle_get_on(int dirfd, const char *name, struct handle *ret,
+		  int *ret_mount)
 {
 	struct handle handle = {.length = HANDLE_MAX};
 	int mount_id;
@@ -25,7 +26,15 @@ int handle_get(int dirfd, const char *name, struct handle *ret)
 			      &mount_id, *name ? 0 : AT_EMPTY_PATH) < 0)
 		return -errno;
 	*ret = handle;
+	*ret_mount = mount_id;
 	return 0;
+}
+
+int handle_get(int dirfd, const char *name, struct handle *ret)
+{
+	int mount_id;
+
+	return handle_get_on(dirfd, name, ret, &mount_id);
 }
 
 int handle_open(int mount_fd, const struct handle *handle, int flags)

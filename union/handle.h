@@ -28,6 +28,10 @@ struct handle {
  */
 int handle_get(int dirfd, const char *name, struct handle *ret);
 
+/* The same, and the id of the mount that it was found on. */
+int handle_get_on(int dirfd, const char *name, struct handle *ret,
+		  int *ret_mount);
+
 /*
  * Open what @handle names on the mount of @mount_fd. O_CLOEXEC is added.
  * Returns a descriptor, or -ESTALE when the inode is no more.

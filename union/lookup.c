@@ -16,6 +16,7 @@
 #include "union/branch_health.h"
 #include "union/dir_fd.h"
 #include "union/inode_number.h"
+#include "union/mounted.h"
 #include "union/names.h"
 #include "union/number_keep.h"
 #include "union/once.h"
@@ -38,8 +39,8 @@ static bool is_surely_of(const struct handle *handle, const struct stat *st,
 	       st->st_ctim.tv_sec < since_s - LOOKUP_SLACK_S;
 }
 
-int lookup_inode(int dirfd, const char *name, struct stat *ret_st,
-		 struct handle *ret_handle)
+int lookup_inode(const struct branch *branch, int dirfd, const char *name,
+		 struct stat *ret_st, struct handle *ret_handle)
 {
 	struct handle before, after;
 	struct stat st;
@@ -48,9 +49,9 @@ int lookup_inode(int dirfd, const char *name, struct stat *ret_st,
 
 	for (i = 0; i < LOOKUP_TRIES; i++) {
 		since_s = clock_wall_s();
-		r = handle_get(dirfd, name, &before);
+		r = mounted_handle_get(branch, dirfd, name, &before);
 		if (r < 0)
-			return r;
+			return r == -EXDEV ? -ENOENT : r;
 		if (fstatat(dirfd, name, &st,
 			    AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) < 0)
 			return -errno;
@@ -165,9 +166,9 @@ static int search_one(struct unionfs *fs, struct copy *dir, const char *name,
 	int r = unionfs_dir_fd(fs, dir, &fd);
 
 	if (r >= 0)
-		r = branch_report(
-			branch_of(fs, dir),
-			lookup_inode(fd->fd, name, &st, &found->handle));
+		r = branch_report(branch_of(fs, dir),
+				  lookup_inode(branch_of(fs, dir), fd->fd, name,
+					       &st, &found->handle));
 	if (r == -ENOENT || r == -ESTALE || !branch_usable(dir->branch))
 		return 0;
 	if (r < 0)
@@ -204,6 +205,17 @@ static unsigned ask_names(const struct unionfs *fs, const struct node *parent,
 	return count_in(where, count);
 }
 
+/* Of another file system something is mounted there (or a subvolume is). */
+static int hit_stat(struct branch *branch, struct hit *hit, const char *name)
+{
+	if (fstatat(hit->fd->fd, name, &hit->st, AT_SYMLINK_NOFOLLOW) < 0)
+		return branch_report(branch, -errno);
+	return hit->st.st_dev != branch->device &&
+			       mounted_is_on(hit->fd->fd, name)
+		       ? -ENOENT
+		       : 0;
+}
+
 /* See lookup_all(); the lowest first. */
 static int gather(struct unionfs *fs, const struct node *parent,
 		  const char *name, struct hit **ret)
@@ -224,13 +236,12 @@ static int gather(struct unionfs *fs, const struct node *parent,
 		left--;
 		hits[n].dir = copy;
 		r = unionfs_dir_fd(fs, copy, &hits[n].fd);
-		if (r == 0 && fstatat(hits[n].fd->fd, name, &hits[n].st,
-				      AT_SYMLINK_NOFOLLOW) == 0) {
+		if (r == 0)
+			r = hit_stat(branch_of(fs, copy), &hits[n], name);
+		if (r == 0) {
 			n++;
 			continue;
 		}
-		if (r == 0)
-			r = branch_report(branch_of(fs, copy), -errno);
 		dir_fd_put(hits[n].fd);
 		hits[n].fd = NULL;
 		if (r != -ENOENT && r != -ESTALE &&
@@ -319,7 +330,8 @@ int lookup_made(struct unionfs *fs, unsigned branch, int dirfd,
 {
 	struct node_found found = {.branch = branch};
 	struct stat st;
-	int r = lookup_inode(dirfd, name, &st, &found.handle);
+	int r = lookup_inode(fs->branches.items[branch], dirfd, name, &st,
+			     &found.handle);
 
 	if (r < 0)
 		return r;
@@ -336,14 +348,16 @@ static int open_dir(const struct branch *branch, const char *path)
 {
 	struct open_how how = {
 		.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
-		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS,
+		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
+			   RESOLVE_NO_XDEV,
 	};
 	long fd = syscall(SYS_openat2, branch->root_fd, *path ? path : ".",
 			  &how, sizeof(how));
 
 	if (fd >= 0)
 		return (int)fd;
-	return errno == ELOOP || errno == ENOTDIR ? -ENOENT : -errno;
+	return errno == ELOOP || errno == ENOTDIR || errno == EXDEV ? -ENOENT
+								    : -errno;
 }
 
 static int find_on(const struct branch *branch, const char *path,
@@ -352,7 +366,7 @@ static int find_on(const struct branch *branch, const char *path,
 	auto_close int fd = open_dir(branch, path);
 	struct stat st;
 
-	return fd < 0 ? fd : lookup_inode(fd, "", &st, ret);
+	return fd < 0 ? fd : lookup_inode(branch, fd, "", &st, ret);
 }
 
 /* The directory @path ("" for the root) on every branch that has it. */

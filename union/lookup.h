@@ -13,11 +13,12 @@ struct hit {
 };
 
 /*
- * The inode at @name in @dirfd (@name "": @dirfd itself): its attributes and
- * its handle, surely of the same inode. -ENOENT.
+ * The inode at @name in @dirfd (@name "": @dirfd itself), a directory of
+ * @branch: its attributes and its handle, surely of the same inode. -ENOENT;
+ * so it is where something is mounted (see mounted.h).
  */
-int lookup_inode(int dirfd, const char *name, struct stat *ret_st,
-		 struct handle *ret_handle);
+int lookup_inode(const struct branch *branch, int dirfd, const char *name,
+		 struct stat *ret_st, struct handle *ret_handle);
 
 /*
  * Look @name up in @parent and give the kernel's view of it. The node's count

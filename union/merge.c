@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "union/branch.h"
+#include "union/mounted.h"
 
 #define FIRST_ENTRIES 64
 #define READ_SIZE     (64 << 10) /* bytes a getdents call */
@@ -288,7 +289,7 @@ unsigned char dirent_type(int dirfd, const struct dirent_wire *entry)
 	return IFTODT(st.st_mode);
 }
 
-static int add_read(struct merge *merge, int fd, unsigned branch,
+static int add_read(struct merge *merge, int fd, unsigned branch, bool mounts,
 		    const char *data, size_t length)
 {
 	const struct dirent_wire *entry;
@@ -301,13 +302,15 @@ static int add_read(struct merge *merge, int fd, unsigned branch,
 		    (strcmp(entry->name, BRANCH_WORK_DIR) == 0 ||
 		     strcmp(entry->name, BRANCH_CONTROL_FILE) == 0))
 			continue;
+		if (mounts && mounted_is_on(fd, entry->name))
+			continue;
 		r = merge_add(merge, entry->name, branch,
 			      dirent_type(fd, entry), entry->ino);
 	}
 	return r;
 }
 
-int merge_read(struct merge *merge, int fd, unsigned branch)
+int merge_read(struct merge *merge, int fd, unsigned branch, bool mounts)
 {
 	auto_free char *data = malloc(READ_SIZE);
 	long n;
@@ -317,7 +320,7 @@ int merge_read(struct merge *merge, int fd, unsigned branch)
 		n = syscall(SYS_getdents64, fd, data, READ_SIZE);
 		if (n <= 0)
 			return n < 0 ? -errno : 0;
-		r = add_read(merge, fd, branch, data, (size_t)n);
+		r = add_read(merge, fd, branch, mounts, data, (size_t)n);
 	}
 	return r;
 }

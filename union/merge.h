@@ -44,8 +44,12 @@ void merge_free(struct merge *merge); /* NULL is fine */
 int merge_add(struct merge *merge, const char *name, unsigned branch,
 	      unsigned char type, uint64_t ino);
 
-/* Add all of the directory @fd (readable, at its start); 0 or -errno. */
-int merge_read(struct merge *merge, int fd, unsigned branch);
+/*
+ * Add all of the directory @fd (readable, at its start); 0 or -errno.
+ *
+ * @mounts  something may be mounted in it: such names are left out
+ */
+int merge_read(struct merge *merge, int fd, unsigned branch, bool mounts);
 
 size_t merge_count(const struct merge *merge);
 

@@ -2,6 +2,7 @@
 #include "union/mount.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -33,6 +34,7 @@
 
 struct mounted {
 	struct unionfs fs;
+	int mountpoint_fd;       /* until it is mounted; -1: it was before */
 	struct control *control; /* NULL: not wanted */
 	struct drains *drains;
 	char *mountpoint;   /* absolute */
@@ -69,9 +71,23 @@ static int check_mountpoint(struct mounted *m, const char *path,
 	if (!m->mountpoint)
 		return error_set(err, errno, "mount point '%s': %s", path,
 				 strerror(errno));
+	m->mountpoint_fd = open(m->mountpoint,
+				O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (m->mountpoint_fd < 0)
+		return error_set(err, errno, "mount point '%s': %s", path,
+				 strerror(errno));
 	m->fs.mountpoint = m->mountpoint;
 	survive_note_mountpoint(&m->fs, m->mountpoint);
 	return 0;
+}
+
+static bool is_around_or_inside(const struct mounted *m,
+				const struct branch *branch)
+{
+	return branch_path_is_below(branch->path, m->mountpoint) ||
+	       branch_path_is_below(m->mountpoint, branch->path) ||
+	       (m->mountpoint_fd >= 0 &&
+		branch_overlaps(branch, m->mountpoint_fd, m->mountpoint));
 }
 
 static int add_named(struct mounted *m, const struct union_options *options,
@@ -88,8 +104,7 @@ static int add_named(struct mounted *m, const struct union_options *options,
 			return r;
 		branch = m->fs.branches.items[i];
 		branch->min_free = options->branches[i].min_free;
-		if (branch_path_is_below(branch->path, m->mountpoint) ||
-		    branch_path_is_below(m->mountpoint, branch->path))
+		if (is_around_or_inside(m, branch))
 			return error_set(err, EINVAL,
 					 "mount point '%s' and branch '%s' are "
 					 "one in the other",
@@ -124,6 +139,7 @@ static int add_branches(struct mounted *m, const struct union_options *options,
 
 	if (r == 0)
 		r = add_listed(m, options, err);
+	fd_close(take_fd(&m->mountpoint_fd));
 	if (r < 0)
 		return r;
 	survive_note_settings(&m->fs);
@@ -319,6 +335,7 @@ int mount_serve(const struct union_options *options, void (*ready)(void *),
 
 	if (!m)
 		return error_set(err, ENOMEM, "%s", strerror(ENOMEM));
+	m->mountpoint_fd = -1;
 	m->ready = ready;
 	m->context = context;
 	m->fs.ready = tell_ready;

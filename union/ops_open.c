@@ -17,6 +17,7 @@
 #include "union/file_in_use.h"
 #include "union/full.h"
 #include "union/lookup.h"
+#include "union/mounted.h"
 #include "union/node_record.h"
 #include "union/once.h"
 #include "union/open_record.h"
@@ -341,16 +342,14 @@ static int make_file(void *context, int dirfd)
 	const struct creation *new = context;
 	int fd;
 
-	if (new->unnamed)
-		fd = openat(dirfd, ".",
-			    (new->flags &O_ACCMODE) | O_TMPFILE | O_CLOEXEC,
-			    new->mode & 07777);
-	else
-		fd = openat(dirfd, new->name,
-			    (new->flags &KEPT_FLAGS) | O_CREAT | O_NOFOLLOW |
-				    O_CLOEXEC,
-			    new->mode & 07777);
-
+	if (!new->unnamed) {
+		fd = mounted_create_none(dirfd, new->name,
+					 (new->flags &KEPT_FLAGS) | O_NOFOLLOW,
+					 new->mode & 07777);
+		return fd == -EXDEV ? -EBUSY : fd;
+	}
+	fd = openat(dirfd, ".", (new->flags &O_ACCMODE) | O_TMPFILE | O_CLOEXEC,
+		    new->mode & 07777);
 	return fd < 0 ? -errno : fd;
 }
 

@@ -13,6 +13,7 @@
 #include "union/branch_health.h"
 #include "union/clone_dir.h"
 #include "union/dir_fd.h"
+#include "union/mounted.h"
 #include "union/names.h"
 #include "union/naming.h"
 #include "union/survey.h"
@@ -81,6 +82,12 @@ static void look_after(struct branch *branch)
 	(void)branch_report(branch, fd);
 }
 
+/* Another may do what this one cannot. EBUSY: something is mounted there. */
+static bool is_of_the_branch(int r)
+{
+	return r == -ENOSPC || r == -EDQUOT || r == -EROFS || r == -EBUSY;
+}
+
 /* @ret_next: another branch may be tried. */
 static int make_on(struct unionfs *fs, fuse_req_t req, struct node *parent,
 		   const struct to_place *what, unsigned id, struct placed *ret,
@@ -95,8 +102,8 @@ static int make_on(struct unionfs *fs, fuse_req_t req, struct node *parent,
 	else if (r < 0)
 		look_after(branch);
 	/* The last: of a path that is too long to be copied. */
-	*ret_next = r == -ENOSPC || r == -EDQUOT || r == -EROFS ||
-		    r == -ENAMETOOLONG || !branch_usable(id);
+	*ret_next = is_of_the_branch(r) || r == -ENAMETOOLONG ||
+		    !branch_usable(id);
 	if (r < 0)
 		return r;
 	if (what->name)
@@ -105,10 +112,12 @@ static int make_on(struct unionfs *fs, fuse_req_t req, struct node *parent,
 	place_become(req);
 	r = what->make(what->context, dir->fd);
 	place_become_root();
+	if (r == -EEXIST && what->name && mounted_is_on(dir->fd, what->name))
+		r = -EBUSY; /* it is absent all the same */
 	naming_end(parent, what->name && r >= 0);
 	if (r < 0 && what->name && branch_usable(id))
 		names_remove(fs, parent, what->name, id);
-	*ret_next = r == -ENOSPC || r == -EDQUOT || r == -EROFS;
+	*ret_next = is_of_the_branch(r);
 	if (branch_report(branch, r) < 0) {
 		if (!branch_usable(id))
 			*ret_next = is_absent(dir->fd, what->name);

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "union/dir_fd.h"
 #include "union/merge.h"
+#include "union/mounted.h"
 
 void subdirs_begin(struct unionfs *fs, struct node *node)
 {
@@ -68,7 +69,9 @@ static int64_t count(struct unionfs *fs, struct node *node)
 	dir_fd_changes_begin();
 	for (copy = node_first(node); copy && r == 0; copy = copy_next(copy)) {
 		fd = unionfs_open_copy(fs, copy, O_RDONLY | O_DIRECTORY);
-		r = fd < 0 ? fd : merge_read(merge, fd, copy->branch);
+		r = fd < 0 ? fd
+			   : merge_read(merge, fd, copy->branch,
+					mounted_inside(branch_of(fs, copy)));
 		fd_close(fd);
 	}
 	dir_fd_changes_end();

@@ -85,4 +85,121 @@ test_a_rename_over_a_branch_that_cannot_be_changed_is_taken_back() {
 	stop
 }
 
+# In branch a something is mounted on: in its root, deep, on a file, and a
+# directory of a itself once more. In b there is a directory of that name.
+branches_with_mounts_inside() {
+	loop_fs a 32M mkfs.ext4 -q
+	loop_fs b 32M mkfs.ext4 -q
+	rmdir "$D/a/lost+found" "$D/b/lost+found"
+	mkdir -p "$M" "$D/a/disk" "$D/a/d/deep" "$D/a/d/bound" "$D/a/both" "$D/a/odd name" "$D/b/both"
+	touch "$D/a/below-disk" "$D/a/d/file" "$D/a/d/mounted-file"
+	echo there >"$D/b/both/there"
+	truncate -s 8M "$D/inner.img"
+	mkfs.ext4 -q "$D/inner.img"
+	mount -o loop "$D/inner.img" "$D/a/disk"
+	at_exit umount -l "$D/a/disk"
+	echo inner >"$D/a/disk/inner"
+	mount -t tmpfs none "$D/a/d/deep"
+	at_exit umount -l "$D/a/d/deep"
+	echo inner >"$D/a/d/deep/inner"
+	mount -t tmpfs none "$D/a/both"
+	at_exit umount -l "$D/a/both"
+	mount -t tmpfs none "$D/a/odd name"
+	at_exit umount -l "$D/a/odd name"
+	mount --bind "$D/a/d" "$D/a/d/bound"
+	at_exit umount -l "$D/a/d/bound"
+	mount --bind /etc/hostname "$D/a/d/mounted-file"
+	at_exit umount -l "$D/a/d/mounted-file"
+}
+
+no_mounts_are_seen() {
+	local name
+	for name in disk disk/inner d/deep d/deep/inner d/bound d/bound/file d/mounted-file "odd name"; do
+		fails any "No such file" stat "$M/$name"
+	done
+	# With attributes, and without: first both, then names only.
+	same "$(ls "$M" | paste -sd ' ')" "below-disk both d"
+	same "$(cd "$M" && find . | sort | paste -sd ' ')" ". ./below-disk ./both ./both/there ./d ./d/file"
+	same "$(python3 -c 'import os, sys
+print(*sorted(os.listdir(sys.argv[1])))' "$M/d")" file
+	same "$(stat -c %h "$M")" 4
+}
+
+test_what_is_mounted_inside_a_branch_is_not_seen() {
+	branches_with_mounts_inside
+	union policy=ff "$D/a:$D/b"
+	no_mounts_are_seen
+	umount "$M"
+	union policy=ff,shared "$D/a:$D/b"
+	no_mounts_are_seen
+	umount "$M"
+	umount "$D/a/both"
+	union policy=ff "$D/b:$D/a"
+	no_mounts_are_seen
+	umount "$M"
+	union policy=ff "$D/a"
+	fails any "No such file" stat "$M/disk"
+	same "$(ls "$M" | paste -sd ' ')" "below-disk both d"
+	same "$(ls -a "$M/d" | paste -sd ' ')" ". .. file"
+	umount "$M"
+}
+
+test_names_where_something_is_mounted_are_made_on_other_branches() {
+	branches_with_mounts_inside
+	union policy=ff "$D/a:$D/b"
+	echo of-b >"$M/disk"
+	mkdir "$M/d/deep"
+	echo one >"$M/both/one"
+	echo two >"$M/d/deep/two"
+	same "$(cat "$D/b/disk" "$D/b/both/one" "$D/b/d/deep/two")" "of-b
+one
+two"
+	echo new >"$M/d/mounted-file"
+	same "$(cat "$D/b/d/mounted-file")" new
+	same "$(cat "$D/a/disk/inner" "$D/a/d/deep/inner")" "inner
+inner"
+	# What stays on its branch cannot have the name there.
+	touch "$M/d/of-a"
+	[ -e "$D/a/d/of-a" ]
+	fails any "busy" mv "$M/d/of-a" "$M/both/of-a"
+	[ -e "$M/d/of-a" ]
+	rm "$M/disk"
+	fails any "No such file" stat "$M/disk"
+	rm -r "$M/both" "$M/d/deep"
+	[ ! -e "$D/b/both" ]
+	[ -d "$D/a/both" ]
+	umount "$M"
+	union policy=ff "$D/a"
+	fails any "busy" mkdir "$M/disk"
+	umount "$M"
+}
+
+drained() { trib-union --control "$D/ctl" status | jq -e '.branches[0] | '"$1" >/dev/null; }
+
+test_a_drain_leaves_what_is_mounted_inside() {
+	branches_with_mounts_inside
+	OPTIONS=control=$D/ctl union policy=ff "$D/a:$D/b"
+	trib-union --control "$D/ctl" drain "$D/a" >/dev/null
+	eventually 60 drained '.drain.files_moved == 2 and .drain.busy == 6'
+	same "$(cat "$D/a/disk/inner" "$D/a/d/deep/inner")" "inner
+inner"
+	same "$(ls "$D/b" "$D/b/d" | paste -sd ' ')" "$D/b: below-disk both d  $D/b/d: file"
+	local where
+	for where in both disk d/deep d/bound d/mounted-file "odd name"; do umount "$D/a/$where"; done
+	eventually 60 drained '.mode == "gone"'
+	umount "$M"
+}
+
+test_a_mount_point_inside_a_branch_is_refused_by_any_path() {
+	small_branches 10M 10M
+	mkdir -p "$D/a/sub/mnt" "$D/bound"
+	mount --bind "$D/a" "$D/bound"
+	at_exit umount -l "$D/bound"
+	fails 1 "one in the other" trib-union "$D/a:$D/b" "$D/bound/sub/mnt"
+	fails 1 "one in the other" trib-union "$D/bound/sub/mnt:$D/b" "$D/a/sub"
+	fails 1 "one in the other" trib-union "$D/bound/sub:$D/b" "$D/a"
+	union policy=ff "$D/a/sub:$D/b"
+	umount "$M"
+}
+
 run_tests "$@"
