@@ -216,7 +216,8 @@ static bool is_dot(const char *name)
 
 static int walk_dir(struct pass *pass, struct node *node, int fd)
 {
-	int r = 0, own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int r = 0, own = openat(fd, ".",
+				O_RDONLY | O_DIRECTORY | O_NOATIME | O_CLOEXEC);
 	DIR *stream = own < 0 ? NULL : fdopendir(own);
 	const struct dirent *entry;
 
@@ -335,7 +336,8 @@ static int count_dir(const struct branch *branch, int fd, bool root,
 			continue;
 		}
 		child = mounted_open_none(fd, entry->d_name,
-					  O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+					  O_RDONLY | O_DIRECTORY | O_NOFOLLOW |
+						  O_NOATIME);
 		if (child >= 0)
 			r = count_dir(branch, child, false, files, bytes);
 	}
@@ -347,7 +349,7 @@ int drain_count(const struct branch *branch, uint64_t *ret_files,
 		uint64_t *ret_bytes)
 {
 	int fd = openat(branch->root_fd, ".",
-			O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+			O_RDONLY | O_DIRECTORY | O_NOATIME | O_CLOEXEC);
 
 	*ret_files = *ret_bytes = 0;
 	return fd < 0 ? -errno

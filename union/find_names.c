@@ -101,7 +101,8 @@ static int search_dir(struct search *s, int fd, bool root)
 		     !S_ISDIR(st.st_mode)))
 			continue;
 		child = mounted_open_none(fd, entry->d_name,
-					  O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+					  O_RDONLY | O_DIRECTORY | O_NOFOLLOW |
+						  O_NOATIME);
 		if (child >= 0)
 			r = search_dir(s, child, false);
 	}
@@ -112,7 +113,7 @@ static int search_dir(struct search *s, int fd, bool root)
 static int search_branch(struct search *s)
 {
 	int r, fd = openat(s->branch->root_fd, ".",
-			   O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+			   O_RDONLY | O_DIRECTORY | O_NOATIME | O_CLOEXEC);
 
 	r = fd < 0 ? -errno : search_dir(s, fd, true);
 	return r == 0 && s->found->count < s->wanted ? -ESTALE : r;

@@ -34,7 +34,8 @@ static int find_name(const struct branch *branch, const char *path,
 		     bool (*function)(int fd, const char *name), char *ret)
 {
 	int r = 0, fd = openat(branch->root_fd, path,
-			       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+			       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NOATIME |
+				       O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	const struct dirent *entry;
 

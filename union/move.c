@@ -34,7 +34,7 @@ static int open_old(struct moved *m)
 	if (!S_ISREG(m->st.st_mode))
 		return 0;
 	fd = handle_open(move->from->root_fd, &move->file,
-			 O_RDONLY | O_NOFOLLOW);
+			 O_RDONLY | O_NOFOLLOW | O_NOATIME);
 	if (fd < 0)
 		return fd;
 	fd_close(m->old_fd);

@@ -120,10 +120,13 @@ static int find_number(struct moved *m)
 int moved_finish_copy(struct moved *m)
 {
 	bool regular = S_ISREG(m->st.st_mode);
+	struct timespec accessed = m->st.st_atim;
 	int r = regular ? copy_changes(m, NULL) : 0;
 
 	if (r == 0 && fstat(m->old_fd, &m->st) < 0)
 		r = -errno;
+	if (S_ISLNK(m->st.st_mode)) /* by us: see make_special() */
+		m->st.st_atim = accessed;
 	if (r == 0 && regular && ftruncate(m->copy_fd, m->st.st_size) < 0)
 		r = -errno;
 	if (r == 0)

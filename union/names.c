@@ -349,7 +349,8 @@ static bool read_copies(struct unionfs *fs, const struct node *dir,
 
 		if (known[copy->branch / 64] >> copy->branch % 64 & 1)
 			continue;
-		fd = unionfs_open_copy(fs, copy, O_RDONLY | O_DIRECTORY);
+		fd = unionfs_open_copy(fs, copy,
+				       O_RDONLY | O_DIRECTORY | O_NOATIME);
 		good = fd >= 0 && read_names(reading, fd, copy->branch);
 		if (good)
 			ret_read[copy->branch / 64] |= UINT64_C(1)

@@ -24,7 +24,8 @@
 int remove_dir_check_copy(int dirfd, const char *name)
 {
 	int fd = openat(dirfd, name,
-			O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+			O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NOATIME |
+				O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	const struct dirent *entry;
 	int n = 0, r;

@@ -68,7 +68,8 @@ static int64_t count(struct unionfs *fs, struct node *node)
 
 	dir_fd_changes_begin();
 	for (copy = node_first(node); copy && r == 0; copy = copy_next(copy)) {
-		fd = unionfs_open_copy(fs, copy, O_RDONLY | O_DIRECTORY);
+		fd = unionfs_open_copy(fs, copy,
+				       O_RDONLY | O_DIRECTORY | O_NOATIME);
 		r = fd < 0 ? fd
 			   : merge_read(merge, fd, copy->branch,
 					mounted_inside(branch_of(fs, copy)));

@@ -41,7 +41,7 @@ stop() {
 gone() { ! kill -0 "$1" 2>/dev/null; }
 # All that is to stay as it is; times of change, too, with an argument.
 tree() {
-	(cd "$M" && find . ! -name . -printf '%i %p %M %n %U:%G %s %T@ %l '"${1:-}"'\n' | sort -k 2)
+	(cd "$M" && find . ! -name . -printf '%i %p %M %n %U:%G %s %A@ %T@ %l '"${1:-}"'\n' | sort -k 2)
 	(cd "$M" && find . -type f | sort | xargs -d '\n' sha256sum)
 	(cd "$M" && find . ! -name . ! -type l -print0 | sort -z | xargs -0 getfattr -h -d -m - 2>/dev/null)
 }
