@@ -28,6 +28,7 @@ struct dir {
 	bool merged;          /* offsets of a merge were given out */
 	uint64_t number;      /* in the table of what is open */
 	unsigned stream;      /* as its record has it */
+	bool quiet;           /* O_NOATIME */
 	bool lacking;         /* and this one what is on failed branches */
 	unsigned count;
 	struct dir_part *parts;
@@ -35,8 +36,8 @@ struct dir {
 
 /*
  * Open its parts, of which there are none: in all copies of @node, or what is
- * kept of one that was removed. @dir: parts, count, generation and lacking are
- * set. 0 or -errno, then some may be open.
+ * kept of one that was removed. @dir: quiet is known; parts, count, generation
+ * and lacking are set. 0 or -errno, then some may be open.
  */
 int dir_parts_open(struct unionfs *fs, const struct node *node,
 		   struct dir *dir);

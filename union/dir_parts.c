@@ -17,6 +17,14 @@ void dir_parts_close(struct dir_part *parts, unsigned count)
 	free(parts);
 }
 
+static int open_copy(struct unionfs *fs, const struct dir *dir,
+		     const struct copy *copy)
+{
+	return unionfs_open_copy(fs, copy,
+				 O_RDONLY | O_DIRECTORY |
+					 (dir->quiet ? O_NOATIME : 0));
+}
+
 /* It was removed: it can be opened still, and the kernel lists nothing. */
 static int open_buried(const struct node *node, struct dir *dir)
 {
@@ -43,7 +51,7 @@ int dir_parts_open(struct unionfs *fs, const struct node *node, struct dir *dir)
 	for (copy = node_first(node); copy; copy = copy_next(copy)) {
 		if (dir->count == max)
 			break;
-		fd = unionfs_open_copy(fs, copy, O_RDONLY | O_DIRECTORY);
+		fd = open_copy(fs, dir, copy);
 		if (fd == -ESTALE || (fd < 0 && !branch_usable(copy->branch)))
 			continue;
 		if (fd < 0)
@@ -69,7 +77,7 @@ int dir_parts_open_again(struct unionfs *fs, const struct node *node,
 	dir->parts = calloc(1, sizeof(*dir->parts));
 	if (!dir->parts)
 		return -ENOMEM;
-	fd = unionfs_open_copy(fs, copy, O_RDONLY | O_DIRECTORY);
+	fd = open_copy(fs, dir, copy);
 	if (fd < 0) {
 		free(take_ptr(dir->parts));
 		return fd;
@@ -83,7 +91,7 @@ int dir_parts_open_again(struct unionfs *fs, const struct node *node,
 static int reopen_parts(struct unionfs *fs, const struct node *node,
 			struct dir *dir)
 {
-	struct dir fresh = {0}; /* only what dir_parts_open() fills in */
+	struct dir fresh = {.quiet = dir->quiet}; /* for dir_parts_open() */
 	int r = dir_parts_open(fs, node, &fresh);
 
 	if (r < 0) {
@@ -141,7 +149,7 @@ static int extend_merge(struct unionfs *fs, const struct node *node,
 			break;
 		if (has_part(dir, copy->branch))
 			continue;
-		fd = unionfs_open_copy(fs, copy, O_RDONLY | O_DIRECTORY);
+		fd = open_copy(fs, dir, copy);
 		if (fd == -ESTALE || (fd < 0 && !branch_usable(copy->branch)))
 			continue;
 		if (fd < 0)

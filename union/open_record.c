@@ -71,7 +71,8 @@ static int restore_one(struct unionfs *fs, uint64_t place)
 		return 0;
 	}
 	return record->flags & STATE_OPEN_DIR
-		       ? op_restore_dir(fs, number, node, record->stream)
+		       ? op_restore_dir(fs, number, node, record->flags,
+					record->stream)
 		       : op_restore_file(fs, number, node, record->flags);
 }
 

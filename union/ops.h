@@ -47,6 +47,7 @@ struct file {
 	 * opened by another server, and is when it is needed. */
 	atomic_int fd;
 	bool read_write, writes;
+	bool quiet;     /* O_NOATIME */
 	unsigned moves; /* of the node when it was opened: see op_fd() */
 };
 static inline struct file *op_file(const struct unionfs *fs,
@@ -111,7 +112,7 @@ void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence,
 int op_restore_file(struct unionfs *fs, uint64_t number, struct node *node,
 		    unsigned flags);
 int op_restore_dir(struct unionfs *fs, uint64_t number, struct node *node,
-		   unsigned stream);
+		   unsigned flags, unsigned stream);
 
 /* Close it, though the kernel did not ask for that, if it is open. */
 void op_drop_file(struct unionfs *fs, uint64_t number, struct node *node);

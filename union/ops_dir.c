@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Directories that are opened, read and closed. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 
 #include "union/dir_open.h"
@@ -92,7 +93,7 @@ static void note_offsets(struct dir *dir)
 }
 
 int op_restore_dir(struct unionfs *fs, uint64_t number, struct node *node,
-		   unsigned stream)
+		   unsigned flags, unsigned stream)
 {
 	struct dir *dir = dir_new(fs, node);
 	int r = dir ? open_table_add_at(&fs->opened, number, dir) : -ENOMEM;
@@ -105,6 +106,7 @@ int op_restore_dir(struct unionfs *fs, uint64_t number, struct node *node,
 	dir->number = number;
 	dir->stream = stream;
 	dir->merged = !stream;
+	dir->quiet = flags & STATE_OPEN_QUIET;
 	return 0;
 }
 
@@ -127,6 +129,7 @@ void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 		fuse_reply_err(req, ENOMEM);
 		return;
 	}
+	dir->quiet = info->flags & O_NOATIME;
 	r = dir_parts_open(fs, node, dir);
 	if (r == 0) {
 		info->fh = open_table_add(&fs->opened, dir);
@@ -136,7 +139,9 @@ void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 	if (r == 0) {
 		dir->number = info->fh;
 		dir->stream = stream_of(dir);
-		open_record_new(fs, dir->number, node, STATE_OPEN_DIR,
+		open_record_new(fs, dir->number, node,
+				STATE_OPEN_DIR |
+					(dir->quiet ? STATE_OPEN_QUIET : 0),
 				dir->stream);
 	}
 	if (r < 0) {

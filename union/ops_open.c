@@ -32,7 +32,7 @@
  * come from the kernel (no O_APPEND), buffers are not aligned (no O_DIRECT),
  * and it syncs itself (no O_SYNC).
  */
-#define KEPT_FLAGS (O_ACCMODE | O_CREAT | O_EXCL)
+#define KEPT_FLAGS (O_ACCMODE | O_NOATIME)
 
 /* A file system that passes nothing through; known after the first try. */
 static bool is_refusal(int r)
@@ -147,6 +147,7 @@ static int gain_file(struct unionfs *fs, struct node *node, int fd,
 	file->fd = fd;
 	file->read_write = (info->flags & O_ACCMODE) == O_RDWR;
 	file->writes = (info->flags & O_ACCMODE) != O_RDONLY;
+	file->quiet = info->flags & O_NOATIME;
 	file->moves = node->moves;
 	info->fh = open_table_add(&fs->opened, file);
 	once_gains_file(info->fh);
@@ -163,7 +164,8 @@ static int gain_file(struct unionfs *fs, struct node *node, int fd,
 	if (r == 0)
 		open_record_new(fs, info->fh, node,
 				(file->read_write ? STATE_OPEN_READS : 0) |
-					(file->writes ? STATE_OPEN_WRITES : 0),
+					(file->writes ? STATE_OPEN_WRITES : 0) |
+					(file->quiet ? STATE_OPEN_QUIET : 0),
 				0);
 	first_shared = node->passthrough && node->rw_opens == 1 &&
 		       file->read_write;
@@ -200,6 +202,8 @@ static int reopen_file(struct unionfs *fs, const struct node *node,
 	auto_close int fd = -1;
 	int r = 0;
 
+	if (file->quiet)
+		mode |= O_NOATIME;
 	node_lock(&fs->nodes, node);
 	if (file->moves != node->moves || file->fd < 0) {
 		r = fd = unionfs_open(fs, node, mode | O_NOFOLLOW);
@@ -229,6 +233,7 @@ int op_restore_file(struct unionfs *fs, uint64_t number, struct node *node,
 	file->fd = -1;
 	file->read_write = flags & STATE_OPEN_READS;
 	file->writes = flags & STATE_OPEN_WRITES;
+	file->quiet = flags & STATE_OPEN_QUIET;
 	file->moves = node->moves;
 	node->opens++;
 	node->rw_opens += file->read_write;
@@ -307,7 +312,7 @@ static int open_node(fuse_req_t req, const struct node *node, int flags)
 		r = unionfs_writable(fs, copy);
 	if (r < 0)
 		return r;
-	fd = unionfs_open(fs, node, (flags & O_ACCMODE) | O_NOFOLLOW);
+	fd = unionfs_open(fs, node, (flags & KEPT_FLAGS) | O_NOFOLLOW);
 	if (fd >= 0 && flags & O_TRUNC)
 		r = truncate_open(req, node, fd, flags);
 	return r < 0 ? r : take_fd(&fd);
@@ -344,11 +349,12 @@ static int make_file(void *context, int dirfd)
 
 	if (!new->unnamed) {
 		fd = mounted_create_none(dirfd, new->name,
-					 (new->flags &KEPT_FLAGS) | O_NOFOLLOW,
+					 (new->flags &(KEPT_FLAGS | O_EXCL)) |
+						 O_NOFOLLOW,
 					 new->mode & 07777);
 		return fd == -EXDEV ? -EBUSY : fd;
 	}
-	fd = openat(dirfd, ".", (new->flags &O_ACCMODE) | O_TMPFILE | O_CLOEXEC,
+	fd = openat(dirfd, ".", (new->flags &KEPT_FLAGS) | O_TMPFILE | O_CLOEXEC,
 		    new->mode & 07777);
 	return fd < 0 ? -errno : fd;
 }
@@ -357,7 +363,7 @@ static int make_file(void *context, int dirfd)
 static int open_made(const struct creation *new, struct placed *placed)
 {
 	int fd = openat(placed->dir->fd, new->name,
-			(new->flags &O_ACCMODE) | O_NOFOLLOW | O_CLOEXEC);
+			(new->flags &KEPT_FLAGS) | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd < 0) {
 		dir_fd_put(placed->dir);

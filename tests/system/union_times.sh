@@ -25,6 +25,17 @@ is() { [ "$(ctl status | jq -r ".branches[$1].$2")" = "$3" ]; } # ID KEY VALUE
 old() { touch -h -d '2001-02-03 04:05:06.123456789 UTC' "$@"; }
 accessed() { (cd "$M" && TZ=UTC stat -c '%n %x' "$@"); }
 
+quietly() { # PATH: read with O_NOATIME
+	python3 - "$1" <<-'END'
+		import os, stat, sys
+		fd = os.open(sys.argv[1], os.O_RDONLY | os.O_NOATIME)
+		if stat.S_ISDIR(os.fstat(fd).st_mode):
+		    os.listdir(fd)
+		else:
+		    assert os.read(fd, 100)
+	END
+}
+
 test_a_file_that_moves_keeps_when_it_was_read() {
 	branches strictatime a b
 	mkdir -p "$D/a/d/e" "$D/a/empty" "$D/b/d"
@@ -58,6 +69,58 @@ test_a_file_that_leaves_a_full_branch_keeps_when_it_was_read() {
 	head -c 40M /dev/zero >>"$M/d/f"
 	[ -e "$D/b/d/f" ] || fail "it has not moved"
 	! accessed d/f d/g d | grep -v '2001-02-03 04:05:06.123456789' || fail "it shows"
+}
+
+# Each as on a branch by itself: does a read change when it was read?
+reads() { # DIR
+	cat "$1/d/read" "$1/d/again" >/dev/null
+	quietly "$1/d/quiet"
+	quietly "$1/quiet"
+	ls "$1/d" >/dev/null
+	readlink "$1/link" >/dev/null
+	[ ! -e "$1/d/absent" ] && [ ! -e "$1/other/absent" ] || fail "what is that"
+	! rmdir "$1/other" 2>/dev/null || fail "what is not empty was removed"
+	(cd "$1" && stat -c '%n %X' d/read d/again d/quiet d link quiet other | sed 's/ 981173106$/ as it was/; s/ [0-9]*$/ now/')
+}
+
+fill() { # DIR
+	mkdir -p "$1/d" "$1/quiet" "$1/other"
+	echo one | tee "$1/d/read" "$1/d/quiet" "$1/other/x" >"$1/quiet/x"
+	echo two >"$1/d/again"
+	ln -s d "$1/link"
+	(cd "$1" && old -- */* ./*)
+	cat "$1/d/again" >/dev/null
+	touch -a -d "+1 day" "$1/d/again" # with relatime it stays
+}
+
+as_on_a_branch() { # MOUNT-OPTION OPTION
+	branches "$1" a b plain
+	fill "$D/a"
+	fill "$D/plain"
+	union "$2" "$D/a:$D/b"
+	reads "$D/plain" >"$D/want"
+	reads "$M" | diff "$D/want" - || fail "not as on ext4"
+}
+
+test_reading_changes_access_times_as_strictatime_says() { as_on_a_branch strictatime passthrough=auto; }
+test_reading_changes_access_times_as_relatime_says() { as_on_a_branch relatime passthrough=auto; }
+test_reading_changes_access_times_without_passthrough() { as_on_a_branch strictatime passthrough=off; }
+
+test_who_reads_quietly_does_so_after_a_kill_too() {
+	branches strictatime a
+	echo one >"$D/a/f"
+	old "$D/a/f"
+	union survive=yes,passthrough=off "$D/a"
+	local pid
+	pid=$(server)
+	python3 - "$M/f" "$pid" <<-'END'
+		import os, signal, sys
+		fd = os.open(sys.argv[1], os.O_RDONLY | os.O_NOATIME)
+		os.kill(int(sys.argv[2]), signal.SIGKILL)
+		assert os.pread(fd, 100, 0) == b'one\n'
+	END
+	same "$(accessed f)" "$(cd "$D/a" && TZ=UTC stat -c '%n %x' f)"
+	accessed f | grep -q 2001-02-03 || fail "it shows"
 }
 
 run_tests "$@"
