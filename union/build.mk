@@ -1,6 +1,6 @@
 $(eval $(call library,union,\
   union/again.c union/announce.c union/aside.c union/attrs.c union/branch.c \
-  union/branch_health.c union/branch_identity.c union/branch_spec.c \
+  union/branch_health.c union/branch_identity.c union/birth.c union/branch_spec.c \
   union/bury.c union/clone_dir.c union/control.c union/control_client.c \
   union/control_command.c union/control_proto.c union/control_status.c \
   union/copy_data.c union/dir_fd.c union/dir_listing.c union/dir_parts.c union/dir_read.c union/dir_turn.c \
@@ -20,13 +20,13 @@ $(eval $(call library,union,\
   union/place.c union/policy.c union/policy_record.c union/policy_set.c union/quietly.c \
   union/relocate.c union/remove_dir.c union/rename_dir.c \
   union/rename_exchange.c union/rename_parts.c union/request.c \
-  union/search.c union/serve.c union/service.c union/state.c union/subdirs.c union/survey.c \
+  union/search.c union/serve.c union/service.c union/state.c union/statx.c union/subdirs.c union/survey.c \
   union/survive.c union/unionfs.c union/uring.c union/uring_cpus.c \
   union/uring_entry.c union/uring_ring.c,fuse3 json-c liburing,base))
 $(eval $(call program,trib-union,union/main.c,union))
 $(eval $(call test_helper,union/outcomes,base,))
 $(eval $(call test_helper,union/random_io,base,))
-$(foreach t,branch branch_health control_proto dir_fd gate handle holder inode_number intent keep limits live_remove merge mounted names node node_lost node_restore open_table options pace policy policy_record policy_set quietly request survive unionfs uring uring_entry,\
+$(foreach t,branch branch_health control_proto dir_fd gate handle holder inode_number intent keep limits live_remove merge mounted names node node_lost node_restore open_table options pace policy policy_record policy_set quietly request statx survive unionfs uring uring_entry,\
   $(eval $(call unit_test,union/$(t)_test,union)))
 $(eval $(call unit_test,union/again_test,union,union/again_acts.c union/again_tree.c))
 $(foreach t,relocate remove_dir subdirs,\

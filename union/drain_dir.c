@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "union/aside.h"
+#include "union/birth.h"
 #include "union/branch_health.h"
 #include "union/clone_dir.h"
 #include "union/dir_fd.h"
@@ -102,6 +103,15 @@ static int make_other(struct unionfs *fs, const struct branch *branch,
 	return r;
 }
 
+/* Without room for it it is that of what is left. */
+static void keep_birth(struct unionfs *fs, struct node *node, int fd)
+{
+	struct timespec birth;
+
+	if (birth_of(fs, node, &birth) == 0)
+		(void)birth_write(fd, &birth);
+}
+
 /* The copy that is seen from now on: with the number and times of before. */
 static int hand_over(struct unionfs *fs, const struct branch *branch,
 		     struct node *node)
@@ -126,6 +136,8 @@ static int hand_over(struct unionfs *fs, const struct branch *branch,
 	if (node->id != NODE_ROOT_ID &&
 	    inode_number_read(dir->fd, "", &number) == -ENODATA)
 		r = inode_number_write(dir->fd, node->ino);
+	if (node->id != NODE_ROOT_ID)
+		keep_birth(fs, node, dir->fd);
 	quietly.times[0] = st.st_atim;
 	quietly.times[1] = st.st_mtim;
 	quietly.shown = st.st_ctim;

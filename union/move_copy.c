@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "union/attrs.h"
+#include "union/birth.h"
 #include "union/inode_number.h"
 #include "union/moved.h"
 #include "union/number_keep.h"
@@ -117,6 +118,15 @@ static int find_number(struct moved *m)
 	return r;
 }
 
+/* Without room for it it is that of the copy. */
+static void keep_birth(const struct moved *m)
+{
+	struct timespec birth;
+
+	if (birth_read(m->old_fd, &birth) == 0)
+		(void)birth_write(m->copy_fd, &birth);
+}
+
 int moved_finish_copy(struct moved *m)
 {
 	bool regular = S_ISREG(m->st.st_mode);
@@ -133,6 +143,8 @@ int moved_finish_copy(struct moved *m)
 		r = attrs_copy(m->old_fd, &m->st, m->copy_fd);
 	if (r == 0)
 		r = find_number(m);
+	if (r == 0)
+		keep_birth(m);
 	if (r == 0)
 		r = inode_number_write(m->copy_fd, m->r.number);
 	if (r == 0 &&

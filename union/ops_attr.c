@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "union/birth.h"
 #include "union/branch_health.h"
 #include "union/dir_fd.h"
 #include "union/dir_turn.h"
@@ -15,29 +16,51 @@
 #include "union/ops.h"
 #include "union/proc_path.h"
 #include "union/request.h"
+#include "union/statx.h"
+
+/* As the kernel asked for it; @birth is NULL when nobody knows it. */
+static void reply_stat(fuse_req_t req, const struct stat *st,
+		       const struct timespec *birth, double timeout)
+{
+	struct statx_out out;
+
+	if (!request_current.wants_birth) {
+		fuse_reply_attr(req, st, timeout);
+		return;
+	}
+	statx_encode(st, birth, timeout, &out);
+	fuse_reply_buf(req, (const char *)&out, sizeof(out));
+}
 
 static void reply_attr(fuse_req_t req, struct node *node)
 {
+	struct unionfs *fs = unionfs_of(req);
+	bool known = false;
+	struct timespec birth;
 	struct stat st;
 	double timeout;
-	int r = unionfs_attr(unionfs_of(req), node, &st, &timeout);
+	int r = unionfs_attr(fs, node, &st, &timeout);
 
+	if (r == 0 && request_current.wants_birth)
+		known = birth_of(fs, node, &birth) == 0;
 	if (r < 0)
 		op_reply(req, r);
 	else
-		fuse_reply_attr(req, &st, timeout);
+		reply_stat(req, &st, known ? &birth : NULL, timeout);
 }
 
 void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 {
 	struct unionfs *fs = unionfs_of(req);
+	struct timespec birth;
 	struct node *node;
 	struct stat st;
+	bool known;
 	int fd;
 
 	if (ino == DOT_UNION_ID) {
 		dot_union_stat(&st);
-		fuse_reply_attr(req, &st, fs->timeout);
+		reply_stat(req, &st, NULL, fs->timeout);
 		return;
 	}
 	node = op_node(req, ino);
@@ -53,7 +76,9 @@ void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 		return;
 	}
 	unionfs_fill_stat(fs, node, &st);
-	fuse_reply_attr(req, &st, unionfs_attr_timeout(fs, node));
+	known = request_current.wants_birth && birth_read(fd, &birth) == 0;
+	reply_stat(req, &st, known ? &birth : NULL,
+		   unionfs_attr_timeout(fs, node));
 }
 
 static struct timespec wanted_time(int to_set, int now, int set,

@@ -4,6 +4,13 @@
 #include <linux/fuse.h>
 #include <string.h>
 
+#include "union/statx.h"
+
+static_assert(sizeof(struct fuse_getattr_in) <= sizeof(struct statx_in) &&
+		      offsetof(struct fuse_getattr_in, fh) ==
+			      offsetof(struct statx_in, fh),
+	      "a statx begins as a getattr");
+
 _Thread_local struct request_note request_current;
 
 /* Bits of setattr that are a wish of its own. */
@@ -71,10 +78,17 @@ void request_adapt(void *data, size_t length, struct request_note *note)
 {
 	struct fuse_in_header *header = data;
 
-	if (length < sizeof(*header) + sizeof(struct fuse_create_in) ||
-	    header->opcode != FUSE_TMPFILE)
+	if (length < sizeof(*header))
 		return;
-	header->opcode = FUSE_CREATE;
-	note->opcode = FUSE_CREATE;
-	note->unnamed = true;
+	length -= sizeof(*header);
+	if (header->opcode == FUSE_TMPFILE &&
+	    length >= sizeof(struct fuse_create_in)) {
+		header->opcode = FUSE_CREATE;
+		note->unnamed = true;
+	} else if (header->opcode == STATX_OPCODE &&
+		   length >= sizeof(struct statx_in)) {
+		header->opcode = FUSE_GETATTR;
+		note->wants_birth = true;
+	}
+	note->opcode = header->opcode;
 }

@@ -23,6 +23,7 @@ struct request_note {
 	bool kills_privileges; /* drop setuid, setgid: see request_decode() */
 	bool wants_nothing;    /* a setattr without a wish */
 	bool unnamed;          /* a create that is to have no name */
+	bool wants_birth;      /* a getattr to be answered as in statx.h */
 	uint64_t init_flags;   /* of FUSE_INIT: what the kernel offers */
 };
 
@@ -36,8 +37,9 @@ struct request_note {
 void request_decode(const void *data, size_t length, struct request_note *ret);
 
 /*
- * Change a request of FUSE_TMPFILE, which libfuse before 3.17 does not know,
- * into the FUSE_CREATE that it is but for the name, and note it.
+ * Change requests that libfuse does not know into those that they are almost,
+ * and note it: FUSE_TMPFILE (before libfuse 3.17) into FUSE_CREATE, FUSE_STATX
+ * into FUSE_GETATTR. One that is too short stays what it is.
  */
 void request_adapt(void *data, size_t length, struct request_note *note);
 

@@ -8,6 +8,7 @@
 #include <linux/fuse.h>
 
 #include "union/request.h"
+#include "union/statx.h"
 
 #include <cmocka.h>
 
@@ -113,6 +114,36 @@ static void a_create_without_a_name_becomes_one_with_a_note(void **state)
 	assert_int_equal(in.header.opcode, FUSE_TMPFILE);
 }
 
+static void a_statx_becomes_a_getattr_with_a_note(void **state)
+{
+	struct {
+		struct fuse_in_header header;
+		struct statx_in statx;
+	} in = {.header = {.opcode = STATX_OPCODE},
+		.statx = {.getattr_flags = FUSE_GETATTR_FH, .fh = 7}};
+	struct fuse_getattr_in getattr;
+	struct request_note note;
+
+	(void)state;
+	request_decode(&in, sizeof(in), &note);
+	/* One that is cut stays what it is: libfuse refuses it. */
+	request_adapt(&in, sizeof(in) - 1, &note);
+	assert_int_equal(in.header.opcode, STATX_OPCODE);
+	assert_int_equal(note.opcode, STATX_OPCODE);
+	assert_false(note.wants_birth);
+	request_adapt(&in, sizeof(in), &note);
+	assert_true(note.wants_birth);
+	assert_int_equal(note.opcode, FUSE_GETATTR);
+	assert_int_equal(in.header.opcode, FUSE_GETATTR);
+	memcpy(&getattr, &in.statx, sizeof(getattr));
+	assert_int_equal(getattr.getattr_flags, FUSE_GETATTR_FH);
+	assert_int_equal(getattr.fh, 7);
+	request_decode(&in, sizeof(in), &note);
+	request_adapt(&in, sizeof(in), &note);
+	assert_false(note.wants_birth);
+	request_adapt(&in, 10, &note);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -122,6 +153,7 @@ int main(void)
 		cmocka_unit_test(a_cut_request_says_nothing),
 		cmocka_unit_test(
 			a_create_without_a_name_becomes_one_with_a_note),
+		cmocka_unit_test(a_statx_becomes_a_getattr_with_a_note),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

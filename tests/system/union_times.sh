@@ -123,4 +123,76 @@ test_who_reads_quietly_does_so_after_a_kill_too() {
 	accessed f | grep -q 2001-02-03 || fail "it shows"
 }
 
+birth_is_asked_for() { # by the kernel
+	local major minor
+	IFS=. read -r major minor _ <<<"$(uname -r)"
+	[ "$major" -gt 6 ] || { [ "$major" = 6 ] && [ "${minor%%[!0-9]*}" -ge 6 ]; } ||
+		skip "this kernel asks for no time of birth (Linux 6.6 does)"
+}
+born() { (cd "$1" && stat -c '%n %w' "${@:2}"); } # DIR NAME...
+
+test_everything_was_born_when_its_branch_says() {
+	birth_is_asked_for
+	branches noatime a b
+	mkdir -p "$D/b/d"
+	sleep 0.02 # one tick, so that the copies are not of one time
+	mkdir -p "$D/a/d/e"
+	echo one >"$D/a/d/f"
+	ln "$D/a/d/f" "$D/a/link"
+	mkfifo "$D/b/d/fifo"
+	ln -s f "$D/b/d/symlink"
+	union "control=$D/ctl,policy=ff" "$D/a:$D/b"
+	echo new >"$M/d/new"
+	born "$M" d/e d/f link d/new | diff <(born "$D/a" d/e d/f link d/new) - || fail "the first branch says something else"
+	born "$M" d/fifo d/symlink | diff <(born "$D/b" d/fifo d/symlink) - || fail "the second branch says something else"
+	# The directory was there when the first of the two was.
+	same "$(born "$M" d)" "$(born "$D/b" d)"
+	same "$(born "$M" .union)" ".union -"
+	# All else is as without it.
+	python3 - "$M" <<-'END'
+		import os, subprocess, sys
+		for name in ('', 'd', 'd/e', 'd/f', 'link', 'd/fifo', 'd/symlink', '.union'):
+		    st = os.lstat(os.path.join(sys.argv[1], name))
+		    said = subprocess.check_output(['stat', '-c', '%w|%i %f %h %u %g %s %b %t %T %X %Y %Z', os.path.join(sys.argv[1], name)], text=True)
+		    want = '%d %x %d %d %d %d %d %x %x %d %d %d' % (
+		        st.st_ino, st.st_mode, st.st_nlink, st.st_uid, st.st_gid, st.st_size, st.st_blocks,
+		        os.major(st.st_rdev), os.minor(st.st_rdev), st.st_atime, st.st_mtime, st.st_ctime)
+		    assert said.strip().split('|')[1] == want, (name, said, want)
+	END
+	# What is open, also when it has no name any more.
+	exec 6<"$M/d/f"
+	born "$M" d/f | sed 's/.*f //' >"$D/was"
+	rm "$M/d/f" "$M/link"
+	stat -L -c %w /proc/self/fd/6 | diff "$D/was" - || fail "what is open says something else"
+	exec 6<&-
+}
+
+test_what_moves_stays_as_old_as_it_is() {
+	birth_is_asked_for
+	branches noatime a b
+	mkdir -p "$D/a/d/e"
+	echo one >"$D/a/d/f"
+	ln -s f "$D/a/d/symlink"
+	born "$D/a" d d/e d/f d/symlink >"$D/want"
+	union "control=$D/ctl" "$D/a:$D/b"
+	ctl drain "$D/a" >/dev/null
+	eventually 60 is 0 mode gone
+	born "$M" d d/e d/f d/symlink | diff "$D/want" - || fail "it is younger"
+	stop
+	union "" "$D/b"
+	born "$M" d d/e d/f d/symlink | diff "$D/want" - || fail "it is younger at the next mount"
+	same "$(getfattr -m - -d "$M/d/f" 2>&1)" "" "it shows"
+}
+
+test_a_server_that_follows_says_the_same_birth() {
+	birth_is_asked_for
+	branches noatime a
+	echo one >"$D/a/f"
+	union survive=yes "$D/a"
+	local pid
+	pid=$(server)
+	kill -KILL "$pid"
+	born "$M" f | diff <(born "$D/a" f) -
+}
+
 run_tests "$@"

@@ -147,6 +147,7 @@ test_behaves_as_over_dev_fuse() {
 		test_permissions_are_the_kernels \
 		test_a_busy_mount_is_detached_and_ends_with_its_last_user \
 		test_writing_clears_setuid_and_setgid_without_passthrough
+	again union_times.sh test_everything_was_born_when_its_branch_says
 	again union_live.sh test_names_on_an_added_branch_appear
 }
 test_hung_branches_hold_up_nobody_else() {

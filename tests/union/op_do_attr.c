@@ -2,8 +2,10 @@
 /* Owners, modes, times. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -74,8 +76,21 @@ static void do_utimens(const struct op *op, const char *path, int fd)
 	}
 }
 
+/* Which the kernel asks a union for since Linux 6.6. */
+static unsigned birth_mask(void)
+{
+	unsigned major = 0, minor = 0;
+	struct utsname name;
+
+	if (uname(&name) < 0 ||
+	    sscanf(name.release, "%u.%u", &major, &minor) != 2)
+		return 0;
+	return major > 6 || (major == 6 && minor >= 6) ? STATX_BTIME : 0;
+}
+
 static void do_stat(const struct op *op, const char *path)
 {
+	unsigned mask = STATX_BASIC_STATS | birth_mask();
 	static const int flags[] = {AT_SYMLINK_NOFOLLOW, 0,
 				    AT_STATX_FORCE_SYNC};
 	struct statx x;
@@ -91,12 +106,11 @@ static void do_stat(const struct op *op, const char *path)
 		return;
 	}
 	r = statx(AT_FDCWD, path, flags[(unsigned)op->slot % array_size(flags)],
-		  STATX_BASIC_STATS, &x);
+		  mask, &x);
 	say_result(r);
 	if (r == 0)
 		say(" mode=%o links=%u owner=%u:%u mask=%x", x.stx_mode,
-		    x.stx_nlink, x.stx_uid, x.stx_gid,
-		    x.stx_mask & STATX_BASIC_STATS);
+		    x.stx_nlink, x.stx_uid, x.stx_gid, x.stx_mask & mask);
 }
 
 /* Are two names one file? */
