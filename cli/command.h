@@ -107,6 +107,7 @@ int union_explain_run(struct cli *cli, struct error *err);
 int union_add_run(struct cli *cli, struct error *err);
 int union_set_run(struct cli *cli, struct error *err);
 int union_remove_run(struct cli *cli, struct error *err);
+int union_policy_run(struct cli *cli, struct error *err);
 int union_upgrade_run(struct cli *cli, struct error *err);
 int union_drain_run(struct cli *cli, struct error *err);
 

@@ -46,6 +46,16 @@ static const struct command commands[] = {
 	 .summary = "another mode or minfreespace for a branch",
 	 .text = BRANCH_TEXT,
 	 .run = union_set_run},
+	{.words = "union policy",
+	 .arguments = "PATH NAME=VALUE...",
+	 .min_arguments = 2,
+	 .max_arguments = 64,
+	 .kinds = {ARGUMENT_PATH, ARGUMENT_WORD},
+	 .summary = "other policies, or another minfreespace",
+	 .text = "NAME is policy, category.create (search, action), func.mkdir "
+		 "and so on, or\nminfreespace, as in the options of trib-union. "
+		 "All are set, or none, until the\nunion is unmounted.",
+	 .run = union_policy_run},
 	{.words = "union drain",
 	 .arguments = "PATH BRANCH",
 	 .min_arguments = 2,

@@ -92,20 +92,13 @@ static int find_socket(struct cli *cli, char **ret, struct error *err)
 	return r;
 }
 
-/* Say "@word BRANCH" to the union that the first argument is on. */
-static int change(struct cli *cli, const char *word, struct error *err)
+/* Say it to the union that the first argument is on. */
+static int say_there(struct cli *cli, const char *request, struct error *err)
 {
-	auto_free char *request = NULL, *socket_path = NULL;
-	const char *branch = cli_argument(cli, 1);
+	auto_free char *socket_path = NULL;
 	struct json_object *answer = NULL;
-	int r;
+	int r = find_socket(cli, &socket_path, err);
 
-	if (strchr(branch, '\n'))
-		return error_set(err, EINVAL,
-				 "a branch with a newline cannot be named");
-	if (asprintf(&request, "%s %s\n", word, branch) < 0)
-		return error_set(err, ENOMEM, "%s", strerror(ENOMEM));
-	r = find_socket(cli, &socket_path, err);
 	if (r == 0)
 		r = say(socket_path, request, &answer, err);
 	if (r == 0 && cli->options.json)
@@ -113,6 +106,20 @@ static int change(struct cli *cli, const char *word, struct error *err)
 	else
 		json_object_put(answer);
 	return r;
+}
+
+/* Say "@word BRANCH" to the union that the first argument is on. */
+static int change(struct cli *cli, const char *word, struct error *err)
+{
+	auto_free char *request = NULL;
+	const char *branch = cli_argument(cli, 1);
+
+	if (strchr(branch, '\n'))
+		return error_set(err, EINVAL,
+				 "a branch with a newline cannot be named");
+	if (asprintf(&request, "%s %s\n", word, branch) < 0)
+		return error_set(err, ENOMEM, "%s", strerror(ENOMEM));
+	return say_there(cli, request, err);
 }
 
 int union_add_run(struct cli *cli, struct error *err)
@@ -143,6 +150,45 @@ int union_remove_run(struct cli *cli, struct error *err)
 	if (r == 0)
 		cli_say(cli, "'%s' is no branch any more",
 			cli_argument(cli, 1));
+	return r;
+}
+
+/* "policy NAME=VALUE NAME=VALUE", owned; NULL: ENOMEM. */
+static char *policy_request(struct cli *cli)
+{
+	char *line = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&line, &size);
+	int i;
+
+	if (!out)
+		return NULL;
+	(void)fputs("policy", out);
+	for (i = 1; i < cli->n_arguments; i++)
+		(void)fprintf(out, " %s", cli_argument(cli, i));
+	(void)fputc('\n', out);
+	if (fclose(out) == 0)
+		return line;
+	free(line);
+	return NULL;
+}
+
+int union_policy_run(struct cli *cli, struct error *err)
+{
+	auto_free char *request = NULL;
+	int i, r;
+
+	for (i = 1; i < cli->n_arguments; i++)
+		if (strpbrk(cli_argument(cli, i), " \n"))
+			return error_set(err, EINVAL, "'%s' is no setting",
+					 cli_argument(cli, i));
+	request = policy_request(cli);
+	if (!request)
+		return error_set(err, ENOMEM, "%s", strerror(ENOMEM));
+	r = say_there(cli, request, err);
+	for (i = 1; i < cli->n_arguments && r == 0; i++)
+		cli_say(cli, "'%s' is set until the union is unmounted",
+			cli_argument(cli, i));
 	return r;
 }
 

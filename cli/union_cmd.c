@@ -106,6 +106,20 @@ static void note_cell(struct table *table, struct json_object *branch)
 		table_cell(table, "%s", "");
 }
 
+static void policies_print(struct json_object *status)
+{
+	struct json_object *policies = json_object_object_get(status,
+							      "policies");
+
+	if (!policies) { /* of an older trib-union */
+		printf("policy %s\n", text_of(status, "policy"));
+		return;
+	}
+	printf("policies create %s, search %s, action %s\n",
+	       text_of(policies, "create"), text_of(policies, "search"),
+	       text_of(policies, "action"));
+}
+
 static void status_print(struct json_object *status)
 {
 	struct json_object *branches = json_object_object_get(status,
@@ -115,8 +129,8 @@ static void status_print(struct json_object *status)
 	char text[SIZE_TEXT_MAX];
 	size_t i;
 
-	printf("%s: policy %s\n", text_of(status, "mountpoint"),
-	       text_of(status, "policy"));
+	printf("%s: ", text_of(status, "mountpoint"));
+	policies_print(status);
 	for (i = 0; i < json_object_array_length(branches); i++) {
 		struct json_object *one = json_object_array_get_idx(branches,
 								    i);

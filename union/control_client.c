@@ -114,8 +114,28 @@ static const char usage[] =
 	"  add BRANCH                        BRANCH is PATH or PATH=WORDS\n"
 	"  remove PATH                       a branch that is empty\n"
 	"  set BRANCH                        give it other WORDS\n"
+	"  policy NAME=VALUE...              as the options are called\n"
 	"  drain PATH [--rate BYTES]         move all that is on it (a second)\n"
 	"  drain --stop PATH";
+
+/* The words as one line, owned; NULL: ENOMEM. */
+static char *join(char **words, int count)
+{
+	char *line = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&line, &size);
+	int i;
+
+	if (!out)
+		return NULL;
+	for (i = 0; i < count; i++)
+		(void)fprintf(out, "%s%c", words[i],
+			      i + 1 < count ? ' ' : '\n');
+	if (fclose(out) == 0)
+		return line;
+	free(line);
+	return NULL;
+}
 
 /* The line to send, owned; NULL: those are no arguments, or ENOMEM. */
 static char *make_request(int argc, char **argv)
@@ -124,6 +144,8 @@ static char *make_request(int argc, char **argv)
 	const char *rate = "0", *path = NULL;
 	int n = -1;
 
+	if (argc >= 2 && strcmp(argv[0], "policy") == 0)
+		return join(argv, argc);
 	if (argc == 1 &&
 	    (strcmp(argv[0], "status") == 0 || strcmp(argv[0], "upgrade") == 0))
 		n = asprintf(&line, "%s\n", argv[0]);

@@ -45,6 +45,19 @@ static char *do_status(const struct control_target *target)
 	return json ? control_reply_ok(json) : NULL;
 }
 
+static char *do_policy(const struct control_target *target,
+		       const struct control_request *request)
+{
+	auto_free char *json = NULL;
+	struct error err = {0};
+
+	if (settings_change(target->fs, request->settings,
+			    request->settings_count, &err) < 0)
+		return control_reply_error(error_text(&err));
+	json = control_policies(target->fs);
+	return json ? control_reply_ok(json) : NULL;
+}
+
 /* Its answer is the end of this process. */
 static char *do_upgrade(void)
 {
@@ -110,6 +123,8 @@ static char *do_any(const struct control_target *target,
 		return do_status(target);
 	if (request->command == CONTROL_UPGRADE)
 		return do_upgrade();
+	if (request->command == CONTROL_POLICY)
+		return do_policy(target, request);
 	if (request->command == CONTROL_ADD)
 		return do_add(target, &request->branch);
 	pthread_mutex_lock(&target->fs->live);

@@ -106,6 +106,39 @@ static int decode_rate(const char **text, uint64_t *ret, struct error *err)
 	return 0;
 }
 
+/* Cuts up ret->text. */
+static int decode_settings(struct control_request *ret, struct error *err)
+{
+	char *rest = ret->text, *name, *value;
+	struct setting *setting;
+
+	while ((name = strsep(&rest, " "))) {
+		value = strchr(name, '=');
+		if (!value || value == name || !value[1])
+			return error_set(err, EINVAL,
+					 "it is 'policy NAME=VALUE ...', with "
+					 "one space between each two");
+		if (ret->settings_count == CONTROL_SETTINGS_MAX)
+			return error_set(err, EINVAL,
+					 "there are more than %d settings",
+					 CONTROL_SETTINGS_MAX);
+		*value++ = '\0';
+		setting = &ret->settings[ret->settings_count++];
+		setting->name = name;
+		setting->value = value;
+	}
+	return 0;
+}
+
+static int decode_policy(const char *text, struct control_request *ret,
+			 struct error *err)
+{
+	ret->command = CONTROL_POLICY;
+	ret->text = strdup(text);
+	return ret->text ? decode_settings(ret, err)
+			 : error_set(err, ENOMEM, "%s", strerror(ENOMEM));
+}
+
 static int decode_line(const char *line, struct control_request *ret,
 		       struct error *err)
 {
@@ -121,6 +154,8 @@ static int decode_line(const char *line, struct control_request *ret,
 		ret->command = CONTROL_UPGRADE;
 		return 0;
 	}
+	if (strncmp(line, "policy ", 7) == 0)
+		return decode_policy(line + 7, ret, err);
 	for (i = CONTROL_ADD; i < array_size(commands); i++) {
 		n = strlen(commands[i].word);
 		if (strncmp(line, commands[i].word, n) == 0 && line[n] == ' ')
@@ -130,7 +165,7 @@ static int decode_line(const char *line, struct control_request *ret,
 		return error_set(
 			err, EINVAL,
 			"unknown command; there are 'status', 'upgrade', "
-			"'add BRANCH', 'remove BRANCH', 'set BRANCH=WORDS', "
+			"'policy NAME=VALUE', 'add BRANCH', 'remove BRANCH', 'set BRANCH=WORDS', "
 			"'drain RATE BRANCH' and 'stop BRANCH'");
 	ret->command = (enum control_command)i;
 	line += n + 1;
@@ -158,6 +193,7 @@ int control_request_decode(const char *data, size_t length,
 void control_request_done(struct control_request *request)
 {
 	free(request->branch.path);
+	free(request->text);
 	memset(request, 0, sizeof(*request));
 }
 

@@ -5,6 +5,7 @@
  *
  *	status              ok {...}
  *	upgrade             (none: another server takes over)
+ *	policy SETTING...   ok {"policies":{...}}
  *	add BRANCH          ok {"id":2}
  *	remove BRANCH
  *	set BRANCH
@@ -13,7 +14,8 @@
  *	                    error WHAT HAPPENED
  *
  * BRANCH as in branch_spec.h; with `remove`, `drain` and `stop` without words.
- * RATE: bytes a second, 0 for no limit. No line holds a NUL or another control
+ * RATE: bytes a second, 0 for no limit. SETTING: NAME=VALUE as in settings.h,
+ * with a space between each two. No line holds a NUL or another control
  * character. No state, no I/O.
  */
 #ifndef UNION_CONTROL_PROTO_H
@@ -26,9 +28,13 @@
 
 #include "base/error.h"
 #include "union/branch_spec.h"
+#include "union/settings.h"
 
 /* Bytes with the newline: a path in which each byte has a '\' before it. */
 #define CONTROL_REQUEST_MAX (2 * PATH_MAX + 64)
+
+/* In one request: each function by itself, and some more. */
+#define CONTROL_SETTINGS_MAX 64
 
 /* What a client takes: BRANCH_MAX paths as JSON, each byte six long. */
 #define CONTROL_REPLY_MAX (8u << 20)
@@ -36,6 +42,7 @@
 enum control_command {
 	CONTROL_STATUS,
 	CONTROL_UPGRADE,
+	CONTROL_POLICY,
 	CONTROL_ADD,
 	CONTROL_REMOVE,
 	CONTROL_SET,
@@ -47,6 +54,11 @@ struct control_request {
 	enum control_command command;
 	struct branch_spec branch; /* from CONTROL_ADD on */
 	uint64_t rate;             /* CONTROL_DRAIN: bytes a second */
+	/* CONTROL_POLICY: at least one, with names and values that are not
+	 * empty, in @text. */
+	struct setting settings[CONTROL_SETTINGS_MAX];
+	unsigned settings_count;
+	char *text;
 };
 
 /* Can control_request_decode() say all there is to say about it? */

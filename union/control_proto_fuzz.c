@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A request that is taken is a command with a path that is bounded and free
- * of control characters; one that is not says why. A reply is taken or not.
+ * of control characters, or with settings that have names and values; one that
+ * is not says why. A reply is taken or not.
  */
 #include <assert.h>
 #include <errno.h>
@@ -13,6 +14,20 @@
 #include "union/control_proto.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_settings(const struct control_request *request)
+{
+	unsigned i;
+
+	assert(request->settings_count);
+	assert(request->settings_count <= CONTROL_SETTINGS_MAX);
+	for (i = 0; i < request->settings_count; i++) {
+		assert(*request->settings[i].name);
+		assert(*request->settings[i].value);
+		assert(!strpbrk(request->settings[i].name, " ="));
+		assert(!strchr(request->settings[i].value, ' '));
+	}
+}
 
 static void check_request(const char *data, size_t size)
 {
@@ -34,6 +49,8 @@ static void check_request(const char *data, size_t size)
 		for (c = request.branch.path; *c; c++)
 			assert((unsigned char)*c >= 0x20 && *c != 0x7f);
 	}
+	if (request.command == CONTROL_POLICY)
+		check_settings(&request);
 	control_request_done(&request);
 }
 

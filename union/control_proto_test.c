@@ -78,6 +78,45 @@ static void takes_what_changes_a_branch(void **state)
 	assert_string_equal(request.branch.path, "/a:b");
 }
 
+static void takes_settings(void **state)
+{
+	(void)state;
+	assert_int_equal(decode("policy category.create=mfs\n"), 0);
+	assert_int_equal(request.command, CONTROL_POLICY);
+	assert_int_equal(request.settings_count, 1);
+	assert_string_equal(request.settings[0].name, "category.create");
+	assert_string_equal(request.settings[0].value, "mfs");
+	assert_int_equal(decode("policy func.mkdir=ff x=y=z\n"), 0);
+	assert_int_equal(request.settings_count, 2);
+	assert_string_equal(request.settings[0].name, "func.mkdir");
+	assert_string_equal(request.settings[0].value, "ff");
+	assert_string_equal(request.settings[1].name, "x");
+	assert_string_equal(request.settings[1].value, "y=z");
+	assert_null(request.branch.path);
+}
+
+static void refuses_what_is_no_setting(void **state)
+{
+	char line[CONTROL_SETTINGS_MAX * 4 + 16] = "policy";
+	unsigned i;
+
+	(void)state;
+	refused("unknown command", decode("policy\n"));
+	refused("NAME=VALUE", decode("policy \n"));
+	refused("NAME=VALUE", decode("policy mfs\n"));
+	refused("NAME=VALUE", decode("policy =mfs\n"));
+	refused("NAME=VALUE", decode("policy policy=\n"));
+	refused("NAME=VALUE", decode("policy a=b \n"));
+	refused("NAME=VALUE", decode("policy a=b  c=d\n"));
+	for (i = 0; i < CONTROL_SETTINGS_MAX; i++)
+		(void)strcat(line, " a=b"); /* fits */
+	(void)strcat(line, "\n");
+	assert_int_equal(decode(line), 0);
+	assert_int_equal(request.settings_count, CONTROL_SETTINGS_MAX);
+	(void)strcpy(line + strlen(line) - 1, " a=b\n");
+	refused("more than", decode(line));
+}
+
 static void refuses_what_is_no_command(void **state)
 {
 	(void)state;
@@ -175,6 +214,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(takes_the_commands),
 		cmocka_unit_test(takes_what_changes_a_branch),
+		cmocka_unit_test(takes_settings),
+		cmocka_unit_test(refuses_what_is_no_setting),
 		cmocka_unit_test(refuses_what_is_no_command),
 		cmocka_unit_test(refuses_a_line_that_is_none),
 		cmocka_unit_test(bounds_a_request_and_its_path),

@@ -83,6 +83,22 @@ static struct json_object *branch_json(struct branch *branch,
 	return object;
 }
 
+/* The policy of each category; "mixed": its functions have not all one. */
+static struct json_object *policies_json(const struct unionfs *fs)
+{
+	struct json_object *object = json_object_new_object();
+	const struct policy *policy;
+	const char *name;
+	unsigned i;
+
+	for (i = 0; (name = policy_category_name(i)); i++) {
+		policy = policy_of_category(&fs->policies, i);
+		add(object, name,
+		    json_object_new_string(policy ? policy->name : "mixed"));
+	}
+	return object;
+}
+
 static struct json_object *counters_json(struct unionfs *fs)
 {
 	struct unionfs_stats *stats = &fs->stats;
@@ -109,13 +125,23 @@ static struct json_object *counters_json(struct unionfs *fs)
 	return object;
 }
 
+/* As text, owned; NULL: ENOMEM. */
+static char *take_text(struct json_object *object)
+{
+	const char *text = json_object_to_json_string_ext(
+		object,
+		JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
+	char *copy = text ? strdup(text) : NULL;
+
+	json_object_put(object);
+	return copy;
+}
+
 char *control_status(struct unionfs *fs, const char *mountpoint)
 {
 	struct json_object *object = json_object_new_object();
 	struct json_object *branches = json_object_new_array();
 	unsigned i, count = fs->branches.count;
-	const char *text;
-	char *copy = NULL;
 
 	for (i = 0; i < count; i++)
 		(void)json_object_array_add(
@@ -128,19 +154,23 @@ char *control_status(struct unionfs *fs, const char *mountpoint)
 	add(object, "policy",
 	    json_object_new_string(
 		    policy_of(&fs->policies, POLICY_CREATE)->name));
+	add(object, "policies", policies_json(fs));
 	add(object, "min_free", json_object_new_uint64(fs->min_free));
 	add(object, "passthrough", json_object_new_boolean(fs->passthrough));
 	add(object, "io_uring",
 	    json_object_new_boolean(uring_is_on(fs->uring)));
 	add(object, "branches", branches);
 	add(object, "counters", counters_json(fs));
-	text = json_object_to_json_string_ext(
-		object,
-		JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
-	if (text)
-		copy = strdup(text);
-	json_object_put(object);
-	return copy;
+	return take_text(object);
+}
+
+char *control_policies(struct unionfs *fs)
+{
+	struct json_object *object = json_object_new_object();
+
+	add(object, "policies", policies_json(fs));
+	add(object, "min_free", json_object_new_uint64(fs->min_free));
+	return take_text(object);
 }
 
 char *control_stats(struct unionfs *fs)

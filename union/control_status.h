@@ -8,6 +8,9 @@
 /* The reply to `status`: a JSON object, owned (docs/union.md). NULL: ENOMEM */
 char *control_status(struct unionfs *fs, const char *mountpoint);
 
+/* The policies and minfreespace alone: the reply to `policy`. */
+char *control_policies(struct unionfs *fs);
+
 /* A short one: user.tributary.stats. */
 char *control_stats(struct unionfs *fs);
 

@@ -9,10 +9,9 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "base/size.h"
 #include "union/branch_spec.h"
 #include "union/control_status.h"
-#include "union/survive.h"
+#include "union/settings.h"
 #include "union/uring.h"
 
 #define VALUE_MAX 64 /* bytes; of what can be set */
@@ -199,17 +198,6 @@ ssize_t dot_union_list(char **ret)
 	return (ssize_t)size;
 }
 
-static int set_min_free(struct unionfs *fs, const char *value,
-			struct error *err)
-{
-	uint64_t size;
-	int r = size_parse(value, &size, err);
-
-	if (r == 0)
-		atomic_store(&fs->min_free, size);
-	return r;
-}
-
 /* Is it there, but only to look at? */
 static bool is_fixed(const char *name)
 {
@@ -225,6 +213,7 @@ int dot_union_set(struct unionfs *fs, const char *name, const char *value,
 		  size_t size)
 {
 	char text[VALUE_MAX];
+	struct setting setting = {.value = text};
 	struct error err = {0};
 	int r;
 
@@ -235,17 +224,12 @@ int dot_union_set(struct unionfs *fs, const char *name, const char *value,
 		return -EINVAL;
 	memcpy(text, value, size);
 	text[size] = '\0';
-	if (strcmp(name, "minfreespace") == 0)
-		r = set_min_free(fs, text, &err);
-	else
-		r = policy_set_apply(&fs->policies, name, text, &err);
+	setting.name = name;
+	r = settings_change(fs, &setting, 1, &err);
 	if (r == -ENOENT)
 		return is_fixed(name) ? -EOPNOTSUPP : -ENODATA;
-	survive_note_settings(fs);
 	if (r < 0)
 		log_warning("'%s': '%s' was not set: %s", fs->mountpoint, name,
 			    error_text(&err));
-	else
-		log_info("'%s': %s is '%s' now", fs->mountpoint, name, text);
 	return r < 0 ? -EINVAL : 0;
 }

@@ -34,6 +34,39 @@ test_status_tells_branches_policy_and_counters() {
 	fails 1 "No such file" ctl status
 }
 
+setting() { getfattr --absolute-names --only-values -n "user.union.$1" "$M/.union"; }
+
+test_policies_are_set_by_the_control_socket() {
+	small_branches 10M 20M
+	union "policy=ff,survive=yes,control=$D/ctl" "$D/a:$D/b"
+	touch "$M/one"
+	ctl status | jq -e '.policies == {create: "ff", search: "ff", action: "epall"}'
+	same "$(ctl policy category.create=mfs minfreespace=1M)" \
+		'{"policies":{"create":"mfs","search":"ff","action":"epall"},"min_free":1048576}'
+	touch "$M/two"
+	[ -e "$D/a/one" ] && [ -e "$D/b/two" ] || fail "the policy does not count"
+	# As many as one likes, the last of them counts.
+	trib union policy "$M" policy=ff func.mkdir=mfs category.search=newest | grep -q "'func.mkdir=mfs' is set"
+	same "$(setting func.create) $(setting func.mkdir) $(setting category.create) $(setting func.open)" \
+		"ff mfs mixed newest"
+	ctl status | jq -e '.policies == {create: "mixed", search: "newest", action: "epall"} and .min_free == 1048576'
+	trib union status "$M" | grep -q "policies create mixed, search newest, action epall"
+	# All or none.
+	fails 1 "the policies are" trib union policy "$M" policy=mfs func.mkdir=best
+	fails 1 "no function" ctl policy policy=mfs func.fly=ff
+	fails 1 "'branches' cannot be set" ctl policy policy=mfs branches=/x
+	fails 1 "not a size" ctl policy policy=mfs minfreespace=much
+	fails 1 "NAME=VALUE" ctl policy policy=mfs ff
+	fails 1 "NAME=VALUE" trib union policy "$M" ff
+	fails any "no setting" trib union policy "$M" "policy=mfs "
+	fails 2 "control SOCKET" ctl policy
+	same "$(setting func.create) $(setting func.mkdir) $(setting minfreespace)" "ff mfs 1048576"
+	# The next server has them, too.
+	trib union upgrade "$M" | grep -q "is served by"
+	same "$(setting func.create) $(setting func.mkdir) $(setting func.open)" "ff mfs newest"
+	trib union policy "$M/." policy=mfs --json | jq -e '.policies.create == "mfs"'
+}
+
 test_a_branch_is_added_while_the_union_is_in_use() {
 	small_branches 64M 64M
 	new_branch c 256M

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What of a mounted union can be changed by name, as its options are called:
+ * policies and `minfreespace`. Until it is unmounted.
+ */
+#ifndef UNION_SETTINGS_H
+#define UNION_SETTINGS_H
+
+#include <stddef.h>
+
+#include "base/error.h"
+
+struct unionfs;
+
+struct setting {
+	const char *name; /* "category.create" */
+	const char *value;
+};
+
+/*
+ * All of them, the last of one name counts, or none. -ENOENT: there is no such
+ * name; -EINVAL; both with @err.
+ */
+int settings_change(struct unionfs *fs, const struct setting *settings,
+		    size_t count, struct error *err);
+
+#endif
