@@ -8,5 +8,5 @@ $(eval $(call library,base,\
 $(foreach t,iobuf iobuf_huge loop loop_io loop_recv loop_wait,\
   $(eval $(call unit_test,base/$(t)_test,base,base/loop_kit.c)))
 $(eval $(call unit_test,base/blockdev_test,base))
-$(foreach t,clock crc32c cursor error file ident log mount_space notify options process \
+$(foreach t,clock crc32c cursor error file fnv ident log mount_space notify options process \
   size,$(eval $(call unit_test,base/$(t)_test,base)))

@@ -11,6 +11,7 @@
 #include <sys/xattr.h>
 
 #include "base/cleanup.h"
+#include "base/fnv.h"
 #include "base/size.h"
 #include "cli/command.h"
 #include "cli/table.h"
@@ -235,6 +236,20 @@ static char *parent_of(const char *path, const char **ret_name)
 			     : strndup(path, (size_t)(slash - path));
 }
 
+/* How to ask for a name, whatever its length: union/explain.h. Owned. */
+static char *question_of(const char *name)
+{
+	size_t length = strlen(name);
+	char *text;
+	int n;
+
+	n = length > XATTR_NAME_MAX - strlen(PREFIX "explain.")
+		    ? asprintf(&text, "explain-long.%016" PRIx64,
+			       fnv1a(name, length))
+		    : asprintf(&text, "explain.%s", name);
+	return n < 0 ? NULL : text;
+}
+
 /* What is not a directory, or not there: by its name in its directory. */
 static int explain_name(const char *path, struct json_object **ret,
 			struct error *err)
@@ -246,15 +261,12 @@ static int explain_name(const char *path, struct json_object **ret,
 	int r;
 
 	dir = parent_of(path, &name);
-	if (!dir || asprintf(&question, "explain.%s", name) < 0)
+	if (strlen(name) > NAME_MAX)
+		return no_union(path, -ENAMETOOLONG, err);
+	question = dir ? question_of(name) : NULL;
+	if (!question)
 		return error_set(err, ENOMEM, "%s", strerror(ENOMEM));
 	r = union_ask(dir, question, &copies);
-	if (r == -ENAMETOOLONG)
-		return error_set(
-			err, ENAMETOOLONG,
-			"the name '%s' is too long to ask for: at most "
-			"%zu bytes",
-			name, XATTR_NAME_MAX - strlen(PREFIX "explain."));
 	if (r == 0)
 		r = union_ask(dir, "explain", &next);
 	if (r < 0)

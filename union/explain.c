@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "union/explain.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <json-c/json.h>
@@ -11,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/fnv.h"
 #include "union/branch_health.h"
 #include "union/branch_spec.h"
 #include "union/control_status.h"
@@ -27,6 +29,12 @@ static void add(struct json_object *object, const char *name,
 	/* It takes the value, also NULL; without memory the value is lost. */
 	if (json_object_object_add(object, name, value) < 0)
 		json_object_put(value);
+}
+
+static ssize_t take_text(char *text, char **ret)
+{
+	*ret = text;
+	return text ? (ssize_t)strlen(text) : -ENOMEM;
 }
 
 /* @object as text, which it frees: its length, or -ENOMEM. */
@@ -110,6 +118,50 @@ static ssize_t explain_name(struct unionfs *fs, const struct node *dir,
 		lookup_hits_done(hits, n);
 	add(object, "copies", copies);
 	return take_json(object, ret);
+}
+
+/* The name with @hash in one copy of a directory. False: it has none. */
+static bool find_in(int fd, uint64_t hash, char *ret)
+{
+	DIR *stream = fdopendir(fd);
+	const struct dirent *entry = NULL;
+	size_t length;
+
+	if (!stream) {
+		fd_close(fd);
+		return false;
+	}
+	while ((entry = readdir(stream))) {
+		length = strlen(entry->d_name);
+		if (length > EXPLAIN_NAME_MAX &&
+		    fnv1a(entry->d_name, length) == hash)
+			break;
+	}
+	if (entry)
+		(void)strcpy(ret, entry->d_name); /* NAME_MAX fits */
+	(void)closedir(stream);
+	return entry;
+}
+
+static ssize_t explain_long(struct unionfs *fs, const struct node *dir,
+			    const char *text, char **ret)
+{
+	struct copy *copy = node_first(dir);
+	char name[NAME_MAX + 1];
+	uint64_t hash;
+	char *end;
+	int fd;
+
+	hash = strtoull(text, &end, 16);
+	if (end != text + 16 || *end)
+		return -ENODATA;
+	for (; copy; copy = copy_next(copy)) {
+		fd = unionfs_open_copy(fs, copy,
+				       O_RDONLY | O_DIRECTORY | O_NOATIME);
+		if (fd >= 0 && find_in(fd, hash, name))
+			return explain_name(fs, dir, name, ret);
+	}
+	return take_text(strdup("{\"copies\":[]}"), ret);
 }
 
 /* Why it is not simply next: "" when it is. */
@@ -219,12 +271,6 @@ static int shown_path(struct unionfs *fs, const struct node *node,
 	return branch_path_of(*ret, fd, path) < 0 ? -ENODATA : 0;
 }
 
-static ssize_t take_text(char *text, char **ret)
-{
-	*ret = text;
-	return text ? (ssize_t)strlen(text) : -ENOMEM;
-}
-
 /* "/srv/a/x\0/srv/b/x\0" */
 static ssize_t all_paths(const struct unionfs *fs, const char *path, char **ret)
 {
@@ -318,5 +364,7 @@ ssize_t explain_get(struct unionfs *fs, struct node *node, const char *name,
 	if (strncmp(what, "explain.", 8) == 0 && what[8] &&
 	    !strchr(what + 8, '/'))
 		return explain_name(fs, node, what + 8, ret);
+	if (strncmp(what, "explain-long.", 13) == 0)
+		return explain_long(fs, node, what + 13, ret);
 	return n;
 }

@@ -13,6 +13,9 @@
 
 #define EXPLAIN_PREFIX "user.tributary."
 
+/* The longest NAME; that of an attribute has XATTR_NAME_MAX bytes at most. */
+#define EXPLAIN_NAME_MAX 232
+
 /*
  * The value of the attribute @name of @node.
  *
@@ -21,6 +24,9 @@
  *	explain         of a directory: its copies, and for each branch whether
  *	                and why the next file in it goes there, JSON
  *	explain.NAME    of a directory: every copy of NAME in it, JSON
+ *	explain-long.HASH
+ *	                the same of a name that does not fit there: HASH is its
+ *	                fnv1a(), 16 hexadecimal digits
  *	basepath, relpath, fullpath, allpaths
  *	                the branch it is on, its path there, both together,
  *	                and that of all copies, a NUL after each

@@ -575,7 +575,17 @@ test_it_is_told_where_a_path_is_and_where_the_next_goes() {
 	fails 3 "on no union" trib union status "$D"
 	fails 3 "on no union" trib union explain "$D/a/d"
 	fails 3 "No such file" trib union explain "$M/none/f"
-	fails 1 "too long" trib union explain "$M/$(printf 'n%.0s' {1..240})"
+	# A name may be as long as it can be.
+	local long length
+	for length in 232 233 254 255; do
+		long=$(printf "%0${length}d" 7)
+		touch "$M/d/$long" "$M/d/${long%7}8"
+		trib union explain "$M/d/$long" --json | jq -e --arg path "$D/b/d/$long" '.copies | map(.path) == [$path]'
+		rm "$M/d/$long"
+		trib union explain "$M/d/$long" --json | jq -e '.copies == []'
+	done
+	fails 1 "too long" trib union explain "$M/d/$(printf '%0256d' 7)"
+	fails any "No such attribute" value_of user.tributary.explain-long.7 "$M/d"
 }
 
 test_settings_are_attributes_of_dot_union() {
