@@ -9,8 +9,9 @@
 
 #define ANY "" /* any value will do */
 
-static const struct {
-	const char *name;
+/* One that may have a value or not has two rows. */
+static const struct row {
+	const char *name;   /* with '-' in place of each '_' */
 	const char *values; /* that it may have, with '|'; ANY; NULL: none */
 	const char *reason; /* why it may have no other */
 } rows[] = {
@@ -29,7 +30,6 @@ static const struct {
 	{"link-exdev", ANY, NULL},
 	{"rename-exdev", ANY, NULL},
 	{"fuse-msg-size", ANY, NULL},
-	{"fuse_msg_size", ANY, NULL},
 	{"flush-on-close", "never|always|opened-for-write",
 	 "there is no such mode"},
 	{"func.readdir", ANY, NULL},
@@ -37,22 +37,25 @@ static const struct {
 	{"process-thread-queue-depth", ANY, NULL},
 	{"symlinkify-timeout", ANY, NULL},
 	{"proxy-ioprio", "true|false", "true or false"},
-	{"async_read", NULL, NULL},
-	{"atomic_o_trunc", NULL, NULL},
-	{"auto_cache", NULL, NULL},
-	{"big_writes", NULL, NULL},
-	{"default_permissions", NULL, NULL},
-	{"direct_io", NULL, NULL},
-	{"hard_remove", NULL, NULL},
-	{"kernel_cache", NULL, NULL},
+	{"async-read", NULL, NULL},
+	{"async-read", "true|false", "true or false"},
+	{"atomic-o-trunc", NULL, NULL},
+	{"auto-cache", NULL, NULL},
+	{"big-writes", NULL, NULL},
+	{"default-permissions", NULL, NULL},
+	{"direct-io", NULL, NULL},
+	{"hard-remove", NULL, NULL},
+	{"kernel-cache", NULL, NULL},
+	{"negative-entry", NULL, NULL},
+	{"negative-entry", ANY, NULL},
 	{"nonempty", NULL, NULL},
-	{"splice_move", NULL, NULL},
-	{"splice_read", NULL, NULL},
-	{"splice_write", NULL, NULL},
-	{"use_ino", NULL, NULL},
+	{"splice-move", NULL, NULL},
+	{"splice-read", NULL, NULL},
+	{"splice-write", NULL, NULL},
+	{"sync-read", NULL, NULL},
+	{"use-ino", NULL, NULL},
 	/* With one of their values they say what is so here. */
 	{"allow-idmap", "false", "the union cannot be mounted with id maps"},
-	{"async-read", "true", "reads are always served at the same time"},
 	{"branches-mount-timeout", "0",
 	 "a branch is there when the union is mounted, or it is an error; "
 	 "x-systemd.requires-mounts-for= waits for it"},
@@ -101,6 +104,14 @@ static bool is_one_of(const char *value, const char *values)
 		if (strcspn(values, "|") == n && strncmp(values, value, n) == 0)
 			return true;
 	return false;
+}
+
+/* Both spellings are one, as there. */
+static bool is_called(const char *row, const char *name)
+{
+	for (; *row && (*name == '_' ? '-' : *name) == *row; row++)
+		name++;
+	return !*row && !*name;
 }
 
 /* The kernel keeps no longer than any of these says. */
@@ -190,8 +201,8 @@ static const struct {
 } setters[] = {
 	{"cache.attr", lower_timeout},
 	{"cache.entry", lower_timeout},
-	{"attr_timeout", lower_timeout},
-	{"entry_timeout", lower_timeout},
+	{"attr-timeout", lower_timeout},
+	{"entry-timeout", lower_timeout},
 	{"moveonenospc", set_move},
 	{"never-forget-nodes", set_never_forget},
 	{"passthrough.io", set_passthrough},
@@ -200,29 +211,37 @@ static const struct {
 	{"statfs-ignore", set_statfs_ignore},
 };
 
+/* May it have that @value, or none? */
+static bool fits(const struct row *row, const char *value)
+{
+	if (!row->values || !value)
+		return !row->values && !value;
+	return !*row->values || is_one_of(value, row->values);
+}
+
 int options_mergerfs(struct union_options *options, const char *name,
 		     const char *value, struct error *err)
 {
+	const struct row *row = NULL;
 	size_t i;
 
 	for (i = 0; i < array_size(setters); i++)
-		if (strcmp(setters[i].name, name) == 0)
+		if (is_called(setters[i].name, name))
 			return setters[i].set(options, name, value, err);
 	for (i = 0; i < array_size(rows); i++) {
-		if (strcmp(rows[i].name, name) != 0)
+		if (!is_called(rows[i].name, name))
 			continue;
-		if (!rows[i].values
-			    ? !value
-			    : value && (!*rows[i].values ||
-					is_one_of(value, rows[i].values)))
+		if (fits(&rows[i], value))
 			return 0;
-		return error_set(err, EINVAL, "option '%s%s%s': %s", name,
-				 value ? "=" : "", value ? value : "",
-				 rows[i].reason ? rows[i].reason
-				 : value        ? "takes no value"
-						: "needs a value");
+		row = &rows[i];
 	}
-	return -ENOENT;
+	if (!row)
+		return -ENOENT;
+	return error_set(err, EINVAL, "option '%s%s%s': %s", name,
+			 value ? "=" : "", value ? value : "",
+			 row->reason ? row->reason
+			 : value     ? "takes no value"
+				     : "needs a value");
 }
 
 bool options_of_fstab(const char *name)

@@ -202,6 +202,43 @@ static void options_of_mergerfs_are_taken(void **state)
 	assert_true(options.forgets_nothing);
 }
 
+static void options_of_mergerfs_have_both_spellings(void **state)
+{
+	(void)state;
+	assert_int_equal(
+		PARSE("/a:/b", "/mnt", "-o",
+		      "cache.negative_entry=1,cache.files.process_names=x,"
+		      "direct_io_allow_mmap=true,link_exdev=passthrough,"
+		      "fuse_msg_size=1M,fuse-msg-size=1M,posix_acl=true,"
+		      "passthrough.max_stack_depth=1,use-ino,splice-move,"
+		      "async_read,async_read=true,async-read=false,sync_read,"
+		      "negative_entry,negative-entry=3,never_forget_nodes=true,"
+		      "process_thread_count=5,statfs_ignore=ro,"
+		      "attr-timeout=9,entry_timeout=8"),
+		0);
+	assert_true(options.forgets_nothing);
+	assert_int_equal(options.threads, 5);
+	assert_int_equal(options.cache_timeout, 8);
+	assert_int_equal(options.statfs_ignore, BRANCH_RO | BRANCH_NC);
+	/* With what was written, and the reason. */
+	refused("option 'posix_acl=false': ACLs",
+		PARSE("-o", "posix_acl=false", "/a", "/mnt"));
+	refused("option 'pin_threads=R1L': threads",
+		PARSE("-o", "pin_threads=R1L", "/a", "/mnt"));
+	refused("option 'async_read=no': true or false",
+		PARSE("-o", "async_read=no", "/a", "/mnt"));
+	refused("use-ino=1", PARSE("-o", "use-ino=1", "/a", "/mnt"));
+	refused("unknown option 'posix_ac'",
+		PARSE("-o", "posix_ac=true", "/a", "/mnt"));
+	refused("unknown option 'posix_acls'",
+		PARSE("-o", "posix_acls=true", "/a", "/mnt"));
+	refused("unknown option 'posix.acl'",
+		PARSE("-o", "posix.acl=true", "/a", "/mnt"));
+	/* Ours have one. */
+	refused("unknown option 'branch-timeout'",
+		PARSE("-o", "branch-timeout=1", "/a", "/mnt"));
+}
+
 static void what_cannot_be_is_refused_with_the_reason(void **state)
 {
 	(void)state;
@@ -365,6 +402,7 @@ int main(void)
 		cmocka_unit_test(a_server_with_a_holder_looks_for_no_match),
 		cmocka_unit_test(branches_have_a_mode_and_a_minimum),
 		cmocka_unit_test(options_of_mergerfs_are_taken),
+		cmocka_unit_test(options_of_mergerfs_have_both_spellings),
 		cmocka_unit_test(what_cannot_be_is_refused_with_the_reason),
 		cmocka_unit_test(patterns_are_the_directories_they_match),
 		cmocka_unit_test(mount_s_words_become_ours),
