@@ -217,7 +217,7 @@ static int each_name(struct walk *walk, const struct shared *shared,
 {
 	const struct shared dir = *shared; /* the list may move */
 	int r = 0, fd = handle_open(walk->branch->root_fd, &dir.handle,
-				    O_RDONLY | O_DIRECTORY);
+				    O_RDONLY | O_DIRECTORY | O_NOATIME);
 	const struct dirent *entry;
 	DIR *stream;
 

@@ -71,6 +71,18 @@ test_a_file_that_leaves_a_full_branch_keeps_when_it_was_read() {
 	! accessed d/f d/g d | grep -v '2001-02-03 04:05:06.123456789' || fail "it shows"
 }
 
+test_a_branch_that_is_added_is_looked_through_unseen() {
+	branches strictatime a b
+	mkdir -p "$D/a/d" "$D/b/d/e"
+	old "$D/a/d" "$D/b/d/e" "$D/b/d"
+	union "control=$D/ctl" "$D/a"
+	accessed d >"$D/before"
+	ls "$M/d/e" 2>/dev/null && fail "it is there already"
+	ctl add "$D/b" >/dev/null
+	accessed d | diff "$D/before" - || fail "it shows"
+	accessed d/e | grep -q 2001-02-03 || fail "it shows below, too"
+}
+
 # Each as on a branch by itself: does a read change when it was read?
 reads() { # DIR
 	cat "$1/d/read" "$1/d/again" >/dev/null
