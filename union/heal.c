@@ -216,7 +216,7 @@ int heal_start(struct unionfs *fs)
 	heal.on = true;
 	branch_health_watch(changed);
 	for (i = 0; i < fs->branches.count; i++)
-		if (!branch_usable(i))
+		if (!branch_is_well(fs->branches.items[i]))
 			changed(fs->branches.items[i]);
 	return 0;
 }

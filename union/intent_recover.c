@@ -237,7 +237,7 @@ int intent_recover_watched(const struct branch_table *table,
 
 	for (i = 0; i < table->count && r == 0; i++) {
 		branch = table->items[i];
-		if (branch->flags & BRANCH_RO || !branch_usable(branch->id))
+		if (branch->flags & BRANCH_RO || !branch_is_well(branch))
 			continue;
 		r = read_branch(&records, branch);
 		if (r < 0)

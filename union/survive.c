@@ -136,6 +136,11 @@ static int reopen_branch(struct unionfs *fs, struct state_branch *record,
 		return branch_add_failed(&fs->branches, record->path, flags,
 					 &record->identity, -r, err);
 	branch->announced = record->used != STATE_BRANCH_NEW;
+	if (branch->flags !=
+	    flags) { /* only what is so now: as met by a call */
+		branch->flags = flags;
+		branch_set_turned_ro(branch, true);
+	}
 	branch_publish(&fs->branches);
 	return 0;
 }

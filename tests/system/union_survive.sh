@@ -272,6 +272,34 @@ fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587d, struct.pack("I", 2))'
 	echo more >>"$M/f"
 }
 
+mode_of() { # BRANCH
+	trib-union --control "$D/ctl" status | jq -r --arg p "$1" '.branches[] | select(.path == $p).mode'
+}
+test_a_branch_that_is_read_only_for_a_while_is_not_ro_for_good() {
+	branches
+	echo of-a >"$D/a/f"
+	union "control=$D/ctl,policy=ff"
+	local mode
+	mode=$(mode_of "$D/a")
+	exec {f}<"$M/f"
+	mount -o remount,ro "$D/a"
+	kill_server
+	kill_server
+	eventually 30 is_state "$D/a" read-only
+	fails any "Read-only" touch "$M/f"
+	echo elsewhere >"$M/g"
+	same "$(ls "$D/b")" g
+	mount -o remount,rw "$D/a"
+	eventually 30 is_state "$D/a" ok
+	same "$(mode_of "$D/a")" "$mode"
+	echo more >>"$M/f"
+	same "$(cat <&$f | xargs)" "of-a more"
+	exec {f}<&-
+	trib-union --control "$D/ctl" set "$D/a=RO" >/dev/null
+	kill_server
+	same "$(mode_of "$D/a")" ro
+}
+
 test_data_written_while_it_is_killed_is_right() {
 	local how i
 	for how in auto off; do
