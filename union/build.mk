@@ -29,7 +29,7 @@ $(eval $(call test_helper,union/random_io,base,))
 $(foreach t,branch branch_health control_proto dir_fd gate handle holder inode_number intent keep limits live_remove merge mounted names node node_lost node_restore open_table options pace policy policy_record policy_set quietly request statx survive unionfs uring uring_entry,\
   $(eval $(call unit_test,union/$(t)_test,union)))
 $(eval $(call unit_test,union/again_test,union,union/again_acts.c union/again_tree.c))
-$(foreach t,relocate remove_dir subdirs,\
+$(foreach t,intent_recover relocate remove_dir subdirs,\
   $(eval $(call unit_test,union/$(t)_test,union,union/branches_kit.c)))
 $(foreach t,once once_kill,\
   $(eval $(call unit_test,union/$(t)_test,union,union/once_kit.c)))

@@ -75,15 +75,17 @@ struct intent_watcher {
 };
 
 /*
- * The same when a server goes on with what the kernel knows; @watcher may be
- * NULL.
+ * The same when a server goes on with what the kernel knows. Then no branch
+ * ends it: one that does not let be read or done what is to be is reported
+ * (branch_health.h), and what is on it waits for another time. Without
+ * @watcher as above.
  */
 int intent_recover_watched(const struct branch_table *table,
 			   const struct intent_watcher *watcher,
 			   struct error *err);
 
 /* How many records a crash left on @branch, or -errno. */
-int intent_pending(const struct branch *branch);
+int intent_pending(struct branch *branch);
 
 /* Make the names in @dirfd (may be O_PATH) durable; 0 or -errno. */
 int intent_sync_dir(int dirfd);

@@ -8,23 +8,26 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "union/branch_health.h"
 #include "union/intent.h"
 #include "union/relocate.h"
 
 /* A record as found. */
 struct record {
-	const struct branch *branch;
+	struct branch *branch;
 	uint64_t id;
 	struct intent intent;
+	bool stays; /* it is not done */
 };
 
 struct records {
 	struct record *items;
 	size_t count, size;
+	bool all; /* else there are branches that cannot be asked */
 };
 
-static int add_record(struct records *records, const struct branch *branch,
+static int add_record(struct records *records, struct branch *branch,
 		      uint64_t id, const struct intent *intent)
 {
 	size_t size = records->size ? records->size * 2 : 16;
@@ -37,12 +40,13 @@ static int add_record(struct records *records, const struct branch *branch,
 		records->items = bigger;
 		records->size = size;
 	}
-	records->items[records->count++] = (struct record){branch, id, *intent};
+	records->items[records->count++] = (struct record){
+		.branch = branch, .id = id, .intent = *intent};
 	return 0;
 }
 
-static int read_record(struct records *records, const struct branch *branch,
-		       int work, const char *name)
+static int read_record(struct records *records, struct branch *branch, int work,
+		       const char *name)
 {
 	char text[INTENT_TEXT_MAX + 1];
 	unsigned long long id;
@@ -52,20 +56,34 @@ static int read_record(struct records *records, const struct branch *branch,
 	if (sscanf(name, "rename-%llu", &id) != 1)
 		return 0;
 	n = readlinkat(work, name, text, sizeof(text) - 1);
-	if (n < 0)
-		return 0; /* not a record */
+	if (n < 0) /* not a record */
+		return errno == EINVAL || errno == ENOENT ? 0 : -errno;
 	text[n] = '\0';
 	if (intent_decode(text, &intent) < 0)
 		return 0;
 	return add_record(records, branch, id, &intent);
 }
 
-static int read_branch(struct records *records, const struct branch *branch)
+/* The next one, or NULL; with *@r, an error. */
+static const struct dirent *next_entry(DIR *dir, int *r)
+{
+	const struct dirent *entry;
+
+	errno = 0;
+	entry = readdir(dir);
+	if (!entry)
+		*r = -errno;
+	return entry;
+}
+
+/* What was read before an error counts for nothing. */
+static int read_branch(struct records *records, struct branch *branch)
 {
 	int work = openat(branch->root_fd, BRANCH_WORK_DIR,
 			  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	DIR *dir = work < 0 ? NULL : fdopendir(work);
 	const struct dirent *entry;
+	size_t before = records->count;
 	int r = 0;
 
 	if (!dir) {
@@ -73,9 +91,11 @@ static int read_branch(struct records *records, const struct branch *branch)
 		fd_close(work);
 		return r;
 	}
-	while (r == 0 && (entry = readdir(dir)))
+	while (r == 0 && (entry = next_entry(dir, &r)))
 		r = read_record(records, branch, work, entry->d_name);
 	(void)closedir(dir);
+	if (r < 0)
+		records->count = before;
 	return r;
 }
 
@@ -88,9 +108,17 @@ static bool is_at(int dirfd, const char *name, const struct handle *handle)
 	       handle_equal(&found, handle);
 }
 
-static int open_dir(const struct branch *branch, const struct handle *handle)
+/* A descriptor, or -errno: there is none, or else the branch has failed. */
+static int open_dir(struct branch *branch, const struct handle *handle)
 {
-	return handle_open(branch->root_fd, handle, O_RDONLY | O_DIRECTORY);
+	return branch_report(branch, handle_open(branch->root_fd, handle,
+						 O_RDONLY | O_DIRECTORY));
+}
+
+/* What open_dir() gave for a directory that may have gone since. */
+static int unless_gone(const struct branch *branch, int r)
+{
+	return r < 0 && !branch_usable(branch->id) ? r : 0;
 }
 
 /* The new file is in place: so the old one goes. */
@@ -100,15 +128,17 @@ static int finish_replace(const struct branch_table *table,
 	const struct intent *intent = &record->intent;
 	auto_close int to = open_dir(record->branch, &intent->to_dir);
 	auto_close int other = -1;
+	struct branch *branch;
 
 	if (to < 0 || !is_at(to, intent->to_name, &intent->moved) ||
 	    intent->other >= table->count)
-		return 0;
-	other = open_dir(table->items[intent->other], &intent->other_dir);
+		return unless_gone(record->branch, to);
+	branch = table->items[intent->other];
+	other = open_dir(branch, &intent->other_dir);
 	if (other < 0 || !is_at(other, intent->to_name, &intent->replaced))
-		return 0;
+		return unless_gone(branch, other);
 	if (unlinkat(other, intent->to_name, 0) < 0 || fsync(other) < 0)
-		return -errno;
+		return branch_report(branch, -errno);
 	return 0;
 }
 
@@ -128,12 +158,12 @@ static int finish_move(const struct record *record)
 
 	if (from < 0 || to < 0 ||
 	    !is_at(from, intent->from_name, &intent->moved))
-		return 0;
+		return unless_gone(record->branch, from < 0 ? from : to);
 	if (renameat2(from, intent->from_name, to, intent->to_name,
 		      swaps ? RENAME_EXCHANGE : 0) < 0 &&
 	    errno != ENOTEMPTY && errno != EEXIST)
-		return -errno;
-	return fsync(to) < 0 ? -errno : 0;
+		return branch_report(record->branch, -errno);
+	return fsync(to) < 0 ? branch_report(record->branch, -errno) : 0;
 }
 
 static bool is_relocation(const struct record *record)
@@ -172,47 +202,105 @@ static int finish_relocation(const struct branch_table *table,
 	const struct intent *intent = &record->intent;
 	int r = relocate_finish(table, record->branch, intent);
 
-	if (r == 0 && watcher && counts(intent->kind))
+	/* The copy is whole, whatever the branch it came from says. */
+	if ((r == 0 || branch_is_well(record->branch)) && watcher &&
+	    counts(intent->kind))
 		watcher->moved(watcher->context, intent->other,
 			       &intent->replaced, record->branch->id,
 			       &intent->moved);
 	return r;
 }
 
-static int finish_all(const struct branch_table *table,
-		      const struct records *records,
-		      const struct intent_watcher *watcher)
+static int finish(const struct branch_table *table,
+		  const struct records *records, const struct record *record,
+		  const struct intent_watcher *watcher)
+{
+	if (record->intent.kind == INTENT_REPLACE)
+		return finish_replace(table, record);
+	if (!is_decided(records, record))
+		return 0;
+	return is_relocation(record) ? finish_relocation(table, record, watcher)
+				     : finish_move(record);
+}
+
+static bool is_part(const struct record *record)
+{
+	return record->intent.kind != INTENT_REPLACE && !is_relocation(record);
+}
+
+/*
+ * A server goes on without a branch. The parts of a rename stay until all can
+ * be done. Of the others only what is on that branch: what a file has replaced,
+ * or has moved from there, may be in use again by then, and is not removed.
+ */
+static void leave(const struct records *records)
+{
+	struct record *record;
+	size_t i;
+
+	for (i = 0; i < records->count; i++) {
+		record = &records->items[i];
+		if (is_part(record))
+			record->stays = record->stays || !records->all;
+		else if (branch_is_well(record->branch))
+			record->stays = false;
+	}
+}
+
+static bool must_stay(const struct records *records,
+		      const struct record *record)
+{
+	bool stays = record->stays;
+	size_t i;
+
+	for (i = 0; i < records->count && !stays && counts(record->intent.kind);
+	     i++)
+		stays = records->items[i].stays &&
+			belong_together(&records->items[i], record);
+	return stays;
+}
+
+/* The record that decides goes last: the others are nothing then. */
+static void strike_out(const struct records *records)
 {
 	const struct record *record;
 	size_t i;
-	int r = 0;
+	int last;
 
-	for (i = 0; i < records->count && r == 0; i++) {
+	for (last = 0; last <= 1; last++)
+		for (i = 0; i < records->count; i++) {
+			record = &records->items[i];
+			if (counts(record->intent.kind) == last &&
+			    !must_stay(records, record))
+				intent_end(record->branch, record->id);
+		}
+}
+
+static int finish_all(const struct branch_table *table, struct records *records,
+		      const struct intent_watcher *watcher)
+{
+	struct record *record;
+	size_t i;
+	int r;
+
+	for (i = 0; i < records->count; i++) {
 		record = &records->items[i];
-		if (record->intent.kind == INTENT_REPLACE)
-			r = finish_replace(table, record);
-		else if (!is_decided(records, record))
+		r = finish(table, records, record, watcher);
+		if (r == 0)
 			continue;
-		else if (is_relocation(record))
-			r = finish_relocation(table, record, watcher);
-		else
-			r = finish_move(record);
+		if (!watcher)
+			return r;
+		log_warning("branch '%s': what an interrupted rename or move "
+			    "had begun is not finished: %s",
+			    record->branch->path, strerror(-r));
+		record->stays = true;
 	}
-	if (r < 0)
-		return r;
-	/* The record that decides goes last: the others are nothing then. */
-	for (i = 0; i < records->count; i++)
-		if (!counts(records->items[i].intent.kind))
-			intent_end(records->items[i].branch,
-				   records->items[i].id);
-	for (i = 0; i < records->count; i++)
-		if (counts(records->items[i].intent.kind))
-			intent_end(records->items[i].branch,
-				   records->items[i].id);
+	leave(records);
+	strike_out(records);
 	return (int)records->count;
 }
 
-int intent_pending(const struct branch *branch)
+int intent_pending(struct branch *branch)
 {
 	struct records records = {0};
 	int r = read_branch(&records, branch);
@@ -226,24 +314,47 @@ int intent_recover(const struct branch_table *table, struct error *err)
 	return intent_recover_watched(table, NULL, err);
 }
 
+/* Of those that can be changed. */
+static int read_all(struct records *records, const struct branch_table *table,
+		    bool goes_on, struct error *err)
+{
+	struct branch *branch;
+	unsigned i;
+	int r;
+
+	records->all = true;
+	for (i = 0; i < table->count; i++) {
+		branch = table->items[i];
+		if (branch->flags & BRANCH_RO)
+			continue;
+		r = branch_is_well(branch) ? read_branch(records, branch)
+					   : -EIO;
+		if (r == 0)
+			continue;
+		if (!goes_on)
+			return error_set(err, -r, "branch '%s': read '%s': %s",
+					 branch->path, BRANCH_WORK_DIR,
+					 strerror(-r));
+		if (branch_is_well(branch)) {
+			log_warning("branch '%s': what interrupted renames had "
+				    "begun is not finished: %s",
+				    branch->path, strerror(-r));
+			(void)branch_report(branch, r);
+		}
+		records->all = false;
+	}
+	return 0;
+}
+
 int intent_recover_watched(const struct branch_table *table,
 			   const struct intent_watcher *watcher,
 			   struct error *err)
 {
 	struct records records = {0};
-	const struct branch *branch;
+	struct branch *branch;
 	unsigned i;
-	int r = 0;
+	int r = read_all(&records, table, watcher != NULL, err);
 
-	for (i = 0; i < table->count && r == 0; i++) {
-		branch = table->items[i];
-		if (branch->flags & BRANCH_RO || !branch_is_well(branch))
-			continue;
-		r = read_branch(&records, branch);
-		if (r < 0)
-			error_set(err, -r, "branch '%s': read '%s': %s",
-				  branch->path, BRANCH_WORK_DIR, strerror(-r));
-	}
 	if (r == 0) {
 		r = finish_all(table, &records, watcher);
 		if (r < 0)
@@ -251,9 +362,11 @@ int intent_recover_watched(const struct branch_table *table,
 				  "finish renames that were interrupted: %s",
 				  strerror(-r));
 	}
-	for (i = 0; i < table->count && r >= 0; i++)
-		if (!(table->items[i]->flags & BRANCH_RO))
-			relocate_sweep(table->items[i]);
+	for (i = 0; i < table->count && r >= 0; i++) {
+		branch = table->items[i];
+		if (!(branch->flags & BRANCH_RO) && branch_is_well(branch))
+			relocate_sweep(branch);
+	}
 	free(records.items);
 	return r;
 }

@@ -30,7 +30,7 @@ static bool is_the_union(const char *mountpoint, const struct branch *branch)
 	       st.st_dev == branch->device;
 }
 
-static int check_branch(const char *mountpoint, const struct branch *branch,
+static int check_branch(const char *mountpoint, struct branch *branch,
 			struct error *err)
 {
 	int r;

@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "union/aside.h"
+#include "union/branch_health.h"
 #include "union/inode_number.h"
 #include "union/number_keep.h"
 
@@ -285,15 +286,17 @@ static int finish_cut(const struct branch *from, const struct branch *to,
 	return r < 0 ? r : empty_stub(from, &intent->replaced, number);
 }
 
-int relocate_finish(const struct branch_table *table,
-		    const struct branch *branch, const struct intent *intent)
+int relocate_finish(const struct branch_table *table, struct branch *branch,
+		    const struct intent *intent)
 {
-	int r = finish_link(branch, intent);
+	int r = branch_report(branch, finish_link(branch, intent));
+	struct branch *from;
 
 	if (r < 0 || intent->other >= table->count ||
 	    table->items[intent->other]->flags & BRANCH_GONE)
 		return r == -ESTALE ? 0 : r; /* its directory went since */
-	return finish_cut(table->items[intent->other], branch, intent);
+	from = table->items[intent->other];
+	return branch_report(from, finish_cut(from, branch, intent));
 }
 
 void relocate_sweep(const struct branch *branch)

@@ -63,10 +63,11 @@ int relocate_undo(struct relocation *r);
 
 /*
  * After a crash, with a record of the kinds INTENT_RELOCATE on @branch that
- * is known to count: what remains of the above, but for striking out.
+ * is known to count: what remains of the above, but for striking out. 0 or
+ * -errno; the branch it is of was reported to.
  */
-int relocate_finish(const struct branch_table *table,
-		    const struct branch *branch, const struct intent *intent);
+int relocate_finish(const struct branch_table *table, struct branch *branch,
+		    const struct intent *intent);
 
 /* Before a mount, when all that is finished: drop copies left half-made. */
 void relocate_sweep(const struct branch *branch);
