@@ -15,6 +15,8 @@
 #include "union/live_set.h"
 #include "union/survive.h"
 
+#define UPGRADE_MS 20000 /* the holder looks at the program for half of it */
+
 /* By the path that it has, or had: its directory may be elsewhere now. */
 static struct branch *find_branch(const struct unionfs *fs, const char *path)
 {
@@ -63,7 +65,8 @@ static char *do_upgrade(void)
 {
 	struct error err = {0};
 
-	(void)keep_ask_replace(&err); /* returns with an error only */
+	/* It returns with an error only. */
+	(void)keep_ask_replace(UPGRADE_MS, &err);
 	return control_reply_error(error_text(&err));
 }
 

@@ -197,14 +197,14 @@ static int replace(struct holder *h, struct error *err)
 }
 
 /* Because it asked. */
-static void replace_or_refuse(struct holder *h)
+static void replace_or_refuse(struct holder *h, uint64_t token)
 {
 	struct error err = {0};
 
 	if (replace(h, &err) < 0)
 		/* One that is gone need not know. */
-		(void)keep_send(h->socket, KEEP_REFUSED, 0, error_text(&err),
-				-1);
+		(void)keep_send(h->socket, KEEP_REFUSED, token,
+				error_text(&err), -1);
 }
 
 static void take_message(struct holder *h, const struct keep_message *message,
@@ -229,7 +229,7 @@ static void take_message(struct holder *h, const struct keep_message *message,
 		memcpy(h->failure, message->text, sizeof(h->failure));
 		break;
 	case KEEP_MOUNTS: h->mounts = true; break;
-	case KEEP_REPLACE: replace_or_refuse(h); break;
+	case KEEP_REPLACE: replace_or_refuse(h, message->token); break;
 	default: break;
 	}
 	fd_close(fd);

@@ -114,7 +114,7 @@ static bool is_refused(void)
 {
 	struct error err = {0};
 
-	return keep_ask_replace(&err) == -EREMOTEIO &&
+	return keep_ask_replace(60000, &err) == -EREMOTEIO &&
 	       strstr(err.msg, "keeps other records");
 }
 

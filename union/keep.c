@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/log.h"
 
 #define HEAD offsetof(struct keep_message, text)
@@ -197,22 +199,47 @@ void keep_say_failed(const struct error *err)
 	send_it(KEEP_FAILED, (uint64_t)err->code, error_text(err), -1);
 }
 
-int keep_ask_replace(struct error *err)
+/* 1: it came; 0: the other side is gone; or -errno. */
+static int wait_refusal(uint64_t token, int timeout_ms,
+			struct keep_message *ret)
 {
+	struct pollfd socket = {.fd = keep.socket, .events = POLLIN};
+	int64_t end = clock_ms() + timeout_ms, left;
+	int fd, r = 1;
+
+	do {
+		left = end - clock_ms();
+		if (poll(&socket, 1, left > 0 ? (int)left : 0) <= 0) {
+			if (left <= 0)
+				return -ETIMEDOUT;
+			continue;
+		}
+		r = keep_receive(keep.socket, ret, &fd);
+		fd_close(fd);
+		/* Or else it is of one who waits no more. */
+	} while (r == 1 && (ret->op != KEEP_REFUSED || ret->token != token));
+	return r;
+}
+
+int keep_ask_replace(int timeout_ms, struct error *err)
+{
+	static uint64_t token;
 	struct keep_message message = {0};
-	int fd, r;
+	int r;
 
 	if (!keep_is_on())
 		return error_set(err, EOPNOTSUPP,
 				 "this union ends with its server, so no other "
 				 "can take over (survive=no)");
-	r = keep_send(keep.socket, KEEP_REPLACE, 0, NULL, -1);
+	r = keep_send(keep.socket, KEEP_REPLACE, ++token, NULL, -1);
 	if (r == 0)
-		r = keep_receive(keep.socket, &message, &fd);
-	if (r != 1 || message.op != KEEP_REFUSED)
-		return error_set(err, ENOTCONN,
+		r = wait_refusal(token, timeout_ms, &message);
+	if (r == 1)
+		return error_set(err, EREMOTEIO, "%s", message.text);
+	if (r == -ETIMEDOUT)
+		return error_set(err, ETIMEDOUT,
 				 "the process that would start another server "
-				 "is gone");
-	fd_close(fd);
-	return error_set(err, EREMOTEIO, "%s", message.text);
+				 "does not answer");
+	return error_set(err, ENOTCONN,
+			 "the process that would start another server is gone");
 }

@@ -14,6 +14,8 @@
 
 #include "base/error.h"
 
+#define KEEP_VERSION 1 /* of all this; a part of state_layout() */
+
 /* Tokens: of the state memory, the connection to the kernel, and others. */
 #define KEEP_STATE 1
 #define KEEP_FUSE  2
@@ -28,7 +30,8 @@ enum keep_op {
 	KEEP_END,     /* to the server: those were all */
 	KEEP_MOUNTS,  /* to the holder: it is about to */
 	KEEP_REPLACE, /* to the holder: another server is to take over */
-	KEEP_REFUSED, /* to the server: none can; with @text */
+	KEEP_REFUSED, /* to the server: none can; with @text, and the token
+			 it asked with */
 };
 
 struct keep_message {
@@ -65,8 +68,9 @@ void keep_say_failed(const struct error *err);
 
 /*
  * Have the holder replace this server, by one thread at a time. Returns only
- * when it does not: -errno with @err.
+ * when it does not: -errno with @err; -ETIMEDOUT: it did not say so for so
+ * long, and may do it yet.
  */
-int keep_ask_replace(struct error *err);
+int keep_ask_replace(int timeout_ms, struct error *err);
 
 #endif

@@ -139,24 +139,56 @@ static void a_holder_that_is_gone_gives_nothing(void **state)
 	assert_int_equal(keep_start(ends[1]), -EPIPE);
 }
 
-static void asks_to_be_replaced_and_is_told_why_not(void **state)
+static void begin(void)
+{
+	assert_int_equal(keep_send(ends[0], KEEP_END, 0, NULL, -1), 0);
+	assert_int_equal(keep_start(ends[1]), 0);
+}
+
+/* What it is asked with. */
+static uint64_t take_request(void)
 {
 	struct keep_message message;
-	struct error err = {0};
 	int fd;
+
+	assert_int_equal(keep_receive(ends[0], &message, &fd), 1);
+	assert_int_equal(message.op, KEEP_REPLACE);
+	return message.token;
+}
+
+static void asks_to_be_replaced_and_is_told_why_not(void **state)
+{
+	struct error err = {0};
+	uint64_t token;
 
 	(void)state;
 	assert_int_equal(keep_start(-1), 0);
-	assert_int_equal(keep_ask_replace(&err), -EOPNOTSUPP);
-	assert_int_equal(keep_send(ends[0], KEEP_END, 0, NULL, -1), 0);
-	assert_int_equal(keep_start(ends[1]), 0);
-	assert_int_equal(keep_send(ends[0], KEEP_REFUSED, 0, "too old", -1), 0);
-	assert_int_equal(keep_ask_replace(&err), -EREMOTEIO);
+	assert_int_equal(keep_ask_replace(60000, &err), -EOPNOTSUPP);
+	begin();
+	assert_int_equal(keep_ask_replace(0, &err), -ETIMEDOUT);
+	token = take_request();
+	/* The first is late, and of the request before. */
+	assert_int_equal(keep_send(ends[0], KEEP_REFUSED, token, "late", -1),
+			 0);
+	assert_int_equal(
+		keep_send(ends[0], KEEP_REFUSED, token + 1, "too old", -1), 0);
+	assert_int_equal(keep_ask_replace(60000, &err), -EREMOTEIO);
 	assert_string_equal(err.msg, "too old");
-	assert_int_equal(keep_receive(ends[0], &message, &fd), 1);
-	assert_int_equal(message.op, KEEP_REPLACE);
+	assert_int_equal(take_request(), token + 1);
 	fd_close(take_fd(&ends[0]));
-	assert_int_equal(keep_ask_replace(&err), -ENOTCONN);
+	assert_int_equal(keep_ask_replace(60000, &err), -ENOTCONN);
+}
+
+/* As one that is older does, which does not know what it is asked. */
+static void waits_no_longer_than_it_may_for_a_holder_that_is_silent(
+	void **state)
+{
+	struct error err = {0};
+
+	(void)state;
+	begin();
+	assert_int_equal(keep_ask_replace(1, &err), -ETIMEDOUT);
+	assert_non_null(strstr(err.msg, "does not answer"));
 }
 
 int main(void)
@@ -175,6 +207,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			asks_to_be_replaced_and_is_told_why_not, setup,
 			teardown),
+		cmocka_unit_test_setup_teardown(
+			waits_no_longer_than_it_may_for_a_holder_that_is_silent,
+			setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,6 +44,7 @@ uint32_t state_layout(void)
 {
 	static const uint64_t parts[] = {
 		STATE_VERSION,
+		KEEP_VERSION,
 		STATE_SIZE,
 		COPIES_AT,
 		QUIET_AT,

@@ -124,8 +124,9 @@ struct state {
 };
 
 /*
- * A number for what these records are and mean: a program with another one
- * cannot go on with them. Never 0.
+ * A number for what these records are and mean, and what a server and its
+ * holder say to each other: a program with another one cannot go on with them.
+ * Never 0.
  */
 uint32_t state_layout(void);
 
