@@ -113,7 +113,8 @@ static void drop_all(struct holder *h)
 		fd_close(h->kept[--h->count].fd);
 }
 
-static int hand_over(const struct holder *h)
+/* 0, also when it is gone already: that is seen later. */
+static int hand_over(const struct holder *h, struct error *err)
 {
 	size_t i;
 	int r = 0;
@@ -121,21 +122,29 @@ static int hand_over(const struct holder *h)
 	for (i = 0; i < h->count && r == 0; i++)
 		r = keep_send(h->socket, KEEP_ADD, h->kept[i].token, NULL,
 			      h->kept[i].fd);
-	return r == 0 ? keep_send(h->socket, KEEP_END, 0, NULL, -1) : r;
+	if (r == 0)
+		r = keep_send(h->socket, KEEP_END, 0, NULL, -1);
+	return r == 0 || r == -EPIPE || r == -ECONNRESET
+		       ? 0
+		       : error_set(err, -r, "give the server what was kept: %s",
+				   strerror(-r));
 }
 
 /* 0 or -errno: then there is none. */
-static int watch_child(struct holder *h, struct error *err)
+static int equip_child(struct holder *h, struct error *err)
 {
 	int r;
 
 	h->pidfd = pidfd_open(h->pid, 0);
-	if (h->pidfd >= 0)
+	r = h->pidfd < 0 ? error_set(err, errno, "watch the server: %s",
+				     strerror(errno))
+			 : hand_over(h, err);
+	if (r == 0)
 		return 0;
-	r = error_set(err, errno, "watch the server: %s", strerror(errno));
 	(void)kill(h->pid, SIGKILL); /* ours until it is waited for */
 	while (waitpid(h->pid, NULL, 0) < 0 && errno == EINTR)
 		;
+	fd_close(take_fd(&h->pidfd));
 	return r;
 }
 
@@ -154,10 +163,8 @@ static int start_server(struct holder *h, struct error *err)
 	r = process_start(h->argv, STDERR_FILENO, ends[1], &h->pid, err);
 	fd_close(ends[1]);
 	if (r == 0)
-		r = watch_child(h, err);
-	if (r == 0)
-		(void)hand_over(h); /* one that is gone already is seen below */
-	else
+		r = equip_child(h, err);
+	if (r < 0)
 		fd_close(take_fd(&h->socket));
 	return r;
 }

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -17,6 +18,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -35,6 +37,21 @@
 #define RECORDS   "TRIB_HOLDER_TEST_RECORDS"
 
 static char mountpoint[64];
+
+/* So many messages are not sent, for want of memory. */
+static unsigned bad_sends;
+
+ssize_t sendmsg(int socket, const struct msghdr *message, int flags)
+{
+	ssize_t (*real)(int, const struct msghdr *, int) = NULL;
+
+	*(void **)&real = dlsym(RTLD_NEXT, "sendmsg");
+	if (!bad_sends)
+		return real(socket, message, flags);
+	bad_sends--;
+	errno = ENOBUFS;
+	return -1;
+}
 
 /* The server */
 
@@ -154,13 +171,29 @@ static int keep_too_much(const char *at)
 	return 0;
 }
 
+/* The first leaves something, the next one has it. */
+static int leave_something(const char *at)
+{
+	auto_close int fd = keep_take(KEEP_FUSE);
+	char first[80];
+
+	(void)snprintf(first, sizeof(first), "%s.first", at);
+	if (unlink(first) < 0)
+		return fd >= 0 ? 0 : 1;
+	fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	keep_fd(KEEP_FUSE, fd);
+	keep_say_ready();
+	return raise(SIGKILL);
+}
+
 static const struct {
 	const char *name;
 	int (*serve)(const char *at);
 } servers[] = {{"die-mounted", die_mounted},
 	       {"refuse", refuse},
 	       {"be-replaced", be_replaced},
-	       {"keep-too-much", keep_too_much}};
+	       {"keep-too-much", keep_too_much},
+	       {"leave-something", leave_something}};
 
 /* NAME MOUNTPOINT, after what the holder adds */
 static int serve(char **words)
@@ -297,6 +330,29 @@ static void a_program_of_the_same_records_takes_over(void **state)
 	assert_true(run_replaced(state_layout()) < 0);
 }
 
+static unsigned to_fail; /* when a server serves */
+
+static void fail_sends(void *context)
+{
+	(void)context;
+	bad_sends = to_fail;
+}
+
+static void one_that_is_not_given_all_is_replaced(void **state)
+{
+	struct union_options options = {.mountpoint = mountpoint};
+	char self[] = "holder_test", name[] = "leave-something";
+	char *argv[] = {self, name, mountpoint, NULL};
+	struct error err = {0};
+
+	(void)state;
+	make_first();
+	to_fail = 2;
+	if (holder_run(&options, 3, argv, fail_sends, NULL, &err) < 0)
+		fail_msg("%s", err.msg);
+	assert_int_equal(bad_sends, 0);
+}
+
 /* In a process of its own: it loses its limit. */
 static void run_keep_too_much(int log_fd)
 {
@@ -342,6 +398,8 @@ int main(int argc, char **argv)
 			done),
 		cmocka_unit_test_setup_teardown(
 			a_program_of_the_same_records_takes_over, setup, done),
+		cmocka_unit_test_setup_teardown(
+			one_that_is_not_given_all_is_replaced, setup, done),
 		cmocka_unit_test_setup_teardown(what_is_not_kept_is_said, setup,
 						done),
 	};
