@@ -97,8 +97,9 @@ static int attributes_fill(posix_spawnattr_t *attributes, int group_flag)
 	return r;
 }
 
-static int child_spawn(const char *const *argv, const struct child_fds *fds,
-		       int group_flag, pid_t *ret_pid, struct error *err)
+static int child_spawn(const char *program, const char *const *argv,
+		       const struct child_fds *fds, int group_flag,
+		       pid_t *ret_pid, struct error *err)
 {
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attributes;
@@ -115,7 +116,7 @@ static int child_spawn(const char *const *argv, const struct child_fds *fds,
 	if (r == 0)
 		r = attributes_fill(&attributes, group_flag);
 	if (r == 0) /* posix_spawn(3) does not write to argv */
-		r = posix_spawnp(&pid, argv[0], &actions, &attributes,
+		r = posix_spawnp(&pid, program, &actions, &attributes,
 				 (char *const *)argv, environ);
 	(void)posix_spawnattr_destroy(&attributes); /* always 0 */
 undo_actions:
@@ -125,7 +126,7 @@ undo_actions:
 		return 0;
 	}
 failed:
-	return error_set(err, r, "run '%s': %s", argv[0],
+	return error_set(err, r, "run '%s': %s", program,
 			 r == ENOENT ? "no such program" : strerror(r));
 }
 
@@ -353,8 +354,8 @@ int process_run(const char *const *argv, const char *input, int timeout_ms,
 	if (r < 0)
 		r = error_set(err, -r, "run '%s': %s", argv[0], strerror(-r));
 	else
-		r = child_spawn(argv, &child, POSIX_SPAWN_SETPGROUP, &p.pid,
-				err);
+		r = child_spawn(argv[0], argv, &child, POSIX_SPAWN_SETPGROUP,
+				&p.pid, err);
 	fd_close(child.input);
 	fd_close(child.output);
 	fd_close(child.errors);
@@ -406,17 +407,24 @@ int process_must(const char *const *argv, int timeout_ms, struct error *err)
 int process_start(const char *const *argv, int log_fd, int pass_fd,
 		  pid_t *ret_pid, struct error *err)
 {
+	return process_start_file(argv[0], argv, log_fd, pass_fd, ret_pid, err);
+}
+
+int process_start_file(const char *program, const char *const *argv, int log_fd,
+		       int pass_fd, pid_t *ret_pid, struct error *err)
+{
 	auto_close int log = log_fd < 0 ? -1 : fd_copy_up(log_fd);
 	auto_close int pass = pass_fd < 0 ? -1 : fd_copy_up(pass_fd);
 	const struct child_fds child = {-1, log, log, pass};
 
 	if (log_fd >= 0 && log < 0)
-		return error_set(err, -log, "run '%s': its log: %s", argv[0],
+		return error_set(err, -log, "run '%s': its log: %s", program,
 				 strerror(-log));
 	if (pass_fd >= 0 && pass < 0)
 		return error_set(err, -pass, "run '%s': its descriptor: %s",
-				 argv[0], strerror(-pass));
-	return child_spawn(argv, &child, POSIX_SPAWN_SETSID, ret_pid, err);
+				 program, strerror(-pass));
+	return child_spawn(program, argv, &child, POSIX_SPAWN_SETSID, ret_pid,
+			   err);
 }
 
 /* @ret_state: the letter of proc(5) "state". */

@@ -25,6 +25,7 @@
 #include "union/state.h"
 
 #define ASK_TIMEOUT_MS 10000
+#define OWN_PROGRAM    "/proc/self/exe" /* also when it was removed */
 
 struct kept {
 	uint64_t token;
@@ -43,6 +44,7 @@ struct holder {
 	bool replaced; /* by us: somebody asked for another server */
 	bool told;     /* @ready was called */
 	bool mounts;   /* a server has mounted, or was about to */
+	bool own;      /* the next server is OWN_PROGRAM */
 	struct pace pace;
 	int pause_ms; /* the last */
 
@@ -160,7 +162,8 @@ static int start_server(struct holder *h, struct error *err)
 		return error_set(err, errno, "start the server: %s",
 				 strerror(errno));
 	h->socket = ends[0];
-	r = process_start(h->argv, STDERR_FILENO, ends[1], &h->pid, err);
+	r = process_start_file(h->own ? OWN_PROGRAM : h->argv[0], h->argv,
+			       STDERR_FILENO, ends[1], &h->pid, err);
 	fd_close(ends[1]);
 	if (r == 0)
 		r = equip_child(h, err);
@@ -346,6 +349,19 @@ static void wait_a_pause(struct holder *h, int pause_ms)
 	h->replaced = false; /* there is none to replace */
 }
 
+/*
+ * The program that is at our path; when that does not come to serve, the one
+ * that we are, which did and keeps the same records. And so on in turn.
+ */
+static void choose_program(struct holder *h)
+{
+	h->own = h->serves_since_ms < 0 && !h->own && has(h, KEEP_FUSE);
+	if (h->own)
+		log_warning("'%s': the program '%s' does not come to serve: "
+			    "the one that did before takes over",
+			    h->mountpoint, h->argv[0]);
+}
+
 /* 1: another one is to be started; else the result of all. */
 static int start_again(struct holder *h, bool by_itself, const char *how,
 		       struct error *err)
@@ -367,6 +383,7 @@ static int start_again(struct holder *h, bool by_itself, const char *how,
 	}
 	if (!has(h, KEEP_FUSE))
 		let_go(h); /* from the start */
+	choose_program(h);
 	wait_a_pause(h, pause_ms);
 	return h->ending ? end_early(h, err) : 1;
 }
@@ -382,7 +399,7 @@ static int judge(struct holder *h, const siginfo_t *info, struct error *err)
 	if (h->ending)
 		return end_early(h, err);
 	if (!killed && h->serves_since_ms < 0 &&
-	    (!has(h, KEEP_FUSE) || h->error == EPROTO))
+	    (!has(h, KEEP_FUSE) || (h->error == EPROTO && h->own)))
 		return give_up(h, err);
 	(void)snprintf(how, sizeof(how), "its server ended by %s %d%s%s",
 		       killed ? "signal" : "exit status", info->si_status,

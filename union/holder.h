@@ -4,7 +4,8 @@
  * what a server gives it (keep.h: the state memory, the connection to the
  * kernel, files that were removed while they are open), watch the server, and
  * start the next one when it was killed: the program that is at its path by
- * then, so a new version takes over when it is told to (SIGUSR2) and can.
+ * then, so a new version takes over when it is told to (SIGUSR2) and can. One
+ * that does not come to serve is followed by the program of the holder itself.
  * pace.h says when it gives up.
  */
 #ifndef UNION_HOLDER_H

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -36,6 +37,14 @@ static void ready(void *context)
 		/* A parent that is gone need not know. */
 		(void)fd_write_all(options->ready_fd, "\n", 1);
 	fd_close(take_fd(&options->ready_fd));
+}
+
+/* The last part of a path. */
+static const char *name_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
 }
 
 /* To the waiting parent when there is one: it alone has a terminal. */
@@ -79,6 +88,8 @@ static int run_foreground(struct union_options *options, int argc, char **argv)
 
 	if (options->ready_fd >= 0)
 		(void)fcntl(options->ready_fd, F_SETFD, FD_CLOEXEC); /* a fd */
+	/* It may have been started by another path, "exe". */
+	(void)prctl(PR_SET_NAME, name_of(argv[0])); /* a string */
 	if (serve(options, argc, argv, &err) < 0)
 		return report(options, &err);
 	return 0;
@@ -149,14 +160,6 @@ static int say_records(void)
 	printf("%" PRIu32 "\n",
 	       passthrough_sees_replies() ? state_layout() : 0);
 	return 0;
-}
-
-/* The last part of a path. */
-static const char *name_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
 }
 
 int main(int argc, char **argv)

@@ -383,18 +383,6 @@ test_another_program_takes_over_when_told_to() {
 	same "$(readlink "/proc/$(server)/exe")" "$D/trib-union"
 }
 
-test_one_that_never_serves_is_given_up_with_words() {
-	cp "$BUILD/bin/trib-union" "$D/trib-union"
-	PATH=$D:$PATH union
-	printf '#!/bin/sh\nexit 3\n' >"$D/new"
-	chmod 755 "$D/new"
-	mv "$D/new" "$D/trib-union"
-	kill -9 "$(server)"
-	eventually 120 gone
-	! mountpoint -q "$M"
-	grep -q "the server ended at once" "$D/log"
-}
-
 become() { # the next server is what is at standard input
 	cat >"$D/new"
 	chmod 755 "$D/new"
@@ -423,23 +411,59 @@ P
 	same "$(cat "$M/f")" kept
 }
 
-test_it_waits_for_a_program_that_is_not_there() {
+# by_itself FILE: the program of the holder serves, as if it were the other
+by_itself() {
+	same "$(cat "$1")" kept
+	same "$(readlink "/proc/$(server)/exe")" "$(readlink "/proc/$(holder)/exe")"
+	same "$(cat "/proc/$(server)/comm")" trib-union
+	same "$(tr '\0' '\n' <"/proc/$(server)/cmdline" | head -n 1)" "$D/trib-union"
+	same "$(union_server "$M")" "$(server)"
+	grep -q "the program '$D/trib-union' does not come to serve" "$D/log"
+}
+
+version() { getfattr --absolute-names --only-values -n user.union.version "$M/.union"; }
+test_a_program_that_never_serves_is_done_without() {
+	become_itself
+	PATH=$D:$PATH union "control=$D/ctl"
+	echo kept >"$M/f"
+	local version pid
+	version=$(version)
+	printf '#!/bin/sh\nexit 3\n' | become
+	kill_server
+	by_itself "$M/f"
+	same "$(version)" "$version"
+	# It passes for one that can, and cannot.
+	become <<P
+#!/bin/sh
+[ "\$1" != --records ] || exec "$BUILD/bin/trib-union" --records
+exit 3
+P
+	pid=$(server)
+	trib-union --control "$D/ctl" upgrade >"$D/said"
+	another_than "$pid"
+	by_itself "$M/f"
+	same "$(jq -r .version <"$D/said")" "$version"
+	become_itself
+	trib-union --control "$D/ctl" upgrade >/dev/null
+	same "$(readlink "/proc/$(server)/exe")" "$D/trib-union"
+}
+
+test_a_program_that_is_not_there_is_done_without() {
 	become_itself
 	PATH=$D:$PATH union
 	echo kept >"$M/f"
-	mv "$D/trib-union" "$D/away"
-	kill -9 "$(server)"
-	eventually 30 grep -q "no such program" "$D/log"
-	mv "$D/away" "$D/trib-union"
-	same "$(cat "$M/f")" kept
+	rm "$D/trib-union"
+	kill_server
+	by_itself "$M/f"
+	grep -q "no such program" "$D/log"
+	kill_server
+	by_itself "$M/f"
 }
 
-# And what is mounted over it is another's.
-test_one_that_keeps_other_records_is_given_up_at_once() {
+test_a_program_that_keeps_other_records_is_done_without() {
 	become_itself
 	PATH=$D:$PATH union
-	mount -t tmpfs none "$M"
-	at_exit umount -l "$M"
+	echo kept >"$M/f"
 	become <<P
 #!$(type -P python3)
 import errno, socket, struct
@@ -448,10 +472,24 @@ s = socket.socket(fileno=3)
 s.send(struct.pack("=IIQ", 4, 0, errno.EPROTO) + b"it keeps others") # KEEP_FAILED
 raise SystemExit(1)
 P
-	kill -9 "$(server)"
-	eventually 30 gone
+	kill_server
+	by_itself "$M/f"
 	same "$(cat "$D/asked")" one
 	grep -q "it keeps others" "$D/log"
+}
+
+# And what is mounted over it is another's.
+test_when_none_of_them_serves_it_is_given_up_with_words() {
+	become_itself
+	PATH=$D:$PATH union
+	mount -t tmpfs none "$M"
+	at_exit umount -l "$M"
+	printf '#!/bin/sh\nexit 3\n' | become
+	chmod 644 "/proc/$(holder)/exe"
+	kill -9 "$(server)"
+	eventually 120 gone
+	grep -q "Permission denied" "$D/log"
+	grep -q "ended by exit status 3" "$D/log"
 	same "$(stat -f -c %T "$M")" tmpfs
 }
 
