@@ -1,5 +1,5 @@
 $(eval $(call library,union,\
-  union/again.c union/announce.c union/aside.c union/attrs.c union/branch.c \
+  union/again.c union/announce.c union/aside.c union/attrs.c union/backing_lost.c union/branch.c \
   union/branch_health.c union/branch_identity.c union/birth.c union/branch_spec.c \
   union/bury.c union/clone_dir.c union/control.c union/control_client.c \
   union/control_command.c union/control_proto.c union/control_status.c \

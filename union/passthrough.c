@@ -38,7 +38,7 @@ void passthrough_close(struct unionfs *fs, int32_t backing_id)
 {
 	uint32_t id = (uint32_t)backing_id;
 
-	/* It was open: there is nothing that can fail. */
+	/* Where it is open there is nothing that can fail. */
 	(void)ioctl(fuse_session_fd(fs->session), DEV_IOC_BACKING_CLOSE, &id);
 }
 

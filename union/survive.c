@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "union/backing_lost.h"
 #include "union/branch_health.h"
 #include "union/intent.h"
 #include "union/keep.h"
@@ -364,6 +365,7 @@ int survive_replay_init(struct unionfs *fs)
 	if (!fs->state || fuse_fd < 0)
 		return 0;
 	close_unused_backing(fs);
+	backing_lost_close(fs);
 	header = fs->state->header;
 	if (!header->has_init)
 		return 0; /* it comes again */

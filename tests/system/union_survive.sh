@@ -91,6 +91,44 @@ test_a_pattern_that_meets_the_union_goes_on() {
 	eventually 30 gone
 }
 
+# backing WORD ARGUMENT: as the server does it, by its connection to the kernel
+backing() {
+	python3 - "$(server)" "$@" <<'P'
+import ctypes, os, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+pid, word, what = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+fds = "/proc/%d/fd" % pid
+theirs = [int(fd) for fd in os.listdir(fds) if os.readlink("%s/%s" % (fds, fd)) == "/dev/fuse"][0]
+fuse = libc.syscall(438, os.pidfd_open(pid), theirs, 0) # pidfd_getfd
+if word == "open": # FUSE_DEV_IOC_BACKING_OPEN, FUSE_DEV_IOC_BACKING_CLOSE
+    r = libc.ioctl(fuse, 0x4010e501, struct.pack("=iIQ", os.open(what, os.O_RDONLY), 0, 0))
+else:
+    r = libc.ioctl(fuse, 0x4004e502, struct.pack("=I", int(what)))
+if r < 0:
+    sys.exit(os.strerror(ctypes.get_errno()))
+print(r)
+P
+}
+test_what_a_killed_server_had_just_named_to_the_kernel_is_given_back() {
+	union
+	getfattr --absolute-names --only-values -n user.tributary.stats "$M" | jq -e .passthrough >"$D/out" ||
+		skip "this kernel passes nothing through"
+	echo kept >"$M/f"
+	echo lost >"$M/g"
+	exec {f}<>"$M/f"
+	local one two
+	one=$(backing open "$D/"[ab]/g)
+	two=$(backing open "$D/"[ab]/g)
+	[ "$two" -gt "$one" ]
+	kill_server
+	fails any "No such file" backing close "$one"
+	fails any "No such file" backing close "$two"
+	echo more >>"$M/f"
+	same "$(xargs <&$f)" "kept more"
+	exec {f}>&-
+	same "$(cat "$M/f" "$M/g" | xargs)" "kept more lost"
+}
+
 test_open_files_go_on() {
 	local how
 	for how in auto off; do
