@@ -15,7 +15,7 @@
 #include "union/live_set.h"
 #include "union/survive.h"
 
-#define UPGRADE_MS 20000 /* the holder looks at the program for half of it */
+#define UPGRADE_MS 20000 /* the holder looks at things for half of it */
 
 /* By the path that it has, or had: its directory may be elsewhere now. */
 static struct branch *find_branch(const struct unionfs *fs, const char *path)

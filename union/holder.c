@@ -19,12 +19,14 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "union/hanging.h"
 #include "union/keep.h"
 #include "union/limits.h"
 #include "union/pace.h"
 #include "union/state.h"
 
 #define ASK_TIMEOUT_MS 10000
+#define HANG_MS        2000
 #define OWN_PROGRAM    "/proc/self/exe" /* also when it was removed */
 
 struct kept {
@@ -191,10 +193,23 @@ static int check_program(const struct holder *h, struct error *err)
 			       h->argv[0]);
 }
 
+/* One that cannot end would hold up all that is asked of the union. */
+static int check_end(const struct holder *h, struct error *err)
+{
+	return hanging_thread(h->pid, HANG_MS)
+		       ? error_set(err, EBUSY,
+				   "the server waits for a branch that does "
+				   "not answer, and would not end before it "
+				   "does")
+		       : 0;
+}
+
 static int replace(struct holder *h, struct error *err)
 {
 	int r = check_program(h, err);
 
+	if (r == 0)
+		r = check_end(h, err);
 	if (r < 0) {
 		log_warning("'%s': no other server takes over: %s",
 			    h->mountpoint, error_text(err));

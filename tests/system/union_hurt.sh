@@ -345,4 +345,27 @@ test_a_branch_that_hangs_holds_up_only_who_asks_it() {
 	umount "$M"
 }
 
+test_no_server_takes_over_while_a_branch_hangs() {
+	OPTIONS=survive=yes two_branches mkfs.ext4 -q
+	local server writer
+	server=$(union_server "$M")
+	at_exit fsfreeze -u "$D/a"
+	fsfreeze -f "$D/a"
+	touch "$M/of-a/new" &
+	writer=$!
+	eventually 30 eval 'grep -qs "^State:.D" /proc/$server/task/*/status'
+	fails 1 "does not answer" trib-union --control "$D/ctl" upgrade
+	kill -USR2 "$(pgrep -f -- " -f --ready-fd=3 .* $M\$")"
+	eventually 30 eval '[ "$(logged "no other server takes over")" = 2 ]'
+	same "$(union_server "$M")" "$server"
+	same "$(timeout 30 cat "$M/of-b/y")" b/of-b/y
+	fsfreeze -u "$D/a"
+	wait $writer || true
+	eventually 30 trib-union --control "$D/ctl" upgrade >/dev/null
+	[ "$(union_server "$M")" != "$server" ]
+	eventually 90 is_state a ok
+	same "$(cat "$M/f-a")" a/f-a
+	umount "$M"
+}
+
 run_tests "$@"

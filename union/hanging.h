@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A thread in a call that does not come back cannot end, and neither can its
+ * process, whoever kills it.
+ */
+#ifndef UNION_HANGING_H
+#define UNION_HANGING_H
+
+#include <sys/types.h>
+
+/*
+ * The id of a thread of @process that waits in one call (state D, proc(5))
+ * now and for @patience_ms more; 0: there is none, which is known at once when
+ * none waits now.
+ */
+pid_t hanging_thread(pid_t process, int patience_ms);
+
+#endif
