@@ -6,7 +6,7 @@ $(eval $(call library,union,\
   union/copy_data.c union/dir_fd.c union/dir_listing.c union/dir_parts.c union/dir_read.c union/dir_turn.c \
   union/dot_union.c union/drain.c union/drain_dir.c union/drain_walk.c \
   union/explain.c union/file_in_use.c union/find_names.c union/full.c \
-  union/gate.c union/handle.c union/hanging.c union/heal.c union/holder.c \
+  union/gate.c union/handle.c union/hanging.c union/heal.c union/held.c union/holder.c \
   union/inode_number.c union/intent.c union/intent_recover.c union/keep.c union/limits.c \
   union/live_add.c union/live_remove.c union/live_set.c union/lookup.c \
   union/merge.c union/mount.c union/mounted.c union/move.c union/move_check.c union/move_copy.c union/moving.c union/names.c union/names_set.c \
@@ -26,7 +26,7 @@ $(eval $(call library,union,\
 $(eval $(call program,trib-union,union/main.c,union))
 $(eval $(call test_helper,union/outcomes,base,))
 $(eval $(call test_helper,union/random_io,base,))
-$(foreach t,branch branch_health control_proto dir_fd gate handle hanging holder inode_number intent keep limits live_remove merge mounted names node node_lost node_restore open_table options pace policy policy_record policy_set quietly request statx survive unionfs uring uring_entry,\
+$(foreach t,branch branch_health control_proto dir_fd gate handle hanging held holder inode_number intent keep limits live_remove merge mounted names node node_lost node_restore open_table options pace policy policy_record policy_set quietly request statx survive unionfs uring uring_entry,\
   $(eval $(call unit_test,union/$(t)_test,union)))
 $(eval $(call unit_test,union/again_test,union,union/again_acts.c union/again_tree.c))
 $(foreach t,intent_recover relocate remove_dir subdirs,\

@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "union/hanging.h"
+#include "union/held.h"
 #include "union/keep.h"
 #include "union/limits.h"
 #include "union/pace.h"
@@ -27,20 +28,16 @@
 
 #define ASK_TIMEOUT_MS 10000
 #define HANG_MS        2000
+#define GATHER_MS      1
+#define MESSAGES_MAX   256              /* at once */
 #define OWN_PROGRAM    "/proc/self/exe" /* also when it was removed */
-
-struct kept {
-	uint64_t token;
-	int fd;
-};
 
 struct holder {
 	const char **argv;
 	char *mountpoint; /* absolute */
 	void (*ready)(void *context);
 	void *context;
-	struct kept *kept;
-	size_t count, size;
+	struct held held;
 	int signals;
 	bool ending;   /* somebody asked for it */
 	bool replaced; /* by us: somebody asked for another server */
@@ -59,75 +56,22 @@ struct holder {
 	char failure[ERROR_TEXT_MAX];
 };
 
-static bool has(const struct holder *h, uint64_t token)
-{
-	size_t i;
-
-	for (i = 0; i < h->count; i++)
-		if (h->kept[i].token == token)
-			return true;
-	return false;
-}
-
 /* The union goes on; what this is of goes with its server. */
-static void not_kept(struct holder *h, int why)
+static void note_kept(struct holder *h, int r)
 {
-	if (!h->said)
+	if (r < 0 && !h->said)
 		log_warning("'%s': not all that must outlive the server is "
 			    "kept: %s: files that were removed while open are "
 			    "lost when it is killed",
-			    h->mountpoint, strerror(why));
-	h->said = true;
-}
-
-static void add(struct holder *h, uint64_t token, int fd)
-{
-	size_t size = h->size ? h->size * 2 : 64;
-	struct kept *bigger;
-
-	if (h->count == h->size) {
-		bigger = reallocarray(h->kept, size, sizeof(*bigger));
-		if (!bigger) {
-			fd_close(fd);
-			not_kept(h, ENOMEM);
-			return;
-		}
-		h->kept = bigger;
-		h->size = size;
-	}
-	h->kept[h->count++] = (struct kept){token, fd};
-}
-
-/* The last ones are asked for most. */
-static void drop(struct holder *h, uint64_t token)
-{
-	size_t i = h->count;
-
-	while (i && h->kept[i - 1].token != token)
-		i--;
-	if (!i)
-		return;
-	fd_close(h->kept[i - 1].fd);
-	h->kept[i - 1] = h->kept[--h->count];
-}
-
-static void drop_all(struct holder *h)
-{
-	while (h->count)
-		fd_close(h->kept[--h->count].fd);
+			    h->mountpoint, strerror(-r));
+	h->said |= r < 0;
 }
 
 /* 0, also when it is gone already: that is seen later. */
 static int hand_over(const struct holder *h, struct error *err)
 {
-	size_t i;
-	int r = 0;
+	int r = held_send(&h->held, h->socket);
 
-	for (i = 0; i < h->count && r == 0; i++)
-		r = keep_send(h->socket, KEEP_ADD, h->kept[i].token, NULL,
-			      h->kept[i].fd);
-	if (r == 0)
-		r = keep_send(h->socket, KEEP_END, 0, NULL, -1);
 	return r == 0 || r == -EPIPE || r == -ECONNRESET
 		       ? 0
 		       : error_set(err, -r, "give the server what was kept: %s",
@@ -238,11 +182,11 @@ static void take_message(struct holder *h, const struct keep_message *message,
 	switch (message->op) {
 	case KEEP_ADD:
 		if (fd >= 0)
-			add(h, message->token, fd);
+			note_kept(h, held_add(&h->held, message->token, fd));
 		else /* what was sent with it found no place here */
-			not_kept(h, EMFILE);
+			note_kept(h, -EMFILE);
 		return;
-	case KEEP_DROP: drop(h, message->token); break;
+	case KEEP_DROP: held_drop(&h->held, message->token); break;
 	case KEEP_READY:
 		h->serves_since_ms = clock_ms();
 		if (!h->told)
@@ -289,7 +233,23 @@ static void take_signal(struct holder *h)
 	(void)pidfd_send_signal(h->pidfd, (int)info.ssi_signo, NULL, 0);
 }
 
-/* Until it has ended. How: as waitid() says it. */
+/* What there is, or a good part of it. False: as above. */
+static bool read_messages(struct holder *h)
+{
+	struct pollfd socket = {.fd = h->socket, .events = POLLIN};
+	int i = 0;
+
+	while (i++ < MESSAGES_MAX && poll(&socket, 1, 0) > 0)
+		if (!read_message(h))
+			return false;
+	return true;
+}
+
+/*
+ * Until it has ended. How: as waitid() says it. A file that is removed is two
+ * messages: to be woken for each would cost as much as the rest of a removal,
+ * so they gather for a moment.
+ */
 static siginfo_t watch(struct holder *h)
 {
 	struct pollfd fds[] = {
@@ -304,8 +264,12 @@ static siginfo_t watch(struct holder *h)
 			continue;
 		if (fds[1].revents)
 			take_signal(h);
-		if (fds[0].revents && !read_message(h))
+		if (!fds[0].revents)
+			continue;
+		if (!read_messages(h))
 			fds[0].fd = -1;
+		/* What these two say is said again. */
+		(void)poll(fds + 1, 2, GATHER_MS);
 	}
 	/* What it had sent before is here. */
 	while (read_message(h))
@@ -326,7 +290,7 @@ static void let_go(struct holder *h)
 {
 	int fd;
 
-	drop_all(h);
+	held_done(&h->held);
 	if (!h->mounts)
 		return;
 	fd = open(h->mountpoint, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -370,7 +334,8 @@ static void wait_a_pause(struct holder *h, int pause_ms)
  */
 static void choose_program(struct holder *h)
 {
-	h->own = h->serves_since_ms < 0 && !h->own && has(h, KEEP_FUSE);
+	h->own = h->serves_since_ms < 0 && !h->own &&
+		 held_has(&h->held, KEEP_FUSE);
 	if (h->own)
 		log_warning("'%s': the program '%s' does not come to serve: "
 			    "the one that did before takes over",
@@ -396,7 +361,7 @@ static int start_again(struct holder *h, bool by_itself, const char *how,
 				    pause_ms ? " after a pause" : "");
 		h->pause_ms = pause_ms;
 	}
-	if (!has(h, KEEP_FUSE))
+	if (!held_has(&h->held, KEEP_FUSE))
 		let_go(h); /* from the start */
 	choose_program(h);
 	wait_a_pause(h, pause_ms);
@@ -414,7 +379,7 @@ static int judge(struct holder *h, const siginfo_t *info, struct error *err)
 	if (h->ending)
 		return end_early(h, err);
 	if (!killed && h->serves_since_ms < 0 &&
-	    (!has(h, KEEP_FUSE) || (h->error == EPROTO && h->own)))
+	    (!held_has(&h->held, KEEP_FUSE) || (h->error == EPROTO && h->own)))
 		return give_up(h, err);
 	(void)snprintf(how, sizeof(how), "its server ended by %s %d%s%s",
 		       killed ? "signal" : "exit status", info->si_status,
@@ -427,7 +392,7 @@ static int not_started(struct holder *h, struct error *err)
 {
 	char how[sizeof(h->failure)];
 
-	if (!has(h, KEEP_FUSE))
+	if (!held_has(&h->held, KEEP_FUSE))
 		return -err->code;
 	(void)snprintf(how, sizeof(how), "%s", error_text(err)); /* as long */
 	memcpy(h->failure, how, sizeof(how));
@@ -505,9 +470,8 @@ int holder_run(const struct union_options *options, int argc, char **argv,
 	r = h.argv && h.signals >= 0
 		    ? hold(&h, err)
 		    : error_set(err, ENOMEM, "%s", strerror(ENOMEM));
-	drop_all(&h);
+	held_done(&h.held);
 	fd_close(h.signals);
-	free(h.kept);
 	free(h.argv);
 	free(h.mountpoint);
 	return r;
