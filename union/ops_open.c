@@ -354,7 +354,8 @@ static int make_file(void *context, int dirfd)
 					 new->mode & 07777);
 		return fd == -EXDEV ? -EBUSY : fd;
 	}
-	fd = openat(dirfd, ".", (new->flags &KEPT_FLAGS) | O_TMPFILE | O_CLOEXEC,
+	fd = openat(dirfd, ".",
+		    (new->flags &KEPT_FLAGS) | O_TMPFILE | O_CLOEXEC,
 		    new->mode & 07777);
 	return fd < 0 ? -errno : fd;
 }
