@@ -3,7 +3,7 @@ $(eval $(call library,union,\
   union/branch_health.c union/branch_identity.c union/birth.c union/branch_spec.c \
   union/bury.c union/clone_dir.c union/control.c union/control_client.c \
   union/control_command.c union/control_proto.c union/control_status.c \
-  union/copy_data.c union/dir_fd.c union/dir_listing.c union/dir_parts.c union/dir_read.c union/dir_turn.c \
+  union/copy_data.c union/dir_fd.c union/dir_listing.c union/dir_offset.c union/dir_parts.c union/dir_read.c union/dir_turn.c \
   union/dot_union.c union/drain.c union/drain_dir.c union/drain_walk.c \
   union/explain.c union/file_in_use.c union/find_names.c union/full.c \
   union/gate.c union/handle.c union/hanging.c union/heal.c union/held.c union/holder.c \
@@ -26,7 +26,7 @@ $(eval $(call library,union,\
 $(eval $(call program,trib-union,union/main.c,union))
 $(eval $(call test_helper,union/outcomes,base,))
 $(eval $(call test_helper,union/random_io,base,))
-$(foreach t,branch branch_health control_proto dir_fd gate handle hanging held holder inode_number intent keep limits live_remove merge mounted names node node_lost node_restore open_table options pace policy policy_record policy_set quietly request statx survive unionfs uring uring_entry,\
+$(foreach t,branch branch_health control_proto dir_fd dir_offset gate handle hanging held holder inode_number intent keep limits live_remove merge mounted names node node_lost node_restore open_table options pace policy policy_record policy_set quietly request statx survive unionfs uring uring_entry,\
   $(eval $(call unit_test,union/$(t)_test,union)))
 $(eval $(call unit_test,union/again_test,union,union/again_acts.c union/again_tree.c))
 $(foreach t,intent_recover relocate remove_dir subdirs,\

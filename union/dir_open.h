@@ -18,16 +18,15 @@ struct dir {
 	struct unionfs *fs;
 	struct node *node;    /* held */
 	pthread_mutex_t lock; /* guards all below */
-	struct merge *merge;  /* NULL: one part, or not yet read */
+	struct merge *merge;  /* NULL: not read */
 	size_t used, at;      /* of data[]: bytes read, bytes given out */
-	int64_t offset;       /* of the entry at @at */
+	int64_t offset;       /* of the entry at @at, as it is given out */
+	unsigned of;          /* the branch that data[] is of */
 	char *data;           /* of getdents64; for one part */
 	unsigned generation;  /* of the union when parts[] were opened */
-	bool outdated;        /* gave out a list that lacks a new branch */
+	bool outdated;        /* gave out a list that lacks a new branch: the
+			       * kernel is to drop it when this is closed */
 	bool streaming;       /* in the middle of one: see node.streams */
-	bool merged;          /* offsets of a merge were given out */
-	uint64_t number;      /* in the table of what is open */
-	unsigned stream;      /* as its record has it */
 	bool quiet;           /* O_NOATIME */
 	bool lacking;         /* and this one what is on failed branches */
 	unsigned count;
@@ -37,20 +36,16 @@ struct dir {
 /*
  * Open its parts, of which there are none: in all copies of @node, or what is
  * kept of one that was removed. @dir: quiet is known; parts, count, generation
- * and lacking are set. 0 or -errno, then some may be open.
+ * and lacking are set. 0 or -errno, then none is open.
  */
 int dir_parts_open(struct unionfs *fs, const struct node *node,
 		   struct dir *dir);
-
-/* The same of what another server had opened: dir->stream says how. */
-int dir_parts_open_again(struct unionfs *fs, const struct node *node,
-			 struct dir *dir);
 
 /*
  * A branch was added since this was opened. The kernel makes one list of
  * what all who read a directory are given, and keeps it: so this reader must
  * not leave the new names out. One in the middle of a branch's own list
- * cannot be told of them; the kernel drops what it kept when that is closed.
+ * cannot be told of them: it is outdated.
  *
  * @offset  that is read next
  *
@@ -72,10 +67,9 @@ int dir_parts_sync(struct unionfs *fs, const struct node *node,
 void dir_parts_close(struct dir_part *parts, unsigned count);
 
 /*
- * Put what comes after @offset into @list, as far as it fits: of the one part,
- * or merged. 0; 1: it is full, or there is no more; -errno.
+ * Put what comes after @offset into @list, as far as it fits. 0; 1: it is full,
+ * or there is no more; -errno.
  */
-int dir_read_stream(struct dir_listing *list, struct dir *dir, int64_t offset);
-int dir_read_merge(struct dir_listing *list, struct dir *dir, int64_t offset);
+int dir_read(struct dir_listing *list, struct dir *dir, int64_t offset);
 
 #endif

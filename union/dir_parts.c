@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "union/branch_health.h"
+#include "union/dir_offset.h"
 #include "union/dir_open.h"
 #include "union/mounted.h"
 
@@ -38,7 +39,8 @@ static int open_buried(const struct node *node, struct dir *dir)
 	return 0;
 }
 
-int dir_parts_open(struct unionfs *fs, const struct node *node, struct dir *dir)
+static int open_parts(struct unionfs *fs, const struct node *node,
+		      struct dir *dir)
 {
 	unsigned max = fs->branches.count; /* one may be added meanwhile */
 	struct copy *copy;
@@ -64,27 +66,15 @@ int dir_parts_open(struct unionfs *fs, const struct node *node, struct dir *dir)
 	return dir->lacking ? -EIO : open_buried(node, dir);
 }
 
-int dir_parts_open_again(struct unionfs *fs, const struct node *node,
-			 struct dir *dir)
+int dir_parts_open(struct unionfs *fs, const struct node *node, struct dir *dir)
 {
-	struct copy *copy = dir->stream ? node_copy_on(node, dir->stream - 1)
-					: NULL;
-	int fd;
+	int r = open_parts(fs, node, dir);
 
-	if (!copy)
-		return dir_parts_open(fs, node, dir);
-	dir->generation = fs->generation;
-	dir->parts = calloc(1, sizeof(*dir->parts));
-	if (!dir->parts)
-		return -ENOMEM;
-	fd = open_copy(fs, dir, copy);
-	if (fd < 0) {
-		free(take_ptr(dir->parts));
-		return fd;
+	if (r < 0) {
+		dir_parts_close(take_ptr(dir->parts), dir->count);
+		dir->count = 0;
 	}
-	dir->parts[dir->count++] = (struct dir_part){copy, fd};
-	dir->lacking = unionfs_may_have(node, NULL);
-	return 0;
+	return r;
 }
 
 /* Read anew from the start. */
@@ -94,10 +84,8 @@ static int reopen_parts(struct unionfs *fs, const struct node *node,
 	struct dir fresh = {.quiet = dir->quiet}; /* for dir_parts_open() */
 	int r = dir_parts_open(fs, node, &fresh);
 
-	if (r < 0) {
-		dir_parts_close(fresh.parts, fresh.count);
+	if (r < 0)
 		return r;
-	}
 	dir_parts_close(dir->parts, dir->count);
 	dir->parts = fresh.parts;
 	dir->count = fresh.count;
@@ -105,7 +93,6 @@ static int reopen_parts(struct unionfs *fs, const struct node *node,
 	dir->lacking = fresh.lacking;
 	merge_free(dir->merge);
 	dir->merge = NULL;
-	dir->merged = false;
 	dir->used = dir->at = 0;
 	return 0;
 }
@@ -216,7 +203,7 @@ int dir_parts_refresh(struct unionfs *fs, const struct node *node,
 	if (dir->generation == fs->generation &&
 	    (offset || has_all_parts(node, dir)))
 		return 0;
-	if (offset && dir->count == 1) {
+	if (offset && !dir_offset_is_merged(offset)) {
 		dir->outdated = true;
 		return 0;
 	}

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reading directories. One that is on one branch is read as the branch gives
- * it, with the branch's offsets. One on several is merged when it is read
- * from the start; the offset of an entry is a hash of its name, so that who
- * read it before, or reads it as well, goes on rightly from any offset.
+ * it, in the branch's order. One on several is merged when it is read from the
+ * start; the offset of an entry is a hash of its name, so that who read it
+ * before, or reads it as well, goes on rightly from any offset. Who has begun
+ * with the one list goes on with it, whatever became of the directory.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,15 +12,22 @@
 #include <unistd.h>
 
 #include "union/branch_health.h"
+#include "union/dir_offset.h"
 #include "union/dir_open.h"
 #include "union/mounted.h"
 
 #define STREAM_SIZE (32 << 10) /* bytes a getdents call */
 
-/* Have data[] begin or go on at @offset. 1: end of the directory. */
-static int stream_seek(struct dir *dir, int64_t offset)
+/* Where its descriptors are in their lists is not known any more. */
+static void leave_stream(struct dir *dir)
 {
-	int fd = dir->parts[0].fd;
+	dir->used = dir->at = 0;
+	dir->offset = 0;
+}
+
+/* Have data[] begin or go on at @offset. 1: end of the directory. */
+static int stream_seek(struct dir *dir, int fd, int64_t offset)
+{
 	long n;
 
 	if (!dir->data) {
@@ -30,7 +38,7 @@ static int stream_seek(struct dir *dir, int64_t offset)
 	if (offset == dir->offset && dir->at < dir->used)
 		return 0;
 	if ((offset != dir->offset || !offset) &&
-	    lseek(fd, offset, SEEK_SET) < 0)
+	    lseek(fd, dir_offset_own(offset), SEEK_SET) < 0)
 		return -errno;
 	n = syscall(SYS_getdents64, fd, dir->data, STREAM_SIZE);
 	dir->at = 0;
@@ -39,43 +47,47 @@ static int stream_seek(struct dir *dir, int64_t offset)
 	return n < 0 ? -errno : n == 0;
 }
 
-int dir_read_stream(struct dir_listing *list, struct dir *dir, int64_t offset)
+static int read_stream(struct dir_listing *list, struct dir *dir,
+		       const struct dir_part *part, int64_t offset)
 {
 	const struct dirent_wire *entry;
-	struct dir_item item = {.part = &dir->parts[0]};
-	struct branch *branch = branch_of(unionfs_of(list->req),
-					  dir->parts[0].copy);
+	struct dir_item item = {.part = part};
+	struct branch *branch = branch_of(unionfs_of(list->req), part->copy);
 	bool mounts = mounted_inside(branch);
 	int r;
 
 	service_meets(branch->id);
-	r = branch_report(branch, stream_seek(dir, offset));
+	if (dir->of != branch->id)
+		leave_stream(dir);
+	dir->of = branch->id;
+	r = branch_report(branch, stream_seek(dir, part->fd, offset));
 
 	while (r == 0) {
 		entry = (const void *)(dir->data + dir->at);
 		item.name = entry->name;
-		item.type = dirent_type(item.part->fd, entry);
+		item.type = dirent_type(part->fd, entry);
 		item.ino = entry->ino;
-		item.next = entry->next;
-		if (!mounts || !mounted_is_on(item.part->fd, item.name))
+		item.next = dir_offset_on(branch->id, entry->next);
+		if (!mounts || !mounted_is_on(part->fd, item.name))
 			r = dir_listing_add(list, &item);
 		if (r)
 			break;
 		dir->at += entry->length;
-		dir->offset = entry->next;
+		dir->offset = item.next;
 		if (dir->at == dir->used)
-			r = branch_report(branch,
-					  stream_seek(dir, dir->offset));
+			r = branch_report(branch, stream_seek(dir, part->fd,
+							      dir->offset));
 	}
 	return r;
 }
 
-static int read_merge(struct unionfs *fs, struct dir *dir, bool root)
+static int make_merge(struct unionfs *fs, struct dir *dir, bool root)
 {
 	struct branch *branch;
 	unsigned i;
 	int r = 0;
 
+	leave_stream(dir);
 	merge_free(dir->merge);
 	dir->merge = merge_new(root);
 	if (!dir->merge)
@@ -97,14 +109,15 @@ static int read_merge(struct unionfs *fs, struct dir *dir, bool root)
 
 static const struct dir_part *part_on(const struct dir *dir, unsigned branch)
 {
-	unsigned i = 0;
+	unsigned i;
 
-	while (dir->parts[i].copy->branch != branch)
-		i++;
-	return &dir->parts[i];
+	for (i = 0; i < dir->count; i++)
+		if (dir->parts[i].copy->branch == branch)
+			return &dir->parts[i];
+	return NULL;
 }
 
-int dir_read_merge(struct dir_listing *list, struct dir *dir, int64_t offset)
+static int read_merge(struct dir_listing *list, struct dir *dir, int64_t offset)
 {
 	struct merge_entry entry;
 	struct dir_item item;
@@ -112,7 +125,7 @@ int dir_read_merge(struct dir_listing *list, struct dir *dir, int64_t offset)
 	int r = 0;
 
 	if (!offset || !dir->merge)
-		r = read_merge(unionfs_of(list->req), dir,
+		r = make_merge(unionfs_of(list->req), dir,
 			       list->node->id == NODE_ROOT_ID);
 	place = r < 0 ? 0 : merge_place(dir->merge, offset);
 	while (r == 0 && place < merge_count(dir->merge)) {
@@ -123,4 +136,30 @@ int dir_read_merge(struct dir_listing *list, struct dir *dir, int64_t offset)
 		r = dir_listing_add(list, &item);
 	}
 	return r;
+}
+
+/* @offset is of a branch's own list. */
+static int go_on_with_stream(struct dir_listing *list, struct dir *dir,
+			     int64_t offset)
+{
+	unsigned branch = dir_offset_branch(offset);
+	const struct dir_part *part = part_on(dir, branch);
+
+	if (dir->count > 1 || !part)
+		dir->outdated = true;
+	if (part)
+		return read_stream(list, dir, part, offset);
+	if (branch >= unionfs_of(list->req)->branches.count)
+		return -EINVAL;
+	/* What it had is elsewhere now: better twice than not at all. */
+	return branch_usable(branch) ? read_merge(list, dir, 0) : 1;
+}
+
+int dir_read(struct dir_listing *list, struct dir *dir, int64_t offset)
+{
+	if (offset && !dir_offset_is_merged(offset))
+		return go_on_with_stream(list, dir, offset);
+	return offset || dir->count > 1
+		       ? read_merge(list, dir, offset)
+		       : read_stream(list, dir, &dir->parts[0], 0);
 }

@@ -12,16 +12,17 @@
 
 #include "base/cleanup.h"
 #include "union/branch.h"
+#include "union/dir_offset.h"
 #include "union/mounted.h"
 
 #define FIRST_ENTRIES 64
 #define READ_SIZE     (64 << 10) /* bytes a getdents call */
 
 /* Offsets: of "." and "..", then the hashes, then those added late. */
-#define OFFSET_DOT    1
-#define OFFSET_DOTDOT 2
-#define OFFSET_FIRST  16
-#define OFFSET_LATE   (INT64_C(1) << 62)
+#define OFFSET_DOT    (DIR_OFFSET_MERGED + 1)
+#define OFFSET_DOTDOT (DIR_OFFSET_MERGED + 2)
+#define OFFSET_FIRST  (DIR_OFFSET_MERGED + 16)
+#define OFFSET_LATE   (DIR_OFFSET_MERGED + (INT64_C(3) << 60))
 
 struct entry {
 	uint64_t ino;

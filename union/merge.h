@@ -6,6 +6,7 @@
  * The kernel makes one list of what all who read a directory are given, and
  * anybody goes on from any offset in it. So offsets are of names, not of
  * places: the same in every list that has the name, in the order of a hash.
+ * That they are merged ones is in them: see dir_offset.h.
  */
 #ifndef UNION_MERGE_H
 #define UNION_MERGE_H

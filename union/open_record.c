@@ -12,7 +12,7 @@ static struct state_open *record_of(const struct unionfs *fs, uint64_t number)
 }
 
 void open_record_new(struct unionfs *fs, uint64_t number,
-		     const struct node *node, uint32_t flags, unsigned stream)
+		     const struct node *node, uint32_t flags)
 {
 	_Atomic uint64_t *used;
 	struct state_open *record;
@@ -29,14 +29,7 @@ void open_record_new(struct unionfs *fs, uint64_t number,
 	record->node = node->id;
 	record->generation = node->generation;
 	record->flags = flags;
-	atomic_store(&record->stream, stream);
 	atomic_store(&record->number, number);
-}
-
-void open_record_stream(struct unionfs *fs, uint64_t number, unsigned stream)
-{
-	if (fs->state)
-		atomic_store(&record_of(fs, number)->stream, stream);
 }
 
 void open_record_end(struct unionfs *fs, uint64_t number)
@@ -71,8 +64,7 @@ static int restore_one(struct unionfs *fs, uint64_t place)
 		return 0;
 	}
 	return record->flags & STATE_OPEN_DIR
-		       ? op_restore_dir(fs, number, node, record->flags,
-					record->stream)
+		       ? op_restore_dir(fs, number, node, record->flags)
 		       : op_restore_file(fs, number, node, record->flags);
 }
 

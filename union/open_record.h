@@ -8,10 +8,9 @@
 
 #include "union/unionfs.h"
 
-/* @flags: STATE_OPEN_DIR and the like; @stream: see struct state_open. */
+/* @flags: STATE_OPEN_DIR and the like. */
 void open_record_new(struct unionfs *fs, uint64_t number,
-		     const struct node *node, uint32_t flags, unsigned stream);
-void open_record_stream(struct unionfs *fs, uint64_t number, unsigned stream);
+		     const struct node *node, uint32_t flags);
 void open_record_end(struct unionfs *fs, uint64_t number);
 
 /*

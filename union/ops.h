@@ -106,13 +106,13 @@ void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence,
 	      struct fuse_file_info *info);
 
 /*
- * What another server opened is open by the same number; @flags and @stream
- * as in struct state_open. 0 or -ENOMEM.
+ * What another server opened is open by the same number; @flags as in struct
+ * state_open. 0 or -ENOMEM.
  */
 int op_restore_file(struct unionfs *fs, uint64_t number, struct node *node,
 		    unsigned flags);
 int op_restore_dir(struct unionfs *fs, uint64_t number, struct node *node,
-		   unsigned flags, unsigned stream);
+		   unsigned flags);
 
 /* Close it, though the kernel did not ask for that, if it is open. */
 void op_drop_file(struct unionfs *fs, uint64_t number, struct node *node);

@@ -74,26 +74,8 @@ static void close_dir(struct unionfs *fs, const struct fuse_file_info *info)
 	open_table_remove(&fs->opened, info->fh);
 }
 
-/* See struct state_open. */
-static unsigned stream_of(const struct dir *dir)
-{
-	return dir->count == 1 && !dir->merged ? 1 + dir->parts[0].copy->branch
-					       : 0;
-}
-
-/* Before offsets of another kind are given out. */
-static void note_offsets(struct dir *dir)
-{
-	unsigned stream = stream_of(dir);
-
-	if (stream == dir->stream)
-		return;
-	dir->stream = stream;
-	open_record_stream(dir->fs, dir->number, stream);
-}
-
 int op_restore_dir(struct unionfs *fs, uint64_t number, struct node *node,
-		   unsigned flags, unsigned stream)
+		   unsigned flags)
 {
 	struct dir *dir = dir_new(fs, node);
 	int r = dir ? open_table_add_at(&fs->opened, number, dir) : -ENOMEM;
@@ -103,9 +85,6 @@ int op_restore_dir(struct unionfs *fs, uint64_t number, struct node *node,
 			service_drop(&dir->use);
 		return r;
 	}
-	dir->number = number;
-	dir->stream = stream;
-	dir->merged = !stream;
 	dir->quiet = flags & STATE_OPEN_QUIET;
 	return 0;
 }
@@ -136,14 +115,10 @@ void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 		once_gains_file(info->fh);
 		r = info->fh ? 0 : -ENOMEM;
 	}
-	if (r == 0) {
-		dir->number = info->fh;
-		dir->stream = stream_of(dir);
-		open_record_new(fs, dir->number, node,
+	if (r == 0)
+		open_record_new(fs, info->fh, node,
 				STATE_OPEN_DIR |
-					(dir->quiet ? STATE_OPEN_QUIET : 0),
-				dir->stream);
-	}
+					(dir->quiet ? STATE_OPEN_QUIET : 0));
 	if (r < 0) {
 		service_drop(&dir->use);
 		op_reply(req, r);
@@ -177,7 +152,7 @@ void op_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync,
 	service_uses(&dir->use);
 	pthread_mutex_lock(&dir->lock);
 	if (!dir->count)
-		r = dir_parts_open_again(dir->fs, dir->node, dir);
+		r = dir_parts_open(dir->fs, dir->node, dir);
 	if (r == 0)
 		r = dir_parts_sync(dir->fs, dir->node, dir, datasync);
 	pthread_mutex_unlock(&dir->lock);
@@ -187,15 +162,13 @@ void op_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync,
 static int list_parts(struct dir_listing *list, struct dir *dir, int64_t offset)
 {
 	struct unionfs *fs = unionfs_of(list->req);
-	int r = dir->count ? 0 : dir_parts_open_again(fs, list->node, dir);
+	int r = dir->count ? 0 : dir_parts_open(fs, list->node, dir);
 
 	if (r == 0)
 		r = dir_parts_refresh(fs, list->node, dir, offset);
 	if (r < 0)
 		return r;
-	note_offsets(dir);
-	r = dir->count > 1 || dir->merged ? dir_read_merge(list, dir, offset)
-					  : dir_read_stream(list, dir, offset);
+	r = dir_read(list, dir, offset);
 	/* Who removes what is not in a list must not believe this one. */
 	if (r >= 0 && !list->used && dir->lacking && !fs->lists_quietly)
 		r = -EIO;
@@ -213,7 +186,7 @@ static void reply_list(struct dir_listing *list, struct dir *dir, off_t offset)
 	}
 	pthread_mutex_lock(&dir->lock);
 	r = list_parts(list, dir, offset);
-	note_stream(dir, dir->count == 1 && dir->at < dir->used);
+	note_stream(dir, dir->at < dir->used);
 	pthread_mutex_unlock(&dir->lock);
 	/* An error after some entries comes back when they were taken. */
 	if (r < 0 && !list->used)

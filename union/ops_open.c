@@ -165,8 +165,7 @@ static int gain_file(struct unionfs *fs, struct node *node, int fd,
 		open_record_new(fs, info->fh, node,
 				(file->read_write ? STATE_OPEN_READS : 0) |
 					(file->writes ? STATE_OPEN_WRITES : 0) |
-					(file->quiet ? STATE_OPEN_QUIET : 0),
-				0);
+					(file->quiet ? STATE_OPEN_QUIET : 0));
 	first_shared = node->passthrough && node->rw_opens == 1 &&
 		       file->read_write;
 	*ret_backing = node->backing_id;

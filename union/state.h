@@ -26,7 +26,7 @@
 #include "union/handle.h"
 #include "union/policy_set.h"
 
-#define STATE_VERSION         2   /* of what the records mean */
+#define STATE_VERSION         3   /* of what the records mean */
 #define STATE_INIT_MAX        256 /* bytes; of a FUSE_INIT request */
 #define STATE_NODE_MAX        (UINT64_C(1) << 28)
 #define STATE_COPY_MAX        (UINT64_C(1) << 29)
@@ -107,9 +107,7 @@ struct state_open {
 	_Atomic uint64_t number; /* 0: there is none */
 	uint64_t node, generation;
 	uint32_t flags;
-	/* Of a directory: 1 + the branch whose offsets were given out; 0: those
-	 * of a merge. */
-	atomic_uint stream;
+	uint32_t reserved;
 };
 
 struct state {

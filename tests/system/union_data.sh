@@ -157,6 +157,64 @@ test_listing_goes_on_from_an_offset_while_names_come() {
 	PY
 }
 
+# listed part PATH FILE: 2000 of its entries are listed, which is noted in FILE;
+# listed rest PATH FILE: opened anew it goes on there, no name that stayed is
+# missed or seen twice
+listed() {
+	python3 - "$@" <<-'PY'
+		import ctypes, itertools, json, os, struct, sys
+		libc = ctypes.CDLL(None, use_errno=True)
+		what, path, file = sys.argv[1:]
+		fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+		def entries():
+		    buf = ctypes.create_string_buffer(1024)
+		    while (n := libc.syscall(217, fd, buf, 1024)) > 0:
+		        at = 0
+		        while at < n:
+		            ino, off, length, kind = struct.unpack_from("=QqHB", buf.raw, at)
+		            yield buf.raw[at + 19:at + length].split(b"\0")[0].decode(), off
+		            at += length
+		    assert n == 0, os.strerror(ctypes.get_errno())
+		if what == "part":
+		    # Not all, or the kernel had the whole list.
+		    part = list(itertools.islice(entries(), 2000))
+		    json.dump([[name for name, off in part], part[-1][1]], open(file, "w"))
+		    sys.exit()
+		got, at = json.load(open(file))
+		os.lseek(fd, at, 0)
+		got += [name for name, off in entries()]
+		got = sorted(name for name in got if not name.startswith("new"))
+		want = sorted([".", "..", *(str(i) for i in range(1, 3001))])
+		assert got == want, (len(got), len(set(got)))
+	PY
+}
+
+drained() { trib-union --control "$D/sock" status | jq -e --arg p "$1" '.branches[] | select(.path == $p) | .mode == "gone"' >/dev/null; }
+
+test_listing_goes_on_in_a_directory_opened_anew_when_a_copy_came_or_went() {
+	three_branches
+	local first
+	for first in a b c; do
+		local other=$D/$([ $first = c ] && echo a || echo c)
+		union "policy=ff,control=$D/sock" "$D/$first:$other"
+		mkdir "$M/d"
+		seq 3000 | sed "s|^|$M/d/|" | xargs touch
+		listed part "$M/d" "$D/one"
+		trib-union --control "$D/sock" set "$D/$first=nc" >/dev/null
+		touch "$M/d/new"
+		[ -e "$other/d/new" ]
+		listed rest "$M/d" "$D/one"
+		# Now it is on two, and then on one again.
+		listed part "$M/d" "$D/two"
+		trib-union --control "$D/sock" set "$D/$first" >/dev/null
+		trib-union --control "$D/sock" drain "$other" >/dev/null
+		eventually 60 drained "$other"
+		listed rest "$M/d" "$D/two"
+		rm -r "$M/d"
+		stop
+	done
+}
+
 # The kernel gives each of them what the other has read.
 test_two_list_a_directory_that_one_of_them_empties() {
 	three_branches
