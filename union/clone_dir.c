@@ -49,7 +49,7 @@ static int source_of_node(struct unionfs *fs, struct node *node,
 	ret->number = node->ino;
 	if (fstat(ret->fd, &ret->st) < 0)
 		return -errno;
-	ret->st.st_ctim = node_shown_ctime(&fs->nodes, copy, &ret->st.st_ctim);
+	ret->st.st_ctim = node_shown_ctime(&fs->nodes, copy, &ret->st);
 	return 0;
 }
 
@@ -229,15 +229,18 @@ static int adopt(struct unionfs *fs, const struct source *from,
 	struct handle handle;
 	struct stat st;
 	int r = handle_get(fd, "", &handle);
+	/* Before anybody can make something in it. */
+	bool quiet = made && fstat(fd, &st) == 0;
 
 	if (r == 0 && made)
 		begin_names(fs, from, known, to);
 	if (r == 0)
 		r = node_add_copy(&fs->nodes, from->branch, known, to->id,
 				  &handle);
-	if (r < 0 || !made || fstat(fd, &st) < 0)
+	if (r < 0 || !quiet)
 		return r;
 	change.after = st.st_ctim;
+	change.modified = st.st_mtim;
 	node_change_quietly(&fs->nodes, to->id, &handle, &change);
 	return 0;
 }

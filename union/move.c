@@ -155,13 +155,13 @@ static int switch_node(struct moved *m)
 		return 0;
 	copy = node_copy_on(m->node, move->from->id);
 	if (copy && m->node->moves)
-		change.shown = node_shown_ctime(&m->fs->nodes, copy,
-						&m->st.st_ctim);
+		change.shown = node_shown_ctime(&m->fs->nodes, copy, &m->st);
 	r = node_move(&m->fs->nodes, m->node, move->from->id, &move->file,
 		      move->to->id, &m->r.copy);
 	if (r < 0 || fstat(m->copy_fd, &st) < 0)
 		return r;
 	change.after = st.st_ctim;
+	change.modified = st.st_mtim;
 	node_change_quietly(&m->fs->nodes, move->to->id, &m->r.copy, &change);
 	return 0;
 }

@@ -19,6 +19,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <time.h>
 
@@ -34,10 +35,11 @@ struct state;
 /*
  * A copy of a directory changed, the directory did not (a subdirectory was
  * cloned into it, or it was cloned itself): while the copy has the change
- * time @after, it is shown as @shown.
+ * time @after, it is shown as @shown. But not when somebody changed it within
+ * the same tick of the clock: then it was modified later than @modified.
  */
 struct quiet_change {
-	struct timespec after, shown;
+	struct timespec after, modified, shown;
 };
 
 struct copy {
@@ -218,10 +220,10 @@ void node_change_quietly(struct node_table *table, unsigned branch,
 			 const struct handle *handle,
 			 const struct quiet_change *change);
 
-/* The change time to show for @copy, whose is @ctime. */
+/* The change time to show for @copy, whose times are in @st. */
 struct timespec node_shown_ctime(struct node_table *table,
 				 const struct copy *copy,
-				 const struct timespec *ctime);
+				 const struct stat *st);
 
 /*
  * The file @node, whose one copy is @from on @from_branch, is now @to on

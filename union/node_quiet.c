@@ -30,18 +30,22 @@ void node_change_quietly(struct node_table *table, unsigned branch,
 		node_let_go(table, node);
 }
 
+static bool is_time(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
+
 struct timespec node_shown_ctime(struct node_table *table,
-				 const struct copy *copy,
-				 const struct timespec *ctime)
+				 const struct copy *copy, const struct stat *st)
 {
 	const struct quiet_change *quiet = atomic_load(&copy->quiet);
-	struct timespec shown = *ctime;
+	struct timespec shown = st->st_ctim;
 
 	if (!quiet)
 		return shown;
 	node_lock(table, copy->node);
-	if (quiet->after.tv_sec == ctime->tv_sec &&
-	    quiet->after.tv_nsec == ctime->tv_nsec)
+	if (is_time(&quiet->after, &st->st_ctim) &&
+	    is_time(&quiet->modified, &st->st_mtim))
 		shown = quiet->shown;
 	node_unlock(table, copy->node);
 	return shown;

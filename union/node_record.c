@@ -154,6 +154,8 @@ void node_record_quiet(struct node_table *table, const struct copy *copy,
 	atomic_store(&record->generation, 0);
 	record->after_s = change->after.tv_sec;
 	record->after_ns = (uint32_t)change->after.tv_nsec;
+	record->modified_s = change->modified.tv_sec;
+	record->modified_ns = (uint32_t)change->modified.tv_nsec;
 	record->shown_s = change->shown.tv_sec;
 	record->shown_ns = (uint32_t)change->shown.tv_nsec;
 	atomic_store(&record->generation, copy->node->generation);

@@ -49,6 +49,8 @@ static void restore_quiet(const struct node_table *table, struct copy *copy)
 		return; /* the change is seen */
 	quiet->after.tv_sec = record->after_s;
 	quiet->after.tv_nsec = record->after_ns;
+	quiet->modified.tv_sec = record->modified_s;
+	quiet->modified.tv_nsec = record->modified_ns;
 	quiet->shown.tv_sec = record->shown_s;
 	quiet->shown.tv_nsec = record->shown_ns;
 	atomic_store(&copy->quiet, quiet);

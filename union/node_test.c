@@ -248,16 +248,24 @@ static void a_removed_directory_keeps_a_descriptor_of_its_last_copy(
 
 static void a_quiet_change_is_shown_as_the_time_before(void **state)
 {
-	struct quiet_change change = {.after = {10, 5}, .shown = {3, 1}};
-	struct timespec later = {10, 6}, shown;
+	struct quiet_change change = {
+		.after = {10, 5}, .modified = {9, 7}, .shown = {3, 1}};
+	struct stat st = {.st_ctim = change.after, .st_mtim = change.modified};
+	struct timespec shown;
 	struct node *node = intern(0, 30);
 	struct handle handle = handle_of(30);
 
 	(void)state;
 	node_change_quietly(&table, 0, &handle, &change);
-	shown = node_shown_ctime(&table, node_first(node), &change.after);
+	shown = node_shown_ctime(&table, node_first(node), &st);
 	assert_int_equal(shown.tv_sec, 3);
-	shown = node_shown_ctime(&table, node_first(node), &later);
+	/* Somebody changed it, within the same tick and later. */
+	st.st_mtim = st.st_ctim;
+	shown = node_shown_ctime(&table, node_first(node), &st);
+	assert_int_equal(shown.tv_nsec, 5);
+	st.st_mtim = change.modified;
+	st.st_ctim.tv_nsec = 6;
+	shown = node_shown_ctime(&table, node_first(node), &st);
 	assert_int_equal(shown.tv_nsec, 6);
 }
 

@@ -41,7 +41,7 @@ static int read_times(struct unionfs *fs, const struct node *node, int fd,
 		return -errno;
 	ret->times[0] = st.st_atim;
 	ret->times[1] = st.st_mtim;
-	ret->shown = copy ? node_shown_ctime(&fs->nodes, copy, &st.st_ctim)
+	ret->shown = copy ? node_shown_ctime(&fs->nodes, copy, &st)
 			  : st.st_ctim;
 	return 0;
 }
@@ -126,6 +126,7 @@ static void hide_change(struct unionfs *fs, const struct node *node, int fd,
 			return;
 		}
 		change.after = st.st_ctim;
+		change.modified = st.st_mtim;
 		node_change_quietly(&fs->nodes, quietly->branch,
 				    &quietly->handle, &change);
 	}

@@ -62,8 +62,7 @@ static struct stat stat_now(void)
 	struct stat st;
 
 	assert_int_equal(fstat(fd, &st), 0);
-	st.st_ctim = node_shown_ctime(&fs.nodes, node_copy_on(node, 3),
-				      &st.st_ctim);
+	st.st_ctim = node_shown_ctime(&fs.nodes, node_copy_on(node, 3), &st);
 	return st;
 }
 

@@ -93,8 +93,9 @@ struct state_copy {
 /* At the place of the copy. See struct quiet_change. */
 struct state_quiet {
 	_Atomic uint64_t generation; /* the node's; else there is none */
-	int64_t after_s, shown_s;
-	uint32_t after_ns, shown_ns;
+	int64_t after_s, modified_s, shown_s;
+	uint32_t after_ns, modified_ns, shown_ns;
+	uint32_t reserved;
 };
 
 #define STATE_OPEN_DIR    1u

@@ -147,7 +147,7 @@ void unionfs_fill_stat(struct unionfs *fs, const struct node *node,
 
 	/* It moved, which is no change of it. */
 	if (copy && node->moves)
-		st->st_ctim = node_shown_ctime(&fs->nodes, copy, &st->st_ctim);
+		st->st_ctim = node_shown_ctime(&fs->nodes, copy, st);
 	st->st_ino = node->ino;
 }
 
@@ -207,7 +207,7 @@ static int stat_dir(struct unionfs *fs, struct node *node, struct stat *ret)
 			continue;
 		if (r)
 			return r;
-		one.st_ctim = node_shown_ctime(&fs->nodes, copy, &one.st_ctim);
+		one.st_ctim = node_shown_ctime(&fs->nodes, copy, &one);
 		if (!count++)
 			sum = one;
 		else
