@@ -76,7 +76,7 @@ static void fill_entry(struct unionfs *fs, struct node *node,
 	once_gains_node(node->id);
 	memset(ret, 0, sizeof(*ret));
 	ret->ino = node->id;
-	ret->generation = node->generation;
+	ret->generation = lookup_generation(node);
 	ret->attr = *st;
 	ret->attr_timeout = attr_timeout;
 	ret->entry_timeout = fs->timeout;

@@ -32,6 +32,12 @@ int lookup_inode(const struct branch *branch, int dirfd, const char *name,
 int lookup_entry(struct unionfs *fs, struct node *parent, const char *name,
 		 struct copy *first, struct fuse_entry_param *ret);
 
+/* The generation that the kernel is told; of the root it wants none. */
+static inline uint64_t lookup_generation(const struct node *node)
+{
+	return node->id == NODE_ROOT_ID ? 0 : node->generation;
+}
+
 /*
  * The entry of something just made as @name in @dirfd (@name "": @dirfd
  * itself), which is on @branch alone.

@@ -39,7 +39,7 @@ static int lookup_self(struct unionfs *fs, struct node *node,
 		return r;
 	once_gains_node(same->id);
 	ret->ino = same->id;
-	ret->generation = same->generation;
+	ret->generation = lookup_generation(same);
 	ret->entry_timeout = fs->timeout;
 	return 0;
 }
