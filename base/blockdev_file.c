@@ -340,6 +340,7 @@ static const struct blockdev_ops cached_file_ops = {
 	.discard = file_discard_op,
 	.write_zeroes = file_zero_op,
 	.cache = file_cache_op,
+	.read_pipe = file_read_pipe_op,
 	.status = file_status_op,
 	.resize = file_resize_op,
 	.close = file_close_op,
@@ -420,15 +421,18 @@ int blockdev_file_open(struct loop *loop, const char *path, uint64_t size,
 	if (!file)
 		return error_set(err, ENOMEM, "no memory for a device");
 	file->dev = (struct blockdev){
-		.ops = is_device ? &device_ops
-		       : direct  ? &file_ops
-				 : &cached_file_ops,
+		.ops = &file->ops,
 		.loop = loop,
 		.size = size,
 		.block_size = direct ? DIRECT_BLOCK : 1,
 		.preferred_size = DIRECT_BLOCK,
 		.read_only = read_only,
 	};
+	file->ops = is_device ? device_ops
+		    : direct  ? file_ops
+			      : cached_file_ops;
+	if (!file_can_pipe(fd))
+		file->ops.read_pipe = NULL;
 	file->fd = take_fd(&fd);
 	file->direct = direct;
 	*ret = &file->dev;
