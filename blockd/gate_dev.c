@@ -36,6 +36,11 @@ static struct gate_op *op_get(struct gate_dev *g, struct op *outer)
 	return o;
 }
 
+static bool changes(const struct gate_op *o)
+{
+	return o->kind != GATE_READ && o->kind != GATE_READ_PIPE;
+}
+
 /* Give it back; what it was for. */
 static struct op *op_put(struct gate_op *o)
 {
@@ -73,10 +78,10 @@ static void op_done(struct op *op, int res)
 {
 	struct gate_op *o = container_of(op, struct gate_op, op);
 	struct gate_dev *g = o->dev;
-	const bool changes = o->kind != GATE_READ;
+	const bool changed = changes(o);
 	struct op *outer = op_put(o);
 
-	if (changes)
+	if (changed)
 		leave(g);
 	outer->done(outer, res);
 }
@@ -91,6 +96,10 @@ static void op_start(struct gate_op *o)
 	case GATE_READ:
 		inner->ops->read(inner, &o->op, (void *)o->data,
 				 (uint32_t)o->length, o->offset);
+		break;
+	case GATE_READ_PIPE:
+		inner->ops->read_pipe(inner, &o->op, o->buf,
+				      (uint32_t)o->length, o->offset);
 		break;
 	case GATE_WRITE:
 		inner->ops->write(inner, &o->op, o->data, (uint32_t)o->length,
@@ -116,7 +125,7 @@ static void pass_holds(struct gate_op *o)
 	struct gate *gate = g->gate;
 	bool waits = false;
 
-	if (o->kind != GATE_READ) {
+	if (changes(o)) {
 		pthread_mutex_lock(&gate->lock);
 		waits = gate->holds > 0;
 		if (waits)
@@ -133,7 +142,7 @@ static void pass_holds(struct gate_op *o)
 static uint64_t price(struct gate *gate, const struct gate_op *o,
 		      uint64_t now_ns)
 {
-	const bool moves = o->kind == GATE_READ || o->kind == GATE_WRITE;
+	const bool moves = !changes(o) || o->kind == GATE_WRITE;
 
 	return gate->rushes ? now_ns
 			    : limit_take(&gate->limit, now_ns,
@@ -260,13 +269,18 @@ void gate_dev_wake(struct gate_dev *g)
 
 /* ---- struct blockdev_ops ---- */
 
+static bool is_limited(struct gate_dev *g)
+{
+	return unlikely(atomic_load(&g->gate->busy) & GATE_LIMITED);
+}
+
 static void dev_read(struct blockdev *dev, struct op *op, void *data,
 		     uint32_t length, uint64_t offset)
 {
 	struct gate_dev *g = gate_dev_of(dev);
 	struct gate_op *o;
 
-	if (!unlikely(atomic_load(&g->gate->busy) & GATE_LIMITED)) {
+	if (!is_limited(g)) {
 		follow_size(g);
 		g->inner->ops->read(g->inner, op, data, length, offset);
 		return;
@@ -274,6 +288,25 @@ static void dev_read(struct blockdev *dev, struct op *op, void *data,
 	o = op_get(g, op);
 	o->kind = GATE_READ;
 	o->data = data;
+	o->length = length;
+	o->offset = offset;
+	arrive(o);
+}
+
+static void dev_read_pipe(struct blockdev *dev, struct op *op,
+			  struct iobuf *buf, uint32_t length, uint64_t offset)
+{
+	struct gate_dev *g = gate_dev_of(dev);
+	struct gate_op *o;
+
+	if (!is_limited(g)) {
+		follow_size(g);
+		g->inner->ops->read_pipe(g->inner, op, buf, length, offset);
+		return;
+	}
+	o = op_get(g, op);
+	o->kind = GATE_READ_PIPE;
+	o->buf = buf;
 	o->length = length;
 	o->offset = offset;
 	arrive(o);
@@ -371,6 +404,7 @@ static void dev_close(struct blockdev *dev)
 
 static const struct blockdev_ops all_ops = {
 	.read = dev_read,
+	.read_pipe = dev_read_pipe,
 	.write = dev_write,
 	.flush = dev_flush,
 	.close = dev_close,
@@ -391,6 +425,8 @@ static struct blockdev_ops ops_like(const struct blockdev_ops *inner)
 		ops.write_zeroes = NULL;
 	if (!inner->cache)
 		ops.cache = NULL;
+	if (!inner->read_pipe)
+		ops.read_pipe = NULL;
 	if (!inner->status)
 		ops.status = NULL;
 	return ops;

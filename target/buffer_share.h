@@ -46,14 +46,36 @@ static inline struct iobuf *buffer_share_get_reserve(struct loop *loop,
 	return loop_iobuf_get_reserve(loop, size);
 }
 
+/* The others wait, and it would be more than half. */
+static inline bool buffer_share_exceeds(const struct buffer_share *share,
+					uint32_t size)
+{
+	return share->other && share->other->waits && share->held > 0 &&
+	       share->held + size > share->half;
+}
+
+/* A pipe instead. NULL: there may be something else for who gets it. */
+static inline struct iobuf *buffer_share_get_pipe(struct buffer_share *share,
+						  struct loop *loop,
+						  uint32_t size)
+{
+	struct iobuf *buf;
+
+	if (buffer_share_exceeds(share, size))
+		return NULL;
+	buf = loop_iobuf_get_pipe(loop, size);
+	if (buf)
+		share->held += buf->size;
+	return buf;
+}
+
 /* Of the rest, for who is at the head of the line. NULL: not now. */
 static inline struct iobuf *buffer_share_get(struct buffer_share *share,
 					     struct loop *loop, uint32_t size)
 {
 	struct iobuf *buf;
 
-	if (share->other && share->other->waits && share->held > 0 &&
-	    share->held + size > share->half)
+	if (buffer_share_exceeds(share, size))
 		return NULL;
 	buf = loop_iobuf_get(loop, size);
 	if (buf)

@@ -43,6 +43,8 @@ $(eval $(call unit_test,target/target_test,target,\
   target/slow_disk_kit.c target/target_test_kit.c))
 $(eval $(call unit_test,target/target_grow_test,target,\
   target/target_test_kit.c))
+$(eval $(call unit_test,target/nbd_pipe_test,target,\
+  target/target_test_kit.c))
 $(eval $(call unit_test,target/nbd_parts_test,target,\
   target/slow_disk_kit.c target/target_test_kit.c))
 $(eval $(call unit_test,target/iscsi_parts_test,target,\

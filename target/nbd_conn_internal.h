@@ -36,7 +36,7 @@ struct nbd_io {
 	int64_t device_ns; /* when it went to the device; 0: not looked at */
 	uint32_t head_length;
 	uint32_t data_length; /* of @data, behind the head */
-	const void *data;     /* in @buf, or static text */
+	const void *data;     /* in @buf, static text; NULL: in a pipe */
 	uint8_t head[NBD_REPLY_HEAD_MAX];
 };
 
@@ -95,6 +95,7 @@ struct nbd_conn {
 	struct nbd_io_list sent;  /* in the send under way */
 	struct op send_op;
 	bool sending;          /* send_op is in flight */
+	struct nbd_io *piped;  /* the last of @sent, with data in a pipe */
 	bool output_in_send;   /* session.out is in iov[] */
 	struct msghdr message; /* for the socket */
 	struct iovec cipher;   /* its only part, with TLS */
@@ -116,6 +117,17 @@ struct nbd_conn {
 
 	struct nbd_io ios[NBD_CONN_REQUESTS];
 };
+
+static inline struct nbd_io *nbd_io_list_take(struct nbd_io_list *list)
+{
+	struct nbd_io *io = list->first;
+
+	if (io)
+		list->first = io->next;
+	if (!list->first)
+		list->last = NULL;
+	return io;
+}
 
 static inline void nbd_io_list_add(struct nbd_io_list *list, struct nbd_io *io)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Replies to the socket, as many as there are in one call. */
 #include <errno.h>
+#include <poll.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -31,16 +32,31 @@ static enum export_op op_of(uint16_t type)
 /* One look at the clock for all replies of a send. */
 static void note(struct nbd_conn *conn)
 {
-	int64_t now_ns = conn->ready.first ? clock_ns() : 0;
+	int64_t now_ns = conn->sent.first ? clock_ns() : 0;
 
-	for (struct nbd_io *io = conn->ready.first; io; io = io->next)
+	for (struct nbd_io *io = conn->sent.first; io; io = io->next)
 		if (!io->whole) /* a part: the whole is noted */
 			export_stats_note(&conn->stats, op_of(io->request.type),
 					  io->request.length,
 					  now_ns - io->start_ns, io->failed);
 }
 
-/* Everything that is ready becomes the next send. */
+/* Replies, up to one whose data is in a pipe: it follows the message. */
+static void gather_replies(struct nbd_conn *conn, struct msghdr *message)
+{
+	struct nbd_io *io;
+
+	while (!conn->piped && (io = nbd_io_list_take(&conn->ready))) {
+		nbd_io_list_add(&conn->sent, io);
+		iov_add(conn, message, io->head, io->head_length);
+		if (io->data_length > 0 && !io->data)
+			conn->piped = io;
+		else if (io->data_length > 0)
+			iov_add(conn, message, io->data, io->data_length);
+	}
+}
+
+/* What is ready becomes the next send. */
 static void gather(struct nbd_conn *conn)
 {
 	struct msghdr *message = conn->tls ? &conn->plain : &conn->message;
@@ -50,14 +66,8 @@ static void gather(struct nbd_conn *conn)
 	if (conn->output_in_send)
 		iov_add(conn, message, conn->session.out.data,
 			conn->session.out.length);
+	gather_replies(conn, message);
 	note(conn);
-	conn->sent = conn->ready;
-	conn->ready = (struct nbd_io_list){0};
-	for (struct nbd_io *io = conn->sent.first; io; io = io->next) {
-		iov_add(conn, message, io->head, io->head_length);
-		if (io->data_length > 0)
-			iov_add(conn, message, io->data, io->data_length);
-	}
 }
 
 static void sent_free(struct nbd_conn *conn)
@@ -65,6 +75,7 @@ static void sent_free(struct nbd_conn *conn)
 	struct nbd_io *io = conn->sent.first;
 
 	conn->sent = (struct nbd_io_list){0};
+	conn->piped = NULL;
 	conn->message.msg_iovlen = conn->plain.msg_iovlen = 0;
 	if (conn->output_in_send)
 		conn->session.out.length = 0;
@@ -88,11 +99,21 @@ bool nbd_conn_all_sent(const struct nbd_conn *conn)
 	       cipher == 0;
 }
 
+/* What follows the message fills its last packet. */
+static int message_flags(const struct nbd_conn *conn)
+{
+	return conn->piped ? MSG_MORE : 0;
+}
+
 static void send_later(struct nbd_conn *conn)
 {
 	conn->sending = true;
 	conn->progress_ms = clock_ms();
-	loop_sendmsg(conn->loop, &conn->send_op, conn->fd, &conn->message, 0);
+	if (conn->message.msg_iovlen > 0)
+		loop_sendmsg(conn->loop, &conn->send_op, conn->fd,
+			     &conn->message, message_flags(conn));
+	else /* for what is in the pipe */
+		loop_poll(conn->loop, &conn->send_op, conn->fd, POLLOUT);
 }
 
 /* The next bytes for the socket. False: the connection can't go on. */
@@ -118,10 +139,14 @@ static void message_end(struct nbd_conn *conn)
 static bool send_now(struct nbd_conn *conn)
 {
 	size_t sent = 0;
-	int r = socket_send(conn->fd, &conn->message, &sent);
+	int r = socket_send(conn->fd, &conn->message, &sent,
+			    message_flags(conn));
 
 	if (conn->tls)
 		tls_session_sent(conn->tls, sent);
+	if (r == 0 && conn->piped)
+		r = socket_send_pipe(conn->fd, conn->piped->buf->pipe_out,
+				     &conn->piped->buf->piped);
 	if (r == -EAGAIN) /* the loop waits for the socket */
 		send_later(conn);
 	else if (r == 0)
@@ -139,17 +164,23 @@ bool nbd_conn_send(struct nbd_conn *conn)
 	return true;
 }
 
+static void send_fail(struct nbd_conn *conn)
+{
+	sent_free(conn);
+	nbd_conn_kill(conn);
+}
+
 void nbd_conn_send_done(struct op *op, int res)
 {
 	struct nbd_conn *conn = container_of(op, struct nbd_conn, send_op);
+	bool polled = conn->message.msg_iovlen == 0;
 
 	conn->sending = false;
 	if (res < 0 && res != -EAGAIN && res != -EINTR) {
-		sent_free(conn);
-		nbd_conn_kill(conn);
+		send_fail(conn);
 		return;
 	}
-	if (res > 0) {
+	if (res > 0 && !polled) {
 		socket_message_advance(&conn->message, (size_t)res);
 		if (conn->tls)
 			tls_session_sent(conn->tls, (size_t)res);
@@ -159,6 +190,11 @@ void nbd_conn_send_done(struct op *op, int res)
 	} else if (conn->message.msg_iovlen > 0) {
 		send_later(conn);
 		return;
+	} else if (conn->piped) {
+		if (!send_now(conn)) {
+			send_fail(conn);
+			return;
+		}
 	} else {
 		message_end(conn);
 	}

@@ -91,11 +91,12 @@ test_serves_without_each_feature_of_the_ring() {
 	local feature
 	call CreateExtent name=x size=$MIB
 	for feature in coop-taskrun defer-taskrun single-issuer send-zc poll-first \
-		fixed-buffers streams busy-wait defer-taskrun,fixed-buffers,busy-wait; do
+		fixed-buffers streams busy-wait pipes defer-taskrun,fixed-buffers,busy-wait; do
 		stop_blockd TERM
 		start_blockd --without "$feature"
 		call SetExport name=x epoch=1 initiators=unix
-		io x@1 -c 'write -P 7 0 64k' -c 'flush' -c 'read -P 7 0 64k' -c 'discard 0 64k'
+		io x@1 -c 'write -P 7 0 64k' -c 'flush' -c 'read -P 7 0 64k' -c 'discard 0 64k' \
+			-c 'write -P 8 0 1M' -c 'read -P 8 0 1M'
 	done
 	stop_blockd TERM
 	local argv
