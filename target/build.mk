@@ -1,4 +1,4 @@
-TARGET_NBD := target/export_stats.c target/nbd_conn.c target/nbd_conn_tls.c target/nbd_enter.c target/nbd_handshake.c \
+TARGET_NBD := target/export_stats.c target/nbd_buffer.c target/nbd_conn.c target/nbd_conn_tls.c target/nbd_enter.c target/nbd_handshake.c \
   target/nbd_io.c target/nbd_parts.c target/nbd_proto.c target/nbd_receive.c target/nbd_send.c \
   target/nbd_session.c target/tls.c
 SYSTEM_TESTS += tests/system/nbd_tls.sh tests/system/wire_gone.sh

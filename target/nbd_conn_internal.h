@@ -234,6 +234,18 @@ void nbd_io_accept(struct nbd_io *io);
 /* The reply is an error: queue it. @why: static text. */
 void nbd_io_refuse(struct nbd_io *io, uint32_t error, const char *why);
 
+/* ---- nbd_buffer.c ---- */
+
+enum nbd_buffer_result {
+	NBD_BUFFER_GOT,
+	NBD_BUFFER_STALLED, /* conn->stall says what is waited for */
+	NBD_BUFFER_NONE,    /* waiting would not help: no memory */
+};
+
+/* Of at least @size bytes, as io->buf. */
+enum nbd_buffer_result nbd_buffer_get(struct nbd_io *io, uint32_t size);
+void nbd_buffer_put(struct nbd_conn *conn, struct iobuf *buf);
+
 /* conn->stalled got nothing and does not want it any more. */
 void nbd_io_stop_waiting(struct nbd_conn *conn);
 

@@ -18,12 +18,6 @@ static_assert(NBD_STATUS_SIZE(STATUS_RUNS) <= STATUS_BUFFER / 2, "fits");
 #define ZEROES_SIZE (UINT32_C(1) << 20) /* bytes */
 static uint8_t zeroes[ZEROES_SIZE] __attribute__((aligned(4096)));
 
-enum buffer_result {
-	BUFFER_GOT,
-	BUFFER_STALLED, /* conn->stall says what is waited for */
-	BUFFER_NONE,    /* waiting would not help: no memory */
-};
-
 static void io_done(struct op *op, int res);
 
 struct nbd_io *nbd_io_new(struct nbd_conn *conn, const struct nbd_request *r)
@@ -53,187 +47,16 @@ struct nbd_io *nbd_io_new(struct nbd_conn *conn, const struct nbd_request *r)
 	return io;
 }
 
-/* ---- buffers ---- */
-
-static void buffer_put(struct nbd_conn *conn, struct iobuf *buf)
-{
-	struct nbd_service *service = conn->service;
-
-	conn->buffered -= buf->size;
-	buffer_share_put(&service->buffers, conn->loop, buf);
-	if (service->waiting_first)
-		loop_batch_add(conn->loop, &service->wake);
-}
-
 void nbd_io_free(struct nbd_io *io)
 {
 	struct nbd_conn *conn = io->conn;
 
 	if (io->buf)
-		buffer_put(conn, io->buf);
+		nbd_buffer_put(conn, io->buf);
 	io->next = conn->free;
 	conn->free = io;
 	if (conn->stall == NBD_STALL_REQUESTS || conn->stall == NBD_STALL_OWN)
 		nbd_conn_touch(conn);
-}
-
-static void starving_start(struct nbd_service *service)
-{
-	service->starving_runs = true;
-	loop_timer_start(service->loop, &service->starving,
-			 NBD_STARVE_CHECK_MS);
-}
-
-static void waiting_add(struct nbd_conn *conn)
-{
-	struct nbd_service *service = conn->service;
-
-	conn->stall = NBD_STALL_POOL;
-	conn->waiting_next = NULL;
-	if (service->waiting_last)
-		service->waiting_last->waiting_next = conn;
-	else
-		service->waiting_first = conn;
-	service->waiting_last = conn;
-	service->buffers.waits = true;
-	if (!service->starving_runs)
-		starving_start(service);
-}
-
-static void waiting_remove(struct nbd_conn *conn)
-{
-	struct nbd_service *service = conn->service;
-	struct nbd_conn **at = &service->waiting_first, *before = NULL;
-
-	while (*at != conn) {
-		before = *at;
-		assert(before); /* it is in the list */
-		at = &before->waiting_next;
-	}
-	*at = conn->waiting_next;
-	if (service->waiting_last == conn)
-		service->waiting_last = before;
-	service->buffers.waits = service->waiting_first;
-}
-
-void nbd_io_stop_waiting(struct nbd_conn *conn)
-{
-	if (conn->stall == NBD_STALL_POOL)
-		waiting_remove(conn);
-	conn->stall = NBD_STALL_NONE;
-}
-
-/*
- * It is sent from the page cache. Of less a copy costs as little as what this
- * takes: another thread of the kernel's.
- */
-#define PIPE_MIN (UINT32_C(128) << 10) /* bytes */
-
-static bool wants_pipe(const struct nbd_io *io)
-{
-	const struct nbd_request *request = &io->request;
-
-	return request->type == NBD_CMD_READ && request->length >= PIPE_MIN &&
-	       !io->conn->tls && io->conn->dev->ops->read_pipe &&
-	       loop_pipe_holds(request->offset, request->length);
-}
-
-/*
- * Whoever comes later than those who wait already queues behind them; but not
- * for what the reserve has.
- */
-static enum buffer_result buffer_get(struct nbd_io *io, uint32_t size)
-{
-	struct nbd_conn *conn = io->conn;
-	struct nbd_service *service = conn->service;
-	bool may_take;
-
-	if (conn->buffered > 0 && conn->buffered + size > NBD_CONN_BUFFER_MAX) {
-		conn->stall = NBD_STALL_OWN;
-		return BUFFER_STALLED;
-	}
-	may_take = !service->waiting_first || conn->stall == NBD_STALL_POOL;
-	if (may_take && wants_pipe(io))
-		io->buf = buffer_share_get_pipe(&service->buffers, conn->loop,
-						size);
-	if (!io->buf)
-		io->buf = buffer_share_get_reserve(conn->loop, conn->buffered,
-						   size);
-	if (!io->buf && may_take)
-		io->buf = buffer_share_get(&service->buffers, conn->loop, size);
-	if (io->buf) {
-		nbd_io_stop_waiting(conn);
-		conn->buffered += io->buf->size;
-		return BUFFER_GOT;
-	}
-	if (may_take && loop_iobufs_in_use(conn->loop) == 0) {
-		nbd_io_stop_waiting(conn);
-		return BUFFER_NONE;
-	}
-	if (conn->stall != NBD_STALL_POOL)
-		waiting_add(conn);
-	return BUFFER_STALLED;
-}
-
-void nbd_service_wake(struct loop_batch *batch)
-{
-	struct nbd_service *service = container_of(batch, struct nbd_service,
-						   wake);
-
-	while (service->waiting_first) {
-		struct nbd_conn *conn = service->waiting_first;
-		struct nbd_io *io = conn->stalled;
-
-		conn->stalled = NULL;
-		if (!nbd_io_start(io)) {
-			conn->stalled = io;
-			return; /* it is still the first */
-		}
-		nbd_conn_go_on(conn);
-	}
-}
-
-static bool stuck(const struct nbd_conn *conn, int64_t now_ms)
-{
-	bool waits_for_peer = conn->sending || (conn->in.runs && conn->writing);
-
-	return conn->buffered > 0 && waits_for_peer &&
-	       conn->phase != NBD_CONN_CLOSING &&
-	       now_ms - conn->progress_ms >= NBD_STARVE_TIMEOUT_MS;
-}
-
-void nbd_service_drop_stuck(struct buffer_share *share, int64_t now_ms)
-{
-	struct nbd_service *service = container_of(share, struct nbd_service,
-						   buffers);
-
-	for (struct nbd_conn *conn = service->conns; conn; conn = conn->next)
-		if (stuck(conn, now_ms))
-			nbd_conn_drop(conn, "others wait for buffers that it "
-					    "holds and does nothing with");
-}
-
-void nbd_service_starving(struct op *op, int res)
-{
-	struct loop_timer *timer = container_of(op, struct loop_timer, op);
-	struct nbd_service *service = container_of(timer, struct nbd_service,
-						   starving);
-
-	(void)res; /* stopped by nbd_service_stop(), or due */
-	service->starving_runs = false;
-	if (!service->waiting_first || service->stopping) {
-		service->ended(service, 0);
-		return;
-	}
-	buffer_share_look(&service->buffers, clock_ms());
-	/* Buffers of the pool may come back from others than us. */
-	nbd_service_wake(&service->wake);
-	if (service->starving_runs)
-		return;
-	if (service->waiting_first)
-		starving_start(service);
-	else
-		service->ended(service, 0);
 }
 
 /* ---- replies ---- */
@@ -511,10 +334,10 @@ bool nbd_io_start(struct nbd_io *io)
 	uint32_t size = buffer_size(&io->request);
 
 	if (size > 0) {
-		switch (buffer_get(io, size)) {
-		case BUFFER_GOT: break;
-		case BUFFER_STALLED: return false;
-		case BUFFER_NONE: no_memory(io); return true;
+		switch (nbd_buffer_get(io, size)) {
+		case NBD_BUFFER_GOT: break;
+		case NBD_BUFFER_STALLED: return false;
+		case NBD_BUFFER_NONE: no_memory(io); return true;
 		}
 	}
 	switch (io->request.type) {
