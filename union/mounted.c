@@ -72,11 +72,20 @@ int mounted_create_none(int dirfd, const char *name, int flags, mode_t mode)
 	return open_none(dirfd, name, flags | O_CREAT, mode);
 }
 
-/* The kernel says when its table changes. */
+struct seen_mount {
+	int parent; /* id of the mount that it is on */
+	char *path; /* owned */
+};
+
+/* The kernel says when its table changes. It is read once then, however many
+ * branches are asked of. */
 static struct {
 	pthread_mutex_t lock;
 	int fd; /* -1: not open */
 	unsigned changes;
+	unsigned read; /* changes when mounts[] was read; 0: it is not */
+	struct seen_mount *mounts;
+	size_t count, size;
 	struct looked {
 		unsigned changes; /* 0: never */
 		int mount_id;
@@ -101,35 +110,78 @@ static void unescape(char *path)
 	*to = '\0';
 }
 
-/* Is the mount of this line of the table on a name in @branch? */
-static bool is_line_inside(const char *line, const struct branch *branch)
-{
-	auto_free char *path = NULL;
-	int parent;
+/* Below, with the lock. */
 
-	if (sscanf(line, "%*d %d %*s %*s %ms", &parent, &path) != 2 ||
-	    parent != atomic_load(&branch->mount_id))
-		return false;
-	unescape(path);
-	return strcmp(path, branch->path) != 0 &&
-	       branch_path_is_below(path, branch->path);
+static void forget_mounts(void)
+{
+	while (table.count)
+		free(table.mounts[--table.count].path);
+	table.read = 0;
 }
 
-static bool read_table(const struct branch *branch)
+/* Takes @path. */
+static bool keep_mount(int parent, char *path)
+{
+	size_t size = table.size ? table.size * 2 : 64;
+	struct seen_mount *bigger;
+
+	if (table.count == table.size) {
+		bigger = reallocarray(table.mounts, size, sizeof(*bigger));
+		if (!bigger) {
+			free(path);
+			return false;
+		}
+		table.mounts = bigger;
+		table.size = size;
+	}
+	table.mounts[table.count++] = (struct seen_mount){parent, path};
+	return true;
+}
+
+/* A line that is not as proc(5) says is none. */
+static bool keep_line(const char *line)
+{
+	char *path = NULL;
+	int parent;
+
+	if (sscanf(line, "%*d %d %*s %*s %ms", &parent, &path) != 2)
+		return true;
+	unescape(path);
+	return keep_mount(parent, path);
+}
+
+static void read_table(void)
 {
 	FILE *file = fopen(TABLE, "re");
 	auto_free char *line = NULL;
-	bool inside = !file;
+	bool good = file;
 	size_t size = 0;
 
-	while (!inside && getline(&line, &size, file) > 0)
-		inside = is_line_inside(line, branch);
+	forget_mounts();
+	while (good && getline(&line, &size, file) > 0)
+		good = keep_line(line);
 	if (file)
 		(void)fclose(file);
+	table.read = good ? table.changes : 0;
+}
+
+/* Is any mount on a name in @branch? */
+static bool has_mount(const struct branch *branch, int mount_id)
+{
+	const struct seen_mount *mount;
+	bool inside = false;
+	size_t i;
+
+	for (i = 0; i < table.count && !inside; i++) {
+		mount = &table.mounts[i];
+		inside = mount->parent == mount_id &&
+			 strcmp(mount->path, branch->path) != 0 &&
+			 branch_path_is_below(mount->path, branch->path);
+	}
 	return inside;
 }
 
-/* With the lock: what was looked at before a change counts no more. */
+/* What was looked at before a change counts no more. */
 static void note_changes(void)
 {
 	struct pollfd poll_fd = {.events = POLLPRI};
@@ -139,6 +191,14 @@ static void note_changes(void)
 	poll_fd.fd = table.fd;
 	if (table.fd < 0 || !table.changes || poll(&poll_fd, 1, 0) != 0)
 		table.changes++;
+}
+
+/* Without the table anything may be. */
+static bool look(const struct branch *branch, int mount_id)
+{
+	if (table.read != table.changes)
+		read_table();
+	return !table.read || has_mount(branch, mount_id);
 }
 
 bool mounted_inside(struct branch *branch)
@@ -151,7 +211,7 @@ bool mounted_inside(struct branch *branch)
 	note_changes();
 	if (looked->changes != table.changes || looked->mount_id != mount_id)
 		*looked = (struct looked){table.changes, mount_id,
-					  read_table(branch)};
+					  look(branch, mount_id)};
 	inside = looked->inside;
 	pthread_mutex_unlock(&table.lock);
 	return inside;

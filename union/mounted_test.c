@@ -157,6 +157,43 @@ static void mounts_are_noticed_when_they_come_and_go(void **state)
 	assert_false(mounted_inside(branch));
 }
 
+/* How often this process has read so far: proc(5). */
+static unsigned long reads(void)
+{
+	FILE *file = fopen("/proc/self/io", "re");
+	unsigned long count = 0;
+
+	if (!file || fscanf(file, "%*s %*u %*s %*u syscr: %lu", &count) != 1)
+		count = 0;
+	if (file)
+		(void)fclose(file);
+	return count;
+}
+
+/* Of 256 branches there are 256 mounts: not so many times so many lines. */
+static void the_table_is_read_once_however_many_branches(void **state)
+{
+	unsigned long before;
+	struct branch other;
+	unsigned i;
+
+	(void)state;
+	assert_int_equal(dir("once"), 0);
+	put_on("once", "none", "tmpfs");
+	assert_true(mounted_inside(branch));
+	before = reads();
+	if (!before)
+		skip();
+	other = *branch;
+	for (i = 1; i < BRANCH_MAX; i++) {
+		other.id = i;
+		assert_true(mounted_inside(&other));
+	}
+	/* But those of that file itself. */
+	assert_in_range(reads() - before, 0, 8);
+	take_off("once");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -167,6 +204,7 @@ int main(void)
 			a_directory_known_from_another_mount_is_no_mount),
 		cmocka_unit_test(nothing_is_opened_through_a_mount),
 		cmocka_unit_test(mounts_are_noticed_when_they_come_and_go),
+		cmocka_unit_test(the_table_is_read_once_however_many_branches),
 	};
 
 	return cmocka_run_group_tests(tests, setup, done);
