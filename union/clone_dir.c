@@ -430,9 +430,9 @@ int clone_dir_locked(struct unionfs *fs, struct node *node, unsigned branch,
 		return r;
 	to = fs->branches.items[branch];
 	pthread_mutex_lock(&to->clone_lock);
-	dir_fd_changes_begin();
+	dir_fd_changes_begin_on(branch);
 	r = clone_path(fs, from, to, path);
-	dir_fd_changes_end();
+	dir_fd_changes_end_on(branch);
 	pthread_mutex_unlock(&to->clone_lock);
 	if (r < 0)
 		return r;

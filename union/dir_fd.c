@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "union/branch.h"
 
 /* One cache for the process: it stands for the process's descriptors. */
 static struct {
@@ -16,29 +17,58 @@ static struct {
 } cache = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Of changes that are not told by getting a descriptor. */
-static struct {
+struct changes {
 	atomic_uint going_on;
 	_Atomic uint64_t count; /* begun and ended so far */
-} changes = {.count = 1};
+};
+
+static struct changes everywhere, on_branch[BRANCH_MAX];
+
+static void begin(struct changes *changes)
+{
+	atomic_fetch_add(&changes->going_on, 1);
+	atomic_fetch_add(&changes->count, 1);
+}
+
+static void end(struct changes *changes)
+{
+	atomic_fetch_add(&changes->count, 1);
+	atomic_fetch_sub(&changes->going_on, 1);
+}
 
 void dir_fd_changes_begin(void)
 {
-	atomic_fetch_add(&changes.going_on, 1);
-	atomic_fetch_add(&changes.count, 1);
+	begin(&everywhere);
 }
 
 void dir_fd_changes_end(void)
 {
-	atomic_fetch_add(&changes.count, 1);
-	atomic_fetch_sub(&changes.going_on, 1);
+	end(&everywhere);
 }
 
-/* A time that stands still while there are no such changes; else 0. */
-static uint64_t now(void)
+void dir_fd_changes_begin_on(unsigned branch)
 {
-	uint64_t count = atomic_load(&changes.count);
+	begin(&on_branch[branch]);
+}
 
-	return atomic_load(&changes.going_on) ? 0 : count;
+void dir_fd_changes_end_on(unsigned branch)
+{
+	end(&on_branch[branch]);
+}
+
+/*
+ * A time that stands still while there are no such changes on @branch; else 0.
+ * Neither count goes back, so their sum is the same only when both are.
+ */
+static uint64_t now(unsigned branch)
+{
+	uint64_t count = 1 + atomic_load(&everywhere.count) +
+			 atomic_load(&on_branch[branch].count);
+
+	return atomic_load(&everywhere.going_on) ||
+			       atomic_load(&on_branch[branch].going_on)
+		       ? 0
+		       : count;
 }
 
 bool dir_fd_is_told(uint32_t opcode)
@@ -111,7 +141,7 @@ static bool use_stat(const struct copy *copy, struct stat *ret)
 {
 	const struct dir_fd *dir = copy->cached;
 
-	if (!dir || !dir->since || dir->since != now())
+	if (!dir || !dir->since || dir->since != now(copy->branch))
 		return false;
 	*ret = dir->st;
 	return true;
@@ -251,7 +281,7 @@ int dir_fd_stat(struct copy *copy, int mount_fd, bool keeps, struct stat *ret)
 	r = dir_fd_get(copy, mount_fd, &dir);
 	if (r < 0)
 		return r;
-	since = now();
+	since = now(copy->branch);
 	alone = is_alone(dir, &gets);
 	if (fstat(dir->fd, &st) < 0)
 		return -errno;

@@ -50,6 +50,10 @@ int dir_fd_stat(struct copy *copy, int mount_fd, bool keeps, struct stat *ret);
 void dir_fd_changes_begin(void);
 void dir_fd_changes_end(void);
 
+/* The same of directories on @branch (its id) alone. */
+void dir_fd_changes_begin_on(unsigned branch);
+void dir_fd_changes_end_on(unsigned branch);
+
 /* Do requests of this kind (FUSE_*) change directories by dir_fd alone? */
 bool dir_fd_is_told(uint32_t opcode);
 

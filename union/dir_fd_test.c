@@ -118,6 +118,26 @@ static void nothing_is_kept_while_there_are_other_changes(void **state)
 	dir_fd_changes_end();
 }
 
+/* A directory was cloned: its copies on all other branches are as they were. */
+static void changes_on_one_branch_count_there_alone(void **state)
+{
+	(void)state;
+	need_root();
+	dir_fd_drop(&copy);
+	assert_true(is_true(true));
+	dir_fd_changes_begin_on(copy.branch + 1);
+	change(); /* untold */
+	assert_false(is_true(true));
+	dir_fd_changes_end_on(copy.branch + 1);
+	assert_false(is_true(true));
+	dir_fd_changes_begin_on(copy.branch);
+	assert_true(is_true(true));
+	change();
+	assert_true(is_true(true));
+	dir_fd_changes_end_on(copy.branch);
+	assert_true(is_true(true));
+}
+
 static void nothing_is_kept_where_others_change_the_branches(void **state)
 {
 	(void)state;
@@ -146,6 +166,7 @@ int main(void)
 		cmocka_unit_test(
 			attributes_are_kept_until_somebody_has_the_descriptor),
 		cmocka_unit_test(nothing_is_kept_while_there_are_other_changes),
+		cmocka_unit_test(changes_on_one_branch_count_there_alone),
 		cmocka_unit_test(
 			nothing_is_kept_where_others_change_the_branches),
 		cmocka_unit_test(what_changes_directories_otherwise_is_told),
