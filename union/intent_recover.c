@@ -202,6 +202,12 @@ static int finish_relocation(const struct branch_table *table,
 	const struct intent *intent = &record->intent;
 	int r = relocate_finish(table, record->branch, intent);
 
+	if (r > 0) {
+		log_warning("branch '%s': '%s' stays where it was: it was "
+			    "written to after it was copied here",
+			    record->branch->path, intent->to_name);
+		return 0;
+	}
 	/* The copy is whole, whatever the branch it came from says. */
 	if ((r == 0 || branch_is_well(record->branch)) && watcher &&
 	    counts(intent->kind))

@@ -286,16 +286,89 @@ static int finish_cut(const struct branch *from, const struct branch *to,
 	return r < 0 ? r : empty_stub(from, &intent->replaced, number);
 }
 
+/* One that is nothing but a stub is no file any more. */
+static bool is_stub(const struct branch *from, const struct intent *intent,
+		    uint64_t number)
+{
+	auto_close int work = branch_work_dir(from);
+	char stub[NUMBER_KEEP_NAME_MAX];
+
+	number_keep_name(number, stub);
+	return work >= 0 && is_at(work, stub, &intent->replaced);
+}
+
+/* A file system may keep whole seconds only. */
+static bool is_later(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec
+				      : b->tv_nsec && a->tv_nsec > b->tv_nsec;
+}
+
+/*
+ * Was the old file written to since it was copied? Nobody can do that while
+ * it moves; but a server that has to do without the copy's branch shows the old
+ * one.
+ */
+static bool was_used_since(const struct branch *from, const struct branch *to,
+			   const struct intent *intent)
+{
+	auto_close int old = handle_open(from->root_fd, &intent->replaced,
+					 O_PATH);
+	auto_close int copy = handle_open(to->root_fd, &intent->moved, O_PATH);
+	struct stat of_old, of_copy;
+	uint64_t number;
+
+	return old >= 0 && copy >= 0 && fstat(old, &of_old) == 0 &&
+	       fstat(copy, &of_copy) == 0 && of_old.st_nlink &&
+	       is_later(&of_old.st_mtim, &of_copy.st_mtim) &&
+	       inode_number_read(copy, "", &number) == 0 &&
+	       !is_stub(from, intent, number);
+}
+
+/* The name is the old file's, if nothing else has it. */
+static int put_back(const struct branch *from, const struct intent *intent)
+{
+	auto_close int dir = open_dir(from, &intent->other_dir);
+	auto_close int old = handle_open(from->root_fd, &intent->replaced,
+					 O_PATH);
+
+	if (dir < 0 || old < 0)
+		return 0;
+	if (linkat(old, "", dir, intent->to_name, AT_EMPTY_PATH) < 0 &&
+	    errno != EEXIST)
+		return -errno;
+	return fsync(dir) < 0 ? -errno : 0;
+}
+
+static int drop_copy(const struct branch *to, const struct intent *intent)
+{
+	auto_close int dir = open_dir(to, &intent->to_dir);
+
+	if (dir < 0 || !is_at(dir, intent->to_name, &intent->moved))
+		return 0;
+	if (unlinkat(dir, intent->to_name, 0) < 0 || fsync(dir) < 0)
+		return -errno;
+	return 0;
+}
+
 int relocate_finish(const struct branch_table *table, struct branch *branch,
 		    const struct intent *intent)
 {
-	int r = branch_report(branch, finish_link(branch, intent));
-	struct branch *from;
+	struct branch *from = NULL;
+	int r;
 
-	if (r < 0 || intent->other >= table->count ||
-	    table->items[intent->other]->flags & BRANCH_GONE)
+	if (intent->other < table->count &&
+	    !(table->items[intent->other]->flags & BRANCH_GONE))
+		from = table->items[intent->other];
+	if (from && was_used_since(from, branch, intent)) {
+		r = branch_report(from, put_back(from, intent));
+		if (r == 0)
+			r = branch_report(branch, drop_copy(branch, intent));
+		return r < 0 ? r : 1;
+	}
+	r = branch_report(branch, finish_link(branch, intent));
+	if (r < 0 || !from)
 		return r == -ESTALE ? 0 : r; /* its directory went since */
-	from = table->items[intent->other];
 	return branch_report(from, finish_cut(from, branch, intent));
 }
 

@@ -63,8 +63,9 @@ int relocate_undo(struct relocation *r);
 
 /*
  * After a crash, with a record of the kinds INTENT_RELOCATE on @branch that
- * is known to count: what remains of the above, but for striking out. 0 or
- * -errno; the branch it is of was reported to.
+ * is known to count: what remains of the above, but for striking out. 0; 1:
+ * the old file was written to since, so it stays what it was, and the copy
+ * goes; or -errno; the branch it is of was reported to.
  */
 int relocate_finish(const struct branch_table *table, struct branch *branch,
 		    const struct intent *intent);

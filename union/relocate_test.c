@@ -297,6 +297,51 @@ static void what_others_did_since_stays_done(void **state)
 	assert_false(is_there(dirs[1][0], "x"));
 }
 
+/* The copy's branch was not there when a server went on; now it is. */
+static void write_old(int dirfd, const char *name)
+{
+	struct stat st;
+	struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}};
+
+	write_file(dirfd, name, "newer");
+	assert_int_equal(fstatat(dirfd, name, &st, 0), 0);
+	times[1] = st.st_mtim;
+	times[1].tv_sec++;
+	assert_int_equal(utimensat(dirfd, name, times, 0), 0);
+}
+
+static void what_was_written_to_the_old_file_since_is_not_lost(void **state)
+{
+	(void)state;
+	prepare(2);
+	assert_int_equal(relocate_begin(&file), 0);
+	assert_int_equal(relocate_link(&file), 0);
+	write_old(dirs[0][0], "x");
+	crash();
+	assert_file(dirs[0][0], "x", "newer");
+	assert_file(dirs[0][1], "y", "newer");
+	assert_false(is_there(dirs[1][0], "x"));
+	assert_false(is_there(dirs[1][1], "y"));
+	assert_int_equal(told, 0);
+	assert_tidy(false);
+}
+
+static void nor_is_a_name_that_it_had_lost_by_then(void **state)
+{
+	(void)state;
+	prepare(2);
+	assert_int_equal(relocate_begin(&file), 0);
+	assert_int_equal(relocate_link(&file), 0);
+	assert_int_equal(unlinkat(dirs[0][1], "y", 0), 0);
+	write_old(dirs[0][0], "x");
+	crash();
+	assert_file(dirs[0][0], "x", "newer");
+	assert_file(dirs[0][1], "y", "newer");
+	assert_false(is_there(dirs[1][0], "x"));
+	assert_false(is_there(dirs[1][1], "y"));
+	assert_tidy(false);
+}
+
 static void what_a_crash_finds_in_the_way_is_kept(void **state)
 {
 	(void)state;
@@ -376,6 +421,8 @@ int main(void)
 		TEST(it_moves_when_one_name_is_cut),
 		TEST(it_moves_when_all_names_are_cut),
 		TEST(what_others_did_since_stays_done),
+		TEST(what_was_written_to_the_old_file_since_is_not_lost),
+		TEST(nor_is_a_name_that_it_had_lost_by_then),
 		TEST(what_a_crash_finds_in_the_way_is_kept),
 		TEST(it_is_taken_back),
 		TEST(it_stays_whole_when_a_name_cannot_be_cut),
