@@ -207,6 +207,24 @@ static int pid_in(struct json_object *status)
 	return json_object_get_int(json_object_object_get(status, "pid"));
 }
 
+static const char *version_in(struct json_object *status)
+{
+	return json_object_get_string(
+		json_object_object_get(status, "version"));
+}
+
+/* Another one serves: is it the program that is installed now? */
+static int check_current(struct json_object *after, struct error *err)
+{
+	if (json_object_get_boolean(json_object_object_get(after, "current")))
+		return 0;
+	return error_set(
+		err, EIO,
+		"the program that is installed does not serve: "
+		"version %s, the one before, goes on; the log says why",
+		version_in(after));
+}
+
 static int upgrade(struct cli *cli, struct json_object *before,
 		   struct json_object **ret, struct error *err)
 {
@@ -227,7 +245,7 @@ static int upgrade(struct cli *cli, struct json_object *before,
 		return error_set(err, EIO,
 				 "the union is served by process %d as before",
 				 pid_in(before));
-	return r;
+	return r < 0 ? r : check_current(*ret, err);
 }
 
 int union_upgrade_run(struct cli *cli, struct error *err)
@@ -239,9 +257,7 @@ int union_upgrade_run(struct cli *cli, struct error *err)
 		r = upgrade(cli, before, &after, err);
 	if (r == 0)
 		cli_say(cli, "'%s' is served by process %d, version %s",
-			cli_argument(cli, 0), pid_in(after),
-			json_object_get_string(
-				json_object_object_get(after, "version")));
+			cli_argument(cli, 0), pid_in(after), version_in(after));
 	if (r == 0 && cli->options.json)
 		(void)cli_answer(cli, json_object_get(after)); /* takes it */
 	json_object_put(before);

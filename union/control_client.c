@@ -2,6 +2,7 @@
 #include "union/control_client.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,17 +91,28 @@ static int ask_next(const char *path, char **reply, const char **text)
 	return r;
 }
 
+/* Is it still not the program at its path that serves? */
+static bool is_old(const char *status)
+{
+	return strstr(status, "\"current\":false") != NULL;
+}
+
 static int ask_and_print(const char *path, const char *request)
 {
 	auto_free char *reply = NULL;
+	bool old = false;
 	const char *text;
 	int r = ask(path, request, &reply, &text);
 
 	/* A server that is replaced has no answer. */
-	if (r == -EPROTO && strcmp(request, "upgrade\n") == 0)
+	if (r == -EPROTO && strcmp(request, "upgrade\n") == 0) {
 		r = ask_next(path, &reply, &text);
-	if (r == 0)
-		return puts(text) < 0;
+		old = r == 0 && is_old(text);
+	}
+	if (r == 0 && puts(text) >= 0)
+		return old ? log_error(1, "the program that is installed does "
+					  "not serve: the one before goes on")
+			   : 0;
 	return log_error(1, "%s%s%s", text ? "" : path, text ? "" : ": ",
 			 text           ? text
 			 : r == -EPROTO ? "the server broke off"

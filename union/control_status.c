@@ -2,8 +2,10 @@
 #include "union/control_status.h"
 
 #include <json-c/json.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "union/branch_health.h"
@@ -137,6 +139,20 @@ static char *take_text(struct json_object *object)
 	return copy;
 }
 
+/* Is the program at this one's path still this one? */
+static bool is_current(void)
+{
+	struct stat own, there;
+	char path[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+
+	if (n < 0 || stat("/proc/self/exe", &own) < 0)
+		return false;
+	path[n] = '\0';
+	return stat(path, &there) == 0 && own.st_dev == there.st_dev &&
+	       own.st_ino == there.st_ino;
+}
+
 char *control_status(struct unionfs *fs, const char *mountpoint)
 {
 	struct json_object *object = json_object_new_object();
@@ -150,6 +166,7 @@ char *control_status(struct unionfs *fs, const char *mountpoint)
 	add(object, "mountpoint", json_object_new_string(mountpoint));
 	add(object, "version", json_object_new_string(TRIBUTARY_VERSION));
 	add(object, "pid", json_object_new_int(getpid()));
+	add(object, "current", json_object_new_boolean(is_current()));
 	add(object, "survives", json_object_new_boolean(keep_is_on()));
 	add(object, "policy",
 	    json_object_new_string(

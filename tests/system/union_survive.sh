@@ -477,12 +477,15 @@ test_a_program_that_never_serves_is_done_without() {
 exit 3
 P
 	pid=$(server)
-	trib-union --control "$D/ctl" upgrade >"$D/said"
+	fails 1 "the one before goes on" trib-union --control "$D/ctl" upgrade
 	another_than "$pid"
+	trib-union --control "$D/ctl" status >"$D/said"
+	same "$(jq -r .current <"$D/said")" false
+	fails 1 "the one before, goes on" trib union upgrade "$M"
 	by_itself "$M/f"
 	same "$(jq -r .version <"$D/said")" "$version"
 	become_itself
-	trib-union --control "$D/ctl" upgrade >/dev/null
+	same "$(trib-union --control "$D/ctl" upgrade | jq .current)" true
 	same "$(readlink "/proc/$(server)/exe")" "$D/trib-union"
 }
 
