@@ -183,8 +183,8 @@ static void a_copy_is_not_taken_from_another_node(void **state)
 
 	(void)state;
 	assert_ptr_equal(intern_dir(0, 5, 1, 10), one);
-	assert_ptr_equal(node_first(two)->node, two);
-	assert_ptr_equal(node_copy_on(two, 1)->node, two);
+	assert_ptr_equal(copy_node(node_first(two)), two);
+	assert_ptr_equal(copy_node(node_copy_on(two, 1)), two);
 	assert_null(copy_next(node_copy_on(one, 1)));
 }
 
@@ -292,7 +292,7 @@ static void a_file_moves_and_stays_the_node_it_is(void **state)
 	assert_int_equal(node_move(&table, node, 3, &old, 1, &new), 0);
 	assert_int_equal(node_first(node)->branch, 1);
 	assert_null(copy_next(node_first(node)));
-	assert_int_equal(node->moves, 1);
+	assert_int_equal(node_moves(node), 1);
 	assert_null(node_hold(&table, 3, &old));
 	same = intern(1, 801);
 	assert_ptr_equal(same, node);
@@ -306,7 +306,7 @@ static void a_file_moves_and_stays_the_node_it_is(void **state)
 	old = handle_of(802);
 	assert_int_equal(node_move(&table, node, 1, &new, 3, &old), 0);
 	assert_int_equal(node_first(node)->branch, 3);
-	assert_true(handle_equal(&node_first(node)->handle, &old));
+	assert_true(copy_has(node_first(node), &old));
 	assert_int_equal(node_move(&table, node, 1, &new, 3, &old), -ESTALE);
 	node_forget(&table, id, 2);
 }
