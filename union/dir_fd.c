@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "union/dir_fd.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
@@ -220,6 +221,7 @@ int dir_fd_get(struct copy *copy, int mount_fd, struct dir_fd **ret)
 		list_add(dir);
 	}
 	old = evict();
+	assert(old != dir); /* it is used */
 	pthread_mutex_unlock(&cache.lock);
 	destroy(fresh);
 	destroy(old);

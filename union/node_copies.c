@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "union/node_copies.h"
 
+#include <string.h>
 #include <sys/stat.h>
 
 #include "union/branch_health.h"
 #include "union/dir_fd.h"
+
+bool copy_has(const struct copy *copy, const struct handle *handle)
+{
+	return copy->handle_bytes == handle->length &&
+	       copy->handle_type == handle->type &&
+	       memcmp(copy->handle, handle->data, handle->length) == 0;
+}
 
 struct copy *copy_there(struct copy *copy)
 {

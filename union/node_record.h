@@ -184,14 +184,6 @@ static inline struct handle copy_handle(const struct copy *copy)
 	return handle;
 }
 
-static inline bool copy_has(const struct copy *copy,
-			    const struct handle *handle)
-{
-	return copy->handle_bytes == handle->length &&
-	       copy->handle_type == handle->type &&
-	       memcmp(copy->handle, handle->data, handle->length) == 0;
-}
-
 /* Fill its constant members, but for the node; @handle: see handle_get(). */
 static inline void copy_fill(struct copy *copy, unsigned branch,
 			     const struct handle *handle)
@@ -201,5 +193,8 @@ static inline void copy_fill(struct copy *copy, unsigned branch,
 	copy->handle_bytes = (uint8_t)handle->length;
 	memcpy(copy->handle, handle->data, handle->length);
 }
+
+/* Is it that inode, if of that branch? */
+bool copy_has(const struct copy *copy, const struct handle *handle);
 
 #endif

@@ -104,6 +104,7 @@ int node_restore(struct node_table *table)
 
 	if (!nodes || nodes > STATE_NODE_MAX || copies > STATE_COPY_MAX)
 		return -EPROTO;
+	state_expect(state);
 	node_index_expect(table, copies);
 	/* The lowest id is the first to be taken. */
 	for (i = nodes - 1; i >= NODE_ROOT_ID; i--)

@@ -322,6 +322,31 @@ static void leaves_out_a_branch_that_was_never_one(void **unused)
 	end(&again, &left);
 }
 
+static uint64_t bytes_of(const struct state *of)
+{
+	struct stat st;
+
+	assert_int_equal(fstat(of->fd, &st), 0);
+	return (uint64_t)st.st_blocks * 512;
+}
+
+/* What is not there (times of copies that have none) is not looked at. */
+static void going_on_takes_no_more_memory(void **unused)
+{
+	uint64_t bytes;
+	unsigned i;
+
+	(void)unused;
+	make_root(&table);
+	for (i = 1; i <= 10000; i++)
+		look_up(&table, FILES + i, 1);
+	bytes = bytes_of(&state);
+	node_table_done(&table);
+	restore(&table, &state);
+	assert_int_equal(bytes_of(&state), bytes);
+	assert_int_equal(node_count(&table), 10001);
+}
+
 /* Where the kernel has such: vm.memfd_noexec can want it. */
 static void the_memory_cannot_be_executed(void **unused)
 {
@@ -466,6 +491,7 @@ int main(void)
 		TEST(keeps_a_change_that_is_not_to_be_seen),
 		TEST(leaves_out_what_the_kernel_does_not_know),
 		TEST(leaves_out_a_branch_that_was_never_one),
+		TEST(going_on_takes_no_more_memory),
 		TEST(the_memory_cannot_be_executed),
 		TEST(refuses_another_programs_memory),
 		TEST(is_whole_after_a_kill_at_any_moment),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +12,7 @@
 
 #include "union/branch_health.h"
 #include "union/node.h"
+#include "union/state.h"
 
 #include <cmocka.h>
 
@@ -205,6 +207,41 @@ static void many_names_come_and_go(void **state)
 	assert_int_equal(table.copies, 1);
 }
 
+#define COUNTED 100000 /* names */
+
+/* Of the heap and of the state memory, by now. */
+static uint64_t bytes_taken(void)
+{
+	struct mallinfo2 heap = mallinfo2();
+	struct stat st;
+
+	assert_int_equal(fstat(table.state->fd, &st), 0);
+	return heap.uordblks + heap.hblkhd + (uint64_t)st.st_blocks * 512;
+}
+
+/* And a place in the index. */
+static void a_name_costs_no_more_than_its_records(void **state)
+{
+	uint64_t before, each;
+	uint32_t i;
+
+	(void)state;
+	(void)intern(0, 0);
+	before = bytes_taken();
+	for (i = 1; i <= COUNTED; i++)
+		(void)intern(i % 5, i);
+	each = (bytes_taken() - before) / COUNTED;
+	assert_in_range(each, sizeof(struct node),
+			sizeof(struct node) + sizeof(struct copy) + 8);
+	/* What was forgotten is used again. */
+	for (i = 1; i <= COUNTED; i++)
+		node_forget(&table, i + 1, 1);
+	before = bytes_taken();
+	for (i = 1; i <= COUNTED; i++)
+		(void)intern(i % 5, COUNTED + i);
+	assert_in_range(bytes_taken(), 0, before);
+}
+
 static void a_held_node_outlives_the_kernels_interest(void **state)
 {
 	struct handle handle = handle_of(7), other = handle_of(8);
@@ -396,6 +433,7 @@ int main(void)
 		TEST(a_removed_directory_keeps_a_descriptor_of_its_last_copy),
 		TEST(a_quiet_change_is_shown_as_the_time_before),
 		TEST(many_names_come_and_go),
+		TEST(a_name_costs_no_more_than_its_records),
 		TEST(a_file_moves_and_stays_the_node_it_is),
 	};
 

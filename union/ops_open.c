@@ -75,7 +75,8 @@ static int choose_way(struct unionfs *fs, struct node *node,
 	}
 	r = passthrough_open(fs, fd, &id);
 	if (r == 0) {
-		node->passthrough = node->passed = true;
+		node->passed = true;
+		node->passthrough = true;
 		node_file(node)->backing_id = id;
 	}
 	if (!is_refusal(r))

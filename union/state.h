@@ -104,6 +104,12 @@ int state_create(struct state *ret);
  */
 int state_open(struct state *ret, int fd, struct error *err);
 
+/*
+ * All nodes and copies are about to be looked at: map what there is of them at
+ * once, not as each page is touched.
+ */
+void state_expect(const struct state *state);
+
 /* Unmap and close. A zeroed one is fine. */
 void state_done(struct state *state);
 
