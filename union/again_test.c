@@ -51,8 +51,9 @@
 struct shared {
 	unsigned bad; /* what must not be given back was */
 	unsigned drops;
-	const bool *uncapped; /* in the process that serves; see act.uncaps */
-	bool forgot;          /* it was not, when that was killed */
+	const atomic_bool
+		*uncapped; /* in the process that serves; see act.uncaps */
+	bool forgot;       /* it was not, when that was killed */
 };
 
 static char top[64];
@@ -262,7 +263,7 @@ static void next_stop(pid_t pid, int *status)
 	assert_int_equal(waitpid(pid, status, 0), pid);
 }
 
-static bool peek(pid_t pid, const bool *at)
+static bool peek(pid_t pid, const atomic_bool *at)
 {
 	long word;
 	bool is;

@@ -9,15 +9,17 @@
 /* @had: of the LAST numbers that end before @end */
 static void find_had(const struct state *state, int32_t end, bool *had)
 {
-	const struct state_node *node;
+	const struct node *node;
 	uint64_t i, used = state->header->nodes_used;
-	int32_t back;
+	int32_t back, id;
 
 	for (i = 0; i < used && i < STATE_NODE_MAX; i++) {
 		node = &state->nodes[i];
-		back = end - node->backing_id;
-		if (node->generation && node->backing_id && back > 0 &&
-		    back <= LAST)
+		if (!node->generation || S_ISDIR(node->type))
+			continue;
+		id = node->of.file.backing_id;
+		back = end - id;
+		if (id && back > 0 && back <= LAST)
 			had[LAST - back] = true;
 	}
 }

@@ -11,7 +11,7 @@ $(eval $(call library,union,\
   union/live_add.c union/live_remove.c union/live_set.c union/lookup.c \
   union/merge.c union/mount.c union/mounted.c union/move.c union/move_check.c union/move_copy.c union/moving.c union/names.c union/names_set.c \
   union/node.c union/node_bury.c union/node_copies.c union/node_index.c union/node_lost.c union/node_quiet.c \
-  union/node_record.c union/node_restore.c union/node_sleep.c \
+  union/node_restore.c union/node_sleep.c \
   union/node_slots.c union/node_unused.c union/number_keep.c union/once.c union/once_slots.c \
   union/open_record.c union/open_table.c union/ops.c union/ops_attr.c \
   union/ops_dir.c union/ops_io.c union/ops_lookup.c union/ops_name.c \

@@ -363,7 +363,7 @@ static int align(struct unionfs *fs, struct node *node, struct copy *copy)
 	}
 	/* What the copy of a failed branch has may be what counts. */
 	if (r == 0)
-		atomic_store(&copy->aligned, unionfs_changeable(node) == 0);
+		copy_set(copy, COPY_ALIGNED, unionfs_changeable(node) == 0);
 	dir_turn_give(&turn);
 	source_done(&source);
 	return r;
@@ -374,12 +374,12 @@ static int use_copy(struct unionfs *fs, struct node *node, struct copy *copy,
 {
 	int r = 0;
 
-	if (!atomic_load(&copy->aligned)) {
+	if (!copy_is(copy, COPY_ALIGNED)) {
 		pthread_mutex_lock(&branch_of(fs, copy)->clone_lock);
 		if (copy == node_first(node))
-			atomic_store(&copy->aligned,
-				     unionfs_changeable(node) == 0);
-		else if (!atomic_load(&copy->aligned) &&
+			copy_set(copy, COPY_ALIGNED,
+				 unionfs_changeable(node) == 0);
+		else if (!copy_is(copy, COPY_ALIGNED) &&
 			 unionfs_writable(fs, copy) == 0)
 			r = align(fs, node, copy);
 		pthread_mutex_unlock(&branch_of(fs, copy)->clone_lock);
@@ -391,6 +391,7 @@ static int use_copy(struct unionfs *fs, struct node *node, struct copy *copy,
 static bool was_removed(struct unionfs *fs, struct copy *copy)
 {
 	auto_dir_fd struct dir_fd *dir = NULL;
+	struct handle handle;
 	struct stat st;
 	int r;
 
@@ -400,7 +401,8 @@ static bool was_removed(struct unionfs *fs, struct copy *copy)
 	if (r != -ESTALE &&
 	    (r < 0 || fstat(dir->fd, &st) < 0 || st.st_nlink > 0))
 		return false;
-	node_copy_gone(&fs->nodes, copy->branch, &copy->handle, NULL);
+	handle = copy_handle(copy);
+	node_copy_gone(&fs->nodes, copy->branch, &handle, NULL);
 	return true;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "union/dir_fd.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
@@ -9,11 +10,14 @@
 #include "base/cleanup.h"
 #include "union/branch.h"
 
+#define HEADS 1024
+
 /* One cache for the process: it stands for the process's descriptors. */
 static struct {
 	pthread_mutex_t lock;
 	struct dir_fd *newest, *oldest;
-	unsigned count; /* in the list */
+	unsigned count;              /* in the list */
+	struct dir_fd *heads[HEADS]; /* the same, by the copy */
 } cache = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Of changes that are not told by getting a descriptor. */
@@ -103,6 +107,30 @@ bool dir_fd_is_told(uint32_t opcode)
 	}
 }
 
+/* The copies of directories looked up together are side by side. */
+static struct dir_fd **head_of(const struct copy *copy)
+{
+	return &cache.heads[(uintptr_t)copy / sizeof(*copy) % HEADS];
+}
+
+static struct dir_fd *find(const struct copy *copy)
+{
+	struct dir_fd *dir = *head_of(copy);
+
+	while (dir && dir->copy != copy)
+		dir = dir->next;
+	return dir;
+}
+
+static void attach(struct dir_fd *dir, struct copy *copy)
+{
+	struct dir_fd **head = head_of(copy);
+
+	dir->copy = copy;
+	dir->next = *head;
+	*head = dir;
+}
+
 static void list_remove(struct dir_fd *dir)
 {
 	if (dir->newer)
@@ -139,7 +167,7 @@ static void destroy(struct dir_fd *dir)
 /* The attributes of @copy, if they are kept. */
 static bool use_stat(const struct copy *copy, struct stat *ret)
 {
-	const struct dir_fd *dir = copy->cached;
+	const struct dir_fd *dir = find(copy);
 
 	if (!dir || !dir->since || dir->since != now(copy->branch))
 		return false;
@@ -150,7 +178,11 @@ static bool use_stat(const struct copy *copy, struct stat *ret)
 /* Off its copy and out of the list; true when nobody uses it. */
 static bool detach(struct dir_fd *dir)
 {
-	dir->copy->cached = NULL;
+	struct dir_fd **at = head_of(dir->copy);
+
+	while (*at != dir)
+		at = &(*at)->next;
+	*at = dir->next;
 	dir->copy = NULL;
 	list_remove(dir);
 	return dir->users == 0;
@@ -172,7 +204,7 @@ static struct dir_fd *evict(void)
 
 static struct dir_fd *use_cached(struct copy *copy)
 {
-	struct dir_fd *dir = copy->cached;
+	struct dir_fd *dir = find(copy);
 
 	if (!dir)
 		return NULL;
@@ -189,6 +221,7 @@ static struct dir_fd *use_cached(struct copy *copy)
 int dir_fd_get(struct copy *copy, int mount_fd, struct dir_fd **ret)
 {
 	struct dir_fd *dir, *fresh, *old;
+	struct handle handle;
 	int fd;
 
 	pthread_mutex_lock(&cache.lock);
@@ -198,7 +231,8 @@ int dir_fd_get(struct copy *copy, int mount_fd, struct dir_fd **ret)
 		*ret = dir;
 		return 0;
 	}
-	fd = handle_open(mount_fd, &copy->handle, O_PATH | O_DIRECTORY);
+	handle = copy_handle(copy);
+	fd = handle_open(mount_fd, &handle, O_PATH | O_DIRECTORY);
 	if (fd < 0)
 		return fd;
 	fresh = calloc(1, sizeof(*fresh));
@@ -213,11 +247,11 @@ int dir_fd_get(struct copy *copy, int mount_fd, struct dir_fd **ret)
 		dir = fresh;
 		fresh = NULL;
 		dir->users = dir->gets = 1;
-		dir->copy = copy;
-		copy->cached = dir;
+		attach(dir, copy);
 		list_add(dir);
 	}
 	old = evict();
+	assert(old != dir); /* it is used */
 	pthread_mutex_unlock(&cache.lock);
 	destroy(fresh);
 	destroy(old);
@@ -296,7 +330,7 @@ void dir_fd_drop(struct copy *copy)
 	struct dir_fd *dir;
 
 	pthread_mutex_lock(&cache.lock);
-	dir = copy->cached;
+	dir = find(copy);
 	if (dir && !detach(dir))
 		dir = NULL; /* its last user closes it */
 	pthread_mutex_unlock(&cache.lock);

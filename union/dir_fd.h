@@ -27,7 +27,8 @@ struct dir_fd {
 	unsigned gets;     /* how often anybody became one */
 	struct copy *copy; /* NULL: to be closed with its last user */
 	struct dir_fd *newer, *older;
-	uint64_t since; /* when @st was asked for; 0: never. See now() */
+	struct dir_fd *next; /* of those with the same hash */
+	uint64_t since;      /* when @st was asked for; 0: never. See now() */
 	struct stat st;
 };
 
@@ -60,7 +61,10 @@ bool dir_fd_is_told(uint32_t opcode);
 /* Close those on @branch, as soon as nobody uses them. */
 void dir_fd_drop_branch(unsigned branch);
 
-/* @copy is about to be freed, or its directory was removed. */
+/*
+ * @copy, which may be one that never had any, is about to be freed, or its
+ * directory was removed.
+ */
 void dir_fd_drop(struct copy *copy);
 
 static inline void cleanup_dir_fd(struct dir_fd **dir)

@@ -25,6 +25,7 @@ static mode_t mode;
 
 static int setup(void **state)
 {
+	struct handle handle;
 	int fd;
 
 	(void)state;
@@ -32,9 +33,10 @@ static int setup(void **state)
 	if (!mkdtemp(top))
 		return -1;
 	mount_fd = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (mount_fd < 0 || handle_get(mount_fd, "", &copy.handle) < 0)
+	if (mount_fd < 0 || handle_get(mount_fd, "", &handle) < 0)
 		return -1;
-	fd = handle_open(mount_fd, &copy.handle, O_PATH | O_DIRECTORY);
+	copy_fill(&copy, 0, &handle);
+	fd = handle_open(mount_fd, &handle, O_PATH | O_DIRECTORY);
 	if (fd < 0)
 		print_message("not as root: skipped\n");
 	else

@@ -35,7 +35,7 @@ static int open_buried(const struct node *node, struct dir *dir)
 		fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return -ENOENT;
-	dir->parts[dir->count++] = (struct dir_part){node->copies, fd};
+	dir->parts[dir->count++] = (struct dir_part){node_copies(node), fd};
 	return 0;
 }
 

@@ -175,17 +175,16 @@ static int put_hidden_aside(struct unionfs *fs, const struct branch *branch,
 
 /* It may have been renamed, or listed, while what is in it was moved. */
 static int check_copy(struct unionfs *fs, const struct copy *copy,
-		      const struct node *parent, int parent_fd,
-		      const char *name)
+		      struct node *parent, int parent_fd, const char *name)
 {
 	struct handle found;
 	bool listed;
 
 	node_lock(&fs->nodes, parent);
-	listed = parent->streams > 0;
+	listed = node_dir(parent)->streams > 0;
 	node_unlock(&fs->nodes, parent);
 	return listed || handle_get(parent_fd, name, &found) < 0 ||
-			       !handle_equal(&found, &copy->handle)
+			       !copy_has(copy, &found)
 		       ? -EBUSY
 		       : 0;
 }
@@ -197,6 +196,7 @@ static int remove_copy(struct unionfs *fs, const struct branch *branch,
 {
 	struct copy *copy = node_copy_on(node, branch->id);
 	struct quietly quietly;
+	struct handle handle;
 	int r = copy ? check_copy(fs, copy, parent, parent_fd, name) : -EBUSY;
 
 	if (r == 0)
@@ -208,8 +208,9 @@ static int remove_copy(struct unionfs *fs, const struct branch *branch,
 	if (r < 0)
 		return r;
 	r = number_keep_remove_copy(branch, parent_fd, name, node->ino);
+	handle = copy_handle(copy);
 	if (r == 0)
-		node_copy_gone(&fs->nodes, branch->id, &copy->handle, NULL);
+		node_copy_gone(&fs->nodes, branch->id, &handle, NULL);
 	quietly_end(fs, parent_fd, &quietly);
 	return r;
 }
@@ -240,10 +241,12 @@ int drain_root(struct unionfs *fs, struct branch *branch)
 	struct node *root = node_get(&fs->nodes, NODE_ROOT_ID);
 	struct copy *copy = node_copy_on(root, branch->id);
 	struct gate_hold hold;
+	struct handle handle;
 	int r;
 
 	if (!copy)
 		return 0;
+	handle = copy_handle(copy);
 	r = first_other(root, branch->id) ? make_other(fs, branch, root)
 					  : -ENOTEMPTY;
 	if (r == 0)
@@ -255,7 +258,7 @@ int drain_root(struct unionfs *fs, struct branch *branch)
 	pthread_rwlock_wrlock(&fs->tree);
 	r = hand_over(fs, branch, root);
 	if (r == 0)
-		node_copy_gone(&fs->nodes, branch->id, &copy->handle, NULL);
+		node_copy_gone(&fs->nodes, branch->id, &handle, NULL);
 	pthread_rwlock_unlock(&fs->tree);
 	gate_open(&hold);
 	return r;

@@ -78,7 +78,6 @@ static int note_link(struct pass *pass, struct node *dir, const char *name,
 	size_t size = pass->size ? pass->size * 2 : 64;
 	struct linked *bigger;
 	struct node *held;
-	struct copy *copy = node_copy_on(dir, pass->walk->branch->id);
 
 	if (pass->count == pass->size) {
 		bigger = reallocarray(pass->links, size, sizeof(*bigger));
@@ -87,8 +86,9 @@ static int note_link(struct pass *pass, struct node *dir, const char *name,
 		pass->links = bigger;
 		pass->size = size;
 	}
-	held = copy ? node_hold(&pass->fs->nodes, copy->branch, &copy->handle)
-		    : NULL;
+	held = node_copy_on(dir, pass->walk->branch->id)
+		       ? node_hold_id(&pass->fs->nodes, dir->id)
+		       : NULL;
 	if (!held)
 		return -ESTALE;
 	pass->links[pass->count++] = (struct linked){

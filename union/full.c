@@ -143,9 +143,7 @@ static int move_away(struct unionfs *fs, const struct node *node, uint64_t more)
 	if (!copy)
 		return -ENOSPC;
 	move.from = branch_of(fs, copy);
-	move.file = (struct handle){.length = copy->handle.length,
-				    .type = copy->handle.type};
-	memcpy(move.file.data, copy->handle.data, copy->handle.length);
+	move.file = copy_handle(copy);
 	r = find_names(fs, move.from, &move.file, &found);
 	if (r < 0)
 		return r;

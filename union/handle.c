@@ -25,6 +25,8 @@ int handle_get_on(int dirfd, const char *name, struct handle *ret,
 	if (name_to_handle_at(dirfd, name, (struct file_handle *)&handle,
 			      &mount_id, *name ? 0 : AT_EMPTY_PATH) < 0)
 		return -errno;
+	if (handle.type < 0 || handle.type > HANDLE_TYPE_MAX)
+		return -EOVERFLOW;
 	*ret = handle;
 	*ret_mount = mount_id;
 	return 0;

@@ -14,6 +14,9 @@
 /* Bytes. ext4 needs 8, XFS and tmpfs 12, Btrfs 20. */
 #define HANDLE_MAX 40
 
+/* The kernel's enum fid_type ends there. */
+#define HANDLE_TYPE_MAX 255
+
 /* Laid out as the kernel's struct file_handle. */
 struct handle {
 	uint32_t length; /* bytes of data[] in use */
@@ -24,7 +27,8 @@ struct handle {
 /*
  * The handle of @name in @dirfd, or of @dirfd itself when @name is "".
  * A symbolic link is not followed. -EOPNOTSUPP: the file system has no
- * handles; -EOVERFLOW: they are longer than HANDLE_MAX.
+ * handles; -EOVERFLOW: they are longer than HANDLE_MAX, or their type is none
+ * of 0 to HANDLE_TYPE_MAX.
  */
 int handle_get(int dirfd, const char *name, struct handle *ret);
 

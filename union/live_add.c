@@ -83,13 +83,15 @@ static int open_new(struct unionfs *fs, const char *mountpoint,
 static int publish(struct unionfs *fs, struct branch *branch, struct error *err)
 {
 	struct copy *root = node_first(node_get(&fs->nodes, NODE_ROOT_ID));
-	struct handle handle;
+	struct handle handle, known;
 	int r = root ? handle_get(branch->root_fd, "", &handle) : -ESTALE;
 
 	survive_note_branch(fs, branch);
-	if (r == 0)
-		r = node_add_copy(&fs->nodes, root->branch, &root->handle,
-				  branch->id, &handle);
+	if (r == 0) {
+		known = copy_handle(root);
+		r = node_add_copy(&fs->nodes, root->branch, &known, branch->id,
+				  &handle);
+	}
 	if (r < 0) {
 		error_set(err, -r, "branch '%s': %s", branch->path,
 			  strerror(-r));

@@ -106,16 +106,17 @@ static int intern_file(struct unionfs *fs, int dirfd, const char *name,
 static void drop_lost_copies(struct unionfs *fs, const struct node *node,
 			     const struct node_found *found, unsigned count)
 {
+	struct handle lost;
 	struct copy *copy;
 	unsigned i;
 
 	for (copy = node_first(node); copy; copy = copy_next(copy)) {
 		for (i = 0; i < count && found[i].branch != copy->branch; i++)
 			;
-		if (i == count ||
-		    !handle_equal(&found[i].handle, &copy->handle))
-			node_copy_gone(&fs->nodes, copy->branch, &copy->handle,
-				       NULL);
+		if (i < count && copy_has(copy, &found[i].handle))
+			continue;
+		lost = copy_handle(copy);
+		node_copy_gone(&fs->nodes, copy->branch, &lost, NULL);
 	}
 }
 
@@ -173,7 +174,7 @@ static int search_one(struct unionfs *fs, struct copy *dir, const char *name,
 		return 0;
 	if (r < 0)
 		return r;
-	names_confirm(dir->node, name, dir->branch);
+	names_confirm(copy_node(dir), name, dir->branch);
 	if (search->count && !S_ISDIR(st.st_mode))
 		return 0; /* hidden by a directory on a lower branch */
 	found->branch = dir->branch;

@@ -154,7 +154,7 @@ static int switch_node(struct moved *m)
 	if (!m->node)
 		return 0;
 	copy = node_copy_on(m->node, move->from->id);
-	if (copy && m->node->moves)
+	if (copy && node_moves(m->node))
 		change.shown = node_shown_ctime(&m->fs->nodes, copy, &m->st);
 	r = node_move(&m->fs->nodes, m->node, move->from->id, &move->file,
 		      move->to->id, &m->r.copy);

@@ -22,7 +22,7 @@ int moved_check_pinned(struct moved *m)
 		return r == -EBUSY ? r : 0;
 	}
 	node_lock(&m->fs->nodes, node);
-	if (node->opens)
+	if (node_file(node)->opens)
 		r = node->passthrough || node->passed ? -EBUSY : 0;
 	else
 		r = file_in_use(m->old_fd);
@@ -41,7 +41,7 @@ static bool is_listed(struct moved *m)
 
 	for (i = 0; i < m->move->count && !listed; i++) {
 		node_lock(&m->fs->nodes, m->move->names[i].dir);
-		listed = m->move->names[i].dir->streams > 0;
+		listed = node_dir(m->move->names[i].dir)->streams > 0;
 		node_unlock(&m->fs->nodes, m->move->names[i].dir);
 	}
 	return listed;

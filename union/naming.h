@@ -13,30 +13,36 @@
 /* What @dir is given between the two gets or loses a name. */
 static inline void naming_begin(struct node *dir)
 {
-	atomic_fetch_add(&dir->naming, 1);
+	atomic_fetch_add(&node_dir(dir)->naming, 1);
 }
 
 /* @done: it did. */
 static inline void naming_end(struct node *dir, bool done)
 {
-	atomic_fetch_add(&dir->named, done);
-	atomic_fetch_sub(&dir->naming, 1);
+	atomic_fetch_add(&node_dir(dir)->named, done);
+	atomic_fetch_sub(&node_dir(dir)->naming, 1);
 }
 
 #define NAMING_NOW UINT64_MAX /* somebody changes names */
 
-/* A number that stays the same as long as nobody does; or NAMING_NOW. */
-static inline uint64_t naming_mark(const struct node *dir)
+/*
+ * A number that stays the same as long as nobody does; or NAMING_NOW. There are
+ * no names in what is no directory.
+ */
+static inline uint64_t naming_mark(const struct node *node)
 {
-	unsigned named = atomic_load(&dir->named);
+	unsigned named;
 
-	return atomic_load(&dir->naming) ? NAMING_NOW : named;
+	if (!S_ISDIR(node->type))
+		return 0;
+	named = atomic_load(&node->of.dir.named);
+	return atomic_load(&node->of.dir.naming) ? NAMING_NOW : named;
 }
 
 /* Has nobody changed names since @mark? */
-static inline bool naming_is_still(const struct node *dir, uint64_t mark)
+static inline bool naming_is_still(const struct node *node, uint64_t mark)
 {
-	return mark != NAMING_NOW && naming_mark(dir) == mark;
+	return mark != NAMING_NOW && naming_mark(node) == mark;
 }
 
 #endif

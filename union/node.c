@@ -3,22 +3,20 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/cleanup.h"
 #include "union/branch_health.h"
 #include "union/dir_fd.h"
-#include "union/names.h"
-#include "union/node_build.h"
 #include "union/node_bury.h"
 #include "union/node_copies.h"
 #include "union/node_index.h"
 #include "union/node_lost.h"
-#include "union/node_record.h"
 #include "union/node_slots.h"
 #include "union/node_unused.h"
+#include "union/state.h"
 
 static _Atomic uint64_t copies_changed = 1;
 
@@ -33,145 +31,109 @@ uint64_t node_copies_changed(void)
 	return atomic_load(&copies_changed);
 }
 
+static int make_state(struct node_table *table)
+{
+	struct state *state = calloc(1, sizeof(*state));
+	int r = state ? state_create(state) : -ENOMEM;
+
+	if (r < 0) {
+		free(state);
+		return r;
+	}
+	table->state = state;
+	table->owns_state = true;
+	return 0;
+}
+
 int node_table_init(struct node_table *table, uint64_t generation,
 		    struct state *state)
 {
 	unsigned i;
+	int r;
 
 	memset(table, 0, sizeof(*table));
-	if (!node_index_init(table))
-		return -ENOMEM;
-	table->next_generation = generation;
 	table->state = state;
-	table->slots_used = NODE_ROOT_ID;
+	r = state ? 0 : make_state(table);
+	if (r < 0)
+		return r;
 	pthread_mutex_init(&table->lock, NULL);
 	for (i = 0; i < NODE_LOCKS; i++)
 		pthread_mutex_init(&table->locks[i], NULL);
+	if (!node_index_init(table)) {
+		node_table_done(table);
+		return -ENOMEM;
+	}
+	if (generation > table->state->header->next_generation)
+		table->state->header->next_generation = generation;
 	return 0;
 }
 
-static struct copy *new_copy(struct node *node, unsigned branch,
-			     const struct handle *handle)
-{
-	struct copy *copy = calloc(1, offsetof(struct copy, handle.data) +
-					      handle->length);
-
-	if (!copy)
-		return NULL;
-	copy->node = node;
-	copy->branch = branch;
-	copy->handle.length = handle->length;
-	copy->handle.type = handle->type;
-	memcpy(copy->handle.data, handle->data, handle->length);
-	return copy;
-}
-
-static void link_copy(struct node_table *table, struct copy *copy)
-{
-	struct copy *_Atomic *at = &copy->node->copies;
-	unsigned branch = copy->branch;
-
-	while (atomic_load(at) && atomic_load(at)->branch <= branch)
-		at = &atomic_load(at)->next;
-	atomic_store(&copy->next, atomic_load(at));
-	atomic_store(at, copy);
-	node_index_add(table, copy);
-}
-
+/* It is there once a node of that @generation is. */
 static int add_copy(struct node_table *table, struct node *node,
-		    unsigned branch, const struct handle *handle)
+		    uint64_t generation, unsigned branch,
+		    const struct handle *handle)
 {
-	struct copy *copy = new_copy(node, branch, handle);
-	int r = copy ? node_record_copy(table, copy) : -ENOMEM;
-
-	if (r < 0)
-		free(copy);
-	else
-		link_copy(table, copy);
-	return r;
-}
-
-int node_build_copy(struct node_table *table, struct node *node,
-		    unsigned branch, const struct handle *handle,
-		    uint32_t record, struct copy **ret)
-{
-	struct copy *copy = new_copy(node, branch, handle);
+	struct copy *copy = copy_slot_take(table);
 
 	if (!copy)
 		return -ENOMEM;
-	copy->record = record;
-	link_copy(table, copy);
-	*ret = copy;
+	copy_fill(copy, branch, handle);
+	atomic_store(&copy->flags, 0);
+	copy_belong(copy, node);
+	atomic_store(&copy->generation, generation);
+	copy_link(copy);
+	node_index_add(table, copy);
 	return 0;
 }
 
 void node_free(struct node_table *table, struct node *node)
 {
-	struct copy *copy = atomic_load(&node->copies), *next;
+	struct copy *copy = node_copies(node), *next;
 	struct buried buried = {atomic_load(&node->buried_fd),
-				node->buried_token};
+				atomic_load(&node->buried_token)};
 
-	node_record_end(table, node);
+	/* First: then there are no copies either. */
+	atomic_store(&node->generation, 0);
+	node_drop_kept(node);
 	for (; copy; copy = next) {
-		next = atomic_load(&copy->next);
+		next = copy_after(copy);
 		node_index_remove(table, copy);
-		dir_fd_drop(copy);
-		node_record_copy_end(table, copy);
-		free(atomic_load(&copy->quiet));
-		free(copy);
+		atomic_store(&copy->generation, 0);
+		copy_slot_give(table, copy);
 	}
-	if (S_ISDIR(node->type))
-		names_forget(node->id);
-	node_slot_give(table, node->id);
+	node_slot_give(table, node);
 	node_buried_done(&buried);
 	table->nodes--;
-	free(node);
 }
 
+/* One that is not there: see bear(). */
 static struct node *new_node(struct node_table *table, mode_t type,
 			     uint64_t ino)
 {
-	struct node *node = calloc(1, sizeof(*node));
+	struct node *node = node_slot_take(table);
 
 	if (!node)
 		return NULL;
-	node->id = node_slot_take(table);
-	if (!node->id) {
-		free(node);
-		return NULL;
-	}
-	node->generation = table->next_generation++;
-	node->type = type;
+	node->type = (uint16_t)type;
 	node->ino = ino;
-	node->subdirs = -1;
-	atomic_init(&node->buried_fd, -1);
-	*node_slot(table, node->id) = node;
+	if (S_ISDIR(type))
+		node_dir(node)->subdirs = -1;
+	atomic_store(&node->buried_fd, -1);
 	table->nodes++;
 	return node;
 }
 
-int node_build(struct node_table *table, uint64_t id, struct node *node)
+/* All of it is as it is to be: it is there. */
+static void bear(struct node_table *table, struct node *node,
+		 uint64_t generation)
 {
-	if (node_slot_take(table) != id) {
-		free(node);
-		return -ENOMEM;
-	}
-	*node_slot(table, id) = node;
-	table->nodes += node != NULL;
-	return 0;
-}
-
-void node_build_end(struct node_table *table)
-{
-	uint64_t id;
-
-	for (id = table->slots_used - 1; id >= NODE_ROOT_ID; id--)
-		if (!node_get(table, id))
-			node_slot_give(table, id);
+	atomic_store(&table->state->header->next_generation, generation + 1);
+	atomic_store(&node->generation, generation);
 }
 
 static int add_found(struct node_table *table, struct node *node,
-		     const struct node_found *found, unsigned count)
+		     uint64_t generation, const struct node_found *found,
+		     unsigned count)
 {
 	unsigned i;
 	int r;
@@ -179,10 +141,50 @@ static int add_found(struct node_table *table, struct node *node,
 	for (i = 0; i < count; i++) {
 		if (node_index_find(table, found[i].branch, &found[i].handle))
 			continue;
-		r = add_copy(table, node, found[i].branch, &found[i].handle);
+		r = add_copy(table, node, generation, found[i].branch,
+			     &found[i].handle);
 		if (r < 0)
 			return r;
 	}
+	return 0;
+}
+
+static int intern_new(struct node_table *table, mode_t type, uint64_t ino,
+		      const struct node_found *found, unsigned count,
+		      bool doubted, struct node **ret)
+{
+	uint64_t generation = table->state->header->next_generation;
+	struct node *node = new_node(table, type, ino);
+	int r = node ? add_found(table, node, generation, found, count)
+		     : -ENOMEM;
+
+	if (r < 0) {
+		if (node)
+			node_free(table, node);
+		return r;
+	}
+	if (doubted)
+		atomic_store(&node_dir(node)->doubt, branch_doubt_mark());
+	node->lookups = 1;
+	bear(table, node, generation);
+	*ret = node;
+	return 0;
+}
+
+static int intern_known(struct node_table *table, struct node *node,
+			const struct node_found *found, unsigned count)
+{
+	uint64_t copies = table->copies;
+	int r = S_ISDIR(node->type)
+			? add_found(table, node, node->generation, found, count)
+			: 0;
+
+	if (table->copies != copies)
+		note_new_copy();
+	if (r < 0)
+		return r;
+	node_wake(table, node);
+	node->lookups++;
 	return 0;
 }
 
@@ -191,8 +193,6 @@ int node_intern_doubted(struct node_table *table, mode_t type, uint64_t ino,
 			bool doubted, struct node **ret)
 {
 	struct copy *copy = NULL;
-	struct node *node;
-	uint64_t copies;
 	unsigned i;
 	int r;
 
@@ -200,26 +200,12 @@ int node_intern_doubted(struct node_table *table, mode_t type, uint64_t ino,
 	for (i = 0; i < count && !copy; i++)
 		copy = node_index_find(table, found[i].branch,
 				       &found[i].handle);
-	node = copy ? copy->node : new_node(table, type, ino);
-	r = node ? 0 : -ENOMEM;
-	copies = table->copies;
-	if (node && (!copy || S_ISDIR(type)))
-		r = add_found(table, node, found, count);
-	if (copy && table->copies != copies)
-		note_new_copy();
-	if (r < 0 && node && !copy)
-		node_free(table, node);
-	if (r == 0) {
-		if (doubted && !copy)
-			atomic_store(&node->doubt, branch_doubt_mark());
-		if (copy)
-			node_wake(table, node);
-		node->lookups++;
-		if (copy)
-			node_record_lookups(table, node);
-		else
-			node_record_new(table, node);
-		*ret = node;
+	if (copy) {
+		r = intern_known(table, copy_node(copy), found, count);
+		if (r == 0)
+			*ret = copy_node(copy);
+	} else {
+		r = intern_new(table, type, ino, found, count, doubted, ret);
 	}
 	pthread_mutex_unlock(&table->lock);
 	return r;
@@ -232,11 +218,19 @@ int node_intern(struct node_table *table, mode_t type, uint64_t ino,
 	return node_intern_doubted(table, type, ino, found, count, false, ret);
 }
 
-struct node *node_get(struct node_table *table, uint64_t id)
+uint64_t node_ids(const struct node_table *table)
 {
-	struct node **at = node_slot(table, id);
+	return atomic_load(&table->state->header->nodes_used);
+}
 
-	return at ? *at : NULL;
+struct node *node_get(const struct node_table *table, uint64_t id)
+{
+	struct node *node;
+
+	if (id >= node_ids(table))
+		return NULL;
+	node = &table->state->nodes[id];
+	return atomic_load(&node->generation) ? node : NULL;
 }
 
 int node_add_copy(struct node_table *table, unsigned known_branch,
@@ -249,7 +243,8 @@ int node_add_copy(struct node_table *table, unsigned known_branch,
 	pthread_mutex_lock(&table->lock);
 	copy = node_index_find(table, known_branch, known);
 	if (copy && !node_index_find(table, branch, handle))
-		r = add_copy(table, copy->node, branch, handle);
+		r = add_copy(table, copy_node(copy),
+			     copy_node(copy)->generation, branch, handle);
 	note_new_copy();
 	pthread_mutex_unlock(&table->lock);
 	return r;
@@ -258,16 +253,24 @@ int node_add_copy(struct node_table *table, unsigned known_branch,
 struct node *node_hold(struct node_table *table, unsigned branch,
 		       const struct handle *handle)
 {
+	struct node *node = NULL;
 	struct copy *copy;
 
 	pthread_mutex_lock(&table->lock);
 	copy = node_index_find(table, branch, handle);
 	if (copy) {
-		node_wake(table, copy->node);
-		copy->node->holds++;
+		node = copy_node(copy);
+		node_wake(table, node);
+		node->holds++;
 	}
 	pthread_mutex_unlock(&table->lock);
-	return copy ? copy->node : NULL;
+	return node;
+}
+
+static bool is_last(struct copy *copy)
+{
+	return copy_there(node_copies(copy_node(copy))) == copy &&
+	       !copy_there(copy_after(copy));
 }
 
 void node_copy_gone(struct node_table *table, unsigned branch,
@@ -279,13 +282,9 @@ void node_copy_gone(struct node_table *table, unsigned branch,
 	copy = node_index_find(table, branch, handle);
 	if (copy) {
 		/* First, so that a node has a copy or this. */
-		if (buried &&
-		    copy_there(atomic_load(&copy->node->copies)) == copy &&
-		    !copy_there(atomic_load(&copy->next)))
-			node_take_buried(table, copy->node, buried);
-		atomic_store(&copy->gone, true);
-		node_record_gone(table, copy);
-		dir_fd_drop(copy);
+		if (buried && is_last(copy))
+			node_take_buried(copy_node(copy), buried);
+		copy_lose(copy);
 	}
 	pthread_mutex_unlock(&table->lock);
 	if (buried)
@@ -297,25 +296,26 @@ int node_move(struct node_table *table, struct node *node, unsigned from_branch,
 	      const struct handle *to)
 {
 	struct copy *copy;
-	int r;
+	int r = -ESTALE;
 
 	pthread_mutex_lock(&table->lock);
 	copy = node_index_find(table, from_branch, from);
-	r = copy && copy->node == node ? add_copy(table, node, to_branch, to)
-				       : -ESTALE;
-	if (r == 0) {
-		atomic_store(&copy->gone, true);
-		node_record_gone(table, copy);
-		dir_fd_drop(copy);
-	}
+	if (copy && copy_node(copy) == node)
+		r = add_copy(table, node, node->generation, to_branch, to);
+	if (r == 0)
+		copy_lose(copy);
 	pthread_mutex_unlock(&table->lock);
 	if (r == 0) {
 		node_lock(table, node);
-		node->moves++;
-		node_record_use(table, node);
+		node_file(node)->moves++;
 		node_unlock(table, node);
 	}
 	return r;
+}
+
+unsigned node_moves(const struct node *node)
+{
+	return S_ISDIR(node->type) ? 0 : atomic_load(&node->of.file.moves);
 }
 
 bool node_has(struct node_table *table, unsigned branch,
@@ -337,7 +337,7 @@ void node_each_on(struct node_table *table, unsigned branch,
 	uint64_t id;
 
 	pthread_mutex_lock(&table->lock);
-	for (id = NODE_ROOT_ID; id < table->slots_used; id++) {
+	for (id = NODE_ROOT_ID; id < node_ids(table); id++) {
 		node = node_get(table, id);
 		if (node && node_copy_on(node, branch))
 			visit(context, node);
@@ -369,7 +369,6 @@ void node_forget(struct node_table *table, uint64_t id, uint64_t count)
 	node = node_get(table, id);
 	if (node) {
 		node->lookups -= count < node->lookups ? count : node->lookups;
-		node_record_lookups(table, node);
 		node_lost_note(table, node);
 		node_end_unused(table, node);
 	}
@@ -405,26 +404,35 @@ void node_unlock(struct node_table *table, const struct node *node)
 	pthread_mutex_unlock(&table->locks[node->id % NODE_LOCKS]);
 }
 
+/* What was removed goes; the rest is the next server's. */
+static void let_go(struct node *node)
+{
+	struct buried buried = {atomic_exchange(&node->buried_fd, -1),
+				atomic_load(&node->buried_token)};
+
+	node_drop_kept(node);
+	node_buried_done(&buried);
+}
+
 void node_table_done(struct node_table *table)
 {
 	uint64_t id;
 	unsigned i;
 
-	if (!table->buckets)
+	if (!table->state)
 		return;
-	table->state = NULL; /* it is the next one's */
-	for (id = NODE_ROOT_ID; id < table->slots_used; id++)
+	for (id = NODE_ROOT_ID; id < node_ids(table); id++)
 		if (node_get(table, id))
-			node_free(table, node_get(table, id));
-	for (i = 0; i < NODE_CHUNK_MAX; i++)
-		free(atomic_load(&table->chunks[i]));
+			let_go(node_get(table, id));
 	for (i = 0; i < NODE_LOCKS; i++)
 		pthread_mutex_destroy(&table->locks[i]);
 	pthread_mutex_destroy(&table->lock);
 	node_sleepers_done(&table->sleepers);
-	free(table->free_slots);
-	free(table->free_records);
 	free(table->lost);
-	free(table->buckets);
-	table->buckets = NULL;
+	free(take_ptr(table->buckets));
+	if (table->owns_state) {
+		state_done(table->state);
+		free(table->state);
+	}
+	table->state = NULL;
 }

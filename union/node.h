@@ -4,6 +4,9 @@
  * the file handle on a branch. A node of a million holds no descriptor and
  * no path. A file has one copy, a directory one on each branch that has it.
  *
+ * Nodes are kept in memory that outlives the server, and only there: see
+ * node_record.h.
+ *
  * The kernel keeps a node alive: it counts the replies that named it and
  * gives them back by FORGET. So do we, by holds of our own. Every request that
  * names a node holds such a count, so a node and its copies stay valid for the
@@ -24,6 +27,7 @@
 #include <time.h>
 
 #include "union/handle.h"
+#include "union/node_record.h"
 #include "union/node_sleep.h"
 
 #define NODE_ROOT_ID 1 /* FUSE_ROOT_ID */
@@ -31,70 +35,6 @@
 struct dir_fd;
 struct node_lost;
 struct state;
-
-/*
- * A copy of a directory changed, the directory did not (a subdirectory was
- * cloned into it, or it was cloned itself): while the copy has the change
- * time @after, it is shown as @shown. But not when somebody changed it within
- * the same tick of the clock: then it was modified later than @modified.
- */
-struct quiet_change {
-	struct timespec after, modified, shown;
-};
-
-struct copy {
-	struct node *node;
-	struct copy *_Atomic next; /* of the node: higher branch */
-	struct copy *hash_next;    /* guarded by the table's lock */
-	struct dir_fd *cached;     /* guarded by the fd cache's lock */
-	/* NULL: none. What it points to is guarded by node_lock(). */
-	struct quiet_change *_Atomic quiet;
-	uint32_t record; /* 1 + its place in the state memory; 0: none */
-	unsigned branch;
-	atomic_bool gone;    /* removed from its branch */
-	atomic_bool aligned; /* is as the first copy: see clone_dir() */
-	struct handle handle;
-};
-
-struct node {
-	uint64_t id;
-	uint64_t generation; /* id and generation are never used twice */
-	uint64_t ino;        /* st_ino */
-	uint64_t lookups;    /* the kernel's count; table's lock */
-	uint64_t holds;      /* our own, beside that; the same */
-	struct copy *_Atomic copies;
-	mode_t type; /* S_IFMT bits */
-	/* Of a directory: branch_doubt_mark() of when it may have had a copy
-	 * that could not be found; 0: never. */
-	atomic_uint doubt;
-	/* Of a directory, see naming.h: who changes names in it now, and how
-	 * often that was done. */
-	atomic_uint naming, named;
-	bool known_before; /* by an earlier server: see node_lost.h */
-	/* Of what was removed and may still be in use: its first copy,
-	 * O_PATH; owned. -1: none. Set once, and taken when nobody knows the
-	 * node any more. */
-	atomic_int buried_fd;
-	uint64_t buried_token; /* of it, kept: see keep.h; 0: it is not */
-
-	/* Guarded by node_lock(): */
-	unsigned opens;     /* open files */
-	unsigned rw_opens;  /* of them O_RDWR: their mmap writes go unseen */
-	unsigned writers;   /* of them O_RDWR or O_WRONLY */
-	unsigned moves;     /* how often its file went to another branch */
-	unsigned streams;   /* of a directory: listings of one branch that
-			     * somebody is in the middle of */
-	bool sleeper;       /* in the table's ring; the table's lock */
-	bool passthrough;   /* how all of them are open */
-	bool passed;        /* it was passed through: see file_in_use.h */
-	bool uncapped;      /* its file capability was removed, and nothing
-			     * was set since */
-	int32_t backing_id; /* kernel's name of the file; 0: none */
-	int64_t subdirs;    /* of a directory; -1: not counted */
-	/* Of a directory, see subdirs.h: how often they changed, and who
-	 * changes them now. */
-	unsigned subdir_changes, subdir_changing;
-};
 
 /*
  * A descriptor of what is about to be removed (O_PATH; -1: none). When the
@@ -112,38 +52,31 @@ struct node_found {
 	struct handle handle;
 };
 
-#define NODE_CHUNK     4096 /* node pointers in one chunk */
-#define NODE_CHUNK_MAX 65536
-#define NODE_LOCKS     64
+#define NODE_LOCKS 64
 
 struct node_table {
-	pthread_mutex_t lock;  /* guards all but locks[] */
-	struct copy **buckets; /* by handle */
+	pthread_mutex_t lock; /* guards all but locks[] */
+	struct state *state;  /* where nodes and copies are */
+	bool owns_state;      /* it goes with the table */
+	uint32_t *buckets;    /* of copies, by handle: see node_index.h */
 	unsigned bucket_bits;
-	uint64_t copies;
-	struct node **_Atomic chunks[NODE_CHUNK_MAX];
-	uint64_t slots_used;  /* every slot below was used once */
-	uint64_t *free_slots; /* a stack */
-	uint64_t free_count, free_size;
-	uint64_t next_generation;
-	uint64_t nodes;
-	uint64_t asleep; /* of them: nobody has them, see node_sleep.h */
+	uint32_t free_node, free_copy; /* see node_slots.h */
+	uint64_t copies, nodes;
+	uint64_t asleep; /* of the nodes: nobody has them, see node_sleep.h */
 	struct node_sleepers sleepers;
-	struct state *state;    /* see node_record.h; NULL: none */
 	struct node_lost *lost; /* see node_lost.h */
 	size_t lost_size;
 	_Atomic size_t lost_count;
-	uint32_t *free_records; /* of copies; a stack */
-	uint64_t free_record_count, free_record_size;
 	pthread_mutex_t locks[NODE_LOCKS]; /* of nodes, by id */
 };
 
 /*
  * @generation  the first to be given; the time, so that a mount never
  *              repeats what an earlier one gave
- * @state       where the nodes are written down as well; borrowed; or NULL
+ * @state       where the nodes are to be, so that they outlive this server;
+ *              borrowed. NULL: in memory of the table's own
  *
- * None sleeps, unless the caller then sets sleepers.max.
+ * None sleeps, unless the caller then sets sleepers.max. 0 or -errno.
  */
 int node_table_init(struct node_table *table, uint64_t generation,
 		    struct state *state);
@@ -153,7 +86,10 @@ void node_table_done(struct node_table *table);
  * The node @id, or NULL for an id that was not given, or was forgotten and is
  * not asleep.
  */
-struct node *node_get(struct node_table *table, uint64_t id);
+struct node *node_get(const struct node_table *table, uint64_t id);
+
+/* Above the ids of all nodes. */
+uint64_t node_ids(const struct node_table *table);
 
 /*
  * The node of the inode found (all copies of one directory), new if it was
@@ -229,12 +165,15 @@ struct timespec node_shown_ctime(struct node_table *table,
  * The file @node, whose one copy is @from on @from_branch, is now @to on
  * @to_branch: it is moved. Who asks for its copy while that happens finds the
  * one or the other; so nobody should (see gate.h). Its open files are to be
- * opened anew: node->moves says how often. 0, -ENOMEM, or
+ * opened anew: node_moves() says how often. 0, -ENOMEM, or
  * -ESTALE: that copy is not its.
  */
 int node_move(struct node_table *table, struct node *node, unsigned from_branch,
 	      const struct handle *from, unsigned to_branch,
 	      const struct handle *to);
+
+/* How often it did; a directory never does. */
+unsigned node_moves(const struct node *node);
 
 /* Has a node this copy? */
 bool node_has(struct node_table *table, unsigned branch,

@@ -4,14 +4,13 @@
 #include "base/cleanup.h"
 #include "union/keep.h"
 #include "union/node_index.h"
-#include "union/node_record.h"
 #include "union/state.h"
 
 struct buried node_buried(struct node_table *table, int fd)
 {
 	struct buried buried = {.fd = fd};
 
-	if (fd >= 0 && table->state) {
+	if (fd >= 0 && keep_is_on()) {
 		buried.token = state_new_token(table->state);
 		keep_fd(buried.token, fd);
 	}
@@ -26,13 +25,11 @@ void node_buried_done(struct buried *buried)
 	*buried = (struct buried){.fd = -1};
 }
 
-void node_take_buried(struct node_table *table, struct node *node,
-		      struct buried *buried)
+void node_take_buried(struct node *node, struct buried *buried)
 {
 	if (buried->fd < 0 || atomic_load(&node->buried_fd) >= 0)
 		return;
-	node->buried_token = buried->token;
-	node_record_buried(table, node);
+	atomic_store(&node->buried_token, buried->token);
 	atomic_store(&node->buried_fd, buried->fd);
 	*buried = (struct buried){.fd = -1};
 }
@@ -45,7 +42,7 @@ void node_bury(struct node_table *table, unsigned branch,
 	pthread_mutex_lock(&table->lock);
 	copy = node_index_find(table, branch, handle);
 	if (copy)
-		node_take_buried(table, copy->node, buried);
+		node_take_buried(copy_node(copy), buried);
 	pthread_mutex_unlock(&table->lock);
 	node_buried_done(buried);
 }

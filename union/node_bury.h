@@ -6,7 +6,6 @@
 #include "union/node.h"
 
 /* @node takes @buried, unless it has one. The table's lock is held. */
-void node_take_buried(struct node_table *table, struct node *node,
-		      struct buried *buried);
+void node_take_buried(struct node *node, struct buried *buried);
 
 #endif

@@ -17,6 +17,9 @@ struct copy *node_index_find(const struct node_table *table, unsigned branch,
 
 void node_index_add(struct node_table *table, struct copy *copy);
 
+/* There will be so many: make room at once. Without memory, later. */
+void node_index_expect(struct node_table *table, uint64_t copies);
+
 /* It is there. */
 void node_index_remove(struct node_table *table, struct copy *copy);
 

@@ -4,8 +4,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
-#include "union/dir_fd.h"
-#include "union/node_record.h"
+#include "union/node_copies.h"
 
 #define FIRST_SIZE 16
 
@@ -36,7 +35,7 @@ void node_lost_note_all(struct node_table *table)
 	uint64_t id;
 
 	pthread_mutex_lock(&table->lock);
-	for (id = NODE_ROOT_ID; id < table->slots_used; id++) {
+	for (id = NODE_ROOT_ID; id < node_ids(table); id++) {
 		node = node_get(table, id);
 		if (node)
 			node_lost_note(table, node);
@@ -61,6 +60,12 @@ size_t node_lost_take(struct node_table *table, struct node_lost **ret)
 	return count;
 }
 
+/* With the node locked. A file; of directories it is not known. */
+static bool is_open(struct node *node)
+{
+	return !S_ISDIR(node->type) && node_file(node)->opens;
+}
+
 struct node *node_lost_hold(struct node_table *table,
 			    const struct node_lost *lost)
 {
@@ -70,7 +75,7 @@ struct node *node_lost_hold(struct node_table *table,
 	if (!node)
 		return NULL;
 	node_lock(table, node);
-	same = node->generation == lost->generation && !node->opens;
+	same = node->generation == lost->generation && !is_open(node);
 	node_unlock(table, node);
 	if (same)
 		return node;
@@ -79,15 +84,12 @@ struct node *node_lost_hold(struct node_table *table,
 }
 
 /* The table's lock is held. */
-static void lose_copies(struct node_table *table, struct node *node)
+static void lose_copies(struct node *node)
 {
-	struct copy *copy = atomic_load(&node->copies);
+	struct copy *copy;
 
-	for (; copy; copy = atomic_load(&copy->next)) {
-		atomic_store(&copy->gone, true);
-		node_record_gone(table, copy);
-		dir_fd_drop(copy);
-	}
+	for (copy = node_copies(node); copy; copy = copy_after(copy))
+		copy_lose(copy);
 }
 
 void node_lost_end(struct node_table *table, struct node *node,
@@ -97,11 +99,9 @@ void node_lost_end(struct node_table *table, struct node *node,
 
 	pthread_mutex_lock(&table->lock);
 	if (node->lookups == lost->lookups && node->holds == 1) {
-		lose_copies(table, node);
+		lose_copies(node);
 		buried.fd = atomic_exchange(&node->buried_fd, -1);
-		buried.token = node->buried_token;
-		node->buried_token = 0;
-		node_record_buried(table, node);
+		buried.token = atomic_exchange(&node->buried_token, 0);
 	}
 	pthread_mutex_unlock(&table->lock);
 	node_buried_done(&buried);

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "union/node_lost.h"
-#include "union/node_record.h"
+#include "union/node_restore.h"
 #include "union/state.h"
 
 #include <cmocka.h>
@@ -107,7 +107,7 @@ static void what_is_removed_later_is_let_go(void **unused)
 	end(&lost);
 	assert_false(is_open(fd));
 	assert_null(node_first(node_get(&table, id)));
-	assert_int_equal(state.nodes[id].buried, 0);
+	assert_int_equal(state.nodes[id].buried_token, 0);
 	/* The FORGET that was not lost but late. */
 	node_forget(&table, id, LOOKUPS);
 	assert_null(node_get(&table, id));
@@ -166,9 +166,9 @@ static void what_is_open_or_held_stays(void **unused)
 	(void)unused;
 	node_forget(&table, node->id, 1);
 	lost = take_one();
-	node->opens = 1;
+	node_file(node)->opens = 1;
 	assert_null(node_lost_hold(&table, &lost));
-	node->opens = 0;
+	node_file(node)->opens = 0;
 	assert_ptr_equal(node_hold_id(&table, node->id), node);
 	end(&lost);
 	assert_true(is_open(fd));

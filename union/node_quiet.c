@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Changes of directories' copies that are not to be seen: struct quiet_change.
  */
-#include <stdlib.h>
-
 #include "union/node.h"
-#include "union/node_record.h"
+#include "union/node_slots.h"
+#include "union/state.h"
+
+/* Guarded by node_lock(). */
+static struct quiet_change *change_of(const struct node_table *table,
+				      const struct copy *copy)
+{
+	return &table->state->quiet[copy_place(table, copy) - 1];
+}
 
 void node_change_quietly(struct node_table *table, unsigned branch,
 			 const struct handle *handle,
@@ -12,18 +18,14 @@ void node_change_quietly(struct node_table *table, unsigned branch,
 {
 	struct node *node = node_hold(table, branch, handle);
 	struct copy *copy = node ? node_copy_on(node, branch) : NULL;
-	struct quiet_change *quiet;
 
 	if (copy) {
 		node_lock(table, node);
-		quiet = atomic_load(&copy->quiet);
-		if (!quiet)
-			quiet = malloc(sizeof(*quiet));
-		if (quiet) {
-			*quiet = *change;
-			node_record_quiet(table, copy, quiet);
-		}
-		atomic_store(&copy->quiet, quiet);
+		/* To the next server it is none in between: it is seen. */
+		copy_set(copy, COPY_QUIETENED, true);
+		*change_of(table, copy) = *change;
+		copy_set(copy, COPY_QUIET, true);
+		copy_set(copy, COPY_QUIETENED, false);
 		node_unlock(table, node);
 	}
 	if (node)
@@ -38,15 +40,16 @@ static bool is_time(const struct timespec *a, const struct timespec *b)
 struct timespec node_shown_ctime(struct node_table *table,
 				 const struct copy *copy, const struct stat *st)
 {
-	const struct quiet_change *quiet = atomic_load(&copy->quiet);
+	const struct quiet_change *quiet = change_of(table, copy);
+	const struct node *node = copy_node(copy);
 	struct timespec shown = st->st_ctim;
 
-	if (!quiet)
+	if (!copy_is(copy, COPY_QUIET))
 		return shown;
-	node_lock(table, copy->node);
+	node_lock(table, node);
 	if (is_time(&quiet->after, &st->st_ctim) &&
 	    is_time(&quiet->modified, &st->st_mtim))
 		shown = quiet->shown;
-	node_unlock(table, copy->node);
+	node_unlock(table, node);
 	return shown;
 }

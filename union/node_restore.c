@@ -1,110 +1,117 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "union/node_restore.h"
+
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "union/keep.h"
-#include "union/node_build.h"
-#include "union/node_record.h"
+#include "union/node_copies.h"
+#include "union/node_index.h"
+#include "union/node_slots.h"
+#include "union/node_unused.h"
 #include "union/state.h"
 
-static int restore_node(struct node_table *table, uint64_t id)
+static void begin_dir(struct node_dir *dir)
 {
-	struct state_node *record = &table->state->nodes[id];
-	struct node *node;
-
-	if (!record->generation)
-		return node_build(table, id, NULL);
-	node = calloc(1, sizeof(*node));
-	if (!node)
-		return -ENOMEM;
-	node->id = id;
-	node->generation = record->generation;
-	node->ino = record->ino;
-	node->type = record->type;
-	node->lookups = record->lookups;
-	node->known_before = true;
-	node->subdirs = -1;
-	node->moves = record->moves;
-	node->backing_id = record->backing_id;
-	node->passthrough = node->backing_id != 0;
-	node->passed = record->flags & STATE_NODE_PASSED;
-	node->uncapped = record->flags & STATE_NODE_UNCAPPED;
-	node->buried_token = record->buried;
-	atomic_init(&node->buried_fd,
-		    node->buried_token ? keep_take(node->buried_token) : -1);
-	return node_build(table, id, node);
+	memset(dir, 0, sizeof(*dir));
+	dir->subdirs = -1;
 }
 
-static void restore_quiet(const struct node_table *table, struct copy *copy)
+static void begin_file(struct node *node)
 {
-	const struct state_quiet *record =
-		&table->state->quiet[copy->record - 1];
-	struct quiet_change *quiet;
+	struct node_file *file = node_file(node);
 
-	if (record->generation != copy->node->generation)
+	node->passthrough = atomic_load(&file->backing_id) != 0;
+	file->opens = file->rw_opens = file->writers = 0;
+}
+
+/* What is ours of it is begun; copies come later. */
+static void begin_node(struct node *node)
+{
+	uint64_t token = atomic_load(&node->buried_token);
+
+	atomic_store(&node->copies, 0);
+	atomic_store(&node->buried_fd, token ? keep_take(token) : -1);
+	node->holds = 0;
+	node->sleeper = false;
+	node->known_before = true;
+	node->passthrough = false;
+	if (S_ISDIR(node->type))
+		begin_dir(node_dir(node));
+	else
+		begin_file(node);
+}
+
+static void restore_node(struct node_table *table, uint64_t id)
+{
+	struct node *node = &table->state->nodes[id];
+
+	node->id = (uint32_t)id;
+	if (!atomic_load(&node->generation)) {
+		node_slot_give(table, node);
 		return;
-	quiet = malloc(sizeof(*quiet));
-	if (!quiet)
-		return; /* the change is seen */
-	quiet->after.tv_sec = record->after_s;
-	quiet->after.tv_nsec = record->after_ns;
-	quiet->modified.tv_sec = record->modified_s;
-	quiet->modified.tv_nsec = record->modified_ns;
-	quiet->shown.tv_sec = record->shown_s;
-	quiet->shown.tv_nsec = record->shown_ns;
-	atomic_store(&copy->quiet, quiet);
+	}
+	begin_node(node);
+	table->nodes++;
 }
 
 /* One of a branch that was never noted is not known to anybody. */
-static bool has_branch(struct node_table *table, unsigned branch)
+static bool has_branch(const struct node_table *table, unsigned branch)
 {
-	return branch < BRANCH_MAX && table->state->branches[branch].used;
+	return table->state->branches[branch].used;
 }
 
-static int restore_copy(struct node_table *table, uint32_t place)
+/* Does it name a place of a node that has it? */
+static bool has_node(const struct node_table *table, const struct copy *copy)
 {
-	struct state_copy *record = &table->state->copies[place];
-	struct node *node = node_get(table, record->node);
-	struct handle handle = {.length = record->length, .type = record->type};
-	struct copy *copy;
-	int r;
+	uintptr_t first = (uintptr_t)table->state->nodes;
+	uintptr_t node = (uintptr_t)copy_node(copy);
 
-	if (!record->generation || !node ||
-	    node->generation != record->generation ||
-	    record->length > HANDLE_MAX || !has_branch(table, record->branch)) {
-		atomic_store(&record->generation, 0);
-		node_build_free_record(table, place + 1);
-		return 0;
+	return node >= first && (node - first) % sizeof(struct node) == 0 &&
+	       (node - first) / sizeof(struct node) < node_ids(table) &&
+	       copy_node(copy)->generation == copy->generation;
+}
+
+static void restore_copy(struct node_table *table, struct copy *copy)
+{
+	if (!copy->generation || !has_node(table, copy) ||
+	    copy->handle_bytes > HANDLE_MAX ||
+	    !has_branch(table, copy->branch)) {
+		atomic_store(&copy->generation, 0);
+		copy_slot_give(table, copy);
+		return;
 	}
-	memcpy(handle.data, record->data, record->length);
-	r = node_build_copy(table, node, record->branch, &handle, place + 1,
-			    &copy);
-	if (r < 0)
-		return r;
-	atomic_store(&copy->gone, record->gone);
-	restore_quiet(table, copy);
-	return 0;
+	if (copy_is(copy, COPY_QUIETENED))
+		copy_set(copy, COPY_QUIET, false);
+	copy_set(copy, COPY_QUIETENED | COPY_ALIGNED, false);
+	copy_link(copy);
+	node_index_add(table, copy);
+}
+
+static void end_unused(struct node_table *table, uint64_t id)
+{
+	struct node *node = node_get(table, id);
+
+	if (node)
+		node_end_unused(table, node);
 }
 
 int node_restore(struct node_table *table)
 {
-	const struct state_header *header = table->state->header;
-	uint64_t i, nodes = header->nodes_used, copies = header->copies_used;
-	int r = 0;
+	struct state *state = table->state;
+	uint64_t i, nodes = node_ids(table),
+		    copies = state->header->copies_used;
 
-	if (nodes > STATE_NODE_MAX || copies > STATE_COPY_MAX)
+	if (!nodes || nodes > STATE_NODE_MAX || copies > STATE_COPY_MAX)
 		return -EPROTO;
-	if (header->next_generation > table->next_generation)
-		table->next_generation = header->next_generation;
-	node_build_expect(table, copies);
-	for (i = NODE_ROOT_ID; i < nodes && r == 0; i++)
-		r = restore_node(table, i);
-	if (r == 0)
-		node_build_end(table);
-	for (i = 0; i < copies && r == 0; i++)
-		r = restore_copy(table, (uint32_t)i);
-	for (i = NODE_ROOT_ID; i < nodes && r == 0; i++)
-		node_build_unused(table, i);
-	return r < 0 ? r : node_get(table, NODE_ROOT_ID) ? 0 : -EPROTO;
+	state_expect(state);
+	node_index_expect(table, copies);
+	/* The lowest id is the first to be taken. */
+	for (i = nodes - 1; i >= NODE_ROOT_ID; i--)
+		restore_node(table, i);
+	for (i = copies; i-- > 0;)
+		restore_copy(table, &state->copies[i]);
+	for (i = NODE_ROOT_ID; i < nodes; i++)
+		end_unused(table, i);
+	return node_get(table, NODE_ROOT_ID) ? 0 : -EPROTO;
 }

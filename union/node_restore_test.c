@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "union/node_record.h"
+#include "union/node_restore.h"
 #include "union/state.h"
 
 #include <cmocka.h>
@@ -97,8 +97,8 @@ static void use(struct node_table *t, unsigned file, uint32_t random)
 	if (!node)
 		return;
 	node_lock(t, node);
-	node->backing_id = (int32_t)(random & 0xff);
-	node_record_use(t, node);
+	if (!S_ISDIR(node->type))
+		node_file(node)->backing_id = (int32_t)(random & 0xff);
 	node_unlock(t, node);
 	node_let_go(t, node);
 }
@@ -143,13 +143,20 @@ static unsigned count_there(const struct node *node)
 static bool same_copies(const struct node *a, const struct node *b)
 {
 	const struct copy *copy, *other;
+	struct handle handle;
 
 	for (copy = node_first(a); copy; copy = copy_next(copy)) {
 		other = node_copy_on(b, copy->branch);
-		if (!other || !handle_equal(&copy->handle, &other->handle))
+		handle = copy_handle(copy);
+		if (!other || !copy_has(other, &handle))
 			return false;
 	}
 	return count_there(a) == count_there(b);
+}
+
+static int32_t backing_of(const struct node *node)
+{
+	return S_ISDIR(node->type) ? 0 : node->of.file.backing_id;
 }
 
 static bool same(struct node_table *a, struct node_table *b)
@@ -167,22 +174,53 @@ static bool same(struct node_table *a, struct node_table *b)
 		if (one->generation != two->generation ||
 		    one->ino != two->ino || one->type != two->type ||
 		    one->lookups != two->lookups ||
-		    one->backing_id != two->backing_id ||
+		    backing_of(one) != backing_of(two) ||
 		    !same_copies(one, two))
 			return false;
 	}
 	return node_count(a) == node_count(b);
 }
 
-static void restore(struct node_table *t)
+static void restore(struct node_table *t, struct state *of)
 {
-	assert_int_equal(node_table_init(t, 50, &state), 0);
+	assert_int_equal(node_table_init(t, 50, of), 0);
 	assert_int_equal(node_restore(t), 0);
+}
+
+/* What a server that is killed now leaves. */
+static void copy_state(struct state *ret)
+{
+	const struct state_header *header = state.header;
+
+	assert_int_equal(state_create(ret), 0);
+	memcpy(ret->header, header, sizeof(*header));
+	memcpy(ret->branches, state.branches,
+	       BRANCHES * sizeof(*state.branches));
+	memcpy(ret->nodes, state.nodes,
+	       header->nodes_used * sizeof(*state.nodes));
+	memcpy(ret->copies, state.copies,
+	       header->copies_used * sizeof(*state.copies));
+	memcpy(ret->quiet, state.quiet,
+	       header->copies_used * sizeof(*state.quiet));
+}
+
+/* A table of a server that goes on from that. */
+static void go_on(struct node_table *t, struct state *of)
+{
+	copy_state(of);
+	restore(t, of);
+}
+
+static void end(struct node_table *t, struct state *of)
+{
+	node_table_done(t);
+	state_done(of);
 }
 
 static void is_built_anew_after_any_step(void **unused)
 {
 	struct node_table again;
+	struct state left;
 	uint32_t seed = 7;
 	unsigned i;
 
@@ -190,17 +228,18 @@ static void is_built_anew_after_any_step(void **unused)
 	make_root(&table);
 	for (i = 0; i < STEPS; i++) {
 		step(&table, &seed);
-		restore(&again);
+		go_on(&again, &left);
 		assert_true(same(&table, &again));
-		assert_true(again.next_generation >= table.next_generation);
-		node_table_done(&again);
+		assert_true(left.header->next_generation >=
+			    state.header->next_generation);
+		end(&again, &left);
 	}
 	assert_true(table.nodes > 5);
 }
 
 static void goes_on_from_what_was_built_anew(void **unused)
 {
-	struct node_table plain, again;
+	struct node_table plain;
 	uint32_t seed = 9, same_seed = 9;
 	unsigned i;
 
@@ -210,9 +249,8 @@ static void goes_on_from_what_was_built_anew(void **unused)
 	make_root(&plain);
 	for (i = 0; i < STEPS; i++) {
 		if (i % 50 == 49) {
-			restore(&again);
 			node_table_done(&table);
-			table = again;
+			restore(&table, &state);
 		}
 		step(&table, &seed);
 		step(&plain, &same_seed);
@@ -231,25 +269,27 @@ static void keeps_a_change_that_is_not_to_be_seen(void **unused)
 	struct handle handle = handle_of(0, 2);
 	struct timespec shown;
 	struct node_table again;
+	struct state left;
 	struct node *node;
 
 	(void)unused;
 	make_root(&table);
 	look_up(&table, 2, 1);
 	node_change_quietly(&table, 0, &handle, &change);
-	restore(&again);
+	go_on(&again, &left);
 	node = node_hold(&again, 0, &handle);
 	assert_non_null(node);
 	shown = node_shown_ctime(&again, node_first(node), &st);
 	assert_int_equal(shown.tv_sec, 3);
 	node_let_go(&again, node);
-	node_table_done(&again);
+	end(&again, &left);
 }
 
 static void leaves_out_what_the_kernel_does_not_know(void **unused)
 {
 	struct handle handle = handle_of(0, 2);
 	struct node_table again;
+	struct state left;
 	struct node *node;
 
 	(void)unused;
@@ -257,10 +297,10 @@ static void leaves_out_what_the_kernel_does_not_know(void **unused)
 	look_up(&table, 2, 1);
 	node = node_hold(&table, 0, &handle);
 	node_forget(&table, node->id, 1);
-	restore(&again);
+	go_on(&again, &left);
 	assert_int_equal(node_count(&again), 1);
 	assert_false(node_has(&again, 0, &handle));
-	node_table_done(&again);
+	end(&again, &left);
 	node_let_go(&table, node);
 }
 
@@ -269,16 +309,42 @@ static void leaves_out_a_branch_that_was_never_one(void **unused)
 {
 	struct node_table again;
 	const struct node *node;
+	struct state left;
 
 	(void)unused;
 	make_root(&table);
 	look_up(&table, 1, 7);
 	state.branches[2].used = 0;
-	restore(&again);
+	go_on(&again, &left);
 	node = node_get(&again, NODE_ROOT_ID + 1);
 	assert_int_equal(count_there(node), 2);
 	assert_null(node_copy_on(node, 2));
-	node_table_done(&again);
+	end(&again, &left);
+}
+
+static uint64_t bytes_of(const struct state *of)
+{
+	struct stat st;
+
+	assert_int_equal(fstat(of->fd, &st), 0);
+	return (uint64_t)st.st_blocks * 512;
+}
+
+/* What is not there (times of copies that have none) is not looked at. */
+static void going_on_takes_no_more_memory(void **unused)
+{
+	uint64_t bytes;
+	unsigned i;
+
+	(void)unused;
+	make_root(&table);
+	for (i = 1; i <= 10000; i++)
+		look_up(&table, FILES + i, 1);
+	bytes = bytes_of(&state);
+	node_table_done(&table);
+	restore(&table, &state);
+	assert_int_equal(bytes_of(&state), bytes);
+	assert_int_equal(node_count(&table), 10001);
 }
 
 /* Where the kernel has such: vm.memfd_noexec can want it. */
@@ -404,7 +470,7 @@ static void is_whole_after_a_kill_at_any_moment(void **unused)
 			(void)sched_yield();
 		kill(pid, SIGKILL);
 		assert_int_equal(waitpid(pid, NULL, 0), pid);
-		restore(&again);
+		restore(&again, &state);
 		run_plain(&before, round, progress->done);
 		run_plain(&after, round, progress->done + 1);
 		check_between(&before, &after, &again);
@@ -425,6 +491,7 @@ int main(void)
 		TEST(keeps_a_change_that_is_not_to_be_seen),
 		TEST(leaves_out_what_the_kernel_does_not_know),
 		TEST(leaves_out_a_branch_that_was_never_one),
+		TEST(going_on_takes_no_more_memory),
 		TEST(the_memory_cannot_be_executed),
 		TEST(refuses_another_programs_memory),
 		TEST(is_whole_after_a_kill_at_any_moment),

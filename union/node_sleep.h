@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* About 250 bytes each, and 16 in the ring. */
+/* About 150 bytes each, and 16 in the ring. */
 #define NODE_SLEEP_DEFAULT 65536
 
 /* None is too many. */

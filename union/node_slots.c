@@ -1,50 +1,74 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "union/node_slots.h"
 
-#include <stdlib.h>
+#include <string.h>
 
-struct node **node_slot(struct node_table *table, uint64_t id)
+#include "union/state.h"
+
+static struct node *next_node(struct node_table *table)
 {
-	struct node **chunk;
+	_Atomic uint64_t *used = &table->state->header->nodes_used;
+	uint64_t id = atomic_load(used);
 
-	if (id / NODE_CHUNK >= NODE_CHUNK_MAX)
+	if (id == STATE_NODE_MAX)
 		return NULL;
-	chunk = atomic_load(&table->chunks[id / NODE_CHUNK]);
-	return chunk ? &chunk[id % NODE_CHUNK] : NULL;
+	table->state->nodes[id].id = (uint32_t)id;
+	atomic_store(used, id + 1);
+	return &table->state->nodes[id];
 }
 
-uint64_t node_slot_take(struct node_table *table)
+struct node *node_slot_take(struct node_table *table)
 {
-	uint64_t id;
-	struct node **chunk;
+	struct node *node = &table->state->nodes[table->free_node];
+	uint32_t id = table->free_node;
 
-	if (table->free_count)
-		return table->free_slots[--table->free_count];
-	id = table->slots_used;
-	if (id / NODE_CHUNK >= NODE_CHUNK_MAX)
-		return 0;
-	if (!node_slot(table, id)) {
-		chunk = calloc(NODE_CHUNK, sizeof(*chunk));
-		if (!chunk)
-			return 0;
-		atomic_store(&table->chunks[id / NODE_CHUNK], chunk);
-	}
-	table->slots_used++;
-	return id;
+	if (!id)
+		return next_node(table);
+	table->free_node = atomic_load(&node->copies);
+	memset(node, 0, sizeof(*node));
+	node->id = id;
+	return node;
 }
 
-void node_slot_give(struct node_table *table, uint64_t id)
+void node_slot_give(struct node_table *table, struct node *node)
 {
-	uint64_t size = table->free_size ? table->free_size * 2 : 256;
-	uint64_t *bigger;
+	atomic_store(&node->copies, table->free_node);
+	table->free_node = node->id;
+}
 
-	*node_slot(table, id) = NULL;
-	if (table->free_count == table->free_size) {
-		bigger = reallocarray(table->free_slots, size, sizeof(*bigger));
-		if (!bigger)
-			return; /* the slot is lost, nothing else */
-		table->free_slots = bigger;
-		table->free_size = size;
-	}
-	table->free_slots[table->free_count++] = id;
+uint32_t copy_place(const struct node_table *table, const struct copy *copy)
+{
+	return (uint32_t)(copy - table->state->copies) + 1;
+}
+
+struct copy *copy_at(const struct node_table *table, uint32_t place)
+{
+	return place ? &table->state->copies[place - 1] : NULL;
+}
+
+static struct copy *next_copy(struct node_table *table)
+{
+	_Atomic uint64_t *used = &table->state->header->copies_used;
+	uint64_t place = atomic_load(used);
+
+	if (place == STATE_COPY_MAX)
+		return NULL;
+	atomic_store(used, place + 1);
+	return &table->state->copies[place];
+}
+
+struct copy *copy_slot_take(struct node_table *table)
+{
+	struct copy *copy = copy_at(table, table->free_copy);
+
+	if (!copy)
+		return next_copy(table);
+	table->free_copy = copy->hash_next;
+	return copy;
+}
+
+void copy_slot_give(struct node_table *table, struct copy *copy)
+{
+	copy->hash_next = table->free_copy;
+	table->free_copy = copy_place(table, copy);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +12,7 @@
 
 #include "union/branch_health.h"
 #include "union/node.h"
+#include "union/state.h"
 
 #include <cmocka.h>
 
@@ -183,8 +185,8 @@ static void a_copy_is_not_taken_from_another_node(void **state)
 
 	(void)state;
 	assert_ptr_equal(intern_dir(0, 5, 1, 10), one);
-	assert_ptr_equal(node_first(two)->node, two);
-	assert_ptr_equal(node_copy_on(two, 1)->node, two);
+	assert_ptr_equal(copy_node(node_first(two)), two);
+	assert_ptr_equal(copy_node(node_copy_on(two, 1)), two);
 	assert_null(copy_next(node_copy_on(one, 1)));
 }
 
@@ -203,6 +205,41 @@ static void many_names_come_and_go(void **state)
 		node_forget(&table, ids[i], 2);
 	assert_int_equal(node_count(&table), 1);
 	assert_int_equal(table.copies, 1);
+}
+
+#define COUNTED 100000 /* names */
+
+/* Of the heap and of the state memory, by now. */
+static uint64_t bytes_taken(void)
+{
+	struct mallinfo2 heap = mallinfo2();
+	struct stat st;
+
+	assert_int_equal(fstat(table.state->fd, &st), 0);
+	return heap.uordblks + heap.hblkhd + (uint64_t)st.st_blocks * 512;
+}
+
+/* And a place in the index. */
+static void a_name_costs_no_more_than_its_records(void **state)
+{
+	uint64_t before, each;
+	uint32_t i;
+
+	(void)state;
+	(void)intern(0, 0);
+	before = bytes_taken();
+	for (i = 1; i <= COUNTED; i++)
+		(void)intern(i % 5, i);
+	each = (bytes_taken() - before) / COUNTED;
+	assert_in_range(each, sizeof(struct node),
+			sizeof(struct node) + sizeof(struct copy) + 8);
+	/* What was forgotten is used again. */
+	for (i = 1; i <= COUNTED; i++)
+		node_forget(&table, i + 1, 1);
+	before = bytes_taken();
+	for (i = 1; i <= COUNTED; i++)
+		(void)intern(i % 5, COUNTED + i);
+	assert_in_range(bytes_taken(), 0, before);
 }
 
 static void a_held_node_outlives_the_kernels_interest(void **state)
@@ -292,7 +329,7 @@ static void a_file_moves_and_stays_the_node_it_is(void **state)
 	assert_int_equal(node_move(&table, node, 3, &old, 1, &new), 0);
 	assert_int_equal(node_first(node)->branch, 1);
 	assert_null(copy_next(node_first(node)));
-	assert_int_equal(node->moves, 1);
+	assert_int_equal(node_moves(node), 1);
 	assert_null(node_hold(&table, 3, &old));
 	same = intern(1, 801);
 	assert_ptr_equal(same, node);
@@ -306,7 +343,7 @@ static void a_file_moves_and_stays_the_node_it_is(void **state)
 	old = handle_of(802);
 	assert_int_equal(node_move(&table, node, 1, &new, 3, &old), 0);
 	assert_int_equal(node_first(node)->branch, 3);
-	assert_true(handle_equal(&node_first(node)->handle, &old));
+	assert_true(copy_has(node_first(node), &old));
 	assert_int_equal(node_move(&table, node, 1, &new, 3, &old), -ESTALE);
 	node_forget(&table, id, 2);
 }
@@ -396,6 +433,7 @@ int main(void)
 		TEST(a_removed_directory_keeps_a_descriptor_of_its_last_copy),
 		TEST(a_quiet_change_is_shown_as_the_time_before),
 		TEST(many_names_come_and_go),
+		TEST(a_name_costs_no_more_than_its_records),
 		TEST(a_file_moves_and_stays_the_node_it_is),
 	};
 

@@ -5,7 +5,6 @@
 
 #include "union/dir_fd.h"
 #include "union/names.h"
-#include "union/node_build.h"
 #include "union/node_copies.h"
 
 bool node_is_unused(const struct node *node)
@@ -18,15 +17,21 @@ void node_wake(struct node_table *table, const struct node *node)
 	table->asleep -= node_is_unused(node);
 }
 
+void node_drop_kept(struct node *node)
+{
+	struct copy *copy;
+
+	if (!S_ISDIR(node->type))
+		return;
+	for (copy = node_copies(node); copy; copy = copy_after(copy))
+		dir_fd_drop(copy);
+	names_forget(node->id);
+}
+
 /* What is kept for who uses it is not for who might. */
 static void lie_down(struct node_table *table, struct node *node)
 {
-	struct copy *copy = atomic_load(&node->copies);
-
-	for (; copy; copy = atomic_load(&copy->next))
-		dir_fd_drop(copy);
-	if (S_ISDIR(node->type))
-		names_forget(node->id);
+	node_drop_kept(node);
 	table->asleep++;
 }
 
@@ -44,7 +49,7 @@ static bool sleeps(struct node_table *table, struct node *node)
 	struct node *other;
 
 	if (!table->sleepers.max || atomic_load(&node->buried_fd) >= 0 ||
-	    !copy_there(atomic_load(&node->copies)))
+	    !copy_there(node_copies(node)))
 		return false;
 	if (node->sleeper) {
 		lie_down(table, node);
@@ -69,21 +74,13 @@ void node_end_unused(struct node_table *table, struct node *node)
 		node_free(table, node);
 }
 
-void node_build_unused(struct node_table *table, uint64_t id)
-{
-	struct node *node = node_get(table, id);
-
-	if (node)
-		node_end_unused(table, node);
-}
-
 void node_drop_asleep(struct node_table *table, unsigned branch)
 {
 	struct node *node;
 	uint64_t id;
 
 	pthread_mutex_lock(&table->lock);
-	for (id = NODE_ROOT_ID; id < table->slots_used; id++) {
+	for (id = NODE_ROOT_ID; id < node_ids(table); id++) {
 		node = node_get(table, id);
 		if (node && node_is_unused(node) && node_copy_on(node, branch))
 			drop_asleep(table, node);

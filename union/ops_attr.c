@@ -11,7 +11,6 @@
 #include "union/dir_fd.h"
 #include "union/dir_turn.h"
 #include "union/dot_union.h"
-#include "union/node_record.h"
 #include "union/once.h"
 #include "union/ops.h"
 #include "union/proc_path.h"
@@ -133,7 +132,7 @@ static int set_attributes(int fd, int file, const struct stat *st, int to_set)
  * and of a chown to nobody and no group. The kernel allows the latter to
  * all, though it clears setuid: where nobody writes, only the owner may.
  */
-static int check_clearing(fuse_req_t req, const struct node *node, int fd)
+static int check_clearing(fuse_req_t req, struct node *node, int fd)
 {
 	struct unionfs *fs = unionfs_of(req);
 	uid_t uid = fuse_req_ctx(req)->uid;
@@ -143,7 +142,7 @@ static int check_clearing(fuse_req_t req, const struct node *node, int fd)
 	if (!request_current.wants_nothing || uid == 0)
 		return 0;
 	node_lock(&fs->nodes, node);
-	writes = node->writers > 0;
+	writes = node_file(node)->writers > 0;
 	node_unlock(&fs->nodes, node);
 	if (writes)
 		return 0;
@@ -171,13 +170,10 @@ static bool is_before_write(fuse_req_t req, struct node *node)
 		return noted.note == ONCE_TAKEN;
 	node_lock(&fs->nodes, node);
 	is = request_current.wants_nothing && fuse_req_ctx(req)->uid == 0 &&
-	     node->uncapped && node->writers > 0;
+	     node->uncapped && node_file(node)->writers > 0;
 	if (is)
 		once_note(ONCE_TAKEN);
-	if (node->uncapped) {
-		node->uncapped = false;
-		node_record_use(&fs->nodes, node);
-	}
+	node->uncapped = false;
 	node_unlock(&fs->nodes, node);
 	return is;
 }
@@ -228,7 +224,7 @@ static int set_file(fuse_req_t req, struct node *node, const struct stat *st,
 static int missed_copy(struct copy *copy, int r)
 {
 	if (r == -ENOSPC || r == -EDQUOT)
-		atomic_store(&copy->aligned, false);
+		copy_set(copy, COPY_ALIGNED, false);
 	return r == -ESTALE || r == -ENOSPC || r == -EDQUOT ? 0 : r;
 }
 

@@ -26,7 +26,7 @@ static void note_stream(struct dir *dir, bool streaming)
 		return;
 	dir->streaming = streaming;
 	node_lock(&dir->fs->nodes, dir->node);
-	dir->node->streams += streaming ? 1u : -1u;
+	node_dir(dir->node)->streams += streaming ? 1u : -1u;
 	node_unlock(&dir->fs->nodes, dir->node);
 }
 

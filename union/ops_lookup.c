@@ -32,8 +32,7 @@ static int lookup_self(struct unionfs *fs, struct node *node,
 	if (!ret->attr.st_nlink)
 		return -ESTALE;
 	found.branch = copy->branch;
-	memcpy(&found.handle, &copy->handle,
-	       offsetof(struct handle, data) + copy->handle.length);
+	found.handle = copy_handle(copy);
 	r = node_intern(&fs->nodes, node->type, node->ino, &found, 1, &same);
 	if (r < 0)
 		return r;

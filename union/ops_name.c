@@ -131,10 +131,12 @@ static int link_file(struct unionfs *fs, const struct node *node,
 	struct copy *copy = node_first(node);
 	auto_dir_fd struct dir_fd *into = NULL;
 	auto_close int fd = -1;
+	struct handle handle;
 	int r = copy ? unionfs_writable(fs, copy) : -ESTALE;
 
 	if (r < 0)
 		return r;
+	handle = copy_handle(copy);
 	fd = unionfs_open(fs, node, O_PATH | O_NOFOLLOW);
 	if (fd < 0)
 		return fd;
@@ -146,7 +148,7 @@ static int link_file(struct unionfs *fs, const struct node *node,
 	naming_begin(dir);
 	r = linkat(fd, "", into->fd, name, AT_EMPTY_PATH) < 0 ? -errno : 0;
 	naming_end(dir, r == 0);
-	if (r == -EEXIST && again_is_linked(into->fd, name, &copy->handle))
+	if (r == -EEXIST && again_is_linked(into->fd, name, &handle))
 		r = 0;
 	(void)branch_report(branch_of(fs, copy), r);
 	if (r < 0 && branch_usable(copy->branch))
@@ -178,7 +180,7 @@ static int unlink_one(struct unionfs *fs, const struct hit *hit,
 {
 	if (unlinkat(hit->fd->fd, name, 0) < 0)
 		return branch_report(branch_of(fs, hit->dir), -errno);
-	names_remove(fs, hit->dir->node, name, hit->dir->branch);
+	names_remove(fs, copy_node(hit->dir), name, hit->dir->branch);
 	return 0;
 }
 
@@ -203,12 +205,12 @@ static int unlink_hits(struct unionfs *fs, const struct hit *hits, int count,
 		return r;
 	again_note_hit(&hits[0], name);
 	bury_begin(fs, &hits[0], name, &bury);
-	naming_begin(hits[0].dir->node);
+	naming_begin(copy_node(hits[0].dir));
 	for (i = all ? count - 1 : 0; i >= 0 && r == 0; i--)
 		if (!S_ISDIR(hits[i].st.st_mode))
 			r = unlink_one(fs, &hits[i], name);
-	subdirs_uncover(fs, hits[0].dir->node, hits, count);
-	naming_end(hits[0].dir->node, r == 0);
+	subdirs_uncover(fs, copy_node(hits[0].dir), hits, count);
+	naming_end(copy_node(hits[0].dir), r == 0);
 	bury_end(fs, &bury, r == 0);
 	return r;
 }

@@ -18,7 +18,6 @@
 #include "union/full.h"
 #include "union/lookup.h"
 #include "union/mounted.h"
-#include "union/node_record.h"
 #include "union/once.h"
 #include "union/open_record.h"
 #include "union/ops.h"
@@ -46,33 +45,40 @@ static bool must_see(struct unionfs *fs, const struct node *node,
 		     struct branch *branch, bool writes)
 {
 	const struct copy *copy = node_first(node);
+	struct handle handle;
 
-	return branch->flags & BRANCH_DRAINING ||
-	       (writes && full_is_near(fs, branch)) ||
-	       (copy && moving_has(&fs->moving, copy->branch, &copy->handle));
+	if (branch->flags & BRANCH_DRAINING ||
+	    (writes && full_is_near(fs, branch)))
+		return true;
+	if (!copy)
+		return false;
+	handle = copy_handle(copy);
+	return moving_has(&fs->moving, copy->branch, &handle);
 }
 
 /* With the node locked, no file of it open: which way from now on? */
 static int choose_way(struct unionfs *fs, struct node *node,
 		      struct branch *branch, int fd, bool writes)
 {
+	int32_t id;
 	int r;
 
 	node->passthrough = false;
-	node->backing_id = 0;
+	node_file(node)->backing_id = 0;
 	if (!fs->passthrough || atomic_load(&branch->no_passthrough))
 		return 0;
 	if (must_see(fs, node, branch, writes)) {
 		/* As long as it is open, who moves it cannot find out. */
 		if (node->passed && file_in_use(fd) == 0)
 			node->passed = false;
-		node_record_use(&fs->nodes, node);
 		return 0;
 	}
-	r = passthrough_open(fs, fd, &node->backing_id);
-	if (r == 0)
-		node->passthrough = node->passed = true;
-	node_record_use(&fs->nodes, node);
+	r = passthrough_open(fs, fd, &id);
+	if (r == 0) {
+		node->passed = true;
+		node->passthrough = true;
+		node_file(node)->backing_id = id;
+	}
 	if (!is_refusal(r))
 		return r;
 	if (!atomic_exchange(&branch->no_passthrough, true))
@@ -99,6 +105,7 @@ static void show_mapped_writes(struct unionfs *fs, const struct node *node)
 static void lose_file(struct unionfs *fs, struct node *node,
 		      const struct fuse_file_info *info)
 {
+	struct node_file *use = node_file(node);
 	struct file *file = op_file(fs, info);
 	uint64_t number = info->fh;
 	bool read_write = file->read_write, writes = file->writes, shared;
@@ -107,16 +114,15 @@ static void lose_file(struct unionfs *fs, struct node *node,
 	service_drop(&file->use);
 	node_lock(&fs->nodes, node);
 	shared = node->passthrough && read_write;
-	node->opens--;
-	node->rw_opens -= read_write;
-	node->writers -= writes;
-	if (!node->opens && node->backing_id) {
+	use->opens--;
+	use->rw_opens -= read_write;
+	use->writers -= writes;
+	if (!use->opens && use->backing_id) {
 		/* First: another server closes what nobody has open; but for
 		 * who has it open it gives out the number again. */
 		open_record_end(fs, number);
-		passthrough_close(fs, node->backing_id);
-		node->backing_id = 0;
-		node_record_use(&fs->nodes, node);
+		passthrough_close(fs, use->backing_id);
+		use->backing_id = 0;
 	}
 	node_unlock(&fs->nodes, node);
 	if (shared)
@@ -124,6 +130,16 @@ static void lose_file(struct unionfs *fs, struct node *node,
 	open_record_end(fs, number);
 	/* Last: its place in the table is that of its record. */
 	open_table_remove(&fs->opened, number);
+}
+
+/* With the node locked: one more, or it is known again. */
+static void count_open(struct node *node, const struct file *file)
+{
+	struct node_file *use = node_file(node);
+
+	use->opens++;
+	use->rw_opens += file->read_write;
+	use->writers += file->writes;
 }
 
 /*
@@ -134,6 +150,7 @@ static int gain_file(struct unionfs *fs, struct node *node, int fd,
 		     struct fuse_file_info *info, int32_t *ret_backing)
 {
 	struct branch *branch = branch_of(fs, node_first(node));
+	struct node_file *use = node_file(node);
 	struct file *file = malloc(sizeof(*file));
 	bool first_shared;
 	int r = 0;
@@ -148,27 +165,24 @@ static int gain_file(struct unionfs *fs, struct node *node, int fd,
 	file->read_write = (info->flags & O_ACCMODE) == O_RDWR;
 	file->writes = (info->flags & O_ACCMODE) != O_RDONLY;
 	file->quiet = info->flags & O_NOATIME;
-	file->moves = node->moves;
+	file->moves = use->moves;
 	info->fh = open_table_add(&fs->opened, file);
 	once_gains_file(info->fh);
 	if (!info->fh)
 		r = -ENOMEM;
 	node_lock(&fs->nodes, node);
-	if (r == 0 && !node->opens)
+	if (r == 0 && !use->opens)
 		r = choose_way(fs, node, branch, fd, file->writes);
 	if (r == 0) {
-		node->opens++;
-		node->rw_opens += file->read_write;
-		node->writers += file->writes;
-	}
-	if (r == 0)
+		count_open(node, file);
 		open_record_new(fs, info->fh, node,
 				(file->read_write ? STATE_OPEN_READS : 0) |
 					(file->writes ? STATE_OPEN_WRITES : 0) |
 					(file->quiet ? STATE_OPEN_QUIET : 0));
-	first_shared = node->passthrough && node->rw_opens == 1 &&
+	}
+	first_shared = node->passthrough && use->rw_opens == 1 &&
 		       file->read_write;
-	*ret_backing = node->backing_id;
+	*ret_backing = use->backing_id;
 	info->keep_cache = !node->passthrough && !fs->shared;
 	node_unlock(&fs->nodes, node);
 	if (r < 0) {
@@ -204,14 +218,14 @@ static int reopen_file(struct unionfs *fs, const struct node *node,
 	if (file->quiet)
 		mode |= O_NOATIME;
 	node_lock(&fs->nodes, node);
-	if (file->moves != node->moves || file->fd < 0) {
+	if (file->moves != node_moves(node) || file->fd < 0) {
 		r = fd = unionfs_open(fs, node, mode | O_NOFOLLOW);
 		if (fd >= 0 && file->fd < 0)
 			file->fd = take_fd(&fd);
 		else if (fd >= 0 && dup3(fd, file->fd, O_CLOEXEC) < 0)
 			r = -errno;
 		if (r >= 0)
-			file->moves = node->moves;
+			file->moves = node_moves(node);
 	}
 	node_unlock(&fs->nodes, node);
 	return r < 0 ? r : 0;
@@ -233,10 +247,8 @@ int op_restore_file(struct unionfs *fs, uint64_t number, struct node *node,
 	file->read_write = flags & STATE_OPEN_READS;
 	file->writes = flags & STATE_OPEN_WRITES;
 	file->quiet = flags & STATE_OPEN_QUIET;
-	file->moves = node->moves;
-	node->opens++;
-	node->rw_opens += file->read_write;
-	node->writers += file->writes;
+	file->moves = node_moves(node);
+	count_open(node, file);
 	return 0;
 }
 
@@ -260,7 +272,7 @@ int op_fd(struct unionfs *fs, const struct node *node,
 	service_uses(&file->use);
 	if (copy)
 		service_meets(copy->branch);
-	r = file->moves == node->moves && file->fd >= 0
+	r = file->moves == node_moves(node) && file->fd >= 0
 		    ? 0
 		    : reopen_file(fs, node, file);
 	return r < 0 ? r : file->fd;
@@ -270,13 +282,16 @@ void op_changed(struct unionfs *fs, const struct node *node, off_t offset,
 		off_t length)
 {
 	const struct copy *copy;
+	struct handle handle;
 
 	if (!atomic_load(&fs->moving.count))
 		return;
 	copy = node_first(node);
-	if (copy)
-		moving_note(&fs->moving, copy->branch, &copy->handle,
-			    (uint64_t)offset, (uint64_t)length);
+	if (!copy)
+		return;
+	handle = copy_handle(copy);
+	moving_note(&fs->moving, copy->branch, &handle, (uint64_t)offset,
+		    (uint64_t)length);
 }
 
 static int truncate_open(fuse_req_t req, const struct node *node, int fd,
@@ -388,11 +403,13 @@ static void keep_unnamed(struct unionfs *fs, const struct node *node)
 {
 	struct copy *copy = node_first(node);
 	struct buried buried;
+	struct handle handle;
 
 	if (!fs->state || !copy)
 		return;
+	handle = copy_handle(copy);
 	buried = node_buried(&fs->nodes, unionfs_open_copy(fs, copy, O_PATH));
-	node_bury(&fs->nodes, copy->branch, &copy->handle, &buried);
+	node_bury(&fs->nodes, copy->branch, &handle, &buried);
 }
 
 /* The new file is the union's: give it a node and an open file. */

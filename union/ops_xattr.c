@@ -18,7 +18,6 @@
 #include "union/dir_turn.h"
 #include "union/dot_union.h"
 #include "union/explain.h"
-#include "union/node_record.h"
 #include "union/once.h"
 #include "union/ops.h"
 #include "union/proc_path.h"
@@ -146,7 +145,7 @@ static int change_other(struct copy *copy, const char *path,
 
 	if (r != -ENOSPC && r != -EDQUOT)
 		return r;
-	atomic_store(&copy->aligned, false);
+	copy_set(copy, COPY_ALIGNED, false);
 	return 0;
 }
 
@@ -275,7 +274,6 @@ static void note_removed(struct unionfs *fs, struct node *node,
 		return;
 	node_lock(&fs->nodes, node);
 	node->uncapped = true;
-	node_record_use(&fs->nodes, node);
 	node_unlock(&fs->nodes, node);
 }
 

@@ -65,14 +65,14 @@ static int remove_copy(struct unionfs *fs, const struct hit *hit,
 		return r;
 	buried = node_buried(&fs->nodes,
 			     openat(hit->fd->fd, name, OPEN_REMOVED));
-	naming_begin(hit->dir->node);
+	naming_begin(copy_node(hit->dir));
 	r = unlinkat(hit->fd->fd, name, AT_REMOVEDIR) < 0 ? -errno : 0;
-	naming_end(hit->dir->node, r == 0);
+	naming_end(copy_node(hit->dir), r == 0);
 	if (r < 0) {
 		node_buried_done(&buried);
 		return branch_report(branch_of(fs, hit->dir), r);
 	}
-	names_remove(fs, hit->dir->node, name, hit->dir->branch);
+	names_remove(fs, copy_node(hit->dir), name, hit->dir->branch);
 	if (last)
 		number_keep_end_dir(&fs->branches, buried.fd);
 	node_copy_gone(&fs->nodes, hit->dir->branch, &handle, &buried);

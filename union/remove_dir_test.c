@@ -154,14 +154,12 @@ static int end(pthread_t thread)
 /* As clone_dir() makes it. */
 static void make_copy(void)
 {
-	struct copy *copy = node_first(dir);
-	struct handle handle;
+	struct handle known = copy_handle(node_first(dir)), handle;
 
 	names_add(&fs, root, "d", 1);
 	assert_int_equal(mkdirat(root_fd(1), "d", 0755), 0);
 	assert_int_equal(handle_get(root_fd(1), "d", &handle), 0);
-	assert_int_equal(node_add_copy(&fs.nodes, 0, &copy->handle, 1, &handle),
-			 0);
+	assert_int_equal(node_add_copy(&fs.nodes, 0, &known, 1, &handle), 0);
 }
 
 static void a_copy_made_meanwhile_goes_too(void **state)
@@ -183,18 +181,18 @@ static void a_copy_made_meanwhile_goes_too(void **state)
 
 static void what_was_removed_is_not_made_again(void **state)
 {
-	struct copy *copy;
 	struct dir_turn turn;
+	struct handle known;
 	pthread_t thread;
 
 	(void)state;
 	if (!root)
 		skip();
-	copy = node_first(dir);
+	known = copy_handle(node_first(dir));
 	dir_turn_take(&turn, dir->id);
 	thread = start(clone_it);
 	assert_int_equal(unlinkat(root_fd(0), "d", AT_REMOVEDIR), 0);
-	node_copy_gone(&fs.nodes, 0, &copy->handle, NULL);
+	node_copy_gone(&fs.nodes, 0, &known, NULL);
 	dir_turn_give(&turn);
 	assert_int_equal(end(thread), -ENOENT);
 	assert_false(is_there(1, "d"));

@@ -27,9 +27,9 @@
 #define BRANCHES_AT (ONCE_AT + ONCE_SIZE)
 #define OPENS_AT    (UINT64_C(1) << 30)
 #define NODES_AT    (UINT64_C(2) << 30)
-#define COPIES_AT   (NODES_AT + STATE_NODE_MAX * sizeof(struct state_node))
-#define QUIET_AT    (COPIES_AT + STATE_COPY_MAX * sizeof(struct state_copy))
-#define STATE_SIZE  (QUIET_AT + STATE_COPY_MAX * sizeof(struct state_quiet))
+#define COPIES_AT   (NODES_AT + STATE_NODE_MAX * sizeof(struct node))
+#define QUIET_AT    (COPIES_AT + STATE_COPY_MAX * sizeof(struct copy))
+#define STATE_SIZE  (QUIET_AT + STATE_COPY_MAX * sizeof(struct quiet_change))
 
 static_assert(sizeof(struct state_header) <= HEADER_SIZE, "it fits its place");
 static_assert(BRANCHES_AT + BRANCH_MAX * sizeof(struct state_branch) <=
@@ -37,8 +37,11 @@ static_assert(BRANCHES_AT + BRANCH_MAX * sizeof(struct state_branch) <=
 	      "it fits its place");
 static_assert(OPENS_AT + STATE_OPEN_MAX * sizeof(struct state_open) <= NODES_AT,
 	      "it fits its place");
-static_assert(sizeof(struct state_node) == 64, "two to a cache line pair");
-static_assert(sizeof(struct state_copy) == 64, "the same");
+static_assert((QUIET_AT - NODES_AT) / RECORD_UNIT <= UINT32_MAX,
+	      "how far a copy is from its node fits");
+static_assert(NODES_AT % RECORD_UNIT == 0 && COPIES_AT % RECORD_UNIT == 0,
+	      "it can be counted");
+static_assert(BRANCH_MAX - 1 <= UINT8_MAX, "a copy can name each branch");
 
 uint32_t state_layout(void)
 {
@@ -56,16 +59,16 @@ uint32_t state_layout(void)
 		sizeof(struct state_header),
 		sizeof(struct state_branch),
 		sizeof(struct state_open),
-		sizeof(struct state_node),
-		sizeof(struct state_copy),
-		sizeof(struct state_quiet),
+		sizeof(struct node),
+		sizeof(struct copy),
+		sizeof(struct quiet_change),
 		sizeof(struct once_slot),
 		offsetof(struct state_header, init),
 		offsetof(struct state_header, policies_change),
 		offsetof(struct state_branch, identity),
 		offsetof(struct state_open, flags),
-		offsetof(struct state_node, backing_id),
-		offsetof(struct state_copy, data),
+		offsetof(struct node, of),
+		offsetof(struct copy, handle),
 		offsetof(struct once_slot, reply),
 	};
 
@@ -148,6 +151,20 @@ int state_open(struct state *ret, int fd, struct error *err)
 	}
 	*ret = state;
 	return 0;
+}
+
+/* Where the kernel cannot (before Linux 5.14) it only takes longer. */
+static void expect(void *at, uint64_t bytes)
+{
+	(void)madvise(at, bytes, MADV_POPULATE_READ);
+}
+
+void state_expect(const struct state *state)
+{
+	const struct state_header *header = state->header;
+
+	expect(state->nodes, header->nodes_used * sizeof(*state->nodes));
+	expect(state->copies, header->copies_used * sizeof(*state->copies));
 }
 
 void state_done(struct state *state)

@@ -7,8 +7,8 @@
  * It has records of fixed size at fixed places, no pointers and no locks. A
  * record is filled first and there with the one store of its first member; so
  * a server killed at any instruction leaves it as it was before or as it is
- * after. The next server builds its tables of them anew. Only pages that were
- * written to take memory.
+ * after. Nodes and copies are only here; of the rest the next server builds
+ * its tables anew. Only pages that were written to take memory.
  *
  * Who may write what at the same time is said by the tables (node.h,
  * open_table.h), whose locks guard the records as well.
@@ -23,10 +23,10 @@
 
 #include "base/error.h"
 #include "union/branch.h"
-#include "union/handle.h"
+#include "union/node_record.h"
 #include "union/policy_set.h"
 
-#define STATE_VERSION         3   /* of what the records mean */
+#define STATE_VERSION         4   /* of what the records mean */
 #define STATE_INIT_MAX        256 /* bytes; of a FUSE_INIT request */
 #define STATE_NODE_MAX        (UINT64_C(1) << 28)
 #define STATE_COPY_MAX        (UINT64_C(1) << 29)
@@ -64,40 +64,6 @@ struct state_branch {
 	char path[PATH_MAX];
 };
 
-#define STATE_NODE_PASSED   1u
-#define STATE_NODE_UNCAPPED 2u
-
-/* Of the node with the id that is its place. */
-struct state_node {
-	_Atomic uint64_t generation; /* 0: there is none */
-	uint64_t ino;
-	_Atomic uint64_t lookups; /* that the kernel may know of; or less */
-	_Atomic uint64_t buried;  /* token of a kept descriptor; 0: none */
-	_Atomic int32_t backing_id;
-	_Atomic uint32_t moves;
-	uint32_t type;
-	_Atomic uint32_t flags;
-	uint64_t reserved[2];
-};
-
-struct state_copy {
-	_Atomic uint64_t generation; /* the node's; else there is none */
-	uint64_t node;
-	int32_t type;
-	uint16_t branch;
-	uint8_t length;
-	atomic_bool gone;
-	uint8_t data[HANDLE_MAX];
-};
-
-/* At the place of the copy. See struct quiet_change. */
-struct state_quiet {
-	_Atomic uint64_t generation; /* the node's; else there is none */
-	int64_t after_s, modified_s, shown_s;
-	uint32_t after_ns, modified_ns, shown_ns;
-	uint32_t reserved;
-};
-
 #define STATE_OPEN_DIR    1u
 #define STATE_OPEN_READS  2u /* O_RDWR */
 #define STATE_OPEN_WRITES 4u /* O_RDWR or O_WRONLY */
@@ -116,10 +82,10 @@ struct state {
 	struct state_header *header;
 	struct state_branch *branches; /* BRANCH_MAX */
 	struct state_open *opens;
-	struct state_node *nodes;
-	struct state_copy *copies;
-	struct state_quiet *quiet;
-	void *once; /* ONCE_SIZE bytes: once.h */
+	struct node *nodes; /* each at the place that is its id */
+	struct copy *copies;
+	struct quiet_change *quiet; /* each at the place of its copy */
+	void *once;                 /* ONCE_SIZE bytes: once.h */
 };
 
 /*
@@ -137,6 +103,12 @@ int state_create(struct state *ret);
  * a program that keeps other records.
  */
 int state_open(struct state *ret, int fd, struct error *err);
+
+/*
+ * All nodes and copies are about to be looked at: map what there is of them at
+ * once, not as each page is touched.
+ */
+void state_expect(const struct state *state);
 
 /* Unmap and close. A zeroed one is fine. */
 void state_done(struct state *state);

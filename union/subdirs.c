@@ -12,26 +12,28 @@
 void subdirs_begin(struct unionfs *fs, struct node *node)
 {
 	node_lock(&fs->nodes, node);
-	node->subdir_changes++;
-	node->subdir_changing++;
+	node_dir(node)->subdir_changes++;
+	node_dir(node)->subdir_changing++;
 	node_unlock(&fs->nodes, node);
 }
 
 void subdirs_end(struct unionfs *fs, struct node *node, int change)
 {
+	struct node_dir *dir = node_dir(node);
+
 	node_lock(&fs->nodes, node);
-	node->subdir_changes++;
-	node->subdir_changing--;
-	if (node->subdirs >= 0)
-		node->subdirs += change;
+	dir->subdir_changes++;
+	dir->subdir_changing--;
+	if (dir->subdirs >= 0)
+		dir->subdirs += change;
 	node_unlock(&fs->nodes, node);
 }
 
 void subdirs_forget(struct unionfs *fs, struct node *node)
 {
 	node_lock(&fs->nodes, node);
-	node->subdir_changes++;
-	node->subdirs = -1;
+	node_dir(node)->subdir_changes++;
+	node_dir(node)->subdirs = -1;
 	node_unlock(&fs->nodes, node);
 }
 
@@ -48,12 +50,16 @@ void subdirs_uncover(struct unionfs *fs, struct node *node,
 
 uint64_t subdirs_mark(struct unionfs *fs, struct node *node)
 {
+	struct node_dir *dir;
 	uint64_t mark;
 
+	if (!S_ISDIR(node->type))
+		return 0;
+	dir = node_dir(node);
 	node_lock(&fs->nodes, node);
 	/* No two marks that are taken meanwhile are the same. */
-	node->subdir_changes += node->subdir_changing > 0;
-	mark = node->subdir_changes;
+	dir->subdir_changes += dir->subdir_changing > 0;
+	mark = dir->subdir_changes;
 	node_unlock(&fs->nodes, node);
 	return mark;
 }
@@ -85,17 +91,18 @@ static int64_t count(struct unionfs *fs, struct node *node)
 nlink_t subdirs_links(struct unionfs *fs, struct node *node)
 {
 	uint64_t mark = subdirs_mark(fs, node);
+	struct node_dir *dir = node_dir(node);
 	int64_t subdirs;
 
 	node_lock(&fs->nodes, node);
-	subdirs = node->subdirs;
+	subdirs = dir->subdirs;
 	node_unlock(&fs->nodes, node);
 	if (subdirs < 0) {
 		subdirs = count(fs, node);
 		node_lock(&fs->nodes, node);
-		if (node->subdir_changes == mark && !node->subdir_changing &&
-		    !fs->shared)
-			node->subdirs = subdirs;
+		if (dir->subdir_changes == mark && !dir->subdir_changing &&
+		    !fs->shared && subdirs < INT32_MAX / 2)
+			dir->subdirs = (int32_t)subdirs;
 		node_unlock(&fs->nodes, node);
 	}
 	return subdirs < 0 ? 1 : 2 + (nlink_t)subdirs;

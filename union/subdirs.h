@@ -25,7 +25,10 @@ void subdirs_uncover(struct unionfs *fs, struct node *node,
 /* st_nlink of @node; 1: not known, as file systems say that do not count. */
 nlink_t subdirs_links(struct unionfs *fs, struct node *node);
 
-/* Another number when any came or went since; never twice while any do. */
+/*
+ * Another number when any came or went since; never twice while any do. Of what
+ * is no directory the same always.
+ */
 uint64_t subdirs_mark(struct unionfs *fs, struct node *node);
 
 #endif

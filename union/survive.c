@@ -18,7 +18,6 @@
 #include "union/intent.h"
 #include "union/keep.h"
 #include "union/node_lost.h"
-#include "union/node_record.h"
 #include "union/once.h"
 #include "union/open_record.h"
 #include "union/passthrough.h"
@@ -258,17 +257,19 @@ static int add_roots(struct unionfs *fs)
 {
 	const struct node *node = node_get(&fs->nodes, NODE_ROOT_ID);
 	const struct copy *root = node_first(node);
-	struct handle handle;
+	struct handle handle, known;
 	unsigned i;
 	int r = 0;
 
+	if (root)
+		known = copy_handle(root);
 	for (i = 0; root && i < fs->branches.count && r == 0; i++)
 		if (!(fs->branches.items[i]->flags & BRANCH_GONE) &&
 		    branch_usable(i) && !node_copy_on(node, i) &&
 		    handle_get(fs->branches.items[i]->root_fd, "", &handle) ==
 			    0)
-			r = node_add_copy(&fs->nodes, root->branch,
-					  &root->handle, i, &handle);
+			r = node_add_copy(&fs->nodes, root->branch, &known, i,
+					  &handle);
 	return r;
 }
 
@@ -343,17 +344,20 @@ void survive_note_mounted(struct unionfs *fs)
 /* Opened for a reply that was never sent. */
 static void close_unused_backing(struct unionfs *fs)
 {
+	struct node_file *file;
 	struct node *node;
 	uint64_t id;
 
-	for (id = NODE_ROOT_ID; id < fs->nodes.slots_used; id++) {
+	for (id = NODE_ROOT_ID; id < node_ids(&fs->nodes); id++) {
 		node = node_get(&fs->nodes, id);
-		if (!node || node->opens || !node->backing_id)
+		if (!node || S_ISDIR(node->type))
 			continue;
-		passthrough_close(fs, node->backing_id);
-		node->backing_id = 0;
+		file = node_file(node);
+		if (file->opens || !file->backing_id)
+			continue;
+		passthrough_close(fs, file->backing_id);
+		file->backing_id = 0;
 		node->passthrough = false;
-		node_record_use(&fs->nodes, node);
 	}
 }
 

@@ -26,7 +26,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "union/keep.h"
-#include "union/node_record.h"
+#include "union/node_restore.h"
 #include "union/once.h"
 #include "union/open_record.h"
 #include "union/ops.h"
@@ -155,6 +155,7 @@ static void go_on_after_init(void)
 {
 	begin(true);
 	start_session();
+	check(node_table_init(&fs.nodes, 1, fs.state) == 0);
 	check(survive_replay_init(&fs) == 0);
 }
 
@@ -175,7 +176,7 @@ static void close_file(void)
 	start_session();
 	restore();
 	node = node_get(&fs.nodes, NODE);
-	check(node && node->opens == 1);
+	check(node && node_file(node)->opens == 1);
 	let_trace();
 	op_drop_file(&fs, NUMBER, node);
 }
@@ -301,7 +302,7 @@ static void init_is_answered_wherever_it_is_killed(void **unused)
 static void note_file(void)
 {
 	struct state_open *open = &state.opens[open_place(NUMBER)];
-	struct state_node *nodes = state.nodes;
+	struct node *nodes = state.nodes;
 
 	state.branches[0].used = STATE_BRANCH_USED;
 	state.header->nodes_used = NODE + 1;
@@ -310,7 +311,7 @@ static void note_file(void)
 	nodes[NODE_ROOT_ID].generation = 1;
 	nodes[NODE].type = S_IFREG;
 	nodes[NODE].lookups = 1;
-	nodes[NODE].backing_id = BACKING;
+	nodes[NODE].of.file.backing_id = BACKING;
 	nodes[NODE].generation = GENERATION;
 	open->node = NODE;
 	open->generation = GENERATION;
@@ -332,7 +333,7 @@ static void look_at_close(pid_t pid)
 	closed++;
 	assert_int_equal(state.opens[open_place(NUMBER)].number, 0);
 	/* But the next server is to know it, and close it. */
-	assert_int_equal(state.nodes[NODE].backing_id, BACKING);
+	assert_int_equal(state.nodes[NODE].of.file.backing_id, BACKING);
 }
 
 static void no_open_file_is_left_with_a_number_that_was_closed(void **unused)
@@ -344,7 +345,7 @@ static void no_open_file_is_left_with_a_number_that_was_closed(void **unused)
 	closed = 0;
 	assert_false(run_killed(close_file, 0, look_at_close));
 	assert_int_equal(closed, 1);
-	assert_int_equal(state.nodes[NODE].backing_id, 0);
+	assert_int_equal(state.nodes[NODE].of.file.backing_id, 0);
 }
 
 /* The server that closed it may not have come to that. */

@@ -15,7 +15,7 @@
 #include "union/inode_number.h"
 #include "union/names.h"
 #include "union/naming.h"
-#include "union/node_record.h"
+#include "union/node_restore.h"
 #include "union/service.h"
 #include "union/state.h"
 #include "union/subdirs.h"
@@ -122,12 +122,13 @@ int unionfs_stat_copy(struct unionfs *fs, struct copy *copy, struct stat *ret)
 int unionfs_open_copy(struct unionfs *fs, const struct copy *copy, int flags)
 {
 	struct branch *branch = branch_of(fs, copy);
+	struct handle handle = copy_handle(copy);
 	int r;
 
 	service_meets(branch->id);
 	r = branch_usable(branch->id)
 		    ? branch_report(branch, handle_open(branch->root_fd,
-							&copy->handle, flags))
+							&handle, flags))
 		    : -EIO;
 
 	return r < 0 && !branch_usable(branch->id) ? -EIO : r;
@@ -146,17 +147,17 @@ void unionfs_fill_stat(struct unionfs *fs, const struct node *node,
 	const struct copy *copy = node_first(node);
 
 	/* It moved, which is no change of it. */
-	if (copy && node->moves)
+	if (copy && node_moves(node))
 		st->st_ctim = node_shown_ctime(&fs->nodes, copy, st);
 	st->st_ino = node->ino;
 }
 
-double unionfs_attr_timeout(struct unionfs *fs, const struct node *node)
+double unionfs_attr_timeout(struct unionfs *fs, struct node *node)
 {
 	bool unseen;
 
 	node_lock(&fs->nodes, node);
-	unseen = node->passthrough && node->rw_opens;
+	unseen = node->passthrough && node_file(node)->rw_opens;
 	node_unlock(&fs->nodes, node);
 	return unseen ? 0 : fs->timeout;
 }

@@ -101,7 +101,7 @@ void unionfs_fill_stat(struct unionfs *fs, const struct node *node,
 		       struct stat *st);
 
 /* How long the kernel may trust the attributes of @node, in seconds. */
-double unionfs_attr_timeout(struct unionfs *fs, const struct node *node);
+double unionfs_attr_timeout(struct unionfs *fs, struct node *node);
 
 /*
  * The same, and how long the kernel may trust it, in seconds. Not at all when
