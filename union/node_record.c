@@ -89,6 +89,7 @@ void node_record_new(struct node_table *table, const struct node *node)
 	atomic_store(&record->backing_id, 0);
 	atomic_store(&record->moves, 0);
 	atomic_store(&record->flags, 0);
+	atomic_store(&record->doubt, atomic_load(&node->doubt));
 	if (node->id >= atomic_load(&header->nodes_used))
 		atomic_store(&header->nodes_used, node->id + 1);
 	atomic_store(&record->generation, node->generation);

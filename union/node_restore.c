@@ -30,6 +30,7 @@ static int restore_node(struct node_table *table, uint64_t id)
 	node->passthrough = node->backing_id != 0;
 	node->passed = record->flags & STATE_NODE_PASSED;
 	node->uncapped = record->flags & STATE_NODE_UNCAPPED;
+	atomic_init(&node->doubt, record->doubt);
 	node->buried_token = record->buried;
 	atomic_init(&node->buried_fd,
 		    node->buried_token ? keep_take(node->buried_token) : -1);

@@ -63,8 +63,10 @@ uint32_t state_layout(void)
 		offsetof(struct state_header, init),
 		offsetof(struct state_header, policies_change),
 		offsetof(struct state_branch, identity),
+		offsetof(struct state_branch, doubted),
 		offsetof(struct state_open, flags),
 		offsetof(struct state_node, backing_id),
+		offsetof(struct state_node, doubt),
 		offsetof(struct state_copy, data),
 		offsetof(struct once_slot, reply),
 	};
