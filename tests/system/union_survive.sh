@@ -359,6 +359,25 @@ test_a_directory_in_doubt_is_so_to_the_next_server() {
 	same "$(cat "$M/both/x")" of-a
 }
 
+# Each server numbers from 0 what it puts into the work directory.
+test_names_that_a_killed_server_used_are_not_in_the_way() {
+	branches
+	mkdir -p "$D/a/"{1,2,3}/n "$D/b/"{1,2,3}
+	echo hidden | tee "$D/b/"{1,2,3}/n >/dev/null
+	trib-union -o "survive=yes,log=$D/log,policy=local" "$D/a:$D/b=local" "$M"
+	at_exit umount -l "$M"
+	at_exit end_holder
+	mkdir -p "$D/b/.tributary/clone-0" "$D/b/.tributary/clone-1"
+	sleep "$(date +%N | awk '{print 1 - $1 / 1e9}')" # all in one second
+	touch "$M/1/n/f"
+	kill_server
+	touch "$M/2/n/f"
+	kill_server
+	touch "$M/3/n/f"
+	same "$(cd "$D/b" && echo ?/n/f)" "1/n/f 2/n/f 3/n/f"
+	same "$(cat "$D/b/.tributary/hidden-"* | xargs)" "hidden hidden hidden"
+}
+
 mode_of() { # BRANCH
 	trib-union --control "$D/ctl" status | jq -r --arg p "$1" '.branches[] | select(.path == $p).mode'
 }
