@@ -13,20 +13,32 @@
 #include "union/dir_fd.h"
 #include "union/quietly.h"
 
-int aside_put(const struct branch *branch, int dirfd, const char *name)
+/* A name that nothing of this server has had. @name is cut when it is long. */
+static void kept_name(char ret[NAME_MAX + 1], const char *name)
 {
 	static atomic_uint serial;
+
+	(void)snprintf(ret, NAME_MAX + 1, "hidden-%llx%04x-%.200s",
+		       (unsigned long long)clock_wall_s(),
+		       atomic_fetch_add(&serial, 1) & 0xffff, name); /* fits */
+}
+
+int aside_put(const struct branch *branch, int dirfd, const char *name)
+{
 	auto_close int work = branch_work_dir(branch);
 	char kept[NAME_MAX + 1], quoted[NAME_MAX + 3];
-	int n;
+	int r;
 
 	if (work < 0)
 		return work;
-	n = snprintf(kept, sizeof(kept), "hidden-%llx%04x-%.200s",
-		     (unsigned long long)clock_wall_s(),
-		     atomic_fetch_add(&serial, 1) & 0xffff, name);
-	if (n < 0 || renameat2(dirfd, name, work, kept, RENAME_NOREPLACE) < 0)
-		return -errno;
+	do { /* one that was killed this second began with the same names */
+		kept_name(kept, name);
+		r = renameat2(dirfd, name, work, kept, RENAME_NOREPLACE) < 0
+			    ? -errno
+			    : 0;
+	} while (r == -EEXIST);
+	if (r < 0)
+		return r;
 	log_warning("branch '%s': a directory takes the place of a file that "
 		    "was hidden; it is kept as " BRANCH_WORK_DIR "/%s",
 		    branch->path,

@@ -55,7 +55,9 @@ struct branch {
 	atomic_bool to_close;  /* removed, root_fd still in use */
 	atomic_bool turned_ro; /* by itself, since it is a branch */
 	atomic_ulong failures; /* so far */
-	bool doubted;
+	atomic_bool doubted;
+	/* Where the next server finds that it is; borrowed; NULL: nowhere. */
+	atomic_bool *doubt_record;
 
 	/* Two requests must not make the same directory on it at once. */
 	pthread_mutex_t clone_lock;

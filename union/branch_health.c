@@ -14,7 +14,8 @@
 atomic_ullong branch_failed_set[BRANCH_MAX / 64];
 atomic_uint branch_doubted;
 
-static atomic_uint doubt_mark = 1;
+static _Atomic uint32_t own_mark = 1;
+static _Atomic uint32_t *doubt_mark = &own_mark;
 static void (*_Atomic on_change)(struct branch *branch);
 
 /* Guards the changes of what is above and of a branch's condition. */
@@ -63,19 +64,26 @@ static void let_go_of_root(struct branch *branch)
 		(void)dup3(fd, branch->root_fd, O_CLOEXEC);
 }
 
+/* With the lock. Noted before anybody can be told anything of it. */
+static void begin_doubt(struct branch *branch)
+{
+	if (branch->doubt_record)
+		atomic_store(branch->doubt_record, true);
+	if (!branch->doubted)
+		atomic_fetch_add(&branch_doubted, 1);
+	branch->doubted = true;
+}
+
 void branch_fail(struct branch *branch, int error)
 {
 	unsigned long long bit = 1ull << branch->id % 64;
-	int expected = 0;
 	bool changed;
 
 	pthread_mutex_lock(&change_lock);
-	changed = atomic_compare_exchange_strong(&branch->failed, &expected,
-						 error);
+	changed = !atomic_load(&branch->failed);
 	if (changed) {
-		if (!branch->doubted)
-			atomic_fetch_add(&branch_doubted, 1);
-		branch->doubted = true;
+		begin_doubt(branch);
+		atomic_store(&branch->failed, error);
 		atomic_fetch_add(&branch->failures, 1);
 		atomic_fetch_or(&branch_failed_set[branch->id / 64], bit);
 		let_go_of_root(branch);
@@ -138,15 +146,24 @@ void branch_trust(struct branch *branch)
 	if (branch->doubted && !atomic_load(&branch->failed)) {
 		branch->doubted = false;
 		if (atomic_fetch_sub(&branch_doubted, 1) == 1 &&
-		    atomic_fetch_add(&doubt_mark, 1) == UINT32_MAX)
-			atomic_store(&doubt_mark, 1);
+		    atomic_fetch_add(doubt_mark, 1) == UINT32_MAX)
+			atomic_store(doubt_mark, 1);
+		if (branch->doubt_record)
+			atomic_store(branch->doubt_record, false);
 	}
 	pthread_mutex_unlock(&change_lock);
 }
 
+void branch_keep_doubt_mark(_Atomic uint32_t *mark)
+{
+	if (mark && !atomic_load(mark))
+		atomic_store(mark, atomic_load(doubt_mark));
+	doubt_mark = mark ? mark : &own_mark;
+}
+
 unsigned branch_doubt_mark(void)
 {
-	return atomic_load(&doubt_mark);
+	return atomic_load(doubt_mark);
 }
 
 struct branches_ill branch_table_ill(const struct branch_table *table)

@@ -39,6 +39,12 @@ void branch_revive(struct branch *branch, int root_fd, dev_t device);
 /* All that is on it is known as before. Not while it is failed. */
 void branch_trust(struct branch *branch);
 
+/*
+ * Doubts outlive this server: branch_doubt_mark() is at @mark from now on (0
+ * there: there was none before), borrowed; NULL: they do not.
+ */
+void branch_keep_doubt_mark(_Atomic uint32_t *mark);
+
 extern atomic_ullong branch_failed_set[BRANCH_MAX / 64];
 extern atomic_uint branch_doubted; /* failed, or not trusted yet */
 

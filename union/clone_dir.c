@@ -22,8 +22,9 @@
 #include "union/proc_path.h"
 #include "union/quietly.h"
 
-#define WORK_PREFIX "clone-"
-#define OPEN_STEP   (O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+#define WORK_PREFIX   "clone-"
+#define TEMPORARY_MAX (sizeof(WORK_PREFIX) + 20)
+#define OPEN_STEP     (O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
 static _Atomic uint64_t clone_serial;
 
@@ -161,19 +162,27 @@ static int put_in_place(struct unionfs *fs, const struct branch *to, int work,
 	return r;
 }
 
+/* What a killed server left there may still be there. 0 or -errno. */
+static int make_temporary(int work, char ret[TEMPORARY_MAX])
+{
+	do {
+		(void)snprintf(ret, TEMPORARY_MAX, WORK_PREFIX "%llu",
+			       (unsigned long long)clone_serial++); /* fits */
+		if (mkdirat(work, ret, 0700) == 0)
+			return 0;
+	} while (errno == EEXIST);
+	return -errno;
+}
+
 static int make_clone(struct unionfs *fs, const struct source *from,
 		      const struct branch *to, int parent, const char *name)
 {
 	auto_close int work = branch_work_dir(to), fd = -1;
-	char temporary[sizeof(WORK_PREFIX) + 20];
-	int r;
+	char temporary[TEMPORARY_MAX];
+	int r = work < 0 ? work : make_temporary(work, temporary);
 
-	if (work < 0)
-		return work;
-	(void)snprintf(temporary, sizeof(temporary), WORK_PREFIX "%llu",
-		       (unsigned long long)clone_serial++); /* fits */
-	if (mkdirat(work, temporary, 0700) < 0)
-		return -errno;
+	if (r < 0)
+		return r;
 	fd = openat(work, temporary,
 		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	r = fd < 0 ? -errno : copy_attributes(from, fd);

@@ -51,7 +51,7 @@ static struct json_object *branch_json(struct branch *branch,
 {
 	struct json_object *object = json_object_new_object();
 	int failed = atomic_load(&branch->failed);
-	const char *state = failed                            ? "failed"
+	const char *state = failed || branch->doubted         ? "failed"
 			    : atomic_load(&branch->turned_ro) ? "read-only"
 							      : "ok";
 	struct drain_progress progress;

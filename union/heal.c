@@ -199,6 +199,13 @@ static void changed(struct branch *branch)
 	pthread_mutex_unlock(&heal.lock);
 }
 
+/* It has failed to an earlier server, and may be back since. */
+static void try_soon(unsigned id)
+{
+	heal.wait_ms[id] = HEAL_AGAIN_MS;
+	heal.healed_ms[id] = clock_ms();
+}
+
 int heal_start(struct unionfs *fs)
 {
 	pthread_condattr_t attr;
@@ -216,8 +223,10 @@ int heal_start(struct unionfs *fs)
 	heal.on = true;
 	branch_health_watch(changed);
 	for (i = 0; i < fs->branches.count; i++)
-		if (!branch_is_well(fs->branches.items[i]))
+		if (!branch_is_well(fs->branches.items[i])) {
+			try_soon(i);
 			changed(fs->branches.items[i]);
+		}
 	return 0;
 }
 

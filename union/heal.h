@@ -17,6 +17,8 @@
 
 #define HEAL_FIRST_MS 1000
 #define HEAL_LAST_MS  60000
+/* In place of HEAL_FIRST_MS for what failed to an earlier server. */
+#define HEAL_AGAIN_MS 1
 /* One that works that long begins with HEAL_FIRST_MS again. */
 #define HEAL_CALM_MS 600000
 

@@ -38,13 +38,13 @@ struct node_file {
 	unsigned writers;  /* of them O_RDWR or O_WRONLY */
 };
 
-/* Of a directory; all ours. Those not atomic: node_lock(). */
+/* Of a directory. Those not atomic: node_lock(). */
 struct node_dir {
-	/* branch_doubt_mark() of when it may have had a copy that could not
-	 * be found; 0: never. */
+	/* Kept: branch_doubt_mark() of when it may have had a copy that could
+	 * not be found; 0: never. */
 	atomic_uint doubt;
-	/* See naming.h: how often names in it were changed, and who does that
-	 * now; never more than there are threads. */
+	/* Ours, all that follow. See naming.h: how often names in it were
+	 * changed, and who does that now; never more than there are threads. */
 	atomic_uint named;
 	atomic_ushort naming;
 	/* See subdirs.h: who changes them now, how often they changed, and how

@@ -13,8 +13,11 @@
 
 static void begin_dir(struct node_dir *dir)
 {
+	uint32_t doubt = atomic_load(&dir->doubt);
+
 	memset(dir, 0, sizeof(*dir));
 	dir->subdirs = -1;
+	atomic_store(&dir->doubt, doubt);
 }
 
 static void begin_file(struct node *node)

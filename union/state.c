@@ -66,6 +66,7 @@ uint32_t state_layout(void)
 		offsetof(struct state_header, init),
 		offsetof(struct state_header, policies_change),
 		offsetof(struct state_branch, identity),
+		offsetof(struct state_branch, doubted),
 		offsetof(struct state_open, flags),
 		offsetof(struct node, of),
 		offsetof(struct copy, handle),

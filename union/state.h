@@ -26,7 +26,7 @@
 #include "union/node_record.h"
 #include "union/policy_set.h"
 
-#define STATE_VERSION         4   /* of what the records mean */
+#define STATE_VERSION         5   /* of what the records mean */
 #define STATE_INIT_MAX        256 /* bytes; of a FUSE_INIT request */
 #define STATE_NODE_MAX        (UINT64_C(1) << 28)
 #define STATE_COPY_MAX        (UINT64_C(1) << 29)
@@ -45,6 +45,7 @@ struct state_header {
 	atomic_bool begun;    /* min_free, policies and branches are set */
 	atomic_bool has_init; /* of the request; its reply may be written */
 	_Atomic uint64_t recovered;   /* how many servers went on so far */
+	_Atomic uint32_t doubt_mark;  /* branch_doubt_mark() */
 	uint8_t init[STATE_INIT_MAX]; /* the request as it came */
 	char mountpoint[PATH_MAX];
 	char policies[POLICY_FUNCTIONS][STATE_POLICY_NAME_MAX];
@@ -60,6 +61,8 @@ struct state_branch {
 	atomic_uint used; /* STATE_BRANCH_USED and so on; 0: there is none */
 	atomic_uint flags;
 	_Atomic uint64_t min_free;
+	/* It failed, and was not announced since: nor by a later server. */
+	atomic_bool doubted;
 	struct branch_identity identity;
 	char path[PATH_MAX];
 };

@@ -79,6 +79,7 @@ int survive_begin(struct unionfs *fs, const struct union_options *options,
 		return r;
 	}
 	fs->state = state;
+	branch_keep_doubt_mark(&state->header->doubt_mark);
 	resends = !options->without_resend && kernel_resends();
 	fuse_fd = keep_take(KEEP_FUSE);
 	if (fuse_fd >= 0)
@@ -94,6 +95,7 @@ void survive_end(struct unionfs *fs)
 	if (!fs->state)
 		return;
 	once_free(take_ptr(fs->once));
+	branch_keep_doubt_mark(NULL);
 	state_done(fs->state);
 	free(take_ptr(fs->state));
 }
@@ -119,13 +121,18 @@ void survive_note_mountpoint(struct unionfs *fs, const char *mountpoint)
 	(void)snprintf(into, PATH_MAX, "%s", mountpoint); /* a real path fits */
 }
 
-/* One that has failed meanwhile, or before, ends nothing. */
+/*
+ * One that has failed meanwhile, or before, ends nothing. One that had failed
+ * and is back is not believed so: that is said to the kernel by heal.h alone.
+ */
 static int reopen_branch(struct unionfs *fs, struct state_branch *record,
 			 unsigned flags, struct error *err)
 {
 	struct branch *branch;
 	struct error why = {0};
-	int r = branch_open(&fs->branches, record->path, flags, &branch, &why);
+	int r = record->doubted ? -EIO
+				: branch_open(&fs->branches, record->path,
+					      flags, &branch, &why);
 
 	if (r == 0 &&
 	    !branch_identity_equal(&branch->identity, &record->identity)) {
@@ -160,6 +167,9 @@ static int restore_branch(struct unionfs *fs, struct state_branch *record,
 		return r;
 	branch = fs->branches.items[fs->branches.count - 1];
 	branch->min_free = record->min_free;
+	branch->doubt_record = &record->doubted;
+	if (branch->doubted)
+		atomic_store(&record->doubted, true);
 	return 0;
 }
 
@@ -178,8 +188,7 @@ int survive_settings(struct unionfs *fs, struct error *err)
 	return r < 0 ? r : 1;
 }
 
-static void note_branch(struct state_branch *record,
-			const struct branch *branch)
+static void note_branch(struct state_branch *record, struct branch *branch)
 {
 	unsigned flags = branch->flags;
 
@@ -190,6 +199,8 @@ static void note_branch(struct state_branch *record,
 	atomic_store(&record->flags, flags);
 	atomic_store(&record->min_free, branch->min_free);
 	if (!record->used) {
+		atomic_store(&record->doubted, branch->doubted);
+		branch->doubt_record = &record->doubted;
 		record->identity = branch->identity;
 		(void)snprintf(record->path, sizeof(record->path), "%s",
 			       branch->path); /* a real path fits */
@@ -198,7 +209,7 @@ static void note_branch(struct state_branch *record,
 		     branch->announced ? STATE_BRANCH_USED : STATE_BRANCH_NEW);
 }
 
-void survive_note_branch(struct unionfs *fs, const struct branch *branch)
+void survive_note_branch(struct unionfs *fs, struct branch *branch)
 {
 	if (fs->state)
 		note_branch(&fs->state->branches[branch->id], branch);

@@ -44,7 +44,7 @@ void survive_note_settings(struct unionfs *fs);
  * This branch is about to be one, before any node has a copy on it; and it is
  * none after all. As above.
  */
-void survive_note_branch(struct unionfs *fs, const struct branch *branch);
+void survive_note_branch(struct unionfs *fs, struct branch *branch);
 void survive_drop_branch(struct unionfs *fs, const struct branch *branch);
 
 /* What was open is so again, and what was removed while it was open is kept. */

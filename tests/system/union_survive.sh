@@ -310,6 +310,74 @@ fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587d, struct.pack("I", 2))'
 	echo more >>"$M/f"
 }
 
+# As when its device is gone: FS_IOC_SHUTDOWN
+lose_a() {
+	sync -f "$D/a"
+	python3 -c 'import fcntl, os, struct, sys
+fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587d, struct.pack("I", 2))' "$D/a"
+	fails any "Input/output error" touch "$M/f"
+	eventually 30 is_state "$D/a" failed
+}
+
+# It was back before the next server looked, which the kernel was not told.
+test_what_was_said_without_a_failed_branch_is_put_right_by_the_next_server() {
+	branches
+	echo of-a | tee "$D/a/f" "$D/a/both" >/dev/null
+	echo of-b >"$D/b/both"
+	union "control=$D/ctl,policy=ff"
+	same "$(cat "$M/f")" of-a
+	lose_a
+	same "$(cat "$M/both")" of-b
+	eventually 30 umount "$D/a"
+	mount -o loop,noatime "$D/a.img" "$D/a"
+	kill_server
+	eventually 30 is_state "$D/a" ok
+	same "$(cat "$M/both" "$M/f" | xargs)" "of-a of-a"
+	kill_server
+	same "$(is_state "$D/a" ok && cat "$M/both")" of-a
+}
+
+# Its copy on the failed branch was never seen.
+test_a_directory_in_doubt_is_so_to_the_next_server() {
+	branches
+	mkdir "$D/a/both" "$D/b/both"
+	echo of-a >"$D/a/f"
+	echo of-a >"$D/a/both/x"
+	union "control=$D/ctl,policy=ff"
+	same "$(cat "$M/f")" of-a
+	lose_a
+	stat "$M/both" >/dev/null
+	fails any "Input/output error" stat "$M/both/x"
+	kill_server
+	fails any "Input/output error" stat "$M/both/x"
+	fails any "Input/output error" touch "$M/both/x"
+	kill_server
+	fails any "Input/output error" stat "$M/both/x"
+	eventually 30 umount "$D/a"
+	mount -o loop,noatime "$D/a.img" "$D/a"
+	eventually 30 is_state "$D/a" ok
+	same "$(cat "$M/both/x")" of-a
+}
+
+# Each server numbers from 0 what it puts into the work directory.
+test_names_that_a_killed_server_used_are_not_in_the_way() {
+	branches
+	mkdir -p "$D/a/"{1,2,3}/n "$D/b/"{1,2,3}
+	echo hidden | tee "$D/b/"{1,2,3}/n >/dev/null
+	trib-union -o "survive=yes,log=$D/log,policy=local" "$D/a:$D/b=local" "$M"
+	at_exit umount -l "$M"
+	at_exit end_holder
+	mkdir -p "$D/b/.tributary/clone-0" "$D/b/.tributary/clone-1"
+	sleep "$(date +%N | awk '{print 1 - $1 / 1e9}')" # all in one second
+	touch "$M/1/n/f"
+	kill_server
+	touch "$M/2/n/f"
+	kill_server
+	touch "$M/3/n/f"
+	same "$(cd "$D/b" && echo ?/n/f)" "1/n/f 2/n/f 3/n/f"
+	same "$(cat "$D/b/.tributary/hidden-"* | xargs)" "hidden hidden hidden"
+}
+
 mode_of() { # BRANCH
 	trib-union --control "$D/ctl" status | jq -r --arg p "$1" '.branches[] | select(.path == $p).mode'
 }
