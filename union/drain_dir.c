@@ -207,10 +207,12 @@ static int remove_copy(struct unionfs *fs, const struct branch *branch,
 		r = quietly_begin(fs, branch->id, parent_fd, &quietly);
 	if (r < 0)
 		return r;
-	r = number_keep_remove_copy(branch, parent_fd, name, node->ino);
 	handle = copy_handle(copy);
+	copy_set(copy, COPY_GOING, true);
+	r = number_keep_remove_copy(branch, parent_fd, name, node->ino);
 	if (r == 0)
 		node_copy_gone(&fs->nodes, branch->id, &handle, NULL);
+	copy_set(copy, COPY_GOING, false);
 	quietly_end(fs, parent_fd, &quietly);
 	return r;
 }

@@ -89,7 +89,10 @@ struct node {
 #define COPY_GONE      1u /* kept: removed from its branch */
 #define COPY_QUIET     2u /* kept: it has a struct quiet_change */
 #define COPY_QUIETENED 4u /* kept: that is being changed */
-#define COPY_ALIGNED   8u /* ours: is as the first copy: see clone_dir() */
+#define COPY_GOING                                                          \
+	16u             /* kept: it is about to be removed from its branch, \
+			 * or was, by a server that was killed then */
+#define COPY_ALIGNED 8u /* ours: is as the first copy: see clone_dir() */
 
 struct copy {
 	_Atomic uint64_t generation; /* the node's; else there is none */

@@ -284,6 +284,35 @@ static int add_roots(struct unionfs *fs)
 	return r;
 }
 
+/* Was it removed, before the server that did it could say so? */
+static void look_for_copy(struct unionfs *fs, struct copy *copy)
+{
+	struct handle handle = copy_handle(copy);
+	const struct branch *branch;
+	auto_close int fd = -1;
+
+	if (copy->branch >= fs->branches.count || !branch_usable(copy->branch))
+		return;
+	branch = fs->branches.items[copy->branch];
+	fd = handle_open(branch->root_fd, &handle, O_PATH);
+	if (fd == -ESTALE)
+		node_copy_gone(&fs->nodes, branch->id, &handle, NULL);
+	if (fd >= 0 || fd == -ESTALE)
+		copy_set(copy, COPY_GOING, false);
+}
+
+static void look_for_copies(struct unionfs *fs)
+{
+	uint64_t i, used = fs->state->header->copies_used;
+	struct copy *copy;
+
+	for (i = 0; i < used; i++) {
+		copy = &fs->state->copies[i];
+		if (copy->generation && copy_is(copy, COPY_GOING))
+			look_for_copy(fs, copy);
+	}
+}
+
 static void forget_again(void *context, uint64_t node)
 {
 	struct unionfs *fs = context;
@@ -309,6 +338,8 @@ int survive_restore(struct unionfs *fs)
 		r = open_restore(fs);
 	if (r == 0 && fuse_fd >= 0)
 		r = add_roots(fs);
+	if (r == 0 && fuse_fd >= 0)
+		look_for_copies(fs);
 	while (r == 0 && (fd = keep_take_any(&token)) >= 0)
 		adopt(fs, token, fd);
 	if (r == 0)

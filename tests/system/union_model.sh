@@ -117,12 +117,33 @@ test_a_file_system_that_is_lost_and_comes_back_loses_nothing() {
 }
 
 # A kernel before 6.9 sends nothing again.
-test_is_so_too_while_its_server_is_killed() {
+sent_again() {
 	local major minor
 	IFS=. read -r major minor _ <<<"$(uname -r)"
 	[ "$major" -gt 6 ] || { [ "$major" = 6 ] && [ "${minor%%[!0-9]*}" -ge 9 ]; } || skip "needs Linux 6.9"
+}
+
+test_is_so_too_while_its_server_is_killed() {
+	sent_again
 	place one
 	OPTIONS=survive=yes model one --killing --shrink --seed "${SEED:-1}" --seeds "${KILL_SEEDS:-${SEEDS:-10}}"
+}
+
+test_is_so_too_while_its_server_is_killed_and_branches_are_drained() {
+	sent_again
+	place one
+	OPTIONS=survive=yes model one --killing --draining --seed "${SEED:-301}" --seeds "${KILL_DRAIN_SEEDS:-${SEEDS:-8}}"
+}
+
+test_is_so_too_while_its_server_is_killed_and_files_move_from_full_branches() {
+	sent_again
+	place one 160K
+	OPTIONS=survive=yes model one --killing --little --count 1000 --seed "${SEED:-401}" --seeds "${KILL_LITTLE_SEEDS:-${SEEDS:-8}}"
+}
+
+test_a_file_system_is_lost_and_servers_are_killed() {
+	sent_again
+	OPTIONS=survive=yes hurting one --killing --seed "${SEED:-501}" --seeds "${KILL_HURT_SEEDS:-${SEEDS:-8}}"
 }
 
 test_is_so_too_while_files_move_from_full_branches() {
