@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,9 +131,9 @@ static bool learn_thread(struct dying *dying, const struct state *state,
 	case IN_CALL_KERNEL: return true;
 	case IN_CALL_MOUNTS:
 		return add_called(dying, state, thread, mounts);
-	case IN_CALL_UNKNOWN: return add_met(dying, thread);
+	case IN_CALL_UNKNOWN:
 	case IN_CALL_GOES_ON:
-	default: return false;
+	default: return add_met(dying, thread);
 	}
 }
 
@@ -243,7 +244,7 @@ bool dying_withholds(unsigned branch)
 	return false;
 }
 
-bool dying_is(int process)
+static bool is_listed(pid_t process)
 {
 	unsigned i;
 
@@ -251,4 +252,18 @@ bool dying_is(int process)
 		if (all[i].pid == process && !is_gone(&all[i]))
 			return true;
 	return false;
+}
+
+bool dying_is(int process)
+{
+	int mounts[2];
+
+	switch (in_call_get(process, process, mounts)) {
+	case IN_CALL_NONE: return kill(process, 0) == 0; /* it is there */
+	case IN_CALL_GOES_ON: return false;
+	case IN_CALL_KERNEL:
+	case IN_CALL_MOUNTS:
+	case IN_CALL_UNKNOWN:
+	default: return is_listed(process);
+	}
 }

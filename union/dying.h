@@ -29,7 +29,7 @@ void dying_begin(struct state *state);
 /* Must @branch not be used yet? Any thread may ask. */
 bool dying_withholds(unsigned branch);
 
-/* Is @process one of them, still? */
+/* Was @process killed, or has it ended, and is there still? */
 bool dying_is(int process);
 
 #endif

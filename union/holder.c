@@ -375,12 +375,15 @@ static bool is_connected(const struct holder *h)
  */
 static bool part_with(struct holder *h, siginfo_t *ret)
 {
-	(void)read_messages(h);
+	struct pollfd socket = {.fd = h->socket, .events = POLLIN};
+
+	while (poll(&socket, 1, 0) > 0 && read_message(h))
+		;
 	if (!dying_servers_add(&h->dying, &h->held, h->pidfd))
 		return false;
 	h->pidfd = -1;
 	*ret = (siginfo_t){.si_code = CLD_KILLED, .si_status = SIGKILL};
-	if (!is_connected(h))
+	if (held_has(&h->held, KEEP_FUSE) && !is_connected(h))
 		*ret = (siginfo_t){.si_code = CLD_EXITED};
 	log_warning("'%s': the server %d has a call to a branch that does not "
 		    "come back, so it does not end: it is not waited for",
