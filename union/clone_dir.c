@@ -21,6 +21,7 @@
 #include "union/names.h"
 #include "union/proc_path.h"
 #include "union/quietly.h"
+#include "union/service.h"
 
 #define WORK_PREFIX   "clone-"
 #define TEMPORARY_MAX (sizeof(WORK_PREFIX) + 20)
@@ -440,6 +441,7 @@ int clone_dir_locked(struct unionfs *fs, struct node *node, unsigned branch,
 	if (r < 0)
 		return r;
 	to = fs->branches.items[branch];
+	service_meets(branch);
 	pthread_mutex_lock(&to->clone_lock);
 	dir_fd_changes_begin_on(branch);
 	r = clone_path(fs, from, to, path);

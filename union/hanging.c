@@ -4,7 +4,6 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,16 +76,32 @@ static size_t keep_waiting(pid_t process, struct waiting *all, size_t count)
 	return kept;
 }
 
-pid_t hanging_thread(pid_t process, int patience_ms)
+/* How many of them still wait after that; they are in @all then. */
+static size_t wait_on(pid_t process, struct waiting *all, size_t count,
+		      int patience_ms)
 {
 	const struct timespec pause = {.tv_nsec = PAUSE_MS * 1000000};
-	struct waiting all[WAITING_MAX];
 	int64_t end = clock_ms() + patience_ms;
-	size_t count = find_waiting(process, all);
 
 	while (count && clock_ms() < end) {
 		(void)nanosleep(&pause, NULL);
 		count = keep_waiting(process, all, count);
 	}
-	return count ? all[0].thread : 0;
+	return count;
+}
+
+pid_t hanging_thread(pid_t process, int patience_ms)
+{
+	struct waiting all[WAITING_MAX];
+	size_t count = find_waiting(process, all);
+
+	return wait_on(process, all, count, patience_ms) ? all[0].thread : 0;
+}
+
+bool hanging_is(pid_t process, pid_t thread, int patience_ms)
+{
+	struct waiting one;
+	bool waits = get_waiting(process, thread, &one);
+
+	return wait_on(process, &one, waits, patience_ms);
 }

@@ -6,6 +6,7 @@
 #ifndef UNION_HANGING_H
 #define UNION_HANGING_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 /*
@@ -14,5 +15,8 @@
  * none waits now.
  */
 pid_t hanging_thread(pid_t process, int patience_ms);
+
+/* The same of that thread alone. */
+bool hanging_is(pid_t process, pid_t thread, int patience_ms);
 
 #endif

@@ -13,7 +13,10 @@
 #include "union/announce.h"
 #include "union/branch_health.h"
 #include "union/dir_fd.h"
+#include "union/dying.h"
+#include "union/met.h"
 #include "union/names.h"
+#include "union/survive.h"
 
 #define STOP_PATIENCE_MS 2000
 
@@ -89,6 +92,7 @@ static int bring_back(struct branch *branch, int root)
 	names_forget_branch(branch->id);
 	branch_set_turned_ro(branch, r == -EROFS);
 	branch_revive(branch, root, st.st_dev);
+	survive_note_mount(heal.fs, branch);
 	branch_space_changed(branch);
 	r = announce_again(heal.fs, branch);
 	if (r < 0)
@@ -104,6 +108,8 @@ static bool heal_failed(struct branch *branch, int *last)
 	auto_close int root = -1;
 	int r;
 
+	if (dying_withholds(branch->id))
+		return false;
 	dir_fd_drop_branch(branch->id);
 	r = root = open_same(branch);
 	if (r >= 0)
@@ -135,9 +141,13 @@ static bool heal_read_only(struct branch *branch)
 static bool wait_for_try(const struct branch *branch)
 {
 	unsigned *wait = &heal.wait_ms[branch->id];
-	int64_t until = clock_ms() + *wait;
-	struct timespec at = {until / 1000, until % 1000 * 1000000};
+	int64_t until;
+	struct timespec at;
 
+	if (dying_withholds(branch->id))
+		*wait = HEAL_FIRST_MS; /* to look costs nothing */
+	until = clock_ms() + *wait;
+	at = (struct timespec){until / 1000, until % 1000 * 1000000};
 	*wait = *wait * 2 > HEAL_LAST_MS ? HEAL_LAST_MS : *wait * 2;
 	while (heal.on && clock_ms() < until)
 		(void)pthread_cond_timedwait(&heal.changed, &heal.lock, &at);
@@ -147,8 +157,10 @@ static bool wait_for_try(const struct branch *branch)
 static void *thread_main(void *context)
 {
 	struct branch *branch = context;
+	struct state_thread own, *thread = met_take(&own);
 	int last = 0;
 
+	met_note(thread, branch->id);
 	pthread_mutex_lock(&heal.lock);
 	while (!branch_is_well(branch) && wait_for_try(branch)) {
 		pthread_mutex_unlock(&heal.lock);
@@ -160,6 +172,7 @@ static void *thread_main(void *context)
 		dir_fd_changes_end();
 		pthread_mutex_lock(&heal.lock);
 	}
+	met_give(thread);
 	heal.healed_ms[branch->id] = clock_ms();
 	heal.has_thread[branch->id] = false;
 	heal.threads--;

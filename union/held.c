@@ -42,6 +42,13 @@ bool held_has(const struct held *held, uint64_t token)
 	return find(held, token) > 0;
 }
 
+int held_fd(const struct held *held, uint64_t token)
+{
+	size_t i = find(held, token);
+
+	return i ? held->items[i - 1].fd : -1;
+}
+
 void held_drop(struct held *held, uint64_t token)
 {
 	size_t i = find(held, token);

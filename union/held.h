@@ -23,6 +23,9 @@ int held_add(struct held *held, uint64_t token, int fd);
 
 bool held_has(const struct held *held, uint64_t token);
 
+/* Borrowed; -1: there is none. */
+int held_fd(const struct held *held, uint64_t token);
+
 /* Close that of @token, if there is one. */
 void held_drop(struct held *held, uint64_t token);
 

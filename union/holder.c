@@ -19,6 +19,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "union/dying_servers.h"
+#include "union/fuse_mount.h"
 #include "union/hanging.h"
 #include "union/held.h"
 #include "union/keep.h"
@@ -27,7 +29,11 @@
 #include "union/state.h"
 
 #define ASK_TIMEOUT_MS 10000
-#define HANG_MS        2000
+#define ASKED_HANG_MS  2000
+#define HANG_MS        1000
+#define LOOK_MS        50   /* whether it ends */
+#define START_MS       5000 /* so long it may hang anywhere */
+#define START_LOOK_MS  1000
 #define GATHER_MS      1
 #define MESSAGES_MAX   256              /* at once */
 #define OWN_PROGRAM    "/proc/self/exe" /* also when it was removed */
@@ -38,6 +44,7 @@ struct holder {
 	void (*ready)(void *context);
 	void *context;
 	struct held held;
+	struct dying_servers dying;
 	int signals;
 	bool ending;   /* somebody asked for it */
 	bool replaced; /* by us: somebody asked for another server */
@@ -50,6 +57,9 @@ struct holder {
 	/* Of the server: */
 	pid_t pid;
 	int pidfd, socket;
+	int lifeline; /* -1: none */
+	bool ends;    /* as that says */
+	int64_t started_ms;
 	int64_t serves_since_ms; /* -1: it does not */
 	bool said;               /* that something is not kept */
 	int error; /* why it does not, as it said; 0: it did not say */
@@ -101,6 +111,8 @@ static int start_server(struct holder *h, struct error *err)
 	int ends[2], r;
 
 	h->serves_since_ms = -1;
+	h->started_ms = clock_ms();
+	h->ends = false;
 	h->error = 0;
 	h->said = false;
 	h->failure[0] = '\0';
@@ -140,7 +152,7 @@ static int check_program(const struct holder *h, struct error *err)
 /* One that cannot end would hold up all that is asked of the union. */
 static int check_end(const struct holder *h, struct error *err)
 {
-	return hanging_thread(h->pid, HANG_MS)
+	return hanging_thread(h->pid, ASKED_HANG_MS)
 		       ? error_set(err, EBUSY,
 				   "the server waits for a branch that does "
 				   "not answer, and would not end before it "
@@ -198,6 +210,10 @@ static void take_message(struct holder *h, const struct keep_message *message,
 		memcpy(h->failure, message->text, sizeof(h->failure));
 		break;
 	case KEEP_MOUNTS: h->mounts = true; break;
+	case KEEP_LIFELINE:
+		fd_close(h->lifeline);
+		h->lifeline = take_fd(&fd);
+		break;
 	case KEEP_REPLACE: replace_or_refuse(h, message->token); break;
 	default: break;
 	}
@@ -245,41 +261,173 @@ static bool read_messages(struct holder *h)
 	return true;
 }
 
-/*
- * Until it has ended. How: as waitid() says it. A file that is removed is two
- * messages: to be woken for each would cost as much as the rest of a removal,
- * so they gather for a moment.
- */
-static siginfo_t watch(struct holder *h)
+/* Those that there are: more than a process may have open poll() refuses. */
+struct watched {
+	struct pollfd fds[4 + KEEP_DYING_MAX];
+	unsigned count;
+	/* Which is which; NULL: it is not watched. */
+	struct pollfd *socket, *signals, *pidfd, *lifeline;
+};
+
+static struct pollfd *add_watched(struct watched *w, int fd, short events)
 {
-	struct pollfd fds[] = {
-		{.fd = h->socket, .events = POLLIN},
-		{.fd = h->signals, .events = POLLIN},
-		{.fd = h->pidfd, .events = POLLIN},
-	};
+	if (fd < 0)
+		return NULL;
+	w->fds[w->count] = (struct pollfd){.fd = fd, .events = events};
+	return &w->fds[w->count++];
+}
+
+static bool has_come(const struct pollfd *watched)
+{
+	return watched && watched->revents;
+}
+
+static void fill_watched(const struct holder *h, bool talks, struct watched *w)
+{
+	w->count = 0;
+	w->signals = add_watched(w, h->signals, POLLIN);
+	w->pidfd = add_watched(w, h->pidfd, POLLIN);
+	w->socket = add_watched(w, talks ? h->socket : -1, POLLIN);
+	/* That it is closed is told always. */
+	w->lifeline = add_watched(w, h->ends ? -1 : h->lifeline, 0);
+	w->count += dying_servers_poll(&h->dying, w->fds + w->count);
+}
+
+/* Is one waited for that goes on, and does not serve yet? */
+static bool is_starting(const struct holder *h)
+{
+	return h->serves_since_ms < 0 && held_has(&h->held, KEEP_FUSE);
+}
+
+/* How long until we have to look, though nothing comes; ms. */
+static int next_look_ms(const struct holder *h)
+{
+	return h->ends ? LOOK_MS : is_starting(h) ? START_LOOK_MS : -1;
+}
+
+/*
+ * One that hangs as it starts holds up everybody. When it is killed, the next
+ * one sees where it hangs, and does without that.
+ */
+static void end_hanging_start(struct holder *h)
+{
+	if (h->ends || !is_starting(h) ||
+	    clock_ms() - h->started_ms < START_MS ||
+	    !hanging_is(h->pid, h->pid, HANG_MS))
+		return;
+	log_warning("'%s': the server %d hangs in a branch as it starts: "
+		    "another one is started without that branch",
+		    h->mountpoint, h->pid);
+	(void)pidfd_send_signal(h->pidfd, SIGKILL, NULL, 0);
+}
+
+/* It was killed, or has ended: does a call of it not come back? */
+static bool cannot_end(struct holder *h)
+{
+	return h->ends && dying_servers_fit(&h->dying) &&
+	       hanging_thread(h->pid, HANG_MS);
+}
+
+/*
+ * Until it has ended, or is about to and cannot: false then. A file that is
+ * removed is two messages: to be woken for each would cost as much as the rest
+ * of a removal, so they gather for a moment.
+ */
+static bool watch_end(struct holder *h)
+{
+	struct watched w;
+	bool talks = true;
+
+	for (;;) {
+		fill_watched(h, talks, &w);
+		if (poll(w.fds, w.count, next_look_ms(h)) < 0)
+			continue;
+		if (has_come(w.pidfd))
+			return true;
+		h->ends = h->ends || has_come(w.lifeline);
+		if (cannot_end(h))
+			return false;
+		end_hanging_start(h);
+		if (has_come(w.signals))
+			take_signal(h);
+		dying_servers_reap(&h->dying, &h->held);
+		if (!has_come(w.socket))
+			continue;
+		talks = read_messages(h);
+		/* What these two say is said again. */
+		(void)poll(w.fds, 2, GATHER_MS);
+	}
+}
+
+/* Is it mounted still? It is in no other way that one learns of the end. */
+static bool is_connected(const struct holder *h)
+{
+	struct pollfd fuse = {.fd = held_fd(&h->held, KEEP_FUSE)};
+
+	return fuse.fd >= 0 && poll(&fuse, 1, 0) >= 0 &&
+	       !(fuse.revents & POLLERR);
+}
+
+/*
+ * A call of it does not come back, and it is not waited for. What it had sent
+ * is here. Its exit status is none yet: as if it was killed, unless there is
+ * nothing to serve any more. False: for want of room or memory.
+ */
+static bool part_with(struct holder *h, siginfo_t *ret)
+{
+	struct pollfd socket = {.fd = h->socket, .events = POLLIN};
+
+	while (poll(&socket, 1, 0) > 0 && read_message(h))
+		;
+	if (!dying_servers_add(&h->dying, &h->held, h->pidfd))
+		return false;
+	h->pidfd = -1;
+	*ret = (siginfo_t){.si_code = CLD_KILLED, .si_status = SIGKILL};
+	if (held_has(&h->held, KEEP_FUSE) && !is_connected(h))
+		*ret = (siginfo_t){.si_code = CLD_EXITED};
+	log_warning("'%s': the server %d has a call to a branch that does not "
+		    "come back, so it does not end: it is not waited for",
+		    h->mountpoint, h->pid);
+	return true;
+}
+
+static siginfo_t wait_for_end(struct holder *h)
+{
 	siginfo_t info = {0};
 
-	while (!fds[2].revents) {
-		if (poll(fds, array_size(fds), -1) < 0)
-			continue;
-		if (fds[1].revents)
-			take_signal(h);
-		if (!fds[0].revents)
-			continue;
-		if (!read_messages(h))
-			fds[0].fd = -1;
-		/* What these two say is said again. */
-		(void)poll(fds + 1, 2, GATHER_MS);
-	}
 	/* What it had sent before is here. */
 	while (read_message(h))
 		;
 	while (waitid(P_PIDFD, (id_t)h->pidfd, &info, WEXITED) < 0 &&
 	       errno == EINTR)
 		;
+	return info;
+}
+
+/* How it ended: as waitid() says it. */
+static siginfo_t watch(struct holder *h)
+{
+	siginfo_t info;
+
+	if (watch_end(h) || !part_with(h, &info))
+		info = wait_for_end(h);
+	fd_close(take_fd(&h->lifeline));
 	fd_close(take_fd(&h->socket));
 	fd_close(take_fd(&h->pidfd));
 	return info;
+}
+
+/*
+ * The kernel answers nobody who waits for the union while a server that has not
+ * ended has its connection: then that is ended here, if it is what is mounted
+ * there. (Before Linux 6.18 that cannot be told: then when that server ends.)
+ */
+static void end_connection(const struct holder *h)
+{
+	if (dying_servers_any(&h->dying) && is_connected(h) &&
+	    fuse_mount_is(held_fd(&h->held, KEEP_FUSE), h->mountpoint))
+		(void)umount2(h->mountpoint,
+			      MNT_FORCE | MNT_DETACH | UMOUNT_NOFOLLOW);
 }
 
 /*
@@ -290,6 +438,7 @@ static void let_go(struct holder *h)
 {
 	int fd;
 
+	end_connection(h);
 	held_done(&h->held);
 	if (!h->mounts)
 		return;
@@ -454,7 +603,8 @@ int holder_run(const struct union_options *options, int argc, char **argv,
 			   .context = context,
 			   .signals = -1,
 			   .pidfd = -1,
-			   .socket = -1};
+			   .socket = -1,
+			   .lifeline = -1};
 	int r;
 
 	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
@@ -464,6 +614,7 @@ int holder_run(const struct union_options *options, int argc, char **argv,
 	if (!h.mountpoint)
 		return error_set(err, errno, "mount point '%s': %s",
 				 options->mountpoint, strerror(errno));
+	dying_servers_init(&h.dying);
 	h.argv = server_argv(argc, argv, self);
 	h.signals = hold_signals();
 	limits_raise();
@@ -471,6 +622,7 @@ int holder_run(const struct union_options *options, int argc, char **argv,
 		    ? hold(&h, err)
 		    : error_set(err, ENOMEM, "%s", strerror(ENOMEM));
 	held_done(&h.held);
+	dying_servers_done(&h.dying);
 	fd_close(h.signals);
 	free(h.argv);
 	free(h.mountpoint);

@@ -72,11 +72,13 @@ int keep_receive(int socket, struct keep_message *ret, int *ret_fd)
 
 	*ret_fd = -1;
 	memset(ret, 0, sizeof(*ret));
+	/* One that ended with messages it had not read is an error, once; what
+	 * it had sent before is still to come. */
 	do
 		n = recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
+	while (n < 0 && (errno == EINTR || errno == ECONNRESET));
 	if (n <= 0)
-		return n < 0 && errno != ECONNRESET ? -errno : 0;
+		return n < 0 ? -errno : 0;
 	part = CMSG_FIRSTHDR(&header);
 	if (part && part->cmsg_type == SCM_RIGHTS &&
 	    part->cmsg_len == CMSG_LEN(sizeof(int)))
@@ -182,6 +184,11 @@ void keep_fd(uint64_t token, int fd)
 void keep_drop(uint64_t token)
 {
 	send_it(KEEP_DROP, token, NULL, -1);
+}
+
+void keep_lifeline(int fd)
+{
+	send_it(KEEP_LIFELINE, 0, NULL, fd);
 }
 
 void keep_say_mounts(void)

@@ -14,12 +14,18 @@
 
 #include "base/error.h"
 
-#define KEEP_VERSION 1 /* of all this; a part of state_layout() */
+#define KEEP_VERSION 2 /* of all this; a part of state_layout() */
 
-/* Tokens: of the state memory, the connection to the kernel, and others. */
-#define KEEP_STATE 1
-#define KEEP_FUSE  2
-#define KEEP_FIRST 16
+/*
+ * Tokens: of the state memory, the connection to the kernel, those of the
+ * holder's own: servers that were killed and have not ended (dying.h), and
+ * others.
+ */
+#define KEEP_STATE     1
+#define KEEP_FUSE      2
+#define KEEP_DYING     8 /* the first of */
+#define KEEP_DYING_MAX 8
+#define KEEP_FIRST     16
 
 enum keep_op {
 	KEEP_ADD = 1, /* with a descriptor; both ways */
@@ -32,6 +38,7 @@ enum keep_op {
 	KEEP_REPLACE, /* to the holder: another server is to take over */
 	KEEP_REFUSED, /* to the server: none can; with @text, and the token
 			 it asked with */
+	KEEP_LIFELINE, /* to the holder: see lifeline.h; with a descriptor */
 };
 
 struct keep_message {
@@ -62,6 +69,7 @@ int keep_take_any(uint64_t *ret_token);
 
 void keep_fd(uint64_t token, int fd);
 void keep_drop(uint64_t token);
+void keep_lifeline(int fd);
 void keep_say_mounts(void);
 void keep_say_ready(void);
 void keep_say_failed(const struct error *err);

@@ -191,9 +191,27 @@ static void waits_no_longer_than_it_may_for_a_holder_that_is_silent(
 	assert_non_null(strstr(err.msg, "does not answer"));
 }
 
+/* It was killed before it read what it was given. */
+static void what_it_sent_is_there_though_it_had_not_read(void **state)
+{
+	struct keep_message message;
+	int fd;
+
+	(void)state;
+	assert_int_equal(keep_send(ends[0], KEEP_ADD, 20, NULL, -1), 0);
+	assert_int_equal(keep_send(ends[1], KEEP_READY, 0, NULL, -1), 0);
+	fd_close(take_fd(&ends[1]));
+	assert_int_equal(keep_receive(ends[0], &message, &fd), 1);
+	assert_int_equal(message.op, KEEP_READY);
+	assert_int_equal(keep_receive(ends[0], &message, &fd), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			what_it_sent_is_there_though_it_had_not_read, setup,
+			teardown),
 		cmocka_unit_test_setup_teardown(a_server_is_given_what_was_kept,
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(the_holder_is_told, setup,

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "union/branch_probe.h"
 #include "union/clone_dir.h"
 #include "union/control.h"
 #include "union/drain.h"
@@ -377,7 +378,7 @@ int mount_serve(const struct union_options *options, void (*ready)(void *),
 	control_close(m->control);
 	full_free(m->fs.full);
 	drains_free(m->drains);
-	if (!heal_stop())
+	if (!heal_stop() || branch_probe_is_busy())
 		/* A branch hangs: what is asked of it is in use. */
 		_exit(r < 0 ? 1 : 0);
 	unionfs_done(&m->fs);

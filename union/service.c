@@ -13,6 +13,7 @@
 #include "union/dir_fd.h"
 #include "union/heal.h"
 #include "union/live_remove.h"
+#include "union/met.h"
 #include "union/survive.h"
 #include "union/uring.h"
 
@@ -23,7 +24,9 @@
 struct slot {
 	pthread_mutex_t lock;     /* of the end of a request and its answer */
 	_Atomic int64_t since_ms; /* 0: nothing */
-	atomic_ullong met[BRANCH_MAX / 64];
+	struct state_thread *_Atomic thread; /* what it met; not while it is
+					      * left */
+	struct state_thread own;
 	uint64_t unique, nodes[2];
 	unsigned count;
 	struct service_use *uses[2]; /* NULL: none; the thread's own */
@@ -55,34 +58,52 @@ static struct slot *_Atomic slots[SLOTS_MAX];
 static atomic_uint slot_count;
 static _Thread_local struct slot *mine;
 
-/* One that a thread has left, or a new one. */
-static struct slot *take_slot(void)
+static struct slot *find_left(void)
 {
 	unsigned i, count = atomic_load(&slot_count);
-	struct slot *slot = NULL;
-	bool left = false;
+	struct slot *slot;
 
-	for (i = 0; i < count && !left; i++) {
+	for (i = 0; i < count && i < SLOTS_MAX; i++) {
 		slot = atomic_load(&slots[i]);
-		left = slot && atomic_exchange(&slot->left, false);
+		if (slot && atomic_exchange(&slot->left, false))
+			return slot;
 	}
-	if (left)
-		return slot;
-	slot = calloc(1, sizeof(*slot));
-	i = slot ? atomic_fetch_add(&slot_count, 1) : SLOTS_MAX;
+	return NULL;
+}
+
+static struct slot *new_slot(void)
+{
+	struct slot *slot = calloc(1, sizeof(*slot));
+	unsigned i = slot ? atomic_fetch_add(&slot_count, 1) : SLOTS_MAX;
+
 	if (i >= SLOTS_MAX) {
 		free(slot);
 		return NULL;
 	}
 	pthread_mutex_init(&slot->lock, NULL);
+	atomic_store(&slot->thread, &slot->own);
 	atomic_store(&slots[i], slot);
+	return slot;
+}
+
+/* One that a thread has left, or a new one. */
+static struct slot *take_slot(void)
+{
+	struct slot *slot = find_left();
+
+	if (!slot)
+		slot = new_slot();
+	if (slot)
+		atomic_store(&slot->thread, met_take(&slot->own));
 	return slot;
 }
 
 void service_leave(void)
 {
-	if (mine)
-		atomic_store(&mine->left, true);
+	if (!mine)
+		return;
+	met_give(atomic_exchange(&mine->thread, &mine->own));
+	atomic_store(&mine->left, true);
 	mine = NULL;
 }
 
@@ -161,32 +182,27 @@ bool service_end(void)
 	replaced = mine->replaced;
 	mine->replaced = false;
 	pthread_mutex_unlock(&mine->lock);
-	for (i = 0; i < BRANCH_MAX / 64; i++)
-		atomic_store_explicit(&mine->met[i], 0, memory_order_relaxed);
+	met_clear(mine->thread);
 	return replaced;
 }
 
 void service_meets(unsigned branch)
 {
-	atomic_ullong *met = mine ? &mine->met[branch / 64] : NULL;
-
-	if (met)
-		/* Nobody else writes it. */
-		atomic_store_explicit(
-			met,
-			atomic_load_explicit(met, memory_order_relaxed) |
-				1ull << branch % 64,
-			memory_order_relaxed);
+	if (mine)
+		met_note(mine->thread, branch);
 }
 
 static void *try_main(void *context)
 {
 	const struct branch *branch = context;
 	struct try *try = &service.tries[branch->id];
+	struct state_thread own, *thread = met_take(&own);
 
+	met_note(thread, branch->id);
 	dir_fd_changes_begin();
 	(void)heal_try(branch); /* that it comes back is enough */
 	dir_fd_changes_end();
+	met_give(thread);
 	atomic_store(&try->since_ms, 0);
 	return NULL;
 }
@@ -209,7 +225,7 @@ static void start_try(struct branch *branch, int64_t now_ms)
 
 static bool has_met(const struct slot *slot, unsigned branch)
 {
-	return atomic_load(&slot->met[branch / 64]) >> branch % 64 & 1;
+	return met_has(atomic_load(&slot->thread), branch);
 }
 
 static bool met_failed(const struct slot *slot)

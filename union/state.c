@@ -25,6 +25,7 @@
 #define HEADER_SIZE (64u << 10)
 #define ONCE_AT     ((uint64_t)HEADER_SIZE)
 #define BRANCHES_AT (ONCE_AT + ONCE_SIZE)
+#define THREADS_AT  (UINT64_C(512) << 20)
 #define OPENS_AT    (UINT64_C(1) << 30)
 #define NODES_AT    (UINT64_C(2) << 30)
 #define COPIES_AT   (NODES_AT + STATE_NODE_MAX * sizeof(struct node))
@@ -33,6 +34,9 @@
 
 static_assert(sizeof(struct state_header) <= HEADER_SIZE, "it fits its place");
 static_assert(BRANCHES_AT + BRANCH_MAX * sizeof(struct state_branch) <=
+		      THREADS_AT,
+	      "it fits its place");
+static_assert(THREADS_AT + STATE_THREAD_MAX * sizeof(struct state_thread) <=
 		      OPENS_AT,
 	      "it fits its place");
 static_assert(OPENS_AT + STATE_OPEN_MAX * sizeof(struct state_open) <= NODES_AT,
@@ -58,6 +62,7 @@ uint32_t state_layout(void)
 		POLICY_FUNCTIONS,
 		sizeof(struct state_header),
 		sizeof(struct state_branch),
+		sizeof(struct state_thread),
 		sizeof(struct state_open),
 		sizeof(struct node),
 		sizeof(struct copy),
@@ -89,6 +94,7 @@ static int map(struct state *state)
 	state->header = (void *)at;
 	state->once = at + ONCE_AT;
 	state->branches = (void *)(at + BRANCHES_AT);
+	state->threads = (void *)(at + THREADS_AT);
 	state->opens = (void *)(at + OPENS_AT);
 	state->nodes = (void *)(at + NODES_AT);
 	state->copies = (void *)(at + COPIES_AT);

@@ -31,6 +31,7 @@
 #define STATE_NODE_MAX        (UINT64_C(1) << 28)
 #define STATE_COPY_MAX        (UINT64_C(1) << 29)
 #define STATE_OPEN_MAX        (UINT64_C(1) << 24)
+#define STATE_THREAD_MAX      4096
 #define STATE_POLICY_NAME_MAX 16
 
 struct state_header {
@@ -64,6 +65,7 @@ struct state_branch {
 	/* It failed, and was not announced since: nor by a later server. */
 	atomic_bool doubted;
 	struct branch_identity identity;
+	_Atomic int32_t mount_id; /* the last that is known; 0: none */
 	char path[PATH_MAX];
 };
 
@@ -80,10 +82,22 @@ struct state_open {
 	uint32_t reserved;
 };
 
+/*
+ * A thread that calls branches. What it is in the middle of there when its
+ * server is killed may come to pass later: see dying.h.
+ */
+struct state_thread {
+	_Atomic int32_t tid; /* gettid(2); 0: there is none */
+	uint32_t reserved;
+	_Atomic uint64_t met[BRANCH_MAX / 64]; /* branches, as bits */
+	uint64_t alone[3];                     /* in a cache line */
+};
+
 struct state {
 	int fd; /* of the memory; owned */
 	struct state_header *header;
 	struct state_branch *branches; /* BRANCH_MAX */
+	struct state_thread *threads;  /* STATE_THREAD_MAX */
 	struct state_open *opens;
 	struct node *nodes; /* each at the place that is its id */
 	struct copy *copies;

@@ -15,8 +15,12 @@
 #include "base/log.h"
 #include "union/backing_lost.h"
 #include "union/branch_health.h"
+#include "union/branch_probe.h"
+#include "union/dying.h"
 #include "union/intent.h"
 #include "union/keep.h"
+#include "union/lifeline.h"
+#include "union/met.h"
 #include "union/node_lost.h"
 #include "union/once.h"
 #include "union/open_record.h"
@@ -80,6 +84,9 @@ int survive_begin(struct unionfs *fs, const struct union_options *options,
 	}
 	fs->state = state;
 	branch_keep_doubt_mark(&state->header->doubt_mark);
+	dying_begin(state);
+	met_start(state);
+	lifeline_start();
 	resends = !options->without_resend && kernel_resends();
 	fuse_fd = keep_take(KEEP_FUSE);
 	if (fuse_fd >= 0)
@@ -96,6 +103,7 @@ void survive_end(struct unionfs *fs)
 		return;
 	once_free(take_ptr(fs->once));
 	branch_keep_doubt_mark(NULL);
+	met_start(NULL);
 	state_done(fs->state);
 	free(take_ptr(fs->state));
 }
@@ -152,8 +160,15 @@ static int reopen_branch(struct unionfs *fs, struct state_branch *record,
 	return 0;
 }
 
+static int add_silent(struct unionfs *fs, const struct state_branch *record,
+		      struct error *err)
+{
+	return branch_add_failed(&fs->branches, record->path, record->flags,
+				 &record->identity, ETIMEDOUT, err);
+}
+
 static int restore_branch(struct unionfs *fs, struct state_branch *record,
-			  struct error *err)
+			  bool answers, struct error *err)
 {
 	unsigned flags = record->flags;
 	struct branch *branch;
@@ -161,6 +176,8 @@ static int restore_branch(struct unionfs *fs, struct state_branch *record,
 
 	if (flags & BRANCH_GONE)
 		r = branch_add_gone(&fs->branches, record->path, err);
+	else if (!answers)
+		r = add_silent(fs, record, err);
 	else
 		r = reopen_branch(fs, record, flags, err);
 	if (r < 0)
@@ -173,19 +190,46 @@ static int restore_branch(struct unionfs *fs, struct state_branch *record,
 	return 0;
 }
 
+/*
+ * Those that are not held up by a server that was killed and has not ended, and
+ * that answer by themselves.
+ */
+static void find_answering(struct state *state, bool *ret)
+{
+	bool wanted[BRANCH_MAX] = {false};
+	unsigned i;
+
+	for (i = 0; i < BRANCH_MAX && state->branches[i].used; i++)
+		wanted[i] = !(state->branches[i].flags & BRANCH_GONE) &&
+			    !dying_withholds(i);
+	branch_probe(state, wanted, BRANCH_PROBE_MS, ret);
+	for (i = 0; i < BRANCH_MAX; i++)
+		ret[i] = ret[i] && wanted[i];
+}
+
 int survive_settings(struct unionfs *fs, struct error *err)
 {
 	struct state *state = fs->state;
+	bool answers[BRANCH_MAX];
 	unsigned i;
 	int r = 0;
 
 	if (!state || fuse_fd < 0 || !state->header->begun)
 		return 0;
+	find_answering(state, answers);
 	for (i = 0; i < BRANCH_MAX && state->branches[i].used && r == 0; i++)
-		r = restore_branch(fs, &state->branches[i], err);
+		r = restore_branch(fs, &state->branches[i], answers[i], err);
 	fs->min_free = state->header->min_free;
 	policy_restore(state->header, &fs->policies);
 	return r < 0 ? r : 1;
+}
+
+static void note_mount(struct state_branch *record, const struct branch *branch)
+{
+	int mount_id = atomic_load(&branch->mount_id);
+
+	if (mount_id > 0) /* else it was not opened yet */
+		atomic_store(&record->mount_id, mount_id);
 }
 
 static void note_branch(struct state_branch *record, struct branch *branch)
@@ -198,6 +242,7 @@ static void note_branch(struct state_branch *record, struct branch *branch)
 			(record->flags & BRANCH_NC);
 	atomic_store(&record->flags, flags);
 	atomic_store(&record->min_free, branch->min_free);
+	note_mount(record, branch);
 	if (!record->used) {
 		atomic_store(&record->doubted, branch->doubted);
 		branch->doubt_record = &record->doubted;
@@ -213,6 +258,12 @@ void survive_note_branch(struct unionfs *fs, struct branch *branch)
 {
 	if (fs->state)
 		note_branch(&fs->state->branches[branch->id], branch);
+}
+
+void survive_note_mount(struct unionfs *fs, const struct branch *branch)
+{
+	if (fs->state)
+		note_mount(&fs->state->branches[branch->id], branch);
 }
 
 void survive_drop_branch(struct unionfs *fs, const struct branch *branch)

@@ -47,6 +47,9 @@ void survive_note_settings(struct unionfs *fs);
 void survive_note_branch(struct unionfs *fs, struct branch *branch);
 void survive_drop_branch(struct unionfs *fs, const struct branch *branch);
 
+/* It is back, on another mount maybe. By any thread. */
+void survive_note_mount(struct unionfs *fs, const struct branch *branch);
+
 /* What was open is so again, and what was removed while it was open is kept. */
 int survive_restore(struct unionfs *fs);
 

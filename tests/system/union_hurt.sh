@@ -368,4 +368,103 @@ test_no_server_takes_over_while_a_branch_hangs() {
 	umount "$M"
 }
 
+# hang FILE: somebody waits for FILE, which is on the frozen branch a
+hang() {
+	local server
+	server=$(union_server "$M")
+	timeout 100 touch "$1" 2>"$D/said-hanging" &
+	eventually 30 eval 'grep -qs "^State:.D" /proc/'"$server"'/task/*/status'
+}
+
+# another_server PID: it serves, while that one is there still
+another_server() {
+	eventually 30 eval '[ "$(union_server "$M")" -gt 0 ] && [ "$(union_server "$M")" != '"$1"' ]'
+}
+dead_but_there() { grep -qs "^State:.Z" "/proc/$1/status"; }
+
+frozen() { # a union, whose branch a is frozen, and names in its folders known
+	OPTIONS=survive=yes two_branches mkfs.ext4 -q
+	stat "$M/none" "$M/both/none" "$M/of-b/none" "$M/of-a/none" >/dev/null 2>&1 || true
+	at_exit fsfreeze -u "$D/a"
+	fsfreeze -f "$D/a"
+}
+
+test_a_server_killed_while_it_hangs_in_a_branch_is_followed() {
+	local server before open
+	frozen
+	server=$(union_server "$M")
+	exec 7<"$M/of-b/y"
+	hang "$M/of-a/new"
+	before=$SECONDS
+	kill -9 "$server"
+	# Nobody waits for the branch but who uses it.
+	same "$(timeout 20 cat "$M/of-b/y")" b/of-b/y
+	[ $((SECONDS - before)) -le 6 ] || fail "it took $((SECONDS - before)) seconds"
+	dead_but_there "$server" || fail "the branch does not hang"
+	same "$(cat <&7)" b/of-b/y
+	same "$(timeout 20 trib-union --control "$D/ctl" status | jq .pid)" "$(union_server "$M")"
+	same "$(state a)" failed
+	timeout 20 touch "$M/of-b/later"
+	timeout 20 mkdir "$M/of-b/d"
+	timeout 20 mv "$M/of-b/later" "$M/of-b/d/later"
+	# What may be there is not made: this server never saw its names.
+	eio timeout 20 touch "$M/later"
+	eio timeout 20 cat "$M/f-a"
+	eio timeout 20 stat "$M/of-a/other"
+	eio timeout 20 touch "$M/of-a/new"
+	# Not before that one has ended, though it could be read.
+	sleep 3
+	same "$(state a)" failed
+	eio timeout 20 cat "$M/f-a"
+	fsfreeze -u "$D/a"
+	eventually 90 is_state a ok
+	eventually 10 eval '[ ! -e /proc/'"$server"' ]'
+	wait
+	same "$(cat "$M/f-a")" a/f-a
+	# What it had called for has happened by then, and is seen.
+	same "$(ls "$M/of-a")" "$(printf '%s\n' new y)"
+	same "$(find "$D/a" "$D/b" -name new | wc -l)" 1
+	exec 7<&-
+	umount "$M"
+}
+
+test_so_is_the_one_that_hangs_next() {
+	local first second
+	frozen
+	first=$(union_server "$M")
+	hang "$M/of-a/new"
+	kill -9 "$first"
+	another_server "$first"
+	second=$(union_server "$M")
+	kill -9 "$second"
+	another_server "$second"
+	dead_but_there "$first"
+	same "$(timeout 20 cat "$M/of-b/y")" b/of-b/y
+	same "$(state a)" failed
+	fsfreeze -u "$D/a"
+	eventually 90 is_state a ok
+	eventually 10 eval '[ ! -e /proc/'"$first"' ]'
+	wait
+	same "$(cat "$M/f-a")" a/f-a
+	umount "$M"
+}
+
+test_a_union_with_such_a_server_can_be_unmounted() {
+	local server holder
+	frozen
+	server=$(union_server "$M")
+	holder=$(pgrep -f -- " -f --ready-fd=3 .* $M\$")
+	hang "$M/of-a/new"
+	kill -9 "$server"
+	another_server "$server"
+	wait # for who got EIO
+	timeout 20 umount "$M"
+	# The holder, too, goes; that one when the branch answers.
+	eventually 20 eval '[ ! -e /proc/'"$holder"' ]'
+	dead_but_there "$server"
+	fsfreeze -u "$D/a"
+	eventually 20 eval '[ ! -e /proc/'"$server"' ]'
+	same "$(ls "$D/a/of-a")" "$(printf '%s\n' new y)"
+}
+
 run_tests "$@"
