@@ -109,7 +109,7 @@ static int start_server(struct holder *h, struct error *err)
 				 strerror(errno));
 	h->socket = ends[0];
 	r = process_start_file(h->own ? OWN_PROGRAM : h->argv[0], h->argv,
-			       STDERR_FILENO, ends[1], &h->pid, err);
+			       STDERR_FILENO, &ends[1], 1, &h->pid, err);
 	fd_close(ends[1]);
 	if (r == 0)
 		r = equip_child(h, err);
