@@ -14,11 +14,16 @@
 
 #include "base/error.h"
 
-#define KEEP_VERSION 1 /* of all this; a part of state_layout() */
+#define KEEP_VERSION 2 /* of all this; a part of state_layout() */
 
-/* Tokens: of the state memory, the connection to the kernel, and others. */
+/*
+ * Tokens: of the state memory, the connection to the kernel, the memory of
+ * rings (uring_kept.h; they themselves are inherited, the first by the number
+ * after that of the socket), and others.
+ */
 #define KEEP_STATE 1
 #define KEEP_FUSE  2
+#define KEEP_RINGS 3
 #define KEEP_FIRST 16
 
 enum keep_op {

@@ -122,7 +122,7 @@ test_is_so_too_while_its_server_is_killed() {
 	IFS=. read -r major minor _ <<<"$(uname -r)"
 	[ "$major" -gt 6 ] || { [ "$major" = 6 ] && [ "${minor%%[!0-9]*}" -ge 9 ]; } || skip "needs Linux 6.9"
 	place one
-	OPTIONS=survive=yes model one --killing --shrink --seed "${SEED:-1}" --seeds "${KILL_SEEDS:-${SEEDS:-10}}"
+	OPTIONS=survive=yes${OPTIONS:+,$OPTIONS} model one --killing --shrink --seed "${SEED:-1}" --seeds "${KILL_SEEDS:-${SEEDS:-10}}"
 }
 
 test_is_so_too_while_files_move_from_full_branches() {
