@@ -5,7 +5,7 @@ $(eval $(call library,union,\
   union/control_command.c union/control_proto.c union/control_status.c \
   union/copy_data.c union/dir_fd.c union/dir_listing.c union/dir_offset.c union/dir_parts.c union/dir_read.c union/dir_turn.c \
   union/dot_union.c union/drain.c union/dying.c union/dying_servers.c union/drain_dir.c union/drain_walk.c \
-  union/explain.c union/file_in_use.c union/find_names.c union/full.c union/fuse_mount.c \
+  union/explain.c union/file_in_use.c union/find_names.c union/full.c \
   union/gate.c union/handle.c union/hanging.c union/heal.c union/held.c union/holder.c \
   union/in_call.c union/inode_number.c union/intent.c union/intent_recover.c union/keep.c union/lifeline.c union/limits.c \
   union/live_add.c union/live_remove.c union/live_set.c union/lookup.c \
@@ -22,11 +22,11 @@ $(eval $(call library,union,\
   union/rename_exchange.c union/rename_parts.c union/request.c \
   union/search.c union/serve.c union/service.c union/settings.c union/state.c union/statx.c union/subdirs.c union/survey.c \
   union/survive.c union/unionfs.c union/uring.c union/uring_cpus.c \
-  union/uring_entry.c union/uring_ring.c,fuse3 json-c liburing,base))
+  union/uring_entry.c union/uring_kept.c union/uring_record.c union/uring_ring.c,fuse3 json-c liburing,base))
 $(eval $(call program,trib-union,union/main.c,union))
 $(eval $(call test_helper,union/outcomes,base,))
 $(eval $(call test_helper,union/random_io,base,))
-$(foreach t,branch branch_health control_proto dir_fd dir_offset gate handle hanging held holder inode_number intent keep limits live_remove merge met mounted names node node_lost node_restore open_table options pace policy policy_record policy_set quietly request statx survive unionfs uring uring_entry,\
+$(foreach t,branch branch_health control_proto dir_fd dir_offset gate handle hanging held holder inode_number intent keep limits live_remove merge met mounted names node node_lost node_restore open_table options pace policy policy_record policy_set quietly request statx survive unionfs uring uring_entry uring_kept,\
   $(eval $(call unit_test,union/$(t)_test,union)))
 $(eval $(call unit_test,union/again_test,union,union/again_acts.c union/again_tree.c))
 $(foreach t,intent_recover relocate remove_dir subdirs,\
@@ -36,9 +36,10 @@ $(foreach t,once once_kill,\
 $(eval $(call fuzzer,union/control_proto_fuzz,union/control_proto.c \
   union/branch_spec.c base/error.c base/size.c))
 $(eval $(call fuzzer,union/once_fuzz,union/once_slots.c))
-$(eval $(call fuzzer,union/uring_entry_fuzz,union/uring_entry.c))
+$(eval $(call fuzzer,union/uring_entry_fuzz,union/uring_entry.c union/uring_record.c))
 SYSTEM_TESTS += tests/system/union.sh tests/system/union_data.sh tests/system/union_survive.sh tests/system/union_live.sh \
-  tests/system/union_drain.sh tests/system/union_names.sh tests/system/union_uring.sh tests/system/union_times.sh
+  tests/system/union_drain.sh tests/system/union_names.sh tests/system/union_uring.sh tests/system/union_uring_survive.sh \
+  tests/system/union_times.sh
 LONG_TESTS += tests/system/union.sh tests/system/union_data.sh
 
 # mount(8) and fstab: type fuse.trib-union. It looks in /sbin only.

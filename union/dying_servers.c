@@ -25,13 +25,6 @@ static unsigned find_place(const struct dying_servers *servers)
 	return i;
 }
 
-bool dying_servers_any(const struct dying_servers *servers)
-{
-	struct pollfd fds[KEEP_DYING_MAX];
-
-	return dying_servers_poll(servers, fds);
-}
-
 bool dying_servers_fit(const struct dying_servers *servers)
 {
 	return find_place(servers) < KEEP_DYING_MAX;

@@ -18,8 +18,7 @@ struct dying_servers {
 
 void dying_servers_init(struct dying_servers *servers);
 
-/* Is there any? And is there room for one more? */
-bool dying_servers_any(const struct dying_servers *servers);
+/* Is there room for one more? */
 bool dying_servers_fit(const struct dying_servers *servers);
 
 /* Takes @pidfd, of a child. False: it does not, for want of room. */

@@ -12,6 +12,7 @@
 #include <sys/pidfd.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,13 +21,14 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "union/dying_servers.h"
-#include "union/fuse_mount.h"
 #include "union/hanging.h"
 #include "union/held.h"
 #include "union/keep.h"
 #include "union/limits.h"
 #include "union/pace.h"
 #include "union/state.h"
+#include "union/uring.h"
+#include "union/uring_kept.h"
 
 #define ASK_TIMEOUT_MS 10000
 #define ASKED_HANG_MS  2000
@@ -45,12 +47,16 @@ struct holder {
 	void *context;
 	struct held held;
 	struct dying_servers dying;
+	struct uring_kept rings; /* all zero: there are none */
+	unsigned ring_threads;   /* to be made for so many; 0: none */
 	int signals;
 	bool ending;   /* somebody asked for it */
 	bool replaced; /* by us: somebody asked for another server */
 	bool told;     /* @ready was called */
 	bool mounts;   /* a server has mounted, or was about to */
-	bool own;      /* the next server is OWN_PROGRAM */
+	bool has_device;
+	struct statx device; /* of what it has mounted */
+	bool own;            /* the next server is OWN_PROGRAM */
 	struct pace pace;
 	int pause_ms; /* the last */
 
@@ -106,6 +112,40 @@ static int equip_child(struct holder *h, struct error *err)
 	return r;
 }
 
+/* Without, requests come by /dev/fuse. */
+static void make_rings(struct holder *h)
+{
+	struct error err = {0};
+	int fd;
+
+	if (!h->ring_threads || h->rings.header ||
+	    held_has(&h->held, KEEP_FUSE))
+		return;
+	if (uring_check(&err) < 0 ||
+	    uring_kept_make(&h->rings, h->ring_threads, &err) < 0) {
+		log_info("requests come by /dev/fuse: %s", error_text(&err));
+		return;
+	}
+	fd = fcntl(h->rings.fd, F_DUPFD_CLOEXEC, 0);
+	if (fd < 0 || held_add(&h->held, KEEP_RINGS, fd) < 0)
+		uring_kept_done(&h->rings);
+}
+
+/* A server with the descriptors it inherits: @socket, and those of rings. */
+static int start_program(struct holder *h, int socket, struct error *err)
+{
+	unsigned i, count = h->rings.header ? h->rings.header->count : 0;
+	auto_free int *fds = calloc(count + 1, sizeof(*fds));
+
+	if (!fds)
+		return error_set(err, ENOMEM, "%s", strerror(ENOMEM));
+	fds[0] = socket;
+	for (i = 0; i < count; i++)
+		fds[i + 1] = h->rings.rings[i];
+	return process_start_file(h->own ? OWN_PROGRAM : h->argv[0], h->argv,
+				  STDERR_FILENO, fds, count + 1, &h->pid, err);
+}
+
 static int start_server(struct holder *h, struct error *err)
 {
 	int ends[2], r;
@@ -120,8 +160,8 @@ static int start_server(struct holder *h, struct error *err)
 		return error_set(err, errno, "start the server: %s",
 				 strerror(errno));
 	h->socket = ends[0];
-	r = process_start_file(h->own ? OWN_PROGRAM : h->argv[0], h->argv,
-			       STDERR_FILENO, ends[1], &h->pid, err);
+	make_rings(h);
+	r = start_program(h, ends[1], err);
 	fd_close(ends[1]);
 	if (r == 0)
 		r = equip_child(h, err);
@@ -188,6 +228,20 @@ static void replace_or_refuse(struct holder *h, uint64_t token)
 				error_text(&err), -1);
 }
 
+/* Without asking the server. */
+static int device_at(const char *path, struct statx *ret)
+{
+	return statx(AT_FDCWD, path,
+		     AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT | AT_SYMLINK_NOFOLLOW,
+		     0, ret);
+}
+
+/* It has just been mounted. */
+static void note_device(struct holder *h)
+{
+	h->has_device = device_at(h->mountpoint, &h->device) == 0;
+}
+
 static void take_message(struct holder *h, const struct keep_message *message,
 			 int fd)
 {
@@ -197,6 +251,8 @@ static void take_message(struct holder *h, const struct keep_message *message,
 			note_kept(h, held_add(&h->held, message->token, fd));
 		else /* what was sent with it found no place here */
 			note_kept(h, -EMFILE);
+		if (message->token == KEEP_FUSE)
+			note_device(h);
 		return;
 	case KEEP_DROP: held_drop(&h->held, message->token); break;
 	case KEEP_READY:
@@ -418,35 +474,45 @@ static siginfo_t watch(struct holder *h)
 }
 
 /*
- * The kernel answers nobody who waits for the union while a server that has not
- * ended has its connection: then that is ended here, if it is what is mounted
- * there. (Before Linux 6.18 that cannot be told: then when that server ends.)
+ * By force, which ends the connection at once: rings end it later than they are
+ * closed, and not while we wait for an answer (io_ring_exit_work() waits for
+ * us); and a server that has not ended has it open.
  */
-static void end_connection(const struct holder *h)
+static void unmount_ours(const struct holder *h)
 {
-	if (dying_servers_any(&h->dying) && is_connected(h) &&
-	    fuse_mount_is(held_fd(&h->held, KEEP_FUSE), h->mountpoint))
+	struct statx now;
+
+	if (device_at(h->mountpoint, &now) == 0 &&
+	    now.stx_dev_major == h->device.stx_dev_major &&
+	    now.stx_dev_minor == h->device.stx_dev_minor)
 		(void)umount2(h->mountpoint,
 			      MNT_FORCE | MNT_DETACH | UMOUNT_NOFOLLOW);
 }
 
 /*
- * The end: who waits is answered by the kernel. A mount that is dead then is
- * ours, and goes; one that is not is another's, or there is none.
+ * Who mounted it was killed before it could say so: a mount that is dead then
+ * is ours, and goes; one that is not is another's, or there is none.
  */
-static void let_go(struct holder *h)
+static void unmount_dead(const struct holder *h)
 {
-	int fd;
+	int fd = open(h->mountpoint, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	end_connection(h);
-	held_done(&h->held);
-	if (!h->mounts)
-		return;
-	fd = open(h->mountpoint, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0 && errno == ENOTCONN)
 		(void)umount2(h->mountpoint, MNT_DETACH | UMOUNT_NOFOLLOW);
 	fd_close(fd);
+}
+
+/* The end: who waits is answered by the kernel. */
+static void let_go(struct holder *h)
+{
+	if (h->mounts && h->has_device)
+		unmount_ours(h);
+	held_done(&h->held);
+	if (h->mounts && !h->has_device)
+		unmount_dead(h);
+	uring_kept_done(&h->rings);
 	h->mounts = false;
+	h->has_device = false;
 }
 
 /* There is nothing to go on with, or none that can. */
@@ -615,6 +681,8 @@ int holder_run(const struct union_options *options, int argc, char **argv,
 		return error_set(err, errno, "mount point '%s': %s",
 				 options->mountpoint, strerror(errno));
 	dying_servers_init(&h.dying);
+	if (options->io_uring && !options->without_resend)
+		h.ring_threads = options->threads;
 	h.argv = server_argv(argc, argv, self);
 	h.signals = hold_signals();
 	limits_raise();
@@ -623,6 +691,7 @@ int holder_run(const struct union_options *options, int argc, char **argv,
 		    : error_set(err, ENOMEM, "%s", strerror(ENOMEM));
 	held_done(&h.held);
 	dying_servers_done(&h.dying);
+	uring_kept_done(&h.rings);
 	fd_close(h.signals);
 	free(h.argv);
 	free(h.mountpoint);

@@ -17,27 +17,29 @@
 #define KEEP_VERSION 2 /* of all this; a part of state_layout() */
 
 /*
- * Tokens: of the state memory, the connection to the kernel, those of the
- * holder's own: servers that were killed and have not ended (dying.h), and
- * others.
+ * Tokens: of the state memory, the connection to the kernel, the memory of
+ * rings (uring_kept.h; they themselves are inherited, the first by the number
+ * after that of the socket), those of the holder's own: servers that were
+ * killed and have not ended (dying.h), and others.
  */
 #define KEEP_STATE     1
 #define KEEP_FUSE      2
+#define KEEP_RINGS     3
 #define KEEP_DYING     8 /* the first of */
 #define KEEP_DYING_MAX 8
 #define KEEP_FIRST     16
 
 enum keep_op {
-	KEEP_ADD = 1, /* with a descriptor; both ways */
-	KEEP_DROP,    /* to the holder */
-	KEEP_READY,   /* to the holder: it serves */
-	KEEP_FAILED,  /* to the holder: it does not; with @text, and
-			an errno for @token */
-	KEEP_END,     /* to the server: those were all */
-	KEEP_MOUNTS,  /* to the holder: it is about to */
-	KEEP_REPLACE, /* to the holder: another server is to take over */
-	KEEP_REFUSED, /* to the server: none can; with @text, and the token
-			 it asked with */
+	KEEP_ADD = 1,  /* with a descriptor; both ways */
+	KEEP_DROP,     /* to the holder */
+	KEEP_READY,    /* to the holder: it serves */
+	KEEP_FAILED,   /* to the holder: it does not; with @text, and
+			 an errno for @token */
+	KEEP_END,      /* to the server: those were all */
+	KEEP_MOUNTS,   /* to the holder: it is about to */
+	KEEP_REPLACE,  /* to the holder: another server is to take over */
+	KEEP_REFUSED,  /* to the server: none can; with @text, and the token
+			  it asked with */
 	KEEP_LIFELINE, /* to the holder: see lifeline.h; with a descriptor */
 };
 

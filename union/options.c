@@ -148,7 +148,6 @@ static int set_survive(struct union_options *options, const char *value,
 		return error_set(err, EINVAL, "option 'survive=%s': yes or no",
 				 value);
 	options->survive = strcmp(value, "yes") == 0;
-	options->survive_said = true;
 	return 0;
 }
 
@@ -206,8 +205,7 @@ static const struct option options_table[] = {
 	 set_branch_timeout},
 	{"threads", "N", "requests served at once (default 8)", set_threads},
 	{"survive", "yes|no",
-	 "goes on when its server is killed or replaced (default yes, but no "
-	 "with io_uring=auto)",
+	 "goes on when its server is killed or replaced (default yes)",
 	 set_survive},
 	{"control", "SOCKET", "take commands here: see --control", set_control},
 	{"log", "FILE", "where messages go once in the background", set_log},
@@ -374,6 +372,7 @@ static int set_defaults(struct union_options *options, struct error *err)
 	options->cache_timeout = TIMEOUT_DEFAULT;
 	options->branch_timeout = BRANCH_TIMEOUT_DEFAULT;
 	options->threads = THREADS_DEFAULT;
+	options->survive = true;
 	options->allow_other = true;
 	options->passthrough = true;
 	options->ready_fd = -1;
@@ -404,8 +403,6 @@ int union_options_parse(int argc, char **argv, struct union_options *ret,
 				 "trib-union BRANCH:BRANCH... MOUNTPOINT");
 	if (ret->shared && ret->cache_timeout == TIMEOUT_DEFAULT)
 		ret->cache_timeout = 0;
-	if (!ret->survive_said) /* who asks for a ring is to have it: uring.h */
-		ret->survive = !ret->io_uring;
 	/* A server's mount may be dead until it serves: one that goes on must
 	 * not look for what matches a pattern. */
 	r = ret->holder_fd >= 0 ? copy_text(&ret->branch_list, words[0], err)

@@ -34,7 +34,6 @@ struct union_options {
 	bool allow_other, passthrough, io_uring, shared;
 	bool foreground, help, version;
 	bool survive;        /* see survive.h */
-	bool survive_said;   /* or it is the default */
 	bool without_resend; /* as on a kernel that cannot: for tests */
 	char *branch_list;   /* of such a server, instead: options_branches() */
 	int holder_fd;       /* of a server that survives: to its holder; -1 */

@@ -111,6 +111,15 @@ static size_t largest_payload(const struct fuse_init_out *out)
 	return pages > out->max_write ? pages : out->max_write;
 }
 
+/* As it was said before, if it may have been. */
+static bool wants_ring(const struct unionfs *fs,
+		       const struct fuse_init_out *out)
+{
+	if (survive_is_replay())
+		return survive_ring(fs) == SURVIVE_RING_USED;
+	return uring_fits(fs->uring, largest_payload(out));
+}
+
 static void patch_init(const struct unionfs *fs, struct fuse_init_out *out)
 {
 	uint64_t offered = request_current.init_flags, wanted = 0;
@@ -121,8 +130,7 @@ static void patch_init(const struct unionfs *fs, struct fuse_init_out *out)
 		wanted |= REQUEST_PASSTHROUGH;
 		out->unused[0] = STACK_DEPTH; /* max_stack_depth since 7.40 */
 	}
-	if (offered & REQUEST_OVER_IO_URING &&
-	    uring_fits(fs->uring, largest_payload(out)))
+	if (offered & REQUEST_OVER_IO_URING && wants_ring(fs, out))
 		wanted |= REQUEST_OVER_IO_URING;
 	if (!wanted)
 		return;
@@ -150,7 +158,7 @@ static ssize_t write_init(struct unionfs *fs, int fd, const struct iovec *iov,
 		     out->flags2 & REQUEST_OVER_IO_URING >> 32;
 	ssize_t n;
 
-	survive_note_init(fs);
+	survive_note_init(fs, uring);
 	n = writev(fd, iov, count);
 	uring_begin(fs->uring, uring && n > 0);
 	return n;

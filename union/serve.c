@@ -156,8 +156,7 @@ static void serve_ring_request(void *context, void *data, size_t length)
 	(void)serve_request(serve->fs, &buf); /* it keeps its entry */
 }
 
-/* Before the first request is read, which says whether it is used. */
-static void start_uring(struct serve *serve, unsigned threads)
+static int start_rings(struct serve *serve, unsigned threads, struct error *err)
 {
 	const struct uring_server server = {
 		.fd = fuse_session_fd(serve->fs->session),
@@ -167,17 +166,46 @@ static void start_uring(struct serve *serve, unsigned threads)
 		.end = thread_ends,
 		.context = serve,
 	};
+
+	if (serve->fs->rings)
+		return uring_start_kept(&server, serve->fs->rings,
+					&serve->fs->uring, err);
+	return uring_start(&server, threads, &serve->fs->uring, err);
+}
+
+/* Before the first request is read, which says whether it is used. */
+static void try_uring(struct serve *serve, unsigned threads)
+{
 	struct error err = {0};
 
-	if (!serve->fs->want_io_uring)
-		return;
 	if (!passthrough_sees_replies())
 		(void)error_set(&err, EOPNOTSUPP,
 				"libfuse since 3.17 keeps replies to itself");
-	else if (uring_check(serve->fs->state != NULL, &err) == 0 &&
-		 uring_start(&server, threads, &serve->fs->uring, &err) == 0)
+	else if (uring_check(&err) == 0 &&
+		 start_rings(serve, threads, &err) == 0)
 		return;
 	log_info("requests come by /dev/fuse: %s", error_text(&err));
+}
+
+/* 0 or -errno: what is used cannot be gone on with. */
+static int start_uring(struct serve *serve, enum survive_ring ring,
+		       unsigned threads)
+{
+	struct unionfs *fs = serve->fs;
+	struct error err = {0};
+	int r = 0;
+
+	switch (ring) {
+	case SURVIVE_RING_FREE:
+		if (fs->want_io_uring)
+			try_uring(serve, threads);
+		break;
+	case SURVIVE_RING_USED: r = start_rings(serve, threads, &err); break;
+	case SURVIVE_RING_NONE: break;
+	}
+	return r < 0 ? log_error(r, "'%s': %s", fs->mountpoint,
+				 error_text(&err))
+		     : 0;
 }
 
 int serve_start(struct unionfs *fs, unsigned threads,
@@ -185,6 +213,7 @@ int serve_start(struct unionfs *fs, unsigned threads,
 		struct serve **ret)
 {
 	struct serve *serve = calloc(1, sizeof(*serve));
+	enum survive_ring ring = survive_ring(fs);
 	unsigned started = 0;
 	int r = serve ? 0 : -ENOMEM;
 
@@ -195,7 +224,7 @@ int serve_start(struct unionfs *fs, unsigned threads,
 	serve->context = context;
 	/* One more until all are started, so that none is the last. */
 	atomic_store(&serve->running, 1);
-	start_uring(serve, threads);
+	r = start_uring(serve, ring, threads);
 	while (started < threads && r == 0) {
 		r = start_thread(serve);
 		started += r == 0;
@@ -209,6 +238,8 @@ int serve_start(struct unionfs *fs, unsigned threads,
 	if (service_start(fs, one_more, serve) < 0)
 		log_warning("no thread to watch the others could be started: "
 			    "a branch that hangs may hold up all of them");
+	if (ring == SURVIVE_RING_USED)
+		uring_begin(fs->uring, true);
 	/* Fewer threads than wanted serve as well. */
 	if (atomic_fetch_sub(&serve->running, 1) == 1)
 		when_done(context);

@@ -14,6 +14,7 @@
 #include "union/once.h"
 #include "union/once_slots.h"
 #include "union/open_table.h"
+#include "union/uring_kept.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 8u /* linux/memfd.h; since Linux 6.3 */
@@ -49,7 +50,7 @@ static_assert(BRANCH_MAX - 1 <= UINT8_MAX, "a copy can name each branch");
 
 uint32_t state_layout(void)
 {
-	static const uint64_t parts[] = {
+	const uint64_t parts[] = {
 		STATE_VERSION,
 		KEEP_VERSION,
 		STATE_SIZE,
@@ -68,6 +69,7 @@ uint32_t state_layout(void)
 		sizeof(struct copy),
 		sizeof(struct quiet_change),
 		sizeof(struct once_slot),
+		offsetof(struct state_header, init_ring),
 		offsetof(struct state_header, init),
 		offsetof(struct state_header, policies_change),
 		offsetof(struct state_branch, identity),
@@ -76,6 +78,7 @@ uint32_t state_layout(void)
 		offsetof(struct node, of),
 		offsetof(struct copy, handle),
 		offsetof(struct once_slot, reply),
+		uring_kept_layout(),
 	};
 
 	return crc32c(0, parts, sizeof(parts)) | 1;
@@ -102,9 +105,9 @@ static int map(struct state *state)
 	return 0;
 }
 
-/* Where only such are to be had: one that nobody can execute. */
-static int make_memory(void)
+int state_make_memory(void)
 {
+	/* Where only such are to be had: one that nobody can execute. */
 	int fd = memfd_create("trib-union", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
 
 	return fd < 0 && errno == EINVAL
@@ -114,7 +117,7 @@ static int make_memory(void)
 
 int state_create(struct state *ret)
 {
-	struct state state = {.fd = make_memory()};
+	struct state state = {.fd = state_make_memory()};
 	int r;
 
 	if (state.fd < 0)

@@ -43,8 +43,9 @@ struct state_header {
 	_Atomic uint64_t next_serial; /* of what is open */
 	_Atomic uint64_t next_token;  /* of kept descriptors: keep.h */
 	_Atomic uint64_t min_free;    /* bytes; of the union */
-	atomic_bool begun;    /* min_free, policies and branches are set */
-	atomic_bool has_init; /* of the request; its reply may be written */
+	atomic_bool begun;     /* min_free, policies and branches are set */
+	atomic_bool has_init;  /* of the request; its reply may be written */
+	atomic_bool init_ring; /* and says that requests come by io_uring */
 	_Atomic uint64_t recovered;   /* how many servers went on so far */
 	_Atomic uint32_t doubt_mark;  /* branch_doubt_mark() */
 	uint8_t init[STATE_INIT_MAX]; /* the request as it came */
@@ -111,6 +112,9 @@ struct state {
  * Never 0.
  */
 uint32_t state_layout(void);
+
+/* An empty memfd; a descriptor, or -1 with errno. */
+int state_make_memory(void);
 
 /* New, all zero. 0 or -errno. */
 int state_create(struct state *ret);

@@ -28,6 +28,8 @@
 #include "union/policy_record.h"
 #include "union/request.h"
 #include "union/state.h"
+#include "union/uring.h"
+#include "union/uring_kept.h"
 
 /* linux/fuse.h, protocol 7.40 */
 #define NOTIFY_RESEND 7
@@ -37,6 +39,23 @@
 static bool resends;     /* the kernel can */
 static int fuse_fd = -1; /* of the server before */
 static _Thread_local bool replays;
+
+/* Those of the holder, if it has any. */
+static int open_rings(struct unionfs *fs, int first, struct error *err)
+{
+	int r, fd = keep_take(KEEP_RINGS);
+
+	if (fd < 0)
+		return 0;
+	fs->rings = calloc(1, sizeof(*fs->rings));
+	r = fs->rings ? uring_kept_open(fs->rings, fd, first) : -ENOMEM;
+	if (r < 0) {
+		free(take_ptr(fs->rings));
+		return error_set(err, -r, "the io_uring that is kept: %s",
+				 strerror(-r));
+	}
+	return 0;
+}
 
 static int open_state(struct state *state, struct error *err)
 {
@@ -74,6 +93,9 @@ int survive_begin(struct unionfs *fs, const struct union_options *options,
 				 strerror(-r));
 	if (!keep_is_on())
 		return 0;
+	r = open_rings(fs, options->holder_fd + 1, err);
+	if (r < 0)
+		return r;
 	state = calloc(1, sizeof(*state));
 	if (!state)
 		return error_set(err, ENOMEM, "%s", strerror(ENOMEM));
@@ -104,6 +126,9 @@ void survive_end(struct unionfs *fs)
 	once_free(take_ptr(fs->once));
 	branch_keep_doubt_mark(NULL);
 	met_start(NULL);
+	if (fs->rings)
+		uring_kept_done(fs->rings);
+	free(take_ptr(fs->rings));
 	state_done(fs->state);
 	free(take_ptr(fs->state));
 }
@@ -364,6 +389,19 @@ static void look_for_copies(struct unionfs *fs)
 	}
 }
 
+/* As passthrough.c sends it. */
+static int send_known(void *context, const void *data, size_t length)
+{
+	const struct unionfs *fs = context;
+	const struct iovec iov = {(void *)data, length};
+	int r = uring_reply(fs->uring, &iov, 1);
+
+	if (r != -ENOENT)
+		return r < 0 ? r : 0;
+	return write(fuse_session_fd(fs->session), data, length) < 0 ? -errno
+								     : 0;
+}
+
 static void forget_again(void *context, uint64_t node)
 {
 	struct unionfs *fs = context;
@@ -379,7 +417,11 @@ static void drop_again(void *context, uint64_t file)
 int survive_restore(struct unionfs *fs)
 {
 	const struct once_server server = {
-		.forget = forget_again, .drop = drop_again, .context = fs};
+		.forget = forget_again,
+		.drop = drop_again,
+		.send = send_known,
+		.context = fs,
+	};
 	uint64_t token;
 	int fd, r = 0;
 
@@ -561,10 +603,27 @@ void survive_note_request(struct unionfs *fs, const void *data, size_t length)
 	header->init_length = (uint32_t)length;
 }
 
-void survive_note_init(struct unionfs *fs)
+void survive_note_init(struct unionfs *fs, bool ring)
 {
-	if (fs->state)
-		atomic_store(&fs->state->header->has_init, true);
+	struct state_header *header = fs->state ? fs->state->header : NULL;
+
+	if (!header)
+		return;
+	atomic_store(&header->init_ring, ring);
+	atomic_store(&header->has_init, true);
+}
+
+enum survive_ring survive_ring(const struct unionfs *fs)
+{
+	const struct state_header *header = fs->state ? fs->state->header
+						      : NULL;
+
+	if (!header)
+		return SURVIVE_RING_FREE;
+	if (fuse_fd < 0 || !header->has_init)
+		return fs->rings && resends ? SURVIVE_RING_FREE
+					    : SURVIVE_RING_NONE;
+	return header->init_ring ? SURVIVE_RING_USED : SURVIVE_RING_NONE;
 }
 
 bool survive_is_replay(void)

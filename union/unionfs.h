@@ -55,6 +55,7 @@ struct unionfs {
 	pthread_mutex_t live; /* held while the branches change; the first */
 	struct fuse_session *session;
 	struct uring *uring;      /* see uring.h; NULL: not used */
+	struct uring_kept *rings; /* for it, see uring_kept.h; NULL: none */
 	struct once *once;        /* see once.h; NULL: a kill is the end */
 	struct drains *drains;    /* see drain.h */
 	struct full *full;        /* see full.h; NULL: writes fail */

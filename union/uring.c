@@ -13,11 +13,10 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "union/uring_cpus.h"
+#include "union/uring_kept.h"
 #include "union/uring_ring.h"
 
-#define PARAMETER   "/sys/module/fuse/parameters/enable_uring"
-#define THREADS_SUM 256 /* at first, of all queues */
-#define THREADS_MIN 2   /* of a queue */
+#define PARAMETER "/sys/module/fuse/parameters/enable_uring"
 
 /* The steps of the first threads, which go together. */
 enum stage {
@@ -31,6 +30,7 @@ struct uring {
 	struct uring_server server;
 	struct uring_entries entries;
 	unsigned queues;
+	const struct uring_kept *kept; /* NULL: rings are of their threads */
 	atomic_uint *idle; /* entries of a queue that wait for a request */
 
 	pthread_mutex_t lock; /* of what follows */
@@ -50,55 +50,84 @@ struct taking {
 	int result; /* > 0: not yet; 0 or -errno */
 };
 
+/* What a thread begins with. */
+struct job {
+	unsigned queue;
+	bool first; /* one of those that go together */
+	/* The ring that it uses; NULL: one of its own. */
+	const struct uring_kept *kept;
+	unsigned number;       /* of that */
+	struct taking *taking; /* NULL: it gets an entry that nobody has */
+};
+
 struct worker {
 	struct uring *uring;
+	struct job job;
 	struct uring_entry *entry;
-	struct taking *taking; /* NULL: it gets an entry of its own */
 	struct uring_ring ring;
-	unsigned queue;
-	bool first;     /* one of those that go together */
-	bool committed; /* before its handler ended */
-	void *data;     /* URING_REQUEST_MAX bytes: the request */
+	bool committed;     /* before its handler ended */
+	uint64_t commit_id; /* of the last command; 0: it registers */
+	void *data;         /* URING_REQUEST_MAX bytes: the request */
 };
 
 static _Thread_local struct worker *mine;
 
+static int open_ring(struct worker *worker)
+{
+	const struct job *job = &worker->job;
+	int fd = worker->uring->server.fd;
+
+	if (!job->kept)
+		return uring_ring_init(&worker->ring, fd);
+	return uring_ring_open(
+		&worker->ring, job->kept->rings[job->number],
+		&uring_kept_place(job->kept, job->number).record->params, fd);
+}
+
+static struct uring_entry *get_entry(struct worker *worker)
+{
+	const struct job *job = &worker->job;
+	struct uring_entries *entries = &worker->uring->entries;
+	struct uring_place place;
+
+	if (job->taking)
+		return uring_entries_take(entries, job->taking->unique,
+					  job->taking->error, worker);
+	if (!job->kept)
+		return uring_entry_new(entries, NULL, job->queue, worker);
+	place = uring_kept_place(job->kept, job->number);
+	return uring_entry_new(entries, &place, job->queue, worker);
+}
+
 static int prepare(struct worker *worker)
 {
-	struct uring *uring = worker->uring;
 	cpu_set_t cpu;
-	int r = uring->server.setup();
+	int r = worker->uring->server.setup();
 
 	if (r < 0)
 		return r;
 	/* Where the asking process is; a CPU that is off has none. */
 	CPU_ZERO(&cpu);
-	CPU_SET(worker->queue, &cpu);
+	CPU_SET(worker->job.queue, &cpu);
 	(void)sched_setaffinity(0, sizeof(cpu), &cpu);
 	worker->data = malloc(URING_REQUEST_MAX);
 	if (!worker->data)
 		return -ENOMEM;
-	r = uring_ring_init(&worker->ring, uring->server.fd);
+	r = open_ring(worker);
 	if (r < 0)
 		return r;
-	if (worker->taking)
-		worker->entry = uring_entries_take(
-			&uring->entries, worker->taking->unique,
-			worker->taking->error, worker);
-	else
-		worker->entry = uring_entry_new(&uring->entries, worker->queue,
-						worker);
+	worker->entry = get_entry(worker);
 	if (worker->entry)
 		return 0;
 	uring_ring_done(&worker->ring);
-	return worker->taking ? -ENOENT : -ENOMEM;
+	return worker->job.taking ? -ENOENT : -ENOMEM;
 }
 
 /* True: an entry has been taken, and a reply is in it. */
 static bool tell_taken(struct worker *worker, int r)
 {
 	struct uring *uring = worker->uring;
-	struct taking *taking = take_ptr(worker->taking);
+	struct taking *taking = take_ptr(worker->job.taking);
 
 	if (!taking)
 		return false;
@@ -144,25 +173,99 @@ static void registered(struct uring *uring, int r)
 			    strerror(-r));
 }
 
-static int enter(struct worker *worker)
+static void commit(struct worker *worker, uint64_t commit_id)
+{
+	worker->commit_id = commit_id;
+	uring_ring_commit(&worker->ring, worker->entry, commit_id);
+}
+
+/*
+ * The holder is gone, and with it who looks after its rings: go on with one of
+ * this thread's own. That has ended all commands that it had taken, but let
+ * requests first come that were on their way: io_sq_thread(). The entry is at
+ * the same address here, so what it had not taken can be said by any ring.
+ */
+static int leave_kept(struct worker *worker)
+{
+	bool answers = worker->commit_id && uring_ring_is_unsent(&worker->ring);
+	struct uring_ring own;
+	int r = uring_ring_init(&own, worker->uring->server.fd);
+
+	if (r < 0)
+		return r;
+	uring_ring_done(&worker->ring);
+	worker->ring = own;
+	if (!answers)
+		return uring_ring_register(&worker->ring, worker->entry);
+	commit(worker, worker->commit_id);
+	return 0;
+}
+
+/*
+ * A command of a ring that is kept was ended: with the connection, or by the
+ * end of the holder. 0: the entry is the kernel's again; or -errno.
+ */
+static int enter_again(struct worker *worker, int r)
+{
+	if (r != -EOWNERDEAD) {
+		worker->commit_id = 0;
+		r = uring_ring_register(&worker->ring, worker->entry);
+	}
+	return r == -EOWNERDEAD ? leave_kept(worker) : r;
+}
+
+/* What a server before has left. 1: there is a request in it. */
+static int go_on(struct worker *worker, enum uring_found found, int result)
+{
+	if (found == URING_KERNELS)
+		return 0;
+	uring_ring_skip(&worker->ring);
+	return found == URING_REFUSED ? result : 1;
+}
+
+static int register_first(struct worker *worker)
 {
 	int r = uring_ring_register(&worker->ring, worker->entry);
 
-	if (worker->first)
-		registered(worker->uring, r);
+	return r == -EOWNERDEAD ? leave_kept(worker) : r;
+}
+
+/* The entry is the kernel's; or 1: there is a request in it; or -errno. */
+static int enter(struct worker *worker, enum uring_found *ret_found)
+{
+	struct uring_record *record = worker->entry->place.record;
+	struct uring_counts counts = {0};
+	int r;
+
+	*ret_found = URING_NEW;
+	if (record && worker->ring.kept) {
+		counts = uring_ring_counts(&worker->ring);
+		*ret_found = uring_found(&counts, record);
+		atomic_store(&record->used, true); /* by the next one, too */
+	}
+	r = *ret_found == URING_NEW ? register_first(worker)
+				    : go_on(worker, *ret_found, counts.result);
+	if (worker->job.first)
+		registered(worker->uring, r < 0 ? r : 0);
 	return r;
 }
 
 /* Reply and wait for the next request. */
 static int next(struct worker *worker, uint64_t commit_id)
 {
-	atomic_uint *idle = &worker->uring->idle[worker->queue];
+	atomic_uint *idle = &worker->uring->idle[worker->job.queue];
 	int r;
 
 	if (commit_id)
-		uring_ring_commit(&worker->ring, worker->entry, commit_id);
+		commit(worker, commit_id);
 	atomic_fetch_add(idle, 1);
 	r = uring_ring_wait(&worker->ring);
+	while (r < 0 && worker->ring.kept) {
+		r = enter_again(worker, r);
+		if (r < 0)
+			break;
+		r = uring_ring_wait(&worker->ring);
+	}
 	atomic_fetch_sub(idle, 1);
 	return r;
 }
@@ -182,12 +285,24 @@ static void refuse(struct worker *worker)
 				  1); /* it is there */
 }
 
+/* Its length, or -EPROTO. */
+static int take_request(struct worker *worker, enum uring_found found)
+{
+	if (found == URING_HAS_TAKEN)
+		return uring_entry_again(worker->entry, worker->data);
+	return uring_entry_begin(
+		worker->entry, worker->data,
+		worker->ring.kept ? uring_ring_counts(&worker->ring).published
+				  : 0);
+}
+
 /* True: the entry is the worker's still, and @ret_commit_id of its reply. */
-static bool serve(struct worker *worker, uint64_t *ret_commit_id)
+static bool serve(struct worker *worker, enum uring_found found,
+		  uint64_t *ret_commit_id)
 {
 	struct uring *uring = worker->uring;
 	struct uring_entry *entry = worker->entry;
-	int length = uring_entry_begin(entry, worker->data);
+	int length = take_request(worker, found);
 
 	worker->committed = false;
 	if (length < 0)
@@ -202,7 +317,7 @@ static bool serve(struct worker *worker, uint64_t *ret_commit_id)
 	if (*ret_commit_id)
 		return true;
 	/* Another thread answers; or it has, for this one hung. */
-	if (!atomic_load(&uring->idle[worker->queue]))
+	if (!atomic_load(&uring->idle[worker->job.queue]))
 		uring_more(uring);
 	if (!uring_entry_wait(entry, worker))
 		return false;
@@ -217,18 +332,21 @@ static bool is_end(int r)
 
 static void work(struct worker *worker, uint64_t commit_id)
 {
-	int r = commit_id ? 0 : enter(worker);
-	bool goes_on = r == 0;
+	enum uring_found found = URING_KERNELS;
+	int r = commit_id ? 0 : enter(worker, &found);
+	bool has = r == 1, goes_on = r >= 0;
 
 	mine = worker;
 	while (goes_on) {
-		r = next(worker, commit_id);
-		goes_on = r == 0 && serve(worker, &commit_id);
+		r = has ? 0 : next(worker, commit_id);
+		goes_on = r == 0 && serve(worker, found, &commit_id);
+		has = false;
+		found = URING_KERNELS;
 	}
 	mine = NULL;
 	if (r < 0 && !is_end(r) && atomic_load(&worker->uring->on))
 		log_error(r, "io_uring: a thread of queue %u ends: %s",
-			  worker->queue, strerror(-r));
+			  worker->job.queue, strerror(-r));
 }
 
 static void *thread_main(void *context)
@@ -237,12 +355,12 @@ static void *thread_main(void *context)
 	struct uring *uring = worker->uring;
 	int r = prepare(worker);
 	bool taken = tell_taken(worker, r);
-	bool goes_on = worker->first ? meet(uring, r) : r == 0;
+	bool goes_on = worker->job.first ? meet(uring, r) : r == 0;
 
 	if (goes_on)
 		work(worker,
 		     taken ? uring_entry_end(worker->entry, worker) : 0);
-	else if (r < 0 && r != -ENOENT && !worker->first)
+	else if (r < 0 && r != -ENOENT && !worker->job.first)
 		log_warning("io_uring: no thread more: %s", strerror(-r));
 	if (r == 0)
 		uring_ring_done(&worker->ring);
@@ -270,8 +388,7 @@ static int start_thread(struct worker *worker)
 	return -r;
 }
 
-static int start_worker(struct uring *uring, unsigned queue, bool first,
-			struct taking *taking)
+static int start_worker(struct uring *uring, const struct job *job)
 {
 	struct worker *worker = calloc(1, sizeof(*worker));
 	int r;
@@ -279,35 +396,47 @@ static int start_worker(struct uring *uring, unsigned queue, bool first,
 	if (!worker)
 		return -ENOMEM;
 	worker->uring = uring;
-	worker->queue = queue;
-	worker->first = first;
-	worker->taking = taking;
+	worker->job = *job;
 	r = start_thread(worker);
 	if (r < 0)
 		free(worker);
 	return r;
 }
 
-static unsigned threads_of_queue(unsigned queues, unsigned threads)
+/* Those that are used from the beginning, and what others had used. */
+static bool is_first(const struct uring *uring, unsigned number)
 {
-	unsigned most = THREADS_SUM / queues;
+	const struct uring_kept *kept = uring->kept;
 
-	if (most < THREADS_MIN)
-		most = THREADS_MIN;
-	return threads < most ? threads : most;
+	return !kept || number < kept->header->first ||
+	       atomic_load(&uring_kept_place(kept, number).record->used);
+}
+
+static int start_one(struct uring *uring, unsigned number)
+{
+	const struct job job = {
+		.queue = number % uring->queues,
+		.first = true,
+		.kept = uring->kept,
+		.number = number,
+	};
+
+	pthread_mutex_lock(&uring->lock);
+	uring->preparing++;
+	pthread_mutex_unlock(&uring->lock);
+	return start_worker(uring, &job);
 }
 
 /* All of them have what they need, or one has not. */
-static int start_first(struct uring *uring, unsigned threads)
+static int start_first(struct uring *uring, unsigned count)
 {
 	unsigned i, started = 0;
 	int r = 0;
 
-	for (i = 0; i < uring->queues * threads && r == 0; i++) {
-		pthread_mutex_lock(&uring->lock);
-		uring->preparing++;
-		pthread_mutex_unlock(&uring->lock);
-		r = start_worker(uring, i % uring->queues, true, NULL);
+	for (i = 0; i < count && r == 0; i++) {
+		if (!is_first(uring, i))
+			continue;
+		r = start_one(uring, i);
 		started += r == 0;
 	}
 	pthread_mutex_lock(&uring->lock);
@@ -323,16 +452,11 @@ static int start_first(struct uring *uring, unsigned threads)
 	return r;
 }
 
-int uring_check(bool survives, struct error *err)
+int uring_check(struct error *err)
 {
+	auto_close int fd = open(PARAMETER, O_RDONLY | O_CLOEXEC);
 	char yes = 'N';
-	auto_close int fd = -1;
 
-	if (survives)
-		return error_set(err, EOPNOTSUPP,
-				 "those of a ring would be lost when the "
-				 "server of a union that survives is killed");
-	fd = open(PARAMETER, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return error_set(err, EOPNOTSUPP,
 				 "this kernel has no FUSE over io_uring");
@@ -343,30 +467,57 @@ int uring_check(bool survives, struct error *err)
 	return 0;
 }
 
+static int alloc_uring(const struct uring_server *server, unsigned queues,
+		       struct uring **ret)
+{
+	struct uring *uring = calloc(1, sizeof(*uring));
+
+	if (uring)
+		uring->idle = calloc(queues, sizeof(*uring->idle));
+	if (!uring || !uring->idle) {
+		free(uring);
+		return -ENOMEM;
+	}
+	uring->server = *server;
+	uring->queues = queues;
+	pthread_mutex_init(&uring->lock, NULL);
+	pthread_cond_init(&uring->change, NULL);
+	*ret = uring;
+	return 0;
+}
+
 int uring_start(const struct uring_server *server, unsigned threads,
 		struct uring **ret, struct error *err)
 {
-	struct uring *uring;
 	int r, queues = uring_cpus_possible();
 
 	*ret = NULL;
 	if (queues < 0)
 		return error_set(err, -queues, "count the CPUs: %s",
 				 strerror(-queues));
-	uring = calloc(1, sizeof(*uring));
-	if (uring)
-		uring->idle = calloc((size_t)queues, sizeof(*uring->idle));
-	if (!uring || !uring->idle) {
-		free(uring);
-		return error_set(err, ENOMEM, "%s", strerror(ENOMEM));
-	}
-	uring->server = *server;
-	uring->queues = (unsigned)queues;
-	pthread_mutex_init(&uring->lock, NULL);
-	pthread_cond_init(&uring->change, NULL);
-	*ret = uring;
-	r = start_first(uring, threads_of_queue(uring->queues, threads));
+	r = alloc_uring(server, (unsigned)queues, ret);
+	if (r == 0)
+		r = start_first(*ret, (*ret)->queues *
+					      uring_cpus_threads((*ret)->queues,
+								 threads));
 	return r < 0 ? error_set(err, -r, "prepare io_uring: %s", strerror(-r))
+		     : 0;
+}
+
+int uring_start_kept(const struct uring_server *server,
+		     const struct uring_kept *kept, struct uring **ret,
+		     struct error *err)
+{
+	int r;
+
+	*ret = NULL;
+	r = alloc_uring(server, kept->header->queues, ret);
+	if (r == 0) {
+		(*ret)->kept = kept;
+		r = start_first(*ret, kept->header->count);
+	}
+	return r < 0 ? error_set(err, -r, "use the io_uring that is kept: %s",
+				 strerror(-r))
 		     : 0;
 }
 
@@ -419,22 +570,75 @@ static void commit_early(struct worker *worker)
 	if (!commit_id)
 		return;
 	worker->committed = true;
-	uring_ring_commit(&worker->ring, worker->entry, commit_id);
+	commit(worker, commit_id);
 	(void)uring_ring_flush(&worker->ring); /* else with the next wait */
+}
+
+/*
+ * By a ring that is kept it leaves at once: what is known of the request, in
+ * case that it is served again, is known no more once this has returned.
+ */
+static void commit_kept(struct worker *worker)
+{
+	uint64_t commit_id;
+
+	if (!worker->ring.kept)
+		return;
+	commit_id = uring_entry_end(worker->entry, worker);
+	if (!commit_id)
+		return;
+	worker->committed = true;
+	commit(worker, commit_id);
 }
 
 int uring_reply(struct uring *uring, const struct iovec *iov, int count)
 {
 	const struct fuse_out_header *out = iov[0].iov_base;
+	int r;
 
 	if (!uring || !atomic_load(&uring->begun))
 		return -ENOENT;
-	if (out->unique)
-		return uring_entries_reply(
-			&uring->entries, mine ? mine->entry : NULL, iov, count);
-	if (mine)
-		commit_early(mine);
-	return -ENOENT;
+	if (!out->unique) {
+		if (mine)
+			commit_early(mine);
+		return -ENOENT;
+	}
+	r = uring_entries_reply(&uring->entries, mine ? mine->entry : NULL, iov,
+				count);
+	if (mine && r != -ENOENT)
+		commit_kept(mine);
+	return r;
+}
+
+/* One that nobody uses, of that queue. False: all are used. */
+static bool find_spare(const struct uring *uring, struct job *job)
+{
+	const struct uring_kept *kept = uring->kept;
+	unsigned i = kept->header->first + job->queue;
+	struct uring_record *record;
+
+	for (; i < kept->header->count; i += uring->queues) {
+		record = uring_kept_place(kept, i).record;
+		if (atomic_exchange(&record->used, true))
+			continue;
+		job->kept = kept;
+		job->number = i;
+		return true;
+	}
+	return false;
+}
+
+/* Without, those there are must do. */
+static void start_more(struct uring *uring, unsigned queue)
+{
+	struct job job = {.queue = queue};
+
+	if (uring->kept && !find_spare(uring, &job))
+		return;
+	if (start_worker(uring, &job) < 0 && job.kept)
+		atomic_store(
+			&uring_kept_place(job.kept, job.number).record->used,
+			false);
 }
 
 void uring_more(struct uring *uring)
@@ -443,19 +647,25 @@ void uring_more(struct uring *uring)
 
 	for (i = 0; uring_is_on(uring) && i < uring->queues; i++)
 		if (!atomic_load(&uring->idle[i]))
-			/* Without, those there are must do. */
-			(void)start_worker(uring, i, false, NULL);
+			start_more(uring, i);
 }
 
 int uring_answer(struct uring *uring, uint64_t unique, int error)
 {
 	struct taking taking = {unique, error, 1};
-	int queue, r;
+	struct job job = {.taking = &taking};
+	const struct uring_entry *entry;
+	int r;
 
-	queue = uring ? uring_entries_find(&uring->entries, unique) : -ENOENT;
-	if (queue < 0)
-		return queue;
-	r = start_worker(uring, (unsigned)queue, false, &taking);
+	entry = uring ? uring_entries_find(&uring->entries, unique) : NULL;
+	if (!entry)
+		return -ENOENT;
+	job.queue = entry->queue;
+	if (entry->place.record) {
+		job.kept = uring->kept;
+		job.number = entry->place.number;
+	}
+	r = start_worker(uring, &job);
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&uring->lock);

@@ -14,21 +14,27 @@
  * FORGET, INTERRUPT and what we notify of go by /dev/fuse always; so the
  * threads that read it (serve.h) stay.
  *
- * Not for a union that survives its server (survive.h), for the kernel would
- * lose requests when that is killed (fs/fuse/dev_uring.c and dev.c, 6.14 to
- * 6.18):
+ * A ring is of its thread, and ends with it; or, in a union that survives its
+ * server (survive.h), it is the holder's: uring_kept.h. Of the first kind the
+ * kernel would lose requests when the server is killed (fs/fuse/dev_uring.c
+ * and dev.c, 6.14 to 6.18):
  *
  * - A request is given to an entry by who asks (fuse_uring_queue_fuse_req()),
- *   but copied there by the entry's thread, later (fuse_uring_send_in_task()).
- *   When that has died in between the request is neither copied nor given to
- *   another entry, and nobody learns its number: it cannot be answered.
+ *   but copied there by the task that has issued the entry's command, later
+ *   (fuse_uring_send_in_task()). When that has died in between it is not
+ *   copied, and never served.
  * - FUSE_NOTIFY_RESEND (fuse_resend()) sends again what was read from
  *   /dev/fuse. What is in entries is in lists of the queues, where it does not
  *   look.
  * - A connection that has used rings never goes back to /dev/fuse.
  *
- * What was copied could be answered by the next server, by its number and from
- * memory at the same address. That leaves the first.
+ * With the second kind that task is a thread of the holder's, which does not
+ * die with the server, and what it has copied is in memory that the next server
+ * has, too. That finds in the rings what each entry was about
+ * (uring_record.h), and serves again what was not answered: so nothing needs to
+ * be sent again by the kernel. When the holder is killed the server goes on
+ * with rings of its own; the kernel ends the commands of the others by then,
+ * and loses none (io_sq_thread() waits for all that it has issued).
  */
 #ifndef UNION_URING_H
 #define UNION_URING_H
@@ -41,6 +47,7 @@
 #include "base/error.h"
 
 struct uring;
+struct uring_kept;
 
 /* Who serves. */
 struct uring_server {
@@ -56,12 +63,8 @@ struct uring_server {
 	void *context;
 };
 
-/*
- * May it be used? 0 or -EOPNOTSUPP; @err says what this kernel does not offer.
- *
- * @survives  the union is to survive its server
- */
-int uring_check(bool survives, struct error *err);
+/* May it be used? 0 or -EOPNOTSUPP; @err says what this kernel lacks. */
+int uring_check(struct error *err);
 
 /*
  * Make @threads threads for each queue, fewer where there are many CPUs. They
@@ -74,6 +77,14 @@ int uring_check(bool survives, struct error *err);
  */
 int uring_start(const struct uring_server *server, unsigned threads,
 		struct uring **ret, struct error *err);
+
+/*
+ * The same with those that are kept, borrowed until uring_free(): as a server
+ * before has left them.
+ */
+int uring_start_kept(const struct uring_server *server,
+		     const struct uring_kept *kept, struct uring **ret,
+		     struct error *err);
 void uring_free(struct uring *uring); /* once all threads have ended */
 
 /*

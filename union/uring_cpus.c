@@ -7,6 +7,9 @@
 
 #include "base/cleanup.h"
 
+#define THREADS_SUM 256 /* at first, of all queues */
+#define THREADS_MIN 2   /* of a queue */
+
 #define POSSIBLE "/sys/devices/system/cpu/possible"
 
 /* "3" or "0-3" at @at; how many, and @at is behind it. */
@@ -55,4 +58,13 @@ int uring_cpus_possible(void)
 		return -errno;
 	list[n] = '\0';
 	return uring_cpus_parse(list);
+}
+
+unsigned uring_cpus_threads(unsigned queues, unsigned threads)
+{
+	unsigned most = THREADS_SUM / queues;
+
+	if (most < THREADS_MIN)
+		most = THREADS_MIN;
+	return threads < most ? threads : most;
 }

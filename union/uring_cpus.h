@@ -11,4 +11,12 @@ int uring_cpus_possible(void);
 /* The same of its list, as "0-3,8\n"; -EINVAL: it is none. */
 int uring_cpus_parse(const char *list);
 
+/*
+ * Threads, each with an entry, for each of so many queues, so that there are
+ * not too many in all.
+ *
+ * @threads  wanted; 1 or more
+ */
+unsigned uring_cpus_threads(unsigned queues, unsigned threads);
+
 #endif

@@ -22,21 +22,29 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "union/uring_record.h"
 #include "union/uring_wire.h"
 
 #define URING_ENTRIES_MAX 2048
 #define URING_PAYLOAD     (1u << 20) /* bytes; the largest of libfuse */
 #define URING_REQUEST_MAX (URING_PAYLOAD + 4096) /* with its headers */
 
-struct uring_entry {
+/* The memory of an entry. */
+struct uring_place {
 	struct uring_headers *headers;
-	char *payload; /* URING_PAYLOAD bytes */
+	char *payload;               /* URING_PAYLOAD bytes */
+	struct uring_record *record; /* NULL: it ends with the server */
+	unsigned number;             /* of one that does not */
+};
+
+struct uring_entry {
+	struct uring_place place;
 	unsigned queue;
 
 	pthread_mutex_t lock;
 	pthread_cond_t answered;
 	const void *owner;
-	uint64_t unique;    /* of the request in it; 0: none */
+	uint64_t unique;    /* of the request in it, as it is served; 0: none */
 	uint64_t commit_id; /* that the kernel wants back with its reply */
 	bool replied;
 };
@@ -46,8 +54,13 @@ struct uring_entries {
 	atomic_uint count; /* those being made among them, still NULL */
 };
 
-/* One more, of @owner. NULL: no memory, or there are too many. */
+/*
+ * One more, of @owner. NULL: no memory, or there are too many.
+ *
+ * @place  its memory, borrowed until uring_entries_done(); NULL: it gets some
+ */
 struct uring_entry *uring_entry_new(struct uring_entries *entries,
+				    const struct uring_place *place,
 				    unsigned queue, const void *owner);
 void uring_entries_done(struct uring_entries *entries);
 
@@ -55,12 +68,21 @@ void uring_entries_done(struct uring_entries *entries);
  * The kernel has put a request into @entry: copy it, as /dev/fuse would have
  * given it. It is answered by uring_entries_reply() from now on.
  *
- * @data  URING_REQUEST_MAX bytes
+ * @data       URING_REQUEST_MAX bytes
+ * @published  of its ring, if that is kept (struct uring_counts): a killed
+ *             server leaves it to uring_entry_again() from now on
  *
  * Returns its length, or -EPROTO when it says sizes that cannot be; then it
  * is to be answered with EIO.
  */
-int uring_entry_begin(struct uring_entry *entry, void *data);
+int uring_entry_begin(struct uring_entry *entry, void *data,
+		      uint32_t published);
+
+/*
+ * A server that is no more had begun so: copy the same, as if the kernel had
+ * sent it again. Its length.
+ */
+int uring_entry_again(struct uring_entry *entry, void *data);
 
 /*
  * A reply as one would write it to /dev/fuse. Its length, or -ENOENT: no such
@@ -82,8 +104,9 @@ bool uring_entry_wait(struct uring_entry *entry, const void *owner);
  */
 uint64_t uring_entry_end(struct uring_entry *entry, const void *owner);
 
-/* The queue of the entry with that request; -ENOENT: there is none. */
-int uring_entries_find(struct uring_entries *entries, uint64_t unique);
+/* The entry with that request, which may go on meanwhile; NULL. */
+const struct uring_entry *uring_entries_find(struct uring_entries *entries,
+					     uint64_t unique);
 
 /*
  * Take the entry with that request for @owner, answered with @error (negative)

@@ -19,15 +19,15 @@ static struct uring_entry *entry;
 
 static void fill(const uint8_t *data, size_t size)
 {
-	size_t headers = sizeof(*entry->headers);
+	size_t headers = sizeof(*entry->place.headers);
 
 	if (size > headers + URING_PAYLOAD)
 		size = headers + URING_PAYLOAD;
 	if (size < headers)
 		headers = size;
-	memset(entry->headers, 0, sizeof(*entry->headers));
-	memcpy(entry->headers, data, headers);
-	memcpy(entry->payload, data + headers, size - headers);
+	memset(entry->place.headers, 0, sizeof(*entry->place.headers));
+	memcpy(entry->place.headers, data, headers);
+	memcpy(entry->place.payload, data + headers, size - headers);
 }
 
 static void check_reply(uint64_t unique)
@@ -40,7 +40,7 @@ static void check_reply(uint64_t unique)
 	const struct iovec iov = {&out, sizeof(out)};
 
 	assert(uring_entries_reply(&entries, NULL, &iov, 1) == sizeof(out));
-	assert(entry->headers->ring.payload_size == 0);
+	assert(entry->place.headers->ring.payload_size == 0);
 	(void)uring_entry_end(entry, &entries); /* of whatever number */
 }
 
@@ -52,13 +52,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	int length;
 
 	if (!entry) {
-		entry = uring_entry_new(&entries, 0, &entries);
+		entry = uring_entry_new(&entries, NULL, 0, &entries);
 		request = malloc(URING_REQUEST_MAX);
 	}
 	assert(entry && request);
 	fill(data, size);
-	memcpy(&in, entry->headers->in_out, sizeof(in));
-	length = uring_entry_begin(entry, request);
+	memcpy(&in, entry->place.headers->in_out, sizeof(in));
+	length = uring_entry_begin(entry, request, 0);
 	assert(length == -EPROTO || (uint32_t)length == in.len);
 	if (length > 0)
 		assert(memcmp(request, &in, sizeof(in)) == 0);

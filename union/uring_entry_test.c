@@ -24,8 +24,8 @@ static int setup(void **state)
 {
 	(void)state;
 	memset(&entries, 0, sizeof(entries));
-	one = uring_entry_new(&entries, 0, &me);
-	two = uring_entry_new(&entries, 1, &me);
+	one = uring_entry_new(&entries, NULL, 0, &me);
+	two = uring_entry_new(&entries, NULL, 1, &me);
 	return one && two ? 0 : -1;
 }
 
@@ -46,14 +46,14 @@ static int put(struct uring_entry *entry, uint64_t unique, size_t op,
 		.unique = unique,
 	};
 
-	memcpy(entry->headers->in_out, &in, sizeof(in));
-	memset(entry->headers->op_in, 'o', op);
-	memcpy(entry->payload, payload, strlen(payload) + 1);
-	entry->headers->ring = (struct uring_ent_in_out){
+	memcpy(entry->place.headers->in_out, &in, sizeof(in));
+	memset(entry->place.headers->op_in, 'o', op);
+	memcpy(entry->place.payload, payload, strlen(payload) + 1);
+	entry->place.headers->ring = (struct uring_ent_in_out){
 		.commit_id = unique + 1000,
 		.payload_size = (uint32_t)strlen(payload) + 1,
 	};
-	return uring_entry_begin(entry, data);
+	return uring_entry_begin(entry, data, 0);
 }
 
 static int reply(struct uring_entry *first, uint64_t unique, int error,
@@ -83,7 +83,7 @@ static struct fuse_out_header out_of(const struct uring_entry *entry)
 {
 	struct fuse_out_header out;
 
-	memcpy(&out, entry->headers->in_out, sizeof(out));
+	memcpy(&out, entry->place.headers->in_out, sizeof(out));
 	return out;
 }
 
@@ -108,29 +108,29 @@ static void a_request_is_as_it_was_read(void **state)
 static void sizes_that_cannot_be_are_refused(void **state)
 {
 	struct fuse_in_header in = {.unique = 7};
-	struct uring_ent_in_out *ring = &one->headers->ring;
+	struct uring_ent_in_out *ring = &one->place.headers->ring;
 
 	(void)state;
 	in.len = sizeof(in) - 1;
-	memcpy(one->headers->in_out, &in, sizeof(in));
-	assert_int_equal(uring_entry_begin(one, data), -EPROTO);
+	memcpy(one->place.headers->in_out, &in, sizeof(in));
+	assert_int_equal(uring_entry_begin(one, data, 0), -EPROTO);
 	in.len = sizeof(in) + 8;
-	memcpy(one->headers->in_out, &in, sizeof(in));
+	memcpy(one->place.headers->in_out, &in, sizeof(in));
 	ring->payload_size = 9; /* more than all */
-	assert_int_equal(uring_entry_begin(one, data), -EPROTO);
+	assert_int_equal(uring_entry_begin(one, data, 0), -EPROTO);
 	in.len = sizeof(in) + URING_OP_IN_SIZE + 1;
-	memcpy(one->headers->in_out, &in, sizeof(in));
+	memcpy(one->place.headers->in_out, &in, sizeof(in));
 	ring->payload_size = 0;
-	assert_int_equal(uring_entry_begin(one, data), -EPROTO);
+	assert_int_equal(uring_entry_begin(one, data, 0), -EPROTO);
 	in.len = UINT32_MAX;
-	memcpy(one->headers->in_out, &in, sizeof(in));
+	memcpy(one->place.headers->in_out, &in, sizeof(in));
 	ring->payload_size = URING_PAYLOAD + 1;
-	assert_int_equal(uring_entry_begin(one, data), -EPROTO);
+	assert_int_equal(uring_entry_begin(one, data, 0), -EPROTO);
 	/* The largest there is; and it can be answered, as those can. */
 	in.len = sizeof(in) + URING_OP_IN_SIZE + URING_PAYLOAD;
-	memcpy(one->headers->in_out, &in, sizeof(in));
+	memcpy(one->place.headers->in_out, &in, sizeof(in));
 	ring->payload_size = URING_PAYLOAD;
-	assert_int_equal(uring_entry_begin(one, data), in.len);
+	assert_int_equal(uring_entry_begin(one, data, 0), in.len);
 	assert_true(reply(one, 7, -EIO, "") > 0);
 }
 
@@ -145,12 +145,12 @@ static void a_reply_goes_to_its_request(void **state)
 	assert_int_equal(out_of(two).unique, 8);
 	assert_int_equal(out_of(two).error, 0);
 	assert_int_equal(out_of(two).len, sizeof(struct fuse_out_header) + 4);
-	assert_int_equal(two->headers->ring.payload_size, 4);
-	assert_memory_equal(two->payload, "text", 4);
+	assert_int_equal(two->place.headers->ring.payload_size, 4);
+	assert_memory_equal(two->place.payload, "text", 4);
 	assert_int_equal(reply(NULL, 7, -ENOENT, ""),
 			 sizeof(struct fuse_out_header));
 	assert_int_equal(out_of(one).error, -ENOENT);
-	assert_int_equal(one->headers->ring.payload_size, 0);
+	assert_int_equal(one->place.headers->ring.payload_size, 0);
 	assert_int_equal(uring_entry_end(one, &me), 1007);
 	assert_int_equal(uring_entry_end(two, &me), 1008);
 	assert_int_equal(uring_entry_end(two, &me), 0);
@@ -165,8 +165,8 @@ static void what_is_in_no_entry_belongs_elsewhere(void **state)
 	assert_int_equal(reply(one, 7, 0, "again"), -ENOENT);
 	assert_int_equal(uring_entry_end(one, &me), 1007);
 	assert_int_equal(reply(one, 7, 0, "late"), -ENOENT);
-	assert_memory_equal(one->payload, "x", 1);
-	assert_int_equal(uring_entries_find(&entries, 7), -ENOENT);
+	assert_memory_equal(one->place.payload, "x", 1);
+	assert_null(uring_entries_find(&entries, 7));
 }
 
 static void a_reply_that_is_too_long_is_eio(void **state)
@@ -181,7 +181,7 @@ static void a_reply_that_is_too_long_is_eio(void **state)
 	put(one, 7, 0, "a");
 	assert_int_equal(uring_entries_reply(&entries, one, iov, 2), -EINVAL);
 	assert_int_equal(out_of(one).error, -EIO);
-	assert_int_equal(one->headers->ring.payload_size, 0);
+	assert_int_equal(one->place.headers->ring.payload_size, 0);
 	assert_int_equal(uring_entry_end(one, &me), 1007);
 	put(one, 7, 0, "a");
 	iov[1].iov_len = URING_PAYLOAD;
@@ -207,14 +207,14 @@ static void another_thread_may_reply(void **state)
 	assert_int_equal(pthread_join(thread, &result), 0);
 	assert_ptr_equal(result, &me);
 	assert_int_equal(uring_entry_end(one, &me), 1007);
-	assert_memory_equal(one->payload, "late", 4);
+	assert_memory_equal(one->place.payload, "late", 4);
 }
 
 static void who_hangs_loses_the_entry(void **state)
 {
 	(void)state;
 	put(two, 8, 0, "a");
-	assert_int_equal(uring_entries_find(&entries, 8), 1);
+	assert_ptr_equal(uring_entries_find(&entries, 8), two);
 	assert_ptr_equal(uring_entries_take(&entries, 8, -EIO, &other), two);
 	assert_int_equal(out_of(two).error, -EIO);
 	/* It comes back. */
@@ -232,7 +232,7 @@ static void who_hangs_after_its_reply_is_not_answered_twice(void **state)
 	assert_true(reply(one, 7, 0, "right") > 0);
 	assert_ptr_equal(uring_entries_take(&entries, 7, -EIO, &other), one);
 	assert_int_equal(out_of(one).error, 0);
-	assert_memory_equal(one->payload, "right", 5);
+	assert_memory_equal(one->place.payload, "right", 5);
 	assert_int_equal(uring_entry_end(one, &other), 1007);
 }
 
@@ -241,10 +241,10 @@ static void there_are_only_so_many(void **state)
 	unsigned n = 2;
 
 	(void)state;
-	while (uring_entry_new(&entries, 0, &me))
+	while (uring_entry_new(&entries, NULL, 0, &me))
 		n++;
 	assert_int_equal(n, URING_ENTRIES_MAX);
-	assert_null(uring_entry_new(&entries, 0, &me));
+	assert_null(uring_entry_new(&entries, NULL, 0, &me));
 }
 
 static void cpus_are_counted(void **state)
@@ -263,6 +263,15 @@ static void cpus_are_counted(void **state)
 	assert_true(uring_cpus_possible() > 0);
 }
 
+static void each_queue_has_threads_but_not_too_many(void **state)
+{
+	(void)state;
+	assert_int_equal(uring_cpus_threads(2, 8), 8);
+	assert_int_equal(uring_cpus_threads(64, 8), 4);
+	assert_int_equal(uring_cpus_threads(512, 8), 2);
+	assert_int_equal(uring_cpus_threads(512, 1), 1);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, done)
@@ -277,6 +286,7 @@ int main(void)
 		TEST(who_hangs_after_its_reply_is_not_answered_twice),
 		TEST(there_are_only_so_many),
 		cmocka_unit_test(cpus_are_counted),
+		cmocka_unit_test(each_queue_has_threads_but_not_too_many),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -166,23 +166,12 @@ static void it_is_off_when_a_thread_cannot_be_prepared(void **state)
 	uring_free(NULL);
 }
 
-/* Whatever the kernel offers: it would lose what a killed server had. */
-static void a_union_that_survives_has_no_ring(void **state)
-{
-	struct error err = {0};
-
-	(void)state;
-	assert_int_equal(uring_check(true, &err), -EOPNOTSUPP);
-	assert_non_null(strstr(error_text(&err), "would be lost"));
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_entry_that_is_refused_means_dev_fuse),
 		cmocka_unit_test(threads_end_when_it_is_not_wanted),
 		cmocka_unit_test(it_is_off_when_a_thread_cannot_be_prepared),
-		cmocka_unit_test(a_union_that_survives_has_no_ring),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -126,7 +126,7 @@ sent_again() {
 test_is_so_too_while_its_server_is_killed() {
 	sent_again
 	place one
-	OPTIONS=survive=yes model one --killing --shrink --seed "${SEED:-1}" --seeds "${KILL_SEEDS:-${SEEDS:-10}}"
+	OPTIONS=survive=yes${OPTIONS:+,$OPTIONS} model one --killing --shrink --seed "${SEED:-1}" --seeds "${KILL_SEEDS:-${SEEDS:-10}}"
 }
 
 test_is_so_too_while_its_server_is_killed_and_branches_are_drained() {

@@ -3,13 +3,15 @@
 # The server of a union is killed before and after system calls of each
 # operation: who asked sees it done, once, by the next server. ONCE_FULL=1: all
 # of its calls (an hour); else one of them here and there (STEP: one of so many).
-# And at any moment of what many do at once (KILLS: so often).
+# And at any moment of what many do at once (KILLS: so often). OPTIONS: more of the
+# union.
 . "$(dirname "$0")/../lib.sh"
 need_root
 need python3 pgrep setfattr
 [ -c /dev/fuse ] || skip_all "needs /dev/fuse"
 D=$TEST_DIR
 M=$D/mnt
+GIVEN=${OPTIONS:-} # for all of them
 
 sent_again() { # by the kernel, what was not answered
 	local major minor
@@ -30,7 +32,7 @@ branches() {
 }
 # One thread, so that its N-th call is the N-th of the operation.
 start() {
-	trib-union -o "survive=yes,threads=${THREADS:-1},policy=ff,log=$D/log${OPTIONS:+,$OPTIONS}" \
+	trib-union -o "survive=yes,threads=${THREADS:-1},policy=ff,log=$D/log${OPTIONS:+,$OPTIONS}${GIVEN:+,$GIVEN}" \
 		"$D/a:$D/b" "$M"
 }
 # Who else has it in a mount namespace of its own keeps the server.

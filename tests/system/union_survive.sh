@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A union whose server is killed goes on as if nothing had been.
+# A union whose server is killed goes on as if nothing had been. OPTIONS: more of
+# the union.
 . "$(dirname "$0")/../lib.sh"
 need_root
 need mkfs.ext4 jq python3 getfattr setfattr pgrep fio
@@ -34,7 +35,7 @@ WITHOUT= # --without=resend
 union() { # [OPTIONS]
 	sent_again
 	branches
-	trib-union $WITHOUT -o "survive=yes,log=$D/log${1:+,$1}" "$D/a:$D/b" "$M"
+	trib-union $WITHOUT -o "survive=yes,log=$D/log${1:+,$1}${OPTIONS:+,$OPTIONS}" "$D/a:$D/b" "$M"
 	at_exit umount -l "$M"
 	at_exit end_holder
 }

@@ -95,29 +95,24 @@ test_a_kernel_without_it_is_served_by_dev_fuse() {
 # Before the kernel is told: it would wait for us.
 test_who_cannot_have_rings_is_served_by_dev_fuse() {
 	turn Y
-	(prlimit --nofile=24:24 --pid "$BASHPID" && union passthrough=auto)
-	at_exit umount -l "$M"
-	serves
-	same "$(stat_of io_uring)" false
-	grep -q "by /dev/fuse: prepare io_uring: Too many open files" "$D/log"
+	local survive
+	for survive in no yes; do
+		(prlimit --nofile=24:24 --pid "$BASHPID" && union survive=$survive)
+		at_exit umount -l "$M"
+		serves
+		same "$(stat_of io_uring)" false
+		grep -q "by /dev/fuse: prepare io_uring: Too many open files" "$D/log"
+		umount "$M"
+		eventually 30 nobody_serves
+	done
 }
 
-# Those of a ring would be lost with a server that is killed.
-test_a_union_that_survives_is_served_by_dev_fuse() {
+test_one_that_ends_with_its_server_has_rings_of_its_own() {
 	turn Y
-	union survive=yes
+	union survive=no
+	eventually 30 is_on
 	serves
-	same "$(stat_of io_uring)" false
-	same "$(setting io_uring)" false
-	grep -q "by /dev/fuse: those of a ring would be lost" "$D/log"
-	local pid
-	pid=$(setting pid)
-	kill -9 "$pid" # it serves until it is unmounted
-	serves
-	same "$(setting io_uring)" false
-	[ "$(setting pid)" != "$pid" ]
-	umount "$M"
-	eventually 30 nobody_serves
+	! pgrep -f -- "--holder-fd=3 .* $M\$"
 }
 
 # Threads and descriptors end with it.
@@ -133,9 +128,10 @@ test_it_ends_with_the_mount() {
 }
 
 # SCRIPT TEST...: with its own branches and directory
+ALSO= # options
 again() {
 	turn Y
-	OPTIONS=io_uring=auto "$TOP/tests/system/$1" "${@:2}" >"$D/again.out" 2>&1 || {
+	OPTIONS=io_uring=auto${ALSO:+,$ALSO} "$TOP/tests/system/$1" "${@:2}" >"$D/again.out" 2>&1 || {
 		grep -v '^ok' "$D/again.out" | tail -n 40
 		fail "$1 fails over io_uring"
 	}
@@ -150,8 +146,17 @@ test_behaves_as_over_dev_fuse() {
 	again union_times.sh test_everything_was_born_when_its_branch_says
 	again union_live.sh test_names_on_an_added_branch_appear
 }
+test_behaves_so_with_rings_of_its_own() {
+	ALSO=survive=no
+	again union.sh test_special_files_links_and_attributes
+	again union_live.sh test_names_on_an_added_branch_appear
+	SEEDS=4 again union_model.sh test_is_as_one_plain_directory
+}
 test_hung_branches_hold_up_nobody_else() {
-	again union_hurt.sh test_a_branch_that_hangs_holds_up_only_who_asks_it
+	local ALSO
+	for ALSO in "" survive=no; do
+		again union_hurt.sh test_a_branch_that_hangs_holds_up_only_who_asks_it
+	done
 }
 test_a_write_is_answered_by_who_moves_its_file() {
 	again union_drain.sh test_a_write_that_meets_a_full_branch_moves_its_file
