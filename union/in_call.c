@@ -13,9 +13,9 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 
-#define TEXT_MAX   4096     /* bytes of a file of proc */
-#define WORDS_MAX  8        /* of syscall: its number, arguments, sp, pc */
-#define PF_EXITING 0x4ul    /* linux/sched.h */
+#define TEXT_MAX   4096  /* bytes of a file of proc */
+#define WORDS_MAX  8     /* of syscall: its number, arguments, sp, pc */
+#define PF_EXITING 0x4ul /* linux/sched.h */
 #define OWN_FD     "/proc/self/fd/" /* as proc_path.h has it */
 
 /* A file of the thread's folder in proc; owned, or NULL. */
@@ -47,9 +47,9 @@ static bool get_call(pid_t process, pid_t thread, unsigned long *ret)
 {
 	auto_free char *text = read_text(process, thread, "syscall");
 
-	return text && sscanf(text, "%lu %lx %lx %lx %lx %lx %lx", &ret[0],
-			      &ret[1], &ret[2], &ret[3], &ret[4], &ret[5],
-			      &ret[6]) == 7;
+	return text &&
+	       sscanf(text, "%lu %lx %lx %lx %lx %lx %lx", &ret[0], &ret[1],
+		      &ret[2], &ret[3], &ret[4], &ret[5], &ret[6]) == 7;
 }
 
 /* -1: it is no descriptor. */

@@ -11,7 +11,7 @@
 #include <sys/types.h>
 
 enum in_call {
-	IN_CALL_NONE, /* it has ended, or ends: it calls for nothing more */
+	IN_CALL_NONE,   /* it has ended, or ends: it calls for nothing more */
 	IN_CALL_KERNEL, /* of /dev/fuse: for the kernel, and for no branch */
 	IN_CALL_MOUNTS,
 	IN_CALL_UNKNOWN, /* it waits, and that cannot be told */
