@@ -15,6 +15,7 @@
 #include "union/clone_dir.h"
 #include "union/dir_fd.h"
 #include "union/inode_number.h"
+#include "union/node_record.h"
 #include "union/number_keep.h"
 #include "union/once.h"
 #include "union/quietly.h"
@@ -207,9 +208,12 @@ static int remove_copy(struct unionfs *fs, const struct branch *branch,
 		r = quietly_begin(fs, branch->id, parent_fd, &quietly);
 	if (r < 0)
 		return r;
+	node_record_going(&fs->nodes, copy, true);
 	r = number_keep_remove_copy(branch, parent_fd, name, node->ino);
 	if (r == 0)
 		node_copy_gone(&fs->nodes, branch->id, &copy->handle, NULL);
+	else
+		node_record_going(&fs->nodes, copy, false);
 	quietly_end(fs, parent_fd, &quietly);
 	return r;
 }

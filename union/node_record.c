@@ -66,7 +66,7 @@ int node_record_copy(struct node_table *table, struct copy *copy)
 	record->type = copy->handle.type;
 	record->branch = (uint16_t)copy->branch;
 	record->length = (uint8_t)copy->handle.length;
-	atomic_store(&record->gone, false);
+	atomic_store(&record->gone, 0);
 	memcpy(record->data, copy->handle.data, copy->handle.length);
 	atomic_store(&record->generation, copy->node->generation);
 	return 0;
@@ -126,7 +126,15 @@ void node_record_buried(struct node_table *table, const struct node *node)
 void node_record_gone(struct node_table *table, const struct copy *copy)
 {
 	if (table->state)
-		atomic_store(&record_of(table, copy)->gone, true);
+		atomic_store(&record_of(table, copy)->gone, STATE_COPY_GONE);
+}
+
+void node_record_going(struct node_table *table, const struct copy *copy,
+		       bool going)
+{
+	if (table->state)
+		atomic_store(&record_of(table, copy)->gone,
+			     going ? STATE_COPY_GOING : 0);
 }
 
 void node_record_use(struct node_table *table, const struct node *node)

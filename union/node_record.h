@@ -25,6 +25,13 @@ void node_record_copy_end(struct node_table *table, const struct copy *copy);
 void node_record_buried(struct node_table *table, const struct node *node);
 void node_record_gone(struct node_table *table, const struct copy *copy);
 
+/*
+ * @copy is about to be removed from its branch; or was not, after all. No lock
+ * is needed: killed in between, it is the next server that looks.
+ */
+void node_record_going(struct node_table *table, const struct copy *copy,
+		       bool going);
+
 /* node_lock() is held, the table's need not be. */
 void node_record_use(struct node_table *table, const struct node *node);
 void node_record_quiet(struct node_table *table, const struct copy *copy,

@@ -83,7 +83,7 @@ static int restore_copy(struct node_table *table, uint32_t place)
 			    &copy);
 	if (r < 0)
 		return r;
-	atomic_store(&copy->gone, record->gone);
+	atomic_store(&copy->gone, record->gone == STATE_COPY_GONE);
 	restore_quiet(table, copy);
 	return 0;
 }

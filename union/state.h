@@ -84,13 +84,16 @@ struct state_node {
 	uint32_t reserved[3];
 };
 
+#define STATE_COPY_GONE  1u
+#define STATE_COPY_GOING 2u /* it is about to be removed, or was just now */
+
 struct state_copy {
 	_Atomic uint64_t generation; /* the node's; else there is none */
 	uint64_t node;
 	int32_t type;
 	uint16_t branch;
 	uint8_t length;
-	atomic_bool gone;
+	_Atomic uint8_t gone; /* STATE_COPY_GONE and so on; 0: it is there */
 	uint8_t data[HANDLE_MAX];
 };
 

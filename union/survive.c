@@ -283,6 +283,35 @@ static int add_roots(struct unionfs *fs)
 	return r;
 }
 
+/* Was it removed, before the server that did it could say so? */
+static void look_for_copy(struct unionfs *fs, struct state_copy *record)
+{
+	struct handle handle = {.length = record->length, .type = record->type};
+	const struct branch *branch;
+	auto_close int fd = -1;
+
+	if (record->branch >= fs->branches.count ||
+	    !branch_usable(record->branch))
+		return;
+	branch = fs->branches.items[record->branch];
+	memcpy(handle.data, record->data, record->length);
+	fd = handle_open(branch->root_fd, &handle, O_PATH);
+	if (fd == -ESTALE)
+		node_copy_gone(&fs->nodes, branch->id, &handle, NULL);
+	else if (fd >= 0)
+		atomic_store(&record->gone, 0);
+}
+
+static void look_for_copies(struct unionfs *fs)
+{
+	uint64_t i, used = fs->state->header->copies_used;
+
+	for (i = 0; i < used; i++)
+		if (fs->state->copies[i].generation &&
+		    fs->state->copies[i].gone == STATE_COPY_GOING)
+			look_for_copy(fs, &fs->state->copies[i]);
+}
+
 static void forget_again(void *context, uint64_t node)
 {
 	struct unionfs *fs = context;
@@ -308,6 +337,8 @@ int survive_restore(struct unionfs *fs)
 		r = open_restore(fs);
 	if (r == 0 && fuse_fd >= 0)
 		r = add_roots(fs);
+	if (r == 0 && fuse_fd >= 0)
+		look_for_copies(fs);
 	while (r == 0 && (fd = keep_take_any(&token)) >= 0)
 		adopt(fs, token, fd);
 	if (r == 0)
