@@ -104,6 +104,13 @@ static int say_differ(const struct running *run, unsigned lane, unsigned i,
 	return 1;
 }
 
+/* Which names the lost branches lack, the next server cannot know. */
+static bool too_many_needless(const struct running *run)
+{
+	return !run->place->killing &&
+	       run->told->needless > HURTING_NEEDLESS_MAX(run->told->done);
+}
+
 /*
  * Has the union refused @op, which came to @text, as it has lost a file
  * system? Then the plain tree is not asked. Anything that it was not to
@@ -124,8 +131,7 @@ static bool was_refused(const struct running *run, const struct op *op,
 	run->told->refused++;
 	eio = hurting_judge(&run->hurting, op);
 	run->told->needless += eio == HURTING_NEEDLESS;
-	*differs = eio == HURTING_WRONG ||
-		   run->told->needless > HURTING_NEEDLESS_MAX(run->told->done);
+	*differs = eio == HURTING_WRONG || too_many_needless(run);
 	return true;
 }
 
