@@ -180,7 +180,7 @@ help:
 	  'make check-tsan   unit tests under ThreadSanitizer' \
 	  'make check-engine pools: models, power failures, images; SEEDS=N (10), SEED=N' \
 	  'make check-union  the union, also beside one directory: SEEDS=N (100), SEED=N (root)' \
-	  'make check-union-long  the same with thousands of seeds, and on full branches' \
+	  'make check-union-long  thousands of seeds of every variant: kills, drains, losses, full branches (hours)' \
 	  'make check-system wire and whole-system tests (root)' \
 	  'make check-wire   the servers of the wire before the clients of others (root)' \
 	  'make check-csi    the driver against every rule of CSI, on hosts of this machine (root)' \
@@ -233,7 +233,9 @@ check-union: all
 	$(Q)tests/run --name union --timeout 900 --jobs 2 $(UNION_TESTS)
 
 check-union-long: all
-	$(Q)SEEDS=$(or $(SEEDS),3000) LITTLE_SEEDS=$(or $(SEEDS),500) tests/run --name union-long \
+	$(Q)SEEDS=$(or $(SEEDS),3000) KILL_SEEDS=$(or $(SEEDS),1500) DRAIN_SEEDS=$(or $(SEEDS),1000) \
+	  HURT_SEEDS=$(or $(SEEDS),500) LITTLE_SEEDS=$(or $(SEEDS),500) KILL_DRAIN_SEEDS=$(or $(SEEDS),1000) \
+	  KILL_LITTLE_SEEDS=$(or $(SEEDS),300) KILL_HURT_SEEDS=$(or $(SEEDS),1000) tests/run --name union-long \
 	  --timeout 36000 tests/system/union_model.sh
 
 check-wire: all

@@ -6,6 +6,9 @@
 #
 #	[SEED=N] [SEEDS=N] [HURT_SEEDS=N] [OPTIONS=O] tests/system/union_model.sh
 #
+# How many seeds of each variant: SEEDS (the plain one), KILL_SEEDS (its server
+# is killed), DRAIN_SEEDS, HURT_SEEDS (a file system is lost), LITTLE_SEEDS (full
+# branches), KILL_DRAIN_SEEDS, KILL_HURT_SEEDS, KILL_LITTLE_SEEDS (both at once).
 # What fails is printed with its seed and the few calls that it takes; again
 # by SEED=N SEEDS=1.
 . "$(dirname "$0")/../lib.sh"
@@ -146,10 +149,26 @@ test_a_file_system_is_lost_and_servers_are_killed() {
 	OPTIONS=survive=yes hurting one --killing --seed "${SEED:-501}" --seeds "${KILL_HURT_SEEDS:-${SEEDS:-8}}"
 }
 
-test_is_so_too_while_files_move_from_full_branches() {
-	[ -n "${LITTLE_SEEDS:-}" ] || skip "takes long: by make check-union-long"
+test_is_so_too_while_its_server_is_killed_and_branches_are_drained() {
+	sent_again
+	place one
+	OPTIONS=survive=yes model one --killing --draining --seed "${SEED:-301}" --seeds "${KILL_DRAIN_SEEDS:-${SEEDS:-8}}"
+}
+
+test_is_so_too_while_its_server_is_killed_and_files_move_from_full_branches() {
+	sent_again
 	place one 160K
-	model one --little --count 1000 --seed 1 --seeds "$LITTLE_SEEDS"
+	OPTIONS=survive=yes model one --killing --little --count 1000 --seed "${SEED:-401}" --seeds "${KILL_LITTLE_SEEDS:-${SEEDS:-4}}"
+}
+
+test_a_file_system_is_lost_and_servers_are_killed() {
+	sent_again
+	OPTIONS=survive=yes hurting one --killing --seed "${SEED:-501}" --seeds "${KILL_HURT_SEEDS:-${SEEDS:-8}}"
+}
+
+test_is_so_too_while_files_move_from_full_branches() {
+	place one 160K
+	model one --little --count 1000 --seed 1 --seeds "${LITTLE_SEEDS:-8}"
 }
 
 # A comparison that finds nothing is worth nothing.
