@@ -87,9 +87,8 @@ static void wait_for_all(int patience_ms)
 	int64_t start = clock_ms(), last = start + 10 * (int64_t)patience_ms;
 	int64_t now = start;
 
-	while (probe.busy &&
-	       (now - start < patience_ms ||
-		(now < last && !hanging_thread(getpid(), 0)))) {
+	while (probe.busy && (now - start < patience_ms ||
+			      (now < last && !hanging_thread(getpid(), 0)))) {
 		wait_a_moment();
 		now = clock_ms();
 	}

@@ -15,8 +15,9 @@
 /*
  * Each of the branches in @state that is set in @wanted is opened by its path,
  * by a thread of its own, and asked. Returns when all have come back, or after
- * @patience_ms and one of them waits in the kernel. @ret_answers: BRANCH_MAX of each; true, too, for one that says
- * an error, or for want of a thread. Once a process, by the main thread.
+ * @patience_ms and one of them waits in the kernel. @ret_answers: BRANCH_MAX of
+ * each; true, too, for one that says an error, or for want of a thread. Once a
+ * process, by the main thread.
  */
 void branch_probe(struct state *state, const bool *wanted, int patience_ms,
 		  bool *ret_answers);

@@ -19,7 +19,7 @@
 #include "union/met.h"
 
 #define PAUSE_MS    20
-#define SAID_AFTER  25 /* tries: nobody else is held up for less */
+#define SAID_AFTER  25   /* tries: nobody else is held up for less */
 #define FDINFO_MAX  4096 /* bytes */
 #define THREADS_MAX 4096 /* of one process */
 #define SETS        (BRANCH_MAX / 64)
@@ -129,8 +129,7 @@ static bool learn_thread(struct dying *dying, const struct state *state,
 	switch (in_call_get(dying->pid, tid, mounts)) {
 	case IN_CALL_NONE:
 	case IN_CALL_KERNEL: return true;
-	case IN_CALL_MOUNTS:
-		return add_called(dying, state, thread, mounts);
+	case IN_CALL_MOUNTS: return add_called(dying, state, thread, mounts);
 	case IN_CALL_UNKNOWN:
 	case IN_CALL_GOES_ON:
 	default: return add_met(dying, thread);

@@ -49,8 +49,8 @@ unsigned dying_servers_poll(const struct dying_servers *servers,
 
 	for (i = 0; i < KEEP_DYING_MAX; i++)
 		if (servers->pidfds[i] >= 0)
-			ret[count++] = (struct pollfd){
-				.fd = servers->pidfds[i], .events = POLLIN};
+			ret[count++] = (struct pollfd){.fd = servers->pidfds[i],
+						       .events = POLLIN};
 	return count;
 }
 

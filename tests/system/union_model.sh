@@ -141,23 +141,6 @@ test_is_so_too_while_its_server_is_killed_and_branches_are_drained() {
 test_is_so_too_while_its_server_is_killed_and_files_move_from_full_branches() {
 	sent_again
 	place one 160K
-	OPTIONS=survive=yes model one --killing --little --count 1000 --seed "${SEED:-401}" --seeds "${KILL_LITTLE_SEEDS:-${SEEDS:-8}}"
-}
-
-test_a_file_system_is_lost_and_servers_are_killed() {
-	sent_again
-	OPTIONS=survive=yes hurting one --killing --seed "${SEED:-501}" --seeds "${KILL_HURT_SEEDS:-${SEEDS:-8}}"
-}
-
-test_is_so_too_while_its_server_is_killed_and_branches_are_drained() {
-	sent_again
-	place one
-	OPTIONS=survive=yes model one --killing --draining --seed "${SEED:-301}" --seeds "${KILL_DRAIN_SEEDS:-${SEEDS:-8}}"
-}
-
-test_is_so_too_while_its_server_is_killed_and_files_move_from_full_branches() {
-	sent_again
-	place one 160K
 	OPTIONS=survive=yes model one --killing --little --count 1000 --seed "${SEED:-401}" --seeds "${KILL_LITTLE_SEEDS:-${SEEDS:-4}}"
 }
 
@@ -168,7 +151,7 @@ test_a_file_system_is_lost_and_servers_are_killed() {
 
 test_is_so_too_while_files_move_from_full_branches() {
 	place one 160K
-	model one --little --count 1000 --seed 1 --seeds "${LITTLE_SEEDS:-8}"
+	model one --little --count 1000 --seed 1 --seeds "${LITTLE_SEEDS:-4}"
 }
 
 # A comparison that finds nothing is worth nothing.
