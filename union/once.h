@@ -58,8 +58,9 @@ struct once_server {
 	/* Nor of this open file or directory, if there is such a one. It is
 	 * called by a thread that serves a request, in the node's gate. */
 	void (*drop)(void *context, uint64_t file);
-	/* Optional: write a reply to the kernel. 0; or -errno, and it did not
-	 * want it. Once it is back the kernel has it, whoever is killed. */
+	/* Optional: write a reply, a whole header at least, to the kernel. 0;
+	 * or -errno, and it did not want it. Once it is back the kernel has it,
+	 * whoever is killed. */
 	int (*send)(void *context, const void *data, size_t length);
 	void *context;
 };

@@ -170,21 +170,32 @@ static size_t reply_max(const struct uring_entry *entry)
 							    : URING_PAYLOAD;
 }
 
+/* That of its payload which is there. */
+static struct iovec part_of(const struct iovec *iov, int i)
+{
+	const size_t head = i ? 0 : sizeof(struct fuse_out_header);
+
+	return (struct iovec){(char *)iov[i].iov_base + head,
+			      iov[i].iov_len - head};
+}
+
 static int reply(struct uring_entry *entry, const struct iovec *iov, int count)
 {
 	const struct fuse_out_header *out = iov[0].iov_base;
 	size_t used = 0, most = reply_max(entry);
+	struct iovec part;
 	int i;
 
-	for (i = 1; i < count; i++) {
-		if (iov[i].iov_len > most - used) {
+	for (i = 0; i < count; i++) {
+		part = part_of(iov, i);
+		if (part.iov_len > most - used) {
 			put_reply(entry, -EIO, 0);
 			return -EINVAL;
 		}
-		if (iov[i].iov_len)
-			memcpy(entry->place.payload + used, iov[i].iov_base,
-			       iov[i].iov_len);
-		used += iov[i].iov_len;
+		if (part.iov_len)
+			memcpy(entry->place.payload + used, part.iov_base,
+			       part.iov_len);
+		used += part.iov_len;
 	}
 	put_reply(entry, out->error, used);
 	return (int)(sizeof(*out) + used);

@@ -85,9 +85,9 @@ int uring_entry_begin(struct uring_entry *entry, void *data,
 int uring_entry_again(struct uring_entry *entry, void *data);
 
 /*
- * A reply as one would write it to /dev/fuse. Its length, or -ENOENT: no such
- * request is in an entry; -EINVAL: it is longer than a reply can be, and the
- * kernel gets EIO instead.
+ * A reply as one would write it to /dev/fuse, but with a whole header in the
+ * first part. Its length, or -ENOENT: no such request is in an entry; -EINVAL:
+ * it is longer than a reply can be, and the kernel gets EIO instead.
  *
  * @first  look there first; or NULL
  */

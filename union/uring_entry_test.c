@@ -169,6 +169,26 @@ static void what_is_in_no_entry_belongs_elsewhere(void **state)
 	assert_null(uring_entries_find(&entries, 7));
 }
 
+/* As one that is kept: once.h. */
+static void a_reply_may_be_in_one_piece(void **state)
+{
+	struct {
+		struct fuse_out_header out;
+		char text[8];
+	} whole = {.out = {.len = sizeof(whole), .unique = 7},
+		   .text = "1234567"};
+	const struct iovec iov = {&whole, sizeof(whole)};
+
+	(void)state;
+	put(one, 7, 0, "a");
+	assert_int_equal(uring_entries_reply(&entries, one, &iov, 1),
+			 sizeof(whole));
+	assert_int_equal(one->place.headers->ring.payload_size, 8);
+	assert_memory_equal(one->place.payload, "1234567", 8);
+	assert_int_equal(out_of(one).len, sizeof(whole));
+	assert_int_equal(uring_entry_end(one, &me), 1007);
+}
+
 static void a_reply_that_is_too_long_is_eio(void **state)
 {
 	auto_free char *large = malloc(URING_PAYLOAD + 1);
@@ -280,6 +300,7 @@ int main(void)
 		TEST(sizes_that_cannot_be_are_refused),
 		TEST(a_reply_goes_to_its_request),
 		TEST(what_is_in_no_entry_belongs_elsewhere),
+		TEST(a_reply_may_be_in_one_piece),
 		TEST(a_reply_that_is_too_long_is_eio),
 		TEST(another_thread_may_reply),
 		TEST(who_hangs_loses_the_entry),

@@ -78,13 +78,13 @@ test_each_server_uses_the_ring() {
 	local i
 	for i in 1 2 3; do
 		kill_server
-		is_on
+		eventually 30 is_on
 		same "$(cat "$M/f")" text
 	done
 	# It stays so, whatever is offered to those that are mounted now.
 	turn N
 	kill_server
-	is_on
+	eventually 30 is_on
 	none_failed
 	umount "$M"
 	eventually 30 gone
@@ -101,7 +101,7 @@ test_many_at_once_notice_nothing() {
 			sleep "0.0$((RANDOM % 90 + 10))"
 		done
 		load_ends
-		is_on
+		eventually 30 is_on
 		none_failed
 		umount "$M"
 		eventually 30 gone
@@ -118,7 +118,7 @@ test_servers_that_are_killed_as_they_begin_are_followed() {
 		sleep "0.00$((RANDOM % 9 + 1))"
 	done
 	load_ends
-	is_on
+	eventually 30 is_on
 	umount "$M"
 	eventually 30 gone
 }
@@ -174,7 +174,7 @@ test_the_server_goes_on_when_the_holder_is_killed() {
 		kill -9 "$(holder)"
 		sleep 1
 		load_ends
-		is_on
+		eventually 30 is_on
 		umount "$M"
 		eventually 30 gone
 	done
@@ -207,7 +207,7 @@ test_another_program_takes_over_with_the_ring() {
 	eventually 30 another_than "$pid"
 	same "$(cat <&$f)" kept
 	exec {f}<&-
-	is_on
+	eventually 30 is_on
 }
 
 # SCRIPT TEST...
