@@ -1,10 +1,10 @@
 $(eval $(call library,union,\
   union/again.c union/announce.c union/aside.c union/attrs.c union/backing_lost.c union/branch.c \
-  union/branch_health.c union/branch_identity.c union/birth.c union/branch_spec.c \
-  union/branch_probe.c union/bury.c union/clone_dir.c union/control.c union/control_client.c \
+  union/branch_health.c union/branch_identity.c union/branch_probe.c union/birth.c union/branch_spec.c \
+  union/bury.c union/clone_dir.c union/control.c union/control_client.c \
   union/control_command.c union/control_proto.c union/control_status.c \
   union/copy_data.c union/dir_fd.c union/dir_listing.c union/dir_offset.c union/dir_parts.c union/dir_read.c union/dir_turn.c \
-  union/dot_union.c union/drain.c union/dying.c union/dying_servers.c union/drain_dir.c union/drain_walk.c \
+  union/dot_union.c union/drain.c union/drain_dir.c union/drain_walk.c union/dying.c union/dying_servers.c \
   union/explain.c union/file_in_use.c union/find_names.c union/full.c \
   union/gate.c union/handle.c union/hanging.c union/heal.c union/held.c union/holder.c \
   union/in_call.c union/inode_number.c union/intent.c union/intent_recover.c union/keep.c union/lifeline.c union/limits.c \
@@ -28,6 +28,8 @@ $(eval $(call test_helper,union/outcomes,base,))
 $(eval $(call test_helper,union/random_io,base,))
 $(foreach t,branch branch_health control_proto dir_fd dir_offset gate handle hanging held holder inode_number intent keep limits live_remove merge met mounted names node node_lost node_restore open_table options pace policy policy_record policy_set quietly request statx survive unionfs uring uring_entry uring_kept,\
   $(eval $(call unit_test,union/$(t)_test,union)))
+$(foreach t,branch_probe dying in_call,\
+  $(eval $(call unit_test,union/$(t)_test,union,union/hang_kit.c)))
 $(eval $(call unit_test,union/again_test,union,union/again_acts.c union/again_tree.c))
 $(foreach t,intent_recover relocate remove_dir subdirs,\
   $(eval $(call unit_test,union/$(t)_test,union,union/branches_kit.c)))

@@ -209,7 +209,7 @@ static void take(int pidfd)
 {
 	struct dying *dying = &all[count];
 
-	dying->pidfd = pidfd;
+	*dying = (struct dying){.pidfd = pidfd};
 	dying->pid = pid_of(pidfd);
 	if (dying->pid)
 		count++;
@@ -222,6 +222,8 @@ void dying_begin(struct state *state)
 	unsigned i;
 	int fd;
 
+	while (count) /* of a test before */
+		fd_close(all[--count].pidfd);
 	for (i = 0; i < KEEP_DYING_MAX; i++) {
 		fd = keep_take(KEEP_DYING + i);
 		if (fd >= 0)
