@@ -194,17 +194,6 @@ static void *thread_main(void *context)
 	}
 }
 
-/* Of a server that was killed and whose thread hangs, so that it has not
- * ended: nobody will answer. */
-static bool is_of_the_dead(int fd)
-{
-	struct ucred peer;
-	socklen_t length = sizeof(peer);
-
-	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 &&
-	       peer.pid > 0 && dying_is(peer.pid);
-}
-
 /*
  * What keeps bind() from @address: -ECONNREFUSED: a socket that nobody listens
  * on, or will any more, its server was killed; 0: one that is served; else an
@@ -218,7 +207,7 @@ static int ask(const struct sockaddr_un *address)
 	if (fd < 0 ||
 	    connect(fd, (const struct sockaddr *)address, sizeof(*address)) < 0)
 		return errno == EAGAIN ? 0 : -errno; /* more wait than fit */
-	return is_of_the_dead(fd) ? -ECONNREFUSED : 0;
+	return dying_is_peer(fd) ? -ECONNREFUSED : 0;
 }
 
 /* Let @address be free: 0; -EADDRINUSE: that is not ours to do. */

@@ -2,6 +2,7 @@
 #include "union/control_client.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +16,11 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "union/control_proto.h"
+#include "union/dying.h"
 
 #define NEXT_MS       30000 /* for another server to serve */
 #define NEXT_PAUSE_MS 20
+#define LOOK_MS       500 /* whether who is asked can answer */
 
 static int connect_to(const char *path)
 {
@@ -32,6 +35,20 @@ static int connect_to(const char *path)
 	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
 		return -errno;
 	return take_fd(&fd);
+}
+
+/*
+ * False: nothing comes any more: a server that was killed, and cannot end,
+ * keeps the socket open.
+ */
+static bool wait_for_bytes(int fd)
+{
+	struct pollfd reply = {.fd = fd, .events = POLLIN};
+
+	while (poll(&reply, 1, LOOK_MS) <= 0)
+		if (dying_is_peer(fd))
+			return false;
+	return true;
 }
 
 /* Until the server closes; @ret owned, also after an error. */
@@ -50,6 +67,8 @@ static int read_reply(int fd, char **ret, size_t *ret_length)
 				return -EMSGSIZE;
 			*ret = bigger;
 		}
+		if (!wait_for_bytes(fd))
+			return -EPROTO;
 		n = read(fd, *ret + used, size - used);
 		if (n < 0 && errno == EINTR)
 			n = 1;

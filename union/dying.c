@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include "base/cleanup.h"
@@ -267,4 +268,14 @@ bool dying_is(int process)
 	case IN_CALL_UNKNOWN:
 	default: return is_listed(process);
 	}
+}
+
+bool dying_is_peer(int socket)
+{
+	struct ucred peer;
+	socklen_t length = sizeof(peer);
+
+	return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) ==
+		       0 &&
+	       peer.pid > 0 && dying_is(peer.pid);
 }

@@ -32,4 +32,7 @@ bool dying_withholds(unsigned branch);
 /* Was @process killed, or has it ended, and is there still? */
 bool dying_is(int process);
 
+/* And the process at the other end of this connected unix socket? */
+bool dying_is_peer(int socket);
+
 #endif
