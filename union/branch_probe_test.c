@@ -9,7 +9,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "union/fuse_mount.h"
 #include "union/hang_kit.h"
 
 #include <cmocka.h>
@@ -63,28 +62,11 @@ static void one_that_hangs_does_not(void **unused)
 	state_done(&state);
 }
 
-static void a_connection_is_known_by_where_it_is_mounted(void **unused)
-{
-	struct hang_fs fs;
-
-	(void)unused;
-	if (!hang_fs_can())
-		skip();
-	assert_int_equal(hang_fs_start(&fs), 0);
-	assert_false(fuse_mount_is(fs.fuse_fd, "/"));
-	assert_false(fuse_mount_is(STDIN_FILENO, fs.path));
-	if (!fuse_mount_is(fs.fuse_fd, fs.path))
-		print_message("this kernel does not say it\n");
-	hang_fs_end(&fs);
-	assert_false(fuse_mount_is(STDIN_FILENO, "/none"));
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(those_that_come_back_answer),
 		cmocka_unit_test(one_that_hangs_does_not),
-		cmocka_unit_test(a_connection_is_known_by_where_it_is_mounted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
