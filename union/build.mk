@@ -5,14 +5,14 @@ $(eval $(call library,union,\
   union/control_command.c union/control_proto.c union/control_status.c \
   union/copy_data.c union/dir_fd.c union/dir_listing.c union/dir_offset.c union/dir_parts.c union/dir_read.c union/dir_turn.c \
   union/dot_union.c union/drain.c union/drain_dir.c union/drain_walk.c union/dying.c union/dying_servers.c \
-  union/explain.c union/file_in_use.c union/find_names.c union/full.c \
+  union/explain.c union/file_in_use.c union/find_names.c union/full.c union/fuse_connection.c \
   union/gate.c union/handle.c union/hanging.c union/heal.c union/held.c union/holder.c \
   union/in_call.c union/inode_number.c union/intent.c union/intent_recover.c union/keep.c union/lifeline.c union/limits.c \
   union/live_add.c union/live_remove.c union/live_set.c union/lookup.c \
   union/merge.c union/met.c union/mount.c union/mounted.c union/move.c union/move_check.c union/move_copy.c union/moving.c union/names.c union/names_set.c \
   union/node.c union/node_bury.c union/node_copies.c union/node_index.c union/node_lost.c union/node_quiet.c \
   union/node_restore.c union/node_sleep.c \
-  union/node_slots.c union/node_unused.c union/number_keep.c union/once.c union/once_slots.c \
+  union/node_slots.c union/node_unused.c union/number_keep.c union/once.c union/once_slots.c union/pending_names.c \
   union/open_record.c union/open_table.c union/ops.c union/ops_attr.c \
   union/ops_dir.c union/ops_io.c union/ops_lookup.c union/ops_name.c \
   union/ops_open.c union/ops_rename.c union/ops_xattr.c union/options.c \
@@ -26,9 +26,9 @@ $(eval $(call library,union,\
 $(eval $(call program,trib-union,union/main.c,union))
 $(eval $(call test_helper,union/outcomes,base,))
 $(eval $(call test_helper,union/random_io,base,))
-$(foreach t,branch branch_health control_proto dir_fd dir_offset gate handle hanging held holder inode_number intent keep limits live_remove merge met mounted names node node_lost node_restore open_table options pace policy policy_record policy_set quietly request statx survive unionfs uring uring_entry uring_kept,\
+$(foreach t,branch branch_health control_proto dir_fd dir_offset gate handle hanging held holder inode_number intent keep limits live_remove merge met mounted names node node_lost node_restore open_table options pace pending_names policy policy_record policy_set quietly request statx survive unionfs uring uring_entry uring_kept,\
   $(eval $(call unit_test,union/$(t)_test,union)))
-$(foreach t,branch_probe dying in_call,\
+$(foreach t,branch_probe dying fuse_connection in_call,\
   $(eval $(call unit_test,union/$(t)_test,union,union/hang_kit.c)))
 $(eval $(call unit_test,union/again_test,union,union/again_acts.c union/again_tree.c))
 $(foreach t,intent_recover relocate remove_dir subdirs,\
@@ -40,7 +40,7 @@ $(eval $(call fuzzer,union/control_proto_fuzz,union/control_proto.c \
 $(eval $(call fuzzer,union/once_fuzz,union/once_slots.c))
 $(eval $(call fuzzer,union/uring_entry_fuzz,union/uring_entry.c union/uring_record.c))
 SYSTEM_TESTS += tests/system/union.sh tests/system/union_data.sh tests/system/union_survive.sh tests/system/union_live.sh \
-  tests/system/union_drain.sh tests/system/union_names.sh tests/system/union_uring.sh tests/system/union_uring_survive.sh \
+  tests/system/union_drain.sh tests/system/union_hang.sh tests/system/union_names.sh tests/system/union_uring.sh tests/system/union_uring_survive.sh \
   tests/system/union_times.sh
 LONG_TESTS += tests/system/union.sh tests/system/union_data.sh
 

@@ -32,6 +32,7 @@ static struct dying {
 	uint64_t met[SETS]; /* branches, as bits */
 } all[KEEP_DYING_MAX];
 static unsigned count;
+static const struct state *left; /* what they left; borrowed */
 
 /* The process of a pidfd; 0: it has ended. See pidfd_open(2). */
 static pid_t pid_of(int pidfd)
@@ -223,6 +224,7 @@ void dying_begin(struct state *state)
 	unsigned i;
 	int fd;
 
+	left = state;
 	while (count) /* of a test before */
 		fd_close(all[--count].pidfd);
 	for (i = 0; i < KEEP_DYING_MAX; i++) {
@@ -243,6 +245,20 @@ bool dying_withholds(unsigned branch)
 		if (all[i].met[branch / 64] >> branch % 64 & 1 &&
 		    !is_gone(&all[i]))
 			return true;
+	return false;
+}
+
+bool dying_serves(uint64_t unique)
+{
+	const struct state_thread *thread;
+	unsigned i;
+
+	for (i = 0; count && i < STATE_THREAD_MAX; i++) {
+		thread = &left->threads[i];
+		if (atomic_load(&thread->unique) == unique &&
+		    is_thread_of_any(atomic_load(&thread->tid)))
+			return true;
+	}
 	return false;
 }
 

@@ -29,6 +29,9 @@ void dying_begin(struct state *state);
 /* Must @branch not be used yet? Any thread may ask. */
 bool dying_withholds(unsigned branch);
 
+/* Is one of their threads still at that request of the kernel? */
+bool dying_serves(uint64_t unique);
+
 /* Was @process killed, or has it ended, and is there still? */
 bool dying_is(int process);
 

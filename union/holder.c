@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "union/dying_servers.h"
+#include "union/fuse_connection.h"
 #include "union/hanging.h"
 #include "union/held.h"
 #include "union/keep.h"
@@ -479,7 +480,7 @@ static siginfo_t watch(struct holder *h)
 /*
  * By force, which ends the connection at once: rings end it later than they are
  * closed, and not while we wait for an answer (io_ring_exit_work() waits for
- * us); and a server that has not ended has it open.
+ * us).
  */
 static void unmount_ours(const struct holder *h)
 {
@@ -508,6 +509,10 @@ static void unmount_dead(const struct holder *h)
 /* The end: who waits is answered by the kernel. */
 static void let_go(struct holder *h)
 {
+	/* A server that has not ended has it, too. Where the kernel cannot be
+	 * told so, what is not unmounted here ends with that. */
+	if (is_connected(h))
+		(void)fuse_connection_abort(held_fd(&h->held, KEEP_FUSE));
 	if (h->mounts && h->has_device)
 		unmount_ours(h);
 	held_done(&h->held);

@@ -37,6 +37,7 @@ void met_clear(struct state_thread *thread)
 {
 	size_t i;
 
+	met_serves(thread, 0);
 	for (i = 0; i < array_size(thread->met); i++)
 		if (atomic_load_explicit(&thread->met[i], memory_order_relaxed))
 			atomic_store_explicit(&thread->met[i], 0,

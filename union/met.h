@@ -19,7 +19,13 @@ void met_start(struct state *state);
 struct state_thread *met_take(struct state_thread *own);
 void met_give(struct state_thread *thread);
 
-/* It calls @branch now; and none any more. */
+/* It serves that request of the kernel. */
+static inline void met_serves(struct state_thread *thread, uint64_t unique)
+{
+	atomic_store_explicit(&thread->unique, unique, memory_order_relaxed);
+}
+
+/* It calls @branch now; and none any more, and serves nothing. */
 void met_note(struct state_thread *thread, unsigned branch);
 void met_clear(struct state_thread *thread);
 

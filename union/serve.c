@@ -2,13 +2,18 @@
 #include "union/serve.h"
 
 #include <errno.h>
+#include <linux/fuse.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "union/dir_fd.h"
+#include "union/dying.h"
 #include "union/once.h"
 #include "union/passthrough.h"
+#include "union/pending_names.h"
 #include "union/place.h"
 #include "union/request.h"
 #include "union/service.h"
@@ -25,6 +30,42 @@ struct serve {
 	atomic_int result; /* the first error */
 };
 
+/*
+ * A killed server may still be at it, or at another that makes the same name:
+ * what it called for would come to pass beside what is done here.
+ */
+static bool is_pending(const struct fuse_buf *buf)
+{
+	uint64_t unique = request_current.unique;
+
+	return (unique & ONCE_RESENT && dying_serves(unique & ~ONCE_RESENT) &&
+		pending_names_add(buf->mem, buf->size)) ||
+	       pending_names_has(buf->mem, buf->size);
+}
+
+/* By the way it came. One that is not wanted any more needs none. */
+static void answer_eio(const struct unionfs *fs)
+{
+	struct fuse_out_header header = {
+		.len = sizeof(header),
+		.error = -EIO,
+		.unique = request_current.unique,
+	};
+	const struct iovec iov = {&header, sizeof(header)};
+
+	if (uring_reply(fs->uring, &iov, 1) == -ENOENT)
+		(void)!write(fuse_session_fd(fs->session), &header,
+			     sizeof(header));
+}
+
+static void serve_once(const struct unionfs *fs, const struct fuse_buf *buf)
+{
+	if (is_pending(buf))
+		answer_eio(fs);
+	else
+		fuse_session_process_buf(fs->session, buf);
+}
+
 static void process(const struct unionfs *fs, const struct fuse_buf *buf)
 {
 	bool told = dir_fd_is_told(request_current.opcode);
@@ -33,7 +74,7 @@ static void process(const struct unionfs *fs, const struct fuse_buf *buf)
 		dir_fd_changes_begin();
 	if (once_begin(fs->once, &request_current,
 		       fuse_session_fd(fs->session)))
-		fuse_session_process_buf(fs->session, buf);
+		serve_once(fs, buf);
 	once_end();
 	if (!told)
 		dir_fd_changes_end();
@@ -51,7 +92,8 @@ static bool serve_request(struct unionfs *fs, struct fuse_buf *buf)
 	survive_note_request(fs, buf->mem, buf->size);
 	request_adapt(buf->mem, buf->size, &request_current);
 	count = gate_request_nodes(buf->mem, buf->size, nodes);
-	service_begin(request_current.unique, nodes, count);
+	service_begin(request_current.unique, nodes, count, buf->mem,
+		      buf->size);
 	pass = gate_enter(&fs->gate, nodes, count);
 	process(fs, buf);
 	gate_leave(&fs->gate, pass);

@@ -14,6 +14,8 @@
 #include "union/heal.h"
 #include "union/live_remove.h"
 #include "union/met.h"
+#include "union/once.h"
+#include "union/pending_names.h"
 #include "union/survive.h"
 #include "union/uring.h"
 
@@ -29,6 +31,8 @@ struct slot {
 	struct state_thread own;
 	uint64_t unique, nodes[2];
 	unsigned count;
+	const void *request; /* borrowed until its end */
+	size_t length;
 	struct service_use *uses[2]; /* NULL: none; the thread's own */
 	struct node *held[2];        /* those: it was answered; NULL */
 	bool answered;
@@ -116,7 +120,8 @@ static void wake(void)
 	pthread_mutex_unlock(&service.lock);
 }
 
-void service_begin(uint64_t unique, const uint64_t *nodes, unsigned count)
+void service_begin(uint64_t unique, const uint64_t *nodes, unsigned count,
+		   const void *request, size_t length)
 {
 	unsigned i;
 
@@ -125,7 +130,10 @@ void service_begin(uint64_t unique, const uint64_t *nodes, unsigned count)
 	if (!mine)
 		return;
 	mine->unique = unique;
+	met_serves(mine->thread, unique & ~ONCE_RESENT);
 	mine->count = count;
+	mine->request = request;
+	mine->length = length;
 	for (i = 0; i < count; i++)
 		mine->nodes[i] = nodes[i];
 	atomic_store(&mine->since_ms, clock_ms());
@@ -268,6 +276,7 @@ static void answer(struct slot *slot, int64_t since_ms)
 			slot->held[i] = node_hold_id(&service.fs->nodes,
 						     slot->nodes[i]);
 		slot->answered = true;
+		(void)pending_names_add(slot->request, slot->length);
 		if (!send_error(slot->unique))
 			drop_nodes(slot);
 	}

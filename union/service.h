@@ -27,8 +27,12 @@ int service_start(struct unionfs *fs, void (*more)(void *context),
 		  void *context);
 void service_stop(void);
 
-/* This thread serves a request of the kernel that names @nodes. */
-void service_begin(uint64_t unique, const uint64_t *nodes, unsigned count);
+/*
+ * This thread serves a request of the kernel that names @nodes. @request is all
+ * of it, borrowed until the end.
+ */
+void service_begin(uint64_t unique, const uint64_t *nodes, unsigned count,
+		   const void *request, size_t length);
 
 /* And is done. True: another took its place, so this one may end. */
 bool service_end(void);

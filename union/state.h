@@ -26,7 +26,7 @@
 #include "union/node_record.h"
 #include "union/policy_set.h"
 
-#define STATE_VERSION         5   /* of what the records mean */
+#define STATE_VERSION         6   /* of what the records mean */
 #define STATE_INIT_MAX        256 /* bytes; of a FUSE_INIT request */
 #define STATE_NODE_MAX        (UINT64_C(1) << 28)
 #define STATE_COPY_MAX        (UINT64_C(1) << 29)
@@ -91,7 +91,8 @@ struct state_thread {
 	_Atomic int32_t tid; /* gettid(2); 0: there is none */
 	uint32_t reserved;
 	_Atomic uint64_t met[BRANCH_MAX / 64]; /* branches, as bits */
-	uint64_t alone[3];                     /* in a cache line */
+	_Atomic uint64_t unique; /* of the request it serves; 0: of none */
+	uint64_t alone[2];       /* in a cache line */
 };
 
 struct state {
