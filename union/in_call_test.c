@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "union/hang_kit.h"
 #include "union/proc_path.h"
 
@@ -49,7 +50,7 @@ static void open_by_proc_path(const struct hang_fs *at)
 {
 	char path[PROC_PATH_MAX];
 
-	(void)open(proc_path(path, at->root_fd, "x"), O_RDONLY | O_CLOEXEC);
+	fd_close(open(proc_path(path, at->root_fd, "x"), O_RDONLY | O_CLOEXEC));
 }
 
 static void by_path(const struct hang_fs *at)
