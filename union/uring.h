@@ -33,8 +33,8 @@
  * has, too. That finds in the rings what each entry was about
  * (uring_record.h), and serves again what was not answered: so nothing needs to
  * be sent again by the kernel. When the holder is killed the server goes on
- * with rings of its own; the kernel ends the commands of the others by then,
- * and loses none (io_sq_thread() waits for all that it has issued).
+ * with rings of its own; what the others were given and had not copied may be
+ * lost as above: once in some kills under load somebody waited for ever.
  */
 #ifndef UNION_URING_H
 #define UNION_URING_H
