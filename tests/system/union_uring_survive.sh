@@ -96,7 +96,7 @@ test_many_at_once_notice_nothing() {
 	for how in auto off; do
 		union "func.create=rand,func.mkdir=rand,passthrough=$how"
 		load python3 tests/union/own_dirs.py "$M" $RANDOM 6
-		for i in $(seq "${KILLS:-50}"); do
+		for i in $(seq "${KILLS:-20}"); do
 			kill_server
 			sleep "0.0$((RANDOM % 90 + 10))"
 		done
@@ -113,7 +113,7 @@ test_servers_that_are_killed_as_they_begin_are_followed() {
 	union func.create=rand
 	load python3 tests/union/own_dirs.py "$M" $RANDOM 6
 	local i
-	for i in $(seq "${KILLS:-50}"); do
+	for i in $(seq "${KILLS:-20}"); do
 		kill_server
 		sleep "0.00$((RANDOM % 9 + 1))"
 	done
@@ -129,7 +129,7 @@ test_one_that_is_killed_as_it_registers_is_followed() {
 	local i pid
 	turn Y
 	branches
-	for i in $(seq "${KILLS:-50}"); do
+	for i in $(seq "${KILLS:-20}"); do
 		: >"$D/log"
 		trib-union -o "log=$D/log,io_uring=auto" "$D/a:$D/b" "$M" &
 		pid=$!
