@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "union/aside.h"
 #include "union/branch_health.h"
 #include "union/intent.h"
 #include "union/relocate.h"
@@ -148,22 +149,42 @@ static bool counts(enum intent_kind kind)
 	       kind == INTENT_RELOCATE_ALL;
 }
 
+/* 0 or -errno; also 0 when what is there is there to stay. */
+static int rename_part(const struct record *record, int from, int to)
+{
+	const struct intent *intent = &record->intent;
+	bool swaps = intent->kind == INTENT_SWAP ||
+		     intent->kind == INTENT_SWAP_ALL;
+	int r;
+
+	if (renameat2(from, intent->from_name, to, intent->to_name,
+		      swaps ? RENAME_EXCHANGE : 0) == 0 ||
+	    errno == ENOTEMPTY || errno == EEXIST)
+		return 0;
+	if (errno != ENOTDIR)
+		return -errno;
+	/* A file that the directory hides. */
+	r = aside_put(record->branch, to, intent->to_name);
+	if (r == 0 &&
+	    renameat(from, intent->from_name, to, intent->to_name) < 0)
+		r = -errno;
+	return r;
+}
+
 static int finish_move(const struct record *record)
 {
 	const struct intent *intent = &record->intent;
 	auto_close int from = open_dir(record->branch, &intent->from_dir);
 	auto_close int to = open_dir(record->branch, &intent->to_dir);
-	bool swaps = intent->kind == INTENT_SWAP ||
-		     intent->kind == INTENT_SWAP_ALL;
+	int r;
 
 	if (from < 0 || to < 0 ||
 	    !is_at(from, intent->from_name, &intent->moved))
 		return unless_gone(record->branch, from < 0 ? from : to);
-	if (renameat2(from, intent->from_name, to, intent->to_name,
-		      swaps ? RENAME_EXCHANGE : 0) < 0 &&
-	    errno != ENOTEMPTY && errno != EEXIST)
-		return branch_report(record->branch, -errno);
-	return fsync(to) < 0 ? branch_report(record->branch, -errno) : 0;
+	r = rename_part(record, from, to);
+	if (r == 0 && fsync(to) < 0)
+		r = -errno;
+	return branch_report(record->branch, r);
 }
 
 static bool is_relocation(const struct record *record)

@@ -240,6 +240,21 @@ static void a_directory_is_moved_on_all_branches_once_decided(void **state)
 	assert_false(is_there(1, "d"));
 }
 
+/* Whoever wrote it down was killed before it was put aside. */
+static void a_directory_takes_the_place_of_a_file_it_hides(void **state)
+{
+	struct stat st;
+
+	(void)state;
+	put_file(1, "e");
+	write_down_move(1, INTENT_MOVE);
+	write_down_move(0, INTENT_MOVE_ALL);
+	recover(2);
+	assert_false(is_there(1, "d"));
+	assert_int_equal(fstatat(root_of(1), "e", &st, 0), 0);
+	assert_true(S_ISDIR(st.st_mode));
+}
+
 static void a_directory_stays_on_all_branches_until_decided(void **state)
 {
 	(void)state;
@@ -340,7 +355,8 @@ static struct rename_gone gone(unsigned branch, const char *name)
 {
 	return (struct rename_gone){.branch = table.items[branch],
 				    .dir_fd = root_of(branch),
-				    .name = name};
+				    .name = name,
+				    .replaced = true};
 }
 
 static void make_dirs(const char *const (*names)[2], int count)
@@ -406,6 +422,7 @@ int main(void)
 		TEST(a_file_stays_when_the_rename_was_not_done),
 		TEST(a_file_that_came_later_is_not_removed),
 		TEST(a_directory_is_moved_on_all_branches_once_decided),
+		TEST(a_directory_takes_the_place_of_a_file_it_hides),
 		TEST(a_directory_stays_on_all_branches_until_decided),
 		TEST(names_are_exchanged_on_all_branches_once_decided),
 		TEST(an_exchange_that_was_done_is_not_done_again),

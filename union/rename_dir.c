@@ -78,6 +78,7 @@ static int add_target(struct parts *p, const struct hit *hit)
 		.branch = branch_of(m->fs, hit->dir),
 		.dir_fd = hit->fd->fd,
 		.name = m->to_name,
+		.replaced = true,
 	};
 	return 0;
 }

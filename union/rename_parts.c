@@ -112,14 +112,16 @@ int rename_gone_put(struct rename_gone *gone)
 	return -errno;
 }
 
-/* @beside: those on branches with a part; or else the others. */
+/* @replaced: those that a part takes the place of; or else the others. */
 static int put_all_away(struct rename_gone *gone, int gone_count,
-			const struct rename_part *parts, int count, bool beside)
+			const struct rename_part *parts, int count,
+			bool replaced)
 {
 	int i, r = 0;
 
 	for (i = 0; i < gone_count && r == 0; i++)
-		if (has_part(parts, count, gone[i].branch) == beside)
+		if ((gone[i].replaced &&
+		     has_part(parts, count, gone[i].branch)) == replaced)
 			r = rename_gone_put(&gone[i]);
 	return r;
 }
@@ -147,7 +149,8 @@ void rename_gone_end(struct rename_gone *gone, int count, bool back)
 /*
  * What the only part replaces goes with that. Of several, one may fail when
  * others are done: what they replace is to be there again. From when it is
- * written down a crash ends in all parts being done.
+ * written down a crash ends in all parts being done, so by then nothing may be
+ * in their way.
  */
 static int begin(struct rename_part *parts, int count, struct rename_gone *gone,
 		 int gone_count, uint64_t id)

@@ -24,6 +24,9 @@ struct rename_gone {
 	const struct branch *branch;
 	int dir_fd; /* that it is in; may be O_PATH */
 	const char *name;
+	bool replaced; /* a part on that branch, if there is one, takes its
+			* place: a directory does so by itself, a file would
+			* be in the way */
 	char away[RENAME_AWAY_MAX]; /* in BRANCH_WORK_DIR meanwhile; or "" */
 };
 

@@ -144,6 +144,7 @@ test_names_change_once() {
 	once_everywhere "echo one >b/f" 'renameat2("f", "g", 1)'
 	once_everywhere "echo one >b/f; echo two >b/g" 'renameat2("f", "g", 1)'
 	once_everywhere "echo one >b/f; mkdir a/d" 'renameat2("f", "d", 2)'
+	once_everywhere "echo seen >a/f; echo hidden >b/f; mkdir b/d" 'renameat2("d", "f", 2)'
 }
 
 test_files_change_once() {
