@@ -129,6 +129,10 @@ void op_do_attr(const struct op *op, int *fds);
 void op_do_xattr(const struct op *op, int *fds);
 void op_do_dir(const struct op *op, int *fds);
 
+/* Of SEEK_DATA and SEEK_HOLE: it is not true; it depends on what is cached. */
+#define OP_SEEK_WRONG     " wrong"
+#define OP_SEEK_UNWRITTEN " unwritten"
+
 /* Add to the text of the call being done. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* A call's result: the number, or the name of its error. */

@@ -2,7 +2,11 @@
 /* Calls on open files that move no data. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
+#include <string.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,6 +25,69 @@ static void do_open(const struct op *op, int *slot)
 	*slot = fd;
 }
 
+#define EXTENTS 64
+
+/* Has it extents that were allocated, and not written? */
+static bool has_unwritten(int fd)
+{
+	char memory[sizeof(struct fiemap) +
+		    EXTENTS * sizeof(struct fiemap_extent)] = {0};
+	struct fiemap *map = (struct fiemap *)memory;
+	unsigned i;
+
+	map->fm_length = FIEMAP_MAX_OFFSET;
+	map->fm_extent_count = EXTENTS;
+	if (ioctl(fd, FS_IOC_FIEMAP, map) < 0)
+		return false;
+	for (i = 0; i < map->fm_mapped_extents; i++)
+		if (map->fm_extents[i].fe_flags & FIEMAP_EXTENT_UNWRITTEN)
+			return true;
+	return false;
+}
+
+/* Only where it may be read so. */
+static bool has_data(int fd, off_t at, off_t end)
+{
+	static char data[4096];
+	ssize_t n, i;
+
+	for (; at < end; at += n) {
+		off_t left = end - at;
+
+		n = pread(fd, data,
+			  left < (off_t)sizeof(data) ? (size_t)left
+						     : sizeof(data),
+			  at);
+		if (n <= 0)
+			return false;
+		for (i = 0; i < n; i++)
+			if (data[i])
+				return true;
+	}
+	return false;
+}
+
+/*
+ * Where there are holes: an answer that is OP_SEEK_WRONG passes over data or
+ * calls data a hole. And back to where both trees are.
+ */
+static void do_seek_hole(const struct op *op, int fd, off_t size)
+{
+	off_t at = lseek(fd, op->offset, op->flags), end = at < 0 ? size : at;
+
+	say_result(at < 0 ? -1 : 0);
+	if (at >= 0)
+		say(" %lld", (long long)at);
+	if (at >= 0 && lseek(fd, 0, SEEK_CUR) != at)
+		say(OP_SEEK_WRONG);
+	if (op->flags == SEEK_DATA ? has_data(fd, op->offset, end)
+				   : at >= 0 && has_data(fd, at, at + 1))
+		say(OP_SEEK_WRONG);
+	if (has_unwritten(fd))
+		say(OP_SEEK_UNWRITTEN);
+	(void)lseek(fd, op->offset, SEEK_SET); /* it is no pipe */
+}
+
 static void do_seek(const struct op *op, int fd)
 {
 	struct stat st;
@@ -28,6 +95,10 @@ static void do_seek(const struct op *op, int fd)
 
 	if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode))
 		return; /* offsets differ by right */
+	if (op->flags == SEEK_DATA || op->flags == SEEK_HOLE) {
+		do_seek_hole(op, fd, st.st_size);
+		return;
+	}
 	at = lseek(fd, op->offset, op->flags);
 	say_result(at < 0 ? -1 : 0);
 	if (at >= 0)
