@@ -213,7 +213,7 @@ static int make(struct unionfs *fs, const struct source *from,
 		give_turn(fs, &turn);
 	if (r < 0)
 		return r;
-	atomic_fetch_add(&fs->stats.cloned_directories, 1);
+	atomic_fetch_add(&fs->stats->cloned_directories, 1);
 	fd = openat(parent, name, OPEN_STEP);
 	return fd < 0 ? -errno : fd;
 }

@@ -103,7 +103,7 @@ static struct json_object *policies_json(const struct unionfs *fs)
 
 static struct json_object *counters_json(struct unionfs *fs)
 {
-	struct unionfs_stats *stats = &fs->stats;
+	const struct union_stats *stats = fs->stats;
 	const struct {
 		const char *name;
 		uint64_t value;
@@ -192,7 +192,7 @@ char *control_policies(struct unionfs *fs)
 
 char *control_stats(struct unionfs *fs)
 {
-	const struct unionfs_stats *s = &fs->stats;
+	const struct union_stats *s = fs->stats;
 	struct branches_ill ill = branch_table_ill(&fs->branches);
 	char *text;
 	int n = asprintf(

@@ -248,7 +248,7 @@ static int switch_over(struct moved *m)
 		end_quietly(m, m->move->count * 2);
 	}
 	if (r == 0)
-		m->fs->stats.moved_files++;
+		m->fs->stats->moved_files++;
 	gate_open(&m->hold);
 	return r;
 }

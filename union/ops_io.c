@@ -22,7 +22,7 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 
 	if (!node)
 		return;
-	atomic_fetch_add(&fs->stats.reads, 1);
+	atomic_fetch_add(&fs->stats->reads, 1);
 	fd = data ? op_fd(fs, node, info) : -ENOMEM;
 	if (fd < 0) {
 		op_reply(req, fd);
@@ -50,7 +50,7 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
 
 	if (!node)
 		return;
-	atomic_fetch_add(&fs->stats.writes, 1);
+	atomic_fetch_add(&fs->stats->writes, 1);
 	r = fd = op_fd(fs, node, info);
 	if (r >= 0)
 		r = request_current.kills_privileges

@@ -104,7 +104,7 @@ void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	struct node *node;
 	int r;
 
-	atomic_fetch_add_explicit(&fs->stats.lookups, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&fs->stats->lookups, 1, memory_order_relaxed);
 	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
 		lookup_of_handle(req, parent, name[1]);
 		return;

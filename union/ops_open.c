@@ -196,9 +196,9 @@ static int gain_file(struct unionfs *fs, struct node *node, int fd,
 	if (first_shared)
 		(void)fuse_lowlevel_notify_inval_inode(fs->session, node->id,
 						       -1, 0);
-	atomic_fetch_add(&fs->stats.opens, 1);
+	atomic_fetch_add(&fs->stats->opens, 1);
 	if (*ret_backing)
-		atomic_fetch_add(&fs->stats.passthrough_opens, 1);
+		atomic_fetch_add(&fs->stats->passthrough_opens, 1);
 	return 0;
 }
 
@@ -457,7 +457,7 @@ void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 		op_reply(req, r);
 		return;
 	}
-	atomic_fetch_add(&fs->stats.creates, 1);
+	atomic_fetch_add(&fs->stats->creates, 1);
 	r = adopt(fs, &placed, info, &entry, &backing_id);
 	dir_fd_put(placed.dir);
 	if (r < 0) {

@@ -25,8 +25,9 @@
 #include "union/branch.h"
 #include "union/node_record.h"
 #include "union/policy_set.h"
+#include "union/stats.h"
 
-#define STATE_VERSION         6   /* of what the records mean */
+#define STATE_VERSION         7   /* of what the records mean */
 #define STATE_INIT_MAX        256 /* bytes; of a FUSE_INIT request */
 #define STATE_NODE_MAX        (UINT64_C(1) << 28)
 #define STATE_COPY_MAX        (UINT64_C(1) << 29)
@@ -54,6 +55,7 @@ struct state_header {
 	/* policy_record.h */
 	atomic_bool policies_change; /* then those kept count */
 	char policies_kept[POLICY_FUNCTIONS][STATE_POLICY_NAME_MAX];
+	struct union_stats stats;
 };
 
 #define STATE_BRANCH_USED 1u

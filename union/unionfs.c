@@ -66,6 +66,8 @@ int unionfs_init(struct unionfs *fs, struct error *err)
 	if (r == 0)
 		r = node_table_init(&fs->nodes, (uint64_t)clock_wall_s() << 24,
 				    fs->state);
+	if (r == 0)
+		fs->stats = &fs->nodes.state->header->stats;
 	fs->nodes.sleepers.max = fs->forgets_nothing ? NODE_SLEEP_ALL
 						     : NODE_SLEEP_DEFAULT;
 	if (r == 0 && goes_on)

@@ -14,15 +14,7 @@
 #include "union/node.h"
 #include "union/open_table.h"
 #include "union/policy_set.h"
-
-/* Since the mount; shown by user.tributary.stats (union/explain.h). */
-struct unionfs_stats {
-	atomic_ulong lookups, creates, opens, passthrough_opens;
-	atomic_ulong reads,
-		writes; /* served by the daemon, not by the kernel */
-	atomic_ulong cloned_directories;
-	atomic_ulong moved_files;
-};
+#include "union/stats.h"
 
 struct unionfs {
 	struct state *state; /* see survive.h; NULL: it dies with us */
@@ -61,7 +53,7 @@ struct unionfs {
 	struct full *full;        /* see full.h; NULL: writes fail */
 	const char *mountpoint;   /* absolute; borrowed */
 	const char *control_path; /* of the control socket; borrowed; NULL */
-	struct unionfs_stats stats;
+	struct union_stats *stats; /* with the nodes */
 };
 
 /* The branches' roots become the root node. 0, or -errno with @err. */

@@ -283,6 +283,17 @@ test_what_was_set_stays_set() {
 	same "$(settings)" mfs:1048576
 }
 
+creates() { getfattr --absolute-names --only-values -n user.tributary.stats "$M" | jq .creates; }
+test_what_was_counted_counts_on() {
+	union
+	touch "$M/one" "$M/two"
+	same "$(creates)" 2
+	kill_server
+	same "$(creates)" 2
+	touch "$M/three"
+	same "$(creates)" 3
+}
+
 is_state() { # BRANCH STATE
 	[ "$(trib-union --control "$D/ctl" status | jq -r --arg p "$1" '.branches[] | select(.path == $p).state')" = "$2" ]
 }

@@ -178,8 +178,7 @@ int main(int argc, char **argv)
 	/* One seed may be over before anything moves, all of them not. */
 	if ((s.place.draining || s.place.little) && s.seeds >= MOVING_SEEDS) {
 		printf("%lu files moved\n", s.moved);
-		/* It is the last server's own count. */
-		bad += s.moved == 0 && !s.place.killing;
+		bad += s.moved == 0;
 	}
 	if (s.place.killing) {
 		printf("%lu servers killed\n", s.killed);
