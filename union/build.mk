@@ -9,7 +9,7 @@ $(eval $(call library,union,\
   union/gate.c union/handle.c union/hanging.c union/heal.c union/held.c union/holder.c \
   union/in_call.c union/inode_number.c union/intent.c union/intent_recover.c union/keep.c union/lifeline.c union/limits.c \
   union/live_add.c union/live_remove.c union/live_set.c union/lookup.c \
-  union/merge.c union/met.c union/mount.c union/mounted.c union/move.c union/move_check.c union/move_copy.c union/moving.c union/names.c union/names_set.c \
+  union/kick.c union/merge.c union/met.c union/mount.c union/mounted.c union/move.c union/move_check.c union/move_copy.c union/moving.c union/names.c union/names_set.c \
   union/node.c union/node_bury.c union/node_copies.c union/node_index.c union/node_lost.c union/node_quiet.c \
   union/node_restore.c union/node_sleep.c \
   union/node_slots.c union/node_unused.c union/number_keep.c union/once.c union/once_slots.c union/pending_names.c \
@@ -22,7 +22,8 @@ $(eval $(call library,union,\
   union/rename_exchange.c union/rename_parts.c union/request.c \
   union/search.c union/serve.c union/service.c union/settings.c union/state.c union/statx.c union/subdirs.c union/survey.c \
   union/survive.c union/unionfs.c union/uring.c union/uring_cpus.c \
-  union/uring_entry.c union/uring_kept.c union/uring_record.c union/uring_ring.c,fuse3 json-c liburing,base))
+  union/uring_entry.c union/uring_kept.c union/uring_record.c \
+  union/uring_ring.c,fuse3 json-c liburing,base))
 $(eval $(call program,trib-union,union/main.c,union))
 $(eval $(call test_helper,union/outcomes,base,))
 $(eval $(call test_helper,union/random_io,base,))

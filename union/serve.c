@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "union/dir_fd.h"
 #include "union/dying.h"
+#include "union/kick.h"
 #include "union/once.h"
 #include "union/passthrough.h"
 #include "union/pending_names.h"
@@ -198,6 +199,13 @@ static void serve_ring_request(void *context, void *data, size_t length)
 	(void)serve_request(serve->fs, &buf); /* it keeps its entry */
 }
 
+static void kick_queue(void *context)
+{
+	struct serve *serve = context;
+
+	(void)kick(serve->fs); /* then they wait for another request */
+}
+
 static int start_rings(struct serve *serve, unsigned threads, struct error *err)
 {
 	const struct uring_server server = {
@@ -205,6 +213,7 @@ static int start_rings(struct serve *serve, unsigned threads, struct error *err)
 		.begin = thread_begins,
 		.setup = place_thread_setup,
 		.serve = serve_ring_request,
+		.kick = kick_queue,
 		.end = thread_ends,
 		.context = serve,
 	};

@@ -173,6 +173,17 @@ static void registered(struct uring *uring, int r)
 			    strerror(-r));
 }
 
+/* The entry is the kernel's; so is it of requests that wait already. */
+static int register_late(struct worker *worker)
+{
+	const struct uring_server *server = &worker->uring->server;
+	int r = uring_ring_register(&worker->ring, worker->entry);
+
+	if (r == 0)
+		server->kick(server->context);
+	return r;
+}
+
 static void commit(struct worker *worker, uint64_t commit_id)
 {
 	worker->commit_id = commit_id;
@@ -184,6 +195,7 @@ static void commit(struct worker *worker, uint64_t commit_id)
  * this thread's own. That has ended all commands that it had taken, but let
  * requests first come that were on their way: io_sq_thread(). The entry is at
  * the same address here, so what it had not taken can be said by any ring.
+ * Meanwhile the kernel had no entry to put a request into.
  */
 static int leave_kept(struct worker *worker)
 {
@@ -196,7 +208,7 @@ static int leave_kept(struct worker *worker)
 	uring_ring_done(&worker->ring);
 	worker->ring = own;
 	if (!answers)
-		return uring_ring_register(&worker->ring, worker->entry);
+		return register_late(worker);
 	commit(worker, worker->commit_id);
 	return 0;
 }
@@ -209,7 +221,7 @@ static int enter_again(struct worker *worker, int r)
 {
 	if (r != -EOWNERDEAD) {
 		worker->commit_id = 0;
-		r = uring_ring_register(&worker->ring, worker->entry);
+		r = register_late(worker);
 	}
 	return r == -EOWNERDEAD ? leave_kept(worker) : r;
 }
@@ -223,9 +235,12 @@ static int go_on(struct worker *worker, enum uring_found found, int result)
 	return found == URING_REFUSED ? result : 1;
 }
 
-static int register_first(struct worker *worker)
+static int register_new(struct worker *worker)
 {
-	int r = uring_ring_register(&worker->ring, worker->entry);
+	/* Before the first ones are known to the kernel no request waits. */
+	int r = worker->job.first ? uring_ring_register(&worker->ring,
+							worker->entry)
+				  : register_late(worker);
 
 	return r == -EOWNERDEAD ? leave_kept(worker) : r;
 }
@@ -243,7 +258,7 @@ static int enter(struct worker *worker, enum uring_found *ret_found)
 		*ret_found = uring_found(&counts, record);
 		atomic_store(&record->used, true); /* by the next one, too */
 	}
-	r = *ret_found == URING_NEW ? register_first(worker)
+	r = *ret_found == URING_NEW ? register_new(worker)
 				    : go_on(worker, *ret_found, counts.result);
 	if (worker->job.first)
 		registered(worker->uring, r < 0 ? r : 0);
@@ -270,19 +285,24 @@ static int next(struct worker *worker, uint64_t commit_id)
 	return r;
 }
 
-static void refuse(struct worker *worker)
+static void reply_only(struct worker *worker, int error)
 {
 	struct fuse_out_header out = {
 		.len = sizeof(out),
-		.error = -EIO,
+		.error = error,
 		.unique = worker->entry->unique,
 	};
 	const struct iovec iov = {&out, sizeof(out)};
 
-	log_warning("io_uring: a request of the kernel has sizes that cannot "
-		    "be");
 	(void)uring_entries_reply(&worker->uring->entries, worker->entry, &iov,
 				  1); /* it is there */
+}
+
+static void refuse(struct worker *worker)
+{
+	log_warning("io_uring: a request of the kernel has sizes that cannot "
+		    "be");
+	reply_only(worker, -EIO);
 }
 
 /* Its length, or -EPROTO. */
@@ -296,6 +316,12 @@ static int take_request(struct worker *worker, enum uring_found found)
 				  : 0);
 }
 
+/* What uring_server.kick() has brought: nobody waits for a reply. */
+static bool is_kick(const struct fuse_in_header *in)
+{
+	return in->opcode == FUSE_NOTIFY_REPLY;
+}
+
 /* True: the entry is the worker's still, and @ret_commit_id of its reply. */
 static bool serve(struct worker *worker, enum uring_found found,
 		  uint64_t *ret_commit_id)
@@ -307,6 +333,8 @@ static bool serve(struct worker *worker, enum uring_found found,
 	worker->committed = false;
 	if (length < 0)
 		refuse(worker);
+	else if (is_kick(worker->data))
+		reply_only(worker, 0);
 	else
 		uring->server.serve(uring->server.context, worker->data,
 				    (size_t)length);

@@ -32,9 +32,9 @@
  * die with the server, and what it has copied is in memory that the next server
  * has, too. That finds in the rings what each entry was about
  * (uring_record.h), and serves again what was not answered: so nothing needs to
- * be sent again by the kernel. When the holder is killed the server goes on
- * with rings of its own; what the others were given and had not copied may be
- * lost as above: once in some kills under load somebody waited for ever.
+ * be sent again by the kernel. When the holder is killed its threads hand over
+ * what they were given before they end (io_sq_thread()), and the server goes on
+ * with rings of its own; what came in between is had by kick.h.
  */
 #ifndef UNION_URING_H
 #define UNION_URING_H
@@ -58,6 +58,9 @@ struct uring_server {
 	int (*setup)(void);
 	/* Serve a request of the kernel. */
 	void (*serve)(void *context, void *data, size_t length);
+	/* Have the kernel put FUSE_NOTIFY_REPLY into the queue of the calling
+	 * thread's CPU: kick.h. That one is not served. */
+	void (*kick)(void *context);
 	/* Such a thread ends, or was not made after all. */
 	void (*end)(void *context);
 	void *context;

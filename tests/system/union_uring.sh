@@ -8,7 +8,7 @@
 # meanwhile use it, too.
 . "$(dirname "$0")/../lib.sh"
 need_root
-need getfattr jq pgrep prlimit
+need fsfreeze getfattr jq mkfs.ext4 pgrep prlimit taskset
 [ -c /dev/fuse ] || skip_all "needs /dev/fuse"
 SWITCH=/sys/module/fuse/parameters/enable_uring
 [ -w $SWITCH ] || skip_all "this kernel has no FUSE over io_uring"
@@ -156,6 +156,34 @@ test_hung_branches_hold_up_nobody_else() {
 	local ALSO
 	for ALSO in "" survive=no; do
 		again union_hurt.sh test_a_branch_that_hangs_holds_up_only_who_asks_it
+	done
+}
+# What comes to a queue while all of its entries hang waits for no other
+# request: so all of it asks on one CPU, where nobody else does.
+test_a_request_behind_hung_ones_is_served() {
+	local survive i
+	turn Y
+	truncate -s 64M "$D/a.img"
+	mkfs.ext4 -q "$D/a.img"
+	for survive in yes no; do
+		mount -o loop "$D/a.img" "$D/a"
+		at_exit umount -l "$D/a"
+		mkdir -p "$D/b/d"
+		union "survive=$survive,passthrough=off,policy=ff,threads=2,branch_timeout=60"
+		eventually 30 is_on
+		for i in $(seq 8); do mkdir -p "$M/$survive-$i"; done
+		touch "$M/known"
+		stat "$M/d" >/dev/null
+		at_exit fsfreeze -u "$D/a"
+		fsfreeze -f "$D/a"
+		for i in $(seq 8); do taskset -c 0 touch "$M/$survive-$i/new" & done
+		taskset -c 0 timeout 20 stat "$M/d/none" 2>"$D/said" || true
+		fsfreeze -u "$D/a"
+		wait
+		grep -q "No such file" "$D/said"
+		umount "$M"
+		eventually 30 nobody_serves
+		umount "$D/a"
 	done
 }
 test_a_write_is_answered_by_who_moves_its_file() {

@@ -115,11 +115,9 @@ static int say_differ(const struct running *run, unsigned lane, unsigned i,
 	return 1;
 }
 
-/* Which names the lost branches lack, the next server cannot know. */
 static bool too_many_needless(const struct running *run)
 {
-	return !run->place->killing &&
-	       run->told->needless > HURTING_NEEDLESS_MAX(run->told->done);
+	return run->told->needless > HURTING_NEEDLESS_MAX(run->told->done);
 }
 
 /*
