@@ -16,9 +16,11 @@ struct unionfs;
 
 /*
  * Have such a request come to the queue of the CPU that the calling thread is
- * on. It is asked of a regular file (kernels since 2026 take no other), so where
- * the kernel knows none nothing comes. 0 or -errno: -ENOENT: it knows none;
- * -ENOTCONN: it is unmounted.
+ * on, and return at once. It is asked of a regular file (kernels since 2026 take
+ * no other); where the kernel knows none, a thread that is made for it asks for
+ * the attributes of the mount point by its path.
+ *
+ * 0 or -errno: -ENOTCONN: it is unmounted; -EAGAIN: no thread can be made.
  */
 int kick(struct unionfs *fs);
 

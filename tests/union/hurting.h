@@ -61,6 +61,9 @@ enum hurting_eio hurting_judge(const struct hurting *h, const struct op *op);
 
 /* More needless ones than this, of so many calls, are too many. */
 #define HURTING_NEEDLESS_MAX(calls) (8 + (calls) / 8)
+/* When servers are killed meanwhile: the next one never saw which names the
+ * lost branches lack, but of directories that it makes. */
+#define HURTING_NEEDLESS_KILLED(calls) (32 + (calls) / 2)
 
 /*
  * Take from @text (of a call) what a directory shows of its copies together:

@@ -117,7 +117,11 @@ static int say_differ(const struct running *run, unsigned lane, unsigned i,
 
 static bool too_many_needless(const struct running *run)
 {
-	return run->told->needless > HURTING_NEEDLESS_MAX(run->told->done);
+	unsigned long done = run->told->done;
+
+	return run->told->needless > (run->place->killing
+					      ? HURTING_NEEDLESS_KILLED(done)
+					      : HURTING_NEEDLESS_MAX(done));
 }
 
 /*
