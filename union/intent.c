@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 
+#define SETTLED_PREFIX   "settled-"
 #define HANDLE_TEXT_SIZE (16 + 2 * HANDLE_MAX)
 
 static const char *handle_text(const struct handle *handle, char *buf)
@@ -55,7 +56,7 @@ static int handle_parse(const char **text, struct handle *ret)
 }
 
 /* By enum intent_kind. */
-static const char kinds[] = {'R', 'M', 'A', 'S', 'X', 'D', 'E'};
+static const char kinds[] = {'R', 'M', 'A', 'S', 'X', 'D', 'E', 'N'};
 
 static bool is_relocation(enum intent_kind kind)
 {
@@ -198,6 +199,33 @@ int intent_begin(const struct branch *branch, uint64_t id,
 	if (symlinkat(text, work, name) < 0)
 		return -errno;
 	return sync ? intent_sync_dir(work) : 0;
+}
+
+int intent_settle(const struct branch *branch, uint64_t id,
+		  const struct intent *intent)
+{
+	struct intent settled = *intent;
+	auto_close int work = branch_work_dir(branch);
+	char text[INTENT_TEXT_MAX + 1], name[INTENT_NAME_SIZE];
+	char temporary[INTENT_NAME_SIZE];
+	int r;
+
+	settled.kind = INTENT_SETTLED;
+	r = work < 0 ? work : intent_encode(&settled, text);
+	if (r < 0)
+		return r;
+	record_name(id, name);
+	(void)snprintf(temporary, sizeof(temporary), SETTLED_PREFIX "%llu",
+		       (unsigned long long)id); /* fits */
+	if (symlinkat(text, work, temporary) < 0 ||
+	    renameat(work, temporary, work, name) < 0)
+		return -errno;
+	return intent_sync_dir(work);
+}
+
+void intent_sweep(const struct branch *branch)
+{
+	branch_work_sweep(branch, SETTLED_PREFIX);
 }
 
 void intent_end(const struct branch *branch, uint64_t id)

@@ -31,6 +31,9 @@ enum intent_kind {
 	INTENT_SWAP_ALL,
 	INTENT_RELOCATE,     /* of a file that moves between branches, a name */
 	INTENT_RELOCATE_ALL, /* that counts, for all of the same from_name */
+	/* INTENT_MOVE_ALL or INTENT_SWAP_ALL whose own part is done: it counts
+	 * for the others, which wait for a branch. */
+	INTENT_SETTLED,
 };
 
 struct intent {
@@ -57,6 +60,16 @@ uint64_t intent_new_id(void);
 /* Write it down on @branch; @sync: and wait until it is durable. */
 int intent_begin(const struct branch *branch, uint64_t id,
 		 const struct intent *intent, bool sync);
+
+/*
+ * The part of a record that counts is done, and is not to be done once more:
+ * make it INTENT_SETTLED. 0 or -errno, and it is as it was.
+ */
+int intent_settle(const struct branch *branch, uint64_t id,
+		  const struct intent *intent);
+
+/* Before a mount: what a crash left of that. */
+void intent_sweep(const struct branch *branch);
 
 /* It is done: strike it out. */
 void intent_end(const struct branch *branch, uint64_t id);

@@ -19,7 +19,8 @@ struct record {
 	struct branch *branch;
 	uint64_t id;
 	struct intent intent;
-	bool stays; /* it is not done */
+	bool done;
+	bool stays; /* it is not done, or counts for one that is not */
 };
 
 struct records {
@@ -146,7 +147,7 @@ static int finish_replace(const struct branch_table *table,
 static bool counts(enum intent_kind kind)
 {
 	return kind == INTENT_MOVE_ALL || kind == INTENT_SWAP_ALL ||
-	       kind == INTENT_RELOCATE_ALL;
+	       kind == INTENT_SETTLED || kind == INTENT_RELOCATE_ALL;
 }
 
 /* 0 or -errno; also 0 when what is there is there to stay. */
@@ -239,15 +240,20 @@ static int finish_relocation(const struct branch_table *table,
 }
 
 static int finish(const struct branch_table *table,
-		  const struct records *records, const struct record *record,
+		  const struct records *records, struct record *record,
 		  const struct intent_watcher *watcher)
 {
+	int r;
+
 	if (record->intent.kind == INTENT_REPLACE)
 		return finish_replace(table, record);
 	if (!is_decided(records, record))
 		return 0;
-	return is_relocation(record) ? finish_relocation(table, record, watcher)
-				     : finish_move(record);
+	if (is_relocation(record))
+		return finish_relocation(table, record, watcher);
+	r = record->intent.kind == INTENT_SETTLED ? 0 : finish_move(record);
+	record->done = r == 0;
+	return r;
 }
 
 static bool is_part(const struct record *record)
@@ -257,7 +263,8 @@ static bool is_part(const struct record *record)
 
 /*
  * A server goes on without a branch. The parts of a rename stay until all can
- * be done. Of the others only what is on that branch: what a file has replaced,
+ * be done, but not one that is done: what has its old name by then is not to
+ * be renamed once more. Of the others only what is on that branch: what a file has replaced,
  * or has moved from there, may be in use again by then, and is not removed.
  */
 static void leave(const struct records *records)
@@ -268,7 +275,10 @@ static void leave(const struct records *records)
 	for (i = 0; i < records->count; i++) {
 		record = &records->items[i];
 		if (is_part(record))
-			record->stays = record->stays || !records->all;
+			record->stays = record->stays ||
+					(!records->all &&
+					 (!record->done ||
+					  counts(record->intent.kind)));
 		else if (branch_is_well(record->branch))
 			record->stays = false;
 	}
@@ -285,6 +295,26 @@ static bool must_stay(const struct records *records,
 		stays = records->items[i].stays &&
 			belong_together(&records->items[i], record);
 	return stays;
+}
+
+/* Those that stay, and are not to be done once more. */
+static void settle(const struct records *records)
+{
+	const struct record *record;
+	size_t i;
+	int r;
+
+	for (i = 0; i < records->count; i++) {
+		record = &records->items[i];
+		if (!record->done || !must_stay(records, record) ||
+		    record->intent.kind == INTENT_SETTLED)
+			continue;
+		r = intent_settle(record->branch, record->id, &record->intent);
+		if (r < 0)
+			log_warning("branch '%s': an interrupted rename that "
+				    "was finished may be done once more: %s",
+				    record->branch->path, strerror(-r));
+	}
 }
 
 /* The record that decides goes last: the others are nothing then. */
@@ -323,6 +353,7 @@ static int finish_all(const struct branch_table *table, struct records *records,
 		record->stays = true;
 	}
 	leave(records);
+	settle(records);
 	strike_out(records);
 	return (int)records->count;
 }
@@ -391,8 +422,10 @@ int intent_recover_watched(const struct branch_table *table,
 	}
 	for (i = 0; i < table->count && r >= 0; i++) {
 		branch = table->items[i];
-		if (!(branch->flags & BRANCH_RO) && branch_is_well(branch))
-			relocate_sweep(branch);
+		if (branch->flags & BRANCH_RO || !branch_is_well(branch))
+			continue;
+		relocate_sweep(branch);
+		intent_sweep(branch);
 	}
 	free(records.items);
 	return r;

@@ -193,6 +193,43 @@ static void goes_on_without_one_that_cannot_be_changed(void **state)
 	assert_true(is_moved());
 }
 
+/* "e" on branch 1 is "d" again, by somebody who uses the union. */
+static void rename_back(void)
+{
+	assert_true(is_there(1, "e"));
+	assert_int_equal(renameat(root_of(1), "e", root_of(1), "d"), 0);
+}
+
+static void what_was_finished_is_not_done_once_more(void **state)
+{
+	(void)state;
+	assert_int_equal(mkdirat(root_of(0), BRANCH_WORK_DIR, 0700), 0);
+	write_down(1, INTENT_MOVE_ALL);
+	bad_reads = 1;
+	go_on();
+	rename_back();
+	go_on(); /* without branch 0 still */
+	assert_true(is_there(1, "d"));
+	come_back(0);
+	recover(1);
+	assert_true(is_there(1, "d"));
+}
+
+static void what_was_finished_counts_for_the_others(void **state)
+{
+	(void)state;
+	write_down(0, INTENT_MOVE);
+	write_down(1, INTENT_MOVE_ALL);
+	bad_reads = 1;
+	go_on();
+	rename_back();
+	come_back(0);
+	recover(2);
+	assert_true(is_there(0, "e"));
+	assert_true(is_there(1, "d"));
+	recover(0);
+}
+
 static void put_file(unsigned branch, const char *name)
 {
 	auto_close int fd = openat(root_of(branch), name,
@@ -232,6 +269,8 @@ int main(void)
 		TEST(goes_on_without_one_that_cannot_be_read),
 		TEST(what_one_would_decide_waits_for_it),
 		TEST(goes_on_without_one_that_cannot_be_changed),
+		TEST(what_was_finished_is_not_done_once_more),
+		TEST(what_was_finished_counts_for_the_others),
 		TEST(what_was_replaced_on_a_failed_one_is_not_removed_later),
 	};
 

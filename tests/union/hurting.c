@@ -215,6 +215,8 @@ bool hurting_leaves_out(const struct op *op)
 	case OP_HANDLE:
 	case OP_SAME:
 	case OP_STATFS: return true;
+	/* The kernel alone does that, of what is lost, too. */
+	case OP_OPEN: return op->flags & O_PATH;
 	default: return false;
 	}
 }
