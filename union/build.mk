@@ -23,7 +23,7 @@ $(eval $(call library,union,\
   union/search.c union/serve.c union/service.c union/settings.c union/state.c union/statx.c union/subdirs.c union/survey.c \
   union/survive.c union/unionfs.c union/uring.c union/uring_cpus.c \
   union/uring_entry.c union/uring_kept.c union/uring_record.c \
-  union/uring_ring.c,fuse3 json-c liburing,base))
+  union/uring_ring.c union/uring_worker.c,fuse3 json-c liburing,base))
 $(eval $(call program,trib-union,union/main.c,union))
 $(eval $(call test_helper,union/outcomes,base,))
 $(eval $(call test_helper,union/random_io,base,))
