@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Programs that people use, on a union of two ext4 and an XFS branch whose
-# policy spreads what they make: Git, make and a compiler, SQLite, rsync, tar.
+# policy spreads what they make: Git, make and a compiler, SQLite, rsync, tar;
+# also while its server is killed again and again.
 . "$(dirname "$0")/../lib.sh"
 need_root
-need mkfs.ext4 mkfs.xfs git make gcc sqlite3 rsync tar setfacl setfattr
+need mkfs.ext4 mkfs.xfs git make gcc sqlite3 rsync tar setfacl setfattr pgrep
 [ -c /dev/fuse ] || skip_all "needs /dev/fuse"
 D=$TEST_DIR
 M=$D/mnt
@@ -162,5 +163,38 @@ test_tar_of_it_and_into_it() {
 	tar -C "$D/back" --xattrs --xattrs-include='*' --acls -xpf "$M/two.tar"
 	alike "$D/from" "$D/back"
 }
+
+# A kernel before 6.9 sends nothing again.
+sent_again() {
+	local major minor
+	IFS=. read -r major minor _ <<<"$(uname -r)"
+	[ "$major" -gt 6 ] || { [ "$major" = 6 ] && [ "${minor%%[!0-9]*}" -ge 9 ]; } || skip "needs Linux 6.9"
+}
+server() { pgrep -f -- "--holder-fd=3 .* $M\$" || true; }
+kill_servers() {
+	local pid
+	while :; do
+		sleep "$(printf '0.%03d' $((RANDOM % 100 + 30)))"
+		for pid in $(server); do kill -9 "$pid" 2>/dev/null || true; done
+	done
+}
+while_killed() { # TEST
+	local killer n
+	sent_again
+	: >"$D/log"
+	kill_servers &
+	killer=$!
+	at_exit kill $killer
+	OPTIONS=survive=yes "$1"
+	kill $killer
+	wait $killer || true
+	n=$(grep -c "its server ended by signal 9" "$D/log")
+	echo "# $n servers killed"
+	[ "$n" -ge 3 ]
+}
+test_git_and_a_compiler_while_servers_are_killed() { while_killed test_git_and_a_compiler; }
+test_sqlite_while_servers_are_killed() { while_killed test_sqlite_with_two_writers_and_one_that_is_killed; }
+test_rsync_while_servers_are_killed() { while_killed test_rsync_to_it_and_back; }
+test_tar_while_servers_are_killed() { while_killed test_tar_of_it_and_into_it; }
 
 run_tests "$@"
