@@ -12,6 +12,7 @@
 # What fails is printed with its seed and the few calls that it takes; again
 # by SEED=N SEEDS=1.
 . "$(dirname "$0")/../lib.sh"
+. "$TOP/tests/union_kill_lib.sh"
 need_root
 need mkfs.ext4 unshare
 [ -c /dev/fuse ] || skip_all "needs /dev/fuse"
@@ -117,13 +118,6 @@ test_is_so_too_while_branches_are_drained() {
 test_a_file_system_that_is_lost_and_comes_back_loses_nothing() {
 	hurting one --seed "${SEED:-206}" --seeds "${HURT_SEEDS:-${SEEDS:-8}}"
 	tail -n 1 "$D/one.said"
-}
-
-# A kernel before 6.9 sends nothing again.
-sent_again() {
-	local major minor
-	IFS=. read -r major minor _ <<<"$(uname -r)"
-	[ "$major" -gt 6 ] || { [ "$major" = 6 ] && [ "${minor%%[!0-9]*}" -ge 9 ]; } || skip "needs Linux 6.9"
 }
 
 test_is_so_too_while_its_server_is_killed() {

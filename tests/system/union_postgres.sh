@@ -5,8 +5,9 @@
 # a client was told of, with balances that agree, and with whole pages and
 # indexes. And that all this is seen when it is not so.
 . "$(dirname "$0")/../lib.sh"
+. "$TOP/tests/union_kill_lib.sh"
 need_root
-need mkfs.ext4 mkfs.xfs setpriv unshare
+need mkfs.ext4 mkfs.xfs pgrep setpriv unshare
 [ -c /dev/fuse ] || skip_all "needs /dev/fuse"
 for PG in /usr/lib/postgresql/*/bin; do :; done # the newest there is
 [ -x "$PG/initdb" ] || skip_all "needs postgresql"
@@ -36,7 +37,7 @@ loop_fs() { # NAME MKFS...
 }
 
 union() { # OPTIONS
-	trib-union -o "log=$D/log,$1" "$D/a:$D/b:$D/c" "$M"
+	trib-union -o "log=$D/log,$1${OPTIONS:+,$OPTIONS}" "$D/a:$D/b:$D/c" "$M"
 	at_exit umount -l "$M"
 }
 
@@ -178,6 +179,23 @@ test_postgresql_that_is_killed_has_all_that_it_promised() {
 			fail "branch $name was not used"
 	done
 	unmount
+}
+
+# The union's server is killed, too, again and again.
+test_postgresql_while_servers_are_killed() {
+	sent_again
+	: >"$D/log"
+	OPTIONS=survive=yes cluster
+	kill_servers "$M"
+	tables
+	killed_under_load 1500
+	start
+	check
+	stop
+	check_pages
+	unmount
+	kill_no_more
+	[ "$(killed_servers "$D/log")" -ge 20 ]
 }
 
 # What is asked of it above, where it is not so.

@@ -4,6 +4,7 @@
 # policy spreads what they make: Git, make and a compiler, SQLite, rsync, tar;
 # also while its server is killed again and again.
 . "$(dirname "$0")/../lib.sh"
+. "$TOP/tests/union_kill_lib.sh"
 need_root
 need mkfs.ext4 mkfs.xfs git make gcc sqlite3 rsync tar setfacl setfattr pgrep
 [ -c /dev/fuse ] || skip_all "needs /dev/fuse"
@@ -164,31 +165,14 @@ test_tar_of_it_and_into_it() {
 	alike "$D/from" "$D/back"
 }
 
-# A kernel before 6.9 sends nothing again.
-sent_again() {
-	local major minor
-	IFS=. read -r major minor _ <<<"$(uname -r)"
-	[ "$major" -gt 6 ] || { [ "$major" = 6 ] && [ "${minor%%[!0-9]*}" -ge 9 ]; } || skip "needs Linux 6.9"
-}
-server() { pgrep -f -- "--holder-fd=3 .* $M\$" || true; }
-kill_servers() {
-	local pid
-	while :; do
-		sleep "$(printf '0.%03d' $((RANDOM % 100 + 30)))"
-		for pid in $(server); do kill -9 "$pid" 2>/dev/null || true; done
-	done
-}
 while_killed() { # TEST
-	local killer n
+	local n
 	sent_again
 	: >"$D/log"
-	kill_servers &
-	killer=$!
-	at_exit kill $killer
+	kill_servers "$M"
 	OPTIONS=survive=yes "$1"
-	kill $killer
-	wait $killer || true
-	n=$(grep -c "its server ended by signal 9" "$D/log")
+	kill_no_more
+	n=$(killed_servers "$D/log")
 	echo "# $n servers killed"
 	[ "$n" -ge 3 ]
 }
