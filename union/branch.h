@@ -25,6 +25,7 @@
 #define BRANCH_NC       4u  /* no new name goes there that may go elsewhere */
 #define BRANCH_DRAINING 8u  /* as that, and its files leave it: see drain.h */
 #define BRANCH_GONE     16u /* nothing is on it, and it is asked no more */
+#define BRANCH_LEAVING  32u /* as that, but BRANCH_WORK_DIR is there still */
 
 #define BRANCH_MIN_FREE_UNION UINT64_MAX /* branch.min_free: the union's */
 

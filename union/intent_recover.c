@@ -264,8 +264,9 @@ static bool is_part(const struct record *record)
 /*
  * A server goes on without a branch. The parts of a rename stay until all can
  * be done, but not one that is done: what has its old name by then is not to
- * be renamed once more. Of the others only what is on that branch: what a file has replaced,
- * or has moved from there, may be in use again by then, and is not removed.
+ * be renamed once more. Of the others only what is on that branch: what a file
+ * has replaced, or has moved from there, may be in use again by then, and is
+ * not removed.
  */
 static void leave(const struct records *records)
 {

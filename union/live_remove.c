@@ -26,14 +26,14 @@ static bool is_a_users(const char *name)
 }
 
 /*
- * Call @function for the names in the directory @path of @branch; stop at the
+ * Call @function for the names in the directory @path in @root; stop at the
  * first that it says true of, and give its name (NAME_MAX + 1 bytes).
  * 1: there is one; 0; -errno.
  */
-static int find_name(const struct branch *branch, const char *path,
+static int find_name(int root, const char *path,
 		     bool (*function)(int fd, const char *name), char *ret)
 {
-	int r = 0, fd = openat(branch->root_fd, path,
+	int r = 0, fd = openat(root, path,
 			       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NOATIME |
 				       O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -80,7 +80,7 @@ static bool remove_ours(int fd, const char *name)
 static int check_empty(const struct branch *branch, struct error *err)
 {
 	char name[NAME_MAX + 1] = "";
-	int r = find_name(branch, ".", is_content, name);
+	int r = find_name(branch->root_fd, ".", is_content, name);
 
 	if (r == 1)
 		return error_set(err, ENOTEMPTY,
@@ -88,7 +88,7 @@ static int check_empty(const struct branch *branch, struct error *err)
 				 "drain it",
 				 branch->path, name);
 	if (r == 0)
-		r = find_name(branch, BRANCH_WORK_DIR, is_kept, name);
+		r = find_name(branch->root_fd, BRANCH_WORK_DIR, is_kept, name);
 	if (r == 1)
 		return error_set(err, ENOTEMPTY,
 				 "branch '%s': '" BRANCH_WORK_DIR "/%s' was a "
@@ -128,19 +128,34 @@ static int say(const struct branch *branch, int r, struct error *err)
 			 strerror(-r));
 }
 
-static void remove_work_dir(const struct branch *branch)
+static void remove_work_dir(int root)
 {
 	char name[NAME_MAX + 1];
 
-	(void)find_name(branch, BRANCH_WORK_DIR, remove_ours, name);
+	(void)find_name(root, BRANCH_WORK_DIR, remove_ours, name);
 	/* Somebody may have put something there. */
-	(void)unlinkat(branch->root_fd, BRANCH_WORK_DIR, AT_REMOVEDIR);
+	(void)unlinkat(root, BRANCH_WORK_DIR, AT_REMOVEDIR);
 }
 
-static void close_root(struct branch *branch)
+/* Nobody uses it any more. A mark that stays would drain it one day. */
+static void leave(struct unionfs *fs, struct branch *branch)
 {
+	remove_work_dir(branch->root_fd);
 	fd_close(branch->root_fd);
 	branch->root_fd = -1;
+	atomic_fetch_and(&branch->flags, ~BRANCH_LEAVING);
+	survive_note_settings(fs);
+}
+
+void live_remove_resume(const char *path,
+			const struct branch_identity *identity)
+{
+	auto_close int root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct branch_identity found;
+
+	if (root >= 0 && branch_identity_get(root, &found) == 0 &&
+	    branch_identity_equal(&found, identity))
+		remove_work_dir(root);
 }
 
 bool live_remove_finish(struct unionfs *fs)
@@ -153,10 +168,13 @@ bool live_remove_finish(struct unionfs *fs)
 		branch = fs->branches.items[i];
 		if (!atomic_load(&branch->to_close))
 			continue;
+		if (pthread_mutex_trylock(&fs->live) != 0)
+			return true;
 		if (gate_drain(&fs->gate, FINISH_PATIENCE_MS) < 0)
 			left = true;
 		else if (atomic_exchange(&branch->to_close, false))
-			close_root(branch);
+			leave(fs, branch);
+		pthread_mutex_unlock(&fs->live);
 	}
 	return left;
 }
@@ -186,15 +204,14 @@ int live_remove(struct unionfs *fs, struct branch *branch, struct error *err)
 		atomic_fetch_and(&branch->flags, ~added);
 		return r;
 	}
-	atomic_fetch_or(&branch->flags, BRANCH_RO | BRANCH_GONE);
+	atomic_fetch_or(&branch->flags,
+			BRANCH_RO | BRANCH_GONE | BRANCH_LEAVING);
+	atomic_fetch_and(&branch->flags, ~BRANCH_DRAINING);
 	survive_note_settings(fs);
 	/* Who met it before has ended then, or holds no descriptor of it. */
-	if (gate_drain(&fs->gate, LIVE_REMOVE_PATIENCE_MS) == 0) {
-		remove_work_dir(branch);
-		close_root(branch);
-	} else {
+	if (gate_drain(&fs->gate, LIVE_REMOVE_PATIENCE_MS) == 0)
+		leave(fs, branch);
+	else
 		atomic_store(&branch->to_close, true);
-	}
-	atomic_fetch_and(&branch->flags, ~BRANCH_DRAINING);
 	return 0;
 }

@@ -21,7 +21,14 @@
 int live_remove(struct unionfs *fs, struct branch *branch, struct error *err);
 
 /*
- * Close what could not be closed by live_remove(), because requests did not
+ * A server that was killed in the middle of that had a branch which was
+ * @identity at @path: there BRANCH_WORK_DIR is none any more.
+ */
+void live_remove_resume(const char *path,
+			const struct branch_identity *identity);
+
+/*
+ * End what could not be ended by live_remove(), because requests did not
  * end in time. False: there is nothing left; else to be called again later.
  */
 bool live_remove_finish(struct unionfs *fs);

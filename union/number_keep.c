@@ -61,6 +61,18 @@ void number_keep_name(uint64_t number, char *ret)
 		       (unsigned long long)number); /* fits */
 }
 
+bool number_keep_is_stub(const struct branch *branch, uint64_t number,
+			 const struct handle *handle)
+{
+	auto_close int work = branch_work_dir(branch);
+	char stub[NUMBER_KEEP_NAME_MAX];
+	struct handle found;
+
+	number_keep_name(number, stub);
+	return work >= 0 && handle_get(work, stub, &found) == 0 &&
+	       handle_equal(&found, handle);
+}
+
 /* Of the stub that keeps @number, on a branch that can be asked. */
 static void remove_stub(const struct branch_table *table, uint64_t number,
 			int flags)

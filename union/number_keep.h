@@ -14,6 +14,7 @@
 #define UNION_NUMBER_KEEP_H
 
 #include "union/branch.h"
+#include "union/handle.h"
 
 #define NUMBER_KEEP_NAME_MAX 32
 
@@ -32,6 +33,10 @@ int number_keep_read(const struct branch *branch, int dirfd, const char *name,
 
 /* The stub's name in BRANCH_WORK_DIR; @ret: NUMBER_KEEP_NAME_MAX bytes. */
 void number_keep_name(uint64_t number, char *ret);
+
+/* Is the inode @handle of @branch nothing but the stub that keeps @number? */
+bool number_keep_is_stub(const struct branch *branch, uint64_t number,
+			 const struct handle *handle);
 
 /*
  * The file @fd (may be O_PATH) of @branch, found by its last name, has gone:

@@ -286,17 +286,6 @@ static int finish_cut(const struct branch *from, const struct branch *to,
 	return r < 0 ? r : empty_stub(from, &intent->replaced, number);
 }
 
-/* One that is nothing but a stub is no file any more. */
-static bool is_stub(const struct branch *from, const struct intent *intent,
-		    uint64_t number)
-{
-	auto_close int work = branch_work_dir(from);
-	char stub[NUMBER_KEEP_NAME_MAX];
-
-	number_keep_name(number, stub);
-	return work >= 0 && is_at(work, stub, &intent->replaced);
-}
-
 /* A file system may keep whole seconds only. */
 static bool is_later(const struct timespec *a, const struct timespec *b)
 {
@@ -322,7 +311,7 @@ static bool was_used_since(const struct branch *from, const struct branch *to,
 	       fstat(copy, &of_copy) == 0 && of_old.st_nlink &&
 	       is_later(&of_old.st_mtim, &of_copy.st_mtim) &&
 	       inode_number_read(copy, "", &number) == 0 &&
-	       !is_stub(from, intent, number);
+	       !number_keep_is_stub(from, number, &intent->replaced);
 }
 
 /* The name is the old file's, if nothing else has it. */

@@ -20,8 +20,10 @@
 #include "union/intent.h"
 #include "union/keep.h"
 #include "union/lifeline.h"
+#include "union/live_remove.h"
 #include "union/met.h"
 #include "union/node_lost.h"
+#include "union/number_keep.h"
 #include "union/once.h"
 #include "union/open_record.h"
 #include "union/passthrough.h"
@@ -199,6 +201,8 @@ static int restore_branch(struct unionfs *fs, struct state_branch *record,
 	struct branch *branch;
 	int r;
 
+	if (flags & BRANCH_LEAVING && answers)
+		live_remove_resume(record->path, &record->identity);
 	if (flags & BRANCH_GONE)
 		r = branch_add_gone(&fs->branches, record->path, err);
 	else if (!answers)
@@ -225,7 +229,8 @@ static void find_answering(struct state *state, bool *ret)
 	unsigned i;
 
 	for (i = 0; i < BRANCH_MAX && state->branches[i].used; i++)
-		wanted[i] = !(state->branches[i].flags & BRANCH_GONE) &&
+		wanted[i] = (!(state->branches[i].flags & BRANCH_GONE) ||
+			     state->branches[i].flags & BRANCH_LEAVING) &&
 			    !dying_withholds(i);
 	branch_probe(state, wanted, BRANCH_PROBE_MS, ret);
 	for (i = 0; i < BRANCH_MAX; i++)
@@ -360,10 +365,14 @@ static int add_roots(struct unionfs *fs)
 	return r;
 }
 
-/* Was it removed, before the server that did it could say so? */
+/*
+ * Was it removed, before the server that did it could say so? It may be there
+ * and be none any more: number_keep_remove_copy().
+ */
 static void look_for_copy(struct unionfs *fs, struct copy *copy)
 {
 	struct handle handle = copy_handle(copy);
+	uint64_t number = copy_node(copy)->ino;
 	const struct branch *branch;
 	auto_close int fd = -1;
 
@@ -371,7 +380,8 @@ static void look_for_copy(struct unionfs *fs, struct copy *copy)
 		return;
 	branch = fs->branches.items[copy->branch];
 	fd = handle_open(branch->root_fd, &handle, O_PATH);
-	if (fd == -ESTALE)
+	if (fd == -ESTALE ||
+	    (fd >= 0 && number_keep_is_stub(branch, number, &handle)))
 		node_copy_gone(&fs->nodes, branch->id, &handle, NULL);
 	if (fd >= 0 || fd == -ESTALE)
 		copy_set(copy, COPY_GOING, false);

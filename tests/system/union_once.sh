@@ -6,19 +6,13 @@
 # And at any moment of what many do at once (KILLS: so often). OPTIONS: more of the
 # union.
 . "$(dirname "$0")/../lib.sh"
+. "$TOP/tests/union_kill_lib.sh"
 need_root
 need python3 pgrep setfattr
 [ -c /dev/fuse ] || skip_all "needs /dev/fuse"
 D=$TEST_DIR
 M=$D/mnt
 GIVEN=${OPTIONS:-} # for all of them
-
-sent_again() { # by the kernel, what was not answered
-	local major minor
-	IFS=. read -r major minor _ <<<"$(uname -r)"
-	[ "$major" -gt 6 ] || { [ "$major" = 6 ] && [ "${minor%%[!0-9]*}" -ge 9 ]; } ||
-		skip "this kernel sends no request again (Linux 6.9 does)"
-}
 
 branches() {
 	sent_again
@@ -177,6 +171,30 @@ for i in range(600):
     os.listdir('.'), os.listdir('d')
     time.sleep(0.05)
 print(open('d/f').read(), i < 600)"
+}
+
+# And one that is drained, and goes: what is in it is there all the time. Whoever
+# asked and was told nothing asks once more.
+test_branches_go_once() {
+	local STEP=${STEP:-64}
+	OPTIONS=control=$D/ctl
+	branches
+	once_everywhere "mkdir -p a/d/e b/d; echo one >a/d/f; echo two >a/d/e/g; ln a/d/e/g a/h" "import subprocess, json, time
+def control(*words):
+    return subprocess.run(['trib-union', '--control', '$D/ctl', *words], capture_output=True, text=True)
+def gone():
+    for i in range(100):
+        status = control('status')
+        if status.returncode == 0:
+            break
+        time.sleep(0.05)
+    return json.loads(status.stdout)['branches'][0]['mode'] == 'gone'
+for i in range(600):
+    control('drain', '$D/a')
+    if open('d/f').read() + open('d/e/g').read() + open('h').read() != 'one\\ntwo\\ntwo\\n' or gone():
+        break
+    time.sleep(0.05)
+print(gone(), os.listdir('d/e'), sorted(os.listdir('d')))"
 }
 
 test_what_is_listed_is_right() {
