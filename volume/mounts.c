@@ -12,13 +12,18 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/file.h"
 
 #define STACKED_MAX 64 /* mounts on one another at one place */
 #define USERS_MAX   4
+
+#define BUSY_PATIENCE_MS 1000
+#define BUSY_PAUSE_MS    20
 
 static int table_read(struct libmnt_table **ret, struct error *err)
 {
@@ -170,27 +175,39 @@ int mounts_canonical(const char *path, char *ret, struct error *err)
 	return 0;
 }
 
+/* Who asks for its free space, say, has it in use for a moment. */
+static int unmount_one(const char *target, bool lazy, struct error *err)
+{
+	const struct timespec pause = {.tv_nsec = BUSY_PAUSE_MS * 1000000L};
+	int64_t end_ms = clock_ms() + BUSY_PATIENCE_MS;
+	char users[256];
+
+	while (umount2(target, UMOUNT_NOFOLLOW | (lazy ? MNT_DETACH : 0)) < 0) {
+		if (errno != EBUSY)
+			return error_set(err, errno, "unmount '%s': %s", target,
+					 strerror(errno));
+		mounts_users(target, users, sizeof(users));
+		if (users[0] || clock_ms() >= end_ms)
+			return error_set(err, EBUSY, "'%s' is in use%s%s",
+					 target, users[0] ? " by " : "", users);
+		(void)nanosleep(&pause, NULL);
+	}
+	return 0;
+}
+
 int mounts_remove(const char *target, bool lazy, struct error *err)
 {
 	struct mount_info info;
 
 	for (int i = 0; i < STACKED_MAX; i++) {
-		char users[256];
 		int r = mounts_find(target, &info, err);
 
 		if (r == -ENOENT)
 			return 0;
+		if (r == 0)
+			r = unmount_one(target, lazy, err);
 		if (r < 0)
 			return r;
-		if (umount2(target,
-			    UMOUNT_NOFOLLOW | (lazy ? MNT_DETACH : 0)) == 0)
-			continue;
-		if (errno != EBUSY)
-			return error_set(err, errno, "unmount '%s': %s", target,
-					 strerror(errno));
-		mounts_users(target, users, sizeof(users));
-		return error_set(err, EBUSY, "'%s' is in use%s%s", target,
-				 users[0] ? " by " : "", users);
 	}
 	return error_set(err, EBUSY, "more than %d mounts at '%s'", STACKED_MAX,
 			 target);

@@ -40,8 +40,9 @@ int mounts_canonical(const char *path, char *ret, struct error *err);
 
 /*
  * Take down what is at @target, however many are stacked there. Not mounted:
- * 0. -EBUSY: the text names up to four processes that use it. @lazy: out of
- * sight at once, gone when its last user is.
+ * 0. -EBUSY: the text names up to four processes that use it; when there is
+ * none to name it is tried for a second. @lazy: out of sight at once, gone when
+ * its last user is.
  */
 int mounts_remove(const char *target, bool lazy, struct error *err);
 
