@@ -16,9 +16,9 @@ struct unionfs;
 
 /*
  * Have such a request come to the queue of the CPU that the calling thread is
- * on, and return at once. It is asked of a regular file (kernels since 2026 take
- * no other); where the kernel knows none, a thread that is made for it asks for
- * the attributes of the mount point by its path.
+ * on, and return at once. It is asked of a regular file (kernels since 2026
+ * take no other); where the kernel knows none, a thread that is made for it
+ * asks for the attributes of the mount point by its path.
  *
  * 0 or -errno: -ENOTCONN: it is unmounted; -EAGAIN: no thread can be made.
  */

@@ -46,13 +46,13 @@ struct unionfs {
 	struct moving_list moving;
 	pthread_mutex_t live; /* held while the branches change; the first */
 	struct fuse_session *session;
-	struct uring *uring;      /* see uring.h; NULL: not used */
-	struct uring_kept *rings; /* for it, see uring_kept.h; NULL: none */
-	struct once *once;        /* see once.h; NULL: a kill is the end */
-	struct drains *drains;    /* see drain.h */
-	struct full *full;        /* see full.h; NULL: writes fail */
-	const char *mountpoint;   /* absolute; borrowed */
-	const char *control_path; /* of the control socket; borrowed; NULL */
+	struct uring *uring;       /* see uring.h; NULL: not used */
+	struct uring_kept *rings;  /* for it, see uring_kept.h; NULL: none */
+	struct once *once;         /* see once.h; NULL: a kill is the end */
+	struct drains *drains;     /* see drain.h */
+	struct full *full;         /* see full.h; NULL: writes fail */
+	const char *mountpoint;    /* absolute; borrowed */
+	const char *control_path;  /* of the control socket; borrowed; NULL */
 	struct union_stats *stats; /* with the nodes */
 };
 
