@@ -237,6 +237,8 @@ check-union-long: all
 	  HURT_SEEDS=$(or $(SEEDS),500) LITTLE_SEEDS=$(or $(SEEDS),500) KILL_DRAIN_SEEDS=$(or $(SEEDS),1000) \
 	  KILL_LITTLE_SEEDS=$(or $(SEEDS),300) KILL_HURT_SEEDS=$(or $(SEEDS),1000) tests/run --name union-long \
 	  --timeout 36000 tests/system/union_model.sh
+	$(Q)KILLS=200 HOLDERS=50 STEP=4 tests/run --name union-long --timeout 36000 \
+	  tests/system/union_once.sh tests/system/union_uring_survive.sh
 
 check-wire: all
 	$(Q)tests/run --name wire --timeout 900 $(WIRE_TESTS)

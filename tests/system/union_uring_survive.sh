@@ -96,7 +96,7 @@ test_many_at_once_notice_nothing() {
 	for how in auto off; do
 		union "func.create=rand,func.mkdir=rand,passthrough=$how"
 		load python3 tests/union/own_dirs.py "$M" $RANDOM 6
-		for i in $(seq "${KILLS:-20}"); do
+		for i in $(seq "${KILLS:-50}"); do
 			kill_server
 			sleep "0.0$((RANDOM % 90 + 10))"
 		done
@@ -113,7 +113,7 @@ test_servers_that_are_killed_as_they_begin_are_followed() {
 	union func.create=rand
 	load python3 tests/union/own_dirs.py "$M" $RANDOM 6
 	local i
-	for i in $(seq "${KILLS:-20}"); do
+	for i in $(seq "${KILLS:-50}"); do
 		kill_server
 		sleep "0.00$((RANDOM % 9 + 1))"
 	done
@@ -129,7 +129,7 @@ test_one_that_is_killed_as_it_registers_is_followed() {
 	local i pid
 	turn Y
 	branches
-	for i in $(seq "${KILLS:-20}"); do
+	for i in $(seq "${KILLS:-50}"); do
 		: >"$D/log"
 		trib-union -o "log=$D/log,io_uring=auto" "$D/a:$D/b" "$M" &
 		pid=$!
@@ -225,7 +225,7 @@ test_survives_as_over_dev_fuse() {
 	again union_survive.sh test_data_written_while_it_is_killed_is_right test_open_files_go_on \
 		test_what_was_removed_while_open_stays test_sigterm_while_none_serves_leaves_no_mount \
 		test_when_none_of_them_serves_it_is_given_up_with_words test_without_a_holder_it_serves_on
-	again union_once.sh test_names_are_made_once test_names_change_once
+	STEP=${STEP:-24} again union_once.sh test_names_are_made_once test_names_change_once
 }
 test_is_as_one_plain_directory_while_its_server_is_killed() {
 	KILL_SEEDS=4 again union_model.sh test_is_so_too_while_its_server_is_killed
