@@ -239,6 +239,7 @@ check-union-long: all
 	  --timeout 36000 tests/system/union_model.sh
 	$(Q)KILLS=200 HOLDERS=50 STEP=4 tests/run --name union-long --timeout 36000 \
 	  tests/system/union_once.sh tests/system/union_uring_survive.sh
+	$(Q)LONG=1 tests/run --name union-long --timeout 36000 tests/system/union_programs.sh
 
 check-wire: all
 	$(Q)tests/run --name wire --timeout 900 $(WIRE_TESTS)
