@@ -217,6 +217,7 @@ int intent_settle(const struct branch *branch, uint64_t id,
 	record_name(id, name);
 	(void)snprintf(temporary, sizeof(temporary), SETTLED_PREFIX "%llu",
 		       (unsigned long long)id); /* fits */
+	(void)unlinkat(work, temporary, 0);     /* that of one killed here */
 	if (symlinkat(text, work, temporary) < 0 ||
 	    renameat(work, temporary, work, name) < 0)
 		return -errno;
