@@ -7,7 +7,7 @@ $(eval $(call library,csi,\
   csi/controller_validate.c csi/csi_check.c csi/csi_error.c csi/csi_holds.c \
   csi/csi_metrics.c csi/csi_pages.c csi/observer.c \
   csi/csi_name.c csi/csi_text.c csi/identity.c csi/inline.c csi/node_info.c \
-  csi/kata_record.c csi/kata_shim.c csi/node_bounded.c \
+  csi/kata_record.c csi/kata_shim.c csi/kubernetes_key.c csi/node_bounded.c \
   csi/node_expand.c csi/node_group.c csi/node_inline.c csi/node_left.c \
   csi/node_publish.c csi/node_repair.c csi/node_show.c csi/node_stage.c \
   csi/node_state.c csi/node_watch.c csi/parameters.c \

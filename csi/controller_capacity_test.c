@@ -60,6 +60,36 @@ static int64_t maximum_of(struct test *t, const Csi__V1__GetCapacityRequest *in)
 	return bytes;
 }
 
+/* The provisioner passes all that the class has, and no capability. */
+static void capacity_takes_a_class_as_it_is(void **state)
+{
+	struct test *t = *state;
+	Csi__V1__GetCapacityRequest in = CSI__V1__GET_CAPACITY_REQUEST__INIT;
+	Csi__V1__GetCapacityRequest__ParametersEntry p[4], *ps[4];
+	static char *const keys[] = {
+		"csi.storage.k8s.io/fstype",
+		"csi.storage.k8s.io/provisioner-secret-name",
+		"csi.storage.k8s.io/of-a-later-release", "createPolicy"};
+	static char *const values[] = {"xfs", "secret", "any", "mfs"};
+	Csi__V1__GetCapacityResponse *reply;
+
+	for (size_t i = 0; i < array_size(p); i++) {
+		csi__v1__get_capacity_request__parameters_entry__init(&p[i]);
+		p[i].key = keys[i];
+		p[i].value = values[i];
+		ps[i] = &p[i];
+	}
+	in.parameters = ps;
+	in.n_parameters = array_size(p);
+	assert_int_equal(capacity_of(t, &in), 5 * GIB);
+	/* It is that file system's: xfs needs 300 MiB. */
+	assert_int_equal(kit_call(&t->kit, CAPACITY, &in, &reply), RPC_OK);
+	assert_int_equal(reply->minimum_volume_size->value, 300 * MIB);
+	kit_free(reply);
+	p[0].value = "zfs";
+	kit_refused(&t->kit, CAPACITY, &in, RPC_INVALID_ARGUMENT, "ext4");
+}
+
 static void capacity_honours_all_that_is_asked(void **state)
 {
 	struct test *t = *state;
@@ -204,6 +234,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(what_it_reports_can_be_made_and_no_more),
 		TEST(what_it_reports_can_be_made_whatever_the_pools),
+		TEST(capacity_takes_a_class_as_it_is),
 		TEST(capacity_honours_all_that_is_asked),
 		TEST(a_node_that_is_silent_is_not_waited_for_long),
 	};

@@ -372,13 +372,67 @@ static void a_block_device_is_one_extent(void **state)
 	/* A file system of that name is another volume. */
 	create_init(&c, "disk", 3 * GIB);
 	kit_refused(&t->kit, CREATE, &c.in, RPC_ALREADY_EXISTS, "properties");
-	/* What only a file system has is not taken silently. */
+	/* One class serves both: of a file system a device has nothing. */
 	create_init(&c, "disk3", GIB);
 	c.cap.access_type_case = CSI__V1__VOLUME_CAPABILITY__ACCESS_TYPE_BLOCK;
 	c.cap.block = &block;
 	create_parameter(&c, "fsType", "xfs");
+	free(created(t, &c, GIB));
+	assert_int_equal(volume_get(t->kit.csi.volumes, "disk3", &record, NULL),
+			 0);
+	assert_string_equal(record->spec.fs_type, "");
+	volume_record_free(record);
+}
+
+static void takes_the_file_system_in_every_spelling(void **state)
+{
+	static const char *const keys[] = {"fsType", "fstype", "FSType",
+					   "csi.storage.k8s.io/fstype"};
+	struct test *t = *state;
+	struct create c = {0};
+
+	for (size_t i = 0; i < array_size(keys); i++) {
+		struct volume_record *record = NULL;
+		char name[8];
+
+		(void)snprintf(name, sizeof(name), "x%zu", i);
+		create_init(&c, name, 512 * MIB);
+		c.mount.fs_type = "";
+		create_parameter(&c, keys[i], "xfs");
+		free(created(t, &c, 512 * MIB));
+		assert_int_equal(
+			volume_get(t->kit.csi.volumes, name, &record, NULL), 0);
+		assert_string_equal(record->spec.fs_type, "xfs");
+		volume_record_free(record);
+	}
+	create_init(&c, "y", GIB);
+	create_parameter(&c, "fstype", "xfs");
+	create_parameter(&c, "csi.storage.k8s.io/fstype", "ext4");
 	kit_refused(&t->kit, CREATE, &c.in, RPC_INVALID_ARGUMENT,
-		    "file system");
+		    "another parameter");
+	create_init(&c, "y", GIB);
+	create_parameter(&c, "csi.storage.k8s.io/fstype", "zfs");
+	kit_refused(&t->kit, CREATE, &c.in, RPC_INVALID_ARGUMENT, "ext4");
+}
+
+static void takes_every_key_of_kubernetes_own(void **state)
+{
+	static const char *const keys[] = {
+		"csi.storage.k8s.io/pv/name",
+		"csi.storage.k8s.io/provisioner-secret-name",
+		"csi.storage.k8s.io/node-stage-secret-namespace",
+		"csi.storage.k8s.io/of-a-later-release",
+	};
+	struct test *t = *state;
+	struct create c = {0};
+
+	create_init(&c, "k", GIB);
+	for (size_t i = 0; i < array_size(keys); i++)
+		create_parameter(&c, keys[i], "any");
+	free(created(t, &c, GIB));
+	create_init(&c, "l", GIB);
+	create_parameter(&c, "csi.storage.k8s.example/fstype", "xfs");
+	kit_refused(&t->kit, CREATE, &c.in, RPC_INVALID_ARGUMENT, "not known");
 }
 
 static void wants_a_place_it_knows(void **state)
@@ -504,6 +558,8 @@ int main(void)
 		TEST(a_placement_says_which_pools_come_first),
 		TEST(a_pool_that_is_not_selected_is_not_used),
 		TEST(a_block_device_is_one_extent),
+		TEST(takes_the_file_system_in_every_spelling),
+		TEST(takes_every_key_of_kubernetes_own),
 		TEST(wants_a_place_it_knows),
 		TEST(a_source_has_to_be_there),
 		TEST(a_final_error_leaves_nothing_on_any_node),

@@ -39,8 +39,16 @@ static void a_group_is_cut_together_and_goes_together(void **state)
 		CSI__V1__DELETE_VOLUME_GROUP_SNAPSHOT_REQUEST__INIT;
 	Csi__V1__DeleteSnapshotRequest one =
 		CSI__V1__DELETE_SNAPSHOT_REQUEST__INIT;
+	Csi__V1__CreateVolumeGroupSnapshotRequest__ParametersEntry e =
+		CSI__V1__CREATE_VOLUME_GROUP_SNAPSHOT_REQUEST__PARAMETERS_ENTRY__INIT;
+	Csi__V1__CreateVolumeGroupSnapshotRequest__ParametersEntry *list[] = {
+		&e};
 	char *ids[2];
 
+	e.key = "deletionPolicy";
+	e.value = "Retain";
+	in.parameters = list;
+	in.n_parameters = 1;
 	assert_int_equal(kit_call(&t->kit, GROUP, &in, &made), RPC_OK);
 	assert_int_equal(made->group_snapshot->n_snapshots, 2);
 	assert_true(made->group_snapshot->ready_to_use);
@@ -71,6 +79,8 @@ static void a_group_is_cut_together_and_goes_together(void **state)
 	get.snapshot_ids = ids;
 	get.n_snapshot_ids = 1;
 	kit_refused(&t->kit, GET_GROUP, &get, RPC_INVALID_ARGUMENT, "members");
+	get.n_snapshot_ids = 0;
+	kit_refused(&t->kit, GET_GROUP, &get, RPC_INVALID_ARGUMENT, "members");
 	get.n_snapshot_ids = 2;
 	assert_int_equal(kit_call(&t->kit, GET_GROUP, &get, NULL), RPC_OK);
 	get.snapshot_ids = turned;
@@ -86,6 +96,14 @@ static void a_group_is_cut_together_and_goes_together(void **state)
 	assert_int_equal(extents(t), 2);
 	get.snapshot_ids = ids;
 	kit_refused(&t->kit, GET_GROUP, &get, RPC_NOT_FOUND, "");
+	/* Who knows of no group knows of no members. */
+	get.n_snapshot_ids = 0;
+	kit_refused(&t->kit, GET_GROUP, &get, RPC_NOT_FOUND, "");
+	gone.n_snapshot_ids = 0;
+	assert_int_equal(kit_call(&t->kit, UNGROUP, &gone, NULL), RPC_OK);
+	get.group_snapshot_id = gone.group_snapshot_id = "No id of ours";
+	kit_refused(&t->kit, GET_GROUP, &get, RPC_NOT_FOUND, "");
+	assert_int_equal(kit_call(&t->kit, UNGROUP, &gone, NULL), RPC_OK);
 	kit_free(made);
 	free(volumes[0]);
 	free(volumes[1]);

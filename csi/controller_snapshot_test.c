@@ -72,8 +72,8 @@ static void a_snapshot_is_cut_once_however_often_it_is_asked(void **state)
 static void what_cannot_be_cut_is_refused(void **state)
 {
 	struct test *t = *state;
-	auto_free char *v = make_volume(t, "v", GIB);
-	auto_free char *w = make_volume(t, "w", GIB);
+	auto_free char *v = make_volume(t, "v", 256 * MIB);
+	auto_free char *w = make_volume(t, "w", 256 * MIB);
 	auto_free char *id = cut(t, v, "Größe 1");
 	Csi__V1__CreateSnapshotRequest in = cut_of(w, "Größe 1");
 	Csi__V1__CreateSnapshotRequest__ParametersEntry e =
@@ -101,6 +101,14 @@ static void what_cannot_be_cut_is_refused(void **state)
 	e.value = "nightly";
 	assert_int_equal(kit_call(&t->kit, SNAPSHOT, &in, NULL), RPC_OK);
 	assert_int_equal(extents(t), 4);
+	/* What is Kubernetes' own is no reason to refuse. */
+	in.name = "t";
+	e.key = "csi.storage.k8s.io/of-a-later-release";
+	assert_int_equal(kit_call(&t->kit, SNAPSHOT, &in, NULL), RPC_OK);
+	in.name = "u";
+	e.key = "deletionPolicy";
+	e.value = "Delete";
+	assert_int_equal(kit_call(&t->kit, SNAPSHOT, &in, NULL), RPC_OK);
 }
 
 static void a_failed_cut_leaves_nothing(void **state)

@@ -230,6 +230,28 @@ static void a_staging_path_may_be_missing_when_publishing(void **state)
 	bad(&in, "target_path is missing");
 }
 
+/* Where nothing is, there is no volume: that is for who looks to say. */
+static void a_path_that_is_only_looked_up_has_any_form(void **state)
+{
+	static char *const paths[] = {"some/path", "..", "/", "/a/../b", "x"};
+	Csi__V1__NodeGetVolumeStatsRequest stats =
+		CSI__V1__NODE_GET_VOLUME_STATS_REQUEST__INIT;
+	Csi__V1__NodeExpandVolumeRequest expand =
+		CSI__V1__NODE_EXPAND_VOLUME_REQUEST__INIT;
+
+	(void)state;
+	stats.volume_id = expand.volume_id = "x";
+	for (size_t i = 0; i < array_size(paths); i++) {
+		stats.volume_path = expand.volume_path = paths[i];
+		stats.staging_target_path = paths[i];
+		expand.staging_target_path = paths[i];
+		good(&stats);
+		good(&expand);
+	}
+	stats.volume_path = text_of(4097);
+	bad(&stats, "longer");
+}
+
 static void bounds_every_string(void **state)
 {
 	struct create *c = create_new();
@@ -484,6 +506,7 @@ int main(void)
 		cmocka_unit_test(wants_every_required_field),
 		cmocka_unit_test(wants_the_ids_and_paths_of_every_method),
 		cmocka_unit_test(a_staging_path_may_be_missing_when_publishing),
+		cmocka_unit_test(a_path_that_is_only_looked_up_has_any_form),
 		cmocka_unit_test(bounds_every_string),
 		cmocka_unit_test(bounds_paths_by_what_the_system_takes),
 		cmocka_unit_test(takes_any_name_but_control_characters),

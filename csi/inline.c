@@ -8,24 +8,10 @@
 #include "base/cleanup.h"
 #include "base/size.h"
 #include "csi/capability.h"
+#include "csi/kubernetes_key.h"
 #include "csi/parameters.h"
 
-#define KUBELET_PREFIX "csi.storage.k8s.io/"
-#define EPHEMERAL_KEY  KUBELET_PREFIX "ephemeral"
-
 typedef Csi__V1__NodePublishVolumeRequest__VolumeContextEntry entry;
-
-/* What the kubelet tells of the pod, and what of it the record keeps. */
-static const struct {
-	const char *key, *label; /* label NULL: not kept */
-} told[] = {
-	{EPHEMERAL_KEY, NULL},
-	{KUBELET_PREFIX "pod.name", "csi.union.io/pod-name"},
-	{KUBELET_PREFIX "pod.namespace", "csi.union.io/pod-namespace"},
-	{KUBELET_PREFIX "pod.uid", "csi.union.io/pod-uid"},
-	{KUBELET_PREFIX "serviceAccount.name", NULL},
-	{KUBELET_PREFIX "serviceAccount.tokens", NULL},
-};
 
 static const char *context_get(const publish_request *in, const char *key)
 {
@@ -37,14 +23,14 @@ static const char *context_get(const publish_request *in, const char *key)
 
 int inline_is_asked(const publish_request *in, struct error *err)
 {
-	const char *value = context_get(in, EPHEMERAL_KEY);
+	const char *value = context_get(in, KUBERNETES_KEY_EPHEMERAL);
 
 	if (!value || strcmp(value, "false") == 0)
 		return 0;
 	if (strcmp(value, "true") == 0)
 		return 1;
 	return error_set(err, EINVAL,
-			 "volume_context: " EPHEMERAL_KEY
+			 "volume_context: " KUBERNETES_KEY_EPHEMERAL
 			 " has to be true or false");
 }
 
@@ -55,27 +41,6 @@ const char *inline_attribute(entry *const *context, size_t n)
 		    parameters_know(context[i]->key))
 			return context[i]->key;
 	return NULL;
-}
-
-/* 1: a key of the kubelet's. */
-static int take_told(const entry *e, struct labels *labels, struct error *err)
-{
-	for (size_t i = 0; i < array_size(told); i++) {
-		int r = 0;
-
-		if (strcmp(told[i].key, e->key) != 0)
-			continue;
-		/* Kubernetes' names may be longer: for people, so left out. */
-		if (told[i].label && strlen(e->value) < LABEL_TEXT_SIZE)
-			r = labels_set(labels, told[i].label, e->value, err);
-		return r < 0 ? r : 1;
-	}
-	if (strncmp(e->key, KUBELET_PREFIX, strlen(KUBELET_PREFIX)) == 0)
-		return error_set(err, EINVAL,
-				 "volume_context: '%.64s' is not known of a "
-				 "pod's volume",
-				 e->key);
-	return 0;
 }
 
 /*
@@ -89,7 +54,11 @@ static int pick(const publish_request *in, ProtobufCMessage **ret,
 
 	for (size_t i = 0; i < in->n_volume_context; i++) {
 		entry *e = in->volume_context[i];
-		int r = take_told(e, labels, err);
+		bool fs_type = kubernetes_key_is_fs_type(e->key);
+		int r = fs_type ? 0
+				: kubernetes_key_take(
+					  (const struct csi_entry *)e,
+					  KUBERNETES_POD, labels, err);
 
 		if (r < 0)
 			return r;

@@ -16,7 +16,7 @@
 #define ID                                                               \
 	"csi-0123456789abcdef0123456789abcdef0123456789abcdef0123456789" \
 	"abcdef"
-#define PAIRS_MAX 6
+#define PAIRS_MAX 8
 
 typedef Csi__V1__NodePublishVolumeRequest__VolumeContextEntry entry;
 
@@ -101,7 +101,11 @@ static void takes_a_size_and_the_parameters_of_a_class(void **state)
 	asked_add(&a, "createPolicy", "ff");
 	asked_add(&a, "placement", "local");
 	asked_add(&a, "csi.storage.k8s.io/pod.name", "web-0");
+	asked_add(&a, "csi.storage.k8s.io/pvc/name", "data-0");
+	asked_add(&a, "csi.storage.k8s.io/of-a-later-release", "any");
 	assert_int_equal(asked_read(&a), 0);
+	/* Of a claim, which a pod's own volume is not. */
+	assert_null(labels_get(&a.request.labels, "csi.union.io/pvc-name"));
 	assert_int_equal(a.request.spec.capacity, 5 * GIB);
 	assert_string_equal(a.request.spec.policy, "ff");
 	assert_string_equal(a.request.spec.local_node, "host1");
@@ -128,8 +132,7 @@ static void refuses_what_a_pod_may_not_say(void **state)
 		{"Size", "5Gi", EINVAL, "not known"},
 		{"layout", "linear", EINVAL, "'union'"},
 		{"nodes", "../x", EINVAL, "name"},
-		/* Labels of the record are not a pod's to write. */
-		{"csi.storage.k8s.io/pvc/name", "data-0", EINVAL, "pvc/name"},
+		{"csi.storage.k8s.io/fstype", "zfs", EINVAL, "ext4"},
 		{"csi.union.io/inline-node", "host2", EINVAL, "not known"},
 		{"csi.union.io/name", "pvc-1", EINVAL, "not known"},
 	};

@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/size.h"
+#include "csi/kubernetes_key.h"
 
 #define LIST_MAX 4096 /* bytes, as a map's; csi_check.h */
 
@@ -252,15 +253,6 @@ static const struct {
 /* Of those, what may be changed while there is a volume. */
 static const char *const mutables[] = {"iops", "bytesPerSecond"};
 
-/* What the provisioner adds (--extra-create-metadata), and their labels. */
-static const struct {
-	const char *key, *label;
-} told[] = {
-	{"csi.storage.k8s.io/pvc/name", "csi.union.io/pvc-name"},
-	{"csi.storage.k8s.io/pvc/namespace", "csi.union.io/pvc-namespace"},
-	{"csi.storage.k8s.io/pv/name", "csi.union.io/pv-name"},
-};
-
 /* ---- the map ---- */
 
 bool parameters_know(const char *key)
@@ -268,7 +260,7 @@ bool parameters_know(const char *key)
 	for (size_t i = 0; i < array_size(rows); i++)
 		if (strcmp(rows[i].key, key) == 0)
 			return true;
-	return false;
+	return kubernetes_key_is_fs_type(key);
 }
 
 static int unknown(const char *key, struct error *err)
@@ -286,32 +278,40 @@ static int unknown(const char *key, struct error *err)
 			 known);
 }
 
-static int take_told(const struct csi_entry *e, struct labels *labels,
-		     struct error *err)
+/* Written twice, in two ways, it has to be the same. */
+static int take_fs_type_once(const struct csi_entry *e,
+			     struct volume_spec *spec, struct error *err)
 {
-	for (size_t i = 0; i < array_size(told); i++) {
-		if (strcmp(told[i].key, e->key) != 0)
-			continue;
-		/* Kubernetes' names may be longer: for people, so left out. */
-		if (strlen(e->value) >= LABEL_TEXT_SIZE)
-			return 0;
-		return labels_set(labels, told[i].label, e->value, err);
-	}
-	return unknown(e->key, err);
+	if (spec->fs_type[0] && strcmp(spec->fs_type, e->value) != 0)
+		return error_set(err, EINVAL,
+				 "asks for '%.32s', another parameter for '%s'",
+				 e->value, spec->fs_type);
+	return take_fs_type(spec, e->value, err);
+}
+
+static int take_own(const struct csi_entry *e, struct volume_spec *spec,
+		    struct error *err)
+{
+	if (kubernetes_key_is_fs_type(e->key))
+		return take_fs_type_once(e, spec, err);
+	for (size_t i = 0; i < array_size(rows); i++)
+		if (strcmp(rows[i].key, e->key) == 0)
+			return rows[i].take(spec, e->value, err);
+	return -ENOENT;
 }
 
 static int take(const struct csi_entry *e, struct volume_spec *spec,
 		struct labels *labels, struct error *err)
 {
-	for (size_t i = 0; i < array_size(rows); i++) {
-		if (strcmp(rows[i].key, e->key) != 0)
-			continue;
-		if (rows[i].take(spec, e->value, err) == 0)
-			return 0;
-		(void)error_prefix(err, "parameter '%s': ", e->key);
-		return -EINVAL;
+	int r = take_own(e, spec, err);
+
+	if (r == -ENOENT) {
+		r = kubernetes_key_take(e, KUBERNETES_CLAIM, labels, err);
+		return r == 0 ? unknown(e->key, err) : r < 0 ? r : 0;
 	}
-	return take_told(e, labels, err);
+	if (r < 0)
+		(void)error_prefix(err, "parameter '%s': ", e->key);
+	return r < 0 ? -EINVAL : 0;
 }
 
 static bool is_mutable(const char *key)
@@ -326,19 +326,20 @@ int parameters_change(ProtobufCMessage *const *entries, size_t n,
 		      struct volume_limits *limits, struct error *err)
 {
 	struct volume_spec spec = {.limits = *limits};
-	struct labels none = {0};
 
 	for (size_t i = 0; i < n; i++) {
 		const struct csi_entry *e =
 			(const struct csi_entry *)entries[i];
 
+		if (kubernetes_key_take(e, KUBERNETES_CLAIM, NULL, err) == 1)
+			continue;
 		if (!is_mutable(e->key))
 			return error_set(err, EINVAL,
 					 "parameter '%.64s' is none that can "
 					 "be changed; those are iops and "
 					 "bytesPerSecond",
 					 e->key);
-		if (take(e, &spec, &none, err) < 0)
+		if (take(e, &spec, NULL, err) < 0)
 			return -EINVAL;
 	}
 	*limits = spec.limits;

@@ -78,7 +78,10 @@ int request_read(struct request *request, ProtobufCMessage *const *parameters,
 		return r;
 	if (from && !spec->layout[0])
 		(void)strcpy(spec->layout, from->layout);
-	if (from && !spec->fs_type[0])
+	/* One class serves both kinds of claims: a device has none of it. */
+	if (strcmp(spec->layout, "linear") == 0)
+		spec->fs_type[0] = '\0';
+	else if (from && !spec->fs_type[0])
 		(void)strcpy(spec->fs_type, from->fs_type);
 	/* What can be wrong then is not the size. */
 	spec->capacity = VOLUME_CAPACITY_MAX;

@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "csi/csi_check.h"
+#include "csi/kubernetes_key.h"
 
 int csi_snapshot_find(struct csi_call *c, const struct csi_id *id,
 		      struct snapshot_record **ret)
@@ -39,35 +40,19 @@ void csi_snapshot_refresh(struct csi_call *c, struct snapshot_record **record)
 	*record = now;
 }
 
-/* What the snapshotter adds, and their labels. */
-static const struct {
-	const char *key, *label;
-} told[] = {
-	{"csi.storage.k8s.io/volumesnapshot/name",
-	 "csi.union.io/snapshot-name"},
-	{"csi.storage.k8s.io/volumesnapshot/namespace",
-	 "csi.union.io/snapshot-namespace"},
-	{"csi.storage.k8s.io/volumesnapshotcontent/name",
-	 "csi.union.io/snapshot-content"},
-	{"csi.storage.k8s.io/volumegroupsnapshot/name",
-	 "csi.union.io/group-name"},
-	{"csi.storage.k8s.io/volumegroupsnapshot/namespace",
-	 "csi.union.io/group-namespace"},
-	{"csi.storage.k8s.io/volumegroupsnapshotcontent/name",
-	 "csi.union.io/group-content"},
-};
+/*
+ * A member of the classes of snapshots, which people write among their
+ * parameters, too: the snapshotter acts on it.
+ */
+#define DELETION_POLICY_KEY "deletionPolicy"
 
-static int take_told(const struct csi_entry *e, struct labels *ret,
-		     struct error *err)
+static int take(const struct csi_entry *e, struct labels *ret,
+		struct error *err)
 {
-	for (size_t i = 0; i < array_size(told); i++) {
-		if (strcmp(told[i].key, e->key) != 0)
-			continue;
-		/* Kubernetes' names may be longer: for people, so left out. */
-		if (strlen(e->value) >= LABEL_TEXT_SIZE)
-			return 0;
-		return labels_set(ret, told[i].label, e->value, err);
-	}
+	int r = kubernetes_key_take(e, KUBERNETES_SNAPSHOT, ret, err);
+
+	if (r != 0 || strcmp(e->key, DELETION_POLICY_KEY) == 0)
+		return r < 0 ? r : 0;
 	return error_set(err, EINVAL,
 			 "parameter '%.64s' is not known; snapshots have none",
 			 e->key);
@@ -80,8 +65,7 @@ int csi_snapshot_labels(ProtobufCMessage *const *parameters, size_t n,
 	int r = labels_set(ret, CSI_LABEL_NAME, csi_name, err);
 
 	for (size_t i = 0; r == 0 && i < n; i++)
-		r = take_told((const struct csi_entry *)parameters[i], ret,
-			      err);
+		r = take((const struct csi_entry *)parameters[i], ret, err);
 	return r;
 }
 

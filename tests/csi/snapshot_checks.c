@@ -337,6 +337,8 @@ static void members_go_together(void)
 	ok(2, UNGROUP);
 	holds(listed("max_entries=0") == 0);
 	refused(1, RPC_NOT_FOUND, GETGROUP);
+	refused(1, RPC_NOT_FOUND, GETGROUP, "!snapshot_ids");
+	ok(1, UNGROUP, "!snapshot_ids");
 }
 
 static void the_ids_are_the_groups(void)
@@ -344,6 +346,7 @@ static void the_ids_are_the_groups(void)
 	cut_group();
 	refused(1, BAD, UNGROUP, "snapshot_ids=" GONE_ID);
 	refused(1, BAD, UNGROUP, "!snapshot_ids", "snapshot_ids=$member");
+	refused(1, BAD, UNGROUP, "!snapshot_ids");
 	holds(listed("max_entries=0") == 2);
 }
 

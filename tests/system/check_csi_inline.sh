@@ -86,7 +86,7 @@ test_refuses_what_a_pod_may_not_have() {
 	at_exit remove
 	fails 1 "OUT_OF_RANGE: an inline volume of 2.00 GiB" inline $POD pod volume_context.size=2Gi
 	fails 1 "INVALID_ARGUMENT: parameter 'bogus'" inline $POD pod volume_context.bogus=1
-	fails 1 "pvc/name' is not known" inline $POD pod $ATTRIBUTE/pvc/name=data-0
+	fails 1 "zfs" inline $POD pod $ATTRIBUTE/fstype=zfs
 	fails 1 INVALID_ARGUMENT inline $POD pod $ATTRIBUTE/ephemeral=maybe
 	CAP=(volume_capability.block= volume_capability.access_mode.mode=1)
 	fails 1 "no block device" inline $POD pod
