@@ -18,6 +18,13 @@ static const struct {
 	{"CreateVolume", EBUSY, RPC_ABORTED},
 	{"ControllerExpandVolume", EBUSY, RPC_ABORTED},
 	{"ControllerExpandVolume", ENOENT, RPC_FAILED_PRECONDITION},
+	/*
+	 * The size cannot be had. Kubernetes' resizer takes this code as final
+	 * (external-resizer, IsInfeasibleError()), so that the claim may be
+	 * lowered again; RESOURCE_EXHAUSTED it repeats for ever.
+	 */
+	{"ControllerExpandVolume", ENOSPC, RPC_OUT_OF_RANGE},
+	{"ControllerExpandVolume", E2BIG, RPC_OUT_OF_RANGE},
 	{"CreateVolume", EOPNOTSUPP, RPC_INVALID_ARGUMENT},
 	/* A member of a group, which cannot be deleted alone. */
 	{"DeleteSnapshot", EPERM, RPC_INVALID_ARGUMENT},
@@ -38,6 +45,8 @@ static const struct {
 	{NULL, ECANCELED, RPC_ABORTED},
 	/* Somebody else changed the record meanwhile. */
 	{NULL, ESTALE, RPC_ABORTED},
+	/* The node has as many volumes as it takes. */
+	{"ControllerPublishVolume", EDQUOT, RPC_RESOURCE_EXHAUSTED},
 	/* So many nodes have it already (VOLUME_ATTACHMENTS_MAX). */
 	{"ControllerPublishVolume", E2BIG, RPC_RESOURCE_EXHAUSTED},
 	{NULL, E2BIG, RPC_INVALID_ARGUMENT},
