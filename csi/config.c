@@ -8,10 +8,10 @@
 
 #include "base/cleanup.h"
 #include "csi/kata_record.h"
+#include "volume/node.h"
 
-#define SOCKET_SUFFIX   ".sock"
-#define WORKERS_MAX     64
-#define MAX_VOLUMES_MAX 4096
+#define SOCKET_SUFFIX ".sock"
+#define WORKERS_MAX   64
 
 #define ROW(name, letter, type, field, argument, help, text, min, max)        \
 	{                                                                     \
@@ -31,7 +31,9 @@ static const struct option_row rows[] = {
 	ROW("store", 's', OPTION_STRING, store, "WHERE",
 	    "records of nodes and volumes", VOLUME_STORE_DEFAULT, 0, 0),
 	ROW("node", 'n', OPTION_STRING, node, "NAME",
-	    "the node this machine is (default: the host name)", NULL, 0, 0),
+	    "the node this machine is (default: the host name); a controller "
+	    "is none",
+	    NULL, 0, 0),
 	ROW("run-dir", 'r', OPTION_STRING, run_dir, "DIR",
 	    "mounts and devices of this machine, and what is published here",
 	    VOLUME_RUN_DIR_DEFAULT, 0, 0),
@@ -67,7 +69,7 @@ static const struct option_row rows[] = {
 	ROW("max-volumes", 0, OPTION_NUMBER, max_volumes, "N",
 	    "how many volumes a node is given at most; 0: as many as the "
 	    "orchestrator likes",
-	    "128", 0, MAX_VOLUMES_MAX),
+	    "128", 0, NODE_VOLUMES_MAX),
 	ROW("ephemeral-limit", 0, OPTION_SIZE, ephemeral_limit, "SIZE",
 	    "pods may have inline volumes of at most this size, made on their "
 	    "node (default: none may)",

@@ -94,6 +94,45 @@ static void publishes_to_one_node_however_often_it_is_asked(void **state)
 	assert_int_equal(delete_volume(t, id), RPC_OK);
 }
 
+static void a_node_takes_no_more_than_it_says(void **state)
+{
+	struct test *t = *state;
+	auto_free char *one = make_volume(t, "pvc-1", GIB);
+	auto_free char *two = make_volume(t, "pvc-2", GIB);
+	auto_free char *three = make_volume(t, "pvc-3", GIB);
+	struct publish p = {0};
+
+	assert_int_equal(
+		volume_node_limit(t->kit.csi.volumes, "host1", 2, &t->kit.err),
+		0);
+	publish_init(&p, one, "host1");
+	published(t, &p);
+	publish_init(&p, two, "host1");
+	published(t, &p);
+	published(t, &p);
+	publish_init(&p, three, "host1");
+	kit_refused(&t->kit, PUBLISH, &p.in, RPC_RESOURCE_EXHAUSTED,
+		    "at most 2");
+	publish_init(&p, three, "host2");
+	published(t, &p);
+	assert_int_equal(unpublish(t, three, "host2"), RPC_OK);
+	assert_int_equal(unpublish(t, one, "host1"), RPC_OK);
+	publish_init(&p, three, "host1");
+	published(t, &p);
+	/* What is published stays; no limit is none. */
+	assert_int_equal(
+		volume_node_limit(t->kit.csi.volumes, "host1", 1, &t->kit.err),
+		0);
+	published(t, &p);
+	publish_init(&p, one, "host1");
+	kit_refused(&t->kit, PUBLISH, &p.in, RPC_RESOURCE_EXHAUSTED,
+		    "at most 1");
+	assert_int_equal(
+		volume_node_limit(t->kit.csi.volumes, "host1", 0, &t->kit.err),
+		0);
+	published(t, &p);
+}
+
 static void a_second_writer_is_told_who_has_it(void **state)
 {
 	static const int modes[] = {
@@ -260,6 +299,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(publishes_to_one_node_however_often_it_is_asked),
+		TEST(a_node_takes_no_more_than_it_says),
 		TEST(a_second_writer_is_told_who_has_it),
 		TEST(there_in_another_way_is_refused),
 		TEST(readers_share_it),

@@ -154,9 +154,10 @@ static int run(const struct config *config)
 	if (start(&d, config, &err) < 0) {
 		log_write(LOG_LEVEL_ERROR, "%s", error_text(&err));
 	} else {
-		log_info(CSI_DRIVER_NAME " " TRIBUTARY_VERSION
-					 ": %s of node %s at %s",
-			 config->mode_name, volume_context_node(d.csi.volumes),
+		const char *node = volume_context_node(d.csi.volumes);
+
+		log_info(CSI_DRIVER_NAME " " TRIBUTARY_VERSION ": %s%s%s at %s",
+			 config->mode_name, node[0] ? " of node " : "", node,
 			 config->address);
 		(void)notify_send("READY=1"); /* nobody may be listening */
 		log_info("%s: stopping",

@@ -267,20 +267,14 @@ int csi_node_get_capabilities(struct csi_call *c, const void *in, void *out_)
 }
 
 /*
- * A node that only uses volumes has no blockd that would make it known, and a
- * volume is published to known nodes only.
+ * A volume is published to known nodes only, and to this one no more than it
+ * takes: a node that only uses volumes has nobody else who would say so.
  */
 static int make_known(struct csi_call *c, const char *node)
 {
-	struct node_record record = {0};
-	int r = volume_node_known(c->csi->volumes, node, c->err);
+	int r = volume_node_limit(c->csi->volumes, node,
+				  (unsigned)c->csi->max_volumes, c->err);
 
-	if (r > 0)
-		return 0;
-	if (r == 0) {
-		(void)snprintf(record.name, sizeof(record.name), "%s", node);
-		r = volume_node_add(c->csi->volumes, &record, c->err);
-	}
 	return r < 0 ? csi_fail_errno(c, r) : 0;
 }
 

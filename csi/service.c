@@ -394,6 +394,7 @@ const char *csi_mode_name(enum csi_mode mode)
 int csi_init(struct csi *csi, enum csi_mode mode,
 	     const struct volume_config *config, struct error *err)
 {
+	struct volume_config volumes = *config;
 	int r;
 
 	*csi = (struct csi){
@@ -405,10 +406,15 @@ int csi_init(struct csi *csi, enum csi_mode mode,
 	if (csi->cancel_fd == 0)
 		csi->cancel_fd = -1;
 	csi_holds_init(&csi->holds);
+	/*
+	 * Its pod, or host, may have a node's name: what is attached there is
+	 * still not its own.
+	 */
+	volumes.no_node = mode == CSI_MODE_CONTROLLER;
 	(void)snprintf(csi->state_dir, sizeof(csi->state_dir), "%.4000s/csi",
 		       config->run_dir ? config->run_dir
 				       : VOLUME_RUN_DIR_DEFAULT);
-	r = volume_context_open(config, &csi->volumes, err);
+	r = volume_context_open(&volumes, &csi->volumes, err);
 	if (r == 0 && mode != CSI_MODE_CONTROLLER)
 		r = node_watch_start(csi, &csi->watch, err);
 	return r;

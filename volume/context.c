@@ -47,7 +47,7 @@ static int set_node(struct volume_context *ctx, const char *name,
 static int configure(struct volume_context *ctx,
 		     const struct volume_config *config, struct error *err)
 {
-	int r = set_node(ctx, config->node, err);
+	int r = config->no_node ? 0 : set_node(ctx, config->node, err);
 
 	if (r == 0)
 		r = set_path(ctx->run_dir, sizeof(ctx->run_dir),
@@ -96,6 +96,7 @@ int volume_context_open(const struct volume_config *config,
 	if (!ctx)
 		return error_set(err, ENOMEM, "out of memory");
 	(void)pthread_mutex_init(&ctx->lock, NULL);
+	(void)pthread_mutex_init(&ctx->publish_lock, NULL);
 	notes_init(&ctx->notes);
 	r = configure(ctx, config, err);
 	if (r < 0) {
@@ -120,6 +121,7 @@ void volume_context_close(struct volume_context *ctx)
 	}
 	store_close(ctx->store);
 	notes_done(&ctx->notes);
+	(void)pthread_mutex_destroy(&ctx->publish_lock);
 	(void)pthread_mutex_destroy(&ctx->lock);
 	free(ctx);
 }

@@ -18,7 +18,7 @@ struct client_entry {
 
 struct volume_context {
 	struct store *store;
-	char node[RECORD_NAME_SIZE];
+	char node[RECORD_NAME_SIZE]; /* "": this process is on none */
 	char run_dir[PATH_MAX];
 	char bin_dir[PATH_MAX];  /* "": found by itself */
 	char launcher[PATH_MAX]; /* "": none */
@@ -31,6 +31,11 @@ struct volume_context {
 	void *progress_context;
 	pthread_mutex_t lock; /* guards @clients; no other is taken inside */
 	struct client_entry *clients;
+	/*
+	 * Between counting what is published to a node and publishing one
+	 * more. Taken before any other.
+	 */
+	pthread_mutex_t publish_lock;
 	struct notes notes;
 };
 

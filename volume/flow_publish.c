@@ -21,12 +21,13 @@ static int check_request(const struct volume_publish_request *request,
 	return name_check("node", request->node, err);
 }
 
-static int check_node(struct operation *op, const char *node, bool *ret_no_node,
-		      struct error *err)
+static int check_node(struct operation *op, const char *node,
+		      unsigned *ret_limit, bool *ret_no_node, struct error *err)
 {
 	struct node_record record = {0};
 	int r = context_node_load(op->ctx, node, &record, err);
 
+	*ret_limit = record.max_volumes;
 	node_record_done(&record);
 	if (ret_no_node)
 		*ret_no_node = r == -ENOENT;
@@ -52,6 +53,29 @@ static int check_others(const struct operation *op,
 	return 0;
 }
 
+/* There is room for one more on the node. */
+static int check_limit(const struct operation *op, const char *node,
+		       unsigned limit, struct error *err)
+{
+	struct volume_record **records = NULL;
+	unsigned published = 0;
+	size_t n = 0;
+	int r = limit ? volume_list(op->ctx, &records, &n, NULL, err) : 0;
+
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		const struct volume_attachment *a = volume_record_attachment(
+			records[i], node);
+
+		published += a && a->published;
+	}
+	volume_records_free(records, n);
+	if (r < 0 || published < limit || !limit)
+		return r;
+	return error_set(err, EDQUOT,
+			 "node '%s' has %u volumes, and takes at most %u", node,
+			 published, limit);
+}
+
 /* It is there already, by an earlier call or by hand. */
 static int check_same(const struct operation *op,
 		      const struct volume_attachment *a,
@@ -74,23 +98,16 @@ static int check_same(const struct operation *op,
 			 a->note[0] ? ", " : "", a->note);
 }
 
-static int publish(struct operation *op,
-		   const struct volume_publish_request *request,
-		   bool *ret_no_node, struct error *err)
+/* Into the record: one more on its node. @a NULL: it has nothing of it yet. */
+static int publish_new(struct operation *op,
+		       const struct volume_publish_request *request,
+		       unsigned limit, struct volume_attachment *a,
+		       struct error *err)
 {
-	struct volume_attachment *a;
-	int r = operation_check_ready(op, err);
+	int r = check_limit(op, request->node, limit, err);
 
-	if (r == 0)
-		r = check_node(op, request->node, ret_no_node, err);
-	if (r < 0)
-		return r;
-	a = volume_record_attachment(op->record, request->node);
-	if (a)
-		r = check_same(op, a, request, err);
-	if (r < 0 || (a && a->published))
-		return r;
-	r = a ? 0 : operation_check_staying(op, err);
+	if (r == 0 && !a)
+		r = operation_check_staying(op, err);
 	if (r == 0)
 		r = check_others(op, request, err);
 	if (r == 0)
@@ -112,6 +129,29 @@ static int publish(struct operation *op,
 	if (r == 0)
 		operation_finish(op, "volume %s is published to node %s",
 				 op->name, request->node);
+	return r;
+}
+
+static int publish(struct operation *op,
+		   const struct volume_publish_request *request,
+		   bool *ret_no_node, struct error *err)
+{
+	struct volume_attachment *a;
+	unsigned limit = 0;
+	int r = operation_check_ready(op, err);
+
+	if (r == 0)
+		r = check_node(op, request->node, &limit, ret_no_node, err);
+	if (r < 0)
+		return r;
+	a = volume_record_attachment(op->record, request->node);
+	if (a)
+		r = check_same(op, a, request, err);
+	if (r < 0 || (a && a->published))
+		return r;
+	(void)pthread_mutex_lock(&op->ctx->publish_lock);
+	r = publish_new(op, request, limit, a, err);
+	(void)pthread_mutex_unlock(&op->ctx->publish_lock);
 	return r;
 }
 

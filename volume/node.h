@@ -21,6 +21,7 @@
 #define NODE_INITIATORS_MAX   8
 #define EXPORT_INITIATORS_MAX 64 /* proto/blockd.proto, SetExportRequest */
 #define NODES_MAX             10000
+#define NODE_VOLUMES_MAX      4096 /* published to one node */
 
 struct node_record {
 	char name[RECORD_NAME_SIZE];
@@ -47,6 +48,11 @@ struct node_record {
 	char tls_cert_file[PATH_MAX];
 	char tls_key_file[PATH_MAX];
 	char tls_server_name[NODE_ADDRESS_SIZE]; /* "": host of the address */
+	/*
+	 * So many volumes are published to it at most, as its CSI driver says;
+	 * 0: no limit.
+	 */
+	unsigned max_volumes;
 	struct node_report *report; /* owned; NULL: it has no keeper */
 };
 

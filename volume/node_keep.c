@@ -121,6 +121,7 @@ static int record_next(struct keeper *keeper, const struct node_record *old,
 	memcpy(next.resource_version, old->resource_version,
 	       sizeof(next.resource_version));
 	next.created_s = old->created_s;
+	next.max_volumes = old->max_volumes;
 	if (next.labels.count == 0)
 		next.labels = old->labels; /* both borrowed here */
 	next.report = old->report;

@@ -143,6 +143,8 @@ int node_record_encode(const struct node_record *node, char **ret_json,
 	json_add(spec, "initiatorAddresses", initiators);
 	if (node->tls_ca_file[0])
 		json_add(spec, "tls", encode_tls(node));
+	if (node->max_volumes)
+		json_add_number(spec, "maxVolumes", node->max_volumes);
 	json_add(object, "spec", spec);
 	if (node->report)
 		json_add(object, "status", node_report_to_json(node->report));
@@ -193,6 +195,8 @@ static void scan_node(struct json_scan *scan, struct json_object *object,
 	json_scan_text(scan, spec, "dataAddress", node->data_address,
 		       sizeof(node->data_address), false);
 	scan_initiators(scan, spec, node);
+	node->max_volumes = (unsigned)json_scan_number(
+		scan, spec, "maxVolumes", 0, NODE_VOLUMES_MAX, false);
 	tls = json_scan_object(scan, spec, "tls", false);
 	json_scan_at(scan, "spec.tls");
 	json_scan_text(scan, tls, "caFile", node->tls_ca_file,

@@ -230,6 +230,7 @@ static int node_replace(struct volume_context *ctx, struct node_record *node,
 	memcpy(node->resource_version, old.resource_version,
 	       sizeof(node->resource_version));
 	node->created_s = old.created_s;
+	node->max_volumes = old.max_volumes;
 	node->report = old.report;
 	r = node_record_encode(node, &json, err);
 	node->report = NULL;
@@ -278,6 +279,49 @@ int volume_node_add(struct volume_context *ctx, const struct node_record *node,
 	return error_set(err, EAGAIN,
 			 "node '%s' is being changed by others all the time",
 			 node->name);
+}
+
+/* One that only uses volumes has nobody else who would make it known. */
+static int limit_once(struct volume_context *ctx, const char *name,
+		      unsigned max_volumes, struct error *err)
+{
+	struct node_record node = {0};
+	auto_free char *json = NULL;
+	int r = context_node_load(ctx, name, &node, err);
+
+	if (r == -ENOENT) {
+		(void)snprintf(node.name, sizeof(node.name), "%s", name);
+		node.max_volumes = max_volumes;
+		return node_create(ctx, &node, err);
+	}
+	if (r == 0 && node.max_volumes != max_volumes) {
+		node.max_volumes = max_volumes;
+		r = node_record_encode(&node, &json, err);
+		if (r == 0)
+			r = ctx->store->ops->compare_and_swap(
+				ctx->store, STORE_KIND_NODE, name,
+				node.resource_version, json, NULL, err);
+	}
+	node_record_done(&node);
+	return r;
+}
+
+int volume_node_limit(struct volume_context *ctx, const char *name,
+		      unsigned max_volumes, struct error *err)
+{
+	int r = name_check("node", name, err);
+
+	for (int i = 0; r == 0 && i < SWAP_TRIES; i++) {
+		r = limit_once(ctx, name, max_volumes, err);
+		if (r != -EEXIST && r != -ESTALE && r != -ENOENT)
+			return r;
+		r = 0;
+	}
+	return r < 0 ? r
+		     : error_set(err, EAGAIN,
+				 "node '%s' is being changed by others all "
+				 "the time",
+				 name);
 }
 
 /* -EBUSY when @record needs the node. */

@@ -58,6 +58,7 @@ struct volume_config {
 	const char *store;   /* store_open(); NULL: VOLUME_STORE_DEFAULT */
 	const char *node;    /* this machine's node name; NULL: host name */
 	const char *run_dir; /* NULL: VOLUME_RUN_DIR_DEFAULT */
+	bool no_node; /* this process is on no node, whatever @node says */
 	/* Where trib-union is; NULL: beside /proc/self/exe, then PATH. */
 	const char *bin_dir;
 	/*
@@ -104,6 +105,13 @@ void volume_cancel_on(int fd);
  */
 int volume_node_add(struct volume_context *ctx, const struct node_record *node,
 		    struct error *err);
+/*
+ * At most @max_volumes are published to it from now on, up to
+ * NODE_VOLUMES_MAX; 0: any number. A node that is not known is made known, as
+ * one that only uses volumes.
+ */
+int volume_node_limit(struct volume_context *ctx, const char *name,
+		      unsigned max_volumes, struct error *err);
 /*
  * -EBUSY while a volume or a snapshot has an extent there, or a volume is
  * attached there.
@@ -244,7 +252,8 @@ struct volume_publish_request {
  * done on any node.
  *
  * -ENOENT: no such volume, or no such node (error text says which;
- * *ret_no_node, when not NULL, is true for the node). -EBUSY: published to,
+ * *ret_no_node, when not NULL, is true for the node). -EDQUOT: as many are
+ * published there as it takes (volume_node_limit()). -EBUSY: published to,
  * or attached on, another node; the text names it. -EEXIST: published there
  * with another read_only, shared or note.
  */

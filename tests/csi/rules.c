@@ -141,7 +141,7 @@ const struct rule rules[] = {
 	 "published at another node: FAILED_PRECONDITION", NULL},
 	{"publish-names-node", 'S', "that answer names the node", NULL},
 	{"publish-limit", 'M', "a node's limit reached is RESOURCE_EXHAUSTED",
-	 "a node has no limit of volumes"},
+	 "not reached here; tests/system/csi.sh has it"},
 	{"publish-readonly", 'M', "PUBLISH_READONLY: readonly is honoured",
 	 NULL},
 	{"publish-multi-reader", 'M',

@@ -110,6 +110,68 @@ test_a_volume_is_on_one_node_at_a_time() {
 	nothing_left
 }
 
+limit_of_host2() { # [OPTION...]: of its driver
+	driver_signal 2 TERM
+	driver_start 2 "$@"
+	csi 2 Node/NodeGetInfo >/dev/null
+}
+
+test_a_node_takes_no_more_volumes_than_it_says() {
+	local one two
+	cap 1
+	volume one
+	volume two
+	at_exit limit_of_host2
+	limit_of_host2 --max-volumes 1
+	one=$(create 1 one 128)
+	two=$(create 1 two 128)
+	# Whoever is asked: the node's record says so.
+	cpublish 2 "$one" >/dev/null
+	cpublish 2 "$one" >/dev/null
+	fails 1 "RESOURCE_EXHAUSTED" cpublish 2 "$two"
+	fails 1 "node 'host2' has 1 volumes, and takes at most 1" cpublish 2 "$two"
+	# What it says stays, whatever else is said of it.
+	on 2 trib node add host2 --control "unix:$C/host2/run/blockd.sock" \
+		--data 10.77.0.2:10809 --quiet
+	fails 1 "RESOURCE_EXHAUSTED" cpublish 2 "$two"
+	cunpublish 2 "$one"
+	cpublish 2 "$two" >/dev/null
+	limit_of_host2
+	cpublish 2 "$one" >/dev/null
+	cunpublish 2 "$one"
+	cunpublish 2 "$two"
+	delete 1 "$one"
+	delete 1 "$two"
+	nothing_left
+}
+
+# Its name may be a node's: of a host network, or of a pod called so.
+test_a_controller_of_a_nodes_name_is_not_that_node() {
+	local id pid c=$TEST_DIR/named
+	cap 1
+	volume named
+	id=$(create 1 named 256)
+	stage 1 named "$id"
+	publish 1 named "$id" pod1
+	mkdir -p "$c"
+	nsenter --net="/run/netns/${CLUSTER_NET}1" trib-csi --mode controller --node host1 \
+		--endpoint "unix://$c/csi.sock" --store "$STORE" --run-dir "$c/run" 2>"$c/log" &
+	pid=$!
+	at_exit kill $pid
+	call() { "$BUILD/test/csi/csi_call_main" "unix://$c/csi.sock" "$@"; }
+	eventually 30 call Identity/Probe
+	# Mounted ext4 is its node's to grow: nothing of it is looked for here.
+	call Controller/ControllerExpandVolume "volume_id=$id" \
+		"capacity_range.required_bytes=$((384 * MIB))" "${CAP[@]}" >"$TEST_DIR/out"
+	grep -q "node_expansion_required" "$TEST_DIR/out"
+	grep -q "controller at unix" "$c/log"
+	same "$(find "$c/run" -type d)" "$c/run"
+	unpublish 1 "$id" pod1
+	unstage 1 named "$id"
+	delete 1 "$id"
+	nothing_left
+}
+
 test_unknown_volumes_are_not_found_or_gone() {
 	local gone=gone@0c6f9d5e-1111-4222-8333-abcdefabcdef old new
 	cap 1
