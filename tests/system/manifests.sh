@@ -43,6 +43,7 @@ test_chart_stays_valid_with_other_values() {
 		--set storage.pools.fast=/var/lib/tributary/pools/fast \
 		--set kubeletDir=/srv/kubelet,controller.replicas=1,image.tag=1.2.3 \
 		--set imagePullSecrets[0].name=mine,controller.networkPolicy=false \
+		--set controller.volumeAttributesClass=false \
 		--set controller.snapshots=true,controller.groupSnapshots=true,node.ephemeralLimit=5Gi,node.podAnnotations.a=b,tls.serverName=storage.example \
 		--set 'storage.config=floor = 1GiB' >"$TEST_DIR/values.yaml"
 	"$validate" --with "$out/secrets.yaml" "$TEST_DIR/values.yaml"
@@ -50,8 +51,9 @@ test_chart_stays_valid_with_other_values() {
 		'floor = 1GiB' 'path: /srv/kubelet/plugins_registry' '--log-level=debug' \
 		'--tls-name=storage.example' 'replicas: 1' 'name: mine' \
 		'--ephemeral-limit=5Gi' 'name: tributary-node-ephemeral' \
-		'sig-storage/csi-snapshotter:v8.2.0' 'name: tributary-controller-snapshots' \
-		'CSIVolumeGroupSnapshot=true' 'name: tributary-controller-group-snapshots'; do
+		'sig-storage/csi-snapshotter:v8.6.0' 'name: tributary-controller-snapshots' \
+		'CSIVolumeGroupSnapshot=true' 'name: tributary-controller-group-snapshots' \
+		'VolumeAttributesClass=false'; do
 		grep -qF -e "$word" "$TEST_DIR/values.yaml" || fail "lost: $word"
 	done
 	! grep -q -e /var/lib/kubelet -e NetworkPolicy "$TEST_DIR/values.yaml" || fail "kept what was changed"
@@ -65,6 +67,10 @@ test_inline_volumes_and_snapshots_are_asked_for() {
 	grep -q 'image: registry.k8s.io/sig-storage/csi-snapshotter' "$out/snapshots.yaml"
 	grep -q 'volumesnapshotcontents/status' "$out/snapshots.yaml"
 	! grep -qi 'groupsnapshot.storage\|GroupSnapshot=true' "$out/snapshots.yaml"
+	grep -q -e '--feature-gates=CSIVolumeGroupSnapshot=false' "$out/snapshots.yaml"
+	same "$(grep -c VolumeAttributesClass=false "$out/base.yaml")" 0
+	same "$(grep -c volumeattributesclasses "$out/base.yaml")" 1
+	same "$(grep -c VolumeAttributesClass=false "$out/no-volume-attributes-class.yaml")" 2
 	grep -q -e '--feature-gates=CSIVolumeGroupSnapshot=true' "$out/group-snapshots.yaml"
 	grep -q 'volumegroupsnapshotcontents/status' "$out/group-snapshots.yaml"
 	grep -q -e '--ephemeral-limit=10Gi' "$out/ephemeral.yaml"

@@ -69,6 +69,9 @@ tributary.workload: a Deployment or DaemonSet of the base with its values.
 {{- end -}}
 {{- range concat ($pod.initContainers | default list) $pod.containers -}}
 {{- $_ := set . "image" (include "tributary.image" (dict "root" $root "container" .name)) -}}
+{{- if and (has .name (list "csi-provisioner" "csi-resizer")) (not $values.volumeAttributesClass) -}}
+{{- $_ := set . "args" (append .args "--feature-gates=VolumeAttributesClass=false") -}}
+{{- end -}}
 {{- $_ := set . "imagePullPolicy" $root.Values.image.pullPolicy -}}
 {{- if hasKey ($values.resources | default dict) .name -}}
 {{- $_ := set . "resources" (index $values.resources .name) -}}
