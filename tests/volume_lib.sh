@@ -57,7 +57,7 @@ scrap() {
 volume() { at_exit scrap "$1"; }
 
 # count TEXT: lines of standard input with it
-count() { awk -v text="$1" 'index($0, text) {n++} END {print n + 0}'; }
+count() { awk -v text="${1:?nothing to look for}" 'index($0, text) {n++} END {print n + 0}'; }
 
 # Nothing of any volume is anywhere on this machine.
 nothing_left() {

@@ -152,7 +152,7 @@ volume() { at_exit scrap "$1"; }
 # ---- what there is ----
 
 # count TEXT: lines of standard input with it
-count() { awk -v text="$1" 'index($0, text) {n++} END {print n + 0}'; }
+count() { awk -v text="${1:?nothing to look for}" 'index($0, text) {n++} END {print n + 0}'; }
 # lacks FILE PATTERN
 lacks() { ! grep -qaE -- "$2" "$1" || fail "$1 has '$2'"; }
 # Processes of host $1 whose program is $2, for volume $3 (any without).

@@ -51,10 +51,18 @@ union() {
 }
 end_export() { exportfs -u "127.0.0.1:$M"; exportfs -f; }
 union_is_gone() { ! pgrep -f "trib-union .*$M\$"; }
-# The server keeps files open for a while.
+# The server keeps files open for a while, and for as long as a client of NFSv4
+# renews its lease: which it may do after it may no longer close them.
+forget_clients() {
+	local client
+	for client in /proc/fs/nfsd/clients/*/ctl; do
+		[ ! -e "$client" ] || echo expire >"$client"
+	done
+}
+unmount() { forget_clients && umount "$M"; }
 stop() {
 	end_export
-	eventually 30 umount "$M"
+	eventually 60 unmount
 	eventually 30 union_is_gone
 }
 
