@@ -133,6 +133,16 @@ stand_still() {
 
 same() { [ "$1" = "$2" ] || fail "expected '$2', got '$1'${3:+ ($3)}"; }
 
+# one_round COMMAND...: what it put into at_exit is undone when it ends, so that it
+# can be done once more. Not in a condition: there no failure would end it.
+one_round() {
+	(
+		_cleanups=()
+		trap _end EXIT
+		"$@"
+	)
+}
+
 run_tests() {
 	local tests all n=0 t rc bad=0
 	# All that there are, those of the script itself in its order.

@@ -105,9 +105,9 @@ note_numbers() { # FROM
 }
 numbers_are() { [ "$(sql -c 'SELECT count(*) FROM told')" -ge "$1" ]; }
 
-# Clients of three kinds, until there are WANTED numbers; then it is killed.
-# What pgbench was told of is in its log, a line for each transaction.
-killed_under_load() { # WANTED
+# Clients of three kinds, until there are WANTED numbers, and COMMAND is true; then
+# it is killed. What pgbench was told of is in its log, a line for each transaction.
+killed_under_load() { # WANTED [COMMAND...]
 	local pids=() pid
 	# They end when their server is gone.
 	as_nobody pgbench -n -c 3 -T 600 -l --log-prefix="$OWN/bench" >/dev/null 2>&1 || true &
@@ -116,7 +116,8 @@ killed_under_load() { # WANTED
 	pids+=($!)
 	note_numbers $(($1 * 100000 + 50000)) || true &
 	pids+=($!)
-	eventually 60 numbers_are "$1"
+	eventually 120 numbers_are "$1"
+	[ $# = 1 ] || eventually 120 "${@:2}"
 	kill_all
 	for pid in "${pids[@]}"; do wait "$pid"; done
 }
@@ -188,14 +189,13 @@ test_postgresql_while_servers_are_killed() {
 	OPTIONS=survive=yes cluster
 	kill_servers "$M"
 	tables
-	killed_under_load 1500
+	killed_under_load 1500 servers_are_killed "$D/log" "${KILLS:-20}"
 	start
 	check
 	stop
 	check_pages
 	unmount
 	kill_no_more
-	[ "$(killed_servers "$D/log")" -ge 20 ]
 }
 
 # What is asked of it above, where it is not so.
