@@ -110,6 +110,12 @@ uint32_t power_run_entry_of(struct run *run, uint32_t id, uint32_t cluster)
 	return object ? raw_map_get(&object->map, cluster) : RAW_HOLE;
 }
 
+struct raw_look power_run_look(struct run *run, uint32_t id, uint32_t cluster)
+{
+	return raw_alloc_look(&run->store->state.alloc,
+			      &power_run_object_of(run, id)->map, cluster, 1);
+}
+
 bool power_run_is_shared(struct run *run, uint32_t id, uint32_t cluster)
 {
 	const struct raw_object *object = power_run_object_of(run, id);

@@ -66,6 +66,7 @@ struct fill {
 	uint32_t cluster, physical;
 	unsigned block; /* or BOTH */
 	uint32_t values[BLOCKS];
+	struct raw_look look; /* at what was there */
 	bool copied;
 	bool partly; /* the other block is not written, and has anything */
 };
@@ -118,6 +119,7 @@ void power_run_note_state(struct run *run);
 const struct raw_object *power_run_object_of(struct run *run, uint32_t id);
 uint32_t power_run_entry_of(struct run *run, uint32_t id, uint32_t cluster);
 bool power_run_is_shared(struct run *run, uint32_t id, uint32_t cluster);
+struct raw_look power_run_look(struct run *run, uint32_t id, uint32_t cluster);
 
 /*
  * As a WRITTEN has a block. The last of those that are looked at stands for

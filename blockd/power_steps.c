@@ -106,10 +106,9 @@ static int fill_map(struct run *run)
 		     fill->block % BLOCKS),
 	};
 
-	if (!fill->copied || run->flaw == MAPS_STALE_COPIES)
-		return raw_store_change(run->store, map, partly ? 2 : 1, NULL,
-					&run->err);
-	return raw_store_change_shared(run->store, map, &run->err);
+	return raw_store_change_if(
+		run->store, map, partly ? 2 : 1,
+		run->flaw == MAPS_STALE_COPIES ? NULL : &fill->look, &run->err);
 }
 
 /* The flaw: what was mapped is written now, and durable before. */
@@ -171,6 +170,7 @@ static void fill_begin(struct run *run, uint32_t id, uint32_t cluster,
 
 	*fill = (struct fill){.cluster = cluster,
 			      .block = which,
+			      .look = power_run_look(run, id, cluster),
 			      .copied = which != BOTH && entry != RAW_HOLE};
 	if (!raw_store_take(run->store, 1, RAW_HOLE, &fill->physical))
 		return;

@@ -233,6 +233,70 @@ bool raw_alloc_shared(const struct raw_alloc *alloc, const struct raw_map *map,
 	       !raw_alloc_alone(alloc, RAW_PHYSICAL(entry));
 }
 
+/*
+ * The entry is read again after what is known of its cluster: when another
+ * request has given the map another cluster between the two, the first one may
+ * be somebody else's alone by now. A cluster does not come back while anybody
+ * is inside, so it was the map's all the time.
+ */
+static uint32_t look_at(const struct raw_alloc *alloc,
+			const struct raw_map *map, uint64_t cluster,
+			bool *ret_shared)
+{
+	uint32_t now = raw_map_get(map, cluster), entry;
+
+	do {
+		entry = now;
+		*ret_shared = entry != RAW_HOLE &&
+			      raw_alloc_shared(alloc, map, cluster, entry);
+		now = raw_map_get(map, cluster);
+	} while (now != entry);
+	return entry;
+}
+
+static uint64_t look_run(const struct raw_alloc *alloc,
+			 const struct raw_map *map, uint64_t cluster,
+			 uint64_t max, const struct raw_look *look)
+{
+	uint64_t n = 0;
+	bool shared;
+
+	while (n < max) {
+		uint32_t want = look->entry == RAW_HOLE
+					? RAW_HOLE
+					: look->entry + (uint32_t)n;
+
+		if (look_at(alloc, map, cluster + n, &shared) != want ||
+		    shared != look->shared)
+			break;
+		n++;
+	}
+	return n;
+}
+
+struct raw_look raw_alloc_look(const struct raw_alloc *alloc,
+			       const struct raw_map *map, uint64_t cluster,
+			       uint64_t max)
+{
+	struct raw_look look = {.n = 1};
+
+	look.entry = look_at(alloc, map, cluster, &look.shared);
+	if (max > 1) {
+		struct raw_look behind = look;
+
+		if (behind.entry != RAW_HOLE)
+			behind.entry++;
+		look.n += look_run(alloc, map, cluster + 1, max - 1, &behind);
+	}
+	return look;
+}
+
+bool raw_alloc_still(const struct raw_alloc *alloc, const struct raw_map *map,
+		     uint64_t cluster, uint64_t n, const struct raw_look *look)
+{
+	return look_run(alloc, map, cluster, n, look) == n;
+}
+
 unsigned raw_alloc_round(struct raw_alloc *alloc)
 {
 	unsigned round = alloc->round;

@@ -99,6 +99,28 @@ bool raw_alloc_alone(const struct raw_alloc *alloc, uint32_t cluster);
 bool raw_alloc_shared(const struct raw_alloc *alloc, const struct raw_map *map,
 		      uint64_t cluster, uint32_t entry);
 /*
+ * What a cluster of a map is, from one look: the entry, and whether it is
+ * shared, were both so at one moment. What is decided on a look and changes
+ * the map is carried out only while the look is still right
+ * (raw_store_change_if()); who finds that it isn't looks again.
+ */
+struct raw_look {
+	uint32_t entry;
+	bool shared; /* raw_alloc_shared(); of a hole: no */
+	uint64_t n;  /* clusters that are the same, at least 1: raw_map_run() */
+};
+
+/*
+ * Look at @cluster and at those behind it, @max in all at most. Any thread,
+ * while nobody shares the map anew: who may write to it, or holds the lock.
+ */
+struct raw_look raw_alloc_look(const struct raw_alloc *alloc,
+			       const struct raw_map *map, uint64_t cluster,
+			       uint64_t max);
+/* All @n clusters from @cluster on are as they were in @look. */
+bool raw_alloc_still(const struct raw_alloc *alloc, const struct raw_map *map,
+		     uint64_t cluster, uint64_t n, const struct raw_look *look);
+/*
  * What was changed until now is going to be made durable; when it is, say so
  * with the number that this returns. One at a time.
  */

@@ -35,23 +35,25 @@ static void read_step(struct raw_io *r)
 
 static void write_step(struct raw_io *r)
 {
-	uint64_t n, bytes;
-	uint32_t first;
+	uint64_t bytes;
 
 	if (r->left == 0) {
 		raw_io_written(r);
 		return;
 	}
-	n = raw_io_writable(r, &first);
-	if (!n) {
-		if (!raw_part_write(r))
-			raw_fill_begin(r);
+	raw_io_look(r, raw_io_clusters(r));
+	if (!raw_look_own(&r->look)) {
+		raw_fill_begin(r);
 		return;
 	}
-	bytes = raw_io_bytes(r, n);
+	if (raw_is_partly(r->look.entry)) {
+		raw_part_write(r);
+		return;
+	}
+	bytes = raw_io_bytes(r, r->look.n);
 	raw_io_start(r, bytes, raw_io_piece_done);
 	blockdev_write(r->dev->medium, &r->op, r->data, (uint32_t)bytes,
-		       raw_dev_offset(r->dev, first) + raw_io_inside(r),
+		       raw_dev_offset(r->dev, r->look.entry) + raw_io_inside(r),
 		       r->flags & BLOCKDEV_FUA);
 }
 

@@ -166,6 +166,294 @@ static void reads_as_a_model_says_while_it_is_shared(void **unused)
 	raw_dev_kit_pool_remove(&pool);
 }
 
+/* ---- requests on the same clusters, while snapshots come and go ---- */
+
+enum {
+	LIVE = 3,   /* objects that are written to: 1, 2, ... */
+	FROZEN = 4, /* snapshots, of the ids behind them */
+	MEETING = 24
+};
+
+struct frozen {
+	bool is;
+	uint8_t blocks[SIZE / BLOCK]; /* what each is full of */
+};
+
+/* Of requests that meet: what a block may read as afterwards. */
+struct may {
+	bool touched;
+	bool kept; /* by nothing but discards */
+	bool value[256];
+};
+
+struct meeting {
+	struct pool *pool;
+	struct blockdev *devs[LIVE][LOOPS];
+	uint8_t live[LIVE][SIZE / BLOCK];
+	struct may may[LIVE][SIZE / BLOCK];
+	struct frozen frozen[FROZEN];
+	struct io ios[LIVE * MEETING];
+	unsigned n;
+	sem_t done;
+};
+
+static void allow(struct meeting *m, unsigned object, const struct io *io)
+{
+	const uint64_t end = (io->offset + io->length) / BLOCK;
+
+	for (uint64_t b = io->offset / BLOCK; b < end; b++) {
+		struct may *may = &m->may[object][b];
+
+		may->kept = io->what == DISCARD && (may->kept || !may->touched);
+		may->touched = true;
+		may->value[io->what == WRITE ? io->data[0] : 0] = true;
+	}
+}
+
+/* Some of whole clusters, some of blocks; few places, so that they meet. */
+static void draw(struct meeting *m, unsigned object)
+{
+	static const enum what whats[] = {WRITE, WRITE, ZERO, DISCARD};
+	struct pool *pool = m->pool;
+	struct io *io = &m->ios[m->n++];
+	uint64_t at = CLUSTER * raw_dev_kit_below(pool, CLUSTERS);
+	uint64_t length = CLUSTER * (1 + raw_dev_kit_below(pool, 3));
+
+	if (raw_dev_kit_below(pool, 2)) {
+		at += BLOCK * raw_dev_kit_below(pool, 8);
+		length = BLOCK * (1 + raw_dev_kit_below(pool, 4));
+	}
+	if (at + length > SIZE)
+		length = SIZE - at;
+	*io = (struct io){
+		.message.run = raw_dev_kit_io_start,
+		.op.done = raw_dev_kit_io_done,
+		.pool = pool,
+		.dev = &m->devs[object][raw_dev_kit_below(pool, LOOPS)],
+		.what = whats[raw_dev_kit_below(pool, 4)],
+		.id = object,
+		.offset = at,
+		.length = length,
+		.done = &m->done,
+	};
+	if (io->what == ZERO && raw_dev_kit_below(pool, 3) == 0)
+		io->flags |= BLOCKDEV_NO_HOLE;
+	io->data = aligned_alloc(BLOCK, length);
+	assert_non_null(io->data);
+	memset(io->data, 1 + (int)raw_dev_kit_below(pool, 255), length);
+	allow(m, object, io);
+}
+
+static uint32_t frozen_id(unsigned i)
+{
+	return LIVE + 1 + i;
+}
+
+/* What its object reads as now; nobody is inside. */
+static void freeze(struct meeting *m, unsigned i)
+{
+	const unsigned from = raw_dev_kit_below(m->pool, LIVE);
+
+	raw_dev_kit_object_make(m->pool, frozen_id(i), from + 1);
+	memcpy(m->frozen[i].blocks, m->live[from], sizeof(m->live[from]));
+	m->frozen[i].is = true;
+}
+
+static void melt(struct meeting *m, unsigned i)
+{
+	const struct raw_record drop = {.type = RAW_DROP,
+					.object = frozen_id(i)};
+
+	raw_dev_kit_must(
+		m->pool,
+		raw_store_change(m->pool->store, &drop, 1, NULL, &m->pool->err),
+		"drop");
+	m->frozen[i].is = false;
+}
+
+/* A clone of a snapshot, as anybody may make one at any time. */
+static void copy_frozen(struct meeting *m, unsigned i, unsigned to)
+{
+	raw_dev_kit_object_make(m->pool, frozen_id(to), frozen_id(i));
+	m->frozen[to] = m->frozen[i];
+}
+
+/* Clusters that are allocated and not written, as a thick one has them. */
+static void reserve(struct meeting *m, unsigned object)
+{
+	const struct raw_map *map =
+		&raw_state_object(raw_store_lock(m->pool->store), object + 1)
+			 ->map;
+
+	raw_store_unlock(m->pool->store);
+	for (unsigned c = 0; c < CLUSTERS; c++) {
+		struct raw_record record = {.type = RAW_MAP,
+					    .object = object + 1,
+					    .logical = c,
+					    .count = 1,
+					    .unwritten = true};
+
+		if (raw_map_get(map, c) == RAW_HOLE &&
+		    raw_store_take(m->pool->store, 1, RAW_HOLE,
+				   &record.physical))
+			raw_dev_kit_must(m->pool,
+					 raw_store_change(m->pool->store,
+							  &record, 1, NULL,
+							  &m->pool->err),
+					 "map");
+	}
+}
+
+static void check_blocks(struct meeting *m, struct blockdev *dev,
+			 uint8_t *blocks, const struct may *may, uint32_t id)
+{
+	uint8_t *data = aligned_alloc(BLOCK, SIZE);
+
+	assert_non_null(data);
+	assert_int_equal(raw_dev_kit_one(m->pool, dev, READ, data, SIZE, 0, 0),
+			 0);
+	for (unsigned b = 0; b < SIZE / BLOCK; b++) {
+		const uint8_t value = data[(size_t)b * BLOCK];
+		const bool same = value == blocks[b];
+		const bool ok = may && may[b].touched
+					? may[b].value[value] ||
+						  (may[b].kept && same)
+					: same;
+
+		if (!ok || memcmp(data + (size_t)b * BLOCK,
+				  data + (size_t)b * BLOCK + 1, BLOCK - 1) != 0)
+			fail_msg("object %u, block %u: %u, not %u", id, b,
+				 value, blocks[b]);
+		blocks[b] = value;
+	}
+	free(data);
+}
+
+static void check_frozen(struct meeting *m, unsigned i)
+{
+	struct blockdev *dev;
+
+	if (!m->frozen[i].is)
+		return;
+	dev = raw_dev_kit_dev_open(m->pool, 0, frozen_id(i));
+	check_blocks(m, dev, m->frozen[i].blocks, NULL, frozen_id(i));
+	raw_dev_kit_dev_close(m->pool, 0, dev);
+}
+
+/* While the requests run: snapshots go, and are cloned, and what is freed is
+ * free again. */
+static void disturb(struct meeting *m)
+{
+	struct pool *pool = m->pool;
+
+	for (unsigned i = 0; i < FROZEN; i++) {
+		const unsigned to = raw_dev_kit_below(pool, FROZEN);
+
+		for (volatile unsigned wait = raw_dev_kit_below(pool, 100000);
+		     wait; wait--)
+			;
+		if (!m->frozen[i].is)
+			continue;
+		if (raw_dev_kit_below(pool, 3) == 0 && !m->frozen[to].is)
+			copy_frozen(m, i, to);
+		if (raw_dev_kit_below(pool, 2))
+			melt(m, i);
+		if (raw_dev_kit_below(pool, 2))
+			raw_dev_kit_must(
+				pool,
+				raw_store_commit(pool->store,
+						 raw_store_newest(pool->store),
+						 &pool->err),
+				"commit");
+	}
+}
+
+static void meet(struct meeting *m)
+{
+	struct pool *pool = m->pool;
+	const unsigned i = raw_dev_kit_below(pool, FROZEN);
+
+	if (!m->frozen[i].is)
+		freeze(m, i);
+	if (raw_dev_kit_below(pool, 3) == 0)
+		reserve(m, raw_dev_kit_below(pool, LIVE));
+	memset(m->may, 0, sizeof(m->may));
+	m->n = 0;
+	for (unsigned object = 0; object < LIVE; object++)
+		for (unsigned n = 0; n < MEETING; n++)
+			draw(m, object);
+	for (unsigned n = 0; n < m->n; n++)
+		loop_post((*m->ios[n].dev)->loop, &m->ios[n].message);
+	disturb(m);
+	for (unsigned n = 0; n < m->n; n++)
+		assert_int_equal(sem_wait(&m->done), 0);
+	for (unsigned n = 0; n < m->n; n++) {
+		assert_int_equal(m->ios[n].res, 0);
+		free(m->ios[n].data);
+	}
+	for (unsigned object = 0; object < LIVE; object++)
+		check_blocks(m, m->devs[object][0], m->live[object],
+			     m->may[object], object + 1);
+	check_frozen(m, raw_dev_kit_below(pool, FROZEN));
+}
+
+static void tell_finding(void *context, const char *text, bool repaired)
+{
+	(void)context;
+	(void)repaired;
+	print_message("%s\n", text);
+}
+
+static void meeting_verify(struct meeting *m)
+{
+	struct pool *pool = m->pool;
+	struct raw_findings lost = {.tell = tell_finding};
+
+	for (unsigned i = 0; i < FROZEN; i++)
+		check_frozen(m, i);
+	raw_dev_kit_must(pool, raw_users_clean_now(pool->users, &pool->err),
+			 "clean");
+	raw_dev_kit_must(
+		pool, raw_state_verify(raw_store_lock(pool->store), &pool->err),
+		"verify");
+	raw_store_unlock(pool->store);
+	/* What was taken and not mapped was given back, once. */
+	raw_dev_kit_must(pool, raw_store_suspect(pool->store, &pool->err),
+			 "suspect");
+	raw_dev_kit_must(
+		pool, raw_store_leaked(pool->store, false, &lost, &pool->err),
+		"leaked");
+	assert_int_equal(lost.n, 0);
+}
+
+static void reads_as_it_may_while_snapshots_go(void **unused)
+{
+	static struct meeting m;
+	static struct pool pool;
+	unsigned steps = raw_dev_kit_from_environment("STEPS", 400);
+
+	(void)unused;
+	raw_dev_kit_pool_make(&pool, MEDIUM_MIN + 256 * CLUSTER);
+	print_message("seed %u, %u steps\n", pool.random, steps);
+	m = (struct meeting){.pool = &pool};
+	assert_int_equal(sem_init(&m.done, 0, 0), 0);
+	for (unsigned object = 0; object < LIVE; object++) {
+		raw_dev_kit_object_make(&pool, object + 1, 0);
+		pool.dev_flags = object ? RAW_DEV_THICK : 0;
+		for (int i = 0; i < LOOPS; i++)
+			m.devs[object][i] = raw_dev_kit_dev_open(&pool, i,
+								 object + 1);
+	}
+	for (unsigned i = 0; i < steps; i++)
+		meet(&m);
+	meeting_verify(&m);
+	for (unsigned object = 0; object < LIVE; object++)
+		for (int i = 0; i < LOOPS; i++)
+			raw_dev_kit_dev_close(&pool, i, m.devs[object][i]);
+	(void)sem_destroy(&m.done);
+	raw_dev_kit_pool_remove(&pool);
+}
+
 /* ---- a medium that fails ---- */
 
 /* Where on the medium a cluster of an object ends. */
@@ -434,6 +722,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(reads_as_a_model_says_while_it_is_shared),
+		cmocka_unit_test(reads_as_it_may_while_snapshots_go),
 		cmocka_unit_test(fails_only_what_the_medium_fails),
 		cmocka_unit_test(is_full_for_one_write_and_goes_on),
 		cmocka_unit_test(tells_holes_from_data),

@@ -6,11 +6,14 @@
 
 #include "blockd/raw_io.h"
 
+/* What was taken for it and has not been mapped is given back. */
 static void fill_end(struct raw_io *r)
 {
 	struct raw_users *users = r->dev->users;
 	struct raw_fill *fill = r->fill;
 
+	if (fill->taken)
+		raw_store_untake(users->store, fill->physical, 1);
 	(void)pthread_mutex_lock(&users->lock);
 	LIST_REMOVE(fill, in_users);
 	raw_requests_again(&fill->waiting);
@@ -22,19 +25,16 @@ static void fill_end(struct raw_io *r)
 
 static void fill_failed(struct raw_io *r, int res)
 {
-	if (r->fill->taken)
-		raw_store_untake(r->dev->users->store, r->fill->physical, 1);
 	fill_end(r);
 	raw_io_end(r, res);
 }
 
 /*
- * Others had the cluster that was copied, and have taken leave of it: who
- * wrote to it in place meanwhile is not in the copy.
+ * The cluster is not what it was: it was given up, or others had it and have
+ * taken leave of it, and who wrote to it in place meanwhile is not in the copy.
  */
 static void fill_again(struct raw_io *r)
 {
-	raw_store_untake(r->dev->users->store, r->fill->physical, 1);
 	fill_end(r);
 	r->step(r);
 }
@@ -49,6 +49,7 @@ static void fill_mapped(struct raw_io *r, int res)
 		fill_failed(r, res);
 		return;
 	}
+	r->fill->taken = false; /* the map has it */
 	fill_end(r);
 	raw_io_advance(r, r->piece);
 	r->step(r);
@@ -96,7 +97,7 @@ static void fill_write_part(struct raw_io *r, int res)
 static void fill_copied(struct raw_io *r, int res)
 {
 	uint8_t *at = r->fill->buffer + raw_io_inside(r);
-	const uint32_t entry = r->fill->entry;
+	const uint32_t entry = r->look.entry;
 
 	if (res < 0) {
 		fill_failed(r, res);
@@ -129,20 +130,21 @@ static void fill_copy(struct raw_io *r)
 	raw_io_start(r, r->piece, fill_copied);
 	blockdev_read(r->dev->medium, &r->op, fill->buffer,
 		      (uint32_t)raw_dev_cluster(r->dev),
-		      raw_dev_offset(r->dev, RAW_PHYSICAL(fill->entry)));
+		      raw_dev_offset(r->dev, RAW_PHYSICAL(r->look.entry)));
 }
 
 /* The cluster is this request's: how it gets its content. */
 static void fill_start(struct raw_io *r)
 {
 	const bool whole = raw_io_bytes(r, 1) == raw_dev_cluster(r->dev);
+	const bool zero = raw_reads_zero(r->look.entry);
 
 	r->piece = raw_io_bytes(r, 1);
-	if (!raw_reads_zero(r->fill->entry) && (!whole || !r->data)) {
+	if (!zero && (!whole || !r->data)) {
 		fill_copy(r);
 	} else if (whole) {
 		fill_write_part(r, 0);
-	} else if (raw_reads_zero(r->fill->entry) && raw_part_may(r)) {
+	} else if (zero && raw_part_may(r)) {
 		r->fill->partly = true;
 		r->piece = raw_part_bytes(r);
 		fill_write_part(r, 0);
@@ -243,23 +245,20 @@ static uint32_t cluster_before(const struct raw_io *r)
 void raw_fill_begin(struct raw_io *r)
 {
 	struct raw_fill *fill;
-	uint32_t entry;
 
 	if (!fill_claim(r))
 		return;
 	fill = r->fill;
+	raw_io_look(r, 1);
 	/* Another one was quicker, or took away what was to be zeroed. */
-	if (raw_io_writable(r, &entry) || (!r->data && raw_reads_zero(entry)) ||
-	    (raw_is_partly(entry) &&
-	     !raw_dev_shared(r->dev, fill->cluster, entry))) {
+	if (raw_look_own(&r->look) ||
+	    (!r->data && raw_reads_zero(r->look.entry))) {
 		fill_end(r);
 		r->step(r);
 		return;
 	}
-	fill->entry = entry;
-	if (entry != RAW_HOLE && entry & RAW_UNWRITTEN &&
-	    !raw_dev_shared(r->dev, fill->cluster, entry)) {
-		fill->physical = RAW_PHYSICAL(entry);
+	if (raw_look_unwritten(&r->look)) {
+		fill->physical = RAW_PHYSICAL(r->look.entry);
 		fill_start(r);
 		return;
 	}

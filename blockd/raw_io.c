@@ -4,17 +4,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
-uint64_t raw_io_writable(const struct raw_io *r, uint32_t *ret_first)
+void raw_io_look(struct raw_io *r, uint64_t max)
 {
-	uint64_t cluster = raw_io_cluster(r), max = raw_io_clusters(r), n = 0;
-	uint32_t first = raw_map_get(r->dev->map, cluster);
-
-	while (!raw_reads_zero(first) && !raw_is_partly(first) && n < max &&
-	       raw_map_get(r->dev->map, cluster + n) == first + (uint32_t)n &&
-	       !raw_dev_shared(r->dev, cluster + n, first + (uint32_t)n))
-		n++;
-	*ret_first = first;
-	return n;
+	r->look = raw_alloc_look(r->dev->alloc, r->dev->map, raw_io_cluster(r),
+				 max);
+	r->whatever = false;
 }
 
 /*
@@ -48,6 +42,22 @@ static uint64_t partly_run(const struct raw_io *r, uint32_t entry,
 	return bytes < r->left ? bytes : r->left;
 }
 
+static uint64_t run_of(const struct raw_io *r, uint32_t entry, uint64_t n,
+		       uint64_t *ret_from)
+{
+	if (raw_is_partly(entry))
+		return partly_run(r, entry, ret_from);
+	*ret_from = raw_reads_zero(entry)
+			    ? RAW_ZEROES
+			    : raw_dev_offset(r->dev, entry) + raw_io_inside(r);
+	return raw_io_bytes(r, n);
+}
+
+uint64_t raw_io_look_run(const struct raw_io *r, uint64_t *ret_from)
+{
+	return run_of(r, r->look.entry, r->look.n, ret_from);
+}
+
 uint64_t raw_io_run(const struct raw_io *r, uint64_t *ret_from, bool *ret_hole)
 {
 	uint32_t entry;
@@ -56,15 +66,7 @@ uint64_t raw_io_run(const struct raw_io *r, uint64_t *ret_from, bool *ret_hole)
 	for (unsigned looks = 0; !bytes && looks < LOOKS; looks++) {
 		n = raw_map_run(r->dev->map, raw_io_cluster(r),
 				raw_io_clusters(r), &entry);
-		if (raw_is_partly(entry)) {
-			bytes = partly_run(r, entry, ret_from);
-			continue;
-		}
-		bytes = raw_io_bytes(r, n);
-		*ret_from = raw_reads_zero(entry)
-				    ? RAW_ZEROES
-				    : raw_dev_offset(r->dev, entry) +
-					      raw_io_inside(r);
+		bytes = run_of(r, entry, n, ret_from);
 	}
 	if (ret_hole)
 		*ret_hole = entry == RAW_HOLE;
@@ -136,17 +138,19 @@ static int change_result(int res)
 	return res < 0 ? -EIO : 0;
 }
 
+static const struct raw_look *decided_on(const struct raw_io *r)
+{
+	return r->whatever ? NULL : &r->look;
+}
+
 static int change_run(struct loop_work *work)
 {
 	struct raw_io *r = container_of(work, struct raw_io, work);
 	struct error err;
 	struct raw_store *store = r->dev->users->store;
 
-	if (r->fill && r->fill->buffer)
-		return change_result(
-			raw_store_change_shared(store, r->changes, &err));
-	return change_result(
-		raw_store_change(store, r->changes, r->n_changes, NULL, &err));
+	return change_result(raw_store_change_if(
+		store, r->changes, r->n_changes, decided_on(r), &err));
 }
 
 void raw_io_work(struct raw_io *r, int (*run)(struct loop_work *work),
@@ -166,9 +170,9 @@ void raw_io_change(struct raw_io *r, void (*next)(struct raw_io *r, int res))
 	struct error err;
 	int res = -EBUSY;
 
-	if (!(r->fill && r->fill->buffer) && r->changes[0].count <= QUICK)
+	if (r->changes[0].count <= QUICK)
 		res = raw_store_change_now(r->dev->users->store, r->changes,
-					   r->n_changes, &err);
+					   r->n_changes, decided_on(r), &err);
 	if (res == -EBUSY)
 		raw_io_work(r, change_run, next);
 	else
@@ -191,6 +195,14 @@ void raw_io_piece_done(struct raw_io *r, int res)
 	}
 	raw_io_advance(r, r->piece);
 	r->step(r);
+}
+
+void raw_io_change_done(struct raw_io *r, int res)
+{
+	if (res == -EAGAIN)
+		r->step(r);
+	else
+		raw_io_piece_done(r, res);
 }
 
 void raw_io_written(struct raw_io *r)

@@ -42,9 +42,11 @@ struct raw_io {
 	bool returned;         /* from the call that started it */
 	void (*step)(struct raw_io *r);
 	void (*next)(struct raw_io *r, int res); /* after op or work */
-	struct raw_record changes[2];            /* for work */
-	unsigned n_changes;                      /* of these */
-	struct raw_fill *fill;                   /* it fills a cluster */
+	struct raw_look look;         /* what the piece was decided on */
+	bool whatever;                /* the changes are right without it */
+	struct raw_record changes[2]; /* for work */
+	unsigned n_changes;           /* of these */
+	struct raw_fill *fill;        /* it fills a cluster */
 	int res;
 };
 
@@ -101,10 +103,20 @@ static inline bool raw_is_partly(uint32_t entry)
 	return entry != RAW_HOLE && entry & RAW_PARTLY;
 }
 
-static inline bool raw_dev_shared(const struct raw_dev *dev, uint64_t cluster,
-				  uint32_t entry)
+/*
+ * What a look says may be written to in place, whole or in part. That goes on
+ * being right: clusters become shared only while nobody is inside.
+ */
+static inline bool raw_look_own(const struct raw_look *look)
 {
-	return raw_alloc_shared(dev->alloc, dev->map, cluster, entry);
+	return !raw_reads_zero(look->entry) && !look->shared;
+}
+
+/* Allocated, never written, and nobody else's. */
+static inline bool raw_look_unwritten(const struct raw_look *look)
+{
+	return look->entry != RAW_HOLE && look->entry & RAW_UNWRITTEN &&
+	       !look->shared;
 }
 
 static inline void raw_io_advance(struct raw_io *r, uint64_t bytes)
@@ -127,11 +139,15 @@ static inline void raw_io_advance(struct raw_io *r, uint64_t bytes)
 uint64_t raw_io_run(const struct raw_io *r, uint64_t *ret_from, bool *ret_hole);
 
 /*
- * Clusters from here on that are written whole and may be written in place, one
- * after the other on the medium. They become shared only while nobody is
- * inside.
+ * The one look at the map that the next piece is decided on, in r->look: at up
+ * to @max clusters from here on. What is done by it gets the look itself, not
+ * the map.
  */
-uint64_t raw_io_writable(const struct raw_io *r, uint32_t *ret_first);
+void raw_io_look(struct raw_io *r, uint64_t max);
+/*
+ * As raw_io_run(), of what r->look has found; 0: that is no more, look again.
+ */
+uint64_t raw_io_look_run(const struct raw_io *r, uint64_t *ret_from);
 
 /* @user is told when it ends; @step is what does the next piece. */
 struct raw_io *raw_io_new(struct blockdev *dev, struct op *user,
@@ -157,11 +173,14 @@ void raw_io_work(struct raw_io *r, int (*run)(struct loop_work *work),
 /* Everything that was changed is durable. */
 int raw_io_commit(struct loop_work *work);
 /*
- * Carry out r->changes, here when nothing has to be waited for, else not on
- * the loop; then @next. -EAGAIN as raw_store_change_shared() and
- * raw_store_change() have it.
+ * Carry out r->changes, which were decided on by r->look or are r->whatever,
+ * here when nothing has to be waited for, else not on the loop; then @next.
+ * -EAGAIN as raw_store_change_if() has it.
  */
 void raw_io_change(struct raw_io *r, void (*next)(struct raw_io *r, int res));
+
+/* For that: as raw_io_piece_done(), or decide on the piece again. */
+void raw_io_change_done(struct raw_io *r, int res);
 
 /* ---- blockd/raw_fill.c ---- */
 
@@ -174,11 +193,10 @@ void raw_fill_begin(struct raw_io *r);
 /* ---- blockd/raw_part.c ---- */
 
 /*
- * Write in place to a cluster that is the device's own and not written whole
- * yet: what is written is marked so, then on to the next piece. False: it is
- * none of those, or has to be filled.
+ * Write in place to a cluster that r->look has found the device's own and not
+ * written whole yet: what is written is marked so, then on to the next piece.
  */
-bool raw_part_write(struct raw_io *r);
+void raw_part_write(struct raw_io *r);
 /* May the next cluster be one that is written in part, by this request? */
 bool raw_part_may(const struct raw_io *r);
 /* The request's next piece, in one window of its cluster. */

@@ -61,39 +61,25 @@ static bool is_marked(const struct raw_io *r)
 	return !more;
 }
 
-/* The cluster was given up meanwhile, and there is another one: again. */
-static void part_marked(struct raw_io *r, int res)
-{
-	if (res == -EAGAIN)
-		r->step(r);
-	else
-		raw_io_piece_done(r, res);
-}
-
 static void part_written(struct raw_io *r, int res)
 {
 	if (res < 0 || is_marked(r))
 		raw_io_piece_done(r, res);
 	else
-		raw_io_change(r, part_marked);
+		raw_io_change(r, raw_io_change_done);
 }
 
-bool raw_part_write(struct raw_io *r)
+void raw_part_write(struct raw_io *r)
 {
-	uint64_t cluster = raw_io_cluster(r);
-	uint32_t entry = raw_map_get(r->dev->map, cluster);
+	const uint32_t physical = RAW_PHYSICAL(r->look.entry);
 
-	if (!raw_is_partly(entry) || raw_dev_shared(r->dev, cluster, entry))
-		return false;
 	raw_io_start(r, raw_part_bytes(r), part_written);
-	r->changes[0] = raw_part_record(r, RAW_PHYSICAL(entry));
+	r->changes[0] = raw_part_record(r, physical);
 	r->n_changes = 1;
 	/* Durable by itself: another request's mark may have been so before. */
 	blockdev_write(r->dev->medium, &r->op, r->data, (uint32_t)r->piece,
-		       raw_dev_offset(r->dev, RAW_PHYSICAL(entry)) +
-			       raw_io_inside(r),
+		       raw_dev_offset(r->dev, physical) + raw_io_inside(r),
 		       r->flags & BLOCKDEV_FUA);
-	return true;
 }
 
 bool raw_part_clear(const struct raw_dev *dev, uint32_t physical,

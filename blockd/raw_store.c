@@ -243,31 +243,16 @@ static int apply_all(struct raw_store *store, const struct raw_record *records,
 	return 0;
 }
 
-/* What a MAP takes the place of is another one's, too. */
-static bool still_shared(const struct raw_state *state,
-			 const struct raw_record *record)
+static bool is_right(const struct raw_state *state,
+		     const struct raw_record *record,
+		     const struct raw_look *look)
 {
 	const struct raw_object *object = raw_state_object(state,
 							   record->object);
-	uint32_t entry = object ? raw_map_get(&object->map, record->logical)
-				: RAW_HOLE;
 
-	return entry != RAW_HOLE &&
-	       raw_alloc_shared(&state->alloc, &object->map, record->logical,
-				entry);
-}
-
-/* Blocks were written of a cluster that is not there any more. */
-static bool is_elsewhere(const struct raw_state *state,
-			 const struct raw_record *record)
-{
-	const struct raw_object *object = raw_state_object(state,
-							   record->object);
-	uint32_t entry = object ? raw_map_get(&object->map, record->logical)
-				: RAW_HOLE;
-
-	return record->type == RAW_WRITTEN &&
-	       (entry == RAW_HOLE || RAW_PHYSICAL(entry) != record->physical);
+	return !look || (object &&
+			 raw_alloc_still(&state->alloc, &object->map,
+					 record->logical, record->count, look));
 }
 
 static bool has_room(const struct raw_store *store, size_t size)
@@ -278,16 +263,15 @@ static bool has_room(const struct raw_store *store, size_t size)
 /* Lock held, and there is room in the batch that waits. */
 static int change_locked(struct raw_store *store,
 			 const struct raw_record *records, size_t n,
-			 bool shared, uint64_t *ret_ticket, struct error *err)
+			 const struct raw_look *look, uint64_t *ret_ticket,
+			 struct error *err)
 {
 	int r = 0;
 
 	if (store->broken)
 		return store_broken(store, err);
-	if (shared && !still_shared(&store->state, records))
-		return error_set(err, EAGAIN, "it is shared no more");
-	if (is_elsewhere(&store->state, records))
-		return error_set(err, EAGAIN, "the cluster is another one now");
+	if (!is_right(&store->state, records, look))
+		return error_set(err, EAGAIN, "the map has changed");
 	r = check_growth(store, records, n, err);
 	if (r == 0)
 		r = apply_all(store, records, n, err);
@@ -301,7 +285,7 @@ static int change_locked(struct raw_store *store,
 }
 
 static int change(struct raw_store *store, const struct raw_record *records,
-		  size_t n, bool shared, uint64_t *ret_ticket,
+		  size_t n, const struct raw_look *look, uint64_t *ret_ticket,
 		  struct error *err)
 {
 	size_t size = records_size(records, n);
@@ -313,21 +297,21 @@ static int change(struct raw_store *store, const struct raw_record *records,
 	while (r == 0 && !store->broken && !has_room(store, size))
 		r = store_commit_locked(store, store->newest, err);
 	if (r == 0)
-		r = change_locked(store, records, n, shared, ret_ticket, err);
+		r = change_locked(store, records, n, look, ret_ticket, err);
 	(void)pthread_mutex_unlock(&store->lock);
 	return r;
 }
 
 int raw_store_change_now(struct raw_store *store,
 			 const struct raw_record *records, size_t n,
-			 struct error *err)
+			 const struct raw_look *look, struct error *err)
 {
 	int r;
 
 	if (pthread_mutex_trylock(&store->lock) != 0)
 		return error_set(err, EBUSY, "others change it");
 	r = has_room(store, records_size(records, n))
-		    ? change_locked(store, records, n, false, NULL, err)
+		    ? change_locked(store, records, n, look, NULL, err)
 		    : error_set(err, EBUSY, "what waits has to be written");
 	(void)pthread_mutex_unlock(&store->lock);
 	return r;
@@ -336,11 +320,12 @@ int raw_store_change_now(struct raw_store *store,
 int raw_store_change(struct raw_store *store, const struct raw_record *records,
 		     size_t n, uint64_t *ret_ticket, struct error *err)
 {
-	return change(store, records, n, false, ret_ticket, err);
+	return change(store, records, n, NULL, ret_ticket, err);
 }
 
-int raw_store_change_shared(struct raw_store *store,
-			    const struct raw_record *record, struct error *err)
+int raw_store_change_if(struct raw_store *store,
+			const struct raw_record *records, size_t n,
+			const struct raw_look *look, struct error *err)
 {
-	return change(store, record, 1, true, NULL, err);
+	return change(store, records, n, look, NULL, err);
 }

@@ -114,27 +114,27 @@ void raw_store_unlock(struct raw_store *store);
  * -EBADMSG: as raw_state_apply(); -E2BIG: more than a batch holds; -ENOSPC:
  * no checkpoint of what there would be then has room; -EIO: an
  * earlier commit failed, or memory ran out in the middle of a group: the
- * store takes no change until it is opened again. -EAGAIN: they begin with a
- * WRITTEN, and the object has another cluster there now.
+ * store takes no change until it is opened again.
  */
 int raw_store_change(struct raw_store *store, const struct raw_record *records,
 		     size_t n, uint64_t *ret_ticket, struct error *err);
 
 /*
- * A MAP of what was copied from a cluster that is shared. -EAGAIN: it is not
- * any more, so somebody may have written to it since.
+ * The same of records that were decided on by a look at the clusters of the
+ * first of them, a MAP, UNMAP or WRITTEN. -EAGAIN: the look is not right any
+ * more, nothing was changed; look again. @look NULL: whatever is there.
  */
-int raw_store_change_shared(struct raw_store *store,
-			    const struct raw_record *record, struct error *err);
+int raw_store_change_if(struct raw_store *store,
+			const struct raw_record *records, size_t n,
+			const struct raw_look *look, struct error *err);
 
 /*
- * As raw_store_change(), of few records, for who must not wait: -EBUSY when it
- * would have to. -EAGAIN: they begin with a WRITTEN, and the object has
- * another cluster there now.
+ * As raw_store_change_if(), of few records, for who must not wait: -EBUSY when
+ * it would have to.
  */
 int raw_store_change_now(struct raw_store *store,
 			 const struct raw_record *records, size_t n,
-			 struct error *err);
+			 const struct raw_look *look, struct error *err);
 
 /*
  * Take clusters for a change that is going to map them. @near as in

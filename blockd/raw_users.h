@@ -25,10 +25,9 @@ struct raw_fill {
 	uint32_t object;
 	uint64_t cluster;
 	struct raw_request_list waiting; /* for it to end */
-	uint32_t entry;                  /* what was there */
 	uint32_t physical;               /* the new one */
-	bool taken;                      /* it was taken for this */
-	bool partly;                     /* it is going to be written in part */
+	bool taken;      /* it was for this, and is not mapped yet */
+	bool partly;     /* it is going to be written in part */
 	uint8_t *buffer; /* owned; what is written to a copied cluster */
 };
 

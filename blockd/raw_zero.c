@@ -6,11 +6,11 @@ static void unmap_done(struct raw_io *r, int res)
 {
 	if (res == 0)
 		raw_users_clean(r->dev->users);
-	raw_io_piece_done(r, res);
+	raw_io_change_done(r, res);
 }
 
 /* A thick one keeps them; they read as zeroes. */
-static void unwrite(struct raw_io *r, uint32_t first, uint64_t clusters)
+static void unwrite(struct raw_io *r, uint64_t clusters)
 {
 	r->piece = raw_io_bytes(r, clusters);
 	r->n_changes = 1;
@@ -18,23 +18,11 @@ static void unwrite(struct raw_io *r, uint32_t first, uint64_t clusters)
 		.type = RAW_MAP,
 		.object = r->dev->id,
 		.logical = raw_io_cluster(r),
-		.physical = first,
+		.physical = RAW_PHYSICAL(r->look.entry),
 		.count = (uint32_t)clusters,
 		.unwritten = true,
 	};
-	raw_io_change(r, raw_io_piece_done);
-}
-
-/* Clusters from here on that others have, too. */
-static uint64_t shared_run(const struct raw_io *r, uint64_t max)
-{
-	uint64_t cluster = raw_io_cluster(r), n = 0;
-	uint32_t entry = raw_map_get(r->dev->map, cluster);
-
-	while (n < max && !raw_reads_zero(entry) &&
-	       raw_dev_shared(r->dev, cluster + n, entry))
-		entry = raw_map_get(r->dev->map, cluster + ++n);
-	return n;
+	raw_io_change(r, raw_io_change_done);
 }
 
 static void unmap(struct raw_io *r, uint64_t clusters)
@@ -73,56 +61,48 @@ static void write_zeroes(struct raw_io *r, uint64_t from, uint64_t bytes)
 /* In a cluster that is written in part, and the device's own. */
 static void zero_part(struct raw_io *r)
 {
-	uint64_t from, bytes = raw_io_run(r, &from, NULL);
-	uint64_t in_cluster = raw_io_bytes(r, 1);
+	uint64_t from, bytes = raw_io_look_run(r, &from);
 
-	if (bytes > in_cluster) /* it is whole now */
-		bytes = in_cluster;
-	if (!bytes) {
-		raw_io_end(r, -EIO);
-	} else if (from == RAW_ZEROES) {
-		raw_io_advance(r, bytes);
-		r->step(r);
-	} else {
+	if (bytes && from != RAW_ZEROES) {
 		write_zeroes(r, from, bytes);
+		return;
 	}
+	if (bytes)
+		raw_io_advance(r, bytes);
+	r->step(r); /* 0: it is not written in part any more */
 }
 
 /* Zeroes that stay allocated: written in place, or given a cluster. */
 static void zero_in_place(struct raw_io *r, uint64_t max)
 {
-	uint32_t first;
-	uint64_t n = raw_io_writable(r, &first);
+	const struct raw_look *look = &r->look;
 
-	if (n)
-		write_zeroes(r,
-			     raw_dev_offset(r->dev, first) + raw_io_inside(r),
-			     raw_io_bytes(r, n < max ? n : max));
-	else if (raw_is_partly(first) &&
-		 !raw_dev_shared(r->dev, raw_io_cluster(r), first))
+	if (!raw_look_own(look))
+		raw_fill_begin(r);
+	else if (raw_is_partly(look->entry))
 		zero_part(r);
 	else
-		raw_fill_begin(r);
+		write_zeroes(r,
+			     raw_dev_offset(r->dev, look->entry) +
+				     raw_io_inside(r),
+			     raw_io_bytes(r, look->n < max ? look->n : max));
 }
 
-/* Whole clusters become zeroes. What others have, too, is left to them. */
+/*
+ * Whole clusters become zeroes. What others have, too, is left to them; of a
+ * thick one its own are kept, so that which they are has to be still right.
+ */
 static void give_up(struct raw_io *r, uint64_t whole)
 {
-	uint64_t n;
-	uint32_t first;
+	uint64_t n = r->look.n < whole ? r->look.n : whole;
 
-	if (!r->dev->thick) {
+	r->whatever = !r->dev->thick;
+	if (r->whatever)
 		unmap(r, whole);
-		return;
-	}
-	n = raw_io_writable(r, &first);
-	if (n)
-		unwrite(r, first, n < whole ? n : whole);
-	else if (raw_is_partly(first) &&
-		 !raw_dev_shared(r->dev, raw_io_cluster(r), first))
-		unwrite(r, RAW_PHYSICAL(first), 1);
+	else if (r->look.shared)
+		unmap(r, n);
 	else
-		unmap(r, shared_run(r, whole));
+		unwrite(r, n);
 }
 
 void raw_zero_step(struct raw_io *r)
@@ -130,13 +110,13 @@ void raw_zero_step(struct raw_io *r)
 	while (r->left > 0) {
 		uint64_t whole = whole_clusters(r);
 		uint32_t entry;
-		uint64_t n = raw_map_run(r->dev->map, raw_io_cluster(r),
-					 raw_io_clusters(r), &entry);
 
+		raw_io_look(r, raw_io_clusters(r));
+		entry = r->look.entry;
 		if (raw_reads_zero(entry) &&
 		    (entry == RAW_HOLE || r->dev->thick || !whole ||
 		     r->flags & BLOCKDEV_NO_HOLE)) {
-			raw_io_advance(r, raw_io_bytes(r, n));
+			raw_io_advance(r, raw_io_bytes(r, r->look.n));
 			continue;
 		}
 		if (whole && !(r->flags & BLOCKDEV_NO_HOLE)) {
