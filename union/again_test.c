@@ -437,7 +437,7 @@ static bool can_be_done(void)
 	if (!can)
 		print_message("%s\n", err.msg);
 	branch_table_done(&table);
-	return can && geteuid() == 0 && passthrough_sees_replies();
+	return can && geteuid() == 0;
 }
 
 static int setup(void **state)

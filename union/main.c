@@ -21,7 +21,6 @@
 #include "union/mount.h"
 #include "union/options.h"
 #include "union/options_mergerfs.h"
-#include "union/passthrough.h"
 #include "union/state.h"
 
 static void ready(void *context)
@@ -66,20 +65,9 @@ static int report(const struct union_options *options, const struct error *err)
 static int serve(struct union_options *options, int argc, char **argv,
 		 struct error *err)
 {
-	if (!options->survive)
+	if (!options->survive || options->holder_fd >= 0)
 		return mount_serve(options, ready, options, err);
-	if (passthrough_sees_replies())
-		return options->holder_fd >= 0
-			       ? mount_serve(options, ready, options, err)
-			       : holder_run(options, argc, argv, ready, options,
-					    err);
-	if (options->holder_fd >= 0)
-		return error_set(err, EPROTO,
-				 "libfuse since 3.17 keeps replies to itself: "
-				 "this program cannot go on");
-	log_warning("the union ends when its server does: libfuse since 3.17 "
-		    "keeps replies to itself");
-	return mount_serve(options, ready, options, err);
+	return holder_run(options, argc, argv, ready, options, err);
 }
 
 static int run_foreground(struct union_options *options, int argc, char **argv)
@@ -157,8 +145,7 @@ static int run_background(int argc, char **argv,
 /* What a holder asks a program before it is to take over: holder.h. */
 static int say_records(void)
 {
-	printf("%" PRIu32 "\n",
-	       passthrough_sees_replies() ? state_layout() : 0);
+	printf("%" PRIu32 "\n", state_layout());
 	return 0;
 }
 

@@ -87,42 +87,38 @@ int op_kill_privileges(fuse_req_t req, fuse_ino_t ino, int fd, gid_t group)
 	return 0;
 }
 
+/*
+ * What the union needs of the kernel. All of it is in the 32 bits that every
+ * libfuse takes from @conn->want; later ones have 64 beside them.
+ */
+static uint32_t capabilities(const struct unionfs *fs, uint32_t capable,
+			     uint32_t want)
+{
+	/* Only this kernel changes names and data: what it keeps is right. */
+	const uint32_t alone = FUSE_CAP_CACHE_SYMLINKS |
+			       FUSE_CAP_EXPLICIT_INVAL_DATA;
+
+	want |= FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_EXPORT_SUPPORT;
+	want |= FUSE_CAP_DONT_MASK; /* the branch knows of default ACLs */
+	want |= FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO;
+	want |= FUSE_CAP_ASYNC_DIO | FUSE_CAP_PARALLEL_DIROPS;
+	want |= FUSE_CAP_POSIX_ACL;
+	want |= fs->shared ? FUSE_CAP_AUTO_INVAL_DATA : alone;
+	want &= ~(fs->shared ? alone : (uint32_t)FUSE_CAP_AUTO_INVAL_DATA);
+	want &= ~(uint32_t)FUSE_CAP_WRITEBACK_CACHE;
+	want &= ~(uint32_t)FUSE_CAP_HANDLE_KILLPRIV; /* says not who writes */
+	want &= ~(uint32_t)(FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE |
+			    FUSE_CAP_SPLICE_MOVE);
+	want &= ~(uint32_t)(FUSE_CAP_POSIX_LOCKS | FUSE_CAP_FLOCK_LOCKS);
+	return want & capable;
+}
+
 static void op_init(void *context, struct fuse_conn_info *conn)
 {
-	static const uint64_t wanted[] = {
-		FUSE_CAP_ATOMIC_O_TRUNC, FUSE_CAP_EXPORT_SUPPORT,
-		FUSE_CAP_DONT_MASK, /* the branch knows of default ACLs */
-		FUSE_CAP_READDIRPLUS,    FUSE_CAP_READDIRPLUS_AUTO,
-		FUSE_CAP_ASYNC_DIO,      FUSE_CAP_PARALLEL_DIROPS,
-		FUSE_CAP_POSIX_ACL,
-	};
-	/* Only this kernel changes names and data: what it keeps is right. */
-	static const uint64_t alone[] = {
-		FUSE_CAP_CACHE_SYMLINKS,
-		FUSE_CAP_EXPLICIT_INVAL_DATA,
-	};
-	static const uint64_t avoided[] = {
-		FUSE_CAP_WRITEBACK_CACHE,
-		FUSE_CAP_HANDLE_KILLPRIV, /* does not say who writes */
-		FUSE_CAP_SPLICE_READ,
-		FUSE_CAP_SPLICE_WRITE,
-		FUSE_CAP_SPLICE_MOVE,
-		FUSE_CAP_POSIX_LOCKS,
-		FUSE_CAP_FLOCK_LOCKS,
-	};
 	struct unionfs *fs = context;
-	size_t i;
 
-	for (i = 0; i < array_size(wanted); i++)
-		passthrough_want(conn, wanted[i]);
-	for (i = 0; i < array_size(alone); i++)
-		(fs->shared ? passthrough_avoid : passthrough_want)(conn,
-								    alone[i]);
-	(fs->shared ? passthrough_want
-		    : passthrough_avoid)(conn, FUSE_CAP_AUTO_INVAL_DATA);
-	for (i = 0; i < array_size(avoided); i++)
-		passthrough_avoid(conn, avoided[i]);
-	passthrough_init(fs, conn);
+	conn->want = capabilities(fs, conn->capable, conn->want);
+	passthrough_init(fs);
 	fs->expires = request_current.init_flags & REQUEST_EXPIRE_ONLY;
 	if (fs->ready)
 		fs->ready(fs);

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "union/passthrough.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <linux/fuse.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/uio.h>
@@ -42,49 +45,19 @@ void passthrough_close(struct unionfs *fs, int32_t backing_id)
 	(void)ioctl(fuse_session_fd(fs->session), DEV_IOC_BACKING_CLOSE, &id);
 }
 
-#if FUSE_VERSION >= FUSE_MAKE_VERSION(3, 17)
+/* Fields that linux/fuse.h names since 7.40. */
+#define MAX_STACK_DEPTH_AT \
+	(offsetof(struct fuse_init_out, flags2) + sizeof(uint32_t))
+#define BACKING_ID_AT \
+	(offsetof(struct fuse_open_out, open_flags) + sizeof(uint32_t))
+#define OPEN_PASSTHROUGH (1u << 7) /* FOPEN_PASSTHROUGH */
 
-int passthrough_setup(struct unionfs *fs)
-{
-	(void)fs;
-	return 0;
-}
+static const uint32_t stack_depth = 1; /* no branch is stacked itself */
 
-bool passthrough_sees_replies(void)
-{
-	return false;
-}
-
-void passthrough_want(struct fuse_conn_info *conn, uint64_t capability)
-{
-	(void)fuse_set_feature_flag(conn, capability); /* else without it */
-}
-
-void passthrough_avoid(struct fuse_conn_info *conn, uint64_t capability)
-{
-	fuse_unset_feature_flag(conn, capability);
-}
-
-void passthrough_init(struct unionfs *fs, struct fuse_conn_info *conn)
-{
-	fs->passthrough = fs->want_passthrough &&
-			  fuse_set_feature_flag(conn, FUSE_CAP_PASSTHROUGH);
-	conn->max_backing_stack_depth = 0; /* branches that do not stack */
-	passthrough_want(conn, FUSE_CAP_HANDLE_KILLPRIV_V2);
-}
-
-int passthrough_reply(fuse_req_t req, const struct fuse_entry_param *entry,
-		      struct fuse_file_info *info, int32_t backing_id)
-{
-	info->backing_id = backing_id;
-	return entry ? fuse_reply_create(req, entry, info)
-		     : fuse_reply_open(req, info);
-}
-
-#else /* before libfuse 3.17 */
-
-#define FOPEN_PASSTHROUGH (1u << 7)
-#define STACK_DEPTH       1 /* branches that are not stacked themselves */
+static_assert(MAX_STACK_DEPTH_AT < sizeof(struct fuse_init_out) &&
+		      BACKING_ID_AT + sizeof(int32_t) ==
+			      sizeof(struct fuse_open_out),
+	      "as in protocol 7.40");
 
 /* For the next reply of this thread that opens a file. */
 static _Thread_local int32_t reply_backing_id;
@@ -128,7 +101,8 @@ static void patch_init(const struct unionfs *fs, struct fuse_init_out *out)
 		out->flags |= (uint32_t)REQUEST_HANDLE_KILLPRIV_V2;
 	if (fs->passthrough) {
 		wanted |= REQUEST_PASSTHROUGH;
-		out->unused[0] = STACK_DEPTH; /* max_stack_depth since 7.40 */
+		memcpy((char *)out + MAX_STACK_DEPTH_AT, &stack_depth,
+		       sizeof(stack_depth));
 	}
 	if (offered & REQUEST_OVER_IO_URING && wants_ring(fs, out))
 		wanted |= REQUEST_OVER_IO_URING;
@@ -141,13 +115,14 @@ static void patch_init(const struct unionfs *fs, struct fuse_init_out *out)
 /* The reply to an open or create ends in a struct fuse_open_out. */
 static void patch_open(void *end)
 {
-	struct fuse_open_out out;
-	void *at = (char *)end - sizeof(out);
+	char *at = (char *)end - sizeof(struct fuse_open_out);
+	char *flags_at = at + offsetof(struct fuse_open_out, open_flags);
+	uint32_t flags;
 
-	memcpy(&out, at, sizeof(out));
-	out.open_flags |= FOPEN_PASSTHROUGH;
-	out.padding = (uint32_t)reply_backing_id; /* backing_id since 7.40 */
-	memcpy(at, &out, sizeof(out));
+	memcpy(&flags, flags_at, sizeof(flags));
+	flags |= OPEN_PASSTHROUGH;
+	memcpy(flags_at, &flags, sizeof(flags));
+	memcpy(at + BACKING_ID_AT, &reply_backing_id, sizeof(reply_backing_id));
 }
 
 static ssize_t write_init(struct unionfs *fs, int fd, const struct iovec *iov,
@@ -231,24 +206,8 @@ int passthrough_setup(struct unionfs *fs)
 		survive_device(fs, fuse_session_fd(fs->session)));
 }
 
-bool passthrough_sees_replies(void)
+void passthrough_init(struct unionfs *fs)
 {
-	return true;
-}
-
-void passthrough_want(struct fuse_conn_info *conn, uint64_t capability)
-{
-	conn->want |= conn->capable & (uint32_t)capability;
-}
-
-void passthrough_avoid(struct fuse_conn_info *conn, uint64_t capability)
-{
-	conn->want &= ~(uint32_t)capability;
-}
-
-void passthrough_init(struct unionfs *fs, struct fuse_conn_info *conn)
-{
-	(void)conn; /* knows neither */
 	fs->passthrough = fs->want_passthrough &&
 			  request_current.init_flags & REQUEST_PASSTHROUGH;
 }
@@ -264,5 +223,3 @@ int passthrough_reply(fuse_req_t req, const struct fuse_entry_param *entry,
 	reply_backing_id = 0;
 	return r;
 }
-
-#endif

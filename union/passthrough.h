@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * FUSE passthrough: reads, writes and mmap of an open file go from the
- * kernel to the branch without us (Linux 6.9+). libfuse knows of it
- * from 3.17 on. Before that, the replies are changed on their way out; the
- * numbers are those of linux/fuse.h, protocol 7.40.
+ * kernel to the branch without us (Linux 6.9+). libfuse knows of it from 3.17
+ * on. With any version (3.14 and later) all replies go by our own function,
+ * fuse_session_custom_io(), which notes them, may send them to a ring, and says
+ * there what libfuse does not; the numbers are those of linux/fuse.h, protocol
+ * 7.40.
  *
  * Rules of the kernel (fs/fuse/iomode.c, 6.18): all open files of an inode are
  * passed through, or none (but for direct I/O); they all name the same backing
@@ -17,15 +19,8 @@
 /* After the session's mount, before its first request. 0 or -errno. */
 int passthrough_setup(struct unionfs *fs);
 
-/* Do replies come past us on their way out? Else none can go to a ring. */
-bool passthrough_sees_replies(void);
-
-/* In the session's init: ask for it and for HANDLE_KILLPRIV_V2, if offered. */
-void passthrough_init(struct unionfs *fs, struct fuse_conn_info *conn);
-
-/* In init: have a FUSE_CAP_ if the kernel has it, or do without. */
-void passthrough_want(struct fuse_conn_info *conn, uint64_t capability);
-void passthrough_avoid(struct fuse_conn_info *conn, uint64_t capability);
+/* In the session's init: is it offered, and wanted? */
+void passthrough_init(struct unionfs *fs);
 
 /*
  * Name @fd (O_PATH will do) to the kernel. @ret > 0. -ELOOP, -EPERM,

@@ -38,8 +38,8 @@ void request_decode(const void *data, size_t length, struct request_note *ret);
 
 /*
  * Change requests that libfuse does not know into those that they are almost,
- * and note it: FUSE_TMPFILE (before libfuse 3.17) into FUSE_CREATE, FUSE_STATX
- * into FUSE_GETATTR. One that is too short stays what it is.
+ * and note it: FUSE_TMPFILE into FUSE_CREATE, FUSE_STATX into FUSE_GETATTR.
+ * One that is too short stays what it is.
  */
 void request_adapt(void *data, size_t length, struct request_note *note);
 

@@ -13,7 +13,6 @@
 #include "union/dying.h"
 #include "union/kick.h"
 #include "union/once.h"
-#include "union/passthrough.h"
 #include "union/pending_names.h"
 #include "union/place.h"
 #include "union/request.h"
@@ -229,11 +228,7 @@ static void try_uring(struct serve *serve, unsigned threads)
 {
 	struct error err = {0};
 
-	if (!passthrough_sees_replies())
-		(void)error_set(&err, EOPNOTSUPP,
-				"libfuse since 3.17 keeps replies to itself");
-	else if (uring_check(&err) == 0 &&
-		 start_rings(serve, threads, &err) == 0)
+	if (uring_check(&err) == 0 && start_rings(serve, threads, &err) == 0)
 		return;
 	log_info("requests come by /dev/fuse: %s", error_text(&err));
 }
