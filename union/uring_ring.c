@@ -74,7 +74,11 @@ int uring_ring_open(struct uring_ring *ring, int kept,
 		return r;
 	}
 	ring->kept = true;
+	/* liburing since 2.5 leaves these to io_uring_queue_init_params(). */
+	ring->io.flags = p.flags;
 	ring->io.features = p.features;
+	ring->io.ring_fd = own;
+	ring->io.enter_ring_fd = own;
 	ring->io.sq.sqe_tail = *ring->io.sq.ktail;
 	ring->io.sq.sqe_head = ring->io.sq.sqe_tail;
 	r = io_uring_register_files(&ring->io, &fd, 1);
