@@ -9,6 +9,22 @@
 
 #define DEPTH_MAX 32
 
+/*
+ * json-c 0.18 (Debian 13) takes every byte past 0x7f for a control character,
+ * but only where it is strict: such text it is to read like any other.
+ */
+static int tokener_flags(const char *json, size_t length)
+{
+	int flags = JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8;
+
+	if (json_c_version_num() >> 8 != 0x0012)
+		return flags;
+	for (size_t i = 0; i < length; i++)
+		if ((unsigned char)json[i] > 0x7f)
+			return flags & ~JSON_TOKENER_STRICT;
+	return flags;
+}
+
 int json_scan_parse(const char *json, size_t length, size_t max,
 		    struct json_object **ret, struct error *err)
 {
@@ -24,8 +40,7 @@ int json_scan_parse(const char *json, size_t length, size_t max,
 	tokener = json_tokener_new_ex(DEPTH_MAX);
 	if (!tokener)
 		return error_set(err, ENOMEM, "out of memory");
-	json_tokener_set_flags(tokener, JSON_TOKENER_STRICT |
-						JSON_TOKENER_VALIDATE_UTF8);
+	json_tokener_set_flags(tokener, tokener_flags(json, length));
 	object = json_tokener_parse_ex(tokener, json, (int)length);
 	e = json_tokener_get_error(tokener);
 	end = json_tokener_get_parse_end(tokener);

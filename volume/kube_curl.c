@@ -23,7 +23,7 @@ static void set_blob(CURL *handle, CURLoption option, char *data)
 static void set_tls(CURL *handle, struct kube_config *config)
 {
 	(void)curl_easy_setopt(handle, CURLOPT_SSLVERSION,
-			       CURL_SSLVERSION_TLSv1_2);
+			       (long)CURL_SSLVERSION_TLSv1_2);
 	if (config->ca.data)
 		set_blob(handle, CURLOPT_CAINFO_BLOB, config->ca.data);
 	else if (config->ca.path[0])
@@ -50,7 +50,7 @@ void kube_curl_options(CURL *handle, struct kube_http *http, const char *url,
 	(void)curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
 	(void)curl_easy_setopt(handle, CURLOPT_TCP_KEEPALIVE, 1L);
 	(void)curl_easy_setopt(handle, CURLOPT_HTTP_VERSION,
-			       CURL_HTTP_VERSION_1_1);
+			       (long)CURL_HTTP_VERSION_1_1);
 	(void)curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT_MS,
 			       (long)KUBE_CONNECT_TIMEOUT_MS);
 	(void)curl_easy_setopt(handle, CURLOPT_ERRORBUFFER, problem);
