@@ -162,7 +162,7 @@ $(PROGRAMS:%=$(OUT)/bin/%) $(UNIT_TESTS) $(TEST_HELPERS):
 .PHONY: all programs tests help deps clean install uninstall generated \
         lint-flags \
         check check-unit check-asan check-tsan check-system check-vm \
-        check-engine check-union check-union-long \
+        check-engine check-union check-union-long check-debian13 check-libraries \
         check-wire check-kube check-csi check-csi-full \
         fuzz lint format perf demo demo-keep
 
@@ -181,6 +181,7 @@ help:
 	  'make check-engine pools: models, power failures, images; SEEDS=N (10), SEED=N' \
 	  'make check-union  the union, also beside one directory: SEEDS=N (100), SEED=N (root)' \
 	  'make check-union-long  thousands of seeds of every variant: kills, drains, losses, full branches (hours)' \
+	  'make check-debian13  programs, the union and a volume on Debian 13 (root; debootstrap)' \
 	  'make check-system wire and whole-system tests (root)' \
 	  'make check-wire   the servers of the wire before the clients of others (root)' \
 	  'make check-csi    the driver against every rule of CSI, on hosts of this machine (root)' \
@@ -231,6 +232,24 @@ check-engine: $(ENGINE_SEEDED) $(ENGINE_TESTS) $(ENGINE_FUZZERS)
 UNION_TESTS = $(filter tests/system/union%,$(SYSTEM_TESTS))
 check-union: all
 	$(Q)tests/run --name union --timeout 900 --jobs 2 $(UNION_TESTS)
+
+# In a root of Debian 13: what other libraries and another compiler may change.
+# Of programs all are built, of tests what says something of the libraries.
+check-debian13:
+	$(Q)tests/debian13 make -j$$(nproc) --no-print-directory WERROR=-Werror check-libraries || [ $$? = 77 ]
+
+LIBRARY_UNITS = $(filter $(foreach f,base launch initiator union volume,$(OUT)/test/$(f)/%),$(UNIT_TESTS))
+LIBRARY_HELPERS = $(filter $(foreach f,union tests/union volume,$(OUT)/test/$(f)/%) $(OUT)/test/tests/reaper,$(TEST_HELPERS))
+LIBRARY_TESTS = tests/system/union_data.sh tests/system/union.sh tests/system/union_survive.sh \
+  "tests/system/union_uring.sh test_requests_come_by_io_uring test_large_requests_fit" \
+  "tests/system/volume.sh test_a_volume_larger_than_a_node_moves_between_hosts \
+    test_a_union_goes_on_when_its_server_is_killed_or_replaced"
+LIBRARY_ALONE = "tests/system/union_model.sh test_is_as_one_plain_directory \
+  test_is_so_too_while_its_server_is_killed"
+check-libraries: programs $(LIBRARY_UNITS) $(LIBRARY_HELPERS)
+	$(Q)tests/deps -s
+	$(Q)SEEDS=6 tests/run --name debian13 --timeout 900 --jobs 3 $(LIBRARY_TESTS) \
+	  $(LIBRARY_UNITS) --alone $(LIBRARY_ALONE)
 
 check-union-long: all
 	$(Q)SEEDS=$(or $(SEEDS),3000) KILL_SEEDS=$(or $(SEEDS),1500) DRAIN_SEEDS=$(or $(SEEDS),1000) \

@@ -98,4 +98,21 @@ test_a_demo_that_is_ended_leaves_nothing_behind() {
 	same "$(grep -lsF "$D/tributary-demo" /proc/[0-9]*/cmdline || true)" ""
 }
 
+# It would never be seen that it is not tried any more.
+test_debian_13_is_left_out_only_where_it_cannot_be_had() {
+	local try=(env "PATH=$D/bin:$PATH" "APT_CONFIG=$D/apt.conf" "TRIB_DEBIAN13_CACHE=$D/cache" "$TOP/tests/debian13" true)
+	[ "$(id -u)" = 0 ] || skip "needs root"
+	mkdir "$D/bin" "$D/sources"
+	printf '%s\n' '#!/bin/sh' 'echo nothing but trouble; exit 3' >"$D/bin/debootstrap"
+	chmod +x "$D/bin/debootstrap"
+	printf '%s\n' 'Dir::Etc::sourcelist "/dev/null";' "Dir::Etc::sourceparts \"$D/sources\";" >"$D/apt.conf"
+	fails 77 "needs root" setpriv --reuid 1234 --clear-groups "$TOP/tests/debian13" true
+	fails 77 "this machine's apt has no source" "${try[@]}"
+	echo "deb file:$D/mirror $(. /etc/os-release && echo "$VERSION_CODENAME") main" >"$D/sources/a.list"
+	fails 77 "has no trixie" "${try[@]}"
+	mkdir -p "$D/mirror/dists/trixie"
+	: >"$D/mirror/dists/trixie/Release"
+	fails 1 "nothing but trouble" "${try[@]}"
+}
+
 run_tests "$@"
