@@ -15,6 +15,9 @@ test_a_remote_extent_carries_a_file_system() {
 	same "$(value transport)" fuse
 	same "$(value healthy)" 1
 	same "$(cat "/sys/block/${device#/dev/}/loop/dio")" 1 "direct I/O"
+	helper=$(findmnt -rno TARGET -t fuse.trib-nbd | grep "^$STATE/")
+	same "$(stat -f -c '%b %f %c' "$helper")" "0 0 0" "of no size"
+	fails any "" sh -c "df | grep '$helper'"
 	mkfs.ext4 -q "$device"
 	mounted "$device"
 	cp -r "$TOP/base" "$TOP/target" "$TEST_DIR/mnt/"
