@@ -52,38 +52,51 @@ int mount_run(struct cli *cli, struct error *err)
 	return r;
 }
 
-/* A word with a slash is a mount point; volumes' names have none. */
-static int volume_name(struct cli *cli, char *ret, struct error *err)
+static int unmount(struct cli *cli, const char *name, struct error *err)
 {
-	const char *word = cli_argument(cli, 0);
-	auto_free char *path = NULL;
+	int r = volume_detach(cli->volumes,
+			      &(struct volume_detach_request){
+				      .name = name,
+				      .force = cli->options.force,
+				      .known = true,
+			      },
+			      err);
 
-	if (!strchr(word, '/')) {
-		if (strlen(word) >= RECORD_NAME_SIZE)
-			return error_set(err, ENOENT, "no volume '%.80s'",
-					 word);
-		(void)strcpy(ret, word); /* checked just above */
-		return 0;
-	}
-	path = cli_absolute(word, err);
-	if (!path)
-		return -err->code;
-	return volume_find_mounted(cli->volumes, path, ret, err);
-}
-
-int umount_run(struct cli *cli, struct error *err)
-{
-	char name[RECORD_NAME_SIZE];
-	int r = volume_name(cli, name, err);
-
-	if (r == 0)
-		r = volume_detach(cli->volumes,
-				  &(struct volume_detach_request){
-					  .name = name,
-					  .force = cli->options.force,
-				  },
-				  err);
 	if (r == 0)
 		cli_say(cli, "volume %s is not attached here any more", name);
+	return r;
+}
+
+static int unmount_directory(struct cli *cli, const char *word,
+			     struct error *err)
+{
+	char name[RECORD_NAME_SIZE];
+	auto_free char *path = cli_absolute(word, err);
+	int r = path ? volume_find_mounted(cli->volumes, path, name, err)
+		     : -err->code;
+
+	return r < 0 ? r : unmount(cli, name, err);
+}
+
+/* A word with a slash is a directory; one without a volume before that. */
+int umount_run(struct cli *cli, struct error *err)
+{
+	const char *word = cli_argument(cli, 0);
+	struct error other = {0};
+	int r;
+
+	if (strchr(word, '/'))
+		return unmount_directory(cli, word, err);
+	r = unmount(cli, word, err);
+	if (r != -ENOENT && r != -EINVAL) /* as for what is no name */
+		return r;
+	r = unmount_directory(cli, word, &other);
+	if (r == -ENOENT)
+		return error_set(err, ENOENT,
+				 "there is no volume '%.80s', and none is mounted "
+				 "at a directory of that name",
+				 word);
+	if (r < 0)
+		*err = other;
 	return r;
 }

@@ -76,6 +76,8 @@ int volume_detach(struct volume_context *ctx,
 		r = local_exists(ctx, request->name, err);
 		if (r > 0)
 			r = local_remove(&op, true, err);
+		else if (r == 0 && request->known && !op.record)
+			r = error_set(err, ENOENT, "there is no such volume");
 	}
 	operation_end(&op);
 	if (r < 0)

@@ -326,6 +326,9 @@ struct volume_detach_request {
 	 * on, what they had not flushed may be lost.
 	 */
 	bool force;
+	/* There is to be one: -ENOENT where nobody knows it, no record either.
+	 */
+	bool known;
 };
 
 /*

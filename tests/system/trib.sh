@@ -48,11 +48,30 @@ test_exit_codes_tell_failures_apart() {
 	fails 5 "host2" on 1 trib volume create x --size 10GiB
 	fails 5 "" on 1 trib extent create big --size 10GiB
 	fails 5 "no nodes are known" on 1 trib volume create x --size 64MiB --store "local:$TEST_DIR/none.db"
+	fails 3 "no volume 'tpyo'" on 1 trib umount tpyo
+	fails 3 "no volume 'No Name'" on 1 trib umount "No Name"
 	on 1 trib volume create same --size 64MiB
+	on 1 trib umount same
 	on 1 trib volume create same --size 64MiB
 	fails 4 "same" on 1 trib volume create same --size 128MiB
 	on 1 trib volume delete same
 	on 1 trib volume delete same
+}
+
+test_a_directory_is_unmounted_by_any_of_its_names() {
+	local at=$TEST_DIR/at word
+	mkdir -p "$at/Mnt"
+	on 1 trib volume create moved --size 64MiB
+	at_exit on 1 trib umount moved --force
+	for word in Mnt ./Mnt Mnt/ "$at/Mnt" moved; do
+		on 1 sh -c 'cd "$1" && trib mount moved Mnt && trib umount "$2"' sh "$at" "$word"
+		fails 1 "" on 1 findmnt "$at/Mnt"
+	done
+	# The name is said first: this directory is none's.
+	mkdir "$at/moved"
+	on 1 sh -c 'cd "$1" && trib mount moved Mnt && trib umount moved' sh "$at"
+	fails 3 "no volume is mounted at" on 1 sh -c 'cd "$1" && trib umount ./moved' sh "$at"
+	on 1 trib volume delete moved
 }
 
 test_an_extent_is_a_lun() {
