@@ -124,6 +124,17 @@ static const struct command commands[] = {
 	 ROWS(volume_resize_rows),
 	 .needs_volumes = true,
 	 .run = volume_resize_run},
+	{.words = "volume trim",
+	 .arguments = "[NAME]",
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_VOLUME},
+	 .summary = "give back what a mounted volume does not use",
+	 .text = "Space of deleted files goes back to the pools, and no later "
+		 "snapshot keeps it. Without NAME\nof all volumes that are "
+		 "mounted here for writing: tributary-trim.timer does that "
+		 "weekly.\n`fstrim` on the mount point does the same.",
+	 .needs_volumes = true,
+	 .run = volume_trim_run},
 	{.words = "volume list",
 	 .arguments = "",
 	 .summary = "all volumes",

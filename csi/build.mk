@@ -10,7 +10,7 @@ $(eval $(call library,csi,\
   csi/kata_record.c csi/kata_shim.c csi/kubernetes_key.c csi/node_bounded.c \
   csi/node_expand.c csi/node_group.c csi/node_inline.c csi/node_left.c \
   csi/node_publish.c csi/node_repair.c csi/node_show.c csi/node_stage.c \
-  csi/node_state.c csi/node_watch.c csi/parameters.c \
+  csi/node_state.c csi/node_trim.c csi/node_watch.c csi/parameters.c \
   csi/reply.c csi/request.c csi/service.c csi/slack.c,json-c libcurl,volume rpc proto base))
 $(eval $(call program,trib-csi,csi/main.c,csi))
 

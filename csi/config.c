@@ -10,8 +10,9 @@
 #include "csi/kata_record.h"
 #include "volume/node.h"
 
-#define SOCKET_SUFFIX ".sock"
-#define WORKERS_MAX   64
+#define SOCKET_SUFFIX   ".sock"
+#define WORKERS_MAX     64
+#define TRIM_PERIOD_MAX 31536000 /* seconds: a year */
 
 #define ROW(name, letter, type, field, argument, help, text, min, max)        \
 	{                                                                     \
@@ -70,6 +71,10 @@ static const struct option_row rows[] = {
 	    "how many volumes a node is given at most; 0: as many as the "
 	    "orchestrator likes",
 	    "128", 0, NODE_VOLUMES_MAX),
+	ROW("trim-period-s", 0, OPTION_NUMBER, trim_period_s, "N",
+	    "every so many seconds a node gives back what its mounted volumes "
+	    "do not use; 0: never",
+	    "604800", 0, TRIM_PERIOD_MAX),
 	ROW("ephemeral-limit", 0, OPTION_SIZE, ephemeral_limit, "SIZE",
 	    "pods may have inline volumes of at most this size, made on their "
 	    "node (default: none may)",

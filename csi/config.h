@@ -30,6 +30,7 @@ struct config {
 	uint64_t call_timeout_ms;
 	uint64_t max_volumes;
 	uint64_t ephemeral_limit; /* bytes */
+	uint64_t trim_period_s;
 	char *kata_run_dir;
 	bool parameters;
 	bool help;

@@ -17,6 +17,7 @@
 #include "base/notify.h"
 #include "csi/config.h"
 #include "csi/csi_pages.h"
+#include "csi/node_trim.h"
 #include "csi/observer.h"
 #include "csi/parameters.h"
 #include "csi/service.h"
@@ -31,8 +32,9 @@
 struct driver {
 	struct csi csi;
 	struct rpc_server *server;
-	struct http *pages; /* NULL: not wanted */
-	int stopping;       /* an eventfd: the flows stop at their next step */
+	struct http *pages;     /* NULL: not wanted */
+	struct node_trim *trim; /* NULL: never, or on no node */
+	int stopping; /* an eventfd: the flows stop at their next step */
 };
 
 /* For all threads to come: SIGTERM and SIGINT wait for wait_for_signal(). */
@@ -94,6 +96,9 @@ static int start(struct driver *d, const struct config *config,
 		r = 0;
 	if (r == 0 && config->mode != CSI_MODE_NODE)
 		r = observer_start(&d->csi, &d->csi.observer, err);
+	if (r == 0 && config->mode != CSI_MODE_CONTROLLER)
+		r = node_trim_start(d->csi.volumes, config->trim_period_s,
+				    &d->trim, err);
 	if (r == 0)
 		r = serve(d, config, err);
 	if (r == 0 && config->metrics_address)
@@ -113,6 +118,7 @@ static void stop(struct driver *d)
 	rpc_server_stop(d->server, STOP_GRACE_MS);
 	http_stop(d->pages);
 	observer_stop(d->csi.observer);
+	node_trim_stop(d->trim);
 	fd_close(d->csi.slack_fd);
 	csi_done(&d->csi);
 	fd_close(d->stopping);

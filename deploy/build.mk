@@ -3,10 +3,11 @@ INSTALLS += install-units
 .PHONY: install-units
 install-units:
 	install -d $(DESTDIR)$(UNITDIR)
-	for unit in blockd trib-launch tributary-node; do \
-	  sed 's|@SBINDIR@|$(SBINDIR)|' deploy/systemd/$$unit.service \
-	    >$(DESTDIR)$(UNITDIR)/$$unit.service && \
-	  chmod 644 $(DESTDIR)$(UNITDIR)/$$unit.service || exit 1; \
+	for unit in blockd.service trib-launch.service tributary-node.service \
+	  tributary-trim.service tributary-trim.timer; do \
+	  sed 's|@SBINDIR@|$(SBINDIR)|' deploy/systemd/$$unit \
+	    >$(DESTDIR)$(UNITDIR)/$$unit && \
+	  chmod 644 $(DESTDIR)$(UNITDIR)/$$unit || exit 1; \
 	done
 
 INSTALLS += install-completion

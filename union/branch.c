@@ -311,6 +311,12 @@ static bool device_seen(const struct branch_table *table, unsigned upto)
 	return false;
 }
 
+bool branch_counts(const struct branch_table *table, unsigned i)
+{
+	return branch_usable(i) && !(table->items[i]->flags & BRANCH_GONE) &&
+	       !device_seen(table, i);
+}
+
 static void add_space(struct statvfs *sum, const struct statvfs *one)
 {
 	sum->f_blocks += one->f_blocks * one->f_frsize / sum->f_frsize;
@@ -331,8 +337,7 @@ int branch_table_statvfs(const struct branch_table *table, unsigned ignored,
 	int r;
 
 	for (i = 0; i < table->count; i++) {
-		if (!branch_usable(i) || table->items[i]->flags & BRANCH_GONE ||
-		    device_seen(table, i))
+		if (!branch_counts(table, i))
 			continue;
 		r = branch_report(table->items[i],
 				  fstatvfs(table->items[i]->root_fd, &one) < 0

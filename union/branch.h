@@ -134,6 +134,9 @@ void branch_space(struct branch *branch, int64_t now_ms,
 /* Ask again next time: a write met ENOSPC. */
 void branch_space_changed(struct branch *branch);
 
+/* Does it work, as the first of those on its file system? */
+bool branch_counts(const struct branch_table *table, unsigned i);
+
 /*
  * statfs(2) of the union: the sum over the branches, each file system once.
  * Block size and the like are those of the first. Branches with one of the

@@ -21,7 +21,7 @@ $(eval $(call library,union,\
   union/relocate.c union/remove_dir.c union/rename_dir.c \
   union/rename_exchange.c union/rename_parts.c union/request.c \
   union/search.c union/serve.c union/service.c union/settings.c union/state.c union/statx.c union/subdirs.c union/survey.c \
-  union/survive.c union/unionfs.c union/uring.c union/uring_cpus.c \
+  union/survive.c union/trim.c union/unionfs.c union/uring.c union/uring_cpus.c \
   union/uring_entry.c union/uring_kept.c union/uring_record.c \
   union/uring_ring.c union/uring_worker.c,fuse3 json-c liburing,base))
 $(eval $(call program,trib-union,union/main.c,union))

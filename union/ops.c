@@ -158,4 +158,5 @@ const struct fuse_lowlevel_ops unionfs_ops = {
 	.fallocate = op_fallocate,
 	.copy_file_range = op_copy_file_range,
 	.lseek = op_lseek,
+	.ioctl = op_ioctl,
 };

@@ -104,6 +104,13 @@ void op_copy_file_range(fuse_req_t req, fuse_ino_t from_ino, off_t from_offset,
 			size_t length, int flags);
 void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence,
 	      struct fuse_file_info *info);
+/* FITRIM, of any file or directory of the union, is answered: trim.h. */
+void op_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned command, void *argument,
+	      struct fuse_file_info *info, unsigned flags, const void *in,
+	      size_t in_size, size_t out_size);
+
+/* Has the caller CAP_SYS_ADMIN? Who is not root here has none that counts. */
+bool op_caller_is_admin(fuse_req_t req);
 
 /*
  * What another server opened is open by the same number; @flags as in struct

@@ -3,12 +3,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "union/full.h"
 #include "union/ops.h"
 #include "union/request.h"
+#include "union/trim.h"
 
 void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 	     struct fuse_file_info *info)
@@ -168,4 +170,41 @@ void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence,
 		fuse_reply_err(req, errno);
 	else
 		fuse_reply_lseek(req, at);
+}
+
+/* What the kernel copied for us of a command that says how much there is. */
+static void trim(fuse_req_t req, const void *in, size_t in_size,
+		 size_t out_size)
+{
+	struct fstrim_range range;
+	int r;
+
+	if (in_size < sizeof(range) || out_size < sizeof(range)) {
+		fuse_reply_err(req, EINVAL);
+		return;
+	}
+	if (!op_caller_is_admin(req)) {
+		fuse_reply_err(req, EPERM);
+		return;
+	}
+	memcpy(&range, in, sizeof(range));
+	r = branch_table_trim(&unionfs_of(req)->branches, &range);
+	if (r < 0)
+		op_reply(req, r);
+	else
+		fuse_reply_ioctl(req, 0, &range, sizeof(range));
+}
+
+void op_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned command, void *argument,
+	      struct fuse_file_info *info, unsigned flags, const void *in,
+	      size_t in_size, size_t out_size)
+{
+	(void)ino;
+	(void)argument;
+	(void)info;
+	(void)flags;
+	if (command == FITRIM)
+		trim(req, in, in_size, out_size);
+	else
+		fuse_reply_err(req, ENOSYS); /* ENOTTY, for the caller */
 }

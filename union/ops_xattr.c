@@ -349,8 +349,7 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 
 #define SYS_ADMIN 21 /* CAP_SYS_ADMIN; linux/capability.h */
 
-/* Has the caller CAP_SYS_ADMIN? Who is not root here has none that counts. */
-static bool is_admin(fuse_req_t req)
+bool op_caller_is_admin(fuse_req_t req)
 {
 	const struct fuse_ctx *caller = fuse_req_ctx(req);
 	FILE *status;
@@ -385,7 +384,7 @@ static ssize_t filter_names(fuse_req_t req, char *names, ssize_t length)
 			continue;
 		if (strncmp(names + at, "trusted.", 8) == 0) {
 			if (admin < 0)
-				admin = is_admin(req);
+				admin = op_caller_is_admin(req);
 			if (!admin)
 				continue;
 		}

@@ -230,6 +230,33 @@ int volume_resize(struct volume_context *ctx, const char *name,
 		  uint64_t capacity, struct volume_record **ret,
 		  struct error *err);
 
+/*
+ * What the file systems of a volume do not use goes back to its pools. Only
+ * where it is mounted for writing.
+ *
+ * @ret  bytes that were told of, in all file systems, as fstrim(8) says; also
+ *       after an error of some of them; NULL: not wanted
+ *
+ * -ENOENT; -EBUSY: it is not mounted here, the text says where; -EROFS: for
+ * reading only; -EOPNOTSUPP: a block device, or what a split is on cannot.
+ */
+int volume_trim(struct volume_context *ctx, const char *name, uint64_t *ret,
+		struct error *err);
+
+/* @problem  NULL: none. All borrowed. */
+typedef void (*volume_trimmed)(void *context, const char *name, uint64_t bytes,
+			       const char *problem);
+
+/*
+ * volume_trim() of every volume that is mounted for writing here.
+ *
+ * @told  after each one, NULL: nobody
+ *
+ * The first error there was; the others were trimmed all the same.
+ */
+int volume_trim_here(struct volume_context *ctx, volume_trimmed told,
+		     void *context, struct error *err);
+
 struct volume_publish_request {
 	const char *name; /* NAME or NAME@UID, see volume_delete() */
 	const char *node; /* a node of the store */

@@ -145,6 +145,32 @@ test_a_node_takes_no_more_volumes_than_it_says() {
 	nothing_left
 }
 
+used_by() { du -c "$C"/host?/pool/extents/"$1"-*.data | tail -n 1 | cut -f1; } # VOLUME: KiB
+uses_less_than() { [ "$(used_by "$1")" -lt "$2" ]; }
+test_a_node_gives_back_what_its_volumes_do_not_use() {
+	local id t
+	cap 1
+	volume trims
+	id=$(create 1 trims 512)
+	stage 2 trims "$id"
+	publish 2 trims "$id" pod1
+	t=$(target 2 pod1)
+	head -c 100000000 /dev/urandom >"$t/large"
+	sync "$t/large"
+	rm "$t/large"
+	sync -f "$C"/host2/run/volumes/trims/branch-*
+	[ "$(used_by trims)" -gt 90000 ]
+	at_exit limit_of_host2
+	limit_of_host2 --trim-period-s 1
+	eventually 60 uses_less_than trims 40000
+	eventually 30 grep -q "volume=trims trimmed: " "$C/host2/csi.log"
+	limit_of_host2
+	unpublish 2 "$id" pod1
+	unstage 2 trims "$id"
+	delete 1 "$id"
+	nothing_left
+}
+
 # Its name may be a node's: of a host network, or of a pod called so.
 test_a_controller_of_a_nodes_name_is_not_that_node() {
 	local id pid c=$TEST_DIR/named

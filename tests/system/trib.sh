@@ -74,6 +74,44 @@ test_a_directory_is_unmounted_by_any_of_its_names() {
 	on 1 trib volume delete moved
 }
 
+used_by() { du -c "$TEST_DIR"/c/host?/pool/extents/"$1"-*.data | tail -n 1 | cut -f1; } # VOLUME: KiB
+trims_to() { # KIB
+	on 1 trib volume trim trims | grep -q "^volume trims: .* trimmed"
+	[ "$(used_by trims)" -lt "$1" ]
+}
+# One split is on the host that has it mounted, one is not.
+test_what_a_mounted_volume_does_not_use_is_given_back() {
+	local m=$TEST_DIR/c/host1/mnt/trims base i
+	mkdir -p "$m"
+	on 1 trib volume create trims --size 256MiB --splits 2
+	at_exit on 1 trib volume delete trims
+	fails 6 "mounted nowhere" on 1 trib volume trim trims
+	on 1 trib mount trims "$m"
+	at_exit on 1 trib umount trims --force
+	sync -f "$m" && base=$(used_by trims)
+	for i in 1 2 3 4 5 6; do head -c 12000000 /dev/urandom >"$m/$i"; done
+	sync "$m"/*
+	rm "$m"/[1-6]
+	sync -f "$TEST_DIR"/c/host1/run/volumes/trims/branch-0
+	sync -f "$TEST_DIR"/c/host1/run/volumes/trims/branch-1
+	[ "$(used_by trims)" -gt $((base + 50000)) ]
+	fails 6 "repeat the command on host1" on 2 trib volume trim trims
+	json volume trim | grep -q '"volume": "trims", "trimmed": [1-9]'
+	# A file system frees what was removed a moment later.
+	eventually 60 trims_to $((base + 30000))
+	fails 3 "nothing-here" on 1 trib volume trim nothing-here
+	on 1 trib umount trims
+	# A snapshot keeps nothing of it either.
+	on 1 trib snapshot create kept trims
+	at_exit on 1 trib snapshot delete kept
+	json snapshot show kept | python3 -c 'import json, sys
+used = sum(s["allocated"] for s in json.load(sys.stdin)["splits"])
+assert used < int(sys.argv[1]) + 30000 << 10, used' "$base"
+	on 1 trib volume create device --size 64MiB --layout linear
+	at_exit on 1 trib volume delete device
+	fails 1 "fstrim or blkdiscard" on 1 trib volume trim device
+}
+
 test_an_extent_is_a_lun() {
 	local at=iqn.2000-01.org:group me=iscsi:iqn.2000-01.org:me
 	on 1 trib extent create host1/one --size 16MiB

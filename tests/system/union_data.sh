@@ -247,4 +247,35 @@ test_two_list_a_directory_that_one_of_them_empties() {
 	PY
 }
 
+# A file system frees what was removed a moment later.
+trims_to() { # BRANCH BLOCKS OPTION...
+	fstrim "${@:3}" "$M"
+	[ "$(stat -c %b "$D/$1.img")" -lt "$2" ]
+}
+test_fstrim_reaches_the_branches() {
+	local a b
+	three_branches
+	head -c 24000000 /dev/urandom >"$D/a/f1"
+	head -c 24000000 /dev/urandom >"$D/b/f2"
+	sync "$D"/[ab]/f*
+	all policy=rand
+	rm "$M"/f*
+	sync -f "$D/a" && sync -f "$D/b"
+	a=$(stat -c %b "$D/a.img") b=$(stat -c %b "$D/b.img")
+	# The second branch only: all of it is behind the first.
+	eventually 60 trims_to b $((b - 20000)) -o $(($(stat -f -c '%b * %S' "$D/a")))
+	[ "$(stat -c %b "$D/a.img")" = "$a" ]
+	# Then the first, but for what is at its end.
+	eventually 60 trims_to a $((a - 20000)) -l 100M
+	fstrim "$M"
+	fails any "Invalid argument" fstrim -o 1T "$M"
+	chmod 755 "$M"
+	fails any "not permitted" "${OTHER[@]}" fstrim "$M"
+	fails any "" chattr +A "$M" # another command is nobody's
+	umount "$M"
+	small_branches 16M 16M
+	union "" "$D/a:$D/b"
+	fails any "not supported" fstrim "$M"
+}
+
 run_tests "$@"
