@@ -106,8 +106,8 @@ static int run(const char *const *argv, int cancel_fd, int *ret_exit,
 	return 0;
 }
 
-int branch_fs_make(const char *device, const char *type, const char *uuid,
-		   bool zeroed, int cancel_fd, struct error *err)
+static int make(const char *device, const char *type, const char *uuid,
+		bool zeroed, int cancel_fd, struct error *err)
 {
 	char xfs_uuid[UUID_TEXT_SIZE + 8], text[256];
 	const char *const ext4[] = {
@@ -167,6 +167,66 @@ int branch_fs_check(const char *device, const char *type, int cancel_fd,
 	if (strcmp(type, "ext4") != 0)
 		return 0; /* XFS replays its log at mount */
 	return check_ext4(device, false, cancel_fd, err);
+}
+
+/*
+ * Is what is there of a mkfs that was cut short, and never was mounted? Offsets
+ * in bytes: of the device for XFS (xfs_dsb.sb_inprogress), and for ext4
+ * (s_mtime).
+ */
+#define XFS_IN_PROGRESS 126
+#define EXT4_MTIME      (1024 + 0x2c)
+
+static int never_held(const char *device, const char *type, bool *ret,
+		      struct error *err)
+{
+	bool xfs = strcmp(type, "xfs") == 0;
+	unsigned char bytes[4] = {0};
+	ssize_t size = xfs ? 1 : (ssize_t)sizeof(bytes);
+	auto_close int fd = open(device, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || pread(fd, bytes, (size_t)size,
+			    xfs ? XFS_IN_PROGRESS : EXT4_MTIME) != size)
+		return error_set(err, EIO, "read '%s'", device);
+	*ret = xfs ? bytes[0] != 0
+		   : !(bytes[0] | bytes[1] | bytes[2] | bytes[3]);
+	return 0;
+}
+
+/* It has the file system that was to be made. 1: it is to be made again. */
+static int keep(const char *device, const char *type, int cancel_fd,
+		struct error *err)
+{
+	bool unused = false;
+	int r = never_held(device, type, &unused, err);
+
+	if (r < 0)
+		return r;
+	if (strcmp(type, "xfs") == 0)
+		return unused;
+	r = branch_fs_check(device, type, cancel_fd, err);
+	return r == -EUCLEAN && unused ? 1 : r;
+}
+
+int branch_fs_make(const char *device, const char *type, const char *uuid,
+		   bool zeroed, int cancel_fd, struct error *err)
+{
+	struct branch_probe probe = {0};
+	int r = branch_fs_probe(device, &probe, err);
+
+	if (r < 0)
+		return r;
+	if (!probe.found)
+		return make(device, type, uuid, zeroed, cancel_fd, err);
+	if (strcmp(probe.type, type) != 0 || strcmp(probe.uuid, uuid) != 0)
+		return error_set(err, EUCLEAN,
+				 "'%s' should be blank but holds %s %s; it was "
+				 "not touched. If that may be lost, attach the "
+				 "extent alone (`trib attach --force`) and run "
+				 "`wipefs -a` on the device",
+				 device, probe.type, probe.uuid);
+	r = keep(device, type, cancel_fd, err);
+	return r > 0 ? make(device, type, uuid, false, cancel_fd, err) : r;
 }
 
 int branch_fs_mount(const char *device, const char *type, const char *target,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file system of one split: probe, make, check, mount. Nothing here
- * decides whether a device may be formatted; the flow does, from the record.
+ * The file system of one split: probe, make, check, mount. The flow decides
+ * from the record whether a device is to be formatted; whether it may be is
+ * decided here, by what is on it: what libblkid knows is never overwritten.
  */
 #ifndef VOLUME_BRANCH_FS_H
 #define VOLUME_BRANCH_FS_H
@@ -29,10 +30,19 @@ int branch_fs_probe(const char *device, struct branch_probe *ret,
 		    struct error *err);
 
 /*
- * Overwrite @device with a new file system of that type and UUID.
+ * Make a file system of that type and UUID on @device, where there is nothing
+ * that libblkid knows (a file system, a partition table, LUKS, ...).
  *
  * @zeroed     the device reads as zeroes, so what is zero need not be written
  * @cancel_fd  base/process.h
+ *
+ * One of that type and UUID that is there already is checked, and left. It is
+ * made again only where it never held anything: mkfs was cut short, and left
+ * what can't be mounted (XFS), or what can't be repaired and never was mounted
+ * (ext4).
+ *
+ * -EUCLEAN: there is something else, or that file system is damaged; the text
+ * says what and what to do, and it is as it was.
  */
 int branch_fs_make(const char *device, const char *type, const char *uuid,
 		   bool zeroed, int cancel_fd, struct error *err);
