@@ -342,10 +342,51 @@ static int check_writable(struct extent *extent,
 	return extent_check_not_copied(extent, "it is written to", err);
 }
 
+static bool grant_is_of(const struct extent_export *export,
+			const char *const *grants, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(export->grant, grants[i]) == 0)
+			return true;
+	}
+	return !export->grant[0];
+}
+
+/* An epoch is one attachment's, and only who knows of it may end it. */
+static int check_epoch(const struct extent *extent,
+		       const struct exports_request *request, struct error *err)
+{
+	const struct extent_export *now = &extent->record.export;
+	const char *name = extent->record.name;
+
+	if (!now->exists)
+		return 0;
+	if (request->epoch < now->epoch)
+		return error_set(err, ESTALE,
+				 "extent '%s' is at epoch %" PRIu64
+				 ", epoch %" PRIu64 " is over",
+				 name, now->epoch, request->epoch);
+	if (request->epoch == now->epoch &&
+	    strcmp(request->grant, now->grant) != 0)
+		return error_set(err, ESTALE,
+				 "epoch %" PRIu64
+				 " of extent '%s' was granted to another "
+				 "attachment",
+				 now->epoch, name);
+	if (request->epoch > now->epoch && now->active &&
+	    now->n_initiators > 0 &&
+	    !grant_is_of(now, request->over, request->n_over))
+		return error_set(err, ESTALE,
+				 "extent '%s' is served at epoch %" PRIu64
+				 " to an attachment that the claim to epoch "
+				 "%" PRIu64 " does not know of",
+				 name, now->epoch, request->epoch);
+	return 0;
+}
+
 static int check_set(struct exports *exports, struct extent *extent,
 		     const struct exports_request *request, struct error *err)
 {
-	const struct extent_export *now = &extent->record.export;
 	struct initiators parsed;
 	int r = initiators_parse(request->initiators, request->n_initiators,
 				 &parsed, err);
@@ -355,17 +396,13 @@ static int check_set(struct exports *exports, struct extent *extent,
 				      &request->scsi, err);
 	if (r == 0)
 		r = extent_block_size_check(request->block_size, err);
+	if (r == 0)
+		r = extent_grant_check(request->grant, err);
 	if (r == 0 && !request->read_only)
 		r = check_writable(extent, request, err);
-	if (r < 0)
-		return r;
-	if (now->exists && request->epoch < now->epoch)
-		return error_set(err, ESTALE,
-				 "extent '%s' is at epoch %" PRIu64
-				 ", epoch %" PRIu64 " is over",
-				 extent->record.name, now->epoch,
-				 request->epoch);
-	return check_holders(exports, extent, request, err);
+	if (r == 0)
+		r = check_epoch(extent, request, err);
+	return r < 0 ? r : check_holders(exports, extent, request, err);
 }
 
 /* The record with the export that is asked for. */
@@ -390,6 +427,8 @@ static int changed_record(const struct extent *extent,
 	record.export.epoch = request->epoch;
 	record.export.scsi = request->scsi;
 	record.export.block_size = request->block_size;
+	(void)snprintf(record.export.grant, sizeof(record.export.grant), "%s",
+		       request->grant);
 	if (!request->read_only)
 		record.blank = false;
 	*ret = record;
@@ -458,13 +497,15 @@ int exports_set(struct exports *exports, struct extent *extent,
 /* ---- remove ---- */
 
 static int remove_locked(struct exports *exports, struct extent *extent,
-			 uint64_t epoch, struct error *err)
+			 uint64_t epoch, const char *const *grants, size_t n,
+			 struct error *err)
 {
 	const struct extent_export *now = &extent->record.export;
 	struct extent_record record;
 	int r = 0;
 
-	if (!now->exists || (epoch && now->epoch > epoch))
+	if (!now->exists || (epoch && now->epoch > epoch) ||
+	    (n && !grant_is_of(now, grants, n)))
 		return 0;
 	if (now->active) {
 		if (extent_record_copy(&record, &extent->record) < 0)
@@ -483,13 +524,14 @@ static int remove_locked(struct exports *exports, struct extent *extent,
 }
 
 int exports_remove(struct exports *exports, struct extent *extent,
-		   uint64_t epoch, struct error *err)
+		   uint64_t epoch, const char *const *grants, size_t n,
+		   struct error *err)
 {
 	int r = extent_begin(extent, err);
 
 	if (r < 0)
 		return r;
-	r = remove_locked(exports, extent, epoch, err);
+	r = remove_locked(exports, extent, epoch, grants, n, err);
 	extent_end(extent);
 	return r;
 }

@@ -12,6 +12,12 @@
  *	   first writer);
  *	3. the target closes the connections of older ones and admits the new.
  *
+ * An epoch is granted to one attachment, which tells its identity. Another one
+ * that comes with the same number is refused, and one that comes with a higher
+ * one is, too, while who has the extent is nobody it knows of (exports_set()):
+ * so a copy of the records that is older than the extents, or that lives on
+ * beside them, takes nothing away from whoever is at work.
+ *
  * Within one epoch, readers by network and a read-only loop device go
  * together; a writer has it alone.
  *
@@ -68,23 +74,31 @@ struct exports_request {
 	bool read_only;
 	struct extent_scsi scsi;
 	unsigned block_size; /* by iSCSI: 512, 4096; 0: as suits the pool */
+	const char *grant;   /* who the epoch is for; borrowed; "": untold */
+	/* Whose epochs may end for it; borrowed. */
+	const char *const *over;
+	size_t n_over;
 };
 
 /*
- * -ESTALE: the extent is at a higher epoch; -EBUSY: a local device holds it;
- * -EINVAL: an initiator, or not what its iSCSI target has; -EEXIST: another
- * extent is that LUN; -EIO: damaged.
+ * -ESTALE: the extent is at a higher epoch, or at this one for another grant,
+ * or is served at a lower one for a grant that is not in @over (who has no
+ * initiators is known by the device that holds the data); -EBUSY: a local
+ * device holds it; -EINVAL: an initiator, or not what its iSCSI target has;
+ * -EEXIST: another extent is that LUN; -EIO: damaged.
  */
 int exports_set(struct exports *exports, struct extent *extent,
 		const struct exports_request *request, struct error *err);
 
 /*
- * Stop serving, unless the epoch is above @epoch (0: whatever it is). A client
+ * Stop serving, unless the epoch is above @epoch (0: whatever it is), or was
+ * granted to somebody who is not in @grants (@n 0: whoever). A client
  * that comes back at that epoch is told that it is over, also by a blockd that
  * was started since.
  */
 int exports_remove(struct exports *exports, struct extent *extent,
-		   uint64_t epoch, struct error *err);
+		   uint64_t epoch, const char *const *grants, size_t n,
+		   struct error *err);
 
 /* target_export_stats(); -ENOENT says that it is not served. */
 int exports_stats(struct exports *exports, const char *name,

@@ -126,6 +126,12 @@ static int check_printable(const char *what, const char *text, size_t min,
 	return 0;
 }
 
+int extent_grant_check(const char *grant, struct error *err)
+{
+	return check_printable("who an epoch is granted to", grant, 0,
+			       EXTENT_GRANT_SIZE - 1, err);
+}
+
 static int label_compare(const void *a, const void *b)
 {
 	return strcmp(((const struct extent_label *)a)->key,
@@ -261,7 +267,7 @@ bool extent_export_same(const struct extent_export *a,
 {
 	if (a->exists != b->exists || a->active != b->active ||
 	    a->read_only != b->read_only || a->epoch != b->epoch ||
-	    a->block_size != b->block_size ||
+	    a->block_size != b->block_size || strcmp(a->grant, b->grant) != 0 ||
 	    a->n_initiators != b->n_initiators ||
 	    !extent_scsi_same(&a->scsi, &b->scsi))
 		return false;
@@ -340,6 +346,8 @@ static void encode_export(struct record_writer *w,
 	if (export->block_size)
 		record_text_add_number(w, "export-block-size",
 				       export->block_size);
+	if (export->grant[0])
+		record_text_add(w, "export-grant", export->grant);
 }
 
 int extent_record_encode(const struct extent_record *record, char **ret,

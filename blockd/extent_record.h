@@ -28,6 +28,7 @@
  *	export-lun=NUMBER            target that was named
  *	export-account=NAME          only when one was
  *	export-block-size=512|4096   only when it was asked for
+ *	export-grant=TEXT            who the epoch was granted to; only when told
  *	crc32c=XXXXXXXX
  *
  * A record of an extent that has nothing of the newer keys is written as it
@@ -52,6 +53,7 @@
 #define EXTENT_LABEL_MAX      128 /* bytes, of a key or a value */
 #define EXTENT_INITIATORS_MAX 64  /* TARGET_INITIATORS_MAX */
 #define EXTENT_INITIATOR_MAX  255 /* bytes; "iscsi:NAME@PREFIX" */
+#define EXTENT_GRANT_SIZE     128 /* bytes with NUL */
 
 #define EXTENT_ALIGN    4096                /* bytes */
 #define EXTENT_SIZE_MIN (UINT64_C(1) << 20) /* bytes */
@@ -93,6 +95,8 @@ struct extent_export {
 	bool active; /* served now */
 	bool read_only;
 	uint64_t epoch; /* never falls, also when not active */
+	/* The one attachment that has this epoch; "": it was not told. */
+	char grant[EXTENT_GRANT_SIZE];
 	/* Logical blocks by iSCSI, bytes: 512, 4096, or 0: as suits the pool */
 	uint64_t block_size;
 	unsigned n_initiators;
@@ -140,6 +144,8 @@ const char *pool_copy_method_name(enum pool_copy_method method);
 int extent_size_check(uint64_t size, struct error *err);
 int extent_limits_check(const struct extent_limits *limits, struct error *err);
 int extent_block_size_check(uint64_t size, struct error *err);
+/* Is it what may be told of an attachment? "" is. */
+int extent_grant_check(const char *grant, struct error *err);
 
 /*
  * Replace the labels: copied, sorted. -EINVAL: too many, too long, a key

@@ -30,6 +30,7 @@ enum field {
 	FIELD_LUN,
 	FIELD_ACCOUNT,
 	FIELD_BLOCK_SIZE,
+	FIELD_GRANT,
 	FIELD_LABEL, /* this and the next may come more than once */
 	FIELD_INITIATOR,
 	N_FIELDS,
@@ -39,9 +40,10 @@ enum field {
 #define EXPORT \
 	((1u << FIELD_EPOCH) | (1u << FIELD_ACTIVE) | (1u << FIELD_READ_ONLY))
 /* With these there is an export, too: */
-#define EXPORT_MORE                                           \
-	((1u << FIELD_BLOCK_SIZE) | (1u << FIELD_INITIATOR) | \
-	 (1u << FIELD_TARGET) | (1u << FIELD_LUN) | (1u << FIELD_ACCOUNT))
+#define EXPORT_MORE                                                         \
+	((1u << FIELD_BLOCK_SIZE) | (1u << FIELD_INITIATOR) |               \
+	 (1u << FIELD_TARGET) | (1u << FIELD_LUN) | (1u << FIELD_ACCOUNT) | \
+	 (1u << FIELD_GRANT))
 /* These come together: */
 #define TARGET        ((1u << FIELD_TARGET) | (1u << FIELD_LUN))
 #define ORIGIN        ((1u << FIELD_ORIGIN) | (1u << FIELD_METHOD))
@@ -71,6 +73,7 @@ static const char *const field_names[N_FIELDS] = {
 	[FIELD_LUN] = "export-lun",
 	[FIELD_ACCOUNT] = "export-account",
 	[FIELD_BLOCK_SIZE] = "export-block-size",
+	[FIELD_GRANT] = "export-grant",
 	[FIELD_LABEL] = "label",
 	[FIELD_INITIATOR] = "export-initiator",
 };
@@ -245,6 +248,9 @@ static int decode_field(struct decoding *d, enum field field, char *value,
 		return decode_text(value, d->account, sizeof(d->account), err);
 	case FIELD_BLOCK_SIZE:
 		return decode_limit(value, &record->export.block_size, err);
+	case FIELD_GRANT:
+		return decode_text(value, record->export.grant,
+				   sizeof(record->export.grant), err);
 	case FIELD_LABEL: return decode_label(d, value, err);
 	case FIELD_INITIATOR: return decode_initiator(d, value, err);
 	case N_FIELDS: break;

@@ -40,6 +40,7 @@ static struct extent_record example(void)
 					  &record.export.scsi, NULL),
 			 0);
 	record.export.block_size = 4096;
+	strcpy(record.export.grant, "node-1/extent.0");
 	return record;
 }
 

@@ -229,6 +229,9 @@ static int set_export(struct rpc_call *call, const ProtobufCMessage *in,
 		.n_initiators = request->n_initiators,
 		.read_only = request->read_only,
 		.block_size = request->block_size,
+		.grant = request->grant,
+		.over = (const char *const *)request->over,
+		.n_over = request->n_over,
 	};
 	const Tributary__V1__IscsiExport *iscsi = request->iscsi;
 	auto_extent struct extent *extent = NULL;
@@ -254,7 +257,8 @@ static int remove_export(struct rpc_call *call, const ProtobufCMessage *in,
 
 	if (r == 0)
 		r = exports_remove(service->exports, extent, request->epoch,
-				   err);
+				   (const char *const *)request->grants,
+				   request->n_grants, err);
 	return r < 0 ? service_translate(r, err)
 		     : service_reply_extent(call, extent, out, err);
 }

@@ -117,6 +117,7 @@ static Tributary__V1__Export *fill_export(struct rpc_call *call,
 	out->epoch = export->epoch;
 	out->read_only = export->read_only;
 	out->active = export->active;
+	out->grant = rpc_strdup(call, export->grant);
 	out->block_size = (uint32_t) export->block_size;
 	fill_iscsi(call, pool, record, out);
 	out->connections = exports_connections(service->exports, record->name);

@@ -71,27 +71,6 @@ static int check_here(struct attach *at, const struct volume_attachment *a,
 	return 0;
 }
 
-/*
- * A device on the extent's own node cannot be taken away from there by the
- * node's server. Find that out before anybody is fenced.
- */
-static int check_local_holders(struct attach *at, struct error *err)
-{
-	const struct volume_record *record = at->op.record;
-	size_t made = volume_record_made(record);
-
-	for (size_t i = 0; i < made; i++) {
-		const struct volume_split *split = &record->splits[i];
-		int r = 0;
-
-		if (strcmp(split->node, at->op.ctx->node) != 0)
-			r = split_check_held(&at->op, split, err);
-		if (r < 0)
-			return r;
-	}
-	return 0;
-}
-
 static int refuse(const struct attach *at, const struct volume_attachment *a,
 		  struct error *err)
 {
@@ -108,7 +87,7 @@ static int refuse(const struct attach *at, const struct volume_attachment *a,
 			 a->mount_point);
 }
 
-static int check_elsewhere(struct attach *at, struct error *err)
+static int check_elsewhere(const struct attach *at, struct error *err)
 {
 	const struct volume_record *record = at->op.record;
 
@@ -116,10 +95,9 @@ static int check_elsewhere(struct attach *at, struct error *err)
 		const struct volume_attachment *a = &record->attachments[i];
 
 		if (strcmp(a->node, at->op.ctx->node) == 0 ||
-		    (at->shared && a->shared))
+		    (at->shared && a->shared) || at->request->force)
 			continue;
-		return at->request->force ? check_local_holders(at, err)
-					  : refuse(at, a, err);
+		return refuse(at, a, err);
 	}
 	return 0;
 }
@@ -155,7 +133,8 @@ static void tell_fenced(struct attach *at, const struct name_list *dropped)
 			dropped->items[i], at->op.ctx->node);
 }
 
-static int claim(struct attach *at, struct error *err)
+/* @above: the highest epoch that any extent is at */
+static int claim(struct attach *at, uint64_t above, struct error *err)
 {
 	struct volume_record *record = at->op.record;
 	struct volume_attachment *a = NULL;
@@ -164,12 +143,12 @@ static int claim(struct attach *at, struct error *err)
 
 	drop_others(at, &dropped);
 	r = volume_record_attach(record, at->op.ctx->node, &a, err);
+	if (r == 0 && !at->joins)
+		r = volume_record_raise(record, above, err);
 	if (r < 0) {
 		name_list_done(&dropped);
 		return r;
 	}
-	if (!at->joins)
-		record->epoch++;
 	a->epoch = record->epoch;
 	a->state = ATTACHMENT_ATTACHING;
 	a->read_only = at->read_only;
@@ -182,10 +161,31 @@ static int claim(struct attach *at, struct error *err)
 	return r;
 }
 
+/*
+ * Before anybody is fenced, and anything of the record is changed. What is here
+ * of it goes, if it was cut off, or @force; then no device may hold an extent.
+ */
+static int clear_the_way(struct attach *at, uint64_t *ret_above,
+			 struct error *err)
+{
+	const bool force = at->request->force;
+	int here = local_exists(at->op.ctx, at->op.name, err), r = 0;
+
+	if (here > 0 && !at->joins)
+		r = splits_look(&at->op, force, false, ret_above, err);
+	if (here > 0 && r == 0)
+		r = local_remove(&at->op, true, err);
+	if (here < 0 || r < 0)
+		return here < 0 ? here : r;
+	return at->joins ? 0
+			 : splits_look(&at->op, force, true, ret_above, err);
+}
+
 static int claim_fresh(struct attach *at, struct error *err)
 {
 	const struct volume_attachment *a = volume_record_attachment(
 		at->op.record, at->op.ctx->node);
+	uint64_t above = 0;
 	int r = check_elsewhere(at, err);
 
 	/* Published before: who waits for it gets it still. */
@@ -193,13 +193,10 @@ static int claim_fresh(struct attach *at, struct error *err)
 		r = operation_check_staying(&at->op, err);
 	if (r < 0)
 		return r;
-	/* What an attachment that was cut off has left here. */
-	r = local_exists(at->op.ctx, at->op.name, err);
-	if (r > 0)
-		r = local_remove(&at->op, true, err);
+	r = clear_the_way(at, &above, err);
 	if (r == 0 && !at->linear)
 		r = check_mount_point(at->mount_point, err);
-	return r < 0 ? r : claim(at, err);
+	return r < 0 ? r : claim(at, above, err);
 }
 
 /* ---- what is here already ---- */

@@ -62,7 +62,8 @@ $(eval $(call unit_test,volume/planner_strategy_test,volume))
 $(eval $(call unit_test,volume/placement_test,volume))
 $(eval $(call test_helper,volume/volume_call_main,volume))
 SYSTEM_TESTS += tests/system/volume.sh tests/system/volume_publish.sh tests/system/kube_store.sh tests/system/snapshot.sh \
-  tests/system/volume_grow.sh tests/system/volume_extend.sh
+  tests/system/volume_grow.sh tests/system/volume_extend.sh \
+  tests/system/volume_records.sh
 LONG_TESTS += tests/system/volume.sh tests/system/volume_publish.sh
 $(eval $(call fuzzer,volume/kube_object_fuzz,$(volume_stores) \
   volume/json_scan.c volume/label.c \

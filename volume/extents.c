@@ -14,6 +14,8 @@
 #include "volume/local.h"
 #include "volume/snapshot.h"
 
+#define GRANT_BY_HAND "by-hand" /* an export that is no attachment's */
+
 #define EXTENT_UNIT 4096u /* bytes; proto/blockd.proto, CreateExtentRequest */
 
 int extent_client(struct volume_context *ctx, const char *node,
@@ -140,16 +142,26 @@ int volume_extent_export(struct volume_context *ctx,
 {
 	struct node_client *client = NULL;
 	struct node_extent extent = {0};
+	const char *over;
+	bool same;
 	int r = extent_get_free(ctx, request->node, request->name,
 				request->force, &client, &extent, err);
 
 	if (r < 0)
 		return r;
+	/* What a person exports by hand is one attachment; it may be changed */
+	same = !extent.has_export || !extent.grant[0] ||
+	       strcmp(extent.grant, GRANT_BY_HAND) == 0;
+	over = extent.grant;
 	r = node_client_set_export(
 		client,
 		&(struct node_export_request){
 			.name = request->name,
-			.epoch = request->epoch ? request->epoch : extent.epoch,
+			.epoch = request->epoch ? request->epoch
+						: extent.epoch + !same,
+			.grant = same ? extent.grant : GRANT_BY_HAND,
+			.over = &over,
+			.n_over = request->force || extent.connections == 0,
 			.initiators = request->initiators,
 			.n_initiators = request->n_initiators,
 			.read_only = request->read_only,
@@ -167,7 +179,7 @@ int volume_extent_unexport(struct volume_context *ctx, const char *node,
 	int r = extent_client(ctx, node, name, &client, err);
 
 	return r < 0 ? r
-		     : node_client_remove_export(client, name, 0, NULL, err);
+		     : node_client_remove_export(client, name, 0, NULL, 0, err);
 }
 
 /* ---- attach ---- */
@@ -184,6 +196,13 @@ static void attachment_id(const char *node, const char *name, char *ret)
 	(void)snprintf(ret, RECORD_NAME_SIZE,
 		       EXTENT_ATTACHMENT_PREFIX "%08" PRIx32,
 		       crc32c(0, both, (size_t)n));
+}
+
+/* Who an epoch is granted to, when it is for this attachment on this node. */
+static void attachment_grant(const struct volume_context *ctx, const char *id,
+			     char *ret)
+{
+	(void)snprintf(ret, NODE_GRANT_SIZE, "%s/%s", ctx->node, id);
 }
 
 static int check_holder(const struct node_extent *extent, bool force,
@@ -212,13 +231,15 @@ struct extent_work {
 	struct node_extent extent;
 	char dir[PATH_MAX];
 	char id[RECORD_NAME_SIZE];
+	char grant[NODE_GRANT_SIZE];
+	char over[NODE_GRANT_SIZE]; /* who had it when it was looked at */
 };
 
 static int set_next_epoch(struct extent_work *w, bool local, uint64_t epoch,
 			  struct error *err)
 {
 	char addresses[NODE_INITIATORS_MAX][NODE_ADDRESS_SIZE];
-	const char *list[NODE_INITIATORS_MAX];
+	const char *list[NODE_INITIATORS_MAX], *over[] = {w->over, w->grant};
 	struct node_extent extent = {0};
 	int n = 0, r;
 
@@ -238,6 +259,9 @@ static int set_next_epoch(struct extent_work *w, bool local, uint64_t epoch,
 					   .n_initiators = (size_t)n,
 					   .read_only = w->request->read_only,
 					   .block_size = DEVICE_BLOCK_SIZE,
+					   .grant = w->grant,
+					   .over = over,
+					   .n_over = array_size(over),
 				   },
 				   &extent, err);
 	if (r < 0)
@@ -265,6 +289,7 @@ static int extent_attach(struct extent_work *w, struct initiator_device *ret,
 		.read_only = w->request->read_only,
 		.launcher = w->ctx->launcher,
 	};
+	const char *const own_grant = w->grant;
 	struct iscsi_route route;
 	int r = check_holder(&w->extent, w->request->force, err);
 
@@ -288,7 +313,7 @@ static int extent_attach(struct extent_work *w, struct initiator_device *ret,
 	}
 	if (r < 0) /* what it can't withdraw, the next epoch fences */
 		(void)node_client_remove_export(w->client, w->request->name,
-						epoch, NULL, NULL);
+						epoch, &own_grant, 1, NULL);
 	return r;
 }
 
@@ -324,6 +349,8 @@ int volume_extent_attach(struct volume_context *ctx,
 			    &w.client, &w.extent, err);
 	if (r < 0)
 		return r;
+	attachment_grant(ctx, w.id, w.grant);
+	memcpy(w.over, w.extent.grant, sizeof(w.over));
 	r = find_attached(&w, ret, err);
 	if (r == 0)
 		r = context_node_load(ctx, request->node, &w.node, err);
@@ -338,7 +365,8 @@ int volume_extent_detach(struct volume_context *ctx, const char *node,
 			 const char *name, struct error *err)
 {
 	struct node_client *client = NULL;
-	char dir[PATH_MAX], id[RECORD_NAME_SIZE];
+	char dir[PATH_MAX], id[RECORD_NAME_SIZE], grant[NODE_GRANT_SIZE];
+	const char *const own = grant;
 	struct initiator_device device;
 	int r = name_check("node", node, err);
 
@@ -351,9 +379,10 @@ int volume_extent_detach(struct volume_context *ctx, const char *node,
 	if (initiator_get(dir, id, &device, NULL) == -ENOENT)
 		return 0;
 	r = initiator_detach(dir, id, err);
-	/* The export stays fenced even if the node does not hear this. */
+	attachment_grant(ctx, id, grant);
+	/* Only its own: whoever took it since has it by another grant. */
 	if (r == 0 && context_client(ctx, node, &client, NULL) == 0)
-		(void)node_client_remove_export(client, name, 0, NULL, NULL);
+		(void)node_client_remove_export(client, name, 0, &own, 1, NULL);
 	return r;
 }
 

@@ -155,6 +155,8 @@ static int mark_attached(struct attach *at, struct error *err)
 	if (r < 0)
 		return r;
 	a->state = ATTACHMENT_ATTACHED;
+	if (at->n_splits == volume_record_made(at->op.record))
+		volume_record_granted(at->op.record);
 	a->since_s = clock_wall_s();
 	r = operation_save(&at->op, err);
 	if (r == 0)

@@ -224,8 +224,9 @@ static int cut_off(struct operation *op, struct volume_attachment *a,
 		splits_withdraw(op, a, &silent); /* the others read on */
 	} else {
 		/* First in the record: nobody gets that epoch again. */
-		op->record->epoch++;
-		r = operation_save(op, err);
+		r = volume_record_raise(op->record, 0, err);
+		if (r == 0)
+			r = operation_save(op, err);
 		if (r == 0)
 			r = splits_fence(op, op->record->epoch, &silent, err);
 	}

@@ -131,16 +131,18 @@ static int revert_one(struct operation *op, struct volume_split *split,
 	const struct snapshot_record *snapshot = snapshot_;
 	const struct snapshot_split *from = &snapshot->splits[split->index];
 	struct node_client *client = NULL;
+	struct split_grants grants;
 	int r = operation_step(
 		op, err, "revert", "reverting extent %u of %zu on node %s",
 		split->index + 1, op->record->n_splits, split->node);
 
 	if (r == 0)
 		r = context_client(op->ctx, split->node, &client, err);
-	/* Nobody has it by the record; whoever does is cut off. */
+	/* Nobody has it by the record; whoever it knows of is cut off. */
+	split_grants_of(op->record, &grants);
 	if (r == 0)
-		r = node_client_remove_export(client, split->extent, 0, NULL,
-					      err);
+		r = node_client_remove_export(client, split->extent, 0,
+					      grants.items, grants.n, err);
 	if (r == 0)
 		r = node_client_revert_extent(client, split->extent,
 					      split->extent_id, from->extent,

@@ -117,6 +117,8 @@ struct node_limits {
 
 #define NODE_COPYING "copying" /* node_extent.state */
 
+#define NODE_GRANT_SIZE 128 /* bytes with NUL; proto/blockd.proto */
+
 struct node_extent {
 	char node[RECORD_NAME_SIZE];
 	char name[RECORD_NAME_SIZE];
@@ -140,6 +142,7 @@ struct node_extent {
 	/* The export; has_export false: never exported. */
 	bool has_export, active, read_only;
 	uint64_t epoch;
+	char grant[NODE_GRANT_SIZE]; /* who has the epoch; "": untold */
 	char (*initiators)[NODE_ADDRESS_SIZE]; /* owned */
 	size_t n_initiators; /* at most EXPORT_INITIATORS_MAX */
 	unsigned connections;

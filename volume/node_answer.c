@@ -138,6 +138,8 @@ static bool read_export(const Tributary__V1__Export *m,
 	extent->read_only = m->read_only;
 	extent->connections = m->connections;
 	return read_initiators(m, extent) && read_iscsi(m, extent) &&
+	       node_answer_take(extent->grant, sizeof(extent->grant),
+				m->grant) &&
 	       node_answer_take(extent->local_device,
 				sizeof(extent->local_device),
 				m->local_device) &&

@@ -92,15 +92,27 @@ struct node_export_request {
 	 */
 	unsigned block_size;
 	struct node_lun lun;
+	const char *grant; /* who the epoch is for; NULL: "" */
+	/* Whose epochs may end for it (blockd/exports.h). */
+	const char *const *over;
+	size_t n_over;
 };
 
-/* -EEXIST: another extent is that LUN; -ENOENT: no such extent or account. */
+/*
+ * -EEXIST: another extent is that LUN; -ENOENT: no such extent or account;
+ * -ESTALE: the epoch is over, or another's, or who has the extent is not one
+ * of @over.
+ */
 int node_client_set_export(struct node_client *client,
 			   const struct node_export_request *request,
 			   struct node_extent *ret, struct error *err);
+/*
+ * If its epoch is @epoch or lower (0: any), and granted to one of @n @grants
+ * (0: to whoever).
+ */
 int node_client_remove_export(struct node_client *client, const char *name,
-			      uint64_t epoch, struct node_extent *ret,
-			      struct error *err);
+			      uint64_t epoch, const char *const *grants,
+			      size_t n, struct error *err);
 int node_client_set_limits(struct node_client *client, const char *name,
 			   const struct node_limits *limits,
 			   struct node_extent *ret, struct error *err);

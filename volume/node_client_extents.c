@@ -158,6 +158,9 @@ int node_client_set_export(struct node_client *client,
 	message.n_initiators = request->n_initiators;
 	message.read_only = request->read_only;
 	message.block_size = request->block_size;
+	message.grant = text_or_empty(request->grant);
+	message.over = (char **)request->over;
+	message.n_over = request->n_over;
 	if (request->lun.target || request->lun.account) {
 		lun.target = text_or_empty(request->lun.target);
 		lun.lun = request->lun.lun;
@@ -169,14 +172,16 @@ int node_client_set_export(struct node_client *client,
 }
 
 int node_client_remove_export(struct node_client *client, const char *name,
-			      uint64_t epoch, struct node_extent *ret,
-			      struct error *err)
+			      uint64_t epoch, const char *const *grants,
+			      size_t n, struct error *err)
 {
 	Tributary__V1__RemoveExportRequest request =
 		TRIBUTARY__V1__REMOVE_EXPORT_REQUEST__INIT;
 
 	request.name = (char *)name;
 	request.epoch = epoch;
-	return call_extent(client, NODE_SERVICE "RemoveExport", &request, ret,
+	request.grants = (char **)grants;
+	request.n_grants = n;
+	return call_extent(client, NODE_SERVICE "RemoveExport", &request, NULL,
 			   err);
 }

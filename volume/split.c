@@ -72,6 +72,7 @@ int split_delete(struct operation *op, struct volume_split *split,
 {
 	struct node_extent extent = {0};
 	struct node_client *client = NULL;
+	struct split_grants grants;
 	int r = operation_step(
 		op, err, "delete", "deleting extent %u of %zu on node %s",
 		split->index + 1, op->record->n_splits, split->node);
@@ -80,11 +81,13 @@ int split_delete(struct operation *op, struct volume_split *split,
 		r = context_client(op->ctx, split->node, &client, err);
 	if (r == 0)
 		r = node_client_get_extent(client, split->extent, &extent, err);
+	split_grants_of(op->record, &grants);
 	if (r == 0 && is_ours(op, split, &extent)) {
-		/* Nobody has it by the record; whoever does is cut off. */
+		/* Nobody has it by the record; whoever it knows of goes. */
 		if (extent.has_export && extent.active)
 			r = node_client_remove_export(client, split->extent, 0,
-						      NULL, err);
+						      grants.items, grants.n,
+						      err);
 		if (r == 0)
 			r = node_client_delete_extent(client, split->extent,
 						      extent.id, err);

@@ -100,6 +100,26 @@ int splits_run(struct operation *op, const struct split_work *work,
 int split_check_held(struct operation *op, const struct volume_split *split,
 		     struct error *err);
 
+/*
+ * Before a claim: may each extent of the volume be taken, for an epoch above
+ * what it is at? -EBUSY: it is served to an attachment that the record does not
+ * know of, or @holders and a device of the extent's own node holds it, which
+ * nobody can take away.
+ *
+ * @force      who the record does not know of is to end: it learns of them
+ * @ret_above  the highest epoch of any
+ */
+int splits_look(struct operation *op, bool force, bool holders,
+		uint64_t *ret_above, struct error *err);
+
+/* What makes an export of the record's newest epoch its own. */
+struct split_grants {
+	const char *items[VOLUME_GRANTS_MAX]; /* borrowed from the record */
+	size_t n;
+};
+void split_grants_of(const struct volume_record *record,
+		     struct split_grants *ret);
+
 /* Does another node read at the epoch of @a? */
 bool splits_are_shared(const struct operation *op,
 		       const struct volume_attachment *a);

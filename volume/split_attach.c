@@ -70,10 +70,13 @@ static int list_fill(struct work *w, struct initiator_list *list,
 
 static int set_export(struct work *w, bool read_only, struct error *err)
 {
+	const struct volume_record *record = w->op->record;
 	struct initiator_list list = {.n = 0};
 	struct node_extent extent = {0};
+	struct split_grants grants;
 	int r = list_fill(w, &list, err);
 
+	split_grants_of(record, &grants);
 	if (r == 0)
 		r = node_client_set_export(
 			w->client,
@@ -84,6 +87,9 @@ static int set_export(struct work *w, bool read_only, struct error *err)
 				.n_initiators = list.n,
 				.read_only = read_only,
 				.block_size = DEVICE_BLOCK_SIZE,
+				.grant = volume_record_grant(record),
+				.over = grants.items,
+				.n_over = grants.n,
 			},
 			&extent, err);
 	if (r < 0)
@@ -228,9 +234,15 @@ static int branch_mount(struct work *w, bool read_only, struct error *err)
 			       w->branch, read_only, w->how->options, err);
 }
 
+static bool is_own(const struct work *w, const struct branch_probe *probe)
+{
+	return strcmp(probe->type, w->op->record->spec.fs_type) == 0 &&
+	       strcmp(probe->uuid, w->split->fs_uuid) == 0;
+}
+
 /*
- * Only what the record says was never formatted, or where formatting was
- * begun; the first time, only what is blank to the eye too.
+ * What the record says was never formatted, or where formatting was begun. It
+ * may be old: what is on the device decides. Its own file system is kept.
  */
 static int format_device(struct work *w, struct error *err)
 {
@@ -243,7 +255,7 @@ static int format_device(struct work *w, struct error *err)
 		r = branch_fs_probe(w->device.device, &probe, err);
 		if (r < 0)
 			return r;
-		if (probe.found)
+		if (probe.found && !is_own(w, &probe))
 			return error_set(err, EUCLEAN,
 					 "extent '%s' on node '%s' should be "
 					 "blank but holds %s; it was not "
@@ -254,9 +266,12 @@ static int format_device(struct work *w, struct error *err)
 		if (r < 0)
 			return r;
 	}
-	return branch_fs_make(w->device.device, spec->fs_type,
-			      w->split->fs_uuid, first, w->op->ctx->cancel_fd,
-			      err);
+	r = branch_fs_make(w->device.device, spec->fs_type, w->split->fs_uuid,
+			   first, w->op->ctx->cancel_fd, err);
+	if (r == -EUCLEAN)
+		(void)error_prefix(err, "extent '%s' on node '%s': ",
+				   w->split->extent, w->split->node);
+	return r;
 }
 
 static int format(struct work *w, struct error *err)
@@ -280,8 +295,7 @@ static int verify(struct work *w, struct error *err)
 
 	if (r < 0)
 		return r;
-	if (strcmp(probe.type, spec->fs_type) != 0 ||
-	    strcmp(probe.uuid, w->split->fs_uuid) != 0)
+	if (!is_own(w, &probe))
 		return error_set(err, EUCLEAN,
 				 "extent '%s' on node '%s' should hold %s %s "
 				 "but holds %s %s; it was not touched",

@@ -1,11 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who may reach the extents of a volume, when it is left or taken away. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "initiator/device.h"
 #include "volume/split.h"
+
+void split_grants_of(const struct volume_record *record,
+		     struct split_grants *ret)
+{
+	ret->n = record->n_grants;
+	for (size_t i = 0; i < ret->n; i++)
+		ret->items[i] = record->grants[i];
+}
+
+static int refuse_held(const struct operation *op,
+		       const struct volume_split *split,
+		       const struct node_extent *extent, struct error *err)
+{
+	return error_set(err, EBUSY,
+			 "node '%s' is up and itself holds split %u of volume "
+			 "'%s' by %s: unmount the volume there",
+			 split->node, split->index, op->name,
+			 extent->local_device);
+}
 
 int split_check_held(struct operation *op, const struct volume_split *split,
 		     struct error *err)
@@ -17,13 +37,86 @@ int split_check_held(struct operation *op, const struct volume_split *split,
 	if (r == 0)
 		r = node_client_get_extent(client, split->extent, &extent, err);
 	if (r == 0 && extent.local_device[0])
-		r = error_set(err, EBUSY,
-			      "node '%s' is up and itself holds split %u of "
-			      "volume '%s' by %s: unmount the volume there",
-			      split->node, split->index, op->name,
-			      extent.local_device);
+		r = refuse_held(op, split, &extent, err);
 	node_extent_done(&extent);
 	return r;
+}
+
+/* ---- before a claim ---- */
+
+struct look {
+	bool force, holders;
+	uint64_t *above; /* under the operation's lock */
+};
+
+/*
+ * Is it served to somebody who is not in the record? One who was not told of
+ * has a number below the record's if it is the record's.
+ */
+static bool is_strange(const struct volume_record *record,
+		       const struct node_extent *extent)
+{
+	if (!extent->active ||
+	    (extent->n_initiators == 0 && !extent->local_device[0]))
+		return false;
+	return extent->grant[0] ? !volume_record_knows(record, extent->grant)
+				: extent->epoch > record->epoch;
+}
+
+/* Under the operation's lock. */
+static int look_locked(struct operation *op, const struct volume_split *split,
+		       const struct look *look,
+		       const struct node_extent *extent, struct error *err)
+{
+	if (*look->above < extent->epoch)
+		*look->above = extent->epoch;
+	if (look->holders && extent->local_device[0])
+		return refuse_held(op, split, extent, err);
+	if (!is_strange(op->record, extent))
+		return 0;
+	if (!look->force)
+		return error_set(
+			err, EBUSY,
+			"extent '%s' of node '%s' is served at epoch %" PRIu64
+			" to an attachment that the record of volume '%s', at "
+			"epoch %" PRIu64 ", does not know of: `trib attach` "
+			"on some node (`trib devices` there), or a node that "
+			"mounted it after this record was saved; end it "
+			"there, or repeat with --force: it is then cut off",
+			split->extent, split->node, extent->epoch, op->name,
+			op->record->epoch);
+	if (extent->grant[0])
+		volume_record_learn(op->record, extent->grant);
+	return 0;
+}
+
+static int look_at(struct operation *op, struct volume_split *split,
+		   const void *look, struct error *err)
+{
+	struct node_extent extent = {0};
+	struct node_client *client = NULL;
+	int r = context_client(op->ctx, split->node, &client, err);
+
+	if (r == 0)
+		r = node_client_get_extent(client, split->extent, &extent, err);
+	if (r == 0) {
+		operation_lock(op);
+		r = look_locked(op, split, look, &extent, err);
+		operation_unlock(op);
+	}
+	node_extent_done(&extent);
+	return r;
+}
+
+int splits_look(struct operation *op, bool force, bool holders,
+		uint64_t *ret_above, struct error *err)
+{
+	const struct look look = {
+		.force = force, .holders = holders, .above = ret_above};
+	const struct split_work work = {.each = look_at, .context = &look};
+
+	*ret_above = 0;
+	return splits_run(op, &work, NULL, err);
 }
 
 /* ---- nobody any more ---- */
@@ -32,16 +125,18 @@ static int unexport(struct operation *op, struct volume_split *split,
 		    const void *epoch, struct error *err)
 {
 	struct node_client *client = NULL;
+	struct split_grants grants;
 	int r = operation_step(
 		op, err, "export", "withdrawing split %u of %zu on node %s",
 		split->index + 1, op->record->n_splits, split->node);
 
 	if (r == 0)
 		r = context_client(op->ctx, split->node, &client, err);
+	split_grants_of(op->record, &grants);
 	if (r == 0)
 		r = node_client_remove_export(client, split->extent,
-					      *(const uint64_t *)epoch, NULL,
-					      err);
+					      *(const uint64_t *)epoch,
+					      grants.items, grants.n, err);
 	return r == -ENOENT ? 0 : r;
 }
 
@@ -51,12 +146,14 @@ static int fence(struct operation *op, struct volume_split *split,
 {
 	const uint64_t epoch = *(const uint64_t *)epoch_;
 	struct node_client *client = NULL;
+	struct split_grants grants;
 	int r = operation_step(
 		op, err, "fence", "fencing split %u of %zu on node %s",
 		split->index + 1, op->record->n_splits, split->node);
 
 	if (r == 0)
 		r = context_client(op->ctx, split->node, &client, err);
+	split_grants_of(op->record, &grants);
 	if (r == 0) /* read only: a blank extent stays known as blank */
 		r = node_client_set_export(
 			client,
@@ -65,11 +162,15 @@ static int fence(struct operation *op, struct volume_split *split,
 				.epoch = epoch,
 				.read_only = true,
 				.block_size = DEVICE_BLOCK_SIZE,
+				.grant = volume_record_grant(op->record),
+				.over = grants.items,
+				.n_over = grants.n,
 			},
 			NULL, err);
 	if (r == 0)
 		r = node_client_remove_export(client, split->extent, epoch,
-					      NULL, err);
+					      grants.items, grants.n, err);
+	/* What is somebody else's by now is not its any more. */
 	return r == -ENOENT || r == -ESTALE ? 0 : r;
 }
 
@@ -152,16 +253,18 @@ static int take_out(struct operation *op, const struct leaving *leaving,
 	}
 	if (n_left == extent->n_initiators)
 		return 0;
-	return node_client_set_export(client,
-				      &(struct node_export_request){
-					      .name = extent->name,
-					      .epoch = leaving->epoch,
-					      .initiators = left,
-					      .n_initiators = n_left,
-					      .read_only = true,
-					      .block_size = DEVICE_BLOCK_SIZE,
-				      },
-				      NULL, err);
+	return node_client_set_export(
+		client,
+		&(struct node_export_request){
+			.name = extent->name,
+			.epoch = leaving->epoch,
+			.initiators = left,
+			.n_initiators = n_left,
+			.read_only = true,
+			.block_size = DEVICE_BLOCK_SIZE,
+			.grant = volume_record_grant(op->record),
+		},
+		NULL, err);
 }
 
 static int leave(struct operation *op, struct volume_split *split,

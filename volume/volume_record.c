@@ -93,6 +93,60 @@ int volume_record_grown(struct volume_record *record,
 	return 0;
 }
 
+/* At place @at, where the last one goes if there is no room. */
+static void grant_insert(struct volume_record *record, size_t at,
+			 const char *grant)
+{
+	if (record->n_grants < VOLUME_GRANTS_MAX)
+		record->n_grants++;
+	for (size_t i = record->n_grants - 1; i > at; i--)
+		memcpy(record->grants[i], record->grants[i - 1],
+		       sizeof(record->grants[i]));
+	(void)snprintf(record->grants[at], sizeof(record->grants[at]), "%s",
+		       grant);
+}
+
+int volume_record_raise(struct volume_record *record, uint64_t above,
+			struct error *err)
+{
+	char grant[UUID_TEXT_SIZE];
+
+	if (above < record->epoch)
+		above = record->epoch;
+	if (above >= VOLUME_EPOCH_MAX)
+		return error_set(err, ERANGE, "there is no epoch left");
+	record->epoch = above + 1;
+	grant_insert(record, 0, uuid_make(grant));
+	return 0;
+}
+
+const char *volume_record_grant(const struct volume_record *record)
+{
+	return record->n_grants ? record->grants[0] : "";
+}
+
+bool volume_record_knows(const struct volume_record *record, const char *grant)
+{
+	for (size_t i = 0; i < record->n_grants; i++) {
+		if (strcmp(record->grants[i], grant) == 0)
+			return true;
+	}
+	return false;
+}
+
+void volume_record_learn(struct volume_record *record, const char *grant)
+{
+	/* The first is that of the epoch. */
+	if (!volume_record_knows(record, grant))
+		grant_insert(record, record->n_grants > 0, grant);
+}
+
+void volume_record_granted(struct volume_record *record)
+{
+	if (record->n_grants > 1)
+		record->n_grants = 1;
+}
+
 struct volume_attachment *volume_record_attachment(
 	const struct volume_record *record, const char *node)
 {

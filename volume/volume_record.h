@@ -35,7 +35,10 @@
 #define VOLUME_ATTACHMENTS_MAX 64
 #define VOLUME_CONDITIONS_MAX  16
 #define VOLUME_NODES_MAX       1024 /* in each placement list */
+#define VOLUME_GRANTS_MAX      16
+#define VOLUME_GRANT_SIZE      128 /* bytes with NUL; proto/blockd.proto */
 
+#define VOLUME_EPOCH_MAX    (UINT64_C(1) << 62)  /* what JSON readers take */
 #define VOLUME_CAPACITY_MIN (UINT64_C(64) << 20) /* bytes, one extent */
 #define VOLUME_CAPACITY_MAX (UINT64_C(1) << 60)  /* bytes, 1 EiB */
 #define VOLUME_LIMIT_MAX    (UINT64_C(1) << 60)  /* of each in volume_limits */
@@ -209,6 +212,14 @@ struct volume_record {
 	enum volume_phase phase;
 	uint64_t epoch; /* of the newest attachment; raised by each attach */
 	/*
+	 * Who the epochs were granted to, the newest (that of @epoch) first:
+	 * those that an extent may still be served to, as far as the record
+	 * knows. An identity, as numbers agree by chance where records were
+	 * restored from a copy. None in records from before there were any.
+	 */
+	char grants[VOLUME_GRANTS_MAX][VOLUME_GRANT_SIZE];
+	size_t n_grants;
+	/*
 	 * Owned; splits[i].index == i, and the number of its branch. Those
 	 * that a ready volume is being grown by come last.
 	 */
@@ -262,6 +273,20 @@ bool volume_record_fs_behind(const struct volume_record *record);
  */
 int volume_record_grown(struct volume_record *record,
 			struct volume_split *split, uint64_t size);
+
+/*
+ * The next epoch, above @above too, granted to an attachment that is new. The
+ * oldest grant is forgotten where there is no room. -ERANGE: there is none.
+ */
+int volume_record_raise(struct volume_record *record, uint64_t above,
+			struct error *err);
+/* Who the epoch is granted to; "": untold. Borrowed. */
+const char *volume_record_grant(const struct volume_record *record);
+bool volume_record_knows(const struct volume_record *record, const char *grant);
+/* It is to end for the next epoch, though the record did not know of it. */
+void volume_record_learn(struct volume_record *record, const char *grant);
+/* Every extent is at the newest epoch: no older one is served. */
+void volume_record_granted(struct volume_record *record);
 
 /* The attachment on @node, or NULL. Borrowed. */
 struct volume_attachment *volume_record_attachment(

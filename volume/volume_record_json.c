@@ -10,8 +10,6 @@
 #include "volume/store.h"
 #include "volume/volume_record.h"
 
-#define EPOCH_MAX (UINT64_C(1) << 62) /* room below what JSON readers take */
-
 static const char *const phase_names[] = {
 	[VOLUME_CREATING] = "Creating",
 	[VOLUME_READY] = "Ready",
@@ -87,6 +85,16 @@ static struct json_object *encode_splits(const struct volume_record *record)
 	return array;
 }
 
+static struct json_object *encode_grants(const struct volume_record *record)
+{
+	struct json_object *array = json_object_new_array();
+
+	for (size_t i = 0; i < record->n_grants; i++)
+		(void)json_object_array_add(
+			array, json_object_new_string(record->grants[i]));
+	return array;
+}
+
 static struct json_object *encode_attachments(
 	const struct volume_record *record)
 {
@@ -130,6 +138,8 @@ int volume_record_encode(const struct volume_record *record, char **ret_json,
 	json_add(object, "spec", record_json_spec(&record->spec));
 	json_add_text(status, "phase", phase_names[record->phase]);
 	json_add_number(status, "epoch", record->epoch);
+	if (record->n_grants > 0)
+		json_add(status, "grants", encode_grants(record));
 	json_add_text(status, "reverted", record->reverted);
 	json_add_text(status, "revertedUID", record->reverted_uid);
 	json_add(status, "splits", encode_splits(record));
@@ -210,7 +220,8 @@ static void scan_attachment(struct json_scan *scan, struct json_object *object,
 {
 	json_scan_at(scan, "status.attachments[%zu]", index);
 	record_scan_name(scan, object, "node", a->node);
-	a->epoch = json_scan_number(scan, object, "epoch", 0, EPOCH_MAX, true);
+	a->epoch = json_scan_number(scan, object, "epoch", 0, VOLUME_EPOCH_MAX,
+				    true);
 	a->state = (enum attachment_state)json_scan_enum(
 		scan, object, "state", attachment_names,
 		array_size(attachment_names));
@@ -237,6 +248,27 @@ static void scan_reverted(struct json_scan *scan, struct json_object *status,
 		json_scan_fail(scan, "reverted", "is not what phase says");
 }
 
+static void scan_grants(struct json_scan *scan, struct json_object *status,
+			struct volume_record *record)
+{
+	struct json_object *array = json_scan_array(scan, status, "grants",
+						    VOLUME_GRANTS_MAX, false);
+	size_t n = array ? json_object_array_length(array) : 0;
+
+	for (size_t i = 0; i < n && scan->r == 0; i++) {
+		struct json_object *one = json_object_array_get_idx(array, i);
+		const char *text = json_object_is_type(one, json_type_string)
+					   ? json_object_get_string(one)
+					   : "";
+
+		if (!text[0] || strlen(text) >= VOLUME_GRANT_SIZE)
+			json_scan_fail(scan, "grants", "has what is no grant");
+		else
+			memcpy(record->grants[record->n_grants++], text,
+			       strlen(text) + 1);
+	}
+}
+
 static void scan_status(struct json_scan *scan, struct json_object *status,
 			struct volume_record *record)
 {
@@ -245,8 +277,9 @@ static void scan_status(struct json_scan *scan, struct json_object *status,
 	json_scan_at(scan, "status");
 	record->phase = (enum volume_phase)json_scan_enum(
 		scan, status, "phase", phase_names, array_size(phase_names));
-	record->epoch = json_scan_number(scan, status, "epoch", 0, EPOCH_MAX,
-					 true);
+	record->epoch = json_scan_number(scan, status, "epoch", 0,
+					 VOLUME_EPOCH_MAX, true);
+	scan_grants(scan, status, record);
 	scan_reverted(scan, status, record);
 	splits = json_scan_array(scan, status, "splits", VOLUME_SPLITS_MAX,
 				 true);

@@ -120,6 +120,49 @@ static void a_record_survives_the_round_trip(void **state)
 	volume_record_free(copy);
 }
 
+/* An epoch's number is not who has it: old records make the same again. */
+static void an_epoch_is_granted_to_somebody_new(void **state)
+{
+	struct volume_record *record = sample(), *copy;
+	char first[VOLUME_GRANT_SIZE];
+	auto_free char *json = NULL;
+
+	(void)state;
+	assert_string_equal(volume_record_grant(record), "");
+	assert_int_equal(volume_record_raise(record, 0, NULL), 0);
+	assert_int_equal(record->epoch, 6);
+	strcpy(first, volume_record_grant(record));
+	record->epoch = 5;
+	assert_int_equal(volume_record_raise(record, 0, NULL), 0);
+	assert_int_equal(record->epoch, 6);
+	assert_string_not_equal(volume_record_grant(record), first);
+	assert_true(volume_record_knows(record, first));
+	volume_record_learn(record, "strange");
+	assert_int_equal(volume_record_raise(record, 40, NULL), 0);
+	assert_int_equal(record->epoch, 41);
+
+	assert_int_equal(volume_record_encode(record, &json, NULL), 0);
+	assert_int_equal(volume_record_decode(json, strlen(json), &copy, NULL),
+			 0);
+	assert_int_equal(copy->n_grants, 4);
+	for (size_t i = 0; i < copy->n_grants; i++)
+		assert_string_equal(copy->grants[i], record->grants[i]);
+	assert_true(volume_record_knows(copy, "strange"));
+	/* The oldest make room, never the newest. */
+	for (size_t i = 0; i < 2 * VOLUME_GRANTS_MAX; i++)
+		assert_int_equal(volume_record_raise(copy, 0, NULL), 0);
+	assert_int_equal(copy->n_grants, VOLUME_GRANTS_MAX);
+	assert_false(volume_record_knows(copy, "strange"));
+	strcpy(first, volume_record_grant(copy));
+	volume_record_granted(copy);
+	assert_int_equal(copy->n_grants, 1);
+	assert_string_equal(volume_record_grant(copy), first);
+	assert_int_equal(volume_record_raise(copy, VOLUME_EPOCH_MAX, NULL),
+			 -ERANGE);
+	volume_record_free(record);
+	volume_record_free(copy);
+}
+
 /* The sample with @from replaced by @to is refused with @why in the text. */
 static void refused(const char *from, const char *to, int code, const char *why)
 {
@@ -561,6 +604,7 @@ static void labels_are_bounded(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_epoch_is_granted_to_somebody_new),
 		cmocka_unit_test(a_record_survives_the_round_trip),
 		cmocka_unit_test(bad_members_are_refused_by_path),
 		cmocka_unit_test(a_block_volume_has_one_split_and_no_mount),

@@ -233,6 +233,36 @@ test_a_higher_epoch_ends_an_older_writer() {
 	fails 1 "ESTALE" call SetExport name=x epoch=0 initiators=any
 }
 
+test_an_epoch_is_granted_to_one_attachment() {
+	place grant
+	start_blockd
+	call CreateExtent name=x size=$((16 * MIB))
+	call SetExport name=x epoch=1 initiators=any grant=a
+	call SetExport name=x epoch=1 initiators=any grant=a
+	io x@1 -c 'write -P 0x11 0 1M' -c flush
+	# The same number is another's, also when it is served no more.
+	fails 1 "ESTALE" call SetExport name=x epoch=1 initiators=any grant=b
+	fails 1 "ESTALE" call SetExport name=x epoch=1 initiators=any
+	# A higher one is, too, for whoever does not know who has it.
+	fails 1 "ESTALE" call SetExport name=x epoch=7 initiators=any grant=b over=c
+	same "$(call RemoveExport name=x epoch=7 grants=b | field export.active)" True
+	stop_blockd KILL
+	start_blockd
+	same "$(extent_field x export.grant)" a
+	fails 1 "ESTALE" call SetExport name=x epoch=7 initiators=any grant=b
+	io x@1 -c 'read -P 0x11 0 1M'
+	call SetExport name=x epoch=7 initiators=any grant=b over=c over=a
+	refused_by_policy x@1 "epoch 1 is older than 7"
+	same "$(call RemoveExport name=x grants=c grants=b | field export.active)" False
+	fails 1 "ESTALE" call SetExport name=x epoch=7 initiators=any grant=c
+	# Who is not served is in nobody's way, and nor is who has no initiators
+	# and no device.
+	call SetExport name=x epoch=8 grant=c
+	call SetExport name=x epoch=9 initiators=any grant=d
+	fails 1 "EINVAL" call SetExport name=x epoch=10 over=d grant="$(printf 'x%.0s' {1..128})"
+	same "$(extent_field x export.epoch)" 9
+}
+
 test_keeps_an_extent_that_a_connection_uses() {
 	place busy
 	start_blockd
