@@ -177,6 +177,18 @@ static const struct command commands[] = {
 	 .summary = "delete a volume and what is on it",
 	 .needs_volumes = true,
 	 .run = volume_delete_run},
+	{.words = "volume recover",
+	 .arguments = "NAME",
+	 .min_arguments = 1,
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_WORD},
+	 .summary = "make a volume's record anew, of its extents",
+	 .text = "Where the record is lost, is from an old backup, or looks "
+		 "for extents where they are not\nany more (a node or pool got "
+		 "another name). NAME@UID where two volumes had that name.\n"
+		 "Nothing on the extents changes.",
+	 .needs_volumes = true,
+	 .run = volume_recover_run},
 	{.words = "volume orphans",
 	 .arguments = "",
 	 .summary = "extents without a volume, and volumes without an extent",

@@ -442,6 +442,26 @@ int volume_delete_run(struct cli *cli, struct error *err)
 	return r;
 }
 
+int volume_recover_run(struct cli *cli, struct error *err)
+{
+	struct volume_record *record = NULL;
+	char text[SIZE_TEXT_MAX];
+	int r = volume_recover(cli->volumes, cli_argument(cli, 0), &record,
+			       err);
+
+	if (r < 0)
+		return r;
+	if (!cli_answer(cli, json_record(record))) {
+		cli_say(cli, "volume %s has its record: %s in %zu split%s",
+			record->name, size_format(text, record->spec.capacity),
+			record->n_splits, record->n_splits == 1 ? "" : "s");
+		if (!cli->options.quiet)
+			splits_print(record);
+	}
+	volume_record_free(record);
+	return 0;
+}
+
 int volume_orphans_run(struct cli *cli, struct error *err)
 {
 	auto_free struct orphan *orphans = NULL;

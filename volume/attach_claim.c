@@ -168,17 +168,18 @@ static int claim(struct attach *at, uint64_t above, struct error *err)
 static int clear_the_way(struct attach *at, uint64_t *ret_above,
 			 struct error *err)
 {
-	const bool force = at->request->force;
+	const unsigned force = at->request->force ? SPLITS_FORCE : 0;
 	int here = local_exists(at->op.ctx, at->op.name, err), r = 0;
 
 	if (here > 0 && !at->joins)
-		r = splits_look(&at->op, force, false, ret_above, err);
+		r = splits_look(&at->op, force, ret_above, err);
 	if (here > 0 && r == 0)
 		r = local_remove(&at->op, true, err);
 	if (here < 0 || r < 0)
 		return here < 0 ? here : r;
 	return at->joins ? 0
-			 : splits_look(&at->op, force, true, ret_above, err);
+			 : splits_look(&at->op, force | SPLITS_HELD, ret_above,
+				       err);
 }
 
 static int claim_fresh(struct attach *at, struct error *err)

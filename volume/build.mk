@@ -25,7 +25,8 @@ $(eval $(call library,volume,\
   volume/group_record_json.c volume/record_store.c volume/snapshot_op.c \
   volume/snapshot_extents.c volume/snapshot_cut.c volume/snapshot_list.c \
   volume/snapshot_ranges.c volume/flow_snapshot.c volume/flow_trim.c volume/flow_group.c \
-  volume/group_follow.c volume/flow_revert.c volume/source.c volume/limits.c \
+  volume/group_follow.c volume/held.c volume/flow_recover.c volume/extent_labels.c \
+  volume/flow_revert.c volume/source.c volume/limits.c \
   volume/attach_claim.c \
   volume/flow_publish.c volume/mount_options.c volume/split_attach.c \
   volume/split_batch.c volume/split_export.c volume/node_answer.c volume/node_client.c \

@@ -120,6 +120,42 @@ int extent_get_free(struct volume_context *ctx, const char *node,
 	return r;
 }
 
+/* What was written to belongs to whoever has it in a record. */
+static int check_unrecorded(struct volume_context *ctx,
+			    const struct node_extent *extent, struct error *err)
+{
+	const char *uid = labels_get(&extent->labels, VOLUME_LABEL_UID);
+	struct volume_record **records = NULL;
+	size_t n = 0;
+	int r = 0;
+
+	if (!uid || extent->blank || extent->snapshot)
+		return 0;
+	r = volume_list(ctx, &records, &n, NULL, err);
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		const struct volume_record *record = records[i];
+
+		if (strcmp(record->uid, uid) != 0)
+			continue;
+		for (size_t k = 0; r == 0 && k < record->n_splits; k++) {
+			const struct volume_split *split = &record->splits[k];
+
+			if (split->state == SPLIT_DELETED ||
+			    strcmp(split->extent_id, extent->id) != 0)
+				continue;
+			r = error_set(err, EBUSY,
+				      "volume '%s' looks for it on node '%s'; "
+				      "`trib volume delete %s` deletes it, "
+				      "after `trib volume recover %s` if it "
+				      "is elsewhere",
+				      record->name, split->node, record->name,
+				      record->name);
+		}
+	}
+	volume_records_free(records, n);
+	return r;
+}
+
 int volume_extent_delete(struct volume_context *ctx, const char *node,
 			 const char *name, bool force, struct error *err)
 {
@@ -131,7 +167,9 @@ int volume_extent_delete(struct volume_context *ctx, const char *node,
 		return 0; /* the node is known, the extent is not there */
 	if (r < 0)
 		return r;
-	r = node_client_delete_extent(client, name, extent.id, err);
+	r = check_unrecorded(ctx, &extent, err);
+	if (r == 0)
+		r = node_client_delete_extent(client, name, extent.id, err);
 	node_extent_done(&extent);
 	return r;
 }

@@ -35,7 +35,8 @@ int volume_extent_resize(struct volume_context *ctx, const char *node,
 			 struct node_extent *ret, struct error *err);
 /*
  * Not there: 0. -EBUSY: in use, or part of a volume (then only with @force,
- * which is for extents whose volume's record is lost).
+ * which is for extents whose volume's record is lost: one that a record has or
+ * looks for, by its id, is kept if it was ever written to).
  */
 int volume_extent_delete(struct volume_context *ctx, const char *node,
 			 const char *name, bool force, struct error *err);

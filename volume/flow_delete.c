@@ -62,6 +62,10 @@ static int delete (struct operation *op, struct error *err)
 
 	if (r < 0)
 		return r;
+	/* Whoever uses it by other records: before anything is changed. */
+	r = splits_look(op, SPLITS_HELD | SPLITS_FOUND, NULL, err);
+	if (r < 0)
+		return r;
 	op->total = (unsigned)op->record->n_splits + 1;
 	if (op->record->phase != VOLUME_DELETING) {
 		op->record->phase = VOLUME_DELETING;

@@ -116,6 +116,8 @@ static int check_one(struct operation *op, struct volume_split *split,
 		r = node_client_get_extent(client, split->extent, &extent, err);
 	if (r == 0)
 		r = split_adopt(op, split, &extent, err);
+	if (r == 0)
+		r = split_check_known(op, split, &extent, err);
 	if (r == 0 && extent.local_device[0])
 		r = error_set(err, EBUSY,
 			      "extent '%s' is in use on its own node '%s', as "

@@ -7,20 +7,10 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "volume/context.h"
-#include "volume/parallel.h"
+#include "volume/held.h"
 #include "volume/snapshot_op.h"
 
-#define ASKED_AT_ONCE 32
-
-/* What one node has. */
-struct held {
-	const char *node; /* borrowed */
-	bool has_none;    /* it only uses volumes: there is nothing to ask */
-	bool asked;
-	struct node_extent *extents;
-	size_t n_extents;
-};
+#define LOST "no extent here has a record: the records are lost; "
 
 struct search {
 	struct volume_context *ctx;
@@ -30,24 +20,11 @@ struct search {
 	size_t n_snapshots;
 	struct held *held;
 	size_t n_held;
+	bool lost; /* there is no record for anything */
 	struct orphan *orphans;
 	size_t n_orphans;
 	int r;
 };
-
-static void ask_one(void *search_, size_t index)
-{
-	struct search *search = search_;
-	struct held *held = &search->held[index];
-	struct node_client *client = NULL;
-
-	if (held->has_none)
-		return;
-	held->asked = context_client(search->ctx, held->node, &client, NULL) ==
-			      0 &&
-		      node_client_list_extents(client, "", &held->extents,
-					       &held->n_extents, NULL) == 0;
-}
 
 static struct orphan *add(struct search *search, enum orphan_kind kind,
 			  const char *node, const char *volume,
@@ -78,6 +55,18 @@ static struct orphan *add(struct search *search, enum orphan_kind kind,
 	return o;
 }
 
+static void say(struct orphan *o, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void say(struct orphan *o, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(o->message, sizeof(o->message), fmt, ap);
+	va_end(ap);
+}
+
 static const struct volume_record *record_of(const struct search *search,
 					     const char *uid)
 {
@@ -88,19 +77,25 @@ static const struct volume_record *record_of(const struct search *search,
 	return NULL;
 }
 
-static bool record_has(const struct volume_record *record, const char *node,
-		       const char *extent)
+/* The split that @extent is, by its id: wherever the record looks for it. */
+static const struct volume_split *split_of(const struct volume_record *record,
+					   const struct node_extent *extent)
 {
 	for (size_t i = 0; i < record->n_splits; i++) {
-		if (strcmp(record->splits[i].node, node) == 0 &&
-		    strcmp(record->splits[i].extent, extent) == 0)
-			return true;
+		const struct volume_split *split = &record->splits[i];
+
+		/* One that is only planned has no id yet. */
+		if (split->extent_id[0]
+			    ? strcmp(split->extent_id, extent->id) == 0
+			    : strcmp(split->extent, extent->name) == 0)
+			return split;
 	}
-	return false;
+	return NULL;
 }
 
-static bool snapshot_has(const struct search *search, const char *node,
-			 const struct node_extent *extent, const char *uid)
+static const struct snapshot_split *snapshot_split_of(
+	const struct search *search, const struct node_extent *extent,
+	const char *uid)
 {
 	for (size_t i = 0; i < search->n_snapshots; i++) {
 		const struct snapshot_record *record = search->snapshots[i];
@@ -108,12 +103,34 @@ static bool snapshot_has(const struct search *search, const char *node,
 		if (strcmp(record->uid, uid) != 0)
 			continue;
 		for (size_t k = 0; k < record->n_splits; k++) {
-			if (strcmp(record->splits[k].node, node) == 0 &&
-			    strcmp(record->splits[k].extent, extent->name) == 0)
-				return true;
+			if (strcmp(record->splits[k].extent, extent->name) == 0)
+				return &record->splits[k];
 		}
 	}
-	return false;
+	return NULL;
+}
+
+/*
+ * None of all the extents of volumes has a record: it is not they that are left
+ * over. The records are gone, or it is the wrong store.
+ */
+static bool records_are_lost(const struct search *search)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < search->n_held; i++) {
+		const struct held *held = &search->held[i];
+
+		for (size_t k = 0; k < held->n_extents; k++) {
+			const char *uid = labels_get(&held->extents[k].labels,
+						     VOLUME_LABEL_UID);
+
+			if (uid && record_of(search, uid))
+				return false;
+			any |= uid && !held->extents[k].blank;
+		}
+	}
+	return any;
 }
 
 /* An extent that says it is of a snapshot. */
@@ -123,22 +140,68 @@ static void find_snapshot_extent(struct search *search, const char *node,
 {
 	const char *name = labels_get(&extent->labels, SNAPSHOT_LABEL_NAME);
 	const char *volume = labels_get(&extent->labels, VOLUME_LABEL_NAME);
+	const struct snapshot_split *split = snapshot_split_of(search, extent,
+							       uid);
 	struct orphan *o;
 
-	if (snapshot_has(search, node, extent, uid))
+	if (split && strcmp(split->node, node) == 0)
 		return;
 	o = add(search, ORPHAN_EXTENT, node, volume ? volume : "", extent->name,
-		"no snapshot has it; `trib extent delete --force %s/%s` frees "
-		"it",
-		node, extent->name);
+		"no snapshot has it");
 	if (!o)
 		return;
 	o->size = extent->size;
 	(void)snprintf(o->snapshot, sizeof(o->snapshot), "%.63s",
 		       name ? name : "");
+	if (split)
+		say(o, "snapshot '%s' looks for it on node '%s'; keep it", name,
+		    split->node);
+	else if (search->lost)
+		say(o, LOST "restore those from a backup");
+	else
+		say(o,
+		    "no snapshot has it; `trib extent delete --force %s/%s` "
+		    "frees it",
+		    node, extent->name);
 }
 
 /* Extents that say they are of a volume which does not have them. */
+static void tell_of_extent(struct orphan *o, const struct search *search,
+			   const struct volume_record *record,
+			   const struct node_extent *extent)
+{
+	const struct volume_split *split = record ? split_of(record, extent)
+						  : NULL;
+
+	if (split)
+		say(o,
+		    "volume '%s' looks for it on node '%s'%s; `trib volume "
+		    "recover %s` has it look here",
+		    record->name, split->node,
+		    held_find(search->held, search->n_held, record->uid,
+			      extent->id, o->node)
+			    ? ", which has it, too (a copy?)"
+			    : "",
+		    record->name);
+	else if (extent->blank && !search->lost)
+		say(o,
+		    "no volume has it, and it was never written to; `trib "
+		    "extent delete --force %s/%s` frees it",
+		    o->node, extent->name);
+	else if (record)
+		say(o,
+		    "volume '%s' does not have it, but it was written to: if "
+		    "that record is from an old backup, `trib volume recover "
+		    "%s` adds it",
+		    record->name, record->name);
+	else
+		say(o,
+		    "%s`trib volume recover %s` makes one of the extents; "
+		    "`trib volume delete` then deletes them",
+		    search->lost ? LOST : "no volume has it: ",
+		    o->volume[0] ? o->volume : "NAME");
+}
+
 static void find_extents(struct search *search, const struct held *held)
 {
 	for (size_t i = 0; i < held->n_extents; i++) {
@@ -149,6 +212,7 @@ static void find_extents(struct search *search, const struct held *held)
 		const char *cut = labels_get(&extent->labels,
 					     SNAPSHOT_LABEL_UID);
 		const struct volume_record *record;
+		const struct volume_split *split;
 		struct orphan *o;
 
 		if (cut)
@@ -156,15 +220,15 @@ static void find_extents(struct search *search, const struct held *held)
 		if (cut || !uid)
 			continue;
 		record = record_of(search, uid);
-		if (record && record_has(record, held->node, extent->name))
+		split = record ? split_of(record, extent) : NULL;
+		if (split && strcmp(split->node, held->node) == 0)
 			continue;
 		o = add(search, ORPHAN_EXTENT, held->node, name ? name : "",
-			extent->name,
-			"no volume has it; `trib extent delete --force %s/%s` "
-			"frees it",
-			held->node, extent->name);
-		if (o)
-			o->size = extent->size;
+			extent->name, "no volume has it");
+		if (!o)
+			continue;
+		o->size = extent->size;
+		tell_of_extent(o, search, record, extent);
 	}
 }
 
@@ -196,8 +260,12 @@ static void find_splits(struct search *search,
 		for (size_t k = 0; k < search->n_held; k++) {
 			const struct held *held = &search->held[k];
 
+			/* Found elsewhere it is named there. */
 			if (strcmp(held->node, split->node) != 0 ||
-			    !held->asked || held_has(held, split, record->uid))
+			    !held->asked ||
+			    held_has(held, split, record->uid) ||
+			    held_find(search->held, search->n_held, record->uid,
+				      split->extent_id, split->node))
 				continue;
 			o = add(search, ORPHAN_SPLIT, split->node, record->name,
 				split->extent,
@@ -292,55 +360,23 @@ static void find_attachments(struct search *search)
 	}
 }
 
-static bool has_no_blockd(const struct store_object *object)
-{
-	struct node_record node = {0};
-	bool none;
-
-	if (node_record_decode(object->json, object->length, &node, NULL) < 0)
-		return false;
-	none = !node.control_address[0];
-	node_record_done(&node);
-	return none;
-}
-
-static int ask_all(struct search *search, size_t *ret_unreachable,
+static int compare(struct search *search, size_t *ret_unreachable,
 		   struct error *err)
 {
-	struct store_object *objects = NULL;
-	size_t n = 0;
-	int r = search->ctx->store->ops->list(
-		search->ctx->store, STORE_KIND_NODE, &objects, &n, err);
+	int r = held_ask(search->ctx, &search->held, &search->n_held, err);
 
 	if (r < 0)
 		return r;
-	search->held = calloc(n + 1, sizeof(*search->held));
-	if (search->held) {
-		search->n_held = n;
-		for (size_t i = 0; i < n; i++) {
-			search->held[i].node = objects[i].name;
-			search->held[i].has_none = has_no_blockd(&objects[i]);
-		}
-		parallel_run(n, ASKED_AT_ONCE, ask_one, search);
-		*ret_unreachable = 0;
-		for (size_t i = 0; i < n; i++) {
-			*ret_unreachable += !search->held[i].asked &&
-					    !search->held[i].has_none;
-			find_extents(search, &search->held[i]);
-		}
-		for (size_t i = 0; i < search->n_records; i++)
-			find_splits(search, search->records[i]);
-		for (size_t i = 0; i < search->n_snapshots; i++)
-			find_snapshot_splits(search, search->snapshots[i]);
-		for (size_t i = 0; i < n; i++)
-			node_extents_free(search->held[i].extents,
-					  search->held[i].n_extents);
-		free(search->held);
-	} else {
-		r = error_set(err, ENOMEM, "out of memory");
-	}
-	store_objects_free(objects, n);
-	return r;
+	*ret_unreachable = held_unreachable(search->held, search->n_held);
+	search->lost = records_are_lost(search);
+	for (size_t i = 0; i < search->n_held; i++)
+		find_extents(search, &search->held[i]);
+	for (size_t i = 0; i < search->n_records; i++)
+		find_splits(search, search->records[i]);
+	for (size_t i = 0; i < search->n_snapshots; i++)
+		find_snapshot_splits(search, search->snapshots[i]);
+	held_free(search->held, search->n_held);
+	return 0;
 }
 
 int volume_orphans(struct volume_context *ctx, struct orphan **ret,
@@ -361,7 +397,7 @@ int volume_orphans(struct volume_context *ctx, struct orphan **ret,
 	if (r == 0 && (problem[0] || other[0]))
 		r = error_set(err, EUCLEAN, "%s", problem[0] ? problem : other);
 	if (r == 0)
-		r = ask_all(&search, ret_unreachable, err);
+		r = compare(&search, ret_unreachable, err);
 	if (r == 0) {
 		find_attachments(&search);
 		if (search.r < 0)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "volume/branch_fs.h"
+#include "volume/extent_labels.h"
 #include "volume/limits.h"
 
 /* The extent that has the split's name: is it the split's? */
@@ -43,11 +44,17 @@ int split_create(struct operation *op, struct volume_split *split,
 	if (r == 0)
 		r = context_client(op->ctx, split->node, &client, err);
 	if (r == 0)
-		r = labels_set(&labels, VOLUME_LABEL_UID, op->record->uid, err);
-	if (r == 0)
-		r = labels_set(&labels, VOLUME_LABEL_NAME, op->name, err);
+		r = extent_labels_make(op->record, split, &labels, err);
 	if (r == 0)
 		r = node_client_create_extent(client, &wanted, &extent, err);
+	/* An older version of us may have made it, with fewer labels. */
+	if (r == -EEXIST &&
+	    node_client_get_extent(client, split->extent, &extent, NULL) == 0) {
+		if (is_ours(op, split, &extent) && extent.size == split->size)
+			r = 0;
+		else
+			node_extent_done(&extent);
+	}
 	labels_done(&labels);
 	if (r < 0)
 		return r;
@@ -82,6 +89,8 @@ int split_delete(struct operation *op, struct volume_split *split,
 	if (r == 0)
 		r = node_client_get_extent(client, split->extent, &extent, err);
 	split_grants_of(op->record, &grants);
+	if (r == 0 && is_ours(op, split, &extent))
+		r = split_check_known(op, split, &extent, err);
 	if (r == 0 && is_ours(op, split, &extent)) {
 		/* Nobody has it by the record; whoever it knows of goes. */
 		if (extent.has_export && extent.active)
@@ -97,6 +106,7 @@ int split_delete(struct operation *op, struct volume_split *split,
 		return r;
 	operation_lock(op);
 	split->state = SPLIT_DELETED;
+	split->fs_behind = false; /* nothing is */
 	operation_unlock(op);
 	return 0;
 }

@@ -100,19 +100,30 @@ int splits_run(struct operation *op, const struct split_work *work,
 int split_check_held(struct operation *op, const struct volume_split *split,
 		     struct error *err);
 
-/*
- * Before a claim: may each extent of the volume be taken, for an epoch above
- * what it is at? -EBUSY: it is served to an attachment that the record does not
- * know of, or @holders and a device of the extent's own node holds it, which
- * nobody can take away.
- *
- * @force      who the record does not know of is to end: it learns of them
- * @ret_above  the highest epoch of any
- */
-int splits_look(struct operation *op, bool force, bool holders,
-		uint64_t *ret_above, struct error *err);
+enum splits_look {
+	/* Who the record does not know of is to end: it learns of them. */
+	SPLITS_FORCE = 1,
+	/* A device of the extent's own node is in the way, too. */
+	SPLITS_HELD = 2,
+	/* Only those that answer, and have the extent. */
+	SPLITS_FOUND = 4,
+};
 
-/* What makes an export of the record's newest epoch its own. */
+/*
+ * Before the extents of the volume are taken, or lost: -EBUSY when one is
+ * served to an attachment that the record does not know of, or SPLITS_HELD and
+ * a device holds it, which nobody can take away.
+ *
+ * @flags      enum splits_look
+ * @ret_above  the highest epoch of any; may be NULL
+ */
+int splits_look(struct operation *op, unsigned flags, uint64_t *ret_above,
+		struct error *err);
+/* The same of one that is at hand: -EBUSY. */
+int split_check_known(struct operation *op, const struct volume_split *split,
+		      const struct node_extent *extent, struct error *err);
+
+/* Whose exports the record may end; never none, which would mean anybody's. */
 struct split_grants {
 	const char *items[VOLUME_GRANTS_MAX]; /* borrowed from the record */
 	size_t n;

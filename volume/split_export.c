@@ -14,6 +14,8 @@ void split_grants_of(const struct volume_record *record,
 	ret->n = record->n_grants;
 	for (size_t i = 0; i < ret->n; i++)
 		ret->items[i] = record->grants[i];
+	if (ret->n == 0) /* only what was granted to nobody who was told of */
+		ret->items[ret->n++] = "";
 }
 
 static int refuse_held(const struct operation *op,
@@ -45,8 +47,8 @@ int split_check_held(struct operation *op, const struct volume_split *split,
 /* ---- before a claim ---- */
 
 struct look {
-	bool force, holders;
-	uint64_t *above; /* under the operation's lock */
+	unsigned flags;
+	uint64_t above; /* under the operation's lock */
 };
 
 /*
@@ -63,36 +65,43 @@ static bool is_strange(const struct volume_record *record,
 				: extent->epoch > record->epoch;
 }
 
-/* Under the operation's lock. */
-static int look_locked(struct operation *op, const struct volume_split *split,
-		       const struct look *look,
-		       const struct node_extent *extent, struct error *err)
+int split_check_known(struct operation *op, const struct volume_split *split,
+		      const struct node_extent *extent, struct error *err)
 {
-	if (*look->above < extent->epoch)
-		*look->above = extent->epoch;
-	if (look->holders && extent->local_device[0])
-		return refuse_held(op, split, extent, err);
 	if (!is_strange(op->record, extent))
 		return 0;
-	if (!look->force)
-		return error_set(
-			err, EBUSY,
-			"extent '%s' of node '%s' is served at epoch %" PRIu64
-			" to an attachment that the record of volume '%s', at "
-			"epoch %" PRIu64 ", does not know of: `trib attach` "
-			"on some node (`trib devices` there), or a node that "
-			"mounted it after this record was saved; end it "
-			"there, or repeat with --force: it is then cut off",
-			split->extent, split->node, extent->epoch, op->name,
-			op->record->epoch);
-	if (extent->grant[0])
+	return error_set(
+		err, EBUSY,
+		"extent '%s' of node '%s' is served at epoch %" PRIu64
+		" to an attachment that the record of volume '%s', at epoch "
+		"%" PRIu64 ", does not know of: `trib attach` on some node "
+		"(`trib devices` there), or a node that mounted it after this "
+		"record was saved; end it there, or `trib mount --force` cuts "
+		"it off",
+		split->extent, split->node, extent->epoch, op->name,
+		op->record->epoch);
+}
+
+/* Under the operation's lock. */
+static int look_locked(struct operation *op, const struct volume_split *split,
+		       struct look *look, const struct node_extent *extent,
+		       struct error *err)
+{
+	if (look->above < extent->epoch)
+		look->above = extent->epoch;
+	if (look->flags & SPLITS_HELD && extent->local_device[0])
+		return refuse_held(op, split, extent, err);
+	if (!(look->flags & SPLITS_FORCE))
+		return split_check_known(op, split, extent, err);
+	if (extent->grant[0] && is_strange(op->record, extent))
 		volume_record_learn(op->record, extent->grant);
 	return 0;
 }
 
 static int look_at(struct operation *op, struct volume_split *split,
-		   const void *look, struct error *err)
+		   const void *look_, struct error *err)
 {
+	struct look *look = *(struct look *const *)look_;
 	struct node_extent extent = {0};
 	struct node_client *client = NULL;
 	int r = context_client(op->ctx, split->node, &client, err);
@@ -105,18 +114,19 @@ static int look_at(struct operation *op, struct volume_split *split,
 		operation_unlock(op);
 	}
 	node_extent_done(&extent);
-	return r;
+	return r < 0 && r != -EBUSY && look->flags & SPLITS_FOUND ? 0 : r;
 }
 
-int splits_look(struct operation *op, bool force, bool holders,
-		uint64_t *ret_above, struct error *err)
+int splits_look(struct operation *op, unsigned flags, uint64_t *ret_above,
+		struct error *err)
 {
-	const struct look look = {
-		.force = force, .holders = holders, .above = ret_above};
-	const struct split_work work = {.each = look_at, .context = &look};
+	struct look look = {.flags = flags}, *const one = &look;
+	const struct split_work work = {.each = look_at, .context = &one};
+	int r = splits_run(op, &work, NULL, err);
 
-	*ret_above = 0;
-	return splits_run(op, &work, NULL, err);
+	if (ret_above)
+		*ret_above = look.above;
+	return r;
 }
 
 /* ---- nobody any more ---- */

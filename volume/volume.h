@@ -375,6 +375,25 @@ int volume_find_mounted(struct volume_context *ctx, const char *path,
 			char *ret_name, struct error *err);
 
 /*
+ * Make the record of a volume anew, of what its extents say (volume/
+ * extent_labels.h): where there is none, or where it looks for them in a place
+ * where they are not any more, as after a node or a pool got another name, or
+ * lacks those that it has grown by since it was saved. What is on the extents
+ * stays as it is; snapshots, publications and limits are not known from them.
+ *
+ * @id   NAME, or NAME@UID where there are extents of several of that name
+ * @ret  the record; volume_record_free(); may be NULL
+ *
+ * The record has all that there is: 0. -ENOENT: no extent of it is found.
+ * -EUCLEAN: some are missing, or do not say enough; -EHOSTUNREACH: the same,
+ * and a node did not answer. -EINVAL: two volumes have that name; -EEXIST: two
+ * nodes have one of the extents, or another volume has the name. -EBUSY: it is
+ * attached somewhere.
+ */
+int volume_recover(struct volume_context *ctx, const char *id,
+		   struct volume_record **ret, struct error *err);
+
+/*
  * -EBUSY: attached somewhere, the text says where. Not there: 0.
  *
  * @name  NAME: whichever has it; NAME@UID: only the one whose record has that

@@ -6,11 +6,11 @@
  *	volume_call_main STORE NODE RUN_DIR BIN_DIR COMMAND KEY=VALUE...
  *
  * Commands: node-add create resize publish unpublish attach device detach
- * delete status orphans, snapshot unsnapshot revert clone (name= from=), group
- * ungroup (name= of=...), limit. Keys are the members of the request structs;
- *kill=N kills this process at the N-th call of the progress callback, pause=N
- *stops it there. Progress is one line a step on standard error; a failure is
- *"ERRNO: TEXT" there and exit 1.
+ * delete recover status orphans, snapshot unsnapshot revert clone (name=
+ *from=), group ungroup (name= of=...), limit. Keys are the members of the
+ *request structs; kill=N kills this process at the N-th call of the progress
+ *callback, pause=N stops it there. Progress is one line a step on standard
+ *error; a failure is "ERRNO: TEXT" there and exit 1.
  */
 #include <errno.h>
 #include <signal.h>
@@ -295,6 +295,12 @@ static int status(struct volume_context *ctx, struct arguments *a,
 	return 0;
 }
 
+static int recover(struct volume_context *ctx, struct arguments *a,
+		   struct error *err)
+{
+	return volume_recover(ctx, a->name, NULL, err);
+}
+
 static int orphans(struct volume_context *ctx, struct arguments *a,
 		   struct error *err)
 {
@@ -368,15 +374,16 @@ static const struct {
 	int (*call)(struct volume_context *ctx, struct arguments *a,
 		    struct error *err);
 } commands[] = {
-	{"node-add", node_add},     {"create", create},
-	{"resize", resize},         {"publish", publish},
-	{"unpublish", unpublish},   {"attach", attach},
-	{"device", device},         {"detach", detach},
-	{"delete", delete},         {"status", status},
-	{"orphans", orphans},       {"snapshot", snapshot},
-	{"unsnapshot", unsnapshot}, {"group", group},
-	{"ungroup", ungroup},       {"revert", revert},
-	{"limit", limit},           {"clone", clone_volume},
+	{"node-add", node_add},   {"create", create},
+	{"resize", resize},       {"publish", publish},
+	{"unpublish", unpublish}, {"attach", attach},
+	{"device", device},       {"detach", detach},
+	{"delete", delete},       {"status", status},
+	{"recover", recover},     {"orphans", orphans},
+	{"snapshot", snapshot},   {"unsnapshot", unsnapshot},
+	{"group", group},         {"ungroup", ungroup},
+	{"revert", revert},       {"limit", limit},
+	{"clone", clone_volume},
 };
 
 static int run(struct arguments *a, char **argv, struct error *err)

@@ -204,4 +204,160 @@ test_what_a_record_says_of_formatting_formats_nothing() {
 	nothing_left
 }
 
+# No advice to delete what was written to.
+no_advice() { ! grep -q "delete --force" <<<"$1" || fail "$1"; }
+forget() { sqlite3 "$C/records.db" "DELETE FROM objects WHERE name = '$1'"; }
+
+test_a_record_is_made_anew_of_the_extents_alone() {
+	volume rec
+	v 1 create name=rec size=1200MiB min=3 policy=mfs
+	attach 2 rec
+	fill "$C/host2/mnt/rec"
+	v 2 detach name=rec
+	local before said n
+	before=$(status rec | grep -o '^split=[0-9]* node=host[0-9] ')
+	n=$(epoch rec)
+	forget rec
+	said=$(on 1 trib volume orphans)
+	same "$(grep -c 'no extent here has a record: .*trib volume recover rec' <<<"$said")" 3
+	no_advice "$said"
+	fails 1 ENOENT v 1 recover name=nothing
+	# With a node away it is not made of the rest.
+	blockd_signal 3 KILL
+	fails 1 "EHOSTUNREACH" v 1 recover name=rec
+	blockd_start 3
+	fails 1 ENOENT v 1 status name=rec
+	for step in 1 2; do
+		fails any "" v 1 recover name=rec "kill=$step"
+		fails 1 ENOENT v 1 status name=rec
+	done
+	fails any "" v 1 recover name=rec kill=3
+	v 2 recover name=rec
+	v 2 recover name=rec
+	same "$(status rec | grep -o '^split=[0-9]* node=host[0-9] ')" "$before"
+	same "$(epoch rec)" "$n"
+	status rec | grep -q 'phase=Ready'
+	attach 3 rec
+	check "$C/host3/mnt/rec"
+	put 3 rec more
+	fails any "looks for it" on 1 trib extent delete --force host1/rec-0
+	v 3 detach name=rec
+	fails any "looks for it" on 1 trib extent delete --force "$(on 1 trib volume show rec |
+		awk '/^ *0 /{sub("/main", "", $2); print $2}')/rec-0"
+	v 1 resize name=rec size=1500MiB
+	attach 2 rec
+	check "$C/host2/mnt/rec"
+	v 2 detach name=rec
+	v 1 delete name=rec
+	nothing_left
+}
+
+test_a_block_volume_and_one_never_written_to_are_recovered_too() {
+	volume raw
+	volume new
+	v 1 create name=raw size=100MiB layout=linear
+	v 1 create name=new size=320MiB fs=xfs
+	local device
+	v 2 attach name=raw
+	device=$(v 2 device name=raw)
+	printf precious | dd of="$device" conv=fsync status=none
+	v 2 detach name=raw
+	forget raw
+	forget new
+	v 1 recover name=raw
+	v 1 recover name=new
+	v 3 attach name=raw
+	same "$(head -c 8 "$(v 3 device name=raw)")" precious
+	v 3 detach name=raw
+	attach 1 new
+	same "$(findmnt -rno FSTYPE "$C/host1/run/volumes/new/branch-0")" xfs
+	v 1 detach name=new
+	v 1 delete name=raw
+	v 1 delete name=new
+	nothing_left
+}
+
+test_what_is_mounted_while_its_record_is_lost_stays_its_own() {
+	volume live
+	v 1 create name=live size=1GiB min=2
+	attach 2 live
+	fill "$C/host2/mnt/live"
+	forget live
+	v 1 recover name=live
+	local n
+	for n in 1 2 3; do
+		fails 1 EBUSY attach 3 live
+		fails 1 EBUSY v 3 delete name=live
+		same "$(status live | grep -c phase=Ready)" 1
+	done
+	check "$C/host2/mnt/live"
+	put 2 live still
+	v 2 detach name=live
+	attach 3 live force=1
+	check "$C/host3/mnt/live"
+	v 3 detach name=live
+	v 1 delete name=live
+	nothing_left
+}
+
+test_a_record_from_before_a_volume_grew_gets_what_it_lacks() {
+	volume gro
+	v 1 create name=gro size=500MiB
+	attach 2 gro
+	v 2 detach name=gro
+	save
+	v 1 resize name=gro size=1100MiB
+	attach 2 gro
+	fill "$C/host2/mnt/gro"
+	v 2 detach name=gro
+	local said
+	sed "s#records.db#old.db#" "$C/host1/trib.conf" >"$C/old.conf"
+	said=$(on 1 env TRIB_CONFIG="$C/old.conf" trib volume orphans)
+	grep -q "volume 'gro' does not have it, but it was written to.*recover gro" <<<"$said"
+	no_advice "$said"
+	old 1 recover name=gro
+	old 3 attach name=gro path="$(mnt 3 gro)"
+	check "$C/host3/mnt/gro"
+	old 3 detach name=gro
+	old 1 delete name=gro
+	forget gro
+	nothing_left
+}
+
+test_extents_that_are_elsewhere_are_found_and_looked_for_there() {
+	volume far
+	mkdir "$C/far"
+	on 1 trib pool create host1/far "$C/far" --quiet
+	on 1 trib volume create far --size 200MiB --in-pool far --quiet
+	attach 3 far
+	fill "$C/host3/mnt/far"
+	v 3 detach name=far
+	# The pool goes to another node, as its disk would.
+	blockd_signal 1 TERM
+	cp -a "$C/far" "$C/moved"
+	on 2 trib pool create host2/far "$C/moved" --quiet
+	local said
+	said=$(on 2 trib volume orphans)
+	grep -q "volume 'far' looks for it on node 'host1'; .*recover far" <<<"$said"
+	no_advice "$said"
+	v 2 recover name=far
+	same "$(status far | grep -o '^split=0 node=host2')" "split=0 node=host2"
+	attach 3 far
+	check "$C/host3/mnt/far"
+	# Where it was is back: a copy, which nobody is told to delete.
+	blockd_start 1
+	said=$(on 2 trib volume orphans)
+	grep -q "^host1 .*looks for it on node 'host2', which has it, too" <<<"$said"
+	no_advice "$said"
+	v 3 detach name=far
+	fails 1 "both have split 0" v 2 recover name=far
+	v 1 delete name=far
+	# What is left is a copy of something that was written to.
+	no_advice "$(on 2 trib volume orphans)"
+	on 1 trib extent delete --force host1/far-0 --quiet
+	on 1 trib pool delete host1/far --quiet
+	on 2 trib pool delete host2/far --quiet
+	nothing_left
+}
+
 run_tests "$@"
