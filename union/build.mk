@@ -32,7 +32,7 @@ $(foreach t,branch branch_health control_proto dir_fd dir_offset gate handle han
 $(foreach t,branch_probe dying fuse_connection in_call,\
   $(eval $(call unit_test,union/$(t)_test,union,union/hang_kit.c)))
 $(eval $(call unit_test,union/again_test,union,union/again_acts.c union/again_tree.c))
-$(foreach t,intent_recover relocate remove_dir subdirs,\
+$(foreach t,intent_recover relocate remove_dir rename_crash subdirs,\
   $(eval $(call unit_test,union/$(t)_test,union,union/branches_kit.c)))
 $(foreach t,once once_kill,\
   $(eval $(call unit_test,union/$(t)_test,union,union/once_kit.c)))

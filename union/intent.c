@@ -3,10 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -186,6 +188,23 @@ int intent_sync_dir(int dirfd)
 	return fd < 0 || fsync(fd) < 0 ? -errno : 0;
 }
 
+bool intent_in_order(const struct branch *branch)
+{
+	struct statfs fs;
+
+	if (fstatfs(branch->root_fd, &fs) < 0)
+		return false;
+	return fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == XFS_SUPER_MAGIC ||
+	       fs.f_type == TMPFS_MAGIC;
+}
+
+int intent_sync_rename(const struct branch *branch, int from_fd, int to_fd)
+{
+	int r = intent_sync_dir(to_fd);
+
+	return r < 0 || intent_in_order(branch) ? r : intent_sync_dir(from_fd);
+}
+
 int intent_begin(const struct branch *branch, uint64_t id,
 		 const struct intent *intent, bool sync)
 {
@@ -229,13 +248,15 @@ void intent_sweep(const struct branch *branch)
 	branch_work_sweep(branch, SETTLED_PREFIX);
 }
 
-void intent_end(const struct branch *branch, uint64_t id)
+int intent_end(const struct branch *branch, uint64_t id, bool sync)
 {
 	auto_close int work = branch_work_dir(branch);
 	char name[INTENT_NAME_SIZE];
 
+	if (work < 0)
+		return work;
 	record_name(id, name);
-	/* One that stays is found done at the next start. */
-	if (work >= 0)
-		(void)unlinkat(work, name, 0);
+	if (unlinkat(work, name, 0) < 0 && errno != ENOENT)
+		return -errno;
+	return sync ? intent_sync_dir(work) : 0;
 }

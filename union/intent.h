@@ -2,8 +2,10 @@
 /*
  * Renames that need more than one branch to change, made whole again after
  * a crash. What is about to happen is written down first, as a symbolic link
- * in BRANCH_WORK_DIR: its text is metadata of the branch, so it is durable
- * no later than what follows on that branch.
+ * in BRANCH_WORK_DIR. It is durable before what it covers is, and struck out
+ * when all of that is durable: by fsync(), but where the file system makes
+ * its changes durable in their order, see intent_in_order(). Nothing is known
+ * of the order between two branches.
  *
  * A file that replaces one on another branch: the record says which file
  * there must go once the rename is done. A directory on several branches, or
@@ -71,8 +73,19 @@ int intent_settle(const struct branch *branch, uint64_t id,
 /* Before a mount: what a crash left of that. */
 void intent_sweep(const struct branch *branch);
 
-/* It is done: strike it out. */
-void intent_end(const struct branch *branch, uint64_t id);
+/*
+ * All of it is durable, or none of it: strike it out. @sync: and wait until
+ * that is durable, as what it names may come back. 0 or -errno, which is for
+ * who waits: one that stays is found done at the next start.
+ */
+int intent_end(const struct branch *branch, uint64_t id, bool sync);
+
+/*
+ * Are changes on @branch durable no later than those that follow there? So it
+ * is with a journal or log of all metadata (ext4, XFS). Btrfs logs what is
+ * synced, alone.
+ */
+bool intent_in_order(const struct branch *branch);
 
 /*
  * Before the union is mounted: finish or drop what a crash left on the
@@ -102,5 +115,8 @@ int intent_pending(struct branch *branch);
 
 /* Make the names in @dirfd (may be O_PATH) durable; 0 or -errno. */
 int intent_sync_dir(int dirfd);
+
+/* The same of a rename on @branch from the one directory to the other. */
+int intent_sync_rename(const struct branch *branch, int from_fd, int to_fd);
 
 #endif

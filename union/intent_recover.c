@@ -131,15 +131,22 @@ static int finish_replace(const struct branch_table *table,
 	auto_close int to = open_dir(record->branch, &intent->to_dir);
 	auto_close int other = -1;
 	struct branch *branch;
+	int r;
 
 	if (to < 0 || !is_at(to, intent->to_name, &intent->moved) ||
 	    intent->other >= table->count)
 		return unless_gone(record->branch, to);
+	r = branch_report(record->branch, intent_sync_dir(to));
+	if (r < 0)
+		return r;
 	branch = table->items[intent->other];
 	other = open_dir(branch, &intent->other_dir);
-	if (other < 0 || !is_at(other, intent->to_name, &intent->replaced))
+	if (other < 0)
 		return unless_gone(branch, other);
-	if (unlinkat(other, intent->to_name, 0) < 0 || fsync(other) < 0)
+	/* That it went may not be durable: it is not struck out before. */
+	if ((is_at(other, intent->to_name, &intent->replaced) &&
+	     unlinkat(other, intent->to_name, 0) < 0) ||
+	    fsync(other) < 0)
 		return branch_report(branch, -errno);
 	return 0;
 }
@@ -177,14 +184,15 @@ static int finish_move(const struct record *record)
 	const struct intent *intent = &record->intent;
 	auto_close int from = open_dir(record->branch, &intent->from_dir);
 	auto_close int to = open_dir(record->branch, &intent->to_dir);
-	int r;
+	int r = 0;
 
-	if (from < 0 || to < 0 ||
-	    !is_at(from, intent->from_name, &intent->moved))
+	if (from < 0 || to < 0)
 		return unless_gone(record->branch, from < 0 ? from : to);
-	r = rename_part(record, from, to);
-	if (r == 0 && fsync(to) < 0)
-		r = -errno;
+	if (is_at(from, intent->from_name, &intent->moved))
+		r = rename_part(record, from, to);
+	/* Also when it was done: by one that was killed before this. */
+	if (r == 0)
+		r = intent_sync_rename(record->branch, from, to);
 	return branch_report(record->branch, r);
 }
 
@@ -330,7 +338,9 @@ static void strike_out(const struct records *records)
 			record = &records->items[i];
 			if (counts(record->intent.kind) == last &&
 			    !must_stay(records, record))
-				intent_end(record->branch, record->id);
+				(void)intent_end(
+					record->branch, record->id,
+					!intent_in_order(record->branch));
 		}
 }
 

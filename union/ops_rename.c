@@ -116,41 +116,62 @@ static int describe_replace(const struct move *m, int into_fd,
 /* The new name is there: what it replaces goes, once that is durable. */
 static int let_replaced_go(const struct move *m, int into_fd)
 {
+	struct branch *branch = branch_of(m->fs, m->from[0].dir);
 	struct branch *other = branch_of(m->fs, m->to[0].dir);
-	int r = branch_report(branch_of(m->fs, m->from[0].dir),
-			      intent_sync_dir(into_fd));
+	int r = branch_report(
+		branch, intent_sync_rename(branch, m->from[0].fd->fd, into_fd));
 
 	if (r == 0 && unlinkat(m->to[0].fd->fd, m->to_name, 0) < 0)
 		r = branch_report(other, -errno);
 	return r;
 }
 
+/* It has its old name again. 0: that is durable, too. */
+static int take_back(const struct move *m, int into_fd)
+{
+	int from_fd = m->from[0].fd->fd;
+
+	if (renameat2(into_fd, m->to_name, from_fd, m->from_name,
+		      RENAME_NOREPLACE) < 0)
+		return -errno;
+	return intent_sync_rename(branch_of(m->fs, m->from[0].dir), into_fd,
+				  from_fd);
+}
+
+/* What it replaced may get the name again if it has another one, too. */
+static bool may_come_back(const struct move *m)
+{
+	return m->to[0].st.st_nlink > 1;
+}
+
 /*
  * Over a file of another branch. It may go only when the new one is surely
  * there, so that after a crash at any point the name has the one or the
- * other.
+ * other. The record stays until it has surely gone.
  */
 static int replace_elsewhere(const struct move *m, int into_fd)
 {
-	const struct branch *branch = branch_of(m->fs, m->from[0].dir);
+	struct branch *branch = branch_of(m->fs, m->from[0].dir);
+	struct branch *other = branch_of(m->fs, m->to[0].dir);
 	struct intent intent = {0};
 	uint64_t id = intent_new_id();
-	int r = describe_replace(m, into_fd, &intent);
+	int r = describe_replace(m, into_fd, &intent), sure = 0;
 
 	if (r == 0)
-		r = intent_begin(branch, id, &intent, false);
+		r = intent_begin(branch, id, &intent, !intent_in_order(branch));
 	if (r < 0)
 		return r;
 	if (renameat(m->from[0].fd->fd, m->from_name, into_fd, m->to_name) <
 	    0) {
-		r = branch_report(branch_of(m->fs, m->from[0].dir), -errno);
+		r = branch_report(branch, -errno);
 	} else {
 		r = let_replaced_go(m, into_fd);
-		if (r < 0) /* @r counts */
-			(void)renameat2(into_fd, m->to_name, m->from[0].fd->fd,
-					m->from_name, RENAME_NOREPLACE);
+		sure = r < 0 ? take_back(m, into_fd)
+			     : branch_report(other,
+					     intent_sync_dir(m->to[0].fd->fd));
 	}
-	intent_end(branch, id);
+	if (sure == 0)
+		(void)intent_end(branch, id, may_come_back(m));
 	return r;
 }
 

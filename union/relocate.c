@@ -49,7 +49,7 @@ static int strike_out(struct relocation *r, bool durably)
 	for (i = r->count; i > 0; i--) {
 		if (!r->names[i - 1].record)
 			continue;
-		intent_end(r->to, r->names[i - 1].record);
+		(void)intent_end(r->to, r->names[i - 1].record, false);
 		r->names[i - 1].record = 0;
 		any = true;
 	}
@@ -245,12 +245,13 @@ static int finish_link(const struct branch *branch, const struct intent *intent)
 
 	if (work < 0)
 		return work;
+	/* All were made, but who was killed then may not have synced them. */
 	if (!is_at(work, intent->from_name, &intent->moved))
-		return 0;
+		return to < 0 ? 0 : intent_sync_dir(to);
 	if (to < 0)
 		return to;
 	if (is_at(to, intent->to_name, &intent->moved))
-		return 0;
+		return intent_sync_dir(to);
 	if (linkat(work, intent->from_name, to, intent->to_name, 0) == 0)
 		return fsync(to) < 0 ? -errno : 0;
 	if (errno != EEXIST)

@@ -11,7 +11,7 @@
 #define RENAME_AWAY_MAX 32
 
 struct rename_part {
-	const struct branch *branch;
+	struct branch *branch;
 	int from_fd, to_fd; /* directories; may be O_PATH */
 	const char *from_name, *to_name;
 	unsigned flags; /* RENAME_EXCHANGE: both names are there; or
