@@ -9,7 +9,7 @@ $(eval $(call library,union,\
   union/gate.c union/handle.c union/hanging.c union/heal.c union/held.c union/holder.c \
   union/in_call.c union/inode_number.c union/intent.c union/intent_recover.c union/keep.c union/lifeline.c union/limits.c \
   union/live_add.c union/live_remove.c union/live_set.c union/lookup.c \
-  union/kick.c union/merge.c union/met.c union/mount.c union/mounted.c union/move.c union/move_check.c union/move_copy.c union/moving.c union/names.c union/names_set.c \
+  union/kick.c union/merge.c union/met.c union/mount.c union/mount_strict.c union/mounted.c union/move.c union/move_check.c union/move_copy.c union/moving.c union/names.c union/names_set.c \
   union/node.c union/node_bury.c union/node_copies.c union/node_index.c union/node_lost.c union/node_quiet.c \
   union/node_restore.c union/node_sleep.c \
   union/node_slots.c union/node_unused.c union/number_keep.c union/once.c union/once_slots.c union/pending_names.c \
@@ -42,7 +42,7 @@ $(eval $(call fuzzer,union/once_fuzz,union/once_slots.c))
 $(eval $(call fuzzer,union/uring_entry_fuzz,union/uring_entry.c union/uring_record.c))
 SYSTEM_TESTS += tests/system/union.sh tests/system/union_data.sh tests/system/union_survive.sh tests/system/union_live.sh \
   tests/system/union_drain.sh tests/system/union_hang.sh tests/system/union_names.sh tests/system/union_uring.sh tests/system/union_uring_survive.sh \
-  tests/system/union_times.sh
+  tests/system/union_times.sh tests/system/union_strict.sh
 LONG_TESTS += tests/system/union.sh tests/system/union_data.sh
 
 # mount(8) and fstab: type fuse.trib-union. It looks in /sbin only.

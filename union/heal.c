@@ -15,6 +15,7 @@
 #include "union/dir_fd.h"
 #include "union/dying.h"
 #include "union/met.h"
+#include "union/mount_strict.h"
 #include "union/names.h"
 #include "union/survive.h"
 
@@ -92,6 +93,8 @@ static int bring_back(struct branch *branch, int root)
 	names_forget_branch(branch->id);
 	branch_set_turned_ro(branch, r == -EROFS);
 	branch_revive(branch, root, st.st_dev);
+	/* It may be mounted in another way now; a failure is told of later. */
+	(void)mount_strict_look(heal.fs, NULL);
 	survive_note_mount(heal.fs, branch);
 	branch_space_changed(branch);
 	r = announce_again(heal.fs, branch);

@@ -15,6 +15,7 @@
 #include "union/announce.h"
 #include "union/clone_dir.h"
 #include "union/intent.h"
+#include "union/mount_strict.h"
 #include "union/relocate.h"
 #include "union/rename_parts.h"
 #include "union/survive.h"
@@ -67,6 +68,14 @@ static int open_new(struct unionfs *fs, const char *mountpoint,
 		return r;
 	(*ret)->min_free = spec->min_free;
 	r = check_branch(mountpoint, *ret, err);
+	if (r == 0) {
+		r = mount_strict_look(fs, *ret);
+		if (r < 0)
+			(void)error_set(err, -r,
+					"the union cannot become as strict as "
+					"the mount of branch '%s': %s",
+					spec->path, strerror(-r));
+	}
 	if (r < 0) {
 		branch_drop(&fs->branches);
 		return r;

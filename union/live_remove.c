@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "union/drain_dir.h"
+#include "union/mount_strict.h"
 #include "union/survive.h"
 
 #define FINISH_PATIENCE_MS 100 /* of a thread that has others to watch */
@@ -213,5 +214,6 @@ int live_remove(struct unionfs *fs, struct branch *branch, struct error *err)
 		leave(fs, branch);
 	else
 		atomic_store(&branch->to_close, true);
+	(void)mount_strict_look(fs, NULL); /* stricter than it needs: no harm */
 	return 0;
 }

@@ -19,6 +19,7 @@
 #include "union/holder.h"
 #include "union/keep.h"
 #include "union/mount.h"
+#include "union/mount_strict.h"
 #include "union/options.h"
 #include "union/options_mergerfs.h"
 #include "union/state.h"
@@ -98,6 +99,17 @@ static int wait_for_child(int fd)
 	return log_error(1, "%s", used ? text : "the server ended at once");
 }
 
+/* Somebody who expects setuid or devices to work shall not search for long. */
+static void say_flags(const struct union_options *options)
+{
+	char flags[32];
+
+	mount_strict_of(options->mountpoint, options->mount_flags, flags);
+	if (*flags)
+		log_warning("'%s' is %s, as a branch of it is",
+			    options->mountpoint, flags + 1);
+}
+
 static int open_log(const struct union_options *options, struct error *err)
 {
 	int fd;
@@ -139,7 +151,10 @@ static int run_background(int argc, char **argv,
 	if (r < 0)
 		return log_error(1, "start the server: %s", error_text(&err));
 	fd_close(take_fd(&write_end));
-	return wait_for_child(read_end);
+	r = wait_for_child(read_end);
+	if (r == 0) /* its own words are in its log */
+		say_flags(options);
+	return r;
 }
 
 /* What a holder asks a program before it is to take over: holder.h. */

@@ -23,6 +23,7 @@
 #include "union/intent.h"
 #include "union/keep.h"
 #include "union/limits.h"
+#include "union/mount_strict.h"
 #include "union/ops.h"
 #include "union/options_branches.h"
 #include "union/passthrough.h"
@@ -184,16 +185,18 @@ static int new_session(struct mounted *m, const struct union_options *options,
 {
 	struct fuse_args args = FUSE_ARGS_INIT(0, NULL);
 	auto_free char *list = NULL;
-	char name[NAME_MAX];
+	char name[NAME_MAX], as_branches[32];
 
 	if (escape(options->fsname, name, sizeof(name)) < 0)
 		return error_set(err, EINVAL, "option 'fsname' is too long");
+	mount_strict_options(&m->fs, as_branches);
 	/* It is a file system like a disk's: devices and setuid work. */
 	if (asprintf(&list,
 		     "default_permissions,suid,dev,subtype=trib-union,"
-		     "fsname=%s%s%s",
+		     "fsname=%s%s%s%s",
 		     name, options->allow_other ? ",allow_other" : "",
-		     options->mount_flags ? options->mount_flags : "") < 0)
+		     options->mount_flags ? options->mount_flags : "",
+		     as_branches) < 0)
 		return error_set(err, ENOMEM, "%s", strerror(ENOMEM));
 	if (fuse_opt_add_arg(&args, "trib-union") == 0 &&
 	    fuse_opt_add_arg(&args, "-o") == 0 &&
@@ -281,6 +284,8 @@ static int serve_mounted(struct mounted *m, unsigned threads, struct error *err)
 	if (r == 0)
 		r = heal_start(&m->fs);
 	if (r == 0)
+		r = mount_strict_start(&m->fs);
+	if (r == 0)
 		survive_resend(&m->fs);
 	if (r == 0)
 		r = serve_start(&m->fs, threads, serve_done, m, &serve);
@@ -293,6 +298,7 @@ static int serve_mounted(struct mounted *m, unsigned threads, struct error *err)
 			    "thread could be started",
 			    m->mountpoint);
 	wait_for_end(m, &set);
+	mount_strict_stop();
 	r = serve_finish(serve);
 	control_close(take_ptr(m->control));
 	full_free(take_ptr(m->fs.full));
@@ -351,6 +357,7 @@ int mount_serve(const struct union_options *options, void (*ready)(void *),
 	m->fs.branch_timeout_ms = (int64_t)options->branch_timeout * 1000;
 	m->fs.lists_quietly = options->lists_quietly;
 	m->fs.forgets_nothing = options->forgets_nothing;
+	mount_strict_begin(options->mount_flags);
 	limits_raise();
 	r = survive_begin(&m->fs, options, err);
 	if (r == 0)
