@@ -26,7 +26,7 @@ KUBE_TESTS += tests/kube/api.sh tests/kube/cluster.sh tests/kube/rules.sh
 
 # The union beside one directory (make check-union).
 $(eval $(call library,union_model,tests/union/actor.c tests/union/draining.c tests/union/hurting.c \
-  tests/union/killing.c tests/union/mounting.c \
+  tests/union/intruding.c tests/union/killing.c tests/union/mounting.c \
   tests/union/op_do.c tests/union/op_do_attr.c tests/union/op_do_data.c \
   tests/union/op_do_dir.c tests/union/op_do_file.c tests/union/op_do_name.c \
   tests/union/op_do_xattr.c tests/union/op_gen.c tests/union/plan.c tests/union/run.c \

@@ -179,6 +179,7 @@ void branch_publish(struct branch_table *table)
 static void free_branch(struct branch *branch)
 {
 	fd_close(branch->root_fd);
+	fd_close(atomic_load(&branch->lock) - 1);
 	pthread_mutex_destroy(&branch->clone_lock);
 	free(branch->path);
 	free(branch);
@@ -360,38 +361,43 @@ int branch_table_statvfs(const struct branch_table *table, unsigned ignored,
 	return 0;
 }
 
-static int make_work_dir(const struct branch *branch)
+static int make_work_dir(int root_fd)
 {
 	struct stat root;
 
-	if (fstat(branch->root_fd, &root) < 0)
+	if (fstat(root_fd, &root) < 0)
 		return -errno;
-	if (mkdirat(branch->root_fd, BRANCH_WORK_DIR, 0700) < 0)
+	if (mkdirat(root_fd, BRANCH_WORK_DIR, 0700) < 0)
 		return errno == EEXIST ? 0 : -errno;
 	/* Nobody sees it, so nothing changed. A wrong time is no harm. */
-	(void)futimens(branch->root_fd,
+	(void)futimens(root_fd,
 		       (struct timespec[]){root.st_atim, root.st_mtim});
 	return 0;
 }
 
-static int open_work_dir(const struct branch *branch)
+static int open_work_dir(int root_fd)
 {
-	int fd = openat(branch->root_fd, BRANCH_WORK_DIR,
+	int fd = openat(root_fd, BRANCH_WORK_DIR,
 			O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	return fd < 0 ? -errno : fd;
 }
 
-int branch_work_dir(const struct branch *branch)
+int branch_work_dir_at(int root, bool make)
 {
-	int r, fd = open_work_dir(branch);
+	int r, fd = open_work_dir(root);
 
-	if (fd != -ENOENT)
+	if (fd != -ENOENT || !make)
 		return fd;
 	dir_fd_changes_begin();
-	r = make_work_dir(branch);
+	r = make_work_dir(root);
 	dir_fd_changes_end();
-	return r < 0 ? r : open_work_dir(branch);
+	return r < 0 ? r : open_work_dir(root);
+}
+
+int branch_work_dir(const struct branch *branch)
+{
+	return branch_work_dir_at(branch->root_fd, true);
 }
 
 void branch_work_sweep(const struct branch *branch, const char *prefix)

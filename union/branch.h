@@ -48,6 +48,7 @@ struct branch {
 	atomic_int mount_id;     /* of root_fd */
 	atomic_bool has_numbers; /* files of it: see number_keep.h */
 	struct branch_identity identity;
+	atomic_int lock; /* 1 + a descriptor: branch_lock.h; 0: none */
 	atomic_bool no_passthrough; /* the kernel refused a file of it */
 	bool announced; /* no node or cache lacks it: see live_add() */
 
@@ -147,6 +148,8 @@ int branch_table_statvfs(const struct branch_table *table, unsigned ignored,
 
 /* Descriptor of the branch's BRANCH_WORK_DIR, made when needed; -errno. */
 int branch_work_dir(const struct branch *branch);
+/* The same in the directory @root; -ENOENT where it is not to be made. */
+int branch_work_dir_at(int root, bool make);
 
 /* Remove what is in it by names that begin so: files, empty directories. */
 void branch_work_sweep(const struct branch *branch, const char *prefix);

@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "union/branch_lock.h"
 #include "union/proc_path.h"
 
 atomic_ullong branch_failed_set[BRANCH_MAX / 64];
@@ -87,6 +88,7 @@ void branch_fail(struct branch *branch, int error)
 		atomic_fetch_add(&branch->failures, 1);
 		atomic_fetch_or(&branch_failed_set[branch->id / 64], bit);
 		let_go_of_root(branch);
+		branch_unlock(branch); /* that would keep it from it, too */
 	}
 	pthread_mutex_unlock(&change_lock);
 	if (!changed)

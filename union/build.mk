@@ -1,6 +1,6 @@
 $(eval $(call library,union,\
   union/again.c union/announce.c union/aside.c union/attrs.c union/backing_lost.c union/branch.c \
-  union/branch_health.c union/branch_identity.c union/branch_probe.c union/birth.c union/branch_spec.c \
+  union/branch_health.c union/branch_identity.c union/branch_lock.c union/branch_probe.c union/birth.c union/branch_spec.c \
   union/bury.c union/clone_dir.c union/control.c union/control_client.c \
   union/control_command.c union/control_proto.c union/control_status.c \
   union/copy_data.c union/dir_fd.c union/dir_listing.c union/dir_offset.c union/dir_parts.c union/dir_read.c union/dir_turn.c \
@@ -13,7 +13,7 @@ $(eval $(call library,union,\
   union/node.c union/node_bury.c union/node_copies.c union/node_index.c union/node_lost.c union/node_quiet.c \
   union/node_restore.c union/node_sleep.c \
   union/node_slots.c union/node_unused.c union/number_keep.c union/once.c union/once_slots.c union/pending_names.c \
-  union/open_record.c union/open_table.c union/ops.c union/ops_attr.c \
+  union/open_record.c union/open_table.c union/owner.c union/ops.c union/ops_attr.c \
   union/ops_dir.c union/ops_io.c union/ops_lookup.c union/ops_name.c \
   union/ops_open.c union/ops_rename.c union/ops_xattr.c union/options.c \
   union/options_branches.c union/options_mergerfs.c union/pace.c union/passthrough.c \
@@ -42,7 +42,7 @@ $(eval $(call fuzzer,union/once_fuzz,union/once_slots.c))
 $(eval $(call fuzzer,union/uring_entry_fuzz,union/uring_entry.c union/uring_record.c))
 SYSTEM_TESTS += tests/system/union.sh tests/system/union_data.sh tests/system/union_survive.sh tests/system/union_live.sh \
   tests/system/union_drain.sh tests/system/union_hang.sh tests/system/union_names.sh tests/system/union_uring.sh tests/system/union_uring_survive.sh \
-  tests/system/union_times.sh tests/system/union_strict.sh
+  tests/system/union_times.sh tests/system/union_strict.sh tests/system/union_owner.sh
 LONG_TESTS += tests/system/union.sh tests/system/union_data.sh
 
 # mount(8) and fstab: type fuse.trib-union. It looks in /sbin only.

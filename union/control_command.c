@@ -101,13 +101,22 @@ static int do_remove(const struct control_target *target, struct branch *branch,
 	return r;
 }
 
+static int do_set(const struct unionfs *fs, struct branch *branch,
+		  const struct branch_spec *spec, struct error *err)
+{
+	if (fs->read_only && !(spec->flags & BRANCH_RO))
+		return error_set(err, EROFS, "the union is mounted read-only");
+	return live_set(branch, spec, err);
+}
+
 /* With fs->live: a drained branch is not being detached meanwhile. */
 static int do_to(const struct control_target *target, struct branch *branch,
 		 const struct control_request *request, struct error *err)
 {
 	switch (request->command) {
 	case CONTROL_REMOVE: return do_remove(target, branch, err);
-	case CONTROL_SET: return live_set(branch, &request->branch, err);
+	case CONTROL_SET:
+		return do_set(target->fs, branch, &request->branch, err);
 	case CONTROL_DRAIN:
 		return drain_start(target->drains, branch, request->rate, err);
 	case CONTROL_STOP: return drain_stop(target->drains, branch, err);

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "union/announce.h"
 #include "union/branch_health.h"
+#include "union/branch_lock.h"
 #include "union/dir_fd.h"
 #include "union/dying.h"
 #include "union/met.h"
@@ -37,7 +38,7 @@ static int try_write(int root)
 {
 	auto_close int fd = -1;
 
-	/* It is not there in a branch that never was one of several. */
+	/* It is not there where there was no room for it. */
 	if (mkdirat(root, BRANCH_WORK_DIR, 0700) < 0 && errno != EEXIST)
 		return errno == ENOSPC || errno == EDQUOT ? 0 : -errno;
 	fd = openat(root, BRANCH_WORK_DIR "/.", O_TMPFILE | O_RDWR | O_CLOEXEC,
@@ -79,11 +80,12 @@ int heal_try(const struct branch *branch)
 static int bring_back(struct branch *branch, int root)
 {
 	struct stat st;
-	int r = 0;
+	int r;
 
 	if (fstat(root, &st) < 0)
 		return -errno;
-	if (!(branch->flags & BRANCH_RO))
+	r = branch_lock_again(branch, root);
+	if (r == 0 && !(branch->flags & BRANCH_RO))
 		r = try_write(root);
 	if (r < 0 && r != -EROFS)
 		return r;
@@ -125,6 +127,11 @@ static bool heal_failed(struct branch *branch, int *last)
 		log_warning("branch '%s': another file system is in its "
 			    "place; it is not used",
 			    branch->path);
+	if (r == -EBUSY && *last != r)
+		log_warning("branch '%s': another union has it now; it is not "
+			    "used",
+			    branch->path);
+	branch_unlock(branch);
 	*last = r;
 	return false;
 }

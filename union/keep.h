@@ -28,6 +28,7 @@
 #define KEEP_DYING     8 /* the first of */
 #define KEEP_DYING_MAX 8
 #define KEEP_FIRST     16
+#define KEEP_LOCK      (1ull << 62) /* the first of BRANCH_MAX: branch_lock.h */
 
 enum keep_op {
 	KEEP_ADD = 1,  /* with a descriptor; both ways */

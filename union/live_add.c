@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "union/announce.h"
+#include "union/branch_lock.h"
 #include "union/clone_dir.h"
 #include "union/intent.h"
 #include "union/mount_strict.h"
@@ -67,7 +68,9 @@ static int open_new(struct unionfs *fs, const char *mountpoint,
 	if (r < 0)
 		return r;
 	(*ret)->min_free = spec->min_free;
-	r = check_branch(mountpoint, *ret, err);
+	r = branch_lock(ret, 1, err);
+	if (r == 0)
+		r = check_branch(mountpoint, *ret, err);
 	if (r == 0) {
 		r = mount_strict_look(fs, *ret);
 		if (r < 0)
@@ -77,6 +80,7 @@ static int open_new(struct unionfs *fs, const char *mountpoint,
 					spec->path, strerror(-r));
 	}
 	if (r < 0) {
+		branch_unlock(*ret);
 		branch_drop(&fs->branches);
 		return r;
 	}
@@ -105,6 +109,7 @@ static int publish(struct unionfs *fs, struct branch *branch, struct error *err)
 		error_set(err, -r, "branch '%s': %s", branch->path,
 			  strerror(-r));
 		survive_drop_branch(fs, branch);
+		branch_unlock(branch);
 		branch_drop(&fs->branches);
 		return r;
 	}
@@ -137,17 +142,19 @@ int live_add(struct unionfs *fs, const char *mountpoint,
 	     const struct branch_spec *spec, unsigned *ret_id,
 	     struct error *err)
 {
+	struct branch_spec wanted = *spec;
 	struct branch *branch = branch_find(&fs->branches, spec->path);
 	int r;
 
+	wanted.flags |= fs->read_only ? BRANCH_RO : 0;
 	if (*spec->path != '/')
 		return error_set(err, EINVAL,
 				 "branch '%s': the path must start with '/'",
 				 spec->path);
 	if (branch) {
-		r = check_flags(branch, spec, err);
+		r = check_flags(branch, &wanted, err);
 	} else {
-		r = open_new(fs, mountpoint, spec, &branch, err);
+		r = open_new(fs, mountpoint, &wanted, &branch, err);
 		if (r == 0)
 			r = publish(fs, branch, err);
 		if (r == 0)

@@ -20,10 +20,10 @@
  * for those before it takes something back.
  *
  * 0 and its id; -EINVAL for a path that may be no branch of this union or
- * other flags than it has, -EBUSY for a branch that needs a recovery which
- * is done at a mount only, and what branch_open() says; the union is then as
- * before. Any other error: the branch is there, part of what it holds may
- * not be seen; adding it once more goes on.
+ * other flags than it has, -EBUSY for a branch that another union has, or that
+ * needs a recovery which is done at a mount only, and what branch_open() says;
+ * the union is then as before. Any other error: the branch is there, part of
+ * what it holds may not be seen; adding it once more goes on.
  */
 int live_add(struct unionfs *fs, const char *mountpoint,
 	     const struct branch_spec *spec, unsigned *ret_id,

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "union/branch_lock.h"
 #include "union/intent.h"
 
 #define WORDS (BRANCH_LOCAL | BRANCH_RO | BRANCH_NC)
@@ -12,6 +13,7 @@ int live_set(struct branch *branch, const struct branch_spec *spec,
 {
 	struct statvfs space;
 	unsigned flags, wanted;
+	int r;
 
 	if (branch->flags & BRANCH_DRAINING)
 		return error_set(
@@ -24,6 +26,11 @@ int live_set(struct branch *branch, const struct branch_spec *spec,
 				 "the file system of branch '%s' is mounted "
 				 "read-only",
 				 branch->path);
+	if (branch->flags & BRANCH_RO && !(spec->flags & BRANCH_RO)) {
+		r = branch_lock_to_write(branch, err);
+		if (r < 0)
+			return r;
+	}
 	if (branch->flags & BRANCH_RO && !(spec->flags & BRANCH_RO) &&
 	    intent_pending(branch) > 0)
 		return error_set(err, EBUSY,

@@ -22,6 +22,7 @@
 #include "union/mount_strict.h"
 #include "union/options.h"
 #include "union/options_mergerfs.h"
+#include "union/owner.h"
 #include "union/state.h"
 
 static void ready(void *context)
@@ -168,10 +169,11 @@ int main(int argc, char **argv)
 {
 	struct union_options options;
 	struct error err = {0};
+	bool by_mount = strncmp(name_of(argv[0]), "mount.", 6) == 0;
 	int r;
 
 	log_setup("trib-union", LOG_LEVEL_INFO);
-	if (strncmp(name_of(argv[0]), "mount.", 6) == 0) {
+	if (by_mount) {
 		argc = options_from_mount(argc, argv, &err);
 		if (argc <= 0)
 			return argc < 0 ? log_error(1, "%s", err.msg) : 0;
@@ -181,6 +183,12 @@ int main(int argc, char **argv)
 	if (argc == 2 && strcmp(argv[1], HOLDER_ASKS) == 0)
 		return say_records();
 	r = union_options_parse(argc, argv, &options, &err);
+	if (r == 0 && by_mount && options.list &&
+	    owner_has_mounted(options.list, options.mountpoint)) {
+		log_info("'%s' is mounted already", options.mountpoint);
+		union_options_done(&options);
+		return 0;
+	}
 	if (r < 0)
 		r = log_error(2, "%s", err.msg);
 	else if (options.help)

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "union/branch_lock.h"
 #include "union/branch_probe.h"
 #include "union/clone_dir.h"
 #include "union/control.h"
@@ -101,7 +102,9 @@ static int add_named(struct mounted *m, const struct union_options *options,
 
 	for (i = 0; i < options->branch_count; i++) {
 		r = branch_add(&m->fs.branches, options->branches[i].path,
-			       options->branches[i].flags, err);
+			       options->branches[i].flags |
+				       (m->fs.read_only ? BRANCH_RO : 0),
+			       err);
 		if (r < 0)
 			return r;
 		branch = m->fs.branches.items[i];
@@ -111,11 +114,8 @@ static int add_named(struct mounted *m, const struct union_options *options,
 					 "mount point '%s' and branch '%s' are "
 					 "one in the other",
 					 m->mountpoint, branch->path);
-		/* Now, not when its root's times are watched; or later. */
-		if (!(branch->flags & BRANCH_RO) && options->branch_count > 1)
-			fd_close(branch_work_dir(branch));
 	}
-	return 0;
+	return branch_lock(m->fs.branches.items, m->fs.branches.count, err);
 }
 
 static int add_listed(struct mounted *m, const struct union_options *options,
@@ -124,9 +124,9 @@ static int add_listed(struct mounted *m, const struct union_options *options,
 	struct union_options listed = {0};
 	int r;
 
-	if (!options->branch_list)
+	if (!options->lists_later)
 		return add_named(m, options, err);
-	r = options_branches(&listed, options->branch_list, err);
+	r = options_branches(&listed, options->list, err);
 	if (r == 0)
 		r = add_named(m, &listed, err);
 	union_options_done(&listed);
@@ -185,7 +185,7 @@ static int new_session(struct mounted *m, const struct union_options *options,
 {
 	struct fuse_args args = FUSE_ARGS_INIT(0, NULL);
 	auto_free char *list = NULL;
-	char name[NAME_MAX], as_branches[32];
+	char name[2 * PATH_MAX], as_branches[32];
 
 	if (escape(options->fsname, name, sizeof(name)) < 0)
 		return error_set(err, EINVAL, "option 'fsname' is too long");
@@ -353,6 +353,7 @@ int mount_serve(const struct union_options *options, void (*ready)(void *),
 	m->fs.timeout = (double)options->cache_timeout;
 	m->fs.want_passthrough = options->passthrough;
 	m->fs.want_io_uring = options->io_uring;
+	m->fs.read_only = options->read_only;
 	m->fs.shared = options->shared;
 	m->fs.branch_timeout_ms = (int64_t)options->branch_timeout * 1000;
 	m->fs.lists_quietly = options->lists_quietly;

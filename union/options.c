@@ -15,6 +15,7 @@
 #define BRANCH_TIMEOUT_MAX     86400
 #define TIMEOUT_DEFAULT        315360000
 #define THREADS_DEFAULT        8
+#define SOURCE_SIZE            4096 /* bytes; mount(2) takes a page */
 
 struct option {
 	const char *name;
@@ -178,7 +179,9 @@ static int set_control(struct union_options *options, const char *value,
 static const struct option options_table[] = {
 	{"minfreespace", "SIZE",
 	 "branches with less are the last choice (default 0)", set_min_free},
-	{"fsname", "NAME", "shown as the source of the mount", set_fsname},
+	{"fsname", "NAME",
+	 "shown as the source of the mount (default the branches as given)",
+	 set_fsname},
 	{"allow_other", NULL, "all users may use the mount (default)",
 	 set_allow_other},
 	{"noallow_other", NULL, "only the user that mounts may",
@@ -287,8 +290,11 @@ static int set_option(struct union_options *options, char *word,
 		return option->set(options, value, err);
 	}
 	for (i = 0; i < array_size(mount_flags) && !value; i++)
-		if (strcmp(mount_flags[i], word) == 0)
+		if (strcmp(mount_flags[i], word) == 0) {
+			if (strcmp(word, "ro") == 0 || strcmp(word, "rw") == 0)
+				options->read_only = strcmp(word, "ro") == 0;
 			return add_mount_flag(options, word, err);
+		}
 	for (i = 0; i < array_size(mount_labels) && value; i++)
 		if (strcmp(mount_labels[i], word) == 0)
 			return add_mount_label(options, word, value, err);
@@ -365,7 +371,7 @@ static int parse_flag(struct union_options *options, int argc, char **argv,
 	return 0;
 }
 
-static int set_defaults(struct union_options *options, struct error *err)
+static void set_defaults(struct union_options *options)
 {
 	memset(options, 0, sizeof(*options));
 	policy_set_init(&options->policies);
@@ -377,15 +383,29 @@ static int set_defaults(struct union_options *options, struct error *err)
 	options->passthrough = true;
 	options->ready_fd = -1;
 	options->holder_fd = -1;
-	return copy_text(&options->fsname, "trib-union", err);
+}
+
+/*
+ * As fstab has it, so that mount(8) finds that it is mounted; unless mount(2)
+ * does not take so long a one.
+ */
+static int set_source(struct union_options *options, struct error *err)
+{
+	if (options->fsname)
+		return 0;
+	return copy_text(&options->fsname,
+			 strlen(options->list) < SOURCE_SIZE ? options->list
+							     : "trib-union",
+			 err);
 }
 
 int union_options_parse(int argc, char **argv, struct union_options *ret,
 			struct error *err)
 {
 	const char *words[2];
-	int i, n = 0, r = set_defaults(ret, err);
+	int i, n = 0, r = 0;
 
+	set_defaults(ret);
 	for (i = 1; i < argc && r == 0; i++) {
 		if (argv[i][0] == '-' && argv[i][1])
 			r = parse_flag(ret, argc, argv, &i, err);
@@ -405,9 +425,14 @@ int union_options_parse(int argc, char **argv, struct union_options *ret,
 		ret->cache_timeout = 0;
 	/* A server's mount may be dead until it serves: one that goes on must
 	 * not look for what matches a pattern. */
-	r = ret->holder_fd >= 0 ? copy_text(&ret->branch_list, words[0], err)
-				: options_branches(ret, words[0], err);
-	return r < 0 ? r : copy_text(&ret->mountpoint, words[1], err);
+	ret->lists_later = ret->holder_fd >= 0;
+	r = copy_text(&ret->list, words[0], err);
+	if (r == 0)
+		r = copy_text(&ret->mountpoint, words[1], err);
+	if (r == 0)
+		r = set_source(ret, err);
+	return r < 0 || ret->lists_later ? r
+					 : options_branches(ret, words[0], err);
 }
 
 void union_options_done(struct union_options *options)
@@ -417,7 +442,7 @@ void union_options_done(struct union_options *options)
 	for (i = 0; i < options->branch_count; i++)
 		free(options->branches[i].path);
 	free(options->branches);
-	free(options->branch_list);
+	free(options->list);
 	free(options->mountpoint);
 	free(options->fsname);
 	free(options->mount_flags);

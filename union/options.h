@@ -19,7 +19,8 @@ struct union_options {
 	struct branch_spec *branches;
 	size_t branch_count; /* 1 to BRANCH_MAX */
 	char *mountpoint;
-	char *fsname;
+	char *list;        /* of branches, as given */
+	char *fsname;      /* the source of the mount; default @list */
 	char *mount_flags; /* ",nosuid,ro": what mount(8) knows; or NULL */
 	char *control;     /* path of the control socket; NULL: none */
 	char *log_file;    /* NULL: nowhere once in the background */
@@ -29,13 +30,14 @@ struct union_options {
 	uint64_t cache_timeout; /* seconds */
 	unsigned threads;
 	uint64_t branch_timeout; /* seconds; 0: none */
+	bool read_only;          /* as the last of ro and rw says */
 	bool lists_quietly;      /* see struct unionfs */
 	bool forgets_nothing;    /* the same */
 	bool allow_other, passthrough, io_uring, shared;
 	bool foreground, help, version;
 	bool survive;        /* see survive.h */
 	bool without_resend; /* as on a kernel that cannot: for tests */
-	char *branch_list;   /* of such a server, instead: options_branches() */
+	bool lists_later;    /* such a server: options_branches() of @list */
 	int holder_fd;       /* of a server that survives: to its holder; -1 */
 	int ready_fd;        /* -1: none; told when the union is mounted */
 };

@@ -58,6 +58,14 @@ static void defaults_are_what_the_help_says(void **state)
 	assert_false(options.foreground);
 	assert_int_equal(options.min_free, 0);
 	assert_int_equal(options.ready_fd, -1);
+	assert_string_equal(options.fsname, "/a"); /* as fstab has it */
+	assert_false(options.read_only);
+	assert_int_equal(PARSE("-o", "rw,ro", "/a=rw,4G:/b", "/mnt"), 0);
+	assert_true(options.read_only);
+	assert_string_equal(options.fsname, "/a=rw,4G:/b");
+	assert_int_equal(PARSE("-oro,rw,fsname=pool", "/a", "/mnt"), 0);
+	assert_false(options.read_only);
+	assert_string_equal(options.fsname, "pool");
 }
 
 static void a_label_with_categories_reaches_libfuse_whole(void **state)
@@ -130,7 +138,7 @@ static void a_server_with_a_holder_looks_for_no_match(void **state)
 	refused("nothing matches", PARSE("/none/*", "/mnt"));
 	assert_int_equal(PARSE("--holder-fd=3", "/none/*", "/mnt"), 0);
 	assert_int_equal(options.branch_count, 0);
-	assert_string_equal(options.branch_list, "/none/*");
+	assert_string_equal(options.list, "/none/*");
 	assert_string_equal(options.mountpoint, "/mnt");
 }
 

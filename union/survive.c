@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "union/backing_lost.h"
 #include "union/branch_health.h"
+#include "union/branch_lock.h"
 #include "union/branch_probe.h"
 #include "union/dying.h"
 #include "union/intent.h"
@@ -212,6 +213,11 @@ static int restore_branch(struct unionfs *fs, struct state_branch *record,
 	if (r < 0)
 		return r;
 	branch = fs->branches.items[fs->branches.count - 1];
+	if (branch_lock_resume(branch) && flags & BRANCH_GONE)
+		branch_unlock(branch);
+	else if (!(flags & BRANCH_GONE) && branch_usable(branch->id) &&
+		 branch_lock_again(branch, branch->root_fd) < 0)
+		branch_fail(branch, EBUSY); /* it was free, and is another's */
 	branch->min_free = record->min_free;
 	branch->doubt_record = &record->doubted;
 	if (branch->doubted)

@@ -26,6 +26,7 @@ struct unionfs {
 	_Atomic uint64_t min_free; /* bytes; of branches without their own */
 	unsigned statfs_ignore; /* flags of branches that count as full there */
 	double timeout;         /* seconds the kernel may keep what we say */
+	bool read_only;         /* mounted so: all branches are BRANCH_RO */
 	bool shared;            /* others change the branches, too */
 	bool lists_quietly;     /* though a failed branch has more names */
 	bool forgets_nothing;   /* all nodes are kept: see node_sleep.h */

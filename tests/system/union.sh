@@ -91,6 +91,8 @@ test_fstab_mounts_it_as_any_file_system() {
 		$D/disks/2 $D/bad fuse.trib-union nullrw=true 0 0
 	END
 	mkdir "$D/bad"
+	head -n 1 "$D/fstab" >"$D/good"
+	sed 's/log=/fsname=pool,log=/' "$D/good" >"$D/named"
 	# /sbin with the helper, for this and for nobody else.
 	cat >"$D/in-namespace" <<-END
 		set -e
@@ -105,14 +107,25 @@ test_fstab_mounts_it_as_any_file_system() {
 		ls "$M" "$D/disks/10"
 		mount -f -T "$D/fstab" "$D/bad"
 		mount -T "$D/fstab" "$D/bad" && exit 1
+		# Once more is as well, by whatever name it is there.
+		mount -a -T "$D/good"
+		mount -a -T "$D/named"
+		mount -T "$D/named" "$M"
+		grep -c " $M " /proc/self/mountinfo
 		umount "$M"
+		mount -a -T "$D/named"
+		mount -a -T "$D/named"
+		umount "$M"
+		! mountpoint -q "$M"
 	END
 	unshare -m --propagation slave bash "$D/in-namespace" >"$D/out" 2>"$D/err" || fail "$(cat "$D/out" "$D/err")"
 	grep -q "^fuse.trib-union rw,.*noatime" "$D/out" || fail "$(cat "$D/out")"
 	grep -q "^$D/disks/10=rw:$D/disks/2=rw:$D/disks/a b=rw:$D/old=nc,1G$" "$D/out"
 	[ -e "$D/disks/10/new" ]
 	grep -q "nullrw=true" "$D/err"
-	same "$(wc -l <"$D/err")" 1
+	same "$(grep -c "is mounted already" "$D/err")" 2
+	same "$(wc -l <"$D/err")" 3
+	same "$(grep -xc 1 "$D/out")" 1
 }
 
 test_free_space_of_some_branches_is_not_counted() {

@@ -296,9 +296,10 @@ test_a_mount_follows_another_at_once() {
 	eventually 30 gone "$before"
 	same "$(getfattr --absolute-names --only-values -n user.union.pid "$M/.union")" "$(server)"
 	[ -S "$D/ctl" ] # is the new one's
-	fails 1 "another union is served there" trib-union -o "control=$D/ctl" "$D/a" "$D/b"
+	mkdir "$D/other" "$D/mnt2"
+	fails 1 "another union is served there" trib-union -o "control=$D/ctl" "$D/other" "$D/mnt2"
 	echo text >"$D/file"
-	fails 1 "or it is no socket" trib-union -o "control=$D/file" "$D/a" "$D/b"
+	fails 1 "or it is no socket" trib-union -o "control=$D/file" "$D/other" "$D/mnt2"
 	same "$(cat "$D/file")" text
 }
 

@@ -15,8 +15,11 @@
 #include "base/cleanup.h"
 #include "tests/union/draining.h"
 #include "tests/union/hurting.h"
+#include "tests/union/intruding.h"
 #include "tests/union/killing.h"
 #include "tests/union/mounting.h"
+
+#define INTRUDED 4 /* of so many seeds one */
 
 /* What lanes tell, in memory that all share. */
 struct told {
@@ -316,7 +319,15 @@ static int run_all(struct running *run, struct found *ret)
 				    .seed = run->plan->seed};
 	struct killing killing = {.holder = run->mounting.pid,
 				  .seed = run->plan->seed};
+	struct intruding intruding = {.program = run->place->program,
+				      .dir = run->place->dir,
+				      .branches = run->branches,
+				      .count = run->plan->branches,
+				      .seed = run->plan->seed};
 	bool drains = run->place->draining && run->plan->branches > 1;
+	/* A branch that was emptied, or has failed, is free. */
+	bool intrudes = run->plan->seed % INTRUDED == 0 && !drains &&
+			!run->place->hurting;
 	int r;
 
 	(void)snprintf(socket, sizeof(socket), "%s/ctl", run->place->dir);
@@ -324,7 +335,12 @@ static int run_all(struct running *run, struct found *ret)
 		draining_start(&draining);
 	if (run->place->killing)
 		killing_start(&killing);
+	if (intrudes)
+		intruding_start(&intruding);
 	r = run_lanes(run, ret);
+	if (intrudes && intruding_stop(&intruding) && r == 0)
+		r = say_broken(ret->said, "a second union",
+			       "was mounted over branches in use");
 	if (run->place->killing)
 		ret->killed = killing_stop(&killing);
 	if (drains)
