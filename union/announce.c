@@ -22,6 +22,9 @@
 #include <sys/uio.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
+#include "union/branch_health.h"
+#include "union/branch_try.h"
 #include "union/dir_fd.h"
 #include "union/lookup.h"
 #include "union/subdirs.h"
@@ -34,7 +37,7 @@ struct shared {
 
 struct walk {
 	struct unionfs *fs;
-	const struct branch *branch;
+	struct branch *branch;
 	bool again; /* it was there before, and may have lost changes */
 	struct shared *items;
 	size_t count, size;
@@ -212,6 +215,20 @@ static int visit_stale(struct walk *walk, const struct shared *dir, int fd,
 	return r == -ENOENT ? 0 : r; /* it did not know the name */
 }
 
+/*
+ * What is damaged on a branch that works is EIO to who asks for it, and nothing
+ * of it can be announced; the rest is.
+ */
+static int unless_damaged(const struct walk *walk, int r)
+{
+	if (!branch_is_failure(r) || branch_try(walk->branch) < 0)
+		return r;
+	log_warning("branch '%s': a file or directory on it cannot be read "
+		    "(%s): it is passed over",
+		    walk->branch->path, strerror(-r));
+	return 0;
+}
+
 static int each_name(struct walk *walk, const struct shared *shared,
 		     visit *function)
 {
@@ -221,8 +238,8 @@ static int each_name(struct walk *walk, const struct shared *shared,
 	const struct dirent *entry;
 	DIR *stream;
 
-	if (fd < 0)
-		return fd == -ESTALE ? 0 : fd; /* removed meanwhile */
+	if (fd < 0) /* -ESTALE: removed meanwhile */
+		return fd == -ESTALE ? 0 : unless_damaged(walk, fd);
 	stream = fdopendir(fd);
 	if (!stream) {
 		r = -errno;
@@ -237,9 +254,10 @@ static int each_name(struct walk *walk, const struct shared *shared,
 		r = function(walk, &dir, fd, entry->d_name,
 			     entry->d_type == DT_DIR ||
 				     entry->d_type == DT_UNKNOWN);
+		r = unless_damaged(walk, r);
 	}
 	if (r == 0 && !entry)
-		r = -errno;
+		r = unless_damaged(walk, -errno);
 	(void)closedir(stream);
 	return r;
 }
@@ -285,8 +303,7 @@ static int invalidate(struct walk *walk, const struct shared *dir)
 	return r == -ENOENT ? 0 : r;
 }
 
-static int announce_walk(struct unionfs *fs, const struct branch *branch,
-			 bool again)
+static int announce_walk(struct unionfs *fs, struct branch *branch, bool again)
 {
 	/* A branch may come back while another is added. */
 	static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
@@ -305,12 +322,12 @@ static int announce_walk(struct unionfs *fs, const struct branch *branch,
 	return r;
 }
 
-int announce(struct unionfs *fs, const struct branch *branch)
+int announce(struct unionfs *fs, struct branch *branch)
 {
 	return announce_walk(fs, branch, false);
 }
 
-int announce_again(struct unionfs *fs, const struct branch *branch)
+int announce_again(struct unionfs *fs, struct branch *branch)
 {
 	return announce_walk(fs, branch, true);
 }

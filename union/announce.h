@@ -13,12 +13,12 @@
  *
  * Can be repeated. 0 or -errno. Called by a thread that serves no requests.
  */
-int announce(struct unionfs *fs, const struct branch *branch);
+int announce(struct unionfs *fs, struct branch *branch);
 
 /*
  * The same for one that had failed and is back: what was looked up meanwhile
  * did not see it, and what was changed last may not be so.
  */
-int announce_again(struct unionfs *fs, const struct branch *branch);
+int announce_again(struct unionfs *fs, struct branch *branch);
 
 #endif

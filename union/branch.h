@@ -61,6 +61,9 @@ struct branch {
 	/* Where the next server finds that it is; borrowed; NULL: nowhere. */
 	atomic_bool *doubt_record;
 
+	pthread_mutex_t try_lock; /* of who tries it: branch_try.h */
+	int64_t well_ns;          /* when that was begun and good; 0: never */
+
 	/* Two requests must not make the same directory on it at once. */
 	pthread_mutex_t clone_lock;
 

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "union/branch_lock.h"
+#include "union/branch_try.h"
 #include "union/proc_path.h"
 
 atomic_ullong branch_failed_set[BRANCH_MAX / 64];
@@ -35,12 +36,13 @@ static void tell(struct branch *branch)
 		changed(branch);
 }
 
-static bool is_failure(int r)
+bool branch_is_failure(int r)
 {
 	switch (r) {
 	case -EIO:
 	case -ESHUTDOWN:
 	case -EUCLEAN:
+	case -EBADMSG: /* a checksum, of ext4 and XFS */
 	case -ENODEV:
 	case -ENXIO:
 	case -ETIMEDOUT: return true;
@@ -88,7 +90,7 @@ void branch_fail(struct branch *branch, int error)
 		atomic_fetch_add(&branch->failures, 1);
 		atomic_fetch_or(&branch_failed_set[branch->id / 64], bit);
 		let_go_of_root(branch);
-		branch_unlock(branch); /* that would keep it from it, too */
+		branch_unlock(branch); /* which would keep it, too */
 	}
 	pthread_mutex_unlock(&change_lock);
 	if (!changed)
@@ -114,14 +116,23 @@ void branch_set_turned_ro(struct branch *branch, bool ro)
 	tell(branch);
 }
 
+/* What @r says of one object: does it hold of all of the branch? */
+static void look_at(struct branch *branch, int r)
+{
+	int tried = branch_try(branch);
+
+	if (tried == -EROFS)
+		branch_set_turned_ro(branch, true);
+	else if (tried < 0)
+		branch_fail(branch, branch_is_failure(tried) ? -tried : -r);
+}
+
 int branch_report(struct branch *branch, int r)
 {
-	if (r >= 0)
-		return r;
-	if (is_failure(r))
-		branch_fail(branch, -r);
-	else if (r == -EROFS && !(atomic_load(&branch->flags) & BRANCH_RO))
-		branch_set_turned_ro(branch, true);
+	if (branch_is_failure(r) ||
+	    (r == -EROFS && !(atomic_load(&branch->flags) & BRANCH_RO) &&
+	     !atomic_load(&branch->turned_ro)))
+		look_at(branch, r);
 	return r;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which branches work. Whoever calls a branch reports what came back; an
- * error that says the branch is no longer there marks it failed, EROFS marks
- * it read-only. From then on nobody calls a failed branch: a directory's copy
- * there is passed over (node_first(), copy_next()), a file there is EIO. It is
- * heal.h that finds out when it is back.
+ * Which branches work. Whoever calls a branch reports what came back; after an
+ * error that may say that the branch is no longer there it is tried, and
+ * marked failed or read-only if it is. From then on nobody calls a failed
+ * branch: a directory's copy there is passed over (node_first(), copy_next()),
+ * a file there is EIO. It is heal.h that finds out when it is back.
  *
  * A directory that is looked up while a branch is failed may have a copy
  * there that is not known: it is in doubt, as the whole branch is until what
@@ -18,9 +18,15 @@
 
 #include "union/branch.h"
 
+/* EIO, ESHUTDOWN, EUCLEAN, EBADMSG, ENODEV, ENXIO, ETIMEDOUT: of a branch, or
+ * of one object. */
+bool branch_is_failure(int r);
+
 /*
- * @r is what a call to @branch gave (0 or -errno). Failed by EIO, ESHUTDOWN,
- * EUCLEAN, ENODEV, ENXIO, ETIMEDOUT; read-only by EROFS. Returns @r.
+ * @r is what a call to @branch gave (0 or -errno). If it is such a one, or
+ * EROFS, the branch itself is tried (branch_try.h): it has failed, or is
+ * read-only, when that says so. Else it is the error of what was called alone.
+ * Returns @r.
  */
 int branch_report(struct branch *branch, int r);
 

@@ -1,6 +1,6 @@
 $(eval $(call library,union,\
   union/again.c union/announce.c union/aside.c union/attrs.c union/backing_lost.c union/branch.c \
-  union/branch_health.c union/branch_identity.c union/branch_lock.c union/branch_probe.c union/birth.c union/branch_spec.c \
+  union/branch_health.c union/branch_identity.c union/branch_lock.c union/branch_probe.c union/birth.c union/branch_spec.c union/branch_try.c \
   union/bury.c union/clone_dir.c union/control.c union/control_client.c \
   union/control_command.c union/control_proto.c union/control_status.c \
   union/copy_data.c union/dir_fd.c union/dir_listing.c union/dir_offset.c union/dir_parts.c union/dir_read.c union/dir_turn.c \

@@ -99,10 +99,12 @@ static int make_merge(struct unionfs *fs, struct dir *dir, bool root)
 			    ? -errno
 			    : merge_read(dir->merge, dir->parts[i].fd,
 					 branch->id, mounted_inside(branch));
-		if (branch_report(branch, r) < 0 && !branch_usable(branch->id))
-			dir->lacking = true;
-		if (!branch_usable(branch->id))
+		/* It has failed, or its copy is damaged. */
+		if (branch_is_failure(branch_report(branch, r)) ||
+		    !branch_usable(branch->id)) {
+			dir->lacking = dir->lacking || r < 0;
 			r = 0;
+		}
 	}
 	return r < 0 ? r : merge_sort(dir->merge);
 }

@@ -13,6 +13,7 @@
 #include "union/announce.h"
 #include "union/branch_health.h"
 #include "union/branch_lock.h"
+#include "union/branch_try.h"
 #include "union/dir_fd.h"
 #include "union/dying.h"
 #include "union/met.h"
@@ -32,23 +33,6 @@ static struct {
 	unsigned wait_ms[BRANCH_MAX]; /* before the next try */
 	int64_t healed_ms[BRANCH_MAX];
 } heal = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-/* Does it take what is written? 0 or -errno. Nothing stays of it. */
-static int try_write(int root)
-{
-	auto_close int fd = -1;
-
-	/* It is not there where there was no room for it. */
-	if (mkdirat(root, BRANCH_WORK_DIR, 0700) < 0 && errno != EEXIST)
-		return errno == ENOSPC || errno == EDQUOT ? 0 : -errno;
-	fd = openat(root, BRANCH_WORK_DIR "/.", O_TMPFILE | O_RDWR | O_CLOEXEC,
-		    0600);
-	if (fd < 0)
-		return errno == ENOSPC || errno == EDQUOT || errno == EOPNOTSUPP
-			       ? 0
-			       : -errno;
-	return fsync(fd) < 0 ? -errno : 0;
-}
 
 /* Is what is mounted at its path the branch? The root, or -errno. */
 static int open_same(const struct branch *branch)
@@ -74,7 +58,7 @@ int heal_try(const struct branch *branch)
 
 	if (root < 0)
 		return root;
-	return branch->flags & BRANCH_RO ? 0 : try_write(root);
+	return branch_try_root(root, !(branch->flags & BRANCH_RO));
 }
 
 static int bring_back(struct branch *branch, int root)
@@ -85,8 +69,8 @@ static int bring_back(struct branch *branch, int root)
 	if (fstat(root, &st) < 0)
 		return -errno;
 	r = branch_lock_again(branch, root);
-	if (r == 0 && !(branch->flags & BRANCH_RO))
-		r = try_write(root);
+	if (r == 0)
+		r = branch_try_root(root, !(branch->flags & BRANCH_RO));
 	if (r < 0 && r != -EROFS)
 		return r;
 	/* Those opened in the moment of the failure are of what was there. */
@@ -141,7 +125,7 @@ static bool heal_read_only(struct branch *branch)
 	struct statvfs space;
 
 	if (fstatvfs(branch->root_fd, &space) < 0 || space.f_flag & ST_RDONLY ||
-	    branch_report(branch, try_write(branch->root_fd)) < 0)
+	    branch_report(branch, branch_try_root(branch->root_fd, true)) < 0)
 		return false;
 	branch_set_turned_ro(branch, false);
 	return true;

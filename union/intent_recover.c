@@ -120,7 +120,9 @@ static int open_dir(struct branch *branch, const struct handle *handle)
 /* What open_dir() gave for a directory that may have gone since. */
 static int unless_gone(const struct branch *branch, int r)
 {
-	return r < 0 && !branch_usable(branch->id) ? r : 0;
+	return branch_is_failure(r) || (r < 0 && !branch_usable(branch->id))
+		       ? r
+		       : 0;
 }
 
 /* The new file is in place: so the old one goes. */
@@ -356,7 +358,9 @@ static int finish_all(const struct branch_table *table, struct records *records,
 		r = finish(table, records, record, watcher);
 		if (r == 0)
 			continue;
-		if (!watcher)
+		/* What is damaged must not keep the rest from being used. */
+		if (!watcher &&
+		    !(branch_is_failure(r) && branch_is_well(record->branch)))
 			return r;
 		log_warning("branch '%s': what an interrupted rename or move "
 			    "had begun is not finished: %s",

@@ -28,7 +28,10 @@
 static char top[BRANCHES_KIT_TOP];
 static struct branch_table table;
 
-/* A disk that dies: so many of the next calls give EIO. */
+/*
+ * So many of the next calls give EIO. A read of a disk that dies is followed by
+ * a write that is to tell; after a write another one is.
+ */
 static unsigned bad_reads, bad_syncs;
 
 struct dirent *readdir(DIR *dir)
@@ -39,6 +42,7 @@ struct dirent *readdir(DIR *dir)
 	if (!bad_reads)
 		return real(dir);
 	bad_reads--;
+	bad_syncs = 1;
 	errno = EIO;
 	return NULL;
 }
@@ -145,7 +149,7 @@ static void a_mount_is_refused(void **state)
 	write_down(1, INTENT_MOVE_ALL);
 	bad_reads = 1;
 	recover(-EIO);
-	bad_syncs = 1;
+	bad_syncs = 2;
 	recover(-EIO);
 	come_back(1);
 	recover(1);
@@ -184,7 +188,7 @@ static void goes_on_without_one_that_cannot_be_changed(void **state)
 	(void)state;
 	write_down(0, INTENT_MOVE);
 	write_down(1, INTENT_MOVE_ALL);
-	bad_syncs = 1;
+	bad_syncs = 2;
 	go_on();
 	assert_false(branch_usable(0));
 	assert_true(is_there(1, "e"));
@@ -242,6 +246,19 @@ static void put_file(unsigned branch, const char *name)
 	assert_true(fd >= 0);
 }
 
+static void a_damaged_object_keeps_no_mount_from_going_on(void **state)
+{
+	(void)state;
+	write_down(0, INTENT_MOVE);
+	write_down(1, INTENT_MOVE_ALL);
+	bad_syncs = 1; /* the disk is well, as the next says */
+	recover(2);
+	assert_true(branch_usable(0) && branch_usable(1));
+	assert_true(is_moved());
+	recover(2); /* that one was durable is not known */
+	recover(0);
+}
+
 /* It may be in use again by then. */
 static void what_was_replaced_on_a_failed_one_is_not_removed_later(void **state)
 {
@@ -275,6 +292,7 @@ int main(void)
 		TEST(goes_on_without_one_that_cannot_be_changed),
 		TEST(what_was_finished_is_not_done_once_more),
 		TEST(what_was_finished_counts_for_the_others),
+		TEST(a_damaged_object_keeps_no_mount_from_going_on),
 		TEST(what_was_replaced_on_a_failed_one_is_not_removed_later),
 	};
 

@@ -154,6 +154,7 @@ static int intern_dir(struct unionfs *fs, int dirfd, const char *name,
 struct dir_search {
 	struct node_found *found;
 	unsigned count;
+	bool damaged;   /* a copy of the directory, or what it has */
 	struct stat st; /* of the first */
 };
 
@@ -172,6 +173,10 @@ static int search_one(struct unionfs *fs, struct copy *dir, const char *name,
 					       &st, &found->handle));
 	if (r == -ENOENT || r == -ESTALE || !branch_usable(dir->branch))
 		return 0;
+	if (branch_is_failure(r)) {
+		search->damaged = true;
+		return 0;
+	}
 	if (r < 0)
 		return r;
 	names_confirm(copy_node(dir), name, dir->branch);
@@ -315,7 +320,10 @@ int lookup_entry(struct unionfs *fs, struct node *parent, const char *name,
 	/* Once all were asked: one may have failed meanwhile. */
 	doubt = unionfs_may_have(parent, name);
 	if (!search.count)
-		return doubt ? -EIO : -ENOENT;
+		return doubt || search.damaged ? -EIO : -ENOENT;
+	/* That it has a copy there, too, would be known to nobody. */
+	if (search.damaged && S_ISDIR(search.st.st_mode))
+		return -EIO;
 	copy = node_copy_on(parent, found[0].branch);
 	r = copy ? unionfs_dir_fd(fs, copy, &fd) : -ESTALE;
 	if (r < 0)

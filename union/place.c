@@ -115,7 +115,8 @@ static int make_on(struct unionfs *fs, fuse_req_t req, struct node *parent,
 	if (r == -EEXIST && what->name && mounted_is_on(dir->fd, what->name))
 		r = -EBUSY; /* it is absent all the same */
 	naming_end(parent, what->name && r >= 0);
-	if (r < 0 && what->name && branch_usable(id))
+	if (r < 0 && what->name && branch_usable(id) &&
+	    (!branch_is_failure(r) || is_absent(dir->fd, what->name)))
 		names_remove(fs, parent, what->name, id);
 	*ret_next = is_of_the_branch(r);
 	if (branch_report(branch, r) < 0) {

@@ -34,7 +34,7 @@ two_branches() { # MKFS...
 }
 
 union() { # POLICY
-	trib-union -o "${OPTIONS:+$OPTIONS,}log=$D/log,control=$D/ctl,policy=$1,branch_timeout=3" "$D/a:$D/b" "$M"
+	trib-union -o "${OPTIONS:+$OPTIONS,}log=$D/log,control=$D/ctl,policy=$1,branch_timeout=3" "${BRANCHES:-$D/a:$D/b}" "$M"
 	at_exit umount -l "$M"
 }
 
@@ -141,6 +141,124 @@ seen"
 	same "$(logged "branch '$D/a' failed")" 1
 	same "$(logged "branch '$D/a' is back")" 1
 	same "$(logged "was not known")" 0
+	umount "$M"
+}
+
+# Branch a is an ext4 with a directory, a file and one of two copies of a
+# directory that cannot be read.
+damaged_branches() {
+	make_fs a mkfs.ext4 -q -b 4096 -O metadata_csum
+	make_fs b mkfs.ext4 -q
+	mkdir -p "$D/a/bad/sub" "$D/a/other" "$D/a/both" "$D/b/both" "$D/b/of-b" "$M"
+	local name
+	for name in a/f-a b/f-b a/bad/x a/other/victim a/other/well a/both/x-a b/both/x-b b/of-b/y; do
+		echo "$name" >"$D/$name"
+	done
+	umount "$D/a"
+	for name in bad both; do
+		dd if=/dev/urandom of="$D/a.img" bs=4096 count=1 conv=notrunc status=none \
+			seek="$(debugfs -R "blocks /$name" "$D/a.img" 2>/dev/null | tr -d ' ')"
+	done
+	debugfs -w -R "clri /other/victim" "$D/a.img" >/dev/null 2>&1
+	mount -o loop,noatime,errors=continue "$D/a.img" "$D/a"
+	: >"$D/log"
+	union ff
+}
+remount_damaged() {
+	eventually 30 umount "$D/a"
+	mount -o loop,noatime,errors=continue "$D/a.img" "$D/a"
+	eventually 30 is_state a ok
+}
+# Each command fails, and nothing else is the worse for it.
+only_it_fails() {
+	fails any "" "$@"
+	same "$(state a)" ok
+	same "$(cat "$M/f-a")" a/f-a
+	echo new >"$M/other/new"
+	rm "$D/a/other/new"
+	rm -f "$M/other/new"
+}
+
+test_what_is_damaged_on_a_branch_is_not_the_branch() {
+	damaged_branches
+	only_it_fails cat "$M/other/victim"
+	only_it_fails rm "$M/other/victim"
+	only_it_fails mv "$M/other/victim" "$M/other/elsewhere"
+	only_it_fails ls -l "$M/other"
+	only_it_fails ls "$M/bad"
+	only_it_fails cat "$M/bad/x"
+	only_it_fails touch "$M/bad/new"
+	only_it_fails mkdir "$M/bad/sub/new"
+	only_it_fails rmdir "$M/bad"
+	only_it_fails rm -rf "$M/bad"
+	# Of the copies of one directory the other is used.
+	only_it_fails ls "$M/both"
+	same "$(ls "$M/both" 2>/dev/null)" x-b
+	same "$(cat "$M/both/x-b")" b/both/x-b
+	only_it_fails cat "$M/both/x-a"
+	only_it_fails touch "$M/both/x-a"
+	same "$(stat_of failures)" 0
+	same "$(logged failed)" 0
+	umount "$M"
+}
+
+test_what_is_damaged_keeps_no_branch_from_coming_back() {
+	damaged_branches
+	(cd "$M/bad" && exec sleep 300) & # so that it is known
+	local stands=$!
+	at_exit kill "$stands"
+	stat "$M/both" "$M/other/victim" >/dev/null 2>&1 || true
+	shut_down a
+	eio cat "$M/f-a"
+	same "$(state a)" failed
+	remount_damaged
+	same "$(cat "$M/f-a" "$M/both/x-b")" "a/f-a
+b/both/x-b"
+	echo new >"$M/other/new"
+	same "$(stat_of failures)" 1
+	[ "$(logged "is passed over")" -gt 0 ]
+	kill "$stands"
+	wait "$stands" || true
+	umount "$M"
+}
+
+test_a_snapshot_that_is_read_only_is_not_the_branch() {
+	command -v mkfs.btrfs >/dev/null && grep -q btrfs /proc/filesystems || skip "needs Btrfs"
+	make_fs a mkfs.btrfs -q
+	make_fs b mkfs.ext4 -q
+	mkdir -p "$D/a/d" "$M"
+	btrfs -q subvolume create "$D/a/work"
+	echo x >"$D/a/work/f"
+	btrfs -q subvolume snapshot -r "$D/a/work" "$D/a/snapshot"
+	: >"$D/log"
+	union ff
+	fails any "" touch "$M/snapshot/f"
+	fails any "" rm "$M/snapshot/f"
+	fails any "" chmod 700 "$M/snapshot"
+	same "$(state a)" ok
+	touch "$M/d/new"
+	[ -e "$D/a/d/new" ]
+	same "$(logged "turned read-only")" 0
+	umount "$M"
+}
+
+test_a_branch_that_is_only_read_or_full_fails_and_heals_too() {
+	two_branches mkfs.ext4 -q -m 0
+	umount "$M"
+	BRANCHES="$D/a=RO:$D/b" union ff
+	shut_down a
+	eio cat "$M/of-a/y"
+	same "$(state a)" failed
+	remount_a
+	same "$(cat "$M/of-a/y")" a/of-a/y
+	umount "$M"
+	union ff
+	fallocate -l 1G "$D/a/filler" 2>/dev/null || true
+	cat /dev/zero >"$D/a/filler2" 2>/dev/null || true
+	shut_down a
+	eio cat "$M/of-a/y"
+	same "$(state a)" failed
+	remount_a
 	umount "$M"
 }
 
