@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/log.h"
 #include "csi/capability.h"
 #include "csi/csi_error.h"
 #include "csi/node_group.h"
@@ -60,19 +61,26 @@ void csi_state_prune(const struct csi *csi, node_state *state)
 	}
 }
 
-int csi_give_group(struct csi_call *c, const struct volume_record *record,
-		   const Csi__V1__VolumeCapability *cap, const char *staged)
+/* 0 or a negative errno. */
+static int give_group(struct csi_call *c, const struct volume_record *record,
+		      const Csi__V1__VolumeCapability *cap, const char *staged)
 {
 	const struct volume_attachment *a = volume_record_attachment(
 		record, volume_context_node(c->csi->volumes));
 	gid_t group;
-	int r;
 
 	/* Of what a guest has its runtime takes care. */
 	if ((a && a->read_only) || volume_spec_direct(&record->spec) ||
 	    !capability_group(cap, &group))
 		return 0;
-	r = node_group_apply(staged, group, c->csi->cancel_fd, c->err);
+	return node_group_apply(staged, group, c->csi->cancel_fd, c->err);
+}
+
+int csi_give_group(struct csi_call *c, const struct volume_record *record,
+		   const Csi__V1__VolumeCapability *cap, const char *staged)
+{
+	int r = give_group(c, record, cap, staged);
+
 	return r < 0 ? csi_fail_errno(c, r) : 0;
 }
 
@@ -153,9 +161,32 @@ static bool is_final(const char *method, int error)
 	return code != RPC_ABORTED && code != RPC_UNAVAILABLE;
 }
 
+/*
+ * After a final error the volume is staged no more than before. What can't be
+ * taken down is left to NodeUnstageVolume, which finds it by the state.
+ */
+static void undo_stage(struct csi_call *c, bool attached, node_state *state)
+{
+	const struct volume_detach_request request = {.name = c->id.name};
+	struct error why = {0};
+
+	if (!attached && volume_detach(c->csi->volumes, &request, &why) < 0) {
+		log_warning("volume=%s is still attached after it could not be "
+			    "staged: %s",
+			    c->id.name, error_text(&why));
+		return;
+	}
+	node_state_clear_stage(state);
+	/* It stays if it must: unstaging finds nothing then. */
+	(void)node_state_save(c->csi->state_dir, c->id.name, state, NULL);
+}
+
 static int stage(struct csi_call *c, const stage_request *in,
 		 const struct volume_record *record, node_state *state)
 {
+	const struct volume_attachment *a = volume_record_attachment(
+		record, volume_context_node(c->csi->volumes));
+	bool attached = a && a->state != ATTACHMENT_PUBLISHED;
 	bool fresh = !state->stage;
 	int r = check_staged(c, state, in);
 
@@ -171,15 +202,11 @@ static int stage(struct csi_call *c, const stage_request *in,
 	}
 	r = node_repair(c->csi, record, state, true, c->err);
 	if (r == 0)
-		return csi_give_group(c, record, in->volume_capability,
-				      in->staging_target_path);
-	if (fresh && is_final(c->method, r)) {
-		node_state_clear_stage(state);
-		/* It stays if it must: unstaging finds nothing then. */
-		(void)node_state_save(c->csi->state_dir, c->id.name, state,
-				      NULL);
-	}
-	return csi_fail_errno(c, r);
+		r = give_group(c, record, in->volume_capability,
+			       in->staging_target_path);
+	if (r < 0 && fresh && is_final(c->method, r))
+		undo_stage(c, attached, state);
+	return r < 0 ? csi_fail_errno(c, r) : 0;
 }
 
 int csi_node_stage_volume(struct csi_call *c, const void *in_, void *out)

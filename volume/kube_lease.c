@@ -12,10 +12,13 @@
 
 #include "volume/kube_lease_object.h"
 #include "volume/kube_object.h"
+#include "volume/parallel.h"
 
 #define NAME_SIZE 160  /* bytes with NUL, "storagenode-NAME" */
 #define TRIES_MAX 5    /* somebody else takes or gives it back meanwhile */
 #define RENEW_MS  4000 /* for a renewal; two fit in the rest */
+#define AGAIN_MS  1000 /* before one that failed is tried again */
+#define AT_ONCE   16   /* renewals: one that hangs keeps no other waiting */
 
 enum held_state { HELD_TAKING, HELD, HELD_LOST };
 
@@ -25,6 +28,7 @@ struct held {
 	enum held_state state;
 	bool busy;        /* the renewer is asking the server about it */
 	int64_t until_ms; /* of boot_ms(): safe to work until then */
+	int64_t again_ms; /* of boot_ms(): no renewal is tried before */
 	struct json_object *object; /* as last written */
 };
 
@@ -237,6 +241,8 @@ static void renewed(struct held *held, int r, int64_t asked_ms,
 		held->until_ms = asked_ms + KUBE_LEASE_S * 1000;
 	} else if (r == -ESTALE || r == -ENOENT || boot_ms() > held->until_ms) {
 		held->state = HELD_LOST;
+	} else {
+		held->again_ms = boot_ms() + AGAIN_MS;
 	}
 }
 
@@ -272,18 +278,25 @@ static int renew_once(struct kube_leases *leases, const char *path,
 	return r;
 }
 
-/*
- * Called and returns with the lock held; released meanwhile, when @held is
- * busy and stays in the table.
- */
-static void renew_one(struct kube_leases *leases, struct held *held)
+/* Some that are to be renewed, busy and so in the table until they are. */
+struct batch {
+	struct kube_leases *leases;
+	struct held *items[KUBE_LEASES_MAX];
+	size_t count;
+};
+
+static void renew_one(void *batch_, size_t index)
 {
+	struct batch *batch = batch_;
+	struct kube_leases *leases = batch->leases;
+	struct held *held = batch->items[index];
 	struct json_object *object = NULL, *mine = NULL;
 	char path[KUBE_PATH_SIZE];
-	int64_t asked_ms = boot_ms();
+	int64_t asked_ms;
 	int r;
 
-	held->busy = true;
+	(void)pthread_mutex_lock(&leases->lock);
+	asked_ms = boot_ms();
 	lease_path(leases, held->name, path);
 	(void)json_object_deep_copy(held->object, &mine, NULL);
 	(void)pthread_mutex_unlock(&leases->lock);
@@ -292,26 +305,33 @@ static void renew_one(struct kube_leases *leases, struct held *held)
 	renewed(held, r, asked_ms, object);
 	held->busy = false;
 	(void)pthread_cond_broadcast(&leases->changed);
+	(void)pthread_mutex_unlock(&leases->lock);
 }
 
-/* One whose time is two thirds over or less; NULL: none. */
-static struct held *due(struct kube_leases *leases, int64_t *ret_next_ms)
+/* All whose time is a third over or more, and how long until the next is. */
+static void take_due(struct kube_leases *leases, struct batch *ret,
+		     int64_t *ret_next_ms)
 {
 	int64_t lead_ms = (KUBE_LEASE_S - KUBE_LEASE_RENEW_S) * 1000;
 	int64_t now = boot_ms();
 
 	*ret_next_ms = KUBE_LEASE_RENEW_S * 1000;
+	ret->leases = leases;
+	ret->count = 0;
 	for (struct held *held = leases->held; held; held = held->next) {
 		int64_t left_ms = held->until_ms - lead_ms - now;
 
 		if (held->state != HELD)
 			continue;
-		if (left_ms <= 0)
-			return held;
-		if (left_ms < *ret_next_ms)
+		if (left_ms < held->again_ms - now)
+			left_ms = held->again_ms - now;
+		if (left_ms <= 0) {
+			held->busy = true;
+			ret->items[ret->count++] = held;
+		} else if (left_ms < *ret_next_ms) {
 			*ret_next_ms = left_ms;
+		}
 	}
-	return NULL;
 }
 
 static void wait_ms(struct kube_leases *leases, int64_t ms)
@@ -331,27 +351,24 @@ static void wait_ms(struct kube_leases *leases, int64_t ms)
 static void *renew_all(void *context)
 {
 	struct kube_leases *leases = context;
+	struct batch batch;
 	int64_t next_ms;
 
 	(void)pthread_mutex_lock(&leases->lock);
 	while (!leases->ending) {
-		struct held *held = due(leases, &next_ms);
-
 		if (!leases->held) {
 			(void)pthread_cond_wait(&leases->changed,
 						&leases->lock);
 			continue;
 		}
-		if (!held) {
+		take_due(leases, &batch, &next_ms);
+		if (batch.count == 0) {
 			wait_ms(leases, next_ms);
 			continue;
 		}
-		renew_one(leases, held);
-		/* Not at once again when the server does not answer. */
-		if (held->state == HELD &&
-		    held->until_ms - boot_ms() <
-			    (KUBE_LEASE_S - KUBE_LEASE_RENEW_S) * 1000)
-			wait_ms(leases, 1000);
+		(void)pthread_mutex_unlock(&leases->lock);
+		parallel_run(batch.count, AT_ONCE, renew_one, &batch);
+		(void)pthread_mutex_lock(&leases->lock);
 	}
 	(void)pthread_mutex_unlock(&leases->lock);
 	return NULL;

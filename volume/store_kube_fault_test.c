@@ -308,6 +308,32 @@ static void a_lease_that_is_slow_to_be_given_back_keeps_nobody_out(void **state)
 	store_close(store);
 }
 
+/* They are renewed side by side, each as its time comes. */
+static void a_lease_that_cannot_be_renewed_keeps_no_other_from_it(void **state)
+{
+	static const char *const names[] = {"bad-1", "good", "bad-2", "bad-3",
+					    "bad-4"};
+	struct store *store = scene_open();
+	int64_t start_ms;
+
+	(void)state;
+	for (size_t i = 0; i < array_size(names); i++)
+		assert_int_equal(store->ops->lease(store, STORE_KIND_VOLUME,
+						   names[i], "testing", NULL),
+				 0);
+	start_ms = clock_ms();
+	test_server_faults(&scene.server, "PUT bad-1 99 status 500\n"
+					  "PUT bad-[23] 99 slow 9\n"
+					  "PUT bad-4 99 cut\n");
+	scene_wait(test_server_count(&scene.server, "PUT", "split-good") > 0);
+	/* It is due after 5 s, and lost after 15. */
+	assert_true(clock_ms() - start_ms < 11000);
+	assert_int_equal(
+		store->ops->holds(store, STORE_KIND_VOLUME, "good", NULL), 0);
+	test_server_faults(&scene.server, "");
+	store_close(store);
+}
+
 /* Whatever becomes of a request, the process keeps no lease that it lost. */
 static void a_lease_is_not_stuck_after_a_fault(void **state)
 {
@@ -351,6 +377,8 @@ int main(void)
 		SCENE_TEST(
 			a_lease_that_is_slow_to_be_given_back_keeps_nobody_out),
 		SCENE_TEST(a_lease_is_not_stuck_after_a_fault),
+		SCENE_TEST(
+			a_lease_that_cannot_be_renewed_keeps_no_other_from_it),
 		SCENE_TEST(a_server_that_is_down_is_unreachable_and_comes_back),
 	};
 

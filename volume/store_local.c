@@ -273,6 +273,7 @@ static void local_close(struct store *store)
 {
 	struct local *local = local_of(store);
 
+	local_left_done(local);
 	(void)sqlite3_close(local->db);
 	(void)pthread_mutex_destroy(&local->lock);
 	free(local);
@@ -294,6 +295,7 @@ static int local_open(const char *where, struct store **ret, struct error *err)
 		return error_set(err, ENOMEM, "out of memory");
 	local->store.ops = &store_local_ops;
 	(void)pthread_mutex_init(&local->lock, NULL);
+	local_left_init(local);
 	(void)strcpy(local->path, where);
 	local->pid = getpid();
 	r = process_start_time(local->pid, &local->start_ticks);

@@ -20,6 +20,14 @@ struct local {
 	unsigned long long start_ticks;
 	char boot_id[UUID_TEXT_SIZE];
 	char path[PATH_MAX];
+	/* Leases that could not be given back yet; under a lock of their own.
+	 */
+	pthread_mutex_t left_lock;
+	pthread_cond_t left_changed;
+	struct local_left *left;
+	pthread_t giver;
+	bool giving; /* the thread was started */
+	bool closing;
 };
 
 static inline struct local *local_of(struct store *store)
@@ -74,6 +82,9 @@ int local_lease(struct store *store, const char *kind, const char *name,
 int local_holds(struct store *store, const char *kind, const char *name,
 		struct error *err);
 void local_release(struct store *store, const char *kind, const char *name);
+/* Of the leases that could not be given back; before the file is closed. */
+void local_left_init(struct local *local);
+void local_left_done(struct local *local);
 int local_beat(struct store *store, const char *name, struct error *err);
 int local_beat_end(struct store *store, const char *name, struct error *err);
 int local_beats(struct store *store, struct store_beat **ret, size_t *ret_count,

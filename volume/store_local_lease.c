@@ -94,14 +94,13 @@ int local_holds(struct store *store, const char *kind, const char *name,
 	return error_set(err, ESTALE, "the lease on '%s' is not ours", name);
 }
 
-void local_release(struct store *store, const char *kind, const char *name)
+static int release_now(struct local *local, const char *kind, const char *name)
 {
-	struct local *local = local_of(store);
 	sqlite3_stmt *s = NULL;
 	int r = local_begin(local, NULL);
 
 	if (r < 0)
-		return; /* it ends with this process */
+		return r;
 	r = local_prepare(local, &s, NULL,
 			  "DELETE FROM leases WHERE kind = ? AND name = ?"
 			  " AND pid = ? AND start_ticks = ? AND boot_id = ?",
@@ -110,7 +109,123 @@ void local_release(struct store *store, const char *kind, const char *name)
 	if (r == 0)
 		r = local_step(local, s, NULL);
 	(void)sqlite3_finalize(s);
-	(void)local_end(local, r, NULL);
+	return local_end(local, r, NULL);
+}
+
+/* ---- those that could not be given back ---- */
+
+#define GIVE_BACK_MS 500
+
+struct local_left {
+	struct local_left *next;
+	char *kind, *name; /* owned, behind it */
+};
+
+static struct local_left *left_new(const char *kind, const char *name)
+{
+	size_t n = strlen(kind) + 1;
+	struct local_left *left = calloc(1,
+					 sizeof(*left) + n + strlen(name) + 1);
+
+	if (!left)
+		return NULL;
+	left->kind = strcpy((char *)(left + 1), kind);
+	left->name = strcpy(left->kind + n, name);
+	return left;
+}
+
+/* Under left_lock, which is let go meanwhile. True: nothing is left. */
+static bool give_back_once(struct local *local)
+{
+	struct local_left *one = local->left;
+	int r;
+
+	if (!one)
+		return true;
+	local->left = one->next;
+	(void)pthread_mutex_unlock(&local->left_lock);
+	r = release_now(local, one->kind, one->name);
+	(void)pthread_mutex_lock(&local->left_lock);
+	if (r == 0) {
+		free(one);
+		return give_back_once(local);
+	}
+	one->next = local->left;
+	local->left = one;
+	return false;
+}
+
+static void *give_back(void *local_)
+{
+	struct local *local = local_;
+	struct timespec until;
+
+	(void)pthread_mutex_lock(&local->left_lock);
+	while (!local->closing) {
+		if (give_back_once(local)) {
+			(void)pthread_cond_wait(&local->left_changed,
+						&local->left_lock);
+			continue;
+		}
+		(void)clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_nsec += GIVE_BACK_MS * 1000000L;
+		until.tv_sec += until.tv_nsec / 1000000000;
+		until.tv_nsec %= 1000000000;
+		(void)pthread_cond_timedwait(&local->left_changed,
+					     &local->left_lock, &until);
+	}
+	(void)pthread_mutex_unlock(&local->left_lock);
+	return NULL;
+}
+
+void local_left_init(struct local *local)
+{
+	(void)pthread_mutex_init(&local->left_lock, NULL);
+	(void)pthread_cond_init(&local->left_changed, NULL);
+}
+
+void local_left_done(struct local *local)
+{
+	struct local_left *next;
+
+	(void)pthread_mutex_lock(&local->left_lock);
+	local->closing = true;
+	(void)pthread_cond_broadcast(&local->left_changed);
+	(void)pthread_mutex_unlock(&local->left_lock);
+	if (local->giving)
+		(void)pthread_join(local->giver, NULL);
+	/* They end with this process. */
+	for (struct local_left *left = local->left; left; left = next) {
+		next = left->next;
+		free(left);
+	}
+	(void)pthread_cond_destroy(&local->left_changed);
+	(void)pthread_mutex_destroy(&local->left_lock);
+}
+
+/*
+ * As long as this process lives nobody else can have what it does not give
+ * back: it is tried again until that is done. Without memory, or a thread, it
+ * ends with this process.
+ */
+void local_release(struct store *store, const char *kind, const char *name)
+{
+	struct local *local = local_of(store);
+	struct local_left *left;
+
+	if (release_now(local, kind, name) == 0)
+		return;
+	left = left_new(kind, name);
+	if (!left)
+		return;
+	(void)pthread_mutex_lock(&local->left_lock);
+	left->next = local->left;
+	local->left = left;
+	if (!local->giving)
+		local->giving = pthread_create(&local->giver, NULL, give_back,
+					       local) == 0;
+	(void)pthread_cond_broadcast(&local->left_changed);
+	(void)pthread_mutex_unlock(&local->left_lock);
 }
 
 /* ---- heartbeats ---- */

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,6 +110,39 @@ static void an_older_schema_is_brought_up_to_date(void **state)
 	store_close(store);
 }
 
+/* As long as the process lives nobody else could get it. */
+static void a_lease_that_could_not_be_given_back_is_given_back_later(
+	void **state)
+{
+	struct store *store, *other;
+
+	(void)state;
+	assert_int_equal(store_open(path, &store, NULL), 0);
+	assert_int_equal(store_open(path, &other, NULL), 0);
+	assert_int_equal(
+		store->ops->lease(store, "VolumeSplit", "v", "a", NULL), 0);
+	assert_int_equal(
+		store->ops->lease(store, "VolumeSplit", "w", "a", NULL), 0);
+	sql("CREATE TRIGGER full BEFORE DELETE ON leases BEGIN SELECT "
+	    "RAISE(ABORT, 'no room'); END");
+	store->ops->release(store, "VolumeSplit", "v");
+	store->ops->release(store, "VolumeSplit", "w");
+	assert_int_equal(
+		other->ops->lease(other, "VolumeSplit", "v", "b", NULL),
+		-EAGAIN);
+	sql("DROP TRIGGER full");
+	for (int ms = 0;
+	     other->ops->lease(other, "VolumeSplit", "v", "b", NULL) < 0 ||
+	     other->ops->lease(other, "VolumeSplit", "w", "b", NULL) < 0;
+	     ms += 20) {
+		assert_true(ms < 20000);
+		other->ops->release(other, "VolumeSplit", "v");
+		(void)poll(NULL, 0, 20);
+	}
+	store_close(store);
+	store_close(other);
+}
+
 static void a_foreign_database_is_refused(void **state)
 {
 	struct store *store;
@@ -163,6 +197,8 @@ int main(int argc, char **argv)
 		STORE_TEST(its_file_is_for_its_owner_only),
 		STORE_TEST(a_newer_schema_is_refused),
 		STORE_TEST(an_older_schema_is_brought_up_to_date),
+		STORE_TEST(
+			a_lease_that_could_not_be_given_back_is_given_back_later),
 		STORE_TEST(a_foreign_database_is_refused),
 		STORE_TEST(a_file_that_is_no_database_is_left_alone),
 		cmocka_unit_test(

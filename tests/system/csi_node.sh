@@ -497,6 +497,31 @@ test_the_files_of_a_volume_are_its_groups() {
 	nothing_left
 }
 
+test_a_stage_that_fails_after_it_attached_leaves_nothing_attached() {
+	local id
+	cap 1
+	volume half
+	id=$(create 1 half 100)
+	stage 1 half "$id"
+	touch "$(staging 1 half)/fixed"
+	# What nobody may give to a group.
+	chattr +i "$C"/host1/run/volumes/half/branch-0/data/fixed ||
+		skip "no file can be made immutable here"
+	unstage 1 half "$id"
+	CAP+=(volume_capability.mount.volume_mount_group=4711)
+	fails 1 "for the group 4711" stage 1 half "$id"
+	same "$(findmnt -rno TARGET | count "$C/")" 0 "mounts"
+	same "$(losetup -nl -O BACK-FILE | count "$C/")" 0 "loop devices"
+	same "$(on 1 trib volume show half --json | jq -r '.record.status.attachments[].state')" Published
+	# As another pod would have it.
+	cap 1
+	stage 1 half "$id"
+	chattr -i "$C"/host1/run/volumes/half/branch-0/data/fixed
+	unstage 1 half "$id"
+	delete 1 "$id"
+	nothing_left
+}
+
 # The record of a volume for the runtime of guests.
 kata_dir() {
 	echo "$C/host1/kata/kata-containers/shared/direct-volumes/$(
