@@ -17,7 +17,7 @@ TARGET_SCSI := $(patsubst %,target/scsi_%.c,cache command compare copy \
   verify)
 
 TARGET_SERVERS := target/export_object.c target/export_table.c \
-  target/export_use.c target/initiators.c \
+  target/export_use.c target/export_settle.c target/initiators.c \
   target/listener.c target/receiver.c $(TARGET_ISCSI) $(TARGET_NBD) $(TARGET_SCSI) \
   target/socket.c target/target.c
 
@@ -41,6 +41,8 @@ $(eval $(call fuzzer,target/nbd_session_fuzz,target/nbd_session.c \
   target/nbd_handshake.c target/nbd_proto.c base/cursor.c base/error.c))
 $(eval $(call unit_test,target/target_test,target,\
   target/slow_disk_kit.c target/target_test_kit.c))
+$(eval $(call unit_test,target/nbd_resend_test,target,\
+  target/target_test_kit.c))
 $(eval $(call unit_test,target/target_grow_test,target,\
   target/target_test_kit.c))
 $(eval $(call unit_test,target/nbd_pipe_test,target,\

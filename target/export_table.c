@@ -139,6 +139,7 @@ struct export_table *export_table_new(void)
 		return NULL;
 	pthread_mutex_init(&table->lock, NULL);
 	pthread_cond_init(&table->left, NULL);
+	table->round = 1;
 	return table;
 }
 

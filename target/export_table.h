@@ -7,6 +7,7 @@
 #ifndef TARGET_EXPORT_TABLE_H
 #define TARGET_EXPORT_TABLE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -50,6 +51,17 @@ struct export_user {
 	 * thread, with the table's lock held: post a message, do nothing else.
 	 */
 	void (*expel)(struct export_user *user);
+	/*
+	 * Look at what was received, then export_table_answer(). Called with
+	 * the table's lock held, from any thread: post a message, do nothing
+	 * else; not again before the answer. NULL: it is not waited for.
+	 */
+	void (*ask)(struct export_user *user);
+	/*
+	 * export_table_round() when the oldest change of data that is at the
+	 * device was begun; 0: there is none. Kept by the user.
+	 */
+	_Atomic uint64_t oldest;
 	/* Set by the user before entering; NULL: it does not count. */
 	const struct export_stats *stats;
 	/*
@@ -68,6 +80,10 @@ struct export_user {
 	int64_t since_ms;
 	uint64_t id;
 	bool expelled;
+	uint64_t round;     /* it waits for all that was before; 0: not yet */
+	int64_t waits_ms;   /* since */
+	uint64_t caught_up; /* with what was received before this round */
+	bool asked;         /* and has not answered */
 };
 
 struct export_table *export_table_new(void);
@@ -137,6 +153,36 @@ int export_table_enter(struct export_table *table, const char *name,
  * is on the way.
  */
 bool export_table_leave(struct export_table *table, struct export_user *user);
+
+/*
+ * A peer that has lost its connection connects again, sends again what had no
+ * answer, and goes on: what it sent before must not come to the device after
+ * that. So who comes waits for all that other users had received when it
+ * came, whoever they are: for what is at the device until it is done, for the
+ * rest until it is there, or will never be as the peer has hung up. A user
+ * that does not get on with what it received, for a second, is told to hang
+ * up.
+ *
+ * -EAGAIN: ask again in a while. Between the two @user has entered.
+ */
+int export_table_settle(struct export_table *table, struct export_user *user);
+
+/* What begins now is of this round. Any thread. */
+uint64_t export_table_round(const struct export_table *table);
+
+/*
+ * @user was asked.
+ *
+ * @round  export_table_round() before it looked, when all that it had received
+ *         was done or is at the device; 0: ask again
+ *
+ * False: hang up, others have waited for too long.
+ */
+bool export_table_answer(struct export_table *table, struct export_user *user,
+			 uint64_t round);
+/* The message of ask() is on the way. */
+bool export_table_is_asked(struct export_table *table,
+			   const struct export_user *user);
 
 /* Would @peer be let in by export_table_enter(), but for who has to leave? */
 bool export_table_admits(struct export_table *table, const char *name,

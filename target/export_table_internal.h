@@ -54,6 +54,7 @@ struct export_table {
 	struct export_entry *entries; /* the last one named first */
 	unsigned n_over;              /* entries with over > 0 */
 	uint64_t last_id;             /* of a user */
+	_Atomic uint64_t round;       /* export_table_settle(); from 1 */
 };
 
 /* -EINVAL: no export may be called that. */

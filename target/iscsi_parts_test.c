@@ -98,6 +98,18 @@ static int teardown(void **state)
 	"TargetName=" TARGET_ISCSI_PREFIX ":x:1\0"
 
 /* Past what the first large command teaches the server of the device. */
+static void learn(struct fixture *f, struct initiator *c)
+{
+	assert_int_equal(initiator_be_ready(c), 2); /* power on */
+	assert_int_equal(initiator_be_ready(c), 0);
+	initiator_say(c, SCSI_READ_16, INITIATOR_READS | INITIATOR_SIMPLE,
+		      INITIATOR_PART, 0);
+	if (!initiator_get_data(c, f->back, 0, INITIATOR_PART))
+		assert_int_equal(initiator_get_status(c), 0);
+	memset(f->back, 0, sizeof(f->back));
+	slow_disk.operations = slow_disk.largest = 0;
+}
+
 static struct initiator *log_in(struct fixture *f, struct initiator *c,
 				bool digest)
 {
@@ -111,14 +123,7 @@ static struct initiator *log_in(struct fixture *f, struct initiator *c,
 		initiator_login(c, plain, sizeof(plain) - 1,
 				c == &f->client ? 2 : 3);
 	c->digest = digest;
-	assert_int_equal(initiator_be_ready(c), 2); /* power on */
-	assert_int_equal(initiator_be_ready(c), 0);
-	initiator_say(c, SCSI_READ_16, INITIATOR_READS | INITIATOR_SIMPLE,
-		      INITIATOR_PART, 0);
-	if (!initiator_get_data(c, f->back, 0, INITIATOR_PART))
-		assert_int_equal(initiator_get_status(c), 0);
-	memset(f->back, 0, sizeof(f->back));
-	slow_disk.operations = slow_disk.largest = 0;
+	learn(f, c);
 	return c;
 }
 
@@ -459,6 +464,41 @@ static void a_new_epoch_waits_for_the_parts(void **state)
 	fd_close(c->fd);
 }
 
+/* The initiator sends again what had no answer: nothing comes after that. */
+static void who_comes_back_waits_for_what_was_at_the_device(void **state)
+{
+	static const char text[] = LOGIN;
+	const struct linger now = {.l_onoff = 1};
+	struct fixture *f = *state;
+	struct initiator *c = connect_to(f);
+	int half_open[8];
+
+	for (unsigned i = 0; i < 8; i++) {
+		slow_disk.delay_ms = 2 + 7 * i;
+		initiator_say_write(c);
+		initiator_give(c, f->data, 0);
+		if (i % 2)
+			initiator_give(c, f->data, 0);
+		slow_disk_await(1);
+		half_open[i] = dup(c->fd);
+		if (i % 4 == 1)
+			(void)shutdown(c->fd, SHUT_RDWR);
+		if (i % 4 == 2)
+			(void)setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &now,
+					 sizeof(now));
+		if (i % 4 >= 2)
+			fd_close(take_fd(&half_open[i]));
+		fd_close(c->fd);
+		*c = (struct initiator){.fd = client_dial(f->address)};
+		initiator_login(c, text, sizeof(text) - 1, 2);
+		assert_int_equal(slow_disk.in_flight, 0);
+		learn(f, c);
+	}
+	for (unsigned i = 0; i < 8; i++)
+		fd_close(half_open[i]);
+	fd_close(c->fd);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -478,6 +518,7 @@ int main(void)
 		TEST(what_a_unit_owes_is_told_before_a_part_begins),
 		TEST(who_goes_leaves_nothing_behind),
 		TEST(a_new_epoch_waits_for_the_parts),
+		TEST(who_comes_back_waits_for_what_was_at_the_device),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -64,6 +64,8 @@ void nbd_conn_kill(struct nbd_conn *conn)
 	/* Wakes the receive and the send that are in flight. */
 	(void)shutdown(conn->fd, SHUT_RDWR);
 	timer_stop(conn);
+	if (conn->await_running)
+		loop_cancel(conn->loop, &conn->await_timer.op);
 	nbd_conn_forget(conn);
 	ready_drop(conn);
 }
@@ -144,7 +146,7 @@ static void end(struct nbd_conn *conn)
 		return;
 	nbd_conn_leave(conn);
 	if (conn->in.runs || conn->sending || conn->timer_running ||
-	    (conn->expelled && !conn->expel_ran))
+	    nbd_conn_is_called(conn))
 		return;
 	conn_free(conn);
 }
@@ -188,6 +190,7 @@ static struct nbd_conn *conn_new(struct nbd_service *service)
 	conn->batch.run = settle;
 	conn->timer.op.done = timer_done;
 	conn->user.stats = &conn->stats;
+	TAILQ_INIT(&conn->changing);
 	nbd_conn_expel_setup(conn);
 	return conn;
 }

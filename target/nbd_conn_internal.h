@@ -3,6 +3,8 @@
 #ifndef TARGET_NBD_CONN_INTERNAL_H
 #define TARGET_NBD_CONN_INTERNAL_H
 
+#include <sys/queue.h>
+
 #include "target/nbd_conn.h"
 #include "target/nbd_session.h"
 #include "target/receiver.h"
@@ -20,6 +22,9 @@ struct nbd_io {
 	struct op op;
 	struct nbd_conn *conn;
 	struct nbd_io *next; /* free, ready or in the send */
+	/* Changes data, at the device: in conn->changing. */
+	TAILQ_ENTRY(nbd_io) in_changing;
+	uint64_t round; /* export_table_round(); 0: it is not in there */
 	struct nbd_request request;
 	struct iobuf *buf; /* NULL: none */
 	/* A WRITE: bytes received. TRIM and the like: done before @piece. */
@@ -40,6 +45,8 @@ struct nbd_io {
 	uint8_t head[NBD_REPLY_HEAD_MAX];
 };
 
+TAILQ_HEAD(nbd_io_changing, nbd_io);
+
 struct nbd_io_list {
 	struct nbd_io *first, *last;
 };
@@ -48,6 +55,13 @@ enum nbd_conn_phase {
 	NBD_CONN_OPEN,
 	NBD_CONN_DRAINING, /* takes no more requests; sends its replies */
 	NBD_CONN_CLOSING,  /* socket shut; waits for what is in flight */
+};
+
+/* How far it was when others asked. */
+struct nbd_asked {
+	uint64_t round;    /* 0: it was not asked */
+	uint64_t received; /* bytes, ever */
+	uint64_t unread;   /* bytes that the socket had */
 };
 
 /* What keeps the next request, or part of one, from going on. */
@@ -78,9 +92,10 @@ struct nbd_conn {
 	bool slow;                     /* the device, with large requests */
 	struct nbd_conn *waiting_next; /* NBD_STALL_POOL */
 	struct nbd_io *free;
-	unsigned used;       /* of ios[], ever */
-	unsigned active;     /* at the device */
-	size_t buffered;     /* bytes of iobufs */
+	unsigned used;                   /* of ios[], ever */
+	unsigned active;                 /* at the device */
+	struct nbd_io_changing changing; /* of these, the oldest first */
+	size_t buffered;                 /* bytes of iobufs */
 	int64_t progress_ms; /* when the peer last took or sent a byte, while
 			      * a send or a direct receive is in flight */
 
@@ -107,6 +122,13 @@ struct nbd_conn {
 	bool expelled;  /* a message from the table is due... */
 	bool expel_ran; /* ...and has come */
 	struct loop_message expel_message;
+	struct loop_message ask_message; /* export_table_settle() */
+	uint64_t received;               /* bytes, ever */
+	/* Since it was asked for what it has not caught up with. */
+	struct nbd_asked asked_first, asked_last;
+	bool awaits; /* others, to settle */
+	bool await_running;
+	struct loop_timer await_timer;
 	struct blockdev *dev;
 	struct export_stats stats;
 	int64_t now_ns; /* when the requests being parsed were taken up */
@@ -186,6 +208,12 @@ void nbd_conn_leave(struct nbd_conn *conn);
 
 /* On the loop, once. */
 void nbd_conn_expel_setup(struct nbd_conn *conn);
+
+/* A message or timer of its export is still to come. */
+bool nbd_conn_is_called(const struct nbd_conn *conn);
+
+/* NBD_EVENT_WAIT: go on in a while. */
+void nbd_conn_await(struct nbd_conn *conn);
 
 /* ---- nbd_conn_tls.c ---- */
 

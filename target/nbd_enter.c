@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A connection and the export that it asks for. */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 
 #include "base/cleanup.h"
 #include "target/nbd_conn_internal.h"
@@ -34,10 +36,128 @@ static void expel(struct export_user *user)
 	loop_post(conn->loop, &conn->expel_message);
 }
 
+/* ---- others wait for what was received ---- */
+
+/*
+ * As much as this may have been taken from the socket and not been told of
+ * yet, or be waiting to be parsed: who has received so much more has begun all
+ * that was there before.
+ */
+#define UNTOLD_MAX (UINT64_C(4) << 20) /* bytes */
+
+static bool has_hung_up(const struct nbd_conn *conn)
+{
+	struct pollfd fd = {.fd = conn->fd, .events = POLLRDHUP};
+
+	return poll(&fd, 1, 0) > 0 &&
+	       fd.revents & (POLLRDHUP | POLLHUP | POLLERR);
+}
+
+static uint64_t unread(const struct nbd_conn *conn)
+{
+	int n = 0;
+
+	return ioctl(conn->fd, FIONREAD, &n) == 0 && n > 0 ? (uint64_t)n : 0;
+}
+
+/* All that had come when it was asked first is at the device, or done. */
+static bool has_caught_up(const struct nbd_conn *conn,
+			  const struct nbd_asked *last)
+{
+	if (conn->received >=
+	    conn->asked_first.received + conn->asked_first.unread + UNTOLD_MAX)
+		return true;
+	/* Nothing has come since, and there was nothing. */
+	return last->round && conn->received == last->received &&
+	       last->unread == 0 && conn->stall == NBD_STALL_NONE &&
+	       !conn->stalled && !conn->splitting;
+}
+
+/* Returns the round with which it has caught up; 0: ask again. */
+static uint64_t catch_up(struct nbd_conn *conn)
+{
+	const struct nbd_asked last = conn->asked_last;
+	const struct nbd_asked now = {
+		.round = export_table_round(conn->service->table),
+		.received = conn->received,
+		.unread = unread(conn),
+	};
+	uint64_t round;
+
+	if (conn->phase != NBD_CONN_OPEN ||
+	    !nbd_session_transmits(&conn->session))
+		return now.round; /* nothing of it will begin */
+	conn->asked_last = now;
+	if (!conn->asked_first.round) {
+		conn->asked_first = now;
+		return 0;
+	}
+	if (!has_caught_up(conn, &last))
+		return 0;
+	conn->asked_last = (struct nbd_asked){0};
+	round = conn->asked_first.round;
+	conn->asked_first = (struct nbd_asked){0};
+	return round;
+}
+
+static void ask_run(struct loop_message *message)
+{
+	struct nbd_conn *conn = container_of(message, struct nbd_conn,
+					     ask_message);
+	uint64_t round;
+
+	/* What it has not begun never will: the peer sends it again. */
+	if (has_hung_up(conn))
+		nbd_conn_drain(conn, NBD_DRAIN_TIMEOUT_MS);
+	round = catch_up(conn);
+	if (!export_table_answer(conn->service->table, &conn->user, round) &&
+	    conn->phase == NBD_CONN_OPEN)
+		nbd_conn_drop(conn, "it holds up another connection");
+	nbd_conn_touch(conn); /* its end may have waited for this */
+}
+
+/* On another thread. */
+static void ask(struct export_user *user)
+{
+	struct nbd_conn *conn = container_of(user, struct nbd_conn, user);
+
+	loop_post(conn->loop, &conn->ask_message);
+}
+
+/* ---- waiting for others ---- */
+
+#define AWAIT_MS 1 /* until it looks again */
+
+static void await_done(struct op *op, int res)
+{
+	struct loop_timer *timer = container_of(op, struct loop_timer, op);
+	struct nbd_conn *conn = container_of(timer, struct nbd_conn,
+					     await_timer);
+
+	(void)res; /* cancelled: it ends */
+	conn->await_running = conn->awaits = false;
+	nbd_conn_touch(conn);
+}
+
+void nbd_conn_await(struct nbd_conn *conn)
+{
+	conn->awaits = conn->await_running = true;
+	loop_timer_start(conn->loop, &conn->await_timer, AWAIT_MS);
+}
+
+bool nbd_conn_is_called(const struct nbd_conn *conn)
+{
+	return (conn->expelled && !conn->expel_ran) || conn->await_running ||
+	       export_table_is_asked(conn->service->table, &conn->user);
+}
+
 void nbd_conn_expel_setup(struct nbd_conn *conn)
 {
 	conn->user.expel = expel;
 	conn->expel_message.run = expel_run;
+	conn->user.ask = ask;
+	conn->ask_message.run = ask_run;
+	conn->await_timer.op.done = await_done;
 }
 
 static uint16_t device_flags(const struct blockdev *dev, bool read_only)
@@ -99,11 +219,19 @@ static int session_open(void *context, const char *name, bool keep,
 
 	if (conn->expelled)
 		return error_set(err, ESHUTDOWN, "the connection is closing");
-	features_tell(conn);
-	r = export_table_enter(conn->service->table, name, &conn->user, err);
-	if (r < 0)
-		return r;
-	conn->entered = true;
+	if (!conn->entered) {
+		features_tell(conn);
+		r = export_table_enter(conn->service->table, name, &conn->user,
+				       err);
+		if (r < 0)
+			return r;
+		conn->entered = true;
+	}
+	if (keep && !export_read_only(conn->user.export)) {
+		r = export_table_settle(conn->service->table, &conn->user);
+		if (r < 0)
+			return r;
+	}
 	r = export_open(conn->user.export, conn->loop, &conn->dev, err);
 	if (r < 0) {
 		if (log_limit_allow(&conn->service->log_limit, &dropped))

@@ -164,7 +164,7 @@ static int info_reply(struct nbd_session *s,
 
 /* ---- one handler for each option; each returns 0 or -ENOMEM or... ---- */
 
-/* -ESHUTDOWN: close once the output is sent; -EPROTO: drop. */
+/* -ESHUTDOWN: close once the output is sent; -EPROTO: drop; -EAGAIN: wait. */
 typedef int option_handler(struct nbd_session *s, const void *data,
 			   size_t length, struct nbd_event *ret);
 
@@ -180,6 +180,8 @@ static int on_info_or_go(struct nbd_session *s, const void *data, size_t length,
 	if (r < 0)
 		return reply_malformed(s, r);
 	r = export_find(s, &request.name, go, &export, &err);
+	if (r == -EAGAIN)
+		return r;
 	if (r < 0)
 		return reply_no_export(s, r, &err);
 	r = info_reply(s, &request, &export);
@@ -205,7 +207,7 @@ static int on_export_name(struct nbd_session *s, const void *data,
 		return -EPROTO;
 	r = export_find(s, &name, true, &s->export, &err);
 	if (r < 0)
-		return -ESHUTDOWN;
+		return r == -EAGAIN ? r : -ESHUTDOWN;
 	wire.size = be64_make(s->export.size);
 	wire.flags = be16_make(transmission_flags(s, &s->export));
 	r = output_add(&s->out, &wire,
@@ -454,6 +456,10 @@ static size_t option_feed(struct nbd_session *s, const void *data,
 	r = option_find(s)(
 		s, (const uint8_t *)data + sizeof(struct nbd_wire_option),
 		header.length, ret);
+	if (r == -EAGAIN) { /* nothing was taken */
+		ret->type = NBD_EVENT_WAIT;
+		return 0;
+	}
 	if (r == -ESHUTDOWN) {
 		s->state = NBD_SESSION_CLOSED;
 		ret->type = NBD_EVENT_CLOSE;

@@ -36,6 +36,7 @@ struct nbd_io *nbd_io_new(struct nbd_conn *conn, const struct nbd_request *r)
 	io->request = *r;
 	io->buf = NULL;
 	io->failed = false;
+	io->round = 0;
 	io->whole = NULL;
 	io->parts = 0;
 	io->dropped = false;
@@ -159,6 +160,45 @@ static unsigned device_flags(const struct nbd_request *request)
 	return flags;
 }
 
+/* Others can see how old the oldest one is: export_table_settle(). */
+static void changing_tell(struct nbd_conn *conn)
+{
+	const struct nbd_io *oldest = TAILQ_FIRST(&conn->changing);
+
+	atomic_store_explicit(&conn->user.oldest, oldest ? oldest->round : 0,
+			      memory_order_release);
+}
+
+static void change_begin(struct nbd_io *io)
+{
+	struct nbd_conn *conn = io->conn;
+
+	io->round = export_table_round(conn->service->table);
+	TAILQ_INSERT_TAIL(&conn->changing, io, in_changing);
+	if (TAILQ_FIRST(&conn->changing) == io)
+		changing_tell(conn);
+}
+
+static void change_end(struct nbd_io *io)
+{
+	struct nbd_conn *conn = io->conn;
+	const bool oldest = TAILQ_FIRST(&conn->changing) == io;
+
+	if (!io->round)
+		return;
+	TAILQ_REMOVE(&conn->changing, io, in_changing);
+	io->round = 0;
+	if (oldest)
+		changing_tell(conn);
+}
+
+static bool in_pieces(const struct nbd_request *request)
+{
+	return request->type == NBD_CMD_TRIM ||
+	       request->type == NBD_CMD_CACHE ||
+	       request->type == NBD_CMD_WRITE_ZEROES;
+}
+
 /* The next piece of a TRIM, WRITE_ZEROES or CACHE. */
 static void piece_start(struct nbd_io *io)
 {
@@ -184,15 +224,18 @@ static void piece_start(struct nbd_io *io)
 	}
 }
 
-static void piece_done(struct nbd_io *io)
+/* A piece of it is done, and there is another one. */
+static bool piece_next(struct nbd_io *io, int res)
 {
+	if (res < 0 || !in_pieces(&io->request) ||
+	    io->conn->phase == NBD_CONN_CLOSING)
+		return false;
 	io->progress += io->piece;
-	if (io->progress < io->request.length) {
-		io->conn->active++;
-		piece_start(io);
-		return;
-	}
-	nbd_io_accept(io);
+	if (io->progress == io->request.length)
+		return false;
+	io->conn->active++;
+	piece_start(io);
+	return true;
 }
 
 static const char *why(int res)
@@ -222,6 +265,9 @@ static void io_done(struct op *op, int res)
 	struct nbd_conn *conn = io->conn;
 
 	conn->active--;
+	if (piece_next(io, res))
+		return;
+	change_end(io);
 	if (io->device_ns)
 		nbd_parts_measure(io);
 	if (io->whole) {
@@ -240,9 +286,6 @@ static void io_done(struct op *op, int res)
 	switch (io->request.type) {
 	case NBD_CMD_READ: reply_data(io); break;
 	case NBD_CMD_BLOCK_STATUS: reply_status(io, (unsigned)res); break;
-	case NBD_CMD_TRIM:
-	case NBD_CMD_CACHE:
-	case NBD_CMD_WRITE_ZEROES: piece_done(io); break;
 	default: nbd_io_accept(io); break;
 	}
 }
@@ -274,6 +317,7 @@ static void read_start(struct nbd_io *io)
 void nbd_io_write(struct nbd_io *io)
 {
 	device_enter(io);
+	change_begin(io);
 	blockdev_write(io->conn->dev, &io->op, io->buf->data,
 		       (uint32_t)io->request.length, io->request.offset,
 		       device_flags(&io->request));
@@ -352,9 +396,9 @@ bool nbd_io_start(struct nbd_io *io)
 		blockdev_flush(conn->dev, &io->op);
 		break;
 	default: /* the session lets nothing else through */
-		assert(io->request.type == NBD_CMD_TRIM ||
-		       io->request.type == NBD_CMD_CACHE ||
-		       io->request.type == NBD_CMD_WRITE_ZEROES);
+		assert(in_pieces(&io->request));
+		if (io->request.type != NBD_CMD_CACHE)
+			change_begin(io);
 		conn->active++;
 		piece_start(io);
 		break;

@@ -68,6 +68,7 @@ static bool on_event(struct nbd_conn *conn, const struct nbd_event *event,
 {
 	switch (event->type) {
 	case NBD_EVENT_MORE: return consumed > 0;
+	case NBD_EVENT_WAIT: nbd_conn_await(conn); return false;
 	case NBD_EVENT_TLS: on_starttls(conn); return false;
 	case NBD_EVENT_START: nbd_conn_begin(conn); return true;
 	case NBD_EVENT_REQUEST:
@@ -174,6 +175,7 @@ static void receive(struct nbd_conn *conn)
 static bool may_receive(const struct nbd_conn *conn)
 {
 	return conn->phase == NBD_CONN_OPEN && conn->stall == NBD_STALL_NONE &&
+	       !conn->awaits &&
 	       !(conn->session.out.length > 0 &&
 		 !nbd_session_transmits(&conn->session));
 }
@@ -181,7 +183,7 @@ static bool may_receive(const struct nbd_conn *conn)
 void nbd_conn_go_on(struct nbd_conn *conn)
 {
 	if (receiver_waits(&conn->in) || conn->phase != NBD_CONN_OPEN ||
-	    !unstall(conn))
+	    conn->awaits || !unstall(conn))
 		return;
 	conn->now_ns = clock_ns(); /* once for all that came together */
 	do {
@@ -238,6 +240,7 @@ static void receive_came(struct receiver *receiver, uint32_t n)
 {
 	struct nbd_conn *conn = container_of(receiver, struct nbd_conn, in);
 
+	conn->received += n;
 	if (n > 0 && receiver->streamed)
 		conn->progress_ms = clock_ms();
 	if (n > 0 && conn->tls)

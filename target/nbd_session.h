@@ -60,6 +60,7 @@ struct nbd_session_ops {
 	 *
 	 * -ENOENT: no such export; -EACCES: it may not be had, @err says
 	 * why to the peer; -ENOKEY: not without TLS; -ESHUTDOWN: try again;
+	 * -EAGAIN (@keep only): it can be had in a while, NBD_EVENT_WAIT;
 	 * anything else: it can't be opened now.
 	 */
 	int (*open)(void *context, const char *name, bool keep,
@@ -113,6 +114,7 @@ struct nbd_session {
 
 enum nbd_event_type {
 	NBD_EVENT_MORE,    /* needs more bytes; or send @out, then go on */
+	NBD_EVENT_WAIT,    /* feed the same again in a while */
 	NBD_EVENT_TLS,     /* TLS begins, once @out is sent; nothing may be
 			    * behind what was consumed */
 	NBD_EVENT_START,   /* transmission begins, once @out is sent */
