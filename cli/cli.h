@@ -81,7 +81,7 @@ struct cli_options {
 	struct option_list node_label;
 
 	bool read_only;
-	bool force;
+	bool force, lost;
 	bool watch;
 	bool stop;
 };

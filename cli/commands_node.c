@@ -28,6 +28,11 @@ static const struct option_row node_add_rows[] = {
 	TLS_ROWS,
 };
 
+static const struct option_row node_remove_rows[] = {
+	ROW("lost", 0, OPTION_FLAG, lost, NULL,
+	    "although volumes have extents there: it is lost for good"),
+};
+
 static const struct option_row node_register_rows[] = {
 	ROW("keep", 'k', OPTION_FLAG, keep, NULL,
 	    "go on: heartbeats, and what it has, until stopped"),
@@ -104,6 +109,10 @@ static const struct command commands[] = {
 	 .max_arguments = 1,
 	 .kinds = {ARGUMENT_NODE},
 	 .summary = "forget a node that holds nothing of a volume",
+	 .text = "--lost: one that will not come back. What it had counts as "
+		 "gone: volumes that had some of\nit there can be deleted "
+		 "then, but not mounted.",
+	 ROWS(node_remove_rows),
 	 .needs_volumes = true,
 	 .run = node_remove_run},
 	{.words = "pool create",

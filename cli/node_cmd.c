@@ -91,7 +91,8 @@ int node_add_run(struct cli *cli, struct error *err)
 
 int node_remove_run(struct cli *cli, struct error *err)
 {
-	int r = volume_node_remove(cli->volumes, cli_argument(cli, 0), err);
+	int r = volume_node_remove(cli->volumes, cli_argument(cli, 0),
+				   cli->options.lost, err);
 
 	if (r == 0)
 		cli_say(cli, "node %s removed", cli_argument(cli, 0));

@@ -67,27 +67,32 @@ static int take_existing(struct csi_call *c,
 	return 0;
 }
 
-/* Of a new one: what is asked for, and at least what its source has. */
+/*
+ * Of a new one: what is asked for, made a volume's size as that of its source
+ * was, so that whatever made the source is enough for a copy of it.
+ */
 static int new_capacity(struct csi_call *c,
 			const Csi__V1__CreateVolumeRequest *in,
 			const struct volume_spec *from, struct request *request)
 {
 	Csi__V1__CapacityRange range = CSI__V1__CAPACITY_RANGE__INIT;
+	uint64_t *capacity = &request->spec.capacity;
 
 	if (in->capacity_range)
 		range = *in->capacity_range;
 	if (from && range.required_bytes == 0)
 		range.required_bytes = (int64_t)from->capacity;
-	if (from && (uint64_t)range.required_bytes < from->capacity)
+	else if (from && (uint64_t)range.required_bytes < request_minimum(from))
+		range.required_bytes = (int64_t)request_minimum(from);
+	if (request_capacity(&range, &request->spec, capacity, c->err) < 0)
+		return csi_fail_errno(c, -ERANGE);
+	if (from && *capacity < from->capacity)
 		return csi_fail(c, RPC_OUT_OF_RANGE,
-				"%lld bytes are asked for, and the source has "
+				"%llu bytes are asked for, and the source has "
 				"%llu",
-				(long long)range.required_bytes,
+				(unsigned long long)*capacity,
 				(unsigned long long)from->capacity);
-	return request_capacity(&range, &request->spec, &request->spec.capacity,
-				c->err) < 0
-		       ? csi_fail_errno(c, -ERANGE)
-		       : 0;
+	return 0;
 }
 
 static int choose_capacity(struct csi_call *c,

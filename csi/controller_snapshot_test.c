@@ -287,6 +287,34 @@ static void a_volume_has_the_content_of_its_source(void **state)
 	free(clone);
 }
 
+/* Which was rounded up, or made as large as the smallest. */
+static void what_made_the_source_is_enough_for_a_copy(void **state)
+{
+	static const struct {
+		uint64_t asked, made;
+	} sizes[] = {{100000000, 100003840}, {10 * MIB, 64 * MIB}};
+	struct test *t = *state;
+
+	for (size_t i = 0; i < array_size(sizes); i++) {
+		char name[3][8];
+		auto_free char *volume = NULL, *id = NULL;
+		struct create c = {0};
+		struct from f;
+
+		for (int k = 0; k < 3; k++)
+			(void)snprintf(name[k], sizeof(name[k]), "%c%zu",
+				       "vrc"[k], i);
+		create_init(&c, name[0], sizes[i].asked);
+		volume = created(t, &c, sizes[i].made);
+		id = cut(t, volume, name[0]);
+		from_init(&f, name[1], id, NULL, sizes[i].asked);
+		free(created(t, &f.c, sizes[i].made));
+		from_init(&f, name[2], NULL, volume, sizes[i].asked);
+		free(created(t, &f.c, sizes[i].made));
+		free(created(t, &f.c, sizes[i].made));
+	}
+}
+
 static void a_source_that_does_not_fit_is_refused(void **state)
 {
 	struct test *t = *state;
@@ -338,6 +366,7 @@ int main(void)
 		TEST(lists_by_pages_and_by_filters),
 		TEST(one_that_is_being_copied_is_not_ready),
 		TEST(a_volume_has_the_content_of_its_source),
+		TEST(what_made_the_source_is_enough_for_a_copy),
 		TEST(a_source_that_does_not_fit_is_refused),
 	};
 

@@ -394,18 +394,78 @@ static int keeper_gone(struct volume_context *ctx, const char *name,
 	return r;
 }
 
-int volume_node_remove(struct volume_context *ctx, const char *name,
-		       struct error *err)
+/* What it had is given up: nobody may be at work there, or it can come back. */
+static int check_lost(struct volume_context *ctx, const char *name,
+		      struct error *err)
+{
+	struct node_state state = {0};
+	struct node_record node = {0};
+	struct node_client *client = NULL;
+	int r = context_node_load(ctx, name, &node, err);
+	bool none = r == 0 && !node.control_address[0];
+
+	if (r == 0 && !none)
+		r = context_client_of(ctx, &node, &client, err);
+	node_record_done(&node);
+	if (r < 0 || none)
+		return r;
+	r = node_client_get(client, &state, NULL);
+	free(state.pools);
+	/* Whoever answers by another name has taken its place. */
+	if (r == 0)
+		return error_set(err, EBUSY,
+				 "node '%s' answers: it is not lost", name);
+	return 0;
+}
+
+/* Attached there no more; the next epoch fences whoever is there after all. */
+static int forget_attachment(struct volume_context *ctx, const char *volume,
+			     const char *node, struct error *err)
+{
+	struct volume_attachment *a = NULL;
+	struct operation op;
+	int r = operation_begin(&op, ctx, volume, "forgetting a node of volume",
+				err);
+
+	if (r < 0)
+		return r;
+	if (op.record)
+		a = volume_record_attachment(op.record, node);
+	if (a && a->state != ATTACHMENT_PUBLISHED) {
+		operation_unattach(&op, a);
+		r = operation_save(&op, err);
+	}
+	operation_end(&op);
+	return r;
+}
+
+static int forget_attachments(struct volume_context *ctx, const char *node,
+			      struct error *err)
+{
+	struct volume_record **records = NULL;
+	size_t n = 0;
+	int r = volume_list(ctx, &records, &n, NULL, err);
+
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		const struct volume_attachment *a = volume_record_attachment(
+			records[i], node);
+
+		if (a && a->state != ATTACHMENT_PUBLISHED)
+			r = forget_attachment(ctx, records[i]->name, node, err);
+	}
+	volume_records_free(records, n);
+	return r;
+}
+
+/* -EBUSY when a volume or a snapshot needs it. */
+static int check_not_needed(struct volume_context *ctx, const char *name,
+			    struct error *err)
 {
 	struct volume_record **records = NULL;
 	char problem[RECORD_TEXT_SIZE] = "";
 	size_t n = 0;
-	int r = name_check("node", name, err);
+	int r = volume_list(ctx, &records, &n, problem, err);
 
-	if (r == 0)
-		r = keeper_gone(ctx, name, err);
-	if (r == 0)
-		r = volume_list(ctx, &records, &n, problem, err);
 	if (r < 0)
 		return r;
 	if (problem[0])
@@ -415,8 +475,21 @@ int volume_node_remove(struct volume_context *ctx, const char *name,
 	for (size_t i = 0; r == 0 && i < n; i++)
 		r = node_unused(records[i], name, err);
 	volume_records_free(records, n);
+	return r < 0 ? r : no_snapshots(ctx, name, err);
+}
+
+int volume_node_remove(struct volume_context *ctx, const char *name, bool lost,
+		       struct error *err)
+{
+	int r = name_check("node", name, err);
+
 	if (r == 0)
-		r = no_snapshots(ctx, name, err);
+		r = keeper_gone(ctx, name, err);
+	if (r == 0)
+		r = lost ? check_lost(ctx, name, err)
+			 : check_not_needed(ctx, name, err);
+	if (r == 0 && lost)
+		r = forget_attachments(ctx, name, err);
 	if (r < 0)
 		return r;
 	r = ctx->store->ops->remove(ctx->store, STORE_KIND_NODE, name, NULL,

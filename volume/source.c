@@ -54,7 +54,11 @@ static int spec_take(struct volume_spec *spec, const struct volume_spec *from,
 	}
 	if (spec->capacity == 0)
 		spec->capacity = from->capacity;
-	if (spec->capacity < from->capacity)
+	/* As the source's was: what was asked for then may be asked for again.
+	 */
+	if (size_round_up(spec->capacity, RECORD_SIZE_UNIT, &spec->capacity) <
+		    0 ||
+	    spec->capacity < from->capacity)
 		return error_set(
 			err, ERANGE, "%s is smaller than %s '%s', which has %s",
 			size_format(text[0], spec->capacity), word_of(source),

@@ -115,8 +115,12 @@ int volume_node_limit(struct volume_context *ctx, const char *name,
 /*
  * -EBUSY while a volume or a snapshot has an extent there, or a volume is
  * attached there.
+ *
+ * @lost  it will not come back: what is there counts as gone, so that the
+ *        volumes and snapshots that had some of it there can be deleted.
+ *        -EBUSY then: it answers
  */
-int volume_node_remove(struct volume_context *ctx, const char *name,
+int volume_node_remove(struct volume_context *ctx, const char *name, bool lost,
 		       struct error *err);
 /* One of them, asked now. An unreachable one is no error. */
 int volume_node_get(struct volume_context *ctx, const char *name,

@@ -360,4 +360,28 @@ test_extents_that_are_elsewhere_are_found_and_looked_for_there() {
 	nothing_left
 }
 
+test_a_node_that_is_lost_for_good_keeps_no_volume() {
+	volume gone
+	v 1 create name=gone size=1200MiB min=3
+	attach 3 gone
+	fails any "it is not lost" on 1 trib node remove --lost host3
+	blockd_signal 3 KILL
+	umount -l "$C/host3/mnt/gone"
+	fails any "delete the volume first" on 1 trib node remove host3
+	fails 1 "is attached on node 'host3'" v 1 delete name=gone
+	on 1 trib node remove --lost host3 --quiet
+	same "$(status gone | grep -c attachments=0)" 1
+	fails 1 "ENOENT" attach 1 gone
+	v 1 delete name=gone
+	# The rest of this machine, and the node anew.
+	_blockd_spawn 3
+	on 1 trib node add host3 --control "unix:$C/host3/run/blockd.sock" --data 10.77.0.3:10809 --quiet
+	eventually 30 on 1 trib pool list host3
+	v 3 detach name=gone force=1
+	local left
+	left=$(on 1 trib volume orphans --json | jq -r '.[].name')
+	on 1 trib extent delete --force "host3/$left" --quiet
+	nothing_left
+}
+
 run_tests "$@"
