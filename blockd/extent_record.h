@@ -28,7 +28,7 @@
  *	export-lun=NUMBER            target that was named
  *	export-account=NAME          only when one was
  *	export-block-size=512|4096   only when it was asked for
- *	export-grant=TEXT            who the epoch was granted to; only when told
+ *	export-grant=TEXT            who has the epoch; only when told
  *	crc32c=XXXXXXXX
  *
  * A record of an extent that has nothing of the newer keys is written as it
