@@ -260,6 +260,34 @@ static int listen_all(struct daemon *d, struct error *err)
 	return 0;
 }
 
+/* Those that are used from now on; files may be others when they end. */
+static void note_certs(struct daemon *d)
+{
+	const struct config *c = d->config;
+	const struct {
+		const char *file;
+		enum rpc_cert_kind kind;
+	} files[SERVICE_CERTS] = {
+		{c->tls_cert, RPC_CERT_CHAIN},
+		{c->tls_ca, RPC_CERT_CA},
+		{c->nbd_tls_cert, RPC_CERT_CHAIN},
+		{c->nbd_tls_ca, RPC_CERT_CA},
+	};
+	char text[ERROR_TEXT_MAX];
+
+	for (size_t i = 0; i < SERVICE_CERTS; i++) {
+		struct rpc_cert *cert = &d->service.certs[d->service.n_certs];
+
+		/* One that cannot be read is refused where it is used. */
+		if (!files[i].file ||
+		    rpc_cert_read(files[i].file, files[i].kind, cert, NULL) < 0)
+			continue;
+		d->service.n_certs++;
+		if (rpc_cert_warns(cert, (int64_t)time(NULL), text))
+			log_warning("%s", text);
+	}
+}
+
 static int start_control(struct daemon *d, struct error *err)
 {
 	const struct config *config = d->config;
@@ -287,6 +315,7 @@ static int start_control(struct daemon *d, struct error *err)
 	d->service.n_iscsi_addresses = d->n_iscsi_addresses;
 	d->service.node = d->node;
 	d->service.exports = d->exports;
+	note_certs(d);
 	r = boot_id_read(d->service.boot_id);
 	if (r < 0)
 		return error_set(err, -r, "read the boot id: %s", strerror(-r));

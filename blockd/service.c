@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -18,6 +19,7 @@ static int get_node(struct rpc_call *call, const ProtobufCMessage *in,
 {
 	const struct service *service = rpc_context(call);
 	Tributary__V1__Node *node = (Tributary__V1__Node *)out;
+	char text[ERROR_TEXT_MAX];
 	int r = service_list_pools(call, NULL, &node->pools, &node->n_pools,
 				   err);
 
@@ -34,6 +36,12 @@ static int get_node(struct rpc_call *call, const ProtobufCMessage *in,
 	for (size_t i = 0; i < service->n_nbd_addresses; i++)
 		node->nbd_addresses[i] = rpc_strdup(call,
 						    service->nbd_addresses[i]);
+	node->warnings = rpc_alloc(call, (SERVICE_CERTS + 1) * sizeof(char *));
+	for (size_t i = 0; i < service->n_certs; i++)
+		if (rpc_cert_warns(&service->certs[i], (int64_t)time(NULL),
+				   text))
+			node->warnings[node->n_warnings++] = rpc_strdup(call,
+									text);
 	return 0;
 }
 

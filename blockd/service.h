@@ -12,7 +12,9 @@
 #include "base/ident.h"
 #include "blockd/exports.h"
 #include "blockd/node.h"
-#include "rpc/rpc.h"
+#include "rpc/rpc_cert.h"
+
+#define SERVICE_CERTS 4 /* certificate and CA, of control and of NBD */
 
 struct service {
 	const char *name; /* of the node */
@@ -24,6 +26,8 @@ struct service {
 	size_t n_iscsi_addresses;
 	struct node *node;
 	struct exports *exports;
+	struct rpc_cert certs[SERVICE_CERTS]; /* as they were at the start */
+	size_t n_certs;
 };
 
 /* The table for struct rpc_server_options; its context is a struct service. */

@@ -90,6 +90,7 @@ struct json_object *json_node(const struct node_state *node)
 		json_put_text(object, "ready",
 			      node_ready_name(node->record.report->ready));
 	json_put_text(object, "problem", node->problem);
+	json_put_text(object, "warning", node->warning);
 	json_put_text(object, "version", node->version);
 	json_put_text(object, "bootID", node->boot_id);
 	json_put_number(object, "uptimeSeconds", node->uptime_s);

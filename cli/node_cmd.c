@@ -72,6 +72,7 @@ int node_fill(const struct cli *cli, const char *name, const char *control,
 int node_add_run(struct cli *cli, struct error *err)
 {
 	struct node_record node = {0};
+	char trouble[ERROR_TEXT_MAX] = "";
 	int r;
 
 	if (!cli->options.control != !cli->options.data)
@@ -82,10 +83,12 @@ int node_add_run(struct cli *cli, struct error *err)
 	r = node_fill(cli, cli_argument(cli, 0), cli->options.control,
 		      &cli->options.label, &node, err);
 	if (r == 0)
-		r = volume_node_add(cli->volumes, &node, err);
+		r = volume_node_add(cli->volumes, &node, trouble, err);
 	node_record_done(&node);
 	if (r == 0)
 		cli_say(cli, "node %s added", cli_argument(cli, 0));
+	if (r == 0 && trouble[0])
+		(void)fprintf(stderr, "trib node add: warning: %s\n", trouble);
 	return r;
 }
 
@@ -226,6 +229,8 @@ static void node_print(const struct node_state *node)
 			     node->record.labels.items[i].key,
 			     node->record.labels.items[i].value);
 	heartbeat_print(node);
+	if (node->warning[0])
+		(void)printf("warning   %s\n", node->warning);
 	if (!node->reachable) {
 		(void)printf("state     no answer: %s\n", node->problem);
 		return;

@@ -162,11 +162,16 @@ static void volumes_print(const struct overview *all, FILE *out)
 
 static void problems_print(const struct overview *all, FILE *out)
 {
-	for (size_t i = 0; i < all->n_nodes; i++)
-		if (!all->nodes[i].reachable)
-			(void)fprintf(out, "node %s: %s\n",
-				      all->nodes[i].record.name,
-				      all->nodes[i].problem);
+	for (size_t i = 0; i < all->n_nodes; i++) {
+		const struct node_state *node = &all->nodes[i];
+
+		if (!node->reachable)
+			(void)fprintf(out, "node %s: %s\n", node->record.name,
+				      node->problem);
+		if (node->warning[0])
+			(void)fprintf(out, "node %s: %s\n", node->record.name,
+				      node->warning);
+	}
 	for (size_t i = 0; i < all->n_records; i++) {
 		const struct volume_status *status = all->volumes[i];
 

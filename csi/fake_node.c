@@ -366,7 +366,7 @@ void fake_node_start(struct fake_node *node, const char *dir, const char *name,
 	(void)snprintf(record.name, sizeof(record.name), "%s", name);
 	(void)snprintf(record.control_address, sizeof(record.control_address),
 		       "%s", node->address);
-	r = volume_node_add(volumes, &record, NULL);
+	r = volume_node_add(volumes, &record, NULL, NULL);
 	assert(r == 0);
 	(void)r;
 }

@@ -5,10 +5,12 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "rpc/rpc_cert.h"
 #include "rpc/rpc_internal.h"
 
 #define ANSWER_MAX      (16 << 20)            /* bytes of one message */
@@ -25,6 +27,8 @@
 struct rpc_client {
 	grpc_channel *channel;
 	char name[RPC_TARGET_MAX]; /* the address, for people */
+	struct rpc_address address;
+	struct rpc_tls tls; /* owned members, to say why not; NULL: no TLS */
 };
 
 /* ---- one exchange with the server ---- */
@@ -200,6 +204,13 @@ static bool connected(struct rpc_client *client)
 	       GRPC_CHANNEL_READY;
 }
 
+/* And memory to know of it. */
+static bool has_tls(const struct rpc_client *client)
+{
+	return client->tls.ca_file && client->tls.cert_file &&
+	       client->tls.key_file;
+}
+
 /* The status as our errors: a negative errno, or 0 for OK. */
 static int exchange_result(struct exchange *x, int timeout_ms,
 			   struct error *err)
@@ -214,7 +225,10 @@ static int exchange_result(struct exchange *x, int timeout_ms,
 		return error_set(err, error, "%s", text);
 	if (x->status == GRPC_STATUS_DEADLINE_EXCEEDED && !x->answered &&
 	    !connected(x->client)) {
-		connection_reason(x->client, text);
+		if (!has_tls(x->client) ||
+		    !rpc_cert_why_not(&x->client->address, &x->client->tls,
+				      text))
+			connection_reason(x->client, text);
 		return error_set(err, EHOSTUNREACH,
 				 "no connection to '%s' within %d ms: %s",
 				 x->client->name, timeout_ms, text);
@@ -490,6 +504,13 @@ int rpc_client_new(const char *address, const struct rpc_tls *tls,
 		return r;
 	client = gpr_zalloc(sizeof(*client));
 	rpc_address_format(client->name, &a);
+	client->address = a;
+	if (!a.is_unix && tls)
+		client->tls = (struct rpc_tls){
+			.ca_file = strdup(tls->ca_file),
+			.cert_file = strdup(tls->cert_file),
+			.key_file = strdup(tls->key_file),
+		};
 	client->channel = channel_create(&a, server_name, creds);
 	grpc_channel_credentials_release(creds);
 	*ret = client;
@@ -501,5 +522,8 @@ void rpc_client_free(struct rpc_client *client)
 	if (!client)
 		return;
 	grpc_channel_destroy(client->channel);
+	free((void *)client->tls.ca_file);
+	free((void *)client->tls.cert_file);
+	free((void *)client->tls.key_file);
 	gpr_free(client);
 }

@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/file.h"
 #include "base/process.h"
+#include "rpc/rpc_cert.h"
 #include "rpc/rpc_test_kit.h"
 
 #define NOBODY 65534 /* a user and group without anything */
@@ -19,7 +25,7 @@ struct pki {
 };
 
 static char pki_dir[] = "/tmp/rpc-pki-XXXXXX";
-static struct pki server_pki, client_pki, stranger_pki, named_pki;
+static struct pki server_pki, client_pki, stranger_pki, named_pki, old_pki;
 
 static const char *in_dir(char *buf, const char *name, const char *suffix)
 {
@@ -49,21 +55,28 @@ static void make_ca(const char *name)
 		pki_dir, name, name, name);
 }
 
-static void make_cert(struct pki *pki, const char *ca, const char *name,
-		      const char *san)
+/* @days may be less than 0: it was valid until then. */
+static void make_cert_for(struct pki *pki, const char *ca, const char *name,
+			  const char *san, int days)
 {
 	openssl("cd %s; openssl req -newkey ec -pkeyopt "
 		"ec_paramgen_curve:P-256 -nodes -subj /CN=%s "
 		"-addext subjectAltName=%s -keyout %s.key -out %s.csr; "
 		"openssl x509 -req -in %s.csr -CA %s.pem -CAkey %s.key "
-		"-CAcreateserial -days 1 -copy_extensions copy -out %s.pem; "
+		"-CAcreateserial -days %d -copy_extensions copy -out %s.pem; "
 		"chmod 600 %s.key",
-		pki_dir, name, san, name, name, name, ca, ca, name, name);
+		pki_dir, name, san, name, name, name, ca, ca, days, name, name);
 	pki->tls = (struct rpc_tls){
 		.ca_file = in_dir(pki->ca, ca, ".pem"),
 		.cert_file = in_dir(pki->cert, name, ".pem"),
 		.key_file = in_dir(pki->key, name, ".key"),
 	};
+}
+
+static void make_cert(struct pki *pki, const char *ca, const char *name,
+		      const char *san)
+{
+	make_cert_for(pki, ca, name, san, 1);
 }
 
 static int make_pki(void **state)
@@ -76,6 +89,7 @@ static int make_pki(void **state)
 	make_cert(&client_pki, "ours", "client-1", "DNS:client-1");
 	make_cert(&named_pki, "ours", "node-b", "DNS:node-b.example");
 	make_cert(&stranger_pki, "others", "stranger", "IP:127.0.0.1");
+	make_cert_for(&old_pki, "ours", "old", "IP:127.0.0.1", -1);
 	return 0;
 }
 
@@ -165,7 +179,8 @@ static void refuses_a_client_of_another_authority(void **state)
 	tls.ca_file = server_pki.tls.ca_file;
 	serve(kit, &server_pki.tls);
 	dial(kit, &tls, NULL);
-	assert_true(kit_unreachable(kit, ""));
+	assert_true(kit_unreachable(kit, "it refuses our certificate '"));
+	assert_non_null(strstr(kit->err.msg, tls.cert_file));
 	assert_int_equal(atomic_load(&kit->seen.calls), 0);
 }
 
@@ -175,8 +190,96 @@ static void refuses_a_server_of_another_authority(void **state)
 
 	serve(kit, &stranger_pki.tls);
 	dial(kit, &client_pki.tls, NULL);
-	assert_true(kit_unreachable(kit, ""));
+	assert_true(kit_unreachable(
+		kit, "its certificate, by 'CN=others', is of no CA in"));
+	assert_non_null(strstr(kit->err.msg, client_pki.tls.ca_file));
 	assert_int_equal(atomic_load(&kit->seen.calls), 0);
+}
+
+static void says_whose_certificate_expired(void **state)
+{
+	struct kit *kit = *state;
+
+	serve(kit, &server_pki.tls);
+	dial(kit, &old_pki.tls, NULL);
+	assert_true(kit_unreachable(kit, "our certificate '"));
+	assert_non_null(strstr(kit->err.msg, "/old.pem' expired on "));
+	rpc_client_free(kit->client);
+	kit_stop(kit);
+	serve(kit, &old_pki.tls);
+	dial(kit, &client_pki.tls, NULL);
+	assert_true(kit_unreachable(kit, "its certificate expired on "));
+}
+
+/* One says nothing to who comes, one speaks HTTP/2 without it. */
+static void says_that_no_tls_is_spoken(void **state)
+{
+	struct kit *kit = *state;
+	struct sockaddr_in address = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	socklen_t length = sizeof(address);
+	auto_close int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, length), 0);
+	assert_int_equal(listen(fd, 64), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &length),
+			 0);
+	(void)snprintf(kit->address, sizeof(kit->address), "tcp:127.0.0.1:%d",
+		       ntohs(address.sin_port));
+	dial(kit, &client_pki.tls, NULL);
+	assert_true(kit_unreachable(kit, "does not speak TLS: it says "
+					 "nothing"));
+	rpc_client_free(kit->client);
+	kit->options.allow_plain_tcp = true;
+	serve(kit, NULL);
+	dial(kit, &client_pki.tls, NULL);
+	assert_true(kit_unreachable(kit, "does not speak TLS: "));
+}
+
+static void says_when_a_certificate_ends(void **state)
+{
+	const struct rpc_cert cert = {"/c.pem", 1000, 100 * 86400};
+	const int64_t end_s = cert.end_s;
+	char text[ERROR_TEXT_MAX];
+
+	(void)state;
+	assert_false(rpc_cert_warns(&cert, 1000, text));
+	assert_false(rpc_cert_warns(&cert, end_s - RPC_CERT_SOON_S - 1, text));
+	assert_true(rpc_cert_warns(&cert, end_s - RPC_CERT_SOON_S, text));
+	assert_string_equal(text, "certificate '/c.pem' ends in 30 days, on "
+				  "1970-04-11 00:00 UTC");
+	assert_true(rpc_cert_warns(&cert, end_s - 86400, text));
+	assert_non_null(strstr(text, "ends in 1 day, on"));
+	assert_true(rpc_cert_warns(&cert, end_s, text));
+	assert_string_equal(text, "certificate '/c.pem' expired on "
+				  "1970-04-11 00:00 UTC");
+	assert_true(rpc_cert_warns(&cert, 999, text));
+	assert_non_null(strstr(text, "is not valid before 1970-01-01 00:16"));
+	assert_true(rpc_cert_warns_of(&old_pki.tls, (int64_t)time(NULL), text));
+	assert_non_null(strstr(text, "/old.pem' expired on "));
+	assert_false(rpc_cert_warns_of(NULL, 0, text));
+}
+
+/* Of a chain the first to end counts, of authorities the last. */
+static void of_several_certificates_the_right_one_counts(void **state)
+{
+	struct rpc_cert chain, any, old, ca;
+	char both[128];
+
+	(void)state;
+	openssl("cd %s; cat ours.pem old.pem >both.pem", pki_dir);
+	in_dir(both, "both", ".pem");
+	assert_int_equal(rpc_cert_read(both, RPC_CERT_CHAIN, &chain, NULL), 0);
+	assert_int_equal(rpc_cert_read(both, RPC_CERT_CA, &any, NULL), 0);
+	assert_int_equal(
+		rpc_cert_read(old_pki.cert, RPC_CERT_CHAIN, &old, NULL), 0);
+	assert_int_equal(rpc_cert_read(old_pki.ca, RPC_CERT_CA, &ca, NULL), 0);
+	assert_int_equal(chain.end_s, old.end_s);
+	assert_int_equal(any.end_s, ca.end_s);
+	assert_int_equal(rpc_cert_read(old_pki.key, RPC_CERT_CHAIN, &old, NULL),
+			 -EINVAL);
 }
 
 /*
@@ -402,6 +505,10 @@ int main(void)
 		T(refuses_a_server_of_another_name),
 		T(refuses_a_client_of_another_authority),
 		T(refuses_a_server_of_another_authority),
+		T(says_whose_certificate_expired),
+		T(says_that_no_tls_is_spoken),
+		T(says_when_a_certificate_ends),
+		T(of_several_certificates_the_right_one_counts),
 		T(refuses_a_client_without_a_certificate),
 		T(refuses_a_client_that_speaks_plainly),
 		T(refuses_plain_tcp_unless_allowed),

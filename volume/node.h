@@ -172,6 +172,8 @@ struct node_state {
 	bool lost;
 	bool reachable; /* it answered, or there is no blockd to ask */
 	char problem[ERROR_TEXT_MAX]; /* when not */
+	/* What somebody has to see to; "": nothing. */
+	char warning[ERROR_TEXT_MAX];
 	char version[64];
 	char boot_id[UUID_TEXT_SIZE];
 	uint64_t uptime_s;

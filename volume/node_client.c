@@ -125,6 +125,10 @@ static int node_client_get_within(struct node_client *client, int wait_ms,
 		node_answer_take_some(
 			ret->nbd_addresses[ret->n_nbd_addresses++],
 			NODE_ADDRESS_SIZE, m->nbd_addresses[i]);
+	/* The first is enough to send somebody there. */
+	if (m->n_warnings > 0)
+		node_answer_take_some(ret->warning, sizeof(ret->warning),
+				      m->warnings[0]);
 	return node_answer_pools(client, m->n_pools, m->pools, &ret->pools,
 				 &ret->n_pools, err);
 }

@@ -143,7 +143,7 @@ static void a_client_is_known_until_it_stops(const char *location)
 	assert_string_equal(labels_get(&state->record.labels, "zone"), "a");
 	/* A person's change of its record does not lose what it says. */
 	labels_done(&state->record.labels);
-	assert_int_equal(volume_node_add(ctx, &state->record, NULL), 0);
+	assert_int_equal(volume_node_add(ctx, &state->record, NULL, NULL), 0);
 	is_ready(ctx, NODE_READY_TRUE, NODE_REASON_READY, false);
 	node_states_free(state, 1);
 

@@ -5,9 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "rpc/rpc_cert.h"
 #include "volume/context.h"
 #include "volume/node_keep.h"
 #include "volume/parallel.h"
@@ -15,7 +17,7 @@
 
 #define ASKED_AT_ONCE    32 /* nodes; each has a thread that waits */
 #define SWAP_TRIES       16
-#define IDENTITY_WAIT_MS 500 /* it may be down when it is made known */
+#define IDENTITY_WAIT_MS 2000 /* it may be down when it is made known */
 
 /* ---- heartbeats ---- */
 
@@ -66,6 +68,19 @@ static void state_hear(struct node_state *state, const struct beats *beats)
 
 /* ---- asking ---- */
 
+/* What we show the node ends as well as what it shows. */
+static void warn_of_ours(struct node_state *state)
+{
+	const struct rpc_tls tls = {
+		.ca_file = state->record.tls_ca_file,
+		.cert_file = state->record.tls_cert_file,
+	};
+
+	if (!state->warning[0])
+		(void)rpc_cert_warns_of(&tls, (int64_t)time(NULL),
+					state->warning);
+}
+
 /* Ask a node whose record is known; what is wrong goes into @state. */
 static void node_ask(struct volume_context *ctx, struct node_state *state,
 		     bool soon)
@@ -84,6 +99,7 @@ static void node_ask(struct volume_context *ctx, struct node_state *state,
 		r = soon ? node_client_get_soon(client, state, &err)
 			 : node_client_get(client, state, &err);
 	state->reachable = r == 0;
+	warn_of_ours(state);
 	if (r < 0)
 		(void)snprintf(state->problem, sizeof(state->problem), "%s",
 			       error_text(&err));
@@ -203,7 +219,8 @@ int node_states_ask(struct volume_context *ctx, struct node_state **ret,
 }
 
 /* When it answers, it has to be the one that is meant. */
-static int check_identity(const struct node_record *node, struct error *err)
+static int check_identity(const struct node_record *node, char *ret_trouble,
+			  struct error *err)
 {
 	struct node_state state = {.record = *node};
 	struct node_client *client = NULL;
@@ -213,6 +230,10 @@ static int check_identity(const struct node_record *node, struct error *err)
 		r = node_client_get(client, &state, err);
 	node_client_free(client);
 	free(state.pools);
+	warn_of_ours(&state);
+	if (ret_trouble)
+		(void)snprintf(ret_trouble, ERROR_TEXT_MAX, "%s",
+			       r < 0 ? error_text(err) : state.warning);
 	return error_is_open(r) ? 0 : r;
 }
 
@@ -259,13 +280,15 @@ static int node_create(struct volume_context *ctx, struct node_record *node,
 }
 
 int volume_node_add(struct volume_context *ctx, const struct node_record *node,
-		    struct error *err)
+		    char *ret_trouble, struct error *err)
 {
 	struct node_record copy = *node; /* labels stay the caller's */
 	int r = node_record_check(node, err);
 
+	if (ret_trouble)
+		ret_trouble[0] = '\0';
 	if (r == 0 && node->control_address[0])
-		r = check_identity(node, err);
+		r = check_identity(node, ret_trouble, err);
 	if (r < 0)
 		return r;
 	copy.report = NULL; /* what is known of it stays */

@@ -101,10 +101,11 @@ void volume_cancel_on(int fd);
 
 /*
  * Add a node, or change what is known of it. It need not answer yet; when it
- * does under another name: -EINVAL.
+ * does under another name: -EINVAL. @ret_trouble: ERROR_TEXT_MAX bytes, or
+ * NULL: why it does not answer, or what there is to see to; "": all is well.
  */
 int volume_node_add(struct volume_context *ctx, const struct node_record *node,
-		    struct error *err);
+		    char *ret_trouble, struct error *err);
 /*
  * At most @max_volumes are published to it from now on, up to
  * NODE_VOLUMES_MAX; 0: any number. A node that is not known is made known, as

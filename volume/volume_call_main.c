@@ -148,7 +148,7 @@ static int node_add(struct volume_context *ctx, struct arguments *a,
 		     a->control) < 0 ||
 	    set_text(node.data_address, sizeof(node.data_address), a->data) < 0)
 		return error_set(err, EINVAL, "too long");
-	return volume_node_add(ctx, &node, err);
+	return volume_node_add(ctx, &node, NULL, err);
 }
 
 static int create(struct volume_context *ctx, struct arguments *a,

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/../lib.sh"
 . "$TOP/tests/cluster.sh"
 need_root
-need ip nsenter losetup mkfs.ext4 python3
+need ip nsenter losetup mkfs.ext4 python3 openssl
 
 at_exit cluster_stop
 cluster_start "$TEST_DIR/c" 2 256MiB || { cluster_stop; exit 1; }
@@ -110,6 +110,51 @@ assert used < int(sys.argv[1]) + 30000 << 10, used' "$base"
 	on 1 trib volume create device --size 64MiB --layout linear
 	at_exit on 1 trib volume delete device
 	fails 1 "fstrim or blkdiscard" on 1 trib volume trim device
+}
+
+test_what_is_wrong_with_certificates_is_said() {
+	local d=$TEST_DIR/tls pid name said
+	mkdir -p "$d/state" "$d/run"
+	certificate() { # NAME CA DAYS
+		openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=$1" \
+			-addext subjectAltName=IP:127.0.0.1 -keyout "$d/$1.key" -out "$d/csr"
+		openssl x509 -req -in "$d/csr" -CA "$d/$2.crt" -CAkey "$d/$2.key" -CAcreateserial \
+			-copy_extensions copy -days "$3" -out "$d/$1.crt"
+		chmod 600 "$d/$1.key"
+	} 2>"$d/openssl.log"
+	for name in ours others; do
+		openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 400 \
+			-subj "/CN=$name" -keyout "$d/$name.key" -out "$d/$name.crt" 2>>"$d/openssl.log"
+	done
+	certificate server ours 20
+	certificate good ours 300
+	certificate other others 300
+	on 1 blockd --node-name n9 --state-dir "$d/state" --run-dir "$d/run" \
+		--control "unix:$d/run/sock" --control tcp:127.0.0.1:7443 --listen tcp:127.0.0.1:7444 \
+		--tls-ca "$d/ours.crt" --tls-cert "$d/server.crt" --tls-key "$d/server.key" >"$d/log" 2>&1 &
+	eventually 30 pgrep -f "blockd --node-name n9 --state-dir $d"
+	pid=$(pgrep -f "blockd --node-name n9 --state-dir $d" | tail -n 1)
+	at_exit kill $pid
+	eventually 30 grep -q "node n9 is ready" "$d/log"
+	grep -q "warning: certificate '$d/server.crt' ends in " "$d/log"
+	at_exit on 1 trib node remove n9
+	try() { # PORT CA CERTIFICATE
+		on 1 trib node add n9 --control "tcp:127.0.0.1:$1" --data 127.0.0.1:7444 \
+			--tls-ca "$d/$2.crt" --tls-cert "$d/$3.crt" --tls-key "$d/$3.key" 2>&1
+	}
+	said=$(try 7443 ours other)
+	[[ $said == *"it refuses our certificate '$d/other.crt'"*"node n9 added"* ]]
+	said=$(try 7443 others good)
+	[[ $said == *"its certificate, by 'CN=ours', is of no CA in '$d/others.crt'"* ]]
+	said=$(try 7444 ours good)
+	[[ $said == *"does not speak TLS"* ]]
+	said=$(try 7445 ours good)
+	[[ $said == *"Connection refused"* ]]
+	said=$(try 7443 ours good)
+	[[ $said == *"warning: certificate '$d/server.crt' ends in "* ]]
+	on 1 trib status | grep "^node n9: certificate '$d/server.crt' ends in "
+	on 1 trib node show n9 | grep "^warning   certificate '$d/server.crt' ends"
+	same "$(on 1 trib status --json | grep -c "\"warning\":.*server.crt")" 1
 }
 
 test_an_extent_is_a_lun() {
