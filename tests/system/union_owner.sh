@@ -6,9 +6,13 @@
 . "$(dirname "$0")/../union_lib.sh"
 O=$D/other # where a second union would be
 
+other() { # with DIRECTORIES; what is mounted there by mistake goes
+	mkdir -p "$O" "$@"
+	at_exit umount -l "$O"
+}
 two() { # OPTIONS
 	small_branches 20M 20M
-	mkdir -p "$O" "$D/a/sub/deep" "$D/bound"
+	other "$D/a/sub/deep" "$D/bound"
 	union "control=$D/ctl,$1" "$D/a:$D/b"
 }
 # What a second union would take for a crash's, and sweep.
@@ -56,7 +60,7 @@ test_a_second_union_is_refused_and_changes_nothing() {
 
 test_one_around_a_branch_is_refused() {
 	small_branches 20M 20M
-	mkdir -p "$O" "$D/a/sub/deep"
+	other "$D/a/sub/deep"
 	union policy=ff "$D/a/sub"
 	refused policy=ff "$D/a"
 	refused ro "$D/a:$D/b"
@@ -141,7 +145,7 @@ test_branches_come_and_go() {
 
 test_who_only_reads_shares_a_branch_with_his_like() {
 	small_branches 20M 20M
-	mkdir -p "$O" "$D/a/.tributary"
+	other "$D/a/.tributary"
 	union "control=$D/ctl" "$D/a=RO:$D/b"
 	taken policy=ff "$D/a=RO"
 	taken ro "$D/a"
@@ -156,7 +160,7 @@ test_who_only_reads_shares_a_branch_with_his_like() {
 
 test_a_mount_that_is_read_only_changes_nothing() {
 	small_branches 20M 20M
-	mkdir -p "$O" "$D/a/d" "$D/b/d"
+	other "$D/a/d" "$D/b/d"
 	echo x >"$D/b/d/f"
 	what_is_there >"$D/before"
 	union ro,policy=rand "$D/a:$D/b"
@@ -189,7 +193,7 @@ test_a_branch_that_failed_is_free_and_comes_back_when_it_is_again() {
 	loop_fs a 64M mkfs.ext4 -q
 	small_branches 1M 20M # b; a is over the other
 	umount "$D/a"
-	mkdir -p "$O"
+	other
 	echo a >"$D/a/f"
 	union "policy=ff,control=$D/ctl" "$D/a:$D/b"
 	sync -f "$D/a"
