@@ -194,7 +194,8 @@ struct io_uring_sqe *loop_entry_get(struct loop *loop)
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&loop->ring);
 
 	while (!sqe) {
-		(void)io_uring_submit(&loop->ring); /* tried again at once */
+		if (io_uring_submit(&loop->ring) < 0)
+			loop_pause(loop); /* and tried again */
 		sqe = io_uring_get_sqe(&loop->ring);
 	}
 	return sqe;

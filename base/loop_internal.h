@@ -78,6 +78,8 @@ struct loop {
 
 /* Submit what was started, if anything was, and take what is ready at once. */
 int loop_submit(struct loop *loop);
+/* The kernel took nothing: until there is a completion, or for a moment. */
+void loop_pause(struct loop *loop);
 /* The same, also if nothing was started. */
 int loop_take(struct loop *loop);
 /* The same, and wait until something is. */

@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <liburing.h>
+#include <poll.h>
 
 #include "base/clock.h"
 #include "base/loop_internal.h"
@@ -44,10 +45,27 @@ static void pause_briefly(void)
 #endif
 }
 
-/* -EINTR: a signal. -EAGAIN, -EBUSY: completions must be taken first. */
-static int passing(int r)
+#define PAUSE_MS 1
+
+void loop_pause(struct loop *loop)
 {
-	return r == -EINTR || r == -EAGAIN || r == -EBUSY ? 0 : r;
+	struct pollfd fd = {.fd = loop->ring.ring_fd, .events = POLLIN};
+
+	if (!io_uring_cq_ready(&loop->ring))
+		(void)poll(&fd, 1, PAUSE_MS);
+}
+
+/*
+ * -EINTR: a signal. -EAGAIN, -EBUSY: the kernel has no memory, or completions
+ * must be taken first: without any it is asked again in a moment.
+ */
+static int passing(struct loop *loop, int r)
+{
+	if (r != -EINTR && r != -EAGAIN && r != -EBUSY)
+		return r;
+	if (r != -EINTR)
+		loop_pause(loop);
+	return 0;
 }
 
 static bool is_ready(const struct loop *loop)
@@ -79,13 +97,14 @@ int loop_submit(struct loop *loop)
 int loop_take(struct loop *loop)
 {
 	if (loop->features & LOOP_DEFER_TASKRUN)
-		return passing(io_uring_submit_and_get_events(&loop->ring));
-	return passing(io_uring_submit(&loop->ring));
+		return passing(loop,
+			       io_uring_submit_and_get_events(&loop->ring));
+	return passing(loop, io_uring_submit(&loop->ring));
 }
 
 static int sleep_for_more(struct loop *loop)
 {
-	return passing(io_uring_submit_and_wait(&loop->ring, 1));
+	return passing(loop, io_uring_submit_and_wait(&loop->ring, 1));
 }
 
 /* Submit, and look for what comes of it. */
@@ -108,7 +127,7 @@ static int look_for_more(struct loop *loop, int64_t start_ns)
 	wait->vain -= wait->vain > 0;
 	return io_uring_cq_ready(&loop->ring)
 		       ? 0
-		       : passing(io_uring_get_events(&loop->ring));
+		       : passing(loop, io_uring_get_events(&loop->ring));
 }
 
 void loop_disk_begin(struct loop *loop)

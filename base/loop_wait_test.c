@@ -6,7 +6,16 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -220,6 +229,62 @@ static void looks_in_vain_become_rare(void **state)
 	assert_true(wait.vain_looks <= 20);
 }
 
+/* ---- a kernel that takes nothing ---- */
+
+#define REFUSED_MS 999
+
+static bool refuse_entries(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_enter, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAGAIN),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = {array_size(code), code};
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+/* How much of the processor it took: 0: little; 1: much. */
+static void end_child(int signal)
+{
+	struct timespec took;
+
+	(void)signal;
+	(void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &took);
+	_exit(took.tv_sec > 0 || took.tv_nsec > REFUSED_MS * 100000);
+}
+
+static void does_not_spin_while_the_kernel_takes_nothing(void **state)
+{
+	struct loop *loop = loop_make(0);
+	pid_t child = fork();
+	int status;
+
+	(void)state;
+	assert_true(child >= 0);
+	if (child == 0) {
+		const struct itimerval once = {.it_value.tv_usec = REFUSED_MS *
+								   1000};
+
+		(void)signal(SIGALRM, end_child);
+		if (!refuse_entries())
+			_exit(77);
+		(void)setitimer(ITIMER_REAL, &once, NULL);
+		(void)loop_run(loop);
+		_exit(2);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	loop_free(loop);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+		skip();
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -231,6 +296,7 @@ int main(void)
 		cmocka_unit_test(
 			waits_for_a_payload_are_slept_through_for_a_while),
 		cmocka_unit_test(looks_in_vain_become_rare),
+		cmocka_unit_test(does_not_spin_while_the_kernel_takes_nothing),
 	};
 
 	return cmocka_run_group_tests_name("loop_wait", tests, NULL, NULL);

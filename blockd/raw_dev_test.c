@@ -634,6 +634,77 @@ static void tells_holes_from_data(void **unused)
 	raw_dev_kit_pool_remove(&pool);
 }
 
+enum { HOLES = 500 };
+
+struct holes {
+	struct loop_message message;
+	struct op op;
+	struct blockdev *dev;
+	unsigned left;
+	uint8_t *data;
+	sem_t done;
+};
+
+static void hole_read(struct op *op, int res)
+{
+	struct holes *holes = container_of(op, struct holes, op);
+
+	assert_int_equal(res, 0);
+	if (holes->left-- == 0)
+		(void)sem_post(&holes->done);
+	else
+		blockdev_read(holes->dev, op, holes->data, BLOCK, 0);
+}
+
+static void holes_start(struct loop_message *message)
+{
+	struct holes *holes = container_of(message, struct holes, message);
+
+	hole_read(&holes->op, 0);
+}
+
+/* Calls of write() by this process. -1: the kernel does not say. */
+static long calls_of_write(void)
+{
+	FILE *file = fopen("/proc/self/io", "re");
+	char line[64];
+	long n = -1;
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "syscw: %ld", &n) == 1)
+			break;
+	if (file)
+		(void)fclose(file);
+	return n;
+}
+
+/* Its end is known at once: no call of the kernel tells the loop. */
+static void reads_holes_without_a_call_each(void **unused)
+{
+	struct holes holes = {.message.run = holes_start,
+			      .op.done = hole_read,
+			      .left = HOLES};
+	struct pool pool;
+	long before;
+
+	(void)unused;
+	holes.data = aligned_alloc(BLOCK, BLOCK);
+	assert_non_null(holes.data);
+	assert_int_equal(sem_init(&holes.done, 0, 0), 0);
+	raw_dev_kit_pool_make(&pool, MEDIUM_MIN);
+	raw_dev_kit_object_make(&pool, 1, 0);
+	holes.dev = raw_dev_kit_dev_open(&pool, 0, 1);
+	before = calls_of_write();
+	loop_post(holes.dev->loop, &holes.message);
+	assert_int_equal(sem_wait(&holes.done), 0);
+	if (before >= 0)
+		assert_true(calls_of_write() - before < HOLES / 2);
+	raw_dev_kit_dev_close(&pool, 0, holes.dev);
+	(void)sem_destroy(&holes.done);
+	free(holes.data);
+	raw_dev_kit_pool_remove(&pool);
+}
+
 /* A cluster that was another's reads as zeroes where it is not written. */
 static void shows_nothing_of_what_was_there_before(void **unused)
 {
@@ -726,6 +797,7 @@ int main(void)
 		cmocka_unit_test(fails_only_what_the_medium_fails),
 		cmocka_unit_test(is_full_for_one_write_and_goes_on),
 		cmocka_unit_test(tells_holes_from_data),
+		cmocka_unit_test(reads_holes_without_a_call_each),
 		cmocka_unit_test(shows_nothing_of_what_was_there_before),
 		cmocka_unit_test(takes_a_checkpoint_before_the_log_is_full),
 	};

@@ -84,9 +84,10 @@ static void io_end(struct raw_io *r)
 	user->done(user, res);
 }
 
-static void end_posted(struct loop_message *message)
+static void end_soon(struct op *op, int res)
 {
-	io_end(container_of(message, struct raw_io, raw.again));
+	(void)res; /* r->res */
+	io_end(container_of(op, struct raw_io, op));
 }
 
 void raw_io_end(struct raw_io *r, int res)
@@ -97,8 +98,8 @@ void raw_io_end(struct raw_io *r, int res)
 		io_end(r);
 		return;
 	}
-	r->raw.again.run = end_posted; /* not from inside the call */
-	loop_post(r->raw.loop, &r->raw.again);
+	r->op.done = end_soon; /* not from inside the call */
+	loop_soon(r->raw.loop, &r->soon, &r->op, res);
 }
 
 /* ---- waiting for the medium, and for the store ---- */
