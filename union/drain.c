@@ -239,8 +239,10 @@ static void *thread_main(void *context)
 	struct drains *drains = context;
 	unsigned id;
 	bool any, pause;
+	int r = place_thread_setup();
 
-	if (place_thread_setup() < 0)
+	place_thread_unlimited();
+	if (r < 0)
 		log_warning("'%s': files that are moved may get a wrong mode "
 			    "for a moment",
 			    drains->mountpoint);

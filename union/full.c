@@ -113,6 +113,12 @@ static int try_again(struct unionfs *fs, struct waiting *w)
 	int r = fd < 0 ? fd : 0;
 	ssize_t n = 1;
 
+	/* What was mapped comes as root's: it may not have been. */
+	if (wish->mapped)
+		place_become_nobody();
+	else
+		place_become_spender(w->req);
+
 	if (r == 0 && !wish->data &&
 	    fallocate(fd, wish->mode, wish->offset, wish->length) < 0)
 		r = -errno;
@@ -124,6 +130,7 @@ static int try_again(struct unionfs *fs, struct waiting *w)
 		else
 			r = n < 0 ? -errno : -EIO;
 	}
+	place_become_root();
 	if (node)
 		op_changed(fs, node, wish->offset,
 			   wish->data ? (off_t)wish->done : wish->length);

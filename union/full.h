@@ -36,6 +36,7 @@ struct full_wish {
 	size_t size, done; /* bytes; those before @done are written */
 	off_t offset, length;
 	int mode;
+	bool mapped; /* a write that comes without a caller */
 };
 
 /*

@@ -48,6 +48,7 @@ struct file {
 	atomic_int fd;
 	bool read_write, writes;
 	bool quiet;     /* O_NOATIME */
+	bool root;      /* opened it */
 	unsigned moves; /* of the node when it was opened: see op_fd() */
 };
 static inline struct file *op_file(const struct unionfs *fs,
@@ -109,7 +110,8 @@ void op_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned command, void *argument,
 	      struct fuse_file_info *info, unsigned flags, const void *in,
 	      size_t in_size, size_t out_size);
 
-/* Has the caller CAP_SYS_ADMIN? Who is not root here has none that counts. */
+/* Has the caller it? Who is not root here has none that counts. */
+bool op_caller_has(fuse_req_t req, int capability); /* CAP_SYS_ADMIN */
 bool op_caller_is_admin(fuse_req_t req);
 
 /*

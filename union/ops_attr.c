@@ -13,6 +13,7 @@
 #include "union/dot_union.h"
 #include "union/once.h"
 #include "union/ops.h"
+#include "union/place.h"
 #include "union/proc_path.h"
 #include "union/request.h"
 #include "union/statx.h"
@@ -102,23 +103,53 @@ static int set_times(int fd, const struct stat *st, int to_set)
 	return utimensat(fd, "", times, AT_EMPTY_PATH) < 0 ? -errno : 0;
 }
 
+/* These two take room, or charge another with it. */
+static int set_size(fuse_req_t req, const char *path, int file, off_t size)
+{
+	int r;
+
+	place_become_spender(req);
+	do {
+		r = file < 0 ? truncate(path, size) : ftruncate(file, size);
+		r = r < 0 ? -errno : 0;
+	} while (place_insists(req, r));
+	place_become_root();
+	return r;
+}
+
+static int set_owner(fuse_req_t req, int fd, uid_t uid, gid_t gid)
+{
+	int r;
+
+	do
+		r = fchownat(fd, "", uid, gid,
+			     AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0
+			    ? -errno
+			    : 0;
+	while (place_insists(req, r));
+	place_become_root();
+	return r;
+}
+
 /* @fd may be O_PATH; @file: open for the truncation, or -1. */
-static int set_attributes(int fd, int file, const struct stat *st, int to_set)
+static int set_attributes(fuse_req_t req, int fd, int file,
+			  const struct stat *st, int to_set)
 {
 	bool nothing = request_current.wants_nothing; /* chown to nobody */
 	uid_t uid = to_set & FUSE_SET_ATTR_UID ? st->st_uid : (uid_t)-1;
 	gid_t gid = to_set & FUSE_SET_ATTR_GID ? st->st_gid : (gid_t)-1;
 	char path[PROC_PATH_MAX];
+	int r = 0;
 
 	proc_path(path, fd, "");
-	if (to_set & FUSE_SET_ATTR_SIZE &&
-	    (file < 0 ? truncate(path, st->st_size)
-		      : ftruncate(file, st->st_size)) < 0)
-		return -errno;
+	if (to_set & FUSE_SET_ATTR_SIZE)
+		r = set_size(req, path, file, st->st_size);
 	/* A new owner clears setuid; the mode that is asked for stays. */
-	if ((to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID) || nothing) &&
-	    fchownat(fd, "", uid, gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
-		return -errno;
+	if (r == 0 &&
+	    (to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID) || nothing))
+		r = set_owner(req, fd, uid, gid);
+	if (r < 0)
+		return r;
 	if (to_set & FUSE_SET_ATTR_MODE && chmod(path, st->st_mode & 07777) < 0)
 		return -errno;
 	if (to_set & (FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_MTIME |
@@ -204,7 +235,7 @@ static int set_file(fuse_req_t req, struct node *node, const struct stat *st,
 	if (to_set & FUSE_SET_ATTR_GID && fstat(fd, &before) == 0)
 		group = before.st_gid;
 	r = branch_report(branch_of(fs, copy),
-			  set_attributes(fd, open_fd, st, to_set));
+			  set_attributes(req, fd, open_fd, st, to_set));
 	if (to_set & FUSE_SET_ATTR_SIZE)
 		op_changed(fs, node, st->st_size, 0);
 	/* A change of owner clears what it must by itself, on the branch,
@@ -232,15 +263,16 @@ static int missed_copy(struct copy *copy, int r)
  * On every copy, the first of which is the one that is shown. One on a
  * read-only branch stays as it is, unless it is that one.
  */
-static int set_dir(struct unionfs *fs, const struct node *node,
+static int set_dir(fuse_req_t req, const struct node *node,
 		   const struct stat *st, int to_set)
 {
+	struct unionfs *fs = unionfs_of(req);
 	struct copy *first = node_first(node), *copy;
 	int r = first ? unionfs_writable(fs, first) : 0;
 
 	if (!first) {
 		r = atomic_load(&node->buried_fd);
-		return r < 0 ? -ESTALE : set_attributes(r, -1, st, to_set);
+		return r < 0 ? -ESTALE : set_attributes(req, r, -1, st, to_set);
 	}
 	if (r == 0)
 		r = unionfs_changeable(node);
@@ -253,21 +285,21 @@ static int set_dir(struct unionfs *fs, const struct node *node,
 		if (r == 0)
 			r = branch_report(
 				branch_of(fs, copy),
-				set_attributes(dir->fd, -1, st, to_set));
+				set_attributes(req, dir->fd, -1, st, to_set));
 		if (r < 0 && copy != first)
 			r = missed_copy(copy, r);
 	}
 	return r;
 }
 
-static int set_dir_in_turn(struct unionfs *fs, const struct node *node,
+static int set_dir_in_turn(fuse_req_t req, const struct node *node,
 			   const struct stat *st, int to_set)
 {
 	struct dir_turn turn;
 	int r;
 
 	dir_turn_take(&turn, node->id);
-	r = set_dir(fs, node, st, to_set);
+	r = set_dir(req, node, st, to_set);
 	dir_turn_give(&turn);
 	return r;
 }
@@ -275,14 +307,13 @@ static int set_dir_in_turn(struct unionfs *fs, const struct node *node,
 void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st, int to_set,
 		struct fuse_file_info *info)
 {
-	struct unionfs *fs = unionfs_of(req);
 	struct node *node = op_node(req, ino);
 	int r;
 
 	if (!node)
 		return;
 	if (S_ISDIR(node->type))
-		r = set_dir_in_turn(fs, node, st, to_set);
+		r = set_dir_in_turn(req, node, st, to_set);
 	else
 		r = set_file(req, node, st, to_set, info);
 	if (r < 0)

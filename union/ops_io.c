@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "union/full.h"
 #include "union/ops.h"
+#include "union/place.h"
 #include "union/request.h"
 #include "union/trim.h"
 
@@ -41,13 +42,47 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 		fuse_reply_buf(req, data, done);
 }
 
+/* From @done on. 0, or -errno where it met the end. */
+static int write_rest(int fd, const char *data, size_t size, off_t offset,
+		      size_t *done)
+{
+	ssize_t n = 1;
+
+	while (*done < size && n > 0) {
+		n = pwrite(fd, data + *done, size - *done,
+			   offset + (off_t)*done);
+		if (n > 0)
+			*done += (size_t)n;
+	}
+	return n < 0 ? -errno : 0;
+}
+
+/* What was mapped comes without a caller: then who opened it decides. */
+static int write_as_caller(fuse_req_t req, const struct fuse_file_info *info,
+			   int fd, const char *data, size_t size, off_t offset,
+			   size_t *done)
+{
+	const struct file *file = op_file(unionfs_of(req), info);
+	bool nobody = request_current.of_cache && (!file || !file->root);
+	int r;
+
+	if (nobody)
+		place_become_nobody();
+	else
+		place_become_spender(req);
+	do
+		r = write_rest(fd, data, size, offset, done);
+	while (!nobody && place_insists(req, r));
+	place_become_root();
+	return r;
+}
+
 void op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
 	      off_t offset, struct fuse_file_info *info)
 {
 	struct unionfs *fs = unionfs_of(req);
 	struct node *node = op_node(req, ino);
 	size_t done = 0;
-	ssize_t n = 1;
 	int fd, r;
 
 	if (!node)
@@ -58,13 +93,8 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
 		r = request_current.kills_privileges
 			    ? op_kill_privileges(req, ino, fd, OP_GROUP_NOW)
 			    : 0;
-	while (r == 0 && done < size && n > 0) {
-		n = pwrite(fd, data + done, size - done, offset + (off_t)done);
-		if (n > 0)
-			done += (size_t)n;
-		else if (n < 0)
-			r = -errno;
-	}
+	if (r == 0)
+		r = write_as_caller(req, info, fd, data, size, offset, &done);
 	if (done)
 		op_changed(fs, node, offset, (off_t)done);
 	if (full_can_help(fs, node, r, size - done) &&
@@ -74,6 +104,7 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
 					  .data = data,
 					  .size = size,
 					  .done = done,
+					  .mapped = request_current.of_cache,
 					  .offset = offset}))
 		return;
 	if (r < 0 && !done)
@@ -96,6 +127,19 @@ void op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync,
 	op_reply(req, fd);
 }
 
+static int allocate_as_caller(fuse_req_t req, int fd, int mode, off_t offset,
+			      off_t length)
+{
+	int r;
+
+	place_become_spender(req);
+	do
+		r = fallocate(fd, mode, offset, length) < 0 ? -errno : 0;
+	while (place_insists(req, r));
+	place_become_root();
+	return r;
+}
+
 void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset,
 		  off_t length, struct fuse_file_info *info)
 {
@@ -106,8 +150,8 @@ void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset,
 	if (!node)
 		return;
 	r = op_fd(fs, node, info);
-	if (r >= 0 && fallocate(r, mode, offset, length) < 0)
-		r = -errno;
+	if (r >= 0)
+		r = allocate_as_caller(req, r, mode, offset, length);
 	op_changed(fs, node, offset, length);
 	if (full_can_help(fs, node, r, (uint64_t)length) &&
 	    full_help(fs, req,
@@ -141,9 +185,13 @@ void op_copy_file_range(fuse_req_t req, fuse_ino_t from_ino, off_t from_offset,
 		return;
 	}
 	/* EXDEV, from one branch to another: the kernel copies by itself. */
-	n = copy_file_range(from_fd, &from_offset, to_fd, &to_offset, length,
-			    (unsigned)flags);
-	r = n < 0 ? -errno : 0;
+	place_become_spender(req);
+	do {
+		n = copy_file_range(from_fd, &from_offset, to_fd, &to_offset,
+				    length, (unsigned)flags);
+		r = n < 0 ? -errno : 0;
+	} while (place_insists(req, r));
+	place_become_root();
 	if (n > 0)
 		op_changed(fs, to_node, to_start, n);
 	if (n >= 0)

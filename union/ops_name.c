@@ -124,10 +124,10 @@ void op_symlink(fuse_req_t req, const char *target, fuse_ino_t parent,
 }
 
 /* On the branch of the file, whatever the policy says. */
-static int link_file(struct unionfs *fs, const struct node *node,
-		     struct node *dir, const char *name,
-		     struct fuse_entry_param *entry)
+static int link_file(fuse_req_t req, const struct node *node, struct node *dir,
+		     const char *name, struct fuse_entry_param *entry)
 {
+	struct unionfs *fs = unionfs_of(req);
 	struct copy *copy = node_first(node);
 	auto_dir_fd struct dir_fd *into = NULL;
 	auto_close int fd = -1;
@@ -146,7 +146,12 @@ static int link_file(struct unionfs *fs, const struct node *node,
 	names_add(fs, dir, name, copy->branch);
 	again_note_absent(fs, dir, name);
 	naming_begin(dir);
-	r = linkat(fd, "", into->fd, name, AT_EMPTY_PATH) < 0 ? -errno : 0;
+	place_become_spender(req);
+	do
+		r = linkat(fd, "", into->fd, name, AT_EMPTY_PATH) < 0 ? -errno
+								      : 0;
+	while (place_insists(req, r));
+	place_become_root();
 	naming_end(dir, r == 0);
 	if (r == -EEXIST && again_is_linked(into->fd, name, &handle))
 		r = 0;
@@ -161,7 +166,6 @@ static int link_file(struct unionfs *fs, const struct node *node,
 void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent,
 	     const char *new_name)
 {
-	struct unionfs *fs = unionfs_of(req);
 	struct node *node = op_node(req, ino);
 	struct node *dir = node ? op_node(req, new_parent) : NULL;
 	struct fuse_entry_param entry;
@@ -171,7 +175,7 @@ void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent,
 		return;
 	r = unionfs_hidden(dir, new_name)
 		    ? -EPERM
-		    : link_file(fs, node, dir, new_name, &entry);
+		    : link_file(req, node, dir, new_name, &entry);
 	op_reply_entry(req, r, &entry);
 }
 

@@ -56,10 +56,33 @@ static bool must_see(struct unionfs *fs, const struct node *node,
 	return moving_has(&fs->moving, copy->branch, &handle);
 }
 
-/* With the node locked, no file of it open: which way from now on? */
-static int choose_way(struct unionfs *fs, struct node *node,
-		      struct branch *branch, int fd, bool writes)
+/*
+ * What is passed through is done as who was first, for all that open the file
+ * meanwhile: that is to be nobody with more than they have. Root is that of a
+ * file that only root may change. False: then root's writes are ours.
+ */
+static bool become_backer(fuse_req_t req, int fd, bool writes)
 {
+	struct stat st;
+
+	if (fuse_req_ctx(req)->uid != 0) {
+		place_become_spender(req);
+		return true;
+	}
+	if (fstat(fd, &st) == 0 && st.st_uid == 0 &&
+	    !(st.st_mode & (S_IWGRP | S_IWOTH)))
+		return true;
+	if (writes)
+		return false;
+	place_become_nobody();
+	return true;
+}
+
+/* With the node locked, no file of it open: which way from now on? */
+static int choose_way(fuse_req_t req, struct node *node, struct branch *branch,
+		      int fd, bool writes)
+{
+	struct unionfs *fs = unionfs_of(req);
 	int32_t id;
 	int r;
 
@@ -67,13 +90,15 @@ static int choose_way(struct unionfs *fs, struct node *node,
 	node_file(node)->backing_id = 0;
 	if (!fs->passthrough || atomic_load(&branch->no_passthrough))
 		return 0;
-	if (must_see(fs, node, branch, writes)) {
+	if (must_see(fs, node, branch, writes) ||
+	    !become_backer(req, fd, writes)) {
 		/* As long as it is open, who moves it cannot find out. */
 		if (node->passed && file_in_use(fd) == 0)
 			node->passed = false;
 		return 0;
 	}
 	r = passthrough_open(fs, fd, &id);
+	place_become_root();
 	if (r == 0) {
 		node->passed = true;
 		node->passthrough = true;
@@ -146,9 +171,10 @@ static void count_open(struct node *node, const struct file *file)
  * Count one more open file and fill @info; takes @fd. The reply is to be
  * sent with the backing id returned in @ret_backing.
  */
-static int gain_file(struct unionfs *fs, struct node *node, int fd,
+static int gain_file(fuse_req_t req, struct node *node, int fd,
 		     struct fuse_file_info *info, int32_t *ret_backing)
 {
+	struct unionfs *fs = unionfs_of(req);
 	struct branch *branch = branch_of(fs, node_first(node));
 	struct node_file *use = node_file(node);
 	struct file *file = malloc(sizeof(*file));
@@ -165,6 +191,7 @@ static int gain_file(struct unionfs *fs, struct node *node, int fd,
 	file->read_write = (info->flags & O_ACCMODE) == O_RDWR;
 	file->writes = (info->flags & O_ACCMODE) != O_RDONLY;
 	file->quiet = info->flags & O_NOATIME;
+	file->root = fuse_req_ctx(req)->uid == 0;
 	file->moves = use->moves;
 	info->fh = open_table_add(&fs->opened, file);
 	once_gains_file(info->fh);
@@ -172,13 +199,14 @@ static int gain_file(struct unionfs *fs, struct node *node, int fd,
 		r = -ENOMEM;
 	node_lock(&fs->nodes, node);
 	if (r == 0 && !use->opens)
-		r = choose_way(fs, node, branch, fd, file->writes);
+		r = choose_way(req, node, branch, fd, file->writes);
 	if (r == 0) {
 		count_open(node, file);
 		open_record_new(fs, info->fh, node,
 				(file->read_write ? STATE_OPEN_READS : 0) |
 					(file->writes ? STATE_OPEN_WRITES : 0) |
-					(file->quiet ? STATE_OPEN_QUIET : 0));
+					(file->quiet ? STATE_OPEN_QUIET : 0) |
+					(file->root ? STATE_OPEN_ROOT : 0));
 	}
 	first_shared = node->passthrough && use->rw_opens == 1 &&
 		       file->read_write;
@@ -247,6 +275,7 @@ int op_restore_file(struct unionfs *fs, uint64_t number, struct node *node,
 	file->read_write = flags & STATE_OPEN_READS;
 	file->writes = flags & STATE_OPEN_WRITES;
 	file->quiet = flags & STATE_OPEN_QUIET;
+	file->root = flags & STATE_OPEN_ROOT;
 	file->moves = node_moves(node);
 	count_open(node, file);
 	return 0;
@@ -342,7 +371,7 @@ void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 	if (!node)
 		return;
 	fd = open_node(req, node, info->flags);
-	r = fd < 0 ? fd : gain_file(fs, node, fd, info, &backing_id);
+	r = fd < 0 ? fd : gain_file(req, node, fd, info, &backing_id);
 	if (r < 0)
 		op_reply(req, r);
 	else if (passthrough_reply(req, NULL, info, backing_id) < 0)
@@ -413,10 +442,11 @@ static void keep_unnamed(struct unionfs *fs, const struct node *node)
 }
 
 /* The new file is the union's: give it a node and an open file. */
-static int adopt(struct unionfs *fs, const struct placed *placed,
+static int adopt(fuse_req_t req, const struct placed *placed,
 		 struct fuse_file_info *info, struct fuse_entry_param *entry,
 		 int32_t *ret_backing)
 {
+	struct unionfs *fs = unionfs_of(req);
 	bool unnamed = request_current.unnamed;
 	struct node *node;
 	int r = lookup_made(fs, placed->branch, placed->result, "", entry);
@@ -428,7 +458,7 @@ static int adopt(struct unionfs *fs, const struct placed *placed,
 	node = node_get(&fs->nodes, entry->ino);
 	if (unnamed)
 		keep_unnamed(fs, node);
-	r = gain_file(fs, node, placed->result, info, ret_backing);
+	r = gain_file(req, node, placed->result, info, ret_backing);
 	if (r < 0) {
 		once_gains_nothing();
 		node_forget(&fs->nodes, entry->ino, 1);
@@ -458,7 +488,7 @@ void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 		return;
 	}
 	atomic_fetch_add(&fs->stats->creates, 1);
-	r = adopt(fs, &placed, info, &entry, &backing_id);
+	r = adopt(req, &placed, info, &entry, &backing_id);
 	dir_fd_put(placed.dir);
 	if (r < 0) {
 		op_reply(req, r);

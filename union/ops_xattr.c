@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@
 #include "union/explain.h"
 #include "union/once.h"
 #include "union/ops.h"
+#include "union/place.h"
 #include "union/proc_path.h"
 
 #define OUR_PREFIX "trusted.tributary."
@@ -207,8 +209,13 @@ static int kill_setgid(fuse_req_t req, const struct node *node)
 static int change_and_kill(fuse_req_t req, const struct node *node,
 			   const struct change *change)
 {
-	int r = change_all(unionfs_of(req), node, change);
+	int r;
 
+	place_become_spender(req);
+	do
+		r = change_all(unionfs_of(req), node, change);
+	while (place_insists(req, r));
+	place_become_root();
 	if (r == 0 && change->value &&
 	    strcmp(change->name, "system.posix_acl_access") == 0)
 		r = kill_setgid(req, node);
@@ -347,9 +354,7 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 	}
 }
 
-#define SYS_ADMIN 21 /* CAP_SYS_ADMIN; linux/capability.h */
-
-bool op_caller_is_admin(fuse_req_t req)
+bool op_caller_has(fuse_req_t req, int capability)
 {
 	const struct fuse_ctx *caller = fuse_req_ctx(req);
 	FILE *status;
@@ -366,7 +371,12 @@ bool op_caller_is_admin(fuse_req_t req)
 		if (sscanf(line, "CapEff: %llx", &caps) == 1)
 			break;
 	(void)fclose(status); /* was only read */
-	return caps >> SYS_ADMIN & 1;
+	return caps >> capability & 1;
+}
+
+bool op_caller_is_admin(fuse_req_t req)
+{
+	return op_caller_has(req, CAP_SYS_ADMIN);
 }
 
 /*

@@ -3,11 +3,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/securebits.h>
 #include <sched.h>
 #include <sys/fsuid.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "union/branch_health.h"
@@ -16,7 +19,32 @@
 #include "union/mounted.h"
 #include "union/names.h"
 #include "union/naming.h"
+#include "union/ops.h"
 #include "union/survey.h"
+
+#define NOBODY 65534 /* a user and a group that own nothing */
+
+/*
+ * Have CAP_SYS_RESOURCE in effect, which goes above quotas and into what is
+ * reserved, or not. For this thread; false: it is not as wanted.
+ */
+static bool set_unlimited(bool wanted)
+{
+	struct __user_cap_header_struct header = {
+		.version = _LINUX_CAPABILITY_VERSION_3,
+	};
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+	uint32_t bit = CAP_TO_MASK(CAP_SYS_RESOURCE);
+	struct __user_cap_data_struct *word =
+		&data[CAP_TO_INDEX(CAP_SYS_RESOURCE)];
+
+	if (syscall(SYS_capget, &header, data) < 0)
+		return false;
+	if (!(word->effective & bit) == !wanted)
+		return true;
+	word->effective ^= bit;
+	return syscall(SYS_capset, &header, data) == 0;
+}
 
 int place_thread_setup(void)
 {
@@ -26,10 +54,16 @@ int place_thread_setup(void)
 	    prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0)
 		return -errno;
 	(void)umask(0);
-	return 0;
+	return set_unlimited(false) ? 0 : -EPERM;
+}
+
+void place_thread_unlimited(void)
+{
+	(void)set_unlimited(true); /* else it goes as far as it may */
 }
 
 static _Thread_local bool is_other; /* than root */
+static _Thread_local bool insists;  /* on what CAP_SYS_RESOURCE gives */
 static _Thread_local mode_t mask;   /* as it is now */
 
 static void set_mask(mode_t wanted)
@@ -39,17 +73,43 @@ static void set_mask(mode_t wanted)
 	mask = wanted;
 }
 
+static void become(uid_t uid, gid_t gid)
+{
+	/* These two report no failure and root has none. */
+	if (gid)
+		(void)setfsgid(gid);
+	if (uid)
+		(void)setfsuid(uid);
+	is_other = uid || gid;
+}
+
 void place_become(fuse_req_t req)
 {
 	const struct fuse_ctx *context = fuse_req_ctx(req);
 
-	/* These two report no failure and root has none. */
-	if (context->gid)
-		(void)setfsgid(context->gid);
-	if (context->uid)
-		(void)setfsuid(context->uid);
-	is_other = context->uid || context->gid;
+	become(context->uid, context->gid);
 	set_mask(context->umask);
+}
+
+void place_become_spender(fuse_req_t req)
+{
+	const struct fuse_ctx *context = fuse_req_ctx(req);
+
+	become(context->uid, context->gid);
+}
+
+void place_become_nobody(void)
+{
+	become(NOBODY, NOBODY);
+}
+
+bool place_insists(fuse_req_t req, int r)
+{
+	if ((r != -EDQUOT && r != -ENOSPC) || insists ||
+	    !op_caller_has(req, CAP_SYS_RESOURCE))
+		return false;
+	insists = set_unlimited(true);
+	return insists;
 }
 
 void place_become_root(void)
@@ -58,6 +118,8 @@ void place_become_root(void)
 	 * owner's rights may stay, for the next of that caller's. */
 	if (mask & S_IRWXU)
 		set_mask(0);
+	if (insists)
+		insists = !set_unlimited(false);
 	if (!is_other)
 		return;
 	(void)setfsuid(0);
@@ -110,7 +172,9 @@ static int make_on(struct unionfs *fs, fuse_req_t req, struct node *parent,
 		names_add(fs, parent, what->name, id);
 	naming_begin(parent);
 	place_become(req);
-	r = what->make(what->context, dir->fd);
+	do
+		r = what->make(what->context, dir->fd);
+	while (place_insists(req, r));
 	place_become_root();
 	if (r == -EEXIST && what->name && mounted_is_on(dir->fd, what->name))
 		r = -EBUSY; /* it is absent all the same */

@@ -13,8 +13,29 @@
 void place_become(fuse_req_t req);
 void place_become_root(void);
 
-/* Once for each thread and before it: the above works for it. 0 or -errno. */
+/*
+ * Act as the caller for what takes room: what is reserved for root is not for
+ * others. As above, until place_become_root(). Or as one that has no more
+ * than anybody: for what comes without a caller.
+ */
+void place_become_spender(fuse_req_t req);
+void place_become_nobody(void);
+
+/*
+ * Did it fail (@r is -EDQUOT or -ENOSPC) for want of CAP_SYS_RESOURCE, which
+ * the caller has? Then this thread has it, too, until place_become_root(), and
+ * it is to be tried once more.
+ */
+bool place_insists(fuse_req_t req, int r);
+
+/*
+ * Once for each thread and before it: the above works for it, and quotas hold
+ * for what it does. 0 or -errno.
+ */
 int place_thread_setup(void);
+
+/* After it: quotas do not hold. For what the administrator asks for. */
+void place_thread_unlimited(void);
 
 /*
  * Make it in @dirfd, with the caller's identity on. 0 or a descriptor, or

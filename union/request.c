@@ -39,6 +39,13 @@ static void setattr_decode(const struct fuse_setattr_in *in,
 				ret->wants_nothing;
 }
 
+static void write_decode(const struct fuse_write_in *in,
+			 struct request_note *ret)
+{
+	ret->kills_privileges = in->write_flags & FUSE_WRITE_KILL_SUIDGID;
+	ret->of_cache = in->write_flags & FUSE_WRITE_CACHE;
+}
+
 void request_decode(const void *data, size_t length, struct request_note *ret)
 {
 	const struct fuse_in_header *header = data;
@@ -65,10 +72,7 @@ void request_decode(const void *data, size_t length, struct request_note *ret)
 		break;
 	case FUSE_WRITE:
 		if (length >= sizeof(struct fuse_write_in))
-			ret->kills_privileges =
-				((const struct fuse_write_in *)body)
-					->write_flags &
-				FUSE_WRITE_KILL_SUIDGID;
+			write_decode(body, ret);
 		break;
 	default: break;
 	}

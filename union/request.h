@@ -21,6 +21,7 @@ struct request_note {
 	uint64_t unique;
 	uint32_t opcode;
 	bool kills_privileges; /* drop setuid, setgid: see request_decode() */
+	bool of_cache;         /* a write by the kernel, of what was mapped */
 	bool wants_nothing;    /* a setattr without a wish */
 	bool unnamed;          /* a create that is to have no name */
 	bool wants_birth;      /* a getattr to be answered as in statx.h */

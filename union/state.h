@@ -73,9 +73,10 @@ struct state_branch {
 };
 
 #define STATE_OPEN_DIR    1u
-#define STATE_OPEN_READS  2u /* O_RDWR */
-#define STATE_OPEN_WRITES 4u /* O_RDWR or O_WRONLY */
-#define STATE_OPEN_QUIET  8u /* O_NOATIME */
+#define STATE_OPEN_READS  2u  /* O_RDWR */
+#define STATE_OPEN_WRITES 4u  /* O_RDWR or O_WRONLY */
+#define STATE_OPEN_QUIET  8u  /* O_NOATIME */
+#define STATE_OPEN_ROOT   16u /* by root */
 
 /* At the place of its number: open_place(). */
 struct state_open {
