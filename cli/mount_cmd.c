@@ -92,10 +92,11 @@ int umount_run(struct cli *cli, struct error *err)
 		return r;
 	r = unmount_directory(cli, word, &other);
 	if (r == -ENOENT)
-		return error_set(err, ENOENT,
-				 "there is no volume '%.80s', and none is mounted "
-				 "at a directory of that name",
-				 word);
+		return error_set(
+			err, ENOENT,
+			"there is no volume '%.80s', and none is mounted "
+			"at a directory of that name",
+			word);
 	if (r < 0)
 		*err = other;
 	return r;
