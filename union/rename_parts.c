@@ -182,16 +182,16 @@ static bool is_noted(const struct rename_part *parts, int count,
 /*
  * What the only part replaces goes with that. Of several, one may fail when
  * others are done: what they replace is to be there again. From when it is
- * written down a crash ends in all parts being done, and in what was put away
- * having gone.
+ * written down a crash ends in all parts being done, so by then nothing may be
+ * in their way: on a branch without a part, nobody would put it away later.
  */
 static int begin(struct rename_part *parts, int count, struct rename_gone *gone,
 		 int gone_count, uint64_t id)
 {
-	int r = write_down(parts, count, id);
+	int r = put_all_away(gone, gone_count, parts, count, false);
 
 	if (r == 0)
-		r = put_all_away(gone, gone_count, parts, count, false);
+		r = write_down(parts, count, id);
 	if (r == 0 && count > 1)
 		r = put_all_away(gone, gone_count, parts, count, true);
 	return r;
