@@ -300,6 +300,12 @@ void branch_space_changed(struct branch *branch)
 	atomic_store(&branch->space_checked_ms, 1); /* long ago */
 }
 
+bool branch_shares_space(const struct branch *a, const struct branch *b)
+{
+	return a->device == b->device ||
+	       branch_identity_shares_space(&a->identity, &b->identity);
+}
+
 static bool device_seen(const struct branch_table *table, unsigned upto)
 {
 	unsigned i;
@@ -307,7 +313,7 @@ static bool device_seen(const struct branch_table *table, unsigned upto)
 	for (i = 0; i < upto; i++)
 		if (branch_usable(i) &&
 		    !(table->items[i]->flags & BRANCH_GONE) &&
-		    table->items[i]->device == table->items[upto]->device)
+		    branch_shares_space(table->items[i], table->items[upto]))
 			return true;
 	return false;
 }

@@ -138,6 +138,9 @@ void branch_space(struct branch *branch, int64_t now_ms,
 /* Ask again next time: a write met ENOSPC. */
 void branch_space_changed(struct branch *branch);
 
+/* Are both on one file system, so that room on one is room on the other? */
+bool branch_shares_space(const struct branch *a, const struct branch *b);
+
 /* Does it work, as the first of those on its file system? */
 bool branch_counts(const struct branch_table *table, unsigned i);
 

@@ -3,6 +3,8 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <linux/btrfs.h>
+#include <linux/magic.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/vfs.h>
@@ -17,6 +19,7 @@ struct fs_uuid {
 int branch_identity_get(int fd, struct branch_identity *ret)
 {
 	struct branch_identity identity = {0};
+	struct btrfs_ioctl_fs_info_args info = {0};
 	struct fs_uuid uuid = {0};
 	struct statfs fs;
 	int r = handle_get(fd, "", &identity.root);
@@ -34,8 +37,24 @@ int branch_identity_get(int fd, struct branch_identity *ret)
 		identity.uuid_length = uuid.length;
 		memcpy(identity.uuid, uuid.uuid, uuid.length);
 	}
+	/* Its fsid is of the subvolume. */
+	if (identity.type == BTRFS_SUPER_MAGIC &&
+	    ioctl(fd, BTRFS_IOC_FS_INFO, &info) == 0) {
+		static_assert(sizeof(info.fsid) == sizeof(identity.uuid),
+			      "a UUID has 16 bytes");
+		identity.uuid_length = sizeof(info.fsid);
+		memcpy(identity.uuid, info.fsid, sizeof(info.fsid));
+	}
 	*ret = identity;
 	return 0;
+}
+
+bool branch_identity_shares_space(const struct branch_identity *a,
+				  const struct branch_identity *b)
+{
+	return a->type == BTRFS_SUPER_MAGIC && b->type == a->type &&
+	       a->uuid_length && a->uuid_length == b->uuid_length &&
+	       memcmp(a->uuid, b->uuid, a->uuid_length) == 0;
 }
 
 bool branch_identity_equal(const struct branch_identity *a,

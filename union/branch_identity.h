@@ -20,6 +20,10 @@ struct branch_identity {
 /* Of the directory @fd. 0 or -errno. */
 int branch_identity_get(int fd, struct branch_identity *ret);
 
+/* Are both of one Btrfs? Then they are one disk, whatever their st_dev. */
+bool branch_identity_shares_space(const struct branch_identity *a,
+				  const struct branch_identity *b);
+
 bool branch_identity_equal(const struct branch_identity *a,
 			   const struct branch_identity *b);
 

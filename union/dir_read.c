@@ -53,7 +53,7 @@ static int read_stream(struct dir_listing *list, struct dir *dir,
 	const struct dirent_wire *entry;
 	struct dir_item item = {.part = part};
 	struct branch *branch = branch_of(unionfs_of(list->req), part->copy);
-	bool mounts = mounted_inside(branch);
+	enum mounted mounts = mounted_inside(branch);
 	int r;
 
 	service_meets(branch->id);
@@ -68,7 +68,7 @@ static int read_stream(struct dir_listing *list, struct dir *dir,
 		item.type = dirent_type(part->fd, entry);
 		item.ino = entry->ino;
 		item.next = dir_offset_on(branch->id, entry->next);
-		if (!mounts || !mounted_is_on(part->fd, item.name))
+		if (!mounted_hides(mounts, part->fd, item.name, item.type))
 			r = dir_listing_add(list, &item);
 		if (r)
 			break;

@@ -57,7 +57,7 @@ struct branch *drain_target(struct unionfs *fs, const struct branch *but,
 		branch = fs->branches.items[id];
 		if (branch == but || branch->flags & NO_NEW ||
 		    !branch_is_well(branch) ||
-		    (elsewhere && branch->device == but->device))
+		    (elsewhere && branch_shares_space(branch, but)))
 			continue;
 		found[n].branch = branch;
 		branch_space(branch, clock_ms(), &space);

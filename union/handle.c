@@ -8,9 +8,11 @@
 #include <string.h>
 
 /* Types of handles; the kernel's enum fid_type. */
-#define INO32_GEN 0x01 /* number, generation; tmpfs has them otherwise */
-#define BTRFS     0x4d /* number, tree, generation */
-#define XFS_INO64 0x81 /* number, generation */
+#define INO32_GEN   0x01 /* number, generation; tmpfs has them otherwise */
+#define BTRFS       0x4d /* number, tree, generation */
+#define BTRFS_FIRST 256  /* number of an inode; its BTRFS_FIRST_FREE_OBJECTID \
+			  */
+#define XFS_INO64 0x81   /* number, generation */
 
 static_assert(offsetof(struct handle, data) ==
 		      offsetof(struct file_handle, f_handle),
@@ -65,12 +67,25 @@ static uint32_t word_at(const struct handle *handle, unsigned i)
 	return word;
 }
 
-static uint64_t long_at(const struct handle *handle)
+static uint64_t long_at(const struct handle *handle, unsigned i)
 {
 	uint64_t number;
 
-	memcpy(&number, handle->data, sizeof(number));
+	memcpy(&number, handle->data + i * sizeof(number), sizeof(number));
 	return number;
+}
+
+bool handle_is_of_btrfs(const struct handle *handle)
+{
+	return handle->type == BTRFS && handle->length == 20;
+}
+
+bool handle_same_tree(const struct handle *a, const struct handle *b)
+{
+	if (!handle_is_of_btrfs(a) || !handle_is_of_btrfs(b))
+		return true;
+	return long_at(a, 1) == long_at(b, 1) && long_at(a, 0) >= BTRFS_FIRST &&
+	       long_at(b, 0) >= BTRFS_FIRST;
 }
 
 bool handle_ino(const struct handle *handle, uint64_t *ret)
@@ -80,8 +95,8 @@ bool handle_ino(const struct handle *handle, uint64_t *ret)
 	else if (handle->type == INO32_GEN && handle->length == 12) /* tmpfs */
 		*ret = word_at(handle, 1) | (uint64_t)word_at(handle, 2) << 32;
 	else if ((handle->type == XFS_INO64 && handle->length == 12) ||
-		 (handle->type == BTRFS && handle->length == 20))
-		*ret = long_at(handle);
+		 handle_is_of_btrfs(handle))
+		*ret = long_at(handle, 0);
 	else
 		return false;
 	return true;

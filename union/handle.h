@@ -48,6 +48,15 @@ int handle_open(int mount_fd, const struct handle *handle, int flags);
  */
 bool handle_ino(const struct handle *handle, uint64_t *ret);
 
+/*
+ * Are both inodes of one numbering? The subvolumes of a Btrfs have each its
+ * own; and an empty directory that a snapshot has where there was one is none.
+ */
+bool handle_same_tree(const struct handle *a, const struct handle *b);
+
+/* Of a Btrfs: it may have subvolumes, and gives no number twice. */
+bool handle_is_of_btrfs(const struct handle *handle);
+
 bool handle_equal(const struct handle *a, const struct handle *b);
 
 #endif

@@ -48,6 +48,27 @@ static void knows_where_each_file_system_has_the_number(void **state)
 	assert_int_equal(ino_of(0x81, 20, words), 0);
 }
 
+static bool same_tree(const uint64_t *a, const uint64_t *b, int type)
+{
+	struct handle one = {.length = 20, .type = type}, other = one;
+
+	memcpy(one.data, a, 16);
+	memcpy(other.data, b, 16);
+	return handle_same_tree(&one, &other) && handle_same_tree(&other, &one);
+}
+
+static void subvolumes_of_btrfs_are_told_apart(void **state)
+{
+	const uint64_t root[] = {256, 5}, file[] = {300, 5}, other[] = {256, 6};
+	const uint64_t placeholder[] = {2, 5};
+
+	(void)state;
+	assert_true(same_tree(root, file, 0x4d));
+	assert_false(same_tree(root, other, 0x4d));
+	assert_false(same_tree(root, placeholder, 0x4d));
+	assert_true(same_tree(root, other, 0x81)); /* no Btrfs */
+}
+
 static void check_in(const char *dir)
 {
 	auto_close int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -74,6 +95,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(knows_where_each_file_system_has_the_number),
+		cmocka_unit_test(subvolumes_of_btrfs_are_told_apart),
 		cmocka_unit_test(it_is_the_number_that_stat_tells),
 	};
 

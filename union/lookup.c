@@ -216,7 +216,8 @@ static int hit_stat(struct branch *branch, struct hit *hit, const char *name)
 {
 	if (fstatat(hit->fd->fd, name, &hit->st, AT_SYMLINK_NOFOLLOW) < 0)
 		return branch_report(branch, -errno);
-	return hit->st.st_dev != branch->device &&
+	return (hit->st.st_dev != branch->device ||
+		hit->st.st_ino == MOUNTED_PLACEHOLDER) &&
 			       mounted_is_on(hit->fd->fd, name)
 		       ? -ENOENT
 		       : 0;

@@ -290,10 +290,11 @@ unsigned char dirent_type(int dirfd, const struct dirent_wire *entry)
 	return IFTODT(st.st_mode);
 }
 
-static int add_read(struct merge *merge, int fd, unsigned branch, bool mounts,
-		    const char *data, size_t length)
+static int add_read(struct merge *merge, int fd, unsigned branch,
+		    enum mounted mounts, const char *data, size_t length)
 {
 	const struct dirent_wire *entry;
+	unsigned char type;
 	size_t at;
 	int r = 0;
 
@@ -303,15 +304,16 @@ static int add_read(struct merge *merge, int fd, unsigned branch, bool mounts,
 		    (strcmp(entry->name, BRANCH_WORK_DIR) == 0 ||
 		     strcmp(entry->name, BRANCH_CONTROL_FILE) == 0))
 			continue;
-		if (mounts && mounted_is_on(fd, entry->name))
+		type = dirent_type(fd, entry);
+		if (mounted_hides(mounts, fd, entry->name, type))
 			continue;
-		r = merge_add(merge, entry->name, branch,
-			      dirent_type(fd, entry), entry->ino);
+		r = merge_add(merge, entry->name, branch, type, entry->ino);
 	}
 	return r;
 }
 
-int merge_read(struct merge *merge, int fd, unsigned branch, bool mounts)
+int merge_read(struct merge *merge, int fd, unsigned branch,
+	       enum mounted mounts)
 {
 	auto_free char *data = malloc(READ_SIZE);
 	long n;

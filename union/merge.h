@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "union/mounted.h"
+
 struct merge;
 
 struct merge_entry {
@@ -50,7 +52,8 @@ int merge_add(struct merge *merge, const char *name, unsigned branch,
  *
  * @mounts  something may be mounted in it: such names are left out
  */
-int merge_read(struct merge *merge, int fd, unsigned branch, bool mounts);
+int merge_read(struct merge *merge, int fd, unsigned branch,
+	       enum mounted mounts);
 
 size_t merge_count(const struct merge *merge);
 

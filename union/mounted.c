@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "union/mounted.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/openat2.h>
 #include <poll.h>
 #include <stdio.h>
@@ -12,8 +14,38 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
+#include "union/proc_path.h"
 
-#define TABLE "/proc/self/mountinfo"
+#define TABLE     "/proc/self/mountinfo"
+#define NAMED_MAX 64u
+
+/* Each is named once in the log, as far as there is room to remember. */
+static void name_subvolume(int dirfd, const char *name,
+			   const struct handle *handle)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static struct handle named[NAMED_MAX];
+	static unsigned count;
+	char link[PROC_PATH_MAX], path[PATH_MAX];
+	bool known = false;
+	ssize_t n;
+	unsigned i;
+
+	pthread_mutex_lock(&lock);
+	for (i = 0; i < NAMED_MAX && !known; i++)
+		known = handle_equal(&named[i], handle);
+	if (!known)
+		named[count++ % NAMED_MAX] = *handle;
+	pthread_mutex_unlock(&lock);
+	if (known)
+		return;
+	n = readlink(proc_path(link, dirfd, ""), path, sizeof(path) - 1);
+	path[n > 0 ? n : 0] = '\0';
+	log_warning("subvolume '%s/%s' is no part of the union: list it as a "
+		    "branch of its own",
+		    path, name);
+}
 
 int mounted_handle_get(const struct branch *branch, int dirfd, const char *name,
 		       struct handle *ret)
@@ -32,13 +64,18 @@ int mounted_handle_get(const struct branch *branch, int dirfd, const char *name,
 	    handle_get_on(dirfd, "", &own, &own_mount) == 0 &&
 	    own_mount != mount)
 		return -EXDEV;
+	if (!handle_same_tree(&handle, &branch->identity.root)) {
+		if (*name)
+			name_subvolume(dirfd, name, &handle);
+		return -EXDEV;
+	}
 	*ret = handle;
 	return 0;
 }
 
 bool mounted_is_on(int dirfd, const char *name)
 {
-	struct handle handle;
+	struct handle handle, own;
 	int mount, own_mount, r;
 
 	if (strcmp(name, "..") == 0)
@@ -46,8 +83,22 @@ bool mounted_is_on(int dirfd, const char *name)
 	r = handle_get_on(dirfd, name, &handle, &mount);
 	if (r == -EOPNOTSUPP || r == -EOVERFLOW)
 		return true;
-	return r == 0 && handle_get_on(dirfd, "", &handle, &own_mount) == 0 &&
-	       mount != own_mount;
+	if (r < 0 || handle_get_on(dirfd, "", &own, &own_mount) < 0)
+		return false;
+	if (mount != own_mount)
+		return true;
+	if (handle_same_tree(&handle, &own))
+		return false;
+	name_subvolume(dirfd, name, &handle);
+	return true;
+}
+
+bool mounted_hides(enum mounted inside, int dirfd, const char *name,
+		   unsigned char type)
+{
+	return (inside == MOUNTED_ANYWHERE ||
+		(inside == MOUNTED_ON_DIRS && type == DT_DIR)) &&
+	       mounted_is_on(dirfd, name);
 }
 
 static int open_none(int dirfd, const char *path, int flags, mode_t mode)
@@ -64,7 +115,16 @@ static int open_none(int dirfd, const char *path, int flags, mode_t mode)
 
 int mounted_open_none(int dirfd, const char *path, int flags)
 {
-	return open_none(dirfd, path, flags, 0);
+	int fd = open_none(dirfd, path, flags, 0);
+	struct handle handle, own;
+
+	if (fd >= 0 && handle_get(fd, "", &handle) == 0 &&
+	    handle_get(dirfd, "", &own) == 0 &&
+	    !handle_same_tree(&handle, &own)) {
+		fd_close(fd);
+		return -EXDEV;
+	}
+	return fd;
 }
 
 int mounted_create_none(int dirfd, const char *name, int flags, mode_t mode)
@@ -201,11 +261,11 @@ static bool look(const struct branch *branch, int mount_id)
 	return !table.read || has_mount(branch, mount_id);
 }
 
-bool mounted_inside(struct branch *branch)
+enum mounted mounted_inside(struct branch *branch)
 {
 	struct looked *looked = &table.branches[branch->id];
 	int mount_id = atomic_load(&branch->mount_id);
-	bool inside;
+	bool inside, trees = handle_is_of_btrfs(&branch->identity.root);
 
 	pthread_mutex_lock(&table.lock);
 	note_changes();
@@ -214,5 +274,7 @@ bool mounted_inside(struct branch *branch)
 					  look(branch, mount_id)};
 	inside = looked->inside;
 	pthread_mutex_unlock(&table.lock);
-	return inside;
+	if (inside)
+		return MOUNTED_ANYWHERE;
+	return trees ? MOUNTED_ON_DIRS : MOUNTED_NOWHERE;
 }

@@ -176,7 +176,8 @@ static int make_on(struct unionfs *fs, fuse_req_t req, struct node *parent,
 		r = what->make(what->context, dir->fd);
 	while (place_insists(req, r));
 	place_become_root();
-	if (r == -EEXIST && what->name && mounted_is_on(dir->fd, what->name))
+	if ((r == -EEXIST || r == -EISDIR) && what->name &&
+	    mounted_is_on(dir->fd, what->name))
 		r = -EBUSY; /* it is absent all the same */
 	naming_end(parent, what->name && r >= 0);
 	if (r < 0 && what->name && branch_usable(id) &&

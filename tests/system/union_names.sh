@@ -190,6 +190,113 @@ inner"
 	umount "$M"
 }
 
+# In branch a, a Btrfs, subvolumes: in its root, deep, an empty one; and a snapshot
+# of it all, where the first of them are empty directories of one number. Of b,
+# that has a directory of such a name, nothing is absent.
+branches_with_subvolumes() {
+	which btrfs mkfs.btrfs >/dev/null 2>&1 || skip "needs btrfs-progs"
+	loop_fs a 256M mkfs.btrfs -q
+	loop_fs b 32M mkfs.ext4 -q
+	rmdir "$D/b/lost+found"
+	mkdir -p "$M" "$D/b/both/sub" "$D/a/d"
+	echo there >"$D/b/both/sub/there"
+	local name
+	for name in one both empty d/deep; do btrfs subvolume create "$D/a/$name" >/dev/null; done
+	for name in one both d/deep; do
+		mkdir "$D/a/$name/sub"
+		echo "$name" >"$D/a/$name/sub/f"
+		ln "$D/a/$name/sub/f" "$D/a/$name/sub/g"
+	done
+	echo of-a >"$D/a/d/file"
+	btrfs subvolume snapshot -r "$D/a" "$D/a/snap" >/dev/null
+}
+
+no_subvolumes_are_seen() {
+	local name
+	for name in one one/sub/f empty d/deep d/deep/sub snap snap/d/file both/sub/f; do
+		fails any "No such file" stat "$M/$name"
+	done
+	same "$(cd "$M" && find . | sort | paste -sd ' ')" \
+		". ./both ./both/sub ./both/sub/there ./d ./d/file"
+	same "$(python3 -c 'import os, sys
+print(*sorted(os.listdir(sys.argv[1])))' "$M/d")" file
+	same "$(stat -c %h "$M")" 4
+	same "$(find "$M" -printf '%i\n' | sort | uniq -d)" ""
+}
+
+test_subvolumes_inside_a_branch_are_not_seen() {
+	branches_with_subvolumes
+	union policy=ff "$D/a:$D/b"
+	no_subvolumes_are_seen
+	grep -q "subvolume '$D/a/d/deep' is no part" "$D/log"
+	# One of a later time, too: its name is known to be absent, or is asked for first now.
+	fails any "No such file" stat "$M/later"
+	btrfs subvolume create "$D/a/later" >/dev/null
+	echo f >"$D/a/later/f"
+	btrfs subvolume snapshot "$D/a/one" "$D/a/later2" >/dev/null
+	fails any "No such file" stat "$M/later/f"
+	fails any "No such file" stat "$M/later2"
+	no_subvolumes_are_seen
+	umount "$M"
+	union policy=ff,shared "$D/b:$D/a"
+	no_subvolumes_are_seen
+	umount "$M"
+}
+
+test_names_of_subvolumes_are_made_on_other_branches() {
+	branches_with_subvolumes
+	OPTIONS=control=$D/ctl union policy=ff "$D/a:$D/b"
+	echo of-b >"$M/one"
+	mkdir "$M/d/deep"
+	echo two >"$M/d/deep/two"
+	echo three >"$M/both/sub/three"
+	same "$(cat "$D/b/one" "$D/b/d/deep/two" "$D/b/both/sub/three")" "of-b
+two
+three"
+	# What stays on its branch cannot have the name there.
+	touch "$M/d/of-a"
+	mkdir "$M/dir"
+	fails any "busy" mv "$M/d/of-a" "$M/both/of-a"
+	fails any "" ln "$M/d/of-a" "$M/empty"
+	fails any "" mv -T "$M/dir" "$M/empty"
+	fails any "" mv -T "$M/d/of-a" "$M/empty"
+	same "$(stat -c %i "$D/a/empty")" 256
+	[ -d "$M/dir" ]
+	fails any "not empty" rmdir "$M/d"
+	rm -r "$M/d/deep" "$M/both" "$M/one"
+	# A file without a name, and a file that moves, meet no other device.
+	python3 -c 'import os, sys
+fd = os.open(sys.argv[1], os.O_TMPFILE | os.O_RDWR)
+os.link("/proc/self/fd/%d" % fd, sys.argv[1] + "/was-nameless", src_dir_fd=os.open("/", 0), follow_symlinks=True)' "$M/d"
+	trib-union --control "$D/ctl" drain "$D/a" >/dev/null
+	eventually 60 drained '.drain.files_moved == 3 and .drain.busy >= 4'
+	same "$(cat "$D/a/one/sub/f" "$D/a/both/sub/f" "$D/a/d/deep/sub/f" "$D/b/d/file")" "one
+both
+d/deep
+of-a"
+	umount "$M"
+}
+
+# A snapshot has an empty directory for each subvolume of then, all of number 2.
+test_branches_that_are_subvolumes_of_one_file_system() {
+	branches_with_subvolumes
+	btrfs subvolume snapshot "$D/a" "$D/a/copy" >/dev/null
+	union policy=ff "$D/a/copy"
+	fails any "No such file" stat "$M/one"
+	fails any "No such file" stat "$M/empty"
+	same "$(cd "$M" && find . | sort | paste -sd ' ')" ". ./d ./d/file"
+	umount "$M"
+	union policy=ff "$D/a/one:$D/a/both:$D/a:$D/a/d/deep"
+	same "$(cat "$M/sub/f" "$M/d/file")" "one
+of-a"
+	echo new >"$M/sub/new"
+	ln "$M/sub/new" "$M/d/new"
+	same "$(cat "$D/a/one/d/new")" new
+	same "$(find "$M" -type d -printf '%i\n' | sort | uniq -d)" ""
+	same "$(df -k --output=size "$M" | tail -n 1)" "$(df -k --output=size "$D/a" | tail -n 1)"
+	umount "$M"
+}
+
 test_a_mount_point_inside_a_branch_is_refused_by_any_path() {
 	small_branches 10M 10M
 	mkdir -p "$D/a/sub/mnt" "$D/bound"
