@@ -15,6 +15,7 @@
 #include "union/drain_dir.h"
 #include "union/find_names.h"
 #include "union/move.h"
+#include "union/names.h"
 #include "union/place.h"
 
 #define RETRY_MS 20
@@ -23,6 +24,7 @@ struct waiting {
 	struct waiting *next;
 	fuse_req_t req;
 	struct full_wish wish;
+	uint64_t left[BRANCH_MAX / 64]; /* branches: no good for it */
 	char data[];
 };
 
@@ -139,8 +141,10 @@ static int try_again(struct unionfs *fs, struct waiting *w)
 }
 
 /* To the best branch that takes it. The file is open: so its node stays. */
-static int move_away(struct unionfs *fs, const struct node *node, uint64_t more)
+static int move_away(struct unionfs *fs, const struct node *node,
+		     struct waiting *w)
 {
+	uint64_t more = wanted(&w->wish);
 	const struct copy *copy = node_first(node);
 	struct found_names found;
 	struct move_file move = {0};
@@ -158,12 +162,18 @@ static int move_away(struct unionfs *fs, const struct node *node, uint64_t more)
 	move.count = found.count;
 	r = -ENOSPC;
 	for (i = 0; (move.to = target(fs, node, more, i)); i++) {
+		if (names_is_in(w->left, move.to->id))
+			continue;
 		r = move_file(fs, &move);
 		if (r != -ENOSPC && r != -EDQUOT && r != -EROFS &&
 		    r != -EEXIST && r != -EOPNOTSUPP)
 			break;
 	}
 	find_names_done(fs, &found);
+	/* A quota is not seen in what is free: never back. */
+	if (r == 0)
+		w->left[move.from->id / 64] |= UINT64_C(1)
+					       << move.from->id % 64;
 	return r;
 }
 
@@ -200,8 +210,7 @@ static void help(struct full *full, struct waiting *w)
 			break;
 		if (is_ending(full))
 			break;
-		moved = node ? move_away(full->fs, node, wanted(&w->wish))
-			     : -ESTALE;
+		moved = node ? move_away(full->fs, node, w) : -ESTALE;
 		if (moved < 0 && moved != -EBUSY && moved != -ESTALE)
 			break;
 		if (moved < 0 && clock_ms() >= end)
@@ -254,6 +263,7 @@ bool full_help(struct unionfs *fs, fuse_req_t req, const struct full_wish *wish)
 	w->next = NULL;
 	w->req = req;
 	w->wish = *wish;
+	memset(w->left, 0, sizeof(w->left));
 	if (wish->data)
 		memcpy(w->data, wish->data, size);
 	pthread_mutex_lock(&full->lock);

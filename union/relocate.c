@@ -109,20 +109,41 @@ static bool is_at(int dirfd, const char *name, const struct handle *handle)
 	       handle_equal(&found, handle);
 }
 
+/*
+ * Does the file system give no number twice? Then nothing has to keep it, and
+ * a branch that cannot take a stub, since a quota is reached, lets its file go.
+ */
+static bool never_again(int dirfd)
+{
+	struct handle dir;
+
+	return handle_get(dirfd, "", &dir) == 0 && handle_is_of_btrfs(&dir);
+}
+
+static bool is_full(int error)
+{
+	return error == ENOSPC || error == EDQUOT;
+}
+
 /* Take the name off; the inode stays as a stub where it keeps a number. */
 static int cut_name(const struct branch *from, int dirfd, const char *name,
 		    bool keeps, uint64_t number)
 {
-	auto_close int work = keeps ? branch_work_dir(from) : -1;
+	auto_close int work = -1;
 	char stub[NUMBER_KEEP_NAME_MAX];
 	bool made = false;
 	int r;
 
-	if (keeps) {
+	if (keeps && !never_again(dirfd)) {
+		work = branch_work_dir(from);
 		number_keep_name(number, stub);
 		if (work < 0)
 			return work;
 		made = linkat(dirfd, name, work, stub, 0) == 0;
+		/* A rename may need no room where a link does. */
+		if (!made && is_full(errno) &&
+		    renameat2(dirfd, name, work, stub, RENAME_NOREPLACE) == 0)
+			return 0;
 		if (!made && errno != EEXIST)
 			return -errno;
 	}

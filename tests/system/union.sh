@@ -361,6 +361,35 @@ test_copies_made_while_a_directory_changes_are_as_it_is() {
 	PY
 }
 
+# Nothing more can be made there, not even what keeps the file's number.
+test_a_write_that_meets_a_quota_moves_the_file() {
+	which btrfs mkfs.btrfs >/dev/null 2>&1 || skip "needs btrfs-progs"
+	loop_fs a 300M mkfs.btrfs -q
+	loop_fs b 200M mkfs.ext4 -q -m 0
+	mkdir -p "$M"
+	btrfs quota enable "$D/a"
+	btrfs subvolume create "$D/a/user" >/dev/null
+	btrfs subvolume create "$D/a/other" >/dev/null
+	btrfs qgroup limit 20M "$D/a/user"
+	btrfs qgroup limit 20M "$D/a/other"
+	union policy=ff,passthrough=off "$D/a/user:$D/b"
+	echo first >"$M/f"
+	ln "$M/f" "$M/g"
+	local number
+	number=$(stat -c %i "$M/f")
+	dd if=/dev/zero of="$M/f" bs=1M count=40 seek=1 conv=notrunc status=none
+	same "$(stat -c '%s %h %i' "$M/f")" "$((41 << 20)) 2 $number"
+	same "$(head -n 1 "$M/g" | tr -d '\0')" first
+	[ ! -e "$D/a/user/f" ]
+	[ -e "$D/b/g" ]
+	umount "$M"
+	# Where neither has room for it the write fails, and the file is whole.
+	union policy=ff,passthrough=off "$D/a/user:$D/a/other"
+	fails any "" dd if=/dev/zero of="$M/h" bs=1M count=40 status=none
+	same "$(tr -d '\0' <"$M/h" | wc -c)" 0
+	umount "$M"
+}
+
 test_full_branches_are_passed_over() {
 	small_branches 2M 40M
 	union policy=ff "$D/a:$D/b"
