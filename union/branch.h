@@ -49,7 +49,9 @@ struct branch {
 	atomic_bool has_numbers; /* files of it: see number_keep.h */
 	struct branch_identity identity;
 	atomic_int lock; /* 1 + a descriptor: branch_lock.h; 0: none */
-	atomic_bool no_passthrough; /* the kernel refused a file of it */
+	atomic_bool no_passthrough;     /* the kernel refused a file of it */
+	atomic_uint passed_writers;     /* open: see full.h */
+	_Atomic uint64_t beside_passed; /* bytes written since asked for room */
 	bool announced; /* no node or cache lacks it: see live_add() */
 
 	/* See branch_health.h, which changes them. */

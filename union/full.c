@@ -50,18 +50,79 @@ struct full *full_new(struct unionfs *fs)
 	return full;
 }
 
-bool full_is_near(struct unionfs *fs, struct branch *branch)
+static uint64_t part_of(const struct branch_space *space, uint64_t part,
+			uint64_t most)
 {
+	uint64_t n = (space->available + space->used) / part;
+
+	return n < most ? n : most;
+}
+
+/* Of the file, bytes that can be written without its getting longer. */
+static uint64_t holes(int fd)
+{
+	uint64_t size, there;
+	struct stat st;
+
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return 0;
+	size = (uint64_t)st.st_size;
+	there = (uint64_t)st.st_blocks * 512;
+	if (size <= there)
+		return 0;
+	return size - there < FULL_WIDE_MAX ? size - there : FULL_WIDE_MAX;
+}
+
+/* Has another file system more? */
+static bool has_better(struct unionfs *fs, const struct branch *branch,
+		       uint64_t available)
+{
+	struct branch *to = drain_target(fs, branch, available, true, 0);
 	struct branch_space space;
-	uint64_t near, least = atomic_load(&branch->min_free);
+
+	if (!to)
+		return false;
+	branch_space(to, clock_ms(), &space);
+	return space.available > available;
+}
+
+/* For those that write past us: so much more than the rest is little. */
+static uint64_t reserve(const struct branch *branch,
+			const struct branch_space *space)
+{
+	uint64_t wide = part_of(space, FULL_WIDE_PART, FULL_WIDE_MAX);
+	unsigned writers = atomic_load(&branch->passed_writers);
+
+	if (writers > FULL_WRITERS_MOST)
+		writers = FULL_WRITERS_MOST;
+	return wide / FULL_WRITER_PART * writers;
+}
+
+bool full_is_near(struct unionfs *fs, struct branch *branch, int fd)
+{
+	uint64_t near, wide, least = atomic_load(&branch->min_free);
+	struct branch_space space;
 
 	branch_space(branch, clock_ms(), &space);
-	near = (space.available + space.used) / FULL_NEAR_PART;
-	if (near > FULL_NEAR_MAX)
-		near = FULL_NEAR_MAX;
+	near = part_of(&space, FULL_NEAR_PART, FULL_NEAR_MAX);
 	if (least == BRANCH_MIN_FREE_UNION)
 		least = fs->min_free;
-	return space.available < (near > least ? near : least);
+	if (space.available < (near > least ? near : least))
+		return true;
+	wide = part_of(&space, FULL_WIDE_PART, FULL_WIDE_MAX) +
+	       reserve(branch, &space) + holes(fd);
+	return space.available < wide &&
+	       has_better(fs, branch, space.available);
+}
+
+void full_wrote(struct branch *branch)
+{
+	const struct branch_space space = {atomic_load(&branch->available),
+					   atomic_load(&branch->used)};
+
+	if (space.available <
+	    2 * part_of(&space, FULL_WIDE_PART, FULL_WIDE_MAX))
+		branch_space_changed(branch);
 }
 
 static uint64_t allocated(struct unionfs *fs, const struct node *node)
@@ -89,6 +150,27 @@ static struct branch *target(struct unionfs *fs, const struct node *node,
 		return NULL;
 	branch_space(to, clock_ms(), &space);
 	return space.available > need ? to : NULL;
+}
+
+bool full_must_leave(struct unionfs *fs, const struct node *node, uint64_t size)
+{
+	const struct copy *copy = node_first(node);
+	struct branch_space space;
+	struct branch *branch;
+
+	if (!copy || node->passthrough || !fs->full || !S_ISREG(node->type))
+		return false;
+	branch = branch_of(fs, copy);
+	if (!atomic_load(&branch->passed_writers))
+		return false;
+	if (atomic_fetch_add(&branch->beside_passed, size) + size >=
+	    FULL_ASK_AGAIN) {
+		atomic_store(&branch->beside_passed, 0);
+		full_wrote(branch);
+	}
+	branch_space(branch, clock_ms(), &space);
+	return space.available < reserve(branch, &space) + size &&
+	       target(fs, node, size, 0);
 }
 
 bool full_can_help(struct unionfs *fs, const struct node *node, int r,
@@ -204,6 +286,8 @@ static void help(struct full *full, struct waiting *w)
 	const struct node *node = node_get(&full->fs->nodes, w->wish.ino);
 	int r, moved = 0;
 
+	if (w->wish.leaves && node) /* or it is written where it is */
+		(void)move_away(full->fs, node, wanted(&w->wish));
 	for (;;) {
 		r = try_again(full->fs, w);
 		if (r != -ENOSPC && r != -EDQUOT)

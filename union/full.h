@@ -4,9 +4,10 @@
  * room, and the write goes on there. That takes its time, so the request is
  * handed to a thread of its own; those that serve others go on.
  *
- * Writes that the kernel passes through to a branch are not seen. So a file
- * on a branch with little room (full_is_near()) is not passed through to who
- * opens it for writing.
+ * Writes that the kernel passes through to a branch are not seen, and while it
+ * is open a file is passed through or not. So what a writer may need is
+ * foreseen when it opens a file: see full_is_near(). And those that are seen
+ * leave the last of the room to those that are not: see full_must_leave().
  */
 #ifndef UNION_FULL_H
 #define UNION_FULL_H
@@ -15,6 +16,13 @@
 
 #define FULL_NEAR_MAX  (UINT64_C(1) << 30) /* bytes */
 #define FULL_NEAR_PART 16 /* or such a part of the file system */
+
+/* The same where another file system has more room. */
+#define FULL_WIDE_MAX     (UINT64_C(32) << 30)
+#define FULL_WIDE_PART    4
+#define FULL_WRITER_PART  8 /* of that, more for each open writer; */
+#define FULL_WRITERS_MOST 4 /* of so many */
+#define FULL_ASK_AGAIN    (UINT64_C(1) << 20) /* bytes written beside them */
 
 #define FULL_PATIENCE_MS 10000 /* for a file that is in use */
 
@@ -25,8 +33,22 @@ struct full *full_new(struct unionfs *fs);
 /* Those that wait fail with ENOSPC. NULL is fine. */
 void full_free(struct full *full);
 
-/* Is there so little room that a write may meet the end of it? */
-bool full_is_near(struct unionfs *fs, struct branch *branch);
+/*
+ * Is there so little room on @branch that writes to the file @fd may meet the
+ * end of it? What is missing in a sparse file counts as to be written, at most
+ * FULL_WIDE_MAX.
+ */
+bool full_is_near(struct unionfs *fs, struct branch *branch, int fd);
+
+/*
+ * A write of @size bytes to the file @node is seen. Would it take what those
+ * need that are not, and can the file move?
+ */
+bool full_must_leave(struct unionfs *fs, const struct node *node,
+		     uint64_t size);
+
+/* Somebody wrote to it past us: ask for its room again where that is little. */
+void full_wrote(struct branch *branch);
 
 /* What a request wants to be done once there is room. */
 struct full_wish {
@@ -37,6 +59,7 @@ struct full_wish {
 	off_t offset, length;
 	int mode;
 	bool mapped; /* a write that comes without a caller */
+	bool leaves; /* it moves first: see full_must_leave() */
 };
 
 /*

@@ -8,11 +8,12 @@
 #include <string.h>
 
 /* Types of handles; the kernel's enum fid_type. */
-#define INO32_GEN   0x01 /* number, generation; tmpfs has them otherwise */
-#define BTRFS       0x4d /* number, tree, generation */
-#define BTRFS_FIRST 256  /* number of an inode; its BTRFS_FIRST_FREE_OBJECTID \
-			  */
-#define XFS_INO64 0x81   /* number, generation */
+#define INO32_GEN 0x01 /* number, generation; tmpfs has them otherwise */
+#define BTRFS     0x4d /* number, tree, generation */
+#define BTRFS_FIRST                                                         \
+	256            /* number of an inode; its BTRFS_FIRST_FREE_OBJECTID \
+			*/
+#define XFS_INO64 0x81 /* number, generation */
 
 static_assert(offsetof(struct handle, data) ==
 		      offsetof(struct file_handle, f_handle),

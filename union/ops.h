@@ -50,6 +50,7 @@ struct file {
 	bool quiet;     /* O_NOATIME */
 	bool root;      /* opened it */
 	unsigned moves; /* of the node when it was opened: see op_fd() */
+	struct branch *passed_writer; /* of that; or NULL */
 };
 static inline struct file *op_file(const struct unionfs *fs,
 				   const struct fuse_file_info *info)

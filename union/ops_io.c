@@ -93,6 +93,16 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
 		r = request_current.kills_privileges
 			    ? op_kill_privileges(req, ino, fd, OP_GROUP_NOW)
 			    : 0;
+	if (r == 0 && full_must_leave(fs, node, size) &&
+	    full_help(fs, req,
+		      &(struct full_wish){.ino = ino,
+					  .info = *info,
+					  .data = data,
+					  .size = size,
+					  .offset = offset,
+					  .mapped = request_current.of_cache,
+					  .leaves = true}))
+		return;
 	if (r == 0)
 		r = write_as_caller(req, info, fd, data, size, offset, &done);
 	if (done)

@@ -42,13 +42,13 @@ static bool is_refusal(int r)
 
 /* So that it can move, when it is drained or full, or is just moving: */
 static bool must_see(struct unionfs *fs, const struct node *node,
-		     struct branch *branch, bool writes)
+		     struct branch *branch, int fd, bool writes)
 {
 	const struct copy *copy = node_first(node);
 	struct handle handle;
 
 	if (branch->flags & BRANCH_DRAINING ||
-	    (writes && full_is_near(fs, branch)))
+	    (writes && full_is_near(fs, branch, fd)))
 		return true;
 	if (!copy)
 		return false;
@@ -90,7 +90,7 @@ static int choose_way(fuse_req_t req, struct node *node, struct branch *branch,
 	node_file(node)->backing_id = 0;
 	if (!fs->passthrough || atomic_load(&branch->no_passthrough))
 		return 0;
-	if (must_see(fs, node, branch, writes) ||
+	if (must_see(fs, node, branch, fd, writes) ||
 	    !become_backer(req, fd, writes)) {
 		/* As long as it is open, who moves it cannot find out. */
 		if (node->passed && file_in_use(fd) == 0)
@@ -134,6 +134,7 @@ static void lose_file(struct unionfs *fs, struct node *node,
 	struct file *file = op_file(fs, info);
 	uint64_t number = info->fh;
 	bool read_write = file->read_write, writes = file->writes, shared;
+	struct branch *wrote = file->passed_writer;
 
 	/* Closed before it counts no more: see file_in_use(). */
 	service_drop(&file->use);
@@ -152,19 +153,29 @@ static void lose_file(struct unionfs *fs, struct node *node,
 	node_unlock(&fs->nodes, node);
 	if (shared)
 		show_mapped_writes(fs, node);
+	if (wrote) {
+		atomic_fetch_sub(&wrote->passed_writers, 1);
+		full_wrote(wrote);
+	}
 	open_record_end(fs, number);
 	/* Last: its place in the table is that of its record. */
 	open_table_remove(&fs->opened, number);
 }
 
 /* With the node locked: one more, or it is known again. */
-static void count_open(struct node *node, const struct file *file)
+static void count_open(struct unionfs *fs, struct node *node, struct file *file)
 {
 	struct node_file *use = node_file(node);
+	const struct copy *copy = node_first(node);
 
 	use->opens++;
 	use->rw_opens += file->read_write;
 	use->writers += file->writes;
+	file->passed_writer = node->passthrough && file->writes && copy
+				      ? branch_of(fs, copy)
+				      : NULL;
+	if (file->passed_writer)
+		atomic_fetch_add(&file->passed_writer->passed_writers, 1);
 }
 
 /*
@@ -201,7 +212,7 @@ static int gain_file(fuse_req_t req, struct node *node, int fd,
 	if (r == 0 && !use->opens)
 		r = choose_way(req, node, branch, fd, file->writes);
 	if (r == 0) {
-		count_open(node, file);
+		count_open(fs, node, file);
 		open_record_new(fs, info->fh, node,
 				(file->read_write ? STATE_OPEN_READS : 0) |
 					(file->writes ? STATE_OPEN_WRITES : 0) |
@@ -277,7 +288,7 @@ int op_restore_file(struct unionfs *fs, uint64_t number, struct node *node,
 	file->quiet = flags & STATE_OPEN_QUIET;
 	file->root = flags & STATE_OPEN_ROOT;
 	file->moves = node_moves(node);
-	count_open(node, file);
+	count_open(fs, node, file);
 	return 0;
 }
 

@@ -413,4 +413,99 @@ test_a_write_that_meets_a_full_branch_moves_its_file() {
 	fails 1 'No space left' dd if=/dev/zero of="$M/d/x" bs=1M count=200 conv=notrunc oflag=append
 }
 
+# nearly_full PART OPTIONS BRANCHES: the first, a, has PART of its bytes free
+nearly_full() {
+	local size free
+	size=$(df --output=size -B1 "$D/a" | tail -1)
+	free=$(df --output=avail -B1 "$D/a" | tail -1)
+	fallocate -l $((free - size * $1 / 100)) "$D/a/ballast"
+	union "$2" "$3"
+}
+passed() { getfattr --only-values -n user.tributary.stats "$M" | jq .passthrough_opens; }
+holds() { [ -e "$D/$2/$1" ] || fail "$1 is not on $2"; } # NAME BRANCH
+
+# What is passed through is not seen: so it is foreseen by who opens a file.
+test_who_writes_more_than_a_nearly_full_branch_has_ends_elsewhere() {
+	branches a 64M b 200M
+	head -c 24M /dev/urandom >"$D/data"
+	nearly_full 22 policy=ff "$D/a:$D/b"
+	cp "$D/data" "$M/copied"
+	holds copied b
+	cp "$M/copied" "$M/within" # by copy_file_range
+	holds within b
+	dd if="$D/data" of="$M/by_dd" bs=1M status=none
+	holds by_dd b
+	truncate -s 24M "$M/mapped"
+	holds mapped a
+	python3 - "$M/mapped" "$D/data" <<-'END' || fail "mmap"
+		import mmap, os, sys
+		data = open(sys.argv[2], 'rb').read()
+		fd = os.open(sys.argv[1], os.O_RDWR)
+		with mmap.mmap(fd, len(data)) as m:
+		    for at in range(0, 8 << 20, 1 << 20):
+		        m[at:at + (1 << 20)] = data[at:at + (1 << 20)]
+		os.pwrite(fd, data[8 << 20:], 8 << 20)
+		os.fsync(fd)
+	END
+	holds mapped b
+	for name in copied within by_dd mapped; do
+		cmp "$D/data" "$M/$name" || fail "$name has something else"
+	done
+}
+
+# There is room enough, but not for all that a sparse file may come to hold.
+test_holes_are_foreseen() {
+	branches a 64M b 200M
+	nearly_full 45 policy=ff "$D/a:$D/b"
+	head -c 40M /dev/urandom >"$D/data"
+	truncate -s 40M "$M/sparse"
+	holds sparse a
+	dd if="$D/data" of="$M/sparse" bs=1M conv=notrunc status=none
+	holds sparse b
+	cmp "$D/data" "$M/sparse" || fail "it has something else"
+}
+
+# Each is small enough for the room that there is, all of them are not.
+test_many_writers_at_once_are_foreseen() {
+	branches a 64M b 300M
+	nearly_full 32 policy=ff "$D/a:$D/b"
+	python3 - "$M" <<-'END' || fail "a write failed"
+		import os, sys
+		fds = [os.open(f"{sys.argv[1]}/f{i}", os.O_CREAT | os.O_WRONLY) for i in range(12)]
+		for i in range(8):
+		    for fd in fds:
+		        assert os.write(fd, b'x' * (1 << 19)) == 1 << 19
+	END
+	for i in 0 1 2 3 4 5 6 7 8 9 10 11; do
+		same "$(stat -c %s "$M/f$i")" $((4 << 20))
+	done
+}
+
+# One that is written to by somebody else, past us: asked when he has closed it.
+test_room_is_asked_for_when_a_writer_has_gone() {
+	branches a 64M b 200M
+	nearly_full 45 policy=ff "$D/a:$D/b"
+	head -c 14M /dev/zero >"$M/first" # the room is asked for once a second
+	head -c 24M /dev/urandom >"$D/data"
+	cp "$D/data" "$M/second"
+	holds second b
+}
+
+# Nor is anything else than ever where there is room, or nowhere more.
+test_who_has_room_is_passed_through() {
+	branches a 64M b 200M
+	nearly_full 45 policy=ff "$D/a:$D/b"
+	[ "$(ctl status | jq .passthrough)" = true ] || skip "nothing is passed through"
+	echo x >"$M/x"
+	same "$(passed)" 1
+	stop
+	rm "$D/a/x"
+	fallocate -l $(($(df --output=avail -B1M "$D/b" | tail -1) - 2))M "$D/b/ballast"
+	fallocate -l 8M "$D/a/more"
+	union policy=ff "$D/a:$D/b"
+	cp /etc/hostname "$M/y"
+	holds y a
+	same "$(passed)" 1
+}
+
 run_tests "$@"
