@@ -5,7 +5,7 @@ VM_TESTS += tests/vm/selftest.sh tests/vm/nbd.sh tests/vm/initiator.sh tests/vm/
 SYSTEM_TESTS += tests/system/lint.sh tests/system/fuzz.sh tests/system/testing.sh
 
 # What every test script becomes first (tests/lib.sh).
-$(eval $(call test_helper,tests/reaper,base))
+$(eval $(call test_helper,tests/apart,base))
 
 # The driver against the CSI specification, over its sockets.
 $(eval $(call library,csi_suite,tests/csi/controller_checks.c \

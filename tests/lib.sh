@@ -11,11 +11,11 @@ set -u
 TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 BUILD=${BUILD:-$TOP/build}
 case $BUILD in /*) ;; *) BUILD=$TOP/$BUILD ;; esac
-# A daemon that ended is this shell's to wait for, which it does at once: the
-# first process of a container does it seconds later, or never.
-if [ "${BASH_SOURCE[-1]}" = "$0" ] && [ "${TRIB_REAPER:-}" != $$ ] && [ -x "$BUILD/test/tests/reaper" ]; then
-	export TRIB_REAPER=$$
-	exec "$BUILD/test/tests/reaper" "$BASH" "$0" "$@"
+# A daemon that ended is this shell's to wait for, which it does at once, and what
+# it mounts nobody else has: tests/apart.c.
+if [ "${BASH_SOURCE[-1]}" = "$0" ] && [ "${TRIB_APART:-}" != $$ ] && [ -x "$BUILD/test/tests/apart" ]; then
+	export TRIB_APART=$$
+	exec "$BUILD/test/tests/apart" "$BASH" "$0" "$@"
 fi
 PATH=$BUILD/bin:$BUILD/test:$PATH
 TEST_DIR=$(mktemp -d "${TMPDIR:-/tmp}/trib-test.XXXXXX")
@@ -23,16 +23,27 @@ exec {_SAID}>&2
 _cleanups=()
 
 # `at_exit kill [-SIGNAL] PID` is for the process that it is now: on a busy
-# machine another one may have its number by then.
+# machine another one may have its number by then. It has ended when the next
+# thing is undone: what it had (a socket, a mount) is not in a later test's way.
 at_exit() {
 	local words=("$@")
 	[ "$1" != kill ] || words=(_kill_same "$(_started "${!#}")" "$@")
 	_cleanups+=("$(printf '%q ' "${words[@]}")")
 }
 # When process $1 was started; "" when there is none. proc(5): field 22.
-_started() { awk '{sub(/.*\) /, ""); print $20}' "/proc/$1/stat" 2>/dev/null || true; }
+_started() { awk '{sub(/.*\) /, ""); if ($1 != "Z") print $20}' "/proc/$1/stat" 2>/dev/null || true; }
 _kill_same() { # STARTED kill...
-	[ -z "$1" ] || [ "$(_started "${!#}")" != "$1" ] || "${@:2}"
+	local pid=${!#} end=$((SECONDS + 5)) first=("${@:2}")
+	while [ -n "$1" ] && [ "$(_started "$pid")" = "$1" ]; do
+		"${first[@]}"
+		kill -CONT "$pid"
+		first=(:)
+		if [ $SECONDS -ge $end ]; then
+			kill -KILL "$pid"
+			break # or it waits for a device
+		fi
+		sleep 0.02
+	done
 }
 # Where a command failed, whatever its own output went to.
 _say_line() { # LINE COMMAND
@@ -120,6 +131,18 @@ union_kill() {
 	server=$(union_server "$1")
 	kill -KILL "$(union_holder "$1")"
 	kill -KILL "$server"
+}
+
+# The union there ends, whatever else has hold of it: at_exit union_end MOUNTPOINT.
+# Unmounted alone, its server lives as long as a file of it is open, and its
+# branches and its socket stay in use.
+union_end() {
+	local end=$((SECONDS + 5)) pids
+	while umount -l "$1"; do :; done
+	while pids=$(pgrep -f -- "trib-union .*$1\$") && [ $SECONDS -lt $end ]; do
+		end_at_once $pids
+		sleep 0.02
+	done
 }
 
 # becomes PID PROGRAM: what a shell started in the background runs by now

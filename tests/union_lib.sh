@@ -47,7 +47,7 @@ small_branches() { # two of tmpfs, of the SIZEs given
 
 union() { # OPTIONS BRANCHES
 	trib-union -o "${OPTIONS:+$OPTIONS,}log=$D/log,$1" "$2" "$M"
-	at_exit umount -l "$M"
+	at_exit union_end "$M"
 }
 all() { union "$1" "$D/a:$D/b:$D/c"; }
 

@@ -287,7 +287,7 @@ static void help(struct full *full, struct waiting *w)
 	int r, moved = 0;
 
 	if (w->wish.leaves && node) /* or it is written where it is */
-		(void)move_away(full->fs, node, wanted(&w->wish));
+		(void)move_away(full->fs, node, w);
 	for (;;) {
 		r = try_again(full->fs, w);
 		if (r != -ENOSPC && r != -EDQUOT)

@@ -103,7 +103,7 @@ test_a_broken_volume_is_put_right_and_grows() {
 # A container: a process with a mount namespace of its own, as it was when it
 # was started. $CONTAINER is its pid.
 container_start() {
-	unshare --mount --propagation private "$TOP/tests/apart" "$TEST_DIR" sleep 300 &
+	unshare --mount --propagation private sleep 300 &
 	CONTAINER=$!
 	at_exit kill $CONTAINER
 	becomes $CONTAINER sleep

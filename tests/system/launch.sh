@@ -15,7 +15,7 @@ at_exit umount "$TEST_DIR"
 mount --make-shared "$TEST_DIR"
 . "$TOP/tests/csi_lib.sh"
 
-APART=(unshare --mount --propagation unchanged "$TOP/tests/apart" "$TEST_DIR")
+APART=(unshare --mount --propagation unchanged)
 SOCK=$C/host1/launch.sock
 
 launcher_start() {

@@ -69,7 +69,7 @@ test_a_second_signal_does_not_end_the_clean_up() {
 }
 
 test_what_a_daemon_was_is_gone_when_it_ends() {
-	[ "${TRIB_REAPER:-}" = $$ ] || fail "build/test/tests/reaper is not there"
+	[ "${TRIB_APART:-}" = $$ ] || fail "build/test/tests/apart is not there"
 	local pid
 	pid=$(sleep 600 >/dev/null 2>&1 & echo $!)
 	at_exit kill "$pid"

@@ -19,7 +19,7 @@ test_stays_in_the_foreground_and_ends_when_unmounted() {
 	small_branches 10M 10M
 	trib-union -f "$D/a:$D/b" "$M" &
 	local pid=$!
-	at_exit umount -l "$M"
+	at_exit union_end "$M"
 	eventually 30 mountpoint -q "$M"
 	umount "$M"
 	wait $pid
@@ -233,7 +233,7 @@ test_branches_that_others_change_are_looked_at_each_time() {
 test_paths_with_separators_are_escaped() {
 	mkdir -p "$D/x:y=ro" "$M"
 	trib-union "$D/x\\:y\\=ro" "$M"
-	at_exit umount -l "$M"
+	at_exit union_end "$M"
 	echo 1 >"$M/f"
 	same "$(cat "$D/x:y=ro/f")" 1
 }

@@ -24,7 +24,7 @@ branches() { # NAME SIZE...: an ext4 each
 }
 union() { # OPTIONS BRANCHES
 	trib-union -o "${OPTIONS:+$OPTIONS,}log=$D/log,control=$D/ctl,$1" "$2" "$M"
-	at_exit umount -l "$M"
+	at_exit union_end "$M"
 }
 ctl() { trib-union --control "$D/ctl" "$@"; }
 branch() { ctl status | jq -r ".branches[$1].$2"; }

@@ -23,7 +23,7 @@ three() { # OPTIONS
 	: >"$D/log"
 	trib-union -o "survive=yes,log=$D/log,control=$D/ctl,policy=ff,branch_timeout=3${1:+,$1}" \
 		"$D/a:$D/b:$D/c" "$M"
-	at_exit umount -l "$M"
+	at_exit union_end "$M"
 	stat "$M"/{,both/,of-a/,of-b/,of-c/}none >/dev/null 2>&1 || true
 }
 

@@ -35,7 +35,7 @@ two_branches() { # MKFS...
 
 union() { # POLICY
 	trib-union -o "${OPTIONS:+$OPTIONS,}log=$D/log,control=$D/ctl,policy=$1,branch_timeout=3" "${BRANCHES:-$D/a:$D/b}" "$M"
-	at_exit umount -l "$M"
+	at_exit union_end "$M"
 }
 
 # As when its device is gone: FS_IOC_SHUTDOWN, without a last write.

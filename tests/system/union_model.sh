@@ -46,12 +46,9 @@ place() {
 }
 
 # What it says of a difference comes last: that is what is seen of a failure.
-# Its mounts are seen by nobody else: who makes a mount namespace meanwhile
-# would keep them, and the server would not end when it is unmounted.
 model() { # PLACE ARGUMENTS
 	rm -f "$D/$1/mnt.log"
-	unshare --mount --propagation private "$TOP/tests/apart" "$TEST_DIR" \
-		"$MODEL" --program "$BUILD/bin/trib-union" --options "${OPTIONS:-}" "${@:2}" "$D/$1" >"$D/$1.said" 2>&1 ||
+	"$MODEL" --program "$BUILD/bin/trib-union" --options "${OPTIONS:-}" "${@:2}" "$D/$1" >"$D/$1.said" 2>&1 ||
 		{ server_said "$D/$1/mnt.log"; short "$D/$1.said"; return 1; }
 }
 
@@ -68,7 +65,7 @@ hurting() { # PLACE ARGUMENTS
 	done
 	rm -f "$D/$1/mnt.log"
 	# shellcheck disable=SC2016
-	unshare --mount --propagation private "$TOP/tests/apart" "$TEST_DIR" \
+	unshare --mount --propagation private \
 		bash -c 'for name in fs0 fs1 fs2 fs3 plain; do
 				mount -o loop,noatime "$0/$name.img" "$0/$name" &&
 					rmdir "$0/$name/lost+found" || exit 1

@@ -22,7 +22,7 @@ branches() {
 	mount -t tmpfs -o size=32M none "$D/b"
 	at_exit umount -l "$D/b"
 	at_exit end_union
-	at_exit umount -l "$M"
+	at_exit union_end "$M"
 }
 # One thread, so that its N-th call is the N-th of the operation.
 start() {

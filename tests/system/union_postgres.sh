@@ -38,7 +38,7 @@ loop_fs() { # NAME MKFS...
 
 union() { # OPTIONS
 	trib-union -o "log=$D/log,$1${OPTIONS:+,$OPTIONS}" "$D/a:$D/b:$D/c" "$M"
-	at_exit umount -l "$M"
+	at_exit union_end "$M"
 }
 
 # A cluster with checksums, on a union that puts each file somewhere. It makes

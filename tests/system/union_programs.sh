@@ -31,7 +31,7 @@ branches() {
 
 union() { # what is made goes to one branch after the other, by free space
 	trib-union -o "${OPTIONS:+$OPTIONS,}policy=mfs,log=$D/log" "$D/a:$D/b:$D/c" "$M"
-	at_exit umount -l "$M"
+	at_exit union_end "$M"
 }
 
 # Is everything of the union on more than one branch?

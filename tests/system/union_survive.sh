@@ -36,7 +36,7 @@ union() { # [OPTIONS]
 	sent_again
 	branches
 	trib-union $WITHOUT -o "survive=yes,log=$D/log${1:+,$1}${OPTIONS:+,$OPTIONS}" "$D/a:$D/b" "$M"
-	at_exit umount -l "$M"
+	at_exit union_end "$M"
 	at_exit end_holder
 }
 end_holder() { end_at_once $(holder); end_at_once $(server); }
@@ -80,7 +80,7 @@ test_a_pattern_that_meets_the_union_goes_on() {
 	branches
 	mkdir "$D/a/part" "$D/b/part"
 	trib-union -o "survive=yes,log=$D/log" "$D/*/part" "$M"
-	at_exit umount -l "$M"
+	at_exit union_end "$M"
 	at_exit end_holder
 	mkdir "$M/part"
 	echo kept >"$M/f"
@@ -377,7 +377,7 @@ test_names_that_a_killed_server_used_are_not_in_the_way() {
 	mkdir -p "$D/a/"{1,2,3}/n "$D/b/"{1,2,3}
 	echo hidden | tee "$D/b/"{1,2,3}/n >/dev/null
 	trib-union -o "survive=yes,log=$D/log,policy=local" "$D/a:$D/b=local" "$M"
-	at_exit umount -l "$M"
+	at_exit union_end "$M"
 	at_exit end_holder
 	mkdir -p "$D/b/.tributary/clone-0" "$D/b/.tributary/clone-1"
 	sleep "$(date +%N | awk '{print 1 - $1 / 1e9}')" # all in one second
@@ -604,7 +604,7 @@ test_when_none_of_them_serves_it_is_given_up_with_words() {
 	become_itself
 	PATH=$D:$PATH union
 	mount -t tmpfs none "$M"
-	at_exit umount -l "$M"
+	at_exit union_end "$M"
 	printf '#!/bin/sh\nexit 3\n' | become
 	chmod 644 "/proc/$(holder)/exe"
 	kill -9 "$(server)"

@@ -31,7 +31,7 @@ turn() {
 union() { # OPTIONS
 	: >"$D/log"
 	trib-union -o "log=$D/log,control=$D/ctl,io_uring=auto,$1" "$D/a:$D/b" "$M"
-	at_exit umount -l "$M"
+	at_exit union_end "$M"
 }
 stat_of() { getfattr --absolute-names --only-values -n user.tributary.stats "$M" | jq -r ".$1"; }
 setting() { getfattr --absolute-names --only-values -n "user.union.$1" "$M/.union"; }
@@ -73,7 +73,7 @@ test_large_requests_fit() {
 test_it_is_used_only_when_wanted() {
 	turn Y
 	trib-union "$D/a:$D/b" "$M"
-	at_exit umount -l "$M"
+	at_exit union_end "$M"
 	serves
 	same "$(stat_of io_uring)" false
 	same "$(setting io_uring)" false
@@ -98,7 +98,7 @@ test_who_cannot_have_rings_is_served_by_dev_fuse() {
 	local survive
 	for survive in no yes; do
 		(prlimit --nofile=24:24 --pid "$BASHPID" && union survive=$survive)
-		at_exit umount -l "$M"
+		at_exit union_end "$M"
 		serves
 		same "$(stat_of io_uring)" false
 		grep -q "by /dev/fuse: prepare io_uring: Too many open files" "$D/log"

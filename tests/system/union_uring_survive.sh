@@ -43,7 +43,7 @@ union() { # OPTIONS
 	: >"$D/log"
 	trib-union -o "log=$D/log,io_uring=auto${1:+,$1}" "$D/a:$D/b" "$M"
 	at_exit end_union
-	at_exit umount -l "$M"
+	at_exit union_end "$M"
 }
 end_union() { end_at_once $(holder); end_at_once $(server); }
 say_more() { tail -n 3 "$D/log"; }
@@ -134,7 +134,7 @@ test_one_that_is_killed_as_it_registers_is_followed() {
 		trib-union -o "log=$D/log,io_uring=auto" "$D/a:$D/b" "$M" &
 		pid=$!
 		at_exit end_union
-		at_exit umount -l "$M"
+		at_exit union_end "$M"
 		eventually 30 eval '[ -n "$(server)" ]'
 		sleep "0.0$((RANDOM % 20 + 10))$((RANDOM % 10))"
 		kill -9 $(server) || true
@@ -188,7 +188,7 @@ test_a_kernel_that_does_not_offer_it_is_served_by_dev_fuse() {
 	: >"$D/log"
 	trib-union -o "log=$D/log,io_uring=auto" "$D/a:$D/b" "$M"
 	at_exit end_union
-	at_exit umount -l "$M"
+	at_exit union_end "$M"
 	echo text >"$M/f"
 	kill_server
 	turn Y # too late: the kernel has been told

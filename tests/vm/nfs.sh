@@ -45,7 +45,7 @@ export_it() { exportfs -o rw,insecure,no_root_squash,no_subtree_check,fsid=0 "12
 
 union() {
 	trib-union -o "log=$D/log,control=$D/ctl,policy=rand" "$D/a:$D/b:$D/c" "$M"
-	at_exit umount -l "$M"
+	at_exit union_end "$M"
 	export_it
 	at_exit end_export
 }

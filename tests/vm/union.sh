@@ -44,7 +44,7 @@ two_branches() { # MKFS...
 	mount -o noatime /dev/mapper/dies "$D/a"
 	: >"$D/log"
 	trib-union -o "log=$D/log,control=$D/ctl,policy=ff" "$D/a:$D/b" "$M"
-	at_exit umount -l "$M"
+	at_exit union_end "$M"
 	# Names in these directories are known from now on.
 	stat "$M/none" "$M/both/none" >/dev/null 2>&1 || true
 }

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Become a program that is apart from what else this machine does.
+ *
+ *	apart PROGRAM ARGUMENT...
+ *
+ * It has the orphans below it as its children. Meant for a shell, which waits
+ * for any child there is: a daemon that ended is gone at once, whatever the
+ * first process of the machine or container does about it. prctl(2):
+ * PR_SET_CHILD_SUBREAPER stays over execve(2).
+ *
+ * Its mounts are its own (mount_namespaces(7)): nobody else who makes a mount
+ * namespace gets copies of them, which would keep a file system, its device and
+ * its server when it is unmounted here. They end with the last process that has
+ * them. What is mounted and unmounted outside is so here, too, where the
+ * machine's mounts are shared: nothing of others' is kept, either.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+	if (argc < 2) {
+		(void)fprintf(stderr, "usage: apart PROGRAM ARGUMENT...\n");
+		return 2;
+	}
+	/* Each goes on as if it had not been asked for. */
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+		perror("apart: prctl");
+	if (unshare(CLONE_NEWNS) < 0) {
+		if (errno != EPERM) /* who may not mount anyway */
+			perror("apart: unshare");
+	} else if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0) {
+		perror("apart: mount");
+	}
+	(void)execvp(argv[1], argv + 1); /* returns only when it failed */
+	perror(argv[1]);
+	return 127;
+}
