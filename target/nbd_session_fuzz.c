@@ -147,6 +147,9 @@ static size_t step(struct run *run, const uint8_t *data, size_t length,
 		assert(s->state == NBD_SESSION_CLOSED);
 		note(run, event.type);
 		break;
+	case NBD_EVENT_WAIT:
+		assert(false); /* fake_open() never asks for it */
+		break;
 	}
 	return taken;
 }

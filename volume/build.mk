@@ -67,7 +67,7 @@ SYSTEM_TESTS += tests/system/volume.sh tests/system/volume_publish.sh tests/syst
   tests/system/volume_records.sh
 LONG_TESTS += tests/system/volume.sh tests/system/volume_publish.sh
 $(eval $(call fuzzer,volume/kube_object_fuzz,$(volume_stores) \
-  volume/json_scan.c volume/label.c \
+  volume/json_scan.c volume/label.c volume/parallel.c \
   base/clock.c base/error.c base/file.c base/ident.c base/log.c \
   base/process.c,-lcurl -lyaml -ljson-c -lsqlite3))
 $(eval $(call fuzzer,volume/kube_event_fuzz,volume/kube_event.c \
