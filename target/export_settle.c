@@ -21,7 +21,7 @@ static bool is_settled(const struct export_user *other,
 	uint64_t oldest = atomic_load(&other->oldest);
 
 	return !other->ask || (other->caught_up >= user->round &&
-			       (oldest == 0 || oldest >= user->round));
+			       (oldest == 0 || oldest >= other->caught_at));
 }
 
 int export_table_settle(struct export_table *table, struct export_user *user)
@@ -68,8 +68,11 @@ bool export_table_answer(struct export_table *table, struct export_user *user,
 
 	pthread_mutex_lock(&table->lock);
 	user->asked = false;
-	if (round)
+	if (round) {
 		user->caught_up = round;
+		/* What it began on the way is of before, too. */
+		user->caught_at = atomic_fetch_add(&table->round, 1) + 1;
+	}
 	ok = !holds_up(user);
 	pthread_mutex_unlock(&table->lock);
 	return ok;

@@ -83,6 +83,7 @@ struct export_user {
 	uint64_t round;     /* it waits for all that was before; 0: not yet */
 	int64_t waits_ms;   /* since */
 	uint64_t caught_up; /* with what was received before this round */
+	uint64_t caught_at; /* what began before this round may be of that */
 	bool asked;         /* and has not answered */
 };
 

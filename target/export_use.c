@@ -131,7 +131,7 @@ int export_table_enter(struct export_table *table, const char *name,
 		user->export->refs++;
 		user->expelled = false;
 		user->round = 0;
-		user->caught_up = table->round;
+		user->caught_up = user->caught_at = table->round;
 		user->since_ms = clock_ms();
 		user->id = ++table->last_id;
 		user->next = entry->users;

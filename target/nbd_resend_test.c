@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
@@ -19,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -298,11 +300,25 @@ static void client_check(struct client *c)
 	}
 }
 
+/*
+ * What is in the network yet when the client comes back is beyond the server:
+ * by TCP all of it has come to its machine, read or not (tcp(7), SIOCOUTQ).
+ */
+static void client_deliver(const struct client *c)
+{
+	int left = 0;
+
+	while (strncmp(c->address, "tcp:", 4) == 0 &&
+	       ioctl(c->fd, SIOCOUTQ, &left) == 0 && left > 0)
+		(void)usleep(100);
+}
+
 /* However a connection is lost, the client is done with it. */
 static void client_lose(struct client *c)
 {
 	struct linger now = {.l_onoff = 1};
 
+	client_deliver(c);
 	switch (below(4)) {
 	case 0:
 		(void)setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &now,
