@@ -59,23 +59,17 @@ static bool must_see(struct unionfs *fs, const struct node *node,
 /*
  * What is passed through is done as who was first, for all that open the file
  * meanwhile: that is to be nobody with more than they have. Root is that of a
- * file that only root may change. False: then root's writes are ours.
+ * file that only root may change; in others root is held to what they have.
  */
-static bool become_backer(fuse_req_t req, int fd, bool writes)
+static void become_backer(fuse_req_t req, int fd)
 {
 	struct stat st;
 
-	if (fuse_req_ctx(req)->uid != 0) {
+	if (fuse_req_ctx(req)->uid != 0)
 		place_become_spender(req);
-		return true;
-	}
-	if (fstat(fd, &st) == 0 && st.st_uid == 0 &&
-	    !(st.st_mode & (S_IWGRP | S_IWOTH)))
-		return true;
-	if (writes)
-		return false;
-	place_become_nobody();
-	return true;
+	else if (fstat(fd, &st) < 0 || st.st_uid != 0 ||
+		 st.st_mode & (S_IWGRP | S_IWOTH))
+		place_become_nobody();
 }
 
 /* With the node locked, no file of it open: which way from now on? */
@@ -90,13 +84,13 @@ static int choose_way(fuse_req_t req, struct node *node, struct branch *branch,
 	node_file(node)->backing_id = 0;
 	if (!fs->passthrough || atomic_load(&branch->no_passthrough))
 		return 0;
-	if (must_see(fs, node, branch, fd, writes) ||
-	    !become_backer(req, fd, writes)) {
+	if (must_see(fs, node, branch, fd, writes)) {
 		/* As long as it is open, who moves it cannot find out. */
 		if (node->passed && file_in_use(fd) == 0)
 			node->passed = false;
 		return 0;
 	}
+	become_backer(req, fd);
 	r = passthrough_open(fs, fd, &id);
 	place_become_root();
 	if (r == 0) {
