@@ -634,12 +634,13 @@ test_clients_by_nbd_that_sit_on_the_buffers_are_dropped() {
 	start_server --loops 1 --listen-nbd "unix:$TEST_DIR/nbd" --export a=ram:64M
 	/usr/bin/python3 - "$TEST_DIR" <<-END &
 		import nbd, sys, time
-		hs = []
-		for _ in range(2):
-		    h = nbd.NBD()
+		hs = [nbd.NBD(), nbd.NBD()]
+		kept = []
+		for h in hs: # both first: who comes does not wait for one that sits
 		    h.connect_uri(f"nbd+unix:///a?socket={sys.argv[1]}/nbd")
 		    h.pread(512, 0)
-		    hs += [h, [h.aio_pread(nbd.Buffer(1 << 20), i << 20) for i in range(40)]]
+		for h in hs:
+		    kept += [h.aio_pread(nbd.Buffer(1 << 20), i << 20) for i in range(40)]
 		    while h.aio_get_direction() & nbd.AIO_DIRECTION_WRITE:
 		        h.aio_notify_write()
 		open(sys.argv[1] + "/sitting", "w").close()
