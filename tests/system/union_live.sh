@@ -296,7 +296,7 @@ test_a_mount_follows_another_at_once() {
 	eventually 30 gone "$before"
 	same "$(getfattr --absolute-names --only-values -n user.union.pid "$M/.union")" "$(server)"
 	[ -S "$D/ctl" ] # is the new one's
-	mkdir "$D/other" "$D/mnt2"
+	mkdir -p "$D/other" "$D/mnt2"
 	fails 1 "another union is served there" trib-union -o "control=$D/ctl" "$D/other" "$D/mnt2"
 	echo text >"$D/file"
 	fails 1 "or it is no socket" trib-union -o "control=$D/file" "$D/other" "$D/mnt2"
@@ -340,7 +340,7 @@ test_the_control_socket_outlives_garbage() {
 
 test_a_socket_left_over_is_replaced_and_one_in_use_is_not() {
 	small_branches 10M 10M
-	mkdir "$D/other" "$D/mnt2"
+	mkdir -p "$D/other" "$D/mnt2"
 	union "policy=mfs,survive=no,control=$D/ctl" "$D/a:$D/b"
 	fails 1 "another union" trib-union -o "control=$D/ctl" "$D/other" "$D/mnt2"
 	touch "$D/file"
