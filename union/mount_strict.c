@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "union/mounted.h"
 
 #define TABLE       "/proc/self/mountinfo" /* proc(5) */
 #define FS_TYPE     "fuse.trib-union"      /* as mount.c has it mounted */
@@ -105,23 +106,6 @@ static void see_branches(const struct unionfs *fs, const struct branch *joining,
 	}
 }
 
-/* A path in the table: a space is \040 there, and so on. */
-static void unescape(char *path)
-{
-	char *to = path;
-	unsigned byte;
-
-	for (; *path; path++) {
-		if (*path == '\\' && sscanf(path + 1, "%3o", &byte) == 1) {
-			*to++ = (char)byte;
-			path += 3;
-		} else {
-			*to++ = *path;
-		}
-	}
-	*to = '\0';
-}
-
 /* The last line of a mount point is what is seen there. */
 static void see_line(const struct unionfs *fs, const struct branch *joining,
 		     const char *line, struct seen *seen)
@@ -135,7 +119,7 @@ static void see_line(const struct unionfs *fs, const struct branch *joining,
 		   options) != 3)
 		return;
 	see_branches(fs, joining, mount, attributes_of(options), seen);
-	unescape(target);
+	mounted_unescape(target);
 	if (!fs->mountpoint || strcmp(target, fs->mountpoint) != 0)
 		return;
 	seen->mounted = type &&

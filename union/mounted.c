@@ -153,8 +153,7 @@ static struct {
 	} branches[BRANCH_MAX];
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
-/* A path in the table: a space is \040 there, and so on. */
-static void unescape(char *path)
+void mounted_unescape(char *path)
 {
 	char *to = path;
 	unsigned byte;
@@ -206,7 +205,7 @@ static bool keep_line(const char *line)
 
 	if (sscanf(line, "%*d %d %*s %*s %ms", &parent, &path) != 2)
 		return true;
-	unescape(path);
+	mounted_unescape(path);
 	return keep_mount(parent, path);
 }
 

@@ -48,4 +48,7 @@ enum mounted mounted_inside(struct branch *branch);
 bool mounted_hides(enum mounted inside, int dirfd, const char *name,
 		   unsigned char type);
 
+/* A path as mountinfo has it, in place: a space is "\\040" there (proc(5)). */
+void mounted_unescape(char *path);
+
 #endif
