@@ -19,10 +19,18 @@
 #include "union/dying.h"
 
 #define NEXT_MS       30000 /* for another server to serve */
+#define REFUSED_MS    3000  /* for one after a server that was killed */
 #define NEXT_PAUSE_MS 20
 #define LOOK_MS       500 /* whether who is asked can answer */
 
-static int connect_to(const char *path)
+static void pause_a_little(void)
+{
+	const struct timespec pause = {.tv_nsec = NEXT_PAUSE_MS * 1000000};
+
+	(void)nanosleep(&pause, NULL);
+}
+
+static int connect_once(const char *path)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -35,6 +43,28 @@ static int connect_to(const char *path)
 	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
 		return -errno;
 	return take_fd(&fd);
+}
+
+/* A socket that refuses may be between two servers, one that is gone, too. */
+static int connect_to(const char *path)
+{
+	int64_t end = clock_ms() + REFUSED_MS;
+	bool looked_again = false;
+	int fd;
+
+	while ((fd = connect_once(path)) < 0 && clock_ms() < end) {
+		if (fd != -ECONNREFUSED && (fd != -ENOENT || looked_again))
+			break;
+		looked_again = fd == -ENOENT;
+		pause_a_little();
+	}
+	return fd;
+}
+
+/* Errors of a connection whose server was killed are one. */
+static int broken_off(int r)
+{
+	return r == -ECONNRESET || r == -EPIPE ? -EPROTO : r;
 }
 
 /*
@@ -89,9 +119,9 @@ static int ask(const char *path, const char *request, char **reply,
 
 	*text = NULL;
 	if (r == 0 && send(fd, request, strlen(request), MSG_NOSIGNAL) < 0)
-		r = -errno;
+		r = broken_off(-errno);
 	if (r == 0)
-		r = read_reply(fd, reply, &length);
+		r = broken_off(read_reply(fd, reply, &length));
 	if (r == 0)
 		r = control_reply_decode(*reply, length, text);
 	return r;
@@ -100,13 +130,12 @@ static int ask(const char *path, const char *request, char **reply,
 /* Until the next server answers there, and what it says. */
 static int ask_next(const char *path, char **reply, const char **text)
 {
-	const struct timespec pause = {.tv_nsec = NEXT_PAUSE_MS * 1000000};
 	int64_t end = clock_ms() + NEXT_MS;
 	int r;
 
 	while ((r = ask(path, "status\n", reply, text)) < 0 &&
 	       r != -EREMOTEIO && clock_ms() < end)
-		(void)nanosleep(&pause, NULL);
+		pause_a_little();
 	return r;
 }
 
@@ -123,10 +152,12 @@ static int ask_and_print(const char *path, const char *request)
 	const char *text;
 	int r = ask(path, request, &reply, &text);
 
-	/* A server that is replaced has no answer. */
+	/* A server that is replaced has no answer, nor one that is killed. */
 	if (r == -EPROTO && strcmp(request, "upgrade\n") == 0) {
 		r = ask_next(path, &reply, &text);
 		old = r == 0 && is_old(text);
+	} else if (r == -EPROTO && strcmp(request, "status\n") == 0) {
+		r = ask_next(path, &reply, &text);
 	}
 	if (r == 0 && puts(text) >= 0)
 		return old ? log_error(1, "the program that is installed does "

@@ -418,6 +418,16 @@ test_a_branch_that_is_read_only_for_a_while_is_not_ro_for_good() {
 	same "$(mode_of "$D/a")" ro
 }
 
+test_who_asks_between_two_servers_has_an_answer() {
+	local i
+	union "control=$D/ctl"
+	for ((i = 0; i < 20; i++)); do
+		eventually 30 server
+		kill -9 "$(server)"
+		same "$(trib-union --control "$D/ctl" status | jq -r '.branches | length')" 2
+	done
+}
+
 test_data_written_while_it_is_killed_is_right() {
 	local how i
 	for how in auto off; do
