@@ -3,10 +3,10 @@ $(eval $(call library,union,\
   union/branch_health.c union/branch_identity.c union/branch_lock.c union/branch_probe.c union/birth.c union/branch_spec.c union/branch_try.c \
   union/bury.c union/clone_dir.c union/control.c union/control_client.c \
   union/control_command.c union/control_proto.c union/control_status.c \
-  union/copy_data.c union/dir_fd.c union/dir_listing.c union/dir_offset.c union/dir_parts.c union/dir_read.c union/dir_turn.c \
+  union/copy_data.c union/dir_change.c union/dir_fd.c union/dir_listing.c union/dir_offset.c union/dir_parts.c union/dir_read.c union/dir_turn.c \
   union/dot_union.c union/drain.c union/drain_dir.c union/drain_walk.c union/dying.c union/dying_servers.c \
   union/explain.c union/file_in_use.c union/find_names.c union/full.c union/fuse_connection.c \
-  union/gate.c union/handle.c union/hanging.c union/heal.c union/held.c union/holder.c \
+  union/gate.c union/handle.c union/hanging.c union/heal.c union/held.c union/holder.c union/immutable.c \
   union/in_call.c union/inode_number.c union/intent.c union/intent_recover.c union/keep.c union/lifeline.c union/limits.c \
   union/live_add.c union/live_remove.c union/live_set.c union/lookup.c \
   union/kick.c union/merge.c union/met.c union/mount.c union/mount_strict.c union/mounted.c union/move.c union/move_check.c union/move_copy.c union/moving.c union/names.c union/names_set.c \
@@ -32,7 +32,7 @@ $(foreach t,branch branch_health control_proto dir_fd dir_offset gate handle han
 $(foreach t,branch_probe dying fuse_connection in_call,\
   $(eval $(call unit_test,union/$(t)_test,union,union/hang_kit.c)))
 $(eval $(call unit_test,union/again_test,union,union/again_acts.c union/again_tree.c))
-$(foreach t,intent_recover relocate remove_dir rename_crash subdirs,\
+$(foreach t,dir_change intent_recover relocate remove_dir rename_crash subdirs,\
   $(eval $(call unit_test,union/$(t)_test,union,union/branches_kit.c)))
 $(foreach t,once once_kill,\
   $(eval $(call unit_test,union/$(t)_test,union,union/once_kit.c)))
@@ -40,7 +40,7 @@ $(eval $(call fuzzer,union/control_proto_fuzz,union/control_proto.c \
   union/branch_spec.c base/error.c base/size.c))
 $(eval $(call fuzzer,union/once_fuzz,union/once_slots.c))
 $(eval $(call fuzzer,union/uring_entry_fuzz,union/uring_entry.c union/uring_record.c))
-SYSTEM_TESTS += tests/system/union.sh tests/system/union_data.sh tests/system/union_survive.sh tests/system/union_live.sh \
+SYSTEM_TESTS += tests/system/union.sh tests/system/union_data.sh tests/system/union_immutable.sh tests/system/union_survive.sh tests/system/union_live.sh \
   tests/system/union_drain.sh tests/system/union_hang.sh tests/system/union_names.sh tests/system/union_uring.sh tests/system/union_uring_survive.sh \
   tests/system/union_times.sh tests/system/union_strict.sh tests/system/union_limits.sh tests/system/union_owner.sh
 LONG_TESTS += tests/system/union.sh tests/system/union_data.sh

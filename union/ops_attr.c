@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "union/birth.h"
 #include "union/branch_health.h"
+#include "union/dir_change.h"
 #include "union/dir_fd.h"
 #include "union/dir_turn.h"
 #include "union/dot_union.h"
@@ -259,6 +260,35 @@ static int missed_copy(struct copy *copy, int r)
 	return r == -ESTALE || r == -ENOSPC || r == -EDQUOT ? 0 : r;
 }
 
+/* Does it set nothing but the present time? */
+static bool sets_now(int to_set)
+{
+	const int now = FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_MTIME |
+			FUSE_SET_ATTR_ATIME_NOW | FUSE_SET_ATTR_MTIME_NOW |
+			FUSE_SET_ATTR_CTIME;
+	bool atime = !(to_set & FUSE_SET_ATTR_ATIME) ||
+		     to_set & FUSE_SET_ATTR_ATIME_NOW;
+	bool mtime = !(to_set & FUSE_SET_ATTR_MTIME) ||
+		     to_set & FUSE_SET_ATTR_MTIME_NOW;
+
+	return !(to_set & ~now) && atime && mtime;
+}
+
+static int set_copy(fuse_req_t req, struct dir_change *change,
+		    struct copy *copy, const struct stat *st, int to_set)
+{
+	struct unionfs *fs = change->fs;
+	auto_dir_fd struct dir_fd *dir = NULL;
+	int r = unionfs_dir_fd(fs, copy, &dir);
+
+	if (r == 0)
+		r = dir_change_note(change, copy, dir->fd);
+	if (r == 0)
+		r = branch_report(branch_of(fs, copy),
+				  set_attributes(req, dir->fd, -1, st, to_set));
+	return r;
+}
+
 /*
  * On every copy, the first of which is the one that is shown. One on a
  * read-only branch stays as it is, unless it is that one.
@@ -268,6 +298,7 @@ static int set_dir(fuse_req_t req, const struct node *node,
 {
 	struct unionfs *fs = unionfs_of(req);
 	struct copy *first = node_first(node), *copy;
+	struct dir_change change;
 	int r = first ? unionfs_writable(fs, first) : 0;
 
 	if (!first) {
@@ -276,19 +307,18 @@ static int set_dir(fuse_req_t req, const struct node *node,
 	}
 	if (r == 0)
 		r = unionfs_changeable(node);
+	if (r == 0)
+		r = dir_change_begin(&change, fs, node, NULL, sets_now(to_set));
+	if (r < 0)
+		return r;
 	for (copy = first; copy && r == 0; copy = copy_next(copy)) {
-		auto_dir_fd struct dir_fd *dir = NULL;
-
-		if (unionfs_writable(fs, copy) < 0)
+		if (copy != first && unionfs_writable(fs, copy) < 0)
 			continue;
-		r = unionfs_dir_fd(fs, copy, &dir);
-		if (r == 0)
-			r = branch_report(
-				branch_of(fs, copy),
-				set_attributes(req, dir->fd, -1, st, to_set));
+		r = set_copy(req, &change, copy, st, to_set);
 		if (r < 0 && copy != first)
 			r = missed_copy(copy, r);
 	}
+	dir_change_end(&change, r);
 	return r;
 }
 

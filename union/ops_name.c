@@ -12,6 +12,7 @@
 #include "union/bury.h"
 #include "union/clone_dir.h"
 #include "union/dir_fd.h"
+#include "union/immutable.h"
 #include "union/lookup.h"
 #include "union/names.h"
 #include "union/naming.h"
@@ -203,8 +204,11 @@ static int unlink_hits(struct unionfs *fs, const struct hit *hits, int count,
 
 	if (S_ISDIR(hits[0].st.st_mode))
 		return -EISDIR;
-	for (i = 0; i < (all ? count : 1) && r == 0; i++)
+	for (i = 0; i < (all ? count : 1) && r == 0; i++) {
 		r = unionfs_writable(fs, hits[i].dir);
+		if (r == 0 && all && count > 1)
+			r = immutable_check_name(hits[i].fd->fd, name);
+	}
 	if (r < 0)
 		return r;
 	again_note_hit(&hits[0], name);

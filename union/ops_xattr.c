@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "union/branch_health.h"
+#include "union/dir_change.h"
 #include "union/dir_fd.h"
 #include "union/dir_turn.h"
 #include "union/dot_union.h"
@@ -136,6 +137,14 @@ static int change_first_at(const char *path, const struct change *change)
 			     : change_at(path, change);
 }
 
+/* A label that a branch cannot keep is left out there, as when it is copied;
+ * an ACL is not. */
+static bool is_left_out(const struct change *change, int r)
+{
+	return r == -EOPNOTSUPP &&
+	       strncmp(change->name, "system.posix_acl", 16) != 0;
+}
+
 /*
  * On the other copies the outcome of the first is brought about: now, or where
  * there is no room for that when something is to be made in it.
@@ -145,10 +154,31 @@ static int change_other(struct copy *copy, const char *path,
 {
 	int r = change_plainly(path, change);
 
+	if (is_left_out(change, r))
+		return 0;
 	if (r != -ENOSPC && r != -EDQUOT)
 		return r;
 	copy_set(copy, COPY_ALIGNED, false);
 	return 0;
+}
+
+static int change_copy(struct dir_change *all, struct copy *copy, bool is_dir,
+		       bool is_first, const struct change *change)
+{
+	struct place_of_xattr place;
+	int r = copy_place(all->fs, copy, is_dir, &place);
+
+	if (r == -ESTALE && !is_first)
+		return 0; /* this copy is no more */
+	if (r < 0)
+		return r;
+	if (is_dir)
+		r = dir_change_note(all, copy, place.dir->fd);
+	if (r == 0)
+		r = is_first ? change_first_at(place.path, change)
+			     : change_other(copy, place.path, change);
+	place_done(&place);
+	return r;
 }
 
 static int change_all(struct unionfs *fs, const struct node *node,
@@ -156,6 +186,7 @@ static int change_all(struct unionfs *fs, const struct node *node,
 {
 	struct copy *first = node_first(node), *copy;
 	struct place_of_xattr place;
+	struct dir_change all;
 	int r = first ? unionfs_writable(fs, first)
 		      : buried_place(node, &place);
 
@@ -163,19 +194,15 @@ static int change_all(struct unionfs *fs, const struct node *node,
 		return r < 0 ? r : change_first_at(place.path, change);
 	if (r == 0 && S_ISDIR(node->type))
 		r = unionfs_changeable(node);
-	for (copy = first; copy && r == 0; copy = copy_next(copy)) {
-		if (unionfs_writable(fs, copy) < 0)
-			continue;
-		r = copy_place(fs, copy, S_ISDIR(node->type), &place);
-		if (r == 0) {
-			r = copy == first
-				    ? change_first_at(place.path, change)
-				    : change_other(copy, place.path, change);
-			place_done(&place);
-		} else if (r == -ESTALE && copy != first) {
-			r = 0; /* this copy is no more */
-		}
-	}
+	if (r == 0)
+		r = dir_change_begin(&all, fs, node, change->name, false);
+	if (r < 0)
+		return r;
+	for (copy = first; copy && r == 0; copy = copy_next(copy))
+		if (copy == first || unionfs_writable(fs, copy) == 0)
+			r = change_copy(&all, copy, S_ISDIR(node->type),
+					copy == first, change);
+	dir_change_end(&all, r);
 	return r;
 }
 

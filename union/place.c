@@ -16,6 +16,7 @@
 #include "union/branch_health.h"
 #include "union/clone_dir.h"
 #include "union/dir_fd.h"
+#include "union/immutable.h"
 #include "union/mounted.h"
 #include "union/names.h"
 #include "union/naming.h"
@@ -144,10 +145,14 @@ static void look_after(struct branch *branch)
 	(void)branch_report(branch, fd);
 }
 
-/* Another may do what this one cannot. EBUSY: something is mounted there. */
+/*
+ * Another may do what this one cannot. EBUSY: something is mounted there;
+ * EMLINK: the directory has as many there as it can have.
+ */
 static bool is_of_the_branch(int r)
 {
-	return r == -ENOSPC || r == -EDQUOT || r == -EROFS || r == -EBUSY;
+	return r == -ENOSPC || r == -EDQUOT || r == -EROFS || r == -EBUSY ||
+	       r == -EMLINK;
 }
 
 /* @ret_next: another branch may be tried. */
@@ -163,8 +168,8 @@ static int make_on(struct unionfs *fs, fuse_req_t req, struct node *parent,
 		(void)branch_report(branch, r);
 	else if (r < 0)
 		look_after(branch);
-	/* The last: of a path that is too long to be copied. */
-	*ret_next = is_of_the_branch(r) || r == -ENAMETOOLONG ||
+	/* Of a path that is too long to be copied; that is immutable there. */
+	*ret_next = is_of_the_branch(r) || r == -ENAMETOOLONG || r == -EPERM ||
 		    !branch_usable(id);
 	if (r < 0)
 		return r;
@@ -183,7 +188,8 @@ static int make_on(struct unionfs *fs, fuse_req_t req, struct node *parent,
 	if (r < 0 && what->name && branch_usable(id) &&
 	    (!branch_is_failure(r) || is_absent(dir->fd, what->name)))
 		names_remove(fs, parent, what->name, id);
-	*ret_next = is_of_the_branch(r);
+	*ret_next = is_of_the_branch(r) ||
+		    (r == -EPERM && immutable_is(dir->fd));
 	if (branch_report(branch, r) < 0) {
 		if (!branch_usable(id))
 			*ret_next = is_absent(dir->fd, what->name);

@@ -59,9 +59,10 @@ struct placed {
 
 /*
  * Find a branch for @what in @parent, clone the directory there if need be,
- * and make it. ENOSPC, EDQUOT, EROFS, EBUSY (something is mounted there) and
- * ENAMETOOLONG go on to the next branch, and so does the failure of a branch
- * (-EIO) that has no such name afterwards.
+ * and make it. ENOSPC, EDQUOT, EMLINK, EROFS, EBUSY (something is mounted
+ * there), ENAMETOOLONG and the EPERM of a directory that is immutable there go
+ * on to the next branch, and so does the failure of a branch (-EIO) that has no
+ * such name afterwards.
  */
 int place_new(struct unionfs *fs, fuse_req_t req, struct node *parent,
 	      const struct to_place *what, struct placed *ret);

@@ -14,6 +14,7 @@
 #include "union/branch_health.h"
 #include "union/dir_fd.h"
 #include "union/dir_turn.h"
+#include "union/immutable.h"
 #include "union/names.h"
 #include "union/naming.h"
 #include "union/number_keep.h"
@@ -91,8 +92,11 @@ static int remove_found(struct unionfs *fs, const struct hit *hits, int count,
 	if (!S_ISDIR(hits[0].st.st_mode))
 		return -ENOTDIR;
 	for (i = 0; i < count && r == 0; i++)
-		if (S_ISDIR(hits[i].st.st_mode))
+		if (S_ISDIR(hits[i].st.st_mode)) {
 			r = unionfs_writable(fs, hits[i].dir);
+			if (r == 0)
+				r = immutable_check_name(hits[i].fd->fd, name);
+		}
 	if (r == 0 && count > 1)
 		r = remove_dir_check(hits, count, name);
 	if (r < 0)

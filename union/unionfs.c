@@ -170,7 +170,7 @@ static bool later(const struct timespec *a, const struct timespec *b)
 				      : a->tv_nsec > b->tv_nsec;
 }
 
-static void merge_stat(struct stat *into, const struct stat *one)
+static void merge_times(struct stat *into, const struct stat *one)
 {
 	if (later(&one->st_mtim, &into->st_mtim))
 		into->st_mtim = one->st_mtim;
@@ -178,6 +178,10 @@ static void merge_stat(struct stat *into, const struct stat *one)
 		into->st_ctim = one->st_ctim;
 	if (later(&one->st_atim, &into->st_atim))
 		into->st_atim = one->st_atim;
+}
+
+static void merge_size(struct stat *into, const struct stat *one)
+{
 	if (one->st_size > into->st_size)
 		into->st_size = one->st_size;
 	into->st_blocks += one->st_blocks;
@@ -201,6 +205,7 @@ static int stat_dir(struct unionfs *fs, struct node *node, struct stat *ret)
 	struct copy *copy;
 	struct stat one, sum;
 	unsigned count = 0, with_subdirs = 0;
+	bool writable = false; /* the first one is */
 	nlink_t links = 0;
 	int r;
 
@@ -211,10 +216,15 @@ static int stat_dir(struct unionfs *fs, struct node *node, struct stat *ret)
 		if (r)
 			return r;
 		one.st_ctim = node_shown_ctime(&fs->nodes, copy, &one);
-		if (!count++)
+		if (!count++) {
 			sum = one;
-		else
-			merge_stat(&sum, &one);
+			writable = unionfs_writable(fs, copy) == 0;
+		} else {
+			merge_size(&sum, &one);
+			/* Else what is set would not be what is shown. */
+			if (!writable || unionfs_writable(fs, copy) == 0)
+				merge_times(&sum, &one);
+		}
 		with_subdirs += one.st_nlink != 2;
 		if (one.st_nlink > links)
 			links = one.st_nlink;

@@ -86,7 +86,8 @@ int unionfs_open(struct unionfs *fs, const struct node *node, int flags);
 
 /*
  * stat of @node: of a directory on several branches the owner and mode of
- * the first copy, the latest times, and a link count as if it were one.
+ * the first copy, the latest times, and a link count as if it were one. If the
+ * first copy can be changed, times of those that cannot do not count.
  */
 int unionfs_stat(struct unionfs *fs, struct node *node, struct stat *ret);
 
