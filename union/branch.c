@@ -94,6 +94,46 @@ bool branch_overlaps(const struct branch *branch, int fd, const char *path)
 		is_below(branch->root_fd, fd, path));
 }
 
+/* The one of that path, resolved, that is absent; NULL: there is none. */
+static struct branch *find_absent(const struct branch_table *table,
+				  const char *real)
+{
+	unsigned i;
+
+	for (i = 0; i < table->count; i++)
+		if (table->items[i]->flags & BRANCH_ABSENT &&
+		    strcmp(table->items[i]->path, real) == 0)
+			return table->items[i];
+	return NULL;
+}
+
+static bool is_empty(int fd)
+{
+	DIR *dir = fdopendir(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+	const struct dirent *entry = NULL;
+	bool empty = dir;
+
+	while (dir && empty && (entry = readdir(dir)))
+		empty = strcmp(entry->d_name, ".") == 0 ||
+			strcmp(entry->d_name, "..") == 0 ||
+			strcmp(entry->d_name, BRANCH_WORK_DIR) == 0;
+	if (dir)
+		(void)closedir(dir);
+	return empty;
+}
+
+bool branch_is_absent(const char *path)
+{
+	auto_close int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct statx st;
+
+	/* One that cannot say what is mounted is a branch. */
+	return fd >= 0 && statx(fd, "", AT_EMPTY_PATH, 0, &st) == 0 &&
+	       st.stx_attributes & STATX_ATTR_IMMUTABLE &&
+	       st.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT &&
+	       !(st.stx_attributes & STATX_ATTR_MOUNT_ROOT) && is_empty(fd);
+}
+
 static int check_new(const struct branch_table *table, int fd,
 		     const struct stat *st, const char *path, const char *real,
 		     struct error *err)
@@ -101,7 +141,7 @@ static int check_new(const struct branch_table *table, int fd,
 	const struct branch *other = same_directory(table, st);
 	unsigned i;
 
-	if (table->count == BRANCH_MAX)
+	if (table->count == BRANCH_MAX && !find_absent(table, real))
 		return error_set(err, E2BIG, "more than %d branches",
 				 BRANCH_MAX);
 	if (other)
@@ -156,7 +196,8 @@ int branch_open(struct branch_table *table, const char *path, unsigned flags,
 				 strerror(ENOMEM));
 	if (space.f_flag & ST_RDONLY)
 		flags |= BRANCH_RO;
-	branch->id = table->count;
+	branch->absent = find_absent(table, real);
+	branch->id = branch->absent ? branch->absent->id : table->count;
 	branch->flags = flags;
 	branch->min_free = BRANCH_MIN_FREE_UNION;
 	branch->path = take_ptr(real);
@@ -166,14 +207,35 @@ int branch_open(struct branch_table *table, const char *path, unsigned flags,
 	number_keep_look(branch);
 	branch->identity = identity;
 	pthread_mutex_init(&branch->clone_lock, NULL);
-	table->items[branch->id] = branch;
 	*ret = branch;
 	return 0;
 }
 
-void branch_publish(struct branch_table *table)
+/* In the place of @old (NULL: nobody's). */
+static void put(struct branch_table *table, struct branch *branch,
+		struct branch *old)
 {
-	atomic_fetch_add(&table->count, 1);
+	__atomic_store_n(&table->items[branch->id], branch, __ATOMIC_RELEASE);
+	if (!old)
+		return;
+	old->next_replaced = table->replaced;
+	table->replaced = old;
+}
+
+void branch_enter(struct branch_table *table, struct branch *branch)
+{
+	if (branch->absent) /* it is among those that are counted */
+		atomic_fetch_or(&branch->flags, BRANCH_RO);
+	put(table, branch, branch->absent);
+}
+
+void branch_publish(struct branch_table *table, struct branch *branch,
+		    unsigned flags)
+{
+	if (branch->absent)
+		atomic_store(&branch->flags, flags);
+	else
+		atomic_fetch_add(&table->count, 1);
 }
 
 static void free_branch(struct branch *branch)
@@ -185,10 +247,33 @@ static void free_branch(struct branch *branch)
 	free(branch);
 }
 
-void branch_drop(struct branch_table *table)
+static bool is_entered(const struct branch_table *table,
+		       const struct branch *branch)
 {
-	free_branch(table->items[table->count]);
-	table->items[table->count] = NULL;
+	return table->items[branch->id] == branch;
+}
+
+/* Out of the list of those that were replaced. */
+static void take_back(struct branch_table *table, const struct branch *branch)
+{
+	struct branch **at = &table->replaced;
+
+	while (*at != branch)
+		at = &(*at)->next_replaced;
+	*at = branch->next_replaced;
+}
+
+void branch_drop(struct branch_table *table, struct branch *branch)
+{
+	if (!branch->absent) {
+		table->items[branch->id] = NULL;
+		free_branch(branch);
+	} else if (is_entered(table, branch)) {
+		take_back(table, branch->absent);
+		put(table, branch->absent, branch);
+	} else {
+		free_branch(branch);
+	}
 }
 
 int branch_add(struct branch_table *table, const char *path, unsigned flags,
@@ -200,7 +285,8 @@ int branch_add(struct branch_table *table, const char *path, unsigned flags,
 	if (r < 0)
 		return r;
 	branch->announced = true; /* there is nobody yet */
-	branch_publish(table);
+	branch_enter(table, branch);
+	branch_publish(table, branch, flags);
 	return 0;
 }
 
@@ -209,6 +295,11 @@ static int add_closed(struct branch_table *table, const char *path,
 {
 	struct branch *branch = calloc(1, sizeof(*branch));
 
+	if (table->count == BRANCH_MAX) {
+		free(branch);
+		return error_set(err, E2BIG, "more than %d branches",
+				 BRANCH_MAX);
+	}
 	if (branch)
 		branch->path = strdup(path);
 	if (!branch || !branch->path) {
@@ -222,18 +313,23 @@ static int add_closed(struct branch_table *table, const char *path,
 	branch->root_fd = -1;
 	branch->announced = true;
 	pthread_mutex_init(&branch->clone_lock, NULL);
-	table->items[branch->id] = branch;
-	branch_publish(table);
+	branch_enter(table, branch);
+	branch_publish(table, branch, flags);
 	*ret = branch;
 	return 0;
 }
 
 int branch_add_gone(struct branch_table *table, const char *path,
-		    struct error *err)
+		    unsigned flags, struct error *err)
 {
+	auto_free char *real = realpath(path, NULL);
 	struct branch *branch;
 
-	return add_closed(table, path, BRANCH_GONE | BRANCH_RO, &branch, err);
+	if (flags & BRANCH_ABSENT && real && find_absent(table, real))
+		return error_set(err, EEXIST, "branch '%s' is there twice",
+				 path);
+	return add_closed(table, real ? real : path,
+			  BRANCH_GONE | BRANCH_RO | flags, &branch, err);
 }
 
 int branch_add_failed(struct branch_table *table, const char *path,
@@ -254,8 +350,14 @@ int branch_add_failed(struct branch_table *table, const char *path,
 
 void branch_table_done(struct branch_table *table)
 {
+	struct branch *next;
+
 	while (table->count)
 		free_branch(table->items[--table->count]);
+	for (; table->replaced; table->replaced = next) {
+		next = table->replaced->next_replaced;
+		free_branch(table->replaced);
+	}
 }
 
 static void ask_space(struct branch *branch, int64_t now_ms)

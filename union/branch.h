@@ -26,6 +26,7 @@
 #define BRANCH_DRAINING 8u  /* as that, and its files leave it: see drain.h */
 #define BRANCH_GONE     16u /* nothing is on it, and it is asked no more */
 #define BRANCH_LEAVING  32u /* as that, but BRANCH_WORK_DIR is there still */
+#define BRANCH_ABSENT   64u /* as that: its disk was not mounted */
 
 #define BRANCH_MIN_FREE_UNION UINT64_MAX /* branch.min_free: the union's */
 
@@ -53,6 +54,9 @@ struct branch {
 	atomic_uint passed_writers;     /* open: see full.h */
 	_Atomic uint64_t beside_passed; /* bytes written since asked for room */
 	bool announced; /* no node or cache lacks it: see live_add() */
+	/* In whose place this one is, or is to be; NULL: of none. */
+	struct branch *absent;
+	struct branch *next_replaced;
 
 	/* See branch_health.h, which changes them. */
 	atomic_int failed;     /* the errno it failed with; 0: it works */
@@ -82,6 +86,8 @@ struct branch_space {
 struct branch_table {
 	struct branch *items[BRANCH_MAX];
 	atomic_uint count; /* only grows: who sizes by it reads it once */
+	/* No longer at their places; somebody may look at them still. */
+	struct branch *replaced;
 };
 
 /*
@@ -94,18 +100,31 @@ int branch_add(struct branch_table *table, const char *path, unsigned flags,
 	       struct error *err);
 
 /*
- * The same in two steps. After the first, @ret is at its place in the table
- * but not counted: who has its id can use it, nobody meets it. Either
- * branch_publish() or branch_drop() follows, by the same thread.
+ * The same in three steps. After the first, @ret has an id, but nobody meets
+ * it: that of the one with this path that is BRANCH_ABSENT, or else a new one.
+ * After the second, who has its id can use it, but nothing new gets there
+ * before the third. After either, branch_drop() may follow instead. All by the
+ * same thread.
  */
 int branch_open(struct branch_table *table, const char *path, unsigned flags,
 		struct branch **ret, struct error *err);
-void branch_publish(struct branch_table *table);
-void branch_drop(struct branch_table *table);
+void branch_enter(struct branch_table *table, struct branch *branch);
+void branch_publish(struct branch_table *table, struct branch *branch,
+		    unsigned flags);
+void branch_drop(struct branch_table *table, struct branch *branch);
 
-/* The place of one that was removed (BRANCH_GONE): nothing is opened. */
+/*
+ * Is the directory @path no branch, but where a disk is to be mounted that is
+ * not: empty, immutable (chattr +i), and nothing is mounted there?
+ */
+bool branch_is_absent(const char *path);
+
+/*
+ * The place of one that was removed, or is absent (@flags BRANCH_ABSENT):
+ * nothing is opened.
+ */
 int branch_add_gone(struct branch_table *table, const char *path,
-		    struct error *err);
+		    unsigned flags, struct error *err);
 
 /*
  * One that was there before as @identity and cannot be opened now (@error, an

@@ -94,10 +94,42 @@ static void an_opened_branch_is_met_once_it_is_published(void **state)
 	assert_int_equal(branch->id, 1);
 	assert_int_equal(table.count, 1);
 	assert_null(branch_find(&table, dir("b")));
-	branch_drop(&table);
+	branch_drop(&table, branch);
 	assert_int_equal(branch_open(&table, dir("c"), 0, &again, &err), 0);
-	branch_publish(&table);
+	branch_enter(&table, again);
+	branch_publish(&table, again, 0);
 	assert_ptr_equal(branch_find(&table, dir("c")), again);
+	assert_int_equal(table.count, 2);
+}
+
+static void one_that_was_absent_gets_its_place(void **state)
+{
+	struct branch *branch, *absent;
+
+	(void)state;
+	assert_int_equal(branch_add_gone(&table, dir("a"), BRANCH_ABSENT, &err),
+			 0);
+	assert_int_equal(branch_add_gone(&table, dir("a"), BRANCH_ABSENT, &err),
+			 -EEXIST);
+	add_first("b");
+	absent = table.items[0];
+	/* Not after all, at either step. */
+	assert_int_equal(branch_open(&table, dir("a"), 0, &branch, &err), 0);
+	branch_drop(&table, branch);
+	assert_int_equal(branch_open(&table, dir("a"), 0, &branch, &err), 0);
+	assert_ptr_equal(table.items[0], absent);
+	branch_enter(&table, branch);
+	assert_ptr_equal(table.items[0], branch);
+	assert_true(branch->flags & BRANCH_RO); /* nothing new gets there */
+	branch_drop(&table, branch);
+	assert_ptr_equal(table.items[0], absent);
+	assert_int_equal(
+		branch_open(&table, dir("a"), BRANCH_NC, &branch, &err), 0);
+	assert_int_equal(branch->id, 0);
+	branch_enter(&table, branch);
+	branch_publish(&table, branch, BRANCH_NC);
+	assert_int_equal(branch->flags, BRANCH_NC);
+	assert_ptr_equal(branch_find(&table, dir("a")), branch);
 	assert_int_equal(table.count, 2);
 }
 
@@ -119,6 +151,7 @@ int main(void)
 		TEST(ids_are_places_and_a_branch_is_found_by_any_path),
 		TEST(refuses_a_branch_in_or_around_or_twice),
 		TEST(an_opened_branch_is_met_once_it_is_published),
+		TEST(one_that_was_absent_gets_its_place),
 		TEST(a_path_is_below_by_whole_names),
 	};
 

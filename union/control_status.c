@@ -38,7 +38,7 @@ static struct json_object *drain_json(const struct drain_progress *p)
 static const char *mode_of(unsigned flags)
 {
 	if (flags & BRANCH_GONE)
-		return "gone";
+		return flags & BRANCH_ABSENT ? "absent" : "gone";
 	if (flags & BRANCH_DRAINING)
 		return "draining";
 	if (flags & BRANCH_RO)
@@ -51,7 +51,8 @@ static struct json_object *branch_json(struct branch *branch,
 {
 	struct json_object *object = json_object_new_object();
 	int failed = atomic_load(&branch->failed);
-	const char *state = failed || branch->doubted         ? "failed"
+	const char *state = branch->flags & BRANCH_ABSENT     ? "absent"
+			    : failed || branch->doubted       ? "failed"
 			    : atomic_load(&branch->turned_ro) ? "read-only"
 							      : "ok";
 	struct drain_progress progress;

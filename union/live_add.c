@@ -63,8 +63,14 @@ static int open_new(struct unionfs *fs, const char *mountpoint,
 		    const struct branch_spec *spec, struct branch **ret,
 		    struct error *err)
 {
-	int r = branch_open(&fs->branches, spec->path, spec->flags, ret, err);
+	int r;
 
+	if (branch_is_absent(spec->path))
+		return error_set(err, ENODEV,
+				 "branch '%s': its disk is not mounted there: "
+				 "it is empty and immutable",
+				 spec->path);
+	r = branch_open(&fs->branches, spec->path, spec->flags, ret, err);
 	if (r < 0)
 		return r;
 	(*ret)->min_free = spec->min_free;
@@ -81,7 +87,7 @@ static int open_new(struct unionfs *fs, const char *mountpoint,
 	}
 	if (r < 0) {
 		branch_unlock(*ret);
-		branch_drop(&fs->branches);
+		branch_drop(&fs->branches, *ret);
 		return r;
 	}
 	if (!((*ret)->flags & BRANCH_RO)) {
@@ -97,9 +103,11 @@ static int publish(struct unionfs *fs, struct branch *branch, struct error *err)
 {
 	struct copy *root = node_first(node_get(&fs->nodes, NODE_ROOT_ID));
 	struct handle handle, known;
+	unsigned flags = branch->flags;
 	int r = root ? handle_get(branch->root_fd, "", &handle) : -ESTALE;
 
 	survive_note_branch(fs, branch);
+	branch_enter(&fs->branches, branch);
 	if (r == 0) {
 		known = copy_handle(root);
 		r = node_add_copy(&fs->nodes, root->branch, &known, branch->id,
@@ -110,10 +118,10 @@ static int publish(struct unionfs *fs, struct branch *branch, struct error *err)
 			  strerror(-r));
 		survive_drop_branch(fs, branch);
 		branch_unlock(branch);
-		branch_drop(&fs->branches);
+		branch_drop(&fs->branches, branch);
 		return r;
 	}
-	branch_publish(&fs->branches);
+	branch_publish(&fs->branches, branch, flags);
 	return 0;
 }
 

@@ -93,29 +93,79 @@ static bool is_around_or_inside(const struct mounted *m,
 		branch_overlaps(branch, m->mountpoint_fd, m->mountpoint));
 }
 
+static int add_one(struct mounted *m, const struct branch_spec *spec,
+		   struct error *err)
+{
+	struct branch_table *table = &m->fs.branches;
+	struct branch *branch;
+	int r;
+
+	if (branch_is_absent(spec->path)) {
+		log_warning("branch '%s' is none: it is empty and immutable, "
+			    "as where a disk is to be mounted that is not",
+			    spec->path);
+		return branch_add_gone(table, spec->path, BRANCH_ABSENT, err);
+	}
+	r = branch_add(table, spec->path,
+		       spec->flags | (m->fs.read_only ? BRANCH_RO : 0), err);
+	if (r < 0)
+		return r;
+	branch = table->items[table->count - 1];
+	branch->min_free = spec->min_free;
+	if (is_around_or_inside(m, branch))
+		return error_set(err, EINVAL,
+				 "mount point '%s' and branch '%s' are one in "
+				 "the other",
+				 m->mountpoint, branch->path);
+	return 0;
+}
+
+/*
+ * What a crash interrupted is finished with all branches it was on: not while
+ * one of them is absent.
+ */
+static int check_absent(const struct branch *absent,
+			struct branch *const *present, unsigned count,
+			struct error *err)
+{
+	unsigned i;
+
+	if (!count)
+		return error_set(err, ENODEV,
+				 "no branch is there: each is where a disk is "
+				 "to be mounted that is not");
+	for (i = 0; absent && i < count; i++)
+		if (!(present[i]->flags & BRANCH_RO) &&
+		    intent_pending(present[i]) > 0)
+			return error_set(
+				err, ENODEV,
+				"branch '%s' has renames or moves that a crash "
+				"interrupted, and the disk of branch '%s' is "
+				"not mounted; mount that first",
+				present[i]->path, absent->path);
+	return 0;
+}
+
 static int add_named(struct mounted *m, const struct union_options *options,
 		     struct error *err)
 {
-	struct branch *branch;
+	struct branch *present[BRANCH_MAX] = {NULL}, *branch, *absent = NULL;
+	unsigned count = 0;
 	size_t i;
-	int r;
+	int r = 0;
 
-	for (i = 0; i < options->branch_count; i++) {
-		r = branch_add(&m->fs.branches, options->branches[i].path,
-			       options->branches[i].flags |
-				       (m->fs.read_only ? BRANCH_RO : 0),
-			       err);
+	for (i = 0; i < options->branch_count && r == 0; i++) {
+		r = add_one(m, &options->branches[i], err);
 		if (r < 0)
 			return r;
 		branch = m->fs.branches.items[i];
-		branch->min_free = options->branches[i].min_free;
-		if (is_around_or_inside(m, branch))
-			return error_set(err, EINVAL,
-					 "mount point '%s' and branch '%s' are "
-					 "one in the other",
-					 m->mountpoint, branch->path);
+		if (branch->flags & BRANCH_ABSENT)
+			absent = branch;
+		else
+			present[count++] = branch;
 	}
-	return branch_lock(m->fs.branches.items, m->fs.branches.count, err);
+	r = branch_lock(present, count, err);
+	return r < 0 ? r : check_absent(absent, present, count, err);
 }
 
 static int add_listed(struct mounted *m, const struct union_options *options,

@@ -172,7 +172,7 @@ static int reopen_branch(struct unionfs *fs, struct state_branch *record,
 
 	if (r == 0 &&
 	    !branch_identity_equal(&branch->identity, &record->identity)) {
-		branch_drop(&fs->branches);
+		branch_drop(&fs->branches, branch);
 		r = -EXDEV;
 	}
 	if (r < 0)
@@ -184,7 +184,8 @@ static int reopen_branch(struct unionfs *fs, struct state_branch *record,
 		branch->flags = flags;
 		branch_set_turned_ro(branch, true);
 	}
-	branch_publish(&fs->branches);
+	branch_enter(&fs->branches, branch);
+	branch_publish(&fs->branches, branch, flags);
 	return 0;
 }
 
@@ -205,7 +206,8 @@ static int restore_branch(struct unionfs *fs, struct state_branch *record,
 	if (flags & BRANCH_LEAVING && answers)
 		live_remove_resume(record->path, &record->identity);
 	if (flags & BRANCH_GONE)
-		r = branch_add_gone(&fs->branches, record->path, err);
+		r = branch_add_gone(&fs->branches, record->path,
+				    flags & BRANCH_ABSENT, err);
 	else if (!answers)
 		r = add_silent(fs, record, err);
 	else
@@ -270,22 +272,27 @@ static void note_mount(struct state_branch *record, const struct branch *branch)
 
 static void note_branch(struct state_branch *record, struct branch *branch)
 {
-	unsigned flags = branch->flags;
+	unsigned flags = branch->flags, used = record->used;
 
 	/* What it is told while it is drained, it is told by its own note. */
 	if (flags & BRANCH_DRAINING)
 		flags = (flags & ~(BRANCH_NC | BRANCH_DRAINING)) |
 			(record->flags & BRANCH_NC);
-	atomic_store(&record->flags, flags);
+	/* One comes in the place of an absent one, which it is until then. */
+	if (used && record->flags & BRANCH_ABSENT && !(flags & BRANCH_ABSENT)) {
+		atomic_store(&record->used, STATE_BRANCH_NEW);
+		used = 0;
+	}
 	atomic_store(&record->min_free, branch->min_free);
 	note_mount(record, branch);
-	if (!record->used) {
+	if (!used) {
 		atomic_store(&record->doubted, branch->doubted);
 		branch->doubt_record = &record->doubted;
 		record->identity = branch->identity;
 		(void)snprintf(record->path, sizeof(record->path), "%s",
 			       branch->path); /* a real path fits */
 	}
+	atomic_store(&record->flags, flags);
 	atomic_store(&record->used,
 		     branch->announced ? STATE_BRANCH_USED : STATE_BRANCH_NEW);
 }
@@ -304,7 +311,9 @@ void survive_note_mount(struct unionfs *fs, const struct branch *branch)
 
 void survive_drop_branch(struct unionfs *fs, const struct branch *branch)
 {
-	if (fs->state)
+	if (fs->state && branch->absent)
+		note_branch(&fs->state->branches[branch->id], branch->absent);
+	else if (fs->state)
 		atomic_store(&fs->state->branches[branch->id].used, 0);
 }
 

@@ -26,25 +26,29 @@
 #define TURN_PATIENCE_MS 1000
 #define TURN_TRIES       8
 
+/* How many there are; or -errno. */
 static int find_roots(struct unionfs *fs, struct node_found *found,
 		      struct stat *first, struct error *err)
 {
 	struct branch *branch;
 	unsigned i;
-	int r;
+	int r = 0, n = 0;
 
 	for (i = 0; i < fs->branches.count; i++) {
 		branch = fs->branches.items[i];
-		found[i].branch = branch->id;
-		r = handle_get(branch->root_fd, "", &found[i].handle);
+		if (branch->flags & BRANCH_GONE)
+			continue;
+		found[n].branch = branch->id;
+		if (n == 0 && fstat(branch->root_fd, first) < 0)
+			r = -errno;
+		if (r == 0)
+			r = handle_get(branch->root_fd, "", &found[n].handle);
 		if (r < 0)
 			return error_set(err, -r, "branch '%s': %s",
 					 branch->path, strerror(-r));
+		n++;
 	}
-	if (fstat(fs->branches.items[0]->root_fd, first) < 0)
-		return error_set(err, errno, "branch '%s': %s",
-				 fs->branches.items[0]->path, strerror(errno));
-	return 0;
+	return n;
 }
 
 int unionfs_init(struct unionfs *fs, struct error *err)
@@ -53,10 +57,10 @@ int unionfs_init(struct unionfs *fs, struct error *err)
 	struct node *root;
 	struct stat st;
 	bool goes_on = survive_mountpoint(fs) != NULL;
-	int r = goes_on ? 0 : find_roots(fs, found, &st, err);
+	int n = goes_on ? 0 : find_roots(fs, found, &st, err), r;
 
-	if (r < 0)
-		return r;
+	if (n < 0)
+		return n;
 	pthread_rwlock_init(&fs->tree, NULL);
 	moving_list_init(&fs->moving);
 	open_table_init(&fs->opened,
@@ -73,8 +77,9 @@ int unionfs_init(struct unionfs *fs, struct error *err)
 	if (r == 0 && goes_on)
 		r = node_restore(&fs->nodes);
 	else if (r == 0)
-		r = node_intern(&fs->nodes, S_IFDIR, inode_number(0, st.st_ino),
-				found, fs->branches.count, &root);
+		r = node_intern(&fs->nodes, S_IFDIR,
+				inode_number(found[0].branch, st.st_ino), found,
+				(unsigned)n, &root);
 	if (r == 0)
 		r = survive_restore(fs);
 	return r < 0 ? error_set(err, -r, "%s", strerror(-r)) : 0;

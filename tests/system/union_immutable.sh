@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # What cannot be changed on its branch: copies of directories that are immutable,
-# append-only or on a read-only branch.
+# append-only or on a read-only branch; and mount points of disks that are not there.
 . "$(dirname "$0")/../lib.sh"
 . "$TOP/tests/union_lib.sh"
 need chattr setfacl getfacl setfattr python3
@@ -159,6 +159,131 @@ test_times_that_are_set_are_seen_with_a_copy_that_is_only_read() {
 	touch -d 2001-01-01 "$D/a/d"
 	union policy=ff "$D/a=ro:$D/b"
 	same "$(stat -c %y "$M/d" | cut -c1-10)" 2010-01-01
+}
+
+# Where a disk is to be mounted, made immutable so that nothing gets there else.
+mount_points() { # NAME...: each has a disk but the last, which lacks it
+	local name
+	mkdir -p "$M"
+	rm -rf "$D/disks" "$D"/*.img
+	for name in "$@"; do
+		mkdir -p "$D/disks/$name"
+		chattr +i "$D/disks/$name" 2>/dev/null || skip "chattr does nothing here"
+		at_exit chattr -i "$D/disks/$name"
+	done
+	for name in "${@:1:$#-1}"; do
+		disk_comes "$name"
+	done
+}
+disk_comes() {
+	[ -e "$D/$1.img" ] || {
+		truncate -s 64M "$D/$1.img"
+		mkfs.ext4 -q "$D/$1.img"
+	}
+	mount -o loop "$D/$1.img" "$D/disks/$1"
+	at_exit umount -l "$D/disks/$1"
+}
+ctl() { trib-union --control "$D/ctl" "$@"; }
+branches() { ctl status | jq -c '.branches | map([.id, .mode])'; }
+
+# Of what was made first, as far as it is there.
+numbers() { (cd "$M" && stat -c '%n %i' dir on-1 f{1..30} 2>/dev/null || true); }
+
+test_a_missing_disk_is_no_branch_and_comes_back_in_its_place() {
+	mount_points d1 d3 d2
+	disk_comes d2 # once it was there
+	union "policy=rand,control=$D/ctl" "$D/disks/d*"
+	echo 1 >"$M/on-1"
+	local i numbers
+	for i in {1..30}; do echo "$i" >"$M/f$i"; done
+	mkdir "$M/dir"
+	numbers=$(numbers)
+	stop
+	rm -f "$D/ctl" "$D/log"
+	umount "$D/disks/d2"
+	union "policy=rand,control=$D/ctl" "$D/disks/d*"
+	grep -q "warning: branch '$D/disks/d2' is none" "$D/log"
+	same "$(grep -c warning "$D/log")" 1
+	same "$(branches)" '[[0,"rw"],[1,"absent"],[2,"rw"]]'
+	for i in {31..60}; do echo "$i" >"$M/f$i"; done
+	chmod 711 "$M"
+	touch "$M"
+	setfattr -n user.x -v 1 "$M"
+	same "$(ls -A "$D/disks/d2")" ""
+	same "$(($(df --output=size "$M" | tail -1)))" "$(($(df --output=size "$D/disks/d1" "$D/disks/d3" | tail -2 | paste -sd+)))"
+	same "$(comm -13 <(echo "$numbers" | sort) <(numbers | sort))" ""
+	fails 1 "disk is not mounted" ctl add "$D/disks/d2"
+	fails 1 "is no branch" ctl remove "$D/disks/d2"
+	# It is so to the next server, too.
+	kill -9 "$(server)"
+	echo 61 >"$M/f61"
+	same "$(branches)" '[[0,"rw"],[1,"absent"],[2,"rw"]]'
+	# When it has come it gets its place; and again.
+	disk_comes d2
+	same "$(ctl add "$D/disks/d2")" '{"id":1}'
+	same "$(ctl add "$D/disks/d2")" '{"id":1}'
+	same "$(branches)" '[[0,"rw"],[1,"rw"],[2,"rw"]]'
+	same "$(cat "$M"/f{1..61} | paste -sd' ')" "$(seq 61 | paste -sd' ')"
+	same "$(numbers)" "$numbers"
+	kill -9 "$(server)"
+	same "$(cat "$M"/f{1..61} | paste -sd' ')" "$(seq 61 | paste -sd' ')"
+	for i in {62..90}; do echo "$i" >"$M/f$i"; done
+	ls "$D/disks/d2" | grep -qE '^f(6[2-9]|[78].|90)$'
+	same "$(branches)" '[[0,"rw"],[1,"rw"],[2,"rw"]]'
+	stop
+}
+
+test_a_disk_that_comes_is_seen_by_who_looked_before() {
+	mount_points d1 d2
+	disk_comes d2
+	mkdir "$D/disks/d2/dir"
+	echo there >"$D/disks/d2/dir/f"
+	umount "$D/disks/d2"
+	mkdir "$D/disks/d1/dir"
+	# The first is the one that lacks; what is in its place is of the second.
+	union "policy=ff,control=$D/ctl" "$D/disks/d2:$D/disks/d1"
+	same "$(stat -c %a "$M")" 755
+	fails any "No such file" cat "$M/dir/f"
+	same "$(ls "$M/dir")" ""
+	exec 7<"$M/dir"
+	disk_comes d2
+	ctl add "$D/disks/d2=nc" >/dev/null
+	same "$(cat "$M/dir/f")" there
+	same "$(ls "$M/dir")" f
+	same "$(ls -U "/proc/self/fd/7/")" f
+	same "$(branches)" '[[0,"nc"],[1,"rw"]]'
+	exec 7<&-
+}
+
+test_what_is_a_missing_disk_is_told_from_what_is_none() {
+	mount_points d1 d2
+	fails 1 "no branch is there" trib-union "$D/disks/d2" "$M"
+	fails 1 "no branch is there" trib-union "$D/disks/d2=ro" "$M"
+	fails 1 "is there twice" trib-union "$D/disks/d1:$D/disks/d2:$D/disks/../disks/d2" "$M"
+	# With a mark of ours it is still empty; a name makes it a branch.
+	mkdir "$D/disks/plain" "$D/disks/full" "$D/disks/full/f"
+	chattr +i "$D/disks/full"
+	at_exit chattr -i "$D/disks/full"
+	union "policy=ff,control=$D/ctl" "$D/disks/d1:$D/disks/d2=ro:$D/disks/plain:$D/disks/full"
+	same "$(branches)" '[[0,"rw"],[1,"absent"],[2,"rw"],[3,"rw"]]'
+	[ -d "$M/f" ]
+	stop
+	# The root of a file system that is immutable itself is a disk.
+	rm -f "$D/ctl"
+	chattr +i "$D/disks/d1"
+	union "policy=ff,control=$D/ctl" "$D/disks/d1"
+	same "$(branches)" '[[0,"rw"]]'
+	stop
+	chattr -i "$D/disks/d1"
+}
+
+test_what_a_crash_interrupted_waits_for_the_missing_disk() {
+	mount_points d1 d2
+	mkdir "$D/disks/d1/.tributary"
+	rm -f "$D/log"
+	ln -s '1 M 1:aa 1:bb 1:cc x/y' "$D/disks/d1/.tributary/rename-1"
+	fails 1 "the disk of branch '$D/disks/d2' is not mounted" trib-union "$D/disks/d1:$D/disks/d2" "$M"
+	[ -L "$D/disks/d1/.tributary/rename-1" ]
 }
 
 run_tests "$@"
