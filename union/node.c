@@ -131,6 +131,22 @@ static void bear(struct node_table *table, struct node *node,
 	atomic_store(&node->generation, generation);
 }
 
+/*
+ * Is there nothing to add, as a node has it? It is another's no more where they
+ * are taken over.
+ */
+static bool is_had(struct node_table *table, const struct node *node,
+		   unsigned branch, const struct handle *handle)
+{
+	struct copy *copy = node_index_find(table, branch, handle);
+
+	if (copy && copy_node(copy) != node && table->takes_over) {
+		copy_lose(copy);
+		copy = NULL;
+	}
+	return copy;
+}
+
 static int add_found(struct node_table *table, struct node *node,
 		     uint64_t generation, const struct node_found *found,
 		     unsigned count)
@@ -139,7 +155,7 @@ static int add_found(struct node_table *table, struct node *node,
 	int r;
 
 	for (i = 0; i < count; i++) {
-		if (node_index_find(table, found[i].branch, &found[i].handle))
+		if (is_had(table, node, found[i].branch, &found[i].handle))
 			continue;
 		r = add_copy(table, node, generation, found[i].branch,
 			     &found[i].handle);
@@ -242,7 +258,7 @@ int node_add_copy(struct node_table *table, unsigned known_branch,
 
 	pthread_mutex_lock(&table->lock);
 	copy = node_index_find(table, known_branch, known);
-	if (copy && !node_index_find(table, branch, handle))
+	if (copy && !is_had(table, copy_node(copy), branch, handle))
 		r = add_copy(table, copy_node(copy),
 			     copy_node(copy)->generation, branch, handle);
 	note_new_copy();

@@ -63,6 +63,7 @@ struct node_table {
 	uint32_t free_node, free_copy; /* see node_slots.h */
 	uint64_t copies, nodes;
 	uint64_t asleep; /* of the nodes: nobody has them, see node_sleep.h */
+	bool takes_over; /* copies: see node_intern(); set before use */
 	struct node_sleepers sleepers;
 	struct node_lost *lost; /* see node_lost.h */
 	size_t lost_size;
@@ -94,8 +95,10 @@ uint64_t node_ids(const struct node_table *table);
 /*
  * The node of the inode found (all copies of one directory), new if it was
  * not known; its count of lookups is raised by one. Copies not known yet are
- * added, but not one that belongs to another node. @type and @ino are those
- * of a new node.
+ * added. One that belongs to another node stays that one's; or is taken from
+ * it, where others change the branches (takes_over): two directories that were
+ * apart have become one, or are one no more. @type and @ino are those of a new
+ * node.
  *
  * 0 or -ENOMEM.
  */

@@ -283,6 +283,30 @@ static void a_removed_directory_keeps_a_descriptor_of_its_last_copy(
 	assert_int_equal(atomic_load(&node->buried_fd), first);
 }
 
+static void a_copy_is_taken_over_where_others_change_the_branches(void **state)
+{
+	struct node *one, *two;
+	struct handle handle = handle_of(21);
+
+	(void)state;
+	one = intern_dir(0, 20, 2, 22);
+	two = intern_dir(1, 21, 3, 23);
+	assert_ptr_equal(intern_dir(0, 20, 1, 21), one);
+	assert_null(node_copy_on(one, 1)); /* it is the other's */
+	table.takes_over = true;
+	assert_ptr_equal(intern_dir(0, 20, 1, 21), one);
+	assert_true(copy_has(node_copy_on(one, 1), &handle));
+	assert_null(node_copy_on(two, 1));
+	assert_non_null(node_copy_on(two, 3));
+	/* And back; once more changes nothing. */
+	assert_ptr_equal(intern_dir(3, 23, 1, 21), two);
+	assert_ptr_equal(intern_dir(3, 23, 1, 21), two);
+	assert_int_equal(node_first(two)->branch, 1);
+	assert_int_equal(node_first(one)->branch, 0);
+	assert_int_equal(copy_next(node_first(one))->branch, 2);
+	assert_null(copy_next(copy_next(node_first(one))));
+}
+
 static void a_quiet_change_is_shown_as_the_time_before(void **state)
 {
 	struct quiet_change change = {
@@ -431,6 +455,7 @@ int main(void)
 		TEST(a_copy_is_not_taken_from_another_node),
 		TEST(a_held_node_outlives_the_kernels_interest),
 		TEST(a_removed_directory_keeps_a_descriptor_of_its_last_copy),
+		TEST(a_copy_is_taken_over_where_others_change_the_branches),
 		TEST(a_quiet_change_is_shown_as_the_time_before),
 		TEST(many_names_come_and_go),
 		TEST(a_name_costs_no_more_than_its_records),

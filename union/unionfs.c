@@ -72,6 +72,7 @@ int unionfs_init(struct unionfs *fs, struct error *err)
 				    fs->state);
 	if (r == 0)
 		fs->stats = &fs->nodes.state->header->stats;
+	fs->nodes.takes_over = fs->shared;
 	fs->nodes.sleepers.max = fs->forgets_nothing ? NODE_SLEEP_ALL
 						     : NODE_SLEEP_DEFAULT;
 	if (r == 0 && goes_on)

@@ -296,6 +296,51 @@ is_made_on_b() {
 	ls "$D/b/d" | grep -q there
 }
 
+listed() { (cd "$M" && find . -mindepth 1 | sort | paste -sd' '); }
+# Somebody works on the branches themselves, with names that were looked up.
+test_directories_that_others_make_one_or_two_are_so() {
+	small_branches 20M 20M
+	mkdir -p "$D/a/v/Foo/sub" "$D/b/v/Bar/sub" "$D/a/x" "$D/b/y"
+	touch "$D/a/v/Foo/1" "$D/b/v/Bar/2" "$D/a/v/Foo/sub/3" "$D/b/v/Bar/sub/4" "$D/b/y/5"
+	union policy=ff,shared "$D/a:$D/b"
+	same "$(listed)" "./v ./v/Bar ./v/Bar/2 ./v/Bar/sub ./v/Bar/sub/4 ./v/Foo ./v/Foo/1 ./v/Foo/sub ./v/Foo/sub/3 ./x ./y ./y/5"
+	# Two become one, with all that is below them; seen by name and by list.
+	mv "$D/a/v/Foo" "$D/a/v/Bar"
+	same "$(stat -c %n "$M"/v/Bar/sub/[34] | wc -l)" 2
+	same "$(listed)" "./v ./v/Bar ./v/Bar/1 ./v/Bar/2 ./v/Bar/sub ./v/Bar/sub/3 ./v/Bar/sub/4 ./x ./y ./y/5"
+	fails any "No such file" ls "$M/v/Foo"
+	touch "$M/v/Bar/sub/6"
+	[ -f "$D/a/v/Bar/sub/6" ]
+	# The same, seen first by a file in the higher one.
+	mv "$D/b/y" "$D/b/x"
+	cat "$M/x/5"
+	same "$(ls "$M/x")" 5
+	# One becomes two.
+	mv "$D/b/v/Bar" "$D/b/v/Baz"
+	same "$(ls "$M/v/Bar")" 1$'\n'sub
+	same "$(ls "$M/v/Baz")" 2$'\n'sub
+	same "$(ls "$M/v/Baz/sub" "$M/v/Bar/sub" | grep -c '^[346]$')" 3
+	# And the one is looked for that has another's place.
+	mv "$D/a/v/Bar" "$D/a/v/Foo"
+	mv "$D/b/v/Baz" "$D/b/v/Bar"
+	mv "$D/a/v/Foo" "$D/a/v/Bar"
+	same "$(ls "$M/v")" Bar
+	same "$(ls "$M/v/Bar")" 1$'\n'2$'\n'sub
+	# They change names with each other on one branch.
+	mkdir "$D/a/v/other" "$D/b/v/other"
+	touch "$D/a/v/other/7" "$D/b/v/other/8"
+	same "$(ls "$M/v/other")" 7$'\n'8
+	mv "$D/b/v/other" "$D/b/v/t"
+	mv "$D/b/v/Bar" "$D/b/v/other"
+	mv "$D/b/v/t" "$D/b/v/Bar"
+	same "$(ls "$M/v/Bar")" 1$'\n'8$'\n'sub
+	same "$(ls "$M/v/other")" 2$'\n'7$'\n'sub
+	# The next server has them so, too, and all of it can be removed.
+	kill -9 "$(server)"
+	same "$(ls "$M/v/Bar" "$M/v/other" | grep -c '^[1278]$')" 4
+	rm -r "$M/v" "$M/x"
+	same "$(find "$D/a" "$D/b" -mindepth 1 -not -path '*/.tributary*')" ""
+}
 test_an_attribute_of_a_directory_needs_no_room_on_each_branch() {
 	loop_fs a 64M mkfs.ext4 -q -m 0
 	loop_fs b 8M mkfs.ext4 -q -m 0 -b 1024 -I 256
