@@ -125,6 +125,8 @@ end_at_once() {
 # started and would start another server, and who serves.
 union_holder() { pgrep -f -- "trib-union -f -o .*$1\$"; }
 union_server() { pgrep -f -- "trib-union -f --holder-fd=3 .*$1\$"; }
+# Another than PID serves: MOUNTPOINT PID. One look-up: between two it may end.
+union_server_after() { local now; now=$(union_server "$1") && [ "$now" != "$2" ]; }
 # It dies for good: its holder first.
 union_kill() {
 	local server

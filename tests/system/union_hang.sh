@@ -45,7 +45,7 @@ is_gone() { [ ! -e "/proc/$1" ]; }
 dead_but_there() { grep -qs "^State:.Z" "/proc/$1/status"; }
 # another PID: it serves, and that one is there still
 another() {
-	eventually 30 eval '[ "$(union_server "$M")" -gt 0 ] && [ "$(union_server "$M")" != '"$1"' ]'
+	eventually 30 union_server_after "$M" "$1"
 	dead_but_there "$1"
 }
 

@@ -495,9 +495,7 @@ hang() {
 }
 
 # another_server PID: it serves, while that one is there still
-another_server() {
-	eventually 30 eval '[ "$(union_server "$M")" -gt 0 ] && [ "$(union_server "$M")" != '"$1"' ]'
-}
+another_server() { eventually 30 union_server_after "$M" "$1"; }
 dead_but_there() { grep -qs "^State:.Z" "/proc/$1/status"; }
 
 frozen() { # a union, whose branch a is frozen, and names in its folders known

@@ -86,7 +86,7 @@ test_it_is_locked_while_any_process_of_it_lives() {
 	kill -KILL "$first"
 	# Not for a moment: also while there is no server.
 	fails 1 "in use" trib-union "$D/a:$D/b" "$O"
-	another() { [ -n "$(server)" ] && [ "$(server)" != "$first" ] && [ "$(server)" != "$keeper" ]; }
+	another() { local now; now=$(server) && [ -n "$now" ] && [ "$now" != "$first" ] && [ "$now" != "$keeper" ]; }
 	eventually 30 another
 	stat "$M" >/dev/null
 	refused policy=ff "$D/a:$D/b"

@@ -147,23 +147,6 @@ test_one_that_is_killed_as_it_registers_is_followed() {
 	done
 }
 
-# A stat meanwhile takes this long at most; the machine may be busy.
-test_it_takes_a_moment() {
-	union cache.attr=0
-	echo text >"$M/f"
-	local i best=1000000 took start
-	for i in 1 2 3 4 5 6 7 8 9 10; do
-		start=$(date +%s%N)
-		kill -9 "$(server)"
-		touch "$M/f"
-		took=$((($(date +%s%N) - start) / 1000000))
-		[ $took -ge $best ] || best=$took
-		sleep 0.1
-	done
-	echo "# $best ms"
-	[ $best -lt 100 ]
-}
-
 # Requests of its rings that nobody had served yet are served, and so is what
 # came when the kernel had none.
 test_the_server_goes_on_when_the_holder_is_killed() {
