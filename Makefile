@@ -55,7 +55,6 @@ PROGRAMS     :=
 UNIT_TESTS   :=
 TEST_HELPERS :=
 SYSTEM_TESTS :=
-ALONE_TESTS  :=
 LONG_TESTS   :=
 FUZZERS      :=
 OBJS         :=
@@ -208,13 +207,11 @@ check-asan:
 check-tsan:
 	$(Q)$(MAKE) --no-print-directory SAN=tsan check-unit
 
-# Two at a time, but not those that make a mount namespace: it holds copies of
-# the mounts of whatever runs beside it, which then can't be detached. Those that
-# take minutes are the first, or one would be waited for in the end.
+# Three at a time, for most of them mostly wait. Those that take minutes are the
+# first, or one would be waited for in the end.
 check-system: all
-	$(Q)tests/run --name system --timeout 900 --jobs 2 \
-	  $(LONG_TESTS) $(filter-out $(LONG_TESTS) $(ALONE_TESTS),$(SYSTEM_TESTS)) \
-	  --alone $(ALONE_TESTS)
+	$(Q)tests/run --name system --timeout 900 --jobs 3 \
+	  $(LONG_TESTS) $(filter-out $(LONG_TESTS),$(SYSTEM_TESTS))
 
 # Those that SEED changes, and those that are as they are. Then the images, a
 # second of new ones for each seed.

@@ -99,6 +99,5 @@ $(eval $(call fuzzer,blockd/raw_image_fuzz,\
 $(eval $(call test_helper,blockd/blockd_call,rpc proto base,json-c))
 SYSTEM_TESTS += tests/system/nbd_watch.sh
 SYSTEM_TESTS += tests/system/blockd.sh tests/system/blockd_snapshot.sh
-ALONE_TESTS += tests/system/blockd.sh
 SYSTEM_TESTS += tests/system/raw_pool.sh tests/system/pool_dir.sh
 SYSTEM_TESTS += tests/system/raw_pool_health.sh

@@ -55,4 +55,3 @@ $(eval $(call fuzzer,csi/csi_check_fuzz,csi/csi_check.c csi/csi_text.c \
 $(eval $(call test_helper,csi/csi_call_main,csi))
 SYSTEM_TESTS += tests/system/csi.sh tests/system/csi_controllers.sh \
   tests/system/csi_node.sh
-ALONE_TESTS += tests/system/csi_node.sh

@@ -8,4 +8,3 @@ $(eval $(call unit_test,launch/launch_server_test,launch base,\
 $(eval $(call fuzzer,launch/launch_proto_fuzz,launch/launch_proto.c \
   base/cursor.c base/error.c))
 SYSTEM_TESTS += tests/system/launch.sh
-ALONE_TESTS += tests/system/launch.sh

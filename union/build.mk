@@ -43,7 +43,7 @@ $(eval $(call fuzzer,union/uring_entry_fuzz,union/uring_entry.c union/uring_reco
 SYSTEM_TESTS += tests/system/union.sh tests/system/union_data.sh tests/system/union_immutable.sh tests/system/union_survive.sh tests/system/union_live.sh \
   tests/system/union_drain.sh tests/system/union_hang.sh tests/system/union_names.sh tests/system/union_uring.sh tests/system/union_uring_survive.sh \
   tests/system/union_times.sh tests/system/union_strict.sh tests/system/union_limits.sh tests/system/union_owner.sh
-LONG_TESTS += tests/system/union.sh tests/system/union_data.sh
+LONG_TESTS += tests/system/union_uring_survive.sh tests/system/union_data.sh
 
 # mount(8) and fstab: type fuse.trib-union. It looks in /sbin only.
 MOUNTHELPERDIR ?= /sbin

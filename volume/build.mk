@@ -65,7 +65,8 @@ $(eval $(call test_helper,volume/volume_call_main,volume))
 SYSTEM_TESTS += tests/system/volume.sh tests/system/volume_publish.sh tests/system/kube_store.sh tests/system/snapshot.sh \
   tests/system/volume_grow.sh tests/system/volume_extend.sh \
   tests/system/volume_records.sh
-LONG_TESTS += tests/system/volume.sh tests/system/volume_publish.sh
+LONG_TESTS += tests/system/volume.sh tests/system/volume_publish.sh \
+  tests/system/volume_grow.sh tests/system/volume_extend.sh
 $(eval $(call fuzzer,volume/kube_object_fuzz,$(volume_stores) \
   volume/json_scan.c volume/label.c volume/parallel.c \
   base/clock.c base/error.c base/file.c base/ident.c base/log.c \

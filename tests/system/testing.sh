@@ -78,6 +78,31 @@ test_what_a_daemon_was_is_gone_when_it_ends() {
 	eventually 30 eval "! kill -0 $pid"
 }
 
+# A copy of a mount keeps its device and its server when it is unmounted.
+test_what_a_test_mounts_nobody_else_gets() {
+	need_root
+	need unshare
+	script 'test_one() {
+		mkdir "$OUT/mnt"
+		mount -t tmpfs none "$OUT/mnt"
+		at_exit umount "$OUT/mnt"
+		: >"$OUT/ready"
+		until [ -e "$OUT/go" ]; do sleep 0.05; done
+		grep -F " $OUT/mnt " /proc/self/mountinfo
+	}'
+	OUT=$D bash "$D/script" >"$D/said" 2>&1 &
+	local script=$! other
+	at_exit touch "$D/go"
+	eventually 30 test -e "$D/ready"
+	unshare -m sleep 600 &
+	other=$!
+	at_exit kill $other
+	eventually 30 eval '[ "$(cat /proc/'$other'/comm)" = sleep ]'
+	fails 1 "" grep -F " $D/mnt " "/proc/$other/mountinfo"
+	touch "$D/go"
+	wait $script || fail "it is not mounted"
+}
+
 test_a_demo_that_is_ended_leaves_nothing_behind() {
 	need_root
 	need ip losetup nsenter mkfs.ext4
