@@ -256,6 +256,8 @@ check-union-long: all
 	$(Q)KILLS=200 HOLDERS=50 STEP=4 tests/run --name union-long --timeout 36000 \
 	  tests/system/union_once.sh tests/system/union_uring_survive.sh
 	$(Q)LONG=1 tests/run --name union-long --timeout 36000 tests/system/union_programs.sh
+	$(Q)LONG=1 KILLS=$(or $(SEEDS),30000) tests/run --name union-long --timeout 36000 \
+	  "tests/system/union_programs.sh test_rsync_while_servers_are_killed"
 
 check-wire: all
 	$(Q)tests/run --name wire --timeout 900 $(WIRE_TESTS)

@@ -21,7 +21,7 @@ $(eval $(call library,union,\
   union/relocate.c union/remove_dir.c union/rename_dir.c \
   union/rename_exchange.c union/rename_parts.c union/request.c \
   union/search.c union/serve.c union/service.c union/settings.c union/state.c union/statx.c union/subdirs.c union/survey.c \
-  union/survive.c union/trim.c union/unionfs.c union/uring.c union/uring_cpus.c \
+  union/survive.c union/trim.c union/unfinished.c union/unionfs.c union/uring.c union/uring_cpus.c \
   union/uring_entry.c union/uring_kept.c union/uring_record.c \
   union/uring_ring.c union/uring_worker.c,fuse3 json-c liburing,base))
 $(eval $(call program,trib-union,union/main.c,union))
@@ -32,7 +32,7 @@ $(foreach t,branch branch_health control_proto dir_fd dir_offset gate handle han
 $(foreach t,branch_probe dying fuse_connection in_call,\
   $(eval $(call unit_test,union/$(t)_test,union,union/hang_kit.c)))
 $(eval $(call unit_test,union/again_test,union,union/again_acts.c union/again_tree.c))
-$(foreach t,dir_change intent_recover relocate remove_dir rename_crash subdirs,\
+$(foreach t,dir_change dir_times intent_recover relocate remove_dir rename_crash subdirs,\
   $(eval $(call unit_test,union/$(t)_test,union,union/branches_kit.c)))
 $(foreach t,once once_kill,\
   $(eval $(call unit_test,union/$(t)_test,union,union/once_kit.c)))

@@ -29,10 +29,11 @@
 
 static _Atomic uint64_t clone_serial;
 
-/* The directory as it is shown: its first copy. */
+/* The directory that has the copy @known on @branch, as it is shown. */
 struct source {
 	unsigned branch;
-	int fd;             /* O_PATH */
+	struct handle known;
+	int fd;             /* its first copy, O_PATH */
 	struct dir_fd *dir; /* holds it, or NULL */
 	uint64_t number;    /* st_ino */
 	struct stat st;
@@ -46,29 +47,26 @@ static int source_of_node(struct unionfs *fs, struct node *node,
 
 	if (r < 0)
 		return r;
-	ret->branch = copy->branch;
 	ret->fd = ret->dir->fd;
 	ret->number = node->ino;
-	if (fstat(ret->fd, &ret->st) < 0)
-		return -errno;
-	ret->st.st_ctim = node_shown_ctime(&fs->nodes, copy, &ret->st);
-	return 0;
+	return quietly_stat(fs, copy, &ret->st);
 }
 
-/* @fd: a copy of it, on @branch, whose handle is @known. */
+/* @fd: that copy. */
 static int source_find(struct unionfs *fs, unsigned branch, int fd,
 		       const struct handle *known, struct source *ret)
 {
 	struct node *node = node_hold(&fs->nodes, branch, known);
 	int r;
 
+	ret->branch = branch;
+	ret->known = *known;
 	if (node) {
 		r = source_of_node(fs, node, ret);
 		node_let_go(&fs->nodes, node);
 		return r;
 	}
 	/* The kernel forgot it: the copy at hand will do. */
-	ret->branch = branch;
 	ret->fd = fd;
 	if (fstat(fd, &ret->st) < 0)
 		return -errno;
@@ -175,11 +173,48 @@ static int make_temporary(int work, char ret[TEMPORARY_MAX])
 	return -errno;
 }
 
+/* It is about to have the copy @fd on @to. */
+static int begin_copy(struct unionfs *fs, const struct source *from,
+		      const struct branch *to, int fd, struct handle *ret)
+{
+	struct node *node = node_hold(&fs->nodes, from->branch, &from->known);
+	int r = handle_get(fd, "", ret);
+
+	if (r == 0)
+		r = node_begin_copy(&fs->nodes, from->branch, &from->known,
+				    to->id, ret);
+	if (!node)
+		return r;
+	/* It is empty, before anybody can make something in it. */
+	if (r == 0)
+		names_begin(fs, node, to->id);
+	node_let_go(&fs->nodes, node);
+	return r;
+}
+
+/* It is one, and nothing changed. */
+static int end_copy(struct unionfs *fs, const struct source *from,
+		    const struct branch *to, int fd,
+		    const struct handle *handle)
+{
+	struct quiet_change change = {.shown = from->st.st_ctim};
+	struct stat st;
+
+	if (fstat(fd, &st) == 0) {
+		change.after = st.st_ctim;
+		change.modified = st.st_mtim;
+		node_change_quietly(&fs->nodes, to->id, handle, &change);
+	}
+	return node_add_copy(&fs->nodes, from->branch, &from->known, to->id,
+			     handle);
+}
+
 static int make_clone(struct unionfs *fs, const struct source *from,
 		      const struct branch *to, int parent, const char *name)
 {
 	auto_close int work = branch_work_dir(to), fd = -1;
 	char temporary[TEMPORARY_MAX];
+	struct handle handle;
 	int r = work < 0 ? work : make_temporary(work, temporary);
 
 	if (r < 0)
@@ -188,9 +223,16 @@ static int make_clone(struct unionfs *fs, const struct source *from,
 		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	r = fd < 0 ? -errno : copy_attributes(from, fd);
 	if (r == 0)
+		r = begin_copy(fs, from, to, fd, &handle);
+	if (r == 0) {
 		r = put_in_place(fs, to, work, temporary, parent, name);
+		if (r < 0)
+			node_copy_gone(&fs->nodes, to->id, &handle, NULL);
+	}
 	if (r < 0)
 		(void)unlinkat(work, temporary, AT_REMOVEDIR); /* sweep will */
+	else
+		r = end_copy(fs, from, to, fd, &handle);
 	return r;
 }
 
@@ -218,43 +260,6 @@ static int make(struct unionfs *fs, const struct source *from,
 	return fd < 0 ? -errno : fd;
 }
 
-/* It is empty, before anybody can make something in it. */
-static void begin_names(struct unionfs *fs, const struct source *from,
-			const struct handle *known, const struct branch *to)
-{
-	struct node *node = node_hold(&fs->nodes, from->branch, known);
-
-	if (!node)
-		return;
-	names_begin(fs, node, to->id);
-	node_let_go(&fs->nodes, node);
-}
-
-/* The copy @fd, made just now, is the directory's that has @known. */
-static int adopt(struct unionfs *fs, const struct source *from,
-		 const struct handle *known, const struct branch *to, int fd,
-		 bool made)
-{
-	struct quiet_change change = {.shown = from->st.st_ctim};
-	struct handle handle;
-	struct stat st;
-	int r = handle_get(fd, "", &handle);
-	/* Before anybody can make something in it. */
-	bool quiet = made && fstat(fd, &st) == 0;
-
-	if (r == 0 && made)
-		begin_names(fs, from, known, to);
-	if (r == 0)
-		r = node_add_copy(&fs->nodes, from->branch, known, to->id,
-				  &handle);
-	if (r < 0 || !quiet)
-		return r;
-	change.after = st.st_ctim;
-	change.modified = st.st_mtim;
-	node_change_quietly(&fs->nodes, to->id, &handle, &change);
-	return 0;
-}
-
 /*
  * Make @name in @parent on @to as the directory @known on @from, and say so,
  * before anybody changes that. A descriptor, or -errno.
@@ -263,31 +268,29 @@ static int make_as(struct unionfs *fs, const struct branch *from, int from_fd,
 		   const struct handle *known, const struct branch *to,
 		   int parent, const char *name)
 {
-	auto_close int fd = -1;
 	struct dir_turn turn;
 	bool taken = take_turn(fs, from, from_fd, &turn);
 	struct source source = {.fd = -1};
 	int r = source_find(fs, from->id, from_fd, known, &source);
 
 	if (r == 0)
-		r = fd = make(fs, &source, to, parent, name);
-	source.branch = from->id;
-	if (r >= 0)
-		r = adopt(fs, &source, known, to, fd, true);
+		r = make(fs, &source, to, parent, name);
 	if (taken)
 		give_turn(fs, &turn);
 	source_done(&source);
-	return r < 0 ? r : take_fd(&fd);
+	return r;
 }
 
 /* One that was there: it is a copy of the same directory. */
-static int adopt_other(struct unionfs *fs, const struct branch *from,
-		       const struct handle *known, const struct branch *to,
-		       int fd)
+static int adopt(struct unionfs *fs, const struct branch *from,
+		 const struct handle *known, const struct branch *to, int fd)
 {
-	const struct source source = {.branch = from->id};
+	struct handle handle;
+	int r = handle_get(fd, "", &handle);
 
-	return adopt(fs, &source, known, to, fd, false);
+	return r < 0 ? r
+		     : node_add_copy(&fs->nodes, from->id, known, to->id,
+				     &handle);
 }
 
 /* One step of both walks: into @name, made on @to when it is missing. */
@@ -308,7 +311,7 @@ static int step(struct unionfs *fs, const struct branch *from, int *from_fd,
 		r = to_next = make_as(fs, from, from_next, &known, to, *to_fd,
 				      name);
 	else if (r == 0)
-		r = adopt_other(fs, from, &known, to, to_next);
+		r = adopt(fs, from, &known, to, to_next);
 	if (r < 0)
 		return r;
 	fd_close(*from_fd);

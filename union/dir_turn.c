@@ -3,16 +3,10 @@
 
 #include <pthread.h>
 #include <stddef.h>
-#include <time.h>
-
-#include "base/clock.h"
-
-#define COUNTS 64 /* a node shares its own with few others */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t given = PTHREAD_COND_INITIALIZER;
-static struct dir_turn *taken;  /* by requests that are served: a few */
-static uint64_t counts[COUNTS]; /* of turns that were taken, by node id */
+static struct dir_turn *taken; /* by requests that are served: a few */
 
 static struct dir_turn **find(uint64_t id)
 {
@@ -31,7 +25,6 @@ void dir_turn_take(struct dir_turn *turn, uint64_t id)
 	turn->id = id;
 	turn->next = taken;
 	taken = turn;
-	counts[id % COUNTS]++;
 	pthread_mutex_unlock(&lock);
 }
 
@@ -41,22 +34,4 @@ void dir_turn_give(struct dir_turn *turn)
 	*find(turn->id) = turn->next;
 	pthread_cond_broadcast(&given);
 	pthread_mutex_unlock(&lock);
-}
-
-uint64_t dir_turn_wait(uint64_t id, int patience_ms)
-{
-	struct timespec end = {0};
-	uint64_t count;
-	int r = 0;
-
-	pthread_mutex_lock(&lock);
-	while (*find(id) && r == 0) {
-		if (!end.tv_sec)
-			end = clock_deadline(patience_ms);
-		r = pthread_cond_clockwait(&given, &lock, CLOCK_MONOTONIC,
-					   &end);
-	}
-	count = counts[id % COUNTS];
-	pthread_mutex_unlock(&lock);
-	return count;
 }

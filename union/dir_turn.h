@@ -25,10 +25,4 @@ struct dir_turn {
 void dir_turn_take(struct dir_turn *turn, uint64_t id);
 void dir_turn_give(struct dir_turn *turn);
 
-/*
- * Wait until nobody has the turn of @id, or for @patience_ms. What it returns
- * is another number when somebody has taken it since the last time.
- */
-uint64_t dir_turn_wait(uint64_t id, int patience_ms);
-
 #endif

@@ -138,9 +138,7 @@ static int hand_over(struct unionfs *fs, const struct branch *branch,
 		r = inode_number_write(dir->fd, node->ino);
 	if (node->id != NODE_ROOT_ID)
 		keep_birth(fs, node, dir->fd);
-	quietly.times[0] = st.st_atim;
-	quietly.times[1] = st.st_mtim;
-	quietly.shown = st.st_ctim;
+	quietly_show(&quietly, &st);
 	quietly_end(fs, dir->fd, &quietly);
 	return r;
 }

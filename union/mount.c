@@ -28,6 +28,7 @@
 #include "union/ops.h"
 #include "union/options_branches.h"
 #include "union/passthrough.h"
+#include "union/quietly.h"
 #include "union/rename_parts.h"
 #include "union/serve.h"
 #include "union/survive.h"
@@ -419,6 +420,8 @@ int mount_serve(const struct union_options *options, void (*ready)(void *),
 		r = unionfs_init(&m->fs, err);
 	if (r == 0)
 		r = recover_intents(m, err);
+	if (r == 0)
+		quietly_restore(&m->fs);
 	if (r == 0) {
 		m->drains = drains_new(&m->fs, m->mountpoint);
 		if (!m->drains)

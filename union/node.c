@@ -71,14 +71,14 @@ int node_table_init(struct node_table *table, uint64_t generation,
 /* It is there once a node of that @generation is. */
 static int add_copy(struct node_table *table, struct node *node,
 		    uint64_t generation, unsigned branch,
-		    const struct handle *handle)
+		    const struct handle *handle, unsigned flags)
 {
 	struct copy *copy = copy_slot_take(table);
 
 	if (!copy)
 		return -ENOMEM;
 	copy_fill(copy, branch, handle);
-	atomic_store(&copy->flags, 0);
+	atomic_store(&copy->flags, (unsigned char)flags);
 	copy_belong(copy, node);
 	atomic_store(&copy->generation, generation);
 	copy_link(copy);
@@ -158,7 +158,7 @@ static int add_found(struct node_table *table, struct node *node,
 		if (is_had(table, node, found[i].branch, &found[i].handle))
 			continue;
 		r = add_copy(table, node, generation, found[i].branch,
-			     &found[i].handle);
+			     &found[i].handle, 0);
 		if (r < 0)
 			return r;
 	}
@@ -249,21 +249,39 @@ struct node *node_get(const struct node_table *table, uint64_t id)
 	return atomic_load(&node->generation) ? node : NULL;
 }
 
+/* @making: it is not in its place yet; else one that was not is. */
+static int add_known(struct node_table *table, unsigned known_branch,
+		     const struct handle *known, unsigned branch,
+		     const struct handle *handle, bool making)
+{
+	struct copy *of, *copy;
+	int r = 0;
+
+	pthread_mutex_lock(&table->lock);
+	of = node_index_find(table, known_branch, known);
+	if (of && !is_had(table, copy_node(of), branch, handle))
+		r = add_copy(table, copy_node(of), copy_node(of)->generation,
+			     branch, handle, making ? COPY_MAKING : 0);
+	copy = making ? NULL : node_index_find(table, branch, handle);
+	if (copy)
+		copy_set(copy, COPY_MAKING, false);
+	note_new_copy();
+	pthread_mutex_unlock(&table->lock);
+	return r;
+}
+
 int node_add_copy(struct node_table *table, unsigned known_branch,
 		  const struct handle *known, unsigned branch,
 		  const struct handle *handle)
 {
-	struct copy *copy;
-	int r = 0;
+	return add_known(table, known_branch, known, branch, handle, false);
+}
 
-	pthread_mutex_lock(&table->lock);
-	copy = node_index_find(table, known_branch, known);
-	if (copy && !is_had(table, copy_node(copy), branch, handle))
-		r = add_copy(table, copy_node(copy),
-			     copy_node(copy)->generation, branch, handle);
-	note_new_copy();
-	pthread_mutex_unlock(&table->lock);
-	return r;
+int node_begin_copy(struct node_table *table, unsigned known_branch,
+		    const struct handle *known, unsigned branch,
+		    const struct handle *handle)
+{
+	return add_known(table, known_branch, known, branch, handle, true);
 }
 
 struct node *node_hold(struct node_table *table, unsigned branch,
@@ -317,7 +335,7 @@ int node_move(struct node_table *table, struct node *node, unsigned from_branch,
 	pthread_mutex_lock(&table->lock);
 	copy = node_index_find(table, from_branch, from);
 	if (copy && copy_node(copy) == node)
-		r = add_copy(table, node, node->generation, to_branch, to);
+		r = add_copy(table, node, node->generation, to_branch, to, 0);
 	if (r == 0)
 		copy_lose(copy);
 	pthread_mutex_unlock(&table->lock);

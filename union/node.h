@@ -68,6 +68,7 @@ struct node_table {
 	struct node_lost *lost; /* see node_lost.h */
 	size_t lost_size;
 	_Atomic size_t lost_count;
+	unsigned quiet_free; /* no slot below is free; quietly.c's lock */
 	pthread_mutex_t locks[NODE_LOCKS]; /* of nodes, by id */
 };
 
@@ -121,6 +122,15 @@ int node_intern_doubted(struct node_table *table, mode_t type, uint64_t ino,
 int node_add_copy(struct node_table *table, unsigned known_branch,
 		  const struct handle *known, unsigned branch,
 		  const struct handle *handle);
+
+/*
+ * The same before the copy is in its place: it is none to anybody until
+ * node_add_copy() says so again, or is no more by node_copy_gone(). So whoever
+ * goes on for a server that was killed knows of each that is there.
+ */
+int node_begin_copy(struct node_table *table, unsigned known_branch,
+		    const struct handle *known, unsigned branch,
+		    const struct handle *handle);
 
 /*
  * Another number when a directory that was known has got a copy since; never

@@ -16,7 +16,7 @@ bool copy_has(const struct copy *copy, const struct handle *handle)
 
 struct copy *copy_there(struct copy *copy)
 {
-	while (copy && copy_is(copy, COPY_GONE))
+	while (copy && copy_is(copy, COPY_GONE | COPY_MAKING))
 		copy = copy_after(copy);
 	return copy;
 }

@@ -12,12 +12,24 @@ static struct quiet_change *change_of(const struct node_table *table,
 	return &table->state->quiet[copy_place(table, copy) - 1];
 }
 
+/* Also one that is not in its place yet. */
+static struct copy *find_copy(const struct node *node, unsigned branch,
+			      const struct handle *handle)
+{
+	struct copy *copy = node_copies(node);
+
+	while (copy && (copy->branch != branch || copy_is(copy, COPY_GONE) ||
+			!copy_has(copy, handle)))
+		copy = copy_after(copy);
+	return copy;
+}
+
 void node_change_quietly(struct node_table *table, unsigned branch,
 			 const struct handle *handle,
 			 const struct quiet_change *change)
 {
 	struct node *node = node_hold(table, branch, handle);
-	struct copy *copy = node ? node_copy_on(node, branch) : NULL;
+	struct copy *copy = node ? find_copy(node, branch, handle) : NULL;
 
 	if (copy) {
 		node_lock(table, node);

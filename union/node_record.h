@@ -93,6 +93,9 @@ struct node {
 	16u             /* kept: it is about to be removed from its branch, \
 			 * or was, by a server that was killed then */
 #define COPY_ALIGNED 8u /* ours: is as the first copy: see clone_dir() */
+#define COPY_MAKING                                                       \
+	32u /* kept: it is not in its place yet, so it is none to anybody \
+	     * but who makes it: node_begin_copy() */
 
 struct copy {
 	_Atomic uint64_t generation; /* the node's; else there is none */
@@ -118,6 +121,20 @@ struct copy {
  */
 struct quiet_change {
 	struct timespec after, modified, shown;
+};
+
+/*
+ * The times that a copy of a directory is to have again, while somebody
+ * changes it quietly: see quietly.h. Kept, all of it.
+ */
+struct quiet_slot {
+	atomic_uint used; /* 0: the rest means nothing */
+	uint32_t branch;
+	uint64_t node, generation; /* 0: nobody knew it */
+	uint64_t mark;             /* naming_mark() of the node */
+	struct timespec shown;     /* its change time */
+	struct timespec times[2];  /* access, modification */
+	struct handle handle;
 };
 
 /* How far apart records are is counted in these; bytes. */

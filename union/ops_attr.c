@@ -274,8 +274,31 @@ static bool sets_now(int to_set)
 	return !(to_set & ~now) && atime && mtime;
 }
 
+/*
+ * All copies get the same times: what is now for the first, @fd, is that for
+ * the others, too. Returns what is to be set there.
+ */
+static int same_times(int fd, struct stat *st, int to_set)
+{
+	struct stat now;
+
+	if (!(to_set & (FUSE_SET_ATTR_ATIME_NOW | FUSE_SET_ATTR_MTIME_NOW)) ||
+	    fstat(fd, &now) < 0)
+		return to_set;
+	if (to_set & FUSE_SET_ATTR_ATIME_NOW) {
+		st->st_atim = now.st_atim;
+		to_set |= FUSE_SET_ATTR_ATIME;
+	}
+	if (to_set & FUSE_SET_ATTR_MTIME_NOW) {
+		st->st_mtim = now.st_mtim;
+		to_set |= FUSE_SET_ATTR_MTIME;
+	}
+	return to_set & ~(FUSE_SET_ATTR_ATIME_NOW | FUSE_SET_ATTR_MTIME_NOW);
+}
+
+/* @to_set: of what is @asked for; what is to be set in the next copy. */
 static int set_copy(fuse_req_t req, struct dir_change *change,
-		    struct copy *copy, const struct stat *st, int to_set)
+		    struct copy *copy, struct stat *st, int asked, int *to_set)
 {
 	struct unionfs *fs = change->fs;
 	auto_dir_fd struct dir_fd *dir = NULL;
@@ -283,22 +306,28 @@ static int set_copy(fuse_req_t req, struct dir_change *change,
 
 	if (r == 0)
 		r = dir_change_note(change, copy, dir->fd);
+	if (r < 0)
+		return r;
+	r = set_attributes(req, dir->fd, -1, st, *to_set);
+	/* One that is append-only takes no other time than now. */
+	if (r == -EPERM && *to_set != asked)
+		r = set_attributes(req, dir->fd, -1, st, asked);
 	if (r == 0)
-		r = branch_report(branch_of(fs, copy),
-				  set_attributes(req, dir->fd, -1, st, to_set));
-	return r;
+		*to_set = same_times(dir->fd, st, *to_set);
+	return branch_report(branch_of(fs, copy), r);
 }
 
 /*
  * On every copy, the first of which is the one that is shown. One on a
  * read-only branch stays as it is, unless it is that one.
  */
-static int set_dir(fuse_req_t req, const struct node *node,
-		   const struct stat *st, int to_set)
+static int set_dir(fuse_req_t req, const struct node *node, struct stat *st,
+		   int to_set)
 {
 	struct unionfs *fs = unionfs_of(req);
 	struct copy *first = node_first(node), *copy;
 	struct dir_change change;
+	const int asked = to_set;
 	int r = first ? unionfs_writable(fs, first) : 0;
 
 	if (!first) {
@@ -314,7 +343,7 @@ static int set_dir(fuse_req_t req, const struct node *node,
 	for (copy = first; copy && r == 0; copy = copy_next(copy)) {
 		if (copy != first && unionfs_writable(fs, copy) < 0)
 			continue;
-		r = set_copy(req, &change, copy, st, to_set);
+		r = set_copy(req, &change, copy, st, asked, &to_set);
 		if (r < 0 && copy != first)
 			r = missed_copy(copy, r);
 	}
@@ -323,7 +352,7 @@ static int set_dir(fuse_req_t req, const struct node *node,
 }
 
 static int set_dir_in_turn(fuse_req_t req, const struct node *node,
-			   const struct stat *st, int to_set)
+			   struct stat *st, int to_set)
 {
 	struct dir_turn turn;
 	int r;

@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/crc32c.h"
 #include "union/keep.h"
+#include "union/node.h"
 #include "union/once.h"
 #include "union/once_slots.h"
 #include "union/open_table.h"
@@ -27,6 +28,7 @@
 #define ONCE_AT     ((uint64_t)HEADER_SIZE)
 #define BRANCHES_AT (ONCE_AT + ONCE_SIZE)
 #define THREADS_AT  (UINT64_C(512) << 20)
+#define SLOTS_AT    (UINT64_C(768) << 20) /* of quiet changes */
 #define OPENS_AT    (UINT64_C(1) << 30)
 #define NODES_AT    (UINT64_C(2) << 30)
 #define COPIES_AT   (NODES_AT + STATE_NODE_MAX * sizeof(struct node))
@@ -38,6 +40,9 @@ static_assert(BRANCHES_AT + BRANCH_MAX * sizeof(struct state_branch) <=
 		      THREADS_AT,
 	      "it fits its place");
 static_assert(THREADS_AT + STATE_THREAD_MAX * sizeof(struct state_thread) <=
+		      SLOTS_AT,
+	      "it fits its place");
+static_assert(SLOTS_AT + STATE_QUIET_MAX * sizeof(struct quiet_slot) <=
 		      OPENS_AT,
 	      "it fits its place");
 static_assert(OPENS_AT + STATE_OPEN_MAX * sizeof(struct state_open) <= NODES_AT,
@@ -68,6 +73,7 @@ uint32_t state_layout(void)
 		sizeof(struct node),
 		sizeof(struct copy),
 		sizeof(struct quiet_change),
+		sizeof(struct quiet_slot),
 		sizeof(struct once_slot),
 		offsetof(struct state_header, init_ring),
 		offsetof(struct state_header, init),
@@ -98,6 +104,7 @@ static int map(struct state *state)
 	state->once = at + ONCE_AT;
 	state->branches = (void *)(at + BRANCHES_AT);
 	state->threads = (void *)(at + THREADS_AT);
+	state->quiet_slots = (void *)(at + SLOTS_AT);
 	state->opens = (void *)(at + OPENS_AT);
 	state->nodes = (void *)(at + NODES_AT);
 	state->copies = (void *)(at + COPIES_AT);
@@ -184,6 +191,11 @@ void state_done(struct state *state)
 	(void)munmap(state->header, STATE_SIZE); /* is mapped */
 	fd_close(state->fd);
 	memset(state, 0, sizeof(*state));
+}
+
+bool state_has_root(const struct state *state)
+{
+	return atomic_load(&state->nodes[NODE_ROOT_ID].generation);
 }
 
 uint64_t state_new_token(struct state *state)

@@ -27,12 +27,13 @@
 #include "union/policy_set.h"
 #include "union/stats.h"
 
-#define STATE_VERSION         7   /* of what the records mean */
+#define STATE_VERSION         8   /* of what the records mean */
 #define STATE_INIT_MAX        256 /* bytes; of a FUSE_INIT request */
 #define STATE_NODE_MAX        (UINT64_C(1) << 28)
 #define STATE_COPY_MAX        (UINT64_C(1) << 29)
 #define STATE_OPEN_MAX        (UINT64_C(1) << 24)
 #define STATE_THREAD_MAX      4096
+#define STATE_QUIET_MAX       65536 /* of slots */
 #define STATE_POLICY_NAME_MAX 16
 
 struct state_header {
@@ -49,6 +50,7 @@ struct state_header {
 	atomic_bool init_ring; /* and says that requests come by io_uring */
 	_Atomic uint64_t recovered;   /* how many servers went on so far */
 	_Atomic uint32_t doubt_mark;  /* branch_doubt_mark() */
+	atomic_uint quiet_used;       /* slots from here on never were */
 	uint8_t init[STATE_INIT_MAX]; /* the request as it came */
 	char mountpoint[PATH_MAX];
 	char policies[POLICY_FUNCTIONS][STATE_POLICY_NAME_MAX];
@@ -106,8 +108,9 @@ struct state {
 	struct state_open *opens;
 	struct node *nodes; /* each at the place that is its id */
 	struct copy *copies;
-	struct quiet_change *quiet; /* each at the place of its copy */
-	void *once;                 /* ONCE_SIZE bytes: once.h */
+	struct quiet_slot *quiet_slots; /* STATE_QUIET_MAX; quietly.h */
+	struct quiet_change *quiet;     /* each at the place of its copy */
+	void *once;                     /* ONCE_SIZE bytes: once.h */
 };
 
 /*
@@ -137,6 +140,9 @@ void state_expect(const struct state *state);
 
 /* Unmap and close. A zeroed one is fine. */
 void state_done(struct state *state);
+
+/* Is it that of an earlier server, which knew its root? */
+bool state_has_root(const struct state *state);
 
 /* A token that no descriptor has yet: keep.h. */
 uint64_t state_new_token(struct state *state);

@@ -24,13 +24,13 @@
 #include "union/live_remove.h"
 #include "union/met.h"
 #include "union/node_lost.h"
-#include "union/number_keep.h"
 #include "union/once.h"
 #include "union/open_record.h"
 #include "union/passthrough.h"
 #include "union/policy_record.h"
 #include "union/request.h"
 #include "union/state.h"
+#include "union/unfinished.h"
 #include "union/uring.h"
 #include "union/uring_kept.h"
 
@@ -380,40 +380,6 @@ static int add_roots(struct unionfs *fs)
 	return r;
 }
 
-/*
- * Was it removed, before the server that did it could say so? It may be there
- * and be none any more: number_keep_remove_copy().
- */
-static void look_for_copy(struct unionfs *fs, struct copy *copy)
-{
-	struct handle handle = copy_handle(copy);
-	uint64_t number = copy_node(copy)->ino;
-	const struct branch *branch;
-	auto_close int fd = -1;
-
-	if (copy->branch >= fs->branches.count || !branch_usable(copy->branch))
-		return;
-	branch = fs->branches.items[copy->branch];
-	fd = handle_open(branch->root_fd, &handle, O_PATH);
-	if (fd == -ESTALE ||
-	    (fd >= 0 && number_keep_is_stub(branch, number, &handle)))
-		node_copy_gone(&fs->nodes, branch->id, &handle, NULL);
-	if (fd >= 0 || fd == -ESTALE)
-		copy_set(copy, COPY_GOING, false);
-}
-
-static void look_for_copies(struct unionfs *fs)
-{
-	uint64_t i, used = fs->state->header->copies_used;
-	struct copy *copy;
-
-	for (i = 0; i < used; i++) {
-		copy = &fs->state->copies[i];
-		if (copy->generation && copy_is(copy, COPY_GOING))
-			look_for_copy(fs, copy);
-	}
-}
-
 /* As passthrough.c sends it. */
 static int send_known(void *context, const void *data, size_t length)
 {
@@ -457,7 +423,7 @@ int survive_restore(struct unionfs *fs)
 	if (r == 0 && fuse_fd >= 0)
 		r = add_roots(fs);
 	if (r == 0 && fuse_fd >= 0)
-		look_for_copies(fs);
+		unfinished_copies(fs);
 	while (r == 0 && (fd = keep_take_any(&token)) >= 0)
 		adopt(fs, token, fd);
 	if (r == 0)

@@ -11,20 +11,16 @@
 #include "base/clock.h"
 #include "union/branch_health.h"
 #include "union/dir_fd.h"
-#include "union/dir_turn.h"
 #include "union/inode_number.h"
 #include "union/names.h"
 #include "union/naming.h"
 #include "union/node_restore.h"
+#include "union/quietly.h"
 #include "union/service.h"
 #include "union/state.h"
 #include "union/subdirs.h"
 #include "union/survive.h"
 #include "union/uring.h"
-
-/* Of who asks for a directory's attributes. A wrong time is no harm. */
-#define TURN_PATIENCE_MS 1000
-#define TURN_TRIES       8
 
 /* How many there are; or -errno. */
 static int find_roots(struct unionfs *fs, struct node_found *found,
@@ -56,7 +52,7 @@ int unionfs_init(struct unionfs *fs, struct error *err)
 	struct node_found found[BRANCH_MAX];
 	struct node *root;
 	struct stat st;
-	bool goes_on = survive_mountpoint(fs) != NULL;
+	bool goes_on = fs->state && state_has_root(fs->state);
 	int n = goes_on ? 0 : find_roots(fs, found, &st, err), r;
 
 	if (n < 0)
@@ -75,12 +71,14 @@ int unionfs_init(struct unionfs *fs, struct error *err)
 	fs->nodes.takes_over = fs->shared;
 	fs->nodes.sleepers.max = fs->forgets_nothing ? NODE_SLEEP_ALL
 						     : NODE_SLEEP_DEFAULT;
-	if (r == 0 && goes_on)
+	if (r == 0 && goes_on) {
+		quietly_take_over(fs->state);
 		r = node_restore(&fs->nodes);
-	else if (r == 0)
+	} else if (r == 0) {
 		r = node_intern(&fs->nodes, S_IFDIR,
 				inode_number(found[0].branch, st.st_ino), found,
 				(unsigned)n, &root);
+	}
 	if (r == 0)
 		r = survive_restore(fs);
 	return r < 0 ? error_set(err, -r, "%s", strerror(-r)) : 0;
@@ -216,12 +214,11 @@ static int stat_dir(struct unionfs *fs, struct node *node, struct stat *ret)
 	int r;
 
 	for (copy = node_first(node); copy; copy = copy_next(copy)) {
-		r = unionfs_stat_copy(fs, copy, &one);
+		r = quietly_stat(fs, copy, &one);
 		if (r == -ESTALE || !branch_usable(copy->branch))
 			continue;
 		if (r)
 			return r;
-		one.st_ctim = node_shown_ctime(&fs->nodes, copy, &one);
 		if (!count++) {
 			sum = one;
 			writable = unionfs_writable(fs, copy) == 0;
@@ -245,24 +242,6 @@ static int stat_dir(struct unionfs *fs, struct node *node, struct stat *ret)
 	return 0;
 }
 
-/*
- * Who makes a directory in a copy changes the copy's times for a moment: not
- * then. The turn is not taken, for a branch that hangs here would keep it.
- */
-static int stat_dir_settled(struct unionfs *fs, struct node *node,
-			    struct stat *ret)
-{
-	uint64_t before, count = dir_turn_wait(node->id, TURN_PATIENCE_MS);
-	int r, tries = TURN_TRIES;
-
-	do {
-		before = count;
-		r = stat_dir(fs, node, ret);
-		count = dir_turn_wait(node->id, TURN_PATIENCE_MS);
-	} while (count != before && --tries);
-	return r;
-}
-
 int unionfs_stat(struct unionfs *fs, struct node *node, struct stat *ret)
 {
 	auto_close int fd = -1;
@@ -270,7 +249,7 @@ int unionfs_stat(struct unionfs *fs, struct node *node, struct stat *ret)
 	int r = 0;
 
 	if (S_ISDIR(node->type)) {
-		r = stat_dir_settled(fs, node, &st);
+		r = stat_dir(fs, node, &st);
 	} else {
 		fd = unionfs_open(fs, node, O_PATH | O_NOFOLLOW);
 		if (fd < 0)

@@ -127,6 +127,15 @@ test_names_are_made_once() {
 	once_everywhere "mkdir a/d" 'os.mkdir("d")'
 }
 
+# A copy of a directory is made in another: nothing changed there. (The kernel
+# would remember what was set.)
+test_times_of_directories_stay() {
+	OPTIONS=cache_timeout=0
+	branches
+	once_everywhere "mkdir -p b/d/e" \
+		'os.utime("d", (5, 5)); os.close(os.open("d/e/f", os.O_CREAT | os.O_WRONLY)); print(os.stat("d").st_mtime)'
+}
+
 test_names_go_once() {
 	branches
 	once_everywhere "echo seen >a/f; echo hidden >b/f" 'os.unlink("f")'

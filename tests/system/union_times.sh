@@ -36,6 +36,23 @@ quietly() { # PATH: read with O_NOATIME
 	END
 }
 
+# Often enough that the clock ticks between its copies, coarse as it may be.
+test_a_directory_that_is_touched_has_one_time() {
+	branches relatime a b
+	mkdir "$D/a/d" "$D/b/d"
+	union survive=no "$D/a:$D/b"
+	python3 - "$M/d" "$D/a/d" "$D/b/d" <<-'END'
+		import os, sys
+		seen, one, two = sys.argv[1:]
+		def times(path):
+		    st = os.stat(path)
+		    return st.st_atime_ns, st.st_mtime_ns
+		for i in range(1000):
+		    os.utime(seen)
+		    assert times(one) == times(two) == times(seen), (i, times(one), times(two), times(seen))
+	END
+}
+
 test_a_file_that_moves_keeps_when_it_was_read() {
 	branches strictatime a b
 	mkdir -p "$D/a/d/e" "$D/a/empty" "$D/b/d"
