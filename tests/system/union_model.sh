@@ -45,6 +45,21 @@ place() {
 	done
 }
 
+# place_of NAME COMMAND...: as above, the file systems are what COMMAND makes
+place_of() {
+	local name
+	mkdir -p "$D/$1/mnt"
+	at_exit umount -l "$D/$1/mnt"
+	for name in fs0 fs1 fs2 fs3 plain; do
+		rm -f "$D/$1/$name.img"
+		truncate -s 512M "$D/$1/$name.img"
+		"${@:2}" "$D/$1/$name.img" >"$D/mkfs.said" 2>&1 || fail "$(cat "$D/mkfs.said")"
+		mkdir -p "$D/$1/$name"
+		mount -o loop,noatime "$D/$1/$name.img" "$D/$1/$name"
+		at_exit umount -l "$D/$1/$name"
+	done
+}
+
 # What it says of a difference comes last: that is what is seen of a failure.
 model() { # PLACE ARGUMENTS
 	rm -f "$D/$1/mnt.log"
@@ -105,6 +120,19 @@ test_is_as_one_plain_directory() {
 test_is_so_too_when_the_kernel_keeps_nothing() {
 	place one
 	OPTIONS=shared model one --shrink --seed 1 --seeds 10
+}
+
+test_is_so_too_on_btrfs_with_subvolumes_inside() {
+	which mkfs.btrfs >/dev/null || skip "needs btrfs-progs"
+	place_of one mkfs.btrfs -q
+	model one --other-kind --shrink --seed 601 --seeds 10
+	model one --other-kind --draining --seed 621 --seeds 3
+}
+
+test_is_so_too_on_xfs() {
+	which mkfs.xfs >/dev/null || skip "needs xfsprogs"
+	place_of one mkfs.xfs -q
+	model one --other-kind --shrink --seed 641 --seeds 10
 }
 
 test_is_so_too_while_branches_are_drained() {

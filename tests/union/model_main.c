@@ -36,6 +36,7 @@ static const char usage[] =
 	"  --little      fs1 has room for all, the others need not\n"
 	"  --hurting     a file system is lost meanwhile and comes back; fsN is\n"
 	"                mounted by a loop from fsN.img\n"
+	"  --other-kind  the file systems are not ext4\n"
 	"  --verbose     print every call\n";
 
 struct settings {
@@ -76,13 +77,21 @@ static unsigned count_file_systems(const char *dir)
 static void parse(int argc, char **argv, struct settings *s)
 {
 	static const struct option options[] = {
-		{"seed", 1, NULL, 's'},    {"seeds", 1, NULL, 'n'},
-		{"count", 1, NULL, 'c'},   {"options", 1, NULL, 'o'},
-		{"program", 1, NULL, 'p'}, {"fault", 1, NULL, 'f'},
-		{"shrink", 0, NULL, 'k'},  {"verbose", 0, NULL, 'v'},
-		{"killing", 0, NULL, 'K'}, {"draining", 0, NULL, 'd'},
-		{"little", 0, NULL, 'l'},  {"hurting", 0, NULL, 'u'},
-		{"help", 0, NULL, 'h'},    {0},
+		{"seed", 1, NULL, 's'},
+		{"seeds", 1, NULL, 'n'},
+		{"count", 1, NULL, 'c'},
+		{"options", 1, NULL, 'o'},
+		{"program", 1, NULL, 'p'},
+		{"fault", 1, NULL, 'f'},
+		{"shrink", 0, NULL, 'k'},
+		{"verbose", 0, NULL, 'v'},
+		{"killing", 0, NULL, 'K'},
+		{"draining", 0, NULL, 'd'},
+		{"little", 0, NULL, 'l'},
+		{"hurting", 0, NULL, 'u'},
+		{"other-kind", 0, NULL, 'm'},
+		{"help", 0, NULL, 'h'},
+		{0},
 	};
 	int c;
 
@@ -99,6 +108,7 @@ static void parse(int argc, char **argv, struct settings *s)
 		case 'd': s->place.draining = true; break;
 		case 'l': s->place.little = true; break;
 		case 'u': s->place.hurting = true; break;
+		case 'm': op_other_kind = true; break;
 		case 'v': s->place.verbose = true; break;
 		case 'h': (void)fputs(usage, stdout); exit(0);
 		default: (void)fputs(usage, stderr); exit(2);

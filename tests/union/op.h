@@ -138,6 +138,15 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* A call's result: the number, or the name of its error. */
 void say_result(long result);
 
+/*
+ * The file systems below are of another kind than ext4. What those do in their
+ * own way is not said (links of directories, which Btrfs does not count) or
+ * said in one way (ENOTEMPTY, which is EEXIST to XFS).
+ */
+extern bool op_other_kind;
+/* st_nlink as it is said. */
+unsigned long op_links(mode_t mode, unsigned long links);
+
 struct stat;
 /* All of it that does not differ by right. */
 void say_stat(const struct stat *st);

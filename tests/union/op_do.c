@@ -32,10 +32,19 @@ void say(const char *format, ...)
 		used = OP_TEXT_MAX - 1;
 }
 
+bool op_other_kind;
+
+unsigned long op_links(mode_t mode, unsigned long links)
+{
+	return op_other_kind && S_ISDIR(mode) ? 0 : links;
+}
+
 void say_result(long result)
 {
 	if (result < 0)
-		say(" %s", strerrorname_np(errno));
+		say(" %s", op_other_kind && errno == ENOTEMPTY
+				   ? "EEXIST"
+				   : strerrorname_np(errno));
 	else
 		say(" %ld", result);
 }
@@ -50,7 +59,7 @@ static void say_time(const char *name, const struct timespec *time)
 void say_stat(const struct stat *st)
 {
 	say(" mode=%o links=%lu owner=%u:%u", st->st_mode,
-	    (unsigned long)st->st_nlink, st->st_uid, st->st_gid);
+	    op_links(st->st_mode, st->st_nlink), st->st_uid, st->st_gid);
 	if (!S_ISDIR(st->st_mode))
 		say(" size=%lld", (long long)st->st_size);
 	if (S_ISCHR(st->st_mode) || S_ISBLK(st->st_mode))
@@ -198,7 +207,7 @@ static void watch_end(const struct watch *watch)
 			continue;
 		}
 		say(" %s:%s links=%lu", names[i], changes(watch, i, &now),
-		    (unsigned long)now.st_nlink);
+		    op_links(now.st_mode, now.st_nlink));
 		if (watch->there[i] && now.st_ino == watch->st[i].st_ino &&
 		    now.st_dev != watch->st[i].st_dev)
 			say(" device changed");

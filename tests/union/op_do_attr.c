@@ -109,8 +109,9 @@ static void do_stat(const struct op *op, const char *path)
 		  mask, &x);
 	say_result(r);
 	if (r == 0)
-		say(" mode=%o links=%u owner=%u:%u mask=%x", x.stx_mode,
-		    x.stx_nlink, x.stx_uid, x.stx_gid, x.stx_mask & mask);
+		say(" mode=%o links=%lu owner=%u:%u mask=%x", x.stx_mode,
+		    op_links(x.stx_mode, x.stx_nlink), x.stx_uid, x.stx_gid,
+		    x.stx_mask & mask);
 }
 
 /* Are two names one file? */

@@ -91,7 +91,7 @@ void plan_make(struct plan *plan, uint64_t seed, unsigned count,
 		       options);
 	if (!place->little && !place->hurting)
 		choose_words(plan, &dice);
-	limits.direct = limits.direct && !place->draining &&
+	limits.direct = limits.direct && !place->draining && !op_other_kind &&
 			!any_near_full(plan);
 	for (i = 0; i < plan->lanes; i++) {
 		plan->ops[i] = calloc(count, sizeof(struct op));

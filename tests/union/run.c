@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/btrfs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -424,6 +426,19 @@ static void reset_root(const char *path)
 		abort();
 }
 
+/* What is another device to a union has no name there: a subvolume of Btrfs. */
+static void add_subvolume(const char *branch)
+{
+	struct btrfs_ioctl_vol_args args = {.name = "subvolume"};
+	auto_close int fd = open(branch, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int r = ioctl(fd, BTRFS_IOC_SUBVOL_CREATE, &args);
+
+	if (fd < 0 || (r < 0 && errno != ENOTTY))
+		abort();
+	if (r == 0 && mkdirat(fd, "subvolume/dir", 0755) < 0)
+		abort();
+}
+
 static void prepare_loss(struct running *run)
 {
 	const struct plan *plan = run->plan;
@@ -468,6 +483,8 @@ int run_plan(const struct plan *plan, const struct place *place,
 	if (!place->hurting)
 		r = tree_populate(plan->seed, run.branches, plan->branches,
 				  RUN_LANES_MAX, run.plain);
+	for (i = 0; i < plan->branches && op_other_kind; i++)
+		add_subvolume(run.branches[i]);
 	if (r == 0 && place->hurting)
 		prepare_loss(&run);
 	if (r == 0)

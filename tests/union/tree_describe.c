@@ -40,9 +40,8 @@ static int remove_one(const char *path, const struct stat *st, int type,
 
 int tree_clear(const char *path)
 {
-	return nftw(path, remove_one, 64, FTW_DEPTH | FTW_PHYS | FTW_MOUNT) < 0
-		       ? -errno
-		       : 0;
+	return nftw(path, remove_one, 64, FTW_DEPTH | FTW_PHYS) < 0 ? -errno
+								    : 0;
 }
 
 /* Pages that are not all zero, and where they are: a hole is zero. */
@@ -131,7 +130,7 @@ static void describe_one(struct describing *d, int dirfd, const char *path,
 	ssize_t n;
 
 	fprintf(d->out, "%s mode=%o links=%lu owner=%u:%u", path, st->st_mode,
-		(unsigned long)st->st_nlink, st->st_uid, st->st_gid);
+		op_links(st->st_mode, st->st_nlink), st->st_uid, st->st_gid);
 	if (d->numbers)
 		fprintf(d->out, " ino=%llx", (unsigned long long)st->st_ino);
 	if (S_ISREG(st->st_mode))
