@@ -241,6 +241,8 @@ void branch_publish(struct branch_table *table, struct branch *branch,
 static void free_branch(struct branch *branch)
 {
 	fd_close(branch->root_fd);
+	fd_close(atomic_load(&branch->own_root) - 1);
+	fd_close(atomic_load(&branch->own_mount) - 1);
 	fd_close(atomic_load(&branch->lock) - 1);
 	pthread_mutex_destroy(&branch->clone_lock);
 	free(branch->path);

@@ -20,13 +20,14 @@
 #define BRANCH_MAX 256
 
 /* Flags of a branch. */
-#define BRANCH_LOCAL    1u  /* its storage is on this node */
-#define BRANCH_RO       2u  /* nothing is changed on it */
-#define BRANCH_NC       4u  /* no new name goes there that may go elsewhere */
-#define BRANCH_DRAINING 8u  /* as that, and its files leave it: see drain.h */
-#define BRANCH_GONE     16u /* nothing is on it, and it is asked no more */
-#define BRANCH_LEAVING  32u /* as that, but BRANCH_WORK_DIR is there still */
-#define BRANCH_ABSENT   64u /* as that: its disk was not mounted */
+#define BRANCH_LOCAL    1u   /* its storage is on this node */
+#define BRANCH_RO       2u   /* nothing is changed on it */
+#define BRANCH_NC       4u   /* no new name goes there that may go elsewhere */
+#define BRANCH_DRAINING 8u   /* as that, and its files leave it: see drain.h */
+#define BRANCH_GONE     16u  /* nothing is on it, and it is asked no more */
+#define BRANCH_LEAVING  32u  /* as that, but BRANCH_WORK_DIR is there still */
+#define BRANCH_ABSENT   64u  /* as that: its disk was not mounted */
+#define BRANCH_HELD     128u /* BRANCH_RO, as long as the union is read-only */
 
 #define BRANCH_MIN_FREE_UNION UINT64_MAX /* branch.min_free: the union's */
 
@@ -45,6 +46,7 @@ struct branch {
 	_Atomic uint64_t min_free;
 	char *path;  /* absolute, as resolved at the start; owned */
 	int root_fd; /* readable directory, for handle_open() too */
+	atomic_int own_root, own_mount; /* 1 + descriptors: atime.h; 0: none */
 	dev_t device;
 	atomic_int mount_id;     /* of root_fd */
 	atomic_bool has_numbers; /* files of it: see number_keep.h */

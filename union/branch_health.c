@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "union/atime.h"
 #include "union/branch_lock.h"
 #include "union/branch_try.h"
 #include "union/proc_path.h"
@@ -90,6 +91,7 @@ void branch_fail(struct branch *branch, int error)
 		atomic_fetch_add(&branch->failures, 1);
 		atomic_fetch_or(&branch_failed_set[branch->id / 64], bit);
 		let_go_of_root(branch);
+		atime_let_go(branch);
 		branch_unlock(branch); /* which would keep it, too */
 	}
 	pthread_mutex_unlock(&change_lock);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "union/atime.h"
 #include "union/branch_health.h"
 #include "union/dir_offset.h"
 #include "union/dir_open.h"
@@ -21,9 +22,10 @@ void dir_parts_close(struct dir_part *parts, unsigned count)
 static int open_copy(struct unionfs *fs, const struct dir *dir,
 		     const struct copy *copy)
 {
-	return unionfs_open_copy(fs, copy,
-				 O_RDONLY | O_DIRECTORY |
-					 (dir->quiet ? O_NOATIME : 0));
+	bool quiet = dir->quiet || atime_is_own(branch_of(fs, copy));
+
+	return unionfs_open_copy(
+		fs, copy, O_RDONLY | O_DIRECTORY | (quiet ? O_NOATIME : 0));
 }
 
 /* It was removed: it can be opened still, and the kernel lists nothing. */

@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "union/atime.h"
 #include "union/branch_health.h"
 #include "union/dir_offset.h"
 #include "union/dir_open.h"
@@ -157,8 +158,22 @@ static int go_on_with_stream(struct dir_listing *list, struct dir *dir,
 	return branch_usable(branch) ? read_merge(list, dir, 0) : 1;
 }
 
+static void touch(const struct dir *dir)
+{
+	unsigned i;
+
+	for (i = 0; i < dir->count && !dir->quiet; i++) {
+		const struct copy *copy = dir->parts[i].copy;
+		struct handle handle = copy_handle(copy);
+
+		atime_touch_dir(branch_of(dir->fs, copy), &handle);
+	}
+}
+
 int dir_read(struct dir_listing *list, struct dir *dir, int64_t offset)
 {
+	if (!offset)
+		touch(dir);
 	if (offset && !dir_offset_is_merged(offset))
 		return go_on_with_stream(list, dir, offset);
 	return offset || dir->count > 1

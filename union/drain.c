@@ -35,6 +35,7 @@ struct drains {
 	pthread_mutex_t lock; /* guards the rest */
 	pthread_cond_t change;
 	bool started, ending;
+	bool working; /* without the lock */
 	pthread_t thread;
 	struct drain *items[BRANCH_MAX]; /* by branch; NULL: never drained */
 };
@@ -66,6 +67,13 @@ struct drains *drains_new(struct unionfs *fs, const char *mountpoint)
 	return drains;
 }
 
+/* With the lock held. Nothing leaves one that is read-only. */
+static bool goes_on(const struct branch *branch, const struct drain *drain)
+{
+	return drain && drain->progress.draining &&
+	       !(branch->flags & BRANCH_RO);
+}
+
 /* With the lock held. */
 static void wait_ms(struct drains *drains, int ms)
 {
@@ -80,7 +88,7 @@ static bool is_stopped(void *context)
 	bool stopped;
 
 	pthread_mutex_lock(&work->drains->lock);
-	stopped = work->drains->ending || !work->drain->progress.draining;
+	stopped = work->drains->ending || !goes_on(work->branch, work->drain);
 	pthread_mutex_unlock(&work->drains->lock);
 	return stopped;
 }
@@ -98,7 +106,7 @@ static int keep_rate(void *context, uint64_t bytes)
 	work->bytes += bytes;
 	for (;;) {
 		rate = work->drain->progress.rate;
-		if (drains->ending || !work->drain->progress.draining) {
+		if (drains->ending || !goes_on(work->branch, work->drain)) {
 			r = -ECANCELED;
 			break;
 		}
@@ -168,7 +176,7 @@ static int remove_drained(struct drain_work *work, struct error *err)
 	bool draining;
 
 	pthread_mutex_lock(&work->drains->lock);
-	draining = work->drain->progress.draining;
+	draining = goes_on(work->branch, work->drain);
 	pthread_mutex_unlock(&work->drains->lock);
 	if (!draining)
 		return error_set(err, ECANCELED, "it was told to stop");
@@ -252,14 +260,18 @@ static void *thread_main(void *context)
 		pause = true;
 		for (id = 0; id < BRANCH_MAX && !drains->ending; id++) {
 			if (!drains->items[id] ||
-			    !drains->items[id]->progress.draining)
+			    !goes_on(drains->fs->branches.items[id],
+				     drains->items[id]))
 				continue;
 			any = true;
+			drains->working = true;
 			pthread_mutex_unlock(&drains->lock);
 			dir_fd_changes_begin();
 			pause = pass(drains, id) && pause;
 			dir_fd_changes_end();
 			pthread_mutex_lock(&drains->lock);
+			drains->working = false;
+			pthread_cond_broadcast(&drains->change);
 		}
 		if (drains->ending)
 			break;
@@ -270,6 +282,16 @@ static void *thread_main(void *context)
 	}
 	pthread_mutex_unlock(&drains->lock);
 	return NULL;
+}
+
+void drains_pause(struct drains *drains)
+{
+	if (!drains)
+		return;
+	pthread_mutex_lock(&drains->lock);
+	while (drains->working)
+		pthread_cond_wait(&drains->change, &drains->lock);
+	pthread_mutex_unlock(&drains->lock);
 }
 
 void drains_free(struct drains *drains)

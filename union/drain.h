@@ -36,6 +36,12 @@ struct drains *drains_new(struct unionfs *fs, const char *mountpoint);
 /* Go on with what an earlier mount had begun. */
 void drains_resume(struct drains *drains);
 
+/*
+ * Branches have become BRANCH_RO: they wait until drains_resume(). Returns when
+ * nothing is being moved any more. NULL is fine.
+ */
+void drains_pause(struct drains *drains);
+
 /* End; branches that are not empty yet stay noted. NULL is fine. */
 void drains_free(struct drains *drains);
 

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "union/dir_fd.h"
 #include "union/drain_dir.h"
+#include "union/durable.h"
 #include "union/find_names.h"
 #include "union/move.h"
 #include "union/names.h"
@@ -194,7 +195,7 @@ static int try_again(struct unionfs *fs, struct waiting *w)
 	const struct node *node = node_get(&fs->nodes, id);
 	struct full_wish *wish = &w->wish;
 	int fd = node ? op_fd(fs, node, &wish->info) : -ESTALE;
-	int r = fd < 0 ? fd : 0;
+	int r = fd < 0 ? fd : 0, durable = 0;
 	ssize_t n = 1;
 
 	/* What was mapped comes as root's: it may not have been. */
@@ -215,6 +216,12 @@ static int try_again(struct unionfs *fs, struct waiting *w)
 			r = n < 0 ? -errno : -EIO;
 	}
 	place_become_root();
+	if (fd >= 0 && (r == 0 || wish->done))
+		durable = durable_data(fs, fd);
+	if (durable < 0) {
+		r = durable;
+		wish->done = 0;
+	}
 	if (node)
 		op_changed(fs, node, wish->offset,
 			   wish->data ? (off_t)wish->done : wish->length);

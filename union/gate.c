@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "union/remount.h"
 
 int gate_init(struct gate *gate)
 {
@@ -68,6 +69,17 @@ static size_t second_node_at(uint32_t opcode)
 	}
 }
 
+/* Waits for work that waits for others. */
+static bool is_remount(const void *data, size_t length)
+{
+	struct fuse_ioctl_in in;
+
+	if (length < sizeof(struct fuse_in_header) + sizeof(in))
+		return false;
+	memcpy(&in, (const struct fuse_in_header *)data + 1, sizeof(in));
+	return in.cmd == REMOUNT_IOCTL;
+}
+
 /* Those touch no branch, or are of many nodes and touch the table only. */
 static bool is_free(uint32_t opcode)
 {
@@ -84,7 +96,8 @@ unsigned gate_request_nodes(const void *data, size_t length, uint64_t ret[2])
 	if (length < sizeof(header))
 		return 0;
 	memcpy(&header, data, sizeof(header));
-	if (is_free(header.opcode))
+	if (is_free(header.opcode) ||
+	    (header.opcode == FUSE_IOCTL && is_remount(data, length)))
 		return 0;
 	ret[0] = header.nodeid;
 	at = second_node_at(header.opcode);

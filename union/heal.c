@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "union/announce.h"
+#include "union/atime.h"
 #include "union/branch_health.h"
 #include "union/branch_lock.h"
 #include "union/branch_try.h"
@@ -79,6 +80,11 @@ static int bring_back(struct branch *branch, int root)
 	names_forget_branch(branch->id);
 	branch_set_turned_ro(branch, r == -EROFS);
 	branch_revive(branch, root, st.st_dev);
+	r = atime_begin(heal.fs, branch);
+	if (r < 0)
+		branch_fail(branch, -r);
+	if (r < 0)
+		return r;
 	/* It may be mounted in another way now; a failure is told of later. */
 	(void)mount_strict_look(heal.fs, NULL);
 	survive_note_mount(heal.fs, branch);

@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "union/announce.h"
+#include "union/atime.h"
 #include "union/branch_lock.h"
 #include "union/clone_dir.h"
 #include "union/intent.h"
@@ -75,6 +76,14 @@ static int open_new(struct unionfs *fs, const char *mountpoint,
 		return r;
 	(*ret)->min_free = spec->min_free;
 	r = branch_lock(ret, 1, err);
+	if (r == 0) {
+		r = atime_begin(fs, *ret);
+		if (r < 0)
+			(void)error_set(err, -r,
+					"branch '%s' cannot have the union's "
+					"access times: %s",
+					spec->path, strerror(-r));
+	}
 	if (r == 0)
 		r = check_branch(mountpoint, *ret, err);
 	if (r == 0) {
@@ -131,7 +140,8 @@ static int publish(struct unionfs *fs, struct branch *branch, struct error *err)
 static int check_flags(const struct branch *branch,
 		       const struct branch_spec *spec, struct error *err)
 {
-	unsigned flags = spec->flags, has = branch->flags & CHOSEN_FLAGS;
+	unsigned flags = spec->flags & CHOSEN_FLAGS,
+		 has = branch->flags & CHOSEN_FLAGS;
 	uint64_t min_free = branch->min_free;
 	char text[BRANCH_SPEC_WORDS_MAX];
 	struct statvfs space;
@@ -154,7 +164,8 @@ int live_add(struct unionfs *fs, const char *mountpoint,
 	struct branch *branch = branch_find(&fs->branches, spec->path);
 	int r;
 
-	wanted.flags |= fs->read_only ? BRANCH_RO : 0;
+	if (fs->read_only && !(wanted.flags & BRANCH_RO))
+		wanted.flags |= BRANCH_RO | BRANCH_HELD;
 	if (*spec->path != '/')
 		return error_set(err, EINVAL,
 				 "branch '%s': the path must start with '/'",

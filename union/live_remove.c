@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "union/atime.h"
 #include "union/branch_lock.h"
 #include "union/drain_dir.h"
 #include "union/mount_strict.h"
@@ -145,6 +146,7 @@ static void leave(struct unionfs *fs, struct branch *branch)
 	remove_work_dir(branch->root_fd);
 	branch_unlock(branch);
 	fd_close(branch->root_fd);
+	atime_end(branch);
 	branch->root_fd = -1;
 	atomic_fetch_and(&branch->flags, ~BRANCH_LEAVING);
 	survive_note_settings(fs);

@@ -6,7 +6,7 @@
 #include "union/branch_lock.h"
 #include "union/intent.h"
 
-#define WORDS (BRANCH_LOCAL | BRANCH_RO | BRANCH_NC)
+#define WORDS (BRANCH_LOCAL | BRANCH_RO | BRANCH_NC | BRANCH_HELD)
 
 int live_set(struct branch *branch, const struct branch_spec *spec,
 	     struct error *err)

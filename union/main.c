@@ -23,6 +23,7 @@
 #include "union/options.h"
 #include "union/options_mergerfs.h"
 #include "union/owner.h"
+#include "union/remount.h"
 #include "union/state.h"
 
 static void ready(void *context)
@@ -153,7 +154,7 @@ static int run_background(int argc, char **argv,
 		return log_error(1, "start the server: %s", error_text(&err));
 	fd_close(take_fd(&write_end));
 	r = wait_for_child(read_end);
-	if (r == 0) /* its own words are in its log */
+	if (r == 0 && !options->words.silent) /* its own are in its log */
 		say_flags(options);
 	return r;
 }
@@ -182,6 +183,10 @@ int main(int argc, char **argv)
 		return control_client(argc - 2, argv + 2);
 	if (argc == 2 && strcmp(argv[1], HOLDER_ASKS) == 0)
 		return say_records();
+	if (remount_is_wanted(argc, argv)) {
+		r = remount(argc, argv, by_mount, &err);
+		return r < 0 ? log_error(1, "%s", error_text(&err)) : 0;
+	}
 	r = union_options_parse(argc, argv, &options, &err);
 	if (r == 0 && by_mount && options.list &&
 	    owner_has_mounted(options.list, options.mountpoint)) {

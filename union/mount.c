@@ -29,6 +29,7 @@
 #include "union/options_branches.h"
 #include "union/passthrough.h"
 #include "union/quietly.h"
+#include "union/remounted.h"
 #include "union/rename_parts.h"
 #include "union/serve.h"
 #include "union/survive.h"
@@ -107,8 +108,7 @@ static int add_one(struct mounted *m, const struct branch_spec *spec,
 			    spec->path);
 		return branch_add_gone(table, spec->path, BRANCH_ABSENT, err);
 	}
-	r = branch_add(table, spec->path,
-		       spec->flags | (m->fs.read_only ? BRANCH_RO : 0), err);
+	r = branch_add(table, spec->path, spec->flags, err);
 	if (r < 0)
 		return r;
 	branch = table->items[table->count - 1];
@@ -165,6 +165,7 @@ static int add_named(struct mounted *m, const struct union_options *options,
 		else
 			present[count++] = branch;
 	}
+	remounted_hold(&m->fs);
 	r = branch_lock(present, count, err);
 	return r < 0 ? r : check_absent(absent, present, count, err);
 }
@@ -195,6 +196,7 @@ static int add_branches(struct mounted *m, const struct union_options *options,
 	fd_close(take_fd(&m->mountpoint_fd));
 	if (r < 0)
 		return r;
+	remounted_hold(&m->fs);
 	survive_note_settings(&m->fs);
 	for (i = 0; i < m->fs.branches.count; i++) {
 		if (m->fs.branches.items[i]->flags & BRANCH_RO)
@@ -334,8 +336,11 @@ static int serve_mounted(struct mounted *m, unsigned threads, struct error *err)
 	survive_list_buried(&m->fs);
 	if (r == 0)
 		r = heal_start(&m->fs);
-	if (r == 0)
-		r = mount_strict_start(&m->fs);
+	if (r < 0)
+		return error_set(err, -r, "start serving: %s", strerror(-r));
+	r = mount_strict_start(&m->fs, !survive_mountpoint(&m->fs), err);
+	if (r < 0)
+		return r;
 	if (r == 0)
 		survive_resend(&m->fs);
 	if (r == 0)
@@ -385,6 +390,16 @@ static int mount_union(struct mounted *m, const struct union_options *options,
 	return r;
 }
 
+static void begin_as_mounted(struct mounted *m,
+			     const struct union_options *options)
+{
+	const char *before = survive_mountpoint(&m->fs);
+	struct mount_words now;
+	bool seen = before && mount_strict_own(before, &now);
+
+	remounted_begin(&m->fs, options, seen ? &now : NULL);
+}
+
 int mount_serve(const struct union_options *options, void (*ready)(void *),
 		void *context, struct error *err)
 {
@@ -404,7 +419,6 @@ int mount_serve(const struct union_options *options, void (*ready)(void *),
 	m->fs.timeout = (double)options->cache_timeout;
 	m->fs.want_passthrough = options->passthrough;
 	m->fs.want_io_uring = options->io_uring;
-	m->fs.read_only = options->read_only;
 	m->fs.shared = options->shared;
 	m->fs.branch_timeout_ms = (int64_t)options->branch_timeout * 1000;
 	m->fs.lists_quietly = options->lists_quietly;
@@ -412,6 +426,8 @@ int mount_serve(const struct union_options *options, void (*ready)(void *),
 	mount_strict_begin(options->mount_flags);
 	limits_raise();
 	r = survive_begin(&m->fs, options, err);
+	if (r == 0)
+		begin_as_mounted(m, options);
 	if (r == 0)
 		r = check_mountpoint(m, options->mountpoint, err);
 	if (r == 0)

@@ -14,11 +14,16 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "union/mounted.h"
+#include "union/remounted.h"
 
 #define TABLE       "/proc/self/mountinfo" /* proc(5) */
 #define FS_TYPE     "fuse.trib-union"      /* as mount.c has it mounted */
 #define SETTLE_MS   200                    /* changes together are one */
 #define OPTIONS_MAX 256 /* of a mount, not of its file system */
+
+/* Not every libfuse takes these. */
+#define LATER \
+	(MOUNT_ATTR__ATIME | MOUNT_ATTR_NODIRATIME | MOUNT_ATTR_NOSYMFOLLOW)
 
 static const struct {
 	const char *word, *opposite;
@@ -31,8 +36,8 @@ static const struct {
 
 /* One union a process. */
 static struct {
-	pthread_mutex_t lock; /* of looking; innermost */
-	uint64_t said;        /* what the union's options say, either way */
+	pthread_mutex_t lock;  /* of looking; innermost */
+	_Atomic uint64_t said; /* what the union's options say, either way */
 	pthread_t thread;
 	int stop; /* an eventfd; -1: there is no thread */
 	struct unionfs *fs;
@@ -51,6 +56,16 @@ static bool has_word(const char *list, const char *word)
 	return false;
 }
 
+void mount_strict_say(uint64_t which, uint64_t said)
+{
+	strict.said = (strict.said & ~which) | said;
+}
+
+uint64_t mount_strict_said(void)
+{
+	return strict.said;
+}
+
 void mount_strict_begin(const char *mount_flags)
 {
 	strict.said = 0;
@@ -67,6 +82,7 @@ struct seen {
 	const struct branch *why[array_size(flags)];
 	bool mounted; /* the union is what is seen at its mount point */
 	uint64_t has; /* it, then */
+	struct mount_words own; /* and all else that it has */
 };
 
 static uint64_t attributes_of(const char *options)
@@ -106,9 +122,18 @@ static void see_branches(const struct unionfs *fs, const struct branch *joining,
 	}
 }
 
+static const char *last_field(char *line)
+{
+	const char *field;
+
+	line[strcspn(line, "\n")] = '\0';
+	field = strrchr(line, ' ');
+	return field ? field + 1 : line;
+}
+
 /* The last line of a mount point is what is seen there. */
 static void see_line(const struct unionfs *fs, const struct branch *joining,
-		     const char *line, struct seen *seen)
+		     char *line, struct seen *seen)
 {
 	auto_free char *target = NULL;
 	char options[OPTIONS_MAX];
@@ -125,6 +150,8 @@ static void see_line(const struct unionfs *fs, const struct branch *joining,
 	seen->mounted = type &&
 			strncmp(type + 3, FS_TYPE " ", sizeof(FS_TYPE)) == 0;
 	seen->has = attributes_of(options);
+	mount_words_of_mount(options, &seen->own);
+	mount_words_of_fs(last_field(line), &seen->own);
 }
 
 static int see(const struct unionfs *fs, const struct branch *joining,
@@ -195,6 +222,15 @@ void mount_strict_of(const char *mountpoint, const char *mount_flags, char *ret)
 	put_words(seen.has, ret);
 }
 
+void mount_strict_kept(const char *mountpoint, uint64_t attributes, char *ret)
+{
+	struct mount_words own;
+
+	*ret = '\0';
+	if (mount_strict_own(mountpoint, &own))
+		put_words(own.set & attributes, ret);
+}
+
 int mount_strict_look(struct unionfs *fs, const struct branch *joining)
 {
 	struct mount_attr change = {0};
@@ -221,6 +257,49 @@ int mount_strict_look(struct unionfs *fs, const struct branch *joining)
 	return r;
 }
 
+bool mount_strict_own(const char *mountpoint, struct mount_words *ret)
+{
+	const struct unionfs fs = {.mountpoint = mountpoint};
+	struct seen seen;
+
+	if (see(&fs, NULL, &seen) < 0 || !seen.mounted)
+		return false;
+	*ret = seen.own;
+	return true;
+}
+
+int mount_strict_follow(struct unionfs *fs, struct error *err)
+{
+	struct mount_words now;
+	int r = mount_strict_look(fs, NULL);
+
+	if (r < 0)
+		return error_set(err, -r,
+				 "it could not become as strict as its "
+				 "branches: %s",
+				 strerror(-r));
+	/* Not seen, as it is detached, or hidden: it stays as it was. */
+	return mount_strict_own(fs->mountpoint, &now)
+		       ? remounted_follow(fs, &now, err)
+		       : 0;
+}
+
+/* What libfuse does not take for the mount. */
+static int set_said(const struct unionfs *fs)
+{
+	const struct mount_words *words = &fs->options->words;
+	uint64_t said = words->said & LATER;
+	struct mount_attr change = {.attr_set = words->set & said,
+				    .attr_clr = said & ~words->set};
+
+	if (said & MOUNT_ATTR__ATIME)
+		change.attr_clr |= MOUNT_ATTR__ATIME;
+	return said && mount_setattr(AT_FDCWD, fs->mountpoint, AT_NO_AUTOMOUNT,
+				     &change, sizeof(change)) < 0
+		       ? -errno
+		       : 0;
+}
+
 /* ---- the thread ---- */
 
 static void *follow(void *unused)
@@ -231,35 +310,42 @@ static void *follow(void *unused)
 
 	(void)unused;
 	while (poll(fds, array_size(fds), -1) < 0 || !fds[0].revents) {
-		int r;
+		struct error err = {0};
 
 		if (poll(fds, 1, SETTLE_MS) > 0)
 			break;
-		r = mount_strict_look(strict.fs, NULL);
-		if (r < 0)
-			log_warning("'%s' could not become as strict as its "
-				    "branches: %s",
-				    strict.fs->mountpoint, strerror(-r));
+		if (mount_strict_follow(strict.fs, &err) < 0)
+			log_warning("'%s': %s", strict.fs->mountpoint,
+				    error_text(&err));
 	}
 	return NULL;
 }
 
-int mount_strict_start(struct unionfs *fs)
+int mount_strict_start(struct unionfs *fs, bool fresh, struct error *err)
 {
+	struct error why = {0};
 	int r;
 
 	strict.fs = fs;
-	r = mount_strict_look(fs, NULL); /* what changed before a server came */
+	r = fresh ? set_said(fs) : 0;
 	if (r < 0)
-		log_warning("'%s' is not as strict as its branches: %s",
-			    fs->mountpoint, strerror(-r));
+		return error_set(err, -r,
+				 "give the mount what its options say: %s",
+				 strerror(-r));
+	/* What changed before a server came. */
+	r = mount_strict_follow(fs, &why);
+	if (r < 0 && fresh && fs->atime_said)
+		return error_set(err, -r, "%s", error_text(&why));
+	if (r < 0)
+		log_warning("'%s': %s", fs->mountpoint, error_text(&why));
 	strict.stop = eventfd(0, EFD_CLOEXEC);
 	if (strict.stop < 0)
-		return -errno;
+		return error_set(err, errno, "follow mounts: %s",
+				 strerror(errno));
 	r = pthread_create(&strict.thread, NULL, follow, NULL);
 	if (r != 0)
 		fd_close(take_fd(&strict.stop));
-	return -r;
+	return r ? error_set(err, r, "follow mounts: %s", strerror(r)) : 0;
 }
 
 void mount_strict_stop(void)

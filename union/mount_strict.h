@@ -13,6 +13,7 @@
 #ifndef UNION_MOUNT_STRICT_H
 #define UNION_MOUNT_STRICT_H
 
+#include "union/mount_words.h"
 #include "union/unionfs.h"
 
 /*
@@ -24,8 +25,27 @@ void mount_strict_begin(const char *mount_flags);
 /* ",nosuid,noexec" or "": what @fs is to be mounted with. @ret: 32 bytes. */
 void mount_strict_options(struct unionfs *fs, char *ret);
 
-/* Once it is mounted: follow the branches. 0 or -errno. */
-int mount_strict_start(struct unionfs *fs);
+/*
+ * Of @which (MOUNT_ATTR_*, access times among them) they say @said now; and all
+ * that they say.
+ */
+void mount_strict_say(uint64_t which, uint64_t said);
+uint64_t mount_strict_said(void);
+
+/*
+ * Once it is mounted: follow the branches, and the union's own mount.
+ *
+ * @fresh  by this server
+ *
+ * 0, or -errno with @err.
+ */
+int mount_strict_start(struct unionfs *fs, bool fresh, struct error *err);
+
+/* Look at once, without fs->live: see remounted_follow(). */
+int mount_strict_follow(struct unionfs *fs, struct error *err);
+
+/* What the union's mount at @mountpoint has; false: it is not seen there. */
+bool mount_strict_own(const char *mountpoint, struct mount_words *ret);
 
 /*
  * The branches have changed, or are about to.
@@ -44,5 +64,8 @@ void mount_strict_stop(void);
  */
 void mount_strict_of(const char *mountpoint, const char *mount_flags,
 		     char *ret);
+
+/* Which of @attributes it has, in the same way. */
+void mount_strict_kept(const char *mountpoint, uint64_t attributes, char *ret);
 
 #endif

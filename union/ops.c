@@ -7,6 +7,8 @@
 
 #include "base/cleanup.h"
 #include "union/dot_union.h"
+#include "union/durable.h"
+#include "union/once.h"
 #include "union/passthrough.h"
 #include "union/proc_path.h"
 #include "union/request.h"
@@ -24,12 +26,22 @@ struct node *op_node(fuse_req_t req, fuse_ino_t ino)
 
 void op_reply(fuse_req_t req, int r)
 {
+	if (r >= 0)
+		r = durable_request(unionfs_of(req));
 	fuse_reply_err(req, r < 0 ? -r : 0);
 }
 
 void op_reply_entry(fuse_req_t req, int r, const struct fuse_entry_param *entry)
 {
 	if (r < 0) {
+		fuse_reply_err(req, -r);
+		return;
+	}
+	r = durable_request(unionfs_of(req));
+	if (r < 0) {
+		once_gains_nothing();
+		if (entry->ino)
+			node_forget(&unionfs_of(req)->nodes, entry->ino, 1);
 		fuse_reply_err(req, -r);
 		return;
 	}

@@ -49,6 +49,7 @@ struct file {
 	bool read_write, writes;
 	bool quiet;     /* O_NOATIME */
 	bool root;      /* opened it */
+	bool seen;      /* writes come here, whatever is passed through */
 	unsigned moves; /* of the node when it was opened: see op_fd() */
 	struct branch *passed_writer; /* of that; or NULL */
 };

@@ -12,6 +12,7 @@
 #include "union/dir_fd.h"
 #include "union/dir_turn.h"
 #include "union/dot_union.h"
+#include "union/durable.h"
 #include "union/once.h"
 #include "union/ops.h"
 #include "union/place.h"
@@ -375,6 +376,8 @@ void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st, int to_set,
 		r = set_dir_in_turn(req, node, st, to_set);
 	else
 		r = set_file(req, node, st, to_set, info);
+	if (r == 0)
+		r = durable_request(unionfs_of(req));
 	if (r < 0)
 		op_reply(req, r);
 	else

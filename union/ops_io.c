@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "union/durable.h"
 #include "union/full.h"
 #include "union/ops.h"
 #include "union/place.h"
+#include "union/remounted.h"
 #include "union/request.h"
 #include "union/trim.h"
 
@@ -83,7 +85,7 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
 	struct unionfs *fs = unionfs_of(req);
 	struct node *node = op_node(req, ino);
 	size_t done = 0;
-	int fd, r;
+	int fd, r, durable = 0;
 
 	if (!node)
 		return;
@@ -117,7 +119,11 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
 					  .mapped = request_current.of_cache,
 					  .offset = offset}))
 		return;
-	if (r < 0 && !done)
+	if (done)
+		durable = durable_data(fs, fd);
+	if (durable < 0)
+		op_reply(req, durable);
+	else if (r < 0 && !done)
 		op_reply(req, r);
 	else
 		fuse_reply_write(req, done);
@@ -155,13 +161,15 @@ void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset,
 {
 	struct unionfs *fs = unionfs_of(req);
 	struct node *node = op_node(req, ino);
-	int r;
+	int fd, r;
 
 	if (!node)
 		return;
-	r = op_fd(fs, node, info);
+	r = fd = op_fd(fs, node, info);
 	if (r >= 0)
-		r = allocate_as_caller(req, r, mode, offset, length);
+		r = allocate_as_caller(req, fd, mode, offset, length);
+	if (r == 0)
+		r = durable_data(fs, fd);
 	op_changed(fs, node, offset, length);
 	if (full_can_help(fs, node, r, (uint64_t)length) &&
 	    full_help(fs, req,
@@ -204,7 +212,11 @@ void op_copy_file_range(fuse_req_t req, fuse_ino_t from_ino, off_t from_offset,
 	place_become_root();
 	if (n > 0)
 		op_changed(fs, to_node, to_start, n);
-	if (n >= 0)
+	if (n > 0)
+		r = durable_data(fs, to_fd);
+	if (n > 0 && r < 0)
+		op_reply(req, r);
+	else if (n >= 0)
 		fuse_reply_write(req, (size_t)n);
 	else /* then the kernel copies by itself, too, and we see the writes */
 		op_reply(req,
@@ -253,6 +265,24 @@ static void trim(fuse_req_t req, const void *in, size_t in_size,
 		fuse_reply_ioctl(req, 0, &range, sizeof(range));
 }
 
+static void answer_remount(fuse_req_t req, const void *in, size_t in_size,
+			   size_t out_size)
+{
+	struct remount_call call;
+
+	if (in_size < sizeof(call) || out_size < sizeof(call)) {
+		fuse_reply_err(req, EINVAL);
+		return;
+	}
+	if (!op_caller_is_admin(req)) {
+		fuse_reply_err(req, EPERM);
+		return;
+	}
+	memcpy(&call, in, sizeof(call));
+	remounted_answer(unionfs_of(req), &call);
+	fuse_reply_ioctl(req, 0, &call, sizeof(call));
+}
+
 void op_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned command, void *argument,
 	      struct fuse_file_info *info, unsigned flags, const void *in,
 	      size_t in_size, size_t out_size)
@@ -263,6 +293,8 @@ void op_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned command, void *argument,
 	(void)flags;
 	if (command == FITRIM)
 		trim(req, in, in_size, out_size);
+	else if (command == (unsigned)REMOUNT_IOCTL)
+		answer_remount(req, in, in_size, out_size);
 	else
 		fuse_reply_err(req, ENOSYS); /* ENOTTY, for the caller */
 }

@@ -155,7 +155,7 @@ void op_readlink(fuse_req_t req, fuse_ino_t ino)
 
 	if (!node)
 		return;
-	fd = unionfs_open(unionfs_of(req), node, O_PATH | O_NOFOLLOW);
+	fd = unionfs_open_link(unionfs_of(req), node);
 	if (fd < 0) {
 		op_reply(req, fd);
 		return;

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fuse.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,7 +14,9 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "union/again.h"
+#include "union/atime.h"
 #include "union/dir_fd.h"
+#include "union/durable.h"
 #include "union/file_in_use.h"
 #include "union/full.h"
 #include "union/lookup.h"
@@ -165,11 +168,31 @@ static void count_open(struct unionfs *fs, struct node *node, struct file *file)
 	use->opens++;
 	use->rw_opens += file->read_write;
 	use->writers += file->writes;
-	file->passed_writer = node->passthrough && file->writes && copy
+	file->passed_writer = node->passthrough && file->writes &&
+					      !file->seen && copy
 				      ? branch_of(fs, copy)
 				      : NULL;
 	if (file->passed_writer)
 		atomic_fetch_add(&file->passed_writer->passed_writers, 1);
+}
+
+/* One that was made is open by the branch's own mount. Takes @fd. */
+static int open_to_read(const struct branch *branch, const struct node *node,
+			int fd, int flags)
+{
+	const struct copy *copy = node_first(node);
+	struct handle handle;
+	int own;
+
+	if (!atime_is_own(branch) || !copy ||
+	    request_current.opcode != FUSE_CREATE)
+		return fd;
+	handle = copy_handle(copy);
+	own = atime_open(branch, &handle, (flags & KEPT_FLAGS) | O_NOFOLLOW);
+	if (own < 0)
+		return fd;
+	fd_close(fd);
+	return own;
 }
 
 /*
@@ -190,6 +213,7 @@ static int gain_file(fuse_req_t req, struct node *node, int fd,
 		fd_close(fd);
 		return -ENOMEM;
 	}
+	fd = open_to_read(branch, node, fd, info->flags);
 	atomic_init(&file->use.references, 1);
 	file->use.free = free_file;
 	file->fd = fd;
@@ -197,6 +221,7 @@ static int gain_file(fuse_req_t req, struct node *node, int fd,
 	file->writes = (info->flags & O_ACCMODE) != O_RDONLY;
 	file->quiet = info->flags & O_NOATIME;
 	file->root = fuse_req_ctx(req)->uid == 0;
+	file->seen = file->writes && fs->syncs;
 	file->moves = use->moves;
 	info->fh = open_table_add(&fs->opened, file);
 	once_gains_file(info->fh);
@@ -211,11 +236,14 @@ static int gain_file(fuse_req_t req, struct node *node, int fd,
 				(file->read_write ? STATE_OPEN_READS : 0) |
 					(file->writes ? STATE_OPEN_WRITES : 0) |
 					(file->quiet ? STATE_OPEN_QUIET : 0) |
-					(file->root ? STATE_OPEN_ROOT : 0));
+					(file->root ? STATE_OPEN_ROOT : 0) |
+					(file->seen ? STATE_OPEN_SEEN : 0));
 	}
 	first_shared = node->passthrough && use->rw_opens == 1 &&
 		       file->read_write;
 	*ret_backing = use->backing_id;
+	/* Beside those that are passed through; what is mapped is, too. */
+	info->direct_io = node->passthrough && file->seen;
 	info->keep_cache = !node->passthrough && !fs->shared;
 	node_unlock(&fs->nodes, node);
 	if (r < 0) {
@@ -281,6 +309,7 @@ int op_restore_file(struct unionfs *fs, uint64_t number, struct node *node,
 	file->writes = flags & STATE_OPEN_WRITES;
 	file->quiet = flags & STATE_OPEN_QUIET;
 	file->root = flags & STATE_OPEN_ROOT;
+	file->seen = flags & STATE_OPEN_SEEN;
 	file->moves = node_moves(node);
 	count_open(fs, node, file);
 	return 0;
@@ -345,7 +374,7 @@ static int truncate_open(fuse_req_t req, const struct node *node, int fd,
 	r = request_current.kills_privileges
 		    ? op_kill_privileges(req, node->id, fd, OP_GROUP_NOW)
 		    : 0;
-	return r;
+	return r < 0 ? r : durable_data(unionfs_of(req), fd);
 }
 
 static int open_node(fuse_req_t req, const struct node *node, int flags)
@@ -501,6 +530,14 @@ void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 	}
 	node = node_get(&fs->nodes, entry.ino);
 	entry.attr_timeout = unionfs_attr_timeout(fs, node);
+	r = durable_request(fs);
+	if (r < 0) {
+		once_gains_nothing();
+		lose_file(fs, node, info);
+		node_forget(&fs->nodes, entry.ino, 1);
+		op_reply(req, r);
+		return;
+	}
 	if (passthrough_reply(req, &entry, info, backing_id) < 0) {
 		lose_file(fs, node, info);
 		node_forget(&fs->nodes, entry.ino, 1);

@@ -198,6 +198,9 @@ static const struct option options_table[] = {
 	{"shared", NULL,
 	 "others change the branches, too: the kernel keeps nothing of them",
 	 set_shared},
+	{"shared_branches", NULL,
+	 "the same; for /etc/fstab, where shared is a word of mount's own",
+	 set_shared},
 	{"failed", "strict|quiet",
 	 "lists that lack what is on a failed branch end with EIO (default), "
 	 "or as others do",
@@ -212,12 +215,6 @@ static const struct option options_table[] = {
 	 set_survive},
 	{"control", "SOCKET", "take commands here: see --control", set_control},
 	{"log", "FILE", "where messages go once in the background", set_log},
-};
-
-/* Options of mount(8) that go to the kernel as they are. */
-static const char *const mount_flags[] = {
-	"ro",     "rw",   "suid",  "nosuid",  "dev",     "nodev",      "exec",
-	"noexec", "sync", "async", "dirsync", "noatime", "nodiratime",
 };
 
 /* Labels of SELinux, which the kernel takes too. */
@@ -261,6 +258,19 @@ static int add_mount_label(struct union_options *options, const char *name,
 	return add_mount_flag(options, text, err);
 }
 
+static int set_mount_word(struct union_options *options, const char *word,
+			  struct error *err)
+{
+	bool for_libfuse;
+	int r = mount_words_take(&options->words, word, &for_libfuse, err);
+
+	if (r < 0)
+		return r;
+	if (options->words.fs_said & MOUNT_FS_RO)
+		options->read_only = options->words.fs_set & MOUNT_FS_RO;
+	return for_libfuse ? add_mount_flag(options, word, err) : 0;
+}
+
 static int set_option(struct union_options *options, char *word,
 		      struct error *err)
 {
@@ -289,12 +299,11 @@ static int set_option(struct union_options *options, char *word,
 					       : "needs a value");
 		return option->set(options, value, err);
 	}
-	for (i = 0; i < array_size(mount_flags) && !value; i++)
-		if (strcmp(mount_flags[i], word) == 0) {
-			if (strcmp(word, "ro") == 0 || strcmp(word, "rw") == 0)
-				options->read_only = strcmp(word, "ro") == 0;
-			return add_mount_flag(options, word, err);
-		}
+	if (!value) {
+		r = set_mount_word(options, word, err);
+		if (r != -ENOENT)
+			return r;
+	}
 	for (i = 0; i < array_size(mount_labels) && value; i++)
 		if (strcmp(mount_labels[i], word) == 0)
 			return add_mount_label(options, word, value, err);
@@ -328,6 +337,136 @@ static int set_options(struct union_options *options, const char *list,
 		if (*word)
 			r = set_option(options, word, err);
 	return r;
+}
+
+/* ---- a mount that is changed ---- */
+
+static int add_setting(struct union_change *change, const char *word,
+		       struct error *err)
+{
+	struct setting *more = reallocarray(change->settings, change->count + 1,
+					    sizeof(*more));
+	char *name = more ? strdup(word) : NULL;
+	char *value = name ? strchr(name, '=') : NULL;
+
+	if (more)
+		change->settings = more;
+	if (!name)
+		return error_set(err, ENOMEM, "%s", strerror(ENOMEM));
+	if (value)
+		*value++ = '\0';
+	more[change->count++] = (struct setting){name, value ? value : ""};
+	return 0;
+}
+
+static bool is_setting(const char *word)
+{
+	return strncmp(word, "policy=", 7) == 0 ||
+	       strncmp(word, "category.", 9) == 0 ||
+	       (strncmp(word, "func.", 5) == 0 &&
+		strncmp(word, "func.readdir", 12) != 0) ||
+	       strncmp(word, "minfreespace=", 13) == 0;
+}
+
+/* The kernel shows these of a FUSE file system, and mount(8) repeats them. */
+static bool is_of_kernel(const char *word)
+{
+	static const char *const words[] = {
+		"user_id=", "group_id=", "max_read=", "blksize=", "rootmode=",
+	};
+	size_t i;
+
+	for (i = 0; i < array_size(words); i++)
+		if (strncmp(word, words[i], strlen(words[i])) == 0)
+			return true;
+	return strcmp(word, "seclabel") == 0;
+}
+
+static bool same_text(const char *now, const char *wanted)
+{
+	return !wanted || (now && strcmp(now, wanted) == 0);
+}
+
+static bool are_same(const struct union_options *a,
+		     const struct union_options *b)
+{
+	return a->statfs_ignore == b->statfs_ignore &&
+	       a->cache_timeout == b->cache_timeout &&
+	       a->threads == b->threads &&
+	       a->branch_timeout == b->branch_timeout &&
+	       a->lists_quietly == b->lists_quietly &&
+	       a->forgets_nothing == b->forgets_nothing &&
+	       a->allow_other == b->allow_other &&
+	       a->passthrough == b->passthrough && a->io_uring == b->io_uring &&
+	       a->shared == b->shared && a->survive == b->survive &&
+	       same_text(a->fsname, b->fsname) &&
+	       same_text(a->control, b->control) &&
+	       same_text(a->log_file, b->log_file) &&
+	       (!b->mount_flags ||
+		(a->mount_flags && strstr(a->mount_flags, b->mount_flags)));
+}
+
+/* One that is said to be what it is already may be said. */
+static int check_same(const struct union_options *now, const char *word,
+		      struct error *err)
+{
+	struct union_options wanted = *now;
+	auto_free char *copy = strdup(word);
+	bool same = false;
+	int r;
+
+	wanted.fsname = wanted.control = wanted.log_file = NULL;
+	wanted.mount_flags = NULL;
+	r = copy ? set_option(&wanted, copy, err)
+		 : error_set(err, ENOMEM, "%s", strerror(ENOMEM));
+	if (r == 0)
+		same = are_same(now, &wanted);
+	free(wanted.fsname);
+	free(wanted.control);
+	free(wanted.log_file);
+	free(wanted.mount_flags);
+	return r < 0 || same ? r
+			     : error_set(err, EINVAL,
+					 "option '%s' cannot come while it is "
+					 "mounted: unmount, and mount it so",
+					 word);
+}
+
+static int change_word(const struct union_options *now, const char *word,
+		       struct union_change *change, struct error *err)
+{
+	int r;
+
+	if (is_setting(word))
+		return add_setting(change, word, err);
+	if (is_of_kernel(word))
+		return 0;
+	r = mount_words_take(&change->words, word, NULL, err);
+	return r == -ENOENT && now ? check_same(now, word, err)
+				   : (r == -ENOENT ? 0 : r);
+}
+
+int union_options_change(const struct union_options *now, const char *list,
+			 struct union_change *ret, struct error *err)
+{
+	auto_free char *copy = strdup(list);
+	char *rest = copy, *word;
+	int r = copy ? 0 : error_set(err, ENOMEM, "%s", strerror(ENOMEM));
+
+	while (r == 0 && (word = next_word(&rest)))
+		if (*word)
+			r = change_word(now, word, ret, err);
+	return r;
+}
+
+void union_change_done(struct union_change *change)
+{
+	size_t i;
+
+	for (i = 0; i < change->count; i++)
+		free((char *)change->settings[i].name);
+	free(change->settings);
+	memset(change, 0, sizeof(*change));
 }
 
 static int parse_flag(struct union_options *options, int argc, char **argv,
@@ -490,7 +629,9 @@ void union_options_help(FILE *out)
 		fprintf(out, "  %-22s %s\n", word, options_table[i].help);
 	}
 	fputs("  and of mount(8): ro rw suid nosuid dev nodev exec noexec\n"
-	      "  sync async dirsync noatime nodiratime\n\n"
+	      "  symfollow nosymfollow sync async dirsync atime noatime\n"
+	      "  relatime strictatime nostrictatime diratime nodiratime\n"
+	      "  silent; remount with what can change while it is mounted\n\n"
 	      "Policies:\n",
 	      out);
 	for (i = 0; (policy = policy_at((unsigned)i)); i++)

@@ -11,7 +11,9 @@
 #include "base/error.h"
 #include "union/branch.h"
 #include "union/branch_spec.h"
+#include "union/mount_words.h"
 #include "union/policy_set.h"
+#include "union/settings.h"
 
 #define UNION_THREADS_MAX 1024
 
@@ -21,9 +23,10 @@ struct union_options {
 	char *mountpoint;
 	char *list;        /* of branches, as given */
 	char *fsname;      /* the source of the mount; default @list */
-	char *mount_flags; /* ",nosuid,ro": what mount(8) knows; or NULL */
-	char *control;     /* path of the control socket; NULL: none */
-	char *log_file;    /* NULL: nowhere once in the background */
+	char *mount_flags; /* ",nosuid,ro": of it, for libfuse; or NULL */
+	struct mount_words words;
+	char *control;  /* path of the control socket; NULL: none */
+	char *log_file; /* NULL: nowhere once in the background */
 	struct policy_set policies;
 	unsigned statfs_ignore; /* flags of branches that have no free space */
 	uint64_t min_free;      /* bytes */
@@ -49,6 +52,22 @@ struct union_options {
 int union_options_parse(int argc, char **argv, struct union_options *ret,
 			struct error *err);
 void union_options_done(struct union_options *options);
+
+/* What mount -o remount is to change; all zero at first. */
+struct union_change {
+	struct mount_words words;
+	struct setting *settings; /* of settings.h; owned, and each name */
+	size_t count;
+};
+
+/*
+ * Parse it. What is so already may be said. @now: NULL: only words are taken.
+ * -EINVAL names what cannot change while it is mounted. union_change_done()
+ * frees, also after an error.
+ */
+int union_options_change(const struct union_options *now, const char *list,
+			 struct union_change *ret, struct error *err);
+void union_change_done(struct union_change *change);
 
 void union_options_help(FILE *out);
 

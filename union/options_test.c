@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
@@ -337,6 +338,141 @@ static void refuses_the_unknown_by_name(void **state)
 	refused("third", PARSE("/a", "/mnt", "third"));
 }
 
+/* mount(8), "FILESYSTEM-INDEPENDENT MOUNT OPTIONS". */
+static void each_word_of_mount_is_done_or_refused(void **state)
+{
+	static const struct {
+		const char *list;
+		uint64_t said, set;
+		unsigned fs_said, fs_set;
+	} taken[] = {
+		{"noatime", MOUNT_ATTR__ATIME, MOUNT_ATTR_NOATIME, 0, 0},
+		{"relatime", MOUNT_ATTR__ATIME, MOUNT_ATTR_RELATIME, 0, 0},
+		{"strictatime", MOUNT_ATTR__ATIME, MOUNT_ATTR_STRICTATIME, 0,
+		 0},
+		{"noatime,strictatime", MOUNT_ATTR__ATIME,
+		 MOUNT_ATTR_STRICTATIME, 0, 0},
+		{"noatime,atime", MOUNT_ATTR__ATIME, MOUNT_ATTR_RELATIME, 0, 0},
+		{"noatime,nostrictatime", MOUNT_ATTR__ATIME, MOUNT_ATTR_NOATIME,
+		 0, 0},
+		{"strictatime,atime", MOUNT_ATTR__ATIME, MOUNT_ATTR_STRICTATIME,
+		 0, 0},
+		{"nodiratime", MOUNT_ATTR_NODIRATIME, MOUNT_ATTR_NODIRATIME, 0,
+		 0},
+		{"nodiratime,diratime", MOUNT_ATTR_NODIRATIME, 0, 0, 0},
+		{"nosuid,dev", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+		 MOUNT_ATTR_NOSUID, 0, 0},
+		{"noexec,exec", MOUNT_ATTR_NOEXEC, 0, 0, 0},
+		{"nosymfollow", MOUNT_ATTR_NOSYMFOLLOW, MOUNT_ATTR_NOSYMFOLLOW,
+		 0, 0},
+		{"sync", 0, 0, MOUNT_FS_SYNC, MOUNT_FS_SYNC},
+		{"sync,async", 0, 0, MOUNT_FS_SYNC, 0},
+		{"dirsync", 0, 0, MOUNT_FS_DIRSYNC, MOUNT_FS_DIRSYNC},
+		{"ro", MOUNT_ATTR_RDONLY, MOUNT_ATTR_RDONLY, MOUNT_FS_RO,
+		 MOUNT_FS_RO},
+		{"nomand,noiversion,loud", 0, 0, 0, 0},
+	};
+	static const char *const refusals[] = {
+		"lazytime", "nolazytime", "iversion",   "mand",    "norelatime",
+		"rbind",    "move",       "private",    "rshared", "slave",
+		"rslave",   "rprivate",   "unbindable", "bogus",
+	};
+	char text[64];
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < array_size(taken); i++) {
+		assert_int_equal(PARSE("-o", taken[i].list, "/a", "/m"), 0);
+		assert_int_equal(options.words.said, taken[i].said);
+		assert_int_equal(options.words.set, taken[i].set);
+		assert_int_equal(options.words.fs_said, taken[i].fs_said);
+		assert_int_equal(options.words.fs_set, taken[i].fs_set);
+	}
+	for (i = 0; i < array_size(refusals); i++) {
+		(void)snprintf(text, sizeof(text), "option '%s'", refusals[i]);
+		refused(text, PARSE("-o", refusals[i], "/a", "/m"));
+	}
+	assert_int_equal(PARSE("-o", "silent", "/a", "/m"), 0);
+	assert_true(options.words.silent);
+	/* None has a value. */
+	refused("'sync'", PARSE("-o", "sync=1", "/a", "/m"));
+}
+
+static void change(const char *list, const char *error)
+{
+	struct union_change change = {0};
+	int r;
+
+	memset(&err, 0, sizeof(err));
+	r = union_options_change(&options, list, &change, &err);
+	if (error)
+		refused(error, r);
+	else
+		assert_int_equal(r, 0);
+	union_change_done(&change);
+}
+
+static void what_is_so_already_may_be_said_again(void **state)
+{
+	struct union_change some = {0};
+
+	(void)state;
+	assert_int_equal(PARSE("-o",
+			       "threads=3,cache.attr=7,fsname=x,control=/c,"
+			       "context=a:b,passthrough=off,use_ino,nofail",
+			       "/a", "/m"),
+			 0);
+	change("rw,remount,user_id=0,group_id=0,default_permissions,"
+	       "allow_other,relatime,max_read=131072,blksize=4096",
+	       NULL);
+	change("threads=3,cache.attr=7,fsname=x,control=/c,context=a:b,"
+	       "passthrough=off,use_ino,nofail,x-systemd.automount",
+	       NULL);
+	change("threads=4", "option 'threads=4' cannot come");
+	change("control=/d", "option 'control=/d' cannot come");
+	change("context=c:d", "option 'context=c:d' cannot come");
+	change("passthrough=auto", "cannot come");
+	change("noallow_other", "cannot come");
+	change("io_uring=auto", "cannot come");
+	change("lazytime", "option 'lazytime'");
+	change("fast", "unknown option 'fast'");
+	change("nullrw=true", "data is read");
+	assert_int_equal(union_options_change(&options,
+					      "noatime,func.mkdir=ff,sync,"
+					      "minfreespace=4G,policy=mfs",
+					      &some, &err),
+			 0);
+	assert_int_equal(some.count, 3);
+	assert_string_equal(some.settings[0].name, "func.mkdir");
+	assert_string_equal(some.settings[1].value, "4G");
+	assert_int_equal(some.words.set, MOUNT_ATTR_NOATIME);
+	assert_int_equal(some.words.fs_set, MOUNT_FS_SYNC);
+	union_change_done(&some);
+}
+
+/* What mount(8) leaves out ends; what it repeats is nothing. */
+static void a_whole_list_is_what_there_is_to_be(void **state)
+{
+	struct mount_words now, to = {0};
+
+	(void)state;
+	mount_words_of_mount("rw,nosuid,nodev,noatime", &now);
+	mount_words_of_fs("rw,sync,user_id=0", &now);
+	assert_int_equal(mount_words_take(&to, "rw", NULL, &err), 0);
+	assert_int_equal(mount_words_take(&to, "nodev", NULL, &err), 0);
+	mount_words_complete(&to, &now);
+	assert_int_equal(to.said, MOUNT_ATTR_NOSUID | MOUNT_ATTR__ATIME);
+	assert_int_equal(to.set & to.said, MOUNT_ATTR_RELATIME);
+	assert_int_equal(to.fs_said, MOUNT_FS_SYNC);
+	assert_int_equal(to.fs_set, 0);
+	/* It cannot say this one. */
+	mount_words_of_mount("rw", &now);
+	assert_int_equal(now.set & MOUNT_ATTR__ATIME, MOUNT_ATTR_STRICTATIME);
+	to = (struct mount_words){0};
+	mount_words_complete(&to, &now);
+	assert_int_equal(to.said, 0);
+}
+
 static void refuses_bad_values(void **state)
 {
 	(void)state;
@@ -408,6 +544,9 @@ int main(void)
 		cmocka_unit_test(patterns_are_the_directories_they_match),
 		cmocka_unit_test(mount_s_words_become_ours),
 		cmocka_unit_test(refuses_the_unknown_by_name),
+		cmocka_unit_test(each_word_of_mount_is_done_or_refused),
+		cmocka_unit_test(what_is_so_already_may_be_said_again),
+		cmocka_unit_test(a_whole_list_is_what_there_is_to_be),
 		cmocka_unit_test(refuses_bad_values),
 		cmocka_unit_test(refuses_missing_and_empty_branches),
 		cmocka_unit_test(refuses_more_branches_than_fit),

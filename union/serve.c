@@ -84,17 +84,16 @@ static void process(const struct unionfs *fs, const struct fuse_buf *buf)
 static bool serve_request(struct unionfs *fs, struct fuse_buf *buf)
 {
 	struct gate_pass pass;
-	uint64_t nodes[2];
-	unsigned count;
+	struct request_note *note = &request_current;
 	bool replaced;
 
 	request_decode(buf->mem, buf->size, &request_current);
 	survive_note_request(fs, buf->mem, buf->size);
 	request_adapt(buf->mem, buf->size, &request_current);
-	count = gate_request_nodes(buf->mem, buf->size, nodes);
-	service_begin(request_current.unique, nodes, count, buf->mem,
+	note->node_count = gate_request_nodes(buf->mem, buf->size, note->nodes);
+	service_begin(note->unique, note->nodes, note->node_count, buf->mem,
 		      buf->size);
-	pass = gate_enter(&fs->gate, nodes, count);
+	pass = gate_enter(&fs->gate, note->nodes, note->node_count);
 	process(fs, buf);
 	gate_leave(&fs->gate, pass);
 	replaced = service_end();

@@ -30,8 +30,8 @@ static int apply(const struct setting *setting, struct policy_set *policies,
 		       : r;
 }
 
-int settings_change(struct unionfs *fs, const struct setting *settings,
-		    size_t count, struct error *err)
+int settings_check(const struct setting *settings, size_t count,
+		   struct error *err)
 {
 	_Atomic uint64_t min_free = 0;
 	struct policy_set policies;
@@ -41,6 +41,15 @@ int settings_change(struct unionfs *fs, const struct setting *settings,
 	policy_set_init(&policies);
 	for (i = 0; i < count && r == 0; i++)
 		r = apply(&settings[i], &policies, &min_free, err);
+	return r;
+}
+
+int settings_change(struct unionfs *fs, const struct setting *settings,
+		    size_t count, struct error *err)
+{
+	size_t i;
+	int r = settings_check(settings, count, err);
+
 	for (i = 0; i < count && r == 0; i++)
 		r = apply(&settings[i], &fs->policies, &fs->min_free, err);
 	if (r < 0)

@@ -19,8 +19,10 @@ struct setting {
 
 /*
  * All of them, the last of one name counts, or none. -ENOENT: there is no such
- * name; -EINVAL; both with @err.
+ * name; -EINVAL; both with @err. The first changes nothing.
  */
+int settings_check(const struct setting *settings, size_t count,
+		   struct error *err);
 int settings_change(struct unionfs *fs, const struct setting *settings,
 		    size_t count, struct error *err);
 

@@ -27,7 +27,7 @@
 #include "union/policy_set.h"
 #include "union/stats.h"
 
-#define STATE_VERSION         8   /* of what the records mean */
+#define STATE_VERSION         9   /* of what the records mean */
 #define STATE_INIT_MAX        256 /* bytes; of a FUSE_INIT request */
 #define STATE_NODE_MAX        (UINT64_C(1) << 28)
 #define STATE_COPY_MAX        (UINT64_C(1) << 29)
@@ -45,6 +45,8 @@ struct state_header {
 	_Atomic uint64_t next_serial; /* of what is open */
 	_Atomic uint64_t next_token;  /* of kept descriptors: keep.h */
 	_Atomic uint64_t min_free;    /* bytes; of the union */
+	_Atomic uint64_t said;        /* mount_strict_said() */
+	atomic_bool read_only;        /* the union is: remounted.h */
 	atomic_bool begun;     /* min_free, policies and branches are set */
 	atomic_bool has_init;  /* of the request; its reply may be written */
 	atomic_bool init_ring; /* and says that requests come by io_uring */
@@ -79,6 +81,7 @@ struct state_branch {
 #define STATE_OPEN_WRITES 4u  /* O_RDWR or O_WRONLY */
 #define STATE_OPEN_QUIET  8u  /* O_NOATIME */
 #define STATE_OPEN_ROOT   16u /* by root */
+#define STATE_OPEN_SEEN   32u /* struct file has it */
 
 /* At the place of its number: open_place(). */
 struct state_open {

@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "union/atime.h"
 #include "union/branch_health.h"
 #include "union/dir_fd.h"
 #include "union/inode_number.h"
@@ -125,7 +126,8 @@ int unionfs_stat_copy(struct unionfs *fs, struct copy *copy, struct stat *ret)
 	return r < 0 && !branch_usable(branch->id) ? -EIO : r;
 }
 
-int unionfs_open_copy(struct unionfs *fs, const struct copy *copy, int flags)
+static int open_copy(struct unionfs *fs, const struct copy *copy, int flags,
+		     bool reads)
 {
 	struct branch *branch = branch_of(fs, copy);
 	struct handle handle = copy_handle(copy);
@@ -133,11 +135,26 @@ int unionfs_open_copy(struct unionfs *fs, const struct copy *copy, int flags)
 
 	service_meets(branch->id);
 	r = branch_usable(branch->id)
-		    ? branch_report(branch, handle_open(branch->root_fd,
+		    ? branch_report(branch,
+				    reads ? atime_open(branch, &handle, flags)
+					  : handle_open(branch->root_fd,
 							&handle, flags))
 		    : -EIO;
 
 	return r < 0 && !branch_usable(branch->id) ? -EIO : r;
+}
+
+int unionfs_open_copy(struct unionfs *fs, const struct copy *copy, int flags)
+{
+	/* What is mounted inside is seen by the branch's own mount only. */
+	return open_copy(fs, copy, flags, !(flags & (O_PATH | O_DIRECTORY)));
+}
+
+int unionfs_open_link(struct unionfs *fs, const struct node *node)
+{
+	struct copy *copy = node_first(node);
+
+	return copy ? open_copy(fs, copy, O_PATH | O_NOFOLLOW, true) : -ESTALE;
 }
 
 int unionfs_open(struct unionfs *fs, const struct node *node, int flags)

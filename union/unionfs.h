@@ -26,15 +26,17 @@ struct unionfs {
 	_Atomic uint64_t min_free; /* bytes; of branches without their own */
 	unsigned statfs_ignore; /* flags of branches that count as full there */
 	double timeout;         /* seconds the kernel may keep what we say */
-	bool read_only;         /* mounted so: all branches are BRANCH_RO */
+	atomic_bool read_only;  /* all branches are BRANCH_RO: remounted.h */
 	bool shared;            /* others change the branches, too */
-	bool lists_quietly;     /* though a failed branch has more names */
-	bool forgets_nothing;   /* all nodes are kept: see node_sleep.h */
-	int64_t branch_timeout_ms;         /* see service.h; 0: never */
-	bool want_passthrough;             /* as the options say */
-	bool passthrough;                  /* and the kernel offers */
-	bool expires;                      /* FUSE_EXPIRE_ONLY is known */
-	bool want_io_uring;                /* where the kernel offers it */
+	atomic_bool syncs, dirsyncs;    /* see durable.h */
+	uint64_t atime_said, atime_set; /* MOUNT_ATTR_*: see atime.h */
+	bool lists_quietly;        /* though a failed branch has more names */
+	bool forgets_nothing;      /* all nodes are kept: see node_sleep.h */
+	int64_t branch_timeout_ms; /* see service.h; 0: never */
+	bool want_passthrough;     /* as the options say */
+	bool passthrough;          /* and the kernel offers */
+	bool expires;              /* FUSE_EXPIRE_ONLY is known */
+	bool want_io_uring;        /* where the kernel offers it */
 	void (*ready)(struct unionfs *fs); /* the kernel's first request */
 	void *ready_context;
 
@@ -47,12 +49,13 @@ struct unionfs {
 	struct moving_list moving;
 	pthread_mutex_t live; /* held while the branches change; the first */
 	struct fuse_session *session;
-	struct uring *uring;       /* see uring.h; NULL: not used */
-	struct uring_kept *rings;  /* for it, see uring_kept.h; NULL: none */
-	struct once *once;         /* see once.h; NULL: a kill is the end */
-	struct drains *drains;     /* see drain.h */
-	struct full *full;         /* see full.h; NULL: writes fail */
-	const char *mountpoint;    /* absolute; borrowed */
+	struct uring *uring;      /* see uring.h; NULL: not used */
+	struct uring_kept *rings; /* for it, see uring_kept.h; NULL: none */
+	struct once *once;        /* see once.h; NULL: a kill is the end */
+	struct drains *drains;    /* see drain.h */
+	struct full *full;        /* see full.h; NULL: writes fail */
+	const char *mountpoint;   /* absolute; borrowed */
+	const struct union_options *options; /* it was mounted with; borrowed */
 	const char *control_path;  /* of the control socket; borrowed; NULL */
 	struct union_stats *stats; /* with the nodes */
 };
@@ -81,7 +84,11 @@ int unionfs_stat_copy(struct unionfs *fs, struct copy *copy, struct stat *ret);
 /* Open a copy; a descriptor, or -ESTALE, or -EIO when its branch failed. */
 int unionfs_open_copy(struct unionfs *fs, const struct copy *copy, int flags);
 
-/* The same with the first copy of @node. */
+/*
+ * The same with the first copy of @node, or to read a symbolic link there
+ * (O_PATH).
+ */
+int unionfs_open_link(struct unionfs *fs, const struct node *node);
 int unionfs_open(struct unionfs *fs, const struct node *node, int flags);
 
 /*

@@ -122,8 +122,9 @@ fill() { # DIR
 	touch -a -d "+1 day" "$1/d/again" # with relatime it stays
 }
 
-as_on_a_branch() { # MOUNT-OPTION OPTION
-	branches "$1" a b plain
+as_on_a_branch() { # MOUNT-OPTION OPTION [MOUNT-OPTION-OF-A-BRANCH]
+	branches "$1" plain
+	branches "${3:-$1}" a b
 	fill "$D/a"
 	fill "$D/plain"
 	union "$2" "$D/a:$D/b"
@@ -131,9 +132,82 @@ as_on_a_branch() { # MOUNT-OPTION OPTION
 	reads "$M" | diff "$D/want" - || fail "not as on ext4"
 }
 
+# Whatever its branches have, and by whichever server.
+with_its_own() { # MOUNT-OPTION OF-BRANCHES PASSTHROUGH
+	as_on_a_branch "$1" "$1,shared,passthrough=$3" "$2" # or the kernel answers by itself
+	kill -9 "$(server)"
+	(cd "$M" && old -- */* ./*)
+	(cd "$D/plain" && old -- */* ./*)
+	reads "$D/plain" >"$D/want"
+	reads "$M" | diff "$D/want" - || fail "not by the next server"
+	umount "$M" "$D/plain"
+	eventually 30 umount "$D/a" "$D/b"
+}
+
 test_reading_changes_access_times_as_strictatime_says() { as_on_a_branch strictatime passthrough=auto; }
 test_reading_changes_access_times_as_relatime_says() { as_on_a_branch relatime passthrough=auto; }
 test_reading_changes_access_times_without_passthrough() { as_on_a_branch strictatime passthrough=off; }
+
+test_noatime_of_the_union_holds_over_any_branch() {
+	one_round with_its_own noatime strictatime auto
+	one_round with_its_own noatime relatime off
+}
+test_relatime_of_the_union_holds_over_any_branch() {
+	one_round with_its_own relatime strictatime off
+	one_round with_its_own relatime noatime auto
+}
+test_strictatime_of_the_union_holds_over_any_branch() {
+	one_round with_its_own strictatime noatime auto
+	one_round with_its_own strictatime relatime off
+}
+test_nodiratime_of_the_union_is_of_directories_alone() {
+	one_round as_on_a_branch strictatime,nodiratime nodiratime strictatime
+}
+test_what_one_makes_is_read_as_the_union_says() {
+	branches strictatime a
+	union noatime "$D/a"
+	python3 - "$M" <<-'END'
+		import os, sys
+		os.chdir(sys.argv[1])
+		for flags in (os.O_CREAT | os.O_RDWR, os.O_TMPFILE | os.O_RDWR):
+		    fd = os.open('f' if flags & os.O_CREAT else '.', flags, 0o600)
+		    os.write(fd, b'one')
+		    os.utime(fd, (981173106, 981173106))
+		    assert os.pread(fd, 3, 0) == b'one'
+		    assert os.fstat(fd).st_atime == 981173106, os.fstat(fd)
+	END
+}
+test_access_times_change_with_a_remount() {
+	branches strictatime a b
+	mkdir "$D/a/d"
+	echo one >"$D/a/d/f"
+	ln -s f "$D/a/d/l"
+	union "control=$D/ctl,shared" "$D/a:$D/b"
+	changes() { # PATH...: those whose time a read changes
+		(cd "$M" && old "$@")
+		cat "$M/d/f" >/dev/null
+		readlink "$M/d/l" >/dev/null
+		ls "$M/d" >/dev/null
+		(cd "$M" && stat -c '%n %X' "$@" | grep -v ' 981173106$' | sed 's/ .*//' | xargs)
+	}
+	same "$(changes d/f d/l d)" "d/f d/l d"
+	trib-union -o remount,noatime "$D/a:$D/b" "$M"
+	same "$(changes d/f d/l d)" ""
+	branches strictatime c
+	echo x >"$D/c/x"
+	ctl add "$D/c" >/dev/null
+	old "$M/x"
+	cat "$M/x" >/dev/null
+	accessed x | grep -q 2001-02-03 || fail "a branch that joins has not the union's"
+	trib-union -o remount,strictatime,nodiratime "$D/a:$D/b" "$M"
+	same "$(changes d/f d/l d)" "d/f d/l"
+	kill -9 "$(server)"
+	same "$(changes d/f d/l d)" "d/f d/l"
+	# By whom mount(8) asks no helper.
+	mount -i -o remount,noatime,diratime "$M"
+	none_change() { [ -z "$(changes d/f d/l d)" ]; }
+	eventually 30 none_change
+}
 
 test_who_reads_quietly_does_so_after_a_kill_too() {
 	branches strictatime a
