@@ -2,6 +2,7 @@
 #include "base/blockdev.h"
 
 #include <assert.h>
+#include <errno.h>
 
 bool blockdev_range_ok(const struct blockdev *dev, uint64_t offset,
 		       uint64_t length)
@@ -18,6 +19,34 @@ static void range_assert(const struct blockdev *dev, uint64_t offset,
 	assert(blockdev_range_ok(dev, offset, length));
 	assert(length <= BLOCKDEV_LENGTH_MAX);
 	assert(((offset | length) & (dev->block_size - 1)) == 0);
+}
+
+bool blockdev_is_fault(int res)
+{
+	switch (-res) {
+	case ENOSPC:
+	case EDQUOT:
+	case EFBIG:
+	case ENOMEM:
+	case EMFILE:
+	case ENFILE:
+	case EINTR:
+	case EAGAIN:
+	case EINVAL:
+	case ERANGE:
+	case EEXIST:
+	case EBUSY:
+	case ENOSYS:
+	case EOPNOTSUPP:
+	case ECANCELED: return false;
+	default: return res < 0;
+	}
+}
+
+void blockdev_note_fault(const struct blockdev *dev, int res)
+{
+	if (dev->fault && blockdev_is_fault(res))
+		dev->fault(dev->fault_context);
 }
 
 void blockdev_read(struct blockdev *dev, struct op *op, void *data,

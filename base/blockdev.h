@@ -91,7 +91,22 @@ struct blockdev {
 	uint32_t block_size;     /* bytes, power of two: smallest unit */
 	uint32_t preferred_size; /* bytes, power of two: best unit */
 	bool read_only;
+	/*
+	 * An operation has failed in a way that says something of the medium
+	 * (blockdev_is_fault()). On the loop, before its done(); brief. NULL:
+	 * nobody wants to know.
+	 */
+	void (*fault)(void *context);
+	void *fault_context;
 };
+
+/*
+ * Whether an error, negative, may come from the medium: it is none that a lack
+ * of room or memory gives, or a request that cannot be.
+ */
+bool blockdev_is_fault(int res);
+/* Whoever wants to know of it is told, if it is one. */
+void blockdev_note_fault(const struct blockdev *dev, int res);
 
 /* The range is not empty, does not wrap, and is inside the device. */
 bool blockdev_range_ok(const struct blockdev *dev, uint64_t offset,

@@ -60,6 +60,8 @@ static void transfer_end(struct transfer *t, int res)
 
 	if (t->file->direct)
 		loop_disk_end(t->file->dev.loop);
+	if (res < 0)
+		blockdev_note_fault(&t->file->dev, res);
 	free(t);
 	user->done(user, res);
 }

@@ -56,6 +56,8 @@ static void piping_done(struct op *op, int res)
 		piping_start(p);
 		return;
 	}
+	if (res < 0)
+		blockdev_note_fault(&p->file->dev, res);
 	free(p);
 	user->done(user, res < 0 ? res : 0);
 }

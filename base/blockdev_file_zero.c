@@ -36,6 +36,8 @@ static void zeroing_end(struct zeroing *z, int res)
 {
 	struct op *user = z->user;
 
+	if (res < 0)
+		blockdev_note_fault(&z->file->dev, res);
 	free(z->zeroes);
 	free(z);
 	user->done(user, res);

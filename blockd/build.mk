@@ -13,6 +13,7 @@ BLOCKD_STORE := blockd/record_text.c blockd/extent_record.c blockd/extent_record
   blockd/raw_store.c blockd/raw_commit.c blockd/raw_store_open.c \
   blockd/raw_checkpoint.c blockd/raw_retry.c blockd/raw_extend.c blockd/raw_leave.c blockd/raw_log.c \
   blockd/raw_check.c blockd/pool_raw_check.c blockd/pool_seat.c blockd/node_watch.c \
+  blockd/node_health.c blockd/pool_try.c blockd/pool_dir_try.c \
   blockd/raw_users.c blockd/raw_dev.c blockd/raw_io.c blockd/raw_fill.c blockd/raw_part.c \
   blockd/raw_zero.c blockd/pool_raw.c blockd/pool_raw_format.c \
   blockd/pool_raw_objects.c blockd/pool_raw_load.c blockd/raw_place.c blockd/raw_others.c blockd/pool_at.c \
@@ -40,7 +41,7 @@ $(eval $(call unit_test,blockd/extent_record_test,blockd))
 $(eval $(call unit_test,blockd/lun_claims_test,blockd))
 $(eval $(call unit_test,blockd/copies_record_test,blockd))
 $(eval $(call unit_test,blockd/space_test,blockd))
-$(foreach t,node node_pool,$(eval $(call unit_test,blockd/$(t)_test,\
+$(foreach t,node node_pool node_health,$(eval $(call unit_test,blockd/$(t)_test,\
   blockd,blockd/node_kit.c)))
 $(eval $(call unit_test,blockd/node_race_test,blockd,\
   blockd/node_kit.c blockd/model_kit.c blockd/model_steps.c blockd/model_raw.c))
@@ -100,4 +101,4 @@ $(eval $(call test_helper,blockd/blockd_call,rpc proto base,json-c))
 SYSTEM_TESTS += tests/system/nbd_watch.sh
 SYSTEM_TESTS += tests/system/blockd.sh tests/system/blockd_snapshot.sh
 SYSTEM_TESTS += tests/system/raw_pool.sh tests/system/pool_dir.sh
-SYSTEM_TESTS += tests/system/raw_pool_health.sh
+SYSTEM_TESTS += tests/system/raw_pool_health.sh tests/system/pool_health.sh

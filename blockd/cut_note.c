@@ -158,7 +158,7 @@ static void look(struct node *node, const struct copies_record *note,
 	*ret = (struct found){.n = 0};
 	pthread_mutex_lock(&node->tables);
 	TAILQ_FOREACH (pool, &node->list, in_node)
-		ret->offline = ret->offline || !node_pool_online(pool);
+		ret->offline = ret->offline || !pool->served;
 	for (size_t i = 0; i < note->n; i++) {
 		struct extent *extent = node_find_extent(node, note->names[i]);
 

@@ -81,10 +81,14 @@ static int served_open(void *context, struct loop *loop, bool read_only,
 {
 	struct served *served = context;
 	unsigned flags = served->exports->open_flags;
+	int r = read_only ? -EROFS
+			  : extent_open(served->extent, flags, loop, ret, err);
 
-	if (read_only)
-		flags |= BLOCKDEV_FILE_READ_ONLY;
-	return extent_open(served->extent, flags, loop, ret, err);
+	/* Also where its disk takes no writes: what can be read is. */
+	if (r == -EROFS)
+		r = extent_open(served->extent, flags | BLOCKDEV_FILE_READ_ONLY,
+				loop, ret, err);
+	return r;
 }
 
 static void served_release(void *context)

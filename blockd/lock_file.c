@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -24,9 +25,13 @@ int lock_file_take(int dirfd, const char *name, const char *what, int *ret_fd,
 {
 	auto_close int fd = openat(
 		dirfd, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	bool writes = fd >= 0;
 	char pid[16];
 	int length;
 
+	/* It is a lock there, too, but does not say whose. */
+	if (fd < 0 && errno == EROFS)
+		fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)
 		return error_set(err, errno, "%s: open '%s': %s", what, name,
 				 strerror(errno));
@@ -37,7 +42,8 @@ int lock_file_take(int dirfd, const char *name, const char *what, int *ret_fd,
 				 strerror(errno));
 	}
 	length = snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
-	if (ftruncate(fd, 0) < 0 || pwrite(fd, pid, (size_t)length, 0) < 0)
+	if (writes &&
+	    (ftruncate(fd, 0) < 0 || pwrite(fd, pid, (size_t)length, 0) < 0))
 		return error_set(err, errno, "%s: write '%s': %s", what, name,
 				 strerror(errno));
 	*ret_fd = take_fd(&fd);

@@ -81,6 +81,22 @@ static int collect(struct service *service, struct extent **list, size_t n,
 
 /* ---- pools ---- */
 
+/* As one of several: 1 for the state that a pool is in. */
+static void write_states(FILE *out, const struct node_pool_info *infos,
+			 size_t n)
+{
+	metrics_head(out, PREFIX, "pool_state", "gauge",
+		     "1 for the state that a pool is in, 0 for the others.");
+	for (size_t i = 0; i < n; i++)
+		for (enum node_pool_state s = 0; s < NODE_POOL_STATES; s++)
+			(void)fprintf(out,
+				      PREFIX "pool_state{pool=\"%s\","
+					     "state=\"%s\"} %d\n",
+				      infos[i].known.name,
+				      node_pool_state_name(s),
+				      infos[i].state == s);
+}
+
 static void write_pools(FILE *out, const struct node_pool_info *infos, size_t n)
 {
 	static const struct {
@@ -101,7 +117,7 @@ static void write_pools(FILE *out, const struct node_pool_info *infos, size_t n)
 				infos[i].space.capacity, infos[i].reserved,
 				infos[i].allocated, infos[i].space.available};
 
-			if (infos[i].state == NODE_POOL_ONLINE)
+			if (infos[i].served)
 				(void)fprintf(out,
 					      PREFIX "%s{pool=\"%s\"} %" PRIu64
 						     "\n",
@@ -115,6 +131,7 @@ static void write_pools(FILE *out, const struct node_pool_info *infos, size_t n)
 		(void)fprintf(out, PREFIX "pool_online{pool=\"%s\"} %d\n",
 			      infos[i].known.name,
 			      infos[i].state == NODE_POOL_ONLINE);
+	write_states(out, infos, n);
 }
 
 static unsigned write_metrics(void *context, FILE *out)

@@ -20,6 +20,8 @@ const char *node_pool_state_name(enum node_pool_state state)
 {
 	static const char *const names[] = {
 		[NODE_POOL_ONLINE] = "online",
+		[NODE_POOL_FAILING] = "failing",
+		[NODE_POOL_READ_ONLY] = "read-only",
 		[NODE_POOL_MISSING] = "missing",
 		[NODE_POOL_FOREIGN] = "foreign",
 		[NODE_POOL_LOCKED] = "locked",
@@ -143,6 +145,19 @@ void node_put_list(struct extent **extents, size_t count)
 	free(extents);
 }
 
+enum node_pool_state node_pool_of(struct node *node,
+				  const struct node_pool *pool, char *ret_why)
+{
+	enum node_pool_state state;
+
+	pthread_mutex_lock(&node->tables);
+	state = pool->state;
+	(void)snprintf(ret_why, ERROR_TEXT_MAX, "%s",
+		       node_pool_online(pool) ? "" : pool->message);
+	pthread_mutex_unlock(&node->tables);
+	return state;
+}
+
 /* ---- life ---- */
 
 static int open_state(struct node *node, const char *state_dir,
@@ -202,6 +217,7 @@ void node_free(struct node *node)
 {
 	struct node_pool *entry;
 	struct extent *extent;
+	bool all = true;
 
 	if (!node)
 		return;
@@ -211,7 +227,9 @@ void node_free(struct node *node)
 		while ((extent = LIST_FIRST(&node->buckets[i])))
 			node_remove_extent(node, extent);
 	while ((entry = TAILQ_FIRST(&node->list)))
-		node_pool_drop(node, entry);
+		all = node_pool_drop(node, entry) && all;
+	if (!all)
+		return; /* a thread hangs in it until the process ends */
 	node_watch_free(node->watch);
 	cut_notes_free(node->cut_notes);
 	fd_close(node->state_fd);

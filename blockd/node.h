@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "blockd/extent.h"
+#include "blockd/node_health.h"
 #include "blockd/pool.h"
 #include "blockd/space.h"
 
@@ -25,23 +26,16 @@
 	1024 /* of extents by name; a node has tens to thousands \
 	      */
 
-enum node_pool_state {
-	NODE_POOL_ONLINE,
-	NODE_POOL_MISSING, /* no medium, or no pool in it */
-	NODE_POOL_FOREIGN, /* another pool is there */
-	NODE_POOL_LOCKED,  /* another blockd has it */
-	NODE_POOL_DAMAGED, /* its identity does not decode */
-};
-
-const char *node_pool_state_name(enum node_pool_state state);
-
 /* A pool the node knows of, open or not. Changed under space and tables. */
 struct node_pool {
 	struct known_pool known;
+	struct node *node;
 	enum node_pool_state state;
 	char message[ERROR_TEXT_MAX]; /* why it is not online */
+	bool served; /* it is open, and its extents are in the table */
 	/* pool_seat.h; NULL: it was never open. It stays when that ends. */
 	struct pool *pool;
+	struct node_health health;
 	/* Its medium was not there, or could not be read; of pools. */
 	bool lost;
 	uint64_t reserved;          /* bytes; guarded by space */
@@ -52,7 +46,14 @@ struct node_pool {
 	TAILQ_ENTRY(node_pool) in_node;
 };
 
-/* Space or tables held. */
+/* Not open for an error that may be over some time: tried by the clock. */
+static inline bool node_pool_retries(const struct node_pool *pool)
+{
+	return !pool->served && (pool->state == NODE_POOL_FAILING ||
+				 pool->state == NODE_POOL_READ_ONLY);
+}
+
+/* It can take something new. Space or tables held. */
 static inline bool node_pool_online(const struct node_pool *pool)
 {
 	return pool->state == NODE_POOL_ONLINE;
@@ -144,7 +145,8 @@ struct node_pool_info {
 	struct known_pool known;
 	enum node_pool_state state;
 	char message[ERROR_TEXT_MAX];
-	struct pool_record record; /* online only, like the rest */
+	bool served;
+	struct pool_record record; /* served only, like the rest */
 	uint64_t cluster_size;     /* bytes; 0: it has no clusters */
 	struct space space;
 	uint64_t reserved;  /* bytes */
@@ -180,6 +182,13 @@ void node_remove_extent(struct node *node, struct extent *extent);
 /* Name of the online pool with the most room, into @ret (POOL_NAME_SIZE). */
 int node_choose_pool(struct node *node, char *ret, struct error *err);
 
+/*
+ * @r is why a change in a pool failed. Where that may be its medium's fault,
+ * the pool is tried; if it is not well, -ENODEV, and @err says how it is
+ * instead. Nothing is held.
+ */
+int node_blame(struct node *node, const char *pool, int r, struct error *err);
+
 /* Look at all media; each pool hears what it has to keep free. */
 void node_measure(struct node *node);
 
@@ -190,6 +199,13 @@ void node_measure(struct node *node);
 void node_note_low_space(struct node *node, unsigned percent,
 			 void (*tell)(void *context, const char *pool),
 			 void *context);
+
+/*
+ * How the pool of an extent is. @ret_why: ERROR_TEXT_MAX bytes; "" when it is
+ * online.
+ */
+enum node_pool_state node_pool_of(struct node *node,
+				  const struct node_pool *pool, char *ret_why);
 
 /* Promise @bytes more of a pool, or -ENOSPC with what there is where. */
 int node_reserve(struct node *node, struct node_pool *pool, uint64_t bytes,

@@ -169,7 +169,7 @@ static int add_again(struct node *node, struct node_pool *entry,
 	struct pool_record record;
 	int r;
 
-	if (node_pool_online(entry)) {
+	if (entry->served) {
 		if (strcmp(known.path, path) != 0)
 			return error_set(err, EEXIST,
 					 "pool '%s' is at '%s', not '%s'",
@@ -222,7 +222,7 @@ static int add_new(struct node *node, const struct node_pool_request *request,
 		return r;
 	r = node_pool_open(node, entry, err);
 	if (r < 0) {
-		node_pool_drop(node, entry);
+		(void)node_pool_drop(node, entry); /* nobody tries it yet */
 		(void)node_pool_forget(node, known.name, NULL);
 	}
 	return r;
@@ -320,13 +320,16 @@ static int leave(struct node *node, struct node_pool *entry, struct error *err)
 	int r = 0;
 
 	pthread_mutex_lock(&node->tables);
-	if (!node_pool_online(entry))
+	if (!entry->served)
 		r = error_set(err, ENODEV,
 			      "pool '%s' is %s (%s): bring it back, it can't "
 			      "be deleted unseen",
 			      entry->known.name,
 			      node_pool_state_name(entry->state),
 			      entry->message);
+	else if (atomic_load(&entry->health.silent))
+		r = error_set(err, ENODEV, "pool '%s' does not answer",
+			      entry->known.name);
 	else if (entry->extents)
 		r = error_set(err, EBUSY,
 			      "pool '%s' has %u extents: delete them first",

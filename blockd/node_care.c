@@ -5,7 +5,7 @@
 #include "blockd/node.h"
 
 /* node.pools is held, and keeps it. */
-static int find_online(struct node *node, const char *name, struct pool **ret,
+static int find_served(struct node *node, const char *name, struct pool **ret,
 		       struct error *err)
 {
 	struct node_pool *entry;
@@ -18,7 +18,7 @@ static int find_online(struct node *node, const char *name, struct pool **ret,
 	if (!entry)
 		r = error_set(err, ENOENT,
 			      "there is no pool '%.64s' on this node", name);
-	else if (!node_pool_online(entry))
+	else if (!entry->served)
 		r = error_set(err, ENODEV, "pool '%s' is %s: %s", name,
 			      node_pool_state_name(entry->state),
 			      entry->message);
@@ -37,7 +37,7 @@ int node_check_pool(struct node *node, const char *name, bool repair,
 	int r;
 
 	pthread_mutex_lock(&node->pools);
-	r = find_online(node, name, &pool, err);
+	r = find_served(node, name, &pool, err);
 	if (r == 0 && !pool->ops->check)
 		r = error_set(err, EOPNOTSUPP,
 			      "pool '%s' is of kind '%s' and has nothing to "
@@ -55,7 +55,7 @@ int node_grow_pool(struct node *node, const char *name, struct error *err)
 	int r;
 
 	pthread_mutex_lock(&node->pools);
-	r = find_online(node, name, &pool, err);
+	r = find_served(node, name, &pool, err);
 	if (r == 0 && !pool->ops->extend)
 		r = error_set(err, EOPNOTSUPP,
 			      "pool '%s' is of kind '%s': it has all that its "

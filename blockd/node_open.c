@@ -161,7 +161,7 @@ static void forget_found(struct opening *o)
 static int renew(const struct opening *o, struct pool *pool, struct error *err)
 {
 	pool->fault = node_medium_failed;
-	pool->fault_context = o->node;
+	pool->fault_context = o->pool;
 	return o->pool->lost && pool->ops->renew ? pool->ops->renew(pool, err)
 						 : 0;
 }
@@ -185,6 +185,9 @@ static void show(struct opening *o)
 	pthread_mutex_lock(&node->tables);
 	o->pool->state = NODE_POOL_ONLINE;
 	o->pool->message[0] = '\0';
+	o->pool->served = true;
+	/* What can be read may still fail when it is written. */
+	atomic_store(&o->pool->health.suspect, true);
 	o->pool->reserved = o->bytes;
 	while ((extent = LIST_FIRST(&o->found))) {
 		LIST_REMOVE(extent, in_bucket);
@@ -195,15 +198,25 @@ static void show(struct opening *o)
 	pthread_mutex_unlock(&node->tables);
 	pthread_mutex_unlock(&node->space);
 	node_measure(node);
+	node_watch_wake(node);
 }
 
 static enum node_pool_state state_from_error(int r)
 {
 	switch (-r) {
 	case ENOENT:
-	case ENOTDIR: return NODE_POOL_MISSING;
+	case ENOTDIR:
+	case ENODEV:
+	case ENXIO:
+	case ENOMEDIUM: return NODE_POOL_MISSING;
+	case EROFS: return NODE_POOL_READ_ONLY;
 	case ESTALE: return NODE_POOL_FOREIGN;
 	case EBUSY: return NODE_POOL_LOCKED;
+	case EIO:
+	case EREMOTEIO:
+	case ENODATA:
+	case ETIMEDOUT:
+	case ENOTCONN: return NODE_POOL_FAILING;
 	default: return NODE_POOL_DAMAGED;
 	}
 }
@@ -238,7 +251,7 @@ int node_pool_open(struct node *node, struct node_pool *entry,
 	pthread_mutex_lock(&node->tables);
 	entry->state = state_from_error(r);
 	entry->lost = entry->lost || entry->state == NODE_POOL_MISSING ||
-		      r == -EIO;
+		      node_pool_retries(entry);
 	(void)snprintf(entry->message, sizeof(entry->message), "%s",
 		       error_text(&why));
 	pthread_mutex_unlock(&node->tables);
@@ -253,6 +266,7 @@ int node_pool_new(struct node *node, const struct known_pool *known,
 
 	if (!entry)
 		return error_set(err, ENOMEM, "out of memory");
+	entry->node = node;
 	entry->known = *known;
 	entry->state = NODE_POOL_MISSING;
 	pthread_mutex_lock(&node->space);
@@ -264,15 +278,21 @@ int node_pool_new(struct node *node, const struct known_pool *known,
 	return 0;
 }
 
-void node_pool_drop(struct node *node, struct node_pool *entry)
+bool node_pool_drop(struct node *node, struct node_pool *entry)
 {
 	pthread_mutex_lock(&node->space);
 	pthread_mutex_lock(&node->tables);
 	TAILQ_REMOVE(&node->list, entry, in_node);
 	pthread_mutex_unlock(&node->tables);
 	pthread_mutex_unlock(&node->space);
+	if (!node_health_end(entry)) {
+		log_warning("pool %s: it does not answer, and is left as it is",
+			    entry->known.name);
+		return false;
+	}
 	pool_close(entry->pool);
 	free(entry);
+	return true;
 }
 
 /* Identity off the medium, then out of our memory. It is marked deleting. */
@@ -281,7 +301,7 @@ int node_pool_finish_delete(struct node *node, struct node_pool *entry,
 {
 	int r = 0;
 
-	if (node_pool_online(entry))
+	if (entry->served)
 		r = entry->pool->ops->destroy(entry->pool, err);
 	if (r == 0)
 		r = node_pool_forget(node, entry->known.name, err);
@@ -289,7 +309,7 @@ int node_pool_finish_delete(struct node *node, struct node_pool *entry,
 		return r;
 	log_info("pool %s at %s: deleted", entry->known.name,
 		 entry->known.path);
-	node_pool_drop(node, entry);
+	(void)node_pool_drop(node, entry); /* it is forgotten anyway */
 	return 0;
 }
 

@@ -20,7 +20,7 @@ static void keep_floor(const struct node *node, const struct node_pool *pool)
 }
 
 /*
- * Measure every pool that is online. One that can't be measured has no room.
+ * Measure every pool that is served. One that can't be measured has no room.
  * Space is held, here and in all that follows.
  */
 static void measure_all(struct node *node)
@@ -31,13 +31,17 @@ static void measure_all(struct node *node)
 		struct error err = {0};
 		int r;
 
-		if (!node_pool_online(pool))
+		/* What fails, or does not answer, is as it was. */
+		if (!pool->served || pool->state == NODE_POOL_FAILING ||
+		    atomic_load(&pool->health.silent))
 			continue;
 		r = pool->pool->ops->measure(pool->pool, &pool->medium, &err);
 		if (r < 0)
 			pool->medium = (struct space_medium){0};
 		else
 			keep_floor(node, pool);
+		if (!node_pool_online(pool))
+			continue; /* it says why */
 		pthread_mutex_lock(&node->tables);
 		(void)snprintf(pool->message, sizeof(pool->message), "%s",
 			       r != 0 ? error_text(&err) : "");
@@ -53,14 +57,14 @@ static uint64_t promised_elsewhere(struct node *node,
 	uint64_t bytes = 0;
 
 	TAILQ_FOREACH (other, &node->list, in_node)
-		if (other != pool && node_pool_online(other) &&
+		if (other != pool && other->served &&
 		    other->medium.device == pool->medium.device &&
 		    other->reserved > other->medium.allocated)
 			bytes += other->reserved - other->medium.allocated;
 	return bytes;
 }
 
-/* The pool is online and measured. */
+/* The pool is served and measured. One that is not well has no room. */
 static struct space count(struct node *node, const struct node_pool *pool)
 {
 	const struct pool_record *record = &pool->pool->record;
@@ -70,8 +74,12 @@ static struct space count(struct node *node, const struct node_pool *pool)
 		.floor = node->floor,
 	};
 
-	return space_count(&policy, &pool->medium, pool->reserved,
-			   promised_elsewhere(node, pool));
+	struct space space = space_count(&policy, &pool->medium, pool->reserved,
+					 promised_elsewhere(node, pool));
+
+	if (!node_pool_online(pool))
+		space.room = space.available = 0;
+	return space;
 }
 
 void node_measure(struct node *node)
@@ -121,6 +129,7 @@ int node_choose_pool(struct node *node, char *ret, struct error *err)
 	const struct node_pool *pool, *best = NULL;
 	uint64_t most = 0;
 
+	node_look_again(node);
 	pthread_mutex_lock(&node->space);
 	measure_all(node);
 	TAILQ_FOREACH (pool, &node->list, in_node) {
@@ -186,6 +195,21 @@ static int no_room(struct node *node, const struct node_pool *pool,
 			 size_format(limit, space->limit), others);
 }
 
+/* It fails, can only be read, or is gone. */
+static int not_well(struct node *node, const struct node_pool *pool,
+		    struct error *err)
+{
+	char others[ERROR_TEXT_MAX / 2];
+	int r;
+
+	list_others(node, pool, others, sizeof(others));
+	pthread_mutex_lock(&node->tables);
+	r = error_set(err, ENODEV, "pool '%s' is %s: %s%s", pool->known.name,
+		      node_pool_state_name(pool->state), pool->message, others);
+	pthread_mutex_unlock(&node->tables);
+	return r;
+}
+
 /* Its message says why. */
 static int takes_nothing(struct node *node, const struct node_pool *pool,
 			 struct error *err)
@@ -201,6 +225,22 @@ static int takes_nothing(struct node *node, const struct node_pool *pool,
 	return r;
 }
 
+int node_blame(struct node *node, const char *pool, int r, struct error *err)
+{
+	const struct node_pool *entry;
+
+	if (!blockdev_is_fault(r))
+		return r;
+	node_look_again(node);
+	pthread_mutex_lock(&node->space);
+	TAILQ_FOREACH (entry, &node->list, in_node)
+		if (strcmp(entry->known.name, pool) == 0 &&
+		    !node_pool_online(entry))
+			r = not_well(node, entry, err);
+	pthread_mutex_unlock(&node->space);
+	return r;
+}
+
 int node_reserve(struct node *node, struct node_pool *pool, uint64_t bytes,
 		 struct error *err)
 {
@@ -210,7 +250,9 @@ int node_reserve(struct node *node, struct node_pool *pool, uint64_t bytes,
 	pthread_mutex_lock(&node->space);
 	measure_all(node);
 	space = count(node, pool);
-	if (bytes > space.room)
+	if (!node_pool_online(pool))
+		r = not_well(node, pool, err);
+	else if (bytes > space.room)
 		r = pool->message[0] ? takes_nothing(node, pool, err)
 				     : no_room(node, pool, &space, bytes, err);
 	else
@@ -260,7 +302,8 @@ static int fill_sharing(struct node *node, const struct node_pool *pool,
 		r = error_set(err, ENOMEM, "out of memory");
 	} else {
 		info->nominal = sum_up(node, list, n, names, &n_names);
-		if (pool->pool->ops->sharing)
+		if (pool->pool->ops->sharing &&
+		    pool->state != NODE_POOL_FAILING)
 			info->sharing_known = pool->pool->ops->sharing(
 						      pool->pool, names,
 						      n_names, &info->sharing,
@@ -277,9 +320,10 @@ static int fill_info(struct node *node, const struct node_pool *pool,
 	info->known = pool->known;
 	info->state = pool->state;
 	memcpy(info->message, pool->message, sizeof(info->message));
+	info->served = pool->served;
 	info->extents = pool->extents;
 	pthread_mutex_unlock(&node->tables);
-	if (!node_pool_online(pool))
+	if (!pool->served)
 		return 0;
 	info->record = pool->pool->record;
 	info->cluster_size = pool->pool->cluster_size;

@@ -2,6 +2,7 @@
 #include "blockd/node_watch.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/netlink.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -16,26 +17,18 @@
 #include "blockd/cut_note.h"
 #include "blockd/extent_internal.h"
 #include "blockd/node_internal.h"
-#include "blockd/pool_at.h"
-#include "blockd/pool_raw.h"
 #include "blockd/pool_seat.h"
 
 #define UEVENT_GROUP 1    /* the kernel's own */
 #define UEVENT_MAX   8192 /* bytes; UEVENT_BUFFER_SIZE is 2048 */
 
-#define RETRY_MIN_MS 1000
-#define RETRY_MAX_MS 60000
-
 struct node_watch {
 	struct node *node;
 	int wake;    /* eventfd: a medium failed, or stop */
 	int uevents; /* netlink; -1: none */
+	int mounts;  /* the table of mounts, which tells of changes */
 	atomic_bool stopping;
 	pthread_t thread;
-	/* Of the thread: when what failed is tried again. */
-	int64_t retry_at_ms; /* clock_ms() */
-	int64_t delay_ms;    /* from one time to the next */
-	bool failing;        /* something does */
 };
 
 /* ---- going ---- */
@@ -58,23 +51,12 @@ static void let_go(struct extent *extent)
 	pthread_mutex_unlock(&extent->op);
 }
 
-/* node.pools is held. */
-static void lose(struct node *node, struct node_pool *entry,
-		 const struct error *why)
+/* Not open any more: its extents go with it. */
+static void close_it(struct node *node, struct node_pool *entry)
 {
 	struct extent **list = NULL;
 	size_t n = 0;
 
-	entry->lost = true;
-	log_write(LOG_LEVEL_ERROR, "pool %s at %s: missing: %s",
-		  entry->known.name, entry->known.path, error_text(why));
-	pthread_mutex_lock(&node->space);
-	pthread_mutex_lock(&node->tables);
-	entry->state = NODE_POOL_MISSING;
-	(void)snprintf(entry->message, sizeof(entry->message), "%s",
-		       error_text(why));
-	pthread_mutex_unlock(&node->tables);
-	pthread_mutex_unlock(&node->space);
 	/* Without memory they stay, and say -ENODEV for all that is asked. */
 	if (node_list_extents(node, entry->known.name, &list, &n, NULL) == 0)
 		for (size_t i = 0; i < n; i++)
@@ -83,17 +65,29 @@ static void lose(struct node *node, struct node_pool *entry,
 	pool_seat_clear(entry->pool);
 }
 
+/* node.pools is held. No try is under way, here and below. */
+static void lose(struct node *node, struct node_pool *entry,
+		 enum node_pool_state state, const struct error *why)
+{
+	entry->lost = true;
+	pthread_mutex_lock(&node->space);
+	pthread_mutex_lock(&node->tables);
+	entry->state = state;
+	entry->served = false;
+	(void)snprintf(entry->message, sizeof(entry->message), "%s",
+		       error_text(why));
+	pthread_mutex_unlock(&node->tables);
+	pthread_mutex_unlock(&node->space);
+	close_it(node, entry);
+}
+
 /* ---- coming back ---- */
 
 static bool may_be_back(const struct node_pool *entry)
 {
-	const char *kind;
-
 	/* While it comes it may look damaged, or be somebody's. */
-	return (entry->lost || entry->state == NODE_POOL_FOREIGN) &&
-	       !entry->known.deleting &&
-	       pool_at_kind(entry->known.path, &kind, NULL) == 0 &&
-	       strcmp(kind, POOL_RAW_KIND) == 0;
+	return !entry->served && !entry->known.deleting &&
+	       (entry->lost || entry->state == NODE_POOL_FOREIGN);
 }
 
 /* node.pools is held. */
@@ -113,111 +107,118 @@ static void try_again(struct node *node, struct node_pool *entry)
 			  error_text(&err));
 }
 
-static void look_at(struct node *node, struct node_pool *entry)
-{
-	struct pool *pool = node_pool_online(entry) ? entry->pool : NULL;
-	struct error why;
+/* ---- looking ---- */
 
-	if (pool && pool->ops->lost && pool->ops->lost(pool, &why) == -ENODEV)
-		lose(node, entry, &why);
-	else if (!pool && may_be_back(entry))
-		try_again(node, entry);
+static void gone(struct node *node, struct node_pool *entry,
+		 const struct error *why)
+{
+	log_write(LOG_LEVEL_ERROR, "pool %s at %s: missing: %s",
+		  entry->known.name, entry->known.path, error_text(why));
+	lose(node, entry, NODE_POOL_MISSING, why);
 }
 
-/* node.pools is held. */
-static void look_at_all(struct node *node)
+/*
+ * What could not be written may have been acknowledged, but as durable: whoever
+ * wrote it has to be told.
+ */
+static void open_anew(struct node *node, struct node_pool *entry,
+		      const struct error *why)
 {
-	struct node_pool *entry;
+	log_warning("pool %s at %s: opened anew, as it was failing and is not "
+		    "any more: %s",
+		    entry->known.name, entry->known.path, error_text(why));
+	lose(node, entry, NODE_POOL_FAILING, why);
+	try_again(node, entry);
+}
 
-	TAILQ_FOREACH (entry, &node->list, in_node)
-		look_at(node, entry);
+/* What a try has found, and is done about it. */
+static void look_at_try(struct node *node, struct node_pool *entry, int wait_ms)
+{
+	struct error why = {0};
+
+	switch (node_health_look(entry, wait_ms, &why)) {
+	case NODE_HEALTH_AS_IT_WAS: break;
+	case NODE_HEALTH_GONE: gone(node, entry, &why); break;
+	case NODE_HEALTH_ANEW: open_anew(node, entry, &why); break;
+	}
+}
+
+/* The kernel said something, or somebody asks. */
+static void look_at(struct node *node, struct node_pool *entry)
+{
+	const struct pool_ops *ops = entry->served ? entry->pool->ops : NULL;
+	struct error why;
+
+	if (may_be_back(entry))
+		try_again(node, entry);
+	else if (ops && !entry->health.trial && ops->lost &&
+		 ops->lost(entry->pool, &why) == -ENODEV)
+		gone(node, entry, &why);
 }
 
 void node_look_again(struct node *node)
 {
+	const int64_t now_ms = clock_ms();
+	struct node_pool *entry;
+
 	if (pthread_mutex_trylock(&node->pools) != 0)
 		return;
-	look_at_all(node);
+	TAILQ_FOREACH (entry, &node->list, in_node) {
+		look_at(node, entry);
+		if (entry->served)
+			node_health_begin(entry, now_ms, true);
+	}
+	TAILQ_FOREACH (entry, &node->list, in_node) {
+		/* One that is silent already is waited for by others. */
+		int wait_ms = atomic_load(&entry->health.silent)
+				      ? 0
+				      : NODE_HEALTH_ANSWER_MS;
+
+		if (entry->served)
+			look_at_try(node, entry, wait_ms);
+	}
 	pthread_mutex_unlock(&node->pools);
 }
 
-/* ---- trying again ---- */
-
-/* Its metadata could not be written, or read. 1: it is closed, and may be
- * opened. */
-static int retry_online(struct node *node, struct node_pool *entry)
+/* By the clock: what is not well, and whose time has come. */
+static void look_by_clock(struct node *node, struct node_pool *entry)
 {
-	struct pool *pool = entry->pool;
-	struct error err = {0};
-	int r = pool->ops->retry ? pool->ops->retry(pool, &err) : 0;
+	const int64_t now_ms = clock_ms();
 
-	if (r != 1)
-		return r;
-	(void)error_set(&err, EIO,
-			"its metadata could not be read or written for "
-			"a while; it is opened again");
-	lose(node, entry, &err);
-	return 1;
+	if (entry->served) {
+		look_at_try(node, entry, 0);
+	} else if (node_pool_retries(entry) && may_be_back(entry) &&
+		   node_health_due(entry, now_ms)) {
+		try_again(node, entry);
+	}
+	if (entry->served)
+		node_health_begin(entry, now_ms, false);
 }
 
-/* True: it has to be tried again later. */
-static bool retry(struct node *node, struct node_pool *entry)
+/* When a pool has to be looked at if nothing happens; INT64_MAX: never. */
+static int64_t next_ms(const struct node_pool *entry)
 {
-	int r = node_pool_online(entry) ? retry_online(node, entry) : 1;
-
-	if (r < 1)
-		return r < 0;
-	if (!may_be_back(entry))
-		return false;
-	try_again(node, entry);
-	/* One that is not there is looked for when the kernel says so. */
-	return entry->lost && entry->state == NODE_POOL_DAMAGED;
-}
-
-/* node.pools is held. */
-static bool retry_all(struct node *node)
-{
-	struct node_pool *entry;
-	bool later = false;
-
-	TAILQ_FOREACH (entry, &node->list, in_node)
-		later = retry(node, entry) || later;
-	return later;
-}
-
-/* When it is time. What fails again soon is given more time. */
-static void retry_if_due(struct node_watch *watch)
-{
-	int64_t now = clock_ms();
-
-	if (now < watch->retry_at_ms)
-		return;
-	if (now > watch->retry_at_ms + 2 * RETRY_MAX_MS)
-		watch->delay_ms = RETRY_MIN_MS;
-	watch->retry_at_ms = now + watch->delay_ms;
-	watch->failing = retry_all(watch->node);
-	watch->delay_ms *= 2;
-	if (watch->delay_ms > RETRY_MAX_MS)
-		watch->delay_ms = RETRY_MAX_MS;
-}
-
-static int retry_in_ms(const struct node_watch *watch)
-{
-	int64_t left = watch->retry_at_ms - clock_ms();
-
-	if (!watch->failing)
-		return -1;
-	return left > 0 ? (int)left : 0;
+	if (entry->served)
+		return node_health_next_ms(entry);
+	return node_pool_retries(entry) && may_be_back(entry)
+		       ? entry->health.again_ms
+		       : INT64_MAX;
 }
 
 /* ---- the thread ---- */
 
-void node_medium_failed(void *context)
+void node_watch_wake(const struct node *node)
 {
-	const struct node *node = context;
-
 	if (node->watch)
 		(void)eventfd_write(node->watch->wake, 1);
+}
+
+void node_medium_failed(void *pool_)
+{
+	struct node_pool *pool = pool_;
+
+	if (!atomic_exchange(&pool->health.suspect, true))
+		node_watch_wake(pool->node);
 }
 
 /* "add@/devices/...\0ACTION=add\0SUBSYSTEM=block\0..." */
@@ -248,32 +249,53 @@ static bool read_uevents(struct node_watch *watch)
 	}
 }
 
+/*
+ * For what the kernel has said: @looks, all of them first. Returns when the
+ * next one is due, in milliseconds, -1: never.
+ */
+static int round_of(struct node *node, bool looks)
+{
+	int64_t next = INT64_MAX, left;
+	struct node_pool *entry;
+
+	pthread_mutex_lock(&node->pools);
+	TAILQ_FOREACH (entry, &node->list, in_node) {
+		if (looks)
+			look_at(node, entry);
+		look_by_clock(node, entry);
+		if (next_ms(entry) < next)
+			next = next_ms(entry);
+	}
+	pthread_mutex_unlock(&node->pools);
+	if (next == INT64_MAX)
+		return -1;
+	left = next - clock_ms();
+	return left > 0 ? (int)left : 0;
+}
+
 static void *watch_run(void *context)
 {
 	struct node_watch *watch = context;
 	struct pollfd fds[] = {
 		{.fd = watch->wake, .events = POLLIN},
 		{.fd = watch->uevents, .events = POLLIN},
+		{.fd = watch->mounts, .events = POLLPRI},
 	};
+	int wait_ms = round_of(watch->node, false);
 
 	while (!watch->stopping) {
 		eventfd_t count;
-		bool look = false;
+		bool looks;
 
-		if (poll(fds, array_size(fds), retry_in_ms(watch)) < 0)
+		if (poll(fds, array_size(fds), wait_ms) < 0)
 			continue; /* a signal */
 		if (fds[0].revents)
-			look = eventfd_read(watch->wake, &count) == 0;
+			(void)eventfd_read(watch->wake, &count);
+		looks = fds[2].revents & POLLPRI;
 		if (fds[1].revents)
-			look = read_uevents(watch) || look;
-		watch->failing = watch->failing || look;
-		if (!watch->failing || watch->stopping)
-			continue;
-		pthread_mutex_lock(&watch->node->pools);
-		if (look)
-			look_at_all(watch->node);
-		retry_if_due(watch);
-		pthread_mutex_unlock(&watch->node->pools);
+			looks = read_uevents(watch) || looks;
+		if (!watch->stopping)
+			wait_ms = round_of(watch->node, looks);
 	}
 	return NULL;
 }
@@ -299,6 +321,7 @@ void node_watch_free(struct node_watch *watch)
 		return;
 	fd_close(watch->wake);
 	fd_close(watch->uevents);
+	fd_close(watch->mounts);
 	free(watch);
 }
 
@@ -310,8 +333,8 @@ int node_watch_start(struct node *node, struct error *err)
 	if (!watch)
 		return error_set(err, ENOMEM, "out of memory");
 	watch->node = node;
-	watch->failing = true; /* maybe since it was opened */
 	watch->uevents = open_uevents();
+	watch->mounts = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
 	watch->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	r = watch->wake < 0
 		    ? errno

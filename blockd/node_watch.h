@@ -5,15 +5,17 @@
  * "missing". When its medium is back it is opened as at a start, and its
  * exports are served again; another pool in its place is "foreign".
  *
- * One whose metadata could not be written is served as it is, so that what
- * can be read is read, and tried again after 1 s, 2 s, 4 s, and so on, up to
- * one minute. When it can be written it is taken offline and back in the same
- * way: what had not been acknowledged as durable may be lost, and who wrote
- * it has to be told.
+ * One whose medium fails (node_health.h) is served as it is, so that what can
+ * be read is read. If it is one that has to be opened anew when it is well (a
+ * raw pool whose metadata could not be written) it is taken offline and back in
+ * the same way: what had not been acknowledged as durable may be lost, and who
+ * wrote it has to be told.
  *
- * It is looked at when an operation on a medium has failed, when the kernel
- * says that a block device came, went or changed, and whenever somebody asks
- * for the pools; while all are well nothing happens between these.
+ * Pools are looked at when an operation on a medium has failed, when the kernel
+ * says that a block device came, went or changed, or that something was
+ * mounted, and whenever somebody asks for them. One that is not well is tried
+ * after 1 s, 2 s, 4 s, and so on, up to one minute; while all are well nothing
+ * happens between these.
  */
 #ifndef BLOCKD_NODE_WATCH_H
 #define BLOCKD_NODE_WATCH_H

@@ -171,6 +171,14 @@ struct pool_ops {
 	int (*extend)(struct pool *pool, struct error *err);
 
 	/*
+	 * Can it be written and read? By doing it, in a place of the pool's
+	 * own, durably; blocks for as long as the medium takes. One at a time.
+	 *
+	 * 0: it can, or could if there was room; -EROFS: it can only be read;
+	 * -ENODEV: it is gone, as lost() has it; others: it fails.
+	 */
+	int (*try)(struct pool *pool, struct error *err);
+	/*
 	 * Is the medium gone? -ENODEV: it is, @err says how; then nothing is
 	 * written to it any more, and the pool can only be closed. 0: it is
 	 * there. Quick.
@@ -216,6 +224,13 @@ enum pool_content {
 	POOL_CONTENT_DAMAGED, /* has an identity that does not: -> err */
 	POOL_CONTENT_OTHER,   /* somebody's; -> err says what */
 };
+
+/* Something failed that may be the medium's fault. Any thread. */
+static inline void pool_fault(const struct pool *pool)
+{
+	if (pool->fault)
+		pool->fault(pool->fault_context);
+}
 
 static inline void pool_close(struct pool *pool)
 {

@@ -294,13 +294,23 @@ static int dir_open(struct pool *pool, const char *name, uint64_t size,
 		    struct error *err)
 {
 	auto_free char *path = dir_path(pool, name);
+	int r;
 
 	if (!path)
 		return error_set(err, ENOMEM, "out of memory");
-	if (flags & BLOCKDEV_FILE_READ_ONLY)
-		return blockdev_file_open(loop, path, size, flags, ret, err);
-	return pool_dir_dev_open(pool_dir_of(pool)->floor, loop, path, size,
-				 flags, ret, err);
+	if (flags & BLOCKDEV_FILE_READ_ONLY) {
+		r = blockdev_file_open(loop, path, size, flags, ret, err);
+		if (r < 0)
+			return r;
+		(*ret)->fault = pool->fault;
+		(*ret)->fault_context = pool->fault_context;
+		return 0;
+	}
+	r = pool_dir_dev_open(pool_dir_of(pool)->floor, loop, path, size, flags,
+			      ret, err);
+	if (r == 0)
+		pool_dir_dev_on_fault(*ret, pool->fault, pool->fault_context);
+	return r;
 }
 
 static enum pool_copy_method dir_copy_method(struct pool *pool)
@@ -358,6 +368,8 @@ static const struct pool_ops dir_ops = {
 	.copy = dir_copy,
 	.revert = dir_revert,
 	.ranges = pool_dir_ranges,
+	.try = pool_dir_try,
+	.renew = pool_dir_renew,
 	.destroy = dir_destroy,
 	.close = dir_close,
 };

@@ -22,12 +22,13 @@ struct dev {
 	LIST_HEAD(requests, request) unused;
 };
 
-/* A write or write-zeroes. */
+/* A write, write-zeroes or flush. */
 struct request {
 	struct op op;     /* what the file is given */
 	struct op *outer; /* what we were given */
 	struct loop_work work;
 	struct dev *dev;
+	bool flushes;            /* and nothing else of this matters */
 	const void *data;        /* NULL: zeroes */
 	uint64_t offset, length; /* bytes */
 	uint64_t takes;          /* bytes that it may need of the free ones */
@@ -62,7 +63,10 @@ static void file_done(struct op *op, int res)
 {
 	struct request *q = container_of(op, struct request, op);
 
-	pool_dir_share_done(&q->dev->share, q->takes);
+	if (q->flushes) /* the file does not see how it ends */
+		blockdev_note_fault(q->dev->inner, res);
+	else
+		pool_dir_share_done(&q->dev->share, q->takes);
 	request_end(q, res);
 }
 
@@ -129,6 +133,7 @@ static void request_new(struct blockdev *dev, struct op *op, const void *data,
 	struct request *q = request_get(d);
 
 	q->outer = op;
+	q->flushes = false;
 	q->data = data;
 	q->offset = offset;
 	q->length = length;
@@ -167,9 +172,12 @@ static void dev_write(struct blockdev *dev, struct op *op, const void *data,
 
 static void dev_flush(struct blockdev *dev, struct op *op)
 {
-	struct blockdev *inner = dev_of(dev)->inner;
+	struct dev *d = dev_of(dev);
+	struct request *q = request_get(d);
 
-	inner->ops->flush(inner, op);
+	q->outer = op;
+	q->flushes = true;
+	d->inner->ops->flush(d->inner, &q->op);
 }
 
 static void dev_discard(struct blockdev *dev, struct op *op, uint64_t offset,
@@ -237,6 +245,15 @@ static const struct blockdev_ops dev_ops = {
 	.cache = dev_cache,
 	.status = dev_status,
 };
+
+void pool_dir_dev_on_fault(struct blockdev *dev, void (*fault)(void *context),
+			   void *context)
+{
+	struct blockdev *inner = dev_of(dev)->inner;
+
+	inner->fault = fault;
+	inner->fault_context = context;
+}
 
 int pool_dir_dev_open(struct pool_dir_floor *floor, struct loop *loop,
 		      const char *path, uint64_t size, unsigned flags,

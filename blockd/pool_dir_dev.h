@@ -17,4 +17,8 @@ int pool_dir_dev_open(struct pool_dir_floor *floor, struct loop *loop,
 		      const char *path, uint64_t size, unsigned flags,
 		      struct blockdev **ret, struct error *err);
 
+/* What its file has to tell (struct blockdev) goes there from now on. */
+void pool_dir_dev_on_fault(struct blockdev *dev, void (*fault)(void *context),
+			   void *context);
+
 #endif

@@ -135,9 +135,35 @@ static int raw_lost(struct pool *pool, struct error *err)
 	return r;
 }
 
+/* Which of its ends says that it is read-only depends on the kernel. */
+static int try_result(struct pool *pool, int r, struct error *err)
+{
+	if (r < 0 && raw_place_read_only(pool_raw_of(pool)->fd))
+		r = error_set(err, EROFS, "device '%s' is read-only",
+			      pool->path);
+	return r;
+}
+
+static int raw_try(struct pool *pool, struct error *err)
+{
+	int r = raw_lost(pool, err);
+
+	if (r < 0)
+		return r;
+	r = raw_store_try(pool_raw_of(pool)->store, pool->record.id, err);
+	if (r == -ENODEV) /* it is there, and says so */
+		r = -ENXIO;
+	return try_result(pool, r, err);
+}
+
 static int raw_retry(struct pool *pool, struct error *err)
 {
-	return raw_store_retry(pool_raw_of(pool)->store, err);
+	struct raw_store *store = pool_raw_of(pool)->store;
+	int r = raw_store_retry(store, err);
+
+	if (r != 0) /* why it has to, which says more than why it can't */
+		(void)raw_store_broken(store, err);
+	return try_result(pool, r, err);
 }
 
 static int raw_renew(struct pool *pool, struct error *err)
@@ -219,6 +245,7 @@ static const struct pool_ops raw_pool_ops = {
 	.revert = pool_raw_revert,
 	.ranges = pool_raw_ranges,
 	.extend = raw_extend,
+	.try = raw_try,
 	.lost = raw_lost,
 	.retry = raw_retry,
 	.renew = raw_renew,
@@ -226,15 +253,11 @@ static const struct pool_ops raw_pool_ops = {
 	.close = raw_close,
 };
 
+/* Whoever is told finds out why, and says it once. */
 static void broken(void *context, const struct error *err)
 {
-	struct pool_raw *raw = context;
-
-	log_write(LOG_LEVEL_ERROR,
-		  "pool %s at %s: %s; writes that need new space fail until it "
-		  "can be written again",
-		  raw->pool.record.name, raw->pool.path, error_text(err));
-	fault(raw);
+	(void)err;
+	fault(context);
 }
 
 static int check_identity(const struct pool_raw *raw, const char *name,

@@ -8,7 +8,7 @@
  *	name=NAME                base/ident.h
  *	id=UUID
  *	kind=dir
- *	incarnation=UUID         made with the pool
+ *	incarnation=UUID         made with the pool; anew when it was gone
  *	capacity=BYTES           0: what the medium has
  *	overcommit=PERCENT
  *	created=SECONDS          since 1970

@@ -35,8 +35,11 @@ static struct pool *enter(struct pool *pool, struct error *err)
 	return NULL;
 }
 
+/* What a call came to: what may be the medium's fault is told of. */
 static int leave(struct pool *pool, int r)
 {
+	if (r < 0 && blockdev_is_fault(r))
+		pool_fault(seat_of(pool)->inner);
 	(void)pthread_rwlock_unlock(&seat_of(pool)->lock);
 	return r;
 }
@@ -182,6 +185,17 @@ static int seat_extend(struct pool *pool, struct error *err)
 	return CALL(pool, err, inner->ops->extend(inner, err));
 }
 
+/* What it tells of is what it was asked for. */
+static int seat_try(struct pool *pool, struct error *err)
+{
+	struct pool *inner = enter(pool, err);
+	int r = inner ? inner->ops->try(inner, err) : -ENODEV;
+
+	if (inner)
+		(void)leave(pool, 0);
+	return r;
+}
+
 static int seat_lost(struct pool *pool, struct error *err)
 {
 	return CALL(pool, err, inner->ops->lost(inner, err));
@@ -189,7 +203,12 @@ static int seat_lost(struct pool *pool, struct error *err)
 
 static int seat_retry(struct pool *pool, struct error *err)
 {
-	return CALL(pool, err, inner->ops->retry(inner, err));
+	struct pool *inner = enter(pool, err);
+	int r = inner ? inner->ops->retry(inner, err) : -ENODEV;
+
+	if (inner)
+		(void)leave(pool, 0);
+	return r;
 }
 
 static int seat_renew(struct pool *pool, struct error *err)
@@ -235,6 +254,7 @@ static void set_ops(struct pool_ops *ops, const struct pool_ops *inner)
 		.ranges = inner->ranges ? seat_ranges : NULL,
 		.check = inner->check ? seat_check : NULL,
 		.extend = inner->extend ? seat_extend : NULL,
+		.try = seat_try,
 		.lost = inner->lost ? seat_lost : NULL,
 		.retry = inner->retry ? seat_retry : NULL,
 		.renew = inner->renew ? seat_renew : NULL,

@@ -4,6 +4,7 @@
  * no I/O. docs/raw-pool-format.md is the same for people.
  *
  *	0            superblock, first copy
+ *	1 MiB - 4 K  what is written to see whether the medium can be
  *	1 MiB        superblock, second copy
  *	2 MiB        log: two rings of blocks of 4 KiB, one a copy of the other
  *	data_start   clusters, numbered from 0; some hold checkpoints
@@ -34,6 +35,8 @@
 
 #define RAW_BLOCK             4096u               /* bytes */
 #define RAW_SUPER_COPY_OFFSET (UINT64_C(1) << 20) /* bytes */
+/* A block that holds nothing: it is written to see whether it can be. */
+#define RAW_TRY_OFFSET        (RAW_SUPER_COPY_OFFSET - RAW_BLOCK)
 #define RAW_LOG_START         (UINT64_C(2) << 20) /* bytes */
 #define RAW_LOG_MIN           (UINT64_C(4) << 20) /* bytes */
 #define RAW_LOG_MAX           (UINT64_C(1) << 30) /* bytes */

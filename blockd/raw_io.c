@@ -108,7 +108,7 @@ static void op_done(struct op *op, int res)
 {
 	struct raw_io *r = container_of(op, struct raw_io, op);
 
-	if (res < 0 && r->dev->users->fault)
+	if (blockdev_is_fault(res) && r->dev->users->fault)
 		r->dev->users->fault(r->dev->users->context);
 	r->next(r, res);
 }

@@ -30,6 +30,13 @@ int raw_place_size(int fd, const char *path, uint64_t *ret, struct error *err)
 	return 0;
 }
 
+bool raw_place_read_only(int fd)
+{
+	int value = 0;
+
+	return ioctl(fd, BLKROGET, &value) == 0 && value;
+}
+
 /* A loop device over a file can't be told by opening the file. */
 static int check_no_loop(int fd, const char *path, struct error *err)
 {
@@ -77,9 +84,14 @@ int raw_place_open(const char *path, int *ret_fd, bool *ret_direct,
 					 ? who
 					 : "mounted, or held by another device "
 					   "or program");
-	if (fd < 0)
-		return error_set(err, errno, "open '%s': %s", path,
-				 strerror(errno));
+	if (fd < 0) {
+		/* Which error that gives depends on the kernel. */
+		int code = errno;
+		auto_close int look = open(path, O_RDONLY | O_CLOEXEC);
+
+		return error_set(err, raw_place_read_only(look) ? EROFS : code,
+				 "open '%s': %s", path, strerror(code));
+	}
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return error_set(err, EBUSY, "'%s' is in use by another blockd",
 				 path);

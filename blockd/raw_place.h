@@ -31,6 +31,9 @@ int raw_place_open(const char *path, int *ret_fd, bool *ret_direct,
  */
 int raw_place_gone(int fd, const char *path, uint64_t size, struct error *err);
 
+/* A block device that takes no writes, as somebody or its driver said. */
+bool raw_place_read_only(int fd);
+
 /* A pool promises its space: a file has to have it. Bytes @from to @end. */
 int raw_place_reserve(int fd, const char *path, uint64_t from, uint64_t end,
 		      struct error *err);

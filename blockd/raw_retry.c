@@ -6,6 +6,8 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "blockd/raw_store_internal.h"
 
@@ -49,6 +51,54 @@ static int retry_reading(struct raw_store *store, struct error *err)
 	raw_store_close(again);
 	return r < 0 ? r : 1;
 }
+
+/* ---- trying ---- */
+
+static int try_read(const struct raw_store *store, uint64_t offset,
+		    const char *pool_id, struct error *err)
+{
+	struct raw_super *super = malloc(sizeof(*super));
+	int r = super ? store_read_super(store->medium, offset, super, err)
+		      : error_set(err, ENOMEM, "out of memory");
+
+	if (r == 0 && strcmp(super->pool_id, pool_id) != 0)
+		r = error_set(err, EBADMSG, "its superblock is another pool's");
+	free(super);
+	return r;
+}
+
+static int try_write(const struct raw_store *store, struct error *err)
+{
+	static const char text[] = "tributary: written to see if it can be";
+	struct raw_medium *medium = store->medium;
+	char *block = aligned_alloc(RAW_BLOCK, RAW_BLOCK);
+	int r;
+
+	if (!block)
+		return error_set(err, ENOMEM, "out of memory");
+	memset(block, 0, RAW_BLOCK);
+	memcpy(block, text, sizeof(text));
+	r = medium->ops->write(medium, block, RAW_BLOCK, RAW_TRY_OFFSET);
+	if (r == 0)
+		r = medium->ops->flush(medium);
+	free(block);
+	return r < 0 ? error_set(err, -r, "writing to it: %s", strerror(-r))
+		     : 0;
+}
+
+int raw_store_try(struct raw_store *store, const char *pool_id,
+		  struct error *err)
+{
+	int r = try_read(store, 0, pool_id, err);
+
+	if (r < 0) /* one of them may be written just now */
+		r = try_read(store, RAW_SUPER_COPY_OFFSET, pool_id, err);
+	if (r < 0 || raw_store_broken(store, NULL))
+		return r;
+	return try_write(store, err);
+}
+
+/* ---- trying again ---- */
 
 int raw_store_retry(struct raw_store *store, struct error *err)
 {

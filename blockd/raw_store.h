@@ -168,6 +168,14 @@ void raw_store_on_failed(struct raw_store *store,
  * nothing damaged, takes changes; negative: it can't.
  */
 int raw_store_retry(struct raw_store *store, struct error *err);
+/*
+ * Can the medium be read, and written? Reads the superblocks, of which one has
+ * to be of @pool_id, and writes a block between them that holds nothing. One at
+ * a time. 0, or a negative errno. A store that takes no changes, as it is
+ * damaged, writes nothing.
+ */
+int raw_store_try(struct raw_store *store, const char *pool_id,
+		  struct error *err);
 
 /* Changes that are not durable yet; any moment's truth. */
 bool raw_store_pending(const struct raw_store *store);

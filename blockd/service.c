@@ -136,7 +136,8 @@ static int create_extent(struct rpc_call *call, const ProtobufCMessage *in,
 		return r;
 	r = extent_create(service->node, &wanted, &extent, &made, err);
 	if (r < 0)
-		return service_translate(r, err);
+		return service_failed(service, request->pool, request->source,
+				      r, err);
 	if (made)
 		log_info("extent %s: made in pool %s, %s", request->name,
 			 extent->pool->known.name,
@@ -199,7 +200,7 @@ static int resize_extent(struct rpc_call *call, const ProtobufCMessage *in,
 	if (r == 0)
 		r = extent_resize(extent, request->size, err);
 	if (r < 0)
-		return service_translate(r, err);
+		return service_failed(service, "", request->name, r, err);
 	log_info("extent %s: has %s", request->name,
 		 size_format(size, request->size));
 	return service_reply_extent(call, extent, out, err);

@@ -20,6 +20,13 @@ static inline void cleanup_extent(struct extent **extent)
  */
 int service_translate(int r, struct error *err);
 
+/*
+ * The same for what was to be changed in a pool: @pool, or, where that is "",
+ * the one of @extent (NULL: it is not known).
+ */
+int service_failed(const struct service *service, const char *pool,
+		   const char *extent, int r, struct error *err);
+
 /* What is known of it as the answer. */
 int service_reply_extent(struct rpc_call *call, struct extent *extent,
 			 ProtobufCMessage *out, struct error *err);

@@ -27,7 +27,7 @@ void service_fill_pool(struct rpc_call *call, const struct node_pool_info *info,
 	out->state = rpc_strdup(call, node_pool_state_name(info->state));
 	out->message = rpc_strdup(call, info->message);
 	out->extents = info->extents;
-	if (info->state != NODE_POOL_ONLINE)
+	if (!info->served)
 		return;
 	out->kind = rpc_strdup(call, info->record.kind);
 	out->capacity = info->space.capacity;
@@ -206,8 +206,15 @@ static void fill_place(struct rpc_call *call, struct extent *extent,
 	char incarnation[EXPORTS_INCARNATION_SIZE];
 	struct extent_usage usage = {0};
 	auto_free char *path = pool->ops->path(pool, extent->record.name);
+	char why[ERROR_TEXT_MAX];
+	enum node_pool_state state = node_pool_of(extent->node, extent->pool,
+						  why);
 	const char *holder;
 
+	if (state != NODE_POOL_ONLINE) {
+		out->pool_state = rpc_strdup(call, node_pool_state_name(state));
+		out->pool_message = rpc_strdup(call, why);
+	}
 	out->reserved = extent_reserved(extent);
 	out->pool = rpc_strdup(call, pool->record.name);
 	out->path = rpc_strdup(call, path ? path : "");
@@ -267,6 +274,19 @@ int service_translate(int r, struct error *err)
 	case EIO: return log_error(r, "%s", error_text(err));
 	default: return r;
 	}
+}
+
+int service_failed(const struct service *service, const char *pool,
+		   const char *extent, int r, struct error *err)
+{
+	auto_extent struct extent *found = NULL;
+	char name[POOL_NAME_SIZE];
+
+	(void)snprintf(name, sizeof(name), "%s", pool);
+	if (!name[0] && extent &&
+	    extent_find(service->node, extent, &found, NULL) == 0)
+		memcpy(name, found->pool->known.name, sizeof(name));
+	return service_translate(node_blame(service->node, name, r, err), err);
 }
 
 int service_reply_extent(struct rpc_call *call, struct extent *extent,

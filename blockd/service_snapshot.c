@@ -110,7 +110,9 @@ static int cut(struct rpc_call *call,
 	int r = extents_cut(service->node, &wanted, c->made, err);
 
 	if (r < 0)
-		return service_translate(r, err);
+		return service_failed(service, "",
+				      n ? request->snapshots[0]->extent : NULL,
+				      r, err);
 	log_info("cut %s: %zu snapshots, %s of %s the first", request->cut, n,
 		 request->snapshots[0]->name, request->snapshots[0]->extent);
 	r = reply_snapshots(call, c->made, n, reply, err);
@@ -145,7 +147,7 @@ int service_revert_extent(struct rpc_call *call, const ProtobufCMessage *in,
 	if (r == 0)
 		r = extent_find(service->node, request->name, &extent, err);
 	if (r < 0)
-		return service_translate(r, err);
+		return service_failed(service, "", request->name, r, err);
 	log_info("extent %s: is as in snapshot %s again", request->name,
 		 request->snapshot);
 	return service_reply_extent(call, extent, out, err);

@@ -38,12 +38,14 @@ static void extent_print(const struct node_extent *extent)
 	char size[SIZE_TEXT_MAX], allocated[SIZE_TEXT_MAX];
 	char left[SIZE_TEXT_MAX];
 
-	(void)printf("%s    %s/%s\npool        %s\nid          %s\n"
+	(void)printf("%s    %s/%s\npool        %s%s%s%s%s\nid          %s\n"
 		     "size        %s, %s allocated%s\n"
 		     "state       %s%s%s\npath        %s\n",
 		     extent->snapshot ? "snapshot" : "extent  ", extent->node,
-		     extent->name, extent->pool, extent->id,
-		     size_format(size, extent->size),
+		     extent->name, extent->pool,
+		     extent->pool_state[0] ? ", " : "", extent->pool_state,
+		     extent->pool_state[0] ? ": " : "", extent->pool_message,
+		     extent->id, size_format(size, extent->size),
 		     size_format(allocated, extent->allocated),
 		     extent->thick   ? ", thick"
 		     : extent->blank ? ", never written"

@@ -161,6 +161,10 @@ struct json_object *json_extent(const struct node_extent *extent)
 	json_put_flag(object, "blank", extent->blank);
 	json_put_text(object, "state", extent->state);
 	json_put_text(object, "message", extent->message);
+	if (extent->pool_state[0]) {
+		json_put_text(object, "poolState", extent->pool_state);
+		json_put_text(object, "poolMessage", extent->pool_message);
+	}
 	json_put_text(object, "path", extent->path);
 	json_put_text(object, "kind", extent->snapshot ? "snapshot" : "extent");
 	if (extent->origin.name[0])

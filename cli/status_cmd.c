@@ -160,6 +160,19 @@ static void volumes_print(const struct overview *all, FILE *out)
 	table_print(table, out);
 }
 
+static void pool_problems_print(const struct node_state *node, FILE *out)
+{
+	for (size_t i = 0; i < node->n_pools; i++) {
+		const struct node_pool *pool = &node->pools[i];
+
+		if (!node_pool_is_online(pool) || pool->message[0])
+			(void)fprintf(out, "pool %s/%s: %s%s%s\n",
+				      node->record.name, pool->name,
+				      pool->state, pool->message[0] ? ": " : "",
+				      pool->message);
+	}
+}
+
 static void problems_print(const struct overview *all, FILE *out)
 {
 	for (size_t i = 0; i < all->n_nodes; i++) {
@@ -171,6 +184,7 @@ static void problems_print(const struct overview *all, FILE *out)
 		if (node->warning[0])
 			(void)fprintf(out, "node %s: %s\n", node->record.name,
 				      node->warning);
+		pool_problems_print(node, out);
 	}
 	for (size_t i = 0; i < all->n_records; i++) {
 		const struct volume_status *status = all->volumes[i];

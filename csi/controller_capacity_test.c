@@ -134,6 +134,13 @@ static void capacity_honours_all_that_is_asked(void **state)
 	fake_node_down(&t->nodes[1]);
 	assert_int_equal(capacity_of(t, &in), 2 * GIB);
 	fake_node_up(&t->nodes[1]);
+	/* A pool that is not well has no room, whatever it says. */
+	t->nodes[1].pool_state = "failing";
+	assert_int_equal(capacity_of(t, &in), 2 * GIB);
+	t->nodes[1].pool_state = "read-only";
+	assert_int_equal(capacity_of(t, &in), 2 * GIB);
+	t->nodes[1].pool_state = NULL;
+	assert_int_equal(capacity_of(t, &in), 5 * GIB);
 }
 
 /* What there is; of @tries, one took @most_ms at most. */

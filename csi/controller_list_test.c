@@ -184,6 +184,27 @@ static void tells_the_condition_of_a_volume(void **state)
 	kit_refused(&t->kit, GET, &in, RPC_INVALID_ARGUMENT, "volume_id");
 }
 
+static void tells_of_a_pool_that_is_not_well(void **state)
+{
+	static const char *const states[] = {"failing", "read-only", "missing"};
+	struct test *t = *state;
+	auto_free char *id = make_volume(t, "pvc-1", 4 * GIB);
+	char text[128];
+
+	for (size_t i = 0; i < array_size(states); i++) {
+		t->nodes[1].pool_state = states[i];
+		assert_int_equal(observed(t).abnormal, 1);
+		(void)snprintf(text, sizeof(text),
+			       "pool 'main' of node host2 is %s: it is ill",
+			       states[i]);
+		assert_true(is_abnormal(t, id, text));
+		assert_int_equal(observed(t).changed, 0);
+		t->nodes[1].pool_state = NULL;
+		assert_int_equal(observed(t).changed, 1);
+		assert_false(is_abnormal(t, id, "well"));
+	}
+}
+
 /* What the record knows is enough: no call may take as long as a node's. */
 static void answers_at_once_while_a_node_is_silent(void **state)
 {
@@ -233,6 +254,7 @@ int main(void)
 		TEST(paging_holds_while_volumes_come_and_go),
 		TEST(refuses_tokens_that_are_not_its_own),
 		TEST(tells_the_condition_of_a_volume),
+		TEST(tells_of_a_pool_that_is_not_well),
 		TEST(answers_at_once_while_a_node_is_silent),
 		TEST(leaves_alone_what_somebody_works_on),
 	};

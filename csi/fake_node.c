@@ -97,7 +97,8 @@ static Tributary__V1__Pool **the_pool(struct rpc_call *call,
 	tributary__v1__pool__init(pool);
 	pool->name = rpc_strdup(call, "main");
 	pool->kind = rpc_strdup(call, "dir");
-	pool->state = rpc_strdup(call, "online");
+	pool->state = rpc_strdup(call, node->pool_state ?: "online");
+	pool->message = rpc_strdup(call, node->pool_state ? "it is ill" : "");
 	pool->capacity = node->capacity;
 	pthread_mutex_lock(&node->lock);
 	pool->available = fake_room(node);

@@ -53,6 +53,7 @@ struct fake_node {
 	uint64_t capacity;   /* bytes of its pool */
 	atomic_int pause_ms; /* before it makes, grows or deletes an extent */
 	atomic_bool silent;  /* it does not say what it has */
+	_Atomic(const char *) pool_state; /* NULL: "online" */
 	/* errno for the next that is made or grown; 0: none */
 	atomic_int fails;
 	atomic_size_t asked; /* calls so far */

@@ -47,8 +47,10 @@ bool scsi_rw_decode(struct scsi_task *task, struct scsi_rw *ret)
 bool scsi_write_allowed(struct scsi_task *task)
 {
 	const struct scsi_unit *unit = scsi_task_unit(task);
+	const struct blockdev *dev = task->path->dev;
 
-	if (unit->read_only)
+	/* The device may be so by itself: its disk takes no writes. */
+	if (unit->read_only || (dev && dev->read_only))
 		scsi_fail(task, SCSI_DATA_PROTECT, SCSI_ASC_WRITE_PROTECTED);
 	else if (atomic_load_explicit(&unit->write_protect,
 				      memory_order_relaxed))

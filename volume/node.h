@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/ident.h"
@@ -79,13 +80,16 @@ struct pool_request {
 	bool force; /* a device or file may hold something else, now lost */
 };
 
+#define NODE_POOL_ONLINE "online" /* node_pool.state */
+
 struct node_pool {
 	char node[RECORD_NAME_SIZE];
 	char name[RECORD_NAME_SIZE];
 	char kind[16];
 	char path[PATH_MAX];
 	char id[UUID_TEXT_SIZE];
-	char state[16]; /* "online", "missing", "foreign", "locked" */
+	/* NODE_POOL_ONLINE, or why it takes nothing: "failing", "missing"... */
+	char state[16];
 	char message[RECORD_TEXT_SIZE];
 	uint64_t capacity, reserved, allocated, available; /* bytes */
 	uint64_t nominal; /* bytes; sizes of all extents and snapshots */
@@ -98,6 +102,11 @@ struct node_pool {
 	uint64_t cluster_size; /* bytes; 0: it has no clusters */
 	char incarnation[128];
 };
+
+static inline bool node_pool_is_online(const struct node_pool *pool)
+{
+	return strcmp(pool->state, NODE_POOL_ONLINE) == 0;
+}
 
 /* What an extent or snapshot was made from. */
 struct node_origin {
@@ -131,6 +140,9 @@ struct node_extent {
 	char path[PATH_MAX];  /* on the node */
 	char state[16];       /* "ok", "damaged", NODE_COPYING */
 	char message[RECORD_TEXT_SIZE];
+	/* Of its pool, as node_pool has them; "": that is well. */
+	char pool_state[16];
+	char pool_message[RECORD_TEXT_SIZE];
 	char incarnation[128];
 	bool snapshot; /* never written to, only exported to read */
 	struct node_origin origin;

@@ -211,6 +211,10 @@ int node_answer_extent(const struct node_client *client,
 	node_answer_take_some(extent.state, sizeof(extent.state), m->state);
 	node_answer_take_some(extent.message, sizeof(extent.message),
 			      m->message);
+	node_answer_take_some(extent.pool_state, sizeof(extent.pool_state),
+			      m->pool_state);
+	node_answer_take_some(extent.pool_message, sizeof(extent.pool_message),
+			      m->pool_message);
 	*ret = extent;
 	return 0;
 }

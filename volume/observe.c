@@ -99,6 +99,38 @@ static const struct seen_node *node_of(const struct observation *o,
 
 /* ---- one volume ---- */
 
+/* Its pool, where the node tells of it; NULL: it is well, or not known. */
+static const struct node_pool *ill_pool(const struct observation *o,
+					const struct volume_split *split)
+{
+	for (size_t i = 0; i < o->n_nodes; i++) {
+		const struct node_state *state = &o->states[i];
+
+		if (strcmp(state->record.name, split->node) != 0)
+			continue;
+		for (size_t p = 0; p < state->n_pools; p++)
+			if (strcmp(state->pools[p].name, split->pool) == 0 &&
+			    !node_pool_is_online(&state->pools[p]))
+				return &state->pools[p];
+	}
+	return NULL;
+}
+
+static bool judge_pool(const struct observation *o,
+		       const struct volume_split *split, struct health *ret)
+{
+	const struct node_pool *pool = ill_pool(o, split);
+
+	if (!pool)
+		return true;
+	ret->reason = "PoolNotWell";
+	(void)snprintf(ret->message, sizeof(ret->message),
+		       "split %u: pool '%s' of node %s is %s: %.80s",
+		       split->index, pool->name, split->node, pool->state,
+		       pool->message);
+	return false;
+}
+
 /*
  * Words that stay the same as long as the problem does: a record is written
  * when they change.
@@ -120,6 +152,8 @@ static bool judge_split(const struct observation *o,
 	} else if (!node->answered) {
 		ret->reason = "NodeSilent";
 		what = "does not answer";
+	} else if (!judge_pool(o, split, ret)) {
+		return false;
 	} else if (!extent || strcmp(extent->id, split->extent_id) != 0) {
 		ret->reason = "SplitMissing";
 		what = "does not have its extent";

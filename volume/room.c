@@ -28,7 +28,7 @@ static int pools_collect(struct room *room, struct error *err)
 				.pool = pool->name,
 				.labels = &state->record.labels,
 				.available = pool->available,
-				.online = strcmp(pool->state, "online") == 0,
+				.online = node_pool_is_online(pool),
 			};
 		}
 	}

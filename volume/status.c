@@ -31,6 +31,31 @@ static void set_state(struct volume_split_status *s, const char *state,
 	(void)snprintf(s->problem, sizeof(s->problem), "%s", problem);
 }
 
+static void set_pool_state(struct volume_split_status *s, const char *state,
+			   const char *message)
+{
+	char problem[sizeof(s->problem)];
+
+	(void)snprintf(problem, sizeof(problem), "pool '%s': %s", s->split.pool,
+		       message);
+	set_state(s, state, problem);
+}
+
+/* An extent that is not there may be so with all of its pool. */
+static void ask_pool(struct node_client *client, struct volume_split_status *s)
+{
+	struct node_pool *pools = NULL;
+	size_t n = 0;
+
+	if (node_client_list_pools(client, &pools, &n, NULL) < 0)
+		return;
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(pools[i].name, s->split.pool) == 0 &&
+		    !node_pool_is_online(&pools[i]))
+			set_pool_state(s, pools[i].state, pools[i].message);
+	free(pools);
+}
+
 static void read_extent(const struct volume_record *record,
 			struct volume_split_status *s,
 			const struct node_extent *extent)
@@ -50,6 +75,8 @@ static void read_extent(const struct volume_record *record,
 	s->epoch = extent->epoch;
 	s->connections = extent->connections;
 	set_state(s, extent->state, extent->message);
+	if (extent->pool_state[0] && strcmp(extent->state, "ok") == 0)
+		set_pool_state(s, extent->pool_state, extent->pool_message);
 	if (extent->epoch > record->epoch)
 		set_state(s, "fenced",
 			  "its epoch is above the record's: somebody without "
@@ -76,6 +103,8 @@ static void ask_node(struct look *look, struct volume_split_status *s)
 			  s->split.state == SPLIT_PLANNED ? "" : err.msg);
 	else
 		set_state(s, "unreachable", error_text(&err));
+	if (r == -ENOENT && s->split.state != SPLIT_PLANNED)
+		ask_pool(client, s);
 	node_extent_done(&extent);
 }
 

@@ -298,13 +298,16 @@ test_a_medium_that_fails_for_a_while_needs_no_restart() {
 	at_exit kill -9 $tracer
 	eventually 20 traced_by "$pid" $tracer
 	! io "$u" "write -P 8 4M 1M"
-	eventually 20 grep 'takes no changes\|writing the pool' "$C/host1/blockd.log"
+	eventually 20 grep 'pool sick at .* failing: the pool takes no changes: writing' \
+		"$C/host1/blockd.log"
 	# What needs no change goes on, and it is tried again and again.
 	on 1 qemu-io -r -f raw -c "read -P 7 0 2M" "$u" >"$TEST_DIR/io" 2>&1
 	! grep -i 'fail\|error' "$TEST_DIR/io"
 	fails any "the pool takes no changes: writing" on 1 trib extent create t --pool sick --size 1MiB
-	same "$(pool_state sick)" online
+	same "$(pool_state sick)" failing
+	same "$(available sick)" 0
 	on 1 trib pool list host1 --json | grep 'takes no changes'
+	on 1 trib status | grep '^pool host1/sick: failing: the pool takes no changes'
 	same "$(incarnation sick)" "$before"
 	kill -INT $tracer
 	wait $tracer || true

@@ -1,0 +1,309 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Pools whose disk gives errors, turns read-only, hangs or goes: what is said
+# of them, what is still served, what is placed there (nothing), and their end.
+. "$(dirname "$0")/../lib.sh"
+. "$TOP/tests/cluster.sh"
+need_root
+need ip nsenter losetup qemu-io mkfs.ext4 e2fsck fsfreeze curl
+
+C=$TEST_DIR/c
+at_exit cluster_stop
+cluster_network "$C" 1 || exit 1
+mkdir -p "$C/host1"
+cluster_start "$C" 1 1GiB || { cluster_stop; exit 1; }
+LOG=$C/host1/blockd.log
+blockd_signal 1 TERM
+echo "metrics-address = 10.77.0.1:9399" >>"$C/host1/blockd.conf"
+blockd_start 1 || { cluster_stop; exit 1; }
+
+call() { "$BUILD/test/blockd/blockd_call" "unix:$C/host1/run/blockd.sock" "$@"; }
+# pool NAME FIELD: of `trib pool list`
+pool() {
+	on 1 trib pool list host1 --json | /usr/bin/python3 -c '
+import json, sys
+for p in json.load(sys.stdin):
+    if p["name"] == sys.argv[1]: print(p.get(sys.argv[2]))' "$@"
+}
+is() { [ "$(pool "$1" state)" = "$2" ]; }
+# io URI COMMAND...: each has to do what it says
+io() {
+	local uri=$1 args=() one
+	shift
+	for one; do args+=(-c "$one"); done
+	on 1 qemu-io -f raw "${args[@]}" "$uri" >"$TEST_DIR/io" 2>&1
+	! grep -i 'fail\|error' "$TEST_DIR/io"
+}
+uri() { on 1 trib extent export "$1" --allow 10.77.0.1 | grep -o 'nbd://[^ ]*'; }
+said() { grep -c "pool $1 at [^ ]*: $2: " "$LOG"; }
+
+# A dir pool of an extent "$1-x", which has 1 MiB of 7, on ext4 in $DEV at $DIR
+disk() {
+	DIR=$C/host1/$1 IMAGE=$C/host1/$1.img
+	truncate -s 256MiB "$IMAGE"
+	mkfs.ext4 -q "$IMAGE"
+	DEV=$(losetup -f --show "$IMAGE")
+	at_exit losetup -d "$DEV"
+	mkdir "$DIR"
+	mount -o errors=remount-ro "$DEV" "$DIR"
+	at_exit give_up "$1"
+	pool_with_extent "$1" "$DIR"
+}
+pool_with_extent() {
+	on 1 trib pool create "$1" "$2" --quiet
+	on 1 trib extent create "$1-x" --pool "$1" --size 16MiB --quiet >/dev/null
+	URI=$(uri "$1-x")
+	io "$URI" "write -P 7 0 1M" flush
+}
+# The pool is not known any more, and its disk not mounted.
+give_up() {
+	blockd_signal 1 KILL
+	rm -f "$C/host1/state/pools/$1.pool"
+	umount -l "$C/host1/$1" 2>/dev/null
+	blockd_start 1
+}
+
+# refused POOL STATE: nothing new is placed there, and it is said everywhere why
+refused() {
+	local name=$1 state=$2 why
+	why=$(pool "$name" message)
+	[ -n "$why" ] || fail "no reason is told"
+	same "$(pool "$name" available)" 0
+	same "$(pool "$name" extents)" 1
+	fails any "pool '$name' is $state: " on 1 trib extent create new --pool "$name" --size 1MiB
+	fails any "pool '$name' is $state: " on 1 trib extent resize "$name-x" --size 32MiB
+	fails any "" on 1 trib extent snapshot "host1/$name-x" --name cut
+	fails any "" on 1 trib volume create no --size 300MiB --in-pool "$name"
+	on 1 trib status | grep -F "pool host1/$name: $state: $why"
+	on 1 trib status --json | grep -F "\"state\": \"$state\""
+	on 1 curl -sf http://10.77.0.1:9399/metrics >"$TEST_DIR/metrics"
+	grep -xF "trib_blockd_pool_state{pool=\"$name\",state=\"$state\"} 1" "$TEST_DIR/metrics"
+	grep -xF "trib_blockd_pool_state{pool=\"$name\",state=\"online\"} 0" "$TEST_DIR/metrics"
+	grep -xF "trib_blockd_pool_online{pool=\"$name\"} 0" "$TEST_DIR/metrics"
+	grep -xF "trib_blockd_pool_available_bytes{pool=\"$name\"} 0" "$TEST_DIR/metrics"
+	on 1 trib extent show "host1/$name-x" | grep "^pool .*$name, $state: "
+	# Others go on.
+	on 1 trib extent create other --pool main --size 1MiB --quiet >/dev/null
+	on 1 trib extent delete other --quiet
+}
+# However many errors there are.
+told_once() { # POOL STATE
+	io "$URI" "write -P 8 2M 64k" flush || true
+	io "$URI" "write -P 8 3M 64k" flush || true
+	same "$(said "$1" "$2")" 1 "times that $1 was said to be $2"
+}
+well() { # POOL
+	eventually 60 is "$1" online
+	same "$(pool "$1" message)" ""
+	on 1 trib status >"$TEST_DIR/status"
+	! grep "pool host1/$1" "$TEST_DIR/status"
+	[ "$(pool "$1" available)" -gt 0 ]
+	io "$URI" "read -P 7 0 1M" "write -P 8 1M 1M" "read -P 8 1M 1M" flush
+}
+# Unmounted while it is used, checked, mounted again; nobody tells blockd.
+mend() { # POOL
+	umount -l "$DIR"
+	eventually 30 is "$1" missing
+	eventually 30 e2fsck_done
+	mount "$DEV" "$DIR"
+	# The kernel does.
+	eventually 30 grep "extent $1-x: served again" "$LOG"
+}
+e2fsck_done() { e2fsck -fy "$DEV" >"$TEST_DIR/fsck" 2>&1 || [ $? = 1 ]; }
+
+test_a_file_system_that_turned_read_only() {
+	disk ro
+	on 1 trib volume create vol --size 100MiB --in-pool ro --quiet
+	at_exit on 1 trib volume delete vol
+	echo 1 >"/sys/fs/ext4/${DEV#/dev/}/trigger_fs_error"
+	io "$URI" "write -P 8 2M 64k" flush || true
+	eventually 30 is ro read-only
+	on 1 trib status >"$TEST_DIR/status"
+	grep "^pool host1/ro: read-only: " "$TEST_DIR/status"
+	grep "^volume vol: .* read-only: pool 'ro': " "$TEST_DIR/status"
+	on 1 trib volume show vol | grep "read-only"
+	fails any "" on 1 trib volume resize vol --size 200MiB
+	fails any "" on 1 trib volume snapshot vol --name cut
+	same "$(pool ro extents)" 2
+	told_once ro read-only
+	# What can be read is.
+	on 1 qemu-io -r -f raw -c "read -P 7 0 1M" "$URI" >"$TEST_DIR/io"
+	! grep -i 'fail\|error' "$TEST_DIR/io"
+	mend ro
+	well ro
+	# At a start.
+	blockd_signal 1 TERM
+	mount -o remount,ro "$DIR"
+	blockd_start 1
+	eventually 30 is ro read-only
+	same "$(said ro read-only)" 2
+	on 1 qemu-io -r -f raw -c "read -P 7 0 1M" "$URI" >"$TEST_DIR/io"
+	! grep -i 'fail\|error' "$TEST_DIR/io"
+	mount -o remount,rw "$DIR"
+	well ro
+	on 1 trib volume show vol >"$TEST_DIR/vol"
+	! grep "read-only" "$TEST_DIR/vol"
+}
+
+test_a_file_system_that_was_shut_down() {
+	disk down
+	# EXT4_IOC_SHUTDOWN, as XFS and F2FS have it, without a flush
+	/usr/bin/python3 -c 'import fcntl, os, struct, sys
+fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587d, struct.pack("I", 2))' "$DIR"
+	io "$URI" "write -P 8 2M 64k" flush || true
+	eventually 30 is down failing
+	refused down failing
+	told_once down failing
+	mend down
+	well down
+}
+
+test_a_disk_that_hangs_and_answers_again() {
+	local began
+	disk ice
+	fsfreeze -f "$DIR"
+	at_exit fsfreeze -u "$DIR"
+	on 1 trib pool list host1 >/dev/null
+	# Nobody else waits for it.
+	began=$SECONDS
+	on 1 trib extent create meanwhile --pool main --size 1MiB --quiet >/dev/null
+	on 1 trib extent delete meanwhile --quiet
+	[ $((SECONDS - began)) -lt 10 ]
+	eventually 60 is ice failing
+	pool ice message | grep 'does not answer'
+	refused ice failing
+	same "$(said ice failing)" 1
+	fsfreeze -u "$DIR"
+	eventually 30 grep 'pool ice at .*: well again' "$LOG"
+	well ice
+}
+
+test_a_disk_of_which_half_is_gone() {
+	disk half
+	sync -f "$DIR"
+	truncate -s 64KiB "$IMAGE"
+	echo 3 >/proc/sys/vm/drop_caches
+	io "$URI" "read 0 1M" || true
+	eventually 30 is half failing
+	refused half failing
+	told_once half failing
+}
+
+test_a_directory_that_is_unmounted_and_comes_back() {
+	disk gone
+	umount -l "$DIR"
+	eventually 30 is gone missing
+	fails any "pool 'gone' is missing: " on 1 trib extent create new --pool gone --size 1MiB
+	on 1 trib status | grep "^pool host1/gone: missing: "
+	same "$(said gone missing)" 1
+	# At a start, too; the others are served.
+	blockd_signal 1 KILL
+	blockd_start 1
+	is gone missing
+	is main online
+	on 1 trib status | grep "^pool host1/gone: missing: "
+	on 1 trib extent create other --pool main --size 1MiB --quiet >/dev/null
+	on 1 trib extent delete other --quiet
+	mount "$DEV" "$DIR"
+	eventually 30 grep 'extent gone-x: served again' "$LOG"
+	well gone
+}
+
+# What fails at one place is no failing pool.
+test_one_bad_extent_is_that_extents() {
+	disk one
+	on 1 trib extent create bad --pool one --size 16MiB --quiet >/dev/null
+	local bad out=$TEST_DIR/bad
+	bad=$(uri bad)
+	io "$bad" "write -P 9 0 2M" flush
+	mkfifo "$out.in"
+	on 1 qemu-io -f raw "$bad" <"$out.in" >"$out" 2>&1 &
+	exec 3>"$out.in"
+	echo "read -P 9 0 1M" >&3
+	eventually 20 grep 'read 1048576/1048576' "$out"
+	truncate -s 1MiB "$DIR/extents/bad.data" # reads give EIO behind it
+	echo "read 1M 1M" >&3
+	eventually 20 grep 'read failed: Input/output error' "$out"
+	exec 3>&-
+	wait $! || true
+	on 1 trib extent create more --pool one --size 1MiB --quiet >/dev/null
+	is one online
+	same "$(said one failing)$(said one read-only)" 00
+	io "$URI" "read -P 7 0 1M" "write -P 8 1M 1M" flush
+}
+
+test_a_full_file_system_is_no_failing_one() {
+	DIR=$C/host1/full
+	mkdir "$DIR"
+	mount -t tmpfs -o size=96m none "$DIR"
+	at_exit give_up full
+	pool_with_extent full "$DIR"
+	! dd if=/dev/zero of="$DIR/filler" bs=1M status=none
+	on 1 trib pool list host1 >/dev/null
+	is full online
+	rm "$DIR/filler"
+	well full
+}
+
+# ---- raw pools ----
+
+raw() {
+	IMAGE=$C/host1/$1.img
+	fallocate -l 128MiB "$IMAGE"
+	DEV=$(losetup -f --show "$IMAGE")
+	at_exit losetup -d "$DEV"
+	at_exit give_up "$1"
+	pool_with_extent "$1" "$DEV"
+}
+
+test_a_device_that_turned_read_only() {
+	raw rro
+	blockdev --setro "$DEV"
+	at_exit blockdev --setrw "$DEV"
+	io "$URI" "write -P 8 2M 64k" flush || true
+	eventually 30 is rro read-only
+	refused rro read-only
+	told_once rro read-only
+	io "$URI" "read -P 7 0 1M"
+	blockdev --setrw "$DEV"
+	well rro
+	# At a start it can't be opened, which is said; then it can.
+	blockd_signal 1 TERM
+	blockdev --setro "$DEV"
+	blockd_start 1
+	is rro read-only
+	on 1 trib status | grep "^pool host1/rro: read-only: "
+	blockdev --setrw "$DEV"
+	well rro
+}
+
+test_a_device_of_which_half_is_gone() {
+	raw rhalf
+	cp "$IMAGE" "$TEST_DIR/whole"
+	truncate -s 0 "$IMAGE" # it still says to have all of them
+	io "$URI" "read 0 1M" || true
+	eventually 30 is rhalf failing
+	refused rhalf failing
+	dd if="$TEST_DIR/whole" of="$IMAGE" bs=1M conv=notrunc status=none
+	well rhalf
+	on 1 trib pool check rhalf
+}
+
+# Its number would be somebody else's loop device, so it is a file.
+test_a_medium_that_is_absent_at_the_start() {
+	IMAGE=$C/host1/away.img
+	fallocate -l 128MiB "$IMAGE"
+	at_exit give_up away
+	pool_with_extent away "$IMAGE"
+	blockd_signal 1 TERM
+	mv "$IMAGE" "$IMAGE.elsewhere"
+	blockd_start 1
+	is away missing
+	is main online
+	on 1 trib status | grep "^pool host1/away: missing: "
+	same "$(pool away available)" 0
+	mv "$IMAGE.elsewhere" "$IMAGE"
+	well away
+}
+
+run_tests "$@"
