@@ -7,10 +7,12 @@
 #include <linux/fs.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -84,9 +86,58 @@ static int open_exclusive(const char *path, int flags)
 	return fd;
 }
 
+static bool has_open(const char *pid, dev_t device)
+{
+	char path[64];
+	struct dirent *e;
+	struct stat st;
+	bool has = false;
+	DIR *dir;
+
+	(void)snprintf(path, sizeof(path), "/proc/%.16s/fd", pid);
+	dir = opendir(path);
+	while (dir && !has && (e = readdir(dir)))
+		has = fstatat(dirfd(dir), e->d_name, &st, 0) == 0 &&
+		      S_ISBLK(st.st_mode) && st.st_rdev == device;
+	if (dir)
+		(void)closedir(dir);
+	return has;
+}
+
+/* A program, but this one, that has it open: "e2fsck (4711)". */
+static bool find_user(dev_t device, char *ret, size_t size)
+{
+	DIR *dir = opendir("/proc");
+	char path[64], name[16];
+	struct dirent *e;
+	bool found = false;
+	FILE *f;
+
+	while (dir && !found && (e = readdir(dir))) {
+		if (e->d_name[0] < '1' || e->d_name[0] > '9' ||
+		    atoi(e->d_name) == getpid() || !has_open(e->d_name, device))
+			continue;
+		(void)snprintf(path, sizeof(path), "/proc/%.16s/comm",
+			       e->d_name);
+		f = fopen(path, "re");
+		found = f && fscanf(f, "%15[^\n]", name) == 1;
+		if (found)
+			(void)snprintf(ret, size, "%s (%.10s)", name,
+				       e->d_name);
+		if (f)
+			(void)fclose(f);
+	}
+	if (dir)
+		(void)closedir(dir);
+	return found;
+}
+
 static int busy(const char *path, dev_t device, struct error *err)
 {
 	char user[MOUNT_SPACE_USER_MAX];
+
+	if (find_user(device, user, sizeof(user)))
+		return error_set(err, EBUSY, "%s is in use by %s", path, user);
 
 	if (mount_space_has_elsewhere(device, user))
 		return error_set(err, EBUSY,
