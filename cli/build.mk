@@ -1,4 +1,4 @@
-$(eval $(call library,cli,cli/attach_cmd.c cli/cli.c cli/commands.c \
+$(eval $(call library,cli,cli/attach_cmd.c cli/check_cmd.c cli/cli.c cli/commands.c \
   cli/commands_extent.c cli/commands_node.c cli/commands_union.c cli/commands_volume.c \
   cli/complete_cmd.c cli/each_node.c cli/extent_cmd.c cli/extent_copy_cmd.c cli/extent_stats_cmd.c cli/help.c cli/json.c cli/mount_cmd.c \
   cli/node_cmd.c cli/node_register_cmd.c cli/pool_cmd.c cli/progress.c cli/reference.c \

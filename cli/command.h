@@ -85,6 +85,7 @@ int volume_orphans_run(struct cli *cli, struct error *err);
 int volume_clone_run(struct cli *cli, struct error *err);
 int volume_limit_run(struct cli *cli, struct error *err);
 int volume_trim_run(struct cli *cli, struct error *err);
+int volume_check_run(struct cli *cli, struct error *err);
 
 int snapshot_create_run(struct cli *cli, struct error *err);
 int snapshot_list_run(struct cli *cli, struct error *err);

@@ -66,6 +66,12 @@ static const struct option_row volume_resize_rows[] = {
 	    "the new, larger size of the whole volume"),
 };
 
+static const struct option_row volume_check_rows[] = {
+	ROW("repair", 0, OPTION_FLAG, repair, NULL,
+	    "replay logs; mend by e2fsck -p what takes no decision, XFS by "
+	    "xfs_repair"),
+};
+
 static const struct option_row volume_publish_rows[] = {
 	ROW("read-only", 'r', OPTION_FLAG, read_only, NULL,
 	    "that node may only read"),
@@ -135,6 +141,20 @@ static const struct command commands[] = {
 		 "weekly.\n`fstrim` on the mount point does the same.",
 	 .needs_volumes = true,
 	 .run = volume_trim_run},
+	{.words = "volume check",
+	 .arguments = "NAME",
+	 .min_arguments = 1,
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_VOLUME},
+	 .summary = "check the file systems of a volume that is not mounted",
+	 .text = "By e2fsck and xfs_repair, of every split, here; nothing is "
+		 "written without --repair.\nsound; unclean: it was not "
+		 "unmounted, and cannot be judged before the next mount, or\n"
+		 "--repair, replays its log; damaged: what to run is said. Exit "
+		 "code 1 when not all\nare sound or mended.",
+	 ROWS(volume_check_rows),
+	 .needs_volumes = true,
+	 .run = volume_check_run},
 	{.words = "volume list",
 	 .arguments = "",
 	 .summary = "all volumes",

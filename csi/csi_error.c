@@ -32,6 +32,9 @@ static const struct {
 	{"NodeStageVolume", ENOENT, RPC_FAILED_PRECONDITION},
 	{"NodePublishVolume", ENOENT, RPC_FAILED_PRECONDITION},
 	{"NodeExpandVolume", ENOENT, RPC_FAILED_PRECONDITION},
+	/* A file system that a person has to repair first. */
+	{"NodeStageVolume", EUCLEAN, RPC_FAILED_PRECONDITION},
+	{"NodePublishVolume", EUCLEAN, RPC_FAILED_PRECONDITION},
 	/* The target path, which is the caller's. */
 	{"NodePublishVolume", ENOTEMPTY, RPC_FAILED_PRECONDITION},
 	{"NodePublishVolume", ENOTDIR, RPC_FAILED_PRECONDITION},

@@ -202,7 +202,9 @@ static void answers_each_error_with_its_code(void **state)
 		{"NodeStageVolume", ETIMEDOUT, RPC_UNAVAILABLE},
 		{"NodeStageVolume", EAGAIN, RPC_ABORTED},
 		{"NodeStageVolume", ECANCELED, RPC_ABORTED},
-		{"NodeStageVolume", EUCLEAN, RPC_INTERNAL},
+		{"NodeStageVolume", EUCLEAN, RPC_FAILED_PRECONDITION},
+		{"NodePublishVolume", EUCLEAN, RPC_FAILED_PRECONDITION},
+		{"NodeExpandVolume", EUCLEAN, RPC_INTERNAL},
 		{"NodeStageVolume", EACCES, RPC_INTERNAL},
 		{"NodeStageVolume", ENOMEM, RPC_INTERNAL},
 	};

@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/process.h"
+#include "volume/branch_check.h"
 
 static void probe_value(blkid_probe probe, const char *name, char *ret,
 			size_t size)
@@ -138,37 +139,6 @@ static int make(const char *device, const char *type, const char *uuid,
 	return 0;
 }
 
-/* e2fsck(8): 0 clean, 1 errors corrected, 2 the same and reboot wished. */
-#define E2FSCK_FINE_MAX 2
-#define E2FSCK_FAILED   8 /* operational error, and above */
-
-static int check_ext4(const char *device, bool whole, int cancel_fd,
-		      struct error *err)
-{
-	const char *const argv[] = {"e2fsck", whole ? "-fp" : "-p", device,
-				    NULL};
-	char text[256];
-	int code, r = run(argv, cancel_fd, &code, text, sizeof(text), err);
-
-	if (r < 0 || code <= E2FSCK_FINE_MAX)
-		return r;
-	if (code >= E2FSCK_FAILED)
-		return error_set(err, EIO, "e2fsck on '%s' failed: %s", device,
-				 text);
-	return error_set(err, EUCLEAN,
-			 "'%s' is damaged beyond automatic repair (%s); run "
-			 "`e2fsck -f %s` and attach again",
-			 device, text, device);
-}
-
-int branch_fs_check(const char *device, const char *type, int cancel_fd,
-		    struct error *err)
-{
-	if (strcmp(type, "ext4") != 0)
-		return 0; /* XFS replays its log at mount */
-	return check_ext4(device, false, cancel_fd, err);
-}
-
 /*
  * Is what is there of a mkfs that was cut short, and never was mounted? Offsets
  * in bytes: of the device for XFS (xfs_dsb.sb_inprogress), and for ext4
@@ -197,6 +167,9 @@ static int never_held(const char *device, const char *type, bool *ret,
 static int keep(const char *device, const char *type, int cancel_fd,
 		struct error *err)
 {
+	const struct branch_check check = {
+		.device = device, .type = type, .cancel_fd = cancel_fd};
+	struct branch_found found;
 	bool unused = false;
 	int r = never_held(device, type, &unused, err);
 
@@ -204,8 +177,16 @@ static int keep(const char *device, const char *type, int cancel_fd,
 		return r;
 	if (strcmp(type, "xfs") == 0)
 		return unused;
-	r = branch_fs_check(device, type, cancel_fd, err);
-	return r == -EUCLEAN && unused ? 1 : r;
+	r = branch_check_mend(&check, &found, err);
+	if (r < 0 || found.verdict != BRANCH_DAMAGED)
+		return r;
+	if (unused)
+		return 1;
+	return error_set(err, EUCLEAN,
+			 "its own file system is there, but damaged (%s); "
+			 "attach the extent alone (`trib attach --force`) and "
+			 "run `e2fsck -f` on the device",
+			 found.what);
 }
 
 int branch_fs_make(const char *device, const char *type, const char *uuid,
@@ -271,12 +252,8 @@ int branch_fs_grow(const char *device, const char *type, const char *target,
 	const char *const xfs[] = {"xfs_growfs", "-d", target, NULL};
 	const char *const *argv = strcmp(type, "xfs") == 0 ? xfs : ext4;
 	char text[256];
-	int code = 0, r = 0;
+	int code = 0, r = run(argv, cancel_fd, &code, text, sizeof(text), err);
 
-	if (!target) /* resize2fs(8) insists on it */
-		r = check_ext4(device, true, cancel_fd, err);
-	if (r == 0)
-		r = run(argv, cancel_fd, &code, text, sizeof(text), err);
 	if (r < 0 || code == 0)
 		return r;
 	return error_set(err, EIO, "%s of '%s' failed: %s", argv[0], device,

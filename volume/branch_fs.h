@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file system of one split: probe, make, check, mount. The flow decides
+ * The file system of one split: probe, make, mount, grow. The flow decides
  * from the record whether a device is to be formatted; whether it may be is
  * decided here, by what is on it: what libblkid knows is never overwritten.
  */
@@ -48,13 +48,6 @@ int branch_fs_make(const char *device, const char *type, const char *uuid,
 		   bool zeroed, int cancel_fd, struct error *err);
 
 /*
- * Make it fit to be mounted after a crash: replays a journal, repairs what is
- * safe to. -EUCLEAN: it needs a person, the text says which command to run.
- */
-int branch_fs_check(const char *device, const char *type, int cancel_fd,
-		    struct error *err);
-
-/*
  * Mount @device at the directory @target, which is made if missing.
  *
  * @options  NULL: none
@@ -76,7 +69,8 @@ bool branch_fs_grows_mounted(const char *type);
  * 0.
  *
  * @target  where it is mounted for writing, its users go on meanwhile; NULL:
- *          it is ext4, not mounted, and checked whole first
+ *          it is ext4, not mounted, and was just checked whole, on which
+ *          resize2fs(8) insists
  */
 int branch_fs_grow(const char *device, const char *type, const char *target,
 		   int cancel_fd, struct error *err);

@@ -14,9 +14,9 @@ volume_store := $(volume_stores) volume/lead.c volume/node_keep.c volume/node_ob
   volume/node_record.c volume/node_report.c volume/nodes.c volume/watch.c
 
 $(eval $(call library,volume,\
-  volume/branch_fs.c volume/context.c volume/cut.c volume/export_stats.c volume/extent_copies.c volume/extent_cut.c \
+  volume/branch_check.c volume/branch_fs.c volume/context.c volume/cut.c volume/export_stats.c volume/extent_copies.c volume/extent_cut.c \
   volume/extents.c \
-  volume/flow_attach.c volume/flow_create.c volume/flow_delete.c \
+  volume/flow_attach.c volume/flow_check.c volume/flow_create.c volume/flow_delete.c \
   volume/iscsi_route.c \
   volume/flow_detach.c volume/flow_resize.c volume/json_scan.c \
   $(volume_store) volume/label.c volume/local.c \
@@ -29,7 +29,7 @@ $(eval $(call library,volume,\
   volume/flow_revert.c volume/source.c volume/limits.c \
   volume/attach_claim.c \
   volume/flow_publish.c volume/mount_options.c volume/split_attach.c \
-  volume/split_batch.c volume/split_export.c volume/node_answer.c volume/node_client.c \
+  volume/split_batch.c volume/split_check.c volume/split_export.c volume/node_answer.c volume/node_client.c \
   volume/node_client_copies.c volume/node_client_extents.c volume/note.c \
   volume/observe.c \
   volume/orphans.c volume/parallel.c volume/placement.c volume/planner.c \
@@ -64,9 +64,9 @@ $(eval $(call unit_test,volume/placement_test,volume))
 $(eval $(call test_helper,volume/volume_call_main,volume))
 SYSTEM_TESTS += tests/system/volume.sh tests/system/volume_publish.sh tests/system/kube_store.sh tests/system/snapshot.sh \
   tests/system/volume_grow.sh tests/system/volume_extend.sh \
-  tests/system/volume_records.sh
+  tests/system/volume_records.sh tests/system/volume_check.sh
 LONG_TESTS += tests/system/volume.sh tests/system/volume_publish.sh \
-  tests/system/volume_grow.sh tests/system/volume_extend.sh
+  tests/system/volume_grow.sh tests/system/volume_extend.sh tests/system/volume_check.sh
 $(eval $(call fuzzer,volume/kube_object_fuzz,$(volume_stores) \
   volume/json_scan.c volume/label.c volume/parallel.c \
   base/clock.c base/error.c base/file.c base/ident.c base/log.c \

@@ -387,6 +387,13 @@ int volume_extent_attach(struct volume_context *ctx,
 			    &w.client, &w.extent, err);
 	if (r < 0)
 		return r;
+	if (w.extent.snapshot && !request->read_only) {
+		node_extent_done(&w.extent);
+		return error_set(err, EROFS,
+				 "extent '%s' on node '%s' is a snapshot: "
+				 "attach it with --read-only",
+				 request->name, request->node);
+	}
 	attachment_grant(ctx, w.id, w.grant);
 	memcpy(w.over, w.extent.grant, sizeof(w.over));
 	r = find_attached(&w, ret, err);

@@ -16,6 +16,7 @@
 #include "volume/local_union.h"
 #include "volume/mounts.h"
 #include "volume/split.h"
+#include "volume/split_check.h"
 #include "volume/union_process.h"
 
 /* ---- the work ---- */
@@ -155,8 +156,10 @@ static int mark_attached(struct attach *at, struct error *err)
 	if (r < 0)
 		return r;
 	a->state = ATTACHMENT_ATTACHED;
-	if (at->n_splits == volume_record_made(at->op.record))
+	if (at->n_splits == volume_record_made(at->op.record)) {
 		volume_record_granted(at->op.record);
+		split_check_sound(at->op.record);
+	}
 	a->since_s = clock_wall_s();
 	r = operation_save(&at->op, err);
 	if (r == 0)

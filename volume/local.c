@@ -17,6 +17,7 @@
 #include "base/mount_space.h"
 #include "initiator/initiator.h"
 #include "volume/mounts.h"
+#include "volume/split_check.h"
 #include "volume/union_process.h"
 
 #define MOUNT_POINT_FILE "mount-point"
@@ -308,6 +309,7 @@ int local_remove(struct operation *op, bool lazy, struct error *err)
 	char mount_point[PATH_MAX];
 	int r = 0;
 
+	split_check_note_failed(op);
 	if (local_mount_point_load(op->ctx, op->name, mount_point) == 0)
 		r = union_remove(op, mount_point, lazy, err);
 	if (r == 0)

@@ -57,7 +57,8 @@ struct split_attach {
 	bool read_only;
 	/* Others read at this epoch: they are let in too, as they were. */
 	bool joins;
-	bool linear; /* only the device */
+	bool linear; /* only the device, of one that a guest mounts checked */
+	bool device_only; /* whatever its layout, and as it is */
 };
 
 /*

@@ -11,6 +11,7 @@
 #include "volume/local.h"
 #include "volume/mounts.h"
 #include "volume/split.h"
+#include "volume/split_check.h"
 
 struct work {
 	struct operation *op;
@@ -230,8 +231,13 @@ static int save_state(struct work *w, enum split_state state, struct error *err)
 
 static int branch_mount(struct work *w, bool read_only, struct error *err)
 {
-	return branch_fs_mount(w->device.device, w->op->record->spec.fs_type,
-			       w->branch, read_only, w->how->options, err);
+	int r = branch_fs_mount(w->device.device, w->op->record->spec.fs_type,
+				w->branch, read_only, w->how->options, err);
+
+	return r < 0 && w->split->state == SPLIT_READY
+		       ? split_check_unmountable(w->op, w->split,
+						 w->device.device, r, err)
+		       : r;
 }
 
 static bool is_own(const struct work *w, const struct branch_probe *probe)
@@ -295,13 +301,19 @@ static int verify(struct work *w, struct error *err)
 
 	if (r < 0)
 		return r;
+	if (!probe.found)
+		return split_check_refuse(
+			w->op, w->split,
+			&(struct branch_found){
+				.verdict = BRANCH_DAMAGED,
+				.what = "it has no superblock any more"},
+			err);
 	if (!is_own(w, &probe))
 		return error_set(err, EUCLEAN,
 				 "extent '%s' on node '%s' should hold %s %s "
 				 "but holds %s %s; it was not touched",
 				 w->split->extent, w->split->node,
-				 spec->fs_type, w->split->fs_uuid,
-				 probe.found ? probe.type : "nothing",
+				 spec->fs_type, w->split->fs_uuid, probe.type,
 				 probe.uuid);
 	return 0;
 }
@@ -312,6 +324,7 @@ static int make_writable(struct work *w, struct error *err)
 	const struct volume_split *split = w->split;
 	const char *fs_type = w->op->record->spec.fs_type;
 	size_t n = w->op->record->n_splits;
+	bool grow;
 	int r;
 
 	if (split->state != SPLIT_READY) {
@@ -320,15 +333,17 @@ static int make_writable(struct work *w, struct error *err)
 				   split->index + 1, n, split->node);
 		return r < 0 ? r : format(w, err);
 	}
-	r = operation_step(w->op, err, "mount",
-			   "checking and mounting split %u of %zu",
-			   split->index + 1, n);
+	r = operation_step(
+		w->op, err, "mount", "checking%s and mounting split %u of %zu",
+		split->suspect ? " all of" : "", split->index + 1, n);
 	if (r == 0)
 		r = verify(w, err);
+	grow = split->fs_behind && !branch_fs_grows_mounted(fs_type);
+	/* resize2fs(8) wants to see it checked whole, too. */
 	if (r == 0)
-		r = branch_fs_check(w->device.device, fs_type,
-				    w->op->ctx->cancel_fd, err);
-	if (r == 0 && split->fs_behind && !branch_fs_grows_mounted(fs_type))
+		r = split_check(w->op, w->split, grow || split->suspect,
+				w->device.device, w->branch, err);
+	if (r == 0 && grow)
 		r = split_grow_fs(w->op, w->split, w->device.device, NULL, err);
 	return r < 0 ? r : branch_mount(w, false, err);
 }
@@ -401,7 +416,21 @@ static int make_readable(struct work *w, struct error *err)
 	return r;
 }
 
-/* -EROFS: it has a journal to be replayed. */
+/* -EROFS: it has to be checked. Where others read it was, by the first. */
+static int check_readable(struct work *w, struct error *err)
+{
+	bool due = w->split->suspect;
+	int r = 0;
+
+	if (w->how->joins)
+		return 0;
+	if (!due)
+		r = branch_check_due(w->device.device,
+				     w->op->record->spec.fs_type, &due, err);
+	return r == 0 && due ? -EROFS : r;
+}
+
+/* -EROFS: it has to be checked, or has a journal to be replayed. */
 static int mount_for_reading(struct work *w, struct error *err)
 {
 	bool mounted = false;
@@ -415,6 +444,8 @@ static int mount_for_reading(struct work *w, struct error *err)
 			   w->split->index + 1, w->op->record->n_splits);
 	if (r == 0)
 		r = verify(w, err);
+	if (r == 0)
+		r = check_readable(w, err);
 	return r < 0 ? r : branch_mount(w, true, err);
 }
 
@@ -436,39 +467,72 @@ static int attach_reader(struct work *w, struct error *err)
 
 /* ---- the whole ---- */
 
-/*
- * What a guest will mount. A device that was here before may be in use by it,
- * and is not looked at.
- */
-static int prepare_direct(struct work *w, bool fresh, struct error *err)
+/* What a guest will mount, and writes to. */
+static int prepare_direct(struct work *w, struct error *err)
 {
-	const struct volume_split *split = w->split;
+	const bool whole = w->split->suspect;
 	int r;
 
-	if (split->state != SPLIT_READY) {
+	if (w->split->state != SPLIT_READY) {
 		r = operation_step(w->op, err, "format",
 				   "formatting the device of volume %s",
 				   w->op->name);
 		return r < 0 ? r : format_device(w, err);
 	}
-	if (!fresh)
-		return 0;
-	r = verify(w, err);
-	if (r == 0 && !w->how->read_only)
-		r = branch_fs_check(w->device.device,
-				    w->op->record->spec.fs_type,
-				    w->op->ctx->cancel_fd, err);
-	return r;
+	r = operation_step(w->op, err, "check",
+			   "checking%s the device of volume %s",
+			   whole ? " all of" : "", w->op->name);
+	if (r == 0)
+		r = verify(w, err);
+	if (r == 0)
+		r = split_check_note(w->op, w->split, true, NULL, err);
+	return r < 0 ? r
+		     : split_check(w->op, w->split, whole, w->device.device,
+				   w->branch, err);
+}
+
+/* A guest that only reads can replay no journal: whether it has to shows. */
+static int prepare_direct_reader(struct work *w, struct error *err)
+{
+	int r = 0;
+
+	if (w->split->state != SPLIT_READY) {
+		r = initiator_detach(w->dir, w->split->extent, err);
+		if (r == 0)
+			r = attach_device(w, false, err);
+		if (r == 0)
+			r = prepare_direct(w, err);
+		if (r == 0)
+			r = save_state(w, SPLIT_READY, err);
+		if (r == 0)
+			r = initiator_detach(w->dir, w->split->extent, err);
+	}
+	if (r == 0)
+		r = attach_reader(w, err);
+	return r < 0 ? r : mounts_remove(w->branch, false, err);
+}
+
+/*
+ * May a guest be using it already? Then it is not looked at. Until it was
+ * looked at it is suspect.
+ */
+static bool may_be_used(const struct work *w)
+{
+	struct initiator_device before;
+
+	return w->split->state == SPLIT_READY && !w->split->suspect &&
+	       initiator_get(w->dir, w->split->extent, &before, NULL) == 0;
 }
 
 static int attach_linear(struct work *w, struct error *err)
 {
-	struct initiator_device before;
-	bool fresh = initiator_get(w->dir, w->split->extent, &before, NULL) < 0;
+	bool looks = volume_spec_direct(&w->op->record->spec) &&
+		     !may_be_used(w);
 	int r = attach_device(w, w->how->read_only, err);
 
-	if (r == 0 && volume_spec_direct(&w->op->record->spec))
-		r = prepare_direct(w, fresh, err);
+	if (r == 0 && looks)
+		r = w->how->read_only ? prepare_direct_reader(w, err)
+				      : prepare_direct(w, err);
 	/* Somebody may write to it from here on. */
 	if (r == 0 && w->split->state != SPLIT_READY)
 		r = save_state(w, SPLIT_READY, err);
@@ -501,6 +565,8 @@ static int attach(struct work *w, struct error *err)
 			n, w->local ? w->extent.path : w->node.data_address);
 	if (r < 0)
 		return r;
+	if (w->how->device_only)
+		return attach_device(w, w->how->read_only, err);
 	if (w->how->linear)
 		return attach_linear(w, err);
 	return w->how->read_only ? attach_reader(w, err)

@@ -335,7 +335,7 @@ struct volume_attach_request {
  * nothing is done. -EBUSY: attached on another node (the text names it) or
  * at another mount point here, or the mount point is in use. -EUCLEAN: a
  * blank extent holds data, or a file system is not the one in the record;
- * nothing was changed on it.
+ * nothing was changed on it. Or one needs a person: volume/split_check.h.
  *
  * Published to another node and not to this one: -EBUSY, as attached there.
  */

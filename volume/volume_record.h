@@ -38,6 +38,9 @@
 #define VOLUME_GRANTS_MAX      16
 #define VOLUME_GRANT_SIZE      128 /* bytes with NUL; proto/blockd.proto */
 
+/* A condition: False while a file system of it needs a person. */
+#define VOLUME_CONDITION_SOUND "FileSystemsSound"
+
 #define VOLUME_EPOCH_MAX    (UINT64_C(1) << 62)  /* what JSON readers take */
 #define VOLUME_CAPACITY_MIN (UINT64_C(64) << 20) /* bytes, one extent */
 #define VOLUME_CAPACITY_MAX (UINT64_C(1) << 60)  /* bytes, 1 EiB */
@@ -86,6 +89,11 @@ struct volume_split {
 	enum split_state state;
 	/* The file system may be smaller than the extent; only when READY. */
 	bool fs_behind;
+	/*
+	 * The file system gave up, or could not be mounted, or was found
+	 * damaged: all of it is looked at before it is used. Only when READY.
+	 */
+	bool suspect;
 	char fs_uuid[UUID_TEXT_SIZE]; /* fixed at create */
 	/* What its content begins with, on the same node; "": zeroes. */
 	char source[RECORD_NAME_SIZE];

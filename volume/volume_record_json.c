@@ -75,6 +75,9 @@ static struct json_object *encode_splits(const struct volume_record *record)
 		if (s->fs_behind)
 			json_add(object, "fsBehind",
 				 json_object_new_boolean(true));
+		if (s->suspect)
+			json_add(object, "fsSuspect",
+				 json_object_new_boolean(true));
 		json_add_text(object, "source", s->source);
 		json_add_text(object, "sourceID", s->source_id);
 		if (s->source[0])
@@ -188,6 +191,7 @@ static void scan_split(struct json_scan *scan, struct json_object *object,
 	split->state = split_state_scan(scan, object, "state");
 	record_scan_uuid(scan, object, "fsUUID", split->fs_uuid, true);
 	split->fs_behind = json_scan_flag(scan, object, "fsBehind");
+	split->suspect = json_scan_flag(scan, object, "fsSuspect");
 	scan_split_source(scan, object, split);
 	if (split->fs_behind &&
 	    (split->source[0] ? split->source_state : split->state) !=

@@ -64,6 +64,7 @@ static struct volume_record *sample(void)
 	strcpy(record->splits[0].extent_id, UUID_B);
 	record->splits[1].state = SPLIT_READY;
 	record->splits[1].fs_behind = true;
+	record->splits[1].suspect = true;
 	strcpy(record->splits[1].extent_id, UUID_A);
 	assert_int_equal(volume_record_attach(record, "n1", &a, NULL), 0);
 	a->epoch = 5;
@@ -102,6 +103,8 @@ static void a_record_survives_the_round_trip(void **state)
 	assert_int_equal(copy->splits[1].grow_to, 0);
 	assert_false(copy->splits[0].fs_behind);
 	assert_true(copy->splits[1].fs_behind);
+	assert_false(copy->splits[0].suspect);
+	assert_true(copy->splits[1].suspect);
 	assert_int_equal(volume_record_target(copy), 224 * MIB);
 	assert_true(volume_record_fs_behind(copy));
 	assert_string_equal(copy->attachments[0].mount_point, "/mnt/my data");

@@ -3,8 +3,17 @@
 # The Node service of the CSI driver on three hosts: growing, what dies under it,
 # devices, readers, mount flags, groups, guests.
 . "$(dirname "$0")/../lib.sh"
+# A check that does not end while $TEST_DIR/hold is there; the drivers find it.
+mkdir -p "$TEST_DIR/tools"
+cat >"$TEST_DIR/tools/e2fsck" <<E
+#!/bin/bash
+while [ -e "$TEST_DIR/hold" ]; do echo "\$*" >>"$TEST_DIR/held"; sleep 0.1; done
+exec $(type -P e2fsck) "\$@"
+E
+chmod +x "$TEST_DIR/tools/e2fsck"
+PATH=$TEST_DIR/tools:$PATH
 . "$TOP/tests/csi_lib.sh"
-need mkfs.xfs xfs_growfs setpriv unshare basenc python3 blkid
+need debugfs tune2fs mkfs.xfs xfs_growfs setpriv unshare basenc python3 blkid
 
 expand() { # HOST ID PATH FIELD...
 	csi "$1" Node/NodeExpandVolume "volume_id=$2" "volume_path=$3" "${@:4}"
@@ -49,6 +58,66 @@ test_a_published_volume_grows_under_a_writer() {
 	fails 1 "FAILED_PRECONDITION: the volume is staged here for reading" \
 		expand 1 "$id" "$(staging 1 grow)"
 	unstage 1 grow "$id"
+	delete 1 "$id"
+	nothing_left
+}
+
+test_a_damaged_volume_is_not_staged_and_says_what_to_run() {
+	local id file
+	cap 1
+	volume hurt
+	id=$(create 1 hurt 200)
+	stage 1 hurt "$id"
+	publish 1 hurt "$id" a
+	mkdir -p "$(target 1 a)/d/e"
+	unpublish 1 "$id" a
+	unstage 1 hurt "$id"
+	file=$(ls "$C"/host?/pool/extents/hurt-0.data)
+	debugfs -w -R "clri /data/d" "$file" 2>/dev/null
+	tune2fs -E force_fsck "$file" >/dev/null
+	for _ in 1 2; do
+		fails 1 "FAILED_PRECONDITION: attach volume 'hurt': the file system of split 0 needs a person: run \`e2fsck -f " \
+			stage 1 hurt "$id"
+		same "$(findmnt -rno TARGET | grep "$C/.*hurt")" ""
+		same "$(losetup -nl -O BACK-FILE | grep "$C/")" ""
+	done
+	csi 3 Controller/ListVolumes | grep -q "abnormal=1.*split 0 on node .* is damaged"
+	on 1 bash -c "e2fsck -fy \"\$(trib attach --force $(basename "${file%/pool/*}")/hurt-0)\"" >/dev/null 2>&1 || same $? 1
+	on 1 trib detach "$(basename "${file%/pool/*}")/hurt-0" --quiet
+	stage 1 hurt "$id"
+	same "$(csi 3 Controller/ListVolumes | grep "is damaged")" ""
+	unstage 1 hurt "$id"
+	delete 1 "$id"
+	nothing_left
+}
+
+# Who asked is gone by its deadline; the check goes on, and is what the next
+# call finds done.
+test_a_check_outlives_the_call_that_began_it() {
+	local id file pid
+	cap 1
+	volume slow
+	id=$(create 1 slow 200)
+	stage 1 slow "$id"
+	unstage 1 slow "$id"
+	file=$(ls "$C"/host?/pool/extents/slow-0.data)
+	tune2fs -E force_fsck "$file" >/dev/null
+	touch "$TEST_DIR/hold"
+	at_exit rm -f "$TEST_DIR/hold"
+	cpublish 1 "$id"
+	(EXEC=exec node_stage 1 slow "$id") >/dev/null 2>&1 &
+	pid=$!
+	eventually 30 test -s "$TEST_DIR/held"
+	kill -KILL $pid
+	wait $pid || true
+	fails 1 ABORTED node_stage 1 slow "$id"
+	fails 1 ABORTED node_stage 1 slow "$id"
+	same "$(sort -u "$TEST_DIR/held" | wc -l)" 1
+	same "$(pgrep -cf "$TEST_DIR/tools/e2fsck -p")" 1
+	rm "$TEST_DIR/hold"
+	eventually 30 node_stage 1 slow "$id"
+	same "$(dumpe2fs -h "$file" 2>/dev/null | sed -n 's/^Filesystem state: *//p')" clean
+	unstage 1 slow "$id"
 	delete 1 "$id"
 	nothing_left
 }
