@@ -1,7 +1,7 @@
 # Tests in a virtual machine with a kernel that has what this one may lack.
 VM_TESTS += tests/vm/selftest.sh tests/vm/nbd.sh tests/vm/initiator.sh tests/vm/iscsi.sh \
             tests/vm/nfs.sh tests/vm/power.sh tests/vm/power_raw.sh tests/vm/raw_disk.sh \
-            tests/vm/union.sh tests/vm/union_limits.sh
+            tests/vm/union.sh tests/vm/union_limits.sh tests/vm/union_folding.sh
 SYSTEM_TESTS += tests/system/lint.sh tests/system/fuzz.sh tests/system/testing.sh
 
 # What every test script becomes first (tests/lib.sh).
@@ -33,6 +33,7 @@ $(eval $(call library,union_model,tests/union/actor.c tests/union/draining.c tes
   tests/union/tree_describe.c tests/union/tree_populate.c union/attrs.c union/policy.c,,base))
 $(eval $(call test_helper,tests/union/model_main,union_model))
 $(eval $(call test_helper,tests/union/kill_at,base))
+$(eval $(call test_helper,tests/union/folding_fs,,fuse3))
 SYSTEM_TESTS += tests/system/union_model.sh tests/system/union_once.sh tests/system/union_programs.sh \
   tests/system/union_hurt.sh tests/system/union_postgres.sh
 LONG_TESTS += tests/system/union_model.sh

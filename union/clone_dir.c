@@ -16,6 +16,7 @@
 #include "union/branch_health.h"
 #include "union/dir_fd.h"
 #include "union/dir_turn.h"
+#include "union/folding.h"
 #include "union/inode_number.h"
 #include "union/mounted.h"
 #include "union/names.h"
@@ -23,8 +24,7 @@
 #include "union/quietly.h"
 #include "union/service.h"
 
-#define WORK_PREFIX   "clone-"
-#define TEMPORARY_MAX (sizeof(WORK_PREFIX) + 20)
+#define TEMPORARY_MAX (sizeof(CLONE_DIR_WORK_PREFIX) + 20)
 #define OPEN_STEP     (O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
 static _Atomic uint64_t clone_serial;
@@ -165,7 +165,7 @@ static int put_in_place(struct unionfs *fs, const struct branch *to, int work,
 static int make_temporary(int work, char ret[TEMPORARY_MAX])
 {
 	do {
-		(void)snprintf(ret, TEMPORARY_MAX, WORK_PREFIX "%llu",
+		(void)snprintf(ret, TEMPORARY_MAX, CLONE_DIR_WORK_PREFIX "%llu",
 			       (unsigned long long)clone_serial++); /* fits */
 		if (mkdirat(work, ret, 0700) == 0)
 			return 0;
@@ -303,6 +303,8 @@ static int step(struct unionfs *fs, const struct branch *from, int *from_fd,
 	struct handle known;
 	int r = from_next < 0 ? from_next : handle_get(from_next, "", &known);
 
+	if (r == 0 && folding_check_dir(to, *to_fd) < 0)
+		return -EOPNOTSUPP;
 	if (r == -EXDEV || missing == EXDEV)
 		r = -EBUSY; /* something is mounted there */
 	else if (r == 0 && missing && missing != ENOENT && missing != ENOTDIR)
@@ -472,5 +474,5 @@ int clone_dir(struct unionfs *fs, struct node *node, unsigned branch,
 
 void clone_dir_sweep(const struct branch *branch)
 {
-	branch_work_sweep(branch, WORK_PREFIX);
+	branch_work_sweep(branch, CLONE_DIR_WORK_PREFIX);
 }

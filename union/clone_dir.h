@@ -10,6 +10,9 @@
 
 #include "union/unionfs.h"
 
+/* How names begin that clone_dir_sweep() removes. */
+#define CLONE_DIR_WORK_PREFIX "clone-"
+
 /*
  * The descriptor of @node on @branch, cloned when it is not there. Held as
  * by dir_fd_get(). -ENOSPC and the like from the branch, -EROFS when it is

@@ -218,7 +218,7 @@ static struct dir_fd *use_cached(struct copy *copy)
 	return dir;
 }
 
-int dir_fd_get(struct copy *copy, int mount_fd, struct dir_fd **ret)
+int dir_fd_get(struct copy *copy, int mount_fd, int access, struct dir_fd **ret)
 {
 	struct dir_fd *dir, *fresh, *old;
 	struct handle handle;
@@ -232,7 +232,7 @@ int dir_fd_get(struct copy *copy, int mount_fd, struct dir_fd **ret)
 		return 0;
 	}
 	handle = copy_handle(copy);
-	fd = handle_open(mount_fd, &handle, O_PATH | O_DIRECTORY);
+	fd = handle_open(mount_fd, &handle, access | O_DIRECTORY);
 	if (fd < 0)
 		return fd;
 	fresh = calloc(1, sizeof(*fresh));
@@ -296,7 +296,8 @@ static bool is_alone(const struct dir_fd *dir, unsigned *ret_gets)
 	return alone;
 }
 
-int dir_fd_stat(struct copy *copy, int mount_fd, bool keeps, struct stat *ret)
+int dir_fd_stat(struct copy *copy, int mount_fd, int access, bool keeps,
+		struct stat *ret)
 {
 	auto_dir_fd struct dir_fd *dir = NULL;
 	bool known = false, alone;
@@ -312,7 +313,7 @@ int dir_fd_stat(struct copy *copy, int mount_fd, bool keeps, struct stat *ret)
 	}
 	if (known)
 		return 0;
-	r = dir_fd_get(copy, mount_fd, &dir);
+	r = dir_fd_get(copy, mount_fd, access, &dir);
 	if (r < 0)
 		return r;
 	since = now(copy->branch);

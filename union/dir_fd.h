@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Descriptors (O_PATH) of the directories used lately, so that a request in
+ * Descriptors of the directories used lately, so that a request in
  * a directory does not open it anew. The least recently used are closed.
  *
  * With each its attributes, so that those of a directory with many copies,
@@ -35,8 +35,11 @@ struct dir_fd {
 /*
  * The directory @copy, on the mount of @mount_fd. 0 and @ret, which is held
  * until dir_fd_put(); -ESTALE when it is no more; -EMFILE and the like.
+ *
+ * @access  O_PATH, or O_RDONLY; the same for all on a branch
  */
-int dir_fd_get(struct copy *copy, int mount_fd, struct dir_fd **ret);
+int dir_fd_get(struct copy *copy, int mount_fd, int access,
+	       struct dir_fd **ret);
 void dir_fd_put(struct dir_fd *dir); /* NULL is fine */
 
 /*
@@ -45,7 +48,8 @@ void dir_fd_put(struct dir_fd *dir); /* NULL is fine */
  *
  * @keeps  nobody but us changes it
  */
-int dir_fd_stat(struct copy *copy, int mount_fd, bool keeps, struct stat *ret);
+int dir_fd_stat(struct copy *copy, int mount_fd, int access, bool keeps,
+		struct stat *ret);
 
 /* Directories are changed or read by others than who has their dir_fd. */
 void dir_fd_changes_begin(void);

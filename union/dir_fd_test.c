@@ -70,7 +70,7 @@ static bool is_true(bool keeps)
 {
 	struct stat st, real;
 
-	assert_int_equal(dir_fd_stat(&copy, mount_fd, keeps, &st), 0);
+	assert_int_equal(dir_fd_stat(&copy, mount_fd, O_PATH, keeps, &st), 0);
 	assert_int_equal(fstat(mount_fd, &real), 0);
 	assert_int_equal(st.st_ino, real.st_ino);
 	return st.st_mode == real.st_mode;
@@ -85,7 +85,7 @@ static void attributes_are_kept_until_somebody_has_the_descriptor(void **state)
 	assert_true(is_true(true));
 	change(); /* untold: it is seen that they are kept */
 	assert_false(is_true(true));
-	assert_int_equal(dir_fd_get(&copy, mount_fd, &dir), 0);
+	assert_int_equal(dir_fd_get(&copy, mount_fd, O_PATH, &dir), 0);
 	assert_true(is_true(true));
 	change();
 	assert_true(is_true(true)); /* the other still has it */

@@ -16,6 +16,7 @@
 #include "union/atime.h"
 #include "union/branch_lock.h"
 #include "union/clone_dir.h"
+#include "union/folding.h"
 #include "union/intent.h"
 #include "union/mount_strict.h"
 #include "union/relocate.h"
@@ -86,6 +87,10 @@ static int open_new(struct unionfs *fs, const char *mountpoint,
 	}
 	if (r == 0)
 		r = check_branch(mountpoint, *ret, err);
+	if (r == 0)
+		r = folding_check(*ret, err);
+	if (r == 0)
+		folding_look(*ret);
 	if (r == 0) {
 		r = mount_strict_look(fs, *ret);
 		if (r < 0)

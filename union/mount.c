@@ -19,6 +19,7 @@
 #include "union/clone_dir.h"
 #include "union/control.h"
 #include "union/drain.h"
+#include "union/folding.h"
 #include "union/full.h"
 #include "union/heal.h"
 #include "union/intent.h"
@@ -167,7 +168,14 @@ static int add_named(struct mounted *m, const struct union_options *options,
 	}
 	remounted_hold(&m->fs);
 	r = branch_lock(present, count, err);
-	return r < 0 ? r : check_absent(absent, present, count, err);
+	if (r == 0)
+		r = check_absent(absent, present, count, err);
+	for (i = 0; i < count && r == 0; i++) {
+		r = folding_check(present[i], err);
+		if (r == 0)
+			folding_look(present[i]);
+	}
+	return r;
 }
 
 static int add_listed(struct mounted *m, const struct union_options *options,

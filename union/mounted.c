@@ -15,36 +15,20 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "union/proc_path.h"
+#include "union/named.h"
 
-#define TABLE     "/proc/self/mountinfo"
-#define NAMED_MAX 64u
+#define TABLE "/proc/self/mountinfo"
 
-/* Each is named once in the log, as far as there is room to remember. */
 static void name_subvolume(int dirfd, const char *name,
 			   const struct handle *handle)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static struct handle named[NAMED_MAX];
-	static unsigned count;
-	char link[PROC_PATH_MAX], path[PATH_MAX];
-	bool known = false;
-	ssize_t n;
-	unsigned i;
+	static struct named named = {.lock = PTHREAD_MUTEX_INITIALIZER};
+	char path[PATH_MAX];
 
-	pthread_mutex_lock(&lock);
-	for (i = 0; i < NAMED_MAX && !known; i++)
-		known = handle_equal(&named[i], handle);
-	if (!known)
-		named[count++ % NAMED_MAX] = *handle;
-	pthread_mutex_unlock(&lock);
-	if (known)
-		return;
-	n = readlink(proc_path(link, dirfd, ""), path, sizeof(path) - 1);
-	path[n > 0 ? n : 0] = '\0';
-	log_warning("subvolume '%s/%s' is no part of the union: list it as a "
-		    "branch of its own",
-		    path, name);
+	if (!named_before(&named, handle))
+		log_warning("subvolume '%s/%s' is no part of the union: list "
+			    "it as a branch of its own",
+			    named_path(dirfd, path), name);
 }
 
 int mounted_handle_get(const struct branch *branch, int dirfd, const char *name,

@@ -18,6 +18,7 @@
 #include "union/branch_lock.h"
 #include "union/branch_probe.h"
 #include "union/dying.h"
+#include "union/folding.h"
 #include "union/intent.h"
 #include "union/keep.h"
 #include "union/lifeline.h"
@@ -220,6 +221,8 @@ static int restore_branch(struct unionfs *fs, struct state_branch *record,
 	else if (!(flags & BRANCH_GONE) && branch_usable(branch->id) &&
 		 branch_lock_again(branch, branch->root_fd) < 0)
 		branch_fail(branch, EBUSY); /* it was free, and is another's */
+	else if (!(flags & BRANCH_GONE) && branch_usable(branch->id))
+		folding_look(branch);
 	branch->min_free = record->min_free;
 	branch->doubt_record = &record->doubted;
 	if (branch->doubted)

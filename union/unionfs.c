@@ -12,6 +12,7 @@
 #include "union/atime.h"
 #include "union/branch_health.h"
 #include "union/dir_fd.h"
+#include "union/folding.h"
 #include "union/inode_number.h"
 #include "union/names.h"
 #include "union/naming.h"
@@ -50,7 +51,7 @@ static int find_roots(struct unionfs *fs, struct node_found *found,
 
 int unionfs_init(struct unionfs *fs, struct error *err)
 {
-	struct node_found found[BRANCH_MAX];
+	struct node_found found[BRANCH_MAX] = {{0}};
 	struct node *root;
 	struct stat st;
 	bool goes_on = fs->state && state_has_root(fs->state);
@@ -98,17 +99,27 @@ void unionfs_done(struct unionfs *fs)
 	pthread_rwlock_destroy(&fs->tree);
 }
 
+/* Only what is open for reading says whether it folds. */
+static int open_dirs(const struct branch *branch)
+{
+	return branch->never_folds ? O_PATH : O_RDONLY;
+}
+
 int unionfs_dir_fd(struct unionfs *fs, struct copy *copy, struct dir_fd **ret)
 {
 	struct branch *branch = branch_of(fs, copy);
+	auto_dir_fd struct dir_fd *dir = NULL;
 	int r;
 
 	service_meets(branch->id);
 	r = branch_usable(branch->id)
-		    ? branch_report(branch,
-				    dir_fd_get(copy, branch->root_fd, ret))
+		    ? branch_report(branch, dir_fd_get(copy, branch->root_fd,
+						       open_dirs(branch), &dir))
 		    : -EIO;
-
+	if (r == 0)
+		r = folding_check_dir(branch, dir->fd);
+	if (r == 0)
+		*ret = take_ptr(dir);
 	/* It failed meanwhile: what was said of its root does not count. */
 	return r < 0 && !branch_usable(branch->id) ? -EIO : r;
 }
@@ -121,6 +132,7 @@ int unionfs_stat_copy(struct unionfs *fs, struct copy *copy, struct stat *ret)
 	service_meets(branch->id);
 	r = branch_usable(branch->id)
 		    ? branch_report(branch, dir_fd_stat(copy, branch->root_fd,
+							open_dirs(branch),
 							!fs->shared, ret))
 		    : -EIO;
 	return r < 0 && !branch_usable(branch->id) ? -EIO : r;
@@ -141,6 +153,11 @@ static int open_copy(struct unionfs *fs, const struct copy *copy, int flags,
 							&handle, flags))
 		    : -EIO;
 
+	if (r >= 0 && flags & O_DIRECTORY && !(flags & O_PATH) &&
+	    folding_check_dir(branch, r) < 0) {
+		fd_close(r);
+		r = -EOPNOTSUPP;
+	}
 	return r < 0 && !branch_usable(branch->id) ? -EIO : r;
 }
 

@@ -75,7 +75,10 @@ static inline struct branch *branch_of(const struct unionfs *fs,
 	return fs->branches.items[copy->branch];
 }
 
-/* The O_PATH descriptor of a directory's copy: see dir_fd_get(). */
+/*
+ * The descriptor of a directory's copy: see dir_fd_get(). -EOPNOTSUPP: it
+ * folds, see folding.h.
+ */
 int unionfs_dir_fd(struct unionfs *fs, struct copy *copy, struct dir_fd **ret);
 
 /* stat of a directory's copy: see dir_fd_stat(). */
