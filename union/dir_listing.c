@@ -19,13 +19,14 @@ static bool is_dot(const char *name)
 static uint64_t item_number(struct unionfs *fs, const struct dir_item *item)
 {
 	const struct branch *branch = branch_of(fs, item->part->copy);
-	uint64_t number;
+	uint64_t number = inode_number(branch->id, item->ino), kept;
 
 	if ((item->type == DT_DIR || atomic_load(&branch->has_numbers)) &&
 	    !is_dot(item->name) &&
-	    inode_number_read(item->part->fd, item->name, &number) == 0)
-		return number;
-	return inode_number(item->part->copy->branch, item->ino);
+	    inode_number_read(item->part->fd, item->name, &kept) == 0)
+		number = kept;
+	return unionfs_number_at(fs, branch, item->part->fd, item->name,
+				 number);
 }
 
 static int add_plain(struct dir_listing *list, const struct dir_item *item)
@@ -35,7 +36,7 @@ static int add_plain(struct dir_listing *list, const struct dir_item *item)
 	size_t n, room = list->size - list->used;
 
 	if (strcmp(item->name, ".") == 0)
-		st.st_ino = list->node->ino;
+		st.st_ino = unionfs_number(unionfs_of(list->req), list->node);
 	n = fuse_add_direntry(list->req, list->data + list->used, room,
 			      item->name, &st, item->next);
 	if (n > room)
@@ -55,7 +56,7 @@ static int add_plus(struct dir_listing *list, const struct dir_item *item)
 	    room)
 		return 1;
 	memset(&entry, 0, sizeof(entry));
-	entry.attr.st_ino = list->node->ino;
+	entry.attr.st_ino = unionfs_number(fs, list->node);
 	entry.attr.st_mode = S_IFDIR;
 	if (!is_dot(item->name)) {
 		r = lookup_entry(fs, list->node, item->name,

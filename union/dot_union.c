@@ -22,10 +22,10 @@ bool dot_union_is(const struct node *parent, const char *name)
 	       strcmp(name, BRANCH_CONTROL_FILE) == 0;
 }
 
-void dot_union_stat(struct stat *ret)
+void dot_union_stat(const struct unionfs *fs, struct stat *ret)
 {
 	*ret = (struct stat){
-		.st_ino = DOT_UNION_ID,
+		.st_ino = fs->numbers.narrow ? UINT32_MAX : DOT_UNION_ID,
 		.st_mode = S_IFREG | 0644,
 		.st_nlink = 1,
 	};

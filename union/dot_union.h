@@ -20,7 +20,7 @@
 bool dot_union_is(const struct node *parent, const char *name);
 
 /* Its attributes as the kernel gets them. */
-void dot_union_stat(struct stat *ret);
+void dot_union_stat(const struct unionfs *fs, struct stat *ret);
 
 /*
  * An attribute's value (owned) and length. -ENODATA, -ENOMEM.

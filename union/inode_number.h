@@ -7,6 +7,7 @@
 #ifndef UNION_INODE_NUMBER_H
 #define UNION_INODE_NUMBER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
@@ -22,6 +23,31 @@
  *          since it must share the space with the branch
  */
 uint64_t inode_number(unsigned branch, uint64_t ino);
+
+/* What is shown of it: mergerfs's inodecalc. */
+enum inode_calc {
+	INODE_CALC_OWN,  /* the number above: hybrid-hash, devino-hash */
+	INODE_CALC_PASS, /* the branch's: passthrough */
+	INODE_CALC_PATH, /* of the path, and nothing else: path-hash */
+};
+
+struct inode_shown {
+	enum inode_calc calc;
+	bool narrow; /* 32 bits: for programs that know no others */
+};
+
+/* By the option's value; false: there is no such one. */
+bool inode_shown_parse(const char *value, struct inode_shown *ret);
+
+/*
+ * What is shown of @number, unless it is of a path. Narrow ones: of the first
+ * 128 branches' numbers below 2^24 each has its own; the others are hashes, two
+ * of which can be the same.
+ */
+uint64_t inode_shown(const struct inode_shown *how, uint64_t number);
+
+/* Of @path below the union's root, "a/b", "" for the root. Never 0. */
+uint64_t inode_shown_path(const struct inode_shown *how, const char *path);
 
 /* The branch that gave it. */
 static inline unsigned inode_number_branch(uint64_t number)

@@ -97,6 +97,7 @@ static int intern_file(struct unionfs *fs, int dirfd, const char *name,
 				&node);
 	if (r)
 		return r;
+	unionfs_found_at(fs, node, branch, dirfd, name);
 	unionfs_fill_stat(fs, node, st);
 	fill_entry(fs, node, st, unionfs_attr_timeout(fs, node), ret);
 	return 0;
@@ -141,6 +142,8 @@ static int intern_dir(struct unionfs *fs, int dirfd, const char *name,
 		return r;
 	if (fs->shared)
 		drop_lost_copies(fs, node, found, count);
+	unionfs_found_at(fs, node, fs->branches.items[found->branch], dirfd,
+			 name);
 	r = unionfs_attr(fs, node, st, &timeout);
 	if (r < 0) {
 		node_forget(&fs->nodes, node->id, 1);

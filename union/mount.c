@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -330,6 +331,38 @@ static void wait_for_end(const struct mounted *m, const sigset_t *set)
 	}
 }
 
+/* That of a branch counts where data is passed through to it. */
+static void set_readahead(const char *path, uint64_t kib)
+{
+	auto_close int fd = -1;
+	char file[64], text[32];
+	struct statx st;
+	int n = snprintf(text, sizeof(text), "%llu", (unsigned long long)kib);
+
+	if (statx(AT_FDCWD, path, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, 0,
+		  &st) < 0)
+		return;
+	(void)snprintf(file, sizeof(file), "/sys/class/bdi/%u:%u/read_ahead_kb",
+		       st.stx_dev_major, st.stx_dev_minor); /* fits */
+	fd = open(file, O_WRONLY | O_CLOEXEC);
+	if (fd < 0 || write(fd, text, (size_t)n) < 0)
+		log_warning("'%s': its readahead is as it was: %s: %s", path,
+			    file, strerror(errno));
+}
+
+static void set_readaheads(const struct mounted *m,
+			   const struct union_options *options)
+{
+	unsigned i;
+
+	if (!options->readahead || survive_mountpoint(&m->fs))
+		return;
+	for (i = 0; i < m->fs.branches.count; i++)
+		if (!(m->fs.branches.items[i]->flags & BRANCH_GONE))
+			set_readahead(m->fs.branches.items[i]->path,
+				      options->readahead);
+}
+
 static int serve_mounted(struct mounted *m, unsigned threads, struct error *err)
 {
 	sigset_t set = wait_signals();
@@ -390,6 +423,7 @@ static int mount_union(struct mounted *m, const struct union_options *options,
 			      "mount at '%s' failed; is /dev/fuse there?",
 			      m->mountpoint);
 	} else {
+		set_readaheads(m, options);
 		survive_note_mounted(&m->fs);
 		r = serve_mounted(m, options->threads, err);
 		fuse_session_unmount(m->fs.session);
@@ -430,6 +464,8 @@ int mount_serve(const struct union_options *options, void (*ready)(void *),
 	m->fs.shared = options->shared;
 	m->fs.branch_timeout_ms = (int64_t)options->branch_timeout * 1000;
 	m->fs.lists_quietly = options->lists_quietly;
+	m->fs.numbers = options->numbers;
+	m->fs.hides_capabilities = options->hides_capabilities;
 	m->fs.forgets_nothing = options->forgets_nothing;
 	mount_strict_begin(options->mount_flags);
 	limits_raise();

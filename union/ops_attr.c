@@ -61,7 +61,7 @@ void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 	int fd;
 
 	if (ino == DOT_UNION_ID) {
-		dot_union_stat(&st);
+		dot_union_stat(fs, &st);
 		reply_stat(req, &st, NULL, fs->timeout);
 		return;
 	}

@@ -92,7 +92,7 @@ static int lookup_dot_union(const struct unionfs *fs,
 {
 	memset(ret, 0, sizeof(*ret));
 	ret->ino = DOT_UNION_ID;
-	dot_union_stat(&ret->attr);
+	dot_union_stat(fs, &ret->attr);
 	ret->attr_timeout = ret->entry_timeout = fs->timeout;
 	return 0;
 }

@@ -373,7 +373,9 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 	value = size ? malloc(size) : NULL;
 	if (size && !value) {
 		fuse_reply_err(req, ENOMEM);
-	} else if (is_ours(name)) {
+	} else if (is_ours(name) ||
+		   (fs->hides_capabilities &&
+		    strcmp(name, "security.capability") == 0)) {
 		fuse_reply_err(req, ENODATA);
 	} else {
 		n = get_value(fs, node, name, value, size);

@@ -100,6 +100,8 @@ static int parse_auto(const char *name, const char *value, bool *ret,
 static int set_passthrough(struct union_options *options, const char *value,
 			   struct error *err)
 {
+	if (strcmp(value, "rw") == 0) /* as mergerfs says it */
+		value = "auto";
 	return parse_auto("passthrough", value, &options->passthrough, err);
 }
 
@@ -156,9 +158,11 @@ static int set_threads(struct union_options *options, const char *value,
 		       struct error *err)
 {
 	uint64_t number;
-	int r = parse_number("threads", value, 1, UNION_THREADS_MAX, &number,
-			     err);
+	int r;
 
+	if (strcmp(value, "0") == 0 || strcmp(value, "-1") == 0)
+		return 0; /* as many as we like */
+	r = parse_number("threads", value, 1, UNION_THREADS_MAX, &number, err);
 	if (r == 0)
 		options->threads = (unsigned)number;
 	return r;
@@ -397,6 +401,10 @@ static bool are_same(const struct union_options *a,
 	       a->lists_quietly == b->lists_quietly &&
 	       a->forgets_nothing == b->forgets_nothing &&
 	       a->allow_other == b->allow_other &&
+	       a->numbers.calc == b->numbers.calc &&
+	       a->numbers.narrow == b->numbers.narrow &&
+	       a->readahead == b->readahead &&
+	       a->hides_capabilities == b->hides_capabilities &&
 	       a->passthrough == b->passthrough && a->io_uring == b->io_uring &&
 	       a->shared == b->shared && a->survive == b->survive &&
 	       same_text(a->fsname, b->fsname) &&
@@ -560,7 +568,8 @@ int union_options_parse(int argc, char **argv, struct union_options *ret,
 		return error_set(err, EINVAL,
 				 "branches and mount point are missing: "
 				 "trib-union BRANCH:BRANCH... MOUNTPOINT");
-	if (ret->shared && ret->cache_timeout == TIMEOUT_DEFAULT)
+	if ((ret->shared || ret->numbers.calc == INODE_CALC_PATH) &&
+	    ret->cache_timeout == TIMEOUT_DEFAULT)
 		ret->cache_timeout = 0;
 	/* A server's mount may be dead until it serves: one that goes on must
 	 * not look for what matches a pattern. */

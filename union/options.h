@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "union/branch.h"
 #include "union/branch_spec.h"
+#include "union/inode_number.h"
 #include "union/mount_words.h"
 #include "union/policy_set.h"
 #include "union/settings.h"
@@ -28,6 +29,8 @@ struct union_options {
 	char *control;  /* path of the control socket; NULL: none */
 	char *log_file; /* NULL: nowhere once in the background */
 	struct policy_set policies;
+	struct inode_shown numbers;
+	uint64_t readahead;     /* KiB; 0: as it is */
 	unsigned statfs_ignore; /* flags of branches that have no free space */
 	uint64_t min_free;      /* bytes */
 	uint64_t cache_timeout; /* seconds */
@@ -36,6 +39,7 @@ struct union_options {
 	bool read_only;          /* as the last of ro and rw says */
 	bool lists_quietly;      /* see struct unionfs */
 	bool forgets_nothing;    /* the same */
+	bool hides_capabilities; /* the same */
 	bool allow_other, passthrough, io_uring, shared;
 	bool foreground, help, version;
 	bool survive;        /* see survive.h */

@@ -9,6 +9,8 @@
 
 #define ANY "" /* any value will do */
 
+#define READAHEAD_MAX (1 << 20) /* KiB */
+
 /* One that may have a value or not has two rows. */
 static const struct row {
 	const char *name;   /* with '-' in place of each '_' */
@@ -18,7 +20,8 @@ static const struct row {
 	/* Done here in any case, or of no use with how it is done. */
 	{"cache.negative-entry", ANY, NULL},
 	{"cache.statfs", ANY, NULL},
-	{"cache.files", "off|partial|full|auto-full|per-process",
+	{"cache.open", ANY, NULL},
+	{"cache.files", "off|partial|full|auto-full|per-process|libfuse",
 	 "there is no such mode"},
 	{"cache.files.process-names", ANY, NULL},
 	{"cache.symlinks", "true|false", "true or false"},
@@ -26,7 +29,8 @@ static const struct row {
 	{"dropcacheonclose", "true|false", "true or false"},
 	{"direct-io-allow-mmap", "true|false", "true or false"},
 	{"ignorepponrename", "true|false", "true or false"},
-	{"inodecalc", ANY, NULL},
+	/* The kernel's NFS server opens what its client has just made. */
+	{"nfsopenhack", "off|git|all", "off, git or all"},
 	{"link-exdev", ANY, NULL},
 	{"rename-exdev", ANY, NULL},
 	{"fuse-msg-size", ANY, NULL},
@@ -44,6 +48,19 @@ static const struct row {
 	{"big-writes", NULL, NULL},
 	{"default-permissions", NULL, NULL},
 	{"direct-io", NULL, NULL},
+	{"direct-io", "true|false", "true or false"},
+	{"intr", NULL, NULL},
+	{"large-read", NULL, NULL},
+	{"auto-unmount", NULL, NULL},
+	{"no-auto-cache", NULL, NULL},
+	{"noauto-cache", NULL, NULL},
+	{"negative-timeout", ANY, NULL},
+	{"ac-attr-timeout", ANY, NULL},
+	{"max-read", ANY, NULL},
+	{"max-write", ANY, NULL},
+	{"max-readahead", ANY, NULL},
+	{"max-background", ANY, NULL},
+	{"readdir-ino", NULL, NULL},
 	{"hard-remove", NULL, NULL},
 	{"kernel-cache", NULL, NULL},
 	{"negative-entry", NULL, NULL},
@@ -69,21 +86,24 @@ static const struct row {
 	{"lazy-umount-mountpoint", "false",
 	 "unmount what is there before: 'umount -l'"},
 	{"link-cow", "false", "a hard link stays one when it is written to"},
-	{"nfsopenhack", "off",
-	 "a file made read-only can be written to by who "
-	 "made it"},
 	{"nullrw", "false", "data is read and written"},
 	{"passthrough.max-stack-depth", "1",
 	 "branches are no stacked file systems where data is passed through"},
 	{"posix-acl", "true", "ACLs are always there"},
-	{"readahead", "0",
-	 "it is set at /sys/class/bdi/*/read_ahead_kb of the branches"},
-	{"security-capability", "true", "file capabilities are always there"},
 	{"statfs", "base", "free space is that of all branches"},
 	{"symlinkify", "false", "files stay files"},
 	{"xattr", "passthrough", "extended attributes are always there"},
 	/* With no value. */
 	{"branches", "(none)", "branches are the first word: A:B DIR"},
+	{"srcmounts", "(none)", "branches are the first word: A:B DIR"},
+	{"dirs", "(none)", "branches are the first word: A:B DIR"},
+	{"umask", "(none)", "modes are those of the files: chmod them"},
+	{"uid", "(none)", "owners are those of the files: chown them"},
+	{"gid", "(none)", "owners are those of the files: chown them"},
+	{"allow-root", "(none)",
+	 "all users may (allow_other), or only root (noallow_other)"},
+	{"subtype", "(none)", "it is always fuse.trib-union"},
+	{"modules", "(none)", "there are no modules of libfuse in it"},
 	{"config", "(none)", "options are written out after -o"},
 	{"debug", "(none)", "requests are not traced"},
 	{"log.file", "(none)", "messages go to log=FILE"},
@@ -184,6 +204,56 @@ static int set_never_forget(struct union_options *options, const char *name,
 	return 0;
 }
 
+/* What sleeps is kept by how many there are, not by time: then all is. */
+static int set_remember(struct union_options *options, const char *name,
+			const char *value, struct error *err)
+{
+	char *end = NULL;
+	long seconds = value ? strtol(value, &end, 10) : -1;
+
+	if (strcmp(name, "noforget") == 0 && value)
+		return error_set(err, EINVAL, "option '%s' takes no value",
+				 name);
+	if (strcmp(name, "noforget") != 0 && (!value || !*value || *end))
+		return error_set(err, EINVAL, "option '%s=%s': not seconds",
+				 name, value ? value : "");
+	options->forgets_nothing = seconds != 0;
+	return 0;
+}
+
+static int set_inodecalc(struct union_options *options, const char *name,
+			 const char *value, struct error *err)
+{
+	if (value && inode_shown_parse(value, &options->numbers))
+		return 0;
+	return error_set(err, EINVAL,
+			 "option '%s%s%s' needs a value: passthrough, "
+			 "path-hash, devino-hash, hybrid-hash, or one of the "
+			 "last three with 32",
+			 name, value ? "=" : "", value ? value : "");
+}
+
+static int set_readahead(struct union_options *options, const char *name,
+			 const char *value, struct error *err)
+{
+	options->readahead = value ? strtoul(value, NULL, 10) : 0;
+	if (value && *value && strspn(value, "0123456789") == strlen(value) &&
+	    options->readahead <= READAHEAD_MAX)
+		return 0;
+	return error_set(err, EINVAL, "option '%s=%s': not KiB up to %d", name,
+			 value ? value : "", READAHEAD_MAX);
+}
+
+static int set_capability(struct union_options *options, const char *name,
+			  const char *value, struct error *err)
+{
+	if (!value || !is_one_of(value, "true|false"))
+		return error_set(err, EINVAL, "option '%s=%s': true or false",
+				 name, value ? value : "");
+	options->hides_capabilities = strcmp(value, "false") == 0;
+	return 0;
+}
+
 static int set_move(struct union_options *options, const char *name,
 		    const char *value, struct error *err)
 {
@@ -203,8 +273,14 @@ static const struct {
 	{"cache.entry", lower_timeout},
 	{"attr-timeout", lower_timeout},
 	{"entry-timeout", lower_timeout},
+	{"inodecalc", set_inodecalc},
 	{"moveonenospc", set_move},
 	{"never-forget-nodes", set_never_forget},
+	{"noforget", set_remember},
+	{"remember", set_remember},
+	{"remember-nodes", set_remember},
+	{"readahead", set_readahead},
+	{"security-capability", set_capability},
 	{"passthrough.io", set_passthrough},
 	{"process-thread-count", set_threads},
 	{"read-thread-count", set_threads},
@@ -247,9 +323,10 @@ int options_mergerfs(struct union_options *options, const char *name,
 bool options_of_fstab(const char *name)
 {
 	static const char *const names[] = {
-		"auto",  "noauto",  "nofail",   "_netdev", "defaults",
-		"user",  "nouser",  "users",    "owner",   "noowner",
-		"group", "nogroup", "_rnetdev",
+		"auto",     "noauto",     "nofail",   "_netdev",
+		"defaults", "user",       "nouser",   "users",
+		"owner",    "noowner",    "group",    "nogroup",
+		"_rnetdev", "nobootwait", "bootwait", "optional",
 	};
 	size_t i;
 

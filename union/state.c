@@ -33,7 +33,8 @@
 #define NODES_AT    (UINT64_C(2) << 30)
 #define COPIES_AT   (NODES_AT + STATE_NODE_MAX * sizeof(struct node))
 #define QUIET_AT    (COPIES_AT + STATE_COPY_MAX * sizeof(struct copy))
-#define STATE_SIZE  (QUIET_AT + STATE_COPY_MAX * sizeof(struct quiet_change))
+#define SHOWN_AT    (QUIET_AT + STATE_COPY_MAX * sizeof(struct quiet_change))
+#define STATE_SIZE  (SHOWN_AT + STATE_NODE_MAX * sizeof(uint64_t))
 
 static_assert(sizeof(struct state_header) <= HEADER_SIZE, "it fits its place");
 static_assert(BRANCHES_AT + BRANCH_MAX * sizeof(struct state_branch) <=
@@ -61,6 +62,7 @@ uint32_t state_layout(void)
 		STATE_SIZE,
 		COPIES_AT,
 		QUIET_AT,
+		SHOWN_AT,
 		ONCE_SIZE,
 		BRANCH_MAX,
 		HANDLE_MAX,
@@ -109,6 +111,7 @@ static int map(struct state *state)
 	state->nodes = (void *)(at + NODES_AT);
 	state->copies = (void *)(at + COPIES_AT);
 	state->quiet = (void *)(at + QUIET_AT);
+	state->shown = (void *)(at + SHOWN_AT);
 	return 0;
 }
 

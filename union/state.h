@@ -113,7 +113,10 @@ struct state {
 	struct copy *copies;
 	struct quiet_slot *quiet_slots; /* STATE_QUIET_MAX; quietly.h */
 	struct quiet_change *quiet;     /* each at the place of its copy */
-	void *once;                     /* ONCE_SIZE bytes: once.h */
+	/* Each at the place that is its node's id: st_ino, where that is of the
+	 * path by which it was found last. */
+	_Atomic uint64_t *shown;
+	void *once; /* ONCE_SIZE bytes: once.h */
 };
 
 /*

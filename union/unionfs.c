@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -80,6 +82,11 @@ int unionfs_init(struct unionfs *fs, struct error *err)
 		r = node_intern(&fs->nodes, S_IFDIR,
 				inode_number(found[0].branch, st.st_ino), found,
 				(unsigned)n, &root);
+		if (r == 0)
+			unionfs_found_at(
+				fs, root, fs->branches.items[found[0].branch],
+				fs->branches.items[found[0].branch]->root_fd,
+				"");
 	}
 	if (r == 0)
 		r = survive_restore(fs);
@@ -189,7 +196,69 @@ void unionfs_fill_stat(struct unionfs *fs, const struct node *node,
 	/* It moved, which is no change of it. */
 	if (copy && node_moves(node))
 		st->st_ctim = node_shown_ctime(&fs->nodes, copy, st);
-	st->st_ino = node->ino;
+	st->st_ino = unionfs_number(fs, node);
+}
+
+uint64_t unionfs_number(const struct unionfs *fs, const struct node *node)
+{
+	uint64_t shown = fs->numbers.calc == INODE_CALC_PATH
+				 ? atomic_load(
+					   &fs->nodes.state->shown[node->id])
+				 : 0;
+
+	return shown ? shown : inode_shown(&fs->numbers, node->ino);
+}
+
+static bool is_itself(const char *name)
+{
+	return !*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+/* Of @name in @fd, below @branch; @ret: PATH_MAX bytes. */
+static int path_of(const struct branch *branch, int fd, const char *name,
+		   char *ret)
+{
+	auto_close int own = -1;
+	size_t length;
+	int r;
+
+	if (*name && is_itself(name)) {
+		own = openat(fd, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		fd = own;
+	}
+	r = fd < 0 ? -errno : branch_path_of(branch, fd, ret);
+	if (r < 0 || is_itself(name))
+		return r;
+	length = strlen(ret);
+	return snprintf(ret + length, PATH_MAX - length, "%s%s",
+			length ? "/" : "", name) < (int)(PATH_MAX - length)
+		       ? 0
+		       : -ENAMETOOLONG;
+}
+
+uint64_t unionfs_number_at(const struct unionfs *fs,
+			   const struct branch *branch, int fd,
+			   const char *name, uint64_t number)
+{
+	char path[PATH_MAX];
+
+	return fs->numbers.calc == INODE_CALC_PATH &&
+			       path_of(branch, fd, name, path) == 0
+		       ? inode_shown_path(&fs->numbers, path)
+		       : inode_shown(&fs->numbers, number);
+}
+
+void unionfs_found_at(const struct unionfs *fs, const struct node *node,
+		      const struct branch *branch, int fd, const char *name)
+{
+	char path[PATH_MAX];
+	uint64_t number = 0; /* what was there before may be another node's */
+
+	if (fs->numbers.calc != INODE_CALC_PATH)
+		return;
+	if (path_of(branch, fd, name, path) == 0)
+		number = inode_shown_path(&fs->numbers, path);
+	atomic_store(&fs->nodes.state->shown[node->id], number);
 }
 
 double unionfs_attr_timeout(struct unionfs *fs, struct node *node)
@@ -295,7 +364,7 @@ int unionfs_stat(struct unionfs *fs, struct node *node, struct stat *ret)
 	if (r < 0)
 		return r;
 	if (S_ISDIR(node->type))
-		st.st_ino = node->ino;
+		st.st_ino = unionfs_number(fs, node);
 	else
 		unionfs_fill_stat(fs, node, &st);
 	*ret = st;

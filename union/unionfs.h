@@ -10,6 +10,7 @@
 
 #include "union/branch.h"
 #include "union/gate.h"
+#include "union/inode_number.h"
 #include "union/moving.h"
 #include "union/node.h"
 #include "union/open_table.h"
@@ -30,6 +31,8 @@ struct unionfs {
 	bool shared;            /* others change the branches, too */
 	atomic_bool syncs, dirsyncs;    /* see durable.h */
 	uint64_t atime_said, atime_set; /* MOUNT_ATTR_*: see atime.h */
+	struct inode_shown numbers;     /* how they are shown */
+	bool hides_capabilities;        /* of files, to who asks for them */
 	bool lists_quietly;        /* though a failed branch has more names */
 	bool forgets_nothing;      /* all nodes are kept: see node_sleep.h */
 	int64_t branch_timeout_ms; /* see service.h; 0: never */
@@ -104,6 +107,16 @@ int unionfs_stat(struct unionfs *fs, struct node *node, struct stat *ret);
 /* stat of @node, no directory, from that of its one copy. */
 void unionfs_fill_stat(struct unionfs *fs, const struct node *node,
 		       struct stat *st);
+
+/* st_ino of @node; and of the @name in the directory @fd of @branch. */
+uint64_t unionfs_number(const struct unionfs *fs, const struct node *node);
+uint64_t unionfs_number_at(const struct unionfs *fs,
+			   const struct branch *branch, int fd,
+			   const char *name, uint64_t number);
+
+/* @node was found there: where numbers are of paths, that is its number. */
+void unionfs_found_at(const struct unionfs *fs, const struct node *node,
+		      const struct branch *branch, int fd, const char *name);
 
 /* How long the kernel may trust the attributes of @node, in seconds. */
 double unionfs_attr_timeout(struct unionfs *fs, struct node *node);

@@ -238,6 +238,111 @@ test_paths_with_separators_are_escaped() {
 	same "$(cat "$D/x:y=ro/f")" 1
 }
 
+test_readahead_and_capabilities_are_as_its_options_say() {
+	mkdir -p "$M"
+	loop_fs a 64M mkfs.ext4 -q -m 0
+	local ahead="/sys/class/bdi/$(mountpoint -d "$D/a")/read_ahead_kb"
+	[ -w "$ahead" ] || skip "it cannot be set here"
+	cp "$(type -P true)" "$D/a/true"
+	setcap cap_net_raw+ep "$D/a/true"
+	union readahead=1024,security_capability=false "$D/a"
+	same "$(cat "$ahead")" 1024
+	fails any "No such attribute" getfattr --absolute-names -n security.capability "$M/true"
+	stop
+	union readahead=0 "$D/a"
+	same "$(cat "$ahead")" 1024
+	getfattr --absolute-names -n security.capability "$M/true" >/dev/null
+}
+
+# Each name's number, which all ways to ask for it agree on: NAME NUMBER.
+numbers() { # BITS
+	python3 - "$M" "$1" <<-'END'
+		import os, subprocess, sys
+		top, bits = sys.argv[1], int(sys.argv[2])
+		def show(path, listed=None):
+		    name = os.path.relpath(path, top)
+		    st = os.lstat(path)
+		    said = int(subprocess.check_output(['stat', '-c', '%i', path]))
+		    assert st.st_ino == said and listed in (None, st.st_ino), (name, st.st_ino, said, listed)
+		    assert 0 < st.st_ino < 2 ** bits, (name, hex(st.st_ino))
+		    print(name, st.st_ino)
+		show(top)
+		for again in 'cached', 'or not': # the second time names are known
+		    for dirpath, _, _ in os.walk(top):
+		        with os.scandir(dirpath) as it:
+		            entries = list(it)
+		        for entry in sorted(entries, key=lambda e: e.name):
+		            if again == 'cached':
+		                entry.stat(follow_symlinks=False)
+		            else:
+		                show(entry.path, entry.inode())
+		        own = {e: os.stat(os.path.join(dirpath, e)).st_ino for e in ('.',)}
+		        assert own['.'] == os.lstat(dirpath).st_ino
+		for name in ('.union', 'd/f'):
+		    path = os.path.join(top, name)
+		    assert 0 < os.stat(path).st_ino < 2 ** bits
+		with open(os.path.join(top, 'd/f')) as f:
+		    assert os.fstat(f.fileno()).st_ino == os.stat(f.name).st_ino
+	END
+}
+number() { awk -v n="$2" '$1 == n { print $2 }' "$1"; } # LIST NAME
+
+all_numbers() { # VALUE BITS: of one tree, over a kill and a mount
+	union "inodecalc=$1,policy=ff,control=$D/ctl" "$D/a:$D/b"
+	numbers "$2" >"$D/first"
+	kill -9 "$(server)"
+	numbers "$2" | diff "$D/first" - || fail "$1: others by the next server"
+	stop
+	union "inodecalc=$1,policy=ff,control=$D/ctl" "$D/a:$D/b"
+	numbers "$2" | diff "$D/first" - || fail "$1: others at the next mount"
+	mv "$M/d/f" "$M/d/renamed"
+	local was now
+	was=$(number "$D/first" d/f)
+	now=$(stat -c %i "$M/d/renamed")
+	mv "$M/d/renamed" "$M/d/f"
+	case $1 in
+	path-hash*)
+		[ "$was" != "$now" ] || fail "$1: a new name is not seen"
+		[ "$(number "$D/first" d/one)" != "$(number "$D/first" d/two)" ] || fail "$1: hard links are alike"
+		;;
+	*)
+		same "$now" "$was" "$1: with a new name"
+		same "$(number "$D/first" d/two)" "$(number "$D/first" d/one)" "$1: hard links"
+		;;
+	esac
+	[ "$1" = passthrough ] || same "$(sed 's/.* //' "$D/first" | sort | uniq -d | wc -l)" "$DOUBLE" "$1: two have one number"
+	stop
+}
+
+test_inode_numbers_are_what_inodecalc_says() {
+	mkdir -p "$M"
+	loop_fs a 64M mkfs.ext4 -q -m 0
+	loop_fs b 320M mkfs.xfs -q
+	mkdir -p "$D/a/d/e" "$D/b/d/x/y"
+	echo f >"$D/a/d/f"
+	echo g >"$D/b/d/g"
+	echo h >"$D/b/d/x/y/h"
+	ln -s f "$D/b/d/l"
+	echo one >"$D/b/d/one"
+	ln "$D/b/d/one" "$D/b/d/two"
+	local value
+	for value in hybrid-hash devino-hash passthrough; do DOUBLE=1 all_numbers $value 64; done
+	for value in hybrid-hash32 devino-hash32; do DOUBLE=1 all_numbers $value 32; done
+	DOUBLE=0 all_numbers path-hash 64
+	DOUBLE=0 all_numbers path-hash32 32
+	# The branch's own, and the path's whatever branch it is on.
+	union "inodecalc=passthrough" "$D/a:$D/b"
+	same "$(stat -c %i "$M/d/f" "$M/d/g")" "$(stat -c %i "$D/a/d/f" "$D/b/d/g")"
+	stop
+	union "inodecalc=path-hash32,control=$D/ctl" "$D/a:$D/b"
+	numbers 32 >"$D/first"
+	stop
+	union "inodecalc=path-hash32" "$D/b:$D/a"
+	numbers 32 | diff "$D/first" - || fail "of another order of branches"
+	stop
+	fails any "option 'inodecalc=hash' needs a value: passthrough" trib-union -o inodecalc=hash "$D/a" "$M"
+}
+
 test_inode_numbers_stay_over_mounts_and_cloning() {
 	three_branches
 	union policy=local "$D/a:$D/b=local:$D/c"
