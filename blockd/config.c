@@ -25,8 +25,8 @@ static const struct option_row rows[] = {
 	 NULL, 0, 0},
 	{"pool-capacity", 0, OPTION_SIZE,
 	 offsetof(struct config, pool_capacity), "SIZE",
-	 "bytes that a pool formatted by --pool promises (0: what the file "
-	 "system has)",
+	 "bytes that a pool of --pool promises; one that is there already is "
+	 "changed to it (0: as it was made, a new one what its medium has)",
 	 "0", 0, EXTENT_SIZE_MAX * 1024},
 	{"overcommit", 0, OPTION_NUMBER,
 	 offsetof(struct config, overcommit_percent), "PERCENT",

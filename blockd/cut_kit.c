@@ -168,7 +168,7 @@ int kit_setup(void **state)
 	(void)snprintf(path, sizeof(path), "%s/a", k->dir);
 	assert_int_equal(mkdir(path, 0755), 0);
 	start(k);
-	assert_int_equal(node_add_pool(k->node, &request, NULL), 0);
+	assert_int_equal(node_add_pool(k->node, &request, NULL, NULL), 0);
 	take_over(k);
 	kit_method = POOL_COPY_SHARED;
 	atomic_store(&kit_copy_waits, false);

@@ -71,11 +71,10 @@ static int add_pool(struct daemon *d, const char *text, bool may_format,
 {
 	struct node_pool_request request = {
 		.capacity = d->config->pool_capacity,
-		.overcommit_percent = (unsigned)d->config->overcommit_percent,
-		.as_it_is = true,
 		.may_format = may_format,
 	};
 	char name[POOL_NAME_SIZE];
+	struct error why = {0};
 	bool known;
 	int r = config_pool(text, name, &request.path, err);
 
@@ -85,13 +84,24 @@ static int add_pool(struct daemon *d, const char *text, bool may_format,
 	known = node_knows_pool(d->node, name);
 	if (known && may_format)
 		return 0;
-	r = node_add_pool(d->node, &request, err);
+	if (may_format) /* the others have one, and keep it */
+		request.overcommit_percent =
+			(unsigned)d->config->overcommit_percent;
+	r = node_add_pool(d->node, &request, NULL, &why);
+	if (r < 0 && !may_format && request.capacity) {
+		/* It could be opened, but not changed? */
+		request.capacity = 0;
+		if (node_add_pool(d->node, &request, NULL, NULL) == 0) {
+			log_warning("%s; it is as it was", error_text(&why));
+			return 0;
+		}
+	}
 	if (r == -ENOENT && !may_format)
 		return 0;
-	/* One we know and don't find there is a state, shown and logged. */
-	if (known && (r == -ENOENT || r == -ESTALE || r == -EBADMSG))
+	/* How one that we know is, is a state, shown and logged. */
+	if (r == 0 || (known && r != -EEXIST && r != -EINVAL && r != -EBUSY))
 		return 0;
-	return r;
+	return error_set(err, -r, "%s", error_text(&why));
 }
 
 /*

@@ -100,13 +100,13 @@ int node_open_known(struct node *node, struct error *err);
 struct node_pool_request {
 	const char *name;
 	const char *path;
-	unsigned overcommit_percent; /* 0: default */
-	uint64_t capacity;           /* bytes; 0: what the file system has */
-	bool may_format;             /* false: only a pool that is there */
-	uint64_t cluster_size;       /* bytes; 0: the default of its kind */
-	bool raw;                    /* a directory is -EINVAL */
-	bool force;                  /* format what holds something else */
-	bool as_it_is;               /* those figures are for a format only */
+	/* Of a pool that is there both are changed to these; 0: as they are. */
+	unsigned overcommit_percent; /* of a new one 0: the default */
+	uint64_t capacity;     /* bytes; of a new one 0: what the medium has */
+	bool may_format;       /* false: only a pool that is there */
+	uint64_t cluster_size; /* bytes; 0: the default of its kind */
+	bool raw;              /* a directory is -EINVAL */
+	bool force;            /* format what holds something else */
 };
 
 bool node_knows_pool(struct node *node, const char *name);
@@ -116,15 +116,18 @@ bool node_knows_pool(struct node *node, const char *name);
  * directory is formatted. Repeating it is 0, also to bring one back that was
  * missing.
  *
+ * @ret_note  ERROR_TEXT_MAX bytes: what it changed of a pool that was there, in
+ *            words for a person, which are in the log, too; "": nothing. NULL
+ *            is fine
+ *
  * -ENOENT: no such directory, or no pool in it and may_format is not set or
  * one was known to be there; -EEXIST: the name or the directory belongs to
- * another pool, or it is there with another capacity, overcommit or
- * cluster size;
+ * another pool, or it is there with another cluster size;
  * -ENOTEMPTY: holds other files; -EBUSY: another blockd has it; -ESTALE,
  * -EBADMSG: foreign or damaged; -EINVAL: a bad name or figure.
  */
 int node_add_pool(struct node *node, const struct node_pool_request *request,
-		  struct error *err);
+		  char *ret_note, struct error *err);
 
 /* -EBUSY: it has extents; -ENODEV: not online. Not there: 0. */
 int node_delete_pool(struct node *node, const char *name, struct error *err);

@@ -9,8 +9,10 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/size.h"
 #include "blockd/cut_note.h"
 #include "blockd/node_internal.h"
+#include "blockd/node_watch.h"
 #include "blockd/pool_at.h"
 #include "blockd/pool_raw.h"
 
@@ -125,44 +127,79 @@ static int find_or_format(struct node *node,
 	return check_copy(node, ret, path, err);
 }
 
-static int check_same(const struct node_pool *entry,
-		      const struct node_pool_request *request,
-		      struct error *err)
+static int check_clusters(const struct node_pool *entry,
+			  const struct node_pool_request *request,
+			  struct error *err)
 {
-	const struct pool_record *record = &entry->pool->record;
-	uint64_t overcommit = request->overcommit_percent
-				      ? request->overcommit_percent
-				      : SPACE_OVERCOMMIT_DEFAULT;
-
-	if (request->as_it_is)
+	if (!request->cluster_size ||
+	    request->cluster_size == entry->pool->cluster_size)
 		return 0;
-	if (record->capacity != request->capacity)
-		return error_set(err, EEXIST,
-				 "pool '%s' exists with a capacity of %" PRIu64
-				 " bytes, not %" PRIu64 " (0: what the file "
-				 "system has)",
-				 record->name, record->capacity,
-				 request->capacity);
-	if (record->overcommit_percent != overcommit)
-		return error_set(err, EEXIST,
-				 "pool '%s' exists with an overcommit of "
-				 "%" PRIu64 " %%, not %" PRIu64 " %%",
-				 record->name, record->overcommit_percent,
-				 overcommit);
-	if (request->cluster_size &&
-	    request->cluster_size != entry->pool->cluster_size)
-		return error_set(err, EEXIST,
-				 "pool '%s' exists with clusters of %" PRIu64
-				 " bytes, not %" PRIu64 " (0: it has none)",
-				 record->name, entry->pool->cluster_size,
-				 request->cluster_size);
+	return error_set(err, EEXIST,
+			 "pool '%s' exists with clusters of %" PRIu64
+			 " bytes, not %" PRIu64 " (0: it has none)",
+			 entry->known.name, entry->pool->cluster_size,
+			 request->cluster_size);
+}
+
+static const char *capacity_text(char *buf, uint64_t capacity)
+{
+	return capacity ? size_format(buf, capacity) : "what its medium has";
+}
+
+/* @ret: ERROR_TEXT_MAX bytes. */
+static void tell_change(const struct pool_record *was,
+			const struct pool_record *is, char *ret)
+{
+	char before[SIZE_TEXT_MAX], now[SIZE_TEXT_MAX];
+
+	if (was->capacity != is->capacity)
+		(void)snprintf(ret, ERROR_TEXT_MAX,
+			       "its capacity is %s now, and was %s",
+			       capacity_text(now, is->capacity),
+			       capacity_text(before, was->capacity));
+	if (was->overcommit_percent != is->overcommit_percent)
+		(void)snprintf(ret + strlen(ret), ERROR_TEXT_MAX - strlen(ret),
+			       "%sits overcommit is %" PRIu64
+			       " %% now, and was %" PRIu64 " %%",
+			       ret[0] ? "; " : "", is->overcommit_percent,
+			       was->overcommit_percent);
+}
+
+/* It is open: as it was made, but for what is asked for otherwise. */
+static int change(struct node *node, struct node_pool *entry,
+		  const struct node_pool_request *request, char *ret_note,
+		  struct error *err)
+{
+	struct pool *pool = entry->pool;
+	const struct pool_record was = pool->record;
+	struct pool_record is = was;
+	int r = check_clusters(entry, request, err);
+
+	if (request->capacity)
+		is.capacity = request->capacity;
+	if (request->overcommit_percent)
+		is.overcommit_percent = request->overcommit_percent;
+	if (r < 0 || (is.capacity == was.capacity &&
+		      is.overcommit_percent == was.overcommit_percent))
+		return r;
+	r = pool->ops->put_record(pool, &is, err);
+	if (r < 0)
+		return error_prefix(err, "pool '%s': change its record: ",
+				    entry->known.name);
+	pthread_mutex_lock(&node->space);
+	pool->record.capacity = is.capacity;
+	pool->record.overcommit_percent = is.overcommit_percent;
+	pthread_mutex_unlock(&node->space);
+	tell_change(&was, &is, ret_note);
+	log_info("pool %s at %s: %s", entry->known.name, entry->known.path,
+		 ret_note);
 	return 0;
 }
 
 /* The node knows the name: the same pool, perhaps one that came back. */
 static int add_again(struct node *node, struct node_pool *entry,
 		     const struct node_pool_request *request, const char *path,
-		     struct error *err)
+		     char *ret_note, struct error *err)
 {
 	struct known_pool known = entry->known;
 	enum pool_content content;
@@ -174,7 +211,7 @@ static int add_again(struct node *node, struct node_pool *entry,
 			return error_set(err, EEXIST,
 					 "pool '%s' is at '%s', not '%s'",
 					 known.name, known.path, path);
-		return check_same(entry, request, err);
+		return change(node, entry, request, ret_note, err);
 	}
 	if (strcmp(known.path, path) != 0) {
 		/* Its medium may have come back somewhere else. */
@@ -198,11 +235,11 @@ static int add_again(struct node *node, struct node_pool *entry,
 		pthread_mutex_unlock(&node->tables);
 	}
 	r = node_pool_open(node, entry, err);
-	return r < 0 ? r : check_same(entry, request, err);
+	return r < 0 ? r : change(node, entry, request, ret_note, err);
 }
 
 static int add_new(struct node *node, const struct node_pool_request *request,
-		   const char *path, struct error *err)
+		   const char *path, char *ret_note, struct error *err)
 {
 	struct pool_record record;
 	struct known_pool known = {0};
@@ -224,8 +261,9 @@ static int add_new(struct node *node, const struct node_pool_request *request,
 	if (r < 0) {
 		(void)node_pool_drop(node, entry); /* nobody tries it yet */
 		(void)node_pool_forget(node, known.name, NULL);
+		return r;
 	}
-	return r;
+	return change(node, entry, request, ret_note, err);
 }
 
 static int check_request(const struct node_pool_request *request,
@@ -282,12 +320,32 @@ bool node_knows_pool(struct node *node, const char *name)
 	return known;
 }
 
-int node_add_pool(struct node *node, const struct node_pool_request *request,
-		  struct error *err)
+/* One that is said to be in another place may be gone from where it was. */
+static void look_elsewhere(struct node *node, const char *name,
+			   const char *path)
 {
+	struct node_pool *entry;
+	bool moved;
+
+	pthread_mutex_lock(&node->pools);
+	entry = node_find_pool(node, name);
+	moved = entry && entry->served && strcmp(entry->known.path, path) != 0;
+	if (moved)
+		entry->health.tried_ms = 0; /* whenever that was */
+	pthread_mutex_unlock(&node->pools);
+	if (moved)
+		node_look_again(node);
+}
+
+int node_add_pool(struct node *node, const struct node_pool_request *request,
+		  char *ret_note, struct error *err)
+{
+	char unheard[ERROR_TEXT_MAX], *note = ret_note ?: unheard;
 	auto_free char *path = NULL;
 	struct node_pool *entry;
 	int r = check_request(request, err);
+
+	note[0] = '\0';
 
 	if (r < 0) {
 		(void)error_prefix(err, "pool '%.64s': ", request->name);
@@ -300,12 +358,13 @@ int node_add_pool(struct node *node, const struct node_pool_request *request,
 	r = check_kind(request, path, err);
 	if (r < 0)
 		return r;
+	look_elsewhere(node, request->name, path);
 	pthread_mutex_lock(&node->pools);
 	entry = node_find_pool(node, request->name); /* pools: it stays */
 	r = check_place(node, request->name, path, err);
 	if (r == 0)
-		r = entry ? add_again(node, entry, request, path, err)
-			  : add_new(node, request, path, err);
+		r = entry ? add_again(node, entry, request, path, note, err)
+			  : add_new(node, request, path, note, err);
 	pthread_mutex_unlock(&node->pools);
 	if (r == 0)
 		cut_notes_settle(node);

@@ -45,7 +45,7 @@ int node_kit_add_pool(struct kit *k, const char *name, const char *dir,
 		.may_format = true,
 	};
 
-	return node_add_pool(k->node, &request, err);
+	return node_add_pool(k->node, &request, NULL, err);
 }
 
 int node_kit_setup(void **state)

@@ -132,8 +132,55 @@ static void takes_a_pool_again_and_no_other_in_its_place(void **state)
 	assert_int_equal(node_kit_add_pool(k, "b", "none", &err), -ENOENT);
 	assert_int_equal(node_kit_add_pool(k, "B!", "b", &err), -EINVAL);
 	request.path = node_kit_at(k, "a");
-	assert_int_equal(node_add_pool(k->node, &request, &err), -EEXIST);
-	assert_non_null(strstr(err.msg, "capacity"));
+	request.cluster_size = MIB;
+	assert_int_equal(node_add_pool(k->node, &request, NULL, &err), -EEXIST);
+	assert_non_null(strstr(err.msg, "clusters"));
+}
+
+/* What it was given is in the pool: whoever takes it up needs not say it. */
+static void keeps_its_figures_wherever_it_is(void **state)
+{
+	struct kit *k = *state;
+	struct node_pool_request request = {.name = "a", .may_format = true};
+	char note[ERROR_TEXT_MAX], away[160];
+
+	request.path = node_kit_at(k, "a");
+	for (int round = 0; round < 3; round++) {
+		int r;
+
+		/* On a busy machine that it is gone is not seen at once. */
+		do
+			r = node_add_pool(k->node, &request, note, NULL);
+		while (r == -EEXIST);
+		assert_int_equal(r, 0);
+		assert_string_equal(note, "");
+		assert_true(node_kit_info(k, "a").record.capacity == CAPACITY);
+		if (round == 0) { /* another place */
+			(void)snprintf(away, sizeof(away), "%s",
+				       node_kit_at(k, "away"));
+			assert_int_equal(rename(node_kit_at(k, "a"), away), 0);
+			request.path = away;
+		} else if (round == 1) { /* another node */
+			node_free(k->node);
+			k->node = NULL;
+			assert_int_equal(
+				unlink(node_kit_at(k, "state/pools/a.pool")),
+				0);
+			node_kit_start(k);
+		}
+	}
+	request.capacity = CAPACITY / 2;
+	request.overcommit_percent = 200;
+	assert_int_equal(node_add_pool(k->node, &request, note, NULL), 0);
+	assert_string_equal(note,
+			    "its capacity is 32.00 MiB now, and was 64.00 MiB; "
+			    "its overcommit is 200 % now, and was 100 %");
+	assert_int_equal(node_add_pool(k->node, &request, note, NULL), 0);
+	assert_string_equal(note, "");
+	assert_true(node_kit_info(k, "a").space.limit == CAPACITY);
+	node_kit_restart(k);
+	assert_true(node_kit_info(k, "a").record.capacity == CAPACITY / 2);
+	assert_int_equal(node_kit_info(k, "a").record.overcommit_percent, 200);
 }
 
 static void leaves_a_directory_with_files_alone(void **state)
@@ -231,7 +278,7 @@ static void does_not_promise_one_medium_twice(void **state)
 
 	assert_int_equal(mkdir(node_kit_at(k, "b"), 0755), 0);
 	request.path = node_kit_at(k, "b");
-	assert_int_equal(node_add_pool(k->node, &request, NULL), 0);
+	assert_int_equal(node_add_pool(k->node, &request, NULL, NULL), 0);
 	before = node_kit_info(k, "b");
 	assert_int_equal(node_kit_create(k, "x", 32 * MIB, NULL), 0);
 	after = node_kit_info(k, "b");
@@ -247,6 +294,7 @@ int main(void)
 		TEST(finds_a_record_under_another_name_damaged),
 		TEST(cuts_back_a_grow_that_was_not_finished),
 		TEST(takes_a_pool_again_and_no_other_in_its_place),
+		TEST(keeps_its_figures_wherever_it_is),
 		TEST(leaves_a_directory_with_files_alone),
 		TEST(locks_out_a_second_one),
 		TEST(reports_a_missing_pool_and_makes_none_in_its_place),

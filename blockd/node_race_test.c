@@ -102,7 +102,7 @@ static void never_promises_too_much_of_what_is_overcommitted(void **state)
 	const uint64_t limit = CAPACITY / 2 * 3;
 
 	assert_int_equal(mkdir(node_kit_at(k, "b"), 0755), 0);
-	assert_int_equal(node_add_pool(k->node, &request, NULL), 0);
+	assert_int_equal(node_add_pool(k->node, &request, NULL, NULL), 0);
 	assert_int_equal(run_race(k, race_and_grow), limit / (4 * MIB));
 	assert_true(node_kit_info(k, "b").reserved == limit);
 	node_kit_restart(k);
@@ -384,7 +384,7 @@ static void add_raw_pool(struct kit *k)
 	node_kit_put_file(k, "medium", "");
 	request.path = node_kit_at(k, "medium");
 	assert_int_equal(truncate(request.path, MEDIUM), 0);
-	if (node_add_pool(k->node, &request, &err) < 0)
+	if (node_add_pool(k->node, &request, NULL, &err) < 0)
 		fail_msg("%s", error_text(&err));
 }
 

@@ -197,6 +197,9 @@ struct pool_ops {
 	 */
 	int (*renew)(struct pool *pool, struct error *err);
 
+	/* Replace the pool's own record, durably; pool->record follows. */
+	int (*put_record)(struct pool *pool, const struct pool_record *record,
+			  struct error *err);
 	/* Take the pool's identity off the medium; it holds no extent. */
 	int (*destroy)(struct pool *pool, struct error *err);
 	/* Give up the lock and free it. */

@@ -370,6 +370,7 @@ static const struct pool_ops dir_ops = {
 	.ranges = pool_dir_ranges,
 	.try = pool_dir_try,
 	.renew = pool_dir_renew,
+	.put_record = pool_dir_put_record,
 	.destroy = dir_destroy,
 	.close = dir_close,
 };

@@ -128,11 +128,11 @@ int pool_dir_renew(struct pool *pool, struct error *err)
 	struct pool_record record = pool->record;
 
 	(void)uuid_make(record.incarnation);
-	return pool_dir_put_identity(pool, &record, err);
+	return pool_dir_put_record(pool, &record, err);
 }
 
-int pool_dir_put_identity(struct pool *pool, const struct pool_record *record,
-			  struct error *err)
+int pool_dir_put_record(struct pool *pool, const struct pool_record *record,
+			struct error *err)
 {
 	auto_free char *data = NULL;
 	size_t length;

@@ -166,27 +166,32 @@ static int raw_retry(struct pool *pool, struct error *err)
 	return try_result(pool, r, err);
 }
 
-static int raw_renew(struct pool *pool, struct error *err)
+static int raw_put_record(struct pool *pool, const struct pool_record *record,
+			  struct error *err)
 {
-	struct pool_raw *raw = pool_raw_of(pool);
-	struct pool_record record = pool->record;
 	struct raw_record change = {.type = RAW_POOL};
 	auto_free char *text = NULL;
 	size_t length;
-	int r;
+	int r = pool_record_encode(record, &text, &length, err);
 
-	if (raw_store_broken(raw->store, NULL))
-		return 0; /* as it is: it takes no changes */
-	(void)uuid_make(record.incarnation);
-	r = pool_record_encode(&record, &text, &length, err);
 	if (r < 0)
 		return r;
 	change.text = text;
 	change.text_length = (uint32_t)length;
-	r = pool_raw_change(raw, &change, err);
+	r = pool_raw_change(pool_raw_of(pool), &change, err);
 	if (r == 0)
-		pool->record = record;
+		pool->record = *record;
 	return r;
+}
+
+static int raw_renew(struct pool *pool, struct error *err)
+{
+	struct pool_record record = pool->record;
+
+	if (raw_store_broken(pool_raw_of(pool)->store, NULL))
+		return 0; /* as it is: it takes no changes */
+	(void)uuid_make(record.incarnation);
+	return raw_put_record(pool, &record, err);
 }
 
 static void fault(void *context)
@@ -249,6 +254,7 @@ static const struct pool_ops raw_pool_ops = {
 	.lost = raw_lost,
 	.retry = raw_retry,
 	.renew = raw_renew,
+	.put_record = raw_put_record,
 	.destroy = raw_destroy,
 	.close = raw_close,
 };

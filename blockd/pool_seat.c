@@ -216,6 +216,13 @@ static int seat_renew(struct pool *pool, struct error *err)
 	return CALL(pool, err, inner->ops->renew(inner, err));
 }
 
+/* Who reads the seat's own record has locks for it: the caller does that. */
+static int seat_put_record(struct pool *pool, const struct pool_record *record,
+			   struct error *err)
+{
+	return CALL(pool, err, inner->ops->put_record(inner, record, err));
+}
+
 static int seat_destroy(struct pool *pool, struct error *err)
 {
 	return CALL(pool, err, inner->ops->destroy(inner, err));
@@ -258,6 +265,7 @@ static void set_ops(struct pool_ops *ops, const struct pool_ops *inner)
 		.lost = inner->lost ? seat_lost : NULL,
 		.retry = inner->retry ? seat_retry : NULL,
 		.renew = inner->renew ? seat_renew : NULL,
+		.put_record = seat_put_record,
 		.destroy = seat_destroy,
 		.close = seat_close,
 	};

@@ -138,12 +138,16 @@ static bool device_gone(const struct stat *st)
 int raw_place_gone(int fd, const char *path, uint64_t size, struct error *err)
 {
 	uint64_t now = 0;
-	struct stat st;
+	struct stat st, there;
 
 	if (fstat(fd, &st) < 0 || (S_ISBLK(st.st_mode) && device_gone(&st)))
 		return error_set(err, ENODEV, "device '%s' is gone", path);
 	if (!S_ISBLK(st.st_mode) && !st.st_nlink)
 		return error_set(err, ENODEV, "file '%s' was removed", path);
+	if (!S_ISBLK(st.st_mode) &&
+	    (stat(path, &there) < 0 || there.st_dev != st.st_dev ||
+	     there.st_ino != st.st_ino))
+		return error_set(err, ENODEV, "file '%s' was moved", path);
 	if (raw_place_size(fd, path, &now, err) < 0 || now < size)
 		return error_set(err, ENODEV,
 				 "'%s' has only %" PRIu64 " of %" PRIu64

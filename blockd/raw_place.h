@@ -26,8 +26,8 @@ int raw_place_open(const char *path, int *ret_fd, bool *ret_direct,
 
 /*
  * What @fd has open is not there any more: -ENODEV, the text says how. A
- * device that was taken away, a file that was removed, either that has become
- * shorter than @size bytes. 0: it is there.
+ * device that was taken away, a file that was removed or moved, either that has
+ * become shorter than @size bytes. 0: it is there.
  */
 int raw_place_gone(int fd, const char *path, uint64_t size, struct error *err);
 

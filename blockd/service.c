@@ -74,7 +74,8 @@ static int create_pool(struct rpc_call *call, const ProtobufCMessage *in,
 	};
 	auto_free struct node_pool_info *infos = NULL;
 	size_t n = 0;
-	int r = node_add_pool(service->node, &wanted, err);
+	char note[ERROR_TEXT_MAX];
+	int r = node_add_pool(service->node, &wanted, note, err);
 
 	/* One that came back has exports. */
 	if (r == 0)
@@ -88,6 +89,7 @@ static int create_pool(struct rpc_call *call, const ProtobufCMessage *in,
 	if (r < 0)
 		return service_translate(r, err);
 	service_fill_pool(call, &infos[0], (Tributary__V1__Pool *)out);
+	((Tributary__V1__Pool *)out)->note = rpc_strdup(call, note);
 	return 0;
 }
 

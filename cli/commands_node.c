@@ -51,9 +51,10 @@ static const struct option_row node_register_rows[] = {
 
 static const struct option_row pool_create_rows[] = {
 	ROW("capacity", 0, OPTION_SIZE, capacity, "SIZE",
-	    "give extents this much (what the medium has)"),
+	    "give extents this much (what the medium has; of a pool that is "
+	    "there already: as before)"),
 	ROW("overcommit", 0, OPTION_NUMBER, overcommit, "PERCENT",
-	    "promise this much of the capacity (100)"),
+	    "promise this much of the capacity (100; as before)"),
 	ROW("cluster-size", 0, OPTION_SIZE, cluster_size, "SIZE",
 	    "of a device or file: give extents space in units of this (1 MiB; "
 	    "a power of two, 64 KiB to 64 MiB)"),
@@ -121,6 +122,9 @@ static const struct command commands[] = {
 	 .max_arguments = 2,
 	 .kinds = {ARGUMENT_NODE, ARGUMENT_PATH},
 	 .summary = "make a directory, device or file of a node a pool",
+	 .text = "A pool that is there already, from another node or place, is "
+		 "taken up as it is;\nwhat is given here otherwise is changed, "
+		 "and said.",
 	 ROWS(pool_create_rows),
 	 .needs_volumes = true,
 	 .run = pool_create_run},

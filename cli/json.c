@@ -67,6 +67,8 @@ struct json_object *json_pool(const struct node_pool *pool)
 	json_put_number(object, "extents", pool->extents);
 	json_put_number(object, "overcommitPercent", pool->overcommit_percent);
 	json_put_number(object, "floor", pool->floor);
+	if (pool->note[0])
+		json_put_text(object, "note", pool->note);
 	if (pool->cluster_size)
 		json_put_number(object, "clusterSize", pool->cluster_size);
 	return object;

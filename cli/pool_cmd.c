@@ -34,8 +34,9 @@ int pool_create_run(struct cli *cli, struct error *err)
 	if (r < 0)
 		return r;
 	if (!cli_answer(cli, json_pool(&pool)))
-		cli_say(cli, "pool %s/%s: %s free in %s", at.node, at.name,
-			size_format(text, pool.available), pool.path);
+		cli_say(cli, "pool %s/%s: %s free in %s%s%s", at.node, at.name,
+			size_format(text, pool.available), pool.path,
+			pool.note[0] ? "; " : "", pool.note);
 	return 0;
 }
 

@@ -72,6 +72,7 @@ struct pool_request {
 	const char *name;
 	/* On the node: a directory, or a block device or file ("raw"). */
 	const char *path;
+	/* Of one that is there both are changed to these; 0: they stay. */
 	uint64_t capacity;           /* bytes; 0: what the medium has */
 	unsigned overcommit_percent; /* 0: 100 */
 	/* Of a device or file: bytes, a power of two; 0: 1 MiB. */
@@ -101,6 +102,7 @@ struct node_pool {
 	uint64_t floor;        /* bytes */
 	uint64_t cluster_size; /* bytes; 0: it has no clusters */
 	char incarnation[128];
+	char note[RECORD_TEXT_SIZE]; /* what making it changed; "": nothing */
 };
 
 static inline bool node_pool_is_online(const struct node_pool *pool)

@@ -62,6 +62,7 @@ int node_answer_pool(const struct node_client *client,
 	node_answer_take_some(pool.kind, sizeof(pool.kind), m->kind);
 	node_answer_take_some(pool.state, sizeof(pool.state), m->state);
 	node_answer_take_some(pool.message, sizeof(pool.message), m->message);
+	node_answer_take_some(pool.note, sizeof(pool.note), m->note);
 	*ret = pool;
 	return 0;
 }

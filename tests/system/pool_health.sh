@@ -270,7 +270,11 @@ test_a_device_that_turned_read_only() {
 	# At a start it can't be opened, which is said; then it can.
 	blockd_signal 1 TERM
 	blockdev --setro "$DEV"
+	# Whether it is configured or not.
+	cp "$C/host1/blockd.conf" "$TEST_DIR/conf"
+	echo "pool = rro=$DEV" >>"$C/host1/blockd.conf"
 	blockd_start 1
+	mv "$TEST_DIR/conf" "$C/host1/blockd.conf"
 	is rro read-only
 	on 1 trib status | grep "^pool host1/rro: read-only: "
 	blockdev --setrw "$DEV"
@@ -304,6 +308,67 @@ test_a_medium_that_is_absent_at_the_start() {
 	same "$(pool away available)" 0
 	mv "$IMAGE.elsewhere" "$IMAGE"
 	well away
+}
+
+# ---- what a pool was given ----
+
+capacity() { # NAME MIB
+	same "$(pool "$1" capacity)" $(($2 << 20)) "bytes of capacity of $1"
+}
+# moves NAME FROM TO: it is made with 100 MiB, and taken up again and again
+moves() {
+	local name=$1 from=$2 to=$3 conf=$C/host1/blockd.conf
+	on 1 trib pool create "$name" "$from" --capacity 100MiB --quiet
+	at_exit give_up "$name"
+	on 1 trib pool create "$name" "$from" --quiet
+	capacity "$name" 100
+	# To another node, which has not seen it.
+	blockd_signal 1 TERM
+	rm "$C/host1/state/pools/$name.pool"
+	mv "$from" "$to"
+	blockd_start 1
+	on 1 trib pool create "$name" "$to" >"$TEST_DIR/said"
+	! grep "now" "$TEST_DIR/said"
+	capacity "$name" 100
+	# Back, while blockd runs.
+	mv "$to" "$from"
+	eventually 30 on 1 trib pool create "$name" "$from" --quiet
+	capacity "$name" 100
+	# By the configuration of one that has not seen it.
+	blockd_signal 1 TERM
+	rm "$C/host1/state/pools/$name.pool"
+	cp "$conf" "$TEST_DIR/conf"
+	echo "pool = $name=$from" >>"$conf"
+	blockd_start 1
+	capacity "$name" 100
+	blockd_signal 1 TERM
+	echo "pool-capacity = 90MiB" >>"$conf"
+	blockd_start 1
+	mv "$TEST_DIR/conf" "$conf"
+	capacity "$name" 90
+	grep "pool $name at .*: its capacity is 90.00 MiB now, and was 100.00 MiB" "$LOG"
+	# Otherwise than it is, it is changed, and said; once.
+	on 1 trib pool create "$name" "$from" --capacity 80MiB |
+		grep 'its capacity is 80.00 MiB now, and was 90.00 MiB'
+	on 1 trib pool create "$name" "$from" --capacity 80MiB >"$TEST_DIR/said"
+	! grep "now" "$TEST_DIR/said"
+	on 1 trib pool create "$name" "$from" --overcommit 150 --json |
+		grep '"note": "its overcommit is 150 % now, and was 100 %"'
+	blockd_signal 1 KILL
+	blockd_start 1
+	capacity "$name" 80
+	same "$(pool "$name" overcommitPercent)" 150
+}
+
+test_a_directory_pool_that_moves_keeps_its_capacity() {
+	mkdir "$C/host1/moves"
+	moves moves "$C/host1/moves" "$C/host1/moved"
+}
+
+test_a_raw_pool_that_moves_keeps_its_capacity() {
+	fallocate -l 256MiB "$C/host1/rmoves"
+	moves rmoves "$C/host1/rmoves" "$C/host1/rmoved"
+	on 1 trib pool check rmoves
 }
 
 run_tests "$@"
