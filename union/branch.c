@@ -170,7 +170,7 @@ int branch_open(struct branch_table *table, const char *path, unsigned flags,
 	struct statvfs space;
 	struct handle handle;
 	struct stat st;
-	int r, mount_id;
+	int r, mount_id = 0;
 
 	if (fd < 0 || fstat(fd, &st) < 0 || fstatvfs(fd, &space) < 0)
 		return error_set(err, errno, "branch '%s': %s", path,

@@ -255,7 +255,8 @@ static int move_away(struct unionfs *fs, const struct node *node,
 			continue;
 		r = move_file(fs, &move);
 		if (r != -ENOSPC && r != -EDQUOT && r != -EROFS &&
-		    r != -EEXIST && r != -EOPNOTSUPP)
+		    r != -EEXIST && r != -EOPNOTSUPP &&
+		    r != -EPERM) /* its directory is immutable there */
 			break;
 	}
 	find_names_done(fs, &found);

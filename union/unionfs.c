@@ -55,7 +55,7 @@ int unionfs_init(struct unionfs *fs, struct error *err)
 {
 	struct node_found found[BRANCH_MAX] = {{0}};
 	struct node *root;
-	struct stat st;
+	struct stat st = {0};
 	bool goes_on = fs->state && state_has_root(fs->state);
 	int n = goes_on ? 0 : find_roots(fs, found, &st, err), r;
 

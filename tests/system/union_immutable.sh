@@ -84,6 +84,28 @@ os.close(os.open(sys.argv[1], os.O_TMPFILE | os.O_RDWR))' "$M/d"
 	same "$(ls "$M/d" | wc -l)" 5
 }
 
+# Of two branches with room the one with more takes no name there.
+test_a_write_that_meets_a_full_branch_goes_on_where_a_name_can_be_made() {
+	small_branches 8M 60M
+	mkdir -p "$D/c" "$D/a/d" "$D/b/d"
+	mount -t tmpfs -o size=40M none "$D/c"
+	at_exit umount -l "$D/c"
+	chattr +i "$D/b/d" 2>/dev/null || skip "chattr does nothing here"
+	at_exit chattr -i "$D/b/d"
+	union policy=ff,passthrough=off "$D/a:$D/b:$D/c"
+	dd if=/dev/zero of="$M/d/big" bs=1M count=20 status=none
+	same "$(stat -c %s "$D/c/d/big")" $((20 << 20))
+	[ ! -e "$D/a/d/big" ]
+	# What cannot leave where it is stays whole.
+	echo 1 >"$M/d/stays"
+	frozen i "$D/a/d"
+	fails any "No space" dd if=/dev/zero of="$M/d/stays" bs=1M count=20
+	[ -f "$D/a/d/stays" ] && [ ! -e "$D/c/d/stays" ] && [ ! -e "$D/b/d/stays" ]
+	chattr -i "$D/b/d"
+	fails any "No space" dd if=/dev/zero of="$M/d/stays" bs=1M count=20
+	[ -f "$D/a/d/stays" ] && [ ! -e "$D/c/d/stays" ] && [ ! -e "$D/b/d/stays" ]
+}
+
 test_what_is_removed_goes_from_all_branches_or_none() {
 	two_branches
 	local copy
