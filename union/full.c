@@ -164,6 +164,7 @@ bool full_must_leave(struct unionfs *fs, const struct node *node, uint64_t size)
 	branch = branch_of(fs, copy);
 	if (!atomic_load(&branch->passed_writers))
 		return false;
+	place_become_root();
 	if (atomic_fetch_add(&branch->beside_passed, size) + size >=
 	    FULL_ASK_AGAIN) {
 		atomic_store(&branch->beside_passed, 0);

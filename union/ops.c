@@ -10,6 +10,7 @@
 #include "union/durable.h"
 #include "union/once.h"
 #include "union/passthrough.h"
+#include "union/place.h"
 #include "union/proc_path.h"
 #include "union/request.h"
 
@@ -69,6 +70,7 @@ bool op_is_in_group(fuse_req_t req, gid_t gid)
 int op_kill_privileges(fuse_req_t req, fuse_ino_t ino, int fd, gid_t group)
 {
 	char path[PROC_PATH_MAX];
+	bool has_capability;
 	struct stat st;
 	mode_t kill = 0;
 
@@ -78,9 +80,12 @@ int op_kill_privileges(fuse_req_t req, fuse_ino_t ino, int fd, gid_t group)
 		return 0;
 	proc_path(path, fd, "");
 	/* An empty one is none, and stays, as the kernel has it. */
-	if (getxattr(path, "security.capability", NULL, 0) > 0 &&
-	    removexattr(path, "security.capability") < 0 && errno != ENODATA &&
-	    errno != EOPNOTSUPP)
+	has_capability = getxattr(path, "security.capability", NULL, 0) > 0;
+	if (!has_capability && !(st.st_mode & (S_ISUID | S_ISGID)))
+		return 0;
+	place_become_root(); /* a write may come as another: place_keep() */
+	if (has_capability && removexattr(path, "security.capability") < 0 &&
+	    errno != ENODATA && errno != EOPNOTSUPP)
 		return -errno;
 	if (st.st_mode & S_ISUID)
 		kill |= S_ISUID;

@@ -15,6 +15,7 @@
 #include "union/request.h"
 #include "union/trim.h"
 
+/* It may come to a thread that is who wrote before: see place_keep(). */
 void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 	     struct fuse_file_info *info)
 {
@@ -75,10 +76,14 @@ static int write_as_caller(fuse_req_t req, const struct fuse_file_info *info,
 	do
 		r = write_rest(fd, data, size, offset, done);
 	while (!nobody && place_insists(req, r));
-	place_become_root();
+	if (r < 0)
+		place_become_root();
+	else
+		place_keep();
 	return r;
 }
 
+/* The same. */
 void op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
 	      off_t offset, struct fuse_file_info *info)
 {

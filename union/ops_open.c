@@ -278,6 +278,7 @@ static int reopen_file(struct unionfs *fs, const struct node *node,
 
 	if (file->quiet)
 		mode |= O_NOATIME;
+	place_become_root();
 	node_lock(&fs->nodes, node);
 	if (file->moves != node_moves(node) || file->fd < 0) {
 		r = fd = unionfs_open(fs, node, mode | O_NOFOLLOW);

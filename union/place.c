@@ -63,9 +63,10 @@ void place_thread_unlimited(void)
 	(void)set_unlimited(true); /* else it goes as far as it may */
 }
 
-static _Thread_local bool is_other; /* than root */
-static _Thread_local bool insists;  /* on what CAP_SYS_RESOURCE gives */
-static _Thread_local mode_t mask;   /* as it is now */
+static _Thread_local uid_t user;   /* as it is now */
+static _Thread_local gid_t group;  /* the same */
+static _Thread_local bool insists; /* on what CAP_SYS_RESOURCE gives */
+static _Thread_local mode_t mask;  /* as it is now */
 
 static void set_mask(mode_t wanted)
 {
@@ -76,12 +77,14 @@ static void set_mask(mode_t wanted)
 
 static void become(uid_t uid, gid_t gid)
 {
-	/* These two report no failure and root has none. */
-	if (gid)
+	/* These two report no failure, and who has root's rights has none.
+	 * They cost more than a small write. */
+	if (gid != group)
 		(void)setfsgid(gid);
-	if (uid)
+	if (uid != user)
 		(void)setfsuid(uid);
-	is_other = uid || gid;
+	group = gid;
+	user = uid;
 }
 
 void place_become(fuse_req_t req)
@@ -113,19 +116,20 @@ bool place_insists(fuse_req_t req, int r)
 	return insists;
 }
 
+void place_keep(void)
+{
+	if (insists)
+		insists = !set_unlimited(false);
+}
+
 void place_become_root(void)
 {
 	/* What we make for ourselves is for root alone: one that leaves the
 	 * owner's rights may stay, for the next of that caller's. */
 	if (mask & S_IRWXU)
 		set_mask(0);
-	if (insists)
-		insists = !set_unlimited(false);
-	if (!is_other)
-		return;
-	(void)setfsuid(0);
-	(void)setfsgid(0);
-	is_other = false;
+	place_keep();
+	become(0, 0);
 }
 
 /* A call that failed made nothing, surely? Else it must not be made twice. */

@@ -22,6 +22,13 @@ void place_become_spender(fuse_req_t req);
 void place_become_nobody(void);
 
 /*
+ * In place of place_become_root(): the thread stays who it is, so that more of
+ * the same caller's costs nothing. Only for what uses open descriptors and
+ * nothing else, and who serves requests becomes root before any other.
+ */
+void place_keep(void);
+
+/*
  * Did it fail (@r is -EDQUOT or -ENOSPC) for want of CAP_SYS_RESOURCE, which
  * the caller has? Then this thread has it, too, until place_become_root(), and
  * it is to be tried once more.

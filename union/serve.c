@@ -80,6 +80,12 @@ static void process(const struct unionfs *fs, const struct fuse_buf *buf)
 		dir_fd_changes_end();
 }
 
+/* Does it use open descriptors alone? See place_keep(). */
+static bool keeps_identity(uint32_t opcode)
+{
+	return opcode == FUSE_READ || opcode == FUSE_WRITE;
+}
+
 /* True: another took the thread's place. */
 static bool serve_request(struct unionfs *fs, struct fuse_buf *buf)
 {
@@ -88,6 +94,8 @@ static bool serve_request(struct unionfs *fs, struct fuse_buf *buf)
 	bool replaced;
 
 	request_decode(buf->mem, buf->size, &request_current);
+	if (!keeps_identity(request_current.opcode))
+		place_become_root();
 	survive_note_request(fs, buf->mem, buf->size);
 	request_adapt(buf->mem, buf->size, &request_current);
 	note->node_count = gate_request_nodes(buf->mem, buf->size, note->nodes);

@@ -97,6 +97,65 @@ reserve_is_roots() { # OPTIONS
 test_what_is_reserved_is_roots() { reserve_is_roots passthrough=auto; }
 test_what_is_reserved_is_roots_without_passthrough() { reserve_is_roots passthrough=off; }
 
+# One thread serves both. Who wrote last is nobody to who comes next: what that
+# makes is theirs, what it writes may go where theirs may, and no further.
+test_callers_that_take_turns_are_each_themselves() {
+	reserving
+	mkdir "$D/b"
+	mount -t tmpfs -o size=1M none "$D/b" # nothing moves there
+	at_exit umount -l "$D/b"
+	mkdir "$D/b/e"
+	union "policy=ff,passthrough=off,threads=1" "$D/a:$D/b"
+	python3 - "$M" "$D/a" <<-'END'
+		import errno, os, shutil, sys
+		top, branch = sys.argv[1:]
+		MIB = 1 << 20
+		def serve(uid, commands, replies): # a process that has its file open
+		    os.setresgid(uid, uid, uid)
+		    os.setresuid(uid, uid, uid)
+		    fd = os.open(f'{top}/{uid}', os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+		    while os.read(commands, 1):
+		        try:
+		            n = os.write(fd, bytes(MIB))
+		        except OSError as e:
+		            n = -e.errno
+		        os.write(replies, n.to_bytes(8, 'little', signed=True))
+		    os._exit(0)
+		def start(uid):
+		    commands, replies = os.pipe(), os.pipe()
+		    if os.fork() == 0:
+		        os.close(commands[1])
+		        serve(uid, commands[0], replies[1])
+		    os.close(commands[0])
+		    return commands[1], replies[0]
+		def write(who):
+		    os.write(who[0], b'w')
+		    return int.from_bytes(os.read(who[1], 8), 'little', signed=True)
+		def owner(name):
+		    st = os.stat(f'{branch}/{name}')
+		    return st.st_uid, st.st_gid
+		root, one, two = start(0), start(1234), start(4321)
+		for i in range(5):
+		    for who in one, root, two, one:
+		        assert write(who) == MIB
+		        os.mkdir(f'{top}/d')
+		        os.close(os.open(f'{top}/d/f', os.O_CREAT | os.O_WRONLY))
+		        assert owner('d') == owner('d/f') == (0, 0), owner('d')
+		        os.unlink(f'{top}/d/f')
+		        os.rmdir(f'{top}/d')
+		shutil.rmtree(f'{branch}/.tributary') # what we make for ourselves is root's
+		assert write(one) == MIB
+		os.mkdir(f'{top}/e/d')
+		assert owner('.tributary') == owner('e') == (0, 0), owner('.tributary')
+		while write(one) > 0: # what is for others; then they are out of it
+		    pass
+		for i in range(5):
+		    assert write(one) == -errno.ENOSPC
+		    assert write(root) == MIB, i
+		    assert write(two) == -errno.ENOSPC
+	END
+}
+
 test_what_is_reserved_is_roots_after_the_server_was_killed() {
 	local option
 	for option in auto off; do
