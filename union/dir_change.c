@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -96,7 +97,40 @@ int dir_change_note(struct dir_change *change, struct copy *copy, int fd)
 			     : 0;
 }
 
-/* As far as it can be: what fails now has failed for a reason of its own. */
+/* Is it as it was? */
+static bool is_same_value(const char *path, const char *name,
+			  const struct dir_change_copy *noted)
+{
+	auto_free char *value = malloc(noted->length + 1);
+	ssize_t size = value ? getxattr(path, name, value, noted->length + 1)
+			     : -1;
+
+	if (size < 0)
+		return !noted->value && errno == ENODATA;
+	return noted->value && (size_t)size == noted->length &&
+	       memcmp(value, noted->value, noted->length) == 0;
+}
+
+static void undo_value(const char *path, const char *name,
+		       const struct dir_change_copy *noted)
+{
+	if (is_same_value(path, name, noted))
+		return;
+	if (noted->value)
+		(void)setxattr(path, name, noted->value, noted->length, 0);
+	else
+		(void)removexattr(path, name);
+}
+
+static bool is_time(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
+
+/*
+ * As far as it can be: what fails now has failed for a reason of its own. What
+ * is as it was is left alone, or its change time would show.
+ */
 static void undo(const struct dir_change *change,
 		 const struct dir_change_copy *noted)
 {
@@ -104,21 +138,24 @@ static void undo(const struct dir_change *change,
 	const struct stat *st = &noted->before;
 	struct timespec times[2] = {st->st_atim, st->st_mtim};
 	char path[PROC_PATH_MAX];
+	struct stat now;
 
 	if (unionfs_dir_fd(change->fs, noted->copy, &dir) < 0)
 		return;
 	proc_path(path, dir->fd, "");
-	if (change->xattr && noted->value)
-		(void)setxattr(path, change->xattr, noted->value, noted->length,
-			       0);
-	else if (change->xattr)
-		(void)removexattr(path, change->xattr);
-	else
+	if (change->xattr)
+		undo_value(path, change->xattr, noted);
+	if (fstat(dir->fd, &now) < 0)
+		return;
+	if (now.st_uid != st->st_uid || now.st_gid != st->st_gid)
 		(void)fchownat(dir->fd, "", st->st_uid, st->st_gid,
 			       AT_EMPTY_PATH);
-	/* An ACL has changed that, too. */
-	(void)chmod(path, st->st_mode & 07777);
-	(void)utimensat(dir->fd, "", times, AT_EMPTY_PATH);
+	/* An ACL, or another owner, has changed that, too. */
+	if (fstat(dir->fd, &now) == 0 && now.st_mode != st->st_mode)
+		(void)chmod(path, st->st_mode & 07777);
+	if (!is_time(&now.st_mtim, &st->st_mtim) ||
+	    !is_time(&now.st_atim, &st->st_atim))
+		(void)utimensat(dir->fd, "", times, AT_EMPTY_PATH);
 }
 
 void dir_change_end(struct dir_change *change, int r)

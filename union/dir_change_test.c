@@ -156,6 +156,38 @@ static void so_it_is_with_an_attribute(void **state)
 	is_as_before(1);
 }
 
+static void change_nothing(int fd, const char *path)
+{
+	(void)fd;
+	(void)path;
+}
+
+/* Not even its change time. */
+static void what_did_not_change_is_left_alone(void **state)
+{
+	static const char *const names[] = {NULL, NAME, "trusted.none"};
+	struct dir_change change;
+	struct stat before, after;
+	size_t i;
+
+	(void)state;
+	if (!root)
+		skip();
+	for (i = 0; i < array_size(names); i++) {
+		assert_int_equal(fstatat(root_fd(0), "d", &before, 0), 0);
+		assert_int_equal(
+			dir_change_begin(&change, &fs, dir, names[i], false),
+			0);
+		change_each(&change, change_nothing);
+		/* The clock of change times goes on. */
+		(void)usleep(20000);
+		dir_change_end(&change, -ENODATA);
+		assert_int_equal(fstatat(root_fd(0), "d", &after, 0), 0);
+		assert_memory_equal(&after.st_ctim, &before.st_ctim,
+				    sizeof(before.st_ctim));
+	}
+}
+
 static void what_succeeds_stays(void **state)
 {
 	struct dir_change change;
@@ -176,6 +208,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_error_at_one_undoes_what_the_others_had),
 		cmocka_unit_test(so_it_is_with_an_attribute),
+		cmocka_unit_test(what_did_not_change_is_left_alone),
 		cmocka_unit_test(what_succeeds_stays),
 	};
 
