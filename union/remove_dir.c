@@ -94,7 +94,7 @@ static int remove_found(struct unionfs *fs, const struct hit *hits, int count,
 	for (i = 0; i < count && r == 0; i++)
 		if (S_ISDIR(hits[i].st.st_mode)) {
 			r = unionfs_writable(fs, hits[i].dir);
-			if (r == 0)
+			if (r == 0 && count > 1)
 				r = immutable_check_name(hits[i].fd->fd, name);
 		}
 	if (r == 0 && count > 1)
