@@ -73,8 +73,8 @@ struct node {
 	struct extent_users users;   /* set before the first call */
 	struct holds *holds;         /* owned */
 	struct cut_notes *cut_notes; /* owned */
-	struct node_watch
-		*watch; /* owned; NULL: node_watch.h was not started */
+	/* Owned; NULL: node_watch.h was not started. Any thread looks. */
+	_Atomic(struct node_watch *) watch;
 	/* Copies byte by byte that are under way; guarded by tables. */
 	LIST_HEAD(copying_list, copying) copying;
 	pthread_cond_t copied; /* one is over; with tables */

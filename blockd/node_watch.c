@@ -29,6 +29,7 @@ struct node_watch {
 	int mounts;  /* the table of mounts, which tells of changes */
 	atomic_bool stopping;
 	pthread_t thread;
+	bool runs; /* the thread; of who starts and stops */
 };
 
 /* ---- going ---- */
@@ -209,8 +210,10 @@ static int64_t next_ms(const struct node_pool *entry)
 
 void node_watch_wake(const struct node *node)
 {
-	if (node->watch)
-		(void)eventfd_write(node->watch->wake, 1);
+	const struct node_watch *watch = atomic_load(&node->watch);
+
+	if (watch)
+		(void)eventfd_write(watch->wake, 1);
 }
 
 void node_medium_failed(void *pool_)
@@ -336,22 +339,23 @@ int node_watch_start(struct node *node, struct error *err)
 	watch->uevents = open_uevents();
 	watch->mounts = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
 	watch->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	r = watch->wake < 0
-		    ? errno
-		    : pthread_create(&watch->thread, NULL, watch_run, watch);
-	if (r) {
+	if (watch->wake < 0) {
+		r = errno;
 		node_watch_free(watch);
 		return error_set(err, r, "watch media: %s", strerror(r));
 	}
-	node->watch = watch;
-	return 0;
+	/* First: what ends at once is heard of, too. */
+	atomic_store(&node->watch, watch);
+	r = pthread_create(&watch->thread, NULL, watch_run, watch);
+	watch->runs = r == 0;
+	return r ? error_set(err, r, "watch media: %s", strerror(r)) : 0;
 }
 
 void node_watch_stop(struct node *node)
 {
-	struct node_watch *watch = node ? node->watch : NULL;
+	struct node_watch *watch = node ? atomic_load(&node->watch) : NULL;
 
-	if (!watch)
+	if (!watch || !watch->runs)
 		return;
 	watch->stopping = true;
 	(void)eventfd_write(watch->wake, 1);
