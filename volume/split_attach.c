@@ -23,6 +23,7 @@ struct work {
 	char own[NODE_INITIATORS_MAX][NODE_ADDRESS_SIZE];
 	size_t n_own; /* 0 when local */
 	bool here;    /* the extent is on this machine */
+	bool written; /* somebody could write to it before, and did */
 	bool local;   /* and a loop device goes over its file */
 	char dir[PATH_MAX];
 	struct initiator_device device;
@@ -113,6 +114,7 @@ static int check_extent(struct work *w, struct error *err)
 		r = operation_save(w->op, err);
 	if (r < 0)
 		return r;
+	w->written = !extent->blank && extent->allocated > 0;
 	if (strcmp(extent->state, "ok") != 0)
 		return error_set(err, EIO, "extent '%s' on node '%s' is %s: %s",
 				 split->extent, split->node, extent->state,
@@ -246,6 +248,25 @@ static bool is_own(const struct work *w, const struct branch_probe *probe)
 	       strcmp(probe->uuid, w->split->fs_uuid) == 0;
 }
 
+static int refuse_to_format(const struct work *w,
+			    const struct branch_probe *probe, struct error *err)
+{
+	const struct volume_split *split = w->split;
+
+	if (probe->found)
+		return error_set(err, EUCLEAN,
+				 "extent '%s' on node '%s' should be blank but "
+				 "holds %s; it was not touched",
+				 split->extent, split->node, probe->type);
+	return error_set(err, EUCLEAN,
+			 "extent '%s' on node '%s' should be blank but was "
+			 "written to, whatever it is; it was not touched. If "
+			 "that may be lost: `blkdiscard -f \"$(trib attach "
+			 "--force %s/%s)\"`, then `trib detach %s/%s`",
+			 split->extent, split->node, split->node, split->extent,
+			 split->node, split->extent);
+}
+
 /*
  * What the record says was never formatted, or where formatting was begun. It
  * may be old: what is on the device decides. Its own file system is kept.
@@ -261,13 +282,8 @@ static int format_device(struct work *w, struct error *err)
 		r = branch_fs_probe(w->device.device, &probe, err);
 		if (r < 0)
 			return r;
-		if (probe.found && !is_own(w, &probe))
-			return error_set(err, EUCLEAN,
-					 "extent '%s' on node '%s' should be "
-					 "blank but holds %s; it was not "
-					 "touched",
-					 w->split->extent, w->split->node,
-					 probe.type);
+		if (!is_own(w, &probe) && (probe.found || w->written))
+			return refuse_to_format(w, &probe, err);
 		r = save_state(w, SPLIT_FORMATTING, err);
 		if (r < 0)
 			return r;

@@ -204,6 +204,43 @@ test_what_a_record_says_of_formatting_formats_nothing() {
 	nothing_left
 }
 
+# Data that nothing is known of: a file system whose superblock is lost, a table
+# of partitions at the end only, what a program wrote to the device.
+test_what_was_written_to_is_not_formatted_as_if_it_was_blank() {
+	volume wrt
+	local what file=$C/host1/pool/extents/wrt-0.data sum how
+	for what in "seek=0 if=/dev/zero" "seek=60 if=/dev/urandom" "seek=199 if=/dev/urandom"; do
+		v 1 create name=wrt size=200MiB node=host1
+		save
+		attach 1 wrt
+		fill "$C/host1/mnt/wrt"
+		v 1 detach name=wrt
+		if [ "$what" != "seek=0 if=/dev/zero" ]; then blkdiscard_file "$file"; fi
+		dd of="$file" bs=1M count=1 conv=notrunc status=none $what
+		[ "$what" != "seek=0 if=/dev/zero" ] || blkid -p "$file" || same $? 2
+		sum=$(sha256sum <"$file")
+		for _ in 1 2; do
+			fails 1 "was written to, whatever it is; it was not touched" \
+				old 1 attach name=wrt path="$(mnt 1 wrt)" force=1
+			same "$(sha256sum <"$file")" "$sum"
+			old 1 detach name=wrt
+		done
+		# Who says that it may be lost has it empty.
+		how=$(old 1 attach name=wrt path="$C/host1/mnt/wrt" force=1 2>&1 |
+			grep -o 'blkdiscard -f "$(trib attach --force host1/wrt-0)"')
+		at_exit on 1 trib detach host1/wrt-0
+		on 1 bash -c "$how" 2>/dev/null
+		on 1 trib detach host1/wrt-0
+		old 1 attach name=wrt path="$C/host1/mnt/wrt" force=1
+		same "$(ls "$C/host1/mnt/wrt")" ""
+		old 1 detach name=wrt
+		old 1 delete name=wrt
+		forget wrt
+	done
+	nothing_left
+}
+blkdiscard_file() { fallocate -p -o 0 -l "$(stat -c %s "$1")" "$1"; }
+
 # No advice to delete what was written to.
 no_advice() { ! grep -q "delete --force" <<<"$1" || fail "$1"; }
 forget() { sqlite3 "$C/records.db" "DELETE FROM objects WHERE name = '$1'"; }
