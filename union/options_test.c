@@ -554,14 +554,13 @@ static void change(const char *list, const char *error)
 
 static void what_is_so_already_may_be_said_again(void **state)
 {
+	static const char mounted[] =
+		"threads=3,cache.attr=7,fsname=x,control=/c,"
+		"context=a:b,passthrough=off,use_ino,nofail";
 	struct union_change some = {0};
 
 	(void)state;
-	assert_int_equal(PARSE("-o",
-			       "threads=3,cache.attr=7,fsname=x,control=/c,"
-			       "context=a:b,passthrough=off,use_ino,nofail",
-			       "/a", "/m"),
-			 0);
+	assert_int_equal(PARSE("-o", mounted, "/a", "/m"), 0);
 	change("rw,remount,user_id=0,group_id=0,default_permissions,"
 	       "allow_other,relatime,max_read=131072,blksize=4096",
 	       NULL);
