@@ -489,6 +489,7 @@ test_a_snapshot_of_what_is_mounted_is_shown_and_restored() {
 		extent=host1/$(on 1 trib extent list host1 | grep -o 'snap\.[^ ]*')
 		fails any "attach it with --read-only" on 2 trib attach "$extent" --force
 		at_exit on 2 trib detach "$extent"
+		at_exit umount "$(mnt 3 of)"
 		dev=$(on 2 trib attach "$extent" --force --read-only --quiet)
 		fails any "read-only" mount -o ro "$dev" "$(mnt 3 of)"
 		mount -o "ro,$how" "$dev" "$C/host3/mnt/of"
