@@ -33,6 +33,7 @@
 #include "union/quietly.h"
 #include "union/remounted.h"
 #include "union/rename_parts.h"
+#include "union/saved_nodes.h"
 #include "union/serve.h"
 #include "union/survive.h"
 
@@ -400,6 +401,7 @@ static int serve_mounted(struct mounted *m, unsigned threads, struct error *err)
 	control_close(take_ptr(m->control));
 	full_free(take_ptr(m->fs.full));
 	drains_free(take_ptr(m->drains));
+	saved_nodes_write(&m->fs);
 	return r < 0 ? error_set(err, -r, "serving '%s': %s", m->mountpoint,
 				 strerror(-r))
 		     : 0;

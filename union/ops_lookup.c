@@ -64,6 +64,28 @@ static int lookup_parent(struct unionfs *fs, struct node *node,
 	return r;
 }
 
+/* Known since an earlier mount, by one of its copies: the others are found. */
+static int lookup_saved_dir(struct unionfs *fs, struct node *node,
+			    struct fuse_entry_param *ret)
+{
+	struct copy *copy = node_first(node);
+	auto_dir_fd struct dir_fd *dir = NULL;
+	int r = copy ? unionfs_dir_fd(fs, copy, &dir) : -ESTALE;
+
+	if (r < 0)
+		return r;
+	pthread_rwlock_rdlock(&fs->tree);
+	r = lookup_dir(fs, copy->branch, dir->fd, ret);
+	pthread_rwlock_unlock(&fs->tree);
+	return r == -ENOENT ? -ESTALE : r;
+}
+
+static bool is_saved_dir(const struct node *node)
+{
+	return S_ISDIR(node->type) && node->known_before &&
+	       node->id != NODE_ROOT_ID;
+}
+
 /*
  * "." and ".." are asked of what somebody has a handle of. The kernel may
  * have forgotten it, and its FORGET be served by another thread just now.
@@ -80,8 +102,9 @@ static void lookup_of_handle(fuse_req_t req, fuse_ino_t ino, bool parent)
 	else if (node_is_failed(node))
 		r = -EIO;
 	else
-		r = parent ? lookup_parent(fs, node, &entry)
-			   : lookup_self(fs, node, &entry);
+		r = parent               ? lookup_parent(fs, node, &entry)
+		    : is_saved_dir(node) ? lookup_saved_dir(fs, node, &entry)
+					 : lookup_self(fs, node, &entry);
 	if (node)
 		node_let_go(&fs->nodes, node);
 	op_reply_entry(req, r, &entry);

@@ -20,6 +20,7 @@
 #include "union/naming.h"
 #include "union/node_restore.h"
 #include "union/quietly.h"
+#include "union/saved_nodes.h"
 #include "union/service.h"
 #include "union/state.h"
 #include "union/subdirs.h"
@@ -79,6 +80,10 @@ int unionfs_init(struct unionfs *fs, struct error *err)
 		quietly_take_over(fs->state);
 		r = node_restore(&fs->nodes);
 	} else if (r == 0) {
+		if (saved_nodes_read(fs))
+			r = node_restore(&fs->nodes);
+	}
+	if (r == 0 && !goes_on) {
 		r = node_intern(&fs->nodes, S_IFDIR,
 				inode_number(found[0].branch, st.st_ino), found,
 				(unsigned)n, &root);

@@ -1156,6 +1156,61 @@ test_handles_outlive_what_the_kernel_forgets() {
 	stop
 }
 
+test_handles_outlive_an_unmount() {
+	loop_fs a 64M mkfs.ext4 -q -m 0
+	loop_fs b 320M mkfs.xfs -q
+	mkdir -p "$D/a/d/deep/er" "$D/b/d/deep" "$M"
+	echo content >"$D/a/d/deep/er/f"
+	echo other >"$D/b/d/deep/g"
+	ln -s d/deep "$D/b/link"
+	local names=(d/deep/er/f d/deep/g d/deep/er d/deep d link gone) option
+	touch "$D/now"
+	for option in survive=yes survive=no; do
+		echo x >"$D/b/gone"
+		union "$option" "$D/a:$D/b"
+		handles make "$D/handles" "${names[@]}"
+		stop
+		rm "$D/b/gone"
+		echo y >"$D/b/later" # in its place, it may be
+		mv "$D/a/d/deep/er/f" "$D/a/d/f" # whatever its name is now
+		union "$option" "$D/a:$D/b"
+		same "$(handles check "$D/handles" "${names[@]}" | paste -sd,)" \
+			"d/deep/er/f found,d/deep/g found,d/deep/er found,d/deep found,d found,link found,gone ESTALE"
+		# The whole directory, not the copy that was known.
+		same "$(ls "$M/d/deep" | paste -sd,)" er,g
+		same "$(cat "$M/d/f" "$M/d/deep/g" | paste -sd,)" content,other
+		mv "$D/a/d/f" "$D/a/d/deep/er/f" 2>/dev/null
+		stop
+		# By a mount that knew nothing but what was saved; and by one that dies.
+		union "$option" "$D/a:$D/b"
+		same "$(handles check "$D/handles" d/deep | paste -sd,)" "d/deep found"
+		same "$(python3 - "$M" "$D/handles" <<-'END'
+			import ctypes, os, sys
+			class Handle(ctypes.Structure):
+			    _fields_ = [("bytes", ctypes.c_uint), ("type", ctypes.c_int), ("data", ctypes.c_ubyte * 128)]
+			libc = ctypes.CDLL(None, use_errno=True)
+			here = os.open(sys.argv[1], os.O_RDONLY)
+			kept, size = open(sys.argv[2], 'rb').read(), ctypes.sizeof(Handle) + 8
+			handle = Handle.from_buffer_copy(kept[3 * size:]) # d/deep
+			fd = libc.open_by_handle_at(here, ctypes.byref(handle), os.O_RDONLY)
+			print(*sorted(os.listdir(fd)), sep=',')
+		END
+		)" er,g
+		stop
+		rm -f "$D/b/later"
+	done
+	# Other branches, or one that is damaged: nothing is believed.
+	find /var/lib/tributary/handles -type f -newer "$D/now" -exec sh -c 'printf x | dd of="$1" bs=1 seek=100 conv=notrunc status=none' - {} ";"
+	union "" "$D/a:$D/b"
+	same "$(handles check "$D/handles" d/deep/g | paste -sd,)" "d/deep/g ESTALE"
+	same "$(cat "$M/d/deep/g")" other
+	stop
+	union "" "$D/b:$D/a"
+	same "$(handles check "$D/handles" d/deep/g | paste -sd,)" "d/deep/g ESTALE"
+	same "$(cat "$M/d/deep/g")" other
+	stop
+}
+
 test_a_handle_of_what_was_removed_opens_nothing_else() {
 	small_branches 20M 20M
 	union policy=mfs,threads=2 "$D/a:$D/b"
