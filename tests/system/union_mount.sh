@@ -272,6 +272,7 @@ test_one_that_was_mounted_read_only_becomes_writable() {
 	umount "$M"
 	union ro "$D/a:$D/b"
 	trib-union -o "ro,log=$D/log2" "$D/b" "$D/other"
+	at_exit union_end "$D/other"
 	fails any "branch '$D/b' is in use by the union at '$D/other'" mount -o remount,rw "$M"
 	are 'ro|rw' 'ro ro'
 	fails any "Read-only" touch "$M/f"
