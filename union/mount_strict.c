@@ -39,9 +39,10 @@ static struct {
 	pthread_mutex_t lock;  /* of looking; innermost */
 	_Atomic uint64_t said; /* what the union's options say, either way */
 	pthread_t thread;
-	int stop; /* an eventfd; -1: there is no thread */
+	int stop;  /* an eventfd; -1: there is no thread */
+	int table; /* of mounts: readable when it has changed */
 	struct unionfs *fs;
-} strict = {.lock = PTHREAD_MUTEX_INITIALIZER, .stop = -1};
+} strict = {.lock = PTHREAD_MUTEX_INITIALIZER, .stop = -1, .table = -1};
 
 static bool has_word(const char *list, const char *word)
 {
@@ -304,9 +305,8 @@ static int set_said(const struct unionfs *fs)
 
 static void *follow(void *unused)
 {
-	auto_close int table = open(TABLE, O_RDONLY | O_CLOEXEC);
 	struct pollfd fds[] = {{.fd = strict.stop, .events = POLLIN},
-			       {.fd = table, .events = POLLPRI}};
+			       {.fd = strict.table, .events = POLLPRI}};
 
 	(void)unused;
 	while (poll(fds, array_size(fds), -1) < 0 || !fds[0].revents) {
@@ -332,7 +332,11 @@ int mount_strict_start(struct unionfs *fs, bool fresh, struct error *err)
 		return error_set(err, -r,
 				 "give the mount what its options say: %s",
 				 strerror(-r));
-	/* What changed before a server came. */
+	/* Changes from here on are told; it is looked for those before. */
+	strict.table = open(TABLE, O_RDONLY | O_CLOEXEC);
+	if (strict.table < 0)
+		return error_set(err, errno, "follow mounts: %s: %s", TABLE,
+				 strerror(errno));
 	r = mount_strict_follow(fs, &why);
 	if (r < 0 && fresh && fs->atime_said)
 		return error_set(err, -r, "%s", error_text(&why));
@@ -355,4 +359,5 @@ void mount_strict_stop(void)
 	(void)eventfd_write(strict.stop, 1); /* it cannot be full */
 	(void)pthread_join(strict.thread, NULL);
 	fd_close(take_fd(&strict.stop));
+	fd_close(take_fd(&strict.table));
 }
