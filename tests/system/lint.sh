@@ -200,4 +200,15 @@ test_an_unknown_step_is_refused() {
 	fails 2 "no step 'nothing'" "$TOP/tests/lint" nothing
 }
 
+test_refuses_what_a_test_says_in_vain() {
+	local line
+	for line in '! false' '! a | b' '! a 2>/dev/null'; do
+		fresh
+		tree tests/a.sh 'f() {' "	$line" '	true' '}'
+		fails 1 "tests/a.sh:2: never fails:" lint shell
+		tree tests/a.sh 'f() {' "	$line || false" '	true' "	$line" '}'
+		lint shell
+	done
+}
+
 run_tests "$@"

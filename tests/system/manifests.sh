@@ -63,10 +63,10 @@ test_chart_stays_valid_with_other_values() {
 # others, unless it is asked for.
 test_inline_volumes_and_snapshots_are_asked_for() {
 	rendered >/dev/null
-	! grep -q -e ephemeral-limit -e tributary-node-ephemeral -e snapshot.storage "$out/base.yaml"
+	! grep -q -e ephemeral-limit -e tributary-node-ephemeral -e snapshot.storage "$out/base.yaml" || false
 	grep -q 'image: registry.k8s.io/sig-storage/csi-snapshotter' "$out/snapshots.yaml"
 	grep -q 'volumesnapshotcontents/status' "$out/snapshots.yaml"
-	! grep -qi 'groupsnapshot.storage\|GroupSnapshot=true' "$out/snapshots.yaml"
+	! grep -qi 'groupsnapshot.storage\|GroupSnapshot=true' "$out/snapshots.yaml" || false
 	grep -q -e '--feature-gates=CSIVolumeGroupSnapshot=false' "$out/snapshots.yaml"
 	same "$(grep -c VolumeAttributesClass=false "$out/base.yaml")" 0
 	same "$(grep -c volumeattributesclasses "$out/base.yaml")" 1

@@ -31,7 +31,7 @@ io() {
 	local uri=$1 args=() one
 	shift
 	for one; do args+=(-c "$one"); done
-	on 1 qemu-io -f raw "${args[@]}" "$uri" >"$TEST_DIR/io" 2>&1
+	on 1 qemu-io -f raw "${args[@]}" "$uri" >"$TEST_DIR/io" 2>&1 || return 1
 	! grep -i 'fail\|error' "$TEST_DIR/io"
 }
 uri() { on 1 trib extent export "$1" --allow 10.77.0.1 | grep -o 'nbd://[^ ]*'; }
@@ -96,7 +96,7 @@ well() { # POOL
 	eventually 60 is "$1" online
 	same "$(pool "$1" message)" ""
 	on 1 trib status >"$TEST_DIR/status"
-	! grep "pool host1/$1" "$TEST_DIR/status"
+	! grep "pool host1/$1" "$TEST_DIR/status" || false
 	[ "$(pool "$1" available)" -gt 0 ]
 	io "$URI" "read -P 7 0 1M" "write -P 8 1M 1M" "read -P 8 1M 1M" flush
 }
@@ -128,7 +128,7 @@ test_a_file_system_that_turned_read_only() {
 	told_once ro read-only
 	# What can be read is.
 	on 1 qemu-io -r -f raw -c "read -P 7 0 1M" "$URI" >"$TEST_DIR/io"
-	! grep -i 'fail\|error' "$TEST_DIR/io"
+	! grep -i 'fail\|error' "$TEST_DIR/io" || false
 	mend ro
 	well ro
 	# At a start.
@@ -138,7 +138,7 @@ test_a_file_system_that_turned_read_only() {
 	eventually 30 is ro read-only
 	same "$(said ro read-only)" 2
 	on 1 qemu-io -r -f raw -c "read -P 7 0 1M" "$URI" >"$TEST_DIR/io"
-	! grep -i 'fail\|error' "$TEST_DIR/io"
+	! grep -i 'fail\|error' "$TEST_DIR/io" || false
 	mount -o remount,rw "$DIR"
 	well ro
 	on 1 trib volume show vol >"$TEST_DIR/vol"
@@ -238,7 +238,7 @@ test_a_full_file_system_is_no_failing_one() {
 	mount -t tmpfs -o size=96m none "$DIR"
 	at_exit give_up full
 	pool_with_extent full "$DIR"
-	! dd if=/dev/zero of="$DIR/filler" bs=1M status=none
+	! dd if=/dev/zero of="$DIR/filler" bs=1M status=none || false
 	on 1 trib pool list host1 >/dev/null
 	is full online
 	rm "$DIR/filler"
@@ -328,7 +328,7 @@ moves() {
 	mv "$from" "$to"
 	blockd_start 1
 	on 1 trib pool create "$name" "$to" >"$TEST_DIR/said"
-	! grep "now" "$TEST_DIR/said"
+	! grep "now" "$TEST_DIR/said" || false
 	capacity "$name" 100
 	# Back, while blockd runs.
 	mv "$to" "$from"
@@ -351,7 +351,7 @@ moves() {
 	on 1 trib pool create "$name" "$from" --capacity 80MiB |
 		grep 'its capacity is 80.00 MiB now, and was 90.00 MiB'
 	on 1 trib pool create "$name" "$from" --capacity 80MiB >"$TEST_DIR/said"
-	! grep "now" "$TEST_DIR/said"
+	! grep "now" "$TEST_DIR/said" || false
 	on 1 trib pool create "$name" "$from" --overcommit 150 --json |
 		grep '"note": "its overcommit is 150 % now, and was 100 %"'
 	blockd_signal 1 KILL

@@ -21,7 +21,7 @@ io() {
 	local uri=$1 args=() one
 	shift
 	for one; do args+=(-c "$one"); done
-	on 1 qemu-io -f raw "${args[@]}" -c flush "$uri" >"$TEST_DIR/io" 2>&1
+	on 1 qemu-io -f raw "${args[@]}" -c flush "$uri" >"$TEST_DIR/io" 2>&1 || return 1
 	! grep -i 'fail\|error' "$TEST_DIR/io"
 }
 check() { blockd --check-pool "$MEDIUM" "$@" >"$TEST_DIR/check" 2>&1; }
@@ -234,7 +234,7 @@ test_a_device_that_grows_is_exchanged_and_comes_back() {
 	same "$(pool_state grows)" missing
 	losetup "$dev" "$other"
 	eventually 30 is grows foreign
-	! io "$u" "read 0 4k"
+	! io "$u" "read 0 4k" || false
 	fails any "foreign" on 1 trib extent create h --pool grows --size 1MiB
 	losetup -d "$dev"
 	eventually 30 unbound "$dev"
@@ -265,12 +265,12 @@ test_a_file_that_goes_is_noticed_by_who_reads_and_another_is_refused() {
 	io "$u" "write -P 7 0 2M"
 	cp "$file" "$TEST_DIR/first"
 	truncate -s 0 "$file"
-	! io "$u" "read -P 7 0 2M"
+	! io "$u" "read -P 7 0 2M" || false
 	eventually 30 grep 'pool first at .* missing: .* has only 0 of' "$C/host1/blockd.log"
 	cp "$other" "$TEST_DIR/second" # all of it at once, not bit by bit
 	mv "$TEST_DIR/second" "$file"
 	eventually 30 is first foreign
-	! io "$u" "read 0 4k"
+	! io "$u" "read 0 4k" || false
 	mv "$TEST_DIR/first" "$file"
 	eventually 30 is first online
 	io "$u" "read -P 7 0 2M"
@@ -297,12 +297,12 @@ test_a_medium_that_fails_for_a_while_needs_no_restart() {
 	tracer=$!
 	at_exit kill -9 $tracer
 	eventually 20 traced_by "$pid" $tracer
-	! io "$u" "write -P 8 4M 1M"
+	! io "$u" "write -P 8 4M 1M" || false
 	eventually 20 grep 'pool sick at .* failing: the pool takes no changes: writing' \
 		"$C/host1/blockd.log"
 	# What needs no change goes on, and it is tried again and again.
 	on 1 qemu-io -r -f raw -c "read -P 7 0 2M" "$u" >"$TEST_DIR/io" 2>&1
-	! grep -i 'fail\|error' "$TEST_DIR/io"
+	! grep -i 'fail\|error' "$TEST_DIR/io" || false
 	fails any "the pool takes no changes: writing" on 1 trib extent create t --pool sick --size 1MiB
 	same "$(pool_state sick)" failing
 	same "$(available sick)" 0
@@ -335,14 +335,14 @@ test_damage_hurts_only_the_extents_it_hit() {
 	zero $((at + RING)) 4096
 	fails 1 "" check
 	found "extent 'b': part of its map is damaged in both copies"
-	! grep "extent 'a'" "$TEST_DIR/check"
+	! grep "extent 'a'" "$TEST_DIR/check" || false
 	blockd_start 1
 	call GetExtent name=b >"$TEST_DIR/b"
 	grep '"state": *"damaged"' "$TEST_DIR/b"
 	on 1 trib pool list host1 --json | grep 'extents that are not served'
 	io "$A" "read -P 1 0 2M" "read -P 3 4M 1M" "write -P 5 0 1M" "read -P 5 0 1M"
 	# What nobody can tell to be free is given to nobody.
-	! io "$A" "write -P 6 8M 1M"
+	! io "$A" "write -P 6 8M 1M" || false
 	io "$A" "read -P 0 8M 1M"
 	fails any "" on 1 trib extent create c --pool raw --size 1MiB
 	fails any damaged on 1 trib extent export b --allow 10.77.0.1

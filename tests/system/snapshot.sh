@@ -91,7 +91,7 @@ test_a_written_volume_of_three_nodes_is_cut_at_one_instant() {
 	echo more >"$C/host2/mnt/r/more"
 	v 2 detach name=r
 	# Back to the later one: the volume is mounted nowhere.
-	! t snapshot revert s2 2>"$TEST_DIR/err"
+	! t snapshot revert s2 2>"$TEST_DIR/err" || false
 	grep -q "attached on node 'host1'" "$TEST_DIR/err"
 	v 1 detach name=seq
 	t snapshot revert s2
@@ -205,7 +205,7 @@ test_a_group_of_volumes_is_one_instant() {
 	cuts=$(t snapshot list --json | jq -r '.[].status.cut' | sort -u | wc -l)
 	same "$cuts" 1 "instants"
 	same "$(t snapshot list g1 --json | jq -r '.[0].metadata.name')" g-0
-	! t snapshot delete g-0 2>"$TEST_DIR/err"
+	! t snapshot delete g-0 2>"$TEST_DIR/err" || false
 	grep -q "member of group snapshot 'g'" "$TEST_DIR/err"
 	t snapshot group delete g
 	t volume delete g1
@@ -223,7 +223,7 @@ test_a_clone_and_its_source_are_mounted_side_by_side() {
 	check "$C/host1/mnt/y"
 	rm "$C/host1/mnt/x/d/1"
 	echo other >"$C/host1/mnt/y/d/1"
-	! [ -e "$C/host1/mnt/x/d/1" ]
+	! [ -e "$C/host1/mnt/x/d/1" ] || false
 	is_whole 1 x
 	is_whole 1 y
 	same "$(t snapshot list --all --json | jq length)" 0

@@ -44,7 +44,7 @@ io() {
 	local uri="nbd+unix:///$1?socket=$R/nbd" args=() one
 	shift
 	for one; do args+=(-c "$one"); done
-	qemu-io -f raw "${args[@]}" -c flush "$uri" >"$TEST_DIR/io" 2>&1
+	qemu-io -f raw "${args[@]}" -c flush "$uri" >"$TEST_DIR/io" 2>&1 || return 1
 	! grep -i 'fail\|error' "$TEST_DIR/io"
 }
 
@@ -72,7 +72,7 @@ test_a_disk_is_pulled_put_back_and_exchanged() {
 
 	pull 0
 	eventually 60 is first missing
-	! io first "read 0 4k"
+	! io first "read 0 4k" || false
 	io second "read -P 8 0 2M" "write -P 8 4M 64k"
 	put 0
 	same "/dev/$(disk 0)" "$first" # nobody keeps the name of what is gone
@@ -86,7 +86,7 @@ test_a_disk_is_pulled_put_back_and_exchanged() {
 	put 1
 	same "/dev/$(disk 1)" "$first"
 	eventually 60 is first foreign
-	! io first "read 0 4k"
+	! io first "read 0 4k" || false
 	pull 1
 	put 0
 	put 1
