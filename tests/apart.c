@@ -14,13 +14,18 @@
  * its server when it is unmounted here. They end with the last process that has
  * them. What is mounted and unmounted outside is so here, too, where the
  * machine's mounts are shared: nothing of others' is kept, either.
+ *
+ * So is what unions keep in /var/lib/tributary over an unmount: it ends, too.
  */
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#define KEPT "/var/lib/tributary"
 
 int main(int argc, char **argv)
 {
@@ -36,6 +41,9 @@ int main(int argc, char **argv)
 			perror("apart: unshare");
 	} else if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0) {
 		perror("apart: mount");
+	} else if ((mkdir(KEPT, 0755) < 0 && errno != EEXIST) ||
+		   mount("none", KEPT, "tmpfs", 0, "mode=755") < 0) {
+		perror("apart: " KEPT);
 	}
 	(void)execvp(argv[1], argv + 1); /* returns only when it failed */
 	perror(argv[1]);
