@@ -43,7 +43,7 @@ say_more() { # and where those that are still there stand
 		grep -H . /proc/"$pid"/task/*/wchan
 	done
 }
-server() { pgrep -f -- "--holder-fd=3 .* $M\$" || true; }
+server() { pgrep "$@" -f -- "--holder-fd=3 .* $M\$" || true; }
 holder() { pgrep -f -- " -f --ready-fd=3 .* $M\$" || true; }
 
 # All of both branches but times, and which names the union has.
@@ -74,7 +74,8 @@ do_it() { python3 "$D/do.py" "$M" "$1"; }
 # done. True: it was killed.
 killed_at() { # N CODE
 	local rc=0 tracer line
-	exec {ready}< <(exec "$BUILD/test/tests/union/kill_at" "$(server)" "$1" 2>"$D/kill_at.err")
+	# The newest: one that was ended may not be gone yet.
+	exec {ready}< <(exec "$BUILD/test/tests/union/kill_at" "$(server -n)" "$1" 2>"$D/kill_at.err")
 	tracer=$!
 	at_exit kill -9 "$tracer"
 	read -r -u "$ready" line || fail "$(cat "$D/kill_at.err")"
