@@ -16,7 +16,7 @@ one_branch() {
 	mkdir "$D/f"
 }
 at_f() { # COMMAND...: it mounts $D/f
-	"$@" >"$D/said" 2>&1 || skip "cannot be had here: $* ($(tail -n 1 "$D/said"))"
+	"$@" >"$D/said" 2>&1 || skip "cannot be had here: $* ($(head -n 1 "$D/said"))"
 	at_exit umount -l "$D/f"
 }
 disk_at_f() { # TYPE OPTIONS SIZE MKFS...
