@@ -383,10 +383,8 @@ static int serve_mounted(struct mounted *m, unsigned threads, struct error *err)
 	r = mount_strict_start(&m->fs, !survive_mountpoint(&m->fs), err);
 	if (r < 0)
 		return r;
-	if (r == 0)
-		survive_resend(&m->fs);
-	if (r == 0)
-		r = serve_start(&m->fs, threads, serve_done, m, &serve);
+	survive_resend(&m->fs);
+	r = serve_start(&m->fs, threads, serve_done, m, &serve);
 	if (r < 0)
 		return error_set(err, -r, "start serving: %s", strerror(-r));
 	drains_resume(m->drains);
