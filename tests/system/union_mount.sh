@@ -19,8 +19,10 @@ with_helper() {
 	sbin=$(realpath /sbin)
 	mkdir "$D/sbin"
 	mount -t tmpfs none "$D/sbin"
+	at_exit umount -l "$D/sbin"
 	mkdir "$D/sbin/upper" "$D/sbin/work"
 	mount -t overlay -o "lowerdir=$sbin,upperdir=$D/sbin/upper,workdir=$D/sbin/work" none "$sbin"
+	at_exit umount -l "$sbin"
 	ln -s "$BUILD/bin/trib-union" /sbin/mount.fuse.trib-union
 }
 with_helper
