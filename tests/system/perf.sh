@@ -152,6 +152,134 @@ test_undoes_it_when_it_is_interrupted() {
 	same "$(ls "$TEST_DIR/build/perf")" pid
 }
 
+# What works on hosts of either kind; leaves nothing.
+hosts_suite() { # PYTHON, that makes them
+	suite hosts <<-END
+		import os
+		from harness import hosts as of
+		all_hosts = $1
+		one, two = all_hosts.hosts[:2]
+		assert one.address != two.address
+		assert one.run(["printf", "%s|", "it's", "a  b", "\$x"]) == "it's|a  b|\$x|"
+		for argv, text in ((["sh", "-c", "echo no >&2; exit 3"], "exit 3: no"),
+		                   (["no-such-program"], "no-such-program"),
+		                   (["sleep", "1000"], "not within 1 s")):
+		    try:
+		        one.run(argv, timeout=1)
+		        raise Failed("it succeeded")
+		    except Failed as e:
+		        assert text in str(e), e
+		server = two.start(["sh", "-c", "while :; do :; done & wait"], "log")
+		while server.cpu_seconds() < 0.05:
+		    server.alive()
+		two.mount(["mount", "-t", "tmpfs", "tmpfs"], two.folder("mounted"))
+		two.write(two.path("mounted/file"), "text")
+		two.get(two.path("mounted/file"), place.path + "/got")
+		assert open(place.path + "/got").read() == "text"
+		assert "trib" in one.run([one.built("bin/trib"), "--version"])
+		assert 0 < of.distance_us(one, two) < 1e6
+		assert one.facts()["cores"] > 0
+		open("$TEST_DIR/what", "w").write(f"{two.base} {server.pid}\\n")
+		$2
+	END
+}
+no_host_is_left() {
+	local folder pid
+	read -r folder pid <"$TEST_DIR/what"
+	[ ! -e "$folder" ] || fail "its folder is there"
+	! grep -F "$folder" /proc/mounts || fail "mounted"
+	! kill -0 "$pid" 2>/dev/null || fail "the server lives"
+	same "$(ls "$TEST_DIR/build/perf")" ""
+}
+fake_build() {
+	mkdir -p "$TEST_DIR/build/bin"
+	[ -e "$TEST_DIR/build/bin/trib" ] || ln -s "$BUILD/bin/trib" "$TEST_DIR/build/bin/trib"
+	rm -rf "$TEST_DIR/build/perf"
+}
+
+test_hosts_are_namespaces_of_this_machine() {
+	need_root
+	need ip tc nsenter
+	fake_build
+	hosts_suite 'of.Namespaces(place, 2, mbit=100, delay_ms=2)' 'return case(side(12), side(10), (">=", 1.0))'
+	perf hosts --rounds 1 >"$TEST_DIR/out" 2>&1 || fail "$(cat "$TEST_DIR/out")"
+	no_host_is_left
+}
+
+# ssh_hosts: two namespaces with an sshd each, that PERF_SSH reaches as "one" and "two"
+ssh_hosts() {
+	local sshd i dir=$TEST_DIR/ssh
+	need ssh ssh-keygen ip
+	sshd=$(command -v sshd || true)
+	if [ -z "$sshd" ]; then
+		sshd=$BUILD/perf/openssh/usr/sbin/sshd
+		[ -x "$sshd" ] || "$TOP/tests/apt-unpack" -n "$BUILD/perf/openssh" openssh-server >/dev/null 2>&1 ||
+			skip "no openssh-server here, and apt can't give it"
+	fi
+	mkdir -p "$dir" /run/sshd
+	if ! getent passwd sshd >/dev/null; then
+		{ cat /etc/passwd; echo 'sshd:x:109:65534::/run/sshd:/usr/sbin/nologin'; } >"$dir/passwd"
+		mount --bind "$dir/passwd" /etc/passwd
+		at_exit umount /etc/passwd
+	fi
+	ssh-keygen -q -t ed25519 -N '' -f "$dir/host"
+	ssh-keygen -q -t ed25519 -N '' -f "$dir/key"
+	ip link add "perf$$" type bridge
+	at_exit ip link del "perf$$"
+	ip addr add 10.78.0.100/24 dev "perf$$"
+	ip link set "perf$$" up
+	for i in 1 2; do
+		ip netns add "perf$$-$i"
+		at_exit ip netns del "perf$$-$i"
+		ip link add "p$$-$i" type veth peer name eth0 netns "perf$$-$i"
+		ip link set "p$$-$i" master "perf$$" up
+		ip -n "perf$$-$i" addr add "10.78.0.$i/24" dev eth0
+		ip -n "perf$$-$i" link set eth0 up
+		ip -n "perf$$-$i" link set lo up
+		ip netns exec "perf$$-$i" "$sshd" -D -e -f /dev/null -o "HostKey=$dir/host" \
+			-o "AuthorizedKeysFile=$dir/key.pub" -o StrictModes=no -o PidFile=none \
+			-o UsePAM=no -o PermitRootLogin=yes 2>"$dir/log$i" &
+		at_exit kill $!
+		eventually 30 grep -q 'Server listening' "$dir/log$i"
+	done
+	cat >"$dir/config" <<-END
+		Host one
+		HostName 10.78.0.1
+		Host two
+		HostName 10.78.0.2
+		Host *
+		User root
+		IdentityFile $dir/key
+		StrictHostKeyChecking no
+		UserKnownHostsFile /dev/null
+		LogLevel ERROR
+	END
+	export PERF_SSH="ssh -F $dir/config"
+}
+
+test_hosts_are_machines_that_ssh_reaches() {
+	local pid
+	need_root
+	ssh_hosts
+	fake_build
+	mkdir "$TEST_DIR/far"
+	hosts_suite "of.Ssh(place, ['one:$TEST_DIR/far', 'two:$TEST_DIR/far'])" 'raise Failed("on purpose")'
+	fails 1 'on purpose' perf hosts
+	no_host_is_left
+	same "$(ls "$TEST_DIR/far")" ""
+	# Whatever becomes of us, nothing stays there.
+	hosts_suite "of.Ssh(place, ['one:$TEST_DIR/far', 'two:$TEST_DIR/far'])" 'os.kill(os.getpid(), 9)'
+	fails 137 '' perf hosts
+	eventually 30 no_files "$TEST_DIR/far"
+	rm -rf "$TEST_DIR"/build/perf/*
+	no_host_is_left
+	# Nobody is there.
+	ip -n "perf$$-2" link set eth0 down
+	fails 1 'two does not answer' perf hosts
+	same "$(ls "$TEST_DIR/far")" ""
+}
+no_files() { [ -z "$(ls "$1")" ]; }
+
 test_the_load_client_checks_what_it_reads() {
 	need nbdkit
 	nbdkit -f -P "$TEST_DIR/nbdkit.pid" -U "$TEST_DIR/sock" memory 1M &
