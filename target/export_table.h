@@ -177,7 +177,7 @@ uint64_t export_table_round(const struct export_table *table);
  * @round  export_table_round() before it looked, when all that it had received
  *         was done or is at the device; 0: ask again
  *
- * False: hang up, others have waited for too long.
+ * False: others have waited for too long; hang up where the peer is why.
  */
 bool export_table_answer(struct export_table *table, struct export_user *user,
 			 uint64_t round);

@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "target/nbd_conn_internal.h"
 
 void nbd_conn_leave(struct nbd_conn *conn)
@@ -44,6 +45,8 @@ static void expel(struct export_user *user)
  * that was there before.
  */
 #define UNTOLD_MAX (UINT64_C(4) << 20) /* bytes */
+
+#define UNTAKEN_MS 1000 /* without a byte taken; ours */
 
 static bool has_hung_up(const struct nbd_conn *conn)
 {
@@ -100,6 +103,15 @@ static uint64_t catch_up(struct nbd_conn *conn)
 	return round;
 }
 
+/*
+ * The peer takes no replies, so what it asked for finds no room. A slow disk or
+ * buffers that others have are no fault of the peer's.
+ */
+static bool takes_nothing(const struct nbd_conn *conn)
+{
+	return conn->sending && clock_ms() - conn->progress_ms >= UNTAKEN_MS;
+}
+
 static void ask_run(struct loop_message *message)
 {
 	struct nbd_conn *conn = container_of(message, struct nbd_conn,
@@ -111,7 +123,7 @@ static void ask_run(struct loop_message *message)
 		nbd_conn_drain(conn, NBD_DRAIN_TIMEOUT_MS);
 	round = catch_up(conn);
 	if (!export_table_answer(conn->service->table, &conn->user, round) &&
-	    conn->phase == NBD_CONN_OPEN)
+	    conn->phase == NBD_CONN_OPEN && takes_nothing(conn))
 		nbd_conn_drop(conn, "it holds up another connection");
 	nbd_conn_touch(conn); /* its end may have waited for this */
 }

@@ -308,6 +308,23 @@ static void the_largest_requests_wait_for_each_other(void **state)
 	assert_int_equal(slow_disk.operations, 3 * array_size(readers));
 }
 
+/* A second connection of the same client waits for the first's requests, and a
+ * slow disk is no reason to drop the first. */
+static void a_connection_whose_disk_is_slow_is_not_dropped(void **state)
+{
+	struct reader reader = {.f = *state, .data = malloc(NBD_PAYLOAD_MAX)};
+
+	assert_non_null(reader.data);
+	slow_disk.delay_ms = 1500;
+	assert_int_equal(
+		pthread_create(&reader.thread, NULL, reader_main, &reader), 0);
+	while (slow_disk.in_flight == 0)
+		usleep(1000);
+	fd_close(connect_to(*state, "x@5"));
+	pthread_join(reader.thread, NULL);
+	free(reader.data);
+}
+
 /* One that takes nothing and one that sends half, on each of the loops. */
 static void peers_that_sit_on_the_buffers_are_dropped(void **state)
 {
@@ -563,6 +580,7 @@ int main(void)
 		TEST(only_what_the_device_can_do_is_offered),
 		TEST(many_more_requests_than_slots_are_all_answered),
 		TEST(the_largest_requests_wait_for_each_other),
+		TEST(a_connection_whose_disk_is_slow_is_not_dropped),
 		TEST(peers_that_sit_on_the_buffers_are_dropped),
 		TEST(a_higher_epoch_waits_for_what_is_in_flight),
 		TEST(half_a_write_never_reaches_the_device),
