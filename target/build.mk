@@ -18,7 +18,7 @@ TARGET_SCSI := $(patsubst %,target/scsi_%.c,cache command compare copy \
 
 TARGET_SERVERS := target/export_object.c target/export_table.c \
   target/export_use.c target/export_settle.c target/initiators.c \
-  target/listener.c target/receiver.c $(TARGET_ISCSI) $(TARGET_NBD) $(TARGET_SCSI) \
+  target/listener.c target/peer.c target/receiver.c $(TARGET_ISCSI) $(TARGET_NBD) $(TARGET_SCSI) \
   target/socket.c target/target.c
 
 # What a fuzzer compiles of base/ to have a loop and its devices.
@@ -68,7 +68,8 @@ $(foreach t,nbd iscsi,$(eval $(call fuzzer,target/$(t)_server_fuzz,\
   target/server_fuzz_kit.c $(TARGET_SERVERS) $(FUZZ_BASE),\
   -luring -lisal -lgnutls)))
 $(eval $(call fuzzer,target/iscsi_session_fuzz,$(patsubst %,target/iscsi_%.c,\
-  chap collect gather keys login proto say session text) base/crc32c.c \
+  chap collect gather keys login name proto say session text) base/crc32c.c \
   base/cursor.c base/error.c,-lgnutls -lisal))
 $(eval $(call fuzzer,target/iscsi_text_fuzz,target/iscsi_keys.c \
-  target/iscsi_proto.c target/iscsi_text.c base/cursor.c))
+  target/iscsi_name.c target/iscsi_proto.c target/iscsi_text.c base/cursor.c \
+  base/error.c))

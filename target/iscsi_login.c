@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "target/iscsi_login.h"
+#include "target/iscsi_name.h"
 
 #include <errno.h>
 #include <stdio.h>

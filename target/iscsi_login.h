@@ -16,6 +16,7 @@
 
 #include "target/iscsi_chap.h"
 #include "target/iscsi_keys.h"
+#include "target/iscsi_name.h"
 #include "target/iscsi_proto.h"
 #include "target/iscsi_text.h"
 

@@ -8,6 +8,11 @@
 
 #include "target/export_table.h"
 
+#define NAME_ASCII                   \
+	"abcdefghijklmnopqrstuvwxyz" \
+	"ABCDEFGHIJKLMNOPQRSTUVWXYZ" \
+	"0123456789-.:_"
+
 static int form_check(const char *name, struct error *err)
 {
 	if (iscsi_name_ok(name))
@@ -62,4 +67,16 @@ int iscsi_target_name(const struct target_export *spec,
 	*ret_base_length = (size_t)length;
 	memcpy(ret, text, strlen(text) + 1);
 	return 0;
+}
+
+bool iscsi_name_ok(const char *name)
+{
+	size_t length = strlen(name);
+
+	if (length == 0 || length > ISCSI_NAME_MAX)
+		return false;
+	for (; *name; name++)
+		if (!strchr(NAME_ASCII, *name) && !((uint8_t)*name & 0x80))
+			return false;
+	return true;
 }

@@ -3,11 +3,13 @@
 #ifndef TARGET_ISCSI_NAME_H
 #define TARGET_ISCSI_NAME_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/error.h"
-#include "target/iscsi_text.h"
 #include "target/target.h"
+
+#define ISCSI_NAME_MAX 223 /* bytes; RFC 7143 4.2.7.1 */
 
 /*
  * "NAME", or "NAME:EPOCH" when the export has an epoch.
@@ -24,5 +26,12 @@ int iscsi_target_name(const struct target_export *spec,
 
 /* The name in @scsi->name by itself: the same check. */
 int iscsi_target_name_check(const char *name, struct error *err);
+
+/*
+ * An iSCSI name as it may be: RFC 7143 4.2.7, up to ISCSI_NAME_MAX bytes of
+ * letters, digits, '-', '.' and ':' and of what is outside ASCII; all that
+ * we hold on to. A prefix (iqn., eui., naa.) is not asked for.
+ */
+bool iscsi_name_ok(const char *name);
 
 #endif

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "target/iscsi_name.h"
 #include "target/iscsi_session.h"
 
 #define WANTED_MAX 20000u /* bytes that a command takes */

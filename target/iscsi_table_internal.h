@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include "target/iscsi_name.h"
 #include "target/iscsi_table.h"
 
 struct iscsi_place {

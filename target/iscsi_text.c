@@ -232,19 +232,6 @@ const char *iscsi_list_choose(const char *offer, const char *const *known)
 	}
 }
 
-bool iscsi_name_ok(const char *name)
-{
-	size_t length = strlen(name);
-
-	if (length == 0 || length > ISCSI_NAME_MAX)
-		return false;
-	for (; *name; name++)
-		if (!is_letter(*name) && !is_digit(*name) &&
-		    !strchr("-.:_", *name) && !((uint8_t)*name & 0x80))
-			return false;
-	return true;
-}
-
 /* ---- our own ---- */
 
 static bool answer_room(struct iscsi_answer *answer, size_t more)

@@ -12,7 +12,6 @@
 
 #define ISCSI_KEY_MAX    63   /* bytes; RFC 7143 6.1 */
 #define ISCSI_BINARY_MAX 1024 /* bytes of a binary value; RFC 7143 6.1 */
-#define ISCSI_NAME_MAX   223  /* bytes; RFC 7143 4.2.7.1 */
 
 /* One of CHAP's values of 1024 bytes as text, "0x" and all, is the longest. */
 #define ISCSI_VALUE_MAX (2 + 2 * ISCSI_BINARY_MAX) /* bytes */
@@ -67,13 +66,6 @@ bool iscsi_list_has(const char *list, const char *word);
  * it is in @known, whose items are NULL-terminated.
  */
 const char *iscsi_list_choose(const char *offer, const char *const *known);
-
-/*
- * An iSCSI name as it may be: RFC 7143 4.2.7, up to ISCSI_NAME_MAX bytes of
- * letters, digits, '-', '.' and ':' and of what is outside ASCII; all that
- * we hold on to. A prefix (iqn., eui., naa.) is not asked for.
- */
-bool iscsi_name_ok(const char *name);
 
 /* ---- our own ---- */
 

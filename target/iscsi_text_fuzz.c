@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "target/iscsi_keys.h"
+#include "target/iscsi_name.h"
 #include "target/iscsi_proto.h"
 #include "target/iscsi_text.h"
 

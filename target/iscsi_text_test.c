@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Texts, their values, and the keys that are negotiated with them. */
+#include "target/iscsi_name.h"
 #include "target/iscsi_text.h"
 
 #include <errno.h>

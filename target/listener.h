@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/loop.h"
-#include "target/initiators.h"
+#include "target/peer.h"
 
 struct listener {
 	struct listener *next; /* the owner's */

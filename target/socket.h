@@ -5,7 +5,7 @@
 
 #include <sys/socket.h>
 
-#include "target/initiators.h"
+#include "target/peer.h"
 
 #define SOCKET_PEER_TIMEOUT_S 60 /* ours */
 

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "target/initiators.h"
+#include "target/peer.h"
 
 /* Bytes of a peer taken in before they are deciphered, at most. */
 #define TLS_INPUT_SIZE (UINT32_C(128) << 10)
