@@ -1,5 +1,5 @@
 $(eval $(call library,csi,\
-  csi/bind.c csi/capability.c csi/config.c csi/content.c csi/controller.c \
+  csi/bind.c csi/call.c csi/capability.c csi/config.c csi/content.c csi/controller.c \
   csi/controller_modify.c csi/controller_snapshot.c csi/group_controller.c \
   csi/snapshot.c csi/snapshot_metadata.c \
   csi/controller_capacity.c csi/controller_expand.c csi/controller_list.c \

@@ -8,7 +8,6 @@
 #include <sys/mount.h>
 
 #include "base/cleanup.h"
-#include "csi/node_group.h"
 #include "volume/mount_options.h"
 
 #define MODE(name) CSI__V1__VOLUME_CAPABILITY__ACCESS_MODE__MODE__##name
@@ -16,6 +15,24 @@
 #define FS_SIZE    16 /* volume_record.h */
 
 /* Flags of a bind mount, that need no word of the file system's. */
+int capability_group_parse(const char *text, gid_t *ret, struct error *err)
+{
+	unsigned long long n = 0;
+	size_t length = strspn(text, "0123456789");
+
+	if (length > 0 && length <= 10 && !text[length])
+		n = strtoull(text, NULL, 10);
+	else
+		n = UINT32_MAX;
+	/* The last one stands for "no change", chown(2). */
+	if (n >= UINT32_MAX)
+		return error_set(err, EINVAL,
+				 "volume_mount_group has to be the number of a "
+				 "group, 0 to 4294967294");
+	*ret = (gid_t)n;
+	return 0;
+}
+
 static const struct {
 	const char *name;
 	uint64_t set;
@@ -87,7 +104,7 @@ static int check_mount(const Csi__V1__VolumeCapability__MountVolume *mount,
 				 "file system '%s': the volume has %s",
 				 mount->fs_type, fs_type);
 	if (mount->volume_mount_group[0] &&
-	    node_group_parse(mount->volume_mount_group, &group, err) < 0)
+	    capability_group_parse(mount->volume_mount_group, &group, err) < 0)
 		return -EINVAL;
 	/* The flag itself may be sensitive: not in the text. */
 	for (size_t i = 0; i < mount->n_mount_flags; i++)
@@ -204,7 +221,8 @@ bool capability_group(const Csi__V1__VolumeCapability *cap, gid_t *ret)
 	return cap->access_type_case == IS_MOUNT &&
 	       !capability_reads_only(cap) &&
 	       cap->mount->volume_mount_group[0] &&
-	       node_group_parse(cap->mount->volume_mount_group, ret, NULL) == 0;
+	       capability_group_parse(cap->mount->volume_mount_group, ret,
+				      NULL) == 0;
 }
 
 char *capability_mount_options(const Csi__V1__VolumeCapability *cap, bool own)

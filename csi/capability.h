@@ -41,6 +41,9 @@ bool capability_reads_only(const Csi__V1__VolumeCapability *cap);
 /* On several nodes at the same time. */
 bool capability_is_shared(const Csi__V1__VolumeCapability *cap);
 
+/* The number of a group, decimal, below 2^32 - 1; -EINVAL. */
+int capability_group_parse(const char *text, gid_t *ret, struct error *err);
+
 /* The group whose its files are to be, if any is wanted (node_group.h). */
 bool capability_group(const Csi__V1__VolumeCapability *cap, gid_t *ret);
 

@@ -3,7 +3,7 @@
 #ifndef CSI_CONTENT_H
 #define CSI_CONTENT_H
 
-#include "csi/service.h"
+#include "csi/call.h"
 
 struct content {
 	struct volume_source source; /* kind NONE: nothing */

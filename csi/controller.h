@@ -3,7 +3,7 @@
 #ifndef CSI_CONTROLLER_H
 #define CSI_CONTROLLER_H
 
-#include "csi/service.h"
+#include "csi/call.h"
 
 /* controller.c */
 int csi_create_volume(struct csi_call *c, const void *in, void *out);

@@ -4,7 +4,6 @@
 #include <inttypes.h>
 
 #include "base/cleanup.h"
-#include "csi/service.h"
 
 /* Seconds, and the same as text: what is written must not depend on rounding.
  * From what a read of the store takes to what a large mkfs does. */
@@ -55,7 +54,7 @@ static void write_codes(struct csi_metrics *metrics, FILE *out)
 {
 	head(out, "trib_csi_calls_total", "counter",
 	     "Calls that ended, by method and gRPC code.");
-	for (size_t i = 0; csi_method_name(i); i++)
+	for (size_t i = 0; metrics->names[i]; i++)
 		for (size_t k = 0; k < CSI_METRICS_CODES; k++) {
 			uint64_t n = atomic_load(&metrics->methods[i].codes[k]);
 
@@ -64,7 +63,7 @@ static void write_codes(struct csi_metrics *metrics, FILE *out)
 					out,
 					"trib_csi_calls_total{method="
 					"\"%s\",code=\"%s\"} %" PRIu64 "\n",
-					csi_method_name(i),
+					metrics->names[i],
 					rpc_code_name((enum rpc_code)k), n);
 		}
 }
@@ -98,18 +97,18 @@ static void write_calls(struct csi_metrics *metrics, FILE *out)
 	write_codes(metrics, out);
 	head(out, "trib_csi_call_seconds", "histogram",
 	     "How long calls took, by method.");
-	for (size_t i = 0; csi_method_name(i); i++)
+	for (size_t i = 0; metrics->names[i]; i++)
 		if (was_called(&metrics->methods[i]))
-			write_histogram(&metrics->methods[i],
-					csi_method_name(i), out);
+			write_histogram(&metrics->methods[i], metrics->names[i],
+					out);
 	head(out, "trib_csi_calls_in_flight", "gauge",
 	     "Calls that run now, by method.");
-	for (size_t i = 0; csi_method_name(i); i++)
+	for (size_t i = 0; metrics->names[i]; i++)
 		if (was_called(&metrics->methods[i]))
 			(void)fprintf(
 				out,
 				"trib_csi_calls_in_flight{method=\"%s\"} %d\n",
-				csi_method_name(i),
+				metrics->names[i],
 				atomic_load(&metrics->methods[i].running));
 }
 

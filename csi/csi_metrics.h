@@ -27,8 +27,10 @@ struct csi_method_metrics {
 	atomic_int running;
 };
 
-/* All zero at first. */
+/* All zero at first but for the names. */
 struct csi_metrics {
+	const char *const
+		*names; /* of methods; NULL after the last; borrowed */
 	struct csi_method_metrics methods[CSI_METHODS_MAX];
 	atomic_bool elects; /* this process takes part in an election */
 	atomic_bool leads;
@@ -37,7 +39,7 @@ struct csi_metrics {
 	atomic_uint_fast64_t nodes, nodes_silent;
 };
 
-/* @method: its index in csi_method_name(). */
+/* @method: its index in the names. */
 void csi_metrics_begin(struct csi_metrics *metrics, size_t method);
 void csi_metrics_end(struct csi_metrics *metrics, size_t method,
 		     enum rpc_code code, uint64_t took_us);

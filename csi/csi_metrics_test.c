@@ -125,12 +125,15 @@ static void counts_calls_by_method_and_code(void **state)
 
 static void puts_each_call_into_the_right_bucket(void **state)
 {
+	static const char *const names[] = {"GetPluginInfo", NULL};
 	struct csi_metrics *metrics = calloc(1, sizeof(*metrics));
 	auto_free char *text = NULL;
 	size_t length;
 	FILE *out = open_memstream(&text, &length);
 
 	(void)state;
+	assert_non_null(metrics);
+	metrics->names = names;
 	csi_metrics_begin(metrics, 0);
 	csi_metrics_end(metrics, 0, RPC_OK, 1000);
 	csi_metrics_begin(metrics, 0);

@@ -6,7 +6,7 @@
 #ifndef CSI_PAGES_H
 #define CSI_PAGES_H
 
-#include "csi/service.h"
+#include "csi/call.h"
 #include "rpc/http.h"
 
 /* http_start(); @csi is borrowed until http_stop(). */

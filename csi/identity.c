@@ -10,10 +10,6 @@
 
 #define FUSE_DEVICE "/dev/fuse"
 
-/* No volume can have it: too long (VOLUME_NAME_MAX), yet a name. */
-#define PROBE_NAME \
-	"probe-probe-probe-probe-probe-probe-probe-probe-probe-probe-pr"
-
 int csi_get_plugin_info(struct csi_call *c, const void *in, void *out)
 {
 	Csi__V1__GetPluginInfoResponse *reply = out;
@@ -70,16 +66,6 @@ int csi_get_plugin_capabilities(struct csi_call *c, const void *in, void *out)
 		reply->capabilities[i] = capability(c, types[i]);
 	reply->capabilities[n] = expansion(c);
 	return 0;
-}
-
-/* One that cannot be there costs the least. */
-int csi_check_store(struct csi *csi, struct error *err)
-{
-	struct volume_record *record = NULL;
-	int r = volume_get(csi->volumes, PROBE_NAME, &record, err);
-
-	volume_record_free(record);
-	return r == -ENOENT ? 0 : r;
 }
 
 int csi_probe(struct csi_call *c, const void *in, void *out)

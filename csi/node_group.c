@@ -26,24 +26,6 @@ struct walk {
 	struct error *err;
 };
 
-int node_group_parse(const char *text, gid_t *ret, struct error *err)
-{
-	unsigned long long n = 0;
-	size_t length = strspn(text, "0123456789");
-
-	if (length > 0 && length <= 10 && !text[length])
-		n = strtoull(text, NULL, 10);
-	else
-		n = UINT32_MAX;
-	/* The last one stands for "no change", chown(2). */
-	if (n >= UINT32_MAX)
-		return error_set(err, EINVAL,
-				 "volume_mount_group has to be the number of a "
-				 "group, 0 to 4294967294");
-	*ret = (gid_t)n;
-	return 0;
-}
-
 static int failed(struct walk *w, const char *what, const char *name)
 {
 	return error_set(w->err, errno,

@@ -18,9 +18,6 @@
 
 #define NODE_GROUP_DEPTH_MAX 400 /* directories in one another */
 
-/* A decimal number below 2^32 - 1; -EINVAL. */
-int node_group_parse(const char *text, gid_t *ret, struct error *err);
-
 /*
  * @root       a directory; links in it are not followed
  * @cancel_fd  readable: give up, -ECANCELED; -1: none

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/process.h"
+#include "csi/capability.h"
 #include "csi/node_group.h"
 
 #define GID 4711
@@ -75,12 +76,13 @@ static void numbers_of_groups_are_read(void **state)
 	gid_t gid = 1;
 
 	(void)state;
-	assert_int_equal(node_group_parse("0", &gid, NULL), 0);
+	assert_int_equal(capability_group_parse("0", &gid, NULL), 0);
 	assert_int_equal(gid, 0);
-	assert_int_equal(node_group_parse("4294967294", &gid, NULL), 0);
+	assert_int_equal(capability_group_parse("4294967294", &gid, NULL), 0);
 	assert_int_equal(gid, 4294967294u);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		assert_int_equal(node_group_parse(bad[i], &gid, NULL), -EINVAL);
+		assert_int_equal(capability_group_parse(bad[i], &gid, NULL),
+				 -EINVAL);
 	assert_int_equal(gid, 4294967294u);
 }
 

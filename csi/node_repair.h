@@ -13,8 +13,8 @@
 
 #include <sys/statvfs.h>
 
+#include "csi/call.h"
 #include "csi/node_state.h"
-#include "csi/service.h"
 
 #define NODE_ANSWER_MS 3000 /* how long a mount may take to answer */
 

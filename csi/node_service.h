@@ -3,8 +3,8 @@
 #ifndef CSI_NODE_SERVICE_H
 #define CSI_NODE_SERVICE_H
 
+#include "csi/call.h"
 #include "csi/node_state.h"
-#include "csi/service.h"
 
 /* node_stage.c */
 int csi_node_stage_volume(struct csi_call *c, const void *in, void *out);

@@ -3,8 +3,8 @@
 #ifndef CSI_NODE_SHOW_H
 #define CSI_NODE_SHOW_H
 
+#include "csi/call.h"
 #include "csi/node_state.h"
-#include "csi/service.h"
 #include "volume/mounts.h"
 #include "volume/volume.h"
 

@@ -10,7 +10,7 @@
 #ifndef CSI_OBSERVER_H
 #define CSI_OBSERVER_H
 
-#include "csi/service.h"
+#include "csi/call.h"
 
 #define OBSERVER_PERIOD_S 60
 #define OBSERVER_PAUSE_S  5

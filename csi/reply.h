@@ -6,7 +6,7 @@
 #ifndef CSI_REPLY_H
 #define CSI_REPLY_H
 
-#include "csi/service.h"
+#include "csi/call.h"
 #include "volume/snapshot_record.h"
 
 /* A new, empty message of the call. */

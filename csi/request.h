@@ -4,7 +4,7 @@
 #ifndef CSI_REQUEST_H
 #define CSI_REQUEST_H
 
-#include "csi/service.h"
+#include "csi/call.h"
 
 struct request {
 	struct volume_spec spec; /* capacity is not set */

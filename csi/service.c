@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +13,6 @@
 #include "base/log.h"
 #include "csi/controller.h"
 #include "csi/csi_check.h"
-#include "csi/csi_error.h"
 #include "csi/csi_text.h"
 #include "csi/kata_record.h"
 #include "csi/node_bounded.h"
@@ -129,110 +127,9 @@ static const struct row {
 #undef ROW
 };
 
-/* ---- failures ---- */
-
-int csi_fail(struct csi_call *c, enum rpc_code code, const char *fmt, ...)
+static const char *method_name(const struct row *row)
 {
-	char text[ERROR_TEXT_MAX];
-	va_list args;
-
-	va_start(args, fmt);
-	(void)vsnprintf(text, sizeof(text), fmt, args);
-	va_end(args);
-	(void)error_set(c->err, rpc_code_to_errno(code), "%s", text);
-	(void)rpc_fail(c->rpc, code, "%s", text);
-	return -(int)code; /* for the log; rpc.h has the code itself */
-}
-
-int csi_fail_errno(struct csi_call *c, int error)
-{
-	char text[ERROR_TEXT_MAX];
-
-	(void)snprintf(text, sizeof(text), "%s", error_text(c->err));
-	return csi_fail(c, csi_code(c->method, error), "%s", text);
-}
-
-/* ---- one operation on a volume ---- */
-
-int csi_hold(struct csi_call *c, const char *name)
-{
-	const char *other = csi_hold_begin(&c->csi->holds, &c->hold, name,
-					   c->method);
-
-	if (name != c->id.name)
-		(void)snprintf(c->id.name, sizeof(c->id.name), "%s", name);
-	if (other)
-		return csi_fail(c, RPC_ABORTED,
-				"%s of volume '%s' is running; repeat when it "
-				"has ended",
-				other, name);
-	c->held = true;
-	return 0;
-}
-
-static int parse_id(struct csi_call *c, const char *volume_id)
-{
-	if (csi_id_parse(volume_id, &c->id) == 0 ||
-	    (c->takes_inline && csi_inline_id_parse(volume_id, &c->id) == 0))
-		return 0;
-	return csi_fail(c, RPC_NOT_FOUND,
-			"there is no such volume: the id is not one of this "
-			"driver (NAME@UID)");
-}
-
-int csi_begin(struct csi_call *c, const char *volume_id)
-{
-	int r = parse_id(c, volume_id);
-
-	return r < 0 ? r : csi_hold(c, c->id.name);
-}
-
-int csi_hold_existing(struct csi_call *c)
-{
-	struct volume_record *record = NULL;
-	bool ours;
-	int r = csi_hold(c, c->id.name);
-
-	if (r < 0)
-		return r;
-	r = volume_get(c->csi->volumes, c->id.name, &record, c->err);
-	if (r == -ENOENT)
-		return 0;
-	if (r < 0)
-		return csi_fail_errno(c, r);
-	ours = csi_id_matches(&c->id, record);
-	volume_record_free(record);
-	return ours;
-}
-
-int csi_find(struct csi_call *c, const char *volume_id,
-	     struct volume_record **ret)
-{
-	int r = parse_id(c, volume_id);
-
-	return r < 0 ? r : csi_record(c, ret);
-}
-
-int csi_record(struct csi_call *c, struct volume_record **ret)
-{
-	struct volume_record *record = NULL;
-	int r = volume_get(c->csi->volumes, c->id.name, &record, c->err);
-
-	if (r == -ENOENT)
-		return csi_fail(c, RPC_NOT_FOUND, "there is no volume '%s'",
-				c->id.name);
-	if (r < 0)
-		return csi_fail_errno(c, r);
-	if (!csi_id_matches(&c->id, record)) {
-		volume_record_free(record);
-		return csi_fail(c, RPC_NOT_FOUND,
-				"volume '%s'%s%s is not there; there is "
-				"another of that name",
-				c->id.name, c->id.uid[0] ? " of uid " : "",
-				c->id.uid);
-	}
-	*ret = record;
-	return 0;
+	return strrchr(row->path, '/') + 1;
 }
 
 /* ---- around each call ---- */
@@ -298,7 +195,7 @@ static int dispatch(struct rpc_call *rpc, const ProtobufCMessage *in,
 	struct csi_call c = {
 		.rpc = rpc,
 		.csi = rpc_context(rpc),
-		.method = strrchr(row->path, '/') + 1,
+		.method = method_name(row),
 		.err = err,
 	};
 	size_t index = (size_t)(row - rows);
@@ -322,11 +219,7 @@ static int dispatch(struct rpc_call *rpc, const ProtobufCMessage *in,
 
 static_assert(array_size(rows) <= CSI_METHODS_MAX, "csi_metrics.h");
 
-const char *csi_method_name(size_t index)
-{
-	return index < array_size(rows) ? strrchr(rows[index].path, '/') + 1
-					: NULL;
-}
+static const char *names[array_size(rows) + 1];
 
 static bool serves(enum csi_mode mode, enum service service)
 {
@@ -342,6 +235,8 @@ static struct rpc_method methods[CSI_MODE_NODE + 1][array_size(rows)];
 
 static void methods_fill(void)
 {
+	for (size_t i = 0; i < array_size(rows); i++)
+		names[i] = method_name(&rows[i]);
 	for (size_t i = 0; i < array_size(methods) * array_size(rows); i++) {
 		enum csi_mode mode = (enum csi_mode)(i / array_size(rows));
 		const struct row *row = &rows[i % array_size(rows)];
@@ -357,39 +252,21 @@ static void methods_fill(void)
 	}
 }
 
-const struct rpc_method *csi_methods(enum csi_mode mode, size_t *ret_count)
+static void methods_make(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 	(void)pthread_once(&once, methods_fill); /* cannot fail */
+}
+
+const struct rpc_method *csi_methods(enum csi_mode mode, size_t *ret_count)
+{
+	methods_make();
 	*ret_count = array_size(rows);
 	return methods[mode];
 }
 
 /* ---- the whole ---- */
-
-static const char *const mode_names[] = {
-	[CSI_MODE_ALL] = "all",
-	[CSI_MODE_CONTROLLER] = "controller",
-	[CSI_MODE_NODE] = "node",
-};
-
-int csi_mode_parse(const char *text, enum csi_mode *ret, struct error *err)
-{
-	for (size_t i = 0; i < array_size(mode_names); i++) {
-		if (strcmp(text, mode_names[i]) == 0) {
-			*ret = (enum csi_mode)i;
-			return 0;
-		}
-	}
-	return error_set(err, EINVAL,
-			 "mode '%s': it is controller, node or all", text);
-}
-
-const char *csi_mode_name(enum csi_mode mode)
-{
-	return mode_names[mode];
-}
 
 int csi_init(struct csi *csi, enum csi_mode mode,
 	     const struct volume_config *config, struct error *err)
@@ -405,6 +282,8 @@ int csi_init(struct csi *csi, enum csi_mode mode,
 	};
 	if (csi->cancel_fd == 0)
 		csi->cancel_fd = -1;
+	methods_make();
+	csi->metrics.names = names;
 	csi_holds_init(&csi->holds);
 	/*
 	 * Its pod, or host, may have a node's name: what is attached there is

@@ -7,7 +7,7 @@
 #ifndef CSI_SNAPSHOT_H
 #define CSI_SNAPSHOT_H
 
-#include "csi/service.h"
+#include "csi/call.h"
 #include "volume/snapshot.h"
 
 /*
