@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Interleaved rounds, and the rows that come of them."""
 import dataclasses
+import math
 import statistics
 import sys
 import typing
@@ -83,6 +84,8 @@ def _row(suite, case, goal, samples):
                for side, all_of in samples.items()}
     name = _peer(case, goal, figures)
     ours, peer = figures[goal.side], figures[name]
+    if not all(math.isfinite(value) for of in figures.values() for value in of):
+        raise Failed(f"{case.row}: {goal.metric} is no number: {figures}")
     if min(peer) <= 0:
         raise Failed(f"{case.row}: {name} measured {goal.metric} as 0; "
                      "the round is too short")
@@ -98,6 +101,9 @@ def _row(suite, case, goal, samples):
         "met": goal.met(ratio),
         "margin_percent": goal.margin(ratio), "rounds": len(ratios),
         "ratio_min": min(ratios), "ratio_max": max(ratios),
+        "better": "more" if goal.sense == ">=" else "less", "pick": goal.pick,
+        "sides": {side: {"name": case.names.get(side, side), "values": values}
+                  for side, values in figures.items()},
     }
 
 

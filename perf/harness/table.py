@@ -9,21 +9,46 @@ def machine(facts):
             f"load {facts['load_before'][0]:.1f}, commit {facts['commit']}")
 
 
-def _number(value):
-    if value >= 1000:
+def number(value):
+    if abs(value) >= 1000:
         return f"{value:,.0f}"
-    return f"{value:.3g}" if value < 100 else f"{value:.0f}"
+    return f"{value:.3g}" if abs(value) < 100 else f"{value:.0f}"
+
+
+def ratio(value):
+    return f"{value:.2f}" if abs(value) >= 0.095 or value == 0 else f"{value:.2g}"
+
+
+def goal_of(row):
+    return row["goal"].replace(">=", "≥").replace("<=", "≤")
+
+
+def what_of(row):
+    """The metric and its unit."""
+    unit = row["unit"].replace("us", "µs", 1) if row["unit"].startswith("us") else row["unit"]
+    return row["metric"] + (f", {unit}" if unit else "")
+
+
+def of_each(rows, key):
+    """Rows by key(row), in the order of their first."""
+    found = {}
+    for row in rows:
+        found.setdefault(key(row), []).append(row)
+    return found
+
+
+def verdict(row):
+    """Of a row: is its goal met, and by how much; "" without one."""
+    if row["met"] is None:
+        return ""
+    margin = "" if row["margin_percent"] is None else f" by {abs(row['margin_percent']):.0f} %"
+    return ("met" if row["met"] else "MISSED") + margin
 
 
 def _cells(row):
-    margin = row["margin_percent"]
-    if row["met"] is None:
-        verdict = ""
-    else:
-        verdict = f"met by {margin:.0f} %" if row["met"] else f"MISSED by {-margin:.0f} %"
-    return [row["row"], row["metric"], row["unit"], _number(row["ours"]),
-            _number(row["peer"]), row["peer_name"], f"{row['ratio']:.2f}",
-            f"{row['ratio_min']:.2f}-{row['ratio_max']:.2f}", row["goal"], verdict]
+    return [row["row"], row["metric"], row["unit"], number(row["ours"]),
+            number(row["peer"]), row["peer_name"], f"{row['ratio']:.2f}",
+            f"{row['ratio_min']:.2f}-{row['ratio_max']:.2f}", row["goal"], verdict(row)]
 
 
 HEAD = ["row", "metric", "unit", "ours", "peer", "peer is", "ratio",
@@ -35,15 +60,16 @@ WIDTHS = [32, 10, 8, 9, 9, 30, 5, 10, 6, 0]
 NUMBERS = {3, 4, 6}
 
 
-def _line(cells):
+def columns(cells, widths, numbers):
+    """One line; numbers are to the right of their column."""
     return "  " + "  ".join(
-        cell.rjust(width) if i in NUMBERS else cell.ljust(width)
-        for i, (cell, width) in enumerate(zip(cells, WIDTHS))).rstrip()
+        cell.rjust(width) if i in numbers else cell.ljust(width)
+        for i, (cell, width) in enumerate(zip(cells, widths))).rstrip()
 
 
 def head():
-    return _line(HEAD)
+    return columns(HEAD, WIDTHS, NUMBERS)
 
 
-def row(one):
-    return _line(_cells(one))
+def line(row):
+    return columns(_cells(row), WIDTHS, NUMBERS)

@@ -120,6 +120,14 @@ test_a_suite_that_cannot_run_here_is_a_skip() {
 	fails 2 "no suite 'nothing'" perf nothing
 }
 
+test_a_figure_that_is_no_number_is_a_failure() {
+	suite odd <<-'END'
+		return case(side(float("nan")), side(10), (">=", 1.0))
+	END
+	fails 1 'speed is no number' perf odd --quick --json "$TEST_DIR/json"
+	"$TOP/perf/report" "$TEST_DIR/json" --markdown
+}
+
 test_undoes_what_a_suite_set_up_when_it_fails() {
 	suite broken <<-'END'
 		pid = place.server("sleeper", ["sleep", "1000"], lambda: True).process.pid
@@ -137,11 +145,16 @@ test_undoes_it_when_it_is_interrupted() {
 	suite slow <<-'END'
 		import time
 		pid = place.server("sleeper", ["sleep", "1000"], lambda: True).process.pid
-		open(place.path + "/../pid", "w").write(str(pid))
-		time.sleep(1000)
+
+		def late(number):
+		    open(place.path + "/../pid", "w").write(str(pid))
+		    time.sleep(1000)
+
+		return case(side(12), side(10), (">=", 1.0)) + [
+		    Case("next", {"ours": late, "peer": late}, {"peer": "peer 1.0"}, [])]
 	END
 	rm -f "$TEST_DIR/build/perf/pid"
-	BUILD=$TEST_DIR/build "$TEST_DIR/perf/run" slow >"$TEST_DIR/out" 2>&1 &
+	BUILD=$TEST_DIR/build "$TEST_DIR/perf/run" slow --json "$TEST_DIR/json" >"$TEST_DIR/out" 2>&1 &
 	run=$!
 	at_exit kill -KILL $run
 	eventually 30 test -s "$TEST_DIR/build/perf/pid"
@@ -150,6 +163,8 @@ test_undoes_it_when_it_is_interrupted() {
 	same $rc 143
 	[ ! -e "/proc/$(cat "$TEST_DIR/build/perf/pid")" ] || fail "the server lives"
 	same "$(ls "$TEST_DIR/build/perf")" pid
+	# What was measured until then is kept.
+	grep -q '"row": "row"' "$TEST_DIR/json"
 }
 
 # What works on hosts of either kind; leaves nothing.
