@@ -62,7 +62,8 @@ tbody th { font-weight: 600; }
 .n { text-align: right; white-space: nowrap; }
 details { margin: 0.6rem 0; }
 summary { cursor: pointer; padding: 0.3rem 0; color: var(--s0); }
-@media (max-width: 48rem) {
+.table { container-type: inline-size; }
+@container (max-width: 44rem) {
   table.wide thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
   table.wide, table.wide tbody { display: block; }
   table.wide tr { display: grid; grid-template-columns: 1fr 1fr; column-gap: 1rem;
@@ -95,7 +96,8 @@ def element(tag, *parts, **attributes):
 
 def a_table(columns, lines, wide=True):
     """@columns: [(name, is a number)]; of a line the first cell says what it is. A
-    cell is a text, or (text, class). On a phone each line of a @wide one is a card."""
+    cell is a text, or (text, class). Where there is no room, as on a phone, each line
+    of a @wide one is a card."""
     def cell(column, value):
         name, number = column
         text, kind = value if isinstance(value, tuple) else (value, "")
@@ -107,7 +109,9 @@ def a_table(columns, lines, wide=True):
                            for name, number in columns))
     body = [element("tr", element("th", line[0], scope="row"),
                     *(cell(c, v) for c, v in zip(columns[1:], line[1:]))) for line in lines]
-    return element("table", element("thead", head), element("tbody", *body), class_="wide" if wide else "small")
+    made = element("table", element("thead", head), element("tbody", *body),
+                   class_="wide" if wide else "small")
+    return element("div", made, class_="table")
 
 
 # ---- what belongs together ----
