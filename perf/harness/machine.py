@@ -24,6 +24,13 @@ def _commit():
         return "unknown"
 
 
+def megahertz():
+    """What the processors run at now; None where that is not told."""
+    with open("/proc/cpuinfo", encoding="utf-8") as f:
+        values = [float(line.split(":")[1]) for line in f if line.startswith("cpu MHz")]
+    return round(sum(values) / len(values)) if values else None
+
+
 def facts():
     return {
         "kernel": os.uname().release,
@@ -31,6 +38,7 @@ def facts():
         "cores": len(os.sched_getaffinity(0)),
         "virtual": "hypervisor" in _value("/proc/cpuinfo", "flags").split(),
         "memory_kib": int(_value("/proc/meminfo", "MemTotal").split()[0]),
+        "megahertz": megahertz(),
         "load_before": os.getloadavg(),
         "date": datetime.datetime.now(datetime.timezone.utc)
                 .isoformat(timespec="seconds"),

@@ -2,10 +2,12 @@
 """Interleaved rounds, and the rows that come of them."""
 import dataclasses
 import math
+import os
 import statistics
 import sys
 import typing
 
+from harness import machine, quiet
 from harness.scratch import Failed
 
 
@@ -14,6 +16,10 @@ class Sample:
     """One measurement of one side."""
     work: typing.Any  # what was done; equal on all sides of a round
     figures: dict     # metric name -> number
+    latency: typing.Optional[dict] = None   # "p50", "p99"..., "max" -> µs
+    timeline: typing.Optional[list] = None  # [second, MB/s or operations/s]
+    events: typing.Optional[list] = None    # [second of the timeline, what was done]
+    cpu: typing.Optional[dict] = None       # "client", "server" -> seconds for each GiB
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +36,7 @@ class Goal:
     # ever adds (processor time).
     pick: str = "median"
     side: str = "ours"  # whose figure it is; another's name is in the row
+    published: typing.Optional[float] = None  # the ratio as somebody else published it
 
     def met(self, ratio):
         if self.ratio is None:
@@ -53,20 +60,61 @@ class Case:
     goals: list
     rounds: int = 0   # at most, where one takes long; 0: the suite's
     warm: bool = True  # a round before that does not count
+    group: str = ""    # the question that it answers; the row, when not said
+    # {"name": "queue depth", "value": 32}: cases of one group are a curve along it.
+    at: typing.Optional[dict] = None
 
 
-def _round(case, number, samples):
-    """Every side once. Odd rounds go the other way round, so that no side
-    always comes after the same one."""
-    order = list(case.sides)
+def _round(case, number):
+    """A sample of every side, and whether something else ran meanwhile. Odd rounds go
+    the other way round, so that no side always comes after the same one."""
+    order, found, disturbed = list(case.sides), {}, False
     if number % 2:
         order.reverse()
     for side in order:
-        sample = case.sides[side](number)
-        samples[side].append(sample)
-        if sample.work != samples[order[0]][-1].work:
+        watch = quiet.Watch()
+        sample = found[side] = case.sides[side](number)
+        disturbed |= watch.disturbed()
+        if sample.work != found[order[0]].work:
             raise Failed(f"{case.row}: {side} and {order[0]} did not do the same "
-                         f"work: {sample.work} and {samples[order[0]][-1].work}")
+                         f"work: {sample.work} and {found[order[0]].work}")
+    return found, disturbed
+
+
+class _Rounds:
+    """Those of one case: a sample a round of each side, and how they were disturbed."""
+
+    def __init__(self, case, times, repeats):
+        self.samples = {side: [] for side in case.sides}
+        self.repeated = self.disturbed = 0
+        for number in range(times):
+            if sys.stdout.isatty():
+                print(f"\r  {case.row}: round {number + 1} of {times} ", end="", flush=True)
+            found, disturbed = _round(case, number)
+            while disturbed and self.repeated < repeats:
+                self.repeated += 1
+                found, disturbed = _round(case, number)
+            self.disturbed += disturbed
+            for side, sample in found.items():
+                self.samples[side].append(sample)
+        if sys.stdout.isatty():
+            print("\r\033[K", end="")
+        self.load, self.megahertz = os.getloadavg()[0], machine.megahertz()
+
+    def medians(self, field):
+        """Of each side's samples that have such a dictionary, by its keys; or None."""
+        found = {}
+        for side, samples in self.samples.items():
+            dicts = [getattr(s, field) for s in samples if getattr(s, field)]
+            if dicts:
+                found[side] = {key: statistics.median(one[key] for one in dicts)
+                               for key in dicts[0]}
+        return found or None
+
+    def last(self, field):
+        found = {side: getattr(samples[-1], field) for side, samples in self.samples.items()
+                 if getattr(samples[-1], field)}
+        return found or None
 
 
 def _peer(case, goal, figures):
@@ -74,14 +122,16 @@ def _peer(case, goal, figures):
     peers = case.names if goal.peer == "best" else goal.peer
     if isinstance(peers, str):
         return peers
+    peers = [side for side in peers if side in figures]
     pick = {"median": statistics.median, "min": min}[goal.pick]
     best = max if goal.sense == ">=" else min
     return best(peers, key=lambda side: pick(figures[side]))
 
 
-def _row(suite, case, goal, samples):
+def _row(suite, case, goal, rounds):
     figures = {side: [s.figures[goal.metric] for s in all_of]
-               for side, all_of in samples.items()}
+               for side, all_of in rounds.samples.items()
+               if goal.metric in all_of[0].figures}
     name = _peer(case, goal, figures)
     ours, peer = figures[goal.side], figures[name]
     if not all(math.isfinite(value) for of in figures.values() for value in of):
@@ -93,6 +143,7 @@ def _row(suite, case, goal, samples):
     pick = {"median": statistics.median, "min": min}[goal.pick]
     ratio = statistics.median(ratios) if goal.pick == "median" else min(ours) / min(peer)
     row = case.row if goal.side == "ours" else f"{case.row}, {case.names[goal.side]}"
+    events = rounds.last("events") or {}
     return {
         "suite": suite, "row": row, "metric": goal.metric, "unit": goal.unit,
         "ours": pick(ours), "peer": pick(peer),
@@ -102,25 +153,24 @@ def _row(suite, case, goal, samples):
         "margin_percent": goal.margin(ratio), "rounds": len(ratios),
         "ratio_min": min(ratios), "ratio_max": max(ratios),
         "better": "more" if goal.sense == ">=" else "less", "pick": goal.pick,
+        "group": case.group or case.row, "at": case.at,
         "sides": {side: {"name": case.names.get(side, side), "values": values}
                   for side, values in figures.items()},
+        "latency": rounds.medians("latency"), "cpu": rounds.medians("cpu"),
+        "timelines": rounds.last("timeline"), "events": events.get(goal.side),
+        "published": goal.published,
+        "disturbed": rounds.repeated, "still_disturbed": rounds.disturbed,
+        "load": rounds.load, "megahertz": rounds.megahertz,
     }
 
 
-def cases(suite, all_cases, rounds):
+def cases(suite, all_cases, rounds, repeats=0):
     """For each case, once it is measured, its rows: after one round that does
-    not count, to warm both sides up, come the rounds."""
+    not count, to warm both sides up, come the rounds. At most @repeats of a case's
+    are done again because something else ran."""
     for case in all_cases:
         if case.warm:
             for side in case.sides.values():
                 side(-1)
-        samples = {side: [] for side in case.sides}
-        times = min(rounds, case.rounds or rounds)
-        for number in range(times):
-            if sys.stdout.isatty():
-                print(f"\r  {case.row}: round {number + 1} of {times} ",
-                      end="", flush=True)
-            _round(case, number, samples)
-        if sys.stdout.isatty():
-            print("\r\033[K", end="")
-        yield [_row(suite, case, goal, samples) for goal in case.goals]
+        measured = _Rounds(case, min(rounds, case.rounds or rounds), repeats)
+        yield [_row(suite, case, goal, measured) for goal in case.goals]

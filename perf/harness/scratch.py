@@ -13,6 +13,7 @@ from harness.machine import TOP
 
 BUILD = os.path.join(TOP, os.environ.get("BUILD", "build"))
 TICK = os.sysconf("SC_CLK_TCK")
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 # A server is at rest when it used less than this between two looks.
 CPU_LOOK_S, CPU_LOOKS, CPU_REST_S = 0.02, 250, 0.002
@@ -125,22 +126,46 @@ class Server:
                 self.process.wait()
 
 
+@contextlib.contextmanager
+def not_interrupted():
+    """A signal that would end us does so afterwards."""
+    came = []
+    before = {number: signal.signal(number, lambda number, frame: came.append((number, frame)))
+              for number in ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if came and callable(before[came[0][0]]):
+            before[came[0][0]](*came[0])
+
+
 class Scratch:
     """Use as a context; what was set up last is undone first."""
 
-    def __init__(self, suite):
+    def __init__(self, suite, options=None):
         self.suite = suite
+        self.options = options  # of perf/run, for the suites that have their own
         self.undo = contextlib.ExitStack()
+        self.hosts = []         # where it runs, when that is not just here
+        self.skipped = []       # [what, why]: parts of it that can't run here
 
     def __enter__(self):
         root = os.path.join(BUILD, "perf")
         os.makedirs(root, exist_ok=True)
-        self.path = tempfile.mkdtemp(prefix=self.suite + ".", dir=root)
-        self.undo.callback(shutil.rmtree, self.path)
+        with not_interrupted():
+            self.path = tempfile.mkdtemp(prefix=self.suite + ".", dir=root)
+            self.undo.callback(shutil.rmtree, self.path)
         return self
 
     def __exit__(self, *problem):
-        return self.undo.__exit__(*problem)
+        with not_interrupted():
+            return self.undo.__exit__(*problem)
+
+    def skip(self, what, why):
+        """To be told: a part of the suite that can't run here."""
+        self.skipped.append([what, why])
 
     def file(self, name):
         return os.path.join(self.path, name)
@@ -158,8 +183,8 @@ class Scratch:
         return server
 
     def mount(self, command, path):
-        run(command + [path])
         self.unmount_later(path)
+        run(command + [path])
 
     def unmount_later(self, path):
         def unmount():
@@ -172,7 +197,8 @@ class Scratch:
         self.undo.callback(unmount)
 
     def loop_device(self, path):
-        device = run(["losetup", "--direct-io=on", "--show", "-f", path]).strip()
-        self.undo.callback(subprocess.run, ["losetup", "-d", device],
-                           check=False, capture_output=True)
-        return device
+        def detach():
+            for device in run(["losetup", "-n", "-O", "NAME", "-j", path]).split():
+                run(["losetup", "-d", device])
+        self.undo.callback(detach)
+        return run(["losetup", "--direct-io=on", "--show", "-f", path]).strip()

@@ -46,9 +46,11 @@ def verdict(row):
 
 
 def _cells(row):
+    published = f"; published {row['published']:g}" if row["published"] else ""
+    disturbed = " !" if row["still_disturbed"] else ""
     return [row["row"], row["metric"], row["unit"], number(row["ours"]),
-            number(row["peer"]), row["peer_name"], f"{row['ratio']:.2f}",
-            f"{row['ratio_min']:.2f}-{row['ratio_max']:.2f}", row["goal"], verdict(row)]
+            number(row["peer"]), row["peer_name"] + published, f"{row['ratio']:.2f}",
+            f"{row['ratio_min']:.2f}-{row['ratio_max']:.2f}{disturbed}", row["goal"], verdict(row)]
 
 
 HEAD = ["row", "metric", "unit", "ours", "peer", "peer is", "ratio",
@@ -73,3 +75,13 @@ def head():
 
 def line(row):
     return columns(_cells(row), WIDTHS, NUMBERS)
+
+
+def disturbed(rows):
+    """A sentence, where something else ran."""
+    repeated = sum(row["disturbed"] for row in rows)
+    some = sum(bool(row["still_disturbed"]) for row in rows)
+    if not repeated and not some:
+        return ""
+    return (f"something else used the processors: rounds of rows repeated {repeated} times; "
+            f"rows with rounds that stayed disturbed (!): {some}")

@@ -118,6 +118,75 @@ test_a_suite_that_cannot_run_here_is_a_skip() {
 	END
 	fails 77 'needs a moon' perf absent
 	fails 2 "no suite 'nothing'" perf nothing
+	fails 2 'at least two' perf absent --hosts one
+	fails 2 'names with commas' perf absent --hosts one,-oProxyCommand=x
+	fails 2 'is left alone' perf absent --hosts one,two --mbit 100
+	fails 2 'above 0' perf absent --delay 0
+	fails 2 'is no size' perf absent --size 10x
+}
+
+test_tells_what_else_ran() {
+	local other
+	sh -c 'while :; do :; done' &
+	other=$!
+	at_exit kill $other
+	suite calm <<-END
+		import os
+		from harness import quiet
+		from harness.scratch import wait_for
+		def nap(number):
+		    watch = quiet.Watch()
+		    server = place.server(f"burn{number}", ["sh", "-c", "while :; do :; done"], lambda: True)
+		    before = sum(quiet._ours().values())
+		    wait_for("its time", lambda: sum(quiet._ours().values()) > before + 0.3, 60)
+		    assert server.process.pid in quiet._ours() and $other not in quiet._ours()
+		    wait_for("others' time", lambda: watch.others() > 0.1, 60)
+		    server.stop()
+		    return Sample(1, {"speed": 1})
+		return [Case("row", {"ours": nap, "peer": nap}, {"peer": "peer 1.0"},
+		             [Goal("speed", "1/s", "peer", ">=", 1.0)], warm=False)]
+	END
+	perf calm --quick --rounds 1 --json "$TEST_DIR/json" >"$TEST_DIR/out"
+	python3 - "$TEST_DIR/json" <<-'END'
+		import json, sys
+		row = json.load(open(sys.argv[1]))["rows"][0]
+		# One repeated, and the last one kept as it was.
+		assert row["disturbed"] == 1 and row["still_disturbed"] in (0, 1), row
+		assert row["load"] > 0
+	END
+	grep -q 'rounds of rows repeated 1 times' "$TEST_DIR/out"
+}
+
+test_writes_what_a_report_needs() {
+	suite rich <<-'END'
+		def of(rate):
+		    def measure(number):
+		        return Sample(1, {"rate": rate + number}, {"p50": 10 + number, "max": 90}, [[0, rate], [1, 0]],
+		                      [[0.5, "blockd ends"]], {"server": 2.0})
+		    return measure
+		place.skip("the moon", "too far")
+		place.hosts.append({"name": "here"})
+		return [Case(f"reads {at}", {"ours": of(10), "other": of(20)}, {"other": "Other 2"},
+		             [Goal("rate", "1/s", "other", ">=", 0.97, published=0.6)],
+		             group="reads", at={"name": "nodes", "value": at}) for at in (1, 2)]
+	END
+	perf rich --rounds 3 --json "$TEST_DIR/json" >"$TEST_DIR/out"
+	grep -q 'Other 2; published 0.6' "$TEST_DIR/out"
+	grep -qx '  skipped: the moon: too far' "$TEST_DIR/out"
+	python3 - "$TEST_DIR/json" <<-'END'
+		import json, sys
+		whole = json.load(open(sys.argv[1]))
+		assert whole["schema"] == 2 and whole["hosts"] == [{"name": "here"}]
+		assert whole["skipped"] == [{"what": "the moon", "why": "too far"}]
+		one, two = whole["rows"]
+		assert (one["group"], one["at"]) == ("reads", {"name": "nodes", "value": 1})
+		assert two["at"]["value"] == 2
+		assert one["sides"] == {"ours": {"name": "ours", "values": [10, 11, 12]},
+		                        "other": {"name": "Other 2", "values": [20, 21, 22]}}
+		assert one["latency"]["other"] == {"p50": 11, "max": 90}
+		assert one["timelines"]["ours"] == [[0, 10], [1, 0]] and one["events"] == [[0.5, "blockd ends"]]
+		assert one["cpu"]["ours"] == {"server": 2.0} and one["published"] == 0.6
+	END
 }
 
 test_a_figure_that_is_no_number_is_a_failure() {
@@ -138,6 +207,20 @@ test_undoes_what_a_suite_set_up_when_it_fails() {
 	fails 1 'on purpose' perf broken
 	[ ! -e "/proc/$(cat "$TEST_DIR/build/perf/pid")" ] || fail "the server lives"
 	same "$(ls "$TEST_DIR/build/perf")" pid
+}
+
+test_what_is_being_undone_is_undone_before_an_interrupt() {
+	suite late <<-'END'
+		import os, signal
+		place.undo.callback(lambda: open(place.path + "/../two", "w").close())
+		place.undo.callback(lambda: os.kill(os.getpid(), signal.SIGINT))
+		return []
+	END
+	fails 130 '' perf late --json "$TEST_DIR/json"
+	rm -f "$TEST_DIR/build/perf/pid"
+	same "$(ls "$TEST_DIR/build/perf")" two
+	grep -q '"schema": 2' "$TEST_DIR/json"
+	rm "$TEST_DIR/build/perf/two"
 }
 
 test_undoes_it_when_it_is_interrupted() {
