@@ -9,7 +9,7 @@
 #include "base/size.h"
 #include "csi/controller_test_kit.h"
 #include "volume/observe.h"
-#include "volume/store.h"
+#include "volume/store_open.h"
 
 /* ---- ListVolumes, ControllerGetVolume ---- */
 

@@ -9,7 +9,7 @@
 #include "base/size.h"
 #include "csi/capability.h"
 #include "csi/parameters.h"
-#include "volume/node_keep.h"
+#include "volume/node_states.h"
 
 #define CAPACITY_UNIT 4096u /* bytes; volume_spec_check() */
 

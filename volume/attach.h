@@ -31,4 +31,11 @@ struct attach {
  */
 int attach_claim(struct attach *at, bool *ret_whole, struct error *err);
 
+/*
+ * Make its file system on @device, mounted at @branch, as large as the
+ * device, and save that. @branch NULL: as branch_fs_grow() has it.
+ */
+int split_grow_fs(struct operation *op, struct volume_split *split,
+		  const char *device, const char *branch, struct error *err);
+
 #endif

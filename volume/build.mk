@@ -6,12 +6,12 @@ volume_kube := volume/kube_beat.c volume/kube_call.c volume/kube_config.c \
   volume/kube_stream.c volume/kube_time.c volume/kube_watch.c \
   volume/kube_yaml.c
 volume_stores := $(volume_kube) \
-  volume/store.c volume/store_known.c volume/store_kube.c \
+  volume/store.c volume/store_open.c volume/store_known.c volume/store_kube.c \
   volume/store_kube_write.c volume/store_local.c volume/store_local_lease.c \
   volume/store_local_open.c volume/store_local_sql.c \
   volume/store_local_watch.c
 volume_store := $(volume_stores) volume/lead.c volume/node_keep.c volume/node_observe.c \
-  volume/node_record.c volume/node_report.c volume/nodes.c volume/watch.c
+  volume/node_record.c volume/node_report.c volume/node_states.c volume/nodes.c volume/watch.c
 
 $(eval $(call library,volume,\
   volume/branch_check.c volume/branch_fs.c volume/context.c volume/cut.c volume/export_stats.c volume/extent_copies.c volume/extent_cut.c \
@@ -32,7 +32,7 @@ $(eval $(call library,volume,\
   volume/split_batch.c volume/split_check.c volume/split_export.c volume/node_answer.c volume/node_client.c \
   volume/node_client_copies.c volume/node_client_extents.c volume/note.c \
   volume/observe.c \
-  volume/orphans.c volume/parallel.c volume/placement.c volume/planner.c \
+  volume/orphans.c volume/placement.c volume/planner.c \
   volume/planner_grow.c volume/planner_in_place.c volume/planner_strategy.c \
   volume/resize_extents.c volume/resize_here.c volume/resize_plan.c \
   volume/room.c volume/local_union.c volume/split.c volume/status.c \
@@ -68,7 +68,7 @@ SYSTEM_TESTS += tests/system/volume.sh tests/system/volume_publish.sh tests/syst
 LONG_TESTS += tests/system/volume.sh tests/system/volume_publish.sh \
   tests/system/volume_grow.sh tests/system/volume_extend.sh tests/system/volume_check.sh
 $(eval $(call fuzzer,volume/kube_object_fuzz,$(volume_stores) \
-  volume/json_scan.c volume/label.c volume/parallel.c \
+  volume/json_scan.c volume/label.c base/parallel.c \
   base/clock.c base/error.c base/file.c base/ident.c base/log.c \
   base/process.c,-lcurl -lyaml -ljson-c -lsqlite3))
 $(eval $(call fuzzer,volume/kube_event_fuzz,volume/kube_event.c \

@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "volume/store_open.h"
 
 #define PATH_ROOM 160 /* bytes left for names below run_dir */
 

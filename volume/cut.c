@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "volume/parallel.h"
+#include "base/parallel.h"
 
 #define AT_ONCE 64 /* nodes: while one waits, the others hold */
 

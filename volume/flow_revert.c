@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "volume/local.h"
-#include "volume/resize_extents.h"
+#include "volume/resize_plan.h"
 #include "volume/snapshot_op.h"
 #include "volume/split.h"
 

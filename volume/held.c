@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "volume/parallel.h"
+#include "base/parallel.h"
 
 #define ASKED_AT_ONCE 32
 

@@ -10,9 +10,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/parallel.h"
 #include "volume/kube_lease_object.h"
 #include "volume/kube_object.h"
-#include "volume/parallel.h"
 
 #define NAME_SIZE 160  /* bytes with NUL, "storagenode-NAME" */
 #define TRIES_MAX 5    /* somebody else takes or gives it back meanwhile */

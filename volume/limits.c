@@ -10,33 +10,10 @@
 
 #define CONDITION "Limited"
 
-uint64_t limit_part(uint64_t limit, uint64_t size, uint64_t whole)
-{
-	unsigned __int128 part = (unsigned __int128)limit * size;
-
-	if (limit == 0 || whole == 0 || size >= whole)
-		return limit;
-	return (uint64_t)((part + whole - 1) / whole);
-}
-
-struct node_limits limits_of_split(const struct volume_record *record,
-				   const struct volume_split *split)
-{
-	const struct volume_limits *limits = &record->spec.limits;
-	uint64_t size = split->grow_to ? split->grow_to : split->size;
-	uint64_t whole = volume_record_target(record);
-
-	return (struct node_limits){
-		.iops = limit_part(limits->iops, size, whole),
-		.bytes_per_second = limit_part(limits->bytes_per_second, size,
-					       whole),
-	};
-}
-
 static int limit_one(struct operation *op, struct volume_split *split,
 		     const void *context, struct error *err)
 {
-	const struct node_limits limits = limits_of_split(op->record, split);
+	const struct node_limits limits = split_limits(op->record, split);
 	struct node_client *client = NULL;
 	int r = operation_step(
 		op, err, "limit", "limiting extent %u of %zu on node %s",

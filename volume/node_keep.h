@@ -56,14 +56,4 @@ int volume_node_keep(struct volume_context *ctx,
  */
 int volume_node_observe(struct volume_context *ctx, struct error *err);
 
-/* All nodes, not asked, but for their heartbeats. node_states_free(). */
-int node_states_load(struct volume_context *ctx, struct node_state **ret,
-		     size_t *ret_count, struct error *err);
-/*
- * What volume_node_list() returns, for somebody who can do without a node that
- * does not answer at once (node_client_get_soon()).
- */
-int node_states_ask(struct volume_context *ctx, struct node_state **ret,
-		    size_t *ret_count, struct error *err);
-
 #endif

@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "volume/context.h"
 #include "volume/node_keep.h"
+#include "volume/node_states.h"
 
 /* -ESTALE: it was heard of meanwhile, or somebody else said so. */
 static int say_lost(struct volume_context *ctx, struct node_state *state,

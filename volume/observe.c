@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/parallel.h"
 #include "volume/context.h"
 #include "volume/extents.h"
-#include "volume/parallel.h"
 
 #define ASKED_AT_ONCE 16
 

@@ -4,16 +4,12 @@
  * so.
  */
 #include "volume/resize_extents.h"
+#include "volume/resize_plan.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "volume/split.h"
-
-bool resize_planned(const struct volume_record *record)
-{
-	return volume_record_target(record) > record->spec.capacity;
-}
 
 /* It stays planned, and no part of the volume, until all of them are there. */
 static int make_planned(struct operation *op, struct error *err)

@@ -5,9 +5,6 @@
 
 #include "volume/context.h"
 
-/* The record has a plan that is not done yet. */
-bool resize_planned(const struct volume_record *record);
-
 /*
  * Make the new extents, then make the old ones larger; only when all is there
  * do the new ones become part of the volume. What is done is in the record.

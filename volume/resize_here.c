@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "volume/attach.h"
 #include "volume/branch_fs.h"
 #include "volume/local.h"
 #include "volume/local_union.h"

@@ -95,3 +95,8 @@ int resize_plan(struct operation *op, uint64_t capacity, struct error *err)
 	room_done(&room);
 	return r;
 }
+
+bool resize_planned(const struct volume_record *record)
+{
+	return volume_record_target(record) > record->spec.capacity;
+}

@@ -14,4 +14,7 @@
  */
 int resize_plan(struct operation *op, uint64_t capacity, struct error *err);
 
+/* The record has a plan that is not done yet. */
+bool resize_planned(const struct volume_record *record);
+
 #endif

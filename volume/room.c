@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "volume/node_keep.h"
+#include "volume/node_states.h"
 
 static int pools_collect(struct room *room, struct error *err)
 {

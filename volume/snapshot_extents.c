@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "volume/parallel.h"
-#include "volume/resize_extents.h"
+#include "base/parallel.h"
+#include "volume/resize_plan.h"
 #include "volume/snapshot_op.h"
 
 #define AT_ONCE 16 /* threads; most of their time they wait for a node */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "volume/parallel.h"
+#include "base/parallel.h"
 #include "volume/snapshot_op.h"
 
 #define ASKED_AT_ONCE 16

@@ -5,9 +5,34 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "volume/branch_fs.h"
 #include "volume/extent_labels.h"
-#include "volume/limits.h"
+
+/*
+ * The part of @limit that @size is of @whole, rounded up: at least 1, and
+ * together no more than one above it for each part. 0 stays 0.
+ */
+static uint64_t limit_part(uint64_t limit, uint64_t size, uint64_t whole)
+{
+	unsigned __int128 part = (unsigned __int128)limit * size;
+
+	if (limit == 0 || whole == 0 || size >= whole)
+		return limit;
+	return (uint64_t)((part + whole - 1) / whole);
+}
+
+struct node_limits split_limits(const struct volume_record *record,
+				const struct volume_split *split)
+{
+	const struct volume_limits *limits = &record->spec.limits;
+	uint64_t size = split->grow_to ? split->grow_to : split->size;
+	uint64_t whole = volume_record_target(record);
+
+	return (struct node_limits){
+		.iops = limit_part(limits->iops, size, whole),
+		.bytes_per_second = limit_part(limits->bytes_per_second, size,
+					       whole),
+	};
+}
 
 /* The extent that has the split's name: is it the split's? */
 static bool is_ours(const struct operation *op,
@@ -33,7 +58,7 @@ int split_create(struct operation *op, struct volume_split *split,
 		.labels = &labels,
 		.source = split->source[0] ? split->source : NULL,
 		.source_id = split->source[0] ? split->source_id : NULL,
-		.limits = limits_of_split(op->record, split),
+		.limits = split_limits(op->record, split),
 	};
 	struct node_extent extent = {0};
 	struct node_client *client = NULL;
@@ -192,17 +217,4 @@ int split_set_behind(struct operation *op, struct volume_split *split,
 	r = operation_save(op, err);
 	operation_unlock(op);
 	return r;
-}
-
-int split_grow_fs(struct operation *op, struct volume_split *split,
-		  const char *device, const char *branch, struct error *err)
-{
-	int r = operation_step(op, err, "grow",
-			       "growing the file system of split %u of %zu",
-			       split->index + 1, op->record->n_splits);
-
-	if (r == 0)
-		r = branch_fs_grow(device, op->record->spec.fs_type, branch,
-				   op->ctx->cancel_fd, err);
-	return r < 0 ? r : split_set_behind(op, split, false, err);
 }

@@ -32,13 +32,6 @@ int split_grow(struct operation *op, struct volume_split *split,
 int split_settle(struct operation *op, struct volume_split *split,
 		 struct error *err);
 
-/*
- * Make its file system on @device, mounted at @branch, as large as the
- * device, and save that. @branch NULL: as branch_fs_grow() has it.
- */
-int split_grow_fs(struct operation *op, struct volume_split *split,
-		  const char *device, const char *branch, struct error *err);
-
 /* Set split->fs_behind, and save that. */
 int split_set_behind(struct operation *op, struct volume_split *split,
 		     bool behind, struct error *err);
@@ -155,5 +148,9 @@ void splits_withdraw(struct operation *op, const struct volume_attachment *a,
  */
 int splits_fence(struct operation *op, uint64_t epoch,
 		 struct name_list *ret_silent, struct error *err);
+
+/* Of one of @record's splits, as large as it is going to be. */
+struct node_limits split_limits(const struct volume_record *record,
+				const struct volume_split *split);
 
 #endif

@@ -7,6 +7,7 @@
 #include <sys/sysmacros.h>
 
 #include "initiator/device.h"
+#include "volume/attach.h"
 #include "volume/branch_fs.h"
 #include "volume/local.h"
 #include "volume/mounts.h"
@@ -332,6 +333,19 @@ static int verify(struct work *w, struct error *err)
 				 spec->fs_type, w->split->fs_uuid, probe.type,
 				 probe.uuid);
 	return 0;
+}
+
+int split_grow_fs(struct operation *op, struct volume_split *split,
+		  const char *device, const char *branch, struct error *err)
+{
+	int r = operation_step(op, err, "grow",
+			       "growing the file system of split %u of %zu",
+			       split->index + 1, op->record->n_splits);
+
+	if (r == 0)
+		r = branch_fs_grow(device, op->record->spec.fs_type, branch,
+				   op->ctx->cancel_fd, err);
+	return r < 0 ? r : split_set_behind(op, split, false, err);
 }
 
 /* A device that may be written: whatever is on it becomes a branch. */

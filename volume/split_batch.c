@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "volume/parallel.h"
+#include "base/parallel.h"
 #include "volume/split.h"
 
 #define AT_ONCE 16 /* threads; most of their time they wait for a node */

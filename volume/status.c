@@ -7,12 +7,12 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/parallel.h"
 #include "base/size.h"
 #include "volume/context.h"
 #include "volume/local.h"
 #include "volume/local_union.h"
 #include "volume/mounts.h"
-#include "volume/parallel.h"
 #include "volume/union_process.h"
 
 #define ASKED_AT_ONCE 16

@@ -155,21 +155,11 @@ struct store {
 	const struct store_ops *ops;
 };
 
-/*
- * @location  "local:/path/file.db", or a path (then local);
- *            "kube:[NAMESPACE][,kubeconfig=PATH][,context=NAME]"
- *
- * -EINVAL: no such store, the text lists those there are.
- */
-int store_open(const char *location, struct store **ret, struct error *err);
 void store_close(struct store *store); /* NULL is fine */
 /* notice(), where there is one. */
 int store_tell(struct store *store, const char *kind, const char *name,
 	       bool warning, const char *reason, struct error *err,
 	       const char *fmt, ...) __attribute__((format(printf, 7, 8)));
 void store_objects_free(struct store_object *objects, size_t count);
-
-extern const struct store_ops store_local_ops;
-extern const struct store_ops store_kube_ops; /* location: kube_config.h */
 
 #endif

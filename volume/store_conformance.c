@@ -21,7 +21,7 @@
 #include "base/ident.h"
 #include "base/process.h"
 #include "volume/node.h"
-#include "volume/store.h"
+#include "volume/store_open.h"
 
 #define KIND       STORE_KIND_VOLUME
 #define OTHER      STORE_KIND_NODE

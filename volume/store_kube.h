@@ -59,4 +59,6 @@ int kube_swap(struct store *store, const char *kind, const char *name,
 int kube_remove(struct store *store, const char *kind, const char *name,
 		const char *version, struct error *err);
 
+extern const struct store_ops store_kube_ops; /* location: kube_config.h */
+
 #endif

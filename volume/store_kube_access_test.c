@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who may use the store of a cluster, and what those hear who may not. */
+#include "volume/store_open.h"
 #include "volume/store_test_kit.h"
 
 #include <errno.h>

@@ -95,4 +95,6 @@ int local_beats(struct store *store, struct store_beat **ret, size_t *ret_count,
 int local_watch(struct store *store, const char *kind, int stop_fd,
 		store_watcher watcher, void *context, struct error *err);
 
+extern const struct store_ops store_local_ops;
+
 #endif

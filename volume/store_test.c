@@ -16,8 +16,8 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "volume/store.h"
 #include "volume/store_conformance.h"
+#include "volume/store_open.h"
 
 static char directory[64];
 static char path[96];

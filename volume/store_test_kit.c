@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/ident.h"
 #include "base/size.h"
+#include "volume/store_open.h"
 
 struct scene scene;
 

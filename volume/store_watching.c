@@ -14,8 +14,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "volume/store.h"
 #include "volume/store_conformance.h"
+#include "volume/store_open.h"
 
 #define PATIENCE_MS 30000
 #define SEEN_MAX    64

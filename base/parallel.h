@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The same thing for many items at a time, each on a thread that may block. */
-#ifndef VOLUME_PARALLEL_H
-#define VOLUME_PARALLEL_H
+#ifndef BASE_PARALLEL_H
+#define BASE_PARALLEL_H
 
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "volume/parallel.h"
+#include "base/parallel.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
