@@ -118,7 +118,8 @@ def _cells(change):
     return [old["row"], old["metric"], peer, table.ratio(old["ratio"]), table.ratio(new["ratio"]),
             _percent(change.ratio), "?" if change.noise is None else "±" + _percent(change.noise)[1:],
             table.number(old["ours"]), table.number(new["ours"]), _percent(change.ours),
-            change.verdict.upper() if change.verdict == "worse" else change.verdict]
+            (change.verdict.upper() if change.verdict == "worse" else change.verdict)
+            + (", disturbed" if old["still_disturbed"] or new["still_disturbed"] else "")]
 
 
 def text(old, new, found):

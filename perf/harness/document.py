@@ -167,6 +167,9 @@ MORE = {
     "events": _list(_pair(_number, _name)),
     "published": _number,   # the multiple that others published
     "disturbed": _count,    # rounds that were repeated, as something else ran
+    "still_disturbed": _count,  # rounds that count, though something else ran
+    "cpu": _map(_map(_positive)),   # side, "client" or "server": seconds for each GiB
+    "load": _positive, "megahertz": _positive,  # after the last round
     "note": _text,
 }
 DOCUMENT = _object(

@@ -69,7 +69,7 @@ def _svg(figure, label):
     """The figure as an element: without its date and the ids that nothing refers to;
     those that are left are no other picture's (label is the picture's name)."""
     out = io.BytesIO()
-    figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    figure.savefig(out, format="svg")
     root = ET.fromstring(out.getvalue())
     for part in root.findall(f"{_SVG}metadata"):
         root.remove(part)

@@ -76,6 +76,15 @@ summary { cursor: pointer; padding: 0.3rem 0; color: var(--s0); }
 """
 
 
+# Of the table of exact figures, where there is such a thing.
+MORE_COLUMNS = {
+    "rounds repeated": lambda row: str(row["disturbed"] or ""),
+    "left disturbed": lambda row: str(row["still_disturbed"] or ""),
+    "load": lambda row: "" if row["load"] is None else f"{row['load']:.1f}",
+    "MHz": lambda row: "" if row["megahertz"] is None else f"{row['megahertz']:.0f}",
+}
+
+
 def element(tag, *parts, **attributes):
     """Texts and elements in it; class_ is class, data_label is data-label."""
     made = ET.Element(tag, {key.rstrip("_").replace("_", "-"): str(value)
@@ -196,8 +205,12 @@ class Page:
         first = works[0][0]
         return self.figure(table.what_of(first), f"{direction(first)}; lines: lowest to highest round",
                            lambda label: plots.bars(label, blocks),
-                           [(series, name) for _, bars in blocks for name, series, *_ in bars
-                            if len(name) > plots.NAME_MAX])
+                           self.cut(bar for _, bars in blocks for bar in bars))
+
+    @staticmethod
+    def cut(bars):
+        """Of bars whose name the picture has not whole."""
+        return [(series, name) for name, series, *_ in bars if len(name) > plots.NAME_MAX]
 
     def curve(self, works):
         lines, legend = {}, []
@@ -234,6 +247,14 @@ class Page:
                            [(series, name) for series, name, _ in found],
                            element("details", element("summary", "exact"), exact))
 
+    def cpu(self, row):
+        found = [(f"{name}, {where}", series, used, used, used)
+                 for series, name, has in self.of_sides(row, "cpu") for where, used in has.items()]
+        if not found:
+            return None
+        return self.figure(f"processor time: {row['row']}", "seconds for each GiB; less is better",
+                           lambda label: plots.bars(label, [(row["row"], found)]), self.cut(found))
+
     def timeline(self, row):
         found = list(self.of_sides(row, "timelines"))
         events = row["events"] or []
@@ -269,7 +290,8 @@ class Page:
         for of_metric in table.of_each(bars, lambda w: table.what_of(w[0])).values():
             drawn += [self.bars(of_metric[i:i + BLOCKS]) for i in range(0, len(of_metric), BLOCKS)]
         drawn += [self.curve(along) for along in curves]
-        for what, draw in (("latency", self.latency), ("timelines", self.timeline)):
+        for what, draw in (("latency", self.latency), ("cpu", self.cpu),
+                           ("timelines", self.timeline)):
             drawn += [draw(some[0]) for some in
                       table.of_each((r for r in rows if r[what]), lambda r: repr(r[what])).values()]
         return element("section", element("h3", question),
@@ -281,18 +303,15 @@ class Page:
         columns = [("row", False), ("metric", False), ("ours", True), ("peer", True),
                    ("peer is", False), ("ratio", True), ("of rounds", True), ("rounds", True),
                    ("goal", True), ("", False)]
-        repeated = any(row["disturbed"] for row in rows)
-        if repeated:
-            columns.append(("repeated", True))
+        more = [(name, of) for name, of in MORE_COLUMNS.items() if any(of(row) for row in rows)]
+        columns += [(name, True) for name, _ in more]
         lines = []
         for row in rows:
             line = [row["row"], table.what_of(row), _exact(row["ours"]), _exact(row["peer"]),
                     row["peer_name"], table.ratio(row["ratio"]),
                     f"{table.ratio(row['ratio_min'])}–{table.ratio(row['ratio_max'])}", str(row["rounds"]),
                     table.goal_of(row), (table.verdict(row).lower(), _class(row["met"]))]
-            if repeated:
-                line.append(str(row["disturbed"] or ""))
-            lines.append(line)
+            lines.append(line + [of(row) for _, of in more])
         notes = dict.fromkeys(f"{r['row']}: {r['note']}" for r in rows if r["note"])
         return element("div", a_table(columns, lines),
                        element("ul", *(element("li", n) for n in notes)) if notes else None)
@@ -301,8 +320,8 @@ class Page:
         rows = self.document["rows"]
         met, missed, calm = ([r for r in rows if r["met"] is v] for v in (True, False, None))
         tiles = [("goals met", len(met)), ("goals missed", len(missed)), ("without a goal", len(calm))]
-        if any(r["disturbed"] for r in rows):
-            tiles.append(("rounds repeated", sum(r["disturbed"] or 0 for r in rows)))
+        if left := sum(bool(r["still_disturbed"]) for r in rows):
+            tiles.append(("rows disturbed", left))
         if self.document["skipped"]:
             tiles.append(("skipped", len(self.document["skipped"])))
         parts = [element("div", *(element("div", element("b", str(n)), name) for name, n in tiles),

@@ -55,7 +55,8 @@ def whole():
              "other": side("mergerfs 2.40", 4, 5, 6)}
     delays = {"p50": 50.0, "p99": 100.0, "p99.9": 800.0, "max": 5000.0}
     rows = [row("4k read", sides, group="at random", latency={"ours": delays, "peer": delays},
-                published=0.3, disturbed=2, note="differs between processors"),
+                published=0.3, disturbed=2, still_disturbed=1, load=7.5, megahertz=2449,
+                cpu={"ours": {"client": 1.5, "server": 0.25}}, note="differs between processors"),
             row("4k read", sides, peer="other", group="at random",
                 latency={"ours": delays, "peer": delays})]
     for depth in 1, 4, 16:
@@ -115,7 +116,7 @@ test_a_report_has_all_of_a_run() {
 		        assert one["name"] in everything, one
 		for said in ("at random", "no initiator here", "node-a", "1 Gbit/s", "blockd ends",
 		             "differs between processors", "0.30 ×", "perf/run suite --rows 'a b'",
-		             "a processor", "missed by 50 %", "met by 100 %", "99.9", "5,000"):
+		             "a processor", "missed by 50 %", "met by 100 %", "99.9", "5,000", "2449", "7.5", "union, client", "1rows disturbed"):
 		    assert said in everything, said
 		# One file with all that it needs, which runs nothing.
 		for of in root.iter():
@@ -137,7 +138,7 @@ test_a_report_has_all_of_a_run() {
 		            assert name in ids, name
 		# Colours are the page's, so dark mode has them all; no figure is a NaN.
 		svgs = list(root.iter(SVG + "svg"))
-		assert len(svgs) == 6, len(svgs)
+		assert len(svgs) == 7, len(svgs)
 		for svg in svgs:
 		    raw = ET.tostring(svg, encoding="unicode")
 		    assert "nan" not in raw.lower() and svg.get("viewBox")
@@ -290,7 +291,7 @@ test_compare_says_better_or_worse_beyond_the_noise() {
 		         simple([10] * 5, [10] * 5, "gone"))
 	END
 	document new.json <<-'END'
-		document(simple([11, 11.1, 10.9, 11, 11], [10] * 5, "faster"),
+		document(simple([11, 11.1, 10.9, 11, 11], [10] * 5, "faster", still_disturbed=1),
 		         simple([9, 9.1, 8.9, 9, 9], [10] * 5, "slower"),
 		         simple([9, 9.1, 8.9, 9, 9], [10] * 5, "sooner", metric="delay", unit="ms", goal="<= 1"),
 		         simple([11, 11.1, 10.9, 11, 11], [10] * 5, "later", metric="delay", unit="ms", goal="none"),
@@ -303,7 +304,7 @@ test_compare_says_better_or_worse_beyond_the_noise() {
 	END
 	compare "$TEST_DIR/old.json" "$TEST_DIR/new.json" >"$TEST_DIR/out"
 	verdict() { grep -q "^  $1 .* $2\$" "$TEST_DIR/out" || fail "$1 is not $2: $(cat "$TEST_DIR/out")"; }
-	verdict faster better
+	verdict faster 'better, disturbed'
 	verdict slower WORSE
 	verdict sooner better
 	verdict later WORSE
