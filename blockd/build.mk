@@ -3,10 +3,10 @@ BLOCKD_STORE := blockd/record_text.c blockd/extent_record.c blockd/extent_record
   blockd/extent_scsi.c blockd/lun_claims.c blockd/pool_record.c blockd/space.c blockd/lock_file.c blockd/pool_dir.c \
   blockd/pool_dir_identity.c blockd/pool_dir_floor.c blockd/pool_dir_dev.c blockd/pool_dir_content.c blockd/pool_dir_copy.c \
   blockd/pool_dir_ranges.c blockd/pool_dir_sharing.c blockd/copies_record.c blockd/file_map.c \
-  blockd/pool_dir_load.c blockd/extent.c blockd/extent_create.c \
+  blockd/pool_dir_load.c blockd/extent.c blockd/extent_create.c blockd/extent_delete.c \
   blockd/extent_cut.c blockd/extent_cut_found.c blockd/cut_note.c blockd/extent_content.c \
   blockd/copying.c blockd/quiet.c blockd/hold.c blockd/freeze.c blockd/gate.c blockd/gate_dev.c \
-  blockd/limit.c blockd/node.c blockd/node_care.c blockd/node_open.c \
+  blockd/limit.c blockd/node.c blockd/node_tables.c blockd/node_care.c blockd/node_open.c \
   blockd/node_add.c blockd/node_space.c blockd/raw_format.c blockd/raw_batch.c blockd/raw_map.c blockd/raw_map_ask.c \
   blockd/raw_alloc.c blockd/raw_partly.c blockd/raw_state.c blockd/raw_state_load.c \
   blockd/raw_state_emit.c blockd/raw_freeze.c blockd/raw_salvage.c blockd/raw_medium.c \

@@ -4,7 +4,8 @@
 #define BLOCKD_EXTENT_INTERNAL_H
 
 #include "blockd/extent.h"
-#include "blockd/node.h"
+#include "blockd/node_space.h"
+#include "blockd/node_tables.h"
 
 /* Make @record, and what it owns, the extent's. Op is held. */
 void extent_publish(struct extent *extent, const struct extent_record *record);

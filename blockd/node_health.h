@@ -15,46 +15,14 @@
 #ifndef BLOCKD_NODE_HEALTH_H
 #define BLOCKD_NODE_HEALTH_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"
-
-struct node_pool;
-struct pool_try;
+#include "blockd/node_tables.h"
 
 #define NODE_HEALTH_HANG_MS   20000
 #define NODE_HEALTH_ANSWER_MS 500 /* what is well has answered by then */
-
-enum node_pool_state {
-	NODE_POOL_ONLINE,
-	/*
-	 * Its medium fails, or can only be read. What it has is served as far
-	 * as the medium goes along; nothing new is placed there.
-	 */
-	NODE_POOL_FAILING,
-	NODE_POOL_READ_ONLY,
-	NODE_POOL_MISSING, /* no medium, or no pool in it */
-	NODE_POOL_FOREIGN, /* another pool is there */
-	NODE_POOL_LOCKED,  /* another blockd has it */
-	NODE_POOL_DAMAGED, /* its identity does not decode */
-	NODE_POOL_STATES
-};
-
-const char *node_pool_state_name(enum node_pool_state state);
-
-/* Of a pool; node.pools guards it. */
-struct node_health {
-	struct pool_try *trial; /* under way; NULL: none is */
-	atomic_bool suspect;    /* something failed since one began */
-	atomic_bool silent;     /* it does not answer at once */
-	int64_t begun_ms;       /* when it began; clock_ms() */
-	int64_t tried_ms;       /* when the last one ended; 0: never */
-	int64_t again_ms;       /* no sooner, unless it is asked for */
-	int64_t delay_ms;       /* from one to the next */
-	int64_t since_ms;       /* when it was well for the last time */
-};
 
 enum node_health_found {
 	NODE_HEALTH_AS_IT_WAS, /* or its state and message have changed */

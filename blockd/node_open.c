@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "blockd/cut_note.h"
+#include "blockd/node_health.h"
 #include "blockd/node_internal.h"
 #include "blockd/pool_at.h"
 #include "blockd/pool_seat.h"

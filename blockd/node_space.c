@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The space of a node's pools: measured, promised, shown. */
+#include "blockd/node_space.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +8,6 @@
 
 #include "base/cleanup.h"
 #include "base/size.h"
-#include "blockd/node_watch.h"
 
 /* What the node's policy keeps free of a medium is no thin extent's, either. */
 static void keep_floor(const struct node *node, const struct node_pool *pool)
@@ -129,7 +129,7 @@ int node_choose_pool(struct node *node, char *ret, struct error *err)
 	const struct node_pool *pool, *best = NULL;
 	uint64_t most = 0;
 
-	node_look_again(node);
+	node->look_again(node);
 	pthread_mutex_lock(&node->space);
 	measure_all(node);
 	TAILQ_FOREACH (pool, &node->list, in_node) {
@@ -231,7 +231,7 @@ int node_blame(struct node *node, const char *pool, int r, struct error *err)
 
 	if (!blockdev_is_fault(r))
 		return r;
-	node_look_again(node);
+	node->look_again(node);
 	pthread_mutex_lock(&node->space);
 	TAILQ_FOREACH (entry, &node->list, in_node)
 		if (strcmp(entry->known.name, pool) == 0 &&
@@ -348,7 +348,7 @@ int node_list_pools(struct node *node, const char *name,
 	size_t n = 0;
 	int r = 0;
 
-	node_look_again(node);
+	node->look_again(node);
 	pthread_mutex_lock(&node->space);
 	measure_all(node);
 	TAILQ_FOREACH (pool, &node->list, in_node)

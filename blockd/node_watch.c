@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "blockd/cut_note.h"
 #include "blockd/extent_internal.h"
+#include "blockd/node_health.h"
 #include "blockd/node_internal.h"
 #include "blockd/pool_seat.h"
 
