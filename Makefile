@@ -238,7 +238,6 @@ check-debian13:
 LIBRARY_UNITS = $(filter $(foreach f,base launch initiator union volume,$(OUT)/test/$(f)/%),$(UNIT_TESTS))
 LIBRARY_HELPERS = $(filter $(foreach f,union tests/union volume,$(OUT)/test/$(f)/%) $(OUT)/test/tests/reaper,$(TEST_HELPERS))
 LIBRARY_TESTS = tests/system/union_data.sh tests/system/union.sh tests/system/union_survive.sh \
-  "tests/system/union_uring.sh test_requests_come_by_io_uring test_large_requests_fit" \
   "tests/system/volume.sh test_a_volume_larger_than_a_node_moves_between_hosts \
     test_a_union_goes_on_when_its_server_is_killed_or_replaced"
 LIBRARY_ALONE = "tests/system/union_model.sh test_is_as_one_plain_directory \
@@ -253,8 +252,7 @@ check-union-long: all
 	  HURT_SEEDS=$(or $(SEEDS),500) LITTLE_SEEDS=$(or $(SEEDS),500) KILL_DRAIN_SEEDS=$(or $(SEEDS),1000) \
 	  KILL_LITTLE_SEEDS=$(or $(SEEDS),300) KILL_HURT_SEEDS=$(or $(SEEDS),1000) tests/run --name union-long \
 	  --timeout 36000 tests/system/union_model.sh
-	$(Q)KILLS=200 HOLDERS=50 STEP=4 tests/run --name union-long --timeout 36000 \
-	  tests/system/union_once.sh tests/system/union_uring_survive.sh
+	$(Q)KILLS=200 STEP=4 tests/run --name union-long --timeout 36000 tests/system/union_once.sh
 	$(Q)LONG=1 tests/run --name union-long --timeout 36000 tests/system/union_programs.sh
 	$(Q)LONG=1 KILLS=$(or $(SEEDS),30000) tests/run --name union-long --timeout 36000 \
 	  "tests/system/union_programs.sh test_rsync_while_servers_are_killed"

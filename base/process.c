@@ -19,7 +19,7 @@
 
 extern char **environ;
 
-#define PASS_FD 3 /* the number the child knows its first descriptor by */
+#define PASS_FD 3 /* the number the child knows its descriptor by */
 
 /*
  * Descriptors given to the child are first moved above those it will have,
@@ -46,8 +46,7 @@ static int fd_copy_up(int fd)
 /* What the child gets; -1 is /dev/null. Borrowed. */
 struct child_fds {
 	int input, output, errors;
-	const int *pass; /* from PASS_FD on; each above all of those */
-	unsigned pass_count;
+	int pass; /* as PASS_FD, which it is above; -1: none */
 };
 
 static int action_fd(posix_spawn_file_actions_t *actions, int fd, int as,
@@ -63,19 +62,19 @@ static int action_fd(posix_spawn_file_actions_t *actions, int fd, int as,
 static int actions_fill(posix_spawn_file_actions_t *actions,
 			const struct child_fds *fds)
 {
-	int to = PASS_FD;
-	unsigned i;
+	bool passes = fds->pass >= 0;
 	int r = action_fd(actions, fds->input, STDIN_FILENO, O_RDONLY);
 
 	if (r == 0)
 		r = action_fd(actions, fds->output, STDOUT_FILENO, O_WRONLY);
 	if (r == 0)
 		r = action_fd(actions, fds->errors, STDERR_FILENO, O_WRONLY);
-	for (i = 0; i < fds->pass_count && r == 0; i++)
-		r = posix_spawn_file_actions_adddup2(actions, fds->pass[i],
-						     to++);
+	if (r == 0 && passes)
+		r = posix_spawn_file_actions_adddup2(actions, fds->pass,
+						     PASS_FD);
 	if (r == 0)
-		r = posix_spawn_file_actions_addclosefrom_np(actions, to);
+		r = posix_spawn_file_actions_addclosefrom_np(actions,
+							     PASS_FD + passes);
 	return r;
 }
 
@@ -339,7 +338,7 @@ static int child_finish(struct running *p, const char *name, int timeout_ms,
 int process_run(const char *const *argv, const char *input, int timeout_ms,
 		int cancel_fd, struct process_result *ret, struct error *err)
 {
-	struct child_fds child = {-1, -1, -1, NULL, 0};
+	struct child_fds child = {-1, -1, -1, -1};
 	struct running p = {
 		.pidfd = -1,
 		.cancel_fd = cancel_fd,
@@ -410,53 +409,24 @@ int process_must(const char *const *argv, int timeout_ms, struct error *err)
 int process_start(const char *const *argv, int log_fd, int pass_fd,
 		  pid_t *ret_pid, struct error *err)
 {
-	return process_start_file(argv[0], argv, log_fd, &pass_fd, pass_fd >= 0,
-				  ret_pid, err);
-}
-
-static void close_all(int *fds, unsigned count)
-{
-	while (count)
-		fd_close(fds[--count]);
-}
-
-/* Copies of @fds above all numbers they will have; or -errno and none. */
-static int copy_up_all(const int *fds, unsigned count, int *ret)
-{
-	unsigned i;
-
-	for (i = 0; i < count; i++) {
-		ret[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, PASS_FD + (int)count);
-		if (ret[i] < 0) {
-			int r = -errno;
-
-			close_all(ret, i);
-			return r;
-		}
-	}
-	return 0;
+	return process_start_file(argv[0], argv, log_fd, pass_fd, ret_pid, err);
 }
 
 int process_start_file(const char *program, const char *const *argv, int log_fd,
-		       const int *pass_fds, unsigned pass_count, pid_t *ret_pid,
-		       struct error *err)
+		       int pass_fd, pid_t *ret_pid, struct error *err)
 {
 	auto_close int log = log_fd < 0 ? -1 : fd_copy_up(log_fd);
-	auto_free int *pass = calloc(pass_count + 1, sizeof(*pass));
-	const struct child_fds child = {-1, log, log, pass, pass_count};
-	int r = pass ? copy_up_all(pass_fds, pass_count, pass) : -ENOMEM;
+	auto_close int pass = pass_fd < 0 ? -1 : fd_copy_up(pass_fd);
+	const struct child_fds child = {-1, log, log, pass};
 
-	if (r < 0)
-		return error_set(err, -r, "run '%s': its descriptors: %s",
-				 program, strerror(-r));
 	if (log_fd >= 0 && log < 0)
-		r = error_set(err, -log, "run '%s': its log: %s", program,
-			      strerror(-log));
-	else
-		r = child_spawn(program, argv, &child, POSIX_SPAWN_SETSID,
-				ret_pid, err);
-	close_all(pass, pass_count);
-	return r;
+		return error_set(err, -log, "run '%s': its log: %s", program,
+				 strerror(-log));
+	if (pass_fd >= 0 && pass < 0)
+		return error_set(err, -pass, "run '%s': its descriptor: %s",
+				 program, strerror(-pass));
+	return child_spawn(program, argv, &child, POSIX_SPAWN_SETSID, ret_pid,
+			   err);
 }
 
 /* @ret_state: the letter of proc(5) "state". */

@@ -51,14 +51,9 @@ int process_must(const char *const *argv, int timeout_ms, struct error *err);
 int process_start(const char *const *argv, int log_fd, int pass_fd,
 		  pid_t *ret_pid, struct error *err);
 
-/*
- * The same of the file @program (looked up in PATH), whatever argv[0] says.
- *
- * @pass_fds  it gets them, all valid, as numbers 3, 4 and so on
- */
+/* The same of the file @program (looked up in PATH), whatever argv[0] says. */
 int process_start_file(const char *program, const char *const *argv, int log_fd,
-		       const int *pass_fds, unsigned pass_count, pid_t *ret_pid,
-		       struct error *err);
+		       int pass_fd, pid_t *ret_pid, struct error *err);
 
 /*
  * A pid together with the start time of its process, so that a pid the

@@ -9,7 +9,7 @@ $(eval $(call library,union,\
   union/gate.c union/handle.c union/hanging.c union/heal.c union/held.c union/holder.c union/immutable.c \
   union/in_call.c union/inode_number.c union/intent.c union/intent_recover.c union/keep.c union/lifeline.c union/limits.c \
   union/live_add.c union/live_remove.c union/live_set.c union/lookup.c \
-  union/kick.c union/merge.c union/met.c union/mount.c union/mount_strict.c union/mount_words.c union/mounted.c union/move.c union/move_check.c union/move_copy.c union/moving.c union/named.c union/names.c union/names_set.c \
+  union/merge.c union/met.c union/mount.c union/mount_strict.c union/mount_words.c union/mounted.c union/move.c union/move_check.c union/move_copy.c union/moving.c union/named.c union/names.c union/names_set.c \
   union/node.c union/node_bury.c union/node_copies.c union/node_index.c union/node_lost.c union/node_quiet.c \
   union/node_restore.c union/node_sleep.c \
   union/node_slots.c union/node_unused.c union/number_keep.c union/once.c union/once_slots.c union/pending_names.c \
@@ -21,13 +21,11 @@ $(eval $(call library,union,\
   union/relocate.c union/remount.c union/remounted.c union/remove_dir.c union/rename_dir.c \
   union/rename_exchange.c union/rename_parts.c union/request.c \
   union/saved_nodes.c union/search.c union/serve.c union/service.c union/settings.c union/state.c union/statx.c union/subdirs.c union/survey.c \
-  union/survive.c union/trim.c union/unfinished.c union/unionfs.c union/uring.c union/uring_cpus.c \
-  union/uring_entry.c union/uring_kept.c union/uring_record.c \
-  union/uring_ring.c union/uring_worker.c,fuse3 json-c liburing,base))
+  union/survive.c union/trim.c union/unfinished.c union/unionfs.c,fuse3 json-c,base))
 $(eval $(call program,trib-union,union/main.c,union))
 $(eval $(call test_helper,union/outcomes,base,))
 $(eval $(call test_helper,union/random_io,base,))
-$(foreach t,branch branch_health control_proto dir_fd dir_offset gate handle hanging held holder inode_number intent keep limits live_remove merge met mounted names node node_lost node_restore open_table options pace pending_names policy policy_record policy_set quietly request statx survive unionfs uring uring_entry uring_kept,\
+$(foreach t,branch branch_health control_proto dir_fd dir_offset gate handle hanging held holder inode_number intent keep limits live_remove merge met mounted names node node_lost node_restore open_table options pace pending_names policy policy_record policy_set quietly request statx survive unionfs,\
   $(eval $(call unit_test,union/$(t)_test,union)))
 $(foreach t,branch_probe dying fuse_connection in_call,\
   $(eval $(call unit_test,union/$(t)_test,union,union/hang_kit.c)))
@@ -39,11 +37,10 @@ $(foreach t,once once_kill,\
 $(eval $(call fuzzer,union/control_proto_fuzz,union/control_proto.c \
   union/branch_spec.c base/error.c base/size.c))
 $(eval $(call fuzzer,union/once_fuzz,union/once_slots.c))
-$(eval $(call fuzzer,union/uring_entry_fuzz,union/uring_entry.c union/uring_record.c))
 SYSTEM_TESTS += tests/system/union.sh tests/system/union_data.sh tests/system/union_immutable.sh tests/system/union_folding.sh tests/system/union_survive.sh tests/system/union_live.sh \
-  tests/system/union_drain.sh tests/system/union_hang.sh tests/system/union_names.sh tests/system/union_uring.sh tests/system/union_uring_survive.sh \
+  tests/system/union_drain.sh tests/system/union_hang.sh tests/system/union_names.sh \
   tests/system/union_times.sh tests/system/union_mount.sh tests/system/union_strict.sh tests/system/union_limits.sh tests/system/union_owner.sh
-LONG_TESTS += tests/system/union_uring_survive.sh tests/system/union_data.sh
+LONG_TESTS += tests/system/union_data.sh
 
 # mount(8) and fstab: type fuse.trib-union. It looks in /sbin only.
 MOUNTHELPERDIR ?= /sbin

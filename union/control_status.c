@@ -10,7 +10,6 @@
 
 #include "union/branch_health.h"
 #include "union/keep.h"
-#include "union/uring.h"
 
 static void add(struct json_object *object, const char *name,
 		struct json_object *value)
@@ -175,8 +174,6 @@ char *control_status(struct unionfs *fs, const char *mountpoint)
 	add(object, "policies", policies_json(fs));
 	add(object, "min_free", json_object_new_uint64(fs->min_free));
 	add(object, "passthrough", json_object_new_boolean(fs->passthrough));
-	add(object, "io_uring",
-	    json_object_new_boolean(uring_is_on(fs->uring)));
 	add(object, "branches", branches);
 	add(object, "counters", counters_json(fs));
 	return take_text(object);
@@ -199,7 +196,6 @@ char *control_stats(struct unionfs *fs)
 	int n = asprintf(
 		&text,
 		"{\"branches\":%u,\"policy\":\"%s\",\"passthrough\":%s,"
-		"\"io_uring\":%s,"
 		"\"nodes\":%llu,\"lookups\":%lu,\"creates\":%lu,\"opens\":%lu,"
 		"\"passthrough_opens\":%lu,\"reads\":%lu,\"writes\":%lu,"
 		"\"cloned_directories\":%lu,\"failed\":%u,\"read_only\":%u,"
@@ -207,7 +203,6 @@ char *control_stats(struct unionfs *fs)
 		fs->branches.count,
 		policy_of(&fs->policies, POLICY_CREATE)->name,
 		fs->passthrough ? "true" : "false",
-		uring_is_on(fs->uring) ? "true" : "false",
 		(unsigned long long)node_count(&fs->nodes),
 		atomic_load(&s->lookups), atomic_load(&s->creates),
 		atomic_load(&s->opens), atomic_load(&s->passthrough_opens),

@@ -12,7 +12,6 @@
 #include "union/branch_spec.h"
 #include "union/control_status.h"
 #include "union/settings.h"
-#include "union/uring.h"
 
 #define VALUE_MAX 64 /* bytes; of what can be set */
 
@@ -91,10 +90,6 @@ static char *get_passthrough(struct unionfs *fs)
 {
 	return flag_text(fs->passthrough);
 }
-static char *get_io_uring(struct unionfs *fs)
-{
-	return flag_text(uring_is_on(fs->uring));
-}
 static char *get_shared(struct unionfs *fs)
 {
 	return flag_text(fs->shared);
@@ -118,15 +113,10 @@ static const struct {
 	const char *name;
 	char *(*get)(struct unionfs *fs);
 } settings[] = {
-	{"branches", get_branches},
-	{"control", get_control},
-	{"io_uring", get_io_uring},
-	{"minfreespace", get_min_free},
-	{"mountpoint", get_mountpoint},
-	{"passthrough", get_passthrough},
-	{"pid", get_pid},
-	{"shared", get_shared},
-	{"stats", get_stats},
+	{"branches", get_branches},       {"control", get_control},
+	{"minfreespace", get_min_free},   {"mountpoint", get_mountpoint},
+	{"passthrough", get_passthrough}, {"pid", get_pid},
+	{"shared", get_shared},           {"stats", get_stats},
 	{"version", get_version},
 };
 

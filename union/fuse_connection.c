@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fuse.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,4 +59,15 @@ int fuse_connection_abort(int fuse_fd)
 	(void)snprintf(name, sizeof(name), "%ld/abort", number); /* fits */
 	fd = openat(fusectl, name, O_WRONLY | O_CLOEXEC);
 	return fd < 0 || write(fd, "1", 1) < 0 ? -errno : 0;
+}
+
+void fuse_connection_answer(int fuse_fd, uint64_t unique, int error)
+{
+	const struct fuse_out_header header = {
+		.len = sizeof(header),
+		.error = error,
+		.unique = unique,
+	};
+
+	(void)!write(fuse_fd, &header, sizeof(header));
 }

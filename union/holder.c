@@ -28,8 +28,6 @@
 #include "union/limits.h"
 #include "union/pace.h"
 #include "union/state.h"
-#include "union/uring.h"
-#include "union/uring_kept.h"
 
 #define ASK_TIMEOUT_MS 10000
 #define ASKED_HANG_MS  2000
@@ -48,8 +46,6 @@ struct holder {
 	void *context;
 	struct held held;
 	struct dying_servers dying;
-	struct uring_kept rings; /* all zero: there are none */
-	unsigned ring_threads;   /* to be made for so many; 0: none */
 	int signals;
 	bool ending;   /* somebody asked for it */
 	bool replaced; /* by us: somebody asked for another server */
@@ -113,40 +109,6 @@ static int equip_child(struct holder *h, struct error *err)
 	return r;
 }
 
-/* Without, requests come by /dev/fuse. */
-static void make_rings(struct holder *h)
-{
-	struct error err = {0};
-	int fd;
-
-	if (!h->ring_threads || h->rings.header ||
-	    held_has(&h->held, KEEP_FUSE))
-		return;
-	if (uring_check(&err) < 0 ||
-	    uring_kept_make(&h->rings, h->ring_threads, &err) < 0) {
-		log_info("requests come by /dev/fuse: %s", error_text(&err));
-		return;
-	}
-	fd = fcntl(h->rings.fd, F_DUPFD_CLOEXEC, 0);
-	if (fd < 0 || held_add(&h->held, KEEP_RINGS, fd) < 0)
-		uring_kept_done(&h->rings);
-}
-
-/* A server with the descriptors it inherits: @socket, and those of rings. */
-static int start_program(struct holder *h, int socket, struct error *err)
-{
-	unsigned i, count = h->rings.header ? h->rings.header->count : 0;
-	auto_free int *fds = calloc(count + 1, sizeof(*fds));
-
-	if (!fds)
-		return error_set(err, ENOMEM, "%s", strerror(ENOMEM));
-	fds[0] = socket;
-	for (i = 0; i < count; i++)
-		fds[i + 1] = h->rings.rings[i];
-	return process_start_file(h->own ? OWN_PROGRAM : h->argv[0], h->argv,
-				  STDERR_FILENO, fds, count + 1, &h->pid, err);
-}
-
 static int start_server(struct holder *h, struct error *err)
 {
 	int ends[2], r;
@@ -161,8 +123,8 @@ static int start_server(struct holder *h, struct error *err)
 		return error_set(err, errno, "start the server: %s",
 				 strerror(errno));
 	h->socket = ends[0];
-	make_rings(h);
-	r = start_program(h, ends[1], err);
+	r = process_start_file(h->own ? OWN_PROGRAM : h->argv[0], h->argv,
+			       STDERR_FILENO, ends[1], &h->pid, err);
 	fd_close(ends[1]);
 	if (r == 0)
 		r = equip_child(h, err);
@@ -477,11 +439,7 @@ static siginfo_t watch(struct holder *h)
 	return info;
 }
 
-/*
- * By force, which ends the connection at once: rings end it later than they are
- * closed, and not while we wait for an answer (io_ring_exit_work() waits for
- * us).
- */
+/* By force, which ends the connection though a server that hangs has it. */
 static void unmount_ours(const struct holder *h)
 {
 	struct statx now;
@@ -518,7 +476,6 @@ static void let_go(struct holder *h)
 	held_done(&h->held);
 	if (h->mounts && !h->has_device)
 		unmount_dead(h);
-	uring_kept_done(&h->rings);
 	h->mounts = false;
 	h->has_device = false;
 }
@@ -689,8 +646,6 @@ int holder_run(const struct union_options *options, int argc, char **argv,
 		return error_set(err, errno, "mount point '%s': %s",
 				 options->mountpoint, strerror(errno));
 	dying_servers_init(&h.dying);
-	if (options->io_uring && !options->without_resend)
-		h.ring_threads = options->threads;
 	h.argv = server_argv(argc, argv, self);
 	h.signals = hold_signals();
 	limits_raise();
@@ -699,7 +654,6 @@ int holder_run(const struct union_options *options, int argc, char **argv,
 		    : error_set(err, ENOMEM, "%s", strerror(ENOMEM));
 	held_done(&h.held);
 	dying_servers_done(&h.dying);
-	uring_kept_done(&h.rings);
 	fd_close(h.signals);
 	free(h.argv);
 	free(h.mountpoint);

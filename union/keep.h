@@ -14,17 +14,15 @@
 
 #include "base/error.h"
 
-#define KEEP_VERSION 2 /* of all this; a part of state_layout() */
+#define KEEP_VERSION 3 /* of all this; a part of state_layout() */
 
 /*
- * Tokens: of the state memory, the connection to the kernel, the memory of
- * rings (uring_kept.h; they themselves are inherited, the first by the number
- * after that of the socket), those of the holder's own: servers that were
- * killed and have not ended (dying.h), and others.
+ * Tokens: of the state memory, the connection to the kernel, those of the
+ * holder's own: servers that were killed and have not ended (dying.h), and
+ * others.
  */
 #define KEEP_STATE     1
 #define KEEP_FUSE      2
-#define KEEP_RINGS     3
 #define KEEP_DYING     8 /* the first of */
 #define KEEP_DYING_MAX 8
 #define KEEP_FIRST     16

@@ -159,6 +159,15 @@ static int run_background(int argc, char **argv,
 	return r;
 }
 
+/* Once, by who was called: not by the processes that it starts. */
+static void say_ignored(const struct union_options *options)
+{
+	if (options->asks_io_uring && !options->words.silent &&
+	    options->ready_fd < 0 && options->holder_fd < 0)
+		log_warning("option 'io_uring=auto' does nothing any more: "
+			    "requests come by /dev/fuse");
+}
+
 /* What a holder asks a program before it is to take over: holder.h. */
 static int say_records(void)
 {
@@ -194,6 +203,8 @@ int main(int argc, char **argv)
 		union_options_done(&options);
 		return 0;
 	}
+	if (r == 0)
+		say_ignored(&options);
 	if (r < 0)
 		r = log_error(2, "%s", err.msg);
 	else if (options.help)

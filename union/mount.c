@@ -460,7 +460,6 @@ int mount_serve(const struct union_options *options, void (*ready)(void *),
 	m->fs.statfs_ignore = options->statfs_ignore;
 	m->fs.timeout = (double)options->cache_timeout;
 	m->fs.want_passthrough = options->passthrough;
-	m->fs.want_io_uring = options->io_uring;
 	m->fs.shared = options->shared;
 	m->fs.branch_timeout_ms = (int64_t)options->branch_timeout * 1000;
 	m->fs.lists_quietly = options->lists_quietly;

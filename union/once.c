@@ -110,15 +110,6 @@ static void give_back(const struct once *once, struct once_slot *slot)
 	}
 }
 
-static int send_reply(const struct once_server *server, int fd,
-		      const struct once_slot *slot)
-{
-	if (server->send)
-		return server->send(server->context, slot->reply,
-				    slot->reply_length);
-	return write(fd, slot->reply, slot->reply_length) < 0 ? -errno : 0;
-}
-
 /* The reply that is known. Not wanted: then nothing of it counts. */
 static void send_again(const struct once *once, struct once_slot *slot,
 		       uint64_t unique, int fd)
@@ -126,7 +117,7 @@ static void send_again(const struct once *once, struct once_slot *slot,
 	struct fuse_out_header *header = (void *)slot->reply;
 
 	header->unique = unique;
-	if (send_reply(&once->server, fd, slot) < 0)
+	if (write(fd, slot->reply, slot->reply_length) < 0)
 		give_back(once, slot);
 	once_slot_free(slot);
 }

@@ -58,10 +58,6 @@ struct once_server {
 	/* Nor of this open file or directory, if there is such a one. It is
 	 * called by a thread that serves a request, in the node's gate. */
 	void (*drop)(void *context, uint64_t file);
-	/* Optional: write a reply, a whole header at least, to the kernel. 0;
-	 * or -errno, and it did not want it. Once it is back the kernel has it,
-	 * whoever is killed. */
-	int (*send)(void *context, const void *data, size_t length);
 	void *context;
 };
 
@@ -91,9 +87,8 @@ bool once_is_waiting(const struct once *once);
 
 /*
  * This thread begins to serve the request @note, once it is through its gate.
- * True: serve it. False: it came again and its reply is known; that is sent, by
- * once_server.send or to @fd, and it is not to be served. Without a slot it
- * waits for one. A NULL
+ * True: serve it. False: it came again and its reply is known; that is written
+ * to @fd, and it is not to be served. Without a slot it waits for one. A NULL
  * @once is for all of these: nothing is noted, nothing is known.
  */
 bool once_begin(struct once *once, const struct request_note *note, int fd);

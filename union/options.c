@@ -108,7 +108,7 @@ static int set_passthrough(struct union_options *options, const char *value,
 static int set_io_uring(struct union_options *options, const char *value,
 			struct error *err)
 {
-	return parse_auto("io_uring", value, &options->io_uring, err);
+	return parse_auto("io_uring", value, &options->asks_io_uring, err);
 }
 
 static int set_timeout(struct union_options *options, const char *value,
@@ -193,9 +193,6 @@ static const struct option options_table[] = {
 	{"passthrough", "auto|off",
 	 "data by the kernel alone where it can (default auto)",
 	 set_passthrough},
-	{"io_uring", "auto|off",
-	 "requests by io_uring where the kernel can (default off)",
-	 set_io_uring},
 	{"cache_timeout", "SECONDS",
 	 "the kernel keeps names and attributes so long (default 10 years)",
 	 set_timeout},
@@ -219,6 +216,9 @@ static const struct option options_table[] = {
 	 set_survive},
 	{"control", "SOCKET", "take commands here: see --control", set_control},
 	{"log", "FILE", "where messages go once in the background", set_log},
+	{"io_uring", "auto|off",
+	 "does nothing: requests come by /dev/fuse; taken for older mounts",
+	 set_io_uring},
 };
 
 /* Labels of SELinux, which the kernel takes too. */
@@ -405,9 +405,8 @@ static bool are_same(const struct union_options *a,
 	       a->numbers.narrow == b->numbers.narrow &&
 	       a->readahead == b->readahead &&
 	       a->hides_capabilities == b->hides_capabilities &&
-	       a->passthrough == b->passthrough && a->io_uring == b->io_uring &&
-	       a->shared == b->shared && a->survive == b->survive &&
-	       same_text(a->fsname, b->fsname) &&
+	       a->passthrough == b->passthrough && a->shared == b->shared &&
+	       a->survive == b->survive && same_text(a->fsname, b->fsname) &&
 	       same_text(a->control, b->control) &&
 	       same_text(a->log_file, b->log_file) &&
 	       (!b->mount_flags ||

@@ -40,7 +40,8 @@ struct union_options {
 	bool lists_quietly;      /* see struct unionfs */
 	bool forgets_nothing;    /* the same */
 	bool hides_capabilities; /* the same */
-	bool allow_other, passthrough, io_uring, shared;
+	bool allow_other, passthrough, shared;
+	bool asks_io_uring; /* which does nothing */
 	bool foreground, help, version;
 	bool survive;        /* see survive.h */
 	bool without_resend; /* as on a kernel that cannot: for tests */

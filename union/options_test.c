@@ -52,7 +52,7 @@ static void defaults_are_what_the_help_says(void **state)
 	assert_int_equal(options.threads, 8);
 	assert_true(options.allow_other);
 	assert_true(options.passthrough);
-	assert_false(options.io_uring);
+	assert_false(options.asks_io_uring);
 	assert_true(options.survive);
 	assert_false(options.lists_quietly);
 	assert_int_equal(options.branch_timeout, 30);
@@ -90,26 +90,34 @@ static void a_label_with_categories_reaches_libfuse_whole(void **state)
 static void a_union_survives_unless_it_is_not_to(void **state)
 {
 	(void)state;
-	assert_int_equal(PARSE("-o", "io_uring=auto", "/a", "/mnt"), 0);
-	assert_true(options.survive);
 	assert_int_equal(PARSE("-o", "survive=no", "/a", "/mnt"), 0);
 	assert_false(options.survive);
+}
+
+/* It did something once, and is in fstab still. */
+static void io_uring_is_taken_and_does_nothing(void **state)
+{
+	(void)state;
+	assert_int_equal(PARSE("-o", "io_uring=off", "/a", "/mnt"), 0);
+	assert_false(options.asks_io_uring);
+	assert_int_equal(PARSE("-o", "io_uring=auto", "/a", "/mnt"), 0);
+	assert_true(options.asks_io_uring);
+	refused("io_uring=on", PARSE("-o", "io_uring=on", "/a", "/m"));
 }
 
 static void options_are_taken_in_both_spellings(void **state)
 {
 	(void)state;
-	assert_int_equal(
-		PARSE("-o", "policy=ff,minfreespace=1G,nosuid",
-		      "-othreads=3,passthrough=off,io_uring=auto,fsname=v,noatime",
-		      "-ofailed=quiet,branch_timeout=0", "-f", "/a", "/mnt"),
-		0);
+	assert_int_equal(PARSE("-o", "policy=ff,minfreespace=1G,nosuid",
+			       "-othreads=3,passthrough=off,fsname=v,noatime",
+			       "-ofailed=quiet,branch_timeout=0", "-f", "/a",
+			       "/mnt"),
+			 0);
 	assert_string_equal(policy_of(&options.policies, POLICY_CREATE)->name,
 			    "ff");
 	assert_int_equal(options.min_free, 1 << 30);
 	assert_int_equal(options.threads, 3);
 	assert_false(options.passthrough);
-	assert_true(options.io_uring);
 	assert_true(options.lists_quietly);
 	assert_int_equal(options.branch_timeout, 0);
 	assert_true(options.foreground);
@@ -473,7 +481,6 @@ static void refuses_the_unknown_by_name(void **state)
 	refused("func.rm", PARSE("-o", "func.rm=ff", "/a", "/mnt"));
 	refused("quick", PARSE("/a=quick", "/mnt"));
 	refused("failed=maybe", PARSE("-o", "failed=maybe", "/a", "/m"));
-	refused("io_uring=on", PARSE("-o", "io_uring=on", "/a", "/m"));
 	refused("passthrough=on", PARSE("-o", "passthrough=on", "/a", "/m"));
 	refused("third", PARSE("/a", "/mnt", "third"));
 }
@@ -572,7 +579,7 @@ static void what_is_so_already_may_be_said_again(void **state)
 	change("context=c:d", "option 'context=c:d' cannot come");
 	change("passthrough=auto", "cannot come");
 	change("noallow_other", "cannot come");
-	change("io_uring=auto", "cannot come");
+	change("io_uring=auto", NULL);
 	change("lazytime", "option 'lazytime'");
 	change("fast", "unknown option 'fast'");
 	change("nullrw=true", "data is read");
@@ -671,6 +678,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(defaults_are_what_the_help_says),
 		cmocka_unit_test(a_union_survives_unless_it_is_not_to),
+		cmocka_unit_test(io_uring_is_taken_and_does_nothing),
 		cmocka_unit_test(options_are_taken_in_both_spellings),
 		cmocka_unit_test(a_label_with_categories_reaches_libfuse_whole),
 		cmocka_unit_test(branches_have_flags_and_escapes),

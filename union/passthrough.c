@@ -14,7 +14,6 @@
 #include "union/once.h"
 #include "union/request.h"
 #include "union/survive.h"
-#include "union/uring.h"
 
 struct backing_map {
 	int32_t fd;
@@ -76,40 +75,16 @@ static ssize_t read_request(int fd, void *buf, size_t size, void *context)
 	return read(fd, buf, size);
 }
 
-/* The kernel's largest payload: fuse_uring_create() of it. */
-static size_t largest_payload(const struct fuse_init_out *out)
-{
-	size_t pages = (size_t)out->max_pages * (size_t)getpagesize();
-
-	return pages > out->max_write ? pages : out->max_write;
-}
-
-/* As it was said before, if it may have been. */
-static bool wants_ring(const struct unionfs *fs,
-		       const struct fuse_init_out *out)
-{
-	if (survive_is_replay())
-		return survive_ring(fs) == SURVIVE_RING_USED;
-	return uring_fits(fs->uring, largest_payload(out));
-}
-
 static void patch_init(const struct unionfs *fs, struct fuse_init_out *out)
 {
-	uint64_t offered = request_current.init_flags, wanted = 0;
-
-	if (offered & REQUEST_HANDLE_KILLPRIV_V2)
+	if (request_current.init_flags & REQUEST_HANDLE_KILLPRIV_V2)
 		out->flags |= (uint32_t)REQUEST_HANDLE_KILLPRIV_V2;
-	if (fs->passthrough) {
-		wanted |= REQUEST_PASSTHROUGH;
-		memcpy((char *)out + MAX_STACK_DEPTH_AT, &stack_depth,
-		       sizeof(stack_depth));
-	}
-	if (offered & REQUEST_OVER_IO_URING && wants_ring(fs, out))
-		wanted |= REQUEST_OVER_IO_URING;
-	if (!wanted)
+	if (!fs->passthrough)
 		return;
 	out->flags |= (uint32_t)REQUEST_INIT_EXT;
-	out->flags2 |= (uint32_t)(wanted >> 32);
+	out->flags2 |= (uint32_t)(REQUEST_PASSTHROUGH >> 32);
+	memcpy((char *)out + MAX_STACK_DEPTH_AT, &stack_depth,
+	       sizeof(stack_depth));
 }
 
 /* The reply to an open or create ends in a struct fuse_open_out. */
@@ -128,46 +103,12 @@ static void patch_open(void *end)
 static ssize_t write_init(struct unionfs *fs, int fd, const struct iovec *iov,
 			  int count)
 {
-	const struct fuse_init_out *out = iov[count - 1].iov_base;
-	bool uring = count > 1 && iov[count - 1].iov_len >= sizeof(*out) &&
-		     out->flags2 & REQUEST_OVER_IO_URING >> 32;
-	ssize_t n;
-
-	survive_note_init(fs, uring);
-	n = writev(fd, iov, count);
-	uring_begin(fs->uring, uring && n > 0);
-	return n;
-}
-
-/* By a server that goes on: the one before may have been killed before it. */
-static ssize_t write_init_again(int fd, const struct iovec *iov, int count)
-{
 	const struct fuse_out_header *header = iov[0].iov_base;
+	bool again = survive_note_init(fs);
 	ssize_t n = writev(fd, iov, count);
 
-	/* ENOENT: the kernel has it. */
-	return n < 0 && errno == ENOENT ? (ssize_t)header->len : n;
-}
-
-/* As writev() says it. */
-static ssize_t written(int r)
-{
-	if (r >= 0)
-		return r;
-	errno = -r;
-	return -1;
-}
-
-static ssize_t send_reply(struct unionfs *fs, int fd, const struct iovec *iov,
-			  int count)
-{
-	int r = uring_reply(fs->uring, iov, count);
-
-	if (r != -ENOENT)
-		return written(r);
-	return request_current.opcode == FUSE_INIT
-		       ? write_init(fs, fd, iov, count)
-		       : writev(fd, iov, count);
+	/* The server before had answered. */
+	return n < 0 && errno == ENOENT && again ? (ssize_t)header->len : n;
 }
 
 static ssize_t write_reply(int fd, struct iovec *iov, int count, void *context)
@@ -187,10 +128,10 @@ static ssize_t write_reply(int fd, struct iovec *iov, int count, void *context)
 		    last->iov_len >= sizeof(struct fuse_open_out))
 			patch_open((char *)last->iov_base + last->iov_len);
 	}
-	if (survive_is_replay())
-		return write_init_again(fd, iov, count);
+	if (request_current.opcode == FUSE_INIT)
+		return write_init(fs, fd, iov, count);
 	kept = once_reply(iov, count);
-	n = send_reply(fs, fd, iov, count);
+	n = writev(fd, iov, count);
 	if (kept)
 		once_end();
 	return n;

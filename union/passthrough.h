@@ -3,9 +3,8 @@
  * FUSE passthrough: reads, writes and mmap of an open file go from the
  * kernel to the branch without us (Linux 6.9+). libfuse knows of it from 3.17
  * on. With any version (3.14 and later) all replies go by our own function,
- * fuse_session_custom_io(), which notes them, may send them to a ring, and says
- * there what libfuse does not; the numbers are those of linux/fuse.h, protocol
- * 7.40.
+ * fuse_session_custom_io(), which notes them and says there what libfuse does
+ * not; the numbers are those of linux/fuse.h, protocol 7.40.
  *
  * Rules of the kernel (fs/fuse/iomode.c, 6.18): all open files of an inode are
  * passed through, or none (but for direct I/O); they all name the same backing

@@ -15,7 +15,6 @@
 #define REQUEST_INIT_EXT           (UINT64_C(1) << 30)
 #define REQUEST_EXPIRE_ONLY        (UINT64_C(1) << 35)
 #define REQUEST_PASSTHROUGH        (UINT64_C(1) << 37)
-#define REQUEST_OVER_IO_URING      (UINT64_C(1) << 41)
 
 struct request_note {
 	uint64_t unique;

@@ -5,20 +5,17 @@
 #include <linux/fuse.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "union/dir_fd.h"
 #include "union/dying.h"
-#include "union/kick.h"
+#include "union/fuse_connection.h"
 #include "union/once.h"
 #include "union/pending_names.h"
 #include "union/place.h"
 #include "union/request.h"
 #include "union/service.h"
 #include "union/survive.h"
-#include "union/uring.h"
 
 #define SERVE_THREADS_MAX 2048 /* at once, with those for others that wait */
 
@@ -43,25 +40,11 @@ static bool is_pending(const struct fuse_buf *buf)
 	       pending_names_has(buf->mem, buf->size);
 }
 
-/* By the way it came. One that is not wanted any more needs none. */
-static void answer_eio(const struct unionfs *fs)
-{
-	struct fuse_out_header header = {
-		.len = sizeof(header),
-		.error = -EIO,
-		.unique = request_current.unique,
-	};
-	const struct iovec iov = {&header, sizeof(header)};
-
-	if (uring_reply(fs->uring, &iov, 1) == -ENOENT)
-		(void)!write(fuse_session_fd(fs->session), &header,
-			     sizeof(header));
-}
-
 static void serve_once(const struct unionfs *fs, const struct fuse_buf *buf)
 {
 	if (is_pending(buf))
-		answer_eio(fs);
+		fuse_connection_answer(fuse_session_fd(fs->session),
+				       request_current.unique, -EIO);
 	else
 		fuse_session_process_buf(fs->session, buf);
 }
@@ -130,9 +113,8 @@ static int serve_requests(struct unionfs *fs)
 }
 
 /* Not after the last has ended: then nobody waits for it. */
-static bool thread_begins(void *context)
+static bool thread_begins(struct serve *serve)
 {
-	struct serve *serve = context;
 	unsigned running = atomic_load(&serve->running);
 
 	while (running && running < SERVE_THREADS_MAX)
@@ -142,10 +124,8 @@ static bool thread_begins(void *context)
 	return false;
 }
 
-static void thread_ends(void *context)
+static void thread_ends(struct serve *serve)
 {
-	struct serve *serve = context;
-
 	service_leave();
 	if (atomic_fetch_sub(&serve->running, 1) == 1)
 		serve->when_done(serve->context);
@@ -162,7 +142,6 @@ static void *thread_main(void *context)
 						     r); /* keeps the first */
 		fuse_session_exit(serve->fs->session);
 	}
-	uring_begin(serve->fs->uring, false); /* unless it has begun */
 	thread_ends(serve);
 	return NULL;
 }
@@ -189,76 +168,8 @@ static void one_more(void *context)
 {
 	struct serve *serve = context;
 
-	if (fuse_session_exited(serve->fs->session))
-		return;
-	if (uring_is_on(serve->fs->uring))
-		uring_more(serve->fs->uring);
-	else
+	if (!fuse_session_exited(serve->fs->session))
 		(void)start_thread(serve);
-}
-
-static void serve_ring_request(void *context, void *data, size_t length)
-{
-	struct serve *serve = context;
-	struct fuse_buf buf = {.mem = data, .size = length};
-
-	(void)serve_request(serve->fs, &buf); /* it keeps its entry */
-}
-
-static void kick_queue(void *context)
-{
-	struct serve *serve = context;
-
-	(void)kick(serve->fs); /* then they wait for another request */
-}
-
-static int start_rings(struct serve *serve, unsigned threads, struct error *err)
-{
-	const struct uring_server server = {
-		.fd = fuse_session_fd(serve->fs->session),
-		.begin = thread_begins,
-		.setup = place_thread_setup,
-		.serve = serve_ring_request,
-		.kick = kick_queue,
-		.end = thread_ends,
-		.context = serve,
-	};
-
-	if (serve->fs->rings)
-		return uring_start_kept(&server, serve->fs->rings,
-					&serve->fs->uring, err);
-	return uring_start(&server, threads, &serve->fs->uring, err);
-}
-
-/* Before the first request is read, which says whether it is used. */
-static void try_uring(struct serve *serve, unsigned threads)
-{
-	struct error err = {0};
-
-	if (uring_check(&err) == 0 && start_rings(serve, threads, &err) == 0)
-		return;
-	log_info("requests come by /dev/fuse: %s", error_text(&err));
-}
-
-/* 0 or -errno: what is used cannot be gone on with. */
-static int start_uring(struct serve *serve, enum survive_ring ring,
-		       unsigned threads)
-{
-	struct unionfs *fs = serve->fs;
-	struct error err = {0};
-	int r = 0;
-
-	switch (ring) {
-	case SURVIVE_RING_FREE:
-		if (fs->want_io_uring)
-			try_uring(serve, threads);
-		break;
-	case SURVIVE_RING_USED: r = start_rings(serve, threads, &err); break;
-	case SURVIVE_RING_NONE: break;
-	}
-	return r < 0 ? log_error(r, "'%s': %s", fs->mountpoint,
-				 error_text(&err))
-		     : 0;
 }
 
 int serve_start(struct unionfs *fs, unsigned threads,
@@ -266,7 +177,6 @@ int serve_start(struct unionfs *fs, unsigned threads,
 		struct serve **ret)
 {
 	struct serve *serve = calloc(1, sizeof(*serve));
-	enum survive_ring ring = survive_ring(fs);
 	unsigned started = 0;
 	int r = serve ? 0 : -ENOMEM;
 
@@ -277,22 +187,17 @@ int serve_start(struct unionfs *fs, unsigned threads,
 	serve->context = context;
 	/* One more until all are started, so that none is the last. */
 	atomic_store(&serve->running, 1);
-	r = start_uring(serve, ring, threads);
 	while (started < threads && r == 0) {
 		r = start_thread(serve);
 		started += r == 0;
 	}
 	if (!started) {
-		uring_begin(fs->uring, false);
-		if (!fs->uring) /* else its threads end when they do */
-			free(serve);
+		free(serve);
 		return r;
 	}
 	if (service_start(fs, one_more, serve) < 0)
 		log_warning("no thread to watch the others could be started: "
 			    "a branch that hangs may hold up all of them");
-	if (ring == SURVIVE_RING_USED)
-		uring_begin(fs->uring, true);
 	/* Fewer threads than wanted serve as well. */
 	if (atomic_fetch_sub(&serve->running, 1) == 1)
 		when_done(context);

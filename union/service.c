@@ -2,7 +2,6 @@
 #include "union/service.h"
 
 #include <errno.h>
-#include <linux/fuse.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -11,13 +10,13 @@
 #include "base/log.h"
 #include "union/branch_health.h"
 #include "union/dir_fd.h"
+#include "union/fuse_connection.h"
 #include "union/heal.h"
 #include "union/live_remove.h"
 #include "union/met.h"
 #include "union/once.h"
 #include "union/pending_names.h"
 #include "union/survive.h"
-#include "union/uring.h"
 
 #define ROUND_MS  1000
 #define SLOTS_MAX 4096 /* threads at once; those beyond go unwatched */
@@ -246,22 +245,6 @@ static bool met_failed(const struct slot *slot)
 	return false;
 }
 
-/* False: not now, for want of a thread. */
-static bool send_error(uint64_t unique)
-{
-	const struct fuse_out_header header = {
-		.len = sizeof(header),
-		.error = -EIO,
-		.unique = unique,
-	};
-	int r = uring_answer(service.fs->uring, unique, header.error);
-
-	if (r == -ENOENT) /* of the write, too: it was answered just now */
-		(void)!write(fuse_session_fd(service.fs->session), &header,
-			     sizeof(header));
-	return r == 0 || r == -ENOENT;
-}
-
 /*
  * EIO to who waits since then, and not to one that came after it. The kernel
  * may forget the nodes from now on, the thread uses them until it comes back.
@@ -277,8 +260,8 @@ static void answer(struct slot *slot, int64_t since_ms)
 						     slot->nodes[i]);
 		slot->answered = true;
 		(void)pending_names_add(slot->request, slot->length);
-		if (!send_error(slot->unique))
-			drop_nodes(slot);
+		fuse_connection_answer(fuse_session_fd(service.fs->session),
+				       slot->unique, -EIO);
 	}
 	pthread_mutex_unlock(&slot->lock);
 }

@@ -15,7 +15,6 @@
 #include "union/once.h"
 #include "union/once_slots.h"
 #include "union/open_table.h"
-#include "union/uring_kept.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 8u /* linux/memfd.h; since Linux 6.3 */
@@ -77,7 +76,6 @@ uint32_t state_layout(void)
 		sizeof(struct quiet_change),
 		sizeof(struct quiet_slot),
 		sizeof(struct once_slot),
-		offsetof(struct state_header, init_ring),
 		offsetof(struct state_header, init),
 		offsetof(struct state_header, policies_change),
 		offsetof(struct state_branch, identity),
@@ -86,7 +84,6 @@ uint32_t state_layout(void)
 		offsetof(struct node, of),
 		offsetof(struct copy, handle),
 		offsetof(struct once_slot, reply),
-		uring_kept_layout(),
 	};
 
 	return crc32c(0, parts, sizeof(parts)) | 1;
@@ -115,7 +112,8 @@ static int map(struct state *state)
 	return 0;
 }
 
-int state_make_memory(void)
+/* An empty memfd; a descriptor, or -1 with errno. */
+static int make_memory(void)
 {
 	/* Where only such are to be had: one that nobody can execute. */
 	int fd = memfd_create("trib-union", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
@@ -127,7 +125,7 @@ int state_make_memory(void)
 
 int state_create(struct state *ret)
 {
-	struct state state = {.fd = state_make_memory()};
+	struct state state = {.fd = make_memory()};
 	int r;
 
 	if (state.fd < 0)

@@ -27,7 +27,7 @@
 #include "union/policy_set.h"
 #include "union/stats.h"
 
-#define STATE_VERSION         9   /* of what the records mean */
+#define STATE_VERSION         10  /* of what the records mean */
 #define STATE_INIT_MAX        256 /* bytes; of a FUSE_INIT request */
 #define STATE_NODE_MAX        (UINT64_C(1) << 28)
 #define STATE_COPY_MAX        (UINT64_C(1) << 29)
@@ -47,9 +47,8 @@ struct state_header {
 	_Atomic uint64_t min_free;    /* bytes; of the union */
 	_Atomic uint64_t said;        /* mount_strict_said() */
 	atomic_bool read_only;        /* the union is: remounted.h */
-	atomic_bool begun;     /* min_free, policies and branches are set */
-	atomic_bool has_init;  /* of the request; its reply may be written */
-	atomic_bool init_ring; /* and says that requests come by io_uring */
+	atomic_bool begun;    /* min_free, policies and branches are set */
+	atomic_bool has_init; /* of the request; its reply may be written */
 	_Atomic uint64_t recovered;   /* how many servers went on so far */
 	_Atomic uint32_t doubt_mark;  /* branch_doubt_mark() */
 	atomic_uint quiet_used;       /* slots from here on never were */
@@ -125,9 +124,6 @@ struct state {
  * Never 0.
  */
 uint32_t state_layout(void);
-
-/* An empty memfd; a descriptor, or -1 with errno. */
-int state_make_memory(void);
 
 /* New, all zero. 0 or -errno. */
 int state_create(struct state *ret);

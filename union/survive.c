@@ -32,8 +32,6 @@
 #include "union/request.h"
 #include "union/state.h"
 #include "union/unfinished.h"
-#include "union/uring.h"
-#include "union/uring_kept.h"
 
 /* linux/fuse.h, protocol 7.40 */
 #define NOTIFY_RESEND 7
@@ -42,24 +40,6 @@
 
 static bool resends;     /* the kernel can */
 static int fuse_fd = -1; /* of the server before */
-static _Thread_local bool replays;
-
-/* Those of the holder, if it has any. */
-static int open_rings(struct unionfs *fs, int first, struct error *err)
-{
-	int r, fd = keep_take(KEEP_RINGS);
-
-	if (fd < 0)
-		return 0;
-	fs->rings = calloc(1, sizeof(*fs->rings));
-	r = fs->rings ? uring_kept_open(fs->rings, fd, first) : -ENOMEM;
-	if (r < 0) {
-		free(take_ptr(fs->rings));
-		return error_set(err, -r, "the io_uring that is kept: %s",
-				 strerror(-r));
-	}
-	return 0;
-}
 
 static int open_state(struct state *state, struct error *err)
 {
@@ -97,9 +77,6 @@ int survive_begin(struct unionfs *fs, const struct union_options *options,
 				 strerror(-r));
 	if (!keep_is_on())
 		return 0;
-	r = open_rings(fs, options->holder_fd + 1, err);
-	if (r < 0)
-		return r;
 	state = calloc(1, sizeof(*state));
 	if (!state)
 		return error_set(err, ENOMEM, "%s", strerror(ENOMEM));
@@ -130,9 +107,6 @@ void survive_end(struct unionfs *fs)
 	once_free(take_ptr(fs->once));
 	branch_keep_doubt_mark(NULL);
 	met_start(NULL);
-	if (fs->rings)
-		uring_kept_done(fs->rings);
-	free(take_ptr(fs->rings));
 	state_done(fs->state);
 	free(take_ptr(fs->state));
 }
@@ -383,19 +357,6 @@ static int add_roots(struct unionfs *fs)
 	return r;
 }
 
-/* As passthrough.c sends it. */
-static int send_known(void *context, const void *data, size_t length)
-{
-	const struct unionfs *fs = context;
-	const struct iovec iov = {(void *)data, length};
-	int r = uring_reply(fs->uring, &iov, 1);
-
-	if (r != -ENOENT)
-		return r < 0 ? r : 0;
-	return write(fuse_session_fd(fs->session), data, length) < 0 ? -errno
-								     : 0;
-}
-
 static void forget_again(void *context, uint64_t node)
 {
 	struct unionfs *fs = context;
@@ -413,7 +374,6 @@ int survive_restore(struct unionfs *fs)
 	const struct once_server server = {
 		.forget = forget_again,
 		.drop = drop_again,
-		.send = send_known,
 		.context = fs,
 	};
 	uint64_t token;
@@ -508,9 +468,7 @@ int survive_replay_init(struct unionfs *fs)
 		return -ENOMEM;
 	memcpy(buf.mem, header->init, STATE_INIT_MAX);
 	request_decode(buf.mem, buf.size, &request_current);
-	replays = true;
 	fuse_session_process_buf(fs->session, &buf);
-	replays = false;
 	request_current = (struct request_note){0};
 	free(buf.mem);
 	return 0;
@@ -597,30 +555,9 @@ void survive_note_request(struct unionfs *fs, const void *data, size_t length)
 	header->init_length = (uint32_t)length;
 }
 
-void survive_note_init(struct unionfs *fs, bool ring)
+bool survive_note_init(struct unionfs *fs)
 {
 	struct state_header *header = fs->state ? fs->state->header : NULL;
 
-	if (!header)
-		return;
-	atomic_store(&header->init_ring, ring);
-	atomic_store(&header->has_init, true);
-}
-
-enum survive_ring survive_ring(const struct unionfs *fs)
-{
-	const struct state_header *header = fs->state ? fs->state->header
-						      : NULL;
-
-	if (!header)
-		return SURVIVE_RING_FREE;
-	if (fuse_fd < 0 || !header->has_init)
-		return fs->rings && resends ? SURVIVE_RING_FREE
-					    : SURVIVE_RING_NONE;
-	return header->init_ring ? SURVIVE_RING_USED : SURVIVE_RING_NONE;
-}
-
-bool survive_is_replay(void)
-{
-	return replays;
+	return header && atomic_exchange(&header->has_init, true);
 }

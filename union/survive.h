@@ -96,24 +96,12 @@ void survive_resend(struct unionfs *fs);
 void survive_list_buried(struct unionfs *fs);
 bool survive_forget_lost(struct unionfs *fs);
 
-/* Of io_uring: may it be chosen, as FUSE_INIT has no answer yet? */
-enum survive_ring {
-	SURVIVE_RING_FREE,
-	SURVIVE_RING_USED, /* a server before had, and so it is for good */
-	SURVIVE_RING_NONE, /* had not; or there is none that would survive */
-};
-enum survive_ring survive_ring(const struct unionfs *fs);
-
 /* This is a request (any thread). */
 void survive_note_request(struct unionfs *fs, const void *data, size_t length);
 /*
- * FUSE_INIT is about to be answered: from now on it may have been.
- *
- * @ring  requests are to come by io_uring
+ * FUSE_INIT is about to be answered: from now on it may have been. True: it may
+ * have been before, by a server that was killed; the kernel takes one answer.
  */
-void survive_note_init(struct unionfs *fs, bool ring);
-/* Is it being answered once more, for a server that may have been killed
- * before it did? */
-bool survive_is_replay(void);
+bool survive_note_init(struct unionfs *fs);
 
 #endif

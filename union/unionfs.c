@@ -25,7 +25,6 @@
 #include "union/state.h"
 #include "union/subdirs.h"
 #include "union/survive.h"
-#include "union/uring.h"
 
 /* How many there are; or -errno. */
 static int find_roots(struct unionfs *fs, struct node_found *found,
@@ -100,7 +99,6 @@ int unionfs_init(struct unionfs *fs, struct error *err)
 
 void unionfs_done(struct unionfs *fs)
 {
-	uring_free(fs->uring);
 	node_table_done(&fs->nodes);
 	open_table_done(&fs->opened);
 	names_forget_all();

@@ -39,7 +39,6 @@ struct unionfs {
 	bool want_passthrough;     /* as the options say */
 	bool passthrough;          /* and the kernel offers */
 	bool expires;              /* FUSE_EXPIRE_ONLY is known */
-	bool want_io_uring;        /* where the kernel offers it */
 	void (*ready)(struct unionfs *fs); /* the kernel's first request */
 	void *ready_context;
 
@@ -52,12 +51,10 @@ struct unionfs {
 	struct moving_list moving;
 	pthread_mutex_t live; /* held while the branches change; the first */
 	struct fuse_session *session;
-	struct uring *uring;      /* see uring.h; NULL: not used */
-	struct uring_kept *rings; /* for it, see uring_kept.h; NULL: none */
-	struct once *once;        /* see once.h; NULL: a kill is the end */
-	struct drains *drains;    /* see drain.h */
-	struct full *full;        /* see full.h; NULL: writes fail */
-	const char *mountpoint;   /* absolute; borrowed */
+	struct once *once;      /* see once.h; NULL: a kill is the end */
+	struct drains *drains;  /* see drain.h */
+	struct full *full;      /* see full.h; NULL: writes fail */
+	const char *mountpoint; /* absolute; borrowed */
 	const struct union_options *options; /* it was mounted with; borrowed */
 	const char *control_path;  /* of the control socket; borrowed; NULL */
 	struct union_stats *stats; /* with the nodes */

@@ -36,27 +36,21 @@ def _life(argv, point, folder):
 def life(place, merger_name):
     branches = [sides.device_branch(place, f"names-{i}") for i in (1, 2)]
     point = {side: place.folder(f"names-{side}")
-             for side in ("ours", "alone", "ring", "mergerfs", "tuned")}
+             for side in ("ours", "alone", "mergerfs", "tuned")}
     argv = {"ours": sides.ours(branches, point["ours"]),
             "alone": sides.ours(branches, point["alone"], "survive=no"),
             "native": None,
-            "ring": sides.ours(branches, point["ring"], "io_uring=auto"),
             "mergerfs": sides.mergerfs(branches, point["mergerfs"], "category.create=mfs"),
             "tuned": sides.mergerfs(branches, point["tuned"])}
-    if not os.access(sides.RING, os.W_OK):
-        del argv["ring"]
     point["native"] = branches[0]
     goals = []
     for metric in ("create", "cold stat", "ls -l", "unlink"):
         goals += [Goal(metric, "1/s", ("mergerfs", "tuned"), ">=", 1.5),
                   Goal(metric, "1/s", "native", ">="),
                   Goal(metric, "1/s", "alone", ">=", 0.95)]
-        if "ring" in argv:
-            goals += [Goal(metric, "1/s", ("mergerfs", "tuned"), ">=", 2.5, side="ring"),
-                      Goal(metric, "1/s", "ours", ">=", side="ring")]
     return Case(f"{FILES:,} names", {side: _life(argv[side], point[side], f"names-of-{side}")
                                      for side in argv},
-                {"ours": "ours by /dev/fuse", "alone": "ending with its server", "ring": "by io_uring", "native": "ext4 itself",
+                {"alone": "ending with its server", "native": "ext4 itself",
                  "mergerfs": merger_name, "tuned": merger_name + ", all cached"}, goals, 3,
                 warm=False)
 
@@ -130,8 +124,8 @@ def branches_case(place, merger_name):
                   Goal(metric, "us/name", "mergerfs two", "<=", side="mergerfs")]
     pfrd = "category.create=pfrd" + sides.TUNED
     return Case(f"{BRANCHES} branches", {
-        "ours": bind(sides.ours, "io_uring=off", BRANCHES),
-        "two": bind(sides.ours, "io_uring=off", 2),
+        "ours": bind(sides.ours, "survive=yes", BRANCHES),
+        "two": bind(sides.ours, "survive=yes", 2),
         "mergerfs": bind(sides.mergerfs, pfrd, BRANCHES),
         "mergerfs two": bind(sides.mergerfs, pfrd, 2)},
         {"two": "2 branches", "mergerfs": merger_name, "mergerfs two": "mergerfs of 2"}, goals, 3)

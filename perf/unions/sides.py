@@ -7,8 +7,6 @@ import time
 
 from harness.scratch import BUILD, TOP, CannotRun, Failed, built, run
 
-RING = "/sys/module/fuse/parameters/enable_uring"
-
 # Its least free space of 4 GiB would refuse branches as small as ours.
 MERGERFS = "minfreespace=0"
 # Let the kernel keep for an hour what it knows, as it may of ours.
@@ -42,7 +40,7 @@ def folders_of(file_systems, count):
     return paths
 
 
-def ours(branches, point, options="io_uring=off"):
+def ours(branches, point, options="survive=yes"):
     return [built("bin/trib-union"), "-f", "-o", options, ":".join(branches), point]
 
 
@@ -67,21 +65,6 @@ def mount_kept(place, name, make, branches):
 
 
 @contextlib.contextmanager
-def ring_offered(point):
-    """The kernel offers FUSE over io_uring to what is mounted at point now."""
-    with open(RING, encoding="ascii") as f:
-        before = f.read()
-    with open(RING, "w", encoding="ascii") as f:
-        f.write("Y")
-    try:
-        yield
-        os.listdir(point)  # its first request is answered
-    finally:
-        with open(RING, "w", encoding="ascii") as f:
-            f.write(before)
-
-
-@contextlib.contextmanager
 def mounted(argv, point):
     """Mounted anew: the kernel knows no name of it. The process id of what was
     started, see server_of(); without @argv there is none."""
@@ -91,11 +74,10 @@ def mounted(argv, point):
     with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
         try:
             deadline = time.monotonic() + 30
-            with ring_offered(point) if "io_uring=auto" in argv else contextlib.nullcontext():
-                while not os.path.ismount(point):
-                    if server.poll() is not None or time.monotonic() > deadline:
-                        raise Failed(f"{argv[0]} does not mount {point}")
-                    time.sleep(0.005)
+            while not os.path.ismount(point):
+                if server.poll() is not None or time.monotonic() > deadline:
+                    raise Failed(f"{argv[0]} does not mount {point}")
+                time.sleep(0.005)
             yield server.pid
         finally:
             subprocess.run(["umount", "-l", point], check=False,

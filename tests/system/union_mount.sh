@@ -334,6 +334,34 @@ test_fstab_s_options_once_more() {
 }
 
 # What a mount has of itself, and what it has because a branch has it.
+# Requests came by it when the kernel could.
+test_io_uring_in_an_older_fstab_does_nothing() {
+	small_branches 16M 16M
+	echo "$D/a:$D/b $M fuse.trib-union io_uring=auto,control=$D/ctl,log=$D/log 0 0" >"$D/fstab"
+	: >"$D/log"
+	mount -T "$D/fstab" "$M" 2>"$D/said"
+	at_exit union_end "$M"
+	grep -q "warning: option 'io_uring=auto' does nothing any more: requests come by /dev/fuse" "$D/said"
+	same "$(grep -c io_uring "$D/said" "$D/log" | xargs)" "$D/said:1 $D/log:0"
+	is_writable
+	kill -9 "$(setting pid)"
+	is_writable
+	mount -T "$D/fstab" -o remount,ro "$M"
+	eventually 30 is_ro
+	sed -i 's/io_uring=auto,//' "$D/fstab"
+	mount -T "$D/fstab" -o remount,rw "$M"
+	is_writable
+	ctl upgrade >/dev/null
+	is_writable
+	! grep io_uring "$D/log" || false
+	umount "$M"
+	fails any "option 'io_uring=on': auto or off" mount -t fuse.trib-union -o io_uring=on "$D/a:$D/b" "$M"
+	sed -i 's/control=/io_uring=off,control=/' "$D/fstab"
+	mount -T "$D/fstab" "$M" 2>"$D/said"
+	same "$(cat "$D/said")" ""
+	umount "$M"
+}
+
 test_flags_of_the_mount() {
 	small_branches 16M 16M
 	mount -o remount,nosuid "$D/b"

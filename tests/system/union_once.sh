@@ -228,7 +228,8 @@ while_killed() { # COMMAND...
 		before=$(server)
 		kill -9 "$before"
 		eventually 30 another_than "$before"
-		sleep "0.0$((RANDOM % 90 + 10))" # anywhere in what it does
+		# Anywhere in what it does; SOON: in how it begins.
+		sleep "0.0${SOON:+0}$((RANDOM % 90 + 10))"
 	done
 	exec {input}>&-
 	eventually 120 test -s "$D/code"
@@ -243,6 +244,28 @@ test_many_at_once_find_what_they_made() {
 }
 test_many_at_once_find_what_they_made_without_passthrough() {
 	OPTIONS=func.create=rand,passthrough=off THREADS=8 while_killed python3 tests/union/own_dirs.py "$M" $RANDOM 6
+}
+
+# While it takes over what the one before had.
+test_servers_that_are_killed_as_they_begin_are_followed() {
+	SOON=yes OPTIONS=func.create=rand THREADS=8 while_killed python3 tests/union/own_dirs.py "$M" $RANDOM 6
+}
+# It may have mounted, and have answered the kernel's first request.
+test_a_first_server_that_is_killed_as_it_mounts_is_followed() {
+	local i pid
+	branches
+	for i in $(seq "${KILLS:-20}"); do
+		start &
+		pid=$!
+		eventually 30 eval '[ -n "$(server)" ]'
+		sleep "0.0$((RANDOM % 3))$((RANDOM % 90 + 10))"
+		kill -9 $(server) || true
+		wait $pid
+		timeout 60 touch "$M/f" || fail "it hangs"
+		same "$(timeout 60 ls "$M")" f
+		rm "$M/f"
+		stop
+	done
 }
 
 test_lists_are_whole() {
