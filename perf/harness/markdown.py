@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run's rows as Markdown; docs/performance.md has its tables from here."""
 import re
+import shlex
 
 from harness import table
 
@@ -19,8 +20,28 @@ def _lines(columns, lines):
         yield "| " + " | ".join(line) + " |"
 
 
-def of_suite(rows):
-    """The table of one suite's rows."""
+def _where(document, rows):
+    """When, on what and by which command: what a figure means nothing without."""
+    facts = document["machine"]
+    parts = [facts["date"][:10]] if facts.get("date") else []
+    if facts.get("cpu"):
+        parts.append((f"{facts['cores']} cores of " if facts.get("cores") else "") + facts["cpu"])
+    parts += [f"{key} {facts[key]}" for key in ("kernel", "commit") if facts.get(key)]
+    if facts.get("load_before"):
+        parts.append("load " + facts["load_before"].split(",")[0])
+    goals = [row["met"] for row in rows if row["met"] is not None]
+    return (_cell(", ".join(parts)) + f", `{command(document)}`: "
+            f"{sum(goals)} of {len(goals)} goals are met.").lstrip(", ")
+
+
+def command(document):
+    """What a person types to do it again."""
+    words = document["command"] or ["perf/run", *dict.fromkeys(r["suite"] for r in document["rows"])]
+    return shlex.join(words)
+
+
+def of_suite(document, rows):
+    """One suite: a line of where its rows were measured, and their table."""
     columns, lines = COLUMNS[:], []
     published = any(row["published"] is not None for row in rows)
     if published:
@@ -29,17 +50,18 @@ def of_suite(rows):
         verdict = table.verdict(row)
         line = [_cell(row["row"]), _cell(table.what_of(row)), table.number(row["ours"]),
                 table.number(row["peer"]), _cell(row["peer_name"]), table.ratio(row["ratio"]),
-                f"{table.ratio(row['ratio_min'])}–{table.ratio(row['ratio_max'])}",
+                f"{table.ratio(row['ratio_min'])}–{table.ratio(row['ratio_max'])}"
+                + (" !" if row["still_disturbed"] else ""),
                 table.goal_of(row), f"**{verdict.lower()}**" if row["met"] is False else verdict]
         if published:
             line.insert(7, "" if row["published"] is None else table.ratio(row["published"]))
         lines.append(line)
-    return "\n".join(_lines(columns, lines)) + "\n"
+    return f"{_where(document, rows)}\n\n" + "\n".join(_lines(columns, lines)) + "\n"
 
 
 def suites(document):
-    """Each suite's table by its name."""
-    return {suite: of_suite(rows) for suite, rows in
+    """What is said of each suite, by its name."""
+    return {suite: of_suite(document, rows) for suite, rows in
             table.of_each(document["rows"], lambda row: row["suite"]).items()}
 
 
@@ -57,6 +79,6 @@ def into(text, document):
         if match.group(2) not in found:
             return match.group()
         count += 1
-        return f"{match.group(1)}\n{found[match.group(2)]}{match.group(3)}"
+        return f"{match.group(1)}\n\n{found[match.group(2)]}\n{match.group(3)}"
 
     return re.sub(r"(<!-- perf/report (\S+) -->)\n(?:(?!<!-- ).*\n)*?(<!-- end -->)", put, text), count

@@ -3,11 +3,10 @@
 built of elements, never of texts, so nothing that the document says can be taken for
 a tag; and it is XML, too."""
 import re
-import shlex
 import statistics
 import xml.etree.ElementTree as ET
 
-from harness import plots, table
+from harness import markdown, plots, table
 
 BLOCKS = 5       # rows in one picture of bars
 MISSED_SHOWN = 8
@@ -365,7 +364,7 @@ class Page:
                     else element("p", "Nothing."), id="skipped"),
             element("section", element("h2", "Machine"), _facts(document["machine"]), *hosts,
                     id="machine"),
-            element("section", element("h2", "Once more"), element("pre", command(document)),
+            element("section", element("h2", "Once more"), element("pre", markdown.command(document) + " --json run.json --report run.html"),
                     element("p", "What the rows mean: docs/performance.md."), id="repeat")]
 
     def html(self):
@@ -432,9 +431,3 @@ def _reaches(row):
 
 def _facts(facts):
     return a_table([("what", False), ("is", False)], [list(one) for one in facts.items()], False)
-
-
-def command(document):
-    """What a person types to do it again."""
-    words = document["command"] or ["perf/run", *dict.fromkeys(r["suite"] for r in document["rows"])]
-    return shlex.join([*words, "--json", "run.json", "--report", "run.html"])

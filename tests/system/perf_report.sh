@@ -356,19 +356,20 @@ test_compare_takes_no_noise_for_a_change() {
 test_tables_for_a_page_of_markdown() {
 	document run.json <<-'END'
 		document(simple([12] * 3, [10] * 3, "a|b"), simple([5] * 3, [10] * 3, "c", published=0.3),
-		         simple([5] * 3, [10] * 3, "d", suite="other", goal="none"))
+		         simple([5] * 3, [10] * 3, "d", suite="other", goal="none", still_disturbed=1))
 	END
 	report "$TEST_DIR/run.json" --markdown >"$TEST_DIR/out"
+	grep -qxF '2 cores of a processor, kernel 6.1, `perf/run suite other`: 1 of 2 goals are met.' "$TEST_DIR/out"
 	grep -qxF '| a\|b | rate, 1/s | 12 | 10 | peer 1.0 | 1.20 | 1.20–1.20 |  | ≥ 1 | met by 20 % |' "$TEST_DIR/out"
 	grep -qxF '| c | rate, 1/s | 5 | 10 | peer 1.0 | 0.50 | 0.50–0.50 | 0.30 | ≥ 1 | **missed by 50 %** |' "$TEST_DIR/out"
-	grep -qxF '| d | rate, 1/s | 5 | 10 | peer 1.0 | 0.50 | 0.50–0.50 | none |  |' "$TEST_DIR/out"
+	grep -qxF '| d | rate, 1/s | 5 | 10 | peer 1.0 | 0.50 | 0.50–0.50 ! | none |  |' "$TEST_DIR/out"
 	printf '%s\n' before '<!-- perf/report other -->' old lines '<!-- end -->' between \
 		'<!-- perf/report absent -->' kept '<!-- end -->' after >"$TEST_DIR/page.md"
 	report "$TEST_DIR/run.json" --into "$TEST_DIR/page.md"
 	{
 		printf '%s\n' before '<!-- perf/report other -->'
-		sed -n '/^\*\*`other`/,$p' "$TEST_DIR/out" | tail -n +3
-		printf '%s\n' '<!-- end -->' between '<!-- perf/report absent -->' kept '<!-- end -->' after
+		sed -n '/^\*\*`other`/,$p' "$TEST_DIR/out" | tail -n +2
+		printf '%s\n' '' '<!-- end -->' between '<!-- perf/report absent -->' kept '<!-- end -->' after
 	} | cmp - "$TEST_DIR/page.md"
 	report "$TEST_DIR/run.json" --into "$TEST_DIR/page.md"
 	same "$(grep -c '^| d ' "$TEST_DIR/page.md")" 1
