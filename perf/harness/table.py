@@ -79,9 +79,10 @@ def line(row):
 
 def disturbed(rows):
     """A sentence, where something else ran."""
-    repeated = sum(row["disturbed"] for row in rows)
-    some = sum(bool(row["still_disturbed"]) for row in rows)
-    if not repeated and not some:
+    cases = {(row["suite"], row["group"], str(row["at"])): row for row in rows}.values()
+    repeated = sum(row["disturbed"] for row in cases)
+    left = sum(row["still_disturbed"] for row in cases)
+    if not repeated and not left:
         return ""
-    return (f"something else used the processors: rounds of rows repeated {repeated} times; "
-            f"rows with rounds that stayed disturbed (!): {some}")
+    return (f"something else used the processors: {repeated} rounds were repeated, "
+            f"{left} stayed disturbed (their rows have a !)")

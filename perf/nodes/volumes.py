@@ -170,19 +170,15 @@ class Client:
 
 
 class Cluster:
-    """A blockd on each of @hosts, and a pool of each of @kinds on the first of its disk,
-    which is the one the host's folder is on, of @size bytes."""
+    """A blockd on each of @hosts."""
 
-    def __init__(self, place, hosts, size, kinds=KINDS):
+    def __init__(self, place, hosts):
         self.tls = _certificates(place)
         self.nodes = [Node(host, self.tls) for host in hosts]
         self.by_host = {node.host: node for node in self.nodes}
-        self.kinds = kinds
+        self.pools = {}  # host, kind -> its path
         for node in self.nodes:
             node.start()
-        self.client = Client(self, hosts[0])
-        for node in self.nodes:
-            self.pools(node, size, kinds)
 
     def put_keys(self, host):
         there = {}
@@ -191,13 +187,19 @@ class Cluster:
             host.put(os.path.join(self.tls, name), there[name])
         return there
 
-    def pools(self, node, size, kinds):
-        host = node.host
-        if "dir" in kinds:
-            self.client.trib("pool", "create", f"{host.name}/dir", host.folder("pool-dir"),
-                             "--capacity", str(size), "--quiet")
-        if "raw" in kinds:
-            # Its own records take some; the rest is for extents.
-            path = host.path("pool-raw")
-            host.run(["fallocate", "-l", str(size + size // 16 + (256 << 20)), path])
-            self.client.trib("pool", "create", f"{host.name}/raw", path, "--raw", "--quiet")
+    def pool(self, client, host, kind, size):
+        """Makes the pool of that @kind on the @host, on the disk that its folder is on: a
+        directory, or a file of room for @size bytes of extents. It promises several times
+        what it has, as a volume's splits may stay empty."""
+        path = self.pools[host, kind] = host.path("pool-" + kind)
+        if kind == "dir":
+            host.run(["mkdir", path])
+        else:
+            # Its own records take some.
+            host.run(["fallocate", "-l", str(size + size // 16 + (256 << 20)), path], 600)
+        client.trib("pool", "create", f"{host.name}/{kind}", path, "--overcommit", "1000",
+                    *(["--raw"] if kind == "raw" else []), "--quiet")
+
+    def drop_pool(self, client, host, kind):
+        client.trib("pool", "delete", f"{host.name}/{kind}", "--quiet")
+        host.run(["rm", "-rf", "--one-file-system", self.pools.pop((host, kind))])

@@ -154,7 +154,7 @@ test_tells_what_else_ran() {
 		assert row["disturbed"] == 1 and row["still_disturbed"] in (0, 1), row
 		assert row["load"] > 0
 	END
-	grep -q 'rounds of rows repeated 1 times' "$TEST_DIR/out"
+	grep -q 'processors: 1 rounds were repeated' "$TEST_DIR/out"
 }
 
 test_writes_what_a_report_needs() {
