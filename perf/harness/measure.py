@@ -8,7 +8,7 @@ import sys
 import typing
 
 from harness import machine, quiet
-from harness.scratch import Failed
+from harness.scratch import CannotRun, Failed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,41 +65,61 @@ class Case:
     at: typing.Optional[dict] = None
 
 
-def _round(case, number):
-    """A sample of every side, and whether something else ran meanwhile. Odd rounds go
-    the other way round, so that no side always comes after the same one."""
-    order, found, disturbed = list(case.sides), {}, False
-    if number % 2:
-        order.reverse()
-    for side in order:
-        watch = quiet.Watch()
-        sample = found[side] = case.sides[side](number)
-        disturbed |= watch.disturbed()
-        if sample.work != found[order[0]].work:
-            raise Failed(f"{case.row}: {side} and {order[0]} did not do the same "
-                         f"work: {sample.work} and {found[order[0]].work}")
-    return found, disturbed
-
-
 class _Rounds:
-    """Those of one case: a sample a round of each side, and how they were disturbed."""
+    """Those of one case: a sample a round of each side, and how they were disturbed. A
+    side that can't do it, which none of ours is, is left out from then on."""
 
-    def __init__(self, case, times, repeats):
+    def __init__(self, case, times, repeats, skip):
+        self.case, self.skip, self.sides = case, skip, dict(case.sides)
         self.samples = {side: [] for side in case.sides}
         self.repeated = self.disturbed = 0
+        if case.warm:
+            for side in case.sides:
+                self._sample(side, -1)
         for number in range(times):
             if sys.stdout.isatty():
                 print(f"\r  {case.row}: round {number + 1} of {times} ", end="", flush=True)
-            found, disturbed = _round(case, number)
+            found, disturbed = self._round(number)
             while disturbed and self.repeated < repeats:
                 self.repeated += 1
-                found, disturbed = _round(case, number)
+                found, disturbed = self._round(number)
             self.disturbed += disturbed
             for side, sample in found.items():
                 self.samples[side].append(sample)
         if sys.stdout.isatty():
             print("\r\033[K", end="")
+        self.samples = {side: self.samples[side] for side in self.sides}
         self.load, self.megahertz = os.getloadavg()[0], machine.megahertz()
+
+    def _sample(self, side, number):
+        """None, when this side can't do it."""
+        try:
+            return self.sides[side](number)
+        except CannotRun as e:
+            if any(goal.side == side for goal in self.case.goals):
+                raise
+            self.skip(f"{self.case.row}: {self.case.names[side]}", str(e))
+            del self.sides[side]
+            return None
+
+    def _round(self, number):
+        """A sample of every side, and whether something else ran meanwhile. Odd rounds go
+        the other way round, so that no side always comes after the same one."""
+        order, found, disturbed = list(self.sides), {}, False
+        if number % 2:
+            order.reverse()
+        for side in order:
+            watch = quiet.Watch()
+            sample = self._sample(side, number)
+            if not sample:
+                continue
+            disturbed |= watch.disturbed()
+            first = next(iter(found), side)
+            found[side] = sample
+            if sample.work != found[first].work:
+                raise Failed(f"{self.case.row}: {side} and {first} did not do the same "
+                             f"work: {sample.work} and {found[first].work}")
+        return found, disturbed
 
     def medians(self, field):
         """Of each side's samples that have such a dictionary, by its keys; or None."""
@@ -118,11 +138,11 @@ class _Rounds:
 
 
 def _peer(case, goal, figures):
-    """The peer's name; of several, whose figure is the best."""
+    """The peer's name; of several, whose figure is the best; None when there is none."""
     peers = case.names if goal.peer == "best" else goal.peer
-    if isinstance(peers, str):
-        return peers
-    peers = [side for side in peers if side in figures]
+    peers = [side for side in ([peers] if isinstance(peers, str) else peers) if side in figures]
+    if not peers:
+        return None
     pick = {"median": statistics.median, "min": min}[goal.pick]
     best = max if goal.sense == ">=" else min
     return best(peers, key=lambda side: pick(figures[side]))
@@ -133,6 +153,8 @@ def _row(suite, case, goal, rounds):
                for side, all_of in rounds.samples.items()
                if goal.metric in all_of[0].figures}
     name = _peer(case, goal, figures)
+    if not name:
+        return None
     ours, peer = figures[goal.side], figures[name]
     if not all(math.isfinite(value) for of in figures.values() for value in of):
         raise Failed(f"{case.row}: {goal.metric} is no number: {figures}")
@@ -164,13 +186,10 @@ def _row(suite, case, goal, rounds):
     }
 
 
-def cases(suite, all_cases, rounds, repeats=0):
+def cases(suite, all_cases, rounds, repeats=0, skip=lambda what, why: None):
     """For each case, once it is measured, its rows: after one round that does
     not count, to warm both sides up, come the rounds. At most @repeats of a case's
-    are done again because something else ran."""
+    are done again because something else ran. Who can't do it is told to @skip."""
     for case in all_cases:
-        if case.warm:
-            for side in case.sides.values():
-                side(-1)
-        measured = _Rounds(case, min(rounds, case.rounds or rounds), repeats)
-        yield [_row(suite, case, goal, measured) for goal in case.goals]
+        measured = _Rounds(case, min(rounds, case.rounds or rounds), repeats, skip)
+        yield [row for row in (_row(suite, case, goal, measured) for goal in case.goals) if row]

@@ -125,6 +125,24 @@ test_a_suite_that_cannot_run_here_is_a_skip() {
 	fails 2 'is no size' perf absent --size 10x
 }
 
+test_a_peer_that_cannot_do_it_is_left_out() {
+	suite some <<-'END'
+		def never(number):
+		    raise CannotRun("has no locks")
+		names = {"a": "A", "b": "B"}
+		def one(sides, goals):
+		    return Case("row", sides, names, [Goal("speed", "1/s", peer, ">=", 1.0, side=side)
+		                                      for side, peer in goals])
+		yield one({"ours": side(12), "a": side(10), "b": never},
+		          [("ours", ("a", "b")), ("ours", "b")])
+		yield one({"ours": side(12), "a": side(10), "b": never}, [("b", "a")])
+	END
+	perf some --rounds 2 >"$TEST_DIR/out" 2>&1
+	same "$(grep -c ' 1\.20 ' "$TEST_DIR/out")" 1
+	grep -qx '  skipped: has no locks' "$TEST_DIR/out"
+	grep -qx '1 rows: 1 goals met, 0 missed; skipped: some' "$TEST_DIR/out"
+}
+
 test_tells_what_else_ran() {
 	local other
 	sh -c 'while :; do :; done' &
