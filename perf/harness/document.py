@@ -146,7 +146,8 @@ def _fact(value, where):
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (int, float)):
-        return f"{_number(value, where):.15g}"
+        value = _number(value, where)
+        return f"{value:.0f}" if value.is_integer() else f"{value:.4g}"
     return "unknown" if value is None else _text(value, where)
 
 
@@ -157,6 +158,7 @@ ROW = {
     "goal": _goal, "met": _verdict, "margin_percent": _or_null(_number),
 }
 MORE = {
+    "case": _name,          # the piece of work; rows differ in whose figure, and beside whom
     "group": _name,         # the question that the row answers
     "better": _word("more", "less"),    # of the metric
     "pick": _word("median", "min"),     # what stands for all rounds of a side
@@ -208,6 +210,8 @@ def parse(data, name):
         raise BadDocument(f"{name} is nested too deeply") from e
     for row in found["rows"]:
         row["better"] = row["better"] or _better(row)
+        row["case"] = row["case"] or row["row"]
+        row["group"] = row["group"] or row["case"]
     return found
 
 

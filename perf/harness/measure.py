@@ -175,7 +175,7 @@ def _row(suite, case, goal, rounds):
         "margin_percent": goal.margin(ratio), "rounds": len(ratios),
         "ratio_min": min(ratios), "ratio_max": max(ratios),
         "better": "more" if goal.sense == ">=" else "less", "pick": goal.pick,
-        "group": case.group or case.row, "at": case.at,
+        "case": case.row, "group": case.group or case.row, "at": case.at,
         "sides": {side: {"name": case.names.get(side, side), "values": values}
                   for side, values in figures.items()},
         "latency": rounds.medians("latency"), "cpu": rounds.medians("cpu"),

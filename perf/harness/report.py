@@ -61,7 +61,8 @@ tbody th { font-weight: 600; }
 .n { text-align: right; white-space: nowrap; }
 details { margin: 0.6rem 0; }
 summary { cursor: pointer; padding: 0.3rem 0; color: var(--s0); }
-.table { container-type: inline-size; }
+table.small tbody th { overflow-wrap: break-word; }
+.table { container-type: inline-size; overflow-x: auto; }
 @container (max-width: 44rem) {
   table.wide thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
   table.wide, table.wide tbody { display: block; }
@@ -129,18 +130,13 @@ def direction(row):
 
 
 def works_of(rows):
-    """Lists of the rows of one piece of work and metric, which differ in the peer; or
-    in whose figure it is, which their names tell after a comma."""
+    """Lists of the rows of one metric of one piece of work."""
     found = {}
     for row in rows:
-        work = (row["metric"], row["unit"], repr(row["at"]))
-        for (*same, name), of in found.items():
-            if (*same,) == work and row["sides"] == of[0]["sides"] and (
-                    row["row"] == name or row["sides"] and row["row"].startswith(name + ", ")):
-                of.append(row)
-                break
-        else:
-            found.setdefault((*work, row["row"]), []).append(row)
+        work = (row["case"], row["metric"], row["unit"], repr(row["at"]))
+        while work in found and found[work][0]["sides"] != row["sides"]:
+            work = ("again", *work)  # another one of this name
+        found.setdefault(work, []).append(row)
     return list(found.values())
 
 
@@ -200,7 +196,7 @@ class Page:
             bars = [(side["name"], self.names.series(key, side["name"]),
                      middle(rows[0], side["values"]), min(side["values"]), max(side["values"]))
                     for key, side in sides.items()]
-            blocks.append((rows[0]["row"], bars))
+            blocks.append((rows[0]["case"], bars))
         first = works[0][0]
         return self.figure(table.what_of(first), f"{direction(first)}; lines: lowest to highest round",
                            lambda label: plots.bars(label, blocks),
@@ -221,8 +217,8 @@ class Page:
                     (rows[0]["at"]["value"], middle(rows[0], side["values"]),
                      min(side["values"]), max(side["values"])))
         first = works[0][0]
-        rows = list(dict.fromkeys(rows[0]["row"] for rows in works))
-        return self.figure(table.what_of(first), f"{rows[0]} … {rows[-1]}; {direction(first)}",
+        cases = list(dict.fromkeys(rows[0]["case"] for rows in works))
+        return self.figure(table.what_of(first), f"{cases[0]} … {cases[-1]}; {direction(first)}",
                            lambda label: plots.curves(label, first["at"]["name"],
                                                       list(lines.items())), legend)
 
@@ -241,7 +237,7 @@ class Page:
         exact = a_table([("side", False)] + [(p, True) for p in names],
                         [[name] + [table.number(has[p]) if p in has else "" for p in names]
                          for _, name, has in found])
-        return self.figure(f"latency: {row['row']}", "µs; medians of the rounds",
+        return self.figure(f"latency: {row['case']}", "µs; medians of the rounds",
                            lambda label: plots.percentiles(label, names, lines),
                            [(series, name) for series, name, _ in found],
                            element("details", element("summary", "exact"), exact))
@@ -251,15 +247,15 @@ class Page:
                  for series, name, has in self.of_sides(row, "cpu") for where, used in has.items()]
         if not found:
             return None
-        return self.figure(f"processor time: {row['row']}", "seconds for each GiB; less is better",
-                           lambda label: plots.bars(label, [(row["row"], found)]), self.cut(found))
+        return self.figure(f"processor time: {row['case']}", "seconds for each GiB; less is better",
+                           lambda label: plots.bars(label, [(row["case"], found)]), self.cut(found))
 
     def timeline(self, row):
         found = list(self.of_sides(row, "timelines"))
         events = row["events"] or []
         marked = [element("li", f"{i}: at {second:g} s {text}")
                   for i, (second, text) in enumerate(events, 1)]
-        return self.figure(f"over time: {row['row']}", "",
+        return self.figure(f"over time: {row['case']}", "",
                            lambda label: plots.timeline(
                                label, [(series, points) for series, _, points in found],
                                [second for second, _ in events]),
@@ -269,7 +265,7 @@ class Page:
     # ---- sections ----
 
     def group(self, question, rows):
-        """One question: its pictures, then its rows."""
+        """Pictures of one question's rows, then the rows."""
         works = works_of(rows)
         curves, bars = [], []
         for key, along in table.of_each(works, lambda w: _axis(w[0])).items():
@@ -293,7 +289,7 @@ class Page:
                            ("timelines", self.timeline)):
             drawn += [draw(some[0]) for some in
                       table.of_each((r for r in rows if r[what]), lambda r: repr(r[what])).values()]
-        return element("section", element("h3", question),
+        return element("section", element("h3", question) if question else None,
                        element("div", *drawn, class_="figures"),
                        element("details", element("summary", f"exact figures, {len(rows)} rows"),
                                self.rows(rows)))
@@ -342,12 +338,18 @@ class Page:
         return element("section", element("h2", "Where we stand"), *parts, id="summary")
 
     def published(self):
-        rows = [r for r in self.document["rows"] if r["published"] is not None]
+        """Multiples of what the published ones are multiples of, theirs beside ours."""
+        of = {(r["suite"], r["peer_name"]) for r in self.document["rows"] if r["published"] is not None}
+        rows = [r for r in self.document["rows"] if (r["suite"], r["peer_name"]) in of]
         if not rows:
             return None
-        lines = [[r["row"], r["metric"], r["peer_name"], f"{table.ratio(r['published'])} ×",
-                  (f"{table.ratio(r['ratio'])} ×", _class(_reaches(r))),
-                  f"{table.ratio(r['ratio_min'])}–{table.ratio(r['ratio_max'])}", direction(r)] for r in rows]
+        lines = []
+        for r in rows:
+            has = r["published"] is not None
+            lines.append([r["row"], r["metric"], r["peer_name"],
+                          f"{table.ratio(r['published'])} ×" if has else "",
+                          (f"{table.ratio(r['ratio'])} ×", _class(_reaches(r)) if has else ""),
+                          f"{table.ratio(r['ratio_min'])}–{table.ratio(r['ratio_max'])}", direction(r)])
         return element("div", element("h3", "Beside what was published, as multiples"),
                        a_table([("row", False), ("metric", False), ("of", False),
                                 ("published", True), ("ours", True), ("of rounds", True),
@@ -372,7 +374,7 @@ class Page:
         suites = table.of_each(rows, lambda r: r["suite"])
         sections = [self.summary()]
         for i, (suite, of_suite) in enumerate(suites.items()):
-            groups = table.of_each(of_suite, lambda r: r["group"] or r["row"])
+            groups = table.of_each(of_suite, _question)
             sections.append(element("section", element("h2", suite),
                                     *(self.group(*one) for one in groups.items()), id=f"suite{i}"))
         links = [("summary", "summary"), *((f"suite{i}", s) for i, s in enumerate(suites)),
@@ -406,13 +408,18 @@ def _percentile(name):
     return (float(found.group(1)) if found else 101.0, name)
 
 
+def _question(row):
+    """Pieces of work that are their own question are shown together."""
+    return "" if row["group"] == row["case"] else row["group"]
+
+
 def _axis(row):
     return row["at"] and (row["at"]["name"], row["metric"], row["unit"])
 
 
 def _stem(row):
-    """The row's name without what it is at."""
-    return re.sub(rf"(?<![\d.,]){row['at']['value']:g}(?![\d.,])", "", row["row"])
+    """The work's name without what it is at."""
+    return re.sub(rf"(?<![\d.,]){row['at']['value']:g}(?![\d.,])", "", row["case"])
 
 
 def _exact(value):
@@ -430,4 +437,4 @@ def _reaches(row):
 
 
 def _facts(facts):
-    return a_table([("what", False), ("is", False)], [list(one) for one in facts.items()], False)
+    return a_table([("what", False), ("is", False)], [[name.replace("_", " "), fact] for name, fact in facts.items()], False)

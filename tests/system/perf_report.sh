@@ -24,8 +24,8 @@ def side(name, *values):
     return {"name": name, "values": list(values)}
 
 
-def row(name, sides, peer="peer", goal=">= 1", **more):
-    ours, theirs = sides["ours"]["values"], sides[peer]["values"]
+def row(name, sides, peer="peer", goal=">= 1", whose="ours", **more):
+    ours, theirs = sides[whose]["values"], sides[peer]["values"]
     ratios = [a / b for a, b in zip(ours, theirs)]
     found = {"suite": "suite", "row": name, "metric": "rate", "unit": "1/s",
              "ours": statistics.median(ours), "peer": statistics.median(theirs),
@@ -190,6 +190,33 @@ test_rows_along_something_are_one_curve_for_each_work() {
 	END
 }
 
+# Whose figure a row is, and beside whom, makes no more pictures; and what is a
+# multiple of the same peer is in the table of what was published.
+test_rows_of_one_work_are_one_picture() {
+	need_plots
+	document run.json <<-'END'
+		(lambda sides: document(*(
+		    row(f"4k read, {sides[whose]['name']}", sides, peer, "none", whose, case="4k read", group="at random",
+		        published=published)
+		    for whose, peer, published in (("union", "local", 0.3), ("block", "local", None),
+		                                   ("union", "block", None)))))(
+		    {"local": side("Local", 20, 20), "union": side("Union", 10, 10), "block": side("Block", 5, 5)})
+	END
+	report "$TEST_DIR/run.json" -o "$TEST_DIR/page.html"
+	"$PYTHON" - "$TEST_DIR/page.html" <<-'END'
+		import sys
+		from made import *
+		root = page(sys.argv[1])
+		svg, = root.iter(SVG + "svg")
+		assert [text(t) for t in svg.iter(SVG + "text")] == [
+		    "4k read", "Local", "20", "Union", "10", "Block", "5"]
+		lines = [[text(cell) for cell in line] for line in root.iter("tr")]
+		assert ["4k read, Union", "rate", "Local", "0.30 ×", "0.50 ×", "0.50–0.50", "more is better"] in lines
+		assert ["4k read, Block", "rate", "Local", "", "0.25 ×", "0.25–0.25", "more is better"] in lines
+		assert not any(line[:2] == ["4k read, Union", "rate"] and line[2] == "Block" for line in lines)
+	END
+}
+
 test_two_reports_of_one_run_are_the_same() {
 	need_plots
 	make whole run.json
@@ -266,8 +293,9 @@ test_nothing_that_a_run_says_is_taken_for_a_tag() {
 		assert "script" not in tags and all(not list(b) for b in root.iter("b"))
 		said = text(root)
 		for where in ("row", "us", "peer", "suite", "metric", "unit", "group", "percentile", "note",
-		              "event", "at", "command", "host", "k", "v", "what", "why", "cpu"):
+		              "event", "at", "command", "host", "v", "what", "why", "cpu"):
 		    assert f"<script>{where}</script>\"'&amp;]]>--><b>$x_{{$ % \\ _" in said.replace("'\"'\"'", "'"), where
+		assert "<script>k</script>" in said
 		shown = [text(t) for t in root.iter(SVG + "text")]
 		assert any(t.startswith("<script>row</script>") for t in shown), shown
 	END
