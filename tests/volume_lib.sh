@@ -29,6 +29,16 @@ _volume_argv() {
 }
 mnt() { mkdir -p "$C/host$1/mnt/$2"; echo "$C/host$1/mnt/$2"; }
 attach() { v "$1" attach "name=$2" "path=$(mnt "$1" "$2")" "${@:3}"; }
+# node_silent HOST, node_back HOST: its blockd is killed, and started again. A call
+# made meanwhile waits 4 s for it, not 10: none of these tests restarts it sooner.
+node_silent() {
+	export TRIB_TEST_CALL_TIMEOUT_MS=4000
+	blockd_signal "$1" KILL
+}
+node_back() {
+	unset TRIB_TEST_CALL_TIMEOUT_MS
+	blockd_start "$1"
+}
 status() { v "${2:-1}" status "name=$1" 2>/dev/null; }
 
 # After a failure: which calls did not succeed, also where that was wanted,

@@ -427,14 +427,14 @@ test_a_silent_node_does_not_hold_an_unmount() {
 	v 1 create name=silent size=1300MiB
 	attach 1 silent
 	fill "$C/host1/mnt/silent"
-	blockd_signal 3 KILL
+	node_silent 3
 	v 1 detach name=silent force=1
 	status silent | grep -q "attachments=0"
 	status silent | grep -q "state=unreachable"
 	fails 1 "EHOSTUNREACH" v 1 delete name=silent
 	status silent | grep -q 'phase=Deleting'
 	fails 1 "host3" v 1 delete name=silent
-	blockd_start 3
+	node_back 3
 	v 1 delete name=silent
 	nothing_left
 }
@@ -442,11 +442,11 @@ test_a_silent_node_does_not_hold_an_unmount() {
 test_create_with_a_silent_node_is_finished_later() {
 	volume later
 	v 1 create name=later size=1300MiB kill=3 2>/dev/null || true
-	blockd_signal 3 KILL
+	node_silent 3
 	fails 1 "repeat the command to finish it" v 1 create name=later size=1300MiB
 	status later | grep -q 'phase=Creating'
 	fails 1 "not finished" attach 1 later
-	blockd_start 3
+	node_back 3
 	v 1 create name=later size=1300MiB
 	status later | grep -q 'phase=Ready'
 	v 1 delete name=later

@@ -211,7 +211,7 @@ test_a_node_that_is_silent_half_way_finishes_later() {
 	volume wait
 	small wait 1
 	v 1 resize name=wait size=5GiB kill=3 2>/dev/null || true
-	blockd_signal 3 KILL
+	node_silent 3
 	fails 1 "it is not finished (repeat \`trib volume resize wait --size 5368709120\`" \
 		v 1 resize name=wait size=5GiB
 	same "$(capacity wait)" capacity=1610612736
@@ -223,7 +223,7 @@ test_a_node_that_is_silent_half_way_finishes_later() {
 	same "$(branches "$C/host2/mnt/wait")" 1
 	# Another size waits for the silent node, too.
 	fails 1 EHOSTUNREACH v 1 resize name=wait size=3GiB
-	blockd_start 3
+	node_back 3
 	v 2 resize name=wait size=3GiB
 	same "$(capacity wait)" capacity=3221225472
 	is_whole 2 wait

@@ -264,21 +264,21 @@ test_growing_with_a_silent_node_is_finished_later() {
 	fill "$C/host1/mnt/wait"
 	v 1 detach name=wait
 	# Silent before the plan: nothing is begun.
-	blockd_signal 3 KILL
+	node_silent 3
 	fails 1 EHOSTUNREACH v 1 resize name=wait size=504MiB
 	same "$(capacity wait)" capacity=318767104
 	same "$(sizes wait)" "152 152 "
-	blockd_start 3
+	node_back 3
 	# Silent after it: what has grown has, the rest is planned.
 	v 1 resize name=wait size=504MiB kill=3 2>/dev/null || true
-	blockd_signal 3 KILL
+	node_silent 3
 	fails 1 "it is not finished (repeat \`trib volume resize wait --size 528482304\`" \
 		v 1 resize name=wait size=504MiB
 	same "$(sizes wait)" "252 152 "
 	same "$(capacity wait)" capacity=423624704
 	status wait | grep -q 'condition=Resized reason=Unfinished'
 	fails 1 EHOSTUNREACH v 1 resize name=wait size=600MiB
-	blockd_start 3
+	node_back 3
 	v 1 resize name=wait
 	same "$(sizes wait)" "252 252 "
 	attach 3 wait

@@ -110,11 +110,11 @@ test_a_silent_server_does_not_hold_an_unpublish() {
 	v 1 publish name=mute to=host1
 	attach 1 mute
 	fill "$C/host1/mnt/mute"
-	blockd_signal 3 KILL
+	node_silent 3
 	v 2 unpublish name=mute to=host1
 	same "$(publications mute)" ""
 	status mute | grep -q "reason=NodeSilent"
-	blockd_start 3
+	node_back 3
 	# It serves the old epoch again, until the next attach.
 	v 2 publish name=mute to=host2
 	attach 2 mute
@@ -137,10 +137,10 @@ test_a_live_node_with_its_own_extent_is_not_cut_off() {
 	is_whole 1 live
 	check "$C/host1/mnt/live"
 	# A lost one can be: nobody there writes any more.
-	blockd_signal 1 KILL
+	node_silent 1
 	v 2 unpublish name=live to=host1
 	same "$(publications live)" ""
-	blockd_start 1
+	node_back 1
 	v 1 detach name=live
 	v 1 delete name=live
 	nothing_left

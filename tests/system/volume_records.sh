@@ -260,9 +260,9 @@ test_a_record_is_made_anew_of_the_extents_alone() {
 	no_advice "$said"
 	fails 1 ENOENT v 1 recover name=nothing
 	# With a node away it is not made of the rest.
-	blockd_signal 3 KILL
+	node_silent 3
 	fails 1 "EHOSTUNREACH" v 1 recover name=rec
-	blockd_start 3
+	node_back 3
 	fails 1 ENOENT v 1 status name=rec
 	for step in 1 2; do
 		fails any "" v 1 recover name=rec "kill=$step"
