@@ -169,7 +169,7 @@ one_round() {
 }
 
 run_tests() {
-	local tests all n=0 t rc bad=0
+	local tests all n=0 t rc bad=0 began
 	# All that there are, those of the script itself in its order.
 	all=$(declare -F | awk '$3 ~ /^test_/{print $3}')
 	all=$({ grep -oE '^test_[a-z0-9_]+' "$0" | grep -xF "$all"; echo "$all"; } | awk '!s[$0]++')
@@ -184,6 +184,7 @@ run_tests() {
 		grep -qxF "$t" <<<"$tests" || continue
 		n=$((n + 1))
 		rm -f "$TEST_DIR/.skip"
+		began=${EPOCHREALTIME/./}
 		(
 			_cleanups=()
 			trap _end EXIT
@@ -200,6 +201,7 @@ run_tests() {
 			echo "not ok $n - ${t#test_}"
 			bad=1
 		fi
+		echo "# it took $(((${EPOCHREALTIME/./} - began) / 1000)) ms" >&2
 	done
 	trap '' INT TERM HUP
 	exit $bad
