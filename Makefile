@@ -55,7 +55,6 @@ PROGRAMS     :=
 UNIT_TESTS   :=
 TEST_HELPERS :=
 SYSTEM_TESTS :=
-LONG_TESTS   :=
 FUZZERS      :=
 OBJS         :=
 INSTALLS     :=
@@ -160,7 +159,7 @@ $(PROGRAMS:%=$(OUT)/bin/%) $(UNIT_TESTS) $(TEST_HELPERS):
 
 .PHONY: all programs tests help deps clean install uninstall generated \
         lint-flags \
-        check check-unit check-asan check-tsan check-system check-vm \
+        check check-quick times check-unit check-asan check-tsan check-system check-vm \
         check-engine check-union check-union-long check-debian13 check-libraries \
         check-wire check-kube check-csi check-csi-full \
         fuzz lint format perf demo demo-keep
@@ -175,6 +174,7 @@ help:
 	@sed -n 's/^#   //p' Makefile | head -n 4
 	@printf '%s\n' \
 	  'make deps         install the Debian packages the build and tests need' \
+	  'make check-quick  the unit tests and the main system tests: under five minutes (root)' \
 	  'make check-unit   unit tests;  make check-asan: the same under ASan+UBSan' \
 	  'make check-tsan   unit tests under ThreadSanitizer' \
 	  'make check-engine pools: models, power failures, images; SEEDS=N (10), SEED=N' \
@@ -199,7 +199,7 @@ deps:
 	$(Q)tests/deps
 
 check-unit: tests programs
-	$(Q)tests/run --name unit$(if $(SAN),-$(SAN)) --jobs 3 $(UNIT_TESTS)
+	$(Q)tests/run --name unit$(if $(SAN),-$(SAN)) --jobs 4 $(UNIT_TESTS)
 
 check-asan:
 	$(Q)$(MAKE) --no-print-directory SAN=asan check-unit
@@ -207,11 +207,27 @@ check-asan:
 check-tsan:
 	$(Q)$(MAKE) --no-print-directory SAN=tsan check-unit
 
-# Three at a time, for most of them mostly wait. Those that take minutes are the
-# first, or one would be waited for in the end.
+# Four at a time, for most of them mostly wait.
 check-system: all
-	$(Q)tests/run --name system --timeout 900 --jobs 3 \
-	  $(LONG_TESTS) $(filter-out $(LONG_TESTS),$(SYSTEM_TESTS))
+	$(Q)tests/run --name system --timeout 900 --jobs 4 $(SYSTEM_TESTS)
+
+# What finds most in under five minutes of two processors.
+QUICK_TESTS = $(addprefix tests/system/,union.sh union_names.sh union_mount.sh \
+  union_strict.sh nbd_wire.sh nbd_tls.sh iscsi_wire.sh raw_pool.sh pool_dir.sh \
+  snapshot.sh launch.sh trib.sh check_csi.sh check_csi_pairs.sh testing.sh) \
+  "tests/system/volume.sh test_a_volume_larger_than_a_node_moves_between_hosts \
+    test_xfs_branches_work_too test_a_union_goes_on_when_its_server_is_killed_or_replaced" \
+  "tests/system/union_model.sh test_is_as_one_plain_directory \
+    test_is_so_too_while_its_server_is_killed"
+check-quick: all
+	$(Q)tests/lint arrows format shell
+	$(Q)SEEDS=$(or $(SEEDS),6) tests/run --name quick --timeout 300 --jobs 4 $(UNIT_TESTS) $(QUICK_TESTS)
+
+# The seconds of the last make check, for the order of the next ones.
+times:
+	$(Q)sort -rn $(BUILD)/log/*.times | cat - tests/times | \
+	  awk '!seen[$$2]++ && $$1 >= 5' | sort -k1,1rn -k2 >tests/times~
+	$(Q)mv tests/times~ tests/times
 
 # Those that SEED changes, and those that are as they are. Then the images, a
 # second of new ones for each seed.
@@ -264,7 +280,7 @@ check-vm: all
 	$(Q)tests/run --name vm --timeout 1200 $(VM_TESTS)
 
 check-csi: all
-	$(Q)tests/run --name csi --timeout 900 --jobs 2 $(CSI_TESTS)
+	$(Q)tests/run --name csi --timeout 900 --jobs 3 $(CSI_TESTS)
 
 check-csi-full: all
 	$(Q)CSI_FULL=1 tests/run --name csi-full --timeout 36000 $(CSI_TESTS)
@@ -275,7 +291,7 @@ check-kube: deps
 	$(Q)tests/kube/fetch || echo "what needs the API server is skipped"
 	$(Q)tests/run --name kube --timeout 900 $(KUBE_TESTS)
 
-# Everything, with one tally at the end.
+# Everything, with one tally at the end. LONGER=1: what takes hours, too.
 check: deps
 	$(Q)tests/check
 

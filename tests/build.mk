@@ -36,4 +36,3 @@ $(eval $(call test_helper,tests/union/kill_at,base))
 $(eval $(call test_helper,tests/union/folding_fs,,fuse3))
 SYSTEM_TESTS += tests/system/union_model.sh tests/system/union_once.sh tests/system/union_programs.sh \
   tests/system/union_hurt.sh tests/system/union_postgres.sh
-LONG_TESTS += tests/system/union_model.sh

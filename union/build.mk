@@ -40,7 +40,6 @@ $(eval $(call fuzzer,union/once_fuzz,union/once_slots.c))
 SYSTEM_TESTS += tests/system/union.sh tests/system/union_data.sh tests/system/union_immutable.sh tests/system/union_folding.sh tests/system/union_survive.sh tests/system/union_live.sh \
   tests/system/union_drain.sh tests/system/union_hang.sh tests/system/union_names.sh \
   tests/system/union_times.sh tests/system/union_mount.sh tests/system/union_strict.sh tests/system/union_limits.sh tests/system/union_owner.sh
-LONG_TESTS += tests/system/union_data.sh
 
 # mount(8) and fstab: type fuse.trib-union. It looks in /sbin only.
 MOUNTHELPERDIR ?= /sbin

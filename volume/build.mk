@@ -65,8 +65,6 @@ $(eval $(call test_helper,volume/volume_call_main,volume))
 SYSTEM_TESTS += tests/system/volume.sh tests/system/volume_publish.sh tests/system/kube_store.sh tests/system/snapshot.sh \
   tests/system/volume_grow.sh tests/system/volume_extend.sh \
   tests/system/volume_records.sh tests/system/volume_check.sh
-LONG_TESTS += tests/system/volume.sh tests/system/volume_publish.sh \
-  tests/system/volume_grow.sh tests/system/volume_extend.sh tests/system/volume_check.sh
 $(eval $(call fuzzer,volume/kube_object_fuzz,$(volume_stores) \
   volume/json_scan.c volume/label.c base/parallel.c \
   base/clock.c base/error.c base/file.c base/ident.c base/log.c \

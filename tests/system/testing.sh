@@ -43,6 +43,24 @@ ok 2 - of_2"
 2"
 }
 
+# What tests/times says takes longest would be waited for in the end, were it last.
+test_the_longest_programs_start_first() {
+	local name names
+	names=$(awk '{print $2}' "$TOP/tests/times" | head -n 3)
+	for name in new $(tac <<<"$names"); do
+		printf '%s\n' '#!/bin/sh' "echo $name >>'$D/order'" 'echo "ok 1 - it"' >"$D/$name"
+		chmod +x "$D/$name"
+	done
+	# shellcheck disable=SC2046
+	BUILD=$D env -u TALLY "$TOP/tests/run" --name order $(for name in new $(tac <<<"$names"); do
+		echo "$D/$name"
+	done) >"$D/said"
+	same "$(cat "$D/order")" "$names
+new"
+	same "$(sed -n 's,^order/\([^ ]*\) .*,\1,p' "$D/said")" "new
+$(tac <<<"$names")" "the order in which they were named"
+}
+
 test_a_second_signal_does_not_end_the_clean_up() {
 	script 'slow() {
 		: >"$OUT/$1.begun"
