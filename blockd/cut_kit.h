@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "blockd/extent_cut.h"
+#include "blockd/node.h"
 
 #define KIT_CAPACITY (UINT64_C(64) << 20) /* bytes, of the pool */
 #define CUT          "01234567-89ab-4cde-8f01-23456789abcd"

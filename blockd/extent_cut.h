@@ -7,7 +7,7 @@
 #define BLOCKD_EXTENT_CUT_H
 
 #include "blockd/extent.h"
-#include "blockd/node.h"
+#include "blockd/node_tables.h"
 
 #define EXTENT_CUT_MAX 256 /* snapshots of one cut */
 

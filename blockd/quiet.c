@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 #include "blockd/hold.h"
-#include "blockd/node.h"
+#include "blockd/node_tables.h"
 
 static bool is_for_local_writer(const struct extent_export *export)
 {

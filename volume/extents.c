@@ -12,7 +12,6 @@
 #include "volume/context.h"
 #include "volume/extent_internal.h"
 #include "volume/local.h"
-#include "volume/snapshot.h"
 
 #define GRANT_BY_HAND "by-hand" /* an export that is no attachment's */
 

@@ -21,10 +21,6 @@
 #include "volume/snapshot_record.h"
 #include "volume/volume.h"
 
-/* On each extent of a snapshot, beside VOLUME_LABEL_* of its volume. */
-#define SNAPSHOT_LABEL_UID  "tributary.io/snapshot-uid"
-#define SNAPSHOT_LABEL_NAME "tributary.io/snapshot"
-
 /* ---- of one volume ---- */
 
 struct snapshot_create_request {

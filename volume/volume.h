@@ -39,6 +39,9 @@
 #define VOLUME_RUN_DIR_DEFAULT "/run/tributary"
 #define VOLUME_LABEL_UID       "tributary.io/volume-uid" /* on each extent */
 #define VOLUME_LABEL_NAME      "tributary.io/volume"
+/* On each extent of a snapshot, beside those of its volume. */
+#define SNAPSHOT_LABEL_UID  "tributary.io/snapshot-uid"
+#define SNAPSHOT_LABEL_NAME "tributary.io/snapshot"
 
 /*
  * How far an operation is.
