@@ -56,14 +56,6 @@ void blockdev_read(struct blockdev *dev, struct op *op, void *data,
 	dev->ops->read(dev, op, data, length, offset);
 }
 
-void blockdev_read_pipe(struct blockdev *dev, struct op *op, struct iobuf *buf,
-			uint32_t length, uint64_t offset)
-{
-	range_assert(dev, offset, length);
-	assert(buf->piped == 0 && loop_pipe_holds(offset, length));
-	dev->ops->read_pipe(dev, op, buf, length, offset);
-}
-
 void blockdev_write(struct blockdev *dev, struct op *op, const void *data,
 		    uint32_t length, uint64_t offset, unsigned flags)
 {

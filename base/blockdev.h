@@ -66,13 +66,6 @@ struct blockdev_ops {
 	void (*cache)(struct blockdev *dev, struct op *op, uint64_t offset,
 		      uint64_t length);
 	/*
-	 * Optional. NULL: read() only. The same into @buf, an empty pipe that
-	 * holds the range (loop_pipe_holds()). A write that is made while the
-	 * data is in the pipe, or on its way from there, may show in it.
-	 */
-	void (*read_pipe)(struct blockdev *dev, struct op *op,
-			  struct iobuf *buf, uint32_t length, uint64_t offset);
-	/*
 	 * Optional. NULL: everything is data. Fills up to @max runs from
 	 * @offset on; the last may end anywhere inside the range, never past
 	 * it. done(number of runs, at least 1).
@@ -114,8 +107,6 @@ bool blockdev_range_ok(const struct blockdev *dev, uint64_t offset,
 
 void blockdev_read(struct blockdev *dev, struct op *op, void *data,
 		   uint32_t length, uint64_t offset);
-void blockdev_read_pipe(struct blockdev *dev, struct op *op, struct iobuf *buf,
-			uint32_t length, uint64_t offset);
 void blockdev_write(struct blockdev *dev, struct op *op, const void *data,
 		    uint32_t length, uint64_t offset, unsigned flags);
 void blockdev_flush(struct blockdev *dev, struct op *op);

@@ -342,7 +342,6 @@ static const struct blockdev_ops cached_file_ops = {
 	.discard = file_discard_op,
 	.write_zeroes = file_zero_op,
 	.cache = file_cache_op,
-	.read_pipe = file_read_pipe_op,
 	.status = file_status_op,
 	.resize = file_resize_op,
 	.close = file_close_op,
@@ -433,8 +432,6 @@ int blockdev_file_open(struct loop *loop, const char *path, uint64_t size,
 	file->ops = is_device ? device_ops
 		    : direct  ? file_ops
 			      : cached_file_ops;
-	if (!file_can_pipe(fd))
-		file->ops.read_pipe = NULL;
 	file->fd = take_fd(&fd);
 	file->direct = direct;
 	*ret = &file->dev;

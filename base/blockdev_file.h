@@ -26,11 +26,6 @@ static inline struct file *file_of(struct blockdev *dev)
 /* A result that is known before the operation started: told by the loop. */
 void file_tell_later(struct blockdev *dev, struct op *user, int res);
 
-/* Files of this file system are known to be spliced from by reference. */
-bool file_can_pipe(int fd);
-void file_read_pipe_op(struct blockdev *dev, struct op *op, struct iobuf *buf,
-		       uint32_t length, uint64_t offset);
-
 void file_discard_op(struct blockdev *dev, struct op *op, uint64_t offset,
 		     uint64_t length, unsigned flags);
 void file_zero_op(struct blockdev *dev, struct op *op, uint64_t offset,

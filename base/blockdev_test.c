@@ -135,108 +135,6 @@ static void what_was_written_is_read(void **state)
 	}
 }
 
-/* ---- reads into a pipe ---- */
-
-struct piped {
-	struct wait wait;
-	struct blockdev *dev;
-	struct iobuf *buf;
-};
-
-/* Of a file in memory: other file systems may not be known to do it. */
-static void piped_open(struct piped *p, int fd, uint32_t length)
-{
-	struct loop_options options = {.name = "test"};
-	char path[64];
-
-	*p = (struct piped){.wait.op.done = wait_done};
-	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	assert_int_equal(loop_new(&options, &p->wait.loop, NULL), 0);
-	assert_int_equal(
-		blockdev_file_open(p->wait.loop, path, 0, 0, &p->dev, NULL), 0);
-	assert_non_null(p->dev->ops->read_pipe);
-	p->buf = loop_iobuf_get_pipe(p->wait.loop, length);
-	assert_non_null(p->buf);
-}
-
-static int piped_read(struct piped *p, uint32_t length, uint64_t offset)
-{
-	blockdev_read_pipe(p->dev, &p->wait.op, p->buf, length, offset);
-	p->wait.started = true;
-	assert_int_equal(loop_run(p->wait.loop), 0);
-	return p->wait.res;
-}
-
-static void piped_close(struct piped *p)
-{
-	loop_iobuf_put(p->wait.loop, p->buf);
-	blockdev_close(p->dev);
-	loop_free(p->wait.loop);
-}
-
-/* With a hole in it, and from the middle of a page. */
-static void a_pipe_gets_what_the_file_has(void **state)
-{
-	auto_close int fd = memfd_create("file", MFD_CLOEXEC);
-	auto_free char *file = aligned(2 << 20, 0);
-	auto_free char *in = aligned(1 << 20, 1);
-	static const uint32_t offset = 5000, length = 1000 << 10;
-	struct piped p;
-
-	(void)state;
-	for (size_t i = 0; i < 2 << 20; i++)
-		file[i] = (char)(i / 4096 * 7 + i);
-	memset(file + (256 << 10), 0, 128 << 10);
-	assert_int_equal(pwrite(fd, file, 2 << 20, 0), 2 << 20);
-	assert_int_equal(fallocate(fd,
-				   FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-				   256 << 10, 128 << 10),
-			 0);
-	piped_open(&p, fd, length);
-	assert_int_equal(piped_read(&p, length, offset), 0);
-	assert_int_equal(p.buf->piped, length);
-	for (size_t at = 0; at < length;) {
-		ssize_t n = read(p.buf->pipe_out, in + at, length - at);
-
-		assert_true(n > 0);
-		at += (size_t)n;
-	}
-	assert_memory_equal(in, file + offset, length);
-	piped_close(&p);
-}
-
-static void a_pipe_of_a_file_cut_short_is_an_error(void **state)
-{
-	auto_close int fd = memfd_create("file", MFD_CLOEXEC);
-	struct piped p;
-
-	(void)state;
-	assert_int_equal(ftruncate(fd, 1 << 20), 0);
-	piped_open(&p, fd, 1 << 20);
-	assert_int_equal(ftruncate(fd, (1 << 20) - 1), 0);
-	assert_int_equal(piped_read(&p, 1 << 20, 0), -EIO);
-	piped_close(&p);
-}
-
-static void only_the_page_cache_is_piped_from(void **state)
-{
-	struct loop_options options = {.name = "test"};
-	struct blockdev *dev = NULL;
-	struct loop *loop = NULL;
-	struct fixture f;
-
-	(void)state;
-	file_make(&f, 0);
-	assert_int_equal(loop_new(&options, &loop, NULL), 0);
-	assert_int_equal(blockdev_file_open(loop, f.path, 0,
-					    BLOCKDEV_FILE_DIRECT, &dev, NULL),
-			 0);
-	assert_null(dev->ops->read_pipe);
-	blockdev_close(dev);
-	loop_free(loop);
-	file_remove_(&f);
-}
-
 /* What is cached is read at once; here only half of it is. */
 static void what_is_partly_in_memory_is_read_whole(void **state)
 {
@@ -463,9 +361,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_was_written_is_read),
-		cmocka_unit_test(a_pipe_gets_what_the_file_has),
-		cmocka_unit_test(a_pipe_of_a_file_cut_short_is_an_error),
-		cmocka_unit_test(only_the_page_cache_is_piped_from),
 		cmocka_unit_test(what_is_partly_in_memory_is_read_whole),
 		cmocka_unit_test(zeroed_and_discarded_ranges_read_as_zeroes),
 		cmocka_unit_test(discard_frees_space_and_no_hole_keeps_it),

@@ -101,7 +101,6 @@ void iobuf_pool_done(struct iobuf_pool *pool)
 {
 	assert(pool->in_use == 0 && pool->reserved == 0);
 	pool->fixed.ring_fd = -1;
-	iobuf_pipe_done(pool);
 	while (iobuf_pair_trim(pool))
 		;
 	for (unsigned class = 0; class < IOBUF_CLASSES; class ++) {
@@ -145,10 +144,6 @@ struct iobuf *iobuf_get(struct iobuf_pool *pool, uint32_t size, bool reserve)
 
 void iobuf_put(struct iobuf_pool *pool, struct iobuf *buf)
 {
-	if (!buf->data) {
-		iobuf_pipe_put(pool, buf);
-		return;
-	}
 	if (buf->pair) {
 		iobuf_pair_put(pool, buf);
 		return;

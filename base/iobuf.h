@@ -88,8 +88,6 @@ struct iobuf_pool {
 	size_t reserve;          /* bytes, beyond the limit */
 	size_t reserved;         /* bytes of it in use */
 	struct iobuf_fixed fixed;
-	struct iobuf *pipes; /* that are not in use */
-	unsigned pipes_made; /* those in use, too */
 };
 
 void iobuf_pool_init(struct iobuf_pool *pool, size_t limit);
@@ -107,19 +105,5 @@ struct iobuf *iobuf_pair_get(struct iobuf_pool *pool);
 void iobuf_pair_put(struct iobuf_pool *pool, struct iobuf *buf);
 /* A kept pair gives its memory back. False: none is kept. */
 bool iobuf_pair_trim(struct iobuf_pool *pool);
-
-/*
- * Pipes count by what they may hold, as long as they are in use. There are only
- * so many: each is two descriptors, and a thread of the kernel's while it is
- * filled from a disk.
- */
-#define IOBUF_PIPES 32u
-
-/* Make the first. False: they can't be had. */
-bool iobuf_pipe_init(struct iobuf_pool *pool);
-void iobuf_pipe_done(struct iobuf_pool *pool);
-/* NULL: no room, or none is left. */
-struct iobuf *iobuf_pipe_get(struct iobuf_pool *pool, uint32_t size);
-void iobuf_pipe_put(struct iobuf_pool *pool, struct iobuf *buf);
 
 #endif

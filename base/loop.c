@@ -147,8 +147,6 @@ int loop_new(const struct loop_options *options, struct loop **ret,
 	    loop->features & LOOP_DEFER_TASKRUN &&
 	    loop_provided_init(&loop->provided, &loop->ring) == 0)
 		loop->features |= LOOP_STREAMS;
-	if (!(options->without & LOOP_PIPES) && iobuf_pipe_init(&loop->buffers))
-		loop->features |= LOOP_PIPES;
 	loop_worker_init(&loop->worker, loop);
 	*ret = loop;
 	return 0;
@@ -475,13 +473,6 @@ void loop_stop(struct loop *loop)
 struct iobuf *loop_iobuf_get(struct loop *loop, uint32_t size)
 {
 	return iobuf_get(&loop->buffers, size, false);
-}
-
-struct iobuf *loop_iobuf_get_pipe(struct loop *loop, uint32_t size)
-{
-	if (!(loop->features & LOOP_PIPES))
-		return NULL;
-	return iobuf_pipe_get(&loop->buffers, size);
 }
 
 struct iobuf *loop_iobuf_get_reserve(struct loop *loop, uint32_t size)

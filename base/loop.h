@@ -39,8 +39,8 @@ enum loop_feature {
 	LOOP_FIXED_BUFFERS = 1 << 5, /* 5.19 */
 	LOOP_STREAMS = 1 << 6,       /* 6.1: needs DEFER_TASKRUN */
 	LOOP_BUSY_WAIT = 1 << 7,     /* 6.1: needs DEFER_TASKRUN */
-	LOOP_PIPES = 1 << 8,         /* of 1 MiB: sysctl fs.pipe-max-size */
-	LOOP_ALL_FEATURES = (1 << 9) - 1,
+	LOOP_ALL_FEATURES = (1 << 8) - 1,
+	LOOP_DROPPED = 1 << 8, /* had a name, which may be left out still */
 };
 
 struct loop_options {
@@ -71,7 +71,7 @@ unsigned loop_features(const struct loop *loop);
 /* What loop_feature_find() knows, for a help text. */
 #define LOOP_FEATURE_NAMES                                                  \
 	"coop-taskrun, single-issuer, defer-taskrun, send-zc, poll-first, " \
-	"fixed-buffers, streams, busy-wait, pipes"
+	"fixed-buffers, streams, busy-wait"
 
 /* 0: no feature has that name. */
 enum loop_feature loop_feature_find(const char *name);
@@ -175,12 +175,6 @@ void loop_read(struct loop *loop, struct op *op, int fd, void *data,
  */
 void loop_read_cached(struct loop *loop, struct op *op, int fd, void *data,
 		      uint32_t length, uint64_t offset);
-/*
- * Splice from a regular file into the empty part of a pipe, which has room for
- * all of it. Another thread does so.
- */
-void loop_read_pipe(struct loop *loop, struct op *op, int fd, struct iobuf *buf,
-		    uint32_t length, uint64_t offset);
 /* @rw_flags: RWF_DSYNC or 0 */
 void loop_write(struct loop *loop, struct op *op, int fd, const void *data,
 		uint32_t length, uint64_t offset, int rw_flags);
@@ -267,13 +261,11 @@ void loop_cancel(struct loop *loop, struct op *op);
 /* ---- buffers ---- */
 
 struct iobuf {
-	void *data;              /* page aligned; NULL: it is a pipe */
+	void *data;              /* page aligned */
 	uint32_t size;           /* bytes that may be used */
 	uint32_t class_;         /* the pool's */
 	bool reserve;            /* the pool's */
 	struct iobuf_pair *pair; /* the pool's */
-	int pipe_in, pipe_out;   /* of a pipe: its ends */
-	uint32_t piped;          /* bytes that are in it */
 	struct iobuf *next;
 };
 
@@ -296,19 +288,6 @@ struct iobuf *loop_iobuf_get(struct loop *loop, uint32_t size);
 #define LOOP_IOBUF_RESERVE 8u
 struct iobuf *loop_iobuf_get_reserve(struct loop *loop, uint32_t size);
 void loop_iobuf_put(struct loop *loop, struct iobuf *buf);
-
-/*
- * A buffer of @size bytes of files without a copy of them: a pipe, which refers
- * to pages of the page cache. loop_read_pipe() fills it, splice(2) takes out,
- * neither waiting for the pipe; put back with something in it it is thrown
- * away. Until it is taken out of the pipe and what that was spliced into, the
- * data is what the file has then. NULL: the limit is reached, or there is no
- * other pipe: one of memory may still be had.
- */
-#define LOOP_PIPE_MAX (UINT32_C(1) << 20) /* bytes */
-struct iobuf *loop_iobuf_get_pipe(struct loop *loop, uint32_t size);
-/* A pipe holds pages: fewer bytes of a range that begins inside one. */
-bool loop_pipe_holds(uint64_t offset, uint64_t length);
 
 /* Bytes with somebody, without those of the reserve; a huge page whole. */
 size_t loop_iobufs_in_use(const struct loop *loop);

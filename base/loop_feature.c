@@ -16,7 +16,7 @@ static const struct {
 	{"fixed-buffers", LOOP_FIXED_BUFFERS},
 	{"streams", LOOP_STREAMS},
 	{"busy-wait", LOOP_BUSY_WAIT},
-	{"pipes", LOOP_PIPES},
+	{"pipes", LOOP_DROPPED},
 };
 
 enum loop_feature loop_feature_find(const char *name)

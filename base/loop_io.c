@@ -79,16 +79,6 @@ void loop_read_cached(struct loop *loop, struct op *op, int fd, void *data,
 	loop_entry_start(loop, sqe, op);
 }
 
-void loop_read_pipe(struct loop *loop, struct op *op, int fd, struct iobuf *buf,
-		    uint32_t length, uint64_t offset)
-{
-	struct io_uring_sqe *sqe = loop_entry_get(loop);
-
-	io_uring_prep_splice(sqe, fd, (int64_t)offset, buf->pipe_in, -1, length,
-			     0);
-	loop_entry_start(loop, sqe, op);
-}
-
 void loop_write(struct loop *loop, struct op *op, int fd, const void *data,
 		uint32_t length, uint64_t offset, int rw_flags)
 {

@@ -38,7 +38,7 @@ static struct gate_op *op_get(struct gate_dev *g, struct op *outer)
 
 static bool changes(const struct gate_op *o)
 {
-	return o->kind != GATE_READ && o->kind != GATE_READ_PIPE;
+	return o->kind != GATE_READ;
 }
 
 /* Give it back; what it was for. */
@@ -96,10 +96,6 @@ static void op_start(struct gate_op *o)
 	case GATE_READ:
 		inner->ops->read(inner, &o->op, (void *)o->data,
 				 (uint32_t)o->length, o->offset);
-		break;
-	case GATE_READ_PIPE:
-		inner->ops->read_pipe(inner, &o->op, o->buf,
-				      (uint32_t)o->length, o->offset);
 		break;
 	case GATE_WRITE:
 		inner->ops->write(inner, &o->op, o->data, (uint32_t)o->length,
@@ -293,25 +289,6 @@ static void dev_read(struct blockdev *dev, struct op *op, void *data,
 	arrive(o);
 }
 
-static void dev_read_pipe(struct blockdev *dev, struct op *op,
-			  struct iobuf *buf, uint32_t length, uint64_t offset)
-{
-	struct gate_dev *g = gate_dev_of(dev);
-	struct gate_op *o;
-
-	if (!is_limited(g)) {
-		follow_size(g);
-		g->inner->ops->read_pipe(g->inner, op, buf, length, offset);
-		return;
-	}
-	o = op_get(g, op);
-	o->kind = GATE_READ_PIPE;
-	o->buf = buf;
-	o->length = length;
-	o->offset = offset;
-	arrive(o);
-}
-
 /* One that changes the data, filled in. */
 static void change(struct gate_op *o)
 {
@@ -404,7 +381,6 @@ static void dev_close(struct blockdev *dev)
 
 static const struct blockdev_ops all_ops = {
 	.read = dev_read,
-	.read_pipe = dev_read_pipe,
 	.write = dev_write,
 	.flush = dev_flush,
 	.close = dev_close,
@@ -425,8 +401,6 @@ static struct blockdev_ops ops_like(const struct blockdev_ops *inner)
 		ops.write_zeroes = NULL;
 	if (!inner->cache)
 		ops.cache = NULL;
-	if (!inner->read_pipe)
-		ops.read_pipe = NULL;
 	if (!inner->status)
 		ops.status = NULL;
 	return ops;

@@ -30,7 +30,6 @@ int gate_dev_open(struct gate *gate, struct blockdev *inner,
 
 enum gate_kind {
 	GATE_READ,
-	GATE_READ_PIPE,
 	GATE_WRITE,
 	GATE_DISCARD,
 	GATE_WRITE_ZEROES,
@@ -45,7 +44,6 @@ struct gate_op {
 	enum gate_kind kind;
 	unsigned flags;
 	const void *data;
-	struct iobuf *buf;       /* GATE_READ_PIPE */
 	uint64_t offset, length; /* bytes */
 	uint64_t start_ns;       /* not before; clock_ns() */
 };

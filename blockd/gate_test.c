@@ -63,15 +63,6 @@ static void fake_read(struct blockdev *dev, struct op *op, void *data,
 	fake_begin(fake_of(dev), op);
 }
 
-static void fake_read_pipe(struct blockdev *dev, struct op *op,
-			   struct iobuf *buf, uint32_t length, uint64_t offset)
-{
-	(void)buf;
-	assert_true(blockdev_range_ok(dev, offset, length));
-	atomic_fetch_add(&fake_of(dev)->others, 1);
-	fake_begin(fake_of(dev), op);
-}
-
 static void fake_write(struct blockdev *dev, struct op *op, const void *data,
 		       uint32_t length, uint64_t offset, unsigned flags)
 {
@@ -101,7 +92,6 @@ static void fake_close(struct blockdev *dev)
 
 static const struct blockdev_ops fake_ops = {
 	.read = fake_read,
-	.read_pipe = fake_read_pipe,
 	.write = fake_write,
 	.flush = fake_flush,
 	.discard = fake_discard,
@@ -215,13 +205,6 @@ static void start_read(struct request *r)
 	blockdev_read(r->side->dev, &r->op, r->data, BLOCK, 0);
 }
 
-static void start_read_pipe(struct request *r)
-{
-	static struct iobuf pipe; /* nobody looks into it */
-
-	blockdev_read_pipe(r->side->dev, &r->op, &pipe, BLOCK, 0);
-}
-
 static void start_flush(struct request *r)
 {
 	blockdev_flush(r->side->dev, &r->op);
@@ -292,17 +275,15 @@ static void holds_what_changes_the_data_and_nothing_else(void **state)
 {
 	struct kit *k = *state;
 	struct side *side = &k->sides[0];
-	struct request write, discard, read, piped, flush, later;
+	struct request write, discard, read, flush, later;
 
 	assert_int_equal(gate_hold(&k->gate, clock_ms() + 20000), 0);
 	assert_true(gate_is_held(&k->gate));
 	begin(&write, side, start_write);
 	begin(&discard, side, start_discard);
 	begin(&read, side, start_read);
-	begin(&piped, side, start_read_pipe);
 	begin(&flush, side, start_flush);
 	wait_done(&read);
-	wait_done(&piped);
 	wait_done(&flush);
 	settle(side);
 	assert_int_equal(atomic_load(&side->fake->writes), 0);
@@ -451,7 +432,7 @@ static void limit(struct kit *k, uint64_t iops)
 static void lets_what_waits_go_when_the_limit_does(void **state)
 {
 	struct kit *k = *state;
-	struct request one, two, read, piped, flush;
+	struct request one, two, read, flush;
 	const struct extent_limits slow = {
 		.bytes_per_second = EXTENT_BYTES_MIN / 1024};
 
@@ -460,17 +441,14 @@ static void lets_what_waits_go_when_the_limit_does(void **state)
 	wait_done(&one);
 	begin(&two, &k->sides[1], start_write);
 	begin(&read, &k->sides[0], start_read);
-	begin(&piped, &k->sides[0], start_read_pipe);
 	begin(&flush, &k->sides[0], start_flush);
 	wait_done(&flush);
 	settle(&k->sides[1]);
 	assert_false(atomic_load(&two.done));
 	assert_false(atomic_load(&read.done));
-	assert_false(atomic_load(&piped.done));
 	limit(k, 1000000);
 	wait_done(&two);
 	wait_done(&read);
-	wait_done(&piped);
 	limit(k, 0);
 }
 

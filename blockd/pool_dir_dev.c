@@ -156,14 +156,6 @@ static void dev_read(struct blockdev *dev, struct op *op, void *data,
 	inner->ops->read(inner, op, data, length, offset);
 }
 
-static void dev_read_pipe(struct blockdev *dev, struct op *op,
-			  struct iobuf *buf, uint32_t length, uint64_t offset)
-{
-	struct blockdev *inner = inner_of(dev_of(dev));
-
-	inner->ops->read_pipe(inner, op, buf, length, offset);
-}
-
 static void dev_write(struct blockdev *dev, struct op *op, const void *data,
 		      uint32_t length, uint64_t offset, unsigned flags)
 {
@@ -233,10 +225,9 @@ static void dev_close(struct blockdev *dev)
 	free(d);
 }
 
-/* A file may lack cache() and read_pipe(); growing is the pool's. */
+/* A file may lack cache(); growing is the pool's. */
 static const struct blockdev_ops dev_ops = {
 	.read = dev_read,
-	.read_pipe = dev_read_pipe,
 	.write = dev_write,
 	.flush = dev_flush,
 	.close = dev_close,
@@ -278,8 +269,6 @@ int pool_dir_dev_open(struct pool_dir_floor *floor, struct loop *loop,
 	d->ops = dev_ops;
 	if (!d->inner->ops->cache)
 		d->ops.cache = NULL;
-	if (!d->inner->ops->read_pipe)
-		d->ops.read_pipe = NULL;
 	d->dev.ops = &d->ops;
 	d->floor = pool_dir_floor_ref(floor);
 	LIST_INIT(&d->unused);

@@ -54,21 +54,6 @@ static inline bool buffer_share_exceeds(const struct buffer_share *share,
 	       share->held + size > share->half;
 }
 
-/* A pipe instead. NULL: there may be something else for who gets it. */
-static inline struct iobuf *buffer_share_get_pipe(struct buffer_share *share,
-						  struct loop *loop,
-						  uint32_t size)
-{
-	struct iobuf *buf;
-
-	if (buffer_share_exceeds(share, size))
-		return NULL;
-	buf = loop_iobuf_get_pipe(loop, size);
-	if (buf)
-		share->held += buf->size;
-	return buf;
-}
-
 /* Of the rest, for who is at the head of the line. NULL: not now. */
 static inline struct iobuf *buffer_share_get(struct buffer_share *share,
 					     struct loop *loop, uint32_t size)

@@ -23,7 +23,7 @@ TARGET_SERVERS := target/export_object.c target/export_table.c \
 
 # What a fuzzer compiles of base/ to have a loop and its devices.
 FUZZ_BASE := $(patsubst %,base/%.c,blockdev blockdev_ram clock crc32c cursor \
-  error file iobuf iobuf_fixed iobuf_huge iobuf_pair iobuf_pipe iscsi_chap log loop loop_io loop_recv \
+  error file iobuf iobuf_fixed iobuf_huge iobuf_pair iscsi_chap log loop loop_io loop_recv \
   loop_wait loop_work)
 
 $(eval $(call library,target,$(TARGET_SERVERS),gnutls,base))
@@ -45,7 +45,7 @@ $(eval $(call unit_test,target/nbd_resend_test,target,\
   target/target_test_kit.c))
 $(eval $(call unit_test,target/target_grow_test,target,\
   target/target_test_kit.c))
-$(eval $(call unit_test,target/nbd_pipe_test,target,\
+$(eval $(call unit_test,target/nbd_large_test,target,\
   target/target_test_kit.c))
 $(eval $(call unit_test,target/nbd_parts_test,target,\
   target/slow_disk_kit.c target/target_test_kit.c))

@@ -25,7 +25,7 @@ bool iscsi_conn_send(struct iscsi_conn *conn)
 			.msg_iov = conn->batch->iov,
 			.msg_iovlen = conn->batch->n_iov,
 		};
-		r = socket_send(conn->fd, &conn->message, &sent, 0);
+		r = socket_send(conn->fd, &conn->message, &sent);
 		if (r == -EAGAIN) { /* the loop waits for the socket */
 			send_later(conn);
 			return true;

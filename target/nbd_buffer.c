@@ -63,21 +63,6 @@ void nbd_io_stop_waiting(struct nbd_conn *conn)
 }
 
 /*
- * It is sent from the page cache. Of less a copy costs as little as what this
- * takes: another thread of the kernel's.
- */
-#define PIPE_MIN (UINT32_C(128) << 10) /* bytes */
-
-static bool wants_pipe(const struct nbd_io *io)
-{
-	const struct nbd_request *request = &io->request;
-
-	return request->type == NBD_CMD_READ && request->length >= PIPE_MIN &&
-	       !io->conn->tls && io->conn->dev->ops->read_pipe &&
-	       loop_pipe_holds(request->offset, request->length);
-}
-
-/*
  * Whoever comes later than those who wait already queues behind them; but not
  * for what the reserve has.
  */
@@ -92,12 +77,7 @@ enum nbd_buffer_result nbd_buffer_get(struct nbd_io *io, uint32_t size)
 		return NBD_BUFFER_STALLED;
 	}
 	may_take = !service->waiting_first || conn->stall == NBD_STALL_POOL;
-	if (may_take && wants_pipe(io))
-		io->buf = buffer_share_get_pipe(&service->buffers, conn->loop,
-						size);
-	if (!io->buf)
-		io->buf = buffer_share_get_reserve(conn->loop, conn->buffered,
-						   size);
+	io->buf = buffer_share_get_reserve(conn->loop, conn->buffered, size);
 	if (!io->buf && may_take)
 		io->buf = buffer_share_get(&service->buffers, conn->loop, size);
 	if (io->buf) {

@@ -8,12 +8,7 @@
  * send (whatever is there; nothing waits for the slowest). While requests are
  * small one operation receives them again and again (a stream, base/loop.h);
  * the payload of a large write is received where the device takes it from, and
- * large requests to a slow device go in parts (nbd_parts.c). A large read of a
- * file's page cache is not copied: its pages go to the socket by a pipe. The
- * pipe is filled before the head of the reply is sent, so an error is told as
- * any other. What a write changes meanwhile may show in the data, and part of
- * it only, as in any read that has not ended: until the peer has the data it
- * can't know that the read came before the write.
+ * large requests to a slow device go in parts (nbd_parts.c).
  *
  * What keeps it honest: a connection has at most NBD_CONN_REQUESTS requests
  * and NBD_CONN_BUFFER_MAX bytes of buffers in flight; when they are used up,

@@ -41,7 +41,7 @@ struct nbd_io {
 	int64_t device_ns; /* when it went to the device; 0: not looked at */
 	uint32_t head_length;
 	uint32_t data_length; /* of @data, behind the head */
-	const void *data;     /* in @buf, static text; NULL: in a pipe */
+	const void *data;     /* in @buf, or static text */
 	uint8_t head[NBD_REPLY_HEAD_MAX];
 };
 
@@ -110,7 +110,6 @@ struct nbd_conn {
 	struct nbd_io_list sent;  /* in the send under way */
 	struct op send_op;
 	bool sending;          /* send_op is in flight */
-	struct nbd_io *piped;  /* the last of @sent, with data in a pipe */
 	bool output_in_send;   /* session.out is in iov[] */
 	struct msghdr message; /* for the socket */
 	struct iovec cipher;   /* its only part, with TLS */

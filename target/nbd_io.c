@@ -306,12 +306,7 @@ static void read_start(struct nbd_io *io)
 	uint32_t length = (uint32_t)io->request.length;
 
 	device_enter(io);
-	if (io->buf->data)
-		blockdev_read(dev, &io->op, io->buf->data, length,
-			      io->request.offset);
-	else
-		blockdev_read_pipe(dev, &io->op, io->buf, length,
-				   io->request.offset);
+	blockdev_read(dev, &io->op, io->buf->data, length, io->request.offset);
 }
 
 void nbd_io_write(struct nbd_io *io)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Replies to the socket, as many as there are in one call. */
 #include <errno.h>
-#include <poll.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -41,17 +40,14 @@ static void note(struct nbd_conn *conn)
 					  now_ns - io->start_ns, io->failed);
 }
 
-/* Replies, up to one whose data is in a pipe: it follows the message. */
 static void gather_replies(struct nbd_conn *conn, struct msghdr *message)
 {
 	struct nbd_io *io;
 
-	while (!conn->piped && (io = nbd_io_list_take(&conn->ready))) {
+	while ((io = nbd_io_list_take(&conn->ready))) {
 		nbd_io_list_add(&conn->sent, io);
 		iov_add(conn, message, io->head, io->head_length);
-		if (io->data_length > 0 && !io->data)
-			conn->piped = io;
-		else if (io->data_length > 0)
+		if (io->data_length > 0)
 			iov_add(conn, message, io->data, io->data_length);
 	}
 }
@@ -75,7 +71,6 @@ static void sent_free(struct nbd_conn *conn)
 	struct nbd_io *io = conn->sent.first;
 
 	conn->sent = (struct nbd_io_list){0};
-	conn->piped = NULL;
 	conn->message.msg_iovlen = conn->plain.msg_iovlen = 0;
 	if (conn->output_in_send)
 		conn->session.out.length = 0;
@@ -99,21 +94,11 @@ bool nbd_conn_all_sent(const struct nbd_conn *conn)
 	       cipher == 0;
 }
 
-/* What follows the message fills its last packet. */
-static int message_flags(const struct nbd_conn *conn)
-{
-	return conn->piped ? MSG_MORE : 0;
-}
-
 static void send_later(struct nbd_conn *conn)
 {
 	conn->sending = true;
 	conn->progress_ms = clock_ms();
-	if (conn->message.msg_iovlen > 0)
-		loop_sendmsg(conn->loop, &conn->send_op, conn->fd,
-			     &conn->message, message_flags(conn));
-	else /* for what is in the pipe */
-		loop_poll(conn->loop, &conn->send_op, conn->fd, POLLOUT);
+	loop_sendmsg(conn->loop, &conn->send_op, conn->fd, &conn->message, 0);
 }
 
 /* The next bytes for the socket. False: the connection can't go on. */
@@ -139,14 +124,10 @@ static void message_end(struct nbd_conn *conn)
 static bool send_now(struct nbd_conn *conn)
 {
 	size_t sent = 0;
-	int r = socket_send(conn->fd, &conn->message, &sent,
-			    message_flags(conn));
+	int r = socket_send(conn->fd, &conn->message, &sent);
 
 	if (conn->tls)
 		tls_session_sent(conn->tls, sent);
-	if (r == 0 && conn->piped)
-		r = socket_send_pipe(conn->fd, conn->piped->buf->pipe_out,
-				     &conn->piped->buf->piped);
 	if (r == -EAGAIN) /* the loop waits for the socket */
 		send_later(conn);
 	else if (r == 0)
@@ -173,14 +154,13 @@ static void send_fail(struct nbd_conn *conn)
 void nbd_conn_send_done(struct op *op, int res)
 {
 	struct nbd_conn *conn = container_of(op, struct nbd_conn, send_op);
-	bool polled = conn->message.msg_iovlen == 0;
 
 	conn->sending = false;
 	if (res < 0 && res != -EAGAIN && res != -EINTR) {
 		send_fail(conn);
 		return;
 	}
-	if (res > 0 && !polled) {
+	if (res > 0) {
 		socket_message_advance(&conn->message, (size_t)res);
 		if (conn->tls)
 			tls_session_sent(conn->tls, (size_t)res);
@@ -190,11 +170,6 @@ void nbd_conn_send_done(struct op *op, int res)
 	} else if (conn->message.msg_iovlen > 0) {
 		send_later(conn);
 		return;
-	} else if (conn->piped) {
-		if (!send_now(conn)) {
-			send_fail(conn);
-			return;
-		}
 	} else {
 		message_end(conn);
 	}

@@ -2,7 +2,6 @@
 #include "target/socket.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 
@@ -31,8 +30,6 @@ void socket_setup(int fd, const struct peer_address *peer, unsigned timeout_s)
 		{IPPROTO_TCP, TCP_USER_TIMEOUT, (int)timeout_s * 1000},
 	};
 
-	/* The only way to have splice() not wait; it can't fail. */
-	(void)fcntl(fd, F_SETFL, O_NONBLOCK);
 	if (peer->family == AF_UNIX)
 		return;
 	/* A connection without them works too. */
@@ -55,11 +52,10 @@ void socket_message_advance(struct msghdr *message, size_t length)
 	}
 }
 
-int socket_send(int fd, struct msghdr *message, size_t *sent, int flags)
+int socket_send(int fd, struct msghdr *message, size_t *sent)
 {
-	flags |= MSG_DONTWAIT | MSG_NOSIGNAL;
 	while (message->msg_iovlen > 0) {
-		ssize_t n = sendmsg(fd, message, flags);
+		ssize_t n = sendmsg(fd, message, MSG_DONTWAIT | MSG_NOSIGNAL);
 
 		if (n < 0 && errno != EINTR)
 			return -errno;
@@ -67,22 +63,6 @@ int socket_send(int fd, struct msghdr *message, size_t *sent, int flags)
 			continue;
 		socket_message_advance(message, (size_t)n);
 		*sent += (size_t)n;
-	}
-	return 0;
-}
-
-int socket_send_pipe(int fd, int pipe_out, uint32_t *left)
-{
-	while (*left > 0) {
-		ssize_t n = splice(pipe_out, NULL, fd, NULL, *left,
-				   SPLICE_F_NONBLOCK);
-
-		if (n == 0)
-			return -EPIPE;
-		if (n < 0 && errno != EINTR)
-			return -errno;
-		if (n > 0)
-			*left -= (uint32_t)n;
 	}
 	return 0;
 }

@@ -21,12 +21,9 @@ void socket_message_advance(struct msghdr *message, size_t length);
 
 /*
  * As much of @message as the socket takes at once; that is left behind and
- * added to *@sent. @flags: MSG_MORE or 0. 0: all of it; -EAGAIN: the socket is
- * full; or another error, after which the connection is of no use.
+ * added to *@sent. 0: all of it; -EAGAIN: the socket is full; or another error,
+ * after which the connection is of no use.
  */
-int socket_send(int fd, struct msghdr *message, size_t *sent, int flags);
-
-/* The same of the @left bytes that are in a pipe. SIGPIPE must be blocked. */
-int socket_send_pipe(int fd, int pipe_out, uint32_t *left);
+int socket_send(int fd, struct msghdr *message, size_t *sent);
 
 #endif

@@ -90,22 +90,11 @@ static void stop_run(struct loop_message *message)
 	worker_check(worker);
 }
 
-/* splice() to a peer that has gone can't be told not to raise it. */
-static void block_sigpipe(void)
-{
-	sigset_t set;
-
-	(void)sigemptyset(&set);
-	(void)sigaddset(&set, SIGPIPE);
-	(void)pthread_sigmask(SIG_BLOCK, &set, NULL);
-}
-
 static void *worker_main(void *context)
 {
 	struct worker *worker = context;
 	int r;
 
-	block_sigpipe();
 	r = loop_run(worker->loop);
 	if (r < 0)
 		log_error(r, "loop %s: %s; its connections hang", worker->name,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Large reads of a file in the page cache, which no buffer sees. */
+/* Large reads of a file in the page cache. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,24 +30,10 @@ static struct {
 	char path[64];
 	int fd;
 	struct blockdev_ops ops, inner;
-	atomic_uint copied, piped, open;
+	atomic_uint open;
 } file;
 
 static uint8_t pattern[FILE_SIZE];
-
-static void count_read(struct blockdev *dev, struct op *op, void *data,
-		       uint32_t length, uint64_t offset)
-{
-	file.copied++;
-	file.inner.read(dev, op, data, length, offset);
-}
-
-static void count_read_pipe(struct blockdev *dev, struct op *op,
-			    struct iobuf *buf, uint32_t length, uint64_t offset)
-{
-	file.piped++;
-	file.inner.read_pipe(dev, op, buf, length, offset);
-}
 
 static void count_close(struct blockdev *dev)
 {
@@ -66,8 +52,6 @@ static int file_open(void *context, struct loop *loop, bool read_only,
 		return r;
 	/* There is one loop, so nobody else is looking. */
 	file.inner = file.ops = *(*ret)->ops;
-	file.ops.read = count_read;
-	file.ops.read_pipe = count_read_pipe;
 	file.ops.close = count_close;
 	(*ret)->ops = &file.ops;
 	file.open++;
@@ -87,11 +71,10 @@ struct fixture {
 	char address[2][64]; /* by a unix socket and by TCP */
 };
 
-static int serve(struct fixture *f, unsigned without)
+static int serve(struct fixture *f)
 {
 	const char *initiator = "any";
-	struct target_options options = {
-		.loops = 1, .max_connections = 4, .without = without};
+	struct target_options options = {.loops = 1, .max_connections = 4};
 	struct target_export export = {
 		.name = "x",
 		.epoch = 1,
@@ -103,7 +86,7 @@ static int serve(struct fixture *f, unsigned without)
 	struct error err = {0};
 	int port = 0;
 
-	(void)snprintf(f->dir, sizeof(f->dir), "/tmp/pipe-test.XXXXXX");
+	(void)snprintf(f->dir, sizeof(f->dir), "/tmp/large-test.XXXXXX");
 	if (!mkdtemp(f->dir))
 		return -1;
 	(void)snprintf(f->address[0], 64, "unix:%.31s/s", f->dir);
@@ -121,7 +104,6 @@ static int serve(struct fixture *f, unsigned without)
 static int file_make(void)
 {
 	file.fd = memfd_create("x", MFD_CLOEXEC);
-	file.copied = file.piped = 0;
 	for (size_t i = 0; i < FILE_SIZE; i++)
 		pattern[i] = (uint8_t)(i * 31 + i / 4096);
 	(void)snprintf(file.path, sizeof(file.path), "/proc/self/fd/%d",
@@ -129,22 +111,12 @@ static int file_make(void)
 	return pwrite(file.fd, pattern, FILE_SIZE, 0) == FILE_SIZE ? 0 : -1;
 }
 
-static int setup_without(void **state, unsigned without)
+static int setup(void **state)
 {
 	static struct fixture fixture;
 
 	*state = &fixture;
-	return file_make() < 0 ? -1 : serve(&fixture, without);
-}
-
-static int setup(void **state)
-{
-	return setup_without(state, 0);
-}
-
-static int setup_without_pipes(void **state)
-{
-	return setup_without(state, LOOP_PIPES);
+	return file_make() < 0 ? -1 : serve(&fixture);
 }
 
 static int teardown(void **state)
@@ -212,53 +184,27 @@ static int connect_to(const char *address, bool structured)
 static const struct {
 	uint64_t offset;
 	uint32_t length;
-	bool piped;
 } reads[] = {
-	{0, MIB, true},
-	{512, 512, false},
-	{MIB + 700, 128 << 10, true},
-	{MIB, (128 << 10) - 1, false},
-	{4096, MIB, true},
-	{1, MIB, false}, /* one page more than a pipe holds */
-	{3 * MIB, 4 * MIB, false},
-	{FILE_SIZE - MIB, MIB, true},
+	{0, MIB},    {512, 512}, {MIB + 700, 128 << 10}, {MIB, (128 << 10) - 1},
+	{4096, MIB}, {1, MIB},   {3 * MIB, 4 * MIB},     {FILE_SIZE - MIB, MIB},
 };
 
-static void reads_each(struct fixture *f, unsigned piped)
+static void large_reads_come_as_they_are_in_the_file(void **state)
 {
+	struct fixture *f = *state;
+
 	for (unsigned i = 0; i < 4; i++) {
 		bool structured = i & 1;
 		int fd = connect_to(f->address[i / 2], structured);
 
-		file.copied = file.piped = 0;
 		for (size_t n = 0; n < array_size(reads); n++) {
 			client_ask(fd, NBD_CMD_READ, n, reads[n].offset,
 				   reads[n].length);
 			take_data(fd, structured, n, reads[n].offset,
 				  reads[n].length);
 		}
-		assert_int_equal(file.piped > 0, piped > 0);
-		if (!structured) { /* in no parts */
-			assert_int_equal(file.piped, piped);
-			assert_int_equal(file.copied,
-					 array_size(reads) - piped);
-		}
 		fd_close(fd);
 	}
-}
-
-static void large_reads_come_as_they_are_in_the_file(void **state)
-{
-	unsigned piped = 0;
-
-	for (size_t n = 0; n < array_size(reads); n++)
-		piped += reads[n].piped;
-	reads_each(*state, piped);
-}
-
-static void without_pipes_they_are_copied(void **state)
-{
-	reads_each(*state, 0);
 }
 
 /* Small and large ones, answered in any order to who is slow to take them. */
@@ -290,7 +236,6 @@ static void replies_do_not_mix(void **state)
 			assert_memory_equal(got, pattern + cookie * 4096,
 					    length);
 		}
-		assert_true(file.piped > 0);
 		fd_close(fd);
 	}
 }
@@ -304,7 +249,6 @@ static void a_file_cut_short_is_an_error(void **state)
 	assert_int_equal(ftruncate(file.fd, FILE_SIZE - MIB / 2), 0);
 	client_ask(fd, NBD_CMD_READ, 1, FILE_SIZE - MIB, MIB);
 	assert_int_equal(client_answer(fd, 1), NBD_EIO);
-	assert_int_equal(file.piped, 1);
 	client_ask(fd, NBD_CMD_READ, 2, 0, MIB);
 	take_data(fd, false, 2, 0, MIB);
 	fd_close(fd);
@@ -323,7 +267,6 @@ static void what_was_written_is_read_at_once(void **state)
 		client_ask(fd, NBD_CMD_READ, 2, MIB, MIB);
 		take_data(fd, false, 2, MIB, MIB);
 	}
-	assert_int_equal(file.piped, 32);
 	fd_close(fd);
 }
 
@@ -382,8 +325,6 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	static const struct CMUnitTest tests[] = {
 		TEST(large_reads_come_as_they_are_in_the_file),
-		cmocka_unit_test_setup_teardown(without_pipes_they_are_copied,
-						setup_without_pipes, teardown),
 		TEST(replies_do_not_mix),
 		TEST(a_file_cut_short_is_an_error),
 		TEST(what_was_written_is_read_at_once),
