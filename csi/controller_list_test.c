@@ -238,11 +238,11 @@ static void leaves_alone_what_somebody_works_on(void **state)
 		-ECANCELED);
 	/* Another process has the lease, this one is told from it by that. */
 	assert_int_equal(store_open(t->kit.store, &store, NULL), 0);
-	assert_int_equal(store->ops->lease(store, STORE_KIND_VOLUME, "pvc-1",
+	assert_int_equal(store->ops->lease(store, RECORD_KIND_VOLUME, "pvc-1",
 					   "testing", NULL),
 			 0);
 	assert_int_equal(observed(t).changed, 0);
-	store->ops->release(store, STORE_KIND_VOLUME, "pvc-1");
+	store->ops->release(store, RECORD_KIND_VOLUME, "pvc-1");
 	store_close(store);
 	assert_int_equal(observed(t).changed, 1);
 }

@@ -127,8 +127,8 @@ static void tell_fenced(struct attach *at, const struct name_list *dropped)
 {
 	for (size_t i = 0; i < dropped->count; i++)
 		(void)store_tell(
-			at->op.ctx->store, STORE_KIND_VOLUME, at->op.name, true,
-			"Fenced", NULL,
+			at->op.ctx->store, RECORD_KIND_VOLUME, at->op.name,
+			true, "Fenced", NULL,
 			"node %s was cut off: node %s took it by force",
 			dropped->items[i], at->op.ctx->node);
 }

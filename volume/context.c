@@ -150,8 +150,8 @@ int context_node_load(struct volume_context *ctx, const char *name,
 		      struct node_record *ret, struct error *err)
 {
 	struct store_object object;
-	int r = ctx->store->ops->get(ctx->store, STORE_KIND_NODE, name, &object,
-				     err);
+	int r = ctx->store->ops->get(ctx->store, RECORD_KIND_NODE, name,
+				     &object, err);
 
 	if (r == -ENOENT)
 		return error_set(err, ENOENT,
@@ -353,7 +353,7 @@ static int record_load(struct volume_context *ctx, const char *name,
 		       struct volume_record **ret, struct error *err)
 {
 	struct store_object object;
-	int r = ctx->store->ops->get(ctx->store, STORE_KIND_VOLUME, name,
+	int r = ctx->store->ops->get(ctx->store, RECORD_KIND_VOLUME, name,
 				     &object, err);
 
 	if (r == -ENOENT)
@@ -384,7 +384,7 @@ int volume_list(struct volume_context *ctx, struct volume_record ***ret,
 	struct store_object *objects;
 	struct volume_record **records;
 	size_t n, count = 0;
-	int r = ctx->store->ops->list(ctx->store, STORE_KIND_VOLUME, &objects,
+	int r = ctx->store->ops->list(ctx->store, RECORD_KIND_VOLUME, &objects,
 				      &n, err);
 
 	if (r < 0)

@@ -251,7 +251,7 @@ static int unpublish_one(struct operation *op, struct volume_attachment *a,
 		r = operation_save(op, err);
 	}
 	if (r == 0 && attached) /* people should know; that is all */
-		(void)store_tell(op->ctx->store, STORE_KIND_VOLUME, op->name,
+		(void)store_tell(op->ctx->store, RECORD_KIND_VOLUME, op->name,
 				 true, "Fenced", NULL,
 				 "node %s was cut off: the volume was taken "
 				 "back while it was attached there",

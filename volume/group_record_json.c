@@ -5,7 +5,6 @@
 #include "base/cleanup.h"
 #include "volume/record_json.h"
 #include "volume/snapshot_record.h"
-#include "volume/store.h"
 
 #define PARAMETER_MAX LABELS_MAX
 
@@ -55,7 +54,7 @@ int group_record_encode(const struct group_record *record, char **ret_json,
 	struct json_object *status = json_object_new_object();
 
 	json_add_text(object, "apiVersion", RECORD_API_VERSION);
-	json_add_text(object, "kind", STORE_KIND_GROUP);
+	json_add_text(object, "kind", RECORD_KIND_GROUP);
 	json_add(object, "metadata",
 		 record_json_metadata(record->name, record->uid,
 				      record->resource_version,
@@ -155,7 +154,7 @@ int group_record_decode(const char *json, size_t length,
 	struct group_record *record = NULL;
 	struct json_object *object;
 	int r = json_scan_document(json, length, RECORD_TEXT_MAX,
-				   RECORD_API_VERSION, STORE_KIND_GROUP,
+				   RECORD_API_VERSION, RECORD_KIND_GROUP,
 				   &object, err);
 
 	if (r < 0)

@@ -58,8 +58,8 @@ int held_ask(struct volume_context *ctx, struct held **ret, size_t *ret_count,
 	struct store_object *objects = NULL;
 	struct asking asking = {.ctx = ctx};
 	size_t n = 0;
-	int r = ctx->store->ops->list(ctx->store, STORE_KIND_NODE, &objects, &n,
-				      err);
+	int r = ctx->store->ops->list(ctx->store, RECORD_KIND_NODE, &objects,
+				      &n, err);
 
 	if (r < 0)
 		return r;

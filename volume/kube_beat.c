@@ -74,7 +74,7 @@ void kube_beats_free(struct kube_beats *beats)
 static int lease_path(struct kube_beats *beats, const char *name, char *full,
 		      char *path, struct error *err)
 {
-	int r = kube_name_check(STORE_KIND_NODE, name, err);
+	int r = kube_name_check(RECORD_KIND_NODE, name, err);
 
 	if (r < 0)
 		return r;

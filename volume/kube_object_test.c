@@ -15,7 +15,7 @@
 #include "volume/kube_object.h"
 
 static const struct kube_resource resource = {
-	.kind = STORE_KIND_VOLUME,
+	.kind = RECORD_KIND_VOLUME,
 	.plural = "volumesplits",
 	.finalizer = "union.io/extents",
 };

@@ -151,12 +151,12 @@ static int record_swap(struct keeper *keeper, struct node_record *old,
 
 	assert(json); /* record_next() made it */
 	if (!old->resource_version[0])
-		return ops->create(keeper->ctx->store, STORE_KIND_NODE,
+		return ops->create(keeper->ctx->store, RECORD_KIND_NODE,
 				   old->name, json, NULL, err);
 	r = node_record_encode(old, &now, err);
 	if (r < 0 || strcmp(now, json) == 0)
 		return r;
-	return ops->compare_and_swap(keeper->ctx->store, STORE_KIND_NODE,
+	return ops->compare_and_swap(keeper->ctx->store, RECORD_KIND_NODE,
 				     old->name, old->resource_version, json,
 				     NULL, err);
 }
@@ -164,7 +164,7 @@ static int record_swap(struct keeper *keeper, struct node_record *old,
 /* The record says it, too: that it cannot be told elsewhere is no matter. */
 static void tell_returned(struct keeper *keeper, const char *name)
 {
-	(void)store_tell(keeper->ctx->store, STORE_KIND_NODE, name, false,
+	(void)store_tell(keeper->ctx->store, RECORD_KIND_NODE, name, false,
 			 "NodeReturned", NULL,
 			 "its keeper is heard again; volumes that lost a split "
 			 "there are repaired by mounting them again");

@@ -33,7 +33,7 @@ static int say_lost(struct volume_context *ctx, struct node_state *state,
 	r = node_record_encode(node, &json, err);
 	return r < 0 ? r
 		     : ctx->store->ops->compare_and_swap(
-			       ctx->store, STORE_KIND_NODE, node->name,
+			       ctx->store, RECORD_KIND_NODE, node->name,
 			       node->resource_version, json, NULL, err);
 }
 
@@ -52,7 +52,7 @@ static int tell_volumes(struct volume_context *ctx, const char *node,
 
 		for (size_t s = 0; r == 0 && s < record->n_splits; s++) {
 			if (strcmp(record->splits[s].node, node) == 0)
-				r = store_tell(ctx->store, STORE_KIND_VOLUME,
+				r = store_tell(ctx->store, RECORD_KIND_VOLUME,
 					       record->name, true, "SplitLost",
 					       err,
 					       "split %zu is on node %s, which "
@@ -68,7 +68,7 @@ static int tell_volumes(struct volume_context *ctx, const char *node,
 static int tell_lost(struct volume_context *ctx, const struct node_state *state,
 		     struct error *err)
 {
-	int r = store_tell(ctx->store, STORE_KIND_NODE, state->record.name,
+	int r = store_tell(ctx->store, RECORD_KIND_NODE, state->record.name,
 			   true, "NodeLost", err, "%s",
 			   state->record.report->message);
 

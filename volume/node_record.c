@@ -6,7 +6,6 @@
 
 #include "volume/json_scan.h"
 #include "volume/node.h"
-#include "volume/store.h"
 
 #define NODE_TEXT_MAX (64u << 10) /* bytes of JSON */
 
@@ -126,7 +125,7 @@ int node_record_encode(const struct node_record *node, char **ret_json,
 	struct json_object *initiators = json_object_new_array();
 
 	json_add_text(object, "apiVersion", RECORD_API_VERSION);
-	json_add_text(object, "kind", STORE_KIND_NODE);
+	json_add_text(object, "kind", RECORD_KIND_NODE);
 	json_add_text(meta, "name", node->name);
 	json_add_text(meta, "uid", node->uid);
 	json_add_text(meta, "resourceVersion", node->resource_version);
@@ -218,8 +217,8 @@ int node_record_decode(const char *json, size_t length, struct node_record *ret,
 	struct node_record node = {0};
 	struct json_object *object;
 	int r = json_scan_document(json, length, NODE_TEXT_MAX,
-				   RECORD_API_VERSION, STORE_KIND_NODE, &object,
-				   err);
+				   RECORD_API_VERSION, RECORD_KIND_NODE,
+				   &object, err);
 
 	if (r < 0)
 		return r;

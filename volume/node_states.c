@@ -163,8 +163,8 @@ int node_states_load(struct volume_context *ctx, struct node_state **ret,
 	struct node_state *states;
 	struct beats beats = {0};
 	size_t n;
-	int r = ctx->store->ops->list(ctx->store, STORE_KIND_NODE, &objects, &n,
-				      err);
+	int r = ctx->store->ops->list(ctx->store, RECORD_KIND_NODE, &objects,
+				      &n, err);
 
 	if (r < 0)
 		return r;

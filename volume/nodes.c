@@ -59,8 +59,8 @@ static int node_replace(struct volume_context *ctx, struct node_record *node,
 	if (r < 0)
 		return r;
 	return ctx->store->ops->compare_and_swap(
-		ctx->store, STORE_KIND_NODE, node->name, node->resource_version,
-		json, NULL, err);
+		ctx->store, RECORD_KIND_NODE, node->name,
+		node->resource_version, json, NULL, err);
 }
 
 static int node_create(struct volume_context *ctx, struct node_record *node,
@@ -75,7 +75,7 @@ static int node_create(struct volume_context *ctx, struct node_record *node,
 	r = node_record_encode(node, &json, err);
 	if (r < 0)
 		return r;
-	return ctx->store->ops->create(ctx->store, STORE_KIND_NODE, node->name,
+	return ctx->store->ops->create(ctx->store, RECORD_KIND_NODE, node->name,
 				       json, NULL, err);
 }
 
@@ -122,7 +122,7 @@ static int limit_once(struct volume_context *ctx, const char *name,
 		r = node_record_encode(&node, &json, err);
 		if (r == 0)
 			r = ctx->store->ops->compare_and_swap(
-				ctx->store, STORE_KIND_NODE, name,
+				ctx->store, RECORD_KIND_NODE, name,
 				node.resource_version, json, NULL, err);
 	}
 	node_record_done(&node);
@@ -316,7 +316,7 @@ int volume_node_remove(struct volume_context *ctx, const char *name, bool lost,
 		r = forget_attachments(ctx, name, err);
 	if (r < 0)
 		return r;
-	r = ctx->store->ops->remove(ctx->store, STORE_KIND_NODE, name, NULL,
+	r = ctx->store->ops->remove(ctx->store, RECORD_KIND_NODE, name, NULL,
 				    err);
 	if (r == -ENOENT)
 		return error_set(err, ENOENT, "no node '%s' is known", name);

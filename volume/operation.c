@@ -50,7 +50,7 @@ void operation_unlock(struct operation *op)
 static int lease(struct volume_context *ctx, const char *name,
 		 const char *doing, struct error *err)
 {
-	return ctx->store->ops->lease(ctx->store, STORE_KIND_VOLUME, name,
+	return ctx->store->ops->lease(ctx->store, RECORD_KIND_VOLUME, name,
 				      doing, err);
 }
 
@@ -163,7 +163,7 @@ void operation_end(struct operation *op)
 {
 	volume_record_free(op->record);
 	op->record = NULL;
-	op->ctx->store->ops->release(op->ctx->store, STORE_KIND_VOLUME,
+	op->ctx->store->ops->release(op->ctx->store, RECORD_KIND_VOLUME,
 				     op->name);
 	operation_done(op);
 }
@@ -218,7 +218,7 @@ int operation_check_staying(const struct operation *op, struct error *err)
 	if (!op->record->deleting)
 		return 0;
 	/* The error says it, too. */
-	(void)store_tell(op->ctx->store, STORE_KIND_VOLUME, op->name, true,
+	(void)store_tell(op->ctx->store, RECORD_KIND_VOLUME, op->name, true,
 			 "DeletionWaits", NULL, "%s", text);
 	return error_set(err, EBUSY, "volume '%s': %s", op->name, text);
 }

@@ -6,15 +6,14 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "volume/store.h"
 
 static const char *const status_names[] = {"False", "True"};
 
 /* As volume_source_kind. */
 static const char *const source_names[] = {
 	[VOLUME_SOURCE_NONE] = "",
-	[VOLUME_SOURCE_SNAPSHOT] = STORE_KIND_SNAPSHOT,
-	[VOLUME_SOURCE_VOLUME] = STORE_KIND_VOLUME,
+	[VOLUME_SOURCE_SNAPSHOT] = RECORD_KIND_SNAPSHOT,
+	[VOLUME_SOURCE_VOLUME] = RECORD_KIND_VOLUME,
 };
 
 /* ---- encode ---- */

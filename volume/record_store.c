@@ -6,10 +6,10 @@
 
 #include "base/cleanup.h"
 
-const struct record_kind record_kind_volume = {STORE_KIND_VOLUME, "volume"};
-const struct record_kind record_kind_snapshot = {STORE_KIND_SNAPSHOT,
+const struct record_kind record_kind_volume = {RECORD_KIND_VOLUME, "volume"};
+const struct record_kind record_kind_snapshot = {RECORD_KIND_SNAPSHOT,
 						 "snapshot"};
-const struct record_kind record_kind_group = {STORE_KIND_GROUP,
+const struct record_kind record_kind_group = {RECORD_KIND_GROUP,
 					      "group snapshot"};
 
 int record_store_load(struct volume_context *ctx,

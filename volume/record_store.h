@@ -6,7 +6,7 @@
 #include "volume/context.h"
 
 struct record_kind {
-	const char *kind; /* of the store: STORE_KIND_* */
+	const char *kind; /* of the store: RECORD_KIND_* */
 	const char *word; /* for people: "volume" */
 };
 

@@ -74,8 +74,8 @@ int volume_snapshot_list(struct volume_context *ctx,
 	struct page page = {.filter = filter ? filter : &all};
 	struct store_object *objects;
 	size_t n;
-	int r = ctx->store->ops->list(ctx->store, STORE_KIND_SNAPSHOT, &objects,
-				      &n, err);
+	int r = ctx->store->ops->list(ctx->store, RECORD_KIND_SNAPSHOT,
+				      &objects, &n, err);
 
 	if (r < 0)
 		return r;
@@ -100,7 +100,7 @@ int volume_group_list(struct volume_context *ctx, struct group_record ***ret,
 	struct store_object *objects;
 	struct group_record **records;
 	size_t n, count = 0;
-	int r = ctx->store->ops->list(ctx->store, STORE_KIND_GROUP, &objects,
+	int r = ctx->store->ops->list(ctx->store, RECORD_KIND_GROUP, &objects,
 				      &n, err);
 
 	if (r < 0)

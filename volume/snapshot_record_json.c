@@ -6,7 +6,6 @@
 #include "base/cleanup.h"
 #include "volume/record_json.h"
 #include "volume/snapshot_record.h"
-#include "volume/store.h"
 
 static const char *const phase_names[] = {
 	[SNAPSHOT_CREATING] = "Creating",
@@ -101,7 +100,7 @@ int snapshot_record_encode(const struct snapshot_record *record,
 	struct json_object *object = json_object_new_object();
 
 	json_add_text(object, "apiVersion", RECORD_API_VERSION);
-	json_add_text(object, "kind", STORE_KIND_SNAPSHOT);
+	json_add_text(object, "kind", RECORD_KIND_SNAPSHOT);
 	json_add(object, "metadata",
 		 record_json_metadata(record->name, record->uid,
 				      record->resource_version,
@@ -220,7 +219,7 @@ int snapshot_record_decode(const char *json, size_t length,
 	struct snapshot_record *record = NULL;
 	struct json_object *object;
 	int r = json_scan_document(json, length, RECORD_TEXT_MAX,
-				   RECORD_API_VERSION, STORE_KIND_SNAPSHOT,
+				   RECORD_API_VERSION, RECORD_KIND_SNAPSHOT,
 				   &object, err);
 
 	if (r < 0)

@@ -115,7 +115,7 @@ void split_check_tell(struct operation *op, const struct volume_split *split,
 		    "mended: %s",
 		    op->name, split->index, split->node, split->extent,
 		    found->what);
-	(void)store_tell(op->ctx->store, STORE_KIND_VOLUME, op->name, true,
+	(void)store_tell(op->ctx->store, RECORD_KIND_VOLUME, op->name, true,
 			 "FileSystemMended", NULL, "split %u on node %s: %s",
 			 split->index, split->node, found->what);
 }

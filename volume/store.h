@@ -20,10 +20,6 @@
 #include "base/error.h"
 #include "volume/volume_record.h"
 
-#define STORE_KIND_VOLUME   "VolumeSplit"
-#define STORE_KIND_NODE     "StorageNode"
-#define STORE_KIND_SNAPSHOT "VolumeSplitSnapshot"
-#define STORE_KIND_GROUP    "VolumeSplitGroupSnapshot"
 /* Not of records, only of leases: held for the life of a process, lead.h. */
 #define STORE_LEASE_LEADER "Leader"
 

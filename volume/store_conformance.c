@@ -23,8 +23,8 @@
 #include "volume/node.h"
 #include "volume/store_open.h"
 
-#define KIND       STORE_KIND_VOLUME
-#define OTHER      STORE_KIND_NODE
+#define KIND       RECORD_KIND_VOLUME
+#define OTHER      RECORD_KIND_NODE
 #define PROCESSES  4
 #define INCREMENTS 25
 

@@ -27,13 +27,13 @@
 #define LISTS_MAX 5 /* times a list is begun again */
 
 static const struct kube_resource resources[] = {
-	{STORE_KIND_VOLUME, "union.io", "v1alpha1", "volumesplits",
+	{RECORD_KIND_VOLUME, "union.io", "v1alpha1", "volumesplits",
 	 "volumesplit", "union.io/extents"},
-	{STORE_KIND_NODE, "union.io", "v1alpha1", "storagenodes", "storagenode",
-	 NULL},
-	{STORE_KIND_SNAPSHOT, "union.io", "v1alpha1", "volumesplitsnapshots",
+	{RECORD_KIND_NODE, "union.io", "v1alpha1", "storagenodes",
+	 "storagenode", NULL},
+	{RECORD_KIND_SNAPSHOT, "union.io", "v1alpha1", "volumesplitsnapshots",
 	 "volumesplitsnapshot", "union.io/extents"},
-	{STORE_KIND_GROUP, "union.io", "v1alpha1", "volumesplitgroupsnapshots",
+	{RECORD_KIND_GROUP, "union.io", "v1alpha1", "volumesplitgroupsnapshots",
 	 "volumesplitgroupsnapshot", "union.io/extents"},
 };
 

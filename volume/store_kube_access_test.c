@@ -56,17 +56,17 @@ static void a_token_is_read_again_when_it_changed(void **state)
 	test_server_write(&scene.server, "token", "outdated-token\n");
 	store = scene_open_as("file");
 	assert_int_equal(
-		store->ops->get(store, STORE_KIND_VOLUME, "v", &object, &err),
+		store->ops->get(store, RECORD_KIND_VOLUME, "v", &object, &err),
 		-EACCES);
 	assert_null(strstr(err.msg, "outdated"));
 	test_server_write(&scene.server, "token", "fresh-token\n");
 	assert_int_equal(
-		store->ops->get(store, STORE_KIND_VOLUME, "v", &object, &err),
+		store->ops->get(store, RECORD_KIND_VOLUME, "v", &object, &err),
 		-ENOENT);
 	/* One that would break out of its header; one that is gone. */
 	test_server_write(&scene.server, "token", "a b\n");
 	assert_int_equal(
-		store->ops->get(store, STORE_KIND_VOLUME, "v", &object, &err),
+		store->ops->get(store, RECORD_KIND_VOLUME, "v", &object, &err),
 		-EACCES);
 	store_close(store);
 }
@@ -104,7 +104,7 @@ static void a_server_of_another_authority_gets_nothing(void **state)
 		       scene.server.directory, "other-config");
 	assert_int_equal(store_open(location, &store, NULL), 0);
 	assert_int_equal(
-		store->ops->get(store, STORE_KIND_VOLUME, "v", &object, &err),
+		store->ops->get(store, RECORD_KIND_VOLUME, "v", &object, &err),
 		-EACCES);
 	assert_non_null(strstr(err.msg, "trust"));
 	assert_int_equal(test_server_count(&scene.server, "", "/"), 0);

@@ -142,7 +142,7 @@ static void a_server_that_says_slow_down_is_obeyed(void **state)
 		struct store_object object;
 		struct error err = {0};
 
-		assert_int_equal(store->ops->get(store, STORE_KIND_VOLUME, "v",
+		assert_int_equal(store->ops->get(store, RECORD_KIND_VOLUME, "v",
 						 &object, &err),
 				 -EHOSTUNREACH);
 		assert_non_null(strstr(err.msg, "overloaded"));
@@ -185,11 +185,11 @@ static void nonsense_is_no_answer(void **state)
 	(void)state;
 	test_server_faults(&scene.server, "GET . 1 garbage\n");
 	assert_int_equal(
-		store->ops->get(store, STORE_KIND_VOLUME, "v", &object, &err),
+		store->ops->get(store, RECORD_KIND_VOLUME, "v", &object, &err),
 		-EPROTO);
 	test_server_faults(&scene.server, "GET . 1 big\n");
 	assert_int_equal(
-		store->ops->get(store, STORE_KIND_VOLUME, "v", &object, &err),
+		store->ops->get(store, RECORD_KIND_VOLUME, "v", &object, &err),
 		-EMSGSIZE);
 	store_close(store);
 }
@@ -218,7 +218,7 @@ static void a_long_list_comes_in_pages(void **state)
 	volumes_make(store, 520);
 	(void)test_server_count(&scene.server, "", "");
 	assert_int_equal(
-		store->ops->list(store, STORE_KIND_VOLUME, &objects, &n, NULL),
+		store->ops->list(store, RECORD_KIND_VOLUME, &objects, &n, NULL),
 		0);
 	assert_int_equal(n, 520);
 	assert_string_equal(objects[0].name, "v00000");
@@ -230,7 +230,7 @@ static void a_long_list_comes_in_pages(void **state)
 	/* One that got too old between the pages begins again. */
 	test_server_faults(&scene.server, "GET continue= 1 status 410\n");
 	assert_int_equal(
-		store->ops->list(store, STORE_KIND_VOLUME, &objects, &n, NULL),
+		store->ops->list(store, RECORD_KIND_VOLUME, &objects, &n, NULL),
 		0);
 	assert_int_equal(n, 520);
 	store_objects_free(objects, n);
@@ -240,7 +240,7 @@ static void a_long_list_comes_in_pages(void **state)
 	/* Pages larger than we take become smaller. */
 	test_server_faults(&scene.server, "GET limit=500 1 big\n");
 	assert_int_equal(
-		store->ops->list(store, STORE_KIND_VOLUME, &objects, &n, NULL),
+		store->ops->list(store, RECORD_KIND_VOLUME, &objects, &n, NULL),
 		0);
 	assert_int_equal(n, 520);
 	store_objects_free(objects, n);
@@ -249,7 +249,7 @@ static void a_long_list_comes_in_pages(void **state)
 
 	test_server_faults(&scene.server, "GET continue= 9 status 410\n");
 	assert_int_equal(
-		store->ops->list(store, STORE_KIND_VOLUME, &objects, &n, NULL),
+		store->ops->list(store, RECORD_KIND_VOLUME, &objects, &n, NULL),
 		-EHOSTUNREACH);
 	store_close(store);
 }
@@ -264,12 +264,12 @@ static void a_server_that_is_down_is_unreachable_and_comes_back(void **state)
 	(void)state;
 	test_server_stop(&scene.server);
 	assert_int_equal(
-		store->ops->get(store, STORE_KIND_VOLUME, "v", &object, &err),
+		store->ops->get(store, RECORD_KIND_VOLUME, "v", &object, &err),
 		-EHOSTUNREACH);
-	assert_int_equal(store->ops->create(store, STORE_KIND_VOLUME, "v", "{}",
-					    NULL, &err),
+	assert_int_equal(store->ops->create(store, RECORD_KIND_VOLUME, "v",
+					    "{}", NULL, &err),
 			 -EINVAL); /* looked at first */
-	assert_int_equal(store->ops->lease(store, STORE_KIND_VOLUME, "v",
+	assert_int_equal(store->ops->lease(store, RECORD_KIND_VOLUME, "v",
 					   "testing", &err),
 			 -EHOSTUNREACH);
 	assert_true(clock_ms() - start_ms < 39000);
@@ -281,7 +281,7 @@ static void *give_back(void *store_)
 {
 	struct store *store = store_;
 
-	store->ops->release(store, STORE_KIND_VOLUME, "v");
+	store->ops->release(store, RECORD_KIND_VOLUME, "v");
 	return NULL;
 }
 
@@ -291,19 +291,19 @@ static void a_lease_that_is_slow_to_be_given_back_keeps_nobody_out(void **state)
 	pthread_t thread;
 
 	(void)state;
-	assert_int_equal(store->ops->lease(store, STORE_KIND_VOLUME, "v",
+	assert_int_equal(store->ops->lease(store, RECORD_KIND_VOLUME, "v",
 					   "testing", NULL),
 			 0);
 	test_server_faults(&scene.server, "DELETE leases 1 slow 2\n");
 	(void)test_server_count(&scene.server, "DELETE", "leases");
 	assert_int_equal(pthread_create(&thread, NULL, give_back, store), 0);
 	scene_wait(test_server_count(&scene.server, "DELETE", "leases") > 0);
-	assert_int_equal(store->ops->lease(store, STORE_KIND_VOLUME, "v",
+	assert_int_equal(store->ops->lease(store, RECORD_KIND_VOLUME, "v",
 					   "testing again", NULL),
 			 0);
 	(void)pthread_join(thread, NULL);
-	assert_int_equal(store->ops->holds(store, STORE_KIND_VOLUME, "v", NULL),
-			 0);
+	assert_int_equal(
+		store->ops->holds(store, RECORD_KIND_VOLUME, "v", NULL), 0);
 	give_back(store);
 	store_close(store);
 }
@@ -318,7 +318,7 @@ static void a_lease_that_cannot_be_renewed_keeps_no_other_from_it(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < array_size(names); i++)
-		assert_int_equal(store->ops->lease(store, STORE_KIND_VOLUME,
+		assert_int_equal(store->ops->lease(store, RECORD_KIND_VOLUME,
 						   names[i], "testing", NULL),
 				 0);
 	start_ms = clock_ms();
@@ -329,7 +329,7 @@ static void a_lease_that_cannot_be_renewed_keeps_no_other_from_it(void **state)
 	/* It is due after 5 s, and lost after 15. */
 	assert_true(clock_ms() - start_ms < 11000);
 	assert_int_equal(
-		store->ops->holds(store, STORE_KIND_VOLUME, "good", NULL), 0);
+		store->ops->holds(store, RECORD_KIND_VOLUME, "good", NULL), 0);
 	test_server_faults(&scene.server, "");
 	store_close(store);
 }
@@ -349,11 +349,11 @@ static void a_lease_is_not_stuck_after_a_fault(void **state)
 	(void)state;
 	for (size_t i = 0; i < array_size(faults); i++) {
 		test_server_faults(&scene.server, faults[i]);
-		if (store->ops->lease(store, STORE_KIND_VOLUME, "v", "testing",
+		if (store->ops->lease(store, RECORD_KIND_VOLUME, "v", "testing",
 				      NULL) == 0)
 			give_back(store);
 		test_server_faults(&scene.server, "");
-		assert_int_equal(store->ops->lease(store, STORE_KIND_VOLUME,
+		assert_int_equal(store->ops->lease(store, RECORD_KIND_VOLUME,
 						   "v", "testing", NULL),
 				 0);
 		give_back(store);

@@ -124,11 +124,11 @@ static void a_node_with_every_member_fits_the_schema(void **state)
 	(void)uuid_make(node.uid);
 	assert_int_equal(labels_set(&node.labels, "zone", "a", NULL), 0);
 	assert_int_equal(node_record_encode(&node, &json, NULL), 0);
-	assert_int_equal(store->ops->create(store, STORE_KIND_NODE, "n.1", json,
-					    NULL, NULL),
+	assert_int_equal(store->ops->create(store, RECORD_KIND_NODE, "n.1",
+					    json, NULL, NULL),
 			 0);
 	assert_int_equal(
-		store->ops->get(store, STORE_KIND_NODE, "n.1", &object, NULL),
+		store->ops->get(store, RECORD_KIND_NODE, "n.1", &object, NULL),
 		0);
 	assert_int_equal(
 		node_record_decode(object.json, object.length, &read, NULL), 0);
@@ -151,7 +151,7 @@ static char *rewritten(const char *kind, const char *json)
 	struct group_record *group = NULL;
 	char *text = NULL;
 
-	if (strcmp(kind, STORE_KIND_SNAPSHOT) == 0) {
+	if (strcmp(kind, RECORD_KIND_SNAPSHOT) == 0) {
 		assert_int_equal(snapshot_record_decode(json, strlen(json),
 							&snapshot, NULL),
 				 0);
@@ -176,8 +176,8 @@ static char *rewritten(const char *kind, const char *json)
 static void snapshots_come_back_whole(void **state)
 {
 	static const char *const kinds[][3] = {
-		{STORE_KIND_SNAPSHOT, "s", "snapshot"},
-		{STORE_KIND_GROUP, "g", "group"},
+		{RECORD_KIND_SNAPSHOT, "s", "snapshot"},
+		{RECORD_KIND_GROUP, "g", "group"},
 	};
 	struct store *store = scene_open();
 
@@ -222,15 +222,15 @@ static void what_the_schema_refuses_is_invalid(void **state)
 	struct error err = {0};
 
 	(void)state;
-	assert_int_equal(store->ops->create(store, STORE_KIND_VOLUME, "bad",
+	assert_int_equal(store->ops->create(store, RECORD_KIND_VOLUME, "bad",
 					    bad, NULL, &err),
 			 -EINVAL);
 	assert_non_null(strstr(err.msg, "spec.capacity"));
 	/* A document of another name or kind does not even get there. */
-	assert_int_equal(store->ops->create(store, STORE_KIND_VOLUME, "good",
+	assert_int_equal(store->ops->create(store, RECORD_KIND_VOLUME, "good",
 					    bad, NULL, &err),
 			 -EINVAL);
-	assert_int_equal(store->ops->create(store, STORE_KIND_NODE, "bad", bad,
+	assert_int_equal(store->ops->create(store, RECORD_KIND_NODE, "bad", bad,
 					    NULL, &err),
 			 -EPROTONOSUPPORT);
 	assert_int_equal(
@@ -249,10 +249,10 @@ static void names_that_kubernetes_refuses_are_refused_with_the_rule(
 
 	(void)state;
 	for (size_t i = 0; i < array_size(names); i++) {
-		assert_int_equal(store->ops->get(store, STORE_KIND_VOLUME,
+		assert_int_equal(store->ops->get(store, RECORD_KIND_VOLUME,
 						 names[i], &object, NULL),
 				 -EINVAL);
-		assert_int_equal(store->ops->lease(store, STORE_KIND_VOLUME,
+		assert_int_equal(store->ops->lease(store, RECORD_KIND_VOLUME,
 						   names[i], "testing", NULL),
 				 -EINVAL);
 	}

@@ -59,17 +59,17 @@ static void a_lease_of_another_machine_lasts_until_it_expires(void **state)
 	assert_int_equal(
 		kube_call(http, "POST", LEASES, lease, false, NULL, NULL), 0);
 	json_object_put(lease);
-	assert_int_equal(store->ops->lease(store, STORE_KIND_VOLUME, "v",
+	assert_int_equal(store->ops->lease(store, RECORD_KIND_VOLUME, "v",
 					   "testing", &err),
 			 -EAGAIN);
 	assert_non_null(strstr(err.msg, "process 12 on far"));
 	assert_non_null(strstr(err.msg, "resting"));
 	/* By the server's clock, not by ours. */
 	test_server_write(&scene.server, "clock", "20");
-	assert_int_equal(store->ops->lease(store, STORE_KIND_VOLUME, "v",
+	assert_int_equal(store->ops->lease(store, RECORD_KIND_VOLUME, "v",
 					   "testing", NULL),
 			 0);
-	store->ops->release(store, STORE_KIND_VOLUME, "v");
+	store->ops->release(store, RECORD_KIND_VOLUME, "v");
 	assert_int_equal(kube_call(http, "GET", LEASES "/volumesplit-v", NULL,
 				   true, NULL, NULL),
 			 -ENOENT);
@@ -102,12 +102,12 @@ static void a_lease_is_renewed_and_one_that_was_lost_stops_its_writes(
 
 	(void)state;
 	assert_int_equal(scene_create(store, record, NULL), 0);
-	assert_int_equal(store->ops->lease(store, STORE_KIND_VOLUME, "v",
+	assert_int_equal(store->ops->lease(store, RECORD_KIND_VOLUME, "v",
 					   "testing", NULL),
 			 0);
-	assert_int_equal(
-		store->ops->lease(store, STORE_KIND_NODE, "v", "testing", NULL),
-		0);
+	assert_int_equal(store->ops->lease(store, RECORD_KIND_NODE, "v",
+					   "testing", NULL),
+			 0);
 	assert_int_equal(kube_call(http, "GET", LEASES "/storagenode-v", NULL,
 				   true, &before, NULL),
 			 0);
@@ -130,16 +130,16 @@ static void a_lease_is_renewed_and_one_that_was_lost_stops_its_writes(
 	assert_int_equal(scene_swap(store, record, &err), -ESTALE);
 	assert_non_null(strstr(err.msg, "lease"));
 	assert_int_equal(
-		store->ops->remove(store, STORE_KIND_VOLUME, "v", NULL, NULL),
+		store->ops->remove(store, RECORD_KIND_VOLUME, "v", NULL, NULL),
 		-ESTALE);
 	/* Given back and taken again, it is good again. */
-	store->ops->release(store, STORE_KIND_VOLUME, "v");
-	assert_int_equal(store->ops->lease(store, STORE_KIND_VOLUME, "v",
+	store->ops->release(store, RECORD_KIND_VOLUME, "v");
+	assert_int_equal(store->ops->lease(store, RECORD_KIND_VOLUME, "v",
 					   "testing", NULL),
 			 0);
 	assert_int_equal(scene_swap(store, record, NULL), 0);
-	store->ops->release(store, STORE_KIND_VOLUME, "v");
-	store->ops->release(store, STORE_KIND_NODE, "v");
+	store->ops->release(store, RECORD_KIND_VOLUME, "v");
+	store->ops->release(store, RECORD_KIND_NODE, "v");
 	json_object_put(before);
 	json_object_put(after);
 	volume_record_free(record);
@@ -156,13 +156,13 @@ static void a_flood_of_notices_is_dropped(void **state)
 	assert_int_equal(scene_create(store, record, NULL), 0);
 	(void)test_server_count(&scene.server, "", "");
 	for (int i = 0; i < 100; i++)
-		assert_int_equal(store_tell(store, STORE_KIND_VOLUME, "v", true,
-					    "Test", NULL, "number %d", i),
+		assert_int_equal(store_tell(store, RECORD_KIND_VOLUME, "v",
+					    true, "Test", NULL, "number %d", i),
 				 0);
 	assert_in_range(test_server_count(&scene.server, "POST", "/events"), 20,
 			25);
 	/* One that is not there is nobody's business. */
-	assert_int_equal(store_tell(store, STORE_KIND_VOLUME, "none", true,
+	assert_int_equal(store_tell(store, RECORD_KIND_VOLUME, "none", true,
 				    "Test", NULL, "hello"),
 			 0);
 	volume_record_free(record);
@@ -268,7 +268,7 @@ static void who_may_not_watch_is_told_what_to_grant(void **state)
 
 	(void)state;
 	test_server_faults(&scene.server, "GET volumesplits 2 status 403\n");
-	assert_int_equal(store->ops->watch(store, STORE_KIND_VOLUME, -1, NULL,
+	assert_int_equal(store->ops->watch(store, RECORD_KIND_VOLUME, -1, NULL,
 					   NULL, &err),
 			 -EACCES);
 	assert_non_null(strstr(err.msg, "grant"));

@@ -111,7 +111,7 @@ int scene_create(struct store *store, struct volume_record *record,
 	auto_free char *json = NULL;
 
 	assert_int_equal(volume_record_encode(record, &json, err), 0);
-	return store->ops->create(store, STORE_KIND_VOLUME, record->name, json,
+	return store->ops->create(store, RECORD_KIND_VOLUME, record->name, json,
 				  record->resource_version, err);
 }
 
@@ -122,7 +122,7 @@ int scene_swap(struct store *store, struct volume_record *record,
 
 	assert_int_equal(volume_record_encode(record, &json, err), 0);
 	return store->ops->compare_and_swap(
-		store, STORE_KIND_VOLUME, record->name,
+		store, RECORD_KIND_VOLUME, record->name,
 		record->resource_version, json, record->resource_version, err);
 }
 
@@ -132,7 +132,7 @@ struct volume_record *scene_read(struct store *store, const char *name)
 	struct store_object object;
 	struct error err = {0};
 
-	if (store->ops->get(store, STORE_KIND_VOLUME, name, &object, &err) < 0)
+	if (store->ops->get(store, RECORD_KIND_VOLUME, name, &object, &err) < 0)
 		fail_msg("%s", err.msg);
 	if (volume_record_decode(object.json, object.length, &record, &err) < 0)
 		fail_msg("%s", err.msg);
@@ -143,7 +143,7 @@ struct volume_record *scene_read(struct store *store, const char *name)
 
 int scene_delete(struct store *store, const char *name)
 {
-	return store->ops->remove(store, STORE_KIND_VOLUME, name, NULL, NULL);
+	return store->ops->remove(store, RECORD_KIND_VOLUME, name, NULL, NULL);
 }
 
 void scene_same(struct volume_record *a, struct volume_record *b)

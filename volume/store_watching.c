@@ -86,7 +86,7 @@ static void *run(void *w_)
 {
 	struct watching *w = w_;
 
-	w->r = w->store->ops->watch(w->store, STORE_KIND_VOLUME, w->stop_fd,
+	w->r = w->store->ops->watch(w->store, RECORD_KIND_VOLUME, w->stop_fd,
 				    watcher, w, NULL);
 	return NULL;
 }

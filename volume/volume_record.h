@@ -19,6 +19,12 @@
 #include "base/ident.h"
 #include "volume/label.h"
 
+/* Of the objects that records are, in any store. */
+#define RECORD_KIND_VOLUME   "VolumeSplit"
+#define RECORD_KIND_NODE     "StorageNode"
+#define RECORD_KIND_SNAPSHOT "VolumeSplitSnapshot"
+#define RECORD_KIND_GROUP    "VolumeSplitGroupSnapshot"
+
 #define RECORD_API_VERSION "union.io/v1alpha1"
 #define RECORD_TEXT_MAX    (1u << 20) /* bytes of JSON; etcd takes 1.5 MiB */
 

@@ -7,7 +7,6 @@
 #include "base/cleanup.h"
 #include "volume/json_scan.h"
 #include "volume/record_json.h"
-#include "volume/store.h"
 #include "volume/volume_record.h"
 
 static const char *const phase_names[] = {
@@ -133,7 +132,7 @@ int volume_record_encode(const struct volume_record *record, char **ret_json,
 	struct json_object *status = json_object_new_object();
 
 	json_add_text(object, "apiVersion", RECORD_API_VERSION);
-	json_add_text(object, "kind", STORE_KIND_VOLUME);
+	json_add_text(object, "kind", RECORD_KIND_VOLUME);
 	json_add(object, "metadata",
 		 record_json_metadata(record->name, record->uid,
 				      record->resource_version,
@@ -368,7 +367,7 @@ int volume_record_decode(const char *json, size_t length,
 	struct volume_record *record;
 	struct json_object *object;
 	int r = json_scan_document(json, length, RECORD_TEXT_MAX,
-				   RECORD_API_VERSION, STORE_KIND_VOLUME,
+				   RECORD_API_VERSION, RECORD_KIND_VOLUME,
 				   &object, err);
 
 	if (r < 0)

@@ -135,7 +135,8 @@ static int tell_until_stopped(struct watch *watch, int stop_fd, int every_ms,
 
 static int followers_start(struct watch *watch, struct error *err)
 {
-	static const char *const kinds[] = {STORE_KIND_NODE, STORE_KIND_VOLUME};
+	static const char *const kinds[] = {RECORD_KIND_NODE,
+					    RECORD_KIND_VOLUME};
 
 	for (size_t i = 0; i < array_size(watch->followers); i++) {
 		struct follower *follower = &watch->followers[i];
