@@ -21,7 +21,7 @@ $(eval $(call library,union,\
   union/relocate.c union/remount.c union/remounted.c union/remove_dir.c union/rename_dir.c \
   union/rename_exchange.c union/rename_parts.c union/request.c \
   union/saved_nodes.c union/search.c union/serve.c union/service.c union/settings.c union/state.c union/statx.c union/subdirs.c union/survey.c \
-  union/survive.c union/trim.c union/unfinished.c union/unionfs.c,fuse3 json-c,base))
+  union/survive.c union/trim.c union/unfinished.c union/unionfs.c union/unseen.c,fuse3 json-c,base))
 $(eval $(call program,trib-union,union/main.c,union))
 $(eval $(call test_helper,union/outcomes,base,))
 $(eval $(call test_helper,union/random_io,base,))
@@ -39,7 +39,7 @@ $(eval $(call fuzzer,union/control_proto_fuzz,union/control_proto.c \
 $(eval $(call fuzzer,union/once_fuzz,union/once_slots.c))
 SYSTEM_TESTS += tests/system/union.sh tests/system/union_data.sh tests/system/union_immutable.sh tests/system/union_folding.sh tests/system/union_survive.sh tests/system/union_live.sh \
   tests/system/union_drain.sh tests/system/union_hang.sh tests/system/union_names.sh \
-  tests/system/union_times.sh tests/system/union_mount.sh tests/system/union_strict.sh tests/system/union_limits.sh tests/system/union_owner.sh
+  tests/system/union_times.sh tests/system/union_attrs.sh tests/system/union_mount.sh tests/system/union_strict.sh tests/system/union_limits.sh tests/system/union_owner.sh
 
 # mount(8) and fstab: type fuse.trib-union. It looks in /sbin only.
 MOUNTHELPERDIR ?= /sbin

@@ -109,6 +109,7 @@ static struct json_object *counters_json(struct unionfs *fs)
 		uint64_t value;
 	} counters[] = {
 		{"nodes", node_count(&fs->nodes)},
+		{"requests", atomic_load(&stats->requests)},
 		{"lookups", atomic_load(&stats->lookups)},
 		{"creates", atomic_load(&stats->creates)},
 		{"opens", atomic_load(&stats->opens)},
@@ -196,7 +197,7 @@ char *control_stats(struct unionfs *fs)
 	int n = asprintf(
 		&text,
 		"{\"branches\":%u,\"policy\":\"%s\",\"passthrough\":%s,"
-		"\"nodes\":%llu,\"lookups\":%lu,\"creates\":%lu,\"opens\":%lu,"
+		"\"nodes\":%llu,\"requests\":%lu,\"lookups\":%lu,\"creates\":%lu,\"opens\":%lu,"
 		"\"passthrough_opens\":%lu,\"reads\":%lu,\"writes\":%lu,"
 		"\"cloned_directories\":%lu,\"failed\":%u,\"read_only\":%u,"
 		"\"failures\":%lu}",
@@ -204,11 +205,11 @@ char *control_stats(struct unionfs *fs)
 		policy_of(&fs->policies, POLICY_CREATE)->name,
 		fs->passthrough ? "true" : "false",
 		(unsigned long long)node_count(&fs->nodes),
-		atomic_load(&s->lookups), atomic_load(&s->creates),
-		atomic_load(&s->opens), atomic_load(&s->passthrough_opens),
-		atomic_load(&s->reads), atomic_load(&s->writes),
-		atomic_load(&s->cloned_directories), ill.failed, ill.read_only,
-		ill.failures);
+		atomic_load(&s->requests), atomic_load(&s->lookups),
+		atomic_load(&s->creates), atomic_load(&s->opens),
+		atomic_load(&s->passthrough_opens), atomic_load(&s->reads),
+		atomic_load(&s->writes), atomic_load(&s->cloned_directories),
+		ill.failed, ill.read_only, ill.failures);
 
 	return n < 0 ? NULL : text;
 }

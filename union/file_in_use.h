@@ -15,4 +15,11 @@
  */
 int file_in_use(int fd);
 
+/*
+ * 0: nobody has it open for writing, nor has mapped it from such a file; but
+ * for @fd, which is open for reading. Else as file_in_use(). Who opens it for
+ * writing in this moment waits for us.
+ */
+int file_is_written(int fd);
+
 #endif

@@ -34,8 +34,11 @@ struct node_file {
 	_Atomic int32_t backing_id; /* kept: kernel's name of it; 0: none */
 	/* Ours: */
 	unsigned opens;    /* open files */
-	unsigned rw_opens; /* of them O_RDWR: their mmap writes go unseen */
+	unsigned rw_opens; /* of them O_RDWR: what they map may be written */
 	unsigned writers;  /* of them O_RDWR or O_WRONLY */
+	/* Of unseen_keep(): the last answer, how many were alike, and when
+	 * it was, in ms. */
+	uint32_t said : 13, alike : 3, said_at : 16;
 };
 
 /* Of a directory. Those not atomic: node_lock(). */
@@ -78,6 +81,8 @@ struct node {
 	bool known_before;    /* ours: by an earlier server: node_lost.h */
 	bool passthrough;     /* ours: how all of its open files are open */
 	atomic_bool passed;   /* kept: it was passed through: file_in_use.h */
+	atomic_bool mapped;   /* kept: it may be mapped to write, by who has it
+			       * open or has closed it: unseen.h */
 	atomic_bool uncapped; /* kept: its file capability was removed, and
 			       * nothing was set since */
 	union {

@@ -13,6 +13,7 @@
 #include "union/place.h"
 #include "union/proc_path.h"
 #include "union/request.h"
+#include "union/unseen.h"
 
 struct node *op_node(fuse_req_t req, fuse_ino_t ino)
 {
@@ -136,6 +137,7 @@ static void op_init(void *context, struct fuse_conn_info *conn)
 
 	conn->want = capabilities(fs, conn->capable, conn->want);
 	passthrough_init(fs);
+	fs->told_of_writes = conn->proto_minor >= UNSEEN_PROTO_MINOR;
 	fs->expires = request_current.init_flags & REQUEST_EXPIRE_ONLY;
 	if (fs->ready)
 		fs->ready(fs);

@@ -19,6 +19,7 @@
 #include "union/proc_path.h"
 #include "union/request.h"
 #include "union/statx.h"
+#include "union/unseen.h"
 
 /* As the kernel asked for it; @birth is NULL when nobody knows it. */
 static void reply_stat(fuse_req_t req, const struct stat *st,
@@ -34,7 +35,11 @@ static void reply_stat(fuse_req_t req, const struct stat *st,
 	fuse_reply_buf(req, (const char *)&out, sizeof(out));
 }
 
-static void reply_attr(fuse_req_t req, struct node *node)
+/*
+ * @asked  for nothing else: then an answer that tells nothing new is kept a
+ *         little also when it may be outdated unseen
+ */
+static void reply_attr(fuse_req_t req, struct node *node, bool asked)
 {
 	struct unionfs *fs = unionfs_of(req);
 	bool known = false;
@@ -43,6 +48,8 @@ static void reply_attr(fuse_req_t req, struct node *node)
 	double timeout;
 	int r = unionfs_attr(fs, node, &st, &timeout);
 
+	if (r == 0 && asked && timeout == 0 && S_ISREG(node->type))
+		timeout = unseen_keep(fs, node, &st);
 	if (r == 0 && request_current.wants_birth)
 		known = birth_of(fs, node, &birth) == 0;
 	if (r < 0)
@@ -57,6 +64,7 @@ void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 	struct timespec birth;
 	struct node *node;
 	struct stat st;
+	double timeout;
 	bool known;
 	int fd;
 
@@ -69,18 +77,20 @@ void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 	if (!node)
 		return;
 	if (!info || S_ISDIR(node->type)) {
-		reply_attr(req, node);
+		reply_attr(req, node, true);
 		return;
 	}
+	timeout = unionfs_attr_timeout(fs, node);
 	fd = op_fd(fs, node, info);
 	if (fd < 0 || fstat(fd, &st) < 0) {
 		op_reply(req, fd < 0 ? fd : -errno);
 		return;
 	}
 	unionfs_fill_stat(fs, node, &st);
+	if (timeout == 0)
+		timeout = unseen_keep_size(fs, node, &st);
 	known = request_current.wants_birth && birth_read(fd, &birth) == 0;
-	reply_stat(req, &st, known ? &birth : NULL,
-		   unionfs_attr_timeout(fs, node));
+	reply_stat(req, &st, known ? &birth : NULL, timeout);
 }
 
 static struct timespec wanted_time(int to_set, int now, int set,
@@ -381,5 +391,5 @@ void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st, int to_set,
 	if (r < 0)
 		op_reply(req, r);
 	else
-		reply_attr(req, node);
+		reply_attr(req, node, false);
 }

@@ -28,6 +28,7 @@
 #include "union/place.h"
 #include "union/request.h"
 #include "union/state.h"
+#include "union/unseen.h"
 
 /*
  * What a caller's open flags mean for our descriptor: offsets and lengths
@@ -118,25 +119,18 @@ static void free_file(struct service_use *use)
 	free(file);
 }
 
-/* What was written by mmap changed size and times unseen. */
-static void show_mapped_writes(struct unionfs *fs, const struct node *node)
-{
-	(void)fuse_lowlevel_notify_inval_inode(fs->session, node->id, -1, 0);
-}
-
 static void lose_file(struct unionfs *fs, struct node *node,
 		      const struct fuse_file_info *info)
 {
 	struct node_file *use = node_file(node);
 	struct file *file = op_file(fs, info);
 	uint64_t number = info->fh;
-	bool read_write = file->read_write, writes = file->writes, shared;
+	bool read_write = file->read_write, writes = file->writes;
 	struct branch *wrote = file->passed_writer;
 
 	/* Closed before it counts no more: see file_in_use(). */
 	service_drop(&file->use);
 	node_lock(&fs->nodes, node);
-	shared = node->passthrough && read_write;
 	use->opens--;
 	use->rw_opens -= read_write;
 	use->writers -= writes;
@@ -148,8 +142,6 @@ static void lose_file(struct unionfs *fs, struct node *node,
 		use->backing_id = 0;
 	}
 	node_unlock(&fs->nodes, node);
-	if (shared)
-		show_mapped_writes(fs, node);
 	if (wrote) {
 		atomic_fetch_sub(&wrote->passed_writers, 1);
 		full_wrote(wrote);
@@ -168,6 +160,8 @@ static void count_open(struct unionfs *fs, struct node *node, struct file *file)
 	use->opens++;
 	use->rw_opens += file->read_write;
 	use->writers += file->writes;
+	if (node->passthrough && file->read_write)
+		node->mapped = true;
 	file->passed_writer = node->passthrough && file->writes &&
 					      !file->seen && copy
 				      ? branch_of(fs, copy)
@@ -206,7 +200,7 @@ static int gain_file(fuse_req_t req, struct node *node, int fd,
 	struct branch *branch = branch_of(fs, node_first(node));
 	struct node_file *use = node_file(node);
 	struct file *file = malloc(sizeof(*file));
-	bool first_shared;
+	bool unseen;
 	int r = 0;
 
 	if (!file) {
@@ -239,8 +233,10 @@ static int gain_file(fuse_req_t req, struct node *node, int fd,
 					(file->root ? STATE_OPEN_ROOT : 0) |
 					(file->seen ? STATE_OPEN_SEEN : 0));
 	}
-	first_shared = node->passthrough && use->rw_opens == 1 &&
-		       file->read_write;
+	/* The kernel has nothing yet of one that it makes. */
+	unseen = node->passthrough && unseen_opens(fs, node) == 1 &&
+		 (fs->told_of_writes ? file->read_write : file->writes) &&
+		 request_current.opcode != FUSE_CREATE;
 	*ret_backing = use->backing_id;
 	/* Beside those that are passed through; what is mapped is, too. */
 	info->direct_io = node->passthrough && file->seen;
@@ -253,10 +249,8 @@ static int gain_file(fuse_req_t req, struct node *node, int fd,
 		free(file);
 		return r;
 	}
-	/* From now on attributes are not kept: see unionfs_attr_timeout(). */
-	if (first_shared)
-		(void)fuse_lowlevel_notify_inval_inode(fs->session, node->id,
-						       -1, 0);
+	if (unseen)
+		unseen_begins(fs, node);
 	atomic_fetch_add(&fs->stats->opens, 1);
 	if (*ret_backing)
 		atomic_fetch_add(&fs->stats->passthrough_opens, 1);
@@ -531,6 +525,8 @@ void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 	}
 	node = node_get(&fs->nodes, entry.ino);
 	entry.attr_timeout = unionfs_attr_timeout(fs, node);
+	if (entry.attr_timeout == 0)
+		entry.attr_timeout = unseen_keep_new(fs);
 	r = durable_request(fs);
 	if (r < 0) {
 		once_gains_nothing();
@@ -556,7 +552,5 @@ void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 	}
 	if (op_file(fs, info))
 		lose_file(fs, node, info);
-	else if (request_current.unique & ONCE_RESENT)
-		show_mapped_writes(fs, node); /* who closed it may not have */
 	fuse_reply_err(req, 0);
 }

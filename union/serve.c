@@ -76,6 +76,8 @@ static bool serve_request(struct unionfs *fs, struct fuse_buf *buf)
 	struct request_note *note = &request_current;
 	bool replaced;
 
+	atomic_fetch_add_explicit(&fs->stats->requests, 1,
+				  memory_order_relaxed);
 	request_decode(buf->mem, buf->size, &request_current);
 	if (!keeps_identity(request_current.opcode))
 		place_become_root();

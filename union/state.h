@@ -27,7 +27,7 @@
 #include "union/policy_set.h"
 #include "union/stats.h"
 
-#define STATE_VERSION         10  /* of what the records mean */
+#define STATE_VERSION         11  /* of what the records mean */
 #define STATE_INIT_MAX        256 /* bytes; of a FUSE_INIT request */
 #define STATE_NODE_MAX        (UINT64_C(1) << 28)
 #define STATE_COPY_MAX        (UINT64_C(1) << 29)

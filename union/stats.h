@@ -8,6 +8,7 @@
 /* In memory that outlives the server; shown by user.tributary.stats
  * (explain.h). */
 struct union_stats {
+	atomic_ulong requests; /* of the kernel, all of them */
 	atomic_ulong lookups, creates, opens, passthrough_opens;
 	atomic_ulong reads,
 		writes; /* served by the daemon, not by the kernel */

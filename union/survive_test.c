@@ -27,7 +27,6 @@
 #include "base/log.h"
 #include "union/keep.h"
 #include "union/node_restore.h"
-#include "union/once.h"
 #include "union/open_record.h"
 #include "union/ops.h"
 #include "union/passthrough.h"
@@ -76,10 +75,7 @@ static void check(bool right)
 
 struct request {
 	struct fuse_in_header header;
-	union {
-		struct fuse_init_in init;
-		struct fuse_release_in release;
-	};
+	struct fuse_init_in init;
 };
 
 /* As the holder starts it. */
@@ -179,27 +175,6 @@ static void close_file(void)
 	check(node && node_file(node)->opens == 1);
 	let_trace();
 	op_drop_file(&fs, NUMBER, node);
-}
-
-/* One that another server closed; it comes again. */
-static void release_again(void)
-{
-	struct request request;
-
-	begin(true);
-	start_session();
-	restore();
-	fill_init(&request);
-	serve(&request.header);
-	request = (struct request){
-		.header = {.len = sizeof(request.header) +
-				  sizeof(request.release),
-			   .opcode = FUSE_RELEASE,
-			   .nodeid = NODE,
-			   .unique = (UNIQUE + 2) | ONCE_RESENT},
-		.release = {.fh = NUMBER},
-	};
-	serve(&request.header);
 }
 
 /* Who kills it */
@@ -344,27 +319,6 @@ static void no_open_file_is_left_with_a_number_that_was_closed(void **unused)
 	assert_int_equal(state.nodes[NODE].of.file.backing_id, 0);
 }
 
-/* The server that closed it may not have come to that. */
-static void attributes_are_asked_for_after_a_close_that_came_again(
-	void **unused)
-{
-	static const int32_t want[] = {0, FUSE_NOTIFY_INVAL_INODE, 0};
-	_Alignas(8) char data[4096];
-	const struct fuse_out_header *header = (void *)data;
-	size_t i;
-
-	(void)unused;
-	note_file();
-	state.opens[open_place(NUMBER)].number = 0;
-	run(release_again);
-	for (i = 0; i < array_size(want); i++) {
-		assert_true(recv(device[0], data, sizeof(data), MSG_DONTWAIT) >
-			    0);
-		assert_int_equal(header->error, want[i]);
-	}
-	assert_int_equal(header->unique, (UNIQUE + 2) | ONCE_RESENT);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -372,9 +326,6 @@ int main(void)
 			init_is_answered_wherever_it_is_killed, setup, done),
 		cmocka_unit_test_setup_teardown(
 			no_open_file_is_left_with_a_number_that_was_closed,
-			setup, done),
-		cmocka_unit_test_setup_teardown(
-			attributes_are_asked_for_after_a_close_that_came_again,
 			setup, done),
 	};
 

@@ -25,6 +25,7 @@
 #include "union/state.h"
 #include "union/subdirs.h"
 #include "union/survive.h"
+#include "union/unseen.h"
 
 /* How many there are; or -errno. */
 static int find_roots(struct unionfs *fs, struct node_found *found,
@@ -266,12 +267,8 @@ void unionfs_found_at(const struct unionfs *fs, const struct node *node,
 
 double unionfs_attr_timeout(struct unionfs *fs, struct node *node)
 {
-	bool unseen;
-
-	node_lock(&fs->nodes, node);
-	unseen = node->passthrough && node_file(node)->rw_opens;
-	node_unlock(&fs->nodes, node);
-	return unseen ? 0 : fs->timeout;
+	return S_ISREG(node->type) && unseen_may_change(fs, node) ? 0
+								  : fs->timeout;
 }
 
 static bool later(const struct timespec *a, const struct timespec *b)

@@ -39,6 +39,7 @@ struct unionfs {
 	bool want_passthrough;     /* as the options say */
 	bool passthrough;          /* and the kernel offers */
 	bool expires;              /* FUSE_EXPIRE_ONLY is known */
+	bool told_of_writes;       /* the kernel's FUSE is: see unseen.h */
 	void (*ready)(struct unionfs *fs); /* the kernel's first request */
 	void *ready_context;
 
