@@ -244,7 +244,7 @@ class Page:
 
     def cpu(self, row):
         found = [(f"{name}, {where}", series, used, used, used)
-                 for series, name, has in self.of_sides(row, "cpu") for where, used in has.items()]
+                 for series, name, has in self.of_sides(row, "cpu") for where, used in has.items() if used]
         if not found:
             return None
         return self.figure(f"processor time: {row['case']}", "seconds for each GiB; less is better",
@@ -343,17 +343,22 @@ class Page:
         rows = [r for r in self.document["rows"] if (r["suite"], r["peer_name"]) in of]
         if not rows:
             return None
-        lines = []
-        for r in rows:
-            has = r["published"] is not None
-            lines.append([r["row"], r["metric"], r["peer_name"],
-                          f"{table.ratio(r['published'])} ×" if has else "",
-                          (f"{table.ratio(r['ratio'])} ×", _class(_reaches(r)) if has else ""),
-                          f"{table.ratio(r['ratio_min'])}–{table.ratio(r['ratio_max'])}", direction(r)])
+        metrics = list(dict.fromkeys(r["metric"] for r in rows))
+        columns = [("row", False), ("of", False)]
+        for metric in metrics:
+            columns += [(metric, True), (f"{metric}, published", True)]
+        told, more = [], []
+        for (_, name, peer), of_row in table.of_each(
+                rows, lambda r: (r["suite"], r["row"], r["peer_name"])).items():
+            line = [name, peer]
+            for metric in metrics:
+                line += _multiples(next((r for r in of_row if r["metric"] == metric), None))
+            (more if all(r["published"] is None for r in of_row) else told).append(line)
         return element("div", element("h3", "Beside what was published, as multiples"),
-                       a_table([("row", False), ("metric", False), ("of", False),
-                                ("published", True), ("ours", True), ("of rounds", True),
-                                ("", False)], lines))
+                       a_table(columns, told),
+                       element("details", element("summary", f"{len(more)} more of these multiples"),
+                               a_table(columns[:2] + [c for c in columns if c[0] in metrics],
+                                       [line[:2] + line[2::2] for line in more])) if more else None)
 
     def about(self):
         document = self.document
@@ -434,6 +439,17 @@ def _reaches(row):
     """Ours is no worse than what was published."""
     return (row["ratio"] >= row["published"] if row["better"] == "more"
             else row["ratio"] <= row["published"])
+
+
+def _multiples(row):
+    """Ours with the rounds' lowest and highest, and the published one."""
+    if not row:
+        return ["", ""]
+    ours = (f"{table.ratio(row['ratio'])} × ({table.ratio(row['ratio_min'])}–"
+            f"{table.ratio(row['ratio_max'])})")
+    if row["published"] is None:
+        return [ours, ""]
+    return [(ours, _class(_reaches(row))), f"{table.ratio(row['published'])} ×"]
 
 
 def _facts(facts):
