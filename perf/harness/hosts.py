@@ -48,9 +48,9 @@ folder=$(mktemp -d "$1/$2.XXXXXX") || exit 1
 echo "$folder"
 trap '' INT TERM HUP
 while read -r _; do :; done
-for process in /proc/[0-9]*; do
+for process in $(grep -lsF "$folder/" /proc/[0-9]*/cmdline); do
 	pid=${process#/proc/}
-	[ $pid = $$ ] || ! grep -qsF "$folder/" $process/cmdline || kill -KILL $pid
+	kill -KILL ${pid%/cmdline}
 done
 tries=0
 while point=$(awk -v at="$folder/" 'index($2, at) == 1 {p = $2} END {print p}' /proc/mounts)

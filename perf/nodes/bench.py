@@ -87,23 +87,29 @@ class Bench:
         self.cluster.pool(self.client, node, kind, sum(map(volumes.volume_bytes, sizes)))
 
     def volume(self, title, nodes, size, **how):
-        """A side on a volume that is made for it, and the volume."""
+        """A side on a volume that is made for it, and the volume: each of its extents holds
+        @room bytes of files (the one file's)."""
         kind = how.get("kind", "dir")
+        client = how.pop("client", self.client)
+        each = volumes.volume_bytes(how.pop("room", size))
         for node in nodes:
             if (node, kind) not in self.cluster.pools:
                 self.pool(node, kind, size)
         splits = how.pop("splits", None) or len(nodes)
-        volume = self.client.volume(volumes.volume_bytes(size) * splits, nodes, splits=splits, **how)
-        servers = [(node, self.cluster.by_host[node].server.pid) for node in nodes]
-        side = works.Side(title, self.client_host, volume.point,
+        volume = client.volume(each * splits, nodes, splits=splits, **how)
+        side = works.Side(title, client.host, volume.point,
                           tuple((node, node.path("pool-" + kind)) for node in nodes),
-                          self.client.helpers, lambda: servers)
+                          client.helpers, lambda: [(node, self.cluster.by_host[node].server.pid)
+                                                   for node in nodes])
         works.lay_out(side, size)
         return side, volume
 
+    def branch_index(self, side, volume):
+        """Of the branch that the file is on."""
+        return next(i for i, branch in enumerate(volume.branches()) if side.host.script(
+            '[ ! -e "$1" ] || echo yes', f"{branch}/{works.DATA}"))
+
     def branch_of(self, side, volume, title):
         """The same file, past the union."""
-        for branch in volume.branches():
-            if side.host.script('[ ! -e "$1" ] || echo yes', f"{branch}/{works.DATA}"):
-                return works.Side(title, side.host, branch, side.behind, side.clients, side.servers)
-        raise AssertionError("the file is on no branch")
+        branch = volume.branches()[self.branch_index(side, volume)]
+        return works.Side(title, side.host, branch, side.behind, side.clients, side.servers)

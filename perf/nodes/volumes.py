@@ -137,7 +137,7 @@ class Client:
         return [(one["transport"], one["usable"], one["why"]) for one in found]
 
     def volume(self, size, nodes, layout="union", transport="auto", kind="dir", raw=False,
-               splits=None):
+               splits=None, fs="ext4"):
         """One of @size bytes, mounted: on @nodes (hosts), in their pool of that @kind, as
         @splits of them (one a node, when not said). A linear one gets an ext4 as a user would
         make one, unless it is to be had @raw: then the volume's device is what counts."""
@@ -150,7 +150,7 @@ class Client:
         for node in nodes:
             words += ["--on", node.name]
         if layout == "union":
-            words += ["--splits", str(splits), "--share-pools"]
+            words += ["--splits", str(splits), "--share-pools", "--fs", fs]
         self.host.place.undo.callback(volume.let_go)
         self.trib("volume", "create", volume.name, *words, "--quiet")
         if layout == "union":

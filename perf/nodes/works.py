@@ -19,11 +19,10 @@ PERCENTILES = {"1.000000": "p1", "5.000000": "p5", "50.000000": "p50", "90.00000
                "99.000000": "p99", "99.900000": "p99.9"}
 OPERATIONS = ("read", "write")
 
-# What the files' page cache has, written back and dropped; nobody else's.
+# What the page cache has of the large files there is written back and dropped; nobody else's.
 COOL = """
-for file; do
-	[ ! -f "$file" ] || dd of="$file" oflag=nocache conv=notrunc,fdatasync count=0 status=none
-done
+find "$@" -type f -size +64k -exec dd of={} oflag=nocache conv=notrunc,fdatasync count=0 \
+	status=none ';'
 """
 
 
@@ -91,7 +90,7 @@ def fio(name, **values):
     """The work of perf/jobs/NAME.fio with other values of what it sets."""
     def work(host, directory, number):
         job = run_job(host, directory, name, number, **values)
-        synced = job["sync"]["total_ios"] > 0
+        synced = job["sync"]["lat_ns"].get("N", 0) > 0
         most = max(OPERATIONS, key=lambda one: job[one]["total_ios"])
         latency = _latency(job["sync"]["lat_ns"] if synced else job[most]["clat_ns"])
         found = figures(job)
@@ -115,8 +114,7 @@ def check(side, size):
 
 def cool(side):
     for host, *paths in side.behind:
-        found = host.run(["find", *paths, "-type", "f", "-size", "+64k"]).split("\n")
-        host.script(COOL, *filter(None, found))
+        host.script(COOL, *paths)
 
 
 def _seconds(side):
