@@ -12,14 +12,14 @@ $(eval $(call library,union,\
   union/merge.c union/met.c union/mount.c union/mount_strict.c union/mount_words.c union/mounted.c union/move.c union/move_check.c union/move_copy.c union/moving.c union/named.c union/names.c union/names_set.c \
   union/node.c union/node_bury.c union/node_copies.c union/node_index.c union/node_lost.c union/node_quiet.c \
   union/node_restore.c union/node_sleep.c \
-  union/node_slots.c union/node_unused.c union/number_keep.c union/once.c union/once_slots.c union/pending_names.c \
+  union/node_slots.c union/node_unused.c union/nudge.c union/number_keep.c union/once.c union/once_slots.c union/pending_names.c \
   union/open_record.c union/open_table.c union/owner.c union/ops.c union/ops_attr.c \
   union/ops_dir.c union/ops_io.c union/ops_lookup.c union/ops_name.c \
   union/ops_open.c union/ops_rename.c union/ops_xattr.c union/options.c \
   union/options_branches.c union/options_mergerfs.c union/pace.c union/passthrough.c \
   union/place.c union/policy.c union/policy_record.c union/policy_set.c union/quietly.c \
   union/relocate.c union/remount.c union/remounted.c union/remove_dir.c union/rename_dir.c \
-  union/rename_exchange.c union/rename_parts.c union/request.c \
+  union/rename_exchange.c union/rename_parts.c union/request.c union/room.c \
   union/saved_nodes.c union/search.c union/serve.c union/service.c union/settings.c union/state.c union/statx.c union/subdirs.c union/survey.c \
   union/survive.c union/trim.c union/unfinished.c union/unionfs.c union/unseen.c,fuse3 json-c,base))
 $(eval $(call program,trib-union,union/main.c,union))
@@ -39,7 +39,7 @@ $(eval $(call fuzzer,union/control_proto_fuzz,union/control_proto.c \
 $(eval $(call fuzzer,union/once_fuzz,union/once_slots.c))
 SYSTEM_TESTS += tests/system/union.sh tests/system/union_data.sh tests/system/union_immutable.sh tests/system/union_folding.sh tests/system/union_survive.sh tests/system/union_live.sh \
   tests/system/union_drain.sh tests/system/union_hang.sh tests/system/union_names.sh \
-  tests/system/union_times.sh tests/system/union_attrs.sh tests/system/union_mount.sh tests/system/union_strict.sh tests/system/union_limits.sh tests/system/union_owner.sh
+  tests/system/union_times.sh tests/system/union_attrs.sh tests/system/union_mount.sh tests/system/union_strict.sh tests/system/union_limits.sh tests/system/union_room.sh tests/system/union_owner.sh
 
 # mount(8) and fstab: type fuse.trib-union. It looks in /sbin only.
 MOUNTHELPERDIR ?= /sbin

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "union/branch_health.h"
 #include "union/dir_fd.h"
 #include "union/drain_dir.h"
@@ -41,20 +42,66 @@ static uint64_t bytes_of(const struct stat *st)
 	return (uint64_t)st->st_blocks * 512;
 }
 
+/* Would @to still have more room than the branch? Else it may come back. */
+static bool has_more_room(const struct move_file *move, uint64_t bytes)
+{
+	struct branch_space from, to;
+
+	branch_space(move->from, clock_ms(), &from);
+	branch_space(move->to, clock_ms(), &to);
+	return to.available > bytes && to.available - bytes > from.available;
+}
+
+/* Are all its directories on @to? */
+static bool has_directories(const struct move_file *move)
+{
+	unsigned i;
+
+	for (i = 0; i < move->count; i++)
+		if (!node_copy_on(move->names[i].dir, move->to->id))
+			return false;
+	return true;
+}
+
+static bool keeps_paths(const struct pass *pass)
+{
+	return pass->walk->for_room &&
+	       policy_of(&pass->fs->policies, POLICY_CREATE)->scope !=
+		       POLICY_ANYWHERE;
+}
+
+static bool is_no_good(const struct pass *pass, const struct move_file *move,
+		       uint64_t bytes, bool with_directories)
+{
+	return pass->walk->for_room &&
+	       (!has_more_room(move, bytes) ||
+		(with_directories && !has_directories(move)));
+}
+
 /* To the best branch that takes it. */
 static int move_to_best(struct pass *pass, struct move_file *move,
 			uint64_t bytes)
 {
-	unsigned i;
+	bool with_directories = keeps_paths(pass);
 	int r = -ENOSPC;
+	unsigned i = 0;
 
-	for (i = 0;; i++) {
-		move->to = drain_target(pass->fs, move->from, bytes, false, i);
-		if (!move->to)
+	for (;;) {
+		move->to = drain_target(pass->fs, move->from, bytes,
+					pass->walk->for_room, i++);
+		if (!move->to && !with_directories)
 			return r;
+		if (!move->to) {
+			with_directories = false;
+			i = 0;
+			continue;
+		}
+		if (is_no_good(pass, move, bytes, with_directories))
+			continue;
 		r = move_file(pass->fs, move);
 		if (r != -ENOSPC && r != -EDQUOT && r != -EROFS &&
-		    r != -EEXIST && r != -EOPNOTSUPP)
+		    r != -EEXIST && r != -EOPNOTSUPP &&
+		    (r != -EPERM || !pass->walk->for_room))
 			return r;
 	}
 }
@@ -109,6 +156,9 @@ static int visit_file(struct pass *pass, struct node *dir, const char *name,
 {
 	int r;
 
+	if (pass->walk->for_room &&
+	    (!S_ISREG(st->st_mode) || bytes_of(st) < pass->walk->least))
+		return 0;
 	if (st->st_nlink > 1) {
 		pass->left++; /* until all its names are found */
 		return note_link(pass, dir, name, file, st);
@@ -171,7 +221,7 @@ static int visit_dir(struct pass *pass, struct node *dir, int dir_fd,
 	r = walk_dir(pass, node, fd);
 	if (r == 0 && pass->left != left) {
 		pass->left++; /* something is left in it */
-	} else if (r == 0) {
+	} else if (r == 0 && !pass->walk->for_room) {
 		r = drain_dir(fs, pass->walk->branch, dir, dir_fd, node, name);
 		if (r < 0)
 			pass->left++;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One pass over a branch that is being drained. */
+/* One pass over a branch that is being drained, or is to have more room. */
 #ifndef UNION_DRAIN_WALK_H
 #define UNION_DRAIN_WALK_H
 
@@ -9,6 +9,14 @@ struct drain_walk {
 	struct unionfs *fs;
 	struct branch *branch;
 	const struct copy_pace *pace;
+	/*
+	 * Not to empty it: regular files that take @least bytes or more, to
+	 * branches of other file systems that have more room than this one,
+	 * then too; where the policy keeps paths together those that have the
+	 * directory come first. Directories stay.
+	 */
+	bool for_room;
+	uint64_t least; /* of it */
 	bool (*stopped)(void *context);
 	/* A file of @bytes: moved (0), or why it was not. */
 	void (*met)(void *context, const char *name, uint64_t bytes, int r);

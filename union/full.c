@@ -18,8 +18,10 @@
 #include "union/move.h"
 #include "union/names.h"
 #include "union/place.h"
+#include "union/room.h"
 
 #define RETRY_MS 20
+#define BESIDE   (UINT64_C(1) << 20) /* bytes that data takes beside itself */
 
 struct waiting {
 	struct waiting *next;
@@ -74,19 +76,6 @@ static uint64_t holes(int fd)
 	return size - there < FULL_WIDE_MAX ? size - there : FULL_WIDE_MAX;
 }
 
-/* Has another file system more? */
-static bool has_better(struct unionfs *fs, const struct branch *branch,
-		       uint64_t available)
-{
-	struct branch *to = drain_target(fs, branch, available, true, 0);
-	struct branch_space space;
-
-	if (!to)
-		return false;
-	branch_space(to, clock_ms(), &space);
-	return space.available > available;
-}
-
 /* For those that write past us: so much more than the rest is little. */
 static uint64_t reserve(const struct branch *branch,
 			const struct branch_space *space)
@@ -111,9 +100,11 @@ bool full_is_near(struct unionfs *fs, struct branch *branch, int fd)
 	if (space.available < (near > least ? near : least))
 		return true;
 	wide = part_of(&space, FULL_WIDE_PART, FULL_WIDE_MAX) +
-	       reserve(branch, &space) + holes(fd);
-	return space.available < wide &&
-	       has_better(fs, branch, space.available);
+	       reserve(branch, &space);
+	if (space.available >= wide + FULL_WIDE_MAX)
+		return false; /* whatever its holes are */
+	return space.available < wide + holes(fd) &&
+	       room_is_elsewhere(fs, branch);
 }
 
 void full_wrote(struct branch *branch)
@@ -178,9 +169,13 @@ bool full_must_leave(struct unionfs *fs, const struct node *node, uint64_t size)
 bool full_can_help(struct unionfs *fs, const struct node *node, int r,
 		   uint64_t more)
 {
-	return (r == -ENOSPC || r == -EDQUOT) && fs->full &&
-	       S_ISREG(node->type) && !node->passthrough &&
-	       target(fs, node, more, 0);
+	const struct copy *copy = node_first(node);
+
+	if ((r != -ENOSPC && r != -EDQUOT) || !fs->full || !copy ||
+	    !S_ISREG(node->type))
+		return false;
+	return (!node->passthrough && target(fs, node, more, 0)) ||
+	       (r == -ENOSPC && room_may_help(fs->room, branch_of(fs, copy)));
 }
 
 static uint64_t wanted(const struct full_wish *wish)
@@ -268,6 +263,17 @@ static int move_away(struct unionfs *fs, const struct node *node,
 	return r;
 }
 
+/* What stays on its branch is given room there. @r: why it needs it. */
+static int make_room(struct unionfs *fs, const struct node *node,
+		     const struct waiting *w, int r)
+{
+	const struct copy *copy = node_first(node);
+
+	return r == -ENOSPC && copy ? room_make(fs->room, branch_of(fs, copy),
+						wanted(&w->wish) + BESIDE)
+				    : r;
+}
+
 static bool is_ending(struct full *full)
 {
 	bool ending;
@@ -288,22 +294,43 @@ static void answer(struct waiting *w, int r)
 		fuse_reply_err(w->req, -r);
 }
 
+/* 0: try again; -EBUSY, -ESTALE: the same, a moment later. */
+static int help_once(struct unionfs *fs, struct waiting *w, int r)
+{
+	const struct node *node = node_get(&fs->nodes, w->wish.ino);
+	int moved;
+
+	if (!node)
+		return -ESTALE;
+	if (node->passthrough)
+		return make_room(fs, node, w, r);
+	moved = move_away(fs, node, w);
+	return moved < 0 && moved != -EBUSY && moved != -ESTALE
+		       ? make_room(fs, node, w, r)
+		       : moved;
+}
+
 /* Names that change, and directories that are listed, are waited for. */
 static void help(struct full *full, struct waiting *w)
 {
 	int64_t end = clock_ms() + FULL_PATIENCE_MS;
 	const struct node *node = node_get(&full->fs->nodes, w->wish.ino);
-	int r, moved = 0;
+	bool made = false;
+	int r, moved;
 
 	if (w->wish.leaves && node) /* or it is written where it is */
 		(void)move_away(full->fs, node, w);
 	for (;;) {
-		r = try_again(full->fs, w);
+		if (w->wish.copied)
+			r = made ? -EXDEV : -ENOSPC;
+		else
+			r = try_again(full->fs, w);
 		if (r != -ENOSPC && r != -EDQUOT)
 			break;
 		if (is_ending(full))
 			break;
-		moved = node ? move_away(full->fs, node, w) : -ESTALE;
+		moved = help_once(full->fs, w, r);
+		made = moved == 0;
 		if (moved < 0 && moved != -EBUSY && moved != -ESTALE)
 			break;
 		if (moved < 0 && clock_ms() >= end)

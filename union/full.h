@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A write that meets a full branch: its file moves to the branch with most
- * room, and the write goes on there. That takes its time, so the request is
- * handed to a thread of its own; those that serve others go on.
+ * room, and the write goes on there. Where it cannot move, or nowhere fits,
+ * other files do (room.h). That takes its time, so the request is handed to a
+ * thread of its own; those that serve others go on.
  *
  * Writes that the kernel passes through to a branch are not seen, and while it
  * is open a file is passed through or not. So what a writer may need is
@@ -60,11 +61,13 @@ struct full_wish {
 	int mode;
 	bool mapped; /* a write that comes without a caller */
 	bool leaves; /* it moves first: see full_must_leave() */
+	bool copied; /* the caller's kernel writes it then: EXDEV says so */
 };
 
 /*
  * Can @r, of what changed the file @node, be helped? -ENOSPC or -EDQUOT, and
- * another branch has room for the file and @more bytes.
+ * another branch has room for the file and @more bytes; or -ENOSPC, and for
+ * other files of its branch, see room.h.
  */
 bool full_can_help(struct unionfs *fs, const struct node *node, int r,
 		   uint64_t more);

@@ -20,6 +20,7 @@
 #include "union/keep.h"
 #include "union/mount.h"
 #include "union/mount_strict.h"
+#include "union/nudge.h"
 #include "union/options.h"
 #include "union/options_mergerfs.h"
 #include "union/owner.h"
@@ -192,6 +193,8 @@ int main(int argc, char **argv)
 		return control_client(argc - 2, argv + 2);
 	if (argc == 2 && strcmp(argv[1], HOLDER_ASKS) == 0)
 		return say_records();
+	if (argc == 3 && strcmp(argv[1], NUDGE_WORD) == 0)
+		return nudge_main(argv[2]);
 	if (remount_is_wanted(argc, argv)) {
 		r = remount(argc, argv, by_mount, &err);
 		return r < 0 ? log_error(1, "%s", error_text(&err)) : 0;

@@ -33,6 +33,7 @@
 #include "union/quietly.h"
 #include "union/remounted.h"
 #include "union/rename_parts.h"
+#include "union/room.h"
 #include "union/saved_nodes.h"
 #include "union/serve.h"
 #include "union/survive.h"
@@ -388,6 +389,7 @@ static int serve_mounted(struct mounted *m, unsigned threads, struct error *err)
 	if (r < 0)
 		return error_set(err, -r, "start serving: %s", strerror(-r));
 	drains_resume(m->drains);
+	room_start(m->fs.room);
 	if (m->control &&
 	    control_start(m->control, &m->fs, m->drains, m->mountpoint) < 0)
 		log_warning("'%s': the control socket is not served: no "
@@ -397,6 +399,7 @@ static int serve_mounted(struct mounted *m, unsigned threads, struct error *err)
 	mount_strict_stop();
 	r = serve_finish(serve);
 	control_close(take_ptr(m->control));
+	room_stop(m->fs.room);
 	full_free(take_ptr(m->fs.full));
 	drains_free(take_ptr(m->drains));
 	saved_nodes_write(&m->fs);
@@ -496,6 +499,7 @@ int mount_serve(const struct union_options *options, void (*ready)(void *),
 	if (r == 0)
 		r = mount_union(m, options, err);
 	control_close(m->control);
+	room_stop(m->fs.room);
 	full_free(m->fs.full);
 	drains_free(m->drains);
 	if (!heal_stop() || branch_probe_is_busy())

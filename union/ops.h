@@ -8,6 +8,7 @@
 #ifndef UNION_OPS_H
 #define UNION_OPS_H
 
+#include "union/room.h"
 #include "union/service.h"
 #include "union/unionfs.h"
 
@@ -52,6 +53,7 @@ struct file {
 	bool seen;      /* writes come here, whatever is passed through */
 	unsigned moves; /* of the node when it was opened: see op_fd() */
 	struct branch *passed_writer; /* of that; or NULL */
+	struct room_writer writer;    /* the same */
 };
 static inline struct file *op_file(const struct unionfs *fs,
 				   const struct fuse_file_info *info)

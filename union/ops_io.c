@@ -219,6 +219,14 @@ void op_copy_file_range(fuse_req_t req, fuse_ino_t from_ino, off_t from_offset,
 		op_changed(fs, to_node, to_start, n);
 	if (n > 0)
 		r = durable_data(fs, to_fd);
+	if (n < 0 && to_node->passthrough &&
+	    full_can_help(fs, to_node, r, length) &&
+	    full_help(fs, req,
+		      &(struct full_wish){.ino = to_ino,
+					  .info = *to,
+					  .length = (off_t)length,
+					  .copied = true}))
+		return;
 	if (n > 0 && r < 0)
 		op_reply(req, r);
 	else if (n >= 0)

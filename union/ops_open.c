@@ -124,10 +124,12 @@ static void lose_file(struct unionfs *fs, struct node *node,
 {
 	struct node_file *use = node_file(node);
 	struct file *file = op_file(fs, info);
+	const struct copy *copy = node_first(node);
 	uint64_t number = info->fh;
 	bool read_write = file->read_write, writes = file->writes;
 	struct branch *wrote = file->passed_writer;
 
+	room_writer_end(fs->room, &file->writer);
 	/* Closed before it counts no more: see file_in_use(). */
 	service_drop(&file->use);
 	node_lock(&fs->nodes, node);
@@ -146,6 +148,8 @@ static void lose_file(struct unionfs *fs, struct node *node,
 		atomic_fetch_sub(&wrote->passed_writers, 1);
 		full_wrote(wrote);
 	}
+	if (copy)
+		room_closed(fs->room, branch_of(fs, copy));
 	open_record_end(fs, number);
 	/* Last: its place in the table is that of its record. */
 	open_table_remove(&fs->opened, number);
@@ -166,8 +170,12 @@ static void count_open(struct unionfs *fs, struct node *node, struct file *file)
 					      !file->seen && copy
 				      ? branch_of(fs, copy)
 				      : NULL;
-	if (file->passed_writer)
+	file->writer.branch = NULL;
+	if (file->passed_writer) {
 		atomic_fetch_add(&file->passed_writer->passed_writers, 1);
+		room_writer_begin(fs->room, file->passed_writer, node,
+				  &file->writer);
+	}
 }
 
 /* One that was made is open by the branch's own mount. Takes @fd. */
@@ -216,6 +224,7 @@ static int gain_file(fuse_req_t req, struct node *node, int fd,
 	file->quiet = info->flags & O_NOATIME;
 	file->root = fuse_req_ctx(req)->uid == 0;
 	file->seen = file->writes && fs->syncs;
+	file->writer.branch = NULL;
 	file->moves = use->moves;
 	info->fh = open_table_add(&fs->opened, file);
 	once_gains_file(info->fh);
@@ -224,6 +233,9 @@ static int gain_file(fuse_req_t req, struct node *node, int fd,
 	node_lock(&fs->nodes, node);
 	if (r == 0 && !use->opens)
 		r = choose_way(req, node, branch, fd, file->writes);
+	else if (r == 0 && node->passthrough && file->writes &&
+		 full_is_near(fs, branch, fd))
+		file->seen = true;
 	if (r == 0) {
 		count_open(fs, node, file);
 		open_record_new(fs, info->fh, node,
@@ -251,6 +263,8 @@ static int gain_file(fuse_req_t req, struct node *node, int fd,
 	}
 	if (unseen)
 		unseen_begins(fs, node);
+	if (file->passed_writer)
+		room_writer_waits(fs->room, branch);
 	atomic_fetch_add(&fs->stats->opens, 1);
 	if (*ret_backing)
 		atomic_fetch_add(&fs->stats->passthrough_opens, 1);

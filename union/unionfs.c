@@ -20,6 +20,7 @@
 #include "union/naming.h"
 #include "union/node_restore.h"
 #include "union/quietly.h"
+#include "union/room.h"
 #include "union/saved_nodes.h"
 #include "union/service.h"
 #include "union/state.h"
@@ -67,6 +68,7 @@ int unionfs_init(struct unionfs *fs, struct error *err)
 	open_table_init(&fs->opened,
 			fs->state ? &fs->state->header->next_serial : NULL);
 	pthread_mutex_init(&fs->live, NULL);
+	fs->room = room_new(fs);
 	r = gate_init(&fs->gate);
 	if (r == 0)
 		r = node_table_init(&fs->nodes, (uint64_t)clock_wall_s() << 24,
@@ -100,6 +102,7 @@ int unionfs_init(struct unionfs *fs, struct error *err)
 
 void unionfs_done(struct unionfs *fs)
 {
+	room_free(fs->room);
 	node_table_done(&fs->nodes);
 	open_table_done(&fs->opened);
 	names_forget_all();

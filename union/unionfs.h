@@ -55,6 +55,7 @@ struct unionfs {
 	struct once *once;      /* see once.h; NULL: a kill is the end */
 	struct drains *drains;  /* see drain.h */
 	struct full *full;      /* see full.h; NULL: writes fail */
+	struct room *room;      /* see room.h; NULL: none is made */
 	const char *mountpoint; /* absolute; borrowed */
 	const struct union_options *options; /* it was mounted with; borrowed */
 	const char *control_path;  /* of the control socket; borrowed; NULL */

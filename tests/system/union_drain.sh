@@ -413,12 +413,14 @@ test_a_write_that_meets_a_full_branch_moves_its_file() {
 	fails 1 'No space left' dd if=/dev/zero of="$M/d/x" bs=1M count=200 conv=notrunc oflag=append
 }
 
-# nearly_full PART OPTIONS BRANCHES: the first, a, has PART of its bytes free
+# nearly_full PART OPTIONS BRANCHES: the first, a, has PART of its bytes free, and
+# nothing that could move
 nearly_full() {
 	local size free
 	size=$(df --output=size -B1 "$D/a" | tail -1)
 	free=$(df --output=avail -B1 "$D/a" | tail -1)
-	fallocate -l $((free - size * $1 / 100)) "$D/a/ballast"
+	mkdir -m 700 "$D/a/.tributary"
+	fallocate -l $((free - size * $1 / 100)) "$D/a/.tributary/ballast"
 	union "$2" "$3"
 }
 passed() { getfattr --only-values -n user.tributary.stats "$M" | jq .passthrough_opens; }

@@ -1,0 +1,182 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Files that cannot leave a full branch: other files leave it for them, while a
+# writer waits. Without any it is an honest "No space left", soon.
+. "$(dirname "$0")/../lib.sh"
+. "$TOP/tests/union_lib.sh"
+. "$TOP/tests/union_kill_lib.sh"
+need python3 pgrep
+
+# A first branch of 128 MiB with closed files, and OPTIONS; much room elsewhere.
+crowded() { # MIB_FREE [OPTIONS]
+	loop_fs a 128M mkfs.ext4 -q -m 0
+	loop_fs b 512M mkfs.ext4 -q -m 0
+	mkdir -p "$M" "$D/a/old/sub"
+	head -c 4M /dev/urandom >"$D/piece"
+	local i=0
+	while [ "$(df --output=avail -BM "$D/a" | tail -1 | tr -d ' M')" -ge $(($1 + 4)) ]; do
+		i=$((i + 1))
+		cp "$D/piece" "$D/a/old/$([ $((i % 2)) = 0 ] || echo sub/)$i"
+	done
+	ln "$D/a/old/2" "$D/a/old/sub/two"
+	union "policy=ff${2:+,$2}" "$D/a:$D/b"
+	[ "$(stat_of passthrough)" = true ] || skip "nothing is passed through"
+	old >"$D/old"
+	PASSED=$(stat_of passthrough_opens)
+}
+old() { (cd "$M/old" && find . \( -type d -printf '%i %p %M %n %T@\n' -o -printf '%i %p %M %n %s %T@\n' \) | sort -k 2 && find . -type f | sort | xargs sha256sum); }
+nothing_else_changed() {
+	old | diff "$D/old" - >"$D/diff" || { head "$D/diff"; fail "what moved is not as it was"; }
+}
+moved() { find "$D/b" -path "$D/b/.tributary" -prune -o -type f -print | wc -l; }
+passes() { echo $(($(stat_of passthrough_opens) - PASSED)); } # opened since
+
+# So much more than is free, by a file that was opened when nobody could know.
+test_one_file_that_grows_has_the_room_of_others() {
+	crowded 44
+	head -c 110M /dev/urandom >"$D/data"
+	dd if="$D/data" of="$M/new" bs=128k status=none || fail "no room was made"
+	same "$(passes)" 1
+	[ -e "$D/a/new" ] && [ "$(stat_of writes)" = 0 ] || fail "it was not passed through"
+	cmp "$D/data" "$M/new"
+	[ "$(moved)" -gt 5 ] || fail "nothing moved"
+	nothing_else_changed
+}
+
+# In the kernel's smallest pieces, as fast as they go.
+test_small_writes_wait_for_room_too() {
+	crowded 44
+	python3 - "$M/new" <<-'END' || fail "no room was made"
+		import os, sys
+		fd = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+		for i in range(20000):
+		    os.write(fd, b'%5d' % i * 819)
+	END
+	python3 - "$M/new" <<-'END' || fail "it has something else"
+		import sys
+		data = open(sys.argv[1], 'rb').read()
+		assert data == b''.join(b'%5d' % i * 819 for i in range(20000))
+	END
+	[ -e "$D/a/new" ]
+	nothing_else_changed
+}
+
+test_a_file_opened_long_before_the_branch_filled_has_room() {
+	crowded 100
+	exec 7>"$M/early"
+	local i
+	for i in {1..24}; do cp "$D/piece" "$D/a/old/more$i"; done # by nobody that is seen
+	old >"$D/old"
+	head -c 60M /dev/urandom >"$D/data"
+	dd if="$D/data" bs=64k status=none >&7 || fail "no room was made"
+	exec 7>&-
+	[ -e "$D/a/early" ] && cmp "$D/data" "$M/early"
+	nothing_else_changed
+}
+
+test_a_writer_that_joins_a_reader_has_room() {
+	crowded 44
+	: >"$M/shared"
+	exec 6<"$M/shared"
+	same "$(passes)" 2 # to make it, and to read
+	cp "$D/piece" "$M/filler1"
+	head -c 12M /dev/zero >"$M/filler2" # now a writer would be seen
+	sleep 1.1
+	head -c 80M /dev/urandom >"$D/data"
+	dd if="$D/data" of="$M/shared" bs=1M conv=notrunc status=none || fail "no room was made"
+	cmp "$D/data" - <&6 || fail "the reader has something else"
+	exec 6<&-
+	[ -e "$D/a/shared" ] && cmp "$D/data" "$M/shared"
+	nothing_else_changed
+}
+
+unnamed() { # FREE: a file without a name, that is given one in the end
+	crowded "$1"
+	python3 - "$M" <<-'END' || fail "no room was made"
+		import os, sys
+		fd = os.open(sys.argv[1], os.O_TMPFILE | os.O_RDWR)
+		for i in range(90):
+		    os.write(fd, bytes([i]) * (1 << 20))
+		os.link(f'/proc/self/fd/{fd}', 'named', dst_dir_fd=os.open(sys.argv[1], os.O_RDONLY))
+		os.lseek(fd, 0, 0)
+		for i in range(90):
+		    assert os.read(fd, 1 << 20) == bytes([i]) * (1 << 20), i
+	END
+	same "$(stat -c %s "$M/named")" $((90 << 20))
+	nothing_else_changed
+}
+test_a_file_without_a_name_has_room() { unnamed 44; }
+test_a_file_without_a_name_has_room_on_a_nearly_full_branch() { unnamed 12; }
+
+test_an_allocation_has_room() {
+	crowded 44
+	exec 7>"$M/reserved"
+	fallocate -l 100M "$M/reserved" || fail "no room was made"
+	exec 7>&-
+	same "$(stat -c %s "$M/reserved")" $((100 << 20))
+	[ -e "$D/a/reserved" ]
+	nothing_else_changed
+}
+
+# Nothing else can move: what it takes is what there is, and that is found soon.
+test_without_anything_to_move_it_is_an_error() {
+	crowded 44
+	local used pid
+	exec 7>"$M/new"
+	python3 - "$M" >"$D/said" <<-'END' &
+		import os, sys, time
+		fds = [os.open(os.path.join(at, f), os.O_RDONLY)
+		       for at, _, files in os.walk(sys.argv[1] + '/old') for f in files]
+		print(len(fds), flush=True)
+		sys.stdin.read()
+		time.sleep(1000)
+	END
+	pid=$!
+	at_exit kill $pid
+	eventually 10 test -s "$D/said"
+	fails 1 'No space left' timeout 20 bash -c 'dd if=/dev/zero bs=128k count=1000 status=none >&7'
+	nothing_else_changed
+	same "$(moved)" 0
+	# While nothing changes it costs nothing.
+	used=$(cpu)
+	sleep 2
+	[ $(($(cpu) - used)) -le 10 ] || fail "it goes on looking"
+	# When they are closed there is room.
+	kill $pid
+	wait $pid || true
+	eventually 20 bash -c 'dd if="$0" bs=64k status=none >&7' "$D/piece"
+	exec 7>&-
+}
+# Whoever is killed meanwhile, and the next server makes room again.
+test_what_moves_is_whole_though_servers_are_killed() {
+	sent_again
+	crowded 44
+	kill_servers "$M"
+	python3 - "$M/new" <<-'END' || fail "a write failed"
+		import errno, os, sys, time
+		fd = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY)
+		end = time.time() + 100
+		for i in range(100):
+		    at = 0
+		    while at < 1 << 20:
+		        try:
+		            at += os.pwrite(fd, bytes([i]) * ((1 << 20) - at), (i << 20) + at)
+		        except OSError as e: # a moment without a server
+		            assert e.errno == errno.ENOSPC and time.time() < end
+		            time.sleep(0.02)
+		    time.sleep(0.02)
+	END
+	eventually 60 servers_are_killed "$D/log" 8
+	kill_no_more
+	python3 - "$M/new" <<-'END' || fail "it has something else"
+		import sys
+		assert open(sys.argv[1], 'rb').read() == b''.join(bytes([i]) * (1 << 20) for i in range(100))
+	END
+	[ "$(moved)" -gt 5 ] || fail "nothing moved"
+	nothing_else_changed
+	same "$(find "$D/b/.tributary" -name 'copy-*' -o -name 'rename-*')" ""
+}
+
+cpu() { awk '{print $14 + $15}' "/proc/$(server)/stat"; } # in 10 ms
+
+run_tests "$@"
