@@ -87,6 +87,15 @@ static struct iobuf *buffer_new(struct iobuf_pool *pool, unsigned class,
 	return buf;
 }
 
+size_t iobuf_counts(const struct iobuf_pool *pool, uint32_t size)
+{
+	unsigned class = class_of(size);
+
+	return class == IOBUF_PAIR_CLASS && pool->huge
+		       ? IOBUF_HUGE
+		       : (size_t)1 << (IOBUF_SHIFT + class);
+}
+
 void iobuf_pool_init(struct iobuf_pool *pool, size_t limit)
 {
 	*pool = (struct iobuf_pool){

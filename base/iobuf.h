@@ -97,6 +97,9 @@ void iobuf_pool_done(struct iobuf_pool *pool);
 struct iobuf *iobuf_get(struct iobuf_pool *pool, uint32_t size, bool reserve);
 void iobuf_put(struct iobuf_pool *pool, struct iobuf *buf);
 
+/* What one of @size bytes adds to in_use at most: a huge page is whole. */
+size_t iobuf_counts(const struct iobuf_pool *pool, uint32_t size);
+
 /* Give back kept buffers until @size more bytes fit. The reserve has room. */
 void iobuf_pool_trim(struct iobuf_pool *pool, size_t size, bool reserve);
 

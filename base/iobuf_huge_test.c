@@ -83,6 +83,39 @@ static size_t resident(void)
 	return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
+static void read_whole(struct loop *loop, int fd, struct iobuf *to)
+{
+	int left = 1;
+	struct count count = {
+		.op.done = count_done, .loop = loop, .left = &left};
+
+	loop_read_cached(loop, &count.op, fd, to->data, MIB, 0);
+	atomic_store(&loop->stopping, false);
+	assert_int_equal(loop_run(loop), 0);
+	assert_int_equal(count.res, MIB);
+}
+
+/* Its page counts whole, but the other half of it is nobody's data. */
+static void who_reads_1_mib_alone_does_so_itself(void **state)
+{
+	auto_close int fd = memfd_create("file", MFD_CLOEXEC);
+	struct loop *loop = loop_of(16 * MIB, 0);
+	struct iobuf *bufs[3];
+
+	(void)state;
+	assert_int_equal(ftruncate(fd, MIB), 0);
+	bufs[0] = loop_iobuf_get(loop, MIB);
+	read_whole(loop, fd, bufs[0]);
+	assert_int_equal(loop->aside_ops, 0);
+	bufs[1] = loop_iobuf_get(loop, MIB);
+	bufs[2] = loop_iobuf_get(loop, MIB);
+	read_whole(loop, fd, bufs[2]);
+	assert_int_equal(loop->aside_ops, 1);
+	for (int i = 0; i < 3; i++)
+		loop_iobuf_put(loop, bufs[i]);
+	loop_free(loop);
+}
+
 static void two_of_1_mib_are_one_huge_page(void **state)
 {
 	(void)state;
@@ -342,6 +375,7 @@ static void what_may_not_be_locked_is_huge_all_the_same(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(who_reads_1_mib_alone_does_so_itself),
 		cmocka_unit_test(two_of_1_mib_are_one_huge_page),
 		cmocka_unit_test(larger_ones_are_whole_huge_pages),
 		cmocka_unit_test(small_ones_are_not_huge),

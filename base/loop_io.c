@@ -59,12 +59,14 @@ void loop_read(struct loop *loop, struct op *op, int fd, void *data,
 #define ASIDE_MIN (UINT32_C(256) << 10) /* bytes, more than this */
 
 /*
- * There is something else to do meanwhile: others have data in buffers. (One's
- * own is less than twice what is read.)
+ * There is something else to do meanwhile: others have as much data in buffers
+ * as this one reads.
  */
 static bool goes_aside(const struct loop *loop, uint32_t length)
 {
-	return length > ASIDE_MIN && loop->buffers.in_use >= 2 * (size_t)length;
+	return length > ASIDE_MIN &&
+	       loop->buffers.in_use >=
+		       iobuf_counts(&loop->buffers, length) + length;
 }
 
 void loop_read_cached(struct loop *loop, struct op *op, int fd, void *data,
