@@ -153,9 +153,12 @@ class Scratch:
 
     def __enter__(self):
         root = os.path.join(BUILD, "perf")
-        os.makedirs(root, exist_ok=True)
         with not_interrupted():
-            self.path = tempfile.mkdtemp(prefix=self.suite + ".", dir=root)
+            try:
+                os.makedirs(root, exist_ok=True)
+                self.path = tempfile.mkdtemp(prefix=self.suite + ".", dir=root)
+            except OSError as e:
+                raise CannotRun(f"no folder in {root}: {e.strerror}") from e
             self.undo.callback(shutil.rmtree, self.path)
         return self
 

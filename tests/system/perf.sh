@@ -396,6 +396,73 @@ test_hosts_are_machines_that_ssh_reaches() {
 }
 no_files() { [ -z "$(ls "$1")" ]; }
 
+# The suites that measure volumes across hosts, for real.
+across_hosts() {
+	need_root
+	need fio ip openssl mkfs.ext4
+	rm -rf "$TEST_DIR/build"
+	mkdir "$TEST_DIR/build"
+	ln -s "$BUILD/bin" "$BUILD/test" "$TEST_DIR/build"
+	cp -r "$TOP/perf/nodes" "$TOP/perf/jobs" "$TEST_DIR/perf"
+	cp "$TOP/perf/suites/thesis.py" "$TEST_DIR/perf/suites"
+}
+
+test_across_hosts_what_is_missing_is_said() {
+	across_hosts
+	chmod 755 "$TEST_DIR"
+	fails 77 'no folder in' setpriv --reuid=65534 --regid=65534 --clear-groups \
+		env BUILD="$TEST_DIR/build" "$TEST_DIR/perf/run" thesis --quick
+	chmod 777 "$TEST_DIR/build"
+	fails 77 'needs root' setpriv --reuid=65534 --regid=65534 --clear-groups \
+		env BUILD="$TEST_DIR/build" "$TEST_DIR/perf/run" thesis --quick
+	rm -rf "$TEST_DIR/build/perf"
+	mkdir "$TEST_DIR/path"
+	ln -sf /usr/bin/* /usr/sbin/* "$TEST_DIR/path"
+	rm "$TEST_DIR/path/fio"
+	PATH=$TEST_DIR/path fails 77 'host1 needs fio' perf thesis --quick
+	same "$(ls "$TEST_DIR/build/perf")" ""
+	mount -t tmpfs -o size=64M tmpfs "$TEST_DIR/build/perf"
+	at_exit umount "$TEST_DIR/build/perf"
+	fails 77 'MiB free at' perf thesis --quick
+	same "$(ls "$TEST_DIR/build/perf")" ""
+}
+
+test_a_host_that_does_not_answer_is_named() {
+	need_root
+	ssh_hosts
+	across_hosts
+	mkdir -p "$TEST_DIR/far"
+	ip -n "perf$$-2" link set eth0 down
+	fails 1 'two does not answer' perf thesis --quick --hosts "one:$TEST_DIR/far,two:$TEST_DIR/far"
+	fails 1 'nobody.invalid does not answer' perf thesis --quick --hosts "one:$TEST_DIR/far,nobody.invalid"
+	same "$(ls "$TEST_DIR/far")" ""
+}
+
+nothing_is_left() {
+	! grep -F "$TEST_DIR/build/perf/" /proc/mounts || fail "mounted"
+	same "$(losetup -nlO BACK-FILE | grep -F "$TEST_DIR/build/perf/" || true)" "" "loop devices"
+	same "$(pgrep -af "$TEST_DIR/build/perf/" || true)" "" "processes"
+	same "$(ls "$TEST_DIR/build/perf")" ""
+}
+# there PATTERN: in a host's folder
+there() { compgen -G "$TEST_DIR/build/perf/thesis.*/perf-thesis.*/$1" >/dev/null; }
+
+test_across_hosts_nothing_is_left_when_it_is_interrupted() {
+	local moment run rc
+	across_hosts
+	for moment in blockd.log host1-v1 randread.fio; do
+		BUILD=$TEST_DIR/build "$TEST_DIR/perf/run" thesis --quick --size 64MiB >"$TEST_DIR/out" 2>&1 &
+		run=$!
+		at_exit kill -KILL $run
+		eventually 100 there "$moment"
+		rc=0
+		kill -INT "$run"
+		wait $run || rc=$?
+		same $rc 130 "$moment"
+		nothing_is_left
+	done
+}
+
 test_the_load_client_checks_what_it_reads() {
 	need nbdkit
 	nbdkit -f -P "$TEST_DIR/nbdkit.pid" -U "$TEST_DIR/sock" memory 1M &
