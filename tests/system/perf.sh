@@ -281,7 +281,7 @@ hosts_suite() { # PYTHON, that makes them
 		                   (["no-such-program"], "no-such-program"),
 		                   (["sleep", "1000"], "not within 1 s")):
 		    try:
-		        one.run(argv, timeout=1)
+		        one.run(argv, timeout=1 if argv[0] == "sleep" else 60)
 		        raise Failed("it succeeded")
 		    except Failed as e:
 		        assert text in str(e), e
@@ -324,7 +324,7 @@ test_hosts_are_namespaces_of_this_machine() {
 
 # ssh_hosts: two namespaces with an sshd each, that PERF_SSH reaches as "one" and "two"
 ssh_hosts() {
-	local sshd i dir=$TEST_DIR/ssh
+	local sshd i dir
 	need ssh ssh-keygen ip
 	sshd=$(command -v sshd || true)
 	if [ -z "$sshd" ]; then
@@ -332,7 +332,8 @@ ssh_hosts() {
 		[ -x "$sshd" ] || "$TOP/tests/apt-unpack" -n "$BUILD/perf/openssh" openssh-server >/dev/null 2>&1 ||
 			skip "no openssh-server here, and apt can't give it"
 	fi
-	mkdir -p "$dir" /run/sshd
+	dir=$(mktemp -d "$TEST_DIR/ssh.XXXXXX")
+	mkdir -p /run/sshd
 	if ! getent passwd sshd >/dev/null; then
 		{ cat /etc/passwd; echo 'sshd:x:109:65534::/run/sshd:/usr/sbin/nologin'; } >"$dir/passwd"
 		mount --bind "$dir/passwd" /etc/passwd
