@@ -457,7 +457,7 @@ def distance_us(host, other, count=200):
     server = Running(other, ["python3", there[1], "serve", other.address], other.path(log))
     try:
         wait_for("ping-pong is served", lambda: server.alive() and
-                 re.search(r"\d", other.run(["cat", server.log])))
+                 re.search(r"\d", other.script('cat "$1" 2>/dev/null || :', server.log)))
         port = other.run(["cat", server.log]).strip()
         return float(host.run(["python3", there[0], "ask", other.address, port, str(count)]))
     finally:

@@ -208,19 +208,22 @@ class Page:
         return [(series, name) for name, series, *_ in bars if len(name) > plots.NAME_MAX]
 
     def curve(self, works):
-        lines, legend = {}, []
-        for rows in sorted(works, key=lambda rows: rows[0]["at"]["value"]):
+        works = sorted(works, key=lambda rows: rows[0]["at"]["value"])
+        lines, called = {}, {}
+        for rows in works:
+            value = rows[0]["at"]["value"]
             for key, side in sides_of(rows).items():
-                series = self.names.series(key, side["name"])
-                legend.append((series, side["name"]))
-                lines.setdefault(series, []).append(
-                    (rows[0]["at"]["value"], middle(rows[0], side["values"]),
-                     min(side["values"]), max(side["values"])))
+                called.setdefault(key, []).append((side["name"], value))
+                lines.setdefault(key, []).append(
+                    (value, middle(rows[0], side["values"]), min(side["values"]), max(side["values"])))
+        legend = [(self.names.series(key, name), name) for key, name in
+                  ((key, _one_name(key, names)) for key, names in called.items())]
         first = works[0][0]
         cases = list(dict.fromkeys(rows[0]["case"] for rows in works))
-        return self.figure(table.what_of(first), f"{cases[0]} … {cases[-1]}; {direction(first)}",
-                           lambda label: plots.curves(label, first["at"]["name"],
-                                                      list(lines.items())), legend)
+        return self.figure(
+            table.what_of(first), f"{cases[0]} … {cases[-1]}; {direction(first)}",
+            lambda label: plots.curves(label, first["at"]["name"], [
+                (series, points) for (series, _), points in zip(legend, lines.values())]), legend)
 
     def of_sides(self, row, what):
         """Series and name of each side in row[what], and what it has there."""
@@ -422,9 +425,22 @@ def _axis(row):
     return row["at"] and (row["at"]["name"], row["metric"], row["unit"])
 
 
+def _without(value, text):
+    """The number is not part of another."""
+    return re.sub(rf"(?<![\d.,]){value:g}(?![\d.,])", "n", text)
+
+
 def _stem(row):
     """The work's name without what it is at."""
-    return re.sub(rf"(?<![\d.,]){row['at']['value']:g}(?![\d.,])", "", row["case"])
+    return _without(row["at"]["value"], row["case"])
+
+
+def _one_name(key, called):
+    """Of a side along a curve, whose names may have what each point is at: "n nodes"."""
+    for names in ({name for name, _ in called}, {_without(value, name) for name, value in called}):
+        if len(names) == 1:
+            return names.pop()
+    return key
 
 
 def _exact(value):

@@ -190,6 +190,26 @@ test_rows_along_something_are_one_curve_for_each_work() {
 	END
 }
 
+test_a_side_that_is_named_after_its_place_is_one_line() {
+	need_plots
+	document run.json <<-'END'
+		document(*(row(f"nodes: {n}", {"more": side(f"{n} nodes", n, n), "one": side("1 nodes", 1, 1)}, "one",
+		               whose="more", at={"name": "nodes", "value": n}, group="flat?") for n in (2, 4, 16)))
+	END
+	report "$TEST_DIR/run.json" -o "$TEST_DIR/page.html"
+	"$PYTHON" - "$TEST_DIR/page.html" <<-'END'
+		import re, sys
+		from made import *
+		root = page(sys.argv[1])
+		svg, = root.iter(SVG + "svg")
+		lines = [p.get("d") for p in svg.iter(SVG + "path") if re.search(
+		    r"fill: none; stroke: var\(--s\d\)", p.get("style", ""))]
+		assert len(lines) == 2 and all(d.count("L") == 2 for d in lines), lines
+		legend, = (of for of in root.iter("ul") if of.get("class") == "legend")
+		assert [text(li)[2:] for li in legend] == ["n nodes", "1 nodes"], text(legend)
+	END
+}
+
 # Whose figure a row is, and beside whom, makes no more pictures; and what is a
 # multiple of the same peer is in the table of what was published.
 test_rows_of_one_work_are_one_picture() {
