@@ -1,5 +1,5 @@
 TARGET_NBD := target/export_stats.c target/nbd_buffer.c target/nbd_conn.c target/nbd_conn_tls.c target/nbd_enter.c target/nbd_handshake.c \
-  target/nbd_io.c target/nbd_parts.c target/nbd_proto.c target/nbd_receive.c target/nbd_send.c \
+  target/nbd_io.c target/nbd_proto.c target/nbd_receive.c target/nbd_send.c \
   target/nbd_session.c target/tls.c
 SYSTEM_TESTS += tests/system/nbd_tls.sh tests/system/wire_gone.sh
 WIRE_TESTS += tests/system/nbd_wire.sh tests/system/nbd_tls.sh \
@@ -47,8 +47,6 @@ $(eval $(call unit_test,target/target_grow_test,target,\
   target/target_test_kit.c))
 $(eval $(call unit_test,target/nbd_large_test,target,\
   target/target_test_kit.c))
-$(eval $(call unit_test,target/nbd_parts_test,target,\
-  target/slow_disk_kit.c target/target_test_kit.c))
 $(eval $(call unit_test,target/iscsi_parts_test,target,\
   target/initiator_kit.c target/slow_disk_kit.c target/target_test_kit.c))
 SYSTEM_TESTS += tests/system/nbd_wire.sh

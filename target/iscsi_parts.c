@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A large READ or WRITE goes to the device in parts, as by NBD (nbd_parts.c),
- * so that socket and disk work at the same time: the first of a READ goes out
- * while the rest is read, the first of a WRITE is written while R2Ts ask for
- * the rest. Only where a device has shown that it takes its time, as parts cost
- * processor time; not with FUA, which would wait for the disk each time; and
- * not of ordered commands.
+ * A large READ or WRITE goes to the device in parts, so that socket and disk
+ * work at the same time: the first of a READ goes out while the rest is read,
+ * the first of a WRITE is written while R2Ts ask for the rest. Only where a
+ * device has shown that it takes its time, as parts cost processor time; not
+ * with FUA, which would wait for the disk each time; and not of ordered
+ * commands.
  *
  * A part is a command of its own to the device server, READ (16) or WRITE (16),
  * in the command's buffer: it enters its range alone, so that a peer which
@@ -33,7 +33,10 @@
 /* Of one command. */
 #define PARTS_MAX 4u
 
-/* Nanoseconds at the device for each MiB: more is slow (nbd_parts.c). */
+/*
+ * Nanoseconds at the device for each MiB: more is slow. Memory takes less,
+ * though several copies wait for one processor.
+ */
 #define SLOW_NS 1000000
 
 struct part {

@@ -34,7 +34,6 @@ static void ready_drop(struct nbd_conn *conn)
 void nbd_conn_forget(struct nbd_conn *conn)
 {
 	nbd_io_stop_waiting(conn);
-	nbd_parts_forget(conn);
 	if (conn->stalled)
 		nbd_io_free(take_ptr(conn->stalled));
 	if (conn->writing && !conn->in.runs)

@@ -7,8 +7,7 @@
  * device together, and the replies that are ready leave together in one
  * send (whatever is there; nothing waits for the slowest). While requests are
  * small one operation receives them again and again (a stream, base/loop.h);
- * the payload of a large write is received where the device takes it from, and
- * large requests to a slow device go in parts (nbd_parts.c).
+ * the payload of a large write is received where the device takes it from.
  *
  * What keeps it honest: a connection has at most NBD_CONN_REQUESTS requests
  * and NBD_CONN_BUFFER_MAX bytes of buffers in flight; when they are used up,

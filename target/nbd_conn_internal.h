@@ -31,14 +31,7 @@ struct nbd_io {
 	uint64_t progress;
 	uint32_t piece; /* bytes of the operation under way */
 	bool failed;    /* the reply says so */
-	/* Of a request in parts (nbd_parts.c): */
-	struct nbd_io *whole; /* this is one of its parts */
-	unsigned parts;       /* at the device */
-	bool dropped;         /* nobody is told */
-	uint32_t error;       /* of the first part that failed, 0: none */
-	const char *why;      /* static text */
 	int64_t start_ns;
-	int64_t device_ns; /* when it went to the device; 0: not looked at */
 	uint32_t head_length;
 	uint32_t data_length; /* of @data, behind the head */
 	const void *data;     /* in @buf, or static text */
@@ -88,8 +81,6 @@ struct nbd_conn {
 	/* requests */
 	enum nbd_conn_stall stall;
 	struct nbd_io *stalled;        /* has no buffer yet */
-	struct nbd_io *splitting;      /* not all its parts are started */
-	bool slow;                     /* the device, with large requests */
 	struct nbd_conn *waiting_next; /* NBD_STALL_POOL */
 	struct nbd_io *free;
 	unsigned used;                   /* of ios[], ever */
@@ -279,34 +270,6 @@ void nbd_io_stop_waiting(struct nbd_conn *conn);
 void nbd_service_wake(struct loop_batch *batch);
 void nbd_service_starving(struct op *op, int res);
 void nbd_service_drop_stuck(struct buffer_share *share, int64_t now_ms);
-
-/* ---- nbd_parts.c ---- */
-
-/* Shorter requests say nothing about the device, bytes. */
-#define NBD_MEASURE_MIN (UINT32_C(256) << 10)
-
-/* It is back from the device: was that slow? */
-void nbd_parts_measure(const struct nbd_io *io);
-
-/* It goes to the device in parts: make it conn->splitting. */
-bool nbd_parts_wanted(const struct nbd_io *io);
-
-/* Start the next part of conn->splitting; there is a slot for it. */
-void nbd_parts_next(struct nbd_conn *conn);
-
-/* The part goes to the device now. */
-void nbd_part_start(struct nbd_io *part);
-
-/*
- * Its part has ended, or can't be started; the part itself is the caller's.
- * @error: 0 or an enum nbd_error; @why: static text.
- */
-void nbd_whole_part_end(struct nbd_io *whole, uint32_t error, const char *why);
-void nbd_whole_part_refuse(struct nbd_io *whole, uint32_t error,
-			   const char *why);
-
-/* No more parts of conn->splitting; nobody is told what becomes of it. */
-void nbd_parts_forget(struct nbd_conn *conn);
 
 /* ---- nbd_send.c ---- */
 

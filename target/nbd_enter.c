@@ -73,7 +73,7 @@ static bool has_caught_up(const struct nbd_conn *conn,
 	/* Nothing has come since, and there was nothing. */
 	return last->round && conn->received == last->received &&
 	       last->unread == 0 && conn->stall == NBD_STALL_NONE &&
-	       !conn->stalled && !conn->splitting;
+	       !conn->stalled;
 }
 
 /* Returns the round with which it has caught up; 0: ask again. */

@@ -37,11 +37,6 @@ struct nbd_io *nbd_io_new(struct nbd_conn *conn, const struct nbd_request *r)
 	io->buf = NULL;
 	io->failed = false;
 	io->round = 0;
-	io->whole = NULL;
-	io->parts = 0;
-	io->dropped = false;
-	io->error = 0;
-	io->device_ns = 0;
 	io->start_ns = conn->now_ns;
 	io->progress = 0;
 	io->data_length = 0;
@@ -70,12 +65,10 @@ static void reply_queue(struct nbd_io *io)
 
 static struct nbd_reply reply_to(const struct nbd_io *io)
 {
-	const struct nbd_io *asked = io->whole ?: io;
-
 	return (struct nbd_reply){
 		.extended = io->conn->session.extended,
-		.cookie = asked->request.cookie,
-		.offset = asked->request.offset,
+		.cookie = io->request.cookie,
+		.offset = io->request.offset,
 	};
 }
 
@@ -126,7 +119,7 @@ static void reply_data(struct nbd_io *io)
 		return;
 	}
 	io->head_length = (uint32_t)nbd_data_chunk_encode(
-		io->head, &to, io->request.offset, io->data_length, !io->whole);
+		io->head, &to, io->request.offset, io->data_length, true);
 	reply_queue(io);
 }
 
@@ -243,22 +236,6 @@ static const char *why(int res)
 	return strerrordesc_np(-res) ?: "an error";
 }
 
-/* Data that was read goes out at once; what else is to say, whole says. */
-static void part_done(struct nbd_io *io, int res)
-{
-	struct nbd_io *whole = io->whole;
-	bool closing = io->conn->phase == NBD_CONN_CLOSING;
-
-	if (res >= 0 && io->request.type == NBD_CMD_READ && !closing)
-		reply_data(io);
-	else
-		nbd_io_free(io);
-	if (res < 0)
-		nbd_whole_part_end(whole, nbd_error_from_errno(res), why(res));
-	else
-		nbd_whole_part_end(whole, 0, NULL);
-}
-
 static void io_done(struct op *op, int res)
 {
 	struct nbd_io *io = container_of(op, struct nbd_io, op);
@@ -268,12 +245,6 @@ static void io_done(struct op *op, int res)
 	if (piece_next(io, res))
 		return;
 	change_end(io);
-	if (io->device_ns)
-		nbd_parts_measure(io);
-	if (io->whole) {
-		part_done(io, res);
-		return;
-	}
 	if (conn->phase == NBD_CONN_CLOSING) { /* nobody to tell */
 		nbd_io_free(io);
 		nbd_conn_touch(conn);
@@ -290,28 +261,18 @@ static void io_done(struct op *op, int res)
 	}
 }
 
-/* A READ or WRITE goes to the device. */
-static void device_enter(struct nbd_io *io)
-{
-	io->conn->active++;
-	if (io->request.length >= NBD_MEASURE_MIN)
-		io->device_ns = clock_ns();
-	if (io->whole)
-		nbd_part_start(io);
-}
-
 static void read_start(struct nbd_io *io)
 {
 	struct blockdev *dev = io->conn->dev;
 	uint32_t length = (uint32_t)io->request.length;
 
-	device_enter(io);
+	io->conn->active++;
 	blockdev_read(dev, &io->op, io->buf->data, length, io->request.offset);
 }
 
 void nbd_io_write(struct nbd_io *io)
 {
-	device_enter(io);
+	io->conn->active++;
 	change_begin(io);
 	blockdev_write(io->conn->dev, &io->op, io->buf->data,
 		       (uint32_t)io->request.length, io->request.offset,
@@ -350,16 +311,10 @@ static uint32_t buffer_size(const struct nbd_request *request)
 static void no_memory(struct nbd_io *io)
 {
 	static const char text[] = "the server has no memory for it";
-	struct nbd_io *whole = io->whole;
 
 	if (io->request.type == NBD_CMD_WRITE)
 		nbd_session_payload_skip(&io->conn->session);
-	if (!whole) {
-		nbd_io_refuse(io, NBD_ENOMEM, text);
-		return;
-	}
-	nbd_io_free(io);
-	nbd_whole_part_refuse(whole, NBD_ENOMEM, text);
+	nbd_io_refuse(io, NBD_ENOMEM, text);
 }
 
 bool nbd_service_still(const struct nbd_service *service)

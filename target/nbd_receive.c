@@ -48,8 +48,6 @@ static void on_request(struct nbd_conn *conn, const struct nbd_event *event)
 	assert(io); /* parse() looked before */
 	if (event->type == NBD_EVENT_REFUSED)
 		nbd_io_refuse(io, event->error, event->why);
-	else if (nbd_parts_wanted(io))
-		conn->splitting = io;
 	else if (!nbd_io_start(io))
 		conn->stalled = io;
 }
@@ -89,14 +87,6 @@ static bool request_slot(struct nbd_conn *conn)
 	return false;
 }
 
-static bool part_next(struct nbd_conn *conn)
-{
-	if (!request_slot(conn))
-		return false;
-	nbd_parts_next(conn);
-	return true;
-}
-
 /* One step of parsing; false: it can't go on now. */
 static bool parse_step(struct nbd_conn *conn)
 {
@@ -106,8 +96,6 @@ static bool parse_step(struct nbd_conn *conn)
 
 	if (conn->writing)
 		return payload_take(conn);
-	if (conn->splitting)
-		return part_next(conn);
 	if (session->state == NBD_SESSION_TLS)
 		return false;
 	if (!nbd_session_transmits(session) && session->out.length > 0)

@@ -34,10 +34,9 @@ static void note(struct nbd_conn *conn)
 	int64_t now_ns = conn->sent.first ? clock_ns() : 0;
 
 	for (struct nbd_io *io = conn->sent.first; io; io = io->next)
-		if (!io->whole) /* a part: the whole is noted */
-			export_stats_note(&conn->stats, op_of(io->request.type),
-					  io->request.length,
-					  now_ns - io->start_ns, io->failed);
+		export_stats_note(&conn->stats, op_of(io->request.type),
+				  io->request.length, now_ns - io->start_ns,
+				  io->failed);
 }
 
 static void gather_replies(struct nbd_conn *conn, struct msghdr *message)
