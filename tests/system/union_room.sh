@@ -118,6 +118,32 @@ test_an_allocation_has_room() {
 	nothing_else_changed
 }
 
+# A copy that the branch does, into a file that is read meanwhile; data in holes.
+test_a_copy_and_data_in_holes_have_room() {
+	crowded 50
+	python3 - "$M" <<-'END' || fail "no room was made"
+		import os, sys
+		top, MIB = sys.argv[1], 1 << 20
+		to = os.open(f'{top}/copy', os.O_CREAT | os.O_WRONLY)
+		reader = os.open(f'{top}/copy', os.O_RDONLY)
+		holes = os.open(f'{top}/holes', os.O_CREAT | os.O_RDWR)
+		os.ftruncate(holes, 60 * MIB)
+		piece = os.open(f'{top}/old/2', os.O_RDONLY)
+		want = os.pread(piece, 4 * MIB, 0)
+		for i in range(15):
+		    os.lseek(piece, 0, 0)
+		    n = 0
+		    while n < len(want):
+		        n += os.copy_file_range(piece, to, len(want) - n)
+		    os.pwrite(holes, want[:MIB], 4 * i * MIB)
+		for i in range(15):
+		    assert os.pread(reader, len(want), i * len(want)) == want, i
+		    assert os.pread(holes, 4 * MIB, 4 * i * MIB) == want[:MIB] + bytes(3 * MIB), i
+	END
+	[ -e "$D/a/copy" ] && [ "$(moved)" -gt 3 ] || fail "it is not by others that it has room"
+	nothing_else_changed
+}
+
 # Nothing else can move: what it takes is what there is, and that is found soon.
 test_without_anything_to_move_it_is_an_error() {
 	crowded 44
