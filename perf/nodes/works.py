@@ -5,6 +5,7 @@ A work is a function of host, directory and round that returns a Sample. A side 
 where it is done; side_of() makes a side of a case of both, whose sample tells the
 processor time of both ends for each GiB, too."""
 import dataclasses
+import functools
 import json
 import os
 import re
@@ -87,8 +88,13 @@ def _cpu_and_bytes(job):
 
 
 def fio(name, **values):
-    """The work of perf/jobs/NAME.fio with other values of what it sets."""
+    """The work of perf/jobs/NAME.fio with other values of what it sets. One on the file that
+    most work on sees to it that it is there, and needs its size."""
+    on_data = f"filename={DATA}" in job_text(name, **values)
+
     def work(host, directory, number):
+        if on_data:
+            _has_data(host, directory, values["size"])
         job = run_job(host, directory, name, number, **values)
         synced = job["sync"]["lat_ns"].get("N", 0) > 0
         most = max(OPERATIONS, key=lambda one: job[one]["total_ios"])
@@ -102,9 +108,15 @@ def fio(name, **values):
     return work
 
 
+@functools.cache
+def _has_data(host, directory, size):
+    if not host.script('[ ! -e "$1" ] || echo yes', f"{directory}/{DATA}"):
+        run_job(host, directory, "layout", size=size)
+
+
 def lay_out(side, size):
     """The file that most jobs work on, of @size bytes."""
-    run_job(side.host, side.directory, "layout", size=size)
+    _has_data(side.host, side.directory, size)
 
 
 def check(side, size):
