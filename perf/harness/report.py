@@ -365,8 +365,11 @@ class Page:
 
     def about(self):
         document = self.document
-        hosts = [element("section", element("h3", host.get("name", f"host {i}")), _facts(host))
-                 for i, host in enumerate(document["hosts"] or [], 1)]
+        alike = table.of_each(document["hosts"] or [], lambda host: repr(
+            {name: fact for name, fact in host.items() if name != "name"}))
+        hosts = [element("section", element("h3", ", ".join(host.get("name", "a host") for host in of)),
+                         _facts({name: fact for name, fact in of[0].items() if name != "name"}))
+                 for of in alike.values()]
         skipped = [[one["what"], one["why"]] for one in document["skipped"] or []]
         return [
             element("section", element("h2", "Skipped"),
