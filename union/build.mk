@@ -25,7 +25,7 @@ $(eval $(call library,union,\
 $(eval $(call program,trib-union,union/main.c,union))
 $(eval $(call test_helper,union/outcomes,base,))
 $(eval $(call test_helper,union/random_io,base,))
-$(foreach t,branch branch_health control_proto dir_fd dir_offset gate handle hanging held holder inode_number intent keep limits live_remove merge met mounted names node node_lost node_restore open_table options pace pending_names policy policy_record policy_set quietly request statx survive unionfs,\
+$(foreach t,branch branch_health control_proto dir_fd dir_offset gate handle hanging held holder inode_number intent keep limits live_remove merge met mounted names node node_lost node_restore open_table options pace pending_names policy policy_record policy_set quietly request statx survive unionfs unseen,\
   $(eval $(call unit_test,union/$(t)_test,union)))
 $(foreach t,branch_probe dying fuse_connection in_call,\
   $(eval $(call unit_test,union/$(t)_test,union,union/hang_kit.c)))

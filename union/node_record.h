@@ -27,6 +27,8 @@
 
 #include "union/handle.h"
 
+#define NODE_TOLD_MANY UINT32_MAX
+
 /* Of what is no directory; node_lock(). */
 struct node_file {
 	atomic_uint moves;          /* kept: how often it went to another
@@ -36,9 +38,15 @@ struct node_file {
 	unsigned opens;    /* open files */
 	unsigned rw_opens; /* of them O_RDWR: what they map may be written */
 	unsigned writers;  /* of them O_RDWR or O_WRONLY */
-	/* Of unseen_keep(): the last answer, how many were alike, and when
-	 * it was, in ms. */
-	uint32_t said : 13, alike : 3, said_at : 16;
+	/* While it is mapped (below): of unseen_keep(), the last answer, how
+	 * many were alike, and when it was, in ms. Else unseen.c: to whom was
+	 * said what is kept. */
+	union {
+		struct {
+			uint32_t said : 13, alike : 3, said_at : 16;
+		};
+		uint32_t told;
+	};
 };
 
 /* Of a directory. Those not atomic: node_lock(). */

@@ -26,7 +26,7 @@ static void begin_file(struct node *node)
 
 	node->passthrough = atomic_load(&file->backing_id) != 0;
 	file->opens = file->rw_opens = file->writers = 0;
-	file->said = file->alike = file->said_at = 0;
+	file->told = NODE_TOLD_MANY;
 }
 
 /* What is ours of it is begun; copies come later. */

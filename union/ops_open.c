@@ -155,8 +155,8 @@ static void lose_file(struct unionfs *fs, struct node *node,
 	open_table_remove(&fs->opened, number);
 }
 
-/* With the node locked: one more, or it is known again. */
-static void count_open(struct unionfs *fs, struct node *node, struct file *file)
+/* With the node locked: one more, or it is known again. As unseen_begins(). */
+static bool count_open(struct unionfs *fs, struct node *node, struct file *file)
 {
 	struct node_file *use = node_file(node);
 	const struct copy *copy = node_first(node);
@@ -164,8 +164,6 @@ static void count_open(struct unionfs *fs, struct node *node, struct file *file)
 	use->opens++;
 	use->rw_opens += file->read_write;
 	use->writers += file->writes;
-	if (node->passthrough && file->read_write)
-		node->mapped = true;
 	file->passed_writer = node->passthrough && file->writes &&
 					      !file->seen && copy
 				      ? branch_of(fs, copy)
@@ -176,6 +174,7 @@ static void count_open(struct unionfs *fs, struct node *node, struct file *file)
 		room_writer_begin(fs->room, file->passed_writer, node,
 				  &file->writer);
 	}
+	return node->passthrough && unseen_begins(fs, node, file->read_write);
 }
 
 /* One that was made is open by the branch's own mount. Takes @fd. */
@@ -208,7 +207,7 @@ static int gain_file(fuse_req_t req, struct node *node, int fd,
 	struct branch *branch = branch_of(fs, node_first(node));
 	struct node_file *use = node_file(node);
 	struct file *file = malloc(sizeof(*file));
-	bool unseen;
+	bool forgets = false;
 	int r = 0;
 
 	if (!file) {
@@ -237,7 +236,7 @@ static int gain_file(fuse_req_t req, struct node *node, int fd,
 		 full_is_near(fs, branch, fd))
 		file->seen = true;
 	if (r == 0) {
-		count_open(fs, node, file);
+		forgets = count_open(fs, node, file);
 		open_record_new(fs, info->fh, node,
 				(file->read_write ? STATE_OPEN_READS : 0) |
 					(file->writes ? STATE_OPEN_WRITES : 0) |
@@ -245,10 +244,6 @@ static int gain_file(fuse_req_t req, struct node *node, int fd,
 					(file->root ? STATE_OPEN_ROOT : 0) |
 					(file->seen ? STATE_OPEN_SEEN : 0));
 	}
-	/* The kernel has nothing yet of one that it makes. */
-	unseen = node->passthrough && unseen_opens(fs, node) == 1 &&
-		 (fs->told_of_writes ? file->read_write : file->writes) &&
-		 request_current.opcode != FUSE_CREATE;
 	*ret_backing = use->backing_id;
 	/* Beside those that are passed through; what is mapped is, too. */
 	info->direct_io = node->passthrough && file->seen;
@@ -261,10 +256,11 @@ static int gain_file(fuse_req_t req, struct node *node, int fd,
 		free(file);
 		return r;
 	}
-	if (unseen)
-		unseen_begins(fs, node);
 	if (file->passed_writer)
 		room_writer_waits(fs->room, branch);
+	if (forgets)
+		(void)fuse_lowlevel_notify_inval_inode(fs->session, node->id,
+						       -1, 0);
 	atomic_fetch_add(&fs->stats->opens, 1);
 	if (*ret_backing)
 		atomic_fetch_add(&fs->stats->passthrough_opens, 1);
@@ -320,7 +316,7 @@ int op_restore_file(struct unionfs *fs, uint64_t number, struct node *node,
 	file->root = flags & STATE_OPEN_ROOT;
 	file->seen = flags & STATE_OPEN_SEEN;
 	file->moves = node_moves(node);
-	count_open(fs, node, file);
+	(void)count_open(fs, node, file); /* nobody is told now */
 	return 0;
 }
 

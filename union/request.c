@@ -57,6 +57,7 @@ void request_decode(const void *data, size_t length, struct request_note *ret)
 	length -= sizeof(*header);
 	ret->unique = header->unique;
 	ret->opcode = header->opcode;
+	ret->pid = header->pid;
 	switch (header->opcode) {
 	case FUSE_INIT: ret->init_flags = init_flags(body, length); break;
 	case FUSE_SETATTR:

@@ -19,6 +19,7 @@
 struct request_note {
 	uint64_t unique;
 	uint32_t opcode;
+	uint32_t pid;          /* of the thread that asks; 0: not known here */
 	bool kills_privileges; /* drop setuid, setgid: see request_decode() */
 	bool of_cache;         /* a write by the kernel, of what was mapped */
 	bool wants_nothing;    /* a setattr without a wish */

@@ -6,17 +6,27 @@
 
 #include "base/cleanup.h"
 #include "union/file_in_use.h"
+#include "union/request.h"
 
-unsigned unseen_opens(const struct unionfs *fs, struct node *node)
+/* With the node locked: this thread is told what the kernel may keep. */
+static void tell(struct node *node)
 {
-	const struct node_file *file = node_file(node);
+	uint32_t *told = &node_file(node)->told, pid = request_current.pid;
 
-	return fs->told_of_writes ? file->rw_opens : file->writers;
+	*told = pid && (!*told || *told == pid) ? pid : NODE_TOLD_MANY;
 }
 
-void unseen_begins(const struct unionfs *fs, const struct node *node)
+bool unseen_begins(const struct unionfs *fs, struct node *node, bool read_write)
 {
-	(void)fuse_lowlevel_notify_inval_inode(fs->session, node->id, -1, 0);
+	struct node_file *file = node_file(node);
+	bool begins = !node->mapped && read_write;
+	bool others = file->told && file->told != request_current.pid;
+
+	if (begins) {
+		node->mapped = true;
+		file->told = 0;
+	}
+	return fs->told_of_writes ? begins && others : file->writers == 1;
 }
 
 /* Nobody has it open to write: has somebody mapped it so? */
@@ -30,6 +40,10 @@ static bool is_mapped(struct unionfs *fs, struct node *node)
 	if (fd >= 0 && !node_file(node)->writers && file_is_written(fd) == 0)
 		node->mapped = false;
 	mapped = node->mapped;
+	if (!mapped) {
+		node_file(node)->told = 0;
+		tell(node);
+	}
 	node_unlock(&fs->nodes, node);
 	return mapped;
 }
@@ -39,7 +53,10 @@ bool unseen_may_change(struct unionfs *fs, struct node *node)
 	bool may, ask;
 
 	node_lock(&fs->nodes, node);
-	may = (node->passthrough && unseen_opens(fs, node)) || node->mapped;
+	may = node->mapped || (!fs->told_of_writes && node->passthrough &&
+			       node_file(node)->writers);
+	if (!may)
+		tell(node);
 	ask = node->mapped && !node_file(node)->writers;
 	node_unlock(&fs->nodes, node);
 	return ask ? is_mapped(fs, node) : may;

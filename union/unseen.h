@@ -23,23 +23,20 @@
 #define UNSEEN_PROTO_MINOR 41 /* FUSE 7.41: Linux 6.12 */
 
 /*
- * How many of the open files of @node change it in a way that may go unseen;
- * with the node locked, and passed through.
- */
-unsigned unseen_opens(const struct unionfs *fs, struct node *node);
-
-/*
  * May the file @node change unseen, from now on? Ask it before the attributes
- * that are answered. Who opens it later makes the kernel forget those: see
- * unseen_begins().
+ * that are answered: if not, the kernel may keep them, and who asked is noted.
  */
 bool unseen_may_change(struct unionfs *fs, struct node *node);
 
 /*
- * The kernel has attributes of @node that it would keep, and is about to have
- * the first open file by which they may change unseen.
+ * @node, locked, has one more open file, which is passed through and counted.
+ * True: an answer that the kernel is to keep may be under way to somebody
+ * else, and would be taken after the file was mapped; so it is to be told to
+ * forget what it has. (Who opens it has what was said to him. What it has had
+ * before, of the time of access it has no more once the file is mapped.)
  */
-void unseen_begins(const struct unionfs *fs, const struct node *node);
+bool unseen_begins(const struct unionfs *fs, struct node *node,
+		   bool read_write);
 
 #define UNSEEN_KEEP_MS  50
 #define UNSEEN_ALIKE    7 /* answers that are as the one before */

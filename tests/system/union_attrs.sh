@@ -139,9 +139,20 @@ stores() {
 		    same("unmapped")
 		act("what a child maps and leaves mapped", lambda: run(
 		    "m = mmap.mmap(os.open(sys.argv[1], os.O_RDWR), 4096); os.stat(sys.argv[1]); m[0:9] = b'z' * 9"))
-		# Into a mapping that has outlived its file.
+		# Into that of a file that others have looked at before.
 		os.close(fd)
 		os.close(other)
+		for i in range(2):
+		    run("os.stat(sys.argv[1])")
+		    file = os.open(path, os.O_RDWR)
+		    at = shared(file)
+		    fd = os.open(path, os.O_RDONLY)
+		    store(at)
+		    same("a store into what others know")
+		    unmap(at)
+		    os.close(file)
+		    os.close(fd)
+		# Into a mapping that has outlived its file.
 		file = os.open(path, os.O_RDWR)
 		at = shared(file)
 		os.close(file)
@@ -208,6 +219,11 @@ test_what_did_not_change_is_not_asked_again() {
 		        os.pread(other, 1, 0)
 		        os.stat(path)
 		    os.lseek(fd, 0, os.SEEK_END)
+	END
+	# Whoever opens it again.
+	asked_less_than 2300 on_a_file <<-'END'
+		for i in range(1000):
+		    os.close(os.open(path, os.O_RDWR))
 	END
 	# Once it is closed, nothing is asked at all.
 	on_a_file <<-'END'
