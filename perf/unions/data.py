@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fio, one request at a time, on a file of each side's own."""
+"""fio, one request at a time, on a file of each side's own; and what a database asks
+of a file that it has open."""
 import hashlib
 import json
 import mmap
 import os
+import time
 
 from harness.measure import Case, Goal, Sample
 from harness.scratch import Failed, run
@@ -63,6 +65,28 @@ def fio_side(folder, name, branches, operation, more):
     return measure
 
 
+ASKED = 20_000  # times
+
+
+def asking_side(path):
+    """The size by lseek(2), all by fstat(2), and that after each write."""
+    def measure(_number):
+        fd = os.open(path, os.O_RDWR)
+        try:
+            rates = {}
+            for metric, ask in (("lseek", lambda: os.lseek(fd, 0, os.SEEK_END)),
+                                ("fstat", lambda: os.fstat(fd)),
+                                ("write, fstat", lambda: (os.pwrite(fd, b"x", 0), os.fstat(fd)))):
+                start = time.perf_counter()
+                for _ in range(ASKED):
+                    ask()
+                rates[metric] = ASKED / (time.perf_counter() - start)
+            return Sample((ASKED, os.fstat(fd).st_size), rates)
+        finally:
+            os.close(fd)
+    return measure
+
+
 class Place:
     """Two file systems, @count branches of folders on them, and all sides."""
 
@@ -86,6 +110,18 @@ class Place:
                      Goal("rate", "1/s", "mergerfs", ">=", 1.0)])
 
 
+    def asking(self, row, names):
+        # After a write that is passed through the kernel asks twice, always.
+        return Case(row + " open to write", {side: asking_side(os.path.join(folder, DATA.format(side)))
+                                             for side, folder in self.folders.items()}, names,
+                    [Goal("lseek", "1/s", "native", ">=", 0.8),
+                     Goal("fstat", "1/s", "native", ">=", 0.8),
+                     Goal("write, fstat", "1/s", "native", ">="),
+                     Goal("lseek", "1/s", "mergerfs", ">=", 1.0),
+                     Goal("fstat", "1/s", "mergerfs", ">=", 1.0),
+                     Goal("write, fstat", "1/s", "mergerfs", ">=")])
+
+
 def cases(place, quick, merger_name):
     few, many, loops = (3_000, 30_000, 4) if quick else (10_000, 100_000, 16)
     names = {"native": "ext4 itself", "mergerfs": merger_name}
@@ -97,6 +133,8 @@ def cases(place, quick, merger_name):
                                   (STREAM, 0.97, f"--loops={loops}")):
             for label, operation, options in kind:
                 yield at.case(row, names, (label, operation, (*options, more)), least)
+        if count == 2:
+            yield at.asking(row, names)
     at = Place(place, "memory", sides.memory_branch, 2)
     for label, operation, options in DIRECT:
         yield at.case("memory", {**names, "native": "tmpfs itself"},
