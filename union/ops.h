@@ -44,13 +44,15 @@ bool op_is_in_group(fuse_req_t req, gid_t gid);
 /* An open file: fuse_file_info.fh is its number in unionfs.opened. */
 struct file {
 	struct service_use use; /* first */
-	/* As the caller may use it; without O_APPEND, O_DIRECT. -1: it was
-	 * opened by another server, and is when it is needed. */
+	/* As the caller may use it; without O_DIRECT, and without O_APPEND
+	 * unless it @appends. -1: it was opened by another server, and is when
+	 * it is needed. */
 	atomic_int fd;
 	bool read_write, writes;
 	bool quiet;     /* O_NOATIME */
 	bool root;      /* opened it */
 	bool seen;      /* writes come here, whatever is passed through */
+	bool appends;   /* to a file that is append-only on its branch */
 	unsigned moves; /* of the node when it was opened: see op_fd() */
 	struct branch *passed_writer; /* of that; or NULL */
 	struct room_writer writer;    /* the same */

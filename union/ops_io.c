@@ -69,6 +69,8 @@ static int write_as_caller(fuse_req_t req, const struct fuse_file_info *info,
 	bool nobody = request_current.of_cache && (!file || !file->root);
 	int r;
 
+	if (request_current.of_cache && file && file->appends)
+		return -EPERM; /* it is not for the end */
 	if (nobody)
 		place_become_nobody();
 	else

@@ -197,10 +197,10 @@ static int open_to_read(const struct branch *branch, const struct node *node,
 }
 
 /*
- * Count one more open file and fill @info; takes @fd. The reply is to be
- * sent with the backing id returned in @ret_backing.
+ * Count one more open file and fill @info; takes @fd, which only @appends or
+ * not. The reply is to be sent with the backing id returned in @ret_backing.
  */
-static int gain_file(fuse_req_t req, struct node *node, int fd,
+static int gain_file(fuse_req_t req, struct node *node, int fd, bool appends,
 		     struct fuse_file_info *info, int32_t *ret_backing)
 {
 	struct unionfs *fs = unionfs_of(req);
@@ -224,6 +224,7 @@ static int gain_file(fuse_req_t req, struct node *node, int fd,
 	file->root = fuse_req_ctx(req)->uid == 0;
 	file->seen = file->writes && fs->syncs;
 	file->writer.branch = NULL;
+	file->appends = appends;
 	file->moves = use->moves;
 	info->fh = open_table_add(&fs->opened, file);
 	once_gains_file(info->fh);
@@ -242,7 +243,8 @@ static int gain_file(fuse_req_t req, struct node *node, int fd,
 					(file->writes ? STATE_OPEN_WRITES : 0) |
 					(file->quiet ? STATE_OPEN_QUIET : 0) |
 					(file->root ? STATE_OPEN_ROOT : 0) |
-					(file->seen ? STATE_OPEN_SEEN : 0));
+					(file->seen ? STATE_OPEN_SEEN : 0) |
+					(appends ? STATE_OPEN_APPENDS : 0));
 	}
 	*ret_backing = use->backing_id;
 	/* Beside those that are passed through; what is mapped is, too. */
@@ -282,6 +284,8 @@ static int reopen_file(struct unionfs *fs, const struct node *node,
 
 	if (file->quiet)
 		mode |= O_NOATIME;
+	if (file->appends)
+		mode |= O_APPEND;
 	place_become_root();
 	node_lock(&fs->nodes, node);
 	if (file->moves != node_moves(node) || file->fd < 0) {
@@ -315,6 +319,7 @@ int op_restore_file(struct unionfs *fs, uint64_t number, struct node *node,
 	file->quiet = flags & STATE_OPEN_QUIET;
 	file->root = flags & STATE_OPEN_ROOT;
 	file->seen = flags & STATE_OPEN_SEEN;
+	file->appends = flags & STATE_OPEN_APPENDS;
 	file->moves = node_moves(node);
 	(void)count_open(fs, node, file); /* nobody is told now */
 	return 0;
@@ -382,7 +387,9 @@ static int truncate_open(fuse_req_t req, const struct node *node, int fd,
 	return r < 0 ? r : durable_data(unionfs_of(req), fd);
 }
 
-static int open_node(fuse_req_t req, const struct node *node, int flags)
+/* Where it is append-only (chattr +a), that is all that its writers may do. */
+static int open_node(fuse_req_t req, const struct node *node, int flags,
+		     bool *ret_appends)
 {
 	struct unionfs *fs = unionfs_of(req);
 	bool writes = (flags & O_ACCMODE) != O_RDONLY || flags & O_TRUNC;
@@ -395,6 +402,10 @@ static int open_node(fuse_req_t req, const struct node *node, int flags)
 	if (r < 0)
 		return r;
 	fd = unionfs_open(fs, node, (flags & KEPT_FLAGS) | O_NOFOLLOW);
+	*ret_appends = fd == -EPERM && writes && flags & O_APPEND;
+	if (*ret_appends)
+		fd = unionfs_open(fs, node,
+				  (flags & KEPT_FLAGS) | O_APPEND | O_NOFOLLOW);
 	if (fd >= 0 && flags & O_TRUNC)
 		r = truncate_open(req, node, fd, flags);
 	return r < 0 ? r : take_fd(&fd);
@@ -405,12 +416,13 @@ void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 	struct unionfs *fs = unionfs_of(req);
 	struct node *node = op_node(req, ino);
 	int32_t backing_id;
+	bool appends;
 	int fd, r;
 
 	if (!node)
 		return;
-	fd = open_node(req, node, info->flags);
-	r = fd < 0 ? fd : gain_file(req, node, fd, info, &backing_id);
+	fd = open_node(req, node, info->flags, &appends);
+	r = fd < 0 ? fd : gain_file(req, node, fd, appends, info, &backing_id);
 	if (r < 0)
 		op_reply(req, r);
 	else if (passthrough_reply(req, NULL, info, backing_id) < 0)
@@ -497,7 +509,7 @@ static int adopt(fuse_req_t req, const struct placed *placed,
 	node = node_get(&fs->nodes, entry->ino);
 	if (unnamed)
 		keep_unnamed(fs, node);
-	r = gain_file(req, node, placed->result, info, ret_backing);
+	r = gain_file(req, node, placed->result, false, info, ret_backing);
 	if (r < 0) {
 		once_gains_nothing();
 		node_forget(&fs->nodes, entry->ino, 1);

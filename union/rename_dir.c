@@ -10,6 +10,7 @@
 #include "union/aside.h"
 #include "union/clone_dir.h"
 #include "union/dir_fd.h"
+#include "union/immutable.h"
 #include "union/names.h"
 #include "union/naming.h"
 #include "union/number_keep.h"
@@ -59,12 +60,28 @@ static void end_quiet(struct parts *p)
 	}
 }
 
+/*
+ * Of several copies: one that may not be changed is found before the first is,
+ * for what is in an append-only directory by then stays there.
+ */
+static int check_steady(const struct move *m, int dir_fd, const char *name,
+			int into_fd)
+{
+	if (m->from_count + m->to_count < 2)
+		return 0;
+	if (into_fd >= 0 && immutable_is(into_fd))
+		return -EPERM;
+	return immutable_check_name(dir_fd, name);
+}
+
 static int add_target(struct parts *p, const struct hit *hit)
 {
 	const struct move *m = p->m;
 	struct target *target = &p->targets[p->gone_count];
-	int r = handle_get(hit->fd->fd, m->to_name, &target->handle);
+	int r = check_steady(m, hit->fd->fd, m->to_name, -1);
 
+	if (r == 0)
+		r = handle_get(hit->fd->fd, m->to_name, &target->handle);
 	if (r == 0)
 		r = be_quiet(p, hit->dir->branch, hit->fd->fd);
 	if (r < 0)
@@ -86,8 +103,10 @@ static int add_target(struct parts *p, const struct hit *hit)
 static int add_part(struct parts *p, const struct hit *from, int into_fd)
 {
 	const struct move *m = p->m;
-	int r = be_quiet(p, from->dir->branch, from->fd->fd);
+	int r = check_steady(m, from->fd->fd, m->from_name, into_fd);
 
+	if (r == 0)
+		r = be_quiet(p, from->dir->branch, from->fd->fd);
 	if (r == 0)
 		r = be_quiet(p, from->dir->branch, into_fd);
 	p->parts[p->count++] = (struct rename_part){

@@ -75,12 +75,13 @@ struct state_branch {
 	char path[PATH_MAX];
 };
 
-#define STATE_OPEN_DIR    1u
-#define STATE_OPEN_READS  2u  /* O_RDWR */
-#define STATE_OPEN_WRITES 4u  /* O_RDWR or O_WRONLY */
-#define STATE_OPEN_QUIET  8u  /* O_NOATIME */
-#define STATE_OPEN_ROOT   16u /* by root */
-#define STATE_OPEN_SEEN   32u /* struct file has it */
+#define STATE_OPEN_DIR     1u
+#define STATE_OPEN_READS   2u  /* O_RDWR */
+#define STATE_OPEN_WRITES  4u  /* O_RDWR or O_WRONLY */
+#define STATE_OPEN_QUIET   8u  /* O_NOATIME */
+#define STATE_OPEN_ROOT    16u /* by root */
+#define STATE_OPEN_SEEN    32u /* struct file has it */
+#define STATE_OPEN_APPENDS 64u /* the same */
 
 /* At the place of its number: open_place(). */
 struct state_open {

@@ -125,6 +125,51 @@ test_what_is_removed_goes_from_all_branches_or_none() {
 	[ ! -e "$D/a/d/f" ] && [ ! -e "$D/b/d/f" ]
 }
 
+test_what_is_append_only_is_appended_to() {
+	two_branches
+	union policy=ff "$D/a:$D/b"
+	local option
+	for option in auto off; do
+		umount "$M"
+		echo 1 >"$D/a/log"
+		frozen a "$D/a/log"
+		union "policy=ff,passthrough=$option" "$D/a:$D/b"
+		echo 2 >>"$M/log"
+		fails any "not permitted" dd if=/dev/zero of="$M/log" conv=notrunc count=1 status=none
+		fails any "not permitted" truncate -s 0 "$M/log"
+		fails any "not permitted" rm "$M/log"
+		exec 7>>"$M/log"
+		echo 3 >&7
+		kill -9 "$(union_server "$M")" # the next one has it open so, too
+		echo 4 >&7
+		exec 7>&-
+		same "$(paste -sd ' ' "$D/a/log")" "1 2 3 4"
+		same "$(paste -sd ' ' "$M/log")" "1 2 3 4"
+		melt
+	done
+}
+
+# What came into an append-only directory cannot be put back.
+test_a_directory_is_renamed_on_all_branches_or_none() {
+	two_branches
+	mkdir "$D/a/into" "$D/b/into"
+	union policy=ff "$D/a:$D/b"
+	local from flag
+	for flag in i a; do
+		for from in b/d b b/into; do
+			[ $from-$flag != b/into-a ] || continue # that takes it
+			frozen a "$D/a/into"
+			frozen $flag "$D/$from"
+			fails any "not permitted" mv "$M/d" "$M/into/d"
+			[ -d "$D/a/d" ] && [ -d "$D/b/d" ] && [ ! -e "$D/a/into/d" ]
+			chattr -ia "$D/b"
+			melt
+		done
+	done
+	mv "$M/d" "$M/into/d"
+	[ -d "$D/a/into/d" ] && [ -d "$D/b/into/d" ]
+}
+
 # As ext4 has no more than that in a directory where the link count says so.
 test_a_directory_with_as_many_as_it_can_have_goes_on_elsewhere() {
 	loop_fs a 400M mkfs.ext4 -q -m 0 -N 70000 -O ^dir_nlink,^has_journal
