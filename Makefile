@@ -266,8 +266,11 @@ check-libraries: programs $(LIBRARY_UNITS) $(LIBRARY_HELPERS)
 check-union-long: all
 	$(Q)SEEDS=$(or $(SEEDS),3000) KILL_SEEDS=$(or $(SEEDS),1500) DRAIN_SEEDS=$(or $(SEEDS),1000) \
 	  HURT_SEEDS=$(or $(SEEDS),500) LITTLE_SEEDS=$(or $(SEEDS),500) KILL_DRAIN_SEEDS=$(or $(SEEDS),1000) \
-	  KILL_LITTLE_SEEDS=$(or $(SEEDS),300) KILL_HURT_SEEDS=$(or $(SEEDS),1000) tests/run --name union-long \
+	  KILL_LITTLE_SEEDS=$(or $(SEEDS),300) KILL_HURT_SEEDS=$(or $(SEEDS),1000) \
+	  ERR_SEEDS=$(or $(SEEDS),1000) KILL_ERR_SEEDS=$(or $(SEEDS),300) tests/run --name union-long \
 	  --timeout 36000 tests/system/union_model.sh
+	$(Q)QUOTA_SEEDS=$(or $(SEEDS),100) VM_SECONDS=36000 tests/run --name union-long --timeout 36000 \
+	  tests/vm/union_quotas.sh
 	$(Q)KILLS=200 STEP=4 tests/run --name union-long --timeout 36000 tests/system/union_once.sh
 	$(Q)LONG=1 tests/run --name union-long --timeout 36000 tests/system/union_programs.sh
 	$(Q)LONG=1 KILLS=$(or $(SEEDS),30000) tests/run --name union-long --timeout 36000 \

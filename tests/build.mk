@@ -1,7 +1,8 @@
 # Tests in a virtual machine with a kernel that has what this one may lack.
 VM_TESTS += tests/vm/selftest.sh tests/vm/nbd.sh tests/vm/initiator.sh tests/vm/iscsi.sh \
             tests/vm/nfs.sh tests/vm/power.sh tests/vm/power_raw.sh tests/vm/raw_disk.sh \
-            tests/vm/union.sh tests/vm/union_limits.sh tests/vm/union_folding.sh
+            tests/vm/union.sh tests/vm/union_limits.sh tests/vm/union_quotas.sh \
+            tests/vm/union_folding.sh
 SYSTEM_TESTS += tests/system/lint.sh tests/system/fuzz.sh tests/system/testing.sh
 
 # What every test script becomes first (tests/lib.sh).
@@ -25,11 +26,12 @@ $(eval $(call test_helper,tests/kube/store_conforms,volume,cmocka,\
 KUBE_TESTS += tests/kube/api.sh tests/kube/cluster.sh tests/kube/rules.sh
 
 # The union beside one directory (make check-union).
-$(eval $(call library,union_model,tests/union/actor.c tests/union/draining.c tests/union/hurting.c \
-  tests/union/intruding.c tests/union/killing.c tests/union/mounting.c \
+$(eval $(call library,union_model,tests/union/actor.c tests/union/draining.c tests/union/erring.c \
+  tests/union/hurting.c tests/union/images.c tests/union/intruding.c tests/union/killing.c tests/union/mounting.c \
   tests/union/op_do.c tests/union/op_do_attr.c tests/union/op_do_data.c \
   tests/union/op_do_dir.c tests/union/op_do_file.c tests/union/op_do_name.c \
-  tests/union/op_do_xattr.c tests/union/op_gen.c tests/union/plan.c tests/union/run.c \
+  tests/union/op_do_xattr.c tests/union/op_gen.c tests/union/plan.c tests/union/quotas.c \
+  tests/union/run.c \
   tests/union/tree_describe.c tests/union/tree_populate.c union/attrs.c union/policy.c,,base))
 $(eval $(call test_helper,tests/union/model_main,union_model))
 $(eval $(call test_helper,tests/union/kill_at,base))

@@ -8,13 +8,14 @@
 #
 # How many seeds of each variant: SEEDS (the plain one), KILL_SEEDS (its server
 # is killed), DRAIN_SEEDS, HURT_SEEDS (a file system is lost), LITTLE_SEEDS (full
-# branches), KILL_DRAIN_SEEDS, KILL_HURT_SEEDS, KILL_LITTLE_SEEDS (both at once).
+# branches), QUOTA_SEEDS, ERR_SEEDS (objects answer with errors), KILL_DRAIN_SEEDS,
+# KILL_HURT_SEEDS, KILL_LITTLE_SEEDS, KILL_ERR_SEEDS (both at once).
 # What fails is printed with its seed and the few calls that it takes; again
 # by SEED=N SEEDS=1.
 . "$(dirname "$0")/../lib.sh"
 . "$TOP/tests/union_kill_lib.sh"
 need_root
-need mkfs.ext4 unshare
+need mkfs.ext4 debugfs unshare
 [ -c /dev/fuse ] || skip_all "needs /dev/fuse"
 D=$TEST_DIR
 chmod 755 "$D"
@@ -68,14 +69,18 @@ model() { # PLACE ARGUMENTS
 }
 
 # The same, but its file systems, with journals, are mounted where it alone sees
-# them: it unmounts one and mounts it again. Nobody else may keep that.
-hurting() { # PLACE ARGUMENTS
+# them: it unmounts one and mounts it again. Nobody else may keep that. Half of
+# them have no checksums: what is damaged there is met in another way.
+alone() { # PLACE ARGUMENTS
 	local name
 	mkdir -p "$D/$1/mnt"
 	for name in fs0 fs1 fs2 fs3 plain; do
 		rm -f "$D/$1/$name.img"
 		truncate -s 512M "$D/$1/$name.img"
-		mkfs.ext4 -q -F -I 256 -m 0 "$D/$1/$name.img"
+		case $name in
+		fs[02]) mkfs.ext4 -q -F -I 256 -m 0 -O metadata_csum "$D/$1/$name.img" ;;
+		*) mkfs.ext4 -q -F -I 256 -m 0 -O ^metadata_csum "$D/$1/$name.img" ;;
+		esac
 		mkdir -p "$D/$1/$name"
 	done
 	rm -f "$D/$1/mnt.log"
@@ -87,9 +92,11 @@ hurting() { # PLACE ARGUMENTS
 			done
 			exec "$@" "$0"' \
 		"$D/$1" "$MODEL" --program "$BUILD/bin/trib-union" --options "${OPTIONS:-}" \
-		--hurting "${@:2}" >"$D/$1.said" 2>&1 ||
+		"${@:2}" >"$D/$1.said" 2>&1 ||
 		{ server_said "$D/$1/mnt.log"; short "$D/$1.said"; return 1; }
 }
+hurting() { alone "$1" --hurting "${@:2}"; }
+erring() { alone "$1" --erring "${@:2}"; }
 
 # The first difference, and how many there are.
 short() { cut -c 1-1000 "$1" | awk 'NR <= 24 {print} {last = $0} END {if (NR > 24) print last}'; }
@@ -145,6 +152,39 @@ test_a_file_system_that_is_lost_and_comes_back_loses_nothing() {
 	tail -n 1 "$D/one.said"
 }
 
+test_is_so_too_where_objects_answer_with_errors() {
+	erring one --shrink --seed "${SEED:-701}" --seeds "${ERR_SEEDS:-${SEEDS:-8}}"
+}
+
+test_objects_answer_with_errors_and_servers_are_killed() {
+	sent_again
+	OPTIONS=survive=yes erring one --killing --seed "${SEED:-751}" --seeds "${KILL_ERR_SEEDS:-${SEEDS:-3}}"
+}
+
+# As above, with room on all of them. Where the kernel has quotas: tests/vm.
+limited() { # PLACE ARGUMENTS
+	local name
+	mkdir -p "$D/$1/mnt"
+	at_exit umount -l "$D/$1/mnt"
+	for name in fs0 fs1 fs2 fs3 plain; do
+		rm -f "$D/$1/$name.img"
+		truncate -s 128M "$D/$1/$name.img"
+		mkfs.ext4 -q -F -b 1024 -I 256 -m 0 -O ^has_journal,quota,project \
+			-E quotatype=usrquota:grpquota:prjquota "$D/$1/$name.img"
+		mkdir -p "$D/$1/$name"
+		mount -o loop,noatime,usrquota,grpquota,prjquota "$D/$1/$name.img" "$D/$1/$name" 2>/dev/null ||
+			skip "the kernel has no quotas"
+		at_exit umount -l "$D/$1/$name"
+		rmdir "$D/$1/$name/lost+found"
+	done
+	model "$1" --quotas "${@:2}"
+}
+
+test_is_so_too_while_files_move_from_where_a_quota_is_met() {
+	limited one --count 1000 --seed "${SEED:-801}" --seeds "${QUOTA_SEEDS:-${SEEDS:-4}}"
+	tail -n 1 "$D/one.said"
+}
+
 test_is_so_too_while_its_server_is_killed() {
 	sent_again
 	place one
@@ -183,6 +223,13 @@ test_finds_each_mistake_made_on_purpose() {
 	for fault in absent broken; do
 		fails 1 "differ" hurting two --fault $fault --seeds 1
 	done
+	for fault in damage kept; do
+		fails 1 "differ" alone two --erring --fault $fault --seed 701 --seeds 3
+	done
+}
+
+test_finds_who_goes_above_a_quota() {
+	fails 1 "names of" limited one --count 1000 --fault quota --seeds 2
 }
 
 run_tests "$@"

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,8 +31,8 @@ static const struct {
 };
 
 static const char *const fault_names[FAULTS] = {
-	"none",  "errno", "data",   "mode",   "lost",   "time",
-	"xattr", "owner", "rename", "absent", "broken",
+	"none",  "errno",  "data",   "mode",   "lost",   "time", "xattr",
+	"owner", "rename", "absent", "broken", "damage", "kept", "quota",
 };
 
 const char *fault_name(enum fault fault)
@@ -43,6 +45,8 @@ static const char *const errors[FAULTS][2] = {
 	[FAULT_ERRNO] = {" EEXIST", " ENOENT"},
 	[FAULT_ABSENT] = {" EIO", " ENOENT"},
 	[FAULT_BROKEN] = {" ENOENT", " EIO"},
+	[FAULT_DAMAGE] = {" EUCLEAN", " ENOENT"},
+	[FAULT_KEPT] = {" EPERM", " 0"},
 };
 
 /* The call that is done wrong; false: as it is. */
@@ -84,10 +88,24 @@ static void do_with_fault(enum fault fault, struct op *op, int *fds, char *text)
 	op_do(&wrong, fds, text);
 }
 
-static void become(unsigned number, const char *root)
+/* CAP_SYS_RESOURCE is no capability of these. */
+static int obey_quotas(void)
 {
-	if (chroot(root) < 0 || chdir("/") < 0 ||
-	    setgroups(2, users[number].groups) < 0 ||
+	struct __user_cap_header_struct header = {
+		.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2];
+
+	if (syscall(SYS_capget, &header, data) < 0)
+		return -1;
+	data[0].effective &= ~(UINT32_C(1) << CAP_SYS_RESOURCE);
+	data[0].permitted &= ~(UINT32_C(1) << CAP_SYS_RESOURCE);
+	return (int)syscall(SYS_capset, &header, data);
+}
+
+static void become(unsigned number, const char *root, bool obeys)
+{
+	if ((obeys && obey_quotas() < 0) || chroot(root) < 0 ||
+	    chdir("/") < 0 || setgroups(2, users[number].groups) < 0 ||
 	    setresgid(users[number].gid, users[number].gid, users[number].gid) <
 		    0 ||
 	    setresuid(users[number].uid, users[number].uid, users[number].uid) <
@@ -126,7 +144,7 @@ void actor_start(struct actor *actor, unsigned number, const char *root,
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 		(void)close(pair[0]);
 		(void)signal(SIGXFSZ, SIG_IGN);
-		become(number, root);
+		become(number, root, fault != FAULT_QUOTA);
 		act(pair[1], fault);
 	}
 	(void)close(pair[1]);

@@ -23,11 +23,17 @@ enum fault {
 	FAULT_RENAME, /* what was replaced stays: a link, not a rename */
 	FAULT_ABSENT, /* while a file system is lost: ENOENT of what it has */
 	FAULT_BROKEN, /* meanwhile: EIO of what is not there */
+	FAULT_DAMAGE, /* of a damaged object: ENOENT */
+	FAULT_KEPT,   /* EPERM is not told */
+	FAULT_QUOTA,  /* root goes above quotas */
 	FAULTS,
 };
 const char *fault_name(enum fault fault);
 
-/* Actor @number (its user goes by it) in the tree @root. Aborts on failure. */
+/*
+ * Actor @number (its user goes by it) in the tree @root; none may go above
+ * quotas. Aborts on failure.
+ */
 void actor_start(struct actor *actor, unsigned number, const char *root,
 		 enum fault fault);
 

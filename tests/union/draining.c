@@ -57,24 +57,6 @@ static void run(const struct draining *d, int end)
 	}
 }
 
-unsigned long draining_moved(const struct draining *draining)
-{
-	static const char key[] = "\"moved_files\":";
-	const char *const argv[] = {draining->program, "--control",
-				    draining->socket, "status", NULL};
-	struct process_result result = {0};
-	unsigned long moved = 0;
-	const char *at;
-
-	if (process_run(argv, NULL, PATIENCE_MS, -1, &result, NULL) < 0)
-		return 0;
-	at = strstr(result.out, key);
-	if (at)
-		moved = strtoul(at + strlen(key), NULL, 10);
-	process_result_done(&result);
-	return moved;
-}
-
 void draining_start(struct draining *draining)
 {
 	int fds[2];

@@ -24,9 +24,6 @@ struct draining {
 void draining_start(struct draining *draining);
 void draining_stop(struct draining *draining);
 
-/* Files that the union moved from branch to branch since it was mounted. */
-unsigned long draining_moved(const struct draining *draining);
-
 /*
  * Mounted again with the others, a branch that was drained is a new one: what
  * became of the union's root since has not reached its root. If @branch was

@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/process.h"
+#include "tests/union/images.h"
+#include "tests/union/mounting.h"
 #include "union/branch.h"
 
 #define PATIENCE_MS 60000
@@ -150,46 +150,19 @@ int hurting_begin(struct hurting *h, char said[HURTING_SAY_MAX])
 	return meet(h, said);
 }
 
-/* Has the union all of its branches? */
-static bool all_are_well(const struct hurting *h)
-{
-	char socket[PATH_MAX];
-	const char *const argv[] = {h->program, "--control", socket, "status",
-				    NULL};
-	struct process_result result = {0};
-	bool well;
-
-	join(socket, h->dir, "ctl");
-	if (process_run(argv, NULL, PATIENCE_MS, -1, &result, NULL) < 0)
-		return false;
-	well = strstr(result.out, "\"state\":\"ok\"") &&
-	       !strstr(result.out, "\"state\":\"failed\"");
-	process_result_done(&result);
-	return well;
-}
-
 static int remount(const struct hurting *h, char *said)
 {
-	char path[PATH_MAX], image[PATH_MAX];
-	const char *const argv[] = {"mount", "-o", "loop,noatime",
-				    image,   path, NULL};
+	char name[16];
 	struct error err = {0};
-	int i, r = -EBUSY;
+	int r;
 
-	(void)snprintf(path, sizeof(path), "%s/fs%u", h->dir, h->lost);
-	(void)snprintf(image, sizeof(image), "%s/fs%u.img", h->dir, h->lost);
-	for (i = 0; i < PATIENCE_MS && r == -EBUSY; i += STEP_MS) {
-		r = umount2(path, UMOUNT_NOFOLLOW) < 0 ? -errno : 0;
-		if (r == -EBUSY)
-			(void)usleep(STEP_MS * 1000);
-	}
+	(void)snprintf(name, sizeof(name), "fs%u", h->lost); /* fits */
+	r = image_unmount(h->dir, name, &err);
+	if (r == 0)
+		r = image_mount(h->dir, name, &err);
 	if (r < 0)
-		return say_of(said, path, -r);
-	if (process_must(argv, PATIENCE_MS, &err) < 0) {
 		(void)snprintf(said, HURTING_SAY_MAX, "%.300s\n", err.msg);
-		return -1;
-	}
-	return 0;
+	return r < 0 ? -1 : 0;
 }
 
 int hurting_end(struct hurting *h, char said[HURTING_SAY_MAX])
@@ -198,7 +171,7 @@ int hurting_end(struct hurting *h, char said[HURTING_SAY_MAX])
 
 	if (remount(h, said) < 0)
 		return -1;
-	for (i = 0; !all_are_well(h); i += STEP_MS) {
+	for (i = 0; !mounting_is_well(h->program, h->dir); i += STEP_MS) {
 		if (i >= PATIENCE_MS)
 			return say_of(said, "a branch is not back", ETIMEDOUT);
 		(void)usleep(STEP_MS * 1000);

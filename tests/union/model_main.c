@@ -36,6 +36,10 @@ static const char usage[] =
 	"  --little      fs1 has room for all, the others need not\n"
 	"  --hurting     a file system is lost meanwhile and comes back; fsN is\n"
 	"                mounted by a loop from fsN.img\n"
+	"  --erring      objects answer with errors: damaged inodes, and what may\n"
+	"                not be changed; fsN is an ext4, mounted as above\n"
+	"  --quotas      as --little, by quotas; all are mounted with\n"
+	"                usrquota,grpquota,prjquota\n"
 	"  --other-kind  the file systems are not ext4\n"
 	"  --verbose     print every call\n";
 
@@ -46,7 +50,8 @@ struct settings {
 	unsigned long killed;
 	unsigned long moved; /* files, by draining or for room, so far */
 	unsigned long done, refused,
-		needless; /* while a file system was lost */
+		needless;    /* while a file system was lost */
+	unsigned long erred; /* objects that did */
 	bool shrink;
 	struct place place;
 };
@@ -89,6 +94,8 @@ static void parse(int argc, char **argv, struct settings *s)
 		{"draining", 0, NULL, 'd'},
 		{"little", 0, NULL, 'l'},
 		{"hurting", 0, NULL, 'u'},
+		{"erring", 0, NULL, 'e'},
+		{"quotas", 0, NULL, 'q'},
 		{"other-kind", 0, NULL, 'm'},
 		{"help", 0, NULL, 'h'},
 		{0},
@@ -108,6 +115,8 @@ static void parse(int argc, char **argv, struct settings *s)
 		case 'd': s->place.draining = true; break;
 		case 'l': s->place.little = true; break;
 		case 'u': s->place.hurting = true; break;
+		case 'e': s->place.erring = true; break;
+		case 'q': s->place.quotas = s->place.little = true; break;
 		case 'm': op_other_kind = true; break;
 		case 'v': s->place.verbose = true; break;
 		case 'h': (void)fputs(usage, stdout); exit(0);
@@ -157,6 +166,7 @@ static int run_seed(struct settings *s, uint64_t seed)
 	s->moved += found.moved;
 	s->killed += found.killed;
 	s->done += found.done;
+	s->erred += found.erred;
 	s->refused += found.refused;
 	s->needless += found.needless;
 	if (r) {
@@ -181,6 +191,7 @@ static bool is_lacking(const struct settings *s)
 		return false;
 	return ((s->place.draining || s->place.little) && !s->moved) ||
 	       (s->place.killing && !s->killed) ||
+	       (s->place.erring && !s->erred) ||
 	       (s->place.hurting && (!s->done || !s->refused));
 }
 
@@ -201,6 +212,8 @@ int main(int argc, char **argv)
 	       bad);
 	if (s.place.draining || s.place.little)
 		printf("%lu files moved\n", s.moved);
+	if (s.place.erring)
+		printf("%lu objects answered with errors\n", s.erred);
 	if (s.place.killing)
 		printf("%lu servers killed\n", s.killed);
 	if (s.place.hurting)

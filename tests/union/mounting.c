@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +14,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PATIENCE      30000 /* times a millisecond */
-#define BUSY_PATIENCE 5000
+#include "base/cleanup.h"
+#include "base/process.h"
+
+#define PATIENCE        30000 /* times a millisecond */
+#define BUSY_PATIENCE   5000
+#define SAY_PATIENCE_MS 60000
 
 static char *join_branches(char *const *branches, unsigned count)
 {
@@ -120,4 +125,29 @@ int mounting_stop(struct mounting *m, char ret[MOUNTING_SAY_MAX])
 	if (r == 0)
 		(void)snprintf(ret, MOUNTING_SAY_MAX, "it does not end");
 	return r < 0 ? r : -ETIMEDOUT;
+}
+
+char *mounting_status(const char *program, const char *dir)
+{
+	char socket[PATH_MAX];
+	const char *const argv[] = {program, "--control", socket, "status",
+				    NULL};
+	struct process_result result = {0};
+	char *said;
+
+	(void)snprintf(socket, sizeof(socket), "%s/ctl", dir);
+	if (process_run(argv, NULL, SAY_PATIENCE_MS, -1, &result, NULL) < 0)
+		return NULL;
+	said = result.out;
+	result.out = NULL;
+	process_result_done(&result);
+	return said;
+}
+
+bool mounting_is_well(const char *program, const char *dir)
+{
+	auto_free char *said = mounting_status(program, dir);
+
+	return said && strstr(said, "\"state\":\"ok\"") &&
+	       !strstr(said, "\"state\":\"failed\"");
 }

@@ -3,6 +3,7 @@
 #ifndef TESTS_UNION_MOUNTING_H
 #define TESTS_UNION_MOUNTING_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #define MOUNTING_SAY_MAX 200
@@ -26,5 +27,14 @@ int mounting_start(struct mounting *m, const char *options,
  * 0: unmounted, and exit status 0; or -errno.
  */
 int mounting_stop(struct mounting *m, char ret[MOUNTING_SAY_MAX]);
+
+/*
+ * What the union with the control socket DIR/ctl says of itself: JSON,
+ * returned owned; NULL: nothing.
+ */
+char *mounting_status(const char *program, const char *dir);
+
+/* Has it all of its branches? */
+bool mounting_is_well(const char *program, const char *dir);
 
 #endif

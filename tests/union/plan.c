@@ -60,6 +60,15 @@ static void plan_loss(struct plan *plan, struct dice *dice, unsigned count,
 	plan->back_at = count * 3 / 4;
 }
 
+/* What root has mapped is written later, without a caller, as root. */
+static void generate(struct dice *dice, const struct op_limits *limits,
+		     const struct place *place, struct op *ret)
+{
+	op_generate(dice, limits, ret);
+	if (place->quotas && ret->kind == OP_MMAP && ret->actor == 0)
+		ret->actor = 1;
+}
+
 void plan_make(struct plan *plan, uint64_t seed, unsigned count,
 	       const char *options, const struct place *place)
 {
@@ -98,7 +107,7 @@ void plan_make(struct plan *plan, uint64_t seed, unsigned count,
 		if (!plan->ops[i])
 			abort();
 		for (j = 0; j < count; j++)
-			op_generate(&dice, &limits, &plan->ops[i][j]);
+			generate(&dice, &limits, place, &plan->ops[i][j]);
 	}
 }
 

@@ -16,10 +16,12 @@
 
 #include "base/cleanup.h"
 #include "tests/union/draining.h"
+#include "tests/union/erring.h"
 #include "tests/union/hurting.h"
 #include "tests/union/intruding.h"
 #include "tests/union/killing.h"
 #include "tests/union/mounting.h"
+#include "tests/union/quotas.h"
 
 #define INTRUDED 4 /* of so many seeds one */
 
@@ -39,6 +41,9 @@ struct running {
 	char plain[PATH_MAX], mnt[PATH_MAX];
 	struct mounting mounting;
 	struct hurting hurting;
+	struct erring erring;
+	struct quotas quotas;
+	bool closed[TREE_BRANCHES_MAX]; /* take no new names */
 	struct told *told;
 };
 
@@ -81,9 +86,14 @@ static bool may_lack_room(const struct running *run, const struct op *op,
 	case OP_HANDLE: /* a rename is part of it */
 	case OP_SETXATTR:
 	case OP_ACL: break;
+	case OP_CHOWN: /* to who may not have so much */
+		if (!run->place->quotas)
+			return false;
+		break;
 	default: return false;
 	}
-	return run->place->little && strstr(text, "ENOSPC");
+	return (run->place->little && strstr(text, "ENOSPC")) ||
+	       (run->place->quotas && strstr(text, "EDQUOT"));
 }
 
 static int compare_trees(const char *plain, const char *mine, const char *when,
@@ -91,6 +101,9 @@ static int compare_trees(const char *plain, const char *mine, const char *when,
 {
 	auto_free char *a = tree_describe(plain, false);
 	auto_free char *b = tree_describe(mine, false);
+
+	erring_overlook(a);
+	erring_overlook(b);
 	char difference[RUN_SAY_MAX / 2];
 
 	if (strcmp(a, b) == 0)
@@ -162,7 +175,8 @@ static int do_both(const struct running *run, unsigned lane, unsigned i,
 	bool differs;
 	int r[2];
 
-	if (run->hurting.now && hurting_leaves_out(&op))
+	if ((run->hurting.now && hurting_leaves_out(&op)) ||
+	    erring_leaves_out(&run->erring, &op))
 		return 0;
 	op.watch = op.watch && !run->hurting.now;
 	r[1] = actor_do(&actors->mine[op.actor], &op, texts[1]);
@@ -171,6 +185,9 @@ static int do_both(const struct running *run, unsigned lane, unsigned i,
 	if (r[1] == 0 && was_refused(run, &op, texts[1], &differs))
 		return differs &&
 		       say_differ(run, lane, i, " not asked", texts[1]);
+	if (r[1] == 0 && strstr(texts[1], " EPERM") &&
+	    erring_explains(&run->erring, &op))
+		return 0;
 	r[0] = actor_do(&actors->plain[op.actor], &op, texts[0]);
 	if (run->place->verbose) {
 		char call[3 * OP_PATH_MAX];
@@ -182,8 +199,11 @@ static int do_both(const struct running *run, unsigned lane, unsigned i,
 		hurting_overlook(texts[0]);
 		hurting_overlook(texts[1]);
 	}
+	erring_overlook(texts[0]);
+	erring_overlook(texts[1]);
 	if (r[0] == 0 && r[1] == 0 &&
-	    (strcmp(texts[0], texts[1]) == 0 ||
+	    ((run->place->erring ? erring_alike(&op, texts[0], texts[1])
+				 : strcmp(texts[0], texts[1]) == 0) ||
 	     may_differ(&op, texts[0], texts[1])))
 		return 0;
 	return say_differ(run, lane, i,
@@ -310,6 +330,26 @@ static int mount_it(struct running *run)
 			      run->plan->branches + run->plan->read_only);
 }
 
+/* Files that the union moved from branch to branch since it was mounted. */
+static unsigned long moved_files(const char *status)
+{
+	static const char key[] = "\"moved_files\":";
+	const char *at = status ? strstr(status, key) : NULL;
+
+	return at ? strtoul(at + strlen(key), NULL, 10) : 0;
+}
+
+static bool has_not_failed(const char *status)
+{
+	static const char key[] = "\"failures\":";
+	const char *at = status;
+
+	while (at && (at = strstr(at, key)))
+		if (*(at += strlen(key)) != '0')
+			return false;
+	return status != NULL;
+}
+
 /* The lanes, and who drains branches meanwhile. */
 static int run_all(struct running *run, struct found *ret)
 {
@@ -330,6 +370,7 @@ static int run_all(struct running *run, struct found *ret)
 	/* A branch that was emptied, or has failed, is free. */
 	bool intrudes = run->plan->seed % INTRUDED == 0 && !drains &&
 			!run->place->hurting;
+	auto_free char *status = NULL;
 	int r;
 
 	(void)snprintf(socket, sizeof(socket), "%s/ctl", run->place->dir);
@@ -347,8 +388,13 @@ static int run_all(struct running *run, struct found *ret)
 		ret->killed = killing_stop(&killing);
 	if (drains)
 		draining_stop(&draining);
-	if (drains || run->place->little)
-		ret->moved = draining_moved(&draining);
+	status = mounting_status(run->place->program, run->place->dir);
+	if (r == 0 && run->place->erring && !run->place->hurting &&
+	    !has_not_failed(status))
+		r = say_broken(ret->said, "a branch has failed",
+			       status ? status : "it says nothing");
+	ret->moved = moved_files(status);
+	ret->erred = run->erring.flagged + run->erring.damaged;
 	ret->refused = run->told->refused;
 	ret->needless = run->told->needless;
 	ret->done = run->told->done;
@@ -460,37 +506,78 @@ static void prepare_loss(struct running *run)
 	hurting_prepare(&run->hurting, run->plain);
 }
 
+static int prepare_errors(struct running *run, struct error *err)
+{
+	const struct plan *plan = run->plan;
+	unsigned i;
+
+	for (i = 0; i < plan->branches; i++)
+		run->closed[i] = strncasecmp(plan->words[i], "nc", 2) == 0;
+	run->erring = (struct erring){.dir = run->place->dir,
+				      .plain = run->plain,
+				      .branches = run->branches,
+				      .closed = run->closed,
+				      .count = plan->branches,
+				      .file_systems = run->place->file_systems};
+	return erring_begin(&run->erring, plan->seed, err);
+}
+
+/* Both trees as they are to be when the union is mounted. */
+static int fill(struct running *run, struct error *err)
+{
+	const struct plan *plan = run->plan;
+	const struct place *place = run->place;
+	unsigned i;
+	int r = 0;
+
+	reset_root(run->plain);
+	for (i = 0; i < plan->branches; i++)
+		reset_root(run->branches[i]);
+	run->quotas = (struct quotas){.dir = place->dir,
+				      .branches = run->branches,
+				      .count = plan->branches,
+				      .file_systems = place->file_systems};
+	if (place->quotas)
+		r = quotas_prepare(&run->quotas, plan->seed, err);
+	/* Which file hides which is not to change with the branches. */
+	if (r == 0 && !place->hurting)
+		r = tree_populate(plan->seed, run->branches, plan->branches,
+				  RUN_LANES_MAX, run->plain);
+	for (i = 0; i < plan->branches && op_other_kind; i++)
+		add_subvolume(run->branches[i]);
+	if (r == 0 && place->hurting)
+		prepare_loss(run);
+	if (r == 0 && place->erring)
+		r = prepare_errors(run, err);
+	if (r == 0 && place->quotas)
+		r = quotas_begin(&run->quotas, err);
+	return r;
+}
+
 int run_plan(const struct plan *plan, const struct place *place,
 	     struct found *ret)
 {
 	char *said = ret->said;
 	char how[MOUNTING_SAY_MAX];
 	struct running run = {.plan = plan, .place = place};
+	struct error err = {0};
 	unsigned i;
 	int r = 0;
 
 	ret->lane = ret->call = -1;
 	ret->killed = ret->moved = ret->refused = ret->needless = ret->done = 0;
+	ret->erred = 0;
 	run.told = mmap(NULL, sizeof(*run.told), PROT_READ | PROT_WRITE,
 			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (run.told == MAP_FAILED)
 		abort();
 	prepare(&run);
-	reset_root(run.plain);
-	for (i = 0; i < plan->branches; i++)
-		reset_root(run.branches[i]);
-	/* Which file hides which is not to change with the branches. */
-	if (!place->hurting)
-		r = tree_populate(plan->seed, run.branches, plan->branches,
-				  RUN_LANES_MAX, run.plain);
-	for (i = 0; i < plan->branches && op_other_kind; i++)
-		add_subvolume(run.branches[i]);
-	if (r == 0 && place->hurting)
-		prepare_loss(&run);
+	r = fill(&run, &err);
 	if (r == 0)
 		r = mount_it(&run);
 	if (r < 0) {
-		r = say_broken(said, "mount", strerror(-r));
+		r = say_broken(said, "mount",
+			       err.code ? err.msg : strerror(-r));
 	} else {
 		r = compare_trees(run.plain, run.mnt, "at the start", said);
 		if (r == 0)
@@ -500,6 +587,10 @@ int run_plan(const struct plan *plan, const struct place *place,
 		else if (mounting_stop(&run.mounting, how) < 0)
 			(void)fprintf(stderr, "the server's end: %s\n", how);
 	}
+	if (r == 0 && place->quotas)
+		r = quotas_check(&run.quotas, said);
+	if (erring_end(&run.erring, &err) < 0)
+		r = say_broken(said, "what was damaged", err.msg);
 	for (i = 0; i < plan->branches; i++)
 		free(run.branches[i]);
 	for (i = 0; i <= plan->branches; i++)

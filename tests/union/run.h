@@ -37,6 +37,8 @@ struct place {
 	bool little;   /* fs1 has room, others may have little */
 	bool killing;  /* the server is killed meanwhile, again and again */
 	bool hurting;  /* one of the file systems is lost and comes back */
+	bool erring;   /* objects answer with errors */
+	bool quotas;   /* all file systems but fs1 have them; little, too */
 };
 
 /* @options  more for the union, "" for none */
@@ -51,6 +53,7 @@ struct found {
 	unsigned long refused;  /* EIO, as a file system was lost */
 	unsigned long needless; /* of these: it might have known better */
 	unsigned long done;     /* calls meanwhile that were as ever */
+	unsigned long erred;    /* objects that answer with errors */
 	char said[RUN_SAY_MAX]; /* what differs, for people */
 };
 

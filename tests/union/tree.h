@@ -9,7 +9,10 @@
 
 #define TREE_BRANCHES_MAX 16
 
-/* All below @path but @path itself goes away. 0 or -errno. */
+/*
+ * All below @path but @path itself goes away, also what is immutable. 0 or
+ * -errno.
+ */
 int tree_clear(const char *path);
 
 /*

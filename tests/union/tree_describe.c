@@ -3,9 +3,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <linux/fs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
@@ -38,8 +40,28 @@ static int remove_one(const char *path, const struct stat *st, int type,
 	return remove(path) < 0 && errno != ENOENT ? -1 : 0;
 }
 
+/* So that it can be removed. */
+static int let_change(const char *path, const struct stat *st, int type,
+		      struct FTW *ftw)
+{
+	auto_close int fd = -1;
+	int flags;
+
+	(void)ftw;
+	if (type == FTW_NS || (!S_ISREG(st->st_mode) && !S_ISDIR(st->st_mode)))
+		return 0;
+	fd = open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || ioctl(fd, FS_IOC_GETFLAGS, &flags) < 0 ||
+	    !(flags & (FS_IMMUTABLE_FL | FS_APPEND_FL)))
+		return 0;
+	flags &= ~(FS_IMMUTABLE_FL | FS_APPEND_FL);
+	return ioctl(fd, FS_IOC_SETFLAGS, &flags);
+}
+
 int tree_clear(const char *path)
 {
+	if (nftw(path, let_change, 64, FTW_PHYS) < 0)
+		return -errno;
 	return nftw(path, remove_one, 64, FTW_DEPTH | FTW_PHYS) < 0 ? -errno
 								    : 0;
 }

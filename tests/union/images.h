@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* File systems of a model's place: DIR/NAME, mounted by a loop from NAME.img */
+#ifndef TESTS_UNION_IMAGES_H
+#define TESTS_UNION_IMAGES_H
+
+#include "base/error.h"
+
+/*
+ * Who uses it is waited for. 0, or -errno with @err: it is mounted as before.
+ */
+int image_unmount(const char *dir, const char *name, struct error *err);
+
+/* 0, or -errno with @err. */
+int image_mount(const char *dir, const char *name, struct error *err);
+
+#endif
