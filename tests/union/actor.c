@@ -31,8 +31,8 @@ static const struct {
 };
 
 static const char *const fault_names[FAULTS] = {
-	"none",  "errno",  "data",   "mode",   "lost",   "time", "xattr",
-	"owner", "rename", "absent", "broken", "damage", "kept", "quota",
+	"none",  "errno",  "data",   "mode",   "lost", "time",  "xattr",
+	"owner", "rename", "absent", "broken", "kept", "quota",
 };
 
 const char *fault_name(enum fault fault)
@@ -45,7 +45,6 @@ static const char *const errors[FAULTS][2] = {
 	[FAULT_ERRNO] = {" EEXIST", " ENOENT"},
 	[FAULT_ABSENT] = {" EIO", " ENOENT"},
 	[FAULT_BROKEN] = {" ENOENT", " EIO"},
-	[FAULT_DAMAGE] = {" EUCLEAN", " ENOENT"},
 	[FAULT_KEPT] = {" EPERM", " 0"},
 };
 

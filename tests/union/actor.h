@@ -21,9 +21,8 @@ enum fault {
 	FAULT_XATTR,  /* setxattr does nothing */
 	FAULT_OWNER,  /* chown does nothing */
 	FAULT_RENAME, /* what was replaced stays: a link, not a rename */
-	FAULT_ABSENT, /* while a file system is lost: ENOENT of what it has */
+	FAULT_ABSENT, /* ENOENT of what is lost or damaged, not EIO */
 	FAULT_BROKEN, /* meanwhile: EIO of what is not there */
-	FAULT_DAMAGE, /* of a damaged object: ENOENT */
 	FAULT_KEPT,   /* EPERM is not told */
 	FAULT_QUOTA,  /* root goes above quotas */
 	FAULTS,

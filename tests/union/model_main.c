@@ -205,7 +205,8 @@ int main(int argc, char **argv)
 	unsigned i, bad = 0;
 
 	parse(argc, argv, &s);
-	for (i = 0; i < s.seeds || (is_lacking(&s) && i < s.seeds + MORE_SEEDS);
+	for (i = 0; i < s.seeds ||
+		    (!bad && is_lacking(&s) && i < s.seeds + MORE_SEEDS);
 	     i++)
 		bad += run_seed(&s, s.seed + i) != 0;
 	printf("%u seeds from %llu: %u differ\n", i, (unsigned long long)s.seed,
