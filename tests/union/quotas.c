@@ -94,6 +94,8 @@ int quotas_prepare(struct quotas *q, uint64_t seed, struct error *err)
 	unsigned i, on;
 	int r = 0;
 
+	if (!q->file_systems)
+		return error_set(err, EINVAL, "no file system is there");
 	dice_init(&q->dice, seed ^ 0x9407a);
 	for (i = 0; i < q->file_systems && r == 0; i++) {
 		auto_close int fd = open_fs(q, i);
