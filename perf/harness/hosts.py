@@ -146,6 +146,8 @@ class _Pipe:
 class Host:
     """One that answers."""
 
+    here = False  # whether its files and programs are this machine's
+
     def __init__(self, place, name, address, parent):
         self.place, self.name, self.address = place, name, address
         self.link = "unknown"
@@ -304,6 +306,8 @@ class Host:
 # ---- namespaces ----
 
 class _Namespace(Host):
+    here = True
+
     def __init__(self, place, name, address):
         # It lives as long as its first process.
         self.holder = None
