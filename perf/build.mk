@@ -4,4 +4,4 @@ $(eval $(call test_helper,perf/name_load,base))
 $(eval $(call test_helper,perf/engine_load,blockd,,perf/engine_pool.c))
 $(eval $(call test_helper,perf/engine_open,blockd))
 $(eval $(call test_helper,perf/engine_cut,blockd))
-SYSTEM_TESTS += tests/system/perf.sh tests/system/perf_report.sh
+SYSTEM_TESTS += tests/system/perf.sh tests/system/perf_nodes.sh tests/system/perf_report.sh

@@ -14,7 +14,7 @@ import itertools
 from harness.hosts import distance_us
 from harness.measure import Case, Goal, Sample
 from harness.scratch import CannotRun
-from nodes import beside, works
+from nodes import apps, beside, peers, works
 from nodes.bench import Bench, mib
 from nodes.volumes import Client
 
@@ -105,11 +105,11 @@ def questions(quick, seconds):
     yield ("8 jobs 70/30 QD4", "Many jobs on one volume", None, "jobs", {"runtime": seconds}, rate)
 
 
-def goals(metrics, sides, peers, floored):
+def goals(metrics, sides, kinds, floored):
     """Union beside the same without it, block beside the best server of blocks, what is
     remote beside the best server of files, and all beside Local."""
-    blocks = tuple(key for key in peers if peers[key] == "block")
-    files = tuple(key for key in peers if peers[key] == "file")
+    blocks = tuple(key for key in kinds if kinds[key] == "block")
+    files = tuple(key for key in kinds if kinds[key] == "file")
     for metric, unit, sense in metrics:
         cpu = metric.startswith("cpu")
         for side, peer, ratio in (
@@ -129,18 +129,19 @@ def goals(metrics, sides, peers, floored):
         yield Goal("latency", "µs", "floor", "<=", REACHED, side="block")
 
 
-def one_volume(bench, volumes, peers, quick, seconds):
+def one_volume(bench, volumes, others, quick, seconds):
     for row, group, at, job, values, metrics in questions(quick, seconds):
         if job != "fsync":
             values["size"] = volumes.size // (JOBS if job == "jobs" else 1)
         work = works.fio(job, **values)
         sides = {key: works.side_of(side, work) for key, side in volumes.sides.items()}
-        sides.update({key: works.side_of(side, work) for key, (side, _) in peers.items()})
-        names = {**volumes.names, **{key: side.title for key, (side, _) in peers.items()}}
+        sides.update({key: peers.told(works.side_of(side, work))
+                      for key, (side, _) in others.items()})
+        names = {**volumes.names, **{key: side.title for key, (side, _) in others.items()}}
         floored = row == "4k read QD1"
         if floored:
             sides["floor"], names["floor"] = floor(bench, sides["local"]), "ping-pong and Local"
-        kinds = {key: kind for key, (_, kind) in peers.items()}
+        kinds = {key: kind for key, (_, kind) in others.items()}
         # The first round of these lays their files out.
         yield Case(row, sides, names, list(goals(metrics, sides, kinds, floored)),
                    warm=job == "jobs", group=group, at=at)
@@ -298,9 +299,23 @@ def happening(bench, volumes, quick):
                beside.grow(volume, 256 << 20))
 
 
-def bring_peers(bench, size, quick):
-    """Sides by name, with what they serve; none yet."""
-    return {}
+def bring_peers(bench, volumes, quick):
+    """What would be used instead of volumes over these nodes, by name."""
+    disk = volumes.size + (apps.QUICK if quick else apps.Size()).volume()
+    found, skipped = peers.bring_up(bench.client_host, volumes.far, disk,
+                                    peers.QUICK if quick else None)
+    for what, why in skipped:
+        bench.place.skip(what, why)
+    return found
+
+
+def fio_sides(bench, found):
+    """Sides by name, with what they serve."""
+    return {key: (works.Side(side.name, bench.client_host, side.directory, tuple(side.behind),
+                             lambda side=side: [one.pid for one in side.clients],
+                             lambda side=side: [(one.host, one.pid) for one in side.servers]),
+                  "block" if key in peers.BLOCK_PEERS else "file")
+            for key, side in found.items() if key != "own"}
 
 
 def setup(place, quick):
@@ -316,8 +331,9 @@ def setup(place, quick):
 
 def cases(place, bench, volumes, quick, seconds):
     small = min(volumes.size, 128 << 20)
-    peers = bring_peers(bench, volumes.size, quick)
-    yield from one_volume(bench, volumes, peers, quick, seconds)
+    found = bring_peers(bench, volumes, quick)
+    yield from one_volume(bench, volumes, fio_sides(bench, found), quick, seconds)
+    yield from apps.cases(bench, volumes.far, found, quick)
     yield from volumes_of_a_node(bench, small, quick, seconds)
     yield from clients_of_a_node(bench, small, quick, seconds)
     others = bench.hosts[1:]
