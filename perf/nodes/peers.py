@@ -180,9 +180,10 @@ def _nfs_mount(client, node):
 
 
 def _need_nfs(client, nodes):
-    """Namespaces share one kernel, whose NFS server can't be had by one host alone."""
     if not _kernel_nfs(client, "nfs"):
-        raise CannotRun(f"the kernel of {client.name} has no NFS client (tests/vm has one)")
+        raise CannotRun(f"the kernel of {client.name} has no NFS client")
+    if client.here:
+        raise CannotRun("namespaces would share one NFS server, and its exports; --hosts do not")
     for node in nodes:
         if not _kernel_nfs(node, "nfsd"):
             raise CannotRun(f"the kernel of {node.name} has no NFS server")
