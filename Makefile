@@ -159,7 +159,7 @@ $(PROGRAMS:%=$(OUT)/bin/%) $(UNIT_TESTS) $(TEST_HELPERS):
 
 .PHONY: all programs tests help deps clean install uninstall generated \
         lint-flags \
-        check check-quick times check-unit check-asan check-tsan check-system check-vm \
+        check check-quick check-work times check-unit check-asan check-tsan check-system check-vm \
         check-engine check-union check-union-long check-debian13 check-libraries \
         check-wire check-kube check-csi check-csi-full \
         fuzz lint format perf demo demo-keep
@@ -182,6 +182,7 @@ help:
 	  'make check-union-long  thousands of seeds of every variant: kills, drains, losses, full branches (hours)' \
 	  'make check-debian13  programs, the union and a volume on Debian 13 (root; debootstrap)' \
 	  'make check-system wire and whole-system tests (root)' \
+	  'make check-work   instructions and system calls of the hot paths, by perf/work.recorded (root)' \
 	  'make check-wire   the servers of the wire before the clients of others (root)' \
 	  'make check-csi    the driver against every rule of CSI, on hosts of this machine (root)' \
 	  'make check-csi-full  the same, with every kill and its victims: hours' \
@@ -278,6 +279,10 @@ check-union-long: all
 
 check-wire: all
 	$(Q)tests/run --name wire --timeout 900 $(WIRE_TESTS)
+
+# Instructions and system calls of the hot paths, against perf/work.recorded.
+check-work: all
+	$(Q)tests/run --name work --timeout 900 perf/work
 
 check-vm: all
 	$(Q)tests/run --name vm --timeout 1200 $(VM_TESTS)

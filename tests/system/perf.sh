@@ -473,4 +473,35 @@ test_the_load_client_checks_what_it_reads() {
 	fails 1 'connect to' "$BUILD/test/perf/nbd_load" -a "unix:$TEST_DIR/none"
 }
 
+# recorded PATH FACTOR_OF_INSTRUCTIONS CALLS_LESS: what is recorded of it is so much less
+recorded() {
+	awk -v path="$1" -v factor="$2" -v less="$3" '$1 == path {$2 /= factor; $3 -= less} {print}' \
+		perf/work.recorded >"$TEST_DIR/recorded"
+}
+work() { perf/work --recorded "$TEST_DIR/recorded" "$@"; }
+
+test_one_more_system_call_or_more_instructions_of_a_path_fail() {
+	[ "$(id -u)" = 0 ] || skip "needs root"
+	[ "$(uname -m)" = x86_64 ] || skip "needs x86-64"
+	recorded nbd-read-qd1 1 0
+	work nbd-read-qd1 >"$TEST_DIR/out" || fail "$(cat "$TEST_DIR/out")"
+	recorded nbd-read-qd1 1 1
+	fails 1 "# more system calls" work nbd-read-qd1
+	gcc=$(awk '$1 == "compiler" {print $3}' perf/work.recorded)
+	if readelf -p .comment "$BUILD/bin/blockd" | grep -q "GCC: (.*) $gcc\."; then
+		recorded nbd-read-qd1 1.12 0
+		fails 1 "# more instructions" work nbd-read-qd1
+	fi
+}
+
+test_growth_that_is_recorded_needs_a_reason() {
+	[ "$(id -u)" = 0 ] || skip "needs root"
+	[ "$(uname -m)" = x86_64 ] || skip "needs x86-64"
+	{ cat perf/work.recorded; echo "nbd-read-qd1 4000 4"; } >"$TEST_DIR/recorded"
+	fails 1 "nbd-read-qd1 grew, and no reason is given" work nbd-read-qd1
+	{ cat perf/work.recorded; echo "nbd-read-qd1 4000 4 each read is checked twice"; } >"$TEST_DIR/recorded"
+	work nbd-read-qd1 >"$TEST_DIR/out" || fail "$(cat "$TEST_DIR/out")"
+	grep -q "# less: to record" "$TEST_DIR/out"
+}
+
 run_tests "$@"
