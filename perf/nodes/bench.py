@@ -84,7 +84,7 @@ class Bench:
 
     def pool(self, node, kind, *sizes):
         """With room for volumes with files of these sizes in all."""
-        self.cluster.pool(self.client, node, kind, sum(map(volumes.volume_bytes, sizes)))
+        self.cluster.pool(self.client, node, kind, sum(map(volumes.pool_bytes, sizes)))
 
     def volume(self, title, nodes, size, **how):
         """A side on a volume that is made for it, and the volume: each of its extents holds
