@@ -20,9 +20,9 @@
 #define FAST        (UINT64_C(4) << 20) /* bytes a writer writes in 1 ms */
 #define LOOK_MIN_MS 4
 #define LOOK_MAX_MS 60000
-#define NEAR_MS     1000 /* who looks again so soon has writers ask */
-#define READY_MS    200  /* for who opens the first file there */
-#define IDLE_MS     250  /* between looks while nobody writes */
+#define NEAR_MS     64  /* who looks again so soon has writers ask */
+#define READY_MS    200 /* for who opens the first file there */
+#define IDLE_MS     250 /* between looks while nobody writes */
 
 #define STEP      (UINT64_C(128) << 20) /* bytes made while writers wait */
 #define PARTS     32   /* files of such a part of what is missing go first */
@@ -52,6 +52,7 @@ struct room_branch {
 	bool wrote;         /* one asked since, and may go on */
 	bool making;        /* without the lock; who asks waits */
 	uint64_t available; /* at the last look */
+	int64_t look_ms;    /* not before, unless room is wanted; clock_ms() */
 
 	/* Nothing could be moved: */
 	_Atomic int64_t retry_ms; /* not before; 0: at any time */
@@ -134,6 +135,15 @@ static int64_t interval(uint64_t available, uint64_t low)
 				  : (int64_t)ms;
 }
 
+/* Most files are closed again by then, and cost no look. */
+static int64_t first_look(struct branch *branch)
+{
+	uint64_t available, low;
+
+	available = ask(branch, &low);
+	return clock_ms() + interval(available, low);
+}
+
 static bool is_changeable(const struct branch *branch)
 {
 	return branch_is_well(branch) &&
@@ -171,10 +181,13 @@ void room_writer_begin(struct room *room, struct branch *branch,
 		       const struct node *node, struct room_writer *writer)
 {
 	struct room_branch *b;
+	int64_t look_ms = 0;
 
 	if (!room)
 		return;
 	b = of(room, branch);
+	if (!atomic_load(&b->watched))
+		look_ms = first_look(branch);
 	writer->branch = branch;
 	writer->file = (struct nudge_file){
 		node->id, (uint32_t)lookup_generation(node), 0};
@@ -184,8 +197,10 @@ void room_writer_begin(struct room *room, struct branch *branch,
 	if (writer->next)
 		writer->next->at = &writer->next;
 	b->writers = writer;
-	if (!atomic_exchange(&b->watched, true))
+	if (!atomic_exchange(&b->watched, true)) {
+		b->look_ms = look_ms;
 		wake(room);
+	}
 	pthread_mutex_unlock(&room->lock);
 }
 
@@ -504,6 +519,8 @@ static int64_t look(struct room *room, struct branch *branch)
 		atomic_store(&b->watched, false);
 		return -1;
 	}
+	if (!b->wanted && !b->waiting && clock_ms() < b->look_ms)
+		return b->look_ms - clock_ms();
 	pthread_mutex_unlock(&room->lock);
 	available = ask(branch, &low);
 	if (interval(available, low) < NEAR_MS && !atomic_load(&room->ready)) {
