@@ -20,7 +20,7 @@ $(eval $(call library,union,\
   union/place.c union/policy.c union/policy_record.c union/policy_set.c union/quietly.c \
   union/relocate.c union/remount.c union/remounted.c union/remove_dir.c union/rename_dir.c \
   union/rename_exchange.c union/rename_parts.c union/request.c union/room.c \
-  union/saved_nodes.c union/search.c union/serve.c union/service.c union/settings.c union/state.c union/statx.c union/subdirs.c union/survey.c \
+  union/saved_nodes.c union/saved_nodes_file.c union/search.c union/serve.c union/service.c union/settings.c union/state.c union/statx.c union/subdirs.c union/survey.c \
   union/survive.c union/trim.c union/unfinished.c union/unionfs.c union/unseen.c,fuse3 json-c,base))
 $(eval $(call program,trib-union,union/main.c,union))
 $(eval $(call test_helper,union/outcomes,base,))
@@ -36,6 +36,12 @@ $(foreach t,once once_kill,\
   $(eval $(call unit_test,union/$(t)_test,union,union/once_kit.c)))
 $(eval $(call fuzzer,union/control_proto_fuzz,union/control_proto.c \
   union/branch_spec.c base/error.c base/size.c))
+$(eval $(call fuzzer,union/saved_nodes_fuzz,union/saved_nodes_file.c \
+  base/crc32c.c,-lisal))
+$(eval $(call fuzzer,union/options_fuzz,union/options.c union/options_branches.c \
+  union/options_mergerfs.c union/branch_spec.c union/mount_words.c \
+  union/inode_number.c union/policy.c union/policy_set.c base/clock.c \
+  base/error.c base/file.c base/log.c base/size.c))
 $(eval $(call fuzzer,union/once_fuzz,union/once_slots.c))
 SYSTEM_TESTS += tests/system/union.sh tests/system/union_data.sh tests/system/union_immutable.sh tests/system/union_folding.sh tests/system/union_survive.sh tests/system/union_live.sh \
   tests/system/union_drain.sh tests/system/union_hang.sh tests/system/union_names.sh \

@@ -12,71 +12,17 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/crc32c.h"
 #include "base/file.h"
 #include "base/fnv.h"
 #include "base/log.h"
 #include "union/node_copies.h"
+#include "union/saved_nodes_file.h"
 #include "union/state.h"
 
 #define PARENT    "/var/lib/tributary"
 #define DIRECTORY PARENT "/handles"
 #define NAME_SIZE 17           /* bytes with NUL */
 #define KEPT_S    (90 * 86400) /* since the last unmount */
-#define MAGIC     UINT64_C(0x31736e6f69627274)
-#define SIZE_MOST (UINT64_C(1) << 34) /* bytes of it */
-
-/* It is read on the machine that wrote it, or one of its kind. */
-struct saved_header {
-	uint64_t magic;
-	uint64_t count;
-	uint64_t next_generation;
-	uint32_t branches; /* an identity each follows, then the nodes */
-	uint32_t crc;      /* of all that follows */
-};
-
-struct saved_node {
-	uint64_t generation, ino;
-	uint32_t id;
-	uint16_t type;
-	uint8_t branch;
-	uint8_t handle_type, handle_bytes;
-	uint8_t handle[HANDLE_MAX];
-};
-
-/* All of a file: its header is at the start. */
-struct content {
-	char *data; /* owned */
-	size_t size;
-};
-
-static struct saved_header *header_of(const struct content *content)
-{
-	return (void *)content->data;
-}
-
-static struct branch_identity *identities_of(const struct content *content)
-{
-	return (void *)(header_of(content) + 1);
-}
-
-static struct saved_node *nodes_of(const struct content *content)
-{
-	return (void *)(identities_of(content) + header_of(content)->branches);
-}
-
-static size_t size_of(uint64_t branches, uint64_t count)
-{
-	return sizeof(struct saved_header) +
-	       branches * sizeof(struct branch_identity) +
-	       count * sizeof(struct saved_node);
-}
-
-static uint32_t sum_of(const struct content *content)
-{
-	return crc32c(0, content->data + sizeof(struct saved_header),
-		      content->size - sizeof(struct saved_header));
-}
 
 /* Of the branches in their order. */
 static void name_of(const struct unionfs *fs, char *ret)
@@ -111,26 +57,20 @@ static bool save_node(const struct node *node, struct saved_node *ret)
 	return true;
 }
 
-static int make_content(struct unionfs *fs, struct content *ret)
+static int make_file(struct unionfs *fs, struct saved_nodes *ret)
 {
 	struct node_table *table = &fs->nodes;
-	uint64_t id, used = node_ids(table);
+	uint64_t id, count = 0, used = node_ids(table);
 	unsigned i, branches = fs->branches.count;
-	struct saved_header *header;
+	int r = saved_nodes_new(branches, table->nodes, ret);
 
-	ret->data = calloc(1, size_of(branches, table->nodes));
-	if (!ret->data)
-		return -ENOMEM;
-	header = header_of(ret);
-	header->magic = MAGIC;
-	header->branches = branches;
-	header->next_generation = table->state->header->next_generation;
+	if (r < 0)
+		return r;
 	for (i = 0; i < branches; i++)
-		identities_of(ret)[i] = fs->branches.items[i]->identity;
-	for (id = NODE_ROOT_ID; id < used && header->count < table->nodes; id++)
-		header->count += save_node(node_get(table, id),
-					   nodes_of(ret) + header->count);
-	ret->size = size_of(branches, header->count);
+		ret->identities[i] = fs->branches.items[i]->identity;
+	for (id = NODE_ROOT_ID; id < used && count < table->nodes; id++)
+		count += save_node(node_get(table, id), ret->nodes + count);
+	saved_nodes_encode(ret, count, table->state->header->next_generation);
 	return 0;
 }
 
@@ -155,7 +95,7 @@ static void prune(int dir)
 	(void)closedir(stream); /* was only read */
 }
 
-static int write_content(const struct content *content, const char *name)
+static int write_file(const struct saved_nodes *saved, const char *name)
 {
 	auto_close int dir = -1, fd = -1;
 	char new[NAME_SIZE + 4];
@@ -172,7 +112,7 @@ static int write_content(const struct content *content, const char *name)
 		    0600);
 	if (fd < 0)
 		return -errno;
-	r = fd_write_all(fd, content->data, content->size);
+	r = fd_write_all(fd, saved->data, saved->size);
 	if (r == 0 && fsync(fd) < 0)
 		r = -errno;
 	if (r == 0 && renameat(dir, new, dir, name) < 0)
@@ -185,16 +125,15 @@ static int write_content(const struct content *content, const char *name)
 
 void saved_nodes_write(struct unionfs *fs)
 {
-	struct content content = {0};
+	struct saved_nodes saved = {0};
 	char name[NAME_SIZE];
-	int r = make_content(fs, &content);
+	int r = make_file(fs, &saved);
 
 	if (r == 0) {
-		header_of(&content)->crc = sum_of(&content);
 		name_of(fs, name);
-		r = write_content(&content, name);
+		r = write_file(&saved, name);
 	}
-	free(content.data);
+	free(saved.data);
 	if (r < 0)
 		log_warning("'%s': file handles of it are not valid at its "
 			    "next mount: " DIRECTORY ": %s",
@@ -203,28 +142,14 @@ void saved_nodes_write(struct unionfs *fs)
 
 /* ---- reading ---- */
 
-static bool is_whole(const struct content *content)
+static bool is_known(const struct unionfs *fs, const struct saved_nodes *saved,
+		     const struct saved_node *node)
 {
-	const struct saved_header *header = header_of(content);
+	unsigned i = node->branch;
 
-	return content->size >= sizeof(*header) && header->magic == MAGIC &&
-	       header->branches <= BRANCH_MAX &&
-	       header->count <= STATE_NODE_MAX &&
-	       content->size == size_of(header->branches, header->count) &&
-	       header->crc == sum_of(content);
-}
-
-static bool is_known(const struct unionfs *fs, const struct content *content,
-		     const struct saved_node *saved)
-{
-	unsigned i = saved->branch;
-
-	return saved->generation && saved->id >= NODE_ROOT_ID &&
-	       saved->id < STATE_NODE_MAX && saved->handle_bytes &&
-	       saved->handle_bytes <= HANDLE_MAX &&
-	       i < header_of(content)->branches && i < fs->branches.count &&
+	return saved_node_ok(saved, node) && i < fs->branches.count &&
 	       !(fs->branches.items[i]->flags & BRANCH_GONE) &&
-	       branch_identity_equal(&identities_of(content)[i],
+	       branch_identity_equal(&saved->identities[i],
 				     &fs->branches.items[i]->identity);
 }
 
@@ -262,29 +187,24 @@ static bool has_root(const struct state *state)
 bool saved_nodes_read(struct unionfs *fs)
 {
 	struct state *state = fs->nodes.state;
-	struct content content = {0};
-	const struct saved_node *saved;
 	char name[NAME_SIZE], path[sizeof(DIRECTORY) + NAME_SIZE];
+	struct saved_nodes saved;
+	auto_free char *data = NULL;
+	size_t size;
 	uint64_t i;
 
 	name_of(fs, name);
 	(void)snprintf(path, sizeof(path), DIRECTORY "/%s", name); /* fits */
-	if (file_read(AT_FDCWD, path, SIZE_MOST, &content.data, &content.size,
+	if (file_read(AT_FDCWD, path, SAVED_NODES_SIZE_MAX, &data, &size,
 		      NULL) < 0 ||
-	    !is_whole(&content)) {
-		free(content.data);
+	    !saved_nodes_decode(data, size, &saved))
 		return false;
-	}
-	saved = nodes_of(&content);
 	/* The root is the first. Without it there is nothing. */
-	for (i = 0; i < header_of(&content)->count; i++)
-		if (is_known(fs, &content, &saved[i]) &&
-		    (saved[i].id == NODE_ROOT_ID || has_root(state)))
-			put_node(state, &saved[i]);
-	if (state->header->next_generation <
-	    header_of(&content)->next_generation)
-		state->header->next_generation =
-			header_of(&content)->next_generation;
-	free(content.data);
+	for (i = 0; i < saved.count; i++)
+		if (is_known(fs, &saved, &saved.nodes[i]) &&
+		    (saved.nodes[i].id == NODE_ROOT_ID || has_root(state)))
+			put_node(state, &saved.nodes[i]);
+	if (state->header->next_generation < saved.next_generation)
+		state->header->next_generation = saved.next_generation;
 	return has_root(state);
 }
