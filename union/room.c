@@ -346,7 +346,7 @@ bool room_holds(struct room *room, fuse_req_t req, const struct node *node)
 	struct branch *branch;
 	struct room_branch *b;
 	uint64_t available, low;
-	bool wants;
+	bool wants, near;
 
 	if (!room || !copy || !node->passthrough)
 		return false;
@@ -368,10 +368,12 @@ bool room_holds(struct room *room, fuse_req_t req, const struct node *node)
 	if (w) {
 		*w = (struct waiting){b->waiting, req, clock_ms()};
 		b->waiting = w;
-	} else if (available < 2 * low && !is_exhausted(b, clock_ms())) {
-		(void)arm(room, b); /* so the next write asks, too */
 	}
-	wake(room);
+	near = available < 2 * low;
+	if (!w && near && !is_exhausted(b, clock_ms()))
+		(void)arm(room, b); /* so the next write asks, too */
+	if (w || near)
+		wake(room); /* else it looks in time */
 	pthread_mutex_unlock(&room->lock);
 	return w != NULL;
 }
