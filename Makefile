@@ -210,7 +210,7 @@ check-tsan:
 
 # Four at a time, for most of them mostly wait.
 check-system: all
-	$(Q)tests/run --name system --timeout 900 --jobs 4 $(SYSTEM_TESTS)
+	$(Q)tests/run --name system --timeout 2400 --jobs 4 $(SYSTEM_TESTS)
 
 # What finds most in under five minutes of two processors.
 QUICK_TESTS = $(addprefix tests/system/,union.sh union_names.sh union_mount.sh \
@@ -245,7 +245,7 @@ check-engine: $(ENGINE_SEEDED) $(ENGINE_TESTS) $(ENGINE_FUZZERS)
 
 UNION_TESTS = $(filter tests/system/union%,$(SYSTEM_TESTS))
 check-union: all
-	$(Q)tests/run --name union --timeout 900 --jobs 2 $(UNION_TESTS)
+	$(Q)tests/run --name union --timeout 2400 --jobs 2 $(UNION_TESTS)
 
 # In a root of Debian 13: what other libraries and another compiler may change.
 # Of programs all are built, of tests what says something of the libraries.
@@ -261,7 +261,7 @@ LIBRARY_ALONE = "tests/system/union_model.sh test_is_as_one_plain_directory \
   test_is_so_too_while_its_server_is_killed"
 check-libraries: programs $(LIBRARY_UNITS) $(LIBRARY_HELPERS)
 	$(Q)tests/deps -s
-	$(Q)SEEDS=6 tests/run --name debian13 --timeout 900 --jobs 3 $(LIBRARY_TESTS) \
+	$(Q)SEEDS=6 tests/run --name debian13 --timeout 2400 --jobs 3 $(LIBRARY_TESTS) \
 	  $(LIBRARY_UNITS) --alone $(LIBRARY_ALONE)
 
 check-union-long: all
@@ -278,17 +278,17 @@ check-union-long: all
 	  "tests/system/union_programs.sh test_rsync_while_servers_are_killed"
 
 check-wire: all
-	$(Q)tests/run --name wire --timeout 900 $(WIRE_TESTS)
+	$(Q)tests/run --name wire --timeout 2400 $(WIRE_TESTS)
 
 # Instructions and system calls of the hot paths, against perf/work.recorded.
 check-work: all
-	$(Q)tests/run --name work --timeout 900 perf/work
+	$(Q)tests/run --name work --timeout 2400 perf/work
 
 check-vm: all
-	$(Q)tests/run --name vm --timeout 1200 $(VM_TESTS)
+	$(Q)tests/run --name vm --timeout 2400 $(VM_TESTS)
 
 check-csi: all
-	$(Q)tests/run --name csi --timeout 900 --jobs 3 $(CSI_TESTS)
+	$(Q)tests/run --name csi --timeout 2400 --jobs 3 $(CSI_TESTS)
 
 check-csi-full: all
 	$(Q)CSI_FULL=1 tests/run --name csi-full --timeout 36000 $(CSI_TESTS)

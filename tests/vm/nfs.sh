@@ -10,7 +10,7 @@ if [ "${TRIB_VM:-}" != 1 ]; then
 		exit 77
 	}
 fi
-inside_vm -m 768 -t 600 -d a:400M -d b:400M -d c:400M -- "$@"
+inside_vm -m 768 -t 900 -d a:400M -d b:400M -d c:400M -- "$@"
 need mkfs.ext4 python3 setfacl pgrep
 for module in nfsd nfsv4 nfsv3; do
 	modprobe $module || skip_all "the guest's kernel has no $module"

@@ -15,7 +15,7 @@ at_exit rm -rf "$files"
 
 # boot: the node, with its disk; in(guest) runs a command there
 boot() {
-	"$TOP/tests/vm/run" -t 120 -d "$files/disk" -s "$files" -p "$files/pid" \
+	"$TOP/tests/vm/run" -t 600 -d "$files/disk" -s "$files" -p "$files/pid" \
 		-S "$files/sock" >>"$files/console" 2>&1 &
 	node=$!
 	at_exit kill $node

@@ -148,7 +148,7 @@ test_what_was_flushed_to_raw_pools_survives_a_power_cut() {
 
 	disk honest writeback
 	disk liar unsafe
-	"$TOP/tests/vm/run" -t 200 -s "$files" -p "$files/pid" -S "$files/sock" \
+	"$TOP/tests/vm/run" -t 600 -s "$files" -p "$files/pid" -S "$files/sock" \
 		-d "nbd+unix:///?socket=$files/honest.sock" \
 		-d "nbd+unix:///?socket=$files/liar.sock" >"$files/console" 2>&1 &
 	node=$!

@@ -7,7 +7,7 @@
 	test_xfs_that_folds_is_refused test_ext4_whose_root_folds_is_refused \
 	test_a_directory_of_tmpfs_that_folds_is_refused \
 	test_a_directory_of_ext4_that_folds_is_refused
-inside_vm -m 512 -t 300 -- "$@"
+inside_vm -m 512 -t 900 -- "$@"
 for module in loop vfat exfat ntfs3 xfs nls_ascii nls_cp437 nls_iso8859-1; do
 	modprobe $module 2>/dev/null || true # or it is built in
 done

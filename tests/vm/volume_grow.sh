@@ -3,7 +3,7 @@
 # Those system tests of growing volumes that say more where root may grow a
 # mounted ext4 and remote splits come through the kernel's own NBD client.
 . "$(dirname "$0")/lib.sh"
-inside_vm -m 1536 -t 400 -d pools:6G -- "$@"
+inside_vm -m 1536 -t 900 -d pools:6G -- "$@"
 modprobe nbd nbds_max=16 || skip_all "the guest's kernel has no nbd"
 modprobe -a loop fuse
 mkfs.xfs -q /dev/vda
