@@ -55,6 +55,7 @@ struct nbd_asked {
 	uint64_t round;    /* 0: it was not asked */
 	uint64_t received; /* bytes, ever */
 	uint64_t unread;   /* bytes that the socket had */
+	int64_t ms;        /* when; clock_ms() */
 };
 
 /* What keeps the next request, or part of one, from going on. */

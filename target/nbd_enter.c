@@ -47,6 +47,7 @@ static void expel(struct export_user *user)
 #define UNTOLD_MAX (UINT64_C(4) << 20) /* bytes */
 
 #define UNTAKEN_MS 1000 /* without a byte taken; ours */
+#define DRIP_MS    5000 /* with some taken; below NBD_HANDSHAKE_TIMEOUT_MS */
 
 static bool has_hung_up(const struct nbd_conn *conn)
 {
@@ -84,6 +85,7 @@ static uint64_t catch_up(struct nbd_conn *conn)
 		.round = export_table_round(conn->service->table),
 		.received = conn->received,
 		.unread = unread(conn),
+		.ms = clock_ms(),
 	};
 	uint64_t round;
 
@@ -104,12 +106,17 @@ static uint64_t catch_up(struct nbd_conn *conn)
 }
 
 /*
- * The peer takes no replies, so what it asked for finds no room. A slow disk or
+ * The peer takes no replies, or little at a time, so what it asked for finds
+ * no room. A slow disk or
  * buffers that others have are no fault of the peer's.
  */
-static bool takes_nothing(const struct nbd_conn *conn)
+static bool takes_too_little(const struct nbd_conn *conn)
 {
-	return conn->sending && clock_ms() - conn->progress_ms >= UNTAKEN_MS;
+	int64_t now_ms = clock_ms();
+
+	return conn->sending && (now_ms - conn->progress_ms >= UNTAKEN_MS ||
+				 (conn->asked_first.round &&
+				  now_ms - conn->asked_first.ms >= DRIP_MS));
 }
 
 static void ask_run(struct loop_message *message)
@@ -123,7 +130,7 @@ static void ask_run(struct loop_message *message)
 		nbd_conn_drain(conn, NBD_DRAIN_TIMEOUT_MS);
 	round = catch_up(conn);
 	if (!export_table_answer(conn->service->table, &conn->user, round) &&
-	    conn->phase == NBD_CONN_OPEN && takes_nothing(conn))
+	    conn->phase == NBD_CONN_OPEN && takes_too_little(conn))
 		nbd_conn_drop(conn, "it holds up another connection");
 	nbd_conn_touch(conn); /* its end may have waited for this */
 }

@@ -325,6 +325,35 @@ static void a_connection_whose_disk_is_slow_is_not_dropped(void **state)
 	free(reader.data);
 }
 
+static atomic_bool drips;
+
+static void *drip_main(void *context)
+{
+	static char some[65536];
+	int fd = *(int *)context;
+
+	while (drips && recv(fd, some, sizeof(some), 0) > 0)
+		usleep(100000);
+	return NULL;
+}
+
+/* Little at a time keeps no other connection out for ever. */
+static void a_peer_that_takes_little_at_a_time_is_dropped(void **state)
+{
+	int fd = connect_to(*state, "x@5");
+	pthread_t thread;
+
+	for (uint64_t cookie = 1; cookie <= 3; cookie++)
+		client_ask(fd, NBD_CMD_READ, cookie, 0, NBD_PAYLOAD_MAX);
+	drips = true;
+	assert_int_equal(pthread_create(&thread, NULL, drip_main, &fd), 0);
+	usleep(200000);
+	fd_close(connect_to(*state, "x@5"));
+	drips = false;
+	pthread_join(thread, NULL);
+	fd_close(fd);
+}
+
 /* One that takes nothing and one that sends half, on each of the loops. */
 static void peers_that_sit_on_the_buffers_are_dropped(void **state)
 {
@@ -581,6 +610,7 @@ int main(void)
 		TEST(many_more_requests_than_slots_are_all_answered),
 		TEST(the_largest_requests_wait_for_each_other),
 		TEST(a_connection_whose_disk_is_slow_is_not_dropped),
+		TEST(a_peer_that_takes_little_at_a_time_is_dropped),
 		TEST(peers_that_sit_on_the_buffers_are_dropped),
 		TEST(a_higher_epoch_waits_for_what_is_in_flight),
 		TEST(half_a_write_never_reaches_the_device),
