@@ -61,6 +61,19 @@ new"
 $(tac <<<"$names")" "the order in which they were named"
 }
 
+# The end of a CI's output may be all that is seen of a run.
+test_the_summary_tells_why_a_test_failed() {
+	printf '%s\n' '#!/bin/sh' 'echo said by one' 'echo "ok 1 - one"' 'echo the cause' \
+		'echo "not ok 2 - two"' 'echo a cause of cmocka' 'seq -f "line %g of three" 60' \
+		'echo "ok 3 - three"' 'exit 1' >"$D/failing"
+	chmod +x "$D/failing"
+	TALLY=$D/tally BUILD=$D fails 1 "1 failed" "$TOP/tests/run" --name short "$D/failing"
+	grep -qF "the cause" "$D/tally.failed"
+	grep -qF "a cause of cmocka" "$D/tally.failed"
+	fails 1 "" grep -F "said by one" "$D/tally.failed"
+	fails 1 "" grep -F "line 60 of three" "$D/tally.failed"
+}
+
 test_a_second_signal_does_not_end_the_clean_up() {
 	script 'slow() {
 		: >"$OUT/$1.begun"
