@@ -191,7 +191,7 @@ help:
 	  'make manifests    what a Kubernetes cluster is given, rendered and checked' \
 	  'make image        all programs as a container image' \
 	  'make fuzz         each fuzz target, or T=NAME, for SECONDS (default 30)' \
-	  'make lint         include arrows, cppcheck, clang-tidy, clang-format' \
+	  'make lint         include arrows, rooms, cppcheck, clang-tidy, clang-format' \
 	  'make perf         every benchmark beside its peer' \
 	  'make demo-keep    the demo, left running' \
 	  'make install      DESTDIR, PREFIX;  V=1 shows the commands'
@@ -232,12 +232,15 @@ times:
 
 # Those that SEED changes, and those that are as they are. Then the images, a
 # second of new ones for each seed.
-ENGINE_SEEDED = $(addprefix $(OUT)/test/blockd/,raw_state_test raw_power_test \
-  raw_dev_test raw_dev_power_test raw_part_test raw_check_load_test \
-  pool_raw_model_test pool_dir_model_test)
-ENGINE_TESTS = $(addprefix $(OUT)/test/blockd/,raw_state_refuse_test \
-  raw_store_test raw_store_room_test raw_retry_test raw_damage_test raw_check_test \
-  pool_dir_copy_test pool_dir_kill_test pool_dir_sharing_test)
+ENGINE_SEEDED = $(addprefix $(OUT)/test/blockd/,raw/store/raw_state_test raw/store/raw_power_test raw/dev/raw_dev_test \
+  raw/dev/raw_dev_power_test raw/dev/raw_part_test \
+  raw/store/raw_check_load_test raw/pool_raw_model_test \
+  dir/pool_dir_model_test)
+ENGINE_TESTS = $(addprefix $(OUT)/test/blockd/,raw/store/raw_state_refuse_test raw/store/raw_store_test \
+  raw/store/raw_store_room_test raw/store/raw_retry_test \
+  raw/store/raw_damage_test raw/store/raw_check_test \
+  dir/pool_dir_copy_test dir/pool_dir_kill_test \
+  dir/pool_dir_sharing_test)
 ENGINE_FUZZERS = $(filter %/raw_image_fuzz %/raw_state_fuzz,$(FUZZERS))
 check-engine: $(ENGINE_SEEDED) $(ENGINE_TESTS) $(ENGINE_FUZZERS)
 	$(Q)tests/engine $(ENGINE_SEEDED) --once $(ENGINE_TESTS); r=$$?; \

@@ -7,7 +7,7 @@
 #include "cli/command.h"
 #include "cli/json.h"
 #include "cli/table.h"
-#include "volume/extents.h"
+#include "volume/extent/extents.h"
 
 int attach_run(struct cli *cli, struct error *err)
 {

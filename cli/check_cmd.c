@@ -5,7 +5,7 @@
 #include "cli/command.h"
 #include "cli/json.h"
 #include "cli/table.h"
-#include "volume/check.h"
+#include "volume/mount/check.h"
 
 static const char *result_of(const struct split_found *s)
 {

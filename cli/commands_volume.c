@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Volumes and their snapshots. */
 #include "cli/command_group.h"
-#include "volume/snapshot.h"
+#include "volume/snapshot/snapshot.h"
 
 /* Of all that make volumes, but for how large and from what. */
 #define VOLUME_ROWS                                                                   \

@@ -10,8 +10,8 @@
 
 #include "base/cleanup.h"
 #include "cli/command.h"
-#include "volume/extents.h"
-#include "volume/snapshot.h"
+#include "volume/extent/extents.h"
+#include "volume/snapshot/snapshot.h"
 
 static bool begins(const char *text, const char *start)
 {

@@ -10,7 +10,7 @@
 #include "cli/extent_cmd.h"
 #include "cli/json.h"
 #include "cli/table.h"
-#include "volume/extents.h"
+#include "volume/extent/extents.h"
 
 static void origin_print(const struct node_extent *extent)
 {

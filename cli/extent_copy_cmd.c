@@ -15,7 +15,7 @@
 #include "cli/json.h"
 #include "cli/progress.h"
 #include "cli/volume_cmd.h"
-#include "volume/extents.h"
+#include "volume/extent/extents.h"
 
 #define LOOK_MS 300 /* how often a copy is looked at */
 

@@ -8,7 +8,7 @@
 #include "cli/command.h"
 #include "cli/extent_cmd.h"
 #include "cli/json.h"
-#include "volume/export_stats.h"
+#include "volume/extent/export_stats.h"
 
 static struct json_object *json_operation(const struct operation_stats *o)
 {

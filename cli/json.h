@@ -5,7 +5,7 @@
 
 #include <json-c/json.h>
 
-#include "volume/snapshot.h"
+#include "volume/snapshot/snapshot.h"
 #include "volume/volume.h"
 
 struct json_object *json_error(int r, const char *message);

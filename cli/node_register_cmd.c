@@ -6,7 +6,7 @@
 #include "base/notify.h"
 #include "cli/command.h"
 #include "cli/node_cmd.h"
-#include "volume/node_keep.h"
+#include "volume/cluster/node_keep.h"
 
 static void told(void *name, bool problem, const char *text)
 {

@@ -4,8 +4,8 @@
 #define CLI_REFERENCE_H
 
 #include "base/error.h"
-#include "volume/label.h"
-#include "volume/volume_record.h"
+#include "volume/record/label.h"
+#include "volume/record/volume_record.h"
 
 struct reference {
 	char node[RECORD_NAME_SIZE];

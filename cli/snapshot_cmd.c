@@ -11,7 +11,7 @@
 #include "cli/json.h"
 #include "cli/progress.h"
 #include "cli/table.h"
-#include "volume/snapshot.h"
+#include "volume/snapshot/snapshot.h"
 
 #define LOOK_MS 200 /* how often to ask how far a copy is */
 

@@ -11,7 +11,7 @@
 #include "cli/command.h"
 #include "cli/json.h"
 #include "cli/table.h"
-#include "volume/watch.h"
+#include "volume/op/watch.h"
 
 #define CLEAR    "\033[H\033[2J" /* ECMA-48 CUP, ED: an empty screen */
 #define EVERY_MS 10000           /* what is in no record changes, too */

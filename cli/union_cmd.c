@@ -11,8 +11,8 @@
 #include <sys/xattr.h>
 
 #include "base/cleanup.h"
-#include "base/fnv.h"
 #include "base/size.h"
+#include "base/wire/fnv.h"
 #include "cli/command.h"
 #include "cli/table.h"
 

@@ -10,7 +10,7 @@
 #include "cli/json.h"
 #include "cli/table.h"
 #include "cli/volume_cmd.h"
-#include "volume/placement.h"
+#include "volume/space/placement.h"
 
 static int word_set(char *ret, size_t size, const char *what, const char *text,
 		    struct error *err)

@@ -9,7 +9,7 @@
 #include "cli/command.h"
 #include "cli/json.h"
 #include "cli/volume_cmd.h"
-#include "volume/snapshot.h"
+#include "volume/snapshot/snapshot.h"
 
 #define NONE "none"
 

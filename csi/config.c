@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "csi/kata_record.h"
-#include "volume/node.h"
+#include "csi/kata/kata_record.h"
+#include "volume/record/node.h"
 
 #define SOCKET_SUFFIX   ".sock"
 #define WORKERS_MAX     64

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/options.h"
-#include "csi/call.h"
+#include "csi/call/call.h"
 
 #define CSI_ENDPOINT_VARIABLE "CSI_ENDPOINT" /* of the specification */
 

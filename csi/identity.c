@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "csi/reply.h"
+#include "csi/call/reply.h"
 #include "csi/service.h"
 
 #define FUSE_DEVICE "/dev/fuse"

@@ -9,9 +9,9 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "csi/call/parameters.h"
 #include "csi/config.h"
-#include "csi/csi_test_kit.h"
-#include "csi/parameters.h"
+#include "csi/testkit/csi_test_kit.h"
 
 static const char *const services[] = {"Identity", "Controller",
 				       "GroupController", "SnapshotMetadata",

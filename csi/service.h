@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-#include "csi/call.h"
+#include "csi/call/call.h"
 
 int csi_init(struct csi *csi, enum csi_mode mode,
 	     const struct volume_config *config, struct error *err);

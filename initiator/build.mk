@@ -20,7 +20,7 @@ $(eval $(call unit_test,initiator/iscsi_sysfs_test,initiator base))
 $(eval $(call unit_test,initiator/record_test,initiator base))
 $(eval $(call unit_test,initiator/transport_test,initiator base))
 $(eval $(call fuzzer,initiator/nbd_client_fuzz,\
-  initiator/nbd_client.c base/clock.c base/cursor.c base/error.c base/file.c \
+  initiator/nbd_client.c base/clock.c base/wire/cursor.c base/error.c base/file.c \
   base/log.c))
 $(eval $(call fuzzer,initiator/record_fuzz,\
   initiator/record.c base/clock.c base/error.c base/file.c base/ident.c \

@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 #include "base/error.h"
-#include "base/iscsi_chap.h"
+#include "base/wire/iscsi_chap.h"
 
 #define ISCSI_RECORD_SIZE_MAX 65536 /* bytes of the file */
 #define ISCSI_RECORD_END      "# END RECORD"

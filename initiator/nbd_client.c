@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/cursor.h"
 #include "base/log.h"
+#include "base/wire/cursor.h"
 #include "initiator/device.h"
 
 #define QUOTE_SIZE 256 /* bytes of a server's text in an error */

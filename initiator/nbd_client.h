@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "base/nbd_wire.h"
+#include "base/wire/nbd_wire.h"
 
 /*
  * Replies to one option. A server sends one a piece of information (four are

@@ -6,5 +6,5 @@ $(eval $(call unit_test,launch/launch_proto_test,launch base))
 $(eval $(call unit_test,launch/launch_server_test,launch base,\
   launch/launch_server.c launch/launch_socket.c))
 $(eval $(call fuzzer,launch/launch_proto_fuzz,launch/launch_proto.c \
-  base/cursor.c base/error.c))
+  base/wire/cursor.c base/error.c))
 SYSTEM_TESTS += tests/system/launch.sh

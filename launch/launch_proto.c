@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cursor.h"
+#include "base/wire/cursor.h"
 
 #define FLAGS (LAUNCH_HAS_LOG | LAUNCH_HAS_PASS)
 

@@ -14,7 +14,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
-#include "base/wire.h"
+#include "base/wire/wire.h"
 
 #define LAUNCH_MAGIC   0x54724c61u /* "TrLa" */
 #define LAUNCH_VERSION 1

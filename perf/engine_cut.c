@@ -30,7 +30,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "blockd/raw_dev.h"
+#include "blockd/raw/dev/raw_dev.h"
 
 #define EXTENT 1u
 #define KEPT   100u /* snapshots */

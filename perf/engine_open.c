@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "blockd/raw_store.h"
+#include "blockd/raw/store/raw_store.h"
 
 #define TEXT 500 /* bytes; of an extent's record */
 

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "blockd/raw_dev.h"
+#include "blockd/raw/dev/raw_dev.h"
 
 #define ENGINE_EXTENT 1u /* its object */
 

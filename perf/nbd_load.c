@@ -30,11 +30,11 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/crc32c.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "base/nbd_wire.h"
 #include "base/options.h"
+#include "base/wire/crc32c.h"
+#include "base/wire/nbd_wire.h"
 
 #define BLOCK           4096u /* bytes; the pattern's unit */
 #define DEPTH_MAX       256u

@@ -1,6 +1,6 @@
-TARGET_NBD := target/export_stats.c target/nbd_buffer.c target/nbd_conn.c target/nbd_conn_tls.c target/nbd_enter.c target/nbd_handshake.c \
-  target/nbd_io.c target/nbd_proto.c target/nbd_receive.c target/nbd_send.c \
-  target/nbd_session.c target/tls.c
+TARGET_NBD := target/export/export_stats.c target/nbd/nbd_buffer.c target/nbd/nbd_conn.c target/nbd/nbd_conn_tls.c target/nbd/nbd_enter.c target/nbd/nbd_handshake.c \
+  target/nbd/nbd_io.c target/nbd/nbd_proto.c target/nbd/nbd_receive.c target/nbd/nbd_send.c \
+  target/nbd/nbd_session.c target/net/tls.c
 SYSTEM_TESTS += tests/system/nbd_tls.sh tests/system/wire_gone.sh
 WIRE_TESTS += tests/system/nbd_wire.sh tests/system/nbd_tls.sh \
   tests/system/nbd_tester.sh tests/system/nbd_watch.sh tests/system/wire_gone.sh
@@ -8,66 +8,78 @@ SYSTEM_TESTS += tests/system/nbd_tester.sh
 
 SYSTEM_TESTS += tests/system/iscsi_wire.sh tests/system/iscsi_conform.sh
 WIRE_TESTS += tests/system/iscsi_wire.sh tests/system/iscsi_conform.sh
-TARGET_ISCSI := $(patsubst %,target/iscsi_%.c,admit chap collect conn count enter gather \
-  io keys login logins manage name parts proto receive say send session table text)
+TARGET_ISCSI := \
+  target/iscsi/iscsi_admit.c target/iscsi/iscsi_chap.c target/iscsi/iscsi_collect.c target/iscsi/iscsi_conn.c \
+  target/iscsi/iscsi_count.c target/iscsi/iscsi_enter.c target/iscsi/iscsi_gather.c target/iscsi/iscsi_io.c \
+  target/iscsi/iscsi_keys.c target/iscsi/iscsi_login.c target/iscsi/iscsi_logins.c \
+  target/iscsi/iscsi_manage.c target/export/iscsi_name.c target/iscsi/iscsi_parts.c target/iscsi/iscsi_proto.c \
+  target/iscsi/iscsi_receive.c target/iscsi/iscsi_say.c target/iscsi/iscsi_send.c \
+  target/iscsi/iscsi_session.c target/iscsi/iscsi_table.c target/iscsi/iscsi_text.c
 
-TARGET_SCSI := $(patsubst %,target/scsi_%.c,cache command compare copy \
-  copy_decode copy_piece copy_results inquiry maintenance medium mode pr pr_in pr_lost pr_move pr_out \
-  pr_state primary provision range reserve reset rw sense target task unit \
-  verify)
+TARGET_SCSI := \
+  target/scsi/scsi_cache.c target/scsi/scsi_command.c target/scsi/scsi_compare.c target/scsi/scsi_copy.c \
+  target/scsi/scsi_copy_decode.c target/scsi/scsi_copy_piece.c target/scsi/scsi_copy_results.c \
+  target/scsi/scsi_inquiry.c target/scsi/scsi_maintenance.c target/scsi/scsi_medium.c \
+  target/scsi/scsi_mode.c target/scsi/scsi_pr.c target/scsi/scsi_pr_in.c target/scsi/scsi_pr_lost.c \
+  target/scsi/scsi_pr_move.c target/scsi/scsi_pr_out.c target/scsi/scsi_pr_state.c \
+  target/scsi/scsi_primary.c target/scsi/scsi_provision.c target/scsi/scsi_range.c \
+  target/scsi/scsi_reserve.c target/scsi/scsi_reset.c target/scsi/scsi_rw.c target/scsi/scsi_sense.c \
+  target/scsi/scsi_target.c target/scsi/scsi_task.c target/scsi/scsi_unit.c target/scsi/scsi_verify.c
 
-TARGET_SERVERS := target/export_object.c target/export_table.c \
-  target/export_use.c target/export_settle.c target/initiators.c \
-  target/listener.c target/peer.c target/receiver.c $(TARGET_ISCSI) $(TARGET_NBD) $(TARGET_SCSI) \
-  target/socket.c target/target.c
+TARGET_SERVERS := target/export/export_object.c target/export/export_table.c \
+  target/export/export_use.c target/export/export_settle.c target/export/initiators.c \
+  target/net/listener.c target/net/peer.c target/net/receiver.c $(TARGET_ISCSI) $(TARGET_NBD) $(TARGET_SCSI) \
+  target/net/socket.c target/target.c
 
 # What a fuzzer compiles of base/ to have a loop and its devices.
-FUZZ_BASE := $(patsubst %,base/%.c,blockdev blockdev_ram clock crc32c cursor \
-  error file iobuf iobuf_fixed iobuf_huge iobuf_pair iscsi_chap log loop loop_io loop_recv \
-  loop_wait loop_work)
+FUZZ_BASE := \
+  base/blockdev/blockdev.c base/blockdev/blockdev_ram.c base/clock.c base/wire/crc32c.c base/wire/cursor.c \
+  base/error.c base/file.c base/loop/iobuf.c base/loop/iobuf_fixed.c base/loop/iobuf_huge.c \
+  base/loop/iobuf_pair.c base/wire/iscsi_chap.c base/log.c base/loop/loop.c base/loop/loop_io.c \
+  base/loop/loop_recv.c base/loop/loop_wait.c base/loop/loop_work.c
 
 $(eval $(call library,target,$(TARGET_SERVERS),gnutls,base))
-$(eval $(call test_helper,target/nbd_serve_main,target,,target/serve_kit.c))
-$(eval $(call test_helper,target/iscsi_serve_main,target,,target/serve_kit.c))
-$(eval $(call unit_test,target/export_table_test,target))
-$(eval $(call unit_test,target/initiators_test,target))
-$(eval $(call unit_test,target/nbd_proto_test,target))
-$(foreach t,handshake session extended,$(eval $(call \
-  unit_test,target/nbd_$(t)_test,target,target/nbd_session_kit.c)))
-$(eval $(call unit_test,target/export_stats_test,target))
-$(eval $(call unit_test,target/buffer_share_test,target,base/loop_kit.c))
-$(eval $(call unit_test,target/receiver_test,target,base/loop_kit.c))
-$(eval $(call fuzzer,target/nbd_session_fuzz,target/nbd_session.c \
-  target/nbd_handshake.c target/nbd_proto.c base/cursor.c base/error.c))
+$(eval $(call test_helper,target/testkit/nbd_serve_main,target,,target/testkit/serve_kit.c))
+$(eval $(call test_helper,target/testkit/iscsi_serve_main,target,,target/testkit/serve_kit.c))
+$(eval $(call unit_test,target/export/export_table_test,target))
+$(eval $(call unit_test,target/export/initiators_test,target))
+$(eval $(call unit_test,target/nbd/nbd_proto_test,target))
+$(foreach t,nbd/nbd_handshake nbd/nbd_session nbd/nbd_extended,$(eval $(call unit_test,target/$(t)_test,target,target/testkit/nbd_session_kit.c)))
+$(eval $(call unit_test,target/export/export_stats_test,target))
+$(eval $(call unit_test,target/net/buffer_share_test,target,base/testkit/loop_kit.c))
+$(eval $(call unit_test,target/net/receiver_test,target,base/testkit/loop_kit.c))
+$(eval $(call fuzzer,target/nbd/nbd_session_fuzz,target/nbd/nbd_session.c \
+  target/nbd/nbd_handshake.c target/nbd/nbd_proto.c base/wire/cursor.c base/error.c))
 $(eval $(call unit_test,target/target_test,target,\
-  target/slow_disk_kit.c target/target_test_kit.c))
-$(eval $(call unit_test,target/nbd_resend_test,target,\
-  target/target_test_kit.c))
+  target/testkit/slow_disk_kit.c target/testkit/target_test_kit.c))
+$(eval $(call unit_test,target/nbd/nbd_resend_test,target,\
+  target/testkit/target_test_kit.c))
 $(eval $(call unit_test,target/target_grow_test,target,\
-  target/target_test_kit.c))
-$(eval $(call unit_test,target/nbd_large_test,target,\
-  target/target_test_kit.c))
-$(eval $(call unit_test,target/iscsi_parts_test,target,\
-  target/initiator_kit.c target/slow_disk_kit.c target/target_test_kit.c))
+  target/testkit/target_test_kit.c))
+$(eval $(call unit_test,target/nbd/nbd_large_test,target,\
+  target/testkit/target_test_kit.c))
+$(eval $(call unit_test,target/iscsi/iscsi_parts_test,target,\
+  target/testkit/initiator_kit.c target/testkit/slow_disk_kit.c target/testkit/target_test_kit.c))
 SYSTEM_TESTS += tests/system/nbd_wire.sh
-$(foreach t,proto text chap login table,$(eval $(call \
-  unit_test,target/iscsi_$(t)_test,target)))
-$(foreach t,session session_parts say,$(eval $(call \
-  unit_test,target/iscsi_$(t)_test,target,target/iscsi_session_kit.c)))
-$(foreach t,rw mode threshold range copy,$(eval $(call \
-  unit_test,target/scsi_$(t)_test,target,target/scsi_test_kit.c)))
-$(foreach t,pr pr_lost pr_move pr_state reserve,$(eval $(call \
-  unit_test,target/scsi_$(t)_test,target,target/scsi_pr_test_kit.c \
-  target/scsi_test_kit.c)))
-$(eval $(call unit_test,target/scsi_race_test,target))
-$(eval $(call fuzzer,target/scsi_task_fuzz,$(TARGET_SCSI) $(FUZZ_BASE),\
+$(foreach t,iscsi/iscsi_proto iscsi/iscsi_text iscsi/iscsi_chap iscsi/iscsi_login\
+  iscsi/iscsi_table,$(eval $(call unit_test,target/$(t)_test,target)))
+$(foreach t,iscsi/iscsi_session iscsi/iscsi_session_parts iscsi/iscsi_say,$(eval $(call unit_test,target/$(t)_test,target,target/testkit/iscsi_session_kit.c)))
+$(foreach t,scsi/scsi_rw scsi/scsi_mode scsi/scsi_threshold scsi/scsi_range\
+  scsi/scsi_copy,$(eval $(call unit_test,target/$(t)_test,target,target/testkit/scsi_test_kit.c)))
+$(foreach t,scsi/scsi_pr scsi/scsi_pr_lost scsi/scsi_pr_move scsi/scsi_pr_state\
+  scsi/scsi_reserve,$(eval $(call unit_test,target/$(t)_test,target,target/testkit/scsi_pr_test_kit.c \
+  target/testkit/scsi_test_kit.c)))
+$(eval $(call unit_test,target/scsi/scsi_race_test,target))
+$(eval $(call fuzzer,target/scsi/scsi_task_fuzz,$(TARGET_SCSI) $(FUZZ_BASE),\
   -luring -lisal))
-$(foreach t,nbd iscsi,$(eval $(call fuzzer,target/$(t)_server_fuzz,\
-  target/server_fuzz_kit.c $(TARGET_SERVERS) $(FUZZ_BASE),\
+$(foreach t,nbd/nbd iscsi/iscsi,$(eval $(call fuzzer,target/$(t)_server_fuzz,\
+  target/testkit/server_fuzz_kit.c $(TARGET_SERVERS) $(FUZZ_BASE),\
   -luring -lisal -lgnutls)))
-$(eval $(call fuzzer,target/iscsi_session_fuzz,$(patsubst %,target/iscsi_%.c,\
-  chap collect gather keys login name proto say session text) base/crc32c.c \
-  base/cursor.c base/error.c,-lgnutls -lisal))
-$(eval $(call fuzzer,target/iscsi_text_fuzz,target/iscsi_keys.c \
-  target/iscsi_name.c target/iscsi_proto.c target/iscsi_text.c base/cursor.c \
+$(eval $(call fuzzer,target/iscsi/iscsi_session_fuzz,\
+  target/iscsi/iscsi_chap.c target/iscsi/iscsi_collect.c target/iscsi/iscsi_gather.c \
+  target/iscsi/iscsi_keys.c target/iscsi/iscsi_login.c target/export/iscsi_name.c target/iscsi/iscsi_proto.c \
+  target/iscsi/iscsi_say.c target/iscsi/iscsi_session.c target/iscsi/iscsi_text.c base/wire/crc32c.c \
+  base/wire/cursor.c base/error.c,-lgnutls -lisal))
+$(eval $(call fuzzer,target/iscsi/iscsi_text_fuzz,target/iscsi/iscsi_keys.c \
+  target/export/iscsi_name.c target/iscsi/iscsi_proto.c target/iscsi/iscsi_text.c base/wire/cursor.c \
   base/error.c))

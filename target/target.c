@@ -13,12 +13,12 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "target/export_table.h"
-#include "target/iscsi_conn.h"
-#include "target/iscsi_table.h"
-#include "target/listener.h"
-#include "target/nbd_conn.h"
-#include "target/nbd_proto.h"
+#include "target/export/export_table.h"
+#include "target/iscsi/iscsi_conn.h"
+#include "target/iscsi/iscsi_table.h"
+#include "target/nbd/nbd_conn.h"
+#include "target/nbd/nbd_proto.h"
+#include "target/net/listener.h"
 
 #define LOOPS_MAX               64
 #define LOOPS_DEFAULT_MAX       4

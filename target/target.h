@@ -13,16 +13,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/blockdev.h"
+#include "base/blockdev/blockdev.h"
 #include "base/error.h"
-#include "base/loop.h"
-#include "target/export_stats.h"
+#include "base/loop/loop.h"
+#include "target/export/export_stats.h"
 
 struct target;
 
 /*
- * Files of TLS (target/tls.h); all NULL: none is offered. Read by target_new(),
- * the PSK file at each handshake.
+ * Files of TLS (target/net/tls.h); all NULL: none is offered. Read by
+ * target_new(), the PSK file at each handshake.
  */
 struct target_tls {
 	const char *cert, *key; /* PEM; ours */

@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "target/nbd_proto.h"
+#include "target/nbd/nbd_proto.h"
 #include "target/target.h"
-#include "target/target_test_kit.h"
+#include "target/testkit/target_test_kit.h"
 
 #define KIB UINT64_C(1024)
 

@@ -20,10 +20,10 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "target/nbd_proto.h"
-#include "target/slow_disk_kit.h"
+#include "target/nbd/nbd_proto.h"
 #include "target/target.h"
-#include "target/target_test_kit.h"
+#include "target/testkit/slow_disk_kit.h"
+#include "target/testkit/target_test_kit.h"
 
 /* ---- what is behind it ---- */
 

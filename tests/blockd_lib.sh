@@ -53,7 +53,7 @@ stop_blockd() {
 	PID=
 }
 
-call() { "$BUILD/test/blockd/blockd_call" "unix:$D/run/control" "$@"; }
+call() { "$BUILD/test/blockd/testkit/blockd_call" "unix:$D/run/control" "$@"; }
 
 # field PATH: of the JSON on standard input; "extents.0.size"
 field() {
@@ -116,7 +116,7 @@ for e in json.load(sys.stdin)["extents"]: print(e["name"])')
 # carry it out after the restart.
 doomed_call() {
 	local client
-	"$BUILD/test/blockd/blockd_call" "unix:$D/run/control" "$@" >/dev/null 2>&1 &
+	"$BUILD/test/blockd/testkit/blockd_call" "unix:$D/run/control" "$@" >/dev/null 2>&1 &
 	client=$!
 	while kill -0 "$client" 2>/dev/null; do
 		kill -0 "$PID" 2>/dev/null || kill -9 "$client" 2>/dev/null || true

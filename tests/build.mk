@@ -22,7 +22,7 @@ CSI_TESTS += tests/system/check_csi.sh tests/system/check_csi_pairs.sh \
 
 # A real API server (make check-kube).
 $(eval $(call test_helper,tests/kube/store_conforms,volume,cmocka,\
-  volume/store_conformance.c volume/store_watching.c))
+  volume/testkit/store_conformance.c volume/testkit/store_watching.c))
 KUBE_TESTS += tests/kube/api.sh tests/kube/cluster.sh tests/kube/rules.sh
 
 # The union beside one directory (make check-union).

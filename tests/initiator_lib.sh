@@ -2,7 +2,7 @@
 # For the initiator's tests, after lib.sh: servers to attach to, and calls of
 # initiator.h through a helper.
 CALL=$BUILD/test/initiator/initiator_call_main
-SERVE=$BUILD/test/target/nbd_serve_main
+SERVE=$BUILD/test/target/testkit/nbd_serve_main
 STATE=$TEST_DIR/state
 SERVER_PORT=
 SERVER_PID=

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Sourced by system tests of the iSCSI target, after lib.sh: a server of it
 # alone, and clients.
-serve=$BUILD/test/target/iscsi_serve_main
+serve=$BUILD/test/target/testkit/iscsi_serve_main
 PREFIX=iqn.2025-01.io.union
 
 need_qemu_iscsi() {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What tests of the flows of volume/snapshot.h share: two nodes that keep
- * numbers, volumes of one extent on each, and what is there of them. All of it
- * asserts; results are those of the flow itself, which is told when it fails.
+ * What tests of the flows of volume/snapshot/snapshot.h share: two nodes that
+ * keep numbers, volumes of one extent on each, and what is there of them. All
+ * of it asserts; results are those of the flow itself, which is told when it
+ * fails.
  */
 #ifndef TESTS_SNAPSHOT_KIT_H
 #define TESTS_SNAPSHOT_KIT_H
 
-#include "csi/fake_node.h"
-#include "volume/snapshot.h"
+#include "csi/testkit/fake_node.h"
+#include "volume/snapshot/snapshot.h"
 
 #define KIT_NODES 2
 

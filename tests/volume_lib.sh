@@ -24,7 +24,7 @@ v() {
 }
 _volume_argv() {
 	argv=(nsenter "--net=/run/netns/$CLUSTER_NET$1"
-		"$BUILD/test/volume/volume_call_main" "local:$C/records.db"
+		"$BUILD/test/volume/testkit/volume_call_main" "local:$C/records.db"
 		"host$1" "$C/host$1/run" "$BUILD/bin")
 }
 mnt() { mkdir -p "$C/host$1/mnt/$2"; echo "$C/host$1/mnt/$2"; }

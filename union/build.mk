@@ -37,7 +37,7 @@ $(foreach t,once once_kill,\
 $(eval $(call fuzzer,union/control_proto_fuzz,union/control_proto.c \
   union/branch_spec.c base/error.c base/size.c))
 $(eval $(call fuzzer,union/saved_nodes_fuzz,union/saved_nodes_file.c \
-  base/crc32c.c,-lisal))
+  base/wire/crc32c.c,-lisal))
 $(eval $(call fuzzer,union/options_fuzz,union/options.c union/options_branches.c \
   union/options_mergerfs.c union/branch_spec.c union/mount_words.c \
   union/inode_number.c union/policy.c union/policy_set.c base/clock.c \

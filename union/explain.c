@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
-#include "base/fnv.h"
+#include "base/wire/fnv.h"
 #include "union/branch_health.h"
 #include "union/branch_spec.h"
 #include "union/control_status.h"

@@ -8,7 +8,7 @@
 #include <sys/xattr.h>
 
 #include "base/cleanup.h"
-#include "base/fnv.h"
+#include "base/wire/fnv.h"
 #include "union/proc_path.h"
 
 #define BRANCH_SHIFT 56

@@ -13,8 +13,8 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "base/fnv.h"
 #include "base/log.h"
+#include "base/wire/fnv.h"
 #include "union/node_copies.h"
 #include "union/saved_nodes_file.h"
 #include "union/state.h"

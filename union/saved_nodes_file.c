@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/crc32c.h"
+#include "base/wire/crc32c.h"
 #include "union/branch.h"
 #include "union/node.h"
 #include "union/state.h"

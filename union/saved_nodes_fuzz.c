@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/crc32c.h"
+#include "base/wire/crc32c.h"
 #include "union/branch.h"
 #include "union/saved_nodes_file.h"
 

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
-#include "base/crc32c.h"
+#include "base/wire/crc32c.h"
 #include "union/keep.h"
 #include "union/node.h"
 #include "union/once.h"

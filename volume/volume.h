@@ -31,9 +31,9 @@
 
 #include "base/error.h"
 #include "initiator/initiator.h"
-#include "volume/node.h"
-#include "volume/node_client.h"
-#include "volume/volume_record.h"
+#include "volume/node/node_client.h"
+#include "volume/record/node.h"
+#include "volume/record/volume_record.h"
 
 #define VOLUME_STORE_DEFAULT   "local:/var/lib/tributary/records.db"
 #define VOLUME_RUN_DIR_DEFAULT "/run/tributary"
@@ -74,7 +74,7 @@ struct volume_config {
 	/*
 	 * CHAP secrets of extents that are attached by iSCSI: a directory with
 	 * a file NAME for the extent of that name, and "default" for others
-	 * (base/iscsi_chap.h). NULL: no CHAP.
+	 * (base/wire/iscsi_chap.h). NULL: no CHAP.
 	 */
 	const char *iscsi_secrets;
 	int call_timeout_ms; /* of one call to a node; 0: 10,000 */
@@ -338,7 +338,7 @@ struct volume_attach_request {
  * nothing is done. -EBUSY: attached on another node (the text names it) or
  * at another mount point here, or the mount point is in use. -EUCLEAN: a
  * blank extent holds data, or a file system is not the one in the record;
- * nothing was changed on it. Or one needs a person: volume/split_check.h.
+ * nothing was changed on it. Or one needs a person: volume/mount/split_check.h.
  *
  * Published to another node and not to this one: -EBUSY, as attached there.
  */

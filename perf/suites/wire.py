@@ -168,7 +168,7 @@ class Node:
                    "--listen", f"tcp:127.0.0.1:{self.port}", "--listen", "unix:" + self.sock,
                    "--listen-iscsi", f"tcp:127.0.0.1:{self.iscsi_port}", *words],
             lambda: listening(self.port) and listening(self.iscsi_port))
-        self.call = [built("test/blockd/blockd_call"), control]
+        self.call = [built("test/blockd/testkit/blockd_call"), control]
 
     def extent(self, name, size):
         run(self.call + ["CreateExtent", "pool=perf", "name=" + name, f"size={size}"])

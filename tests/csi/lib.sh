@@ -65,7 +65,7 @@ csi_start() { # HOSTS POOL_SIZE
 # csi HOST SERVICE/METHOD FIELD=VALUE...
 # (EXEC=exec; csi ...) &: $! is the client, not a shell around it
 EXEC=
-csi() { $EXEC "$BUILD/test/csi/csi_call_main" "unix://$C/host$1/csi.sock" "${@:2}"; }
+csi() { $EXEC "$BUILD/test/csi/testkit/csi_call_main" "unix://$C/host$1/csi.sock" "${@:2}"; }
 
 # After a failure: what daemons and drivers said, and what there is.
 say_more() {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "csi/csi_check.h"
+#include "csi/call/csi_check.h"
 
 #define PATH_TEXT_MAX 512
 

@@ -88,7 +88,7 @@ drivers_stop() {
 }
 # csi controller|node HOST SERVICE/METHOD FIELD=VALUE...
 csi() {
-	"$BUILD/test/csi/csi_call_main" "unix://$C/host$2/$1.sock" "${@:3}"
+	"$BUILD/test/csi/testkit/csi_call_main" "unix://$C/host$2/$1.sock" "${@:3}"
 }
 
 # After a failure: what the programs said, without what they only noted.

@@ -128,7 +128,7 @@ csi() {
 		socket=$host/var/lib/kubelet/plugins/union.csi.union.io/csi.sock
 	# A request that is lost takes half a minute, an operation has several.
 	for ((i = 0; i < 180; i++)); do
-		"$BUILD/test/csi/csi_call_main" "unix://$socket" "${@:2}" 2>"$TEST_DIR/csi" &&
+		"$BUILD/test/csi/testkit/csi_call_main" "unix://$socket" "${@:2}" 2>"$TEST_DIR/csi" &&
 			return
 		grep -q '^ABORTED' "$TEST_DIR/csi" || break
 		sleep 0.5

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 
-#include "volume/store_conformance.h"
+#include "volume/testkit/store_conformance.h"
 
 static const char *location;
 

@@ -13,7 +13,7 @@ alone() { # DIR OPTION...
 	trib-csi --node x --store "local:$1/records.db" --run-dir "$1/run" "${@:2}" \
 		>"$1/log" 2>&1 &
 }
-ask() { "$BUILD/test/csi/csi_call_main" "unix://$1" "${@:2}"; }
+ask() { "$BUILD/test/csi/testkit/csi_call_main" "unix://$1" "${@:2}"; }
 
 test_the_endpoint_is_of_the_environment() {
 	local dir=$TEST_DIR/endpoint service

@@ -32,7 +32,7 @@ test_each_mode_has_its_services() {
 			--store "local:$dir/$mode.db" --run-dir "$dir/$mode" 2>"$dir/$mode.log" &
 		pid=$!
 		at_exit kill $pid
-		call() { "$BUILD/test/csi/csi_call_main" "unix://$dir/$mode.sock" "$@"; }
+		call() { "$BUILD/test/csi/testkit/csi_call_main" "unix://$dir/$mode.sock" "$@"; }
 		eventually 30 call Identity/Probe
 		call Identity/GetPluginCapabilities >"$dir/$mode.caps"
 		if [ $mode = node ]; then
@@ -184,7 +184,7 @@ test_a_controller_of_a_nodes_name_is_not_that_node() {
 		--endpoint "unix://$c/csi.sock" --store "$STORE" --run-dir "$c/run" 2>"$c/log" &
 	pid=$!
 	at_exit kill $pid
-	call() { "$BUILD/test/csi/csi_call_main" "unix://$c/csi.sock" "$@"; }
+	call() { "$BUILD/test/csi/testkit/csi_call_main" "unix://$c/csi.sock" "$@"; }
 	eventually 30 call Identity/Probe
 	# Mounted ext4 is its node's to grow: nothing of it is looked for here.
 	call Controller/ControllerExpandVolume "volume_id=$id" \

@@ -239,7 +239,7 @@ test_extents_of_blockd_grow_while_they_are_used() {
 		>"$TEST_DIR/blockd.log" 2>&1 &
 	blockd=$!
 	at_exit kill $blockd
-	b() { "$BUILD/test/blockd/blockd_call" "$control" "$@" >"$TEST_DIR/reply"; }
+	b() { "$BUILD/test/blockd/testkit/blockd_call" "$control" "$@" >"$TEST_DIR/reply"; }
 	eventually 30 b GetNode
 	grow() {
 		b ResizeExtent name=$by size=$((128 << 20))

@@ -41,17 +41,44 @@ test_refuses_an_include_against_an_arrow() {
 	refused base/a.c '#include "rpc/rpc.h"'
 	refused base/a.h '#include "volume/volume.h"'
 	refused rpc/a.c '#include "target/target.h"'
-	refused target/a.c '#include "blockd/extent.h"'
+	refused target/a.c '#include "blockd/extent/extent.h"'
 	refused target/a.c '#include "rpc/rpc.h"'
 	refused initiator/a.c '#include "target/target.h"'
 	refused initiator/a.c '#include "proto/blockd.pb-c.h"'
 	refused union/a.c '	#	include "initiator/initiator.h"'
 	refused volume/a.c '#include "target/target.h"'
-	refused volume/a.c '#include "blockd/extent.h"'
+	refused volume/a.c '#include "blockd/extent/extent.h"'
 	refused cli/a.c '#include "rpc/rpc.h"'
 	refused cli/a.c '#include "csi/csi.h"'
 	refused csi/a.c '#include "target/target.h"'
 	refused blockd/a_test.c '#include "volume/volume.h"'
+}
+
+# going_up PATH CONTENT... : "rooms" refuses the tree, in which PATH is last
+going_up() {
+	tree "$@"
+	fails 1 "$1:1: uses " lint rooms
+}
+
+test_refuses_what_goes_up_the_order_of_rooms() {
+	fresh
+	tree Makefile 'programs:' '	@mkdir -p build/obj' '	@for f in $$(find . -name "*.c" | cut -c3-); do \' \
+		'	mkdir -p build/obj/$$(dirname $$f); gcc -I. -c -o build/obj/$${f%.c}.o $$f || exit 1; done'
+	tree csi/csi.h 'int csi_all(void);'
+	tree csi/call/call.h 'int call(void);'
+	tree csi/call/call.c '#include "csi/call/call.h"' '#include "csi/csi.h"' 'int call(void) { return 0; }'
+	tree csi/node/node.h 'int node(void);'
+	tree csi/node/node.c '#include "csi/call/call.h"' 'int node(void); int node(void) { return call(); }'
+	lint rooms
+	going_up csi/call/up.c '#include "csi/node/node.h"' 'int up;'
+	rm "$TEST_DIR/tree/csi/call/up.c"
+	going_up csi/call/up.c 'int node(void); int up(void); int up(void) { return node(); }'
+	rm "$TEST_DIR/tree/csi/call/up.c"
+	tree csi/call/up_test.c '#include "csi/node/node.h"' 'int up;'
+	tree csi/testkit/up.c '#include "csi/node/node.h"' 'int up;'
+	lint rooms
+	tree csi/attic/a.c '#include "csi/call/call.h"' 'int a;'
+	fails 1 'csi/attic/a.c:1: no room csi/attic/' lint rooms
 }
 
 test_refuses_a_library_outside_its_folder() {

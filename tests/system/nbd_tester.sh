@@ -4,7 +4,7 @@
 . "$(dirname "$0")/../lib.sh"
 need gcc openssl
 cache=$BUILD/nbd-tester
-serve=$BUILD/test/target/nbd_serve_main
+serve=$BUILD/test/target/testkit/nbd_serve_main
 reason=$("$TOP/tests/nbd-tester" "$cache" 2>&1) ||
 	skip_all "nbd-tester-client can't be built: ${reason##*$'\n'}"
 

@@ -7,7 +7,7 @@ python=/usr/bin/python3
 "$python" -c 'import nbd' 2>/dev/null || skip_all "needs python3-libnbd"
 [ "$("$python" -c 'import nbd; print(nbd.NBD().supports_tls())')" = True ] ||
 	skip_all "libnbd has no TLS"
-serve=$BUILD/test/target/nbd_serve_main
+serve=$BUILD/test/target/testkit/nbd_serve_main
 keys=$TEST_DIR/keys
 mkdir -p "$keys"
 

@@ -5,7 +5,7 @@
 need nbdinfo nbdcopy qemu-io qemu-img fio nbdkit
 python=/usr/bin/python3
 "$python" -c 'import nbd' 2>/dev/null || skip_all "needs python3-libnbd"
-serve=$BUILD/test/target/nbd_serve_main
+serve=$BUILD/test/target/testkit/nbd_serve_main
 SIZE_MIB=64
 
 # start_server OPTION...: sets $tcp (URI without the export), $unix (of

@@ -17,7 +17,7 @@ blockd_signal 1 TERM
 echo "metrics-address = 10.77.0.1:9399" >>"$C/host1/blockd.conf"
 blockd_start 1 || { cluster_stop; exit 1; }
 
-call() { "$BUILD/test/blockd/blockd_call" "unix:$C/host1/run/blockd.sock" "$@"; }
+call() { "$BUILD/test/blockd/testkit/blockd_call" "unix:$C/host1/run/blockd.sock" "$@"; }
 # pool NAME FIELD: of `trib pool list`
 pool() {
 	on 1 trib pool list host1 --json | /usr/bin/python3 -c '

@@ -14,7 +14,7 @@ MEDIUM=$C/host1/medium
 fallocate -l 192MiB "$MEDIUM"
 on 1 trib pool create raw "$MEDIUM" --quiet || exit 1
 
-call() { "$BUILD/test/blockd/blockd_call" "unix:$C/host1/run/blockd.sock" "$@"; }
+call() { "$BUILD/test/blockd/testkit/blockd_call" "unix:$C/host1/run/blockd.sock" "$@"; }
 uri() { on 1 trib extent export "$1" --allow 10.77.0.1 | grep -o 'nbd://[^ ]*'; }
 # io URI COMMAND...: each has to do what it says
 io() {

@@ -11,7 +11,7 @@ inside_vm -m 1024 -t 900 -d pool:2G -- "$@"
 need mkfs.ext4 resize2fs e2fsck ip
 start_open_iscsi
 modprobe -a loop fuse 2>/dev/null || true
-blockd_call=$BUILD/test/blockd/blockd_call
+blockd_call=$BUILD/test/blockd/testkit/blockd_call
 mkfs.ext4 -q /dev/vda
 mkdir "$TEST_DIR/pool" "$TEST_DIR/mnt" "$TEST_DIR/secrets"
 mount /dev/vda "$TEST_DIR/pool"

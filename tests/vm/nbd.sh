@@ -7,7 +7,7 @@
 inside_vm -m 768 -t 900 -d pool:1G -- "$@"
 . "$(dirname "$0")/../initiator_lib.sh"
 need fio nbd-client nbdkit mkfs.ext4 resize2fs
-call=$BUILD/test/blockd/blockd_call
+call=$BUILD/test/blockd/testkit/blockd_call
 initiator=$BUILD/test/initiator/initiator_call_main
 modprobe nbd nbds_max=4 || skip_all "the guest's kernel has no nbd"
 mkfs.ext4 -q /dev/vda

@@ -31,7 +31,7 @@ read -r -d '' start_blockd <<-END || true
 	$BUILD/bin/blockd --config /run/blockd.conf --node-name one --pool p=/pool/p \\
 		--floor 1M --listen unix:/run/nbd --control unix:/run/blockd.sock \\
 		--state-dir /pool/state --run-dir /run/t >/run/blockd.log 2>&1 &
-	call() { $BUILD/test/blockd/blockd_call unix:/run/blockd.sock "\$@"; }
+	call() { $BUILD/test/blockd/testkit/blockd_call unix:/run/blockd.sock "\$@"; }
 	for i in \$(seq 100); do
 		call GetNode >/run/node 2>&1 && break
 		sleep 0.1

@@ -35,7 +35,7 @@ stop_here() {
 	kill $here
 	wait $here
 }
-call() { "$BUILD/test/blockd/blockd_call" "unix:$TEST_DIR/n/control" "$@"; }
+call() { "$BUILD/test/blockd/testkit/blockd_call" "unix:$TEST_DIR/n/control" "$@"; }
 
 # disk POOL CACHE: a disk of the machine with a volatile cache
 disk() {
@@ -133,7 +133,7 @@ say_more() { tail -n 20 "$files"/*.log "$files/console" "$files/nbdkit"; }
 acked() { tail -n 1 "$files/$1.acked"; }
 check() {
 	/usr/bin/python3 "$files/check.py" "$1" "$TEST_DIR/n" \
-		"$BUILD/test/blockd/blockd_call" "$(acked "$1")"
+		"$BUILD/test/blockd/testkit/blockd_call" "$(acked "$1")"
 }
 
 test_what_was_flushed_to_raw_pools_survives_a_power_cut() {
@@ -156,13 +156,13 @@ test_what_was_flushed_to_raw_pools_survives_a_power_cut() {
 	blockd_on /run/g /dev/vda /dev/vdb
 	guest "mkdir -p /run/g; : >/run/g/conf
 		${argv[*]} >$files/guest.log 2>&1 &
-		until $BUILD/test/blockd/blockd_call unix:/run/g/control GetNode; do
+		until $BUILD/test/blockd/testkit/blockd_call unix:/run/g/control GetNode; do
 			kill -0 \$! || exit 1
 			sleep 0.1
 		done >/run/node 2>&1
 		for e in honest liar; do
 			/usr/bin/python3 $files/write.py \$e /run/g \\
-				$BUILD/test/blockd/blockd_call $files/\$e.acked \\
+				$BUILD/test/blockd/testkit/blockd_call $files/\$e.acked \\
 				>>$files/write.log 2>&1 &
 		done" || fail "$(cat "$files/guest.log")"
 	eventually 120 eval '[ "$(acked honest)" -ge 90 ] && [ "$(acked liar)" -ge 30 ]'

@@ -11,7 +11,7 @@ modprobe scsi_debug add_host=2 per_host_store=1 dev_size_mb=96 ||
 R=$TEST_DIR/run
 mkdir "$R"
 : >"$R/conf"
-call() { "$BUILD/test/blockd/blockd_call" "unix:$R/control" "$@"; }
+call() { "$BUILD/test/blockd/testkit/blockd_call" "unix:$R/control" "$@"; }
 
 adapter() { echo /sys/bus/pseudo/drivers/scsi_debug/adapter"$1"; }
 # disk ADAPTER: the name that its disk has now

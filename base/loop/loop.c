@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/loop/loop.h"
+
+#include <assert.h>
+#include <liburing.h>
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/loop/loop_internal.h"
+
+#define DEFAULT_ENTRIES      256u
+#define DEFAULT_BUFFER_LIMIT (UINT64_C(64) << 20) /* bytes */
+
+/*
+ * How often a round looks for more before it runs the batches, if any wait:
+ * I/O that completes at once joins its batch, and a peer that never pauses
+ * still gets its replies.
+ */
+#define ROUND_LOOKS 4
+
+/*
+ * Batches that a round runs, at most: who adds itself again and again waits for
+ * something that is told only in the next.
+ */
+#define ROUND_BATCHES 1024
+
+/* Setup flags, and the features that stand for them, best first. */
+static const struct {
+	unsigned feature;
+	unsigned setup;
+} setups[] = {
+	{LOOP_SINGLE_ISSUER | LOOP_DEFER_TASKRUN | LOOP_BUSY_WAIT,
+	 IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
+		 IORING_SETUP_TASKRUN_FLAG},
+	{LOOP_SINGLE_ISSUER | LOOP_DEFER_TASKRUN,
+	 IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN},
+	{LOOP_SINGLE_ISSUER | LOOP_COOP_TASKRUN,
+	 IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_COOP_TASKRUN},
+	{LOOP_COOP_TASKRUN, IORING_SETUP_COOP_TASKRUN},
+	{0, 0},
+};
+
+/*
+ * Make the ring disabled: SINGLE_ISSUER binds it to the thread that enables
+ * it, and that is the one in loop_run().
+ */
+static int ring_open(struct loop *loop, unsigned entries, unsigned without)
+{
+	int r = -EINVAL;
+
+	for (size_t i = 0; i < array_size(setups); i++) {
+		struct io_uring_params params = {
+			.flags = setups[i].setup | IORING_SETUP_R_DISABLED |
+				 IORING_SETUP_CLAMP,
+		};
+
+		if (setups[i].feature & without)
+			continue;
+		r = io_uring_queue_init_params(entries, &loop->ring, &params);
+		if (r == 0) {
+			loop->features = setups[i].feature;
+			return 0;
+		}
+		if (r != -EINVAL)
+			return r;
+	}
+	return r;
+}
+
+/* True: there is IORING_OP_SEND_ZC. */
+static bool probe_operations(struct loop *loop, unsigned without)
+{
+	struct io_uring_probe *probe = io_uring_get_probe_ring(&loop->ring);
+	bool zero_copy;
+
+	if (!probe)
+		return false;
+	zero_copy = io_uring_opcode_supported(probe, IORING_OP_SEND_ZC);
+	if (zero_copy && !(without & LOOP_SEND_ZC))
+		loop->features |= LOOP_SEND_ZC;
+	/* The flag can't be asked for; this operation came with it. */
+	if (io_uring_opcode_supported(probe, IORING_OP_SOCKET) &&
+	    !(without & LOOP_POLL_FIRST))
+		loop->features |= LOOP_POLL_FIRST;
+	io_uring_free_probe(probe);
+	return zero_copy;
+}
+
+static int explain(int r, struct error *err)
+{
+	if (r == -ENOSYS)
+		return error_set(err, ENOSYS,
+				 "this kernel has no io_uring; Linux 5.15 or "
+				 "later is needed");
+	if (r == -EPERM)
+		return error_set(err, EPERM,
+				 "io_uring is forbidden here; see sysctl "
+				 "kernel.io_uring_disabled and the container's "
+				 "seccomp profile");
+	if (r == -ENOMEM)
+		return error_set(err, ENOMEM,
+				 "io_uring: no memory (raise the limit on "
+				 "locked memory, ulimit -l)");
+	return error_set(err, -r, "io_uring: %s", strerror(-r));
+}
+
+int loop_new(const struct loop_options *options, struct loop **ret,
+	     struct error *err)
+{
+	struct loop *loop = calloc(1, sizeof(*loop));
+	bool zero_copy;
+	int r;
+
+	if (!loop)
+		return error_set(err, ENOMEM, "no memory for a loop");
+	loop->name = options->name;
+	loop->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (loop->wake_fd < 0) {
+		r = error_set(err, errno, "eventfd: %s", strerror(errno));
+		goto undo_loop;
+	}
+	r = ring_open(loop, options->entries ?: DEFAULT_ENTRIES,
+		      options->without);
+	if (r < 0) {
+		r = explain(r, err);
+		goto undo_wake;
+	}
+	zero_copy = probe_operations(loop, options->without);
+	iobuf_pool_init(&loop->buffers,
+			options->buffer_limit ?: DEFAULT_BUFFER_LIMIT);
+	if (!(options->without & LOOP_FIXED_BUFFERS) &&
+	    iobuf_fixed_init(&loop->buffers.fixed, loop->ring.ring_fd) == 0)
+		loop->features |= LOOP_FIXED_BUFFERS;
+	/*
+	 * Receiving again and again came with SEND_ZC, and has no probe. Only
+	 * with DEFER_TASKRUN nothing is received while completions are told,
+	 * which bounds what comes to a stream that is to end.
+	 */
+	if (!(options->without & LOOP_STREAMS) && zero_copy &&
+	    loop->features & LOOP_DEFER_TASKRUN &&
+	    loop_provided_init(&loop->provided, &loop->ring) == 0)
+		loop->features |= LOOP_STREAMS;
+	loop_worker_init(&loop->worker, loop);
+	*ret = loop;
+	return 0;
+
+undo_wake:
+	fd_close(loop->wake_fd);
+undo_loop:
+	free(loop);
+	return r;
+}
+
+void loop_free(struct loop *loop)
+{
+	if (!loop)
+		return;
+	assert(loop->in_flight == 0);
+	loop_worker_done(&loop->worker);
+	io_uring_queue_exit(&loop->ring);
+	loop_provided_done(&loop->provided);
+	iobuf_pool_done(&loop->buffers);
+	fd_close(loop->wake_fd);
+	free(loop);
+}
+
+unsigned loop_features(const struct loop *loop)
+{
+	return loop->features;
+}
+
+unsigned loop_in_flight(const struct loop *loop)
+{
+	return loop->in_flight;
+}
+
+bool loop_is_current(const struct loop *loop)
+{
+	return atomic_load(&loop->running) &&
+	       pthread_equal(loop->thread, pthread_self());
+}
+
+struct io_uring_sqe *loop_entry_get(struct loop *loop)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&loop->ring);
+
+	while (!sqe) {
+		if (io_uring_submit(&loop->ring) < 0)
+			loop_pause(loop); /* and tried again */
+		sqe = io_uring_get_sqe(&loop->ring);
+	}
+	return sqe;
+}
+
+void loop_entry_start(struct loop *loop, struct io_uring_sqe *sqe,
+		      struct op *op)
+{
+	io_uring_sqe_set_data(sqe, op);
+	if (op)
+		loop->in_flight++;
+}
+
+void loop_soon(struct loop *loop, struct loop_soon *soon, struct op *op,
+	       int res)
+{
+	*soon = (struct loop_soon){.op = op, .res = res};
+	if (loop->soon_last)
+		loop->soon_last->next = soon;
+	else
+		loop->soon_first = soon;
+	loop->soon_last = soon;
+	loop->in_flight++;
+}
+
+bool loop_is_quiet(const struct loop *loop)
+{
+	return !loop->soon_first && !io_uring_sq_ready(&loop->ring);
+}
+
+/* ---- messages from other threads ---- */
+
+static void wake(struct loop *loop)
+{
+	uint64_t one = 1;
+
+	/* A full counter (EAGAIN) wakes it as well. */
+	(void)!write(loop->wake_fd, &one, sizeof(one));
+}
+
+void loop_post(struct loop *loop, struct loop_message *message)
+{
+	struct loop_message *head = atomic_load(&loop->messages);
+
+	do
+		message->next = head;
+	while (!atomic_compare_exchange_weak(&loop->messages, &head, message));
+	/* Whoever found it empty wakes the loop; the others ride along. */
+	if (!head)
+		wake(loop);
+}
+
+static void messages_run(struct loop *loop)
+{
+	struct loop_message *message = atomic_exchange(&loop->messages, NULL);
+	struct loop_message *ordered = NULL;
+
+	while (message) { /* the newest is first: turn it round */
+		struct loop_message *next = message->next;
+
+		message->next = ordered;
+		ordered = message;
+		message = next;
+	}
+	while (ordered) {
+		struct loop_message *next = ordered->next;
+
+		ordered->run(ordered); /* may free it */
+		ordered = next;
+	}
+}
+
+static void wake_arm(struct loop *loop)
+{
+	struct io_uring_sqe *sqe = loop_entry_get(loop);
+
+	io_uring_prep_read(sqe, loop->wake_fd, &loop->wake_count,
+			   sizeof(loop->wake_count), 0);
+	io_uring_sqe_set_data(sqe, &loop->wake_op);
+	loop->wake_armed = true;
+}
+
+static void wake_done(struct op *op, int res)
+{
+	struct loop *loop = container_of(op, struct loop, wake_op);
+
+	(void)res; /* messages and the stop flag are looked at in any case */
+	loop->wake_armed = false;
+	messages_run(loop);
+	if (!atomic_load(&loop->stopping))
+		wake_arm(loop);
+}
+
+struct call {
+	struct loop_message message;
+	int (*call)(void *context);
+	void *context;
+	int res;
+	sem_t done;
+};
+
+static void call_run(struct loop_message *message)
+{
+	struct call *call = container_of(message, struct call, message);
+
+	call->res = call->call(call->context);
+	sem_post(&call->done);
+}
+
+int loop_call(struct loop *loop, int (*function)(void *context), void *context)
+{
+	struct call call = {
+		.message.run = call_run,
+		.call = function,
+		.context = context,
+	};
+
+	assert(!loop_is_current(loop));
+	sem_init(&call.done, 0, 0);
+	loop_post(loop, &call.message);
+	while (sem_wait(&call.done) < 0)
+		assert(errno == EINTR);
+	sem_destroy(&call.done);
+	return call.res;
+}
+
+/* ---- batches ---- */
+
+void loop_batch_add(struct loop *loop, struct loop_batch *batch)
+{
+	if (batch->queued)
+		return;
+	batch->queued = true;
+	batch->next = NULL;
+	if (loop->batch_last)
+		loop->batch_last->next = batch;
+	else
+		loop->batch_first = batch;
+	loop->batch_last = batch;
+}
+
+void loop_batch_remove(struct loop *loop, struct loop_batch *batch)
+{
+	struct loop_batch **at = &loop->batch_first;
+	struct loop_batch *before = NULL;
+
+	if (!batch->queued)
+		return;
+	while (*at != batch) {
+		before = *at;
+		at = &(*at)->next;
+	}
+	*at = batch->next;
+	if (loop->batch_last == batch)
+		loop->batch_last = before;
+	batch->queued = false;
+}
+
+static void batches_run(struct loop *loop)
+{
+	for (int i = 0; i < ROUND_BATCHES && loop->batch_first; i++) {
+		struct loop_batch *batch = loop->batch_first;
+
+		loop_batch_remove(loop, batch);
+		batch->run(batch);
+	}
+}
+
+/* ---- running ---- */
+
+static unsigned completions_run(struct loop *loop)
+{
+	struct io_uring_cqe *cqe;
+	unsigned head, seen = 0;
+
+	io_uring_for_each_cqe(&loop->ring, head, cqe)
+	{
+		struct op *op = io_uring_cqe_get_data(cqe);
+		int res = cqe->res;
+
+		loop->done_flags = cqe->flags;
+		/* Give the entry back first: done() may start more. */
+		io_uring_cq_advance(&loop->ring, 1);
+		seen++;
+		if (!op)
+			continue;
+		if (op != &loop->wake_op &&
+		    !(loop->done_flags & IORING_CQE_F_MORE))
+			loop->in_flight--;
+		op->done(op, res);
+	}
+	return seen;
+}
+
+/* What was there when it began. */
+static unsigned soon_run(struct loop *loop)
+{
+	struct loop_soon *soon = loop->soon_first;
+	unsigned n = 0;
+
+	loop->soon_first = loop->soon_last = NULL;
+	while (soon) {
+		struct loop_soon *next = soon->next;
+
+		loop->in_flight--;
+		n++;
+		soon->op->done(soon->op, soon->res); /* may free it */
+		soon = next;
+	}
+	return n;
+}
+
+static int round_run(struct loop *loop)
+{
+	int r = loop->batch_first  ? loop_take(loop)
+		: loop->soon_first ? loop_submit(loop)
+				   : loop_wait(loop);
+
+	for (int i = 0; i < ROUND_LOOKS && r >= 0; i++) {
+		unsigned seen = completions_run(loop);
+
+		seen += soon_run(loop);
+		if (!seen || !loop->batch_first)
+			break; /* the next wait submits what was started */
+		/*
+		 * What the last look started is taken if it is ready at once,
+		 * so that the results of cached I/O join the batch that asked
+		 * for it.
+		 */
+		r = loop_submit(loop);
+	}
+	batches_run(loop);
+	return r;
+}
+
+int loop_run(struct loop *loop)
+{
+	int r = 0;
+
+	if (!loop->enabled) {
+		/* liburing 2.3 declares a wrapper and does not export it. */
+		r = io_uring_register((unsigned)loop->ring.ring_fd,
+				      IORING_REGISTER_ENABLE_RINGS, NULL, 0);
+		if (r < 0)
+			return r;
+		loop->enabled = true;
+	}
+	if (loop->name)
+		(void)pthread_setname_np(pthread_self(), loop->name);
+	loop->thread = pthread_self();
+	atomic_store(&loop->running, true);
+	loop->wake_op.done = wake_done;
+	if (!loop->wake_armed)
+		wake_arm(loop);
+	batches_run(loop); /* what was added before the run */
+	while (r >= 0 && !atomic_load(&loop->stopping))
+		r = round_run(loop);
+	if (r >= 0)
+		r = loop_submit(loop);
+	messages_run(loop);
+	while (soon_run(loop) > 0)
+		;
+	while (loop->batch_first)
+		batches_run(loop);
+	atomic_store(&loop->running, false);
+	return r < 0 ? r : 0;
+}
+
+void loop_stop(struct loop *loop)
+{
+	atomic_store(&loop->stopping, true);
+	wake(loop);
+}
+
+/* ---- buffers ---- */
+
+struct iobuf *loop_iobuf_get(struct loop *loop, uint32_t size)
+{
+	return iobuf_get(&loop->buffers, size, false);
+}
+
+struct iobuf *loop_iobuf_get_reserve(struct loop *loop, uint32_t size)
+{
+	return iobuf_get(&loop->buffers, size, true);
+}
+
+size_t loop_iobufs_in_use(const struct loop *loop)
+{
+	return loop->buffers.in_use;
+}
+
+void loop_iobuf_put(struct loop *loop, struct iobuf *buf)
+{
+	iobuf_put(&loop->buffers, buf);
+}

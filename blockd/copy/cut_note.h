@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A cut of extents in several pools is made pool by pool. So that a crash in
+ * between leaves all of it or nothing, STATE/cuts has a note of it from before
+ * the first is made until the last is whole: a copies record, called after the
+ * cut. Who finds one that nobody works on settles it: when all its snapshots
+ * are there it is only forgotten, else they are deleted first. While a pool is
+ * not online nobody knows, and it stays.
+ *
+ * Who deletes one of its snapshots takes it apart knowingly: then the note goes
+ * first, and the others stay.
+ *
+ * Any thread.
+ */
+#ifndef BLOCKD_CUT_NOTE_H
+#define BLOCKD_CUT_NOTE_H
+
+#include "blockd/pool/copies_record.h"
+
+struct node;
+struct cut_notes;
+
+int cut_notes_new(const char *state_dir, struct cut_notes **ret,
+		  struct error *err);
+/* NULL is fine. */
+void cut_notes_free(struct cut_notes *notes);
+
+/* Durably; @record->cut is worked on until cut_note_leave(). */
+int cut_note_begin(struct node *node, const struct copies_record *record,
+		   struct error *err);
+/* It is of no consequence any more. */
+void cut_note_forget(struct node *node, const char *cut);
+void cut_note_leave(struct node *node, const char *cut);
+
+/* The same as cut_note_forget(), unless somebody works on it. */
+void cut_note_taken_apart(struct node *node, const char *cut);
+
+/*
+ * 1: what there was of it is gone; 0: there is no note any more. -EAGAIN:
+ * somebody works on it; -ENODEV: a pool is not online; or why its snapshots
+ * can't be deleted.
+ */
+int cut_note_settle(struct node *node, const char *cut, struct error *err);
+/* All of them; the log says what could not be. */
+void cut_notes_settle(struct node *node);
+
+#endif

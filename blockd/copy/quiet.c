@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "blockd/copy/quiet.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "blockd/copy/hold.h"
+#include "blockd/extent/node_tables.h"
+
+static bool is_for_local_writer(const struct extent_export *export)
+{
+	return export->active && !export->read_only &&
+	       export->n_initiators == 0;
+}
+
+int quiet_find_writer(const struct extent *extent,
+		      const struct local_holds *local, char *device,
+		      struct error *err)
+{
+	struct pool *pool = extent->pool->pool;
+	auto_free char *path = pool->ops->path(pool, extent->record.name);
+	auto_close int fd = -1;
+	const char *holder;
+	int r;
+
+	if (!path)
+		return error_set(err, ENOMEM, "out of memory");
+	if (!path[0])
+		return 0;
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return error_set(err, errno, "open '%s': %s", path,
+				 strerror(errno));
+	r = local_holds_check(local, fd, true, &holder);
+	if (r == 0)
+		return 0;
+	/* It is open: by us, or by a device that is used as the record says. */
+	if (r != -EBUSY && !is_for_local_writer(&extent->record.export))
+		return 0;
+	if (r != -EBUSY)
+		return error_set(err, EBUSY,
+				 "extent '%s' may be written by /dev/%s, which "
+				 "does not answer",
+				 extent->record.name, holder);
+	(void)snprintf(device, LOCAL_NAME_MAX, "%s", holder);
+	return 1;
+}
+
+/* A copy byte by byte takes longer than any hold may. */
+static int check_unwritten(struct extent *extent, struct error *err)
+{
+	const struct extent_export *export = &extent->record.export;
+	char device[LOCAL_NAME_MAX];
+	struct local_holds local;
+	int r;
+
+	if (export->active && !export->read_only)
+		return error_set(err, EBUSY,
+				 "extent '%s' is exported to be written, and "
+				 "pool '%s' has to copy it byte by byte: "
+				 "unmount it, or remove the export, first",
+				 extent->record.name, extent->pool->known.name);
+	r = local_holds_scan(&local, err);
+	if (r < 0)
+		return r;
+	r = quiet_find_writer(extent, &local, device, err);
+	if (r == 1)
+		r = error_set(err, EBUSY,
+			      "extent '%s' is written by /dev/%s, and pool "
+			      "'%s' has to copy it byte by byte: detach it "
+			      "first",
+			      extent->record.name, device,
+			      extent->pool->known.name);
+	local_holds_done(&local);
+	return r;
+}
+
+/* Begin a hold of our own on those that may be written meanwhile. */
+static int hold_own(struct quiet *quiet, const enum pool_copy_method *methods,
+		    struct error *err)
+{
+	const bool alone = quiet->n == 1 && methods[0] == POOL_COPY_REFLINK;
+	int r;
+
+	(void)uuid_make(quiet->own);
+	r = holds_begin(quiet->extents[0]->node->holds, quiet->own,
+			quiet->extents, quiet->n, HOLD_MS_MAX, alone, err);
+	if (r == 0)
+		quiet->hold = quiet->own;
+	return r;
+}
+
+int quiet_begin(struct quiet *quiet, struct extent *const *extents,
+		const enum pool_copy_method *methods, size_t n,
+		const char *hold, struct error *err)
+{
+	bool instant = false;
+	int r = 0;
+
+	*quiet = (struct quiet){.extents = extents, .n = n, .hold = hold};
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		if (extents[i]->record.kind == EXTENT_KIND_SNAPSHOT)
+			continue;
+		if (methods[i] == POOL_COPY_BYTES)
+			r = check_unwritten(extents[i], err);
+		else
+			instant = true;
+	}
+	if (r < 0)
+		return r;
+	if (hold)
+		return holds_check(extents[0]->node->holds, hold, extents, n,
+				   err);
+	return instant ? hold_own(quiet, methods, err) : 0;
+}
+
+int quiet_end(struct quiet *quiet, struct error *err)
+{
+	struct holds *holds = quiet->extents[0]->node->holds;
+
+	if (!quiet->hold)
+		return 0;
+	if (quiet->hold != quiet->own)
+		return holds_check(holds, quiet->hold, quiet->extents, quiet->n,
+				   err);
+	if (!holds_end(holds, quiet->own))
+		return error_set(err, ESTALE,
+				 "the writes could not be held for as long as "
+				 "the copy took");
+	return 0;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keeping sources as they are while they are copied: an instant copy is made
+ * under a hold (blockd/copy/hold.h), a copy byte by byte only of what nobody
+ * writes to, and nobody gets to write to while it lasts
+ * (blockd/copy/copying.h).
+ */
+#ifndef BLOCKD_QUIET_H
+#define BLOCKD_QUIET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+#include "base/ident.h"
+#include "blockd/extent/extent.h"
+#include "blockd/local/local_hold.h"
+
+struct quiet {
+	struct extent *const *extents; /* borrowed */
+	size_t n;
+	const char *hold; /* borrowed, or @own, or NULL: none is needed */
+	char own[UUID_TEXT_SIZE];
+};
+
+/*
+ * The op locks of all are held until quiet_end().
+ *
+ * @methods  how each will be copied
+ * @hold     one that is there; NULL: begin one where it is needed
+ *
+ * -ESTALE: that hold does not have them; -EBUSY: somebody writes whom a hold
+ * does not reach; -ETIMEDOUT: writes under way did not end.
+ */
+int quiet_begin(struct quiet *quiet, struct extent *const *extents,
+		const enum pool_copy_method *methods, size_t n,
+		const char *hold, struct error *err);
+
+/* -ESTALE: it did not last until now. */
+int quiet_end(struct quiet *quiet, struct error *err);
+
+/*
+ * The loop device that may write to the data file of an extent, whose op lock
+ * is held.
+ *
+ * @device  LOCAL_NAME_MAX bytes, set on 1
+ *
+ * 0: there is none; 1: there is; -EBUSY: one that does not answer may.
+ */
+int quiet_find_writer(const struct extent *extent,
+		      const struct local_holds *local, char *device,
+		      struct error *err);
+
+#endif

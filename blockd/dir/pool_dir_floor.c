@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "blockd/dir/pool_dir_floor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/statvfs.h>
+
+#include "base/cleanup.h"
+
+/* A share is at most this, and this part of what there is. */
+#define SHARE_MAX  (UINT64_C(64) << 20) /* bytes */
+#define SHARE_PART 16
+
+struct pool_dir_floor {
+	atomic_uint refs;
+	int fd;
+	pool_dir_free measure;
+	atomic_ullong keep;   /* bytes */
+	pthread_mutex_t lock; /* guards the list, and who asks */
+	LIST_HEAD(shares, pool_dir_share) shares;
+};
+
+int pool_dir_free_bytes(int fd, uint64_t *ret)
+{
+	struct statvfs vfs;
+
+	if (fstatvfs(fd, &vfs) < 0)
+		return -errno;
+	*ret = (uint64_t)vfs.f_bavail * vfs.f_frsize;
+	return 0;
+}
+
+struct pool_dir_floor *pool_dir_floor_new(int fd, pool_dir_free measure)
+{
+	struct pool_dir_floor *floor = calloc(1, sizeof(*floor));
+
+	if (!floor)
+		return NULL;
+	atomic_init(&floor->refs, 1);
+	floor->measure = measure;
+	floor->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (floor->fd < 0) {
+		free(floor);
+		return NULL;
+	}
+	(void)pthread_mutex_init(&floor->lock, NULL);
+	LIST_INIT(&floor->shares);
+	return floor;
+}
+
+struct pool_dir_floor *pool_dir_floor_ref(struct pool_dir_floor *floor)
+{
+	atomic_fetch_add(&floor->refs, 1);
+	return floor;
+}
+
+void pool_dir_floor_unref(struct pool_dir_floor *floor)
+{
+	if (!floor || atomic_fetch_sub(&floor->refs, 1) != 1)
+		return;
+	(void)pthread_mutex_destroy(&floor->lock); /* nobody has it */
+	fd_close(floor->fd);
+	free(floor);
+}
+
+void pool_dir_floor_set(struct pool_dir_floor *floor, uint64_t bytes)
+{
+	struct pool_dir_share *share;
+
+	/* What is held was counted by the old one. */
+	pthread_mutex_lock(&floor->lock);
+	if (bytes > atomic_exchange(&floor->keep, bytes))
+		LIST_FOREACH (share, &floor->shares, in_floor)
+			atomic_store(&share->left, 0);
+	pthread_mutex_unlock(&floor->lock);
+}
+
+void pool_dir_share_begin(struct pool_dir_floor *floor,
+			  struct pool_dir_share *share)
+{
+	atomic_init(&share->left, 0);
+	atomic_init(&share->writing, 0);
+	pthread_mutex_lock(&floor->lock);
+	LIST_INSERT_HEAD(&floor->shares, share, in_floor);
+	pthread_mutex_unlock(&floor->lock);
+}
+
+void pool_dir_share_end(struct pool_dir_floor *floor,
+			struct pool_dir_share *share)
+{
+	pthread_mutex_lock(&floor->lock);
+	LIST_REMOVE(share, in_floor);
+	pthread_mutex_unlock(&floor->lock);
+}
+
+bool pool_dir_share_take(struct pool_dir_share *share, uint64_t bytes)
+{
+	unsigned long long left = atomic_load(&share->left);
+
+	if (left < bytes)
+		return false;
+	/* First: whoever takes back what is left sees it here or there. */
+	atomic_fetch_add(&share->writing, bytes);
+	while (left >= bytes)
+		if (atomic_compare_exchange_weak(&share->left, &left,
+						 left - bytes))
+			return true;
+	atomic_fetch_sub(&share->writing, bytes);
+	return false;
+}
+
+/* Held and being written, by all; the lock is held. */
+static uint64_t spoken_for(struct pool_dir_floor *floor)
+{
+	struct pool_dir_share *share;
+	uint64_t sum = 0;
+
+	LIST_FOREACH (share, &floor->shares, in_floor)
+		sum += atomic_load(&share->left) + atomic_load(&share->writing);
+	return sum;
+}
+
+/*
+ * What nobody has above the floor. The file system is asked last: what is
+ * written meanwhile is counted twice, and never not at all.
+ */
+static uint64_t room(struct pool_dir_floor *floor)
+{
+	uint64_t taken = spoken_for(floor) + atomic_load(&floor->keep);
+	uint64_t bytes = 0;
+
+	if (taken < atomic_load(&floor->keep)) /* it is that large */
+		return 0;
+	if (floor->measure(floor->fd, &bytes) < 0)
+		return SHARE_MAX; /* the write itself will tell why */
+	return bytes > taken ? bytes - taken : 0;
+}
+
+static void take_back(struct pool_dir_floor *floor)
+{
+	struct pool_dir_share *share;
+
+	LIST_FOREACH (share, &floor->shares, in_floor)
+		atomic_store(&share->left, 0);
+}
+
+/* How much of @has somebody gets who needs @bytes of it. */
+static uint64_t share_of(uint64_t has, uint64_t bytes)
+{
+	uint64_t part = has / SHARE_PART;
+
+	if (part > SHARE_MAX)
+		part = SHARE_MAX;
+	return part > bytes ? part : bytes;
+}
+
+bool pool_dir_share_ask(struct pool_dir_floor *floor,
+			struct pool_dir_share *share, uint64_t bytes)
+{
+	uint64_t has, gets;
+
+	pthread_mutex_lock(&floor->lock);
+	has = room(floor);
+	if (has < bytes) {
+		take_back(floor);
+		has = room(floor);
+	}
+	if (has >= bytes) {
+		gets = share_of(has, bytes);
+		atomic_fetch_add(&share->writing, bytes);
+		atomic_fetch_add(&share->left, gets - bytes);
+	}
+	pthread_mutex_unlock(&floor->lock);
+	return has >= bytes;
+}
+
+int pool_dir_floor_check(struct pool_dir_floor *floor, uint64_t bytes)
+{
+	uint64_t has;
+
+	pthread_mutex_lock(&floor->lock);
+	has = room(floor);
+	if (has < bytes) {
+		take_back(floor);
+		has = room(floor);
+	}
+	pthread_mutex_unlock(&floor->lock);
+	return has >= bytes ? 0 : -ENOSPC;
+}

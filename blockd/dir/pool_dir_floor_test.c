@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "blockd/dir/pool_dir_floor.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "base/size.h"
+
+#define WRITE (64 * KIB)
+
+/* The file system of these tests. */
+static atomic_ullong free_bytes;
+
+static int tell_free(int fd, uint64_t *ret)
+{
+	(void)fd;
+	*ret = atomic_load(&free_bytes);
+	return 0;
+}
+
+static struct pool_dir_floor *floor_of(uint64_t bytes, uint64_t keep)
+{
+	struct pool_dir_floor *floor = pool_dir_floor_new(0, tell_free);
+
+	assert_non_null(floor);
+	atomic_store(&free_bytes, bytes);
+	pool_dir_floor_set(floor, keep);
+	return floor;
+}
+
+static bool begin(struct pool_dir_floor *floor, struct pool_dir_share *share)
+{
+	return pool_dir_share_take(share, WRITE) ||
+	       pool_dir_share_ask(floor, share, WRITE);
+}
+
+static void end(struct pool_dir_share *share)
+{
+	atomic_fetch_sub(&free_bytes, WRITE);
+	pool_dir_share_done(share, WRITE);
+}
+
+static unsigned write_all(struct pool_dir_floor *floor,
+			  struct pool_dir_share *share)
+{
+	unsigned n = 0;
+
+	for (; begin(floor, share); n++)
+		end(share);
+	return n;
+}
+
+static void gives_all_that_is_above_it_and_no_more(void **state)
+{
+	struct pool_dir_floor *floor = floor_of(100 * MIB, 90 * MIB);
+	struct pool_dir_share share;
+
+	(void)state;
+	pool_dir_share_begin(floor, &share);
+	assert_int_equal(write_all(floor, &share), 10 * MIB / WRITE);
+	assert_int_equal(atomic_load(&free_bytes), 90 * MIB);
+	/* There is room again: of the file system, and by a lower floor. */
+	atomic_fetch_add(&free_bytes, WRITE);
+	assert_int_equal(write_all(floor, &share), 1);
+	pool_dir_floor_set(floor, 89 * MIB);
+	assert_int_equal(write_all(floor, &share), MIB / WRITE);
+	pool_dir_share_end(floor, &share);
+	pool_dir_floor_unref(floor);
+}
+
+static void takes_back_what_others_do_not_use(void **state)
+{
+	struct pool_dir_floor *floor = floor_of(100 * MIB, 0);
+	struct pool_dir_share idle[8], busy;
+
+	(void)state;
+	for (int i = 0; i < 8; i++) {
+		pool_dir_share_begin(floor, &idle[i]);
+		assert_true(begin(floor, &idle[i]));
+		end(&idle[i]);
+		assert_true(atomic_load(&idle[i].left) > 0);
+	}
+	pool_dir_share_begin(floor, &busy);
+	assert_int_equal(write_all(floor, &busy), 100 * MIB / WRITE - 8);
+	for (int i = 0; i < 8; i++) {
+		assert_false(begin(floor, &idle[i]));
+		pool_dir_share_end(floor, &idle[i]);
+	}
+	pool_dir_share_end(floor, &busy);
+	pool_dir_floor_unref(floor);
+}
+
+static void counts_what_is_still_being_written(void **state)
+{
+	struct pool_dir_floor *floor = floor_of(10 * WRITE, 9 * WRITE);
+	struct pool_dir_share a, b;
+
+	(void)state;
+	pool_dir_share_begin(floor, &a);
+	pool_dir_share_begin(floor, &b);
+	assert_true(begin(floor, &a));
+	assert_false(begin(floor, &b));
+	assert_int_equal(pool_dir_floor_check(floor, 1), -ENOSPC);
+	pool_dir_share_done(&a, WRITE); /* it failed: nothing is written */
+	assert_int_equal(pool_dir_floor_check(floor, WRITE), 0);
+	assert_true(begin(floor, &b));
+	end(&b);
+	pool_dir_share_end(floor, &a);
+	pool_dir_share_end(floor, &b);
+	pool_dir_floor_unref(floor);
+}
+
+static void a_higher_floor_counts_at_once(void **state)
+{
+	struct pool_dir_floor *floor = floor_of(100 * MIB, 0);
+	struct pool_dir_share share;
+
+	(void)state;
+	pool_dir_share_begin(floor, &share);
+	assert_true(begin(floor, &share));
+	end(&share);
+	pool_dir_floor_set(floor, UINT64_MAX);
+	assert_false(begin(floor, &share));
+	pool_dir_share_end(floor, &share);
+	pool_dir_floor_unref(floor);
+}
+
+/* ---- raced ---- */
+
+#define KEEP    (500 * WRITE)
+#define WRITERS 4
+
+static atomic_uint below;
+
+static void *writer(void *floor_)
+{
+	struct pool_dir_floor *floor = floor_;
+	struct pool_dir_share share;
+	unsigned had = 0;
+
+	pool_dir_share_begin(floor, &share);
+	for (unsigned i = 0; i < 200000; i++) {
+		if (begin(floor, &share)) {
+			end(&share);
+			had++;
+		} else if (had) { /* something is deleted */
+			atomic_fetch_add(&free_bytes, WRITE);
+			had--;
+		}
+		if (atomic_load(&free_bytes) < KEEP)
+			atomic_fetch_add(&below, 1);
+	}
+	pool_dir_share_end(floor, &share);
+	return NULL;
+}
+
+static void is_never_passed_however_many_write(void **state)
+{
+	struct pool_dir_floor *floor = floor_of(KEEP + 100 * WRITE, KEEP);
+	pthread_t threads[WRITERS];
+	struct pool_dir_share last;
+
+	(void)state;
+	atomic_store(&below, 0);
+	for (int i = 0; i < WRITERS; i++)
+		assert_int_equal(
+			pthread_create(&threads[i], NULL, writer, floor), 0);
+	for (int i = 0; i < WRITERS; i++)
+		assert_int_equal(pthread_join(threads[i], NULL), 0);
+	assert_int_equal(atomic_load(&below), 0);
+	/* And nothing is lost: all of it can be had. */
+	pool_dir_share_begin(floor, &last);
+	(void)write_all(floor, &last);
+	assert_int_equal(atomic_load(&free_bytes), KEEP);
+	pool_dir_share_end(floor, &last);
+	pool_dir_floor_unref(floor);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(gives_all_that_is_above_it_and_no_more),
+		cmocka_unit_test(takes_back_what_others_do_not_use),
+		cmocka_unit_test(counts_what_is_still_being_written),
+		cmocka_unit_test(a_higher_floor_counts_at_once),
+		cmocka_unit_test(is_never_passed_however_many_write),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which extent is which LUN of which iSCSI target, of all that are exported:
+ * so that two never ask for one, also while one of them is being changed, and
+ * the LUNs of a target agree on who may log in. Epochs do not count: one LUN
+ * of a name is one extent's. For all threads.
+ */
+#ifndef BLOCKD_LUN_CLAIMS_H
+#define BLOCKD_LUN_CLAIMS_H
+
+#include "base/error.h"
+#include "blockd/pool/extent_record.h"
+
+struct lun_claims;
+
+struct lun_claims *lun_claims_new(void);
+void lun_claims_free(struct lun_claims *claims); /* NULL is fine */
+
+/*
+ * The LUN that @record is exported as by @scsi is its own, beside what it has:
+ * until lun_claims_settle(). Again: 0.
+ *
+ * -EEXIST names the extent that has it; -EINVAL: another LUN of that target has
+ * another account, which is named; -ENOMEM.
+ */
+int lun_claims_take(struct lun_claims *claims, const char *extent,
+		    const struct extent_scsi *scsi, struct error *err);
+
+/* Of what @extent has, only @scsi stays. NULL: nothing. */
+void lun_claims_settle(struct lun_claims *claims, const char *extent,
+		       const struct extent_scsi *scsi);
+
+#endif

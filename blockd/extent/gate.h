@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What stands before the data of an extent: all its open devices
+ * (blockd/extent/gate_dev.h), on whichever loops, go through one gate. It can
+ *
+ * - hold what changes the data (write, discard, write-zeroes; a flush and
+ *   reads go through), so that a snapshot is of one instant;
+ * - limit operations and bytes a second (blockd/extent/limit.h), over all
+ * devices together.
+ *
+ * While neither is asked for an operation takes no lock: one that changes
+ * something is counted before it looks at `busy`, and whoever sets `busy`
+ * looks at the counts afterwards, so either the one waits or the other.
+ *
+ * A gate is embedded in its extent and outlives its devices.
+ */
+#ifndef BLOCKD_GATE_H
+#define BLOCKD_GATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "blockd/extent/limit.h"
+
+struct gate_dev;
+
+enum gate_busy {
+	GATE_HELD = 1 << 0,
+	GATE_LIMITED = 1 << 1,
+};
+
+struct gate {
+	atomic_uint busy;     /* enum gate_busy; changed under the lock */
+	pthread_mutex_t lock; /* guards the rest, and the queues of devices */
+	pthread_cond_t quiet; /* a device has nothing under way any more */
+	unsigned holds;
+	unsigned rushes;
+	unsigned generation; /* of the limits */
+	struct limit limit;
+	LIST_HEAD(gate_devs, gate_dev) devs;
+};
+
+void gate_init(struct gate *gate);
+/* No device is open. */
+void gate_done(struct gate *gate);
+
+/*
+ * From here on nothing changes the data; returns when what was under way is
+ * done. Holds nest. Not from a loop.
+ *
+ * @until_ms  clock_ms() at which to give up: -ETIMEDOUT, and nothing is held
+ */
+int gate_hold(struct gate *gate, int64_t until_ms);
+/* What waited goes on, on its own loop. */
+void gate_release(struct gate *gate);
+
+static inline bool gate_is_held(struct gate *gate)
+{
+	return atomic_load(&gate->busy) & GATE_HELD;
+}
+
+/* What waits by the old limits is queued anew by these. */
+void gate_set_limits(struct gate *gate, const struct extent_limits *limits);
+
+/*
+ * While a rush lasts there is no limit: for an end of connections that is
+ * waited for, and that waits for their requests.
+ */
+void gate_rush_begin(struct gate *gate);
+void gate_rush_end(struct gate *gate);
+
+#endif

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* trib-freeze: holds a file system still (blockd/local/freeze.h has why). */
+#include <errno.h>
+#include <linux/fs.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "blockd/local/freeze.h"
+
+#define EXIT_USAGE 2
+
+#define FIRST_MS 10500 /* until it is told how long */
+
+static const char help[] =
+	"usage: " FREEZE_PROGRAM " freeze|thaw\n"
+	"Freeze the file system of descriptor 3 until the socket at standard\n"
+	"output closes or the time it was sent last, in milliseconds, is up; or\n"
+	"thaw it. blockd runs it, because it must be thawed when blockd is\n"
+	"killed. To thaw one by hand use fsfreeze(8).\n";
+
+/* 0 or a positive errno. */
+static void say(int error)
+{
+	char text[16];
+	int n = snprintf(text, sizeof(text), "%d", error);
+
+	/* Nobody may be listening any more. */
+	(void)send(STDOUT_FILENO, text, (size_t)n, MSG_NOSIGNAL);
+}
+
+static int freeze_fs(unsigned long request)
+{
+	return ioctl(FREEZE_FD, request, 0) < 0 ? errno : 0;
+}
+
+/* More time. False: the other side has closed. */
+static bool take_message(int64_t *until_ms)
+{
+	char text[24];
+	ssize_t n = recv(STDOUT_FILENO, text, sizeof(text) - 1, 0);
+
+	if (n < 0 && errno == EINTR)
+		return true;
+	if (n <= 0)
+		return false;
+	text[n] = '\0';
+	*until_ms = clock_ms() + atoll(text);
+	return true;
+}
+
+static void wait_end(void)
+{
+	struct pollfd wait = {.fd = STDOUT_FILENO, .events = POLLIN};
+	int64_t until_ms = clock_ms() + FIRST_MS;
+
+	for (;;) {
+		int64_t left = until_ms - clock_ms();
+
+		if (left <= 0)
+			return;
+		if (poll(&wait, 1, (int)left) > 0 && !take_message(&until_ms))
+			return;
+	}
+}
+
+static int hold_still(void)
+{
+	int r;
+
+	/* Only SIGKILL may leave it frozen. */
+	for (int i = 1; i < NSIG; i++)
+		(void)signal(i, SIG_IGN);
+	(void)syncfs(FREEZE_FD); /* the less there is to do while frozen */
+	r = freeze_fs(FIFREEZE);
+	say(r);
+	if (r != 0)
+		return EXIT_FAILURE;
+	wait_end();
+	r = freeze_fs(FITHAW);
+	say(r);
+	return r == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+static int thaw(void)
+{
+	int r = freeze_fs(FITHAW);
+
+	say(r);
+	return r == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 2 && strcmp(argv[1], "--help") == 0) {
+		(void)fputs(help, stdout);
+		return EXIT_SUCCESS;
+	}
+	if (argc == 2 && strcmp(argv[1], "--version") == 0) {
+		(void)puts(FREEZE_PROGRAM " " TRIBUTARY_VERSION);
+		return EXIT_SUCCESS;
+	}
+	if (argc == 2 && strcmp(argv[1], "freeze") == 0)
+		return hold_still();
+	if (argc == 2 && strcmp(argv[1], "thaw") == 0)
+		return thaw();
+	(void)fputs(help, stderr);
+	return EXIT_USAGE;
+}

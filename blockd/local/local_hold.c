@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "blockd/local/local_hold.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+#define SYS_BLOCK "/sys/block"
+#define LEFT_MAX  256 /* with so many that do not end no more are asked */
+
+/* One that is bound, or was. */
+struct device {
+	LIST_ENTRY(device) entry;
+	char name[LOCAL_NAME_MAX];
+	uint64_t binding; /* its diskseq; 0: the kernel has none */
+	struct local_answer answer;
+	struct local_ask ask;
+	bool asking;
+	bool silent; /* asked for longer than we wait */
+	bool seen;   /* bound, by the scan that is under way */
+};
+
+static LIST_HEAD(, device) devices = LIST_HEAD_INITIALIZER(devices);
+/* Askers that nobody hears any more and that have not ended, or not yet. */
+static struct local_ask left[LEFT_MAX];
+static unsigned n_left;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards these */
+
+/* ---- what sysfs says; never waits ---- */
+
+/* Bound devices have a directory of attributes. */
+static bool is_bound(const char *name)
+{
+	char path[sizeof(SYS_BLOCK) + NAME_MAX + sizeof("//loop")];
+
+	(void)snprintf(path, sizeof(path), SYS_BLOCK "/%s/loop", name);
+	return access(path, F_OK) == 0;
+}
+
+/* Another number each time it is bound (since Linux 5.15); 0: not known. */
+static uint64_t binding_of(const char *name)
+{
+	char path[sizeof(SYS_BLOCK) + NAME_MAX + sizeof("//diskseq")];
+	uint64_t number = 0;
+
+	(void)snprintf(path, sizeof(path), SYS_BLOCK "/%s/diskseq", name);
+	auto_fclose FILE *file = fopen(path, "re");
+	if (file && fscanf(file, "%" SCNu64, &number) != 1)
+		number = 0;
+	return number;
+}
+
+/* ---- asking ---- */
+
+static void reap(void)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < n_left; i++) {
+		if (!local_ask_ended(&left[i]))
+			left[n++] = left[i];
+	}
+	n_left = n;
+}
+
+/* Its answer is here, or not wanted. start() keeps room for it. */
+static void leave(struct device *d)
+{
+	local_ask_stop(&d->ask);
+	left[n_left++] = d->ask;
+	d->asking = false;
+	d->silent = false;
+}
+
+static void answered(struct device *d, const struct local_answer *answer)
+{
+	uint64_t binding = binding_of(d->name);
+
+	if (d->silent)
+		log_info("/dev/%s answers again", d->name);
+	leave(d);
+	d->answer = *answer;
+	/* Bound anew meanwhile: of which one it spoke can't be told. */
+	if (binding != d->binding)
+		d->answer = (struct local_answer){.error = ESTALE};
+}
+
+static void fell_silent(struct device *d)
+{
+	if (!d->silent)
+		log_warning(
+			"/dev/%s does not answer which file it holds (see " SYS_BLOCK
+			"/%s/loop/backing_file): its server may "
+			"be silent; the extents of this node are checked "
+			"one by one meanwhile",
+			d->name, d->name);
+	d->silent = true;
+}
+
+static unsigned asking(void)
+{
+	const struct device *d;
+	unsigned n = 0;
+
+	LIST_FOREACH (d, &devices, entry)
+		n += d->asking;
+	return n;
+}
+
+static void start(struct device *d, uint64_t binding)
+{
+	struct error err = {0};
+
+	d->binding = binding;
+	d->answer = (struct local_answer){.error = EAGAIN};
+	if (n_left + asking() >= LEFT_MAX)
+		return;
+	if (local_ask_start(d->name, &d->ask, &err) < 0) {
+		d->answer.error = err.code;
+		log_write(LOG_LEVEL_ERROR,
+			  "ask /dev/%s which file it holds: %s", d->name,
+			  error_text(&err));
+		return;
+	}
+	d->asking = true;
+}
+
+/* It is bound. Ask unless that is known, or asked already. */
+static void look_at(struct device *d)
+{
+	uint64_t binding = binding_of(d->name);
+	bool same = binding && binding == d->binding;
+
+	d->seen = true;
+	if (d->asking && binding != d->binding)
+		leave(d);
+	if (!d->asking && (!same || d->answer.error))
+		start(d, binding);
+}
+
+static struct device *device_of(const char *name)
+{
+	struct device *d;
+
+	LIST_FOREACH (d, &devices, entry) {
+		if (strcmp(d->name, name) == 0)
+			return d;
+	}
+	d = calloc(1, sizeof(*d));
+	if (!d)
+		return NULL;
+	(void)snprintf(d->name, sizeof(d->name), "%.*s", LOCAL_NAME_MAX - 1,
+		       name);
+	d->ask.fd = -1;
+	d->answer.error = EAGAIN;
+	LIST_INSERT_HEAD(&devices, d, entry);
+	return d;
+}
+
+static int look_at_all(struct error *err)
+{
+	DIR *dir = opendir(SYS_BLOCK);
+	const struct dirent *entry;
+	struct device *d = NULL;
+	int r = 0;
+
+	if (!dir)
+		return error_set(err, errno, "read '%s': %s", SYS_BLOCK,
+				 strerror(errno));
+	LIST_FOREACH (d, &devices, entry)
+		d->seen = false;
+	while (r == 0 && (entry = readdir(dir))) {
+		if (strncmp(entry->d_name, "loop", 4) != 0 ||
+		    !is_bound(entry->d_name))
+			continue;
+		d = device_of(entry->d_name);
+		if (d)
+			look_at(d);
+		else
+			r = error_set(err, ENOMEM, "out of memory");
+	}
+	(void)closedir(dir); /* was only read */
+	return r;
+}
+
+/* New ones are waited for, those that were silent before are not. */
+static void hear_all(void)
+{
+	int64_t now = clock_ms(), end_ms = now + LOCAL_HOLD_WAIT_MS;
+	struct local_answer answer;
+	struct device *d;
+
+	LIST_FOREACH (d, &devices, entry) {
+		if (!d->asking)
+			continue;
+		if (local_ask_take(&d->ask, d->silent ? now : end_ms,
+				   &answer) == 0)
+			answered(d, &answer);
+		else
+			fell_silent(d);
+	}
+}
+
+/* Those that are not bound any more. */
+static void forget_gone(void)
+{
+	struct device *d = LIST_FIRST(&devices), *next;
+
+	for (; d; d = next) {
+		next = LIST_NEXT(d, entry);
+		if (d->seen)
+			continue;
+		if (d->asking)
+			leave(d);
+		LIST_REMOVE(d, entry);
+		free(d);
+	}
+}
+
+/* ---- the list ---- */
+
+static int fill(struct local_holds *holds, struct error *err)
+{
+	const struct device *d;
+	size_t n = 0;
+
+	LIST_FOREACH (d, &devices, entry)
+		n++;
+	holds->items = calloc(n + 1, sizeof(*holds->items));
+	if (!holds->items)
+		return error_set(err, ENOMEM, "out of memory");
+	LIST_FOREACH (d, &devices, entry) {
+		struct local_hold *hold = &holds->items[holds->count];
+
+		if (!d->seen || !(d->answer.error || d->answer.bound))
+			continue;
+		memcpy(hold->name, d->name, sizeof(hold->name));
+		hold->silent = d->answer.error;
+		hold->device = d->answer.device;
+		hold->inode = d->answer.inode;
+		hold->read_only = d->answer.read_only;
+		holds->count++;
+	}
+	return 0;
+}
+
+int local_holds_scan(struct local_holds *ret, struct error *err)
+{
+	struct local_holds holds = {0};
+	int r;
+
+	(void)pthread_mutex_lock(&lock);
+	reap();
+	r = look_at_all(err);
+	if (r == 0) {
+		hear_all();
+		r = fill(&holds, err);
+		forget_gone();
+		reap();
+	}
+	(void)pthread_mutex_unlock(&lock);
+	if (r == 0)
+		*ret = holds;
+	return r;
+}
+
+void local_holds_done(struct local_holds *holds)
+{
+	free(holds->items);
+	*holds = (struct local_holds){0};
+}
+
+const char *local_holds_find(const struct local_holds *holds, uint64_t device,
+			     uint64_t inode, bool writers)
+{
+	for (size_t i = 0; i < holds->count; i++) {
+		const struct local_hold *hold = &holds->items[i];
+
+		if (!hold->silent && hold->device == device &&
+		    hold->inode == inode && !(writers && hold->read_only))
+			return hold->name;
+	}
+	return NULL;
+}
+
+int local_hold_lease(int fd, int type)
+{
+	if (fcntl(fd, F_SETLEASE, type) < 0)
+		return -errno;
+	/* Who opened it meanwhile waits for this. */
+	(void)fcntl(fd, F_SETLEASE, F_UNLCK); /* it is there */
+	return 0;
+}
+
+/*
+ * Nobody has the file open but @fd: only then the kernel gives a lease. A
+ * device that holds a file has it open. Where the file system has no leases
+ * nobody can tell.
+ */
+static bool is_open_here_only(int fd, bool writers)
+{
+	return local_hold_lease(fd, writers ? F_RDLCK : F_WRLCK) == 0;
+}
+
+int local_holds_check(const struct local_holds *holds, int fd, bool writers,
+		      const char **ret_holder)
+{
+	const struct local_hold *silent = NULL;
+	const char *holder;
+	struct stat st;
+
+	*ret_holder = "?";
+	if (fstat(fd, &st) < 0)
+		return -EAGAIN;
+	holder = local_holds_find(holds, st.st_dev, st.st_ino, writers);
+	if (holder) {
+		*ret_holder = holder;
+		return -EBUSY;
+	}
+	for (size_t i = 0; i < holds->count && !silent; i++)
+		silent = holds->items[i].silent ? &holds->items[i] : NULL;
+	if (!silent || is_open_here_only(fd, writers))
+		return 0;
+	*ret_holder = silent->name;
+	return -EAGAIN;
+}

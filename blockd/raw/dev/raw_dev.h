@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An object of a raw pool as a block device. Reading, and writing to clusters
+ * that are the object's own, is one operation on the medium for each run of
+ * clusters that follow each other; the map is looked up without a lock. The
+ * first write to a cluster (a hole, one that was never written, one that is
+ * shared) gives it a cluster of its own: data first, then the map.
+ *
+ * A write that is done is in the map; it is durable as blockdev.h has it:
+ * with the flush that follows, which writes the log once for all of them.
+ */
+#ifndef BLOCKD_RAW_DEV_H
+#define BLOCKD_RAW_DEV_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/blockdev/blockdev.h"
+#include "base/error.h"
+#include "blockd/raw/store/raw_store.h"
+
+/*
+ * The medium as devices use it, and who looks at maps: one for a pool.
+ *
+ * Whoever looks a map up has entered; what a change freed is used again when
+ * it is durable and all that had entered by then have left. A thread of its
+ * own, the cleaner, sees to that, when a device asks for it. It also writes a
+ * checkpoint before the log is full.
+ */
+struct raw_users;
+
+struct raw_users_options {
+	struct raw_store *store; /* borrowed */
+	const char *path;        /* of the medium; copied */
+	unsigned flags;          /* enum blockdev_file_flag, for the medium */
+	/* A commit failed, or the medium: tell people. Any thread. NULL: no. */
+	void (*broken)(void *context, const struct error *err);
+	/* Data could not be read or written. Any thread; brief. NULL: no. */
+	void (*fault)(void *context);
+	/*
+	 * The medium for a device on @loop, owned by it. NULL: what @path
+	 * says.
+	 */
+	int (*open_medium)(void *context, struct loop *loop,
+			   struct blockdev **ret, struct error *err);
+	void *context;
+};
+
+int raw_users_new(const struct raw_users_options *options,
+		  struct raw_users **ret, struct error *err);
+/* Waits until no device is open. NULL is fine. */
+void raw_users_free(struct raw_users *users);
+
+/* Have what is freed made durable and free. Any thread; does not wait. */
+void raw_users_clean(struct raw_users *users);
+/* The same, and wait for it. Not on a loop. */
+int raw_users_clean_now(struct raw_users *users, struct error *err);
+
+/*
+ * Wait until all requests of this moment have ended, and all clusters that
+ * were leaving have left. Not on a loop.
+ */
+int raw_users_settle_now(struct raw_users *users, struct error *err);
+
+/* The medium has @size bytes now. Before raw_store_extend(). Any thread. */
+void raw_users_grown(struct raw_users *users, uint64_t size);
+
+enum raw_dev_flag {
+	RAW_DEV_READ_ONLY = 1 << 0, /* as the device says */
+	/*
+	 * Discard and write-zeroes leave it its clusters, but for those that
+	 * others have, too.
+	 */
+	RAW_DEV_THICK = 1 << 1,
+};
+
+/*
+ * The object @id (it is not dropped while the device is open), of @size
+ * bytes, on @loop. @flags: enum raw_dev_flag. Blocks briefly.
+ */
+int raw_dev_open(struct raw_users *users, uint32_t id, uint64_t size,
+		 unsigned flags, struct loop *loop, struct blockdev **ret,
+		 struct error *err);
+
+#endif

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "blockd/raw/raw_place.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "blockd/local/local_hold.h"
+#include "blockd/raw/raw_others.h"
+
+int raw_place_size(int fd, const char *path, uint64_t *ret, struct error *err)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return error_set(err, errno, "'%s': %s", path, strerror(errno));
+	*ret = (uint64_t)st.st_size;
+	if (S_ISBLK(st.st_mode) && ioctl(fd, BLKGETSIZE64, ret) < 0)
+		return error_set(err, errno, "size of '%s': %s", path,
+				 strerror(errno));
+	return 0;
+}
+
+bool raw_place_read_only(int fd)
+{
+	int value = 0;
+
+	return ioctl(fd, BLKROGET, &value) == 0 && value;
+}
+
+/* A loop device over a file can't be told by opening the file. */
+static int check_no_loop(int fd, const char *path, struct error *err)
+{
+	struct local_holds holds;
+	const char *holder;
+	struct stat st;
+	int r;
+
+	if (fstat(fd, &st) < 0 || S_ISBLK(st.st_mode))
+		return 0; /* O_EXCL has told */
+	r = local_holds_scan(&holds, err);
+	if (r < 0)
+		return r;
+	r = local_holds_check(&holds, fd, false, &holder);
+	if (r == -EBUSY)
+		r = error_set(err, EBUSY, "'%s' is in use by /dev/%s", path,
+			      holder);
+	else if (r < 0)
+		r = error_set(err, EBUSY,
+			      "'%s' is open elsewhere, and /dev/%s does not "
+			      "say which file it holds",
+			      path, holder);
+	local_holds_done(&holds);
+	return r;
+}
+
+int raw_place_open(const char *path, int *ret_fd, bool *ret_direct,
+		   struct error *err)
+{
+	struct stat st;
+	int flags = O_RDWR | O_CLOEXEC | O_NOCTTY;
+	auto_close int fd = -1;
+	char who[RAW_OTHERS_MAX];
+	int r;
+
+	if (stat(path, &st) == 0 && S_ISBLK(st.st_mode))
+		flags |= O_EXCL;
+	fd = open(path, flags | O_DIRECT);
+	*ret_direct = fd >= 0;
+	if (fd < 0 && errno == EINVAL)
+		fd = open(path, flags);
+	if (fd < 0 && errno == EBUSY)
+		return error_set(err, EBUSY, "'%s' is in use: %s", path,
+				 raw_others_find(path, who)
+					 ? who
+					 : "mounted, or held by another device "
+					   "or program");
+	if (fd < 0) {
+		/* Which error that gives depends on the kernel. */
+		int code = errno;
+		auto_close int look = open(path, O_RDONLY | O_CLOEXEC);
+
+		return error_set(err, raw_place_read_only(look) ? EROFS : code,
+				 "open '%s': %s", path, strerror(code));
+	}
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return error_set(err, EBUSY, "'%s' is in use by another blockd",
+				 path);
+	r = check_no_loop(fd, path, err);
+	if (r == 0)
+		*ret_fd = take_fd(&fd);
+	return r;
+}
+
+int raw_place_reserve(int fd, const char *path, uint64_t from, uint64_t end,
+		      struct error *err)
+{
+	struct stat st;
+	int r;
+
+	if (fstat(fd, &st) < 0 || S_ISBLK(st.st_mode) || end <= from)
+		return 0;
+	r = posix_fallocate(fd, (off_t)from, (off_t)(end - from));
+	return r ? error_set(err, r, "preallocate '%s': %s", path, strerror(r))
+		 : 0;
+}
+
+uint64_t raw_place_number(int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return 0;
+	if (S_ISBLK(st.st_mode))
+		return UINT64_MAX - st.st_rdev;
+	return UINT64_MAX - (st.st_ino << 20) - st.st_dev;
+}
+
+/* The kernel does not know it any more. */
+static bool device_gone(const struct stat *st)
+{
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/sys/dev/block/%u:%u",
+		       major(st->st_rdev), minor(st->st_rdev));
+	return access("/sys/dev/block", F_OK) == 0 && access(path, F_OK) < 0;
+}
+
+int raw_place_gone(int fd, const char *path, uint64_t size, struct error *err)
+{
+	uint64_t now = 0;
+	struct stat st, there;
+
+	if (fstat(fd, &st) < 0 || (S_ISBLK(st.st_mode) && device_gone(&st)))
+		return error_set(err, ENODEV, "device '%s' is gone", path);
+	if (!S_ISBLK(st.st_mode) && !st.st_nlink)
+		return error_set(err, ENODEV, "file '%s' was removed", path);
+	if (!S_ISBLK(st.st_mode) &&
+	    (stat(path, &there) < 0 || there.st_dev != st.st_dev ||
+	     there.st_ino != st.st_ino))
+		return error_set(err, ENODEV, "file '%s' was moved", path);
+	if (raw_place_size(fd, path, &now, err) < 0 || now < size)
+		return error_set(err, ENODEV,
+				 "'%s' has only %" PRIu64 " of %" PRIu64
+				 " bytes any more",
+				 path, now, size);
+	return 0;
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which clusters of a raw pool are in use, and how often: a count of
+ * references by maps, and a bit for those that are taken (referenced, being
+ * filled, holding a checkpoint, or freed and still to be waited for).
+ * One thread at a time.
+ */
+#ifndef BLOCKD_RAW_ALLOC_H
+#define BLOCKD_RAW_ALLOC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "blockd/raw/store/raw_format.h"
+#include "blockd/raw/store/raw_map.h"
+#include "blockd/raw/store/raw_partly.h"
+
+/*
+ * Counts are kept in pieces that stay where they are, so that any thread may
+ * look while the pool grows.
+ */
+#define RAW_ALLOC_PIECE  (UINT32_C(1) << 18) /* clusters */
+#define RAW_ALLOC_PIECES (RAW_CLUSTERS_MAX / RAW_ALLOC_PIECE)
+
+struct raw_alloc {
+	struct raw_refs refs; /* for raw_map.h; put() fills @freed */
+	uint32_t clusters;
+	uint32_t taken;             /* number of bits set */
+	uint32_t used;              /* clusters with references */
+	uint32_t shared;            /* clusters with more than one */
+	uint64_t references;        /* in all */
+	uint64_t references_partly; /* of these, that say RAW_PARTLY */
+	struct raw_partly partly;   /* what they have: gone with the last */
+	uint32_t next;              /* where the search goes on */
+	uint64_t *bits;             /* owned */
+	/* Owned, each and all; of clusters that a map has any thread may look.
+	 */
+	_Atomic uint32_t **counts;
+	/* raw_alloc_suspect(): a bit each, or NULL; owned. */
+	uint64_t *suspects;
+	/* Clusters whose last reference was put; still taken. */
+	uint32_t *freed; /* owned; room for all of them */
+	uint32_t n_freed;
+	/* Clusters that one map has alone when what was changed is durable. */
+	uint32_t *unsure[2]; /* owned; room for all of them */
+	uint32_t n_unsure[2];
+	unsigned round; /* which of the two is added to */
+};
+
+/* -ENOMEM. */
+int raw_alloc_init(struct raw_alloc *alloc, uint32_t clusters,
+		   uint8_t cluster_shift);
+void raw_alloc_done(struct raw_alloc *alloc);
+/* The medium has grown. -ENOMEM: nothing was changed. */
+int raw_alloc_extend(struct raw_alloc *alloc, uint32_t clusters);
+
+/*
+ * Take up to @want clusters that follow each other: as many as one free run
+ * has, preferably behind @near (a cluster, or RAW_HOLE: anywhere). Returns
+ * how many, 0 when none is free.
+ */
+uint32_t raw_alloc_take(struct raw_alloc *alloc, uint32_t want, uint32_t near,
+			uint32_t *ret_first);
+/* This one: false when it is taken. */
+bool raw_alloc_take_at(struct raw_alloc *alloc, uint32_t cluster);
+/* Free again: nobody references it, nothing is under way to it. */
+void raw_alloc_give(struct raw_alloc *alloc, uint32_t cluster);
+
+uint32_t raw_alloc_free(const struct raw_alloc *alloc);
+/* Any thread, of a cluster that a map has or had when it looked. */
+uint32_t raw_alloc_count(const struct raw_alloc *alloc, uint32_t cluster);
+bool raw_alloc_is_taken(const struct raw_alloc *alloc, uint32_t cluster);
+
+/*
+ * Look for clusters that are taken by nobody. All that are taken and have no
+ * reference come under suspicion, but for those in @freed and @except; what
+ * happens to one later (referenced, given back, freed) clears it. Of those
+ * that are left when all has ended that was under way, nobody knows any more.
+ * -ENOMEM.
+ */
+int raw_alloc_suspect(struct raw_alloc *alloc, const uint32_t *except,
+		      uint32_t n_except);
+/* How many are left; the first @max of them into @ret. Ends the search. */
+uint32_t raw_alloc_suspected(struct raw_alloc *alloc, uint32_t *ret,
+			     uint32_t max);
+
+/*
+ * One map has it alone, durably. Before the change that took it from another
+ * one is durable, what is written to it would be that one's after a crash.
+ * Any thread.
+ */
+bool raw_alloc_alone(const struct raw_alloc *alloc, uint32_t cluster);
+/*
+ * @cluster of @map, whose entry is @entry (no hole), is not to be written to
+ * in place: others have it, too, or had it until a change that is not durable.
+ * Any thread.
+ */
+bool raw_alloc_shared(const struct raw_alloc *alloc, const struct raw_map *map,
+		      uint64_t cluster, uint32_t entry);
+/*
+ * What a cluster of a map is, from one look: the entry, and whether it is
+ * shared, were both so at one moment. What is decided on a look and changes
+ * the map is carried out only while the look is still right
+ * (raw_store_change_if()); who finds that it isn't looks again.
+ */
+struct raw_look {
+	uint32_t entry;
+	bool shared; /* raw_alloc_shared(); of a hole: no */
+	uint64_t n;  /* clusters that are the same, at least 1: raw_map_run() */
+};
+
+/*
+ * Look at @cluster and at those behind it, @max in all at most. Any thread,
+ * while nobody shares the map anew: who may write to it, or holds the lock.
+ */
+struct raw_look raw_alloc_look(const struct raw_alloc *alloc,
+			       const struct raw_map *map, uint64_t cluster,
+			       uint64_t max);
+/* All @n clusters from @cluster on are as they were in @look. */
+bool raw_alloc_still(const struct raw_alloc *alloc, const struct raw_map *map,
+		     uint64_t cluster, uint64_t n, const struct raw_look *look);
+/*
+ * What was changed until now is going to be made durable; when it is, say so
+ * with the number that this returns. One at a time.
+ */
+unsigned raw_alloc_round(struct raw_alloc *alloc);
+void raw_alloc_sure(struct raw_alloc *alloc, unsigned round);
+
+/* Of a map: entries that are no holes, and those that no other map has. */
+struct raw_usage {
+	uint64_t mapped; /* clusters */
+	uint64_t alone;
+};
+
+/*
+ * Any thread, while nothing that the map has had is freed (raw_users_enter()).
+ * What changes meanwhile is counted as it was or as it is. Looks at each
+ * entry: 2 ms for 1 TiB of clusters of 1 MiB.
+ */
+struct raw_usage raw_alloc_usage(const struct raw_alloc *alloc,
+				 const struct raw_map *map);
+
+#endif

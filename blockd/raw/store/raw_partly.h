@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Clusters of a raw pool that are written in part: which of their blocks were
+ * ever written. The others read as zeroes, whatever the medium has there. So
+ * the first write to a cluster need not zero the rest of it.
+ *
+ * What a cluster has is the same for all maps that have it: it is written to
+ * only when one map has it alone. A map's entry says that it is such a
+ * cluster (RAW_PARTLY, raw_map.h).
+ *
+ * One thread at a time changes it (whoever holds the pool's lock), any looks
+ * up meanwhile: what it may still see is not freed, but waits in a list, as
+ * the trash of raw_map.h does.
+ */
+#ifndef BLOCKD_RAW_PARTLY_H
+#define BLOCKD_RAW_PARTLY_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "blockd/raw/store/raw_format.h"
+
+/* A device begins no more of them: they take 64 bytes each, and longer. */
+#define RAW_PARTLY_MAX (UINT32_C(1) << 16)
+
+struct raw_part {
+	_Atomic(struct raw_part *) next; /* in its bucket */
+	struct raw_part *dead;           /* in a list of what is out */
+	atomic_bool gone;                /* it only was, when it was frozen */
+	uint32_t physical;
+	uint32_t left;           /* blocks that were never written */
+	_Atomic uint64_t bits[]; /* of blocks that were, RAW_WINDOW at least */
+};
+
+struct raw_partly {
+	uint32_t blocks;                               /* of a cluster */
+	_Atomic uint32_t n;                            /* clusters in it */
+	_Atomic(_Atomic(struct raw_part *) *) buckets; /* NULL: none yet */
+	struct raw_part *dead; /* may be looked at still; owned */
+	bool frozen;
+	struct raw_part *gone; /* that are kept for who looks at what was */
+};
+
+void raw_partly_init(struct raw_partly *partly, uint8_t cluster_shift);
+void raw_partly_done(struct raw_partly *partly);
+
+/* ---- any thread ---- */
+
+/* NULL: it is not written in part, or is no more. */
+const struct raw_part *raw_partly_find(const struct raw_partly *partly,
+				       uint32_t physical);
+
+/* The same, as it was at a freeze (raw_partly_freeze()). */
+const struct raw_part *raw_partly_frozen(const struct raw_partly *partly,
+					 uint32_t physical);
+
+/* Up to @max blocks from @block on that are all written, or all not. */
+uint32_t raw_part_run(const struct raw_part *part, uint32_t block, uint32_t max,
+		      bool *ret_written);
+
+/* Of a window (struct raw_record), as a record has them. False: none. */
+bool raw_part_window(const struct raw_part *part, uint32_t window,
+		     struct raw_blocks *ret);
+
+/* ---- the changer ---- */
+
+/* Windows of a cluster. */
+uint32_t raw_partly_windows(const struct raw_partly *partly);
+/* Is all that @blocks has inside the cluster? */
+bool raw_partly_fits(const struct raw_partly *partly, uint32_t window,
+		     const struct raw_blocks *blocks);
+/*
+ * These are written. @ret_whole: all of the cluster is, now. -ENOMEM.
+ */
+int raw_partly_add(struct raw_partly *partly, uint32_t physical,
+		   uint32_t window, const struct raw_blocks *blocks,
+		   bool *ret_whole);
+/* It is not written in part any more. It need not have been. */
+void raw_partly_drop(struct raw_partly *partly, uint32_t physical);
+
+/*
+ * From a freeze on raw_partly_frozen() finds also what was there then, with
+ * what it had or has got since; until raw_partly_thaw().
+ */
+void raw_partly_freeze(struct raw_partly *partly);
+void raw_partly_thaw(struct raw_partly *partly);
+
+/* What was dropped, for raw_parts_free() when nobody looks any more. */
+struct raw_part *raw_partly_dead(struct raw_partly *partly);
+void raw_parts_free(struct raw_part *dead);
+
+#endif

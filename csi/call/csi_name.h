@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names between CSI and volume.h.
+ *
+ * A CSI name is any Unicode up to 128 bytes; a volume's name is at most 59 of
+ * a-z 0-9 . _ -. A CSI name that is a good volume name is taken as it is
+ * ("pvc-1c47..."); any other becomes what is readable of it, '-' and a hash.
+ * The record keeps the CSI name as a label, so that two that meet are told
+ * apart.
+ *
+ * A volume id is "NAME@UID": found by its name at once, and a volume deleted
+ * and made again under its name is another one. "NAME" alone is taken too,
+ * for volumes that a person made and refers to.
+ *
+ * The inline volume of a pod has the id that its kubelet made, "csi-" and 64
+ * hexadecimal digits, which is no "NAME@UID"; its record's name is that of
+ * this id. So neither kind of id reaches a volume of the other kind.
+ */
+#ifndef CSI_NAME_H
+#define CSI_NAME_H
+
+#include "base/ident.h"
+#include "volume/record/volume_record.h"
+
+#define CSI_LABEL_NAME "csi.union.io/name" /* of a volume's record */
+/* Of a pod's inline volume, whose CSI_LABEL_NAME is its id: the pod's node. */
+#define CSI_LABEL_INLINE "csi.union.io/inline-node"
+
+#define CSI_ID_SIZE     (RECORD_NAME_SIZE + UUID_TEXT_SIZE) /* with NUL */
+#define CSI_INLINE_SIZE 69                                  /* with NUL */
+#define CSI_TOKEN_SIZE  (RECORD_NAME_SIZE + 8)              /* with NUL */
+
+/* The volume's name for a CSI name; @ret: RECORD_NAME_SIZE bytes. */
+void csi_name_map(const char *csi_name, char *ret);
+/* The same for a group of snapshots, whose members are "NAME-INDEX". */
+#define CSI_GROUP_NAME_MAX 56 /* VOLUME_NAME_MAX - strlen("-63") */
+void csi_group_name_map(const char *csi_name, char *ret);
+
+struct csi_id {
+	char name[RECORD_NAME_SIZE];
+	char uid[UUID_TEXT_SIZE];        /* "": any */
+	char inline_id[CSI_INLINE_SIZE]; /* "": no inline volume's */
+};
+
+/* -EINVAL: no id of ours, so there is no such volume. */
+int csi_id_parse(const char *text, struct csi_id *ret);
+/* The same for the id of an inline volume. */
+int csi_inline_id_parse(const char *text, struct csi_id *ret);
+/* Returns @buf, CSI_ID_SIZE bytes. */
+const char *csi_id_format(char *buf, const char *name, const char *uid);
+/* Is the record the one that is meant? */
+bool csi_id_matches(const struct csi_id *id,
+		    const struct volume_record *record);
+/* Is it a pod's inline volume? Those are no volumes of the controller's. */
+bool csi_record_is_inline(const struct volume_record *record);
+
+/*
+ * Where a listing goes on: after the volume @name, whether it is still there
+ * or not. "" for the start. -EINVAL: not one of ours.
+ */
+int csi_token_parse(const char *token, char *ret_name);
+/* Returns @buf, CSI_TOKEN_SIZE bytes. */
+const char *csi_token_format(char *buf, const char *name);
+
+#endif

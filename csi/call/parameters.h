@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The parameters of a StorageClass: one table of what there is, what each
+ * may be and what it does. CSI has them as a map of strings.
+ */
+#ifndef CSI_PARAMETERS_H
+#define CSI_PARAMETERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "csi/call/csi_check.h"
+#include "volume/volume.h"
+
+/*
+ * Take a map into a spec, and what the provisioner tells of the claim into
+ * labels. -EINVAL: an unknown key (the text has the known ones) or a value
+ * that is not allowed (the text has what is).
+ */
+int parameters_read(ProtobufCMessage *const *entries, size_t n,
+		    struct volume_spec *spec, struct labels *labels,
+		    struct error *err);
+
+/*
+ * Take mutable parameters: keys that are not there change nothing. -EINVAL:
+ * one that cannot be changed, or a value that cannot be; nothing is changed.
+ */
+int parameters_change(ProtobufCMessage *const *entries, size_t n,
+		      struct volume_limits *limits, struct error *err);
+
+/* Is it one of the table? */
+bool parameters_know(const char *key);
+
+/* The table as Markdown: docs/storageclass.md. */
+void parameters_describe(FILE *out);
+
+#endif

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "csi/call/request.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/size.h"
+#include "csi/call/capability.h"
+#include "csi/call/parameters.h"
+#include "volume/op/node_states.h"
+
+#define CAPACITY_UNIT 4096u /* bytes; volume_spec_check() */
+
+/* The file system of the capabilities, unless the parameters have another. */
+static int take_fs_type(struct volume_spec *spec,
+			Csi__V1__VolumeCapability *const *caps, size_t n,
+			struct error *err)
+{
+	char fs_type[sizeof(spec->fs_type)];
+	int r = capabilities_fs_type(caps, n, fs_type, err);
+
+	if (r < 0 || !fs_type[0] || strcmp(fs_type, spec->fs_type) == 0)
+		return r;
+	if (spec->fs_type[0])
+		return error_set(err, EINVAL,
+				 "the parameters ask for the file system '%s', "
+				 "a capability for '%s'",
+				 spec->fs_type, fs_type);
+	(void)strcpy(spec->fs_type, fs_type);
+	return 0;
+}
+
+/* A file system or a block device, as the capabilities have it. */
+static int take_layout(struct volume_spec *spec,
+		       Csi__V1__VolumeCapability *const *caps, size_t n,
+		       struct error *err)
+{
+	const char *layout;
+	int r = capabilities_layout(caps, n, &layout, err);
+
+	if (r < 0 || !layout[0] || strcmp(layout, spec->layout) == 0)
+		return r;
+	/* A file system too, but a guest's. */
+	if (strcmp(layout, "union") == 0 && volume_spec_direct(spec))
+		return 0;
+	if (spec->layout[0])
+		return error_set(err, EINVAL,
+				 "the parameters ask for the layout '%s', a "
+				 "capability for %s",
+				 spec->layout,
+				 strcmp(layout, "linear") == 0
+					 ? "a block device, which is 'linear'"
+					 : "a file system, which is 'union'");
+	(void)strcpy(spec->layout, layout);
+	return 0;
+}
+
+int request_read(struct request *request, ProtobufCMessage *const *parameters,
+		 size_t n_parameters, Csi__V1__VolumeCapability *const *caps,
+		 size_t n_caps, const struct volume_spec *from,
+		 struct error *err)
+{
+	struct volume_spec *spec = &request->spec;
+	int r;
+
+	*request = (struct request){0};
+	r = parameters_read(parameters, n_parameters, spec, &request->labels,
+			    err);
+	for (size_t i = 0; r == 0 && i < n_caps; i++)
+		r = capability_check(caps[i], NULL, err);
+	if (r == 0)
+		r = take_layout(spec, caps, n_caps, err);
+	if (r == 0)
+		r = take_fs_type(spec, caps, n_caps, err);
+	if (r < 0)
+		return r;
+	if (from && !spec->layout[0])
+		(void)strcpy(spec->layout, from->layout);
+	/* One class serves both kinds of claims: a device has none of it. */
+	if (strcmp(spec->layout, "linear") == 0)
+		spec->fs_type[0] = '\0';
+	else if (from && !spec->fs_type[0])
+		(void)strcpy(spec->fs_type, from->fs_type);
+	/* What can be wrong then is not the size. */
+	spec->capacity = VOLUME_CAPACITY_MAX;
+	r = volume_spec_check(spec, err);
+	spec->capacity = 0;
+	return r < 0 ? -EINVAL : 0;
+}
+
+void request_done(struct request *request)
+{
+	volume_spec_done(&request->spec);
+	labels_done(&request->labels);
+}
+
+uint64_t request_minimum(const struct volume_spec *spec)
+{
+	return volume_spec_split_minimum(spec) *
+	       (spec->min_splits ? spec->min_splits : 1);
+}
+
+int request_capacity(const Csi__V1__CapacityRange *range,
+		     const struct volume_spec *spec, uint64_t *ret,
+		     struct error *err)
+{
+	uint64_t required = range ? (uint64_t)range->required_bytes : 0;
+	uint64_t limit = range ? (uint64_t)range->limit_bytes : 0;
+	uint64_t least = request_minimum(spec);
+	uint64_t size = required ? required : REQUEST_SIZE_DEFAULT;
+
+	if (limit && limit < required)
+		return error_set(err, ERANGE,
+				 "the limit of %" PRIu64 " bytes is less than "
+				 "the %" PRIu64 " required",
+				 limit, required);
+	if (!required && limit && size > limit)
+		size = limit - limit % CAPACITY_UNIT;
+	if (size < least)
+		size = least;
+	if (size_round_up(size, CAPACITY_UNIT, &size) < 0 ||
+	    size > VOLUME_CAPACITY_MAX)
+		return error_set(err, ERANGE,
+				 "%" PRIu64 " bytes: a volume has at most "
+				 "%" PRIu64,
+				 required, VOLUME_CAPACITY_MAX);
+	if (limit && size > limit)
+		return error_set(err, ERANGE,
+				 "the smallest volume for this is %" PRIu64
+				 " bytes, more than the limit of %" PRIu64,
+				 size, limit);
+	*ret = size;
+	return 0;
+}
+
+bool request_allows(const Csi__V1__CapacityRange *range, uint64_t capacity)
+{
+	if (!range)
+		return true;
+	return capacity >= (uint64_t)range->required_bytes &&
+	       (!range->limit_bytes ||
+		capacity <= (uint64_t)range->limit_bytes);
+}
+
+/* The name of the node that it is; "": everywhere; NULL: none of ours. */
+static const char *place_node(const Csi__V1__Topology *place)
+{
+	if (place->n_segments == 0)
+		return "";
+	/* There is one key, and csi_check() lets no two be the same. */
+	if (place->n_segments > 1 ||
+	    strcasecmp(place->segments[0]->key, CSI_TOPOLOGY_NODE) != 0)
+		return NULL;
+	return place->segments[0]->value;
+}
+
+static bool is_node(const struct node_state *states, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(states[i].record.name, name) == 0)
+			return true;
+	return false;
+}
+
+/* Every node reaches every volume: a place is good when it is one of ours. */
+int request_place_known(struct csi *csi, Csi__V1__Topology *const *places,
+			size_t n_places, struct error *err)
+{
+	struct node_state *states = NULL;
+	size_t n = 0;
+	bool known = false;
+	int r = node_states_load(csi->volumes, &states, &n, err);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; !known && i < n_places; i++) {
+		const char *node = place_node(places[i]);
+
+		known = node && (!node[0] || is_node(states, n, node));
+	}
+	node_states_free(states, n);
+	return known;
+}
+
+/* The first of the places that is a node of ours. */
+static void take_first(struct volume_spec *spec,
+		       const struct node_state *states, size_t n,
+		       Csi__V1__Topology *const *places, size_t n_places)
+{
+	for (size_t i = 0; i < n_places; i++) {
+		const char *node = place_node(places[i]);
+
+		if (!node || !node[0] || !is_node(states, n, node))
+			continue;
+		(void)strcpy(spec->local_node, node); /* as long as theirs */
+		return;
+	}
+}
+
+int request_take_local(struct csi *csi,
+		       const Csi__V1__TopologyRequirement *places,
+		       struct volume_spec *spec, struct error *err)
+{
+	struct node_state *states = NULL;
+	size_t n = 0;
+	int r;
+
+	if (!places || strcmp(spec->placement, "local") != 0)
+		return 0;
+	r = node_states_load(csi->volumes, &states, &n, err);
+	if (r < 0)
+		return r;
+	take_first(spec, states, n, places->preferred, places->n_preferred);
+	if (!spec->local_node[0] && places->n_requisite == 1)
+		take_first(spec, states, n, places->requisite, 1);
+	node_states_free(states, n);
+	return 0;
+}

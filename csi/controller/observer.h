@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The work of the one controller that leads (volume/op/lead.h): look whether
+ * nodes are lost and volumes are well, and keep that in the records, where
+ * every controller finds it at once.
+ *
+ * Every OBSERVER_PERIOD_S; and, though not more often than every
+ * OBSERVER_PAUSE_S, when a call has met a node that did not answer.
+ */
+#ifndef CSI_OBSERVER_H
+#define CSI_OBSERVER_H
+
+#include "csi/call/call.h"
+
+#define OBSERVER_PERIOD_S 60
+#define OBSERVER_PAUSE_S  5
+
+struct observer;
+
+/*
+ * Take part in the election and begin. @csi is borrowed until
+ * observer_stop(); its metrics tell who leads and what was seen.
+ */
+int observer_start(struct csi *csi, struct observer **ret, struct error *err);
+/* Something may have changed: look soon. NULL is fine; any thread. */
+void observer_look(struct observer *observer);
+/*
+ * End the election (another one leads then); waits for a question to a silent
+ * node. NULL is fine.
+ */
+void observer_stop(struct observer *observer);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The inline volume of a pod, "csi:" in its spec: CSI ephemeral volumes as
+ * Kubernetes has them. NodePublishVolume is all there is of it: no controller
+ * and no staging comes before. Its volume_context has what the pod's spec
+ * says, and, as the driver asks for podInfoOnMount, keys
+ * "csi.storage.k8s.io/..." that the kubelet sets, whatever the spec has there.
+ */
+#ifndef CSI_INLINE_H
+#define CSI_INLINE_H
+
+#include "csi/call/request.h"
+#include "csi/node/node_state.h"
+
+/* The key of the size; the others are the parameters of a StorageClass. */
+#define INLINE_SIZE "size"
+
+/*
+ * Does it ask for an inline volume? 1, 0; -EINVAL: the kubelet's word for it
+ * is no word.
+ */
+int inline_is_asked(const publish_request *in, struct error *err);
+
+/* The first key that only inline volumes have; NULL: none. Borrowed. */
+const char *inline_attribute(
+	Csi__V1__NodePublishVolumeRequest__VolumeContextEntry *const *context,
+	size_t n);
+
+/*
+ * What is asked for, size and labels included: a spec for volume_create().
+ * request_done() in any case. -EINVAL, -ERANGE.
+ *
+ * @node  of the pod
+ */
+int inline_read(struct request *request, const publish_request *in,
+		const char *node, struct error *err);
+
+#endif

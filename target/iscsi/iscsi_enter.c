@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A session with its place: login, devices, and leaving again. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "target/iscsi/iscsi_conn_internal.h"
+
+#define COMMIT_RETRY_MS 10 /* while an older session leaves */
+
+/*
+ * An initiator that comes back by another port may have hung up just now, on
+ * another loop: what its session held (a reservation, a locked medium) is to
+ * be gone when it looks.
+ */
+#define OTHERS_WAIT_MS 20
+
+/* ---- who has to leave ---- */
+
+static void lun_expel_run(struct loop_message *message)
+{
+	struct iscsi_conn_lun *lun = container_of(
+		message, struct iscsi_conn_lun, expel_message);
+
+	lun->expel_ran = true;
+	lun->expelled = true;
+	iscsi_conn_kill(lun->conn);
+}
+
+/* On another thread. */
+static void lun_expel(struct export_user *user)
+{
+	struct iscsi_conn_lun *lun = container_of(user, struct iscsi_conn_lun,
+						  user);
+
+	loop_post(lun->conn->loop, &lun->expel_message);
+}
+
+static void login_expel_run(struct loop_message *message)
+{
+	struct iscsi_conn *conn = container_of(message, struct iscsi_conn,
+					       expel_message);
+
+	conn->expel_ran = true;
+	conn->expelled = true;
+	iscsi_conn_kill(conn);
+}
+
+/* On another thread. */
+static void login_expel(struct iscsi_login_user *user)
+{
+	struct iscsi_conn *conn = container_of(user, struct iscsi_conn, user);
+
+	loop_post(conn->loop, &conn->expel_message);
+}
+
+void iscsi_conn_expel_setup(struct iscsi_conn *conn)
+{
+	conn->user.expel = login_expel;
+	conn->expel_message.run = login_expel_run;
+}
+
+bool iscsi_conn_awaits_message(const struct iscsi_conn *conn)
+{
+	if (conn->expelled && !conn->expel_ran)
+		return true;
+	for (struct iscsi_conn_lun *lun = conn->luns; lun; lun = lun->next)
+		if (lun->expelled && !lun->expel_ran)
+			return true;
+	return false;
+}
+
+/* ---- leaving ---- */
+
+static void path_forget_device(struct scsi_path *path, void *context)
+{
+	(void)context;
+	path->dev = NULL;
+}
+
+static void lun_leave(struct iscsi_conn_lun *lun)
+{
+	struct iscsi_conn *conn = lun->conn;
+
+	conn->by_lun[lun->lun] = NULL;
+	blockdev_close(lun->dev);
+	lun->dev = NULL;
+	if (lun->entered &&
+	    export_table_leave(conn->service->exports, &lun->user))
+		lun->expelled = true;
+	lun->entered = false;
+}
+
+/* Devices close first, then whoever waits for that may go on. */
+void iscsi_conn_leave(struct iscsi_conn *conn)
+{
+	if (conn->nexus)
+		scsi_nexus_each_path(conn->nexus, path_forget_device, NULL);
+	scsi_nexus_free(take_ptr(conn->nexus));
+	for (struct iscsi_conn_lun *lun = conn->luns; lun; lun = lun->next)
+		lun_leave(lun);
+	if (conn->entered &&
+	    iscsi_login_leave(conn->service->table, &conn->user))
+		conn->expelled = true;
+	conn->entered = false;
+}
+
+/* ---- entering ---- */
+
+static int lun_open(struct iscsi_conn_lun *lun)
+{
+	struct iscsi_conn *conn = lun->conn;
+	struct error err = {0};
+	int r = export_open(lun->user.export, conn->loop, &lun->dev, &err);
+
+	if (r < 0)
+		iscsi_conn_complain(conn, "no device for", error_text(&err));
+	return r;
+}
+
+/*
+ * -ESHUTDOWN: try again; -ENOMEM; any other: the peer does not see it. One
+ * whose device can't be opened is there, and not ready.
+ */
+static int lun_enter(struct iscsi_conn *conn, unsigned number)
+{
+	char export[EXPORT_FULL_NAME_MAX];
+	struct iscsi_conn_lun *lun;
+	int r = iscsi_place_export(conn->place, number, export);
+
+	if (r < 0)
+		return r;
+	lun = calloc(1, sizeof(*lun));
+	if (!lun)
+		return -ENOMEM;
+	lun->conn = conn;
+	lun->lun = number;
+	lun->user.peer = conn->peer;
+	lun->user.scsi_target = iscsi_place_name(conn->place);
+	lun->user.lun = number;
+	lun->user.expel = lun_expel;
+	lun->user.stats = &lun->stats;
+	iscsi_conn_features(conn, lun->user.features);
+	lun->expel_message.run = lun_expel_run;
+	r = export_table_enter(conn->service->exports, export, &lun->user,
+			       NULL);
+	if (r < 0) {
+		free(lun);
+		return r;
+	}
+	lun->entered = true;
+	lun->next = conn->luns;
+	conn->luns = lun;
+	conn->by_lun[number] = lun;
+	return 0;
+}
+
+/* Returns how many LUNs can be used; -ESHUTDOWN: try again. */
+static int luns_enter(struct iscsi_conn *conn)
+{
+	bool has[SCSI_LUNS];
+	int there = 0;
+
+	iscsi_place_luns(conn->place, has);
+	for (unsigned i = 0; i < SCSI_LUNS; i++) {
+		int r = has[i] ? lun_enter(conn, i) : -ENOENT;
+
+		if (r == -ESHUTDOWN || r == -ENOMEM)
+			return r;
+		if (r == 0 && lun_open(conn->by_lun[i]) == 0)
+			there++;
+	}
+	return there;
+}
+
+/* One that was put into the target, or admits the peer, since it logged in. */
+bool iscsi_conn_admits_lun(unsigned lun, void *context)
+{
+	struct iscsi_conn *conn = context;
+
+	if (conn->by_lun[lun])
+		return true;
+	if (conn->phase == ISCSI_CONN_CLOSING || lun_enter(conn, lun) < 0)
+		return false;
+	(void)lun_open(conn->by_lun[lun]); /* it is not ready, then */
+	return true;
+}
+
+void iscsi_conn_free_luns(struct iscsi_conn *conn)
+{
+	while (conn->luns) {
+		struct iscsi_conn_lun *lun = conn->luns;
+
+		conn->luns = lun->next;
+		free(lun);
+	}
+}
+
+static void retry_later(struct iscsi_conn *conn, unsigned delay_ms)
+{
+	conn->committing = true;
+	iscsi_conn_tick_start(conn, delay_ms);
+}
+
+/* Undo what has been entered; false: it has been expelled meanwhile. */
+static bool undo(struct iscsi_conn *conn)
+{
+	iscsi_conn_leave(conn);
+	if (iscsi_conn_awaits_message(conn))
+		return false;
+	iscsi_conn_free_luns(conn);
+	return true;
+}
+
+static void deny(struct iscsi_conn *conn, enum iscsi_login_status status,
+		 const char *why)
+{
+	iscsi_conn_leave(conn);
+	conn->committing = false;
+	iscsi_session_deny(&conn->session, status, why);
+	iscsi_conn_complain(conn, "refused", why);
+	iscsi_conn_drain(conn, ISCSI_STOP_TIMEOUT_MS);
+}
+
+static void begin(struct iscsi_conn *conn)
+{
+	conn->committing = false;
+	iscsi_conn_opened(conn);
+	iscsi_session_begin(&conn->session, conn->user.tsih);
+	if (conn->timer_running)
+		loop_cancel(conn->loop, &conn->timer.op);
+	if (!conn->tick_running)
+		iscsi_conn_tick_start(conn, conn->service->ping_ms);
+	iscsi_conn_touch(conn);
+}
+
+static const struct scsi_nexus_ops nexus_ops = {
+	.open = iscsi_io_open,
+	.admits = iscsi_conn_admits_lun,
+};
+
+static void enter(struct iscsi_conn *conn)
+{
+	const struct iscsi_login *login = &conn->session.login;
+	int r = luns_enter(conn);
+
+	if (r == -ESHUTDOWN) {
+		if (undo(conn))
+			retry_later(conn, COMMIT_RETRY_MS);
+		return; /* or it is killed by the message */
+	}
+	if (r == -ENOMEM) {
+		deny(conn, ISCSI_LOGIN_NO_RESOURCES, "no memory");
+		return;
+	}
+	if (r <= 0) {
+		deny(conn, ISCSI_LOGIN_UNAVAILABLE,
+		     "none of its units can be had");
+		return;
+	}
+	r = scsi_nexus_new(iscsi_place_target(conn->place), conn->loop,
+			   login->initiator, login->isid, &conn->nexus);
+	if (r < 0) {
+		deny(conn, ISCSI_LOGIN_NO_RESOURCES, "no memory");
+		return;
+	}
+	scsi_nexus_set_ops(conn->nexus, &nexus_ops, conn);
+	begin(conn);
+}
+
+void iscsi_conn_commit(struct iscsi_conn *conn)
+{
+	const struct iscsi_login *login = &conn->session.login;
+	int r;
+
+	conn->user.initiator = login->initiator;
+	conn->user.place = conn->place; /* NULL: a discovery session */
+	for (unsigned i = 0; i < ISCSI_ISID_SIZE; i++)
+		conn->user.isid[i] = login->isid[i];
+	if (!conn->waited &&
+	    iscsi_login_has_other(conn->service->table, &conn->user)) {
+		conn->waited = true;
+		retry_later(conn, OTHERS_WAIT_MS);
+		return;
+	}
+	r = iscsi_login_enter(conn->service->table, &conn->user);
+	if (r == -EAGAIN) {
+		retry_later(conn, COMMIT_RETRY_MS);
+		return;
+	}
+	if (r < 0) {
+		deny(conn, ISCSI_LOGIN_NO_RESOURCES, "too many sessions");
+		return;
+	}
+	conn->entered = true;
+	if (login->discovery)
+		begin(conn);
+	else
+		enter(conn);
+}
+
+/* ---- what the session asks ---- */
+
+static enum iscsi_login_status session_find(
+	void *context, const struct iscsi_login *login,
+	const struct iscsi_chap_secrets **ret)
+{
+	struct iscsi_conn *conn = context;
+	int r;
+
+	conn->peer.initiator = login->initiator;
+	*ret = iscsi_table_discovery(conn->service->table);
+	if (login->discovery)
+		return ISCSI_LOGIN_OK;
+	r = iscsi_place_find(conn->service->table, login->target, &conn->peer,
+			     &conn->place);
+	switch (r) {
+	case 0:
+		/* Those of the place may change before the login is over. */
+		iscsi_place_secrets(conn->place, &conn->secrets);
+		*ret = &conn->secrets;
+		return ISCSI_LOGIN_OK;
+	case -EACCES: return ISCSI_LOGIN_NOT_AUTHORIZED;
+	case -ESTALE: return ISCSI_LOGIN_REMOVED;
+	default: return ISCSI_LOGIN_NOT_FOUND;
+	}
+}
+
+static bool session_exists(void *context, const struct iscsi_login *login)
+{
+	struct iscsi_conn *conn = context;
+
+	return iscsi_login_exists(conn->service->table, login->tsih);
+}
+
+static int list_each(void *context, const char *name)
+{
+	return iscsi_session_list_add(context, name);
+}
+
+static int session_list(void *context, struct iscsi_session *session)
+{
+	struct iscsi_conn *conn = context;
+
+	return iscsi_place_list(conn->service->table, &conn->peer, list_each,
+				session);
+}
+
+static void task_done(void *context, struct iscsi_task *task)
+{
+	(void)context;
+	iscsi_io_sent(iscsi_io_of(task));
+}
+
+const struct iscsi_session_ops iscsi_conn_session_ops = {
+	.login = {.find = session_find, .has_session = session_exists},
+	.list = session_list,
+	.task_done = task_done,
+};

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sessions: who has logged in, and who has to leave. */
+#include <errno.h>
+#include <string.h>
+
+#include "target/iscsi/iscsi_table_internal.h"
+
+#define LOGINS_MAX 4096 /* sessions; ours */
+
+static void expel(struct iscsi_login_user *user)
+{
+	if (user->expelled)
+		return;
+	user->expelled = true;
+	user->expel(user);
+}
+
+static struct iscsi_login_user *login_of_port(
+	const struct iscsi_table *table, const struct iscsi_login_user *user)
+{
+	for (struct iscsi_login_user *l = table->logins; l; l = l->next)
+		if (l->place == user->place &&
+		    memcmp(l->isid, user->isid, sizeof(l->isid)) == 0 &&
+		    strcasecmp(l->initiator, user->initiator) == 0)
+			return l;
+	return NULL;
+}
+
+bool iscsi_login_has_other(struct iscsi_table *table,
+			   const struct iscsi_login_user *user)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&table->lock);
+	for (struct iscsi_login_user *l = table->logins; l; l = l->next)
+		found |= user->place && l->place == user->place &&
+			 strcasecmp(l->initiator, user->initiator) == 0;
+	pthread_mutex_unlock(&table->lock);
+	return found;
+}
+
+static bool tsih_taken(const struct iscsi_table *table, uint16_t tsih)
+{
+	for (struct iscsi_login_user *l = table->logins; l; l = l->next)
+		if (l->tsih == tsih)
+			return true;
+	return tsih == 0;
+}
+
+int iscsi_login_enter(struct iscsi_table *table, struct iscsi_login_user *user)
+{
+	struct iscsi_login_user *old;
+	int r = 0;
+
+	pthread_mutex_lock(&table->lock);
+	old = user->place ? login_of_port(table, user) : NULL;
+	if (old) {
+		expel(old);
+		r = -EAGAIN;
+	} else if (table->n_logins >= LOGINS_MAX) {
+		r = -EMFILE;
+	} else {
+		while (tsih_taken(table, ++table->tsih))
+			;
+		user->tsih = table->tsih;
+		user->expelled = false;
+		user->next = table->logins;
+		user->link = &table->logins;
+		if (user->next)
+			user->next->link = &user->next;
+		table->logins = user;
+		table->n_logins++;
+	}
+	pthread_mutex_unlock(&table->lock);
+	return r;
+}
+
+bool iscsi_login_leave(struct iscsi_table *table, struct iscsi_login_user *user)
+{
+	bool expelled;
+
+	pthread_mutex_lock(&table->lock);
+	*user->link = user->next;
+	if (user->next)
+		user->next->link = user->link;
+	table->n_logins--;
+	expelled = user->expelled;
+	pthread_mutex_unlock(&table->lock);
+	return expelled;
+}
+
+bool iscsi_login_exists(struct iscsi_table *table, uint16_t tsih)
+{
+	bool exists;
+
+	pthread_mutex_lock(&table->lock);
+	exists = tsih_taken(table, tsih);
+	pthread_mutex_unlock(&table->lock);
+	return exists;
+}
+
+void iscsi_place_expel_locked(struct iscsi_place *place)
+{
+	for (struct iscsi_login_user *l = place->table->logins; l; l = l->next)
+		if (l->place == place)
+			expel(l);
+}
+
+void iscsi_place_expel(struct iscsi_place *place)
+{
+	pthread_mutex_lock(&place->table->lock);
+	iscsi_place_expel_locked(place);
+	pthread_mutex_unlock(&place->table->lock);
+}

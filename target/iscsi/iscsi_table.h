@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What iSCSI initiators may log in to, and who has: shared by all loops of a
+ * target, with a lock, which is taken at login and logout, never for a
+ * command.
+ *
+ *	place   a name to log in to, of one epoch, with the units of its LUNs
+ *	row     an export as a LUN of a place
+ *	login   a session
+ *
+ * Who may use an export, and that nothing older reaches it, is the affair of
+ * export_table.h: a session uses those exports of its place that admit it, and
+ * sees no others.
+ */
+#ifndef TARGET_ISCSI_TABLE_H
+#define TARGET_ISCSI_TABLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "target/export/export_table.h"
+#include "target/iscsi/iscsi_chap.h"
+#include "target/iscsi/iscsi_proto.h"
+#include "target/scsi/scsi.h"
+#include "target/target.h"
+
+struct iscsi_place;
+struct iscsi_row;
+struct iscsi_table;
+
+struct iscsi_table *iscsi_table_new(struct export_table *exports);
+
+/* No login and no reference to a place is left. NULL is fine. */
+void iscsi_table_free(struct iscsi_table *table);
+
+/* An export that is to be a LUN; its owner's only for the calls. */
+struct iscsi_ready {
+	struct iscsi_row *row;
+	struct iscsi_place *place;
+	struct iscsi_ready *next;
+};
+
+/*
+ * An export takes its place in three steps, one call for the same name after
+ * the other: prepare, while nothing has changed yet; vacate, before the export
+ * table has @spec; commit, when it has. Or prepare and cancel.
+ *
+ * @spec  has a @spec->scsi
+ *
+ * -EINVAL: it can't be; -EEXIST: the LUN is taken; -ENOMEM, and what
+ * scsi_unit_new() returns.
+ */
+int iscsi_table_prepare(struct iscsi_table *table,
+			const struct target_export *spec,
+			struct iscsi_ready *ret, struct error *err);
+
+/*
+ * Nobody gets in by what the export was called, when @spec calls it something
+ * else, or it is another kind of unit, or none.
+ */
+void iscsi_table_vacate(struct iscsi_table *table,
+			const struct target_export *spec);
+
+/*
+ * It is what @spec says, from here on. Fails only where the file of its
+ * reservations can't be read a second time: then it is no LUN.
+ */
+int iscsi_table_commit(struct iscsi_table *table, struct iscsi_ready *ready,
+		       const struct target_export *spec, struct error *err);
+
+/* Nothing comes of it. */
+void iscsi_table_cancel(struct iscsi_table *table, struct iscsi_ready *ready);
+
+/* The export @name (without epoch) is no LUN any more. */
+void iscsi_table_remove(struct iscsi_table *table, const char *name);
+
+/* See target_export_low_space(). */
+void iscsi_table_low_space(struct iscsi_table *table, const char *name);
+
+/* Its devices reach up to @size already. */
+void iscsi_table_grow(struct iscsi_table *table, const char *name,
+		      uint64_t size);
+
+/* What discovery sessions have to prove. Before the first. -EINVAL. */
+int iscsi_table_set_discovery(struct iscsi_table *table,
+			      const struct iscsi_chap_secrets *secrets,
+			      struct error *err);
+const struct iscsi_chap_secrets *iscsi_table_discovery(
+	const struct iscsi_table *table);
+
+/* ---- places ---- */
+
+/*
+ * The place that a peer asks for by @name: a reference of the caller's own.
+ * -ENOENT; -ESTALE: there is one, but of another epoch; -EACCES: none of its
+ * exports admits this peer.
+ */
+int iscsi_place_find(struct iscsi_table *table, const char *name,
+		     const struct peer_address *peer, struct iscsi_place **ret);
+void iscsi_place_unref(struct iscsi_place *place); /* NULL is fine */
+
+const char *iscsi_place_name(const struct iscsi_place *place);
+
+/* What an initiator has to prove now. */
+void iscsi_place_secrets(struct iscsi_place *place,
+			 struct iscsi_chap_secrets *ret);
+struct scsi_target *iscsi_place_target(const struct iscsi_place *place);
+
+/* Which LUNs the place has. */
+void iscsi_place_luns(struct iscsi_place *place, bool ret[static SCSI_LUNS]);
+
+/* The full name of the export that is LUN @lun of the place; -ENOENT. */
+int iscsi_place_export(struct iscsi_place *place, unsigned lun,
+		       char ret[static EXPORT_FULL_NAME_MAX]);
+
+/* Call @each for each place that the peer may log in to. */
+int iscsi_place_list(struct iscsi_table *table, const struct peer_address *peer,
+		     int (*each)(void *context, const char *name),
+		     void *context);
+
+/* ---- logins ---- */
+
+/* Embedded in a connection. */
+struct iscsi_login_user {
+	/*
+	 * The session may not go on: leave soon. Called once at most, from
+	 * any thread, with the table's lock held: post a message, no more.
+	 */
+	void (*expel)(struct iscsi_login_user *user);
+	const char *initiator; /* borrowed */
+	uint8_t isid[ISCSI_ISID_SIZE];
+	struct iscsi_place *place; /* borrowed */
+
+	/* The table's. */
+	uint16_t tsih; /* not 0 */
+	struct iscsi_login_user *next, **link;
+	bool expelled;
+};
+
+/*
+ * A session begins. -EAGAIN: the same initiator port has one there already,
+ * which is told to leave (session reinstatement, RFC 7143 6.3.5): try again
+ * soon. -EMFILE: there are too many.
+ */
+int iscsi_login_enter(struct iscsi_table *table, struct iscsi_login_user *user);
+
+/* The same initiator has a session with that place by another port. */
+bool iscsi_login_has_other(struct iscsi_table *table,
+			   const struct iscsi_login_user *user);
+
+/* Returns whether it has been expelled: expel() has returned. */
+bool iscsi_login_leave(struct iscsi_table *table,
+		       struct iscsi_login_user *user);
+
+bool iscsi_login_exists(struct iscsi_table *table, uint16_t tsih);
+
+/* All sessions with the place leave. */
+void iscsi_place_expel(struct iscsi_place *place);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of iscsi_table.h share. Nobody else includes it. */
+#ifndef TARGET_ISCSI_TABLE_INTERNAL_H
+#define TARGET_ISCSI_TABLE_INTERNAL_H
+
+#include <pthread.h>
+
+#include "target/export/iscsi_name.h"
+#include "target/iscsi/iscsi_table.h"
+
+struct iscsi_place {
+	struct iscsi_table *table;
+	struct iscsi_place *next, **link;
+	unsigned refs; /* of rows and sessions, under the table's lock */
+	unsigned rows;
+	size_t base_length; /* of @name, without the epoch */
+	char name[ISCSI_NAME_MAX + 1];
+	char tag[TARGET_ISCSI_TAG_MAX + 1]; /* "": none */
+	struct scsi_target *target;
+	struct iscsi_chap_secrets secrets;
+};
+
+struct iscsi_row {
+	struct iscsi_row *next;
+	struct iscsi_place *place;
+	unsigned lun;
+	struct scsi_unit *unit;
+	struct scsi_unit_options options; /* without its pointers */
+	char export[EXPORT_FULL_NAME_MAX];
+	char name[EXPORT_NAME_MAX + 1];
+};
+
+struct iscsi_table {
+	/* Guards all of it; the export table's is taken inside. */
+	pthread_mutex_t lock;
+	struct export_table *exports;
+	struct iscsi_place *places;
+	struct iscsi_row *rows;
+	struct iscsi_ready *coming; /* prepared; their owners' */
+	struct iscsi_login_user *logins;
+	unsigned n_logins;
+	uint16_t tsih; /* the last one given */
+	/* What discovery asks for; without a user: nothing. */
+	struct iscsi_chap_secrets discovery;
+};
+
+/* One that has rows; the lock is held. NULL: none. */
+struct iscsi_place *iscsi_place_by_name(struct iscsi_table *table,
+					const char *name);
+
+/* iscsi_place_expel(); the lock is held. */
+void iscsi_place_expel_locked(struct iscsi_place *place);
+
+#endif

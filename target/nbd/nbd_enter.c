@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A connection and the export that it asks for. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "target/nbd/nbd_conn_internal.h"
+
+void nbd_conn_leave(struct nbd_conn *conn)
+{
+	blockdev_close(conn->dev);
+	conn->dev = NULL;
+	if (conn->entered &&
+	    export_table_leave(conn->service->table, &conn->user))
+		conn->expelled = true;
+	conn->entered = false;
+}
+
+static void expel_run(struct loop_message *message)
+{
+	struct nbd_conn *conn = container_of(message, struct nbd_conn,
+					     expel_message);
+
+	conn->expel_ran = true;
+	conn->expelled = true;
+	nbd_conn_kill(conn);
+}
+
+/* On another thread. */
+static void expel(struct export_user *user)
+{
+	struct nbd_conn *conn = container_of(user, struct nbd_conn, user);
+
+	loop_post(conn->loop, &conn->expel_message);
+}
+
+/* ---- others wait for what was received ---- */
+
+/*
+ * As much as this may have been taken from the socket and not been told of
+ * yet, or be waiting to be parsed: who has received so much more has begun all
+ * that was there before.
+ */
+#define UNTOLD_MAX (UINT64_C(4) << 20) /* bytes */
+
+#define UNTAKEN_MS 1000 /* without a byte taken; ours */
+#define DRIP_MS    5000 /* with some taken; below NBD_HANDSHAKE_TIMEOUT_MS */
+
+static bool has_hung_up(const struct nbd_conn *conn)
+{
+	struct pollfd fd = {.fd = conn->fd, .events = POLLRDHUP};
+
+	return poll(&fd, 1, 0) > 0 &&
+	       fd.revents & (POLLRDHUP | POLLHUP | POLLERR);
+}
+
+static uint64_t unread(const struct nbd_conn *conn)
+{
+	int n = 0;
+
+	return ioctl(conn->fd, FIONREAD, &n) == 0 && n > 0 ? (uint64_t)n : 0;
+}
+
+/* All that had come when it was asked first is at the device, or done. */
+static bool has_caught_up(const struct nbd_conn *conn,
+			  const struct nbd_asked *last)
+{
+	if (conn->received >=
+	    conn->asked_first.received + conn->asked_first.unread + UNTOLD_MAX)
+		return true;
+	/* Nothing has come since, and there was nothing. */
+	return last->round && conn->received == last->received &&
+	       last->unread == 0 && conn->stall == NBD_STALL_NONE &&
+	       !conn->stalled;
+}
+
+/* Returns the round with which it has caught up; 0: ask again. */
+static uint64_t catch_up(struct nbd_conn *conn)
+{
+	const struct nbd_asked last = conn->asked_last;
+	const struct nbd_asked now = {
+		.round = export_table_round(conn->service->table),
+		.received = conn->received,
+		.unread = unread(conn),
+		.ms = clock_ms(),
+	};
+	uint64_t round;
+
+	if (conn->phase != NBD_CONN_OPEN ||
+	    !nbd_session_transmits(&conn->session))
+		return now.round; /* nothing of it will begin */
+	conn->asked_last = now;
+	if (!conn->asked_first.round) {
+		conn->asked_first = now;
+		return 0;
+	}
+	if (!has_caught_up(conn, &last))
+		return 0;
+	conn->asked_last = (struct nbd_asked){0};
+	round = conn->asked_first.round;
+	conn->asked_first = (struct nbd_asked){0};
+	return round;
+}
+
+/*
+ * The peer takes no replies, or little at a time, so what it asked for finds
+ * no room. A slow disk or
+ * buffers that others have are no fault of the peer's.
+ */
+static bool takes_too_little(const struct nbd_conn *conn)
+{
+	int64_t now_ms = clock_ms();
+
+	return conn->sending && (now_ms - conn->progress_ms >= UNTAKEN_MS ||
+				 (conn->asked_first.round &&
+				  now_ms - conn->asked_first.ms >= DRIP_MS));
+}
+
+static void ask_run(struct loop_message *message)
+{
+	struct nbd_conn *conn = container_of(message, struct nbd_conn,
+					     ask_message);
+	uint64_t round;
+
+	/* What it has not begun never will: the peer sends it again. */
+	if (has_hung_up(conn))
+		nbd_conn_drain(conn, NBD_DRAIN_TIMEOUT_MS);
+	round = catch_up(conn);
+	if (!export_table_answer(conn->service->table, &conn->user, round) &&
+	    conn->phase == NBD_CONN_OPEN && takes_too_little(conn))
+		nbd_conn_drop(conn, "it holds up another connection");
+	nbd_conn_touch(conn); /* its end may have waited for this */
+}
+
+/* On another thread. */
+static void ask(struct export_user *user)
+{
+	struct nbd_conn *conn = container_of(user, struct nbd_conn, user);
+
+	loop_post(conn->loop, &conn->ask_message);
+}
+
+/* ---- waiting for others ---- */
+
+#define AWAIT_MS 1 /* until it looks again */
+
+static void await_done(struct op *op, int res)
+{
+	struct loop_timer *timer = container_of(op, struct loop_timer, op);
+	struct nbd_conn *conn = container_of(timer, struct nbd_conn,
+					     await_timer);
+
+	(void)res; /* cancelled: it ends */
+	conn->await_running = conn->awaits = false;
+	nbd_conn_touch(conn);
+}
+
+void nbd_conn_await(struct nbd_conn *conn)
+{
+	conn->awaits = conn->await_running = true;
+	loop_timer_start(conn->loop, &conn->await_timer, AWAIT_MS);
+}
+
+bool nbd_conn_is_called(const struct nbd_conn *conn)
+{
+	return (conn->expelled && !conn->expel_ran) || conn->await_running ||
+	       export_table_is_asked(conn->service->table, &conn->user);
+}
+
+void nbd_conn_expel_setup(struct nbd_conn *conn)
+{
+	conn->user.expel = expel;
+	conn->expel_message.run = expel_run;
+	conn->user.ask = ask;
+	conn->ask_message.run = ask_run;
+	conn->await_timer.op.done = await_done;
+}
+
+static uint16_t device_flags(const struct blockdev *dev, bool read_only)
+{
+	uint16_t flags = NBD_TRANSMIT_SEND_FLUSH | NBD_TRANSMIT_CAN_MULTI_CONN;
+
+	if (dev->ops->cache)
+		flags |= NBD_TRANSMIT_SEND_CACHE;
+	if (read_only)
+		return flags | NBD_TRANSMIT_READ_ONLY;
+	flags |= NBD_TRANSMIT_SEND_FUA | NBD_TRANSMIT_SEND_WRITE_ZEROES;
+	if (dev->ops->discard)
+		flags |= NBD_TRANSMIT_SEND_TRIM;
+	if (dev->ops->write_zeroes)
+		flags |= NBD_TRANSMIT_SEND_FAST_ZERO;
+	return flags;
+}
+
+static void export_describe(const struct nbd_conn *conn, struct nbd_export *ret)
+{
+	const struct export_object *export = conn->user.export;
+	const struct blockdev *dev = conn->dev;
+
+	ret->size = dev->size;
+	ret->block_size = dev->block_size;
+	ret->preferred_size = dev->preferred_size;
+	ret->flags = device_flags(dev,
+				  export_read_only(export) || dev->read_only);
+	(void)snprintf(ret->name, sizeof(ret->name), "%s", export_name(export));
+	(void)snprintf(ret->description, sizeof(ret->description), "%s",
+		       export_description(export));
+}
+
+/* For those who watch: what the handshake has come to. */
+static void features_tell(struct nbd_conn *conn)
+{
+	const struct nbd_session *s = &conn->session;
+	char tls[64] = "";
+
+	if (conn->tls)
+		(void)tls_session_describe(conn->tls, tls, sizeof(tls));
+	(void)snprintf(conn->user.features, sizeof(conn->user.features),
+		       "%s%s%s%s",
+		       s->extended     ? "extended"
+		       : s->structured ? "structured"
+				       : "simple",
+		       s->allocation ? " base:allocation" : "",
+		       conn->tls ? " " : "", tls);
+}
+
+/* nbd_session_ops.open */
+static int session_open(void *context, const char *name, bool keep,
+			struct nbd_export *ret, struct error *err)
+{
+	struct nbd_conn *conn = context;
+	char peer[PEER_ADDRESS_TEXT_MAX];
+	unsigned dropped;
+	int r;
+
+	if (conn->expelled)
+		return error_set(err, ESHUTDOWN, "the connection is closing");
+	if (!conn->entered) {
+		features_tell(conn);
+		r = export_table_enter(conn->service->table, name, &conn->user,
+				       err);
+		if (r < 0)
+			return r;
+		conn->entered = true;
+	}
+	if (keep && !export_read_only(conn->user.export)) {
+		r = export_table_settle(conn->service->table, &conn->user);
+		if (r < 0)
+			return r;
+	}
+	r = export_open(conn->user.export, conn->loop, &conn->dev, err);
+	if (r < 0) {
+		if (log_limit_allow(&conn->service->log_limit, &dropped))
+			log_write(LOG_LEVEL_WARNING,
+				  "nbd: export '%s' refused to %s: %s",
+				  export_name(conn->user.export),
+				  peer_address_format(&conn->user.peer, peer,
+						      sizeof(peer)),
+				  error_text(err));
+		nbd_conn_leave(conn);
+		return error_set(err, EIO, "the export can't be opened");
+	}
+	export_describe(conn, ret);
+	if (!keep)
+		nbd_conn_leave(conn);
+	return 0;
+}
+
+static int list_each(void *context, const char *name)
+{
+	return nbd_session_list_add(context, name);
+}
+
+/* nbd_session_ops.list */
+static int session_list(void *context, struct nbd_session *session)
+{
+	struct nbd_conn *conn = context;
+
+	return export_table_list(conn->service->table, &conn->user.peer,
+				 list_each, session);
+}
+
+const struct nbd_session_ops nbd_conn_session_ops = {
+	.open = session_open,
+	.list = session_list,
+};

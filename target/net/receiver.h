@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a connection receives: a buffer of bytes that are not parsed yet, and
+ * how they get there. While large payloads come it receives little more than
+ * the next header, and the payload where its owner wants it; else as much as
+ * there is, and while all that comes is small one operation receives again and
+ * again (a stream, base/loop/loop.h). On the loop's thread.
+ */
+#ifndef TARGET_RECEIVER_H
+#define TARGET_RECEIVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/loop/loop.h"
+
+struct receiver;
+
+struct receiver_ops {
+	/*
+	 * Required. Before what came counts: @res bytes; 0: the peer has closed
+	 * its side; negative: -EINTR and -EAGAIN (to be begun again), or what
+	 * is wrong with the socket. False: nothing more is taken.
+	 */
+	bool (*check)(struct receiver *receiver, int res);
+	/*
+	 * Required. @n bytes are there: where receiver_start_direct() wanted
+	 * them if receiver->direct, else behind those in the buffer. It may be
+	 * begun again; if it is a stream it goes on by itself.
+	 */
+	void (*came)(struct receiver *receiver, uint32_t n);
+};
+
+struct receiver {
+	const struct receiver_ops *ops;
+	struct loop *loop;
+	int fd; /* borrowed */
+
+	uint8_t *data;       /* owned */
+	uint32_t start, end; /* of what is not parsed yet */
+
+	bool runs;     /* it receives; op and stream are the loop's */
+	bool direct;   /* the last one did, not into the buffer */
+	bool streamed; /* what came last was a stream's */
+
+	/* The receiver's. */
+	struct op op;
+	struct loop_stream stream; /* receives instead, while it runs */
+	bool streams;              /* it may */
+	bool stream_ends;          /* it was asked to */
+	bool drained;              /* the last receive took all there was */
+	unsigned small;            /* receives since the last large payload */
+	uint32_t size;             /* bytes of @data */
+	uint32_t once;             /* bytes received at once, at most */
+	uint32_t limit;            /* bytes, of the next receive */
+	uint32_t asked;            /* bytes, of the one under way */
+};
+
+/*
+ * @once  bytes that are received at once, at most; what is parsed next may be
+ *        no longer
+ *
+ * -ENOMEM.
+ */
+int receiver_init(struct receiver *receiver, struct loop *loop, uint32_t once,
+		  const struct receiver_ops *ops);
+void receiver_done(struct receiver *receiver); /* it does not run */
+
+/* @is_unix: a unix socket's stream may miss its end (base/loop/loop.h). */
+void receiver_open(struct receiver *receiver, int fd, bool is_unix);
+
+/* Nothing is to be parsed. */
+static inline bool receiver_is_empty(const struct receiver *receiver)
+{
+	return receiver->start == receiver->end;
+}
+
+/* It receives, and can't be begun: a stream goes on by itself. */
+static inline bool receiver_waits(const struct receiver *receiver)
+{
+	return receiver->runs && !receiver->stream.runs;
+}
+
+/* Behind what is to be parsed, for @ret_length bytes. */
+uint8_t *receiver_room(struct receiver *receiver, uint32_t *ret_length);
+
+/*
+ * Into the buffer. It does not run.
+ *
+ * @stream  it may be one: what may come next is for the buffer
+ */
+void receiver_start(struct receiver *receiver, bool stream);
+
+/* To @to, @flags: MSG_WAITALL. It does not run. */
+void receiver_start_direct(struct receiver *receiver, void *to, uint32_t length,
+			   int flags);
+
+/* What comes next is not for a stream, or must wait, or is not wanted. */
+void receiver_stream_end(struct receiver *receiver);
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the commands that move blocks share. */
+#ifndef TARGET_SCSI_RW_H
+#define TARGET_SCSI_RW_H
+
+#include "target/scsi/scsi_internal.h"
+
+struct scsi_rw {
+	uint64_t lba;
+	uint64_t blocks;
+	unsigned blocks_at; /* the byte of the CDB that says so */
+};
+
+/*
+ * Where and how many, from a CDB as READ (6), (10), (12) or (16) has it. It
+ * fails the task, and says false, if protection information is asked for.
+ */
+bool scsi_rw_decode(struct scsi_task *task, struct scsi_rw *ret);
+
+/*
+ * What READ and WRITE have in common: the range, no longer than a transfer may
+ * be; transfer_length; FUA. It fails the task and says false, or says true.
+ */
+bool scsi_rw_parse(struct scsi_task *task);
+
+/* Fail the task if the unit is write protected. True: it is not. */
+bool scsi_write_allowed(struct scsi_task *task);
+
+/* For commands that write like WRITE: sets range, length, data to collect. */
+void scsi_write_parse(struct scsi_task *task);
+
+/*
+ * What has come of the data is whole blocks. Else the task has failed: of an
+ * initiator that sends less than the command says, no part of a block is
+ * written, and it is told.
+ */
+bool scsi_write_whole(struct scsi_task *task);
+
+/* A last step: it is over, or failed to write. */
+void scsi_write_done(struct scsi_task *task, int res);
+
+/* The flags of what the task writes: enum blockdev_flag. */
+unsigned scsi_write_flags(const struct scsi_task *task);
+
+/* Ask for a buffer for pieces of @length bytes in all, of @max each. */
+void scsi_scratch_ask(struct scsi_task *task, uint64_t length, uint32_t max);
+
+/* Ask for what scsi_verify_start() needs for @length bytes. */
+void scsi_verify_ask(struct scsi_task *task, uint64_t length);
+
+/*
+ * Read what is on the medium, compare it with data, and complete the task:
+ * MISCOMPARE if it differs, with the offset of the first byte that does.
+ *
+ * @data    borrowed until then; NULL: just read
+ * @period  bytes of @data, again and again
+ * @length  bytes, from task->offset on
+ */
+void scsi_verify_start(struct scsi_task *task, const uint8_t *data,
+		       uint32_t period, uint64_t length);
+
+/* MISCOMPARE at byte @offset of the data. */
+void scsi_fail_miscompare(struct scsi_task *task, uint64_t offset);
+
+/* Where both begin to differ; @length: nowhere. */
+size_t scsi_differ(const uint8_t *a, const uint8_t *b, size_t length);
+
+#endif

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* volume.h: nodes and pools. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/parallel.h"
+#include "rpc/rpc_cert.h"
+#include "volume/op/context.h"
+#include "volume/op/node_states.h"
+#include "volume/snapshot/snapshot.h"
+
+#define SWAP_TRIES       16
+#define IDENTITY_WAIT_MS 2000 /* it may be down when it is made known */
+
+/* When it answers, it has to be the one that is meant. */
+static int check_identity(const struct node_record *node, char *ret_trouble,
+			  struct error *err)
+{
+	struct node_state state = {.record = *node};
+	struct node_client *client = NULL;
+	int r = node_client_new(node, IDENTITY_WAIT_MS, &client, err);
+
+	if (r == 0)
+		r = node_client_get(client, &state, err);
+	node_client_free(client);
+	free(state.pools);
+	node_state_warn(&state);
+	if (ret_trouble)
+		(void)snprintf(ret_trouble, ERROR_TEXT_MAX, "%s",
+			       r < 0 ? error_text(err) : state.warning);
+	return error_is_open(r) ? 0 : r;
+}
+
+/* Replace what is known of it, keeping its identity. */
+static int node_replace(struct volume_context *ctx, struct node_record *node,
+			struct error *err)
+{
+	struct node_record old = {0};
+	auto_free char *json = NULL;
+	int r = context_node_load(ctx, node->name, &old, err);
+
+	if (r < 0)
+		return r;
+	memcpy(node->uid, old.uid, sizeof(node->uid));
+	memcpy(node->resource_version, old.resource_version,
+	       sizeof(node->resource_version));
+	node->created_s = old.created_s;
+	node->max_volumes = old.max_volumes;
+	node->report = old.report;
+	r = node_record_encode(node, &json, err);
+	node->report = NULL;
+	node_record_done(&old);
+	if (r < 0)
+		return r;
+	return ctx->store->ops->compare_and_swap(
+		ctx->store, RECORD_KIND_NODE, node->name,
+		node->resource_version, json, NULL, err);
+}
+
+static int node_create(struct volume_context *ctx, struct node_record *node,
+		       struct error *err)
+{
+	auto_free char *json = NULL;
+	int r;
+
+	(void)uuid_make(node->uid);
+	node->created_s = clock_wall_s();
+	node->resource_version[0] = '\0';
+	r = node_record_encode(node, &json, err);
+	if (r < 0)
+		return r;
+	return ctx->store->ops->create(ctx->store, RECORD_KIND_NODE, node->name,
+				       json, NULL, err);
+}
+
+int volume_node_add(struct volume_context *ctx, const struct node_record *node,
+		    char *ret_trouble, struct error *err)
+{
+	struct node_record copy = *node; /* labels stay the caller's */
+	int r = node_record_check(node, err);
+
+	if (ret_trouble)
+		ret_trouble[0] = '\0';
+	if (r == 0 && node->control_address[0])
+		r = check_identity(node, ret_trouble, err);
+	if (r < 0)
+		return r;
+	copy.report = NULL; /* what is known of it stays */
+	for (int i = 0; i < SWAP_TRIES; i++) {
+		r = node_create(ctx, &copy, err);
+		if (r == -EEXIST)
+			r = node_replace(ctx, &copy, err);
+		if (r != -ESTALE && r != -ENOENT)
+			return r;
+	}
+	return error_set(err, EAGAIN,
+			 "node '%s' is being changed by others all the time",
+			 node->name);
+}
+
+/* One that only uses volumes has nobody else who would make it known. */
+static int limit_once(struct volume_context *ctx, const char *name,
+		      unsigned max_volumes, struct error *err)
+{
+	struct node_record node = {0};
+	auto_free char *json = NULL;
+	int r = context_node_load(ctx, name, &node, err);
+
+	if (r == -ENOENT) {
+		(void)snprintf(node.name, sizeof(node.name), "%s", name);
+		node.max_volumes = max_volumes;
+		return node_create(ctx, &node, err);
+	}
+	if (r == 0 && node.max_volumes != max_volumes) {
+		node.max_volumes = max_volumes;
+		r = node_record_encode(&node, &json, err);
+		if (r == 0)
+			r = ctx->store->ops->compare_and_swap(
+				ctx->store, RECORD_KIND_NODE, name,
+				node.resource_version, json, NULL, err);
+	}
+	node_record_done(&node);
+	return r;
+}
+
+int volume_node_limit(struct volume_context *ctx, const char *name,
+		      unsigned max_volumes, struct error *err)
+{
+	int r = name_check("node", name, err);
+
+	for (int i = 0; r == 0 && i < SWAP_TRIES; i++) {
+		r = limit_once(ctx, name, max_volumes, err);
+		if (r != -EEXIST && r != -ESTALE && r != -ENOENT)
+			return r;
+		r = 0;
+	}
+	return r < 0 ? r
+		     : error_set(err, EAGAIN,
+				 "node '%s' is being changed by others all "
+				 "the time",
+				 name);
+}
+
+/* -EBUSY when @record needs the node. */
+static int node_unused(const struct volume_record *record, const char *name,
+		       struct error *err)
+{
+	for (size_t i = 0; i < record->n_splits; i++) {
+		if (strcmp(record->splits[i].node, name) == 0)
+			return error_set(err, EBUSY,
+					 "node '%s' has split %zu of volume "
+					 "'%s'; delete the volume first",
+					 name, i, record->name);
+	}
+	if (volume_record_attachment(record, name))
+		return error_set(err, EBUSY,
+				 "volume '%s' is attached on node '%s'; "
+				 "unmount it first",
+				 record->name, name);
+	return 0;
+}
+
+/* -EBUSY when a snapshot lies on it. */
+static int no_snapshots(struct volume_context *ctx, const char *name,
+			struct error *err)
+{
+	const struct snapshot_filter filter = {.temporary = true};
+	struct snapshot_record **records = NULL;
+	char problem[RECORD_TEXT_SIZE] = "";
+	size_t n = 0;
+	int r = volume_snapshot_list(ctx, &filter, &records, &n, NULL, problem,
+				     err);
+
+	if (r < 0)
+		return r;
+	if (problem[0])
+		r = error_set(err, EUCLEAN,
+			      "%s; it may have an extent on node '%s'", problem,
+			      name);
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		for (size_t k = 0; r == 0 && k < records[i]->n_splits; k++) {
+			if (strcmp(records[i]->splits[k].node, name) == 0)
+				r = error_set(
+					err, EBUSY,
+					"node '%s' has extent %zu of snapshot "
+					"'%s'; delete the snapshot first",
+					name, k, records[i]->name);
+		}
+	}
+	snapshot_records_free(records, n);
+	return r;
+}
+
+/* It would come back at once. */
+static int keeper_gone(struct volume_context *ctx, const char *name,
+		       struct error *err)
+{
+	struct store_beat *beats = NULL;
+	size_t n = 0;
+	int r = ctx->store->ops->beats(ctx->store, &beats, &n, err);
+
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		if (strcmp(beats[i].name, name) == 0 &&
+		    beats[i].age_s <= STORE_BEAT_LOST_S)
+			r = error_set(
+				err, EBUSY,
+				"node '%s' keeps itself known: stop `trib "
+				"node register --keep` there first",
+				name);
+	}
+	free(beats);
+	return r;
+}
+
+/* What it had is given up: nobody may be at work there, or it can come back. */
+static int check_lost(struct volume_context *ctx, const char *name,
+		      struct error *err)
+{
+	struct node_state state = {0};
+	struct node_record node = {0};
+	struct node_client *client = NULL;
+	int r = context_node_load(ctx, name, &node, err);
+	bool none = r == 0 && !node.control_address[0];
+
+	if (r == 0 && !none)
+		r = context_client_of(ctx, &node, &client, err);
+	node_record_done(&node);
+	if (r < 0 || none)
+		return r;
+	r = node_client_get(client, &state, NULL);
+	free(state.pools);
+	/* Whoever answers by another name has taken its place. */
+	if (r == 0)
+		return error_set(err, EBUSY,
+				 "node '%s' answers: it is not lost", name);
+	return 0;
+}
+
+/* Attached there no more; the next epoch fences whoever is there after all. */
+static int forget_attachment(struct volume_context *ctx, const char *volume,
+			     const char *node, struct error *err)
+{
+	struct volume_attachment *a = NULL;
+	struct operation op;
+	int r = operation_begin(&op, ctx, volume, "forgetting a node of volume",
+				err);
+
+	if (r < 0)
+		return r;
+	if (op.record)
+		a = volume_record_attachment(op.record, node);
+	if (a && a->state != ATTACHMENT_PUBLISHED) {
+		operation_unattach(&op, a);
+		r = operation_save(&op, err);
+	}
+	operation_end(&op);
+	return r;
+}
+
+static int forget_attachments(struct volume_context *ctx, const char *node,
+			      struct error *err)
+{
+	struct volume_record **records = NULL;
+	size_t n = 0;
+	int r = volume_list(ctx, &records, &n, NULL, err);
+
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		const struct volume_attachment *a = volume_record_attachment(
+			records[i], node);
+
+		if (a && a->state != ATTACHMENT_PUBLISHED)
+			r = forget_attachment(ctx, records[i]->name, node, err);
+	}
+	volume_records_free(records, n);
+	return r;
+}
+
+/* -EBUSY when a volume or a snapshot needs it. */
+static int check_not_needed(struct volume_context *ctx, const char *name,
+			    struct error *err)
+{
+	struct volume_record **records = NULL;
+	char problem[RECORD_TEXT_SIZE] = "";
+	size_t n = 0;
+	int r = volume_list(ctx, &records, &n, problem, err);
+
+	if (r < 0)
+		return r;
+	if (problem[0])
+		r = error_set(err, EUCLEAN,
+			      "%s; it may have an extent on node '%s'", problem,
+			      name);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = node_unused(records[i], name, err);
+	volume_records_free(records, n);
+	return r < 0 ? r : no_snapshots(ctx, name, err);
+}
+
+int volume_node_remove(struct volume_context *ctx, const char *name, bool lost,
+		       struct error *err)
+{
+	int r = name_check("node", name, err);
+
+	if (r == 0)
+		r = keeper_gone(ctx, name, err);
+	if (r == 0)
+		r = lost ? check_lost(ctx, name, err)
+			 : check_not_needed(ctx, name, err);
+	if (r == 0 && lost)
+		r = forget_attachments(ctx, name, err);
+	if (r < 0)
+		return r;
+	r = ctx->store->ops->remove(ctx->store, RECORD_KIND_NODE, name, NULL,
+				    err);
+	if (r == -ENOENT)
+		return error_set(err, ENOENT, "no node '%s' is known", name);
+	return r < 0 ? r : ctx->store->ops->beat_end(ctx->store, name, err);
+}
+
+/* ---- pools ---- */
+
+int volume_pool_create(struct volume_context *ctx,
+		       const struct pool_request *request,
+		       struct node_pool *ret, struct error *err)
+{
+	struct node_client *client = NULL;
+	int r = name_check("pool", request->name, err);
+
+	if (r == 0)
+		r = context_client(ctx, request->node, &client, err);
+	if (r < 0)
+		return r;
+	return node_client_create_pool(client, request, ret, err);
+}
+
+int volume_pool_delete(struct volume_context *ctx, const char *node,
+		       const char *name, struct error *err)
+{
+	struct node_client *client = NULL;
+	int r = name_check("pool", name, err);
+
+	if (r == 0)
+		r = context_client(ctx, node, &client, err);
+	return r < 0 ? r : node_client_delete_pool(client, name, err);
+}
+
+int volume_pool_list(struct volume_context *ctx, const char *node,
+		     struct node_pool **ret, size_t *ret_count,
+		     struct error *err)
+{
+	struct node_client *client = NULL;
+	int r = context_client(ctx, node, &client, err);
+
+	return r < 0 ? r : node_client_list_pools(client, ret, ret_count, err);
+}

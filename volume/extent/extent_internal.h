@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files about single extents (extents.h) share. */
+#ifndef VOLUME_EXTENT_INTERNAL_H
+#define VOLUME_EXTENT_INTERNAL_H
+
+#include "volume/extent/extents.h"
+#include "volume/op/context.h"
+
+/* Checks both names. */
+int extent_client(struct volume_context *ctx, const char *node,
+		  const char *name, struct node_client **ret,
+		  struct error *err);
+
+/*
+ * Get it, and check that it may be worked with by hand: -EBUSY when it is
+ * part of a volume or snapshot of one, and not @force.
+ */
+int extent_get_free(struct volume_context *ctx, const char *node,
+		    const char *name, bool force, struct node_client **client,
+		    struct node_extent *ret, struct error *err);
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* volume_delete(). */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "volume/mount/local.h"
+#include "volume/op/context.h"
+#include "volume/op/split.h"
+#include "volume/snapshot/source.h"
+
+static int check_unused(struct operation *op, struct error *err)
+{
+	const struct volume_attachment *a = op->record->attachments;
+
+	if (op->record->n_attachments > 0 && a->state == ATTACHMENT_PUBLISHED)
+		return error_set(err, EBUSY,
+				 "volume '%s' is published to node '%s'; `trib "
+				 "volume unpublish %s` takes that back",
+				 op->name, a->node, op->name);
+	if (op->record->n_attachments > 0)
+		return error_set(err, EBUSY,
+				 "volume '%s' is attached on node '%s'%s%s; "
+				 "unmount it there first",
+				 op->name, a->node,
+				 a->mount_point[0] ? " at " : "",
+				 a->mount_point);
+	/* Fenced here, but not yet taken down: the devices would stay. */
+	return local_check_none(op, err);
+}
+
+static int extent_delete(struct operation *op, struct volume_split *split,
+			 const void *context, struct error *err)
+{
+	(void)context;
+	return split->state == SPLIT_DELETED ? 0 : split_delete(op, split, err);
+}
+
+/* Every extent that can be; the first problem is returned. */
+static int extents_delete(struct operation *op, struct error *err)
+{
+	static const struct split_work work = {.each = extent_delete};
+
+	return splits_run(op, &work, NULL, err);
+}
+
+static int keep(struct operation *op, int r, struct error *err)
+{
+	(void)volume_record_condition(op->record, "Deleted", false,
+				      "Unfinished", error_text(err));
+	(void)operation_save(op, NULL); /* a repeat finds out again */
+	(void)error_prefix(err,
+			   "volume '%s' is not yet deleted (repeat the command "
+			   "to finish): ",
+			   op->name);
+	return r;
+}
+
+static int delete (struct operation *op, struct error *err)
+{
+	int r = check_unused(op, err);
+
+	if (r < 0)
+		return r;
+	/* Whoever uses it by other records: before anything is changed. */
+	r = splits_look(op, SPLITS_HELD | SPLITS_FOUND, NULL, err);
+	if (r < 0)
+		return r;
+	op->total = (unsigned)op->record->n_splits + 1;
+	if (op->record->phase != VOLUME_DELETING) {
+		op->record->phase = VOLUME_DELETING;
+		r = operation_save(op, err);
+		if (r < 0)
+			return r;
+	}
+	r = extents_delete(op, err);
+	if (r < 0)
+		return keep(op, r, err);
+	/* It may have been left half made. */
+	r = source_drop(op, err);
+	if (r < 0)
+		return keep(op, r, err);
+	r = operation_step(op, err, "record", "removing the record");
+	if (r == 0)
+		r = operation_remove(op, err);
+	if (r == 0)
+		operation_finish(op, "volume %s is gone", op->name);
+	return r;
+}
+
+int volume_delete(struct volume_context *ctx, const char *name,
+		  struct error *err)
+{
+	struct operation op;
+	int r = operation_begin_id(&op, ctx, name, "deleting volume", err);
+
+	if (r < 0)
+		return r;
+	if (op.record)
+		r = delete (&op, err);
+	operation_end(&op);
+	return r;
+}

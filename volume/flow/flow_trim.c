@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * volume_trim(): the file systems of the splits tell their devices what they
+ * do not use. Past the union, which may be busy, and without the record's
+ * lease: nothing of the volume changes.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include "base/cleanup.h"
+#include "volume/mount/local.h"
+#include "volume/mount/mounts.h"
+#include "volume/op/context.h"
+
+static int trim_branch(const struct volume_context *ctx, const char *volume,
+		       const struct volume_split *split, uint64_t *ret,
+		       struct error *err)
+{
+	struct fstrim_range range = {.len = UINT64_MAX};
+	struct mount_info mounted;
+	char path[PATH_MAX];
+	auto_close int fd = -1;
+	int r;
+
+	local_branch_dir(ctx, volume, split->index, path);
+	r = mounts_find(path, &mounted, NULL);
+	if (r < 0) /* what its directory is on is not the volume's */
+		return error_set(err, -r, "split %u is not mounted at '%s'",
+				 split->index, path);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || ioctl(fd, FITRIM, &range) < 0)
+		return error_set(err, errno, "split %u, '%s': %s", split->index,
+				 path, strerror(errno));
+	*ret += range.len;
+	return 0;
+}
+
+static int check(const struct volume_context *ctx,
+		 const struct volume_record *record, struct error *err)
+{
+	const struct volume_attachment *a = volume_record_attachment(record,
+								     ctx->node);
+
+	if (volume_spec_linear(&record->spec))
+		return error_set(err, EOPNOTSUPP,
+				 "it is a block device: who uses it trims "
+				 "what is on it, by fstrim or blkdiscard");
+	if (a && a->state != ATTACHMENT_PUBLISHED && a->read_only)
+		return error_set(err, EROFS, "it is mounted read-only here");
+	if (a && a->state != ATTACHMENT_PUBLISHED)
+		return 0;
+	if (record->n_attachments > 0)
+		return error_set(err, EBUSY,
+				 "it is not mounted here: repeat the command "
+				 "on %s",
+				 record->attachments[0].node);
+	return error_set(err, EBUSY, "it is mounted nowhere: mount it first");
+}
+
+/* One that cannot be, failed perhaps, keeps none of the others from it. */
+static int trim_branches(const struct volume_context *ctx,
+			 const struct volume_record *record, uint64_t *ret,
+			 struct error *err)
+{
+	int first = 0;
+
+	for (size_t i = 0; i < record->n_splits; i++) {
+		struct error why = {0};
+		int r = trim_branch(ctx, record->name, &record->splits[i], ret,
+				    &why);
+
+		if (r == 0 || first < 0)
+			continue;
+		first = r;
+		if (err)
+			*err = why;
+	}
+	return first;
+}
+
+int volume_trim(struct volume_context *ctx, const char *name, uint64_t *ret,
+		struct error *err)
+{
+	struct volume_record *record = NULL;
+	uint64_t bytes = 0;
+	int r = volume_get(ctx, name, &record, err);
+
+	if (r == 0)
+		r = check(ctx, record, err);
+	if (r == 0)
+		r = trim_branches(ctx, record, &bytes, err);
+	volume_record_free(record);
+	if (ret)
+		*ret = bytes;
+	return r < 0 ? error_prefix(err, "trim volume '%s': ", name) : 0;
+}
+
+int volume_trim_here(struct volume_context *ctx, volume_trimmed told,
+		     void *context, struct error *err)
+{
+	struct volume_record **records = NULL;
+	size_t n = 0;
+	int first = 0, r = volume_list(ctx, &records, &n, NULL, err);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n; i++) {
+		const struct volume_attachment *a = volume_record_attachment(
+			records[i], ctx->node);
+		struct error why = {0};
+		uint64_t bytes = 0;
+
+		if (!a || a->state != ATTACHMENT_ATTACHED || a->read_only ||
+		    volume_spec_linear(&records[i]->spec))
+			continue;
+		r = volume_trim(ctx, records[i]->name, &bytes, &why);
+		if (told)
+			told(context, records[i]->name, bytes,
+			     r < 0 ? error_text(&why) : NULL);
+		if (r < 0 && first == 0) {
+			first = r;
+			if (err)
+				*err = why;
+		}
+	}
+	volume_records_free(records, n);
+	return first;
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* volume_observe(): what every record says of its volume's health. */
+#include "volume/flow/observe.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/parallel.h"
+#include "volume/extent/extents.h"
+#include "volume/op/context.h"
+
+#define ASKED_AT_ONCE 16
+
+struct seen_node {
+	struct node_extent *extents; /* owned, by name */
+	size_t n;
+	bool answered;
+};
+
+struct observation {
+	struct volume_context *ctx;
+	bool (*go_on)(void *context);
+	void *context;
+	struct node_state *states; /* owned */
+	struct seen_node *nodes;   /* owned, one a state */
+	size_t n_nodes;
+	struct volume_observation sum;
+};
+
+struct health {
+	bool well;
+	const char *reason;
+	char message[RECORD_TEXT_SIZE];
+};
+
+/* ---- the nodes ---- */
+
+static int compare_extents(const void *a_, const void *b_)
+{
+	const struct node_extent *a = a_, *b = b_;
+
+	return strcmp(a->name, b->name);
+}
+
+static void ask(void *o_, size_t index)
+{
+	struct observation *o = o_;
+	struct seen_node *node = &o->nodes[index];
+
+	if (!o->states[index].reachable || !o->go_on(o->context))
+		return;
+	node->answered = volume_extent_list(
+				 o->ctx, o->states[index].record.name, NULL,
+				 &node->extents, &node->n, NULL) == 0;
+	if (node->answered && node->n > 0)
+		qsort(node->extents, node->n, sizeof(*node->extents),
+		      compare_extents);
+}
+
+static int ask_all(struct observation *o, struct error *err)
+{
+	int r = volume_node_list(o->ctx, &o->states, &o->n_nodes, err);
+
+	if (r < 0)
+		return r;
+	o->nodes = calloc(o->n_nodes + 1, sizeof(*o->nodes));
+	if (!o->nodes)
+		return error_set(err, ENOMEM, "out of memory");
+	parallel_run(o->n_nodes, ASKED_AT_ONCE, ask, o);
+	for (size_t i = 0; i < o->n_nodes; i++) {
+		if (!o->states[i].record.control_address[0])
+			continue; /* it only uses volumes */
+		o->sum.nodes++;
+		o->sum.silent += !o->nodes[i].answered;
+	}
+	return 0;
+}
+
+static void observation_done(struct observation *o)
+{
+	for (size_t i = 0; o->nodes && i < o->n_nodes; i++)
+		node_extents_free(o->nodes[i].extents, o->nodes[i].n);
+	free(o->nodes);
+	if (o->states)
+		node_states_free(o->states, o->n_nodes);
+}
+
+static const struct seen_node *node_of(const struct observation *o,
+				       const char *name)
+{
+	for (size_t i = 0; i < o->n_nodes; i++)
+		if (strcmp(o->states[i].record.name, name) == 0)
+			return &o->nodes[i];
+	return NULL;
+}
+
+/* ---- one volume ---- */
+
+/* Its pool, where the node tells of it; NULL: it is well, or not known. */
+static const struct node_pool *ill_pool(const struct observation *o,
+					const struct volume_split *split)
+{
+	for (size_t i = 0; i < o->n_nodes; i++) {
+		const struct node_state *state = &o->states[i];
+
+		if (strcmp(state->record.name, split->node) != 0)
+			continue;
+		for (size_t p = 0; p < state->n_pools; p++)
+			if (strcmp(state->pools[p].name, split->pool) == 0 &&
+			    !node_pool_is_online(&state->pools[p]))
+				return &state->pools[p];
+	}
+	return NULL;
+}
+
+static bool judge_pool(const struct observation *o,
+		       const struct volume_split *split, struct health *ret)
+{
+	const struct node_pool *pool = ill_pool(o, split);
+
+	if (!pool)
+		return true;
+	ret->reason = "PoolNotWell";
+	(void)snprintf(ret->message, sizeof(ret->message),
+		       "split %u: pool '%s' of node %s is %s: %.80s",
+		       split->index, pool->name, split->node, pool->state,
+		       pool->message);
+	return false;
+}
+
+/*
+ * Words that stay the same as long as the problem does: a record is written
+ * when they change.
+ */
+static bool judge_split(const struct observation *o,
+			const struct volume_split *split, struct health *ret)
+{
+	const struct seen_node *node = node_of(o, split->node);
+	struct node_extent key = {0}, *extent = NULL;
+	const char *what = NULL;
+
+	(void)snprintf(key.name, sizeof(key.name), "%s", split->extent);
+	if (node && node->answered && node->n > 0)
+		extent = bsearch(&key, node->extents, node->n, sizeof(key),
+				 compare_extents);
+	if (!node) {
+		ret->reason = "NodeGone";
+		what = "is not known any more";
+	} else if (!node->answered) {
+		ret->reason = "NodeSilent";
+		what = "does not answer";
+	} else if (!judge_pool(o, split, ret)) {
+		return false;
+	} else if (!extent || strcmp(extent->id, split->extent_id) != 0) {
+		ret->reason = "SplitMissing";
+		what = "does not have its extent";
+	} else if (strcmp(extent->state, "ok") != 0) {
+		ret->reason = "SplitDamaged";
+		what = "says that its extent is damaged";
+	}
+	if (what)
+		(void)snprintf(ret->message, sizeof(ret->message),
+			       "split %u: node %s %s", split->index,
+			       split->node, what);
+	return !what;
+}
+
+/* Those that are planned, or given up, are not there and need not be. */
+static bool is_used(const struct volume_split *split)
+{
+	return split->state != SPLIT_PLANNED && split->state != SPLIT_DELETED;
+}
+
+static void judge(const struct observation *o,
+		  const struct volume_record *record, struct health *ret)
+{
+	*ret = (struct health){.well = true, .reason = "Complete"};
+	for (size_t i = 0; ret->well && i < record->n_splits; i++)
+		if (is_used(&record->splits[i]))
+			ret->well = judge_split(o, &record->splits[i], ret);
+	if (ret->well)
+		(void)snprintf(ret->message, sizeof(ret->message),
+			       "every extent is there");
+}
+
+static bool is_health(const struct volume_condition *c)
+{
+	return strcmp(c->type, VOLUME_CONDITION_HEALTHY) == 0;
+}
+
+static bool is_said(const struct volume_record *record,
+		    const struct health *health)
+{
+	for (size_t i = 0; i < record->n_conditions; i++) {
+		const struct volume_condition *c = &record->conditions[i];
+
+		if (is_health(c))
+			return c->status == health->well &&
+			       strcmp(c->reason, health->reason) == 0 &&
+			       strcmp(c->message, health->message) == 0;
+	}
+	return false;
+}
+
+/* Of an operation that did not end well. */
+static bool has_other_problem(const struct volume_record *record)
+{
+	for (size_t i = 0; i < record->n_conditions; i++)
+		if (!is_health(&record->conditions[i]) &&
+		    !record->conditions[i].status)
+			return true;
+	return false;
+}
+
+/* Only if the record is still the one that was judged. */
+static int say(struct observation *o, const struct volume_record *judged,
+	       const struct health *health, struct error *err)
+{
+	struct operation op;
+	int r = operation_begin_note(&op, o->ctx, judged->name,
+				     "noting the health of", err);
+
+	if (r == -EAGAIN) /* somebody works on it: the next time */
+		return 0;
+	if (r < 0)
+		return r;
+	if (op.record && strcmp(op.record->resource_version,
+				judged->resource_version) == 0) {
+		r = volume_record_condition(op.record, VOLUME_CONDITION_HEALTHY,
+					    health->well, health->reason,
+					    health->message);
+		if (r == 0)
+			r = operation_save(&op, err);
+		o->sum.changed += r == 0;
+	}
+	operation_end_note(&op);
+	return r == -EAGAIN || r == -E2BIG ? 0 : r;
+}
+
+static int look(struct observation *o, const struct volume_record *record,
+		struct error *err)
+{
+	struct health health;
+
+	o->sum.volumes++;
+	o->sum.capacity += record->spec.capacity;
+	if (record->phase != VOLUME_READY) {
+		o->sum.abnormal++;
+		return 0;
+	}
+	judge(o, record, &health);
+	o->sum.abnormal += !health.well || has_other_problem(record);
+	return is_said(record, &health) ? 0 : say(o, record, &health, err);
+}
+
+/* ---- all ---- */
+
+static bool always(void *context)
+{
+	(void)context;
+	return true;
+}
+
+int volume_observe(struct volume_context *ctx, bool (*go_on)(void *context),
+		   void *context, struct volume_observation *ret,
+		   struct error *err)
+{
+	struct observation o = {.ctx = ctx,
+				.go_on = go_on ? go_on : always,
+				.context = context};
+	struct volume_record **records = NULL;
+	size_t n = 0;
+	/*
+	 * Records first: an extent that is made or deleted meanwhile changes
+	 * its record, which is then not written.
+	 */
+	int r = volume_list(ctx, &records, &n, NULL, err);
+
+	if (r == 0)
+		r = ask_all(&o, err);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = o.go_on(context) ? look(&o, records[i], err)
+				     : error_set(err, ECANCELED, "stopped");
+	volume_records_free(records, n);
+	observation_done(&o);
+	if (r == 0)
+		*ret = o.sum;
+	return r;
+}
+
+const char *volume_record_problem(const struct volume_record *record, char *ret)
+{
+	ret[0] = '\0';
+	if (record->phase != VOLUME_READY)
+		(void)snprintf(ret, RECORD_TEXT_SIZE, "the volume is %s",
+			       record->phase == VOLUME_CREATING ? "not finished"
+			       : record->phase == VOLUME_REVERTING
+				       ? "being reverted"
+				       : "being deleted");
+	for (size_t i = 0; i < record->n_conditions && !ret[0]; i++)
+		if (!record->conditions[i].status)
+			(void)snprintf(ret, RECORD_TEXT_SIZE, "%s",
+				       record->conditions[i].message);
+	return ret;
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "volume/flow/resize_here.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "volume/mount/attach.h"
+#include "volume/mount/branch_fs.h"
+#include "volume/mount/local.h"
+#include "volume/mount/local_union.h"
+#include "volume/mount/mounts.h"
+#include "volume/op/split.h"
+
+/* ---- what is there becomes larger ---- */
+
+static int check_device(const struct volume_split *split, const char *dir,
+			struct initiator_device *ret, struct error *err)
+{
+	int r = initiator_get(dir, split->extent, ret, err);
+
+	if (r == 0 && ret->healthy)
+		return 0;
+	return error_set(err, EIO,
+			 "its extents are as large as asked for, but split %u "
+			 "is broken here (%s): `trib mount` repairs it, and "
+			 "it follows then",
+			 split->index, r < 0 ? error_text(err) : ret->problem);
+}
+
+static int check_branch(const struct volume_split *split, const char *branch,
+			const struct initiator_device *device,
+			struct error *err)
+{
+	struct mount_info info;
+	struct stat st;
+
+	if (mounts_find(branch, &info, NULL) == 0 && !info.failed &&
+	    stat(device->device, &st) == 0 && st.st_rdev == info.device)
+		return 0;
+	return error_set(err, EIO,
+			 "its extents are as large as asked for, but split %u "
+			 "is broken here (its file system is not mounted): "
+			 "`trib mount` repairs it, and it follows then",
+			 split->index);
+}
+
+static int grow_device(struct operation *op, const struct volume_split *split,
+		       struct initiator_device *ret, struct error *err)
+{
+	char dir[PATH_MAX];
+	int r;
+
+	context_initiator_dir(op->ctx, dir);
+	r = check_device(split, dir, ret, err);
+	if (r == 0)
+		r = operation_step(op, err, "device",
+				   "growing %s of split %u of %zu", ret->device,
+				   split->index + 1, op->record->n_splits);
+	if (r == 0)
+		r = initiator_resize(dir, split->extent, split->size, err);
+	return r;
+}
+
+static int grow_branch(struct operation *op, struct volume_split *split,
+		       struct error *err)
+{
+	struct initiator_device device;
+	char branch[PATH_MAX];
+	int r = grow_device(op, split, &device, err);
+
+	local_branch_dir(op->ctx, op->name, split->index, branch);
+	if (r == 0)
+		r = check_branch(split, branch, &device, err);
+	if (r == 0)
+		r = split_grow_fs(op, split, device.device, branch, err);
+	return r;
+}
+
+static int grow_linear(struct operation *op, struct volume_split *split,
+		       struct error *err)
+{
+	struct initiator_device device;
+	int r = grow_device(op, split, &device, err);
+
+	if (r == 0 && split->fs_behind)
+		r = split_set_behind(op, split, false, err);
+	return r;
+}
+
+/* ---- what is new joins ---- */
+
+static int add_branch(struct operation *op, struct volume_split *split,
+		      uint64_t epoch, struct error *err)
+{
+	char kept[MOUNT_OPTIONS_MAX];
+	struct mount_options options;
+	const struct split_attach how = {
+		.epoch = epoch,
+		.transport = op->record->spec.transport,
+		.options = &options,
+	};
+	int r;
+
+	local_options_load(op->ctx, op->name, kept);
+	r = mount_options_parse(kept, op->record->spec.fs_type, &options, err);
+	return r < 0 ? r : split_attach(op, split, &how, err);
+}
+
+static int branches_grow(struct operation *op,
+			 const struct volume_attachment *a, struct error *err)
+{
+	size_t made = volume_record_made(op->record);
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < made; i++) {
+		struct volume_split *split = &op->record->splits[i];
+
+		if (split->fs_behind)
+			r = grow_branch(op, split, err);
+		else if (split->state != SPLIT_READY)
+			r = add_branch(op, split, a->epoch, err);
+	}
+	return r == 0 ? local_union_follow(op, a->mount_point, err) : r;
+}
+
+/* ---- begin ---- */
+
+static const struct volume_attachment *attachment_here(
+	const struct operation *op)
+{
+	const struct volume_attachment *a = volume_record_attachment(
+		op->record, op->ctx->node);
+
+	return a && a->state == ATTACHMENT_ATTACHED && !a->read_only ? a : NULL;
+}
+
+bool resize_is_here(const struct operation *op)
+{
+	return attachment_here(op);
+}
+
+int resize_here(struct operation *op, struct error *err)
+{
+	const struct volume_attachment *a = attachment_here(op);
+
+	if (!a)
+		return 0;
+	if (volume_spec_linear(&op->record->spec))
+		return grow_linear(op, &op->record->splits[0], err);
+	return branches_grow(op, a, err);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* volume_attach() in the making: what its two files share. */
+#ifndef VOLUME_ATTACH_H
+#define VOLUME_ATTACH_H
+
+#include "volume/op/context.h"
+#include "volume/record/mount_options.h"
+
+struct attach {
+	struct operation op;
+	const struct volume_attach_request *request;
+	char mount_point[PATH_MAX]; /* "" of a linear volume */
+	uint64_t epoch;
+	size_t n_splits; /* the first ones of the record */
+	bool linear;
+	bool read_only;
+	bool shared;             /* one of several readers */
+	bool joins;              /* and others read already */
+	bool fresh;              /* not attached here before this call */
+	const char *option_text; /* as asked for, or kept; borrowed */
+	struct mount_options options;
+	char kept_options[MOUNT_OPTIONS_MAX];
+};
+
+/*
+ * May the volume be attached here as asked? Then the claim is in the record:
+ * this node, at an epoch that keeps others away. An attachment that is here
+ * already and works is left, another is made ready for being completed.
+ *
+ * @ret_whole  nothing is left to do
+ */
+int attach_claim(struct attach *at, bool *ret_whole, struct error *err);
+
+/*
+ * Make its file system on @device, mounted at @branch, as large as the
+ * device, and save that. @branch NULL: as branch_fs_grow() has it.
+ */
+int split_grow_fs(struct operation *op, struct volume_split *split,
+		  const char *device, const char *branch, struct error *err);
+
+#endif

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "volume/mount/attach.h"
+#include "volume/mount/local.h"
+#include "volume/mount/local_union.h"
+#include "volume/mount/mounts.h"
+#include "volume/mount/union_process.h"
+#include "volume/op/split.h"
+
+#define RECONNECT_MS     3000 /* a device tries at least each second */
+#define RECONNECT_TRY_MS 50
+
+/* ---- may it be attached here? ---- */
+
+static int check_mount_point(const char *path, struct error *err)
+{
+	struct mount_info info;
+	struct dirent *entry;
+	bool empty = true;
+	DIR *dir;
+	int r = mounts_find(path, &info, err);
+
+	if (r == 0)
+		return error_set(err, EBUSY,
+				 "'%s' is a mount point already, of %s", path,
+				 info.source);
+	if (r != -ENOENT)
+		return r;
+	dir = opendir(path);
+	if (!dir)
+		return error_set(err, errno, "mount point '%s': %s", path,
+				 strerror(errno));
+	while (empty && (entry = readdir(dir)))
+		empty = strcmp(entry->d_name, ".") == 0 ||
+			strcmp(entry->d_name, "..") == 0;
+	(void)closedir(dir);
+	if (!empty)
+		return error_set(err, EBUSY,
+				 "the mount point '%s' is not empty", path);
+	return 0;
+}
+
+/* An attachment that is here already has to be the one asked for. */
+static int check_here(struct attach *at, const struct volume_attachment *a,
+		      struct error *err)
+{
+	if (strcmp(a->mount_point, at->mount_point) != 0)
+		return error_set(err, EBUSY,
+				 "volume '%s' is attached here at %s; unmount "
+				 "it there first",
+				 at->op.name, a->mount_point);
+	if (a->read_only != at->read_only)
+		return error_set(err, EBUSY,
+				 "volume '%s' is attached here for %s; unmount "
+				 "it first",
+				 at->op.name,
+				 a->read_only ? "reading only" : "writing");
+	if (at->request->mount_options &&
+	    strcmp(at->request->mount_options, at->kept_options) != 0)
+		return error_set(err, EBUSY,
+				 "volume '%s' is attached here with the mount "
+				 "options '%.100s'; unmount it first",
+				 at->op.name, at->kept_options);
+	return 0;
+}
+
+static int refuse(const struct attach *at, const struct volume_attachment *a,
+		  struct error *err)
+{
+	if (a->state == ATTACHMENT_PUBLISHED)
+		return error_set(err, EBUSY,
+				 "volume '%s' is published to node '%s'; `trib "
+				 "volume unpublish %s %s` takes that back",
+				 at->op.name, a->node, at->op.name, a->node);
+	return error_set(err, EBUSY,
+			 "volume '%s' is attached on node '%s'%s%s; unmount it "
+			 "there, or, if that node is lost, repeat with "
+			 "--force: it is then cut off",
+			 at->op.name, a->node, a->mount_point[0] ? " at " : "",
+			 a->mount_point);
+}
+
+static int check_elsewhere(const struct attach *at, struct error *err)
+{
+	const struct volume_record *record = at->op.record;
+
+	for (size_t i = 0; i < record->n_attachments; i++) {
+		const struct volume_attachment *a = &record->attachments[i];
+
+		if (strcmp(a->node, at->op.ctx->node) == 0 ||
+		    (at->shared && a->shared) || at->request->force)
+			continue;
+		return refuse(at, a, err);
+	}
+	return 0;
+}
+
+/* ---- the claim ---- */
+
+/* Those that are not readers beside this one are forced away. */
+static void drop_others(struct attach *at, struct name_list *ret_dropped)
+{
+	struct volume_record *record = at->op.record;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < record->n_attachments; i++) {
+		const struct volume_attachment *a = &record->attachments[i];
+
+		if (strcmp(a->node, at->op.ctx->node) == 0 ||
+		    (at->shared && a->shared))
+			record->attachments[kept++] = *a;
+		else /* without memory one less is told of */
+			(void)name_list_add(ret_dropped, a->node, NULL);
+	}
+	record->n_attachments = kept;
+}
+
+/* Each node knows it by its errors; people should, too. */
+static void tell_fenced(struct attach *at, const struct name_list *dropped)
+{
+	for (size_t i = 0; i < dropped->count; i++)
+		(void)store_tell(
+			at->op.ctx->store, RECORD_KIND_VOLUME, at->op.name,
+			true, "Fenced", NULL,
+			"node %s was cut off: node %s took it by force",
+			dropped->items[i], at->op.ctx->node);
+}
+
+/* @above: the highest epoch that any extent is at */
+static int claim(struct attach *at, uint64_t above, struct error *err)
+{
+	struct volume_record *record = at->op.record;
+	struct volume_attachment *a = NULL;
+	struct name_list dropped = {0};
+	int r;
+
+	drop_others(at, &dropped);
+	r = volume_record_attach(record, at->op.ctx->node, &a, err);
+	if (r == 0 && !at->joins)
+		r = volume_record_raise(record, above, err);
+	if (r < 0) {
+		name_list_done(&dropped);
+		return r;
+	}
+	a->epoch = record->epoch;
+	a->state = ATTACHMENT_ATTACHING;
+	a->read_only = at->read_only;
+	(void)strcpy(a->mount_point, at->mount_point);
+	at->epoch = a->epoch;
+	r = operation_save(&at->op, err);
+	if (r == 0)
+		tell_fenced(at, &dropped);
+	name_list_done(&dropped);
+	return r;
+}
+
+/*
+ * Before anybody is fenced, and anything of the record is changed. What is here
+ * of it goes, if it was cut off, or @force; then no device may hold an extent.
+ */
+static int clear_the_way(struct attach *at, uint64_t *ret_above,
+			 struct error *err)
+{
+	const unsigned force = at->request->force ? SPLITS_FORCE : 0;
+	int here = local_exists(at->op.ctx, at->op.name, err), r = 0;
+
+	if (here > 0 && !at->joins)
+		r = splits_look(&at->op, force, ret_above, err);
+	if (here > 0 && r == 0)
+		r = local_remove(&at->op, true, err);
+	if (here < 0 || r < 0)
+		return here < 0 ? here : r;
+	return at->joins ? 0
+			 : splits_look(&at->op, force | SPLITS_HELD, ret_above,
+				       err);
+}
+
+static int claim_fresh(struct attach *at, struct error *err)
+{
+	const struct volume_attachment *a = volume_record_attachment(
+		at->op.record, at->op.ctx->node);
+	uint64_t above = 0;
+	int r = check_elsewhere(at, err);
+
+	/* Published before: who waits for it gets it still. */
+	if (r == 0 && !a && !at->read_only)
+		r = operation_check_staying(&at->op, err);
+	if (r < 0)
+		return r;
+	r = clear_the_way(at, &above, err);
+	if (r == 0 && !at->linear)
+		r = check_mount_point(at->mount_point, err);
+	return r < 0 ? r : claim(at, above, err);
+}
+
+/* ---- what is here already ---- */
+
+static bool split_healthy(struct attach *at, unsigned index)
+{
+	char dir[PATH_MAX], branch[PATH_MAX];
+	const struct volume_split *split = &at->op.record->splits[index];
+	struct initiator_device device;
+	struct mount_info info;
+	struct stat st;
+
+	context_initiator_dir(at->op.ctx, dir);
+	local_branch_dir(at->op.ctx, at->op.name, index, branch);
+	/* A new one, not formatted yet, is not in the union: it can wait. */
+	if (split->state != SPLIT_READY)
+		return !at->linear;
+	if (initiator_get(dir, split->extent, &device, NULL) < 0 ||
+	    !device.healthy || device.read_only != at->read_only)
+		return false;
+	return at->linear ||
+	       (mounts_find(branch, &info, NULL) == 0 && !info.failed &&
+		stat(device.device, &st) == 0 && st.st_rdev == info.device);
+}
+
+/*
+ * Is there a device for it that only has to find its server again? Where that
+ * is back it does.
+ */
+static bool comes_back(struct attach *at, unsigned index)
+{
+	const struct volume_split *split = &at->op.record->splits[index];
+	int64_t end_ms = clock_ms() + RECONNECT_MS;
+	struct initiator_device device;
+	char dir[PATH_MAX];
+
+	context_initiator_dir(at->op.ctx, dir);
+	while (initiator_get(dir, split->extent, &device, NULL) == 0 &&
+	       !device.healthy && !device.dead && clock_ms() < end_ms)
+		(void)poll(NULL, 0, RECONNECT_TRY_MS);
+	return split_healthy(at, index);
+}
+
+/* Does the split's node answer, and have its extent? */
+static int check_served(struct attach *at, unsigned index, struct error *err)
+{
+	const struct volume_split *split = &at->op.record->splits[index];
+	struct node_extent extent = {0};
+	struct node_client *client = NULL;
+	int r = context_client(at->op.ctx, split->node, &client, err);
+
+	if (r == 0)
+		r = node_client_get_extent(client, split->extent, &extent, err);
+	node_extent_done(&extent);
+	return r;
+}
+
+/*
+ * 1: all work, 0: one has to be made anew. An error: its node does not serve
+ * it now, so nothing could be made. Then what is here stays as it is: the
+ * other branches work, and the one that is missing may come back.
+ */
+static int splits_healthy(struct attach *at, struct error *err)
+{
+	int healthy = 1;
+
+	for (unsigned i = 0; i < at->n_splits; i++) {
+		int r;
+
+		if (split_healthy(at, i))
+			continue;
+		r = check_served(at, i, err);
+		if (r < 0)
+			return r;
+		if (!comes_back(at, i))
+			healthy = 0;
+	}
+	return healthy;
+}
+
+/*
+ * Prepare an attachment that is here for being completed. Branches that work
+ * are kept; when a mounted one does not, everything is taken down, since the
+ * union has files of it open.
+ */
+static int repair(struct attach *at, struct volume_attachment *a,
+		  bool *ret_whole, struct error *err)
+{
+	int healthy = splits_healthy(at, err), r;
+
+	if (healthy < 0)
+		return healthy;
+	*ret_whole = healthy && a->state == ATTACHMENT_ATTACHED &&
+		     (a->read_only ||
+		      !volume_record_fs_behind(at->op.record)) &&
+		     (at->linear ||
+		      (union_answers(at->mount_point) &&
+		       local_union_has(at->mount_point, at->n_splits)));
+	if (*ret_whole)
+		return 0;
+	if (!healthy) {
+		r = local_remove(&at->op, true, err);
+		if (r < 0)
+			return r;
+	}
+	at->epoch = a->epoch;
+	a->state = ATTACHMENT_ATTACHING;
+	return operation_save(&at->op, err);
+}
+
+/*
+ * Its epoch is over: somebody cut it off. Or it may have been preparing the
+ * volume alone for readers when it was killed: then what it exports may be
+ * writable, and nobody may join it.
+ */
+static bool is_over(const struct attach *at, const struct volume_attachment *a)
+{
+	return a->epoch != at->op.record->epoch ||
+	       (at->shared && !at->joins && a->state != ATTACHMENT_ATTACHED);
+}
+
+/* Others that read, and whose preparations are over. */
+static bool others_read(const struct attach *at)
+{
+	const struct volume_record *record = at->op.record;
+
+	for (size_t i = 0; i < record->n_attachments; i++) {
+		const struct volume_attachment *a = &record->attachments[i];
+
+		if (a->shared && a->state == ATTACHMENT_ATTACHED &&
+		    a->epoch == record->epoch &&
+		    strcmp(a->node, at->op.ctx->node) != 0)
+			return true;
+	}
+	return false;
+}
+
+int attach_claim(struct attach *at, bool *ret_whole, struct error *err)
+{
+	struct volume_attachment *a = volume_record_attachment(
+		at->op.record, at->op.ctx->node);
+	int r = 0;
+
+	*ret_whole = false;
+	at->read_only = at->request->read_only ||
+			(a && a->published && a->read_only);
+	at->n_splits = volume_record_attached(at->op.record, at->read_only);
+	at->shared = a && a->shared;
+	at->joins = at->shared && others_read(at);
+	at->fresh = !a || a->state == ATTACHMENT_PUBLISHED;
+	if (at->fresh)
+		return claim_fresh(at, err);
+	r = check_here(at, a, err);
+	if (r < 0)
+		return r;
+	return is_over(at, a) ? claim_fresh(at, err)
+			      : repair(at, a, ret_whole, err);
+}

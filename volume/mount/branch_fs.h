@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The file system of one split: probe, make, mount, grow. The flow decides
+ * from the record whether a device is to be formatted; whether it may be is
+ * decided here, by what is on it: what libblkid knows is never overwritten.
+ */
+#ifndef VOLUME_BRANCH_FS_H
+#define VOLUME_BRANCH_FS_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "base/ident.h"
+#include "volume/record/mount_options.h"
+
+/*
+ * The directory in each branch file system that is the branch's root in the
+ * union, so that lost+found is not seen there.
+ */
+#define BRANCH_DATA_DIR "data"
+
+struct branch_probe {
+	bool found;    /* anything libblkid knows */
+	char type[32]; /* "ext4", "crypto_LUKS", "dos partition table" */
+	char uuid[UUID_TEXT_SIZE];
+};
+
+/* -EUCLEAN: several signatures that contradict each other. */
+int branch_fs_probe(const char *device, struct branch_probe *ret,
+		    struct error *err);
+
+/*
+ * Make a file system of that type and UUID on @device, where there is nothing
+ * that libblkid knows (a file system, a partition table, LUKS, ...).
+ *
+ * @zeroed     the device reads as zeroes, so what is zero need not be written
+ * @cancel_fd  base/process.h
+ *
+ * One of that type and UUID that is there already is checked, and left. It is
+ * made again only where it never held anything: mkfs was cut short, and left
+ * what can't be mounted (XFS), or what can't be repaired and never was mounted
+ * (ext4).
+ *
+ * -EUCLEAN: there is something else, or that file system is damaged; the text
+ * says what and what to do, and it is as it was.
+ */
+int branch_fs_make(const char *device, const char *type, const char *uuid,
+		   bool zeroed, int cancel_fd, struct error *err);
+
+/*
+ * Mount @device at the directory @target, which is made if missing.
+ *
+ * @options  NULL: none
+ *
+ * -EROFS: @read_only, and the device too, and its journal has to be replayed.
+ */
+int branch_fs_mount(const char *device, const char *type, const char *target,
+		    bool read_only, const struct mount_options *options,
+		    struct error *err);
+
+/*
+ * May this process make a mounted file system of that type larger? For ext4
+ * it needs CAP_SYS_RESOURCE, which root in a container may lack.
+ */
+bool branch_fs_grows_mounted(const char *type);
+
+/*
+ * Make the file system of @device as large as the device. As large already:
+ * 0.
+ *
+ * @target  where it is mounted for writing, its users go on meanwhile; NULL:
+ *          it is ext4, not mounted, and was just checked whole, on which
+ *          resize2fs(8) insists
+ */
+int branch_fs_grow(const char *device, const char *type, const char *target,
+		   int cancel_fd, struct error *err);
+
+/* Make BRANCH_DATA_DIR below the mounted @target, durable when it returns. */
+int branch_fs_make_data(const char *target, struct error *err);
+
+#endif

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "volume/mount/local.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/mount_space.h"
+#include "initiator/initiator.h"
+#include "volume/mount/mounts.h"
+#include "volume/mount/split_check.h"
+#include "volume/mount/union_process.h"
+
+#define MOUNT_POINT_FILE "mount-point"
+#define OPTIONS_FILE     "mount-options"
+
+#define UNION_END_MS    10000
+#define BRANCH_BUSY_MS  3000 /* until the kernel has let go of a branch */
+#define BRANCH_RETRY_MS 20
+
+void local_volume_dir(const struct volume_context *ctx, const char *volume,
+		      char *ret)
+{
+	(void)snprintf(ret, PATH_MAX, "%.3900s/volumes/%.63s", ctx->run_dir,
+		       volume);
+}
+
+bool local_goes_by_file(const char *dir, const char *id,
+			const struct node_extent *extent)
+{
+	struct initiator_device device;
+
+	if (!extent->path[0]) /* in a raw pool */
+		return false;
+	if (initiator_get(dir, id, &device, NULL) == 0 && !device.dead)
+		return strcmp(device.transport, "loop") == 0;
+	return !extent->limits.iops && !extent->limits.bytes_per_second;
+}
+
+void local_branch_dir(const struct volume_context *ctx, const char *volume,
+		      unsigned index, char *ret)
+{
+	(void)snprintf(ret, PATH_MAX, "%.3900s/volumes/%.63s/branch-%u",
+		       ctx->run_dir, volume, index);
+}
+
+static void file_path(const struct volume_context *ctx, const char *volume,
+		      const char *name, char *ret)
+{
+	(void)snprintf(ret, PATH_MAX, "%.3900s/volumes/%.63s/%s", ctx->run_dir,
+		       volume, name);
+}
+
+static int text_save(const struct volume_context *ctx, const char *volume,
+		     const char *name, const char *text, struct error *err)
+{
+	char path[PATH_MAX];
+	int r;
+
+	local_volume_dir(ctx, volume, path);
+	r = dir_make(path, 0700, err);
+	if (r < 0)
+		return r;
+	file_path(ctx, volume, name, path);
+	return file_replace(AT_FDCWD, path, text, strlen(text), 0600, err);
+}
+
+static int text_load(const struct volume_context *ctx, const char *volume,
+		     const char *name, char *ret, size_t size)
+{
+	auto_free char *text = NULL;
+	char path[PATH_MAX];
+	size_t length;
+	int r;
+
+	file_path(ctx, volume, name, path);
+	r = file_read(AT_FDCWD, path, size - 1, &text, &length, NULL);
+	if (r < 0)
+		return r;
+	memcpy(ret, text, length + 1);
+	return 0;
+}
+
+int local_mount_point_save(const struct volume_context *ctx, const char *volume,
+			   const char *mount_point, struct error *err)
+{
+	return text_save(ctx, volume, MOUNT_POINT_FILE, mount_point, err);
+}
+
+int local_mount_point_load(const struct volume_context *ctx, const char *volume,
+			   char *ret)
+{
+	return text_load(ctx, volume, MOUNT_POINT_FILE, ret, PATH_MAX);
+}
+
+int local_options_save(const struct volume_context *ctx, const char *volume,
+		       const char *options, struct error *err)
+{
+	char path[PATH_MAX];
+
+	if (options[0])
+		return text_save(ctx, volume, OPTIONS_FILE, options, err);
+	file_path(ctx, volume, OPTIONS_FILE, path);
+	(void)unlink(path); /* in most cases there was none */
+	return 0;
+}
+
+void local_options_load(const struct volume_context *ctx, const char *volume,
+			char *ret)
+{
+	if (text_load(ctx, volume, OPTIONS_FILE, ret, MOUNT_OPTIONS_MAX) < 0)
+		ret[0] = '\0';
+}
+
+/* Is @id "VOLUME-INDEX"? */
+static bool id_is_of(const char *id, const char *volume)
+{
+	size_t length = strlen(volume);
+
+	return strncmp(id, volume, length) == 0 && id[length] == '-' &&
+	       id[length + 1] &&
+	       strspn(id + length + 1, "0123456789") == strlen(id + length + 1);
+}
+
+static int devices_list(const struct volume_context *ctx,
+			struct initiator_device **ret, size_t *ret_count,
+			struct error *err)
+{
+	char dir[PATH_MAX];
+
+	context_initiator_dir(ctx, dir);
+	return initiator_list(dir, ret, ret_count, err);
+}
+
+int local_exists(struct volume_context *ctx, const char *volume,
+		 struct error *err)
+{
+	auto_free struct initiator_device *devices = NULL;
+	auto_free struct mount_info *mounts = NULL;
+	char dir[PATH_MAX];
+	size_t n;
+	int r;
+
+	local_volume_dir(ctx, volume, dir);
+	r = mounts_below(dir, &mounts, &n, err);
+	if (r < 0 || n > 0)
+		return r < 0 ? r : 1;
+	r = devices_list(ctx, &devices, &n, err);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n; i++) {
+		if (id_is_of(devices[i].id, volume))
+			return 1;
+	}
+	return 0;
+}
+
+int local_check_none(const struct operation *op, struct error *err)
+{
+	int r = local_exists(op->ctx, op->name, err);
+
+	if (r > 0)
+		return error_set(err, EBUSY,
+				 "parts of volume '%s' are still mounted here; "
+				 "`trib umount %s` removes them",
+				 op->name, op->name);
+	return r;
+}
+
+/*
+ * It did not end in time, as @err says. What is mounted elsewhere is in use.
+ *
+ * @device  of the union, 0 when it was not mounted here
+ */
+static int why_it_goes_on(const struct operation *op, dev_t device,
+			  struct error *err)
+{
+	char user[MOUNT_SPACE_USER_MAX];
+
+	if (!device || !mount_space_has_elsewhere(device, user))
+		return -ETIMEDOUT;
+	return error_set(err, EBUSY,
+			 "volume '%s' is still mounted in another mount "
+			 "namespace, that of %s; end that, and repeat",
+			 op->name, user);
+}
+
+static int union_remove(struct operation *op, const char *mount_point,
+			bool lazy, struct error *err)
+{
+	pid_t pid = union_find(mount_point);
+	struct mount_info info;
+	dev_t device = 0;
+	int r = operation_step(op, err, "union", "unmounting %s", mount_point);
+
+	if (r < 0)
+		return r;
+	/* Only a union of ours: the path may have another mount by now. */
+	r = mounts_find(mount_point, &info, err);
+	if (r < 0 && r != -ENOENT)
+		return r;
+	if (r == 0 && strcmp(info.fs_type, UNION_FS_TYPE) == 0 &&
+	    strcmp(info.source, op->name) == 0) {
+		/* A dead one is never busy for a reason worth keeping. */
+		if (!union_answers(mount_point))
+			lazy = true;
+		device = info.device;
+		r = mounts_remove(mount_point, lazy, err);
+		if (r < 0)
+			return r;
+	}
+	r = union_wait_end(pid, mount_point,
+			   lazy ? UNION_END_MS / 5 : UNION_END_MS, lazy, err);
+	return r == -ETIMEDOUT ? why_it_goes_on(op, device, err) : r;
+}
+
+/*
+ * The kernel keeps a branch busy for a moment after the union's process has
+ * ended: its files are closed by deferred work.
+ */
+static int branch_remove(const char *target, bool lazy, struct error *err)
+{
+	int64_t end = clock_ms() + BRANCH_BUSY_MS;
+	int r;
+
+	while ((r = mounts_remove(target, false, err)) == -EBUSY &&
+	       clock_ms() < end)
+		(void)poll(NULL, 0, BRANCH_RETRY_MS);
+	if (r < 0 && lazy)
+		r = mounts_remove(target, true, err);
+	return r;
+}
+
+static int branches_remove(struct operation *op, bool lazy, struct error *err)
+{
+	auto_free struct mount_info *mounts = NULL;
+	char dir[PATH_MAX];
+	size_t n = 0;
+	int r;
+
+	local_volume_dir(op->ctx, op->name, dir);
+	r = mounts_below(dir, &mounts, &n, err);
+	for (size_t i = n; r == 0 && i-- > 0;) {
+		r = operation_step(op, err, "unmount", "unmounting %s",
+				   strrchr(mounts[i].target, '/') + 1);
+		if (r == 0)
+			r = branch_remove(mounts[i].target, lazy, err);
+	}
+	return r;
+}
+
+static int devices_remove(struct operation *op, struct error *err)
+{
+	auto_free struct initiator_device *devices = NULL;
+	char dir[PATH_MAX];
+	size_t n = 0;
+	int r = devices_list(op->ctx, &devices, &n, err);
+
+	context_initiator_dir(op->ctx, dir);
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		if (!id_is_of(devices[i].id, op->name))
+			continue;
+		r = operation_step(op, err, "device", "detaching %s from %s",
+				   devices[i].id, devices[i].device);
+		if (r == 0)
+			r = initiator_detach(dir, devices[i].id, err);
+	}
+	return r;
+}
+
+/* The directories, empty now, and the log. */
+static void directories_remove(struct operation *op)
+{
+	char path[PATH_MAX], dir[PATH_MAX];
+	struct dirent *entry;
+	DIR *stream;
+
+	local_volume_dir(op->ctx, op->name, dir);
+	stream = opendir(dir);
+	while (stream && (entry = readdir(stream))) {
+		if (strncmp(entry->d_name, "branch-", 7) == 0)
+			(void)unlinkat(dirfd(stream), entry->d_name,
+				       AT_REMOVEDIR);
+	}
+	if (stream)
+		(void)closedir(stream);
+	(void)snprintf(path, sizeof(path), "%.4000s/union.log", dir);
+	(void)unlink(path);
+	(void)snprintf(path, sizeof(path), "%.4000s/" LOCAL_CONTROL_FILE, dir);
+	(void)unlink(path); /* of a union that was killed */
+	(void)snprintf(path, sizeof(path), "%.4000s/" MOUNT_POINT_FILE, dir);
+	(void)unlink(path);
+	(void)snprintf(path, sizeof(path), "%.4000s/" OPTIONS_FILE, dir);
+	(void)unlink(path);
+	(void)rmdir(dir); /* what is left shows that something is */
+}
+
+int local_remove(struct operation *op, bool lazy, struct error *err)
+{
+	char mount_point[PATH_MAX];
+	int r = 0;
+
+	split_check_note_failed(op);
+	if (local_mount_point_load(op->ctx, op->name, mount_point) == 0)
+		r = union_remove(op, mount_point, lazy, err);
+	if (r == 0)
+		r = branches_remove(op, lazy, err);
+	if (r == 0)
+		r = devices_remove(op, err);
+	if (r == 0)
+		directories_remove(op);
+	return r;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The live union of a volume on this machine, and its branches. */
+#ifndef VOLUME_LOCAL_UNION_H
+#define VOLUME_LOCAL_UNION_H
+
+#include "volume/mount/union_process.h"
+#include "volume/op/context.h"
+
+/* The branch that @split is: its number in the union is the split's. */
+void local_union_branch(const struct volume_context *ctx, const char *volume,
+			const struct volume_split *split,
+			struct union_branch *ret);
+
+/*
+ * Where the union of @volume takes commands; "" when a socket cannot have
+ * that path, and it gets no branches while it is mounted.
+ *
+ * @ret  PATH_MAX bytes
+ */
+void local_union_control(const struct volume_context *ctx, const char *volume,
+			 char *ret);
+
+/* Does the union at @mount_point have each of the first @n branches? */
+bool local_union_has(const char *mount_point, size_t n);
+
+/*
+ * Add the branches of all splits, mounted here, which the union at
+ * @mount_point does not have yet.
+ *
+ * -EOPNOTSUPP: that one takes none while it is mounted, the text says why;
+ * the next one will have them. -EIO: it does not answer, or refused.
+ */
+int local_union_follow(struct operation *op, const char *mount_point,
+		       struct error *err);
+
+#endif

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "volume/mount/union_process.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/process.h"
+#include "launch/launch_client.h"
+#include "volume/mount/mounts.h"
+
+#define PROGRAM          "trib-union"
+#define SERVER_WORD      "--holder-fd=" /* union/options.c */
+#define ARGUMENTS_MAX    (2u << 20)     /* bytes; ARG_MAX, sysconf(3) */
+#define LOG_MAX          (256u << 10)
+#define START_TIMEOUT_MS 15000
+#define KILL_WAIT_MS     5000
+#define COMMAND_MS       60000 /* an add looks through the new branch's root */
+#define STATS            "user.tributary.stats" /* docs/union.md */
+#define STATS_MAX        4096                   /* bytes; it has some 200 */
+
+/* ---- finding it ---- */
+
+enum part {
+	PART_NONE,
+	PART_SERVER, /* of a union that has a holder */
+	PART_FIRST,  /* what was started: its holder, or all of it */
+};
+
+/* What is @process (a /proc/PID directory) of the union of @mount_point? */
+static enum part part_of(int process, const char *mount_point)
+{
+	enum part part = PART_FIRST;
+	auto_free char *line = NULL;
+	const char *name, *last = NULL;
+	size_t length;
+
+	if (file_read(process, "cmdline", ARGUMENTS_MAX, &line, &length, NULL) <
+		    0 ||
+	    length == 0)
+		return PART_NONE;
+	name = strrchr(line, '/');
+	if (strcmp(name ? name + 1 : line, PROGRAM) != 0)
+		return PART_NONE;
+	for (const char *at = line; at < line + length; at += strlen(at) + 1) {
+		if (strncmp(at, SERVER_WORD, strlen(SERVER_WORD)) == 0)
+			part = PART_SERVER;
+		last = at;
+	}
+	return last && strcmp(last, mount_point) == 0 ? part : PART_NONE;
+}
+
+pid_t union_find(const char *mount_point)
+{
+	DIR *dir = opendir("/proc");
+	enum part part, best = PART_NONE;
+	struct dirent *entry;
+	pid_t pid = 0;
+
+	while (dir && best != PART_FIRST && (entry = readdir(dir))) {
+		auto_close int process = -1;
+		unsigned long long ticks;
+		pid_t candidate;
+
+		if (!isdigit((unsigned char)entry->d_name[0]))
+			continue;
+		process = openat(dirfd(dir), entry->d_name,
+				 O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		part = process < 0 ? PART_NONE : part_of(process, mount_point);
+		if (part <= best)
+			continue;
+		candidate = (pid_t)strtol(entry->d_name, NULL, 10);
+		if (process_start_time(candidate, &ticks) == 0 &&
+		    process_alive(candidate, ticks)) {
+			pid = candidate;
+			best = part;
+		}
+	}
+	if (dir)
+		(void)closedir(dir);
+	return pid;
+}
+
+bool union_answers(const char *mount_point)
+{
+	struct mount_info info;
+	uint64_t size, available, used;
+
+	return mounts_find(mount_point, &info, NULL) == 0 &&
+	       strcmp(info.fs_type, UNION_FS_TYPE) == 0 &&
+	       mounts_space(mount_point, &size, &available, &used) == 0;
+}
+
+/* ---- ending it ---- */
+
+static int wait_end(pid_t pid, int timeout_ms, bool kill_it, struct error *err)
+{
+	auto_close int fd = pid > 0 ? pidfd_open(pid, 0) : -1;
+	struct pollfd gone = {.fd = fd, .events = POLLIN};
+
+	if (fd < 0)
+		return 0; /* no such process any more */
+	if (poll(&gone, 1, timeout_ms) <= 0) {
+		if (!kill_it)
+			return error_set(err, ETIMEDOUT,
+					 PROGRAM " (process %d) did not end "
+						 "within %d s",
+					 pid, timeout_ms / 1000);
+		(void)pidfd_send_signal(fd, SIGKILL, NULL, 0);
+		if (poll(&gone, 1, KILL_WAIT_MS) <= 0)
+			return error_set(err, ETIMEDOUT,
+					 PROGRAM " (process %d) does not even "
+						 "end when killed: it waits "
+						 "for a device",
+					 pid);
+	}
+	(void)waitpid(pid, NULL, WNOHANG); /* if it was our child */
+	return 0;
+}
+
+int union_wait_end(pid_t pid, const char *mount_point, int timeout_ms,
+		   bool kill_it, struct error *err)
+{
+	int r = wait_end(pid, timeout_ms, kill_it, err);
+
+	/* A server outlives a holder that was killed. */
+	while (r == 0 && kill_it && (pid = union_find(mount_point)) > 0)
+		r = wait_end(pid, 0, true, err);
+	return r;
+}
+
+/* ---- starting it ---- */
+
+/* "DIR/trib-union" if it can be run, else the name alone: found by PATH. */
+static void program_path(const char *bin_dir, char *ret)
+{
+	char self[PATH_MAX];
+	ssize_t n;
+	char *slash;
+
+	if (bin_dir[0]) {
+		(void)snprintf(ret, PATH_MAX, "%.*s/" PROGRAM, PATH_MAX - 32,
+			       bin_dir);
+		return;
+	}
+	n = readlink("/proc/self/exe", self, sizeof(self) - 32);
+	if (n > 0) {
+		self[n] = '\0';
+		slash = strrchr(self, '/');
+		*slash = '\0';
+		(void)snprintf(ret, PATH_MAX, "%.*s/" PROGRAM, PATH_MAX - 32,
+			       self);
+		if (access(ret, X_OK) == 0)
+			return;
+	}
+	(void)strcpy(ret, PROGRAM);
+}
+
+/* "PATH=local:PATH:...". Returned owned. */
+static char *branches_text(const struct union_request *request)
+{
+	char *text = NULL;
+	size_t length;
+	FILE *out = open_memstream(&text, &length);
+
+	if (!out)
+		return NULL;
+	for (size_t i = 0; i < request->n_branches; i++)
+		(void)fprintf(out, "%s%s%s", i ? ":" : "",
+			      request->branches[i].path,
+			      request->read_only           ? "=ro"
+			      : request->branches[i].local ? "=local"
+							   : "");
+	if (fclose(out) != 0) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+static int spawn(const struct union_request *request, int log_fd,
+		 pid_t *ret_pid, struct error *err)
+{
+	auto_free char *branches = branches_text(request);
+	bool more = request->options && request->options[0];
+	auto_free char *options = NULL;
+	char program[PATH_MAX];
+	const char *argv[] = {program, "-f",     "-o",
+			      NULL,    branches, request->mount_point,
+			      NULL};
+
+	if (!branches ||
+	    asprintf(&options, "fsname=%.63s,policy=%.31s%s%s%s%s%s",
+		     request->name, request->policy,
+		     request->read_only ? ",ro" : "", more ? "," : "",
+		     more ? request->options : "",
+		     request->control[0] ? ",control=" : "",
+		     request->control) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	argv[3] = options;
+	program_path(request->bin_dir, program);
+	return launch_start(request->launcher, argv, log_fd, -1, ret_pid, err);
+}
+
+/* Why it ended: the last line of its log. */
+static int ended(const struct union_request *request, struct error *err)
+{
+	auto_free char *text = NULL;
+	size_t length = 0;
+	char *newline;
+
+	if (file_read(AT_FDCWD, request->log_path, LOG_MAX, &text, &length,
+		      NULL) < 0)
+		length = 0;
+	while (length > 0 && text[length - 1] == '\n')
+		text[--length] = '\0';
+	newline = length > 0 ? strrchr(text, '\n') : NULL;
+	return error_set(err, EIO, "the union of volume '%s' ended: %.300s",
+			 request->name,
+			 newline      ? newline + 1
+			 : length > 0 ? text
+				      : "it left no message");
+}
+
+/* Woken by each change of the mount table (proc(5)) and by its end. */
+static int wait_mounted(const struct union_request *request, pid_t pid,
+			struct error *err)
+{
+	auto_close int table = open("/proc/self/mountinfo",
+				    O_RDONLY | O_CLOEXEC);
+	auto_close int process = pidfd_open(pid, 0);
+	struct pollfd fds[] = {
+		{.fd = table, .events = POLLPRI},
+		{.fd = process, .events = POLLIN},
+	};
+	int64_t end = clock_ms() + START_TIMEOUT_MS, left;
+
+	if (process < 0) /* ended, and reaped by its launcher */
+		return ended(request, err);
+	while ((left = end - clock_ms()) > 0) {
+		if (union_answers(request->mount_point))
+			return 0;
+		if (poll(fds, 2, (int)left) > 0 && fds[1].revents) {
+			(void)waitpid(pid, NULL, WNOHANG);
+			return ended(request, err);
+		}
+	}
+	return error_set(err, ETIMEDOUT,
+			 "the union of volume '%s' did not start within %d s",
+			 request->name, START_TIMEOUT_MS / 1000);
+}
+
+int union_start(const struct union_request *request, struct error *err)
+{
+	auto_close int log = open(
+		request->log_path,
+		O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
+	pid_t pid;
+	int r;
+
+	if (log < 0)
+		return error_set(err, errno, "open '%s': %s", request->log_path,
+				 strerror(errno));
+	r = spawn(request, log, &pid, err);
+	if (r < 0)
+		return r;
+	r = wait_mounted(request, pid, err);
+	if (r < 0) {
+		(void)mounts_remove(request->mount_point, true, NULL);
+		(void)union_wait_end(pid, request->mount_point, 0, true, NULL);
+	}
+	return r;
+}
+
+/* ---- more branches ---- */
+
+/* The number of that name in what the union says. -EPROTO: there is none. */
+static int number_of(const char *stats, const char *name, size_t *ret)
+{
+	const char *at = strstr(stats, name);
+
+	if (!at)
+		return -EPROTO;
+	*ret = strtoul(at + strlen(name), NULL, 10);
+	return 0;
+}
+
+int union_state_get(const char *mount_point, struct union_state *ret)
+{
+	char stats[STATS_MAX + 1];
+	struct union_state state = {0};
+	struct mount_info info;
+	ssize_t n;
+	int r = mounts_find(mount_point, &info, NULL);
+
+	if (r < 0 || strcmp(info.fs_type, UNION_FS_TYPE) != 0)
+		return r < 0 ? r : -ENOENT;
+	n = getxattr(mount_point, STATS, stats, STATS_MAX);
+	if (n < 0)
+		return -errno;
+	stats[n] = '\0';
+	r = number_of(stats, "\"branches\":", &state.branches);
+	if (r < 0)
+		return r;
+	/* One that was started before these were counted has none. */
+	(void)number_of(stats, "\"failed\":", &state.failed);
+	(void)number_of(stats, "\"read_only\":", &state.read_only);
+	*ret = state;
+	return 0;
+}
+
+static int command(const char *bin_dir, const char *control,
+		   const struct union_branch *branch,
+		   struct process_result *ret, struct error *err)
+{
+	char program[PATH_MAX], path[PATH_MAX + 8];
+	const char *const argv[] = {program, "--control", control,
+				    "add",   path,        NULL};
+	int r;
+
+	program_path(bin_dir, program);
+	(void)snprintf(path, sizeof(path), "%s%s", branch->path,
+		       branch->local ? "=local" : "");
+	r = process_run(argv, NULL, COMMAND_MS, -1, ret, err);
+	if (r < 0 || ret->exit_code == 0)
+		return r;
+	return error_set(err, EIO, "the union refused '%s': %.*s", path,
+			 (int)strcspn(ret->errors, "\n"), ret->errors);
+}
+
+int union_add(const char *bin_dir, const char *control,
+	      const struct union_branch *branch, unsigned *ret_number,
+	      struct error *err)
+{
+	struct process_result result = {0};
+	int r;
+
+	if (!control[0] || access(control, F_OK) < 0)
+		return error_set(err, EOPNOTSUPP,
+				 "the union that is mounted takes no commands "
+				 "(%s%s%s)",
+				 control[0] ? "it has no socket '" : "",
+				 control[0] ? control
+					    : "the run directory's path is too "
+					      "long for a socket",
+				 control[0] ? "'" : "");
+	r = command(bin_dir, control, branch, &result, err);
+	if (r == 0 && sscanf(result.out, "{\"id\":%u}", ret_number) != 1)
+		r = error_set(err, EIO, "the union says: %.100s", result.out);
+	process_result_done(&result);
+	return r;
+}

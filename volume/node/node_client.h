@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls to one node's blockd (proto/blockd.proto), in plain structs. What a
+ * node answers is checked for size before it is copied: -EPROTO.
+ *
+ * Every error's text starts with the node's name. -EHOSTUNREACH and
+ * -ETIMEDOUT: whether it was carried out is unknown; repeat.
+ */
+#ifndef VOLUME_NODE_CLIENT_H
+#define VOLUME_NODE_CLIENT_H
+
+#include "volume/record/node.h"
+
+struct node_client; /* any thread */
+
+/* Does not connect yet. */
+int node_client_new(const struct node_record *node, int timeout_ms,
+		    struct node_client **ret, struct error *err);
+void node_client_free(struct node_client *client); /* NULL is fine */
+
+/* Fills everything but record, reachable and problem; pools are owned. */
+int node_client_get(struct node_client *client, struct node_state *ret,
+		    struct error *err);
+
+/*
+ * The same for somebody who can do without it: waits 3 s at most, and 0.3 s
+ * for one that gave no answer within the last 10 s.
+ */
+int node_client_get_soon(struct node_client *client, struct node_state *ret,
+			 struct error *err);
+
+int node_client_create_pool(struct node_client *client,
+			    const struct pool_request *wanted,
+			    struct node_pool *ret, struct error *err);
+int node_client_list_pools(struct node_client *client, struct node_pool **ret,
+			   size_t *ret_count, struct error *err);
+int node_client_delete_pool(struct node_client *client, const char *name,
+			    struct error *err);
+
+/*
+ * Those that return an extent: @ret NULL when it does not matter, else
+ * node_extent_done() frees its members.
+ */
+struct node_extent_request {
+	const char *pool; /* NULL or "": the one with the most room */
+	const char *name;
+	uint64_t size;               /* bytes */
+	const struct labels *labels; /* NULL: none */
+	/*
+	 * It begins with the content of this extent or snapshot; NULL: with
+	 * zeroes. Where that is copied byte by byte its state is NODE_COPYING
+	 * until it is done.
+	 */
+	const char *source;
+	const char *source_id; /* NULL: whichever has the name */
+	bool thick;
+	struct node_limits limits;
+};
+
+int node_client_create_extent(struct node_client *client,
+			      const struct node_extent_request *request,
+			      struct node_extent *ret, struct error *err);
+int node_client_get_extent(struct node_client *client, const char *name,
+			   struct node_extent *ret, struct error *err);
+/* @pool "": of all. */
+int node_client_list_extents(struct node_client *client, const char *pool,
+			     struct node_extent **ret, size_t *ret_count,
+			     struct error *err);
+int node_client_resize_extent(struct node_client *client, const char *name,
+			      uint64_t size, struct node_extent *ret,
+			      struct error *err);
+/* @id "": whichever has the name. */
+int node_client_delete_extent(struct node_client *client, const char *name,
+			      const char *id, struct error *err);
+
+/* Which LUN of which target; proto/blockd.proto, IscsiExport. */
+struct node_lun {
+	const char *target;  /* NULL: one of its own */
+	unsigned lun;        /* 0 to 255 */
+	const char *account; /* whose CHAP secret; NULL: the extent's */
+};
+
+struct node_export_request {
+	const char *name;
+	uint64_t epoch;
+	const char *const *initiators;
+	size_t n_initiators;
+	bool read_only;
+	/*
+	 * Of the disk that iSCSI initiators see, bytes: 512 or 4096; 0: what
+	 * suits the pool.
+	 */
+	unsigned block_size;
+	struct node_lun lun;
+	const char *grant; /* who the epoch is for; NULL: "" */
+	/* Whose epochs may end for it (blockd/export/exports.h). */
+	const char *const *over;
+	size_t n_over;
+};
+
+/*
+ * -EEXIST: another extent is that LUN; -ENOENT: no such extent or account;
+ * -ESTALE: the epoch is over, or another's, or who has the extent is not one
+ * of @over.
+ */
+int node_client_set_export(struct node_client *client,
+			   const struct node_export_request *request,
+			   struct node_extent *ret, struct error *err);
+/*
+ * If its epoch is @epoch or lower (0: any), and granted to one of @n @grants
+ * (0: to whoever).
+ */
+int node_client_remove_export(struct node_client *client, const char *name,
+			      uint64_t epoch, const char *const *grants,
+			      size_t n, struct error *err);
+int node_client_set_limits(struct node_client *client, const char *name,
+			   const struct node_limits *limits,
+			   struct node_extent *ret, struct error *err);
+
+/* ---- snapshots ---- */
+
+#define NODE_CUT_MAX     256   /* extents of one cut or hold on a node */
+#define NODE_HOLD_MS_MAX 10000 /* how long one may last */
+
+/*
+ * From when this returns until it is released, or its time is up, nothing
+ * changes the content of these extents. @id is a UUID of the caller's; the
+ * same again begins its time anew. -ESTALE: it has lapsed already; -EBUSY: a
+ * device that can't be held has one of them, the text says which.
+ */
+int node_client_hold_writes(struct node_client *client, const char *id,
+			    const char *const *extents, size_t n,
+			    unsigned timeout_ms, struct error *err);
+/* @ret_held  it held until now, without a break */
+int node_client_release_writes(struct node_client *client, const char *id,
+			       bool *ret_held, struct error *err);
+
+struct node_snapshot_request {
+	const char *extent;
+	const char *extent_id;       /* NULL: whichever has the name */
+	const char *name;            /* of the snapshot */
+	const struct labels *labels; /* NULL: none */
+};
+
+/*
+ * All of them or none, at one instant.
+ *
+ * @cut   a UUID, kept with each; the same again is the ones that are there
+ * @hold  the hold they are made in; -ESTALE: it has lapsed, or lacks one of
+ *        them. NULL: one is made for the time it takes
+ * @ret   @n of them, in the order of @requests; node_extents_free(). NULL:
+ *        does not matter
+ */
+int node_client_create_snapshots(struct node_client *client, const char *cut,
+				 const char *hold,
+				 const struct node_snapshot_request *requests,
+				 size_t n, struct node_extent **ret,
+				 struct error *err);
+
+/*
+ * Its content becomes that of @snapshot, which is one of it. @id NULL:
+ * whichever has the name. -EBUSY: exported, or held by a device.
+ */
+int node_client_revert_extent(struct node_client *client, const char *name,
+			      const char *id, const char *snapshot,
+			      struct node_extent *ret, struct error *err);
+
+struct node_ranges_request {
+	const char *name;     /* a snapshot */
+	const char *id;       /* NULL: whichever has the name */
+	const char *older;    /* NULL: what is allocated, not what differs */
+	const char *older_id; /* NULL: whichever has the name */
+	uint64_t start;       /* bytes: ranges that end after it */
+};
+
+/* Other than 0 ends the listing and is returned. @size of the snapshot. */
+typedef int (*node_range)(void *context, uint64_t size, uint64_t offset,
+			  uint64_t length);
+
+/*
+ * In order, without overlap; all inside the snapshot: -EPROTO.
+ *
+ * @ret_size  its size in bytes, also when there are no ranges; may be NULL
+ *
+ * -EINVAL: not snapshots, or not of one extent; -ERANGE: @start is past the
+ * end. A connection that breaks is -EHOSTUNREACH: go on from where it was.
+ */
+int node_client_list_ranges(struct node_client *client,
+			    const struct node_ranges_request *request,
+			    node_range each, void *context, uint64_t *ret_size,
+			    struct error *err);
+
+/* ---- looking after pools ---- */
+
+/* node_check_done() frees its members. */
+struct node_check {
+	bool clean;      /* nothing wrong is left */
+	char **findings; /* owned; sentences */
+	size_t n_findings;
+	uint64_t repaired; /* of them */
+};
+
+void node_check_done(struct node_check *check);
+
+/* -EOPNOTSUPP: this kind of pool has nothing to verify. */
+int node_client_check_pool(struct node_client *client, const char *name,
+			   bool repair, struct node_check *ret,
+			   struct error *err);
+int node_client_grow_pool(struct node_client *client, const char *name,
+			  struct node_pool *ret, struct error *err);
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "volume/op/extent_labels.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *or_dash(const char *text)
+{
+	return text[0] ? text : "-";
+}
+
+int extent_labels_make(const struct volume_record *record,
+		       const struct volume_split *split, struct labels *ret,
+		       struct error *err)
+{
+	const struct volume_spec *spec = &record->spec;
+	char place[32], fs[LABEL_TEXT_SIZE], kind[LABEL_TEXT_SIZE];
+	int r = labels_set(ret, VOLUME_LABEL_UID, record->uid, err);
+
+	(void)snprintf(place, sizeof(place), "%u/%zu", split->index,
+		       record->n_splits);
+	(void)snprintf(fs, sizeof(fs), "%s %s", or_dash(spec->fs_type),
+		       split->fs_uuid);
+	(void)snprintf(kind, sizeof(kind), "%s %s %s", or_dash(spec->layout),
+		       or_dash(spec->policy), or_dash(spec->transport));
+	if (r == 0)
+		r = labels_set(ret, VOLUME_LABEL_NAME, record->name, err);
+	if (r == 0)
+		r = labels_set(ret, VOLUME_LABEL_SPLIT, place, err);
+	if (r == 0)
+		r = labels_set(ret, VOLUME_LABEL_FS, fs, err);
+	return r < 0 ? r : labels_set(ret, VOLUME_LABEL_SPEC, kind, err);
+}
+
+/* The next word of *@at, at most @size - 1 bytes; "-" is none. */
+static bool word_take(const char **at, char *ret, size_t size)
+{
+	size_t n = strcspn(*at, " ");
+
+	if (n == 0 || n >= size)
+		return false;
+	memcpy(ret, *at, n);
+	ret[n] = '\0';
+	if (strcmp(ret, "-") == 0)
+		ret[0] = '\0';
+	*at += n;
+	*at += **at == ' ';
+	return true;
+}
+
+int extent_labels_read(const struct node_extent *extent,
+		       struct extent_labels *ret, struct error *err)
+{
+	const char *place = labels_get(&extent->labels, VOLUME_LABEL_SPLIT);
+	const char *fs = labels_get(&extent->labels, VOLUME_LABEL_FS);
+	const char *spec = labels_get(&extent->labels, VOLUME_LABEL_SPEC);
+	const char *uid = labels_get(&extent->labels, VOLUME_LABEL_UID);
+	struct extent_labels found = {0};
+	int end = 0;
+
+	if (!place || !fs || !spec)
+		return error_set(err, EUCLEAN,
+				 "extent '%s' of node '%s' does not say what "
+				 "part of it it is: an older version made it. "
+				 "Restore the record from a backup",
+				 extent->name, extent->node);
+	if (!uid || strlen(uid) != UUID_TEXT_SIZE - 1 ||
+	    sscanf(place, "%3u/%3u%n", &found.index, &found.count, &end) != 2 ||
+	    place[end] || found.index >= found.count ||
+	    found.count > VOLUME_SPLITS_MAX ||
+	    !word_take(&fs, found.fs_type, sizeof(found.fs_type)) ||
+	    !word_take(&fs, found.fs_uuid, sizeof(found.fs_uuid)) || *fs ||
+	    strlen(found.fs_uuid) != UUID_TEXT_SIZE - 1 ||
+	    !word_take(&spec, found.layout, sizeof(found.layout)) ||
+	    !word_take(&spec, found.policy, sizeof(found.policy)) ||
+	    !word_take(&spec, found.transport, sizeof(found.transport)) ||
+	    *spec)
+		return error_set(err, EUCLEAN,
+				 "the labels of extent '%s' on node '%s' make "
+				 "no sense",
+				 extent->name, extent->node);
+	*ret = found;
+	return 0;
+}

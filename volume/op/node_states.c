@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* volume.h: nodes, as their records, their heartbeats and they themselves say.
+ */
+#include "volume/op/node_states.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/parallel.h"
+#include "rpc/rpc_cert.h"
+
+#define ASKED_AT_ONCE 32 /* nodes; each has a thread that waits */
+
+/* ---- heartbeats ---- */
+
+struct beats {
+	struct store_beat *items; /* owned, by name */
+	size_t count;
+};
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct store_beat *)a)->name,
+		      ((const struct store_beat *)b)->name);
+}
+
+static int beats_load(struct volume_context *ctx, struct beats *ret,
+		      struct error *err)
+{
+	int r = ctx->store->ops->beats(ctx->store, &ret->items, &ret->count,
+				       err);
+
+	if (r == 0 && ret->count > 0)
+		qsort(ret->items, ret->count, sizeof(*ret->items), by_name);
+	return r;
+}
+
+static void state_hear(struct node_state *state, const struct beats *beats)
+{
+	const struct node_report *report = state->record.report;
+	struct store_beat wanted = {0}, *found;
+
+	memcpy(wanted.name, state->record.name, sizeof(wanted.name));
+	found = beats->count ? bsearch(&wanted, beats->items, beats->count,
+				       sizeof(wanted), by_name)
+			     : NULL;
+	state->last_seen_s = found ? found->age_s : -1;
+	if (found)
+		state->lost = found->age_s < 0 ||
+			      found->age_s > STORE_BEAT_LOST_S;
+	else /* somebody took it away: a keeper that stops says so first */
+		state->lost = report && report->ready != NODE_READY_FALSE;
+	if (state->lost && found)
+		(void)snprintf(state->problem, sizeof(state->problem),
+			       "lost: no heartbeat for %" PRId64 " s",
+			       found->age_s);
+	else if (state->lost)
+		(void)strcpy(state->problem, "lost: its heartbeat is gone");
+}
+
+/* ---- asking ---- */
+
+void node_state_warn(struct node_state *state)
+{
+	const struct rpc_tls tls = {
+		.ca_file = state->record.tls_ca_file,
+		.cert_file = state->record.tls_cert_file,
+	};
+
+	if (!state->warning[0])
+		(void)rpc_cert_warns_of(&tls, (int64_t)time(NULL),
+					state->warning);
+}
+
+/* Ask a node whose record is known; what is wrong goes into @state. */
+static void node_ask(struct volume_context *ctx, struct node_state *state,
+		     bool soon)
+{
+	struct node_client *client;
+	struct error err = {0};
+	int r;
+
+	if (state->problem[0]) /* unreadable, or lost */
+		return;
+	if (!state->record.control_address[0])
+		r = 0;
+	else
+		r = context_client_of(ctx, &state->record, &client, &err);
+	if (r == 0 && state->record.control_address[0])
+		r = soon ? node_client_get_soon(client, state, &err)
+			 : node_client_get(client, state, &err);
+	state->reachable = r == 0;
+	node_state_warn(state);
+	if (r < 0)
+		(void)snprintf(state->problem, sizeof(state->problem), "%s",
+			       error_text(&err));
+}
+
+int volume_node_get(struct volume_context *ctx, const char *name,
+		    struct node_state **ret, struct error *err)
+{
+	struct beats beats = {0};
+	struct node_state *state;
+	int r = name_check("node", name, err);
+
+	if (r < 0)
+		return r;
+	state = calloc(1, sizeof(*state));
+	if (!state)
+		return error_set(err, ENOMEM, "out of memory");
+	r = context_node_load(ctx, name, &state->record, err);
+	if (r == 0)
+		r = beats_load(ctx, &beats, err);
+	if (r < 0) {
+		node_states_free(state, 1);
+		return r;
+	}
+	state_hear(state, &beats);
+	free(beats.items);
+	node_ask(ctx, state, false);
+	*ret = state;
+	return 0;
+}
+
+struct ask {
+	struct volume_context *ctx;
+	struct node_state *states;
+	bool soon;
+};
+
+static void ask_one(void *ask_, size_t index)
+{
+	struct ask *ask = ask_;
+
+	node_ask(ask->ctx, &ask->states[index], ask->soon);
+}
+
+/* One that cannot be read has a name and a problem, but no address. */
+static void state_load(const struct store_object *object,
+		       struct node_state *state)
+{
+	struct error why = {0};
+
+	if (node_record_decode(object->json, object->length, &state->record,
+			       &why) == 0) {
+		memcpy(state->record.resource_version, object->version,
+		       sizeof(object->version));
+		return;
+	}
+	memcpy(state->record.name, object->name, sizeof(object->name));
+	(void)snprintf(state->problem, sizeof(state->problem),
+		       "its record cannot be read: %.300s", why.msg);
+}
+
+int node_states_load(struct volume_context *ctx, struct node_state **ret,
+		     size_t *ret_count, struct error *err)
+{
+	struct store_object *objects;
+	struct node_state *states;
+	struct beats beats = {0};
+	size_t n;
+	int r = ctx->store->ops->list(ctx->store, RECORD_KIND_NODE, &objects,
+				      &n, err);
+
+	if (r < 0)
+		return r;
+	/* After the records: who came back meanwhile is not called lost. */
+	r = beats_load(ctx, &beats, err);
+	states = r == 0 ? calloc(n + 1, sizeof(*states)) : NULL;
+	for (size_t i = 0; states && i < n; i++) {
+		state_load(&objects[i], &states[i]);
+		state_hear(&states[i], &beats);
+	}
+	store_objects_free(objects, n);
+	free(beats.items);
+	if (r < 0)
+		return r;
+	if (!states)
+		return error_set(err, ENOMEM, "out of memory");
+	*ret = states;
+	*ret_count = n;
+	return 0;
+}
+
+static int list(struct volume_context *ctx, bool soon, struct node_state **ret,
+		size_t *ret_count, struct error *err)
+{
+	struct ask ask = {.ctx = ctx, .soon = soon};
+	size_t n = 0;
+	int r = node_states_load(ctx, &ask.states, &n, err);
+
+	if (r < 0)
+		return r;
+	parallel_run(n, ASKED_AT_ONCE, ask_one, &ask);
+	*ret = ask.states;
+	*ret_count = n;
+	return 0;
+}
+
+int volume_node_list(struct volume_context *ctx, struct node_state **ret,
+		     size_t *ret_count, struct error *err)
+{
+	return list(ctx, false, ret, ret_count, err);
+}
+
+int node_states_ask(struct volume_context *ctx, struct node_state **ret,
+		    size_t *ret_count, struct error *err)
+{
+	return list(ctx, true, ret, ret_count, err);
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where to put a volume: a pure function of the request and the pools. The
+ * same input gives the same answer.
+ *
+ * How, the spec's placement says:
+ *
+ *	balanced  as few extents as serve; among those the pools with the most
+ *	          room; sizes in proportion to the room, so that the pools fill
+ *	          evenly
+ *	packed    as few extents; in the fullest pools that hold it, each
+ *	          filled before the next larger one, so that large holes stay
+ *	local     as much as fits in the pools of spec->local_node, the rest in
+ *	          as few others as serve
+ *
+ * It is a wish: what it cannot do (too many extents, or too small ones) is
+ * placed as balanced. So none refuses what another one takes.
+ */
+#ifndef VOLUME_PLANNER_H
+#define VOLUME_PLANNER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "volume/record/label.h"
+#include "volume/record/volume_record.h"
+
+#define PLANNER_UNIT (UINT64_C(4) << 20)       /* bytes; only the last split */
+					       /* may end elsewhere */
+#define PLANNER_EXTENT_MIN VOLUME_CAPACITY_MIN /* bytes */
+
+struct planner_pool {
+	const char *node;            /* borrowed, as are the next two */
+	const char *pool;            /* unique on the node */
+	const struct labels *labels; /* of the node; NULL: none */
+	uint64_t available;          /* bytes, the largest extent it takes */
+	bool online;
+};
+
+struct planner_split {
+	size_t pool;   /* index into the pools given */
+	uint64_t size; /* bytes */
+};
+
+/*
+ * @spec  checked (volume_spec_check)
+ * @ret   owned, *ret_count items whose sizes add up to spec->capacity
+ *
+ * -ENOSPC: it cannot be done with these pools; the text says what was asked,
+ * what is free in all, and where most of it is.
+ */
+int planner_place(const struct volume_spec *spec,
+		  const struct planner_pool *pools, size_t n_pools,
+		  struct planner_split **ret, size_t *ret_count,
+		  struct error *err);
+
+/* When the splits come to others that could be made larger instead. */
+struct planner_beside {
+	uint64_t least; /* bytes; no split is smaller */
+	/*
+	 * Bytes that may be placed beyond spec->capacity, so that no split is
+	 * too small.
+	 */
+	uint64_t spare;
+};
+
+/* planner_place(); sizes add up to spec->capacity and what of spare it took. */
+int planner_place_beside(const struct volume_spec *spec,
+			 const struct planner_pool *pools, size_t n_pools,
+			 const struct planner_beside *beside,
+			 struct planner_split **ret, size_t *ret_count,
+			 struct error *err);
+
+struct planner_growth {
+	uint64_t *sizes;             /* owned; bytes, of the splits there are */
+	struct planner_split *extra; /* owned; new splits */
+	size_t n_extra;
+};
+
+/*
+ * Make a volume larger: first the splits there are, in the pools where they
+ * are, in proportion to what each can take; what they cannot hold becomes new
+ * splits, placed as planner_place() does it. All sizes are multiples of
+ * PLANNER_UNIT more than now, but for one of the old and one of the new. The
+ * order of the pools does not matter.
+ *
+ * A new split has at least what its file system needs, and its fair share of
+ * @capacity (1 of VOLUME_SPLITS_MAX parts); where it would be smaller, the
+ * old ones grow by less. Without spec->share_pools it is in a pool of its
+ * own; with it also where the old ones have reached spec->max_extent. The
+ * old ones stay where they are, whatever @spec says by now.
+ *
+ * @spec      checked; its capacity is not looked at
+ * @splits    at most VOLUME_SPLITS_MAX; each one's pool is among @pools;
+ *            together at most VOLUME_CAPACITY_MAX
+ * @capacity  bytes, multiple of 4096: what all sizes add up to
+ * @ret       no size is smaller than now; planner_growth_done()
+ *
+ * -ENOSPC: it cannot be done with these pools; the text says how large it
+ * could become where it is, and what is free where. -ERANGE: smaller than now.
+ */
+int planner_grow(const struct volume_spec *spec,
+		 const struct planner_split *splits, size_t n_splits,
+		 const struct planner_pool *pools, size_t n_pools,
+		 uint64_t capacity, struct planner_growth *ret,
+		 struct error *err);
+void planner_growth_done(struct planner_growth *growth);
+
+#endif

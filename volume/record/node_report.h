@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a node's keeper (node_keep.h) says of it: the status of a
+ * StorageNode. Nobody decides by it where data goes: that is asked of the
+ * node itself.
+ */
+#ifndef VOLUME_NODE_REPORT_H
+#define VOLUME_NODE_REPORT_H
+
+#include <json-c/json.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/ident.h"
+#include "volume/record/json_scan.h"
+#include "volume/record/volume_record.h"
+
+#define NODE_REPORT_POOLS_MAX 128 /* of one node; more are left out */
+
+/* Reasons of the condition Ready. */
+#define NODE_REASON_READY   "Answers"       /* true */
+#define NODE_REASON_SILENT  "NoAnswer"      /* false: blockd is not there */
+#define NODE_REASON_STOPPED "KeeperStopped" /* false: in good order */
+#define NODE_REASON_LOST    "HeartbeatLost" /* unknown */
+
+enum node_ready { NODE_READY_UNKNOWN, NODE_READY_FALSE, NODE_READY_TRUE };
+
+struct node_pool_report {
+	char name[RECORD_NAME_SIZE];
+	char kind[16];
+	char state[16];
+	uint64_t capacity, available; /* bytes */
+};
+
+struct node_report {
+	enum node_ready ready;
+	char reason[RECORD_NAME_SIZE]; /* one word */
+	char message[RECORD_TEXT_SIZE];
+	int64_t since_s;  /* seconds since 1970, when @ready became that */
+	char version[64]; /* of its blockd */
+	char boot_id[UUID_TEXT_SIZE];
+	struct node_pool_report *pools; /* owned */
+	size_t n_pools;
+};
+
+struct node_state;
+
+void node_report_free(struct node_report *report); /* NULL is fine */
+
+/* Of a node that answered. Returned owned; NULL without memory. */
+struct node_report *node_report_of(const struct node_state *state);
+
+/* The same pools, with @ready and what it means. NULL without memory. */
+struct node_report *node_report_with(const struct node_report *report,
+				     enum node_ready ready, const char *reason,
+				     const char *message);
+
+/* "True" "False" "Unknown" */
+const char *node_ready_name(enum node_ready ready);
+
+/* The status; NULL for NULL. */
+struct json_object *node_report_to_json(const struct node_report *report);
+/* *ret stays NULL when @status (NULL is fine) has no condition Ready. */
+void node_report_scan(struct json_scan *scan, struct json_object *status,
+		      struct node_report **ret);
+
+#endif

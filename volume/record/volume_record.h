@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The record of a volume: what was asked for (spec) and what there is
+ * (status). It is kept as a JSON document in the shape of a Kubernetes
+ * object, kind VolumeSplit of union.io/v1alpha1, by whichever store.
+ *
+ * Intent is written into it first, then acted on, then marked done; so after
+ * a crash the record says what may have been begun.
+ */
+#ifndef VOLUME_VOLUME_RECORD_H
+#define VOLUME_VOLUME_RECORD_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/ident.h"
+#include "volume/record/label.h"
+
+/* Of the objects that records are, in any store. */
+#define RECORD_KIND_VOLUME   "VolumeSplit"
+#define RECORD_KIND_NODE     "StorageNode"
+#define RECORD_KIND_SNAPSHOT "VolumeSplitSnapshot"
+#define RECORD_KIND_GROUP    "VolumeSplitGroupSnapshot"
+
+#define RECORD_API_VERSION "union.io/v1alpha1"
+#define RECORD_TEXT_MAX    (1u << 20) /* bytes of JSON; etcd takes 1.5 MiB */
+
+/*
+ * A volume's name is part of its extents' names, "NAME-INDEX", which follow
+ * name_check(): 63 - strlen("-255").
+ */
+#define VOLUME_NAME_MAX        59
+#define RECORD_NAME_SIZE       64    /* bytes with NUL; base/ident.h */
+#define RECORD_VERSION_SIZE    64    /* opaque, as the store gives it */
+#define RECORD_SIZE_UNIT       4096u /* bytes; proto/blockd.proto, of extents */
+#define RECORD_TEXT_SIZE       256   /* bytes with NUL, a sentence */
+#define VOLUME_SPLITS_MAX      256
+#define VOLUME_ATTACHMENTS_MAX 64
+#define VOLUME_CONDITIONS_MAX  16
+#define VOLUME_NODES_MAX       1024 /* in each placement list */
+#define VOLUME_GRANTS_MAX      16
+#define VOLUME_GRANT_SIZE      128 /* bytes with NUL; proto/blockd.proto */
+
+/* A condition: False while a file system of it needs a person. */
+#define VOLUME_CONDITION_SOUND "FileSystemsSound"
+
+#define VOLUME_EPOCH_MAX    (UINT64_C(1) << 62)  /* what JSON readers take */
+#define VOLUME_CAPACITY_MIN (UINT64_C(64) << 20) /* bytes, one extent */
+#define VOLUME_CAPACITY_MAX (UINT64_C(1) << 60)  /* bytes, 1 EiB */
+#define VOLUME_LIMIT_MAX    (UINT64_C(1) << 60)  /* of each in volume_limits */
+
+struct name_list {
+	char (*items)[RECORD_NAME_SIZE]; /* owned */
+	size_t count;
+};
+
+int name_list_add(struct name_list *list, const char *name, struct error *err);
+bool name_list_has(const struct name_list *list, const char *name);
+void name_list_done(struct name_list *list);
+
+enum volume_phase {
+	VOLUME_CREATING, /* extents may exist; repeat create, or delete */
+	VOLUME_READY,
+	VOLUME_DELETING,  /* extents may be gone; repeat delete */
+	VOLUME_REVERTING, /* its content may be of two times; repeat revert */
+};
+
+enum split_state {
+	/*
+	 * The extent may or may not exist. In a volume that is ready: one it
+	 * is being grown by, which is no part of it yet.
+	 */
+	SPLIT_PLANNED,
+	SPLIT_CREATED,    /* exists, never formatted */
+	SPLIT_FORMATTING, /* mkfs may have begun: run it again */
+	SPLIT_READY,      /* holds the file system fs_uuid */
+	SPLIT_DELETED,    /* gone (only while the volume is deleted) */
+};
+
+struct volume_split {
+	unsigned index;
+	char node[RECORD_NAME_SIZE];
+	char pool[RECORD_NAME_SIZE];
+	char extent[RECORD_NAME_SIZE];  /* NAME-INDEX */
+	char extent_id[UUID_TEXT_SIZE]; /* "" until created */
+	uint64_t size; /* bytes; the extent may be larger, see grow_to */
+	/*
+	 * Bytes, above size: the extent is being made that large, and may be
+	 * anything between. 0: it is not being grown.
+	 */
+	uint64_t grow_to;
+	enum split_state state;
+	/* The file system may be smaller than the extent; only when READY. */
+	bool fs_behind;
+	/*
+	 * The file system gave up, or could not be mounted, or was found
+	 * damaged: all of it is looked at before it is used. Only when READY.
+	 */
+	bool suspect;
+	char fs_uuid[UUID_TEXT_SIZE]; /* fixed at create */
+	/* What its content begins with, on the same node; "": zeroes. */
+	char source[RECORD_NAME_SIZE];
+	char source_id[UUID_TEXT_SIZE];
+	enum split_state source_state; /* the split's, once it is made */
+};
+
+enum attachment_state {
+	ATTACHMENT_ATTACHING, /* some of it may be there */
+	ATTACHMENT_ATTACHED,
+	ATTACHMENT_DETACHING, /* some of it may be gone */
+	ATTACHMENT_PUBLISHED, /* may be attached there; nothing is there */
+};
+
+struct volume_attachment {
+	char node[RECORD_NAME_SIZE];
+	uint64_t epoch; /* 0: never attached, only published */
+	/* "" while PUBLISHED, and for the device of a "linear" volume */
+	char mount_point[PATH_MAX];
+	enum attachment_state state;
+	bool read_only;
+	/* By volume_publish(): stays, as PUBLISHED, after a detach. */
+	bool published;
+	/* One of several readers; then read_only, all at one epoch. */
+	bool shared;
+	char note[RECORD_TEXT_SIZE]; /* of whoever published it */
+	int64_t since_s;             /* seconds since 1970 */
+};
+
+/* As Kubernetes has them: type, True or False, a word, a sentence. */
+struct volume_condition {
+	char type[RECORD_NAME_SIZE];
+	bool status;
+	char reason[RECORD_NAME_SIZE];
+	char message[RECORD_TEXT_SIZE];
+	int64_t since_s; /* of the last change of status */
+};
+
+/* What a volume's content begins with. */
+enum volume_source_kind {
+	VOLUME_SOURCE_NONE, /* nothing: it is formatted when first attached */
+	VOLUME_SOURCE_SNAPSHOT,
+	VOLUME_SOURCE_VOLUME, /* a clone, as of when it is made */
+};
+
+struct volume_source {
+	enum volume_source_kind kind;
+	char name[RECORD_NAME_SIZE];
+	char uid[UUID_TEXT_SIZE]; /* asked for with "": whichever it is */
+};
+
+struct volume_limits {
+	uint64_t iops;             /* operations a second; 0: no limit */
+	uint64_t bytes_per_second; /* 0: no limit */
+};
+
+/* What was asked for. Owned members are freed by volume_spec_done(). */
+struct volume_spec {
+	uint64_t capacity; /* bytes, multiple of 4096 */
+	/*
+	 * "union": a mounted tree. "linear": a device of one extent. "direct":
+	 * the same with a file system on it, which a guest mounts, not we.
+	 */
+	char layout[16];
+	char fs_type[16];   /* "ext4" or "xfs"; linear: "" */
+	char policy[16];    /* of the union: "pfrd" "mfs"... (docs/union.md) */
+	char transport[16]; /* "auto" or one of initiator/initiator.h */
+	/* Of one that is asked for: left open, and filled in since. */
+	bool any_policy, any_transport, any_placement;
+	unsigned min_splits; /* 0: as few as serve */
+	unsigned max_splits; /* 0: VOLUME_SPLITS_MAX */
+	uint64_t max_extent; /* bytes; 0: no limit but the pools' */
+	bool share_pools;    /* several splits may lie in one pool */
+	char placement[16];  /* "balanced" "packed" "local"; planner.h */
+	char local_node[RECORD_NAME_SIZE]; /* local: that one; "": any */
+	struct name_list nodes;            /* only these; empty: all */
+	struct name_list exclude;          /* never these */
+	struct name_list pools;            /* of those names only; empty: all */
+	struct labels node_labels;         /* nodes that have all of these */
+	/*
+	 * Then layout and file system are the source's ("" when asked for:
+	 * the same), the capacity is at least the source's (0: the same), and
+	 * its nodes and pools have to be allowed.
+	 */
+	struct volume_source source;
+	struct volume_limits limits; /* volume_limit() changes them */
+};
+
+/*
+ * Fill in the defaults of empty members and check the rest; rounds the
+ * capacity up to a multiple of 4096. -EINVAL or -ERANGE says which and what
+ * is allowed.
+ */
+int volume_spec_check(struct volume_spec *spec, struct error *err);
+/* It is a block device of one extent, without union or file system. */
+bool volume_spec_linear(const struct volume_spec *spec);
+/* "direct". */
+bool volume_spec_direct(const struct volume_spec *spec);
+/* The smallest split that its file system can be made on; bytes. */
+uint64_t volume_spec_split_minimum(const struct volume_spec *spec);
+int volume_spec_copy(const struct volume_spec *from, struct volume_spec *to,
+		     struct error *err);
+/*
+ * Is @made what @asked, checked, asks for? A word that it left open is as it
+ * was made: the default may have been another one then. Limits, which may
+ * change, do not count.
+ */
+bool volume_spec_equal(const struct volume_spec *made,
+		       const struct volume_spec *asked);
+/* Of one kind and name; uids where both are known. */
+bool volume_source_equal(const struct volume_source *a,
+			 const struct volume_source *b);
+void volume_spec_done(struct volume_spec *spec);
+
+struct volume_record {
+	char name[RECORD_NAME_SIZE];
+	char uid[UUID_TEXT_SIZE];
+	char resource_version[RECORD_VERSION_SIZE]; /* "" before created */
+	int64_t created_s;                          /* seconds since 1970 */
+	struct labels labels;
+
+	struct volume_spec spec;
+
+	enum volume_phase phase;
+	uint64_t epoch; /* of the newest attachment; raised by each attach */
+	/*
+	 * Who the epochs were granted to, the newest (that of @epoch) first:
+	 * those that an extent may still be served to, as far as the record
+	 * knows. An identity, as numbers agree by chance where records were
+	 * restored from a copy. None in records from before there were any.
+	 */
+	char grants[VOLUME_GRANTS_MAX][VOLUME_GRANT_SIZE];
+	size_t n_grants;
+	/*
+	 * Owned; splits[i].index == i, and the number of its branch. Those
+	 * that a ready volume is being grown by come last.
+	 */
+	struct volume_split *splits;
+	size_t n_splits;
+	struct volume_attachment *attachments; /* owned */
+	size_t n_attachments;
+	/*
+	 * Somebody deletes the record by the store's own tools, which wait
+	 * for what it stands for to be deleted. Cannot be taken back. Read
+	 * only: the store says it.
+	 */
+	bool deleting;
+	/* The snapshot that it is, or was last, reverted to; uid "": none. */
+	char reverted[RECORD_NAME_SIZE];
+	char reverted_uid[UUID_TEXT_SIZE];
+	struct volume_condition *conditions; /* owned */
+	size_t n_conditions;
+};
+
+struct volume_record *volume_record_new(void);
+void volume_record_free(struct volume_record *record); /* NULL is fine */
+
+/* "Creating", "Ready", ...: as in the record. */
+const char *volume_phase_name(enum volume_phase phase);
+const char *split_state_name(enum split_state state);
+const char *attachment_state_name(enum attachment_state state);
+
+/* Bytes, all splits together, when those that are growing have grown. */
+uint64_t volume_record_target(const struct volume_record *record);
+/*
+ * How many splits (the first ones) make up the capacity: all, but for those
+ * that a ready volume is being grown by.
+ */
+size_t volume_record_made(const struct volume_record *record);
+/*
+ * How many of those an attachment has: for reading only, those that were
+ * ever formatted, if any was.
+ */
+size_t volume_record_attached(const struct volume_record *record,
+			      bool read_only);
+/*
+ * Where the volume is attached, a split's file system has yet to be grown or
+ * a new one to be made, or will be at the next attach.
+ */
+bool volume_record_fs_behind(const struct volume_record *record);
+/*
+ * The extent of @split (one of @record's) has @size bytes, at least those
+ * recorded: record that, and the capacity. -ERANGE: no size of an extent, or
+ * more than a volume may have; nothing was changed.
+ */
+int volume_record_grown(struct volume_record *record,
+			struct volume_split *split, uint64_t size);
+
+/*
+ * The next epoch, above @above too, granted to an attachment that is new. The
+ * oldest grant is forgotten where there is no room. -ERANGE: there is none.
+ */
+int volume_record_raise(struct volume_record *record, uint64_t above,
+			struct error *err);
+/* Who the epoch is granted to; "": untold. Borrowed. */
+const char *volume_record_grant(const struct volume_record *record);
+bool volume_record_knows(const struct volume_record *record, const char *grant);
+/* It is to end for the next epoch, though the record did not know of it. */
+void volume_record_learn(struct volume_record *record, const char *grant);
+/* Every extent is at the newest epoch: no older one is served. */
+void volume_record_granted(struct volume_record *record);
+
+/* The attachment on @node, or NULL. Borrowed. */
+struct volume_attachment *volume_record_attachment(
+	const struct volume_record *record, const char *node);
+/* Add or find. -E2BIG over VOLUME_ATTACHMENTS_MAX. */
+int volume_record_attach(struct volume_record *record, const char *node,
+			 struct volume_attachment **ret, struct error *err);
+void volume_record_unattach(struct volume_record *record, const char *node);
+
+/* Set or replace the condition @type; since_s changes with @status only. */
+int volume_record_condition(struct volume_record *record, const char *type,
+			    bool status, const char *reason,
+			    const char *message);
+
+/* Compact JSON. Returned owned. */
+int volume_record_encode(const struct volume_record *record, char **ret_json,
+			 struct error *err);
+
+/*
+ * Read a record, from a store or from anybody. Unknown members are ignored
+ * (an API server adds its own); known ones of a wrong type, size or value,
+ * or missing ones, are -EINVAL with their path; another kind or version is
+ * -EPROTONOSUPPORT. metadata.resourceVersion is read when there is one.
+ */
+int volume_record_decode(const char *json, size_t length,
+			 struct volume_record **ret, struct error *err);
+
+#endif

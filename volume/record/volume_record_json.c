@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "volume/record/json_scan.h"
+#include "volume/record/record_json.h"
+#include "volume/record/volume_record.h"
+
+static const char *const phase_names[] = {
+	[VOLUME_CREATING] = "Creating",
+	[VOLUME_READY] = "Ready",
+	[VOLUME_DELETING] = "Deleting",
+	[VOLUME_REVERTING] = "Reverting",
+};
+
+static const char *const split_names[] = {
+	[SPLIT_PLANNED] = "Planned",       [SPLIT_CREATED] = "Created",
+	[SPLIT_FORMATTING] = "Formatting", [SPLIT_READY] = "Ready",
+	[SPLIT_DELETED] = "Deleted",
+};
+
+static const char *const attachment_names[] = {
+	[ATTACHMENT_ATTACHING] = "Attaching",
+	[ATTACHMENT_ATTACHED] = "Attached",
+	[ATTACHMENT_DETACHING] = "Detaching",
+	[ATTACHMENT_PUBLISHED] = "Published",
+};
+
+const char *volume_phase_name(enum volume_phase phase)
+{
+	return phase_names[phase];
+}
+
+const char *split_state_name(enum split_state state)
+{
+	return split_names[state];
+}
+
+const char *attachment_state_name(enum attachment_state state)
+{
+	return attachment_names[state];
+}
+
+enum split_state split_state_scan(struct json_scan *scan,
+				  struct json_object *in, const char *key)
+{
+	return (enum split_state)json_scan_enum(scan, in, key, split_names,
+						array_size(split_names));
+}
+
+/* ---- encode ---- */
+
+static struct json_object *encode_splits(const struct volume_record *record)
+{
+	struct json_object *array = json_object_new_array();
+
+	for (size_t i = 0; i < record->n_splits; i++) {
+		const struct volume_split *s = &record->splits[i];
+		struct json_object *object = json_object_new_object();
+
+		json_add_number(object, "index", s->index);
+		json_add_text(object, "node", s->node);
+		json_add_text(object, "pool", s->pool);
+		json_add_text(object, "extent", s->extent);
+		json_add_text(object, "extentID", s->extent_id);
+		json_add_number(object, "size", s->size);
+		if (s->grow_to)
+			json_add_number(object, "growTo", s->grow_to);
+		json_add_text(object, "state", split_names[s->state]);
+		json_add_text(object, "fsUUID", s->fs_uuid);
+		if (s->fs_behind)
+			json_add(object, "fsBehind",
+				 json_object_new_boolean(true));
+		if (s->suspect)
+			json_add(object, "fsSuspect",
+				 json_object_new_boolean(true));
+		json_add_text(object, "source", s->source);
+		json_add_text(object, "sourceID", s->source_id);
+		if (s->source[0])
+			json_add_text(object, "sourceState",
+				      split_names[s->source_state]);
+		(void)json_object_array_add(array, object);
+	}
+	return array;
+}
+
+static struct json_object *encode_grants(const struct volume_record *record)
+{
+	struct json_object *array = json_object_new_array();
+
+	for (size_t i = 0; i < record->n_grants; i++)
+		(void)json_object_array_add(
+			array, json_object_new_string(record->grants[i]));
+	return array;
+}
+
+static struct json_object *encode_attachments(
+	const struct volume_record *record)
+{
+	struct json_object *array = json_object_new_array();
+
+	for (size_t i = 0; i < record->n_attachments; i++) {
+		const struct volume_attachment *a = &record->attachments[i];
+		struct json_object *object = json_object_new_object();
+
+		json_add_text(object, "node", a->node);
+		json_add_number(object, "epoch", a->epoch);
+		json_add_text(object, "mountPoint", a->mount_point);
+		json_add_text(object, "state", attachment_names[a->state]);
+		json_add(object, "readOnly",
+			 json_object_new_boolean(a->read_only));
+		if (a->published)
+			json_add(object, "published",
+				 json_object_new_boolean(true));
+		if (a->shared)
+			json_add(object, "shared",
+				 json_object_new_boolean(true));
+		json_add_text(object, "note", a->note);
+		json_add(object, "since", json_from_time(a->since_s));
+		(void)json_object_array_add(array, object);
+	}
+	return array;
+}
+
+int volume_record_encode(const struct volume_record *record, char **ret_json,
+			 struct error *err)
+{
+	struct json_object *object = json_object_new_object();
+	struct json_object *status = json_object_new_object();
+
+	json_add_text(object, "apiVersion", RECORD_API_VERSION);
+	json_add_text(object, "kind", RECORD_KIND_VOLUME);
+	json_add(object, "metadata",
+		 record_json_metadata(record->name, record->uid,
+				      record->resource_version,
+				      record->created_s, &record->labels));
+	json_add(object, "spec", record_json_spec(&record->spec));
+	json_add_text(status, "phase", phase_names[record->phase]);
+	json_add_number(status, "epoch", record->epoch);
+	if (record->n_grants > 0)
+		json_add(status, "grants", encode_grants(record));
+	json_add_text(status, "reverted", record->reverted);
+	json_add_text(status, "revertedUID", record->reverted_uid);
+	json_add(status, "splits", encode_splits(record));
+	json_add(status, "attachments", encode_attachments(record));
+	json_add(status, "conditions",
+		 record_json_conditions(record->conditions,
+					record->n_conditions));
+	json_add(object, "status", status);
+
+	return json_finish(object, RECORD_TEXT_MAX, ret_json, err);
+}
+
+/* ---- decode ---- */
+
+static void scan_split_source(struct json_scan *scan,
+			      struct json_object *object,
+			      struct volume_split *split)
+{
+	if (!json_object_object_get_ex(object, "source", NULL))
+		return;
+	record_scan_name(scan, object, "source", split->source);
+	record_scan_uuid(scan, object, "sourceID", split->source_id, true);
+	split->source_state = split_state_scan(scan, object, "sourceState");
+	if (split->source_state == SPLIT_PLANNED ||
+	    split->source_state == SPLIT_DELETED)
+		json_scan_fail(scan, "sourceState", "is of no extent");
+}
+
+static void scan_split(struct json_scan *scan, struct json_object *object,
+		       unsigned index, struct volume_split *split)
+{
+	json_scan_at(scan, "status.splits[%u]", index);
+	split->index = (unsigned)json_scan_number(scan, object, "index", index,
+						  index, true);
+	record_scan_name(scan, object, "node", split->node);
+	record_scan_name(scan, object, "pool", split->pool);
+	record_scan_name(scan, object, "extent", split->extent);
+	record_scan_uuid(scan, object, "extentID", split->extent_id, false);
+	split->size = json_scan_number(scan, object, "size", 1,
+				       VOLUME_CAPACITY_MAX, true);
+	split->grow_to = json_scan_number(scan, object, "growTo", 0,
+					  VOLUME_CAPACITY_MAX, false);
+	if (split->grow_to && (split->grow_to <= split->size ||
+			       split->grow_to % RECORD_SIZE_UNIT))
+		json_scan_fail(scan, "growTo", "is no larger size");
+	split->state = split_state_scan(scan, object, "state");
+	record_scan_uuid(scan, object, "fsUUID", split->fs_uuid, true);
+	split->fs_behind = json_scan_flag(scan, object, "fsBehind");
+	split->suspect = json_scan_flag(scan, object, "fsSuspect");
+	scan_split_source(scan, object, split);
+	if (split->fs_behind &&
+	    (split->source[0] ? split->source_state : split->state) !=
+		    SPLIT_READY)
+		json_scan_fail(scan, "fsBehind", "without a file system");
+	if (split->state != SPLIT_PLANNED && split->state != SPLIT_DELETED &&
+	    !split->extent_id[0])
+		json_scan_fail(scan, "extentID", "is missing");
+}
+
+/* Nothing is mounted where it is only published, or is only a device. */
+static void check_attachment(struct json_scan *scan,
+			     const struct volume_attachment *a, bool linear)
+{
+	bool mounted = !linear && a->state != ATTACHMENT_PUBLISHED;
+
+	if (mounted && a->mount_point[0] != '/')
+		json_scan_fail(scan, "mountPoint", "is not absolute");
+	if (!mounted && a->mount_point[0])
+		json_scan_fail(scan, "mountPoint", "of what is not mounted");
+	if (a->state == ATTACHMENT_PUBLISHED && !a->published)
+		json_scan_fail(scan, "published", "is not what state says");
+	if (a->shared && !a->read_only)
+		json_scan_fail(scan, "shared", "but not readOnly");
+}
+
+static void scan_attachment(struct json_scan *scan, struct json_object *object,
+			    size_t index, bool linear,
+			    struct volume_attachment *a)
+{
+	json_scan_at(scan, "status.attachments[%zu]", index);
+	record_scan_name(scan, object, "node", a->node);
+	a->epoch = json_scan_number(scan, object, "epoch", 0, VOLUME_EPOCH_MAX,
+				    true);
+	a->state = (enum attachment_state)json_scan_enum(
+		scan, object, "state", attachment_names,
+		array_size(attachment_names));
+	json_scan_text(scan, object, "mountPoint", a->mount_point,
+		       sizeof(a->mount_point),
+		       !linear && a->state != ATTACHMENT_PUBLISHED);
+	a->read_only = json_scan_flag(scan, object, "readOnly");
+	a->published = json_scan_flag(scan, object, "published");
+	a->shared = json_scan_flag(scan, object, "shared");
+	json_scan_text(scan, object, "note", a->note, sizeof(a->note), false);
+	a->since_s = json_scan_time(scan, object, "since");
+	check_attachment(scan, a, linear);
+}
+
+static void scan_reverted(struct json_scan *scan, struct json_object *status,
+			  struct volume_record *record)
+{
+	if (json_object_object_get_ex(status, "reverted", NULL))
+		record_scan_name(scan, status, "reverted", record->reverted);
+	record_scan_uuid(scan, status, "revertedUID", record->reverted_uid,
+			 false);
+	if (!record->reverted[0] != !record->reverted_uid[0] ||
+	    (record->phase == VOLUME_REVERTING && !record->reverted[0]))
+		json_scan_fail(scan, "reverted", "is not what phase says");
+}
+
+static void scan_grants(struct json_scan *scan, struct json_object *status,
+			struct volume_record *record)
+{
+	struct json_object *array = json_scan_array(scan, status, "grants",
+						    VOLUME_GRANTS_MAX, false);
+	size_t n = array ? json_object_array_length(array) : 0;
+
+	for (size_t i = 0; i < n && scan->r == 0; i++) {
+		struct json_object *one = json_object_array_get_idx(array, i);
+		const char *text = json_object_is_type(one, json_type_string)
+					   ? json_object_get_string(one)
+					   : "";
+
+		if (!text[0] || strlen(text) >= VOLUME_GRANT_SIZE)
+			json_scan_fail(scan, "grants", "has what is no grant");
+		else
+			memcpy(record->grants[record->n_grants++], text,
+			       strlen(text) + 1);
+	}
+}
+
+static void scan_status(struct json_scan *scan, struct json_object *status,
+			struct volume_record *record)
+{
+	struct json_object *splits, *attachments;
+
+	json_scan_at(scan, "status");
+	record->phase = (enum volume_phase)json_scan_enum(
+		scan, status, "phase", phase_names, array_size(phase_names));
+	record->epoch = json_scan_number(scan, status, "epoch", 0,
+					 VOLUME_EPOCH_MAX, true);
+	scan_grants(scan, status, record);
+	scan_reverted(scan, status, record);
+	splits = json_scan_array(scan, status, "splits", VOLUME_SPLITS_MAX,
+				 true);
+	attachments = json_scan_array(scan, status, "attachments",
+				      VOLUME_ATTACHMENTS_MAX, false);
+
+	record->splits = record_scan_room(scan, splits, sizeof(*record->splits),
+					  &record->n_splits);
+	for (size_t i = 0; i < record->n_splits; i++)
+		scan_split(scan, json_object_array_get_idx(splits, i),
+			   (unsigned)i, &record->splits[i]);
+	record->attachments = record_scan_room(scan, attachments,
+					       sizeof(*record->attachments),
+					       &record->n_attachments);
+	for (size_t i = 0; i < record->n_attachments; i++)
+		scan_attachment(scan, json_object_array_get_idx(attachments, i),
+				i, volume_spec_linear(&record->spec),
+				&record->attachments[i]);
+	record_scan_conditions(scan, status, &record->conditions,
+			       &record->n_conditions);
+}
+
+/*
+ * The splits make up the capacity. A volume in use may have more of them at
+ * the end, which are only being made; one that is being deleted may have had.
+ */
+static void check_sizes(struct json_scan *scan,
+			const struct volume_record *record)
+{
+	size_t made = volume_record_made(record);
+	uint64_t sum = 0, target = 0;
+
+	/* What it is cloned from is not cut yet. */
+	if (record->phase != VOLUME_READY && record->n_splits == 0 &&
+	    record->spec.source.kind == VOLUME_SOURCE_VOLUME)
+		return;
+
+	/* 256 times 2^60 would not fit: each sum is looked at on its way. */
+	for (size_t i = 0; i < record->n_splits && scan->r == 0; i++) {
+		const struct volume_split *s = &record->splits[i];
+
+		if (i < made)
+			sum += s->size;
+		else if (s->state != SPLIT_PLANNED)
+			json_scan_fail(scan, "splits",
+				       "are made after one that is planned");
+		target += s->grow_to ? s->grow_to : s->size;
+		if (target > VOLUME_CAPACITY_MAX)
+			json_scan_fail(scan, "splits", "hold too much");
+	}
+	if (scan->r == 0 &&
+	    (record->phase == VOLUME_DELETING ? sum < record->spec.capacity
+					      : sum != record->spec.capacity))
+		json_scan_fail(scan, "splits",
+			       "hold %" PRIu64 " bytes, not spec.capacity",
+			       sum);
+}
+
+/* All of it agrees, and an attachment's epoch has been given. */
+static void scan_whole(struct json_scan *scan,
+		       const struct volume_record *record)
+{
+	json_scan_at(scan, "status");
+	if (scan->r < 0)
+		return;
+	check_sizes(scan, record);
+	if (scan->r < 0)
+		return;
+	if (volume_spec_linear(&record->spec) && record->n_splits > 1)
+		json_scan_fail(scan, "splits", "are more than one, of linear");
+	for (size_t i = 0; i < record->n_attachments; i++) {
+		if (record->attachments[i].epoch > record->epoch)
+			json_scan_fail(scan, "attachments",
+				       "has an epoch above status.epoch");
+	}
+}
+
+int volume_record_decode(const char *json, size_t length,
+			 struct volume_record **ret, struct error *err)
+{
+	struct json_scan scan = {.err = err};
+	struct volume_record *record;
+	struct json_object *object;
+	int r = json_scan_document(json, length, RECORD_TEXT_MAX,
+				   RECORD_API_VERSION, RECORD_KIND_VOLUME,
+				   &object, err);
+
+	if (r < 0)
+		return r;
+	record = volume_record_new();
+	if (!record) {
+		json_object_put(object);
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	record_scan_metadata(&scan, object, &RECORD_METADATA(record));
+	record_scan_spec(&scan, json_scan_object(&scan, object, "spec", true),
+			 &record->spec);
+	scan.path[0] = '\0';
+	scan_status(&scan, json_scan_object(&scan, object, "status", true),
+		    record);
+	scan_whole(&scan, record);
+	json_object_put(object);
+	if (scan.r < 0) {
+		volume_record_free(record);
+		return scan.r;
+	}
+	*ret = record;
+	return 0;
+}

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "volume/snapshot/source.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/size.h"
+#include "volume/op/split.h"
+#include "volume/snapshot/snapshot_op.h"
+#include "volume/space/room.h"
+
+/* ---- what the request leaves open ---- */
+
+static const char *word_of(const struct volume_source *source)
+{
+	return source->kind == VOLUME_SOURCE_SNAPSHOT ? "snapshot" : "volume";
+}
+
+static int word_take(char *word, size_t size, const char *what,
+		     const char *from, const struct volume_source *source,
+		     struct error *err)
+{
+	if (!word[0]) {
+		(void)snprintf(word, size, "%s", from);
+		return 0;
+	}
+	if (strcmp(word, from) == 0)
+		return 0;
+	return error_set(err, EINVAL, "the %s of %s '%s' is '%s', not '%s'",
+			 what, word_of(source), source->name, from, word);
+}
+
+/* @spec begins as @from, except for what it says itself. */
+static int spec_take(struct volume_spec *spec, const struct volume_spec *from,
+		     size_t n_splits, struct error *err)
+{
+	const struct volume_source *source = &spec->source;
+	char text[2][SIZE_TEXT_MAX];
+	int r = word_take(spec->layout, sizeof(spec->layout), "layout",
+			  from->layout, source, err);
+
+	if (r == 0)
+		r = word_take(spec->fs_type, sizeof(spec->fs_type),
+			      "file system", from->fs_type, source, err);
+	if (r < 0)
+		return r;
+	if (!spec->policy[0]) {
+		memcpy(spec->policy, from->policy, sizeof(spec->policy));
+		spec->any_policy = true;
+	}
+	if (spec->capacity == 0)
+		spec->capacity = from->capacity;
+	/* As the source's was: what was asked for then may be asked for again.
+	 */
+	if (size_round_up(spec->capacity, RECORD_SIZE_UNIT, &spec->capacity) <
+		    0 ||
+	    spec->capacity < from->capacity)
+		return error_set(
+			err, ERANGE, "%s is smaller than %s '%s', which has %s",
+			size_format(text[0], spec->capacity), word_of(source),
+			source->name, size_format(text[1], from->capacity));
+	if (spec->max_splits && !volume_spec_linear(from) &&
+	    n_splits > spec->max_splits)
+		return error_set(err, EINVAL,
+				 "%s '%s' has %zu splits, more than the %u "
+				 "allowed",
+				 word_of(source), source->name, n_splits,
+				 spec->max_splits);
+	return 0;
+}
+
+static int check_uid(struct volume_source *source, const char *uid,
+		     struct error *err)
+{
+	if (source->uid[0] && strcmp(source->uid, uid) != 0)
+		return error_set(err, ENOENT,
+				 "%s '%s' is another one than it was",
+				 word_of(source), source->name);
+	memcpy(source->uid, uid, sizeof(source->uid));
+	return 0;
+}
+
+static int check_usable(const struct snapshot_record *record, struct error *err)
+{
+	switch (record->phase) {
+	case SNAPSHOT_READY: break;
+	case SNAPSHOT_COPYING:
+		return error_set(err, EAGAIN,
+				 "the content of snapshot '%s' is still being "
+				 "copied",
+				 record->name);
+	case SNAPSHOT_CREATING:
+		return error_set(err, EAGAIN, "snapshot '%s' is not cut yet",
+				 record->name);
+	case SNAPSHOT_DELETING:
+		return error_set(err, EBUSY, "snapshot '%s' is being deleted",
+				 record->name);
+	}
+	return 0;
+}
+
+static int resolve_snapshot(struct volume_context *ctx,
+			    struct volume_spec *spec, struct error *err)
+{
+	struct snapshot_record *record = NULL;
+	int r = volume_snapshot_get(ctx, spec->source.name, &record, err);
+
+	if (r == 0)
+		r = check_uid(&spec->source, record->uid, err);
+	if (r == 0)
+		r = check_usable(record, err);
+	if (r == 0)
+		r = spec_take(spec, &record->spec, record->n_splits, err);
+	snapshot_record_free(record);
+	return r;
+}
+
+static int resolve_volume(struct volume_context *ctx, struct volume_spec *spec,
+			  struct error *err)
+{
+	struct volume_record *record = NULL;
+	int r = volume_get(ctx, spec->source.name, &record, err);
+
+	if (r == 0)
+		r = check_uid(&spec->source, record->uid, err);
+	if (r == 0 && record->phase != VOLUME_READY)
+		r = error_set(err, EBUSY, "volume '%s' is %s",
+			      spec->source.name,
+			      volume_phase_name(record->phase));
+	if (r == 0)
+		r = spec_take(spec, &record->spec, record->n_splits, err);
+	volume_record_free(record);
+	return r;
+}
+
+int source_resolve(struct volume_context *ctx, struct volume_spec *spec,
+		   const struct volume_record *there, struct error *err)
+{
+	int r;
+
+	if (spec->source.kind == VOLUME_SOURCE_NONE)
+		return 0;
+	r = name_check(word_of(&spec->source), spec->source.name, err);
+	if (r < 0)
+		return r;
+	if (there && volume_source_equal(&there->spec.source, &spec->source)) {
+		memcpy(spec->source.uid, there->spec.source.uid,
+		       sizeof(spec->source.uid));
+		/* What differs now is for the caller to tell. */
+		(void)spec_take(spec, &there->spec, 0, NULL);
+		return 0;
+	}
+	return spec->source.kind == VOLUME_SOURCE_SNAPSHOT
+		       ? resolve_snapshot(ctx, spec, err)
+		       : resolve_volume(ctx, spec, err);
+}
+
+/* ---- plan ---- */
+
+struct plan {
+	struct operation *op;
+	const struct snapshot_record *source;
+	struct room room;
+	struct planner_split *now; /* owned; as the source has them */
+};
+
+static bool is_allowed(const struct volume_spec *spec,
+		       const struct planner_pool *pool)
+{
+	static const struct labels none;
+
+	return (spec->nodes.count == 0 ||
+		name_list_has(&spec->nodes, pool->node)) &&
+	       !name_list_has(&spec->exclude, pool->node) &&
+	       (spec->pools.count == 0 ||
+		name_list_has(&spec->pools, pool->pool)) &&
+	       labels_match(&spec->node_labels,
+			    pool->labels ? pool->labels : &none);
+}
+
+static struct planner_pool *pool_find(struct room *room,
+				      const struct snapshot_split *split)
+{
+	for (size_t i = 0; i < room->n_pools; i++) {
+		if (strcmp(room->pools[i].node, split->node) == 0 &&
+		    strcmp(room->pools[i].pool, split->pool) == 0)
+			return &room->pools[i];
+	}
+	return NULL;
+}
+
+/* Where the split of the source is, its copy will be: it takes room there. */
+static int place_one(struct plan *plan, const struct snapshot_split *split,
+		     struct error *err)
+{
+	const struct node_state *node = room_node(&plan->room, split->node);
+	struct planner_pool *pool = pool_find(&plan->room, split);
+	char text[2][SIZE_TEXT_MAX];
+
+	if (node && !node->reachable)
+		return error_set(err, EHOSTUNREACH, "%s", node->problem);
+	if (!node || !pool || !pool->online)
+		return error_set(err, EIO,
+				 "pool '%s' of node '%s', which has split %u "
+				 "of the source, is not there",
+				 split->pool, split->node, split->index);
+	if (!is_allowed(&plan->op->record->spec, pool))
+		return error_set(err, ENOSPC,
+				 "split %u of the source is in pool '%s' of "
+				 "node '%s', which the placement does not "
+				 "allow",
+				 split->index, split->pool, split->node);
+	if (pool->available < split->size)
+		return error_set(err, ENOSPC,
+				 "split %u of the source needs %s in pool '%s' "
+				 "of node '%s', which has %s",
+				 split->index,
+				 size_format(text[0], split->size), split->pool,
+				 split->node,
+				 size_format(text[1], pool->available));
+	pool->available -= split->size;
+	plan->now[split->index] = (struct planner_split){
+		.pool = (size_t)(pool - plan->room.pools),
+		.size = split->size,
+	};
+	return 0;
+}
+
+static int split_from(struct plan *plan, const struct snapshot_split *from,
+		      uint64_t size, struct volume_split *ret,
+		      struct error *err)
+{
+	const struct planner_pool *pool =
+		&plan->room.pools[plan->now[from->index].pool];
+	int r = room_split(plan->op->record, from->index, pool, size, ret, err);
+
+	if (r < 0)
+		return r;
+	memcpy(ret->source, from->extent, sizeof(ret->source));
+	memcpy(ret->source_id, from->extent_id, sizeof(ret->source_id));
+	/* What is not formatted yet gets a file system of its own. */
+	if (from->content == SPLIT_READY)
+		memcpy(ret->fs_uuid, from->fs_uuid, sizeof(ret->fs_uuid));
+	ret->source_state = from->content;
+	ret->fs_behind = from->content == SPLIT_READY &&
+			 (from->fs_behind || size > from->size);
+	return 0;
+}
+
+static int splits_set(struct plan *plan, const struct planner_growth *growth,
+		      struct error *err)
+{
+	struct volume_record *record = plan->op->record;
+	size_t n = plan->source->n_splits, all = n + growth->n_extra;
+	struct volume_split *splits = calloc(all + 1, sizeof(*splits));
+	int r = 0;
+
+	if (!splits)
+		return error_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = split_from(plan, &plan->source->splits[i], growth->sizes[i],
+			       &splits[i], err);
+	for (size_t i = n; r == 0 && i < all; i++)
+		r = room_split(record, i,
+			       &plan->room.pools[growth->extra[i - n].pool],
+			       growth->extra[i - n].size, &splits[i], err);
+	if (r == 0 && all < record->spec.min_splits)
+		r = error_set(err, EINVAL,
+			      "the source has %zu splits: it can't be %u", n,
+			      record->spec.min_splits);
+	if (r < 0) {
+		free(splits);
+		return r;
+	}
+	free(record->splits);
+	record->splits = splits;
+	record->n_splits = all;
+	return 0;
+}
+
+static int plan_from(struct plan *plan, struct error *err)
+{
+	const struct volume_spec *spec = &plan->op->record->spec;
+	const struct snapshot_record *source = plan->source;
+	struct planner_growth growth = {0};
+	int r = 0;
+
+	plan->now = calloc(source->n_splits + 1, sizeof(*plan->now));
+	if (!plan->now)
+		return error_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; r == 0 && i < source->n_splits; i++)
+		r = place_one(plan, &source->splits[i], err);
+	if (r == 0)
+		r = planner_grow(spec, plan->now, source->n_splits,
+				 plan->room.pools, plan->room.n_pools,
+				 spec->capacity, &growth, err);
+	if (r == -ENOSPC)
+		room_tell_silent(&plan->room, err);
+	if (r == 0)
+		r = splits_set(plan, &growth, err);
+	planner_growth_done(&growth);
+	return r;
+}
+
+static int source_get(struct operation *op, struct snapshot_record **ret,
+		      struct error *err)
+{
+	struct volume_source *source = &op->record->spec.source;
+	int r;
+
+	if (source->kind == VOLUME_SOURCE_VOLUME)
+		return snapshot_temporary(op, source, ret, err);
+	r = volume_snapshot_get(op->ctx, source->name, ret, err);
+	if (r == 0)
+		r = check_uid(source, (*ret)->uid, err);
+	return r < 0 ? r : check_usable(*ret, err);
+}
+
+int source_plan(struct operation *op, struct error *err)
+{
+	struct snapshot_record *source = NULL;
+	struct plan plan = {.op = op};
+	int r = source_get(op, &source, err);
+
+	if (r == 0)
+		r = spec_take(&op->record->spec, &source->spec,
+			      source->n_splits, err);
+	if (r == 0)
+		r = room_ask(op->ctx, &plan.room, err);
+	if (r == 0) {
+		plan.source = source;
+		r = plan_from(&plan, err);
+		room_done(&plan.room);
+	}
+	free(plan.now);
+	snapshot_record_free(source);
+	return r;
+}
+
+/* ---- wait ---- */
+
+/* A lower bound on what is there of the split. */
+static int split_copied(struct operation *op, const struct volume_split *split,
+			bool *ret_done, uint64_t *ret_bytes, struct error *err)
+{
+	struct node_client *client = NULL;
+	struct node_extent extent = {0};
+	int r = context_client(op->ctx, split->node, &client, err);
+
+	if (r == 0)
+		r = node_client_get_extent(client, split->extent, &extent, err);
+	if (r == 0) {
+		*ret_done = strcmp(extent.state, NODE_COPYING) != 0;
+		*ret_bytes = *ret_done ? split->size : extent.copied;
+	}
+	node_extent_done(&extent);
+	return r;
+}
+
+static int copied(struct operation *op, bool *ret_done, uint64_t *ret_bytes,
+		  struct error *err)
+{
+	int r = 0;
+
+	*ret_done = true;
+	*ret_bytes = 0;
+	for (size_t i = 0; r == 0 && i < op->record->n_splits; i++) {
+		const struct volume_split *split = &op->record->splits[i];
+		uint64_t bytes = 0;
+		bool done = true;
+
+		if (!split->source[0])
+			continue;
+		r = split_copied(op, split, &done, &bytes, err);
+		*ret_done = *ret_done && done;
+		*ret_bytes += bytes;
+	}
+	return r;
+}
+
+int source_wait(struct operation *op, struct error *err)
+{
+	const struct timespec a_second = {.tv_sec = 1};
+	char text[2][SIZE_TEXT_MAX];
+	uint64_t bytes;
+	bool done = false;
+	int r;
+
+	if (op->record->spec.source.kind == VOLUME_SOURCE_NONE)
+		return 0;
+	for (;;) {
+		r = copied(op, &done, &bytes, err);
+		if (r < 0 || done)
+			return r;
+		r = operation_step(
+			op, err, "copy", "copying the content, %s of %s",
+			size_format(text[0], bytes),
+			size_format(text[1], op->record->spec.capacity));
+		if (r < 0)
+			return r;
+		(void)nanosleep(&a_second, NULL);
+	}
+}
+
+int source_drop(struct operation *op, struct error *err)
+{
+	if (op->record->spec.source.kind != VOLUME_SOURCE_VOLUME)
+		return 0;
+	return snapshot_temporary_delete(op, err);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a scheduler asks before it asks for a volume. */
+#ifndef VOLUME_PLACEMENT_H
+#define VOLUME_PLACEMENT_H
+
+#include "volume/plan/planner.h"
+#include "volume/volume.h"
+
+struct volume_room {
+	uint64_t available; /* bytes in all pools that may be used */
+	uint64_t maximum;   /* bytes of the largest volume; 0: none at all */
+	uint64_t minimum;   /* bytes of the smallest */
+	size_t silent;      /* nodes that did not answer, so are not counted */
+};
+
+/*
+ * How much room there is now for volumes like @spec, whose capacity is not
+ * looked at. What it gives as maximum can be created, if nobody is quicker;
+ * 4096 bytes more cannot.
+ */
+int volume_room_get(struct volume_context *ctx, const struct volume_spec *spec,
+		    struct volume_room *ret, struct error *err);
+
+/* The same of pools: a pure function. @spec is as volume_spec_check() left it.
+ */
+int placement_room(const struct volume_spec *spec,
+		   const struct planner_pool *pools, size_t n_pools,
+		   struct volume_room *ret, struct error *err);
+
+/* Is there a node of that name, answering or not? 1, 0 or a negative errno. */
+int volume_node_known(struct volume_context *ctx, const char *name,
+		      struct error *err);
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VOLUME_RESIZE_PLAN_H
+#define VOLUME_RESIZE_PLAN_H
+
+#include "volume/op/context.h"
+
+/*
+ * Ask the nodes for their room, and write into the record how the volume
+ * shall become @capacity bytes: grow_to of splits, and planned ones after
+ * them. The nodes the volume is on have to answer; of the others, those that
+ * do are counted in.
+ *
+ * -ENOSPC: nothing was changed.
+ */
+int resize_plan(struct operation *op, uint64_t capacity, struct error *err);
+
+/* The record has a plan that is not done yet. */
+bool resize_planned(const struct volume_record *record);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Leases that all processes of a cluster see: objects of
+ * coordination.k8s.io/v1, named KIND-NAME in the records' namespace. While
+ * we hold one, a thread renews it.
+ *
+ * A lease that was not renewed for KUBE_LEASE_S is anybody's; time is the
+ * API server's (kube_http_now()), so it does not matter how our clocks
+ * differ. One of a process that died on this machine (same boot, same
+ * process namespace) is anybody's at once.
+ */
+#ifndef VOLUME_KUBE_LEASE_H
+#define VOLUME_KUBE_LEASE_H
+
+#include "base/error.h"
+#include "volume/store/kube/kube_call.h"
+
+#define KUBE_LEASE_S       15 /* seconds; as Kubernetes' own controllers */
+#define KUBE_LEASE_RENEW_S 5
+#define KUBE_LEASES_MAX    256 /* held at once by one process */
+
+struct kube_leases;
+
+/* @http: borrowed for its life. */
+int kube_leases_new(struct kube_http *http, struct kube_leases **ret,
+		    struct error *err);
+/* Those still held are no longer renewed, but not given back. */
+void kube_leases_free(struct kube_leases *leases); /* NULL is fine */
+
+/* As struct store_ops has them. */
+int kube_lease_take(struct kube_leases *leases,
+		    const struct kube_resource *resource, const char *name,
+		    const char *doing, struct error *err);
+int kube_lease_holds(struct kube_leases *leases,
+		     const struct kube_resource *resource, const char *name,
+		     struct error *err);
+void kube_lease_release(struct kube_leases *leases,
+			const struct kube_resource *resource, const char *name);
+
+/*
+ * -ESTALE when we took the lease and then lost it (it could not be renewed in
+ * time, or somebody removed it): who holds it now may be at work.
+ */
+int kube_lease_check(struct kube_leases *leases,
+		     const struct kube_resource *resource, const char *name,
+		     struct error *err);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a person should know of a record, as an Event (core/v1) about it, so
+ * that `kubectl describe` and `kubectl get events` show it.
+ *
+ * An Event's name is made of its object and reason: what happens again is
+ * counted in the one that is there, whoever saw it happen before. The API
+ * server forgets one an hour after it happened last.
+ */
+#ifndef VOLUME_KUBE_NOTICE_H
+#define VOLUME_KUBE_NOTICE_H
+
+#include "volume/store/kube/kube_call.h"
+#include "volume/store/store.h"
+
+#define KUBE_NOTICES_MAX   20 /* at once, of one process; then */
+#define KUBE_NOTICE_REST_S 5  /* seconds for each more */
+
+struct kube_notices;
+
+/* @http: borrowed for its life. */
+int kube_notices_new(struct kube_http *http, struct kube_notices **ret,
+		     struct error *err);
+void kube_notices_free(struct kube_notices *notices); /* NULL is fine */
+
+/* As struct store_ops has it; of an object of @about. */
+int kube_notice(struct kube_notices *notices, const struct kube_resource *about,
+		const struct store_notice *notice, struct error *err);
+
+#endif

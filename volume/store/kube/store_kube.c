@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The store of a cluster: custom resources behind the Kubernetes API server
+ * (deploy/crd), in one namespace; the name of a record is the name of its
+ * object, a version is its resourceVersion. kube_object.h says how a record
+ * becomes an object, kube_lease.h how leases work, kube_config.h what a
+ * location is: "kube:[NAMESPACE][,kubeconfig=PATH][,context=NAME]".
+ *
+ * A write is sent once, unless the server says that it did nothing with it:
+ * -EHOSTUNREACH of a write means that nobody knows. (Over a kept connection
+ * that turns out to be dead curl sends it again; then -ESTALE may be about a
+ * write of our own. The caller reads again in both cases.)
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "volume/record/json_scan.h"
+#include "volume/store/kube/kube_config.h"
+#include "volume/store/kube/kube_http.h"
+#include "volume/store/kube/kube_list.h"
+#include "volume/store/kube/kube_watch.h"
+#include "volume/store/kube/store_kube.h"
+
+#define LISTS_MAX 5 /* times a list is begun again */
+
+static const struct kube_resource resources[] = {
+	{RECORD_KIND_VOLUME, "union.io", "v1alpha1", "volumesplits",
+	 "volumesplit", "union.io/extents"},
+	{RECORD_KIND_NODE, "union.io", "v1alpha1", "storagenodes",
+	 "storagenode", NULL},
+	{RECORD_KIND_SNAPSHOT, "union.io", "v1alpha1", "volumesplitsnapshots",
+	 "volumesplitsnapshot", "union.io/extents"},
+	{RECORD_KIND_GROUP, "union.io", "v1alpha1", "volumesplitgroupsnapshots",
+	 "volumesplitgroupsnapshot", "union.io/extents"},
+};
+
+const struct kube_resource *kube_resource_find(const char *kind,
+					       struct error *err)
+{
+	for (size_t i = 0; i < array_size(resources); i++) {
+		if (strcmp(resources[i].kind, kind) == 0)
+			return &resources[i];
+	}
+	(void)error_set(err, EINVAL, "the store keeps no '%s'", kind);
+	return NULL;
+}
+
+bool kube_is_gone(struct json_object *object,
+		  const struct kube_resource *resource)
+{
+	return kube_object_deleting(object) &&
+	       !kube_object_has_finalizer(object, resource->finalizer);
+}
+
+int kube_object_get(struct kube *kube, const char *kind, const char *name,
+		    const struct kube_resource **ret_resource, char *ret_path,
+		    struct json_object **ret, struct error *err)
+{
+	const struct kube_resource *resource = kube_resource_find(kind, err);
+	int r;
+
+	if (!resource)
+		return -EINVAL;
+	*ret_resource = resource;
+	r = kube_path(kube->http, resource, name, NULL, ret_path, err);
+	if (r == 0)
+		r = kube_call(kube->http, "GET", ret_path, NULL, true, ret,
+			      err);
+	if (r == 0 && kube_is_gone(*ret, resource)) {
+		json_object_put(*ret);
+		*ret = NULL;
+		r = -ENOENT;
+	}
+	if (r == -ENOENT)
+		return error_set(err, ENOENT, "there is no %s '%s'",
+				 resource->kind, name);
+	return r;
+}
+
+/* ---- reading ---- */
+
+static int kube_get(struct store *store, const char *kind, const char *name,
+		    struct store_object *ret, struct error *err)
+{
+	struct kube *kube = kube_of(store);
+	auto_object struct json_object *object = NULL;
+	const struct kube_resource *resource;
+	char path[KUBE_PATH_SIZE];
+	int r = kube_object_get(kube, kind, name, &resource, path, &object,
+				err);
+
+	return r < 0 ? r : kube_object_record(object, ret, err);
+}
+
+struct objects {
+	struct store_object *items; /* owned */
+	size_t count, room;
+};
+
+struct reading {
+	const struct kube_resource *resource;
+	struct objects objects;
+};
+
+static int objects_add(struct objects *objects, struct json_object *object,
+		       struct error *err)
+{
+	struct store_object *more;
+	int r;
+
+	if (objects->count == objects->room) {
+		objects->room = objects->room ? 2 * objects->room : 64;
+		more = reallocarray(objects->items, objects->room,
+				    sizeof(*more));
+		if (!more)
+			return error_set(err, ENOMEM, "out of memory");
+		objects->items = more;
+	}
+	r = kube_object_record(object, &objects->items[objects->count], err);
+	if (r == 0)
+		objects->count++;
+	return r;
+}
+
+static int objects_item(void *context, struct json_object *item,
+			struct error *err)
+{
+	struct reading *reading = context;
+
+	if (kube_is_gone(item, reading->resource))
+		return 0;
+	json_add_text(item, "apiVersion", RECORD_API_VERSION);
+	json_add_text(item, "kind", reading->resource->kind);
+	return objects_add(&reading->objects, item, err);
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct store_object *)a)->name,
+		      ((const struct store_object *)b)->name);
+}
+
+static int objects_list(struct store *store, const char *kind,
+			struct store_object **ret, size_t *ret_count,
+			struct error *err)
+{
+	struct kube *kube = kube_of(store);
+	struct reading reading = {.resource = kube_resource_find(kind, err)};
+	char path[KUBE_PATH_SIZE];
+	int r;
+
+	if (!reading.resource)
+		return -EINVAL;
+	r = kube_path(kube->http, reading.resource, NULL, NULL, path, err);
+	if (r < 0)
+		return r;
+	/* A list that takes too long loses its moment: begin again. */
+	for (int i = 0; i < LISTS_MAX; i++) {
+		r = kube_list(kube->http, path, 0, objects_item, &reading, NULL,
+			      err);
+		if (r == 0)
+			break;
+		store_objects_free(reading.objects.items,
+				   reading.objects.count);
+		reading.objects = (struct objects){0};
+		if (r != -ESTALE)
+			return r;
+	}
+	if (r < 0)
+		return error_set(err, EHOSTUNREACH,
+				 "the list of %s could not be read to its end; "
+				 "try again later",
+				 reading.resource->plural);
+	if (reading.objects.count > 0)
+		qsort(reading.objects.items, reading.objects.count,
+		      sizeof(*reading.objects.items), by_name);
+	*ret = reading.objects.items;
+	*ret_count = reading.objects.count;
+	return 0;
+}
+
+/* ---- leases ---- */
+
+static const struct kube_resource *lease_find(const char *kind,
+					      struct error *err)
+{
+	static const struct kube_resource leader = {.kind = STORE_LEASE_LEADER,
+						    .singular = "leader"};
+
+	return strcmp(kind, STORE_LEASE_LEADER) == 0
+		       ? &leader
+		       : kube_resource_find(kind, err);
+}
+
+static int kube_lease(struct store *store, const char *kind, const char *name,
+		      const char *doing, struct error *err)
+{
+	const struct kube_resource *resource = lease_find(kind, err);
+
+	if (!resource)
+		return -EINVAL;
+	return kube_lease_take(kube_of(store)->leases, resource, name, doing,
+			       err);
+}
+
+static int kube_holds(struct store *store, const char *kind, const char *name,
+		      struct error *err)
+{
+	const struct kube_resource *resource = lease_find(kind, err);
+
+	if (!resource)
+		return -EINVAL;
+	return kube_lease_holds(kube_of(store)->leases, resource, name, err);
+}
+
+static void kube_release(struct store *store, const char *kind,
+			 const char *name)
+{
+	const struct kube_resource *resource = lease_find(kind, NULL);
+
+	if (resource)
+		kube_lease_release(kube_of(store)->leases, resource, name);
+}
+
+/* ---- heartbeats ---- */
+
+static int store_beat(struct store *store, const char *name, struct error *err)
+{
+	return kube_beat(kube_of(store)->beats, name, err);
+}
+
+static int store_beat_end(struct store *store, const char *name,
+			  struct error *err)
+{
+	return kube_beat_end(kube_of(store)->beats, name, err);
+}
+
+static int store_beats(struct store *store, struct store_beat **ret,
+		       size_t *ret_count, struct error *err)
+{
+	return kube_beat_list(kube_of(store)->beats, ret, ret_count, err);
+}
+
+/* ---- watching ---- */
+
+static int object_read(const struct kube_resource *resource,
+		       struct json_object *object, struct store_object *ret,
+		       struct error *err)
+{
+	return kube_is_gone(object, resource)
+		       ? -ENOENT
+		       : kube_object_record(object, ret, err);
+}
+
+static int store_watch(struct store *store, const char *kind, int stop_fd,
+		       store_watcher watcher, void *context, struct error *err)
+{
+	const struct kube_resource *resource = kube_resource_find(kind, err);
+
+	if (!resource)
+		return -EINVAL;
+	return kube_watch(kube_of(store)->http, resource, object_read, stop_fd,
+			  watcher, context, err);
+}
+
+/* ---- telling ---- */
+
+static int store_notice(struct store *store, const struct store_notice *notice,
+			struct error *err)
+{
+	const struct kube_resource *about = kube_resource_find(notice->kind,
+							       err);
+
+	return about ? kube_notice(kube_of(store)->notices, about, notice, err)
+		     : -EINVAL;
+}
+
+/* ---- open and close ---- */
+
+static void kube_close(struct store *store)
+{
+	struct kube *kube = kube_of(store);
+
+	kube_notices_free(kube->notices);
+	kube_beats_free(kube->beats);
+	kube_leases_free(kube->leases);
+	kube_http_free(kube->http);
+	free(kube);
+}
+
+/* Asks the server nothing: it may be down now and up later. */
+static int kube_open(const char *where, struct store **ret, struct error *err)
+{
+	struct kube_config config;
+	struct kube *kube;
+	int r = kube_config_load(where, &config, err);
+
+	if (r < 0)
+		return r;
+	kube = calloc(1, sizeof(*kube));
+	if (!kube) {
+		kube_config_done(&config);
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	kube->store.ops = &store_kube_ops;
+	r = kube_http_new(&config, &kube->http, err);
+	if (r == 0)
+		r = kube_leases_new(kube->http, &kube->leases, err);
+	if (r == 0)
+		r = kube_beats_new(kube->http, &kube->beats, err);
+	if (r == 0)
+		r = kube_notices_new(kube->http, &kube->notices, err);
+	if (r < 0) {
+		kube_close(&kube->store);
+		return r;
+	}
+	*ret = &kube->store;
+	return 0;
+}
+
+const struct store_ops store_kube_ops = {
+	.name = "kube",
+	.open = kube_open,
+	.close = kube_close,
+	.create = kube_create,
+	.get = kube_get,
+	.list = objects_list,
+	.compare_and_swap = kube_swap,
+	.remove = kube_remove,
+	.lease = kube_lease,
+	.holds = kube_holds,
+	.release = kube_release,
+	.beat = store_beat,
+	.beat_end = store_beat_end,
+	.beats = store_beats,
+	.watch = store_watch,
+	.notice = store_notice,
+};

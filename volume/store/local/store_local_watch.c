@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The store of one machine, watched: its counter, which every write raises,
+ * is looked at while somebody watches.
+ */
+#include <errno.h>
+#include <poll.h>
+
+#include "volume/store/local/store_local.h"
+#include "volume/store/store_known.h"
+
+#define LOOK_MS 250 /* between two looks; one is some 20 us */
+
+static int counter_read(struct local *local, int64_t *ret, struct error *err)
+{
+	sqlite3_stmt *s = NULL;
+	int r;
+
+	(void)pthread_mutex_lock(&local->lock);
+	r = local_prepare(local, &s, err, "SELECT version FROM counter", "");
+	if (r == 0)
+		r = local_step(local, s, err);
+	if (r > 0)
+		*ret = sqlite3_column_int64(s, 0);
+	(void)sqlite3_finalize(s); /* step told of the error */
+	(void)pthread_mutex_unlock(&local->lock);
+	return r < 0 ? r : 0;
+}
+
+static int tell_all(struct store *store, const char *kind,
+		    struct store_known *known, struct error *err)
+{
+	struct store_object *objects = NULL;
+	size_t n = 0;
+	int r = local_list(store, kind, &objects, &n, err);
+
+	if (r < 0)
+		return r;
+	store_known_begin(known);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = store_known_set(known, &objects[i], err);
+	store_objects_free(objects, n);
+	return r;
+}
+
+static int look(struct store *store, const char *kind,
+		struct store_known *known, int64_t *told, struct error *err)
+{
+	int64_t now = -1;
+	int r = counter_read(local_of(store), &now, err);
+
+	/* Before the list, which may be newer, and never is older. */
+	if (r < 0 || now == *told)
+		return r;
+	r = tell_all(store, kind, known, err);
+	if (r == 0)
+		r = store_known_end(known);
+	*told = now;
+	return r;
+}
+
+int local_watch(struct store *store, const char *kind, int stop_fd,
+		store_watcher watcher, void *context, struct error *err)
+{
+	struct store_known known = {.watcher = watcher, .context = context};
+	struct pollfd stop = {.fd = stop_fd, .events = POLLIN};
+	int64_t told = -1;
+	int r;
+
+	do
+		r = look(store, kind, &known, &told, err);
+	while (r == 0 && poll(&stop, 1, LOOK_MS) <= 0);
+	store_known_done(&known);
+	return r;
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where records are kept. A store holds JSON documents by kind and name,
+ * each with a version that changes when the document does; a writer says
+ * which version it read. A document is a record of a kind below, in the shape
+ * of a Kubernetes object whose metadata.name is the name; a store may set
+ * metadata.resourceVersion and metadata.creationTimestamp in it. It also
+ * holds leases: one operation on one object at a time, whoever asks.
+ *
+ * A call may block for as long as the store's timeout. Calls may come from
+ * any thread.
+ */
+#ifndef VOLUME_STORE_H
+#define VOLUME_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "volume/record/volume_record.h"
+
+/* Not of records, only of leases: held for the life of a process, lead.h. */
+#define STORE_LEASE_LEADER "Leader"
+
+struct store;
+
+struct store_object {
+	char name[RECORD_NAME_SIZE];
+	char version[RECORD_VERSION_SIZE];
+	char *json; /* owned, NUL-terminated */
+	size_t length;
+};
+
+void store_object_done(struct store_object *object);
+
+/* A node says that it is alive every so often; one that does not is lost. */
+#define STORE_BEAT_S      10 /* seconds from one beat to the next */
+#define STORE_BEAT_LOST_S 40 /* since the last one; as Kubernetes' nodes */
+
+struct store_beat {
+	char name[RECORD_NAME_SIZE];
+	int64_t age_s; /* seconds since the last one, by the store's clock */
+};
+
+/* What a person should know of a record. */
+struct store_notice {
+	const char *kind, *name; /* of the record */
+	bool warning;            /* else it is good news */
+	const char *reason;      /* one word: "NodeLost" */
+	const char *message;     /* a sentence */
+};
+
+/* What a watch tells. */
+enum store_change {
+	STORE_CHANGE_SET,     /* @object is new, or another than before */
+	STORE_CHANGE_REMOVED, /* the one called @name */
+	STORE_CHANGE_SYNCED,  /* all is told that there is */
+	STORE_CHANGE_CUT, /* the store is out of reach: @text. SYNCED follows */
+};
+
+/* All borrowed. Other than 0 ends the watch, which returns that. */
+typedef int (*store_watcher)(void *context, enum store_change change,
+			     const char *name,
+			     const struct store_object *object,
+			     const char *text);
+
+struct store_ops {
+	const char *name; /* "local": the part of a location before ':' */
+
+	/* @where: the location without "NAME:". */
+	int (*open)(const char *where, struct store **ret, struct error *err);
+	void (*close)(struct store *store);
+
+	/* -EEXIST. @ret_version: RECORD_VERSION_SIZE bytes, may be NULL. */
+	int (*create)(struct store *store, const char *kind, const char *name,
+		      const char *json, char *ret_version, struct error *err);
+	/* -ENOENT. */
+	int (*get)(struct store *store, const char *kind, const char *name,
+		   struct store_object *ret, struct error *err);
+	/* All of a kind, by name, as of one moment. Returned owned. */
+	int (*list)(struct store *store, const char *kind,
+		    struct store_object **ret, size_t *ret_count,
+		    struct error *err);
+	/*
+	 * Replace the document if its version is still @version.
+	 * -ESTALE: somebody changed it; -ENOENT: somebody deleted it.
+	 */
+	int (*compare_and_swap)(struct store *store, const char *kind,
+				const char *name, const char *version,
+				const char *json, char *ret_version,
+				struct error *err);
+	/* The same conditions; @version NULL: whatever it is. */
+	int (*remove)(struct store *store, const char *kind, const char *name,
+		      const char *version, struct error *err);
+
+	/*
+	 * Take the lease on an object (which need not exist) for this
+	 * process. -EAGAIN: a live owner has it; the text names it and
+	 * @doing of it ("attaching volume"). A dead owner's is taken over.
+	 * It is renewed, where that is needed, until release() or close().
+	 */
+	int (*lease)(struct store *store, const char *kind, const char *name,
+		     const char *doing, struct error *err);
+	/*
+	 * Does this process still have it? 0, also for the next 3 s. -ESTALE:
+	 * no; it was not taken, or was lost, for which others may have it.
+	 * Asks no server.
+	 */
+	int (*holds)(struct store *store, const char *kind, const char *name,
+		     struct error *err);
+	/* Give it back; one that is not this process's is left alone. */
+	void (*release)(struct store *store, const char *kind,
+			const char *name);
+
+	/*
+	 * Node @name, which need not have a record, is alive. -EBUSY: another
+	 * machine of a cluster has said so for it and is not lost.
+	 */
+	int (*beat)(struct store *store, const char *name, struct error *err);
+	/* It beats no more: what it said is taken away. Not there: 0. */
+	int (*beat_end)(struct store *store, const char *name,
+			struct error *err);
+	/* The last beat of each, in no order. Returned owned, free(). */
+	int (*beats)(struct store *store, struct store_beat **ret,
+		     size_t *ret_count, struct error *err);
+
+	/*
+	 * Follow the objects of a kind, in the calling thread: all there are,
+	 * then SYNCED, then each that changes. No version is told twice; of
+	 * changes that follow each other quickly only the last may be told.
+	 *
+	 * A store out of reach is waited for. 0: @stop_fd is readable;
+	 * -EACCES, -ENXIO...: trying again does not help; -ENOMEM; and what
+	 * @watcher returns.
+	 */
+	int (*watch)(struct store *store, const char *kind, int stop_fd,
+		     store_watcher watcher, void *context, struct error *err);
+
+	/*
+	 * Optional; NULL: there is no place for it. Tell it to those who look
+	 * at the record with the store's own tools. What is told again is
+	 * counted, what is too much is dropped; no such record: 0.
+	 */
+	int (*notice)(struct store *store, const struct store_notice *notice,
+		      struct error *err);
+};
+
+/* What each store embeds first. */
+struct store {
+	const struct store_ops *ops;
+};
+
+void store_close(struct store *store); /* NULL is fine */
+/* notice(), where there is one. */
+int store_tell(struct store *store, const char *kind, const char *name,
+	       bool warning, const char *reason, struct error *err,
+	       const char *fmt, ...) __attribute__((format(printf, 7, 8)));
+void store_objects_free(struct store_object *objects, size_t count);
+
+#endif
