@@ -238,4 +238,36 @@ test_refuses_what_a_test_says_in_vain() {
 	done
 }
 
+# counted COUNT PATH CONTENT...: so many findings of tests/prose in the file
+counted() {
+	local found
+	fresh
+	tree "${@:2}"
+	found=$(cd "$TEST_DIR/tree" && "$TOP/tests/prose" "$2")
+	[ "$found" = "$1 ${2%%/*}" ] || fail "$2: '$found' in: ${*:3}"
+}
+
+test_counts_prose_that_leads_astray() {
+	local long='The server of this branch answers each of the calls of its clients in the order in'
+	long+=' which they came to it, and sends all the answers at once.'
+	counted 1 base/a.c '/* Who asks waits. */'
+	counted 1 base/a.c 'int a; /* What is left is freed. */'
+	counted 2 base/a.c '/*' ' * Free it. Whoever waits' ' * is woken.' ' */'
+	counted 1 base/a.c '// Take the first' '// of such a list.'
+	counted 1 base/a.c '/* No buffer can be had. */'
+	counted 1 base/a.c '/* It waits. */'
+	counted 1 base/a.h "/* $long */"
+	counted 1 tests/a.sh '# They wait.' 'true'
+	counted 1 docs/a.md "$long"
+	counted 2 docs/a.md '- What was sent is kept.' '' '| a | whoever asks |'
+}
+
+test_counts_no_code_and_no_plain_prose() {
+	local long='one two three four five six seven eight nine ten eleven twelve'
+	long="$long $long $long"
+	counted 0 base/a.c 'char *a = "/* It waits. */";' "/* $long */" '/* Wait for it. */'
+	counted 0 docs/a.md 'Text.' '' '```' "whoever $long" '```' '' "| $long |" '' "    $long"
+	counted 0 docs/a.md "Run \`$long\`. What is a node?" '[It](is/had)'
+}
+
 run_tests "$@"
