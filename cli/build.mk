@@ -1,12 +1,12 @@
-$(eval $(call library,cli,cli/attach_cmd.c cli/check_cmd.c cli/cli.c cli/commands.c \
+$(eval $(call library,cli,cli/command/attach_cmd.c cli/command/check_cmd.c cli/text/cli.c cli/commands.c \
   cli/commands_extent.c cli/commands_node.c cli/commands_union.c cli/commands_volume.c \
-  cli/complete_cmd.c cli/each_node.c cli/extent_cmd.c cli/extent_copy_cmd.c cli/extent_stats_cmd.c cli/help.c cli/json.c cli/mount_cmd.c \
-  cli/node_cmd.c cli/node_register_cmd.c cli/pool_cmd.c cli/progress.c cli/reference.c \
-  cli/snapshot_cmd.c cli/snapshot_json.c \
-  cli/status_cmd.c cli/table.c cli/trim_cmd.c cli/union_change_cmd.c cli/union_cmd.c cli/volume_cmd.c \
-  cli/volume_copy_cmd.c,json-c,volume))
+  cli/complete_cmd.c cli/command/each_node.c cli/command/extent_cmd.c cli/command/extent_copy_cmd.c cli/command/extent_stats_cmd.c cli/help.c cli/text/json.c cli/command/mount_cmd.c \
+  cli/command/node_cmd.c cli/command/node_register_cmd.c cli/command/pool_cmd.c cli/text/progress.c cli/text/reference.c \
+  cli/command/snapshot_cmd.c cli/command/snapshot_json.c \
+  cli/command/status_cmd.c cli/text/table.c cli/command/trim_cmd.c cli/command/union_change_cmd.c cli/command/union_cmd.c cli/command/volume_cmd.c \
+  cli/command/volume_copy_cmd.c,json-c,volume))
 $(eval $(call program,trib,cli/main.c,cli))
-$(eval $(call unit_test,cli/reference_test,cli))
-$(eval $(call unit_test,cli/table_test,cli))
+$(eval $(call unit_test,cli/text/reference_test,cli))
+$(eval $(call unit_test,cli/text/table_test,cli))
 $(eval $(call unit_test,cli/commands_test,cli))
 SYSTEM_TESTS += tests/system/trib.sh

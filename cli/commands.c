@@ -2,7 +2,7 @@
 /* All commands: those of no group, and where the others are. */
 #include <string.h>
 
-#include "cli/command_group.h"
+#include "cli/command/command_group.h"
 
 static const struct option_row status_rows[] = {
 	ROW("watch", 'w', OPTION_FLAG, watch, NULL,

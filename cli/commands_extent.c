@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Single extents. */
-#include "cli/command_group.h"
+#include "cli/command/command_group.h"
 #include "volume/volume.h"
 
 static const struct option_row extent_create_rows[] = {

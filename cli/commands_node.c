@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Nodes, and the pools on them. */
-#include "cli/command_group.h"
+#include "cli/command/command_group.h"
 
 #define ALLOW_ROW                                      \
 	ROW("allow", 0, OPTION_LIST, allow, "ADDRESS", \

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "cli/command.h"
+#include "cli/command/command.h"
 #include "cli/help.h"
 
 static void commands_are_found_by_all_their_words(void **state)

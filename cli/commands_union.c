@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Unions that are mounted here, volumes' and others. */
-#include "cli/command_group.h"
+#include "cli/command/command_group.h"
 
 #define BRANCH_TEXT                                                              \
 	"BRANCH is written as trib-union has it: PATH=nc,4G; the words are rw, " \

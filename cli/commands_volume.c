@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Volumes and their snapshots. */
-#include "cli/command_group.h"
+#include "cli/command/command_group.h"
 #include "volume/snapshot/snapshot.h"
 
 /* Of all that make volumes, but for how large and from what. */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "cli/command.h"
+#include "cli/command/command.h"
 #include "volume/extent/extents.h"
 #include "volume/snapshot/snapshot.h"
 

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "cli/command.h"
+#include "cli/command/command.h"
 
 enum {
 	EXIT_FAILED = 1,      /* any other error */

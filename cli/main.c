@@ -9,10 +9,10 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "cli/command.h"
+#include "cli/command/command.h"
 #include "cli/help.h"
-#include "cli/json.h"
-#include "cli/progress.h"
+#include "cli/text/json.h"
+#include "cli/text/progress.h"
 
 #define CONFIG_DEFAULT "/etc/tributary/trib.conf"
 #define WORDS_MAX      128  /* arguments of a command */

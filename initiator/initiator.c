@@ -13,7 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "initiator/transport.h"
+#include "initiator/transport/transport.h"
 
 #define LOCK_NAME       ".lock"
 #define DEAD_TIMEOUT_MS 30000

@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "base/size.h"
 #include "base/wire/crc32c.h"
-#include "initiator/device.h"
+#include "initiator/device/device.h"
 #include "volume/extent/extent_internal.h"
 #include "volume/mount/local.h"
 #include "volume/op/context.h"

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-#include "initiator/device.h"
+#include "initiator/device/device.h"
 #include "volume/mount/attach.h"
 #include "volume/mount/branch_fs.h"
 #include "volume/mount/local.h"

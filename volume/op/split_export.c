@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "initiator/device.h"
+#include "initiator/device/device.h"
 #include "volume/op/split.h"
 
 void split_grants_of(const struct volume_record *record,

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "initiator/device/device.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/mount_space.h"
+
+#define WAIT_STEP_MS 10
+#define BUSY_MS      3000
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* Where this device is mounted in our mount namespace. */
+static bool find_mount(dev_t device, char *ret, size_t size)
+{
+	auto_fclose FILE *f = fopen("/proc/self/mountinfo", "re");
+	auto_free char *line = NULL;
+	size_t space = 0;
+	unsigned ma, mi;
+	int at;
+
+	/* proc(5): id, parent, major:minor, root, mount point */
+	while (f && getline(&line, &space, f) > 0) {
+		if (sscanf(line, "%*u %*u %u:%u %*s %n", &ma, &mi, &at) != 2)
+			continue;
+		if (ma != major(device) || mi != minor(device))
+			continue;
+		line[at + (int)strcspn(line + at, " \n")] = 0;
+		(void)snprintf(ret, size, "%s", line + at);
+		return true;
+	}
+	return false;
+}
+
+/* A device mapper, md or other device above this one. */
+static bool find_holder(const char *name, char *ret, size_t size)
+{
+	char path[128];
+	struct dirent *e;
+	DIR *dir;
+	bool found = false;
+
+	(void)snprintf(path, sizeof(path), "/sys/block/%s/holders", name);
+	dir = opendir(path);
+	while (dir && !found && (e = readdir(dir))) {
+		if (e->d_name[0] == '.')
+			continue;
+		(void)snprintf(ret, size, "/dev/%.200s", e->d_name);
+		found = true;
+	}
+	if (dir)
+		(void)closedir(dir);
+	return found;
+}
+
+/*
+ * The kernel lets go of a device a moment after the last mount of it is gone,
+ * where it was not that umount which closed the last file.
+ */
+static int open_exclusive(const char *path, int flags)
+{
+	int64_t end = clock_ms() + BUSY_MS;
+	int fd;
+
+	while ((fd = open(path, flags | O_EXCL | O_CLOEXEC)) < 0 &&
+	       errno == EBUSY && clock_ms() < end)
+		(void)poll(NULL, 0, WAIT_STEP_MS);
+	return fd;
+}
+
+static bool has_open(const char *pid, dev_t device)
+{
+	char path[64];
+	struct dirent *e;
+	struct stat st;
+	bool has = false;
+	DIR *dir;
+
+	(void)snprintf(path, sizeof(path), "/proc/%.16s/fd", pid);
+	dir = opendir(path);
+	while (dir && !has && (e = readdir(dir)))
+		has = fstatat(dirfd(dir), e->d_name, &st, 0) == 0 &&
+		      S_ISBLK(st.st_mode) && st.st_rdev == device;
+	if (dir)
+		(void)closedir(dir);
+	return has;
+}
+
+/* A program, but this one, that has it open: "e2fsck (4711)". */
+static bool find_user(dev_t device, char *ret, size_t size)
+{
+	DIR *dir = opendir("/proc");
+	char path[64], name[16];
+	struct dirent *e;
+	bool found = false;
+	FILE *f;
+
+	while (dir && !found && (e = readdir(dir))) {
+		if (e->d_name[0] < '1' || e->d_name[0] > '9' ||
+		    atoi(e->d_name) == getpid() || !has_open(e->d_name, device))
+			continue;
+		(void)snprintf(path, sizeof(path), "/proc/%.16s/comm",
+			       e->d_name);
+		f = fopen(path, "re");
+		found = f && fscanf(f, "%15[^\n]", name) == 1;
+		if (found)
+			(void)snprintf(ret, size, "%s (%.10s)", name,
+				       e->d_name);
+		if (f)
+			(void)fclose(f);
+	}
+	if (dir)
+		(void)closedir(dir);
+	return found;
+}
+
+static int busy(const char *path, dev_t device, struct error *err)
+{
+	char user[MOUNT_SPACE_USER_MAX];
+
+	if (find_user(device, user, sizeof(user)))
+		return error_set(err, EBUSY, "%s is in use by %s", path, user);
+
+	if (mount_space_has_elsewhere(device, user))
+		return error_set(err, EBUSY,
+				 "%s is mounted in another mount namespace, "
+				 "that of %s",
+				 path, user);
+	return error_set(err, EBUSY, "%s is in use: open exclusively", path);
+}
+
+int device_open_idle(const char *path, int *ret_fd, struct error *err)
+{
+	char user[256];
+	struct stat st;
+	int fd;
+
+	if (stat(path, &st) < 0 || !S_ISBLK(st.st_mode))
+		return error_set(err, ENODEV, "'%s' is not there", path);
+	if (find_mount(st.st_rdev, user, sizeof(user)))
+		return error_set(err, EBUSY,
+				 "%s is mounted at %s: unmount it first", path,
+				 user);
+	if (find_holder(base_name(path), user, sizeof(user)))
+		return error_set(err, EBUSY, "%s is in use by %s", path, user);
+	fd = open_exclusive(path, O_RDWR);
+	if (fd < 0 && (errno == EROFS || errno == EACCES))
+		fd = open_exclusive(path, O_RDONLY);
+	if (fd < 0 && errno == EBUSY)
+		return busy(path, st.st_rdev, err);
+	if (fd < 0)
+		return error_set(err, errno == ENXIO ? ENODEV : errno,
+				 "open '%s': %s", path, strerror(errno));
+	*ret_fd = fd;
+	return 0;
+}
+
+int device_size(const char *path, uint64_t *ret, struct error *err)
+{
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || ioctl(fd, BLKGETSIZE64, ret) < 0)
+		return error_set(err, errno, "size of '%s': %s", path,
+				 strerror(errno));
+	return 0;
+}
+
+int device_attribute(const char *name, const char *attribute, char *ret,
+		     unsigned size)
+{
+	char path[160];
+	ssize_t n;
+
+	(void)snprintf(path, sizeof(path), "/sys/block/%s/%s", name, attribute);
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	n = read(fd, ret, size - 1);
+	if (n < 0)
+		return -errno;
+	ret[n] = 0;
+	if (n && ret[n - 1] == '\n')
+		ret[n - 1] = 0;
+	return 0;
+}
+
+bool device_wait_gone(const char *name, const char *attribute, int timeout_ms)
+{
+	int64_t end = clock_ms() + timeout_ms;
+	char path[160];
+
+	(void)snprintf(path, sizeof(path), "/sys/block/%s/%s", name, attribute);
+	/* Nothing tells of it: there is no event for a sysfs entry. */
+	while (!access(path, F_OK)) {
+		if (clock_ms() >= end)
+			return false;
+		(void)poll(NULL, 0, WAIT_STEP_MS);
+	}
+	return true;
+}
+
+int device_tag(int dirfd, const char *id, char *ret, struct error *err)
+{
+	/* FNV-1a, 64 bits (Fowler, Noll, Vo). */
+	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+	uint8_t bytes[16 + 256];
+	size_t length = strlen(id);
+	struct stat st;
+
+	if (fstat(dirfd, &st) < 0)
+		return error_set(err, errno, "state directory: %s",
+				 strerror(errno));
+	if (length > 256)
+		return error_set(err, ENAMETOOLONG, "id too long");
+	memcpy(bytes, &st.st_dev, 8);
+	memcpy(bytes + 8, &st.st_ino, 8);
+	memcpy(bytes + 16, id, length);
+	for (size_t i = 0; i < 16 + length; i++)
+		hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+	(void)snprintf(ret, DEVICE_TAG_MAX, "trib-%016llx",
+		       (unsigned long long)hash);
+	return 0;
+}

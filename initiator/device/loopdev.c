@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "initiator/device/loopdev.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/loop.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "base/cleanup.h"
+
+#define CONTROL         "/dev/loop-control"
+#define ATTACH_TRIES    64  /* others take free devices too */
+#define NODE_TRIES      100 /* x 10 ms for udev to make a node */
+#define GONE_TIMEOUT_MS 3000
+
+static_assert(LO_NAME_SIZE > DEVICE_TAG_MAX, "a tag fits in lo_file_name");
+
+int loopdev_probe(struct error *err)
+{
+	auto_close int fd = open(CONTROL, O_RDWR | O_CLOEXEC);
+
+	if (fd < 0)
+		return error_set(err, ENODEV,
+				 "no loop devices here (" CONTROL ": %s)",
+				 strerror(errno));
+	return 0;
+}
+
+/* A new device's node may come a little after the device. */
+static int open_node(const char *path, int flags)
+{
+	for (int i = 0;; i++) {
+		int fd = open(path, flags | O_CLOEXEC);
+
+		if (fd >= 0)
+			return fd;
+		if (errno != ENOENT || i == NODE_TRIES)
+			return -errno;
+		(void)poll(NULL, 0, 10);
+	}
+}
+
+static int configure(int device, int fd, const char *tag, bool read_only)
+{
+	struct loop_config config = {
+		.fd = (uint32_t)fd,
+		.block_size = DEVICE_BLOCK_SIZE,
+		.info.lo_flags = LO_FLAGS_DIRECT_IO |
+				 (read_only ? LO_FLAGS_READ_ONLY : 0),
+	};
+
+	(void)snprintf((char *)config.info.lo_file_name, LO_NAME_SIZE, "%s",
+		       tag);
+	return ioctl(device, LOOP_CONFIGURE, &config) < 0 ? -errno : 0;
+}
+
+/* 0, 1 (somebody else was faster: try another), or a negative errno. */
+static int attach_one(int control, int fd, const char *tag, bool read_only,
+		      bool direct, char *ret, struct error *err)
+{
+	int number = ioctl(control, LOOP_CTL_GET_FREE);
+	char path[DEVICE_PATH_MAX], dio[8] = "";
+	int r;
+
+	if (number < 0)
+		return error_set(err, errno, "no free loop device: %s",
+				 strerror(errno));
+	(void)snprintf(path, sizeof(path), "/dev/loop%d", number);
+	auto_close int device = open_node(path, read_only ? O_RDONLY : O_RDWR);
+	if (device < 0)
+		return error_set(err, -device, "open '%s': %s", path,
+				 strerror(-device));
+	r = configure(device, fd, tag, read_only);
+	if (r == -EBUSY || r == -ENXIO)
+		return 1;
+	if (r < 0)
+		return error_set(err, -r, "LOOP_CONFIGURE %s: %s", path,
+				 strerror(-r));
+	(void)device_attribute(path + 5, "loop/dio", dio, sizeof(dio));
+	if (direct && strcmp(dio, "1") != 0) {
+		(void)ioctl(device, LOOP_CLR_FD, 0); /* the error is told */
+		return error_set(err, EIO, "%s: the kernel refused direct I/O",
+				 path);
+	}
+	memcpy(ret, path, sizeof(path));
+	return 0;
+}
+
+int loopdev_attach(int fd, const char *tag, bool read_only, bool direct,
+		   char *ret, struct error *err)
+{
+	auto_close int control = open(CONTROL, O_RDWR | O_CLOEXEC);
+	int r = 1;
+
+	if (control < 0)
+		return loopdev_probe(err);
+	for (int i = 0; i < ATTACH_TRIES && r == 1; i++)
+		r = attach_one(control, fd, tag, read_only, direct, ret, err);
+	if (r == 1)
+		return error_set(err, EBUSY,
+				 "no free loop device: others were faster %d "
+				 "times",
+				 ATTACH_TRIES);
+	return r;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+	size_t n = strlen(text), m = strlen(end);
+
+	return n >= m && !strcmp(text + n - m, end);
+}
+
+static bool has_tag(const char *name, const char *tag)
+{
+	struct loop_info64 info;
+	char path[DEVICE_PATH_MAX];
+
+	(void)snprintf(path, sizeof(path), "/dev/%.24s", name);
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || ioctl(fd, LOOP_GET_STATUS64, &info) < 0)
+		return false;
+	info.lo_file_name[LO_NAME_SIZE - 1] = 0;
+	return !strcmp((char *)info.lo_file_name, tag);
+}
+
+static bool is_ours(const char *name, const char *backing_end, const char *tag)
+{
+	char backing[PATH_MAX];
+	const char *last;
+
+	if (strncmp(name, "loop", 4) != 0 ||
+	    device_attribute(name, "loop/backing_file", backing,
+			     sizeof(backing)) < 0)
+		return false;
+	last = strrchr(backing, '/');
+	if (last && !strncmp(last + 1, LOOPDEV_QUIET, strlen(LOOPDEV_QUIET)))
+		return backing_end && ends_with(backing, backing_end);
+	return tag && has_tag(name, tag);
+}
+
+int loopdev_find(const char *backing_end, const char *tag, char *ret)
+{
+	DIR *dir = opendir("/sys/block");
+	struct dirent *e;
+	int r = -ENOENT;
+
+	while (dir && r < 0 && (e = readdir(dir))) {
+		if (!is_ours(e->d_name, backing_end, tag))
+			continue;
+		(void)snprintf(ret, DEVICE_PATH_MAX, "/dev/%.24s", e->d_name);
+		r = 0;
+	}
+	if (dir)
+		(void)closedir(dir);
+	return r;
+}
+
+int loopdev_check(const char *device, const char *path, struct error *err)
+{
+	struct loop_info64 info;
+	struct stat st;
+
+	auto_close int fd = open(device, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || ioctl(fd, LOOP_GET_STATUS64, &info) < 0)
+		return error_set(err, ENODEV, "%s is gone", device);
+	if (stat(path, &st) < 0)
+		return error_set(err, errno, "'%s': %s", path, strerror(errno));
+	if (info.lo_device != st.st_dev || info.lo_inode != st.st_ino)
+		return error_set(err, ESTALE, "%s is not over '%s' any more",
+				 device, path);
+	if (info.lo_flags & LO_FLAGS_AUTOCLEAR)
+		return error_set(err, ESTALE,
+				 "%s goes away when its last user closes it",
+				 device);
+	return 0;
+}
+
+int loopdev_detach(const char *device, struct error *err)
+{
+	const char *name = device + strlen("/dev/");
+	int fd = -1, r;
+
+	if (device_wait_gone(name, "loop", 0))
+		return 0;
+	r = device_open_idle(device, &fd, err);
+	if (r == -ENODEV)
+		return 0;
+	if (r < 0)
+		return r;
+	/*
+	 * What was written to the device and never flushed goes down now. A
+	 * server that is gone for good must not hold the detach up: whoever
+	 * cared got the error of his own fsync.
+	 */
+	(void)fsync(fd);
+	r = ioctl(fd, LOOP_CLR_FD, 0) < 0 ? -errno : 0;
+	fd_close(fd);
+	if (r < 0 && r != -ENXIO)
+		return error_set(err, -r, "LOOP_CLR_FD %s: %s", device,
+				 strerror(-r));
+	if (!device_wait_gone(name, "loop", GONE_TIMEOUT_MS))
+		return error_set(err, EBUSY,
+				 "%s is open: it goes once it is closed",
+				 device);
+	return 0;
+}
+
+int loopdev_resize(const char *device, struct error *err)
+{
+	auto_close int fd = open(device, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || ioctl(fd, LOOP_SET_CAPACITY, 0) < 0)
+		return error_set(err, errno, "LOOP_SET_CAPACITY %s: %s", device,
+				 strerror(errno));
+	return 0;
+}

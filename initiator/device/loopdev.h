@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loop devices (drivers/block/loop.c; loop(4)). Ours carry a tag in
+ * lo_file_name, so that one can be found without a record.
+ */
+#ifndef INITIATOR_LOOPDEV_H
+#define INITIATOR_LOOPDEV_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "initiator/device/device.h"
+
+/* -ENODEV with the reason where loop devices cannot be made. */
+int loopdev_probe(struct error *err);
+
+/*
+ * Make a loop device over the open file @fd: direct I/O where the file can,
+ * DEVICE_BLOCK_SIZE, no autoclear.
+ *
+ * @direct   direct I/O is required: -EIO without it
+ * @ret      DEVICE_PATH_MAX bytes
+ */
+int loopdev_attach(int fd, const char *tag, bool read_only, bool direct,
+		   char *ret, struct error *err);
+
+/*
+ * The loop device over a file whose path ends in @backing_end, or that
+ * carries @tag. Either may be NULL. Asking for a tag opens devices and their
+ * backing files' attributes, which blocks when that file's server does;
+ * so files with names that begin with LOOPDEV_QUIET are only compared by
+ * path. (The path is as whoever attached saw it. Of a mount namespace that is
+ * no more only what is below the mount point is left: the name has to do.)
+ * Returns 0 or -ENOENT.
+ */
+#define LOOPDEV_QUIET "extent@" /* no name of an extent (base/ident.h) */
+int loopdev_find(const char *backing_end, const char *tag, char *ret);
+
+/*
+ * The device still has this very file behind it. -ENODEV: it is not bound;
+ * -ESTALE: to something else. For a file on a local file system.
+ */
+int loopdev_check(const char *device, const char *path, struct error *err);
+
+/*
+ * Flush, unbind, and wait until it is really gone: the kernel unbinds when
+ * the last opener closes. Not there: 0. -EBUSY: in use; nothing changed but
+ * when the text says that it will go once closed.
+ */
+int loopdev_detach(const char *device, struct error *err);
+
+/* Take the file's size over. */
+int loopdev_resize(const char *device, struct error *err);
+
+#endif

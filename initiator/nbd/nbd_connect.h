@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sockets to an NBD server, through the handshake. Blocks, within a limit. */
+#ifndef INITIATOR_NBD_CONNECT_H
+#define INITIATOR_NBD_CONNECT_H
+
+#include <sys/socket.h>
+
+#include "base/error.h"
+#include "initiator/nbd/nbd_client.h"
+
+#define NBD_ADDRESSES_MAX    8   /* of one name; more are not tried */
+#define NBD_ADDRESS_TEXT_MAX 256 /* bytes with NUL */
+
+/* A place to connect to, names already resolved. */
+struct nbd_address {
+	char text[NBD_ADDRESS_TEXT_MAX];
+	unsigned count;
+	struct {
+		struct sockaddr_storage address;
+		socklen_t length;
+	} list[NBD_ADDRESSES_MAX];
+};
+
+/*
+ * "HOST:PORT", "[IPV6]:PORT" or "unix:PATH".
+ * -EINVAL: not an address. -EHOSTUNREACH: the name is not known.
+ */
+int nbd_address_resolve(const char *text, struct nbd_address *ret,
+			struct error *err);
+
+struct nbd_connect_options {
+	int timeout_ms; /* for all of it */
+	/*
+	 * How long the kernel waits for an acknowledgement or an answer to a
+	 * keep-alive before it takes a silent peer for dead; ms.
+	 */
+	unsigned silence_ms;
+	int cancel_fd; /* readable: give up with -ECANCELED; -1: none */
+};
+
+/*
+ * Connect and shake hands.
+ *
+ * @ret_fd  a blocking socket, ready for requests; NULL: only ask what the
+ *          export is (NBD_OPT_INFO), then hang up
+ *
+ * Errors are those of nbd_handshake_step(), each with the address and the
+ * export in its text, and -EHOSTUNREACH (nobody there, refused, silent, or
+ * hung up in the middle).
+ */
+int nbd_connect(const struct nbd_address *address, const char *export_name,
+		const struct nbd_connect_options *options, int *ret_fd,
+		struct nbd_export *ret, struct error *err);
+
+/*
+ * Close so that nothing still waiting in the kernel is sent: a write that
+ * will be sent again must not arrive later by the old way too.
+ */
+void nbd_socket_reset(int fd);
+
+#endif

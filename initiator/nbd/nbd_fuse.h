@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An NBD export as a file: a FUSE file system with two names, `extent` (the
+ * data, direct I/O only) and `state` (one line, nbd_link_state()).
+ *
+ * One thread does it all: it takes every request that waits in /dev/fuse,
+ * sends them to the server in one call, and passes the replies on. So there
+ * is no lock and no hand-over between threads, and at depth work is batched.
+ *
+ * It sits under a mounted block device, so it must not wait for memory that
+ * only writing to that device could free. All buffers are mapped and locked
+ * at the start. What remains is libfuse's own: one small calloc() for each
+ * request, from a heap that is locked, never trimmed and grown beforehand
+ * (nbd_fuse_main.c); should even that grow, PR_SET_IO_FLUSHER keeps the
+ * kernel from writing to devices on this thread's account.
+ */
+#ifndef INITIATOR_NBD_FUSE_H
+#define INITIATOR_NBD_FUSE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "initiator/nbd/nbd_link.h"
+
+#define NBD_FUSE_EXTENT "extent"
+/*
+ * And any name that begins with this, though none is listed: what opens the
+ * data under a name of its own is told by that name from then on.
+ */
+#define NBD_FUSE_ALIAS "extent@"
+#define NBD_FUSE_STATE "state"
+
+struct nbd_fuse;
+
+struct nbd_fuse_options {
+	const char *mount_point;         /* an existing directory */
+	const char *name;                /* shown as the mount's source */
+	const struct nbd_export *export; /* copied */
+	bool read_only;
+	struct nbd_link *link; /* borrowed until nbd_fuse_free() */
+};
+
+/* Mount. -ENODEV: no FUSE here. */
+int nbd_fuse_new(const struct nbd_fuse_options *options, struct nbd_fuse **ret,
+		 struct error *err);
+
+/* Serve until it is unmounted. 0 or a negative errno. */
+int nbd_fuse_run(struct nbd_fuse *fuse);
+
+/* NULL is fine. */
+void nbd_fuse_free(struct nbd_fuse *fuse);
+
+#endif

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* trib-nbd: an NBD export as a file, by FUSE. */
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/options.h"
+#include "initiator/nbd/nbd_fuse.h"
+#include "initiator/nbd/nbd_program.h"
+
+#define HANDSHAKE_TIMEOUT_MS 10000
+#define HEAP_START           (1 << 20) /* bytes; hundreds of requests */
+#define OOM_SCORE_ADJ        "-900"    /* its death is that of a mounted disk */
+
+struct config {
+	char *address;
+	char *export_name;
+	char *mount_point;
+	char *name;
+	uint64_t size;
+	uint64_t dead_timeout_ms;
+	uint64_t control_fd;
+	bool read_only;
+	bool help;
+	bool version;
+};
+
+static const struct option_row rows[] = {
+	{"address", 'a', OPTION_STRING, offsetof(struct config, address),
+	 "ADDRESS", "the NBD server: HOST:PORT or unix:PATH", NULL, 0, 0},
+	{"export", 'e', OPTION_STRING, offsetof(struct config, export_name),
+	 "NAME", "the export, with @EPOCH if it has one", NULL, 0, 0},
+	{"mount", 'm', OPTION_STRING, offsetof(struct config, mount_point),
+	 "DIR", "mount here; the data is DIR/" NBD_FUSE_EXTENT, NULL, 0, 0},
+	{"name", 0, OPTION_STRING, offsetof(struct config, name), "NAME",
+	 "what the mount table shows as its source", "tributary", 0, 0},
+	{"size", 's', OPTION_SIZE, offsetof(struct config, size), "BYTES",
+	 "refuse an export of another size", NULL, 0, 0},
+	{"dead-timeout", 0, OPTION_NUMBER,
+	 offsetof(struct config, dead_timeout_ms), "MS",
+	 "how long I/O waits for a lost server before it fails", "30000", 100,
+	 86400000},
+	{"read-only", 'r', OPTION_FLAG, offsetof(struct config, read_only),
+	 NULL, "refuse writes", NULL, 0, 0},
+	{"control-fd", 0, OPTION_NUMBER, offsetof(struct config, control_fd),
+	 "FD", "a socket to whoever attaches it (0: none)", NULL, 0, 1024},
+	{"help", 'h', OPTION_FLAG, offsetof(struct config, help), NULL,
+	 "show this", NULL, 0, 0},
+	{"version", 0, OPTION_FLAG, offsetof(struct config, version), NULL,
+	 "show the version", NULL, 0, 0},
+};
+
+static void usage(FILE *out)
+{
+	(void)fputs("usage: trib-nbd --address ADDRESS --export NAME "
+		    "--mount DIR [OPTION]...\n"
+		    "Serve an NBD export as the file DIR/" NBD_FUSE_EXTENT
+		    " until DIR is unmounted.\n\n",
+		    out);
+	options_help(rows, array_size(rows), out);
+}
+
+/*
+ * Under a mounted device: no page of ours may have to be read or freed by
+ * way of that device, and the kernel must not write to devices to find
+ * memory for us.
+ */
+static void become_flusher(void)
+{
+	if (prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) < 0)
+		log_warning("PR_SET_IO_FLUSHER: %s; the machine may stall "
+			    "when memory is short",
+			    strerror(errno));
+	/* One heap, grown at once, never given back, no mmap() beside it. */
+	(void)mallopt(M_ARENA_MAX, 1);
+	(void)mallopt(M_MMAP_MAX, 0);
+	(void)mallopt(M_TRIM_THRESHOLD, INT32_MAX);
+	(void)mallopt(M_TOP_PAD, HEAP_START);
+	free(malloc(HEAP_START / 2));
+}
+
+static void lock_memory(void)
+{
+	if (mlockall(MCL_CURRENT | MCL_FUTURE) < 0)
+		log_warning("mlockall: %s; pages of this process may be "
+			    "written out",
+			    strerror(errno));
+}
+
+static void protect_from_oom(void)
+{
+	auto_close int fd = open("/proc/self/oom_score_adj",
+				 O_WRONLY | O_CLOEXEC);
+	int r = fd < 0 ? -errno
+		       : fd_write_all(fd, OOM_SCORE_ADJ, strlen(OOM_SCORE_ADJ));
+
+	if (r < 0)
+		log_warning("oom_score_adj: %s; this process may be killed "
+			    "when memory is short",
+			    strerror(-r));
+}
+
+/*
+ * A mounted disk does not go because somebody asked its process to: detach
+ * it instead (or unmount, by hand), and the process ends.
+ */
+static void ignore_signals(void)
+{
+	struct sigaction ignore = {.sa_handler = SIG_IGN};
+
+	(void)sigaction(SIGPIPE, &ignore, NULL);
+	(void)sigaction(SIGHUP, &ignore, NULL);
+	(void)sigaction(SIGINT, &ignore, NULL);
+	(void)sigaction(SIGTERM, &ignore, NULL);
+}
+
+/* ---- whoever attaches it ---- */
+
+static void tell(const struct config *config, const char *text)
+{
+	if (config->control_fd)
+		/* It may have died; it will be seen when we wait for it. */
+		(void)send((int)config->control_fd, text, strlen(text),
+			   MSG_NOSIGNAL);
+}
+
+static int tell_failure(const struct config *config, int r,
+			const struct error *err)
+{
+	char text[NBD_PROGRAM_MESSAGE_MAX];
+
+	(void)snprintf(text, sizeof(text), NBD_PROGRAM_ERROR " %d %s", -r,
+		       error_text(err));
+	tell(config, text);
+	return log_error(r, "%s", error_text(err));
+}
+
+/*
+ * Wait until our pid is in the attachment's record. If its writer dies
+ * before, we go too, with nothing left behind.
+ */
+static int wait_for_go(const struct config *config, struct error *err)
+{
+	char text[NBD_PROGRAM_MESSAGE_MAX];
+	ssize_t n;
+
+	if (!config->control_fd)
+		return 0;
+	n = recv((int)config->control_fd, text, sizeof(text) - 1, 0);
+	text[n > 0 ? n : 0] = 0;
+	if (!strcmp(text, NBD_PROGRAM_GO))
+		return 0;
+	return error_set(err, ECANCELED, "the attaching process went away");
+}
+
+/* ---- main ---- */
+
+static int check_config(const struct config *config, struct error *err)
+{
+	if (!config->address || !config->export_name || !config->mount_point)
+		return error_set(err, EINVAL,
+				 "--address, --export and --mount are needed; "
+				 "see --help");
+	return 0;
+}
+
+static int serve(const struct config *config, struct nbd_link *link,
+		 const struct nbd_export *export, struct error *err)
+{
+	struct nbd_fuse_options options = {
+		.mount_point = config->mount_point,
+		.name = config->name,
+		.export = export,
+		.read_only = config->read_only,
+		.link = link,
+	};
+	struct nbd_fuse *fuse;
+	int r = nbd_fuse_new(&options, &fuse, err);
+
+	if (r < 0)
+		return r;
+	lock_memory();
+	tell(config, NBD_PROGRAM_MOUNTED);
+	if (config->control_fd)
+		(void)close((int)config->control_fd);
+	log_info("export '%s' of %s is %s/" NBD_FUSE_EXTENT ", %llu bytes",
+		 config->export_name, config->address, config->mount_point,
+		 (unsigned long long)export->size);
+	r = nbd_fuse_run(fuse);
+	nbd_fuse_free(fuse);
+	if (r < 0)
+		return error_set(err, -r, "FUSE: %s", strerror(-r));
+	log_info("unmounted");
+	return 0;
+}
+
+static int attach(const struct config *config, struct error *err)
+{
+	static struct nbd_address address; /* borrowed by the link for ever */
+	struct nbd_connect_options connect = {
+		.timeout_ms = HANDSHAKE_TIMEOUT_MS,
+		.silence_ms = HANDSHAKE_TIMEOUT_MS,
+		.cancel_fd = -1,
+	};
+	auto_free struct nbd_export *export = malloc(sizeof(*export));
+	struct nbd_link_options options = {
+		.address = &address,
+		.export_name = config->export_name,
+		.dead_timeout_ms = (unsigned)config->dead_timeout_ms,
+		.export = export,
+	};
+	struct nbd_link *link;
+	int fd, r;
+
+	if (!export)
+		return error_set(err, ENOMEM, "no memory");
+	r = nbd_address_resolve(config->address, &address, err);
+	if (r < 0)
+		return r;
+	r = nbd_connect(&address, config->export_name, &connect, &fd, export,
+			err);
+	if (r < 0)
+		return r;
+	r = nbd_export_check(export, config->size ? config->size : export->size,
+			     config->read_only, err);
+	if (r < 0) {
+		fd_close(fd);
+		return error_prefix(err, "NBD server %s, export '%s': ",
+				    config->address, config->export_name);
+	}
+	tell(config, NBD_PROGRAM_READY);
+	r = wait_for_go(config, err);
+	if (r < 0) {
+		fd_close(fd);
+		return r;
+	}
+	options.fd = fd;
+	r = nbd_link_new(&options, &link, err);
+	if (r < 0)
+		return r;
+	r = serve(config, link, export, err);
+	nbd_link_free(link);
+	return r;
+}
+
+int main(int argc, char **argv)
+{
+	struct config config = {.size = 0};
+	struct error err = {.code = 0};
+	int index, r;
+
+	log_setup("trib-nbd", LOG_LEVEL_INFO);
+	options_defaults(rows, array_size(rows), &config);
+	r = options_parse(rows, array_size(rows), &config, argc, argv, &index,
+			  &err);
+	if (!r && index < argc)
+		r = error_set(&err, EINVAL,
+			      "'%s': no such argument; see "
+			      "--help",
+			      argv[index]);
+	if (!r && config.help) {
+		usage(stdout);
+	} else if (!r && config.version) {
+		(void)puts("trib-nbd " TRIBUTARY_VERSION);
+	} else {
+		if (!r)
+			r = check_config(&config, &err);
+		if (!r) {
+			become_flusher();
+			protect_from_oom();
+			ignore_signals();
+			r = attach(&config, &err);
+		}
+		if (r < 0)
+			r = tell_failure(&config, r, &err);
+	}
+	options_done(rows, array_size(rows), &config);
+	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One NBD connection with many requests in flight, which outlives its
+ * sockets: when the server goes, requests are kept, a helper thread connects
+ * again, and what had no answer is sent once more (reads, writes, flushes
+ * and zeroes may be repeated).
+ *
+ * It resumes only where nothing acknowledged can have been lost
+ * (nbd_export_may_resume()). A server that refuses us (a newer epoch, an
+ * export that was withdrawn or deleted), or came back as another incarnation,
+ * ends the link for good: every request fails with -EIO, at once and from then
+ * on. A server that stays away for the dead timeout, or does not know the
+ * export (yet), fails what waits with -EIO too, and new requests at once; but
+ * the failures were reported, so should it come back as the same incarnation,
+ * the link works again.
+ *
+ * All calls on one thread, which waits with poll(); nothing here blocks, and
+ * after nbd_link_new() no request allocates.
+ */
+#ifndef INITIATOR_NBD_LINK_H
+#define INITIATOR_NBD_LINK_H
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "base/error.h"
+#include "initiator/nbd/nbd_client.h"
+#include "initiator/nbd/nbd_connect.h"
+
+#define NBD_LINK_REQUESTS 256                 /* in flight at most */
+#define NBD_LINK_DATA_MAX (UINT32_C(1) << 20) /* bytes of one read or write */
+#define NBD_LINK_POLLFDS  2
+
+struct nbd_link;
+
+struct nbd_link_request {
+	/*
+	 * Called once, from nbd_link_run() or nbd_link_submit(). @error: 0 or
+	 * a negative errno. @data: what was read, borrowed.
+	 */
+	void (*done)(struct nbd_link_request *request, int error,
+		     const void *data);
+	uint16_t type;    /* READ, WRITE, FLUSH, WRITE_ZEROES */
+	uint16_t flags;   /* NBD_CMD_FLAG_... */
+	uint64_t offset;  /* bytes */
+	uint32_t length;  /* bytes */
+	const void *data; /* of a write; stays until done */
+
+	/* The link's own. */
+	TAILQ_ENTRY(nbd_link_request) entry;
+	struct nbd_wire_request wire;
+	uint64_t cookie;
+	uint64_t mark; /* flush: writes acknowledged when it began */
+	uint32_t sent; /* bytes of header and data */
+};
+
+struct nbd_link_options {
+	const struct nbd_address *address; /* borrowed for ever */
+	const char *export_name;           /* borrowed for ever */
+	unsigned dead_timeout_ms;
+	int fd;                          /* connected and shaken; taken */
+	const struct nbd_export *export; /* copied */
+};
+
+int nbd_link_new(const struct nbd_link_options *options, struct nbd_link **ret,
+		 struct error *err);
+
+/* Nothing is in flight. Tells the server goodbye. NULL is fine. */
+void nbd_link_free(struct nbd_link *link);
+
+/* At most NBD_LINK_REQUESTS at a time. Sent by the next nbd_link_send(). */
+void nbd_link_submit(struct nbd_link *link, struct nbd_link_request *request);
+
+/* Send what was submitted, in as few calls as can be. */
+void nbd_link_send(struct nbd_link *link);
+
+/* Fill NBD_LINK_POLLFDS entries; returns poll()'s timeout, ms or -1. */
+int nbd_link_prepare(struct nbd_link *link, struct pollfd *fds);
+
+/* After poll(): receive, reconnect, time out. */
+void nbd_link_run(struct nbd_link *link, const struct pollfd *fds);
+
+/*
+ * Ask the server anew how large the export is, and go on with the connection
+ * on which it said so. done(0 or a negative errno, size in bytes). One
+ * question at a time: -EBUSY.
+ */
+int nbd_link_ask_size(struct nbd_link *link,
+		      void (*done)(void *context, int error, uint64_t size),
+		      void *context);
+
+/*
+ * One line: "connected", "waiting: ...", "timed out: ...", "failed: ...".
+ * Borrowed until the next call.
+ */
+const char *nbd_link_state(struct nbd_link *link);
+#define NBD_LINK_CONNECTED "connected"
+#define NBD_LINK_FAILED    "failed: "
+
+#endif

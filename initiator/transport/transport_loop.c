@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An extent of this node: a loop device straight over its data file. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "initiator/device/loopdev.h"
+#include "initiator/transport/transport.h"
+
+static int attach(struct attachment *a, struct error *err)
+{
+	struct record *r = &a->record;
+	struct stat st;
+
+	auto_close int fd = open(
+		r->local_path, (r->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC);
+	if (fd < 0)
+		return error_set(err, errno, "open '%s': %s", r->local_path,
+				 strerror(errno));
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return error_set(err, EINVAL, "'%s' is not a regular file",
+				 r->local_path);
+	if ((uint64_t)st.st_size != r->size)
+		return error_set(err, EINVAL, "'%s' has %llu bytes, not %llu",
+				 r->local_path, (unsigned long long)st.st_size,
+				 (unsigned long long)r->size);
+	/*
+	 * A pool on a file system without direct I/O still serves: through
+	 * the page cache, which a flush of the device writes out too.
+	 */
+	return loopdev_attach(fd, a->tag, r->read_only, false, r->device, err);
+}
+
+static int detach(struct attachment *a, struct error *err)
+{
+	char device[DEVICE_PATH_MAX];
+	int r;
+
+	if (loopdev_find(NULL, a->tag, device) < 0)
+		return 0;
+	r = loopdev_detach(device, err);
+	if (!r)
+		a->record.device[0] = 0;
+	return r;
+}
+
+static int check(struct attachment *a, bool *ret_dead, struct error *err)
+{
+	char device[DEVICE_PATH_MAX];
+	uint64_t size;
+	int r;
+
+	*ret_dead = true;
+	if (loopdev_find(NULL, a->tag, device) < 0)
+		return error_set(err, ENODEV,
+				 "its loop device is gone: attach it again");
+	r = loopdev_check(device, a->record.local_path, err);
+	if (r < 0)
+		return r;
+	memcpy(a->record.device, device, sizeof(device));
+	*ret_dead = false;
+	r = device_size(device, &size, err);
+	if (r < 0)
+		return r;
+	if (size < a->record.size)
+		return error_set(err, EIO, "%s is smaller than the extent",
+				 device);
+	return 0;
+}
+
+static int resize(struct attachment *a, uint64_t size, struct error *err)
+{
+	struct stat st;
+
+	if (stat(a->record.local_path, &st) < 0)
+		return error_set(err, errno, "'%s': %s", a->record.local_path,
+				 strerror(errno));
+	if ((uint64_t)st.st_size < size)
+		return error_set(err, EINVAL,
+				 "'%s' has %llu bytes, not %llu: grow the "
+				 "extent first",
+				 a->record.local_path,
+				 (unsigned long long)st.st_size,
+				 (unsigned long long)size);
+	return loopdev_resize(a->record.device, err);
+}
+
+const struct transport transport_loop = {
+	.name = "loop",
+	.local = true,
+	.probe = loopdev_probe,
+	.attach = attach,
+	.detach = detach,
+	.check = check,
+	.resize = resize,
+};
