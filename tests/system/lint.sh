@@ -54,6 +54,12 @@ test_refuses_an_include_against_an_arrow() {
 	refused blockd/a_test.c '#include "volume/volume.h"'
 }
 
+# objects: the Makefile of a tree whose "programs" are its objects
+objects() {
+	tree Makefile 'programs:' '	@for f in $$(find . -name "*.c" | cut -c3-); do \' \
+		'	mkdir -p build/obj/$$(dirname $$f); gcc -I. -c -o build/obj/$${f%.c}.o $$f || exit 1; done'
+}
+
 # going_up PATH CONTENT... : "rooms" refuses the tree, in which PATH is last
 going_up() {
 	tree "$@"
@@ -62,8 +68,7 @@ going_up() {
 
 test_refuses_what_goes_up_the_order_of_rooms() {
 	fresh
-	tree Makefile 'programs:' '	@mkdir -p build/obj' '	@for f in $$(find . -name "*.c" | cut -c3-); do \' \
-		'	mkdir -p build/obj/$$(dirname $$f); gcc -I. -c -o build/obj/$${f%.c}.o $$f || exit 1; done'
+	objects
 	tree csi/csi.h 'int csi_all(void);'
 	tree csi/call/call.h 'int call(void);'
 	tree csi/call/call.c '#include "csi/call/call.h"' '#include "csi/csi.h"' 'int call(void) { return 0; }'
@@ -79,6 +84,40 @@ test_refuses_what_goes_up_the_order_of_rooms() {
 	lint rooms
 	tree csi/attic/a.c '#include "csi/call/call.h"' 'int a;'
 	fails 1 'csi/attic/a.c:1: no room csi/attic/' lint rooms
+}
+
+test_refuses_a_figure_that_became_worse() {
+	fresh
+	objects
+	tree csi/a.c 'int a(void);' 'int b(void);' 'static int say(void)' '{' '	return 1;' '}' \
+		'int a(void)' '{' '	return say();' '}'
+	mkdir "$TEST_DIR/tree/tests"
+	(cd "$TEST_DIR/tree" && make -s programs && env -u BUILD "$TOP/tests/house" --record)
+	lint house
+	worse() { fails 1 "csi: $1 " lint house; }
+	# a longer function
+	tree csi/b.c 'int b(void);' 'int b(void)' '{' '	int i = 0;' '	i++;' '	return i;' '}'
+	worse max
+	# a name with two meanings
+	tree csi/b.c 'int b(void);' 'static int say(void)' '{' '	return 2;' '}' \
+		'int b(void)' '{' '	return say();' '}'
+	worse names
+	# a circle
+	tree csi/b.c 'int a(void);' 'int b(void);' 'int b(void)' '{' '	return a();' '}'
+	lint house
+	tree csi/a.c 'int a(void);' 'int b(void);' 'int a(void)' '{' '	return b();' '}'
+	worse circle
+	tree csi/a.c 'int a(void);' 'int a(void)' '{' '	return 1;' '}'
+	# a sentence that is read twice
+	tree csi/b.c '/* Who calls this waits. */' 'int b(void);' 'int b(void)' '{' '	return 2;' '}'
+	worse prose
+	# a folder too full
+	tree csi/b.c 'int b;'
+	local i
+	for i in {1..28}; do tree "csi/h$i.h" ""; done
+	lint house
+	tree csi/h29.h ""
+	worse files
 }
 
 test_refuses_a_library_outside_its_folder() {
