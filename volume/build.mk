@@ -30,7 +30,7 @@ $(eval $(call library,volume,\
   volume/mount/attach_claim.c \
   volume/flow/flow_publish.c volume/record/mount_options.c volume/mount/split_attach.c \
   volume/op/split_batch.c volume/mount/split_check.c volume/op/split_export.c volume/node/node_answer.c volume/node/node_client.c \
-  volume/node/node_client_copies.c volume/node/node_client_extents.c volume/op/note.c \
+  volume/node/node_client_copies.c volume/node/node_client_extents.c volume/op/condition_writer.c \
   volume/flow/observe.c \
   volume/flow/orphans.c volume/space/placement.c volume/plan/planner.c \
   volume/plan/planner_grow.c volume/plan/planner_in_place.c volume/plan/planner_strategy.c \
@@ -56,7 +56,7 @@ $(eval $(call unit_test,volume/store/kube/store_kube_watch_test,volume,$(store_k
   volume/testkit/store_conformance.c volume/testkit/store_watching.c))
 $(eval $(call unit_test,volume/op/lead_test,volume,$(store_kit)))
 $(eval $(call unit_test,volume/cluster/node_keep_test,volume,$(store_kit)))
-$(eval $(call unit_test,volume/op/note_test,volume))
+$(eval $(call unit_test,volume/op/condition_writer_test,volume))
 $(eval $(call unit_test,volume/plan/planner_test,volume))
 $(eval $(call unit_test,volume/plan/planner_grow_test,volume))
 $(eval $(call unit_test,volume/plan/planner_strategy_test,volume))

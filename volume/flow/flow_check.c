@@ -170,7 +170,7 @@ static int note(struct operation *op, struct volume_split *split,
 	/* Of what was not unmounted nothing new is known. */
 	return verdict == BRANCH_UNCLEAN && !repair
 		       ? 0
-		       : split_check_note(op, split, false, NULL, err);
+		       : split_suspect_set(op, split, false, NULL, err);
 }
 
 static int look_at(const struct checking *c, struct operation *op,
@@ -187,7 +187,7 @@ static int look_at(const struct checking *c, struct operation *op,
 				   split->index + 1, op->record->n_splits);
 	/* Killed in the midst of it, it is looked at before it is used. */
 	if (r == 0 && c->repair)
-		r = split_check_note(op, split, true, NULL, err);
+		r = split_suspect_set(op, split, true, NULL, err);
 	if (r == 0)
 		r = judge(op, split, device.device, c->repair, &found->found,
 			  err);

@@ -195,7 +195,8 @@ static int check_own_extents(struct operation *op, const char *node,
 	return 0;
 }
 
-static void note_silent(struct operation *op, const struct name_list *silent)
+static void condition_set_silent(struct operation *op,
+				 const struct name_list *silent)
 {
 	char text[RECORD_TEXT_SIZE];
 
@@ -231,7 +232,7 @@ static int cut_off(struct operation *op, struct volume_attachment *a,
 			r = splits_fence(op, op->record->epoch, &silent, err);
 	}
 	if (r == 0)
-		note_silent(op, &silent);
+		condition_set_silent(op, &silent);
 	name_list_done(&silent);
 	return r;
 }

@@ -220,8 +220,8 @@ static int say(struct observation *o, const struct volume_record *judged,
 	       const struct health *health, struct error *err)
 {
 	struct operation op;
-	int r = operation_begin_note(&op, o->ctx, judged->name,
-				     "noting the health of", err);
+	int r = operation_begin_condition(&op, o->ctx, judged->name,
+					  "noting the health of", err);
 
 	if (r == -EAGAIN) /* somebody works on it: the next time */
 		return 0;
@@ -236,7 +236,7 @@ static int say(struct observation *o, const struct volume_record *judged,
 			r = operation_save(&op, err);
 		o->sum.changed += r == 0;
 	}
-	operation_end_note(&op);
+	operation_end_condition(&op);
 	return r == -EAGAIN || r == -E2BIG ? 0 : r;
 }
 

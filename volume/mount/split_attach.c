@@ -515,7 +515,7 @@ static int prepare_direct(struct work *w, struct error *err)
 	if (r == 0)
 		r = verify(w, err);
 	if (r == 0)
-		r = split_check_note(w->op, w->split, true, NULL, err);
+		r = split_suspect_set(w->op, w->split, true, NULL, err);
 	return r < 0 ? r
 		     : split_check(w->op, w->split, whole, w->device.device,
 				   w->branch, err);

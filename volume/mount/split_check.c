@@ -13,8 +13,8 @@
 
 /* ---- the record ---- */
 
-int split_check_note(struct operation *op, struct volume_split *split,
-		     bool suspect, const char *problem, struct error *err)
+int split_suspect_set(struct operation *op, struct volume_split *split,
+		      bool suspect, const char *problem, struct error *err)
 {
 	bool changed;
 	int r = 0;
@@ -62,7 +62,7 @@ void split_check_note_failed(struct operation *op)
 		/* Not saved: what is unknown then is as after a crash. */
 		if (split->state == SPLIT_READY &&
 		    mounts_find(branch, &info, NULL) == 0 && info.failed)
-			(void)split_check_note(op, split, true, NULL, NULL);
+			(void)split_suspect_set(op, split, true, NULL, NULL);
 	}
 }
 
@@ -100,7 +100,7 @@ int split_check_refuse(struct operation *op, struct volume_split *split,
 		       "split %u on node %s is damaged: %.120s", split->index,
 		       split->node, found->what);
 	/* If it can't be saved it is found again. */
-	(void)split_check_note(op, split, true, text, NULL);
+	(void)split_suspect_set(op, split, true, text, NULL);
 	split_check_advice(op, split, found->verdict, how, sizeof(how));
 	return error_set(err, EUCLEAN,
 			 "the file system of split %u needs a person: %s; then "
@@ -141,7 +141,7 @@ int split_check(struct operation *op, struct volume_split *split, bool whole,
 		split_check_tell(op, split, &found);
 	else if (found.verdict != BRANCH_SOUND)
 		return split_check_refuse(op, split, &found, err);
-	return split_check_note(op, split, false, NULL, err);
+	return split_suspect_set(op, split, false, NULL, err);
 }
 
 int split_check_unmountable(struct operation *op, struct volume_split *split,

@@ -35,8 +35,8 @@ int split_check_unmountable(struct operation *op, struct volume_split *split,
  *
  * @problem  NULL: none that a person has to see to
  */
-int split_check_note(struct operation *op, struct volume_split *split,
-		     bool suspect, const char *problem, struct error *err);
+int split_suspect_set(struct operation *op, struct volume_split *split,
+		      bool suspect, const char *problem, struct error *err);
 
 /* What a person runs, of a damaged one; in words that can be copied. */
 void split_check_advice(const struct operation *op,

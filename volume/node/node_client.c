@@ -72,7 +72,7 @@ int node_client_call(struct node_client *client, const char *path,
  * Another silence within QUIET_MS does not make it last: one that is only slow
  * is waited for again after that.
  */
-static void note_answer(struct node_client *client, bool answered)
+static void client_set_silent(struct node_client *client, bool answered)
 {
 	int64_t now_ms = clock_ms();
 
@@ -90,7 +90,7 @@ int node_client_call_for(struct node_client *client, int timeout_ms,
 	int r = rpc_client_call(client->rpc, path, request, type, timeout_ms,
 				ret, err);
 
-	note_answer(client, r != -ETIMEDOUT && r != -EHOSTUNREACH);
+	client_set_silent(client, r != -ETIMEDOUT && r != -EHOSTUNREACH);
 	if (r < 0)
 		(void)error_prefix(err, "node '%s': ", client->node);
 	return r;

@@ -98,7 +98,7 @@ int volume_context_open(const struct volume_config *config,
 		return error_set(err, ENOMEM, "out of memory");
 	(void)pthread_mutex_init(&ctx->lock, NULL);
 	(void)pthread_mutex_init(&ctx->publish_lock, NULL);
-	notes_init(&ctx->notes);
+	condition_writer_init(&ctx->condition_writer);
 	r = configure(ctx, config, err);
 	if (r < 0) {
 		volume_context_close(ctx);
@@ -121,7 +121,7 @@ void volume_context_close(struct volume_context *ctx)
 		free(entry);
 	}
 	store_close(ctx->store);
-	notes_done(&ctx->notes);
+	condition_writer_done(&ctx->condition_writer);
 	(void)pthread_mutex_destroy(&ctx->publish_lock);
 	(void)pthread_mutex_destroy(&ctx->lock);
 	free(ctx);

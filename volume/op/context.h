@@ -6,7 +6,7 @@
 #include <pthread.h>
 
 #include "volume/node/node_client.h"
-#include "volume/op/note.h"
+#include "volume/op/condition_writer.h"
 #include "volume/store/store.h"
 #include "volume/volume.h"
 
@@ -36,7 +36,7 @@ struct volume_context {
 	 * more. Taken before any other.
 	 */
 	pthread_mutex_t publish_lock;
-	struct notes notes;
+	struct condition_writer condition_writer;
 };
 
 /* ---- nodes of the store ---- */
@@ -125,8 +125,8 @@ void operation_done(struct operation *op);
 
 /*
  * Take the lease on volume @name and load its record, if there is one.
- * operation_end() gives it back. -EAGAIN: somebody else is at work on it; a
- * note of this process is waited for.
+ * operation_end() gives it back. -EAGAIN: another operation has the volume; a
+ * write of condition_writer.h is waited for.
  */
 int operation_begin(struct operation *op, struct volume_context *ctx,
 		    const char *name, const char *doing, struct error *err);
@@ -137,11 +137,12 @@ int operation_begin(struct operation *op, struct volume_context *ctx,
 int operation_begin_id(struct operation *op, struct volume_context *ctx,
 		       const char *id, const char *doing, struct error *err);
 void operation_end(struct operation *op);
-/* The same for a note (volume/op/note.h): nobody is refused for it. */
-int operation_begin_note(struct operation *op, struct volume_context *ctx,
-			 const char *name, const char *doing,
-			 struct error *err);
-void operation_end_note(struct operation *op);
+/* The same for a note (volume/op/condition_writer.h): nobody is refused for it.
+ */
+int operation_begin_condition(struct operation *op, struct volume_context *ctx,
+			      const char *name, const char *doing,
+			      struct error *err);
+void operation_end_condition(struct operation *op);
 
 /*
  * This node's attachment ends: without a trace, or, where it is published, as

@@ -55,17 +55,19 @@ static int lease(struct volume_context *ctx, const char *name,
 }
 
 /* Who is only kept out by a note of this process tries again. */
-static int lease_after_notes(struct volume_context *ctx, const char *name,
-			     const char *doing, struct error *err)
+static int lease_after_conditions(struct volume_context *ctx, const char *name,
+				  const char *doing, struct error *err)
 {
-	int64_t until_ms = clock_ms() + NOTE_WAIT_MS;
+	int64_t until_ms = clock_ms() + CONDITION_WAIT_MS;
 	uint64_t seen;
 	int r;
 
 	do {
-		seen = note_wait(&ctx->notes, name, until_ms);
+		seen = condition_write_wait(&ctx->condition_writer, name,
+					    until_ms);
 		r = lease(ctx, name, doing, err);
-	} while (r == -EAGAIN && note_since(&ctx->notes, name, seen) &&
+	} while (r == -EAGAIN &&
+		 condition_write_since(&ctx->condition_writer, name, seen) &&
 		 clock_ms() < until_ms);
 	return r;
 }
@@ -91,32 +93,33 @@ int operation_begin(struct operation *op, struct volume_context *ctx,
 	int r = name_check("volume", name, err);
 
 	if (r == 0)
-		r = lease_after_notes(ctx, name, doing, err);
+		r = lease_after_conditions(ctx, name, doing, err);
 	return r < 0 ? r : load(op, ctx, name, err);
 }
 
-int operation_begin_note(struct operation *op, struct volume_context *ctx,
-			 const char *name, const char *doing, struct error *err)
+int operation_begin_condition(struct operation *op, struct volume_context *ctx,
+			      const char *name, const char *doing,
+			      struct error *err)
 {
 	int r = name_check("volume", name, err);
 
 	if (r < 0)
 		return r;
-	note_begin(&ctx->notes, name);
+	condition_write_begin(&ctx->condition_writer, name);
 	r = lease(ctx, name, doing, err);
 	if (r == 0)
 		r = load(op, ctx, name, err);
 	if (r < 0)
-		note_end(&ctx->notes);
+		condition_write_end(&ctx->condition_writer);
 	return r;
 }
 
-void operation_end_note(struct operation *op)
+void operation_end_condition(struct operation *op)
 {
 	struct volume_context *ctx = op->ctx;
 
 	operation_end(op);
-	note_end(&ctx->notes);
+	condition_write_end(&ctx->condition_writer);
 }
 
 const char *id_split(const char *id, char *ret_name)

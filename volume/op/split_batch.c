@@ -27,8 +27,9 @@ static bool is_wanted(struct batch *batch, const struct volume_split *split)
 	return wanted;
 }
 
-static void note_problem(struct batch *batch, const struct volume_split *split,
-			 int r, const struct error *err)
+static void batch_add_problem(struct batch *batch,
+			      const struct volume_split *split, int r,
+			      const struct error *err)
 {
 	operation_lock(batch->op);
 	/* Without memory for the list it is asked again, that is all. */
@@ -52,7 +53,7 @@ static void each(void *batch_, size_t index)
 		return;
 	r = batch->work->each(batch->op, split, batch->work->context, &err);
 	if (r < 0)
-		note_problem(batch, split, r, &err);
+		batch_add_problem(batch, split, r, &err);
 }
 
 int splits_run(struct operation *op, const struct split_work *work,

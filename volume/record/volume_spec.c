@@ -103,7 +103,7 @@ bool volume_spec_direct(const struct volume_spec *spec)
 }
 
 /* Before the defaults are filled in. */
-static void note_open(struct volume_spec *spec)
+static void spec_list_init(struct volume_spec *spec)
 {
 	spec->any_policy = spec->any_policy || !spec->policy[0];
 	spec->any_transport = spec->any_transport || !spec->transport[0];
@@ -197,7 +197,7 @@ int volume_spec_check(struct volume_spec *spec, struct error *err)
 	uint64_t least;
 	int r;
 
-	note_open(spec);
+	spec_list_init(spec);
 	r = words_check(spec, err);
 	if (r < 0)
 		return r;

@@ -15,9 +15,9 @@
 #include "volume/store/kube/kube_lease.h"
 #include "volume/store/kube/kube_time.h"
 
-#define NOTE_DOING "union.io/doing"
-#define HOST_SIZE  65 /* bytes with NUL; HOST_NAME_MAX */
-#define SLACK_S    (KUBE_CLOCK_SLACK_MS / 1000 + 1) /* of the holder's clock */
+#define ANNOTATION_DOING "union.io/doing"
+#define HOST_SIZE        65 /* bytes with NUL; HOST_NAME_MAX */
+#define SLACK_S          (KUBE_CLOCK_SLACK_MS / 1000 + 1) /* of the holder's clock */
 
 /* "HOST/PID/START/NAMESPACE/BOOT/RANDOM" */
 struct identity {
@@ -102,7 +102,7 @@ void lease_object_fill(struct json_object *object, const struct lease_who *who,
 	json_add_number(spec, "leaseDurationSeconds", KUBE_LEASE_S);
 	json_add(spec, "acquireTime", kube_time_new(now));
 	json_add(spec, "renewTime", kube_time_new(now));
-	json_add_text(member(meta, "annotations"), NOTE_DOING, doing);
+	json_add_text(member(meta, "annotations"), ANNOTATION_DOING, doing);
 }
 
 void lease_object_renew(struct json_object *object, int64_t now)
@@ -129,7 +129,7 @@ int lease_object_free_check(struct json_object *object,
 	struct json_object *meta = member(object, "metadata");
 	struct identity who = {0};
 	const char *doing = kube_text(member(meta, "annotations"), NULL,
-				      NOTE_DOING);
+				      ANNOTATION_DOING);
 	bool known = identity_parse(holder, &who);
 
 	/* Ours: the answer to an earlier request did not reach us. */

@@ -10,9 +10,9 @@
 #include "base/ident.h"
 #include "volume/record/json_scan.h"
 
-#define NOTE_UID    "union.io/uid"
-#define NOTE_LABELS "union.io/labels"
-#define NOTE_STATUS "union.io/pending-status"
+#define ANNOTATION_UID    "union.io/uid"
+#define ANNOTATION_LABELS "union.io/labels"
+#define ANNOTATION_STATUS "union.io/pending-status"
 
 #define LABEL_NAME_MAX 63 /* bytes; Kubernetes, labels and their values */
 
@@ -53,11 +53,12 @@ static const char *text_of(struct json_object *object)
 }
 
 /* A text that holds JSON; NULL when there is none or it is not. Owned. */
-static struct json_object *parsed_note(struct json_object *object,
-				       const char *note)
+static struct json_object *annotation_parse(struct json_object *object,
+					    const char *name)
 {
-	struct json_object *notes = get(get(object, "metadata"), "annotations");
-	struct json_object *text = get(notes, note), *value = NULL;
+	struct json_object *annotations = get(get(object, "metadata"),
+					      "annotations");
+	struct json_object *text = get(annotations, name), *value = NULL;
 
 	if (!json_object_is_type(text, json_type_string) ||
 	    json_scan_parse(json_object_get_string(text),
@@ -128,10 +129,11 @@ static bool label_is_kube(const char *key, const char *value)
 static bool labels_put(struct json_object *object, struct json_object *labels)
 {
 	struct json_object *meta = get_made(object, "metadata");
-	struct json_object *notes = get_made(meta, "annotations");
+	struct json_object *annotations = get_made(meta, "annotations");
 	struct json_object *plain = json_object_new_object();
 	struct json_object *other = json_object_new_object();
-	struct json_object *old_other = parsed_note(object, NOTE_LABELS);
+	struct json_object *old_other = annotation_parse(object,
+							 ANNOTATION_LABELS);
 	struct json_object *old_plain = get_object(meta, "labels");
 	bool changed;
 
@@ -153,9 +155,9 @@ static bool labels_put(struct json_object *object, struct json_object *labels)
 		changed |= json_object_object_length(other) > 0;
 	json_object_put(old_other);
 	if (json_object_object_length(other) > 0)
-		json_add_text(notes, NOTE_LABELS, text_of(other));
+		json_add_text(annotations, ANNOTATION_LABELS, text_of(other));
 	else
-		json_object_object_del(notes, NOTE_LABELS);
+		json_object_object_del(annotations, ANNOTATION_LABELS);
 	json_object_put(other);
 	json_add(meta, "labels", plain);
 	return changed;
@@ -166,7 +168,7 @@ static struct json_object *labels_all(struct json_object *object)
 {
 	struct json_object *plain = get_object(get(object, "metadata"),
 					       "labels");
-	struct json_object *other = parsed_note(object, NOTE_LABELS);
+	struct json_object *other = annotation_parse(object, ANNOTATION_LABELS);
 	struct json_object *all = copied(plain);
 
 	if (!other)
@@ -203,8 +205,8 @@ static int record_parse(const struct kube_resource *resource, const char *name,
 	return 0;
 }
 
-static int note_status(struct json_object *object, struct json_object *status,
-		       struct error *err)
+static int annotation_set_status(struct json_object *object,
+				 struct json_object *status, struct error *err)
 {
 	struct json_object *meta = get_made(object, "metadata");
 	const char *text = text_of(status);
@@ -214,7 +216,7 @@ static int note_status(struct json_object *object, struct json_object *status,
 				 "the status has %zu bytes; together with a "
 				 "change of the rest at most %u are kept",
 				 strlen(text), KUBE_PENDING_MAX);
-	json_add_text(get_made(meta, "annotations"), NOTE_STATUS, text);
+	json_add_text(get_made(meta, "annotations"), ANNOTATION_STATUS, text);
 	return 0;
 }
 
@@ -239,12 +241,12 @@ int kube_object_new(const struct kube_resource *resource, const char *name,
 			list, json_object_new_string(resource->finalizer));
 		json_add(meta, "finalizers", list);
 	}
-	json_add_text(get_made(meta, "annotations"), NOTE_UID,
+	json_add_text(get_made(meta, "annotations"), ANNOTATION_UID,
 		      kube_text(record, "metadata", "uid"));
 	(void)labels_put(object, get(get(record, "metadata"), "labels"));
 	json_add(object, "spec", copied(get(record, "spec")));
 	if (get(record, "status"))
-		r = note_status(object, get(record, "status"), err);
+		r = annotation_set_status(object, get(record, "status"), err);
 	json_object_put(record);
 	if (r < 0) {
 		json_object_put(object);
@@ -267,7 +269,7 @@ int kube_object_change(struct json_object *object,
 		return r;
 	spec = get(record, "spec");
 	status = get(record, "status");
-	pending = parsed_note(object, NOTE_STATUS);
+	pending = annotation_parse(object, ANNOTATION_STATUS);
 	if (!json_object_equal(spec, get(object, "spec"))) {
 		json_add(object, "spec", copied(spec));
 		change.main = true;
@@ -283,7 +285,7 @@ int kube_object_change(struct json_object *object,
 		change.main = true;
 	json_object_put(pending);
 	if (change.main && change.status)
-		r = note_status(object, status, err);
+		r = annotation_set_status(object, status, err);
 	else if (change.status)
 		json_add(object, "status", copied(status));
 	json_object_put(record);
@@ -294,13 +296,14 @@ int kube_object_change(struct json_object *object,
 
 bool kube_object_settle(struct json_object *object)
 {
-	struct json_object *status = parsed_note(object, NOTE_STATUS);
+	struct json_object *status = annotation_parse(object,
+						      ANNOTATION_STATUS);
 
 	if (!status)
 		return false;
 	json_add(object, "status", status);
 	json_object_object_del(get(get(object, "metadata"), "annotations"),
-			       NOTE_STATUS);
+			       ANNOTATION_STATUS);
 	return true;
 }
 
@@ -309,7 +312,7 @@ bool kube_object_settle(struct json_object *object)
 static const char *noted_uid(struct json_object *object)
 {
 	return kube_text(get(get(object, "metadata"), "annotations"), NULL,
-			 NOTE_UID);
+			 ANNOTATION_UID);
 }
 
 static struct json_object *record_metadata(struct json_object *object)
@@ -347,7 +350,7 @@ int kube_object_record(struct json_object *object, struct store_object *ret,
 				 "an object without a name and version we can "
 				 "take");
 	record = json_object_new_object();
-	pending = parsed_note(object, NOTE_STATUS);
+	pending = annotation_parse(object, ANNOTATION_STATUS);
 	status = pending ? pending : json_object_get(get(object, "status"));
 	json_add_text(record, "apiVersion",
 		      kube_text(object, NULL, "apiVersion"));

@@ -20,7 +20,7 @@ struct kit {
 	char dir[32], location[64];
 	struct volume_context *ctx;
 	atomic_bool stop;
-	atomic_uint notes;
+	atomic_uint written;
 };
 
 static int set_up(void **state)
@@ -30,7 +30,7 @@ static int set_up(void **state)
 	struct error err = {0};
 
 	assert_non_null(k);
-	strcpy(k->dir, "/tmp/note-test-XXXXXX");
+	strcpy(k->dir, "/tmp/condition-test-XXXXXX");
 	assert_non_null(mkdtemp(k->dir));
 	(void)snprintf(k->location, sizeof(k->location), "local:%s/db", k->dir);
 	config.store = k->location;
@@ -56,23 +56,23 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static void *make_notes(void *kit)
+static void *write_conditions(void *kit)
 {
 	struct kit *k = kit;
 	struct operation op;
 
 	while (!k->stop) {
-		if (operation_begin_note(&op, k->ctx, "vol", "noting", NULL) ==
-		    0) {
-			operation_end_note(&op);
-			k->notes++;
+		if (operation_begin_condition(&op, k->ctx, "vol", "writing",
+					      NULL) == 0) {
+			operation_end_condition(&op);
+			k->written++;
 		}
 		(void)usleep(500);
 	}
 	return NULL;
 }
 
-static void no_operation_is_refused_for_a_note(void **state)
+static void no_operation_is_refused_for_a_condition(void **state)
 {
 	struct kit *k = *state;
 	struct error err = {0};
@@ -80,8 +80,8 @@ static void no_operation_is_refused_for_a_note(void **state)
 	pthread_t thread;
 	unsigned begun = 0;
 
-	assert_int_equal(pthread_create(&thread, NULL, make_notes, k), 0);
-	while (begun < 500 || k->notes < 100) {
+	assert_int_equal(pthread_create(&thread, NULL, write_conditions, k), 0);
+	while (begun < 500 || k->written < 100) {
 		if (operation_begin(&op, k->ctx, "vol", "using", &err) < 0)
 			fail_msg("%s", err.msg);
 		operation_end(&op);
@@ -91,7 +91,7 @@ static void no_operation_is_refused_for_a_note(void **state)
 	assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-static void a_note_is_no_reason_to_wait_for_others(void **state)
+static void a_condition_is_no_reason_to_wait_for_others(void **state)
 {
 	struct kit *k = *state;
 	struct operation op, other;
@@ -100,41 +100,43 @@ static void a_note_is_no_reason_to_wait_for_others(void **state)
 	assert_int_equal(operation_begin(&op, k->ctx, "vol", "using", NULL), 0);
 	assert_int_equal(operation_begin(&other, k->ctx, "vol", "using", NULL),
 			 -EAGAIN);
-	assert_int_equal(
-		operation_begin_note(&other, k->ctx, "vol", "noting", NULL),
-		-EAGAIN);
+	assert_int_equal(operation_begin_condition(&other, k->ctx, "vol",
+						   "writing", NULL),
+			 -EAGAIN);
 	assert_int_equal(operation_begin(&other, k->ctx, "vol", "using", NULL),
 			 -EAGAIN);
-	assert_true(clock_ms() - start_ms < NOTE_WAIT_MS);
+	assert_true(clock_ms() - start_ms < CONDITION_WAIT_MS);
 	operation_end(&op);
 }
 
-static void a_note_that_hangs_is_not_waited_for_for_ever(void **state)
+static void a_condition_that_hangs_is_not_waited_for_for_ever(void **state)
 {
 	struct kit *k = *state;
 	struct operation note, op;
 
-	assert_int_equal(
-		operation_begin_note(&note, k->ctx, "vol", "noting", NULL), 0);
+	assert_int_equal(operation_begin_condition(&note, k->ctx, "vol",
+						   "writing", NULL),
+			 0);
 	assert_int_equal(operation_begin(&op, k->ctx, "other", "using", NULL),
 			 0);
 	operation_end(&op);
 	assert_int_equal(operation_begin(&op, k->ctx, "vol", "using", NULL),
 			 -EAGAIN);
-	operation_end_note(&note);
+	operation_end_condition(&note);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
-			no_operation_is_refused_for_a_note, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			a_note_is_no_reason_to_wait_for_others, set_up,
+			no_operation_is_refused_for_a_condition, set_up,
 			tear_down),
 		cmocka_unit_test_setup_teardown(
-			a_note_that_hangs_is_not_waited_for_for_ever, set_up,
+			a_condition_is_no_reason_to_wait_for_others, set_up,
 			tear_down),
+		cmocka_unit_test_setup_teardown(
+			a_condition_that_hangs_is_not_waited_for_for_ever,
+			set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
