@@ -11,14 +11,14 @@
 #include "base/log.h"
 #include "volume/cluster/node_keep.h"
 #include "volume/flow/observe.h"
-#include "volume/op/lead.h"
+#include "volume/op/leader_election.h"
 #include "volume/store/store.h"
 
 #define ELECTION "csi-controller"
 
 struct observer {
 	struct csi *csi;
-	struct volume_lead *lead;
+	struct volume_election *lead;
 	pthread_t thread;
 	pthread_mutex_t lock; /* guards all below; innermost */
 	pthread_cond_t wake;
@@ -189,7 +189,8 @@ int observer_start(struct csi *csi, struct observer **ret, struct error *err)
 		observer_free(o);
 		return error_set(err, r, "no thread for the observer");
 	}
-	r = volume_lead_start(csi->volumes, ELECTION, leads, o, &o->lead, err);
+	r = volume_election_join(csi->volumes, ELECTION, leads, o, &o->lead,
+				 err);
 	if (r < 0) {
 		observer_stop(o);
 		return r;
@@ -218,6 +219,6 @@ void observer_stop(struct observer *o)
 	pthread_cond_signal(&o->wake);
 	pthread_mutex_unlock(&o->lock);
 	(void)pthread_join(o->thread, NULL); /* it is one, and ours */
-	volume_lead_stop(o->lead);
+	volume_election_leave(o->lead);
 	observer_free(o);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The work of the one controller that leads (volume/op/lead.h): look whether
- * nodes are lost and volumes are well, and keep that in the records, where
- * every controller finds it at once.
+ * The work of the one controller that leads (volume/op/leader_election.h): look
+ * whether nodes are lost and volumes are well, and keep that in the records,
+ * where every controller finds it at once.
  *
  * Every OBSERVER_PERIOD_S; and, though not more often than every
  * OBSERVER_PAUSE_S, when a call has met a node that did not answer.

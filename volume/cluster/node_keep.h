@@ -50,9 +50,9 @@ int volume_node_keep(struct volume_context *ctx,
 		     struct error *err);
 
 /*
- * Once, by whoever leads (lead.h), every STORE_BEAT_S or so: the record of
- * each lost node shall say that it is (Ready unknown, HeartbeatLost). Two
- * requests to the store while nothing changes.
+ * Once, by whoever leads (leader_election.h), every STORE_BEAT_S or so: the
+ * record of each lost node shall say that it is (Ready unknown, HeartbeatLost).
+ * Two requests to the store while nothing changes.
  */
 int volume_node_observe(struct volume_context *ctx, struct error *err);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Are all volumes well? Asked by whoever leads (lead.h), so that everybody
- * else finds the answer in the records.
+ * Are all volumes well? Asked by whoever leads (leader_election.h), so that
+ * everybody else finds the answer in the records.
  */
 #ifndef VOLUME_OBSERVE_H
 #define VOLUME_OBSERVE_H

@@ -20,7 +20,8 @@
 #include "base/error.h"
 #include "volume/record/volume_record.h"
 
-/* Not of records, only of leases: held for the life of a process, lead.h. */
+/* Not of records, only of leases: held for the life of a process,
+ * leader_election.h. */
 #define STORE_LEASE_LEADER "Leader"
 
 struct store;

@@ -8,13 +8,13 @@
 #include <string.h>
 
 #include "volume/op/context.h"
-#include "volume/op/lead.h"
+#include "volume/op/leader_election.h"
 #include "volume/store/kube/kube_lease.h"
 
 /* One who would lead. */
 struct candidate {
 	struct volume_context *ctx;
-	struct volume_lead *lead;
+	struct volume_election *election;
 	atomic_int leading; /* as it was told */
 	atomic_int told;
 	char text[ERROR_TEXT_MAX];
@@ -38,15 +38,16 @@ static struct candidate *candidate_new(const char *location)
 	assert_non_null(candidate);
 	if (volume_context_open(&config, &candidate->ctx, &err) < 0)
 		fail_msg("%s", err.msg);
-	assert_int_equal(volume_lead_start(candidate->ctx, "test", changed,
-					   candidate, &candidate->lead, NULL),
+	assert_int_equal(volume_election_join(candidate->ctx, "test", changed,
+					      candidate, &candidate->election,
+					      NULL),
 			 0);
 	return candidate;
 }
 
 static void candidate_free(struct candidate *candidate)
 {
-	volume_lead_stop(candidate->lead);
+	volume_election_leave(candidate->election);
 	assert_false(candidate->leading);
 	volume_context_close(candidate->ctx);
 	free(candidate);
@@ -55,7 +56,7 @@ static void candidate_free(struct candidate *candidate)
 static void wait_until_leads(struct candidate *candidate, bool leading)
 {
 	scene_wait(candidate->leading == leading);
-	assert_int_equal(volume_lead_is(candidate->lead), leading);
+	assert_int_equal(volume_election_leads(candidate->election), leading);
 }
 
 static void wait_until_told(struct candidate *candidate)
@@ -70,12 +71,12 @@ static void one_leads_and_the_next_follows(const char *location)
 	wait_until_leads(a, true);
 	b = candidate_new(location);
 	wait_until_told(b);
-	assert_false(volume_lead_is(b->lead));
+	assert_false(volume_election_leads(b->election));
 	assert_non_null(strstr(b->text, "leading"));
-	assert_true(volume_lead_is(a->lead));
+	assert_true(volume_election_leads(a->election));
 	candidate_free(a);
 	wait_until_leads(b, true);
-	/* Said once why it does not lead, once that it does. */
+	/* Said once why it does not election, once that it does. */
 	assert_int_equal(b->told, 2);
 	candidate_free(b);
 }
@@ -109,10 +110,10 @@ static void one_that_is_cut_off_is_followed_and_knows(void **state)
 	test_server_write(&scene.server, "clock", "20");
 	wait_until_leads(b, true);
 	wait_until_leads(a, false);
-	assert_true(volume_lead_is(b->lead));
+	assert_true(volume_election_leads(b->election));
 	/* What it gives back now is not the other's. */
 	candidate_free(a);
-	assert_true(volume_lead_is(b->lead));
+	assert_true(volume_election_leads(b->election));
 	candidate_free(b);
 }
 
@@ -128,12 +129,12 @@ static void the_server_comes_back_in_time(void **state)
 	/* Longer than a renewal's turn, shorter than the lease. */
 	test_server_faults(&scene.server, "PUT leader-test 1000 cut\n");
 	(void)poll(NULL, 0, (KUBE_LEASE_RENEW_S + 2) * 1000);
-	assert_true(volume_lead_is(a->lead));
+	assert_true(volume_election_leads(a->election));
 	test_server_faults(&scene.server, "");
 	(void)test_server_count(&scene.server, "", "");
 	scene_wait(test_server_count(&scene.server, "PUT", "leader-test 200") >
 		   0);
-	assert_true(volume_lead_is(a->lead));
+	assert_true(volume_election_leads(a->election));
 	assert_int_equal(a->told, 1);
 	candidate_free(a);
 }
@@ -148,7 +149,7 @@ static void a_server_that_is_down_is_waited_for(void **state)
 	test_server_faults(&scene.server, "* . 1000 status 403\n");
 	a = candidate_new(scene.server.location);
 	wait_until_told(a);
-	assert_false(volume_lead_is(a->lead));
+	assert_false(volume_election_leads(a->election));
 	assert_non_null(strstr(a->text, "grant"));
 	test_server_faults(&scene.server, "");
 	wait_until_leads(a, true);
@@ -159,12 +160,13 @@ static void a_bad_name_is_refused(void **state)
 {
 	const struct volume_config config = {.store = scene.local, .node = "n"};
 	struct volume_context *ctx;
-	struct volume_lead *lead;
+	struct volume_election *election;
 
 	(void)state;
 	assert_int_equal(volume_context_open(&config, &ctx, NULL), 0);
-	assert_int_equal(volume_lead_start(ctx, "a/b", NULL, NULL, &lead, NULL),
-			 -EINVAL);
+	assert_int_equal(
+		volume_election_join(ctx, "a/b", NULL, NULL, &election, NULL),
+		-EINVAL);
 	volume_context_close(ctx);
 }
 

@@ -3,67 +3,68 @@
  * One leader among processes that use the same store: a lease that is held
  * and renewed for as long as the process lives.
  *
- *	volume_lead_start(ctx, "controller", changed, self, &lead, err);
+ *	volume_election_join(ctx, "controller", changed, self, &election, err);
  *	...
- *	if (volume_lead_is(lead)) ...what only one may do...
+ *	if (volume_election_leads(election)) ...what only one may do...
  *	...
- *	volume_lead_stop(lead);
+ *	volume_election_leave(election);
  *
  * A leader that stops gives the lease back, and another leads within
- * VOLUME_LEAD_TRY_MS and its half. One that dies is followed by another on
+ * VOLUME_ELECTION_TRY_MS and its half. One that dies is followed by another on
  * its machine at once, elsewhere when its lease has expired by the store's
  * clock (Kubernetes: 18 s after the last renewal; local: at once). One that
  * cannot renew knows 3 s before others may take over (Kubernetes: 15 s after
  * the last renewal), whatever its own clock says.
  */
-#ifndef VOLUME_LEAD_H
-#define VOLUME_LEAD_H
+#ifndef VOLUME_LEADER_ELECTION_H
+#define VOLUME_LEADER_ELECTION_H
 
 #include <stdbool.h>
 
 #include "base/error.h"
 #include "volume/volume.h"
 
-#define VOLUME_LEAD_TRY_MS   2000 /* and up to half of it more, by chance */
-#define VOLUME_LEAD_CHECK_MS 2000 /* of a leader: is it still one? */
+#define VOLUME_ELECTION_TRY_MS   2000 /* and up to half of it more, by chance */
+#define VOLUME_ELECTION_CHECK_MS 2000 /* of a leader: is it still one? */
 
-struct volume_lead;
+struct volume_election;
 
 /*
  * Called from a thread of the lead's own, never two at once: when this
- * process begins to lead, when it ends, and when the reason why it does not
+ * process begins to election, when it ends, and when the reason why it does not
  * lead is of another sort than before.
  *
- * @leading  may work; until a call with false, or volume_lead_is() is false
+ * @leading  may work; until a call with false, or volume_election_leads() is
+ * false
  * @text     for a log: who leads instead, or what failed. Borrowed
  *
  * After false, work of a leader has to stop within 3 s. It must not call
- * volume_lead_stop().
+ * volume_election_leave().
  */
-typedef void (*volume_lead_changed)(void *context, bool leading,
-				    const char *text);
+typedef void (*volume_election_changed)(void *context, bool leading,
+					const char *text);
 
 /*
  * Take part in the election @name (as name_check() has it). Does not wait
  * for its outcome, nor for the store to answer.
  *
- * @ctx      borrowed until volume_lead_stop()
+ * @ctx      borrowed until volume_election_leave()
  * @changed  may be NULL
  *
  * -EINVAL: the name; -ENOMEM, -EAGAIN: no thread.
  */
-int volume_lead_start(struct volume_context *ctx, const char *name,
-		      volume_lead_changed changed, void *context,
-		      struct volume_lead **ret, struct error *err);
+int volume_election_join(struct volume_context *ctx, const char *name,
+			 volume_election_changed changed, void *context,
+			 struct volume_election **ret, struct error *err);
 
 /* Does this process lead now? Any thread; asks no server. */
-bool volume_lead_is(struct volume_lead *lead);
+bool volume_election_leads(struct volume_election *election);
 
 /*
  * End it: a leader hears false first, then gives the lease back, for which
  * it waits some seconds at most; who does not lead may be in a call to the
  * store, and then waits for that. NULL is fine.
  */
-void volume_lead_stop(struct volume_lead *lead);
+void volume_election_leave(struct volume_election *election);
 
 #endif
