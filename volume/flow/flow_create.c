@@ -15,7 +15,7 @@
 #include "volume/op/context.h"
 #include "volume/op/split.h"
 #include "volume/snapshot/source.h"
-#include "volume/space/room.h"
+#include "volume/space/capacity.h"
 
 #define PLANS_MAX                                                  \
 	2 /* the first, and one more when room was taken meanwhile \
@@ -24,15 +24,15 @@
 /* ---- the plan ---- */
 
 /* The nodes that are asked for have to be known. */
-static int check_nodes(const struct volume_spec *spec, const struct room *room,
-		       struct error *err)
+static int check_nodes(const struct volume_spec *spec,
+		       const struct capacity *capacity, struct error *err)
 {
-	if (room->n_states == 0)
+	if (capacity->n_states == 0)
 		return error_set(err, ENOSPC,
 				 "no nodes are known; `trib node add` makes "
 				 "them known");
 	for (size_t i = 0; i < spec->nodes.count; i++) {
-		if (!room_node(room, spec->nodes.items[i]))
+		if (!capacity_node(capacity, spec->nodes.items[i]))
 			return error_set(err, ENOENT,
 					 "no node '%s' is known; `trib node "
 					 "list` shows those that are",
@@ -41,7 +41,8 @@ static int check_nodes(const struct volume_spec *spec, const struct room *room,
 	return 0;
 }
 
-static int splits_set(struct volume_record *record, const struct room *room,
+static int splits_set(struct volume_record *record,
+		      const struct capacity *capacity,
 		      const struct planner_split *plan, size_t n,
 		      struct error *err)
 {
@@ -51,8 +52,8 @@ static int splits_set(struct volume_record *record, const struct room *room,
 	if (!splits)
 		return error_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; r == 0 && i < n; i++)
-		r = room_split(record, i, &room->pools[plan[i].pool],
-			       plan[i].size, &splits[i], err);
+		r = capacity_split(record, i, &capacity->pools[plan[i].pool],
+				   plan[i].size, &splits[i], err);
 	if (r < 0) {
 		free(splits);
 		return r;
@@ -66,21 +67,21 @@ static int splits_set(struct volume_record *record, const struct room *room,
 static int plan_new(struct operation *op, struct error *err)
 {
 	auto_free struct planner_split *splits = NULL;
-	struct room room = {0};
+	struct capacity capacity = {0};
 	size_t count = 0;
-	int r = room_ask(op->ctx, &room, err);
+	int r = capacity_ask(op->ctx, &capacity, err);
 
 	if (r == 0)
-		r = check_nodes(&op->record->spec, &room, err);
+		r = check_nodes(&op->record->spec, &capacity, err);
 	if (r == 0) {
-		r = planner_place(&op->record->spec, room.pools, room.n_pools,
-				  &splits, &count, err);
+		r = planner_place(&op->record->spec, capacity.pools,
+				  capacity.n_pools, &splits, &count, err);
 		if (r == -ENOSPC)
-			room_tell_silent(&room, err);
+			capacity_name_silent(&capacity, err);
 	}
 	if (r == 0)
-		r = splits_set(op->record, &room, splits, count, err);
-	room_done(&room);
+		r = splits_set(op->record, &capacity, splits, count, err);
+	capacity_done(&capacity);
 	return r;
 }
 

@@ -11,7 +11,7 @@
 #include "base/size.h"
 #include "volume/op/split.h"
 #include "volume/snapshot/snapshot_op.h"
-#include "volume/space/room.h"
+#include "volume/space/capacity.h"
 
 /* ---- what the request leaves open ---- */
 
@@ -164,7 +164,7 @@ int source_resolve(struct volume_context *ctx, struct volume_spec *spec,
 struct plan {
 	struct operation *op;
 	const struct snapshot_record *source;
-	struct room room;
+	struct capacity capacity;
 	struct planner_split *now; /* owned; as the source has them */
 };
 
@@ -182,13 +182,13 @@ static bool is_allowed(const struct volume_spec *spec,
 			    pool->labels ? pool->labels : &none);
 }
 
-static struct planner_pool *pool_find(struct room *room,
+static struct planner_pool *pool_find(struct capacity *capacity,
 				      const struct snapshot_split *split)
 {
-	for (size_t i = 0; i < room->n_pools; i++) {
-		if (strcmp(room->pools[i].node, split->node) == 0 &&
-		    strcmp(room->pools[i].pool, split->pool) == 0)
-			return &room->pools[i];
+	for (size_t i = 0; i < capacity->n_pools; i++) {
+		if (strcmp(capacity->pools[i].node, split->node) == 0 &&
+		    strcmp(capacity->pools[i].pool, split->pool) == 0)
+			return &capacity->pools[i];
 	}
 	return NULL;
 }
@@ -197,8 +197,9 @@ static struct planner_pool *pool_find(struct room *room,
 static int place_one(struct plan *plan, const struct snapshot_split *split,
 		     struct error *err)
 {
-	const struct node_state *node = room_node(&plan->room, split->node);
-	struct planner_pool *pool = pool_find(&plan->room, split);
+	const struct node_state *node = capacity_node(&plan->capacity,
+						      split->node);
+	struct planner_pool *pool = pool_find(&plan->capacity, split);
 	char text[2][SIZE_TEXT_MAX];
 
 	if (node && !node->reachable)
@@ -224,7 +225,7 @@ static int place_one(struct plan *plan, const struct snapshot_split *split,
 				 size_format(text[1], pool->available));
 	pool->available -= split->size;
 	plan->now[split->index] = (struct planner_split){
-		.pool = (size_t)(pool - plan->room.pools),
+		.pool = (size_t)(pool - plan->capacity.pools),
 		.size = split->size,
 	};
 	return 0;
@@ -235,8 +236,9 @@ static int split_from(struct plan *plan, const struct snapshot_split *from,
 		      struct error *err)
 {
 	const struct planner_pool *pool =
-		&plan->room.pools[plan->now[from->index].pool];
-	int r = room_split(plan->op->record, from->index, pool, size, ret, err);
+		&plan->capacity.pools[plan->now[from->index].pool];
+	int r = capacity_split(plan->op->record, from->index, pool, size, ret,
+			       err);
 
 	if (r < 0)
 		return r;
@@ -265,9 +267,10 @@ static int splits_set(struct plan *plan, const struct planner_growth *growth,
 		r = split_from(plan, &plan->source->splits[i], growth->sizes[i],
 			       &splits[i], err);
 	for (size_t i = n; r == 0 && i < all; i++)
-		r = room_split(record, i,
-			       &plan->room.pools[growth->extra[i - n].pool],
-			       growth->extra[i - n].size, &splits[i], err);
+		r = capacity_split(
+			record, i,
+			&plan->capacity.pools[growth->extra[i - n].pool],
+			growth->extra[i - n].size, &splits[i], err);
 	if (r == 0 && all < record->spec.min_splits)
 		r = error_set(err, EINVAL,
 			      "the source has %zu splits: it can't be %u", n,
@@ -296,10 +299,10 @@ static int plan_from(struct plan *plan, struct error *err)
 		r = place_one(plan, &source->splits[i], err);
 	if (r == 0)
 		r = planner_grow(spec, plan->now, source->n_splits,
-				 plan->room.pools, plan->room.n_pools,
+				 plan->capacity.pools, plan->capacity.n_pools,
 				 spec->capacity, &growth, err);
 	if (r == -ENOSPC)
-		room_tell_silent(&plan->room, err);
+		capacity_name_silent(&plan->capacity, err);
 	if (r == 0)
 		r = splits_set(plan, &growth, err);
 	planner_growth_done(&growth);
@@ -330,11 +333,11 @@ int source_plan(struct operation *op, struct error *err)
 		r = spec_take(&op->record->spec, &source->spec,
 			      source->n_splits, err);
 	if (r == 0)
-		r = room_ask(op->ctx, &plan.room, err);
+		r = capacity_ask(op->ctx, &plan.capacity, err);
 	if (r == 0) {
 		plan.source = source;
 		r = plan_from(&plan, err);
-		room_done(&plan.room);
+		capacity_done(&plan.capacity);
 	}
 	free(plan.now);
 	snapshot_record_free(source);

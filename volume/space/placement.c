@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "base/size.h"
 #include "volume/op/context.h"
-#include "volume/space/room.h"
+#include "volume/space/capacity.h"
 
 #define VOLUME_UNIT 4096u /* bytes; volume_spec_check() */
 
@@ -141,7 +141,7 @@ int volume_room_get(struct volume_context *ctx, const struct volume_spec *spec,
 		    struct volume_room *ret, struct error *err)
 {
 	struct volume_spec checked = {0};
-	struct room room = {0};
+	struct capacity room = {0};
 	int r = volume_spec_copy(spec, &checked, err);
 
 	if (r == 0) {
@@ -149,13 +149,13 @@ int volume_room_get(struct volume_context *ctx, const struct volume_spec *spec,
 		r = volume_spec_check(&checked, err);
 	}
 	if (r == 0)
-		r = room_ask(ctx, &room, err);
+		r = capacity_ask(ctx, &room, err);
 	if (r == 0)
 		r = placement_room(&checked, room.pools, room.n_pools, ret,
 				   err);
 	for (size_t i = 0; r == 0 && i < room.n_states; i++)
 		ret->silent += !room.states[i].reachable;
-	room_done(&room);
+	capacity_done(&room);
 	volume_spec_done(&checked);
 	return r;
 }

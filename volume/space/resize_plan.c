@@ -6,21 +6,22 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "volume/space/room.h"
+#include "volume/space/capacity.h"
 
-static int pool_of(const struct room *room, const struct volume_split *split,
-		   size_t *ret, struct error *err)
+static int pool_of(const struct capacity *offered,
+		   const struct volume_split *split, size_t *ret,
+		   struct error *err)
 {
-	const struct node_state *node = room_node(room, split->node);
+	const struct node_state *node = capacity_node(offered, split->node);
 
 	if (!node)
 		return error_set(err, ENOENT, "no node '%s' is known any more",
 				 split->node);
 	if (!node->reachable)
 		return error_set(err, EHOSTUNREACH, "%s", node->problem);
-	for (size_t i = 0; i < room->n_pools; i++) {
-		if (strcmp(room->pools[i].node, split->node) == 0 &&
-		    strcmp(room->pools[i].pool, split->pool) == 0) {
+	for (size_t i = 0; i < offered->n_pools; i++) {
+		if (strcmp(offered->pools[i].node, split->node) == 0 &&
+		    strcmp(offered->pools[i].pool, split->pool) == 0) {
 			*ret = i;
 			return 0;
 		}
@@ -30,7 +31,8 @@ static int pool_of(const struct room *room, const struct volume_split *split,
 }
 
 /* The splits the planner has added come after those there are. */
-static int add_splits(struct volume_record *record, const struct room *room,
+static int add_splits(struct volume_record *record,
+		      const struct capacity *offered,
 		      const struct planner_growth *growth, struct error *err)
 {
 	size_t n = record->n_splits;
@@ -42,16 +44,17 @@ static int add_splits(struct volume_record *record, const struct room *room,
 		return error_set(err, ENOMEM, "out of memory");
 	record->splits = splits;
 	for (size_t i = 0; r == 0 && i < growth->n_extra; i++)
-		r = room_split(record, n + i,
-			       &room->pools[growth->extra[i].pool],
-			       growth->extra[i].size, &splits[n + i], err);
+		r = capacity_split(record, n + i,
+				   &offered->pools[growth->extra[i].pool],
+				   growth->extra[i].size, &splits[n + i], err);
 	if (r == 0)
 		record->n_splits += growth->n_extra;
 	return r;
 }
 
-static int plan_with(struct volume_record *record, const struct room *room,
-		     uint64_t capacity, struct error *err)
+static int plan_with(struct volume_record *record,
+		     const struct capacity *offered, uint64_t capacity,
+		     struct error *err)
 {
 	size_t n = record->n_splits;
 	auto_free struct planner_split *splits = calloc(n + 1, sizeof(*splits));
@@ -62,16 +65,16 @@ static int plan_with(struct volume_record *record, const struct room *room,
 		return error_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		splits[i].size = record->splits[i].size;
-		r = pool_of(room, &record->splits[i], &splits[i].pool, err);
+		r = pool_of(offered, &record->splits[i], &splits[i].pool, err);
 	}
 	if (r == 0) {
-		r = planner_grow(&record->spec, splits, n, room->pools,
-				 room->n_pools, capacity, &growth, err);
+		r = planner_grow(&record->spec, splits, n, offered->pools,
+				 offered->n_pools, capacity, &growth, err);
 		if (r == -ENOSPC)
-			room_tell_silent(room, err);
+			capacity_name_silent(offered, err);
 	}
 	if (r == 0)
-		r = add_splits(record, room, &growth, err);
+		r = add_splits(record, offered, &growth, err);
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		if (growth.sizes[i] > record->splits[i].size)
 			record->splits[i].grow_to = growth.sizes[i];
@@ -82,17 +85,17 @@ static int plan_with(struct volume_record *record, const struct room *room,
 
 int resize_plan(struct operation *op, uint64_t capacity, struct error *err)
 {
-	struct room room = {0};
+	struct capacity offered = {0};
 	int r = operation_step(op, err, "plan",
 			       "asking the nodes for their room");
 
 	if (r == 0)
-		r = room_ask(op->ctx, &room, err);
+		r = capacity_ask(op->ctx, &offered, err);
 	if (r == 0)
-		r = plan_with(op->record, &room, capacity, err);
+		r = plan_with(op->record, &offered, capacity, err);
 	if (r == 0)
 		r = operation_save(op, err);
-	room_done(&room);
+	capacity_done(&offered);
 	return r;
 }
 
