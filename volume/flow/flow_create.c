@@ -14,7 +14,7 @@
 #include "base/size.h"
 #include "volume/op/context.h"
 #include "volume/op/split.h"
-#include "volume/snapshot/source.h"
+#include "volume/snapshot/clone_source.h"
 #include "volume/space/capacity.h"
 
 #define PLANS_MAX                                                  \
@@ -89,7 +89,7 @@ static int plan(struct operation *op, struct error *err)
 {
 	return op->record->spec.source.kind == VOLUME_SOURCE_NONE
 		       ? plan_new(op, err)
-		       : source_plan(op, err);
+		       : clone_source_plan(op, err);
 }
 
 /* ---- the extents ---- */
@@ -148,7 +148,7 @@ static int undo(struct operation *op, int r, struct error *err)
 	int e = extents_delete(op, &why);
 
 	if (e == 0)
-		e = source_drop(op, &why);
+		e = clone_source_drop(op, &why);
 	if (e == 0)
 		e = operation_remove(op, &why);
 	if (e == 0)
@@ -184,9 +184,9 @@ static int make(struct operation *op, struct error *err)
 		op->total = op->done + (unsigned)op->record->n_splits + 1;
 		r = extents_make(op, err);
 		if (r == 0)
-			r = source_wait(op, err);
+			r = clone_source_wait(op, err);
 		if (r == 0)
-			r = source_drop(op, err);
+			r = clone_source_drop(op, err);
 		if (r == 0)
 			return finish(op, err);
 		if (r != -ENOSPC || plans == PLANS_MAX)
@@ -308,7 +308,7 @@ static int create_checked(struct operation *op,
 			  struct volume_spec *spec, struct error *err)
 {
 	static const struct labels none;
-	int r = source_resolve(op->ctx, spec, op->record, err);
+	int r = clone_source_resolve(op->ctx, spec, op->record, err);
 
 	if (r == 0)
 		r = volume_spec_check(spec, err);

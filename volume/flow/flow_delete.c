@@ -7,7 +7,7 @@
 #include "volume/mount/local.h"
 #include "volume/op/context.h"
 #include "volume/op/split.h"
-#include "volume/snapshot/source.h"
+#include "volume/snapshot/clone_source.h"
 
 static int check_unused(struct operation *op, struct error *err)
 {
@@ -77,7 +77,7 @@ static int delete (struct operation *op, struct error *err)
 	if (r < 0)
 		return keep(op, r, err);
 	/* It may have been left half made. */
-	r = source_drop(op, err);
+	r = clone_source_drop(op, err);
 	if (r < 0)
 		return keep(op, r, err);
 	r = operation_step(op, err, "record", "removing the record");

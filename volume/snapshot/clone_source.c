@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "volume/snapshot/source.h"
+#include "volume/snapshot/clone_source.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -137,8 +137,8 @@ static int resolve_volume(struct volume_context *ctx, struct volume_spec *spec,
 	return r;
 }
 
-int source_resolve(struct volume_context *ctx, struct volume_spec *spec,
-		   const struct volume_record *there, struct error *err)
+int clone_source_resolve(struct volume_context *ctx, struct volume_spec *spec,
+			 const struct volume_record *there, struct error *err)
 {
 	int r;
 
@@ -323,7 +323,7 @@ static int source_get(struct operation *op, struct snapshot_record **ret,
 	return r < 0 ? r : check_usable(*ret, err);
 }
 
-int source_plan(struct operation *op, struct error *err)
+int clone_source_plan(struct operation *op, struct error *err)
 {
 	struct snapshot_record *source = NULL;
 	struct plan plan = {.op = op};
@@ -385,7 +385,7 @@ static int copied(struct operation *op, bool *ret_done, uint64_t *ret_bytes,
 	return r;
 }
 
-int source_wait(struct operation *op, struct error *err)
+int clone_source_wait(struct operation *op, struct error *err)
 {
 	const struct timespec a_second = {.tv_sec = 1};
 	char text[2][SIZE_TEXT_MAX];
@@ -409,7 +409,7 @@ int source_wait(struct operation *op, struct error *err)
 	}
 }
 
-int source_drop(struct operation *op, struct error *err)
+int clone_source_drop(struct operation *op, struct error *err)
 {
 	if (op->record->spec.source.kind != VOLUME_SOURCE_VOLUME)
 		return 0;
