@@ -29,7 +29,7 @@ $(eval $(call library,volume,\
   volume/snapshot/flow_revert.c volume/snapshot/clone_source.c volume/flow/limits.c \
   volume/mount/attach_claim.c \
   volume/flow/flow_publish.c volume/record/mount_options.c volume/mount/split_attach.c \
-  volume/op/split_batch.c volume/mount/split_check.c volume/op/split_export.c volume/node/node_answer.c volume/node/node_client.c \
+  volume/op/split_foreach.c volume/mount/split_check.c volume/op/split_export.c volume/node/node_answer.c volume/node/node_client.c \
   volume/node/node_client_copies.c volume/node/node_client_extents.c volume/op/condition_writer.c \
   volume/flow/observe.c \
   volume/flow/orphans.c volume/space/placement.c volume/plan/planner.c \

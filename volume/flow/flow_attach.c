@@ -112,7 +112,7 @@ static int attach_splits(struct attach *at, struct error *err)
 	int r = local_options_save(at->op.ctx, at->op.name, at->option_text,
 				   err);
 
-	return r < 0 ? r : splits_run(&at->op, &work, NULL, err);
+	return r < 0 ? r : split_foreach(&at->op, &work, NULL, err);
 }
 
 /* Branches that came while it was mounted. */

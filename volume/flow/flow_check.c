@@ -273,7 +273,7 @@ static int check(struct checking *c, struct error *err)
 	for (size_t i = 0; i < c->found->n_splits; i++)
 		c->found->splits[i].split = op->record->splits[i];
 	op->total = 4 * (unsigned)c->found->n_splits;
-	r = splits_run(op, &work, NULL, err);
+	r = split_foreach(op, &work, NULL, err);
 	leave(op);
 	return r < 0 ? r : sum_up(c, err);
 }

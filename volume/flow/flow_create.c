@@ -108,7 +108,7 @@ static int extents_delete(struct operation *op, struct error *err)
 	int r;
 
 	op->undoing = true;
-	r = splits_run(op, &work, NULL, err);
+	r = split_foreach(op, &work, NULL, err);
 	op->undoing = false;
 	return r;
 }
@@ -125,7 +125,7 @@ static int extents_make(struct operation *op, struct error *err)
 	static const struct split_work work = {.each = extent_make,
 					       .stop_at_first = true};
 
-	return splits_run(op, &work, NULL, err);
+	return split_foreach(op, &work, NULL, err);
 }
 
 /* What was begun stays, and the record says so. */

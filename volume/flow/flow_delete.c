@@ -41,7 +41,7 @@ static int extents_delete(struct operation *op, struct error *err)
 {
 	static const struct split_work work = {.each = extent_delete};
 
-	return splits_run(op, &work, NULL, err);
+	return split_foreach(op, &work, NULL, err);
 }
 
 static int keep(struct operation *op, int r, struct error *err)

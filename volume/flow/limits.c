@@ -31,7 +31,7 @@ int limits_apply(struct operation *op, struct error *err)
 {
 	static const struct split_work work = {.each = limit_one};
 
-	return splits_run(op, &work, NULL, err);
+	return split_foreach(op, &work, NULL, err);
 }
 
 /* ---- volume_limit() ---- */

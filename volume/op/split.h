@@ -84,8 +84,8 @@ struct split_work {
  *
  * @ret_silent  those nodes; name_list_done(); may be NULL
  */
-int splits_run(struct operation *op, const struct split_work *work,
-	       struct name_list *ret_silent, struct error *err);
+int split_foreach(struct operation *op, const struct split_work *work,
+		  struct name_list *ret_silent, struct error *err);
 
 /*
  * -EBUSY: a device of the extent's own node holds it, and nobody can take

@@ -122,7 +122,7 @@ int splits_look(struct operation *op, unsigned flags, uint64_t *ret_above,
 {
 	struct look look = {.flags = flags}, *const one = &look;
 	const struct split_work work = {.each = look_at, .context = &one};
-	int r = splits_run(op, &work, NULL, err);
+	int r = split_foreach(op, &work, NULL, err);
 
 	if (ret_above)
 		*ret_above = look.above;
@@ -189,7 +189,7 @@ int splits_fence(struct operation *op, uint64_t epoch,
 {
 	const struct split_work work = {.each = fence, .context = &epoch};
 	struct error why = {0};
-	int r = splits_run(op, &work, ret_silent, &why);
+	int r = split_foreach(op, &work, ret_silent, &why);
 
 	if (r != -EBUSY && r != -ECANCELED)
 		return 0;
@@ -331,5 +331,5 @@ void splits_withdraw(struct operation *op, const struct volume_attachment *a,
 	};
 
 	/* Which ones failed does not matter: the next epoch ends them all. */
-	(void)splits_run(op, &work, ret_silent, NULL);
+	(void)split_foreach(op, &work, ret_silent, NULL);
 }

@@ -169,7 +169,7 @@ static int begin(struct operation *op, const struct snapshot_record *snapshot,
 	int r = operation_step(op, err, "check", "asking the nodes");
 
 	if (r == 0)
-		r = splits_run(op, &look, NULL, err);
+		r = split_foreach(op, &look, NULL, err);
 	if (r < 0)
 		return r;
 	op->record->phase = VOLUME_REVERTING;
@@ -193,7 +193,7 @@ static int revert(struct operation *op, const struct snapshot_record *snapshot,
 	r = begin(op, snapshot, err);
 	if (r < 0)
 		return r;
-	r = splits_run(op, &work, NULL, err);
+	r = split_foreach(op, &work, NULL, err);
 	if (r == 0)
 		r = operation_step(op, err, "record", "writing the record");
 	if (r < 0) {
