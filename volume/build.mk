@@ -22,7 +22,7 @@ $(eval $(call library,volume,\
   $(volume_store) volume/record/label.c volume/mount/local.c \
   volume/mount/mounts.c volume/record/record_json.c volume/op/operation.c \
   volume/record/snapshot_record.c volume/record/snapshot_record_json.c \
-  volume/record/group_record_json.c volume/op/record_store.c volume/snapshot/snapshot_op.c \
+  volume/record/group_record_json.c volume/op/record_io.c volume/snapshot/snapshot_op.c \
   volume/snapshot/snapshot_extents.c volume/snapshot/snapshot_cut.c volume/snapshot/snapshot_list.c \
   volume/snapshot/snapshot_ranges.c volume/snapshot/flow_snapshot.c volume/flow/flow_trim.c volume/snapshot/flow_group.c \
   volume/snapshot/group_follow.c volume/op/held.c volume/flow/flow_recover.c volume/op/extent_labels.c \

@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "volume/op/context.h"
-#include "volume/op/record_store.h"
+#include "volume/op/record_io.h"
 
 /* Of the thread; an operation's other threads have it from the operation. */
 static _Thread_local int cancel_on = -1;
@@ -279,9 +279,9 @@ static int save_locked(struct operation *op, struct error *err)
 	int r = volume_record_encode(record, &json, err);
 
 	return r < 0 ? r
-		     : record_store_save(op->ctx, &record_kind_volume,
-					 record->name, json,
-					 record->resource_version, err);
+		     : record_io_save(op->ctx, &record_kind_volume,
+				      record->name, json,
+				      record->resource_version, err);
 }
 
 int operation_save(struct operation *op, struct error *err)
@@ -296,8 +296,8 @@ int operation_save(struct operation *op, struct error *err)
 
 int operation_remove(struct operation *op, struct error *err)
 {
-	int r = record_store_remove(op->ctx, &record_kind_volume, op->name,
-				    op->record->resource_version, err);
+	int r = record_io_remove(op->ctx, &record_kind_volume, op->name,
+				 op->record->resource_version, err);
 
 	if (r < 0)
 		return r;

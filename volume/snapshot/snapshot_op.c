@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "volume/op/record_store.h"
+#include "volume/op/record_io.h"
 
 int snapshot_name_check(const char *what, const char *name, struct error *err)
 {
@@ -43,8 +43,8 @@ int volume_snapshot_get(struct volume_context *ctx, const char *name,
 	int r = name_check("snapshot", name, err);
 
 	if (r == 0)
-		r = record_store_load(ctx, &record_kind_snapshot, name, &object,
-				      err);
+		r = record_io_load(ctx, &record_kind_snapshot, name, &object,
+				   err);
 	if (r < 0)
 		return r;
 	r = snapshot_record_decode(object.json, object.length, ret, err);
@@ -93,9 +93,8 @@ int snapshot_op_save(struct snapshot_op *s, struct error *err)
 	int r = snapshot_record_encode(s->record, &json, err);
 
 	return r < 0 ? r
-		     : record_store_save(s->ctx, &record_kind_snapshot, s->name,
-					 json, s->record->resource_version,
-					 err);
+		     : record_io_save(s->ctx, &record_kind_snapshot, s->name,
+				      json, s->record->resource_version, err);
 }
 
 int snapshot_op_remove(struct snapshot_op *s, struct error *err)
@@ -103,8 +102,8 @@ int snapshot_op_remove(struct snapshot_op *s, struct error *err)
 	int r = 0;
 
 	if (s->record->resource_version[0])
-		r = record_store_remove(s->ctx, &record_kind_snapshot, s->name,
-					s->record->resource_version, err);
+		r = record_io_remove(s->ctx, &record_kind_snapshot, s->name,
+				     s->record->resource_version, err);
 	if (r < 0)
 		return r;
 	snapshot_record_free(s->record);
@@ -121,8 +120,7 @@ int volume_group_get(struct volume_context *ctx, const char *name,
 	int r = name_check("group snapshot", name, err);
 
 	if (r == 0)
-		r = record_store_load(ctx, &record_kind_group, name, &object,
-				      err);
+		r = record_io_load(ctx, &record_kind_group, name, &object, err);
 	if (r < 0)
 		return r;
 	r = group_record_decode(object.json, object.length, ret, err);
@@ -172,9 +170,8 @@ int group_op_save(struct group_op *g, struct error *err)
 	int r = group_record_encode(g->record, &json, err);
 
 	return r < 0 ? r
-		     : record_store_save(g->ctx, &record_kind_group, g->name,
-					 json, g->record->resource_version,
-					 err);
+		     : record_io_save(g->ctx, &record_kind_group, g->name, json,
+				      g->record->resource_version, err);
 }
 
 int group_op_remove(struct group_op *g, struct error *err)
@@ -182,8 +179,8 @@ int group_op_remove(struct group_op *g, struct error *err)
 	int r = 0;
 
 	if (g->record->resource_version[0])
-		r = record_store_remove(g->ctx, &record_kind_group, g->name,
-					g->record->resource_version, err);
+		r = record_io_remove(g->ctx, &record_kind_group, g->name,
+				     g->record->resource_version, err);
 	if (r < 0)
 		return r;
 	group_record_free(g->record);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "volume/op/record_store.h"
+#include "volume/op/record_io.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,9 +12,9 @@ const struct record_kind record_kind_snapshot = {RECORD_KIND_SNAPSHOT,
 const struct record_kind record_kind_group = {RECORD_KIND_GROUP,
 					      "group snapshot"};
 
-int record_store_load(struct volume_context *ctx,
-		      const struct record_kind *kind, const char *name,
-		      struct store_object *ret, struct error *err)
+int record_io_load(struct volume_context *ctx, const struct record_kind *kind,
+		   const char *name, struct store_object *ret,
+		   struct error *err)
 {
 	int r = ctx->store->ops->get(ctx->store, kind->kind, name, ret, err);
 
@@ -24,18 +24,19 @@ int record_store_load(struct volume_context *ctx,
 	return r;
 }
 
-static int changed(const struct record_kind *kind, const char *name,
-		   struct error *err)
+static int record_io_changed(const struct record_kind *kind, const char *name,
+			     struct error *err)
 {
-	return error_set(err, EAGAIN,
-			 "the record of %s '%s' was changed by somebody else; "
-			 "repeat the command",
-			 kind->word, name);
+	return error_set(
+		err, EAGAIN,
+		"the record of %s '%s' was record_io_changed by somebody else; "
+		"repeat the command",
+		kind->word, name);
 }
 
-int record_store_save(struct volume_context *ctx,
-		      const struct record_kind *kind, const char *name,
-		      char *json_, char *version, struct error *err)
+int record_io_save(struct volume_context *ctx, const struct record_kind *kind,
+		   const char *name, char *json_, char *version,
+		   struct error *err)
 {
 	const struct store_ops *ops = ctx->store->ops;
 	auto_free char *json = json_;
@@ -47,17 +48,17 @@ int record_store_save(struct volume_context *ctx,
 	r = ops->compare_and_swap(ctx->store, kind->kind, name, version, json,
 				  version, err);
 	/* Although we have the lease: */
-	return r == -ESTALE || r == -ENOENT ? changed(kind, name, err) : r;
+	return r == -ESTALE || r == -ENOENT ? record_io_changed(kind, name, err)
+					    : r;
 }
 
-int record_store_remove(struct volume_context *ctx,
-			const struct record_kind *kind, const char *name,
-			const char *version, struct error *err)
+int record_io_remove(struct volume_context *ctx, const struct record_kind *kind,
+		     const char *name, const char *version, struct error *err)
 {
 	int r = ctx->store->ops->remove(ctx->store, kind->kind, name, version,
 					err);
 
 	if (r == -ESTALE)
-		return changed(kind, name, err);
+		return record_io_changed(kind, name, err);
 	return r == -ENOENT ? 0 : r;
 }
