@@ -6,7 +6,7 @@ volume_kube := volume/store/kube/kube_beat.c volume/store/kube/kube_call.c volum
   volume/store/kube/kube_stream.c volume/store/kube/kube_time.c volume/store/kube/kube_watch.c \
   volume/store/kube/kube_yaml.c
 volume_stores := $(volume_kube) \
-  volume/store/store.c volume/op/store_open.c volume/store/store_known.c volume/store/kube/store_kube.c \
+  volume/store/store.c volume/op/store_open.c volume/store/watch_diff.c volume/store/kube/store_kube.c \
   volume/store/kube/store_kube_write.c volume/store/local/store_local.c volume/store/local/store_local_lease.c \
   volume/store/local/store_local_open.c volume/store/local/store_local_sql.c \
   volume/store/local/store_local_watch.c

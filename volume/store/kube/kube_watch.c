@@ -12,7 +12,7 @@
 #include "volume/store/kube/kube_event.h"
 #include "volume/store/kube/kube_list.h"
 #include "volume/store/kube/kube_stream.h"
-#include "volume/store/store_known.h"
+#include "volume/store/watch_diff.h"
 
 #define LIST_MS        10000 /* for a page; stop_fd waits for it */
 #define PAUSE_FIRST_MS 500   /* after trouble; doubled while it lasts */
@@ -27,7 +27,7 @@ struct watch {
 		      struct json_object *object, struct store_object *ret,
 		      struct error *err);
 	int stop_fd;
-	struct store_known known;
+	struct watch_diff known;
 	struct kube_events events;
 	char path[KUBE_PATH_SIZE];
 	char version[RECORD_VERSION_SIZE]; /* to go on from; "": list first */
@@ -59,8 +59,8 @@ static void remember(struct watch *watch, struct json_object *object)
 
 static int object_gone(struct watch *watch, struct json_object *object)
 {
-	watch->verdict = store_known_drop(
-		&watch->known, kube_text(object, "metadata", "name"));
+	watch->verdict = watch_diff_drop(&watch->known,
+					 kube_text(object, "metadata", "name"));
 	return watch->verdict;
 }
 
@@ -74,7 +74,7 @@ static int object_there(struct watch *watch, struct json_object *object,
 		return object_gone(watch, object);
 	if (r < 0)
 		return r;
-	r = store_known_set(&watch->known, &read, err);
+	r = watch_diff_set(&watch->known, &read, err);
 	store_object_done(&read);
 	watch->verdict = r;
 	return r;
@@ -93,7 +93,7 @@ static int list(struct watch *watch, struct error *err)
 {
 	int r;
 
-	store_known_begin(&watch->known);
+	watch_diff_begin(&watch->known);
 	r = kube_list(watch->http, watch->path, LIST_MS, list_item, watch,
 		      watch->version, err);
 	if (r != 0)
@@ -102,7 +102,7 @@ static int list(struct watch *watch, struct error *err)
 		return error_set(err, EPROTO, "a list without a version");
 	watch->cut = false;
 	watch->listed = true;
-	watch->verdict = store_known_end(&watch->known);
+	watch->verdict = watch_diff_end(&watch->known);
 	return watch->verdict;
 }
 
@@ -273,6 +273,6 @@ int kube_watch(struct kube_http *http, const struct kube_resource *resource,
 	if (r == 0)
 		r = follow(&watch, err);
 	kube_events_done(&watch.events);
-	store_known_done(&watch.known);
+	watch_diff_done(&watch.known);
 	return r;
 }

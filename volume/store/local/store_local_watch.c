@@ -7,7 +7,7 @@
 #include <poll.h>
 
 #include "volume/store/local/store_local.h"
-#include "volume/store/store_known.h"
+#include "volume/store/watch_diff.h"
 
 #define LOOK_MS 250 /* between two looks; one is some 20 us */
 
@@ -28,7 +28,7 @@ static int counter_read(struct local *local, int64_t *ret, struct error *err)
 }
 
 static int tell_all(struct store *store, const char *kind,
-		    struct store_known *known, struct error *err)
+		    struct watch_diff *known, struct error *err)
 {
 	struct store_object *objects = NULL;
 	size_t n = 0;
@@ -36,15 +36,15 @@ static int tell_all(struct store *store, const char *kind,
 
 	if (r < 0)
 		return r;
-	store_known_begin(known);
+	watch_diff_begin(known);
 	for (size_t i = 0; r == 0 && i < n; i++)
-		r = store_known_set(known, &objects[i], err);
+		r = watch_diff_set(known, &objects[i], err);
 	store_objects_free(objects, n);
 	return r;
 }
 
-static int look(struct store *store, const char *kind,
-		struct store_known *known, int64_t *told, struct error *err)
+static int look(struct store *store, const char *kind, struct watch_diff *known,
+		int64_t *told, struct error *err)
 {
 	int64_t now = -1;
 	int r = counter_read(local_of(store), &now, err);
@@ -54,7 +54,7 @@ static int look(struct store *store, const char *kind,
 		return r;
 	r = tell_all(store, kind, known, err);
 	if (r == 0)
-		r = store_known_end(known);
+		r = watch_diff_end(known);
 	*told = now;
 	return r;
 }
@@ -62,7 +62,7 @@ static int look(struct store *store, const char *kind,
 int local_watch(struct store *store, const char *kind, int stop_fd,
 		store_watcher watcher, void *context, struct error *err)
 {
-	struct store_known known = {.watcher = watcher, .context = context};
+	struct watch_diff known = {.watcher = watcher, .context = context};
 	struct pollfd stop = {.fd = stop_fd, .events = POLLIN};
 	int64_t told = -1;
 	int r;
@@ -70,6 +70,6 @@ int local_watch(struct store *store, const char *kind, int stop_fd,
 	do
 		r = look(store, kind, &known, &told, err);
 	while (r == 0 && poll(&stop, 1, LOOK_MS) <= 0);
-	store_known_done(&known);
+	watch_diff_done(&known);
 	return r;
 }
