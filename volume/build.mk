@@ -27,7 +27,7 @@ $(eval $(call library,volume,\
   volume/snapshot/snapshot_ranges.c volume/snapshot/flow_snapshot.c volume/flow/flow_trim.c volume/snapshot/flow_group.c \
   volume/snapshot/group_follow.c volume/op/held.c volume/flow/flow_recover.c volume/op/extent_labels.c \
   volume/snapshot/flow_revert.c volume/snapshot/clone_source.c volume/flow/limits.c \
-  volume/mount/attach_claim.c \
+  volume/mount/attach_reserve.c \
   volume/flow/flow_publish.c volume/record/mount_options.c volume/mount/split_attach.c \
   volume/op/split_foreach.c volume/mount/split_check.c volume/op/split_export.c volume/node/node_answer.c volume/node/node_client.c \
   volume/node/node_client_copies.c volume/node/node_client_extents.c volume/op/condition_writer.c \

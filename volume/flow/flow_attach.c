@@ -244,7 +244,7 @@ static int attach(struct attach *at, struct error *err)
 	if (r == 0)
 		r = read_options(at, err);
 	if (r == 0)
-		r = attach_claim(at, &whole, err);
+		r = attach_reserve(at, &whole, err);
 	if (r < 0 || whole)
 		return r;
 	r = attach_parts(at, err);

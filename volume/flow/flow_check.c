@@ -64,7 +64,7 @@ static int check_unused(const struct operation *op, struct error *err)
 	return 0;
 }
 
-/* As attach_claim.c has it. Nobody else is let in from here on. */
+/* As attach_reserve.c has it. Nobody else is let in from here on. */
 static int claim(struct operation *op, struct error *err)
 {
 	uint64_t above = 0;

@@ -29,7 +29,7 @@ struct attach {
  *
  * @ret_whole  nothing is left to do
  */
-int attach_claim(struct attach *at, bool *ret_whole, struct error *err);
+int attach_reserve(struct attach *at, bool *ret_whole, struct error *err);
 
 /*
  * Make its file system on @device, mounted at @branch, as large as the

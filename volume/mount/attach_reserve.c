@@ -71,8 +71,8 @@ static int check_here(struct attach *at, const struct volume_attachment *a,
 	return 0;
 }
 
-static int refuse(const struct attach *at, const struct volume_attachment *a,
-		  struct error *err)
+static int refuse_attached(const struct attach *at,
+			   const struct volume_attachment *a, struct error *err)
 {
 	if (a->state == ATTACHMENT_PUBLISHED)
 		return error_set(err, EBUSY,
@@ -97,12 +97,12 @@ static int check_elsewhere(const struct attach *at, struct error *err)
 		if (strcmp(a->node, at->op.ctx->node) == 0 ||
 		    (at->shared && a->shared) || at->request->force)
 			continue;
-		return refuse(at, a, err);
+		return refuse_attached(at, a, err);
 	}
 	return 0;
 }
 
-/* ---- the claim ---- */
+/* ---- the reserve ---- */
 
 /* Those that are not readers beside this one are forced away. */
 static void drop_others(struct attach *at, struct name_list *ret_dropped)
@@ -123,7 +123,7 @@ static void drop_others(struct attach *at, struct name_list *ret_dropped)
 }
 
 /* Each node knows it by its errors; people should, too. */
-static void tell_fenced(struct attach *at, const struct name_list *dropped)
+static void report_fenced(struct attach *at, const struct name_list *dropped)
 {
 	for (size_t i = 0; i < dropped->count; i++)
 		(void)store_tell(
@@ -134,7 +134,7 @@ static void tell_fenced(struct attach *at, const struct name_list *dropped)
 }
 
 /* @above: the highest epoch that any extent is at */
-static int claim(struct attach *at, uint64_t above, struct error *err)
+static int reserve(struct attach *at, uint64_t above, struct error *err)
 {
 	struct volume_record *record = at->op.record;
 	struct volume_attachment *a = NULL;
@@ -156,7 +156,7 @@ static int claim(struct attach *at, uint64_t above, struct error *err)
 	at->epoch = a->epoch;
 	r = operation_save(&at->op, err);
 	if (r == 0)
-		tell_fenced(at, &dropped);
+		report_fenced(at, &dropped);
 	name_list_done(&dropped);
 	return r;
 }
@@ -165,8 +165,8 @@ static int claim(struct attach *at, uint64_t above, struct error *err)
  * Before anybody is fenced, and anything of the record is changed. What is here
  * of it goes, if it was cut off, or @force; then no device may hold an extent.
  */
-static int clear_the_way(struct attach *at, uint64_t *ret_above,
-			 struct error *err)
+static int remove_obstacles(struct attach *at, uint64_t *ret_above,
+			    struct error *err)
 {
 	const unsigned force = at->request->force ? SPLITS_FORCE : 0;
 	int here = local_exists(at->op.ctx, at->op.name, err), r = 0;
@@ -182,7 +182,7 @@ static int clear_the_way(struct attach *at, uint64_t *ret_above,
 				       err);
 }
 
-static int claim_fresh(struct attach *at, struct error *err)
+static int reserve_fresh(struct attach *at, struct error *err)
 {
 	const struct volume_attachment *a = volume_record_attachment(
 		at->op.record, at->op.ctx->node);
@@ -194,10 +194,10 @@ static int claim_fresh(struct attach *at, struct error *err)
 		r = operation_check_staying(&at->op, err);
 	if (r < 0)
 		return r;
-	r = clear_the_way(at, &above, err);
+	r = remove_obstacles(at, &above, err);
 	if (r == 0 && !at->linear)
 		r = check_mount_point(at->mount_point, err);
-	return r < 0 ? r : claim(at, above, err);
+	return r < 0 ? r : reserve(at, above, err);
 }
 
 /* ---- what is here already ---- */
@@ -227,7 +227,7 @@ static bool split_healthy(struct attach *at, unsigned index)
  * Is there a device for it that only has to find its server again? Where that
  * is back it does.
  */
-static bool comes_back(struct attach *at, unsigned index)
+static bool split_reconnects(struct attach *at, unsigned index)
 {
 	const struct volume_split *split = &at->op.record->splits[index];
 	int64_t end_ms = clock_ms() + RECONNECT_MS;
@@ -272,7 +272,7 @@ static int splits_healthy(struct attach *at, struct error *err)
 		r = check_served(at, i, err);
 		if (r < 0)
 			return r;
-		if (!comes_back(at, i))
+		if (!split_reconnects(at, i))
 			healthy = 0;
 	}
 	return healthy;
@@ -283,8 +283,8 @@ static int splits_healthy(struct attach *at, struct error *err)
  * are kept; when a mounted one does not, everything is taken down, since the
  * union has files of it open.
  */
-static int repair(struct attach *at, struct volume_attachment *a,
-		  bool *ret_whole, struct error *err)
+static int attachment_repair(struct attach *at, struct volume_attachment *a,
+			     bool *ret_whole, struct error *err)
 {
 	int healthy = splits_healthy(at, err), r;
 
@@ -313,14 +313,15 @@ static int repair(struct attach *at, struct volume_attachment *a,
  * volume alone for readers when it was killed: then what it exports may be
  * writable, and nobody may join it.
  */
-static bool is_over(const struct attach *at, const struct volume_attachment *a)
+static bool attachment_is_over(const struct attach *at,
+			       const struct volume_attachment *a)
 {
 	return a->epoch != at->op.record->epoch ||
 	       (at->shared && !at->joins && a->state != ATTACHMENT_ATTACHED);
 }
 
 /* Others that read, and whose preparations are over. */
-static bool others_read(const struct attach *at)
+static bool has_other_readers(const struct attach *at)
 {
 	const struct volume_record *record = at->op.record;
 
@@ -335,7 +336,7 @@ static bool others_read(const struct attach *at)
 	return false;
 }
 
-int attach_claim(struct attach *at, bool *ret_whole, struct error *err)
+int attach_reserve(struct attach *at, bool *ret_whole, struct error *err)
 {
 	struct volume_attachment *a = volume_record_attachment(
 		at->op.record, at->op.ctx->node);
@@ -346,13 +347,14 @@ int attach_claim(struct attach *at, bool *ret_whole, struct error *err)
 			(a && a->published && a->read_only);
 	at->n_splits = volume_record_attached(at->op.record, at->read_only);
 	at->shared = a && a->shared;
-	at->joins = at->shared && others_read(at);
+	at->joins = at->shared && has_other_readers(at);
 	at->fresh = !a || a->state == ATTACHMENT_PUBLISHED;
 	if (at->fresh)
-		return claim_fresh(at, err);
+		return reserve_fresh(at, err);
 	r = check_here(at, a, err);
 	if (r < 0)
 		return r;
-	return is_over(at, a) ? claim_fresh(at, err)
-			      : repair(at, a, ret_whole, err);
+	return attachment_is_over(at, a)
+		       ? reserve_fresh(at, err)
+		       : attachment_repair(at, a, ret_whole, err);
 }
