@@ -273,11 +273,11 @@ static int commit(struct group_work *w, struct error *err)
 		w->g.record->conditions[i].status = true;
 	r = group_op_save(&w->g, err);
 	for (size_t i = 0; r == 0 && i < w->n; i++) {
-		r = group_member_follow(&w->members[i], &w->steps, w->g.record,
-					&ready, err);
+		r = group_member_complete(&w->members[i], &w->steps,
+					  w->g.record, &ready, err);
 		all = all && ready;
 	}
-	return r < 0 ? r : group_follow_end(&w->g, all, err);
+	return r < 0 ? r : group_complete_end(&w->g, all, err);
 }
 
 /* ---- make ---- */
@@ -380,7 +380,7 @@ static int create(struct group_work *w,
 		if (r < 0)
 			return r;
 		if (w->g.record->phase != SNAPSHOT_CREATING)
-			return group_follow(&w->g, err);
+			return group_complete(&w->g, err);
 	}
 	r = work_begin(w, names, request->n_volumes, err);
 	if (r == 0 && !w->g.record)

@@ -38,13 +38,13 @@ int group_op_save(struct group_op *g, struct error *err);
 int group_op_remove(struct group_op *g, struct error *err);
 
 /* One member of a group that is cut, as far as it is; @ret_ready: whole. */
-int group_member_follow(struct snapshot_op *s, struct operation *steps,
-			const struct group_record *group, bool *ret_ready,
-			struct error *err);
+int group_member_complete(struct snapshot_op *s, struct operation *steps,
+			  const struct group_record *group, bool *ret_ready,
+			  struct error *err);
 /* @ready: all of them are. */
-int group_follow_end(struct group_op *g, bool ready, struct error *err);
+int group_complete_end(struct group_op *g, bool ready, struct error *err);
 /* All members of one that is cut; their leases are free. */
-int group_follow(struct group_op *g, struct error *err);
+int group_complete(struct group_op *g, struct error *err);
 
 /* Mark it, delete its extents, then the record. */
 int snapshot_delete(struct snapshot_op *s, struct operation *op,

@@ -8,9 +8,9 @@
 
 /* ---- follow ---- */
 
-int group_member_follow(struct snapshot_op *s, struct operation *steps,
-			const struct group_record *group, bool *ret_ready,
-			struct error *err)
+int group_member_complete(struct snapshot_op *s, struct operation *steps,
+			  const struct group_record *group, bool *ret_ready,
+			  struct error *err)
 {
 	struct snapshot_record *record = s->record;
 	int r = 0;
@@ -37,7 +37,7 @@ int group_member_follow(struct snapshot_op *s, struct operation *steps,
 	return r;
 }
 
-int group_follow_end(struct group_op *g, bool ready, struct error *err)
+int group_complete_end(struct group_op *g, bool ready, struct error *err)
 {
 	if (!ready || g->record->phase == SNAPSHOT_READY)
 		return 0;
@@ -45,7 +45,7 @@ int group_follow_end(struct group_op *g, bool ready, struct error *err)
 	return group_op_save(g, err);
 }
 
-int group_follow(struct group_op *g, struct error *err)
+int group_complete(struct group_op *g, struct error *err)
 {
 	struct operation steps;
 	bool all = true;
@@ -63,12 +63,12 @@ int group_follow(struct group_op *g, struct error *err)
 				      "following snapshot", err);
 		if (r < 0)
 			break;
-		r = group_member_follow(&s, &steps, g->record, &ready, err);
+		r = group_member_complete(&s, &steps, g->record, &ready, err);
 		all = all && ready;
 		snapshot_op_end(&s);
 	}
 	operation_done(&steps);
-	return r < 0 ? r : group_follow_end(g, all, err);
+	return r < 0 ? r : group_complete_end(g, all, err);
 }
 
 int volume_group_refresh(struct volume_context *ctx, const char *name,
@@ -84,7 +84,7 @@ int volume_group_refresh(struct volume_context *ctx, const char *name,
 	if (r < 0)
 		return r;
 	if (g.record)
-		r = group_follow(&g, err);
+		r = group_complete(&g, err);
 	else
 		r = error_set(err, ENOENT, "there is no group snapshot '%s'",
 			      name);
