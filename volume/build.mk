@@ -10,7 +10,7 @@ volume_stores := $(volume_kube) \
   volume/store/kube/store_kube_write.c volume/store/local/store_local.c volume/store/local/store_local_lease.c \
   volume/store/local/store_local_open.c volume/store/local/store_local_sql.c \
   volume/store/local/store_local_watch.c
-volume_store := $(volume_stores) volume/op/leader_election.c volume/cluster/node_keep.c volume/cluster/node_observe.c \
+volume_store := $(volume_stores) volume/op/leader_election.c volume/cluster/node_agent.c volume/cluster/node_observe.c \
   volume/record/node_record.c volume/record/node_report.c volume/op/node_states.c volume/cluster/nodes.c volume/op/watch.c
 
 $(eval $(call library,volume,\
@@ -55,7 +55,7 @@ $(eval $(call unit_test,volume/store/kube/store_kube_access_test,volume,$(store_
 $(eval $(call unit_test,volume/store/kube/store_kube_watch_test,volume,$(store_kit) \
   volume/testkit/store_conformance.c volume/testkit/store_watching.c))
 $(eval $(call unit_test,volume/op/leader_election_test,volume,$(store_kit)))
-$(eval $(call unit_test,volume/cluster/node_keep_test,volume,$(store_kit)))
+$(eval $(call unit_test,volume/cluster/node_agent_test,volume,$(store_kit)))
 $(eval $(call unit_test,volume/op/condition_writer_test,volume))
 $(eval $(call unit_test,volume/plan/planner_test,volume))
 $(eval $(call unit_test,volume/plan/planner_grow_test,volume))

@@ -6,7 +6,7 @@
 #include "base/notify.h"
 #include "cli/command/command.h"
 #include "cli/command/node_cmd.h"
-#include "volume/cluster/node_keep.h"
+#include "volume/cluster/node_agent.h"
 
 static void told(void *name, bool problem, const char *text)
 {
@@ -19,7 +19,7 @@ static void told(void *name, bool problem, const char *text)
 }
 
 static int register_once(struct cli *cli,
-			 const struct node_keep_request *request,
+			 const struct node_agent_request *request,
 			 struct error *err)
 {
 	int r = volume_node_register(cli->volumes, request, err);
@@ -29,14 +29,14 @@ static int register_once(struct cli *cli,
 	return r;
 }
 
-static int keep(struct cli *cli, const struct node_keep_request *request,
+static int keep(struct cli *cli, const struct node_agent_request *request,
 		struct error *err)
 {
 	int r;
 
 	log_setup("trib",
 		  cli->options.quiet ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO);
-	r = volume_node_keep(cli->volumes, request, err);
+	r = volume_node_agent_run(cli->volumes, request, err);
 	(void)notify_send("STOPPING=1"); /* nobody to tell it to */
 	return r;
 }
@@ -46,7 +46,7 @@ int node_register_run(struct cli *cli, struct error *err)
 	const struct cli_options *o = &cli->options;
 	const char *own = volume_context_node(cli->volumes);
 	struct node_record node = {0};
-	struct node_keep_request request = {
+	struct node_agent_request request = {
 		.node = &node,
 		.local_control = o->control,
 		.stop_fd = cli->stop_fd,

@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "volume/cluster/node_keep.h"
+#include "volume/cluster/node_agent.h"
 #include "volume/flow/observe.h"
 #include "volume/op/leader_election.h"
 #include "volume/store/store.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "volume/cluster/node_keep.h"
+#include "volume/cluster/node_agent.h"
 #include "volume/op/context.h"
 #include "volume/op/node_states.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a node's keeper (node_keep.h) says of it: the status of a
+ * What a node's keeper (node_agent.h) says of it: the status of a
  * StorageNode. Nobody decides by it where data goes: that is asked of the
  * node itself.
  */

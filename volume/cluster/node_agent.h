@@ -7,14 +7,14 @@
  * (STORE_BEAT_S), and writes what it has into the node's record when that
  * changes. A node whose keeper was not heard for STORE_BEAT_LOST_S is lost.
  */
-#ifndef VOLUME_NODE_KEEP_H
-#define VOLUME_NODE_KEEP_H
+#ifndef VOLUME_NODE_AGENT_H
+#define VOLUME_NODE_AGENT_H
 
 #include <stdbool.h>
 
 #include "volume/volume.h"
 
-struct node_keep_request {
+struct node_agent_request {
 	/*
 	 * What others shall know. Without labels those known already stay.
 	 * control_address "": it has no blockd.
@@ -37,7 +37,7 @@ struct node_keep_request {
  * -EINVAL; -EHOSTUNREACH: no answer, of blockd or of the store.
  */
 int volume_node_register(struct volume_context *ctx,
-			 const struct node_keep_request *request,
+			 const struct node_agent_request *request,
 			 struct error *err);
 
 /*
@@ -45,9 +45,9 @@ int volume_node_register(struct volume_context *ctx,
  * the node is not called lost. What fails is told and tried again.
  * -EINVAL: the request; anything else: it could not be said that it stops.
  */
-int volume_node_keep(struct volume_context *ctx,
-		     const struct node_keep_request *request,
-		     struct error *err);
+int volume_node_agent_run(struct volume_context *ctx,
+			  const struct node_agent_request *request,
+			  struct error *err);
 
 /*
  * Once, by whoever leads (leader_election.h), every STORE_BEAT_S or so: the

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "volume/cluster/node_keep.h"
+#include "volume/cluster/node_agent.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -19,7 +19,7 @@
 
 struct keeper {
 	struct volume_context *ctx;
-	const struct node_keep_request *request;
+	const struct node_agent_request *request;
 	struct node_client *blockd;  /* owned; NULL: there is none to ask */
 	struct node_report *report;  /* owned: as it is now */
 	struct node_report *written; /* owned: as last written; NULL: unknown */
@@ -271,7 +271,7 @@ static int say_stopped(struct keeper *keeper, struct error *err)
 }
 
 static int keeper_open(struct keeper *keeper, struct volume_context *ctx,
-		       const struct node_keep_request *request,
+		       const struct node_agent_request *request,
 		       struct error *err)
 {
 	int r = node_record_check(request->node, err);
@@ -288,7 +288,7 @@ static void keeper_done(struct keeper *keeper)
 }
 
 int volume_node_register(struct volume_context *ctx,
-			 const struct node_keep_request *request,
+			 const struct node_agent_request *request,
 			 struct error *err)
 {
 	struct keeper keeper;
@@ -303,8 +303,9 @@ int volume_node_register(struct volume_context *ctx,
 	return r;
 }
 
-int volume_node_keep(struct volume_context *ctx,
-		     const struct node_keep_request *request, struct error *err)
+int volume_node_agent_run(struct volume_context *ctx,
+			  const struct node_agent_request *request,
+			  struct error *err)
 {
 	struct keeper keeper;
 	int64_t start_ms, wait;

@@ -10,7 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "volume/cluster/node_keep.h"
+#include "volume/cluster/node_agent.h"
 #include "volume/op/context.h"
 #include "volume/store/kube/kube_call.h"
 #include "volume/store/kube/kube_config.h"
@@ -34,7 +34,7 @@ static struct volume_context *opened(const char *location)
 struct kept {
 	struct volume_context *ctx;
 	struct node_record node;
-	struct node_keep_request request;
+	struct node_agent_request request;
 	pthread_t thread;
 	atomic_int told, problems;
 	char text[ERROR_TEXT_MAX];
@@ -54,7 +54,7 @@ static void *keep(void *kept_)
 {
 	struct kept *kept = kept_;
 
-	kept->r = volume_node_keep(kept->ctx, &kept->request, NULL);
+	kept->r = volume_node_agent_run(kept->ctx, &kept->request, NULL);
 	return NULL;
 }
 
@@ -71,7 +71,7 @@ static struct kept *kept_new(const char *location, const char *control)
 		strcpy(kept->node.data_address, "127.0.0.1:1");
 	}
 	assert_int_equal(labels_set(&kept->node.labels, "zone", "a", NULL), 0);
-	kept->request = (struct node_keep_request){
+	kept->request = (struct node_agent_request){
 		.node = &kept->node,
 		.stop_fd = eventfd(0, EFD_CLOEXEC),
 		.told = told,
