@@ -31,7 +31,7 @@ $(eval $(call library,volume,\
   volume/flow/flow_publish.c volume/record/mount_options.c volume/mount/split_attach.c \
   volume/op/split_foreach.c volume/mount/split_check.c volume/op/split_export.c volume/node/node_answer.c volume/node/node_client.c \
   volume/node/node_client_copies.c volume/node/node_client_extents.c volume/op/condition_writer.c \
-  volume/flow/observe.c \
+  volume/flow/health_check.c \
   volume/flow/orphans.c volume/space/placement.c volume/plan/planner.c \
   volume/plan/planner_grow.c volume/plan/planner_in_place.c volume/plan/planner_strategy.c \
   volume/flow/resize_extents.c volume/flow/resize_here.c volume/space/resize_plan.c \

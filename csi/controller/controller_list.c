@@ -5,7 +5,7 @@
 #include "base/cleanup.h"
 #include "csi/call/reply.h"
 #include "csi/controller/controller.h"
-#include "volume/flow/observe.h"
+#include "volume/flow/health_check.h"
 
 #define PAGE_MAX 5000 /* volumes; under the 4 MiB a client takes */
 

@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "base/size.h"
 #include "csi/testkit/controller_test_kit.h"
-#include "volume/flow/observe.h"
+#include "volume/flow/health_check.h"
 #include "volume/op/store_open.h"
 
 /* ---- ListVolumes, ControllerGetVolume ---- */
@@ -141,7 +141,8 @@ static struct volume_observation observed(struct test *t)
 	struct volume_observation seen;
 	struct error err = {0};
 
-	if (volume_observe(t->kit.csi.volumes, NULL, NULL, &seen, &err) < 0)
+	if (volume_health_check(t->kit.csi.volumes, NULL, NULL, &seen, &err) <
+	    0)
 		fail_msg("%s", error_text(&err));
 	return seen;
 }
@@ -233,9 +234,9 @@ static void leaves_alone_what_somebody_works_on(void **state)
 	struct volume_observation seen;
 	struct store *store;
 
-	assert_int_equal(
-		volume_observe(t->kit.csi.volumes, never, NULL, &seen, NULL),
-		-ECANCELED);
+	assert_int_equal(volume_health_check(t->kit.csi.volumes, never, NULL,
+					     &seen, NULL),
+			 -ECANCELED);
 	/* Another process has the lease, this one is told from it by that. */
 	assert_int_equal(store_open(t->kit.store, &store, NULL), 0);
 	assert_int_equal(store->ops->lease(store, RECORD_KIND_VOLUME, "pvc-1",

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "volume/cluster/node_agent.h"
-#include "volume/flow/observe.h"
+#include "volume/flow/health_check.h"
 #include "volume/op/leader_election.h"
 #include "volume/store/store.h"
 
@@ -66,7 +66,7 @@ static void look(struct observer *o)
 {
 	struct volume_observation seen;
 	struct error err = {0};
-	int r = volume_observe(o->csi->volumes, goes_on, o, &seen, &err);
+	int r = volume_health_check(o->csi->volumes, goes_on, o, &seen, &err);
 
 	if (r == 0)
 		count(&o->csi->metrics, &seen);

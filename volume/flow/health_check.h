@@ -3,8 +3,8 @@
  * Are all volumes well? Asked by whoever leads (leader_election.h), so that
  * everybody else finds the answer in the records.
  */
-#ifndef VOLUME_OBSERVE_H
-#define VOLUME_OBSERVE_H
+#ifndef VOLUME_HEALTH_CHECK_H
+#define VOLUME_HEALTH_CHECK_H
 
 #include "volume/volume.h"
 
@@ -30,9 +30,9 @@ struct volume_observation {
  * As long as a silent node may take (volume_config.call_timeout_ms), not
  * longer with more of them.
  */
-int volume_observe(struct volume_context *ctx, bool (*go_on)(void *context),
-		   void *context, struct volume_observation *ret,
-		   struct error *err);
+int volume_health_check(struct volume_context *ctx,
+			bool (*go_on)(void *context), void *context,
+			struct volume_observation *ret, struct error *err);
 
 /*
  * What the record says: the first thing a person should know of that is

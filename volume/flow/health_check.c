@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* volume_observe(): what every record says of its volume's health. */
-#include "volume/flow/observe.h"
+/* volume_health_check(): what every record says of its volume's health. */
+#include "volume/flow/health_check.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -264,9 +264,9 @@ static bool always(void *context)
 	return true;
 }
 
-int volume_observe(struct volume_context *ctx, bool (*go_on)(void *context),
-		   void *context, struct volume_observation *ret,
-		   struct error *err)
+int volume_health_check(struct volume_context *ctx,
+			bool (*go_on)(void *context), void *context,
+			struct volume_observation *ret, struct error *err)
 {
 	struct observation o = {.ctx = ctx,
 				.go_on = go_on ? go_on : always,
