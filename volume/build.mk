@@ -14,7 +14,7 @@ volume_store := $(volume_stores) volume/op/leader_election.c volume/cluster/node
   volume/record/node_record.c volume/record/node_report.c volume/op/node_states.c volume/cluster/nodes.c volume/op/watch.c
 
 $(eval $(call library,volume,\
-  volume/mount/branch_check.c volume/mount/branch_fs.c volume/op/context.c volume/op/cut.c volume/extent/export_stats.c volume/extent/extent_copies.c volume/extent/extent_cut.c \
+  volume/mount/branch_check.c volume/mount/branch_fs.c volume/op/context.c volume/op/cut.c volume/extent/export_stats.c volume/extent/extent_copies.c volume/extent/extent_snapshot.c \
   volume/extent/extents.c \
   volume/flow/flow_attach.c volume/flow/flow_check.c volume/flow/flow_create.c volume/flow/flow_delete.c \
   volume/op/iscsi_route.c \
@@ -23,7 +23,7 @@ $(eval $(call library,volume,\
   volume/mount/mounts.c volume/record/record_json.c volume/op/operation.c \
   volume/record/snapshot_record.c volume/record/snapshot_record_json.c \
   volume/record/group_record_json.c volume/op/record_io.c volume/snapshot/snapshot_op.c \
-  volume/snapshot/snapshot_extents.c volume/snapshot/snapshot_cut.c volume/snapshot/snapshot_list.c \
+  volume/snapshot/snapshot_extents.c volume/snapshot/snapshot_take.c volume/snapshot/snapshot_list.c \
   volume/snapshot/snapshot_ranges.c volume/snapshot/flow_snapshot.c volume/flow/flow_trim.c volume/snapshot/flow_group.c \
   volume/snapshot/group_complete.c volume/op/held.c volume/flow/flow_recover.c volume/op/extent_labels.c \
   volume/snapshot/flow_revert.c volume/snapshot/clone_source.c volume/flow/limits.c \

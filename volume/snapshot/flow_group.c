@@ -244,8 +244,8 @@ static int cut(struct group_work *w, enum snapshot_left *ret_left,
 	for (int tries = 1;; tries++) {
 		r = plan(w, err);
 		if (r == 0)
-			r = snapshot_cut(&w->steps, w->records, w->n, ret_left,
-					 err);
+			r = snapshot_take(&w->steps, w->records, w->n, ret_left,
+					  err);
 		if (r != -ESTALE || tries == CUTS_MAX ||
 		    *ret_left == SNAPSHOT_LEFT_COMING)
 			return r;

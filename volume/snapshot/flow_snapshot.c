@@ -72,7 +72,7 @@ static int cut(struct snapshot_op *s, struct operation *op,
 	for (int tries = 1;; tries++) {
 		r = plan(s, op, err);
 		if (r == 0)
-			r = snapshot_cut(op, &s->record, 1, ret_left, err);
+			r = snapshot_take(op, &s->record, 1, ret_left, err);
 		if (r != -ESTALE || tries == CUTS_MAX ||
 		    *ret_left == SNAPSHOT_LEFT_COMING)
 			return r;

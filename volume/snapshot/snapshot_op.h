@@ -76,8 +76,8 @@ enum snapshot_left {
  *
  * Errors as volume_snapshot_create().
  */
-int snapshot_cut(struct operation *op, struct snapshot_record *const *records,
-		 size_t n, enum snapshot_left *ret_left, struct error *err);
+int snapshot_take(struct operation *op, struct snapshot_record *const *records,
+		  size_t n, enum snapshot_left *ret_left, struct error *err);
 
 /*
  * Delete every extent that may have been made. @state: what a split is then.

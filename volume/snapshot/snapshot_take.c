@@ -195,8 +195,8 @@ static int carry_out(struct operation *op, struct cut *cut, size_t extents,
 	return r < 0 ? r : take_all(cut, err);
 }
 
-int snapshot_cut(struct operation *op, struct snapshot_record *const *records,
-		 size_t n, enum snapshot_left *ret_left, struct error *err)
+int snapshot_take(struct operation *op, struct snapshot_record *const *records,
+		  size_t n, enum snapshot_left *ret_left, struct error *err)
 {
 	struct items items = {0};
 	struct cut cut;

@@ -8,10 +8,10 @@
 #include "volume/extent/extent_internal.h"
 #include "volume/op/cut.h"
 
-static int add(struct volume_context *ctx, struct cut *cut,
-	       const struct extent_snapshot_request *wanted,
-	       struct node_extent *place, const struct labels *labels,
-	       struct error *err)
+static int parts_add(struct volume_context *ctx, struct cut *cut,
+		     const struct extent_snapshot_request *wanted,
+		     struct node_extent *place, const struct labels *labels,
+		     struct error *err)
 {
 	const struct node_snapshot_request request = {
 		.extent = wanted->extent,
@@ -55,7 +55,7 @@ static void undo_part(void *cut_, size_t index)
 	}
 }
 
-static void undo(struct cut *cut, struct error *err)
+static void parts_undo(struct cut *cut, struct error *err)
 {
 	if (cut_each(cut, undo_part, NULL) == 0)
 		return;
@@ -68,7 +68,7 @@ static void undo(struct cut *cut, struct error *err)
 }
 
 /* Into the caller's order. */
-static void collect(struct cut *cut)
+static void parts_collect(struct cut *cut)
 {
 	for (size_t i = 0; i < cut->n_parts; i++) {
 		struct cut_part *part = cut->parts[i];
@@ -94,14 +94,14 @@ int volume_extent_snapshot(struct volume_context *ctx,
 		return error_set(err, ENOMEM, "out of memory");
 	cut_init(&cut, ctx, uuid_make(id));
 	for (size_t i = 0; r == 0 && i < n; i++)
-		r = add(ctx, &cut, &requests[i], &all[i], labels, err);
+		r = parts_add(ctx, &cut, &requests[i], &all[i], labels, err);
 	if (r == 0) {
 		r = cut_run(&cut, err);
 		if (r < 0)
-			undo(&cut, err);
+			parts_undo(&cut, err);
 	}
 	if (r == 0) {
-		collect(&cut);
+		parts_collect(&cut);
 		*ret = all;
 	} else {
 		free(all);
