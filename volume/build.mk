@@ -25,7 +25,7 @@ $(eval $(call library,volume,\
   volume/record/group_record_json.c volume/op/record_io.c volume/snapshot/snapshot_op.c \
   volume/snapshot/snapshot_extents.c volume/snapshot/snapshot_take.c volume/snapshot/snapshot_list.c \
   volume/snapshot/snapshot_ranges.c volume/snapshot/flow_snapshot.c volume/flow/flow_trim.c volume/snapshot/flow_group.c \
-  volume/snapshot/group_complete.c volume/op/held.c volume/flow/flow_recover.c volume/op/extent_labels.c \
+  volume/snapshot/group_complete.c volume/op/extent_inventory.c volume/flow/flow_recover.c volume/op/extent_labels.c \
   volume/snapshot/flow_revert.c volume/snapshot/clone_source.c volume/flow/limits.c \
   volume/mount/attach_reserve.c \
   volume/flow/flow_publish.c volume/record/mount_options.c volume/mount/split_attach.c \

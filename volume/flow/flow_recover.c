@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "volume/op/extent_inventory.h"
 #include "volume/op/extent_labels.h"
-#include "volume/op/held.h"
 #include "volume/snapshot/snapshot.h"
 
 struct part {
@@ -18,8 +18,8 @@ struct part {
 
 struct recover {
 	struct operation op;
-	struct held *held;
-	size_t n_held;
+	struct node_inventory *inventory;
+	size_t n_nodes;
 	char uid[UUID_TEXT_SIZE]; /* "": any, until one is found */
 	struct part parts[VOLUME_SPLITS_MAX];
 	size_t n_parts; /* the highest index, or count, that any part says */
@@ -68,18 +68,18 @@ static int find_parts(struct recover *rc, const char *wanted, struct error *err)
 {
 	int r = 0;
 
-	for (size_t i = 0; i < rc->n_held; i++) {
-		const struct held *held = &rc->held[i];
+	for (size_t i = 0; i < rc->n_nodes; i++) {
+		const struct node_inventory *inventory = &rc->inventory[i];
 
-		for (size_t k = 0; r == 0 && k < held->n_extents; k++) {
-			const struct node_extent *e = &held->extents[k];
+		for (size_t k = 0; r == 0 && k < inventory->n_extents; k++) {
+			const struct node_extent *e = &inventory->extents[k];
 
 			if (strcmp(label_of(e, VOLUME_LABEL_NAME),
 				   rc->op.name) == 0 &&
 			    !labels_get(&e->labels, SNAPSHOT_LABEL_UID) &&
 			    (!wanted[0] || strcmp(label_of(e, VOLUME_LABEL_UID),
 						  wanted) == 0))
-				r = add_part(rc, held->node, e, err);
+				r = add_part(rc, inventory->node, e, err);
 		}
 	}
 	if (r == 0 && rc->n_parts == 0)
@@ -94,7 +94,7 @@ static int find_parts(struct recover *rc, const char *wanted, struct error *err)
  */
 static int count_parts(struct recover *rc, size_t *ret, struct error *err)
 {
-	size_t silent = held_unreachable(rc->held, rc->n_held);
+	size_t silent = inventory_unreachable(rc->inventory, rc->n_nodes);
 	size_t n = 0;
 	bool known = false;
 
@@ -217,8 +217,9 @@ static int look_here(struct recover *rc, struct volume_split *split,
 	if (!e || strcmp(e->id, split->extent_id) != 0)
 		return error_set(
 			err,
-			held_unreachable(rc->held, rc->n_held) ? EHOSTUNREACH
-							       : EUCLEAN,
+			inventory_unreachable(rc->inventory, rc->n_nodes)
+				? EHOSTUNREACH
+				: EUCLEAN,
 			"extent '%s' of split %u is on no node that answers%s",
 			split->extent, split->index,
 			e ? ": another one has its place" : "");
@@ -267,7 +268,8 @@ static int recover(struct recover *rc, const char *wanted, struct error *err)
 	r = operation_step(&rc->op, err, "plan",
 			   "asking the nodes for their extents");
 	if (r == 0)
-		r = held_ask(rc->op.ctx, &rc->held, &rc->n_held, err);
+		r = inventory_ask(rc->op.ctx, &rc->inventory, &rc->n_nodes,
+				  err);
 	if (r == 0)
 		r = find_parts(rc, had ? rc->op.record->uid : wanted, err);
 	if (r == 0)
@@ -304,7 +306,7 @@ int volume_recover(struct volume_context *ctx, const char *id,
 		rc->op.record = NULL;
 	}
 	operation_end(&rc->op);
-	held_free(rc->held, rc->n_held);
+	inventory_free(rc->inventory, rc->n_nodes);
 	free(rc);
 	if (r < 0)
 		(void)error_prefix(err, "recover volume '%s': ", name);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "volume/op/held.h"
+#include "volume/op/extent_inventory.h"
 #include "volume/snapshot/snapshot_op.h"
 
 #define LOST "no extent here has a record: the records are lost; "
@@ -18,22 +18,22 @@ struct search {
 	size_t n_records;
 	struct snapshot_record **snapshots;
 	size_t n_snapshots;
-	struct held *held;
-	size_t n_held;
+	struct node_inventory *inventory;
+	size_t n_nodes;
 	bool lost; /* there is no record for anything */
 	struct orphan *orphans;
 	size_t n_orphans;
 	int r;
 };
 
-static struct orphan *add(struct search *search, enum orphan_kind kind,
-			  const char *node, const char *volume,
-			  const char *name, const char *fmt, ...)
+static struct orphan *orphan_add(struct search *search, enum orphan_kind kind,
+				 const char *node, const char *volume,
+				 const char *name, const char *fmt, ...)
 	__attribute__((format(printf, 6, 7)));
 
-static struct orphan *add(struct search *search, enum orphan_kind kind,
-			  const char *node, const char *volume,
-			  const char *name, const char *fmt, ...)
+static struct orphan *orphan_add(struct search *search, enum orphan_kind kind,
+				 const char *node, const char *volume,
+				 const char *name, const char *fmt, ...)
 {
 	struct orphan *o = reallocarray(search->orphans, search->n_orphans + 1,
 					sizeof(*o));
@@ -55,10 +55,10 @@ static struct orphan *add(struct search *search, enum orphan_kind kind,
 	return o;
 }
 
-static void say(struct orphan *o, const char *fmt, ...)
+static void orphan_say(struct orphan *o, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-static void say(struct orphan *o, const char *fmt, ...)
+static void orphan_say(struct orphan *o, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -118,16 +118,17 @@ static bool records_are_lost(const struct search *search)
 {
 	bool any = false;
 
-	for (size_t i = 0; i < search->n_held; i++) {
-		const struct held *held = &search->held[i];
+	for (size_t i = 0; i < search->n_nodes; i++) {
+		const struct node_inventory *inventory = &search->inventory[i];
 
-		for (size_t k = 0; k < held->n_extents; k++) {
-			const char *uid = labels_get(&held->extents[k].labels,
-						     VOLUME_LABEL_UID);
+		for (size_t k = 0; k < inventory->n_extents; k++) {
+			const char *uid = labels_get(
+				&inventory->extents[k].labels,
+				VOLUME_LABEL_UID);
 
 			if (uid && record_of(search, uid))
 				return false;
-			any |= uid && !held->extents[k].blank;
+			any |= uid && !inventory->extents[k].blank;
 		}
 	}
 	return any;
@@ -146,26 +147,28 @@ static void find_snapshot_extent(struct search *search, const char *node,
 
 	if (split && strcmp(split->node, node) == 0)
 		return;
-	o = add(search, ORPHAN_EXTENT, node, volume ? volume : "", extent->name,
-		"no snapshot has it");
+	o = orphan_add(search, ORPHAN_EXTENT, node, volume ? volume : "",
+		       extent->name, "no snapshot has it");
 	if (!o)
 		return;
 	o->size = extent->size;
 	(void)snprintf(o->snapshot, sizeof(o->snapshot), "%.63s",
 		       name ? name : "");
 	if (split)
-		say(o, "snapshot '%s' looks for it on node '%s'; keep it", name,
-		    split->node);
+		orphan_say(o,
+			   "snapshot '%s' looks for it on node '%s'; keep it",
+			   name, split->node);
 	else if (search->lost)
-		say(o, LOST "restore those from a backup");
+		orphan_say(o, LOST "restore those from a backup");
 	else
-		say(o,
-		    "no snapshot has it; `trib extent delete --force %s/%s` "
-		    "frees it",
-		    node, extent->name);
+		orphan_say(
+			o,
+			"no snapshot has it; `trib extent delete --force %s/%s` "
+			"frees it",
+			node, extent->name);
 }
 
-/* Extents that say they are of a volume which does not have them. */
+/* Extents that orphan_say they are of a volume which does not have them. */
 static void tell_of_extent(struct orphan *o, const struct search *search,
 			   const struct volume_record *record,
 			   const struct node_extent *extent)
@@ -174,38 +177,43 @@ static void tell_of_extent(struct orphan *o, const struct search *search,
 						  : NULL;
 
 	if (split)
-		say(o,
-		    "volume '%s' looks for it on node '%s'%s; `trib volume "
-		    "recover %s` has it look here",
-		    record->name, split->node,
-		    held_find(search->held, search->n_held, record->uid,
-			      extent->id, o->node)
-			    ? ", which has it, too (a copy?)"
-			    : "",
-		    record->name);
+		orphan_say(
+			o,
+			"volume '%s' looks for it on node '%s'%s; `trib volume "
+			"recover %s` has it look here",
+			record->name, split->node,
+			inventory_find(search->inventory, search->n_nodes,
+				       record->uid, extent->id, o->node)
+				? ", which has it, too (a copy?)"
+				: "",
+			record->name);
 	else if (extent->blank && !search->lost)
-		say(o,
-		    "no volume has it, and it was never written to; `trib "
-		    "extent delete --force %s/%s` frees it",
-		    o->node, extent->name);
+		orphan_say(
+			o,
+			"no volume has it, and it was never written to; `trib "
+			"extent delete --force %s/%s` frees it",
+			o->node, extent->name);
 	else if (record)
-		say(o,
-		    "volume '%s' does not have it, but it was written to: if "
-		    "that record is from an old backup, `trib volume recover "
-		    "%s` adds it",
-		    record->name, record->name);
+		orphan_say(
+			o,
+			"volume '%s' does not have it, but it was written to: if "
+			"that record is from an old backup, `trib volume recover "
+			"%s` adds it",
+			record->name, record->name);
 	else
-		say(o,
-		    "%s`trib volume recover %s` makes one of the extents; "
-		    "`trib volume delete` then deletes them",
-		    search->lost ? LOST : "no volume has it: ",
-		    o->volume[0] ? o->volume : "NAME");
+		orphan_say(
+			o,
+			"%s`trib volume recover %s` makes one of the extents; "
+			"`trib volume delete` then deletes them",
+			search->lost ? LOST : "no volume has it: ",
+			o->volume[0] ? o->volume : "NAME");
 }
 
-static void find_extents(struct search *search, const struct held *held)
+static void find_extents(struct search *search,
+			 const struct node_inventory *inventory)
 {
-	for (size_t i = 0; i < held->n_extents; i++) {
-		const struct node_extent *extent = &held->extents[i];
+	for (size_t i = 0; i < inventory->n_extents; i++) {
+		const struct node_extent *extent = &inventory->extents[i];
 		const char *uid = labels_get(&extent->labels, VOLUME_LABEL_UID);
 		const char *name = labels_get(&extent->labels,
 					      VOLUME_LABEL_NAME);
@@ -216,15 +224,17 @@ static void find_extents(struct search *search, const struct held *held)
 		struct orphan *o;
 
 		if (cut)
-			find_snapshot_extent(search, held->node, extent, cut);
+			find_snapshot_extent(search, inventory->node, extent,
+					     cut);
 		if (cut || !uid)
 			continue;
 		record = record_of(search, uid);
 		split = record ? split_of(record, extent) : NULL;
-		if (split && strcmp(split->node, held->node) == 0)
+		if (split && strcmp(split->node, inventory->node) == 0)
 			continue;
-		o = add(search, ORPHAN_EXTENT, held->node, name ? name : "",
-			extent->name, "no volume has it");
+		o = orphan_add(search, ORPHAN_EXTENT, inventory->node,
+			       name ? name : "", extent->name,
+			       "no volume has it");
 		if (!o)
 			continue;
 		o->size = extent->size;
@@ -232,15 +242,15 @@ static void find_extents(struct search *search, const struct held *held)
 	}
 }
 
-static bool held_has(const struct held *held, const struct volume_split *split,
-		     const char *uid)
+static bool inventory_has(const struct node_inventory *inventory,
+			  const struct volume_split *split, const char *uid)
 {
-	for (size_t i = 0; i < held->n_extents; i++) {
-		const char *has = labels_get(&held->extents[i].labels,
+	for (size_t i = 0; i < inventory->n_extents; i++) {
+		const char *has = labels_get(&inventory->extents[i].labels,
 					     VOLUME_LABEL_UID);
 
-		if (strcmp(held->extents[i].name, split->extent) == 0 && has &&
-		    strcmp(has, uid) == 0)
+		if (strcmp(inventory->extents[i].name, split->extent) == 0 &&
+		    has && strcmp(has, uid) == 0)
 			return true;
 	}
 	return false;
@@ -257,17 +267,20 @@ static void find_splits(struct search *search,
 		if (split->state == SPLIT_PLANNED ||
 		    split->state == SPLIT_DELETED)
 			continue;
-		for (size_t k = 0; k < search->n_held; k++) {
-			const struct held *held = &search->held[k];
+		for (size_t k = 0; k < search->n_nodes; k++) {
+			const struct node_inventory *inventory =
+				&search->inventory[k];
 
 			/* Found elsewhere it is named there. */
-			if (strcmp(held->node, split->node) != 0 ||
-			    !held->asked ||
-			    held_has(held, split, record->uid) ||
-			    held_find(search->held, search->n_held, record->uid,
-				      split->extent_id, split->node))
+			if (strcmp(inventory->node, split->node) != 0 ||
+			    !inventory->asked ||
+			    inventory_has(inventory, split, record->uid) ||
+			    inventory_find(search->inventory, search->n_nodes,
+					   record->uid, split->extent_id,
+					   split->node))
 				continue;
-			o = add(search, ORPHAN_SPLIT, split->node, record->name,
+			o = orphan_add(
+				search, ORPHAN_SPLIT, split->node, record->name,
 				split->extent,
 				"the extent of split %zu of volume %s is "
 				"gone, with its files",
@@ -278,13 +291,13 @@ static void find_splits(struct search *search,
 	}
 }
 
-static bool held_has_snapshot(const struct held *held,
-			      const struct snapshot_record *record,
-			      const struct snapshot_split *split)
+static bool inventory_has_snapshot(const struct node_inventory *inventory,
+				   const struct snapshot_record *record,
+				   const struct snapshot_split *split)
 {
-	for (size_t i = 0; i < held->n_extents; i++) {
-		if (strcmp(held->extents[i].name, split->extent) == 0 &&
-		    snapshot_split_is(record, split, &held->extents[i]))
+	for (size_t i = 0; i < inventory->n_extents; i++) {
+		if (strcmp(inventory->extents[i].name, split->extent) == 0 &&
+		    snapshot_split_is(record, split, &inventory->extents[i]))
 			return true;
 	}
 	return false;
@@ -301,14 +314,16 @@ static void find_snapshot_splits(struct search *search,
 		if (split->state == SNAPSHOT_SPLIT_PLANNED ||
 		    split->state == SNAPSHOT_SPLIT_DELETED)
 			continue;
-		for (size_t k = 0; k < search->n_held; k++) {
-			const struct held *held = &search->held[k];
+		for (size_t k = 0; k < search->n_nodes; k++) {
+			const struct node_inventory *inventory =
+				&search->inventory[k];
 
-			if (strcmp(held->node, split->node) != 0 ||
-			    !held->asked ||
-			    held_has_snapshot(held, record, split))
+			if (strcmp(inventory->node, split->node) != 0 ||
+			    !inventory->asked ||
+			    inventory_has_snapshot(inventory, record, split))
 				continue;
-			o = add(search, ORPHAN_SPLIT, split->node,
+			o = orphan_add(
+				search, ORPHAN_SPLIT, split->node,
 				record->volume, split->extent,
 				"extent %zu of snapshot %s is gone, with its "
 				"files",
@@ -352,30 +367,33 @@ static void find_attachments(struct search *search)
 			  : NULL;
 		if (a && a->state != ATTACHMENT_PUBLISHED)
 			continue;
-		(void)add(search, ORPHAN_ATTACHMENT, search->ctx->node,
-			  owner ? owner->name : "", d->id,
-			  "%s is a device of a volume that is not attached "
-			  "here; `trib umount %s` takes it down",
-			  d->device, owner ? owner->name : "VOLUME");
+		(void)orphan_add(
+			search, ORPHAN_ATTACHMENT, search->ctx->node,
+			owner ? owner->name : "", d->id,
+			"%s is a device of a volume that is not attached "
+			"here; `trib umount %s` takes it down",
+			d->device, owner ? owner->name : "VOLUME");
 	}
 }
 
-static int compare(struct search *search, size_t *ret_unreachable,
-		   struct error *err)
+static int orphan_compare(struct search *search, size_t *ret_unreachable,
+			  struct error *err)
 {
-	int r = held_ask(search->ctx, &search->held, &search->n_held, err);
+	int r = inventory_ask(search->ctx, &search->inventory, &search->n_nodes,
+			      err);
 
 	if (r < 0)
 		return r;
-	*ret_unreachable = held_unreachable(search->held, search->n_held);
+	*ret_unreachable = inventory_unreachable(search->inventory,
+						 search->n_nodes);
 	search->lost = records_are_lost(search);
-	for (size_t i = 0; i < search->n_held; i++)
-		find_extents(search, &search->held[i]);
+	for (size_t i = 0; i < search->n_nodes; i++)
+		find_extents(search, &search->inventory[i]);
 	for (size_t i = 0; i < search->n_records; i++)
 		find_splits(search, search->records[i]);
 	for (size_t i = 0; i < search->n_snapshots; i++)
 		find_snapshot_splits(search, search->snapshots[i]);
-	held_free(search->held, search->n_held);
+	inventory_free(search->inventory, search->n_nodes);
 	return 0;
 }
 
@@ -397,7 +415,7 @@ int volume_orphans(struct volume_context *ctx, struct orphan **ret,
 	if (r == 0 && (problem[0] || other[0]))
 		r = error_set(err, EUCLEAN, "%s", problem[0] ? problem : other);
 	if (r == 0)
-		r = compare(&search, ret_unreachable, err);
+		r = orphan_compare(&search, ret_unreachable, err);
 	if (r == 0) {
 		find_attachments(&search);
 		if (search.r < 0)

@@ -22,8 +22,8 @@
 
 enum held_state { HELD_TAKING, HELD, HELD_LOST };
 
-struct held {
-	struct held *next;
+struct held_lease {
+	struct held_lease *next;
 	char name[NAME_SIZE]; /* of the Lease */
 	enum held_state state;
 	bool busy;        /* the renewer is asking the server about it */
@@ -37,7 +37,7 @@ struct kube_leases {
 	struct lease_who us;
 	pthread_mutex_t lock; /* guards what follows */
 	pthread_cond_t changed;
-	struct held *held;
+	struct held_lease *held;
 	size_t count;
 	pthread_t renewer;
 	bool renewing; /* the thread was started */
@@ -58,18 +58,19 @@ static int64_t boot_ms(void)
 
 /* ---- the table ---- */
 
-static struct held **held_find(struct kube_leases *leases, const char *name)
+static struct held_lease **held_lease_find(struct kube_leases *leases,
+					   const char *name)
 {
-	struct held **at = &leases->held;
+	struct held_lease **at = &leases->held;
 
 	while (*at && strcmp((*at)->name, name) != 0)
 		at = &(*at)->next;
 	return at;
 }
 
-static void held_drop(struct kube_leases *leases, const char *name)
+static void held_lease_drop(struct kube_leases *leases, const char *name)
 {
-	struct held **at = held_find(leases, name), *held = *at;
+	struct held_lease **at = held_lease_find(leases, name), *held = *at;
 
 	*at = held->next;
 	leases->count--;
@@ -78,12 +79,12 @@ static void held_drop(struct kube_leases *leases, const char *name)
 }
 
 /* An entry in state HELD_TAKING, which keeps other threads out. */
-static int held_add(struct kube_leases *leases, const char *name,
-		    const char *what, struct error *err)
+static int held_lease_add(struct kube_leases *leases, const char *name,
+			  const char *what, struct error *err)
 {
-	struct held *held;
+	struct held_lease *held;
 
-	if (*held_find(leases, name))
+	if (*held_lease_find(leases, name))
 		return error_set(err, EAGAIN,
 				 "busy: process %d, this one, is at work on "
 				 "'%s'; try again later",
@@ -192,7 +193,7 @@ int kube_lease_take(struct kube_leases *leases,
 	struct json_object *object = NULL;
 	char full[NAME_SIZE];
 	int64_t asked_ms;
-	struct held *held;
+	struct held_lease *held;
 	int r = lease_name(resource, name, full, err);
 
 	if (r < 0)
@@ -200,7 +201,7 @@ int kube_lease_take(struct kube_leases *leases,
 	(void)pthread_mutex_lock(&leases->lock);
 	r = renewer_start(leases, err);
 	if (r == 0)
-		r = held_add(leases, full, name, err);
+		r = held_lease_add(leases, full, name, err);
 	(void)pthread_mutex_unlock(&leases->lock);
 	if (r < 0)
 		return r;
@@ -216,9 +217,9 @@ int kube_lease_take(struct kube_leases *leases,
 			      "later",
 			      name);
 	(void)pthread_mutex_lock(&leases->lock);
-	held = *held_find(leases, full);
+	held = *held_lease_find(leases, full);
 	if (r < 0) {
-		held_drop(leases, full);
+		held_lease_drop(leases, full);
 	} else {
 		held->state = HELD;
 		held->object = object;
@@ -232,7 +233,7 @@ int kube_lease_take(struct kube_leases *leases,
 /* ---- renewing ---- */
 
 /* The server's answer about @held came: 0, or why it was not renewed. */
-static void renewed(struct held *held, int r, int64_t asked_ms,
+static void renewed(struct held_lease *held, int r, int64_t asked_ms,
 		    struct json_object *object)
 {
 	if (r == 0) {
@@ -281,7 +282,7 @@ static int renew_once(struct kube_leases *leases, const char *path,
 /* Some that are to be renewed, busy and so in the table until they are. */
 struct batch {
 	struct kube_leases *leases;
-	struct held *items[KUBE_LEASES_MAX];
+	struct held_lease *items[KUBE_LEASES_MAX];
 	size_t count;
 };
 
@@ -289,7 +290,7 @@ static void renew_one(void *batch_, size_t index)
 {
 	struct batch *batch = batch_;
 	struct kube_leases *leases = batch->leases;
-	struct held *held = batch->items[index];
+	struct held_lease *held = batch->items[index];
 	struct json_object *object = NULL, *mine = NULL;
 	char path[KUBE_PATH_SIZE];
 	int64_t asked_ms;
@@ -318,7 +319,7 @@ static void take_due(struct kube_leases *leases, struct batch *ret,
 	*ret_next_ms = KUBE_LEASE_RENEW_S * 1000;
 	ret->leases = leases;
 	ret->count = 0;
-	for (struct held *held = leases->held; held; held = held->next) {
+	for (struct held_lease *held = leases->held; held; held = held->next) {
 		int64_t left_ms = held->until_ms - lead_ms - now;
 
 		if (held->state != HELD)
@@ -395,17 +396,17 @@ void kube_lease_release(struct kube_leases *leases,
 {
 	struct json_object *object = NULL;
 	char full[NAME_SIZE];
-	struct held *held;
+	struct held_lease *held;
 
 	if (lease_name(resource, name, full, NULL) < 0)
 		return;
 	(void)pthread_mutex_lock(&leases->lock);
-	while ((held = *held_find(leases, full)) && held->busy)
+	while ((held = *held_lease_find(leases, full)) && held->busy)
 		(void)pthread_cond_wait(&leases->changed, &leases->lock);
 	if (held && held->state != HELD_TAKING) {
 		if (held->state == HELD)
 			object = json_object_get(held->object);
-		held_drop(leases, full);
+		held_lease_drop(leases, full);
 	}
 	(void)pthread_mutex_unlock(&leases->lock);
 	/*
@@ -422,14 +423,14 @@ int kube_lease_check(struct kube_leases *leases,
 		     struct error *err)
 {
 	char full[NAME_SIZE];
-	struct held *held;
+	struct held_lease *held;
 	bool lost;
 	int r = lease_name(resource, name, full, err);
 
 	if (r < 0)
 		return r;
 	(void)pthread_mutex_lock(&leases->lock);
-	held = *held_find(leases, full);
+	held = *held_lease_find(leases, full);
 	lost = held && (held->state == HELD_LOST ||
 			(held->state == HELD && boot_ms() > held->until_ms));
 	(void)pthread_mutex_unlock(&leases->lock);
@@ -447,14 +448,14 @@ int kube_lease_holds(struct kube_leases *leases,
 		     struct error *err)
 {
 	char full[NAME_SIZE];
-	struct held *held;
+	struct held_lease *held;
 	bool ours;
 	int r = lease_name(resource, name, full, err);
 
 	if (r < 0)
 		return r;
 	(void)pthread_mutex_lock(&leases->lock);
-	held = *held_find(leases, full);
+	held = *held_lease_find(leases, full);
 	ours = held && held->state == HELD && boot_ms() <= held->until_ms;
 	(void)pthread_mutex_unlock(&leases->lock);
 	if (ours)
@@ -507,7 +508,7 @@ void kube_leases_free(struct kube_leases *leases)
 	if (renewing)
 		(void)pthread_join(leases->renewer, NULL);
 	while (leases->held)
-		held_drop(leases, leases->held->name);
+		held_lease_drop(leases, leases->held->name);
 	(void)pthread_cond_destroy(&leases->changed);
 	(void)pthread_mutex_destroy(&leases->lock);
 	free(leases);
