@@ -6,13 +6,13 @@
 
 static const struct option_row status_rows[] = {
 	ROW("watch", 'w', OPTION_FLAG, watch, NULL,
-	    "go on: show it again when something changes"),
+	    "go on: print it again at each change"),
 };
 
 static const struct command first[] = {
 	{.words = "status",
 	 .arguments = "",
-	 .summary = "nodes, pools, volumes and what is wrong with them",
+	 .summary = "nodes, pools, volumes and their problems",
 	 ROWS(status_rows),
 	 .needs_volumes = true,
 	 .only_looks = true,
@@ -24,10 +24,9 @@ static const struct option_row mount_rows[] = {
 	    "of mount(8), with commas: noatime,nosuid,discard..."),
 	ROW("transport", 0, OPTION_STRING, transport, "NAME",
 	    "auto, nbd, iscsi or fuse for remote splits (the volume's)"),
-	ROW("read-only", 'r', OPTION_FLAG, read_only, NULL,
-	    "nothing is written"),
+	ROW("read-only", 'r', OPTION_FLAG, read_only, NULL, "write nothing"),
 	ROW("force", 'f', OPTION_FLAG, force, NULL,
-	    "fence the node that has it"),
+	    "cut off the node that has it attached"),
 };
 
 static const struct option_row umount_rows[] = {
@@ -38,10 +37,10 @@ static const struct option_row umount_rows[] = {
 static const struct option_row attach_rows[] = {
 	ROW("transport", 0, OPTION_STRING, transport, "NAME",
 	    "auto, loop, nbd, iscsi or fuse (auto)"),
-	ROW("read-only", 'r', OPTION_FLAG, read_only, NULL,
-	    "nothing is written"),
+	ROW("read-only", 'r', OPTION_FLAG, read_only, NULL, "write nothing"),
 	ROW("force", 'f', OPTION_FLAG, force, NULL,
-	    "part of a volume, or attached elsewhere: fence that"),
+	    "also a part of a volume, or attached elsewhere: cut that "
+	    "off"),
 };
 
 static const struct command last[] = {
@@ -61,7 +60,7 @@ static const struct command last[] = {
 	 .min_arguments = 1,
 	 .max_arguments = 1,
 	 .kinds = {ARGUMENT_VOLUME},
-	 .summary = "unmount a volume and let go of its extents",
+	 .summary = "unmount a volume and detach its extents",
 	 ROWS(umount_rows),
 	 .needs_volumes = true,
 	 .run = umount_run},
@@ -90,7 +89,7 @@ static const struct command last[] = {
 	{.words = "complete",
 	 .arguments = "[WORD...]",
 	 .max_arguments = 64,
-	 .summary = "what may follow, for the shell's completion",
+	 .summary = "possible next words, for the shell's completion",
 	 .run = complete_run},
 	{.words = "help",
 	 .arguments = "[COMMAND...]",

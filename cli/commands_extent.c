@@ -6,7 +6,7 @@
 static const struct option_row extent_create_rows[] = {
 	ROW("size", 's', OPTION_SIZE, size, "SIZE", "for example 10GiB"),
 	ROW("pool", 'p', OPTION_STRING, pool, "POOL",
-	    "where (the pool with the most room)"),
+	    "make it in this pool (the one with the most room)"),
 	ROW("label", 'l', OPTION_LIST, label, "KEY=VALUE", "kept with it"),
 	ROW("thick", 0, OPTION_FLAG, thick, NULL,
 	    "allocate it now, not when it is written to"),
@@ -14,7 +14,8 @@ static const struct option_row extent_create_rows[] = {
 
 static const struct option_row extent_snapshot_rows[] = {
 	ROW("name", 'n', OPTION_STRING, name, "NAME",
-	    "of the snapshot; of several: behind each extent's (the time)"),
+	    "of the snapshot; of several: suffix to each extent's name "
+	    "(the time)"),
 	ROW("label", 'l', OPTION_LIST, label, "KEY=VALUE", "kept with it"),
 };
 
@@ -23,20 +24,21 @@ static const struct option_row extent_clone_rows[] = {
 	    "larger than its source (the same)"),
 	ROW("label", 'l', OPTION_LIST, label, "KEY=VALUE", "kept with it"),
 	ROW("thick", 0, OPTION_FLAG, thick, NULL,
-	    "allocate now what it does not share with its source"),
+	    "allocate now all that it does not share with its source"),
 	LIMIT_ROWS};
 
 static const struct option_row extent_limit_rows[] = {LIMIT_ROWS};
 
 static const struct option_row extent_ranges_rows[] = {
 	ROW("older", 'o', OPTION_STRING, older, "SNAPSHOT",
-	    "where it differs from this one of the same extent"),
+	    "print where it may differ from this one of the same extent"),
 	ROW("start", 0, OPTION_SIZE, start, "OFFSET",
-	    "only what ends after it (0)"),
+	    "only ranges that end after it (0)"),
 };
 
 static const struct option_row extent_list_rows[] = {
-	ROW("pool", 'p', OPTION_STRING, pool, "POOL", "only those in it"),
+	ROW("pool", 'p', OPTION_STRING, pool, "POOL",
+	    "only extents of this pool"),
 };
 
 static const struct option_row extent_resize_rows[] = {
@@ -50,16 +52,18 @@ static const struct option_row extent_delete_rows[] = {
 
 static const struct option_row extent_export_rows[] = {
 	ROW("allow", 'a', OPTION_LIST, allow, "ADDRESS",
-	    "who may: an address, a prefix, unix, any, tls:NAME, iscsi:NAME"),
+	    "allowed client: an address, a prefix, unix, any, "
+	    "tls:NAME, iscsi:NAME"),
 	ROW("epoch", 'e', OPTION_NUMBER, epoch, "NUMBER",
-	    "fence everyone older"),
+	    "cut off clients of older epochs"),
 	ROW("read-only", 'r', OPTION_FLAG, read_only, NULL, "refuse writes"),
 	ROW("target", 't', OPTION_STRING, target, "NAME",
-	    "iSCSI target that it is a LUN of (one of its own)"),
+	    "make it a LUN of this iSCSI target (a target of its own)"),
 	ROW("lun", 'l', OPTION_NUMBER, lun, "NUMBER",
-	    "which LUN of that target, 0 to 255 (0)"),
+	    "LUN of that target, 0 to 255 (0)"),
 	ROW("account", 0, OPTION_STRING, account, "NAME",
-	    "file of iscsi-secrets that logs in (the extent's, or default)"),
+	    "file of iscsi-secrets for logins (the extent's, or "
+	    "default)"),
 	ROW("force", 'f', OPTION_FLAG, force, NULL,
 	    "although it is part of a volume"),
 };
@@ -105,7 +109,7 @@ static const struct command commands[] = {
 	 .min_arguments = 1,
 	 .max_arguments = 1,
 	 .kinds = {ARGUMENT_EXTENT},
-	 .summary = "delete an extent and what is on it",
+	 .summary = "delete an extent and its data",
 	 ROWS(extent_delete_rows),
 	 .needs_volumes = true,
 	 .run = extent_delete_run},
@@ -115,10 +119,11 @@ static const struct command commands[] = {
 	 .max_arguments = 1,
 	 .kinds = {ARGUMENT_EXTENT},
 	 .summary = "serve an extent by NBD and iSCSI to any client",
-	 .text = "Prints the URI to give to an NBD client. Only who is named "
-		 "by --allow may connect. By iSCSI, where its blockd listens "
-		 "for that, it is LUN 0 of a target of its own, unless it "
-		 "is said to be a LUN of another.",
+	 .text = "Prints the URI for an NBD client. Only clients of --allow "
+		 "may connect. By iSCSI,\n"
+		 "where its blockd listens for that, the extent is LUN 0 of "
+		 "a target of its own,\n"
+		 "or a LUN of the target that --target names.",
 	 ROWS(extent_export_rows),
 	 .needs_volumes = true,
 	 .run = extent_export_run},
@@ -135,10 +140,11 @@ static const struct command commands[] = {
 	 .min_arguments = 1,
 	 .max_arguments = NODE_CUT_MAX,
 	 .kinds = {ARGUMENT_EXTENT},
-	 .summary = "keep what extents hold now, used or not",
-	 .text = "Several are cut at one instant, also on several nodes; writes "
-		 "wait for that moment.\nWhere the pool has no way to share "
-		 "blocks the content is copied, which takes time.",
+	 .summary = "keep the present content of extents, also in use",
+	 .text = "Several extents are kept at one instant, also on several "
+		 "nodes; writes wait for that\n"
+		 "moment. A pool that cannot share blocks copies the "
+		 "content, which takes time.",
 	 ROWS(extent_snapshot_rows),
 	 .needs_volumes = true,
 	 .run = extent_snapshot_run},
@@ -147,9 +153,10 @@ static const struct command commands[] = {
 	 .min_arguments = 2,
 	 .max_arguments = 2,
 	 .kinds = {ARGUMENT_EXTENT, ARGUMENT_WORD},
-	 .summary = "make an extent of the content of another, or a snapshot",
-	 .text = "It is in the same pool. Either may be deleted before the "
-		 "other.",
+	 .summary = "make an extent with the content of another, or of a "
+		    "snapshot",
+	 .text = "The new extent is in the same pool. Either may be deleted "
+		 "before the other.",
 	 ROWS(extent_clone_rows),
 	 .needs_volumes = true,
 	 .run = extent_clone_run},
@@ -158,10 +165,9 @@ static const struct command commands[] = {
 	 .min_arguments = 2,
 	 .max_arguments = 2,
 	 .kinds = {ARGUMENT_EXTENT, ARGUMENT_WORD},
-	 .summary =
-		 "take an extent back to a snapshot; what came after is lost",
-	 .text = "Nobody uses the extent: it is not exported, and no device "
-		 "holds it.",
+	 .summary = "set an extent back to a snapshot; later writes are lost",
+	 .text = "The extent must be unused: not exported, and without a "
+		 "device over it.",
 	 ROWS(extent_delete_rows),
 	 .needs_volumes = true,
 	 .run = extent_revert_run},
@@ -170,9 +176,10 @@ static const struct command commands[] = {
 	 .min_arguments = 1,
 	 .max_arguments = 1,
 	 .kinds = {ARGUMENT_EXTENT},
-	 .summary = "limit the I/O of an extent, used or not",
-	 .text = "What is not said stays as it is. What the node itself reads "
-		 "and writes through a\nlocal device is not limited.",
+	 .summary = "limit the I/O of an extent, also in use",
+	 .text = "A limit that is not given stays. The node's own I/O "
+		 "through a loop device is not\n"
+		 "limited.",
 	 ROWS(extent_limit_rows),
 	 .needs_volumes = true,
 	 .run = extent_limit_run},
@@ -181,9 +188,10 @@ static const struct command commands[] = {
 	 .min_arguments = 1,
 	 .max_arguments = 1,
 	 .kinds = {ARGUMENT_EXTENT},
-	 .summary = "what was done through an export, and who is connected",
-	 .text = "Counted since its node's blockd first served it. What the "
-		 "node itself does through\na local device is not seen.",
+	 .summary = "work done through an export, and the connected clients",
+	 .text = "Counted since its node's blockd first served it. The "
+		 "node's own I/O through a loop\n"
+		 "device is not counted.",
 	 .needs_volumes = true,
 	 .run = extent_stats_run},
 	{.words = "extent ranges",
@@ -191,10 +199,10 @@ static const struct command commands[] = {
 	 .min_arguments = 1,
 	 .max_arguments = 1,
 	 .kinds = {ARGUMENT_EXTENT},
-	 .summary = "what a snapshot has allocated, or where it may differ",
-	 .text = "A line for each range: offset and length in bytes, in order. "
-		 "A difference is never\nleft out; what is told may yet be the "
-		 "same.",
+	 .summary = "allocated ranges of a snapshot, or ranges that may differ",
+	 .text = "A line for each range: offset and length in bytes, in "
+		 "order. Every difference is in\n"
+		 "a range, but a range may also have equal content.",
 	 ROWS(extent_ranges_rows),
 	 .needs_volumes = true,
 	 .run = extent_ranges_run},

@@ -4,14 +4,14 @@
 
 #define ALLOW_ROW                                      \
 	ROW("allow", 0, OPTION_LIST, allow, "ADDRESS", \
-	    "addresses its own connections come from, if not found alone")
+	    "source addresses of its connections, if not found alone")
 
 /* How its blockd is reached. */
 #define TLS_ROWS                                                    \
 	ROW("tls-ca", 0, OPTION_STRING, tls_ca, "FILE",             \
 	    "authority that signed its certificate (PEM)"),         \
 		ROW("tls-cert", 0, OPTION_STRING, tls_cert, "FILE", \
-		    "certificate to show it"),                      \
+		    "certificate of this side"),                    \
 		ROW("tls-key", 0, OPTION_STRING, tls_key, "FILE",   \
 		    "key of that certificate"),                     \
 		ROW("tls-name", 0, OPTION_STRING, tls_name, "NAME", \
@@ -30,12 +30,13 @@ static const struct option_row node_add_rows[] = {
 
 static const struct option_row node_remove_rows[] = {
 	ROW("lost", 0, OPTION_FLAG, lost, NULL,
-	    "although volumes have extents there: it is lost for good"),
+	    "also with extents of volumes: the node is lost for good"),
 };
 
 static const struct option_row node_register_rows[] = {
 	ROW("keep", 'k', OPTION_FLAG, keep, NULL,
-	    "go on: heartbeats, and what it has, until stopped"),
+	    "go on: send heartbeats and the state of its pools, until "
+	    "stopped"),
 	ROW("name", 0, OPTION_STRING, name, "NAME", "its name (this node's)"),
 	ROW("control", 0, OPTION_STRING, control, "ADDRESS",
 	    "its blockd, from here: unix:/path or tcp:HOST:PORT"),
@@ -44,29 +45,29 @@ static const struct option_row node_register_rows[] = {
 	ROW("data", 0, OPTION_STRING, data, "ADDRESS",
 	    "its NBD server: HOST:PORT or unix:/path"),
 	ROW("labels", 'l', OPTION_LIST, label, "KEY=VALUE",
-	    "for placement: zone, rack... (those known stay)"),
+	    "for placement: zone, rack... (existing ones stay)"),
 	ALLOW_ROW,
 	TLS_ROWS,
 };
 
 static const struct option_row pool_create_rows[] = {
 	ROW("capacity", 0, OPTION_SIZE, capacity, "SIZE",
-	    "give extents this much (what the medium has; of a pool that is "
-	    "there already: as before)"),
+	    "give extents this much (the size of the medium; of an "
+	    "existing pool: as before)"),
 	ROW("overcommit", 0, OPTION_NUMBER, overcommit, "PERCENT",
 	    "promise this much of the capacity (100; as before)"),
 	ROW("cluster-size", 0, OPTION_SIZE, cluster_size, "SIZE",
-	    "of a device or file: give extents space in units of this (1 MiB; "
-	    "a power of two, 64 KiB to 64 MiB)"),
+	    "unit of allocation of a raw pool (1 MiB; a power of two, "
+	    "64 KiB to 64 MiB)"),
 	ROW("raw", 0, OPTION_FLAG, raw, NULL,
 	    "PATH is a block device or file: refuse a directory"),
 	ROW("force", 'f', OPTION_FLAG, force, NULL,
-	    "a device or file may hold something else; it is lost"),
+	    "also a device or file with other content, which is lost"),
 };
 
 static const struct option_row pool_check_rows[] = {
 	ROW("repair", 0, OPTION_FLAG, repair, NULL,
-	    "give back what nobody uses"),
+	    "free unused clusters, and rewrite damaged metadata"),
 };
 
 static const struct command commands[] = {
@@ -75,18 +76,18 @@ static const struct command commands[] = {
 	 .min_arguments = 1,
 	 .max_arguments = 1,
 	 .kinds = {ARGUMENT_WORD},
-	 .summary = "make a node known, or change what is known of it",
-	 .text = "Without --control and --data it is a machine that only uses "
-		 "volumes.",
+	 .summary = "register a node, or change its registration",
+	 .text = "Without --control and --data the node only uses volumes.",
 	 ROWS(node_add_rows),
 	 .needs_volumes = true,
 	 .run = node_add_run},
 	{.words = "node register",
 	 .arguments = "",
-	 .summary = "make this machine known, and keep it known",
-	 .text = "With --keep it goes on until it is stopped: a node that is "
-		 "not heard of for 40 s is\nlost, and is not waited for. "
-		 "Without --control it is a machine that only uses volumes.",
+	 .summary = "register this machine, and send its heartbeats",
+	 .text = "With --keep it goes on until it is stopped. A node that "
+		 "is silent for 40 s is lost,\n"
+		 "and commands do not wait for it. Without --control the "
+		 "node only uses volumes.",
 	 ROWS(node_register_rows),
 	 .needs_volumes = true,
 	 .run = node_register_run},
@@ -109,10 +110,10 @@ static const struct command commands[] = {
 	 .min_arguments = 1,
 	 .max_arguments = 1,
 	 .kinds = {ARGUMENT_NODE},
-	 .summary = "forget a node that holds nothing of a volume",
-	 .text = "--lost: one that will not come back. What it had counts as "
-		 "gone: volumes that had some of\nit there can be deleted "
-		 "then, but not mounted.",
+	 .summary = "remove a node without extents of a volume",
+	 .text = "--lost: a node that will not come back. Its extents count "
+		 "as gone. Volumes with extents\n"
+		 "there can be deleted then, but not mounted.",
 	 ROWS(node_remove_rows),
 	 .needs_volumes = true,
 	 .run = node_remove_run},
@@ -121,10 +122,10 @@ static const struct command commands[] = {
 	 .min_arguments = 2,
 	 .max_arguments = 2,
 	 .kinds = {ARGUMENT_NODE, ARGUMENT_PATH},
-	 .summary = "make a directory, device or file of a node a pool",
-	 .text = "A pool that is there already, from another node or place, is "
-		 "taken up as it is;\nwhat is given here otherwise is changed, "
-		 "and said.",
+	 .summary = "make a pool of a directory, device or file of a node",
+	 .text = "An existing pool, from another node or place, is taken up "
+		 "as it is. Settings given here\n"
+		 "replace its own, and the command says so.",
 	 ROWS(pool_create_rows),
 	 .needs_volumes = true,
 	 .run = pool_create_run},
@@ -141,7 +142,7 @@ static const struct command commands[] = {
 	 .min_arguments = 1,
 	 .max_arguments = 1,
 	 .kinds = {ARGUMENT_POOL},
-	 .summary = "give up an empty pool",
+	 .summary = "delete an empty pool",
 	 .needs_volumes = true,
 	 .run = pool_delete_run},
 	{.words = "pool check",
@@ -149,9 +150,10 @@ static const struct command commands[] = {
 	 .min_arguments = 1,
 	 .max_arguments = 1,
 	 .kinds = {ARGUMENT_POOL},
-	 .summary = "verify all that a pool knows of itself, while it is used",
-	 .text = "Prints what is wrong, a line each; exit code 1 when something "
-		 "still is. Pools of kind\n\"dir\" have nothing to verify.",
+	 .summary = "verify a pool's metadata, while it is used",
+	 .text = "Prints a line for each error; exit code 1 if errors "
+		 "remain. Pools of kind \"dir\" have\n"
+		 "nothing to verify.",
 	 ROWS(pool_check_rows),
 	 .needs_volumes = true,
 	 .run = pool_check_run},
@@ -160,7 +162,7 @@ static const struct command commands[] = {
 	 .min_arguments = 1,
 	 .max_arguments = 1,
 	 .kinds = {ARGUMENT_POOL},
-	 .summary = "use all of a device or file that has become larger",
+	 .summary = "use the new space of a device or file that has grown",
 	 .needs_volumes = true,
 	 .run = pool_grow_run},
 };

@@ -10,7 +10,7 @@ static const struct option_row drain_rows[] = {
 	ROW("bandwidth", 0, OPTION_STRING, bandwidth, "SIZE",
 	    "bytes a second at most, or none (none)"),
 	ROW("stop", 0, OPTION_FLAG, stop, NULL,
-	    "no further; what has moved stays there"),
+	    "stop the drain; migrated files stay where they are"),
 };
 
 static const struct command commands[] = {
@@ -27,15 +27,16 @@ static const struct command commands[] = {
 	 .max_arguments = 1,
 	 .kinds = {ARGUMENT_PATH},
 	 .summary = "on which branches a path is, and where a new file goes",
-	 .text = "PATH need not be there. Of a directory the new file is one "
-		 "in it, of anything else\none beside it.",
+	 .text = "PATH may be absent. If PATH is a directory, the new file "
+		 "is in it, otherwise beside\n"
+		 "it.",
 	 .run = union_explain_run},
 	{.words = "union add",
 	 .arguments = "PATH BRANCH",
 	 .min_arguments = 2,
 	 .max_arguments = 2,
 	 .kinds = {ARGUMENT_PATH, ARGUMENT_PATH},
-	 .summary = "one more branch for the union that PATH is on",
+	 .summary = "add a branch to the union that PATH is on",
 	 .text = BRANCH_TEXT,
 	 .run = union_add_run},
 	{.words = "union set",
@@ -43,7 +44,7 @@ static const struct command commands[] = {
 	 .min_arguments = 2,
 	 .max_arguments = 2,
 	 .kinds = {ARGUMENT_PATH, ARGUMENT_PATH},
-	 .summary = "another mode or minfreespace for a branch",
+	 .summary = "set the mode or minfreespace of a branch",
 	 .text = BRANCH_TEXT,
 	 .run = union_set_run},
 	{.words = "union policy",
@@ -51,7 +52,7 @@ static const struct command commands[] = {
 	 .min_arguments = 2,
 	 .max_arguments = 64,
 	 .kinds = {ARGUMENT_PATH, ARGUMENT_WORD},
-	 .summary = "other policies, or another minfreespace",
+	 .summary = "set policies, or minfreespace",
 	 .text = "NAME is policy, category.create (search, action), func.mkdir "
 		 "and so on, or\nminfreespace, as in the options of trib-union. "
 		 "All are set, or none, until the\nunion is unmounted.",
@@ -61,8 +62,10 @@ static const struct command commands[] = {
 	 .min_arguments = 2,
 	 .max_arguments = 2,
 	 .kinds = {ARGUMENT_PATH, ARGUMENT_PATH},
-	 .summary = "move all of a branch to the others, then it goes",
-	 .text = "It goes on while the union is used, and at its next mount.",
+	 .summary = "migrate all files of a branch to the others, then detach "
+		    "it",
+	 .text = "The drain goes on while the union is used, and at its "
+		 "next mount.",
 	 ROWS(drain_rows),
 	 .run = union_drain_run},
 	{.words = "union upgrade",
@@ -70,17 +73,18 @@ static const struct command commands[] = {
 	 .min_arguments = 1,
 	 .max_arguments = 1,
 	 .kinds = {ARGUMENT_PATH},
-	 .summary = "another server for the union that PATH is on",
+	 .summary = "replace the server of the union that PATH is on",
 	 .text = "The program that is at trib-union's path now takes over; "
-		 "what uses the union does not\nnotice. One that keeps other "
-		 "records than the one that serves is refused.",
+		 "users of the union go on. A\n"
+		 "program that keeps other records than the present server "
+		 "is refused.",
 	 .run = union_upgrade_run},
 	{.words = "union remove",
 	 .arguments = "PATH BRANCH",
 	 .min_arguments = 2,
 	 .max_arguments = 2,
 	 .kinds = {ARGUMENT_PATH, ARGUMENT_PATH},
-	 .summary = "let go of a branch that has nothing on it",
+	 .summary = "detach an empty branch",
 	 .run = union_remove_run},
 };
 const struct command_group union_commands = GROUP(commands);

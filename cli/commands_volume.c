@@ -12,7 +12,7 @@
 		ROW("splits", 0, OPTION_NUMBER, splits, "N",                          \
 		    "at least this many extents (as few as serve)"),                  \
 		ROW("max-splits", 0, OPTION_NUMBER, max_splits, "N",                  \
-		    "at most this many"),                                             \
+		    "at most this many extents"),                                     \
 		ROW("max-extent", 0, OPTION_SIZE, max_extent, "SIZE",                 \
 		    "no extent larger than this"),                                    \
 		ROW("share-pools", 0, OPTION_FLAG, share_pools, NULL,                 \
@@ -21,10 +21,10 @@
 		    "balanced: fill pools evenly; packed: the fullest first; local: " \
 		    "one node's first (balanced)"),                                   \
 		ROW("local", 0, OPTION_STRING, local, "NODE",                         \
-		    "with --placement local: that node (this one)"),                  \
+		    "node for --placement local (this one)"),                         \
 		ROW("on", 0, OPTION_LIST, on, "NODE", "only on these nodes"),         \
 		ROW("not-on", 0, OPTION_LIST, not_on, "NODE",                         \
-		    "never on these"),                                                \
+		    "never on these nodes"),                                          \
 		ROW("in-pool", 0, OPTION_LIST, in_pool, "POOL",                       \
 		    "only in pools of these names"),                                  \
 		ROW("node-label", 0, OPTION_LIST, node_label, "KEY=VALUE",            \
@@ -36,9 +36,9 @@
 static const struct option_row volume_create_rows[] = {
 	ROW("size", 's', OPTION_SIZE, size, "SIZE", "for example 5GiB"),
 	ROW("from-snapshot", 0, OPTION_STRING, from_snapshot, "SNAPSHOT",
-	    "begin with its content"),
+	    "start with the content of this snapshot"),
 	ROW("from-volume", 0, OPTION_STRING, from_volume, "VOLUME",
-	    "begin with its content, as it is now"),
+	    "start with the present content of this volume"),
 	ROW("layout", 0, OPTION_STRING, layout, "NAME",
 	    "union: a tree; linear: a block device of one extent (union)"),
 	ROW("fs", 0, OPTION_STRING, fs, "TYPE",
@@ -58,7 +58,7 @@ static const struct option_row snapshot_create_rows[] = {
 
 static const struct option_row snapshot_list_rows[] = {
 	ROW("all", 'a', OPTION_FLAG, all, NULL,
-	    "also those that are there only to clone from"),
+	    "also the temporary ones of clones"),
 };
 
 static const struct option_row volume_resize_rows[] = {
@@ -68,8 +68,8 @@ static const struct option_row volume_resize_rows[] = {
 
 static const struct option_row volume_check_rows[] = {
 	ROW("repair", 0, OPTION_FLAG, repair, NULL,
-	    "replay logs; mend by e2fsck -p what takes no decision, XFS by "
-	    "xfs_repair"),
+	    "replay logs; mend ext4 by e2fsck -p as far as that is "
+	    "safe, XFS by xfs_repair"),
 };
 
 static const struct option_row volume_publish_rows[] = {
@@ -86,10 +86,11 @@ static const struct command commands[] = {
 	 .min_arguments = 1,
 	 .max_arguments = 1,
 	 .kinds = {ARGUMENT_WORD},
-	 .summary = "make a volume, larger than any node if need be",
+	 .summary = "make a volume, which may be larger than any node",
 	 .text = "A single file lies on one split, so the largest file is "
-		 "smaller than the volume:\n`trib volume show` tells how "
-		 "large. File systems take a few percent of the size.",
+		 "smaller than the volume.\n"
+		 "`trib volume show` shows its size. File systems take a "
+		 "few percent of the volume.",
 	 ROWS(volume_create_rows),
 	 .needs_volumes = true,
 	 .run = volume_create_run},
@@ -98,10 +99,10 @@ static const struct command commands[] = {
 	 .min_arguments = 2,
 	 .max_arguments = 2,
 	 .kinds = {ARGUMENT_VOLUME, ARGUMENT_WORD},
-	 .summary = "make a volume of another's content, as it is now",
-	 .text = "The other may be mounted and written to. The new one is in "
-		 "the same pools; what it\nis more than its source goes where "
-		 "the options say.",
+	 .summary = "make a volume with the present content of another",
+	 .text = "The source may be mounted and written to. The new volume "
+		 "is in the same pools. If it is\n"
+		 "larger, the options place the additional extents.",
 	 ROWS(volume_copy_rows),
 	 .needs_volumes = true,
 	 .run = volume_clone_run},
@@ -111,8 +112,9 @@ static const struct command commands[] = {
 	 .max_arguments = 1,
 	 .kinds = {ARGUMENT_VOLUME},
 	 .summary = "limit the I/O of a volume, mounted or not",
-	 .text = "Each extent gets its part by size; a file, which lies on one, "
-		 "gets that part. What is\nnot said stays as it is.",
+	 .text = "Each extent gets its part by size. A file lies on one "
+		 "extent, so it gets that part. A\n"
+		 "limit that is not given stays.",
 	 ROWS(volume_limit_rows),
 	 .needs_volumes = true,
 	 .run = volume_limit_run},
@@ -122,11 +124,12 @@ static const struct command commands[] = {
 	 .max_arguments = 1,
 	 .kinds = {ARGUMENT_VOLUME},
 	 .summary = "make a volume larger, mounted or not",
-	 .text = "It grows in the pools where it is; what these cannot hold "
-		 "becomes new extents on\nother nodes, new branches of the "
-		 "mounted volume. File systems grow, and branches join,\n"
-		 "on the node that has it mounted: repeat the command there, "
-		 "or they do at the next mount.",
+	 .text = "The volume grows in its pools. The rest becomes new "
+		 "extents on other nodes, which are\n"
+		 "new branches of the mounted volume. File systems grow, "
+		 "and branches join, on the node\n"
+		 "that has it mounted: repeat the command there, or wait "
+		 "for the next mount.",
 	 ROWS(volume_resize_rows),
 	 .needs_volumes = true,
 	 .run = volume_resize_run},
@@ -134,11 +137,12 @@ static const struct command commands[] = {
 	 .arguments = "[NAME]",
 	 .max_arguments = 1,
 	 .kinds = {ARGUMENT_VOLUME},
-	 .summary = "give back what a mounted volume does not use",
-	 .text = "Space of deleted files goes back to the pools, and no later "
-		 "snapshot keeps it. Without NAME\nof all volumes that are "
-		 "mounted here for writing: tributary-trim.timer does that "
-		 "weekly.\n`fstrim` on the mount point does the same.",
+	 .summary = "give unused space of a mounted volume back to the pools",
+	 .text = "Space of deleted files goes back to the pools, and no "
+		 "later snapshot keeps it. Without\n"
+		 "NAME it trims all volumes mounted here for writing; "
+		 "tributary-trim.timer does that\n"
+		 "weekly. `fstrim` on the mount point does the same.",
 	 .needs_volumes = true,
 	 .run = volume_trim_run},
 	{.words = "volume check",
@@ -147,11 +151,13 @@ static const struct command commands[] = {
 	 .max_arguments = 1,
 	 .kinds = {ARGUMENT_VOLUME},
 	 .summary = "check the file systems of a volume that is not mounted",
-	 .text = "By e2fsck and xfs_repair, of every split, here; nothing is "
-		 "written without --repair.\nsound; unclean: it was not "
-		 "unmounted, and cannot be judged before the next mount, or\n"
-		 "--repair, replays its log; damaged: what to run is said. Exit "
-		 "code 1 when not all\nare sound or mended.",
+	 .text = "Runs e2fsck or xfs_repair on every split, here. Without "
+		 "--repair nothing is written.\n"
+		 "Results: sound; unclean: not unmounted, errors show when "
+		 "the next mount or --repair\n"
+		 "has replayed its log; damaged: the next line says what to "
+		 "run. Exit code 1 if not all\n"
+		 "are sound or mended.",
 	 ROWS(volume_check_rows),
 	 .needs_volumes = true,
 	 .run = volume_check_run},
@@ -184,9 +190,11 @@ static const struct command commands[] = {
 	 .min_arguments = 1,
 	 .max_arguments = 2,
 	 .kinds = {ARGUMENT_VOLUME, ARGUMENT_NODE},
-	 .summary = "take that back; a node that has it mounted is cut off",
-	 .text = "Without NODE from every node. Meant for a node that is lost: "
-		 "what it had not written yet\nis gone for it.",
+	 .summary = "release the reservation; a node that has it mounted is "
+		    "cut off",
+	 .text = "Without NODE, of every node. This is for a lost node: "
+		 "data that it had not written yet\n"
+		 "is lost.",
 	 .needs_volumes = true,
 	 .run = volume_unpublish_run},
 	{.words = "volume delete",
@@ -194,7 +202,7 @@ static const struct command commands[] = {
 	 .min_arguments = 1,
 	 .max_arguments = 1,
 	 .kinds = {ARGUMENT_VOLUME},
-	 .summary = "delete a volume and what is on it",
+	 .summary = "delete a volume and its data",
 	 .needs_volumes = true,
 	 .run = volume_delete_run},
 	{.words = "volume recover",
@@ -202,11 +210,11 @@ static const struct command commands[] = {
 	 .min_arguments = 1,
 	 .max_arguments = 1,
 	 .kinds = {ARGUMENT_WORD},
-	 .summary = "make a volume's record anew, of its extents",
-	 .text = "Where the record is lost, is from an old backup, or looks "
-		 "for extents where they are not\nany more (a node or pool got "
-		 "another name). NAME@UID where two volumes had that name.\n"
-		 "Nothing on the extents changes.",
+	 .summary = "rebuild a volume's record from its extents",
+	 .text = "For a record that is lost, is from an old backup, or has "
+		 "the old name of a node or pool.\n"
+		 "Use NAME@UID if two volumes had that name. Nothing on the "
+		 "extents changes.",
 	 .needs_volumes = true,
 	 .run = volume_recover_run},
 	{.words = "volume orphans",
@@ -220,12 +228,14 @@ static const struct command commands[] = {
 	 .min_arguments = 2,
 	 .max_arguments = 2,
 	 .kinds = {ARGUMENT_WORD, ARGUMENT_VOLUME},
-	 .summary = "keep what a volume holds now, mounted or not",
-	 .text = "All of its extents are cut at one instant; writes wait for "
-		 "that moment. What programs\nhave not flushed by then is not "
-		 "in it. Pools that can't share blocks (dir pools on ext4)\n"
-		 "copy it: the volume must not be mounted then, and the "
-		 "command waits; interrupted,\nthe copy goes on.",
+	 .summary = "keep the present content of a volume, mounted or not",
+	 .text = "All of its extents are kept at one instant; writes wait "
+		 "for that moment. Data that\n"
+		 "programs have not flushed by then is not in it. Pools "
+		 "that can't share blocks (dir pools\n"
+		 "on ext4) copy it: the volume must not be mounted then, "
+		 "and the command waits. If the\n"
+		 "command is interrupted, the copy goes on.",
 	 ROWS(snapshot_create_rows),
 	 .needs_volumes = true,
 	 .run = snapshot_create_run},
@@ -260,9 +270,10 @@ static const struct command commands[] = {
 	 .min_arguments = 2,
 	 .max_arguments = 2,
 	 .kinds = {ARGUMENT_SNAPSHOT, ARGUMENT_WORD},
-	 .summary = "make a new volume of a snapshot",
-	 .text = "It is in the same pools; what it is more than the snapshot "
-		 "goes where the options say.",
+	 .summary = "make a new volume from a snapshot",
+	 .text = "The new volume is in the same pools. If it is larger, the "
+		 "options place the additional\n"
+		 "extents.",
 	 ROWS(volume_copy_rows),
 	 .needs_volumes = true,
 	 .run = snapshot_restore_run},
@@ -271,8 +282,9 @@ static const struct command commands[] = {
 	 .min_arguments = 1,
 	 .max_arguments = 1,
 	 .kinds = {ARGUMENT_SNAPSHOT},
-	 .summary = "take its volume back to it; what came after is lost",
-	 .text = "The volume is mounted nowhere. Its size stays as it is.",
+	 .summary = "set its volume back to it; later writes are lost",
+	 .text = "The volume must be mounted nowhere. Its size stays as it "
+		 "is.",
 	 .needs_volumes = true,
 	 .run = snapshot_revert_run},
 	{.words = "snapshot group create",
@@ -280,7 +292,7 @@ static const struct command commands[] = {
 	 .min_arguments = 2,
 	 .max_arguments = 1 + SNAPSHOT_MEMBERS_MAX,
 	 .kinds = {ARGUMENT_WORD, ARGUMENT_VOLUME},
-	 .summary = "keep what several volumes hold at one instant",
+	 .summary = "keep the content of several volumes at one instant",
 	 .text = "All or none. The snapshots are called GROUP-0, GROUP-1, in "
 		 "the order of the volumes' names.",
 	 ROWS(snapshot_create_rows),

@@ -23,15 +23,18 @@ const struct option_row cli_global_rows[] = {
 	ROW("store", 0, OPTION_STRING, store, "WHERE",
 	    "records of nodes and volumes (" VOLUME_STORE_DEFAULT ")"),
 	ROW("node", 'n', OPTION_STRING, node, "NAME",
-	    "the node this machine is (its host name)"),
+	    "name of this machine's node (its host name)"),
 	ROW("run-dir", 0, OPTION_STRING, run_dir, "DIR",
 	    "mounts and devices of this machine (" VOLUME_RUN_DIR_DEFAULT ")"),
 	ROW("launcher", 0, OPTION_STRING, launcher, "SOCKET",
-	    "have trib-launch at this socket start what outlives a command"),
+	    "trib-launch at this socket starts processes that outlive "
+	    "a command"),
 	ROW("iscsi-secrets", 0, OPTION_STRING, iscsi_secrets, "DIR",
-	    "CHAP secrets for extents attached by iSCSI, as of blockd"),
+	    "CHAP secrets for extents attached by iSCSI: files as for "
+	    "blockd"),
 	ROW("source-address", 0, OPTION_STRING, source_address, "ADDRESS",
-	    "where this machine's NBD connections come from"),
+	    "source address of this machine's NBD connections, as "
+	    "servers see it"),
 	ROW("json", 'j', OPTION_FLAG, json, NULL,
 	    "print JSON for programs, not tables"),
 	ROW("quiet", 'q', OPTION_FLAG, quiet, NULL, "show no progress"),
