@@ -32,35 +32,36 @@ static const struct option_row rows[] = {
 	ROW("store", 's', OPTION_STRING, store, "WHERE",
 	    "records of nodes and volumes", VOLUME_STORE_DEFAULT, 0, 0),
 	ROW("node", 'n', OPTION_STRING, node, "NAME",
-	    "the node this machine is (default: the host name); a controller "
-	    "is none",
+	    "name of this machine's node (default: the host name); a "
+	    "controller has none",
 	    NULL, 0, 0),
 	ROW("run-dir", 'r', OPTION_STRING, run_dir, "DIR",
-	    "mounts and devices of this machine, and what is published here",
+	    "mounts, devices and publications of this machine",
 	    VOLUME_RUN_DIR_DEFAULT, 0, 0),
 	ROW("bin-dir", 0, OPTION_STRING, bin_dir, "DIR",
-	    "where trib-union is (default: beside this program, then $PATH)",
+	    "directory of trib-union (default: that of this program, "
+	    "then $PATH)",
 	    NULL, 0, 0),
 	ROW("launcher", 0, OPTION_STRING, launcher, "SOCKET",
-	    "have trib-launch at this socket start what outlives the driver "
-	    "(default: the driver itself)",
+	    "trib-launch at this socket starts processes that outlive "
+	    "the driver (default: the driver itself)",
 	    NULL, 0, 0),
 	ROW("iscsi-secrets", 0, OPTION_STRING, iscsi_secrets, "DIR",
-	    "CHAP secrets for extents attached by iSCSI, files as of blockd's "
-	    "iscsi-secrets (default: no CHAP)",
+	    "CHAP secrets for extents attached by iSCSI, files as for "
+	    "blockd's iscsi-secrets (default: no CHAP)",
 	    NULL, 0, 0),
 	ROW("source-address", 0, OPTION_STRING, source_address, "ADDRESS",
-	    "where this machine's NBD connections come from (default: what "
-	    "the kernel picks)",
+	    "source address of this machine's NBD connections, as "
+	    "servers see it (default: the kernel's choice)",
 	    NULL, 0, 0),
 	ROW("workers", 0, OPTION_NUMBER, workers, "N", "calls served at once",
 	    "16", 1, WORKERS_MAX),
 	ROW("call-timeout-ms", 0, OPTION_NUMBER, call_timeout_ms, "N",
-	    "how long a node may take to answer one call", "10000", 100,
-	    600000),
+	    "milliseconds that a node may take to answer one call", "10000",
+	    100, 600000),
 	ROW("metrics-address", 0, OPTION_STRING, metrics_address, "ADDRESS",
-	    "show /metrics, /healthz and /readyz here by HTTP: HOST:PORT or "
-	    "unix:/PATH (default: nowhere)",
+	    "serve /metrics, /healthz and /readyz here by HTTP: "
+	    "HOST:PORT or unix:/PATH (default: nowhere)",
 	    NULL, 0, 0),
 	/*
 	 * A staged volume costs its union, a process of about 10 MB, and a few
@@ -68,19 +69,19 @@ static const struct option_row rows[] = {
 	 * kubelet runs 110 unless told otherwise.
 	 */
 	ROW("max-volumes", 0, OPTION_NUMBER, max_volumes, "N",
-	    "how many volumes a node is given at most; 0: as many as the "
-	    "orchestrator likes",
+	    "most volumes on a node; 0: as many as the orchestrator "
+	    "likes",
 	    "128", 0, NODE_VOLUMES_MAX),
 	ROW("trim-period-s", 0, OPTION_NUMBER, trim_period_s, "N",
-	    "every so many seconds a node gives back what its mounted volumes "
-	    "do not use; 0: never",
+	    "seconds between trims of the volumes mounted on a node; "
+	    "0: never",
 	    "604800", 0, TRIM_PERIOD_MAX),
 	ROW("ephemeral-limit", 0, OPTION_SIZE, ephemeral_limit, "SIZE",
-	    "pods may have inline volumes of at most this size, made on their "
-	    "node (default: none may)",
+	    "allow inline volumes of pods, of at most this size, made "
+	    "on their node (default: not allowed)",
 	    NULL, 0, 0),
 	ROW("kata-run-dir", 0, OPTION_STRING, kata_run_dir, "DIR",
-	    "where Kata Containers has its sandboxes and direct volumes",
+	    "directory of Kata Containers' sandboxes and direct volumes",
 	    KATA_RUN_DIR_DEFAULT, 0, 0),
 	ROW("log-level", 0, OPTION_STRING, log_level, "LEVEL",
 	    "error, warning, info or debug", "info", 0, 0),
@@ -97,10 +98,13 @@ void config_help(FILE *out)
 		    "The CSI driver " CSI_DRIVER_NAME ".\n\n",
 		    out);
 	options_help(rows, array_size(rows), out);
-	(void)fputs("\nSIGTERM stops it cleanly: calls that run end between "
-		    "two of their steps and are\nfinished by their repeat. "
-		    "Exit status: 0 stopped or nothing to do, 1 it could not\n"
-		    "start, 2 a wrong flag or variable.\n",
+	(void)fputs("\n"
+		    "SIGTERM stops it cleanly: running calls end between two "
+		    "of their steps, and their\n"
+		    "repetition finishes them. Exit status: 0 stopped or "
+		    "nothing to do, 1 it could not\n"
+		    "start, 2 a wrong flag or variable.\n"
+		    "",
 		    out);
 }
 

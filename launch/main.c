@@ -32,7 +32,8 @@ static const struct option_row rows[] = {
 	ROW("socket", 's', OPTION_STRING, socket, "PATH", "take requests here",
 	    SOCKET_DEFAULT),
 	ROW("bin-dir", 0, OPTION_STRING, bin_dir, "DIR",
-	    "where trib-union and trib-nbd are (default: beside this program)",
+	    "directory of trib-union and trib-nbd (default: that of "
+	    "this program)",
 	    NULL),
 	ROW("help", 'h', OPTION_FLAG, help, NULL, "show this", NULL),
 	ROW("version", 'V', OPTION_FLAG, version, NULL, "show the version",
@@ -42,9 +43,9 @@ static const struct option_row rows[] = {
 static void show_help(void)
 {
 	(void)fputs("Usage: trib-launch [OPTION...]\n\n"
-		    "Starts trib-union and trib-nbd for others, and keeps "
-		    "them: what trib and trib-csi\nhave it start lives on when "
-		    "they, their container or their cgroup end.\n\n",
+		    "Starts trib-union and trib-nbd for others, as its "
+		    "children. These live on when trib\nor trib-csi, their "
+		    "container or their cgroup end.\n\n",
 		    stdout);
 	options_help(rows, array_size(rows), stdout);
 	(void)fputs("\nOnly root may ask. SIGTERM ends it and leaves what it "

@@ -184,40 +184,46 @@ static const struct option options_table[] = {
 	{"minfreespace", "SIZE",
 	 "branches with less are the last choice (default 0)", set_min_free},
 	{"fsname", "NAME",
-	 "shown as the source of the mount (default the branches as given)",
+	 "source of the mount in the mount table (default the "
+	 "branches as given)",
 	 set_fsname},
 	{"allow_other", NULL, "all users may use the mount (default)",
 	 set_allow_other},
 	{"noallow_other", NULL, "only the user that mounts may",
 	 set_no_allow_other},
 	{"passthrough", "auto|off",
-	 "data by the kernel alone where it can (default auto)",
+	 "let the kernel pass data through where it can (default "
+	 "auto)",
 	 set_passthrough},
 	{"cache_timeout", "SECONDS",
-	 "the kernel keeps names and attributes so long (default 10 years)",
+	 "time that the kernel keeps names and attributes (default "
+	 "10 years)",
 	 set_timeout},
 	{"shared", NULL,
-	 "others change the branches, too: the kernel keeps nothing of them",
+	 "other programs change the branches, too: the kernel keeps "
+	 "nothing of them",
 	 set_shared},
 	{"shared_branches", NULL,
-	 "the same; for /etc/fstab, where shared is a word of mount's own",
+	 "the same; for /etc/fstab, where shared is an option of "
+	 "mount itself",
 	 set_shared},
 	{"failed", "strict|quiet",
-	 "lists that lack what is on a failed branch end with EIO (default), "
-	 "or as others do",
+	 "listings that lack the names of a failed branch end with "
+	 "EIO (default), or without error",
 	 set_failed},
 	{"branch_timeout", "SECONDS",
-	 "a branch that does not answer for so long is failed (default 30; "
-	 "0: never)",
+	 "a branch that does not answer for this long has failed "
+	 "(default 30; 0: never)",
 	 set_branch_timeout},
 	{"threads", "N", "requests served at once (default 8)", set_threads},
 	{"survive", "yes|no",
-	 "goes on when its server is killed or replaced (default yes)",
+	 "go on when the server is killed or replaced (default yes)",
 	 set_survive},
 	{"control", "SOCKET", "take commands here: see --control", set_control},
-	{"log", "FILE", "where messages go once in the background", set_log},
+	{"log", "FILE", "file for messages, once in the background", set_log},
 	{"io_uring", "auto|off",
-	 "does nothing: requests come by /dev/fuse; taken for older mounts",
+	 "does nothing, accepted for older mounts: requests come by "
+	 "/dev/fuse",
 	 set_io_uring},
 };
 
@@ -611,22 +617,22 @@ void union_options_help(FILE *out)
 	      "BRANCH is PATH or PATH=WORD,WORD...: a mode (rw, ro; nc: no new\n"
 	      "files), local (storage of this node), a size (its "
 	      "minfreespace).\n"
-	      "A pattern (/srv/*) is all directories that match it.\n"
-	      "':' and '=' in a path are written '\\:' and '\\='.\n\n"
+	      "A pattern (/srv/*) stands for all directories that match it.\n"
+	      "In a path write '\\:' for ':' and '\\=' for '='.\n\n"
 	      "  -f              stay in the foreground\n"
 	      "  --shared        as -o shared\n"
 	      "  -h, --help      this text\n"
 	      "  -V, --version   the version\n"
 	      "  --control SOCKET COMMAND\n"
-	      "                  to the union mounted with '-o "
+	      "                  for the union mounted with '-o "
 	      "control=SOCKET':\n"
 	      "                  status, policy, add, set, drain, remove, "
 	      "upgrade;\n"
-	      "                  with a wrong one it says how they are used\n\n"
+	      "                  a wrong command prints their usage\n\n"
 	      "Options:\n"
 	      "  policy=POLICY          where new names go (default pfrd)\n"
-	      "  category.NAME=POLICY   of the functions create, search, action\n"
-	      "  func.NAME=POLICY       of one function: func.mkdir=ff\n",
+	      "  category.NAME=POLICY   policy of a category: create, search, action\n"
+	      "  func.NAME=POLICY       policy of one function: func.mkdir=ff\n",
 	      out);
 	for (i = 0; i < array_size(options_table); i++) {
 		(void)snprintf(

@@ -16,14 +16,15 @@
 
 #define EXIT_USAGE 2
 
-#define FIRST_MS 10500 /* until it is told how long */
+#define FIRST_MS 10500 /* until a time was sent */
 
 static const char help[] =
 	"usage: " FREEZE_PROGRAM " freeze|thaw\n"
-	"Freeze the file system of descriptor 3 until the socket at standard\n"
-	"output closes or the time it was sent last, in milliseconds, is up; or\n"
-	"thaw it. blockd runs it, because it must be thawed when blockd is\n"
-	"killed. To thaw one by hand use fsfreeze(8).\n";
+	"Freeze the file system of descriptor 3, or thaw it. The freeze ends when\n"
+	"the socket at standard output closes, or when the time last sent there,\n"
+	"in milliseconds, is up. blockd runs this program, because the file\n"
+	"system must be thawed when blockd is killed. To thaw a file system by\n"
+	"hand use fsfreeze(8).\n";
 
 /* 0 or a positive errno. */
 static void say(int error)

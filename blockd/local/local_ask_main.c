@@ -13,10 +13,10 @@
 
 static const char help[] =
 	"usage: " LOCAL_ASK_PROGRAM " loopN\n"
-	"Say which file a loop device holds: \"writes\" or \"reads\" with the\n"
-	"file's device and inode as stat(2) has them, \"free\", or \"error\"\n"
-	"with a number. blockd runs it, because it never ends where the server\n"
-	"of that file is silent.\n";
+	"Print the file of a loop device: \"writes\" or \"reads\" with the file's\n"
+	"device and inode as of stat(2), \"free\", or \"error\" with a number.\n"
+	"blockd runs this program, because it never ends while the server of\n"
+	"that file is silent.\n";
 
 static bool is_loop(const char *name)
 {
