@@ -29,7 +29,7 @@ static int record_io_changed(const struct record_kind *kind, const char *name,
 {
 	return error_set(
 		err, EAGAIN,
-		"the record of %s '%s' was record_io_changed by somebody else; "
+		"the record of %s '%s' was changed by another process; "
 		"repeat the command",
 		kind->word, name);
 }
