@@ -1,5 +1,5 @@
-TARGET_NBD := target/export/export_stats.c target/nbd/nbd_buffer.c target/nbd/nbd_conn.c target/nbd/nbd_conn_tls.c target/nbd/nbd_enter.c target/nbd/nbd_handshake.c \
-  target/nbd/nbd_io.c target/nbd/nbd_proto.c target/nbd/nbd_receive.c target/nbd/nbd_send.c \
+TARGET_NBD := target/export/export_stats.c target/nbd/nbd_conn.c target/nbd/nbd_export_open.c target/nbd/nbd_handshake.c \
+  target/nbd/nbd_io.c target/nbd/nbd_proto.c \
   target/nbd/nbd_session.c target/net/tls.c
 SYSTEM_TESTS += tests/system/nbd_tls.sh tests/system/wire_gone.sh
 WIRE_TESTS += tests/system/nbd_wire.sh tests/system/nbd_tls.sh \
@@ -10,11 +10,11 @@ SYSTEM_TESTS += tests/system/iscsi_wire.sh tests/system/iscsi_conform.sh
 WIRE_TESTS += tests/system/iscsi_wire.sh tests/system/iscsi_conform.sh
 TARGET_ISCSI := \
   target/iscsi/iscsi_admit.c target/iscsi/iscsi_chap.c target/iscsi/iscsi_collect.c target/iscsi/iscsi_conn.c \
-  target/iscsi/iscsi_count.c target/iscsi/iscsi_enter.c target/iscsi/iscsi_gather.c target/iscsi/iscsi_io.c \
+  target/iscsi/iscsi_count.c target/iscsi/iscsi_gather.c target/iscsi/iscsi_io.c \
   target/iscsi/iscsi_keys.c target/iscsi/iscsi_login.c target/iscsi/iscsi_logins.c \
   target/iscsi/iscsi_manage.c target/export/iscsi_name.c target/iscsi/iscsi_parts.c target/iscsi/iscsi_proto.c \
-  target/iscsi/iscsi_receive.c target/iscsi/iscsi_say.c target/iscsi/iscsi_send.c \
-  target/iscsi/iscsi_session.c target/iscsi/iscsi_table.c target/iscsi/iscsi_text.c
+  target/iscsi/iscsi_say.c \
+  target/iscsi/iscsi_session.c target/iscsi/iscsi_session_open.c target/iscsi/iscsi_table.c target/iscsi/iscsi_text.c
 
 TARGET_SCSI := \
   target/scsi/scsi_cache.c target/scsi/scsi_command.c target/scsi/scsi_compare.c target/scsi/scsi_copy.c \
@@ -26,7 +26,8 @@ TARGET_SCSI := \
   target/scsi/scsi_reserve.c target/scsi/scsi_reset.c target/scsi/scsi_rw.c target/scsi/scsi_sense.c \
   target/scsi/scsi_target.c target/scsi/scsi_task.c target/scsi/scsi_unit.c target/scsi/scsi_verify.c
 
-TARGET_SERVERS := target/export/export_object.c target/export/export_table.c \
+TARGET_SERVERS := target/conn/conn.c target/conn/conn_buffer.c target/conn/conn_export.c \
+  target/conn/conn_tls.c target/export/export_object.c target/export/export_table.c \
   target/export/export_use.c target/export/export_settle.c target/export/initiators.c \
   target/net/listener.c target/net/peer.c target/net/receiver.c $(TARGET_ISCSI) $(TARGET_NBD) $(TARGET_SCSI) \
   target/net/socket.c target/target.c

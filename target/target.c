@@ -29,7 +29,7 @@
 struct worker {
 	struct target *target;
 	struct loop *loop;
-	struct nbd_service service;
+	struct conn_service nbd;
 	struct iscsi_service iscsi;
 	pthread_t thread;
 	bool started;
@@ -57,24 +57,15 @@ struct target {
 /* The last connection of a worker that stops ends its loop. */
 static void worker_check(struct worker *worker)
 {
-	if (worker->service.stopping &&
-	    atomic_load(&worker->connections) == 0 &&
-	    nbd_service_still(&worker->service) &&
-	    iscsi_service_still(&worker->iscsi))
+	if (worker->nbd.stopping && atomic_load(&worker->connections) == 0 &&
+	    conn_service_still(&worker->nbd) &&
+	    conn_service_still(&worker->iscsi.base))
 		loop_stop(worker->loop);
 }
 
-static void conn_ended(struct nbd_service *service, unsigned n)
+static void conn_ended(struct conn_service *service, unsigned n)
 {
-	struct worker *worker = container_of(service, struct worker, service);
-
-	atomic_fetch_sub(&worker->connections, n);
-	worker_check(worker);
-}
-
-static void iscsi_conn_ended(struct iscsi_service *service, unsigned n)
-{
-	struct worker *worker = container_of(service, struct worker, iscsi);
+	struct worker *worker = service->owner;
 
 	atomic_fetch_sub(&worker->connections, n);
 	worker_check(worker);
@@ -85,8 +76,8 @@ static void stop_run(struct loop_message *message)
 	struct worker *worker = container_of(message, struct worker,
 					     stop_message);
 
-	nbd_service_stop(&worker->service);
-	iscsi_service_stop(&worker->iscsi);
+	conn_service_stop(&worker->nbd);
+	conn_service_stop(&worker->iscsi.base);
 	worker_check(worker);
 }
 
@@ -100,6 +91,35 @@ static void *worker_main(void *context)
 		log_error(r, "loop %s: %s; its connections hang", worker->name,
 			  strerror(-r));
 	return NULL;
+}
+
+static void service_set(struct worker *worker, struct conn_service *service,
+			const struct target_options *options)
+{
+	service->ended = conn_ended;
+	service->owner = worker;
+	if (options->peer_timeout_s > 0)
+		service->peer_timeout_s = options->peer_timeout_s;
+}
+
+/* @buffer_limit: the loop's, bytes */
+static void services_init(struct worker *worker,
+			  const struct target_options *options,
+			  size_t buffer_limit)
+{
+	struct conn_service *nbd = &worker->nbd, *iscsi = &worker->iscsi.base;
+
+	conn_service_init(nbd, &nbd_conn_ops, worker->loop,
+			  worker->target->exports);
+	nbd->tls = worker->target->tls;
+	nbd->tls_required = options->tls.required;
+	iscsi_service_init(&worker->iscsi, worker->loop,
+			   worker->target->exports, worker->target->iscsi);
+	if (options->peer_timeout_s > 0)
+		worker->iscsi.ping_ms = options->peer_timeout_s * 750;
+	service_set(worker, nbd, options);
+	service_set(worker, iscsi, options);
+	buffer_share_pair(&nbd->buffers, &iscsi->buffers, buffer_limit);
 }
 
 static int worker_start(struct target *target, struct worker *worker,
@@ -119,19 +139,7 @@ static int worker_start(struct target *target, struct worker *worker,
 	r = loop_new(&loop_options, &worker->loop, err);
 	if (r < 0)
 		return r;
-	nbd_service_init(&worker->service, worker->loop, target->exports,
-			 conn_ended);
-	worker->service.tls = target->tls;
-	worker->service.tls_required = options->tls.required;
-	iscsi_service_init(&worker->iscsi, worker->loop, target->exports,
-			   target->iscsi, iscsi_conn_ended);
-	buffer_share_pair(&worker->service.buffers, &worker->iscsi.buffers,
-			  loop_options.buffer_limit);
-	if (options->peer_timeout_s > 0) {
-		worker->service.peer_timeout_s = options->peer_timeout_s;
-		worker->iscsi.peer_timeout_s = options->peer_timeout_s;
-		worker->iscsi.ping_ms = options->peer_timeout_s * 750;
-	}
+	services_init(worker, options, loop_options.buffer_limit);
 	r = pthread_create(&worker->thread, NULL, worker_main, worker);
 	if (r != 0)
 		return error_set(err, r, "start a thread: %s", strerror(r));
@@ -156,31 +164,17 @@ static void worker_end(struct worker *worker)
 
 struct handover {
 	struct loop_message message;
-	struct worker *worker;
-	void (*start)(struct worker *worker, int fd,
-		      const struct peer_address *peer);
+	struct conn_service *service;
 	int fd;
 	struct peer_address peer;
 };
-
-static void start_nbd(struct worker *worker, int fd,
-		      const struct peer_address *peer)
-{
-	nbd_conn_start(&worker->service, fd, peer);
-}
-
-static void start_iscsi(struct worker *worker, int fd,
-			const struct peer_address *peer)
-{
-	iscsi_conn_start(&worker->iscsi, fd, peer);
-}
 
 static void handover_run(struct loop_message *message)
 {
 	struct handover *handover = container_of(message, struct handover,
 						 message);
 
-	handover->start(handover->worker, handover->fd, &handover->peer);
+	conn_start(handover->service, handover->fd, &handover->peer);
 	free(handover);
 }
 
@@ -216,9 +210,7 @@ static void refuse(struct target *target, int fd,
 }
 
 static void hand_over(struct target *target, int fd,
-		      const struct peer_address *peer,
-		      void (*start)(struct worker *worker, int fd,
-				    const struct peer_address *peer))
+		      const struct peer_address *peer, bool iscsi)
 {
 	struct worker *worker = worker_choose(target);
 	struct handover *handover;
@@ -233,8 +225,7 @@ static void hand_over(struct target *target, int fd,
 		return;
 	}
 	handover->message.run = handover_run;
-	handover->start = start;
-	handover->worker = worker;
+	handover->service = iscsi ? &worker->iscsi.base : &worker->nbd;
 	handover->fd = fd;
 	handover->peer = *peer;
 	atomic_fetch_add(&worker->connections, 1);
@@ -244,13 +235,13 @@ static void hand_over(struct target *target, int fd,
 static void accepted_nbd(struct listener *listener, int fd,
 			 const struct peer_address *peer)
 {
-	hand_over(listener->context, fd, peer, start_nbd);
+	hand_over(listener->context, fd, peer, false);
 }
 
 static void accepted_iscsi(struct listener *listener, int fd,
 			   const struct peer_address *peer)
 {
-	hand_over(listener->context, fd, peer, start_iscsi);
+	hand_over(listener->context, fd, peer, true);
 }
 
 /* ---- listeners ---- */
@@ -489,8 +480,9 @@ static int growth_run(void *context)
 {
 	const struct growth *growth = context;
 
-	nbd_service_grow(&growth->worker->service, growth->name, growth->size);
-	iscsi_service_grow(&growth->worker->iscsi, growth->name, growth->size);
+	conn_service_grow(&growth->worker->nbd, growth->name, growth->size);
+	conn_service_grow(&growth->worker->iscsi.base, growth->name,
+			  growth->size);
 	return 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A connection from its first byte to its end. */
+/* iSCSI for conn.h: bytes to the session, and its events to the commands. */
 #include "target/iscsi/iscsi_conn.h"
 
 #include <assert.h>
@@ -8,178 +8,218 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "target/iscsi/iscsi_conn_internal.h"
-#include "target/net/socket.h"
 
-/* ---- ending ---- */
+/* Bytes received at once, at most; touched only as far as data comes. */
+#define RECEIVE_SIZE ((ISCSI_NEED_MAX + 4095u) & ~4095u)
 
-void iscsi_conn_opened(struct iscsi_conn *conn)
+/* A payload larger than this is received where it is written from, bytes. */
+#define DIRECT_PAYLOAD_MIN (UINT32_C(16) << 10)
+
+/* ---- payloads ---- */
+
+static uint8_t *payload_at(const struct iscsi_conn *conn)
 {
-	conn->service->opening -= conn->opening;
-	conn->opening = false;
+	return (uint8_t *)conn->writing->out->data + conn->writing_at;
 }
 
-void iscsi_conn_kill(struct iscsi_conn *conn)
+/* conn_ops.payload_came */
+static void conn_payload_came(struct conn *base, uint32_t n)
 {
-	iscsi_conn_touch(conn);
-	if (conn->phase == ISCSI_CONN_CLOSING)
-		return;
-	iscsi_conn_opened(conn);
-	conn->phase = ISCSI_CONN_CLOSING;
-	/* Wakes the receive and the send that are in flight. */
-	(void)shutdown(conn->fd, SHUT_RDWR);
-	if (conn->timer_running)
-		loop_cancel(conn->loop, &conn->timer.op);
-	if (conn->tick_running)
-		loop_cancel(conn->loop, &conn->tick.op);
-	iscsi_io_forget_all(conn);
-	iscsi_session_abandon(&conn->session);
+	struct iscsi_conn *conn = iscsi_conn_of(base);
+
+	iscsi_session_payload_taken(&conn->session, payload_at(conn), n);
+	conn_data_came(base, n);
+	conn->writing_at += n;
+	conn->writing_left -= n;
+	if (conn->writing_left == 0)
+		conn->writing = NULL;
 }
 
-void iscsi_conn_complain(struct iscsi_conn *conn, const char *what,
-			 const char *why)
+/* What of it is in the buffer. */
+static bool payload_take(struct iscsi_conn *conn)
 {
-	const struct iscsi_login *login = &conn->session.login;
-	char peer[PEER_ADDRESS_TEXT_MAX];
-	unsigned others;
+	struct receiver *in = &conn->base.in;
+	uint32_t there = in->end - in->start;
+	uint32_t n = there < conn->writing_left ? there : conn->writing_left;
 
-	if (!log_limit_allow(&conn->service->log_limit, &others))
-		return;
-	/* Names are checked: iscsi_name_ok(). */
-	log_warning("iscsi: %s %s%s%s: %s%s", what,
-		    peer_address_format(&conn->peer, peer, sizeof(peer)),
-		    login->target[0] ? ", at " : "", login->target,
-		    why ?: "it may not", others ? " (and others before)" : "");
+	if (n == 0)
+		return false;
+	memcpy(payload_at(conn), in->data + in->start, n);
+	in->start += n;
+	conn_payload_came(&conn->base, n);
+	return !conn->writing;
 }
 
-void iscsi_conn_drop(struct iscsi_conn *conn, const char *why)
+/* conn_ops.payload */
+static void *conn_payload(const struct conn *base, uint32_t *ret_length)
 {
-	if (conn->phase != ISCSI_CONN_CLOSING)
-		iscsi_conn_complain(conn, "dropped", why);
-	iscsi_conn_kill(conn);
+	const struct iscsi_conn *conn = (const struct iscsi_conn *)base;
+
+	if (!conn->writing || conn->writing_left < DIRECT_PAYLOAD_MIN)
+		return NULL;
+	*ret_length = conn->writing_left;
+	return payload_at(conn);
 }
 
-static void timer_start(struct iscsi_conn *conn, unsigned timeout_ms)
+/* ---- events ---- */
+
+static void on_payload(struct iscsi_conn *conn, const struct iscsi_event *event)
 {
-	conn->timer_running = true;
-	loop_timer_start(conn->loop, &conn->timer, timeout_ms);
+	conn->writing = iscsi_io_of(event->task);
+	assert(conn->writing->out &&
+	       event->offset + event->length <= conn->writing->out->size);
+	conn->writing_at = event->offset;
+	conn->writing_left = event->length;
 }
 
-/* A timer that still runs is the login's: it will do, or its end starts ours.
- */
-void iscsi_conn_drain(struct iscsi_conn *conn, unsigned timeout_ms)
+static bool on_end(struct iscsi_conn *conn, const struct iscsi_event *event)
 {
-	if (conn->phase == ISCSI_CONN_DRAINING ||
-	    conn->phase == ISCSI_CONN_CLOSING)
-		return;
-	conn->phase = ISCSI_CONN_DRAINING;
-	conn->drain_timeout_ms = timeout_ms;
-	(void)shutdown(conn->fd, SHUT_RD);
-	receiver_stream_end(&conn->in);
-	if (!conn->timer_running)
-		timer_start(conn, timeout_ms);
-	iscsi_conn_touch(conn);
+	if (event->type == ISCSI_EVENT_DROP) {
+		conn_drop(&conn->base, event->why);
+		return false;
+	}
+	if (event->why)
+		conn_complain(&conn->base, "refused", event->why);
+	conn_drain(&conn->base, CONN_STOP_TIMEOUT_MS);
+	return false;
 }
 
-static void timer_done(struct op *op, int res)
+/* True: feed on. False: more bytes are needed, or the end has come. */
+static bool on_event(struct iscsi_conn *conn, const struct iscsi_event *event)
 {
-	struct loop_timer *timer = container_of(op, struct loop_timer, op);
-	struct iscsi_conn *conn = container_of(timer, struct iscsi_conn, timer);
-	bool draining = conn->phase == ISCSI_CONN_DRAINING;
-
-	conn->timer_running = false;
-	iscsi_conn_touch(conn);
-	if (draining && res == -ECANCELED)
-		timer_start(conn, conn->drain_timeout_ms);
-	else if (draining)
-		iscsi_conn_kill(conn);
-	else if (res != -ECANCELED)
-		iscsi_conn_drop(conn, "its login takes too long");
+	switch (event->type) {
+	case ISCSI_EVENT_MORE: return event->again;
+	case ISCSI_EVENT_COMMAND:
+		if (iscsi_io_command(conn, event))
+			return true;
+		conn_drop(&conn->base, "no memory for a command");
+		return false;
+	case ISCSI_EVENT_PAYLOAD: on_payload(conn, event); return true;
+	case ISCSI_EVENT_PART:
+		iscsi_parts_feed(iscsi_io_of(event->task));
+		return true;
+	case ISCSI_EVENT_READY:
+		iscsi_io_ready(iscsi_io_of(event->task));
+		return true;
+	case ISCSI_EVENT_MANAGE: iscsi_manage(conn, event->pdu); return true;
+	case ISCSI_EVENT_COMMIT: iscsi_conn_commit(conn); return true;
+	case ISCSI_EVENT_LOGOUT: conn_logout(&conn->base); return false;
+	case ISCSI_EVENT_CLOSE:
+	case ISCSI_EVENT_DROP: return on_end(conn, event);
+	}
+	return false;
 }
 
-/* ---- signs of life ---- */
+/* ---- feeding ---- */
 
-void iscsi_conn_tick_start(struct iscsi_conn *conn, unsigned delay_ms)
+/* conn_ops.has_room */
+static bool conn_has_room(const struct conn *base)
 {
-	conn->tick_running = true;
-	loop_timer_start(conn->loop, &conn->tick, delay_ms);
+	const struct iscsi_conn *conn = (const struct iscsi_conn *)base;
+
+	return iscsi_io_room(conn) && !iscsi_session_full(&conn->session);
 }
+
+/* One step of parsing; false: it can't go on now. */
+static bool feed_step(struct iscsi_conn *conn)
+{
+	struct receiver *in = &conn->base.in;
+	struct iscsi_event event;
+
+	if (conn->writing)
+		return payload_take(conn);
+	if (receiver_is_empty(in) && !conn->session.in_payload)
+		return false;
+	if (!conn_has_room(&conn->base))
+		return false; /* conn_settle() goes on */
+	in->start += (uint32_t)iscsi_session_feed(&conn->session,
+						  in->data + in->start,
+						  in->end - in->start, &event);
+	return on_event(conn, &event);
+}
+
+/* conn_ops.feed */
+static void conn_feed(struct conn *base)
+{
+	struct iscsi_conn *conn = iscsi_conn_of(base);
+
+	while (base->phase == CONN_OPEN && !base->paused && feed_step(conn))
+		;
+	if (!iscsi_session_all_sent(&conn->session))
+		conn_touch(base);
+}
+
+/* conn_ops.may_stream */
+static bool conn_may_stream(const struct conn *base)
+{
+	return ((const struct iscsi_conn *)base)->nexus != NULL;
+}
+
+/* conn_ops.hung_up; its commands are gone with it (RFC 7143 6.3.6) */
+static void conn_hung_up(struct conn *base)
+{
+	conn_kill(base);
+}
+
+/* ---- sending ---- */
+
+/* conn_ops.gather */
+static bool conn_gather(struct conn *base, struct msghdr *message)
+{
+	struct iscsi_conn *conn = iscsi_conn_of(base);
+
+	if (!iscsi_session_gather(&conn->session, conn->batch))
+		return false;
+	*message = (struct msghdr){
+		.msg_iov = conn->batch->iov,
+		.msg_iovlen = conn->batch->n_iov,
+	};
+	return true;
+}
+
+/* conn_ops.sent */
+static void conn_sent(struct conn *base)
+{
+	struct iscsi_conn *conn = iscsi_conn_of(base);
+
+	iscsi_session_sent(&conn->session, conn->batch);
+}
+
+/* ---- life ---- */
 
 /* Nothing was heard for one period: ask; for two: it is gone. */
 static void look(struct iscsi_conn *conn)
 {
-	if (!conn->heard && conn->session.ping) {
-		iscsi_conn_drop(conn, "it does not answer");
+	struct conn *base = &conn->base;
+	const bool heard = base->received != conn->heard;
+
+	if (!heard && conn->session.ping) {
+		conn_drop(base, "it does not answer");
 		return;
 	}
-	if (!conn->heard && conn->active == 0 && !conn->sending)
+	if (!heard && base->active == 0 && !base->sending)
 		iscsi_session_ping(&conn->session);
-	conn->heard = false;
-	iscsi_conn_tick_start(conn, conn->service->ping_ms);
+	conn->heard = base->received;
+	conn_tick_start(base, iscsi_service_of(conn)->ping_ms);
 }
 
-static void tick_done(struct op *op, int res)
+/* conn_ops.tick */
+static void conn_tick(struct conn *base)
 {
-	struct loop_timer *timer = container_of(op, struct loop_timer, op);
-	struct iscsi_conn *conn = container_of(timer, struct iscsi_conn, tick);
-
-	conn->tick_running = false;
-	iscsi_conn_touch(conn);
-	if (res == -ECANCELED || conn->phase != ISCSI_CONN_OPEN)
-		return;
-	if (!conn->committing)
-		look(conn);
+	if (base->paused)
+		iscsi_conn_commit(iscsi_conn_of(base));
 	else
-		iscsi_conn_commit(conn);
+		look(iscsi_conn_of(base));
 }
 
-/* ---- after each batch of completions ---- */
-
-static void conn_free(struct iscsi_conn *conn)
+/* conn_ops.is_due */
+static bool conn_is_due(const struct conn *base)
 {
-	struct iscsi_service *service = conn->service;
+	const struct iscsi_conn *conn = (const struct iscsi_conn *)base;
 
-	assert(conn->n_ios == 0 && conn->buffered == 0);
-	loop_batch_remove(conn->loop, &conn->settle);
-	*conn->link = conn->next;
-	if (conn->next)
-		conn->next->link = conn->link;
-	iscsi_session_done(&conn->session);
-	iscsi_place_unref(conn->place);
-	while (conn->free) {
-		struct iscsi_io *io = conn->free;
-
-		conn->free = io->next;
-		free(io);
-	}
-	fd_close(conn->fd);
-	iscsi_conn_free_luns(conn);
-	free(conn->batch);
-	receiver_done(&conn->in);
-	explicit_bzero(&conn->secrets, sizeof(conn->secrets));
-	free(conn);
-	service->ended(service, 1);
-}
-
-/* Closing: the devices as soon as they are idle, the rest when all is back. */
-static void end(struct iscsi_conn *conn)
-{
-	if (conn->active > 0 || conn->n_resets > 0 || conn->in.runs ||
-	    conn->sending)
-		return;
-	iscsi_conn_leave(conn);
-	if (conn->timer_running || conn->tick_running ||
-	    iscsi_conn_awaits_message(conn))
-		return;
-	conn_free(conn);
-}
-
-static bool answers_are_due(const struct iscsi_conn *conn)
-{
 	return conn->session.n_open > 0 || conn->session.n_immediate > 0 ||
 	       conn->n_resets > 0;
 }
@@ -197,35 +237,50 @@ static void cold_reset(struct iscsi_conn *conn)
  */
 static void goodbye(struct iscsi_conn *conn)
 {
-	iscsi_conn_leave(conn);
+	iscsi_conn_leave(&conn->base);
 	iscsi_session_goodbye(&conn->session);
-	iscsi_conn_drain(conn, ISCSI_DRAIN_TIMEOUT_MS);
-	if (!iscsi_conn_send(conn))
-		iscsi_conn_kill(conn);
+	conn_drain(&conn->base, CONN_DRAIN_TIMEOUT_MS);
 }
 
-static void settle(struct loop_batch *batch)
+/* conn_ops.settle */
+static void conn_after_send(struct conn *base)
 {
-	struct iscsi_conn *conn = container_of(batch, struct iscsi_conn,
-					       settle);
+	struct iscsi_conn *conn = iscsi_conn_of(base);
 
-	if (conn->phase != ISCSI_CONN_CLOSING && !iscsi_conn_send(conn))
-		iscsi_conn_kill(conn);
-	if (conn->phase == ISCSI_CONN_LOGOUT && !answers_are_due(conn) &&
+	if (base->phase == CONN_LOGOUT && !conn_is_due(base) &&
 	    conn->n_ios == 0)
 		goodbye(conn);
-	if (conn->cold_reset && !conn->sending &&
+	if (conn->cold_reset && !base->sending &&
 	    iscsi_session_all_sent(&conn->session))
 		cold_reset(conn);
-	iscsi_conn_go_on(conn);
-	if (conn->phase == ISCSI_CONN_DRAINING && !answers_are_due(conn) &&
-	    !conn->sending && iscsi_session_all_sent(&conn->session))
-		iscsi_conn_kill(conn);
-	if (conn->phase == ISCSI_CONN_CLOSING)
-		end(conn); /* the last thing: it may be freed */
 }
 
-/* ---- starting ---- */
+/* conn_ops.forget */
+static void conn_forget(struct conn *base)
+{
+	struct iscsi_conn *conn = iscsi_conn_of(base);
+
+	iscsi_io_forget_all(conn);
+	if (base->phase == CONN_CLOSING)
+		iscsi_session_abandon(&conn->session);
+}
+
+/* conn_ops.stop */
+static void conn_stop(struct conn *base)
+{
+	struct iscsi_conn *conn = iscsi_conn_of(base);
+
+	if (conn->nexus)
+		iscsi_session_async(&conn->session, ISCSI_ASYNC_DROP_SESSION);
+}
+
+/* conn_ops.grow; the unit is the table's affair */
+static void conn_grow(struct conn *base, const char *name, uint64_t size)
+{
+	for (struct iscsi_conn_lun *lun = iscsi_conn_of(base)->luns; lun;
+	     lun = lun->next)
+		(void)conn_export_grow(&lun->use, name, size);
+}
 
 /* Where the peer has reached us, as TargetAddress has it (RFC 7143 13.8). */
 static void portal_format(struct iscsi_conn *conn)
@@ -240,7 +295,7 @@ static void portal_format(struct iscsi_conn *conn)
 	struct peer_address address;
 	char text[PEER_ADDRESS_TEXT_MAX];
 
-	if (getsockname(conn->fd, &name.any, &length) < 0 ||
+	if (getsockname(conn->base.fd, &name.any, &length) < 0 ||
 	    peer_address_from(&name.any, &address) < 0 ||
 	    address.family == AF_UNIX)
 		return; /* "": an initiator uses the address it knows */
@@ -252,121 +307,76 @@ static void portal_format(struct iscsi_conn *conn)
 				     : name.in.sin_port));
 }
 
-static struct iscsi_conn *conn_new(struct iscsi_service *service)
+/* conn_ops.init */
+static int conn_init(struct conn *base)
 {
-	struct iscsi_conn *conn = calloc(1, sizeof(*conn));
+	struct iscsi_conn *conn = iscsi_conn_of(base);
 
-	if (!conn)
-		return NULL;
 	conn->batch = malloc(sizeof(*conn->batch));
-	if (!conn->batch ||
-	    receiver_init(&conn->in, service->loop, ISCSI_RECEIVE_SIZE,
-			  &iscsi_conn_receiver_ops) < 0) {
-		free(conn->batch);
-		free(conn);
-		return NULL;
-	}
-	conn->service = service;
-	conn->loop = service->loop;
-	conn->send_op.done = iscsi_conn_send_done;
-	conn->settle.run = settle;
-	conn->timer.op.done = timer_done;
-	conn->tick.op.done = tick_done;
-	iscsi_conn_expel_setup(conn);
+	if (!conn->batch)
+		return -ENOMEM;
+	/* Names are checked: iscsi_name_ok(). */
+	base->asked_for = conn->session.login.target;
+	portal_format(conn);
+	iscsi_conn_revoke_setup(conn);
 	iscsi_session_init(&conn->session, &iscsi_conn_session_ops, conn,
 			   conn->portal);
-	return conn;
+	return 0;
 }
 
-/* One more than may be opening: the oldest of them goes. */
-static void make_room(struct iscsi_service *service)
+/* conn_ops.done */
+static void conn_done(struct conn *base)
 {
-	struct iscsi_conn *oldest = NULL;
+	struct iscsi_conn *conn = iscsi_conn_of(base);
 
-	if (service->opening < ISCSI_OPENING_MAX)
-		return;
-	for (struct iscsi_conn *conn = service->conns; conn; conn = conn->next)
-		if (conn->opening)
-			oldest = conn;
-	assert(oldest); /* they are counted */
-	iscsi_conn_drop(oldest, "too many connections have yet to log in");
-}
+	assert(conn->n_ios == 0);
+	iscsi_session_done(&conn->session);
+	iscsi_place_unref(conn->place);
+	while (conn->free) {
+		struct iscsi_io *io = conn->free;
 
-void iscsi_conn_start(struct iscsi_service *service, int fd,
-		      const struct peer_address *peer)
-{
-	struct iscsi_conn *conn;
-
-	make_room(service);
-	conn = service->stopping ? NULL : conn_new(service);
-	if (!conn) {
-		fd_close(fd);
-		service->ended(service, 1);
-		return;
+		conn->free = io->next;
+		free(io);
 	}
-	socket_setup(fd, peer, service->peer_timeout_s);
-	conn->fd = fd;
-	receiver_open(&conn->in, fd, peer->family == AF_UNIX);
-	conn->peer = *peer;
-	portal_format(conn);
-	conn->link = &service->conns;
-	conn->next = service->conns;
-	if (conn->next)
-		conn->next->link = &conn->next;
-	service->conns = conn;
-	conn->opening = true;
-	service->opening++;
-	timer_start(conn, ISCSI_LOGIN_TIMEOUT_MS);
-	iscsi_conn_touch(conn); /* receives */
+	iscsi_conn_free_luns(conn);
+	free(conn->batch);
+	explicit_bzero(&conn->secrets, sizeof(conn->secrets));
 }
 
-/* ---- the service ---- */
+static const struct conn_ops conn_ops = {
+	.name = "iscsi",
+	.size = sizeof(struct iscsi_conn),
+	.receive_size = RECEIVE_SIZE,
+	.open_timeout_ms = ISCSI_LOGIN_TIMEOUT_MS,
+	.open_late = "its login takes too long",
+	.open_many = "too many connections have yet to log in",
+	.init = conn_init,
+	.done = conn_done,
+	.feed = conn_feed,
+	.has_room = conn_has_room,
+	.may_stream = conn_may_stream,
+	.payload = conn_payload,
+	.payload_came = conn_payload_came,
+	.owes_payload = iscsi_io_owes_payload,
+	.hung_up = conn_hung_up,
+	.gather = conn_gather,
+	.sent = conn_sent,
+	.retry = iscsi_io_retry,
+	.give_up = iscsi_io_give_up,
+	.settle = conn_after_send,
+	.tick = conn_tick,
+	.is_due = conn_is_due,
+	.forget = conn_forget,
+	.leave = iscsi_conn_leave,
+	.is_called = iscsi_conn_is_called,
+	.grow = conn_grow,
+	.stop = conn_stop,
+};
 
 void iscsi_service_init(struct iscsi_service *service, struct loop *loop,
-			struct export_table *exports, struct iscsi_table *table,
-			void (*ended)(struct iscsi_service *service,
-				      unsigned n))
+			struct export_table *exports, struct iscsi_table *table)
 {
-	*service = (struct iscsi_service){
-		.loop = loop,
-		.exports = exports,
-		.table = table,
-		.ping_ms = ISCSI_PING_MS,
-		.peer_timeout_s = SOCKET_PEER_TIMEOUT_S,
-		.ended = ended,
-		.buffers.drop_stuck = iscsi_service_drop_stuck,
-		.wake.run = iscsi_service_wake,
-		.check.op.done = iscsi_service_check,
-	};
-}
-
-void iscsi_service_stop(struct iscsi_service *service)
-{
-	service->stopping = true;
-	if (service->check_runs)
-		loop_cancel(service->loop, &service->check.op);
-	for (struct iscsi_conn *conn = service->conns; conn;
-	     conn = conn->next) {
-		if (!conn->nexus) { /* nobody loses anything */
-			iscsi_conn_kill(conn);
-			continue;
-		}
-		iscsi_session_async(&conn->session, ISCSI_ASYNC_DROP_SESSION);
-		iscsi_conn_drain(conn, ISCSI_STOP_TIMEOUT_MS);
-	}
-}
-
-void iscsi_service_grow(struct iscsi_service *service, const char *name,
-			uint64_t size)
-{
-	for (struct iscsi_conn *conn = service->conns; conn; conn = conn->next)
-		for (struct iscsi_conn_lun *lun = conn->luns; lun;
-		     lun = lun->next)
-			if (lun->dev && export_is(lun->user.export, name))
-				blockdev_grown(lun->dev, size);
-}
-
-bool iscsi_service_still(const struct iscsi_service *service)
-{
-	return !service->conns && !service->check_runs;
+	conn_service_init(&service->base, &conn_ops, loop, exports);
+	service->table = table;
+	service->ping_ms = ISCSI_PING_MS;
 }

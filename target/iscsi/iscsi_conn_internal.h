@@ -3,13 +3,11 @@
 #ifndef TARGET_ISCSI_CONN_INTERNAL_H
 #define TARGET_ISCSI_CONN_INTERNAL_H
 
+#include "target/conn/conn.h"
+#include "target/conn/conn_export.h"
 #include "target/iscsi/iscsi_conn.h"
 #include "target/iscsi/iscsi_session.h"
-#include "target/net/receiver.h"
 #include "target/scsi/scsi.h"
-
-/* Bytes received at once, at most; touched only as far as data comes. */
-#define ISCSI_RECEIVE_SIZE ((ISCSI_NEED_MAX + 4095u) & ~4095u)
 
 /* Commands: those in the window, and answers that are on their way. */
 #define ISCSI_IOS_MAX (2 * ISCSI_WINDOW + ISCSI_IMMEDIATE_MAX)
@@ -37,26 +35,17 @@ struct iscsi_io {
 	int64_t device_ns; /* iscsi_parts_look() */
 	struct iscsi_parts *parts; /* NULL: it goes whole */
 	bool abort_asked;
-	uint32_t abort_itt; /* who asked */
-	/* in the line for buffers */
-	bool waiting;
-	struct iscsi_io *waiting_next, *waiting_prev;
-	int64_t since_ms;
+	uint32_t abort_itt;    /* who asked */
+	struct conn_wait wait; /* for buffers */
 };
 
 /* A LUN of the session. */
 struct iscsi_conn_lun {
 	struct iscsi_conn_lun *next; /* of the connection */
-	struct export_user user;
-	struct export_stats stats;
+	struct conn_export use;
 	struct iscsi_conn *conn;
-	struct blockdev *dev;
 	unsigned lun;
 	bool slow; /* the device, with large commands */
-	bool entered;
-	bool expelled;  /* a message from the table is due... */
-	bool expel_ran; /* ...and has come */
-	struct loop_message expel_message;
 };
 
 struct iscsi_conn_reset {
@@ -66,102 +55,46 @@ struct iscsi_conn_reset {
 	bool cold;
 };
 
-enum iscsi_conn_phase {
-	ISCSI_CONN_OPEN,
-	ISCSI_CONN_LOGOUT,   /* takes no more; answers, and says goodbye */
-	ISCSI_CONN_DRAINING, /* takes no more; sends what there is */
-	ISCSI_CONN_CLOSING,  /* socket shut; waits for what is in flight */
-};
-
 struct iscsi_conn {
-	struct iscsi_service *service;
-	struct loop *loop;
-	struct iscsi_conn *next, **link; /* of the service */
-	int fd;
-	enum iscsi_conn_phase phase;
+	struct conn base; /* first */
 	struct iscsi_session session;
-	struct peer_address peer;
 	char portal[PEER_ADDRESS_TEXT_MAX + 16];
 
-	/* receiving */
-	struct receiver in;
 	struct iscsi_io *writing; /* its payload is arriving */
 	uint32_t writing_at, writing_left;
-	bool heard;   /* since the last look */
-	bool opening; /* it has not logged in yet; the service counts it */
+	uint64_t heard; /* conn->received, at the last look */
 
-	/* commands */
+	/* commands; base.active: at the device server, each part, resets */
 	struct iscsi_io *free;
-	unsigned n_ios;      /* in use */
-	unsigned active;     /* at the device server; parts one by one */
-	unsigned n_parts;    /* of commands that are in parts */
-	unsigned n_resets;   /* under way */
-	bool cold_reset;     /* done: when that is said, all sessions end */
-	size_t buffered;     /* bytes of iobufs */
-	int64_t progress_ms; /* when the peer last took or sent something */
-	/* while others wait for buffers: data of commands, of the peer */
-	int64_t data_ms;   /* when enough of it last came, or began to be due */
-	int64_t looked_ms; /* when that was last looked at */
-	uint32_t data_came; /* bytes, since @data_ms */
+	unsigned n_ios;    /* in use */
+	unsigned n_parts;  /* of commands that are in parts */
+	unsigned n_resets; /* under way */
+	bool cold_reset;   /* done: when that is said, all sessions end */
 
-	/* sending */
-	struct loop_batch settle;
-	struct iscsi_batch *batch;
-	struct op send_op;
-	bool sending;
-	struct msghdr message;
+	struct iscsi_batch *batch; /* in the send */
 
 	/* the session */
 	struct iscsi_place *place; /* a reference */
 	struct iscsi_chap_secrets secrets;
 	struct iscsi_login_user user;
 	bool entered;
-	bool expelled, expel_ran; /* as with a LUN */
-	struct loop_message expel_message;
+	struct conn_revoke revoke;
 	struct scsi_nexus *nexus;
 	struct iscsi_conn_lun *luns; /* owned; @by_lun: those entered */
 	struct iscsi_conn_lun *by_lun[SCSI_LUNS];
-	bool committing; /* tried again by the timer */
-	bool waited;     /* for an older session of the same initiator */
-
-	struct loop_timer timer; /* login, drain */
-	bool timer_running;
-	unsigned drain_timeout_ms;
-	struct loop_timer tick; /* commit, ping */
-	bool tick_running;
+	bool waited; /* for an older session of the same initiator */
 };
 
-/* ---- iscsi_conn.c ---- */
-
-/* Look at the connection after this batch: send, or end. */
-static inline void iscsi_conn_touch(struct iscsi_conn *conn)
+static inline struct iscsi_conn *iscsi_conn_of(struct conn *base)
 {
-	loop_batch_add(conn->loop, &conn->settle);
+	return container_of(base, struct iscsi_conn, base);
 }
 
-/* It has logged in, or never will. */
-void iscsi_conn_opened(struct iscsi_conn *conn);
-
-/* Shut the socket, let go of what is not in flight; freed in its batch. */
-void iscsi_conn_kill(struct iscsi_conn *conn);
-
-/* Log why, within a budget. */
-void iscsi_conn_complain(struct iscsi_conn *conn, const char *what,
-			 const char *why);
-
-/* Complain, and kill it. */
-void iscsi_conn_drop(struct iscsi_conn *conn, const char *why);
-
-/* No more comes; what is queued is sent, then it is over. */
-void iscsi_conn_drain(struct iscsi_conn *conn, unsigned timeout_ms);
-
-void iscsi_conn_tick_start(struct iscsi_conn *conn, unsigned delay_ms);
-
-/* ---- iscsi_receive.c ---- */
-
-/* Parse what is received and ask for more, as far as there is room. */
-void iscsi_conn_go_on(struct iscsi_conn *conn);
-extern const struct receiver_ops iscsi_conn_receiver_ops;
+static inline struct iscsi_service *iscsi_service_of(
+	const struct iscsi_conn *conn)
+{
+	return container_of(conn->base.service, struct iscsi_service, base);
+}
 
 /* ---- iscsi_io.c ---- */
 
@@ -205,9 +138,10 @@ void iscsi_io_end(struct iscsi_io *io);
 /* All that has not started; when closing, what has ends as soon as it can. */
 void iscsi_io_forget_all(struct iscsi_conn *conn);
 
-void iscsi_service_wake(struct loop_batch *batch);
-void iscsi_service_check(struct op *op, int res);
-void iscsi_service_drop_stuck(struct buffer_share *share, int64_t now_ms);
+/* conn_ops */
+bool iscsi_io_owes_payload(struct conn *base);
+enum conn_wait_result iscsi_io_retry(struct conn_wait *wait);
+void iscsi_io_give_up(struct conn_wait *wait);
 
 /* ---- iscsi_parts.c ---- */
 
@@ -252,15 +186,15 @@ void iscsi_conn_features(const struct iscsi_conn *conn,
 /* ISCSI_EVENT_MANAGE */
 void iscsi_manage(struct iscsi_conn *conn, const struct iscsi_pdu *pdu);
 
-/* ---- iscsi_enter.c ---- */
+/* ---- iscsi_session_open.c ---- */
 
 extern const struct iscsi_session_ops iscsi_conn_session_ops;
 
+/* Once, when the connection is new. */
+void iscsi_conn_revoke_setup(struct iscsi_conn *conn);
+
 /* ISCSI_EVENT_COMMIT, and again when the tick says so. */
 void iscsi_conn_commit(struct iscsi_conn *conn);
-
-/* Close the devices and leave; nothing is at the device server. */
-void iscsi_conn_leave(struct iscsi_conn *conn);
 
 /* For scsi_nexus_set_ops(): may the session see that LUN? */
 bool iscsi_conn_admits_lun(unsigned lun, void *context);
@@ -268,16 +202,8 @@ bool iscsi_conn_admits_lun(unsigned lun, void *context);
 /* Nothing of them is in use, and no message is on its way. */
 void iscsi_conn_free_luns(struct iscsi_conn *conn);
 
-/* A message is still on its way to it. */
-bool iscsi_conn_awaits_message(const struct iscsi_conn *conn);
-
-/* On the loop, once. */
-void iscsi_conn_expel_setup(struct iscsi_conn *conn);
-
-/* ---- iscsi_send.c ---- */
-
-/* Send what is ready. False: the peer is gone. */
-bool iscsi_conn_send(struct iscsi_conn *conn);
-void iscsi_conn_send_done(struct op *op, int res);
+/* conn_ops */
+void iscsi_conn_leave(struct conn *base);
+bool iscsi_conn_is_called(const struct conn *base);
 
 #endif

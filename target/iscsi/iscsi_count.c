@@ -54,7 +54,7 @@ void iscsi_io_count(const struct iscsi_io *io)
 
 	if (!lun)
 		return; /* of no unit that the session sees */
-	export_stats_note(&lun->stats, op, bytes_of(op, scsi),
+	export_stats_note(&lun->use.stats, op, bytes_of(op, scsi),
 			  clock_ns() - io->start_ns,
 			  scsi->status != SCSI_GOOD &&
 				  scsi->status != SCSI_CONDITION_MET);

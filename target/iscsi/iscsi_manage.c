@@ -9,7 +9,7 @@ static void respond(struct iscsi_conn *conn, uint32_t itt,
 		    enum iscsi_task_answer answer)
 {
 	iscsi_session_task_response(&conn->session, itt, answer);
-	iscsi_conn_touch(conn);
+	conn_touch(&conn->base);
 }
 
 /* The task ends first, then the answer goes out. */
@@ -54,13 +54,14 @@ static void reset_done(struct scsi_reset *reset)
 		reset, struct iscsi_conn_reset, reset);
 	struct iscsi_conn *conn = done->conn;
 
+	conn->base.active--;
 	conn->n_resets--;
-	if (conn->phase != ISCSI_CONN_CLOSING)
+	if (conn->base.phase != CONN_CLOSING)
 		respond(conn, done->itt,
 			reset->res < 0 ? ISCSI_TASK_NO_LUN
 				       : ISCSI_TASK_COMPLETE);
 	conn->cold_reset |= done->cold;
-	iscsi_conn_touch(conn);
+	conn_touch(&conn->base);
 	free(done);
 }
 
@@ -81,6 +82,7 @@ static void reset_start(struct iscsi_conn *conn, const struct iscsi_pdu *pdu,
 	reset->itt = pdu->itt;
 	reset->cold = pdu->task.function == ISCSI_COLD_RESET;
 	reset->reset.done = reset_done;
+	conn->base.active++;
 	conn->n_resets++;
 	iscsi_session_each_task(&conn->session, forget_hit, &hit);
 	scsi_reset_start(&reset->reset, conn->nexus, function, lun.bytes);

@@ -258,7 +258,7 @@ static bool may_begin(const struct iscsi_io *io)
 
 	return parts->begun < parts->n && !parts->stopped && !io->dropped &&
 	       io->task.error == ISCSI_TASK_FINE &&
-	       io->conn->phase != ISCSI_CONN_CLOSING && !any_failed(parts) &&
+	       io->conn->base.phase != CONN_CLOSING && !any_failed(parts) &&
 	       has_data(io);
 }
 
@@ -275,7 +275,7 @@ static void part_begin(struct iscsi_io *io)
 	part->runs = true;
 	part->start_ns = clock_ns();
 	parts->running++;
-	io->conn->active++;
+	io->conn->base.active++;
 	scsi_task_start(&part->scsi); /* maybe part_done() from inside */
 }
 
@@ -287,7 +287,7 @@ static void send_some(struct iscsi_io *io)
 	uint32_t end = start_of(parts, good);
 
 	if (parts->writes || io->dropped || good == parts->n ||
-	    end <= io->task.part_end || io->conn->phase == ISCSI_CONN_CLOSING)
+	    end <= io->task.part_end || io->conn->base.phase == CONN_CLOSING)
 		return;
 	io->task.in = io->in->data;
 	io->task.in_length = parts->total;
@@ -368,8 +368,8 @@ static void part_done(struct scsi_task *scsi)
 
 	part->runs = false;
 	io->parts->running--;
-	io->conn->active--;
-	iscsi_conn_touch(io->conn);
+	io->conn->base.active--;
+	conn_touch(&io->conn->base);
 	if (is_good(part))
 		measure(io, (uint32_t)scsi->length, part->start_ns);
 	go_on(io);

@@ -1,277 +1,333 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A connection from its start to its end. */
+/* NBD for conn.h: bytes to the session, and its events to the requests. */
 #include "target/nbd/nbd_conn.h"
 
 #include <assert.h>
-#include <stdlib.h>
-#include <sys/socket.h>
+#include <string.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "target/nbd/nbd_conn_internal.h"
-#include "target/net/socket.h"
 
-/* ---- ending ---- */
+/*
+ * Bytes received at once, at most: 32 writes of 4 KiB, or more requests than
+ * a connection may have. Memory is touched only as far as data comes.
+ */
+#define RECEIVE_SIZE (UINT32_C(128) << 10)
+static_assert(RECEIVE_SIZE > NBD_SESSION_NEED_MAX, "an option must fit");
 
-static void timer_stop(struct nbd_conn *conn)
+/* A payload larger than this is received where it is written from, bytes. */
+#define DIRECT_PAYLOAD_MIN (UINT32_C(32) << 10)
+
+#define AWAIT_MS 1 /* until NBD_EVENT_WAIT is looked at again */
+
+/* ---- payloads ---- */
+
+static void payload_add(struct nbd_conn *conn, uint32_t n)
 {
-	if (conn->timer_running)
-		loop_cancel(conn->loop, &conn->timer.op);
-}
+	struct nbd_io *io = conn->writing;
 
-static void ready_drop(struct nbd_conn *conn)
-{
-	struct nbd_io *io = conn->ready.first;
-
-	conn->ready = (struct nbd_io_list){0};
-	while (io) {
-		struct nbd_io *next = io->next;
-
-		nbd_io_free(io);
-		io = next;
-	}
-}
-
-void nbd_conn_forget(struct nbd_conn *conn)
-{
-	nbd_io_stop_waiting(conn);
-	if (conn->stalled)
-		nbd_io_free(take_ptr(conn->stalled));
-	if (conn->writing && !conn->in.runs)
-		nbd_io_free(take_ptr(conn->writing));
-}
-
-static void opened(struct nbd_conn *conn)
-{
-	conn->service->opening -= conn->opening;
-	conn->opening = false;
-}
-
-void nbd_conn_begin(struct nbd_conn *conn)
-{
-	opened(conn);
-	timer_stop(conn);
-	nbd_conn_touch(conn);
-}
-
-void nbd_conn_kill(struct nbd_conn *conn)
-{
-	nbd_conn_touch(conn);
-	if (conn->phase == NBD_CONN_CLOSING)
+	io->progress += n;
+	nbd_session_payload_taken(&conn->session, n);
+	conn_data_came(&conn->base, n);
+	if (io->progress < io->request.length)
 		return;
-	opened(conn);
-	conn->phase = NBD_CONN_CLOSING;
-	/* Wakes the receive and the send that are in flight. */
-	(void)shutdown(conn->fd, SHUT_RDWR);
-	timer_stop(conn);
-	if (conn->await_running)
-		loop_cancel(conn->loop, &conn->await_timer.op);
-	nbd_conn_forget(conn);
-	ready_drop(conn);
-}
-
-void nbd_conn_drop(struct nbd_conn *conn, const char *why)
-{
-	char peer[PEER_ADDRESS_TEXT_MAX];
-	unsigned others;
-
-	if (log_limit_allow(&conn->service->log_limit, &others))
-		log_warning("nbd: dropped %s: %s%s",
-			    peer_address_format(&conn->user.peer, peer,
-						sizeof(peer)),
-			    why, others ? " (and others before)" : "");
-	nbd_conn_kill(conn);
-}
-
-static void timer_start(struct nbd_conn *conn, unsigned timeout_ms)
-{
-	conn->timer_running = true;
-	loop_timer_start(conn->loop, &conn->timer, timeout_ms);
+	conn->writing = NULL;
+	nbd_io_write(io);
 }
 
 /*
- * No more requests; what is under way is finished and answered. A timer
- * that still runs is the handshake's: it will do, or its end starts ours.
+ * The payload of conn->writing, from the buffer. True: all of it was there.
+ * A short one is left until it is whole; a long one is taken as it comes.
  */
-void nbd_conn_drain(struct nbd_conn *conn, unsigned timeout_ms)
+static bool payload_take(struct nbd_conn *conn)
 {
-	if (conn->phase != NBD_CONN_OPEN)
-		return;
-	conn->phase = NBD_CONN_DRAINING;
-	conn->drain_timeout_ms = timeout_ms;
-	(void)shutdown(conn->fd, SHUT_RD);
-	receiver_stream_end(&conn->in);
-	nbd_conn_forget(conn);
-	if (!conn->timer_running)
-		timer_start(conn, timeout_ms);
-	nbd_conn_touch(conn);
+	struct receiver *in = &conn->base.in;
+	struct nbd_io *io = conn->writing;
+	uint32_t want = (uint32_t)(io->request.length - io->progress);
+	uint32_t there = in->end - in->start;
+	uint32_t n = there < want ? there : want;
+
+	if (n < want && io->request.length < DIRECT_PAYLOAD_MIN)
+		return false;
+	memcpy((uint8_t *)io->buf->data + io->progress, in->data + in->start,
+	       n);
+	in->start += n;
+	payload_add(conn, n);
+	return n == want;
 }
 
-static void timer_done(struct op *op, int res)
+/* conn_ops.payload */
+static void *conn_payload(const struct conn *base, uint32_t *ret_length)
 {
-	struct loop_timer *timer = container_of(op, struct loop_timer, op);
-	struct nbd_conn *conn = container_of(timer, struct nbd_conn, timer);
-	bool cancelled = res == -ECANCELED;
+	const struct nbd_conn *conn = (const struct nbd_conn *)base;
+	struct nbd_io *io = conn->writing;
 
-	conn->timer_running = false;
-	nbd_conn_touch(conn);
-	if (conn->phase == NBD_CONN_DRAINING && cancelled)
-		timer_start(conn, conn->drain_timeout_ms);
-	else if (conn->phase == NBD_CONN_DRAINING ||
-		 !nbd_session_transmits(&conn->session))
-		nbd_conn_kill(conn);
-}
-
-static void conn_free(struct nbd_conn *conn)
-{
-	struct nbd_service *service = conn->service;
-
-	assert(conn->active == 0 && conn->buffered == 0);
-	loop_batch_remove(conn->loop, &conn->batch);
-	*conn->link = conn->next;
-	if (conn->next)
-		conn->next->link = conn->link;
-	nbd_session_done(&conn->session);
-	tls_session_free(conn->tls);
-	fd_close(conn->fd);
-	receiver_done(&conn->in);
-	free(conn);
-	service->ended(service, 1);
-}
-
-/* Closing: the device as soon as it is idle, the rest when all came back. */
-static void end(struct nbd_conn *conn)
-{
-	if (conn->active > 0)
-		return;
-	nbd_conn_leave(conn);
-	if (conn->in.runs || conn->sending || conn->timer_running ||
-	    nbd_conn_is_called(conn))
-		return;
-	conn_free(conn);
-}
-
-/* After each batch of completions. */
-static void settle(struct loop_batch *batch)
-{
-	struct nbd_conn *conn = container_of(batch, struct nbd_conn, batch);
-
-	if (conn->phase != NBD_CONN_CLOSING && !nbd_conn_send(conn))
-		nbd_conn_kill(conn);
-	if (conn->phase == NBD_CONN_OPEN)
-		nbd_conn_go_on(conn);
-	if (conn->phase == NBD_CONN_DRAINING && conn->active == 0 &&
-	    nbd_conn_all_sent(conn)) {
-		nbd_conn_say_goodbye(conn);
-		nbd_conn_kill(conn);
-	}
-	if (conn->phase == NBD_CONN_CLOSING)
-		end(conn); /* the last thing: it may be freed */
-}
-
-/* ---- starting ---- */
-
-static struct nbd_conn *conn_new(struct nbd_service *service)
-{
-	struct nbd_conn *conn = calloc(1, sizeof(*conn));
-
-	if (!conn)
+	if (!io || io->request.length < DIRECT_PAYLOAD_MIN)
 		return NULL;
-	if (receiver_init(&conn->in, service->loop, NBD_RECEIVE_SIZE,
-			  &nbd_conn_receiver_ops) < 0 ||
-	    nbd_session_init(&conn->session, &nbd_conn_session_ops, conn) < 0) {
-		receiver_done(&conn->in);
-		free(conn);
-		return NULL;
-	}
-	conn->service = service;
-	conn->loop = service->loop;
-	conn->send_op.done = nbd_conn_send_done;
-	conn->batch.run = settle;
-	conn->timer.op.done = timer_done;
-	conn->user.stats = &conn->stats;
-	TAILQ_INIT(&conn->changing);
-	nbd_conn_expel_setup(conn);
-	return conn;
+	*ret_length = (uint32_t)(io->request.length - io->progress);
+	return (uint8_t *)io->buf->data + io->progress;
 }
 
-/* One more than may be opening: the oldest of them goes. */
-static void make_room(struct nbd_service *service)
+/* conn_ops.payload_came */
+static void conn_payload_came(struct conn *base, uint32_t n)
 {
-	struct nbd_conn *oldest = NULL;
+	payload_add(nbd_conn_of(base), n);
+}
 
-	if (service->opening < NBD_OPENING_MAX)
+/* conn_ops.owes_payload */
+static bool conn_owes_payload(struct conn *base)
+{
+	return nbd_conn_of(base)->writing;
+}
+
+/* ---- events ---- */
+
+/* A request that the session lets through, or that is to be refused. */
+static void on_request(struct nbd_conn *conn, const struct nbd_event *event)
+{
+	struct nbd_io *io = nbd_io_new(conn, &event->request);
+
+	if (event->type == NBD_EVENT_REFUSED)
+		nbd_io_refuse(io, event->error, event->why);
+	else if (!nbd_io_start(io))
+		conn->stalled = io;
+}
+
+static void on_wait(struct nbd_conn *conn)
+{
+	conn->base.paused = true;
+	conn_tick_start(&conn->base, AWAIT_MS);
+}
+
+/* True: feed on. False: more bytes are needed, or the end has come. */
+static bool on_event(struct nbd_conn *conn, const struct nbd_event *event,
+		     size_t consumed)
+{
+	switch (event->type) {
+	case NBD_EVENT_MORE: return consumed > 0;
+	case NBD_EVENT_WAIT: on_wait(conn); return false;
+	case NBD_EVENT_TLS: conn_tls_begin(&conn->base); return false;
+	case NBD_EVENT_START: conn_opened(&conn->base); return true;
+	case NBD_EVENT_REQUEST:
+	case NBD_EVENT_REFUSED: on_request(conn, event); return true;
+	case NBD_EVENT_CLOSE:
+		conn_drain(&conn->base, CONN_DRAIN_TIMEOUT_MS);
+		return false;
+	case NBD_EVENT_DROP: conn_drop(&conn->base, event->why); return false;
+	}
+	return false;
+}
+
+/* ---- feeding ---- */
+
+static bool request_slot(struct nbd_conn *conn)
+{
+	if (nbd_io_has_slot(conn))
+		return true;
+	conn->stall = NBD_STALL_REQUESTS;
+	return false;
+}
+
+/* An answer of the handshake goes out before the next is made. */
+static bool answer_is_due(const struct nbd_conn *conn)
+{
+	return conn->session.out.length > 0 &&
+	       !nbd_session_transmits(&conn->session);
+}
+
+/* One step of parsing; false: it can't go on now. */
+static bool feed_step(struct nbd_conn *conn)
+{
+	struct receiver *in = &conn->base.in;
+	struct nbd_event event = {0};
+	size_t consumed;
+
+	if (conn->writing)
+		return payload_take(conn);
+	if (conn->session.state == NBD_SESSION_TLS || answer_is_due(conn) ||
+	    receiver_is_empty(in) || !request_slot(conn))
+		return false;
+	consumed = nbd_session_feed(&conn->session, in->data + in->start,
+				    in->end - in->start, &event);
+	in->start += (uint32_t)consumed;
+	return on_event(conn, &event, consumed);
+}
+
+/* True: it has its buffer. */
+static bool stalled_start(struct nbd_conn *conn)
+{
+	struct nbd_io *io = take_ptr(conn->stalled);
+
+	if (nbd_io_start(io))
+		return true;
+	conn->stalled = io;
+	return false;
+}
+
+/* The stalled request first, and only then those behind it. */
+static bool unstall(struct nbd_conn *conn)
+{
+	if (conn->stall == NBD_STALL_POOL)
+		return false; /* conn_retry() comes */
+	conn->stall = NBD_STALL_NONE;
+	return !conn->stalled || stalled_start(conn);
+}
+
+/* conn_ops.feed */
+static void conn_feed(struct conn *base)
+{
+	struct nbd_conn *conn = nbd_conn_of(base);
+
+	if (!unstall(conn))
 		return;
-	for (struct nbd_conn *conn = service->conns; conn; conn = conn->next)
-		if (conn->opening)
-			oldest = conn;
-	assert(oldest); /* they are counted */
-	nbd_conn_drop(oldest, "too many connections have yet to ask for an "
-			      "export");
+	conn->now_ns = clock_ns(); /* once for all that came together */
+	while (base->phase == CONN_OPEN && !conn->stalled && feed_step(conn))
+		;
+	if (conn->session.out.length > 0)
+		conn_touch(base);
 }
 
-void nbd_conn_start(struct nbd_service *service, int fd,
-		    const struct peer_address *peer)
+/* conn_ops.has_room */
+static bool conn_has_room(const struct conn *base)
 {
-	struct nbd_conn *conn;
+	const struct nbd_conn *conn = (const struct nbd_conn *)base;
 
-	make_room(service);
-	conn = service->stopping ? NULL : conn_new(service);
-	if (!conn) {
-		fd_close(fd);
-		service->ended(service, 1);
-		return;
-	}
-	socket_setup(fd, peer, service->peer_timeout_s);
-	conn->fd = fd;
-	receiver_open(&conn->in, fd, peer->family == AF_UNIX);
-	conn->user.peer = *peer;
-	conn->link = &service->conns;
-	conn->next = service->conns;
-	if (conn->next)
-		conn->next->link = &conn->next;
-	service->conns = conn;
-	conn->opening = true;
-	service->opening++;
-	conn->session.tls = nbd_conn_tls_mode(service, peer);
-	timer_start(conn, NBD_HANDSHAKE_TIMEOUT_MS);
-	nbd_conn_touch(conn); /* sends the greeting, then receives */
+	return conn->stall == NBD_STALL_NONE && !answer_is_due(conn);
 }
 
-void nbd_service_init(struct nbd_service *service, struct loop *loop,
-		      struct export_table *table,
-		      void (*ended)(struct nbd_service *service, unsigned n))
+/* conn_ops.may_stream; in the handshake bytes behind STARTTLS would pass for
+ * TLS */
+static bool conn_may_stream(const struct conn *base)
 {
-	*service = (struct nbd_service){
-		.loop = loop,
-		.table = table,
-		.peer_timeout_s = SOCKET_PEER_TIMEOUT_S,
-		.ended = ended,
-		.buffers.drop_stuck = nbd_service_drop_stuck,
-		.wake.run = nbd_service_wake,
-		.starving.op.done = nbd_service_starving,
-	};
+	const struct nbd_conn *conn = (const struct nbd_conn *)base;
+
+	return nbd_session_transmits(&conn->session);
 }
 
-void nbd_service_stop(struct nbd_service *service)
+/* conn_ops.retry */
+static enum conn_wait_result conn_retry(struct conn_wait *wait)
 {
-	service->stopping = true;
-	if (service->starving_runs)
-		loop_cancel(service->loop, &service->starving.op);
-	for (struct nbd_conn *conn = service->conns; conn; conn = conn->next) {
-		if (conn->dev)
-			nbd_conn_drain(conn, NBD_STOP_TIMEOUT_MS);
-		else /* nobody loses anything */
-			nbd_conn_kill(conn);
-	}
+	struct nbd_conn *conn = container_of(wait, struct nbd_conn, wait);
+
+	if (!stalled_start(conn))
+		return CONN_WAIT_POOL;
+	conn_go_on(&conn->base);
+	return CONN_WAIT_OVER;
 }
 
-void nbd_service_grow(struct nbd_service *service, const char *name,
-		      uint64_t size)
+/* ---- life ---- */
+
+/* conn_ops.hung_up; it may still take replies */
+static void conn_hung_up(struct conn *base)
 {
-	for (struct nbd_conn *conn = service->conns; conn; conn = conn->next) {
-		if (!conn->dev || !export_is(conn->user.export, name))
-			continue;
-		blockdev_grown(conn->dev, size);
+	conn_drain(base, CONN_DRAIN_TIMEOUT_MS);
+}
+
+/* conn_ops.tls_on */
+static void conn_tls_on(struct conn *base)
+{
+	nbd_session_tls_on(&nbd_conn_of(base)->session);
+}
+
+/* conn_ops.tick */
+static void conn_tick(struct conn *base)
+{
+	base->paused = false;
+}
+
+/* conn_ops.is_due */
+static bool conn_is_due(const struct conn *base)
+{
+	return base->active > 0;
+}
+
+/* conn_ops.forget */
+static void conn_forget(struct conn *base)
+{
+	struct nbd_conn *conn = nbd_conn_of(base);
+
+	nbd_io_stop_waiting(conn);
+	if (conn->stalled)
+		nbd_io_free(take_ptr(conn->stalled));
+	if (conn->writing && !base->in.runs)
+		nbd_io_free(take_ptr(conn->writing));
+	if (base->phase == CONN_CLOSING)
+		nbd_io_list_free(&conn->ready);
+}
+
+/* conn_ops.leave */
+static void conn_leave(struct conn *base)
+{
+	conn_export_leave(&nbd_conn_of(base)->export);
+}
+
+/* conn_ops.grow */
+static void conn_grow(struct conn *base, const char *name, uint64_t size)
+{
+	struct nbd_conn *conn = nbd_conn_of(base);
+
+	if (conn_export_grow(&conn->export, name, size))
 		nbd_session_grow(&conn->session, size);
-	}
 }
+
+/* What a new connection is offered. A unix socket is guarded by its mode. */
+static enum nbd_tls tls_mode(const struct conn *base)
+{
+	if (!base->service->tls)
+		return NBD_TLS_OFF;
+	return base->service->tls_required && base->peer.family != AF_UNIX
+		       ? NBD_TLS_REQUIRED
+		       : NBD_TLS_OFFERED;
+}
+
+/* conn_ops.init */
+static int conn_init(struct conn *base)
+{
+	struct nbd_conn *conn = nbd_conn_of(base);
+	int r = nbd_session_init(&conn->session, &nbd_conn_session_ops, conn);
+
+	if (r < 0)
+		return r;
+	conn->session.tls = tls_mode(base);
+	STAILQ_INIT(&conn->free);
+	STAILQ_INIT(&conn->ready);
+	STAILQ_INIT(&conn->sent);
+	TAILQ_INIT(&conn->changing);
+	nbd_export_setup(conn);
+	return 0;
+}
+
+/* conn_ops.done */
+static void conn_done(struct conn *base)
+{
+	nbd_session_done(&nbd_conn_of(base)->session);
+}
+
+const struct conn_ops nbd_conn_ops = {
+	.name = "nbd",
+	.size = sizeof(struct nbd_conn),
+	.receive_size = RECEIVE_SIZE,
+	.open_timeout_ms = NBD_HANDSHAKE_TIMEOUT_MS,
+	.open_late = "its handshake takes too long",
+	.open_many = "too many connections have yet to ask for an export",
+	.init = conn_init,
+	.done = conn_done,
+	.feed = conn_feed,
+	.has_room = conn_has_room,
+	.may_stream = conn_may_stream,
+	.payload = conn_payload,
+	.payload_came = conn_payload_came,
+	.owes_payload = conn_owes_payload,
+	.hung_up = conn_hung_up,
+	.tls_on = conn_tls_on,
+	.gather = nbd_io_gather,
+	.sent = nbd_io_sent,
+	.retry = conn_retry,
+	.tick = conn_tick,
+	.is_due = conn_is_due,
+	.forget = conn_forget,
+	.leave = conn_leave,
+	.is_called = nbd_export_is_called,
+	.grow = conn_grow,
+};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests to the device, and what comes of them to replies. */
+/* A request: its buffer, the device, its reply. */
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
@@ -20,18 +20,22 @@ static uint8_t zeroes[ZEROES_SIZE] __attribute__((aligned(4096)));
 
 static void io_done(struct op *op, int res);
 
+bool nbd_io_has_slot(const struct nbd_conn *conn)
+{
+	return !STAILQ_EMPTY(&conn->free) || conn->used < NBD_CONN_REQUESTS;
+}
+
 struct nbd_io *nbd_io_new(struct nbd_conn *conn, const struct nbd_request *r)
 {
-	struct nbd_io *io = conn->free;
+	struct nbd_io *io = STAILQ_FIRST(&conn->free);
 
 	if (io) {
-		conn->free = io->next;
-	} else if (conn->used < NBD_CONN_REQUESTS) {
+		STAILQ_REMOVE_HEAD(&conn->free, in_list);
+	} else {
+		assert(conn->used < NBD_CONN_REQUESTS);
 		io = &conn->ios[conn->used++];
 		io->conn = conn;
 		io->op.done = io_done;
-	} else {
-		return NULL;
 	}
 	io->request = *r;
 	io->buf = NULL;
@@ -47,20 +51,64 @@ void nbd_io_free(struct nbd_io *io)
 {
 	struct nbd_conn *conn = io->conn;
 
-	if (io->buf)
-		nbd_buffer_put(conn, io->buf);
-	io->next = conn->free;
-	conn->free = io;
+	conn_buffer_put(&conn->base, io->buf);
+	STAILQ_INSERT_HEAD(&conn->free, io, in_list);
 	if (conn->stall == NBD_STALL_REQUESTS || conn->stall == NBD_STALL_OWN)
-		nbd_conn_touch(conn);
+		conn_touch(&conn->base);
+}
+
+void nbd_io_list_free(struct nbd_io_list *list)
+{
+	struct nbd_io *io;
+
+	while ((io = STAILQ_FIRST(list))) {
+		STAILQ_REMOVE_HEAD(list, in_list);
+		nbd_io_free(io);
+	}
+}
+
+/* ---- buffers ---- */
+
+enum buffer_result {
+	BUFFER_GOT,
+	BUFFER_STALLED, /* conn->stall says what is waited for */
+	BUFFER_NONE,    /* waiting would not help: no memory */
+};
+
+void nbd_io_stop_waiting(struct nbd_conn *conn)
+{
+	conn_wait_remove(&conn->base, &conn->wait);
+	conn->stall = NBD_STALL_NONE;
+}
+
+/* Of at least @size bytes, as io->buf. */
+static enum buffer_result buffer_get(struct nbd_io *io, uint32_t size)
+{
+	struct nbd_conn *conn = io->conn;
+	struct conn *base = &conn->base;
+	bool first = conn->wait.waits || conn_line_empty(base->service);
+
+	if (conn_buffers_full(base, size)) {
+		conn->stall = NBD_STALL_OWN;
+		return BUFFER_STALLED;
+	}
+	io->buf = conn_buffer_get(base, size, first);
+	if (io->buf || (first && loop_iobufs_in_use(base->loop) == 0)) {
+		nbd_io_stop_waiting(conn);
+		return io->buf ? BUFFER_GOT : BUFFER_NONE;
+	}
+	conn->stall = NBD_STALL_POOL;
+	if (!conn->wait.waits)
+		conn_wait_add(base, &conn->wait);
+	return BUFFER_STALLED;
 }
 
 /* ---- replies ---- */
 
 static void reply_queue(struct nbd_io *io)
 {
-	nbd_io_list_add(&io->conn->ready, io);
-	nbd_conn_touch(io->conn);
+	STAILQ_INSERT_TAIL(&io->conn->ready, io, in_list);
+	conn_touch(&io->conn->base);
 }
 
 static struct nbd_reply reply_to(const struct nbd_io *io)
@@ -93,7 +141,7 @@ void nbd_io_refuse(struct nbd_io *io, uint32_t error, const char *why)
  * Success. With structured replies only READ and BLOCK_STATUS need chunks, a
  * simple reply is shorter; with extended headers all do.
  */
-void nbd_io_accept(struct nbd_io *io)
+static void io_accept(struct nbd_io *io)
 {
 	struct nbd_reply to = reply_to(io);
 	bool chunk = to.extended || (io->request.type == NBD_CMD_READ &&
@@ -115,7 +163,7 @@ static void reply_data(struct nbd_io *io)
 	io->data = io->buf->data;
 	io->data_length = (uint32_t)io->request.length;
 	if (!io->conn->session.structured) {
-		nbd_io_accept(io);
+		io_accept(io);
 		return;
 	}
 	io->head_length = (uint32_t)nbd_data_chunk_encode(
@@ -158,15 +206,15 @@ static void changing_tell(struct nbd_conn *conn)
 {
 	const struct nbd_io *oldest = TAILQ_FIRST(&conn->changing);
 
-	atomic_store_explicit(&conn->user.oldest, oldest ? oldest->round : 0,
-			      memory_order_release);
+	atomic_store_explicit(&conn->export.user.oldest,
+			      oldest ? oldest->round : 0, memory_order_release);
 }
 
 static void change_begin(struct nbd_io *io)
 {
 	struct nbd_conn *conn = io->conn;
 
-	io->round = export_table_round(conn->service->table);
+	io->round = export_table_round(conn->base.service->exports);
 	TAILQ_INSERT_TAIL(&conn->changing, io, in_changing);
 	if (TAILQ_FIRST(&conn->changing) == io)
 		changing_tell(conn);
@@ -196,7 +244,7 @@ static bool in_pieces(const struct nbd_request *request)
 static void piece_start(struct nbd_io *io)
 {
 	const struct nbd_request *request = &io->request;
-	struct blockdev *dev = io->conn->dev;
+	struct blockdev *dev = io->conn->export.dev;
 	uint64_t offset = request->offset + io->progress;
 	uint64_t left = request->length - io->progress;
 	unsigned flags = device_flags(request);
@@ -221,12 +269,12 @@ static void piece_start(struct nbd_io *io)
 static bool piece_next(struct nbd_io *io, int res)
 {
 	if (res < 0 || !in_pieces(&io->request) ||
-	    io->conn->phase == NBD_CONN_CLOSING)
+	    io->conn->base.phase == CONN_CLOSING)
 		return false;
 	io->progress += io->piece;
 	if (io->progress == io->request.length)
 		return false;
-	io->conn->active++;
+	io->conn->base.active++;
 	piece_start(io);
 	return true;
 }
@@ -241,13 +289,13 @@ static void io_done(struct op *op, int res)
 	struct nbd_io *io = container_of(op, struct nbd_io, op);
 	struct nbd_conn *conn = io->conn;
 
-	conn->active--;
+	conn->base.active--;
 	if (piece_next(io, res))
 		return;
 	change_end(io);
-	if (conn->phase == NBD_CONN_CLOSING) { /* nobody to tell */
+	if (conn->base.phase == CONN_CLOSING) { /* nobody to tell */
 		nbd_io_free(io);
-		nbd_conn_touch(conn);
+		conn_touch(&conn->base);
 		return;
 	}
 	if (res < 0) {
@@ -257,24 +305,24 @@ static void io_done(struct op *op, int res)
 	switch (io->request.type) {
 	case NBD_CMD_READ: reply_data(io); break;
 	case NBD_CMD_BLOCK_STATUS: reply_status(io, (unsigned)res); break;
-	default: nbd_io_accept(io); break;
+	default: io_accept(io); break;
 	}
 }
 
 static void read_start(struct nbd_io *io)
 {
-	struct blockdev *dev = io->conn->dev;
+	struct blockdev *dev = io->conn->export.dev;
 	uint32_t length = (uint32_t)io->request.length;
 
-	io->conn->active++;
+	io->conn->base.active++;
 	blockdev_read(dev, &io->op, io->buf->data, length, io->request.offset);
 }
 
 void nbd_io_write(struct nbd_io *io)
 {
-	io->conn->active++;
+	io->conn->base.active++;
 	change_begin(io);
-	blockdev_write(io->conn->dev, &io->op, io->buf->data,
+	blockdev_write(io->conn->export.dev, &io->op, io->buf->data,
 		       (uint32_t)io->request.length, io->request.offset,
 		       device_flags(&io->request));
 }
@@ -282,7 +330,7 @@ void nbd_io_write(struct nbd_io *io)
 static void status_start(struct nbd_io *io)
 {
 	const struct nbd_request *request = &io->request;
-	struct blockdev *dev = io->conn->dev;
+	struct blockdev *dev = io->conn->export.dev;
 	bool one = request->flags & NBD_CMD_FLAG_REQ_ONE;
 
 	if (!dev->ops->status) { /* all of it is data */
@@ -292,7 +340,7 @@ static void status_start(struct nbd_io *io)
 		reply_status(io, 1);
 		return;
 	}
-	io->conn->active++;
+	io->conn->base.active++;
 	blockdev_get_status(dev, &io->op, request->offset, request->length,
 			    io->buf->data, one ? 1 : STATUS_RUNS);
 }
@@ -317,41 +365,98 @@ static void no_memory(struct nbd_io *io)
 	nbd_io_refuse(io, NBD_ENOMEM, text);
 }
 
-bool nbd_service_still(const struct nbd_service *service)
-{
-	return !service->conns && !service->starving_runs;
-}
-
 bool nbd_io_start(struct nbd_io *io)
 {
 	struct nbd_conn *conn = io->conn;
 	uint32_t size = buffer_size(&io->request);
 
 	if (size > 0) {
-		switch (nbd_buffer_get(io, size)) {
-		case NBD_BUFFER_GOT: break;
-		case NBD_BUFFER_STALLED: return false;
-		case NBD_BUFFER_NONE: no_memory(io); return true;
+		switch (buffer_get(io, size)) {
+		case BUFFER_GOT: break;
+		case BUFFER_STALLED: return false;
+		case BUFFER_NONE: no_memory(io); return true;
 		}
 	}
 	switch (io->request.type) {
 	case NBD_CMD_READ: read_start(io); break;
-	case NBD_CMD_WRITE:
-		conn->writing = io;
-		conn->progress_ms = clock_ms();
-		break;
+	case NBD_CMD_WRITE: conn->writing = io; break;
 	case NBD_CMD_BLOCK_STATUS: status_start(io); break;
 	case NBD_CMD_FLUSH:
-		conn->active++;
-		blockdev_flush(conn->dev, &io->op);
+		conn->base.active++;
+		blockdev_flush(conn->export.dev, &io->op);
 		break;
 	default: /* the session lets nothing else through */
 		assert(in_pieces(&io->request));
 		if (io->request.type != NBD_CMD_CACHE)
 			change_begin(io);
-		conn->active++;
+		conn->base.active++;
 		piece_start(io);
 		break;
 	}
 	return true;
+}
+
+/* ---- the send ---- */
+
+static void iov_add(struct nbd_conn *conn, struct msghdr *message,
+		    const void *data, size_t length)
+{
+	conn->iov[message->msg_iovlen++] = (struct iovec){
+		.iov_base = (void *)data,
+		.iov_len = length,
+	};
+}
+
+static enum export_op op_of(uint16_t type)
+{
+	switch (type) {
+	case NBD_CMD_READ: return EXPORT_OP_READ;
+	case NBD_CMD_WRITE: return EXPORT_OP_WRITE;
+	case NBD_CMD_FLUSH: return EXPORT_OP_FLUSH;
+	case NBD_CMD_TRIM: return EXPORT_OP_DISCARD;
+	case NBD_CMD_WRITE_ZEROES: return EXPORT_OP_WRITE_ZEROES;
+	default: return EXPORT_OP_OTHER;
+	}
+}
+
+/* One look at the clock for all replies of a send. */
+static void replies_count(struct nbd_conn *conn)
+{
+	int64_t now_ns = STAILQ_EMPTY(&conn->sent) ? 0 : clock_ns();
+	struct nbd_io *io;
+
+	STAILQ_FOREACH (io, &conn->sent, in_list)
+		export_stats_note(&conn->export.stats, op_of(io->request.type),
+				  io->request.length, now_ns - io->start_ns,
+				  io->failed);
+}
+
+bool nbd_io_gather(struct conn *base, struct msghdr *message)
+{
+	struct nbd_conn *conn = nbd_conn_of(base);
+	struct nbd_io *io;
+
+	*message = (struct msghdr){.msg_iov = conn->iov};
+	conn->output_in_send = conn->session.out.length > 0;
+	if (conn->output_in_send)
+		iov_add(conn, message, conn->session.out.data,
+			conn->session.out.length);
+	STAILQ_CONCAT(&conn->sent, &conn->ready);
+	STAILQ_FOREACH (io, &conn->sent, in_list) {
+		iov_add(conn, message, io->head, io->head_length);
+		if (io->data_length > 0)
+			iov_add(conn, message, io->data, io->data_length);
+	}
+	replies_count(conn);
+	return message->msg_iovlen > 0;
+}
+
+void nbd_io_sent(struct conn *base)
+{
+	struct nbd_conn *conn = nbd_conn_of(base);
+
+	if (conn->output_in_send)
+		conn->session.out.length = 0;
+	conn->output_in_send = false;
+	nbd_io_list_free(&conn->sent);
 }

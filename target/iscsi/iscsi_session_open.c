@@ -15,57 +15,30 @@
  */
 #define OTHERS_WAIT_MS 20
 
-/* ---- who has to leave ---- */
+/* ---- revoking ---- */
 
-static void lun_expel_run(struct loop_message *message)
-{
-	struct iscsi_conn_lun *lun = container_of(
-		message, struct iscsi_conn_lun, expel_message);
-
-	lun->expel_ran = true;
-	lun->expelled = true;
-	iscsi_conn_kill(lun->conn);
-}
-
-/* On another thread. */
-static void lun_expel(struct export_user *user)
-{
-	struct iscsi_conn_lun *lun = container_of(user, struct iscsi_conn_lun,
-						  user);
-
-	loop_post(lun->conn->loop, &lun->expel_message);
-}
-
-static void login_expel_run(struct loop_message *message)
-{
-	struct iscsi_conn *conn = container_of(message, struct iscsi_conn,
-					       expel_message);
-
-	conn->expel_ran = true;
-	conn->expelled = true;
-	iscsi_conn_kill(conn);
-}
-
-/* On another thread. */
-static void login_expel(struct iscsi_login_user *user)
+/* iscsi_login_user.expel */
+static void login_revoke(struct iscsi_login_user *user)
 {
 	struct iscsi_conn *conn = container_of(user, struct iscsi_conn, user);
 
-	loop_post(conn->loop, &conn->expel_message);
+	conn_revoke_post(&conn->revoke);
 }
 
-void iscsi_conn_expel_setup(struct iscsi_conn *conn)
+void iscsi_conn_revoke_setup(struct iscsi_conn *conn)
 {
-	conn->user.expel = login_expel;
-	conn->expel_message.run = login_expel_run;
+	conn_revoke_init(&conn->revoke, &conn->base);
+	conn->user.expel = login_revoke;
 }
 
-bool iscsi_conn_awaits_message(const struct iscsi_conn *conn)
+bool iscsi_conn_is_called(const struct conn *base)
 {
-	if (conn->expelled && !conn->expel_ran)
+	const struct iscsi_conn *conn = (const struct iscsi_conn *)base;
+
+	if (conn_revoke_is_coming(&conn->revoke))
 		return true;
 	for (struct iscsi_conn_lun *lun = conn->luns; lun; lun = lun->next)
-		if (lun->expelled && !lun->expel_ran)
+		if (conn_revoke_is_coming(&lun->use.revoke))
 			return true;
 	return false;
 }
@@ -78,30 +51,21 @@ static void path_forget_device(struct scsi_path *path, void *context)
 	path->dev = NULL;
 }
 
-static void lun_leave(struct iscsi_conn_lun *lun)
-{
-	struct iscsi_conn *conn = lun->conn;
-
-	conn->by_lun[lun->lun] = NULL;
-	blockdev_close(lun->dev);
-	lun->dev = NULL;
-	if (lun->entered &&
-	    export_table_leave(conn->service->exports, &lun->user))
-		lun->expelled = true;
-	lun->entered = false;
-}
-
 /* Devices close first, then whoever waits for that may go on. */
-void iscsi_conn_leave(struct iscsi_conn *conn)
+void iscsi_conn_leave(struct conn *base)
 {
+	struct iscsi_conn *conn = iscsi_conn_of(base);
+
 	if (conn->nexus)
 		scsi_nexus_each_path(conn->nexus, path_forget_device, NULL);
 	scsi_nexus_free(take_ptr(conn->nexus));
-	for (struct iscsi_conn_lun *lun = conn->luns; lun; lun = lun->next)
-		lun_leave(lun);
+	for (struct iscsi_conn_lun *lun = conn->luns; lun; lun = lun->next) {
+		conn->by_lun[lun->lun] = NULL;
+		conn_export_leave(&lun->use);
+	}
 	if (conn->entered &&
-	    iscsi_login_leave(conn->service->table, &conn->user))
-		conn->expelled = true;
+	    iscsi_login_leave(iscsi_service_of(conn)->table, &conn->user))
+		conn->revoke.due = true;
 	conn->entered = false;
 }
 
@@ -109,12 +73,12 @@ void iscsi_conn_leave(struct iscsi_conn *conn)
 
 static int lun_open(struct iscsi_conn_lun *lun)
 {
-	struct iscsi_conn *conn = lun->conn;
 	struct error err = {0};
-	int r = export_open(lun->user.export, conn->loop, &lun->dev, &err);
+	int r = conn_export_open(&lun->use, &err);
 
 	if (r < 0)
-		iscsi_conn_complain(conn, "no device for", error_text(&err));
+		conn_complain(&lun->conn->base, "no device for",
+			      error_text(&err));
 	return r;
 }
 
@@ -135,20 +99,15 @@ static int lun_enter(struct iscsi_conn *conn, unsigned number)
 		return -ENOMEM;
 	lun->conn = conn;
 	lun->lun = number;
-	lun->user.peer = conn->peer;
-	lun->user.scsi_target = iscsi_place_name(conn->place);
-	lun->user.lun = number;
-	lun->user.expel = lun_expel;
-	lun->user.stats = &lun->stats;
-	iscsi_conn_features(conn, lun->user.features);
-	lun->expel_message.run = lun_expel_run;
-	r = export_table_enter(conn->service->exports, export, &lun->user,
-			       NULL);
+	conn_export_init(&lun->use, &conn->base);
+	lun->use.user.scsi_target = iscsi_place_name(conn->place);
+	lun->use.user.lun = number;
+	iscsi_conn_features(conn, lun->use.user.features);
+	r = conn_export_enter(&lun->use, export, NULL);
 	if (r < 0) {
 		free(lun);
 		return r;
 	}
-	lun->entered = true;
 	lun->next = conn->luns;
 	conn->luns = lun;
 	conn->by_lun[number] = lun;
@@ -180,7 +139,7 @@ bool iscsi_conn_admits_lun(unsigned lun, void *context)
 
 	if (conn->by_lun[lun])
 		return true;
-	if (conn->phase == ISCSI_CONN_CLOSING || lun_enter(conn, lun) < 0)
+	if (conn->base.phase == CONN_CLOSING || lun_enter(conn, lun) < 0)
 		return false;
 	(void)lun_open(conn->by_lun[lun]); /* it is not ready, then */
 	return true;
@@ -198,15 +157,15 @@ void iscsi_conn_free_luns(struct iscsi_conn *conn)
 
 static void retry_later(struct iscsi_conn *conn, unsigned delay_ms)
 {
-	conn->committing = true;
-	iscsi_conn_tick_start(conn, delay_ms);
+	conn->base.paused = true;
+	conn_tick_start(&conn->base, delay_ms);
 }
 
 /* Undo what has been entered; false: it has been expelled meanwhile. */
 static bool undo(struct iscsi_conn *conn)
 {
-	iscsi_conn_leave(conn);
-	if (iscsi_conn_awaits_message(conn))
+	iscsi_conn_leave(&conn->base);
+	if (iscsi_conn_is_called(&conn->base))
 		return false;
 	iscsi_conn_free_luns(conn);
 	return true;
@@ -215,23 +174,20 @@ static bool undo(struct iscsi_conn *conn)
 static void deny(struct iscsi_conn *conn, enum iscsi_login_status status,
 		 const char *why)
 {
-	iscsi_conn_leave(conn);
-	conn->committing = false;
+	iscsi_conn_leave(&conn->base);
+	conn->base.paused = false;
 	iscsi_session_deny(&conn->session, status, why);
-	iscsi_conn_complain(conn, "refused", why);
-	iscsi_conn_drain(conn, ISCSI_STOP_TIMEOUT_MS);
+	conn_complain(&conn->base, "refused", why);
+	conn_drain(&conn->base, CONN_STOP_TIMEOUT_MS);
 }
 
 static void begin(struct iscsi_conn *conn)
 {
-	conn->committing = false;
-	iscsi_conn_opened(conn);
+	conn->base.paused = false;
+	conn_opened(&conn->base);
 	iscsi_session_begin(&conn->session, conn->user.tsih);
-	if (conn->timer_running)
-		loop_cancel(conn->loop, &conn->timer.op);
-	if (!conn->tick_running)
-		iscsi_conn_tick_start(conn, conn->service->ping_ms);
-	iscsi_conn_touch(conn);
+	if (!conn->base.tick_runs)
+		conn_tick_start(&conn->base, iscsi_service_of(conn)->ping_ms);
 }
 
 static const struct scsi_nexus_ops nexus_ops = {
@@ -258,7 +214,7 @@ static void enter(struct iscsi_conn *conn)
 		     "none of its units can be had");
 		return;
 	}
-	r = scsi_nexus_new(iscsi_place_target(conn->place), conn->loop,
+	r = scsi_nexus_new(iscsi_place_target(conn->place), conn->base.loop,
 			   login->initiator, login->isid, &conn->nexus);
 	if (r < 0) {
 		deny(conn, ISCSI_LOGIN_NO_RESOURCES, "no memory");
@@ -278,12 +234,12 @@ void iscsi_conn_commit(struct iscsi_conn *conn)
 	for (unsigned i = 0; i < ISCSI_ISID_SIZE; i++)
 		conn->user.isid[i] = login->isid[i];
 	if (!conn->waited &&
-	    iscsi_login_has_other(conn->service->table, &conn->user)) {
+	    iscsi_login_has_other(iscsi_service_of(conn)->table, &conn->user)) {
 		conn->waited = true;
 		retry_later(conn, OTHERS_WAIT_MS);
 		return;
 	}
-	r = iscsi_login_enter(conn->service->table, &conn->user);
+	r = iscsi_login_enter(iscsi_service_of(conn)->table, &conn->user);
 	if (r == -EAGAIN) {
 		retry_later(conn, COMMIT_RETRY_MS);
 		return;
@@ -308,12 +264,12 @@ static enum iscsi_login_status session_find(
 	struct iscsi_conn *conn = context;
 	int r;
 
-	conn->peer.initiator = login->initiator;
-	*ret = iscsi_table_discovery(conn->service->table);
+	conn->base.peer.initiator = login->initiator;
+	*ret = iscsi_table_discovery(iscsi_service_of(conn)->table);
 	if (login->discovery)
 		return ISCSI_LOGIN_OK;
-	r = iscsi_place_find(conn->service->table, login->target, &conn->peer,
-			     &conn->place);
+	r = iscsi_place_find(iscsi_service_of(conn)->table, login->target,
+			     &conn->base.peer, &conn->place);
 	switch (r) {
 	case 0:
 		/* Those of the place may change before the login is over. */
@@ -330,7 +286,7 @@ static bool session_exists(void *context, const struct iscsi_login *login)
 {
 	struct iscsi_conn *conn = context;
 
-	return iscsi_login_exists(conn->service->table, login->tsih);
+	return iscsi_login_exists(iscsi_service_of(conn)->table, login->tsih);
 }
 
 static int list_each(void *context, const char *name)
@@ -342,8 +298,8 @@ static int session_list(void *context, struct iscsi_session *session)
 {
 	struct iscsi_conn *conn = context;
 
-	return iscsi_place_list(conn->service->table, &conn->peer, list_each,
-				session);
+	return iscsi_place_list(iscsi_service_of(conn)->table, &conn->base.peer,
+				list_each, session);
 }
 
 static void task_done(void *context, struct iscsi_task *task)

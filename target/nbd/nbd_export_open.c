@@ -9,34 +9,6 @@
 #include "base/clock.h"
 #include "target/nbd/nbd_conn_internal.h"
 
-void nbd_conn_leave(struct nbd_conn *conn)
-{
-	blockdev_close(conn->dev);
-	conn->dev = NULL;
-	if (conn->entered &&
-	    export_table_leave(conn->service->table, &conn->user))
-		conn->expelled = true;
-	conn->entered = false;
-}
-
-static void expel_run(struct loop_message *message)
-{
-	struct nbd_conn *conn = container_of(message, struct nbd_conn,
-					     expel_message);
-
-	conn->expel_ran = true;
-	conn->expelled = true;
-	nbd_conn_kill(conn);
-}
-
-/* On another thread. */
-static void expel(struct export_user *user)
-{
-	struct nbd_conn *conn = container_of(user, struct nbd_conn, user);
-
-	loop_post(conn->loop, &conn->expel_message);
-}
-
 /* ---- others wait for what was received ---- */
 
 /*
@@ -51,7 +23,7 @@ static void expel(struct export_user *user)
 
 static bool has_hung_up(const struct nbd_conn *conn)
 {
-	struct pollfd fd = {.fd = conn->fd, .events = POLLRDHUP};
+	struct pollfd fd = {.fd = conn->base.fd, .events = POLLRDHUP};
 
 	return poll(&fd, 1, 0) > 0 &&
 	       fd.revents & (POLLRDHUP | POLLHUP | POLLERR);
@@ -61,18 +33,19 @@ static uint64_t unread(const struct nbd_conn *conn)
 {
 	int n = 0;
 
-	return ioctl(conn->fd, FIONREAD, &n) == 0 && n > 0 ? (uint64_t)n : 0;
+	return ioctl(conn->base.fd, FIONREAD, &n) == 0 && n > 0 ? (uint64_t)n
+								: 0;
 }
 
 /* All that had come when it was asked first is at the device, or done. */
 static bool has_caught_up(const struct nbd_conn *conn,
 			  const struct nbd_asked *last)
 {
-	if (conn->received >=
+	if (conn->base.received >=
 	    conn->asked_first.received + conn->asked_first.unread + UNTOLD_MAX)
 		return true;
 	/* Nothing has come since, and there was nothing. */
-	return last->round && conn->received == last->received &&
+	return last->round && conn->base.received == last->received &&
 	       last->unread == 0 && conn->stall == NBD_STALL_NONE &&
 	       !conn->stalled;
 }
@@ -82,14 +55,14 @@ static uint64_t catch_up(struct nbd_conn *conn)
 {
 	const struct nbd_asked last = conn->asked_last;
 	const struct nbd_asked now = {
-		.round = export_table_round(conn->service->table),
-		.received = conn->received,
+		.round = export_table_round(conn->base.service->exports),
+		.received = conn->base.received,
 		.unread = unread(conn),
 		.ms = clock_ms(),
 	};
 	uint64_t round;
 
-	if (conn->phase != NBD_CONN_OPEN ||
+	if (conn->base.phase != CONN_OPEN ||
 	    !nbd_session_transmits(&conn->session))
 		return now.round; /* nothing of it will begin */
 	conn->asked_last = now;
@@ -114,9 +87,10 @@ static bool takes_too_little(const struct nbd_conn *conn)
 {
 	int64_t now_ms = clock_ms();
 
-	return conn->sending && (now_ms - conn->progress_ms >= UNTAKEN_MS ||
-				 (conn->asked_first.round &&
-				  now_ms - conn->asked_first.ms >= DRIP_MS));
+	return conn->base.sending &&
+	       (now_ms - conn->base.progress_ms >= UNTAKEN_MS ||
+		(conn->asked_first.round &&
+		 now_ms - conn->asked_first.ms >= DRIP_MS));
 }
 
 static void ask_run(struct loop_message *message)
@@ -127,57 +101,41 @@ static void ask_run(struct loop_message *message)
 
 	/* What it has not begun never will: the peer sends it again. */
 	if (has_hung_up(conn))
-		nbd_conn_drain(conn, NBD_DRAIN_TIMEOUT_MS);
+		conn_drain(&conn->base, CONN_DRAIN_TIMEOUT_MS);
 	round = catch_up(conn);
-	if (!export_table_answer(conn->service->table, &conn->user, round) &&
-	    conn->phase == NBD_CONN_OPEN && takes_too_little(conn))
-		nbd_conn_drop(conn, "it holds up another connection");
-	nbd_conn_touch(conn); /* its end may have waited for this */
+	if (!export_table_answer(conn->base.service->exports,
+				 &conn->export.user, round) &&
+	    conn->base.phase == CONN_OPEN && takes_too_little(conn))
+		conn_drop(&conn->base, "it holds up another connection");
+	conn_touch(&conn->base); /* its end may have waited for this */
 }
 
 /* On another thread. */
 static void ask(struct export_user *user)
 {
-	struct nbd_conn *conn = container_of(user, struct nbd_conn, user);
+	struct nbd_conn *conn = container_of(user, struct nbd_conn,
+					     export.user);
 
-	loop_post(conn->loop, &conn->ask_message);
+	loop_post(conn->base.loop, &conn->ask_message);
 }
 
-/* ---- waiting for others ---- */
-
-#define AWAIT_MS 1 /* until it looks again */
-
-static void await_done(struct op *op, int res)
+void nbd_export_setup(struct nbd_conn *conn)
 {
-	struct loop_timer *timer = container_of(op, struct loop_timer, op);
-	struct nbd_conn *conn = container_of(timer, struct nbd_conn,
-					     await_timer);
-
-	(void)res; /* cancelled: it ends */
-	conn->await_running = conn->awaits = false;
-	nbd_conn_touch(conn);
-}
-
-void nbd_conn_await(struct nbd_conn *conn)
-{
-	conn->awaits = conn->await_running = true;
-	loop_timer_start(conn->loop, &conn->await_timer, AWAIT_MS);
-}
-
-bool nbd_conn_is_called(const struct nbd_conn *conn)
-{
-	return (conn->expelled && !conn->expel_ran) || conn->await_running ||
-	       export_table_is_asked(conn->service->table, &conn->user);
-}
-
-void nbd_conn_expel_setup(struct nbd_conn *conn)
-{
-	conn->user.expel = expel;
-	conn->expel_message.run = expel_run;
-	conn->user.ask = ask;
+	conn_export_init(&conn->export, &conn->base);
+	conn->export.user.ask = ask;
 	conn->ask_message.run = ask_run;
-	conn->await_timer.op.done = await_done;
 }
+
+bool nbd_export_is_called(const struct conn *base)
+{
+	const struct nbd_conn *conn = (const struct nbd_conn *)base;
+
+	return conn_revoke_is_coming(&conn->export.revoke) ||
+	       export_table_is_asked(base->service->exports,
+				     &conn->export.user);
+}
+
+/* ---- opening ---- */
 
 static uint16_t device_flags(const struct blockdev *dev, bool read_only)
 {
@@ -197,8 +155,8 @@ static uint16_t device_flags(const struct blockdev *dev, bool read_only)
 
 static void export_describe(const struct nbd_conn *conn, struct nbd_export *ret)
 {
-	const struct export_object *export = conn->user.export;
-	const struct blockdev *dev = conn->dev;
+	const struct export_object *export = conn->export.user.export;
+	const struct blockdev *dev = conn->export.dev;
 
 	ret->size = dev->size;
 	ret->block_size = dev->block_size;
@@ -216,15 +174,15 @@ static void features_tell(struct nbd_conn *conn)
 	const struct nbd_session *s = &conn->session;
 	char tls[64] = "";
 
-	if (conn->tls)
-		(void)tls_session_describe(conn->tls, tls, sizeof(tls));
-	(void)snprintf(conn->user.features, sizeof(conn->user.features),
-		       "%s%s%s%s",
+	if (conn->base.tls)
+		(void)tls_session_describe(conn->base.tls, tls, sizeof(tls));
+	(void)snprintf(conn->export.user.features,
+		       sizeof(conn->export.user.features), "%s%s%s%s",
 		       s->extended     ? "extended"
 		       : s->structured ? "structured"
 				       : "simple",
 		       s->allocation ? " base:allocation" : "",
-		       conn->tls ? " " : "", tls);
+		       conn->base.tls ? " " : "", tls);
 }
 
 /* nbd_session_ops.open */
@@ -236,36 +194,35 @@ static int session_open(void *context, const char *name, bool keep,
 	unsigned dropped;
 	int r;
 
-	if (conn->expelled)
+	if (conn->export.revoke.due)
 		return error_set(err, ESHUTDOWN, "the connection is closing");
-	if (!conn->entered) {
+	if (!conn->export.entered) {
 		features_tell(conn);
-		r = export_table_enter(conn->service->table, name, &conn->user,
-				       err);
-		if (r < 0)
-			return r;
-		conn->entered = true;
-	}
-	if (keep && !export_read_only(conn->user.export)) {
-		r = export_table_settle(conn->service->table, &conn->user);
+		r = conn_export_enter(&conn->export, name, err);
 		if (r < 0)
 			return r;
 	}
-	r = export_open(conn->user.export, conn->loop, &conn->dev, err);
+	if (keep && !export_read_only(conn->export.user.export)) {
+		r = export_table_settle(conn->base.service->exports,
+					&conn->export.user);
+		if (r < 0)
+			return r;
+	}
+	r = conn_export_open(&conn->export, err);
 	if (r < 0) {
-		if (log_limit_allow(&conn->service->log_limit, &dropped))
+		if (log_limit_allow(&conn->base.service->log_limit, &dropped))
 			log_write(LOG_LEVEL_WARNING,
 				  "nbd: export '%s' refused to %s: %s",
-				  export_name(conn->user.export),
-				  peer_address_format(&conn->user.peer, peer,
+				  export_name(conn->export.user.export),
+				  peer_address_format(&conn->base.peer, peer,
 						      sizeof(peer)),
 				  error_text(err));
-		nbd_conn_leave(conn);
+		conn_export_leave(&conn->export);
 		return error_set(err, EIO, "the export can't be opened");
 	}
 	export_describe(conn, ret);
 	if (!keep)
-		nbd_conn_leave(conn);
+		conn_export_leave(&conn->export);
 	return 0;
 }
 
@@ -279,7 +236,7 @@ static int session_list(void *context, struct nbd_session *session)
 {
 	struct nbd_conn *conn = context;
 
-	return export_table_list(conn->service->table, &conn->user.peer,
+	return export_table_list(conn->base.service->exports, &conn->base.peer,
 				 list_each, session);
 }
 

@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A connection from its start to its end, between socket and protocol. */
+#include "target/conn/conn.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "target/net/socket.h"
+
+/* Bytes of a payload received at once, at most: how often progress is seen. */
+#define PAYLOAD_PIECE_MAX (UINT32_C(1) << 20)
+
+/* ---- ending ---- */
+
+void conn_opened(struct conn *conn)
+{
+	conn->service->opening -= conn->opening;
+	conn->opening = false;
+	if (conn->timer_runs)
+		loop_cancel(conn->loop, &conn->timer.op);
+	conn_touch(conn);
+}
+
+void conn_kill(struct conn *conn)
+{
+	conn_touch(conn);
+	if (conn->phase == CONN_CLOSING)
+		return;
+	conn->phase = CONN_CLOSING;
+	conn_opened(conn); /* or never will be */
+	/* Wakes the receive and the send that are in flight. */
+	(void)shutdown(conn->fd, SHUT_RDWR);
+	if (conn->tick_runs)
+		loop_cancel(conn->loop, &conn->tick.op);
+	conn->ops->forget(conn);
+}
+
+void conn_complain(struct conn *conn, const char *what, const char *why)
+{
+	const bool asked = conn->asked_for && conn->asked_for[0];
+	char peer[PEER_ADDRESS_TEXT_MAX];
+	unsigned others;
+
+	if (log_limit_allow(&conn->service->log_limit, &others))
+		log_warning(
+			"%s: %s %s%s%s: %s%s", conn->ops->name, what,
+			peer_address_format(&conn->peer, peer, sizeof(peer)),
+			asked ? ", at " : "", asked ? conn->asked_for : "", why,
+			others ? " (and others before)" : "");
+}
+
+void conn_drop(struct conn *conn, const char *why)
+{
+	if (conn->phase != CONN_CLOSING)
+		conn_complain(conn, "dropped", why);
+	conn_kill(conn);
+}
+
+static void timer_start(struct conn *conn, unsigned timeout_ms)
+{
+	conn->timer_runs = true;
+	loop_timer_start(conn->loop, &conn->timer, timeout_ms);
+}
+
+void conn_logout(struct conn *conn)
+{
+	conn->phase = CONN_LOGOUT;
+	conn->ops->forget(conn);
+	conn_touch(conn);
+}
+
+/* A timer that still runs is the opening's: it will do, or its end starts
+ * ours. */
+void conn_drain(struct conn *conn, unsigned timeout_ms)
+{
+	if (conn->phase >= CONN_DRAINING)
+		return;
+	conn->phase = CONN_DRAINING;
+	conn->drain_timeout_ms = timeout_ms;
+	(void)shutdown(conn->fd, SHUT_RD);
+	receiver_stream_end(&conn->in);
+	conn->ops->forget(conn);
+	if (!conn->timer_runs)
+		timer_start(conn, timeout_ms);
+	conn_touch(conn);
+}
+
+static void timer_done(struct op *op, int res)
+{
+	struct loop_timer *timer = container_of(op, struct loop_timer, op);
+	struct conn *conn = container_of(timer, struct conn, timer);
+	bool draining = conn->phase == CONN_DRAINING;
+
+	conn->timer_runs = false;
+	conn_touch(conn);
+	if (draining && res == -ECANCELED)
+		timer_start(conn, conn->drain_timeout_ms);
+	else if (draining)
+		conn_kill(conn);
+	else if (conn->opening)
+		conn_drop(conn, conn->ops->open_late);
+}
+
+void conn_tick_start(struct conn *conn, unsigned delay_ms)
+{
+	conn->tick_runs = true;
+	loop_timer_start(conn->loop, &conn->tick, delay_ms);
+}
+
+static void tick_done(struct op *op, int res)
+{
+	struct loop_timer *timer = container_of(op, struct loop_timer, op);
+	struct conn *conn = container_of(timer, struct conn, tick);
+
+	conn->tick_runs = false;
+	conn_touch(conn);
+	if (res != -ECANCELED && conn->phase == CONN_OPEN)
+		conn->ops->tick(conn);
+}
+
+static void conn_free(struct conn *conn)
+{
+	struct conn_service *service = conn->service;
+
+	assert(conn->active == 0 && conn->buffered == 0);
+	loop_batch_remove(conn->loop, &conn->batch);
+	LIST_REMOVE(conn, in_service);
+	conn->ops->done(conn);
+	tls_session_free(conn->tls);
+	fd_close(conn->fd);
+	receiver_done(&conn->in);
+	free(conn);
+	service->ended(service, 1);
+}
+
+/* Closing: devices as soon as they are idle, the rest when all came back. */
+static void conn_end(struct conn *conn)
+{
+	if (conn->active > 0 || conn->in.runs || conn->sending)
+		return;
+	conn->ops->leave(conn);
+	if (conn->timer_runs || conn->tick_runs || conn->ops->is_called(conn))
+		return;
+	conn_free(conn);
+}
+
+/* After each batch of completions. */
+static void conn_settle(struct loop_batch *batch)
+{
+	struct conn *conn = container_of(batch, struct conn, batch);
+
+	if (conn->phase != CONN_CLOSING && !conn_send(conn))
+		conn_kill(conn);
+	if (conn->ops->settle)
+		conn->ops->settle(conn);
+	if (conn->phase == CONN_OPEN) {
+		conn_go_on(conn);
+	} else if (conn->phase == CONN_DRAINING && !conn->sending &&
+		   !conn->batch.queued && !conn->ops->is_due(conn)) {
+		conn_tls_goodbye(conn);
+		conn_kill(conn);
+	}
+	if (conn->phase == CONN_CLOSING)
+		conn_end(conn); /* the last thing: it may be freed */
+}
+
+/* ---- sending ---- */
+
+static void send_later(struct conn *conn)
+{
+	conn->sending = true;
+	conn->progress_ms = clock_ms();
+	loop_sendmsg(conn->loop, &conn->send_op, conn->fd, &conn->message, 0);
+}
+
+/*
+ * Set conn->message to the next bytes for the socket.
+ *
+ * Returns 0 (there are none), 1, or -EPROTO: the connection can't go on.
+ */
+static int message_next(struct conn *conn)
+{
+	if (!conn->tls)
+		return conn->ops->gather(conn, &conn->message);
+	if (conn->plain.msg_iovlen == 0)
+		(void)conn->ops->gather(conn, &conn->plain);
+	if (!conn_tls_encipher(conn))
+		return -EPROTO;
+	return conn->message.msg_iovlen > 0;
+}
+
+/* All of conn->message has gone out, or none of it ever will. */
+static void message_end(struct conn *conn, bool gone)
+{
+	if (gone)
+		conn->plain.msg_iovlen = 0;
+	if (conn->plain.msg_iovlen == 0)
+		conn->ops->sent(conn);
+	conn->message.msg_iovlen = 0;
+}
+
+/* As much as the socket takes now. False: the peer is gone. */
+static bool send_now(struct conn *conn)
+{
+	size_t sent = 0;
+	int r = socket_send(conn->fd, &conn->message, &sent);
+
+	if (conn->tls)
+		tls_session_sent(conn->tls, sent);
+	if (r == -EAGAIN) /* the loop waits for the socket */
+		send_later(conn);
+	else
+		message_end(conn, r < 0);
+	return r == 0 || r == -EAGAIN;
+}
+
+bool conn_send(struct conn *conn)
+{
+	int r;
+
+	while (!conn->sending) {
+		r = message_next(conn);
+		if (r < 0)
+			message_end(conn, true);
+		if (r <= 0)
+			return r == 0;
+		if (!send_now(conn))
+			return false;
+	}
+	return true;
+}
+
+static void send_done(struct op *op, int res)
+{
+	struct conn *conn = container_of(op, struct conn, send_op);
+
+	conn->sending = false;
+	conn_touch(conn);
+	if (res < 0 && res != -EAGAIN && res != -EINTR) {
+		message_end(conn, true);
+		conn_kill(conn);
+		return;
+	}
+	if (res > 0) {
+		socket_message_advance(&conn->message, (size_t)res);
+		if (conn->tls)
+			tls_session_sent(conn->tls, (size_t)res);
+	}
+	if (conn->phase == CONN_CLOSING)
+		message_end(conn, true);
+	else if (conn->message.msg_iovlen > 0)
+		send_later(conn);
+	else
+		message_end(conn, false);
+}
+
+/* ---- receiving ---- */
+
+/* Nothing keeps the peer from sending more. */
+static bool may_receive(const struct conn *conn)
+{
+	return conn->phase == CONN_OPEN && !conn->paused &&
+	       conn->ops->has_room(conn);
+}
+
+/* Where the next payload is received; NULL: into the buffer. */
+static void *payload_room(const struct conn *conn, uint32_t *ret_length)
+{
+	return receiver_is_empty(&conn->in)
+		       ? conn->ops->payload(conn, ret_length)
+		       : NULL;
+}
+
+static void receive(struct conn *conn)
+{
+	uint32_t length;
+	void *to;
+
+	if (conn->tls) {
+		conn_tls_receive(conn);
+		return;
+	}
+	to = payload_room(conn, &length);
+	if (!to) {
+		receiver_start(&conn->in, conn->ops->may_stream(conn));
+		return;
+	}
+	conn->progress_ms = clock_ms();
+	receiver_start_direct(&conn->in, to,
+			      length < PAYLOAD_PIECE_MAX ? length
+							 : PAYLOAD_PIECE_MAX,
+			      MSG_WAITALL);
+}
+
+void conn_go_on(struct conn *conn)
+{
+	uint32_t length;
+
+	if (receiver_waits(&conn->in) || conn->phase != CONN_OPEN ||
+	    conn->paused)
+		return;
+	do {
+		conn->ops->feed(conn);
+		if (conn->tls_begins && may_receive(conn))
+			conn_tls_start(conn);
+	} while (conn->tls && may_receive(conn) && conn_tls_fill(conn));
+	if (conn->in.runs) { /* a stream */
+		if (!may_receive(conn) || payload_room(conn, &length))
+			receiver_stream_end(&conn->in);
+	} else if (may_receive(conn)) {
+		receive(conn);
+	}
+}
+
+/* receiver_ops.check */
+static bool receive_check(struct receiver *receiver, int res)
+{
+	struct conn *conn = container_of(receiver, struct conn, in);
+
+	if (conn->phase != CONN_OPEN) {
+		conn->ops->forget(conn);
+		conn_touch(conn);
+		return false;
+	}
+	if (res > 0 || res == -EINTR || res == -EAGAIN)
+		return true;
+	if (res == 0)
+		conn->ops->hung_up(conn);
+	else
+		conn_kill(conn);
+	return false;
+}
+
+/* receiver_ops.came */
+static void receive_came(struct receiver *receiver, uint32_t n)
+{
+	struct conn *conn = container_of(receiver, struct conn, in);
+
+	conn->received += n;
+	if (n > 0 && conn->tls)
+		tls_session_put(conn->tls, n);
+	else if (n > 0 && receiver->direct)
+		conn->ops->payload_came(conn, n);
+	conn_go_on(conn);
+}
+
+static const struct receiver_ops receiver_ops = {
+	.check = receive_check,
+	.came = receive_came,
+};
+
+/* ---- starting ---- */
+
+static struct conn *conn_new(struct conn_service *service, int fd,
+			     const struct peer_address *peer)
+{
+	const struct conn_ops *ops = service->ops;
+	struct conn *conn = calloc(1, ops->size);
+
+	if (!conn)
+		return NULL;
+	conn->service = service;
+	conn->ops = ops;
+	conn->loop = service->loop;
+	conn->fd = fd;
+	conn->peer = *peer;
+	conn->batch.run = conn_settle;
+	conn->send_op.done = send_done;
+	conn->timer.op.done = timer_done;
+	conn->tick.op.done = tick_done;
+	if (receiver_init(&conn->in, service->loop, ops->receive_size,
+			  &receiver_ops) < 0 ||
+	    ops->init(conn) < 0) {
+		receiver_done(&conn->in);
+		free(conn);
+		return NULL;
+	}
+	receiver_open(&conn->in, fd, peer->family == AF_UNIX);
+	return conn;
+}
+
+/* One more than may be opening: the oldest of them goes. */
+static void opening_make_room(struct conn_service *service)
+{
+	struct conn *conn, *oldest = NULL;
+
+	if (service->opening < CONN_OPENING_MAX)
+		return;
+	LIST_FOREACH (conn, &service->conns, in_service)
+		if (conn->opening)
+			oldest = conn;
+	assert(oldest); /* they are counted */
+	conn_drop(oldest, service->ops->open_many);
+}
+
+void conn_start(struct conn_service *service, int fd,
+		const struct peer_address *peer)
+{
+	struct conn *conn;
+
+	opening_make_room(service);
+	conn = service->stopping ? NULL : conn_new(service, fd, peer);
+	if (!conn) {
+		fd_close(fd);
+		service->ended(service, 1);
+		return;
+	}
+	socket_setup(fd, peer, service->peer_timeout_s);
+	LIST_INSERT_HEAD(&service->conns, conn, in_service);
+	conn->opening = true;
+	service->opening++;
+	timer_start(conn, service->ops->open_timeout_ms);
+	conn_touch(conn); /* sends a greeting, then receives */
+}
+
+/* ---- services ---- */
+
+void conn_service_init(struct conn_service *service, const struct conn_ops *ops,
+		       struct loop *loop, struct export_table *exports)
+{
+	*service = (struct conn_service){
+		.ops = ops,
+		.loop = loop,
+		.exports = exports,
+		.peer_timeout_s = SOCKET_PEER_TIMEOUT_S,
+		.buffers.drop_stuck = conn_service_drop_stuck,
+		.wake.run = conn_service_wake,
+		.check.op.done = conn_service_check,
+	};
+	LIST_INIT(&service->conns);
+	TAILQ_INIT(&service->line);
+}
+
+void conn_service_stop(struct conn_service *service)
+{
+	struct conn *conn;
+
+	service->stopping = true;
+	if (service->check_runs)
+		loop_cancel(service->loop, &service->check.op);
+	LIST_FOREACH (conn, &service->conns, in_service) {
+		if (conn->opening) { /* nobody loses anything */
+			conn_kill(conn);
+			continue;
+		}
+		if (service->ops->stop)
+			service->ops->stop(conn);
+		conn_drain(conn, CONN_STOP_TIMEOUT_MS);
+	}
+}
+
+void conn_service_grow(struct conn_service *service, const char *name,
+		       uint64_t size)
+{
+	struct conn *conn;
+
+	LIST_FOREACH (conn, &service->conns, in_service)
+		service->ops->grow(conn, name, size);
+}
+
+bool conn_service_still(const struct conn_service *service)
+{
+	return LIST_EMPTY(&service->conns) && !service->check_runs;
+}
