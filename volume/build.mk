@@ -1,10 +1,10 @@
 # Where records are kept, and the nodes.
-volume_kube := volume/store/kube/kube_beat.c volume/store/kube/kube_call.c volume/store/kube/kube_config.c \
-  volume/store/kube/kube_curl.c volume/store/kube/kube_event.c volume/store/kube/kube_http.c \
-  volume/store/kube/kube_lease.c volume/store/kube/kube_lease_object.c volume/store/kube/kube_list.c \
-  volume/store/kube/kube_notice.c volume/store/kube/kube_object.c \
-  volume/store/kube/kube_stream.c volume/store/kube/kube_time.c volume/store/kube/kube_watch.c \
-  volume/store/kube/kube_yaml.c
+volume_kube := volume/store/kube/kube_heartbeat.c volume/store/kube/api/kube_call.c volume/store/kube/api/kube_config.c \
+  volume/store/kube/api/kube_curl.c volume/store/kube/api/kube_watch_event.c volume/store/kube/api/kube_http.c \
+  volume/store/kube/kube_lease.c volume/store/kube/kube_lease_object.c volume/store/kube/api/kube_list.c \
+  volume/store/kube/kube_events.c volume/store/kube/kube_object.c \
+  volume/store/kube/api/kube_stream.c volume/store/kube/api/kube_time.c volume/store/kube/kube_watch.c \
+  volume/store/kube/api/kube_yaml.c
 volume_stores := $(volume_kube) \
   volume/store/store.c volume/op/store_open.c volume/store/watch_diff.c volume/store/kube/store_kube.c \
   volume/store/kube/store_kube_write.c volume/store/local/store_local.c volume/store/local/store_local_lease.c \
@@ -45,7 +45,7 @@ $(eval $(call unit_test,volume/record/volume_record_test,volume))
 $(eval $(call unit_test,volume/record/mount_options_test,volume))
 $(eval $(call unit_test,volume/store/store_test,volume,\
   volume/testkit/store_conformance.c volume/testkit/store_watching.c))
-$(eval $(call unit_test,volume/store/kube/kube_config_test,volume))
+$(eval $(call unit_test,volume/store/kube/api/kube_config_test,volume))
 $(eval $(call unit_test,volume/store/kube/kube_object_test,volume))
 store_kit := volume/testkit/store_test_kit.c volume/testkit/kube_test_server.c
 $(eval $(call unit_test,volume/store/kube/store_kube_test,volume,$(store_kit) \
@@ -69,7 +69,7 @@ $(eval $(call fuzzer,volume/store/kube/kube_object_fuzz,$(volume_stores) \
   volume/record/json_scan.c volume/record/label.c base/parallel.c \
   base/clock.c base/error.c base/file.c base/ident.c base/log.c \
   base/process.c,-lcurl -lyaml -ljson-c -lsqlite3))
-$(eval $(call fuzzer,volume/store/kube/kube_event_fuzz,volume/store/kube/kube_event.c \
+$(eval $(call fuzzer,volume/store/kube/api/kube_watch_event_fuzz,volume/store/kube/api/kube_watch_event.c \
   volume/record/json_scan.c volume/record/label.c base/clock.c base/error.c base/file.c \
   base/log.c,-ljson-c))
 $(eval $(call fuzzer,volume/record/volume_record_fuzz,volume/record/volume_record.c \
@@ -77,7 +77,7 @@ $(eval $(call fuzzer,volume/record/volume_record_fuzz,volume/record/volume_recor
   volume/record/volume_record_json.c volume/record/volume_spec.c volume/record/json_scan.c \
   volume/record/label.c base/clock.c base/error.c base/file.c base/ident.c \
   base/log.c base/size.c,-ljson-c))
-$(eval $(call fuzzer,volume/store/kube/kube_yaml_fuzz,volume/store/kube/kube_yaml.c base/error.c,\
+$(eval $(call fuzzer,volume/store/kube/api/kube_yaml_fuzz,volume/store/kube/api/kube_yaml.c base/error.c,\
   -lyaml -ljson-c))
 VM_TESTS += tests/vm/volume_grow.sh
 $(foreach t,snapshot snapshot_kill snapshot_ranges group limit,\

@@ -12,8 +12,8 @@
 
 #include "volume/cluster/node_agent.h"
 #include "volume/op/context.h"
-#include "volume/store/kube/kube_call.h"
-#include "volume/store/kube/kube_config.h"
+#include "volume/store/kube/api/kube_call.h"
+#include "volume/store/kube/api/kube_config.h"
 
 #define HEARTBEATS "/apis/coordination.k8s.io/v1/namespaces/tributary/leases"
 

@@ -13,7 +13,7 @@
 #define VOLUME_KUBE_LEASE_H
 
 #include "base/error.h"
-#include "volume/store/kube/kube_call.h"
+#include "volume/store/kube/api/kube_call.h"
 
 #define KUBE_LEASE_S       15 /* seconds; as Kubernetes' own controllers */
 #define KUBE_LEASE_RENEW_S 5

@@ -11,9 +11,9 @@
 
 #include "base/process.h"
 #include "volume/record/json_scan.h"
-#include "volume/store/kube/kube_http.h"
+#include "volume/store/kube/api/kube_http.h"
+#include "volume/store/kube/api/kube_time.h"
 #include "volume/store/kube/kube_lease.h"
-#include "volume/store/kube/kube_time.h"
 
 #define ANNOTATION_DOING "union.io/doing"
 #define HOST_SIZE        65 /* bytes with NUL; HOST_NAME_MAX */

@@ -24,7 +24,7 @@
 #include <stdbool.h>
 
 #include "base/error.h"
-#include "volume/store/kube/kube_call.h"
+#include "volume/store/kube/api/kube_call.h"
 #include "volume/store/store.h"
 
 /* bytes; all annotations together may have 256 KiB */

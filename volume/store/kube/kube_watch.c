@@ -9,9 +9,9 @@
 
 #include "base/clock.h"
 #include "volume/record/json_scan.h"
-#include "volume/store/kube/kube_event.h"
-#include "volume/store/kube/kube_list.h"
-#include "volume/store/kube/kube_stream.h"
+#include "volume/store/kube/api/kube_list.h"
+#include "volume/store/kube/api/kube_stream.h"
+#include "volume/store/kube/api/kube_watch_event.h"
 #include "volume/store/watch_diff.h"
 
 #define LIST_MS        10000 /* for a page; stop_fd waits for it */
@@ -28,7 +28,7 @@ struct watch {
 		      struct error *err);
 	int stop_fd;
 	struct watch_diff known;
-	struct kube_events events;
+	struct kube_watch_events events;
 	char path[KUBE_PATH_SIZE];
 	char version[RECORD_VERSION_SIZE]; /* to go on from; "": list first */
 	unsigned failures;                 /* since a stream was good */
@@ -108,18 +108,20 @@ static int list(struct watch *watch, struct error *err)
 
 /* ---- the stream ---- */
 
-static int event(void *watch_, enum kube_event_type type,
+static int event(void *watch_, enum kube_watch_event_type type,
 		 struct json_object *object, struct error *err)
 {
 	struct watch *watch = watch_;
 	int r = 0;
 
 	switch (type) {
-	case KUBE_EVENT_ADDED:
-	case KUBE_EVENT_MODIFIED: r = object_there(watch, object, err); break;
-	case KUBE_EVENT_DELETED: r = object_gone(watch, object); break;
-	case KUBE_EVENT_BOOKMARK: break;
-	case KUBE_EVENT_ERROR:
+	case KUBE_WATCH_EVENT_ADDED:
+	case KUBE_WATCH_EVENT_MODIFIED:
+		r = object_there(watch, object, err);
+		break;
+	case KUBE_WATCH_EVENT_DELETED: r = object_gone(watch, object); break;
+	case KUBE_WATCH_EVENT_BOOKMARK: break;
+	case KUBE_WATCH_EVENT_ERROR:
 		return error_set(err, ESTALE,
 				 "the API server ends the watch: "
 				 "%.200s",
@@ -135,8 +137,8 @@ static int stream_data(void *watch_, const char *bytes, size_t length,
 {
 	struct watch *watch = watch_;
 
-	return kube_events_feed(&watch->events, bytes, length, event, watch,
-				err);
+	return kube_watch_events_feed(&watch->events, bytes, length, event,
+				      watch, err);
 }
 
 static int stream(struct watch *watch, struct error *err)
@@ -153,7 +155,7 @@ static int stream(struct watch *watch, struct error *err)
 		       watch->path, KUBE_WATCH_S, watch->version);
 	r = kube_stream(watch->http, path, STREAM_MS, watch->stop_fd,
 			stream_data, watch, &answer, &watch->after_s, err);
-	kube_events_done(&watch->events); /* half a line is no event */
+	kube_watch_events_done(&watch->events); /* half a line is no event */
 	if (r == 0 && answer.status != 0)
 		r = kube_refused(watch->http, &answer, path, err);
 	kube_answer_done(&answer);
@@ -272,7 +274,7 @@ int kube_watch(struct kube_http *http, const struct kube_resource *resource,
 
 	if (r == 0)
 		r = follow(&watch, err);
-	kube_events_done(&watch.events);
+	kube_watch_events_done(&watch.events);
 	watch_diff_done(&watch.known);
 	return r;
 }

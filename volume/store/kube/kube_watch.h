@@ -8,7 +8,7 @@
 #ifndef VOLUME_KUBE_WATCH_H
 #define VOLUME_KUBE_WATCH_H
 
-#include "volume/store/kube/kube_call.h"
+#include "volume/store/kube/api/kube_call.h"
 #include "volume/store/store.h"
 
 #define KUBE_WATCH_S 300 /* of one stream; the server ends it then */

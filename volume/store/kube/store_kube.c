@@ -18,9 +18,9 @@
 #include <string.h>
 
 #include "volume/record/json_scan.h"
-#include "volume/store/kube/kube_config.h"
-#include "volume/store/kube/kube_http.h"
-#include "volume/store/kube/kube_list.h"
+#include "volume/store/kube/api/kube_config.h"
+#include "volume/store/kube/api/kube_http.h"
+#include "volume/store/kube/api/kube_list.h"
 #include "volume/store/kube/kube_watch.h"
 #include "volume/store/kube/store_kube.h"
 
@@ -229,19 +229,19 @@ static void kube_release(struct store *store, const char *kind,
 
 static int store_beat(struct store *store, const char *name, struct error *err)
 {
-	return kube_beat(kube_of(store)->beats, name, err);
+	return kube_heartbeat_send(kube_of(store)->beats, name, err);
 }
 
 static int store_beat_end(struct store *store, const char *name,
 			  struct error *err)
 {
-	return kube_beat_end(kube_of(store)->beats, name, err);
+	return kube_heartbeat_end(kube_of(store)->beats, name, err);
 }
 
 static int store_beats(struct store *store, struct store_beat **ret,
 		       size_t *ret_count, struct error *err)
 {
-	return kube_beat_list(kube_of(store)->beats, ret, ret_count, err);
+	return kube_heartbeat_list(kube_of(store)->beats, ret, ret_count, err);
 }
 
 /* ---- watching ---- */
@@ -274,7 +274,8 @@ static int store_notice(struct store *store, const struct store_notice *notice,
 	const struct kube_resource *about = kube_resource_find(notice->kind,
 							       err);
 
-	return about ? kube_notice(kube_of(store)->notices, about, notice, err)
+	return about ? kube_event_send(kube_of(store)->notices, about, notice,
+				       err)
 		     : -EINVAL;
 }
 
@@ -284,8 +285,8 @@ static void kube_close(struct store *store)
 {
 	struct kube *kube = kube_of(store);
 
-	kube_notices_free(kube->notices);
-	kube_beats_free(kube->beats);
+	kube_events_free(kube->notices);
+	kube_heartbeats_free(kube->beats);
 	kube_leases_free(kube->leases);
 	kube_http_free(kube->http);
 	free(kube);
@@ -310,9 +311,9 @@ static int kube_open(const char *where, struct store **ret, struct error *err)
 	if (r == 0)
 		r = kube_leases_new(kube->http, &kube->leases, err);
 	if (r == 0)
-		r = kube_beats_new(kube->http, &kube->beats, err);
+		r = kube_heartbeats_new(kube->http, &kube->beats, err);
 	if (r == 0)
-		r = kube_notices_new(kube->http, &kube->notices, err);
+		r = kube_events_new(kube->http, &kube->notices, err);
 	if (r < 0) {
 		kube_close(&kube->store);
 		return r;

@@ -7,10 +7,10 @@
 #include <stdbool.h>
 
 #include "base/cleanup.h"
-#include "volume/store/kube/kube_beat.h"
-#include "volume/store/kube/kube_call.h"
+#include "volume/store/kube/api/kube_call.h"
+#include "volume/store/kube/kube_events.h"
+#include "volume/store/kube/kube_heartbeat.h"
 #include "volume/store/kube/kube_lease.h"
-#include "volume/store/kube/kube_notice.h"
 #include "volume/store/kube/kube_object.h"
 #include "volume/store/store.h"
 
@@ -18,8 +18,8 @@ struct kube {
 	struct store store;
 	struct kube_http *http;
 	struct kube_leases *leases;
-	struct kube_beats *beats;
-	struct kube_notices *notices;
+	struct kube_heartbeats *beats;
+	struct kube_events *notices;
 };
 
 static inline struct kube *kube_of(struct store *store)

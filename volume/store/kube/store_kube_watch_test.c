@@ -10,8 +10,8 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "volume/store/kube/kube_call.h"
-#include "volume/store/kube/kube_config.h"
+#include "volume/store/kube/api/kube_call.h"
+#include "volume/store/kube/api/kube_config.h"
 #include "volume/store/kube/kube_lease.h"
 #include "volume/testkit/store_conformance.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "volume/store/kube/kube_stream.h"
+#include "volume/store/kube/api/kube_stream.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "volume/store/kube/kube_curl.h"
+#include "volume/store/kube/api/kube_curl.h"
 
 #define REFUSAL_MAX     (64u << 10) /* bytes of an answer that is an error */
 #define WAIT_MS         60000       /* curl wakes up for its own timers */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "volume/store/kube/kube_curl.h"
+#include "volume/store/kube/api/kube_curl.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "volume/store/kube/kube_list.h"
+#include "volume/store/kube/api/kube_list.h"
 
 #include <errno.h>
 #include <stdio.h>

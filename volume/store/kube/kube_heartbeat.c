@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "volume/store/kube/kube_beat.h"
+#include "volume/store/kube/kube_heartbeat.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -11,8 +11,8 @@
 
 #include "base/ident.h"
 #include "volume/record/json_scan.h"
-#include "volume/store/kube/kube_list.h"
-#include "volume/store/kube/kube_time.h"
+#include "volume/store/kube/api/kube_list.h"
+#include "volume/store/kube/api/kube_time.h"
 
 #define LABEL     "union.io/heartbeat"
 #define SELECTOR  "labelSelector=union.io%2Fheartbeat" /* it exists */
@@ -29,17 +29,17 @@ static const struct kube_resource resource = {.kind = "Lease",
 					      .plural = "leases",
 					      .singular = "lease"};
 
-struct kube_beats {
+struct kube_heartbeats {
 	struct kube_http *http;
 	char identity[HOST_SIZE + UUID_TEXT_SIZE];
 	pthread_mutex_t lock; /* guards what follows, and one beat at a time */
 	struct json_object *last; /* as last written; NULL: none */
 };
 
-int kube_beats_new(struct kube_http *http, struct kube_beats **ret,
-		   struct error *err)
+int kube_heartbeats_new(struct kube_http *http, struct kube_heartbeats **ret,
+			struct error *err)
 {
-	struct kube_beats *beats = calloc(1, sizeof(*beats));
+	struct kube_heartbeats *beats = calloc(1, sizeof(*beats));
 	char host[HOST_SIZE] = "", boot[UUID_TEXT_SIZE];
 	int r;
 
@@ -61,7 +61,7 @@ int kube_beats_new(struct kube_http *http, struct kube_beats **ret,
 	return 0;
 }
 
-void kube_beats_free(struct kube_beats *beats)
+void kube_heartbeats_free(struct kube_heartbeats *beats)
 {
 	if (!beats)
 		return;
@@ -71,8 +71,8 @@ void kube_beats_free(struct kube_beats *beats)
 }
 
 /* The name of its Lease, and the path of that; @full: FULL_SIZE bytes. */
-static int lease_path(struct kube_beats *beats, const char *name, char *full,
-		      char *path, struct error *err)
+static int heartbeat_path(struct kube_heartbeats *beats, const char *name,
+			  char *full, char *path, struct error *err)
 {
 	int r = kube_name_check(RECORD_KIND_NODE, name, err);
 
@@ -84,7 +84,8 @@ static int lease_path(struct kube_beats *beats, const char *name, char *full,
 
 /* ---- beating ---- */
 
-static void lease_fill(struct kube_beats *beats, struct json_object *object)
+static void lease_fill(struct kube_heartbeats *beats,
+		       struct json_object *object)
 {
 	struct json_object *spec = json_object_new_object();
 
@@ -94,7 +95,8 @@ static void lease_fill(struct kube_beats *beats, struct json_object *object)
 	json_add(object, "spec", spec);
 }
 
-static struct json_object *lease_new(struct kube_beats *beats, const char *full)
+static struct json_object *lease_new(struct kube_heartbeats *beats,
+				     const char *full)
 {
 	struct json_object *object = json_object_new_object();
 	struct json_object *meta = json_object_new_object();
@@ -111,7 +113,8 @@ static struct json_object *lease_new(struct kube_beats *beats, const char *full)
 }
 
 /* -1: it says nothing. */
-static int64_t age_of(struct kube_beats *beats, struct json_object *object)
+static int64_t heartbeat_age(struct kube_heartbeats *beats,
+			     struct json_object *object)
 {
 	int64_t at = kube_time_of(object, "spec", "renewTime");
 	int64_t age = kube_http_now(beats->http) - at;
@@ -120,11 +123,12 @@ static int64_t age_of(struct kube_beats *beats, struct json_object *object)
 }
 
 /* Another machine that is alive beats for this node. */
-static int holder_check(struct kube_beats *beats, struct json_object *object,
-			const char *name, struct error *err)
+static int holder_check(struct kube_heartbeats *beats,
+			struct json_object *object, const char *name,
+			struct error *err)
 {
 	const char *holder = kube_text(object, "spec", "holderIdentity");
-	int64_t age = age_of(beats, object);
+	int64_t age = heartbeat_age(beats, object);
 
 	if (!holder[0] || strcmp(holder, beats->identity) == 0 || age < 0 ||
 	    age > STORE_BEAT_LOST_S)
@@ -136,7 +140,7 @@ static int holder_check(struct kube_beats *beats, struct json_object *object,
 }
 
 /* Write the lease that is there, at @version as read. */
-static int beat_again(struct kube_beats *beats, const char *path,
+static int beat_again(struct kube_heartbeats *beats, const char *path,
 		      struct json_object *object, struct json_object **ret,
 		      struct error *err)
 {
@@ -145,7 +149,7 @@ static int beat_again(struct kube_beats *beats, const char *path,
 				ret, err);
 }
 
-static int beat_first(struct kube_beats *beats, const char *name,
+static int beat_first(struct kube_heartbeats *beats, const char *name,
 		      const char *full, const char *path,
 		      struct json_object **ret, struct error *err)
 {
@@ -169,7 +173,7 @@ static int beat_first(struct kube_beats *beats, const char *name,
 	return r;
 }
 
-static int beat_locked(struct kube_beats *beats, const char *name,
+static int beat_locked(struct kube_heartbeats *beats, const char *name,
 		       const char *full, const char *path, struct error *err)
 {
 	struct json_object *last = beats->last, *next = NULL;
@@ -189,10 +193,11 @@ static int beat_locked(struct kube_beats *beats, const char *name,
 	return r;
 }
 
-int kube_beat(struct kube_beats *beats, const char *name, struct error *err)
+int kube_heartbeat_send(struct kube_heartbeats *beats, const char *name,
+			struct error *err)
 {
 	char path[KUBE_PATH_SIZE], full[FULL_SIZE];
-	int r = lease_path(beats, name, full, path, err);
+	int r = heartbeat_path(beats, name, full, path, err);
 
 	if (r < 0)
 		return r;
@@ -202,10 +207,11 @@ int kube_beat(struct kube_beats *beats, const char *name, struct error *err)
 	return r;
 }
 
-int kube_beat_end(struct kube_beats *beats, const char *name, struct error *err)
+int kube_heartbeat_end(struct kube_heartbeats *beats, const char *name,
+		       struct error *err)
 {
 	char path[KUBE_PATH_SIZE], full[FULL_SIZE];
-	int r = lease_path(beats, name, full, path, err);
+	int r = heartbeat_path(beats, name, full, path, err);
 
 	if (r < 0)
 		return r;
@@ -221,7 +227,7 @@ int kube_beat_end(struct kube_beats *beats, const char *name, struct error *err)
 /* ---- looking ---- */
 
 struct reading {
-	struct kube_beats *beats;
+	struct kube_heartbeats *beats;
 	struct store_beat *items; /* owned */
 	size_t count, room;
 };
@@ -245,12 +251,12 @@ static int beat_item(void *context, struct json_object *item, struct error *err)
 	}
 	more = &reading->items[reading->count++];
 	(void)strcpy(more->name, name + strlen(PREFIX)); /* checked above */
-	more->age_s = age_of(reading->beats, item);
+	more->age_s = heartbeat_age(reading->beats, item);
 	return 0;
 }
 
-int kube_beat_list(struct kube_beats *beats, struct store_beat **ret,
-		   size_t *ret_count, struct error *err)
+int kube_heartbeat_list(struct kube_heartbeats *beats, struct store_beat **ret,
+			size_t *ret_count, struct error *err)
 {
 	struct reading reading = {.beats = beats};
 	char path[KUBE_PATH_SIZE];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "volume/store/kube/kube_event.h"
+#include "volume/store/kube/api/kube_watch_event.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -9,18 +9,20 @@
 #include "volume/record/json_scan.h"
 
 static const char *const names[] = {
-	[KUBE_EVENT_ADDED] = "ADDED",     [KUBE_EVENT_MODIFIED] = "MODIFIED",
-	[KUBE_EVENT_DELETED] = "DELETED", [KUBE_EVENT_BOOKMARK] = "BOOKMARK",
-	[KUBE_EVENT_ERROR] = "ERROR",
+	[KUBE_WATCH_EVENT_ADDED] = "ADDED",
+	[KUBE_WATCH_EVENT_MODIFIED] = "MODIFIED",
+	[KUBE_WATCH_EVENT_DELETED] = "DELETED",
+	[KUBE_WATCH_EVENT_BOOKMARK] = "BOOKMARK",
+	[KUBE_WATCH_EVENT_ERROR] = "ERROR",
 };
 
-void kube_events_done(struct kube_events *events)
+void kube_watch_events_done(struct kube_watch_events *events)
 {
 	free(events->line);
-	*events = (struct kube_events){0};
+	*events = (struct kube_watch_events){0};
 }
 
-static int line_add(struct kube_events *events, const char *bytes,
+static int line_add(struct kube_watch_events *events, const char *bytes,
 		    size_t length, struct error *err)
 {
 	size_t need = events->length + length;
@@ -28,11 +30,11 @@ static int line_add(struct kube_events *events, const char *bytes,
 
 	if (length == 0)
 		return 0;
-	if (need > KUBE_EVENT_MAX)
+	if (need > KUBE_WATCH_EVENT_MAX)
 		return error_set(err, EPROTO,
 				 "an event of the API server is larger than "
 				 "%u MiB",
-				 KUBE_EVENT_MAX >> 20);
+				 KUBE_WATCH_EVENT_MAX >> 20);
 	if (need > events->room) {
 		size_t room = 2 * need < 4096 ? 4096 : 2 * need;
 
@@ -47,8 +49,9 @@ static int line_add(struct kube_events *events, const char *bytes,
 	return 0;
 }
 
-static int event_tell(struct json_object *event, kube_event_handler handler,
-		      void *context, struct error *err)
+static int event_tell(struct json_object *event,
+		      kube_watch_event_handler handler, void *context,
+		      struct error *err)
 {
 	struct json_object *type = NULL, *object = NULL;
 	const char *name;
@@ -63,15 +66,16 @@ static int event_tell(struct json_object *event, kube_event_handler handler,
 	name = json_object_get_string(type);
 	for (size_t i = 0; i < array_size(names); i++) {
 		if (strcmp(name, names[i]) == 0)
-			return handler(context, (enum kube_event_type)i, object,
-				       err);
+			return handler(context, (enum kube_watch_event_type)i,
+				       object, err);
 	}
 	return 0;
 }
 
 /* The line is at its end. */
-static int line_tell(struct kube_events *events, kube_event_handler handler,
-		     void *context, struct error *err)
+static int line_tell(struct kube_watch_events *events,
+		     kube_watch_event_handler handler, void *context,
+		     struct error *err)
 {
 	struct json_object *event = NULL;
 	struct error why = {0};
@@ -81,7 +85,8 @@ static int line_tell(struct kube_events *events, kube_event_handler handler,
 	events->length = 0;
 	if (length == 0 || (length == 1 && events->line[0] == '\r'))
 		return 0;
-	r = json_scan_parse(events->line, length, KUBE_EVENT_MAX, &event, &why);
+	r = json_scan_parse(events->line, length, KUBE_WATCH_EVENT_MAX, &event,
+			    &why);
 	if (r == -ENOMEM)
 		return error_set(err, ENOMEM, "out of memory");
 	if (r < 0)
@@ -92,9 +97,9 @@ static int line_tell(struct kube_events *events, kube_event_handler handler,
 	return r;
 }
 
-int kube_events_feed(struct kube_events *events, const char *bytes,
-		     size_t length, kube_event_handler handler, void *context,
-		     struct error *err)
+int kube_watch_events_feed(struct kube_watch_events *events, const char *bytes,
+			   size_t length, kube_watch_event_handler handler,
+			   void *context, struct error *err)
 {
 	int r = 0;
 

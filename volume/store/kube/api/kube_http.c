@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "volume/store/kube/kube_http.h"
+#include "volume/store/kube/api/kube_http.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "volume/store/kube/kube_curl.h"
+#include "volume/store/kube/api/kube_curl.h"
 
 #define FIRST_PAUSE_MS   100 /* doubled at each attempt */
 #define READY_TIMEOUT_MS 3000

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "volume/store/kube/kube_config.h"
+#include "volume/store/kube/api/kube_config.h"
 
 #define KUBE_BODY_MAX           (8u << 20) /* bytes of one answer */
 #define KUBE_CONNECT_TIMEOUT_MS 5000

@@ -3,7 +3,7 @@
 #ifndef VOLUME_KUBE_STREAM_H
 #define VOLUME_KUBE_STREAM_H
 
-#include "volume/store/kube/kube_http.h"
+#include "volume/store/kube/api/kube_http.h"
 
 /* @bytes: the next of the answer. Other than 0: hang up and return that. */
 typedef int (*kube_stream_data)(void *context, const char *bytes, size_t length,

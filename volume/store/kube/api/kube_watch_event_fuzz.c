@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "volume/store/kube/kube_event.h"
+#include "volume/store/kube/api/kube_watch_event.h"
 
 #define EVENTS_MAX 4096
 
@@ -17,7 +17,7 @@ struct seen {
 	uint32_t sum; /* of types and objects, in their order */
 };
 
-static int see(void *context, enum kube_event_type type,
+static int see(void *context, enum kube_watch_event_type type,
 	       struct json_object *object, struct error *err)
 {
 	struct seen *seen = context;
@@ -35,17 +35,17 @@ static int see(void *context, enum kube_event_type type,
 static int feed(const char *bytes, size_t length, size_t piece,
 		struct seen *ret)
 {
-	struct kube_events events = {0};
+	struct kube_watch_events events = {0};
 	int r = 0;
 
 	while (r == 0 && length > 0) {
 		size_t n = piece < length ? piece : length;
 
-		r = kube_events_feed(&events, bytes, n, see, ret, NULL);
+		r = kube_watch_events_feed(&events, bytes, n, see, ret, NULL);
 		bytes += n;
 		length -= n;
 	}
-	kube_events_done(&events);
+	kube_watch_events_done(&events);
 	return r;
 }
 

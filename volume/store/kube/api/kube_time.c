@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "volume/store/kube/kube_time.h"
+#include "volume/store/kube/api/kube_time.h"
 
 #include <time.h>
 
-#include "volume/store/kube/kube_call.h"
+#include "volume/store/kube/api/kube_call.h"
 
 struct json_object *kube_time_new(int64_t seconds)
 {

@@ -4,7 +4,7 @@
 #define VOLUME_KUBE_LIST_H
 
 #include "volume/record/volume_record.h"
-#include "volume/store/kube/kube_call.h"
+#include "volume/store/kube/api/kube_call.h"
 
 #define KUBE_LIST_MAX 100000 /* objects of one list */
 

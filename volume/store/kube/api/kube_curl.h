@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "volume/store/kube/kube_http.h"
+#include "volume/store/kube/api/kube_http.h"
 
 #define KUBE_IDLE_MAX 8 /* connections kept for the next call */
 

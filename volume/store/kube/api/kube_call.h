@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 #include "base/error.h"
-#include "volume/store/kube/kube_http.h"
+#include "volume/store/kube/api/kube_http.h"
 
 #define KUBE_PATH_SIZE 1024 /* bytes with NUL; without a continue token */
 #define KUBE_TEXT_SIZE 400  /* bytes with NUL: what a server says, quoted */

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "volume/store/kube/kube_yaml.h"
+#include "volume/store/kube/api/kube_yaml.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

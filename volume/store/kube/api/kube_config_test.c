@@ -14,8 +14,8 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "volume/store/kube/kube_config.h"
-#include "volume/store/kube/kube_yaml.h"
+#include "volume/store/kube/api/kube_config.h"
+#include "volume/store/kube/api/kube_yaml.h"
 
 static char directory[64];
 

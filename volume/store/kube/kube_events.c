@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "volume/store/kube/kube_notice.h"
+#include "volume/store/kube/kube_events.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -12,23 +12,23 @@
 #include "volume/record/json_scan.h"
 
 #define COMPONENT  "tributary"
-#define ANSWER_MS  5000 /* nobody waits long to tell something */
+#define ANSWER_MS  5000 /* nobody waits long to event_send something */
 #define NOTES_SIZE 1024 /* bytes of a message; Kubernetes, Event */
 #define FULL_SIZE  (RECORD_NAME_SIZE + 18)
 
 static const struct kube_resource events = {
 	.kind = "Event", .group = "", .version = "v1", .plural = "events"};
 
-struct kube_notices {
+struct kube_events {
 	struct kube_http *http;
 	pthread_mutex_t lock; /* guards what follows */
 	int64_t free_ms;      /* of clock_ms(): when all may be told again */
 };
 
-int kube_notices_new(struct kube_http *http, struct kube_notices **ret,
-		     struct error *err)
+int kube_events_new(struct kube_http *http, struct kube_events **ret,
+		    struct error *err)
 {
-	struct kube_notices *notices = calloc(1, sizeof(*notices));
+	struct kube_events *notices = calloc(1, sizeof(*notices));
 
 	if (!notices)
 		return error_set(err, ENOMEM, "out of memory");
@@ -38,7 +38,7 @@ int kube_notices_new(struct kube_http *http, struct kube_notices **ret,
 	return 0;
 }
 
-void kube_notices_free(struct kube_notices *notices)
+void kube_events_free(struct kube_events *notices)
 {
 	if (!notices)
 		return;
@@ -47,16 +47,16 @@ void kube_notices_free(struct kube_notices *notices)
 }
 
 /* Each costs some rest; as much as is left may be used at once. */
-static bool may_tell(struct kube_notices *notices)
+static bool may_tell(struct kube_events *notices)
 {
-	const int64_t one_ms = KUBE_NOTICE_REST_S * 1000;
+	const int64_t one_ms = KUBE_EVENT_REST_S * 1000;
 	int64_t now = clock_ms();
 	bool may;
 
 	(void)pthread_mutex_lock(&notices->lock);
 	if (notices->free_ms < now)
 		notices->free_ms = now;
-	may = notices->free_ms - now <= (KUBE_NOTICES_MAX - 1) * one_ms;
+	may = notices->free_ms - now <= (KUBE_EVENTS_MAX - 1) * one_ms;
 	if (may)
 		notices->free_ms += one_ms;
 	(void)pthread_mutex_unlock(&notices->lock);
@@ -64,7 +64,7 @@ static bool may_tell(struct kube_notices *notices)
 }
 
 /* FNV-1a (draft-eastlake-fnv, 64 bits): the same name in every process. */
-static uint64_t hash(uint64_t seed, const char *text)
+static uint64_t event_hash(uint64_t seed, const char *text)
 {
 	for (; *text; text++)
 		seed = (seed ^ (uint8_t)*text) * 0x100000001b3;
@@ -73,13 +73,13 @@ static uint64_t hash(uint64_t seed, const char *text)
 
 static void full_name(const struct store_notice *notice, char *ret)
 {
-	uint64_t of = hash(0xcbf29ce484222325, notice->kind);
+	uint64_t of = event_hash(0xcbf29ce484222325, notice->kind);
 
-	of = hash(hash(of, notice->name), notice->reason);
+	of = event_hash(event_hash(of, notice->name), notice->reason);
 	(void)snprintf(ret, FULL_SIZE, "%s.%016" PRIx64, notice->name, of);
 }
 
-static struct json_object *about_new(struct kube_notices *notices,
+static struct json_object *about_new(struct kube_events *notices,
 				     const struct kube_resource *about,
 				     struct json_object *object)
 {
@@ -97,7 +97,7 @@ static struct json_object *about_new(struct kube_notices *notices,
 }
 
 /* What is the same of the first and of each later one. */
-static void event_fill(struct kube_notices *notices, struct json_object *event,
+static void event_fill(struct kube_events *notices, struct json_object *event,
 		       const struct store_notice *notice, uint64_t count)
 {
 	char message[NOTES_SIZE];
@@ -110,7 +110,7 @@ static void event_fill(struct kube_notices *notices, struct json_object *event,
 		 json_from_time(kube_http_now(notices->http)));
 }
 
-static struct json_object *event_new(struct kube_notices *notices,
+static struct json_object *event_new(struct kube_events *notices,
 				     const struct store_notice *notice,
 				     const char *name,
 				     struct json_object *about)
@@ -135,7 +135,7 @@ static struct json_object *event_new(struct kube_notices *notices,
 }
 
 /* One of an object that was deleted, and made again, begins anew. */
-static bool is_of(struct json_object *event, struct json_object *about)
+static bool event_is_of(struct json_object *event, struct json_object *about)
 {
 	struct json_object *was = NULL;
 
@@ -144,7 +144,7 @@ static bool is_of(struct json_object *event, struct json_object *about)
 		      kube_text(about, NULL, "uid")) == 0;
 }
 
-static uint64_t count_of(struct json_object *event)
+static uint64_t event_count(struct json_object *event)
 {
 	struct json_object *count = NULL;
 	int64_t n = 0;
@@ -155,7 +155,7 @@ static uint64_t count_of(struct json_object *event)
 }
 
 /* @about is borrowed. -ESTALE, -ENOENT: somebody else counted, or it ended. */
-static int count_again(struct kube_notices *notices,
+static int count_again(struct kube_events *notices,
 		       const struct store_notice *notice, const char *path,
 		       struct json_object *about, struct error *err)
 {
@@ -165,8 +165,8 @@ static int count_again(struct kube_notices *notices,
 
 	if (r < 0)
 		return r;
-	if (is_of(event, about)) {
-		event_fill(notices, event, notice, count_of(event) + 1);
+	if (event_is_of(event, about)) {
+		event_fill(notices, event, notice, event_count(event) + 1);
 	} else {
 		json_add(event, "firstTimestamp",
 			 json_from_time(kube_http_now(notices->http)));
@@ -179,8 +179,9 @@ static int count_again(struct kube_notices *notices,
 	return r;
 }
 
-static int tell(struct kube_notices *notices, const struct store_notice *notice,
-		struct json_object *about, struct error *err)
+static int event_send(struct kube_events *notices,
+		      const struct store_notice *notice,
+		      struct json_object *about, struct error *err)
 {
 	char path[KUBE_PATH_SIZE], name[FULL_SIZE];
 	struct json_object *event;
@@ -202,8 +203,9 @@ static int tell(struct kube_notices *notices, const struct store_notice *notice,
 	return r == -ESTALE || r == -ENOENT ? 0 : r;
 }
 
-int kube_notice(struct kube_notices *notices, const struct kube_resource *about,
-		const struct store_notice *notice, struct error *err)
+int kube_event_send(struct kube_events *notices,
+		    const struct kube_resource *about,
+		    const struct store_notice *notice, struct error *err)
 {
 	struct json_object *object = NULL, *ref;
 	char path[KUBE_PATH_SIZE];
@@ -216,7 +218,7 @@ int kube_notice(struct kube_notices *notices, const struct kube_resource *about,
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
 	ref = about_new(notices, about, object);
-	r = tell(notices, notice, ref, err);
+	r = event_send(notices, notice, ref, err);
 	json_object_put(ref);
 	json_object_put(object);
 	return r;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "volume/store/kube/kube_config.h"
+#include "volume/store/kube/api/kube_config.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "volume/record/json_scan.h"
-#include "volume/store/kube/kube_yaml.h"
+#include "volume/store/kube/api/kube_yaml.h"
 
 void kube_secret_free(char *secret)
 {

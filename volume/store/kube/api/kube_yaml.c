@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "volume/store/kube/kube_yaml.h"
+#include "volume/store/kube/api/kube_yaml.h"
 
 #include <errno.h>
 #include <stdbool.h>
