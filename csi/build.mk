@@ -4,7 +4,7 @@ $(eval $(call library,csi,\
   csi/controller/snapshot.c csi/controller/snapshot_metadata.c \
   csi/controller/controller_capacity.c csi/controller/controller_expand.c csi/controller/controller_list.c \
   csi/controller/controller_publish.c \
-  csi/controller/controller_validate.c csi/call/csi_check.c csi/call/csi_error.c csi/call/csi_holds.c \
+  csi/controller/controller_validate.c csi/call/csi_check.c csi/call/csi_error.c csi/call/volume_lock.c \
   csi/call/csi_metrics.c csi/call/csi_pages.c csi/controller/observer.c \
   csi/call/csi_name.c csi/call/csi_text.c csi/identity.c csi/node/inline.c csi/node/node_info.c \
   csi/kata/kata_record.c csi/kata/kata_shim.c csi/call/kubernetes_key.c csi/node/node_bounded.c \

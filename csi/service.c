@@ -146,8 +146,9 @@ static const struct row *row_of(const ProtobufCMessage *in)
  * One line a call: "call" counts this process's calls, "volume" is the
  * volume's name. Of the request: everything but secrets and mount flags.
  */
-static void tell(const struct row *row, const struct csi_call *c,
-		 unsigned long id, const char *text, int code, int64_t took_ms)
+static void call_report(const struct row *row, const struct csi_call *c,
+			unsigned long id, const char *text, int code,
+			int64_t took_ms)
 {
 	bool known = c->id.name[0];
 	enum log_level level = row->changes ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG;
@@ -178,16 +179,16 @@ static int checked(const struct row *row, struct csi_call *c,
 		volume_cancel_on(rpc_cancel_fd(c->rpc));
 	r = row->handler(c, in, out);
 	volume_cancel_on(-1);
-	if (c->held) {
-		csi_hold_end(&c->csi->holds, &c->hold);
+	if (c->locked) {
+		volume_lock_release(&c->csi->locks, &c->lock);
 		if (row->service == NODE)
 			node_watch_look(c->csi->watch);
 	}
 	return r;
 }
 
-static int dispatch(struct rpc_call *rpc, const ProtobufCMessage *in,
-		    ProtobufCMessage *out, struct error *err)
+static int call_dispatch(struct rpc_call *rpc, const ProtobufCMessage *in,
+			 ProtobufCMessage *out, struct error *err)
 {
 	static atomic_ulong calls;
 	unsigned long id = atomic_fetch_add(&calls, 1) + 1;
@@ -210,7 +211,8 @@ static int dispatch(struct rpc_call *rpc, const ProtobufCMessage *in,
 			(uint64_t)took_us);
 	if (-r == RPC_UNAVAILABLE)
 		observer_look(c.csi->observer);
-	tell(row, &c, id, csi_text(text, sizeof(text), in), -r, took_us / 1000);
+	call_report(row, &c, id, csi_text(text, sizeof(text), in), -r,
+		    took_us / 1000);
 	slack_later(c.csi->slack_fd);
 	return r < 0 ? -rpc_code_to_errno((enum rpc_code) - r) : 0;
 }
@@ -221,7 +223,7 @@ static_assert(array_size(rows) <= CSI_METHODS_MAX, "csi_metrics.h");
 
 static const char *names[array_size(rows) + 1];
 
-static bool serves(enum csi_mode mode, enum service service)
+static bool mode_serves(enum csi_mode mode, enum service service)
 {
 	switch (service) {
 	case IDENTITY: return true;
@@ -240,13 +242,13 @@ static void methods_fill(void)
 	for (size_t i = 0; i < array_size(methods) * array_size(rows); i++) {
 		enum csi_mode mode = (enum csi_mode)(i / array_size(rows));
 		const struct row *row = &rows[i % array_size(rows)];
-		bool there = row->handler && serves(mode, row->service);
+		bool there = row->handler && mode_serves(mode, row->service);
 
 		methods[mode][i % array_size(rows)] = (struct rpc_method){
 			.path = row->path,
 			.in = row->in,
 			.out = row->out,
-			.handler = there ? dispatch : NULL,
+			.handler = there ? call_dispatch : NULL,
 			.server_streams = row->streams,
 		};
 	}
@@ -284,7 +286,7 @@ int csi_init(struct csi *csi, enum csi_mode mode,
 		csi->cancel_fd = -1;
 	methods_make();
 	csi->metrics.names = names;
-	csi_holds_init(&csi->holds);
+	volume_locks_init(&csi->locks);
 	/*
 	 * Its pod, or host, may have a node's name: what is attached there is
 	 * still not its own.
@@ -305,5 +307,5 @@ void csi_done(struct csi *csi)
 	/* A question that nobody waits for any more still uses it. */
 	if (bounded_wait(BOUNDED_END_MS))
 		volume_context_close(csi->volumes);
-	csi_holds_done(&csi->holds);
+	volume_locks_done(&csi->locks);
 }

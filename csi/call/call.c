@@ -61,10 +61,10 @@ int csi_fail_errno(struct csi_call *c, int error)
 
 /* ---- one operation on a volume ---- */
 
-int csi_hold(struct csi_call *c, const char *name)
+int csi_lock(struct csi_call *c, const char *name)
 {
-	const char *other = csi_hold_begin(&c->csi->holds, &c->hold, name,
-					   c->method);
+	const char *other = volume_lock_take(&c->csi->locks, &c->lock, name,
+					     c->method);
 
 	if (name != c->id.name)
 		(void)snprintf(c->id.name, sizeof(c->id.name), "%s", name);
@@ -73,7 +73,7 @@ int csi_hold(struct csi_call *c, const char *name)
 				"%s of volume '%s' is running; repeat when it "
 				"has ended",
 				other, name);
-	c->held = true;
+	c->locked = true;
 	return 0;
 }
 
@@ -91,14 +91,14 @@ int csi_begin(struct csi_call *c, const char *volume_id)
 {
 	int r = parse_id(c, volume_id);
 
-	return r < 0 ? r : csi_hold(c, c->id.name);
+	return r < 0 ? r : csi_lock(c, c->id.name);
 }
 
-int csi_hold_existing(struct csi_call *c)
+int csi_lock_existing(struct csi_call *c)
 {
 	struct volume_record *record = NULL;
 	bool ours;
-	int r = csi_hold(c, c->id.name);
+	int r = csi_lock(c, c->id.name);
 
 	if (r < 0)
 		return r;

@@ -6,9 +6,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "csi/call/csi_holds.h"
 #include "csi/call/csi_metrics.h"
 #include "csi/call/csi_name.h"
+#include "csi/call/volume_lock.h"
 #include "proto/csi.pb-c.h"
 #include "rpc/rpc.h"
 #include "volume/volume.h"
@@ -32,7 +32,7 @@ struct csi {
 	struct observer *observer; /* NULL: this process never leads */
 	struct volume_context *volumes;
 	char state_dir[PATH_MAX]; /* node_state.h */
-	struct csi_holds holds;
+	struct volume_locks locks;
 	int cancel_fd;            /* of the configuration; -1: none */
 	int slack_fd;             /* slack.h; set after csi_init(), -1: none */
 	struct node_watch *watch; /* NULL in mode controller */
@@ -50,9 +50,9 @@ struct csi_call {
 	struct csi *csi;
 	const char *method; /* "CreateVolume" */
 	struct error *err;
-	struct csi_id id;     /* of csi_begin() */
-	struct csi_hold hold; /* of csi_begin() */
-	bool held;
+	struct csi_id id;        /* of csi_begin() */
+	struct volume_lock lock; /* of csi_begin() */
+	bool locked;
 	/* csi_begin() and csi_find() take ids of inline volumes, too. */
 	bool takes_inline;
 };
@@ -70,7 +70,7 @@ int csi_fail_errno(struct csi_call *c, int error);
  * Begin on the volume @name until the handler returns. ABORTED when there is
  * an operation on it.
  */
-int csi_hold(struct csi_call *c, const char *name);
+int csi_lock(struct csi_call *c, const char *name);
 /*
  * The same for a volume id, which is then in c->id. NOT_FOUND for one that
  * cannot be ours.
@@ -80,7 +80,7 @@ int csi_begin(struct csi_call *c, const char *volume_id);
  * For what deletes: 1, begun on the volume of c->id, or 0, it is not there
  * (another one may have its name now).
  */
-int csi_hold_existing(struct csi_call *c);
+int csi_lock_existing(struct csi_call *c);
 /* The record of c->id; NOT_FOUND. volume_record_free(). */
 int csi_record(struct csi_call *c, struct volume_record **ret);
 /* The record of a volume id, for looking only: nothing is begun. */

@@ -11,8 +11,8 @@
 
 #include "base/cleanup.h"
 #include "csi/call/csi_error.h"
-#include "csi/call/csi_holds.h"
 #include "csi/call/csi_name.h"
+#include "csi/call/volume_lock.h"
 
 static void takes_a_good_name_as_it_is(void **state)
 {
@@ -167,20 +167,20 @@ static void reads_its_own_tokens_only(void **state)
 
 static void lets_one_at_a_time_have_a_volume(void **state)
 {
-	struct csi_holds holds;
-	struct csi_hold a = {0}, b = {0}, c = {0};
+	struct volume_locks locks;
+	struct volume_lock a = {0}, b = {0}, c = {0};
 
 	(void)state;
-	csi_holds_init(&holds);
-	assert_null(csi_hold_begin(&holds, &a, "x", "CreateVolume"));
-	assert_null(csi_hold_begin(&holds, &b, "y", "DeleteVolume"));
-	assert_string_equal(csi_hold_begin(&holds, &c, "x", "DeleteVolume"),
+	volume_locks_init(&locks);
+	assert_null(volume_lock_take(&locks, &a, "x", "CreateVolume"));
+	assert_null(volume_lock_take(&locks, &b, "y", "DeleteVolume"));
+	assert_string_equal(volume_lock_take(&locks, &c, "x", "DeleteVolume"),
 			    "CreateVolume");
-	csi_hold_end(&holds, &a);
-	assert_null(csi_hold_begin(&holds, &c, "x", "DeleteVolume"));
-	csi_hold_end(&holds, &b);
-	csi_hold_end(&holds, &c);
-	csi_holds_done(&holds);
+	volume_lock_release(&locks, &a);
+	assert_null(volume_lock_take(&locks, &c, "x", "DeleteVolume"));
+	volume_lock_release(&locks, &b);
+	volume_lock_release(&locks, &c);
+	volume_locks_done(&locks);
 }
 
 static void answers_each_error_with_its_code(void **state)

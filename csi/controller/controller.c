@@ -150,7 +150,7 @@ static int make(struct csi_call *c, const Csi__V1__CreateVolumeRequest *in,
 	csi_name_map(in->name, name);
 	if (labels_set(&request->labels, CSI_LABEL_NAME, in->name, c->err) < 0)
 		return csi_fail_errno(c, -EINVAL);
-	r = csi_hold(c, name);
+	r = csi_lock(c, name);
 	if (r == 0)
 		r = make_or_find(c, in, &create, from, request, &record);
 	if (r < 0)
@@ -210,7 +210,7 @@ int csi_delete_volume(struct csi_call *c, const void *in_, void *out)
 	/* What cannot be ours is not there, so it is deleted. */
 	if (csi_id_parse(in->volume_id, &c->id) < 0)
 		return 0;
-	r = csi_hold_existing(c);
+	r = csi_lock_existing(c);
 	if (r <= 0)
 		return r;
 	r = volume_delete(c->csi->volumes, in->volume_id, c->err);

@@ -46,9 +46,9 @@ static void wait_for_work(struct test *t, bool wanted)
 
 	for (int i = 0; i < 1500 && works != wanted; i++) {
 		(void)nanosleep(&pause, NULL);
-		pthread_mutex_lock(&t->kit.csi.holds.lock);
-		works = t->kit.csi.holds.first;
-		pthread_mutex_unlock(&t->kit.csi.holds.lock);
+		pthread_mutex_lock(&t->kit.csi.locks.lock);
+		works = t->kit.csi.locks.first;
+		pthread_mutex_unlock(&t->kit.csi.locks.lock);
 	}
 	assert_true(works == wanted);
 }
@@ -94,7 +94,7 @@ static void many_at_once_get_what_there_is_and_no_more(void **state)
 		busy += all[i].code == RPC_ABORTED ||
 			all[i].code == RPC_UNAVAILABLE;
 	}
-	/* 5 GiB hold 80 of 64 MiB. */
+	/* 5 GiB lock 80 of 64 MiB. */
 	assert_int_equal(ok + full + busy, MANY);
 	assert_int_equal(full, 0);
 	assert_int_equal(ok, MANY);

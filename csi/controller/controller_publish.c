@@ -80,7 +80,7 @@ int csi_controller_unpublish_volume(struct csi_call *c, const void *in_,
 	if (csi_id_parse(in->volume_id, &c->id) < 0 ||
 	    (node && name_check("node", node, NULL) < 0))
 		return 0;
-	r = csi_hold_existing(c);
+	r = csi_lock_existing(c);
 	if (r <= 0)
 		return r;
 	r = volume_unpublish(c->csi->volumes, in->volume_id, node, c->err);

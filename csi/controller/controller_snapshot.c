@@ -96,7 +96,7 @@ int csi_create_snapshot(struct csi_call *c, const void *in_, void *out)
 		return csi_fail(c, RPC_NOT_FOUND,
 				"source_volume_id: there is no such volume");
 	csi_name_map(in->name, name);
-	r = csi_snapshot_hold(c, "snapshot", name);
+	r = csi_snapshot_lock(c, "snapshot", name);
 	return r < 0 ? r : cut(c, in, name, out);
 }
 
@@ -114,7 +114,7 @@ int csi_delete_snapshot(struct csi_call *c, const void *in_, void *out)
 	/* What cannot be ours is not there, so it is deleted. */
 	if (csi_id_parse(in->snapshot_id, &id) < 0)
 		return 0;
-	r = csi_snapshot_hold(c, "snapshot", id.name);
+	r = csi_snapshot_lock(c, "snapshot", id.name);
 	if (r < 0)
 		return r;
 	r = volume_snapshot_get(c->csi->volumes, id.name, &record, c->err);

@@ -171,7 +171,7 @@ int csi_create_volume_group_snapshot(struct csi_call *c, const void *in_,
 
 	csi_group_name_map(in->name, name);
 	if (r == 0)
-		r = csi_snapshot_hold(c, "group", name);
+		r = csi_snapshot_lock(c, "group", name);
 	if (r == 0)
 		r = cut(c, in, name, &sources, &group);
 	if (group)
@@ -254,7 +254,7 @@ int csi_delete_volume_group_snapshot(struct csi_call *c, const void *in_,
 	/* What cannot be ours is not there, so it is deleted. */
 	if (csi_id_parse(in->group_snapshot_id, &id) < 0)
 		return 0;
-	r = csi_snapshot_hold(c, "group", id.name);
+	r = csi_snapshot_lock(c, "group", id.name);
 	if (r < 0)
 		return r;
 	r = find(c, &id, &group);

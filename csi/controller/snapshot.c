@@ -69,19 +69,19 @@ int csi_snapshot_labels(ProtobufCMessage *const *parameters, size_t n,
 	return r;
 }
 
-int csi_snapshot_hold(struct csi_call *c, const char *kind, const char *name)
+int csi_snapshot_lock(struct csi_call *c, const char *kind, const char *name)
 {
 	char key[RECORD_NAME_SIZE];
 	const char *other;
 
 	/* No name has a ':', and none is longer than 59 bytes. */
 	(void)snprintf(key, sizeof(key), "%.1s:%.59s", kind, name);
-	other = csi_hold_begin(&c->csi->holds, &c->hold, key, c->method);
+	other = volume_lock_take(&c->csi->locks, &c->lock, key, c->method);
 	if (other)
 		return csi_fail(c, RPC_ABORTED,
 				"%s of the %s '%s' is running; repeat when it "
 				"has ended",
 				other, kind, name);
-	c->held = true;
+	c->locked = true;
 	return 0;
 }

@@ -32,7 +32,7 @@ int csi_snapshot_labels(ProtobufCMessage *const *parameters, size_t n,
 			const char *csi_name, struct labels *ret,
 			struct error *err);
 
-/* As csi_hold(), for a "snapshot" or a "group" of that name. */
-int csi_snapshot_hold(struct csi_call *c, const char *kind, const char *name);
+/* As csi_lock(), for a "snapshot" or a "group" of that name. */
+int csi_snapshot_lock(struct csi_call *c, const char *kind, const char *name);
 
 #endif

@@ -343,7 +343,7 @@ int csi_inline_publish(struct csi_call *c, const publish_request *in)
 	} else {
 		staging_path(c, path, sizeof(path));
 		staged.staging_target_path = path;
-		r = csi_hold(c, c->id.name);
+		r = csi_lock(c, c->id.name);
 		if (r == 0)
 			r = publish(c, &staged, &request);
 	}
@@ -378,7 +378,7 @@ int csi_inline_unpublish(struct csi_call *c,
 			 const Csi__V1__NodeUnpublishVolumeRequest *in)
 {
 	node_state *state = NULL;
-	int r = csi_hold(c, c->id.name);
+	int r = csi_lock(c, c->id.name);
 
 	if (r == 0)
 		r = csi_state_load(c, &state);

@@ -205,7 +205,7 @@ int csi_node_unpublish_volume(struct csi_call *c, const void *in_, void *out)
 	/* What cannot be ours is not published. */
 	if (csi_id_parse(in->volume_id, &c->id) < 0)
 		return 0;
-	r = csi_hold(c, c->id.name);
+	r = csi_lock(c, c->id.name);
 	if (r == 0)
 		r = csi_state_load(c, &state);
 	if (r == 0)

@@ -148,7 +148,7 @@ static bool is_attached(struct csi *csi, const struct volume_record *record,
 	       csi_id_matches(&id, record);
 }
 
-/* With the volume held. */
+/* With the volume locked. */
 static int repair(struct csi *csi, struct item *item, struct error *err)
 {
 	struct volume_record *record = NULL;
@@ -175,19 +175,19 @@ static int repair(struct csi *csi, struct item *item, struct error *err)
 
 static void item_repair(struct node_watch *w, struct item *item)
 {
-	struct csi_hold hold = {.background = true};
+	struct volume_lock lock = {.background = true};
 	struct error err = {0};
 	int r;
 
 	/* Whoever has it says so when it is done: node_watch_look(). */
-	if (csi_hold_begin(&w->csi->holds, &hold, item->name, "a repair")) {
+	if (volume_lock_take(&w->csi->locks, &lock, item->name, "a repair")) {
 		item->mount = mount_id(item->path);
 		fd_close(take_fd(&item->process));
 		return;
 	}
 	item->retry_at_ms = 0;
 	r = repair(w->csi, item, &err);
-	csi_hold_end(&w->csi->holds, &hold);
+	volume_lock_release(&w->csi->locks, &lock);
 	if (r < 0)
 		retry_later(item, error_text(&err));
 	else
