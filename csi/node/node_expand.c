@@ -7,7 +7,7 @@
 #include "csi/call/request.h"
 #include "csi/kata/kata_record.h"
 #include "csi/kata/kata_shim.h"
-#include "csi/node/node_repair.h"
+#include "csi/node/node_ensure_staged.h"
 #include "csi/node/node_service.h"
 
 typedef Csi__V1__NodeExpandVolumeRequest expand_request;
@@ -40,7 +40,7 @@ static int follow(struct csi_call *c, const char *id, node_state *state,
 	r = volume_resize(c->csi->volumes, id, 0, &grown, c->err);
 	/* A part of it is broken: what repairs it grows it. */
 	if (r == -EIO)
-		r = node_repair(c->csi, *record, state, true, c->err);
+		r = node_ensure_staged(c->csi, *record, state, true, c->err);
 	/*
 	 * A union that takes no branches: all that can be done here is done,
 	 * and asking again would change nothing. The volume's condition says

@@ -16,8 +16,8 @@
 #include "csi/kata/kata_shim.h"
 #include "csi/node/bind.h"
 #include "csi/node/node_bounded.h"
+#include "csi/node/node_ensure_staged.h"
 #include "csi/node/node_left.h"
-#include "csi/node/node_repair.h"
 #include "csi/node/node_service.h"
 #include "volume/space/placement.h"
 

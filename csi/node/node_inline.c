@@ -22,8 +22,8 @@
 #include "csi/call/capability.h"
 #include "csi/call/csi_error.h"
 #include "csi/node/inline.h"
+#include "csi/node/node_ensure_staged.h"
 #include "csi/node/node_group.h"
-#include "csi/node/node_repair.h"
 #include "csi/node/node_service.h"
 #include "csi/node/node_show.h"
 
@@ -249,7 +249,7 @@ static int bring_up(struct csi_call *c, const publish_request *in,
 	if (r == 0)
 		r = staging_make(c, in->staging_target_path);
 	if (r == 0)
-		r = node_repair(c->csi, record, state, true, c->err);
+		r = node_ensure_staged(c->csi, record, state, true, c->err);
 	if (r == 0)
 		r = give_group(c, record, in);
 	if (r == 0)

@@ -37,8 +37,8 @@ int csi_check_second(struct csi_call *c, const node_state *state,
 		     const publish_request *in);
 
 /*
- * A staged volume that does not answer is put right (node_repair.h). 0 or
- * what a failure returned.
+ * A staged volume that does not answer is put right (node_ensure_staged.h). 0
+ * or what a failure returned.
  */
 int csi_stage_revive(struct csi_call *c, const struct volume_record *record,
 		     node_state *state);

@@ -9,8 +9,8 @@
 #include "base/log.h"
 #include "csi/call/capability.h"
 #include "csi/call/csi_error.h"
+#include "csi/node/node_ensure_staged.h"
 #include "csi/node/node_group.h"
-#include "csi/node/node_repair.h"
 #include "csi/node/node_service.h"
 #include "csi/node/node_show.h"
 
@@ -96,7 +96,7 @@ int csi_stage_revive(struct csi_call *c, const struct volume_record *record,
 	if (!capability_is_block(state->stage->volume_capability) &&
 	    node_health(state->stage->staging_target_path, NULL) == NODE_WELL)
 		return 0;
-	r = node_repair(c->csi, record, state, true, c->err);
+	r = node_ensure_staged(c->csi, record, state, true, c->err);
 	return r < 0 ? csi_fail_errno(c, r) : 0;
 }
 
@@ -200,7 +200,7 @@ static int stage(struct csi_call *c, const stage_request *in,
 		if (r < 0)
 			return r;
 	}
-	r = node_repair(c->csi, record, state, true, c->err);
+	r = node_ensure_staged(c->csi, record, state, true, c->err);
 	if (r == 0)
 		r = give_group(c, record, in->volume_capability,
 			       in->staging_target_path);

@@ -20,7 +20,7 @@
 #include "base/log.h"
 #include "csi/call/capability.h"
 #include "csi/node/bind.h"
-#include "csi/node/node_repair.h"
+#include "csi/node/node_ensure_staged.h"
 #include "volume/mount/union_process.h"
 
 #define SUFFIX         ".volume" /* node_state.h */
@@ -161,7 +161,7 @@ static int repair(struct csi *csi, struct item *item, struct error *err)
 		if (r == -ENOENT)
 			r = 0;
 		else if (r == 0 && is_attached(csi, record, state)) {
-			r = node_repair(csi, record, state, false, err);
+			r = node_ensure_staged(csi, record, state, false, err);
 			if (r == 0)
 				log_info("volume=%s had died here and is put "
 					 "right",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Notices when a staged volume dies and puts it right (node_repair.h),
+ * Notices when a staged volume dies and puts it right (node_ensure_staged.h),
  * without being asked: a thread that sleeps until the kernel says that a
  * union has ended (pidfd) or that the mount table has changed (proc(5),
  * mountinfo). A repair that fails is tried again after a while, a few times;

@@ -8,8 +8,8 @@
  * that was running) keeps the dead mount; only starting it again helps, and
  * the volume's condition says so.
  */
-#ifndef CSI_NODE_REPAIR_H
-#define CSI_NODE_REPAIR_H
+#ifndef CSI_NODE_ENSURE_STAGED_H
+#define CSI_NODE_ENSURE_STAGED_H
 
 #include <sys/statvfs.h>
 
@@ -46,7 +46,7 @@ const char *node_health_text(enum node_health health, const char *path,
  * Returns as volume_attach(); -EHOSTUNREACH also for a mount that is silent:
  * nothing was done.
  */
-int node_repair(struct csi *csi, const struct volume_record *record,
-		node_state *state, bool asked, struct error *err);
+int node_ensure_staged(struct csi *csi, const struct volume_record *record,
+		       node_state *state, bool asked, struct error *err);
 
 #endif

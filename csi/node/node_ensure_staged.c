@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "csi/node/node_repair.h"
+#include "csi/node/node_ensure_staged.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -59,10 +59,10 @@ const char *node_health_text(enum node_health health, const char *path,
 	return ret;
 }
 
-/* ---- attach ---- */
+/* ---- staged_attach ---- */
 
-static int attach(struct csi *csi, const struct volume_record *record,
-		  const stage_request *stage, struct error *err)
+static int staged_attach(struct csi *csi, const struct volume_record *record,
+			 const stage_request *stage, struct error *err)
 {
 	const struct volume_attachment *a = volume_record_attachment(
 		record, volume_context_node(csi->volumes));
@@ -84,7 +84,7 @@ static int attach(struct csi *csi, const struct volume_record *record,
 /* ---- publications ---- */
 
 /* Dead, or of a union before the one that is staged now? */
-static bool is_left_over(const publish_request *p, const char *volume)
+static bool union_is_left_over(const publish_request *p, const char *volume)
 {
 	struct mount_info staged, shown;
 
@@ -106,7 +106,7 @@ static int show_again(struct csi *csi, const struct volume_record *record,
 	for (size_t i = 0; r == 0 && i < state->n_published; i++) {
 		const publish_request *p = state->published[i];
 
-		if (!is_left_over(p, volume))
+		if (!union_is_left_over(p, volume))
 			continue;
 		r = node_show(csi, record, p, err);
 		n += !capability_is_block(p->volume_capability);
@@ -141,7 +141,7 @@ static void stage_from_publication(const char *volume, const node_state *state)
 	}
 }
 
-static int check_staged(const struct volume_record *record,
+static int staged_check(const struct volume_record *record,
 			const node_state *state, bool asked, struct error *err)
 {
 	const char *path = state->stage->staging_target_path;
@@ -164,14 +164,14 @@ static int check_staged(const struct volume_record *record,
 	return 0;
 }
 
-int node_repair(struct csi *csi, const struct volume_record *record,
-		node_state *state, bool asked, struct error *err)
+int node_ensure_staged(struct csi *csi, const struct volume_record *record,
+		       node_state *state, bool asked, struct error *err)
 {
 	int r = 0;
 
 	if (!volume_spec_linear(&record->spec))
-		r = check_staged(record, state, asked, err);
+		r = staged_check(record, state, asked, err);
 	if (r == 0)
-		r = attach(csi, record, state->stage, err);
+		r = staged_attach(csi, record, state->stage, err);
 	return r < 0 ? r : show_again(csi, record, state, err);
 }
