@@ -11,7 +11,7 @@
 #include "csi/call/capability.h"
 #include "csi/node/bind.h"
 #include "csi/node/node_bounded.h"
-#include "csi/node/node_show.h"
+#include "csi/node/publish_mount.h"
 #include "volume/mount/union_process.h"
 
 /* ---- how it is ---- */
@@ -91,7 +91,7 @@ static bool union_is_left_over(const publish_request *p, const char *volume)
 	if (capability_is_block(p->volume_capability))
 		return bind_find(p->target_path, &shown, NULL) == 0;
 	return bind_find(p->target_path, &shown, NULL) == 0 &&
-	       node_show_is_ours(&shown, volume) &&
+	       publish_mount_is_ours(&shown, volume) &&
 	       bind_find(p->staging_target_path, &staged, NULL) == 0 &&
 	       staged.device != shown.device;
 }
@@ -108,7 +108,7 @@ static int show_again(struct csi *csi, const struct volume_record *record,
 
 		if (!union_is_left_over(p, volume))
 			continue;
-		r = node_show(csi, record, p, err);
+		r = publish_mount(csi, record, p, err);
 		n += !capability_is_block(p->volume_capability);
 	}
 	if (n == 0)
@@ -134,9 +134,9 @@ static void stage_from_publication(const char *volume, const node_state *state)
 		struct mount_info info;
 
 		if (bind_find(p->target_path, &info, NULL) == 0 &&
-		    node_show_is_ours(&info, volume) &&
+		    publish_mount_is_ours(&info, volume) &&
 		    node_health(p->target_path, NULL) == NODE_WELL &&
-		    node_show_restore(p, NULL) == 0)
+		    publish_mount_restore(p, NULL) == 0)
 			return;
 	}
 }

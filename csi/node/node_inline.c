@@ -25,7 +25,7 @@
 #include "csi/node/node_ensure_staged.h"
 #include "csi/node/node_group.h"
 #include "csi/node/node_service.h"
-#include "csi/node/node_show.h"
+#include "csi/node/publish_mount.h"
 
 /* Beside the state, in RUN_DIR: mounts made there are seen by all of us. */
 static void staging_dir(const struct csi *csi, char *ret, size_t size)
@@ -130,7 +130,7 @@ static int undo(struct csi_call *c, const char *target, node_state *state,
 	/* The same call goes on with it. Another volume is left alone. */
 	if (code == RPC_ABORTED || code == RPC_UNAVAILABLE || r == -EEXIST)
 		return csi_fail_errno(c, r);
-	e = node_hide(c->csi, c->id.name, target, c->err);
+	e = publish_unmount(c->csi, c->id.name, target, c->err);
 	if (e == 0) {
 		node_state_remove(state, target);
 		e = remove_all(c, state);
@@ -253,7 +253,7 @@ static int bring_up(struct csi_call *c, const publish_request *in,
 	if (r == 0)
 		r = give_group(c, record, in);
 	if (r == 0)
-		r = node_show(c->csi, record, in, c->err);
+		r = publish_mount(c->csi, record, in, c->err);
 	volume_record_free(record);
 	return r;
 }
@@ -356,7 +356,7 @@ int csi_inline_publish(struct csi_call *c, const publish_request *in)
 static int unpublish(struct csi_call *c, const char *target, node_state *state)
 {
 	struct volume_record *record = NULL;
-	int r = node_hide(c->csi, c->id.name, target, c->err);
+	int r = publish_unmount(c->csi, c->id.name, target, c->err);
 
 	if (r < 0)
 		return r;

@@ -7,7 +7,7 @@
 #include "csi/call/capability.h"
 #include "csi/node/inline.h"
 #include "csi/node/node_service.h"
-#include "csi/node/node_show.h"
+#include "csi/node/publish_mount.h"
 
 #define MULTI_WRITER \
 	CSI__V1__VOLUME_CAPABILITY__ACCESS_MODE__MODE__SINGLE_NODE_MULTI_WRITER
@@ -123,7 +123,7 @@ static int publish(struct csi_call *c, const publish_request *in,
 	r = csi_state_save(c, state);
 	if (r < 0)
 		return r;
-	r = node_show(c->csi, record, in, c->err);
+	r = publish_mount(c->csi, record, in, c->err);
 	if (r < 0)
 		r = csi_fail_errno(c, r);
 	if (r < 0 && fresh) {
@@ -184,7 +184,7 @@ int csi_node_publish_volume(struct csi_call *c, const void *in_, void *out)
 
 static int hide(struct csi_call *c, const char *target)
 {
-	int r = node_hide(c->csi, c->id.name, target, c->err);
+	int r = publish_unmount(c->csi, c->id.name, target, c->err);
 
 	return r < 0 ? csi_fail_errno(c, r) : 0;
 }

@@ -12,7 +12,7 @@
 #include "csi/node/node_ensure_staged.h"
 #include "csi/node/node_group.h"
 #include "csi/node/node_service.h"
-#include "csi/node/node_show.h"
+#include "csi/node/publish_mount.h"
 
 /* ---- shared ---- */
 
@@ -56,7 +56,7 @@ void csi_state_prune(const struct csi *csi, node_state *state)
 	for (size_t i = state->n_published; i-- > 0;) {
 		const char *target = state->published[i]->target_path;
 
-		if (!node_show_is_there(csi, target))
+		if (!publish_mount_exists(csi, target))
 			node_state_remove(state, target);
 	}
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One publication: the staged volume shown at a target path, or taken away. */
-#ifndef CSI_NODE_SHOW_H
-#define CSI_NODE_SHOW_H
+#ifndef CSI_PUBLISH_MOUNT_H
+#define CSI_PUBLISH_MOUNT_H
 
 #include "csi/call/call.h"
 #include "csi/node/node_state.h"
@@ -9,10 +9,10 @@
 #include "volume/volume.h"
 
 /* Is what is mounted there of the volume of that name? */
-bool node_show_is_ours(const struct mount_info *info, const char *volume);
+bool publish_mount_is_ours(const struct mount_info *info, const char *volume);
 
 /* Is what is mounted there the device of a block volume, of any? */
-bool node_show_is_device(const struct mount_info *info);
+bool publish_mount_is_device(const struct mount_info *info);
 
 /*
  * Show it there as asked for. There already and alive: nothing is done; a
@@ -25,20 +25,20 @@ bool node_show_is_device(const struct mount_info *info);
  * -EBUSY: something else is mounted there. -ENOTEMPTY, -ENOTDIR, -ENOENT: the
  * target path is not one. What was made is taken away again after an error.
  */
-int node_show(struct csi *csi, const struct volume_record *record,
-	      const publish_request *request, struct error *err);
+int publish_mount(struct csi *csi, const struct volume_record *record,
+		  const publish_request *request, struct error *err);
 
 /* From a publication back to the staging path, without its attributes. */
-int node_show_restore(const publish_request *request, struct error *err);
+int publish_mount_restore(const publish_request *request, struct error *err);
 
 /*
  * Take it away, and the directory. Not there: 0. -EBUSY: in use (the text
  * names by whom), or mounted by somebody else.
  */
-int node_hide(const struct csi *csi, const char *volume, const char *target,
-	      struct error *err);
+int publish_unmount(const struct csi *csi, const char *volume,
+		    const char *target, struct error *err);
 
 /* Mounted, or given to a guest. */
-bool node_show_is_there(const struct csi *csi, const char *target);
+bool publish_mount_exists(const struct csi *csi, const char *target);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "csi/node/node_show.h"
+#include "csi/node/publish_mount.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 #define BUSY_MS      3000
 #define BUSY_STEP_MS 20
 
-bool node_show_is_ours(const struct mount_info *info, const char *volume)
+bool publish_mount_is_ours(const struct mount_info *info, const char *volume)
 {
 	return strcmp(info->fs_type, UNION_FS_TYPE) == 0 &&
 	       strcmp(info->source, volume) == 0;
@@ -34,7 +34,7 @@ static uint64_t attributes_of(const publish_request *request)
 	       (request->readonly ? MOUNT_ATTR_RDONLY : 0);
 }
 
-bool node_show_is_device(const struct mount_info *info)
+bool publish_mount_is_device(const struct mount_info *info)
 {
 	struct stat st;
 
@@ -42,7 +42,8 @@ bool node_show_is_device(const struct mount_info *info)
 }
 
 /* What is there of before: a dead mount, or one with other attributes. */
-static int clear(const char *volume, const char *target, struct error *err)
+static int target_clear(const char *volume, const char *target,
+			struct error *err)
 {
 	struct mount_info info;
 	int r = bind_find(target, &info, err);
@@ -51,7 +52,8 @@ static int clear(const char *volume, const char *target, struct error *err)
 		return 0;
 	if (r < 0)
 		return r;
-	if (!node_show_is_ours(&info, volume) && !node_show_is_device(&info))
+	if (!publish_mount_is_ours(&info, volume) &&
+	    !publish_mount_is_device(&info))
 		return error_set(err, EBUSY,
 				 "'%s' is a mount point of something else",
 				 target);
@@ -68,7 +70,7 @@ static int show_tree(const char *volume, const publish_request *request,
 
 	if (bind_is_made(source, target, attributes))
 		return 0;
-	r = clear(volume, target, err);
+	r = target_clear(volume, target, err);
 	if (r == 0)
 		r = bind_target_make(target, err);
 	if (r < 0) {
@@ -116,7 +118,7 @@ static int show_device(struct volume_context *volumes,
 		r = set_read_only(device, read_only, err);
 	if (r < 0 || is_same_device(device, target))
 		return r;
-	r = clear(record->name, target, err);
+	r = target_clear(record->name, target, err);
 	if (r == 0)
 		r = bind_target_make_file(target, err);
 	if (r < 0) {
@@ -174,8 +176,8 @@ static int show_guest(struct csi *csi, const struct volume_record *record,
 
 /* ---- all ---- */
 
-int node_show(struct csi *csi, const struct volume_record *record,
-	      const publish_request *request, struct error *err)
+int publish_mount(struct csi *csi, const struct volume_record *record,
+		  const publish_request *request, struct error *err)
 {
 	struct mount_info info;
 	int r;
@@ -194,13 +196,13 @@ int node_show(struct csi *csi, const struct volume_record *record,
 	return r;
 }
 
-int node_show_restore(const publish_request *request, struct error *err)
+int publish_mount_restore(const publish_request *request, struct error *err)
 {
 	return bind_make(request->target_path, request->staging_target_path, 0,
 			 attributes_of(request), err);
 }
 
-bool node_show_is_there(const struct csi *csi, const char *target)
+bool publish_mount_exists(const struct csi *csi, const char *target)
 {
 	struct mount_info info;
 
@@ -239,9 +241,9 @@ static int is_of_another(const struct csi *csi, const struct mount_info *info,
 static int check_hidden(const struct csi *csi, const struct mount_info *info,
 			const char *volume, struct error *err)
 {
-	int other = !node_show_is_ours(info, volume);
+	int other = !publish_mount_is_ours(info, volume);
 
-	if (other && node_show_is_device(info))
+	if (other && publish_mount_is_device(info))
 		other = is_of_another(csi, info, volume, err);
 	if (other <= 0)
 		return other;
@@ -252,7 +254,7 @@ static int check_hidden(const struct csi *csi, const struct mount_info *info,
 }
 
 /* Who asks it how it is, as we do for a call beside this one, uses it. */
-static int unmount(const char *target, struct error *err)
+static int target_unmount(const char *target, struct error *err)
 {
 	int64_t end = clock_ms() + BUSY_MS;
 	int r;
@@ -263,8 +265,8 @@ static int unmount(const char *target, struct error *err)
 	return r;
 }
 
-int node_hide(const struct csi *csi, const char *volume, const char *target,
-	      struct error *err)
+int publish_unmount(const struct csi *csi, const char *volume,
+		    const char *target, struct error *err)
 {
 	struct mount_info info;
 	int r = bind_find(target, &info, err);
@@ -274,7 +276,7 @@ int node_hide(const struct csi *csi, const char *volume, const char *target,
 	if (r < 0 && r != -ENOENT)
 		return r;
 	if (r == 0)
-		r = unmount(info.target, err);
+		r = target_unmount(info.target, err);
 	if (r == 0 || r == -ENOENT)
 		r = kata_record_remove(csi->kata_run_dir, target, err);
 	if (r == 0)
