@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "csi/call/capability.h"
-#include "csi/node/bind.h"
+#include "csi/node/bind_mount.h"
 #include "csi/node/node_bounded.h"
 #include "csi/node/publish_mount.h"
 #include "volume/mount/union_process.h"
@@ -20,7 +20,7 @@ enum node_health node_health(const char *path, struct statvfs *vfs)
 {
 	struct mount_info info;
 	struct statvfs unused;
-	int r = bind_find(path, &info, NULL);
+	int r = bind_mount_find(path, &info, NULL);
 
 	if (r == -ENOENT)
 		return NODE_GONE;
@@ -89,10 +89,10 @@ static bool union_is_left_over(const publish_request *p, const char *volume)
 	struct mount_info staged, shown;
 
 	if (capability_is_block(p->volume_capability))
-		return bind_find(p->target_path, &shown, NULL) == 0;
-	return bind_find(p->target_path, &shown, NULL) == 0 &&
+		return bind_mount_find(p->target_path, &shown, NULL) == 0;
+	return bind_mount_find(p->target_path, &shown, NULL) == 0 &&
 	       publish_mount_is_ours(&shown, volume) &&
-	       bind_find(p->staging_target_path, &staged, NULL) == 0 &&
+	       bind_mount_find(p->staging_target_path, &staged, NULL) == 0 &&
 	       staged.device != shown.device;
 }
 
@@ -133,7 +133,7 @@ static void stage_from_publication(const char *volume, const node_state *state)
 		const publish_request *p = state->published[i];
 		struct mount_info info;
 
-		if (bind_find(p->target_path, &info, NULL) == 0 &&
+		if (bind_mount_find(p->target_path, &info, NULL) == 0 &&
 		    publish_mount_is_ours(&info, volume) &&
 		    node_health(p->target_path, NULL) == NODE_WELL &&
 		    publish_mount_restore(p, NULL) == 0)

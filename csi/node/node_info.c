@@ -14,7 +14,7 @@
 #include "csi/call/reply.h"
 #include "csi/kata/kata_record.h"
 #include "csi/kata/kata_shim.h"
-#include "csi/node/bind.h"
+#include "csi/node/bind_mount.h"
 #include "csi/node/node_bounded.h"
 #include "csi/node/node_ensure_staged.h"
 #include "csi/node/node_left.h"
@@ -86,7 +86,8 @@ static const char *find_left(struct csi_call *c, const node_state *state)
 	char who[MOUNT_SPACE_USER_MAX];
 
 	if (!state->revived || !state->stage ||
-	    bind_find(state->stage->staging_target_path, &staged, NULL) < 0 ||
+	    bind_mount_find(state->stage->staging_target_path, &staged, NULL) <
+		    0 ||
 	    !node_left_find(c->id.name, staged.device, who))
 		return "";
 	return rpc_printf(c->rpc,

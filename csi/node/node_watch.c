@@ -19,7 +19,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "csi/call/capability.h"
-#include "csi/node/bind.h"
+#include "csi/node/bind_mount.h"
 #include "csi/node/node_ensure_staged.h"
 #include "volume/mount/union_process.h"
 
@@ -80,7 +80,7 @@ static void item_refresh(struct item *item)
 	fd_close(item->process);
 	item->process = -1;
 	item->mount = mount_id(item->path);
-	if (bind_find(item->path, &info, NULL) == 0)
+	if (bind_mount_find(item->path, &info, NULL) == 0)
 		pid = union_find(info.target);
 	if (pid > 0)
 		item->process = pidfd_open(pid, 0);

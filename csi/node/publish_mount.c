@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "csi/call/capability.h"
 #include "csi/kata/kata_record.h"
-#include "csi/node/bind.h"
+#include "csi/node/bind_mount.h"
 #include "volume/extent/extents.h"
 #include "volume/mount/union_process.h"
 
@@ -46,7 +46,7 @@ static int target_clear(const char *volume, const char *target,
 			struct error *err)
 {
 	struct mount_info info;
-	int r = bind_find(target, &info, err);
+	int r = bind_mount_find(target, &info, err);
 
 	if (r == -ENOENT)
 		return 0;
@@ -68,16 +68,16 @@ static int show_tree(const char *volume, const publish_request *request,
 	uint64_t attributes = attributes_of(request);
 	int r;
 
-	if (bind_is_made(source, target, attributes))
+	if (bind_mount_is_made(source, target, attributes))
 		return 0;
 	r = target_clear(volume, target, err);
 	if (r == 0)
-		r = bind_target_make(target, err);
+		r = bind_mount_target_make(target, err);
 	if (r < 0) {
 		(void)error_prefix(err, "target_path: ");
 		return r;
 	}
-	return bind_make(source, target, attributes, 0, err);
+	return bind_mount_make(source, target, attributes, 0, err);
 }
 
 /* ---- block volumes ---- */
@@ -120,12 +120,12 @@ static int show_device(struct volume_context *volumes,
 		return r;
 	r = target_clear(record->name, target, err);
 	if (r == 0)
-		r = bind_target_make_file(target, err);
+		r = bind_mount_target_make_file(target, err);
 	if (r < 0) {
 		(void)error_prefix(err, "target_path: ");
 		return r;
 	}
-	return bind_make(device, target, 0, 0, err);
+	return bind_mount_make(device, target, 0, 0, err);
 }
 
 /* ---- direct volumes ---- */
@@ -153,7 +153,7 @@ static int show_guest_with(struct csi *csi, const struct volume_record *record,
 		options[info.n_options++] = "ro";
 	info.has_group = capability_group(request->volume_capability,
 					  &info.group);
-	r = bind_target_make(request->target_path, err);
+	r = bind_mount_target_make(request->target_path, err);
 	if (r < 0) {
 		(void)error_prefix(err, "target_path: ");
 		return r;
@@ -191,22 +191,23 @@ int publish_mount(struct csi *csi, const struct volume_record *record,
 
 	/* What it made was empty; what it did not make stays as it was. */
 	if (r < 0 && r != -ENOTEMPTY && r != -ENOTDIR &&
-	    bind_find(request->target_path, &info, NULL) == -ENOENT)
-		(void)bind_target_remove(request->target_path, NULL);
+	    bind_mount_find(request->target_path, &info, NULL) == -ENOENT)
+		(void)bind_mount_target_remove(request->target_path, NULL);
 	return r;
 }
 
 int publish_mount_restore(const publish_request *request, struct error *err)
 {
-	return bind_make(request->target_path, request->staging_target_path, 0,
-			 attributes_of(request), err);
+	return bind_mount_make(request->target_path,
+			       request->staging_target_path, 0,
+			       attributes_of(request), err);
 }
 
 bool publish_mount_exists(const struct csi *csi, const char *target)
 {
 	struct mount_info info;
 
-	return bind_find(target, &info, NULL) != -ENOENT ||
+	return bind_mount_find(target, &info, NULL) != -ENOENT ||
 	       kata_record_exists(csi->kata_run_dir, target);
 }
 
@@ -269,7 +270,7 @@ int publish_unmount(const struct csi *csi, const char *volume,
 		    const char *target, struct error *err)
 {
 	struct mount_info info;
-	int r = bind_find(target, &info, err);
+	int r = bind_mount_find(target, &info, err);
 
 	if (r == 0)
 		r = check_hidden(csi, &info, volume, err);
@@ -280,6 +281,6 @@ int publish_unmount(const struct csi *csi, const char *volume,
 	if (r == 0 || r == -ENOENT)
 		r = kata_record_remove(csi->kata_run_dir, target, err);
 	if (r == 0)
-		r = bind_target_remove(target, err);
+		r = bind_mount_target_remove(target, err);
 	return r;
 }

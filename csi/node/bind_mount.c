@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "csi/node/bind.h"
+#include "csi/node/bind_mount.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,7 +16,7 @@
 #define TARGET_MODE 0750
 #define FILE_MODE   0600
 
-int bind_find(const char *path, struct mount_info *ret, struct error *err)
+int bind_mount_find(const char *path, struct mount_info *ret, struct error *err)
 {
 	char real[PATH_MAX];
 	int r = mounts_canonical(path, real, err);
@@ -36,8 +36,8 @@ static int set_attributes(int tree, uint64_t set, uint64_t clear)
 	return mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr));
 }
 
-int bind_make(const char *source, const char *target, uint64_t set,
-	      uint64_t clear, struct error *err)
+int bind_mount_make(const char *source, const char *target, uint64_t set,
+		    uint64_t clear, struct error *err)
 {
 	auto_close int tree = open_tree(AT_FDCWD, source,
 					OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
@@ -67,14 +67,15 @@ static const struct {
 	{MOUNT_ATTR_NODIRATIME, ST_NODIRATIME},
 };
 
-bool bind_is_made(const char *source, const char *target, uint64_t attributes)
+bool bind_mount_is_made(const char *source, const char *target,
+			uint64_t attributes)
 {
 	struct mount_info from, to;
 	struct statvfs vfs;
 
-	if (bind_find(source, &from, NULL) < 0 ||
-	    bind_find(target, &to, NULL) < 0 || from.device != to.device ||
-	    statvfs(target, &vfs) < 0)
+	if (bind_mount_find(source, &from, NULL) < 0 ||
+	    bind_mount_find(target, &to, NULL) < 0 ||
+	    from.device != to.device || statvfs(target, &vfs) < 0)
 		return false;
 	for (size_t i = 0; i < array_size(rows); i++)
 		if (attributes & rows[i].attribute &&
@@ -104,7 +105,7 @@ static int check_empty(const char *target, struct error *err)
 		     : error_set(err, ENOTEMPTY, "'%s' is not empty", target);
 }
 
-int bind_target_make(const char *target, struct error *err)
+int bind_mount_target_make(const char *target, struct error *err)
 {
 	if (mkdir(target, TARGET_MODE) == 0)
 		return 0;
@@ -122,7 +123,7 @@ static bool is_empty_file(const char *target)
 	       st.st_size == 0;
 }
 
-int bind_target_make_file(const char *target, struct error *err)
+int bind_mount_target_make_file(const char *target, struct error *err)
 {
 	auto_close int fd = open(
 		target, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
@@ -135,7 +136,7 @@ int bind_target_make_file(const char *target, struct error *err)
 	return error_set(err, errno, "make '%s': %s", target, strerror(errno));
 }
 
-int bind_target_remove(const char *target, struct error *err)
+int bind_mount_target_remove(const char *target, struct error *err)
 {
 	if (rmdir(target) == 0 || errno == ENOENT)
 		return 0;
