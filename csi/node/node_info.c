@@ -17,8 +17,8 @@
 #include "csi/node/bind_mount.h"
 #include "csi/node/node_bounded.h"
 #include "csi/node/node_ensure_staged.h"
-#include "csi/node/node_left.h"
 #include "csi/node/node_service.h"
+#include "csi/node/stale_mounts.h"
 #include "volume/space/placement.h"
 
 #define STATUS_MS 4000 /* for nodes and mounts, together */
@@ -88,7 +88,7 @@ static const char *find_left(struct csi_call *c, const node_state *state)
 	if (!state->revived || !state->stage ||
 	    bind_mount_find(state->stage->staging_target_path, &staged, NULL) <
 		    0 ||
-	    !node_left_find(c->id.name, staged.device, who))
+	    !stale_mounts_find(c->id.name, staged.device, who))
 		return "";
 	return rpc_printf(c->rpc,
 			  "the volume had died here and works again, but %s "

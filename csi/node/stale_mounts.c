@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "csi/node/node_left.h"
+#include "csi/node/stale_mounts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "volume/mount/union_process.h"
 
 /* "36 35 98:0 /root /target options - type source options" */
-int node_left_line(const char *line, const char *volume, dev_t alive)
+int stale_mounts_line(const char *line, const char *volume, dev_t alive)
 {
 	static const char type[] = " - " UNION_FS_TYPE " ";
 	const char *at = strstr(line, type);
@@ -30,23 +30,23 @@ struct search {
 	char *user;
 };
 
-static int search(void *context, const struct mount_space *space)
+static int stale_search(void *context, const struct mount_space *space)
 {
 	const struct search *s = context;
 	auto_free char *line = NULL;
 	size_t size = 0;
 
 	while (getline(&line, &size, space->mounts) > 0)
-		if (node_left_line(line, s->volume, s->alive)) {
+		if (stale_mounts_line(line, s->volume, s->alive)) {
 			mount_space_user(space, s->user);
 			return 1;
 		}
 	return 0;
 }
 
-int node_left_find(const char *volume, dev_t alive, char *ret)
+int stale_mounts_find(const char *volume, dev_t alive, char *ret)
 {
 	struct search s = {volume, alive, ret};
 
-	return mount_space_walk(search, &s);
+	return mount_space_walk(stale_search, &s);
 }

@@ -3,8 +3,8 @@
  * Who still has a dead mount of a volume, in whatever mount namespace: a
  * container that was running when its union died.
  */
-#ifndef CSI_NODE_LEFT_H
-#define CSI_NODE_LEFT_H
+#ifndef CSI_STALE_MOUNTS_H
+#define CSI_STALE_MOUNTS_H
 
 #include <stddef.h>
 #include <sys/types.h>
@@ -16,12 +16,12 @@
  *
  * 1, or 0 when there is none.
  */
-int node_left_find(const char *volume, dev_t alive, char *ret);
+int stale_mounts_find(const char *volume, dev_t alive, char *ret);
 
 /*
  * Is @line, of a mountinfo file (proc(5)), a mount of the volume's that is
  * not @alive?
  */
-int node_left_line(const char *line, const char *volume, dev_t alive);
+int stale_mounts_line(const char *line, const char *volume, dev_t alive);
 
 #endif
