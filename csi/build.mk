@@ -11,7 +11,7 @@ $(eval $(call library,csi,\
   csi/node/node_expand.c csi/node/node_group.c csi/node/node_inline.c csi/node/stale_mounts.c \
   csi/node/node_publish.c csi/node/node_ensure_staged.c csi/node/publish_mount.c csi/node/node_stage.c \
   csi/node/node_state.c csi/node/node_trim.c csi/node/node_watch.c csi/call/parameters.c \
-  csi/call/reply.c csi/call/request.c csi/service.c csi/slack.c,json-c libcurl,volume rpc proto base))
+  csi/call/reply.c csi/call/request.c csi/service.c csi/heap_trim.c,json-c libcurl,volume rpc proto base))
 $(eval $(call program,trib-csi,csi/main.c,csi))
 
 $(eval $(call unit_test,csi/call/csi_wire_test,proto base))
@@ -42,7 +42,7 @@ $(eval $(call unit_test,csi/node/inline_test,csi))
 $(eval $(call unit_test,csi/node/node_bounded_test,csi))
 $(eval $(call unit_test,csi/node/node_group_test,csi))
 $(eval $(call unit_test,csi/kata/kata_test,csi))
-$(eval $(call unit_test,csi/slack_test,csi))
+$(eval $(call unit_test,csi/heap_trim_test,csi))
 
 $(eval $(call fuzzer,csi/call/csi_name_fuzz,csi/call/csi_name.c volume/record/label.c \
   base/clock.c base/error.c base/file.c base/ident.c base/log.c))

@@ -19,9 +19,9 @@
 #include "csi/call/parameters.h"
 #include "csi/config.h"
 #include "csi/controller/observer.h"
+#include "csi/heap_trim.h"
 #include "csi/node/node_trim.h"
 #include "csi/service.h"
-#include "csi/slack.h"
 
 #define EXIT_USAGE 2
 /* Of malloc: so that memory of a call is given back, not kept by a worker. */
@@ -91,7 +91,7 @@ static int start(struct driver *d, const struct config *config,
 	d->csi.kata_run_dir = config->kata_run_dir;
 	d->csi.inline_limit = config->ephemeral_limit;
 	if (r == 0)
-		r = d->csi.slack_fd = slack_open(err);
+		r = d->csi.heap_trim_fd = heap_trim_open(err);
 	if (r > 0)
 		r = 0;
 	if (r == 0 && config->mode != CSI_MODE_NODE)
@@ -119,7 +119,7 @@ static void stop(struct driver *d)
 	http_stop(d->pages);
 	observer_stop(d->csi.observer);
 	node_trim_stop(d->trim);
-	fd_close(d->csi.slack_fd);
+	fd_close(d->csi.heap_trim_fd);
 	csi_done(&d->csi);
 	fd_close(d->stopping);
 }
@@ -129,7 +129,7 @@ static int wait_for_signal(const struct driver *d, const sigset_t *signals)
 {
 	auto_close int fd = signalfd(-1, signals, SFD_CLOEXEC);
 	struct pollfd fds[] = {{.fd = fd, .events = POLLIN},
-			       {.fd = d->csi.slack_fd, .events = POLLIN}};
+			       {.fd = d->csi.heap_trim_fd, .events = POLLIN}};
 	struct signalfd_siginfo info;
 	int number = 0;
 
@@ -141,7 +141,7 @@ static int wait_for_signal(const struct driver *d, const sigset_t *signals)
 	for (;;) {
 		(void)poll(fds, array_size(fds), -1);
 		if (fds[1].revents)
-			slack_return(d->csi.slack_fd);
+			heap_trim_now(d->csi.heap_trim_fd);
 		if (fds[0].revents &&
 		    read(fd, &info, sizeof(info)) == sizeof(info))
 			return (int)info.ssi_signo;
@@ -150,7 +150,7 @@ static int wait_for_signal(const struct driver *d, const sigset_t *signals)
 
 static int run(const struct config *config)
 {
-	struct driver d = {.csi.slack_fd = -1,
+	struct driver d = {.csi.heap_trim_fd = -1,
 			   .stopping = eventfd(0, EFD_CLOEXEC)};
 	struct error err = {0};
 	int status = EXIT_FAILURE;

@@ -15,11 +15,11 @@
 #include "csi/call/csi_text.h"
 #include "csi/controller/controller.h"
 #include "csi/controller/observer.h"
+#include "csi/heap_trim.h"
 #include "csi/kata/kata_record.h"
 #include "csi/node/node_bounded.h"
 #include "csi/node/node_service.h"
 #include "csi/node/node_watch.h"
-#include "csi/slack.h"
 
 enum service { IDENTITY, CONTROLLER, GROUP, METADATA, NODE };
 
@@ -213,7 +213,7 @@ static int call_dispatch(struct rpc_call *rpc, const ProtobufCMessage *in,
 		observer_look(c.csi->observer);
 	call_report(row, &c, id, csi_text(text, sizeof(text), in), -r,
 		    took_us / 1000);
-	slack_later(c.csi->slack_fd);
+	heap_trim_later(c.csi->heap_trim_fd);
 	return r < 0 ? -rpc_code_to_errno((enum rpc_code) - r) : 0;
 }
 
@@ -279,7 +279,7 @@ int csi_init(struct csi *csi, enum csi_mode mode,
 	*csi = (struct csi){
 		.mode = mode,
 		.cancel_fd = config->cancel_fd,
-		.slack_fd = -1,
+		.heap_trim_fd = -1,
 		.kata_run_dir = KATA_RUN_DIR_DEFAULT,
 	};
 	if (csi->cancel_fd == 0)

@@ -33,8 +33,8 @@ struct csi {
 	struct volume_context *volumes;
 	char state_dir[PATH_MAX]; /* node_state.h */
 	struct volume_locks locks;
-	int cancel_fd;            /* of the configuration; -1: none */
-	int slack_fd;             /* slack.h; set after csi_init(), -1: none */
+	int cancel_fd;    /* of the configuration; -1: none */
+	int heap_trim_fd; /* heap_trim.h; set after csi_init(), -1: none */
 	struct node_watch *watch; /* NULL in mode controller */
 	uint64_t max_volumes;     /* on this node; set after csi_init() */
 	const char *kata_run_dir; /* kata_record.h; likewise */

@@ -18,7 +18,7 @@ from harness.scratch import CannotRun, built, need, run
 ROUNDS = (3, 7)  # quick, full
 PARALLEL = 64
 IDLE_S = 5
-SETTLE_S = 2  # after the last call: csi/slack.h
+SETTLE_S = 2  # after the last call: csi/heap_trim.h
 
 # What is asked for: metric, unit, at most.
 CALLS = [("create", "ms", 50), ("use", "ms", 1000), ("delete", "ms", 200)]

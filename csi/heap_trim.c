@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "csi/slack.h"
+#include "csi/heap_trim.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -8,7 +8,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-int slack_open(struct error *err)
+int heap_trim_open(struct error *err)
 {
 	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 
@@ -17,17 +17,17 @@ int slack_open(struct error *err)
 	return fd;
 }
 
-void slack_later(int fd)
+void heap_trim_later(int fd)
 {
 	const struct itimerspec once = {
-		.it_value = {.tv_sec = SLACK_AFTER_MS / 1000,
-			     .tv_nsec = SLACK_AFTER_MS % 1000 * 1000000L}};
+		.it_value = {.tv_sec = HEAP_TRIM_AFTER_MS / 1000,
+			     .tv_nsec = HEAP_TRIM_AFTER_MS % 1000 * 1000000L}};
 
 	if (fd >= 0)
 		(void)timerfd_settime(fd, 0, &once, NULL); /* a good value */
 }
 
-void slack_return(int fd)
+void heap_trim_now(int fd)
 {
 	uint64_t times;
 

@@ -15,7 +15,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/size.h"
-#include "csi/slack.h"
+#include "csi/heap_trim.h"
 
 #define BLOCKS 8192
 #define BYTES  1024
@@ -34,7 +34,7 @@ static uint64_t resident(void)
 static void what_was_freed_goes_back(void **state)
 {
 	static char *blocks[BLOCKS];
-	struct pollfd timer = {.fd = slack_open(NULL), .events = POLLIN};
+	struct pollfd timer = {.fd = heap_trim_open(NULL), .events = POLLIN};
 	uint64_t before;
 
 	(void)state;
@@ -52,34 +52,34 @@ static void what_was_freed_goes_back(void **state)
 	for (size_t i = 0; i < BLOCKS - 1; i++)
 		free(blocks[i]);
 	before = resident();
-	slack_later(timer.fd);
-	assert_int_equal(poll(&timer, 1, 100 * SLACK_AFTER_MS), 1);
-	slack_return(timer.fd);
+	heap_trim_later(timer.fd);
+	assert_int_equal(poll(&timer, 1, 100 * HEAP_TRIM_AFTER_MS), 1);
+	heap_trim_now(timer.fd);
 	assert_true(resident() + 6 * MIB < before);
 	/* Once. */
-	assert_int_equal(poll(&timer, 1, SLACK_AFTER_MS + 200), 0);
+	assert_int_equal(poll(&timer, 1, HEAP_TRIM_AFTER_MS + 200), 0);
 	free(blocks[BLOCKS - 1]);
 	(void)close(timer.fd);
 }
 
 static void a_call_puts_it_off(void **state)
 {
-	struct pollfd timer = {.fd = slack_open(NULL), .events = POLLIN};
+	struct pollfd timer = {.fd = heap_trim_open(NULL), .events = POLLIN};
 	int64_t start_ms;
 	int fired;
 
 	(void)state;
-	slack_later(-1);
-	slack_later(timer.fd);
-	assert_int_equal(poll(&timer, 1, 100 * SLACK_AFTER_MS), 1);
+	heap_trim_later(-1);
+	heap_trim_later(timer.fd);
+	assert_int_equal(poll(&timer, 1, 100 * HEAP_TRIM_AFTER_MS), 1);
 	/* Unless we are that slow. */
 	do {
 		start_ms = clock_ms();
-		slack_later(timer.fd);
+		heap_trim_later(timer.fd);
 		fired = poll(&timer, 1, 0);
-	} while (fired && clock_ms() - start_ms >= SLACK_AFTER_MS);
+	} while (fired && clock_ms() - start_ms >= HEAP_TRIM_AFTER_MS);
 	assert_int_equal(fired, 0);
-	slack_return(timer.fd); /* does not wait */
+	heap_trim_now(timer.fd); /* does not wait */
 	(void)close(timer.fd);
 }
 
