@@ -1,5 +1,5 @@
 $(eval $(call library,csi,\
-  csi/node/bind_mount.c csi/call/call.c csi/call/capability.c csi/config.c csi/controller/content.c csi/controller/controller.c \
+  csi/node/bind_mount.c csi/call/call.c csi/call/capability.c csi/config.c csi/controller/content_source.c csi/controller/controller.c \
   csi/controller/controller_modify.c csi/controller/controller_snapshot.c csi/controller/group_controller.c \
   csi/controller/snapshot.c csi/controller/snapshot_metadata.c \
   csi/controller/controller_capacity.c csi/controller/controller_expand.c csi/controller/controller_list.c \

@@ -8,7 +8,7 @@
 #include "csi/call/parameters.h"
 #include "csi/call/reply.h"
 #include "csi/call/request.h"
-#include "csi/controller/content.h"
+#include "csi/controller/content_source.h"
 #include "csi/controller/controller.h"
 
 /* ---- CreateVolume ---- */
@@ -163,12 +163,13 @@ static int make(struct csi_call *c, const Csi__V1__CreateVolumeRequest *in,
 /* Everything of the request but its size. */
 static int read_request(struct csi_call *c,
 			const Csi__V1__CreateVolumeRequest *in,
-			const struct content *content, struct request *request)
+			const struct content_source *content,
+			struct request *request)
 {
 	int r = request_read(request, (ProtobufCMessage *const *)in->parameters,
 			     in->n_parameters, in->volume_capabilities,
-			     in->n_volume_capabilities, content_from(content),
-			     c->err);
+			     in->n_volume_capabilities,
+			     content_source_spec(content), c->err);
 
 	if (r == 0)
 		r = parameters_change(
@@ -183,8 +184,8 @@ int csi_create_volume(struct csi_call *c, const void *in_, void *out)
 {
 	const Csi__V1__CreateVolumeRequest *in = in_;
 	struct request request = {0};
-	struct content content;
-	int r = content_find(c, in, &content);
+	struct content_source content;
+	int r = content_source_find(c, in, &content);
 
 	if (r < 0)
 		return r;
@@ -194,7 +195,7 @@ int csi_create_volume(struct csi_call *c, const void *in_, void *out)
 	if (r == 0)
 		r = take_local(c, in, &request.spec);
 	if (r == 0)
-		r = make(c, in, content_from(&content), &request, out);
+		r = make(c, in, content_source_spec(&content), &request, out);
 	request_done(&request);
 	return r;
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "csi/controller/content.h"
+#include "csi/controller/content_source.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "csi/controller/snapshot.h"
 
-static void take_spec(struct content *content, const struct volume_spec *from)
+static void take_spec(struct content_source *content,
+		      const struct volume_spec *from)
 {
 	(void)strcpy(content->spec.layout, from->layout);
 	(void)strcpy(content->spec.fs_type, from->fs_type);
@@ -20,7 +21,7 @@ static int no_source(struct csi_call *c, const char *what)
 }
 
 static int find_snapshot(struct csi_call *c, const struct csi_id *id,
-			 struct content *ret)
+			 struct content_source *ret)
 {
 	struct snapshot_record *record = NULL;
 	int r = csi_snapshot_find(c, id, &record);
@@ -36,7 +37,7 @@ static int find_snapshot(struct csi_call *c, const struct csi_id *id,
 }
 
 static int find_volume(struct csi_call *c, const struct csi_id *id,
-		       struct content *ret)
+		       struct content_source *ret)
 {
 	struct volume_record *record = NULL;
 	int r = volume_get(c->csi->volumes, id->name, &record, c->err);
@@ -54,7 +55,7 @@ static int find_volume(struct csi_call *c, const struct csi_id *id,
 
 /* The volume is there: what it was made of need not be. */
 static int find_made(struct csi_call *c, const char *csi_name,
-		     struct content *ret)
+		     struct content_source *ret)
 {
 	struct volume_record *record = NULL;
 	char name[RECORD_NAME_SIZE];
@@ -71,8 +72,9 @@ static int find_made(struct csi_call *c, const char *csi_name,
 	return 1;
 }
 
-int content_find(struct csi_call *c, const Csi__V1__CreateVolumeRequest *in,
-		 struct content *ret)
+int content_source_find(struct csi_call *c,
+			const Csi__V1__CreateVolumeRequest *in,
+			struct content_source *ret)
 {
 	const Csi__V1__VolumeContentSource *source = in->volume_content_source;
 	bool snapshot = source &&
@@ -81,7 +83,7 @@ int content_find(struct csi_call *c, const Csi__V1__CreateVolumeRequest *in,
 	struct csi_id id;
 	int r;
 
-	*ret = (struct content){0};
+	*ret = (struct content_source){0};
 	if (!source)
 		return 0;
 	ret->source.kind = snapshot ? VOLUME_SOURCE_SNAPSHOT
@@ -98,7 +100,8 @@ int content_find(struct csi_call *c, const Csi__V1__CreateVolumeRequest *in,
 	return snapshot ? find_snapshot(c, &id, ret) : find_volume(c, &id, ret);
 }
 
-const struct volume_spec *content_from(const struct content *content)
+const struct volume_spec *content_source_spec(
+	const struct content_source *content)
 {
 	return content->source.kind == VOLUME_SOURCE_NONE ? NULL
 							  : &content->spec;
