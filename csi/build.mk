@@ -7,7 +7,7 @@ $(eval $(call library,csi,\
   csi/controller/controller_validate.c csi/call/csi_check.c csi/call/csi_error.c csi/call/volume_lock.c \
   csi/call/csi_metrics.c csi/call/csi_pages.c csi/controller/observer.c \
   csi/call/csi_name.c csi/call/csi_text.c csi/identity.c csi/node/inline.c csi/node/node_info.c \
-  csi/kata/kata_record.c csi/kata/kata_shim.c csi/call/kubernetes_key.c csi/node/node_bounded.c \
+  csi/kata/kata_record.c csi/kata/kata_shim.c csi/call/kubernetes_key.c csi/node/timeout_call.c \
   csi/node/node_expand.c csi/node/node_group.c csi/node/node_inline.c csi/node/stale_mounts.c \
   csi/node/node_publish.c csi/node/node_ensure_staged.c csi/node/publish_mount.c csi/node/node_stage.c \
   csi/node/node_state.c csi/node/node_trim.c csi/node/node_watch.c csi/call/parameters.c \
@@ -39,7 +39,7 @@ $(eval $(call unit_test,csi/controller/controller_capacity_test,csi,csi/testkit/
   csi/testkit/controller_test_kit.c))
 $(eval $(call unit_test,csi/node/node_state_test,csi))
 $(eval $(call unit_test,csi/node/inline_test,csi))
-$(eval $(call unit_test,csi/node/node_bounded_test,csi))
+$(eval $(call unit_test,csi/node/timeout_call_test,csi))
 $(eval $(call unit_test,csi/node/node_group_test,csi))
 $(eval $(call unit_test,csi/kata/kata_test,csi))
 $(eval $(call unit_test,csi/heap_trim_test,csi))

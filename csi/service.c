@@ -17,13 +17,13 @@
 #include "csi/controller/observer.h"
 #include "csi/heap_trim.h"
 #include "csi/kata/kata_record.h"
-#include "csi/node/node_bounded.h"
 #include "csi/node/node_service.h"
 #include "csi/node/node_watch.h"
+#include "csi/node/timeout_call.h"
 
 enum service { IDENTITY, CONTROLLER, GROUP, METADATA, NODE };
 
-#define BOUNDED_END_MS 2000
+#define TIMEOUT_END_MS 2000
 
 #define READS   false
 #define CHANGES true
@@ -305,7 +305,7 @@ void csi_done(struct csi *csi)
 {
 	node_watch_stop(csi->watch);
 	/* A question that nobody waits for any more still uses it. */
-	if (bounded_wait(BOUNDED_END_MS))
+	if (timeout_call_wait_all(TIMEOUT_END_MS))
 		volume_context_close(csi->volumes);
 	volume_locks_done(&csi->locks);
 }

@@ -10,8 +10,8 @@
 #include "base/log.h"
 #include "csi/call/capability.h"
 #include "csi/node/bind_mount.h"
-#include "csi/node/node_bounded.h"
 #include "csi/node/publish_mount.h"
+#include "csi/node/timeout_call.h"
 #include "volume/mount/union_process.h"
 
 /* ---- how it is ---- */
@@ -25,7 +25,7 @@ enum node_health node_health(const char *path, struct statvfs *vfs)
 	if (r == -ENOENT)
 		return NODE_GONE;
 	if (r == 0)
-		r = bounded_statvfs(info.target, NODE_ANSWER_MS,
+		r = timeout_statvfs(info.target, NODE_ANSWER_MS,
 				    vfs ? vfs : &unused);
 	if (r == 0)
 		return NODE_WELL;

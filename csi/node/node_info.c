@@ -15,10 +15,10 @@
 #include "csi/kata/kata_record.h"
 #include "csi/kata/kata_shim.h"
 #include "csi/node/bind_mount.h"
-#include "csi/node/node_bounded.h"
 #include "csi/node/node_ensure_staged.h"
 #include "csi/node/node_service.h"
 #include "csi/node/stale_mounts.h"
+#include "csi/node/timeout_call.h"
 #include "volume/space/placement.h"
 
 #define STATUS_MS 4000 /* for nodes and mounts, together */
@@ -106,7 +106,7 @@ static const char *find_problem(struct csi_call *c, const node_state *state)
 		return "out of memory";
 	look->volumes = c->csi->volumes;
 	memcpy(look->name, c->id.name, sizeof(look->name));
-	if (bounded_run(c->id.name, STATUS_MS, look_work, look, look_done) < 0)
+	if (timeout_call(c->id.name, STATUS_MS, look_work, look, look_done) < 0)
 		return "how the volume is could not be found out in time: a "
 		       "node, or what is mounted here, does not answer";
 	if (look->r < 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "csi/node/node_bounded.h"
+#include "csi/node/timeout_call.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -11,7 +11,7 @@
 #define STACK_BYTES (256u << 10)
 
 struct task {
-	char key[BOUNDED_KEY_SIZE];
+	char key[TIMEOUT_KEY_SIZE];
 	void (*work)(void *job);
 	void (*done)(void *job);
 	void *job;
@@ -87,7 +87,7 @@ static int task_start(struct task *task)
 
 	if (task_find(task->key))
 		return -ETIMEDOUT;
-	if (n_tasks >= BOUNDED_JOBS_MAX)
+	if (n_tasks >= TIMEOUT_CALLS_MAX)
 		return -EAGAIN;
 	(void)pthread_attr_init(&attr); /* cannot fail on Linux */
 	(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
@@ -119,8 +119,8 @@ static int task_wait(struct task *task, int timeout_ms)
 	return -ETIMEDOUT;
 }
 
-int bounded_run(const char *key, int timeout_ms, void (*work)(void *job),
-		void *job, void (*done)(void *job))
+int timeout_call(const char *key, int timeout_ms, void (*work)(void *job),
+		 void *job, void (*done)(void *job))
 {
 	struct task *task = calloc(1, sizeof(*task));
 	bool started;
@@ -148,7 +148,7 @@ int bounded_run(const char *key, int timeout_ms, void (*work)(void *job),
 	return r;
 }
 
-bool bounded_wait(int timeout_ms)
+bool timeout_call_wait_all(int timeout_ms)
 {
 	const struct timespec end = deadline(timeout_ms);
 	bool all;
@@ -171,14 +171,14 @@ struct look {
 	int r;
 };
 
-static void look_work(void *look_)
+static void statvfs_work(void *look_)
 {
 	struct look *look = look_;
 
 	look->r = statvfs(look->path, &look->vfs) < 0 ? -errno : 0;
 }
 
-static void look_done(void *look_)
+static void statvfs_done(void *look_)
 {
 	struct look *look = look_;
 
@@ -186,7 +186,7 @@ static void look_done(void *look_)
 	free(look);
 }
 
-int bounded_statvfs(const char *path, int timeout_ms, struct statvfs *ret)
+int timeout_statvfs(const char *path, int timeout_ms, struct statvfs *ret)
 {
 	struct look *look = calloc(1, sizeof(*look));
 	int r;
@@ -198,12 +198,12 @@ int bounded_statvfs(const char *path, int timeout_ms, struct statvfs *ret)
 		free(look);
 		return -ENOMEM;
 	}
-	r = bounded_run(path, timeout_ms, look_work, look, look_done);
+	r = timeout_call(path, timeout_ms, statvfs_work, look, statvfs_done);
 	if (r < 0)
 		return r;
 	r = look->r;
 	if (r == 0)
 		*ret = look->vfs;
-	look_done(look);
+	statvfs_done(look);
 	return r;
 }

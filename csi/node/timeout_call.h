@@ -4,14 +4,14 @@
  * silent: done in a thread of its own, which the caller leaves behind when it
  * takes too long.
  */
-#ifndef CSI_NODE_BOUNDED_H
-#define CSI_NODE_BOUNDED_H
+#ifndef CSI_TIMEOUT_CALL_H
+#define CSI_TIMEOUT_CALL_H
 
 #include <stdbool.h>
 #include <sys/statvfs.h>
 
-#define BOUNDED_JOBS_MAX 32  /* that have not ended, of the process */
-#define BOUNDED_KEY_SIZE 640 /* bytes with NUL; longer ones are cut */
+#define TIMEOUT_CALLS_MAX 32  /* that have not ended, of the process */
+#define TIMEOUT_KEY_SIZE  640 /* bytes with NUL; longer ones are cut */
 
 /*
  * Run @work(@job) and wait for it.
@@ -24,13 +24,13 @@
  * -ETIMEDOUT: it has not ended in time, or an earlier one has still not ended.
  * -EAGAIN: too many have not ended, or no thread.
  */
-int bounded_run(const char *key, int timeout_ms, void (*work)(void *job),
-		void *job, void (*done)(void *job));
+int timeout_call(const char *key, int timeout_ms, void (*work)(void *job),
+		 void *job, void (*done)(void *job));
 
 /* statvfs(3) of @path; also its own errors. */
-int bounded_statvfs(const char *path, int timeout_ms, struct statvfs *ret);
+int timeout_statvfs(const char *path, int timeout_ms, struct statvfs *ret);
 
 /* Wait for all of them; false: some have still not ended. */
-bool bounded_wait(int timeout_ms);
+bool timeout_call_wait_all(int timeout_ms);
 
 #endif

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "csi/node/node_bounded.h"
+#include "csi/node/timeout_call.h"
 
 /* A job that ends when it is told to. */
 struct job {
@@ -58,7 +58,7 @@ static void a_job_that_ends_is_the_callers_again(void **state)
 	job_init(&job);
 	job_release(&job);
 	assert_int_equal(
-		bounded_run("k", 10000, wait_for_release, &job, job_end), 0);
+		timeout_call("k", 10000, wait_for_release, &job, job_end), 0);
 	assert_int_equal(atomic_load(&job.ended), 0);
 	job_end(&job);
 }
@@ -70,46 +70,46 @@ static void a_job_that_hangs_is_left_and_ended_by_its_thread(void **state)
 	(void)state;
 	job_init(&job);
 	job_init(&second);
-	assert_int_equal(bounded_run("k", 20, wait_for_release, &job, job_end),
+	assert_int_equal(timeout_call("k", 20, wait_for_release, &job, job_end),
 			 -ETIMEDOUT);
 	/* Not beside it, but of another name. */
 	assert_int_equal(
-		bounded_run("k", 10000, wait_for_release, &second, job_end),
+		timeout_call("k", 10000, wait_for_release, &second, job_end),
 		-ETIMEDOUT);
 	assert_int_equal(atomic_load(&second.ended), 1);
-	assert_int_equal(bounded_run("l", 10000, do_nothing, NULL, do_nothing),
+	assert_int_equal(timeout_call("l", 10000, do_nothing, NULL, do_nothing),
 			 0);
-	assert_false(bounded_wait(1));
+	assert_false(timeout_call_wait_all(1));
 	assert_int_equal(atomic_load(&job.ended), 0);
 	job_release(&job);
 	job_release(&second);
-	assert_true(bounded_wait(10000));
+	assert_true(timeout_call_wait_all(10000));
 	while (atomic_load(&job.ended) == 0)
 		(void)usleep(1000);
-	assert_int_equal(bounded_run("k", 10000, do_nothing, NULL, do_nothing),
+	assert_int_equal(timeout_call("k", 10000, do_nothing, NULL, do_nothing),
 			 0);
 }
 
 static void there_are_only_so_many(void **state)
 {
-	static struct job jobs[BOUNDED_JOBS_MAX + 1];
+	static struct job jobs[TIMEOUT_CALLS_MAX + 1];
 	char key[16];
 
 	(void)state;
-	for (size_t i = 0; i < BOUNDED_JOBS_MAX; i++) {
+	for (size_t i = 0; i < TIMEOUT_CALLS_MAX; i++) {
 		job_init(&jobs[i]);
 		(void)snprintf(key, sizeof(key), "%zu", i);
-		assert_int_equal(bounded_run(key, 0, wait_for_release, &jobs[i],
-					     job_end),
+		assert_int_equal(timeout_call(key, 0, wait_for_release,
+					      &jobs[i], job_end),
 				 -ETIMEDOUT);
 	}
 	assert_int_equal(
-		bounded_run("more", 10000, do_nothing, NULL, do_nothing),
+		timeout_call("more", 10000, do_nothing, NULL, do_nothing),
 		-EAGAIN);
-	for (size_t i = 0; i < BOUNDED_JOBS_MAX; i++)
+	for (size_t i = 0; i < TIMEOUT_CALLS_MAX; i++)
 		job_release(&jobs[i]);
-	assert_true(bounded_wait(10000));
-	for (size_t i = 0; i < BOUNDED_JOBS_MAX; i++)
+	assert_true(timeout_call_wait_all(10000));
+	for (size_t i = 0; i < TIMEOUT_CALLS_MAX; i++)
 		while (atomic_load(&jobs[i].ended) == 0)
 			(void)usleep(1000);
 }
@@ -119,9 +119,9 @@ static void a_file_system_says_its_size_or_its_error(void **state)
 	struct statvfs vfs = {0};
 
 	(void)state;
-	assert_int_equal(bounded_statvfs("/", 10000, &vfs), 0);
+	assert_int_equal(timeout_statvfs("/", 10000, &vfs), 0);
 	assert_true(vfs.f_blocks > 0);
-	assert_int_equal(bounded_statvfs("/not/there", 10000, &vfs), -ENOENT);
+	assert_int_equal(timeout_statvfs("/not/there", 10000, &vfs), -ENOENT);
 }
 
 int main(void)
