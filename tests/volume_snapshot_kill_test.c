@@ -32,7 +32,7 @@ static bool killed(struct kit *t, unsigned n, const char *command,
 	assert_true(length > 0);
 	program[length] = '\0';
 	*strrchr(program, '/') = '\0';
-	(void)strcpy(strrchr(program, '/'), "/volume/volume_call_main");
+	(void)strcpy(strrchr(program, '/'), "/volume/testkit/volume_call_main");
 	(void)snprintf(at, sizeof(at), "kill=%u", n);
 	assert_int_equal(process_run(argv, NULL, -1, -1, &result, NULL), 0);
 	dead = result.exit_code != 0;
