@@ -18,11 +18,11 @@
 #include "union/dir_turn.h"
 #include "union/folding.h"
 #include "union/inode_number.h"
+#include "union/met.h"
 #include "union/mounted.h"
 #include "union/names.h"
 #include "union/proc_path.h"
 #include "union/quietly.h"
-#include "union/service.h"
 
 #define TEMPORARY_MAX (sizeof(CLONE_DIR_WORK_PREFIX) + 20)
 #define OPEN_STEP     (O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
@@ -446,7 +446,7 @@ int clone_dir_locked(struct unionfs *fs, struct node *node, unsigned branch,
 	if (r < 0)
 		return r;
 	to = fs->branches.items[branch];
-	service_meets(branch);
+	met_branch(branch);
 	pthread_mutex_lock(&to->clone_lock);
 	dir_fd_changes_begin_on(branch);
 	r = clone_path(fs, from, to, path);

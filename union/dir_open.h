@@ -10,11 +10,11 @@
 
 #include "union/dir_listing.h"
 #include "union/merge.h"
-#include "union/service.h"
+#include "union/request_use.h"
 #include "union/unionfs.h"
 
 struct dir {
-	struct service_use use; /* first */
+	struct request_use use; /* first */
 	struct unionfs *fs;
 	struct node *node;    /* held */
 	pthread_mutex_t lock; /* guards all below */

@@ -10,6 +10,7 @@
 #include "union/branch_health.h"
 #include "union/dir_offset.h"
 #include "union/dir_open.h"
+#include "union/met.h"
 #include "union/mounted.h"
 
 void dir_parts_close(struct dir_part *parts, unsigned count)
@@ -190,7 +191,7 @@ int dir_parts_sync(struct unionfs *fs, const struct node *node,
 	int r = 0, one;
 
 	for (i = 0; i < dir->count; i++) {
-		service_meets(dir->parts[i].copy->branch);
+		met_branch(dir->parts[i].copy->branch);
 		one = sync_one(dir->parts[i].fd, datasync);
 		if (one < 0 && r == 0)
 			r = one;

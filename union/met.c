@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 
 static struct state *_Atomic state;
+static _Thread_local struct state_thread *current;
 
 void met_start(struct state *kept)
 {
@@ -59,4 +60,15 @@ void met_note(struct state_thread *thread, unsigned branch)
 			      atomic_load_explicit(met, memory_order_relaxed) |
 				      UINT64_C(1) << branch % 64,
 			      memory_order_relaxed);
+}
+
+void met_set_current(struct state_thread *thread)
+{
+	current = thread;
+}
+
+void met_branch(unsigned branch)
+{
+	if (current)
+		met_note(current, branch);
 }

@@ -29,6 +29,13 @@ static inline void met_serves(struct state_thread *thread, uint64_t unique)
 void met_note(struct state_thread *thread, unsigned branch);
 void met_clear(struct state_thread *thread);
 
+/*
+ * The record of the calling thread, from met_take(); NULL: none. It calls
+ * @branch now: nothing is noted without one.
+ */
+void met_set_current(struct state_thread *thread);
+void met_branch(unsigned branch);
+
 static inline bool met_has(const struct state_thread *thread, unsigned branch)
 {
 	return atomic_load(&thread->met[branch / 64]) >> branch % 64 & 1;

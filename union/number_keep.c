@@ -9,9 +9,9 @@
 
 #include "base/cleanup.h"
 #include "union/branch_health.h"
+#include "union/empty_dir.h"
 #include "union/inode_number.h"
 #include "union/intent.h"
-#include "union/remove_dir.h"
 
 #define MARK "numbers"
 
@@ -114,14 +114,14 @@ static int make_stub(const struct branch *branch, int dirfd, const char *name,
 {
 	auto_close int work = branch_work_dir(branch);
 	char kept[NUMBER_KEEP_NAME_MAX];
-	int r = work < 0 ? work : remove_dir_check_copy(dirfd, name);
+	int r = work < 0 ? work : empty_dir_check(dirfd, name);
 
 	if (r < 0)
 		return r;
 	number_keep_name(number, kept);
 	if (renameat2(dirfd, name, work, kept, RENAME_NOREPLACE) < 0)
 		return -errno;
-	r = remove_dir_check_copy(work, kept);
+	r = empty_dir_check(work, kept);
 	if (r < 0 && renameat2(work, kept, dirfd, name, RENAME_NOREPLACE) < 0)
 		return -errno;
 	return r;

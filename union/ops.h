@@ -8,8 +8,8 @@
 #ifndef UNION_OPS_H
 #define UNION_OPS_H
 
+#include "union/request_use.h"
 #include "union/room.h"
-#include "union/service.h"
 #include "union/unionfs.h"
 
 /* All of them. */
@@ -43,7 +43,7 @@ bool op_is_in_group(fuse_req_t req, gid_t gid);
 
 /* An open file: fuse_file_info.fh is its number in unionfs.opened. */
 struct file {
-	struct service_use use; /* first */
+	struct request_use use; /* first */
 	/* As the caller may use it; without O_DIRECT, and without O_APPEND
 	 * unless it @appends. -1: it was opened by another server, and is when
 	 * it is needed. */

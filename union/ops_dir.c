@@ -8,6 +8,7 @@
 #include "union/once.h"
 #include "union/open_record.h"
 #include "union/ops.h"
+#include "union/request_use.h"
 #include "union/state.h"
 
 static struct dir *dir_of(const struct unionfs *fs,
@@ -30,7 +31,7 @@ static void note_stream(struct dir *dir, bool streaming)
 	node_unlock(&dir->fs->nodes, dir->node);
 }
 
-static void dir_free(struct service_use *use)
+static void dir_free(struct request_use *use)
 {
 	struct dir *dir = (struct dir *)use;
 
@@ -68,7 +69,7 @@ static void close_dir(struct unionfs *fs, const struct fuse_file_info *info)
 
 	if (!dir)
 		return;
-	service_drop(&dir->use);
+	request_use_drop(&dir->use);
 	open_record_end(fs, info->fh);
 	/* Last: its place in the table is that of its record. */
 	open_table_remove(&fs->opened, info->fh);
@@ -82,7 +83,7 @@ int op_restore_dir(struct unionfs *fs, uint64_t number, struct node *node,
 
 	if (r < 0) {
 		if (dir)
-			service_drop(&dir->use);
+			request_use_drop(&dir->use);
 		return r;
 	}
 	dir->quiet = flags & STATE_OPEN_QUIET;
@@ -120,7 +121,7 @@ void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 				STATE_OPEN_DIR |
 					(dir->quiet ? STATE_OPEN_QUIET : 0));
 	if (r < 0) {
-		service_drop(&dir->use);
+		request_use_drop(&dir->use);
 		op_reply(req, r);
 		return;
 	}
@@ -149,7 +150,7 @@ void op_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync,
 		fuse_reply_err(req, EBADF);
 		return;
 	}
-	service_uses(&dir->use);
+	request_uses(&dir->use);
 	pthread_mutex_lock(&dir->lock);
 	if (!dir->count)
 		r = dir_parts_open(dir->fs, dir->node, dir);
@@ -211,7 +212,7 @@ static void list_dir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 		fuse_reply_err(req, EBADF);
 		return;
 	}
-	service_uses(&dir->use);
+	request_uses(&dir->use);
 	list.data = malloc(size);
 	reply_list(&list, dir, offset);
 	free(list.data);

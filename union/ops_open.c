@@ -20,6 +20,7 @@
 #include "union/file_in_use.h"
 #include "union/full.h"
 #include "union/lookup.h"
+#include "union/met.h"
 #include "union/mounted.h"
 #include "union/once.h"
 #include "union/open_record.h"
@@ -27,6 +28,7 @@
 #include "union/passthrough.h"
 #include "union/place.h"
 #include "union/request.h"
+#include "union/request_use.h"
 #include "union/state.h"
 #include "union/unseen.h"
 
@@ -111,7 +113,7 @@ static int choose_way(fuse_req_t req, struct node *node, struct branch *branch,
 	return 0;
 }
 
-static void free_file(struct service_use *use)
+static void free_file(struct request_use *use)
 {
 	struct file *file = (struct file *)use;
 
@@ -131,7 +133,7 @@ static void lose_file(struct unionfs *fs, struct node *node,
 
 	room_writer_end(fs->room, &file->writer);
 	/* Closed before it counts no more: see file_in_use(). */
-	service_drop(&file->use);
+	request_use_drop(&file->use);
 	node_lock(&fs->nodes, node);
 	use->opens--;
 	use->rw_opens -= read_write;
@@ -342,9 +344,9 @@ int op_fd(struct unionfs *fs, const struct node *node,
 
 	if (!file) /* its caller was answered, and closed it meanwhile */
 		return -EBADF;
-	service_uses(&file->use);
+	request_uses(&file->use);
 	if (copy)
-		service_meets(copy->branch);
+		met_branch(copy->branch);
 	r = file->moves == node_moves(node) && file->fd >= 0
 		    ? 0
 		    : reopen_file(fs, node, file);

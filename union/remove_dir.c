@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "union/remove_dir.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include "union/branch_health.h"
 #include "union/dir_fd.h"
 #include "union/dir_turn.h"
+#include "union/empty_dir.h"
 #include "union/immutable.h"
 #include "union/names.h"
 #include "union/naming.h"
@@ -22,36 +22,13 @@
 /* What is about to go, for who still has it open. */
 #define OPEN_REMOVED (O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
-int remove_dir_check_copy(int dirfd, const char *name)
-{
-	int fd = openat(dirfd, name,
-			O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NOATIME |
-				O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	const struct dirent *entry;
-	int n = 0, r;
-
-	if (!dir) {
-		r = -errno;
-		fd_close(fd);
-		return r;
-	}
-	errno = 0;
-	while ((entry = readdir(dir)))
-		n += strcmp(entry->d_name, ".") != 0 &&
-		     strcmp(entry->d_name, "..") != 0;
-	r = n ? -ENOTEMPTY : -errno;
-	(void)closedir(dir);
-	return r;
-}
-
 int remove_dir_check(const struct hit *hits, int count, const char *name)
 {
 	int i, r = 0;
 
 	for (i = 0; i < count && r == 0; i++)
 		if (S_ISDIR(hits[i].st.st_mode))
-			r = remove_dir_check_copy(hits[i].fd->fd, name);
+			r = empty_dir_check(hits[i].fd->fd, name);
 	return r;
 }
 

@@ -19,7 +19,4 @@ int remove_dir(struct unionfs *fs, struct node *parent, const char *name);
 /* -ENOTEMPTY unless all copies of the directory @name are empty. */
 int remove_dir_check(const struct hit *hits, int count, const char *name);
 
-/* The same of the copy @name in @dirfd. */
-int remove_dir_check_copy(int dirfd, const char *name);
-
 #endif

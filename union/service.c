@@ -16,6 +16,7 @@
 #include "union/met.h"
 #include "union/once.h"
 #include "union/pending_names.h"
+#include "union/request_use.h"
 #include "union/survive.h"
 
 #define ROUND_MS  1000
@@ -32,8 +33,7 @@ struct slot {
 	unsigned count;
 	const void *request; /* borrowed until its end */
 	size_t length;
-	struct service_use *uses[2]; /* NULL: none; the thread's own */
-	struct node *held[2];        /* those: it was answered; NULL */
+	struct node *held[2]; /* those: it was answered; NULL */
 	bool answered;
 	bool replaced; /* by another thread */
 	atomic_bool left;
@@ -96,8 +96,10 @@ static struct slot *take_slot(void)
 
 	if (!slot)
 		slot = new_slot();
-	if (slot)
+	if (slot) {
 		atomic_store(&slot->thread, met_take(&slot->own));
+		met_set_current(atomic_load(&slot->thread));
+	}
 	return slot;
 }
 
@@ -105,6 +107,7 @@ void service_leave(void)
 {
 	if (!mine)
 		return;
+	met_set_current(NULL);
 	met_give(atomic_exchange(&mine->thread, &mine->own));
 	atomic_store(&mine->left, true);
 	mine = NULL;
@@ -128,6 +131,7 @@ void service_begin(uint64_t unique, const uint64_t *nodes, unsigned count,
 		mine = take_slot();
 	if (!mine)
 		return;
+	request_uses_begin();
 	mine->unique = unique;
 	met_serves(mine->thread, unique & ~ONCE_RESENT);
 	mine->count = count;
@@ -138,26 +142,6 @@ void service_begin(uint64_t unique, const uint64_t *nodes, unsigned count,
 	atomic_store(&mine->since_ms, clock_ms());
 	if (atomic_load(&service.sleeps))
 		wake();
-}
-
-void service_drop(struct service_use *use)
-{
-	if (atomic_fetch_sub(&use->references, 1) == 1)
-		use->free(use);
-}
-
-void service_uses(struct service_use *use)
-{
-	unsigned i = 0;
-
-	/* One that is not watched is not answered before its time. */
-	while (mine && i < array_size(mine->uses) && mine->uses[i] != use &&
-	       mine->uses[i])
-		i++;
-	if (!mine || i == array_size(mine->uses) || mine->uses[i])
-		return;
-	atomic_fetch_add(&use->references, 1);
-	mine->uses[i] = use;
 }
 
 /* With its lock. */
@@ -174,15 +158,10 @@ static void drop_nodes(struct slot *slot)
 bool service_end(void)
 {
 	bool replaced;
-	unsigned i;
 
 	if (!mine)
 		return false;
-	/* While its nodes are held. */
-	for (i = 0; i < array_size(mine->uses) && mine->uses[i]; i++) {
-		service_drop(mine->uses[i]);
-		mine->uses[i] = NULL;
-	}
+	request_uses_end(); /* while its nodes are held */
 	pthread_mutex_lock(&mine->lock);
 	atomic_store(&mine->since_ms, 0);
 	drop_nodes(mine);
@@ -191,12 +170,6 @@ bool service_end(void)
 	pthread_mutex_unlock(&mine->lock);
 	met_clear(mine->thread);
 	return replaced;
-}
-
-void service_meets(unsigned branch)
-{
-	if (mine)
-		met_note(mine->thread, branch);
 }
 
 static void *try_main(void *context)

@@ -40,23 +40,4 @@ bool service_end(void);
 /* It serves no more. */
 void service_leave(void);
 
-/*
- * What a request uses of an open file or directory: one whose caller got EIO
- * goes on using it though the kernel closes it. Whoever has made it has one
- * of its references.
- */
-struct service_use {
-	atomic_uint references;
-	void (*free)(struct service_use *use);
-};
-
-/* The request of this thread uses it until it ends. */
-void service_uses(struct service_use *use);
-
-/* Give back a reference; the last one frees it. */
-void service_drop(struct service_use *use);
-
-/* It calls that branch now. */
-void service_meets(unsigned branch);
-
 #endif

@@ -16,13 +16,13 @@
 #include "union/dir_fd.h"
 #include "union/folding.h"
 #include "union/inode_number.h"
+#include "union/met.h"
 #include "union/names.h"
 #include "union/naming.h"
 #include "union/node_restore.h"
 #include "union/quietly.h"
 #include "union/room.h"
 #include "union/saved_nodes.h"
-#include "union/service.h"
 #include "union/state.h"
 #include "union/subdirs.h"
 #include "union/survive.h"
@@ -125,7 +125,7 @@ int unionfs_dir_fd(struct unionfs *fs, struct copy *copy, struct dir_fd **ret)
 	auto_dir_fd struct dir_fd *dir = NULL;
 	int r;
 
-	service_meets(branch->id);
+	met_branch(branch->id);
 	r = branch_usable(branch->id)
 		    ? branch_report(branch, dir_fd_get(copy, branch->root_fd,
 						       open_dirs(branch), &dir))
@@ -143,7 +143,7 @@ int unionfs_stat_copy(struct unionfs *fs, struct copy *copy, struct stat *ret)
 	struct branch *branch = branch_of(fs, copy);
 	int r;
 
-	service_meets(branch->id);
+	met_branch(branch->id);
 	r = branch_usable(branch->id)
 		    ? branch_report(branch, dir_fd_stat(copy, branch->root_fd,
 							open_dirs(branch),
@@ -159,7 +159,7 @@ static int open_copy(struct unionfs *fs, const struct copy *copy, int flags,
 	struct handle handle = copy_handle(copy);
 	int r;
 
-	service_meets(branch->id);
+	met_branch(branch->id);
 	r = branch_usable(branch->id)
 		    ? branch_report(branch,
 				    reads ? atime_open(branch, &handle, flags)
