@@ -1,7 +1,7 @@
 $(eval $(call library,union,\
   union/again.c union/announce.c union/aside.c union/atime.c union/attrs.c union/backing_lost.c union/branch.c \
   union/branch_health.c union/branch_identity.c union/branch_lock.c union/branch_probe.c union/birth.c union/branch_spec.c union/branch_try.c \
-  union/bury.c union/clone_dir.c union/control.c union/control_client.c \
+  union/bury.c union/caller.c union/clone_dir.c union/control.c union/control_client.c \
   union/control_command.c union/control_proto.c union/control_status.c \
   union/copy_data.c union/dir_change.c union/dir_fd.c union/dir_listing.c union/dir_offset.c union/dir_parts.c union/dir_read.c union/dir_turn.c \
   union/dot_union.c union/drain.c union/drain_dir.c union/drain_walk.c union/durable.c union/empty_dir.c union/dying.c union/dying_servers.c \
@@ -19,7 +19,7 @@ $(eval $(call library,union,\
   union/options_branches.c union/options_mergerfs.c union/pace.c union/passthrough.c \
   union/place.c union/policy.c union/policy_record.c union/policy_set.c union/quietly.c \
   union/relocate.c union/remount.c union/remounted.c union/remove_dir.c union/rename_dir.c \
-  union/rename_exchange.c union/rename_parts.c union/request.c union/request_use.c union/room.c \
+  union/rename_exchange.c union/rename_hits.c union/rename_parts.c union/request.c union/request_use.c union/room.c \
   union/saved_nodes.c union/saved_nodes_file.c union/search.c union/serve.c union/service.c union/settings.c union/state.c union/statx.c union/subdirs.c union/survey.c \
   union/survive.c union/trim.c union/unfinished.c union/unionfs.c union/unseen.c,fuse3 json-c,base))
 $(eval $(call program,trib-union,union/main.c,union))

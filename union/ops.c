@@ -6,6 +6,7 @@
 #include <sys/xattr.h>
 
 #include "base/cleanup.h"
+#include "union/caller.h"
 #include "union/dot_union.h"
 #include "union/durable.h"
 #include "union/once.h"
@@ -52,22 +53,6 @@ void op_reply_entry(fuse_req_t req, int r, const struct fuse_entry_param *entry)
 		node_forget(&unionfs_of(req)->nodes, entry->ino, 1);
 }
 
-#define GROUPS_ASKED 1024 /* those beyond are not seen */
-
-bool op_is_in_group(fuse_req_t req, gid_t gid)
-{
-	gid_t groups[GROUPS_ASKED];
-	int i, n;
-
-	if (fuse_req_ctx(req)->gid == gid)
-		return true;
-	n = fuse_req_getgroups(req, GROUPS_ASKED, groups);
-	for (i = 0; i < n && i < GROUPS_ASKED; i++)
-		if (groups[i] == gid)
-			return true;
-	return false;
-}
-
 int op_kill_privileges(fuse_req_t req, fuse_ino_t ino, int fd, gid_t group)
 {
 	char path[PROC_PATH_MAX];
@@ -93,7 +78,7 @@ int op_kill_privileges(fuse_req_t req, fuse_ino_t ino, int fd, gid_t group)
 	if (group == OP_GROUP_NOW)
 		group = st.st_gid;
 	if (st.st_mode & S_ISGID &&
-	    (st.st_mode & S_IXGRP || !op_is_in_group(req, group)))
+	    (st.st_mode & S_IXGRP || !caller_is_in_group(req, group)))
 		kill |= S_ISGID;
 	if (!kill)
 		return 0;

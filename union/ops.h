@@ -38,9 +38,6 @@ void op_reply(fuse_req_t req, int r);
 #define OP_GROUP_NOW ((gid_t)-1)
 int op_kill_privileges(fuse_req_t req, fuse_ino_t ino, int fd, gid_t group);
 
-/* Is the caller of the group @gid? Supplementary groups count. */
-bool op_is_in_group(fuse_req_t req, gid_t gid);
-
 /* An open file: fuse_file_info.fh is its number in unionfs.opened. */
 struct file {
 	struct request_use use; /* first */
@@ -115,10 +112,6 @@ void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence,
 void op_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned command, void *argument,
 	      struct fuse_file_info *info, unsigned flags, const void *in,
 	      size_t in_size, size_t out_size);
-
-/* Has the caller it? Who is not root here has none that counts. */
-bool op_caller_has(fuse_req_t req, int capability); /* CAP_SYS_ADMIN */
-bool op_caller_is_admin(fuse_req_t req);
 
 /*
  * What another server opened is open by the same number; @flags as in struct

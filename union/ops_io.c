@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "union/caller.h"
 #include "union/durable.h"
 #include "union/full.h"
 #include "union/ops.h"
@@ -268,7 +269,7 @@ static void trim(fuse_req_t req, const void *in, size_t in_size,
 		fuse_reply_err(req, EINVAL);
 		return;
 	}
-	if (!op_caller_is_admin(req)) {
+	if (!caller_is_admin(req)) {
 		fuse_reply_err(req, EPERM);
 		return;
 	}
@@ -289,7 +290,7 @@ static void answer_remount(fuse_req_t req, const void *in, size_t in_size,
 		fuse_reply_err(req, EINVAL);
 		return;
 	}
-	if (!op_caller_is_admin(req)) {
+	if (!caller_is_admin(req)) {
 		fuse_reply_err(req, EPERM);
 		return;
 	}

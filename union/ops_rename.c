@@ -26,28 +26,6 @@
 #include "union/rename_parts.h"
 #include "union/subdirs.h"
 
-bool rename_is_seen(const struct hit *hits, int i)
-{
-	return i == 0 ||
-	       (S_ISDIR(hits[0].st.st_mode) && S_ISDIR(hits[i].st.st_mode));
-}
-
-void rename_note_names(const struct move *m)
-{
-	int i;
-
-	for (i = 0; i < m->from_count; i++)
-		if (rename_is_seen(m->from, i))
-			names_add(m->fs, m->to_dir, m->to_name,
-				  m->from[i].dir->branch);
-	if (!(m->flags & RENAME_EXCHANGE))
-		return;
-	for (i = 0; i < m->to_count; i++)
-		if (rename_is_seen(m->to, i))
-			names_add(m->fs, m->from_dir, m->from_name,
-				  m->to[i].dir->branch);
-}
-
 static int check_writable(const struct move *m)
 {
 	int i, r = 0;
@@ -73,21 +51,6 @@ static int check_whole(const struct move *m)
 	    (m->to_count && unionfs_may_have(m->to_dir, m->to_name)))
 		return -EIO;
 	return 0;
-}
-
-void rename_add_hidden(struct unionfs *fs, const struct hit *hits, int count,
-		       const char *name, struct rename_gone *gone,
-		       int *gone_count)
-{
-	int i;
-
-	for (i = count - 1; i >= 1; i--)
-		if (!S_ISDIR(hits[i].st.st_mode))
-			gone[(*gone_count)++] = (struct rename_gone){
-				.branch = branch_of(fs, hits[i].dir),
-				.dir_fd = hits[i].fd->fd,
-				.name = name,
-			};
 }
 
 static void copy_name(char *to, const char *from)
@@ -223,17 +186,6 @@ static int rename_file(const struct move *m)
 		r = rename_seen(m, into->fd);
 	rename_gone_end(gone, count, r < 0);
 	return r;
-}
-
-const struct hit *rename_hit_on(const struct hit *hits, int count,
-				unsigned branch)
-{
-	int i;
-
-	for (i = 0; i < count; i++)
-		if (hits[i].dir->branch == branch)
-			return &hits[i];
-	return NULL;
 }
 
 /* The old name of a file has gone; what it replaced was there once, too. */

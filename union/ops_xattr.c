@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "union/branch_health.h"
+#include "union/caller.h"
 #include "union/dir_change.h"
 #include "union/dir_fd.h"
 #include "union/dir_turn.h"
@@ -225,7 +226,8 @@ static int kill_setgid(fuse_req_t req, const struct node *node)
 		    copy_place(fs, copy, S_ISDIR(node->type), &place) < 0)
 			continue;
 		if (stat(place.path, &st) < 0 ||
-		    (st.st_mode & S_ISGID && !op_is_in_group(req, st.st_gid) &&
+		    (st.st_mode & S_ISGID &&
+		     !caller_is_in_group(req, st.st_gid) &&
 		     chmod(place.path, st.st_mode & 07777 & ~S_ISGID) < 0))
 			r = -errno;
 		place_done(&place);
@@ -391,31 +393,6 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 	}
 }
 
-bool op_caller_has(fuse_req_t req, int capability)
-{
-	const struct fuse_ctx *caller = fuse_req_ctx(req);
-	FILE *status;
-	unsigned long long caps = 0;
-	char path[64], line[256];
-
-	if (caller->uid != 0)
-		return false;
-	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)caller->pid);
-	status = fopen(path, "re");
-	if (!status)
-		return true; /* of another pid namespace: root is believed */
-	while (fgets(line, sizeof(line), status))
-		if (sscanf(line, "CapEff: %llx", &caps) == 1)
-			break;
-	(void)fclose(status); /* was only read */
-	return caps >> capability & 1;
-}
-
-bool op_caller_is_admin(fuse_req_t req)
-{
-	return op_caller_has(req, CAP_SYS_ADMIN);
-}
-
 /*
  * Take our names out of a list, and those that are not for the caller; its
  * new length.
@@ -431,7 +408,7 @@ static ssize_t filter_names(fuse_req_t req, char *names, ssize_t length)
 			continue;
 		if (strncmp(names + at, "trusted.", 8) == 0) {
 			if (admin < 0)
-				admin = op_caller_is_admin(req);
+				admin = caller_is_admin(req);
 			if (!admin)
 				continue;
 		}

@@ -14,6 +14,7 @@
 
 #include "base/cleanup.h"
 #include "union/branch_health.h"
+#include "union/caller.h"
 #include "union/clone_dir.h"
 #include "union/dir_fd.h"
 #include "union/immutable.h"
@@ -110,7 +111,7 @@ void place_become_nobody(void)
 bool place_insists(fuse_req_t req, int r)
 {
 	if ((r != -EDQUOT && r != -ENOSPC) || insists ||
-	    !op_caller_has(req, CAP_SYS_RESOURCE))
+	    !caller_has(req, CAP_SYS_RESOURCE))
 		return false;
 	insists = set_unlimited(true);
 	return insists;
