@@ -40,6 +40,7 @@
 #include "union/place.h"
 #include "union/rename_parts.h"
 #include "union/request.h"
+#include "union/survive.h"
 
 #include <cmocka.h>
 
@@ -193,7 +194,9 @@ static void start_session(void)
 				       fs);
 	(void)snprintf(name, sizeof(name), "/dev/fd/%d", device);
 	check(fs->session && fuse_session_mount(fs->session, name) == 0);
-	check(passthrough_setup(fs) == 0);
+	check(passthrough_setup(
+		      fs, survive_device(fs, fuse_session_fd(fs->session))) ==
+	      0);
 	in = act_body(header, FUSE_INIT, 0, sizeof(*in));
 	in->major = FUSE_KERNEL_VERSION;
 	in->minor = FUSE_KERNEL_MINOR_VERSION;

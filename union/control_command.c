@@ -13,7 +13,7 @@
 #include "union/live_add.h"
 #include "union/live_remove.h"
 #include "union/live_set.h"
-#include "union/survive.h"
+#include "union/state_note.h"
 
 #define UPGRADE_MS 20000 /* the holder looks at things for half of it */
 
@@ -79,7 +79,7 @@ static char *do_add(const struct control_target *target,
 
 	pthread_mutex_lock(&target->fs->live);
 	r = live_add(target->fs, target->mountpoint, spec, &id, &err);
-	survive_note_settings(target->fs);
+	state_note_settings(target->fs);
 	pthread_mutex_unlock(&target->fs->live);
 	return r < 0 ? control_reply_error(error_text(&err)) : reply_id(id);
 }
@@ -146,7 +146,7 @@ static char *do_any(const struct control_target *target,
 				request->branch.path);
 	else
 		r = do_to(target, branch, request, &err);
-	survive_note_settings(target->fs);
+	state_note_settings(target->fs);
 	pthread_mutex_unlock(&target->fs->live);
 	return r < 0 ? control_reply_error(error_text(&err))
 		     : reply_id(branch->id);

@@ -34,6 +34,7 @@
 #include "union/move.h"
 #include "union/quietly.h"
 #include "union/state.h"
+#include "union/state_note.h"
 #include "union/survive.h"
 #include "union/unfinished.h"
 
@@ -248,7 +249,7 @@ static void add_branches(void)
 		check(branch_add(&fs->branches, path, 0, &err) == 0);
 	}
 	policy_set_init(&fs->policies);
-	survive_note_settings(fs);
+	state_note_settings(fs);
 	for (i = 0; i < BRANCHES; i++)
 		clone_dir_sweep(fs->branches.items[i]);
 }

@@ -20,7 +20,7 @@
 #include "union/met.h"
 #include "union/mount_strict.h"
 #include "union/names.h"
-#include "union/survive.h"
+#include "union/state_note.h"
 
 #define STOP_PATIENCE_MS 2000
 
@@ -87,7 +87,7 @@ static int bring_back(struct branch *branch, int root)
 		return r;
 	/* It may be mounted in another way now; a failure is told of later. */
 	(void)mount_strict_look(heal.fs, NULL);
-	survive_note_mount(heal.fs, branch);
+	state_note_mount(heal.fs, branch);
 	branch_space_changed(branch);
 	r = announce_again(heal.fs, branch);
 	if (r < 0)

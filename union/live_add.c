@@ -21,7 +21,7 @@
 #include "union/mount_strict.h"
 #include "union/relocate.h"
 #include "union/rename_parts.h"
-#include "union/survive.h"
+#include "union/state_note.h"
 
 /* The union itself, seen by another path: a mount of it elsewhere. */
 static bool is_the_union(const char *mountpoint, const struct branch *branch)
@@ -120,7 +120,7 @@ static int publish(struct unionfs *fs, struct branch *branch, struct error *err)
 	unsigned flags = branch->flags;
 	int r = root ? handle_get(branch->root_fd, "", &handle) : -ESTALE;
 
-	survive_note_branch(fs, branch);
+	state_note_branch(fs, branch);
 	branch_enter(&fs->branches, branch);
 	if (r == 0) {
 		known = copy_handle(root);
@@ -130,7 +130,7 @@ static int publish(struct unionfs *fs, struct branch *branch, struct error *err)
 	if (r < 0) {
 		error_set(err, -r, "branch '%s': %s", branch->path,
 			  strerror(-r));
-		survive_drop_branch(fs, branch);
+		state_drop_branch(fs, branch);
 		branch_unlock(branch);
 		branch_drop(&fs->branches, branch);
 		return r;

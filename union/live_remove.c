@@ -13,7 +13,7 @@
 #include "union/branch_lock.h"
 #include "union/drain_dir.h"
 #include "union/mount_strict.h"
-#include "union/survive.h"
+#include "union/state_note.h"
 
 #define FINISH_PATIENCE_MS 100 /* of a thread that has others to watch */
 
@@ -149,7 +149,7 @@ static void leave(struct unionfs *fs, struct branch *branch)
 	atime_end(branch);
 	branch->root_fd = -1;
 	atomic_fetch_and(&branch->flags, ~BRANCH_LEAVING);
-	survive_note_settings(fs);
+	state_note_settings(fs);
 }
 
 void live_remove_resume(const char *path,
@@ -212,7 +212,7 @@ int live_remove(struct unionfs *fs, struct branch *branch, struct error *err)
 	atomic_fetch_or(&branch->flags,
 			BRANCH_RO | BRANCH_GONE | BRANCH_LEAVING);
 	atomic_fetch_and(&branch->flags, ~BRANCH_DRAINING);
-	survive_note_settings(fs);
+	state_note_settings(fs);
 	/* Who met it before has ended then, or holds no descriptor of it. */
 	if (gate_drain(&fs->gate, LIVE_REMOVE_PATIENCE_MS) == 0)
 		leave(fs, branch);

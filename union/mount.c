@@ -36,6 +36,7 @@
 #include "union/room.h"
 #include "union/saved_nodes.h"
 #include "union/serve.h"
+#include "union/state_note.h"
 #include "union/survive.h"
 
 /* With a holder the same signal may come twice: by it, and to all of a unit. */
@@ -86,7 +87,7 @@ static int check_mountpoint(struct mounted *m, const char *path,
 		return error_set(err, errno, "mount point '%s': %s", path,
 				 strerror(errno));
 	m->fs.mountpoint = m->mountpoint;
-	survive_note_mountpoint(&m->fs, m->mountpoint);
+	state_note_mountpoint(&m->fs, m->mountpoint);
 	return 0;
 }
 
@@ -208,7 +209,7 @@ static int add_branches(struct mounted *m, const struct union_options *options,
 	if (r < 0)
 		return r;
 	remounted_hold(&m->fs);
-	survive_note_settings(&m->fs);
+	state_note_settings(&m->fs);
 	for (i = 0; i < m->fs.branches.count; i++) {
 		if (m->fs.branches.items[i]->flags & BRANCH_RO)
 			continue;
@@ -373,7 +374,8 @@ static int serve_mounted(struct mounted *m, unsigned threads, struct error *err)
 
 	m->main_thread = pthread_self();
 	(void)pthread_sigmask(SIG_BLOCK, &set, NULL); /* a valid set */
-	r = passthrough_setup(&m->fs);
+	r = passthrough_setup(
+		&m->fs, survive_device(&m->fs, fuse_session_fd(m->fs.session)));
 	if (r == 0)
 		r = survive_replay_init(&m->fs);
 	survive_list_buried(&m->fs);
@@ -442,7 +444,7 @@ static void begin_as_mounted(struct mounted *m,
 	struct mount_words now;
 	bool seen = before && mount_strict_own(before, &now);
 
-	remounted_begin(&m->fs, options, seen ? &now : NULL);
+	remounted_begin(&m->fs, options, before != NULL, seen ? &now : NULL);
 }
 
 int mount_serve(const struct union_options *options, void (*ready)(void *),

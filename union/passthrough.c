@@ -13,7 +13,7 @@
 
 #include "union/once.h"
 #include "union/request.h"
-#include "union/survive.h"
+#include "union/state_note.h"
 
 struct backing_map {
 	int32_t fd;
@@ -104,7 +104,7 @@ static ssize_t write_init(struct unionfs *fs, int fd, const struct iovec *iov,
 			  int count)
 {
 	const struct fuse_out_header *header = iov[0].iov_base;
-	bool again = survive_note_init(fs);
+	bool again = state_note_init(fs);
 	ssize_t n = writev(fd, iov, count);
 
 	/* The server before had answered. */
@@ -137,14 +137,12 @@ static ssize_t write_reply(int fd, struct iovec *iov, int count, void *context)
 	return n;
 }
 
-int passthrough_setup(struct unionfs *fs)
+int passthrough_setup(struct unionfs *fs, int fd)
 {
 	static const struct fuse_custom_io io = {.read = read_request,
 						 .writev = write_reply};
 
-	return fuse_session_custom_io(
-		fs->session, &io,
-		survive_device(fs, fuse_session_fd(fs->session)));
+	return fuse_session_custom_io(fs->session, &io, fd);
 }
 
 void passthrough_init(struct unionfs *fs)

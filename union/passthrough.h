@@ -15,8 +15,11 @@
 
 #include "union/unionfs.h"
 
-/* After the session's mount, before its first request. 0 or -errno. */
-int passthrough_setup(struct unionfs *fs);
+/*
+ * Talk to the kernel by @fd (taken). After the session's mount, before its
+ * first request. 0 or -errno.
+ */
+int passthrough_setup(struct unionfs *fs, int fd);
 
 /* In the session's init: is it offered, and wanted? */
 void passthrough_init(struct unionfs *fs);

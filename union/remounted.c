@@ -20,7 +20,7 @@
 #include "union/rename_parts.h"
 #include "union/settings.h"
 #include "union/state.h"
-#include "union/survive.h"
+#include "union/state_note.h"
 
 #define STRICT    (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC)
 #define OF_ACCESS (MOUNT_ATTR__ATIME | MOUNT_ATTR_NODIRATIME)
@@ -40,10 +40,8 @@ static void note_said(const struct unionfs *fs, uint64_t which, uint64_t said)
 }
 
 void remounted_begin(struct unionfs *fs, const struct union_options *options,
-		     const struct mount_words *now)
+		     bool goes_on, const struct mount_words *now)
 {
-	bool goes_on = survive_mountpoint(fs) != NULL;
-
 	fs->options = options;
 	if (!goes_on) {
 		note_said(fs, 0, options->words.said);
@@ -74,7 +72,7 @@ static void make_read_only(struct unionfs *fs)
 	pthread_mutex_lock(&fs->live);
 	note_read_only(fs, true);
 	remounted_hold(fs);
-	survive_note_settings(fs);
+	state_note_settings(fs);
 	pthread_mutex_unlock(&fs->live);
 	drains_pause(fs->drains);
 	log_info("'%s' is read-only now", fs->mountpoint);
@@ -144,7 +142,7 @@ static int make_writable(struct unionfs *fs, struct error *err)
 		for (i = 0; i < count; i++)
 			let_go(fs->branches.items[i]);
 		note_read_only(fs, false);
-		survive_note_settings(fs);
+		state_note_settings(fs);
 	}
 	pthread_mutex_unlock(&fs->live);
 	if (r < 0)

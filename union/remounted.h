@@ -17,12 +17,13 @@
 #include "union/unionfs.h"
 
 /*
- * A server begins, before it has branches: fs->read_only is set. @now: what the
+ * A server begins, or @goes_on for another, before it has branches:
+ * fs->read_only is set. @now: what the
  * table says of the mount that it goes on with; NULL: it is a new one, or is
  * not seen.
  */
 void remounted_begin(struct unionfs *fs, const struct union_options *options,
-		     const struct mount_words *now);
+		     bool goes_on, const struct mount_words *now);
 
 /* They are there, and nothing was changed on them yet. */
 void remounted_hold(struct unionfs *fs);

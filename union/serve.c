@@ -15,7 +15,7 @@
 #include "union/place.h"
 #include "union/request.h"
 #include "union/service.h"
-#include "union/survive.h"
+#include "union/state_note.h"
 
 #define SERVE_THREADS_MAX 2048 /* at once, with those for others that wait */
 
@@ -81,7 +81,7 @@ static bool serve_request(struct unionfs *fs, struct fuse_buf *buf)
 	request_decode(buf->mem, buf->size, &request_current);
 	if (!keeps_identity(request_current.opcode))
 		place_become_root();
-	survive_note_request(fs, buf->mem, buf->size);
+	state_note_request(fs, buf->mem, buf->size);
 	request_adapt(buf->mem, buf->size, &request_current);
 	note->node_count = gate_request_nodes(buf->mem, buf->size, note->nodes);
 	service_begin(note->unique, note->nodes, note->node_count, buf->mem,

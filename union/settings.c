@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "base/size.h"
-#include "union/survive.h"
+#include "union/state_note.h"
 #include "union/unionfs.h"
 
 static int apply(const struct setting *setting, struct policy_set *policies,
@@ -54,7 +54,7 @@ int settings_change(struct unionfs *fs, const struct setting *settings,
 		r = apply(&settings[i], &fs->policies, &fs->min_free, err);
 	if (r < 0)
 		return r;
-	survive_note_settings(fs);
+	state_note_settings(fs);
 	for (i = 0; i < count; i++)
 		log_info("'%s': %s is '%s' now", fs->mountpoint,
 			 settings[i].name, settings[i].value);

@@ -28,27 +28,11 @@ const char *survive_mountpoint(const struct unionfs *fs);
 /* And the descriptor it talks to the kernel by; borrowed. -1: none. */
 int survive_fuse_fd(const struct unionfs *fs);
 
-/* It is to be mounted there, with these branches and policies. */
-void survive_note_mountpoint(struct unionfs *fs, const char *mountpoint);
-
 /*
  * The branches as the one before had them last, and what else was set. 1; 0:
  * there was none; or -errno with @err.
  */
 int survive_settings(struct unionfs *fs, struct error *err);
-/* They were changed (by any thread; fs->live is held or nobody else is there).
- */
-void survive_note_settings(struct unionfs *fs);
-
-/*
- * This branch is about to be one, before any node has a copy on it; and it is
- * none after all. As above.
- */
-void survive_note_branch(struct unionfs *fs, struct branch *branch);
-void survive_drop_branch(struct unionfs *fs, const struct branch *branch);
-
-/* It is back, on another mount maybe. By any thread. */
-void survive_note_mount(struct unionfs *fs, const struct branch *branch);
 
 /* What was open is so again, and what was removed while it was open is kept. */
 int survive_restore(struct unionfs *fs);
@@ -95,13 +79,5 @@ void survive_resend(struct unionfs *fs);
  */
 void survive_list_buried(struct unionfs *fs);
 bool survive_forget_lost(struct unionfs *fs);
-
-/* This is a request (any thread). */
-void survive_note_request(struct unionfs *fs, const void *data, size_t length);
-/*
- * FUSE_INIT is about to be answered: from now on it may have been. True: it may
- * have been before, by a server that was killed; the kernel takes one answer.
- */
-bool survive_note_init(struct unionfs *fs);
 
 #endif

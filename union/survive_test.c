@@ -32,6 +32,7 @@
 #include "union/passthrough.h"
 #include "union/request.h"
 #include "union/state.h"
+#include "union/state_note.h"
 #include "union/survive.h"
 
 #include <cmocka.h>
@@ -105,7 +106,9 @@ static void start_session(void)
 				      &fs);
 	(void)snprintf(name, sizeof(name), "/dev/fd/%d", device[1]);
 	check(fs.session && fuse_session_mount(fs.session, name) == 0);
-	check(passthrough_setup(&fs) == 0);
+	check(passthrough_setup(
+		      &fs, survive_device(&fs, fuse_session_fd(fs.session))) ==
+	      0);
 }
 
 /* From here on its steps are counted. */
@@ -120,7 +123,7 @@ static void serve(struct fuse_in_header *header)
 	struct fuse_buf buf = {.mem = header, .size = header->len};
 
 	request_decode(header, header->len, &request_current);
-	survive_note_request(&fs, header, header->len);
+	state_note_request(&fs, header, header->len);
 	fuse_session_process_buf(fs.session, &buf);
 }
 
