@@ -41,6 +41,7 @@
 #include "union/rename_parts.h"
 #include "union/request.h"
 #include "union/survive.h"
+#include "union/unionfs_life.h"
 
 #include <cmocka.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "union/branches_kit.h"
+#include "union/unionfs_life.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -21,7 +21,7 @@ $(eval $(call library,union,\
   union/relocate.c union/remount.c union/remounted.c union/remove_dir.c union/rename_dir.c \
   union/rename_exchange.c union/rename_hits.c union/rename_parts.c union/request.c union/request_use.c union/room.c \
   union/saved_nodes.c union/saved_nodes_file.c union/search.c union/serve.c union/service.c union/settings.c union/state.c union/state_note.c union/statx.c union/subdirs.c union/survey.c \
-  union/survive.c union/trim.c union/unfinished.c union/unionfs.c union/unseen.c,fuse3 json-c,base))
+  union/survive.c union/trim.c union/unfinished.c union/unionfs.c union/unionfs_life.c union/unseen.c,fuse3 json-c,base))
 $(eval $(call program,trib-union,union/main.c,union))
 $(eval $(call test_helper,union/outcomes,base,))
 $(eval $(call test_helper,union/random_io,base,))

@@ -19,6 +19,7 @@
 #include "union/lookup.h"
 #include "union/names.h"
 #include "union/proc_path.h"
+#include "union/unionfs_life.h"
 
 #include <cmocka.h>
 

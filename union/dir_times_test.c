@@ -37,6 +37,7 @@
 #include "union/state_note.h"
 #include "union/survive.h"
 #include "union/unfinished.h"
+#include "union/unionfs_life.h"
 
 #include <cmocka.h>
 

@@ -38,6 +38,7 @@
 #include "union/serve.h"
 #include "union/state_note.h"
 #include "union/survive.h"
+#include "union/unionfs_life.h"
 
 /* With a holder the same signal may come twice: by it, and to all of a unit. */
 #define SAME_SIGNAL_MS 1000

@@ -94,7 +94,7 @@ void node_free(struct node_table *table, struct node *node)
 
 	/* First: then there are no copies either. */
 	atomic_store(&node->generation, 0);
-	node_drop_kept(node);
+	node_drop_kept(table, node);
 	for (; copy; copy = next) {
 		next = copy_after(copy);
 		node_index_remove(table, copy);
@@ -439,12 +439,12 @@ void node_unlock(struct node_table *table, const struct node *node)
 }
 
 /* What was removed goes; the rest is the next server's. */
-static void let_go(struct node *node)
+static void let_go(struct node_table *table, struct node *node)
 {
 	struct buried buried = {atomic_exchange(&node->buried_fd, -1),
 				atomic_load(&node->buried_token)};
 
-	node_drop_kept(node);
+	node_drop_kept(table, node);
 	node_buried_done(&buried);
 }
 
@@ -457,7 +457,7 @@ void node_table_done(struct node_table *table)
 		return;
 	for (id = NODE_ROOT_ID; id < node_ids(table); id++)
 		if (node_get(table, id))
-			let_go(node_get(table, id));
+			let_go(table, node_get(table, id));
 	for (i = 0; i < NODE_LOCKS; i++)
 		pthread_mutex_destroy(&table->locks[i]);
 	pthread_mutex_destroy(&table->lock);

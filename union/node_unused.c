@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 
 #include "union/dir_fd.h"
-#include "union/names.h"
 #include "union/node_copies.h"
 
 bool node_is_unused(const struct node *node)
@@ -17,7 +16,7 @@ void node_wake(struct node_table *table, const struct node *node)
 	table->asleep -= node_is_unused(node);
 }
 
-void node_drop_kept(struct node *node)
+void node_drop_kept(struct node_table *table, struct node *node)
 {
 	struct copy *copy;
 
@@ -25,13 +24,14 @@ void node_drop_kept(struct node *node)
 		return;
 	for (copy = node_copies(node); copy; copy = copy_after(copy))
 		dir_fd_drop(copy);
-	names_forget(node->id);
+	if (table->forget_names)
+		table->forget_names(node->id);
 }
 
 /* What is kept for who uses it is not for who might. */
 static void lie_down(struct node_table *table, struct node *node)
 {
-	node_drop_kept(node);
+	node_drop_kept(table, node);
 	table->asleep++;
 }
 

@@ -17,7 +17,7 @@ void node_wake(struct node_table *table, const struct node *node);
 void node_end_unused(struct node_table *table, struct node *node);
 
 /* What is kept of it for as long as it is used: descriptors and names. */
-void node_drop_kept(struct node *node);
+void node_drop_kept(struct node_table *table, struct node *node);
 
 /* Free it, with its copies. */
 void node_free(struct node_table *table, struct node *node);

@@ -26,6 +26,7 @@
 #include "union/names.h"
 #include "union/remove_dir.h"
 #include "union/rename.h"
+#include "union/unionfs_life.h"
 
 #include <cmocka.h>
 

@@ -30,6 +30,7 @@
 #include "union/intent.h"
 #include "union/names.h"
 #include "union/rename.h"
+#include "union/unionfs_life.h"
 
 #include <cmocka.h>
 

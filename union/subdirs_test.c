@@ -11,6 +11,7 @@
 #include "union/branches_kit.h"
 #include "union/rename.h"
 #include "union/subdirs.h"
+#include "union/unionfs_life.h"
 
 #include <cmocka.h>
 

@@ -62,10 +62,6 @@ struct unionfs {
 	struct union_stats *stats; /* with the nodes */
 };
 
-/* The branches' roots become the root node. 0, or -errno with @err. */
-int unionfs_init(struct unionfs *fs, struct error *err);
-void unionfs_done(struct unionfs *fs);
-
 static inline struct unionfs *unionfs_of(fuse_req_t req)
 {
 	return fuse_req_userdata(req);
