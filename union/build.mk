@@ -13,7 +13,7 @@ $(eval $(call library,union,\
   union/node.c union/node_bury.c union/node_copies.c union/node_index.c union/node_lost.c union/node_quiet.c \
   union/node_restore.c union/node_sleep.c \
   union/node_slots.c union/node_unused.c union/nudge.c union/number_keep.c union/once.c union/once_slots.c union/pending_names.c \
-  union/open_record.c union/open_table.c union/owner.c union/ops.c union/ops_attr.c \
+  union/open_dir.c union/open_file.c union/open_record.c union/open_table.c union/owner.c union/ops.c union/ops_attr.c \
   union/ops_dir.c union/ops_io.c union/ops_lookup.c union/ops_name.c \
   union/ops_open.c union/ops_rename.c union/ops_xattr.c union/options.c \
   union/options_branches.c union/options_mergerfs.c union/pace.c union/passthrough.c \

@@ -8,7 +8,6 @@
 
 #include "union/inode_number.h"
 #include "union/lookup.h"
-#include "union/ops.h"
 
 static bool is_dot(const char *name)
 {

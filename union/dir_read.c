@@ -14,7 +14,7 @@
 #include "union/atime.h"
 #include "union/branch_health.h"
 #include "union/dir_offset.h"
-#include "union/dir_open.h"
+#include "union/open_dir.h"
 #include "union/met.h"
 #include "union/mounted.h"
 

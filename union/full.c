@@ -17,6 +17,7 @@
 #include "union/find_names.h"
 #include "union/move.h"
 #include "union/names.h"
+#include "union/open_file.h"
 #include "union/place.h"
 #include "union/room.h"
 
@@ -190,7 +191,7 @@ static int try_again(struct unionfs *fs, struct waiting *w)
 	struct gate_pass pass = gate_enter(&fs->gate, &id, 1);
 	const struct node *node = node_get(&fs->nodes, id);
 	struct full_wish *wish = &w->wish;
-	int fd = node ? op_fd(fs, node, &wish->info) : -ESTALE;
+	int fd = node ? open_file_fd(fs, node, &wish->info) : -ESTALE;
 	int r = fd < 0 ? fd : 0, durable = 0;
 	ssize_t n = 1;
 
@@ -219,8 +220,9 @@ static int try_again(struct unionfs *fs, struct waiting *w)
 		wish->done = 0;
 	}
 	if (node)
-		op_changed(fs, node, wish->offset,
-			   wish->data ? (off_t)wish->done : wish->length);
+		open_file_changed(fs, node, wish->offset,
+				  wish->data ? (off_t)wish->done
+					     : wish->length);
 	gate_leave(&fs->gate, pass);
 	return r;
 }

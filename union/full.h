@@ -13,7 +13,7 @@
 #ifndef UNION_FULL_H
 #define UNION_FULL_H
 
-#include "union/ops.h"
+#include "union/unionfs.h"
 
 #define FULL_NEAR_MAX  (UINT64_C(1) << 30) /* bytes */
 #define FULL_NEAR_PART 16 /* or such a part of the file system */

@@ -3,7 +3,8 @@
 
 #include <errno.h>
 
-#include "union/ops.h"
+#include "union/open_dir.h"
+#include "union/open_file.h"
 #include "union/state.h"
 
 static struct state_open *record_of(const struct unionfs *fs, uint64_t number)
@@ -47,9 +48,9 @@ void open_record_drop(struct unionfs *fs, uint64_t number)
 		return;
 	node = node_get(&fs->nodes, record->node);
 	if (record->flags & STATE_OPEN_DIR)
-		op_drop_dir(fs, number);
+		open_dir_drop(fs, number);
 	else if (node && node->generation == record->generation)
-		op_drop_file(fs, number, node);
+		open_file_drop(fs, number, node);
 }
 
 static int restore_one(struct unionfs *fs, uint64_t place)
@@ -64,8 +65,8 @@ static int restore_one(struct unionfs *fs, uint64_t place)
 		return 0;
 	}
 	return record->flags & STATE_OPEN_DIR
-		       ? op_restore_dir(fs, number, node, record->flags)
-		       : op_restore_file(fs, number, node, record->flags);
+		       ? open_dir_restore(fs, number, node, record->flags)
+		       : open_file_restore(fs, number, node, record->flags);
 }
 
 int open_restore(struct unionfs *fs)

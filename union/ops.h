@@ -38,42 +38,6 @@ void op_reply(fuse_req_t req, int r);
 #define OP_GROUP_NOW ((gid_t)-1)
 int op_kill_privileges(fuse_req_t req, fuse_ino_t ino, int fd, gid_t group);
 
-/* An open file: fuse_file_info.fh is its number in unionfs.opened. */
-struct file {
-	struct request_use use; /* first */
-	/* As the caller may use it; without O_DIRECT, and without O_APPEND
-	 * unless it @appends. -1: it was opened by another server, and is when
-	 * it is needed. */
-	atomic_int fd;
-	bool read_write, writes;
-	bool quiet;     /* O_NOATIME */
-	bool root;      /* opened it */
-	bool seen;      /* writes come here, whatever is passed through */
-	bool appends;   /* to a file that is append-only on its branch */
-	unsigned moves; /* of the node when it was opened: see op_fd() */
-	struct branch *passed_writer; /* of that; or NULL */
-	struct room_writer writer;    /* the same */
-};
-static inline struct file *op_file(const struct unionfs *fs,
-				   const struct fuse_file_info *info)
-{
-	return open_table_get(&fs->opened, info->fh);
-}
-
-/*
- * The descriptor of the open file @info of @node; opened anew when the file
- * has moved to another branch since. Or -errno.
- */
-int op_fd(struct unionfs *fs, const struct node *node,
-	  const struct fuse_file_info *info);
-
-/*
- * Bytes of the file @node have just changed; length 0: all from @offset on.
- * Who copies it to another branch is told.
- */
-void op_changed(struct unionfs *fs, const struct node *node, off_t offset,
-		off_t length);
-
 /* ops_lookup.c */
 void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name);
 void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t count);
@@ -112,19 +76,6 @@ void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence,
 void op_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned command, void *argument,
 	      struct fuse_file_info *info, unsigned flags, const void *in,
 	      size_t in_size, size_t out_size);
-
-/*
- * What another server opened is open by the same number; @flags as in struct
- * state_open. 0 or -ENOMEM.
- */
-int op_restore_file(struct unionfs *fs, uint64_t number, struct node *node,
-		    unsigned flags);
-int op_restore_dir(struct unionfs *fs, uint64_t number, struct node *node,
-		   unsigned flags);
-
-/* Close it, though the kernel did not ask for that, if it is open. */
-void op_drop_file(struct unionfs *fs, uint64_t number, struct node *node);
-void op_drop_dir(struct unionfs *fs, uint64_t number);
 
 /* ops_dir.c */
 void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info);

@@ -15,6 +15,7 @@
 #include "union/durable.h"
 #include "union/nudge.h"
 #include "union/once.h"
+#include "union/open_file.h"
 #include "union/ops.h"
 #include "union/place.h"
 #include "union/proc_path.h"
@@ -82,7 +83,7 @@ void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 		return;
 	}
 	timeout = unionfs_attr_timeout(fs, node);
-	fd = op_fd(fs, node, info);
+	fd = open_file_fd(fs, node, info);
 	if (fd < 0 || fstat(fd, &st) < 0) {
 		op_reply(req, fd < 0 ? fd : -errno);
 		return;
@@ -230,7 +231,7 @@ static int set_file(fuse_req_t req, struct node *node, const struct stat *st,
 	auto_close int fd = -1;
 	gid_t group = OP_GROUP_NOW;
 	struct stat before;
-	int open_fd = info ? op_fd(fs, node, info) : -1;
+	int open_fd = info ? open_file_fd(fs, node, info) : -1;
 	int r = copy ? unionfs_writable(fs, copy) : -ESTALE;
 
 	if (r == 0 && info && open_fd < 0)
@@ -250,7 +251,7 @@ static int set_file(fuse_req_t req, struct node *node, const struct stat *st,
 	r = branch_report(branch_of(fs, copy),
 			  set_attributes(req, fd, open_fd, st, to_set));
 	if (to_set & FUSE_SET_ATTR_SIZE)
-		op_changed(fs, node, st->st_size, 0);
+		open_file_changed(fs, node, st->st_size, 0);
 	/* A change of owner clears what it must by itself, on the branch,
 	 * but does not know that the caller is not root. */
 	if (r == 0 && request_current.kills_privileges &&

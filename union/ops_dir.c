@@ -4,96 +4,12 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
-#include "union/dir_open.h"
+#include "union/open_dir.h"
 #include "union/once.h"
 #include "union/open_record.h"
 #include "union/ops.h"
 #include "union/request_use.h"
 #include "union/state.h"
-
-static struct dir *dir_of(const struct unionfs *fs,
-			  const struct fuse_file_info *info)
-{
-	return open_table_get(&fs->opened, info->fh);
-}
-
-/*
- * Who is in the middle of a branch's own list misses a file that moves to
- * another branch: while there is anybody, none does.
- */
-static void note_stream(struct dir *dir, bool streaming)
-{
-	if (dir->streaming == streaming)
-		return;
-	dir->streaming = streaming;
-	node_lock(&dir->fs->nodes, dir->node);
-	node_dir(dir->node)->streams += streaming ? 1u : -1u;
-	node_unlock(&dir->fs->nodes, dir->node);
-}
-
-static void dir_free(struct request_use *use)
-{
-	struct dir *dir = (struct dir *)use;
-
-	note_stream(dir, false);
-	if (dir->outdated)
-		(void)fuse_lowlevel_notify_inval_inode(
-			dir->fs->session, dir->node->id, 0,
-			0); /* -ENOENT: it keeps nothing of it */
-	dir_parts_close(dir->parts, dir->count);
-	merge_free(dir->merge);
-	free(dir->data);
-	pthread_mutex_destroy(&dir->lock);
-	node_let_go(&dir->fs->nodes, dir->node);
-	free(dir);
-}
-
-static struct dir *dir_new(struct unionfs *fs, struct node *node)
-{
-	struct dir *dir = calloc(1, sizeof(*dir));
-
-	if (!dir)
-		return NULL;
-	atomic_init(&dir->use.references, 1);
-	dir->use.free = dir_free;
-	dir->fs = fs;
-	dir->node = node;
-	node_hold_id(&fs->nodes, node->id);
-	pthread_mutex_init(&dir->lock, NULL);
-	return dir;
-}
-
-static void close_dir(struct unionfs *fs, const struct fuse_file_info *info)
-{
-	struct dir *dir = dir_of(fs, info);
-
-	if (!dir)
-		return;
-	request_use_drop(&dir->use);
-	open_record_end(fs, info->fh);
-	/* Last: its place in the table is that of its record. */
-	open_table_remove(&fs->opened, info->fh);
-}
-
-int op_restore_dir(struct unionfs *fs, uint64_t number, struct node *node,
-		   unsigned flags)
-{
-	struct dir *dir = dir_new(fs, node);
-	int r = dir ? open_table_add_at(&fs->opened, number, dir) : -ENOMEM;
-
-	if (r < 0) {
-		if (dir)
-			request_use_drop(&dir->use);
-		return r;
-	}
-	dir->quiet = flags & STATE_OPEN_QUIET;
-	return 0;
-}
-
-void op_drop_dir(struct unionfs *fs, uint64_t number)
-{
-	close_dir(fs, &(struct fuse_file_info){.fh = number});
-}
 
 void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 {
@@ -104,7 +20,7 @@ void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 
 	if (!node)
 		return;
-	dir = dir_new(fs, node);
+	dir = open_dir_new(fs, node);
 	if (!dir) {
 		fuse_reply_err(req, ENOMEM);
 		return;
@@ -129,20 +45,20 @@ void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 	info->cache_readdir = !fs->shared && !dir->lacking;
 	info->keep_cache = !fs->shared;
 	if (fuse_reply_open(req, info) < 0)
-		close_dir(fs, info);
+		open_dir_close(fs, info);
 }
 
 void op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 {
 	(void)ino; /* failed or not */
-	close_dir(unionfs_of(req), info);
+	open_dir_close(unionfs_of(req), info);
 	fuse_reply_err(req, 0);
 }
 
 void op_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync,
 		 struct fuse_file_info *info)
 {
-	struct dir *dir = dir_of(unionfs_of(req), info);
+	struct dir *dir = open_dir_of(unionfs_of(req), info);
 	int r = 0;
 
 	(void)ino;
@@ -187,7 +103,7 @@ static void reply_list(struct dir_listing *list, struct dir *dir, off_t offset)
 	}
 	pthread_mutex_lock(&dir->lock);
 	r = list_parts(list, dir, offset);
-	note_stream(dir, dir->at < dir->used);
+	open_dir_note_stream(dir, dir->at < dir->used);
 	pthread_mutex_unlock(&dir->lock);
 	/* An error after some entries comes back when they were taken. */
 	if (r < 0 && !list->used)
@@ -207,7 +123,7 @@ static void list_dir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 
 	if (!list.node)
 		return;
-	dir = dir_of(unionfs_of(req), info);
+	dir = open_dir_of(unionfs_of(req), info);
 	if (!dir) {
 		fuse_reply_err(req, EBADF);
 		return;

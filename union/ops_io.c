@@ -10,6 +10,7 @@
 #include "union/caller.h"
 #include "union/durable.h"
 #include "union/full.h"
+#include "union/open_file.h"
 #include "union/ops.h"
 #include "union/place.h"
 #include "union/remounted.h"
@@ -30,7 +31,7 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 	if (!node)
 		return;
 	atomic_fetch_add(&fs->stats->reads, 1);
-	fd = data ? op_fd(fs, node, info) : -ENOMEM;
+	fd = data ? open_file_fd(fs, node, info) : -ENOMEM;
 	if (fd < 0) {
 		op_reply(req, fd);
 		return;
@@ -66,7 +67,7 @@ static int write_as_caller(fuse_req_t req, const struct fuse_file_info *info,
 			   int fd, const char *data, size_t size, off_t offset,
 			   size_t *done)
 {
-	const struct file *file = op_file(unionfs_of(req), info);
+	const struct open_file *file = open_file_of(unionfs_of(req), info);
 	bool nobody = request_current.of_cache && (!file || !file->root);
 	int r;
 
@@ -98,7 +99,7 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
 	if (!node)
 		return;
 	atomic_fetch_add(&fs->stats->writes, 1);
-	r = fd = op_fd(fs, node, info);
+	r = fd = open_file_fd(fs, node, info);
 	if (r >= 0)
 		r = request_current.kills_privileges
 			    ? op_kill_privileges(req, ino, fd, OP_GROUP_NOW)
@@ -116,7 +117,7 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
 	if (r == 0)
 		r = write_as_caller(req, info, fd, data, size, offset, &done);
 	if (done)
-		op_changed(fs, node, offset, (off_t)done);
+		open_file_changed(fs, node, offset, (off_t)done);
 	if (full_can_help(fs, node, r, size - done) &&
 	    full_help(fs, req,
 		      &(struct full_wish){.ino = ino,
@@ -145,7 +146,7 @@ void op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync,
 
 	if (!node)
 		return;
-	fd = op_fd(unionfs_of(req), node, info);
+	fd = open_file_fd(unionfs_of(req), node, info);
 	if (fd >= 0 && (datasync ? fdatasync(fd) : fsync(fd)) < 0)
 		fd = -errno;
 	op_reply(req, fd);
@@ -173,12 +174,12 @@ void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset,
 
 	if (!node)
 		return;
-	r = fd = op_fd(fs, node, info);
+	r = fd = open_file_fd(fs, node, info);
 	if (r >= 0)
 		r = allocate_as_caller(req, fd, mode, offset, length);
 	if (r == 0)
 		r = durable_data(fs, fd);
-	op_changed(fs, node, offset, length);
+	open_file_changed(fs, node, offset, length);
 	if (full_can_help(fs, node, r, (uint64_t)length) &&
 	    full_help(fs, req,
 		      &(struct full_wish){.ino = ino,
@@ -204,8 +205,8 @@ void op_copy_file_range(fuse_req_t req, fuse_ino_t from_ino, off_t from_offset,
 	to_node = from_node ? op_node(req, to_ino) : NULL;
 	if (!to_node)
 		return;
-	from_fd = op_fd(fs, from_node, from);
-	to_fd = from_fd < 0 ? from_fd : op_fd(fs, to_node, to);
+	from_fd = open_file_fd(fs, from_node, from);
+	to_fd = from_fd < 0 ? from_fd : open_file_fd(fs, to_node, to);
 	if (to_fd < 0) {
 		op_reply(req, to_fd);
 		return;
@@ -219,7 +220,7 @@ void op_copy_file_range(fuse_req_t req, fuse_ino_t from_ino, off_t from_offset,
 	} while (place_insists(req, r));
 	place_become_root();
 	if (n > 0)
-		op_changed(fs, to_node, to_start, n);
+		open_file_changed(fs, to_node, to_start, n);
 	if (n > 0)
 		r = durable_data(fs, to_fd);
 	if (n < 0 && to_node->passthrough &&
@@ -248,7 +249,7 @@ void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence,
 
 	if (!node)
 		return;
-	fd = op_fd(unionfs_of(req), node, info);
+	fd = open_file_fd(unionfs_of(req), node, info);
 	at = fd < 0 ? fd : lseek(fd, offset, whence);
 	if (fd < 0)
 		op_reply(req, fd);

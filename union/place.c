@@ -21,7 +21,6 @@
 #include "union/mounted.h"
 #include "union/names.h"
 #include "union/naming.h"
-#include "union/ops.h"
 #include "union/survey.h"
 
 #define NOBODY 65534 /* a user and a group that own nothing */

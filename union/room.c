@@ -14,7 +14,6 @@
 #include "union/drain_dir.h"
 #include "union/drain_walk.h"
 #include "union/lookup.h"
-#include "union/ops.h"
 #include "union/place.h"
 
 #define FAST        (UINT64_C(4) << 20) /* bytes a writer writes in 1 ms */

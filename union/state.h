@@ -80,7 +80,7 @@ struct state_branch {
 #define STATE_OPEN_WRITES  4u  /* O_RDWR or O_WRONLY */
 #define STATE_OPEN_QUIET   8u  /* O_NOATIME */
 #define STATE_OPEN_ROOT    16u /* by root */
-#define STATE_OPEN_SEEN    32u /* struct file has it */
+#define STATE_OPEN_SEEN    32u /* struct open_file has it */
 #define STATE_OPEN_APPENDS 64u /* the same */
 
 /* At the place of its number: open_place(). */

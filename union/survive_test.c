@@ -27,6 +27,7 @@
 #include "base/log.h"
 #include "union/keep.h"
 #include "union/node_restore.h"
+#include "union/open_file.h"
 #include "union/open_record.h"
 #include "union/ops.h"
 #include "union/passthrough.h"
@@ -177,7 +178,7 @@ static void close_file(void)
 	node = node_get(&fs.nodes, NODE);
 	check(node && node_file(node)->opens == 1);
 	let_trace();
-	op_drop_file(&fs, NUMBER, node);
+	open_file_drop(&fs, NUMBER, node);
 }
 
 /* Who kills it */

@@ -21,7 +21,7 @@ struct unionfs {
 	struct state *state; /* see survive.h; NULL: it dies with us */
 	struct branch_table branches;
 	struct node_table nodes;
-	struct open_table opened; /* of struct file and struct dir */
+	struct open_table opened; /* of struct open_file and struct dir */
 	atomic_uint generation;   /* how often a branch became complete */
 	struct policy_set policies;
 	_Atomic uint64_t min_free; /* bytes; of branches without their own */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An open directory, between the files that read it. */
-#ifndef UNION_DIR_OPEN_H
-#define UNION_DIR_OPEN_H
+#ifndef UNION_OPEN_DIR_H
+#define UNION_OPEN_DIR_H
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -32,6 +32,30 @@ struct dir {
 	unsigned count;
 	struct dir_part *parts;
 };
+
+/* NULL: it is not open. */
+static inline struct dir *open_dir_of(const struct unionfs *fs,
+				      const struct fuse_file_info *info)
+{
+	return open_table_get(&fs->opened, info->fh);
+}
+
+/* With no parts open, and in no table. NULL: ENOMEM. */
+struct dir *open_dir_new(struct unionfs *fs, struct node *node);
+
+/* If it is open. */
+void open_dir_close(struct unionfs *fs, const struct fuse_file_info *info);
+
+/*
+ * Who is in the middle of a branch's own list misses a file that moves to
+ * another branch: while there is anybody, none does.
+ */
+void open_dir_note_stream(struct dir *dir, bool streaming);
+
+/* As open_file_restore() and open_file_drop(). */
+int open_dir_restore(struct unionfs *fs, uint64_t number, struct node *node,
+		     unsigned flags);
+void open_dir_drop(struct unionfs *fs, uint64_t number);
 
 /*
  * Open its parts, of which there are none: in all copies of @node, or what is
