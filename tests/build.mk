@@ -32,7 +32,7 @@ $(eval $(call library,union_model,tests/union/actor.c tests/union/draining.c tes
   tests/union/op_do_dir.c tests/union/op_do_file.c tests/union/op_do_name.c \
   tests/union/op_do_xattr.c tests/union/op_gen.c tests/union/plan.c tests/union/quotas.c \
   tests/union/run.c \
-  tests/union/tree_describe.c tests/union/tree_populate.c union/attrs.c union/policy.c,,base))
+  tests/union/tree_describe.c tests/union/tree_populate.c union/sys/attrs.c union/config/policy.c,,base))
 $(eval $(call test_helper,tests/union/model_main,union_model))
 $(eval $(call test_helper,tests/union/kill_at,base))
 $(eval $(call test_helper,tests/union/folding_fs,,fuse3))

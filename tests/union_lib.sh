@@ -4,7 +4,7 @@
 need_root
 need mkfs.ext4 mkfs.xfs getfattr jq
 [ -c /dev/fuse ] || skip_all "needs /dev/fuse"
-PATH=$PATH:$BUILD/test/union
+PATH=$PATH:$BUILD/test/union/testkit
 D=$TEST_DIR
 M=$D/mnt
 chmod 755 "$D" # the tests act as other users, too

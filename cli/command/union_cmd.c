@@ -236,7 +236,7 @@ static char *parent_of(const char *path, const char **ret_name)
 			     : strndup(path, (size_t)(slash - path));
 }
 
-/* How to ask for a name, whatever its length: union/explain.h. Owned. */
+/* How to ask for a name, whatever its length: union/ops/explain.h. Owned. */
 static char *question_of(const char *name)
 {
 	size_t length = strlen(name);

@@ -16,8 +16,8 @@
 #include "base/cleanup.h"
 #include "base/process.h"
 #include "tests/union/op.h"
-#include "union/attrs.h"
-#include "union/branch.h"
+#include "union/branch/branch.h"
+#include "union/sys/attrs.h"
 
 #define PATIENCE_MS 60000
 

@@ -15,7 +15,7 @@
 #include "base/cleanup.h"
 #include "tests/union/images.h"
 #include "tests/union/mounting.h"
-#include "union/branch.h"
+#include "union/branch/branch.h"
 
 #define PATIENCE_MS 60000
 #define STEP_MS     20

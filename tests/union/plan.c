@@ -6,7 +6,7 @@
 
 #include "base/cleanup.h"
 #include "tests/union/run.h"
-#include "union/policy.h"
+#include "union/config/policy.h"
 
 static const char *any_policy(struct dice *dice)
 {

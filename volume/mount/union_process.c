@@ -24,7 +24,7 @@
 #include "volume/mount/mounts.h"
 
 #define PROGRAM          "trib-union"
-#define SERVER_WORD      "--holder-fd=" /* union/options.c */
+#define SERVER_WORD      "--holder-fd=" /* union/config/options.c */
 #define ARGUMENTS_MAX    (2u << 20)     /* bytes; ARG_MAX, sysconf(3) */
 #define LOG_MAX          (256u << 10)
 #define START_TIMEOUT_MS 15000

@@ -114,7 +114,7 @@ static int words_check(struct volume_spec *spec, struct error *err)
 {
 	static const char *const layouts[] = {"union", "linear", "direct"};
 	static const char *const systems[] = {"ext4", "xfs"};
-	/* As trib-union has them (union/policy.c). */
+	/* As trib-union has them (union/config/policy.c). */
 	static const char *const policies[] = {
 		"pfrd",   "mfs",    "lfs",    "lus",    "lup",    "ff",
 		"rand",   "newest", "all",    "local",  "epall",  "epff",

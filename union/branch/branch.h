@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The branches of a union, by id. An id is the place in the list given at
+ * the start, those added later after it; it is part of every inode number:
+ * keep the order over mounts. A branch never goes, so readers need no lock.
+ */
+#ifndef UNION_BRANCH_H
+#define UNION_BRANCH_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/statvfs.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "union/state/branch_identity.h"
+#include "union/sys/branch_flags.h"
+
+/* The name in a branch's root where copies are made before they appear. */
+#define BRANCH_WORK_DIR ".tributary"
+/* How the names of directories begin there that are being made. */
+#define BRANCH_WORK_CLONE "clone-"
+
+/* The name in the union's root that is a control file (union/ops/dot_union.h).
+ */
+#define BRANCH_CONTROL_FILE ".union"
+
+#define BRANCH_SPACE_AGE_MS 1000 /* free space is asked for this often */
+
+struct branch {
+	unsigned id;
+	atomic_uint flags; /* BRANCH_LOCAL and the like */
+	/* Bytes; with less it is a last choice. BRANCH_MIN_FREE_UNION. */
+	_Atomic uint64_t min_free;
+	char *path;  /* absolute, as resolved at the start; owned */
+	int root_fd; /* readable directory, for handle_open() too */
+	atomic_int own_root, own_mount; /* 1 + descriptors: atime.h; 0: none */
+	dev_t device;
+	atomic_int mount_id;     /* of root_fd */
+	atomic_bool has_numbers; /* files of it: see number_keep.h */
+	atomic_bool never_folds; /* directories of it: see folding.h */
+	struct branch_identity identity;
+	atomic_int lock; /* 1 + a descriptor: branch_lock.h; 0: none */
+	atomic_bool no_passthrough;     /* the kernel refused a file of it */
+	atomic_uint passed_writers;     /* open: see full.h */
+	_Atomic uint64_t beside_passed; /* bytes written since asked for room */
+	bool announced; /* no node or cache lacks it: see live_add() */
+	/* In whose place this one is, or is to be; NULL: of none. */
+	struct branch *absent;
+	struct branch *next_replaced;
+
+	/* See branch_health.h, which changes them. */
+	atomic_int failed;     /* the errno it failed with; 0: it works */
+	atomic_bool to_close;  /* removed, root_fd still in use */
+	atomic_bool turned_ro; /* by itself, since it is a branch */
+	atomic_ulong failures; /* so far */
+	atomic_bool doubted;
+	/* Where the next server finds that it is; borrowed; NULL: nowhere. */
+	atomic_bool *doubt_record;
+
+	pthread_mutex_t try_lock; /* of who tries it: branch_try.h */
+	int64_t well_ns;          /* when that was begun and good; 0: never */
+
+	/* Two requests must not make the same directory on it at once. */
+	pthread_mutex_t clone_lock;
+
+	pthread_mutex_t space_lock;       /* of who asks for it */
+	_Atomic int64_t space_checked_ms; /* 0: never */
+	_Atomic uint64_t available, used; /* see branch_space() */
+};
+
+struct branch_space {
+	uint64_t available; /* bytes, for unprivileged users */
+	uint64_t used;      /* bytes */
+};
+
+struct branch_table {
+	struct branch *items[BRANCH_MAX];
+	atomic_uint count; /* only grows: who sizes by it reads it once */
+	uint64_t atime_said, atime_set; /* MOUNT_ATTR_*: see atime.h */
+	/* No longer at their places; somebody may look at them still. */
+	struct branch *replaced;
+};
+
+/*
+ * Open @path as the next branch. A file system mounted read-only gets
+ * BRANCH_RO. Refused: what is no directory, a branch that is there already
+ * or lies in or around one on the same file system, a file system without
+ * file handles.
+ */
+int branch_add(struct branch_table *table, const char *path, unsigned flags,
+	       struct error *err);
+
+/*
+ * The same in three steps. After the first, @ret has an id, but nobody meets
+ * it: that of the one with this path that is BRANCH_ABSENT, or else a new one.
+ * After the second, who has its id can use it, but nothing new gets there
+ * before the third. After either, branch_drop() may follow instead. All by the
+ * same thread.
+ */
+int branch_open(struct branch_table *table, const char *path, unsigned flags,
+		struct branch **ret, struct error *err);
+void branch_enter(struct branch_table *table, struct branch *branch);
+void branch_publish(struct branch_table *table, struct branch *branch,
+		    unsigned flags);
+void branch_drop(struct branch_table *table, struct branch *branch);
+
+/*
+ * Is the directory @path no branch, but where a disk is to be mounted that is
+ * not: empty, immutable (chattr +i), and nothing is mounted there?
+ */
+bool branch_is_absent(const char *path);
+
+/*
+ * The place of one that was removed, or is absent (@flags BRANCH_ABSENT):
+ * nothing is opened.
+ */
+int branch_add_gone(struct branch_table *table, const char *path,
+		    unsigned flags, struct error *err);
+
+/*
+ * One that was there before as @identity and cannot be opened now (@error, an
+ * errno): it is failed, and taken back when it returns.
+ */
+int branch_add_failed(struct branch_table *table, const char *path,
+		      unsigned flags, const struct branch_identity *identity,
+		      int error, struct error *err);
+
+/* The branch that is the directory @path; NULL: none, or no directory. */
+struct branch *branch_find(const struct branch_table *table, const char *path);
+
+/*
+ * Is the directory @fd, which is @path, in the branch or around it on the same
+ * file system, by whatever mount either is known?
+ */
+bool branch_overlaps(const struct branch *branch, int fd, const char *path);
+
+/* Is @path the directory @dir or below it? Both absolute and resolved. */
+bool branch_path_is_below(const char *path, const char *dir);
+
+/* Close and free all. A zeroed table is fine. */
+void branch_table_done(struct branch_table *table);
+
+/*
+ * What it has, at most BRANCH_SPACE_AGE_MS old; or older while somebody else
+ * asks for it. A branch that cannot say has none.
+ */
+void branch_space(struct branch *branch, int64_t now_ms,
+		  struct branch_space *ret);
+
+/* Ask again next time: a write met ENOSPC. */
+void branch_space_changed(struct branch *branch);
+
+/* Are both on one file system, so that room on one is room on the other? */
+bool branch_shares_space(const struct branch *a, const struct branch *b);
+
+/* Does it work, as the first of those on its file system? */
+bool branch_counts(const struct branch_table *table, unsigned i);
+
+/*
+ * statfs(2) of the union: the sum over the branches, each file system once.
+ * Block size and the like are those of the first. Branches with one of the
+ * flags @ignored count as full.
+ */
+int branch_table_statvfs(const struct branch_table *table, unsigned ignored,
+			 struct statvfs *ret);
+
+/* Descriptor of the branch's BRANCH_WORK_DIR, made when needed; -errno. */
+int branch_work_dir(const struct branch *branch);
+/* The same in the directory @root; -ENOENT where it is not to be made. */
+int branch_work_dir_at(int root, bool make);
+
+/* Remove what is in it by names that begin so: files, empty directories. */
+void branch_work_sweep(const struct branch *branch, const char *prefix);
+
+/*
+ * Where the directory @fd (may be O_PATH) is below the branch: "a/b", "" for
+ * its root. @ret: PATH_MAX bytes. -ENOENT when it was removed, -ENAMETOOLONG
+ * when its path is longer than PATH_MAX.
+ */
+int branch_path_of(const struct branch *branch, int fd, char *ret);
+
+#endif

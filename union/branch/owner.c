@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "union/branch/owner.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "union/state/keep.h"
+
+#define PROGRAM       "trib-union"
+#define TYPE          " - fuse." PROGRAM " "
+#define ARGUMENTS_MAX (2u << 20)  /* bytes; ARG_MAX, sysconf(3) */
+#define TABLE_MAX     (64u << 20) /* bytes of a table of mounts */
+
+/* A process of a union, and what its command line says. */
+struct process {
+	pid_t pid;
+	int dir; /* /proc/PID */
+	bool is_server;
+	char *line;         /* owned; the words below are in it */
+	const char *list;   /* of branches */
+	const char *target; /* where it is mounted; may be relative */
+};
+
+static void take_word(struct process *p, const char *word, bool *is_value)
+{
+	bool is_option = !*is_value && word[0] == '-' && word[1];
+
+	if (is_option && strncmp(word, "--holder-fd=", 12) == 0)
+		p->is_server = true;
+	else if (!is_option && !*is_value && !p->list)
+		p->list = word;
+	else if (!is_option && !*is_value)
+		p->target = word;
+	*is_value = is_option && strcmp(word, "-o") == 0;
+}
+
+/* False: it is of no union. */
+static bool read_process(struct process *p)
+{
+	bool is_value = false;
+	const char *at, *name;
+	size_t length;
+
+	if (file_read(p->dir, "cmdline", ARGUMENTS_MAX, &p->line, &length,
+		      NULL) < 0 ||
+	    !length)
+		return false;
+	name = strrchr(p->line, '/');
+	if (strcmp(name ? name + 1 : p->line, PROGRAM) != 0)
+		return false;
+	for (at = p->line + strlen(p->line) + 1; at < p->line + length;
+	     at += strlen(at) + 1)
+		take_word(p, at, &is_value);
+	return p->target;
+}
+
+static bool is_own(pid_t pid)
+{
+	return pid == getpid() || (keep_is_on() && pid == getppid());
+}
+
+/* Call @visit for each process of another union until it says true. */
+static void each_process(bool (*visit)(void *context, const struct process *p),
+			 void *context)
+{
+	DIR *dir = opendir("/proc");
+	const struct dirent *entry;
+	bool end = false;
+
+	while (dir && !end && (entry = readdir(dir))) {
+		struct process p = {.dir = -1};
+
+		if (!isdigit((unsigned char)entry->d_name[0]))
+			continue;
+		p.pid = (pid_t)strtol(entry->d_name, NULL, 10);
+		if (is_own(p.pid))
+			continue;
+		p.dir = openat(dirfd(dir), entry->d_name,
+			       O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (p.dir >= 0 && read_process(&p))
+			end = visit(context, &p);
+		free(p.line);
+		fd_close(p.dir);
+	}
+	if (dir)
+		(void)closedir(dir);
+}
+
+/* Where @fd is, or what the link @name in @fd says. False: it is too long. */
+static bool link_of(int fd, const char *name, char *ret)
+{
+	ssize_t n = readlinkat(fd, name, ret, PATH_MAX - 1);
+
+	if (n < 0)
+		return false;
+	ret[n] = '\0';
+	return n < PATH_MAX - 1;
+}
+
+/* Absolute and resolved, without asking what is mounted there. */
+static void resolve_target(const struct process *p, char *ret)
+{
+	auto_close int cwd = openat(p->dir, "cwd", O_PATH | O_CLOEXEC);
+	auto_close int fd = -1;
+	char name[32];
+
+	fd = openat(cwd, p->target, O_PATH | O_CLOEXEC);
+	(void)snprintf(name, sizeof(name), "/proc/self/fd/%d", fd); /* fits */
+	if (fd < 0 || !link_of(AT_FDCWD, name, ret))
+		(void)snprintf(ret, PATH_MAX, "%s", p->target); /* or cut */
+}
+
+/* As the table has it: proc(5). */
+static void escape(const char *path, char *ret, size_t size)
+{
+	size_t n = 0;
+
+	for (; *path && n + 5 < size; path++)
+		if (strchr(" \t\n\\", *path))
+			n += (size_t)snprintf(ret + n, size - n, "\\%03o",
+					      (unsigned char)*path);
+		else
+			ret[n++] = *path;
+	ret[n] = '\0';
+}
+
+/* Is a union mounted there, as the process sees it? */
+static bool is_mounted(const struct process *p, const char *mountpoint)
+{
+	auto_free char *table = NULL;
+	char escaped[4 * PATH_MAX], point[PATH_MAX];
+	char *line, *rest = NULL;
+	size_t length;
+
+	if (file_read(p->dir, "mountinfo", TABLE_MAX, &table, &length, NULL) <
+	    0)
+		return false;
+	escape(mountpoint, escaped, sizeof(escaped));
+	for (line = strtok_r(table, "\n", &rest); line;
+	     line = strtok_r(NULL, "\n", &rest))
+		if (strstr(line, TYPE) &&
+		    sscanf(line, "%*d %*d %*s %*s %4095s", point) == 1 &&
+		    strcmp(point, escaped) == 0)
+			return true;
+	return false;
+}
+
+/* Does @p hold its descriptor @name as one that only reads? */
+static bool only_reads(const struct process *p, const char *name)
+{
+	auto_free char *text = NULL;
+	char path[300];
+	size_t length;
+
+	(void)snprintf(path, sizeof(path), "fdinfo/%.255s", name); /* fits */
+	return file_read(p->dir, path, ARGUMENTS_MAX, &text, &length, NULL) ==
+		       0 &&
+	       strstr(text, "FLOCK  ADVISORY  READ");
+}
+
+struct search {
+	struct branch *const *branches;
+	unsigned count;
+	bool writes;
+	struct owner *found;
+};
+
+/* Is the root @fd, which is @path, that of the branch, or in or around it? */
+static bool is_of_branch(const struct branch *branch, int fd, const char *path)
+{
+	struct stat own, st;
+
+	return fstat(fd, &st) == 0 && fstat(branch->root_fd, &own) == 0 &&
+	       st.st_dev == own.st_dev &&
+	       (st.st_ino == own.st_ino || branch_overlaps(branch, fd, path));
+}
+
+/* Ours that the one whose BRANCH_WORK_DIR is @fd is, or lies in or around. */
+static const struct branch *find_ours(const struct search *s, int fd,
+				      char *path, bool reads)
+{
+	auto_close int root = openat(fd, "..",
+				     O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	char *end = strrchr(path, '/');
+	const struct branch *branch;
+	unsigned i;
+
+	end[end == path] = '\0'; /* what is left is the root's */
+	for (i = 0; root >= 0 && i < s->count; i++) {
+		branch = s->branches[i];
+		if (reads && !s->writes && branch->flags & BRANCH_RO)
+			continue;
+		if (is_of_branch(branch, root, path))
+			return branch;
+	}
+	return NULL;
+}
+
+/* One of ours that @p has; @ret: the path it has for it, PATH_MAX bytes. */
+static const struct branch *has_branch(const struct search *s,
+				       const struct process *p, char *ret)
+{
+	static const char end[] = "/" BRANCH_WORK_DIR;
+	const struct branch *found = NULL;
+	auto_close int fds = openat(p->dir, "fd",
+				    O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fds < 0 ? NULL : fdopendir(dup(fds));
+	const struct dirent *entry;
+	size_t length;
+
+	while (dir && !found && (entry = readdir(dir))) {
+		auto_close int fd = -1;
+
+		if (!link_of(fds, entry->d_name, ret))
+			continue;
+		length = strlen(ret);
+		if (length + 1 < sizeof(end) ||
+		    strcmp(ret + length + 1 - sizeof(end), end) != 0)
+			continue;
+		fd = openat(fds, entry->d_name, O_PATH | O_CLOEXEC);
+		if (fd >= 0)
+			found = find_ours(s, fd, ret,
+					  only_reads(p, entry->d_name));
+	}
+	if (dir)
+		(void)closedir(dir);
+	return found;
+}
+
+static bool note_owner(void *context, const struct process *p)
+{
+	const struct search *s = context;
+	struct owner *owner = s->found;
+	const struct branch *ours;
+	char branch[PATH_MAX], target[PATH_MAX];
+
+	ours = has_branch(s, p, branch);
+	if (!ours)
+		return false;
+	resolve_target(p, target);
+	if (owner->mountpoint[0] && strcmp(owner->mountpoint, target) != 0)
+		return false; /* one of them is enough */
+	memcpy(owner->mountpoint, target, sizeof(target));
+	memcpy(owner->branch, branch, sizeof(branch));
+	owner->ours = ours;
+	owner->mounted |= is_mounted(p, target);
+	if (p->is_server || !owner->pid) {
+		if (p->is_server)
+			owner->holder = owner->pid;
+		owner->pid = p->pid;
+	} else {
+		owner->holder = p->pid;
+	}
+	return false;
+}
+
+bool owner_find(struct branch *const *branches, unsigned count, bool writes,
+		struct owner *ret)
+{
+	struct search search = {branches, count, writes, ret};
+
+	memset(ret, 0, sizeof(*ret));
+	each_process(note_owner, &search);
+	return ret->pid > 0;
+}
+
+int owner_refuse(const struct owner *owner, const struct branch *branch,
+		 struct error *err)
+{
+	char holder[32] = "";
+	bool nested;
+
+	if (!owner->pid)
+		return error_set(err, EBUSY,
+				 "branch '%s' is in use by another union, "
+				 "whose process is not seen from here",
+				 branch->path);
+	if (owner->holder)
+		(void)snprintf(holder, sizeof(holder), ", kept by %d",
+			       owner->holder); /* fits */
+	nested = strcmp(owner->branch, owner->ours->path) != 0;
+	return error_set(err, EBUSY,
+			 "branch '%s' is in use by the union at '%s' "
+			 "(pid %d%s)%s%s%s%s",
+			 owner->ours->path, owner->mountpoint, owner->pid,
+			 holder, nested ? ", as '" : "",
+			 nested ? owner->branch : "", nested ? "'" : "",
+			 owner->mounted ? ""
+					: ", which is not mounted there and "
+					  "has not ended");
+}
+
+struct same {
+	const char *list, *mountpoint;
+	bool found;
+};
+
+static bool is_same(void *context, const struct process *p)
+{
+	struct same *same = context;
+	char target[PATH_MAX];
+
+	if (strcmp(p->list, same->list) != 0)
+		return false;
+	resolve_target(p, target);
+	same->found = strcmp(target, same->mountpoint) == 0 &&
+		      is_mounted(p, target);
+	return same->found;
+}
+
+bool owner_has_mounted(const char *list, const char *mountpoint)
+{
+	struct same same = {list, mountpoint, false};
+
+	each_process(is_same, &same);
+	return same.found;
+}

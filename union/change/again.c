@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "union/change/again.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "union/branch/dir_fd.h"
+#include "union/state/once.h"
+
+static bool was_noted(enum once_note note, struct once_noted *ret)
+{
+	return once_noted(ret) && ret->note == note;
+}
+
+void again_note_absent(struct unionfs *fs, struct node *dir, const char *name)
+{
+	struct hit *hits;
+	int n = 0;
+
+	if (!once_wants_note())
+		return;
+	/* Else the kernel knows. */
+	if (fs->shared)
+		n = lookup_all(fs, dir, name, &hits);
+	if (n > 0)
+		lookup_hits_done(hits, n);
+	if (n == 0)
+		once_note(ONCE_ABSENT);
+}
+
+bool again_is_linked(int dirfd, const char *name, const struct handle *handle)
+{
+	struct once_noted noted;
+	struct handle there;
+
+	return was_noted(ONCE_ABSENT, &noted) &&
+	       handle_get(dirfd, name, &there) == 0 &&
+	       handle_equal(&there, handle);
+}
+
+/* 1: it is there; 0: it is not; or -errno. */
+static int find_made(struct unionfs *fs, struct node *parent, const char *name,
+		     mode_t type, struct placed *ret)
+{
+	struct once_noted noted;
+	struct hit *hits;
+	int n, r = 0;
+
+	if (!name || !was_noted(ONCE_ABSENT, &noted))
+		return 0;
+	n = lookup_all(fs, parent, name, &hits);
+	if (n <= 0)
+		return n;
+	if ((hits[0].st.st_mode & S_IFMT) == type) {
+		ret->dir = take_ptr(hits[0].fd);
+		ret->branch = hits[0].dir->branch;
+		ret->result = -1;
+		r = 1;
+	}
+	lookup_hits_done(hits, n);
+	return r;
+}
+
+int again_place(struct unionfs *fs, fuse_req_t req, struct node *parent,
+		const struct to_place *what, mode_t type, struct placed *ret)
+{
+	int r = find_made(fs, parent, what->name, type, ret);
+
+	if (r)
+		return r;
+	if (what->name)
+		again_note_absent(fs, parent, what->name);
+	return place_new(fs, req, parent, what, ret);
+}
+
+void again_note_hit(const struct hit *hit, const char *name)
+{
+	struct handle handle;
+
+	/* Without: if it comes again it may fail, as what is gone. */
+	if (once_wants_note() && handle_get(hit->fd->fd, name, &handle) == 0)
+		once_note_file(hit->dir->branch, &handle);
+}
+
+static bool is_noted(const struct hit *hit, const char *name,
+		     const struct once_noted *noted)
+{
+	struct handle there;
+
+	return hit->dir->branch == noted->branch &&
+	       (handle_get(hit->fd->fd, name, &there) < 0 ||
+		handle_equal(&there, &noted->handle));
+}
+
+bool again_went(const struct hit *hits, int count, const char *name)
+{
+	struct once_noted noted;
+	int i;
+
+	if (!was_noted(ONCE_PRESENT, &noted))
+		return false;
+	for (i = 0; i < count; i++)
+		if (is_noted(&hits[i], name, &noted))
+			return false;
+	return count > 0 || count == -ENOENT;
+}

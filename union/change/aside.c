@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "union/change/aside.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "union/branch/dir_fd.h"
+#include "union/view/quietly.h"
+
+/* A name that nothing of this server has had. @name is cut when it is long. */
+static void kept_name(char ret[NAME_MAX + 1], const char *name)
+{
+	static atomic_uint serial;
+
+	(void)snprintf(ret, NAME_MAX + 1, "hidden-%llx%04x-%.200s",
+		       (unsigned long long)clock_wall_s(),
+		       atomic_fetch_add(&serial, 1) & 0xffff, name); /* fits */
+}
+
+int aside_put(const struct branch *branch, int dirfd, const char *name)
+{
+	auto_close int work = branch_work_dir(branch);
+	char kept[NAME_MAX + 1], quoted[NAME_MAX + 3];
+	int r;
+
+	if (work < 0)
+		return work;
+	do { /* one that was killed this second began with the same names */
+		kept_name(kept, name);
+		r = renameat2(dirfd, name, work, kept, RENAME_NOREPLACE) < 0
+			    ? -errno
+			    : 0;
+	} while (r == -EEXIST);
+	if (r < 0)
+		return r;
+	log_warning("branch '%s': a directory takes the place of a file that "
+		    "was hidden; it is kept as " BRANCH_WORK_DIR "/%s",
+		    branch->path,
+		    log_quote(quoted, sizeof(quoted), kept, strlen(kept)));
+	return 0;
+}
+
+int aside_put_quietly(struct unionfs *fs, const struct branch *branch,
+		      int dirfd, const char *name)
+{
+	struct quietly quietly;
+	int r = quietly_begin(fs, branch->id, dirfd, &quietly);
+
+	if (r < 0)
+		return r;
+	r = aside_put(branch, dirfd, name);
+	quietly_end(fs, dirfd, &quietly);
+	return r;
+}
+
+int aside_put_all(struct unionfs *fs, const struct hit *hits, int count,
+		  const char *name)
+{
+	int i, r = 0;
+
+	for (i = 0; i < count && r == 0; i++)
+		if (!S_ISDIR(hits[i].st.st_mode))
+			r = aside_put(branch_of(fs, hits[i].dir),
+				      hits[i].fd->fd, name);
+	return r;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The process that a request comes from. */
+#ifndef UNION_CALLER_H
+#define UNION_CALLER_H
+
+#include "union/view/unionfs.h"
+
+/*
+ * Has the caller @capability (CAP_SYS_ADMIN and the like)? A capability of a
+ * caller that is not root here does not count.
+ */
+bool caller_has(fuse_req_t req, int capability);
+bool caller_is_admin(fuse_req_t req);
+
+/* Is the caller of the group @gid? Supplementary groups count. */
+bool caller_is_in_group(fuse_req_t req, gid_t gid);
+
+#endif

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "union/change/remove_dir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "union/branch/branch_health.h"
+#include "union/branch/dir_fd.h"
+#include "union/branch/number_keep.h"
+#include "union/change/again.h"
+#include "union/change/aside.h"
+#include "union/node/dir_turn.h"
+#include "union/node/naming.h"
+#include "union/sys/empty_dir.h"
+#include "union/sys/immutable.h"
+#include "union/view/names.h"
+
+/* What is about to go, for who still has it open. */
+#define OPEN_REMOVED (O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+
+int remove_dir_check(const struct hit *hits, int count, const char *name)
+{
+	int i, r = 0;
+
+	for (i = 0; i < count && r == 0; i++)
+		if (S_ISDIR(hits[i].st.st_mode))
+			r = empty_dir_check(hits[i].fd->fd, name);
+	return r;
+}
+
+static int remove_copy(struct unionfs *fs, const struct hit *hit,
+		       const char *name, bool last)
+{
+	struct buried buried;
+	struct handle handle;
+	int r = handle_get(hit->fd->fd, name, &handle);
+
+	if (r < 0)
+		return r;
+	buried = node_buried(&fs->nodes,
+			     openat(hit->fd->fd, name, OPEN_REMOVED));
+	naming_begin(copy_node(hit->dir));
+	r = unlinkat(hit->fd->fd, name, AT_REMOVEDIR) < 0 ? -errno : 0;
+	naming_end(copy_node(hit->dir), r == 0);
+	if (r < 0) {
+		node_buried_done(&buried);
+		return branch_report(branch_of(fs, hit->dir), r);
+	}
+	names_remove(fs, copy_node(hit->dir), name, hit->dir->branch);
+	if (last)
+		number_keep_end_dir(&fs->branches, buried.fd);
+	node_copy_gone(&fs->nodes, hit->dir->branch, &handle, &buried);
+	return 0;
+}
+
+/*
+ * The highest branch first, so that the copy that gives the directory its
+ * owner and mode goes last.
+ */
+static int remove_found(struct unionfs *fs, const struct hit *hits, int count,
+			const char *name)
+{
+	int i, r = 0;
+
+	if (!S_ISDIR(hits[0].st.st_mode))
+		return -ENOTDIR;
+	for (i = 0; i < count && r == 0; i++)
+		if (S_ISDIR(hits[i].st.st_mode)) {
+			r = unionfs_writable(fs, hits[i].dir);
+			if (r == 0 && count > 1)
+				r = immutable_check_name(hits[i].fd->fd, name);
+		}
+	if (r == 0 && count > 1)
+		r = remove_dir_check(hits, count, name);
+	if (r < 0)
+		return r;
+	for (i = count - 1; i >= 0; i--) {
+		if (!S_ISDIR(hits[i].st.st_mode))
+			continue;
+		r = remove_copy(fs, &hits[i], name, i == 0);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* The node of what was found, held; NULL: the kernel does not know it. */
+static struct node *hold_found(struct unionfs *fs, const struct hit *hits,
+			       int count, const char *name)
+{
+	struct node *node = NULL;
+	struct handle handle;
+	int i;
+
+	for (i = 0; i < count && !node; i++)
+		if (S_ISDIR(hits[i].st.st_mode) &&
+		    handle_get(hits[i].fd->fd, name, &handle) == 0)
+			node = node_hold(&fs->nodes, hits[i].dir->branch,
+					 &handle);
+	return node;
+}
+
+static int remove_now(struct unionfs *fs, struct node *parent, const char *name)
+{
+	struct hit *hits;
+	int r, n = lookup_needed(fs, parent, name, &hits);
+
+	if (n < 0)
+		return n;
+	/* A copy that stayed would be the directory once more. */
+	r = unionfs_may_have(parent, name) ? -EIO : 0;
+	if (r == 0)
+		again_note_hit(&hits[0], name);
+	if (r == 0)
+		r = remove_found(fs, hits, n, name);
+	if (r == 0)
+		r = aside_put_all(fs, hits, n, name);
+	lookup_hits_done(hits, n);
+	return r;
+}
+
+/* It went when this was done before: what is found are files that it hid. */
+static int end_again(struct unionfs *fs, struct hit *hits, int count,
+		     const char *name)
+{
+	int r;
+
+	if (count <= 0)
+		return 0;
+	r = aside_put_all(fs, hits, count, name);
+	lookup_hits_done(hits, count);
+	return r;
+}
+
+int remove_dir(struct unionfs *fs, struct node *parent, const char *name)
+{
+	struct dir_turn turn;
+	struct node *node;
+	struct hit *hits = NULL;
+	int r, n = lookup_needed(fs, parent, name, &hits);
+
+	if (again_went(hits, n, name))
+		return end_again(fs, hits, n, name);
+	if (n < 0)
+		return n;
+	node = hold_found(fs, hits, n, name);
+	lookup_hits_done(hits, n);
+	if (!node)
+		return remove_now(fs, parent, name);
+	dir_turn_take(&turn, node->id);
+	r = remove_now(fs, parent, name);
+	dir_turn_give(&turn);
+	node_let_go(&fs->nodes, node);
+	return r;
+}

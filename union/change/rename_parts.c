@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "union/change/rename_parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "union/branch/branch_health.h"
+#include "union/branch/intent.h"
+
+#define AWAY_PREFIX "gone-"
+
+/*
+ * Renames that are done, but not known to be durable on all of their
+ * branches: their records stay. Guarded by who calls, as all of a rename is.
+ */
+struct unsure {
+	struct unsure *next;
+	uint64_t id;
+	int count;
+	const struct branch *branches[];
+};
+
+static struct unsure *unsure_first;
+
+static void copy_name(char *to, const char *from)
+{
+	(void)snprintf(to, NAME_MAX + 1, "%s", from); /* the kernel's limit */
+}
+
+static enum intent_kind kind_of(const struct rename_part *part, bool first)
+{
+	if (part->flags & RENAME_EXCHANGE)
+		return first ? INTENT_SWAP_ALL : INTENT_SWAP;
+	return first ? INTENT_MOVE_ALL : INTENT_MOVE;
+}
+
+/* @at, @name: where what it renames is now */
+static int describe(const struct rename_part *part, bool first, int at,
+		    const char *name, struct intent *ret)
+{
+	int r;
+
+	ret->kind = kind_of(part, first);
+	copy_name(ret->from_name, part->from_name);
+	copy_name(ret->to_name, part->to_name);
+	r = handle_get(at, name, &ret->moved);
+	if (r == 0)
+		r = handle_get(part->from_fd, "", &ret->from_dir);
+	return r < 0 ? r : handle_get(part->to_fd, "", &ret->to_dir);
+}
+
+/* Write every part down; the first, which makes it count, last. */
+static int write_down(const struct rename_part *parts, int count, uint64_t id)
+{
+	int i, r = 0;
+
+	for (i = count - 1; i >= 0 && r == 0; i--) {
+		struct intent intent = {0};
+
+		r = describe(&parts[i], i == 0, parts[i].from_fd,
+			     parts[i].from_name, &intent);
+		if (r == 0)
+			r = intent_begin(parts[i].branch, id, &intent, true);
+	}
+	return r;
+}
+
+static int rename_one(const struct rename_part *part)
+{
+	if (renameat2(part->from_fd, part->from_name, part->to_fd,
+		      part->to_name, part->flags) == 0)
+		return 0;
+	/* XFS says EEXIST of a directory that is not empty. */
+	return errno == EEXIST && !(part->flags & RENAME_NOREPLACE) ? -ENOTEMPTY
+								    : -errno;
+}
+
+static void take_back(struct rename_part *parts, int count)
+{
+	int i;
+
+	for (i = count - 1; i >= 0; i--)
+		if (parts[i].done)
+			(void)renameat2(parts[i].to_fd, parts[i].to_name,
+					parts[i].from_fd, parts[i].from_name,
+					parts[i].flags & RENAME_EXCHANGE);
+}
+
+static int rename_all(struct rename_part *parts, int count)
+{
+	int i, r = 0;
+
+	for (i = 0; i < count && r == 0; i++) {
+		r = rename_one(&parts[i]);
+		parts[i].done = r == 0;
+	}
+	if (r < 0)
+		take_back(parts, count);
+	return r;
+}
+
+static bool has_part(const struct rename_part *parts, int count,
+		     const struct branch *branch)
+{
+	int i;
+
+	for (i = 0; i < count; i++)
+		if (parts[i].branch == branch)
+			return true;
+	return false;
+}
+
+int rename_gone_put(struct rename_gone *gone)
+{
+	auto_close int work = branch_work_dir(gone->branch);
+
+	if (work < 0)
+		return work;
+	(void)snprintf(gone->away, sizeof(gone->away), AWAY_PREFIX "%llu",
+		       (unsigned long long)intent_new_id()); /* fits */
+	if (renameat2(gone->dir_fd, gone->name, work, gone->away,
+		      RENAME_NOREPLACE) == 0)
+		return 0;
+	gone->away[0] = '\0';
+	return -errno;
+}
+
+/* @replaced: those that a part takes the place of; or else the others. */
+static int put_all_away(struct rename_gone *gone, int gone_count,
+			const struct rename_part *parts, int count,
+			bool replaced)
+{
+	int i, r = 0;
+
+	for (i = 0; i < gone_count && r == 0; i++)
+		if ((gone[i].replaced &&
+		     has_part(parts, count, gone[i].branch)) == replaced)
+			r = rename_gone_put(&gone[i]);
+	return r;
+}
+
+void rename_gone_end(struct rename_gone *gone, int count, bool back)
+{
+	int i;
+
+	for (i = 0; i < count; i++) {
+		auto_close int work = gone[i].away[0]
+					      ? branch_work_dir(gone[i].branch)
+					      : -1;
+
+		if (work < 0)
+			continue;
+		if (back)
+			(void)renameat2(work, gone[i].away, gone[i].dir_fd,
+					gone[i].name, RENAME_NOREPLACE);
+		else if (unlinkat(work, gone[i].away, 0) < 0)
+			(void)unlinkat(work, gone[i].away,
+				       AT_REMOVEDIR); /* a sweep will */
+	}
+}
+
+/*
+ * A part that is alone needs no record, unless something else is to go with
+ * it on another branch.
+ */
+static bool is_noted(const struct rename_part *parts, int count,
+		     const struct rename_gone *gone, int gone_count)
+{
+	bool noted = count > 1;
+	int i;
+
+	for (i = 0; i < gone_count && !noted; i++)
+		noted = !gone[i].replaced ||
+			!has_part(parts, count, gone[i].branch);
+	return noted;
+}
+
+/*
+ * What the only part replaces goes with that. Of several, one may fail when
+ * others are done: what they replace is to be there again. From when it is
+ * written down a crash ends in all parts being done, so by then nothing may be
+ * in their way: on a branch without a part, nobody would put it away later.
+ */
+static int begin(struct rename_part *parts, int count, struct rename_gone *gone,
+		 int gone_count, uint64_t id)
+{
+	int r = put_all_away(gone, gone_count, parts, count, false);
+
+	if (r == 0)
+		r = write_down(parts, count, id);
+	if (r == 0 && count > 1)
+		r = put_all_away(gone, gone_count, parts, count, true);
+	return r;
+}
+
+/*
+ * The record that counts first: without it the others are nothing. @sync: and
+ * they go only when it has surely gone, since it would count alone.
+ */
+static void strike_out(const struct branch *const *branches, int count,
+		       uint64_t id, bool sync)
+{
+	int i, r = intent_end(branches[0], id, sync);
+
+	for (i = 1; i < count && r == 0; i++)
+		(void)intent_end(branches[i], id, false);
+}
+
+/*
+ * What is on a branch by now is what its records would make, or somebody has
+ * changed it since: they are not to be done once more. On one that takes no
+ * change they stay, and nobody changes anything else on it.
+ */
+static void forget_unsure(void)
+{
+	struct unsure *unsure;
+	int i;
+
+	while ((unsure = unsure_first)) {
+		unsure_first = unsure->next;
+		for (i = 0; i < unsure->count; i++)
+			(void)syncfs(unsure->branches[i]->root_fd);
+		strike_out(unsure->branches, unsure->count, unsure->id, true);
+		free(unsure);
+	}
+}
+
+static void remember_unsure(const struct branch *const *branches, int count,
+			    uint64_t id)
+{
+	struct unsure *unsure = malloc(sizeof(*unsure) +
+				       (size_t)count * sizeof(*branches));
+	int i;
+
+	if (!unsure)
+		return; /* the next mount finds them */
+	unsure->next = unsure_first;
+	unsure->id = id;
+	unsure->count = count;
+	for (i = 0; i < count; i++)
+		unsure->branches[i] = branches[i];
+	unsure_first = unsure;
+}
+
+/* Its own part is durable: it counts for the others, which are not. */
+static void settle(const struct rename_part *part, uint64_t id)
+{
+	struct intent intent = {0};
+
+	if (describe(part, true, part->to_fd, part->to_name, &intent) == 0)
+		(void)intent_settle(part->branch, id, &intent); /* or it is
+								 * done again */
+}
+
+/*
+ * Every part is made durable, whatever becomes of the others. Where that
+ * fails the records stay that a crash ends in all being done.
+ */
+static void make_durable(struct rename_part *parts, int count, uint64_t id)
+{
+	const struct branch *branches[BRANCH_MAX] = {parts[0].branch};
+	bool durable[BRANCH_MAX], all = true;
+	int i;
+
+	for (i = 0; i < count; i++) {
+		branches[i] = parts[i].branch;
+		durable[i] = branch_report(
+				     parts[i].branch,
+				     intent_sync_rename(parts[i].branch,
+							parts[i].from_fd,
+							parts[i].to_fd)) == 0;
+		all = all && durable[i];
+	}
+	if (all) {
+		strike_out(branches, count, id,
+			   !intent_in_order(parts[0].branch));
+		return;
+	}
+	if (durable[0])
+		settle(&parts[0], id);
+	for (i = 1; i < count; i++)
+		if (durable[i])
+			(void)intent_end(branches[i], id, false);
+	remember_unsure(branches, count, id);
+}
+
+/* Nothing of it is to be done after a crash, either. */
+static void drop_records(struct rename_part *parts, int count, uint64_t id)
+{
+	const struct branch *branches[BRANCH_MAX] = {parts[0].branch};
+	int i;
+
+	for (i = 0; i < count; i++) {
+		branches[i] = parts[i].branch;
+		/* It was taken back: else its branch has failed. */
+		if (parts[i].done)
+			(void)intent_sync_rename(parts[i].branch,
+						 parts[i].to_fd,
+						 parts[i].from_fd);
+	}
+	strike_out(branches, count, id, true);
+}
+
+int rename_parts_do(struct rename_part *parts, int count,
+		    struct rename_gone *gone, int gone_count)
+{
+	bool noted = is_noted(parts, count, gone, gone_count);
+	uint64_t id = intent_new_id();
+	int i, r = 0;
+
+	forget_unsure();
+	for (i = 0; i < count; i++)
+		parts[i].done = false;
+	for (i = 0; i < gone_count; i++)
+		gone[i].away[0] = '\0';
+	if (noted)
+		r = begin(parts, count, gone, gone_count, id);
+	if (r == 0)
+		r = rename_all(parts, count);
+	rename_gone_end(gone, gone_count, r < 0);
+	if (!noted)
+		return r;
+	if (r == 0)
+		make_durable(parts, count, id);
+	else
+		drop_records(parts, count, id);
+	return r;
+}
+
+void rename_parts_sweep(const struct branch *branch)
+{
+	branch_work_sweep(branch, AWAY_PREFIX);
+}

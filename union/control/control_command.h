@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a request over the control socket brings about. */
+#ifndef UNION_CONTROL_COMMAND_H
+#define UNION_CONTROL_COMMAND_H
+
+#include "union/control/control_proto.h"
+#include "union/live/drain.h"
+
+struct control_target {
+	struct unionfs *fs;
+	struct drains *drains;
+	const char *mountpoint; /* absolute, resolved */
+};
+
+/* Do it; the line to reply, owned. NULL: ENOMEM. */
+char *control_command_do(const struct control_target *target,
+			 const struct control_request *request);
+
+#endif

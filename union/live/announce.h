@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tell the node table and the kernel what a new branch changes. */
+#ifndef UNION_ANNOUNCE_H
+#define UNION_ANNOUNCE_H
+
+#include "union/view/unionfs.h"
+
+/*
+ * @branch, whose root is a copy of the union's already, has directories that
+ * the kernel knows from other branches: they get their copy there. Then the
+ * kernel forgets what is no longer so: names of them as absent, listings,
+ * attributes. It keeps all else, and what is mounted inside the union stays.
+ *
+ * Can be repeated. 0 or -errno. Called by a thread that serves no requests.
+ */
+int announce(struct unionfs *fs, struct branch *branch);
+
+/*
+ * The same for one that had failed and is back: what was looked up meanwhile
+ * did not see it, and what was changed last may not be so.
+ */
+int announce_again(struct unionfs *fs, struct branch *branch);
+
+#endif

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "union/live/control_status.h"
+
+#include <json-c/json.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "union/branch/branch_health.h"
+#include "union/state/keep.h"
+
+static void add(struct json_object *object, const char *name,
+		struct json_object *value)
+{
+	/* It takes the value, also NULL; without memory the value is lost. */
+	if (json_object_object_add(object, name, value) < 0)
+		json_object_put(value);
+}
+
+static struct json_object *drain_json(const struct drain_progress *p)
+{
+	struct json_object *object = json_object_new_object();
+
+	add(object, "rate", json_object_new_uint64(p->rate));
+	add(object, "files_left", json_object_new_uint64(p->files_left));
+	add(object, "bytes_left", json_object_new_uint64(p->bytes_left));
+	add(object, "files_moved", json_object_new_uint64(p->files_moved));
+	add(object, "bytes_moved", json_object_new_uint64(p->bytes_moved));
+	add(object, "busy", json_object_new_uint64(p->busy));
+	add(object, "failed", json_object_new_uint64(p->failed));
+	add(object, "error", json_object_new_string(p->error));
+	return object;
+}
+
+static const char *mode_of(unsigned flags)
+{
+	if (flags & BRANCH_GONE)
+		return flags & BRANCH_ABSENT ? "absent" : "gone";
+	if (flags & BRANCH_DRAINING)
+		return "draining";
+	if (flags & BRANCH_RO)
+		return "ro";
+	return flags & BRANCH_NC ? "nc" : "rw";
+}
+
+static struct json_object *branch_json(struct branch *branch,
+				       struct drains *drains)
+{
+	struct json_object *object = json_object_new_object();
+	int failed = atomic_load(&branch->failed);
+	const char *state = branch->flags & BRANCH_ABSENT     ? "absent"
+			    : failed || branch->doubted       ? "failed"
+			    : atomic_load(&branch->turned_ro) ? "read-only"
+							      : "ok";
+	struct drain_progress progress;
+	struct statvfs space = {0};
+
+	/* A branch that cannot say has none. */
+	if (!branch_usable(branch->id) || fstatvfs(branch->root_fd, &space) < 0)
+		memset(&space, 0, sizeof(space));
+	add(object, "id", json_object_new_int((int)branch->id));
+	add(object, "path", json_object_new_string(branch->path));
+	add(object, "local",
+	    json_object_new_boolean(!!(branch->flags & BRANCH_LOCAL)));
+	add(object, "ro",
+	    json_object_new_boolean(!!(branch->flags & BRANCH_RO)));
+	add(object, "mode", json_object_new_string(mode_of(branch->flags)));
+	if (branch->min_free != BRANCH_MIN_FREE_UNION)
+		add(object, "min_free",
+		    json_object_new_uint64(branch->min_free));
+	add(object, "size",
+	    json_object_new_uint64((uint64_t)space.f_blocks * space.f_frsize));
+	add(object, "available",
+	    json_object_new_uint64((uint64_t)space.f_bavail * space.f_frsize));
+	add(object, "state", json_object_new_string(state));
+	if (failed)
+		add(object, "error", json_object_new_string(strerror(failed)));
+	add(object, "failures",
+	    json_object_new_uint64(atomic_load(&branch->failures)));
+	drain_get(drains, branch, &progress);
+	if (progress.draining)
+		add(object, "drain", drain_json(&progress));
+	return object;
+}
+
+/* The policy of each category; "mixed": its functions have not all one. */
+static struct json_object *policies_json(const struct unionfs *fs)
+{
+	struct json_object *object = json_object_new_object();
+	const struct policy *policy;
+	const char *name;
+	unsigned i;
+
+	for (i = 0; (name = policy_category_name(i)); i++) {
+		policy = policy_of_category(&fs->policies, i);
+		add(object, name,
+		    json_object_new_string(policy ? policy->name : "mixed"));
+	}
+	return object;
+}
+
+static struct json_object *counters_json(struct unionfs *fs)
+{
+	const struct union_stats *stats = fs->stats;
+	const struct {
+		const char *name;
+		uint64_t value;
+	} counters[] = {
+		{"nodes", node_count(&fs->nodes)},
+		{"requests", atomic_load(&stats->requests)},
+		{"lookups", atomic_load(&stats->lookups)},
+		{"creates", atomic_load(&stats->creates)},
+		{"opens", atomic_load(&stats->opens)},
+		{"passthrough_opens", atomic_load(&stats->passthrough_opens)},
+		{"reads", atomic_load(&stats->reads)},
+		{"writes", atomic_load(&stats->writes)},
+		{"cloned_directories", atomic_load(&stats->cloned_directories)},
+		{"moved_files", atomic_load(&stats->moved_files)},
+	};
+	struct json_object *object = json_object_new_object();
+	size_t i;
+
+	for (i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)
+		add(object, counters[i].name,
+		    json_object_new_uint64(counters[i].value));
+	return object;
+}
+
+/* As text, owned; NULL: ENOMEM. */
+static char *take_text(struct json_object *object)
+{
+	const char *text = json_object_to_json_string_ext(
+		object,
+		JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
+	char *copy = text ? strdup(text) : NULL;
+
+	json_object_put(object);
+	return copy;
+}
+
+/* Is the program at this one's path still this one? */
+static bool is_current(void)
+{
+	struct stat own, there;
+	char path[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+
+	if (n < 0 || stat("/proc/self/exe", &own) < 0)
+		return false;
+	path[n] = '\0';
+	return stat(path, &there) == 0 && own.st_dev == there.st_dev &&
+	       own.st_ino == there.st_ino;
+}
+
+char *control_status(struct unionfs *fs, const char *mountpoint)
+{
+	struct json_object *object = json_object_new_object();
+	struct json_object *branches = json_object_new_array();
+	unsigned i, count = fs->branches.count;
+
+	for (i = 0; i < count; i++)
+		(void)json_object_array_add(
+			branches,
+			branch_json(fs->branches.items[i], fs->drains));
+	add(object, "mountpoint", json_object_new_string(mountpoint));
+	add(object, "version", json_object_new_string(TRIBUTARY_VERSION));
+	add(object, "pid", json_object_new_int(getpid()));
+	add(object, "current", json_object_new_boolean(is_current()));
+	add(object, "survives", json_object_new_boolean(keep_is_on()));
+	add(object, "policy",
+	    json_object_new_string(
+		    policy_of(&fs->policies, POLICY_CREATE)->name));
+	add(object, "policies", policies_json(fs));
+	add(object, "min_free", json_object_new_uint64(fs->min_free));
+	add(object, "passthrough", json_object_new_boolean(fs->passthrough));
+	add(object, "branches", branches);
+	add(object, "counters", counters_json(fs));
+	return take_text(object);
+}
+
+char *control_policies(struct unionfs *fs)
+{
+	struct json_object *object = json_object_new_object();
+
+	add(object, "policies", policies_json(fs));
+	add(object, "min_free", json_object_new_uint64(fs->min_free));
+	return take_text(object);
+}
+
+char *control_stats(struct unionfs *fs)
+{
+	const struct union_stats *s = fs->stats;
+	struct branches_ill ill = branch_table_ill(&fs->branches);
+	char *text;
+	int n = asprintf(
+		&text,
+		"{\"branches\":%u,\"policy\":\"%s\",\"passthrough\":%s,"
+		"\"nodes\":%llu,\"requests\":%lu,\"lookups\":%lu,\"creates\":%lu,\"opens\":%lu,"
+		"\"passthrough_opens\":%lu,\"reads\":%lu,\"writes\":%lu,"
+		"\"cloned_directories\":%lu,\"failed\":%u,\"read_only\":%u,"
+		"\"failures\":%lu}",
+		fs->branches.count,
+		policy_of(&fs->policies, POLICY_CREATE)->name,
+		fs->passthrough ? "true" : "false",
+		(unsigned long long)node_count(&fs->nodes),
+		atomic_load(&s->requests), atomic_load(&s->lookups),
+		atomic_load(&s->creates), atomic_load(&s->opens),
+		atomic_load(&s->passthrough_opens), atomic_load(&s->reads),
+		atomic_load(&s->writes), atomic_load(&s->cloned_directories),
+		ill.failed, ill.read_only, ill.failures);
+
+	return n < 0 ? NULL : text;
+}

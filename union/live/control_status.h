@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNION_CONTROL_STATUS_H
+#define UNION_CONTROL_STATUS_H
+
+#include "union/live/drain.h"
+#include "union/view/unionfs.h"
+
+/* The reply to `status`: a JSON object, owned (docs/union.md). NULL: ENOMEM */
+char *control_status(struct unionfs *fs, const char *mountpoint);
+
+/* The policies and minfreespace alone: the reply to `policy`. */
+char *control_policies(struct unionfs *fs);
+
+/* A short one: user.tributary.stats. */
+char *control_stats(struct unionfs *fs);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cleanup.h"
+#include "union/live/live_remove.h"
+
+#include <cmocka.h>
+
+static struct unionfs fs;
+
+static void a_branch_is_closed_when_the_last_who_used_it_has_ended(void **state)
+{
+	struct branch branch = {.flags = BRANCH_GONE, .to_close = true};
+	const uint64_t request[] = {11};
+	struct gate_pass pass;
+
+	(void)state;
+	assert_int_equal(gate_init(&fs.gate), 0);
+	fs.branches.items[0] = &branch;
+	fs.branches.count = 1;
+	branch.root_fd = open("/", O_PATH | O_CLOEXEC);
+	assert_true(branch.root_fd >= 0);
+	pass = gate_enter(&fs.gate, request, 1);
+	assert_true(live_remove_finish(&fs));
+	assert_true(live_remove_finish(&fs));
+	assert_true(fcntl(branch.root_fd, F_GETFD) >= 0);
+	gate_leave(&fs.gate, pass);
+	assert_false(live_remove_finish(&fs));
+	assert_int_equal(branch.root_fd, -1);
+	assert_false(live_remove_finish(&fs));
+	gate_done(&fs.gate);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(
+			a_branch_is_closed_when_the_last_who_used_it_has_ended),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Mode, locality and minimum of a branch, changed while it is used. */
+#ifndef UNION_LIVE_SET_H
+#define UNION_LIVE_SET_H
+
+#include "union/config/branch_spec.h"
+#include "union/view/unionfs.h"
+
+/*
+ * Give @branch the words of @spec, all of them: what is not said is as if it
+ * had never been. Files that are open for writing stay so. 0, or -errno and
+ * @err: -EROFS: its file system is mounted read-only; -EBUSY: it is drained, or
+ * has renames to finish that a crash left while it was read-only.
+ */
+int live_set(struct branch *branch, const struct branch_spec *spec,
+	     struct error *err);
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copies of directories that leave a branch. */
+#ifndef UNION_DRAIN_DIR_H
+#define UNION_DRAIN_DIR_H
+
+#include "union/view/unionfs.h"
+
+/*
+ * The branch that has most room, of those that new names may go to, without
+ * @but; those that would have less than their minimum after @need bytes come
+ * last. @elsewhere: none of its file system. The i-th best one, NULL past the
+ * last.
+ */
+struct branch *drain_target(struct unionfs *fs, const struct branch *but,
+			    uint64_t need, bool elsewhere, unsigned i);
+
+/*
+ * Take the empty directory @node off @branch, where it is @name in @parent
+ * (@parent_fd: its copy there); it is made on another branch when it is on no
+ * other. What is seen of it stays as it is. 0; -ENOTEMPTY, -EBUSY: later.
+ */
+int drain_dir(struct unionfs *fs, struct branch *branch, struct node *parent,
+	      int parent_fd, struct node *node, const char *name);
+
+/* The same of the union's root, which is not removed there. */
+int drain_root(struct unionfs *fs, struct branch *branch);
+
+#endif

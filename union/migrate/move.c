@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "union/migrate/move.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "union/branch/dir_fd.h"
+#include "union/change/clone_dir.h"
+#include "union/migrate/moved.h"
+#include "union/state/once.h"
+#include "union/view/names.h"
+
+#define TRIES 4 /* of a file that becomes known meanwhile */
+
+static int open_old(struct moved *m)
+{
+	const struct move_file *move = m->move;
+	int fd = handle_open(move->from->root_fd, &move->file,
+			     O_PATH | O_NOFOLLOW);
+
+	if (fd < 0)
+		return fd;
+	m->old_fd = fd;
+	if (fstat(fd, &m->st) < 0)
+		return -errno;
+	if (S_ISDIR(m->st.st_mode))
+		return -EISDIR;
+	if (!S_ISREG(m->st.st_mode))
+		return 0;
+	fd = handle_open(move->from->root_fd, &move->file,
+			 O_RDONLY | O_NOFOLLOW | O_NOATIME);
+	if (fd < 0)
+		return fd;
+	fd_close(m->old_fd);
+	m->old_fd = fd;
+	return 0;
+}
+
+static void let_node_go(struct moved *m)
+{
+	if (m->node)
+		node_let_go(&m->fs->nodes, m->node);
+	m->node = NULL;
+}
+
+bool moved_find_node(struct moved *m)
+{
+	struct node *before = m->node;
+
+	/* Held until then, so that another one is not in its place. */
+	m->node = node_hold(&m->fs->nodes, m->move->from->id, &m->move->file);
+	if (before)
+		node_let_go(&m->fs->nodes, before);
+	return m->node != before;
+}
+
+static int open_places(struct moved *m)
+{
+	const struct move_file *move = m->move;
+	struct copy *copy;
+	unsigned i;
+	int r = 0;
+
+	for (i = 0; i < move->count && r == 0; i++) {
+		copy = node_copy_on(move->names[i].dir, move->from->id);
+		r = copy ? unionfs_dir_fd(m->fs, copy, &m->places[i].from)
+			 : -ESTALE;
+		if (r == 0)
+			r = clone_dir(m->fs, move->names[i].dir, move->to->id,
+				      &m->places[i].to);
+		if (r < 0)
+			break;
+		m->r.names[i] = (struct relocate_name){
+			.name = move->names[i].name,
+			.from_fd = m->places[i].from->fd,
+			.to_fd = m->places[i].to->fd,
+		};
+	}
+	return r == -ENOENT ? -ESTALE : r;
+}
+
+/* From here on no request meets the file or its directories. */
+static int close_gates(struct moved *m)
+{
+	uint64_t *ids = calloc(m->move->count + 1, sizeof(*ids));
+	unsigned i, tries;
+	int r = ids ? -EBUSY : -ENOMEM;
+
+	if (once_is_waiting(m->fs->once)) {
+		free(ids);
+		return -EBUSY;
+	}
+	for (i = 0; ids && i < m->move->count; i++)
+		ids[i] = m->move->names[i].dir->id;
+	for (tries = 0; ids && tries < TRIES; tries++) {
+		(void)moved_find_node(m);
+		ids[i] = m->node ? m->node->id : ids[0];
+		r = gate_close(&m->fs->gate, ids, i + 1, &m->hold);
+		if (r < 0 || !moved_find_node(m))
+			break;
+		gate_open(&m->hold);
+		r = -EBUSY;
+	}
+	free(ids);
+	return r;
+}
+
+/* The first @count times of what has begun, the last first. */
+static void end_quietly(struct moved *m, unsigned count)
+{
+	const struct moved_place *place;
+
+	while (count--) {
+		place = &m->places[count / 2];
+		quietly_end(m->fs, count % 2 ? place->to->fd : place->from->fd,
+			    &m->quietly[count]);
+	}
+}
+
+/* On both branches the times of the directories stay. */
+static int begin_quietly(struct moved *m)
+{
+	const struct moved_place *place;
+	unsigned i;
+	int r = 0;
+
+	for (i = 0; i < m->move->count * 2 && r == 0; i++) {
+		place = &m->places[i / 2];
+		r = i % 2 ? quietly_begin(m->fs, m->move->to->id, place->to->fd,
+					  &m->quietly[i])
+			  : quietly_begin(m->fs, m->move->from->id,
+					  place->from->fd, &m->quietly[i]);
+	}
+	if (r < 0)
+		end_quietly(m, i - 1);
+	return r;
+}
+
+/* The node's file is the copy; its change time as it was. */
+static int switch_node(struct moved *m)
+{
+	struct quiet_change change = {.shown = m->st.st_ctim};
+	const struct move_file *move = m->move;
+	const struct copy *copy;
+	struct stat st;
+	int r;
+
+	if (!m->node)
+		return 0;
+	copy = node_copy_on(m->node, move->from->id);
+	if (copy && node_moves(m->node))
+		change.shown = node_shown_ctime(&m->fs->nodes, copy, &m->st);
+	r = node_move(&m->fs->nodes, m->node, move->from->id, &move->file,
+		      move->to->id, &m->r.copy);
+	if (r < 0 || fstat(m->copy_fd, &st) < 0)
+		return r;
+	change.after = st.st_ctim;
+	change.modified = st.st_mtim;
+	node_change_quietly(&m->fs->nodes, move->to->id, &m->r.copy, &change);
+	return 0;
+}
+
+/* It has all its names: so it stays. */
+static bool is_uncut(struct moved *m)
+{
+	struct stat st;
+
+	return fstat(m->old_fd, &st) == 0 && st.st_nlink >= m->move->count &&
+	       moved_check_names(m) == 0;
+}
+
+/* The names are on @to from here on, or going to be. */
+static void note_names(const struct moved *m, const struct branch *to)
+{
+	unsigned i;
+
+	for (i = 0; i < m->move->count; i++)
+		names_add(m->fs, m->move->names[i].dir, m->move->names[i].name,
+			  to->id);
+}
+
+static void note_gone(const struct moved *m, const struct branch *from)
+{
+	unsigned i;
+
+	for (i = 0; i < m->move->count; i++)
+		names_remove(m->fs, m->move->names[i].dir,
+			     m->move->names[i].name, from->id);
+}
+
+static int switch_names(struct moved *m)
+{
+	const struct move_file *move = m->move;
+	int r = relocate_begin(&m->r);
+
+	if (r < 0)
+		return r;
+	note_names(m, move->to);
+	r = relocate_link(&m->r);
+	if (r == 0)
+		r = switch_node(m);
+	if (r == 0)
+		r = relocate_cut(&m->r);
+	else
+		goto undo;
+	if (r == 0) {
+		note_gone(m, move->from);
+		return 0;
+	}
+	if (!is_uncut(m)) {
+		log_warning("branch '%s': a file moved, but for names of it "
+			    "that could not be taken off: %s",
+			    move->from->path, strerror(-r));
+		return 0;
+	}
+	if (m->node)
+		(void)node_move(&m->fs->nodes, m->node, move->to->id,
+				&m->r.copy, move->from->id, &move->file);
+undo:
+	if (relocate_undo(&m->r) < 0)
+		log_warning("branch '%s': a file that did not move may have "
+			    "done so after a crash",
+			    move->to->path);
+	else
+		note_gone(m, move->to);
+	return r;
+}
+
+static int switch_over(struct moved *m)
+{
+	int r = close_gates(m);
+
+	if (r < 0)
+		return r;
+	r = moved_check(m);
+	if (r == 0)
+		r = moved_finish_copy(m);
+	if (r == 0)
+		r = begin_quietly(m);
+	if (r == 0) {
+		r = switch_names(m);
+		end_quietly(m, m->move->count * 2);
+	}
+	if (r == 0)
+		m->fs->stats->moved_files++;
+	gate_open(&m->hold);
+	return r;
+}
+
+static void drop_copy(const struct moved *m)
+{
+	auto_close int work = branch_work_dir(m->move->to);
+
+	if (work >= 0 && m->copy_fd >= 0)
+		(void)unlinkat(work, m->r.temporary, 0); /* a sweep will */
+}
+
+static void moved_done(struct moved *m)
+{
+	unsigned i;
+
+	for (i = 0; m->places && i < m->move->count; i++) {
+		dir_fd_put(m->places[i].from);
+		dir_fd_put(m->places[i].to);
+	}
+	let_node_go(m);
+	fd_close(m->old_fd);
+	fd_close(m->copy_fd);
+	free(m->places);
+	free(m->quietly);
+	free(m->r.names);
+	free(m->moving);
+	branch_space_changed(m->move->from);
+	branch_space_changed(m->move->to);
+}
+
+static int prepare(struct moved *m)
+{
+	const struct move_file *move = m->move;
+	int r;
+
+	if (!move->count || move->count > RELOCATE_NAMES_MAX)
+		return -EMLINK;
+	m->r.names = calloc(move->count, sizeof(*m->r.names));
+	m->places = calloc(move->count, sizeof(*m->places));
+	m->quietly = calloc(move->count, 2 * sizeof(*m->quietly));
+	m->moving = malloc(sizeof(*m->moving));
+	if (!m->r.names || !m->places || !m->quietly || !m->moving)
+		return -ENOMEM;
+	m->r.from = move->from;
+	m->r.to = move->to;
+	m->r.old = move->file;
+	m->r.count = move->count;
+	r = open_old(m);
+	if (r < 0)
+		return r;
+	(void)moved_find_node(m);
+	return moved_check_pinned(m);
+}
+
+int move_file(struct unionfs *fs, const struct move_file *move)
+{
+	struct moved m = {.fs = fs, .move = move, .old_fd = -1, .copy_fd = -1};
+	bool copying = false;
+	int r = prepare(&m);
+
+	if (r == 0)
+		r = moved_make_copy(&m);
+	if (r == 0) {
+		copying = S_ISREG(m.st.st_mode);
+		r = moved_copy_content(&m);
+	}
+	if (r == 0)
+		r = open_places(&m);
+	if (r == 0)
+		r = switch_over(&m);
+	if (copying)
+		moving_end(&fs->moving, m.moving);
+	if (r == 0 && relocate_end(&m.r) < 0)
+		log_warning("branch '%s': the move of a file is not noted as "
+			    "done; the next mount goes on with it",
+			    move->to->path);
+	if (r < 0)
+		drop_copy(&m);
+	moved_done(&m);
+	return r;
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "union/node/gate.h"
+
+#include <errno.h>
+#include <linux/fuse.h>
+#include <stdbool.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "union/config/remount_call.h"
+
+int gate_init(struct gate *gate)
+{
+	pthread_rwlockattr_t attr;
+	int i, r;
+
+	r = pthread_rwlockattr_init(&attr);
+	if (r)
+		return -r;
+	/* Who moves a file has its turn, however many ask for it. */
+	(void)pthread_rwlockattr_setkind_np(
+		&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+	for (i = 0; i < GATE_LOCKS; i++)
+		pthread_rwlock_init(&gate->locks[i], &attr);
+	pthread_rwlockattr_destroy(&attr);
+	atomic_init(&gate->phase, 0);
+	for (i = 0; i < GATE_LOCKS; i++) {
+		atomic_init(&gate->inside[i][0], 0);
+		atomic_init(&gate->inside[i][1], 0);
+	}
+	pthread_mutex_init(&gate->drain, NULL);
+	return 0;
+}
+
+void gate_done(struct gate *gate)
+{
+	int i;
+
+	for (i = 0; i < GATE_LOCKS; i++)
+		pthread_rwlock_destroy(&gate->locks[i]);
+	pthread_mutex_destroy(&gate->drain);
+}
+
+/* The 64-bit number at @at, 0 when the request is shorter. */
+static uint64_t number_at(const void *data, size_t length, size_t at)
+{
+	uint64_t n = 0;
+
+	if (length >= at + sizeof(n))
+		memcpy(&n, (const char *)data + at, sizeof(n));
+	return n;
+}
+
+/* Where a request names its other node; 0: it names one. */
+static size_t second_node_at(uint32_t opcode)
+{
+	const size_t body = sizeof(struct fuse_in_header);
+
+	switch (opcode) {
+	case FUSE_RENAME: return body + offsetof(struct fuse_rename_in, newdir);
+	case FUSE_RENAME2:
+		return body + offsetof(struct fuse_rename2_in, newdir);
+	case FUSE_LINK: return body + offsetof(struct fuse_link_in, oldnodeid);
+	case FUSE_COPY_FILE_RANGE:
+		return body +
+		       offsetof(struct fuse_copy_file_range_in, nodeid_out);
+	default: return 0;
+	}
+}
+
+/* Waits for work that waits for others. */
+static bool is_remount(const void *data, size_t length)
+{
+	struct fuse_ioctl_in in;
+
+	if (length < sizeof(struct fuse_in_header) + sizeof(in))
+		return false;
+	memcpy(&in, (const struct fuse_in_header *)data + 1, sizeof(in));
+	return in.cmd == REMOUNT_IOCTL;
+}
+
+/* Those touch no branch, or are of many nodes and touch the table only. */
+static bool is_free(uint32_t opcode)
+{
+	return opcode == FUSE_FORGET || opcode == FUSE_BATCH_FORGET ||
+	       opcode == FUSE_INIT || opcode == FUSE_INTERRUPT ||
+	       opcode == FUSE_DESTROY;
+}
+
+unsigned gate_request_nodes(const void *data, size_t length, uint64_t ret[2])
+{
+	struct fuse_in_header header;
+	size_t at;
+
+	if (length < sizeof(header))
+		return 0;
+	memcpy(&header, data, sizeof(header));
+	if (is_free(header.opcode) ||
+	    (header.opcode == FUSE_IOCTL && is_remount(data, length)))
+		return 0;
+	ret[0] = header.nodeid;
+	at = second_node_at(header.opcode);
+	if (!at)
+		return 1;
+	ret[1] = number_at(data, length, at);
+	return 2;
+}
+
+static int lock_of(uint64_t id)
+{
+	return (int)(id % GATE_LOCKS);
+}
+
+/* It is inside; the phase to give to leave(). */
+static unsigned come_in(struct gate *gate, int lock)
+{
+	unsigned phase = atomic_load(&gate->phase);
+
+	atomic_fetch_add(&gate->inside[lock][phase], 1);
+	return phase;
+}
+
+static void go_out(struct gate *gate, int lock, unsigned phase)
+{
+	atomic_fetch_sub(&gate->inside[lock][phase], 1);
+}
+
+struct gate_pass gate_enter(struct gate *gate, const uint64_t *ids,
+			    unsigned count)
+{
+	struct gate_pass pass = {-1, -1, 0};
+	int other;
+
+	if (!count)
+		return pass;
+	pass.first = lock_of(ids[0]);
+	if (count > 1 && lock_of(ids[1]) != pass.first)
+		pass.second = lock_of(ids[1]);
+	/* Lower ones first, as all do. */
+	if (pass.second >= 0 && pass.second < pass.first) {
+		other = pass.first;
+		pass.first = pass.second;
+		pass.second = other;
+	}
+	(void)pthread_rwlock_rdlock(&gate->locks[pass.first]);
+	if (pass.second >= 0)
+		(void)pthread_rwlock_rdlock(&gate->locks[pass.second]);
+	pass.phase = come_in(gate, pass.first);
+	return pass;
+}
+
+void gate_leave(struct gate *gate, struct gate_pass pass)
+{
+	if (pass.first >= 0)
+		go_out(gate, pass.first, pass.phase);
+	if (pass.second >= 0)
+		(void)pthread_rwlock_unlock(&gate->locks[pass.second]);
+	if (pass.first >= 0)
+		(void)pthread_rwlock_unlock(&gate->locks[pass.first]);
+}
+
+static bool is_set(const uint64_t *bits, int i)
+{
+	return bits[i / 64] >> i % 64 & 1;
+}
+
+int gate_close(struct gate *gate, const uint64_t *ids, size_t count,
+	       struct gate_hold *ret)
+{
+	struct timespec deadline = clock_deadline(GATE_PATIENCE_MS);
+	uint64_t wanted[GATE_LOCKS / 64] = {0};
+	size_t i;
+	int lock, r;
+
+	memset(ret, 0, sizeof(*ret));
+	ret->gate = gate;
+	ret->first = -1;
+	for (i = 0; i < count; i++)
+		wanted[lock_of(ids[i]) / 64] |= UINT64_C(1)
+						<< lock_of(ids[i]) % 64;
+	for (lock = 0; lock < GATE_LOCKS; lock++) {
+		if (!is_set(wanted, lock))
+			continue;
+		r = pthread_rwlock_clockwrlock(&gate->locks[lock],
+					       CLOCK_MONOTONIC, &deadline);
+		if (r) {
+			gate_open(ret);
+			return r == ETIMEDOUT ? -EBUSY : -r;
+		}
+		ret->held[lock / 64] |= UINT64_C(1) << lock % 64;
+		if (ret->first >= 0)
+			continue;
+		ret->first = lock;
+		ret->phase = come_in(gate, lock);
+	}
+	return 0;
+}
+
+void gate_open(struct gate_hold *hold)
+{
+	int lock;
+
+	if (hold->first >= 0 && is_set(hold->held, hold->first))
+		go_out(hold->gate, hold->first, hold->phase);
+	for (lock = GATE_LOCKS - 1; lock >= 0; lock--)
+		if (is_set(hold->held, lock))
+			(void)pthread_rwlock_unlock(&hold->gate->locks[lock]);
+	memset(hold->held, 0, sizeof(hold->held));
+}
+
+/* Until nobody is inside who came in @phase; looks now and then. */
+static int wait_for(struct gate *gate, unsigned phase,
+		    const struct timespec *deadline)
+{
+	const struct timespec nap = {.tv_nsec = 1000000};
+	struct timespec now;
+	int lock;
+
+	for (lock = 0; lock < GATE_LOCKS; lock++) {
+		while (atomic_load(&gate->inside[lock][phase])) {
+			(void)clock_gettime(CLOCK_MONOTONIC, &now);
+			if (now.tv_sec > deadline->tv_sec ||
+			    (now.tv_sec == deadline->tv_sec &&
+			     now.tv_nsec >= deadline->tv_nsec))
+				return -EBUSY;
+			(void)nanosleep(&nap, NULL);
+		}
+	}
+	return 0;
+}
+
+/*
+ * New ones come in the other phase, once the last who took that one up long
+ * ago have left; so those waited for only become fewer.
+ */
+int gate_drain(struct gate *gate, int patience_ms)
+{
+	struct timespec deadline = clock_deadline(patience_ms);
+	unsigned phase;
+	int r;
+
+	if (pthread_mutex_clocklock(&gate->drain, CLOCK_MONOTONIC, &deadline))
+		return -EBUSY;
+	phase = atomic_load(&gate->phase);
+	r = wait_for(gate, !phase, &deadline);
+	if (r == 0) {
+		atomic_store(&gate->phase, !phase);
+		r = wait_for(gate, phase, &deadline);
+	}
+	pthread_mutex_unlock(&gate->drain);
+	return r;
+}

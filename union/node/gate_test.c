@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <linux/fuse.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "union/node/gate.h"
+
+#include <cmocka.h>
+
+static struct gate gate;
+
+static int setup(void **state)
+{
+	(void)state;
+	return gate_init(&gate);
+}
+
+static int done(void **state)
+{
+	(void)state;
+	gate_done(&gate);
+	return 0;
+}
+
+struct request {
+	struct fuse_in_header header;
+	uint8_t body[64];
+};
+
+static unsigned nodes_of(uint32_t opcode, size_t other_at, uint64_t ret[2])
+{
+	struct request request = {.header = {.opcode = opcode, .nodeid = 7}};
+	uint64_t other = 9;
+
+	memcpy(request.body + other_at, &other, sizeof(other));
+	return gate_request_nodes(&request, sizeof(request), ret);
+}
+
+static void a_request_names_its_nodes(void **state)
+{
+	uint64_t ids[2];
+
+	(void)state;
+	assert_int_equal(nodes_of(FUSE_WRITE, 0, ids), 1);
+	assert_int_equal(ids[0], 7);
+	assert_int_equal(nodes_of(FUSE_RENAME, 0, ids), 2);
+	assert_int_equal(ids[1], 9);
+	assert_int_equal(nodes_of(FUSE_RENAME2, 0, ids), 2);
+	assert_int_equal(ids[1], 9);
+	assert_int_equal(nodes_of(FUSE_LINK, 0, ids), 2);
+	assert_int_equal(ids[1], 9);
+	assert_int_equal(nodes_of(FUSE_COPY_FILE_RANGE, 16, ids), 2);
+	assert_int_equal(ids[1], 9);
+	assert_int_equal(nodes_of(FUSE_BATCH_FORGET, 0, ids), 0);
+}
+
+static void one_that_is_cut_short_names_what_is_there(void **state)
+{
+	struct request request = {
+		.header = {.opcode = FUSE_RENAME, .nodeid = 7}};
+	uint64_t ids[2];
+
+	(void)state;
+	assert_int_equal(gate_request_nodes(&request, 39, ids), 0);
+	assert_int_equal(gate_request_nodes(&request, 44, ids), 2);
+	assert_int_equal(ids[1], 0);
+}
+
+static void requests_pass_together(void **state)
+{
+	const uint64_t one[] = {7, 7 + GATE_LOCKS}, two[] = {9, 7};
+	struct gate_pass a, b;
+
+	(void)state;
+	a = gate_enter(&gate, one, 2); /* both are one lock */
+	b = gate_enter(&gate, two, 2);
+	assert_int_equal(a.second, -1);
+	assert_true(b.first < b.second);
+	gate_leave(&gate, b);
+	gate_leave(&gate, a);
+}
+
+static void a_move_waits_for_requests_but_not_for_ever(void **state)
+{
+	const uint64_t request[] = {7}, moved[] = {300, 8, 7, 8};
+	struct gate_pass pass = gate_enter(&gate, request, 1);
+	struct gate_hold hold;
+
+	(void)state;
+	assert_int_equal(gate_close(&gate, moved, 4, &hold), -EBUSY);
+	gate_leave(&gate, pass);
+	/* Nothing stayed behind of the attempt. */
+	assert_int_equal(gate_close(&gate, moved, 4, &hold), 0);
+	gate_open(&hold);
+	gate_open(&hold);
+	pass = gate_enter(&gate, moved, 2);
+	gate_leave(&gate, pass);
+}
+
+static void whoever_was_there_is_waited_for(void **state)
+{
+	const uint64_t request[] = {255};
+	struct gate_pass pass = gate_enter(&gate, request, 1);
+
+	(void)state;
+	assert_int_equal(gate_drain(&gate, 20), -EBUSY);
+	gate_leave(&gate, pass);
+	assert_int_equal(gate_drain(&gate, 20000), 0);
+}
+
+static void *wait_for_all(void *context)
+{
+	(void)context;
+	return (void *)(intptr_t)gate_drain(&gate, 20000);
+}
+
+/* Who comes meanwhile is neither behind who waits, nor waited for. */
+static void who_waits_holds_up_nobody(void **state)
+{
+	const uint64_t request[] = {11};
+	struct gate_pass pass = gate_enter(&gate, request, 1), later;
+	unsigned phase = atomic_load(&gate.phase);
+	struct gate_hold hold;
+	pthread_t waits;
+	void *r;
+
+	(void)state;
+	assert_int_equal(pthread_create(&waits, NULL, wait_for_all, NULL), 0);
+	while (atomic_load(&gate.phase) == phase)
+		(void)sched_yield();
+	later = gate_enter(&gate, request, 1);
+	gate_leave(&gate, pass);
+	assert_int_equal(pthread_join(waits, &r), 0);
+	assert_int_equal((intptr_t)r, 0);
+	pass = later;
+	assert_int_equal(gate_drain(&gate, 20), -EBUSY);
+	gate_leave(&gate, pass);
+	assert_int_equal(gate_drain(&gate, 20000), 0);
+	/* A move is waited for as well. */
+	assert_int_equal(gate_close(&gate, request, 1, &hold), 0);
+	assert_int_equal(gate_drain(&gate, 20), -EBUSY);
+	gate_open(&hold);
+	assert_int_equal(gate_drain(&gate, 20000), 0);
+	assert_int_equal(gate_drain(&gate, 20000), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_request_names_its_nodes),
+		cmocka_unit_test(one_that_is_cut_short_names_what_is_there),
+		cmocka_unit_test(requests_pass_together),
+		cmocka_unit_test(a_move_waits_for_requests_but_not_for_ever),
+		cmocka_unit_test(whoever_was_there_is_waited_for),
+		cmocka_unit_test(who_waits_holds_up_nobody),
+	};
+
+	return cmocka_run_group_tests(tests, setup, done);
+}

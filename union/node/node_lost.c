@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "union/node/node_lost.h"
+
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "union/node/node_copies.h"
+
+#define FIRST_SIZE 16
+
+void node_lost_note(struct node_table *table, const struct node *node)
+{
+	size_t count = atomic_load(&table->lost_count);
+	size_t size = table->lost_size ? table->lost_size * 2 : FIRST_SIZE;
+	struct node_lost *bigger;
+
+	if (!node->known_before || !node->lookups ||
+	    atomic_load(&node->buried_fd) < 0)
+		return;
+	if (count == table->lost_size) {
+		bigger = reallocarray(table->lost, size, sizeof(*bigger));
+		if (!bigger)
+			return;
+		table->lost = bigger;
+		table->lost_size = size;
+	}
+	table->lost[count] = (struct node_lost){node->id, node->generation,
+						node->lookups};
+	atomic_store(&table->lost_count, count + 1);
+}
+
+void node_lost_note_all(struct node_table *table)
+{
+	const struct node *node;
+	uint64_t id;
+
+	pthread_mutex_lock(&table->lock);
+	for (id = NODE_ROOT_ID; id < node_ids(table); id++) {
+		node = node_get(table, id);
+		if (node)
+			node_lost_note(table, node);
+	}
+	pthread_mutex_unlock(&table->lock);
+}
+
+bool node_lost_any(const struct node_table *table)
+{
+	return atomic_load(&table->lost_count);
+}
+
+size_t node_lost_take(struct node_table *table, struct node_lost **ret)
+{
+	size_t count;
+
+	pthread_mutex_lock(&table->lock);
+	count = atomic_exchange(&table->lost_count, 0);
+	table->lost_size = 0;
+	*ret = take_ptr(table->lost);
+	pthread_mutex_unlock(&table->lock);
+	return count;
+}
+
+/* With the node locked. A file; of directories it is not known. */
+static bool is_open(struct node *node)
+{
+	return !S_ISDIR(node->type) && node_file(node)->opens;
+}
+
+struct node *node_lost_hold(struct node_table *table,
+			    const struct node_lost *lost)
+{
+	struct node *node = node_hold_id(table, lost->id);
+	bool same;
+
+	if (!node)
+		return NULL;
+	node_lock(table, node);
+	same = node->generation == lost->generation && !is_open(node);
+	node_unlock(table, node);
+	if (same)
+		return node;
+	node_let_go(table, node);
+	return NULL;
+}
+
+/* The table's lock is held. */
+static void lose_copies(struct node *node)
+{
+	struct copy *copy;
+
+	for (copy = node_copies(node); copy; copy = copy_after(copy))
+		copy_lose(copy);
+}
+
+void node_lost_end(struct node_table *table, struct node *node,
+		   const struct node_lost *lost)
+{
+	struct buried buried = {.fd = -1};
+
+	pthread_mutex_lock(&table->lock);
+	if (node->lookups == lost->lookups && node->holds == 1) {
+		lose_copies(node);
+		buried.fd = atomic_exchange(&node->buried_fd, -1);
+		buried.token = atomic_exchange(&node->buried_token, 0);
+	}
+	pthread_mutex_unlock(&table->lock);
+	node_buried_done(&buried);
+}

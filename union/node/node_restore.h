@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Going on with the nodes of an earlier server. */
+#ifndef UNION_NODE_RESTORE_H
+#define UNION_NODE_RESTORE_H
+
+#include "union/node/node.h"
+
+/*
+ * The new @table has the nodes that an earlier server left in its state
+ * memory. Those that the kernel does not know sleep, or are freed; ids and
+ * generations are not used again. Descriptors of buried nodes are those kept
+ * (keep.h). 0; -EPROTO: they make no sense.
+ */
+int node_restore(struct node_table *table);
+
+#endif

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "union/open/dir_listing.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "union/sys/inode_number.h"
+#include "union/view/lookup.h"
+
+static bool is_dot(const char *name)
+{
+	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+/* st_ino of the entry, as a stat of it would say. */
+static uint64_t item_number(struct unionfs *fs, const struct dir_item *item)
+{
+	const struct branch *branch = branch_of(fs, item->part->copy);
+	uint64_t number = inode_number(branch->id, item->ino), kept;
+
+	if ((item->type == DT_DIR || atomic_load(&branch->has_numbers)) &&
+	    !is_dot(item->name) &&
+	    inode_number_read(item->part->fd, item->name, &kept) == 0)
+		number = kept;
+	return unionfs_number_at(fs, branch, item->part->fd, item->name,
+				 number);
+}
+
+static int add_plain(struct dir_listing *list, const struct dir_item *item)
+{
+	struct stat st = {.st_ino = item_number(unionfs_of(list->req), item),
+			  .st_mode = DTTOIF(item->type)};
+	size_t n, room = list->size - list->used;
+
+	if (strcmp(item->name, ".") == 0)
+		st.st_ino = unionfs_number(unionfs_of(list->req), list->node);
+	n = fuse_add_direntry(list->req, list->data + list->used, room,
+			      item->name, &st, item->next);
+	if (n > room)
+		return 1;
+	list->used += n;
+	return 0;
+}
+
+static int add_plus(struct dir_listing *list, const struct dir_item *item)
+{
+	struct unionfs *fs = unionfs_of(list->req);
+	size_t n, room = list->size - list->used;
+	struct fuse_entry_param entry;
+	int r;
+
+	if (fuse_add_direntry_plus(list->req, NULL, 0, item->name, NULL, 0) >
+	    room)
+		return 1;
+	memset(&entry, 0, sizeof(entry));
+	entry.attr.st_ino = unionfs_number(fs, list->node);
+	entry.attr.st_mode = S_IFDIR;
+	if (!is_dot(item->name)) {
+		r = lookup_entry(fs, list->node, item->name,
+				 fs->shared ? NULL : item->part->copy, &entry);
+		if (r == -ENOENT) /* or it moved to a lower branch */
+			r = lookup_entry(fs, list->node, item->name, NULL,
+					 &entry);
+		if (r == -ENOENT)
+			return 0; /* removed since it was read */
+		if (r < 0) {
+			/* Only the name: who wants more is told. */
+			memset(&entry, 0, sizeof(entry));
+			entry.attr.st_ino = item_number(unionfs_of(list->req),
+							item);
+			entry.attr.st_mode = DTTOIF(item->type);
+		}
+	}
+	n = fuse_add_direntry_plus(list->req, list->data + list->used, room,
+				   item->name, &entry, item->next);
+	list->used += n;
+	return 0;
+}
+
+int dir_listing_add(struct dir_listing *list, const struct dir_item *item)
+{
+	if (unionfs_hidden(list->node, item->name))
+		return 0;
+	return list->plus ? add_plus(list, item) : add_plain(list, item);
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An open directory, between the files that read it. */
+#ifndef UNION_OPEN_DIR_H
+#define UNION_OPEN_DIR_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "union/open/dir_listing.h"
+#include "union/state/request_use.h"
+#include "union/view/merge.h"
+#include "union/view/unionfs.h"
+
+struct dir {
+	struct request_use use; /* first */
+	struct unionfs *fs;
+	struct node *node;    /* held */
+	pthread_mutex_t lock; /* guards all below */
+	struct merge *merge;  /* NULL: not read */
+	size_t used, at;      /* of data[]: bytes read, bytes given out */
+	int64_t offset;       /* of the entry at @at, as it is given out */
+	unsigned of;          /* the branch that data[] is of */
+	char *data;           /* of getdents64; for one part */
+	unsigned generation;  /* of the union when parts[] were opened */
+	bool outdated;        /* gave out a list that lacks a new branch: the
+			       * kernel is to drop it when this is closed */
+	bool streaming;       /* in the middle of one: see node.streams */
+	bool quiet;           /* O_NOATIME */
+	bool lacking;         /* and this one what is on failed branches */
+	unsigned count;
+	struct dir_part *parts;
+};
+
+/* NULL: it is not open. */
+static inline struct dir *open_dir_of(const struct unionfs *fs,
+				      const struct fuse_file_info *info)
+{
+	return open_table_get(&fs->opened, info->fh);
+}
+
+/* With no parts open, and in no table. NULL: ENOMEM. */
+struct dir *open_dir_new(struct unionfs *fs, struct node *node);
+
+/* If it is open. */
+void open_dir_close(struct unionfs *fs, const struct fuse_file_info *info);
+
+/*
+ * Who is in the middle of a branch's own list misses a file that moves to
+ * another branch: while there is anybody, none does.
+ */
+void open_dir_note_stream(struct dir *dir, bool streaming);
+
+/* As open_file_restore() and open_file_drop(). */
+int open_dir_restore(struct unionfs *fs, uint64_t number, struct node *node,
+		     unsigned flags);
+void open_dir_drop(struct unionfs *fs, uint64_t number);
+
+/*
+ * Open its parts, of which there are none: in all copies of @node, or what is
+ * kept of one that was removed. @dir: quiet is known; parts, count, generation
+ * and lacking are set. 0 or -errno, then none is open.
+ */
+int dir_parts_open(struct unionfs *fs, const struct node *node,
+		   struct dir *dir);
+
+/*
+ * A branch was added since this was opened. The kernel makes one list of
+ * what all who read a directory are given, and keeps it: so this reader must
+ * not leave the new names out. One in the middle of a branch's own list
+ * cannot be told of them: it is outdated.
+ *
+ * @offset  that is read next
+ *
+ * 0 or -errno.
+ */
+int dir_parts_refresh(struct unionfs *fs, const struct node *node,
+		      struct dir *dir, int64_t offset);
+
+/*
+ * Make the names in all copies of it durable, those made since it was opened
+ * among them. A copy that was cloned to a branch is durable with the path to
+ * it: the journals of ext4 and XFS, and the log of Btrfs, take with a directory
+ * the names by which it was made. 0 or -errno.
+ */
+int dir_parts_sync(struct unionfs *fs, const struct node *node,
+		   const struct dir *dir, bool datasync);
+
+/* Takes @parts. */
+void dir_parts_close(struct dir_part *parts, unsigned count);
+
+/*
+ * Put what comes after @offset into @list, as far as it fits. 0; 1: it is full,
+ * or there is no more; -errno.
+ */
+int dir_read(struct dir_listing *list, struct dir *dir, int64_t offset);
+
+#endif

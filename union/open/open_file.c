@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An open file, and how the kernel may use it: passed through to the branch, or
+ * through its page cache and us. One way for all open files of an inode at a
+ * time; the kernel wants that.
+ */
+#include "union/open/open_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fuse.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "union/branch/atime.h"
+#include "union/change/place.h"
+#include "union/open/full.h"
+#include "union/open/open_record.h"
+#include "union/open/passthrough.h"
+#include "union/state/met.h"
+#include "union/state/once.h"
+#include "union/state/request.h"
+#include "union/state/state.h"
+#include "union/sys/file_in_use.h"
+#include "union/view/unseen.h"
+
+/* A file system that passes nothing through; known after the first try. */
+static bool is_refusal(int r)
+{
+	return r == -ELOOP || r == -EPERM || r == -EOPNOTSUPP || r == -EINVAL ||
+	       r == -ENOTTY;
+}
+
+/* So that it can move, when it is drained or full, or is just moving: */
+static bool must_see(struct unionfs *fs, const struct node *node,
+		     struct branch *branch, int fd, bool writes)
+{
+	const struct copy *copy = node_first(node);
+	struct handle handle;
+
+	if (branch->flags & BRANCH_DRAINING ||
+	    (writes && full_is_near(fs, branch, fd)))
+		return true;
+	if (!copy)
+		return false;
+	handle = copy_handle(copy);
+	return moving_has(&fs->moving, copy->branch, &handle);
+}
+
+/*
+ * What is passed through is done as who was first, for all that open the file
+ * meanwhile: that is to be nobody with more than they have. Root is that of a
+ * file that only root may change; in others root is held to what they have.
+ */
+static void become_backer(fuse_req_t req, int fd)
+{
+	struct stat st;
+
+	if (fuse_req_ctx(req)->uid != 0)
+		place_become_spender(req);
+	else if (fstat(fd, &st) < 0 || st.st_uid != 0 ||
+		 st.st_mode & (S_IWGRP | S_IWOTH))
+		place_become_nobody();
+}
+
+/* With the node locked, no file of it open: which way from now on? */
+static int choose_way(fuse_req_t req, struct node *node, struct branch *branch,
+		      int fd, bool writes)
+{
+	struct unionfs *fs = unionfs_of(req);
+	int32_t id;
+	int r;
+
+	node->passthrough = false;
+	node_file(node)->backing_id = 0;
+	if (!fs->passthrough || atomic_load(&branch->no_passthrough))
+		return 0;
+	if (must_see(fs, node, branch, fd, writes)) {
+		/* As long as it is open, who moves it cannot find out. */
+		if (node->passed && file_in_use(fd) == 0)
+			node->passed = false;
+		return 0;
+	}
+	become_backer(req, fd);
+	r = passthrough_open(fs, fd, &id);
+	place_become_root();
+	if (r == 0) {
+		node->passed = true;
+		node->passthrough = true;
+		node_file(node)->backing_id = id;
+	}
+	if (!is_refusal(r))
+		return r;
+	if (!atomic_exchange(&branch->no_passthrough, true))
+		log_warning("branch '%s': the kernel passes nothing through "
+			    "to it; its data goes through this process",
+			    branch->path);
+	return 0;
+}
+
+static void free_file(struct request_use *use)
+{
+	struct open_file *file = (struct open_file *)use;
+
+	fd_close(file->fd);
+	free(file);
+}
+
+void open_file_close(struct unionfs *fs, struct node *node,
+		     const struct fuse_file_info *info)
+{
+	struct node_file *use = node_file(node);
+	struct open_file *file = open_file_of(fs, info);
+	const struct copy *copy = node_first(node);
+	uint64_t number = info->fh;
+	bool read_write = file->read_write, writes = file->writes;
+	struct branch *wrote = file->passed_writer;
+
+	room_writer_end(fs->room, &file->writer);
+	/* Closed before it counts no more: see file_in_use(). */
+	request_use_drop(&file->use);
+	node_lock(&fs->nodes, node);
+	use->opens--;
+	use->rw_opens -= read_write;
+	use->writers -= writes;
+	if (!use->opens && use->backing_id) {
+		/* First: another server closes what nobody has open; but for
+		 * who has it open it gives out the number again. */
+		open_record_end(fs, number);
+		passthrough_close(fs, use->backing_id);
+		use->backing_id = 0;
+	}
+	node_unlock(&fs->nodes, node);
+	if (wrote) {
+		atomic_fetch_sub(&wrote->passed_writers, 1);
+		full_wrote(wrote);
+	}
+	if (copy)
+		room_closed(fs->room, branch_of(fs, copy));
+	open_record_end(fs, number);
+	/* Last: its place in the table is that of its record. */
+	open_table_remove(&fs->opened, number);
+}
+
+/* With the node locked: one more, or it is known again. As unseen_begins(). */
+static bool count_open(struct unionfs *fs, struct node *node,
+		       struct open_file *file)
+{
+	struct node_file *use = node_file(node);
+	const struct copy *copy = node_first(node);
+
+	use->opens++;
+	use->rw_opens += file->read_write;
+	use->writers += file->writes;
+	file->passed_writer = node->passthrough && file->writes &&
+					      !file->seen && copy
+				      ? branch_of(fs, copy)
+				      : NULL;
+	file->writer.branch = NULL;
+	if (file->passed_writer) {
+		atomic_fetch_add(&file->passed_writer->passed_writers, 1);
+		room_writer_begin(fs->room, file->passed_writer, node,
+				  &file->writer);
+	}
+	return node->passthrough && unseen_begins(fs, node, file->read_write);
+}
+
+/* One that was made is open by the branch's own mount. Takes @fd. */
+static int open_to_read(const struct branch *branch, const struct node *node,
+			int fd, int flags)
+{
+	const struct copy *copy = node_first(node);
+	struct handle handle;
+	int own;
+
+	if (!atime_is_own(branch) || !copy ||
+	    request_current.opcode != FUSE_CREATE)
+		return fd;
+	handle = copy_handle(copy);
+	own = atime_open(branch, &handle,
+			 (flags & OPEN_FILE_FLAGS) | O_NOFOLLOW);
+	if (own < 0)
+		return fd;
+	fd_close(fd);
+	return own;
+}
+
+int open_file_new(fuse_req_t req, struct node *node, int fd, bool appends,
+		  struct fuse_file_info *info, int32_t *ret_backing)
+{
+	struct unionfs *fs = unionfs_of(req);
+	struct branch *branch = branch_of(fs, node_first(node));
+	struct node_file *use = node_file(node);
+	struct open_file *file = malloc(sizeof(*file));
+	bool forgets = false;
+	int r = 0;
+
+	if (!file) {
+		fd_close(fd);
+		return -ENOMEM;
+	}
+	fd = open_to_read(branch, node, fd, info->flags);
+	atomic_init(&file->use.references, 1);
+	file->use.free = free_file;
+	file->fd = fd;
+	file->read_write = (info->flags & O_ACCMODE) == O_RDWR;
+	file->writes = (info->flags & O_ACCMODE) != O_RDONLY;
+	file->quiet = info->flags & O_NOATIME;
+	file->root = fuse_req_ctx(req)->uid == 0;
+	file->seen = file->writes && fs->syncs;
+	file->writer.branch = NULL;
+	file->appends = appends;
+	file->moves = use->moves;
+	info->fh = open_table_add(&fs->opened, file);
+	once_gains_file(info->fh);
+	if (!info->fh)
+		r = -ENOMEM;
+	node_lock(&fs->nodes, node);
+	if (r == 0 && !use->opens)
+		r = choose_way(req, node, branch, fd, file->writes);
+	else if (r == 0 && node->passthrough && file->writes &&
+		 full_is_near(fs, branch, fd))
+		file->seen = true;
+	if (r == 0) {
+		forgets = count_open(fs, node, file);
+		open_record_new(fs, info->fh, node,
+				(file->read_write ? STATE_OPEN_READS : 0) |
+					(file->writes ? STATE_OPEN_WRITES : 0) |
+					(file->quiet ? STATE_OPEN_QUIET : 0) |
+					(file->root ? STATE_OPEN_ROOT : 0) |
+					(file->seen ? STATE_OPEN_SEEN : 0) |
+					(appends ? STATE_OPEN_APPENDS : 0));
+	}
+	*ret_backing = use->backing_id;
+	/* Beside those that are passed through; what is mapped is, too. */
+	info->direct_io = node->passthrough && file->seen;
+	info->keep_cache = !node->passthrough && !fs->shared;
+	node_unlock(&fs->nodes, node);
+	if (r < 0) {
+		once_gains_file(0);
+		open_table_remove(&fs->opened, info->fh);
+		fd_close(fd);
+		free(file);
+		return r;
+	}
+	if (file->passed_writer)
+		room_writer_waits(fs->room, branch);
+	if (forgets)
+		(void)fuse_lowlevel_notify_inval_inode(fs->session, node->id,
+						       -1, 0);
+	atomic_fetch_add(&fs->stats->opens, 1);
+	if (*ret_backing)
+		atomic_fetch_add(&fs->stats->passthrough_opens, 1);
+	return 0;
+}
+
+/*
+ * A move holds the node's gate alone, so nobody else opens or uses the file
+ * meanwhile; those who use it now share its descriptor's number.
+ */
+static int reopen_file(struct unionfs *fs, const struct node *node,
+		       struct open_file *file)
+{
+	int mode = !file->writes      ? O_RDONLY
+		   : file->read_write ? O_RDWR
+				      : O_WRONLY;
+	auto_close int fd = -1;
+	int r = 0;
+
+	if (file->quiet)
+		mode |= O_NOATIME;
+	if (file->appends)
+		mode |= O_APPEND;
+	place_become_root();
+	node_lock(&fs->nodes, node);
+	if (file->moves != node_moves(node) || file->fd < 0) {
+		r = fd = unionfs_open(fs, node, mode | O_NOFOLLOW);
+		if (fd >= 0 && file->fd < 0)
+			file->fd = take_fd(&fd);
+		else if (fd >= 0 && dup3(fd, file->fd, O_CLOEXEC) < 0)
+			r = -errno;
+		if (r >= 0)
+			file->moves = node_moves(node);
+	}
+	node_unlock(&fs->nodes, node);
+	return r < 0 ? r : 0;
+}
+
+int open_file_restore(struct unionfs *fs, uint64_t number, struct node *node,
+		      unsigned flags)
+{
+	struct open_file *file = malloc(sizeof(*file));
+	int r = file ? open_table_add_at(&fs->opened, number, file) : -ENOMEM;
+
+	if (r < 0) {
+		free(file);
+		return r;
+	}
+	atomic_init(&file->use.references, 1);
+	file->use.free = free_file;
+	file->fd = -1;
+	file->read_write = flags & STATE_OPEN_READS;
+	file->writes = flags & STATE_OPEN_WRITES;
+	file->quiet = flags & STATE_OPEN_QUIET;
+	file->root = flags & STATE_OPEN_ROOT;
+	file->seen = flags & STATE_OPEN_SEEN;
+	file->appends = flags & STATE_OPEN_APPENDS;
+	file->moves = node_moves(node);
+	(void)count_open(fs, node, file); /* nobody is told now */
+	return 0;
+}
+
+void open_file_drop(struct unionfs *fs, uint64_t number, struct node *node)
+{
+	const struct fuse_file_info info = {.fh = number};
+
+	if (open_file_of(fs, &info))
+		open_file_close(fs, node, &info);
+}
+
+int open_file_fd(struct unionfs *fs, const struct node *node,
+		 const struct fuse_file_info *info)
+{
+	struct open_file *file = open_file_of(fs, info);
+	const struct copy *copy = node_first(node);
+	int r;
+
+	if (!file) /* its caller was answered, and closed it meanwhile */
+		return -EBADF;
+	request_uses(&file->use);
+	if (copy)
+		met_branch(copy->branch);
+	r = file->moves == node_moves(node) && file->fd >= 0
+		    ? 0
+		    : reopen_file(fs, node, file);
+	return r < 0 ? r : file->fd;
+}
+
+void open_file_changed(struct unionfs *fs, const struct node *node,
+		       off_t offset, off_t length)
+{
+	const struct copy *copy;
+	struct handle handle;
+
+	if (!atomic_load(&fs->moving.count))
+		return;
+	copy = node_first(node);
+	if (!copy)
+		return;
+	handle = copy_handle(copy);
+	moving_note(&fs->moving, copy->branch, &handle, (uint64_t)offset,
+		    (uint64_t)length);
+}

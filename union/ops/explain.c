@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "union/ops/explain.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <json-c/json.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/wire/fnv.h"
+#include "union/branch/branch_health.h"
+#include "union/branch/dir_fd.h"
+#include "union/branch/mounted.h"
+#include "union/config/branch_spec.h"
+#include "union/live/control_status.h"
+#include "union/view/lookup.h"
+#include "union/view/survey.h"
+
+#define MERGERFS_PREFIX "user.mergerfs."
+
+static void add(struct json_object *object, const char *name,
+		struct json_object *value)
+{
+	/* It takes the value, also NULL; without memory the value is lost. */
+	if (json_object_object_add(object, name, value) < 0)
+		json_object_put(value);
+}
+
+static ssize_t take_text(char *text, char **ret)
+{
+	*ret = text;
+	return text ? (ssize_t)strlen(text) : -ENOMEM;
+}
+
+/* @object as text, which it frees: its length, or -ENOMEM. */
+static ssize_t take_json(struct json_object *object, char **ret)
+{
+	const char *text = json_object_to_json_string_ext(
+		object,
+		JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
+	char *copy = text ? strdup(text) : NULL;
+
+	json_object_put(object);
+	if (!copy)
+		return -ENOMEM;
+	*ret = copy;
+	return (ssize_t)strlen(copy);
+}
+
+static const char *type_name(mode_t mode)
+{
+	switch (mode & S_IFMT) {
+	case S_IFDIR: return "directory";
+	case S_IFREG: return "file";
+	case S_IFLNK: return "link";
+	default: return "special";
+	}
+}
+
+static void add_copy(struct json_object *copies, const struct branch *branch,
+		     const char *path, const struct stat *st, bool shown)
+{
+	struct json_object *one = json_object_new_object();
+	auto_free char *full = NULL;
+
+	if (asprintf(&full, "%s%s%s", branch->path, *path ? "/" : "", path) < 0)
+		full = NULL;
+	add(one, "branch", json_object_new_int((int)branch->id));
+	if (full)
+		add(one, "path", json_object_new_string(full));
+	add(one, "type", json_object_new_string(type_name(st->st_mode)));
+	add(one, "size", json_object_new_int64(st->st_size));
+	add(one, "modified", json_object_new_int64(st->st_mtim.tv_sec));
+	add(one, "shown", json_object_new_boolean(shown));
+	(void)json_object_array_add(copies, one);
+}
+
+/* The directory of @copy: a descriptor that is held, and its path. */
+static int open_dir(struct unionfs *fs, struct copy *copy, struct dir_fd **ret,
+		    char *path)
+{
+	int r = unionfs_dir_fd(fs, copy, ret);
+
+	return r < 0 ? r
+		     : branch_path_of(branch_of(fs, copy), (*ret)->fd, path);
+}
+
+/* All that is called @name in @dir. Directories are one. */
+static ssize_t explain_name(struct unionfs *fs, const struct node *dir,
+			    const char *name, char **ret)
+{
+	struct json_object *object = json_object_new_object();
+	struct json_object *copies = json_object_new_array();
+	struct hit *hits = NULL;
+	int i, n = lookup_all(fs, dir, name, &hits);
+	struct copy *copy;
+
+	for (copy = node_first(dir); copy; copy = copy_next(copy)) {
+		auto_dir_fd struct dir_fd *fd = NULL;
+		char path[PATH_MAX], full[PATH_MAX + NAME_MAX + 2];
+
+		for (i = 0; i < n && hits[i].dir != copy; i++)
+			;
+		if (i >= n || open_dir(fs, copy, &fd, path) < 0)
+			continue;
+		(void)snprintf(full, sizeof(full), "%s%s%s", path,
+			       *path ? "/" : "", name); /* fits */
+		add_copy(copies, branch_of(fs, copy), full, &hits[i].st,
+			 i == 0 || (S_ISDIR(hits[0].st.st_mode) &&
+				    S_ISDIR(hits[i].st.st_mode)));
+	}
+	if (n > 0)
+		lookup_hits_done(hits, n);
+	add(object, "copies", copies);
+	return take_json(object, ret);
+}
+
+/* The name with @hash in one copy of a directory. False: it has none. */
+static bool find_in(int fd, uint64_t hash, char *ret)
+{
+	DIR *stream = fdopendir(fd);
+	const struct dirent *entry = NULL;
+	size_t length;
+
+	if (!stream) {
+		fd_close(fd);
+		return false;
+	}
+	while ((entry = readdir(stream))) {
+		length = strlen(entry->d_name);
+		if (length > EXPLAIN_NAME_MAX &&
+		    fnv1a(entry->d_name, length) == hash)
+			break;
+	}
+	if (entry)
+		(void)strcpy(ret, entry->d_name); /* NAME_MAX fits */
+	(void)closedir(stream);
+	return entry;
+}
+
+static ssize_t explain_long(struct unionfs *fs, const struct node *dir,
+			    const char *text, char **ret)
+{
+	struct copy *copy = node_first(dir);
+	char name[NAME_MAX + 1];
+	uint64_t hash;
+	char *end;
+	int fd;
+
+	hash = strtoull(text, &end, 16);
+	if (end != text + 16 || *end)
+		return -ENODATA;
+	for (; copy; copy = copy_next(copy)) {
+		fd = unionfs_open_copy(fs, copy,
+				       O_RDONLY | O_DIRECTORY | O_NOATIME);
+		if (fd >= 0 && find_in(fd, hash, name))
+			return explain_name(fs, dir, name, ret);
+	}
+	return take_text(strdup("{\"copies\":[]}"), ret);
+}
+
+/* Why it is not simply next: "" when it is. */
+static const char *reason(const struct policy *policy,
+			  const struct policy_branch *branch)
+{
+	if (!branch_usable(branch->id))
+		return "it failed";
+	if (branch->flags & BRANCH_DRAINING)
+		return "its files are moved away";
+	if (branch->flags & BRANCH_RO)
+		return "it is read-only";
+	if (branch->flags & BRANCH_NC)
+		return "it takes no new names (nc)";
+	if (!branch->available)
+		return "it is full";
+	if (!policy_has_room(branch))
+		return "it has less free space than its minfreespace";
+	if (policy->scope != POLICY_ANYWHERE && !branch->has_parent)
+		return "the directory is not on it";
+	return "";
+}
+
+static struct json_object *branch_json(const struct unionfs *fs,
+				       const struct policy *policy,
+				       const struct policy_branch *branch)
+{
+	struct json_object *one = json_object_new_object();
+	const struct branch *from = fs->branches.items[branch->id];
+	char words[BRANCH_SPEC_WORDS_MAX];
+
+	add(one, "branch", json_object_new_int((int)branch->id));
+	add(one, "path", json_object_new_string(from->path));
+	add(one, "words",
+	    json_object_new_string(
+		    branch_spec_format(words, branch->flags, from->min_free)));
+	add(one, "has_directory", json_object_new_boolean(branch->has_parent));
+	add(one, "available", json_object_new_uint64(branch->available));
+	add(one, "used", json_object_new_uint64(branch->used));
+	add(one, "min_free", json_object_new_uint64(branch->min_free));
+	add(one, "why", json_object_new_string(reason(policy, branch)));
+	return one;
+}
+
+/* The branches in the order they are tried in, then those left out. */
+static struct json_object *next_json(struct unionfs *fs, const struct node *dir,
+				     const struct policy *policy)
+{
+	struct json_object *list = json_object_new_array(), *one;
+	const struct policy_branch *branch;
+	struct survey all, survey;
+	unsigned i, order = 0;
+
+	survey_begin(&all, fs, dir, policy);
+	survey_begin(&survey, fs, dir, policy);
+	survey_filter(&survey);
+	while ((branch = survey_next(&survey, fs, dir))) {
+		one = branch_json(fs, policy, branch);
+		add(one, "order", json_object_new_int((int)++order));
+		(void)json_object_array_add(list, one);
+	}
+	for (i = 0; i < all.count; i++)
+		if (all.rest[i].flags & (BRANCH_RO | BRANCH_NC) &&
+		    !(all.rest[i].flags & BRANCH_GONE))
+			(void)json_object_array_add(
+				list, branch_json(fs, policy, &all.rest[i]));
+	return list;
+}
+
+static ssize_t explain_dir(struct unionfs *fs, const struct node *dir,
+			   char **ret)
+{
+	const struct policy *policy = policy_of(&fs->policies, POLICY_CREATE);
+	struct json_object *object = json_object_new_object();
+	struct json_object *copies = json_object_new_array();
+	struct copy *copy;
+
+	for (copy = node_first(dir); copy; copy = copy_next(copy)) {
+		auto_dir_fd struct dir_fd *fd = NULL;
+		char path[PATH_MAX];
+		struct stat st;
+
+		if (open_dir(fs, copy, &fd, path) == 0 &&
+		    fstat(fd->fd, &st) == 0)
+			add_copy(copies, branch_of(fs, copy), path, &st, true);
+	}
+	add(object, "copies", copies);
+	add(object, "policy", json_object_new_string(policy->name));
+	add(object, "help", json_object_new_string(policy->help));
+	add(object, "by_chance",
+	    json_object_new_boolean(policy->choice == POLICY_WEIGHTED ||
+				    policy->choice == POLICY_RANDOM));
+	add(object, "next", next_json(fs, dir, policy));
+	return take_json(object, ret);
+}
+
+/* Of the copy that is seen: its branch, and its path there in @path. */
+static int shown_path(struct unionfs *fs, const struct node *node,
+		      struct branch **ret, char *path)
+{
+	struct copy *copy = node_first(node);
+	auto_close int fd = unionfs_open(fs, node, O_PATH | O_NOFOLLOW);
+
+	if (!copy || fd < 0)
+		return -ENODATA;
+	*ret = branch_of(fs, copy);
+	return branch_path_of(*ret, fd, path) < 0 ? -ENODATA : 0;
+}
+
+/* "/srv/a/x\0/srv/b/x\0" */
+static ssize_t all_paths(const struct unionfs *fs, const char *path, char **ret)
+{
+	unsigned i, count = fs->branches.count;
+	auto_free char *list = NULL;
+	size_t used = 0, size = 0;
+	char *longer;
+
+	for (i = 0; i < count; i++) {
+		const struct branch *branch = fs->branches.items[i];
+		auto_close int fd = mounted_open_none(branch->root_fd,
+						      *path ? path : ".",
+						      O_PATH | O_NOFOLLOW);
+
+		if (fd < 0)
+			continue;
+		size = used + strlen(branch->path) + strlen(path) + 2;
+		longer = realloc(list, size);
+		if (!longer)
+			return -ENOMEM;
+		list = longer;
+		used += (size_t)sprintf(list + used, "%s/%s", branch->path,
+					path) +
+			1; /* @size is enough */
+	}
+	*ret = take_ptr(list);
+	return *ret ? (ssize_t)used : -ENODATA;
+}
+
+static ssize_t explain_path(struct unionfs *fs, const struct node *node,
+			    const char *what, char **ret)
+{
+	struct branch *branch;
+	char path[PATH_MAX], *text = NULL;
+	int r = shown_path(fs, node, &branch, path);
+
+	if (r < 0)
+		return r;
+	if (strcmp(what, "allpaths") == 0)
+		return all_paths(fs, path, ret);
+	if (strcmp(what, "basepath") == 0)
+		return take_text(strdup(branch->path), ret);
+	if (strcmp(what, "relpath") == 0)
+		r = asprintf(&text, "/%s", path);
+	else
+		r = asprintf(&text, "%s/%s", branch->path, path);
+	return take_text(r < 0 ? NULL : text, ret);
+}
+
+static bool is_path(const char *what)
+{
+	return strcmp(what, "basepath") == 0 || strcmp(what, "relpath") == 0 ||
+	       strcmp(what, "fullpath") == 0 || strcmp(what, "allpaths") == 0;
+}
+
+bool explain_has(const char *name)
+{
+	if (strncmp(name, EXPLAIN_PREFIX, strlen(EXPLAIN_PREFIX)) == 0)
+		return true;
+	return strncmp(name, MERGERFS_PREFIX, strlen(MERGERFS_PREFIX)) == 0 &&
+	       is_path(name + strlen(MERGERFS_PREFIX));
+}
+
+static ssize_t explain_union(struct unionfs *fs, const char *what, char **ret)
+{
+	if (strcmp(what, "stats") == 0)
+		return take_text(control_stats(fs), ret);
+	if (strcmp(what, "status") == 0)
+		return take_text(control_status(fs, fs->mountpoint), ret);
+	if (strcmp(what, "control") == 0 && fs->control_path)
+		return take_text(strdup(fs->control_path), ret);
+	return -ENODATA;
+}
+
+ssize_t explain_get(struct unionfs *fs, struct node *node, const char *name,
+		    char **ret)
+{
+	bool ours = strncmp(name, EXPLAIN_PREFIX, strlen(EXPLAIN_PREFIX)) == 0;
+	const char *what = name +
+			   strlen(ours ? EXPLAIN_PREFIX : MERGERFS_PREFIX);
+	ssize_t n = -ENODATA;
+
+	if (is_path(what))
+		return explain_path(fs, node, what, ret);
+	if (ours && node->id == NODE_ROOT_ID)
+		n = explain_union(fs, what, ret);
+	if (!ours || n != -ENODATA || !S_ISDIR(node->type))
+		return n;
+	if (strcmp(what, "explain") == 0)
+		return explain_dir(fs, node, ret);
+	if (strncmp(what, "explain.", 8) == 0 && what[8] &&
+	    !strchr(what + 8, '/'))
+		return explain_name(fs, node, what + 8, ret);
+	if (strncmp(what, "explain-long.", 13) == 0)
+		return explain_long(fs, node, what + 13, ret);
+	return n;
+}

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "union/branch/branch_health.h"
+#include "union/branch/dir_fd.h"
+#include "union/change/place.h"
+#include "union/migrate/nudge.h"
+#include "union/node/dir_turn.h"
+#include "union/open/durable.h"
+#include "union/open/open_file.h"
+#include "union/ops/dot_union.h"
+#include "union/ops/ops.h"
+#include "union/state/once.h"
+#include "union/state/request.h"
+#include "union/sys/proc_path.h"
+#include "union/sys/statx.h"
+#include "union/view/birth.h"
+#include "union/view/dir_change.h"
+#include "union/view/unseen.h"
+
+/* As the kernel asked for it; @birth is NULL when nobody knows it. */
+static void reply_stat(fuse_req_t req, const struct stat *st,
+		       const struct timespec *birth, double timeout)
+{
+	struct statx_out out;
+
+	if (!request_current.wants_birth) {
+		fuse_reply_attr(req, st, timeout);
+		return;
+	}
+	statx_encode(st, birth, timeout, &out);
+	fuse_reply_buf(req, (const char *)&out, sizeof(out));
+}
+
+/*
+ * @asked  for nothing else: then an answer that tells nothing new is kept a
+ *         little also when it may be outdated unseen
+ */
+static void reply_attr(fuse_req_t req, struct node *node, bool asked)
+{
+	struct unionfs *fs = unionfs_of(req);
+	bool known = false;
+	struct timespec birth;
+	struct stat st;
+	double timeout;
+	int r = unionfs_attr(fs, node, &st, &timeout);
+
+	if (r == 0 && asked && timeout == 0 && S_ISREG(node->type))
+		timeout = unseen_keep(fs, node, &st);
+	if (r == 0 && request_current.wants_birth)
+		known = birth_of(fs, node, &birth) == 0;
+	if (r < 0)
+		op_reply(req, r);
+	else
+		reply_stat(req, &st, known ? &birth : NULL, timeout);
+}
+
+void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
+{
+	struct unionfs *fs = unionfs_of(req);
+	struct timespec birth;
+	struct node *node;
+	struct stat st;
+	double timeout;
+	bool known;
+	int fd;
+
+	if (ino == DOT_UNION_ID) {
+		dot_union_stat(fs, &st);
+		reply_stat(req, &st, NULL, fs->timeout);
+		return;
+	}
+	node = op_node(req, ino);
+	if (!node)
+		return;
+	if (!info || S_ISDIR(node->type)) {
+		reply_attr(req, node, true);
+		return;
+	}
+	timeout = unionfs_attr_timeout(fs, node);
+	fd = open_file_fd(fs, node, info);
+	if (fd < 0 || fstat(fd, &st) < 0) {
+		op_reply(req, fd < 0 ? fd : -errno);
+		return;
+	}
+	unionfs_fill_stat(fs, node, &st);
+	if (timeout == 0)
+		timeout = unseen_keep_size(fs, node, &st);
+	known = request_current.wants_birth && birth_read(fd, &birth) == 0;
+	reply_stat(req, &st, known ? &birth : NULL, timeout);
+}
+
+static struct timespec wanted_time(int to_set, int now, int set,
+				   const struct timespec *time)
+{
+	if (to_set & now)
+		return (struct timespec){.tv_nsec = UTIME_NOW};
+	if (to_set & set)
+		return *time;
+	return (struct timespec){.tv_nsec = UTIME_OMIT};
+}
+
+static int set_times(int fd, const struct stat *st, int to_set)
+{
+	struct timespec times[2] = {
+		wanted_time(to_set, FUSE_SET_ATTR_ATIME_NOW,
+			    FUSE_SET_ATTR_ATIME, &st->st_atim),
+		wanted_time(to_set, FUSE_SET_ATTR_MTIME_NOW,
+			    FUSE_SET_ATTR_MTIME, &st->st_mtim),
+	};
+
+	return utimensat(fd, "", times, AT_EMPTY_PATH) < 0 ? -errno : 0;
+}
+
+/* These two take room, or charge another with it. */
+static int set_size(fuse_req_t req, const char *path, int file, off_t size)
+{
+	int r;
+
+	place_become_spender(req);
+	do {
+		r = file < 0 ? truncate(path, size) : ftruncate(file, size);
+		r = r < 0 ? -errno : 0;
+	} while (place_insists(req, r));
+	place_become_root();
+	return r;
+}
+
+static int set_owner(fuse_req_t req, int fd, uid_t uid, gid_t gid)
+{
+	int r;
+
+	do
+		r = fchownat(fd, "", uid, gid,
+			     AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0
+			    ? -errno
+			    : 0;
+	while (place_insists(req, r));
+	place_become_root();
+	return r;
+}
+
+/* @fd may be O_PATH; @file: open for the truncation, or -1. */
+static int set_attributes(fuse_req_t req, int fd, int file,
+			  const struct stat *st, int to_set)
+{
+	bool nothing = request_current.wants_nothing; /* chown to nobody */
+	uid_t uid = to_set & FUSE_SET_ATTR_UID ? st->st_uid : (uid_t)-1;
+	gid_t gid = to_set & FUSE_SET_ATTR_GID ? st->st_gid : (gid_t)-1;
+	char path[PROC_PATH_MAX];
+	int r = 0;
+
+	proc_path(path, fd, "");
+	if (to_set & FUSE_SET_ATTR_SIZE)
+		r = set_size(req, path, file, st->st_size);
+	/* A new owner clears setuid; the mode that is asked for stays. */
+	if (r == 0 &&
+	    (to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID) || nothing))
+		r = set_owner(req, fd, uid, gid);
+	if (r < 0)
+		return r;
+	if (to_set & FUSE_SET_ATTR_MODE && chmod(path, st->st_mode & 07777) < 0)
+		return -errno;
+	if (to_set & (FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_MTIME |
+		      FUSE_SET_ATTR_ATIME_NOW | FUSE_SET_ATTR_MTIME_NOW))
+		return set_times(fd, st, to_set);
+	return 0;
+}
+
+/*
+ * A setattr that wants nothing comes before a write that is passed through,
+ * and of a chown to nobody and no group. The kernel allows the latter to
+ * all, though it clears setuid: where nobody writes, only the owner may.
+ */
+static int check_clearing(fuse_req_t req, struct node *node, int fd)
+{
+	struct unionfs *fs = unionfs_of(req);
+	uid_t uid = fuse_req_ctx(req)->uid;
+	bool writes;
+	struct stat st;
+
+	if (!request_current.wants_nothing || uid == 0)
+		return 0;
+	node_lock(&fs->nodes, node);
+	writes = node_file(node)->writers > 0;
+	node_unlock(&fs->nodes, node);
+	if (writes)
+		return 0;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	return st.st_uid != uid && st.st_mode & (S_ISUID | S_ISGID) ? -EPERM
+								    : 0;
+}
+
+/*
+ * Before a write by root to a file with a capability the kernel removes that,
+ * and then wants nothing more: setuid stays. Where none was removed root
+ * changes the owner to nobody, which clears setuid; where one was, and the
+ * file is open for writing, it cannot be told from a write. True when it is
+ * taken for one.
+ */
+static bool is_before_write(fuse_req_t req, struct node *node)
+{
+	struct unionfs *fs = unionfs_of(req);
+	struct once_noted noted;
+	bool is;
+
+	/* It was, by who was killed then: that is forgotten below. */
+	if (once_noted(&noted))
+		return noted.note == ONCE_TAKEN;
+	node_lock(&fs->nodes, node);
+	is = request_current.wants_nothing && fuse_req_ctx(req)->uid == 0 &&
+	     node->uncapped && node_file(node)->writers > 0;
+	if (is)
+		once_note(ONCE_TAKEN);
+	node->uncapped = false;
+	node_unlock(&fs->nodes, node);
+	return is;
+}
+
+static int set_file(fuse_req_t req, struct node *node, const struct stat *st,
+		    int to_set, const struct fuse_file_info *info)
+{
+	struct unionfs *fs = unionfs_of(req);
+	struct copy *copy = node_first(node);
+	auto_close int fd = -1;
+	gid_t group = OP_GROUP_NOW;
+	struct stat before;
+	int open_fd = info ? open_file_fd(fs, node, info) : -1;
+	int r = copy ? unionfs_writable(fs, copy) : -ESTALE;
+
+	if (r == 0 && info && open_fd < 0)
+		r = open_fd;
+	if (r < 0)
+		return r;
+	fd = unionfs_open(fs, node, O_PATH | O_NOFOLLOW);
+	if (fd < 0)
+		return fd;
+	if (is_before_write(req, node))
+		return 0;
+	r = check_clearing(req, node, fd);
+	if (r < 0)
+		return r;
+	if (to_set & FUSE_SET_ATTR_GID && fstat(fd, &before) == 0)
+		group = before.st_gid;
+	r = branch_report(branch_of(fs, copy),
+			  set_attributes(req, fd, open_fd, st, to_set));
+	if (to_set & FUSE_SET_ATTR_SIZE)
+		open_file_changed(fs, node, st->st_size, 0);
+	/* A change of owner clears what it must by itself, on the branch,
+	 * but does not know that the caller is not root. */
+	if (r == 0 && request_current.kills_privileges &&
+	    (!(request_current.wants_nothing ||
+	       to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)) ||
+	     fuse_req_ctx(req)->uid != 0))
+		r = op_kill_privileges(req, node->id, fd, group);
+	return r;
+}
+
+/*
+ * A copy other than the first was not changed: it is no more, or has no room
+ * for its ACL, and is made as the first when something is to be made in it.
+ */
+static int missed_copy(struct copy *copy, int r)
+{
+	if (r == -ENOSPC || r == -EDQUOT)
+		copy_set(copy, COPY_ALIGNED, false);
+	return r == -ESTALE || r == -ENOSPC || r == -EDQUOT ? 0 : r;
+}
+
+/* Does it set nothing but the present time? */
+static bool sets_now(int to_set)
+{
+	const int now = FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_MTIME |
+			FUSE_SET_ATTR_ATIME_NOW | FUSE_SET_ATTR_MTIME_NOW |
+			FUSE_SET_ATTR_CTIME;
+	bool atime = !(to_set & FUSE_SET_ATTR_ATIME) ||
+		     to_set & FUSE_SET_ATTR_ATIME_NOW;
+	bool mtime = !(to_set & FUSE_SET_ATTR_MTIME) ||
+		     to_set & FUSE_SET_ATTR_MTIME_NOW;
+
+	return !(to_set & ~now) && atime && mtime;
+}
+
+/*
+ * All copies get the same times: what is now for the first, @fd, is that for
+ * the others, too. Returns what is to be set there.
+ */
+static int same_times(int fd, struct stat *st, int to_set)
+{
+	struct stat now;
+
+	if (!(to_set & (FUSE_SET_ATTR_ATIME_NOW | FUSE_SET_ATTR_MTIME_NOW)) ||
+	    fstat(fd, &now) < 0)
+		return to_set;
+	if (to_set & FUSE_SET_ATTR_ATIME_NOW) {
+		st->st_atim = now.st_atim;
+		to_set |= FUSE_SET_ATTR_ATIME;
+	}
+	if (to_set & FUSE_SET_ATTR_MTIME_NOW) {
+		st->st_mtim = now.st_mtim;
+		to_set |= FUSE_SET_ATTR_MTIME;
+	}
+	return to_set & ~(FUSE_SET_ATTR_ATIME_NOW | FUSE_SET_ATTR_MTIME_NOW);
+}
+
+/* @to_set: of what is @asked for; what is to be set in the next copy. */
+static int set_copy(fuse_req_t req, struct dir_change *change,
+		    struct copy *copy, struct stat *st, int asked, int *to_set)
+{
+	struct unionfs *fs = change->fs;
+	auto_dir_fd struct dir_fd *dir = NULL;
+	int r = unionfs_dir_fd(fs, copy, &dir);
+
+	if (r == 0)
+		r = dir_change_note(change, copy, dir->fd);
+	if (r < 0)
+		return r;
+	r = set_attributes(req, dir->fd, -1, st, *to_set);
+	/* One that is append-only takes no other time than now. */
+	if (r == -EPERM && *to_set != asked)
+		r = set_attributes(req, dir->fd, -1, st, asked);
+	if (r == 0)
+		*to_set = same_times(dir->fd, st, *to_set);
+	return branch_report(branch_of(fs, copy), r);
+}
+
+/*
+ * On every copy, the first of which is the one that is shown. One on a
+ * read-only branch stays as it is, unless it is that one.
+ */
+static int set_dir(fuse_req_t req, const struct node *node, struct stat *st,
+		   int to_set)
+{
+	struct unionfs *fs = unionfs_of(req);
+	struct copy *first = node_first(node), *copy;
+	struct dir_change change;
+	const int asked = to_set;
+	int r = first ? unionfs_writable(fs, first) : 0;
+
+	if (!first) {
+		r = atomic_load(&node->buried_fd);
+		return r < 0 ? -ESTALE : set_attributes(req, r, -1, st, to_set);
+	}
+	if (r == 0)
+		r = unionfs_changeable(node);
+	if (r == 0)
+		r = dir_change_begin(&change, fs, node, NULL, sets_now(to_set));
+	if (r < 0)
+		return r;
+	for (copy = first; copy && r == 0; copy = copy_next(copy)) {
+		if (copy != first && unionfs_writable(fs, copy) < 0)
+			continue;
+		r = set_copy(req, &change, copy, st, asked, &to_set);
+		if (r < 0 && copy != first)
+			r = missed_copy(copy, r);
+	}
+	dir_change_end(&change, r);
+	return r;
+}
+
+static int set_dir_in_turn(fuse_req_t req, const struct node *node,
+			   struct stat *st, int to_set)
+{
+	struct dir_turn turn;
+	int r;
+
+	dir_turn_take(&turn, node->id);
+	r = set_dir(req, node, st, to_set);
+	dir_turn_give(&turn);
+	return r;
+}
+
+void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st, int to_set,
+		struct fuse_file_info *info)
+{
+	struct node *node = op_node(req, ino);
+	int r;
+
+	if (!node)
+		return;
+	if (S_ISDIR(node->type))
+		r = set_dir_in_turn(req, node, st, to_set);
+	else if (to_set == FUSE_SET_ATTR_ATIME && nudge_sets(&st->st_atim))
+		r = 0;
+	else
+		r = set_file(req, node, st, to_set, info);
+	if (r == 0)
+		r = durable_request(unionfs_of(req));
+	if (r < 0)
+		op_reply(req, r);
+	else
+		reply_attr(req, node, false);
+}

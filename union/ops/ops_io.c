@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* On open files; reads and writes only where nothing is passed through. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "union/change/caller.h"
+#include "union/change/place.h"
+#include "union/live/remounted.h"
+#include "union/open/durable.h"
+#include "union/open/full.h"
+#include "union/open/open_file.h"
+#include "union/ops/ops.h"
+#include "union/ops/trim.h"
+#include "union/state/request.h"
+
+/* It may come to a thread that is who wrote before: see place_keep(). */
+void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
+	     struct fuse_file_info *info)
+{
+	struct unionfs *fs = unionfs_of(req);
+	struct node *node = op_node(req, ino);
+	auto_free char *data = malloc(size);
+	size_t done = 0;
+	ssize_t n = 1;
+	int fd;
+
+	if (!node)
+		return;
+	atomic_fetch_add(&fs->stats->reads, 1);
+	fd = data ? open_file_fd(fs, node, info) : -ENOMEM;
+	if (fd < 0) {
+		op_reply(req, fd);
+		return;
+	}
+	while (done < size && n > 0) {
+		n = pread(fd, data + done, size - done, offset + (off_t)done);
+		if (n > 0)
+			done += (size_t)n;
+	}
+	if (n < 0 && !done)
+		fuse_reply_err(req, errno);
+	else
+		fuse_reply_buf(req, data, done);
+}
+
+/* From @done on. 0, or -errno where it met the end. */
+static int write_rest(int fd, const char *data, size_t size, off_t offset,
+		      size_t *done)
+{
+	ssize_t n = 1;
+
+	while (*done < size && n > 0) {
+		n = pwrite(fd, data + *done, size - *done,
+			   offset + (off_t)*done);
+		if (n > 0)
+			*done += (size_t)n;
+	}
+	return n < 0 ? -errno : 0;
+}
+
+/* What was mapped comes without a caller: then who opened it decides. */
+static int write_as_caller(fuse_req_t req, const struct fuse_file_info *info,
+			   int fd, const char *data, size_t size, off_t offset,
+			   size_t *done)
+{
+	const struct open_file *file = open_file_of(unionfs_of(req), info);
+	bool nobody = request_current.of_cache && (!file || !file->root);
+	int r;
+
+	if (request_current.of_cache && file && file->appends)
+		return -EPERM; /* it is not for the end */
+	if (nobody)
+		place_become_nobody();
+	else
+		place_become_spender(req);
+	do
+		r = write_rest(fd, data, size, offset, done);
+	while (!nobody && place_insists(req, r));
+	if (r < 0)
+		place_become_root();
+	else
+		place_keep();
+	return r;
+}
+
+/* The same. */
+void op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
+	      off_t offset, struct fuse_file_info *info)
+{
+	struct unionfs *fs = unionfs_of(req);
+	struct node *node = op_node(req, ino);
+	size_t done = 0;
+	int fd, r, durable = 0;
+
+	if (!node)
+		return;
+	atomic_fetch_add(&fs->stats->writes, 1);
+	r = fd = open_file_fd(fs, node, info);
+	if (r >= 0)
+		r = request_current.kills_privileges
+			    ? op_kill_privileges(req, ino, fd, OP_GROUP_NOW)
+			    : 0;
+	if (r == 0 && full_must_leave(fs, node, size) &&
+	    full_help(fs, req,
+		      &(struct full_wish){.ino = ino,
+					  .info = *info,
+					  .data = data,
+					  .size = size,
+					  .offset = offset,
+					  .mapped = request_current.of_cache,
+					  .leaves = true}))
+		return;
+	if (r == 0)
+		r = write_as_caller(req, info, fd, data, size, offset, &done);
+	if (done)
+		open_file_changed(fs, node, offset, (off_t)done);
+	if (full_can_help(fs, node, r, size - done) &&
+	    full_help(fs, req,
+		      &(struct full_wish){.ino = ino,
+					  .info = *info,
+					  .data = data,
+					  .size = size,
+					  .done = done,
+					  .mapped = request_current.of_cache,
+					  .offset = offset}))
+		return;
+	if (done)
+		durable = durable_data(fs, fd);
+	if (durable < 0)
+		op_reply(req, durable);
+	else if (r < 0 && !done)
+		op_reply(req, r);
+	else
+		fuse_reply_write(req, done);
+}
+
+void op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync,
+	      struct fuse_file_info *info)
+{
+	struct node *node = op_node(req, ino);
+	int fd;
+
+	if (!node)
+		return;
+	fd = open_file_fd(unionfs_of(req), node, info);
+	if (fd >= 0 && (datasync ? fdatasync(fd) : fsync(fd)) < 0)
+		fd = -errno;
+	op_reply(req, fd);
+}
+
+static int allocate_as_caller(fuse_req_t req, int fd, int mode, off_t offset,
+			      off_t length)
+{
+	int r;
+
+	place_become_spender(req);
+	do
+		r = fallocate(fd, mode, offset, length) < 0 ? -errno : 0;
+	while (place_insists(req, r));
+	place_become_root();
+	return r;
+}
+
+void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset,
+		  off_t length, struct fuse_file_info *info)
+{
+	struct unionfs *fs = unionfs_of(req);
+	struct node *node = op_node(req, ino);
+	int fd, r;
+
+	if (!node)
+		return;
+	r = fd = open_file_fd(fs, node, info);
+	if (r >= 0)
+		r = allocate_as_caller(req, fd, mode, offset, length);
+	if (r == 0)
+		r = durable_data(fs, fd);
+	open_file_changed(fs, node, offset, length);
+	if (full_can_help(fs, node, r, (uint64_t)length) &&
+	    full_help(fs, req,
+		      &(struct full_wish){.ino = ino,
+					  .info = *info,
+					  .mode = mode,
+					  .offset = offset,
+					  .length = length}))
+		return;
+	op_reply(req, r);
+}
+
+void op_copy_file_range(fuse_req_t req, fuse_ino_t from_ino, off_t from_offset,
+			struct fuse_file_info *from, fuse_ino_t to_ino,
+			off_t to_offset, struct fuse_file_info *to,
+			size_t length, int flags)
+{
+	struct unionfs *fs = unionfs_of(req);
+	struct node *from_node = op_node(req, from_ino), *to_node;
+	off_t to_start = to_offset;
+	ssize_t n;
+	int from_fd, to_fd, r;
+
+	to_node = from_node ? op_node(req, to_ino) : NULL;
+	if (!to_node)
+		return;
+	from_fd = open_file_fd(fs, from_node, from);
+	to_fd = from_fd < 0 ? from_fd : open_file_fd(fs, to_node, to);
+	if (to_fd < 0) {
+		op_reply(req, to_fd);
+		return;
+	}
+	/* EXDEV, from one branch to another: the kernel copies by itself. */
+	place_become_spender(req);
+	do {
+		n = copy_file_range(from_fd, &from_offset, to_fd, &to_offset,
+				    length, (unsigned)flags);
+		r = n < 0 ? -errno : 0;
+	} while (place_insists(req, r));
+	place_become_root();
+	if (n > 0)
+		open_file_changed(fs, to_node, to_start, n);
+	if (n > 0)
+		r = durable_data(fs, to_fd);
+	if (n < 0 && to_node->passthrough &&
+	    full_can_help(fs, to_node, r, length) &&
+	    full_help(fs, req,
+		      &(struct full_wish){.ino = to_ino,
+					  .info = *to,
+					  .length = (off_t)length,
+					  .copied = true}))
+		return;
+	if (n > 0 && r < 0)
+		op_reply(req, r);
+	else if (n >= 0)
+		fuse_reply_write(req, (size_t)n);
+	else /* then the kernel copies by itself, too, and we see the writes */
+		op_reply(req,
+			 full_can_help(fs, to_node, r, length) ? -EXDEV : r);
+}
+
+void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence,
+	      struct fuse_file_info *info)
+{
+	struct node *node = op_node(req, ino);
+	off_t at;
+	int fd;
+
+	if (!node)
+		return;
+	fd = open_file_fd(unionfs_of(req), node, info);
+	at = fd < 0 ? fd : lseek(fd, offset, whence);
+	if (fd < 0)
+		op_reply(req, fd);
+	else if (at < 0)
+		fuse_reply_err(req, errno);
+	else
+		fuse_reply_lseek(req, at);
+}
+
+/* What the kernel copied for us of a command that says how much there is. */
+static void trim(fuse_req_t req, const void *in, size_t in_size,
+		 size_t out_size)
+{
+	struct fstrim_range range;
+	int r;
+
+	if (in_size < sizeof(range) || out_size < sizeof(range)) {
+		fuse_reply_err(req, EINVAL);
+		return;
+	}
+	if (!caller_is_admin(req)) {
+		fuse_reply_err(req, EPERM);
+		return;
+	}
+	memcpy(&range, in, sizeof(range));
+	r = branch_table_trim(&unionfs_of(req)->branches, &range);
+	if (r < 0)
+		op_reply(req, r);
+	else
+		fuse_reply_ioctl(req, 0, &range, sizeof(range));
+}
+
+static void answer_remount(fuse_req_t req, const void *in, size_t in_size,
+			   size_t out_size)
+{
+	struct remount_call call;
+
+	if (in_size < sizeof(call) || out_size < sizeof(call)) {
+		fuse_reply_err(req, EINVAL);
+		return;
+	}
+	if (!caller_is_admin(req)) {
+		fuse_reply_err(req, EPERM);
+		return;
+	}
+	memcpy(&call, in, sizeof(call));
+	remounted_answer(unionfs_of(req), &call);
+	fuse_reply_ioctl(req, 0, &call, sizeof(call));
+}
+
+void op_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned command, void *argument,
+	      struct fuse_file_info *info, unsigned flags, const void *in,
+	      size_t in_size, size_t out_size)
+{
+	(void)ino;
+	(void)argument;
+	(void)info;
+	(void)flags;
+	if (command == FITRIM)
+		trim(req, in, in_size, out_size);
+	else if (command == (unsigned)REMOUNT_IOCTL)
+		answer_remount(req, in, in_size, out_size);
+	else
+		fuse_reply_err(req, ENOSYS); /* ENOTTY, for the caller */
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "union/branch/dir_fd.h"
+#include "union/ops/dot_union.h"
+#include "union/ops/ops.h"
+#include "union/state/once.h"
+#include "union/view/lookup.h"
+#include "union/view/names.h"
+
+/* "." of an inode that the kernel knows only by a handle it gave out. */
+static int lookup_self(struct unionfs *fs, struct node *node,
+		       struct fuse_entry_param *ret)
+{
+	struct copy *copy = node_first(node);
+	struct node_found found;
+	struct node *same;
+	int r;
+
+	if (!copy)
+		return -ESTALE;
+	memset(ret, 0, sizeof(*ret));
+	r = unionfs_attr(fs, node, &ret->attr, &ret->attr_timeout);
+	if (r < 0)
+		return r;
+	/* Removed, and nobody has it: else the kernel would not ask. */
+	if (!ret->attr.st_nlink)
+		return -ESTALE;
+	found.branch = copy->branch;
+	found.handle = copy_handle(copy);
+	r = node_intern(&fs->nodes, node->type, node->ino, &found, 1, &same);
+	if (r < 0)
+		return r;
+	once_gains_node(same->id);
+	ret->ino = same->id;
+	ret->generation = lookup_generation(same);
+	ret->entry_timeout = fs->timeout;
+	return 0;
+}
+
+static int lookup_parent(struct unionfs *fs, struct node *node,
+			 struct fuse_entry_param *ret)
+{
+	struct copy *copy = node_first(node);
+	auto_dir_fd struct dir_fd *dir = NULL;
+	auto_close int up = -1;
+	int r = copy ? unionfs_dir_fd(fs, copy, &dir) : -ESTALE;
+
+	if (r < 0)
+		return r;
+	if (node->id == NODE_ROOT_ID)
+		return lookup_self(fs, node, ret);
+	up = openat(dir->fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (up < 0)
+		return -errno;
+	pthread_rwlock_rdlock(&fs->tree);
+	r = lookup_dir(fs, copy->branch, up, ret);
+	pthread_rwlock_unlock(&fs->tree);
+	return r;
+}
+
+/* Known since an earlier mount, by one of its copies: the others are found. */
+static int lookup_saved_dir(struct unionfs *fs, struct node *node,
+			    struct fuse_entry_param *ret)
+{
+	struct copy *copy = node_first(node);
+	auto_dir_fd struct dir_fd *dir = NULL;
+	int r = copy ? unionfs_dir_fd(fs, copy, &dir) : -ESTALE;
+
+	if (r < 0)
+		return r;
+	pthread_rwlock_rdlock(&fs->tree);
+	r = lookup_dir(fs, copy->branch, dir->fd, ret);
+	pthread_rwlock_unlock(&fs->tree);
+	return r == -ENOENT ? -ESTALE : r;
+}
+
+static bool is_saved_dir(const struct node *node)
+{
+	return S_ISDIR(node->type) && node->known_before &&
+	       node->id != NODE_ROOT_ID;
+}
+
+/*
+ * "." and ".." are asked of what somebody has a handle of. The kernel may
+ * have forgotten it, and its FORGET be served by another thread just now.
+ */
+static void lookup_of_handle(fuse_req_t req, fuse_ino_t ino, bool parent)
+{
+	struct unionfs *fs = unionfs_of(req);
+	struct node *node = node_hold_id(&fs->nodes, ino);
+	struct fuse_entry_param entry;
+	int r;
+
+	if (!node)
+		r = -ESTALE;
+	else if (node_is_failed(node))
+		r = -EIO;
+	else
+		r = parent               ? lookup_parent(fs, node, &entry)
+		    : is_saved_dir(node) ? lookup_saved_dir(fs, node, &entry)
+					 : lookup_self(fs, node, &entry);
+	if (node)
+		node_let_go(&fs->nodes, node);
+	op_reply_entry(req, r, &entry);
+}
+
+static int lookup_dot_union(const struct unionfs *fs,
+			    struct fuse_entry_param *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	ret->ino = DOT_UNION_ID;
+	dot_union_stat(fs, &ret->attr);
+	ret->attr_timeout = ret->entry_timeout = fs->timeout;
+	return 0;
+}
+
+void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+	struct unionfs *fs = unionfs_of(req);
+	struct fuse_entry_param entry;
+	struct node *node;
+	int r;
+
+	atomic_fetch_add_explicit(&fs->stats->lookups, 1, memory_order_relaxed);
+	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
+		lookup_of_handle(req, parent, name[1]);
+		return;
+	}
+	node = op_node(req, parent);
+	if (!node)
+		return;
+	if (dot_union_is(node, name))
+		r = lookup_dot_union(fs, &entry);
+	else if (unionfs_hidden(node, name))
+		r = -ENOENT;
+	else {
+		r = lookup_entry(fs, node, name, NULL, &entry);
+		names_learn(fs, node);
+	}
+	if (r == -ENOENT) {
+		/* Number 0: the kernel may remember that it is absent. */
+		memset(&entry, 0, sizeof(entry));
+		entry.entry_timeout = fs->timeout;
+		r = 0;
+	}
+	op_reply_entry(req, r, &entry);
+}
+
+void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t count)
+{
+	node_forget(&unionfs_of(req)->nodes, ino, count);
+	fuse_reply_none(req);
+}
+
+void op_forget_multi(fuse_req_t req, size_t count,
+		     struct fuse_forget_data *forgets)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		node_forget(&unionfs_of(req)->nodes, forgets[i].ino,
+			    forgets[i].nlookup);
+	fuse_reply_none(req);
+}
+
+void op_readlink(fuse_req_t req, fuse_ino_t ino)
+{
+	struct node *node = op_node(req, ino);
+	auto_close int fd = -1;
+	char target[PATH_MAX];
+	ssize_t n;
+
+	if (!node)
+		return;
+	fd = unionfs_open_link(unionfs_of(req), node);
+	if (fd < 0) {
+		op_reply(req, fd);
+		return;
+	}
+	n = readlinkat(fd, "", target, sizeof(target) - 1);
+	if (n < 0) {
+		fuse_reply_err(req, errno);
+		return;
+	}
+	target[n] = '\0';
+	fuse_reply_readlink(req, target);
+}
+
+void op_statfs(fuse_req_t req, fuse_ino_t ino)
+{
+	struct statvfs space;
+	const struct unionfs *fs = unionfs_of(req);
+	int r = branch_table_statvfs(&fs->branches, fs->statfs_ignore, &space);
+
+	(void)ino;
+	if (r < 0)
+		op_reply(req, r);
+	else
+		fuse_reply_statfs(req, &space);
+}

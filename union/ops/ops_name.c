@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names that come and go. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "union/branch/branch_health.h"
+#include "union/branch/dir_fd.h"
+#include "union/change/again.h"
+#include "union/change/bury.h"
+#include "union/change/clone_dir.h"
+#include "union/change/place.h"
+#include "union/change/remove_dir.h"
+#include "union/node/naming.h"
+#include "union/ops/ops.h"
+#include "union/state/once.h"
+#include "union/sys/immutable.h"
+#include "union/view/lookup.h"
+#include "union/view/names.h"
+#include "union/view/subdirs.h"
+
+struct thing {
+	enum policy_function function;
+	const char *name;
+	const char *target; /* of a symbolic link */
+	mode_t mode;
+	dev_t device;
+};
+
+static int make_node(void *context, int dirfd)
+{
+	const struct thing *new = context;
+
+	return mknodat(dirfd, new->name, new->mode, new->device) < 0 ? -errno
+								     : 0;
+}
+
+static int make_dir(void *context, int dirfd)
+{
+	const struct thing *new = context;
+
+	return mkdirat(dirfd, new->name, new->mode & 07777) < 0 ? -errno : 0;
+}
+
+static int make_symlink(void *context, int dirfd)
+{
+	const struct thing *new = context;
+
+	return symlinkat(new->target, dirfd, new->name) < 0 ? -errno : 0;
+}
+
+/* So many came to @dir. Again: who asked has counted it. */
+static void end_subdirs(struct unionfs *fs, struct node *dir, int change)
+{
+	struct once_noted noted;
+
+	subdirs_end(fs, dir, change);
+	if (once_noted(&noted))
+		subdirs_forget(fs, dir);
+}
+
+/* @type: S_IFMT bits. */
+static void make_thing(fuse_req_t req, fuse_ino_t parent, place_make *make,
+		       mode_t type, struct thing *new)
+{
+	struct unionfs *fs = unionfs_of(req);
+	struct node *dir = op_node(req, parent);
+	struct fuse_entry_param entry;
+	struct placed placed;
+	bool again;
+	int r;
+
+	if (!dir)
+		return;
+	if (type == S_IFDIR)
+		subdirs_begin(fs, dir);
+	r = unionfs_hidden(dir, new->name)
+		    ? -EPERM
+		    : again_place(fs, req, dir,
+				  &(struct to_place){new->function, make, new,
+						     new->name},
+				  type, &placed);
+	if (type == S_IFDIR)
+		end_subdirs(fs, dir, r >= 0);
+	if (r < 0) {
+		op_reply(req, r);
+		return;
+	}
+	again = r == 1;
+	r = lookup_made(fs, placed.branch, placed.dir->fd, new->name, &entry);
+	dir_fd_put(placed.dir);
+	if (r == 0 && type == S_IFDIR && !again)
+		names_begin(fs, node_get(&fs->nodes, entry.ino), placed.branch);
+	if (r == 0 && new->function == POLICY_MKDIR)
+		place_everywhere(fs, dir, node_get(&fs->nodes, entry.ino));
+	op_reply_entry(req, r, &entry);
+}
+
+void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
+	      dev_t device)
+{
+	struct thing new = {POLICY_MKNOD, name, NULL, mode, device};
+
+	mode_t type = mode & S_IFMT;
+
+	make_thing(req, parent, make_node, type ? type : S_IFREG, &new);
+}
+
+void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
+{
+	struct thing new = {POLICY_MKDIR, .name = name, .mode = mode};
+
+	make_thing(req, parent, make_dir, S_IFDIR, &new);
+}
+
+void op_symlink(fuse_req_t req, const char *target, fuse_ino_t parent,
+		const char *name)
+{
+	struct thing new = {POLICY_SYMLINK, .name = name, .target = target};
+
+	make_thing(req, parent, make_symlink, S_IFLNK, &new);
+}
+
+/* On the branch of the file, whatever the policy says. */
+static int link_file(fuse_req_t req, const struct node *node, struct node *dir,
+		     const char *name, struct fuse_entry_param *entry)
+{
+	struct unionfs *fs = unionfs_of(req);
+	struct copy *copy = node_first(node);
+	auto_dir_fd struct dir_fd *into = NULL;
+	auto_close int fd = -1;
+	struct handle handle;
+	int r = copy ? unionfs_writable(fs, copy) : -ESTALE;
+
+	if (r < 0)
+		return r;
+	handle = copy_handle(copy);
+	fd = unionfs_open(fs, node, O_PATH | O_NOFOLLOW);
+	if (fd < 0)
+		return fd;
+	r = clone_dir(fs, dir, copy->branch, &into);
+	if (r < 0)
+		return r;
+	names_add(fs, dir, name, copy->branch);
+	again_note_absent(fs, dir, name);
+	naming_begin(dir);
+	place_become_spender(req);
+	do
+		r = linkat(fd, "", into->fd, name, AT_EMPTY_PATH) < 0 ? -errno
+								      : 0;
+	while (place_insists(req, r));
+	place_become_root();
+	naming_end(dir, r == 0);
+	if (r == -EEXIST && again_is_linked(into->fd, name, &handle))
+		r = 0;
+	(void)branch_report(branch_of(fs, copy), r);
+	if (r < 0 && branch_usable(copy->branch))
+		names_remove(fs, dir, name, copy->branch);
+	if (r < 0)
+		return r;
+	return lookup_made(fs, copy->branch, into->fd, name, entry);
+}
+
+void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent,
+	     const char *new_name)
+{
+	struct node *node = op_node(req, ino);
+	struct node *dir = node ? op_node(req, new_parent) : NULL;
+	struct fuse_entry_param entry;
+	int r;
+
+	if (!dir)
+		return;
+	r = unionfs_hidden(dir, new_name)
+		    ? -EPERM
+		    : link_file(req, node, dir, new_name, &entry);
+	op_reply_entry(req, r, &entry);
+}
+
+static int unlink_one(struct unionfs *fs, const struct hit *hit,
+		      const char *name)
+{
+	if (unlinkat(hit->fd->fd, name, 0) < 0)
+		return branch_report(branch_of(fs, hit->dir), -errno);
+	names_remove(fs, copy_node(hit->dir), name, hit->dir->branch);
+	return 0;
+}
+
+/*
+ * The highest branch first, the copy that is seen last, so that a crash in
+ * between leaves the union as it was. By another policy than that of all the
+ * copies it is the one that is seen, and the next appears.
+ */
+static int unlink_hits(struct unionfs *fs, const struct hit *hits, int count,
+		       const char *name)
+{
+	bool all = policy_of(&fs->policies, POLICY_UNLINK)->choice ==
+		   POLICY_ALL;
+	struct bury bury;
+	int i, r = 0;
+
+	if (S_ISDIR(hits[0].st.st_mode))
+		return -EISDIR;
+	for (i = 0; i < (all ? count : 1) && r == 0; i++) {
+		r = unionfs_writable(fs, hits[i].dir);
+		if (r == 0 && all && count > 1)
+			r = immutable_check_name(hits[i].fd->fd, name);
+	}
+	if (r < 0)
+		return r;
+	again_note_hit(&hits[0], name);
+	bury_begin(fs, &hits[0], name, &bury);
+	naming_begin(copy_node(hits[0].dir));
+	for (i = all ? count - 1 : 0; i >= 0 && r == 0; i--)
+		if (!S_ISDIR(hits[i].st.st_mode))
+			r = unlink_one(fs, &hits[i], name);
+	subdirs_uncover(fs, copy_node(hits[0].dir), hits, count);
+	naming_end(copy_node(hits[0].dir), r == 0);
+	bury_end(fs, &bury, r == 0);
+	return r;
+}
+
+void op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+	struct unionfs *fs = unionfs_of(req);
+	struct node *dir = op_node(req, parent);
+	struct hit *hits = NULL;
+	bool again;
+	int n, r = 0;
+
+	if (!dir)
+		return;
+	n = unionfs_hidden(dir, name) ? -ENOENT
+				      : lookup_needed(fs, dir, name, &hits);
+	again = again_went(hits, n, name);
+	if (n > 0) {
+		r = again ? 0 : unlink_hits(fs, hits, n, name);
+		lookup_hits_done(hits, n);
+	}
+	op_reply(req, n < 0 && !again ? n : r);
+}
+
+void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+	struct unionfs *fs = unionfs_of(req);
+	struct node *dir = op_node(req, parent);
+	int r;
+
+	if (!dir)
+		return;
+	subdirs_begin(fs, dir);
+	r = unionfs_hidden(dir, name) ? -ENOENT : remove_dir(fs, dir, name);
+	end_subdirs(fs, dir, r == 0 ? -1 : 0);
+	op_reply(req, r);
+}

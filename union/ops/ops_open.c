@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files that are opened, made and closed. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "union/branch/dir_fd.h"
+#include "union/branch/mounted.h"
+#include "union/change/again.h"
+#include "union/change/place.h"
+#include "union/open/durable.h"
+#include "union/open/full.h"
+#include "union/open/open_file.h"
+#include "union/open/passthrough.h"
+#include "union/ops/ops.h"
+#include "union/state/once.h"
+#include "union/state/request.h"
+#include "union/view/lookup.h"
+#include "union/view/unseen.h"
+
+static int truncate_open(fuse_req_t req, const struct node *node, int fd,
+			 int flags)
+{
+	auto_close int writable = -1;
+	int r;
+
+	if ((flags & O_ACCMODE) == O_RDONLY) {
+		fd = writable = unionfs_open(unionfs_of(req), node, O_WRONLY);
+		if (fd < 0)
+			return fd;
+	}
+	if (ftruncate(fd, 0) < 0)
+		return -errno;
+	open_file_changed(unionfs_of(req), node, 0, 0);
+	r = request_current.kills_privileges
+		    ? op_kill_privileges(req, node->id, fd, OP_GROUP_NOW)
+		    : 0;
+	return r < 0 ? r : durable_data(unionfs_of(req), fd);
+}
+
+/* Where it is append-only (chattr +a), that is all that its writers may do. */
+static int open_node(fuse_req_t req, const struct node *node, int flags,
+		     bool *ret_appends)
+{
+	struct unionfs *fs = unionfs_of(req);
+	bool writes = (flags & O_ACCMODE) != O_RDONLY || flags & O_TRUNC;
+	struct copy *copy = node_first(node);
+	auto_close int fd = -1;
+	int r = copy ? 0 : -ESTALE;
+
+	if (r == 0 && writes)
+		r = unionfs_writable(fs, copy);
+	if (r < 0)
+		return r;
+	fd = unionfs_open(fs, node, (flags & OPEN_FILE_FLAGS) | O_NOFOLLOW);
+	*ret_appends = fd == -EPERM && writes && flags & O_APPEND;
+	if (*ret_appends)
+		fd = unionfs_open(fs, node,
+				  (flags & OPEN_FILE_FLAGS) | O_APPEND |
+					  O_NOFOLLOW);
+	if (fd >= 0 && flags & O_TRUNC)
+		r = truncate_open(req, node, fd, flags);
+	return r < 0 ? r : take_fd(&fd);
+}
+
+void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
+{
+	struct unionfs *fs = unionfs_of(req);
+	struct node *node = op_node(req, ino);
+	int32_t backing_id;
+	bool appends;
+	int fd, r;
+
+	if (!node)
+		return;
+	fd = open_node(req, node, info->flags, &appends);
+	r = fd < 0 ? fd
+		   : open_file_new(req, node, fd, appends, info, &backing_id);
+	if (r < 0)
+		op_reply(req, r);
+	else if (passthrough_reply(req, NULL, info, backing_id) < 0)
+		open_file_close(fs, node, info);
+}
+
+struct creation {
+	const char *name;
+	mode_t mode;
+	int flags;
+	bool unnamed; /* O_TMPFILE */
+};
+
+static int make_file(void *context, int dirfd)
+{
+	const struct creation *new = context;
+	int fd;
+
+	if (!new->unnamed) {
+		fd = mounted_create_none(
+			dirfd, new->name,
+			(new->flags &(OPEN_FILE_FLAGS | O_EXCL)) | O_NOFOLLOW,
+			new->mode & 07777);
+		return fd == -EXDEV ? -EBUSY : fd;
+	}
+	fd = openat(dirfd, ".",
+		    (new->flags &OPEN_FILE_FLAGS) | O_TMPFILE | O_CLOEXEC,
+		    new->mode & 07777);
+	return fd < 0 ? -errno : fd;
+}
+
+/* It was made by a server that was killed then: it has no descriptor yet. */
+static int open_made(const struct creation *new, struct placed *placed)
+{
+	int fd = openat(placed->dir->fd, new->name,
+			(new->flags &OPEN_FILE_FLAGS) | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0) {
+		dir_fd_put(placed->dir);
+		return -errno;
+	}
+	placed->result = fd;
+	return 0;
+}
+
+static int place_file(struct unionfs *fs, fuse_req_t req, struct node *dir,
+		      struct creation *new, struct placed *ret)
+{
+	const struct to_place what = {POLICY_CREATE, make_file, new,
+				      new->unnamed ? NULL : new->name};
+	int r = again_place(fs, req, dir, &what, S_IFREG, ret);
+
+	return r == 1 ? open_made(new, ret) : r;
+}
+
+/* No name will find it again: it is as one that was removed. */
+static void keep_unnamed(struct unionfs *fs, const struct node *node)
+{
+	struct copy *copy = node_first(node);
+	struct buried buried;
+	struct handle handle;
+
+	if (!fs->state || !copy)
+		return;
+	handle = copy_handle(copy);
+	buried = node_buried(&fs->nodes, unionfs_open_copy(fs, copy, O_PATH));
+	node_bury(&fs->nodes, copy->branch, &handle, &buried);
+}
+
+/* The new file is the union's: give it a node and an open file. */
+static int adopt(fuse_req_t req, const struct placed *placed,
+		 struct fuse_file_info *info, struct fuse_entry_param *entry,
+		 int32_t *ret_backing)
+{
+	struct unionfs *fs = unionfs_of(req);
+	bool unnamed = request_current.unnamed;
+	struct node *node;
+	int r = lookup_made(fs, placed->branch, placed->result, "", entry);
+
+	if (r < 0) {
+		fd_close(placed->result);
+		return r;
+	}
+	node = node_get(&fs->nodes, entry->ino);
+	if (unnamed)
+		keep_unnamed(fs, node);
+	r = open_file_new(req, node, placed->result, false, info, ret_backing);
+	if (r < 0) {
+		once_gains_nothing();
+		node_forget(&fs->nodes, entry->ino, 1);
+	}
+	return r;
+}
+
+void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
+	       struct fuse_file_info *info)
+{
+	struct unionfs *fs = unionfs_of(req);
+	struct node *dir = op_node(req, parent), *node;
+	struct creation new = {name, mode, info->flags,
+			       request_current.unnamed};
+	struct fuse_entry_param entry;
+	struct placed placed;
+	int32_t backing_id;
+	int r;
+
+	if (!dir)
+		return;
+	r = !new.unnamed &&unionfs_hidden(dir, name) ? -EPERM : 0;
+	if (r == 0)
+		r = place_file(fs, req, dir, &new, &placed);
+	if (r < 0) {
+		op_reply(req, r);
+		return;
+	}
+	atomic_fetch_add(&fs->stats->creates, 1);
+	r = adopt(req, &placed, info, &entry, &backing_id);
+	dir_fd_put(placed.dir);
+	if (r < 0) {
+		op_reply(req, r);
+		return;
+	}
+	node = node_get(&fs->nodes, entry.ino);
+	entry.attr_timeout = unionfs_attr_timeout(fs, node);
+	if (entry.attr_timeout == 0)
+		entry.attr_timeout = unseen_keep_new(fs);
+	r = durable_request(fs);
+	if (r < 0) {
+		once_gains_nothing();
+		open_file_close(fs, node, info);
+		node_forget(&fs->nodes, entry.ino, 1);
+		op_reply(req, r);
+		return;
+	}
+	if (passthrough_reply(req, &entry, info, backing_id) < 0) {
+		open_file_close(fs, node, info);
+		node_forget(&fs->nodes, entry.ino, 1);
+	}
+}
+
+void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
+{
+	struct unionfs *fs = unionfs_of(req);
+	struct node *node = node_get(&fs->nodes, ino); /* failed or not */
+
+	if (!node) {
+		fuse_reply_err(req, ESTALE);
+		return;
+	}
+	if (open_file_of(fs, info))
+		open_file_close(fs, node, info);
+	fuse_reply_err(req, 0);
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "union/serve/serve.h"
+
+#include <errno.h>
+#include <linux/fuse.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "union/branch/dir_fd.h"
+#include "union/change/place.h"
+#include "union/serve/pending_names.h"
+#include "union/serve/service.h"
+#include "union/state/dying.h"
+#include "union/state/fuse_connection.h"
+#include "union/state/once.h"
+#include "union/state/request.h"
+#include "union/view/state_note.h"
+
+#define SERVE_THREADS_MAX 2048 /* at once, with those for others that wait */
+
+struct serve {
+	struct unionfs *fs;
+	void (*when_done)(void *context);
+	void *context;
+	atomic_uint running;
+	atomic_int result; /* the first error */
+};
+
+/*
+ * A killed server may still be at it, or at another that makes the same name:
+ * what it called for would come to pass beside what is done here.
+ */
+static bool is_pending(const struct fuse_buf *buf)
+{
+	uint64_t unique = request_current.unique;
+
+	return (unique & ONCE_RESENT && dying_serves(unique & ~ONCE_RESENT) &&
+		pending_names_add(buf->mem, buf->size)) ||
+	       pending_names_has(buf->mem, buf->size);
+}
+
+static void serve_once(const struct unionfs *fs, const struct fuse_buf *buf)
+{
+	if (is_pending(buf))
+		fuse_connection_answer(fuse_session_fd(fs->session),
+				       request_current.unique, -EIO);
+	else
+		fuse_session_process_buf(fs->session, buf);
+}
+
+static void process(const struct unionfs *fs, const struct fuse_buf *buf)
+{
+	bool told = dir_fd_is_told(request_current.opcode);
+
+	if (!told)
+		dir_fd_changes_begin();
+	if (once_begin(fs->once, &request_current,
+		       fuse_session_fd(fs->session)))
+		serve_once(fs, buf);
+	once_end();
+	if (!told)
+		dir_fd_changes_end();
+}
+
+/* Does it use open descriptors alone? See place_keep(). */
+static bool keeps_identity(uint32_t opcode)
+{
+	return opcode == FUSE_READ || opcode == FUSE_WRITE;
+}
+
+/* True: another took the thread's place. */
+static bool serve_request(struct unionfs *fs, struct fuse_buf *buf)
+{
+	struct gate_pass pass;
+	struct request_note *note = &request_current;
+	bool replaced;
+
+	atomic_fetch_add_explicit(&fs->stats->requests, 1,
+				  memory_order_relaxed);
+	request_decode(buf->mem, buf->size, &request_current);
+	if (!keeps_identity(request_current.opcode))
+		place_become_root();
+	state_note_request(fs, buf->mem, buf->size);
+	request_adapt(buf->mem, buf->size, &request_current);
+	note->node_count = gate_request_nodes(buf->mem, buf->size, note->nodes);
+	service_begin(note->unique, note->nodes, note->node_count, buf->mem,
+		      buf->size);
+	pass = gate_enter(&fs->gate, note->nodes, note->node_count);
+	process(fs, buf);
+	gate_leave(&fs->gate, pass);
+	replaced = service_end();
+	request_current = (struct request_note){0};
+	return replaced;
+}
+
+static int serve_requests(struct unionfs *fs)
+{
+	struct fuse_session *session = fs->session;
+	struct fuse_buf buf = {0};
+	bool replaced = false;
+	int r = place_thread_setup();
+
+	while (r >= 0 && !replaced && !fuse_session_exited(session)) {
+		r = fuse_session_receive_buf(session, &buf);
+		if (r == -EINTR)
+			r = 0;
+		else if (r == 0)
+			break; /* unmounted */
+		else if (r > 0)
+			replaced = serve_request(fs, &buf);
+	}
+	free(buf.mem);
+	return r < 0 ? r : 0;
+}
+
+/* Not after the last has ended: then nobody waits for it. */
+static bool thread_begins(struct serve *serve)
+{
+	unsigned running = atomic_load(&serve->running);
+
+	while (running && running < SERVE_THREADS_MAX)
+		if (atomic_compare_exchange_weak(&serve->running, &running,
+						 running + 1))
+			return true;
+	return false;
+}
+
+static void thread_ends(struct serve *serve)
+{
+	service_leave();
+	if (atomic_fetch_sub(&serve->running, 1) == 1)
+		serve->when_done(serve->context);
+}
+
+static void *thread_main(void *context)
+{
+	struct serve *serve = context;
+	int expected = 0;
+	int r = serve_requests(serve->fs);
+
+	if (r < 0) {
+		(void)atomic_compare_exchange_strong(&serve->result, &expected,
+						     r); /* keeps the first */
+		fuse_session_exit(serve->fs->session);
+	}
+	thread_ends(serve);
+	return NULL;
+}
+
+static int start_thread(struct serve *serve)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	int r;
+
+	if (!thread_begins(serve))
+		return -EAGAIN;
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	r = pthread_create(&thread, &attr, thread_main, serve);
+	pthread_attr_destroy(&attr);
+	if (r)
+		atomic_fetch_sub(&serve->running, 1);
+	return -r;
+}
+
+/* One of them waits for a branch. Without another the rest must do. */
+static void one_more(void *context)
+{
+	struct serve *serve = context;
+
+	if (!fuse_session_exited(serve->fs->session))
+		(void)start_thread(serve);
+}
+
+int serve_start(struct unionfs *fs, unsigned threads,
+		void (*when_done)(void *context), void *context,
+		struct serve **ret)
+{
+	struct serve *serve = calloc(1, sizeof(*serve));
+	unsigned started = 0;
+	int r = serve ? 0 : -ENOMEM;
+
+	if (!serve)
+		return r;
+	serve->fs = fs;
+	serve->when_done = when_done;
+	serve->context = context;
+	/* One more until all are started, so that none is the last. */
+	atomic_store(&serve->running, 1);
+	while (started < threads && r == 0) {
+		r = start_thread(serve);
+		started += r == 0;
+	}
+	if (!started) {
+		free(serve);
+		return r;
+	}
+	if (service_start(fs, one_more, serve) < 0)
+		log_warning("no thread to watch the others could be started: "
+			    "a branch that hangs may hold up all of them");
+	/* Fewer threads than wanted serve as well. */
+	if (atomic_fetch_sub(&serve->running, 1) == 1)
+		when_done(context);
+	*ret = serve;
+	return 0;
+}
+
+int serve_finish(struct serve *serve)
+{
+	int r;
+
+	service_stop();
+	r = atomic_load(&serve->result);
+	free(serve);
+	return r;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The threads that take requests from the kernel and serve them. A request
+ * is whole in memory before libfuse decodes it, so that request_current can
+ * say what libfuse does not.
+ */
+#ifndef UNION_SERVE_H
+#define UNION_SERVE_H
+
+#include "union/view/unionfs.h"
+
+struct serve;
+
+/*
+ * Start @threads of them, and later one for each that waits for a branch
+ * (service.h). @when_done is called by the last to end, once
+ * the file system is unmounted or the connection is lost.
+ */
+int serve_start(struct unionfs *fs, unsigned threads,
+		void (*when_done)(void *context), void *context,
+		struct serve **ret);
+
+/* After @when_done: free. 0, or -errno if a thread met an error. */
+int serve_finish(struct serve *serve);
+
+#endif

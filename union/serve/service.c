@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "union/serve/service.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "union/branch/branch_health.h"
+#include "union/branch/dir_fd.h"
+#include "union/live/heal.h"
+#include "union/live/live_remove.h"
+#include "union/recover/survive.h"
+#include "union/serve/pending_names.h"
+#include "union/state/fuse_connection.h"
+#include "union/state/met.h"
+#include "union/state/once.h"
+#include "union/state/request_use.h"
+
+#define ROUND_MS  1000
+#define SLOTS_MAX 4096 /* threads at once; those beyond go unwatched */
+
+/* What a thread serves. It fills it, the watching thread reads it. */
+struct slot {
+	pthread_mutex_t lock;     /* of the end of a request and its answer */
+	_Atomic int64_t since_ms; /* 0: nothing */
+	struct state_thread *_Atomic thread; /* what it met; not while it is
+					      * left */
+	struct state_thread own;
+	uint64_t unique, nodes[2];
+	unsigned count;
+	const void *request; /* borrowed until its end */
+	size_t length;
+	struct node *held[2]; /* those: it was answered; NULL */
+	bool answered;
+	bool replaced; /* by another thread */
+	atomic_bool left;
+};
+
+/* A branch that is tried. */
+struct
+try {
+	_Atomic int64_t since_ms; /* 0: it is not */
+};
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t wake;
+	bool on;
+	atomic_bool sleeps; /* until it is woken */
+	pthread_t thread;
+	struct unionfs *fs;
+	void (*more)(void *context);
+	void *context;
+	struct try tries[BRANCH_MAX];
+} service = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static struct slot *_Atomic slots[SLOTS_MAX];
+static atomic_uint slot_count;
+static _Thread_local struct slot *mine;
+
+static struct slot *find_left(void)
+{
+	unsigned i, count = atomic_load(&slot_count);
+	struct slot *slot;
+
+	for (i = 0; i < count && i < SLOTS_MAX; i++) {
+		slot = atomic_load(&slots[i]);
+		if (slot && atomic_exchange(&slot->left, false))
+			return slot;
+	}
+	return NULL;
+}
+
+static struct slot *new_slot(void)
+{
+	struct slot *slot = calloc(1, sizeof(*slot));
+	unsigned i = slot ? atomic_fetch_add(&slot_count, 1) : SLOTS_MAX;
+
+	if (i >= SLOTS_MAX) {
+		free(slot);
+		return NULL;
+	}
+	pthread_mutex_init(&slot->lock, NULL);
+	atomic_store(&slot->thread, &slot->own);
+	atomic_store(&slots[i], slot);
+	return slot;
+}
+
+/* One that a thread has left, or a new one. */
+static struct slot *take_slot(void)
+{
+	struct slot *slot = find_left();
+
+	if (!slot)
+		slot = new_slot();
+	if (slot) {
+		atomic_store(&slot->thread, met_take(&slot->own));
+		met_set_current(atomic_load(&slot->thread));
+	}
+	return slot;
+}
+
+void service_leave(void)
+{
+	if (!mine)
+		return;
+	met_set_current(NULL);
+	met_give(atomic_exchange(&mine->thread, &mine->own));
+	atomic_store(&mine->left, true);
+	mine = NULL;
+}
+
+/* The watching thread sleeps while nothing is served. */
+static void wake(void)
+{
+	pthread_mutex_lock(&service.lock);
+	atomic_store(&service.sleeps, false);
+	pthread_cond_signal(&service.wake);
+	pthread_mutex_unlock(&service.lock);
+}
+
+void service_begin(uint64_t unique, const uint64_t *nodes, unsigned count,
+		   const void *request, size_t length)
+{
+	unsigned i;
+
+	if (!mine)
+		mine = take_slot();
+	if (!mine)
+		return;
+	request_uses_begin();
+	mine->unique = unique;
+	met_serves(mine->thread, unique & ~ONCE_RESENT);
+	mine->count = count;
+	mine->request = request;
+	mine->length = length;
+	for (i = 0; i < count; i++)
+		mine->nodes[i] = nodes[i];
+	atomic_store(&mine->since_ms, clock_ms());
+	if (atomic_load(&service.sleeps))
+		wake();
+}
+
+/* With its lock. */
+static void drop_nodes(struct slot *slot)
+{
+	unsigned i;
+
+	for (i = 0; slot->answered && i < slot->count; i++)
+		if (slot->held[i])
+			node_let_go(&service.fs->nodes, slot->held[i]);
+	slot->answered = false;
+}
+
+bool service_end(void)
+{
+	bool replaced;
+
+	if (!mine)
+		return false;
+	request_uses_end(); /* while its nodes are held */
+	pthread_mutex_lock(&mine->lock);
+	atomic_store(&mine->since_ms, 0);
+	drop_nodes(mine);
+	replaced = mine->replaced;
+	mine->replaced = false;
+	pthread_mutex_unlock(&mine->lock);
+	met_clear(mine->thread);
+	return replaced;
+}
+
+static void *try_main(void *context)
+{
+	const struct branch *branch = context;
+	struct try *try = &service.tries[branch->id];
+	struct state_thread own, *thread = met_take(&own);
+
+	met_note(thread, branch->id);
+	dir_fd_changes_begin();
+	(void)heal_try(branch); /* that it comes back is enough */
+	dir_fd_changes_end();
+	met_give(thread);
+	atomic_store(&try->since_ms, 0);
+	return NULL;
+}
+
+static void start_try(struct branch *branch, int64_t now_ms)
+{
+	struct try *try = &service.tries[branch->id];
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	if (atomic_load(&try->since_ms))
+		return;
+	atomic_store(&try->since_ms, now_ms);
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	if (pthread_create(&thread, &attr, try_main, branch) != 0)
+		atomic_store(&try->since_ms, 0); /* in the next round */
+	pthread_attr_destroy(&attr);
+}
+
+static bool has_met(const struct slot *slot, unsigned branch)
+{
+	return met_has(atomic_load(&slot->thread), branch);
+}
+
+static bool met_failed(const struct slot *slot)
+{
+	unsigned i;
+
+	for (i = 0; i < service.fs->branches.count; i++)
+		if (has_met(slot, i) && !branch_usable(i))
+			return true;
+	return false;
+}
+
+/*
+ * EIO to who waits since then, and not to one that came after it. The kernel
+ * may forget the nodes from now on, the thread uses them until it comes back.
+ */
+static void answer(struct slot *slot, int64_t since_ms)
+{
+	unsigned i;
+
+	pthread_mutex_lock(&slot->lock);
+	if (atomic_load(&slot->since_ms) == since_ms && !slot->answered) {
+		for (i = 0; i < slot->count; i++)
+			slot->held[i] = node_hold_id(&service.fs->nodes,
+						     slot->nodes[i]);
+		slot->answered = true;
+		(void)pending_names_add(slot->request, slot->length);
+		fuse_connection_answer(fuse_session_fd(service.fs->session),
+				       slot->unique, -EIO);
+	}
+	pthread_mutex_unlock(&slot->lock);
+}
+
+static void replace(struct slot *slot, int64_t since_ms)
+{
+	bool wanted;
+
+	pthread_mutex_lock(&slot->lock);
+	wanted = atomic_load(&slot->since_ms) == since_ms && !slot->replaced;
+	slot->replaced = slot->replaced || wanted;
+	pthread_mutex_unlock(&slot->lock);
+	if (wanted)
+		service.more(service.context);
+}
+
+/* One that takes longer than it may: is it for a branch? */
+static void look_at_late(struct slot *slot, int64_t since_ms, int64_t now_ms)
+{
+	struct branch *branch;
+	unsigned i;
+
+	for (i = 0; i < service.fs->branches.count; i++) {
+		branch = service.fs->branches.items[i];
+		if (has_met(slot, i) && branch_usable(i))
+			start_try(branch, now_ms);
+	}
+	if (met_failed(slot))
+		answer(slot, since_ms);
+}
+
+static void look_at_tries(int64_t now_ms)
+{
+	int64_t since_ms;
+	unsigned i;
+
+	for (i = 0; i < service.fs->branches.count; i++) {
+		since_ms = atomic_load(&service.tries[i].since_ms);
+		if (since_ms && now_ms - since_ms >= SERVICE_TRY_MS)
+			branch_fail(service.fs->branches.items[i], ETIMEDOUT);
+	}
+}
+
+/* True: something is being served. */
+static bool look(int64_t now_ms)
+{
+	unsigned i, count = atomic_load(&slot_count);
+	int64_t since_ms, age_ms, limit_ms = service.fs->branch_timeout_ms;
+	struct slot *slot;
+	bool busy;
+
+	look_at_tries(now_ms);
+	busy = live_remove_finish(service.fs);
+	busy = survive_forget_lost(service.fs) || busy;
+	for (i = 0; i < count && i < SLOTS_MAX; i++) {
+		slot = atomic_load(&slots[i]);
+		since_ms = slot ? atomic_load(&slot->since_ms) : 0;
+		if (!since_ms)
+			continue;
+		busy = true;
+		age_ms = now_ms - since_ms;
+		if (age_ms >= SERVICE_SLOW_MS)
+			replace(slot, since_ms);
+		if (limit_ms && age_ms >= limit_ms)
+			look_at_late(slot, since_ms, now_ms);
+		else if (age_ms >= SERVICE_SLOW_MS && branch_any_doubted() &&
+			 met_failed(slot))
+			answer(slot, since_ms);
+	}
+	return busy;
+}
+
+/* With the lock. */
+static void wait_a_round(void)
+{
+	int64_t until = clock_ms() + ROUND_MS;
+	struct timespec at = {until / 1000, until % 1000 * 1000000};
+
+	while (service.on && clock_ms() < until)
+		(void)pthread_cond_timedwait(&service.wake, &service.lock, &at);
+}
+
+/* A round after it was woken, so that not each request does. */
+static void *watch_main(void *context)
+{
+	(void)context;
+	pthread_mutex_lock(&service.lock);
+	while (service.on) {
+		while (service.on && atomic_load(&service.sleeps))
+			(void)pthread_cond_wait(&service.wake, &service.lock);
+		wait_a_round();
+		pthread_mutex_unlock(&service.lock);
+		atomic_store(&service.sleeps, true); /* who comes now wakes */
+		if (look(clock_ms()))
+			atomic_store(&service.sleeps, false);
+		pthread_mutex_lock(&service.lock);
+	}
+	pthread_mutex_unlock(&service.lock);
+	return NULL;
+}
+
+int service_start(struct unionfs *fs, void (*more)(void *context),
+		  void *context)
+{
+	pthread_condattr_t attr;
+	int r = pthread_condattr_init(&attr);
+
+	if (r)
+		return -r;
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	r = pthread_cond_init(&service.wake, &attr);
+	pthread_condattr_destroy(&attr);
+	service.fs = fs;
+	service.more = more;
+	service.context = context;
+	atomic_store(&service.sleeps, true);
+	/* The thread may look before this returns. */
+	pthread_mutex_lock(&service.lock);
+	if (r == 0)
+		r = pthread_create(&service.thread, NULL, watch_main, NULL);
+	service.on = r == 0;
+	pthread_mutex_unlock(&service.lock);
+	return -r;
+}
+
+void service_stop(void)
+{
+	bool on;
+
+	pthread_mutex_lock(&service.lock);
+	on = service.on;
+	service.on = false;
+	if (on)
+		pthread_cond_signal(&service.wake);
+	pthread_mutex_unlock(&service.lock);
+	if (on)
+		(void)pthread_join(service.thread, NULL); /* is ours */
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "union/state/fuse_connection.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "union/testkit/hang_kit.h"
+
+#include <cmocka.h>
+
+static void by_descriptor(const struct hang_fs *at)
+{
+	(void)mkdirat(at->root_fd, "x", 0700);
+}
+
+static void who_waits_is_answered_though_others_have_it(void **state)
+{
+	struct hang_fs fs;
+	pid_t thread, pid;
+	struct stat st;
+	int r;
+
+	(void)state;
+	if (!hang_fs_can())
+		skip();
+	assert_int_equal(hang_fs_start(&fs), 0);
+	pid = hang_process(&fs, by_descriptor, &thread);
+	r = fuse_connection_abort(fs.fuse_fd);
+	if (r == 0) {
+		assert_int_equal(waitpid(pid, NULL, 0), pid);
+		assert_int_equal(stat(fs.path, &st), -1);
+		assert_int_equal(errno, ENOTCONN);
+	}
+	hang_fs_end(&fs);
+	if (r == -EOPNOTSUPP)
+		skip();
+	assert_int_equal(r, 0);
+}
+
+static void what_is_none_is_left_alone(void **state)
+{
+	(void)state;
+	assert_int_equal(fuse_connection_abort(STDIN_FILENO), -EOPNOTSUPP);
+	assert_int_equal(fuse_connection_abort(-1), -EOPNOTSUPP);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(who_waits_is_answered_though_others_have_it),
+		cmocka_unit_test(what_is_none_is_left_alone),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "union/state/keep.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+#define HEAD offsetof(struct keep_message, text)
+
+struct kept {
+	uint64_t token;
+	int fd; /* -1: taken */
+};
+
+static struct {
+	int socket;
+	struct kept *items;
+	size_t count, size;
+} keep = {.socket = -1};
+
+union fd_space {
+	struct cmsghdr header;
+	char data[CMSG_SPACE(sizeof(int))];
+};
+
+int keep_send(int socket, enum keep_op op, uint64_t token, const char *text,
+	      int fd)
+{
+	struct keep_message message = {.op = op, .token = token};
+	size_t length = text ? strnlen(text, sizeof(message.text) - 1) : 0;
+	struct iovec iov = {&message, HEAD + length};
+	union fd_space space = {0};
+	struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1};
+	ssize_t n;
+
+	if (length)
+		memcpy(message.text, text, length);
+	if (fd >= 0) {
+		header.msg_control = &space;
+		header.msg_controllen = sizeof(space);
+		space.header.cmsg_level = SOL_SOCKET;
+		space.header.cmsg_type = SCM_RIGHTS;
+		space.header.cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(&space.header), &fd, sizeof(int));
+	}
+	do
+		n = sendmsg(socket, &header, MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : 0;
+}
+
+int keep_receive(int socket, struct keep_message *ret, int *ret_fd)
+{
+	struct iovec iov = {ret, sizeof(*ret)};
+	union fd_space space = {0};
+	struct msghdr header = {.msg_iov = &iov,
+				.msg_iovlen = 1,
+				.msg_control = &space,
+				.msg_controllen = sizeof(space)};
+	struct cmsghdr *part;
+	ssize_t n;
+
+	*ret_fd = -1;
+	memset(ret, 0, sizeof(*ret));
+	/* One that ended with messages it had not read is an error, once; what
+	 * it had sent before is still to come. */
+	do
+		n = recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
+	while (n < 0 && (errno == EINTR || errno == ECONNRESET));
+	if (n <= 0)
+		return n < 0 ? -errno : 0;
+	part = CMSG_FIRSTHDR(&header);
+	if (part && part->cmsg_type == SCM_RIGHTS &&
+	    part->cmsg_len == CMSG_LEN(sizeof(int)))
+		memcpy(ret_fd, CMSG_DATA(part), sizeof(int));
+	ret->text[sizeof(ret->text) - 1] = '\0';
+	return (size_t)n >= HEAD ? 1 : -EPROTO;
+}
+
+static int add(uint64_t token, int fd)
+{
+	size_t size = keep.size ? keep.size * 2 : 16;
+	struct kept *bigger;
+
+	if (keep.count == keep.size) {
+		bigger = reallocarray(keep.items, size, sizeof(*bigger));
+		if (!bigger)
+			return -ENOMEM;
+		keep.items = bigger;
+		keep.size = size;
+	}
+	keep.items[keep.count++] = (struct kept){token, fd};
+	return 0;
+}
+
+int keep_start(int socket)
+{
+	struct keep_message message;
+	int fd, r;
+
+	keep.socket = socket;
+	if (socket < 0)
+		return 0;
+	(void)fcntl(socket, F_SETFD, FD_CLOEXEC); /* is a descriptor */
+	do {
+		r = keep_receive(socket, &message, &fd);
+		if (r == 1 && message.op == KEEP_ADD && fd >= 0)
+			r = add(message.token, fd) < 0 ? -ENOMEM : 1;
+		else
+			fd_close(fd);
+	} while (r == 1 && message.op != KEEP_END);
+	return r == 0 ? -EPIPE : r < 0 ? r : 0;
+}
+
+bool keep_is_on(void)
+{
+	return keep.socket >= 0;
+}
+
+static int by_token(const void *a, const void *b)
+{
+	uint64_t one = ((const struct kept *)a)->token;
+	uint64_t two = ((const struct kept *)b)->token;
+
+	return one < two ? -1 : one > two;
+}
+
+int keep_take(uint64_t token)
+{
+	const struct kept key = {.token = token};
+	static size_t sorted; /* only the main thread takes */
+	struct kept *found;
+
+	if (sorted != keep.count && keep.count) {
+		qsort(keep.items, keep.count, sizeof(key), by_token);
+		sorted = keep.count;
+	}
+	found = keep.count ? bsearch(&key, keep.items, keep.count, sizeof(key),
+				     by_token)
+			   : NULL;
+	return found ? take_fd(&found->fd) : -1;
+}
+
+int keep_take_any(uint64_t *ret_token)
+{
+	while (keep.count && keep.items[keep.count - 1].fd < 0)
+		keep.count--;
+	if (!keep.count) {
+		free(take_ptr(keep.items));
+		keep.size = 0;
+		return -1;
+	}
+	*ret_token = keep.items[keep.count - 1].token;
+	return take_fd(&keep.items[keep.count - 1].fd);
+}
+
+/* The union goes on without a holder: it is as others are. */
+static void send_it(enum keep_op op, uint64_t token, const char *text, int fd)
+{
+	static atomic_bool said;
+
+	if (keep.socket >= 0 &&
+	    keep_send(keep.socket, op, token, text, fd) < 0 &&
+	    !atomic_exchange(&said, true))
+		log_warning("the process that would start another server is "
+			    "gone: the union ends when this one does");
+}
+
+void keep_fd(uint64_t token, int fd)
+{
+	send_it(KEEP_ADD, token, NULL, fd);
+}
+
+void keep_drop(uint64_t token)
+{
+	send_it(KEEP_DROP, token, NULL, -1);
+}
+
+void keep_lifeline(int fd)
+{
+	send_it(KEEP_LIFELINE, 0, NULL, fd);
+}
+
+void keep_say_mounts(void)
+{
+	send_it(KEEP_MOUNTS, 0, NULL, -1);
+}
+
+void keep_say_ready(void)
+{
+	send_it(KEEP_READY, 0, NULL, -1);
+}
+
+void keep_say_failed(const struct error *err)
+{
+	send_it(KEEP_FAILED, (uint64_t)err->code, error_text(err), -1);
+}
+
+/* 1: it came; 0: the other side is gone; or -errno. */
+static int wait_refusal(uint64_t token, int timeout_ms,
+			struct keep_message *ret)
+{
+	struct pollfd socket = {.fd = keep.socket, .events = POLLIN};
+	int64_t end = clock_ms() + timeout_ms, left;
+	int fd, r = 1;
+
+	do {
+		left = end - clock_ms();
+		if (poll(&socket, 1, left > 0 ? (int)left : 0) <= 0) {
+			if (left <= 0)
+				return -ETIMEDOUT;
+			continue;
+		}
+		r = keep_receive(keep.socket, ret, &fd);
+		fd_close(fd);
+		/* Or else it is of one who waits no more. */
+	} while (r == 1 && (ret->op != KEEP_REFUSED || ret->token != token));
+	return r;
+}
+
+int keep_ask_replace(int timeout_ms, struct error *err)
+{
+	static uint64_t token;
+	struct keep_message message = {0};
+	int r;
+
+	if (!keep_is_on())
+		return error_set(err, EOPNOTSUPP,
+				 "this union ends with its server, so no other "
+				 "can take over (survive=no)");
+	r = keep_send(keep.socket, KEEP_REPLACE, ++token, NULL, -1);
+	if (r == 0)
+		r = wait_refusal(token, timeout_ms, &message);
+	if (r == 1)
+		return error_set(err, EREMOTEIO, "%s", message.text);
+	if (r == -ETIMEDOUT)
+		return error_set(err, ETIMEDOUT,
+				 "the process that would start another server "
+				 "does not answer");
+	return error_set(err, ENOTCONN,
+			 "the process that would start another server is gone");
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "union/state/open_table.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_PLACE 1
+#define PLACES      ((uint64_t)OPEN_CHUNK * OPEN_CHUNK_MAX)
+
+struct open_entry {
+	_Atomic uint64_t number; /* 0: the place is free */
+	void *item;
+};
+
+static_assert(OPEN_CHUNK * OPEN_CHUNK_MAX == 1 << OPEN_PLACE_BITS,
+	      "a place fits its bits");
+
+void open_table_init(struct open_table *table, _Atomic uint64_t *next_serial)
+{
+	memset(table, 0, sizeof(*table));
+	pthread_mutex_init(&table->lock, NULL);
+	table->used = FIRST_PLACE;
+	table->next_serial = next_serial ? next_serial : &table->serial;
+}
+
+void open_table_done(struct open_table *table)
+{
+	unsigned i;
+
+	if (!table->used)
+		return;
+	for (i = 0; i < OPEN_CHUNK_MAX; i++)
+		free(atomic_load(&table->chunks[i]));
+	free(table->free_places);
+	pthread_mutex_destroy(&table->lock);
+	memset(table, 0, sizeof(*table));
+}
+
+static struct open_entry *entry_at(const struct open_table *table,
+				   uint64_t place)
+{
+	struct open_entry *chunk;
+
+	chunk = atomic_load(&table->chunks[place / OPEN_CHUNK]);
+	return chunk ? &chunk[place % OPEN_CHUNK] : NULL;
+}
+
+void *open_table_get(const struct open_table *table, uint64_t number)
+{
+	const struct open_entry *entry = entry_at(table, open_place(number));
+
+	return number && entry && atomic_load(&entry->number) == number
+		       ? entry->item
+		       : NULL;
+}
+
+/* With the lock. NULL: ENOMEM. */
+static struct open_entry *make_entry(struct open_table *table, uint64_t place)
+{
+	struct open_entry *entry, *chunk;
+
+	if (place >= PLACES)
+		return NULL;
+	entry = entry_at(table, place);
+	if (entry)
+		return entry;
+	chunk = calloc(OPEN_CHUNK, sizeof(*chunk));
+	if (!chunk)
+		return NULL;
+	atomic_store(&table->chunks[place / OPEN_CHUNK], chunk);
+	return &chunk[place % OPEN_CHUNK];
+}
+
+/* With the lock. One that is not noted is lost, nothing else. */
+static void note_free(struct open_table *table, uint64_t place)
+{
+	uint64_t size = table->free_size ? table->free_size * 2 : 64;
+	uint64_t *bigger;
+
+	if (table->free_count == table->free_size) {
+		bigger = reallocarray(table->free_places, size,
+				      sizeof(*bigger));
+		if (!bigger)
+			return;
+		table->free_places = bigger;
+		table->free_size = size;
+	}
+	table->free_places[table->free_count++] = place;
+}
+
+static void put(struct open_entry *entry, uint64_t number, void *item)
+{
+	entry->item = item;
+	atomic_store(&entry->number, number);
+}
+
+uint64_t open_table_add(struct open_table *table, void *item)
+{
+	uint64_t place, number = 0;
+	struct open_entry *entry;
+
+	pthread_mutex_lock(&table->lock);
+	if (table->free_count) {
+		place = table->free_places[--table->free_count];
+		entry = entry_at(table, place);
+	} else {
+		place = table->used;
+		entry = make_entry(table, place);
+		table->used += entry != NULL;
+	}
+	if (entry) {
+		number = place | atomic_fetch_add(table->next_serial, 1)
+					 << OPEN_PLACE_BITS;
+		put(entry, number, item);
+	}
+	pthread_mutex_unlock(&table->lock);
+	return number;
+}
+
+int open_table_add_at(struct open_table *table, uint64_t number, void *item)
+{
+	uint64_t place = open_place(number);
+	struct open_entry *entry = NULL;
+
+	pthread_mutex_lock(&table->lock);
+	if (place >= table->used)
+		entry = make_entry(table, place);
+	if (entry) {
+		for (; table->used < place; table->used++)
+			if (make_entry(table, table->used))
+				note_free(table, table->used);
+		table->used = place + 1;
+		put(entry, number, item);
+	}
+	pthread_mutex_unlock(&table->lock);
+	return entry ? 0 : -ENOMEM;
+}
+
+void open_table_remove(struct open_table *table, uint64_t number)
+{
+	struct open_entry *entry;
+
+	pthread_mutex_lock(&table->lock);
+	entry = entry_at(table, open_place(number));
+	if (number && entry && atomic_load(&entry->number) == number) {
+		atomic_store(&entry->number, 0);
+		note_free(table, open_place(number));
+	}
+	pthread_mutex_unlock(&table->lock);
+}

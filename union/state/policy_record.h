@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The policies of a union in memory that outlives its server (state.h), twice:
+ * while one record is written the other says what was there before, and it
+ * counts. So a server that is killed then leaves no half of a name.
+ */
+#ifndef UNION_POLICY_RECORD_H
+#define UNION_POLICY_RECORD_H
+
+#include "union/config/policy_set.h"
+#include "union/state/state.h"
+
+/* One thread at a time. */
+void policy_record(struct state_header *header, const struct policy_set *set);
+
+/* One that this program does not know is left as @set has it, with a warning.
+ */
+void policy_restore(const struct state_header *header, struct policy_set *set);
+
+#endif

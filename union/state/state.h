@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a union must not forget when its server is killed, in memory that
+ * outlives it (a memfd): the nodes the kernel knows with their copies, what is
+ * open, the branches and what was set while it is in use.
+ *
+ * It has records of fixed size at fixed places, no pointers and no locks. A
+ * record is filled first and there with the one store of its first member; so
+ * a server killed at any instruction leaves it as it was before or as it is
+ * after. Nodes and copies are only here; of the rest the next server builds
+ * its tables anew. Only pages that were written to take memory.
+ *
+ * Who may write what at the same time is said by the tables (node.h,
+ * open_table.h), whose locks guard the records as well.
+ */
+#ifndef UNION_STATE_H
+#define UNION_STATE_H
+
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "union/config/policy_set.h"
+#include "union/state/branch_identity.h"
+#include "union/state/node_record.h"
+#include "union/sys/branch_flags.h"
+#include "union/sys/stats.h"
+
+#define STATE_VERSION         11  /* of what the records mean */
+#define STATE_INIT_MAX        256 /* bytes; of a FUSE_INIT request */
+#define STATE_NODE_MAX        (UINT64_C(1) << 28)
+#define STATE_COPY_MAX        (UINT64_C(1) << 29)
+#define STATE_OPEN_MAX        (UINT64_C(1) << 24)
+#define STATE_THREAD_MAX      4096
+#define STATE_QUIET_MAX       65536 /* of slots */
+#define STATE_POLICY_NAME_MAX 16
+
+struct state_header {
+	char magic[8];
+	uint32_t layout; /* state_layout() of who made it */
+	uint32_t init_length;
+	_Atomic uint64_t nodes_used, copies_used, opens_used; /* those below */
+	_Atomic uint64_t next_generation;                     /* of nodes */
+	_Atomic uint64_t next_serial; /* of what is open */
+	_Atomic uint64_t next_token;  /* of kept descriptors: keep.h */
+	_Atomic uint64_t min_free;    /* bytes; of the union */
+	_Atomic uint64_t said;        /* mount_strict_said() */
+	atomic_bool read_only;        /* the union is: remounted.h */
+	atomic_bool begun;    /* min_free, policies and branches are set */
+	atomic_bool has_init; /* of the request; its reply may be written */
+	_Atomic uint64_t recovered;   /* how many servers went on so far */
+	_Atomic uint32_t doubt_mark;  /* branch_doubt_mark() */
+	atomic_uint quiet_used;       /* slots from here on never were */
+	uint8_t init[STATE_INIT_MAX]; /* the request as it came */
+	char mountpoint[PATH_MAX];
+	char policies[POLICY_FUNCTIONS][STATE_POLICY_NAME_MAX];
+	/* policy_record.h */
+	atomic_bool policies_change; /* then those kept count */
+	char policies_kept[POLICY_FUNCTIONS][STATE_POLICY_NAME_MAX];
+	struct union_stats stats;
+};
+
+#define STATE_BRANCH_USED 1u
+#define STATE_BRANCH_NEW  2u /* and not announced: see live_add() */
+
+struct state_branch {
+	atomic_uint used; /* STATE_BRANCH_USED and so on; 0: there is none */
+	atomic_uint flags;
+	_Atomic uint64_t min_free;
+	/* It failed, and was not announced since: nor by a later server. */
+	atomic_bool doubted;
+	struct branch_identity identity;
+	_Atomic int32_t mount_id; /* the last that is known; 0: none */
+	char path[PATH_MAX];
+};
+
+#define STATE_OPEN_DIR     1u
+#define STATE_OPEN_READS   2u  /* O_RDWR */
+#define STATE_OPEN_WRITES  4u  /* O_RDWR or O_WRONLY */
+#define STATE_OPEN_QUIET   8u  /* O_NOATIME */
+#define STATE_OPEN_ROOT    16u /* by root */
+#define STATE_OPEN_SEEN    32u /* struct open_file has it */
+#define STATE_OPEN_APPENDS 64u /* the same */
+
+/* At the place of its number: open_place(). */
+struct state_open {
+	_Atomic uint64_t number; /* 0: there is none */
+	uint64_t node, generation;
+	uint32_t flags;
+	uint32_t reserved;
+};
+
+/*
+ * A thread that calls branches. What it is in the middle of there when its
+ * server is killed may come to pass later: see dying.h.
+ */
+struct state_thread {
+	_Atomic int32_t tid; /* gettid(2); 0: there is none */
+	uint32_t reserved;
+	_Atomic uint64_t met[BRANCH_MAX / 64]; /* branches, as bits */
+	_Atomic uint64_t unique; /* of the request it serves; 0: of none */
+	uint64_t alone[2];       /* in a cache line */
+};
+
+struct state {
+	int fd; /* of the memory; owned */
+	struct state_header *header;
+	struct state_branch *branches; /* BRANCH_MAX */
+	struct state_thread *threads;  /* STATE_THREAD_MAX */
+	struct state_open *opens;
+	struct node *nodes; /* each at the place that is its id */
+	struct copy *copies;
+	struct quiet_slot *quiet_slots; /* STATE_QUIET_MAX; quietly.h */
+	struct quiet_change *quiet;     /* each at the place of its copy */
+	/* Each at the place that is its node's id: st_ino, where that is of the
+	 * path by which it was found last. */
+	_Atomic uint64_t *shown;
+	void *once; /* ONCE_SIZE bytes: once.h */
+};
+
+/*
+ * A number for what these records are and mean, and what a server and its
+ * holder say to each other: a program with another one cannot go on with them.
+ * Never 0.
+ */
+uint32_t state_layout(void);
+
+/* New, all zero. 0 or -errno. */
+int state_create(struct state *ret);
+
+/*
+ * That of an earlier server; takes @fd. -EPROTO with @err: it was written by
+ * a program that keeps other records.
+ */
+int state_open(struct state *ret, int fd, struct error *err);
+
+/*
+ * All nodes and copies are about to be looked at: map what there is of them at
+ * once, not as each page is touched.
+ */
+void state_expect(const struct state *state);
+
+/* Unmap and close. A zeroed one is fine. */
+void state_done(struct state *state);
+
+/* Is it that of an earlier server, which knew its root? */
+bool state_has_root(const struct state *state);
+
+/* A token that no descriptor has yet: keep.h. */
+uint64_t state_new_token(struct state *state);
+
+#endif

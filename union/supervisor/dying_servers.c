@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "union/supervisor/dying_servers.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/wait.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+
+void dying_servers_init(struct dying_servers *servers)
+{
+	unsigned i;
+
+	for (i = 0; i < KEEP_DYING_MAX; i++)
+		servers->pidfds[i] = -1;
+}
+
+static unsigned find_place(const struct dying_servers *servers)
+{
+	unsigned i = 0;
+
+	while (i < KEEP_DYING_MAX && servers->pidfds[i] >= 0)
+		i++;
+	return i;
+}
+
+bool dying_servers_fit(const struct dying_servers *servers)
+{
+	return find_place(servers) < KEEP_DYING_MAX;
+}
+
+bool dying_servers_add(struct dying_servers *servers, struct held *held,
+		       int pidfd)
+{
+	unsigned i = find_place(servers);
+	int copy = i < KEEP_DYING_MAX ? fcntl(pidfd, F_DUPFD_CLOEXEC, 0) : -1;
+
+	if (copy < 0 || held_add(held, KEEP_DYING + i, copy) < 0)
+		return false;
+	servers->pidfds[i] = pidfd;
+	return true;
+}
+
+unsigned dying_servers_poll(const struct dying_servers *servers,
+			    struct pollfd *ret)
+{
+	unsigned i, count = 0;
+
+	for (i = 0; i < KEEP_DYING_MAX; i++)
+		if (servers->pidfds[i] >= 0)
+			ret[count++] = (struct pollfd){.fd = servers->pidfds[i],
+						       .events = POLLIN};
+	return count;
+}
+
+void dying_servers_reap(struct dying_servers *servers, struct held *held)
+{
+	siginfo_t info;
+	unsigned i;
+
+	for (i = 0; i < KEEP_DYING_MAX; i++) {
+		info.si_pid = 0;
+		if (servers->pidfds[i] < 0 ||
+		    waitid(P_PIDFD, (id_t)servers->pidfds[i], &info,
+			   WEXITED | WNOHANG) < 0 ||
+		    !info.si_pid)
+			continue;
+		log_info("the server %d, which was killed before, has ended",
+			 info.si_pid);
+		held_drop(held, KEEP_DYING + i);
+		fd_close(take_fd(&servers->pidfds[i]));
+	}
+}
+
+void dying_servers_done(struct dying_servers *servers)
+{
+	unsigned i;
+
+	for (i = 0; i < KEEP_DYING_MAX; i++)
+		fd_close(take_fd(&servers->pidfds[i]));
+}

@@ -1,0 +1,661 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "union/supervisor/holder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/pidfd.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/process.h"
+#include "union/state/fuse_connection.h"
+#include "union/state/keep.h"
+#include "union/state/state.h"
+#include "union/supervisor/dying_servers.h"
+#include "union/supervisor/held.h"
+#include "union/supervisor/pace.h"
+#include "union/sys/hanging.h"
+#include "union/sys/limits.h"
+
+#define ASK_TIMEOUT_MS 10000
+#define ASKED_HANG_MS  2000
+#define HANG_MS        5000 /* a slow disk takes some of them */
+#define LOOK_MS        50   /* whether it ends */
+#define START_MS       5000 /* so long it may hang anywhere */
+#define START_LOOK_MS  1000
+#define GATHER_MS      1
+#define MESSAGES_MAX   256              /* at once */
+#define OWN_PROGRAM    "/proc/self/exe" /* also when it was removed */
+
+struct holder {
+	const char **argv;
+	char *mountpoint; /* absolute */
+	void (*ready)(void *context);
+	void *context;
+	struct held held;
+	struct dying_servers dying;
+	int signals;
+	bool ending;   /* somebody asked for it */
+	bool replaced; /* by us: somebody asked for another server */
+	bool told;     /* @ready was called */
+	bool mounts;   /* a server has mounted, or was about to */
+	bool has_device;
+	struct statx device; /* of what it has mounted */
+	bool own;            /* the next server is OWN_PROGRAM */
+	struct pace pace;
+	int pause_ms; /* the last */
+
+	/* Of the server: */
+	pid_t pid;
+	int pidfd, socket;
+	int lifeline; /* -1: none */
+	bool ends;    /* as that says */
+	int64_t started_ms;
+	int64_t serves_since_ms; /* -1: it does not */
+	bool said;               /* that something is not kept */
+	int error; /* why it does not, as it said; 0: it did not say */
+	char failure[ERROR_TEXT_MAX];
+};
+
+/* The union goes on; what this is of goes with its server. */
+static void note_kept(struct holder *h, int r)
+{
+	if (r < 0 && !h->said)
+		log_warning("'%s': not all that must outlive the server is "
+			    "kept: %s: files that were removed while open are "
+			    "lost when it is killed",
+			    h->mountpoint, strerror(-r));
+	h->said |= r < 0;
+}
+
+/* 0, also when it is gone already: that is seen later. */
+static int hand_over(const struct holder *h, struct error *err)
+{
+	int r = held_send(&h->held, h->socket);
+
+	return r == 0 || r == -EPIPE || r == -ECONNRESET
+		       ? 0
+		       : error_set(err, -r, "give the server what was kept: %s",
+				   strerror(-r));
+}
+
+/* 0 or -errno: then there is none. */
+static int equip_child(struct holder *h, struct error *err)
+{
+	int r;
+
+	h->pidfd = pidfd_open(h->pid, 0);
+	r = h->pidfd < 0 ? error_set(err, errno, "watch the server: %s",
+				     strerror(errno))
+			 : hand_over(h, err);
+	if (r == 0)
+		return 0;
+	(void)kill(h->pid, SIGKILL); /* ours until it is waited for */
+	while (waitpid(h->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	fd_close(take_fd(&h->pidfd));
+	return r;
+}
+
+static int start_server(struct holder *h, struct error *err)
+{
+	int ends[2], r;
+
+	h->serves_since_ms = -1;
+	h->started_ms = clock_ms();
+	h->ends = false;
+	h->error = 0;
+	h->said = false;
+	h->failure[0] = '\0';
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return error_set(err, errno, "start the server: %s",
+				 strerror(errno));
+	h->socket = ends[0];
+	r = process_start_file(h->own ? OWN_PROGRAM : h->argv[0], h->argv,
+			       STDERR_FILENO, ends[1], &h->pid, err);
+	fd_close(ends[1]);
+	if (r == 0)
+		r = equip_child(h, err);
+	if (r < 0)
+		fd_close(take_fd(&h->socket));
+	return r;
+}
+
+/* Can the program at our path go on with what this server keeps? */
+static int check_program(const struct holder *h, struct error *err)
+{
+	const char *argv[] = {h->argv[0], HOLDER_ASKS, NULL};
+	struct process_result result;
+	bool can;
+
+	if (process_run(argv, NULL, ASK_TIMEOUT_MS, -1, &result, err) < 0)
+		return -err->code;
+	can = result.exit_code == 0 &&
+	      strtoul(result.out, NULL, 10) == state_layout();
+	process_result_done(&result);
+	return can ? 0
+		   : error_set(err, EPROTO,
+			       "the program '%s' keeps other records than the "
+			       "one that serves; it needs an unmount",
+			       h->argv[0]);
+}
+
+/* One that cannot end would hold up all that is asked of the union. */
+static int check_end(const struct holder *h, struct error *err)
+{
+	return hanging_thread(h->pid, ASKED_HANG_MS)
+		       ? error_set(err, EBUSY,
+				   "the server waits for a branch that does "
+				   "not answer, and would not end before it "
+				   "does")
+		       : 0;
+}
+
+static int replace(struct holder *h, struct error *err)
+{
+	int r = check_program(h, err);
+
+	if (r == 0)
+		r = check_end(h, err);
+	if (r < 0) {
+		log_warning("'%s': no other server takes over: %s",
+			    h->mountpoint, error_text(err));
+		return r;
+	}
+	h->replaced = true;
+	log_info("'%s': another server takes over", h->mountpoint);
+	(void)pidfd_send_signal(h->pidfd, SIGKILL, NULL, 0);
+	return 0;
+}
+
+/* Because it asked. */
+static void replace_or_refuse(struct holder *h, uint64_t token)
+{
+	struct error err = {0};
+
+	if (replace(h, &err) < 0)
+		/* One that is gone need not know. */
+		(void)keep_send(h->socket, KEEP_REFUSED, token,
+				error_text(&err), -1);
+}
+
+/* Without asking the server. */
+static int device_at(const char *path, struct statx *ret)
+{
+	return statx(AT_FDCWD, path,
+		     AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT | AT_SYMLINK_NOFOLLOW,
+		     0, ret);
+}
+
+/* It has just been mounted. */
+static void note_device(struct holder *h)
+{
+	h->has_device = device_at(h->mountpoint, &h->device) == 0;
+}
+
+static void take_message(struct holder *h, const struct keep_message *message,
+			 int fd)
+{
+	switch (message->op) {
+	case KEEP_ADD:
+		if (fd >= 0)
+			note_kept(h, held_add(&h->held, message->token, fd));
+		else /* what was sent with it found no place here */
+			note_kept(h, -EMFILE);
+		if (message->token == KEEP_FUSE)
+			note_device(h);
+		return;
+	case KEEP_DROP: held_drop(&h->held, message->token); break;
+	case KEEP_READY:
+		h->serves_since_ms = clock_ms();
+		if (!h->told)
+			h->ready(h->context);
+		h->told = true;
+		break;
+	case KEEP_FAILED:
+		h->error = (int)message->token;
+		memcpy(h->failure, message->text, sizeof(h->failure));
+		break;
+	case KEEP_MOUNTS: h->mounts = true; break;
+	case KEEP_LIFELINE:
+		fd_close(h->lifeline);
+		h->lifeline = take_fd(&fd);
+		break;
+	case KEEP_REPLACE: replace_or_refuse(h, message->token); break;
+	default: break;
+	}
+	fd_close(fd);
+}
+
+/* False: there is no more, its server is gone. */
+static bool read_message(struct holder *h)
+{
+	struct keep_message message;
+	int fd, r = keep_receive(h->socket, &message, &fd);
+
+	if (r == 1)
+		take_message(h, &message, fd);
+	else
+		fd_close(fd);
+	return r == 1 || r == -EPROTO;
+}
+
+static void take_signal(struct holder *h)
+{
+	struct signalfd_siginfo info;
+	struct error err = {0};
+
+	if (read(h->signals, &info, sizeof(info)) != sizeof(info))
+		return;
+	if (info.ssi_signo == SIGUSR2) {
+		if (h->pidfd >= 0) /* else another one is being started */
+			(void)replace(h, &err); /* has said so */
+		return;
+	}
+	h->ending = true;
+	(void)pidfd_send_signal(h->pidfd, (int)info.ssi_signo, NULL, 0);
+}
+
+/* What there is, or a good part of it. False: as above. */
+static bool read_messages(struct holder *h)
+{
+	struct pollfd socket = {.fd = h->socket, .events = POLLIN};
+	int i = 0;
+
+	while (i++ < MESSAGES_MAX && poll(&socket, 1, 0) > 0)
+		if (!read_message(h))
+			return false;
+	return true;
+}
+
+/* Those that there are: more than a process may have open poll() refuses. */
+struct watched {
+	struct pollfd fds[4 + KEEP_DYING_MAX];
+	unsigned count;
+	/* Which is which; NULL: it is not watched. */
+	struct pollfd *socket, *signals, *pidfd, *lifeline;
+};
+
+static struct pollfd *add_watched(struct watched *w, int fd, short events)
+{
+	if (fd < 0)
+		return NULL;
+	w->fds[w->count] = (struct pollfd){.fd = fd, .events = events};
+	return &w->fds[w->count++];
+}
+
+static bool has_come(const struct pollfd *watched)
+{
+	return watched && watched->revents;
+}
+
+static void fill_watched(const struct holder *h, bool talks, struct watched *w)
+{
+	w->count = 0;
+	w->signals = add_watched(w, h->signals, POLLIN);
+	w->pidfd = add_watched(w, h->pidfd, POLLIN);
+	w->socket = add_watched(w, talks ? h->socket : -1, POLLIN);
+	/* That it is closed is told always. */
+	w->lifeline = add_watched(w, h->ends ? -1 : h->lifeline, 0);
+	w->count += dying_servers_poll(&h->dying, w->fds + w->count);
+}
+
+/* Is one waited for that goes on, and does not serve yet? */
+static bool is_starting(const struct holder *h)
+{
+	return h->serves_since_ms < 0 && held_has(&h->held, KEEP_FUSE);
+}
+
+/* How long until we have to look, though nothing comes; ms. */
+static int next_look_ms(const struct holder *h)
+{
+	return h->ends ? LOOK_MS : is_starting(h) ? START_LOOK_MS : -1;
+}
+
+/*
+ * One that hangs as it starts holds up everybody. When it is killed, the next
+ * one sees where it hangs, and does without that.
+ */
+static void end_hanging_start(struct holder *h)
+{
+	if (h->ends || !is_starting(h) ||
+	    clock_ms() - h->started_ms < START_MS ||
+	    !hanging_is(h->pid, h->pid, HANG_MS))
+		return;
+	log_warning("'%s': the server %d hangs in a branch as it starts: "
+		    "another one is started without that branch",
+		    h->mountpoint, h->pid);
+	(void)pidfd_send_signal(h->pidfd, SIGKILL, NULL, 0);
+}
+
+/* It was killed, or has ended: does a call of it not come back? */
+static bool cannot_end(struct holder *h)
+{
+	return h->ends && dying_servers_fit(&h->dying) &&
+	       hanging_thread(h->pid, HANG_MS);
+}
+
+/*
+ * Until it has ended, or is about to and cannot: false then. A file that is
+ * removed is two messages: to be woken for each would cost as much as the rest
+ * of a removal, so they gather for a moment.
+ */
+static bool watch_end(struct holder *h)
+{
+	struct watched w;
+	bool talks = true;
+	int events;
+
+	for (;;) {
+		fill_watched(h, talks, &w);
+		events = poll(w.fds, w.count, next_look_ms(h));
+		if (events < 0)
+			continue;
+		if (has_come(w.pidfd))
+			return true;
+		h->ends = h->ends || has_come(w.lifeline);
+		/* Most have ended before that is asked. */
+		if (!events && cannot_end(h))
+			return false;
+		end_hanging_start(h);
+		if (has_come(w.signals))
+			take_signal(h);
+		dying_servers_reap(&h->dying, &h->held);
+		if (!has_come(w.socket))
+			continue;
+		talks = read_messages(h);
+		/* What these two say is said again. */
+		(void)poll(w.fds, 2, GATHER_MS);
+	}
+}
+
+/* Is it mounted still? It is in no other way that one learns of the end. */
+static bool is_connected(const struct holder *h)
+{
+	struct pollfd fuse = {.fd = held_fd(&h->held, KEEP_FUSE)};
+
+	return fuse.fd >= 0 && poll(&fuse, 1, 0) >= 0 &&
+	       !(fuse.revents & POLLERR);
+}
+
+/*
+ * A call of it does not come back, and it is not waited for. What it had sent
+ * is here. Its exit status is none yet: as if it was killed, unless there is
+ * nothing to serve any more. False: for want of room or memory.
+ */
+static bool part_with(struct holder *h, siginfo_t *ret)
+{
+	struct pollfd socket = {.fd = h->socket, .events = POLLIN};
+
+	while (poll(&socket, 1, 0) > 0 && read_message(h))
+		;
+	if (!dying_servers_add(&h->dying, &h->held, h->pidfd))
+		return false;
+	h->pidfd = -1;
+	*ret = (siginfo_t){.si_code = CLD_KILLED, .si_status = SIGKILL};
+	if (held_has(&h->held, KEEP_FUSE) && !is_connected(h))
+		*ret = (siginfo_t){.si_code = CLD_EXITED};
+	log_warning("'%s': the server %d has a call to a branch that does not "
+		    "come back, so it does not end: it is not waited for",
+		    h->mountpoint, h->pid);
+	return true;
+}
+
+static siginfo_t wait_for_end(struct holder *h)
+{
+	siginfo_t info = {0};
+
+	/* What it had sent before is here. */
+	while (read_message(h))
+		;
+	while (waitid(P_PIDFD, (id_t)h->pidfd, &info, WEXITED) < 0 &&
+	       errno == EINTR)
+		;
+	return info;
+}
+
+/* How it ended: as waitid() says it. */
+static siginfo_t watch(struct holder *h)
+{
+	siginfo_t info;
+
+	if (watch_end(h) || !part_with(h, &info))
+		info = wait_for_end(h);
+	fd_close(take_fd(&h->lifeline));
+	fd_close(take_fd(&h->socket));
+	fd_close(take_fd(&h->pidfd));
+	return info;
+}
+
+/* By force, which ends the connection though a server that hangs has it. */
+static void unmount_ours(const struct holder *h)
+{
+	struct statx now;
+
+	if (device_at(h->mountpoint, &now) == 0 &&
+	    now.stx_dev_major == h->device.stx_dev_major &&
+	    now.stx_dev_minor == h->device.stx_dev_minor)
+		(void)umount2(h->mountpoint,
+			      MNT_FORCE | MNT_DETACH | UMOUNT_NOFOLLOW);
+}
+
+/*
+ * Who mounted it was killed before it could say so: a mount that is dead then
+ * is ours, and goes; one that is not is another's, or there is none.
+ */
+static void unmount_dead(const struct holder *h)
+{
+	int fd = open(h->mountpoint, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0 && errno == ENOTCONN)
+		(void)umount2(h->mountpoint, MNT_DETACH | UMOUNT_NOFOLLOW);
+	fd_close(fd);
+}
+
+/* The end: who waits is answered by the kernel. */
+static void let_go(struct holder *h)
+{
+	/* A server that has not ended has it, too. Where the kernel cannot be
+	 * told so, what is not unmounted here ends with that. */
+	if (is_connected(h))
+		(void)fuse_connection_abort(held_fd(&h->held, KEEP_FUSE));
+	if (h->mounts && h->has_device)
+		unmount_ours(h);
+	held_done(&h->held);
+	if (h->mounts && !h->has_device)
+		unmount_dead(h);
+	h->mounts = false;
+	h->has_device = false;
+}
+
+/* There is nothing to go on with, or none that can. */
+static int give_up(struct holder *h, struct error *err)
+{
+	int r = error_set(err, EIO, "%s",
+			  h->failure[0] ? h->failure
+					: "the server ended at once");
+
+	let_go(h);
+	return r;
+}
+
+static int end_early(struct holder *h, struct error *err)
+{
+	let_go(h);
+	return error_set(err, EIO, "'%s' was given up while in use",
+			 h->mountpoint);
+}
+
+/* Shorter when somebody wants something. */
+static void wait_a_pause(struct holder *h, int pause_ms)
+{
+	struct pollfd signals = {.fd = h->signals, .events = POLLIN};
+
+	if (poll(&signals, 1, pause_ms) > 0)
+		take_signal(h);
+	h->replaced = false; /* there is none to replace */
+}
+
+/*
+ * The program that is at our path; when that does not come to serve, the one
+ * that we are, which did and keeps the same records. And so on in turn.
+ */
+static void choose_program(struct holder *h)
+{
+	h->own = h->serves_since_ms < 0 && !h->own &&
+		 held_has(&h->held, KEEP_FUSE);
+	if (h->own)
+		log_warning("'%s': the program '%s' does not come to serve: "
+			    "the one that did before takes over",
+			    h->mountpoint, h->argv[0]);
+}
+
+/* 1: another one is to be started; else the result of all. */
+static int start_again(struct holder *h, bool by_itself, const char *how,
+		       struct error *err)
+{
+	int64_t since_ms = h->serves_since_ms;
+	int pause_ms = 0;
+
+	if (!h->replaced) {
+		pause_ms = pace_next(&h->pace,
+				     since_ms < 0 ? -1 : clock_ms() - since_ms,
+				     by_itself);
+		if (pause_ms < 0)
+			return give_up(h, err);
+		if (!pause_ms || pause_ms != h->pause_ms)
+			log_warning("'%s': %s; another one is started%s",
+				    h->mountpoint, how,
+				    pause_ms ? " after a pause" : "");
+		h->pause_ms = pause_ms;
+	}
+	if (!held_has(&h->held, KEEP_FUSE))
+		let_go(h); /* from the start */
+	choose_program(h);
+	wait_a_pause(h, pause_ms);
+	return h->ending ? end_early(h, err) : 1;
+}
+
+/* The same, of a server that has ended. */
+static int judge(struct holder *h, const siginfo_t *info, struct error *err)
+{
+	bool killed = info->si_code != CLD_EXITED;
+	char how[sizeof(h->failure) + 64];
+
+	if (!killed && info->si_status == 0)
+		return 0;
+	if (h->ending)
+		return end_early(h, err);
+	if (!killed && h->serves_since_ms < 0 &&
+	    (!held_has(&h->held, KEEP_FUSE) || (h->error == EPROTO && h->own)))
+		return give_up(h, err);
+	(void)snprintf(how, sizeof(how), "its server ended by %s %d%s%s",
+		       killed ? "signal" : "exit status", info->si_status,
+		       h->failure[0] ? ": " : "", h->failure); /* fits */
+	return start_again(h, !killed || info->si_status != SIGKILL, how, err);
+}
+
+/* And of one that could not be started. */
+static int not_started(struct holder *h, struct error *err)
+{
+	char how[sizeof(h->failure)];
+
+	if (!held_has(&h->held, KEEP_FUSE))
+		return -err->code;
+	(void)snprintf(how, sizeof(how), "%s", error_text(err)); /* as long */
+	memcpy(h->failure, how, sizeof(how));
+	return start_again(h, true, how, err);
+}
+
+static int hold_signals(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGUSR2);
+	(void)sigprocmask(SIG_BLOCK, &set, NULL); /* a valid set */
+	return signalfd(-1, &set, SFD_CLOEXEC);
+}
+
+/* The command line of a server: ours, and where we are. */
+static const char **server_argv(int argc, char **argv, char *self)
+{
+	const char **words = calloc((size_t)argc + 3, sizeof(*words));
+	int i, n = 0;
+
+	if (!words)
+		return NULL;
+	words[n++] = self;
+	words[n++] = "-f";
+	words[n++] = "--holder-fd=3"; /* as process_start() passes it */
+	for (i = 1; i < argc; i++)
+		if (strncmp(argv[i], "--ready-fd=", 11) != 0)
+			words[n++] = argv[i];
+	return words;
+}
+
+static int hold(struct holder *h, struct error *err)
+{
+	siginfo_t info;
+	int r;
+
+	do {
+		r = start_server(h, err);
+		if (r == 0) {
+			info = watch(h);
+			r = judge(h, &info, err);
+		} else {
+			r = not_started(h, err);
+		}
+	} while (r == 1);
+	return r;
+}
+
+int holder_run(const struct union_options *options, int argc, char **argv,
+	       void (*ready)(void *context), void *context, struct error *err)
+{
+	char self[PATH_MAX] = "";
+	struct holder h = {.ready = ready,
+			   .context = context,
+			   .signals = -1,
+			   .pidfd = -1,
+			   .socket = -1,
+			   .lifeline = -1};
+	int r;
+
+	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
+		return error_set(err, errno, "find the program: %s",
+				 strerror(errno));
+	h.mountpoint = realpath(options->mountpoint, NULL);
+	if (!h.mountpoint)
+		return error_set(err, errno, "mount point '%s': %s",
+				 options->mountpoint, strerror(errno));
+	dying_servers_init(&h.dying);
+	h.argv = server_argv(argc, argv, self);
+	h.signals = hold_signals();
+	limits_raise();
+	r = h.argv && h.signals >= 0
+		    ? hold(&h, err)
+		    : error_set(err, ENOMEM, "%s", strerror(ENOMEM));
+	held_done(&h.held);
+	dying_servers_done(&h.dying);
+	fd_close(h.signals);
+	free(h.argv);
+	free(h.mountpoint);
+	return r;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "union/sys/immutable.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#define STEADY (STATX_ATTR_IMMUTABLE | STATX_ATTR_APPEND)
+
+/* Of what cannot be asked none: what is to be done with it fails, too. */
+static uint64_t attributes_of(int dirfd, const char *name)
+{
+	struct statx st;
+
+	if (statx(dirfd, name,
+		  AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, 0,
+		  &st) < 0)
+		return 0;
+	return st.stx_attributes;
+}
+
+bool immutable_is(int fd)
+{
+	return attributes_of(fd, "") & STATX_ATTR_IMMUTABLE;
+}
+
+int immutable_check(int fd, bool now)
+{
+	uint64_t denied = now ? STATX_ATTR_IMMUTABLE : STEADY;
+
+	return attributes_of(fd, "") & denied ? -EPERM : 0;
+}
+
+int immutable_check_name(int dirfd, const char *name)
+{
+	return (attributes_of(dirfd, "") | attributes_of(dirfd, name)) & STEADY
+		       ? -EPERM
+		       : 0;
+}

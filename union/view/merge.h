@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The entries of one directory over several branches, each name once: that
+ * of the branch that was added first.
+ *
+ * The kernel makes one list of what all who read a directory are given, and
+ * anybody goes on from any offset in it. So offsets are of names, not of
+ * places: the same in every list that has the name, in the order of a hash.
+ * That they are merged ones is in them: see dir_offset.h.
+ */
+#ifndef UNION_MERGE_H
+#define UNION_MERGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "union/branch/mounted.h"
+
+struct merge;
+
+struct merge_entry {
+	const char *name;   /* borrowed from the merge */
+	unsigned branch;    /* that it was first seen on */
+	unsigned char type; /* DT_* */
+	uint64_t ino;       /* of that branch */
+	int64_t next;       /* the offset behind it, more than 0 */
+};
+
+/* One entry of getdents64(2). */
+struct dirent_wire {
+	uint64_t ino;
+	int64_t next;    /* offset of the one after */
+	uint16_t length; /* bytes, with the name's NUL and padding */
+	uint8_t type;
+	char name[];
+};
+
+/* @root: leave out what users do not see in a branch's root. NULL: ENOMEM. */
+struct merge *merge_new(bool root);
+void merge_free(struct merge *merge); /* NULL is fine */
+
+/*
+ * Add an entry, unless its name is there; 0 or -ENOMEM. "." and ".." are
+ * names like others.
+ */
+int merge_add(struct merge *merge, const char *name, unsigned branch,
+	      unsigned char type, uint64_t ino);
+
+/*
+ * Add all of the directory @fd (readable, at its start); 0 or -errno.
+ *
+ * @mounts  something may be mounted in it: such names are left out
+ */
+int merge_read(struct merge *merge, int fd, unsigned branch,
+	       enum mounted mounts);
+
+size_t merge_count(const struct merge *merge);
+
+/*
+ * Put what was added in order; what is added later comes behind it, in the
+ * order in which it comes. 0 or -ENOMEM.
+ */
+int merge_sort(struct merge *merge);
+
+/* The first place behind @offset; 0: the start. */
+size_t merge_place(const struct merge *merge, int64_t offset);
+
+/* Directories among the entries, less "." and "..". */
+size_t merge_count_dirs(const struct merge *merge);
+
+/* @i below merge_count(). */
+void merge_get(const struct merge *merge, size_t i, struct merge_entry *ret);
+
+/* Type of a getdents entry; asks the file system when it does not say. */
+unsigned char dirent_type(int dirfd, const struct dirent_wire *entry);
+
+#endif

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "union/view/survey.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "union/branch/branch_health.h"
+#include "union/branch/dir_fd.h"
+
+/* Of this thread by splitmix64, Steele, Lea and Flood 2014. */
+uint64_t survey_random(void)
+{
+	static _Thread_local uint64_t state;
+	uint64_t z;
+
+	if (!state)
+		/* Without it the clock: nothing hangs on it. */
+		if (getrandom(&state, sizeof(state), GRND_NONBLOCK) < 0)
+			state = (uint64_t)clock_ns();
+	z = state += UINT64_C(0x9e3779b97f4a7c15);
+	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+	return z ^ z >> 31;
+}
+
+static int64_t changed_ns(struct unionfs *fs, struct copy *copy)
+{
+	struct stat st;
+
+	if (unionfs_stat_copy(fs, copy, &st) < 0)
+		return INT64_MIN;
+	return st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec;
+}
+
+void survey_branch(const struct unionfs *fs, struct branch *branch,
+		   int64_t now_ms, struct policy_branch *ret)
+{
+	uint64_t min_free = atomic_load(&branch->min_free);
+	struct branch_space space;
+
+	branch_space(branch, now_ms, &space);
+	*ret = (struct policy_branch){
+		.id = branch->id,
+		.flags = atomic_load(&branch->flags) |
+			 (branch_is_well(branch) ? 0 : BRANCH_RO),
+		.changed_ns = INT64_MIN,
+		.available = space.available,
+		.used = space.used,
+		.min_free = min_free == BRANCH_MIN_FREE_UNION
+				    ? atomic_load(&fs->min_free)
+				    : min_free,
+	};
+}
+
+void survey_begin(struct survey *survey, struct unionfs *fs,
+		  const struct node *parent, const struct policy *policy)
+{
+	unsigned i, count = fs->branches.count;
+	int64_t now_ms = clock_ms();
+	struct copy *copy;
+
+	survey->policy = policy;
+	survey->rest = survey->branches;
+	survey->count = count;
+	survey->shared_known = false;
+	for (i = 0; i < count; i++)
+		survey_branch(fs, fs->branches.items[i], now_ms,
+			      &survey->branches[i]);
+	for (copy = node_first(parent); copy; copy = copy_next(copy)) {
+		if (copy->branch >= count)
+			break; /* was added just now */
+		survey->branches[copy->branch].has_parent = true;
+		survey->branches[copy->branch].shared = UINT_MAX;
+		if (policy->choice == POLICY_NEWEST)
+			survey->branches[copy->branch].changed_ns = changed_ns(
+				fs, copy);
+	}
+}
+
+void survey_filter(struct survey *survey)
+{
+	survey->count = policy_filter(survey->rest, survey->count);
+}
+
+/* How many leading names of @path are directories on the branch. */
+static unsigned count_shared(const struct branch *branch, const char *path)
+{
+	char part[PATH_MAX];
+	struct stat st;
+	unsigned n = 0;
+	char *end;
+
+	(void)snprintf(part, sizeof(part), "%s", path); /* it fits */
+	for (end = strrchr(part, '/'); end; end = strrchr(part, '/')) {
+		*end = '\0';
+		if (fstatat(branch->root_fd, part, &st, AT_SYMLINK_NOFOLLOW) <
+			    0 ||
+		    !S_ISDIR(st.st_mode))
+			continue;
+		for (n = 1, end = part; (end = strchr(end, '/')); end++)
+			n++;
+		break;
+	}
+	return n;
+}
+
+/* A parent whose path cannot be told shares nothing with other branches. */
+static void learn_shared(struct survey *survey, struct unionfs *fs,
+			 const struct node *parent)
+{
+	struct copy *copy = node_first(parent);
+	auto_dir_fd struct dir_fd *dir = NULL;
+	char path[PATH_MAX];
+	unsigned i;
+
+	survey->shared_known = true;
+	if (!copy || unionfs_dir_fd(fs, copy, &dir) < 0 ||
+	    branch_path_of(branch_of(fs, copy), dir->fd, path) < 0)
+		return;
+	for (i = 0; i < survey->count; i++)
+		if (!survey->rest[i].has_parent)
+			survey->rest[i].shared = count_shared(
+				fs->branches.items[survey->rest[i].id], path);
+}
+
+/* Is there none left that has the directory itself, and room? */
+static bool needs_shared(const struct survey *survey)
+{
+	unsigned i;
+
+	if (survey->policy->scope != POLICY_SHARED || survey->shared_known)
+		return false;
+	for (i = 0; i < survey->count; i++)
+		if (survey->rest[i].has_parent &&
+		    policy_has_room(&survey->rest[i]))
+			return false;
+	return true;
+}
+
+const struct policy_branch *survey_next(struct survey *survey,
+					struct unionfs *fs,
+					const struct node *parent)
+{
+	if (!survey->count)
+		return NULL;
+	if (needs_shared(survey))
+		learn_shared(survey, fs, parent);
+	policy_next(survey->policy, survey->rest, survey->count,
+		    survey_random());
+	survey->count--;
+	return survey->rest++;
+}

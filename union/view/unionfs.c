@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "union/view/unionfs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "union/branch/atime.h"
+#include "union/branch/branch_health.h"
+#include "union/branch/dir_fd.h"
+#include "union/branch/folding.h"
+#include "union/node/naming.h"
+#include "union/state/met.h"
+#include "union/state/state.h"
+#include "union/sys/inode_number.h"
+#include "union/view/names.h"
+#include "union/view/quietly.h"
+#include "union/view/subdirs.h"
+#include "union/view/unseen.h"
+
+/* Only what is open for reading says whether it folds. */
+static int open_dirs(const struct branch *branch)
+{
+	return branch->never_folds ? O_PATH : O_RDONLY;
+}
+
+int unionfs_dir_fd(struct unionfs *fs, struct copy *copy, struct dir_fd **ret)
+{
+	struct branch *branch = branch_of(fs, copy);
+	auto_dir_fd struct dir_fd *dir = NULL;
+	int r;
+
+	met_branch(branch->id);
+	r = branch_usable(branch->id)
+		    ? branch_report(branch, dir_fd_get(copy, branch->root_fd,
+						       open_dirs(branch), &dir))
+		    : -EIO;
+	if (r == 0)
+		r = folding_check_dir(branch, dir->fd);
+	if (r == 0)
+		*ret = take_ptr(dir);
+	/* It failed meanwhile: what was said of its root does not count. */
+	return r < 0 && !branch_usable(branch->id) ? -EIO : r;
+}
+
+int unionfs_stat_copy(struct unionfs *fs, struct copy *copy, struct stat *ret)
+{
+	struct branch *branch = branch_of(fs, copy);
+	int r;
+
+	met_branch(branch->id);
+	r = branch_usable(branch->id)
+		    ? branch_report(branch, dir_fd_stat(copy, branch->root_fd,
+							open_dirs(branch),
+							!fs->shared, ret))
+		    : -EIO;
+	return r < 0 && !branch_usable(branch->id) ? -EIO : r;
+}
+
+static int open_copy(struct unionfs *fs, const struct copy *copy, int flags,
+		     bool reads)
+{
+	struct branch *branch = branch_of(fs, copy);
+	struct handle handle = copy_handle(copy);
+	int r;
+
+	met_branch(branch->id);
+	r = branch_usable(branch->id)
+		    ? branch_report(branch,
+				    reads ? atime_open(branch, &handle, flags)
+					  : handle_open(branch->root_fd,
+							&handle, flags))
+		    : -EIO;
+
+	if (r >= 0 && flags & O_DIRECTORY && !(flags & O_PATH) &&
+	    folding_check_dir(branch, r) < 0) {
+		fd_close(r);
+		r = -EOPNOTSUPP;
+	}
+	return r < 0 && !branch_usable(branch->id) ? -EIO : r;
+}
+
+int unionfs_open_copy(struct unionfs *fs, const struct copy *copy, int flags)
+{
+	/* What is mounted inside is seen by the branch's own mount only. */
+	return open_copy(fs, copy, flags, !(flags & (O_PATH | O_DIRECTORY)));
+}
+
+int unionfs_open_link(struct unionfs *fs, const struct node *node)
+{
+	struct copy *copy = node_first(node);
+
+	return copy ? open_copy(fs, copy, O_PATH | O_NOFOLLOW, true) : -ESTALE;
+}
+
+int unionfs_open(struct unionfs *fs, const struct node *node, int flags)
+{
+	struct copy *copy = node_first(node);
+
+	return copy ? unionfs_open_copy(fs, copy, flags) : -ESTALE;
+}
+
+void unionfs_fill_stat(struct unionfs *fs, const struct node *node,
+		       struct stat *st)
+{
+	const struct copy *copy = node_first(node);
+
+	/* It moved, which is no change of it. */
+	if (copy && node_moves(node))
+		st->st_ctim = node_shown_ctime(&fs->nodes, copy, st);
+	st->st_ino = unionfs_number(fs, node);
+}
+
+uint64_t unionfs_number(const struct unionfs *fs, const struct node *node)
+{
+	uint64_t shown = fs->numbers.calc == INODE_CALC_PATH
+				 ? atomic_load(
+					   &fs->nodes.state->shown[node->id])
+				 : 0;
+
+	return shown ? shown : inode_shown(&fs->numbers, node->ino);
+}
+
+static bool is_itself(const char *name)
+{
+	return !*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+/* Of @name in @fd, below @branch; @ret: PATH_MAX bytes. */
+static int path_of(const struct branch *branch, int fd, const char *name,
+		   char *ret)
+{
+	auto_close int own = -1;
+	size_t length;
+	int r;
+
+	if (*name && is_itself(name)) {
+		own = openat(fd, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		fd = own;
+	}
+	r = fd < 0 ? -errno : branch_path_of(branch, fd, ret);
+	if (r < 0 || is_itself(name))
+		return r;
+	length = strlen(ret);
+	return snprintf(ret + length, PATH_MAX - length, "%s%s",
+			length ? "/" : "", name) < (int)(PATH_MAX - length)
+		       ? 0
+		       : -ENAMETOOLONG;
+}
+
+uint64_t unionfs_number_at(const struct unionfs *fs,
+			   const struct branch *branch, int fd,
+			   const char *name, uint64_t number)
+{
+	char path[PATH_MAX];
+
+	return fs->numbers.calc == INODE_CALC_PATH &&
+			       path_of(branch, fd, name, path) == 0
+		       ? inode_shown_path(&fs->numbers, path)
+		       : inode_shown(&fs->numbers, number);
+}
+
+void unionfs_found_at(const struct unionfs *fs, const struct node *node,
+		      const struct branch *branch, int fd, const char *name)
+{
+	char path[PATH_MAX];
+	uint64_t number = 0; /* what was there before may be another node's */
+
+	if (fs->numbers.calc != INODE_CALC_PATH)
+		return;
+	if (path_of(branch, fd, name, path) == 0)
+		number = inode_shown_path(&fs->numbers, path);
+	atomic_store(&fs->nodes.state->shown[node->id], number);
+}
+
+double unionfs_attr_timeout(struct unionfs *fs, struct node *node)
+{
+	return S_ISREG(node->type) && unseen_may_change(fs, node) ? 0
+								  : fs->timeout;
+}
+
+static bool later(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec
+				      : a->tv_nsec > b->tv_nsec;
+}
+
+static void merge_times(struct stat *into, const struct stat *one)
+{
+	if (later(&one->st_mtim, &into->st_mtim))
+		into->st_mtim = one->st_mtim;
+	if (later(&one->st_ctim, &into->st_ctim))
+		into->st_ctim = one->st_ctim;
+	if (later(&one->st_atim, &into->st_atim))
+		into->st_atim = one->st_atim;
+}
+
+static void merge_size(struct stat *into, const struct stat *one)
+{
+	if (one->st_size > into->st_size)
+		into->st_size = one->st_size;
+	into->st_blocks += one->st_blocks;
+}
+
+/* It was removed. */
+static int stat_buried(const struct node *node, struct stat *ret)
+{
+	int fd = atomic_load(&node->buried_fd);
+
+	if (fd < 0)
+		return -ESTALE;
+	if (fstat(fd, ret) < 0)
+		return -errno;
+	ret->st_nlink = 0;
+	return 0;
+}
+
+static int stat_dir(struct unionfs *fs, struct node *node, struct stat *ret)
+{
+	struct copy *copy;
+	struct stat one, sum;
+	unsigned count = 0, with_subdirs = 0;
+	bool writable = false; /* the first one is */
+	nlink_t links = 0;
+	int r;
+
+	for (copy = node_first(node); copy; copy = copy_next(copy)) {
+		r = quietly_stat(fs, copy, &one);
+		if (r == -ESTALE || !branch_usable(copy->branch))
+			continue;
+		if (r)
+			return r;
+		if (!count++) {
+			sum = one;
+			writable = unionfs_writable(fs, copy) == 0;
+		} else {
+			merge_size(&sum, &one);
+			/* Else what is set would not be what is shown. */
+			if (!writable || unionfs_writable(fs, copy) == 0)
+				merge_times(&sum, &one);
+		}
+		with_subdirs += one.st_nlink != 2;
+		if (one.st_nlink > links)
+			links = one.st_nlink;
+	}
+	if (!count)
+		return node_is_failed(node) ? -EIO : stat_buried(node, ret);
+	/* The root may have the work directory, which is not to be seen. */
+	if (with_subdirs > 1 || node->id == NODE_ROOT_ID)
+		links = subdirs_links(fs, node);
+	sum.st_nlink = links;
+	*ret = sum;
+	return 0;
+}
+
+int unionfs_stat(struct unionfs *fs, struct node *node, struct stat *ret)
+{
+	auto_close int fd = -1;
+	struct stat st;
+	int r = 0;
+
+	if (S_ISDIR(node->type)) {
+		r = stat_dir(fs, node, &st);
+	} else {
+		fd = unionfs_open(fs, node, O_PATH | O_NOFOLLOW);
+		if (fd < 0)
+			return fd;
+		if (fstat(fd, &st) < 0)
+			r = branch_report(branch_of(fs, node_first(node)),
+					  -errno);
+	}
+	if (r < 0)
+		return r;
+	if (S_ISDIR(node->type))
+		st.st_ino = unionfs_number(fs, node);
+	else
+		unionfs_fill_stat(fs, node, &st);
+	*ret = st;
+	return 0;
+}
+
+int unionfs_attr(struct unionfs *fs, struct node *node, struct stat *ret,
+		 double *ret_timeout)
+{
+	uint64_t mark = naming_mark(node), subdirs = subdirs_mark(fs, node);
+	/* Before the stat: a writer that comes between is not missed. */
+	double timeout = unionfs_attr_timeout(fs, node);
+	int r = unionfs_stat(fs, node, ret);
+
+	if (r == 0)
+		*ret_timeout = naming_is_still(node, mark) &&
+					       subdirs_mark(fs, node) == subdirs
+				       ? timeout
+				       : 0;
+	return r;
+}
+
+int unionfs_writable(const struct unionfs *fs, const struct copy *copy)
+{
+	const struct branch *branch = branch_of(fs, copy);
+
+	if (!branch_usable(branch->id))
+		return -EIO;
+	return branch->flags & BRANCH_RO || atomic_load(&branch->turned_ro)
+		       ? -EROFS
+		       : 0;
+}
+
+int unionfs_changeable(const struct node *node)
+{
+	return node_failed_copy(node, NULL) || node_in_doubt(node) ? -EIO : 0;
+}
+
+bool unionfs_may_have(const struct node *parent, const char *name)
+{
+	const struct copy *copy = NULL;
+
+	if (!branch_any_doubted())
+		return false;
+	if (node_in_doubt(parent))
+		return true;
+	while ((copy = node_failed_copy(parent, copy)))
+		if (!name || names_may_have(parent, name, copy->branch))
+			return true;
+	return false;
+}
+
+bool unionfs_hidden(const struct node *parent, const char *name)
+{
+	return parent->id == NODE_ROOT_ID &&
+	       (strcmp(name, BRANCH_WORK_DIR) == 0 ||
+		strcmp(name, BRANCH_CONTROL_FILE) == 0);
+}

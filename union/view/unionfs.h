@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The mounted union: what every operation shares. */
+#ifndef UNION_UNIONFS_H
+#define UNION_UNIONFS_H
+
+#define FUSE_USE_VERSION 314
+
+#include <fuse3/fuse_lowlevel.h>
+#include <stdatomic.h>
+
+#include "union/branch/branch.h"
+#include "union/config/policy_set.h"
+#include "union/node/gate.h"
+#include "union/node/moving.h"
+#include "union/node/node.h"
+#include "union/state/open_table.h"
+#include "union/sys/inode_number.h"
+#include "union/sys/stats.h"
+
+struct unionfs {
+	struct state *state; /* see survive.h; NULL: it dies with us */
+	struct branch_table branches;
+	struct node_table nodes;
+	struct open_table opened; /* of struct open_file and struct dir */
+	atomic_uint generation;   /* how often a branch became complete */
+	struct policy_set policies;
+	_Atomic uint64_t min_free; /* bytes; of branches without their own */
+	unsigned statfs_ignore; /* flags of branches that count as full there */
+	double timeout;         /* seconds the kernel may keep what we say */
+	atomic_bool read_only;  /* all branches are BRANCH_RO: remounted.h */
+	bool shared;            /* others change the branches, too */
+	atomic_bool syncs, dirsyncs; /* see durable.h */
+	struct inode_shown numbers;  /* how they are shown */
+	bool hides_capabilities;     /* of files, to who asks for them */
+	bool lists_quietly;          /* though a failed branch has more names */
+	bool forgets_nothing;        /* all nodes are kept: see node_sleep.h */
+	int64_t branch_timeout_ms;   /* see service.h; 0: never */
+	bool want_passthrough;       /* as the options say */
+	bool passthrough;            /* and the kernel offers */
+	bool expires;                /* FUSE_EXPIRE_ONLY is known */
+	bool told_of_writes;         /* the kernel's FUSE is: see unseen.h */
+	void (*ready)(struct unionfs *fs); /* the kernel's first request */
+	void *ready_context;
+
+	/*
+	 * Exclusive while directories are renamed, shared while a path of
+	 * directories is walked. Taken before every other lock but gates.
+	 */
+	pthread_rwlock_t tree;
+	struct gate gate; /* before that one, too */
+	struct moving_list moving;
+	pthread_mutex_t live; /* held while the branches change; the first */
+	struct fuse_session *session;
+	struct once *once;      /* see once.h; NULL: a kill is the end */
+	struct drains *drains;  /* see drain.h */
+	struct full *full;      /* see full.h; NULL: writes fail */
+	struct room *room;      /* see room.h; NULL: none is made */
+	const char *mountpoint; /* absolute; borrowed */
+	const struct union_options *options; /* it was mounted with; borrowed */
+	const char *control_path;  /* of the control socket; borrowed; NULL */
+	struct union_stats *stats; /* with the nodes */
+};
+
+static inline struct unionfs *unionfs_of(fuse_req_t req)
+{
+	return fuse_req_userdata(req);
+}
+
+static inline struct branch *branch_of(const struct unionfs *fs,
+				       const struct copy *copy)
+{
+	return fs->branches.items[copy->branch];
+}
+
+/*
+ * The descriptor of a directory's copy: see dir_fd_get(). -EOPNOTSUPP: it
+ * folds, see folding.h.
+ */
+int unionfs_dir_fd(struct unionfs *fs, struct copy *copy, struct dir_fd **ret);
+
+/* stat of a directory's copy: see dir_fd_stat(). */
+int unionfs_stat_copy(struct unionfs *fs, struct copy *copy, struct stat *ret);
+
+/* Open a copy; a descriptor, or -ESTALE, or -EIO when its branch failed. */
+int unionfs_open_copy(struct unionfs *fs, const struct copy *copy, int flags);
+
+/*
+ * The same with the first copy of @node, or to read a symbolic link there
+ * (O_PATH).
+ */
+int unionfs_open_link(struct unionfs *fs, const struct node *node);
+int unionfs_open(struct unionfs *fs, const struct node *node, int flags);
+
+/*
+ * stat of @node: of a directory on several branches the owner and mode of
+ * the first copy, the latest times, and a link count as if it were one. If the
+ * first copy can be changed, times of those that cannot do not count.
+ */
+int unionfs_stat(struct unionfs *fs, struct node *node, struct stat *ret);
+
+/* stat of @node, no directory, from that of its one copy. */
+void unionfs_fill_stat(struct unionfs *fs, const struct node *node,
+		       struct stat *st);
+
+/* st_ino of @node; and of the @name in the directory @fd of @branch. */
+uint64_t unionfs_number(const struct unionfs *fs, const struct node *node);
+uint64_t unionfs_number_at(const struct unionfs *fs,
+			   const struct branch *branch, int fd,
+			   const char *name, uint64_t number);
+
+/* @node was found there: where numbers are of paths, that is its number. */
+void unionfs_found_at(const struct unionfs *fs, const struct node *node,
+		      const struct branch *branch, int fd, const char *name);
+
+/* How long the kernel may trust the attributes of @node, in seconds. */
+double unionfs_attr_timeout(struct unionfs *fs, struct node *node);
+
+/*
+ * The same, and how long the kernel may trust it, in seconds. Not at all when
+ * somebody changes names in it meanwhile: the answer may come to the kernel
+ * after that of the change.
+ */
+int unionfs_attr(struct unionfs *fs, struct node *node, struct stat *ret,
+		 double *ret_timeout);
+
+/* May the branch of @copy be changed? 0; -EROFS; -EIO: it failed. */
+int unionfs_writable(const struct unionfs *fs, const struct copy *copy);
+
+/*
+ * Can the directory @node be changed itself? -EIO when it may have a copy on
+ * a failed branch, which would keep what it was and show it one day.
+ */
+int unionfs_changeable(const struct node *node);
+
+/*
+ * May @name (NULL: any) be in a copy of @parent that cannot be asked now?
+ * Then a name that is found nowhere else is not said to be absent.
+ */
+bool unionfs_may_have(const struct node *parent, const char *name);
+
+/* Is this a name that is ours (@parent: its directory)? It is in no listing. */
+bool unionfs_hidden(const struct node *parent, const char *name);
+
+#endif
