@@ -1,7 +1,7 @@
 # What needs no daemon around it: the fuzzer and the unit tests use only this.
 BLOCKD_STORE := blockd/pool/record_text.c blockd/pool/extent_record.c blockd/pool/extent_record_decode.c \
   blockd/pool/extent_scsi.c blockd/export/lun_claims.c blockd/pool/pool_record.c blockd/pool/space.c blockd/pool/lock_file.c blockd/dir/pool_dir.c \
-  blockd/dir/pool_dir_identity.c blockd/dir/pool_dir_floor.c blockd/dir/pool_dir_dev.c blockd/dir/pool_dir_content.c blockd/dir/pool_dir_copy.c \
+  blockd/dir/pool_dir_identity.c blockd/pool/space_floor.c blockd/dir/pool_dir_dev.c blockd/dir/pool_dir_content.c blockd/dir/pool_dir_copy.c \
   blockd/dir/pool_dir_ranges.c blockd/dir/pool_dir_sharing.c blockd/pool/copies_record.c blockd/dir/file_map.c \
   blockd/dir/pool_dir_load.c blockd/extent/extent.c blockd/copy/extent_create.c blockd/copy/extent_delete.c \
   blockd/copy/extent_cut.c blockd/copy/extent_cut_found.c blockd/copy/cut_note.c blockd/copy/extent_content.c \
@@ -70,7 +70,7 @@ $(eval $(call unit_test,blockd/raw/pool_raw_model_test,blockd,\
   blockd/testkit/model_kit.c blockd/testkit/model_seeds.c blockd/testkit/model_steps.c blockd/testkit/model_raw.c))
 $(eval $(call unit_test,blockd/dir/pool_dir_model_test,blockd,\
   blockd/testkit/model_kit.c blockd/testkit/model_seeds.c blockd/testkit/model_steps.c blockd/testkit/model_dir.c))
-$(eval $(call unit_test,blockd/dir/pool_dir_floor_test,blockd))
+$(eval $(call unit_test,blockd/pool/space_floor_test,blockd))
 $(eval $(call fuzzer,blockd/pool/extent_record_fuzz,\
   blockd/testkit/record_fuzz_kit.c blockd/pool/extent_record.c blockd/pool/extent_record_decode.c blockd/pool/record_text.c \
   blockd/pool/extent_scsi.c target/export/iscsi_name.c target/iscsi/iscsi_text.c \

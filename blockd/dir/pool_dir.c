@@ -63,7 +63,7 @@ static int dir_measure(struct pool *pool, struct space_medium *ret,
 
 static void dir_keep_free(struct pool *pool, uint64_t bytes)
 {
-	pool_dir_floor_set(pool_dir_of(pool)->floor, bytes);
+	space_floor_set(pool_dir_of(pool)->floor, bytes);
 }
 
 static uint64_t dir_footprint(struct pool *pool, uint64_t size)
@@ -343,7 +343,7 @@ static void dir_close(struct pool *pool)
 	fd_close(dir->extents_fd);
 	fd_close(dir->fd);
 	fd_close(dir->lock_fd);
-	pool_dir_floor_unref(dir->floor);
+	space_floor_unref(dir->floor);
 	(void)pthread_mutex_destroy(&dir->counted.lock); /* nobody has it */
 	free(pool->path);
 	free(dir);
@@ -414,7 +414,7 @@ static int open_parts(struct pool_dir *dir, const char *name, const char *id,
 	if (dir->extents_fd < 0)
 		return error_set(err, EBADMSG, "open '%s/%s': %s", pool->path,
 				 POOL_DIR_EXTENTS, strerror(errno));
-	dir->floor = pool_dir_floor_new(dir->extents_fd, pool_dir_free_bytes);
+	dir->floor = space_floor_new(dir->extents_fd, space_free_bytes);
 	if (!dir->floor)
 		return error_set(err, ENOMEM, "out of memory");
 	dir->method = pool_dir_probe(dir->extents_fd);

@@ -43,7 +43,7 @@ static int need_room(const struct pool_dir *dir, int fd, uint64_t offset,
 		     uint64_t length)
 {
 	uint64_t bytes = file_map_missing(fd, offset, length);
-	int r = bytes ? pool_dir_floor_check(dir->floor, bytes) : 0;
+	int r = bytes ? space_floor_check(dir->floor, bytes) : 0;
 
 	if (r < 0)
 		errno = -r;

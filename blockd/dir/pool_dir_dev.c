@@ -16,8 +16,8 @@ struct dev {
 	struct blockdev dev;
 	struct blockdev *inner; /* owned; the file */
 	struct blockdev_ops ops;
-	struct pool_dir_floor *floor; /* a reference */
-	struct pool_dir_share share;
+	struct space_floor *floor; /* a reference */
+	struct space_share share;
 	int fd; /* to ask where its blocks are; not for data */
 	LIST_HEAD(requests, request) unused;
 };
@@ -66,7 +66,7 @@ static void file_done(struct op *op, int res)
 	if (q->flushes) /* the file does not see how it ends */
 		blockdev_note_fault(q->dev->inner, res);
 	else
-		pool_dir_share_done(&q->dev->share, q->takes);
+		space_share_done(&q->dev->share, q->takes);
 	request_end(q, res);
 }
 
@@ -89,11 +89,11 @@ static int ask_run(struct loop_work *work)
 	struct request *q = container_of(work, struct request, work);
 	struct dev *d = q->dev;
 
-	if (pool_dir_share_ask(d->floor, &d->share, q->takes))
+	if (space_share_ask(d->floor, &d->share, q->takes))
 		return 0;
 	/* There is not so much; but does it need so much? */
 	q->takes = file_map_missing(d->fd, q->offset, q->length);
-	if (q->takes == 0 || pool_dir_share_ask(d->floor, &d->share, q->takes))
+	if (q->takes == 0 || space_share_ask(d->floor, &d->share, q->takes))
 		return 0;
 	return -ENOSPC;
 }
@@ -140,7 +140,7 @@ static void request_new(struct blockdev *dev, struct op *op, const void *data,
 	q->flags = flags;
 	q->takes = (offset + length + BLOCK - 1) / BLOCK * BLOCK -
 		   offset / BLOCK * BLOCK;
-	if (pool_dir_share_take(&d->share, q->takes))
+	if (space_share_take(&d->share, q->takes))
 		request_start(q);
 	else
 		loop_work(dev->loop, &q->work);
@@ -215,8 +215,8 @@ static void dev_close(struct blockdev *dev)
 	struct request *q;
 
 	blockdev_close(d->inner);
-	pool_dir_share_end(d->floor, &d->share);
-	pool_dir_floor_unref(d->floor);
+	space_share_end(d->floor, &d->share);
+	space_floor_unref(d->floor);
 	fd_close(d->fd);
 	while ((q = LIST_FIRST(&d->unused))) {
 		LIST_REMOVE(q, in_unused);
@@ -246,7 +246,7 @@ void pool_dir_dev_on_fault(struct blockdev *dev, void (*fault)(void *context),
 	inner->fault_context = context;
 }
 
-int pool_dir_dev_open(struct pool_dir_floor *floor, struct loop *loop,
+int pool_dir_dev_open(struct space_floor *floor, struct loop *loop,
 		      const char *path, uint64_t size, unsigned flags,
 		      struct blockdev **ret, struct error *err)
 {
@@ -270,9 +270,9 @@ int pool_dir_dev_open(struct pool_dir_floor *floor, struct loop *loop,
 	if (!d->inner->ops->cache)
 		d->ops.cache = NULL;
 	d->dev.ops = &d->ops;
-	d->floor = pool_dir_floor_ref(floor);
+	d->floor = space_floor_ref(floor);
 	LIST_INIT(&d->unused);
-	pool_dir_share_begin(floor, &d->share);
+	space_share_begin(floor, &d->share);
 	*ret = &d->dev;
 	return 0;
 }

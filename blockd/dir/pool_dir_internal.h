@@ -8,8 +8,8 @@
 #include <stdatomic.h>
 
 #include "base/cleanup.h"
-#include "blockd/dir/pool_dir_floor.h"
 #include "blockd/pool/pool.h"
+#include "blockd/pool/space_floor.h"
 
 #define POOL_DIR_LOCK    "lock"
 #define POOL_DIR_EXTENTS "extents"
@@ -30,8 +30,8 @@ struct pool_dir {
 	int lock_fd;    /* held while the pool is open */
 	int extents_fd; /* its extents */
 	enum pool_copy_method method;
-	struct pool_dir_floor *floor; /* a reference */
-	atomic_uint changes; /* of who has which blocks, but by writes */
+	struct space_floor *floor; /* a reference */
+	atomic_uint changes;       /* of who has which blocks, but by writes */
 	struct pool_dir_counted counted;
 };
 

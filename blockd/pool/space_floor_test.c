@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "blockd/dir/pool_dir_floor.h"
+#include "blockd/pool/space_floor.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -23,30 +23,29 @@ static int tell_free(int fd, uint64_t *ret)
 	return 0;
 }
 
-static struct pool_dir_floor *floor_of(uint64_t bytes, uint64_t keep)
+static struct space_floor *floor_of(uint64_t bytes, uint64_t keep)
 {
-	struct pool_dir_floor *floor = pool_dir_floor_new(0, tell_free);
+	struct space_floor *floor = space_floor_new(0, tell_free);
 
 	assert_non_null(floor);
 	atomic_store(&free_bytes, bytes);
-	pool_dir_floor_set(floor, keep);
+	space_floor_set(floor, keep);
 	return floor;
 }
 
-static bool begin(struct pool_dir_floor *floor, struct pool_dir_share *share)
+static bool begin(struct space_floor *floor, struct space_share *share)
 {
-	return pool_dir_share_take(share, WRITE) ||
-	       pool_dir_share_ask(floor, share, WRITE);
+	return space_share_take(share, WRITE) ||
+	       space_share_ask(floor, share, WRITE);
 }
 
-static void end(struct pool_dir_share *share)
+static void end(struct space_share *share)
 {
 	atomic_fetch_sub(&free_bytes, WRITE);
-	pool_dir_share_done(share, WRITE);
+	space_share_done(share, WRITE);
 }
 
-static unsigned write_all(struct pool_dir_floor *floor,
-			  struct pool_dir_share *share)
+static unsigned write_all(struct space_floor *floor, struct space_share *share)
 {
 	unsigned n = 0;
 
@@ -57,77 +56,77 @@ static unsigned write_all(struct pool_dir_floor *floor,
 
 static void gives_all_that_is_above_it_and_no_more(void **state)
 {
-	struct pool_dir_floor *floor = floor_of(100 * MIB, 90 * MIB);
-	struct pool_dir_share share;
+	struct space_floor *floor = floor_of(100 * MIB, 90 * MIB);
+	struct space_share share;
 
 	(void)state;
-	pool_dir_share_begin(floor, &share);
+	space_share_begin(floor, &share);
 	assert_int_equal(write_all(floor, &share), 10 * MIB / WRITE);
 	assert_int_equal(atomic_load(&free_bytes), 90 * MIB);
 	/* There is room again: of the file system, and by a lower floor. */
 	atomic_fetch_add(&free_bytes, WRITE);
 	assert_int_equal(write_all(floor, &share), 1);
-	pool_dir_floor_set(floor, 89 * MIB);
+	space_floor_set(floor, 89 * MIB);
 	assert_int_equal(write_all(floor, &share), MIB / WRITE);
-	pool_dir_share_end(floor, &share);
-	pool_dir_floor_unref(floor);
+	space_share_end(floor, &share);
+	space_floor_unref(floor);
 }
 
 static void takes_back_what_others_do_not_use(void **state)
 {
-	struct pool_dir_floor *floor = floor_of(100 * MIB, 0);
-	struct pool_dir_share idle[8], busy;
+	struct space_floor *floor = floor_of(100 * MIB, 0);
+	struct space_share idle[8], busy;
 
 	(void)state;
 	for (int i = 0; i < 8; i++) {
-		pool_dir_share_begin(floor, &idle[i]);
+		space_share_begin(floor, &idle[i]);
 		assert_true(begin(floor, &idle[i]));
 		end(&idle[i]);
 		assert_true(atomic_load(&idle[i].left) > 0);
 	}
-	pool_dir_share_begin(floor, &busy);
+	space_share_begin(floor, &busy);
 	assert_int_equal(write_all(floor, &busy), 100 * MIB / WRITE - 8);
 	for (int i = 0; i < 8; i++) {
 		assert_false(begin(floor, &idle[i]));
-		pool_dir_share_end(floor, &idle[i]);
+		space_share_end(floor, &idle[i]);
 	}
-	pool_dir_share_end(floor, &busy);
-	pool_dir_floor_unref(floor);
+	space_share_end(floor, &busy);
+	space_floor_unref(floor);
 }
 
 static void counts_what_is_still_being_written(void **state)
 {
-	struct pool_dir_floor *floor = floor_of(10 * WRITE, 9 * WRITE);
-	struct pool_dir_share a, b;
+	struct space_floor *floor = floor_of(10 * WRITE, 9 * WRITE);
+	struct space_share a, b;
 
 	(void)state;
-	pool_dir_share_begin(floor, &a);
-	pool_dir_share_begin(floor, &b);
+	space_share_begin(floor, &a);
+	space_share_begin(floor, &b);
 	assert_true(begin(floor, &a));
 	assert_false(begin(floor, &b));
-	assert_int_equal(pool_dir_floor_check(floor, 1), -ENOSPC);
-	pool_dir_share_done(&a, WRITE); /* it failed: nothing is written */
-	assert_int_equal(pool_dir_floor_check(floor, WRITE), 0);
+	assert_int_equal(space_floor_check(floor, 1), -ENOSPC);
+	space_share_done(&a, WRITE); /* it failed: nothing is written */
+	assert_int_equal(space_floor_check(floor, WRITE), 0);
 	assert_true(begin(floor, &b));
 	end(&b);
-	pool_dir_share_end(floor, &a);
-	pool_dir_share_end(floor, &b);
-	pool_dir_floor_unref(floor);
+	space_share_end(floor, &a);
+	space_share_end(floor, &b);
+	space_floor_unref(floor);
 }
 
 static void a_higher_floor_counts_at_once(void **state)
 {
-	struct pool_dir_floor *floor = floor_of(100 * MIB, 0);
-	struct pool_dir_share share;
+	struct space_floor *floor = floor_of(100 * MIB, 0);
+	struct space_share share;
 
 	(void)state;
-	pool_dir_share_begin(floor, &share);
+	space_share_begin(floor, &share);
 	assert_true(begin(floor, &share));
 	end(&share);
-	pool_dir_floor_set(floor, UINT64_MAX);
+	space_floor_set(floor, UINT64_MAX);
 	assert_false(begin(floor, &share));
-	pool_dir_share_end(floor, &share);
-	pool_dir_floor_unref(floor);
+	space_share_end(floor, &share);
+	space_floor_unref(floor);
 }
 
 /* ---- raced ---- */
@@ -139,11 +138,11 @@ static atomic_uint below;
 
 static void *writer(void *floor_)
 {
-	struct pool_dir_floor *floor = floor_;
-	struct pool_dir_share share;
+	struct space_floor *floor = floor_;
+	struct space_share share;
 	unsigned had = 0;
 
-	pool_dir_share_begin(floor, &share);
+	space_share_begin(floor, &share);
 	for (unsigned i = 0; i < 200000; i++) {
 		if (begin(floor, &share)) {
 			end(&share);
@@ -155,15 +154,15 @@ static void *writer(void *floor_)
 		if (atomic_load(&free_bytes) < KEEP)
 			atomic_fetch_add(&below, 1);
 	}
-	pool_dir_share_end(floor, &share);
+	space_share_end(floor, &share);
 	return NULL;
 }
 
 static void is_never_passed_however_many_write(void **state)
 {
-	struct pool_dir_floor *floor = floor_of(KEEP + 100 * WRITE, KEEP);
+	struct space_floor *floor = floor_of(KEEP + 100 * WRITE, KEEP);
 	pthread_t threads[WRITERS];
-	struct pool_dir_share last;
+	struct space_share last;
 
 	(void)state;
 	atomic_store(&below, 0);
@@ -174,11 +173,11 @@ static void is_never_passed_however_many_write(void **state)
 		assert_int_equal(pthread_join(threads[i], NULL), 0);
 	assert_int_equal(atomic_load(&below), 0);
 	/* And nothing is lost: all of it can be had. */
-	pool_dir_share_begin(floor, &last);
+	space_share_begin(floor, &last);
 	(void)write_all(floor, &last);
 	assert_int_equal(atomic_load(&free_bytes), KEEP);
-	pool_dir_share_end(floor, &last);
-	pool_dir_floor_unref(floor);
+	space_share_end(floor, &last);
+	space_floor_unref(floor);
 }
 
 int main(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is kept free of the file system of a dir pool, whoever of the pool's
+ * What is kept free of a file system, whoever of a pool's
  * devices writes: a write that would take of it is told so before it begins.
  *
  * Asking the file system at each write would cost more than the write. So a
@@ -12,67 +12,64 @@
  *
  * but for what others write to the same file system.
  */
-#ifndef BLOCKD_POOL_DIR_FLOOR_H
-#define BLOCKD_POOL_DIR_FLOOR_H
+#ifndef BLOCKD_SPACE_FLOOR_H
+#define BLOCKD_SPACE_FLOOR_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
-struct pool_dir_floor;
+struct space_floor;
 
 /* A device's; its own loop takes and gives back, any thread looks. */
-struct pool_dir_share {
+struct space_share {
 	atomic_ullong left;    /* bytes it may write without asking */
 	atomic_ullong writing; /* bytes of requests that are under way */
-	LIST_ENTRY(pool_dir_share) in_floor;
+	LIST_ENTRY(space_share) in_floor;
 };
 
 /* Bytes that are free on the file system of @fd; -errno. */
-typedef int (*pool_dir_free)(int fd, uint64_t *ret);
+typedef int (*space_free)(int fd, uint64_t *ret);
 
-int pool_dir_free_bytes(int fd, uint64_t *ret);
+int space_free_bytes(int fd, uint64_t *ret);
 
 /*
  * @fd       of the file system; borrowed
- * @measure  pool_dir_free_bytes(), but in tests
+ * @measure  space_free_bytes(), but in tests
  *
  * One reference; devices may outlive the pool. NULL: out of memory, or of
  * descriptors.
  */
-struct pool_dir_floor *pool_dir_floor_new(int fd, pool_dir_free measure);
-struct pool_dir_floor *pool_dir_floor_ref(struct pool_dir_floor *floor);
-void pool_dir_floor_unref(struct pool_dir_floor *floor); /* NULL is fine */
+struct space_floor *space_floor_new(int fd, space_free measure);
+struct space_floor *space_floor_ref(struct space_floor *floor);
+void space_floor_unref(struct space_floor *floor); /* NULL is fine */
 
 /* Bytes to be kept free from now on; 0 at first. Any thread. */
-void pool_dir_floor_set(struct pool_dir_floor *floor, uint64_t bytes);
+void space_floor_set(struct space_floor *floor, uint64_t bytes);
 
-void pool_dir_share_begin(struct pool_dir_floor *floor,
-			  struct pool_dir_share *share);
+void space_share_begin(struct space_floor *floor, struct space_share *share);
 /* Nothing is being written. */
-void pool_dir_share_end(struct pool_dir_floor *floor,
-			struct pool_dir_share *share);
+void space_share_end(struct space_floor *floor, struct space_share *share);
 
 /*
  * Before a write that may take @bytes of new space, from what the share has
- * left. False: it has not that much, ask pool_dir_share_ask().
+ * left. False: it has not that much, ask space_share_ask().
  */
-bool pool_dir_share_take(struct pool_dir_share *share, uint64_t bytes);
+bool space_share_take(struct space_share *share, uint64_t bytes);
 /*
  * The same, of what there is: true, and more than that for later, or false:
  * the floor is reached. Blocks for a look at the file system.
  */
-bool pool_dir_share_ask(struct pool_dir_floor *floor,
-			struct pool_dir_share *share, uint64_t bytes);
+bool space_share_ask(struct space_floor *floor, struct space_share *share,
+		     uint64_t bytes);
 /* What was taken is written, or has failed. */
-static inline void pool_dir_share_done(struct pool_dir_share *share,
-				       uint64_t bytes)
+static inline void space_share_done(struct space_share *share, uint64_t bytes)
 {
 	atomic_fetch_sub(&share->writing, bytes);
 }
 
 /* A write of @bytes by nobody's device, now: -ENOSPC at the floor, or 0. */
-int pool_dir_floor_check(struct pool_dir_floor *floor, uint64_t bytes);
+int space_floor_check(struct space_floor *floor, uint64_t bytes);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "blockd/dir/pool_dir_floor.h"
+#include "blockd/pool/space_floor.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,16 +13,16 @@
 #define SHARE_MAX  (UINT64_C(64) << 20) /* bytes */
 #define SHARE_PART 16
 
-struct pool_dir_floor {
+struct space_floor {
 	atomic_uint refs;
 	int fd;
-	pool_dir_free measure;
+	space_free measure;
 	atomic_ullong keep;   /* bytes */
 	pthread_mutex_t lock; /* guards the list, and who asks */
-	LIST_HEAD(shares, pool_dir_share) shares;
+	LIST_HEAD(shares, space_share) shares;
 };
 
-int pool_dir_free_bytes(int fd, uint64_t *ret)
+int space_free_bytes(int fd, uint64_t *ret)
 {
 	struct statvfs vfs;
 
@@ -32,9 +32,9 @@ int pool_dir_free_bytes(int fd, uint64_t *ret)
 	return 0;
 }
 
-struct pool_dir_floor *pool_dir_floor_new(int fd, pool_dir_free measure)
+struct space_floor *space_floor_new(int fd, space_free measure)
 {
-	struct pool_dir_floor *floor = calloc(1, sizeof(*floor));
+	struct space_floor *floor = calloc(1, sizeof(*floor));
 
 	if (!floor)
 		return NULL;
@@ -50,13 +50,13 @@ struct pool_dir_floor *pool_dir_floor_new(int fd, pool_dir_free measure)
 	return floor;
 }
 
-struct pool_dir_floor *pool_dir_floor_ref(struct pool_dir_floor *floor)
+struct space_floor *space_floor_ref(struct space_floor *floor)
 {
 	atomic_fetch_add(&floor->refs, 1);
 	return floor;
 }
 
-void pool_dir_floor_unref(struct pool_dir_floor *floor)
+void space_floor_unref(struct space_floor *floor)
 {
 	if (!floor || atomic_fetch_sub(&floor->refs, 1) != 1)
 		return;
@@ -65,9 +65,9 @@ void pool_dir_floor_unref(struct pool_dir_floor *floor)
 	free(floor);
 }
 
-void pool_dir_floor_set(struct pool_dir_floor *floor, uint64_t bytes)
+void space_floor_set(struct space_floor *floor, uint64_t bytes)
 {
-	struct pool_dir_share *share;
+	struct space_share *share;
 
 	/* What is held was counted by the old one. */
 	pthread_mutex_lock(&floor->lock);
@@ -77,8 +77,7 @@ void pool_dir_floor_set(struct pool_dir_floor *floor, uint64_t bytes)
 	pthread_mutex_unlock(&floor->lock);
 }
 
-void pool_dir_share_begin(struct pool_dir_floor *floor,
-			  struct pool_dir_share *share)
+void space_share_begin(struct space_floor *floor, struct space_share *share)
 {
 	atomic_init(&share->left, 0);
 	atomic_init(&share->writing, 0);
@@ -87,15 +86,14 @@ void pool_dir_share_begin(struct pool_dir_floor *floor,
 	pthread_mutex_unlock(&floor->lock);
 }
 
-void pool_dir_share_end(struct pool_dir_floor *floor,
-			struct pool_dir_share *share)
+void space_share_end(struct space_floor *floor, struct space_share *share)
 {
 	pthread_mutex_lock(&floor->lock);
 	LIST_REMOVE(share, in_floor);
 	pthread_mutex_unlock(&floor->lock);
 }
 
-bool pool_dir_share_take(struct pool_dir_share *share, uint64_t bytes)
+bool space_share_take(struct space_share *share, uint64_t bytes)
 {
 	unsigned long long left = atomic_load(&share->left);
 
@@ -112,9 +110,9 @@ bool pool_dir_share_take(struct pool_dir_share *share, uint64_t bytes)
 }
 
 /* Held and being written, by all; the lock is held. */
-static uint64_t spoken_for(struct pool_dir_floor *floor)
+static uint64_t spoken_for(struct space_floor *floor)
 {
-	struct pool_dir_share *share;
+	struct space_share *share;
 	uint64_t sum = 0;
 
 	LIST_FOREACH (share, &floor->shares, in_floor)
@@ -126,7 +124,7 @@ static uint64_t spoken_for(struct pool_dir_floor *floor)
  * What nobody has above the floor. The file system is asked last: what is
  * written meanwhile is counted twice, and never not at all.
  */
-static uint64_t room(struct pool_dir_floor *floor)
+static uint64_t room(struct space_floor *floor)
 {
 	uint64_t taken = spoken_for(floor) + atomic_load(&floor->keep);
 	uint64_t bytes = 0;
@@ -138,9 +136,9 @@ static uint64_t room(struct pool_dir_floor *floor)
 	return bytes > taken ? bytes - taken : 0;
 }
 
-static void take_back(struct pool_dir_floor *floor)
+static void take_back(struct space_floor *floor)
 {
-	struct pool_dir_share *share;
+	struct space_share *share;
 
 	LIST_FOREACH (share, &floor->shares, in_floor)
 		atomic_store(&share->left, 0);
@@ -156,8 +154,8 @@ static uint64_t share_of(uint64_t has, uint64_t bytes)
 	return part > bytes ? part : bytes;
 }
 
-bool pool_dir_share_ask(struct pool_dir_floor *floor,
-			struct pool_dir_share *share, uint64_t bytes)
+bool space_share_ask(struct space_floor *floor, struct space_share *share,
+		     uint64_t bytes)
 {
 	uint64_t has, gets;
 
@@ -176,7 +174,7 @@ bool pool_dir_share_ask(struct pool_dir_floor *floor,
 	return has >= bytes;
 }
 
-int pool_dir_floor_check(struct pool_dir_floor *floor, uint64_t bytes)
+int space_floor_check(struct space_floor *floor, uint64_t bytes)
 {
 	uint64_t has;
 
