@@ -43,6 +43,11 @@ struct blockdev_status {
 
 struct blockdev;
 
+/*
+ * Functions of a device. They look at no range: the wrappers below do. A device
+ * that stands on another one calls the other's functions directly, as its own
+ * ranges have been checked, and need not have it follow its size.
+ */
 struct blockdev_ops {
 	/* Required. */
 	void (*read)(struct blockdev *dev, struct op *op, void *data,

@@ -30,7 +30,6 @@
 struct transfer {
 	struct op op;
 	struct op *user;
-	struct loop_soon soon;
 	struct file *file;
 	char *data;
 	uint32_t left;   /* bytes */
@@ -110,7 +109,7 @@ static void early_done(struct op *op, int res)
 
 void file_tell_later(struct blockdev *dev, struct op *user, int res)
 {
-	struct early *early = calloc(1, sizeof(*early));
+	struct early *early = malloc(sizeof(*early));
 
 	if (!early)
 		abort(); /* 56 bytes: the process can't go on */
@@ -121,27 +120,24 @@ void file_tell_later(struct blockdev *dev, struct op *user, int res)
 
 /* ---- reads of what is in memory ---- */
 
-/*
- * Read what is cached, without waiting, if that is likely to be all of it.
- * Returns the bytes, or 0.
+/* Read without waiting, if all of it is likely to be cached. False: it is not.
  */
-static uint32_t cached_read(struct file *file, void *data, uint32_t length,
-			    uint64_t offset)
+static bool cached_read(struct file *file, void *data, uint32_t length,
+			uint64_t offset)
 {
 	struct iovec to = {.iov_base = data, .iov_len = length};
-	ssize_t n;
 
 	if (file->direct || length > SMALL || !loop_is_quiet(file->dev.loop))
-		return 0;
+		return false;
 	if (file->not_cached > 0) {
 		file->not_cached--;
-		return 0;
+		return false;
 	}
-	n = preadv2(file->fd, &to, 1, (off_t)offset, RWF_NOWAIT);
-	if (n == (ssize_t)length)
-		return length;
+	if (preadv2(file->fd, &to, 1, (off_t)offset, RWF_NOWAIT) ==
+	    (ssize_t)length)
+		return true;
 	file->not_cached = NOT_CACHED_SKIP;
-	return n < 0 ? 0 : (uint32_t)n;
+	return false;
 }
 
 static void transfer_new(struct blockdev *dev, struct op *user, void *data,
@@ -149,7 +145,6 @@ static void transfer_new(struct blockdev *dev, struct op *user, void *data,
 			 int rw_flags)
 {
 	struct transfer *t = malloc(sizeof(*t));
-	uint32_t there;
 
 	if (!t) {
 		file_tell_later(dev, user, -ENOMEM);
@@ -167,17 +162,16 @@ static void transfer_new(struct blockdev *dev, struct op *user, void *data,
 	};
 	if (t->file->direct)
 		loop_disk_begin(dev->loop);
-	there = writes ? 0 : cached_read(t->file, data, length, offset);
-	if (there > 0)
-		loop_soon(dev->loop, &t->soon, &t->op, (int)there);
-	else
-		transfer_start(t);
+	transfer_start(t);
 }
 
 static void file_read_op(struct blockdev *dev, struct op *op, void *data,
 			 uint32_t length, uint64_t offset)
 {
-	transfer_new(dev, op, data, length, offset, false, 0);
+	if (cached_read(file_of(dev), data, length, offset))
+		file_tell_later(dev, op, 0);
+	else
+		transfer_new(dev, op, data, length, offset, false, 0);
 }
 
 static void file_write_op(struct blockdev *dev, struct op *op, const void *data,
@@ -187,9 +181,32 @@ static void file_write_op(struct blockdev *dev, struct op *op, const void *data,
 		     flags & BLOCKDEV_FUA ? RWF_DSYNC : 0);
 }
 
+struct flush {
+	struct op op;
+	struct op *user;
+	struct file *file;
+};
+
+static void flush_done(struct op *op, int res)
+{
+	struct flush *flush = container_of(op, struct flush, op);
+	struct op *user = flush->user;
+
+	blockdev_note_fault(&flush->file->dev, res);
+	free(flush);
+	user->done(user, res);
+}
+
 static void file_flush_op(struct blockdev *dev, struct op *op)
 {
-	loop_fdatasync(dev->loop, op, file_of(dev)->fd);
+	struct flush *flush = malloc(sizeof(*flush));
+
+	if (!flush) {
+		file_tell_later(dev, op, -ENOMEM);
+		return;
+	}
+	*flush = (struct flush){{flush_done}, op, file_of(dev)};
+	loop_fdatasync(dev->loop, &flush->op, flush->file->fd);
 }
 
 /* ---- cache: by the page cache's own readahead ---- */

@@ -11,7 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "blockd/dir/pool_dir_dev.h"
+#include "blockd/dir/file_map.h"
 #include "blockd/dir/pool_dir_internal.h"
 #include "blockd/dir/pool_dir_load.h"
 
@@ -298,19 +298,27 @@ static int dir_open(struct pool *pool, const char *name, uint64_t size,
 
 	if (!path)
 		return error_set(err, ENOMEM, "out of memory");
-	if (flags & BLOCKDEV_FILE_READ_ONLY) {
-		r = blockdev_file_open(loop, path, size, flags, ret, err);
-		if (r < 0)
-			return r;
-		(*ret)->fault = pool->fault;
-		(*ret)->fault_context = pool->fault_context;
-		return 0;
-	}
-	r = pool_dir_dev_open(pool_dir_of(pool)->floor, loop, path, size, flags,
-			      ret, err);
-	if (r == 0)
-		pool_dir_dev_on_fault(*ret, pool->fault, pool->fault_context);
-	return r;
+	r = blockdev_file_open(loop, path, size, flags, ret, err);
+	if (r < 0)
+		return r;
+	(*ret)->fault = pool->fault;
+	(*ret)->fault_context = pool->fault_context;
+	return 0;
+}
+
+static int dir_share(struct pool *pool, const char *name,
+		     struct space_share **ret, struct error *err)
+{
+	const struct pool_dir *dir = pool_dir_of(pool);
+	char file[POOL_DIR_FILE_SIZE];
+	int fd = openat(dir->extents_fd,
+			pool_dir_file(file, name, POOL_DIR_DATA),
+			O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+	if (fd < 0)
+		return pool_dir_fail(pool, "open", file, err);
+	*ret = space_share_new(dir->floor, fd);
+	return *ret ? 0 : error_set(err, ENOMEM, "out of memory");
 }
 
 static enum pool_copy_method dir_copy_method(struct pool *pool)
@@ -349,6 +357,11 @@ static void dir_close(struct pool *pool)
 	free(dir);
 }
 
+static const struct space_floor_ops floor_ops = {
+	.free_bytes = space_free_bytes,
+	.missing = file_map_missing,
+};
+
 static const struct pool_ops dir_ops = {
 	.kind = POOL_DIR_KIND,
 	.load = dir_load,
@@ -363,6 +376,7 @@ static const struct pool_ops dir_ops = {
 	.usage = dir_usage,
 	.path = dir_path,
 	.open = dir_open,
+	.share = dir_share,
 	.sharing = pool_dir_sharing,
 	.copy_method = dir_copy_method,
 	.copy = dir_copy,
@@ -414,7 +428,7 @@ static int open_parts(struct pool_dir *dir, const char *name, const char *id,
 	if (dir->extents_fd < 0)
 		return error_set(err, EBADMSG, "open '%s/%s': %s", pool->path,
 				 POOL_DIR_EXTENTS, strerror(errno));
-	dir->floor = space_floor_new(dir->extents_fd, space_free_bytes);
+	dir->floor = space_floor_new(dir->extents_fd, &floor_ops);
 	if (!dir->floor)
 		return error_set(err, ENOMEM, "out of memory");
 	dir->method = pool_dir_probe(dir->extents_fd);

@@ -9,8 +9,8 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/size.h"
+#include "blockd/extent/extent_dev.h"
 #include "blockd/extent/extent_internal.h"
-#include "blockd/extent/gate_dev.h"
 
 struct extent *extent_new(struct node *node)
 {
@@ -161,19 +161,16 @@ int extent_usage(struct extent *extent, struct extent_usage *ret,
 int extent_open(struct extent *extent, unsigned flags, struct loop *loop,
 		struct blockdev **ret, struct error *err)
 {
-	struct pool *pool = extent->pool->pool;
-	struct blockdev *inner;
 	uint64_t size;
-	int r;
 
 	pthread_mutex_lock(&extent->node->tables);
 	size = extent->record.size;
 	pthread_mutex_unlock(&extent->node->tables);
 	if (extent->record.kind == EXTENT_KIND_SNAPSHOT)
 		flags |= BLOCKDEV_FILE_READ_ONLY;
-	r = pool->ops->open(pool, extent->record.name, size, flags, loop,
-			    &inner, err);
-	return r < 0 ? r : gate_dev_open(&extent->gate, inner, ret, err);
+	return extent_dev_open(&extent->gate, extent->pool->pool,
+			       extent->record.name, size, flags, loop, ret,
+			       err);
 }
 
 void extent_set_state(struct extent *extent, enum extent_state state)

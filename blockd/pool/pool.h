@@ -21,6 +21,7 @@
 #include "blockd/pool/extent_record.h"
 #include "blockd/pool/pool_record.h"
 #include "blockd/pool/space.h"
+#include "blockd/pool/space_floor.h"
 
 struct pool;
 
@@ -117,14 +118,21 @@ struct pool_ops {
 	 */
 	char *(*path)(struct pool *pool, const char *name);
 	/*
-	 * On @loop; blocks briefly. @size: bytes, from the record.
-	 * @flags: enum blockdev_file_flag.
+	 * The medium of an extent, on @loop; blocks briefly. @size: bytes,
+	 * from the record. @flags: enum blockdev_file_flag.
 	 */
 	int (*open)(struct pool *pool, const char *name, uint64_t size,
 		    unsigned flags, struct loop *loop, struct blockdev **ret,
 		    struct error *err);
 
 	/* ---- Optional: NULL, the pool can't ---- */
+
+	/*
+	 * For a device that writes to the extent: a share of the space above
+	 * keep_free(). @ret returned owned.
+	 */
+	int (*share)(struct pool *pool, const char *name,
+		     struct space_share **ret, struct error *err);
 
 	/*
 	 * Quick, also where there is much. @snapshots: the names of all of

@@ -16,7 +16,7 @@
 struct space_floor {
 	atomic_uint refs;
 	int fd;
-	space_free measure;
+	const struct space_floor_ops *ops;
 	atomic_ullong keep;   /* bytes */
 	pthread_mutex_t lock; /* guards the list, and who asks */
 	LIST_HEAD(shares, space_share) shares;
@@ -32,14 +32,14 @@ int space_free_bytes(int fd, uint64_t *ret)
 	return 0;
 }
 
-struct space_floor *space_floor_new(int fd, space_free measure)
+struct space_floor *space_floor_new(int fd, const struct space_floor_ops *ops)
 {
 	struct space_floor *floor = calloc(1, sizeof(*floor));
 
 	if (!floor)
 		return NULL;
 	atomic_init(&floor->refs, 1);
-	floor->measure = measure;
+	floor->ops = ops;
 	floor->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (floor->fd < 0) {
 		free(floor);
@@ -77,20 +77,32 @@ void space_floor_set(struct space_floor *floor, uint64_t bytes)
 	pthread_mutex_unlock(&floor->lock);
 }
 
-void space_share_begin(struct space_floor *floor, struct space_share *share)
+struct space_share *space_share_new(struct space_floor *floor, int fd)
 {
-	atomic_init(&share->left, 0);
-	atomic_init(&share->writing, 0);
+	struct space_share *share = calloc(1, sizeof(*share));
+
+	if (!share) {
+		fd_close(fd);
+		return NULL;
+	}
+	share->floor = space_floor_ref(floor);
+	share->fd = fd;
 	pthread_mutex_lock(&floor->lock);
 	LIST_INSERT_HEAD(&floor->shares, share, in_floor);
 	pthread_mutex_unlock(&floor->lock);
+	return share;
 }
 
-void space_share_end(struct space_floor *floor, struct space_share *share)
+void space_share_free(struct space_share *share)
 {
-	pthread_mutex_lock(&floor->lock);
+	if (!share)
+		return;
+	pthread_mutex_lock(&share->floor->lock);
 	LIST_REMOVE(share, in_floor);
-	pthread_mutex_unlock(&floor->lock);
+	pthread_mutex_unlock(&share->floor->lock);
+	space_floor_unref(share->floor);
+	fd_close(share->fd);
+	free(share);
 }
 
 bool space_share_take(struct space_share *share, uint64_t bytes)
@@ -131,7 +143,7 @@ static uint64_t room(struct space_floor *floor)
 
 	if (taken < atomic_load(&floor->keep)) /* it is that large */
 		return 0;
-	if (floor->measure(floor->fd, &bytes) < 0)
+	if (floor->ops->free_bytes(floor->fd, &bytes) < 0)
 		return SHARE_MAX; /* the write itself will tell why */
 	return bytes > taken ? bytes - taken : 0;
 }
@@ -154,24 +166,40 @@ static uint64_t share_of(uint64_t has, uint64_t bytes)
 	return part > bytes ? part : bytes;
 }
 
-bool space_share_ask(struct space_floor *floor, struct space_share *share,
-		     uint64_t bytes)
+/* Bytes that nobody has, @bytes of them if need be. The lock is held. */
+static uint64_t room_for(struct space_floor *floor, uint64_t bytes)
 {
-	uint64_t has, gets;
+	uint64_t has = room(floor);
+
+	if (has >= bytes)
+		return has;
+	take_back(floor);
+	return room(floor);
+}
+
+static bool share_refill(struct space_share *share, uint64_t bytes)
+{
+	struct space_floor *floor = share->floor;
+	uint64_t has;
 
 	pthread_mutex_lock(&floor->lock);
-	has = room(floor);
-	if (has < bytes) {
-		take_back(floor);
-		has = room(floor);
-	}
+	has = room_for(floor, bytes);
 	if (has >= bytes) {
-		gets = share_of(has, bytes);
 		atomic_fetch_add(&share->writing, bytes);
-		atomic_fetch_add(&share->left, gets - bytes);
+		atomic_fetch_add(&share->left, share_of(has, bytes) - bytes);
 	}
 	pthread_mutex_unlock(&floor->lock);
 	return has >= bytes;
+}
+
+int space_share_ask(struct space_share *share, uint64_t offset, uint64_t length,
+		    uint64_t *bytes)
+{
+	if (share_refill(share, *bytes))
+		return 0;
+	/* There is not so much; but does the write need so much? */
+	*bytes = share->floor->ops->missing(share->fd, offset, length);
+	return *bytes == 0 || share_refill(share, *bytes) ? 0 : -ENOSPC;
 }
 
 int space_floor_check(struct space_floor *floor, uint64_t bytes)
@@ -179,11 +207,7 @@ int space_floor_check(struct space_floor *floor, uint64_t bytes)
 	uint64_t has;
 
 	pthread_mutex_lock(&floor->lock);
-	has = room(floor);
-	if (has < bytes) {
-		take_back(floor);
-		has = room(floor);
-	}
+	has = room_for(floor, bytes);
 	pthread_mutex_unlock(&floor->lock);
 	return has >= bytes ? 0 : -ENOSPC;
 }

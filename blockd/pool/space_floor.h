@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is kept free of a file system, whoever of a pool's
- * devices writes: a write that would take of it is told so before it begins.
+ * The floor: bytes that a pool keeps free of its file system. A write that
+ * would take of them gets -ENOSPC before it begins.
  *
  * Asking the file system at each write would cost more than the write. So a
- * device takes a share of what there is above the floor, as much as keeps it
- * from asking for long, and as little as a write needs where there is little;
- * what others hold and don't use is taken back from them then. At any time
+ * device takes a share of the space above the floor: much while there is much,
+ * so that it seldom asks, and little where there is little. Near the floor the
+ * unused rest of all shares is taken back. At any time
  *
- *	free - all that is held and all that is being written >= floor
+ *	free - unused shares - writes under way >= floor
  *
- * but for what others write to the same file system.
+ * but for what other programs write to the same file system.
  */
 #ifndef BLOCKD_SPACE_FLOOR_H
 #define BLOCKD_SPACE_FLOOR_H
@@ -22,54 +22,70 @@
 
 struct space_floor;
 
-/* A device's; its own loop takes and gives back, any thread looks. */
+/* Of one device. Its loop takes and gives back; any thread looks. */
 struct space_share {
-	atomic_ullong left;    /* bytes it may write without asking */
-	atomic_ullong writing; /* bytes of requests that are under way */
+	struct space_floor *floor; /* a reference */
+	int fd;                    /* owned; the device's file; -1: none */
+	atomic_ullong left;        /* bytes to write without asking */
+	atomic_ullong writing;     /* bytes of requests under way */
 	LIST_ENTRY(space_share) in_floor;
 };
 
-/* Bytes that are free on the file system of @fd; -errno. */
-typedef int (*space_free)(int fd, uint64_t *ret);
+struct space_floor_ops {
+	/* Free bytes of the file system of @fd. -errno. */
+	int (*free_bytes)(int fd, uint64_t *ret);
+	/* Bytes that a write of this range of the file would take. Blocks. */
+	uint64_t (*missing)(int fd, uint64_t offset, uint64_t length);
+};
 
+/* For @ops: by fstatvfs(3). */
 int space_free_bytes(int fd, uint64_t *ret);
 
 /*
- * @fd       of the file system; borrowed
- * @measure  space_free_bytes(), but in tests
- *
  * One reference; devices may outlive the pool. NULL: out of memory, or of
  * descriptors.
+ *
+ * @fd   of the file system; borrowed
+ * @ops  static
  */
-struct space_floor *space_floor_new(int fd, space_free measure);
+struct space_floor *space_floor_new(int fd, const struct space_floor_ops *ops);
 struct space_floor *space_floor_ref(struct space_floor *floor);
 void space_floor_unref(struct space_floor *floor); /* NULL is fine */
 
 /* Bytes to be kept free from now on; 0 at first. Any thread. */
 void space_floor_set(struct space_floor *floor, uint64_t bytes);
 
-void space_share_begin(struct space_floor *floor, struct space_share *share);
-/* Nothing is being written. */
-void space_share_end(struct space_floor *floor, struct space_share *share);
+/*
+ * A share of nothing yet. NULL: out of memory.
+ *
+ * @fd  of the device's file; taken, also on failure; -1: none
+ */
+struct space_share *space_share_new(struct space_floor *floor, int fd);
+/* Nothing is being written. NULL is fine. */
+void space_share_free(struct space_share *share);
 
 /*
- * Before a write that may take @bytes of new space, from what the share has
- * left. False: it has not that much, ask space_share_ask().
+ * Before a write that may take @bytes of new space: take them of the share.
+ * False: ask with space_share_ask().
  */
 bool space_share_take(struct space_share *share, uint64_t bytes);
 /*
- * The same, of what there is: true, and more than that for later, or false:
- * the floor is reached. Blocks for a look at the file system.
+ * The same for a write of this range of the file, of all space above the
+ * floor. Takes more than that for later writes. Blocks.
+ *
+ * @bytes  what the write may take; lowered to what it does take
+ *
+ * 0 or -ENOSPC.
  */
-bool space_share_ask(struct space_floor *floor, struct space_share *share,
-		     uint64_t bytes);
+int space_share_ask(struct space_share *share, uint64_t offset, uint64_t length,
+		    uint64_t *bytes);
 /* What was taken is written, or has failed. */
 static inline void space_share_done(struct space_share *share, uint64_t bytes)
 {
 	atomic_fetch_sub(&share->writing, bytes);
 }
 
-/* A write of @bytes by nobody's device, now: -ENOSPC at the floor, or 0. */
+/* A write of @bytes by no device, now: -ENOSPC at the floor, or 0. */
 int space_floor_check(struct space_floor *floor, uint64_t bytes);
 
 #endif

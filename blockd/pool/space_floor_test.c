@@ -23,9 +23,19 @@ static int tell_free(int fd, uint64_t *ret)
 	return 0;
 }
 
+/* Of files without blocks. */
+static uint64_t all_missing(int fd, uint64_t offset, uint64_t length)
+{
+	(void)fd;
+	(void)offset;
+	return length;
+}
+
+static const struct space_floor_ops ops = {tell_free, all_missing};
+
 static struct space_floor *floor_of(uint64_t bytes, uint64_t keep)
 {
-	struct space_floor *floor = space_floor_new(0, tell_free);
+	struct space_floor *floor = space_floor_new(0, &ops);
 
 	assert_non_null(floor);
 	atomic_store(&free_bytes, bytes);
@@ -33,10 +43,20 @@ static struct space_floor *floor_of(uint64_t bytes, uint64_t keep)
 	return floor;
 }
 
-static bool begin(struct space_floor *floor, struct space_share *share)
+static struct space_share *share_of(struct space_floor *floor)
 {
+	struct space_share *share = space_share_new(floor, -1);
+
+	assert_non_null(share);
+	return share;
+}
+
+static bool begin(struct space_share *share)
+{
+	uint64_t bytes = WRITE;
+
 	return space_share_take(share, WRITE) ||
-	       space_share_ask(floor, share, WRITE);
+	       space_share_ask(share, 0, WRITE, &bytes) == 0;
 }
 
 static void end(struct space_share *share)
@@ -45,11 +65,11 @@ static void end(struct space_share *share)
 	space_share_done(share, WRITE);
 }
 
-static unsigned write_all(struct space_floor *floor, struct space_share *share)
+static unsigned write_all(struct space_share *share)
 {
 	unsigned n = 0;
 
-	for (; begin(floor, share); n++)
+	for (; begin(share); n++)
 		end(share);
 	return n;
 }
@@ -57,75 +77,75 @@ static unsigned write_all(struct space_floor *floor, struct space_share *share)
 static void gives_all_that_is_above_it_and_no_more(void **state)
 {
 	struct space_floor *floor = floor_of(100 * MIB, 90 * MIB);
-	struct space_share share;
+	struct space_share *share;
 
 	(void)state;
-	space_share_begin(floor, &share);
-	assert_int_equal(write_all(floor, &share), 10 * MIB / WRITE);
+	share = share_of(floor);
+	assert_int_equal(write_all(share), 10 * MIB / WRITE);
 	assert_int_equal(atomic_load(&free_bytes), 90 * MIB);
 	/* There is room again: of the file system, and by a lower floor. */
 	atomic_fetch_add(&free_bytes, WRITE);
-	assert_int_equal(write_all(floor, &share), 1);
+	assert_int_equal(write_all(share), 1);
 	space_floor_set(floor, 89 * MIB);
-	assert_int_equal(write_all(floor, &share), MIB / WRITE);
-	space_share_end(floor, &share);
+	assert_int_equal(write_all(share), MIB / WRITE);
+	space_share_free(share);
 	space_floor_unref(floor);
 }
 
 static void takes_back_what_others_do_not_use(void **state)
 {
 	struct space_floor *floor = floor_of(100 * MIB, 0);
-	struct space_share idle[8], busy;
+	struct space_share *idle[8], *busy;
 
 	(void)state;
 	for (int i = 0; i < 8; i++) {
-		space_share_begin(floor, &idle[i]);
-		assert_true(begin(floor, &idle[i]));
-		end(&idle[i]);
-		assert_true(atomic_load(&idle[i].left) > 0);
+		idle[i] = share_of(floor);
+		assert_true(begin(idle[i]));
+		end(idle[i]);
+		assert_true(atomic_load(&idle[i]->left) > 0);
 	}
-	space_share_begin(floor, &busy);
-	assert_int_equal(write_all(floor, &busy), 100 * MIB / WRITE - 8);
+	busy = share_of(floor);
+	assert_int_equal(write_all(busy), 100 * MIB / WRITE - 8);
 	for (int i = 0; i < 8; i++) {
-		assert_false(begin(floor, &idle[i]));
-		space_share_end(floor, &idle[i]);
+		assert_false(begin(idle[i]));
+		space_share_free(idle[i]);
 	}
-	space_share_end(floor, &busy);
+	space_share_free(busy);
 	space_floor_unref(floor);
 }
 
 static void counts_what_is_still_being_written(void **state)
 {
 	struct space_floor *floor = floor_of(10 * WRITE, 9 * WRITE);
-	struct space_share a, b;
+	struct space_share *a, *b;
 
 	(void)state;
-	space_share_begin(floor, &a);
-	space_share_begin(floor, &b);
-	assert_true(begin(floor, &a));
-	assert_false(begin(floor, &b));
+	a = share_of(floor);
+	b = share_of(floor);
+	assert_true(begin(a));
+	assert_false(begin(b));
 	assert_int_equal(space_floor_check(floor, 1), -ENOSPC);
-	space_share_done(&a, WRITE); /* it failed: nothing is written */
+	space_share_done(a, WRITE); /* it failed: nothing is written */
 	assert_int_equal(space_floor_check(floor, WRITE), 0);
-	assert_true(begin(floor, &b));
-	end(&b);
-	space_share_end(floor, &a);
-	space_share_end(floor, &b);
+	assert_true(begin(b));
+	end(b);
+	space_share_free(a);
+	space_share_free(b);
 	space_floor_unref(floor);
 }
 
 static void a_higher_floor_counts_at_once(void **state)
 {
 	struct space_floor *floor = floor_of(100 * MIB, 0);
-	struct space_share share;
+	struct space_share *share;
 
 	(void)state;
-	space_share_begin(floor, &share);
-	assert_true(begin(floor, &share));
-	end(&share);
+	share = share_of(floor);
+	assert_true(begin(share));
+	end(share);
 	space_floor_set(floor, UINT64_MAX);
-	assert_false(begin(floor, &share));
-	space_share_end(floor, &share);
+	assert_false(begin(share));
+	space_share_free(share);
 	space_floor_unref(floor);
 }
 
@@ -139,13 +159,13 @@ static atomic_uint below;
 static void *writer(void *floor_)
 {
 	struct space_floor *floor = floor_;
-	struct space_share share;
+	struct space_share *share;
 	unsigned had = 0;
 
-	space_share_begin(floor, &share);
+	share = share_of(floor);
 	for (unsigned i = 0; i < 200000; i++) {
-		if (begin(floor, &share)) {
-			end(&share);
+		if (begin(share)) {
+			end(share);
 			had++;
 		} else if (had) { /* something is deleted */
 			atomic_fetch_add(&free_bytes, WRITE);
@@ -154,7 +174,7 @@ static void *writer(void *floor_)
 		if (atomic_load(&free_bytes) < KEEP)
 			atomic_fetch_add(&below, 1);
 	}
-	space_share_end(floor, &share);
+	space_share_free(share);
 	return NULL;
 }
 
@@ -162,7 +182,7 @@ static void is_never_passed_however_many_write(void **state)
 {
 	struct space_floor *floor = floor_of(KEEP + 100 * WRITE, KEEP);
 	pthread_t threads[WRITERS];
-	struct space_share last;
+	struct space_share *last;
 
 	(void)state;
 	atomic_store(&below, 0);
@@ -173,10 +193,10 @@ static void is_never_passed_however_many_write(void **state)
 		assert_int_equal(pthread_join(threads[i], NULL), 0);
 	assert_int_equal(atomic_load(&below), 0);
 	/* And nothing is lost: all of it can be had. */
-	space_share_begin(floor, &last);
-	(void)write_all(floor, &last);
+	last = share_of(floor);
+	(void)write_all(last);
 	assert_int_equal(atomic_load(&free_bytes), KEEP);
-	space_share_end(floor, &last);
+	space_share_free(last);
 	space_floor_unref(floor);
 }
 

@@ -100,7 +100,6 @@ static int raw_extend(struct pool *pool, struct error *err)
 	if (r < 0)
 		return r;
 	raw->medium.medium.size = size;
-	raw_users_grown(raw->users, size);
 	r = raw_store_extend(raw->store, size, err);
 	if (r < 0)
 		(void)error_prefix(err, "pool '%s': ", pool->record.name);

@@ -131,8 +131,8 @@ static int open_call(void *context)
 	struct opening *o = context;
 	const struct extent_record *record = &o->object->record;
 
-	return o->run->pool->ops->open(
-		o->run->pool, record->name, record->size,
+	return extent_dev_open(
+		&o->object->gate, o->run->pool, record->name, record->size,
 		record->kind == EXTENT_KIND_SNAPSHOT ? BLOCKDEV_FILE_READ_ONLY
 						     : 0,
 		o->run->loop, &o->object->dev, &o->run->err);
@@ -142,6 +142,7 @@ void model_object_open(struct run *run, struct object *object)
 {
 	struct opening o = {.run = run, .object = object};
 
+	gate_init(&object->gate);
 	MUST(run, loop_call(run->loop, open_call, &o));
 }
 
@@ -153,9 +154,10 @@ static int close_call(void *context)
 
 void model_object_close(struct run *run, struct object *object)
 {
-	if (object->dev)
-		assert_int_equal(loop_call(run->loop, close_call, object->dev),
-				 0);
+	if (!object->dev)
+		return;
+	assert_int_equal(loop_call(run->loop, close_call, object->dev), 0);
+	gate_done(&object->gate);
 	object->dev = NULL;
 }
 

@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "blockd/extent/extent_dev.h"
 #include "blockd/raw/pool_raw_internal.h"
 
 #define CLUSTER      (UINT64_C(1) << RAW_CLUSTER_SHIFT_MIN)
@@ -40,7 +41,8 @@ struct object {
 	struct extent_record record; /* name "": there is none */
 	struct block *blocks;
 	size_t n;
-	struct blockdev *dev;
+	struct gate gate;
+	struct blockdev *dev; /* behind the gate; NULL: closed */
 };
 
 enum what { READ, WRITE, ZERO, DISCARD, FLUSH };

@@ -12,6 +12,7 @@
 
 static void read_step(struct raw_io *r)
 {
+	struct blockdev *medium = r->dev->medium;
 	while (r->left > 0) {
 		uint64_t from, bytes = raw_io_run(r, &from, NULL);
 
@@ -21,8 +22,8 @@ static void read_step(struct raw_io *r)
 		}
 		if (from != RAW_ZEROES) {
 			raw_io_start(r, bytes, raw_io_piece_done);
-			blockdev_read(r->dev->medium, &r->op, r->data,
-				      (uint32_t)bytes, from);
+			medium->ops->read(medium, &r->op, r->data,
+					  (uint32_t)bytes, from);
 			return;
 		}
 		memset(r->data, 0, bytes);
@@ -35,6 +36,7 @@ static void read_step(struct raw_io *r)
 
 static void write_step(struct raw_io *r)
 {
+	struct blockdev *medium = r->dev->medium;
 	uint64_t bytes;
 
 	if (r->left == 0) {
@@ -52,9 +54,10 @@ static void write_step(struct raw_io *r)
 	}
 	bytes = raw_io_bytes(r, r->look.n);
 	raw_io_start(r, bytes, raw_io_piece_done);
-	blockdev_write(r->dev->medium, &r->op, r->data, (uint32_t)bytes,
-		       raw_dev_offset(r->dev, r->look.entry) + raw_io_inside(r),
-		       r->flags & BLOCKDEV_FUA);
+	medium->ops->write(medium, &r->op, r->data, (uint32_t)bytes,
+			   raw_dev_offset(r->dev, r->look.entry) +
+				   raw_io_inside(r),
+			   r->flags & BLOCKDEV_FUA);
 }
 
 /* ---- the operations ---- */
@@ -103,7 +106,7 @@ static void raw_flush(struct blockdev *dev, struct op *op)
 	struct raw_io *r;
 
 	if (!raw_store_pending(raw->users->store)) {
-		blockdev_flush(raw->medium, op);
+		raw->medium->ops->flush(raw->medium, op);
 		return;
 	}
 	r = raw_io_new(dev, op, 0, 0, NULL);
@@ -179,9 +182,16 @@ static int find_map(struct raw_dev *dev, struct error *err)
 static int open_medium(struct raw_users *users, struct loop *loop,
 		       struct blockdev **ret, struct error *err)
 {
+	int r;
+
 	if (users->open_medium)
 		return users->open_medium(users->context, loop, ret, err);
-	return blockdev_file_open(loop, users->path, 0, users->flags, ret, err);
+	r = blockdev_file_open(loop, users->path, 0, users->flags, ret, err);
+	if (r < 0)
+		return r;
+	(*ret)->fault = users->fault;
+	(*ret)->fault_context = users->context;
+	return 0;
 }
 
 int raw_dev_open(struct raw_users *users, uint32_t id, uint64_t size,

@@ -62,9 +62,6 @@ int raw_users_clean_now(struct raw_users *users, struct error *err);
  */
 int raw_users_settle_now(struct raw_users *users, struct error *err);
 
-/* The medium has @size bytes now. Before raw_store_extend(). Any thread. */
-void raw_users_grown(struct raw_users *users, uint64_t size);
-
 enum raw_dev_flag {
 	RAW_DEV_READ_ONLY = 1 << 0, /* as the device says */
 	/*

@@ -517,7 +517,6 @@ static void fails_only_what_the_medium_fails(void **unused)
 static void grow(struct pool *pool, uint64_t size)
 {
 	assert_int_equal(ftruncate(pool->fd, (off_t)size), 0);
-	raw_users_grown(pool->users, size);
 	raw_dev_kit_must(pool, raw_store_extend(pool->store, size, &pool->err),
 			 "extend");
 }

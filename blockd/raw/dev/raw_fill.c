@@ -82,20 +82,22 @@ static void fill_written(struct raw_io *r, int res)
 /* The user's part, when the rest of the cluster is right already. */
 static void fill_write_part(struct raw_io *r, int res)
 {
+	struct blockdev *medium = r->dev->medium;
 	if (res < 0) {
 		fill_failed(r, res);
 		return;
 	}
 	raw_io_start(r, r->piece, fill_written);
-	blockdev_write(r->dev->medium, &r->op, r->data, (uint32_t)r->piece,
-		       raw_dev_offset(r->dev, r->fill->physical) +
-			       raw_io_inside(r),
-		       0);
+	medium->ops->write(medium, &r->op, r->data, (uint32_t)r->piece,
+			   raw_dev_offset(r->dev, r->fill->physical) +
+				   raw_io_inside(r),
+			   0);
 }
 
 /* What was in the shared cluster, with the user's part in its place. */
 static void fill_copied(struct raw_io *r, int res)
 {
+	struct blockdev *medium = r->dev->medium;
 	uint8_t *at = r->fill->buffer + raw_io_inside(r);
 	const uint32_t entry = r->look.entry;
 
@@ -113,13 +115,14 @@ static void fill_copied(struct raw_io *r, int res)
 	else
 		memset(at, 0, r->piece);
 	raw_io_start(r, r->piece, fill_written);
-	blockdev_write(r->dev->medium, &r->op, r->fill->buffer,
-		       (uint32_t)raw_dev_cluster(r->dev),
-		       raw_dev_offset(r->dev, r->fill->physical), 0);
+	medium->ops->write(medium, &r->op, r->fill->buffer,
+			   (uint32_t)raw_dev_cluster(r->dev),
+			   raw_dev_offset(r->dev, r->fill->physical), 0);
 }
 
 static void fill_copy(struct raw_io *r)
 {
+	struct blockdev *medium = r->dev->medium;
 	struct raw_fill *fill = r->fill;
 
 	fill->buffer = aligned_alloc(RAW_BLOCK, raw_dev_cluster(r->dev));
@@ -128,14 +131,15 @@ static void fill_copy(struct raw_io *r)
 		return;
 	}
 	raw_io_start(r, r->piece, fill_copied);
-	blockdev_read(r->dev->medium, &r->op, fill->buffer,
-		      (uint32_t)raw_dev_cluster(r->dev),
-		      raw_dev_offset(r->dev, RAW_PHYSICAL(r->look.entry)));
+	medium->ops->read(medium, &r->op, fill->buffer,
+			  (uint32_t)raw_dev_cluster(r->dev),
+			  raw_dev_offset(r->dev, RAW_PHYSICAL(r->look.entry)));
 }
 
 /* The cluster is this request's: how it gets its content. */
 static void fill_start(struct raw_io *r)
 {
+	struct blockdev *medium = r->dev->medium;
 	const bool whole = raw_io_bytes(r, 1) == raw_dev_cluster(r->dev);
 	const bool zero = raw_reads_zero(r->look.entry);
 
@@ -150,10 +154,10 @@ static void fill_start(struct raw_io *r)
 		fill_write_part(r, 0);
 	} else {
 		raw_io_start(r, r->piece, fill_write_part);
-		blockdev_write_zeroes(r->dev->medium, &r->op,
-				      raw_dev_offset(r->dev, r->fill->physical),
-				      raw_dev_cluster(r->dev),
-				      BLOCKDEV_NO_HOLE);
+		medium->ops->write_zeroes(
+			medium, &r->op,
+			raw_dev_offset(r->dev, r->fill->physical),
+			raw_dev_cluster(r->dev), BLOCKDEV_NO_HOLE);
 	}
 }
 

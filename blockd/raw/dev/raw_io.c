@@ -108,8 +108,6 @@ static void op_done(struct op *op, int res)
 {
 	struct raw_io *r = container_of(op, struct raw_io, op);
 
-	if (blockdev_is_fault(res) && r->dev->users->fault)
-		r->dev->users->fault(r->dev->users->context);
 	r->next(r, res);
 }
 

@@ -15,7 +15,8 @@
 
 struct raw_dev {
 	struct blockdev dev;
-	struct blockdev *medium; /* owned */
+	/* Owned. Its functions are called directly: the map has the ranges. */
+	struct blockdev *medium;
 	struct raw_users *users;
 	const struct raw_map *map; /* of the object */
 	const struct raw_alloc *alloc;
@@ -88,9 +89,6 @@ static inline uint64_t raw_io_bytes(const struct raw_io *r, uint64_t clusters)
 static inline uint64_t raw_dev_offset(const struct raw_dev *dev,
 				      uint32_t physical)
 {
-	/* The map may have clusters of a part that it has grown by. */
-	blockdev_grown(dev->medium, atomic_load_explicit(&dev->users->grown,
-							 memory_order_acquire));
 	return dev->data_start + ((uint64_t)physical << dev->shift);
 }
 

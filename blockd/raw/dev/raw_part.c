@@ -71,15 +71,16 @@ static void part_written(struct raw_io *r, int res)
 
 void raw_part_write(struct raw_io *r)
 {
+	struct blockdev *medium = r->dev->medium;
 	const uint32_t physical = RAW_PHYSICAL(r->look.entry);
 
 	raw_io_start(r, raw_part_bytes(r), part_written);
 	r->changes[0] = raw_part_record(r, physical);
 	r->n_changes = 1;
 	/* Durable by itself: another request's mark may have been so before. */
-	blockdev_write(r->dev->medium, &r->op, r->data, (uint32_t)r->piece,
-		       raw_dev_offset(r->dev, physical) + raw_io_inside(r),
-		       r->flags & BLOCKDEV_FUA);
+	medium->ops->write(medium, &r->op, r->data, (uint32_t)r->piece,
+			   raw_dev_offset(r->dev, physical) + raw_io_inside(r),
+			   r->flags & BLOCKDEV_FUA);
 }
 
 bool raw_part_clear(const struct raw_dev *dev, uint32_t physical,

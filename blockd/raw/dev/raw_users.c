@@ -187,11 +187,6 @@ void raw_users_starve(struct raw_users *users, struct raw_request *request)
 	(void)pthread_mutex_unlock(&users->lock);
 }
 
-void raw_users_grown(struct raw_users *users, uint64_t size)
-{
-	atomic_store_explicit(&users->grown, size, memory_order_release);
-}
-
 /* ---- life ---- */
 
 void raw_users_join(struct raw_users *users)

@@ -44,7 +44,6 @@ struct raw_users {
 			   struct blockdev **ret, struct error *err);
 	void *context;
 
-	_Atomic uint64_t grown; /* bytes the medium has at least */
 	_Atomic unsigned phase;
 	_Atomic unsigned inside[2]; /* requests, by the phase they entered in */
 

@@ -52,10 +52,12 @@ static uint64_t whole_clusters(const struct raw_io *r)
 
 static void write_zeroes(struct raw_io *r, uint64_t from, uint64_t bytes)
 {
+	struct blockdev *medium = r->dev->medium;
 	raw_io_start(r, bytes, raw_io_piece_done);
-	blockdev_write_zeroes(r->dev->medium, &r->op, from, bytes,
-			      BLOCKDEV_NO_HOLE | (r->flags & BLOCKDEV_FAST) |
-				      (r->flags & BLOCKDEV_FUA));
+	medium->ops->write_zeroes(medium, &r->op, from, bytes,
+				  BLOCKDEV_NO_HOLE |
+					  (r->flags & BLOCKDEV_FAST) |
+					  (r->flags & BLOCKDEV_FUA));
 }
 
 /* In a cluster that is written in part, and the device's own. */
