@@ -11,6 +11,9 @@
  *
  *	{"own": INSTRUCTIONS, "calls": {"NUMBER": COUNT, ...}}
  *
+ * After a line "at" there is also where the program's own were, from the start
+ * of its file: "at": {"OFFSET": COUNT, ...}.
+ *
  * "own" are those of the program itself, not of its libraries, which differ
  * between processors and releases; calls are the process's own and its
  * libraries'. An instruction with a rep prefix counts once for each
@@ -53,7 +56,9 @@ struct counter {
 	int memory;       /* /proc/PID/mem */
 	int cpu;
 	uint64_t text_start, text_end;
+	uint64_t text_offset; /* in its file */
 	uint64_t own;
+	uint32_t *at; /* of each byte of its code */
 	uint64_t calls[CALLS_MAX];
 	struct code_page *pages[PAGES_MAX];
 };
@@ -81,17 +86,18 @@ static void find_text(struct counter *counter)
 	if (!maps)
 		die(path);
 	while (fgets(line, sizeof(line), maps)) {
-		uint64_t start, end;
+		uint64_t start, end, offset;
 		char rights[8];
 		const char *name = strchr(line, '/');
 
 		line[strcspn(line, "\n")] = '\0';
 		if (name && strcmp(name, program) == 0 &&
-		    sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s", &start, &end,
-			   rights) == 3 &&
+		    sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64, &start,
+			   &end, rights, &offset) == 4 &&
 		    rights[2] == 'x') {
 			counter->text_start = start;
 			counter->text_end = end;
+			counter->text_offset = offset;
 		}
 	}
 	(void)fclose(maps);
@@ -99,6 +105,10 @@ static void find_text(struct counter *counter)
 		errno = ENOEXEC;
 		die(program);
 	}
+	counter->at = calloc(counter->text_end - counter->text_start,
+			     sizeof(*counter->at));
+	if (!counter->at)
+		die("memory");
 }
 
 /* The two bytes of code there, or NULL. */
@@ -137,8 +147,10 @@ static void count_next(struct counter *counter, pid_t thread)
 
 	if (ptrace(PTRACE_GETREGS, thread, NULL, &regs) < 0)
 		return; /* killed meanwhile */
-	if (regs.rip >= counter->text_start && regs.rip < counter->text_end)
+	if (regs.rip >= counter->text_start && regs.rip < counter->text_end) {
 		counter->own++;
+		counter->at[regs.rip - counter->text_start]++;
+	}
 	code = code_at(counter, regs.rip);
 	if (code && memcmp(code, syscall_code, sizeof(syscall_code)) == 0 &&
 	    regs.rax < CALLS_MAX)
@@ -341,10 +353,30 @@ static void let_go(struct counter *counter)
 	}
 }
 
-static void say(struct counter *counter)
+static void say_where(const struct counter *counter)
 {
 	const char *comma = "";
 
+	printf(", \"at\": {");
+	for (uint64_t i = 0; i < counter->text_end - counter->text_start; i++) {
+		if (!counter->at[i])
+			continue;
+		printf("%s\"%" PRIu64 "\": %" PRIu32, comma,
+		       counter->text_offset + i, counter->at[i]);
+		comma = ", ";
+	}
+	putchar('}');
+}
+
+static void say(struct counter *counter, bool where)
+{
+	const char *comma = "";
+	sigset_t ticks, before;
+
+	/* No tick ends a write in the middle. */
+	(void)sigemptyset(&ticks);
+	(void)sigaddset(&ticks, SIGALRM);
+	(void)sigprocmask(SIG_BLOCK, &ticks, &before);
 	printf("{\"own\": %" PRIu64 ", \"calls\": {", counter->own);
 	for (unsigned i = 0; i < CALLS_MAX; i++) {
 		if (!counter->calls[i])
@@ -352,9 +384,16 @@ static void say(struct counter *counter)
 		printf("%s\"%u\": %" PRIu64, comma, i, counter->calls[i]);
 		comma = ", ";
 	}
-	puts("}}");
+	putchar('}');
+	if (where)
+		say_where(counter);
+	puts("}");
 	(void)fflush(stdout);
+	(void)sigprocmask(SIG_SETMASK, &before, NULL);
 	counter->own = 0;
+	memset(counter->at, 0,
+	       (counter->text_end - counter->text_start) *
+		       sizeof(*counter->at));
 	memset(counter->calls, 0, sizeof(counter->calls));
 }
 
@@ -387,7 +426,7 @@ int main(int argc, char **argv)
 			break;
 		if (!follow(&counter, false))
 			return 1;
-		say(&counter);
+		say(&counter, strcmp(line, "at\n") == 0);
 	}
 	let_go(&counter);
 	return 0;
