@@ -172,6 +172,7 @@ MORE = {
     "still_disturbed": _count,  # rounds that count, though something else ran
     "cpu": _map(_map(_positive)),   # side, "client" or "server": seconds for each GiB
     "load": _positive, "megahertz": _positive,  # after the last round
+    "seconds": _positive,   # that the case took, with what it had to set up
     "note": _text,
 }
 DOCUMENT = _object(

@@ -5,6 +5,7 @@ import math
 import os
 import statistics
 import sys
+import time
 import typing
 
 from harness import machine, quiet
@@ -60,6 +61,7 @@ class Case:
     goals: list
     rounds: int = 0   # at most, where one takes long; 0: the suite's
     warm: bool = True  # a round before that does not count
+    seconds: float = math.inf  # for rounds after the first: none begins later
     group: str = ""    # the question that it answers; the row, when not said
     # {"name": "queue depth", "value": 32}: cases of one group are a curve along it.
     at: typing.Optional[dict] = None
@@ -69,18 +71,23 @@ class _Rounds:
     """Those of one case: a sample a round of each side, and how they were disturbed. A
     side that can't do it, which none of ours is, is left out from then on."""
 
-    def __init__(self, case, times, repeats, skip):
+    def __init__(self, case, times, repeats, skip, end):
         self.case, self.skip, self.sides = case, skip, dict(case.sides)
+        start = time.monotonic()
         self.samples = {side: [] for side in case.sides}
         self.repeated = self.disturbed = 0
         if case.warm:
             for side in case.sides:
                 self._sample(side, -1)
         for number in range(times):
+            if number and time.monotonic() > end:
+                break
             if sys.stdout.isatty():
                 print(f"\r  {case.row}: round {number + 1} of {times} ", end="", flush=True)
             found, disturbed = self._round(number)
-            while disturbed and self.repeated < repeats:
+            if not number:  # which sets its sides up
+                end = min(end, time.monotonic() + case.seconds)
+            while disturbed and self.repeated < repeats and time.monotonic() < end:
                 self.repeated += 1
                 found, disturbed = self._round(number)
             self.disturbed += disturbed
@@ -89,6 +96,7 @@ class _Rounds:
         if sys.stdout.isatty():
             print("\r\033[K", end="")
         self.samples = {side: self.samples[side] for side in self.sides}
+        self.seconds = time.monotonic() - start
         self.load, self.megahertz = os.getloadavg()[0], machine.megahertz()
 
     def _sample(self, side, number):
@@ -182,14 +190,30 @@ def _row(suite, case, goal, rounds):
         "timelines": rounds.last("timeline"), "events": events.get(goal.side),
         "published": goal.published,
         "disturbed": rounds.repeated, "still_disturbed": rounds.disturbed,
-        "load": rounds.load, "megahertz": rounds.megahertz,
+        "load": rounds.load, "megahertz": rounds.megahertz, "seconds": rounds.seconds,
     }
 
 
-def cases(suite, all_cases, rounds, repeats=0, skip=lambda what, why: None):
+def _ignore(_what, _why):
+    pass
+
+
+def cases(suite, all_cases, rounds, repeats=0, skip=_ignore, fail=_ignore, minutes=math.inf):
     """For each case, once it is measured, its rows: after one round that does
     not count, to warm both sides up, come the rounds. At most @repeats of a case's
-    are done again because something else ran. Who can't do it is told to @skip."""
+    are done again because something else ran. Who can't do it is told to @skip, and
+    a case that fails to @fail: it has no rows, and the others have theirs. After so
+    many @minutes no case begins."""
+    end, before = time.monotonic() + 60 * minutes, "the start"
     for case in all_cases:
-        measured = _Rounds(case, min(rounds, case.rounds or rounds), repeats, skip)
-        yield [row for row in (_row(suite, case, goal, measured) for goal in case.goals) if row]
+        if time.monotonic() > end:
+            skip(f"what comes after {before}", f"{minutes:g} minutes are over; --minutes gives it more")
+            return
+        before = case.row
+        try:
+            measured = _Rounds(case, min(rounds, case.rounds or rounds), repeats, skip, end)
+            rows = [row for row in (_row(suite, case, goal, measured) for goal in case.goals) if row]
+        except Failed as e:
+            fail(case.row, str(e))
+            continue
+        yield rows

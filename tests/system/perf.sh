@@ -101,8 +101,47 @@ test_a_row_is_there_before_the_next_is_measured() {
 	END
 	perf steps --quick >"$TEST_DIR/build/out" 2>"$TEST_DIR/err" || rc=$?
 	same $rc 1
-	grep -q 'failed: on purpose' "$TEST_DIR/err"
-	grep -qx '1 rows: 1 goals met, 0 missed; failed: steps' "$TEST_DIR/build/out"
+	grep -qx '  failed: next: on purpose' "$TEST_DIR/err"
+	grep -qx '1 rows: 1 goals met, 0 missed; failed: steps, next' "$TEST_DIR/build/out"
+}
+
+test_a_row_that_fails_leaves_the_others() {
+	local rc=0
+	suite some <<-'END'
+		def broken(number):
+		    raise Failed("the server ended")
+		goals = [Goal("speed", "1/s", "peer", ">=", 1.0)]
+		return [Case(row, {"ours": ours, "peer": side(10)}, {"peer": "peer 1.0"}, goals)
+		        for row, ours in (("one", side(12)), ("two", broken), ("three", side(12, work=2)),
+		                          ("four", side(12)))]
+	END
+	perf some --rounds 2 --json "$TEST_DIR/json" >"$TEST_DIR/out" 2>"$TEST_DIR/err" || rc=$?
+	same $rc 1
+	same "$(grep -o '"row": "[a-z]*"' "$TEST_DIR/json" | tr -d '\n')" '"row": "one""row": "four"'
+	grep -qx '  failed: two: the server ended' "$TEST_DIR/err"
+	grep -q '  failed: three: .*the same work' "$TEST_DIR/err"
+	grep -qx '2 rows: 2 goals met, 0 missed; failed: some, two; some, three' "$TEST_DIR/out"
+	grep -q '"what": "some, two"' "$TEST_DIR/json"
+}
+
+test_no_row_begins_when_its_minutes_are_over() {
+	suite slow <<-'END'
+		import time
+		def long(number):
+		    time.sleep(3)
+		    return Sample(1, {"speed": 2 + number})
+		goals = [Goal("speed", "1/s", "peer", ">=", 1.0)]
+		return [Case(row, {"ours": ours, "peer": side(10)}, {"peer": "peer 1.0"}, goals, warm=False,
+		             seconds=seconds)
+		        for row, ours, seconds in (("one", side(12), -1), ("two", long, 1000),
+		                                   ("three", side(12), 1000))]
+	END
+	# The first has one round, as it says; the second, as the minutes are over.
+	perf slow --minutes 0.05 --rounds 500 --json "$TEST_DIR/json" >"$TEST_DIR/out"
+	same "$(grep -c '"rounds": 1,' "$TEST_DIR/json")" 2
+	same "$(grep -o '"row": "[a-z]*"' "$TEST_DIR/json" | tr -d '\n')" '"row": "one""row": "two"'
+	grep -qx '  skipped: what comes after two: 0.05 minutes are over; --minutes gives it more' "$TEST_DIR/out"
+	fails 2 'a number above 0' perf slow --minutes 0
 }
 
 test_fails_when_the_sides_did_not_do_the_same_work() {
@@ -492,6 +531,19 @@ test_one_more_system_call_or_more_instructions_of_a_path_fail() {
 		recorded nbd-read-qd1 1.12 0
 		fails 1 "# more instructions" work nbd-read-qd1
 	fi
+}
+
+test_where_the_work_of_a_path_is_can_be_seen() {
+	local counted
+	[ "$(id -u)" = 0 ] || skip "needs root"
+	[ "$(uname -m)" = x86_64 ] || skip "needs x86-64"
+	recorded nbd-read-qd1 1 0
+	work nbd-read-qd1 --functions >"$TEST_DIR/out" || fail "$(cat "$TEST_DIR/out")"
+	grep -qE '^# +[0-9.]+ [a-z_]*nbd[a-z_]*$' "$TEST_DIR/out" || fail "$(cat "$TEST_DIR/out")"
+	grep -qE '^# +calls by number: .*: [0-9.]+' "$TEST_DIR/out"
+	# Together they are all of one round, which has no fewer than the least.
+	counted=$(awk '/^# / && $2 ~ /^[0-9.]+$/ {sum += $2} END {printf "%d", sum + 1}' "$TEST_DIR/out")
+	[ "$counted" -ge "$(sed -n 's/.*nbd-read-qd1: \([0-9]*\).*/\1/p' "$TEST_DIR/out")" ] || fail "$counted"
 }
 
 test_growth_that_is_recorded_needs_a_reason() {
