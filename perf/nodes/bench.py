@@ -5,6 +5,7 @@ import os
 import shutil
 
 from harness import hosts as kinds_of_hosts
+from harness.measure import Sample
 from harness.scratch import CannotRun, built
 from nodes import volumes, works
 
@@ -81,6 +82,14 @@ class Bench:
                           ((host, folder),))
         works.lay_out(side, size)
         return side
+
+    def floor(self, local):
+        """A side of a case: the network to the second host and back, and then @local, a side."""
+        def measure(number):
+            sample = local(number)
+            wire = kinds_of_hosts.distance_us(*self.hosts[:2], 2000)
+            return Sample(sample.work, {"latency": sample.figures["latency"] + wire})
+        return measure
 
     def pool(self, node, kind, *sizes):
         """With room for volumes with files of these sizes in all."""

@@ -356,7 +356,7 @@ def told(measure):
 
 
 # A sample of each kind, for a short run.
-QUICK = ("own", "sshfs", "gluster", "nfs", "nbd-server", "nbdkit", "qemu-nbd")
+QUICK = ("own", "sshfs", "nfs", "nbdkit", "qemu-nbd")
 
 
 def bring_up(client, nodes, size, wanted=None):

@@ -11,7 +11,6 @@ import concurrent.futures
 import functools
 import itertools
 
-from harness.hosts import distance_us
 from harness.measure import Case, Goal, Sample
 from harness.scratch import CannotRun
 from nodes import apps, beside, peers, works
@@ -19,8 +18,10 @@ from nodes.bench import Bench, mib
 from nodes.volumes import Client
 
 ROUNDS = (2, 5)  # quick, full
+MINUTES = {True: 11}  # quick: no row begins after that
 ALONE, REACHED, FLAT = 0.97, 1.2, 1.2
 STALL_MS = 1000
+NAMES = 3000          # in a folder: what is done once for each branch is shared by many
 JOBS = 8              # of jobs.fio
 LOG = 128 << 20       # bytes: fsync.fio's, and to spare
 XFS_ROOM = 320 << 20  # bytes; its mkfs makes no file system below 300 MiB
@@ -75,15 +76,6 @@ class Volumes:
             works.check(self.sides[key](), self.size)
 
 
-def floor(bench, local):
-    """The network there and back, and then Local."""
-    def measure(number):
-        sample = local(number)
-        wire = distance_us(*bench.hosts[:2], 2000)
-        return Sample(sample.work, {"latency": sample.figures["latency"] + wire})
-    return measure
-
-
 # ---- one volume, and its peers ----
 
 def questions(quick, seconds):
@@ -111,19 +103,18 @@ def goals(metrics, sides, kinds, floored):
     blocks = tuple(key for key in kinds if kinds[key] == "block")
     files = tuple(key for key in kinds if kinds[key] == "file")
     for metric, unit, sense in metrics:
-        cpu = metric.startswith("cpu")
         for side, peer, ratio in (
                 ("union local", "branch local", ALONE), ("union local", "local", None),
                 ("union remote", "block", ALONE), ("union remote", files, 1.0),
-                ("block", blocks, 1.0), ("block", "local", None), ("raw local", "local", None),
+                ("branch local", "local", None), ("block", blocks, 1.0), ("block", "local", None),
+                ("raw local", "local", None),
                 ("raw block", "block", None)):
             if side not in sides or not peer or isinstance(peer, str) and peer not in sides:
                 continue
             # What is on its own node has no server, but a loop device.
             if metric == "cpu server" and (side not in REMOTE or peer == "local"):
                 continue
-            goal = None if cpu else ratio
-            yield Goal(metric, unit, peer, sense, 1 / goal if goal and sense == "<=" else goal,
+            yield Goal(metric, unit, peer, sense, 1 / ratio if ratio and sense == "<=" else ratio,
                        side=side)
     if floored:
         yield Goal("latency", "µs", "floor", "<=", REACHED, side="block")
@@ -134,13 +125,15 @@ def one_volume(bench, volumes, others, quick, seconds):
         if job != "fsync":
             values["size"] = volumes.size // (JOBS if job == "jobs" else 1)
         work = works.fio(job, **values)
-        sides = {key: works.side_of(side, work) for key, side in volumes.sides.items()}
+        # A short run has raw pools in the rows where what they cost shows most.
+        sides = {key: works.side_of(side, work) for key, side in volumes.sides.items()
+                 if not (quick and key.startswith("raw")) or at}
         sides.update({key: peers.told(works.side_of(side, work))
                       for key, (side, _) in others.items()})
         names = {**volumes.names, **{key: side.title for key, (side, _) in others.items()}}
         floored = row == "4k read QD1"
         if floored:
-            sides["floor"], names["floor"] = floor(bench, sides["local"]), "ping-pong and Local"
+            sides["floor"], names["floor"] = bench.floor(sides["local"]), "ping-pong and Local"
         kinds = {key: kind for key, (_, kind) in others.items()}
         # The first round of these lays their files out.
         yield Case(row, sides, names, list(goals(metrics, sides, kinds, floored)),
@@ -234,7 +227,7 @@ def spread(bench, size, what, counts, place_on, seconds):
     yield from curve(f"A union over more {what}: a read of 4 KiB, one at a time", what, counts,
                      lambda count: [side(count)], work, ("latency", "µs", "<="), FLAT)
     least = counts[0]
-    names = names_work(bench, what, 500)
+    names = names_work(bench, what, NAMES)
     for count in counts[1:]:
         def of(count):
             return lambda number: names(bench.client_host, side(count).directory, number)
@@ -242,7 +235,7 @@ def spread(bench, size, what, counts, place_on, seconds):
                    {"more": f"{count} {what}", "one": f"{least} {what}"},
                    [Goal(step, "µs/name", "one", "<=", FLAT, side="more")
                     for step in ("create", "stat", "list", "unlink")],
-                   group=f"A union over more {what}: names", at={"name": what, "value": count})
+                   group=f"A union over more {what}: {NAMES:,} names in a folder", at={"name": what, "value": count})
 
 
 # ---- while something happens ----
@@ -267,17 +260,22 @@ def happening(bench, volumes, quick):
     yield case("while blockd is killed", "While a node's blockd is killed and started", block,
                beside.restarts(node, client, "KILL"))
     if len(bench.hosts) > 2:
+        @functools.cache
         def elsewhere():
             """The node that the union's file is not on."""
             at = bench.branch_index(union(), volumes.made["union remote"])
-            return next(other for i, other in enumerate(volumes.made["union remote"].nodes())
+            name = next(other for i, other in enumerate(volumes.made["union remote"].nodes())
                         if i != at)
+            return next(one for one in bench.cluster.nodes if one.host.name == name)
+
+        def known_where():
+            elsewhere()  # before the clock runs
+            return union()
 
         def gone_node(number, tell):
-            node = next(one for one in bench.cluster.nodes if one.host.name == elsewhere())
-            beside.restarts(node, client, "KILL", gone)(number, tell)
-        yield case("while another node is gone", "While a node is gone: files of the others", union,
-                   gone_node)
+            beside.restarts(elsewhere(), client, "KILL", gone)(number, tell)
+        yield case("while another node is gone", "While a node is gone: files of the others",
+                   known_where, gone_node)
     yield case("while the file's node is gone", f"While a node is gone for {gone} s: its files",
                block, beside.restarts(node, client, "KILL", gone), goal=False)
 
@@ -333,12 +331,12 @@ def cases(place, bench, volumes, quick, seconds):
     small = min(volumes.size, 128 << 20)
     found = bring_peers(bench, volumes, quick)
     yield from one_volume(bench, volumes, fio_sides(bench, found), quick, seconds)
-    yield from apps.cases(bench, volumes.far, found, quick)
+    yield from happening(bench, volumes, quick)
     yield from volumes_of_a_node(bench, small, quick, seconds)
     yield from clients_of_a_node(bench, small, quick, seconds)
     others = bench.hosts[1:]
     counts = [n for n in ((1, 4, 16) if quick else (1, 2, 4, 8, 16)) if n <= len(others)]
     yield from spread(bench, small, "nodes", counts, lambda n: (others[:n], n), seconds)
-    yield from spread(bench, small, "branches", (2, 64) if quick else (2, 16, 64, 256),
+    yield from spread(bench, small, "branches", (2, 256) if quick else (2, 16, 64, 256),
                       lambda n: ([bench.client_host], n), seconds)
-    yield from happening(bench, volumes, quick)
+    yield from apps.cases(bench, volumes.far, found, quick)

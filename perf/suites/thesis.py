@@ -11,12 +11,12 @@ this kernel has.
 """
 import functools
 
-from harness.hosts import distance_us
-from harness.measure import Case, Goal, Sample
+from harness.measure import Case, Goal
 from nodes import works
 from nodes.bench import Bench, mib
 
-ROUNDS = (3, 7)  # quick, full
+ROUNDS = (3, 5)  # quick, full
+CASE_S = 40      # for the rounds of a case after the first
 ALONE, REACHED = 0.97, 1.2  # goals: of the same without the union; of the wire and Local
 
 # Multiples of Local: bandwidth, latency.
@@ -108,25 +108,16 @@ def goals(operation, kind):
             yield Goal("latency", "µs", "floor", "<=", REACHED, side=side)
 
 
-def floor(bench, local):
-    """The network there and back, and then Local."""
-    def measure(number):
-        sample = local(number)
-        wire = distance_us(*bench.hosts[:2], 2000)
-        return Sample(sample.work, {"latency": sample.figures["latency"] + wire})
-    return measure
-
-
 def cases(place, bench, size, transports, seconds):
     for name in ("dir", "raw"):
         kind = Kind(bench, name, size, transports)
         for operation, word in OPERATIONS:
             work = works.fio(operation, size=size, runtime=seconds)
             sides = {key: works.side_of(side, work) for key, side in kind.sides.items()}
-            sides["floor"] = floor(bench, sides["local"])
+            sides["floor"] = bench.floor(sides["local"])
             yield Case(f"{name} pools, 4k {word} QD1", sides,
                        {**kind.names, "floor": "ping-pong and Local"},
-                       list(goals(operation, kind)), warm=False,
+                       list(goals(operation, kind)), warm=False, seconds=CASE_S,
                        group=f"Volumes of {name} pools: {word}s of 4 KiB at random, one at a time")
         kind.end()
     works.check(bench.local_side(), size)
@@ -139,4 +130,4 @@ def setup(place, quick):
     size = bench.file_size(1 << 30 if quick else 10 << 30, 2 + 2 * len(transports))
     bench.local_side = functools.cache(lambda: bench.local(size))
     print(f"  files of {mib(size)}", flush=True)
-    return cases(place, bench, size, transports, 2 if quick else 15)
+    return cases(place, bench, size, transports, 1 if quick else 2)
