@@ -17,14 +17,14 @@ TARGET_ISCSI := \
   target/iscsi/iscsi_session.c target/iscsi/iscsi_session_open.c target/iscsi/iscsi_table.c target/iscsi/iscsi_text.c
 
 TARGET_SCSI := \
-  target/scsi/scsi_cache.c target/scsi/scsi_command.c target/scsi/scsi_compare.c target/scsi/scsi_copy.c \
-  target/scsi/scsi_copy_decode.c target/scsi/scsi_copy_piece.c target/scsi/scsi_copy_results.c \
-  target/scsi/scsi_inquiry.c target/scsi/scsi_maintenance.c target/scsi/scsi_medium.c \
-  target/scsi/scsi_mode.c target/scsi/scsi_pr.c target/scsi/scsi_pr_in.c target/scsi/scsi_pr_lost.c \
-  target/scsi/scsi_pr_move.c target/scsi/scsi_pr_out.c target/scsi/scsi_pr_state.c \
-  target/scsi/scsi_primary.c target/scsi/scsi_provision.c target/scsi/scsi_range.c \
-  target/scsi/scsi_reserve.c target/scsi/scsi_reset.c target/scsi/scsi_rw.c target/scsi/scsi_sense.c \
-  target/scsi/scsi_target.c target/scsi/scsi_task.c target/scsi/scsi_unit.c target/scsi/scsi_verify.c
+  target/scsi/command/scsi_cache.c target/scsi/command/scsi_command.c target/scsi/command/scsi_compare.c target/scsi/command/scsi_copy.c \
+  target/scsi/command/scsi_copy_decode.c target/scsi/command/scsi_copy_piece.c target/scsi/command/scsi_copy_results.c \
+  target/scsi/command/scsi_inquiry.c target/scsi/command/scsi_maintenance.c target/scsi/command/scsi_medium.c \
+  target/scsi/command/scsi_mode.c target/scsi/scsi_pr.c target/scsi/command/scsi_pr_in.c target/scsi/scsi_pr_lost.c \
+  target/scsi/command/scsi_pr_move.c target/scsi/command/scsi_pr_out.c target/scsi/scsi_pr_state.c \
+  target/scsi/command/scsi_primary.c target/scsi/command/scsi_provision.c target/scsi/scsi_range.c \
+  target/scsi/scsi_reserve.c target/scsi/command/scsi_reset.c target/scsi/command/scsi_rw.c target/scsi/scsi_sense.c \
+  target/scsi/scsi_target.c target/scsi/command/scsi_dispatch.c target/scsi/scsi_task.c target/scsi/scsi_unit.c target/scsi/command/scsi_verify.c
 
 TARGET_SERVERS := target/conn/conn.c target/conn/conn_buffer.c target/conn/conn_export.c \
   target/conn/conn_tls.c target/export/export_object.c target/export/export_table.c \
@@ -65,9 +65,9 @@ SYSTEM_TESTS += tests/system/nbd_wire.sh
 $(foreach t,iscsi/iscsi_proto iscsi/iscsi_text iscsi/iscsi_chap iscsi/iscsi_login\
   iscsi/iscsi_table,$(eval $(call unit_test,target/$(t)_test,target)))
 $(foreach t,iscsi/iscsi_session iscsi/iscsi_session_parts iscsi/iscsi_say,$(eval $(call unit_test,target/$(t)_test,target,target/testkit/iscsi_session_kit.c)))
-$(foreach t,scsi/scsi_rw scsi/scsi_mode scsi/scsi_threshold scsi/scsi_range\
-  scsi/scsi_copy,$(eval $(call unit_test,target/$(t)_test,target,target/testkit/scsi_test_kit.c)))
-$(foreach t,scsi/scsi_pr scsi/scsi_pr_lost scsi/scsi_pr_move scsi/scsi_pr_state\
+$(foreach t,scsi/command/scsi_rw scsi/command/scsi_mode scsi/command/scsi_threshold scsi/scsi_range\
+  scsi/command/scsi_copy,$(eval $(call unit_test,target/$(t)_test,target,target/testkit/scsi_test_kit.c)))
+$(foreach t,scsi/command/scsi_pr scsi/scsi_pr_lost scsi/command/scsi_pr_move scsi/scsi_pr_state\
   scsi/scsi_reserve,$(eval $(call unit_test,target/$(t)_test,target,target/testkit/scsi_pr_test_kit.c \
   target/testkit/scsi_test_kit.c)))
 $(eval $(call unit_test,target/scsi/scsi_race_test,target))

@@ -24,8 +24,8 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "target/iscsi/iscsi_conn_internal.h"
+#include "target/scsi/command/scsi_rw.h"
 #include "target/scsi/scsi_defs.h"
-#include "target/scsi/scsi_rw.h"
 
 /* Bytes of a part, at least; a multiple of what any unit has for a block. */
 #define PART_SIZE (UINT32_C(256) << 10)

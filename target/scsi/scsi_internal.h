@@ -186,6 +186,26 @@ struct scsi_unit *scsi_nexus_unit(struct scsi_nexus *nexus, unsigned lun);
  */
 bool scsi_path_ready(struct scsi_path *path);
 
+/* How a copy stands; SPC-4 table 283 */
+enum scsi_copy_status {
+	SCSI_COPY_RUNS = 0,
+	SCSI_COPY_DONE = 1,
+	SCSI_COPY_FAILED = 2,
+};
+
+/* What is remembered of a copy; the session's, newest first. */
+struct scsi_copy_result {
+	struct scsi_copy_result *next;
+	uint8_t list_id;
+	enum scsi_copy_status status;
+	unsigned segments; /* done */
+	uint64_t bytes;
+	/* Of one that failed, until they were told: */
+	bool has_details;
+	uint8_t scsi_status, sense_length;
+	uint8_t sense[SCSI_SENSE_MAX];
+};
+
 /* ---- the medium: scsi_range.c ---- */
 
 enum scsi_entered {
@@ -342,6 +362,9 @@ static inline void scsi_put64(uint8_t *p, uint64_t value)
 void scsi_fail(struct scsi_task *task, enum scsi_sense_key key,
 	       enum scsi_asc asc);
 void scsi_fail_sense(struct scsi_task *task, const struct scsi_sense *sense);
+/* ILLEGAL REQUEST that points to a field; @bit: or SCSI_NO_BIT. */
+void scsi_fail_field(struct scsi_task *task, enum scsi_asc asc, bool in_cdb,
+		     unsigned byte, int bit);
 /* INVALID FIELD IN CDB, or IN PARAMETER LIST; @bit: or SCSI_NO_BIT. */
 void scsi_fail_cdb(struct scsi_task *task, unsigned byte, int bit);
 void scsi_fail_list(struct scsi_task *task, unsigned byte, int bit);

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "target/scsi/scsi_copy.h"
 #include "target/scsi/scsi_internal.h"
 #include "target/scsi/scsi_pr.h"
 
@@ -151,6 +150,16 @@ int scsi_nexus_new(struct scsi_target *target, struct loop *loop,
 	return 0;
 }
 
+static void path_forget_copies(struct scsi_path *path)
+{
+	while (path->copied) {
+		struct scsi_copy_result *r = path->copied;
+
+		path->copied = r->next;
+		free(r);
+	}
+}
+
 static void path_free(struct scsi_path *path)
 {
 	struct scsi_unit *unit = path->unit;
@@ -163,7 +172,7 @@ static void path_free(struct scsi_path *path)
 	*at = path->next_of_unit;
 	scsi_path_ended(path);
 	pthread_mutex_unlock(&unit->lock);
-	scsi_copy_forget(path);
+	path_forget_copies(path);
 	scsi_unit_unref(unit);
 	free(path);
 }

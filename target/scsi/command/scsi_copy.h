@@ -77,12 +77,6 @@ void scsi_copy_piece(struct scsi_copy *copy,
 		     void (*done)(struct scsi_copy *copy, bool fine));
 
 /* How the copy with @list_id stands: kept for this session. */
-enum scsi_copy_status { /* SPC-4 table 283 */
-			SCSI_COPY_RUNS = 0,
-			SCSI_COPY_DONE = 1,
-			SCSI_COPY_FAILED = 2,
-};
 void scsi_copy_note(const struct scsi_copy *copy, enum scsi_copy_status status);
-void scsi_copy_forget(struct scsi_path *path);
 
 #endif

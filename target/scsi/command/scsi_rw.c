@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* READ and WRITE, 6 to 16 bytes: SBC-3 5.8 to 5.13, 5.34 to 5.39 */
-#include "target/scsi/scsi_rw.h"
+#include "target/scsi/command/scsi_rw.h"
 
-#include "target/scsi/scsi_primary.h"
+#include "target/scsi/command/scsi_primary.h"
 
 #define PROTECT 0xe0 /* RDPROTECT, WRPROTECT, VRPROTECT */
 #define FUA     0x08

@@ -2,20 +2,7 @@
 /* RECEIVE COPY RESULTS, SPC-4 6.21: what copies there were, and the limits */
 #include <string.h>
 
-#include "target/scsi/scsi_copy.h"
-
-/* What is remembered of a copy; the session's, newest first. */
-struct scsi_copy_result {
-	struct scsi_copy_result *next;
-	uint8_t list_id;
-	enum scsi_copy_status status;
-	unsigned segments; /* done */
-	uint64_t bytes;
-	/* Of one that failed, until they were told: */
-	bool has_details;
-	uint8_t scsi_status, sense_length;
-	uint8_t sense[SCSI_SENSE_MAX];
-};
+#include "target/scsi/command/scsi_copy.h"
 
 static struct scsi_copy_result *result_find(struct scsi_path *path,
 					    uint8_t list_id)
@@ -65,16 +52,6 @@ void scsi_copy_note(const struct scsi_copy *copy, enum scsi_copy_status status)
 	r->status = status;
 	r->segments = copy->segment;
 	r->bytes = copy->bytes;
-}
-
-void scsi_copy_forget(struct scsi_path *path)
-{
-	while (path->copied) {
-		struct scsi_copy_result *r = path->copied;
-
-		path->copied = r->next;
-		free(r);
-	}
 }
 
 static void status_run(struct scsi_task *task)

@@ -5,8 +5,8 @@
  */
 #include <string.h>
 
-#include "target/scsi/scsi_primary.h"
-#include "target/scsi/scsi_rw.h"
+#include "target/scsi/command/scsi_primary.h"
+#include "target/scsi/command/scsi_rw.h"
 
 #define PROTECT 0xe0
 #define FUA     0x08

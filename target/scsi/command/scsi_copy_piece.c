@@ -12,8 +12,8 @@
  */
 #include <string.h>
 
-#include "target/scsi/scsi_copy.h"
-#include "target/scsi/scsi_rw.h"
+#include "target/scsi/command/scsi_copy.h"
+#include "target/scsi/command/scsi_rw.h"
 
 #define BLOCK_MAX 4096u /* bytes */
 #define EDGE_AT   (SCSI_COPY_SCRATCH - BLOCK_MAX)

@@ -10,8 +10,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "target/scsi/scsi_copy.h"
-#include "target/scsi/scsi_primary.h"
+#include "target/scsi/command/scsi_copy.h"
+#include "target/scsi/command/scsi_primary.h"
 #include "target/testkit/scsi_test_kit.h"
 
 struct fixture {

@@ -2,8 +2,8 @@
 /* UNMAP, WRITE SAME, GET LBA STATUS: SBC-3 5.28, 5.44, 5.45, 5.4 */
 #include <string.h>
 
-#include "target/scsi/scsi_primary.h"
-#include "target/scsi/scsi_rw.h"
+#include "target/scsi/command/scsi_primary.h"
+#include "target/scsi/command/scsi_rw.h"
 
 #define PROTECT 0xe0
 #define ANCHOR  0x10

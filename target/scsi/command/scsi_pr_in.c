@@ -2,8 +2,8 @@
 /* PERSISTENT RESERVE IN, SPC-4 6.15 */
 #include <string.h>
 
+#include "target/scsi/command/scsi_primary.h"
 #include "target/scsi/scsi_pr.h"
-#include "target/scsi/scsi_primary.h"
 
 /* Beside a reservation by RESERVE there are no persistent ones; SPC-2. */
 static bool reserved_by_spc2(struct scsi_task *task)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SYNCHRONIZE CACHE and PRE-FETCH: SBC-3 5.25, 5.26, 5.10, 5.11 */
-#include "target/scsi/scsi_rw.h"
+#include "target/scsi/command/scsi_rw.h"
 
 #define IMMED 0x02
 

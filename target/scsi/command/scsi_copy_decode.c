@@ -2,8 +2,8 @@
 /* The parameter list of EXTENDED COPY (LID1), SPC-4 6.4 */
 #include <string.h>
 
-#include "target/scsi/scsi_copy.h"
-#include "target/scsi/scsi_primary.h"
+#include "target/scsi/command/scsi_copy.h"
+#include "target/scsi/command/scsi_primary.h"
 
 enum usage { HOLD = 0, HOLD_TOO = 2, NO_ID = 3 }; /* LIST ID USAGE */
 

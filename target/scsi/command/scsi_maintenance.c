@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "target/scsi/scsi_primary.h"
+#include "target/scsi/command/scsi_primary.h"
 
 enum { /* REPORTING OPTIONS */
        ALL = 0,

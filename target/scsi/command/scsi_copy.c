@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* EXTENDED COPY, SPC-4 6.4: what may be copied, and one piece after another. */
-#include "target/scsi/scsi_copy.h"
+#include "target/scsi/command/scsi_copy.h"
 
-#include "target/scsi/scsi_rw.h"
+#include "target/scsi/command/scsi_rw.h"
 
 static void copy_end(struct scsi_copy *copy)
 {

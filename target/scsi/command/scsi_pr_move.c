@@ -6,8 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "target/scsi/command/scsi_primary.h"
 #include "target/scsi/scsi_pr.h"
-#include "target/scsi/scsi_primary.h"
 
 #define HEAD  24u /* bytes; SPC-4 table 217; the TransportID is behind */
 #define UNREG 0x02

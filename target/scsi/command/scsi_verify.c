@@ -2,7 +2,7 @@
 /* VERIFY, WRITE AND VERIFY: SBC-3 5.29 to 5.32, 5.40 to 5.43 */
 #include <string.h>
 
-#include "target/scsi/scsi_rw.h"
+#include "target/scsi/command/scsi_rw.h"
 
 #define PIECE (UINT32_C(256) << 10) /* bytes read at once; ours */
 

@@ -2,7 +2,7 @@
 /* The short ones: TEST UNIT READY, REQUEST SENSE, REPORT LUNS, capacities. */
 #include <string.h>
 
-#include "target/scsi/scsi_primary.h"
+#include "target/scsi/command/scsi_primary.h"
 
 /* ---- TEST UNIT READY, SPC-4 6.47 ---- */
 

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "target/scsi/scsi_copy.h"
-#include "target/scsi/scsi_primary.h"
+#include "target/scsi/command/scsi_copy.h"
+#include "target/scsi/command/scsi_primary.h"
 
 #define VENDOR "TRIB    " /* 8 bytes, SPC-4 6.6.2 */
 
