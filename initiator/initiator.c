@@ -338,10 +338,9 @@ static int make(struct attachment *a, const struct initiator_request *q,
 		r = record_save(a->dirfd, &a->record, err);
 	}
 	if (r < 0 && take_down(a, &undo) < 0)
-		(void)error_prefix(err,
-				   "(and what is left could not be taken "
-				   "down: %.150s) ",
-				   error_text(&undo));
+		(void)error_prefix(
+			err, "(and the rest could not be taken down: %.150s) ",
+			error_text(&undo));
 	return r;
 }
 
@@ -390,8 +389,7 @@ int initiator_attach(const struct initiator_request *q,
 	}
 	r = take_down(&a, err);
 	if (r < 0)
-		return error_prefix(err,
-				    "what is left of attachment %s: ", q->id);
+		return error_prefix(err, "the rest of attachment %s: ", q->id);
 	(void)probe_all(capabilities, TRANSPORTS_MAX);
 	r = transport_choose(q, capabilities, &t, why, err);
 	if (!r)

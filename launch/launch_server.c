@@ -94,10 +94,11 @@ static int check_namespace(pid_t seen, pid_t said, struct error *err)
 {
 	if (seen == said)
 		return 0;
-	return error_set(err, EPERM,
-			 "process %d is in another PID namespace than the "
-			 "launcher and would not find what it starts",
-			 (int)said);
+	return error_set(
+		err, EPERM,
+		"process %d is in another PID namespace than the launcher "
+		"and would not find the processes it starts",
+		(int)said);
 }
 
 static int handle(struct server *s, int fd, size_t length, const int *fds,
@@ -289,7 +290,7 @@ static void serve(struct server *s)
 		if (fds[0].revents)
 			stop = take_signals(s);
 		if (stop) {
-			log_info("%s: stopping; what was started lives on",
+			log_info("%s: stopping; the started processes live on",
 				 strsignal(stop));
 			return;
 		}

@@ -90,15 +90,16 @@ static int credentials(const struct rpc_address *address,
 	if (!address->is_unix && options->tls)
 		return rpc_tls_server(options->tls, ret, err);
 	if (!address->is_unix && !options->allow_plain_tcp)
-		return error_set(err, EPERM,
-				 "'%s' would be open to everyone who reaches "
-				 "it: give TLS files, or allow plain TCP by "
-				 "name",
-				 text);
+		return error_set(
+			err, EPERM,
+			"'%s' would be open to every client that reaches it: give "
+			"TLS files, or allow plain TCP by name",
+			text);
 	if (!address->is_unix)
-		log_warning("%s is served without TLS, as allowed: whoever "
-			    "reaches it may do everything",
-			    text);
+		log_warning(
+			"%s is served without TLS, as allowed: every client that "
+			"reaches it may do everything",
+			text);
 	*ret = grpc_insecure_server_credentials_create();
 	return 0;
 }

@@ -330,8 +330,8 @@ static int start_control(struct daemon *d, struct error *err)
 	if (r < 0)
 		return error_set(err, -r, "read the boot id: %s", strerror(-r));
 	if (config->allow_plain_tcp)
-		log_warning("control by TCP without TLS is allowed: whoever "
-			    "reaches the port owns the data");
+		log_warning("control by TCP without TLS is allowed: any "
+			    "client that reaches the port owns the data");
 	r = rpc_server_start(&options, &d->rpc, err);
 	for (size_t i = 0; r == 0 && i < config->control.count; i++)
 		log_info("control at %s", config->control.items[i]);

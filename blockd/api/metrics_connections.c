@@ -59,7 +59,7 @@ static struct metrics_row row(const void *context, size_t i)
 static void write_info(FILE *out, const struct metrics_connections *all)
 {
 	metrics_head(out, PREFIX, "info", "gauge",
-		     "Who it is, and what was agreed on.");
+		     "The peer, and the negotiated features.");
 	for (size_t i = 0; i < all->n; i++) {
 		struct metrics_row who = row(all, i);
 

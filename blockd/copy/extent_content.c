@@ -199,10 +199,11 @@ static int check_ranges(const struct extent *snapshot,
 			"snapshot '%s' ends at %" PRIu64 ", before %" PRIu64,
 			snapshot->record.name, snapshot->record.size, start);
 	if (!pool->ops->ranges)
-		return error_set(err, EOPNOTSUPP,
-				 "pool '%s' is of kind '%s', which does not "
-				 "tell what is allocated",
-				 snapshot->pool->known.name, pool->record.kind);
+		return error_set(
+			err, EOPNOTSUPP,
+			"pool '%s' is of kind '%s', which has no list of allocated "
+			"ranges",
+			snapshot->pool->known.name, pool->record.kind);
 	return 0;
 }
 

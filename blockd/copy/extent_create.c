@@ -256,15 +256,15 @@ static int check_source(const struct extent *source,
 	if (r < 0)
 		return r;
 	if (request->pool && request->pool[0] && strcmp(request->pool, at) != 0)
-		return error_set(err, EINVAL,
-				 "'%s' is in pool '%s', and so is what is made "
-				 "from it: not in '%s'",
-				 source->record.name, at, request->pool);
+		return error_set(
+			err, EINVAL,
+			"'%s' is in pool '%s', so a copy of it cannot be in '%s'",
+			source->record.name, at, request->pool);
 	if (request->size < source->record.size)
 		return error_set(err, ERANGE,
 				 "'%s' has %" PRIu64
 				 " bytes, more than the %" PRIu64
-				 " of what is to be made from it",
+				 " of its copy",
 				 source->record.name, source->record.size,
 				 request->size);
 	return 0;

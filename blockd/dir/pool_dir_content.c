@@ -102,7 +102,7 @@ static int read_all(const struct content *c, uint64_t length, uint64_t offset)
 		if (n == 0)
 			errno = EIO;
 		if (n <= 0)
-			return failed(c, "read what becomes");
+			return failed(c, "read the source of");
 		done += (uint64_t)n;
 	}
 	return 0;
@@ -201,7 +201,7 @@ static int fill(struct content *c, uint64_t size)
 
 	/* What is still in memory only is content too. */
 	if (fsync(c->from) < 0 || fstat(c->from, &st) < 0)
-		return failed(c, "sync what becomes");
+		return failed(c, "sync the source of");
 	if (pool_dir_of(c->pool)->method == POOL_COPY_REFLINK) {
 		if (ioctl(c->to, FICLONE, c->from) < 0)
 			return failed(c, "share the blocks of");

@@ -37,10 +37,11 @@ static int check_place(struct pool *pool, struct error *err)
 		return there.st_dev == ours.st_dev &&
 				       there.st_ino == ours.st_ino
 			       ? 0
-			       : error_set(err, ENODEV,
-					   "another directory is at '%s': what "
-					   "was mounted there is gone",
-					   pool->path);
+			       : error_set(
+					 err, ENODEV,
+					 "another directory is at '%s': its file system is no "
+					 "longer mounted there",
+					 pool->path);
 	if (errno == ENOENT || errno == ENOTDIR)
 		return error_set(err, ENODEV, "'%s' is gone", pool->path);
 	return fail(pool, "stat", err);

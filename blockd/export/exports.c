@@ -383,7 +383,7 @@ static int check_epoch(const struct extent *extent,
 		return error_set(err, ESTALE,
 				 "extent '%s' is served at epoch %" PRIu64
 				 " to an attachment that the claim to epoch "
-				 "%" PRIu64 " does not know of",
+				 "%" PRIu64 " does not name",
 				 name, now->epoch, request->epoch);
 	return 0;
 }

@@ -292,8 +292,8 @@ static int explain(int r, const char *device, struct error *err)
 	case EBUSY:
 		return error_set(
 			err, EBUSY,
-			"the file system on /dev/%s is frozen already, "
-			"by somebody else",
+			"the file system on /dev/%s is frozen already, by another "
+			"program",
 			device);
 	case EOPNOTSUPP:
 		return error_set(err, EOPNOTSUPP,

@@ -143,7 +143,7 @@ static int check_clusters(const struct node_pool *entry,
 
 static const char *capacity_text(char *buf, uint64_t capacity)
 {
-	return capacity ? size_format(buf, capacity) : "what its medium has";
+	return capacity ? size_format(buf, capacity) : "the size of its medium";
 }
 
 /* @ret: ERROR_TEXT_MAX bytes. */

@@ -41,7 +41,7 @@ static int find_other(int fd, const char *path, enum pool_content *ret,
 	*ret = known ? POOL_CONTENT_OTHER : POOL_CONTENT_EMPTY;
 	if (known)
 		(void)error_set(err, ENOTEMPTY, "'%s' holds %s", path,
-				found == -1 ? "what can't be read"
+				found == -1 ? "content that can't be read"
 				: type      ? type
 					    : "a partition table");
 	blkid_free_probe(probe);

@@ -165,7 +165,7 @@ static int finish_object(struct pool_raw *raw, const struct raw_object *object,
 		r = pool_raw_drop(raw, object->id, err);
 	} else if (strcmp(object->text, POOL_RAW_MAKING) == 0) {
 		(void)snprintf(text, sizeof(text),
-			       "what was being made is undone");
+			       "an interrupted create is undone");
 		r = pool_raw_undo(raw, object->id, err);
 	} else if (anchor_of(object, &record)) {
 		return adopt(raw, object, record, err);

@@ -61,9 +61,9 @@ static int take_sources(const struct raw_state *state, struct count *count,
 		if (!object)
 			continue;
 		if (object->hurt)
-			return error_set(err, EBADMSG,
-					 "part of a map is lost: nobody knows "
-					 "what it had");
+			return error_set(
+				err, EBADMSG,
+				"part of a map is lost, and its clusters are unknown");
 		count->sources[count->n++] = (struct source){
 			.root = atomic_load_explicit(&object->map.root,
 						     memory_order_acquire),

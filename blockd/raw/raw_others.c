@@ -207,5 +207,5 @@ int raw_others_check(int fd, const char *path, struct error *err)
 		(void)usleep(TRY_USEC);
 	}
 	return error_set(err, EBUSY, "'%s' is in use: %s", path,
-			 text[0] ? text : "somebody else has it open");
+			 text[0] ? text : "another program has it open");
 }

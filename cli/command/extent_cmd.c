@@ -186,9 +186,10 @@ int extent_export_run(struct cli *cli, struct error *err)
 	if (r < 0)
 		return r;
 	if (allow->count == 0)
-		return cli_usage(cli, err,
-				 "say who may connect: --allow ADDRESS, a "
-				 "prefix, or any");
+		return cli_usage(
+			cli, err,
+			"say which clients may connect: --allow ADDRESS, a prefix, "
+			"or any");
 	if (cli->options.lun > 0 && !cli->options.target)
 		return cli_usage(cli, err,
 				 "say which target has that LUN: --target "

@@ -244,8 +244,8 @@ int extent_limit_run(struct cli *cli, struct error *err)
 	if (!cli->options.iops && !cli->options.bandwidth)
 		return cli_usage(
 			cli, err,
-			"say what: --iops N, --bandwidth SIZE, or none "
-			"for either");
+			"say which limit: --iops N, --bandwidth SIZE, or none for "
+			"either");
 	r = volume_extent_get(cli->volumes, at.node, at.name, &extent, err);
 	if (r < 0)
 		return r;

@@ -64,8 +64,9 @@ int union_json(const char *text, struct json_object **ret, struct error *err)
 {
 	*ret = json_tokener_parse(text);
 	return *ret ? 0
-		    : error_set(err, EPROTO,
-				"what the union says is no JSON: a newer one?");
+		    : error_set(
+			      err, EPROTO,
+			      "the union's answer is no JSON: a newer version?");
 }
 
 static const char *text_of(struct json_object *object, const char *key)

@@ -44,16 +44,18 @@ const char *node_health_text(enum node_health health, const char *path,
 			       path);
 		break;
 	case NODE_DEAD:
-		(void)snprintf(ret, size,
-			       "what is mounted at '%s' does not answer; stage "
-			       "and publish the volume again",
-			       path);
+		(void)snprintf(
+			ret, size,
+			"the mount at '%s' does not answer; stage and publish the "
+			"volume again",
+			path);
 		break;
 	case NODE_SILENT:
-		(void)snprintf(ret, size,
-			       "what is mounted at '%s' does not answer in "
-			       "time; it may wait for a node that is silent",
-			       path);
+		(void)snprintf(
+			ret, size,
+			"the mount at '%s' does not answer in time; it may wait "
+			"for a silent node",
+			path);
 		break;
 	}
 	return ret;
@@ -157,10 +159,11 @@ static int staged_check(const struct volume_record *record,
 	stage_from_publication(record->name, state);
 	if (!asked && node_health(path, NULL) == NODE_GONE &&
 	    mounts_canonical(path, real, NULL) == 0 && union_find(real) > 0)
-		return error_set(err, EBUSY,
-				 "somebody has unmounted '%s', but its union "
-				 "still runs and may be in use",
-				 path);
+		return error_set(
+			err, EBUSY,
+			"'%s' was unmounted, but its union still runs and may be "
+			"in use",
+			path);
 	return 0;
 }
 

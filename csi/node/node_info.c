@@ -107,8 +107,8 @@ static const char *find_problem(struct csi_call *c, const node_state *state)
 	look->volumes = c->csi->volumes;
 	memcpy(look->name, c->id.name, sizeof(look->name));
 	if (timeout_call(c->id.name, STATUS_MS, look_work, look, look_done) < 0)
-		return "how the volume is could not be found out in time: a "
-		       "node, or what is mounted here, does not answer";
+		return "the volume's health is unknown: a node, or the mount "
+		       "here, did not answer in time";
 	if (look->r < 0)
 		problem = rpc_strdup(c->rpc, error_text(&look->err));
 	else if (look->status->n_conditions > 0)

@@ -146,11 +146,11 @@ static int check_persistent(struct csi_call *c, const publish_request *in)
 				"staging_target_path is missing: the volume is "
 				"staged first");
 	if (attribute)
-		return csi_fail(c, RPC_INVALID_ARGUMENT,
-				"volume_context: '%.64s' is of inline volumes; "
-				"what this volume is like was decided when it "
-				"was made",
-				attribute);
+		return csi_fail(
+			c, RPC_INVALID_ARGUMENT,
+			"volume_context: '%.64s' is for inline volumes; the "
+			"parameters of this volume were set when it was made",
+			attribute);
 	return 0;
 }
 

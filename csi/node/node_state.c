@@ -43,10 +43,11 @@ static int unpack(const char *path, const char *data, size_t length,
 		return 0;
 	}
 	node_state_free(state);
-	return error_set(err, EBADMSG,
-			 "'%s' cannot be read; unmount what it tells of by "
-			 "hand, then remove it",
-			 path);
+	return error_set(
+		err, EBADMSG,
+		"'%s' cannot be read; unmount its volume by hand, then "
+		"remove the file",
+		path);
 }
 
 int node_state_load(const char *dir, const char *volume, node_state **ret,

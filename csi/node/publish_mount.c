@@ -248,10 +248,10 @@ static int check_hidden(const struct csi *csi, const struct mount_info *info,
 		other = is_of_another(csi, info, volume, err);
 	if (other <= 0)
 		return other;
-	return error_set(err, EBUSY,
-			 "what is mounted at '%s' is not this volume; it is "
-			 "left alone",
-			 info->target);
+	return error_set(
+		err, EBUSY,
+		"the mount at '%s' is not this volume; it is left alone",
+		info->target);
 }
 
 /* Who asks it how it is, as we do for a call beside this one, uses it. */

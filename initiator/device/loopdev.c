@@ -209,7 +209,7 @@ int loopdev_detach(const char *device, struct error *err)
 				 strerror(-r));
 	if (!device_wait_gone(name, "loop", GONE_TIMEOUT_MS))
 		return error_set(err, EBUSY,
-				 "%s is open: it goes once it is closed",
+				 "%s is open: it is removed once it is closed",
 				 device);
 	return 0;
 }

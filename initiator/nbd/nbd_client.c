@@ -340,9 +340,10 @@ int nbd_export_may_resume(const struct nbd_export *first,
 	if (first->has_description && now->has_description) {
 		if (!strcmp(first->description, now->description))
 			return 0;
-		return error_set(err, ESTALE,
-				 "the server came back as another incarnation: "
-				 "what was not flushed may be lost");
+		return error_set(
+			err, ESTALE,
+			"the server came back as another incarnation: unflushed "
+			"writes may be lost");
 	}
 	if (!dirty)
 		return 0;

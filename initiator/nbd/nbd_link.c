@@ -261,8 +261,9 @@ static void reconnected(struct nbd_link *link,
 	}
 	if (log_limit_allow(&link->log, &suppressed))
 		log_info("connected again%s",
-			 is_idle(link) ? ""
-				       : ", sending again what had no answer");
+			 is_idle(link)
+				 ? ""
+				 : ", repeating requests without an answer");
 	link->fd = fd;
 	link->state = UP;
 	link->retry_at_ms = NEVER;

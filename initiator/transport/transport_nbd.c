@@ -188,7 +188,7 @@ static int detach(struct attachment *a, struct error *err)
 		return r;
 	if (!device_wait_gone(device + strlen("/dev/"), "pid", GONE_TIMEOUT_MS))
 		return error_set(err, EBUSY,
-				 "%s is open: it goes once it is closed",
+				 "%s is open: it is removed once it is closed",
 				 device);
 	a->record.device[0] = 0;
 	return 0;
@@ -224,10 +224,10 @@ static int mend(struct attachment *a, struct error *err)
 		return status;
 	if (!s.export.has_description ||
 	    strcmp(s.export.description, r->incarnation) != 0)
-		return error_set(err, ESTALE,
-				 "the server is another incarnation now: "
-				 "what was not flushed may be lost; unmount, "
-				 "detach and attach again");
+		return error_set(
+			err, ESTALE,
+			"the server is another incarnation now: unflushed writes "
+			"may be lost; unmount, detach and attach again");
 	if (s.export.size < r->size)
 		return error_set(err, EINVAL,
 				 "the server's export has %llu bytes, fewer "

@@ -44,7 +44,7 @@ static int epoch_check(const struct export_object *now, const char *at,
 
 	if (at && !epoch_parse(at + 1, &epoch))
 		return error_set(err, ENOENT,
-				 "what is behind '@' is not an epoch");
+				 "the part after '@' is not an epoch");
 	if (epoch == now->epoch)
 		return 0;
 	if (!at)
@@ -81,8 +81,7 @@ static int entry_check(const struct export_entry *entry, const char *at,
 		return not_there(entry, at, err);
 	if (initiators_want_tls(&entry->current->initiators, peer))
 		return error_set(err, ENOKEY,
-				 "the export is for those who say by TLS who "
-				 "they are");
+				 "the export needs TLS with a proved name");
 	if (!initiators_admit(&entry->current->initiators, peer))
 		return error_set(err, EACCES, "not allowed from %s",
 				 peer_address_format(peer, text, sizeof(text)));

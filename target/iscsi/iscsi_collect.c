@@ -240,11 +240,11 @@ const char *iscsi_take_data_out(struct iscsi_session *session)
 		return NULL; /* of a task that was aborted: it goes by */
 	if (pdu->ttt == ISCSI_TAG_NONE) {
 		if (!task->unsolicited)
-			return "data came that nobody asked for";
+			return "unsolicited data for a command without any";
 		limit = unsolicited_end(session, task);
 	} else {
 		if (task->n_r2t == 0 || task->r2t[0].ttt != pdu->ttt)
-			return "data came for a transfer nobody asked for";
+			return "data for a transfer that was not requested";
 		limit = task->r2t[0].end;
 	}
 	if (offset > limit || pdu->data_length > limit - offset)

@@ -58,7 +58,7 @@ static enum iscsi_login_status first_check(struct iscsi_login *login,
 		return fail(login, ISCSI_LOGIN_TOO_MANY,
 			    "a second connection to a session");
 	return fail(login, ISCSI_LOGIN_NO_SESSION,
-		    "it has a session handle that nobody has");
+		    "its session handle is unknown");
 }
 
 static bool transit_ok(const struct iscsi_pdu *pdu)
@@ -143,7 +143,7 @@ static const char *refusal(enum iscsi_login_status status)
 	case ISCSI_LOGIN_NOT_AUTHORIZED: return "it may not use that target";
 	case ISCSI_LOGIN_REMOVED: return "the target is of another epoch";
 	case ISCSI_LOGIN_NOT_FOUND: return "there is no such target";
-	default: return "the target is not to be had";
+	default: return "the target is not available";
 	}
 }
 

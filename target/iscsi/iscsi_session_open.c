@@ -211,7 +211,7 @@ static void enter(struct iscsi_conn *conn)
 	}
 	if (r <= 0) {
 		deny(conn, ISCSI_LOGIN_UNAVAILABLE,
-		     "none of its units can be had");
+		     "none of its units is available");
 		return;
 	}
 	r = scsi_nexus_new(iscsi_place_target(conn->place), conn->base.loop,

@@ -156,7 +156,7 @@ static size_t status_payload_feed(const struct nbd_session *s,
 	request->flags &= (uint16_t)~NBD_CMD_FLAG_PAYLOAD;
 	if (nbd_status_payload_decode(payload, size, &request->length) < 0)
 		refuse(ret, NBD_EINVAL,
-		       "the payload does not name base:allocation once");
+		       "the payload does not name base:allocation exactly once");
 	else
 		request_check(s, ret);
 	return header_size(s) + size;

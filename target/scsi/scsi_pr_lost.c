@@ -25,12 +25,13 @@ int scsi_pr_restore(struct scsi_unit *unit, struct error *err)
 		return r < 0 ? error_set(err, -r, "%s", error_text(&why)) : 0;
 	unit->pr.survives = unit->pr.saved = true;
 	if (!known)
-		(void)log_error(r,
-				"%s: who has reserved the unit is lost, so all "
-				"are refused until an initiator replaces the "
-				"reservation (sg_persist --replace-lost), or "
-				"the file is removed and the export set again",
-				error_text(&why));
+		(void)log_error(
+			r,
+			"%s: the reservations of the unit are lost, so all "
+			"initiators are refused until one replaces the reservation "
+			"(sg_persist --replace-lost), or the file is removed and "
+			"the export set again",
+			error_text(&why));
 	return 0;
 }
 

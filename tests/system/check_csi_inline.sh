@@ -118,7 +118,7 @@ test_refuses_what_a_pod_may_not_have() {
 	# What a pod's spec can say is no word for other volumes.
 	attach 1 "$id" host1
 	stage 1 kept "$id"
-	fails 1 "'size' is of inline volumes" publish 1 kept "$id" p \
+	fails 1 "'size' is for inline volumes" publish 1 kept "$id" p \
 		volume_context.size=5Gi
 	publish 1 kept "$id" p $ATTRIBUTE/ephemeral=false $ATTRIBUTE/pod.name=web-0
 	unpublish 1 "$id" p

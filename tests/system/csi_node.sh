@@ -260,7 +260,7 @@ test_a_mount_that_is_silent_does_not_hang_a_call() {
 	stats 1 "$id" "$t" | grep -q "abnormal=1.*not answer in time"
 	# One is still being asked: the next is told at once.
 	stats 1 "$id" "$t" | grep -q "abnormal=1.*not answer in time"
-	fails 1 "UNAVAILABLE: what is mounted" publish 1 hush "$id" a
+	fails 1 "UNAVAILABLE: the mount at" publish 1 hush "$id" a
 	[ $((SECONDS - start)) -lt 60 ] || fail "took $((SECONDS - start)) s"
 	kill -CONT "$pid"
 	eventually 30 healthy "$id" "$t"

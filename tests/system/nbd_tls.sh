@@ -150,7 +150,7 @@ test_an_export_is_for_who_proves_a_name() {
 	nbdinfo --size "$cert/disk$by_cert"
 	nbdinfo --size "nbds://bob@localhost:$port/disk$by_psk"
 	refused "not allowed from 127.0.0.1 (alice)" "$psk/disk$by_psk"
-	refused "by TLS" "$plain/disk"
+	refused "needs TLS" "$plain/disk"
 	! nbdinfo --list "$plain" | grep -q disk || fail "all see it"
 	nbdinfo --list "$cert$by_cert" | grep -q 'export="disk"'
 	! nbdinfo --list "$psk$by_psk" | grep -q disk || fail "alice sees it"

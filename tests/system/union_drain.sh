@@ -310,7 +310,7 @@ test_draining_stops_and_says_what_it_cannot_do() {
 	ctl drain --rate 100000000 "$D/a"
 	eventually 60 says_why 0 2
 	same "$(branch 0 drain.rate)" 100000000
-	fails 1 'takes what' ctl drain "$D/b"
+	fails 1 'no other branch takes' ctl drain "$D/b"
 	fails 1 'being drained' ctl set "$D/a=ro"
 	ctl drain --stop "$D/a"
 	same "$(branch 0 mode)" rw

@@ -479,7 +479,7 @@ P
 	exec {f}<&-
 	echo more >"$M/g"
 	same "$(cat "$M/g")" more
-	grep -q "has ended with an error" "$D/log"
+	grep -q "have ended with an error" "$D/log"
 	umount "$M"
 	eventually 30 gone
 }

@@ -328,7 +328,7 @@ test_a_check_is_of_what_nobody_uses() {
 	# By whoever looks at one extent, too.
 	at_exit on 2 trib detach host1/free-0
 	on 2 trib attach host1/free-0 --force >/dev/null 2>&1
-	fails 6 "does not know of" on 1 trib volume check free
+	fails 6 "does not have: \`trib attach\`" on 1 trib volume check free
 	on 2 trib detach host1/free-0
 	# Published only: who waits for it cannot have it before it is repaired.
 	on 1 trib volume publish free host3 --quiet

@@ -38,8 +38,8 @@ test_a_rescue_and_a_mount_never_both_have_an_extent() {
 		n=$(epoch res)
 		# As often as it is tried, from wherever, and nothing is changed.
 		for _ in 1 2 3; do
-			fails 1 "does not know of" attach 2 res
-			fails 1 "does not know of" attach 3 res
+			fails 1 "does not have" attach 2 res
+			fails 1 "does not have" attach 3 res
 		done
 		same "$(epoch res)" "$n"
 		same "$(blockdev --getsize64 "$device")" $((200 << 20))

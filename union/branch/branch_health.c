@@ -98,8 +98,8 @@ void branch_fail(struct branch *branch, int error)
 	if (!changed)
 		return;
 	log_write(LOG_LEVEL_ERROR,
-		  "branch '%s' failed (%s): what it alone holds is EIO until "
-		  "it is back",
+		  "branch '%s' failed (%s): files that are on no other "
+		  "branch are EIO until it is back",
 		  branch->path, strerror(error));
 	tell(branch);
 }

@@ -395,8 +395,7 @@ int drain_start(struct drains *drains, struct branch *branch, uint64_t rate,
 				 branch->path);
 	if (!drain_target(fs, branch, 0, false, 0))
 		return error_set(err, ENOTEMPTY,
-				 "there is no other branch that takes what "
-				 "'%s' holds",
+				 "no other branch takes the files of '%s'",
 				 branch->path);
 	r = write_mark(branch, rate);
 	if (r == 0)

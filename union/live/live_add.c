@@ -53,11 +53,11 @@ static int check_branch(const char *mountpoint, struct branch *branch,
 		return error_set(err, -r, "branch '%s': read '%s': %s",
 				 branch->path, BRANCH_WORK_DIR, strerror(-r));
 	if (r > 0)
-		return error_set(err, EBUSY,
-				 "branch '%s' has %d renames that a crash "
-				 "interrupted; mount it with the branches it "
-				 "was with, once, to finish them",
-				 branch->path, r);
+		return error_set(
+			err, EBUSY,
+			"branch '%s' has %d renames that a crash interrupted; to "
+			"finish them, mount it once with the branches it had then",
+			branch->path, r);
 	return 0;
 }
 

@@ -329,8 +329,7 @@ int mount_strict_start(struct unionfs *fs, bool fresh, struct error *err)
 	strict.fs = fs;
 	r = fresh ? set_said(fs) : 0;
 	if (r < 0)
-		return error_set(err, -r,
-				 "give the mount what its options say: %s",
+		return error_set(err, -r, "set the options of the mount: %s",
 				 strerror(-r));
 	/* Changes from here on are told; it is looked for those before. */
 	strict.table = open(TABLE, O_RDONLY | O_CLOEXEC);

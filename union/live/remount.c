@@ -126,8 +126,7 @@ static int open_root(const struct asked *asked, struct error *err)
 
 	if (!asked->target)
 		return error_set(err, EINVAL,
-				 "what is to be mounted in "
-				 "another way, and where?");
+				 "remount needs a source and a directory");
 	if (strlen(asked->spec) >= REMOUNT_TEXT_MAX / 2 - 2 ||
 	    strlen(asked->list) >= REMOUNT_TEXT_MAX / 2 - 2)
 		return error_set(err, E2BIG, "the options are too long");

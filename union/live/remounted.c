@@ -223,9 +223,10 @@ static void follow_sync(struct unionfs *fs, unsigned set)
 	atomic_store(&fs->dirsyncs, set & MOUNT_FS_DIRSYNC);
 	if (atomic_exchange(&fs->syncs, syncs) != syncs && syncs &&
 	    writes_pass(fs))
-		log_warning("'%s': what is open for writing is not sync before "
-			    "it is closed",
-			    fs->mountpoint);
+		log_warning(
+			"'%s': files that are open for writing are not sync before "
+			"they are closed",
+			fs->mountpoint);
 }
 
 int remounted_follow(struct unionfs *fs, const struct mount_words *now,

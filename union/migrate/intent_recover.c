@@ -322,9 +322,10 @@ static void settle(const struct records *records)
 			continue;
 		r = intent_settle(record->branch, record->id, &record->intent);
 		if (r < 0)
-			log_warning("branch '%s': an interrupted rename that "
-				    "was finished may be done once more: %s",
-				    record->branch->path, strerror(-r));
+			log_warning(
+				"branch '%s': an interrupted rename was finished, but may "
+				"be repeated: %s",
+				record->branch->path, strerror(-r));
 	}
 }
 
@@ -362,8 +363,8 @@ static int finish_all(const struct branch_table *table, struct records *records,
 		if (!watcher &&
 		    !(branch_is_failure(r) && branch_is_well(record->branch)))
 			return r;
-		log_warning("branch '%s': what an interrupted rename or move "
-			    "had begun is not finished: %s",
+		log_warning("branch '%s': an interrupted rename or move is not "
+			    "finished: %s",
 			    record->branch->path, strerror(-r));
 		record->stays = true;
 	}
@@ -409,9 +410,9 @@ static int read_all(struct records *records, const struct branch_table *table,
 					 branch->path, BRANCH_WORK_DIR,
 					 strerror(-r));
 		if (branch_is_well(branch)) {
-			log_warning("branch '%s': what interrupted renames had "
-				    "begun is not finished: %s",
-				    branch->path, strerror(-r));
+			log_warning(
+				"branch '%s': interrupted renames are not finished: %s",
+				branch->path, strerror(-r));
 			(void)branch_report(branch, r);
 		}
 		records->all = false;

@@ -53,8 +53,8 @@ void nudge_start(struct nudge *nudge, const char *mountpoint)
 	if (nudge->socket || start(nudge, mountpoint, &err) == 0)
 		return;
 	nudge->socket = -1;
-	log_warning("'%s': who writes fast to a branch that is nearly full "
-		    "will not wait for room: %s",
+	log_warning("'%s': fast writers to a branch that is nearly full will "
+		    "not wait for room: %s",
 		    mountpoint, error_text(&err));
 }
 

@@ -49,7 +49,8 @@ static int open_state(struct state *state, struct error *err)
 		return state_open(state, fd, err);
 	r = state_create(state);
 	if (r < 0)
-		return error_set(err, -r, "memory for what survives: %s",
+		return error_set(err, -r,
+				 "shared memory for the next server: %s",
 				 strerror(-r));
 	keep_fd(KEEP_STATE, state->fd);
 	return 0;
@@ -416,15 +417,17 @@ void survive_resend(struct unionfs *fs)
 	if (!fs->state || fuse_fd < 0)
 		return;
 	if (!resends)
-		log_warning("'%s': what was not answered has ended with an "
-			    "error: the kernel sends nothing again; Linux 6.9 "
-			    "does",
-			    fs->mountpoint);
+		log_warning(
+			"'%s': requests without an answer have ended with an "
+			"error: this kernel does not send them again; Linux 6.9 "
+			"does",
+			fs->mountpoint);
 	else if (write(fuse_session_fd(fs->session), &header, sizeof(header)) <
 		 0)
-		log_warning("'%s': what was not answered hangs until its "
-			    "callers are killed: send it again: %s",
-			    fs->mountpoint, strerror(errno));
+		log_warning(
+			"'%s': requests without an answer hang until their callers "
+			"are killed: send them again: %s",
+			fs->mountpoint, strerror(errno));
 }
 
 void survive_list_buried(struct unionfs *fs)

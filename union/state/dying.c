@@ -176,9 +176,9 @@ static void wait_until_known(struct dying *dying, const struct state *state)
 
 	while (!is_gone(dying) && !learn(dying, state)) {
 		if (++tries == SAID_AFTER)
-			log_warning("a server that was killed does not end, "
-				    "and it is not known what it waits for: "
-				    "it is waited for");
+			log_warning(
+				"a killed server does not end, and its branch is not "
+				"known: waiting for it");
 		(void)poll(&end, 1, PAUSE_MS);
 	}
 }

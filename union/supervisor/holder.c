@@ -87,7 +87,8 @@ static int hand_over(const struct holder *h, struct error *err)
 
 	return r == 0 || r == -EPIPE || r == -ECONNRESET
 		       ? 0
-		       : error_set(err, -r, "give the server what was kept: %s",
+		       : error_set(err, -r,
+				   "give the server its file descriptors: %s",
 				   strerror(-r));
 }
 

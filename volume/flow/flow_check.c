@@ -47,9 +47,9 @@ static int check_unused(const struct operation *op, struct error *err)
 
 	if (volume_spec_linear(&record->spec) &&
 	    !volume_spec_direct(&record->spec))
-		return error_set(err, EOPNOTSUPP,
-				 "it is a block device: who uses it checks "
-				 "what is on it");
+		return error_set(
+			err, EOPNOTSUPP,
+			"it is a block device: its user checks its content");
 	for (size_t i = 0; i < record->n_attachments; i++) {
 		const struct volume_attachment *a = &record->attachments[i];
 

@@ -45,9 +45,10 @@ static int check(const struct volume_context *ctx,
 								     ctx->node);
 
 	if (volume_spec_linear(&record->spec))
-		return error_set(err, EOPNOTSUPP,
-				 "it is a block device: who uses it trims "
-				 "what is on it, by fstrim or blkdiscard");
+		return error_set(
+			err, EOPNOTSUPP,
+			"it is a block device: its user trims it, by fstrim or "
+			"blkdiscard");
 	if (a && a->state != ATTACHMENT_PUBLISHED && a->read_only)
 		return error_set(err, EROFS, "it is mounted read-only here");
 	if (a && a->state != ATTACHMENT_PUBLISHED)

@@ -78,9 +78,10 @@ static void read_extent(const struct volume_record *record,
 	if (extent->pool_state[0] && strcmp(extent->state, "ok") == 0)
 		set_pool_state(s, extent->pool_state, extent->pool_message);
 	if (extent->epoch > record->epoch)
-		set_state(s, "fenced",
-			  "its epoch is above the record's: somebody without "
-			  "this record has attached it");
+		set_state(
+			s, "fenced",
+			"its epoch is above the record's: it was attached without "
+			"this record");
 }
 
 static void ask_node(struct look *look, struct volume_split_status *s)
@@ -215,11 +216,11 @@ static void tell_of_union(struct volume_context *ctx,
 
 	if (!a) {
 		if (local_exists(ctx, record->name, NULL) > 0)
-			add_condition(status, "Attached", false, "CutOff",
-				      "this node was cut off; what is left of "
-				      "the mount here does nothing: `trib "
-				      "umount %s` removes it",
-				      record->name);
+			add_condition(
+				status, "Attached", false, "CutOff",
+				"this node was cut off; the rest of the mount here does "
+				"nothing: `trib umount %s` removes it",
+				record->name);
 		return;
 	}
 	if (a->state != ATTACHMENT_ATTACHED)
@@ -245,12 +246,12 @@ static void tell_of_branches(struct volume_status *status)
 	    union_state_get(status->mount_point, &state) < 0)
 		return;
 	if (state.failed)
-		add_condition(status, "Attached", false, "BranchFailed",
-			      "%zu of %zu branches of the union at %s failed: "
-			      "what is on them gives errors; `trib union "
-			      "status %s` names them",
-			      state.failed, state.branches, status->mount_point,
-			      status->mount_point);
+		add_condition(
+			status, "Attached", false, "BranchFailed",
+			"%zu of %zu branches of the union at %s failed: files on "
+			"them give errors; `trib union status %s` names them",
+			state.failed, state.branches, status->mount_point,
+			status->mount_point);
 	if (state.read_only)
 		add_condition(status, "Attached", false, "BranchReadOnly",
 			      "%zu of %zu branches of the union at %s turned "

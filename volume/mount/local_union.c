@@ -55,11 +55,11 @@ static int add(struct operation *op, const struct volume_split *split,
 	local_union_branch(op->ctx, op->name, split, &branch);
 	r = union_add(op->ctx->bin_dir, control, &branch, &number, err);
 	if (r == 0 && number != split->index)
-		r = error_set(err, EIO,
-			      "the union has split %u as branch %u: somebody "
-			      "else added branches to it; mount the volume "
-			      "anew",
-			      split->index, number);
+		r = error_set(
+			err, EIO,
+			"the union has split %u as branch %u: another process "
+			"added branches to it; mount the volume anew",
+			split->index, number);
 	return r;
 }
 

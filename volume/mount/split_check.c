@@ -84,8 +84,8 @@ void split_check_advice(const struct operation *op,
 			ret, size,
 			"%srun `%s \"$(trib attach --force %s/%s)\"`, then `trib "
 			"detach %s/%s`",
-			xfs ? "its log can't be replayed, and what was "
-			      "changed last is lost with it: "
+			xfs ? "its log can't be replayed, and the last changes are lost "
+			      "with it: "
 			    : "",
 			xfs ? "xfs_repair -L" : "e2fsck -f", split->node,
 			split->extent, split->node, split->extent);

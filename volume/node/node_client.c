@@ -111,10 +111,10 @@ static int node_client_get_within(struct node_client *client, int wait_ms,
 		return r;
 	m = (const Tributary__V1__Node *)answer;
 	if (strcmp(m->name, client->node) != 0)
-		return error_set(err, EINVAL,
-				 "node '%s': whoever answers there calls "
-				 "itself '%.63s'",
-				 client->node, m->name);
+		return error_set(
+			err, EINVAL,
+			"node '%s': its address answers as node '%.63s'",
+			client->node, m->name);
 	if (!node_answer_take(ret->boot_id, sizeof(ret->boot_id), m->boot_id))
 		return node_answer_bad(client, "boot id", err);
 	node_answer_take_some(ret->version, sizeof(ret->version), m->version);

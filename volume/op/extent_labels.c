@@ -60,11 +60,12 @@ int extent_labels_read(const struct node_extent *extent,
 	int end = 0;
 
 	if (!place || !fs || !spec)
-		return error_set(err, EUCLEAN,
-				 "extent '%s' of node '%s' does not say what "
-				 "part of it it is: an older version made it. "
-				 "Restore the record from a backup",
-				 extent->name, extent->node);
+		return error_set(
+			err, EUCLEAN,
+			"extent '%s' of node '%s' has no labels of its place in "
+			"the volume: an older version made it. Restore the record "
+			"from a backup",
+			extent->name, extent->node);
 	if (!uid || strlen(uid) != UUID_TEXT_SIZE - 1 ||
 	    sscanf(place, "%3u/%3u%n", &found.index, &found.count, &end) != 2 ||
 	    place[end] || found.index >= found.count ||

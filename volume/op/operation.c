@@ -214,9 +214,10 @@ int operation_check_ready(const struct operation *op, struct error *err)
 int operation_check_staying(const struct operation *op, struct error *err)
 {
 	static const char text[] =
-		"it is being deleted, and waits for its extents to be: finish "
-		"that by deleting its claim, or by `trib volume delete`; to "
-		"save what is on it first, mount it with --read-only";
+		"it is being deleted, and waits for its extents to be "
+		"deleted: finish that by deleting its claim, or by `trib "
+		"volume delete`; to save its data first, mount it with "
+		"--read-only";
 
 	if (!op->record->deleting)
 		return 0;

@@ -74,7 +74,7 @@ int split_check_known(struct operation *op, const struct volume_split *split,
 		err, EBUSY,
 		"extent '%s' of node '%s' is served at epoch %" PRIu64
 		" to an attachment that the record of volume '%s', at epoch "
-		"%" PRIu64 ", does not know of: `trib attach` on some node "
+		"%" PRIu64 ", does not have: `trib attach` on some node "
 		"(`trib devices` there), or a node that mounted it after this "
 		"record was saved; end it there, or `trib mount --force` cuts "
 		"it off",

@@ -163,7 +163,7 @@ static void scan_initiators(struct json_scan *scan, struct json_object *spec,
 		if (!json_object_is_type(item, json_type_string) ||
 		    json_object_get_string_len(item) >= NODE_ADDRESS_SIZE) {
 			json_scan_fail(scan, "initiatorAddresses",
-				       "holds what is no address");
+				       "has a member that is no address");
 			return;
 		}
 		strcpy(node->initiators[i], json_object_get_string(item));

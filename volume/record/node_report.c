@@ -161,7 +161,7 @@ static void scan_pool(struct json_scan *scan, struct json_object *item,
 		      struct node_pool_report *pool)
 {
 	if (!json_object_is_type(item, json_type_object)) {
-		json_scan_fail(scan, "pools", "holds what is no pool");
+		json_scan_fail(scan, "pools", "has a member that is no pool");
 		return;
 	}
 	json_scan_text(scan, item, "name", pool->name, sizeof(pool->name),

@@ -169,7 +169,8 @@ static void scan_names(struct json_scan *scan, struct json_object *in,
 		struct json_object *item = json_object_array_get_idx(array, i);
 
 		if (!json_object_is_type(item, json_type_string))
-			json_scan_fail(scan, key, "holds what is no text");
+			json_scan_fail(scan, key,
+				       "has a member that is no text");
 		else if (name_list_add(ret, json_object_get_string(item),
 				       &err) < 0)
 			json_scan_fail(scan, key, "is bad: %s", err.msg);

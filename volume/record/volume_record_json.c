@@ -210,9 +210,10 @@ static void check_attachment(struct json_scan *scan,
 	if (mounted && a->mount_point[0] != '/')
 		json_scan_fail(scan, "mountPoint", "is not absolute");
 	if (!mounted && a->mount_point[0])
-		json_scan_fail(scan, "mountPoint", "of what is not mounted");
+		json_scan_fail(scan, "mountPoint",
+			       "of a volume that is not mounted");
 	if (a->state == ATTACHMENT_PUBLISHED && !a->published)
-		json_scan_fail(scan, "published", "is not what state says");
+		json_scan_fail(scan, "published", "does not match state");
 	if (a->shared && !a->read_only)
 		json_scan_fail(scan, "shared", "but not readOnly");
 }
@@ -248,7 +249,7 @@ static void scan_reverted(struct json_scan *scan, struct json_object *status,
 			 false);
 	if (!record->reverted[0] != !record->reverted_uid[0] ||
 	    (record->phase == VOLUME_REVERTING && !record->reverted[0]))
-		json_scan_fail(scan, "reverted", "is not what phase says");
+		json_scan_fail(scan, "reverted", "does not match phase");
 }
 
 static void scan_grants(struct json_scan *scan, struct json_object *status,
@@ -265,7 +266,8 @@ static void scan_grants(struct json_scan *scan, struct json_object *status,
 					   : "";
 
 		if (!text[0] || strlen(text) >= VOLUME_GRANT_SIZE)
-			json_scan_fail(scan, "grants", "has what is no grant");
+			json_scan_fail(scan, "grants",
+				       "has a member that is no grant");
 		else
 			memcpy(record->grants[record->n_grants++], text,
 			       strlen(text) + 1);

@@ -18,14 +18,14 @@ static int check_unused(struct operation *op, struct error *err)
 	const struct volume_attachment *a = op->record->attachments;
 
 	if (op->record->n_attachments > 0)
-		return error_set(err, EBUSY,
-				 "volume '%s' is %s node '%s'; only one that "
-				 "nobody uses can be reverted",
-				 op->name,
-				 a->state == ATTACHMENT_PUBLISHED
-					 ? "published to"
-					 : "attached on",
-				 a->node);
+		return error_set(
+			err, EBUSY,
+			"volume '%s' is %s node '%s'; only an unused volume can be "
+			"reverted",
+			op->name,
+			a->state == ATTACHMENT_PUBLISHED ? "published to"
+							 : "attached on",
+			a->node);
 	return local_check_none(op, err);
 }
 

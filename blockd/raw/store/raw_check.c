@@ -306,8 +306,7 @@ static int compare_loaded(struct raw_store *store, struct raw_store *loaded,
 
 	if (r == -EBADMSG)
 		tell(findings, false,
-		     "what waits to be written does not fit what is on the "
-		     "medium");
+		     "pending changes do not fit the metadata on the medium");
 	if (r == 0)
 		compare(store, loaded, findings);
 	return r == -ENOMEM ? r : 0;
@@ -480,11 +479,11 @@ int raw_store_leaked(struct raw_store *store, bool repair,
 	if (!found)
 		return error_set(err, ENOMEM, "out of memory");
 	for (uint32_t i = 0; i < n && i < LEAKED_MAX; i++)
-		tell(findings, repair, "cluster %" PRIu32 " is used by nobody",
-		     found[i]);
+		tell(findings, repair,
+		     "cluster %" PRIu32 " is used by no object", found[i]);
 	if (n > LEAKED_MAX)
 		tell(findings, repair,
-		     "%" PRIu32 " more clusters are used by nobody",
+		     "%" PRIu32 " more clusters are used by no object",
 		     n - LEAKED_MAX);
 	free(found);
 	return 0;

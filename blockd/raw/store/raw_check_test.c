@@ -215,7 +215,7 @@ static void finds_a_cluster_of_nobody_and_gives_it_back(void **unused)
 	raw_store_untake(pool.store, busy, 1);
 	assert_int_equal(raw_store_take(pool.store, 1, RAW_HOLE, &freed), 1);
 	assert_int_equal(leaked(&pool, false), 1);
-	assert_string_equal(pool.last, "cluster 60 is used by nobody");
+	assert_string_equal(pool.last, "cluster 60 is used by no object");
 	raw_store_untake(pool.store, freed, 1);
 	assert_int_equal(raw_store_available(pool.store), before + 2 - 1);
 	must(&pool, raw_store_suspect(pool.store, &pool.err), "suspect");

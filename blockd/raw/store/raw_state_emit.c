@@ -382,8 +382,8 @@ int raw_state_verify(const struct raw_state *state, struct error *err)
 	lost = count_all(state, counts);
 	if (lost)
 		r = error_set(err, EBADMSG,
-			      "of %" PRIu32 " clusters nobody knows which "
-			      "blocks are written",
+			      "the written blocks of %" PRIu32
+			      " clusters are unknown",
 			      lost);
 	forget_numbers((struct raw_state *)state);
 	for (uint32_t i = 0; r == 0 && i < alloc->clusters; i++) {

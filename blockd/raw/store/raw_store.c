@@ -141,8 +141,7 @@ static int check_growth(const struct raw_store *store,
 	if (needs <= RAW_CHECKPOINT_MAX &&
 	    needs <= raw_alloc_free(&store->state.alloc))
 		return 0;
-	return error_set(err, ENOSPC,
-			 "no room for what the pool would have to know");
+	return error_set(err, ENOSPC, "no room for the pool's metadata");
 }
 
 uint32_t raw_store_available(struct raw_store *store)
@@ -310,10 +309,11 @@ int raw_store_change_now(struct raw_store *store,
 	int r;
 
 	if (pthread_mutex_trylock(&store->lock) != 0)
-		return error_set(err, EBUSY, "others change it");
+		return error_set(err, EBUSY, "another change is under way");
 	r = has_room(store, records_size(records, n))
 		    ? change_locked(store, records, n, look, NULL, err)
-		    : error_set(err, EBUSY, "what waits has to be written");
+		    : error_set(err, EBUSY,
+				"pending changes have to be written first");
 	(void)pthread_mutex_unlock(&store->lock);
 	return r;
 }

@@ -438,8 +438,7 @@ int kube_lease_check(struct kube_leases *leases,
 		return 0;
 	return error_set(err, ESTALE,
 			 "the lease on '%s' was lost: it could not be renewed "
-			 "within %d s, or somebody removed it; repeat the "
-			 "command",
+			 "within %d s, or was removed; repeat the command",
 			 name, KUBE_LEASE_S);
 }
 
@@ -460,12 +459,13 @@ int kube_lease_holds(struct kube_leases *leases,
 	(void)pthread_mutex_unlock(&leases->lock);
 	if (ours)
 		return 0;
-	return error_set(err, ESTALE,
-			 held ? "the lease on '%s' was lost: it could not be "
-				"renewed within %d s, or somebody removed it"
-			      : "the lease on '%s' is not ours (it is good for "
-				"%d s)",
-			 name, KUBE_LEASE_S);
+	return error_set(
+		err, ESTALE,
+		held ? "the lease on '%s' was lost: it could not be renewed "
+		       "within %d s, or was removed"
+		     : "the lease on '%s' is not ours (it is good for "
+		       "%d s)",
+		name, KUBE_LEASE_S);
 }
 
 /* ---- beginning and end ---- */

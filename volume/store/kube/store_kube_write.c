@@ -119,10 +119,11 @@ static int version_check(struct json_object *object, const char *version,
 {
 	if (!version || strcmp(kube_object_version(object), version) == 0)
 		return 0;
-	return error_set(err, ESTALE,
-			 "%s '%s' was changed by somebody else (version %s, "
-			 "not %s)",
-			 kind, name, kube_object_version(object), version);
+	return error_set(
+		err, ESTALE,
+		"%s '%s' was changed by another process (version %s, not "
+		"%s)",
+		kind, name, kube_object_version(object), version);
 }
 
 /* Write what changed. @object becomes what the server has then. */

@@ -69,10 +69,11 @@ static int version_check(struct local *local, const char *kind,
 		return r;
 	(void)snprintf(text, sizeof(text), "%" PRId64, now);
 	if (strcmp(text, version) != 0)
-		return error_set(err, ESTALE,
-				 "%s '%s' was changed by somebody else "
-				 "(version %s, not %s)",
-				 kind, name, text, version);
+		return error_set(
+			err, ESTALE,
+			"%s '%s' was changed by another process (version %s, not "
+			"%s)",
+			kind, name, text, version);
 	return 0;
 }
 

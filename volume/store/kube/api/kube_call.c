@@ -190,9 +190,10 @@ int kube_call_within(struct kube_http *http, const char *method,
 	if (answer.status < 200 || answer.status > 299)
 		r = refused(http, &answer, object, path, err);
 	else if (r < 0)
-		r = error_set(err, EPROTO,
-			      "what answers is no Kubernetes API server: %s",
-			      why.msg);
+		r = error_set(
+			err, EPROTO,
+			"the address does not answer as a Kubernetes API server: %s",
+			why.msg);
 	kube_answer_done(&answer);
 	if (r == 0)
 		drop_managed(object);
