@@ -111,7 +111,7 @@ def goals(metrics, sides, kinds, floored):
                 ("raw block", "block", None)):
             if side not in sides or not peer or isinstance(peer, str) and peer not in sides:
                 continue
-            # What is on its own node has no server, but a loop device.
+            # A volume of its own node has no server, but a loop device.
             if metric == "cpu server" and (side not in REMOTE or peer == "local"):
                 continue
             yield Goal(metric, unit, peer, sense, 1 / ratio if ratio and sense == "<=" else ratio,
