@@ -193,14 +193,38 @@ available() {
 		grep -o '"available":[0-9]*' | cut -d: -f2
 }
 unbound() { ! losetup "$1" >/dev/null 2>&1; }
+# A loop device that is nobody's: who takes a free one gets a lower number.
+own_loop() {
+	python3 - <<-'EOF'
+		import fcntl, os, random
+		control = os.open("/dev/loop-control", os.O_RDWR)
+		while True:
+		    number = random.randrange(1 << 16, 1 << 19)
+		    try:
+		        fcntl.ioctl(control, 0x4C80, number)  # LOOP_CTL_ADD
+		        break
+		    except FileExistsError:
+		        pass
+		print("/dev/loop%d" % number)
+	EOF
+}
+own_loop_gone() { python3 -c "import fcntl, os; fcntl.ioctl(os.open('/dev/loop-control', os.O_RDWR), 0x4C81, ${1#/dev/loop})"; }
+# put_on DEVICE FILE
+put_on() {
+	losetup "$1" "$2"
+	at_exit losetup -d "$1"
+}
 
 # Another one gets the number that the first had, and is refused.
 test_a_device_that_grows_is_exchanged_and_comes_back() {
 	local file=$C/host1/grows other=$C/host1/other dev u before
 	fallocate -l 128MiB "$file"
 	fallocate -l 160MiB "$other"
-	dev=$(losetup -f --show "$other")
-	at_exit losetup -d "$dev"
+	dev=$(own_loop)
+	at_exit own_loop_gone "$dev"
+	at_exit eventually 30 unbound "$dev"
+	eventually 30 test -b "$dev"
+	put_on "$dev" "$other"
 	on 1 trib pool create other "$dev" --quiet
 	on 1 trib extent create o --pool other --size 16MiB --quiet >/dev/null
 	blockd_signal 1 TERM
@@ -208,7 +232,7 @@ test_a_device_that_grows_is_exchanged_and_comes_back() {
 	eventually 30 unbound "$dev"
 	rm "$C/host1/state/pools/other.pool"
 	blockd_start 1
-	losetup "$dev" "$file"
+	put_on "$dev" "$file"
 	on 1 trib pool create grows "$dev" --quiet
 	at_exit on 1 trib pool delete grows --quiet
 	on 1 trib extent create g --pool grows --size 16MiB --quiet >/dev/null
@@ -232,7 +256,7 @@ test_a_device_that_grows_is_exchanged_and_comes_back() {
 	losetup -d "$dev"
 	eventually 30 unbound "$dev"
 	same "$(pool_state grows)" missing
-	losetup "$dev" "$other"
+	put_on "$dev" "$other"
 	eventually 30 is grows foreign
 	! io "$u" "read 0 4k" || false
 	fails any "foreign" on 1 trib extent create h --pool grows --size 1MiB
@@ -241,7 +265,7 @@ test_a_device_that_grows_is_exchanged_and_comes_back() {
 	blockd --check-pool "$other" >"$TEST_DIR/check"
 	found 'the pool is whole' # nobody has written to it
 	mv "$TEST_DIR/grows" "$file"
-	losetup "$dev" "$file"
+	put_on "$dev" "$file"
 	eventually 30 is grows online
 	io "$u" "read -P 7 0 2M" "read -P 8 4M 1M"
 	io "$(uri fill)" "read -P 4 0 32M"
