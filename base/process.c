@@ -335,8 +335,9 @@ static int child_finish(struct running *p, const char *name, int timeout_ms,
 	return 0;
 }
 
-int process_run(const char *const *argv, const char *input, int timeout_ms,
-		int cancel_fd, struct process_result *ret, struct error *err)
+static int run(const char *const *argv, const char *input, int hold_fd,
+	       int timeout_ms, int cancel_fd, struct process_result *ret,
+	       struct error *err)
 {
 	struct child_fds child = {-1, -1, -1, -1};
 	struct running p = {
@@ -353,6 +354,10 @@ int process_run(const char *const *argv, const char *input, int timeout_ms,
 		r = capture_open(&p.errors, &child.errors);
 	if (r == 0 && input)
 		r = input_open(input, &child.input);
+	if (r == 0 && hold_fd >= 0) {
+		child.pass = fd_copy_up(hold_fd);
+		r = child.pass < 0 ? child.pass : 0;
+	}
 	if (r < 0)
 		r = error_set(err, -r, "run '%s': %s", argv[0], strerror(-r));
 	else
@@ -361,12 +366,26 @@ int process_run(const char *const *argv, const char *input, int timeout_ms,
 	fd_close(child.input);
 	fd_close(child.output);
 	fd_close(child.errors);
+	fd_close(child.pass);
 	if (r == 0)
 		r = child_finish(&p, argv[0], timeout_ms, ret, err);
 	fd_close(p.pidfd);
 	capture_done(&p.out);
 	capture_done(&p.errors);
 	return r;
+}
+
+int process_run(const char *const *argv, const char *input, int timeout_ms,
+		int cancel_fd, struct process_result *ret, struct error *err)
+{
+	return run(argv, input, -1, timeout_ms, cancel_fd, ret, err);
+}
+
+int process_run_holding(const char *const *argv, int hold_fd, int timeout_ms,
+			int cancel_fd, struct process_result *ret,
+			struct error *err)
+{
+	return run(argv, NULL, hold_fd, timeout_ms, cancel_fd, ret, err);
 }
 
 void process_result_done(struct process_result *result)
@@ -429,8 +448,17 @@ int process_start_file(const char *program, const char *const *argv, int log_fd,
 			   err);
 }
 
-/* @ret_state: the letter of proc(5) "state". */
-static int stat_read(pid_t pid, char *ret_state, unsigned long long *ret_ticks)
+/* proc(5), /proc/PID/stat */
+struct stat_line {
+	char state;
+	long threads;
+	unsigned long long start_ticks;
+};
+
+#define STAT_THREADS 20 /* the number of the field; the first is 1 */
+#define STAT_START   22
+
+static int stat_read(pid_t pid, struct stat_line *ret)
 {
 	auto_free char *text = NULL;
 	char path[64], *at;
@@ -449,28 +477,33 @@ static int stat_read(pid_t pid, char *ret_state, unsigned long long *ret_ticks)
 	at = strrchr(text, ')');
 	if (!at || at[1] != ' ' || !at[2])
 		return -EPROTO;
-	*ret_state = at[2];
-	for (i = 2, at++; at && i < 21; i++)
+	ret->state = at[2];
+	for (i = 3, at++; i < STAT_START; i++) {
 		at = strchr(at + 1, ' ');
-	if (!at)
-		return -EPROTO;
-	*ret_ticks = strtoull(at, NULL, 10); /* field 22 */
+		if (!at)
+			return -EPROTO;
+		if (i + 1 == STAT_THREADS)
+			ret->threads = strtol(at, NULL, 10);
+	}
+	ret->start_ticks = strtoull(at, NULL, 10);
 	return 0;
 }
 
 int process_start_time(pid_t pid, unsigned long long *ret_ticks)
 {
-	char state;
+	struct stat_line line;
+	int r = stat_read(pid, &line);
 
-	return stat_read(pid, &state, ret_ticks);
+	if (r == 0)
+		*ret_ticks = line.start_ticks;
+	return r;
 }
 
 bool process_alive(pid_t pid, unsigned long long start_ticks)
 {
-	unsigned long long ticks;
-	char state;
+	struct stat_line line;
 
-	if (stat_read(pid, &state, &ticks) < 0)
+	if (stat_read(pid, &line) < 0 || line.start_ticks != start_ticks)
 		return false;
-	return ticks == start_ticks && state != 'Z' && state != 'X';
+	return line.threads > 1 || (line.state != 'Z' && line.state != 'X');
 }

@@ -37,6 +37,15 @@ int process_run(const char *const *argv, const char *input, int timeout_ms,
 void process_result_done(struct process_result *result);
 
 /*
+ * process_run() without input, of a program that keeps @hold_fd open until it
+ * ends, as its number 3. A lock on that descriptor (flock(2)) outlives a caller
+ * that is killed, until what it had started has ended, too.
+ */
+int process_run_holding(const char *const *argv, int hold_fd, int timeout_ms,
+			int cancel_fd, struct process_result *ret,
+			struct error *err);
+
+/*
  * process_run(), and a non-zero exit is an error too: -EIO with the last
  * line the program wrote to standard error.
  */
@@ -63,7 +72,11 @@ int process_start_file(const char *program, const char *const *argv, int log_fd,
  */
 int process_start_time(pid_t pid, unsigned long long *ret_ticks);
 
-/* Is @pid with @start_ticks alive (a zombie is not)? */
+/*
+ * Is @pid with @start_ticks alive? A zombie is not; one whose first thread
+ * alone has ended is: another may yet return from a system call it was killed
+ * in.
+ */
 bool process_alive(pid_t pid, unsigned long long start_ticks);
 
 #endif

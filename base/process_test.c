@@ -8,11 +8,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 
@@ -362,6 +366,86 @@ static void a_process_is_alive_until_it_ends(void **state)
 	assert_int_equal(process_start_time(-1, &ticks), -ESRCH);
 }
 
+static void *wait_for_end(void *pipe_end)
+{
+	char byte;
+
+	(void)read(*(int *)pipe_end, &byte, 1);
+	_exit(0);
+}
+
+/* A system call that another thread was killed in may not have returned. */
+static void a_process_is_alive_until_its_last_thread_ends(void **state)
+{
+	unsigned long long ticks = 0;
+	char path[64], text[256];
+	int pipe_ends[2], fd;
+	char *at;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(pipe_ends), 0);
+	pid = fork();
+	if (pid == 0) {
+		pthread_t thread;
+
+		fd_close(pipe_ends[1]);
+		(void)pthread_create(&thread, NULL, wait_for_end, pipe_ends);
+		(void)syscall(SYS_exit, 0); /* this thread alone */
+	}
+	assert_int_equal(process_start_time(pid, &ticks), 0);
+	(void)snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	do {
+		ssize_t n;
+
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		n = read(fd, text, sizeof(text) - 1);
+		fd_close(fd);
+		assert_true(n > 0);
+		text[n] = '\0';
+		at = strrchr(text, ')');
+		assert_non_null(at);
+	} while (at[2] != 'Z');
+	assert_true(process_alive(pid, ticks));
+	fd_close(pipe_ends[1]);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_false(process_alive(pid, ticks));
+	fd_close(pipe_ends[0]);
+}
+
+/* The shell kills who started it, and works on until it is let end. */
+static void a_lock_outlives_its_owner_until_the_program_ends(void **state)
+{
+	char file[] = "/tmp/process_test.XXXXXX", script[128];
+	auto_close int let = mkstemp(file);
+	auto_close int lock = -1;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	(void)snprintf(script, sizeof(script),
+		       "kill -9 $PPID; while [ -e %s ]; do sleep 0.01; done",
+		       file);
+	lock = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	assert_true(let >= 0 && lock >= 0);
+	pid = fork();
+	if (pid == 0) {
+		struct process_result result;
+		int own = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+
+		if (flock(own, LOCK_EX) == 0)
+			(void)process_run_holding(SHELL(script), own, -1, -1,
+						  &result, NULL);
+		_exit(1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status));
+	assert_int_equal(flock(lock, LOCK_EX | LOCK_NB), -1);
+	assert_int_equal(errno, EWOULDBLOCK);
+	assert_int_equal(unlink(file), 0);
+	assert_int_equal(flock(lock, LOCK_EX), 0);
+}
+
 static void a_name_with_brackets_does_not_confuse(void **state)
 {
 	const char *const argv[] = {"/tmp/process-test ) (x) 1 2", "1000",
@@ -403,6 +487,9 @@ int main(void)
 		cmocka_unit_test(a_started_program_may_have_neither),
 		cmocka_unit_test(a_started_program_may_be_called_otherwise),
 		cmocka_unit_test(a_process_is_alive_until_it_ends),
+		cmocka_unit_test(a_process_is_alive_until_its_last_thread_ends),
+		cmocka_unit_test(
+			a_lock_outlives_its_owner_until_the_program_ends),
 		cmocka_unit_test(a_name_with_brackets_does_not_confuse),
 	};
 

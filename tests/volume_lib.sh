@@ -25,7 +25,7 @@ v() {
 _volume_argv() {
 	argv=(nsenter "--net=/run/netns/$CLUSTER_NET$1"
 		"$BUILD/test/volume/testkit/volume_call_main" "local:$C/records.db"
-		"host$1" "$C/host$1/run" "$BUILD/bin")
+		"host$1" "$C/host$1/run" "${UNION_DIR:-$BUILD/bin}")
 }
 mnt() { mkdir -p "$C/host$1/mnt/$2"; echo "$C/host$1/mnt/$2"; }
 attach() { v "$1" attach "name=$2" "path=$(mnt "$1" "$2")" "${@:3}"; }
@@ -152,6 +152,52 @@ kill_at_every() { # HOST COMMAND KEY=VALUE...
 	[ $rc = 0 ] || fail "at kill=$n: $(tail -n 1 "$TEST_DIR/killed")"
 	[ $n -gt "${MIN_STEPS:-3}" ] || fail "only $n steps"
 	echo "# killed at $((n - 1)) steps"
+}
+
+# late PROGRAM...: each of them, once it was started, writes its pid to
+# $LATE/runs, and does its work only a while after whoever started it has ended.
+# late_v HOST COMMAND KEY=VALUE...: a flow that starts these, in the background
+LATE=$TEST_DIR/late
+late() {
+	local program real
+	rm -rf "$LATE"
+	mkdir "$LATE"
+	for program in "$@"; do
+		real=$(PATH=$BUILD/bin:$PATH type -P "$program")
+		cat >"$LATE/$program" <<-EOF
+			#!/bin/bash
+			parent() { read -r _ _ _ parent _ </proc/\$\$/stat; echo \$parent; }
+			first=\$(parent)
+			echo \$\$ >>"$LATE/runs"
+			while [ "\$(parent)" = "\$first" ]; do sleep 0.01; done
+			sleep 0.4
+			exec "$real" "\$@"
+		EOF
+		chmod +x "$LATE/$program"
+	done
+}
+late_v() {
+	local argv UNION_DIR=$BUILD/bin
+	[ ! -e "$LATE/trib-union" ] || UNION_DIR=$LATE
+	_volume_argv "$1"
+	PATH=$LATE:$PATH "${argv[@]}" "${@:2}" >"$TEST_DIR/late.said" 2>&1 &
+}
+# What was late and still runs.
+late_runs() {
+	local pid
+	[ ! -e "$LATE/runs" ] || while read -r pid; do
+		[ ! -e "/proc/$pid" ] || echo "$pid $(tr '\0' ' ' <"/proc/$pid/cmdline")"
+	done <"$LATE/runs"
+}
+# killed_with_late PROGRAM HOST COMMAND KEY=VALUE...: killed once it has started it
+killed_with_late() {
+	local pid
+	late "$1"
+	late_v "${@:2}"
+	pid=$!
+	eventually 30 test -s "$LATE/runs"
+	kill -9 $pid
+	wait $pid || true
 }
 
 # Killed inside a step, at the N-th call of a system call by its first

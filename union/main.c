@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -65,6 +66,23 @@ static int report(const struct union_options *options, const struct error *err)
 	return 1;
 }
 
+/*
+ * Who started us says when to begin, once it can find us by our words: one
+ * that was killed before that leaves nothing that would mount later.
+ */
+static int start_wait(struct union_options *options, struct error *err)
+{
+	auto_close int fd = take_fd(&options->start_fd);
+	char go;
+
+	if (fd < 0)
+		return 0;
+	if (send(fd, "", 1, MSG_NOSIGNAL) != 1 || recv(fd, &go, 1, 0) != 1)
+		return error_set(err, ECANCELED,
+				 "who started this ended before it said so");
+	return 0;
+}
+
 /* Here, or by another process that can be replaced. */
 static int serve(struct union_options *options, int argc, char **argv,
 		 struct error *err)
@@ -82,6 +100,8 @@ static int run_foreground(struct union_options *options, int argc, char **argv)
 		(void)fcntl(options->ready_fd, F_SETFD, FD_CLOEXEC); /* a fd */
 	/* It may have been started by another path, "exe". */
 	(void)prctl(PR_SET_NAME, name_of(argv[0])); /* a string */
+	if (start_wait(options, &err) < 0)
+		return log_error(1, "%s", error_text(&err));
 	if (serve(options, argc, argv, &err) < 0)
 		return report(options, &err);
 	return 0;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -20,6 +21,7 @@
 
 #define WAIT_STEP_MS 10
 #define BUSY_MS      3000
+#define LOCKED_MS    10000 /* longer than most checks and mkfs */
 
 static const char *base_name(const char *path)
 {
@@ -138,7 +140,6 @@ static int busy(const char *path, dev_t device, struct error *err)
 
 	if (find_user(device, user, sizeof(user)))
 		return error_set(err, EBUSY, "%s is in use by %s", path, user);
-
 	if (mount_space_has_elsewhere(device, user))
 		return error_set(err, EBUSY,
 				 "%s is mounted in another mount namespace, "
@@ -147,14 +148,46 @@ static int busy(const char *path, dev_t device, struct error *err)
 	return error_set(err, EBUSY, "%s is in use: open exclusively", path);
 }
 
+int device_lock(const char *path, int *ret_fd, struct error *err)
+{
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int64_t end = clock_ms() + LOCKED_MS;
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return error_set(err, errno == ENXIO ? ENODEV : errno,
+				 "open '%s': %s", path, strerror(errno));
+	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return error_set(err, errno, "lock '%s': %s", path,
+					 strerror(errno));
+		if (clock_ms() >= end)
+			return busy(path, st.st_rdev, err);
+		(void)poll(NULL, 0, WAIT_STEP_MS);
+	}
+	*ret_fd = take_fd(&fd);
+	return 0;
+}
+
+int device_settle(const char *path, struct error *err)
+{
+	int fd = -1, r = device_lock(path, &fd, err);
+
+	fd_close(fd);
+	return r;
+}
+
 int device_open_idle(const char *path, int *ret_fd, struct error *err)
 {
 	char user[256];
 	struct stat st;
-	int fd;
+	int fd, r;
 
 	if (stat(path, &st) < 0 || !S_ISBLK(st.st_mode))
 		return error_set(err, ENODEV, "'%s' is not there", path);
+	r = device_settle(path, err);
+	if (r < 0)
+		return r;
 	if (find_mount(st.st_rdev, user, sizeof(user)))
 		return error_set(err, EBUSY,
 				 "%s is mounted at %s: unmount it first", path,

@@ -20,8 +20,20 @@
 #define DEVICE_PATH_MAX 32 /* bytes: "/dev/loop1048575" and NUL */
 
 /*
+ * Lock a device among programs that work on it for us, until the descriptor is
+ * closed here and in all that inherited it. Who has it is waited for: what a
+ * call that was killed had started (mkfs, a check) goes on, and ends. -EBUSY
+ * names it after a while.
+ */
+int device_lock(const char *path, int *ret_fd, struct error *err);
+
+/* Wait until nobody has that lock. */
+int device_settle(const char *path, struct error *err);
+
+/*
  * Open a device that nobody else uses, and keep others out until it is
- * closed. -EBUSY names the mount or the device above it; -ENODEV: gone.
+ * closed. Waits as device_settle(). -EBUSY names the mount or the device above
+ * it; -ENODEV: gone.
  */
 int device_open_idle(const char *path, int *ret_fd, struct error *err);
 

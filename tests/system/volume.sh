@@ -278,6 +278,67 @@ test_attach_killed_at_every_step_is_finished_or_undone() {
 	nothing_left
 }
 
+# What a killed call had started and is still at work, or has not begun yet, is
+# waited for by whoever comes next, or does nothing.
+test_what_a_killed_attach_had_started_meets_nobody() {
+	volume kl
+	local program
+	for program in mkfs.ext4 trib-nbd e2fsck mkfs.xfs; do
+		case $program in
+		mkfs.ext4) v 1 create name=kl size=320MiB node=host1 ;;
+		mkfs.xfs) v 1 create name=kl size=320MiB fs=xfs node=host1 ;;
+		esac
+		killed_with_late $program 2 attach name=kl "path=$(mnt 2 kl)"
+		attach 2 kl
+		late_is_over $program
+		is_whole 2 kl
+		v 2 detach name=kl
+		[ $program != e2fsck ] || v 1 delete name=kl
+	done
+	attach 2 kl
+	killed_with_late xfs_growfs 2 resize name=kl size=330MiB
+	v 2 resize name=kl size=330MiB
+	late_is_over xfs_growfs
+	is_whole 2 kl
+	v 2 detach name=kl
+	v 1 delete name=kl
+	# The device is not taken away, and given to somebody else, before that.
+	for program in mkfs.ext4 trib-nbd e2fsck; do
+		[ $program != mkfs.ext4 ] || v 1 create name=kl size=320MiB node=host1
+		killed_with_late $program 2 attach name=kl "path=$C/host2/mnt/kl"
+		v 2 detach name=kl force=1
+		late_is_over $program
+		attach 3 kl
+		is_whole 3 kl
+		v 3 detach name=kl
+	done
+	v 1 delete name=kl
+	nothing_left
+}
+# One that only waits for who started it may take a moment to end.
+late_is_over() {
+	[ "$1" != trib-nbd ] || eventually 5 late_is_none
+	same "$(late_runs)" ""
+}
+late_is_none() { [ -z "$(late_runs)" ]; }
+
+test_a_union_whose_attach_was_killed_before_it_began_never_mounts() {
+	volume ku
+	v 1 create name=ku size=200MiB node=host1
+	attach 2 ku
+	v 2 detach name=ku
+	killed_with_late trib-union 2 attach name=ku "path=$(mnt 2 ku)"
+	eventually 10 late_is_none
+	fails any "" mountpoint -q "$C/host2/mnt/ku"
+	killed_with_late trib-union 2 attach name=ku "path=$C/host2/mnt/ku"
+	attach 2 ku
+	eventually 10 late_is_none
+	is_whole 2 ku
+	v 2 detach name=ku
+	v 1 delete name=ku
+	nothing_left
+}
+
 test_detach_killed_at_every_step_is_finished_or_undone() {
 	volume kt
 	prepare() {

@@ -502,6 +502,11 @@ static int parse_flag(struct union_options *options, int argc, char **argv,
 		if (r < 0)
 			return r;
 		options->ready_fd = (int)fd;
+	} else if (strncmp(word, "--start-fd=", 11) == 0) {
+		r = parse_number("--start-fd", word + 11, 3, 1023, &fd, err);
+		if (r < 0)
+			return r;
+		options->start_fd = (int)fd;
 	} else if (strncmp(word, "--holder-fd=", 12) == 0) {
 		r = parse_number("--holder-fd", word + 12, 3, 1023, &fd, err);
 		if (r < 0)
@@ -534,6 +539,7 @@ static void set_defaults(struct union_options *options)
 	options->allow_other = true;
 	options->passthrough = true;
 	options->ready_fd = -1;
+	options->start_fd = -1;
 	options->holder_fd = -1;
 }
 

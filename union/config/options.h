@@ -47,6 +47,7 @@ struct union_options {
 	bool lists_later;    /* such a server: options_branches() of @list */
 	int holder_fd;       /* of a server that survives: to its holder; -1 */
 	int ready_fd;        /* -1: none; told when the union is mounted */
+	int start_fd;        /* -1: none; it says when to begin: start_wait() */
 };
 
 /*

@@ -59,6 +59,7 @@ static void defaults_are_what_the_help_says(void **state)
 	assert_false(options.foreground);
 	assert_int_equal(options.min_free, 0);
 	assert_int_equal(options.ready_fd, -1);
+	assert_int_equal(options.start_fd, -1);
 	assert_string_equal(options.fsname, "/a"); /* as fstab has it */
 	assert_false(options.read_only);
 	assert_int_equal(PARSE("-o", "rw,ro", "/a=rw,4G:/b", "/mnt"), 0);

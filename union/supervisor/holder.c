@@ -605,7 +605,8 @@ static const char **server_argv(int argc, char **argv, char *self)
 	words[n++] = "-f";
 	words[n++] = "--holder-fd=3"; /* as process_start() passes it */
 	for (i = 1; i < argc; i++)
-		if (strncmp(argv[i], "--ready-fd=", 11) != 0)
+		if (strncmp(argv[i], "--ready-fd=", 11) != 0 &&
+		    strncmp(argv[i], "--start-fd=", 11) != 0)
 			words[n++] = argv[i];
 	return words;
 }

@@ -11,6 +11,7 @@
 #include "base/process.h"
 #include "base/wire/wire.h"
 #include "volume/mount/branch_fs.h"
+#include "volume/mount/branch_tool.h"
 #include "volume/mount/mounts.h"
 
 /* ---- superblocks ---- */
@@ -185,7 +186,8 @@ static int tool_run(const struct branch_check *check, const char *const *argv,
 		    struct run *ret, struct error *err)
 {
 	struct process_result result;
-	int r = process_run(argv, NULL, -1, check->cancel_fd, &result, err);
+	int r = branch_tool_run(check->device, argv, check->cancel_fd, &result,
+				err);
 
 	if (r < 0)
 		return r;

@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/process.h"
 #include "volume/mount/branch_check.h"
+#include "volume/mount/branch_tool.h"
 
 static void probe_value(blkid_probe probe, const char *name, char *ret,
 			size_t size)
@@ -91,11 +92,11 @@ static const char *last_line(char *text)
 	return newline ? newline + 1 : text;
 }
 
-static int run(const char *const *argv, int cancel_fd, int *ret_exit,
-	       char *ret_text, size_t size, struct error *err)
+static int run(const char *device, const char *const *argv, int cancel_fd,
+	       int *ret_exit, char *ret_text, size_t size, struct error *err)
 {
 	struct process_result result;
-	int r = process_run(argv, NULL, -1, cancel_fd, &result, err);
+	int r = branch_tool_run(device, argv, cancel_fd, &result, err);
 
 	if (r < 0)
 		return r;
@@ -129,8 +130,8 @@ static int make(const char *device, const char *type, const char *uuid,
 	int code, r;
 
 	(void)snprintf(xfs_uuid, sizeof(xfs_uuid), "uuid=%s", uuid);
-	r = run(strcmp(type, "xfs") == 0 ? xfs : ext4, cancel_fd, &code, text,
-		sizeof(text), err);
+	r = run(device, strcmp(type, "xfs") == 0 ? xfs : ext4, cancel_fd, &code,
+		text, sizeof(text), err);
 	if (r < 0)
 		return r;
 	if (code != 0)
@@ -252,7 +253,8 @@ int branch_fs_grow(const char *device, const char *type, const char *target,
 	const char *const xfs[] = {"xfs_growfs", "-d", target, NULL};
 	const char *const *argv = strcmp(type, "xfs") == 0 ? xfs : ext4;
 	char text[256];
-	int code = 0, r = run(argv, cancel_fd, &code, text, sizeof(text), err);
+	int code = 0,
+	    r = run(device, argv, cancel_fd, &code, text, sizeof(text), err);
 
 	if (r < 0 || code == 0)
 		return r;

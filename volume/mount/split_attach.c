@@ -181,6 +181,9 @@ static int device_attach(struct work *w, bool read_only, struct error *err)
 		iscsi_route_fill(&route, &w->extent, &request);
 	}
 	r = initiator_attach(&request, &w->device, err);
+	/* What a call that was killed had started may be at work on it. */
+	if (r == 0)
+		r = device_settle(w->device.device, err);
 	if (r < 0 || !w->local)
 		return r;
 	/*

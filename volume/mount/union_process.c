@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -192,15 +193,24 @@ static char *branches_text(const struct union_request *request)
 	return text;
 }
 
-static int spawn(const struct union_request *request, int log_fd,
+/*
+ * @start: a socket that says when it is to begin. Until then it does nothing,
+ * and ends when we do.
+ */
+static int spawn(const struct union_request *request, int log_fd, int start,
 		 pid_t *ret_pid, struct error *err)
 {
 	auto_free char *branches = branches_text(request);
 	bool more = request->options && request->options[0];
 	auto_free char *options = NULL;
 	char program[PATH_MAX];
-	const char *argv[] = {program, "-f",     "-o",
-			      NULL,    branches, request->mount_point,
+	const char *argv[] = {program,
+			      "-f",
+			      "-o",
+			      NULL,
+			      "--start-fd=3", /* as launch_start() passes it */
+			      branches,
+			      request->mount_point,
 			      NULL};
 
 	if (!branches ||
@@ -213,7 +223,8 @@ static int spawn(const struct union_request *request, int log_fd,
 		return error_set(err, ENOMEM, "out of memory");
 	argv[3] = options;
 	program_path(request->bin_dir, program);
-	return launch_start(request->launcher, argv, log_fd, -1, ret_pid, err);
+	return launch_start(request->launcher, argv, log_fd, start, ret_pid,
+			    err);
 }
 
 /* Why it ended: the last line of its log. */
@@ -234,6 +245,47 @@ static int ended(const struct union_request *request, struct error *err)
 			 newline      ? newline + 1
 			 : length > 0 ? text
 				      : "it left no message");
+}
+
+/*
+ * Once it says that it is there union_find() finds it. Whatever becomes of us
+ * from then on, who attaches next either does, or it never mounts.
+ */
+static int let_begin(const struct union_request *request, int start,
+		     struct error *err)
+{
+	struct pollfd fd = {.fd = start, .events = POLLIN};
+	int64_t end = clock_ms() + START_TIMEOUT_MS, left;
+	char there;
+	int n = 0;
+
+	while ((left = end - clock_ms()) > 0 &&
+	       (n = poll(&fd, 1, (int)left)) < 0 && errno == EINTR)
+		;
+	if (n <= 0)
+		return error_set(err, ETIMEDOUT,
+				 "the union of volume '%s' did not start "
+				 "within %d s",
+				 request->name, START_TIMEOUT_MS / 1000);
+	if (recv(start, &there, 1, 0) != 1 ||
+	    send(start, "", 1, MSG_NOSIGNAL) != 1)
+		return ended(request, err);
+	return 0;
+}
+
+static int begin(const struct union_request *request, int log_fd,
+		 pid_t *ret_pid, struct error *err)
+{
+	auto_close int ours = -1, its = -1;
+	int pair[2], r;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return error_set(err, errno, "socketpair: %s", strerror(errno));
+	ours = pair[0];
+	its = pair[1];
+	r = spawn(request, log_fd, its, ret_pid, err);
+	fd_close(take_fd(&its));
+	return r < 0 ? r : let_begin(request, ours, err);
 }
 
 /* Woken by each change of the mount table (proc(5)) and by its end. */
@@ -269,17 +321,16 @@ int union_start(const struct union_request *request, struct error *err)
 	auto_close int log = open(
 		request->log_path,
 		O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
-	pid_t pid;
+	pid_t pid = 0;
 	int r;
 
 	if (log < 0)
 		return error_set(err, errno, "open '%s': %s", request->log_path,
 				 strerror(errno));
-	r = spawn(request, log, &pid, err);
-	if (r < 0)
-		return r;
-	r = wait_mounted(request, pid, err);
-	if (r < 0) {
+	r = begin(request, log, &pid, err);
+	if (r == 0)
+		r = wait_mounted(request, pid, err);
+	if (r < 0 && pid > 0) {
 		(void)mounts_remove(request->mount_point, true, NULL);
 		(void)union_wait_end(pid, request->mount_point, 0, true, NULL);
 	}
