@@ -12,7 +12,7 @@ $(eval $(call library,union,\
   union/view/merge.c union/state/met.c union/serve/mount.c union/live/mount_strict.c union/config/mount_words.c union/branch/mounted.c union/migrate/move.c union/migrate/move_check.c union/migrate/move_copy.c union/node/moving.c union/sys/named.c union/view/names.c union/view/names_set.c \
   union/node/node.c union/node/node_bury.c union/node/node_copies.c union/node/node_index.c union/node/node_lost.c union/node/node_quiet.c \
   union/node/node_restore.c union/node/node_sleep.c \
-  union/node/node_slots.c union/node/node_unused.c union/migrate/nudge.c union/branch/number_keep.c union/state/once.c union/state/once_slots.c union/serve/pending_names.c \
+  union/node/node_slots.c union/node/node_unused.c union/migrate/nudge.c union/branch/number_keep.c union/state/reply_cache.c union/state/reply_cache_slots.c union/serve/pending_names.c \
   union/open/open_dir.c union/open/open_file.c union/open/open_record.c union/state/open_table.c union/branch/owner.c union/ops/ops.c union/ops/ops_attr.c \
   union/ops/ops_dir.c union/ops/ops_io.c union/ops/ops_lookup.c union/ops/ops_name.c \
   union/ops/ops_open.c union/ops/ops_rename.c union/ops/ops_xattr.c union/config/options.c \
@@ -40,8 +40,8 @@ $(eval $(call unit_test,union/change/again_test,union,union/testkit/again_acts.c
 $(foreach t,view/dir_change change/dir_times migrate/intent_recover\
   migrate/relocate change/remove_dir change/rename_crash view/subdirs,\
   $(eval $(call unit_test,union/$(t)_test,union,union/testkit/branches_kit.c)))
-$(foreach t,state/once state/once_kill,\
-  $(eval $(call unit_test,union/$(t)_test,union,union/testkit/once_kit.c)))
+$(foreach t,state/reply_cache state/reply_cache_kill,\
+  $(eval $(call unit_test,union/$(t)_test,union,union/testkit/reply_cache_kit.c)))
 $(eval $(call fuzzer,union/control/control_proto_fuzz,union/control/control_proto.c \
   union/config/branch_spec.c base/error.c base/size.c))
 $(eval $(call fuzzer,union/recover/saved_nodes_fuzz,union/recover/saved_nodes_file.c \
@@ -50,7 +50,7 @@ $(eval $(call fuzzer,union/config/options_fuzz,union/config/options.c union/conf
   union/config/options_mergerfs.c union/config/branch_spec.c union/config/mount_words.c \
   union/sys/inode_number.c union/config/policy.c union/config/policy_set.c base/clock.c \
   base/error.c base/file.c base/log.c base/size.c))
-$(eval $(call fuzzer,union/state/once_fuzz,union/state/once_slots.c))
+$(eval $(call fuzzer,union/state/reply_cache_fuzz,union/state/reply_cache_slots.c))
 SYSTEM_TESTS += tests/system/union.sh tests/system/union_data.sh tests/system/union_immutable.sh tests/system/union_folding.sh tests/system/union_survive.sh tests/system/union_live.sh \
   tests/system/union_drain.sh tests/system/union_hang.sh tests/system/union_names.sh \
   tests/system/union_times.sh tests/system/union_attrs.sh tests/system/union_mount.sh tests/system/union_strict.sh tests/system/union_limits.sh tests/system/union_room.sh tests/system/union_owner.sh

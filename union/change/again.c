@@ -6,11 +6,11 @@
 
 #include "base/cleanup.h"
 #include "union/branch/dir_fd.h"
-#include "union/state/once.h"
+#include "union/state/reply_cache.h"
 
-static bool was_noted(enum once_note note, struct once_noted *ret)
+static bool was_noted(enum reply_cache_note note, struct reply_cache_noted *ret)
 {
-	return once_noted(ret) && ret->note == note;
+	return reply_cache_noted(ret) && ret->note == note;
 }
 
 void again_note_absent(struct unionfs *fs, struct node *dir, const char *name)
@@ -18,7 +18,7 @@ void again_note_absent(struct unionfs *fs, struct node *dir, const char *name)
 	struct hit *hits;
 	int n = 0;
 
-	if (!once_wants_note())
+	if (!reply_cache_wants_note())
 		return;
 	/* Else the kernel knows. */
 	if (fs->shared)
@@ -26,15 +26,15 @@ void again_note_absent(struct unionfs *fs, struct node *dir, const char *name)
 	if (n > 0)
 		lookup_hits_done(hits, n);
 	if (n == 0)
-		once_note(ONCE_ABSENT);
+		reply_cache_note(REPLY_CACHE_ABSENT);
 }
 
 bool again_is_linked(int dirfd, const char *name, const struct handle *handle)
 {
-	struct once_noted noted;
+	struct reply_cache_noted noted;
 	struct handle there;
 
-	return was_noted(ONCE_ABSENT, &noted) &&
+	return was_noted(REPLY_CACHE_ABSENT, &noted) &&
 	       handle_get(dirfd, name, &there) == 0 &&
 	       handle_equal(&there, handle);
 }
@@ -43,11 +43,11 @@ bool again_is_linked(int dirfd, const char *name, const struct handle *handle)
 static int find_made(struct unionfs *fs, struct node *parent, const char *name,
 		     mode_t type, struct placed *ret)
 {
-	struct once_noted noted;
+	struct reply_cache_noted noted;
 	struct hit *hits;
 	int n, r = 0;
 
-	if (!name || !was_noted(ONCE_ABSENT, &noted))
+	if (!name || !was_noted(REPLY_CACHE_ABSENT, &noted))
 		return 0;
 	n = lookup_all(fs, parent, name, &hits);
 	if (n <= 0)
@@ -79,12 +79,13 @@ void again_note_hit(const struct hit *hit, const char *name)
 	struct handle handle;
 
 	/* Without: if it comes again it may fail, as what is gone. */
-	if (once_wants_note() && handle_get(hit->fd->fd, name, &handle) == 0)
-		once_note_file(hit->dir->branch, &handle);
+	if (reply_cache_wants_note() &&
+	    handle_get(hit->fd->fd, name, &handle) == 0)
+		reply_cache_note_file(hit->dir->branch, &handle);
 }
 
 static bool is_noted(const struct hit *hit, const char *name,
-		     const struct once_noted *noted)
+		     const struct reply_cache_noted *noted)
 {
 	struct handle there;
 
@@ -95,10 +96,10 @@ static bool is_noted(const struct hit *hit, const char *name,
 
 bool again_went(const struct hit *hits, int count, const char *name)
 {
-	struct once_noted noted;
+	struct reply_cache_noted noted;
 	int i;
 
-	if (!was_noted(ONCE_PRESENT, &noted))
+	if (!was_noted(REPLY_CACHE_PRESENT, &noted))
 		return false;
 	for (i = 0; i < count; i++)
 		if (is_noted(&hits[i], name, &noted))

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A request for a name that a server was doing when it was killed comes again
- * (see once.h): how much of it had been done is read from the branches. The
- * kernel holds the directories of the names until it is answered, so what is
- * there now is what the request found or what it made of it. Only where others
- * change the branches, too, is it asked beforehand what is there.
+ * (see reply_cache.h): how much of it had been done is read from the branches.
+ * The kernel holds the directories of the names until it is answered, so what
+ * is there now is what the request found or what it made of it. Only where
+ * others change the branches, too, is it asked beforehand what is there.
  *
- * Without once.h nothing is noted and none of these says yes.
+ * Without reply_cache.h nothing is noted and none of these says yes.
  */
 #ifndef UNION_AGAIN_H
 #define UNION_AGAIN_H

@@ -4,7 +4,8 @@
  * calls, before it and after it, and then comes again to another process; which
  * is killed in turn, or is not. The reply and the branches are to be as if
  * nobody had been killed. The processes share nothing but the branches and the
- * memory of once.h; a socket stands for /dev/fuse. Needs root (file handles).
+ * memory of reply_cache.h; a socket stands for /dev/fuse. Needs root (file
+ * handles).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,7 +39,7 @@
 #include "union/ops/ops.h"
 #include "union/recover/survive.h"
 #include "union/recover/unionfs_life.h"
-#include "union/state/once.h"
+#include "union/state/reply_cache.h"
 #include "union/state/request.h"
 #include "union/testkit/again_acts.h"
 #include "union/testkit/again_tree.h"
@@ -103,10 +104,10 @@ static void serve(void *data, size_t length)
 	request_decode(data, length, &request_current);
 	request_adapt(data, length, &request_current);
 	dir_fd_changes_begin();
-	if (once_begin(fs->once, &request_current,
-		       fuse_session_fd(fs->session)))
+	if (reply_cache_begin(fs->reply_cache, &request_current,
+			      fuse_session_fd(fs->session)))
 		fuse_session_process_buf(fs->session, &buf);
-	once_end();
+	reply_cache_end();
 	dir_fd_changes_end();
 }
 
@@ -207,8 +208,8 @@ static void start_session(void)
 
 static void start_server(const struct act *act)
 {
-	static const struct once_server server = {.forget = forget,
-						  .drop = drop};
+	static const struct reply_cache_server server = {.forget = forget,
+							 .drop = drop};
 	struct error err = {0};
 	char paths[2][80];
 	int i;
@@ -228,7 +229,8 @@ static void start_server(const struct act *act)
 	      0);
 	fs->shared = act->shared;
 	check(unionfs_init(fs, &err) == 0);
-	check(once_open(memory, MEMORY_SIZE, &server, &fs->once) == 0);
+	check(reply_cache_open(memory, MEMORY_SIZE, &server,
+			       &fs->reply_cache) == 0);
 	check(place_thread_setup() == 0);
 	start_session();
 	if (act->lists)
@@ -247,7 +249,7 @@ static void serve_one(const struct act *act, bool again)
 
 	start_server(act);
 	act->fill(header);
-	header->unique = UNIQUE | (again ? ONCE_RESENT : 0);
+	header->unique = UNIQUE | (again ? REPLY_CACHE_RESENT : 0);
 	check(ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0);
 	(void)raise(SIGSTOP);
 	serve(data, header->len);
@@ -330,8 +332,10 @@ static bool run_server(const struct act *act, bool again, unsigned kill_at,
 	}
 	*ret_stops = trace(pid, kill_at, &killed);
 	if (take_reply(ret)) {
-		assert_int_equal(ret->header.unique & ~ONCE_RESENT, UNIQUE);
-		assert_true(again == !!(ret->header.unique & ONCE_RESENT));
+		assert_int_equal(ret->header.unique & ~REPLY_CACHE_RESENT,
+				 UNIQUE);
+		assert_true(again ==
+			    !!(ret->header.unique & REPLY_CACHE_RESENT));
 		return true;
 	}
 	assert_true(killed); /* or it did not answer */

@@ -14,7 +14,7 @@
 #include "union/branch/number_keep.h"
 #include "union/change/aside.h"
 #include "union/change/clone_dir.h"
-#include "union/state/once.h"
+#include "union/state/reply_cache.h"
 #include "union/sys/inode_number.h"
 #include "union/view/birth.h"
 #include "union/view/quietly.h"
@@ -223,7 +223,7 @@ int drain_dir(struct unionfs *fs, struct branch *branch, struct node *parent,
 	int r = make_other(fs, branch, node);
 
 	if (r == 0)
-		r = once_is_waiting(fs->once)
+		r = reply_cache_is_waiting(fs->reply_cache)
 			    ? -EBUSY
 			    : gate_close(&fs->gate, ids, 2, &hold);
 	if (r < 0)
@@ -250,7 +250,7 @@ int drain_root(struct unionfs *fs, struct branch *branch)
 	r = first_other(root, branch->id) ? make_other(fs, branch, root)
 					  : -ENOTEMPTY;
 	if (r == 0)
-		r = once_is_waiting(fs->once)
+		r = reply_cache_is_waiting(fs->reply_cache)
 			    ? -EBUSY
 			    : gate_close(&fs->gate, ids, 1, &hold);
 	if (r < 0)

@@ -13,7 +13,7 @@
 #include "union/branch/dir_fd.h"
 #include "union/change/clone_dir.h"
 #include "union/migrate/moved.h"
-#include "union/state/once.h"
+#include "union/state/reply_cache.h"
 #include "union/view/names.h"
 
 #define TRIES 4 /* of a file that becomes known meanwhile */
@@ -92,7 +92,7 @@ static int close_gates(struct moved *m)
 	unsigned i, tries;
 	int r = ids ? -EBUSY : -ENOMEM;
 
-	if (once_is_waiting(m->fs->once)) {
+	if (reply_cache_is_waiting(m->fs->reply_cache)) {
 		free(ids);
 		return -EBUSY;
 	}

@@ -21,7 +21,7 @@
 #include "union/open/open_record.h"
 #include "union/open/passthrough.h"
 #include "union/state/met.h"
-#include "union/state/once.h"
+#include "union/state/reply_cache.h"
 #include "union/state/request.h"
 #include "union/state/state.h"
 #include "union/sys/file_in_use.h"
@@ -215,7 +215,7 @@ int open_file_new(fuse_req_t req, struct node *node, int fd, bool appends,
 	file->appends = appends;
 	file->moves = use->moves;
 	info->fh = open_table_add(&fs->opened, file);
-	once_gains_file(info->fh);
+	reply_cache_gains_file(info->fh);
 	if (!info->fh)
 		r = -ENOMEM;
 	node_lock(&fs->nodes, node);
@@ -240,7 +240,7 @@ int open_file_new(fuse_req_t req, struct node *node, int fd, bool appends,
 	info->keep_cache = !node->passthrough && !fs->shared;
 	node_unlock(&fs->nodes, node);
 	if (r < 0) {
-		once_gains_file(0);
+		reply_cache_gains_file(0);
 		open_table_remove(&fs->opened, info->fh);
 		fd_close(fd);
 		free(file);

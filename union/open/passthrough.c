@@ -11,7 +11,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "union/state/once.h"
+#include "union/state/reply_cache.h"
 #include "union/state/request.h"
 #include "union/view/state_note.h"
 
@@ -130,10 +130,10 @@ static ssize_t write_reply(int fd, struct iovec *iov, int count, void *context)
 	}
 	if (request_current.opcode == FUSE_INIT)
 		return write_init(fs, fd, iov, count);
-	kept = once_reply(iov, count);
+	kept = reply_cache_reply(iov, count);
 	n = writev(fd, iov, count);
 	if (kept)
-		once_end();
+		reply_cache_end();
 	return n;
 }
 

@@ -11,7 +11,7 @@
 #include "union/open/durable.h"
 #include "union/open/passthrough.h"
 #include "union/ops/dot_union.h"
-#include "union/state/once.h"
+#include "union/state/reply_cache.h"
 #include "union/state/request.h"
 #include "union/sys/proc_path.h"
 #include "union/view/unseen.h"
@@ -42,7 +42,7 @@ void op_reply_entry(fuse_req_t req, int r, const struct fuse_entry_param *entry)
 	}
 	r = durable_request(unionfs_of(req));
 	if (r < 0) {
-		once_gains_nothing();
+		reply_cache_gains_nothing();
 		if (entry->ino)
 			node_forget(&unionfs_of(req)->nodes, entry->ino, 1);
 		fuse_reply_err(req, -r);

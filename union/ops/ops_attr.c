@@ -15,7 +15,7 @@
 #include "union/open/open_file.h"
 #include "union/ops/dot_union.h"
 #include "union/ops/ops.h"
-#include "union/state/once.h"
+#include "union/state/reply_cache.h"
 #include "union/state/request.h"
 #include "union/sys/proc_path.h"
 #include "union/sys/statx.h"
@@ -207,17 +207,17 @@ static int check_clearing(fuse_req_t req, struct node *node, int fd)
 static bool is_before_write(fuse_req_t req, struct node *node)
 {
 	struct unionfs *fs = unionfs_of(req);
-	struct once_noted noted;
+	struct reply_cache_noted noted;
 	bool is;
 
 	/* It was, by who was killed then: that is forgotten below. */
-	if (once_noted(&noted))
-		return noted.note == ONCE_TAKEN;
+	if (reply_cache_noted(&noted))
+		return noted.note == REPLY_CACHE_TAKEN;
 	node_lock(&fs->nodes, node);
 	is = request_current.wants_nothing && fuse_req_ctx(req)->uid == 0 &&
 	     node->uncapped && node_file(node)->writers > 0;
 	if (is)
-		once_note(ONCE_TAKEN);
+		reply_cache_note(REPLY_CACHE_TAKEN);
 	node->uncapped = false;
 	node_unlock(&fs->nodes, node);
 	return is;

@@ -7,7 +7,7 @@
 #include "union/open/open_dir.h"
 #include "union/open/open_record.h"
 #include "union/ops/ops.h"
-#include "union/state/once.h"
+#include "union/state/reply_cache.h"
 #include "union/state/request_use.h"
 #include "union/state/state.h"
 
@@ -29,7 +29,7 @@ void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 	r = dir_parts_open(fs, node, dir);
 	if (r == 0) {
 		info->fh = open_table_add(&fs->opened, dir);
-		once_gains_file(info->fh);
+		reply_cache_gains_file(info->fh);
 		r = info->fh ? 0 : -ENOMEM;
 	}
 	if (r == 0)

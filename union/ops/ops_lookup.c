@@ -9,7 +9,7 @@
 #include "union/branch/dir_fd.h"
 #include "union/ops/dot_union.h"
 #include "union/ops/ops.h"
-#include "union/state/once.h"
+#include "union/state/reply_cache.h"
 #include "union/view/lookup.h"
 #include "union/view/names.h"
 
@@ -36,7 +36,7 @@ static int lookup_self(struct unionfs *fs, struct node *node,
 	r = node_intern(&fs->nodes, node->type, node->ino, &found, 1, &same);
 	if (r < 0)
 		return r;
-	once_gains_node(same->id);
+	reply_cache_gains_node(same->id);
 	ret->ino = same->id;
 	ret->generation = lookup_generation(same);
 	ret->entry_timeout = fs->timeout;

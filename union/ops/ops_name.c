@@ -16,7 +16,7 @@
 #include "union/change/remove_dir.h"
 #include "union/node/naming.h"
 #include "union/ops/ops.h"
-#include "union/state/once.h"
+#include "union/state/reply_cache.h"
 #include "union/sys/immutable.h"
 #include "union/view/lookup.h"
 #include "union/view/names.h"
@@ -55,10 +55,10 @@ static int make_symlink(void *context, int dirfd)
 /* So many came to @dir. Again: who asked has counted it. */
 static void end_subdirs(struct unionfs *fs, struct node *dir, int change)
 {
-	struct once_noted noted;
+	struct reply_cache_noted noted;
 
 	subdirs_end(fs, dir, change);
-	if (once_noted(&noted))
+	if (reply_cache_noted(&noted))
 		subdirs_forget(fs, dir);
 }
 

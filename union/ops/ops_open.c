@@ -15,7 +15,7 @@
 #include "union/open/open_file.h"
 #include "union/open/passthrough.h"
 #include "union/ops/ops.h"
-#include "union/state/once.h"
+#include "union/state/reply_cache.h"
 #include "union/state/request.h"
 #include "union/view/lookup.h"
 #include "union/view/unseen.h"
@@ -166,7 +166,7 @@ static int adopt(fuse_req_t req, const struct placed *placed,
 		keep_unnamed(fs, node);
 	r = open_file_new(req, node, placed->result, false, info, ret_backing);
 	if (r < 0) {
-		once_gains_nothing();
+		reply_cache_gains_nothing();
 		node_forget(&fs->nodes, entry->ino, 1);
 	}
 	return r;
@@ -206,7 +206,7 @@ void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 		entry.attr_timeout = unseen_keep_new(fs);
 	r = durable_request(fs);
 	if (r < 0) {
-		once_gains_nothing();
+		reply_cache_gains_nothing();
 		open_file_close(fs, node, info);
 		node_forget(&fs->nodes, entry.ino, 1);
 		op_reply(req, r);

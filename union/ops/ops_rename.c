@@ -21,7 +21,7 @@
 #include "union/change/rename_parts.h"
 #include "union/node/naming.h"
 #include "union/ops/ops.h"
-#include "union/state/once.h"
+#include "union/state/reply_cache.h"
 #include "union/view/lookup.h"
 #include "union/view/names.h"
 #include "union/view/subdirs.h"
@@ -284,12 +284,12 @@ static int rename_alone(struct move *m)
 /* By a server that was killed then, after which the journals were read. */
 static bool was_done(const struct move *m)
 {
-	struct once_noted noted;
+	struct reply_cache_noted noted;
 	struct hit *hits = NULL;
 	bool done;
 	int n;
 
-	if (!once_noted(&noted))
+	if (!reply_cache_noted(&noted))
 		return false;
 	n = lookup_needed(m->fs, m->from_dir, m->from_name, &hits);
 	done = again_went(hits, n, m->from_name);

@@ -22,7 +22,7 @@
 #include "union/ops/dot_union.h"
 #include "union/ops/explain.h"
 #include "union/ops/ops.h"
-#include "union/state/once.h"
+#include "union/state/reply_cache.h"
 #include "union/sys/proc_path.h"
 #include "union/view/dir_change.h"
 
@@ -251,20 +251,21 @@ static int change_and_kill(fuse_req_t req, const struct node *node,
 	return r;
 }
 
-/* Of what fails when it is done twice: is it there? See once.h. */
+/* Of what fails when it is done twice: is it there? See reply_cache.h. */
 static void note_before(struct unionfs *fs, const struct node *node,
 			struct change *change)
 {
 	bool makes = change->value && change->flags & XATTR_CREATE;
-	struct once_noted noted;
+	struct reply_cache_noted noted;
 	ssize_t n;
 
-	change->again = once_noted(&noted);
-	if (!once_wants_note() || (change->value && !makes))
+	change->again = reply_cache_noted(&noted);
+	if (!reply_cache_wants_note() || (change->value && !makes))
 		return;
 	n = get_value(fs, node, change->name, NULL, 0);
 	if (makes ? n == -ENODATA : n >= 0)
-		once_note(makes ? ONCE_ABSENT : ONCE_PRESENT);
+		reply_cache_note(makes ? REPLY_CACHE_ABSENT
+				       : REPLY_CACHE_PRESENT);
 }
 
 static int change_node(fuse_req_t req, const struct node *node,

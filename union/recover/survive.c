@@ -28,8 +28,8 @@
 #include "union/state/keep.h"
 #include "union/state/lifeline.h"
 #include "union/state/met.h"
-#include "union/state/once.h"
 #include "union/state/policy_record.h"
+#include "union/state/reply_cache.h"
 #include "union/state/request.h"
 #include "union/state/state.h"
 
@@ -105,7 +105,7 @@ void survive_end(struct unionfs *fs)
 {
 	if (!fs->state)
 		return;
-	once_free(take_ptr(fs->once));
+	reply_cache_free(take_ptr(fs->reply_cache));
 	branch_keep_doubt_mark(NULL);
 	met_start(NULL);
 	state_done(fs->state);
@@ -290,7 +290,7 @@ static void drop_again(void *context, uint64_t file)
 
 int survive_restore(struct unionfs *fs)
 {
-	const struct once_server server = {
+	const struct reply_cache_server server = {
 		.forget = forget_again,
 		.drop = drop_again,
 		.context = fs,
@@ -309,7 +309,8 @@ int survive_restore(struct unionfs *fs)
 	while (r == 0 && (fd = keep_take_any(&token)) >= 0)
 		adopt(fs, token, fd);
 	if (r == 0)
-		r = once_open(fs->state->once, ONCE_SIZE, &server, &fs->once);
+		r = reply_cache_open(fs->state->once, REPLY_CACHE_SIZE, &server,
+				     &fs->reply_cache);
 	return r;
 }
 
@@ -455,7 +456,7 @@ bool survive_forget_lost(struct unionfs *fs)
 
 	if (!node_lost_any(&fs->nodes))
 		return false;
-	if (once_is_waiting(fs->once))
+	if (reply_cache_is_waiting(fs->reply_cache))
 		return true;
 	count = node_lost_take(&fs->nodes, &lost);
 	for (i = 0; i < count; i++)

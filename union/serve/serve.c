@@ -13,7 +13,7 @@
 #include "union/serve/service.h"
 #include "union/state/dying.h"
 #include "union/state/fuse_connection.h"
-#include "union/state/once.h"
+#include "union/state/reply_cache.h"
 #include "union/state/request.h"
 #include "union/view/state_note.h"
 
@@ -35,7 +35,8 @@ static bool is_pending(const struct fuse_buf *buf)
 {
 	uint64_t unique = request_current.unique;
 
-	return (unique & ONCE_RESENT && dying_serves(unique & ~ONCE_RESENT) &&
+	return (unique & REPLY_CACHE_RESENT &&
+		dying_serves(unique & ~REPLY_CACHE_RESENT) &&
 		pending_names_add(buf->mem, buf->size)) ||
 	       pending_names_has(buf->mem, buf->size);
 }
@@ -55,10 +56,10 @@ static void process(const struct unionfs *fs, const struct fuse_buf *buf)
 
 	if (!told)
 		dir_fd_changes_begin();
-	if (once_begin(fs->once, &request_current,
-		       fuse_session_fd(fs->session)))
+	if (reply_cache_begin(fs->reply_cache, &request_current,
+			      fuse_session_fd(fs->session)))
 		serve_once(fs, buf);
-	once_end();
+	reply_cache_end();
 	if (!told)
 		dir_fd_changes_end();
 }

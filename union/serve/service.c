@@ -16,7 +16,7 @@
 #include "union/serve/pending_names.h"
 #include "union/state/fuse_connection.h"
 #include "union/state/met.h"
-#include "union/state/once.h"
+#include "union/state/reply_cache.h"
 #include "union/state/request_use.h"
 
 #define ROUND_MS  1000
@@ -133,7 +133,7 @@ void service_begin(uint64_t unique, const uint64_t *nodes, unsigned count,
 		return;
 	request_uses_begin();
 	mine->unique = unique;
-	met_serves(mine->thread, unique & ~ONCE_RESENT);
+	met_serves(mine->thread, unique & ~REPLY_CACHE_RESENT);
 	mine->count = count;
 	mine->request = request;
 	mine->length = length;

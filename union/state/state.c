@@ -12,9 +12,9 @@
 #include "base/wire/crc32c.h"
 #include "union/state/keep.h"
 #include "union/state/node_record.h"
-#include "union/state/once.h"
-#include "union/state/once_slots.h"
 #include "union/state/open_table.h"
+#include "union/state/reply_cache.h"
+#include "union/state/reply_cache_slots.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 8u /* linux/memfd.h; since Linux 6.3 */
@@ -23,17 +23,17 @@
 #define MAGIC "tribunst"
 
 /* Where each part begins; bytes. */
-#define HEADER_SIZE (64u << 10)
-#define ONCE_AT     ((uint64_t)HEADER_SIZE)
-#define BRANCHES_AT (ONCE_AT + ONCE_SIZE)
-#define THREADS_AT  (UINT64_C(512) << 20)
-#define SLOTS_AT    (UINT64_C(768) << 20) /* of quiet changes */
-#define OPENS_AT    (UINT64_C(1) << 30)
-#define NODES_AT    (UINT64_C(2) << 30)
-#define COPIES_AT   (NODES_AT + STATE_NODE_MAX * sizeof(struct node))
-#define QUIET_AT    (COPIES_AT + STATE_COPY_MAX * sizeof(struct copy))
-#define SHOWN_AT    (QUIET_AT + STATE_COPY_MAX * sizeof(struct quiet_change))
-#define STATE_SIZE  (SHOWN_AT + STATE_NODE_MAX * sizeof(uint64_t))
+#define HEADER_SIZE    (64u << 10)
+#define REPLY_CACHE_AT ((uint64_t)HEADER_SIZE)
+#define BRANCHES_AT    (REPLY_CACHE_AT + REPLY_CACHE_SIZE)
+#define THREADS_AT     (UINT64_C(512) << 20)
+#define SLOTS_AT       (UINT64_C(768) << 20) /* of quiet changes */
+#define OPENS_AT       (UINT64_C(1) << 30)
+#define NODES_AT       (UINT64_C(2) << 30)
+#define COPIES_AT      (NODES_AT + STATE_NODE_MAX * sizeof(struct node))
+#define QUIET_AT       (COPIES_AT + STATE_COPY_MAX * sizeof(struct copy))
+#define SHOWN_AT       (QUIET_AT + STATE_COPY_MAX * sizeof(struct quiet_change))
+#define STATE_SIZE     (SHOWN_AT + STATE_NODE_MAX * sizeof(uint64_t))
 
 static_assert(sizeof(struct state_header) <= HEADER_SIZE, "it fits its place");
 static_assert(BRANCHES_AT + BRANCH_MAX * sizeof(struct state_branch) <=
@@ -62,7 +62,7 @@ uint32_t state_layout(void)
 		COPIES_AT,
 		QUIET_AT,
 		SHOWN_AT,
-		ONCE_SIZE,
+		REPLY_CACHE_SIZE,
 		BRANCH_MAX,
 		HANDLE_MAX,
 		OPEN_PLACE_BITS,
@@ -75,7 +75,7 @@ uint32_t state_layout(void)
 		sizeof(struct copy),
 		sizeof(struct quiet_change),
 		sizeof(struct quiet_slot),
-		sizeof(struct once_slot),
+		sizeof(struct reply_cache_slot),
 		offsetof(struct state_header, init),
 		offsetof(struct state_header, policies_change),
 		offsetof(struct state_branch, identity),
@@ -83,7 +83,7 @@ uint32_t state_layout(void)
 		offsetof(struct state_open, flags),
 		offsetof(struct node, of),
 		offsetof(struct copy, handle),
-		offsetof(struct once_slot, reply),
+		offsetof(struct reply_cache_slot, reply),
 	};
 
 	return crc32c(0, parts, sizeof(parts)) | 1;
@@ -100,7 +100,7 @@ static int map(struct state *state)
 	/* A dump of it would not be of use. */
 	(void)madvise(at, STATE_SIZE, MADV_DONTDUMP);
 	state->header = (void *)at;
-	state->once = at + ONCE_AT;
+	state->once = at + REPLY_CACHE_AT;
 	state->branches = (void *)(at + BRANCHES_AT);
 	state->threads = (void *)(at + THREADS_AT);
 	state->quiet_slots = (void *)(at + SLOTS_AT);

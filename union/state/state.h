@@ -117,7 +117,7 @@ struct state {
 	/* Each at the place that is its node's id: st_ino, where that is of the
 	 * path by which it was found last. */
 	_Atomic uint64_t *shown;
-	void *once; /* ONCE_SIZE bytes: once.h */
+	void *once; /* REPLY_CACHE_SIZE bytes: reply_cache.h */
 };
 
 /*

@@ -17,7 +17,7 @@
 #include "union/branch/dir_fd.h"
 #include "union/branch/mounted.h"
 #include "union/branch/number_keep.h"
-#include "union/state/once.h"
+#include "union/state/reply_cache.h"
 #include "union/sys/inode_number.h"
 #include "union/view/names.h"
 #include "union/view/search.h"
@@ -73,7 +73,7 @@ static void fill_entry(struct unionfs *fs, struct node *node,
 		       const struct stat *st, double attr_timeout,
 		       struct fuse_entry_param *ret)
 {
-	once_gains_node(node->id);
+	reply_cache_gains_node(node->id);
 	memset(ret, 0, sizeof(*ret));
 	ret->ino = node->id;
 	ret->generation = lookup_generation(node);

@@ -51,7 +51,8 @@ struct unionfs {
 	struct moving_list moving;
 	pthread_mutex_t live; /* held while the branches change; the first */
 	struct fuse_session *session;
-	struct once *once;      /* see once.h; NULL: a kill is the end */
+	struct reply_cache
+		*reply_cache;   /* see reply_cache.h; NULL: a kill is the end */
 	struct drains *drains;  /* see drain.h */
 	struct full *full;      /* see full.h; NULL: writes fail */
 	struct room *room;      /* see room.h; NULL: none is made */

@@ -9,30 +9,31 @@
 #include <string.h>
 
 #include "union/branch/branch.h"
-#include "union/state/once.h"
-#include "union/state/once_slots.h"
+#include "union/state/reply_cache.h"
+#include "union/state/reply_cache_slots.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define SLOTS 6
 
-static void check_found(const struct once_slot *slot)
+static void check_found(const struct reply_cache_slot *slot)
 {
-	assert(slot->state == ONCE_BEGUN || slot->state == ONCE_ANSWERED);
-	assert(slot->node_count <= ONCE_NODES_MAX);
-	assert(slot->note <= ONCE_TAKEN);
+	assert(slot->state == REPLY_CACHE_BEGUN ||
+	       slot->state == REPLY_CACHE_ANSWERED);
+	assert(slot->node_count <= REPLY_CACHE_NODES_MAX);
+	assert(slot->note <= REPLY_CACHE_TAKEN);
 	if (slot->note)
 		assert(slot->branch < BRANCH_MAX &&
 		       slot->handle.length <= HANDLE_MAX);
-	if (slot->state == ONCE_ANSWERED)
-		assert(slot->reply_length <= ONCE_REPLY_MAX);
+	if (slot->state == REPLY_CACHE_ANSWERED)
+		assert(slot->reply_length <= REPLY_CACHE_REPLY_MAX);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const size_t room = (SLOTS + 1) * ONCE_SLOT_SIZE;
-	struct once_slots slots;
-	struct once_slot *slot;
+	static const size_t room = (SLOTS + 1) * REPLY_CACHE_SLOT_SIZE;
+	struct reply_cache_slots slots;
+	struct reply_cache_slot *slot;
 	unsigned i, found = 0, claimed = 0, hint = 0;
 	/* As large as it says, so that a byte too far is seen. */
 	uint8_t *memory = aligned_alloc(64, room);
@@ -41,20 +42,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	assert(memory);
 	memset(memory, 0, room);
 	memcpy(memory, data, size < room ? size : room);
-	assert(once_slots_open(memory, room, &slots) == 0);
+	assert(reply_cache_slots_open(memory, room, &slots) == 0);
 	assert(slots.count == SLOTS);
 	for (i = 0; i < SLOTS; i++) {
 		unique = slots.slots[i].unique;
-		slot = once_slots_find(&slots, unique);
+		slot = reply_cache_slots_find(&slots, unique);
 		if (!slot)
 			continue;
 		assert(slot->unique == unique);
 		check_found(slot);
 		found++;
 	}
-	while ((slot = once_slots_claim(&slots, &hint))) {
+	while ((slot = reply_cache_slots_claim(&slots, &hint))) {
 		assert(!slot->note && !slot->file && !slot->node_count);
-		once_slot_begin(slot, UINT64_MAX >> 1, 1);
+		reply_cache_slot_begin(slot, UINT64_MAX >> 1, 1);
 		claimed++;
 	}
 	assert(found + claimed <= SLOTS);

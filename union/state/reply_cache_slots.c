@@ -1,61 +1,64 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/state/once_slots.h"
+#include "union/state/reply_cache_slots.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "union/state/once.h"
+#include "union/state/reply_cache.h"
 #include "union/sys/branch_flags.h"
 
 #define MAGIC UINT64_C(0x312065636e6f6e75) /* "unonce 1" */
 
-static uint32_t state_of(const struct once_slot *slot)
+static uint32_t state_of(const struct reply_cache_slot *slot)
 {
 	return atomic_load_explicit(&slot->state, memory_order_acquire);
 }
 
 /* Whoever is killed has done all stores before this one, or has not done it. */
-static void publish(struct once_slot *slot, uint32_t state)
+static void publish(struct reply_cache_slot *slot, uint32_t state)
 {
 	atomic_store_explicit(&slot->state, state, memory_order_release);
 }
 
-void once_slot_free(struct once_slot *slot)
+void reply_cache_slot_free(struct reply_cache_slot *slot)
 {
-	publish(slot, ONCE_FREE);
+	publish(slot, REPLY_CACHE_FREE);
 }
 
-static bool note_is_valid(const struct once_slot *slot)
+static bool note_is_valid(const struct reply_cache_slot *slot)
 {
 	uint32_t note = atomic_load(&slot->note);
 
-	return note <= ONCE_TAKEN &&
+	return note <= REPLY_CACHE_TAKEN &&
 	       (!note || (slot->branch < BRANCH_MAX &&
 			  slot->handle.length <= HANDLE_MAX));
 }
 
-/* @state: its own, without ONCE_DEAD. */
-static bool is_valid(const struct once_slot *slot, uint32_t state)
+/* @state: its own, without REPLY_CACHE_DEAD. */
+static bool is_valid(const struct reply_cache_slot *slot, uint32_t state)
 {
-	if (state != ONCE_BEGUN && state != ONCE_ANSWERED)
+	if (state != REPLY_CACHE_BEGUN && state != REPLY_CACHE_ANSWERED)
 		return false;
-	if (slot->unique & ONCE_RESENT || !note_is_valid(slot) ||
-	    atomic_load(&slot->node_count) > ONCE_NODES_MAX)
+	if (slot->unique & REPLY_CACHE_RESENT || !note_is_valid(slot) ||
+	    atomic_load(&slot->node_count) > REPLY_CACHE_NODES_MAX)
 		return false;
-	return state == ONCE_BEGUN || slot->reply_length <= ONCE_REPLY_MAX;
+	return state == REPLY_CACHE_BEGUN ||
+	       slot->reply_length <= REPLY_CACHE_REPLY_MAX;
 }
 
 /* What nobody writes any more. */
-static void take_over(struct once_slot *slot)
+static void take_over(struct reply_cache_slot *slot)
 {
-	uint32_t state = state_of(slot) & ~ONCE_DEAD;
+	uint32_t state = state_of(slot) & ~REPLY_CACHE_DEAD;
 
-	publish(slot, is_valid(slot, state) ? state | ONCE_DEAD : ONCE_FREE);
+	publish(slot, is_valid(slot, state) ? state | REPLY_CACHE_DEAD
+					    : REPLY_CACHE_FREE);
 }
 
-int once_slots_open(void *memory, size_t size, struct once_slots *ret)
+int reply_cache_slots_open(void *memory, size_t size,
+			   struct reply_cache_slots *ret)
 {
-	struct once_slots slots = {.head = memory};
+	struct reply_cache_slots slots = {.head = memory};
 	unsigned i, used;
 
 	if (size < sizeof(*slots.head) + sizeof(*slots.slots))
@@ -79,7 +82,7 @@ int once_slots_open(void *memory, size_t size, struct once_slots *ret)
 }
 
 /* Before the slot is claimed, so that whoever comes after looks at it. */
-static void note_use(struct once_slots *slots, unsigned index)
+static void note_use(struct reply_cache_slots *slots, unsigned index)
 {
 	uint32_t used = atomic_load(&slots->head->used);
 
@@ -88,13 +91,13 @@ static void note_use(struct once_slots *slots, unsigned index)
 		;
 }
 
-static bool try_claim(struct once_slot *slot, uint32_t from)
+static bool try_claim(struct reply_cache_slot *slot, uint32_t from)
 {
 	return atomic_compare_exchange_strong(&slot->state, &from,
-					      ONCE_CLAIMED);
+					      REPLY_CACHE_CLAIMED);
 }
 
-static struct once_slot *claimed(struct once_slot *slot)
+static struct reply_cache_slot *claimed(struct reply_cache_slot *slot)
 {
 	atomic_store_explicit(&slot->note, 0, memory_order_relaxed);
 	atomic_store_explicit(&slot->file, 0, memory_order_relaxed);
@@ -104,34 +107,36 @@ static struct once_slot *claimed(struct once_slot *slot)
 }
 
 /* The numbers of requests only grow. */
-static struct once_slot *oldest_dead(const struct once_slots *slots)
+static struct reply_cache_slot *oldest_dead(
+	const struct reply_cache_slots *slots)
 {
-	struct once_slot *slot, *oldest = NULL;
+	struct reply_cache_slot *slot, *oldest = NULL;
 	unsigned i;
 
 	for (i = 0; i < slots->count; i++) {
 		slot = &slots->slots[i];
-		if (state_of(slot) & ONCE_DEAD &&
+		if (state_of(slot) & REPLY_CACHE_DEAD &&
 		    (!oldest || slot->unique < oldest->unique))
 			oldest = slot;
 	}
 	return oldest;
 }
 
-static struct once_slot *claim_oldest(struct once_slots *slots)
+static struct reply_cache_slot *claim_oldest(struct reply_cache_slots *slots)
 {
-	struct once_slot *slot;
+	struct reply_cache_slot *slot;
 	uint32_t state;
 
 	while ((slot = oldest_dead(slots))) {
 		state = state_of(slot);
-		if (state & ONCE_DEAD && try_claim(slot, state))
+		if (state & REPLY_CACHE_DEAD && try_claim(slot, state))
 			return claimed(slot);
 	}
 	return NULL;
 }
 
-struct once_slot *once_slots_claim(struct once_slots *slots, unsigned *hint)
+struct reply_cache_slot *reply_cache_slots_claim(
+	struct reply_cache_slots *slots, unsigned *hint)
 {
 	unsigned i, index;
 
@@ -140,8 +145,8 @@ struct once_slot *once_slots_claim(struct once_slots *slots, unsigned *hint)
 		if (index >= atomic_load_explicit(&slots->head->used,
 						  memory_order_relaxed))
 			note_use(slots, index);
-		if (state_of(&slots->slots[index]) == ONCE_FREE &&
-		    try_claim(&slots->slots[index], ONCE_FREE)) {
+		if (state_of(&slots->slots[index]) == REPLY_CACHE_FREE &&
+		    try_claim(&slots->slots[index], REPLY_CACHE_FREE)) {
 			*hint = index;
 			return claimed(&slots->slots[index]);
 		}
@@ -149,36 +154,39 @@ struct once_slot *once_slots_claim(struct once_slots *slots, unsigned *hint)
 	return claim_oldest(slots);
 }
 
-void once_slot_begin(struct once_slot *slot, uint64_t unique, uint32_t opcode)
+void reply_cache_slot_begin(struct reply_cache_slot *slot, uint64_t unique,
+			    uint32_t opcode)
 {
 	slot->unique = unique;
 	slot->opcode = opcode;
-	publish(slot, ONCE_BEGUN);
+	publish(slot, REPLY_CACHE_BEGUN);
 }
 
-struct once_slot *once_slots_find(struct once_slots *slots, uint64_t unique)
+struct reply_cache_slot *reply_cache_slots_find(struct reply_cache_slots *slots,
+						uint64_t unique)
 {
 	unsigned i, used = atomic_load(&slots->head->used);
 	uint32_t state;
 
 	for (i = 0; i < used; i++) {
-		struct once_slot *slot = &slots->slots[i];
+		struct reply_cache_slot *slot = &slots->slots[i];
 
 		state = state_of(slot);
-		if (state & ONCE_DEAD && slot->unique == unique &&
-		    is_valid(slot, state & ~ONCE_DEAD) &&
+		if (state & REPLY_CACHE_DEAD && slot->unique == unique &&
+		    is_valid(slot, state & ~REPLY_CACHE_DEAD) &&
 		    atomic_compare_exchange_strong(&slot->state, &state,
-						   state & ~ONCE_DEAD))
+						   state & ~REPLY_CACHE_DEAD))
 			return slot;
 	}
 	return NULL;
 }
 
-unsigned once_slots_missing(const struct once_slots *slots)
+unsigned reply_cache_slots_missing(const struct reply_cache_slots *slots)
 {
 	unsigned i, n = 0, used = atomic_load(&slots->head->used);
 
 	for (i = 0; i < used; i++)
-		n += state_of(&slots->slots[i]) == (ONCE_BEGUN | ONCE_DEAD);
+		n += state_of(&slots->slots[i]) ==
+		     (REPLY_CACHE_BEGUN | REPLY_CACHE_DEAD);
 	return n;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/state/once.h"
+#include "union/state/reply_cache.h"
 
 #include <errno.h>
 #include <linux/fuse.h>
@@ -9,29 +9,31 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "union/state/once_slots.h"
+#include "union/state/reply_cache_slots.h"
 
 #define WAIT_NS 1000000 /* for a slot; there are more than threads */
 
-struct once {
-	struct once_slots slots;
-	struct once_server server;
+struct reply_cache {
+	struct reply_cache_slots slots;
+	struct reply_cache_server server;
 	int64_t opened_ms;
 };
 
 /* The request that this thread serves. */
 static _Thread_local struct {
-	struct once_slot *slot; /* NULL: it has none */
-	uint64_t unique;        /* as the kernel sent it */
-	bool again;             /* a dead server had begun it */
-	unsigned hint;          /* of the thread's next slot */
+	struct reply_cache_slot *slot; /* NULL: it has none */
+	uint64_t unique;               /* as the kernel sent it */
+	bool again;                    /* a dead server had begun it */
+	unsigned hint;                 /* of the thread's next slot */
 } mine;
 
-int once_open(void *memory, size_t size, const struct once_server *server,
-	      struct once **ret)
+int reply_cache_open(void *memory, size_t size,
+		     const struct reply_cache_server *server,
+		     struct reply_cache **ret)
 {
-	struct once *once = calloc(1, sizeof(*once));
-	int r = once ? once_slots_open(memory, size, &once->slots) : -ENOMEM;
+	struct reply_cache *once = calloc(1, sizeof(*once));
+	int r = once ? reply_cache_slots_open(memory, size, &once->slots)
+		     : -ENOMEM;
 
 	if (r < 0) {
 		free(once);
@@ -43,20 +45,20 @@ int once_open(void *memory, size_t size, const struct once_server *server,
 	return 0;
 }
 
-void once_free(struct once *once)
+void reply_cache_free(struct reply_cache *once)
 {
 	free(once);
 }
 
-unsigned once_missing(const struct once *once)
+unsigned reply_cache_missing(const struct reply_cache *once)
 {
-	return once ? once_slots_missing(&once->slots) : 0;
+	return once ? reply_cache_slots_missing(&once->slots) : 0;
 }
 
-bool once_is_waiting(const struct once *once)
+bool reply_cache_is_waiting(const struct reply_cache *once)
 {
-	return once && clock_ms() - once->opened_ms < ONCE_PATIENCE_MS &&
-	       once_slots_missing(&once->slots);
+	return once && clock_ms() - once->opened_ms < REPLY_CACHE_PATIENCE_MS &&
+	       reply_cache_slots_missing(&once->slots);
 }
 
 static bool needs_slot(const struct request_note *note)
@@ -82,12 +84,12 @@ static bool needs_slot(const struct request_note *note)
 	}
 }
 
-static struct once_slot *wait_for_slot(struct once *once)
+static struct reply_cache_slot *wait_for_slot(struct reply_cache *once)
 {
 	const struct timespec pause = {.tv_nsec = WAIT_NS};
-	struct once_slot *slot;
+	struct reply_cache_slot *slot;
 
-	while (!(slot = once_slots_claim(&once->slots, &mine.hint)))
+	while (!(slot = reply_cache_slots_claim(&once->slots, &mine.hint)))
 		(void)nanosleep(&pause, NULL);
 	return slot;
 }
@@ -96,9 +98,10 @@ static struct once_slot *wait_for_slot(struct once *once)
  * Each is struck out first: whoever is killed in between leaves one too many,
  * which is kept, and not one too few, which would be forgotten while in use.
  */
-static void give_back(const struct once *once, struct once_slot *slot)
+static void give_back(const struct reply_cache *once,
+		      struct reply_cache_slot *slot)
 {
-	const struct once_server *server = &once->server;
+	const struct reply_cache_server *server = &once->server;
 	uint64_t file = atomic_exchange(&slot->file, 0);
 	uint32_t count = atomic_load(&slot->node_count);
 
@@ -111,48 +114,49 @@ static void give_back(const struct once *once, struct once_slot *slot)
 }
 
 /* The reply that is known. Not wanted: then nothing of it counts. */
-static void send_again(const struct once *once, struct once_slot *slot,
-		       uint64_t unique, int fd)
+static void send_again(const struct reply_cache *once,
+		       struct reply_cache_slot *slot, uint64_t unique, int fd)
 {
 	struct fuse_out_header *header = (void *)slot->reply;
 
 	header->unique = unique;
 	if (write(fd, slot->reply, slot->reply_length) < 0)
 		give_back(once, slot);
-	once_slot_free(slot);
+	reply_cache_slot_free(slot);
 }
 
 /* True: it is to be served. */
-static bool begin_again(struct once *once, struct once_slot *slot,
+static bool begin_again(struct reply_cache *once, struct reply_cache_slot *slot,
 			uint64_t unique, int fd)
 {
-	if (atomic_load(&slot->state) == ONCE_ANSWERED &&
+	if (atomic_load(&slot->state) == REPLY_CACHE_ANSWERED &&
 	    slot->reply_length >= sizeof(struct fuse_out_header)) {
 		send_again(once, slot, unique, fd);
 		return false;
 	}
 	give_back(once, slot);
-	once_slot_begin(slot, slot->unique, slot->opcode);
+	reply_cache_slot_begin(slot, slot->unique, slot->opcode);
 	mine.slot = slot;
 	mine.again = true;
 	return true;
 }
 
-bool once_begin(struct once *once, const struct request_note *note, int fd)
+bool reply_cache_begin(struct reply_cache *once,
+		       const struct request_note *note, int fd)
 {
-	uint64_t unique = note->unique & ~ONCE_RESENT;
-	struct once_slot *slot = NULL;
+	uint64_t unique = note->unique & ~REPLY_CACHE_RESENT;
+	struct reply_cache_slot *slot = NULL;
 
 	if (!once || !needs_slot(note))
 		return true;
 	mine.unique = note->unique;
 	mine.again = false;
-	if (note->unique & ONCE_RESENT)
-		slot = once_slots_find(&once->slots, unique);
+	if (note->unique & REPLY_CACHE_RESENT)
+		slot = reply_cache_slots_find(&once->slots, unique);
 	if (slot)
 		return begin_again(once, slot, note->unique, fd);
 	mine.slot = wait_for_slot(once);
-	once_slot_begin(mine.slot, unique, note->opcode);
+	reply_cache_slot_begin(mine.slot, unique, note->opcode);
 	return true;
 }
 
@@ -162,7 +166,7 @@ static size_t keep_bytes(uint8_t *to, const struct iovec *iov, int count)
 	int i;
 
 	for (i = 0; i < count; i++) {
-		if (iov[i].iov_len > ONCE_REPLY_MAX - length)
+		if (iov[i].iov_len > REPLY_CACHE_REPLY_MAX - length)
 			return 0; /* it is as good to do it again */
 		memcpy(to + length, iov[i].iov_base, iov[i].iov_len);
 		length += iov[i].iov_len;
@@ -170,58 +174,58 @@ static size_t keep_bytes(uint8_t *to, const struct iovec *iov, int count)
 	return length;
 }
 
-bool once_reply(const struct iovec *iov, int count)
+bool reply_cache_reply(const struct iovec *iov, int count)
 {
 	const struct fuse_out_header *header = iov[0].iov_base;
-	struct once_slot *slot = mine.slot;
+	struct reply_cache_slot *slot = mine.slot;
 
 	if (!slot || iov[0].iov_len < sizeof(*header) ||
 	    header->unique != mine.unique)
 		return false;
 	slot->reply_length = (uint32_t)keep_bytes(slot->reply, iov, count);
-	atomic_store_explicit(&slot->state, ONCE_ANSWERED,
+	atomic_store_explicit(&slot->state, REPLY_CACHE_ANSWERED,
 			      memory_order_release);
 	return true;
 }
 
-void once_end(void)
+void reply_cache_end(void)
 {
 	if (mine.slot)
-		once_slot_free(mine.slot);
+		reply_cache_slot_free(mine.slot);
 	mine.slot = NULL;
 }
 
-bool once_wants_note(void)
+bool reply_cache_wants_note(void)
 {
 	return mine.slot && !atomic_load(&mine.slot->note);
 }
 
-static void publish_note(enum once_note note)
+static void publish_note(enum reply_cache_note note)
 {
 	atomic_store_explicit(&mine.slot->note, note, memory_order_release);
 }
 
-void once_note(enum once_note note)
+void reply_cache_note(enum reply_cache_note note)
 {
-	if (!once_wants_note())
+	if (!reply_cache_wants_note())
 		return;
 	mine.slot->branch = 0;
 	mine.slot->handle.length = 0;
 	publish_note(note);
 }
 
-void once_note_file(unsigned branch, const struct handle *handle)
+void reply_cache_note_file(unsigned branch, const struct handle *handle)
 {
-	if (!once_wants_note())
+	if (!reply_cache_wants_note())
 		return;
 	mine.slot->branch = branch;
 	mine.slot->handle = *handle;
-	publish_note(ONCE_PRESENT);
+	publish_note(REPLY_CACHE_PRESENT);
 }
 
-bool once_noted(struct once_noted *ret)
+bool reply_cache_noted(struct reply_cache_noted *ret)
 {
-	const struct once_slot *slot = mine.slot;
+	const struct reply_cache_slot *slot = mine.slot;
 	uint32_t note = slot && mine.again ? atomic_load(&slot->note) : 0;
 
 	if (!note)
@@ -247,28 +251,28 @@ static bool replies_with_nodes(uint32_t opcode)
 	}
 }
 
-void once_gains_node(uint64_t node)
+void reply_cache_gains_node(uint64_t node)
 {
-	struct once_slot *slot = mine.slot;
+	struct reply_cache_slot *slot = mine.slot;
 	uint32_t count;
 
 	if (!slot || !replies_with_nodes(slot->opcode))
 		return;
 	count = atomic_load(&slot->node_count);
-	if (count == ONCE_NODES_MAX)
+	if (count == REPLY_CACHE_NODES_MAX)
 		return; /* if it comes again this is counted once too often */
 	slot->nodes[count] = node;
 	atomic_store_explicit(&slot->node_count, count + 1,
 			      memory_order_release);
 }
 
-void once_gains_file(uint64_t file)
+void reply_cache_gains_file(uint64_t file)
 {
 	if (mine.slot)
 		atomic_store(&mine.slot->file, file);
 }
 
-void once_gains_nothing(void)
+void reply_cache_gains_nothing(void)
 {
 	if (!mine.slot)
 		return;

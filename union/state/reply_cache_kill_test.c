@@ -18,79 +18,84 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "union/testkit/once_kit.h"
+#include "union/testkit/reply_cache_kit.h"
 
 #include <cmocka.h>
 
 /* The one request whose every instruction is looked after. */
-static void whole_request(struct once *once)
+static void whole_request(struct reply_cache *once)
 {
-	const struct request_note note = once_kit_request(10, FUSE_CREATE);
-	const struct handle handle = once_kit_handle(7);
+	const struct request_note note = reply_cache_kit_request(10,
+								 FUSE_CREATE);
+	const struct handle handle = reply_cache_kit_handle(7);
 
-	(void)once_begin(once, &note, -1);
-	once_note_file(1, &handle);
-	once_gains_node(11);
-	once_gains_file(12);
-	(void)once_kit_reply_kept(10);
-	once_end();
+	(void)reply_cache_begin(once, &note, -1);
+	reply_cache_note_file(1, &handle);
+	reply_cache_gains_node(11);
+	reply_cache_gains_file(12);
+	(void)reply_cache_kit_reply_kept(10);
+	reply_cache_end();
 }
 
 /* How far the request is, as the memory says; it may only go on. */
 enum stage { NOTHING, BEGUN, NOTED, COUNTED, OPENED, ANSWERED };
 
-static enum stage stage_of(const struct once_noted *noted)
+static enum stage stage_of(const struct reply_cache_noted *noted)
 {
-	const struct handle handle = once_kit_handle(7);
+	const struct handle handle = reply_cache_kit_handle(7);
 
 	if (!noted)
 		return BEGUN;
-	assert_int_equal(noted->note, ONCE_PRESENT);
+	assert_int_equal(noted->note, REPLY_CACHE_PRESENT);
 	assert_int_equal(noted->branch, 1);
 	assert_true(handle_equal(&noted->handle, &handle));
-	if (!once_kit_forgotten_count)
+	if (!reply_cache_kit_forgotten_count)
 		return NOTED;
-	assert_int_equal(once_kit_forgotten_count, 1);
-	assert_int_equal(once_kit_forgotten[0], 11);
-	if (!once_kit_dropped)
+	assert_int_equal(reply_cache_kit_forgotten_count, 1);
+	assert_int_equal(reply_cache_kit_forgotten[0], 11);
+	if (!reply_cache_kit_dropped)
 		return COUNTED;
-	assert_int_equal(once_kit_dropped, 12);
+	assert_int_equal(reply_cache_kit_dropped, 12);
 	return OPENED;
 }
 
 static enum stage look(const void *memory, int fd, int reader)
 {
-	static _Alignas(8) uint8_t copy[ONCE_KIT_MEMORY_SIZE];
-	const struct request_note note = once_kit_request(10 | ONCE_RESENT,
-							  FUSE_CREATE);
-	struct once_kit_reply want = once_kit_reply(10 | ONCE_RESENT), got;
+	static _Alignas(8) uint8_t copy[REPLY_CACHE_KIT_MEMORY_SIZE];
+	const struct request_note note = reply_cache_kit_request(
+		10 | REPLY_CACHE_RESENT, FUSE_CREATE);
+	struct reply_cache_kit_reply want = reply_cache_kit_reply(
+					     10 | REPLY_CACHE_RESENT),
+				     got;
 	enum stage stage = ANSWERED;
-	struct once_noted noted;
-	struct once *once;
+	struct reply_cache_noted noted;
+	struct reply_cache *once;
 	bool known;
 
 	memcpy(copy, memory, sizeof(copy));
-	once = once_kit_open(copy, sizeof(copy));
-	known = once_missing(once);
-	if (once_begin(once, &note, fd)) {
-		stage = once_noted(&noted) ? stage_of(&noted) : stage_of(NULL);
+	once = reply_cache_kit_open(copy, sizeof(copy));
+	known = reply_cache_missing(once);
+	if (reply_cache_begin(once, &note, fd)) {
+		stage = reply_cache_noted(&noted) ? stage_of(&noted)
+						  : stage_of(NULL);
 		if (!known)
 			stage = NOTHING;
-		once_end();
+		reply_cache_end();
 	} else {
 		assert_int_equal(read(reader, &got, sizeof(got)), sizeof(got));
 		assert_memory_equal(&got, &want, sizeof(got));
 	}
-	once_free(once);
+	reply_cache_free(once);
 	return stage;
 }
 
 static void every_instruction_leaves_the_truth(void **state)
 {
-	void *memory = once_kit_memory(ONCE_KIT_MEMORY_SIZE);
+	void *memory = reply_cache_kit_memory(REPLY_CACHE_KIT_MEMORY_SIZE);
 	unsigned seen[ANSWERED + 1] = {0};
 	enum stage stage = NOTHING, now;
-	struct once *once = once_kit_open(memory, ONCE_KIT_MEMORY_SIZE);
+	struct reply_cache *once = reply_cache_kit_open(
+		memory, REPLY_CACHE_KIT_MEMORY_SIZE);
 	int ends[2], status = 0;
 	unsigned steps = 0;
 	pid_t pid;
@@ -123,10 +128,10 @@ static void every_instruction_leaves_the_truth(void **state)
 	for (now = NOTHING; now <= ANSWERED; now++)
 		assert_true(seen[now] > 0);
 	assert_true(steps > 100);
-	once_free(once);
+	reply_cache_free(once);
 	(void)close(ends[0]);
 	(void)close(ends[1]);
-	(void)munmap(memory, ONCE_KIT_MEMORY_SIZE);
+	(void)munmap(memory, REPLY_CACHE_KIT_MEMORY_SIZE);
 }
 
 #define THREADS 4
@@ -139,7 +144,7 @@ struct diary {
 };
 
 struct victim {
-	struct once *once;
+	struct reply_cache *once;
 	struct diary *diaries;
 	atomic_uint threads;
 	uint64_t first;
@@ -153,18 +158,18 @@ static void *serve_for_ever(void *context)
 	uint64_t unique = victim->first + 2 * index;
 
 	for (;; unique += 2 * (uint64_t)THREADS) {
-		const struct request_note note = once_kit_request(unique,
-								  FUSE_MKDIR);
+		const struct request_note note = reply_cache_kit_request(
+			unique, FUSE_MKDIR);
 
 		atomic_store(&diary->stage, NOTHING);
 		atomic_store(&diary->unique, unique);
-		(void)once_begin(victim->once, &note, -1);
+		(void)reply_cache_begin(victim->once, &note, -1);
 		atomic_store(&diary->stage, BEGUN);
-		once_note(ONCE_ABSENT);
+		reply_cache_note(REPLY_CACHE_ABSENT);
 		atomic_store(&diary->stage, NOTED);
-		(void)once_kit_reply_kept(unique);
+		(void)reply_cache_kit_reply_kept(unique);
 		atomic_store(&diary->stage, ANSWERED);
-		once_end();
+		reply_cache_end();
 	}
 	return NULL;
 }
@@ -175,8 +180,8 @@ static void serve_and_die(void *memory, struct diary *diaries, uint64_t first)
 	pthread_t threads[THREADS];
 	int i;
 
-	if (once_open(memory, ONCE_KIT_MEMORY_SIZE, &once_kit_server,
-		      &victim.once) < 0)
+	if (reply_cache_open(memory, REPLY_CACHE_KIT_MEMORY_SIZE,
+			     &reply_cache_kit_server, &victim.once) < 0)
 		_exit(1);
 	for (i = 0; i < THREADS; i++)
 		if (pthread_create(&threads[i], NULL, serve_for_ever, &victim))
@@ -185,14 +190,15 @@ static void serve_and_die(void *memory, struct diary *diaries, uint64_t first)
 }
 
 /* The slot of @diary's request is at its stage, or one step further. */
-static void check_diary(struct once_slots *slots, const struct diary *diary)
+static void check_diary(struct reply_cache_slots *slots,
+			const struct diary *diary)
 {
 	uint32_t stage = atomic_load(&diary->stage);
-	struct once_slot *slot;
+	struct reply_cache_slot *slot;
 
 	if (!atomic_load(&diary->unique))
 		return; /* it never ran */
-	slot = once_slots_find(slots, atomic_load(&diary->unique));
+	slot = reply_cache_slots_find(slots, atomic_load(&diary->unique));
 	if (!slot) {
 		/* While the next one begins, this is not its number yet. */
 		assert_true(stage == NOTHING || stage == ANSWERED);
@@ -200,19 +206,19 @@ static void check_diary(struct once_slots *slots, const struct diary *diary)
 	}
 	assert_int_equal(slot->opcode, FUSE_MKDIR);
 	if (stage >= NOTED)
-		assert_int_equal(atomic_load(&slot->note), ONCE_ABSENT);
+		assert_int_equal(atomic_load(&slot->note), REPLY_CACHE_ABSENT);
 	if (stage == ANSWERED)
-		assert_int_equal(slot->state, ONCE_ANSWERED);
+		assert_int_equal(slot->state, REPLY_CACHE_ANSWERED);
 	if (stage < NOTED)
-		assert_int_equal(slot->state, ONCE_BEGUN);
-	once_slot_free(slot);
+		assert_int_equal(slot->state, REPLY_CACHE_BEGUN);
+	reply_cache_slot_free(slot);
 }
 
 static void many_requests_at_once_leave_the_truth(void **state)
 {
-	void *memory = once_kit_memory(ONCE_KIT_MEMORY_SIZE);
-	struct diary *diaries = once_kit_memory(4096);
-	struct once_slots slots;
+	void *memory = reply_cache_kit_memory(REPLY_CACHE_KIT_MEMORY_SIZE);
+	struct diary *diaries = reply_cache_kit_memory(4096);
+	struct reply_cache_slots slots;
 	uint64_t first = 2, last;
 	int i, j, status;
 	pid_t pid;
@@ -234,7 +240,8 @@ static void many_requests_at_once_leave_the_truth(void **state)
 		assert_int_equal(waitpid(pid, &status, 0), pid);
 		assert_true(WIFSIGNALED(status));
 		assert_int_equal(
-			once_slots_open(memory, ONCE_KIT_MEMORY_SIZE, &slots),
+			reply_cache_slots_open(
+				memory, REPLY_CACHE_KIT_MEMORY_SIZE, &slots),
 			0);
 		for (j = 0; j < THREADS; j++) {
 			check_diary(&slots, &diaries[j]);
@@ -242,13 +249,13 @@ static void many_requests_at_once_leave_the_truth(void **state)
 				first = atomic_load(&diaries[j].unique);
 		}
 		/* Nothing else is left. */
-		for (j = 0; j < ONCE_KIT_SLOTS; j++)
+		for (j = 0; j < REPLY_CACHE_KIT_SLOTS; j++)
 			assert_false(atomic_load(&slots.slots[j].state) &
-				     ONCE_DEAD);
+				     REPLY_CACHE_DEAD);
 		first += 2 * (uint64_t)THREADS;
 	}
 	(void)munmap(diaries, 4096);
-	(void)munmap(memory, ONCE_KIT_MEMORY_SIZE);
+	(void)munmap(memory, REPLY_CACHE_KIT_MEMORY_SIZE);
 }
 
 int main(void)
