@@ -1,5 +1,5 @@
 $(eval $(call library,union,\
-  union/change/again.c union/live/announce.c union/change/aside.c union/branch/atime.c union/sys/attrs.c union/recover/backing_lost.c union/branch/branch.c \
+  union/change/replay.c union/live/announce.c union/change/aside.c union/branch/atime.c union/sys/attrs.c union/recover/backing_lost.c union/branch/branch.c \
   union/branch/branch_health.c union/state/branch_identity.c union/branch/branch_lock.c union/branch/branch_probe.c union/view/birth.c union/config/branch_spec.c union/branch/branch_try.c \
   union/change/bury.c union/change/caller.c union/change/clone_dir.c union/control/control.c union/control/control_client.c \
   union/control/control_command.c union/control/control_proto.c union/live/control_status.c \
@@ -36,7 +36,7 @@ $(foreach t,branch/branch branch/branch_health control/control_proto branch/dir_
   $(eval $(call unit_test,union/$(t)_test,union)))
 $(foreach t,branch/branch_probe state/dying state/fuse_connection sys/in_call,\
   $(eval $(call unit_test,union/$(t)_test,union,union/testkit/hang_kit.c)))
-$(eval $(call unit_test,union/change/again_test,union,union/testkit/again_acts.c union/testkit/again_tree.c))
+$(eval $(call unit_test,union/change/replay_test,union,union/testkit/replay_acts.c union/testkit/replay_tree.c))
 $(foreach t,view/dir_change change/dir_times migrate/intent_recover\
   migrate/relocate change/remove_dir change/rename_crash view/subdirs,\
   $(eval $(call unit_test,union/$(t)_test,union,union/testkit/branches_kit.c)))

@@ -11,8 +11,8 @@
 #include "union/branch/branch_health.h"
 #include "union/branch/dir_fd.h"
 #include "union/branch/number_keep.h"
-#include "union/change/again.h"
 #include "union/change/aside.h"
+#include "union/change/replay.h"
 #include "union/node/dir_turn.h"
 #include "union/node/naming.h"
 #include "union/sys/empty_dir.h"
@@ -114,7 +114,7 @@ static int remove_now(struct unionfs *fs, struct node *parent, const char *name)
 	/* A copy that stayed would be the directory once more. */
 	r = unionfs_may_have(parent, name) ? -EIO : 0;
 	if (r == 0)
-		again_note_hit(&hits[0], name);
+		replay_note_hit(&hits[0], name);
 	if (r == 0)
 		r = remove_found(fs, hits, n, name);
 	if (r == 0)
@@ -143,7 +143,7 @@ int remove_dir(struct unionfs *fs, struct node *parent, const char *name)
 	struct hit *hits = NULL;
 	int r, n = lookup_needed(fs, parent, name, &hits);
 
-	if (again_went(hits, n, name))
+	if (replay_went(hits, n, name))
 		return end_again(fs, hits, n, name);
 	if (n < 0)
 		return n;

@@ -9,11 +9,11 @@
 #include "base/cleanup.h"
 #include "union/branch/branch_health.h"
 #include "union/branch/dir_fd.h"
-#include "union/change/again.h"
 #include "union/change/bury.h"
 #include "union/change/clone_dir.h"
 #include "union/change/place.h"
 #include "union/change/remove_dir.h"
+#include "union/change/replay.h"
 #include "union/node/naming.h"
 #include "union/ops/ops.h"
 #include "union/state/reply_cache.h"
@@ -79,10 +79,10 @@ static void make_thing(fuse_req_t req, fuse_ino_t parent, place_make *make,
 		subdirs_begin(fs, dir);
 	r = unionfs_hidden(dir, new->name)
 		    ? -EPERM
-		    : again_place(fs, req, dir,
-				  &(struct to_place){new->function, make, new,
-						     new->name},
-				  type, &placed);
+		    : replay_place(fs, req, dir,
+				   &(struct to_place){new->function, make, new,
+						      new->name},
+				   type, &placed);
 	if (type == S_IFDIR)
 		end_subdirs(fs, dir, r >= 0);
 	if (r < 0) {
@@ -145,7 +145,7 @@ static int link_file(fuse_req_t req, const struct node *node, struct node *dir,
 	if (r < 0)
 		return r;
 	names_add(fs, dir, name, copy->branch);
-	again_note_absent(fs, dir, name);
+	replay_note_absent(fs, dir, name);
 	naming_begin(dir);
 	place_become_spender(req);
 	do
@@ -154,7 +154,7 @@ static int link_file(fuse_req_t req, const struct node *node, struct node *dir,
 	while (place_insists(req, r));
 	place_become_root();
 	naming_end(dir, r == 0);
-	if (r == -EEXIST && again_is_linked(into->fd, name, &handle))
+	if (r == -EEXIST && replay_is_linked(into->fd, name, &handle))
 		r = 0;
 	(void)branch_report(branch_of(fs, copy), r);
 	if (r < 0 && branch_usable(copy->branch))
@@ -211,7 +211,7 @@ static int unlink_hits(struct unionfs *fs, const struct hit *hits, int count,
 	}
 	if (r < 0)
 		return r;
-	again_note_hit(&hits[0], name);
+	replay_note_hit(&hits[0], name);
 	bury_begin(fs, &hits[0], name, &bury);
 	naming_begin(copy_node(hits[0].dir));
 	for (i = all ? count - 1 : 0; i >= 0 && r == 0; i--)
@@ -235,7 +235,7 @@ void op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
 		return;
 	n = unionfs_hidden(dir, name) ? -ENOENT
 				      : lookup_needed(fs, dir, name, &hits);
-	again = again_went(hits, n, name);
+	again = replay_went(hits, n, name);
 	if (n > 0) {
 		r = again ? 0 : unlink_hits(fs, hits, n, name);
 		lookup_hits_done(hits, n);

@@ -8,8 +8,8 @@
 #include "base/cleanup.h"
 #include "union/branch/dir_fd.h"
 #include "union/branch/mounted.h"
-#include "union/change/again.h"
 #include "union/change/place.h"
+#include "union/change/replay.h"
 #include "union/open/durable.h"
 #include "union/open/full.h"
 #include "union/open/open_file.h"
@@ -128,7 +128,7 @@ static int place_file(struct unionfs *fs, fuse_req_t req, struct node *dir,
 {
 	const struct to_place what = {POLICY_CREATE, make_file, new,
 				      new->unnamed ? NULL : new->name};
-	int r = again_place(fs, req, dir, &what, S_IFREG, ret);
+	int r = replay_place(fs, req, dir, &what, S_IFREG, ret);
 
 	return r == 1 ? open_made(new, ret) : r;
 }

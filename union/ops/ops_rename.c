@@ -14,11 +14,11 @@
 #include "union/branch/branch_health.h"
 #include "union/branch/dir_fd.h"
 #include "union/branch/intent.h"
-#include "union/change/again.h"
 #include "union/change/bury.h"
 #include "union/change/clone_dir.h"
 #include "union/change/rename.h"
 #include "union/change/rename_parts.h"
+#include "union/change/replay.h"
 #include "union/node/naming.h"
 #include "union/ops/ops.h"
 #include "union/state/reply_cache.h"
@@ -223,7 +223,7 @@ static int rename_found(const struct move *m)
 		r = check_whole(m);
 	if (r < 0)
 		return r;
-	again_note_hit(&m->from[0], m->from_name);
+	replay_note_hit(&m->from[0], m->from_name);
 	if (has_copies(m))
 		return m->flags & RENAME_EXCHANGE ? rename_exchange(m)
 						  : rename_dir(m);
@@ -292,7 +292,7 @@ static bool was_done(const struct move *m)
 	if (!reply_cache_noted(&noted))
 		return false;
 	n = lookup_needed(m->fs, m->from_dir, m->from_name, &hits);
-	done = again_went(hits, n, m->from_name);
+	done = replay_went(hits, n, m->from_name);
 	if (n > 0)
 		lookup_hits_done(hits, n);
 	if (done) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The requests that again_test.c has done once. */
-#ifndef UNION_AGAIN_ACTS_H
-#define UNION_AGAIN_ACTS_H
+/* The requests that replay_test.c has done once. */
+#ifndef UNION_REPLAY_ACTS_H
+#define UNION_REPLAY_ACTS_H
 
 #include <linux/fuse.h>
 #include <stdbool.h>
@@ -25,8 +25,8 @@ struct act {
 	bool makes_entry; /* its reply begins with a fuse_entry_out */
 };
 
-extern const struct act again_acts[];
-extern const size_t again_act_count; /* AGAIN_ACTS_MAX at most */
+extern const struct act replay_acts[];
+extern const size_t replay_act_count; /* AGAIN_ACTS_MAX at most */
 
 /* What requests name, in the process that serves. */
 extern uint64_t act_file;

@@ -41,8 +41,8 @@
 #include "union/recover/unionfs_life.h"
 #include "union/state/reply_cache.h"
 #include "union/state/request.h"
-#include "union/testkit/again_acts.h"
-#include "union/testkit/again_tree.h"
+#include "union/testkit/replay_acts.h"
+#include "union/testkit/replay_tree.h"
 
 #include <cmocka.h>
 
@@ -378,9 +378,9 @@ static void prepare(const struct act *act)
 }
 
 static void compare(const struct act *act, const struct reply *want,
-		    const struct again_tree *tree, const struct reply *got)
+		    const struct replay_tree *tree, const struct reply *got)
 {
-	static struct again_tree now;
+	static struct replay_tree now;
 
 	assert_int_equal(got->header.error, act->error);
 	assert_int_equal(got->header.len, want->header.len);
@@ -388,7 +388,7 @@ static void compare(const struct act *act, const struct reply *want,
 		assert_int_equal(got->entry.attr.mode, want->entry.attr.mode);
 		assert_int_equal(got->entry.attr.nlink, want->entry.attr.nlink);
 	}
-	again_tree_describe(top, &now);
+	replay_tree_describe(top, &now);
 	assert_string_equal(now.data, tree->data);
 	assert_int_equal(shared->bad, 0);
 }
@@ -413,12 +413,12 @@ static unsigned run_killed(const struct act *act, unsigned first,
 
 static void kill_everywhere(const struct act *act)
 {
-	static struct again_tree tree;
+	static struct replay_tree tree;
 	struct reply want, got;
 	unsigned at, stops;
 
 	stops = run_killed(act, 0, 0, &want);
-	again_tree_describe(top, &tree);
+	replay_tree_describe(top, &tree);
 	assert_true(stops >= 2);
 	compare(act, &want, &tree, &want);
 	for (at = 1; at <= stops; at++) {
@@ -439,7 +439,7 @@ static bool can_be_done(void)
 	char paths[2][80];
 	bool can;
 
-	prepare(&again_acts[0]);
+	prepare(&replay_acts[0]);
 	branch_paths(paths);
 	can = branch_add(&table, paths[0], 0, &err) == 0;
 	if (!can)
@@ -453,7 +453,7 @@ static int setup(void **state)
 	int ends[2];
 
 	(void)state;
-	log_setup("again_test", LOG_LEVEL_ERROR);
+	log_setup("replay_test", LOG_LEVEL_ERROR);
 	(void)snprintf(top, sizeof(top), "/tmp/trib-again-XXXXXX");
 	memory = mmap(NULL, MEMORY_SIZE, PROT_READ | PROT_WRITE,
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -491,13 +491,13 @@ int main(void)
 	static struct CMUnitTest tests[AGAIN_ACTS_MAX];
 	size_t i;
 
-	assert(again_act_count <= AGAIN_ACTS_MAX);
-	for (i = 0; i < again_act_count; i++)
+	assert(replay_act_count <= AGAIN_ACTS_MAX);
+	for (i = 0; i < replay_act_count; i++)
 		tests[i] = (struct CMUnitTest){
-			.name = again_acts[i].name,
+			.name = replay_acts[i].name,
 			.test_func = is_done_once_wherever_it_is_killed,
-			.initial_state = (void *)&again_acts[i],
+			.initial_state = (void *)&replay_acts[i],
 		};
-	return _cmocka_run_group_tests("again", tests, again_act_count, setup,
+	return _cmocka_run_group_tests("again", tests, replay_act_count, setup,
 				       done);
 }

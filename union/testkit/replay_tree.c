@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/testkit/again_tree.h"
+#include "union/testkit/replay_tree.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,11 +16,11 @@
 
 #include "base/cleanup.h"
 #include "union/branch/branch.h"
-#include "union/testkit/again_acts.h"
+#include "union/testkit/replay_acts.h"
 
 #include <cmocka.h>
 
-__attribute__((format(printf, 2, 3))) static void say(struct again_tree *tree,
+__attribute__((format(printf, 2, 3))) static void say(struct replay_tree *tree,
 						      const char *format, ...)
 {
 	size_t room = sizeof(tree->data) - tree->used;
@@ -40,10 +40,10 @@ static int is_listed(const struct dirent *entry)
 	       strcmp(entry->d_name, "..") != 0;
 }
 
-static void describe_dir(int dirfd, const char *path, struct again_tree *tree);
+static void describe_dir(int dirfd, const char *path, struct replay_tree *tree);
 
 static void describe(int dirfd, const char *path, const char *name,
-		     struct again_tree *tree)
+		     struct replay_tree *tree)
 {
 	char whole[300], value[64] = "", at[64];
 	auto_close int fd = -1;
@@ -78,7 +78,7 @@ static void describe(int dirfd, const char *path, const char *name,
 		describe_dir(fd, whole, tree);
 }
 
-static void describe_dir(int dirfd, const char *path, struct again_tree *tree)
+static void describe_dir(int dirfd, const char *path, struct replay_tree *tree)
 {
 	struct dirent **entries;
 	int i, n = scandirat(dirfd, ".", &entries, is_listed, alphasort);
@@ -91,7 +91,7 @@ static void describe_dir(int dirfd, const char *path, struct again_tree *tree)
 	free(entries);
 }
 
-void again_tree_describe(const char *top, struct again_tree *tree)
+void replay_tree_describe(const char *top, struct replay_tree *tree)
 {
 	auto_close int fd = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/change/again.h"
+#include "union/change/replay.h"
 
 #include <errno.h>
 #include <sys/stat.h>
@@ -13,7 +13,7 @@ static bool was_noted(enum reply_cache_note note, struct reply_cache_noted *ret)
 	return reply_cache_noted(ret) && ret->note == note;
 }
 
-void again_note_absent(struct unionfs *fs, struct node *dir, const char *name)
+void replay_note_absent(struct unionfs *fs, struct node *dir, const char *name)
 {
 	struct hit *hits;
 	int n = 0;
@@ -29,7 +29,7 @@ void again_note_absent(struct unionfs *fs, struct node *dir, const char *name)
 		reply_cache_note(REPLY_CACHE_ABSENT);
 }
 
-bool again_is_linked(int dirfd, const char *name, const struct handle *handle)
+bool replay_is_linked(int dirfd, const char *name, const struct handle *handle)
 {
 	struct reply_cache_noted noted;
 	struct handle there;
@@ -62,19 +62,19 @@ static int find_made(struct unionfs *fs, struct node *parent, const char *name,
 	return r;
 }
 
-int again_place(struct unionfs *fs, fuse_req_t req, struct node *parent,
-		const struct to_place *what, mode_t type, struct placed *ret)
+int replay_place(struct unionfs *fs, fuse_req_t req, struct node *parent,
+		 const struct to_place *what, mode_t type, struct placed *ret)
 {
 	int r = find_made(fs, parent, what->name, type, ret);
 
 	if (r)
 		return r;
 	if (what->name)
-		again_note_absent(fs, parent, what->name);
+		replay_note_absent(fs, parent, what->name);
 	return place_new(fs, req, parent, what, ret);
 }
 
-void again_note_hit(const struct hit *hit, const char *name)
+void replay_note_hit(const struct hit *hit, const char *name)
 {
 	struct handle handle;
 
@@ -94,7 +94,7 @@ static bool is_noted(const struct hit *hit, const char *name,
 		handle_equal(&there, &noted->handle));
 }
 
-bool again_went(const struct hit *hits, int count, const char *name)
+bool replay_went(const struct hit *hits, int count, const char *name)
 {
 	struct reply_cache_noted noted;
 	int i;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/testkit/again_acts.h"
+#include "union/testkit/replay_acts.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -307,7 +307,7 @@ static void attribute_on_both(const int *roots)
 	put_attribute(roots[1], "d");
 }
 
-const struct act again_acts[] = {
+const struct act replay_acts[] = {
 	{.name = "create",
 	 .prepare = nothing,
 	 .fill = fill_create,
@@ -446,4 +446,4 @@ const struct act again_acts[] = {
 	 .uncaps = true},
 };
 
-const size_t again_act_count = array_size(again_acts);
+const size_t replay_act_count = array_size(replay_acts);
