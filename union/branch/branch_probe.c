@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "union/state/branch_identity.h"
-#include "union/state/met.h"
+#include "union/state/thread_branches.h"
 #include "union/sys/hanging.h"
 
 #define LOOK_MS 20
@@ -43,11 +43,11 @@ static void *thread_main(void *context)
 {
 	bool *waits = context;
 	unsigned branch = (unsigned)(waits - probe.waits);
-	struct state_thread own, *thread = met_take(&own);
+	struct state_thread own, *thread = thread_branches_take(&own);
 
-	met_note(thread, branch);
+	thread_branches_note(thread, branch);
 	call(probe.state->branches[branch].path);
-	met_give(thread);
+	thread_branches_give(thread);
 	pthread_mutex_lock(&probe.lock);
 	*waits = false;
 	probe.busy--;

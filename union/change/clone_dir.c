@@ -17,7 +17,7 @@
 #include "union/branch/mounted.h"
 #include "union/change/aside.h"
 #include "union/node/dir_turn.h"
-#include "union/state/met.h"
+#include "union/state/thread_branches.h"
 #include "union/sys/attrs.h"
 #include "union/sys/inode_number.h"
 #include "union/sys/proc_path.h"
@@ -446,7 +446,7 @@ int clone_dir_locked(struct unionfs *fs, struct node *node, unsigned branch,
 	if (r < 0)
 		return r;
 	to = fs->branches.items[branch];
-	met_branch(branch);
+	request_touches_branch(branch);
 	pthread_mutex_lock(&to->clone_lock);
 	dir_fd_changes_begin_on(branch);
 	r = clone_path(fs, from, to, path);

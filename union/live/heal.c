@@ -18,7 +18,7 @@
 #include "union/live/announce.h"
 #include "union/live/mount_strict.h"
 #include "union/state/dying.h"
-#include "union/state/met.h"
+#include "union/state/thread_branches.h"
 #include "union/view/names.h"
 #include "union/view/state_note.h"
 
@@ -157,10 +157,10 @@ static bool wait_for_try(const struct branch *branch)
 static void *thread_main(void *context)
 {
 	struct branch *branch = context;
-	struct state_thread own, *thread = met_take(&own);
+	struct state_thread own, *thread = thread_branches_take(&own);
 	int last = 0;
 
-	met_note(thread, branch->id);
+	thread_branches_note(thread, branch->id);
 	pthread_mutex_lock(&heal.lock);
 	while (!branch_is_well(branch) && wait_for_try(branch)) {
 		pthread_mutex_unlock(&heal.lock);
@@ -172,7 +172,7 @@ static void *thread_main(void *context)
 		dir_fd_changes_end();
 		pthread_mutex_lock(&heal.lock);
 	}
-	met_give(thread);
+	thread_branches_give(thread);
 	heal.healed_ms[branch->id] = clock_ms();
 	heal.has_thread[branch->id] = false;
 	heal.threads--;

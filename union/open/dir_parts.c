@@ -10,7 +10,7 @@
 #include "union/branch/branch_health.h"
 #include "union/branch/mounted.h"
 #include "union/open/open_dir.h"
-#include "union/state/met.h"
+#include "union/state/thread_branches.h"
 #include "union/sys/dir_offset.h"
 
 void dir_parts_close(struct dir_part *parts, unsigned count)
@@ -191,7 +191,7 @@ int dir_parts_sync(struct unionfs *fs, const struct node *node,
 	int r = 0, one;
 
 	for (i = 0; i < dir->count; i++) {
-		met_branch(dir->parts[i].copy->branch);
+		request_touches_branch(dir->parts[i].copy->branch);
 		one = sync_one(dir->parts[i].fd, datasync);
 		if (one < 0 && r == 0)
 			r = one;

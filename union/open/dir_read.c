@@ -15,7 +15,7 @@
 #include "union/branch/branch_health.h"
 #include "union/branch/mounted.h"
 #include "union/open/open_dir.h"
-#include "union/state/met.h"
+#include "union/state/thread_branches.h"
 #include "union/sys/dir_offset.h"
 
 #define STREAM_SIZE (32 << 10) /* bytes a getdents call */
@@ -58,7 +58,7 @@ static int read_stream(struct dir_listing *list, struct dir *dir,
 	enum mounted mounts = mounted_inside(branch);
 	int r;
 
-	met_branch(branch->id);
+	request_touches_branch(branch->id);
 	if (dir->of != branch->id)
 		leave_stream(dir);
 	dir->of = branch->id;
@@ -96,7 +96,7 @@ static int make_merge(struct unionfs *fs, struct dir *dir, bool root)
 		return -ENOMEM;
 	for (i = 0; i < dir->count && r == 0; i++) {
 		branch = branch_of(fs, dir->parts[i].copy);
-		met_branch(branch->id);
+		request_touches_branch(branch->id);
 		r = lseek(dir->parts[i].fd, 0, SEEK_SET) < 0
 			    ? -errno
 			    : merge_read(dir->merge, dir->parts[i].fd,

@@ -20,10 +20,10 @@
 #include "union/open/full.h"
 #include "union/open/open_record.h"
 #include "union/open/passthrough.h"
-#include "union/state/met.h"
 #include "union/state/reply_cache.h"
 #include "union/state/request.h"
 #include "union/state/state.h"
+#include "union/state/thread_branches.h"
 #include "union/sys/file_in_use.h"
 #include "union/view/unseen.h"
 
@@ -332,7 +332,7 @@ int open_file_fd(struct unionfs *fs, const struct node *node,
 		return -EBADF;
 	request_uses(&file->use);
 	if (copy)
-		met_branch(copy->branch);
+		request_touches_branch(copy->branch);
 	r = file->moves == node_moves(node) && file->fd >= 0
 		    ? 0
 		    : reopen_file(fs, node, file);

@@ -27,11 +27,11 @@
 #include "union/state/dying.h"
 #include "union/state/keep.h"
 #include "union/state/lifeline.h"
-#include "union/state/met.h"
 #include "union/state/policy_record.h"
 #include "union/state/reply_cache.h"
 #include "union/state/request.h"
 #include "union/state/state.h"
+#include "union/state/thread_branches.h"
 
 /* linux/fuse.h, protocol 7.40 */
 #define NOTIFY_RESEND 7
@@ -89,7 +89,7 @@ int survive_begin(struct unionfs *fs, const struct union_options *options,
 	fs->state = state;
 	branch_keep_doubt_mark(&state->header->doubt_mark);
 	dying_begin(state);
-	met_start(state);
+	thread_branches_start(state);
 	lifeline_start();
 	resends = !options->without_resend && kernel_resends();
 	fuse_fd = keep_take(KEEP_FUSE);
@@ -107,7 +107,7 @@ void survive_end(struct unionfs *fs)
 		return;
 	reply_cache_free(take_ptr(fs->reply_cache));
 	branch_keep_doubt_mark(NULL);
-	met_start(NULL);
+	thread_branches_start(NULL);
 	state_done(fs->state);
 	free(take_ptr(fs->state));
 }

@@ -15,9 +15,9 @@
 #include "union/recover/survive.h"
 #include "union/serve/pending_names.h"
 #include "union/state/fuse_connection.h"
-#include "union/state/met.h"
 #include "union/state/reply_cache.h"
 #include "union/state/request_use.h"
+#include "union/state/thread_branches.h"
 
 #define ROUND_MS  1000
 #define SLOTS_MAX 4096 /* threads at once; those beyond go unwatched */
@@ -97,8 +97,8 @@ static struct slot *take_slot(void)
 	if (!slot)
 		slot = new_slot();
 	if (slot) {
-		atomic_store(&slot->thread, met_take(&slot->own));
-		met_set_current(atomic_load(&slot->thread));
+		atomic_store(&slot->thread, thread_branches_take(&slot->own));
+		thread_branches_set_current(atomic_load(&slot->thread));
 	}
 	return slot;
 }
@@ -107,8 +107,8 @@ void service_leave(void)
 {
 	if (!mine)
 		return;
-	met_set_current(NULL);
-	met_give(atomic_exchange(&mine->thread, &mine->own));
+	thread_branches_set_current(NULL);
+	thread_branches_give(atomic_exchange(&mine->thread, &mine->own));
 	atomic_store(&mine->left, true);
 	mine = NULL;
 }
@@ -133,7 +133,7 @@ void service_begin(uint64_t unique, const uint64_t *nodes, unsigned count,
 		return;
 	request_uses_begin();
 	mine->unique = unique;
-	met_serves(mine->thread, unique & ~REPLY_CACHE_RESENT);
+	thread_branches_serves(mine->thread, unique & ~REPLY_CACHE_RESENT);
 	mine->count = count;
 	mine->request = request;
 	mine->length = length;
@@ -168,7 +168,7 @@ bool service_end(void)
 	replaced = mine->replaced;
 	mine->replaced = false;
 	pthread_mutex_unlock(&mine->lock);
-	met_clear(mine->thread);
+	thread_branches_clear(mine->thread);
 	return replaced;
 }
 
@@ -176,13 +176,13 @@ static void *try_main(void *context)
 {
 	const struct branch *branch = context;
 	struct try *try = &service.tries[branch->id];
-	struct state_thread own, *thread = met_take(&own);
+	struct state_thread own, *thread = thread_branches_take(&own);
 
-	met_note(thread, branch->id);
+	thread_branches_note(thread, branch->id);
 	dir_fd_changes_begin();
 	(void)heal_try(branch); /* that it comes back is enough */
 	dir_fd_changes_end();
-	met_give(thread);
+	thread_branches_give(thread);
 	atomic_store(&try->since_ms, 0);
 	return NULL;
 }
@@ -205,7 +205,7 @@ static void start_try(struct branch *branch, int64_t now_ms)
 
 static bool has_met(const struct slot *slot, unsigned branch)
 {
-	return met_has(atomic_load(&slot->thread), branch);
+	return thread_branches_has(atomic_load(&slot->thread), branch);
 }
 
 static bool met_failed(const struct slot *slot)

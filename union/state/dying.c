@@ -16,7 +16,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "union/state/keep.h"
-#include "union/state/met.h"
+#include "union/state/thread_branches.h"
 #include "union/sys/in_call.h"
 
 #define PAUSE_MS    20
@@ -203,7 +203,7 @@ static void forget_ended(struct state *state)
 	for (i = 0; i < STATE_THREAD_MAX; i++) {
 		thread = &state->threads[i];
 		if (thread->tid && !is_thread_of_any(thread->tid))
-			met_give(thread);
+			thread_branches_give(thread);
 	}
 }
 

@@ -10,8 +10,9 @@
  * The holder, which does not wait for them (holder.h), gives the next server
  * a descriptor of each process. What the calls of their threads are for says
  * proc(5) (in_call.h); where that cannot be told or does not fit, it is all
- * that the thread has noted in the state memory (met.h). A thread of which
- * neither is known is waited for: that of no request, in a call by a path.
+ * that the thread has noted in the state memory (thread_branches.h). A thread
+ * of which neither is known is waited for: that of no request, in a call by a
+ * path.
  */
 #ifndef UNION_DYING_H
 #define UNION_DYING_H

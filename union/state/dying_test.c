@@ -15,7 +15,7 @@
 
 #include "base/cleanup.h"
 #include "union/state/keep.h"
-#include "union/state/met.h"
+#include "union/state/thread_branches.h"
 #include "union/testkit/hang_kit.h"
 
 #include <cmocka.h>
@@ -89,7 +89,7 @@ static void tell_of(pid_t process)
 static void note(pid_t thread, unsigned branch)
 {
 	atomic_store(&state.threads[0].tid, thread);
-	met_note(&state.threads[0], branch);
+	thread_branches_note(&state.threads[0], branch);
 }
 
 static void the_branch_of_the_call_is_withheld_and_no_other(void **unused)

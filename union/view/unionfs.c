@@ -16,8 +16,8 @@
 #include "union/branch/dir_fd.h"
 #include "union/branch/folding.h"
 #include "union/node/naming.h"
-#include "union/state/met.h"
 #include "union/state/state.h"
+#include "union/state/thread_branches.h"
 #include "union/sys/inode_number.h"
 #include "union/view/names.h"
 #include "union/view/quietly.h"
@@ -36,7 +36,7 @@ int unionfs_dir_fd(struct unionfs *fs, struct copy *copy, struct dir_fd **ret)
 	auto_dir_fd struct dir_fd *dir = NULL;
 	int r;
 
-	met_branch(branch->id);
+	request_touches_branch(branch->id);
 	r = branch_usable(branch->id)
 		    ? branch_report(branch, dir_fd_get(copy, branch->root_fd,
 						       open_dirs(branch), &dir))
@@ -54,7 +54,7 @@ int unionfs_stat_copy(struct unionfs *fs, struct copy *copy, struct stat *ret)
 	struct branch *branch = branch_of(fs, copy);
 	int r;
 
-	met_branch(branch->id);
+	request_touches_branch(branch->id);
 	r = branch_usable(branch->id)
 		    ? branch_report(branch, dir_fd_stat(copy, branch->root_fd,
 							open_dirs(branch),
@@ -70,7 +70,7 @@ static int open_copy(struct unionfs *fs, const struct copy *copy, int flags,
 	struct handle handle = copy_handle(copy);
 	int r;
 
-	met_branch(branch->id);
+	request_touches_branch(branch->id);
 	r = branch_usable(branch->id)
 		    ? branch_report(branch,
 				    reads ? atime_open(branch, &handle, flags)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/state/met.h"
+#include "union/state/thread_branches.h"
 
 #include <unistd.h>
 
@@ -8,7 +8,7 @@
 static struct state *_Atomic state;
 static _Thread_local struct state_thread *current;
 
-void met_start(struct state *kept)
+void thread_branches_start(struct state *kept)
 {
 	atomic_store(&state, kept);
 }
@@ -22,7 +22,7 @@ static bool claim(struct state_thread *thread, int32_t tid)
 	       atomic_compare_exchange_strong(&thread->tid, &none, tid);
 }
 
-struct state_thread *met_take(struct state_thread *own)
+struct state_thread *thread_branches_take(struct state_thread *own)
 {
 	struct state *kept = atomic_load(&state);
 	unsigned i;
@@ -34,24 +34,24 @@ struct state_thread *met_take(struct state_thread *own)
 	return own;
 }
 
-void met_clear(struct state_thread *thread)
+void thread_branches_clear(struct state_thread *thread)
 {
 	size_t i;
 
-	met_serves(thread, 0);
+	thread_branches_serves(thread, 0);
 	for (i = 0; i < array_size(thread->met); i++)
 		if (atomic_load_explicit(&thread->met[i], memory_order_relaxed))
 			atomic_store_explicit(&thread->met[i], 0,
 					      memory_order_relaxed);
 }
 
-void met_give(struct state_thread *thread)
+void thread_branches_give(struct state_thread *thread)
 {
-	met_clear(thread);
+	thread_branches_clear(thread);
 	atomic_store(&thread->tid, 0);
 }
 
-void met_note(struct state_thread *thread, unsigned branch)
+void thread_branches_note(struct state_thread *thread, unsigned branch)
 {
 	_Atomic uint64_t *met = &thread->met[branch / 64];
 
@@ -62,13 +62,13 @@ void met_note(struct state_thread *thread, unsigned branch)
 			      memory_order_relaxed);
 }
 
-void met_set_current(struct state_thread *thread)
+void thread_branches_set_current(struct state_thread *thread)
 {
 	current = thread;
 }
 
-void met_branch(unsigned branch)
+void request_touches_branch(unsigned branch)
 {
 	if (current)
-		met_note(current, branch);
+		thread_branches_note(current, branch);
 }

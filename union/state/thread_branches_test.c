@@ -15,7 +15,7 @@
 #include "base/cleanup.h"
 #include "union/state/dying.h"
 #include "union/state/keep.h"
-#include "union/state/met.h"
+#include "union/state/thread_branches.h"
 
 #include <cmocka.h>
 
@@ -26,37 +26,39 @@ static int setup(void **context)
 	(void)context;
 	if (state_create(&state) < 0)
 		return -1;
-	met_start(&state);
+	thread_branches_start(&state);
 	return 0;
 }
 
 static int done(void **context)
 {
 	(void)context;
-	met_start(NULL);
+	thread_branches_start(NULL);
 	state_done(&state);
 	return 0;
 }
 
 static void what_a_thread_calls_is_in_the_state_memory(void **context)
 {
-	struct state_thread own, *thread = met_take(&own);
+	struct state_thread own, *thread = thread_branches_take(&own);
 
 	(void)context;
 	assert_ptr_equal(thread, &state.threads[0]);
 	assert_int_equal(thread->tid, gettid());
-	met_note(thread, 3);
-	met_note(thread, 200);
-	assert_true(met_has(thread, 3) && met_has(thread, 200));
-	assert_false(met_has(thread, 4));
-	met_clear(thread);
-	assert_false(met_has(thread, 3) || met_has(thread, 200));
-	met_note(thread, 5);
-	met_give(thread);
+	thread_branches_note(thread, 3);
+	thread_branches_note(thread, 200);
+	assert_true(thread_branches_has(thread, 3) &&
+		    thread_branches_has(thread, 200));
+	assert_false(thread_branches_has(thread, 4));
+	thread_branches_clear(thread);
+	assert_false(thread_branches_has(thread, 3) ||
+		     thread_branches_has(thread, 200));
+	thread_branches_note(thread, 5);
+	thread_branches_give(thread);
 	assert_int_equal(state.threads[0].tid, 0);
-	assert_ptr_equal(met_take(&own), thread);
-	assert_false(met_has(thread, 5));
-	met_give(thread);
+	assert_ptr_equal(thread_branches_take(&own), thread);
+	assert_false(thread_branches_has(thread, 5));
+	thread_branches_give(thread);
 }
 
 static void without_a_record_it_notes_for_itself(void **context)
@@ -67,12 +69,12 @@ static void without_a_record_it_notes_for_itself(void **context)
 	(void)context;
 	for (i = 0; i < STATE_THREAD_MAX; i++)
 		atomic_store(&state.threads[i].tid, 1);
-	thread = met_take(&own);
+	thread = thread_branches_take(&own);
 	assert_ptr_equal(thread, &own);
-	met_note(thread, 7);
-	assert_true(met_has(thread, 7));
+	thread_branches_note(thread, 7);
+	assert_true(thread_branches_has(thread, 7));
 	for (i = 0; i < STATE_THREAD_MAX; i++)
-		assert_false(met_has(&state.threads[i], 7));
+		assert_false(thread_branches_has(&state.threads[i], 7));
 }
 
 /* A process that does not end by itself, as the holder would tell of it. */
@@ -105,15 +107,15 @@ static void what_it_was_calling_is_withheld_until_it_has_ended(void **context)
 
 	(void)context;
 	atomic_store(&one->tid, pid);
-	met_note(one, 9);
+	thread_branches_note(one, 9);
 	atomic_store(&other->tid, pid + 100000000); /* there is no such one */
-	met_note(other, 10);
+	thread_branches_note(other, 10);
 	dying_begin(&state);
 	assert_true(dying_withholds(9));
 	assert_false(dying_withholds(10));
 	/* The one after the next is to know it, too. */
-	assert_true(one->tid == pid && met_has(one, 9));
-	assert_true(!other->tid && !met_has(other, 10));
+	assert_true(one->tid == pid && thread_branches_has(one, 9));
+	assert_true(!other->tid && !thread_branches_has(other, 10));
 	assert_false(dying_is(pid));
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	assert_int_equal(
