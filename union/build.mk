@@ -21,7 +21,7 @@ $(eval $(call library,union,\
   union/migrate/relocate.c union/live/remount.c union/live/remounted.c union/change/remove_dir.c union/change/rename_dir.c \
   union/change/rename_exchange.c union/change/rename_hits.c union/change/rename_parts.c union/state/request.c union/state/request_use.c union/migrate/room.c \
   union/recover/saved_nodes.c union/recover/saved_nodes_file.c union/view/search.c union/serve/serve.c union/serve/service.c union/live/settings.c union/state/state.c union/view/state_note.c union/sys/statx.c union/view/subdirs.c union/view/survey.c \
-  union/recover/survive.c union/ops/trim.c union/recover/unfinished.c union/view/unionfs.c union/recover/unionfs_life.c union/view/unseen.c,fuse3 json-c,base))
+  union/recover/handover.c union/ops/trim.c union/recover/unfinished.c union/view/unionfs.c union/recover/unionfs_life.c union/view/unseen.c,fuse3 json-c,base))
 $(eval $(call program,trib-union,union/main.c,union))
 $(eval $(call test_helper,union/testkit/outcomes,base,))
 $(eval $(call test_helper,union/testkit/random_io,base,))
@@ -32,7 +32,7 @@ $(foreach t,branch/branch branch/branch_health control/control_proto branch/dir_
   node/node node/node_lost node/node_restore state/open_table\
   config/options supervisor/pace serve/pending_names config/policy\
   state/policy_record config/policy_set view/quietly state/request\
-  sys/statx recover/survive view/unionfs view/unseen,\
+  sys/statx recover/handover view/unionfs view/unseen,\
   $(eval $(call unit_test,union/$(t)_test,union)))
 $(foreach t,branch/branch_probe state/dying state/fuse_connection sys/in_call,\
   $(eval $(call unit_test,union/$(t)_test,union,union/testkit/hang_kit.c)))

@@ -30,7 +30,7 @@
 #include "union/change/clone_dir.h"
 #include "union/migrate/drain_dir.h"
 #include "union/migrate/move.h"
-#include "union/recover/survive.h"
+#include "union/recover/handover.h"
 #include "union/recover/unfinished.h"
 #include "union/recover/unionfs_life.h"
 #include "union/state/state.h"
@@ -281,7 +281,7 @@ static void go_on(void)
 	add_branches();
 	check(unionfs_init(fs, &err) == 0);
 	unfinished_copies(fs);
-	check(survive_recover_intents(fs, &err) >= 0);
+	check(handover_recover_intents(fs, &err) >= 0);
 	quietly_restore(fs);
 	/* Their ids are those of before, in the order they were found. */
 	for (i = 0; i < DIRS; i++)

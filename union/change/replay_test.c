@@ -37,7 +37,7 @@
 #include "union/change/rename_parts.h"
 #include "union/open/passthrough.h"
 #include "union/ops/ops.h"
-#include "union/recover/survive.h"
+#include "union/recover/handover.h"
 #include "union/recover/unionfs_life.h"
 #include "union/state/reply_cache.h"
 #include "union/state/request.h"
@@ -197,7 +197,7 @@ static void start_session(void)
 	(void)snprintf(name, sizeof(name), "/dev/fd/%d", device);
 	check(fs->session && fuse_session_mount(fs->session, name) == 0);
 	check(passthrough_setup(
-		      fs, survive_device(fs, fuse_session_fd(fs->session))) ==
+		      fs, handover_device(fs, fuse_session_fd(fs->session))) ==
 	      0);
 	in = act_body(header, FUSE_INIT, 0, sizeof(*in));
 	in->major = FUSE_KERNEL_VERSION;

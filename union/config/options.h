@@ -42,7 +42,7 @@ struct union_options {
 	bool allow_other, passthrough, shared;
 	bool asks_io_uring; /* which does nothing */
 	bool foreground, help, version;
-	bool survive;        /* see survive.h */
+	bool survive;        /* see handover.h */
 	bool without_resend; /* as on a kernel that cannot: for tests */
 	bool lists_later;    /* such a server: options_branches() of @list */
 	int holder_fd;       /* of a server that survives: to its holder; -1 */

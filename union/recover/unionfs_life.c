@@ -8,8 +8,8 @@
 #include "base/clock.h"
 #include "union/migrate/room.h"
 #include "union/node/node_restore.h"
+#include "union/recover/handover.h"
 #include "union/recover/saved_nodes.h"
-#include "union/recover/survive.h"
 #include "union/state/state.h"
 #include "union/sys/inode_number.h"
 #include "union/view/names.h"
@@ -84,7 +84,7 @@ int unionfs_init(struct unionfs *fs, struct error *err)
 				"");
 	}
 	if (r == 0)
-		r = survive_restore(fs);
+		r = handover_restore(fs);
 	return r < 0 ? error_set(err, -r, "%s", strerror(-r)) : 0;
 }
 

@@ -31,8 +31,8 @@
 #include "union/open/full.h"
 #include "union/open/passthrough.h"
 #include "union/ops/ops.h"
+#include "union/recover/handover.h"
 #include "union/recover/saved_nodes.h"
-#include "union/recover/survive.h"
 #include "union/recover/unionfs_life.h"
 #include "union/serve/serve.h"
 #include "union/state/keep.h"
@@ -58,7 +58,7 @@ struct mounted {
 static int check_mountpoint(struct mounted *m, const char *path,
 			    struct error *err)
 {
-	const char *before = survive_mountpoint(&m->fs);
+	const char *before = handover_mountpoint(&m->fs);
 	struct stat st;
 
 	if (before) { /* whoever asks for its attributes waits for us */
@@ -202,7 +202,7 @@ static int add_branches(struct mounted *m, const struct union_options *options,
 			struct error *err)
 {
 	unsigned i;
-	int r = survive_settings(&m->fs, err);
+	int r = handover_settings(&m->fs, err);
 
 	if (r == 0)
 		r = add_listed(m, options, err);
@@ -222,7 +222,7 @@ static int add_branches(struct mounted *m, const struct union_options *options,
 
 static int recover_intents(struct mounted *m, struct error *err)
 {
-	int r = survive_recover_intents(&m->fs, err);
+	int r = handover_recover_intents(&m->fs, err);
 
 	if (r > 0)
 		log_info("'%s': %d interrupted renames were finished or "
@@ -359,7 +359,7 @@ static void set_readaheads(const struct mounted *m,
 {
 	unsigned i;
 
-	if (!options->readahead || survive_mountpoint(&m->fs))
+	if (!options->readahead || handover_mountpoint(&m->fs))
 		return;
 	for (i = 0; i < m->fs.branches.count; i++)
 		if (!(m->fs.branches.items[i]->flags & BRANCH_GONE))
@@ -376,18 +376,19 @@ static int serve_mounted(struct mounted *m, unsigned threads, struct error *err)
 	m->main_thread = pthread_self();
 	(void)pthread_sigmask(SIG_BLOCK, &set, NULL); /* a valid set */
 	r = passthrough_setup(
-		&m->fs, survive_device(&m->fs, fuse_session_fd(m->fs.session)));
+		&m->fs,
+		handover_device(&m->fs, fuse_session_fd(m->fs.session)));
 	if (r == 0)
-		r = survive_replay_init(&m->fs);
-	survive_list_buried(&m->fs);
+		r = handover_replay_init(&m->fs);
+	handover_list_buried(&m->fs);
 	if (r == 0)
 		r = heal_start(&m->fs);
 	if (r < 0)
 		return error_set(err, -r, "start serving: %s", strerror(-r));
-	r = mount_strict_start(&m->fs, !survive_mountpoint(&m->fs), err);
+	r = mount_strict_start(&m->fs, !handover_mountpoint(&m->fs), err);
 	if (r < 0)
 		return r;
-	survive_resend(&m->fs);
+	handover_resend(&m->fs);
 	r = serve_start(&m->fs, threads, serve_done, m, &serve);
 	if (r < 0)
 		return error_set(err, -r, "start serving: %s", strerror(-r));
@@ -419,10 +420,10 @@ static int mount_union(struct mounted *m, const struct union_options *options,
 
 	if (r < 0)
 		return r;
-	if (survive_fuse_fd(&m->fs) >= 0)
+	if (handover_fuse_fd(&m->fs) >= 0)
 		(void)snprintf(fd_path, sizeof(fd_path), "/dev/fd/%d",
-			       survive_fuse_fd(&m->fs)); /* fits */
-	survive_note_mounting(&m->fs);
+			       handover_fuse_fd(&m->fs)); /* fits */
+	handover_note_mounting(&m->fs);
 	if (fuse_session_mount(m->fs.session,
 			       *fd_path ? fd_path : m->mountpoint) < 0) {
 		r = error_set(err, EIO,
@@ -430,7 +431,7 @@ static int mount_union(struct mounted *m, const struct union_options *options,
 			      m->mountpoint);
 	} else {
 		set_readaheads(m, options);
-		survive_note_mounted(&m->fs);
+		handover_note_mounted(&m->fs);
 		r = serve_mounted(m, options->threads, err);
 		fuse_session_unmount(m->fs.session);
 	}
@@ -441,7 +442,7 @@ static int mount_union(struct mounted *m, const struct union_options *options,
 static void begin_as_mounted(struct mounted *m,
 			     const struct union_options *options)
 {
-	const char *before = survive_mountpoint(&m->fs);
+	const char *before = handover_mountpoint(&m->fs);
 	struct mount_words now;
 	bool seen = before && mount_strict_own(before, &now);
 
@@ -474,7 +475,7 @@ int mount_serve(const struct union_options *options, void (*ready)(void *),
 	m->fs.forgets_nothing = options->forgets_nothing;
 	mount_strict_begin(options->mount_flags);
 	limits_raise();
-	r = survive_begin(&m->fs, options, err);
+	r = handover_begin(&m->fs, options, err);
 	if (r == 0)
 		begin_as_mounted(m, options);
 	if (r == 0)
@@ -509,7 +510,7 @@ int mount_serve(const struct union_options *options, void (*ready)(void *),
 		/* A branch hangs: what is asked of it is in use. */
 		_exit(r < 0 ? 1 : 0);
 	unionfs_done(&m->fs);
-	survive_end(&m->fs);
+	handover_end(&m->fs);
 	free(m->control_path);
 	free(m->mountpoint);
 	free(m);

@@ -12,7 +12,7 @@
 #include "union/branch/dir_fd.h"
 #include "union/live/heal.h"
 #include "union/live/live_remove.h"
-#include "union/recover/survive.h"
+#include "union/recover/handover.h"
 #include "union/serve/pending_names.h"
 #include "union/state/fuse_connection.h"
 #include "union/state/reply_cache.h"
@@ -288,7 +288,7 @@ static bool look(int64_t now_ms)
 
 	look_at_tries(now_ms);
 	busy = live_remove_finish(service.fs);
-	busy = survive_forget_lost(service.fs) || busy;
+	busy = handover_forget_lost(service.fs) || busy;
 	for (i = 0; i < count && i < SLOTS_MAX; i++) {
 		slot = atomic_load(&slots[i]);
 		since_ms = slot ? atomic_load(&slot->since_ms) : 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the state memory (state.h) has of the union as a whole, for the next
- * server (survive.h). Each does nothing in a union that does not survive.
+ * server (handover.h). Each does nothing in a union that does not survive.
  */
 #ifndef UNION_STATE_NOTE_H
 #define UNION_STATE_NOTE_H

@@ -18,7 +18,7 @@
 #include "union/sys/stats.h"
 
 struct unionfs {
-	struct state *state; /* see survive.h; NULL: it dies with us */
+	struct state *state; /* see handover.h; NULL: it dies with us */
 	struct branch_table branches;
 	struct node_table nodes;
 	struct open_table opened; /* of struct open_file and struct dir */

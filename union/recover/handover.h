@@ -9,8 +9,8 @@
  * In this order, by the main thread. Each does nothing in a union that does
  * not survive.
  */
-#ifndef UNION_SURVIVE_H
-#define UNION_SURVIVE_H
+#ifndef UNION_HANDOVER_H
+#define UNION_HANDOVER_H
 
 #include "union/config/options.h"
 #include "union/view/unionfs.h"
@@ -19,55 +19,55 @@
  * Begin with what the holder has, if there is one: fs->state is set. 0; or
  * -errno with @err: it cannot go on with that.
  */
-int survive_begin(struct unionfs *fs, const struct union_options *options,
-		  struct error *err);
-void survive_end(struct unionfs *fs);
+int handover_begin(struct unionfs *fs, const struct union_options *options,
+		   struct error *err);
+void handover_end(struct unionfs *fs);
 
 /* Goes this one on for another? Its mount point, or NULL. */
-const char *survive_mountpoint(const struct unionfs *fs);
+const char *handover_mountpoint(const struct unionfs *fs);
 /* And the descriptor it talks to the kernel by; borrowed. -1: none. */
-int survive_fuse_fd(const struct unionfs *fs);
+int handover_fuse_fd(const struct unionfs *fs);
 
 /*
  * The branches as the one before had them last, and what else was set. 1; 0:
  * there was none; or -errno with @err.
  */
-int survive_settings(struct unionfs *fs, struct error *err);
+int handover_settings(struct unionfs *fs, struct error *err);
 
 /* What was open is so again, and what was removed while it was open is kept. */
-int survive_restore(struct unionfs *fs);
+int handover_restore(struct unionfs *fs);
 
 /*
  * intent_recover(), with the nodes known: one whose file was moved to another
  * branch is there now.
  */
-int survive_recover_intents(struct unionfs *fs, struct error *err);
+int handover_recover_intents(struct unionfs *fs, struct error *err);
 
 /*
  * It is about to be mounted, and it is: keep the connection. When it is killed
  * in between the holder unmounts it.
  */
-void survive_note_mounting(struct unionfs *fs);
-void survive_note_mounted(struct unionfs *fs);
+void handover_note_mounting(struct unionfs *fs);
+void handover_note_mounted(struct unionfs *fs);
 
 /*
  * What to talk to the kernel by, which mounted @fd (taken). Where the kernel
  * sends nothing again it is one of this server's own: what it takes and does
  * not answer ends with ECONNABORTED when it is killed.
  */
-int survive_device(struct unionfs *fs, int fd);
+int handover_device(struct unionfs *fs, int fd);
 
 /*
  * Before the first request: FUSE_INIT is answered if the one before may have
  * done so, which the kernel takes once. 0 or -errno.
  */
-int survive_replay_init(struct unionfs *fs);
+int handover_replay_init(struct unionfs *fs);
 
 /*
  * Have the kernel send again what was not answered: before any thread reads
  * requests, else those that it has just read come twice.
  */
-void survive_resend(struct unionfs *fs);
+void handover_resend(struct unionfs *fs);
 
 /*
  * A FORGET that the one before had taken is lost. Where that would keep a
@@ -77,7 +77,7 @@ void survive_resend(struct unionfs *fs);
  * when no request is to come again, which might give such a node back. True:
  * not yet.
  */
-void survive_list_buried(struct unionfs *fs);
-bool survive_forget_lost(struct unionfs *fs);
+void handover_list_buried(struct unionfs *fs);
+bool handover_forget_lost(struct unionfs *fs);
 
 #endif

@@ -30,7 +30,7 @@
 #include "union/open/open_record.h"
 #include "union/open/passthrough.h"
 #include "union/ops/ops.h"
-#include "union/recover/survive.h"
+#include "union/recover/handover.h"
 #include "union/state/keep.h"
 #include "union/state/request.h"
 #include "union/state/state.h"
@@ -50,7 +50,7 @@ static int device[2]; /* the kernel's end; the server's */
 static int setup(void **unused)
 {
 	(void)unused;
-	log_setup("survive_test", LOG_LEVEL_ERROR);
+	log_setup("handover_test", LOG_LEVEL_ERROR);
 	if (state_create(&state) < 0)
 		return -1;
 	return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, device);
@@ -94,7 +94,7 @@ static void begin(bool goes_on)
 				device[1]) == 0);
 	check(keep_send(ends[0], KEEP_END, 0, NULL, -1) == 0);
 	options.holder_fd = ends[1];
-	check(survive_begin(&fs, &options, &err) == 0);
+	check(handover_begin(&fs, &options, &err) == 0);
 }
 
 static void start_session(void)
@@ -108,7 +108,7 @@ static void start_session(void)
 	(void)snprintf(name, sizeof(name), "/dev/fd/%d", device[1]);
 	check(fs.session && fuse_session_mount(fs.session, name) == 0);
 	check(passthrough_setup(
-		      &fs, survive_device(&fs, fuse_session_fd(fs.session))) ==
+		      &fs, handover_device(&fs, fuse_session_fd(fs.session))) ==
 	      0);
 }
 
@@ -156,7 +156,7 @@ static void go_on_after_init(void)
 	begin(true);
 	start_session();
 	check(node_table_init(&fs.nodes, 1, fs.state) == 0);
-	check(survive_replay_init(&fs) == 0);
+	check(handover_replay_init(&fs) == 0);
 }
 
 static void restore(void)

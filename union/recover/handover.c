@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/recover/survive.h"
+#include "union/recover/handover.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -67,8 +67,8 @@ static bool kernel_resends(void)
 	       (major > 6 || (major == 6 && minor >= 9));
 }
 
-int survive_begin(struct unionfs *fs, const struct union_options *options,
-		  struct error *err)
+int handover_begin(struct unionfs *fs, const struct union_options *options,
+		   struct error *err)
 {
 	struct state *state;
 	int r = keep_start(options->holder_fd);
@@ -101,7 +101,7 @@ int survive_begin(struct unionfs *fs, const struct union_options *options,
 	return 0;
 }
 
-void survive_end(struct unionfs *fs)
+void handover_end(struct unionfs *fs)
 {
 	if (!fs->state)
 		return;
@@ -112,12 +112,12 @@ void survive_end(struct unionfs *fs)
 	free(take_ptr(fs->state));
 }
 
-const char *survive_mountpoint(const struct unionfs *fs)
+const char *handover_mountpoint(const struct unionfs *fs)
 {
 	return fuse_fd >= 0 ? fs->state->header->mountpoint : NULL;
 }
 
-int survive_fuse_fd(const struct unionfs *fs)
+int handover_fuse_fd(const struct unionfs *fs)
 {
 	(void)fs;
 	return fuse_fd;
@@ -213,7 +213,7 @@ static void find_answering(struct state *state, bool *ret)
 		ret[i] = ret[i] && wanted[i];
 }
 
-int survive_settings(struct unionfs *fs, struct error *err)
+int handover_settings(struct unionfs *fs, struct error *err)
 {
 	struct state *state = fs->state;
 	bool answers[BRANCH_MAX];
@@ -288,7 +288,7 @@ static void drop_again(void *context, uint64_t file)
 	open_record_drop(context, file);
 }
 
-int survive_restore(struct unionfs *fs)
+int handover_restore(struct unionfs *fs)
 {
 	const struct reply_cache_server server = {
 		.forget = forget_again,
@@ -330,7 +330,7 @@ static void note_moved(void *context, unsigned from, const struct handle *old,
 	node_let_go(&fs->nodes, node);
 }
 
-int survive_recover_intents(struct unionfs *fs, struct error *err)
+int handover_recover_intents(struct unionfs *fs, struct error *err)
 {
 	const struct intent_watcher watcher = {note_moved, fs};
 
@@ -338,13 +338,13 @@ int survive_recover_intents(struct unionfs *fs, struct error *err)
 				      fuse_fd >= 0 ? &watcher : NULL, err);
 }
 
-void survive_note_mounting(struct unionfs *fs)
+void handover_note_mounting(struct unionfs *fs)
 {
 	if (fs->state && fuse_fd < 0)
 		keep_say_mounts();
 }
 
-void survive_note_mounted(struct unionfs *fs)
+void handover_note_mounted(struct unionfs *fs)
 {
 	if (fs->state && fuse_fd < 0)
 		keep_fd(KEEP_FUSE, fuse_session_fd(fs->session));
@@ -370,7 +370,7 @@ static void close_unused_backing(struct unionfs *fs)
 	}
 }
 
-int survive_replay_init(struct unionfs *fs)
+int handover_replay_init(struct unionfs *fs)
 {
 	const struct state_header *header;
 	struct fuse_buf buf = {0};
@@ -394,7 +394,7 @@ int survive_replay_init(struct unionfs *fs)
 	return 0;
 }
 
-int survive_device(struct unionfs *fs, int fd)
+int handover_device(struct unionfs *fs, int fd)
 {
 	uint32_t original = (uint32_t)fd;
 	int own;
@@ -410,7 +410,7 @@ int survive_device(struct unionfs *fs, int fd)
 	return own;
 }
 
-void survive_resend(struct unionfs *fs)
+void handover_resend(struct unionfs *fs)
 {
 	const struct fuse_out_header header = {.len = sizeof(header),
 					       .error = NOTIFY_RESEND};
@@ -431,7 +431,7 @@ void survive_resend(struct unionfs *fs)
 			fs->mountpoint, strerror(errno));
 }
 
-void survive_list_buried(struct unionfs *fs)
+void handover_list_buried(struct unionfs *fs)
 {
 	if (fs->state && fuse_fd >= 0)
 		node_lost_note_all(&fs->nodes);
@@ -449,7 +449,7 @@ static void ask_for(struct unionfs *fs, const struct node_lost *lost)
 	node_let_go(&fs->nodes, node);
 }
 
-bool survive_forget_lost(struct unionfs *fs)
+bool handover_forget_lost(struct unionfs *fs)
 {
 	struct node_lost *lost;
 	size_t i, count;
