@@ -24,7 +24,7 @@
 #include "union/live/remount.h"
 #include "union/migrate/nudge.h"
 #include "union/serve/mount.h"
-#include "union/state/keep.h"
+#include "union/state/fd_store.h"
 #include "union/state/state.h"
 #include "union/supervisor/holder.h"
 
@@ -33,7 +33,7 @@ static void ready(void *context)
 	struct union_options *options = context;
 
 	if (options->holder_fd >= 0) {
-		keep_say_ready();
+		fd_store_say_ready();
 		return;
 	}
 	(void)notify_send("READY=1"); /* without systemd: nobody waits */
@@ -55,7 +55,7 @@ static const char *name_of(const char *path)
 static int report(const struct union_options *options, const struct error *err)
 {
 	if (options->holder_fd >= 0) {
-		keep_say_failed(err);
+		fd_store_say_failed(err);
 		return 1;
 	}
 	if (options->ready_fd < 0)

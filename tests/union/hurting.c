@@ -59,14 +59,15 @@ void hurting_prepare(const struct hurting *h, const char *plain)
 
 static void hold(struct hurting *h, const char *path)
 {
-	if (h->held_count == h->held_room) {
-		h->held_room = h->held_room * 2 + 100;
-		h->held = reallocarray(h->held, h->held_room, sizeof(char *));
+	if (h->fd_store_server_count == h->fd_store_server_room) {
+		h->fd_store_server_room = h->fd_store_server_room * 2 + 100;
+		h->held = reallocarray(h->held, h->fd_store_server_room,
+				       sizeof(char *));
 		if (!h->held)
 			abort();
 	}
-	h->held[h->held_count] = strdup(path);
-	if (!h->held[h->held_count++])
+	h->held[h->fd_store_server_count] = strdup(path);
+	if (!h->held[h->fd_store_server_count++])
 		abort();
 }
 
@@ -100,11 +101,11 @@ static void hold_all(struct hurting *h, const char *root, const char *below)
 
 static void let_go(struct hurting *h)
 {
-	while (h->held_count)
-		free(h->held[--h->held_count]);
+	while (h->fd_store_server_count)
+		free(h->held[--h->fd_store_server_count]);
 	free(h->held);
 	h->held = NULL;
-	h->held_room = 0;
+	h->fd_store_server_room = 0;
 }
 
 /* Each branch of it is met as lost. */
@@ -198,7 +199,7 @@ static bool is_held(const struct hurting *h, const char *path)
 {
 	size_t i;
 
-	for (i = 0; i < h->held_count; i++)
+	for (i = 0; i < h->fd_store_server_count; i++)
 		if (strcmp(h->held[i], path) == 0)
 			return true;
 	return false;

@@ -28,7 +28,7 @@ struct hurting {
 	unsigned lost; /* which file system */
 	bool now;      /* it is lost */
 	char **held;   /* paths that it has, of all branches on it */
-	size_t held_count, held_room;
+	size_t fd_store_server_count, fd_store_server_room;
 	unsigned long done, refused; /* calls meanwhile */
 };
 

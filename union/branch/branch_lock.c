@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "union/branch/owner.h"
-#include "union/state/keep.h"
+#include "union/state/fd_store.h"
 
 #define LOOK_MS 20
 
@@ -46,7 +46,7 @@ static int lock_fd(int root, int fd, bool shared)
 
 static void keep(struct branch *branch, int fd)
 {
-	keep_fd(KEEP_LOCK + branch->id, fd);
+	fd_store_fd(FD_STORE_LOCK + branch->id, fd);
 	atomic_store(&branch->lock, fd + 1);
 }
 
@@ -165,7 +165,7 @@ int branch_lock_again(struct branch *branch, int root)
 
 bool branch_lock_resume(struct branch *branch)
 {
-	int fd = keep_take(KEEP_LOCK + branch->id);
+	int fd = fd_store_take(FD_STORE_LOCK + branch->id);
 
 	atomic_store(&branch->lock, fd + 1);
 	return fd >= 0;
@@ -177,6 +177,6 @@ void branch_unlock(struct branch *branch)
 
 	if (fd < 0)
 		return;
-	keep_drop(KEEP_LOCK + branch->id);
+	fd_store_drop(FD_STORE_LOCK + branch->id);
 	fd_close(fd);
 }

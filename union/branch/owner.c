@@ -13,7 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "union/state/keep.h"
+#include "union/state/fd_store.h"
 
 #define PROGRAM       "trib-union"
 #define TYPE          " - fuse." PROGRAM " "
@@ -65,7 +65,7 @@ static bool read_process(struct process *p)
 
 static bool is_own(pid_t pid)
 {
-	return pid == getpid() || (keep_is_on() && pid == getppid());
+	return pid == getpid() || (fd_store_is_on() && pid == getppid());
 }
 
 /* Call @visit for each process of another union until it says true. */

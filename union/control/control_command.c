@@ -12,7 +12,7 @@
 #include "union/live/live_add.h"
 #include "union/live/live_remove.h"
 #include "union/live/live_set.h"
-#include "union/state/keep.h"
+#include "union/state/fd_store.h"
 #include "union/view/state_note.h"
 
 #define UPGRADE_MS 20000 /* the holder looks at things for half of it */
@@ -66,7 +66,7 @@ static char *do_upgrade(void)
 	struct error err = {0};
 
 	/* It returns with an error only. */
-	(void)keep_ask_replace(UPGRADE_MS, &err);
+	(void)fd_store_ask_replace(UPGRADE_MS, &err);
 	return control_reply_error(error_text(&err));
 }
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "union/branch/branch_health.h"
-#include "union/state/keep.h"
+#include "union/state/fd_store.h"
 
 static void add(struct json_object *object, const char *name,
 		struct json_object *value)
@@ -168,7 +168,7 @@ char *control_status(struct unionfs *fs, const char *mountpoint)
 	add(object, "version", json_object_new_string(TRIBUTARY_VERSION));
 	add(object, "pid", json_object_new_int(getpid()));
 	add(object, "current", json_object_new_boolean(is_current()));
-	add(object, "survives", json_object_new_boolean(keep_is_on()));
+	add(object, "survives", json_object_new_boolean(fd_store_is_on()));
 	add(object, "policy",
 	    json_object_new_string(
 		    policy_of(&fs->policies, POLICY_CREATE)->name));

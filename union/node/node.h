@@ -30,7 +30,6 @@
 #include "union/state/node_record.h"
 #include "union/sys/handle.h"
 
-
 struct dir_fd;
 struct node_lost;
 struct state;
@@ -42,7 +41,7 @@ struct state;
  */
 struct buried {
 	int fd;
-	uint64_t token; /* keep.h; 0: it is not kept */
+	uint64_t token; /* fd_store.h; 0: it is not kept */
 };
 
 /* A copy as a lookup found it. */

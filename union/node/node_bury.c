@@ -3,16 +3,16 @@
 
 #include "base/cleanup.h"
 #include "union/node/node_index.h"
-#include "union/state/keep.h"
+#include "union/state/fd_store.h"
 #include "union/state/state.h"
 
 struct buried node_buried(struct node_table *table, int fd)
 {
 	struct buried buried = {.fd = fd};
 
-	if (fd >= 0 && keep_is_on()) {
+	if (fd >= 0 && fd_store_is_on()) {
 		buried.token = state_new_token(table->state);
-		keep_fd(buried.token, fd);
+		fd_store_fd(buried.token, fd);
 	}
 	return buried;
 }
@@ -20,7 +20,7 @@ struct buried node_buried(struct node_table *table, int fd)
 void node_buried_done(struct buried *buried)
 {
 	if (buried->token)
-		keep_drop(buried->token);
+		fd_store_drop(buried->token);
 	fd_close(buried->fd);
 	*buried = (struct buried){.fd = -1};
 }

@@ -8,7 +8,7 @@
 #include "union/node/node_index.h"
 #include "union/node/node_slots.h"
 #include "union/node/node_unused.h"
-#include "union/state/keep.h"
+#include "union/state/fd_store.h"
 #include "union/state/state.h"
 
 static void begin_dir(struct node_dir *dir)
@@ -35,7 +35,7 @@ static void begin_node(struct node *node)
 	uint64_t token = atomic_load(&node->buried_token);
 
 	atomic_store(&node->copies, 0);
-	atomic_store(&node->buried_fd, token ? keep_take(token) : -1);
+	atomic_store(&node->buried_fd, token ? fd_store_take(token) : -1);
 	node->holds = 0;
 	node->sleeper = false;
 	node->known_before = true;

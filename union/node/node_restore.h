@@ -9,7 +9,7 @@
  * The new @table has the nodes that an earlier server left in its state
  * memory. Those that the kernel does not know sleep, or are freed; ids and
  * generations are not used again. Descriptors of buried nodes are those kept
- * (keep.h). 0; -EPROTO: they make no sense.
+ * (fd_store.h). 0; -EPROTO: they make no sense.
  */
 int node_restore(struct node_table *table);
 

@@ -25,7 +25,7 @@
 #include "union/recover/backing_lost.h"
 #include "union/recover/unfinished.h"
 #include "union/state/dying.h"
-#include "union/state/keep.h"
+#include "union/state/fd_store.h"
 #include "union/state/lifeline.h"
 #include "union/state/policy_record.h"
 #include "union/state/reply_cache.h"
@@ -43,7 +43,7 @@ static int fuse_fd = -1; /* of the server before */
 
 static int open_state(struct state *state, struct error *err)
 {
-	int r, fd = keep_take(KEEP_STATE);
+	int r, fd = fd_store_take(FD_STORE_STATE);
 
 	if (fd >= 0)
 		return state_open(state, fd, err);
@@ -52,7 +52,7 @@ static int open_state(struct state *state, struct error *err)
 		return error_set(err, -r,
 				 "shared memory for the next server: %s",
 				 strerror(-r));
-	keep_fd(KEEP_STATE, state->fd);
+	fd_store_fd(FD_STORE_STATE, state->fd);
 	return 0;
 }
 
@@ -71,12 +71,12 @@ int handover_begin(struct unionfs *fs, const struct union_options *options,
 		   struct error *err)
 {
 	struct state *state;
-	int r = keep_start(options->holder_fd);
+	int r = fd_store_start(options->holder_fd);
 
 	if (r < 0)
 		return error_set(err, -r, "talk to the holder: %s",
 				 strerror(-r));
-	if (!keep_is_on())
+	if (!fd_store_is_on())
 		return 0;
 	state = calloc(1, sizeof(*state));
 	if (!state)
@@ -92,7 +92,7 @@ int handover_begin(struct unionfs *fs, const struct union_options *options,
 	thread_branches_start(state);
 	lifeline_start();
 	resends = !options->without_resend && kernel_resends();
-	fuse_fd = keep_take(KEEP_FUSE);
+	fuse_fd = fd_store_take(FD_STORE_FUSE);
 	if (fuse_fd >= 0)
 		log_info("'%s': server %llu goes on", options->mountpoint,
 			 (unsigned long long)atomic_fetch_add(
@@ -306,7 +306,7 @@ int handover_restore(struct unionfs *fs)
 		r = add_roots(fs);
 	if (r == 0 && fuse_fd >= 0)
 		unfinished_copies(fs);
-	while (r == 0 && (fd = keep_take_any(&token)) >= 0)
+	while (r == 0 && (fd = fd_store_take_any(&token)) >= 0)
 		adopt(fs, token, fd);
 	if (r == 0)
 		r = reply_cache_open(fs->state->once, REPLY_CACHE_SIZE, &server,
@@ -341,13 +341,13 @@ int handover_recover_intents(struct unionfs *fs, struct error *err)
 void handover_note_mounting(struct unionfs *fs)
 {
 	if (fs->state && fuse_fd < 0)
-		keep_say_mounts();
+		fd_store_say_mounts();
 }
 
 void handover_note_mounted(struct unionfs *fs)
 {
 	if (fs->state && fuse_fd < 0)
-		keep_fd(KEEP_FUSE, fuse_session_fd(fs->session));
+		fd_store_fd(FD_STORE_FUSE, fuse_session_fd(fs->session));
 }
 
 /* Opened for a reply that was never sent. */

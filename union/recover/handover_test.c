@@ -31,7 +31,7 @@
 #include "union/open/passthrough.h"
 #include "union/ops/ops.h"
 #include "union/recover/handover.h"
-#include "union/state/keep.h"
+#include "union/state/fd_store.h"
 #include "union/state/request.h"
 #include "union/state/state.h"
 #include "union/view/state_note.h"
@@ -88,11 +88,12 @@ static void begin(bool goes_on)
 	int ends[2];
 
 	check(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
-	check(keep_send(ends[0], KEEP_ADD, KEEP_STATE, NULL, state.fd) == 0);
+	check(fd_store_send(ends[0], FD_STORE_ADD, FD_STORE_STATE, NULL,
+			    state.fd) == 0);
 	if (goes_on)
-		check(keep_send(ends[0], KEEP_ADD, KEEP_FUSE, NULL,
-				device[1]) == 0);
-	check(keep_send(ends[0], KEEP_END, 0, NULL, -1) == 0);
+		check(fd_store_send(ends[0], FD_STORE_ADD, FD_STORE_FUSE, NULL,
+				    device[1]) == 0);
+	check(fd_store_send(ends[0], FD_STORE_END, 0, NULL, -1) == 0);
 	options.holder_fd = ends[1];
 	check(handover_begin(&fs, &options, &err) == 0);
 }

@@ -35,7 +35,7 @@
 #include "union/recover/saved_nodes.h"
 #include "union/recover/unionfs_life.h"
 #include "union/serve/serve.h"
-#include "union/state/keep.h"
+#include "union/state/fd_store.h"
 #include "union/sys/limits.h"
 #include "union/view/quietly.h"
 #include "union/view/state_note.h"
@@ -322,7 +322,7 @@ static void wait_for_end(const struct mounted *m, const sigset_t *set)
 		if (sigwait(set, &signal_number) != 0 ||
 		    signal_number == SIGUSR1)
 			continue;
-		if (asked_ms && keep_is_on() &&
+		if (asked_ms && fd_store_is_on() &&
 		    clock_ms() - asked_ms < SAME_SIGNAL_MS)
 			continue;
 		if (asked_ms) {

@@ -15,7 +15,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "union/state/keep.h"
+#include "union/state/fd_store.h"
 #include "union/state/thread_branches.h"
 #include "union/sys/in_call.h"
 
@@ -30,7 +30,7 @@ static struct dying {
 	pid_t pid;
 	atomic_bool gone;
 	uint64_t met[SETS]; /* branches, as bits */
-} all[KEEP_DYING_MAX];
+} all[FD_STORE_DYING_MAX];
 static unsigned count;
 static const struct state *left; /* what they left; borrowed */
 
@@ -227,8 +227,8 @@ void dying_begin(struct state *state)
 	left = state;
 	while (count) /* of a test before */
 		fd_close(all[--count].pidfd);
-	for (i = 0; i < KEEP_DYING_MAX; i++) {
-		fd = keep_take(KEEP_DYING + i);
+	for (i = 0; i < FD_STORE_DYING_MAX; i++) {
+		fd = fd_store_take(FD_STORE_DYING + i);
 		if (fd >= 0)
 			take(fd);
 	}

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "union/state/keep.h"
+#include "union/state/fd_store.h"
 #include "union/state/thread_branches.h"
 #include "union/testkit/hang_kit.h"
 
@@ -50,7 +50,7 @@ static int done(void **unused)
 	int fd;
 
 	(void)unused;
-	while ((fd = keep_take_any(&token)) >= 0)
+	while ((fd = fd_store_take_any(&token)) >= 0)
 		fd_close(fd);
 	if (hang_fs_can())
 		hang_fs_end(&fs);
@@ -79,10 +79,11 @@ static void tell_of(pid_t process)
 
 	assert_true(pidfd >= 0);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
-	assert_int_equal(keep_send(ends[0], KEEP_ADD, KEEP_DYING, NULL, pidfd),
+	assert_int_equal(fd_store_send(ends[0], FD_STORE_ADD, FD_STORE_DYING,
+				       NULL, pidfd),
 			 0);
-	assert_int_equal(keep_send(ends[0], KEEP_END, 0, NULL, -1), 0);
-	assert_int_equal(keep_start(ends[1]), 0);
+	assert_int_equal(fd_store_send(ends[0], FD_STORE_END, 0, NULL, -1), 0);
+	assert_int_equal(fd_store_start(ends[1]), 0);
 	fd_close(ends[0]);
 }
 

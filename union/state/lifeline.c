@@ -12,7 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "union/state/keep.h"
+#include "union/state/fd_store.h"
 
 /* Of this thread's own table: all but @fd. */
 static void close_others(int fd)
@@ -33,7 +33,7 @@ static void *thread_main(void *context)
 			    strerror(errno));
 		return NULL;
 	}
-	keep_lifeline(ends[0]);
+	fd_store_lifeline(ends[0]);
 	close_others(ends[1]);
 	for (;;)
 		(void)pause();
@@ -47,7 +47,7 @@ void lifeline_start(void)
 	sigset_t all, before;
 	int r;
 
-	if (!keep_is_on())
+	if (!fd_store_is_on())
 		return;
 	sigfillset(&all);
 	(void)pthread_sigmask(SIG_SETMASK, &all, &before); /* it takes none */

@@ -11,8 +11,8 @@
 #define UNION_LIFELINE_H
 
 /*
- * Start it, if there is a holder (keep.h). Without it a server that hangs when
- * it is killed is followed only when it has ended, which is logged.
+ * Start it, if there is a holder (fd_store.h). Without it a server that hangs
+ * when it is killed is followed only when it has ended, which is logged.
  */
 void lifeline_start(void);
 

@@ -27,7 +27,7 @@
 
 #include "union/sys/handle.h"
 
-#define NODE_ROOT_ID 1 /* FUSE_ROOT_ID */
+#define NODE_ROOT_ID   1 /* FUSE_ROOT_ID */
 #define NODE_TOLD_MANY UINT32_MAX
 
 /* Of what is no directory; node_lock(). */
@@ -74,7 +74,7 @@ struct node {
 	uint64_t ino; /* constant: st_ino */
 	/* Kept: the kernel's count, or less; the table's lock. */
 	_Atomic uint64_t lookups;
-	/* Kept: of the descriptor below, see keep.h; 0: it is not. */
+	/* Kept: of the descriptor below, see fd_store.h; 0: it is not. */
 	_Atomic uint64_t buried_token;
 	uint32_t id; /* constant: its place */
 	/* Ours: the first one, see node_copies(). Of one that is free: the id

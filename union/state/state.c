@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/wire/crc32c.h"
-#include "union/state/keep.h"
+#include "union/state/fd_store.h"
 #include "union/state/node_record.h"
 #include "union/state/open_table.h"
 #include "union/state/reply_cache.h"
@@ -57,7 +57,7 @@ uint32_t state_layout(void)
 {
 	const uint64_t parts[] = {
 		STATE_VERSION,
-		KEEP_VERSION,
+		FD_STORE_VERSION,
 		STATE_SIZE,
 		COPIES_AT,
 		QUIET_AT,
@@ -139,7 +139,7 @@ int state_create(struct state *ret)
 	state.header->layout = state_layout();
 	state.header->nodes_used = 1;
 	state.header->opens_used = 1;
-	state.header->next_token = KEEP_FIRST;
+	state.header->next_token = FD_STORE_FIRST;
 	*ret = state;
 	return 0;
 }

@@ -44,7 +44,7 @@ struct state_header {
 	_Atomic uint64_t nodes_used, copies_used, opens_used; /* those below */
 	_Atomic uint64_t next_generation;                     /* of nodes */
 	_Atomic uint64_t next_serial; /* of what is open */
-	_Atomic uint64_t next_token;  /* of kept descriptors: keep.h */
+	_Atomic uint64_t next_token;  /* of kept descriptors: fd_store.h */
 	_Atomic uint64_t min_free;    /* bytes; of the union */
 	_Atomic uint64_t said;        /* mount_strict_said() */
 	atomic_bool read_only;        /* the union is: remounted.h */
@@ -148,7 +148,7 @@ void state_done(struct state *state);
 /* Is it that of an earlier server, which knew its root? */
 bool state_has_root(const struct state *state);
 
-/* A token that no descriptor has yet: keep.h. */
+/* A token that no descriptor has yet: fd_store.h. */
 uint64_t state_new_token(struct state *state);
 
 #endif

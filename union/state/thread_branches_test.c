@@ -14,7 +14,7 @@
 
 #include "base/cleanup.h"
 #include "union/state/dying.h"
-#include "union/state/keep.h"
+#include "union/state/fd_store.h"
 #include "union/state/thread_branches.h"
 
 #include <cmocka.h>
@@ -90,10 +90,11 @@ static pid_t tell_of_one(void)
 	pidfd = pidfd_open(pid, 0);
 	assert_true(pidfd >= 0);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
-	assert_int_equal(keep_send(ends[0], KEEP_ADD, KEEP_DYING, NULL, pidfd),
+	assert_int_equal(fd_store_send(ends[0], FD_STORE_ADD, FD_STORE_DYING,
+				       NULL, pidfd),
 			 0);
-	assert_int_equal(keep_send(ends[0], KEEP_END, 0, NULL, -1), 0);
-	assert_int_equal(keep_start(ends[1]), 0);
+	assert_int_equal(fd_store_send(ends[0], FD_STORE_END, 0, NULL, -1), 0);
+	assert_int_equal(fd_store_start(ends[1]), 0);
 	fd_close(pidfd);
 	fd_close(ends[0]);
 	return pid;

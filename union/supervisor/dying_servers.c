@@ -12,7 +12,7 @@ void dying_servers_init(struct dying_servers *servers)
 {
 	unsigned i;
 
-	for (i = 0; i < KEEP_DYING_MAX; i++)
+	for (i = 0; i < FD_STORE_DYING_MAX; i++)
 		servers->pidfds[i] = -1;
 }
 
@@ -20,23 +20,24 @@ static unsigned find_place(const struct dying_servers *servers)
 {
 	unsigned i = 0;
 
-	while (i < KEEP_DYING_MAX && servers->pidfds[i] >= 0)
+	while (i < FD_STORE_DYING_MAX && servers->pidfds[i] >= 0)
 		i++;
 	return i;
 }
 
 bool dying_servers_fit(const struct dying_servers *servers)
 {
-	return find_place(servers) < KEEP_DYING_MAX;
+	return find_place(servers) < FD_STORE_DYING_MAX;
 }
 
-bool dying_servers_add(struct dying_servers *servers, struct held *held,
-		       int pidfd)
+bool dying_servers_add(struct dying_servers *servers,
+		       struct fd_store_server *held, int pidfd)
 {
 	unsigned i = find_place(servers);
-	int copy = i < KEEP_DYING_MAX ? fcntl(pidfd, F_DUPFD_CLOEXEC, 0) : -1;
+	int copy = i < FD_STORE_DYING_MAX ? fcntl(pidfd, F_DUPFD_CLOEXEC, 0)
+					  : -1;
 
-	if (copy < 0 || held_add(held, KEEP_DYING + i, copy) < 0)
+	if (copy < 0 || fd_store_server_add(held, FD_STORE_DYING + i, copy) < 0)
 		return false;
 	servers->pidfds[i] = pidfd;
 	return true;
@@ -47,19 +48,20 @@ unsigned dying_servers_poll(const struct dying_servers *servers,
 {
 	unsigned i, count = 0;
 
-	for (i = 0; i < KEEP_DYING_MAX; i++)
+	for (i = 0; i < FD_STORE_DYING_MAX; i++)
 		if (servers->pidfds[i] >= 0)
 			ret[count++] = (struct pollfd){.fd = servers->pidfds[i],
 						       .events = POLLIN};
 	return count;
 }
 
-void dying_servers_reap(struct dying_servers *servers, struct held *held)
+void dying_servers_reap(struct dying_servers *servers,
+			struct fd_store_server *held)
 {
 	siginfo_t info;
 	unsigned i;
 
-	for (i = 0; i < KEEP_DYING_MAX; i++) {
+	for (i = 0; i < FD_STORE_DYING_MAX; i++) {
 		info.si_pid = 0;
 		if (servers->pidfds[i] < 0 ||
 		    waitid(P_PIDFD, (id_t)servers->pidfds[i], &info,
@@ -68,7 +70,7 @@ void dying_servers_reap(struct dying_servers *servers, struct held *held)
 			continue;
 		log_info("the server %d, which was killed before, has ended",
 			 info.si_pid);
-		held_drop(held, KEEP_DYING + i);
+		fd_store_server_drop(held, FD_STORE_DYING + i);
 		fd_close(take_fd(&servers->pidfds[i]));
 	}
 }
@@ -77,6 +79,6 @@ void dying_servers_done(struct dying_servers *servers)
 {
 	unsigned i;
 
-	for (i = 0; i < KEEP_DYING_MAX; i++)
+	for (i = 0; i < FD_STORE_DYING_MAX; i++)
 		fd_close(take_fd(&servers->pidfds[i]));
 }

@@ -20,11 +20,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "union/state/fd_store.h"
 #include "union/state/fuse_connection.h"
-#include "union/state/keep.h"
 #include "union/state/state.h"
 #include "union/supervisor/dying_servers.h"
-#include "union/supervisor/held.h"
+#include "union/supervisor/fd_store_server.h"
 #include "union/supervisor/pace.h"
 #include "union/sys/hanging.h"
 #include "union/sys/limits.h"
@@ -44,7 +44,7 @@ struct holder {
 	char *mountpoint; /* absolute */
 	void (*ready)(void *context);
 	void *context;
-	struct held held;
+	struct fd_store_server held;
 	struct dying_servers dying;
 	int signals;
 	bool ending;   /* somebody asked for it */
@@ -83,7 +83,7 @@ static void note_kept(struct holder *h, int r)
 /* 0, also when it is gone already: that is seen later. */
 static int hand_over(const struct holder *h, struct error *err)
 {
-	int r = held_send(&h->held, h->socket);
+	int r = fd_store_server_send(&h->held, h->socket);
 
 	return r == 0 || r == -EPIPE || r == -ECONNRESET
 		       ? 0
@@ -188,8 +188,8 @@ static void replace_or_refuse(struct holder *h, uint64_t token)
 
 	if (replace(h, &err) < 0)
 		/* One that is gone need not know. */
-		(void)keep_send(h->socket, KEEP_REFUSED, token,
-				error_text(&err), -1);
+		(void)fd_store_send(h->socket, FD_STORE_REFUSED, token,
+				    error_text(&err), -1);
 }
 
 /* Without asking the server. */
@@ -206,35 +206,38 @@ static void note_device(struct holder *h)
 	h->has_device = device_at(h->mountpoint, &h->device) == 0;
 }
 
-static void take_message(struct holder *h, const struct keep_message *message,
-			 int fd)
+static void take_message(struct holder *h,
+			 const struct fd_store_message *message, int fd)
 {
 	switch (message->op) {
-	case KEEP_ADD:
+	case FD_STORE_ADD:
 		if (fd >= 0)
-			note_kept(h, held_add(&h->held, message->token, fd));
+			note_kept(h, fd_store_server_add(&h->held,
+							 message->token, fd));
 		else /* what was sent with it found no place here */
 			note_kept(h, -EMFILE);
-		if (message->token == KEEP_FUSE)
+		if (message->token == FD_STORE_FUSE)
 			note_device(h);
 		return;
-	case KEEP_DROP: held_drop(&h->held, message->token); break;
-	case KEEP_READY:
+	case FD_STORE_DROP:
+		fd_store_server_drop(&h->held, message->token);
+		break;
+	case FD_STORE_READY:
 		h->serves_since_ms = clock_ms();
 		if (!h->told)
 			h->ready(h->context);
 		h->told = true;
 		break;
-	case KEEP_FAILED:
+	case FD_STORE_FAILED:
 		h->error = (int)message->token;
 		memcpy(h->failure, message->text, sizeof(h->failure));
 		break;
-	case KEEP_MOUNTS: h->mounts = true; break;
-	case KEEP_LIFELINE:
+	case FD_STORE_MOUNTS: h->mounts = true; break;
+	case FD_STORE_LIFELINE:
 		fd_close(h->lifeline);
 		h->lifeline = take_fd(&fd);
 		break;
-	case KEEP_REPLACE: replace_or_refuse(h, message->token); break;
+	case FD_STORE_REPLACE: replace_or_refuse(h, message->token); break;
 	default: break;
 	}
 	fd_close(fd);
@@ -243,8 +246,8 @@ static void take_message(struct holder *h, const struct keep_message *message,
 /* False: there is no more, its server is gone. */
 static bool read_message(struct holder *h)
 {
-	struct keep_message message;
-	int fd, r = keep_receive(h->socket, &message, &fd);
+	struct fd_store_message message;
+	int fd, r = fd_store_receive(h->socket, &message, &fd);
 
 	if (r == 1)
 		take_message(h, &message, fd);
@@ -283,7 +286,7 @@ static bool read_messages(struct holder *h)
 
 /* Those that there are: more than a process may have open poll() refuses. */
 struct watched {
-	struct pollfd fds[4 + KEEP_DYING_MAX];
+	struct pollfd fds[4 + FD_STORE_DYING_MAX];
 	unsigned count;
 	/* Which is which; NULL: it is not watched. */
 	struct pollfd *socket, *signals, *pidfd, *lifeline;
@@ -316,7 +319,8 @@ static void fill_watched(const struct holder *h, bool talks, struct watched *w)
 /* Is one waited for that goes on, and does not serve yet? */
 static bool is_starting(const struct holder *h)
 {
-	return h->serves_since_ms < 0 && held_has(&h->held, KEEP_FUSE);
+	return h->serves_since_ms < 0 &&
+	       fd_store_server_has(&h->held, FD_STORE_FUSE);
 }
 
 /* How long until we have to look, though nothing comes; ms. */
@@ -385,7 +389,8 @@ static bool watch_end(struct holder *h)
 /* Is it mounted still? It is in no other way that one learns of the end. */
 static bool is_connected(const struct holder *h)
 {
-	struct pollfd fuse = {.fd = held_fd(&h->held, KEEP_FUSE)};
+	struct pollfd fuse = {
+		.fd = fd_store_server_fd(&h->held, FD_STORE_FUSE)};
 
 	return fuse.fd >= 0 && poll(&fuse, 1, 0) >= 0 &&
 	       !(fuse.revents & POLLERR);
@@ -406,7 +411,7 @@ static bool part_with(struct holder *h, siginfo_t *ret)
 		return false;
 	h->pidfd = -1;
 	*ret = (siginfo_t){.si_code = CLD_KILLED, .si_status = SIGKILL};
-	if (held_has(&h->held, KEEP_FUSE) && !is_connected(h))
+	if (fd_store_server_has(&h->held, FD_STORE_FUSE) && !is_connected(h))
 		*ret = (siginfo_t){.si_code = CLD_EXITED};
 	log_warning("'%s': the server %d has a call to a branch that does not "
 		    "come back, so it does not end: it is not waited for",
@@ -471,10 +476,11 @@ static void let_go(struct holder *h)
 	/* A server that has not ended has it, too. Where the kernel cannot be
 	 * told so, what is not unmounted here ends with that. */
 	if (is_connected(h))
-		(void)fuse_connection_abort(held_fd(&h->held, KEEP_FUSE));
+		(void)fuse_connection_abort(
+			fd_store_server_fd(&h->held, FD_STORE_FUSE));
 	if (h->mounts && h->has_device)
 		unmount_ours(h);
-	held_done(&h->held);
+	fd_store_server_done(&h->held);
 	if (h->mounts && !h->has_device)
 		unmount_dead(h);
 	h->mounts = false;
@@ -516,7 +522,7 @@ static void wait_a_pause(struct holder *h, int pause_ms)
 static void choose_program(struct holder *h)
 {
 	h->own = h->serves_since_ms < 0 && !h->own &&
-		 held_has(&h->held, KEEP_FUSE);
+		 fd_store_server_has(&h->held, FD_STORE_FUSE);
 	if (h->own)
 		log_warning("'%s': the program '%s' does not come to serve: "
 			    "the one that did before takes over",
@@ -542,7 +548,7 @@ static int start_again(struct holder *h, bool by_itself, const char *how,
 				    pause_ms ? " after a pause" : "");
 		h->pause_ms = pause_ms;
 	}
-	if (!held_has(&h->held, KEEP_FUSE))
+	if (!fd_store_server_has(&h->held, FD_STORE_FUSE))
 		let_go(h); /* from the start */
 	choose_program(h);
 	wait_a_pause(h, pause_ms);
@@ -560,7 +566,8 @@ static int judge(struct holder *h, const siginfo_t *info, struct error *err)
 	if (h->ending)
 		return end_early(h, err);
 	if (!killed && h->serves_since_ms < 0 &&
-	    (!held_has(&h->held, KEEP_FUSE) || (h->error == EPROTO && h->own)))
+	    (!fd_store_server_has(&h->held, FD_STORE_FUSE) ||
+	     (h->error == EPROTO && h->own)))
 		return give_up(h, err);
 	(void)snprintf(how, sizeof(how), "its server ended by %s %d%s%s",
 		       killed ? "signal" : "exit status", info->si_status,
@@ -573,7 +580,7 @@ static int not_started(struct holder *h, struct error *err)
 {
 	char how[sizeof(h->failure)];
 
-	if (!held_has(&h->held, KEEP_FUSE))
+	if (!fd_store_server_has(&h->held, FD_STORE_FUSE))
 		return -err->code;
 	(void)snprintf(how, sizeof(how), "%s", error_text(err)); /* as long */
 	memcpy(h->failure, how, sizeof(how));
@@ -654,7 +661,7 @@ int holder_run(const struct union_options *options, int argc, char **argv,
 	r = h.argv && h.signals >= 0
 		    ? hold(&h, err)
 		    : error_set(err, ENOMEM, "%s", strerror(ENOMEM));
-	held_done(&h.held);
+	fd_store_server_done(&h.held);
 	dying_servers_done(&h.dying);
 	fd_close(h.signals);
 	free(h.argv);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The process that outlives the servers of a union. It does nothing but keep
- * what a server gives it (keep.h: the state memory, the connection to the
+ * what a server gives it (fd_store.h: the state memory, the connection to the
  * kernel, files that were removed while they are open), watch the server, and
  * start the next one when it was killed: the program that is at its path by
  * then, so a new version takes over when it is told to (SIGUSR2) and can. One

@@ -26,7 +26,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "union/state/keep.h"
+#include "union/state/fd_store.h"
 #include "union/state/state.h"
 #include "union/supervisor/holder.h"
 
@@ -76,7 +76,7 @@ static int die_mounted(const char *at)
 
 	(void)snprintf(first, sizeof(first), "%s.first", at);
 	if (unlink(first) == 0) {
-		keep_say_mounts();
+		fd_store_say_mounts();
 		if (mount_fuse(at) < 0)
 			return 2;
 		return raise(SIGKILL);
@@ -84,7 +84,7 @@ static int die_mounted(const char *at)
 	if (stat(at, &st) == 0)
 		return 0;
 	(void)error_set(&err, errno, "a mount is left: %s", strerror(errno));
-	keep_say_failed(&err);
+	fd_store_say_failed(&err);
 	return 1;
 }
 
@@ -94,7 +94,7 @@ static int refuse(const char *at)
 	struct error err = {EBUSY, "a dead mount is there"};
 
 	(void)at;
-	keep_say_failed(&err);
+	fd_store_say_failed(&err);
 	return 1;
 }
 
@@ -131,7 +131,7 @@ static bool is_refused(void)
 {
 	struct error err = {0};
 
-	return keep_ask_replace(60000, &err) == -EREMOTEIO &&
+	return fd_store_ask_replace(60000, &err) == -EREMOTEIO &&
 	       strstr(err.msg, "keeps other records");
 }
 
@@ -149,10 +149,10 @@ static int be_replaced(const char *at)
 	if (!asked)
 		return 2;
 	if (unlink(first) < 0) {
-		keep_say_failed(&err);
+		fd_store_say_failed(&err);
 		return 1;
 	}
-	keep_say_ready();
+	fd_store_say_ready();
 	return ask_to_be_replaced(asked) && ask_to_be_replaced(asked) &&
 			       is_refused() && is_refused()
 		       ? 0
@@ -167,22 +167,22 @@ static int keep_too_much(const char *at)
 	(void)at;
 	if (prlimit(getppid(), RLIMIT_NOFILE, &few, NULL) < 0)
 		return 2;
-	keep_fd(KEEP_FIRST, HOLDER_FD);
+	fd_store_fd(FD_STORE_FIRST, HOLDER_FD);
 	return 0;
 }
 
 /* The first leaves something, the next one has it. */
 static int leave_something(const char *at)
 {
-	auto_close int fd = keep_take(KEEP_FUSE);
+	auto_close int fd = fd_store_take(FD_STORE_FUSE);
 	char first[80];
 
 	(void)snprintf(first, sizeof(first), "%s.first", at);
 	if (unlink(first) < 0)
 		return fd >= 0 ? 0 : 1;
 	fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	keep_fd(KEEP_FUSE, fd);
-	keep_say_ready();
+	fd_store_fd(FD_STORE_FUSE, fd);
+	fd_store_say_ready();
 	return raise(SIGKILL);
 }
 
@@ -200,7 +200,7 @@ static int serve(char **words)
 {
 	size_t i;
 
-	if (keep_start(HOLDER_FD) < 0)
+	if (fd_store_start(HOLDER_FD) < 0)
 		return 2;
 	for (i = 0; i < array_size(servers); i++)
 		if (strcmp(servers[i].name, words[0]) == 0)

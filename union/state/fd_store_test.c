@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/state/keep.h"
+#include "union/state/fd_store.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,11 +29,11 @@ static int teardown(void **state)
 	int fd;
 
 	(void)state;
-	while ((fd = keep_take_any(&token)) >= 0)
+	while ((fd = fd_store_take_any(&token)) >= 0)
 		fd_close(fd);
 	fd_close(ends[0]);
 	fd_close(ends[1]);
-	(void)keep_start(-1);
+	(void)fd_store_start(-1);
 	return 0;
 }
 
@@ -54,81 +54,85 @@ static void a_server_is_given_what_was_kept(void **state)
 	int fd;
 
 	(void)state;
-	assert_int_equal(keep_send(ends[0], KEEP_ADD, 20, NULL, one), 0);
-	assert_int_equal(keep_send(ends[0], KEEP_ADD, KEEP_FUSE, NULL, two), 0);
-	assert_int_equal(keep_send(ends[0], KEEP_END, 0, NULL, -1), 0);
-	assert_int_equal(keep_start(ends[1]), 0);
-	assert_true(keep_is_on());
-	assert_int_equal(keep_take(KEEP_STATE), -1);
-	fd = keep_take(KEEP_FUSE);
+	assert_int_equal(fd_store_send(ends[0], FD_STORE_ADD, 20, NULL, one),
+			 0);
+	assert_int_equal(
+		fd_store_send(ends[0], FD_STORE_ADD, FD_STORE_FUSE, NULL, two),
+		0);
+	assert_int_equal(fd_store_send(ends[0], FD_STORE_END, 0, NULL, -1), 0);
+	assert_int_equal(fd_store_start(ends[1]), 0);
+	assert_true(fd_store_is_on());
+	assert_int_equal(fd_store_take(FD_STORE_STATE), -1);
+	fd = fd_store_take(FD_STORE_FUSE);
 	assert_int_equal(number_of(fd), number_of(two));
 	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
 	fd_close(fd);
-	assert_int_equal(keep_take(KEEP_FUSE), -1);
-	fd = keep_take_any(&token);
+	assert_int_equal(fd_store_take(FD_STORE_FUSE), -1);
+	fd = fd_store_take_any(&token);
 	assert_int_equal(token, 20);
 	assert_int_equal(number_of(fd), number_of(one));
 	fd_close(fd);
-	assert_int_equal(keep_take_any(&token), -1);
+	assert_int_equal(fd_store_take_any(&token), -1);
 }
 
 static void the_holder_is_told(void **state)
 {
 	auto_close int one = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	struct error no = {EPROTO, "no"}, longest = {.code = EIO};
-	struct keep_message message;
+	struct fd_store_message message;
 	int fd;
 
 	(void)state;
 	memset(longest.msg, 'x', sizeof(longest.msg) - 1);
-	assert_int_equal(keep_send(ends[0], KEEP_END, 0, NULL, -1), 0);
-	assert_int_equal(keep_start(ends[1]), 0);
-	keep_fd(30, one);
-	keep_drop(30);
-	keep_say_failed(&no);
-	keep_say_failed(&longest);
-	keep_say_ready();
-	assert_int_equal(keep_receive(ends[0], &message, &fd), 1);
-	assert_int_equal(message.op, KEEP_ADD);
+	assert_int_equal(fd_store_send(ends[0], FD_STORE_END, 0, NULL, -1), 0);
+	assert_int_equal(fd_store_start(ends[1]), 0);
+	fd_store_fd(30, one);
+	fd_store_drop(30);
+	fd_store_say_failed(&no);
+	fd_store_say_failed(&longest);
+	fd_store_say_ready();
+	assert_int_equal(fd_store_receive(ends[0], &message, &fd), 1);
+	assert_int_equal(message.op, FD_STORE_ADD);
 	assert_int_equal(message.token, 30);
 	assert_int_equal(number_of(fd), number_of(one));
 	fd_close(fd);
-	assert_int_equal(keep_receive(ends[0], &message, &fd), 1);
-	assert_int_equal(message.op, KEEP_DROP);
+	assert_int_equal(fd_store_receive(ends[0], &message, &fd), 1);
+	assert_int_equal(message.op, FD_STORE_DROP);
 	assert_int_equal(fd, -1);
-	assert_int_equal(keep_receive(ends[0], &message, &fd), 1);
+	assert_int_equal(fd_store_receive(ends[0], &message, &fd), 1);
 	assert_string_equal(message.text, "no");
 	assert_int_equal(message.token, EPROTO);
-	assert_int_equal(keep_receive(ends[0], &message, &fd), 1);
+	assert_int_equal(fd_store_receive(ends[0], &message, &fd), 1);
 	assert_int_equal(strlen(message.text), ERROR_TEXT_MAX - 1);
-	assert_int_equal(keep_receive(ends[0], &message, &fd), 1);
-	assert_int_equal(message.op, KEEP_READY);
+	assert_int_equal(fd_store_receive(ends[0], &message, &fd), 1);
+	assert_int_equal(message.op, FD_STORE_READY);
 }
 
 /* What was sent before the end arrives. */
 static void what_a_server_sent_outlives_it(void **state)
 {
 	auto_close int one = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	struct keep_message message;
+	struct fd_store_message message;
 	int fd;
 
 	(void)state;
-	assert_int_equal(keep_send(ends[1], KEEP_ADD, 40, NULL, one), 0);
+	assert_int_equal(fd_store_send(ends[1], FD_STORE_ADD, 40, NULL, one),
+			 0);
 	fd_close(take_fd(&ends[1]));
-	assert_int_equal(keep_receive(ends[0], &message, &fd), 1);
+	assert_int_equal(fd_store_receive(ends[0], &message, &fd), 1);
 	assert_int_equal(number_of(fd), number_of(one));
 	fd_close(fd);
-	assert_int_equal(keep_receive(ends[0], &message, &fd), 0);
+	assert_int_equal(fd_store_receive(ends[0], &message, &fd), 0);
 }
 
 static void refuses_a_message_that_is_cut(void **state)
 {
-	struct keep_message message;
+	struct fd_store_message message;
 	int fd;
 
 	(void)state;
 	assert_int_equal(send(ends[1], "short", 5, 0), 5);
-	assert_int_equal(keep_receive(ends[0], &message, &fd), -EPROTO);
+	assert_int_equal(fd_store_receive(ends[0], &message, &fd), -EPROTO);
 	assert_int_equal(fd, -1);
 }
 
@@ -136,23 +140,23 @@ static void a_holder_that_is_gone_gives_nothing(void **state)
 {
 	(void)state;
 	fd_close(take_fd(&ends[0]));
-	assert_int_equal(keep_start(ends[1]), -EPIPE);
+	assert_int_equal(fd_store_start(ends[1]), -EPIPE);
 }
 
 static void begin(void)
 {
-	assert_int_equal(keep_send(ends[0], KEEP_END, 0, NULL, -1), 0);
-	assert_int_equal(keep_start(ends[1]), 0);
+	assert_int_equal(fd_store_send(ends[0], FD_STORE_END, 0, NULL, -1), 0);
+	assert_int_equal(fd_store_start(ends[1]), 0);
 }
 
 /* What it is asked with. */
 static uint64_t take_request(void)
 {
-	struct keep_message message;
+	struct fd_store_message message;
 	int fd;
 
-	assert_int_equal(keep_receive(ends[0], &message, &fd), 1);
-	assert_int_equal(message.op, KEEP_REPLACE);
+	assert_int_equal(fd_store_receive(ends[0], &message, &fd), 1);
+	assert_int_equal(message.op, FD_STORE_REPLACE);
 	return message.token;
 }
 
@@ -162,21 +166,22 @@ static void asks_to_be_replaced_and_is_told_why_not(void **state)
 	uint64_t token;
 
 	(void)state;
-	assert_int_equal(keep_start(-1), 0);
-	assert_int_equal(keep_ask_replace(60000, &err), -EOPNOTSUPP);
+	assert_int_equal(fd_store_start(-1), 0);
+	assert_int_equal(fd_store_ask_replace(60000, &err), -EOPNOTSUPP);
 	begin();
-	assert_int_equal(keep_ask_replace(0, &err), -ETIMEDOUT);
+	assert_int_equal(fd_store_ask_replace(0, &err), -ETIMEDOUT);
 	token = take_request();
 	/* The first is late, and of the request before. */
-	assert_int_equal(keep_send(ends[0], KEEP_REFUSED, token, "late", -1),
-			 0);
 	assert_int_equal(
-		keep_send(ends[0], KEEP_REFUSED, token + 1, "too old", -1), 0);
-	assert_int_equal(keep_ask_replace(60000, &err), -EREMOTEIO);
+		fd_store_send(ends[0], FD_STORE_REFUSED, token, "late", -1), 0);
+	assert_int_equal(fd_store_send(ends[0], FD_STORE_REFUSED, token + 1,
+				       "too old", -1),
+			 0);
+	assert_int_equal(fd_store_ask_replace(60000, &err), -EREMOTEIO);
 	assert_string_equal(err.msg, "too old");
 	assert_int_equal(take_request(), token + 1);
 	fd_close(take_fd(&ends[0]));
-	assert_int_equal(keep_ask_replace(60000, &err), -ENOTCONN);
+	assert_int_equal(fd_store_ask_replace(60000, &err), -ENOTCONN);
 }
 
 /* As one that is older does, which does not know what it is asked. */
@@ -187,23 +192,24 @@ static void waits_no_longer_than_it_may_for_a_holder_that_is_silent(
 
 	(void)state;
 	begin();
-	assert_int_equal(keep_ask_replace(1, &err), -ETIMEDOUT);
+	assert_int_equal(fd_store_ask_replace(1, &err), -ETIMEDOUT);
 	assert_non_null(strstr(err.msg, "does not answer"));
 }
 
 /* It was killed before it read what it was given. */
 static void what_it_sent_is_there_though_it_had_not_read(void **state)
 {
-	struct keep_message message;
+	struct fd_store_message message;
 	int fd;
 
 	(void)state;
-	assert_int_equal(keep_send(ends[0], KEEP_ADD, 20, NULL, -1), 0);
-	assert_int_equal(keep_send(ends[1], KEEP_READY, 0, NULL, -1), 0);
+	assert_int_equal(fd_store_send(ends[0], FD_STORE_ADD, 20, NULL, -1), 0);
+	assert_int_equal(fd_store_send(ends[1], FD_STORE_READY, 0, NULL, -1),
+			 0);
 	fd_close(take_fd(&ends[1]));
-	assert_int_equal(keep_receive(ends[0], &message, &fd), 1);
-	assert_int_equal(message.op, KEEP_READY);
-	assert_int_equal(keep_receive(ends[0], &message, &fd), 0);
+	assert_int_equal(fd_store_receive(ends[0], &message, &fd), 1);
+	assert_int_equal(message.op, FD_STORE_READY);
+	assert_int_equal(fd_store_receive(ends[0], &message, &fd), 0);
 }
 
 int main(void)

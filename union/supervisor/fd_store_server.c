@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/supervisor/held.h"
+#include "union/supervisor/fd_store_server.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/cleanup.h"
-#include "union/state/keep.h"
+#include "union/state/fd_store.h"
 
 #define FIRST_SIZE 64
 
 /* 1 + its place, 0: there is none. The last ones are asked for most. */
-static size_t find(const struct held *held, uint64_t token)
+static size_t find(const struct fd_store_server *held, uint64_t token)
 {
 	size_t i = held->count;
 
@@ -19,10 +19,10 @@ static size_t find(const struct held *held, uint64_t token)
 	return i;
 }
 
-int held_add(struct held *held, uint64_t token, int fd)
+int fd_store_server_add(struct fd_store_server *held, uint64_t token, int fd)
 {
 	size_t size = held->size ? held->size * 2 : FIRST_SIZE;
-	struct held_one *bigger;
+	struct fd_store_entry *bigger;
 
 	if (held->count == held->size) {
 		bigger = reallocarray(held->items, size, sizeof(*bigger));
@@ -33,23 +33,23 @@ int held_add(struct held *held, uint64_t token, int fd)
 		held->items = bigger;
 		held->size = size;
 	}
-	held->items[held->count++] = (struct held_one){token, fd};
+	held->items[held->count++] = (struct fd_store_entry){token, fd};
 	return 0;
 }
 
-bool held_has(const struct held *held, uint64_t token)
+bool fd_store_server_has(const struct fd_store_server *held, uint64_t token)
 {
 	return find(held, token) > 0;
 }
 
-int held_fd(const struct held *held, uint64_t token)
+int fd_store_server_fd(const struct fd_store_server *held, uint64_t token)
 {
 	size_t i = find(held, token);
 
 	return i ? held->items[i - 1].fd : -1;
 }
 
-void held_drop(struct held *held, uint64_t token)
+void fd_store_server_drop(struct fd_store_server *held, uint64_t token)
 {
 	size_t i = find(held, token);
 
@@ -59,21 +59,21 @@ void held_drop(struct held *held, uint64_t token)
 	held->items[i - 1] = held->items[--held->count];
 }
 
-int held_send(const struct held *held, int socket)
+int fd_store_server_send(const struct fd_store_server *held, int socket)
 {
 	size_t i;
 	int r = 0;
 
 	for (i = 0; i < held->count && r == 0; i++)
-		r = keep_send(socket, KEEP_ADD, held->items[i].token, NULL,
-			      held->items[i].fd);
-	return r == 0 ? keep_send(socket, KEEP_END, 0, NULL, -1) : r;
+		r = fd_store_send(socket, FD_STORE_ADD, held->items[i].token,
+				  NULL, held->items[i].fd);
+	return r == 0 ? fd_store_send(socket, FD_STORE_END, 0, NULL, -1) : r;
 }
 
-void held_done(struct held *held)
+void fd_store_server_done(struct fd_store_server *held)
 {
 	while (held->count)
 		fd_close(held->items[--held->count].fd);
 	free(held->items);
-	*held = (struct held){0};
+	*held = (struct fd_store_server){0};
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/state/keep.h"
+#include "union/state/fd_store.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-#define HEAD offsetof(struct keep_message, text)
+#define HEAD offsetof(struct fd_store_message, text)
 
 struct kept {
 	uint64_t token;
@@ -33,10 +33,10 @@ union fd_space {
 	char data[CMSG_SPACE(sizeof(int))];
 };
 
-int keep_send(int socket, enum keep_op op, uint64_t token, const char *text,
-	      int fd)
+int fd_store_send(int socket, enum fd_store_op op, uint64_t token,
+		  const char *text, int fd)
 {
-	struct keep_message message = {.op = op, .token = token};
+	struct fd_store_message message = {.op = op, .token = token};
 	size_t length = text ? strnlen(text, sizeof(message.text) - 1) : 0;
 	struct iovec iov = {&message, HEAD + length};
 	union fd_space space = {0};
@@ -59,7 +59,7 @@ int keep_send(int socket, enum keep_op op, uint64_t token, const char *text,
 	return n < 0 ? -errno : 0;
 }
 
-int keep_receive(int socket, struct keep_message *ret, int *ret_fd)
+int fd_store_receive(int socket, struct fd_store_message *ret, int *ret_fd)
 {
 	struct iovec iov = {ret, sizeof(*ret)};
 	union fd_space space = {0};
@@ -103,9 +103,9 @@ static int add(uint64_t token, int fd)
 	return 0;
 }
 
-int keep_start(int socket)
+int fd_store_start(int socket)
 {
-	struct keep_message message;
+	struct fd_store_message message;
 	int fd, r;
 
 	keep.socket = socket;
@@ -113,16 +113,16 @@ int keep_start(int socket)
 		return 0;
 	(void)fcntl(socket, F_SETFD, FD_CLOEXEC); /* is a descriptor */
 	do {
-		r = keep_receive(socket, &message, &fd);
-		if (r == 1 && message.op == KEEP_ADD && fd >= 0)
+		r = fd_store_receive(socket, &message, &fd);
+		if (r == 1 && message.op == FD_STORE_ADD && fd >= 0)
 			r = add(message.token, fd) < 0 ? -ENOMEM : 1;
 		else
 			fd_close(fd);
-	} while (r == 1 && message.op != KEEP_END);
+	} while (r == 1 && message.op != FD_STORE_END);
 	return r == 0 ? -EPIPE : r < 0 ? r : 0;
 }
 
-bool keep_is_on(void)
+bool fd_store_is_on(void)
 {
 	return keep.socket >= 0;
 }
@@ -135,7 +135,7 @@ static int by_token(const void *a, const void *b)
 	return one < two ? -1 : one > two;
 }
 
-int keep_take(uint64_t token)
+int fd_store_take(uint64_t token)
 {
 	const struct kept key = {.token = token};
 	static size_t sorted; /* only the main thread takes */
@@ -151,7 +151,7 @@ int keep_take(uint64_t token)
 	return found ? take_fd(&found->fd) : -1;
 }
 
-int keep_take_any(uint64_t *ret_token)
+int fd_store_take_any(uint64_t *ret_token)
 {
 	while (keep.count && keep.items[keep.count - 1].fd < 0)
 		keep.count--;
@@ -165,50 +165,51 @@ int keep_take_any(uint64_t *ret_token)
 }
 
 /* The union goes on without a holder: it is as others are. */
-static void send_it(enum keep_op op, uint64_t token, const char *text, int fd)
+static void send_it(enum fd_store_op op, uint64_t token, const char *text,
+		    int fd)
 {
 	static atomic_bool said;
 
 	if (keep.socket >= 0 &&
-	    keep_send(keep.socket, op, token, text, fd) < 0 &&
+	    fd_store_send(keep.socket, op, token, text, fd) < 0 &&
 	    !atomic_exchange(&said, true))
 		log_warning("the process that would start another server is "
 			    "gone: the union ends when this one does");
 }
 
-void keep_fd(uint64_t token, int fd)
+void fd_store_fd(uint64_t token, int fd)
 {
-	send_it(KEEP_ADD, token, NULL, fd);
+	send_it(FD_STORE_ADD, token, NULL, fd);
 }
 
-void keep_drop(uint64_t token)
+void fd_store_drop(uint64_t token)
 {
-	send_it(KEEP_DROP, token, NULL, -1);
+	send_it(FD_STORE_DROP, token, NULL, -1);
 }
 
-void keep_lifeline(int fd)
+void fd_store_lifeline(int fd)
 {
-	send_it(KEEP_LIFELINE, 0, NULL, fd);
+	send_it(FD_STORE_LIFELINE, 0, NULL, fd);
 }
 
-void keep_say_mounts(void)
+void fd_store_say_mounts(void)
 {
-	send_it(KEEP_MOUNTS, 0, NULL, -1);
+	send_it(FD_STORE_MOUNTS, 0, NULL, -1);
 }
 
-void keep_say_ready(void)
+void fd_store_say_ready(void)
 {
-	send_it(KEEP_READY, 0, NULL, -1);
+	send_it(FD_STORE_READY, 0, NULL, -1);
 }
 
-void keep_say_failed(const struct error *err)
+void fd_store_say_failed(const struct error *err)
 {
-	send_it(KEEP_FAILED, (uint64_t)err->code, error_text(err), -1);
+	send_it(FD_STORE_FAILED, (uint64_t)err->code, error_text(err), -1);
 }
 
 /* 1: it came; 0: the other side is gone; or -errno. */
 static int wait_refusal(uint64_t token, int timeout_ms,
-			struct keep_message *ret)
+			struct fd_store_message *ret)
 {
 	struct pollfd socket = {.fd = keep.socket, .events = POLLIN};
 	int64_t end = clock_ms() + timeout_ms, left;
@@ -221,24 +222,25 @@ static int wait_refusal(uint64_t token, int timeout_ms,
 				return -ETIMEDOUT;
 			continue;
 		}
-		r = keep_receive(keep.socket, ret, &fd);
+		r = fd_store_receive(keep.socket, ret, &fd);
 		fd_close(fd);
 		/* Or else it is of one who waits no more. */
-	} while (r == 1 && (ret->op != KEEP_REFUSED || ret->token != token));
+	} while (r == 1 &&
+		 (ret->op != FD_STORE_REFUSED || ret->token != token));
 	return r;
 }
 
-int keep_ask_replace(int timeout_ms, struct error *err)
+int fd_store_ask_replace(int timeout_ms, struct error *err)
 {
 	static uint64_t token;
-	struct keep_message message = {0};
+	struct fd_store_message message = {0};
 	int r;
 
-	if (!keep_is_on())
+	if (!fd_store_is_on())
 		return error_set(err, EOPNOTSUPP,
 				 "this union ends with its server, so no other "
 				 "can take over (survive=no)");
-	r = keep_send(keep.socket, KEEP_REPLACE, ++token, NULL, -1);
+	r = fd_store_send(keep.socket, FD_STORE_REPLACE, ++token, NULL, -1);
 	if (r == 0)
 		r = wait_refusal(token, timeout_ms, &message);
 	if (r == 1)

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Between the server of a union and its holder (holder.h): descriptors that
+ * must outlive the server are kept there, each by a token. They are sent
+ * before what makes them needed; a message that was sent arrives though the
+ * server is killed then. When another server is started it is given all of
+ * them first.
+ */
+#ifndef UNION_FD_STORE_H
+#define UNION_FD_STORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+#define FD_STORE_VERSION 3 /* of all this; a part of state_layout() */
+
+/*
+ * Tokens: of the state memory, the connection to the kernel, those of the
+ * holder's own: servers that were killed and have not ended (dying.h), and
+ * others.
+ */
+#define FD_STORE_STATE     1
+#define FD_STORE_FUSE      2
+#define FD_STORE_DYING     8 /* the first of */
+#define FD_STORE_DYING_MAX 8
+#define FD_STORE_FIRST     16
+#define FD_STORE_LOCK      (1ull << 62) /* the first of BRANCH_MAX: branch_lock.h \
+					 */
+
+enum fd_store_op {
+	FD_STORE_ADD = 1,  /* with a descriptor; both ways */
+	FD_STORE_DROP,     /* to the holder */
+	FD_STORE_READY,    /* to the holder: it serves */
+	FD_STORE_FAILED,   /* to the holder: it does not; with @text, and
+			 an errno for @token */
+	FD_STORE_END,      /* to the server: those were all */
+	FD_STORE_MOUNTS,   /* to the holder: it is about to */
+	FD_STORE_REPLACE,  /* to the holder: another server is to take over */
+	FD_STORE_REFUSED,  /* to the server: none can; with @text, and the token
+			  it asked with */
+	FD_STORE_LIFELINE, /* to the holder: see lifeline.h; with a descriptor
+			    */
+};
+
+struct fd_store_message {
+	uint32_t op;
+	uint32_t reserved;
+	uint64_t token;
+	char text[ERROR_TEXT_MAX]; /* sent as far as it is used */
+};
+
+/* Send to the other side; @fd -1: none. 0 or -errno: it is gone. */
+int fd_store_send(int socket, enum fd_store_op op, uint64_t token,
+		  const char *text, int fd);
+
+/* Wait for one. 1, with @ret_fd (-1: none); 0: the other side is gone. */
+int fd_store_receive(int socket, struct fd_store_message *ret, int *ret_fd);
+
+/*
+ * Of the server, which has one holder: take @socket (-1: there is none, and
+ * all that follows does nothing) and what it kept. 0 or -errno.
+ */
+int fd_store_start(int socket);
+bool fd_store_is_on(void);
+
+/* A descriptor that an earlier server had kept; owned. -1: none. */
+int fd_store_take(uint64_t token);
+/* One that nobody took so far; owned. -1: there is no more. */
+int fd_store_take_any(uint64_t *ret_token);
+
+void fd_store_fd(uint64_t token, int fd);
+void fd_store_drop(uint64_t token);
+void fd_store_lifeline(int fd);
+void fd_store_say_mounts(void);
+void fd_store_say_ready(void);
+void fd_store_say_failed(const struct error *err);
+
+/*
+ * Have the holder replace this server, by one thread at a time. Returns only
+ * when it does not: -errno with @err; -ETIMEDOUT: it did not say so for so
+ * long, and may do it yet.
+ */
+int fd_store_ask_replace(int timeout_ms, struct error *err);
+
+#endif
