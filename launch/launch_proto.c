@@ -31,7 +31,7 @@ static int take_strings(struct cursor *c, size_t count, const char **argv,
 	}
 	if (cursor_left(c))
 		return error_set(err, EPROTO,
-				 "the request goes on after its words");
+				 "the request has bytes after its arguments");
 	return 0;
 }
 
@@ -50,9 +50,10 @@ static int check_head(const struct launch_wire_request *head, struct error *err)
 	    be32_get(head->pid) > INT_MAX || count == 0)
 		return error_set(err, EPROTO, "a request that makes no sense");
 	if (count > LAUNCH_ARGS_MAX)
-		return error_set(err, E2BIG,
-				 "a request of %u words; at most %u may be",
-				 count, LAUNCH_ARGS_MAX);
+		return error_set(
+			err, E2BIG,
+			"a request of %u arguments; at most %u are allowed",
+			count, LAUNCH_ARGS_MAX);
 	return 0;
 }
 

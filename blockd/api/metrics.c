@@ -126,7 +126,7 @@ static void write_pools(FILE *out, const struct node_pool_info *infos, size_t n)
 		}
 	}
 	metrics_head(out, PREFIX, "pool_online", "gauge",
-		     "1 if a pool is there and whole enough to be used.");
+		     "1 if a pool can be used, else 0.");
 	for (size_t i = 0; i < n; i++)
 		(void)fprintf(out, PREFIX "pool_online{pool=\"%s\"} %d\n",
 			      infos[i].known.name,

@@ -87,7 +87,7 @@ void metrics_connections_write(FILE *out, const struct metrics_connections *all)
 	write_info(out, all);
 	metrics_stats_write(out, &stats);
 	metrics_head(out, "trib_blockd_", "connections_left_out", "gauge",
-		     "Connections that are not told of one by one.");
+		     "Connections without rows of their own.");
 	(void)fprintf(out, "trib_blockd_connections_left_out %zu\n",
 		      all->left_out);
 }

@@ -205,7 +205,7 @@ static int settle(struct node *node, const struct copies_record *note,
 	if (r < 0)
 		return error_prefix(err, "undo cut %s: ", note->cut);
 	cut_note_forget(node, note->cut);
-	log_info("cut %s was cut short: undone, with %zu of %zu snapshots",
+	log_info("cut %s was interrupted: undone, with %zu of %zu snapshots",
 		 note->cut, found->n, note->n);
 	return 1;
 }

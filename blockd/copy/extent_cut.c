@@ -278,7 +278,7 @@ static bool stop_copying(struct extent *made)
 	if (extent_delete(made->node, made->record.name, made->record.id,
 			  NULL) == 0)
 		return true;
-	log_warning("snapshot %s is left of a cut that failed",
+	log_warning("snapshot %s is left over from a cut that failed",
 		    made->record.name);
 	return false;
 }

@@ -192,7 +192,7 @@ static int cut_back(const struct loading *l, const char *file, uint64_t size,
 				   O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 
 	if (fd < 0 || ftruncate(fd, (off_t)size) < 0 || fsync(fd) < 0)
-		return error_set(err, errno, "cut '%s' back: %s", file,
+		return error_set(err, errno, "truncate '%s': %s", file,
 				 strerror(errno));
 	note(l, "undid an unfinished resize of '%s'", file);
 	return 0;

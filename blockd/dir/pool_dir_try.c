@@ -76,7 +76,7 @@ static int check_identity(struct pool *pool, struct error *err)
 		r = pool_dir_identity(pool_dir_of(pool)->fd, pool->path,
 				      &record, err);
 	if (r == 0 && strcmp(record.id, pool->record.id) != 0)
-		r = error_set(err, EBADMSG, "'%s' says to be another pool now",
+		r = error_set(err, EBADMSG, "'%s' is another pool now",
 			      pool->path);
 	return r;
 }

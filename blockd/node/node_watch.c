@@ -126,8 +126,7 @@ static void gone(struct node *node, struct node_pool *entry,
 static void open_anew(struct node *node, struct node_pool *entry,
 		      const struct error *why)
 {
-	log_warning("pool %s at %s: opened anew, as it was failing and is not "
-		    "any more: %s",
+	log_warning("pool %s at %s: it works again and is opened anew: %s",
 		    entry->known.name, entry->known.path, error_text(why));
 	lose(node, entry, NODE_POOL_FAILING, why);
 	try_again(node, entry);

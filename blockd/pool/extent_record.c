@@ -128,7 +128,7 @@ static int check_printable(const char *what, const char *text, size_t min,
 
 int extent_grant_check(const char *grant, struct error *err)
 {
-	return check_printable("who an epoch is granted to", grant, 0,
+	return check_printable("the grant of an epoch", grant, 0,
 			       EXTENT_GRANT_SIZE - 1, err);
 }
 

@@ -131,7 +131,7 @@ static int check_sum(struct record_reader *r, size_t length, struct error *err)
 	char *line;
 
 	if (length < CHECKSUM_LENGTH || r->text[length - 1] != '\n')
-		return error_set(err, EBADMSG, "it is cut short");
+		return error_set(err, EBADMSG, "it is truncated");
 	line = r->text + length - CHECKSUM_LENGTH;
 	(void)snprintf(expected, sizeof(expected),
 		       CHECKSUM_KEY "%08" PRIx32 "\n",

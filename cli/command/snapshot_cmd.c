@@ -49,7 +49,7 @@ static int wait_look(const struct cli *cli, const char *name, struct error *err)
 	if (poll(&stop, 1, LOOK_MS) <= 0)
 		return 0;
 	return error_set(err, ECANCELED,
-			 "interrupted; '%s' is cut, and copied all the same",
+			 "interrupted; '%s' is taken, and its copy goes on",
 			 name);
 }
 

@@ -218,11 +218,10 @@ static int check_current(struct json_object *after, struct error *err)
 {
 	if (json_object_get_boolean(json_object_object_get(after, "current")))
 		return 0;
-	return error_set(
-		err, EIO,
-		"the program that is installed does not serve: "
-		"version %s, the one before, goes on; the log says why",
-		version_in(after));
+	return error_set(err, EIO,
+			 "the installed program does not serve: the previous "
+			 "version %s goes on; the log says why",
+			 version_in(after));
 }
 
 static int upgrade(struct cli *cli, struct json_object *before,

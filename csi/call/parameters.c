@@ -189,8 +189,8 @@ static const struct {
 		    struct error *err);
 } rows[] = {
 	{"layout", "`union`, `linear`",
-	 "a tree merged of the extents' file systems, or a block device of one "
-	 "extent; what `volumeMode` asks for by default",
+	 "a tree merged of the extents' file systems, or a block "
+	 "device of one extent; by default as `volumeMode` asks",
 	 take_layout},
 	{"fsType", "`ext4`, `xfs`",
 	 "the file system of each extent; `ext4` unless "
@@ -383,7 +383,9 @@ int parameters_read(ProtobufCMessage *const *entries, size_t n,
 
 void parameters_describe(FILE *out)
 {
-	(void)fputs("| parameter | values | what it does |\n|---|---|---|\n",
+	(void)fputs("| parameter | values | effect |\n"
+		    "|---|---|---|\n"
+		    "",
 		    out);
 	for (size_t i = 0; i < array_size(rows); i++)
 		(void)fprintf(out, "| `%s` | %s | %s |\n", rows[i].key,

@@ -57,10 +57,10 @@ static int sources_read(struct csi_call *c,
 	size_t n = in->n_source_volume_ids;
 
 	if (n > SNAPSHOT_MEMBERS_MAX)
-		return csi_fail(c, RPC_INVALID_ARGUMENT,
-				"source_volume_ids: at most %d volumes are cut "
-				"together",
-				SNAPSHOT_MEMBERS_MAX);
+		return csi_fail(
+			c, RPC_INVALID_ARGUMENT,
+			"source_volume_ids: at most %d volumes in one snapshot",
+			SNAPSHOT_MEMBERS_MAX);
 	ret->ids = calloc(n + 1, sizeof(*ret->ids));
 	ret->names = calloc(n + 1, sizeof(*ret->names));
 	if (!ret->ids || !ret->names)

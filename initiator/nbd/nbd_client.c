@@ -374,8 +374,9 @@ int nbd_export_check(const struct nbd_export *export, uint64_t size,
 				 "the export is read-only: attach it so");
 	if (!(export->flags & NBD_TRANSMIT_HAS_FLAGS) ||
 	    !(export->flags & NBD_TRANSMIT_SEND_FLUSH))
-		return error_set(err, EOPNOTSUPP,
-				 "the server offers no FLUSH, so no fsync "
-				 "could be kept: attach it read-only");
+		return error_set(
+			err, EOPNOTSUPP,
+			"the server offers no FLUSH, so no fsync would be durable: "
+			"attach it read-only");
 	return 0;
 }

@@ -88,7 +88,7 @@ bool conn_tls_fill(struct conn *conn)
 	if (n == 0)
 		conn->ops->hung_up(conn);
 	else if (n < 0 && n != -EAGAIN)
-		conn_drop(conn, "TLS: what came is not from this session");
+		conn_drop(conn, "TLS: a record is not from this session");
 	return n > 0;
 }
 

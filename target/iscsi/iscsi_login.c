@@ -191,7 +191,7 @@ static enum iscsi_login_status method_take(struct step *step, const char *value)
 
 	if (login->method_chosen)
 		return fail(login, ISCSI_LOGIN_INITIATOR_ERROR,
-			    "AuthMethod is said twice");
+			    "AuthMethod is given twice");
 	if (!iscsi_list_has(value, method))
 		return fail(login, ISCSI_LOGIN_AUTHENTICATION,
 			    wants_proof(login)

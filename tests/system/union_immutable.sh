@@ -269,7 +269,7 @@ test_a_missing_disk_is_no_branch_and_comes_back_in_its_place() {
 	rm -f "$D/ctl" "$D/log"
 	umount "$D/disks/d2"
 	union "policy=rand,control=$D/ctl" "$D/disks/d*"
-	grep -q "warning: branch '$D/disks/d2' is none" "$D/log"
+	grep -q "warning: branch '$D/disks/d2' is not used" "$D/log"
 	same "$(grep -c warning "$D/log")" 1
 	same "$(branches)" '[[0,"rw"],[1,"absent"],[2,"rw"]]'
 	for i in {31..60}; do echo "$i" >"$M/f$i"; done
@@ -324,8 +324,8 @@ test_a_disk_that_comes_is_seen_by_who_looked_before() {
 
 test_what_is_a_missing_disk_is_told_from_what_is_none() {
 	mount_points d1 d2
-	fails 1 "no branch is there" trib-union "$D/disks/d2" "$M"
-	fails 1 "no branch is there" trib-union "$D/disks/d2=ro" "$M"
+	fails 1 "no branch can be used" trib-union "$D/disks/d2" "$M"
+	fails 1 "no branch can be used" trib-union "$D/disks/d2=ro" "$M"
 	fails 1 "is there twice" trib-union "$D/disks/d1:$D/disks/d2:$D/disks/../disks/d2" "$M"
 	# With a mark of ours it is still empty; a name makes it a branch.
 	mkdir "$D/disks/plain" "$D/disks/full" "$D/disks/full/f"

@@ -567,11 +567,11 @@ test_a_program_that_never_serves_is_done_without() {
 exit 3
 P
 	pid=$(server)
-	fails 1 "the one before goes on" trib-union --control "$D/ctl" upgrade
+	fails 1 "the previous one goes on" trib-union --control "$D/ctl" upgrade
 	another_than "$pid"
 	trib-union --control "$D/ctl" status >"$D/said"
 	same "$(jq -r .current <"$D/said")" false
-	fails 1 "the one before, goes on" trib union upgrade "$M"
+	fails 1 "the previous version" trib union upgrade "$M"
 	by_itself "$M/f"
 	same "$(jq -r .version <"$D/said")" "$version"
 	become_itself

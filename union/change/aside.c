@@ -39,8 +39,8 @@ int aside_put(const struct branch *branch, int dirfd, const char *name)
 	} while (r == -EEXIST);
 	if (r < 0)
 		return r;
-	log_warning("branch '%s': a directory takes the place of a file that "
-		    "was hidden; it is kept as " BRANCH_WORK_DIR "/%s",
+	log_warning("branch '%s': a directory replaces a hidden file; the file "
+		    "is kept as " BRANCH_WORK_DIR "/%s",
 		    branch->path,
 		    log_quote(quoted, sizeof(quoted), kept, strlen(kept)));
 	return 0;

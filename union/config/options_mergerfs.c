@@ -74,7 +74,7 @@ static const struct row {
 	/* With one of their values they say what is so here. */
 	{"allow-idmap", "false", "the union cannot be mounted with id maps"},
 	{"branches-mount-timeout", "0",
-	 "a branch is there when the union is mounted, or it is an error; "
+	 "a branch must exist when the union is mounted; "
 	 "x-systemd.requires-mounts-for= waits for it"},
 	{"branches-mount-timeout-fail", "true|false", "true or false"},
 	{"cache.writeback", "false",

@@ -160,8 +160,10 @@ static int ask_and_print(const char *path, const char *request)
 		r = ask_next(path, &reply, &text);
 	}
 	if (r == 0 && puts(text) >= 0)
-		return old ? log_error(1, "the program that is installed does "
-					  "not serve: the one before goes on")
+		return old ? log_error(
+				     1,
+				     "the installed program does not serve: the previous one "
+				     "goes on")
 			   : 0;
 	return log_error(1, "%s%s%s", text ? "" : path, text ? "" : ": ",
 			 text           ? text

@@ -458,7 +458,7 @@ static void resume(struct drains *drains, struct branch *branch)
 		log_warning("branch '%s' was being drained, and is not now: %s",
 			    branch->path, strerror(-r));
 	else
-		log_info("'%s': branch %u, '%s', goes on being drained",
+		log_info("'%s': the drain of branch %u, '%s', continues",
 			 drains->mountpoint, branch->id, branch->path);
 }
 

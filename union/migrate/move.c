@@ -323,9 +323,10 @@ int move_file(struct unionfs *fs, const struct move_file *move)
 	if (copying)
 		moving_end(&fs->moving, m.moving);
 	if (r == 0 && relocate_end(&m.r) < 0)
-		log_warning("branch '%s': the move of a file is not noted as "
-			    "done; the next mount goes on with it",
-			    move->to->path);
+		log_warning(
+			"branch '%s': the migration of a file is not recorded as "
+			"done; the next mount finishes it",
+			move->to->path);
 	if (r < 0)
 		drop_copy(&m);
 	moved_done(&m);

@@ -74,7 +74,7 @@ int handover_begin(struct unionfs *fs, const struct union_options *options,
 	int r = fd_store_start(options->holder_fd);
 
 	if (r < 0)
-		return error_set(err, -r, "talk to the holder: %s",
+		return error_set(err, -r, "talk to the supervisor: %s",
 				 strerror(-r));
 	if (!fd_store_is_on())
 		return 0;

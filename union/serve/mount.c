@@ -109,9 +109,10 @@ static int add_one(struct mounted *m, const struct branch_spec *spec,
 	int r;
 
 	if (branch_is_absent(spec->path)) {
-		log_warning("branch '%s' is none: it is empty and immutable, "
-			    "as where a disk is to be mounted that is not",
-			    spec->path);
+		log_warning(
+			"branch '%s' is not used: it is empty and immutable, like "
+			"the mount point of a missing disk",
+			spec->path);
 		return branch_add_gone(table, spec->path, BRANCH_ABSENT, err);
 	}
 	r = branch_add(table, spec->path, spec->flags, err);
@@ -138,9 +139,10 @@ static int check_absent(const struct branch *absent,
 	unsigned i;
 
 	if (!count)
-		return error_set(err, ENODEV,
-				 "no branch is there: each is where a disk is "
-				 "to be mounted that is not");
+		return error_set(
+			err, ENODEV,
+			"no branch can be used: each is the mount point of a "
+			"missing disk");
 	for (i = 0; absent && i < count; i++)
 		if (!(present[i]->flags & BRANCH_RO) &&
 		    intent_pending(present[i]) > 0)

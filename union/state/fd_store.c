@@ -173,8 +173,8 @@ static void send_it(enum fd_store_op op, uint64_t token, const char *text,
 	if (keep.socket >= 0 &&
 	    fd_store_send(keep.socket, op, token, text, fd) < 0 &&
 	    !atomic_exchange(&said, true))
-		log_warning("the process that would start another server is "
-			    "gone: the union ends when this one does");
+		log_warning(
+			"the supervisor is gone: the union ends with this server");
 }
 
 void fd_store_fd(uint64_t token, int fd)
@@ -249,6 +249,5 @@ int fd_store_ask_replace(int timeout_ms, struct error *err)
 		return error_set(err, ETIMEDOUT,
 				 "the process that would start another server "
 				 "does not answer");
-	return error_set(err, ENOTCONN,
-			 "the process that would start another server is gone");
+	return error_set(err, ENOTCONN, "the supervisor is gone");
 }

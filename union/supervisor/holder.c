@@ -73,10 +73,11 @@ struct holder {
 static void note_kept(struct holder *h, int r)
 {
 	if (r < 0 && !h->said)
-		log_warning("'%s': not all that must outlive the server is "
-			    "kept: %s: files that were removed while open are "
-			    "lost when it is killed",
-			    h->mountpoint, strerror(-r));
+		log_warning(
+			"'%s': not all file descriptors of the server could be "
+			"stored: %s: files that were removed while open are lost "
+			"when it is killed",
+			h->mountpoint, strerror(-r));
 	h->said |= r < 0;
 }
 
@@ -413,8 +414,8 @@ static bool part_with(struct holder *h, siginfo_t *ret)
 	*ret = (siginfo_t){.si_code = CLD_KILLED, .si_status = SIGKILL};
 	if (fd_store_server_has(&h->held, FD_STORE_FUSE) && !is_connected(h))
 		*ret = (siginfo_t){.si_code = CLD_EXITED};
-	log_warning("'%s': the server %d has a call to a branch that does not "
-		    "come back, so it does not end: it is not waited for",
+	log_warning("'%s': server %d hangs in a call to a branch and cannot "
+		    "end: the next server does not wait for it",
 		    h->mountpoint, h->pid);
 	return true;
 }

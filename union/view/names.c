@@ -243,8 +243,8 @@ void names_confirm(const struct node *dir, const char *name, unsigned branch)
 {
 	if (names_may_have(dir, name, branch))
 		return;
-	log_warning("a name on branch %u was not known to be there; the "
-		    "directory is read again",
+	log_warning("a name on branch %u was unknown; the directory is read "
+		    "again",
 		    branch);
 	names_forget(dir->id);
 }

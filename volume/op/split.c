@@ -187,10 +187,11 @@ int split_grow(struct operation *op, struct volume_split *split,
 		if (r == 0)
 			r = split_adopt(op, split, &extent, err);
 		if (r == 0 && split->grow_to)
-			r = error_set(err, EPROTO,
-				      "node '%s': said that it made extent "
-				      "'%s' larger, but did not",
-				      split->node, split->extent);
+			r = error_set(
+				err, EPROTO,
+				"node '%s' reported that extent '%s' is larger, but it is "
+				"not",
+				split->node, split->extent);
 		node_extent_done(&extent);
 	}
 	return r == 0 && split->size != before ? operation_save(op, err) : r;

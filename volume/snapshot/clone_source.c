@@ -94,7 +94,7 @@ static int check_usable(const struct snapshot_record *record, struct error *err)
 				 "copied",
 				 record->name);
 	case SNAPSHOT_CREATING:
-		return error_set(err, EAGAIN, "snapshot '%s' is not cut yet",
+		return error_set(err, EAGAIN, "snapshot '%s' is not taken yet",
 				 record->name);
 	case SNAPSHOT_DELETING:
 		return error_set(err, EBUSY, "snapshot '%s' is being deleted",
