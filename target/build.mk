@@ -9,11 +9,11 @@ SYSTEM_TESTS += tests/system/nbd_tester.sh
 SYSTEM_TESTS += tests/system/iscsi_wire.sh tests/system/iscsi_conform.sh
 WIRE_TESTS += tests/system/iscsi_wire.sh tests/system/iscsi_conform.sh
 TARGET_ISCSI := \
-  target/iscsi/iscsi_admit.c target/iscsi/iscsi_chap.c target/iscsi/iscsi_collect.c target/iscsi/iscsi_conn.c \
-  target/iscsi/iscsi_count.c target/iscsi/iscsi_gather.c target/iscsi/iscsi_io.c \
+  target/iscsi/iscsi_acl.c target/iscsi/iscsi_chap.c target/iscsi/iscsi_data_out.c target/iscsi/iscsi_conn.c \
+  target/iscsi/iscsi_count.c target/iscsi/iscsi_encode.c target/iscsi/iscsi_io.c \
   target/iscsi/iscsi_keys.c target/iscsi/iscsi_login.c target/iscsi/iscsi_logins.c \
-  target/iscsi/iscsi_manage.c target/export/iscsi_name.c target/iscsi/iscsi_parts.c target/iscsi/iscsi_proto.c \
-  target/iscsi/iscsi_say.c \
+  target/iscsi/iscsi_manage.c target/export/iscsi_name.c target/iscsi/iscsi_split_io.c target/iscsi/iscsi_proto.c \
+  target/iscsi/iscsi_unsolicited.c \
   target/iscsi/iscsi_session.c target/iscsi/iscsi_session_open.c target/iscsi/iscsi_table.c target/iscsi/iscsi_text.c
 
 TARGET_SCSI := \
@@ -47,7 +47,7 @@ $(eval $(call unit_test,target/export/initiators_test,target))
 $(eval $(call unit_test,target/nbd/nbd_proto_test,target))
 $(foreach t,nbd/nbd_handshake nbd/nbd_session nbd/nbd_extended,$(eval $(call unit_test,target/$(t)_test,target,target/testkit/nbd_session_kit.c)))
 $(eval $(call unit_test,target/export/export_stats_test,target))
-$(eval $(call unit_test,target/net/buffer_share_test,target,base/testkit/loop_kit.c))
+$(eval $(call unit_test,target/net/buffer_quota_test,target,base/testkit/loop_kit.c))
 $(eval $(call unit_test,target/net/receiver_test,target,base/testkit/loop_kit.c))
 $(eval $(call fuzzer,target/nbd/nbd_session_fuzz,target/nbd/nbd_session.c \
   target/nbd/nbd_handshake.c target/nbd/nbd_proto.c base/wire/cursor.c base/error.c))
@@ -59,12 +59,12 @@ $(eval $(call unit_test,target/target_grow_test,target,\
   target/testkit/target_test_kit.c))
 $(eval $(call unit_test,target/nbd/nbd_large_test,target,\
   target/testkit/target_test_kit.c))
-$(eval $(call unit_test,target/iscsi/iscsi_parts_test,target,\
+$(eval $(call unit_test,target/iscsi/iscsi_split_io_test,target,\
   target/testkit/initiator_kit.c target/testkit/slow_disk_kit.c target/testkit/target_test_kit.c))
 SYSTEM_TESTS += tests/system/nbd_wire.sh
 $(foreach t,iscsi/iscsi_proto iscsi/iscsi_text iscsi/iscsi_chap iscsi/iscsi_login\
   iscsi/iscsi_table,$(eval $(call unit_test,target/$(t)_test,target)))
-$(foreach t,iscsi/iscsi_session iscsi/iscsi_session_parts iscsi/iscsi_say,$(eval $(call unit_test,target/$(t)_test,target,target/testkit/iscsi_session_kit.c)))
+$(foreach t,iscsi/iscsi_session iscsi/iscsi_session_parts iscsi/iscsi_unsolicited,$(eval $(call unit_test,target/$(t)_test,target,target/testkit/iscsi_session_kit.c)))
 $(foreach t,scsi/command/scsi_rw scsi/command/scsi_mode scsi/command/scsi_threshold scsi/scsi_range\
   scsi/command/scsi_copy,$(eval $(call unit_test,target/$(t)_test,target,target/testkit/scsi_test_kit.c)))
 $(foreach t,scsi/command/scsi_pr scsi/scsi_pr_lost scsi/command/scsi_pr_move scsi/scsi_pr_state\
@@ -77,9 +77,9 @@ $(foreach t,nbd/nbd iscsi/iscsi,$(eval $(call fuzzer,target/$(t)_server_fuzz,\
   target/testkit/server_fuzz_kit.c $(TARGET_SERVERS) $(FUZZ_BASE),\
   -luring -lisal -lgnutls)))
 $(eval $(call fuzzer,target/iscsi/iscsi_session_fuzz,\
-  target/iscsi/iscsi_chap.c target/iscsi/iscsi_collect.c target/iscsi/iscsi_gather.c \
+  target/iscsi/iscsi_chap.c target/iscsi/iscsi_data_out.c target/iscsi/iscsi_encode.c \
   target/iscsi/iscsi_keys.c target/iscsi/iscsi_login.c target/export/iscsi_name.c target/iscsi/iscsi_proto.c \
-  target/iscsi/iscsi_say.c target/iscsi/iscsi_session.c target/iscsi/iscsi_text.c base/wire/crc32c.c \
+  target/iscsi/iscsi_unsolicited.c target/iscsi/iscsi_session.c target/iscsi/iscsi_text.c base/wire/crc32c.c \
   base/wire/cursor.c base/error.c,-lgnutls -lisal))
 $(eval $(call fuzzer,target/iscsi/iscsi_text_fuzz,target/iscsi/iscsi_keys.c \
   target/export/iscsi_name.c target/iscsi/iscsi_proto.c target/iscsi/iscsi_text.c base/wire/cursor.c \

@@ -14,7 +14,7 @@
  * that finds none waits in the service's line, first come, first served, and
  * its connection may stop receiving. Meanwhile a peer that sits on buffers is
  * dropped (conn_buffer.c). A connection's first few bytes come from a reserve
- * (buffer_share.h).
+ * (buffer_quota.h).
  *
  *	conn_start()   CONN_OPEN, and `opening` until conn_opened()
  *	conn_logout()  CONN_LOGOUT: feeds no more; ops->settle() goes on
@@ -34,7 +34,7 @@
 #include "base/log.h"
 #include "base/loop/loop.h"
 #include "target/export/export_table.h"
-#include "target/net/buffer_share.h"
+#include "target/net/buffer_quota.h"
 #include "target/net/receiver.h"
 #include "target/net/tls.h"
 

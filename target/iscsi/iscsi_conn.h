@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * iSCSI connections: conn.h around iscsi_session.h, and SCSI behind it. Large
- * commands to a slow device go in parts (iscsi_parts.c).
+ * commands to a slow device go in parts (iscsi_split_io.c).
  *
  * A session has ISCSI_WINDOW commands under way. A command that lacks buffers
  * waits in the service's line; data of a write is asked for when it has all

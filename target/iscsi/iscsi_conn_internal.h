@@ -143,7 +143,7 @@ bool iscsi_io_owes_payload(struct conn *base);
 enum conn_wait_result iscsi_io_retry(struct conn_wait *wait);
 void iscsi_io_give_up(struct conn_wait *wait);
 
-/* ---- iscsi_parts.c ---- */
+/* ---- iscsi_split_io.c ---- */
 
 /*
  * When a command goes to the device: clock_ns() if it is so large that its time

@@ -19,7 +19,7 @@ void iscsi_queue(struct iscsi_session *session, struct iscsi_item *item);
 /* It is there. */
 void iscsi_unqueue(struct iscsi_session *session, struct iscsi_item *item);
 
-/* ---- iscsi_say.c ---- */
+/* ---- iscsi_unsolicited.c ---- */
 
 /* Queue it with a copy of @data. */
 void iscsi_say(struct iscsi_session *session, struct iscsi_wire_bhs bhs,
@@ -36,7 +36,7 @@ extern const struct iscsi_numbers iscsi_no_numbers;
 void iscsi_take_nop(struct iscsi_session *session, const void *data);
 void iscsi_take_text(struct iscsi_session *session, const void *data);
 
-/* ---- iscsi_collect.c ---- */
+/* ---- iscsi_data_out.c ---- */
 
 /* The header of a Data-Out. NULL: it is fine; else why to drop the peer. */
 const char *iscsi_take_data_out(struct iscsi_session *session);

@@ -13,7 +13,7 @@
 #include "target/iscsi/iscsi_proto.h"
 
 #define INITIATOR_LARGE (UINT32_C(1) << 20)   /* bytes, of a command */
-#define INITIATOR_PART  (UINT32_C(256) << 10) /* of iscsi_parts.c */
+#define INITIATOR_PART  (UINT32_C(256) << 10) /* of iscsi_split_io.c */
 #define INITIATOR_BLOCK 512u
 
 #define INITIATOR_READS   0xc0 /* and final */

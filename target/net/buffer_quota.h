@@ -4,8 +4,8 @@
  * of the one wait, those of the other get none beyond half of them, and those
  * that sit on theirs are dropped. On the loop's thread.
  */
-#ifndef TARGET_BUFFER_SHARE_H
-#define TARGET_BUFFER_SHARE_H
+#ifndef TARGET_BUFFER_QUOTA_H
+#define TARGET_BUFFER_QUOTA_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/testkit/loop_kit.h"
-#include "target/net/buffer_share.h"
+#include "target/net/buffer_quota.h"
 
 #define KIB   UINT32_C(1024)
 #define LIMIT (1024 * KIB) /* of the loop that the kit makes */
