@@ -23,7 +23,7 @@ void conn_revoke_post(struct conn_revoke *revoke)
 	loop_post(revoke->conn->loop, &revoke->message);
 }
 
-/* export_user.expel */
+/* export_user.revoke */
 static void export_revoke(struct export_user *user)
 {
 	struct conn_export *use = container_of(user, struct conn_export, user);
@@ -34,7 +34,7 @@ static void export_revoke(struct export_user *user)
 void conn_export_init(struct conn_export *use, struct conn *conn)
 {
 	conn_revoke_init(&use->revoke, conn);
-	use->user.expel = export_revoke;
+	use->user.revoke = export_revoke;
 	use->user.stats = &use->stats;
 }
 

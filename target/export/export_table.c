@@ -108,14 +108,14 @@ static struct export_object *entry_change(struct export_table *table,
 
 	entry->current = now;
 	for (struct export_user *user = entry->users; user; user = user->next) {
-		if (user->expelled || user_ok(entry, user))
+		if (user->revoked || user_ok(entry, user))
 			continue;
-		user->expelled = true;
-		entry->expelled++;
-		user->expel(user);
+		user->revoked = true;
+		entry->revoked++;
+		user->revoke(user);
 	}
 	entry->waiters++;
-	while (entry->expelled > 0)
+	while (entry->revoked > 0)
 		pthread_cond_wait(&table->left, &table->lock);
 	entry->waiters--;
 	dead = entry->dead;

@@ -50,7 +50,7 @@ struct export_user {
 	 * The user may not go on: leave soon. Called once at most, from any
 	 * thread, with the table's lock held: post a message, do nothing else.
 	 */
-	void (*expel)(struct export_user *user);
+	void (*revoke)(struct export_user *user);
 	/*
 	 * Look at what was received, then export_table_answer(). Called with
 	 * the table's lock held, from any thread: post a message, do nothing
@@ -79,7 +79,7 @@ struct export_user {
 	struct export_user *next, **link;
 	int64_t since_ms;
 	uint64_t id;
-	bool expelled;
+	bool revoked;
 	uint64_t round;     /* it waits for all that was before; 0: not yet */
 	int64_t waits_ms;   /* since */
 	uint64_t caught_up; /* with what was received before this round */
@@ -126,7 +126,7 @@ void export_table_remove(struct export_table *table, const char *name);
 int export_table_end(struct export_table *table, const char *name,
 		     uint64_t epoch, struct error *err);
 
-/* Users of that name, the expelled ones too. */
+/* Users of that name, the revoked ones too. */
 unsigned export_table_users(struct export_table *table, const char *name);
 
 /* See target_export_stats(). */
@@ -150,7 +150,7 @@ int export_table_enter(struct export_table *table, const char *name,
 
 /*
  * The user is done: nothing of its reaches the device any more. Returns
- * whether it has been expelled: then expel() has returned and its message
+ * whether it has been revoked: then revoke() has returned and its message
  * is on the way.
  */
 bool export_table_leave(struct export_table *table, struct export_user *user);

@@ -41,16 +41,16 @@ struct export_entry {
 	struct export_object *current; /* NULL: removed */
 	uint64_t over; /* without current: epochs up to it are; 0: none */
 	struct export_user *users;
-	struct export_object *dead; /* last used by one who was expelled */
-	unsigned expelled;          /* of the users */
-	unsigned waiters;           /* for expelled to become 0 */
+	struct export_object *dead; /* last used by one who was revoked */
+	unsigned revoked;           /* of the users */
+	unsigned waiters;           /* for revoked to become 0 */
 	struct export_stats past;   /* of users that have left */
 	char name[];                /* without the epoch */
 };
 
 struct export_table {
 	pthread_mutex_t lock; /* guards all of it; no other is taken inside */
-	pthread_cond_t left;  /* an expelled user has */
+	pthread_cond_t left;  /* an revoked user has */
 	struct export_entry *entries; /* the last one named first */
 	unsigned n_over;              /* entries with over > 0 */
 	uint64_t last_id;             /* of a user */

@@ -176,7 +176,7 @@ struct leaver {
 		wanted; /* what one who enters at epoch 6 gets; 0: not asked */
 };
 
-static void leaver_expel(struct export_user *user)
+static void leaver_revoke(struct export_user *user)
 {
 	container_of(user, struct leaver, user)->told = true;
 }
@@ -204,7 +204,7 @@ static void leaver_start(struct leaver *leaver, struct export_table *table,
 			 const char *name)
 {
 	*leaver = (struct leaver){
-		.user = {.peer = here, .expel = leaver_expel},
+		.user = {.peer = here, .revoke = leaver_revoke},
 		.table = table,
 	};
 	assert_int_equal(export_table_enter(table, name, &leaver->user, NULL),
@@ -228,7 +228,7 @@ static void waits_for_the_older_epoch_to_leave(void **state)
 	assert_int_equal(released, 1);
 }
 
-static void expels_a_peer_taken_off_the_list(void **state)
+static void revokes_a_peer_taken_off_the_list(void **state)
 {
 	struct leaver a;
 
@@ -353,7 +353,7 @@ int main(void)
 		TEST(releases_the_context_of_what_it_refuses),
 		TEST(keeps_an_export_alive_while_it_is_used),
 		TEST(waits_for_the_older_epoch_to_leave),
-		TEST(expels_a_peer_taken_off_the_list),
+		TEST(revokes_a_peer_taken_off_the_list),
 		TEST(removing_waits_too_and_can_be_repeated),
 		TEST(what_is_withdrawn_is_over_for_its_epochs_only),
 		TEST(withdrawing_waits_for_who_is_there),

@@ -88,7 +88,7 @@ static int entry_check(const struct export_entry *entry, const char *at,
 	r = epoch_check(entry->current, at, err);
 	if (r < 0)
 		return r;
-	if (entry->expelled > 0)
+	if (entry->revoked > 0)
 		return error_set(err, ESHUTDOWN,
 				 "the export is being taken over; try again");
 	return 0;
@@ -128,7 +128,7 @@ int export_table_enter(struct export_table *table, const char *name,
 		user->entry = entry;
 		user->export = entry->current;
 		user->export->refs++;
-		user->expelled = false;
+		user->revoked = false;
 		user->round = 0;
 		user->caught_up = user->caught_at = table->round;
 		user->since_ms = clock_ms();
@@ -146,7 +146,7 @@ int export_table_enter(struct export_table *table, const char *name,
 bool export_table_leave(struct export_table *table, struct export_user *user)
 {
 	struct export_object *unused;
-	bool expelled;
+	bool revoked;
 
 	pthread_mutex_lock(&table->lock);
 	*user->link = user->next;
@@ -154,11 +154,11 @@ bool export_table_leave(struct export_table *table, struct export_user *user)
 		user->next->link = user->link;
 	if (user->stats)
 		export_stats_add(&user->entry->past, user->stats);
-	expelled = user->expelled;
-	if (expelled && --user->entry->expelled == 0)
+	revoked = user->revoked;
+	if (revoked && --user->entry->revoked == 0)
 		pthread_cond_broadcast(&table->left);
 	unused = export_object_unref(user->export);
-	if (unused && expelled) { /* released before they who wait go on */
+	if (unused && revoked) { /* released before they who wait go on */
 		unused->next_dead = user->entry->dead;
 		user->entry->dead = unused;
 		unused = NULL;
@@ -168,7 +168,7 @@ bool export_table_leave(struct export_table *table, struct export_user *user)
 	user->entry = NULL;
 	pthread_mutex_unlock(&table->lock);
 	export_object_free(unused);
-	return expelled;
+	return revoked;
 }
 
 int export_table_list(struct export_table *table,

@@ -228,7 +228,7 @@ static bool conn_is_due(const struct conn *base)
 static void cold_reset(struct iscsi_conn *conn)
 {
 	conn->cold_reset = false;
-	iscsi_place_expel(conn->place);
+	iscsi_place_revoke(conn->place);
 }
 
 /*

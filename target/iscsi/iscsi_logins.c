@@ -7,12 +7,12 @@
 
 #define LOGINS_MAX 4096 /* sessions; ours */
 
-static void expel(struct iscsi_login_user *user)
+static void revoke(struct iscsi_login_user *user)
 {
-	if (user->expelled)
+	if (user->revoked)
 		return;
-	user->expelled = true;
-	user->expel(user);
+	user->revoked = true;
+	user->revoke(user);
 }
 
 static struct iscsi_login_user *login_of_port(
@@ -55,7 +55,7 @@ int iscsi_login_enter(struct iscsi_table *table, struct iscsi_login_user *user)
 	pthread_mutex_lock(&table->lock);
 	old = user->place ? login_of_port(table, user) : NULL;
 	if (old) {
-		expel(old);
+		revoke(old);
 		r = -EAGAIN;
 	} else if (table->n_logins >= LOGINS_MAX) {
 		r = -EMFILE;
@@ -63,7 +63,7 @@ int iscsi_login_enter(struct iscsi_table *table, struct iscsi_login_user *user)
 		while (tsih_taken(table, ++table->tsih))
 			;
 		user->tsih = table->tsih;
-		user->expelled = false;
+		user->revoked = false;
 		user->next = table->logins;
 		user->link = &table->logins;
 		if (user->next)
@@ -77,16 +77,16 @@ int iscsi_login_enter(struct iscsi_table *table, struct iscsi_login_user *user)
 
 bool iscsi_login_leave(struct iscsi_table *table, struct iscsi_login_user *user)
 {
-	bool expelled;
+	bool revoked;
 
 	pthread_mutex_lock(&table->lock);
 	*user->link = user->next;
 	if (user->next)
 		user->next->link = user->link;
 	table->n_logins--;
-	expelled = user->expelled;
+	revoked = user->revoked;
 	pthread_mutex_unlock(&table->lock);
-	return expelled;
+	return revoked;
 }
 
 bool iscsi_login_exists(struct iscsi_table *table, uint16_t tsih)
@@ -99,16 +99,16 @@ bool iscsi_login_exists(struct iscsi_table *table, uint16_t tsih)
 	return exists;
 }
 
-void iscsi_place_expel_locked(struct iscsi_place *place)
+void iscsi_place_revoke_locked(struct iscsi_place *place)
 {
 	for (struct iscsi_login_user *l = place->table->logins; l; l = l->next)
 		if (l->place == place)
-			expel(l);
+			revoke(l);
 }
 
-void iscsi_place_expel(struct iscsi_place *place)
+void iscsi_place_revoke(struct iscsi_place *place)
 {
 	pthread_mutex_lock(&place->table->lock);
-	iscsi_place_expel_locked(place);
+	iscsi_place_revoke_locked(place);
 	pthread_mutex_unlock(&place->table->lock);
 }

@@ -17,7 +17,7 @@
 
 /* ---- revoking ---- */
 
-/* iscsi_login_user.expel */
+/* iscsi_login_user.revoke */
 static void login_revoke(struct iscsi_login_user *user)
 {
 	struct iscsi_conn *conn = container_of(user, struct iscsi_conn, user);
@@ -28,7 +28,7 @@ static void login_revoke(struct iscsi_login_user *user)
 void iscsi_conn_revoke_setup(struct iscsi_conn *conn)
 {
 	conn_revoke_init(&conn->revoke, &conn->base);
-	conn->user.expel = login_revoke;
+	conn->user.revoke = login_revoke;
 }
 
 bool iscsi_conn_is_called(const struct conn *base)
@@ -161,7 +161,7 @@ static void retry_later(struct iscsi_conn *conn, unsigned delay_ms)
 	conn_tick_start(&conn->base, delay_ms);
 }
 
-/* Undo what has been entered; false: it has been expelled meanwhile. */
+/* Undo what has been entered; false: it has been revoked meanwhile. */
 static bool undo(struct iscsi_conn *conn)
 {
 	iscsi_conn_leave(&conn->base);

@@ -362,7 +362,7 @@ void iscsi_table_vacate(struct iscsi_table *table,
 		    iscsi_target_name(spec, name, &base_length, NULL) < 0 ||
 		    !row_stays(*at, spec, name))) {
 		if (strcmp((*at)->place->tag, tag_of(spec)) != 0)
-			iscsi_place_expel_locked((*at)->place);
+			iscsi_place_revoke_locked((*at)->place);
 		row_remove(at);
 	}
 	pthread_mutex_unlock(&table->lock);

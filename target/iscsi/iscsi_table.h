@@ -127,7 +127,7 @@ struct iscsi_login_user {
 	 * The session may not go on: leave soon. Called once at most, from
 	 * any thread, with the table's lock held: post a message, no more.
 	 */
-	void (*expel)(struct iscsi_login_user *user);
+	void (*revoke)(struct iscsi_login_user *user);
 	const char *initiator; /* borrowed */
 	uint8_t isid[ISCSI_ISID_SIZE];
 	struct iscsi_place *place; /* borrowed */
@@ -135,7 +135,7 @@ struct iscsi_login_user {
 	/* The table's. */
 	uint16_t tsih; /* not 0 */
 	struct iscsi_login_user *next, **link;
-	bool expelled;
+	bool revoked;
 };
 
 /*
@@ -149,13 +149,13 @@ int iscsi_login_enter(struct iscsi_table *table, struct iscsi_login_user *user);
 bool iscsi_login_has_other(struct iscsi_table *table,
 			   const struct iscsi_login_user *user);
 
-/* Returns whether it has been expelled: expel() has returned. */
+/* Returns whether it has been revoked: revoke() has returned. */
 bool iscsi_login_leave(struct iscsi_table *table,
 		       struct iscsi_login_user *user);
 
 bool iscsi_login_exists(struct iscsi_table *table, uint16_t tsih);
 
 /* All sessions with the place leave. */
-void iscsi_place_expel(struct iscsi_place *place);
+void iscsi_place_revoke(struct iscsi_place *place);
 
 #endif

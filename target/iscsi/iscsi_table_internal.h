@@ -48,7 +48,7 @@ struct iscsi_table {
 struct iscsi_place *iscsi_place_by_name(struct iscsi_table *table,
 					const char *name);
 
-/* iscsi_place_expel(); the lock is held. */
-void iscsi_place_expel_locked(struct iscsi_place *place);
+/* iscsi_place_revoke(); the lock is held. */
+void iscsi_place_revoke_locked(struct iscsi_place *place);
 
 #endif

@@ -229,7 +229,7 @@ struct leaver {
 	atomic_bool told;
 };
 
-static void leaver_expel(struct export_user *user)
+static void leaver_revoke(struct export_user *user)
 {
 	container_of(user, struct leaver, user)->told = true;
 }
@@ -249,7 +249,7 @@ static void *leaver_main(void *context)
 static void a_session_leaves_before_its_lun_is_another(void **state)
 {
 	struct leaver leaver = {.user = {.peer = peer("iqn.x:me"),
-					 .expel = leaver_expel,
+					 .revoke = leaver_revoke,
 					 .scsi_target = GROUP,
 					 .lun = 3}};
 
@@ -275,7 +275,7 @@ static void a_session_leaves_before_its_lun_is_another(void **state)
 static void a_session_leaves_before_its_disk_has_other_blocks(void **state)
 {
 	struct leaver leaver = {.user = {.peer = peer("iqn.x:me"),
-					 .expel = leaver_expel,
+					 .revoke = leaver_revoke,
 					 .scsi_target = GROUP,
 					 .lun = 3}};
 
@@ -293,7 +293,7 @@ static void a_session_leaves_before_its_disk_has_other_blocks(void **state)
 	pthread_join(leaver.thread, NULL);
 }
 
-static void session_expel(struct iscsi_login_user *user)
+static void session_revoke(struct iscsi_login_user *user)
 {
 	(void)user; /* it says so itself */
 }
@@ -301,7 +301,7 @@ static void session_expel(struct iscsi_login_user *user)
 static void a_tagged_name_is_of_one_incarnation(void **state)
 {
 	struct peer_address from = peer("iqn.x:me");
-	struct iscsi_login_user session = {.expel = session_expel,
+	struct iscsi_login_user session = {.revoke = session_revoke,
 					   .initiator = "iqn.x:me"};
 	struct iscsi_place *place;
 	struct target_scsi scsi = {.size = 1 << 20, .tag = "0a"};
@@ -326,10 +326,10 @@ static void a_tagged_name_is_of_one_incarnation(void **state)
 	assert_int_equal(iscsi_login_enter(tables.iscsi, &session), 0);
 	/* The same again disturbs nobody. */
 	assert_int_equal(set_spec(&spec, NULL), 0);
-	assert_false(session.expelled);
+	assert_false(session.revoked);
 	scsi.tag = "0b";
 	assert_int_equal(set_spec(&spec, NULL), 0);
-	assert_true(session.expelled);
+	assert_true(session.revoked);
 	assert_int_equal(find(V ":0a", "iqn.x:me"), -ESTALE);
 	assert_int_equal(find(V ":0b", "iqn.x:me"), 0);
 	assert_true(iscsi_login_leave(tables.iscsi, &session));
