@@ -24,7 +24,8 @@ void export_entry_put(struct export_table *table, struct export_entry *entry)
 {
 	struct export_entry **at = &table->entries;
 
-	if (entry->current || entry->over || entry->users || entry->waiters > 0)
+	if (entry->current || entry->withdrawn_epoch || entry->users ||
+	    entry->waiters > 0)
 		return;
 	while (*at != entry)
 		at = &(*at)->next;
@@ -51,26 +52,26 @@ static struct export_entry *entry_make(struct export_table *table,
 	return entry;
 }
 
-static void entry_set_over(struct export_table *table,
-			   struct export_entry *entry, uint64_t epoch)
+static void entry_set_withdrawn(struct export_table *table,
+				struct export_entry *entry, uint64_t epoch)
 {
-	table->n_over -= entry->over > 0;
-	entry->over = epoch;
-	table->n_over += epoch > 0;
+	table->n_withdrawn -= entry->withdrawn_epoch > 0;
+	entry->withdrawn_epoch = epoch;
+	table->n_withdrawn += epoch > 0;
 }
 
 /* When too many are remembered, the oldest is not any more. */
-static void forget_over(struct export_table *table)
+static void withdrawn_forget(struct export_table *table)
 {
 	struct export_entry *oldest = NULL;
 
-	if (table->n_over <= EXPORTS_OVER_MAX)
+	if (table->n_withdrawn <= EXPORTS_WITHDRAWN_MAX)
 		return;
 	for (struct export_entry *e = table->entries; e; e = e->next)
-		if (e->over > 0)
+		if (e->withdrawn_epoch > 0)
 			oldest = e;
 	assert(oldest); /* they are counted */
-	entry_set_over(table, oldest, 0);
+	entry_set_withdrawn(table, oldest, 0);
 	export_entry_put(table, oldest);
 }
 
@@ -209,7 +210,7 @@ int export_table_commit(struct export_table *table, struct export_ready *ready,
 	entry->waiters--;
 	r = stale(entry, ready->export, err);
 	if (r == 0) {
-		entry_set_over(table, entry, 0);
+		entry_set_withdrawn(table, entry, 0);
 		unused = entry_change(table, entry, ready->export);
 	}
 	pthread_mutex_unlock(&table->lock);
@@ -234,7 +235,7 @@ void export_table_remove(struct export_table *table, const char *name)
 	pthread_mutex_lock(&table->lock);
 	entry = export_entry_find(table, name, strlen(name));
 	if (entry) {
-		entry_set_over(table, entry, 0);
+		entry_set_withdrawn(table, entry, 0);
 		old = entry_change(table, entry, NULL);
 	}
 	pthread_mutex_unlock(&table->lock);
@@ -253,9 +254,9 @@ int export_table_end(struct export_table *table, const char *name,
 	pthread_mutex_lock(&table->lock);
 	entry = entry_make(table, name);
 	if (entry) {
-		entry_set_over(table, entry, epoch);
+		entry_set_withdrawn(table, entry, epoch);
 		old = entry_change(table, entry, NULL);
-		forget_over(table);
+		withdrawn_forget(table);
 	}
 	pthread_mutex_unlock(&table->lock);
 	export_object_free(old);

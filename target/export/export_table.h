@@ -23,8 +23,8 @@
 
 #define EXPORT_DESCRIPTION_MAX 255 /* bytes; ours */
 
-/* Names remembered that are over; of more, the oldest are forgotten. */
-#define EXPORTS_OVER_MAX 4096
+/* Names remembered that were withdrawn; of more, the oldest are forgotten. */
+#define EXPORTS_WITHDRAWN_MAX 4096
 
 struct export_table;
 

@@ -34,12 +34,12 @@ struct export_object {
 
 /*
  * A name, as long as there is an export or a user of it, or a waiter, or it is
- * remembered that it is over.
+ * remembered that it was withdrawn.
  */
 struct export_entry {
 	struct export_entry *next;
 	struct export_object *current; /* NULL: removed */
-	uint64_t over; /* without current: epochs up to it are; 0: none */
+	uint64_t withdrawn_epoch; /* without current: and all below; 0: none */
 	struct export_user *users;
 	struct export_object *dead; /* last used by one who was revoked */
 	unsigned revoked;           /* of the users */
@@ -52,7 +52,7 @@ struct export_table {
 	pthread_mutex_t lock; /* guards all of it; no other is taken inside */
 	pthread_cond_t left;  /* an revoked user has */
 	struct export_entry *entries; /* the last one named first */
-	unsigned n_over;              /* entries with over > 0 */
+	unsigned n_withdrawn;         /* entries with a withdrawn epoch */
 	uint64_t last_id;             /* of a user */
 	_Atomic uint64_t round;       /* export_table_settle(); from 1 */
 };

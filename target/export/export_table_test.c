@@ -256,7 +256,7 @@ static void removing_waits_too_and_can_be_repeated(void **state)
 			 -ENOENT);
 }
 
-static void assert_over(struct export_table *table, const char *name)
+static void assert_withdrawn(struct export_table *table, const char *name)
 {
 	struct export_user user = {.peer = here};
 	struct error err = {0};
@@ -273,8 +273,8 @@ static void what_is_withdrawn_is_over_for_its_epochs_only(void **state)
 	assert_int_equal(set(*state, "x", 5, "any", NULL), 0);
 	assert_int_equal(export_table_end(*state, "x", 5, NULL), 0);
 	assert_int_equal(released, 1);
-	assert_over(*state, "x@5");
-	assert_over(*state, "x@1");
+	assert_withdrawn(*state, "x@5");
+	assert_withdrawn(*state, "x@1");
 	for (size_t i = 0; i < array_size(others); i++)
 		assert_int_equal(
 			export_table_enter(*state, others[i], &user, NULL),
@@ -289,7 +289,7 @@ static void what_is_withdrawn_is_over_for_its_epochs_only(void **state)
 	/* It need not have been there, and can be repeated. */
 	assert_int_equal(export_table_end(*state, "y", UINT64_MAX, NULL), 0);
 	assert_int_equal(export_table_end(*state, "y", UINT64_MAX, NULL), 0);
-	assert_over(*state, "y@18446744073709551615");
+	assert_withdrawn(*state, "y@18446744073709551615");
 	assert_int_equal(export_table_end(*state, "a@b", 1, NULL), -EINVAL);
 }
 
@@ -303,7 +303,7 @@ static void withdrawing_waits_for_who_is_there(void **state)
 	assert_true(a.left);
 	pthread_join(a.thread, NULL);
 	assert_int_equal(released, 1);
-	assert_over(*state, "x@5");
+	assert_withdrawn(*state, "x@5");
 }
 
 static void of_what_is_over_the_oldest_is_forgotten(void **state)
@@ -312,15 +312,15 @@ static void of_what_is_over_the_oldest_is_forgotten(void **state)
 	char name[32];
 
 	assert_int_equal(set(*state, "stays", 5, "any", NULL), 0);
-	for (int i = 0; i <= EXPORTS_OVER_MAX; i++) {
+	for (int i = 0; i <= EXPORTS_WITHDRAWN_MAX; i++) {
 		(void)snprintf(name, sizeof(name), "x%d", i);
 		assert_int_equal(export_table_end(*state, name, 5, NULL), 0);
 	}
 	assert_int_equal(export_table_enter(*state, "x0@5", &user, NULL),
 			 -ENOENT);
-	assert_over(*state, "x1@5");
-	(void)snprintf(name, sizeof(name), "x%d@5", EXPORTS_OVER_MAX);
-	assert_over(*state, name);
+	assert_withdrawn(*state, "x1@5");
+	(void)snprintf(name, sizeof(name), "x%d@5", EXPORTS_WITHDRAWN_MAX);
+	assert_withdrawn(*state, name);
 	assert_int_equal(export_table_enter(*state, "stays@5", &user, NULL), 0);
 	assert_false(export_table_leave(*state, &user));
 }

@@ -63,7 +63,8 @@ static int not_there(const struct export_entry *entry, const char *at,
 {
 	uint64_t epoch = 0;
 
-	if (entry && at && epoch_parse(at + 1, &epoch) && epoch <= entry->over)
+	if (entry && at && epoch_parse(at + 1, &epoch) &&
+	    epoch <= entry->withdrawn_epoch)
 		return error_set(err, EACCES,
 				 "the export was withdrawn: epoch %" PRIu64
 				 " is over",
