@@ -163,7 +163,7 @@ struct conn_service {
 	struct conn_line line; /* for buffers */
 	bool refused;          /* data came without room for it... */
 	int64_t refused_ms;    /* ...the last time then */
-	struct buffer_share buffers;
+	struct buffer_quota buffers;
 	struct loop_batch wake;
 	struct loop_timer check; /* runs only while requests wait */
 	bool check_runs;
@@ -367,6 +367,6 @@ void conn_data_came(struct conn *conn, uint32_t n);
 /* For conn.c. */
 void conn_service_wake(struct loop_batch *batch);
 void conn_service_check(struct op *op, int res);
-void conn_service_drop_stuck(struct buffer_share *share, int64_t now_ms);
+void conn_service_drop_stuck(struct buffer_quota *quota, int64_t now_ms);
 
 #endif

@@ -9,11 +9,11 @@
 
 struct iobuf *conn_buffer_get(struct conn *conn, uint32_t size, bool first)
 {
-	struct iobuf *buf = buffer_share_get_reserve(conn->loop, conn->buffered,
+	struct iobuf *buf = buffer_quota_get_reserve(conn->loop, conn->buffered,
 						     size);
 
 	if (!buf && first)
-		buf = buffer_share_get(&conn->service->buffers, conn->loop,
+		buf = buffer_quota_get(&conn->service->buffers, conn->loop,
 				       size);
 	if (buf)
 		conn->buffered += buf->size;
@@ -23,7 +23,7 @@ struct iobuf *conn_buffer_get(struct conn *conn, uint32_t size, bool first)
 void conn_buffer_undo(struct conn *conn, struct iobuf *buf)
 {
 	conn->buffered -= buf->size;
-	buffer_share_put(&conn->service->buffers, conn->loop, buf);
+	buffer_quota_put(&conn->service->buffers, conn->loop, buf);
 }
 
 void conn_buffer_return(struct conn *conn, struct iobuf *buf)
@@ -112,7 +112,7 @@ void conn_service_check(struct op *op, int res)
 		service->refused = false;
 	service->buffers.waits = !conn_line_empty(service) || service->refused;
 	if (service->buffers.waits && !service->stopping) {
-		buffer_share_look(&service->buffers, now_ms);
+		buffer_quota_look(&service->buffers, now_ms);
 		/* The other protocol may have given some back. */
 		conn_service_wake(&service->wake);
 		line_give_up(service, now_ms);
@@ -161,9 +161,9 @@ static bool is_stuck(struct conn *conn, int64_t now_ms)
 		now_ms - conn->progress_ms >= CONN_STUCK_MAX_MS);
 }
 
-void conn_service_drop_stuck(struct buffer_share *share, int64_t now_ms)
+void conn_service_drop_stuck(struct buffer_quota *quota, int64_t now_ms)
 {
-	struct conn_service *service = container_of(share, struct conn_service,
+	struct conn_service *service = container_of(quota, struct conn_service,
 						    buffers);
 	struct conn *conn;
 

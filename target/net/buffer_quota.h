@@ -19,18 +19,18 @@
  */
 #define BUFFER_RESERVE_MAX (UINT32_C(256) << 10)
 
-struct buffer_share {
+struct buffer_quota {
 	size_t held;                /* bytes, without those of the reserve */
 	bool waits;                 /* some stand in line */
 	size_t half;                /* bytes */
-	struct buffer_share *other; /* NULL: there is none */
+	struct buffer_quota *other; /* NULL: there is none */
 	/* Drop who holds buffers and neither takes nor sends anything. */
-	void (*drop_stuck)(struct buffer_share *share, int64_t now_ms);
+	void (*drop_stuck)(struct buffer_quota *quota, int64_t now_ms);
 };
 
 /* @limit: the loop's, bytes */
-static inline void buffer_share_pair(struct buffer_share *a,
-				     struct buffer_share *b, size_t limit)
+static inline void buffer_quota_pair(struct buffer_quota *a,
+				     struct buffer_quota *b, size_t limit)
 {
 	a->half = b->half = limit / 2;
 	a->other = b;
@@ -38,7 +38,7 @@ static inline void buffer_share_pair(struct buffer_share *a,
 }
 
 /* Of the reserve, for a connection that holds @held bytes. NULL: not now. */
-static inline struct iobuf *buffer_share_get_reserve(struct loop *loop,
+static inline struct iobuf *buffer_quota_get_reserve(struct loop *loop,
 						     size_t held, uint32_t size)
 {
 	if (held + size > BUFFER_RESERVE_MAX)
@@ -47,41 +47,41 @@ static inline struct iobuf *buffer_share_get_reserve(struct loop *loop,
 }
 
 /* The others wait, and it would be more than half. */
-static inline bool buffer_share_exceeds(const struct buffer_share *share,
+static inline bool buffer_quota_exceeds(const struct buffer_quota *quota,
 					uint32_t size)
 {
-	return share->other && share->other->waits && share->held > 0 &&
-	       share->held + size > share->half;
+	return quota->other && quota->other->waits && quota->held > 0 &&
+	       quota->held + size > quota->half;
 }
 
 /* Of the rest, for who is at the head of the line. NULL: not now. */
-static inline struct iobuf *buffer_share_get(struct buffer_share *share,
+static inline struct iobuf *buffer_quota_get(struct buffer_quota *quota,
 					     struct loop *loop, uint32_t size)
 {
 	struct iobuf *buf;
 
-	if (buffer_share_exceeds(share, size))
+	if (buffer_quota_exceeds(quota, size))
 		return NULL;
 	buf = loop_iobuf_get(loop, size);
 	if (buf)
-		share->held += buf->size;
+		quota->held += buf->size;
 	return buf;
 }
 
-static inline void buffer_share_put(struct buffer_share *share,
+static inline void buffer_quota_put(struct buffer_quota *quota,
 				    struct loop *loop, struct iobuf *buf)
 {
 	if (!buf->reserve)
-		share->held -= buf->size;
+		quota->held -= buf->size;
 	loop_iobuf_put(loop, buf);
 }
 
 /* For who waits, now and then. */
-static inline void buffer_share_look(struct buffer_share *share, int64_t now_ms)
+static inline void buffer_quota_look(struct buffer_quota *quota, int64_t now_ms)
 {
-	share->drop_stuck(share, now_ms);
-	if (share->other)
-		share->other->drop_stuck(share->other, now_ms);
+	quota->drop_stuck(quota, now_ms);
+	if (quota->other)
+		quota->other->drop_stuck(quota->other, now_ms);
 }
 
 #endif

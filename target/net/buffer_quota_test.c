@@ -15,7 +15,7 @@
 
 struct fixture {
 	struct loop *loop;
-	struct buffer_share a, b;
+	struct buffer_quota a, b;
 };
 
 static int setup(void **state)
@@ -23,7 +23,7 @@ static int setup(void **state)
 	static struct fixture fixture;
 
 	fixture = (struct fixture){.loop = loop_make(0)};
-	buffer_share_pair(&fixture.a, &fixture.b, LIMIT);
+	buffer_quota_pair(&fixture.a, &fixture.b, LIMIT);
 	*state = &fixture;
 	return 0;
 }
@@ -42,11 +42,11 @@ static int teardown(void **state)
 static void one_alone_may_have_all(void **state)
 {
 	struct fixture *f = *state;
-	struct iobuf *all = buffer_share_get(&f->a, f->loop, LIMIT);
+	struct iobuf *all = buffer_quota_get(&f->a, f->loop, LIMIT);
 
 	assert_non_null(all);
-	assert_null(buffer_share_get(&f->b, f->loop, 4 * KIB));
-	buffer_share_put(&f->a, f->loop, all);
+	assert_null(buffer_quota_get(&f->b, f->loop, 4 * KIB));
+	buffer_quota_put(&f->a, f->loop, all);
 }
 
 static void while_the_other_waits_it_gets_a_half(void **state)
@@ -55,20 +55,20 @@ static void while_the_other_waits_it_gets_a_half(void **state)
 	struct iobuf *of_a[5], *of_b;
 
 	for (unsigned i = 0; i < 4; i++)
-		of_a[i] = buffer_share_get(&f->a, f->loop, LIMIT / 4);
+		of_a[i] = buffer_quota_get(&f->a, f->loop, LIMIT / 4);
 	f->b.waits = true;
-	buffer_share_put(&f->a, f->loop, of_a[3]);
-	assert_null(buffer_share_get(&f->a, f->loop, LIMIT / 4));
-	of_b = buffer_share_get(&f->b, f->loop, LIMIT / 4);
+	buffer_quota_put(&f->a, f->loop, of_a[3]);
+	assert_null(buffer_quota_get(&f->a, f->loop, LIMIT / 4));
+	of_b = buffer_quota_get(&f->b, f->loop, LIMIT / 4);
 	assert_non_null(of_b);
-	buffer_share_put(&f->a, f->loop, of_a[2]);
-	assert_null(buffer_share_get(&f->a, f->loop, LIMIT / 4));
+	buffer_quota_put(&f->a, f->loop, of_a[2]);
+	assert_null(buffer_quota_get(&f->a, f->loop, LIMIT / 4));
 	f->b.waits = false;
-	of_a[2] = buffer_share_get(&f->a, f->loop, LIMIT / 4);
+	of_a[2] = buffer_quota_get(&f->a, f->loop, LIMIT / 4);
 	assert_non_null(of_a[2]);
 	for (unsigned i = 0; i < 3; i++)
-		buffer_share_put(&f->a, f->loop, of_a[i]);
-	buffer_share_put(&f->b, f->loop, of_b);
+		buffer_quota_put(&f->a, f->loop, of_a[i]);
+	buffer_quota_put(&f->b, f->loop, of_b);
 }
 
 /* Who has none gets one, however large. */
@@ -78,23 +78,23 @@ static void nobody_waits_for_ever(void **state)
 	struct iobuf *all;
 
 	f->a.waits = f->b.waits = true;
-	all = buffer_share_get(&f->a, f->loop, LIMIT);
+	all = buffer_quota_get(&f->a, f->loop, LIMIT);
 	assert_non_null(all);
-	buffer_share_put(&f->a, f->loop, all);
+	buffer_quota_put(&f->a, f->loop, all);
 }
 
 static void a_little_is_of_the_reserve(void **state)
 {
 	struct fixture *f = *state;
-	struct iobuf *all = buffer_share_get(&f->a, f->loop, LIMIT);
+	struct iobuf *all = buffer_quota_get(&f->a, f->loop, LIMIT);
 	struct iobuf *little;
 
-	assert_null(buffer_share_get_reserve(f->loop, BUFFER_RESERVE_MAX, 1));
-	little = buffer_share_get_reserve(f->loop, BUFFER_RESERVE_MAX - 4 * KIB,
+	assert_null(buffer_quota_get_reserve(f->loop, BUFFER_RESERVE_MAX, 1));
+	little = buffer_quota_get_reserve(f->loop, BUFFER_RESERVE_MAX - 4 * KIB,
 					  4 * KIB);
 	assert_non_null(little);
-	buffer_share_put(&f->b, f->loop, little);
-	buffer_share_put(&f->a, f->loop, all);
+	buffer_quota_put(&f->b, f->loop, little);
+	buffer_quota_put(&f->a, f->loop, all);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
