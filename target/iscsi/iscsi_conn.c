@@ -99,7 +99,7 @@ static bool on_event(struct iscsi_conn *conn, const struct iscsi_event *event)
 		return false;
 	case ISCSI_EVENT_PAYLOAD: on_payload(conn, event); return true;
 	case ISCSI_EVENT_PART:
-		iscsi_parts_feed(iscsi_io_of(event->task));
+		iscsi_split_feed(iscsi_io_of(event->task));
 		return true;
 	case ISCSI_EVENT_READY:
 		iscsi_io_ready(iscsi_io_of(event->task));

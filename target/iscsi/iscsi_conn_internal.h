@@ -32,8 +32,8 @@ struct iscsi_io {
 	bool started;      /* the device server has it, and all of its data */
 	bool dropped;      /* it is not answered; freed when it is not in use */
 	bool sending;      /* then: some of it is in a send */
-	int64_t device_ns; /* iscsi_parts_look() */
-	struct iscsi_parts *parts; /* NULL: it goes whole */
+	int64_t device_ns; /* iscsi_split_look() */
+	struct iscsi_split *parts; /* NULL: it goes whole */
 	bool abort_asked;
 	uint32_t abort_itt;    /* who asked */
 	struct conn_wait wait; /* for buffers */
@@ -149,28 +149,28 @@ void iscsi_io_give_up(struct conn_wait *wait);
  * When a command goes to the device: clock_ns() if it is so large that its time
  * there says something; else 0. And afterwards: was that slow?
  */
-int64_t iscsi_parts_look(const struct iscsi_io *io);
-void iscsi_parts_measure(const struct iscsi_io *io, int64_t start_ns);
+int64_t iscsi_split_look(const struct iscsi_io *io);
+void iscsi_split_measure(const struct iscsi_io *io, int64_t start_ns);
 
 /*
  * True: it goes in parts. Of a WRITE before iscsi_session_accept(), of a READ
  * when it has its buffer.
  */
-bool iscsi_parts_plan(struct iscsi_io *io);
+bool iscsi_split_plan(struct iscsi_io *io);
 
 /* None runs. Without any: nothing is done. */
-void iscsi_parts_free(struct iscsi_io *io);
+void iscsi_split_free(struct iscsi_io *io);
 
 /* ISCSI_EVENT_PART */
-void iscsi_parts_feed(struct iscsi_io *io);
+void iscsi_split_feed(struct iscsi_io *io);
 
 /* All that comes has come; of a READ: begin. io->started is set. */
-void iscsi_parts_whole(struct iscsi_io *io);
+void iscsi_split_whole(struct iscsi_io *io);
 
-bool iscsi_parts_run(const struct iscsi_io *io);
+bool iscsi_split_run(const struct iscsi_io *io);
 
 /* Those that run end as soon as they can, no others begin. */
-void iscsi_parts_abort(struct iscsi_io *io);
+void iscsi_split_abort(struct iscsi_io *io);
 
 /* ---- iscsi_count.c ---- */
 

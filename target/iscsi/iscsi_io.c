@@ -110,7 +110,7 @@ static void io_free(struct iscsi_io *io)
 	bool was_full = !iscsi_io_room(conn);
 
 	conn_wait_remove(&conn->base, &io->wait);
-	iscsi_parts_free(io);
+	iscsi_split_free(io);
 	scsi_task_finish(&io->scsi);
 	conn_buffer_put(&conn->base, io->out);
 	conn_buffer_put(&conn->base, io->in);
@@ -129,7 +129,7 @@ void iscsi_io_forget(struct iscsi_io *io)
 	io->dropped = true;
 	if (io->conn->writing == io)
 		io->conn->writing = NULL;
-	iscsi_parts_abort(io);
+	iscsi_split_abort(io);
 	iscsi_io_drop(io);
 }
 
@@ -137,7 +137,7 @@ void iscsi_io_drop(struct iscsi_io *io)
 {
 	struct iscsi_conn *conn = io->conn;
 
-	if (io->sending || iscsi_parts_run(io))
+	if (io->sending || iscsi_split_run(io))
 		return;
 	if (io->abort_asked && conn->base.phase != CONN_CLOSING) {
 		iscsi_session_task_response(&conn->session, io->abort_itt,
@@ -159,7 +159,7 @@ void iscsi_io_sent(struct iscsi_io *io)
 void iscsi_io_abort(struct iscsi_io *io)
 {
 	if (io->parts)
-		iscsi_parts_abort(io);
+		iscsi_split_abort(io);
 	else
 		scsi_task_abort(&io->scsi);
 }
@@ -242,7 +242,7 @@ static void io_done(struct scsi_task *scsi)
 
 	io->conn->base.active--;
 	if (io->device_ns)
-		iscsi_parts_measure(io, io->device_ns);
+		iscsi_split_measure(io, io->device_ns);
 	iscsi_io_end(io);
 }
 
@@ -254,11 +254,11 @@ static void io_start(struct iscsi_io *io)
 	io->scsi.in = io->in ? io->in->data : NULL;
 	io->scsi.scratch = io->scratch ? io->scratch->data : NULL;
 	io->started = true;
-	if (io->parts || (io->in && iscsi_parts_plan(io))) {
-		iscsi_parts_whole(io);
+	if (io->parts || (io->in && iscsi_split_plan(io))) {
+		iscsi_split_whole(io);
 		return;
 	}
-	io->device_ns = iscsi_parts_look(io);
+	io->device_ns = iscsi_split_look(io);
 	io->conn->base.active++;
 	scsi_task_start(&io->scsi);
 }
@@ -323,7 +323,7 @@ bool iscsi_io_command(struct iscsi_conn *conn, const struct iscsi_event *event)
 	io->task.wanted = io->scsi.out_length;
 	if (io->task.wanted > 0) {
 		io->task.has_buffer = buffers_get_in_turn(io);
-		(void)iscsi_parts_plan(io); /* else it goes whole */
+		(void)iscsi_split_plan(io); /* else it goes whole */
 	}
 	ready = iscsi_session_accept(&conn->session, &io->task);
 	if (io->task.error == ISCSI_TASK_NO_ROOM)

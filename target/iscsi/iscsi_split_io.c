@@ -46,7 +46,7 @@ struct part {
 	int64_t start_ns;
 };
 
-struct iscsi_parts {
+struct iscsi_split {
 	uint32_t total, size; /* bytes; of each but the last */
 	uint32_t there; /* of a WRITE, bytes: of PDUs whose digest was right */
 	unsigned n, begun, running;
@@ -94,7 +94,7 @@ static uint32_t bytes_of(const struct iscsi_io *io, bool *ret_writes)
 	return bytes == scsi->length ? bytes : 0; /* not cut short */
 }
 
-int64_t iscsi_parts_look(const struct iscsi_io *io)
+int64_t iscsi_split_look(const struct iscsi_io *io)
 {
 	bool writes;
 
@@ -111,7 +111,7 @@ static void measure(const struct iscsi_io *io, uint32_t bytes, int64_t start_ns)
 			    (double)bytes * SLOW_NS;
 }
 
-void iscsi_parts_measure(const struct iscsi_io *io, int64_t start_ns)
+void iscsi_split_measure(const struct iscsi_io *io, int64_t start_ns)
 {
 	bool writes;
 	uint32_t bytes = bytes_of(io, &writes);
@@ -133,12 +133,12 @@ static bool is_wanted(const struct iscsi_io *io, uint32_t bytes, bool writes)
 
 /* ---- making them ---- */
 
-static uint32_t start_of(const struct iscsi_parts *parts, unsigned i)
+static uint32_t start_of(const struct iscsi_split *parts, unsigned i)
 {
 	return i * parts->size;
 }
 
-static uint32_t length_of(const struct iscsi_parts *parts, unsigned i)
+static uint32_t length_of(const struct iscsi_split *parts, unsigned i)
 {
 	uint32_t left = parts->total - start_of(parts, i);
 
@@ -149,7 +149,7 @@ static void part_done(struct scsi_task *scsi);
 
 static void part_init(struct iscsi_io *io, unsigned i)
 {
-	struct iscsi_parts *parts = io->parts;
+	struct iscsi_split *parts = io->parts;
 	const struct scsi_task *whole = &io->scsi;
 	uint32_t block = scsi_unit_block_size(whole->path->unit);
 	uint32_t length = length_of(parts, i);
@@ -179,11 +179,11 @@ static uint32_t part_size(uint32_t total)
 	return (size + PART_SIZE - 1) / PART_SIZE * PART_SIZE;
 }
 
-bool iscsi_parts_plan(struct iscsi_io *io)
+bool iscsi_split_plan(struct iscsi_io *io)
 {
 	bool writes = false;
 	uint32_t total = bytes_of(io, &writes);
-	struct iscsi_parts *parts;
+	struct iscsi_split *parts;
 
 	if (!is_wanted(io, total, writes))
 		return false;
@@ -203,9 +203,9 @@ bool iscsi_parts_plan(struct iscsi_io *io)
 	return true;
 }
 
-void iscsi_parts_free(struct iscsi_io *io)
+void iscsi_split_free(struct iscsi_io *io)
 {
-	struct iscsi_parts *parts = take_ptr(io->parts);
+	struct iscsi_split *parts = take_ptr(io->parts);
 
 	if (!parts)
 		return;
@@ -225,7 +225,7 @@ static bool is_good(const struct part *part)
 }
 
 /* From the first on, without a gap. */
-static unsigned good_ones(const struct iscsi_parts *parts)
+static unsigned good_ones(const struct iscsi_split *parts)
 {
 	unsigned n = 0;
 
@@ -234,7 +234,7 @@ static unsigned good_ones(const struct iscsi_parts *parts)
 	return n;
 }
 
-static bool any_failed(const struct iscsi_parts *parts)
+static bool any_failed(const struct iscsi_split *parts)
 {
 	for (unsigned i = 0; i < parts->begun; i++)
 		if (!parts->part[i].runs && !is_good(&parts->part[i]))
@@ -245,7 +245,7 @@ static bool any_failed(const struct iscsi_parts *parts)
 /* The data of the next one is there. */
 static bool has_data(const struct iscsi_io *io)
 {
-	const struct iscsi_parts *parts = io->parts;
+	const struct iscsi_split *parts = io->parts;
 	uint32_t end = start_of(parts, parts->begun) +
 		       length_of(parts, parts->begun);
 
@@ -254,7 +254,7 @@ static bool has_data(const struct iscsi_io *io)
 
 static bool may_begin(const struct iscsi_io *io)
 {
-	const struct iscsi_parts *parts = io->parts;
+	const struct iscsi_split *parts = io->parts;
 
 	return parts->begun < parts->n && !parts->stopped && !io->dropped &&
 	       io->task.error == ISCSI_TASK_FINE &&
@@ -264,7 +264,7 @@ static bool may_begin(const struct iscsi_io *io)
 
 static void part_begin(struct iscsi_io *io)
 {
-	struct iscsi_parts *parts = io->parts;
+	struct iscsi_split *parts = io->parts;
 	unsigned i = parts->begun++;
 	struct part *part = &parts->part[i];
 	const struct iobuf *buf = parts->writes ? io->out : io->in;
@@ -282,7 +282,7 @@ static void part_begin(struct iscsi_io *io)
 /* What of a READ may go out while the rest is read. */
 static void send_some(struct iscsi_io *io)
 {
-	const struct iscsi_parts *parts = io->parts;
+	const struct iscsi_split *parts = io->parts;
 	unsigned good = good_ones(parts);
 	uint32_t end = start_of(parts, good);
 
@@ -296,7 +296,7 @@ static void send_some(struct iscsi_io *io)
 
 static bool is_over(const struct iscsi_io *io)
 {
-	const struct iscsi_parts *parts = io->parts;
+	const struct iscsi_split *parts = io->parts;
 
 	if (parts->running > 0)
 		return false;
@@ -305,7 +305,7 @@ static bool is_over(const struct iscsi_io *io)
 }
 
 /* The one whose end is the command's; NULL: it was stopped between two. */
-static const struct scsi_task *decisive(const struct iscsi_parts *parts)
+static const struct scsi_task *decisive(const struct iscsi_split *parts)
 {
 	unsigned good = good_ones(parts);
 
@@ -318,7 +318,7 @@ static const struct scsi_task *decisive(const struct iscsi_parts *parts)
 /* As if it had been one command. */
 static void conclude(struct iscsi_io *io)
 {
-	const struct iscsi_parts *parts = io->parts;
+	const struct iscsi_split *parts = io->parts;
 	const struct scsi_task *end = decisive(parts);
 	unsigned good = good_ones(parts);
 	struct scsi_task *whole = &io->scsi;
@@ -342,7 +342,7 @@ static void conclude(struct iscsi_io *io)
 
 static void go_on(struct iscsi_io *io)
 {
-	struct iscsi_parts *parts = io->parts;
+	struct iscsi_split *parts = io->parts;
 
 	if (parts->begins)
 		return; /* the one that begins them looks again */
@@ -375,9 +375,9 @@ static void part_done(struct scsi_task *scsi)
 	go_on(io);
 }
 
-void iscsi_parts_feed(struct iscsi_io *io)
+void iscsi_split_feed(struct iscsi_io *io)
 {
-	struct iscsi_parts *parts = io->parts;
+	struct iscsi_split *parts = io->parts;
 
 	assert(parts);
 	parts->there = io->task.received;
@@ -388,20 +388,20 @@ void iscsi_parts_feed(struct iscsi_io *io)
 				: 0;
 }
 
-void iscsi_parts_whole(struct iscsi_io *io)
+void iscsi_split_whole(struct iscsi_io *io)
 {
 	io->parts->whole = true;
 	go_on(io);
 }
 
-bool iscsi_parts_run(const struct iscsi_io *io)
+bool iscsi_split_run(const struct iscsi_io *io)
 {
 	return io->parts && io->parts->running > 0;
 }
 
-void iscsi_parts_abort(struct iscsi_io *io)
+void iscsi_split_abort(struct iscsi_io *io)
 {
-	struct iscsi_parts *parts = io->parts;
+	struct iscsi_split *parts = io->parts;
 
 	if (!parts)
 		return;
