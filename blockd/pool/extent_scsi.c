@@ -15,7 +15,7 @@ static int target_check(const char *target, struct error *err)
 		return error_set(err, EINVAL,
 				 "a target's name has at most %d bytes",
 				 EXTENT_TARGET_SIZE - 1);
-	return iscsi_target_name_check(target, err);
+	return iscsi_name_check_target(target, err);
 }
 
 int extent_scsi_make(const char *target, uint64_t lun, const char *account,

@@ -128,8 +128,8 @@ int export_object_new(const struct target_export *spec,
 	r = initiators_parse(spec->initiators, spec->n_initiators,
 			     &export->initiators, err);
 	if (r == 0 && spec->scsi)
-		r = iscsi_target_name(spec, export->scsi_target, &base_length,
-				      err);
+		r = iscsi_name_of_export(spec, export->scsi_target,
+					 &base_length, err);
 	if (r < 0) {
 		free(export);
 		return r;

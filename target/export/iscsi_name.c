@@ -31,7 +31,7 @@ static bool ends_like_an_epoch(const char *name)
 	       strspn(colon + 1, "0123456789") == strlen(colon + 1);
 }
 
-int iscsi_target_name_check(const char *name, struct error *err)
+int iscsi_name_check_target(const char *name, struct error *err)
 {
 	int r = form_check(name, err);
 
@@ -43,13 +43,13 @@ int iscsi_target_name_check(const char *name, struct error *err)
 	return r;
 }
 
-int iscsi_target_name(const struct target_export *spec,
-		      char ret[static ISCSI_NAME_MAX + 1],
-		      size_t *ret_base_length, struct error *err)
+int iscsi_name_of_export(const struct target_export *spec,
+			 char ret[static ISCSI_NAME_MAX + 1],
+			 size_t *ret_base_length, struct error *err)
 {
 	const char *name = spec->scsi->name;
 	char text[ISCSI_NAME_MAX + EXPORT_NAME_MAX + 32];
-	int length, r = name ? iscsi_target_name_check(name, err) : 0;
+	int length, r = name ? iscsi_name_check_target(name, err) : 0;
 
 	if (r < 0)
 		return r;

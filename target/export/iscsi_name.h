@@ -20,12 +20,12 @@
  * -EINVAL: no iSCSI name, or one that ends like an epoch: it would be another
  * export's.
  */
-int iscsi_target_name(const struct target_export *spec,
-		      char ret[static ISCSI_NAME_MAX + 1],
-		      size_t *ret_base_length, struct error *err);
+int iscsi_name_of_export(const struct target_export *spec,
+			 char ret[static ISCSI_NAME_MAX + 1],
+			 size_t *ret_base_length, struct error *err);
 
 /* The name in @scsi->name by itself: the same check. */
-int iscsi_target_name_check(const char *name, struct error *err);
+int iscsi_name_check_target(const char *name, struct error *err);
 
 /*
  * An iSCSI name as it may be: RFC 7143 4.2.7, up to ISCSI_NAME_MAX bytes of

@@ -8,20 +8,21 @@
 #include "target/iscsi/iscsi_table_internal.h"
 
 /* The peer may use one of its exports at least. */
-static bool admitted(struct iscsi_table *table, const struct iscsi_place *place,
+static bool admitted(struct iscsi_table *table,
+		     const struct iscsi_target *target,
 		     const struct peer_address *peer)
 {
 	for (struct iscsi_row *row = table->rows; row; row = row->next)
-		if (row->place == place &&
+		if (row->target == target &&
 		    export_table_admits(table->exports, row->export, peer))
 			return true;
 	return false;
 }
 
-/* There is a place of that name, but for the epoch. */
+/* There is a target of that name, but for the epoch. */
 static bool other_epoch(const struct iscsi_table *table, const char *name)
 {
-	for (struct iscsi_place *p = table->places; p; p = p->next)
+	for (struct iscsi_target *p = table->targets; p; p = p->next)
 		if (p->rows > 0 &&
 		    strncmp(p->name, name, p->base_length) == 0 &&
 		    (name[p->base_length] == '\0' ||
@@ -30,81 +31,83 @@ static bool other_epoch(const struct iscsi_table *table, const char *name)
 	return false;
 }
 
-int iscsi_place_find(struct iscsi_table *table, const char *name,
-		     const struct peer_address *peer, struct iscsi_place **ret)
+int iscsi_target_find(struct iscsi_table *table, const char *name,
+		      const struct peer_address *peer,
+		      struct iscsi_target **ret)
 {
-	struct iscsi_place *place;
+	struct iscsi_target *target;
 	int r = 0;
 
 	pthread_mutex_lock(&table->lock);
-	place = iscsi_place_by_name(table, name);
-	if (!place)
+	target = iscsi_target_by_name(table, name);
+	if (!target)
 		r = other_epoch(table, name) ? -ESTALE : -ENOENT;
-	else if (!admitted(table, place, peer))
+	else if (!admitted(table, target, peer))
 		r = -EACCES;
 	if (r == 0) {
-		place->refs++;
-		*ret = place;
+		target->refs++;
+		*ret = target;
 	}
 	pthread_mutex_unlock(&table->lock);
 	return r;
 }
 
-int iscsi_place_list(struct iscsi_table *table, const struct peer_address *peer,
-		     int (*each)(void *context, const char *name),
-		     void *context)
+int iscsi_target_list(struct iscsi_table *table,
+		      const struct peer_address *peer,
+		      int (*each)(void *context, const char *name),
+		      void *context)
 {
 	int r = 0;
 
 	pthread_mutex_lock(&table->lock);
-	for (struct iscsi_place *p = table->places; p && r == 0; p = p->next)
+	for (struct iscsi_target *p = table->targets; p && r == 0; p = p->next)
 		if (p->rows > 0 && admitted(table, p, peer))
 			r = each(context, p->name);
 	pthread_mutex_unlock(&table->lock);
 	return r;
 }
 
-void iscsi_place_secrets(struct iscsi_place *place,
-			 struct iscsi_chap_secrets *ret)
+void iscsi_target_secrets(struct iscsi_target *target,
+			  struct iscsi_chap_secrets *ret)
 {
-	struct iscsi_table *table = place->table;
+	struct iscsi_table *table = target->table;
 
 	pthread_mutex_lock(&table->lock);
-	*ret = place->secrets;
+	*ret = target->secrets;
 	pthread_mutex_unlock(&table->lock);
 }
 
-struct scsi_target *iscsi_place_target(const struct iscsi_place *place)
+struct scsi_target *iscsi_target_scsi(const struct iscsi_target *target)
 {
-	return place->target;
+	return target->scsi;
 }
 
-const char *iscsi_place_name(const struct iscsi_place *place)
+const char *iscsi_target_name(const struct iscsi_target *target)
 {
-	return place->name;
+	return target->name;
 }
 
-void iscsi_place_luns(struct iscsi_place *place, bool ret[static SCSI_LUNS])
+void iscsi_target_luns(struct iscsi_target *target, bool ret[static SCSI_LUNS])
 {
-	struct iscsi_table *table = place->table;
+	struct iscsi_table *table = target->table;
 
 	memset(ret, 0, SCSI_LUNS * sizeof(ret[0]));
 	pthread_mutex_lock(&table->lock);
 	for (struct iscsi_row *row = table->rows; row; row = row->next)
-		if (row->place == place)
+		if (row->target == target)
 			ret[row->lun] = true;
 	pthread_mutex_unlock(&table->lock);
 }
 
-int iscsi_place_export(struct iscsi_place *place, unsigned lun,
-		       char ret[static EXPORT_FULL_NAME_MAX])
+int iscsi_target_export(struct iscsi_target *target, unsigned lun,
+			char ret[static EXPORT_FULL_NAME_MAX])
 {
-	struct iscsi_table *table = place->table;
+	struct iscsi_table *table = target->table;
 	int r = -ENOENT;
 
 	pthread_mutex_lock(&table->lock);
 	for (struct iscsi_row *row = table->rows; row; row = row->next) {
-		if (row->place != place || row->lun != lun)
+		if (row->target != target || row->lun != lun)
 			continue;
 		memcpy(ret, row->export, strlen(row->export) + 1);
 		r = 0;

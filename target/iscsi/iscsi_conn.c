@@ -228,7 +228,7 @@ static bool conn_is_due(const struct conn *base)
 static void cold_reset(struct iscsi_conn *conn)
 {
 	conn->cold_reset = false;
-	iscsi_place_revoke(conn->place);
+	iscsi_target_revoke(conn->target);
 }
 
 /*
@@ -331,7 +331,7 @@ static void conn_done(struct conn *base)
 
 	assert(conn->n_ios == 0);
 	iscsi_session_done(&conn->session);
-	iscsi_place_unref(conn->place);
+	iscsi_target_unref(conn->target);
 	while (conn->free) {
 		struct iscsi_io *io = conn->free;
 

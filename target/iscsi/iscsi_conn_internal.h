@@ -74,7 +74,7 @@ struct iscsi_conn {
 	struct iscsi_batch *batch; /* in the send */
 
 	/* the session */
-	struct iscsi_place *place; /* a reference */
+	struct iscsi_target *target; /* a reference */
 	struct iscsi_chap_secrets secrets;
 	struct iscsi_login_user user;
 	bool entered;

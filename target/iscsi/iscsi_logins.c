@@ -19,7 +19,7 @@ static struct iscsi_login_user *login_of_port(
 	const struct iscsi_table *table, const struct iscsi_login_user *user)
 {
 	for (struct iscsi_login_user *l = table->logins; l; l = l->next)
-		if (l->place == user->place &&
+		if (l->target == user->target &&
 		    memcmp(l->isid, user->isid, sizeof(l->isid)) == 0 &&
 		    strcasecmp(l->initiator, user->initiator) == 0)
 			return l;
@@ -33,7 +33,7 @@ bool iscsi_login_has_other(struct iscsi_table *table,
 
 	pthread_mutex_lock(&table->lock);
 	for (struct iscsi_login_user *l = table->logins; l; l = l->next)
-		found |= user->place && l->place == user->place &&
+		found |= user->target && l->target == user->target &&
 			 strcasecmp(l->initiator, user->initiator) == 0;
 	pthread_mutex_unlock(&table->lock);
 	return found;
@@ -53,7 +53,7 @@ int iscsi_login_enter(struct iscsi_table *table, struct iscsi_login_user *user)
 	int r = 0;
 
 	pthread_mutex_lock(&table->lock);
-	old = user->place ? login_of_port(table, user) : NULL;
+	old = user->target ? login_of_port(table, user) : NULL;
 	if (old) {
 		revoke(old);
 		r = -EAGAIN;
@@ -99,16 +99,16 @@ bool iscsi_login_exists(struct iscsi_table *table, uint16_t tsih)
 	return exists;
 }
 
-void iscsi_place_revoke_locked(struct iscsi_place *place)
+void iscsi_target_revoke_locked(struct iscsi_target *target)
 {
-	for (struct iscsi_login_user *l = place->table->logins; l; l = l->next)
-		if (l->place == place)
+	for (struct iscsi_login_user *l = target->table->logins; l; l = l->next)
+		if (l->target == target)
 			revoke(l);
 }
 
-void iscsi_place_revoke(struct iscsi_place *place)
+void iscsi_target_revoke(struct iscsi_target *target)
 {
-	pthread_mutex_lock(&place->table->lock);
-	iscsi_place_revoke_locked(place);
-	pthread_mutex_unlock(&place->table->lock);
+	pthread_mutex_lock(&target->table->lock);
+	iscsi_target_revoke_locked(target);
+	pthread_mutex_unlock(&target->table->lock);
 }

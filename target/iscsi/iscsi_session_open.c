@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A session with its place: login, devices, and leaving again. */
+/* A session with its target: login, devices, and leaving again. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -90,7 +90,7 @@ static int lun_enter(struct iscsi_conn *conn, unsigned number)
 {
 	char export[EXPORT_FULL_NAME_MAX];
 	struct iscsi_conn_lun *lun;
-	int r = iscsi_place_export(conn->place, number, export);
+	int r = iscsi_target_export(conn->target, number, export);
 
 	if (r < 0)
 		return r;
@@ -100,7 +100,7 @@ static int lun_enter(struct iscsi_conn *conn, unsigned number)
 	lun->conn = conn;
 	lun->lun = number;
 	conn_export_init(&lun->use, &conn->base);
-	lun->use.user.scsi_target = iscsi_place_name(conn->place);
+	lun->use.user.scsi_target = iscsi_target_name(conn->target);
 	lun->use.user.lun = number;
 	iscsi_conn_features(conn, lun->use.user.features);
 	r = conn_export_enter(&lun->use, export, NULL);
@@ -120,7 +120,7 @@ static int luns_enter(struct iscsi_conn *conn)
 	bool has[SCSI_LUNS];
 	int there = 0;
 
-	iscsi_place_luns(conn->place, has);
+	iscsi_target_luns(conn->target, has);
 	for (unsigned i = 0; i < SCSI_LUNS; i++) {
 		int r = has[i] ? lun_enter(conn, i) : -ENOENT;
 
@@ -214,7 +214,7 @@ static void enter(struct iscsi_conn *conn)
 		     "none of its units is available");
 		return;
 	}
-	r = scsi_nexus_new(iscsi_place_target(conn->place), conn->base.loop,
+	r = scsi_nexus_new(iscsi_target_scsi(conn->target), conn->base.loop,
 			   login->initiator, login->isid, &conn->nexus);
 	if (r < 0) {
 		deny(conn, ISCSI_LOGIN_NO_RESOURCES, "no memory");
@@ -230,7 +230,7 @@ void iscsi_conn_commit(struct iscsi_conn *conn)
 	int r;
 
 	conn->user.initiator = login->initiator;
-	conn->user.place = conn->place; /* NULL: a discovery session */
+	conn->user.target = conn->target; /* NULL: a discovery session */
 	for (unsigned i = 0; i < ISCSI_ISID_SIZE; i++)
 		conn->user.isid[i] = login->isid[i];
 	if (!conn->waited &&
@@ -268,12 +268,12 @@ static enum iscsi_login_status session_find(
 	*ret = iscsi_table_discovery(iscsi_service_of(conn)->table);
 	if (login->discovery)
 		return ISCSI_LOGIN_OK;
-	r = iscsi_place_find(iscsi_service_of(conn)->table, login->target,
-			     &conn->base.peer, &conn->place);
+	r = iscsi_target_find(iscsi_service_of(conn)->table, login->target,
+			      &conn->base.peer, &conn->target);
 	switch (r) {
 	case 0:
-		/* Those of the place may change before the login is over. */
-		iscsi_place_secrets(conn->place, &conn->secrets);
+		/* Those of the target may change before the login is over. */
+		iscsi_target_secrets(conn->target, &conn->secrets);
 		*ret = &conn->secrets;
 		return ISCSI_LOGIN_OK;
 	case -EACCES: return ISCSI_LOGIN_NOT_AUTHORIZED;
@@ -298,8 +298,8 @@ static int session_list(void *context, struct iscsi_session *session)
 {
 	struct iscsi_conn *conn = context;
 
-	return iscsi_place_list(iscsi_service_of(conn)->table, &conn->base.peer,
-				list_each, session);
+	return iscsi_target_list(iscsi_service_of(conn)->table,
+				 &conn->base.peer, list_each, session);
 }
 
 static void task_done(void *context, struct iscsi_task *task)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Exports as LUNs of places: the rows, and the places that they make. */
+/* Exports as LUNs of targets: the rows, and the targets that they make. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,80 +23,81 @@ struct iscsi_table *iscsi_table_new(struct export_table *exports)
 	return table;
 }
 
-/* ---- places ---- */
+/* ---- targets ---- */
 
-static void place_free(struct iscsi_place *place)
+static void row_target_free(struct iscsi_target *target)
 {
-	*place->link = place->next;
-	if (place->next)
-		place->next->link = place->link;
-	scsi_target_unref(place->target);
-	explicit_bzero(&place->secrets, sizeof(place->secrets));
-	free(place);
+	*target->link = target->next;
+	if (target->next)
+		target->next->link = target->link;
+	scsi_target_unref(target->scsi);
+	explicit_bzero(&target->secrets, sizeof(target->secrets));
+	free(target);
 }
 
 /* The table's lock is held. */
-static void place_put(struct iscsi_place *place)
+static void target_put(struct iscsi_target *target)
 {
-	if (--place->refs == 0)
-		place_free(place);
+	if (--target->refs == 0)
+		row_target_free(target);
 }
 
-void iscsi_place_unref(struct iscsi_place *place)
+void iscsi_target_unref(struct iscsi_target *target)
 {
-	struct iscsi_table *table = place ? place->table : NULL;
+	struct iscsi_table *table = target ? target->table : NULL;
 
 	if (!table)
 		return;
 	pthread_mutex_lock(&table->lock);
-	place_put(place);
+	target_put(target);
 	pthread_mutex_unlock(&table->lock);
 }
 
-/* "NAME:TAG" of the place? */
-static bool is_tagged(const struct iscsi_place *place, const char *name)
+/* "NAME:TAG" of the target? */
+static bool is_tagged(const struct iscsi_target *target, const char *name)
 {
-	size_t length = strlen(place->name);
+	size_t length = strlen(target->name);
 
-	return place->tag[0] && strncmp(name, place->name, length) == 0 &&
+	return target->tag[0] && strncmp(name, target->name, length) == 0 &&
 	       name[length] == ':' &&
-	       strcmp(name + length + 1, place->tag) == 0;
+	       strcmp(name + length + 1, target->tag) == 0;
 }
 
-struct iscsi_place *iscsi_place_by_name(struct iscsi_table *table,
-					const char *name)
+struct iscsi_target *iscsi_target_by_name(struct iscsi_table *table,
+					  const char *name)
 {
-	struct iscsi_place *place = table->places;
+	struct iscsi_target *target = table->targets;
 
-	while (place && (place->rows == 0 || (strcmp(place->name, name) != 0 &&
-					      !is_tagged(place, name))))
-		place = place->next;
-	return place;
+	while (target &&
+	       (target->rows == 0 ||
+		(strcmp(target->name, name) != 0 && !is_tagged(target, name))))
+		target = target->next;
+	return target;
 }
 
-static int place_new(struct iscsi_table *table, const char *name,
-		     size_t base_length, struct iscsi_place **ret,
-		     struct error *err)
+static int row_target_new(struct iscsi_table *table, const char *name,
+			  size_t base_length, struct iscsi_target **ret,
+			  struct error *err)
 {
-	struct iscsi_place *place = calloc(1, sizeof(*place));
+	struct iscsi_target *target = calloc(1, sizeof(*target));
 	int r;
 
-	if (!place)
+	if (!target)
 		return error_set(err, ENOMEM, "no memory for an iSCSI target");
-	r = scsi_target_new(name, &place->target, err);
+	r = scsi_target_new(name, &target->scsi, err);
 	if (r < 0) {
-		free(place);
+		free(target);
 		return r;
 	}
-	place->table = table;
-	place->base_length = base_length;
-	(void)snprintf(place->name, sizeof(place->name), "%s", name);
-	place->link = &table->places;
-	place->next = table->places;
-	if (place->next)
-		place->next->link = &place->next;
-	table->places = place;
-	*ret = place;
+	target->table = table;
+	target->base_length = base_length;
+	(void)snprintf(target->name, sizeof(target->name), "%s", name);
+	target->link = &table->targets;
+	target->next = table->targets;
+	if (target->next)
+		target->next->link = &target->next;
+	table->targets = target;
+	*ret = target;
 	return 0;
 }
 
@@ -116,10 +117,10 @@ static void row_remove(struct iscsi_row **at)
 	struct iscsi_row *row = *at;
 
 	*at = row->next;
-	scsi_target_remove(row->place->target, row->lun);
+	scsi_target_remove(row->target->scsi, row->lun);
 	scsi_unit_unref(row->unit);
-	row->place->rows--;
-	place_put(row->place);
+	row->target->rows--;
+	target_put(row->target);
 	free(row);
 }
 
@@ -161,7 +162,7 @@ static void row_free(struct iscsi_row *row)
 	free(row);
 }
 
-/* In no place yet. */
+/* In no target yet. */
 static int row_new(const struct target_export *spec, struct iscsi_row **ret,
 		   struct error *err)
 {
@@ -196,17 +197,17 @@ static int row_new(const struct target_export *spec, struct iscsi_row **ret,
  * are read once more.
  */
 static int row_put(struct iscsi_table *table, struct iscsi_row *row,
-		   struct iscsi_place *place, struct error *err)
+		   struct iscsi_target *target, struct error *err)
 {
 	int r = scsi_unit_reload(row->unit, err);
 
 	if (r == 0)
-		r = scsi_target_add(place->target, row->lun, row->unit, err);
+		r = scsi_target_add(target->scsi, row->lun, row->unit, err);
 	if (r < 0)
 		return r;
-	row->place = place;
-	place->rows++;
-	place->refs++;
+	row->target = target;
+	target->rows++;
+	target->refs++;
 	row->next = table->rows;
 	table->rows = row;
 	return 0;
@@ -219,13 +220,13 @@ static const char *tag_of(const struct target_export *spec)
 
 /* What initiators know of it stays as it was. */
 static bool row_stays(const struct iscsi_row *row,
-		      const struct target_export *spec, const char *place)
+		      const struct target_export *spec, const char *target)
 {
 	struct scsi_unit_options options = unit_options(spec);
 
 	return row->lun == spec->scsi->lun &&
-	       strcmp(row->place->name, place) == 0 &&
-	       strcmp(row->place->tag, tag_of(spec)) == 0 &&
+	       strcmp(row->target->name, target) == 0 &&
+	       strcmp(row->target->tag, tag_of(spec)) == 0 &&
 	       same_unit(&row->options, &options);
 }
 
@@ -235,7 +236,7 @@ static int spec_check(const struct target_export *spec, struct error *err)
 {
 	char name[ISCSI_NAME_MAX + 1];
 	size_t base_length;
-	int r = iscsi_target_name(spec, name, &base_length, err);
+	int r = iscsi_name_of_export(spec, name, &base_length, err);
 
 	if (r == 0 && spec->scsi->lun >= SCSI_LUNS)
 		r = error_set(err, EINVAL, "a LUN is less than %d", SCSI_LUNS);
@@ -247,27 +248,27 @@ static int spec_check(const struct target_export *spec, struct error *err)
 	return r;
 }
 
-static int taken(const struct iscsi_row *by, const char *place,
+static int taken(const struct iscsi_row *by, const char *target,
 		 struct error *err)
 {
 	return error_set(err, EEXIST, "LUN %u of '%s' is export '%s'", by->lun,
-			 place, by->name);
+			 target, by->name);
 }
 
 /* Another export is that LUN, or is about to be. The lock is held. */
 static int lun_check(const struct iscsi_table *table,
-		     const struct target_export *spec, const char *place,
+		     const struct target_export *spec, const char *target,
 		     struct error *err)
 {
 	for (const struct iscsi_row *row = table->rows; row; row = row->next)
 		if (row->lun == spec->scsi->lun &&
-		    strcmp(row->place->name, place) == 0 &&
+		    strcmp(row->target->name, target) == 0 &&
 		    strcmp(row->name, spec->name) != 0)
-			return taken(row, place, err);
+			return taken(row, target, err);
 	for (const struct iscsi_ready *r = table->coming; r; r = r->next)
 		if (r->row->lun == spec->scsi->lun &&
-		    strcmp(r->place->name, place) == 0)
-			return taken(r->row, place, err);
+		    strcmp(r->target->name, target) == 0)
+			return taken(r->row, target, err);
 	return 0;
 }
 
@@ -279,7 +280,7 @@ static void ready_end(struct iscsi_table *table, struct iscsi_ready *ready)
 	while (*at != ready)
 		at = &(*at)->next;
 	*at = ready->next;
-	place_put(ready->place);
+	target_put(ready->target);
 	row_free(ready->row);
 }
 
@@ -293,7 +294,7 @@ int iscsi_table_prepare(struct iscsi_table *table,
 	int r = spec_check(spec, err);
 
 	if (r == 0)
-		r = iscsi_target_name(spec, name, &base_length, err);
+		r = iscsi_name_of_export(spec, name, &base_length, err);
 	if (r == 0)
 		r = row_new(spec, &row, err);
 	if (r < 0)
@@ -302,9 +303,9 @@ int iscsi_table_prepare(struct iscsi_table *table,
 	*ret = (struct iscsi_ready){.row = row, .next = table->coming};
 	r = lun_check(table, spec, name, err);
 	if (r == 0)
-		r = place_new(table, name, base_length, &ret->place, err);
+		r = row_target_new(table, name, base_length, &ret->target, err);
 	if (r == 0) {
-		ret->place->refs++;
+		ret->target->refs++;
 		table->coming = ret;
 	}
 	pthread_mutex_unlock(&table->lock);
@@ -316,26 +317,27 @@ int iscsi_table_prepare(struct iscsi_table *table,
 int iscsi_table_commit(struct iscsi_table *table, struct iscsi_ready *ready,
 		       const struct target_export *spec, struct error *err)
 {
-	struct iscsi_place *place;
+	struct iscsi_target *target;
 	struct iscsi_row *row;
 	int r = 0;
 
 	pthread_mutex_lock(&table->lock);
-	place = iscsi_place_by_name(table, ready->place->name) ?: ready->place;
+	target = iscsi_target_by_name(table, ready->target->name)
+			 ?: ready->target;
 	row = *row_find(table, spec->name);
 	if (row) {
 		scsi_unit_resize(row->unit, spec->scsi->size);
 	} else {
-		r = row_put(table, ready->row, place, err);
+		r = row_put(table, ready->row, target, err);
 		if (r == 0)
 			ready->row = NULL;
 	}
 	if (r == 0) {
-		(void)snprintf(place->tag, sizeof(place->tag), "%s",
+		(void)snprintf(target->tag, sizeof(target->tag), "%s",
 			       tag_of(spec));
-		explicit_bzero(&place->secrets, sizeof(place->secrets));
+		explicit_bzero(&target->secrets, sizeof(target->secrets));
 		if (spec->scsi->secrets)
-			place->secrets = *spec->scsi->secrets;
+			target->secrets = *spec->scsi->secrets;
 	}
 	ready_end(table, ready);
 	pthread_mutex_unlock(&table->lock);
@@ -359,10 +361,10 @@ void iscsi_table_vacate(struct iscsi_table *table,
 	pthread_mutex_lock(&table->lock);
 	at = row_find(table, spec->name);
 	if (*at && (!spec->scsi ||
-		    iscsi_target_name(spec, name, &base_length, NULL) < 0 ||
+		    iscsi_name_of_export(spec, name, &base_length, NULL) < 0 ||
 		    !row_stays(*at, spec, name))) {
-		if (strcmp((*at)->place->tag, tag_of(spec)) != 0)
-			iscsi_place_revoke_locked((*at)->place);
+		if (strcmp((*at)->target->tag, tag_of(spec)) != 0)
+			iscsi_target_revoke_locked((*at)->target);
 		row_remove(at);
 	}
 	pthread_mutex_unlock(&table->lock);

@@ -4,12 +4,12 @@
  * target, with a lock, which is taken at login and logout, never for a
  * command.
  *
- *	place   a name to log in to, of one epoch, with the units of its LUNs
- *	row     an export as a LUN of a place
+ *	target  a name to log in to, of one epoch, with the units of its LUNs
+ *	row     an export as a LUN of a target
  *	login   a session
  *
  * Who may use an export, and that nothing older reaches it, is the affair of
- * export_table.h: a session uses those exports of its place that admit it, and
+ * export_table.h: a session uses those exports of its target that admit it, and
  * sees no others.
  */
 #ifndef TARGET_ISCSI_TABLE_H
@@ -25,19 +25,19 @@
 #include "target/scsi/scsi.h"
 #include "target/target.h"
 
-struct iscsi_place;
+struct iscsi_target;
 struct iscsi_row;
 struct iscsi_table;
 
 struct iscsi_table *iscsi_table_new(struct export_table *exports);
 
-/* No login and no reference to a place is left. NULL is fine. */
+/* No login and no reference to a target is left. NULL is fine. */
 void iscsi_table_free(struct iscsi_table *table);
 
 /* An export that is to be a LUN; its owner's only for the calls. */
 struct iscsi_ready {
 	struct iscsi_row *row;
-	struct iscsi_place *place;
+	struct iscsi_target *target;
 	struct iscsi_ready *next;
 };
 
@@ -89,35 +89,37 @@ int iscsi_table_set_discovery(struct iscsi_table *table,
 const struct iscsi_chap_secrets *iscsi_table_discovery(
 	const struct iscsi_table *table);
 
-/* ---- places ---- */
+/* ---- targets ---- */
 
 /*
- * The place that a peer asks for by @name: a reference of the caller's own.
+ * The target that a peer asks for by @name: a reference of the caller's own.
  * -ENOENT; -ESTALE: there is one, but of another epoch; -EACCES: none of its
  * exports admits this peer.
  */
-int iscsi_place_find(struct iscsi_table *table, const char *name,
-		     const struct peer_address *peer, struct iscsi_place **ret);
-void iscsi_place_unref(struct iscsi_place *place); /* NULL is fine */
+int iscsi_target_find(struct iscsi_table *table, const char *name,
+		      const struct peer_address *peer,
+		      struct iscsi_target **ret);
+void iscsi_target_unref(struct iscsi_target *target); /* NULL is fine */
 
-const char *iscsi_place_name(const struct iscsi_place *place);
+const char *iscsi_target_name(const struct iscsi_target *target);
 
 /* What an initiator has to prove now. */
-void iscsi_place_secrets(struct iscsi_place *place,
-			 struct iscsi_chap_secrets *ret);
-struct scsi_target *iscsi_place_target(const struct iscsi_place *place);
+void iscsi_target_secrets(struct iscsi_target *target,
+			  struct iscsi_chap_secrets *ret);
+struct scsi_target *iscsi_target_scsi(const struct iscsi_target *target);
 
-/* Which LUNs the place has. */
-void iscsi_place_luns(struct iscsi_place *place, bool ret[static SCSI_LUNS]);
+/* Which LUNs the target has. */
+void iscsi_target_luns(struct iscsi_target *target, bool ret[static SCSI_LUNS]);
 
-/* The full name of the export that is LUN @lun of the place; -ENOENT. */
-int iscsi_place_export(struct iscsi_place *place, unsigned lun,
-		       char ret[static EXPORT_FULL_NAME_MAX]);
+/* The full name of the export that is LUN @lun of the target; -ENOENT. */
+int iscsi_target_export(struct iscsi_target *target, unsigned lun,
+			char ret[static EXPORT_FULL_NAME_MAX]);
 
-/* Call @each for each place that the peer may log in to. */
-int iscsi_place_list(struct iscsi_table *table, const struct peer_address *peer,
-		     int (*each)(void *context, const char *name),
-		     void *context);
+/* Call @each for each target that the peer may log in to. */
+int iscsi_target_list(struct iscsi_table *table,
+		      const struct peer_address *peer,
+		      int (*each)(void *context, const char *name),
+		      void *context);
 
 /* ---- logins ---- */
 
@@ -130,7 +132,7 @@ struct iscsi_login_user {
 	void (*revoke)(struct iscsi_login_user *user);
 	const char *initiator; /* borrowed */
 	uint8_t isid[ISCSI_ISID_SIZE];
-	struct iscsi_place *place; /* borrowed */
+	struct iscsi_target *target; /* borrowed */
 
 	/* The table's. */
 	uint16_t tsih; /* not 0 */
@@ -145,7 +147,7 @@ struct iscsi_login_user {
  */
 int iscsi_login_enter(struct iscsi_table *table, struct iscsi_login_user *user);
 
-/* The same initiator has a session with that place by another port. */
+/* The same initiator has a session with that target by another port. */
 bool iscsi_login_has_other(struct iscsi_table *table,
 			   const struct iscsi_login_user *user);
 
@@ -155,7 +157,7 @@ bool iscsi_login_leave(struct iscsi_table *table,
 
 bool iscsi_login_exists(struct iscsi_table *table, uint16_t tsih);
 
-/* All sessions with the place leave. */
-void iscsi_place_revoke(struct iscsi_place *place);
+/* All sessions with the target leave. */
+void iscsi_target_revoke(struct iscsi_target *target);
 
 #endif

@@ -8,21 +8,21 @@
 #include "target/export/iscsi_name.h"
 #include "target/iscsi/iscsi_table.h"
 
-struct iscsi_place {
+struct iscsi_target {
 	struct iscsi_table *table;
-	struct iscsi_place *next, **link;
+	struct iscsi_target *next, **link;
 	unsigned refs; /* of rows and sessions, under the table's lock */
 	unsigned rows;
 	size_t base_length; /* of @name, without the epoch */
 	char name[ISCSI_NAME_MAX + 1];
 	char tag[TARGET_ISCSI_TAG_MAX + 1]; /* "": none */
-	struct scsi_target *target;
+	struct scsi_target *scsi;
 	struct iscsi_chap_secrets secrets;
 };
 
 struct iscsi_row {
 	struct iscsi_row *next;
-	struct iscsi_place *place;
+	struct iscsi_target *target;
 	unsigned lun;
 	struct scsi_unit *unit;
 	struct scsi_unit_options options; /* without its pointers */
@@ -34,7 +34,7 @@ struct iscsi_table {
 	/* Guards all of it; the export table's is taken inside. */
 	pthread_mutex_t lock;
 	struct export_table *exports;
-	struct iscsi_place *places;
+	struct iscsi_target *targets;
 	struct iscsi_row *rows;
 	struct iscsi_ready *coming; /* prepared; their owners' */
 	struct iscsi_login_user *logins;
@@ -45,10 +45,10 @@ struct iscsi_table {
 };
 
 /* One that has rows; the lock is held. NULL: none. */
-struct iscsi_place *iscsi_place_by_name(struct iscsi_table *table,
-					const char *name);
+struct iscsi_target *iscsi_target_by_name(struct iscsi_table *table,
+					  const char *name);
 
-/* iscsi_place_revoke(); the lock is held. */
-void iscsi_place_revoke_locked(struct iscsi_place *place);
+/* iscsi_target_revoke(); the lock is held. */
+void iscsi_target_revoke_locked(struct iscsi_target *target);
 
 #endif

@@ -89,10 +89,10 @@ static struct peer_address peer(const char *initiator)
 static int find(const char *name, const char *initiator)
 {
 	struct peer_address from = peer(initiator);
-	struct iscsi_place *place = NULL;
-	int r = iscsi_place_find(tables.iscsi, name, &from, &place);
+	struct iscsi_target *target = NULL;
+	int r = iscsi_target_find(tables.iscsi, name, &from, &target);
 
-	iscsi_place_unref(place);
+	iscsi_target_unref(target);
 	return r;
 }
 
@@ -109,7 +109,8 @@ static const char *list(const char *initiator)
 	struct peer_address from = peer(initiator);
 
 	names[0] = '\0';
-	assert_int_equal(iscsi_place_list(tables.iscsi, &from, each, names), 0);
+	assert_int_equal(iscsi_target_list(tables.iscsi, &from, each, names),
+			 0);
 	return names;
 }
 
@@ -159,7 +160,7 @@ static void secrets_are_never_seen_half_set(void **state)
 {
 	struct peer_address from = peer("iqn.x:me");
 	struct iscsi_chap_secrets seen;
-	struct iscsi_place *place;
+	struct iscsi_target *target;
 	atomic_bool stop = false;
 	pthread_t thread;
 	void *why;
@@ -167,11 +168,11 @@ static void secrets_are_never_seen_half_set(void **state)
 	(void)state;
 	assert_int_equal(set("a", GROUP, 0, "any", NULL), 0);
 	assert_int_equal(set_secrets(), 0);
-	assert_int_equal(iscsi_place_find(tables.iscsi, GROUP, &from, &place),
+	assert_int_equal(iscsi_target_find(tables.iscsi, GROUP, &from, &target),
 			 0);
 	assert_int_equal(pthread_create(&thread, NULL, set_again, &stop), 0);
 	for (unsigned i = 0; i < 20000; i++) {
-		iscsi_place_secrets(place, &seen);
+		iscsi_target_secrets(target, &seen);
 		if (memcmp(&seen, &one, sizeof(one)) != 0)
 			break;
 	}
@@ -179,13 +180,13 @@ static void secrets_are_never_seen_half_set(void **state)
 	assert_int_equal(pthread_join(thread, &why), 0);
 	assert_null(why);
 	assert_memory_equal(&seen, &one, sizeof(one));
-	iscsi_place_unref(place);
+	iscsi_target_unref(target);
 }
 
 static void the_luns_of_a_place_are_its_exports(void **state)
 {
 	struct peer_address from = peer("iqn.x:me");
-	struct iscsi_place *place;
+	struct iscsi_target *target;
 	char name[EXPORT_FULL_NAME_MAX];
 	bool has[SCSI_LUNS];
 	unsigned n = 0;
@@ -193,18 +194,18 @@ static void the_luns_of_a_place_are_its_exports(void **state)
 	(void)state;
 	assert_int_equal(set("a", GROUP, 0, "any", NULL), 0);
 	assert_int_equal(set("b", GROUP, 255, "any", NULL), 0);
-	assert_int_equal(iscsi_place_find(tables.iscsi, GROUP, &from, &place),
+	assert_int_equal(iscsi_target_find(tables.iscsi, GROUP, &from, &target),
 			 0);
-	iscsi_place_luns(place, has);
+	iscsi_target_luns(target, has);
 	for (unsigned i = 0; i < SCSI_LUNS; i++)
 		n += has[i];
 	assert_int_equal(n, 2);
 	assert_true(has[0] && has[255]);
-	assert_int_equal(iscsi_place_export(place, 255, name), 0);
+	assert_int_equal(iscsi_target_export(target, 255, name), 0);
 	assert_string_equal(name, "b");
 	iscsi_table_remove(tables.iscsi, "b");
-	assert_int_equal(iscsi_place_export(place, 255, name), -ENOENT);
-	iscsi_place_unref(place);
+	assert_int_equal(iscsi_target_export(target, 255, name), -ENOENT);
+	iscsi_target_unref(target);
 }
 
 static void what_cannot_be_is_refused_and_named(void **state)
@@ -303,7 +304,7 @@ static void a_tagged_name_is_of_one_incarnation(void **state)
 	struct peer_address from = peer("iqn.x:me");
 	struct iscsi_login_user session = {.revoke = session_revoke,
 					   .initiator = "iqn.x:me"};
-	struct iscsi_place *place;
+	struct iscsi_target *target;
 	struct target_scsi scsi = {.size = 1 << 20, .tag = "0a"};
 	const char *any = "any";
 	struct target_export spec = {.name = "v",
@@ -319,10 +320,10 @@ static void a_tagged_name_is_of_one_incarnation(void **state)
 	assert_int_equal(find(V ":0b", "iqn.x:me"), -ESTALE);
 	assert_int_equal(find(V ":0", "iqn.x:me"), -ESTALE);
 	assert_int_equal(find(V ":0a0", "iqn.x:me"), -ESTALE);
-	assert_int_equal(iscsi_place_find(tables.iscsi, V ":0a", &from, &place),
-			 0);
+	assert_int_equal(
+		iscsi_target_find(tables.iscsi, V ":0a", &from, &target), 0);
 	assert_string_equal(list("iqn.x:me"), V " ");
-	session.place = place;
+	session.target = target;
 	assert_int_equal(iscsi_login_enter(tables.iscsi, &session), 0);
 	/* The same again disturbs nobody. */
 	assert_int_equal(set_spec(&spec, NULL), 0);
@@ -333,22 +334,22 @@ static void a_tagged_name_is_of_one_incarnation(void **state)
 	assert_int_equal(find(V ":0a", "iqn.x:me"), -ESTALE);
 	assert_int_equal(find(V ":0b", "iqn.x:me"), 0);
 	assert_true(iscsi_login_leave(tables.iscsi, &session));
-	iscsi_place_unref(place);
+	iscsi_target_unref(target);
 	scsi.tag = "012345678901234567890123456789012";
 	assert_int_equal(set_spec(&spec, NULL), -EINVAL);
 }
 
-static void find_lun(const char *target, unsigned lun, const char *export)
+static void find_lun(const char *name_of, unsigned lun, const char *export)
 {
 	struct peer_address from = peer("iqn.x:me");
 	char name[EXPORT_FULL_NAME_MAX];
-	struct iscsi_place *place;
+	struct iscsi_target *target;
 
-	assert_int_equal(iscsi_place_find(tables.iscsi, target, &from, &place),
-			 0);
-	assert_int_equal(iscsi_place_export(place, lun, name), 0);
+	assert_int_equal(
+		iscsi_target_find(tables.iscsi, name_of, &from, &target), 0);
+	assert_int_equal(iscsi_target_export(target, lun, name), 0);
 	assert_string_equal(name, export);
-	iscsi_place_unref(place);
+	iscsi_target_unref(target);
 }
 
 /* Whatever fails, who is in goes on, and what was there is found. */
