@@ -51,7 +51,7 @@ union() { # OPTIONS BRANCHES
 }
 all() { union "$1" "$D/a:$D/b:$D/c"; }
 
-server() { # its pid: not its holder's, if it has one
+server() { # its pid: not its supervisor's, if it has one
 	local dir words only=
 	for dir in /proc/[0-9]*; do
 		{ mapfile -d '' words <"$dir/cmdline"; } 2>/dev/null || continue

@@ -26,13 +26,13 @@
 #include "union/serve/mount.h"
 #include "union/state/fd_store.h"
 #include "union/state/state.h"
-#include "union/supervisor/holder.h"
+#include "union/supervisor/supervisor.h"
 
 static void ready(void *context)
 {
 	struct union_options *options = context;
 
-	if (options->holder_fd >= 0) {
+	if (options->supervisor_fd >= 0) {
 		fd_store_say_ready();
 		return;
 	}
@@ -54,7 +54,7 @@ static const char *name_of(const char *path)
 /* To the waiting parent when there is one: it alone has a terminal. */
 static int report(const struct union_options *options, const struct error *err)
 {
-	if (options->holder_fd >= 0) {
+	if (options->supervisor_fd >= 0) {
 		fd_store_say_failed(err);
 		return 1;
 	}
@@ -87,9 +87,9 @@ static int start_wait(struct union_options *options, struct error *err)
 static int serve(struct union_options *options, int argc, char **argv,
 		 struct error *err)
 {
-	if (!options->survive || options->holder_fd >= 0)
+	if (!options->survive || options->supervisor_fd >= 0)
 		return mount_serve(options, ready, options, err);
-	return holder_run(options, argc, argv, ready, options, err);
+	return supervisor_run(options, argc, argv, ready, options, err);
 }
 
 static int run_foreground(struct union_options *options, int argc, char **argv)
@@ -184,12 +184,12 @@ static int run_background(int argc, char **argv,
 static void say_ignored(const struct union_options *options)
 {
 	if (options->asks_io_uring && !options->words.silent &&
-	    options->ready_fd < 0 && options->holder_fd < 0)
+	    options->ready_fd < 0 && options->supervisor_fd < 0)
 		log_warning("option 'io_uring=auto' does nothing any more: "
 			    "requests come by /dev/fuse");
 }
 
-/* What a holder asks a program before it is to take over: holder.h. */
+/* What a supervisor asks a program before it is to take over: supervisor.h. */
 static int say_records(void)
 {
 	printf("%" PRIu32 "\n", state_layout());

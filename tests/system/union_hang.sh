@@ -183,10 +183,10 @@ test_a_server_that_hangs_as_it_starts_is_replaced() {
 }
 
 test_one_that_is_given_up_while_another_hangs_answers_nobody_more() {
-	local server holder
+	local server supervisor
 	three passthrough=off
 	server=$(union_server "$M")
-	holder=$(pgrep -f -- " -f --ready-fd=3 .* $M\$")
+	supervisor=$(pgrep -f -- " -f --ready-fd=3 .* $M\$")
 	exec 9<"$M/of-b/y"
 	freeze a
 	timeout 100 touch "$M/of-a/new" 2>/dev/null &
@@ -195,11 +195,11 @@ test_one_that_is_given_up_while_another_hangs_answers_nobody_more() {
 	another "$server"
 	same "$(timeout 20 cat <&9)" b
 	wait
-	kill -TERM "$holder" # it is in use
+	kill -TERM "$supervisor" # it is in use
 	eventually 20 eval '! mountpoint -q "$M"'
 	sleep 1.5
-	kill -TERM "$holder"
-	eventually 20 is_gone "$holder"
+	kill -TERM "$supervisor"
+	eventually 20 is_gone "$supervisor"
 	fails any "not connected" timeout 20 stat -L /dev/fd/9
 	exec 9<&-
 	dead_but_there "$server"

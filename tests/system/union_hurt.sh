@@ -566,17 +566,17 @@ test_so_is_the_one_that_hangs_next() {
 }
 
 test_a_union_with_such_a_server_can_be_unmounted() {
-	local server holder
+	local server supervisor
 	frozen
 	server=$(union_server "$M")
-	holder=$(pgrep -f -- " -f --ready-fd=3 .* $M\$")
+	supervisor=$(pgrep -f -- " -f --ready-fd=3 .* $M\$")
 	hang "$M/of-a/new"
 	kill -9 "$server"
 	another_server "$server"
 	wait # for who got EIO
 	timeout 20 umount "$M"
-	# The holder, too, goes; that one when the branch answers.
-	eventually 20 eval '[ ! -e /proc/'"$holder"' ]'
+	# The supervisor, too, goes; that one when the branch answers.
+	eventually 20 eval '[ ! -e /proc/'"$supervisor"' ]'
 	dead_but_there "$server"
 	fsfreeze -u "$D/a"
 	eventually 20 eval '[ ! -e /proc/'"$server"' ]'

@@ -34,17 +34,17 @@ stop() {
 	umount "$M"
 	end_union
 }
-end_union() { end_at_once $(holder); end_at_once $(server); }
+end_union() { end_at_once $(supervisor); end_at_once $(server); }
 say_more() { # and where those that are still there stand
 	tail -n 3 "$D/log"
 	local pid
-	for pid in $(holder; server); do
+	for pid in $(supervisor; server); do
 		echo "$pid: $(tr '\0' ' ' <"/proc/$pid/cmdline")"
 		grep -H . /proc/"$pid"/task/*/wchan
 	done
 }
 server() { pgrep "$@" -f -- "--holder-fd=3 .* $M\$" || true; }
-holder() { pgrep -f -- " -f --ready-fd=3 .* $M\$" || true; }
+supervisor() { pgrep -f -- " -f --ready-fd=3 .* $M\$" || true; }
 
 # All of both branches but times, and which names the union has.
 tree() {

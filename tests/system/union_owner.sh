@@ -29,7 +29,7 @@ taken() { # OPTIONS BRANCHES: they are free
 	trib-union -o "log=$D/log2,$1" "$2" "$O"
 	umount "$O"
 }
-holder() { pgrep -f "trib-union -f --ready-fd=3 .*$M\$"; }
+supervisor() { pgrep -f "trib-union -f --ready-fd=3 .*$M\$"; }
 what_is_there() { find "$D/a" "$D/b" -printf '%p %y %m %u %s %n %T@ %C@ %l\n' | sort; }
 
 test_a_second_union_is_refused_and_changes_nothing() {
@@ -82,7 +82,7 @@ test_it_is_locked_while_any_process_of_it_lives() {
 	two survive=yes
 	local first keeper
 	first=$(server)
-	keeper=$(holder)
+	keeper=$(supervisor)
 	kill -KILL "$first"
 	# Not for a moment: also while there is no server.
 	fails 1 "in use" trib-union "$D/a:$D/b" "$O"
@@ -95,7 +95,7 @@ test_it_is_locked_while_any_process_of_it_lives() {
 	plant b # as the next server recovers, too
 	refused ro "$D/b"
 	is_planted b || fail "what is its own was swept"
-	keeper=$(holder)
+	keeper=$(supervisor)
 	kill -KILL "$keeper"
 	eventually 30 gone "$keeper"
 	refused policy=ff "$D/b" # a server that is alone

@@ -37,13 +37,13 @@ union() { # [OPTIONS]
 	branches
 	trib-union $WITHOUT -o "survive=yes,log=$D/log${1:+,$1}${OPTIONS:+,$OPTIONS}" "$D/a:$D/b" "$M"
 	at_exit union_end "$M"
-	at_exit end_holder
+	at_exit end_supervisor
 }
-end_holder() { end_at_once $(holder); end_at_once $(server); }
+end_supervisor() { end_at_once $(supervisor); end_at_once $(server); }
 say_more() { tail -n 3 "$D/log"; }
 
 server() { pgrep -f -- "--holder-fd=3 .* $M\$"; }
-holder() { pgrep -f -- " -f --ready-fd=3 .* $M\$"; }
+supervisor() { pgrep -f -- " -f --ready-fd=3 .* $M\$"; }
 another_than() { local now; now=$(server) && [ "$now" != "$1" ]; }
 
 kill_server() { # and wait for the next one
@@ -53,7 +53,7 @@ kill_server() { # and wait for the next one
 	eventually 30 another_than "$pid"
 }
 
-gone() { ! holder && ! server; }
+gone() { ! supervisor && ! server; }
 
 test_names_and_contents_are_as_they_were() {
 	union
@@ -81,7 +81,7 @@ test_a_pattern_that_meets_the_union_goes_on() {
 	mkdir "$D/a/part" "$D/b/part"
 	trib-union -o "survive=yes,log=$D/log" "$D/*/part" "$M"
 	at_exit union_end "$M"
-	at_exit end_holder
+	at_exit end_supervisor
 	mkdir "$M/part"
 	echo kept >"$M/f"
 	kill_server
@@ -221,8 +221,8 @@ for d, r in readers.items():
 P
 }
 
-kept_files() { # how many removed ones the holder has
-	find "/proc/$(holder)/fd" -lname '* (deleted)' -not -lname '/memfd:*' | wc -l
+kept_files() { # how many removed ones the supervisor has
+	find "/proc/$(supervisor)/fd" -lname '* (deleted)' -not -lname '/memfd:*' | wc -l
 }
 # It is looked for while requests come.
 keeps_none() { ls "$M" >/dev/null && [ "$(kept_files)" = 0 ]; }
@@ -378,7 +378,7 @@ test_names_that_a_killed_server_used_are_not_in_the_way() {
 	echo hidden | tee "$D/b/"{1,2,3}/n >/dev/null
 	trib-union -o "survive=yes,log=$D/log,policy=local" "$D/a:$D/b=local" "$M"
 	at_exit union_end "$M"
-	at_exit end_holder
+	at_exit end_supervisor
 	mkdir -p "$D/b/.tributary/clone-0" "$D/b/.tributary/clone-1"
 	sleep "$(date +%N | awk '{print 1 - $1 / 1e9}')" # all in one second
 	touch "$M/1/n/f"
@@ -487,7 +487,7 @@ P
 test_it_is_unmounted_by_sigterm_and_by_umount() {
 	union
 	kill_server
-	kill -TERM "$(holder)"
+	kill -TERM "$(supervisor)"
 	eventually 30 gone
 	! mountpoint -q "$M" || false
 	union
@@ -504,7 +504,7 @@ test_another_program_takes_over_when_told_to() {
 	exec {f}<"$M/f"
 	cp "$BUILD/bin/trib-union" "$D/new"
 	mv "$D/new" "$D/trib-union"
-	kill -USR2 "$(holder)"
+	kill -USR2 "$(supervisor)"
 	eventually 30 another_than "$pid"
 	same "$(cat <&$f)" kept
 	exec {f}<&-
@@ -539,10 +539,10 @@ P
 	same "$(cat "$M/f")" kept
 }
 
-# by_itself FILE: the program of the holder serves, as if it were the other
+# by_itself FILE: the program of the supervisor serves, as if it were the other
 by_itself() {
 	same "$(cat "$1")" kept
-	same "$(readlink "/proc/$(server)/exe")" "$(readlink "/proc/$(holder)/exe")"
+	same "$(readlink "/proc/$(server)/exe")" "$(readlink "/proc/$(supervisor)/exe")"
 	same "$(cat "/proc/$(server)/comm")" trib-union
 	same "$(tr '\0' '\n' <"/proc/$(server)/cmdline" | head -n 1)" "$D/trib-union"
 	same "$(union_server "$M")" "$(server)"
@@ -616,7 +616,7 @@ test_when_none_of_them_serves_it_is_given_up_with_words() {
 	mount -t tmpfs none "$M"
 	at_exit union_end "$M"
 	printf '#!/bin/sh\nexit 3\n' | become
-	chmod 644 "/proc/$(holder)/exe"
+	chmod 644 "/proc/$(supervisor)/exe"
 	kill -9 "$(server)"
 	eventually 120 gone
 	grep -q "Permission denied" "$D/log"
@@ -634,7 +634,7 @@ exec sleep 1000
 P
 	kill -9 "$(server)"
 	eventually 30 test -e "$D/started"
-	kill -TERM "$(holder)"
+	kill -TERM "$(supervisor)"
 	eventually 30 gone
 	! mountpoint -q "$M" || false
 	! grep -qF " $M " /proc/self/mountinfo
@@ -647,7 +647,7 @@ test_a_signal_to_both_processes_is_one() {
 		[ $((n++)) -lt 20 ] || fail "this machine is too slow"
 		union passthrough=off
 		exec {f}<>"$M/f"
-		pid=$(holder)
+		pid=$(supervisor)
 		start=$(date +%s%3N)
 		kill -TERM "$(server)"
 		while mountpoint -q "$M"; do :; done
@@ -670,7 +670,7 @@ test_a_signal_to_both_processes_is_one() {
 test_without_a_holder_it_serves_on() {
 	union
 	echo kept >"$M/f"
-	kill -9 "$(holder)"
+	kill -9 "$(supervisor)"
 	rm "$M/f"
 	echo more >"$M/g"
 	same "$(cat "$M/g")" more

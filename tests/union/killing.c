@@ -16,14 +16,14 @@
 #define BETWEEN_MS 200 /* at most */
 
 /* 0: there is none at the moment. */
-static pid_t server_of(pid_t holder)
+static pid_t server_of(pid_t supervisor)
 {
 	FILE *file;
 	char path[64];
 	int pid = 0;
 
-	(void)snprintf(path, sizeof(path), "/proc/%d/task/%d/children", holder,
-		       holder); /* fits */
+	(void)snprintf(path, sizeof(path), "/proc/%d/task/%d/children",
+		       supervisor, supervisor); /* fits */
 	file = fopen(path, "re");
 	if (!file)
 		return 0;
@@ -42,7 +42,7 @@ static unsigned long run(const struct killing *k, int end)
 
 	dice_init(&dice, k->seed ^ 0x6b17);
 	while (poll(&over, 1, 1 + (int)dice_roll(&dice, BETWEEN_MS)) == 0) {
-		pid = server_of(k->holder);
+		pid = server_of(k->supervisor);
 		if (pid > 0 && kill(pid, SIGKILL) == 0)
 			count++;
 	}

@@ -7,7 +7,7 @@
 #include <sys/types.h>
 
 struct killing {
-	pid_t holder; /* whose one child is the server */
+	pid_t supervisor; /* whose one child is the server */
 	uint64_t seed;
 	pid_t pid;
 	int end_fd;   /* closed to end it */

@@ -359,7 +359,7 @@ static int run_all(struct running *run, struct found *ret)
 				    .branches = run->branches,
 				    .count = run->plan->branches,
 				    .seed = run->plan->seed};
-	struct killing killing = {.holder = run->mounting.pid,
+	struct killing killing = {.supervisor = run->mounting.pid,
 				  .seed = run->plan->seed};
 	struct intruding intruding = {.program = run->place->program,
 				      .dir = run->place->dir,

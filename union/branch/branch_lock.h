@@ -3,9 +3,9 @@
  * A branch belongs to one union, for as long as a process of it lives: what
  * another union finds in BRANCH_WORK_DIR is not a crash's, but in use. The lock
  * is one of flock(2) on that directory: exclusive, or shared by unions that
- * only read it. A holder keeps it for the next server (fd_store.h), so it is
- * free when all of them have ended, however they did. One that failed has none,
- * once it was tried whether it is back.
+ * only read it. A supervisor keeps it for the next server (fd_store.h), so it
+ * is free when all of them have ended, however they did. One that failed has
+ * none, once it was tried whether it is back.
  */
 #ifndef UNION_BRANCH_LOCK_H
 #define UNION_BRANCH_LOCK_H

@@ -255,10 +255,10 @@ static bool note_owner(void *context, const struct process *p)
 	owner->mounted |= is_mounted(p, target);
 	if (p->is_server || !owner->pid) {
 		if (p->is_server)
-			owner->holder = owner->pid;
+			owner->supervisor = owner->pid;
 		owner->pid = p->pid;
 	} else {
-		owner->holder = p->pid;
+		owner->supervisor = p->pid;
 	}
 	return false;
 }
@@ -276,7 +276,7 @@ bool owner_find(struct branch *const *branches, unsigned count, bool writes,
 int owner_refuse(const struct owner *owner, const struct branch *branch,
 		 struct error *err)
 {
-	char holder[32] = "";
+	char supervisor[32] = "";
 	bool nested;
 
 	if (!owner->pid)
@@ -284,15 +284,15 @@ int owner_refuse(const struct owner *owner, const struct branch *branch,
 				 "branch '%s' is in use by another union, "
 				 "whose process is not seen from here",
 				 branch->path);
-	if (owner->holder)
-		(void)snprintf(holder, sizeof(holder), ", kept by %d",
-			       owner->holder); /* fits */
+	if (owner->supervisor)
+		(void)snprintf(supervisor, sizeof(supervisor), ", kept by %d",
+			       owner->supervisor); /* fits */
 	nested = strcmp(owner->branch, owner->ours->path) != 0;
 	return error_set(err, EBUSY,
 			 "branch '%s' is in use by the union at '%s' "
 			 "(pid %d%s)%s%s%s%s",
 			 owner->ours->path, owner->mountpoint, owner->pid,
-			 holder, nested ? ", as '" : "",
+			 supervisor, nested ? ", as '" : "",
 			 nested ? owner->branch : "", nested ? "'" : "",
 			 owner->mounted ? ""
 					: ", which is not mounted there and "

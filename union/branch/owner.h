@@ -15,8 +15,8 @@
 #include "union/branch/branch.h"
 
 struct owner {
-	pid_t pid;    /* of its server, or else its holder; 0: none found */
-	pid_t holder; /* 0: it has none */
+	pid_t pid; /* of its server, or else its supervisor; 0: none found */
+	pid_t supervisor; /* 0: it has none */
 	bool mounted; /* else it is about to be mounted, or ends, or is busy */
 	char mountpoint[PATH_MAX];
 	const struct branch *ours; /* borrowed */

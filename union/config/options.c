@@ -511,7 +511,7 @@ static int parse_flag(struct union_options *options, int argc, char **argv,
 		r = parse_number("--holder-fd", word + 12, 3, 1023, &fd, err);
 		if (r < 0)
 			return r;
-		options->holder_fd = (int)fd;
+		options->supervisor_fd = (int)fd;
 	} else if (strcmp(word, "--without=resend") == 0) {
 		options->without_resend = true;
 	} else if (strncmp(word, "-o", 2) == 0) {
@@ -540,7 +540,7 @@ static void set_defaults(struct union_options *options)
 	options->passthrough = true;
 	options->ready_fd = -1;
 	options->start_fd = -1;
-	options->holder_fd = -1;
+	options->supervisor_fd = -1;
 }
 
 /*
@@ -584,7 +584,7 @@ int union_options_parse(int argc, char **argv, struct union_options *ret,
 		ret->cache_timeout = 0;
 	/* A server's mount may be dead until it serves: one that goes on must
 	 * not look for what matches a pattern. */
-	ret->lists_later = ret->holder_fd >= 0;
+	ret->lists_later = ret->supervisor_fd >= 0;
 	r = copy_text(&ret->list, words[0], err);
 	if (r == 0)
 		r = copy_text(&ret->mountpoint, words[1], err);

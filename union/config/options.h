@@ -45,7 +45,8 @@ struct union_options {
 	bool survive;        /* see handover.h */
 	bool without_resend; /* as on a kernel that cannot: for tests */
 	bool lists_later;    /* such a server: options_branches() of @list */
-	int holder_fd;       /* of a server that survives: to its holder; -1 */
+	int supervisor_fd;   /* of a server that survives: to its supervisor; -1
+			      */
 	int ready_fd;        /* -1: none; told when the union is mounted */
 	int start_fd;        /* -1: none; it says when to begin: start_wait() */
 };

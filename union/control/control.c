@@ -16,7 +16,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "union/control/control_command.h"
-#include "union/state/dying.h"
+#include "union/state/stuck_server.h"
 
 #define BACKLOG         64
 #define ACCEPT_PAUSE_MS 100
@@ -207,7 +207,7 @@ static int ask(const struct sockaddr_un *address)
 	if (fd < 0 ||
 	    connect(fd, (const struct sockaddr *)address, sizeof(*address)) < 0)
 		return errno == EAGAIN ? 0 : -errno; /* more wait than fit */
-	return dying_is_peer(fd) ? -ECONNREFUSED : 0;
+	return stuck_server_is_peer(fd) ? -ECONNREFUSED : 0;
 }
 
 /* Let @address be free: 0; -EADDRINUSE: that is not ours to do. */

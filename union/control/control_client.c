@@ -16,7 +16,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "union/control/control_proto.h"
-#include "union/state/dying.h"
+#include "union/state/stuck_server.h"
 
 #define NEXT_MS       30000 /* for another server to serve */
 #define REFUSED_MS    3000  /* for one after a server that was killed */
@@ -76,7 +76,7 @@ static bool wait_for_bytes(int fd)
 	struct pollfd reply = {.fd = fd, .events = POLLIN};
 
 	while (poll(&reply, 1, LOOK_MS) <= 0)
-		if (dying_is_peer(fd))
+		if (stuck_server_is_peer(fd))
 			return false;
 	return true;
 }

@@ -15,7 +15,7 @@
 #include "union/state/fd_store.h"
 #include "union/view/state_note.h"
 
-#define UPGRADE_MS 20000 /* the holder looks at things for half of it */
+#define UPGRADE_MS 20000 /* the supervisor looks at things for half of it */
 
 /* By the path that it has, or had: its directory may be elsewhere now. */
 static struct branch *find_branch(const struct unionfs *fs, const char *path)

@@ -17,7 +17,7 @@
 #include "union/branch/dir_fd.h"
 #include "union/live/announce.h"
 #include "union/live/mount_strict.h"
-#include "union/state/dying.h"
+#include "union/state/stuck_server.h"
 #include "union/state/thread_branches.h"
 #include "union/view/names.h"
 #include "union/view/state_note.h"
@@ -103,7 +103,7 @@ static bool heal_failed(struct branch *branch, int *last)
 	auto_close int root = -1;
 	int r;
 
-	if (dying_withholds(branch->id))
+	if (stuck_server_withholds(branch->id))
 		return false;
 	dir_fd_drop_branch(branch->id);
 	r = root = open_same(branch);
@@ -144,7 +144,7 @@ static bool wait_for_try(const struct branch *branch)
 	int64_t until;
 	struct timespec at;
 
-	if (dying_withholds(branch->id))
+	if (stuck_server_withholds(branch->id))
 		*wait = HEAL_FIRST_MS; /* to look costs nothing */
 	until = clock_ms() + *wait;
 	at = (struct timespec){until / 1000, until % 1000 * 1000000};

@@ -24,13 +24,13 @@
 #include "union/open/passthrough.h"
 #include "union/recover/backing_lost.h"
 #include "union/recover/unfinished.h"
-#include "union/state/dying.h"
 #include "union/state/fd_store.h"
 #include "union/state/lifeline.h"
 #include "union/state/policy_record.h"
 #include "union/state/reply_cache.h"
 #include "union/state/request.h"
 #include "union/state/state.h"
+#include "union/state/stuck_server.h"
 #include "union/state/thread_branches.h"
 
 /* linux/fuse.h, protocol 7.40 */
@@ -71,7 +71,7 @@ int handover_begin(struct unionfs *fs, const struct union_options *options,
 		   struct error *err)
 {
 	struct state *state;
-	int r = fd_store_start(options->holder_fd);
+	int r = fd_store_start(options->supervisor_fd);
 
 	if (r < 0)
 		return error_set(err, -r, "talk to the supervisor: %s",
@@ -88,7 +88,7 @@ int handover_begin(struct unionfs *fs, const struct union_options *options,
 	}
 	fs->state = state;
 	branch_keep_doubt_mark(&state->header->doubt_mark);
-	dying_begin(state);
+	stuck_server_begin(state);
 	thread_branches_start(state);
 	lifeline_start();
 	resends = !options->without_resend && kernel_resends();
@@ -207,7 +207,7 @@ static void find_answering(struct state *state, bool *ret)
 	for (i = 0; i < BRANCH_MAX && state->branches[i].used; i++)
 		wanted[i] = (!(state->branches[i].flags & BRANCH_GONE) ||
 			     state->branches[i].flags & BRANCH_LEAVING) &&
-			    !dying_withholds(i);
+			    !stuck_server_withholds(i);
 	branch_probe(state, wanted, BRANCH_PROBE_MS, ret);
 	for (i = 0; i < BRANCH_MAX; i++)
 		ret[i] = ret[i] && wanted[i];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A union that survives its server: with the option survive=yes it is served
- * by a process that another one watches (holder.h). When it is killed, at
+ * by a process that another one watches (supervisor.h). When it is killed, at
  * whatever instruction, the next one goes on with the connection to the
  * kernel and what is in the state memory (state.h), and the kernel sends it
  * again what had not been answered (FUSE_NOTIFY_RESEND, Linux 6.9).
@@ -16,7 +16,7 @@
 #include "union/view/unionfs.h"
 
 /*
- * Begin with what the holder has, if there is one: fs->state is set. 0; or
+ * Begin with what the supervisor has, if there is one: fs->state is set. 0; or
  * -errno with @err: it cannot go on with that.
  */
 int handover_begin(struct unionfs *fs, const struct union_options *options,
@@ -45,7 +45,7 @@ int handover_recover_intents(struct unionfs *fs, struct error *err);
 
 /*
  * It is about to be mounted, and it is: keep the connection. When it is killed
- * in between the holder unmounts it.
+ * in between the supervisor unmounts it.
  */
 void handover_note_mounting(struct unionfs *fs);
 void handover_note_mounted(struct unionfs *fs);

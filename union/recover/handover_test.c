@@ -80,7 +80,7 @@ struct request {
 	struct fuse_init_in init;
 };
 
-/* As the holder starts it. */
+/* As the supervisor starts it. */
 static void begin(bool goes_on)
 {
 	struct union_options options = {.mountpoint = "/none"};
@@ -94,7 +94,7 @@ static void begin(bool goes_on)
 		check(fd_store_send(ends[0], FD_STORE_ADD, FD_STORE_FUSE, NULL,
 				    device[1]) == 0);
 	check(fd_store_send(ends[0], FD_STORE_END, 0, NULL, -1) == 0);
-	options.holder_fd = ends[1];
+	options.supervisor_fd = ends[1];
 	check(handover_begin(&fs, &options, &err) == 0);
 }
 

@@ -174,7 +174,7 @@ static void put_node(struct state *state, const struct saved_node *saved)
 	atomic_fetch_add(&header->copies_used, 1);
 	if (saved->id >= header->nodes_used)
 		atomic_store(&header->nodes_used, saved->id + 1);
-	/* Without a holder nobody else has said so. */
+	/* Without a supervisor nobody else has said so. */
 	atomic_store(&state->branches[saved->branch].used, STATE_BRANCH_USED);
 }
 

@@ -40,7 +40,8 @@
 #include "union/view/quietly.h"
 #include "union/view/state_note.h"
 
-/* With a holder the same signal may come twice: by it, and to all of a unit. */
+/* With a supervisor the same signal may come twice: by it, and to all of a
+ * unit. */
 #define SAME_SIGNAL_MS 1000
 
 struct mounted {

@@ -11,10 +11,10 @@
 #include "union/change/place.h"
 #include "union/serve/pending_names.h"
 #include "union/serve/service.h"
-#include "union/state/dying.h"
 #include "union/state/fuse_connection.h"
 #include "union/state/reply_cache.h"
 #include "union/state/request.h"
+#include "union/state/stuck_server.h"
 #include "union/view/state_note.h"
 
 #define SERVE_THREADS_MAX 2048 /* at once, with those for others that wait */
@@ -36,7 +36,7 @@ static bool is_pending(const struct fuse_buf *buf)
 	uint64_t unique = request_current.unique;
 
 	return (unique & REPLY_CACHE_RESENT &&
-		dying_serves(unique & ~REPLY_CACHE_RESENT) &&
+		stuck_server_serves(unique & ~REPLY_CACHE_RESENT) &&
 		pending_names_add(buf->mem, buf->size)) ||
 	       pending_names_has(buf->mem, buf->size);
 }

@@ -164,7 +164,7 @@ int fd_store_take_any(uint64_t *ret_token)
 	return take_fd(&keep.items[keep.count - 1].fd);
 }
 
-/* The union goes on without a holder: it is as others are. */
+/* The union goes on without a supervisor: it is as others are. */
 static void send_it(enum fd_store_op op, uint64_t token, const char *text,
 		    int fd)
 {

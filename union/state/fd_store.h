@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between the server of a union and its holder (holder.h): descriptors that
- * must outlive the server are kept there, each by a token. They are sent
+ * Between the server of a union and its supervisor (supervisor.h): descriptors
+ * that must outlive the server are kept there, each by a token. They are sent
  * before what makes them needed; a message that was sent arrives though the
  * server is killed then. When another server is started it is given all of
  * them first.
@@ -18,29 +18,32 @@
 
 /*
  * Tokens: of the state memory, the connection to the kernel, those of the
- * holder's own: servers that were killed and have not ended (dying.h), and
- * others.
+ * supervisor's own: servers that were killed and have not ended
+ * (stuck_server.h), and others.
  */
 #define FD_STORE_STATE     1
 #define FD_STORE_FUSE      2
-#define FD_STORE_DYING     8 /* the first of */
-#define FD_STORE_DYING_MAX 8
+#define FD_STORE_STUCK     8 /* the first of */
+#define FD_STORE_STUCK_MAX 8
 #define FD_STORE_FIRST     16
-#define FD_STORE_LOCK      (1ull << 62) /* the first of BRANCH_MAX: branch_lock.h \
-					 */
+#define FD_STORE_LOCK                                          \
+	(1ull << 62) /* the first of BRANCH_MAX: branch_lock.h \
+		      */
 
 enum fd_store_op {
 	FD_STORE_ADD = 1,  /* with a descriptor; both ways */
-	FD_STORE_DROP,     /* to the holder */
-	FD_STORE_READY,    /* to the holder: it serves */
-	FD_STORE_FAILED,   /* to the holder: it does not; with @text, and
+	FD_STORE_DROP,     /* to the supervisor */
+	FD_STORE_READY,    /* to the supervisor: it serves */
+	FD_STORE_FAILED,   /* to the supervisor: it does not; with @text, and
 			 an errno for @token */
 	FD_STORE_END,      /* to the server: those were all */
-	FD_STORE_MOUNTS,   /* to the holder: it is about to */
-	FD_STORE_REPLACE,  /* to the holder: another server is to take over */
+	FD_STORE_MOUNTS,   /* to the supervisor: it is about to */
+	FD_STORE_REPLACE,  /* to the supervisor: another server is to take over
+			    */
 	FD_STORE_REFUSED,  /* to the server: none can; with @text, and the token
 			  it asked with */
-	FD_STORE_LIFELINE, /* to the holder: see lifeline.h; with a descriptor
+	FD_STORE_LIFELINE, /* to the supervisor: see lifeline.h; with a
+			    * descriptor
 			    */
 };
 
@@ -59,7 +62,7 @@ int fd_store_send(int socket, enum fd_store_op op, uint64_t token,
 int fd_store_receive(int socket, struct fd_store_message *ret, int *ret_fd);
 
 /*
- * Of the server, which has one holder: take @socket (-1: there is none, and
+ * Of the server, which has one supervisor: take @socket (-1: there is none, and
  * all that follows does nothing) and what it kept. 0 or -errno.
  */
 int fd_store_start(int socket);
@@ -78,8 +81,8 @@ void fd_store_say_ready(void);
 void fd_store_say_failed(const struct error *err);
 
 /*
- * Have the holder replace this server, by one thread at a time. Returns only
- * when it does not: -errno with @err; -ETIMEDOUT: it did not say so for so
+ * Have the supervisor replace this server, by one thread at a time. Returns
+ * only when it does not: -errno with @err; -ETIMEDOUT: it did not say so for so
  * long, and may do it yet.
  */
 int fd_store_ask_replace(int timeout_ms, struct error *err);

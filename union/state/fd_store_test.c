@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-static int ends[2]; /* of the holder; of the server */
+static int ends[2]; /* of the supervisor; of the server */
 
 static int setup(void **state)
 {

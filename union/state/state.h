@@ -94,7 +94,7 @@ struct state_open {
 
 /*
  * A thread that calls branches. What it is in the middle of there when its
- * server is killed may come to pass later: see dying.h.
+ * server is killed may come to pass later: see stuck_server.h.
  */
 struct state_thread {
 	_Atomic int32_t tid; /* gettid(2); 0: there is none */
@@ -122,8 +122,8 @@ struct state {
 
 /*
  * A number for what these records are and mean, and what a server and its
- * holder say to each other: a program with another one cannot go on with them.
- * Never 0.
+ * supervisor say to each other: a program with another one cannot go on with
+ * them. Never 0.
  */
 uint32_t state_layout(void);
 

@@ -2,7 +2,7 @@
 /*
  * Which branches each thread is calling: in the state memory of a union that
  * survives, so that the next server knows it of a thread that hangs there when
- * its process is killed (dying.h).
+ * its process is killed (stuck_server.h).
  */
 #ifndef UNION_THREAD_BRANCHES_H
 #define UNION_THREAD_BRANCHES_H

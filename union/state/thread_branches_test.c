@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "union/state/dying.h"
 #include "union/state/fd_store.h"
+#include "union/state/stuck_server.h"
 #include "union/state/thread_branches.h"
 
 #include <cmocka.h>
@@ -77,7 +77,7 @@ static void without_a_record_it_notes_for_itself(void **context)
 		assert_false(thread_branches_has(&state.threads[i], 7));
 }
 
-/* A process that does not end by itself, as the holder would tell of it. */
+/* A process that does not end by itself, as the supervisor would tell of it. */
 static pid_t tell_of_one(void)
 {
 	int ends[2], pidfd;
@@ -90,7 +90,7 @@ static pid_t tell_of_one(void)
 	pidfd = pidfd_open(pid, 0);
 	assert_true(pidfd >= 0);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
-	assert_int_equal(fd_store_send(ends[0], FD_STORE_ADD, FD_STORE_DYING,
+	assert_int_equal(fd_store_send(ends[0], FD_STORE_ADD, FD_STORE_STUCK,
 				       NULL, pidfd),
 			 0);
 	assert_int_equal(fd_store_send(ends[0], FD_STORE_END, 0, NULL, -1), 0);
@@ -111,21 +111,21 @@ static void what_it_was_calling_is_withheld_until_it_has_ended(void **context)
 	thread_branches_note(one, 9);
 	atomic_store(&other->tid, pid + 100000000); /* there is no such one */
 	thread_branches_note(other, 10);
-	dying_begin(&state);
-	assert_true(dying_withholds(9));
-	assert_false(dying_withholds(10));
+	stuck_server_begin(&state);
+	assert_true(stuck_server_withholds(9));
+	assert_false(stuck_server_withholds(10));
 	/* The one after the next is to know it, too. */
 	assert_true(one->tid == pid && thread_branches_has(one, 9));
 	assert_true(!other->tid && !thread_branches_has(other, 10));
-	assert_false(dying_is(pid));
+	assert_false(stuck_server_is(pid));
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	assert_int_equal(
 		waitid(P_PID, (id_t)pid, &(siginfo_t){0}, WEXITED | WNOWAIT),
 		0);
-	assert_true(dying_is(pid));
-	assert_false(dying_withholds(9));
+	assert_true(stuck_server_is(pid));
+	assert_false(stuck_server_withholds(9));
 	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_false(dying_is(pid));
+	assert_false(stuck_server_is(pid));
 }
 
 int main(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The descriptors that a holder keeps for the next server, each by its token:
- * fd_store.h.
+ * The descriptors that a supervisor keeps for the next server, each by its
+ * token: fd_store.h.
  */
 #ifndef UNION_FD_STORE_SERVER_H
 #define UNION_FD_STORE_SERVER_H

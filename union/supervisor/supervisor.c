@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/supervisor/holder.h"
+#include "union/supervisor/supervisor.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,9 +23,9 @@
 #include "union/state/fd_store.h"
 #include "union/state/fuse_connection.h"
 #include "union/state/state.h"
-#include "union/supervisor/dying_servers.h"
 #include "union/supervisor/fd_store_server.h"
-#include "union/supervisor/pace.h"
+#include "union/supervisor/restart_backoff.h"
+#include "union/supervisor/stuck_servers.h"
 #include "union/sys/hanging.h"
 #include "union/sys/limits.h"
 
@@ -39,13 +39,13 @@
 #define MESSAGES_MAX   256              /* at once */
 #define OWN_PROGRAM    "/proc/self/exe" /* also when it was removed */
 
-struct holder {
+struct supervisor {
 	const char **argv;
 	char *mountpoint; /* absolute */
 	void (*ready)(void *context);
 	void *context;
 	struct fd_store_server held;
-	struct dying_servers dying;
+	struct stuck_servers dying;
 	int signals;
 	bool ending;   /* somebody asked for it */
 	bool replaced; /* by us: somebody asked for another server */
@@ -54,7 +54,7 @@ struct holder {
 	bool has_device;
 	struct statx device; /* of what it has mounted */
 	bool own;            /* the next server is OWN_PROGRAM */
-	struct pace pace;
+	struct restart_backoff pace;
 	int pause_ms; /* the last */
 
 	/* Of the server: */
@@ -70,7 +70,7 @@ struct holder {
 };
 
 /* The union goes on; what this is of goes with its server. */
-static void note_kept(struct holder *h, int r)
+static void note_kept(struct supervisor *h, int r)
 {
 	if (r < 0 && !h->said)
 		log_warning(
@@ -82,7 +82,7 @@ static void note_kept(struct holder *h, int r)
 }
 
 /* 0, also when it is gone already: that is seen later. */
-static int hand_over(const struct holder *h, struct error *err)
+static int hand_over(const struct supervisor *h, struct error *err)
 {
 	int r = fd_store_server_send(&h->held, h->socket);
 
@@ -94,7 +94,7 @@ static int hand_over(const struct holder *h, struct error *err)
 }
 
 /* 0 or -errno: then there is none. */
-static int equip_child(struct holder *h, struct error *err)
+static int equip_child(struct supervisor *h, struct error *err)
 {
 	int r;
 
@@ -111,7 +111,7 @@ static int equip_child(struct holder *h, struct error *err)
 	return r;
 }
 
-static int start_server(struct holder *h, struct error *err)
+static int start_server(struct supervisor *h, struct error *err)
 {
 	int ends[2], r;
 
@@ -136,7 +136,7 @@ static int start_server(struct holder *h, struct error *err)
 }
 
 /* Can the program at our path go on with what this server keeps? */
-static int check_program(const struct holder *h, struct error *err)
+static int check_program(const struct supervisor *h, struct error *err)
 {
 	const char *argv[] = {h->argv[0], HOLDER_ASKS, NULL};
 	struct process_result result;
@@ -155,7 +155,7 @@ static int check_program(const struct holder *h, struct error *err)
 }
 
 /* One that cannot end would hold up all that is asked of the union. */
-static int check_end(const struct holder *h, struct error *err)
+static int check_end(const struct supervisor *h, struct error *err)
 {
 	return hanging_thread(h->pid, ASKED_HANG_MS)
 		       ? error_set(err, EBUSY,
@@ -165,7 +165,7 @@ static int check_end(const struct holder *h, struct error *err)
 		       : 0;
 }
 
-static int replace(struct holder *h, struct error *err)
+static int replace(struct supervisor *h, struct error *err)
 {
 	int r = check_program(h, err);
 
@@ -183,7 +183,7 @@ static int replace(struct holder *h, struct error *err)
 }
 
 /* Because it asked. */
-static void replace_or_refuse(struct holder *h, uint64_t token)
+static void replace_or_refuse(struct supervisor *h, uint64_t token)
 {
 	struct error err = {0};
 
@@ -202,12 +202,12 @@ static int device_at(const char *path, struct statx *ret)
 }
 
 /* It has just been mounted. */
-static void note_device(struct holder *h)
+static void note_device(struct supervisor *h)
 {
 	h->has_device = device_at(h->mountpoint, &h->device) == 0;
 }
 
-static void take_message(struct holder *h,
+static void take_message(struct supervisor *h,
 			 const struct fd_store_message *message, int fd)
 {
 	switch (message->op) {
@@ -245,7 +245,7 @@ static void take_message(struct holder *h,
 }
 
 /* False: there is no more, its server is gone. */
-static bool read_message(struct holder *h)
+static bool read_message(struct supervisor *h)
 {
 	struct fd_store_message message;
 	int fd, r = fd_store_receive(h->socket, &message, &fd);
@@ -257,7 +257,7 @@ static bool read_message(struct holder *h)
 	return r == 1 || r == -EPROTO;
 }
 
-static void take_signal(struct holder *h)
+static void take_signal(struct supervisor *h)
 {
 	struct signalfd_siginfo info;
 	struct error err = {0};
@@ -274,7 +274,7 @@ static void take_signal(struct holder *h)
 }
 
 /* What there is, or a good part of it. False: as above. */
-static bool read_messages(struct holder *h)
+static bool read_messages(struct supervisor *h)
 {
 	struct pollfd socket = {.fd = h->socket, .events = POLLIN};
 	int i = 0;
@@ -287,7 +287,7 @@ static bool read_messages(struct holder *h)
 
 /* Those that there are: more than a process may have open poll() refuses. */
 struct watched {
-	struct pollfd fds[4 + FD_STORE_DYING_MAX];
+	struct pollfd fds[4 + FD_STORE_STUCK_MAX];
 	unsigned count;
 	/* Which is which; NULL: it is not watched. */
 	struct pollfd *socket, *signals, *pidfd, *lifeline;
@@ -306,7 +306,8 @@ static bool has_come(const struct pollfd *watched)
 	return watched && watched->revents;
 }
 
-static void fill_watched(const struct holder *h, bool talks, struct watched *w)
+static void fill_watched(const struct supervisor *h, bool talks,
+			 struct watched *w)
 {
 	w->count = 0;
 	w->signals = add_watched(w, h->signals, POLLIN);
@@ -314,18 +315,18 @@ static void fill_watched(const struct holder *h, bool talks, struct watched *w)
 	w->socket = add_watched(w, talks ? h->socket : -1, POLLIN);
 	/* That it is closed is told always. */
 	w->lifeline = add_watched(w, h->ends ? -1 : h->lifeline, 0);
-	w->count += dying_servers_poll(&h->dying, w->fds + w->count);
+	w->count += stuck_servers_poll(&h->dying, w->fds + w->count);
 }
 
 /* Is one waited for that goes on, and does not serve yet? */
-static bool is_starting(const struct holder *h)
+static bool is_starting(const struct supervisor *h)
 {
 	return h->serves_since_ms < 0 &&
 	       fd_store_server_has(&h->held, FD_STORE_FUSE);
 }
 
 /* How long until we have to look, though nothing comes; ms. */
-static int next_look_ms(const struct holder *h)
+static int next_look_ms(const struct supervisor *h)
 {
 	return h->ends ? LOOK_MS : is_starting(h) ? START_LOOK_MS : -1;
 }
@@ -334,7 +335,7 @@ static int next_look_ms(const struct holder *h)
  * One that hangs as it starts holds up everybody. When it is killed, the next
  * one sees where it hangs, and does without that.
  */
-static void end_hanging_start(struct holder *h)
+static void end_hanging_start(struct supervisor *h)
 {
 	if (h->ends || !is_starting(h) ||
 	    clock_ms() - h->started_ms < START_MS ||
@@ -347,9 +348,9 @@ static void end_hanging_start(struct holder *h)
 }
 
 /* It was killed, or has ended: does a call of it not come back? */
-static bool cannot_end(struct holder *h)
+static bool cannot_end(struct supervisor *h)
 {
-	return h->ends && dying_servers_fit(&h->dying) &&
+	return h->ends && stuck_servers_fit(&h->dying) &&
 	       hanging_thread(h->pid, HANG_MS);
 }
 
@@ -358,7 +359,7 @@ static bool cannot_end(struct holder *h)
  * removed is two messages: to be woken for each would cost as much as the rest
  * of a removal, so they gather for a moment.
  */
-static bool watch_end(struct holder *h)
+static bool watch_end(struct supervisor *h)
 {
 	struct watched w;
 	bool talks = true;
@@ -378,7 +379,7 @@ static bool watch_end(struct holder *h)
 		end_hanging_start(h);
 		if (has_come(w.signals))
 			take_signal(h);
-		dying_servers_reap(&h->dying, &h->held);
+		stuck_servers_reap(&h->dying, &h->held);
 		if (!has_come(w.socket))
 			continue;
 		talks = read_messages(h);
@@ -388,7 +389,7 @@ static bool watch_end(struct holder *h)
 }
 
 /* Is it mounted still? It is in no other way that one learns of the end. */
-static bool is_connected(const struct holder *h)
+static bool is_connected(const struct supervisor *h)
 {
 	struct pollfd fuse = {
 		.fd = fd_store_server_fd(&h->held, FD_STORE_FUSE)};
@@ -402,13 +403,13 @@ static bool is_connected(const struct holder *h)
  * is here. Its exit status is none yet: as if it was killed, unless there is
  * nothing to serve any more. False: for want of room or memory.
  */
-static bool part_with(struct holder *h, siginfo_t *ret)
+static bool part_with(struct supervisor *h, siginfo_t *ret)
 {
 	struct pollfd socket = {.fd = h->socket, .events = POLLIN};
 
 	while (poll(&socket, 1, 0) > 0 && read_message(h))
 		;
-	if (!dying_servers_add(&h->dying, &h->held, h->pidfd))
+	if (!stuck_servers_add(&h->dying, &h->held, h->pidfd))
 		return false;
 	h->pidfd = -1;
 	*ret = (siginfo_t){.si_code = CLD_KILLED, .si_status = SIGKILL};
@@ -420,7 +421,7 @@ static bool part_with(struct holder *h, siginfo_t *ret)
 	return true;
 }
 
-static siginfo_t wait_for_end(struct holder *h)
+static siginfo_t wait_for_end(struct supervisor *h)
 {
 	siginfo_t info = {0};
 
@@ -434,7 +435,7 @@ static siginfo_t wait_for_end(struct holder *h)
 }
 
 /* How it ended: as waitid() says it. */
-static siginfo_t watch(struct holder *h)
+static siginfo_t watch(struct supervisor *h)
 {
 	siginfo_t info;
 
@@ -447,7 +448,7 @@ static siginfo_t watch(struct holder *h)
 }
 
 /* By force, which ends the connection though a server that hangs has it. */
-static void unmount_ours(const struct holder *h)
+static void unmount_ours(const struct supervisor *h)
 {
 	struct statx now;
 
@@ -462,7 +463,7 @@ static void unmount_ours(const struct holder *h)
  * Who mounted it was killed before it could say so: a mount that is dead then
  * is ours, and goes; one that is not is another's, or there is none.
  */
-static void unmount_dead(const struct holder *h)
+static void unmount_dead(const struct supervisor *h)
 {
 	int fd = open(h->mountpoint, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
@@ -472,7 +473,7 @@ static void unmount_dead(const struct holder *h)
 }
 
 /* The end: who waits is answered by the kernel. */
-static void let_go(struct holder *h)
+static void let_go(struct supervisor *h)
 {
 	/* A server that has not ended has it, too. Where the kernel cannot be
 	 * told so, what is not unmounted here ends with that. */
@@ -489,7 +490,7 @@ static void let_go(struct holder *h)
 }
 
 /* There is nothing to go on with, or none that can. */
-static int give_up(struct holder *h, struct error *err)
+static int give_up(struct supervisor *h, struct error *err)
 {
 	int r = error_set(err, EIO, "%s",
 			  h->failure[0] ? h->failure
@@ -499,7 +500,7 @@ static int give_up(struct holder *h, struct error *err)
 	return r;
 }
 
-static int end_early(struct holder *h, struct error *err)
+static int end_early(struct supervisor *h, struct error *err)
 {
 	let_go(h);
 	return error_set(err, EIO, "'%s' was given up while in use",
@@ -507,7 +508,7 @@ static int end_early(struct holder *h, struct error *err)
 }
 
 /* Shorter when somebody wants something. */
-static void wait_a_pause(struct holder *h, int pause_ms)
+static void wait_a_pause(struct supervisor *h, int pause_ms)
 {
 	struct pollfd signals = {.fd = h->signals, .events = POLLIN};
 
@@ -520,7 +521,7 @@ static void wait_a_pause(struct holder *h, int pause_ms)
  * The program that is at our path; when that does not come to serve, the one
  * that we are, which did and keeps the same records. And so on in turn.
  */
-static void choose_program(struct holder *h)
+static void choose_program(struct supervisor *h)
 {
 	h->own = h->serves_since_ms < 0 && !h->own &&
 		 fd_store_server_has(&h->held, FD_STORE_FUSE);
@@ -531,16 +532,16 @@ static void choose_program(struct holder *h)
 }
 
 /* 1: another one is to be started; else the result of all. */
-static int start_again(struct holder *h, bool by_itself, const char *how,
+static int start_again(struct supervisor *h, bool by_itself, const char *how,
 		       struct error *err)
 {
 	int64_t since_ms = h->serves_since_ms;
 	int pause_ms = 0;
 
 	if (!h->replaced) {
-		pause_ms = pace_next(&h->pace,
-				     since_ms < 0 ? -1 : clock_ms() - since_ms,
-				     by_itself);
+		pause_ms = restart_backoff_next(
+			&h->pace, since_ms < 0 ? -1 : clock_ms() - since_ms,
+			by_itself);
 		if (pause_ms < 0)
 			return give_up(h, err);
 		if (!pause_ms || pause_ms != h->pause_ms)
@@ -557,7 +558,7 @@ static int start_again(struct holder *h, bool by_itself, const char *how,
 }
 
 /* The same, of a server that has ended. */
-static int judge(struct holder *h, const siginfo_t *info, struct error *err)
+static int judge(struct supervisor *h, const siginfo_t *info, struct error *err)
 {
 	bool killed = info->si_code != CLD_EXITED;
 	char how[sizeof(h->failure) + 64];
@@ -577,7 +578,7 @@ static int judge(struct holder *h, const siginfo_t *info, struct error *err)
 }
 
 /* And of one that could not be started. */
-static int not_started(struct holder *h, struct error *err)
+static int not_started(struct supervisor *h, struct error *err)
 {
 	char how[sizeof(h->failure)];
 
@@ -619,7 +620,7 @@ static const char **server_argv(int argc, char **argv, char *self)
 	return words;
 }
 
-static int hold(struct holder *h, struct error *err)
+static int hold(struct supervisor *h, struct error *err)
 {
 	siginfo_t info;
 	int r;
@@ -636,16 +637,17 @@ static int hold(struct holder *h, struct error *err)
 	return r;
 }
 
-int holder_run(const struct union_options *options, int argc, char **argv,
-	       void (*ready)(void *context), void *context, struct error *err)
+int supervisor_run(const struct union_options *options, int argc, char **argv,
+		   void (*ready)(void *context), void *context,
+		   struct error *err)
 {
 	char self[PATH_MAX] = "";
-	struct holder h = {.ready = ready,
-			   .context = context,
-			   .signals = -1,
-			   .pidfd = -1,
-			   .socket = -1,
-			   .lifeline = -1};
+	struct supervisor h = {.ready = ready,
+			       .context = context,
+			       .signals = -1,
+			       .pidfd = -1,
+			       .socket = -1,
+			       .lifeline = -1};
 	int r;
 
 	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
@@ -655,7 +657,7 @@ int holder_run(const struct union_options *options, int argc, char **argv,
 	if (!h.mountpoint)
 		return error_set(err, errno, "mount point '%s': %s",
 				 options->mountpoint, strerror(errno));
-	dying_servers_init(&h.dying);
+	stuck_servers_init(&h.dying);
 	h.argv = server_argv(argc, argv, self);
 	h.signals = hold_signals();
 	limits_raise();
@@ -663,7 +665,7 @@ int holder_run(const struct union_options *options, int argc, char **argv,
 		    ? hold(&h, err)
 		    : error_set(err, ENOMEM, "%s", strerror(ENOMEM));
 	fd_store_server_done(&h.held);
-	dying_servers_done(&h.dying);
+	stuck_servers_done(&h.dying);
 	fd_close(h.signals);
 	free(h.argv);
 	free(h.mountpoint);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How soon another server is started when one has ended (holder.h). At once
+ * How soon another server is started when one has ended (supervisor.h). At once
  * when it had served, so that nobody notices; but one that ends by itself
  * again and again as soon as it serves (the request that comes again ends it)
  * must not be started for ever without a pause.
  */
-#ifndef UNION_PACE_H
-#define UNION_PACE_H
+#ifndef UNION_RESTART_BACKOFF_H
+#define UNION_RESTART_BACKOFF_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,7 +21,7 @@
 #define PACE_TRIES 20 /* in a row that never served: the last */
 
 /* Zeroed at first. */
-struct pace {
+struct restart_backoff {
 	unsigned soon, unserved;
 };
 
@@ -34,6 +34,7 @@ struct pace {
  *
  * Returns how long to wait before the next is started, ms; -1: not again.
  */
-int pace_next(struct pace *pace, int64_t served_ms, bool by_itself);
+int restart_backoff_next(struct restart_backoff *pace, int64_t served_ms,
+			 bool by_itself);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/state/dying.h"
+#include "union/state/stuck_server.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -30,7 +30,7 @@ static struct dying {
 	pid_t pid;
 	atomic_bool gone;
 	uint64_t met[SETS]; /* branches, as bits */
-} all[FD_STORE_DYING_MAX];
+} all[FD_STORE_STUCK_MAX];
 static unsigned count;
 static const struct state *left; /* what they left; borrowed */
 
@@ -219,7 +219,7 @@ static void take(int pidfd)
 		fd_close(pidfd);
 }
 
-void dying_begin(struct state *state)
+void stuck_server_begin(struct state *state)
 {
 	unsigned i;
 	int fd;
@@ -227,8 +227,8 @@ void dying_begin(struct state *state)
 	left = state;
 	while (count) /* of a test before */
 		fd_close(all[--count].pidfd);
-	for (i = 0; i < FD_STORE_DYING_MAX; i++) {
-		fd = fd_store_take(FD_STORE_DYING + i);
+	for (i = 0; i < FD_STORE_STUCK_MAX; i++) {
+		fd = fd_store_take(FD_STORE_STUCK + i);
 		if (fd >= 0)
 			take(fd);
 	}
@@ -237,7 +237,7 @@ void dying_begin(struct state *state)
 	forget_ended(state);
 }
 
-bool dying_withholds(unsigned branch)
+bool stuck_server_withholds(unsigned branch)
 {
 	unsigned i;
 
@@ -248,7 +248,7 @@ bool dying_withholds(unsigned branch)
 	return false;
 }
 
-bool dying_serves(uint64_t unique)
+bool stuck_server_serves(uint64_t unique)
 {
 	const struct state_thread *thread;
 	unsigned i;
@@ -272,7 +272,7 @@ static bool is_listed(pid_t process)
 	return false;
 }
 
-bool dying_is(int process)
+bool stuck_server_is(int process)
 {
 	int mounts[2];
 
@@ -286,12 +286,12 @@ bool dying_is(int process)
 	}
 }
 
-bool dying_is_peer(int socket)
+bool stuck_server_is_peer(int socket)
 {
 	struct ucred peer;
 	socklen_t length = sizeof(peer);
 
 	return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) ==
 		       0 &&
-	       peer.pid > 0 && dying_is(peer.pid);
+	       peer.pid > 0 && stuck_server_is(peer.pid);
 }

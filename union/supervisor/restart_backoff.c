@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/supervisor/pace.h"
+#include "union/supervisor/restart_backoff.h"
 
 /* The @n-th pause of a row, from 0. */
 static int doubled(unsigned n, int max_ms)
@@ -11,7 +11,8 @@ static int doubled(unsigned n, int max_ms)
 	return ms < max_ms ? ms : max_ms;
 }
 
-int pace_next(struct pace *pace, int64_t served_ms, bool by_itself)
+int restart_backoff_next(struct restart_backoff *pace, int64_t served_ms,
+			 bool by_itself)
 {
 	if (served_ms < 0) {
 		if (pace->unserved == PACE_TRIES)

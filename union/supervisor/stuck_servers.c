@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/supervisor/dying_servers.h"
+#include "union/supervisor/stuck_servers.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,60 +8,60 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 
-void dying_servers_init(struct dying_servers *servers)
+void stuck_servers_init(struct stuck_servers *servers)
 {
 	unsigned i;
 
-	for (i = 0; i < FD_STORE_DYING_MAX; i++)
+	for (i = 0; i < FD_STORE_STUCK_MAX; i++)
 		servers->pidfds[i] = -1;
 }
 
-static unsigned find_place(const struct dying_servers *servers)
+static unsigned find_place(const struct stuck_servers *servers)
 {
 	unsigned i = 0;
 
-	while (i < FD_STORE_DYING_MAX && servers->pidfds[i] >= 0)
+	while (i < FD_STORE_STUCK_MAX && servers->pidfds[i] >= 0)
 		i++;
 	return i;
 }
 
-bool dying_servers_fit(const struct dying_servers *servers)
+bool stuck_servers_fit(const struct stuck_servers *servers)
 {
-	return find_place(servers) < FD_STORE_DYING_MAX;
+	return find_place(servers) < FD_STORE_STUCK_MAX;
 }
 
-bool dying_servers_add(struct dying_servers *servers,
+bool stuck_servers_add(struct stuck_servers *servers,
 		       struct fd_store_server *held, int pidfd)
 {
 	unsigned i = find_place(servers);
-	int copy = i < FD_STORE_DYING_MAX ? fcntl(pidfd, F_DUPFD_CLOEXEC, 0)
+	int copy = i < FD_STORE_STUCK_MAX ? fcntl(pidfd, F_DUPFD_CLOEXEC, 0)
 					  : -1;
 
-	if (copy < 0 || fd_store_server_add(held, FD_STORE_DYING + i, copy) < 0)
+	if (copy < 0 || fd_store_server_add(held, FD_STORE_STUCK + i, copy) < 0)
 		return false;
 	servers->pidfds[i] = pidfd;
 	return true;
 }
 
-unsigned dying_servers_poll(const struct dying_servers *servers,
+unsigned stuck_servers_poll(const struct stuck_servers *servers,
 			    struct pollfd *ret)
 {
 	unsigned i, count = 0;
 
-	for (i = 0; i < FD_STORE_DYING_MAX; i++)
+	for (i = 0; i < FD_STORE_STUCK_MAX; i++)
 		if (servers->pidfds[i] >= 0)
 			ret[count++] = (struct pollfd){.fd = servers->pidfds[i],
 						       .events = POLLIN};
 	return count;
 }
 
-void dying_servers_reap(struct dying_servers *servers,
+void stuck_servers_reap(struct stuck_servers *servers,
 			struct fd_store_server *held)
 {
 	siginfo_t info;
 	unsigned i;
 
-	for (i = 0; i < FD_STORE_DYING_MAX; i++) {
+	for (i = 0; i < FD_STORE_STUCK_MAX; i++) {
 		info.si_pid = 0;
 		if (servers->pidfds[i] < 0 ||
 		    waitid(P_PIDFD, (id_t)servers->pidfds[i], &info,
@@ -70,15 +70,15 @@ void dying_servers_reap(struct dying_servers *servers,
 			continue;
 		log_info("the server %d, which was killed before, has ended",
 			 info.si_pid);
-		fd_store_server_drop(held, FD_STORE_DYING + i);
+		fd_store_server_drop(held, FD_STORE_STUCK + i);
 		fd_close(take_fd(&servers->pidfds[i]));
 	}
 }
 
-void dying_servers_done(struct dying_servers *servers)
+void stuck_servers_done(struct stuck_servers *servers)
 {
 	unsigned i;
 
-	for (i = 0; i < FD_STORE_DYING_MAX; i++)
+	for (i = 0; i < FD_STORE_STUCK_MAX; i++)
 		fd_close(take_fd(&servers->pidfds[i]));
 }

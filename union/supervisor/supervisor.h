@@ -5,11 +5,11 @@
  * kernel, files that were removed while they are open), watch the server, and
  * start the next one when it was killed: the program that is at its path by
  * then, so a new version takes over when it is told to (SIGUSR2) and can. One
- * that does not come to serve is followed by the program of the holder itself.
- * pace.h says when it gives up.
+ * that does not come to serve is followed by the program of the supervisor
+ * itself. restart_backoff.h says when it gives up.
  */
-#ifndef UNION_HOLDER_H
-#define UNION_HOLDER_H
+#ifndef UNION_SUPERVISOR_H
+#define UNION_SUPERVISOR_H
 
 #include "base/error.h"
 #include "union/config/options.h"
@@ -29,7 +29,8 @@
  *
  * Returns when it is unmounted: 0, or -errno with @err.
  */
-int holder_run(const struct union_options *options, int argc, char **argv,
-	       void (*ready)(void *context), void *context, struct error *err);
+int supervisor_run(const struct union_options *options, int argc, char **argv,
+		   void (*ready)(void *context), void *context,
+		   struct error *err);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A server was killed, and a thread of it hangs: what the next one learns. */
-#include "union/state/dying.h"
+#include "union/state/stuck_server.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -71,7 +71,7 @@ static void by_path(const struct hang_fs *at)
 	(void)mkdir(path, 0700);
 }
 
-/* As the holder does. */
+/* As the supervisor does. */
 static void tell_of(pid_t process)
 {
 	auto_close int pidfd = pidfd_open(process, 0);
@@ -79,7 +79,7 @@ static void tell_of(pid_t process)
 
 	assert_true(pidfd >= 0);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
-	assert_int_equal(fd_store_send(ends[0], FD_STORE_ADD, FD_STORE_DYING,
+	assert_int_equal(fd_store_send(ends[0], FD_STORE_ADD, FD_STORE_STUCK,
 				       NULL, pidfd),
 			 0);
 	assert_int_equal(fd_store_send(ends[0], FD_STORE_END, 0, NULL, -1), 0);
@@ -104,15 +104,15 @@ static void the_branch_of_the_call_is_withheld_and_no_other(void **unused)
 	note(thread, OTHER);
 	note(thread, HUNG);
 	tell_of(pid);
-	dying_begin(&state);
-	assert_true(dying_withholds(HUNG));
-	assert_false(dying_withholds(OTHER));
-	assert_true(dying_is(pid));
+	stuck_server_begin(&state);
+	assert_true(stuck_server_withholds(HUNG));
+	assert_false(stuck_server_withholds(OTHER));
+	assert_true(stuck_server_is(pid));
 	/* The one after the next is to know it, too. */
 	assert_int_equal(state.threads[0].tid, thread);
 	hang_fs_end(&fs);
-	assert_false(dying_withholds(HUNG));
-	assert_false(dying_is(pid));
+	assert_false(stuck_server_withholds(HUNG));
+	assert_false(stuck_server_is(pid));
 	assert_int_equal(hang_fs_start(&fs), 0);
 }
 
@@ -127,10 +127,10 @@ static void what_it_has_not_noted_is_withheld_with_all_that_it_has(
 	pid = hang_process(&fs, by_descriptor, &thread);
 	note(thread, OTHER);
 	tell_of(pid);
-	dying_begin(&state);
-	assert_true(dying_withholds(HUNG));
-	assert_true(dying_withholds(OTHER));
-	assert_false(dying_withholds(0));
+	stuck_server_begin(&state);
+	assert_true(stuck_server_withholds(HUNG));
+	assert_true(stuck_server_withholds(OTHER));
+	assert_false(stuck_server_withholds(0));
 }
 
 static void of_a_call_that_cannot_be_told_all_that_it_noted_is(void **unused)
@@ -143,9 +143,9 @@ static void of_a_call_that_cannot_be_told_all_that_it_noted_is(void **unused)
 	pid = hang_process(&fs, by_path, &thread);
 	note(thread, OTHER);
 	tell_of(pid);
-	dying_begin(&state);
-	assert_true(dying_withholds(OTHER));
-	assert_false(dying_withholds(HUNG));
+	stuck_server_begin(&state);
+	assert_true(stuck_server_withholds(OTHER));
+	assert_false(stuck_server_withholds(HUNG));
 }
 
 static void without_a_note_the_call_tells(void **unused)
@@ -157,9 +157,9 @@ static void without_a_note_the_call_tells(void **unused)
 		skip();
 	pid = hang_process(&fs, by_descriptor, &thread);
 	tell_of(pid);
-	dying_begin(&state);
-	assert_true(dying_withholds(HUNG));
-	assert_false(dying_withholds(OTHER));
+	stuck_server_begin(&state);
+	assert_true(stuck_server_withholds(HUNG));
+	assert_false(stuck_server_withholds(OTHER));
 }
 
 int main(void)

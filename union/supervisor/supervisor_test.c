@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The holder starts this program itself as its server: what it does then, and
- * the mount point, are the words of its command line. What mounts needs root
- * and /dev/fuse.
+ * The supervisor starts this program itself as its server: what it does then,
+ * and the mount point, are the words of its command line. What mounts needs
+ * root and /dev/fuse.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +28,7 @@
 #include "base/log.h"
 #include "union/state/fd_store.h"
 #include "union/state/state.h"
-#include "union/supervisor/holder.h"
+#include "union/supervisor/supervisor.h"
 
 #include <cmocka.h>
 
@@ -64,7 +64,7 @@ static int mount_fuse(const char *at)
 		return -errno;
 	(void)snprintf(data, sizeof(data),
 		       "fd=%d,rootmode=40000,user_id=0,group_id=0", fd);
-	return mount("holder_test", at, "fuse", 0, data) < 0 ? -errno : 0;
+	return mount("supervisor_test", at, "fuse", 0, data) < 0 ? -errno : 0;
 }
 
 /* The first is killed as soon as it has mounted; the next one looks. */
@@ -98,7 +98,7 @@ static int refuse(const char *at)
 	return 1;
 }
 
-/* Answer the holder, when it asks which records this program keeps. */
+/* Answer the supervisor, when it asks which records this program keeps. */
 static int say_records(void)
 {
 	const char *asked = getenv(ASKED), *records = getenv(RECORDS);
@@ -159,7 +159,7 @@ static int be_replaced(const char *at)
 		       : 1;
 }
 
-/* Its holder has no room for what it is to keep. */
+/* Its supervisor has no room for what it is to keep. */
 static int keep_too_much(const char *at)
 {
 	const struct rlimit few = {3, 3};
@@ -195,7 +195,7 @@ static const struct {
 	       {"keep-too-much", keep_too_much},
 	       {"leave-something", leave_something}};
 
-/* NAME MOUNTPOINT, after what the holder adds */
+/* NAME MOUNTPOINT, after what the supervisor adds */
 static int serve(char **words)
 {
 	size_t i;
@@ -208,7 +208,7 @@ static int serve(char **words)
 	return 2;
 }
 
-/* The holder */
+/* The supervisor */
 
 static void ready(void *context)
 {
@@ -218,17 +218,17 @@ static void ready(void *context)
 static int run(char *name, struct error *err)
 {
 	struct union_options options = {.mountpoint = mountpoint};
-	char self[] = "holder_test";
+	char self[] = "supervisor_test";
 	char *argv[] = {self, name, mountpoint, NULL};
 
-	return holder_run(&options, (int)array_size(argv) - 1, argv, ready,
-			  NULL, err);
+	return supervisor_run(&options, (int)array_size(argv) - 1, argv, ready,
+			      NULL, err);
 }
 
 static int setup(void **state)
 {
 	(void)state;
-	log_setup("holder_test", LOG_LEVEL_ERROR);
+	log_setup("supervisor_test", LOG_LEVEL_ERROR);
 	(void)snprintf(mountpoint, sizeof(mountpoint), "/tmp/trib-hold-XXXXXX");
 	return mkdtemp(mountpoint) ? 0 : -1;
 }
@@ -341,14 +341,14 @@ static void fail_sends(void *context)
 static void one_that_is_not_given_all_is_replaced(void **state)
 {
 	struct union_options options = {.mountpoint = mountpoint};
-	char self[] = "holder_test", name[] = "leave-something";
+	char self[] = "supervisor_test", name[] = "leave-something";
 	char *argv[] = {self, name, mountpoint, NULL};
 	struct error err = {0};
 
 	(void)state;
 	make_first();
 	to_fail = 2;
-	if (holder_run(&options, 3, argv, fail_sends, NULL, &err) < 0)
+	if (supervisor_run(&options, 3, argv, fail_sends, NULL, &err) < 0)
 		fail_msg("%s", err.msg);
 	assert_int_equal(bad_sends, 0);
 }
@@ -359,7 +359,7 @@ static void run_keep_too_much(int log_fd)
 	struct error err = {0};
 	char name[] = "keep-too-much";
 
-	log_setup("holder_test", LOG_LEVEL_WARNING);
+	log_setup("supervisor_test", LOG_LEVEL_WARNING);
 	if (dup2(log_fd, STDERR_FILENO) < 0)
 		_exit(2);
 	_exit(run(name, &err) < 0 ? 1 : 0);
