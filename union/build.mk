@@ -7,7 +7,7 @@ $(eval $(call library,union,\
   union/ops/dot_union.c union/live/drain.c union/migrate/drain_dir.c union/migrate/drain_walk.c union/open/durable.c union/sys/empty_dir.c union/state/stuck_server.c union/supervisor/stuck_servers.c \
   union/ops/explain.c union/sys/file_in_use.c union/migrate/find_names.c union/branch/folding.c union/open/full.c union/state/fuse_connection.c \
   union/node/gate.c union/sys/handle.c union/sys/hanging.c union/live/heal.c union/supervisor/fd_store_server.c union/supervisor/supervisor.c union/sys/immutable.c \
-  union/sys/in_call.c union/sys/inode_number.c union/branch/intent.c union/migrate/intent_recover.c union/state/fd_store.c union/state/lifeline.c union/sys/limits.c \
+  union/sys/in_call.c union/sys/inode_number.c union/branch/intent.c union/migrate/intent_recover.c union/state/fd_store.c union/state/death_pipe.c union/sys/limits.c \
   union/live/live_add.c union/live/live_remove.c union/live/live_set.c union/view/lookup.c \
   union/view/merge.c union/state/thread_branches.c union/serve/mount.c union/live/mount_strict.c union/config/mount_words.c union/branch/mounted.c union/migrate/move.c union/migrate/move_check.c union/migrate/move_copy.c union/node/moving.c union/sys/named.c union/view/names.c union/view/names_set.c \
   union/node/node.c union/node/node_bury.c union/node/node_copies.c union/node/node_index.c union/node/node_lost.c union/node/node_quiet.c \

@@ -24,8 +24,8 @@
 #include "union/open/passthrough.h"
 #include "union/recover/backing_lost.h"
 #include "union/recover/unfinished.h"
+#include "union/state/death_pipe.h"
 #include "union/state/fd_store.h"
-#include "union/state/lifeline.h"
 #include "union/state/policy_record.h"
 #include "union/state/reply_cache.h"
 #include "union/state/request.h"
@@ -90,7 +90,7 @@ int handover_begin(struct unionfs *fs, const struct union_options *options,
 	branch_keep_doubt_mark(&state->header->doubt_mark);
 	stuck_server_begin(state);
 	thread_branches_start(state);
-	lifeline_start();
+	death_pipe_start();
 	resends = !options->without_resend && kernel_resends();
 	fuse_fd = fd_store_take(FD_STORE_FUSE);
 	if (fuse_fd >= 0)

@@ -187,9 +187,9 @@ void fd_store_drop(uint64_t token)
 	send_it(FD_STORE_DROP, token, NULL, -1);
 }
 
-void fd_store_lifeline(int fd)
+void fd_store_death_pipe(int fd)
 {
-	send_it(FD_STORE_LIFELINE, 0, NULL, fd);
+	send_it(FD_STORE_DEATH_PIPE, 0, NULL, fd);
 }
 
 void fd_store_say_mounts(void)

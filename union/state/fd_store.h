@@ -31,20 +31,20 @@
 		      */
 
 enum fd_store_op {
-	FD_STORE_ADD = 1,  /* with a descriptor; both ways */
-	FD_STORE_DROP,     /* to the supervisor */
-	FD_STORE_READY,    /* to the supervisor: it serves */
-	FD_STORE_FAILED,   /* to the supervisor: it does not; with @text, and
-			 an errno for @token */
-	FD_STORE_END,      /* to the server: those were all */
-	FD_STORE_MOUNTS,   /* to the supervisor: it is about to */
-	FD_STORE_REPLACE,  /* to the supervisor: another server is to take over
-			    */
-	FD_STORE_REFUSED,  /* to the server: none can; with @text, and the token
-			  it asked with */
-	FD_STORE_LIFELINE, /* to the supervisor: see lifeline.h; with a
-			    * descriptor
-			    */
+	FD_STORE_ADD = 1, /* with a descriptor; both ways */
+	FD_STORE_DROP,    /* to the supervisor */
+	FD_STORE_READY,   /* to the supervisor: it serves */
+	FD_STORE_FAILED,  /* to the supervisor: it does not; with @text, and
+			an errno for @token */
+	FD_STORE_END,     /* to the server: those were all */
+	FD_STORE_MOUNTS,  /* to the supervisor: it is about to */
+	FD_STORE_REPLACE, /* to the supervisor: another server is to take over
+			   */
+	FD_STORE_REFUSED, /* to the server: none can; with @text, and the token
+			 it asked with */
+	FD_STORE_DEATH_PIPE, /* to the supervisor: see death_pipe.h; with a
+			      * descriptor
+			      */
 };
 
 struct fd_store_message {
@@ -75,7 +75,7 @@ int fd_store_take_any(uint64_t *ret_token);
 
 void fd_store_fd(uint64_t token, int fd);
 void fd_store_drop(uint64_t token);
-void fd_store_lifeline(int fd);
+void fd_store_death_pipe(int fd);
 void fd_store_say_mounts(void);
 void fd_store_say_ready(void);
 void fd_store_say_failed(const struct error *err);

@@ -60,8 +60,8 @@ struct supervisor {
 	/* Of the server: */
 	pid_t pid;
 	int pidfd, socket;
-	int lifeline; /* -1: none */
-	bool ends;    /* as that says */
+	int death_pipe; /* -1: none */
+	bool ends;      /* as that says */
 	int64_t started_ms;
 	int64_t serves_since_ms; /* -1: it does not */
 	bool said;               /* that something is not kept */
@@ -234,9 +234,9 @@ static void take_message(struct supervisor *h,
 		memcpy(h->failure, message->text, sizeof(h->failure));
 		break;
 	case FD_STORE_MOUNTS: h->mounts = true; break;
-	case FD_STORE_LIFELINE:
-		fd_close(h->lifeline);
-		h->lifeline = take_fd(&fd);
+	case FD_STORE_DEATH_PIPE:
+		fd_close(h->death_pipe);
+		h->death_pipe = take_fd(&fd);
 		break;
 	case FD_STORE_REPLACE: replace_or_refuse(h, message->token); break;
 	default: break;
@@ -290,7 +290,7 @@ struct watched {
 	struct pollfd fds[4 + FD_STORE_STUCK_MAX];
 	unsigned count;
 	/* Which is which; NULL: it is not watched. */
-	struct pollfd *socket, *signals, *pidfd, *lifeline;
+	struct pollfd *socket, *signals, *pidfd, *death_pipe;
 };
 
 static struct pollfd *add_watched(struct watched *w, int fd, short events)
@@ -314,7 +314,7 @@ static void fill_watched(const struct supervisor *h, bool talks,
 	w->pidfd = add_watched(w, h->pidfd, POLLIN);
 	w->socket = add_watched(w, talks ? h->socket : -1, POLLIN);
 	/* That it is closed is told always. */
-	w->lifeline = add_watched(w, h->ends ? -1 : h->lifeline, 0);
+	w->death_pipe = add_watched(w, h->ends ? -1 : h->death_pipe, 0);
 	w->count += stuck_servers_poll(&h->dying, w->fds + w->count);
 }
 
@@ -372,7 +372,7 @@ static bool watch_end(struct supervisor *h)
 			continue;
 		if (has_come(w.pidfd))
 			return true;
-		h->ends = h->ends || has_come(w.lifeline);
+		h->ends = h->ends || has_come(w.death_pipe);
 		/* Most have ended before that is asked. */
 		if (!events && cannot_end(h))
 			return false;
@@ -441,7 +441,7 @@ static siginfo_t watch(struct supervisor *h)
 
 	if (watch_end(h) || !part_with(h, &info))
 		info = wait_for_end(h);
-	fd_close(take_fd(&h->lifeline));
+	fd_close(take_fd(&h->death_pipe));
 	fd_close(take_fd(&h->socket));
 	fd_close(take_fd(&h->pidfd));
 	return info;
@@ -647,7 +647,7 @@ int supervisor_run(const struct union_options *options, int argc, char **argv,
 			       .signals = -1,
 			       .pidfd = -1,
 			       .socket = -1,
-			       .lifeline = -1};
+			       .death_pipe = -1};
 	int r;
 
 	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)

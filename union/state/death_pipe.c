@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/state/lifeline.h"
+#include "union/state/death_pipe.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,14 +33,14 @@ static void *thread_main(void *context)
 			    strerror(errno));
 		return NULL;
 	}
-	fd_store_lifeline(ends[0]);
+	fd_store_death_pipe(ends[0]);
 	close_others(ends[1]);
 	for (;;)
 		(void)pause();
 	return NULL;
 }
 
-void lifeline_start(void)
+void death_pipe_start(void)
 {
 	pthread_attr_t attr;
 	pthread_t thread;

@@ -7,13 +7,13 @@
  * own, with one end of a pipe in it. It ends at once with any of them, and with
  * it that end; the supervisor has the other one.
  */
-#ifndef UNION_LIFELINE_H
-#define UNION_LIFELINE_H
+#ifndef UNION_DEATH_PIPE_H
+#define UNION_DEATH_PIPE_H
 
 /*
  * Start it, if there is a supervisor (fd_store.h). Without it a server that
  * hangs when it is killed is followed only when it has ended, which is logged.
  */
-void lifeline_start(void);
+void death_pipe_start(void);
 
 #endif
