@@ -6,8 +6,8 @@ $(eval $(call library,union,\
   union/sys/copy_data.c union/view/dir_change.c union/branch/dir_fd.c union/open/dir_listing.c union/sys/dir_offset.c union/open/dir_parts.c union/open/dir_read.c union/node/dir_turn.c \
   union/ops/dot_union.c union/live/drain.c union/migrate/drain_dir.c union/migrate/drain_walk.c union/open/durable.c union/sys/empty_dir.c union/state/stuck_server.c union/supervisor/stuck_servers.c \
   union/ops/explain.c union/sys/file_in_use.c union/migrate/find_names.c union/branch/folding.c union/open/full.c union/state/fuse_connection.c \
-  union/node/gate.c union/sys/handle.c union/sys/hanging.c union/live/heal.c union/supervisor/fd_store_server.c union/supervisor/supervisor.c union/sys/immutable.c \
-  union/sys/in_call.c union/sys/inode_number.c union/branch/intent.c union/migrate/intent_recover.c union/state/fd_store.c union/state/death_pipe.c union/sys/limits.c \
+  union/node/gate.c union/sys/handle.c union/sys/task_blocked.c union/live/heal.c union/supervisor/fd_store_server.c union/supervisor/supervisor.c union/sys/immutable.c \
+  union/sys/task_syscall.c union/sys/inode_number.c union/branch/intent.c union/migrate/intent_recover.c union/state/fd_store.c union/state/death_pipe.c union/sys/limits.c \
   union/live/live_add.c union/live/live_remove.c union/live/live_set.c union/view/lookup.c \
   union/view/merge.c union/state/thread_branches.c union/serve/mount.c union/live/mount_strict.c union/config/mount_words.c union/branch/mounted.c union/migrate/move.c union/migrate/move_check.c union/migrate/move_copy.c union/node/moving.c union/sys/named.c union/view/names.c union/view/names_set.c \
   union/node/node.c union/node/node_bury.c union/node/node_copies.c union/node/node_index.c union/node/node_lost.c union/node/node_quiet.c \
@@ -26,7 +26,7 @@ $(eval $(call program,trib-union,union/main.c,union))
 $(eval $(call test_helper,union/testkit/outcomes,base,))
 $(eval $(call test_helper,union/testkit/random_io,base,))
 $(foreach t,branch/branch branch/branch_health control/control_proto branch/dir_fd\
-  sys/dir_offset node/gate sys/handle sys/hanging supervisor/fd_store_server\
+  sys/dir_offset node/gate sys/handle sys/task_blocked supervisor/fd_store_server\
   supervisor/supervisor sys/inode_number branch/intent state/fd_store sys/limits\
   live/live_remove view/merge state/thread_branches branch/mounted view/names\
   node/node node/node_lost node/node_restore state/open_table\
@@ -34,7 +34,7 @@ $(foreach t,branch/branch branch/branch_health control/control_proto branch/dir_
   state/policy_record config/policy_set view/quietly state/request\
   sys/statx recover/handover view/unionfs view/unseen,\
   $(eval $(call unit_test,union/$(t)_test,union)))
-$(foreach t,branch/branch_probe state/stuck_server state/fuse_connection sys/in_call,\
+$(foreach t,branch/branch_probe state/stuck_server state/fuse_connection sys/task_syscall,\
   $(eval $(call unit_test,union/$(t)_test,union,union/testkit/hang_kit.c)))
 $(eval $(call unit_test,union/change/replay_test,union,union/testkit/replay_acts.c union/testkit/replay_tree.c))
 $(foreach t,view/dir_change change/dir_times migrate/intent_recover\

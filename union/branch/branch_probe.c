@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "union/state/branch_identity.h"
 #include "union/state/thread_branches.h"
-#include "union/sys/hanging.h"
+#include "union/sys/task_blocked.h"
 
 #define LOOK_MS 20
 
@@ -87,8 +87,9 @@ static void wait_for_all(int patience_ms)
 	int64_t start = clock_ms(), last = start + 10 * (int64_t)patience_ms;
 	int64_t now = start;
 
-	while (probe.busy && (now - start < patience_ms ||
-			      (now < last && !hanging_thread(getpid(), 0)))) {
+	while (probe.busy &&
+	       (now - start < patience_ms ||
+		(now < last && !task_blocked_thread(getpid(), 0)))) {
 		wait_a_moment();
 		now = clock_ms();
 	}

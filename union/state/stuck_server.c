@@ -17,7 +17,7 @@
 #include "base/log.h"
 #include "union/state/fd_store.h"
 #include "union/state/thread_branches.h"
-#include "union/sys/in_call.h"
+#include "union/sys/task_syscall.h"
 
 #define PAUSE_MS    20
 #define SAID_AFTER  25   /* tries: nobody else is held up for less */
@@ -128,7 +128,7 @@ static bool learn_thread(struct dying *dying, const struct state *state,
 	const struct state_thread *thread = find(state, tid);
 	int mounts[2];
 
-	switch (in_call_get(dying->pid, tid, mounts)) {
+	switch (task_syscall_get(dying->pid, tid, mounts)) {
 	case IN_CALL_NONE:
 	case IN_CALL_KERNEL: return true;
 	case IN_CALL_MOUNTS: return add_called(dying, state, thread, mounts);
@@ -190,7 +190,7 @@ static bool is_thread_of_any(pid_t tid)
 
 	for (i = 0; i < count; i++)
 		if (!is_gone(&all[i]) &&
-		    in_call_get(all[i].pid, tid, mounts) != IN_CALL_NONE)
+		    task_syscall_get(all[i].pid, tid, mounts) != IN_CALL_NONE)
 			return true;
 	return false;
 }
@@ -276,7 +276,7 @@ bool stuck_server_is(int process)
 {
 	int mounts[2];
 
-	switch (in_call_get(process, process, mounts)) {
+	switch (task_syscall_get(process, process, mounts)) {
 	case IN_CALL_NONE: return kill(process, 0) == 0; /* it is there */
 	case IN_CALL_GOES_ON: return false;
 	case IN_CALL_KERNEL:

@@ -9,8 +9,8 @@
  *
  * The supervisor, which does not wait for them (supervisor.h), gives the next
  * server a descriptor of each process. What the calls of their threads are for
- * says proc(5) (in_call.h); where that cannot be told or does not fit, it is
- * all that the thread has noted in the state memory (thread_branches.h). A
+ * says proc(5) (task_syscall.h); where that cannot be told or does not fit, it
+ * is all that the thread has noted in the state memory (thread_branches.h). A
  * thread of which neither is known is waited for: that of no request, in a call
  * by a path.
  */

@@ -26,8 +26,8 @@
 #include "union/supervisor/fd_store_server.h"
 #include "union/supervisor/restart_backoff.h"
 #include "union/supervisor/stuck_servers.h"
-#include "union/sys/hanging.h"
 #include "union/sys/limits.h"
+#include "union/sys/task_blocked.h"
 
 #define ASK_TIMEOUT_MS 10000
 #define ASKED_HANG_MS  2000
@@ -157,7 +157,7 @@ static int check_program(const struct supervisor *h, struct error *err)
 /* One that cannot end would hold up all that is asked of the union. */
 static int check_end(const struct supervisor *h, struct error *err)
 {
-	return hanging_thread(h->pid, ASKED_HANG_MS)
+	return task_blocked_thread(h->pid, ASKED_HANG_MS)
 		       ? error_set(err, EBUSY,
 				   "the server waits for a branch that does "
 				   "not answer, and would not end before it "
@@ -339,7 +339,7 @@ static void end_hanging_start(struct supervisor *h)
 {
 	if (h->ends || !is_starting(h) ||
 	    clock_ms() - h->started_ms < START_MS ||
-	    !hanging_is(h->pid, h->pid, HANG_MS))
+	    !task_is_blocked(h->pid, h->pid, HANG_MS))
 		return;
 	log_warning("'%s': the server %d hangs in a branch as it starts: "
 		    "another one is started without that branch",
@@ -351,7 +351,7 @@ static void end_hanging_start(struct supervisor *h)
 static bool cannot_end(struct supervisor *h)
 {
 	return h->ends && stuck_servers_fit(&h->dying) &&
-	       hanging_thread(h->pid, HANG_MS);
+	       task_blocked_thread(h->pid, HANG_MS);
 }
 
 /*

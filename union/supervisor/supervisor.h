@@ -23,7 +23,7 @@
 /*
  * Hold the union of this command line, in the calling process. SIGTERM, SIGINT
  * and SIGHUP go to the server. SIGUSR2 kills it, and the next one is started,
- * unless that would keep other records, or the server not end (hanging.h).
+ * unless that would keep other records, or the server not end (task_blocked.h).
  *
  * @ready  called when a server serves, for the first time
  *

@@ -18,7 +18,7 @@
 
 #include "base/cleanup.h"
 #include "union/sys/handle.h"
-#include "union/sys/hanging.h"
+#include "union/sys/task_blocked.h"
 
 #define GIVE_UP_S   60         /* then who waits is killed */
 #define REQUEST_MAX (1u << 16) /* bytes; FUSE_MIN_READ_BUFFER and more */
@@ -134,14 +134,14 @@ void hang_fs_wait(const struct hang_fs *fs, unsigned calls)
 		pause_shortly();
 }
 
-struct hanging_call {
+struct task_blocked_call {
 	const struct hang_fs *fs;
 	void (*call)(const struct hang_fs *fs);
 };
 
 static void *thread_main(void *context)
 {
-	const struct hanging_call *it = context;
+	const struct task_blocked_call *it = context;
 
 	atomic_store(&it->fs->shared->thread, gettid());
 	it->call(it->fs);
@@ -151,7 +151,7 @@ static void *thread_main(void *context)
 pid_t hang_process(const struct hang_fs *fs,
 		   void (*call)(const struct hang_fs *fs), pid_t *ret_thread)
 {
-	struct hanging_call it = {fs, call};
+	struct task_blocked_call it = {fs, call};
 	unsigned taken = atomic_load(&fs->shared->taken);
 	pthread_t thread;
 	pid_t pid = fork_with_us();
@@ -165,7 +165,7 @@ pid_t hang_process(const struct hang_fs *fs,
 	hang_fs_wait(fs, taken + 1);
 	*ret_thread = atomic_load(&fs->shared->thread);
 	(void)kill(pid, SIGKILL);
-	while (!hanging_is(pid, *ret_thread, 50))
+	while (!task_is_blocked(pid, *ret_thread, 50))
 		pause_shortly();
 	return pid;
 }

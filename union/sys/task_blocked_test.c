@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who makes a process as vfork() does waits, in state D, until that ends. */
-#include "union/sys/hanging.h"
+#include "union/sys/task_blocked.h"
 
 #include <sched.h>
 #include <setjmp.h>
@@ -61,20 +61,20 @@ static void a_call_that_does_not_come_back_is_found(void **state)
 	if (!pid)
 		wait_in_a_call();
 	while (!found)
-		found = hanging_thread(pid, 100);
+		found = task_blocked_thread(pid, 100);
 	assert_int_equal(found, pid);
 	fd_close(take_fd(&ends[1]));
-	while (hanging_thread(pid, 0))
+	while (task_blocked_thread(pid, 0))
 		;
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
-	assert_int_equal(hanging_thread(pid, 60000), 0);
+	assert_int_equal(task_blocked_thread(pid, 60000), 0);
 }
 
 static void who_waits_for_nothing_is_not(void **state)
 {
 	(void)state;
-	assert_int_equal(hanging_thread(getpid(), 60000), 0);
+	assert_int_equal(task_blocked_thread(getpid(), 60000), 0);
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/sys/in_call.h"
+#include "union/sys/task_syscall.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -128,7 +128,7 @@ static enum in_call look_at_call(pid_t process, pid_t thread, int *ret_mounts)
 	return IN_CALL_MOUNTS;
 }
 
-enum in_call in_call_get(pid_t process, pid_t thread, int ret_mounts[2])
+enum in_call task_syscall_get(pid_t process, pid_t thread, int ret_mounts[2])
 {
 	unsigned long flags;
 	char state;

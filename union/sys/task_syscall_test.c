@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/sys/in_call.h"
+#include "union/sys/task_syscall.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -65,11 +65,11 @@ static void by_path(const struct hang_fs *at)
 static enum in_call look_at(void (*call)(const struct hang_fs *fs), int *mounts)
 {
 	pid_t thread, pid = hang_process(&fs, call, &thread);
-	enum in_call r = in_call_get(pid, thread, mounts);
+	enum in_call r = task_syscall_get(pid, thread, mounts);
 	int none[2];
 
 	/* Of the one that has ended nothing comes any more. */
-	assert_int_equal(in_call_get(pid, pid, none), IN_CALL_NONE);
+	assert_int_equal(task_syscall_get(pid, pid, none), IN_CALL_NONE);
 	return r;
 }
 
@@ -121,10 +121,10 @@ static void who_does_not_wait_goes_on_and_then_has_ended(void **state)
 	if (!pid)
 		for (;;)
 			(void)pause();
-	assert_int_equal(in_call_get(pid, pid, mounts), IN_CALL_GOES_ON);
+	assert_int_equal(task_syscall_get(pid, pid, mounts), IN_CALL_GOES_ON);
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
-	assert_int_equal(in_call_get(pid, pid, mounts), IN_CALL_NONE);
+	assert_int_equal(task_syscall_get(pid, pid, mounts), IN_CALL_NONE);
 }
 
 int main(void)

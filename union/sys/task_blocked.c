@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/sys/hanging.h"
+#include "union/sys/task_blocked.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -90,7 +90,7 @@ static size_t wait_on(pid_t process, struct waiting *all, size_t count,
 	return count;
 }
 
-pid_t hanging_thread(pid_t process, int patience_ms)
+pid_t task_blocked_thread(pid_t process, int patience_ms)
 {
 	struct waiting all[WAITING_MAX];
 	size_t count = find_waiting(process, all);
@@ -98,7 +98,7 @@ pid_t hanging_thread(pid_t process, int patience_ms)
 	return wait_on(process, all, count, patience_ms) ? all[0].thread : 0;
 }
 
-bool hanging_is(pid_t process, pid_t thread, int patience_ms)
+bool task_is_blocked(pid_t process, pid_t thread, int patience_ms)
 {
 	struct waiting one;
 	bool waits = get_waiting(process, thread, &one);

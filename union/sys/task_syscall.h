@@ -5,8 +5,8 @@
  * /proc/PID/task/TID/stat, syscall, fdinfo). Nothing here asks a file system,
  * so nothing hangs with it.
  */
-#ifndef UNION_IN_CALL_H
-#define UNION_IN_CALL_H
+#ifndef UNION_TASK_SYSCALL_H
+#define UNION_TASK_SYSCALL_H
 
 #include <sys/types.h>
 
@@ -22,6 +22,6 @@ enum in_call {
  * @ret_mounts  the ids of the mounts (as name_to_handle_at(2) has them) when it
  *              is IN_CALL_MOUNTS; the second is -1 for a call of one file
  */
-enum in_call in_call_get(pid_t process, pid_t thread, int ret_mounts[2]);
+enum in_call task_syscall_get(pid_t process, pid_t thread, int ret_mounts[2]);
 
 #endif
