@@ -20,7 +20,7 @@ $(eval $(call library,union,\
   union/change/place.c union/config/policy.c union/state/policy_record.c union/config/policy_set.c union/view/quietly.c \
   union/migrate/relocate.c union/live/remount.c union/live/remounted.c union/change/remove_dir.c union/change/rename_dir.c \
   union/change/rename_exchange.c union/change/rename_hits.c union/change/rename_parts.c union/state/request.c union/state/request_use.c union/migrate/room.c \
-  union/recover/saved_nodes.c union/recover/saved_nodes_file.c union/view/search.c union/serve/serve.c union/serve/service.c union/live/settings.c union/state/state.c union/view/state_note.c union/sys/statx.c union/view/subdirs.c union/view/survey.c \
+  union/recover/saved_nodes.c union/recover/saved_nodes_file.c union/view/search.c union/serve/fuse_threads.c union/serve/watchdog.c union/live/settings.c union/state/state.c union/view/state_note.c union/sys/statx.c union/view/subdirs.c union/view/survey.c \
   union/recover/handover.c union/ops/trim.c union/recover/unfinished.c union/view/unionfs.c union/recover/unionfs_life.c union/view/unseen.c,fuse3 json-c,base))
 $(eval $(call program,trib-union,union/main.c,union))
 $(eval $(call test_helper,union/testkit/outcomes,base,))

@@ -96,7 +96,7 @@ static void branch_paths(char paths[2][80])
 		(void)snprintf(paths[i], sizeof(paths[i]), "%s/%d", top, i);
 }
 
-/* As serve.c does it. */
+/* As fuse_threads.c does it. */
 static void serve(void *data, size_t length)
 {
 	struct fuse_buf buf = {.mem = data, .size = length};

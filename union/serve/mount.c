@@ -34,7 +34,7 @@
 #include "union/recover/handover.h"
 #include "union/recover/saved_nodes.h"
 #include "union/recover/unionfs_life.h"
-#include "union/serve/serve.h"
+#include "union/serve/fuse_threads.h"
 #include "union/state/fd_store.h"
 #include "union/sys/limits.h"
 #include "union/view/quietly.h"
@@ -373,7 +373,7 @@ static void set_readaheads(const struct mounted *m,
 static int serve_mounted(struct mounted *m, unsigned threads, struct error *err)
 {
 	sigset_t set = wait_signals();
-	struct serve *serve = NULL;
+	struct fuse_threads *serve = NULL;
 	int r;
 
 	m->main_thread = pthread_self();
@@ -392,7 +392,7 @@ static int serve_mounted(struct mounted *m, unsigned threads, struct error *err)
 	if (r < 0)
 		return r;
 	handover_resend(&m->fs);
-	r = serve_start(&m->fs, threads, serve_done, m, &serve);
+	r = fuse_threads_start(&m->fs, threads, serve_done, m, &serve);
 	if (r < 0)
 		return error_set(err, -r, "start serving: %s", strerror(-r));
 	drains_resume(m->drains);
@@ -404,7 +404,7 @@ static int serve_mounted(struct mounted *m, unsigned threads, struct error *err)
 			    m->mountpoint);
 	wait_for_end(m, &set);
 	mount_strict_stop();
-	r = serve_finish(serve);
+	r = fuse_threads_finish(serve);
 	control_close(take_ptr(m->control));
 	room_stop(m->fs.room);
 	full_free(take_ptr(m->fs.full));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The open files and directories that a request uses. One whose caller got an
- * error from the watching thread (service.h) goes on using them, though the
+ * error from the watching thread (watchdog.h) goes on using them, though the
  * kernel closes them.
  */
 #ifndef UNION_REQUEST_USE_H

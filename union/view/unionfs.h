@@ -34,7 +34,7 @@ struct unionfs {
 	bool hides_capabilities;     /* of files, to who asks for them */
 	bool lists_quietly;          /* though a failed branch has more names */
 	bool forgets_nothing;        /* all nodes are kept: see node_sleep.h */
-	int64_t branch_timeout_ms;   /* see service.h; 0: never */
+	int64_t branch_timeout_ms;   /* see watchdog.h; 0: never */
 	bool want_passthrough;       /* as the options say */
 	bool passthrough;            /* and the kernel offers */
 	bool expires;                /* FUSE_EXPIRE_ONLY is known */

@@ -4,40 +4,40 @@
  * come back holds up nobody but who asks it.
  *
  * A thread looks at them once a second while there are any. For one that is
- * served for SERVICE_SLOW_MS another thread is started, so that requests for
+ * served for WATCHDOG_SLOW_MS another thread is started, so that requests for
  * other branches are taken. The branches that one met which takes longer than
  * the union's branch_timeout are tried, each by a thread of its own; one that
- * does not come back from that either within SERVICE_TRY_MS is failed
+ * does not come back from that either within WATCHDOG_TRY_MS is failed
  * (ETIMEDOUT), and who waits for it gets EIO. When such a call comes back
  * after all its answer is not wanted any more: the kernel refuses it.
  */
-#ifndef UNION_SERVICE_H
-#define UNION_SERVICE_H
+#ifndef UNION_WATCHDOG_H
+#define UNION_WATCHDOG_H
 
 #include "union/view/unionfs.h"
 
-#define SERVICE_SLOW_MS 1000
-#define SERVICE_TRY_MS  5000
+#define WATCHDOG_SLOW_MS 1000
+#define WATCHDOG_TRY_MS  5000
 
 /*
  * Begin to watch. @more starts one more thread to serve requests, for the
  * rest of the time. 0 or -errno.
  */
-int service_start(struct unionfs *fs, void (*more)(void *context),
-		  void *context);
-void service_stop(void);
+int watchdog_start(struct unionfs *fs, void (*more)(void *context),
+		   void *context);
+void watchdog_stop(void);
 
 /*
  * This thread serves a request of the kernel that names @nodes. @request is all
  * of it, borrowed until the end.
  */
-void service_begin(uint64_t unique, const uint64_t *nodes, unsigned count,
-		   const void *request, size_t length);
+void watchdog_begin(uint64_t unique, const uint64_t *nodes, unsigned count,
+		    const void *request, size_t length);
 
 /* And is done. True: another took its place, so this one may end. */
-bool service_end(void);
+bool watchdog_end(void);
 
 /* It serves no more. */
-void service_leave(void);
+void watchdog_leave(void);
 
 #endif

@@ -4,23 +4,23 @@
  * is whole in memory before libfuse decodes it, so that request_current can
  * say what libfuse does not.
  */
-#ifndef UNION_SERVE_H
-#define UNION_SERVE_H
+#ifndef UNION_FUSE_THREADS_H
+#define UNION_FUSE_THREADS_H
 
 #include "union/view/unionfs.h"
 
-struct serve;
+struct fuse_threads;
 
 /*
  * Start @threads of them, and later one for each that waits for a branch
- * (service.h). @when_done is called by the last to end, once
+ * (watchdog.h). @when_done is called by the last to end, once
  * the file system is unmounted or the connection is lost.
  */
-int serve_start(struct unionfs *fs, unsigned threads,
-		void (*when_done)(void *context), void *context,
-		struct serve **ret);
+int fuse_threads_start(struct unionfs *fs, unsigned threads,
+		       void (*when_done)(void *context), void *context,
+		       struct fuse_threads **ret);
 
 /* After @when_done: free. 0, or -errno if a thread met an error. */
-int serve_finish(struct serve *serve);
+int fuse_threads_finish(struct fuse_threads *serve);
 
 #endif

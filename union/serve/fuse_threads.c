@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/serve/serve.h"
+#include "union/serve/fuse_threads.h"
 
 #include <errno.h>
 #include <linux/fuse.h>
@@ -10,7 +10,7 @@
 #include "union/branch/dir_fd.h"
 #include "union/change/place.h"
 #include "union/serve/pending_names.h"
-#include "union/serve/service.h"
+#include "union/serve/watchdog.h"
 #include "union/state/fuse_connection.h"
 #include "union/state/reply_cache.h"
 #include "union/state/request.h"
@@ -19,7 +19,7 @@
 
 #define SERVE_THREADS_MAX 2048 /* at once, with those for others that wait */
 
-struct serve {
+struct fuse_threads {
 	struct unionfs *fs;
 	void (*when_done)(void *context);
 	void *context;
@@ -85,12 +85,12 @@ static bool serve_request(struct unionfs *fs, struct fuse_buf *buf)
 	state_note_request(fs, buf->mem, buf->size);
 	request_adapt(buf->mem, buf->size, &request_current);
 	note->node_count = gate_request_nodes(buf->mem, buf->size, note->nodes);
-	service_begin(note->unique, note->nodes, note->node_count, buf->mem,
-		      buf->size);
+	watchdog_begin(note->unique, note->nodes, note->node_count, buf->mem,
+		       buf->size);
 	pass = gate_enter(&fs->gate, note->nodes, note->node_count);
 	process(fs, buf);
 	gate_leave(&fs->gate, pass);
-	replaced = service_end();
+	replaced = watchdog_end();
 	request_current = (struct request_note){0};
 	return replaced;
 }
@@ -116,7 +116,7 @@ static int serve_requests(struct unionfs *fs)
 }
 
 /* Not after the last has ended: then nobody waits for it. */
-static bool thread_begins(struct serve *serve)
+static bool thread_begins(struct fuse_threads *serve)
 {
 	unsigned running = atomic_load(&serve->running);
 
@@ -127,16 +127,16 @@ static bool thread_begins(struct serve *serve)
 	return false;
 }
 
-static void thread_ends(struct serve *serve)
+static void thread_ends(struct fuse_threads *serve)
 {
-	service_leave();
+	watchdog_leave();
 	if (atomic_fetch_sub(&serve->running, 1) == 1)
 		serve->when_done(serve->context);
 }
 
 static void *thread_main(void *context)
 {
-	struct serve *serve = context;
+	struct fuse_threads *serve = context;
 	int expected = 0;
 	int r = serve_requests(serve->fs);
 
@@ -149,7 +149,7 @@ static void *thread_main(void *context)
 	return NULL;
 }
 
-static int start_thread(struct serve *serve)
+static int start_thread(struct fuse_threads *serve)
 {
 	pthread_attr_t attr;
 	pthread_t thread;
@@ -169,17 +169,17 @@ static int start_thread(struct serve *serve)
 /* One of them waits for a branch. Without another the rest must do. */
 static void one_more(void *context)
 {
-	struct serve *serve = context;
+	struct fuse_threads *serve = context;
 
 	if (!fuse_session_exited(serve->fs->session))
 		(void)start_thread(serve);
 }
 
-int serve_start(struct unionfs *fs, unsigned threads,
-		void (*when_done)(void *context), void *context,
-		struct serve **ret)
+int fuse_threads_start(struct unionfs *fs, unsigned threads,
+		       void (*when_done)(void *context), void *context,
+		       struct fuse_threads **ret)
 {
-	struct serve *serve = calloc(1, sizeof(*serve));
+	struct fuse_threads *serve = calloc(1, sizeof(*serve));
 	unsigned started = 0;
 	int r = serve ? 0 : -ENOMEM;
 
@@ -198,7 +198,7 @@ int serve_start(struct unionfs *fs, unsigned threads,
 		free(serve);
 		return r;
 	}
-	if (service_start(fs, one_more, serve) < 0)
+	if (watchdog_start(fs, one_more, serve) < 0)
 		log_warning("no thread to watch the others could be started: "
 			    "a branch that hangs may hold up all of them");
 	/* Fewer threads than wanted serve as well. */
@@ -208,11 +208,11 @@ int serve_start(struct unionfs *fs, unsigned threads,
 	return 0;
 }
 
-int serve_finish(struct serve *serve)
+int fuse_threads_finish(struct fuse_threads *serve)
 {
 	int r;
 
-	service_stop();
+	watchdog_stop();
 	r = atomic_load(&serve->result);
 	free(serve);
 	return r;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/serve/service.h"
+#include "union/serve/watchdog.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -103,7 +103,7 @@ static struct slot *take_slot(void)
 	return slot;
 }
 
-void service_leave(void)
+void watchdog_leave(void)
 {
 	if (!mine)
 		return;
@@ -122,8 +122,8 @@ static void wake(void)
 	pthread_mutex_unlock(&service.lock);
 }
 
-void service_begin(uint64_t unique, const uint64_t *nodes, unsigned count,
-		   const void *request, size_t length)
+void watchdog_begin(uint64_t unique, const uint64_t *nodes, unsigned count,
+		    const void *request, size_t length)
 {
 	unsigned i;
 
@@ -155,7 +155,7 @@ static void drop_nodes(struct slot *slot)
 	slot->answered = false;
 }
 
-bool service_end(void)
+bool watchdog_end(void)
 {
 	bool replaced;
 
@@ -273,7 +273,7 @@ static void look_at_tries(int64_t now_ms)
 
 	for (i = 0; i < service.fs->branches.count; i++) {
 		since_ms = atomic_load(&service.tries[i].since_ms);
-		if (since_ms && now_ms - since_ms >= SERVICE_TRY_MS)
+		if (since_ms && now_ms - since_ms >= WATCHDOG_TRY_MS)
 			branch_fail(service.fs->branches.items[i], ETIMEDOUT);
 	}
 }
@@ -296,11 +296,11 @@ static bool look(int64_t now_ms)
 			continue;
 		busy = true;
 		age_ms = now_ms - since_ms;
-		if (age_ms >= SERVICE_SLOW_MS)
+		if (age_ms >= WATCHDOG_SLOW_MS)
 			replace(slot, since_ms);
 		if (limit_ms && age_ms >= limit_ms)
 			look_at_late(slot, since_ms, now_ms);
-		else if (age_ms >= SERVICE_SLOW_MS && branch_any_doubted() &&
+		else if (age_ms >= WATCHDOG_SLOW_MS && branch_any_doubted() &&
 			 met_failed(slot))
 			answer(slot, since_ms);
 	}
@@ -336,8 +336,8 @@ static void *watch_main(void *context)
 	return NULL;
 }
 
-int service_start(struct unionfs *fs, void (*more)(void *context),
-		  void *context)
+int watchdog_start(struct unionfs *fs, void (*more)(void *context),
+		   void *context)
 {
 	pthread_condattr_t attr;
 	int r = pthread_condattr_init(&attr);
@@ -360,7 +360,7 @@ int service_start(struct unionfs *fs, void (*more)(void *context),
 	return -r;
 }
 
-void service_stop(void)
+void watchdog_stop(void)
 {
 	bool on;
 
