@@ -10,14 +10,14 @@ $(eval $(call library,union,\
   union/sys/task_syscall.c union/sys/inode_number.c union/branch/intent.c union/migrate/intent_recover.c union/state/fd_store.c union/state/death_pipe.c union/sys/limits.c \
   union/live/live_add.c union/live/live_remove.c union/live/live_set.c union/view/lookup.c \
   union/view/merge.c union/state/thread_branches.c union/serve/mount.c union/live/mount_strict.c union/config/mount_words.c union/branch/mounted.c union/migrate/move.c union/migrate/move_check.c union/migrate/move_copy.c union/node/moving.c union/sys/named.c union/view/names.c union/view/names_set.c \
-  union/node/node.c union/node/node_bury.c union/node/node_copies.c union/node/node_index.c union/node/node_lost.c union/node/node_quiet.c \
+  union/node/node.c union/node/node_bury.c union/node/node_copies.c union/node/node_index.c union/node/node_lost.c union/node/preserve_ctime.c \
   union/node/node_restore.c union/node/node_sleep.c \
   union/node/node_slots.c union/node/node_unused.c union/migrate/nudge.c union/branch/number_keep.c union/state/reply_cache.c union/state/reply_cache_slots.c union/serve/pending_names.c \
   union/open/open_dir.c union/open/open_file.c union/open/open_record.c union/state/open_table.c union/branch/owner.c union/ops/ops.c union/ops/ops_attr.c \
   union/ops/ops_dir.c union/ops/ops_io.c union/ops/ops_lookup.c union/ops/ops_name.c \
   union/ops/ops_open.c union/ops/ops_rename.c union/ops/ops_xattr.c union/config/options.c \
   union/config/options_branches.c union/config/options_mergerfs.c union/supervisor/restart_backoff.c union/open/passthrough.c \
-  union/change/place.c union/config/policy.c union/state/policy_record.c union/config/policy_set.c union/view/quietly.c \
+  union/change/place.c union/config/policy.c union/state/policy_record.c union/config/policy_set.c union/view/preserve_mtime.c \
   union/migrate/relocate.c union/live/remount.c union/live/remounted.c union/change/remove_dir.c union/change/rename_dir.c \
   union/change/rename_exchange.c union/change/rename_hits.c union/change/rename_parts.c union/state/request.c union/state/request_use.c union/migrate/room.c \
   union/recover/saved_nodes.c union/recover/saved_nodes_file.c union/view/search.c union/serve/fuse_threads.c union/serve/watchdog.c union/live/settings.c union/state/state.c union/view/state_note.c union/sys/statx.c union/view/subdirs.c union/view/survey.c \
@@ -31,7 +31,7 @@ $(foreach t,branch/branch branch/branch_health control/control_proto branch/dir_
   live/live_remove view/merge state/thread_branches branch/mounted view/names\
   node/node node/node_lost node/node_restore state/open_table\
   config/options supervisor/restart_backoff serve/pending_names config/policy\
-  state/policy_record config/policy_set view/quietly state/request\
+  state/policy_record config/policy_set view/preserve_mtime state/request\
   sys/statx recover/handover view/unionfs view/unseen,\
   $(eval $(call unit_test,union/$(t)_test,union)))
 $(foreach t,branch/branch_probe state/stuck_server state/fuse_connection sys/task_syscall,\

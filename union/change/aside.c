@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "union/branch/dir_fd.h"
-#include "union/view/quietly.h"
+#include "union/view/preserve_mtime.h"
 
 /* A name that nothing of this server has had. @name is cut when it is long. */
 static void kept_name(char ret[NAME_MAX + 1], const char *name)
@@ -46,16 +46,16 @@ int aside_put(const struct branch *branch, int dirfd, const char *name)
 	return 0;
 }
 
-int aside_put_quietly(struct unionfs *fs, const struct branch *branch,
-		      int dirfd, const char *name)
+int aside_put_preserving(struct unionfs *fs, const struct branch *branch,
+			 int dirfd, const char *name)
 {
-	struct quietly quietly;
-	int r = quietly_begin(fs, branch->id, dirfd, &quietly);
+	struct preserve_mtime quietly;
+	int r = preserve_mtime_begin(fs, branch->id, dirfd, &quietly);
 
 	if (r < 0)
 		return r;
 	r = aside_put(branch, dirfd, name);
-	quietly_end(fs, dirfd, &quietly);
+	preserve_mtime_end(fs, dirfd, &quietly);
 	return r;
 }
 

@@ -13,8 +13,8 @@
 int aside_put(const struct branch *branch, int dirfd, const char *name);
 
 /* The same where the directory is to look as if nothing had changed. */
-int aside_put_quietly(struct unionfs *fs, const struct branch *branch,
-		      int dirfd, const char *name);
+int aside_put_preserving(struct unionfs *fs, const struct branch *branch,
+			 int dirfd, const char *name);
 
 /* All files among @hits, what lookup_all() found of @name. 0 or -errno. */
 int aside_put_all(struct unionfs *fs, const struct hit *hits, int count,

@@ -22,7 +22,7 @@
 #include "union/sys/inode_number.h"
 #include "union/sys/proc_path.h"
 #include "union/view/names.h"
-#include "union/view/quietly.h"
+#include "union/view/preserve_mtime.h"
 
 #define TEMPORARY_MAX (sizeof(BRANCH_WORK_CLONE) + 20)
 #define OPEN_STEP     (O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
@@ -49,7 +49,7 @@ static int source_of_node(struct unionfs *fs, struct node *node,
 		return r;
 	ret->fd = ret->dir->fd;
 	ret->number = node->ino;
-	return quietly_stat(fs, copy, &ret->st);
+	return preserve_mtime_stat(fs, copy, &ret->st);
 }
 
 /* @fd: that copy. */
@@ -147,9 +147,9 @@ static int show(struct unionfs *fs, const struct branch *to, int work,
 static int put_in_place(struct unionfs *fs, const struct branch *to, int work,
 			const char *temporary, int parent, const char *name)
 {
-	struct quietly quietly;
+	struct preserve_mtime quietly;
 	struct node *node;
-	int r = quietly_begin(fs, to->id, parent, &quietly);
+	int r = preserve_mtime_begin(fs, to->id, parent, &quietly);
 
 	if (r < 0)
 		return r;
@@ -157,7 +157,7 @@ static int put_in_place(struct unionfs *fs, const struct branch *to, int work,
 	r = show(fs, to, work, temporary, node, parent, name);
 	if (node)
 		node_let_go(&fs->nodes, node);
-	quietly_end(fs, parent, &quietly);
+	preserve_mtime_end(fs, parent, &quietly);
 	return r;
 }
 
@@ -203,7 +203,7 @@ static int end_copy(struct unionfs *fs, const struct source *from,
 	if (fstat(fd, &st) == 0) {
 		change.after = st.st_ctim;
 		change.modified = st.st_mtim;
-		node_change_quietly(&fs->nodes, to->id, handle, &change);
+		preserve_ctime_change(&fs->nodes, to->id, handle, &change);
 	}
 	return node_add_copy(&fs->nodes, from->branch, &from->known, to->id,
 			     handle);
@@ -246,7 +246,7 @@ static int make(struct unionfs *fs, const struct source *from,
 	int fd, r = 0;
 
 	if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-		r = aside_put_quietly(fs, to, parent, name);
+		r = aside_put_preserving(fs, to, parent, name);
 	else if (errno != ENOENT)
 		r = -errno;
 	if (r == 0)
@@ -362,7 +362,7 @@ static int align(struct unionfs *fs, struct node *node, struct copy *copy)
 {
 	auto_dir_fd struct dir_fd *dir = NULL;
 	struct source source = {.fd = -1};
-	struct quietly quietly;
+	struct preserve_mtime quietly;
 	struct dir_turn turn;
 	int r = unionfs_dir_fd(fs, copy, &dir);
 
@@ -370,11 +370,11 @@ static int align(struct unionfs *fs, struct node *node, struct copy *copy)
 	if (r == 0)
 		r = source_of_node(fs, node, &source);
 	if (r == 0)
-		r = quietly_begin(fs, copy->branch, dir->fd, &quietly);
+		r = preserve_mtime_begin(fs, copy->branch, dir->fd, &quietly);
 	if (r == 0) {
 		drop_xattrs(source.fd, dir->fd);
 		r = attrs_copy(source.fd, &source.st, dir->fd);
-		quietly_end(fs, dir->fd, &quietly);
+		preserve_mtime_end(fs, dir->fd, &quietly);
 	}
 	/* What the copy of a failed branch has may be what counts. */
 	if (r == 0)

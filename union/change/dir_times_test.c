@@ -36,7 +36,7 @@
 #include "union/state/state.h"
 #include "union/testkit/branches_kit.h"
 #include "union/view/lookup.h"
-#include "union/view/quietly.h"
+#include "union/view/preserve_mtime.h"
 #include "union/view/state_note.h"
 
 #include <cmocka.h>
@@ -282,7 +282,7 @@ static void go_on(void)
 	check(unionfs_init(fs, &err) == 0);
 	unfinished_copies(fs);
 	check(handover_recover_intents(fs, &err) >= 0);
-	quietly_restore(fs);
+	preserve_mtime_restore(fs);
 	/* Their ids are those of before, in the order they were found. */
 	for (i = 0; i < DIRS; i++)
 		dirs[i] = node_get(&fs->nodes, NODE_ROOT_ID + i);
@@ -464,7 +464,7 @@ static void times_stay_wherever_it_is_killed(void **context)
 static void what_changes_quietly_is_not_cloned(void **unused)
 {
 	static const struct act act = {.prepare = on_both};
-	struct quietly quietly;
+	struct preserve_mtime quietly;
 	struct dir_fd *dir = NULL;
 	struct fuse_entry_param entry;
 
@@ -482,13 +482,13 @@ static void what_changes_quietly_is_not_cloned(void **unused)
 	shared->before[0] = seen(0);
 	shared->before[1] = seen(1);
 	assert_int_equal(unionfs_dir_fd(fs, node_first(dirs[1]), &dir), 0);
-	assert_int_equal(quietly_begin(fs, 0, dir->fd, &quietly), 0);
+	assert_int_equal(preserve_mtime_begin(fs, 0, dir->fd, &quietly), 0);
 	assert_int_equal(mkdirat(dir->fd, "x", 0755), 0);
 	check_as_before();
 	clone_to(1, 1);
 	check_as_before();
 	assert_int_equal(unlinkat(dir->fd, "x", AT_REMOVEDIR), 0);
-	quietly_end(fs, dir->fd, &quietly);
+	preserve_mtime_end(fs, dir->fd, &quietly);
 	dir_fd_put(dir);
 	check_as_before();
 	unionfs_done(fs);

@@ -17,7 +17,7 @@
 #include "union/node/naming.h"
 #include "union/sys/immutable.h"
 #include "union/view/names.h"
-#include "union/view/quietly.h"
+#include "union/view/preserve_mtime.h"
 #include "union/view/subdirs.h"
 
 /* A copy of the target, which goes: replaced, or not. */
@@ -35,7 +35,7 @@ struct parts {
 	struct target targets[BRANCH_MAX]; /* of gone[] */
 	int count, gone_count;
 	/* The directories that change: two for each part, and those of gone */
-	struct quietly quietly[3 * BRANCH_MAX];
+	struct preserve_mtime quietly[3 * BRANCH_MAX];
 	int fds[3 * BRANCH_MAX];
 	int quiet_count;
 };
@@ -45,7 +45,7 @@ static int be_quiet(struct parts *p, unsigned branch, int fd)
 {
 	int n = p->quiet_count, r;
 
-	r = quietly_begin(p->m->fs, branch, fd, &p->quietly[n]);
+	r = preserve_mtime_begin(p->m->fs, branch, fd, &p->quietly[n]);
 	if (r == 0)
 		p->fds[p->quiet_count++] = fd;
 	return r;
@@ -55,8 +55,8 @@ static void end_quiet(struct parts *p)
 {
 	while (p->quiet_count) {
 		p->quiet_count--;
-		quietly_end(p->m->fs, p->fds[p->quiet_count],
-			    &p->quietly[p->quiet_count]);
+		preserve_mtime_end(p->m->fs, p->fds[p->quiet_count],
+				   &p->quietly[p->quiet_count]);
 	}
 }
 

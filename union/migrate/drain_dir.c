@@ -17,7 +17,7 @@
 #include "union/state/reply_cache.h"
 #include "union/sys/inode_number.h"
 #include "union/view/birth.h"
-#include "union/view/quietly.h"
+#include "union/view/preserve_mtime.h"
 
 #define NO_NEW (BRANCH_RO | BRANCH_NC | BRANCH_DRAINING | BRANCH_GONE)
 
@@ -118,7 +118,7 @@ static int hand_over(struct unionfs *fs, const struct branch *branch,
 {
 	struct copy *copy = first_other(node, branch->id);
 	auto_dir_fd struct dir_fd *dir = NULL;
-	struct quietly quietly;
+	struct preserve_mtime quietly;
 	struct stat st;
 	uint64_t number;
 	int r = copy ? unionfs_stat(fs, node, &st) : -EBUSY;
@@ -130,7 +130,7 @@ static int hand_over(struct unionfs *fs, const struct branch *branch,
 	if (r < 0)
 		return r;
 	assert(dir);
-	r = quietly_begin(fs, copy->branch, dir->fd, &quietly);
+	r = preserve_mtime_begin(fs, copy->branch, dir->fd, &quietly);
 	if (r < 0)
 		return r;
 	if (node->id != NODE_ROOT_ID &&
@@ -138,8 +138,8 @@ static int hand_over(struct unionfs *fs, const struct branch *branch,
 		r = inode_number_write(dir->fd, node->ino);
 	if (node->id != NODE_ROOT_ID)
 		keep_birth(fs, node, dir->fd);
-	quietly_show(&quietly, &st);
-	quietly_end(fs, dir->fd, &quietly);
+	preserve_mtime_show(&quietly, &st);
+	preserve_mtime_end(fs, dir->fd, &quietly);
 	return r;
 }
 
@@ -165,8 +165,8 @@ static int put_hidden_aside(struct unionfs *fs, const struct branch *branch,
 		if (r == 0 &&
 		    fstatat(dir->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 		    !S_ISDIR(st.st_mode))
-			r = aside_put_quietly(fs, branch_of(fs, copy), dir->fd,
-					      name);
+			r = aside_put_preserving(fs, branch_of(fs, copy),
+						 dir->fd, name);
 	}
 	return r;
 }
@@ -193,7 +193,7 @@ static int remove_copy(struct unionfs *fs, const struct branch *branch,
 		       const char *name)
 {
 	struct copy *copy = node_copy_on(node, branch->id);
-	struct quietly quietly;
+	struct preserve_mtime quietly;
 	struct handle handle;
 	int r = copy ? check_copy(fs, copy, parent, parent_fd, name) : -EBUSY;
 
@@ -202,7 +202,7 @@ static int remove_copy(struct unionfs *fs, const struct branch *branch,
 	if (r == 0)
 		r = hand_over(fs, branch, node);
 	if (r == 0)
-		r = quietly_begin(fs, branch->id, parent_fd, &quietly);
+		r = preserve_mtime_begin(fs, branch->id, parent_fd, &quietly);
 	if (r < 0)
 		return r;
 	handle = copy_handle(copy);
@@ -211,7 +211,7 @@ static int remove_copy(struct unionfs *fs, const struct branch *branch,
 	if (r == 0)
 		node_copy_gone(&fs->nodes, branch->id, &handle, NULL);
 	copy_set(copy, COPY_GOING, false);
-	quietly_end(fs, parent_fd, &quietly);
+	preserve_mtime_end(fs, parent_fd, &quietly);
 	return r;
 }
 

@@ -118,8 +118,9 @@ static void end_quietly(struct moved *m, unsigned count)
 
 	while (count--) {
 		place = &m->places[count / 2];
-		quietly_end(m->fs, count % 2 ? place->to->fd : place->from->fd,
-			    &m->quietly[count]);
+		preserve_mtime_end(m->fs,
+				   count % 2 ? place->to->fd : place->from->fd,
+				   &m->quietly[count]);
 	}
 }
 
@@ -132,10 +133,11 @@ static int begin_quietly(struct moved *m)
 
 	for (i = 0; i < m->move->count * 2 && r == 0; i++) {
 		place = &m->places[i / 2];
-		r = i % 2 ? quietly_begin(m->fs, m->move->to->id, place->to->fd,
-					  &m->quietly[i])
-			  : quietly_begin(m->fs, m->move->from->id,
-					  place->from->fd, &m->quietly[i]);
+		r = i % 2 ? preserve_mtime_begin(m->fs, m->move->to->id,
+						 place->to->fd, &m->quietly[i])
+			  : preserve_mtime_begin(m->fs, m->move->from->id,
+						 place->from->fd,
+						 &m->quietly[i]);
 	}
 	if (r < 0)
 		end_quietly(m, i - 1);
@@ -155,14 +157,15 @@ static int switch_node(struct moved *m)
 		return 0;
 	copy = node_copy_on(m->node, move->from->id);
 	if (copy && node_moves(m->node))
-		change.shown = node_shown_ctime(&m->fs->nodes, copy, &m->st);
+		change.shown = preserve_ctime_shown(&m->fs->nodes, copy,
+						    &m->st);
 	r = node_move(&m->fs->nodes, m->node, move->from->id, &move->file,
 		      move->to->id, &m->r.copy);
 	if (r < 0 || fstat(m->copy_fd, &st) < 0)
 		return r;
 	change.after = st.st_ctim;
 	change.modified = st.st_mtim;
-	node_change_quietly(&m->fs->nodes, move->to->id, &m->r.copy, &change);
+	preserve_ctime_change(&m->fs->nodes, move->to->id, &m->r.copy, &change);
 	return 0;
 }
 

@@ -101,8 +101,8 @@ static int check_others(struct moved *m, unsigned i, bool clear)
 		if (hidden ? copy->branch == to : S_ISDIR(st.st_mode))
 			return -EEXIST;
 		if (!hidden && clear)
-			r = aside_put_quietly(m->fs, branch_of(m->fs, copy),
-					      dir->fd, name);
+			r = aside_put_preserving(m->fs, branch_of(m->fs, copy),
+						 dir->fd, name);
 	}
 	return r;
 }

@@ -7,7 +7,7 @@
 
 #include "union/migrate/move.h"
 #include "union/migrate/relocate.h"
-#include "union/view/quietly.h"
+#include "union/view/preserve_mtime.h"
 
 /* One name of the file, on both branches. */
 struct moved_place {
@@ -22,7 +22,7 @@ struct moved {
 	struct node *node; /* held; NULL: the kernel does not know it */
 	struct moving *moving;
 	struct moved_place *places;
-	struct quietly *quietly; /* of each place two: from, to */
+	struct preserve_mtime *quietly; /* of each place two: from, to */
 	struct gate_hold hold;
 	struct relocation r;
 };

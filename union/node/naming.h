@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Who changes names in a directory for a user says so, that who changes it
- * quietly (quietly.h) at the same time does not take the change for his own
- * and set the times back, and that who asks for its attributes meanwhile does
- * not have the kernel keep them (unionfs_attr()).
+ * quietly (preserve_mtime.h) at the same time does not take the change for his
+ * own and set the times back, and that who asks for its attributes meanwhile
+ * does not have the kernel keep them (unionfs_attr()).
  */
 #ifndef UNION_NAMING_H
 #define UNION_NAMING_H

@@ -67,7 +67,8 @@ struct node_table {
 	struct node_lost *lost; /* see node_lost.h */
 	size_t lost_size;
 	_Atomic size_t lost_count;
-	unsigned quiet_free; /* no slot below is free; quietly.c's lock */
+	unsigned
+		quiet_free; /* no slot below is free; preserve_mtime.c's lock */
 	pthread_mutex_t locks[NODE_LOCKS]; /* of nodes, by id */
 };
 
@@ -164,14 +165,14 @@ void node_bury(struct node_table *table, unsigned branch,
  * The copy @handle on @branch, if it is known at all, had a change that is
  * not to be seen. Without memory it is seen.
  */
-void node_change_quietly(struct node_table *table, unsigned branch,
-			 const struct handle *handle,
-			 const struct quiet_change *change);
+void preserve_ctime_change(struct node_table *table, unsigned branch,
+			   const struct handle *handle,
+			   const struct quiet_change *change);
 
 /* The change time to show for @copy, whose times are in @st. */
-struct timespec node_shown_ctime(struct node_table *table,
-				 const struct copy *copy,
-				 const struct stat *st);
+struct timespec preserve_ctime_shown(struct node_table *table,
+				     const struct copy *copy,
+				     const struct stat *st);
 
 /*
  * The file @node, whose one copy is @from on @from_branch, is now @to on

@@ -317,16 +317,16 @@ static void a_quiet_change_is_shown_as_the_time_before(void **state)
 	struct handle handle = handle_of(30);
 
 	(void)state;
-	node_change_quietly(&table, 0, &handle, &change);
-	shown = node_shown_ctime(&table, node_first(node), &st);
+	preserve_ctime_change(&table, 0, &handle, &change);
+	shown = preserve_ctime_shown(&table, node_first(node), &st);
 	assert_int_equal(shown.tv_sec, 3);
 	/* Somebody changed it, within the same tick and later. */
 	st.st_mtim = st.st_ctim;
-	shown = node_shown_ctime(&table, node_first(node), &st);
+	shown = preserve_ctime_shown(&table, node_first(node), &st);
 	assert_int_equal(shown.tv_nsec, 5);
 	st.st_mtim = change.modified;
 	st.st_ctim.tv_nsec = 6;
-	shown = node_shown_ctime(&table, node_first(node), &st);
+	shown = preserve_ctime_shown(&table, node_first(node), &st);
 	assert_int_equal(shown.tv_nsec, 6);
 }
 

@@ -11,7 +11,7 @@
 #include "union/branch/branch_health.h"
 #include "union/branch/number_keep.h"
 #include "union/state/state.h"
-#include "union/view/quietly.h"
+#include "union/view/preserve_mtime.h"
 
 static bool can_look(const struct unionfs *fs, const struct copy *copy)
 {
@@ -66,12 +66,13 @@ static void hide_change(struct unionfs *fs, const struct copy *copy, int fd)
 	struct quiet_change change;
 	struct stat shown, st;
 
-	if (!first || quietly_stat(fs, first, &shown) < 0 || fstat(fd, &st) < 0)
+	if (!first || preserve_mtime_stat(fs, first, &shown) < 0 ||
+	    fstat(fd, &st) < 0)
 		return;
 	change.shown = shown.st_ctim;
 	change.after = st.st_ctim;
 	change.modified = st.st_mtim;
-	node_change_quietly(&fs->nodes, copy->branch, &handle, &change);
+	preserve_ctime_change(&fs->nodes, copy->branch, &handle, &change);
 }
 
 /* What cannot be asked for is found as any other when its branch is back. */

@@ -13,7 +13,7 @@
 #include "union/state/state.h"
 #include "union/sys/inode_number.h"
 #include "union/view/names.h"
-#include "union/view/quietly.h"
+#include "union/view/preserve_mtime.h"
 
 /* How many there are; or -errno. */
 static int find_roots(struct unionfs *fs, struct node_found *found,
@@ -67,7 +67,7 @@ int unionfs_init(struct unionfs *fs, struct error *err)
 	fs->nodes.sleepers.max = fs->forgets_nothing ? NODE_SLEEP_ALL
 						     : NODE_SLEEP_DEFAULT;
 	if (r == 0 && goes_on) {
-		quietly_take_over(fs->state);
+		preserve_mtime_take_over(fs->state);
 		r = node_restore(&fs->nodes);
 	} else if (r == 0) {
 		if (saved_nodes_read(fs))

@@ -37,7 +37,7 @@
 #include "union/serve/fuse_threads.h"
 #include "union/state/fd_store.h"
 #include "union/sys/limits.h"
-#include "union/view/quietly.h"
+#include "union/view/preserve_mtime.h"
 #include "union/view/state_note.h"
 
 /* With a supervisor the same signal may come twice: by it, and to all of a
@@ -490,7 +490,7 @@ int mount_serve(const struct union_options *options, void (*ready)(void *),
 	if (r == 0)
 		r = recover_intents(m, err);
 	if (r == 0)
-		quietly_restore(&m->fs);
+		preserve_mtime_restore(&m->fs);
 	if (r == 0) {
 		m->drains = drains_new(&m->fs, m->mountpoint);
 		if (!m->drains)

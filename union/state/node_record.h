@@ -139,7 +139,7 @@ struct quiet_change {
 
 /*
  * The times that a copy of a directory is to have again, while somebody
- * changes it quietly: see quietly.h. Kept, all of it.
+ * changes it quietly: see preserve_mtime.h. Kept, all of it.
  */
 struct quiet_slot {
 	atomic_uint used; /* 0: the rest means nothing */

@@ -112,7 +112,7 @@ struct state {
 	struct state_open *opens;
 	struct node *nodes; /* each at the place that is its id */
 	struct copy *copies;
-	struct quiet_slot *quiet_slots; /* STATE_QUIET_MAX; quietly.h */
+	struct quiet_slot *quiet_slots; /* STATE_QUIET_MAX; preserve_mtime.h */
 	struct quiet_change *quiet;     /* each at the place of its copy */
 	/* Each at the place that is its node's id: st_ino, where that is of the
 	 * path by which it was found last. */

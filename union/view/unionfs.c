@@ -20,7 +20,7 @@
 #include "union/state/thread_branches.h"
 #include "union/sys/inode_number.h"
 #include "union/view/names.h"
-#include "union/view/quietly.h"
+#include "union/view/preserve_mtime.h"
 #include "union/view/subdirs.h"
 #include "union/view/unseen.h"
 
@@ -113,7 +113,7 @@ void unionfs_fill_stat(struct unionfs *fs, const struct node *node,
 
 	/* It moved, which is no change of it. */
 	if (copy && node_moves(node))
-		st->st_ctim = node_shown_ctime(&fs->nodes, copy, st);
+		st->st_ctim = preserve_ctime_shown(&fs->nodes, copy, st);
 	st->st_ino = unionfs_number(fs, node);
 }
 
@@ -231,7 +231,7 @@ static int stat_dir(struct unionfs *fs, struct node *node, struct stat *ret)
 	int r;
 
 	for (copy = node_first(node); copy; copy = copy_next(copy)) {
-		r = quietly_stat(fs, copy, &one);
+		r = preserve_mtime_stat(fs, copy, &one);
 		if (r == -ESTALE || !branch_usable(copy->branch))
 			continue;
 		if (r)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/view/quietly.h"
+#include "union/view/preserve_mtime.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,13 +13,13 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* Guarded by the lock, which nobody holds while a branch is asked: */
-static struct quietly *begun; /* the last first */
+static struct preserve_mtime *begun; /* the last first */
 /* Changed with the lock, read without. Who ends is counted while it is there
  * still. */
 static atomic_uint begun_count;
 static _Atomic uint64_t ended;
 
-static bool is_of(const struct quietly *quietly, unsigned branch,
+static bool is_of(const struct preserve_mtime *quietly, unsigned branch,
 		  const struct handle *handle)
 {
 	return quietly->branch == branch &&
@@ -30,10 +30,11 @@ static bool is_of(const struct quietly *quietly, unsigned branch,
  * One that has begun there, and is to set the times back: no user changed
  * names since. With the lock held.
  */
-static const struct quietly *find(const struct node *node, unsigned branch,
-				  const struct handle *handle)
+static const struct preserve_mtime *find(const struct node *node,
+					 unsigned branch,
+					 const struct handle *handle)
 {
-	const struct quietly *other = begun;
+	const struct preserve_mtime *other = begun;
 
 	while (other && (!is_of(other, branch, handle) ||
 			 (node && !naming_is_still(node, other->mark))))
@@ -42,10 +43,10 @@ static const struct quietly *find(const struct node *node, unsigned branch,
 }
 
 /* Begin with what others that have begun there are to set back. */
-static bool join(const struct node *node, struct quietly *quietly)
+static bool join(const struct node *node, struct preserve_mtime *quietly)
 {
-	const struct quietly *other = find(node, quietly->branch,
-					   &quietly->handle);
+	const struct preserve_mtime *other = find(node, quietly->branch,
+						  &quietly->handle);
 
 	if (other)
 		*quietly = *other;
@@ -54,7 +55,7 @@ static bool join(const struct node *node, struct quietly *quietly)
 
 /* As it is now. */
 static int read_times(struct unionfs *fs, const struct node *node, int fd,
-		      struct quietly *ret)
+		      struct preserve_mtime *ret)
 {
 	const struct copy *copy = node ? node_copy_on(node, ret->branch) : NULL;
 	struct stat st;
@@ -64,7 +65,7 @@ static int read_times(struct unionfs *fs, const struct node *node, int fd,
 		return -errno;
 	ret->times[0] = st.st_atim;
 	ret->times[1] = st.st_mtim;
-	ret->shown = copy ? node_shown_ctime(&fs->nodes, copy, &st)
+	ret->shown = copy ? preserve_ctime_shown(&fs->nodes, copy, &st)
 			  : st.st_ctim;
 	return 0;
 }
@@ -72,7 +73,7 @@ static int read_times(struct unionfs *fs, const struct node *node, int fd,
 /* For the next server; NULL: it will not know. With the lock held. */
 static struct quiet_slot *take_slot(struct node_table *table,
 				    const struct node *node,
-				    const struct quietly *quietly)
+				    const struct preserve_mtime *quietly)
 {
 	struct quiet_slot *slots = table->state->quiet_slots, *slot;
 	unsigned i = table->quiet_free;
@@ -111,7 +112,7 @@ static void give_slot(struct node_table *table, struct quiet_slot *slot)
  *         Who ends meanwhile may have set them back after that
  */
 static bool enter(struct unionfs *fs, const struct node *node,
-		  struct quietly *quietly, uint64_t *since)
+		  struct preserve_mtime *quietly, uint64_t *since)
 {
 	bool ready;
 
@@ -128,8 +129,8 @@ static bool enter(struct unionfs *fs, const struct node *node,
 	return ready;
 }
 
-int quietly_begin(struct unionfs *fs, unsigned branch, int fd,
-		  struct quietly *ret)
+int preserve_mtime_begin(struct unionfs *fs, unsigned branch, int fd,
+			 struct preserve_mtime *ret)
 {
 	uint64_t since = UINT64_MAX;
 	struct node *node;
@@ -146,9 +147,9 @@ int quietly_begin(struct unionfs *fs, unsigned branch, int fd,
 	return r;
 }
 
-static void leave(struct unionfs *fs, const struct quietly *quietly)
+static void leave(struct unionfs *fs, const struct preserve_mtime *quietly)
 {
-	struct quietly **at = &begun;
+	struct preserve_mtime **at = &begun;
 
 	pthread_mutex_lock(&lock);
 	while (*at != quietly)
@@ -161,7 +162,7 @@ static void leave(struct unionfs *fs, const struct quietly *quietly)
 	pthread_mutex_unlock(&lock);
 }
 
-void quietly_show(struct quietly *quietly, const struct stat *st)
+void preserve_mtime_show(struct preserve_mtime *quietly, const struct stat *st)
 {
 	struct quiet_slot *slot = quietly->slot;
 
@@ -199,7 +200,7 @@ static bool is_time(const struct timespec *a, const struct timespec *b)
  * once more, and said so first.
  */
 static void hide_change(struct unionfs *fs, const struct node *node, int fd,
-			const struct quietly *quietly)
+			const struct preserve_mtime *quietly)
 {
 	struct quiet_change change = {.shown = quietly->shown};
 	struct stat st;
@@ -211,14 +212,14 @@ static void hide_change(struct unionfs *fs, const struct node *node, int fd,
 		}
 		change.after = st.st_ctim;
 		change.modified = st.st_mtim;
-		node_change_quietly(&fs->nodes, quietly->branch,
-				    &quietly->handle, &change);
+		preserve_ctime_change(&fs->nodes, quietly->branch,
+				      &quietly->handle, &change);
 	}
 }
 
 /* @node: NULL: nobody knows the directory. */
 static void set_back(struct unionfs *fs, const struct node *node, int fd,
-		     const struct quietly *quietly)
+		     const struct preserve_mtime *quietly)
 {
 	if (node && !naming_is_still(node, quietly->mark))
 		return;
@@ -227,7 +228,8 @@ static void set_back(struct unionfs *fs, const struct node *node, int fd,
 	hide_change(fs, node, fd, quietly);
 }
 
-void quietly_end(struct unionfs *fs, int fd, struct quietly *quietly)
+void preserve_mtime_end(struct unionfs *fs, int fd,
+			struct preserve_mtime *quietly)
 {
 	struct node *node = node_hold(&fs->nodes, quietly->branch,
 				      &quietly->handle);
@@ -243,9 +245,9 @@ static bool settle(struct unionfs *fs, const struct copy *copy, uint64_t since,
 		   struct stat *st)
 {
 	struct handle handle = copy_handle(copy);
-	const struct quietly *other = NULL;
+	const struct preserve_mtime *other = NULL;
 
-	st->st_ctim = node_shown_ctime(&fs->nodes, copy, st);
+	st->st_ctim = preserve_ctime_shown(&fs->nodes, copy, st);
 	if (begun_count) {
 		pthread_mutex_lock(&lock);
 		other = find(copy_node(copy), copy->branch, &handle);
@@ -259,7 +261,7 @@ static bool settle(struct unionfs *fs, const struct copy *copy, uint64_t since,
 	return other || ended == since;
 }
 
-int quietly_stat(struct unionfs *fs, struct copy *copy, struct stat *ret)
+int preserve_mtime_stat(struct unionfs *fs, struct copy *copy, struct stat *ret)
 {
 	struct stat st;
 	uint64_t since;
@@ -299,7 +301,7 @@ static struct quiet_slot *next_used(const struct state *state,
 	return i < used && i < STATE_QUIET_MAX ? &state->quiet_slots[i] : NULL;
 }
 
-void quietly_take_over(struct state *state)
+void preserve_mtime_take_over(struct state *state)
 {
 	struct quiet_slot *slot = NULL;
 
@@ -310,7 +312,7 @@ void quietly_take_over(struct state *state)
 
 static void restore(struct unionfs *fs, const struct quiet_slot *slot)
 {
-	const struct quietly quietly = {
+	const struct preserve_mtime quietly = {
 		.handle = slot->handle,
 		.shown = slot->shown,
 		.times = {slot->times[0], slot->times[1]},
@@ -326,7 +328,7 @@ static void restore(struct unionfs *fs, const struct quiet_slot *slot)
 		set_back(fs, NULL, fd, &quietly);
 }
 
-void quietly_restore(struct unionfs *fs)
+void preserve_mtime_restore(struct unionfs *fs)
 {
 	struct quiet_slot *slot = NULL;
 

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "union/node/naming.h"
-#include "union/view/quietly.h"
+#include "union/view/preserve_mtime.h"
 
 #include <cmocka.h>
 
@@ -62,7 +62,8 @@ static struct stat stat_now(void)
 	struct stat st;
 
 	assert_int_equal(fstat(fd, &st), 0);
-	st.st_ctim = node_shown_ctime(&fs.nodes, node_copy_on(node, 3), &st);
+	st.st_ctim = preserve_ctime_shown(&fs.nodes, node_copy_on(node, 3),
+					  &st);
 	return st;
 }
 
@@ -79,30 +80,30 @@ static void assert_as_before(const struct stat *before)
 static void nothing_is_seen_of_a_change(void **state)
 {
 	const struct stat before = stat_now();
-	struct quietly quietly;
+	struct preserve_mtime quietly;
 
 	(void)state;
-	assert_int_equal(quietly_begin(&fs, 3, fd, &quietly), 0);
+	assert_int_equal(preserve_mtime_begin(&fs, 3, fd, &quietly), 0);
 	change();
-	quietly_end(&fs, fd, &quietly);
+	preserve_mtime_end(&fs, fd, &quietly);
 	assert_as_before(&before);
 }
 
 static void nothing_is_seen_of_two_at_once_whoever_ends_first(void **state)
 {
 	const struct stat before = stat_now();
-	struct quietly two[2];
+	struct preserve_mtime two[2];
 	unsigned first;
 
 	(void)state;
 	for (first = 0; first < 2; first++) {
-		assert_int_equal(quietly_begin(&fs, 3, fd, &two[0]), 0);
+		assert_int_equal(preserve_mtime_begin(&fs, 3, fd, &two[0]), 0);
 		change();
-		assert_int_equal(quietly_begin(&fs, 3, fd, &two[1]), 0);
+		assert_int_equal(preserve_mtime_begin(&fs, 3, fd, &two[1]), 0);
 		change();
-		quietly_end(&fs, fd, &two[first]);
+		preserve_mtime_end(&fs, fd, &two[first]);
 		change();
-		quietly_end(&fs, fd, &two[!first]);
+		preserve_mtime_end(&fs, fd, &two[!first]);
 		assert_as_before(&before);
 	}
 }
@@ -114,16 +115,16 @@ static void nothing_is_seen_of_two_at_once_whoever_ends_first(void **state)
 static void *change_again_and_again(void *context)
 {
 	const char name[] = {(char)('a' + *(const int *)context), '\0'};
-	struct quietly quietly;
+	struct preserve_mtime quietly;
 	int i;
 
 	for (i = 0; i < ROUNDS; i++) {
-		if (quietly_begin(&fs, 3, fd, &quietly) < 0 ||
+		if (preserve_mtime_begin(&fs, 3, fd, &quietly) < 0 ||
 		    mkdirat(fd, name, 0700) < 0)
 			return (void *)"it could not be changed";
 		if (i % 3)
 			(void)sched_yield(); /* whoever comes next */
-		quietly_end(&fs, fd, &quietly);
+		preserve_mtime_end(&fs, fd, &quietly);
 		if (unlinkat(fd, name, AT_REMOVEDIR) < 0)
 			return (void *)"what was made is not there";
 	}
@@ -135,11 +136,11 @@ static void nothing_is_seen_of_many(void **state)
 	struct stat before = stat_now();
 	pthread_t threads[THREADS];
 	int i, numbers[THREADS];
-	struct quietly whole;
+	struct preserve_mtime whole;
 	void *failed;
 
 	(void)state;
-	assert_int_equal(quietly_begin(&fs, 3, fd, &whole), 0);
+	assert_int_equal(preserve_mtime_begin(&fs, 3, fd, &whole), 0);
 	for (i = 0; i < THREADS; i++) {
 		numbers[i] = i;
 		assert_int_equal(pthread_create(&threads[i], NULL,
@@ -151,24 +152,24 @@ static void nothing_is_seen_of_many(void **state)
 		assert_int_equal(pthread_join(threads[i], &failed), 0);
 		assert_null(failed);
 	}
-	quietly_end(&fs, fd, &whole);
+	preserve_mtime_end(&fs, fd, &whole);
 	assert_as_before(&before);
 }
 
 static void what_a_user_changes_is_seen(void **state)
 {
-	struct quietly two[2];
+	struct preserve_mtime two[2];
 
 	(void)state;
-	assert_int_equal(quietly_begin(&fs, 3, fd, &two[0]), 0);
+	assert_int_equal(preserve_mtime_begin(&fs, 3, fd, &two[0]), 0);
 	naming_begin(node);
 	change();
 	naming_end(node, true);
 	/* This one finds the user's time, not that of before. */
-	assert_int_equal(quietly_begin(&fs, 3, fd, &two[1]), 0);
+	assert_int_equal(preserve_mtime_begin(&fs, 3, fd, &two[1]), 0);
 	assert_true(two[1].times[1].tv_sec > 2000);
-	quietly_end(&fs, fd, &two[1]);
-	quietly_end(&fs, fd, &two[0]);
+	preserve_mtime_end(&fs, fd, &two[1]);
+	preserve_mtime_end(&fs, fd, &two[0]);
 	assert_true(stat_now().st_mtim.tv_sec > 2000);
 }
 

@@ -2,24 +2,24 @@
 /*
  * What changes in one copy of a directory (a name is made there because a
  * file moves, a directory is cloned) and is not to be seen: its times stay.
- * Nor is it seen by who asks for them meanwhile (quietly_stat()), and when the
- * server is killed in between the next one sets them back.
+ * Nor is it seen by who asks for them meanwhile (preserve_mtime_stat()), and
+ * when the server is killed in between the next one sets them back.
  */
-#ifndef UNION_QUIETLY_H
-#define UNION_QUIETLY_H
+#ifndef UNION_PRESERVE_MTIME_H
+#define UNION_PRESERVE_MTIME_H
 
 #include "union/view/unionfs.h"
 
 struct state;
 
-struct quietly {
+struct preserve_mtime {
 	struct handle handle;
 	struct timespec shown;    /* its change time */
 	struct timespec times[2]; /* access, modification */
 	uint64_t mark;            /* naming_mark() of the directory */
 	unsigned branch;
-	struct quiet_slot *slot; /* NULL: there was none left */
-	struct quietly *next;    /* of those that have begun */
+	struct quiet_slot *slot;     /* NULL: there was none left */
+	struct preserve_mtime *next; /* of those that have begun */
 };
 
 /*
@@ -30,20 +30,22 @@ struct quietly {
  * was before the first. Who may be changed quietly is not given other times
  * by a user meanwhile: that waits (dir_turn.h, gate.h).
  *
- * @ret  until quietly_end(), in the same function
+ * @ret  until preserve_mtime_end(), in the same function
  */
-int quietly_begin(struct unionfs *fs, unsigned branch, int fd,
-		  struct quietly *ret);
-void quietly_end(struct unionfs *fs, int fd, struct quietly *quietly);
+int preserve_mtime_begin(struct unionfs *fs, unsigned branch, int fd,
+			 struct preserve_mtime *ret);
+void preserve_mtime_end(struct unionfs *fs, int fd,
+			struct preserve_mtime *quietly);
 
 /* It ends with the times of @st, of which the change time is what is shown. */
-void quietly_show(struct quietly *quietly, const struct stat *st);
+void preserve_mtime_show(struct preserve_mtime *quietly, const struct stat *st);
 
 /*
  * stat of @copy of a directory, as unionfs_stat_copy(), with the times that
  * are to be seen.
  */
-int quietly_stat(struct unionfs *fs, struct copy *copy, struct stat *ret);
+int preserve_mtime_stat(struct unionfs *fs, struct copy *copy,
+			struct stat *ret);
 
 /*
  * For what a server was killed in: first, before the nodes are restored, pass
@@ -51,7 +53,7 @@ int quietly_stat(struct unionfs *fs, struct copy *copy, struct stat *ret);
  * finished and before the first request, set the times back. Those on a branch
  * that cannot be used stay as they are.
  */
-void quietly_take_over(struct state *state);
-void quietly_restore(struct unionfs *fs);
+void preserve_mtime_take_over(struct state *state);
+void preserve_mtime_restore(struct unionfs *fs);
 
 #endif

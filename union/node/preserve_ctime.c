@@ -24,9 +24,9 @@ static struct copy *find_copy(const struct node *node, unsigned branch,
 	return copy;
 }
 
-void node_change_quietly(struct node_table *table, unsigned branch,
-			 const struct handle *handle,
-			 const struct quiet_change *change)
+void preserve_ctime_change(struct node_table *table, unsigned branch,
+			   const struct handle *handle,
+			   const struct quiet_change *change)
 {
 	struct node *node = node_hold(table, branch, handle);
 	struct copy *copy = node ? find_copy(node, branch, handle) : NULL;
@@ -49,8 +49,9 @@ static bool is_time(const struct timespec *a, const struct timespec *b)
 	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
-struct timespec node_shown_ctime(struct node_table *table,
-				 const struct copy *copy, const struct stat *st)
+struct timespec preserve_ctime_shown(struct node_table *table,
+				     const struct copy *copy,
+				     const struct stat *st)
 {
 	const struct quiet_change *quiet = change_of(table, copy);
 	const struct node *node = copy_node(copy);
