@@ -21,13 +21,13 @@
 #define NAMES_MAX 256
 #define CHANGES   12 /* names that come and go meanwhile: "changing-N" */
 
-struct names {
+struct name_filter {
 	unsigned count;
 	char items[NAMES_MAX][NAME_MAX + 1];
 	long after[NAMES_MAX]; /* the offset that follows it */
 };
 
-static void add_name(struct names *names, const char *name, long after)
+static void add_name(struct name_filter *names, const char *name, long after)
 {
 	if (names->count == NAMES_MAX)
 		return;
@@ -35,7 +35,7 @@ static void add_name(struct names *names, const char *name, long after)
 	names->after[names->count++] = after;
 }
 
-static void read_names(DIR *dir, unsigned max, struct names *ret)
+static void read_names(DIR *dir, unsigned max, struct name_filter *ret)
 {
 	const struct dirent *entry;
 
@@ -65,7 +65,7 @@ static void check_entry(int fd, const struct dirent *entry)
 
 static void do_list(const char *path)
 {
-	static struct names names;
+	static struct name_filter names;
 	const struct dirent *entry;
 	DIR *dir = opendir(path);
 	unsigned i;
@@ -86,7 +86,7 @@ static void do_list(const char *path)
 		say(" %s", names.items[i]);
 }
 
-static unsigned count_of(const struct names *names, const char *name)
+static unsigned count_of(const struct name_filter *names, const char *name)
 {
 	unsigned i, n = 0;
 
@@ -101,7 +101,8 @@ static bool comes_and_goes(const char *name)
 }
 
 /* Every name of @all that stayed is in @got once, nothing is twice. */
-static void check_got(const struct names *all, const struct names *got)
+static void check_got(const struct name_filter *all,
+		      const struct name_filter *got)
 {
 	unsigned i;
 
@@ -129,9 +130,9 @@ static void touch_names(int fd, unsigned from, unsigned to, bool there)
 }
 
 /* From the offset after name @at on: just what came after it. */
-static void check_seek(DIR *dir, const struct names *all, unsigned at)
+static void check_seek(DIR *dir, const struct name_filter *all, unsigned at)
 {
-	static struct names got;
+	static struct name_filter got;
 	unsigned i;
 
 	got.count = 0;
@@ -146,7 +147,7 @@ static void check_seek(DIR *dir, const struct names *all, unsigned at)
 
 static void do_list_changing(const struct op *op, const char *path)
 {
-	static struct names all, got;
+	static struct name_filter all, got;
 	DIR *dir = opendir(path);
 
 	if (!dir) {

@@ -21,7 +21,7 @@
 #include "union/sys/attrs.h"
 #include "union/sys/inode_number.h"
 #include "union/sys/proc_path.h"
-#include "union/view/names.h"
+#include "union/view/name_filter.h"
 #include "union/view/preserve_mtime.h"
 
 #define TEMPORARY_MAX (sizeof(BRANCH_WORK_CLONE) + 20)
@@ -135,11 +135,11 @@ static int show(struct unionfs *fs, const struct branch *to, int work,
 	int r = 0;
 
 	if (node)
-		names_make_begin(fs, node, name, to->id);
+		name_filter_make_begin(fs, node, name, to->id);
 	if (renameat2(work, temporary, parent, name, RENAME_NOREPLACE) < 0)
 		r = -errno;
 	if (node)
-		names_make_end(fs, node, name, to->id, r == 0);
+		name_filter_make_end(fs, node, name, to->id, r == 0);
 	return r;
 }
 
@@ -187,7 +187,7 @@ static int begin_copy(struct unionfs *fs, const struct source *from,
 		return r;
 	/* It is empty, before anybody can make something in it. */
 	if (r == 0)
-		names_begin(fs, node, to->id);
+		name_filter_begin(fs, node, to->id);
 	node_let_go(&fs->nodes, node);
 	return r;
 }

@@ -20,7 +20,7 @@
 #include "union/change/clone_dir.h"
 #include "union/node/naming.h"
 #include "union/sys/immutable.h"
-#include "union/view/names.h"
+#include "union/view/name_filter.h"
 #include "union/view/survey.h"
 
 #define NOBODY 65534 /* a user and a group that own nothing */
@@ -178,7 +178,7 @@ static int make_on(struct unionfs *fs, fuse_req_t req, struct node *parent,
 	if (r < 0)
 		return r;
 	if (what->name)
-		names_add(fs, parent, what->name, id);
+		name_filter_add(fs, parent, what->name, id);
 	naming_begin(parent);
 	place_become(req);
 	do
@@ -191,7 +191,7 @@ static int make_on(struct unionfs *fs, fuse_req_t req, struct node *parent,
 	naming_end(parent, what->name && r >= 0);
 	if (r < 0 && what->name && branch_usable(id) &&
 	    (!branch_is_failure(r) || is_absent(dir->fd, what->name)))
-		names_remove(fs, parent, what->name, id);
+		name_filter_remove(fs, parent, what->name, id);
 	*ret_next = is_of_the_branch(r) ||
 		    (r == -EPERM && immutable_is(dir->fd));
 	if (branch_report(branch, r) < 0) {

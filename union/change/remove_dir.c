@@ -17,7 +17,7 @@
 #include "union/node/naming.h"
 #include "union/sys/empty_dir.h"
 #include "union/sys/immutable.h"
-#include "union/view/names.h"
+#include "union/view/name_filter.h"
 
 /* What is about to go, for who still has it open. */
 #define OPEN_REMOVED (O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
@@ -50,7 +50,7 @@ static int remove_copy(struct unionfs *fs, const struct hit *hit,
 		node_buried_done(&buried);
 		return branch_report(branch_of(fs, hit->dir), r);
 	}
-	names_remove(fs, copy_node(hit->dir), name, hit->dir->branch);
+	name_filter_remove(fs, copy_node(hit->dir), name, hit->dir->branch);
 	if (last)
 		number_keep_end_dir(&fs->branches, buried.fd);
 	node_copy_gone(&fs->nodes, hit->dir->branch, &handle, &buried);

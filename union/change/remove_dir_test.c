@@ -26,7 +26,7 @@
 #include "union/node/dir_turn.h"
 #include "union/recover/unionfs_life.h"
 #include "union/testkit/branches_kit.h"
-#include "union/view/names.h"
+#include "union/view/name_filter.h"
 
 #include <cmocka.h>
 
@@ -67,7 +67,7 @@ static int make(void **state)
 	atomic_store(&waiter, 0);
 	if (!root)
 		return 0;
-	names_add(&fs, root, "d", 0);
+	name_filter_add(&fs, root, "d", 0);
 	if (mkdirat(root_fd(0), "d", 0755) < 0 ||
 	    lookup_entry(&fs, root, "d", NULL, &entry) < 0)
 		return -1;
@@ -87,7 +87,7 @@ static int clear(void **state)
 		(void)unlinkat(root_fd(i), "d", AT_REMOVEDIR);
 		(void)unlinkat(root_fd(i), "e", AT_REMOVEDIR);
 	}
-	names_forget_all();
+	name_filter_forget_all();
 	return node_count(&fs.nodes) == 1 ? 0 : -1; /* nobody holds it */
 }
 
@@ -157,7 +157,7 @@ static void make_copy(void)
 {
 	struct handle known = copy_handle(node_first(dir)), handle;
 
-	names_add(&fs, root, "d", 1);
+	name_filter_add(&fs, root, "d", 1);
 	assert_int_equal(mkdirat(root_fd(1), "d", 0755), 0);
 	assert_int_equal(handle_get(root_fd(1), "d", &handle), 0);
 	assert_int_equal(node_add_copy(&fs.nodes, 0, &known, 1, &handle), 0);

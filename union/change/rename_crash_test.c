@@ -30,7 +30,7 @@
 #include "union/change/rename.h"
 #include "union/recover/unionfs_life.h"
 #include "union/testkit/branches_kit.h"
-#include "union/view/names.h"
+#include "union/view/name_filter.h"
 
 #include <cmocka.h>
 

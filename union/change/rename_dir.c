@@ -16,7 +16,7 @@
 #include "union/change/rename_parts.h"
 #include "union/node/naming.h"
 #include "union/sys/immutable.h"
-#include "union/view/names.h"
+#include "union/view/name_filter.h"
 #include "union/view/preserve_mtime.h"
 #include "union/view/subdirs.h"
 
@@ -148,7 +148,8 @@ static void end_targets(struct parts *p, bool gone)
 			node_buried_done(&target->buried);
 			continue;
 		}
-		names_remove(fs, p->m->to_dir, p->m->to_name, target->branch);
+		name_filter_remove(fs, p->m->to_dir, p->m->to_name,
+				   target->branch);
 		if (i == 0)
 			number_keep_end_dir(&fs->branches, target->buried.fd);
 		node_copy_gone(&fs->nodes, target->branch, &target->handle,
@@ -163,8 +164,8 @@ static void forget_names(const struct move *m)
 
 	for (i = 0; i < m->from_count; i++)
 		if (S_ISDIR(m->from[i].st.st_mode))
-			names_remove(m->fs, m->from_dir, m->from_name,
-				     m->from[i].dir->branch);
+			name_filter_remove(m->fs, m->from_dir, m->from_name,
+					   m->from[i].dir->branch);
 }
 
 static int do_parts(struct parts *p)

@@ -15,7 +15,7 @@
 #include "union/change/rename.h"
 #include "union/change/rename_parts.h"
 #include "union/node/naming.h"
-#include "union/view/names.h"
+#include "union/view/name_filter.h"
 #include "union/view/subdirs.h"
 
 struct exchange {
@@ -125,7 +125,7 @@ static void forget_name(struct unionfs *fs, const struct hit *hits, int count,
 
 	for (i = 0; i < count; i++)
 		if (rename_is_seen(hits, i))
-			names_remove(fs, dir, name, hits[i].dir->branch);
+			name_filter_remove(fs, dir, name, hits[i].dir->branch);
 }
 
 int rename_exchange(const struct move *m)

@@ -5,7 +5,7 @@
 
 #include "union/branch/dir_fd.h"
 #include "union/change/rename.h"
-#include "union/view/names.h"
+#include "union/view/name_filter.h"
 
 bool rename_is_seen(const struct hit *hits, int i)
 {
@@ -19,14 +19,14 @@ void rename_note_names(const struct move *m)
 
 	for (i = 0; i < m->from_count; i++)
 		if (rename_is_seen(m->from, i))
-			names_add(m->fs, m->to_dir, m->to_name,
-				  m->from[i].dir->branch);
+			name_filter_add(m->fs, m->to_dir, m->to_name,
+					m->from[i].dir->branch);
 	if (!(m->flags & RENAME_EXCHANGE))
 		return;
 	for (i = 0; i < m->to_count; i++)
 		if (rename_is_seen(m->to, i))
-			names_add(m->fs, m->from_dir, m->from_name,
-				  m->to[i].dir->branch);
+			name_filter_add(m->fs, m->from_dir, m->from_name,
+					m->to[i].dir->branch);
 }
 
 void rename_add_hidden(struct unionfs *fs, const struct hit *hits, int count,

@@ -19,7 +19,7 @@
 #include "union/live/mount_strict.h"
 #include "union/state/stuck_server.h"
 #include "union/state/thread_branches.h"
-#include "union/view/names.h"
+#include "union/view/name_filter.h"
 #include "union/view/state_note.h"
 
 #define STOP_PATIENCE_MS 2000
@@ -77,7 +77,7 @@ static int bring_back(struct branch *branch, int root)
 	/* Those opened in the moment of the failure are of what was there. */
 	dir_fd_drop_branch(branch->id);
 	/* It may have lost the last changes, removals too. */
-	names_forget_branch(branch->id);
+	name_filter_forget_branch(branch->id);
 	branch_set_turned_ro(branch, r == -EROFS);
 	branch_revive(branch, root, st.st_dev);
 	r = atime_begin(&heal.fs->branches, branch);

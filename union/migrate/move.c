@@ -14,7 +14,7 @@
 #include "union/change/clone_dir.h"
 #include "union/migrate/moved.h"
 #include "union/state/reply_cache.h"
-#include "union/view/names.h"
+#include "union/view/name_filter.h"
 
 #define TRIES 4 /* of a file that becomes known meanwhile */
 
@@ -184,8 +184,8 @@ static void note_names(const struct moved *m, const struct branch *to)
 	unsigned i;
 
 	for (i = 0; i < m->move->count; i++)
-		names_add(m->fs, m->move->names[i].dir, m->move->names[i].name,
-			  to->id);
+		name_filter_add(m->fs, m->move->names[i].dir,
+				m->move->names[i].name, to->id);
 }
 
 static void note_gone(const struct moved *m, const struct branch *from)
@@ -193,8 +193,8 @@ static void note_gone(const struct moved *m, const struct branch *from)
 	unsigned i;
 
 	for (i = 0; i < m->move->count; i++)
-		names_remove(m->fs, m->move->names[i].dir,
-			     m->move->names[i].name, from->id);
+		name_filter_remove(m->fs, m->move->names[i].dir,
+				   m->move->names[i].name, from->id);
 }
 
 static int switch_names(struct moved *m)

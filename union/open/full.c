@@ -19,7 +19,7 @@
 #include "union/migrate/room.h"
 #include "union/open/durable.h"
 #include "union/open/open_file.h"
-#include "union/view/names.h"
+#include "union/view/name_filter.h"
 
 #define RETRY_MS 20
 #define BESIDE   (UINT64_C(1) << 20) /* bytes that data takes beside itself */
@@ -249,7 +249,7 @@ static int move_away(struct unionfs *fs, const struct node *node,
 	move.count = found.count;
 	r = -ENOSPC;
 	for (i = 0; (move.to = target(fs, node, more, i)); i++) {
-		if (names_is_in(w->left, move.to->id))
+		if (name_filter_is_in(w->left, move.to->id))
 			continue;
 		r = move_file(fs, &move);
 		if (r != -ENOSPC && r != -EDQUOT && r != -EROFS &&

@@ -11,7 +11,7 @@
 #include "union/ops/ops.h"
 #include "union/state/reply_cache.h"
 #include "union/view/lookup.h"
-#include "union/view/names.h"
+#include "union/view/name_filter.h"
 
 /* "." of an inode that the kernel knows only by a handle it gave out. */
 static int lookup_self(struct unionfs *fs, struct node *node,
@@ -141,7 +141,7 @@ void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 		r = -ENOENT;
 	else {
 		r = lookup_entry(fs, node, name, NULL, &entry);
-		names_learn(fs, node);
+		name_filter_learn(fs, node);
 	}
 	if (r == -ENOENT) {
 		/* Number 0: the kernel may remember that it is absent. */

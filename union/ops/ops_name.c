@@ -19,7 +19,7 @@
 #include "union/state/reply_cache.h"
 #include "union/sys/immutable.h"
 #include "union/view/lookup.h"
-#include "union/view/names.h"
+#include "union/view/name_filter.h"
 #include "union/view/subdirs.h"
 
 struct thing {
@@ -93,7 +93,8 @@ static void make_thing(fuse_req_t req, fuse_ino_t parent, place_make *make,
 	r = lookup_made(fs, placed.branch, placed.dir->fd, new->name, &entry);
 	dir_fd_put(placed.dir);
 	if (r == 0 && type == S_IFDIR && !again)
-		names_begin(fs, node_get(&fs->nodes, entry.ino), placed.branch);
+		name_filter_begin(fs, node_get(&fs->nodes, entry.ino),
+				  placed.branch);
 	if (r == 0 && new->function == POLICY_MKDIR)
 		place_everywhere(fs, dir, node_get(&fs->nodes, entry.ino));
 	op_reply_entry(req, r, &entry);
@@ -144,7 +145,7 @@ static int link_file(fuse_req_t req, const struct node *node, struct node *dir,
 	r = clone_dir(fs, dir, copy->branch, &into);
 	if (r < 0)
 		return r;
-	names_add(fs, dir, name, copy->branch);
+	name_filter_add(fs, dir, name, copy->branch);
 	replay_note_absent(fs, dir, name);
 	naming_begin(dir);
 	place_become_spender(req);
@@ -158,7 +159,7 @@ static int link_file(fuse_req_t req, const struct node *node, struct node *dir,
 		r = 0;
 	(void)branch_report(branch_of(fs, copy), r);
 	if (r < 0 && branch_usable(copy->branch))
-		names_remove(fs, dir, name, copy->branch);
+		name_filter_remove(fs, dir, name, copy->branch);
 	if (r < 0)
 		return r;
 	return lookup_made(fs, copy->branch, into->fd, name, entry);
@@ -185,7 +186,7 @@ static int unlink_one(struct unionfs *fs, const struct hit *hit,
 {
 	if (unlinkat(hit->fd->fd, name, 0) < 0)
 		return branch_report(branch_of(fs, hit->dir), -errno);
-	names_remove(fs, copy_node(hit->dir), name, hit->dir->branch);
+	name_filter_remove(fs, copy_node(hit->dir), name, hit->dir->branch);
 	return 0;
 }
 

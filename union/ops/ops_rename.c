@@ -23,7 +23,7 @@
 #include "union/ops/ops.h"
 #include "union/state/reply_cache.h"
 #include "union/view/lookup.h"
-#include "union/view/names.h"
+#include "union/view/name_filter.h"
 #include "union/view/subdirs.h"
 
 static int check_writable(const struct move *m)
@@ -199,12 +199,12 @@ static void forget_names(const struct move *m)
 		return;
 	for (i = 0; i < (m->all ? m->from_count : 1); i++)
 		if (!S_ISDIR(m->from[i].st.st_mode))
-			names_remove(m->fs, m->from_dir, m->from_name,
-				     m->from[i].dir->branch);
+			name_filter_remove(m->fs, m->from_dir, m->from_name,
+					   m->from[i].dir->branch);
 	for (i = 0; i < m->to_count; i++)
 		if (!S_ISDIR(m->to[i].st.st_mode))
-			names_remove(m->fs, m->to_dir, m->to_name,
-				     m->to[i].dir->branch);
+			name_filter_remove(m->fs, m->to_dir, m->to_name,
+					   m->to[i].dir->branch);
 }
 
 static bool has_copies(const struct move *m)

@@ -12,7 +12,7 @@
 #include "union/recover/saved_nodes.h"
 #include "union/state/state.h"
 #include "union/sys/inode_number.h"
-#include "union/view/names.h"
+#include "union/view/name_filter.h"
 #include "union/view/preserve_mtime.h"
 
 /* How many there are; or -errno. */
@@ -62,7 +62,7 @@ int unionfs_init(struct unionfs *fs, struct error *err)
 				    fs->state);
 	if (r == 0)
 		fs->stats = &fs->nodes.state->header->stats;
-	fs->nodes.forget_names = names_forget;
+	fs->nodes.forget_names = name_filter_forget;
 	fs->nodes.takes_over = fs->shared;
 	fs->nodes.sleepers.max = fs->forgets_nothing ? NODE_SLEEP_ALL
 						     : NODE_SLEEP_DEFAULT;
@@ -93,7 +93,7 @@ void unionfs_done(struct unionfs *fs)
 	room_free(fs->room);
 	node_table_done(&fs->nodes);
 	open_table_done(&fs->opened);
-	names_forget_all();
+	name_filter_forget_all();
 	branch_table_done(&fs->branches);
 	gate_done(&fs->gate);
 	moving_list_done(&fs->moving);

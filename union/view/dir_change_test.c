@@ -19,7 +19,7 @@
 #include "union/testkit/branches_kit.h"
 #include "union/view/dir_change.h"
 #include "union/view/lookup.h"
-#include "union/view/names.h"
+#include "union/view/name_filter.h"
 
 #include <cmocka.h>
 
@@ -44,7 +44,7 @@ static int setup(void **state)
 	if (branches_kit_union(top, &fs, &root) < 0)
 		return -1;
 	for (i = 0; root && i < 2; i++) {
-		names_add(&fs, root, "d", i);
+		name_filter_add(&fs, root, "d", i);
 		if (mkdirat(root_fd(i), "d", 0750) < 0 ||
 		    fchownat(root_fd(i), "d", 3, 4, 0) < 0 ||
 		    utimensat(root_fd(i), "d", times, 0) < 0)

@@ -19,7 +19,7 @@
 #include "union/branch/number_keep.h"
 #include "union/state/reply_cache.h"
 #include "union/sys/inode_number.h"
-#include "union/view/names.h"
+#include "union/view/name_filter.h"
 #include "union/view/search.h"
 
 #define LOOKUP_TRIES   16 /* a name replaced that often at once is an attack */
@@ -182,7 +182,7 @@ static int search_one(struct unionfs *fs, struct copy *dir, const char *name,
 	}
 	if (r < 0)
 		return r;
-	names_confirm(copy_node(dir), name, dir->branch);
+	name_filter_confirm(copy_node(dir), name, dir->branch);
 	if (search->count && !S_ISDIR(st.st_mode))
 		return 0; /* hidden by a directory on a lower branch */
 	found->branch = dir->branch;
@@ -204,13 +204,14 @@ static unsigned count_in(const uint64_t *set, unsigned count)
 	return n;
 }
 
-/* The branches that may have @name: see names_where(); how many they are. */
+/* The branches that may have @name: see name_filter_where(); how many they are.
+ */
 static unsigned ask_names(const struct unionfs *fs, const struct node *parent,
 			  const char *name, uint64_t where[BRANCH_MAX / 64])
 {
 	unsigned count = fs->branches.count;
 
-	names_where(parent, count, name, where);
+	name_filter_where(parent, count, name, where);
 	return count_in(where, count);
 }
 
@@ -241,7 +242,7 @@ static int gather(struct unionfs *fs, const struct node *parent,
 	if (!hits)
 		return -ENOMEM;
 	for (copy = node_first(parent); copy && left; copy = copy_next(copy)) {
-		if (!names_is_in(where, copy->branch))
+		if (!name_filter_is_in(where, copy->branch))
 			continue;
 		left--;
 		hits[n].dir = copy;
@@ -282,7 +283,7 @@ static int search_lowest(struct unionfs *fs, struct node *parent,
 	     copy = copy_next(copy)) {
 		if (search->count == BRANCH_MAX)
 			break;
-		if (!names_is_in(where, copy->branch))
+		if (!name_filter_is_in(where, copy->branch))
 			continue;
 		left--;
 		r = search_one(fs, copy, name, search);

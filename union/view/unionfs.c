@@ -19,7 +19,7 @@
 #include "union/state/state.h"
 #include "union/state/thread_branches.h"
 #include "union/sys/inode_number.h"
-#include "union/view/names.h"
+#include "union/view/name_filter.h"
 #include "union/view/preserve_mtime.h"
 #include "union/view/subdirs.h"
 #include "union/view/unseen.h"
@@ -326,7 +326,7 @@ bool unionfs_may_have(const struct node *parent, const char *name)
 	if (node_in_doubt(parent))
 		return true;
 	while ((copy = node_failed_copy(parent, copy)))
-		if (!name || names_may_have(parent, name, copy->branch))
+		if (!name || name_filter_may_have(parent, name, copy->branch))
 			return true;
 	return false;
 }

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "union/view/names.h"
+#include "union/view/name_filter.h"
 
 static struct unionfs fs;
 static struct node dir = {.id = 77}, other = {.id = 78};
@@ -20,7 +20,7 @@ static struct node dir = {.id = 77}, other = {.id = 78};
 static int teardown(void **state)
 {
 	(void)state;
-	names_forget_all();
+	name_filter_forget_all();
 	fs.shared = false;
 	return 0;
 }
@@ -28,79 +28,81 @@ static int teardown(void **state)
 static void nothing_is_known_of_a_directory_never_seen(void **state)
 {
 	(void)state;
-	names_add(&fs, &dir, "a", 0);
-	assert_true(names_may_have(&dir, "a", 0));
-	assert_true(names_may_have(&dir, "b", 0));
+	name_filter_add(&fs, &dir, "a", 0);
+	assert_true(name_filter_may_have(&dir, "a", 0));
+	assert_true(name_filter_may_have(&dir, "b", 0));
 }
 
 static void knows_what_a_new_directory_was_given(void **state)
 {
 	(void)state;
-	names_begin(&fs, &dir, 3);
-	assert_false(names_may_have(&dir, "a", 3));
-	names_add(&fs, &dir, "a", 3);
-	assert_true(names_may_have(&dir, "a", 3));
-	assert_false(names_may_have(&dir, "b", 3));
-	assert_true(names_may_have(&dir, "b", 4)); /* may have a copy there */
-	assert_true(names_may_have(&other, "b", 3));
-	names_remove(&fs, &dir, "a", 3);
-	assert_false(names_may_have(&dir, "a", 3));
-	names_forget(dir.id);
-	assert_true(names_may_have(&dir, "a", 3));
+	name_filter_begin(&fs, &dir, 3);
+	assert_false(name_filter_may_have(&dir, "a", 3));
+	name_filter_add(&fs, &dir, "a", 3);
+	assert_true(name_filter_may_have(&dir, "a", 3));
+	assert_false(name_filter_may_have(&dir, "b", 3));
+	assert_true(
+		name_filter_may_have(&dir, "b", 4)); /* may have a copy there */
+	assert_true(name_filter_may_have(&other, "b", 3));
+	name_filter_remove(&fs, &dir, "a", 3);
+	assert_false(name_filter_may_have(&dir, "a", 3));
+	name_filter_forget(dir.id);
+	assert_true(name_filter_may_have(&dir, "a", 3));
 }
 
 static void nothing_is_known_of_a_branch_that_is_forgotten(void **state)
 {
 	(void)state;
-	names_begin(&fs, &dir, 3);
-	names_begin(&fs, &dir, 4);
-	names_add(&fs, &dir, "a", 3);
-	names_add(&fs, &dir, "a", 4);
-	names_forget_branch(3);
-	assert_true(names_may_have(&dir, "b", 3));
-	assert_true(names_may_have(&dir, "a", 4));
-	assert_false(names_may_have(&dir, "b", 4));
-	names_begin(&fs, &dir, 3); /* read anew: what was there is not */
-	assert_false(names_may_have(&dir, "a", 3));
+	name_filter_begin(&fs, &dir, 3);
+	name_filter_begin(&fs, &dir, 4);
+	name_filter_add(&fs, &dir, "a", 3);
+	name_filter_add(&fs, &dir, "a", 4);
+	name_filter_forget_branch(3);
+	assert_true(name_filter_may_have(&dir, "b", 3));
+	assert_true(name_filter_may_have(&dir, "a", 4));
+	assert_false(name_filter_may_have(&dir, "b", 4));
+	name_filter_begin(&fs, &dir, 3); /* read anew: what was there is not */
+	assert_false(name_filter_may_have(&dir, "a", 3));
 }
 
 static void a_name_is_there_as_often_as_it_was_added(void **state)
 {
 	(void)state;
-	names_begin(&fs, &dir, 0);
-	names_add(&fs, &dir, "a", 0);
-	names_add(&fs, &dir, "a", 0);
-	names_remove(&fs, &dir, "a", 0);
-	assert_true(names_may_have(&dir, "a", 0));
-	names_remove(&fs, &dir, "a", 0);
-	names_remove(&fs, &dir, "a", 0);
-	assert_false(names_may_have(&dir, "a", 0));
+	name_filter_begin(&fs, &dir, 0);
+	name_filter_add(&fs, &dir, "a", 0);
+	name_filter_add(&fs, &dir, "a", 0);
+	name_filter_remove(&fs, &dir, "a", 0);
+	assert_true(name_filter_may_have(&dir, "a", 0));
+	name_filter_remove(&fs, &dir, "a", 0);
+	name_filter_remove(&fs, &dir, "a", 0);
+	assert_false(name_filter_may_have(&dir, "a", 0));
 }
 
 static void what_is_made_unseen_by_the_kernel_counts_once(void **state)
 {
 	(void)state;
-	names_begin(&fs, &dir, 0);
-	names_make_begin(&fs, &dir, "a", 0);
-	assert_true(names_may_have(&dir, "a", 0)); /* from the beginning on */
-	names_make_end(&fs, &dir, "a", 0, true);
-	assert_true(names_may_have(&dir, "a", 0));
-	names_remove(&fs, &dir, "a", 0);
-	assert_false(names_may_have(&dir, "a", 0));
-	names_make_begin(&fs, &dir, "a", 0);
-	names_make_end(&fs, &dir, "a", 0, false);
-	assert_false(names_may_have(&dir, "a", 0));
+	name_filter_begin(&fs, &dir, 0);
+	name_filter_make_begin(&fs, &dir, "a", 0);
+	assert_true(
+		name_filter_may_have(&dir, "a", 0)); /* from the beginning on */
+	name_filter_make_end(&fs, &dir, "a", 0, true);
+	assert_true(name_filter_may_have(&dir, "a", 0));
+	name_filter_remove(&fs, &dir, "a", 0);
+	assert_false(name_filter_may_have(&dir, "a", 0));
+	name_filter_make_begin(&fs, &dir, "a", 0);
+	name_filter_make_end(&fs, &dir, "a", 0, false);
+	assert_false(name_filter_may_have(&dir, "a", 0));
 }
 
 /* Then it may have been read before the name was there. */
 static void what_was_begun_anew_meanwhile_is_not_relied_on(void **state)
 {
 	(void)state;
-	names_make_begin(&fs, &dir, "a", 0);
-	names_forget(dir.id);
-	names_begin(&fs, &dir, 0);
-	names_make_end(&fs, &dir, "a", 0, true);
-	assert_true(names_may_have(&dir, "b", 0));
+	name_filter_make_begin(&fs, &dir, "a", 0);
+	name_filter_forget(dir.id);
+	name_filter_begin(&fs, &dir, 0);
+	name_filter_make_end(&fs, &dir, "a", 0, true);
+	assert_true(name_filter_may_have(&dir, "b", 0));
 }
 
 static void remembers_many_while_others_come_and_go(void **state)
@@ -109,24 +111,24 @@ static void remembers_many_while_others_come_and_go(void **state)
 	unsigned i;
 
 	(void)state;
-	names_begin(&fs, &dir, 1);
+	name_filter_begin(&fs, &dir, 1);
 	for (i = 0; i < 30000; i++) {
 		(void)snprintf(name, sizeof(name), "n%u", i);
-		names_add(&fs, &dir, name, 1);
+		name_filter_add(&fs, &dir, name, 1);
 		if (i % 3) {
 			(void)snprintf(name, sizeof(name), "n%u", i / 3 * 3);
-			names_add(&fs, &dir, name, 1);
-			names_remove(&fs, &dir, name, 1);
+			name_filter_add(&fs, &dir, name, 1);
+			name_filter_remove(&fs, &dir, name, 1);
 		}
 	}
 	for (i = 0; i < 30000; i++) {
 		(void)snprintf(name, sizeof(name), "n%u", i);
-		assert_true(names_may_have(&dir, name, 1));
-		names_remove(&fs, &dir, name, 1);
+		assert_true(name_filter_may_have(&dir, name, 1));
+		name_filter_remove(&fs, &dir, name, 1);
 	}
 	for (i = 0; i < 30000; i++) {
 		(void)snprintf(name, sizeof(name), "n%u", i);
-		assert_false(names_may_have(&dir, name, 1));
+		assert_false(name_filter_may_have(&dir, name, 1));
 	}
 }
 
@@ -137,20 +139,23 @@ static void a_name_is_where_it_was_put_or_nothing_is_known(void **state)
 
 	(void)state;
 	for (i = 0; i < 200; i++)
-		names_begin(&fs, &dir, i);
-	names_add(&fs, &dir, "a", 3);
-	names_add(&fs, &dir, "a", 130);
-	names_add(&fs, &dir, "b", 4);
-	names_where(&dir, 200, "a", where);
+		name_filter_begin(&fs, &dir, i);
+	name_filter_add(&fs, &dir, "a", 3);
+	name_filter_add(&fs, &dir, "a", 130);
+	name_filter_add(&fs, &dir, "b", 4);
+	name_filter_where(&dir, 200, "a", where);
 	for (i = 0; i < 200; i++)
-		in += names_is_in(where, i);
+		in += name_filter_is_in(where, i);
 	assert_int_equal(in, 2);
-	assert_true(names_is_in(where, 3) && names_is_in(where, 130));
-	assert_true(names_is_in(where, 200)); /* not known */
+	assert_true(name_filter_is_in(where, 3) &&
+		    name_filter_is_in(where, 130));
+	assert_true(name_filter_is_in(where, 200)); /* not known */
 	/* Now and then some are asked, each in its turn. */
-	for (in = i = 0; i < 200 / NAMES_CHECKED * NAMES_CHECK_EVERY; i++) {
-		names_where(&dir, 200, "c", where);
-		in += names_is_in(where, 0) + names_is_in(where, 199);
+	for (in = i = 0;
+	     i < 200 / NAME_FILTER_CHECKED * NAME_FILTER_CHECK_EVERY; i++) {
+		name_filter_where(&dir, 200, "c", where);
+		in += name_filter_is_in(where, 0) +
+		      name_filter_is_in(where, 199);
 	}
 	assert_int_equal(in, 2);
 }
@@ -159,19 +164,19 @@ static void knows_nothing_where_others_change_the_branches(void **state)
 {
 	(void)state;
 	fs.shared = true;
-	names_begin(&fs, &dir, 0);
-	assert_true(names_may_have(&dir, "a", 0));
+	name_filter_begin(&fs, &dir, 0);
+	assert_true(name_filter_may_have(&dir, "a", 0));
 }
 
 static void one_that_was_not_said_to_be_there_ends_all_knowledge(void **state)
 {
 	(void)state;
-	names_begin(&fs, &dir, 0);
-	names_add(&fs, &dir, "a", 0);
-	names_confirm(&dir, "a", 0);
-	assert_false(names_may_have(&dir, "b", 0));
-	names_confirm(&dir, "b", 0);
-	assert_true(names_may_have(&dir, "c", 0));
+	name_filter_begin(&fs, &dir, 0);
+	name_filter_add(&fs, &dir, "a", 0);
+	name_filter_confirm(&dir, "a", 0);
+	assert_false(name_filter_may_have(&dir, "b", 0));
+	name_filter_confirm(&dir, "b", 0);
+	assert_true(name_filter_may_have(&dir, "c", 0));
 }
 
 static struct node_found found_on(unsigned branch)
@@ -185,9 +190,9 @@ static unsigned asked_for(const struct node *node, const char *name)
 	uint64_t where[BRANCH_MAX / 64];
 	unsigned i, n = 0;
 
-	names_where(node, 4, name, where);
+	name_filter_where(node, 4, name, where);
 	for (i = 0; i < 4; i++)
-		n += names_is_in(where, i);
+		n += name_filter_is_in(where, i);
 	return n;
 }
 
@@ -201,21 +206,21 @@ static void a_directory_with_a_new_copy_is_known_no_more(void **state)
 	assert_int_equal(node_table_init(&own.nodes, 1, NULL), 0);
 	assert_int_equal(node_intern(&own.nodes, S_IFDIR, 7, found, 2, &node),
 			 0);
-	names_begin(&own, node, 0);
-	names_begin(&own, node, 1);
-	names_add(&own, node, "a", 1);
+	name_filter_begin(&own, node, 0);
+	name_filter_begin(&own, node, 1);
+	name_filter_add(&own, node, "a", 1);
 	assert_int_equal(asked_for(node, "a"), 3); /* it may have more copies */
-	names_learn(&own, node);
+	name_filter_learn(&own, node);
 	assert_int_equal(asked_for(node, "a"), 1); /* it has not */
 	assert_int_equal(asked_for(node, "b"), 0);
 	assert_int_equal(node_add_copy(&own.nodes, 0, &found[0].handle, 2,
 				       &found[2].handle),
 			 0);
 	assert_int_equal(asked_for(node, "b"), 2);
-	names_begin(&own, node, 2);
-	names_learn(&own, node);
+	name_filter_begin(&own, node, 2);
+	name_filter_learn(&own, node);
 	assert_int_equal(asked_for(node, "b"), 0);
-	names_forget_branch(1);
+	name_filter_forget_branch(1);
 	assert_int_equal(asked_for(node, "b"), 2);
 	node_forget(&own.nodes, node->id, 1);
 	node_table_done(&own.nodes);
@@ -285,18 +290,19 @@ static void what_is_read_counts_once(void **state)
 
 	(void)state;
 	place_make(&place);
-	names_begin(&place.own, place.node, 0);
-	names_add(&place.own, place.node, "a", 1); /* it is not known yet */
+	name_filter_begin(&place.own, place.node, 0);
+	name_filter_add(&place.own, place.node, "a",
+			1); /* it is not known yet */
 	file_make(&place, 1, "a");
 	file_make(&place, 1, "b");
-	names_learn(&place.own, place.node);
-	assert_true(names_may_have(place.node, "a", 1));
-	assert_true(names_may_have(place.node, "b", 1));
-	assert_false(names_may_have(place.node, "c", 1));
-	names_remove(&place.own, place.node, "a", 1);
-	names_remove(&place.own, place.node, "b", 1);
-	assert_false(names_may_have(place.node, "a", 1));
-	assert_false(names_may_have(place.node, "b", 1));
+	name_filter_learn(&place.own, place.node);
+	assert_true(name_filter_may_have(place.node, "a", 1));
+	assert_true(name_filter_may_have(place.node, "b", 1));
+	assert_false(name_filter_may_have(place.node, "c", 1));
+	name_filter_remove(&place.own, place.node, "a", 1);
+	name_filter_remove(&place.own, place.node, "b", 1);
+	assert_false(name_filter_may_have(place.node, "a", 1));
+	assert_false(name_filter_may_have(place.node, "b", 1));
 	file_drop(&place, 1, "a");
 	file_drop(&place, 1, "b");
 	place_drop(&place);
@@ -309,16 +315,16 @@ static void nothing_is_read_while_the_kernel_does_not_see_what_is_made(
 
 	(void)state;
 	place_make(&place);
-	names_make_begin(&place.own, place.node, "a", 1);
-	names_learn(&place.own, place.node);
-	assert_true(names_may_have(place.node, "b", 1));
+	name_filter_make_begin(&place.own, place.node, "a", 1);
+	name_filter_learn(&place.own, place.node);
+	assert_true(name_filter_may_have(place.node, "b", 1));
 	file_make(&place, 1, "a");
-	names_make_end(&place.own, place.node, "a", 1, true);
-	names_learn(&place.own, place.node);
-	assert_false(names_may_have(place.node, "b", 1));
-	assert_true(names_may_have(place.node, "a", 1));
-	names_remove(&place.own, place.node, "a", 1);
-	assert_false(names_may_have(place.node, "a", 1));
+	name_filter_make_end(&place.own, place.node, "a", 1, true);
+	name_filter_learn(&place.own, place.node);
+	assert_false(name_filter_may_have(place.node, "b", 1));
+	assert_true(name_filter_may_have(place.node, "a", 1));
+	name_filter_remove(&place.own, place.node, "a", 1);
+	assert_false(name_filter_may_have(place.node, "a", 1));
 	file_drop(&place, 1, "a");
 	place_drop(&place);
 }

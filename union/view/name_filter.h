@@ -13,52 +13,56 @@
  * that is put here at the same time; the exception is clone_dir(), which says
  * when it begins and ends to make one: nothing is read meanwhile.
  *
- * Whoever makes a name on a branch says so before, by names_add(), and after
- * the directory was made there: nothing is noted of one that is not known.
+ * Whoever makes a name on a branch says so before, by name_filter_add(), and
+ * after the directory was made there: nothing is noted of one that is not
+ * known.
  */
-#ifndef UNION_NAMES_H
-#define UNION_NAMES_H
+#ifndef UNION_NAME_FILTER_H
+#define UNION_NAME_FILTER_H
 
 #include "union/view/unionfs.h"
 
-#define NAMES_READ_FIRST  4096 /* entries read at the first lookup */
-#define NAMES_CHECK_EVERY 64   /* questions of a thread, then one of more: */
-#define NAMES_CHECKED     8    /* branches that are asked as well, in turn */
+#define NAME_FILTER_READ_FIRST 4096 /* entries read at the first lookup */
+#define NAME_FILTER_CHECK_EVERY \
+	64                    /* questions of a thread, then one of more: */
+#define NAME_FILTER_CHECKED 8 /* branches that are asked as well, in turn */
 
 /* @dir has no names on @branch yet, but those that are added from now on. */
-void names_begin(struct unionfs *fs, const struct node *dir, unsigned branch);
+void name_filter_begin(struct unionfs *fs, const struct node *dir,
+		       unsigned branch);
 
 /* @name is going to be on @branch. */
-void names_add(struct unionfs *fs, const struct node *dir, const char *name,
-	       unsigned branch);
+void name_filter_add(struct unionfs *fs, const struct node *dir,
+		     const char *name, unsigned branch);
 
 /*
  * The same, but without the kernel's lock of @dir, which stays a node until
- * names_make_end(), called in any case. @made: it is there now.
+ * name_filter_make_end(), called in any case. @made: it is there now.
  */
-void names_make_begin(struct unionfs *fs, const struct node *dir,
-		      const char *name, unsigned branch);
-void names_make_end(struct unionfs *fs, const struct node *dir,
-		    const char *name, unsigned branch, bool made);
+void name_filter_make_begin(struct unionfs *fs, const struct node *dir,
+			    const char *name, unsigned branch);
+void name_filter_make_end(struct unionfs *fs, const struct node *dir,
+			  const char *name, unsigned branch, bool made);
 
 /* It was, and has gone. */
-void names_remove(struct unionfs *fs, const struct node *dir, const char *name,
-		  unsigned branch);
+void name_filter_remove(struct unionfs *fs, const struct node *dir,
+			const char *name, unsigned branch);
 
 /* May @name be in the copy of @dir on @branch? True when it is not known. */
-bool names_may_have(const struct node *dir, const char *name, unsigned branch);
+bool name_filter_may_have(const struct node *dir, const char *name,
+			  unsigned branch);
 
 /*
  * The branches on which @dir may have @name, as bits: all of which not every
  * name is known, and those that have it. Now and then some of the others,
- * so that names_confirm() can find who does not keep to the rules.
+ * so that name_filter_confirm() can find who does not keep to the rules.
  *
  * @count  branches of the union
  */
-void names_where(const struct node *dir, unsigned count, const char *name,
-		 uint64_t ret[BRANCH_MAX / 64]);
+void name_filter_where(const struct node *dir, unsigned count, const char *name,
+		       uint64_t ret[BRANCH_MAX / 64]);
 
-static inline bool names_is_in(const uint64_t *set, unsigned branch)
+static inline bool name_filter_is_in(const uint64_t *set, unsigned branch)
 {
 	return set[branch / 64] >> branch % 64 & 1;
 }
@@ -67,16 +71,17 @@ static inline bool names_is_in(const uint64_t *set, unsigned branch)
  * @name was found there. If that was not known somebody did not say so: that
  * is logged, and nothing is known any more of @dir.
  */
-void names_confirm(const struct node *dir, const char *name, unsigned branch);
+void name_filter_confirm(const struct node *dir, const char *name,
+			 unsigned branch);
 
 /* A name is looked up in @dir: read what is not known of it, if it is time. */
-void names_learn(struct unionfs *fs, const struct node *dir);
+void name_filter_learn(struct unionfs *fs, const struct node *dir);
 
 /* The node @id is no more, or what is known of it is not to be relied on. */
-void names_forget(uint64_t id);
-void names_forget_all(void);
+void name_filter_forget(uint64_t id);
+void name_filter_forget_all(void);
 
 /* What is on @branch may not be what was there: nothing is known of it. */
-void names_forget_branch(unsigned branch);
+void name_filter_forget_branch(unsigned branch);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/view/names.h"
+#include "union/view/name_filter.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -13,18 +13,18 @@
 #include "union/branch/branch_health.h"
 #include "union/branch/dir_fd.h"
 #include "union/view/merge.h"
-#include "union/view/names_set.h"
+#include "union/view/name_hash_set.h"
 
 #define SHARDS        64
 #define SHARD_BUCKETS 256        /* lists of directories */
 #define READ_SIZE     (32 << 10) /* bytes a getdents call */
 
-struct names {
+struct name_filter {
 	uint64_t id; /* of the node */
-	struct names *next;
+	struct name_filter *next;
 	uint64_t
 		known[BRANCH_MAX / 64]; /* branches all of whose names are in */
-	struct names_set set;
+	struct name_hash_set set;
 	bool reading;
 	bool outdated;   /* what is being read is not to count */
 	unsigned makers; /* who make names in it that a reading may miss */
@@ -36,7 +36,7 @@ struct names {
 
 struct shard {
 	pthread_mutex_t lock;
-	struct names *buckets[SHARD_BUCKETS];
+	struct name_filter *buckets[SHARD_BUCKETS];
 };
 
 static struct shard shards[SHARDS] = {
@@ -48,24 +48,24 @@ static struct shard *shard_of(uint64_t id)
 	return &shards[id % SHARDS];
 }
 
-static struct names **bucket_of(struct shard *shard, uint64_t id)
+static struct name_filter **bucket_of(struct shard *shard, uint64_t id)
 {
 	return &shard->buckets[id / SHARDS % SHARD_BUCKETS];
 }
 
 /* With the shard locked. */
-static struct names *find(struct shard *shard, uint64_t id)
+static struct name_filter *find(struct shard *shard, uint64_t id)
 {
-	struct names *names = *bucket_of(shard, id);
+	struct name_filter *names = *bucket_of(shard, id);
 
 	while (names && names->id != id)
 		names = names->next;
 	return names;
 }
 
-static struct names *find_or_new(struct shard *shard, uint64_t id)
+static struct name_filter *find_or_new(struct shard *shard, uint64_t id)
 {
-	struct names **into, *names = find(shard, id);
+	struct name_filter **into, *names = find(shard, id);
 
 	if (names)
 		return names;
@@ -73,7 +73,7 @@ static struct names *find_or_new(struct shard *shard, uint64_t id)
 	if (!names)
 		return NULL;
 	names->id = id;
-	names->limit = NAMES_READ_FIRST;
+	names->limit = NAME_FILTER_READ_FIRST;
 	into = bucket_of(shard, id);
 	names->next = *into;
 	*into = names;
@@ -82,7 +82,7 @@ static struct names *find_or_new(struct shard *shard, uint64_t id)
 
 static void drop(struct shard *shard, uint64_t id)
 {
-	struct names **at = bucket_of(shard, id), *names;
+	struct name_filter **at = bucket_of(shard, id), *names;
 
 	while (*at && (*at)->id != id)
 		at = &(*at)->next;
@@ -90,14 +90,15 @@ static void drop(struct shard *shard, uint64_t id)
 	if (!names)
 		return;
 	*at = names->next;
-	names_set_done(&names->set);
+	name_hash_set_done(&names->set);
 	names_free(names, 1, sizeof(*names));
 }
 
-void names_begin(struct unionfs *fs, const struct node *dir, unsigned branch)
+void name_filter_begin(struct unionfs *fs, const struct node *dir,
+		       unsigned branch)
 {
 	struct shard *shard = shard_of(dir->id);
-	struct names *names;
+	struct name_filter *names;
 
 	if (fs->shared)
 		return;
@@ -109,30 +110,30 @@ void names_begin(struct unionfs *fs, const struct node *dir, unsigned branch)
 }
 
 /* With the shard locked. */
-static void add(struct shard *shard, struct names *names, uint64_t slot)
+static void add(struct shard *shard, struct name_filter *names, uint64_t slot)
 {
-	if (names && names_set_reserve(&names->set, 1))
-		names_set_put(&names->set, slot);
+	if (names && name_hash_set_reserve(&names->set, 1))
+		name_hash_set_put(&names->set, slot);
 	else if (names)
 		drop(shard, names->id); /* knows too little from now on */
 }
 
-void names_add(struct unionfs *fs, const struct node *dir, const char *name,
-	       unsigned branch)
+void name_filter_add(struct unionfs *fs, const struct node *dir,
+		     const char *name, unsigned branch)
 {
 	struct shard *shard = shard_of(dir->id);
 
 	(void)fs;
 	pthread_mutex_lock(&shard->lock);
-	add(shard, find(shard, dir->id), names_slot(name, branch));
+	add(shard, find(shard, dir->id), name_hash_slot(name, branch));
 	pthread_mutex_unlock(&shard->lock);
 }
 
-void names_make_begin(struct unionfs *fs, const struct node *dir,
-		      const char *name, unsigned branch)
+void name_filter_make_begin(struct unionfs *fs, const struct node *dir,
+			    const char *name, unsigned branch)
 {
 	struct shard *shard = shard_of(dir->id);
-	struct names *names;
+	struct name_filter *names;
 
 	if (fs->shared)
 		return;
@@ -142,15 +143,15 @@ void names_make_begin(struct unionfs *fs, const struct node *dir,
 		names->makers++;
 		names->outdated = names->reading;
 	}
-	add(shard, names, names_slot(name, branch));
+	add(shard, names, name_hash_slot(name, branch));
 	pthread_mutex_unlock(&shard->lock);
 }
 
-void names_make_end(struct unionfs *fs, const struct node *dir,
-		    const char *name, unsigned branch, bool made)
+void name_filter_make_end(struct unionfs *fs, const struct node *dir,
+			  const char *name, unsigned branch, bool made)
 {
 	struct shard *shard = shard_of(dir->id);
-	struct names *names;
+	struct name_filter *names;
 
 	if (fs->shared)
 		return;
@@ -159,43 +160,45 @@ void names_make_end(struct unionfs *fs, const struct node *dir,
 	if (names && names->makers) {
 		names->makers--;
 		if (!made)
-			names_set_take(&names->set, names_slot(name, branch));
+			name_hash_set_take(&names->set,
+					   name_hash_slot(name, branch));
 	} else if (names) {
 		drop(shard, dir->id); /* begun anew since: may lack the name */
 	}
 	pthread_mutex_unlock(&shard->lock);
 }
 
-void names_remove(struct unionfs *fs, const struct node *dir, const char *name,
-		  unsigned branch)
+void name_filter_remove(struct unionfs *fs, const struct node *dir,
+			const char *name, unsigned branch)
 {
 	struct shard *shard = shard_of(dir->id);
-	struct names *names;
+	struct name_filter *names;
 
 	(void)fs;
 	pthread_mutex_lock(&shard->lock);
 	names = find(shard, dir->id);
 	/* While it is read nobody knows whether the name was met. */
 	if (names && !names->reading)
-		names_set_take(&names->set, names_slot(name, branch));
+		name_hash_set_take(&names->set, name_hash_slot(name, branch));
 	pthread_mutex_unlock(&shard->lock);
 }
 
-static bool is_known(const struct names *names, unsigned branch)
+static bool is_known(const struct name_filter *names, unsigned branch)
 {
 	return names->known[branch / 64] >> branch % 64 & 1;
 }
 
-bool names_may_have(const struct node *dir, const char *name, unsigned branch)
+bool name_filter_may_have(const struct node *dir, const char *name,
+			  unsigned branch)
 {
 	struct shard *shard = shard_of(dir->id);
-	const struct names *names;
+	const struct name_filter *names;
 	bool maybe;
 
 	pthread_mutex_lock(&shard->lock);
 	names = find(shard, dir->id);
 	maybe = !names || !is_known(names, branch) ||
-		names_set_has(&names->set, names_slot(name, branch));
+		name_hash_set_has(&names->set, name_hash_slot(name, branch));
 	pthread_mutex_unlock(&shard->lock);
 	return maybe;
 }
@@ -206,23 +209,23 @@ static void add_checked(unsigned count, uint64_t ret[BRANCH_MAX / 64])
 	static _Thread_local unsigned asked, next;
 	unsigned i;
 
-	if (++asked % NAMES_CHECK_EVERY != 0)
+	if (++asked % NAME_FILTER_CHECK_EVERY != 0)
 		return;
-	for (i = 0; i < NAMES_CHECKED && i < count; i++, next++)
+	for (i = 0; i < NAME_FILTER_CHECKED && i < count; i++, next++)
 		ret[next % count / 64] |= UINT64_C(1) << next % count % 64;
 }
 
 /* Are all names of all its copies known? Then the copies need no walk. */
-static bool is_whole(const struct names *names)
+static bool is_whole(const struct name_filter *names)
 {
 	return names->whole && names->whole == node_copies_changed();
 }
 
-void names_where(const struct node *dir, unsigned count, const char *name,
-		 uint64_t ret[BRANCH_MAX / 64])
+void name_filter_where(const struct node *dir, unsigned count, const char *name,
+		       uint64_t ret[BRANCH_MAX / 64])
 {
 	struct shard *shard = shard_of(dir->id);
-	const struct names *names;
+	const struct name_filter *names;
 	unsigned i;
 
 	memset(ret, 0xff, sizeof(uint64_t[BRANCH_MAX / 64]));
@@ -234,22 +237,23 @@ void names_where(const struct node *dir, unsigned count, const char *name,
 	for (i = 0; names && i < BRANCH_MAX / 64; i++)
 		ret[i] = is_whole(names) ? 0 : ~names->known[i];
 	if (names)
-		names_set_branches(&names->set, name, ret);
+		name_hash_set_branches(&names->set, name, ret);
 	pthread_mutex_unlock(&shard->lock);
 	add_checked(count, ret);
 }
 
-void names_confirm(const struct node *dir, const char *name, unsigned branch)
+void name_filter_confirm(const struct node *dir, const char *name,
+			 unsigned branch)
 {
-	if (names_may_have(dir, name, branch))
+	if (name_filter_may_have(dir, name, branch))
 		return;
 	log_warning("a name on branch %u was unknown; the directory is read "
 		    "again",
 		    branch);
-	names_forget(dir->id);
+	name_filter_forget(dir->id);
 }
 
-void names_forget(uint64_t id)
+void name_filter_forget(uint64_t id)
 {
 	struct shard *shard = shard_of(id);
 
@@ -258,7 +262,7 @@ void names_forget(uint64_t id)
 	pthread_mutex_unlock(&shard->lock);
 }
 
-void names_forget_all(void)
+void name_filter_forget_all(void)
 {
 	unsigned i, j;
 
@@ -271,17 +275,17 @@ void names_forget_all(void)
 	}
 }
 
-static void forget_branch(struct names *names, unsigned branch)
+static void forget_branch(struct name_filter *names, unsigned branch)
 {
 	names->known[branch / 64] &= ~(UINT64_C(1) << branch % 64);
 	names->outdated = names->reading;
 	names->whole = 0;
-	names_set_take_branch(&names->set, branch);
+	name_hash_set_take_branch(&names->set, branch);
 }
 
-void names_forget_branch(unsigned branch)
+void name_filter_forget_branch(unsigned branch)
 {
-	struct names *names;
+	struct name_filter *names;
 	unsigned i, j;
 
 	for (i = 0; i < SHARDS; i++) {
@@ -314,7 +318,7 @@ static bool keep(struct reading *reading, const char *name, unsigned branch)
 		reading->slots = bigger;
 		reading->size = size;
 	}
-	reading->slots[reading->count++] = names_slot(name, branch);
+	reading->slots[reading->count++] = name_hash_slot(name, branch);
 	return true;
 }
 
@@ -360,13 +364,13 @@ static bool read_copies(struct unionfs *fs, const struct node *dir,
 }
 
 /* What was noted of copies that are to be read is going to be met there. */
-static void drop_unknown(struct names *names, const struct node *dir)
+static void drop_unknown(struct name_filter *names, const struct node *dir)
 {
 	const struct copy *copy;
 
 	for (copy = node_first(dir); copy; copy = copy_next(copy))
 		if (!is_known(names, copy->branch))
-			names_set_take_branch(&names->set, copy->branch);
+			name_hash_set_take_branch(&names->set, copy->branch);
 }
 
 /*
@@ -378,7 +382,7 @@ static bool begin_reading(const struct node *dir, uint64_t *known,
 {
 	struct shard *shard = shard_of(dir->id);
 	const struct copy *copy;
-	struct names *names;
+	struct name_filter *names;
 	uint64_t changed = node_copies_changed();
 	unsigned unknown = 0;
 	bool wanted;
@@ -399,7 +403,7 @@ static bool begin_reading(const struct node *dir, uint64_t *known,
 		names->asked += unknown;
 	/* Reading an entry costs about an eighth of asking a copy. */
 	wanted = unknown && names && !names->reading && !names->makers &&
-		 (names->limit == NAMES_READ_FIRST ||
+		 (names->limit == NAME_FILTER_READ_FIRST ||
 		  names->asked > names->limit / 32);
 	if (wanted) {
 		names->reading = true;
@@ -416,7 +420,7 @@ static void end_reading(uint64_t id, const struct reading *reading,
 			const uint64_t *read, bool good)
 {
 	struct shard *shard = shard_of(id);
-	struct names *names;
+	struct name_filter *names;
 	size_t i;
 
 	pthread_mutex_lock(&shard->lock);
@@ -427,16 +431,16 @@ static void end_reading(uint64_t id, const struct reading *reading,
 		if (!good)
 			names->limit *= 4;
 		good = good && !names->outdated &&
-		       names_set_reserve(&names->set, reading->count);
+		       name_hash_set_reserve(&names->set, reading->count);
 		for (i = 0; good && i < reading->count; i++)
-			names_set_put(&names->set, reading->slots[i]);
+			name_hash_set_put(&names->set, reading->slots[i]);
 		for (i = 0; good && i < array_size(names->known); i++)
 			names->known[i] |= read[i];
 	}
 	pthread_mutex_unlock(&shard->lock);
 }
 
-void names_learn(struct unionfs *fs, const struct node *dir)
+void name_filter_learn(struct unionfs *fs, const struct node *dir)
 {
 	uint64_t known[BRANCH_MAX / 64], read[BRANCH_MAX / 64] = {0};
 	struct reading reading = {0};

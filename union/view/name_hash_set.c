@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/view/names_set.h"
+#include "union/view/name_hash_set.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ void names_free(void *memory, size_t count, size_t size)
 	free(memory);
 }
 
-uint64_t names_slot(const char *name, unsigned branch)
+uint64_t name_hash_slot(const char *name, unsigned branch)
 {
 	uint64_t h = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
 
@@ -38,13 +38,13 @@ uint64_t names_slot(const char *name, unsigned branch)
 }
 
 /* Where to look first: a name is in one place for all branches. */
-static size_t place_of(const struct names_set *set, uint64_t slot)
+static size_t place_of(const struct name_hash_set *set, uint64_t slot)
 {
 	return (size_t)((slot >> 16) * UINT64_C(0x9e3779b97f4a7c15) >> 20) &
 	       (set->size - 1);
 }
 
-void names_set_put(struct names_set *set, uint64_t slot)
+void name_hash_set_put(struct name_hash_set *set, uint64_t slot)
 {
 	size_t mask = set->size - 1, i = place_of(set, slot);
 
@@ -56,7 +56,7 @@ void names_set_put(struct names_set *set, uint64_t slot)
 }
 
 /* The place of @slot, or NULL. */
-static uint64_t *seek(const struct names_set *set, uint64_t slot)
+static uint64_t *seek(const struct name_hash_set *set, uint64_t slot)
 {
 	size_t mask = set->size - 1, i;
 
@@ -68,12 +68,12 @@ static uint64_t *seek(const struct names_set *set, uint64_t slot)
 	return set->slots[i] ? &set->slots[i] : NULL;
 }
 
-bool names_set_has(const struct names_set *set, uint64_t slot)
+bool name_hash_set_has(const struct name_hash_set *set, uint64_t slot)
 {
 	return seek(set, slot) != NULL;
 }
 
-void names_set_take(struct names_set *set, uint64_t slot)
+void name_hash_set_take(struct name_hash_set *set, uint64_t slot)
 {
 	uint64_t *at = seek(set, slot);
 
@@ -83,7 +83,7 @@ void names_set_take(struct names_set *set, uint64_t slot)
 	set->live--;
 }
 
-void names_set_take_branch(struct names_set *set, unsigned branch)
+void name_hash_set_take_branch(struct name_hash_set *set, unsigned branch)
 {
 	size_t i;
 
@@ -95,9 +95,9 @@ void names_set_take_branch(struct names_set *set, unsigned branch)
 		}
 }
 
-bool names_set_reserve(struct names_set *set, size_t more)
+bool name_hash_set_reserve(struct name_hash_set *set, size_t more)
 {
-	struct names_set old = *set;
+	struct name_hash_set old = *set;
 	size_t i, size = old.size ? old.size : FIRST_SLOTS;
 	uint64_t *slots;
 
@@ -108,18 +108,18 @@ bool names_set_reserve(struct names_set *set, size_t more)
 	slots = names_alloc(size, sizeof(*slots));
 	if (!slots)
 		return false;
-	*set = (struct names_set){.slots = slots, .size = size};
+	*set = (struct name_hash_set){.slots = slots, .size = size};
 	for (i = 0; i < old.size; i++)
 		if (old.slots[i] && old.slots[i] != GONE)
-			names_set_put(set, old.slots[i]);
-	names_set_done(&old);
+			name_hash_set_put(set, old.slots[i]);
+	name_hash_set_done(&old);
 	return true;
 }
 
-void names_set_branches(const struct names_set *set, const char *name,
-			uint64_t ret[BRANCH_MAX / 64])
+void name_hash_set_branches(const struct name_hash_set *set, const char *name,
+			    uint64_t ret[BRANCH_MAX / 64])
 {
-	uint64_t hash = names_slot(name, 0) >> 16;
+	uint64_t hash = name_hash_slot(name, 0) >> 16;
 	size_t mask = set->size - 1, i;
 	unsigned branch;
 
@@ -133,8 +133,8 @@ void names_set_branches(const struct names_set *set, const char *name,
 	}
 }
 
-void names_set_done(struct names_set *set)
+void name_hash_set_done(struct name_hash_set *set)
 {
 	names_free(set->slots, set->size, sizeof(*set->slots));
-	*set = (struct names_set){0};
+	*set = (struct name_hash_set){0};
 }
