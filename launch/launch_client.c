@@ -92,7 +92,7 @@ static int ask(const char *path, const struct launch_request *request,
 	if (r < 0)
 		return r;
 	r = send_request(fd, data, length, passed, n_passed);
-	/* One that refuses at once may have closed: its words are there. */
+	/* A server that refuses at once may have closed: its answer is there. */
 	if (r == 0 || r == -EPIPE)
 		do {
 			n = recv(fd, reply, sizeof(reply), 0);

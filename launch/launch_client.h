@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Start a long-lived program through trib-launch, so that it does not end
- * with whoever wanted it: a process of the launcher's cgroup and mount
- * namespace. It is found again by /proc, so the launcher has to share our
- * PID namespace, and our paths.
+ * Start a long-lived program through trib-launch, so that it outlives the
+ * caller, as a process of the launcher's cgroup and mount namespace. Callers
+ * find the program again by /proc. So the launcher has to share our PID
+ * namespace and our paths.
  */
 #ifndef LAUNCH_LAUNCH_CLIENT_H
 #define LAUNCH_LAUNCH_CLIENT_H

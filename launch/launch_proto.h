@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is said on the socket of trib-launch: one packet asks for a program,
- * one packet answers, then the connection is closed. Descriptors go beside
+ * Packets on the socket of trib-launch: one packet asks for a program, one
+ * packet answers, then the connection is closed. Descriptors go beside
  * the request (SCM_RIGHTS): first the log, then the one passed on, as its
  * flags say. No state, no I/O.
  */

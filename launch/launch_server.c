@@ -157,7 +157,7 @@ static void answer(struct server *s, int fd, struct launch_reply *reply, int r,
 			log_warning("refused a request: %s", reply->text);
 	}
 	length = launch_reply_encode(reply, wire);
-	/* It fits the buffer; a peer that is gone needs no answer. */
+	/* The answer fits the buffer; a closed peer needs none. */
 	(void)send(fd, wire, length, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 

@@ -27,7 +27,7 @@ bool launch_program_known(const char *name);
 
 /*
  * Serve until SIGTERM or SIGINT (which the caller has not blocked; afterwards
- * they, and SIGCHLD, are). What it has started lives on.
+ * they, and SIGCHLD, are). The started programs live on.
  *
  * -EADDRINUSE: another launcher, or something else, is at that path.
  */

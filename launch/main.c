@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trib-launch: keeps what must outlive whoever wanted it. */
+/* trib-launch: starts programs that must outlive their caller. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
