@@ -92,7 +92,7 @@ static int ask(const char *path, const struct launch_request *request,
 	if (r < 0)
 		return r;
 	r = send_request(fd, data, length, passed, n_passed);
-	/* A server that refuses at once may have closed: its answer is there. */
+	/* A server that refuses at once may have closed: read its answer. */
 	if (r == 0 || r == -EPIPE)
 		do {
 			n = recv(fd, reply, sizeof(reply), 0);
