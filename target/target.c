@@ -197,8 +197,8 @@ static struct worker *worker_choose(struct target *target)
 	return total < target->max_connections ? best : NULL;
 }
 
-static void refuse(struct target *target, int fd,
-		   const struct peer_address *peer, const char *why)
+static void peer_refuse(struct target *target, int fd,
+			const struct peer_address *peer, const char *why)
 {
 	char text[PEER_ADDRESS_TEXT_MAX];
 	unsigned dropped;
@@ -216,12 +216,13 @@ static void hand_over(struct target *target, int fd,
 	struct handover *handover;
 
 	if (!worker) {
-		refuse(target, fd, peer, "as many as allowed are connected");
+		peer_refuse(target, fd, peer,
+			    "as many as allowed are connected");
 		return;
 	}
 	handover = calloc(1, sizeof(*handover));
 	if (!handover) {
-		refuse(target, fd, peer, "no memory");
+		peer_refuse(target, fd, peer, "no memory");
 		return;
 	}
 	handover->message.run = handover_run;

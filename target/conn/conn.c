@@ -274,7 +274,7 @@ static void *payload_room(const struct conn *conn, uint32_t *ret_length)
 		       : NULL;
 }
 
-static void receive(struct conn *conn)
+static void receive_start(struct conn *conn)
 {
 	uint32_t length;
 	void *to;
@@ -311,7 +311,7 @@ void conn_go_on(struct conn *conn)
 		if (!may_receive(conn) || payload_room(conn, &length))
 			receiver_stream_end(&conn->in);
 	} else if (may_receive(conn)) {
-		receive(conn);
+		receive_start(conn);
 	}
 }
 

@@ -16,7 +16,7 @@ const char *export_op_name(enum export_op op)
 }
 
 /* One writes, others may read meanwhile: a whole value, old or new. */
-static void count(uint64_t *counter, uint64_t n)
+static void stats_count(uint64_t *counter, uint64_t n)
 {
 	__atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
 }
@@ -39,10 +39,10 @@ void export_stats_note(struct export_stats *stats, enum export_op op,
 	struct export_op_stats *s = &stats->ops[op];
 	uint64_t us = ns > 0 ? (uint64_t)ns / 1000 : 0;
 
-	count(&s->operations, 1);
-	count(failed ? &s->errors : &s->bytes, failed ? 1 : bytes);
-	count(&s->total_us, us);
-	count(&s->latency[bucket_of(us)], 1);
+	stats_count(&s->operations, 1);
+	stats_count(failed ? &s->errors : &s->bytes, failed ? 1 : bytes);
+	stats_count(&s->total_us, us);
+	stats_count(&s->latency[bucket_of(us)], 1);
 }
 
 void export_stats_add(struct export_stats *to, const struct export_stats *from)

@@ -8,9 +8,9 @@
 #include "target/iscsi/iscsi_table_internal.h"
 
 /* The peer may use one of its exports at least. */
-static bool admitted(struct iscsi_table *table,
-		     const struct iscsi_target *target,
-		     const struct peer_address *peer)
+static bool target_admits(struct iscsi_table *table,
+			  const struct iscsi_target *target,
+			  const struct peer_address *peer)
 {
 	for (struct iscsi_row *row = table->rows; row; row = row->next)
 		if (row->target == target &&
@@ -42,7 +42,7 @@ int iscsi_target_find(struct iscsi_table *table, const char *name,
 	target = iscsi_target_by_name(table, name);
 	if (!target)
 		r = other_epoch(table, name) ? -ESTALE : -ENOENT;
-	else if (!admitted(table, target, peer))
+	else if (!target_admits(table, target, peer))
 		r = -EACCES;
 	if (r == 0) {
 		target->refs++;
@@ -61,7 +61,7 @@ int iscsi_target_list(struct iscsi_table *table,
 
 	pthread_mutex_lock(&table->lock);
 	for (struct iscsi_target *p = table->targets; p && r == 0; p = p->next)
-		if (p->rows > 0 && admitted(table, p, peer))
+		if (p->rows > 0 && target_admits(table, p, peer))
 			r = each(context, p->name);
 	pthread_mutex_unlock(&table->lock);
 	return r;

@@ -74,7 +74,8 @@ int iscsi_chap_respond(uint8_t algorithm, uint8_t id, const char *secret,
 		     : (int)gnutls_hash_get_len(algorithms[i].digest);
 }
 
-static void fail(struct iscsi_chap *chap, const char **ret_why, const char *why)
+static void chap_fail(struct iscsi_chap *chap, const char **ret_why,
+		      const char *why)
 {
 	chap->state = ISCSI_CHAP_FAILED;
 	*ret_why = why;
@@ -91,18 +92,18 @@ static void algorithm_step(struct iscsi_chap *chap,
 
 	if (!keys->algorithm || keys->name || keys->response || keys->id ||
 	    keys->challenge) {
-		fail(chap, ret_why, "CHAP_A was to come, alone");
+		chap_fail(chap, ret_why, "CHAP_A was to come, alone");
 		return;
 	}
 	chosen = iscsi_list_choose(keys->algorithm, known);
 	if (!chosen) {
-		fail(chap, ret_why, "no CHAP algorithm in common");
+		chap_fail(chap, ret_why, "no CHAP algorithm in common");
 		return;
 	}
 	if (gnutls_rnd(GNUTLS_RND_NONCE, &chap->id, sizeof(chap->id)) < 0 ||
 	    gnutls_rnd(GNUTLS_RND_NONCE, chap->challenge,
 		       sizeof(chap->challenge)) < 0) {
-		fail(chap, ret_why, "no random numbers");
+		chap_fail(chap, ret_why, "no random numbers");
 		return;
 	}
 	chap->algorithm = (uint8_t)(chosen[0] - '0');
@@ -147,25 +148,26 @@ static void mutual_step(struct iscsi_chap *chap,
 					      sizeof(challenge))
 			 : -EINVAL;
 	if (length < 0 || iscsi_number_parse(keys->id, &id) < 0 || id > 255) {
-		fail(chap, ret_why, "CHAP_I and CHAP_C are not whole");
+		chap_fail(chap, ret_why, "CHAP_I and CHAP_C are not whole");
 		return;
 	}
 	if (length == ISCSI_CHAP_CHALLENGE_SIZE &&
 	    memcmp(challenge, chap->challenge, (size_t)length) == 0) {
 		/* It would have us answer what it was asked (RFC 7143 12.1.3,
 		 * 9.2.1). */
-		fail(chap, ret_why, "our own challenge came back");
+		chap_fail(chap, ret_why, "our own challenge came back");
 		return;
 	}
 	if (secrets->mutual_user[0] == '\0') {
-		fail(chap, ret_why, "it wants a proof from us; none is set up");
+		chap_fail(chap, ret_why,
+			  "it wants a proof from us; none is set up");
 		return;
 	}
 	n = iscsi_chap_respond(chap->algorithm, (uint8_t)id,
 			       secrets->mutual_secret, challenge,
 			       (size_t)length, digest);
 	if (n < 0) {
-		fail(chap, ret_why, "the digest can't be made");
+		chap_fail(chap, ret_why, "the digest can't be made");
 		return;
 	}
 	iscsi_answer_add(answer, "CHAP_N", secrets->mutual_user);
@@ -179,11 +181,11 @@ static void response_step(struct iscsi_chap *chap,
 			  struct iscsi_answer *answer, const char **ret_why)
 {
 	if (!keys->name || !keys->response || keys->algorithm) {
-		fail(chap, ret_why, "CHAP_N and CHAP_R were to come");
+		chap_fail(chap, ret_why, "CHAP_N and CHAP_R were to come");
 		return;
 	}
 	if (!response_right(chap, keys)) {
-		fail(chap, ret_why, "wrong user or secret");
+		chap_fail(chap, ret_why, "wrong user or secret");
 		return;
 	}
 	if (keys->id || keys->challenge)
@@ -205,7 +207,7 @@ void iscsi_chap_step(struct iscsi_chap *chap,
 		break;
 	case ISCSI_CHAP_PASSED:
 	case ISCSI_CHAP_FAILED:
-		fail(chap, ret_why, "CHAP keys out of turn");
+		chap_fail(chap, ret_why, "CHAP keys out of turn");
 		break;
 	}
 }

@@ -191,7 +191,7 @@ static void conn_sent(struct conn *base)
 /* ---- life ---- */
 
 /* Nothing was heard for one period: ask; for two: it is gone. */
-static void look(struct iscsi_conn *conn)
+static void conn_look(struct iscsi_conn *conn)
 {
 	struct conn *base = &conn->base;
 	const bool heard = base->received != conn->heard;
@@ -212,7 +212,7 @@ static void conn_tick(struct conn *base)
 	if (base->paused)
 		iscsi_conn_commit(iscsi_conn_of(base));
 	else
-		look(iscsi_conn_of(base));
+		conn_look(iscsi_conn_of(base));
 }
 
 /* conn_ops.is_due */
@@ -225,7 +225,7 @@ static bool conn_is_due(const struct conn *base)
 }
 
 /* All connections of the target end, this one too (RFC 7143 11.5.1). */
-static void cold_reset(struct iscsi_conn *conn)
+static void conn_cold_reset(struct iscsi_conn *conn)
 {
 	conn->cold_reset = false;
 	iscsi_target_revoke(conn->target);
@@ -235,7 +235,7 @@ static void cold_reset(struct iscsi_conn *conn)
  * All is answered. When the peer is told that the session is over, it is: it
  * may come back at once and look.
  */
-static void goodbye(struct iscsi_conn *conn)
+static void conn_goodbye(struct iscsi_conn *conn)
 {
 	iscsi_conn_leave(&conn->base);
 	iscsi_session_goodbye(&conn->session);
@@ -249,10 +249,10 @@ static void conn_after_send(struct conn *base)
 
 	if (base->phase == CONN_LOGOUT && !conn_is_due(base) &&
 	    conn->n_ios == 0)
-		goodbye(conn);
+		conn_goodbye(conn);
 	if (conn->cold_reset && !base->sending &&
 	    iscsi_session_all_sent(&conn->session))
-		cold_reset(conn);
+		conn_cold_reset(conn);
 }
 
 /* conn_ops.forget */

@@ -27,7 +27,8 @@ static bool has_room(const struct iscsi_batch *batch)
 }
 
 /* Bytes in front of what comes next, joined with those before. */
-static void put(struct iscsi_batch *batch, const void *data, size_t length)
+static void batch_put(struct iscsi_batch *batch, const void *data,
+		      size_t length)
 {
 	uint8_t *to = batch->heads + batch->used;
 	struct iovec *last = batch->n_iov > 0 ? &batch->iov[batch->n_iov - 1]
@@ -41,8 +42,8 @@ static void put(struct iscsi_batch *batch, const void *data, size_t length)
 		batch->iov[batch->n_iov++] = (struct iovec){to, length};
 }
 
-static void put_reference(struct iscsi_batch *batch, const void *data,
-			  size_t length)
+static void batch_put_reference(struct iscsi_batch *batch, const void *data,
+				size_t length)
 {
 	batch->iov[batch->n_iov++] = (struct iovec){(void *)data, length};
 }
@@ -73,11 +74,11 @@ static void put_header(struct iscsi_batch *batch,
 {
 	le32 digest;
 
-	put(batch, bhs, sizeof(*bhs));
+	batch_put(batch, bhs, sizeof(*bhs));
 	if (!digests.header)
 		return;
 	digest = iscsi_digest_make(crc32c(0, bhs, sizeof(*bhs)));
-	put(batch, &digest, sizeof(digest));
+	batch_put(batch, &digest, sizeof(digest));
 }
 
 /* @crc: of the data before */
@@ -91,11 +92,11 @@ static void put_trailer(struct iscsi_batch *batch, uint32_t length,
 	if (length == 0)
 		return;
 	if (padding > 0)
-		put(batch, zeroes, padding);
+		batch_put(batch, zeroes, padding);
 	if (!digests.data)
 		return;
 	digest = iscsi_digest_make(crc32c(crc, zeroes, padding));
-	put(batch, &digest, sizeof(digest));
+	batch_put(batch, &digest, sizeof(digest));
 }
 
 static void put_data(struct iscsi_batch *batch, const void *data,
@@ -103,7 +104,7 @@ static void put_data(struct iscsi_batch *batch, const void *data,
 {
 	if (length == 0)
 		return;
-	put_reference(batch, data, length);
+	batch_put_reference(batch, data, length);
 	put_trailer(batch, length, digests.data ? crc32c(0, data, length) : 0,
 		    digests);
 }
@@ -160,8 +161,8 @@ static void put_response(struct iscsi_session *session,
 	put_header(batch, &bhs, digests);
 	if (sense == 0)
 		return;
-	put(batch, &sense_length, sizeof(sense_length));
-	put(batch, task->sense, sense);
+	batch_put(batch, &sense_length, sizeof(sense_length));
+	batch_put(batch, task->sense, sense);
 	if (digests.data)
 		crc = crc32c(crc32c(0, &sense_length, sizeof(sense_length)),
 			     task->sense, sense);

@@ -187,7 +187,7 @@ void iscsi_io_forget_all(struct iscsi_conn *conn)
 
 /* ---- answers ---- */
 
-static void answer(struct iscsi_io *io)
+static void io_answer(struct iscsi_io *io)
 {
 	iscsi_io_count(io);
 	io->task.status = io->scsi.status;
@@ -200,16 +200,16 @@ static void answer(struct iscsi_io *io)
 	conn_touch(&io->conn->base);
 }
 
-static void answer_status(struct iscsi_io *io, enum scsi_status status)
+static void io_answer_status(struct iscsi_io *io, enum scsi_status status)
 {
 	io->scsi.status = (uint8_t)status;
 	io->scsi.transfer_length = 0;
 	io->scsi.in_length = 0;
 	io->scsi.sense_length = 0;
-	answer(io);
+	io_answer(io);
 }
 
-static void answer_error(struct iscsi_io *io)
+static void io_answer_error(struct iscsi_io *io)
 {
 	iscsi_session_answer_error(&io->conn->session, &io->task);
 	conn_touch(&io->conn->base);
@@ -231,9 +231,9 @@ void iscsi_io_end(struct iscsi_io *io)
 	if (closing || silent)
 		iscsi_io_forget(io);
 	else if (io->task.error != ISCSI_TASK_FINE)
-		answer_error(io);
+		io_answer_error(io);
 	else
-		answer(io);
+		io_answer(io);
 }
 
 static void io_done(struct scsi_task *scsi)
@@ -268,7 +268,7 @@ void iscsi_io_ready(struct iscsi_io *io)
 	if (io->parts)
 		io_start(io);
 	else if (io->task.error != ISCSI_TASK_FINE)
-		answer_error(io);
+		io_answer_error(io);
 	else if (buffers_get_in_turn(io))
 		io_start(io);
 	else
@@ -368,7 +368,7 @@ void iscsi_io_give_up(struct conn_wait *wait)
 
 	conn_wait_remove(&io->conn->base, &io->wait);
 	io->task.state = ISCSI_TASK_RUNNING;
-	answer_status(io, SCSI_BUSY);
+	io_answer_status(io, SCSI_BUSY);
 }
 
 static void look_for_data(struct iscsi_task *task, void *context)

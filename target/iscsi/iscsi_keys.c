@@ -103,8 +103,8 @@ static void set_number(struct iscsi_params *params, const struct key *key,
 		memcpy((char *)params + key->at, &value, sizeof(value));
 }
 
-static enum iscsi_verdict refuse(const struct key *key,
-				 struct iscsi_answer *answer)
+static enum iscsi_verdict key_refuse(const struct key *key,
+				     struct iscsi_answer *answer)
 {
 	iscsi_answer_add(answer, key->name, "Reject");
 	return ISCSI_KEY_REFUSED;
@@ -118,7 +118,7 @@ static enum iscsi_verdict take_digest(struct iscsi_params *params,
 	const char *chosen = iscsi_list_choose(value, known);
 
 	if (!chosen)
-		return refuse(key, answer);
+		return key_refuse(key, answer);
 	set_bool(params, key, chosen == known[0]);
 	iscsi_answer_add(answer, key->name, chosen);
 	return ISCSI_KEY_ANSWERED;
@@ -131,7 +131,7 @@ static enum iscsi_verdict take_bool(struct iscsi_params *params,
 	bool theirs = strcmp(value, "Yes") == 0, result;
 
 	if (!theirs && strcmp(value, "No") != 0)
-		return refuse(key, answer);
+		return key_refuse(key, answer);
 	result = key->type == KEY_OR ? theirs || key->ours
 				     : theirs && key->ours;
 	set_bool(params, key, result);
@@ -147,7 +147,7 @@ static enum iscsi_verdict take_number(struct iscsi_params *params,
 
 	if (iscsi_number_parse(value, &number) < 0 || number < key->min ||
 	    number > key->max)
-		return refuse(key, answer);
+		return key_refuse(key, answer);
 	if (key->type == KEY_MIN && number > key->ours)
 		number = key->ours;
 	if (key->type == KEY_MAX && number < key->ours)
@@ -158,9 +158,9 @@ static enum iscsi_verdict take_number(struct iscsi_params *params,
 	return ISCSI_KEY_ANSWERED;
 }
 
-static enum iscsi_verdict take(struct iscsi_params *params,
-			       const struct key *key, const char *value,
-			       struct iscsi_answer *answer)
+static enum iscsi_verdict key_take(struct iscsi_params *params,
+				   const struct key *key, const char *value,
+				   struct iscsi_answer *answer)
 {
 	switch (key->type) {
 	case KEY_DIGEST: return take_digest(params, key, value, answer);
@@ -172,7 +172,7 @@ static enum iscsi_verdict take(struct iscsi_params *params,
 	case KEY_IGNORE: return ISCSI_KEY_ANSWERED;
 	case KEY_LIST:
 		if (!iscsi_list_has(value, key->word))
-			return refuse(key, answer);
+			return key_refuse(key, answer);
 		break;
 	case KEY_FIXED: break;
 	}
@@ -208,5 +208,5 @@ enum iscsi_verdict iscsi_key_take(struct iscsi_params *params, uint64_t *seen,
 		iscsi_answer_add(answer, key->name, "Irrelevant");
 		return ISCSI_KEY_ANSWERED;
 	}
-	return take(params, key, pair->value, answer);
+	return key_take(params, key, pair->value, answer);
 }

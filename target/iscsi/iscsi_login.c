@@ -30,9 +30,9 @@ void iscsi_login_done(struct iscsi_login *login)
 	iscsi_text_done(&login->text);
 }
 
-static enum iscsi_login_status fail(struct iscsi_login *login,
-				    enum iscsi_login_status status,
-				    const char *why)
+static enum iscsi_login_status login_fail(struct iscsi_login *login,
+					  enum iscsi_login_status status,
+					  const char *why)
 {
 	login->why = why;
 	return status;
@@ -50,15 +50,15 @@ static enum iscsi_login_status first_check(struct iscsi_login *login,
 	login->cid = pdu->login.cid;
 	memcpy(login->isid, pdu->login.isid, sizeof(login->isid));
 	if (pdu->login.version_min > 0)
-		return fail(login, ISCSI_LOGIN_VERSION,
-			    "only version 0 is spoken here");
+		return login_fail(login, ISCSI_LOGIN_VERSION,
+				  "only version 0 is spoken here");
 	if (login->tsih == 0)
 		return ISCSI_LOGIN_OK;
 	if (login->ops->has_session(login->context, login))
-		return fail(login, ISCSI_LOGIN_TOO_MANY,
-			    "a second connection to a session");
-	return fail(login, ISCSI_LOGIN_NO_SESSION,
-		    "its session handle is unknown");
+		return login_fail(login, ISCSI_LOGIN_TOO_MANY,
+				  "a second connection to a session");
+	return login_fail(login, ISCSI_LOGIN_NO_SESSION,
+			  "its session handle is unknown");
 }
 
 static bool transit_ok(const struct iscsi_pdu *pdu)
@@ -81,17 +81,18 @@ static enum iscsi_login_status header_check(struct iscsi_login *login,
 			return status;
 	}
 	if (++login->messages > ISCSI_LOGIN_MESSAGES_MAX)
-		return fail(login, ISCSI_LOGIN_INITIATOR_ERROR,
-			    "the login does not end");
+		return login_fail(login, ISCSI_LOGIN_INITIATOR_ERROR,
+				  "the login does not end");
 	if (pdu->itt != login->itt || pdu->login.cid != login->cid ||
 	    pdu->login.tsih != login->tsih ||
 	    memcmp(pdu->login.isid, login->isid, sizeof(login->isid)) != 0)
-		return fail(login, ISCSI_LOGIN_INVALID,
-			    "tag, ISID, TSIH or CID changed inside a login");
+		return login_fail(
+			login, ISCSI_LOGIN_INVALID,
+			"tag, ISID, TSIH or CID changed inside a login");
 	if (pdu->login.stage != login->stage || pdu->login.stage > 1 ||
 	    !transit_ok(pdu))
-		return fail(login, ISCSI_LOGIN_INITIATOR_ERROR,
-			    "stages that can't be");
+		return login_fail(login, ISCSI_LOGIN_INITIATOR_ERROR,
+				  "stages that can't be");
 	return ISCSI_LOGIN_OK;
 }
 
@@ -110,11 +111,11 @@ static enum iscsi_login_status pairs_read(struct step *step)
 		if (r == 0)
 			return ISCSI_LOGIN_OK;
 		if (r < 0)
-			return fail(login, ISCSI_LOGIN_INITIATOR_ERROR,
-				    "text that is not key=value");
+			return login_fail(login, ISCSI_LOGIN_INITIATOR_ERROR,
+					  "text that is not key=value");
 		if (step->n_pairs == ISCSI_LOGIN_PAIRS_MAX)
-			return fail(login, ISCSI_LOGIN_INITIATOR_ERROR,
-				    "too many keys");
+			return login_fail(login, ISCSI_LOGIN_INITIATOR_ERROR,
+					  "too many keys");
 		step->pairs[step->n_pairs++] = pair;
 	}
 }
@@ -158,19 +159,20 @@ static enum iscsi_login_status identify(struct step *step)
 
 	if (type && strcmp(type, "Discovery") != 0 &&
 	    strcmp(type, "Normal") != 0)
-		return fail(login, ISCSI_LOGIN_NO_SESSION_TYPE,
-			    "a SessionType that is none");
+		return login_fail(login, ISCSI_LOGIN_NO_SESSION_TYPE,
+				  "a SessionType that is none");
 	login->discovery = type && strcmp(type, "Discovery") == 0;
 	if (!initiator)
-		return fail(login, ISCSI_LOGIN_MISSING, "no InitiatorName");
+		return login_fail(login, ISCSI_LOGIN_MISSING,
+				  "no InitiatorName");
 	if (!target && !login->discovery)
-		return fail(login, ISCSI_LOGIN_MISSING, "no TargetName");
+		return login_fail(login, ISCSI_LOGIN_MISSING, "no TargetName");
 	if (!name_take(login->initiator, initiator))
-		return fail(login, ISCSI_LOGIN_INITIATOR_ERROR,
-			    "an InitiatorName that is none");
+		return login_fail(login, ISCSI_LOGIN_INITIATOR_ERROR,
+				  "an InitiatorName that is none");
 	if (target && !name_take(login->target, target))
-		return fail(login, ISCSI_LOGIN_NOT_FOUND,
-			    "a TargetName that is none");
+		return login_fail(login, ISCSI_LOGIN_NOT_FOUND,
+				  "a TargetName that is none");
 	login->found = true;
 	status = login->ops->find(login->context, login, &login->secrets);
 	if (status != ISCSI_LOGIN_OK && !login->why)
@@ -190,14 +192,15 @@ static enum iscsi_login_status method_take(struct step *step, const char *value)
 	const char *method = wants_proof(login) ? "CHAP" : "None";
 
 	if (login->method_chosen)
-		return fail(login, ISCSI_LOGIN_INITIATOR_ERROR,
-			    "AuthMethod is given twice");
+		return login_fail(login, ISCSI_LOGIN_INITIATOR_ERROR,
+				  "AuthMethod is given twice");
 	if (!iscsi_list_has(value, method))
-		return fail(login, ISCSI_LOGIN_AUTHENTICATION,
-			    wants_proof(login)
-				    ? "CHAP is asked for, it does not offer it"
-				    : "it offers no way to log in without a "
-				      "proof, and none is set up");
+		return login_fail(
+			login, ISCSI_LOGIN_AUTHENTICATION,
+			wants_proof(login)
+				? "CHAP is asked for, it does not offer it"
+				: "it offers no way to log in without a "
+				  "proof, and none is set up");
 	login->method_chosen = true;
 	if (wants_proof(login))
 		iscsi_chap_init(&login->chap, login->secrets);
@@ -222,8 +225,8 @@ static enum iscsi_login_status other_take(struct step *step,
 		if (login->stage != ISCSI_STAGE_SECURITY ||
 		    !login->method_chosen || !wants_proof(login) ||
 		    !iscsi_chap_key(&step->chap_keys, pair))
-			return fail(login, ISCSI_LOGIN_AUTHENTICATION,
-				    "CHAP keys out of turn");
+			return login_fail(login, ISCSI_LOGIN_AUTHENTICATION,
+					  "CHAP keys out of turn");
 		step->chap_spoken = true;
 		return ISCSI_LOGIN_OK;
 	}
@@ -241,8 +244,9 @@ static enum iscsi_login_status pair_take(struct step *step,
 		return ISCSI_LOGIN_OK;
 	if (strcmp(pair->key, "AuthMethod") == 0) {
 		if (operational)
-			return fail(login, ISCSI_LOGIN_INITIATOR_ERROR,
-				    "AuthMethod in the operational stage");
+			return login_fail(
+				login, ISCSI_LOGIN_INITIATOR_ERROR,
+				"AuthMethod in the operational stage");
 		return method_take(step, pair->value);
 	}
 	switch (iscsi_key_take(&login->params, &login->seen, pair,
@@ -255,11 +259,12 @@ static enum iscsi_login_status pair_take(struct step *step,
 		/* A declaration that needs no answer does no harm. */
 		if (strcmp(pair->key, "InitiatorAlias") == 0)
 			return ISCSI_LOGIN_OK;
-		return fail(login, ISCSI_LOGIN_INITIATOR_ERROR,
-			    "an operational key in the security stage");
+		return login_fail(login, ISCSI_LOGIN_INITIATOR_ERROR,
+				  "an operational key in the security stage");
 	case ISCSI_KEY_TWICE: break;
 	}
-	return fail(login, ISCSI_LOGIN_INITIATOR_ERROR, "a key comes twice");
+	return login_fail(login, ISCSI_LOGIN_INITIATOR_ERROR,
+			  "a key comes twice");
 }
 
 /* ---- a whole message ---- */
@@ -305,8 +310,8 @@ static enum iscsi_login_status message_take(struct step *step)
 		login->authenticated = true;
 	if (status == ISCSI_LOGIN_OK && !login->authenticated &&
 	    login->stage != ISCSI_STAGE_SECURITY)
-		status = fail(login, ISCSI_LOGIN_AUTHENTICATION,
-			      "CHAP is asked for, it skips it");
+		status = login_fail(login, ISCSI_LOGIN_AUTHENTICATION,
+				    "CHAP is asked for, it skips it");
 	for (unsigned i = 0; i < step->n_pairs && status == ISCSI_LOGIN_OK; i++)
 		status = pair_take(step, &step->pairs[i]);
 	if (status == ISCSI_LOGIN_OK && step->chap_spoken)
@@ -315,8 +320,8 @@ static enum iscsi_login_status message_take(struct step *step)
 		return status;
 	declare(step, first);
 	if (step->pdu->final && !login->authenticated && !login->method_chosen)
-		return fail(login, ISCSI_LOGIN_AUTHENTICATION,
-			    "CHAP is asked for, it skips it");
+		return login_fail(login, ISCSI_LOGIN_AUTHENTICATION,
+				  "CHAP is asked for, it skips it");
 	return ISCSI_LOGIN_OK;
 }
 
@@ -332,16 +337,17 @@ static enum iscsi_login_status pdu_take(struct step *step, const void *data)
 		return status;
 	r = iscsi_text_append(&login->text, data, pdu->data_length);
 	if (r == -ENOMEM)
-		return fail(login, ISCSI_LOGIN_NO_RESOURCES, "no memory");
+		return login_fail(login, ISCSI_LOGIN_NO_RESOURCES, "no memory");
 	if (r < 0)
-		return fail(login, ISCSI_LOGIN_INITIATOR_ERROR,
-			    "a text that is too long");
+		return login_fail(login, ISCSI_LOGIN_INITIATOR_ERROR,
+				  "a text that is too long");
 	if (pdu->login.more)
 		return ISCSI_LOGIN_OK;
 	status = message_take(step);
 	login->text.length = 0;
 	if (status == ISCSI_LOGIN_OK && step->answer->failed)
-		status = fail(login, ISCSI_LOGIN_NO_RESOURCES, "no memory");
+		status = login_fail(login, ISCSI_LOGIN_NO_RESOURCES,
+				    "no memory");
 	return status;
 }
 

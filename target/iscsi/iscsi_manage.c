@@ -5,8 +5,8 @@
 #include "base/cleanup.h"
 #include "target/iscsi/iscsi_conn_internal.h"
 
-static void respond(struct iscsi_conn *conn, uint32_t itt,
-		    enum iscsi_task_answer answer)
+static void task_respond(struct iscsi_conn *conn, uint32_t itt,
+			 enum iscsi_task_answer answer)
 {
 	iscsi_session_task_response(&conn->session, itt, answer);
 	conn_touch(&conn->base);
@@ -19,9 +19,9 @@ static void abort_task(struct iscsi_conn *conn, const struct iscsi_pdu *pdu)
 	struct iscsi_io *io = task ? iscsi_io_of(task) : NULL;
 
 	if (!io || task->lun != pdu->lun) {
-		respond(conn, pdu->itt, ISCSI_TASK_NOT_THERE);
+		task_respond(conn, pdu->itt, ISCSI_TASK_NOT_THERE);
 	} else if (io->abort_asked) {
-		respond(conn, pdu->itt, ISCSI_TASK_REJECTED);
+		task_respond(conn, pdu->itt, ISCSI_TASK_REJECTED);
 	} else {
 		io->abort_asked = true;
 		io->abort_itt = pdu->itt;
@@ -57,9 +57,9 @@ static void reset_done(struct scsi_reset *reset)
 	conn->base.active--;
 	conn->n_resets--;
 	if (conn->base.phase != CONN_CLOSING)
-		respond(conn, done->itt,
-			reset->res < 0 ? ISCSI_TASK_NO_LUN
-				       : ISCSI_TASK_COMPLETE);
+		task_respond(conn, done->itt,
+			     reset->res < 0 ? ISCSI_TASK_NO_LUN
+					    : ISCSI_TASK_COMPLETE);
 	conn->cold_reset |= done->cold;
 	conn_touch(&conn->base);
 	free(done);
@@ -75,7 +75,7 @@ static void reset_start(struct iscsi_conn *conn, const struct iscsi_pdu *pdu,
 						 : NULL;
 
 	if (!reset) {
-		respond(conn, pdu->itt, ISCSI_TASK_REJECTED);
+		task_respond(conn, pdu->itt, ISCSI_TASK_REJECTED);
 		return;
 	}
 	reset->conn = conn;
@@ -102,11 +102,11 @@ void iscsi_manage(struct iscsi_conn *conn, const struct iscsi_pdu *pdu)
 	case ISCSI_WARM_RESET:
 	case ISCSI_COLD_RESET: reset_start(conn, pdu, SCSI_TARGET_RESET); break;
 	case ISCSI_TASK_REASSIGN:
-		respond(conn, pdu->itt, ISCSI_TASK_NO_REASSIGN);
+		task_respond(conn, pdu->itt, ISCSI_TASK_NO_REASSIGN);
 		break;
 	case ISCSI_CLEAR_ACA:
-		respond(conn, pdu->itt, ISCSI_TASK_NOT_SUPPORTED);
+		task_respond(conn, pdu->itt, ISCSI_TASK_NOT_SUPPORTED);
 		break;
-	default: respond(conn, pdu->itt, ISCSI_TASK_REJECTED); break;
+	default: task_respond(conn, pdu->itt, ISCSI_TASK_REJECTED); break;
 	}
 }

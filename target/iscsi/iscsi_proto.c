@@ -157,9 +157,9 @@ int iscsi_ahs_decode(const void *data, size_t length, struct iscsi_ahs *ret)
 /* ---- encoding ---- */
 
 /* Every PDU of ours that has no other use of the bit has F (11.2.1.3). */
-static struct iscsi_wire_bhs make(uint8_t opcode, uint32_t itt,
-				  const struct iscsi_numbers *sn,
-				  uint32_t data_length)
+static struct iscsi_wire_bhs bhs_make(uint8_t opcode, uint32_t itt,
+				      const struct iscsi_numbers *sn,
+				      uint32_t data_length)
 {
 	struct iscsi_wire_bhs wire = {
 		.opcode = opcode,
@@ -181,7 +181,8 @@ struct iscsi_wire_bhs iscsi_nop_in_make(const struct iscsi_numbers *sn,
 					uint64_t lun, uint32_t itt,
 					uint32_t ttt, uint32_t data_length)
 {
-	struct iscsi_wire_bhs wire = make(ISCSI_NOP_IN, itt, sn, data_length);
+	struct iscsi_wire_bhs wire = bhs_make(ISCSI_NOP_IN, itt, sn,
+					      data_length);
 
 	wire.lun = be64_make(lun);
 	set(&wire, ISCSI_WORD_TTT, ttt);
@@ -200,7 +201,8 @@ struct iscsi_wire_bhs iscsi_response_make(const struct iscsi_numbers *sn,
 					  uint32_t exp_datasn,
 					  uint32_t data_length)
 {
-	struct iscsi_wire_bhs wire = make(ISCSI_RESPONSE, itt, sn, data_length);
+	struct iscsi_wire_bhs wire = bhs_make(ISCSI_RESPONSE, itt, sn,
+					      data_length);
 
 	wire.flags |= residual_flags(residual);
 	wire.byte3 = status;
@@ -212,7 +214,7 @@ struct iscsi_wire_bhs iscsi_response_make(const struct iscsi_numbers *sn,
 struct iscsi_wire_bhs iscsi_task_response_make(const struct iscsi_numbers *sn,
 					       uint32_t itt, uint8_t response)
 {
-	struct iscsi_wire_bhs wire = make(ISCSI_TASK_RESPONSE, itt, sn, 0);
+	struct iscsi_wire_bhs wire = bhs_make(ISCSI_TASK_RESPONSE, itt, sn, 0);
 
 	wire.byte2 = response;
 	return wire;
@@ -221,8 +223,8 @@ struct iscsi_wire_bhs iscsi_task_response_make(const struct iscsi_numbers *sn,
 struct iscsi_wire_bhs iscsi_data_in_make(const struct iscsi_numbers *sn,
 					 const struct iscsi_data_in *data)
 {
-	struct iscsi_wire_bhs wire = make(ISCSI_DATA_IN, data->itt, sn,
-					  data->data_length);
+	struct iscsi_wire_bhs wire = bhs_make(ISCSI_DATA_IN, data->itt, sn,
+					      data->data_length);
 
 	wire.flags = data->final ? ISCSI_FLAG_FINAL : 0;
 	set(&wire, ISCSI_WORD_TTT, ISCSI_TAG_NONE);
@@ -243,7 +245,7 @@ struct iscsi_wire_bhs iscsi_r2t_make(const struct iscsi_numbers *sn,
 				     uint32_t r2tsn, uint32_t offset,
 				     uint32_t length)
 {
-	struct iscsi_wire_bhs wire = make(ISCSI_R2T, itt, sn, 0);
+	struct iscsi_wire_bhs wire = bhs_make(ISCSI_R2T, itt, sn, 0);
 
 	wire.lun = be64_make(lun);
 	set(&wire, ISCSI_WORD_TTT, ttt);
@@ -259,8 +261,8 @@ struct iscsi_wire_bhs iscsi_async_make(const struct iscsi_numbers *sn,
 				       uint16_t parameter2, uint16_t parameter3,
 				       uint32_t data_length)
 {
-	struct iscsi_wire_bhs wire = make(ISCSI_ASYNC, ISCSI_TAG_NONE, sn,
-					  data_length);
+	struct iscsi_wire_bhs wire = bhs_make(ISCSI_ASYNC, ISCSI_TAG_NONE, sn,
+					      data_length);
 
 	wire.lun = be64_make(lun);
 	set(&wire, ISCSI_WORD_DATASN,
@@ -272,8 +274,8 @@ struct iscsi_wire_bhs iscsi_async_make(const struct iscsi_numbers *sn,
 struct iscsi_wire_bhs iscsi_reject_make(const struct iscsi_numbers *sn,
 					uint8_t reason)
 {
-	struct iscsi_wire_bhs wire = make(ISCSI_REJECT, ISCSI_TAG_NONE, sn,
-					  ISCSI_BHS_SIZE);
+	struct iscsi_wire_bhs wire = bhs_make(ISCSI_REJECT, ISCSI_TAG_NONE, sn,
+					      ISCSI_BHS_SIZE);
 
 	wire.byte2 = reason;
 	return wire;
@@ -284,8 +286,8 @@ struct iscsi_wire_bhs iscsi_text_response_make(const struct iscsi_numbers *sn,
 					       uint32_t ttt, bool final,
 					       bool more, uint32_t data_length)
 {
-	struct iscsi_wire_bhs wire = make(ISCSI_TEXT_RESPONSE, itt, sn,
-					  data_length);
+	struct iscsi_wire_bhs wire = bhs_make(ISCSI_TEXT_RESPONSE, itt, sn,
+					      data_length);
 
 	wire.flags = (uint8_t)((final ? ISCSI_FLAG_FINAL : 0) |
 			       (more ? FLAG_CONTINUE : 0));
@@ -299,7 +301,8 @@ struct iscsi_wire_bhs iscsi_logout_response_make(const struct iscsi_numbers *sn,
 						 uint16_t time2wait,
 						 uint16_t time2retain)
 {
-	struct iscsi_wire_bhs wire = make(ISCSI_LOGOUT_RESPONSE, itt, sn, 0);
+	struct iscsi_wire_bhs wire = bhs_make(ISCSI_LOGOUT_RESPONSE, itt, sn,
+					      0);
 
 	wire.byte2 = response;
 	set(&wire, ISCSI_WORD_OFFSET, (uint32_t)time2wait << 16 | time2retain);
@@ -310,8 +313,8 @@ struct iscsi_wire_bhs iscsi_login_response_make(
 	const struct iscsi_numbers *sn,
 	const struct iscsi_login_response *login)
 {
-	struct iscsi_wire_bhs wire = make(ISCSI_LOGIN_RESPONSE, login->itt, sn,
-					  login->data_length);
+	struct iscsi_wire_bhs wire = bhs_make(ISCSI_LOGIN_RESPONSE, login->itt,
+					      sn, login->data_length);
 	uint8_t tsih[2] = {(uint8_t)(login->tsih >> 8), (uint8_t)login->tsih};
 
 	wire.flags = (uint8_t)((login->transit ? ISCSI_FLAG_FINAL : 0) |

@@ -38,7 +38,7 @@ bool iscsi_session_full(const struct iscsi_session *session)
 
 /* ---- verdicts ---- */
 
-static void more(struct iscsi_event *ret, size_t need)
+static void event_more(struct iscsi_event *ret, size_t need)
 {
 	ret->type = ISCSI_EVENT_MORE;
 	ret->need = need;
@@ -52,8 +52,8 @@ static void end(struct iscsi_session *session, struct iscsi_event *ret,
 	ret->why = why;
 }
 
-static void drop(struct iscsi_session *session, struct iscsi_event *ret,
-		 const char *why)
+static void session_drop(struct iscsi_session *session, struct iscsi_event *ret,
+			 const char *why)
 {
 	end(session, ret, ISCSI_EVENT_DROP, why);
 }
@@ -82,7 +82,7 @@ static void login_pdu(struct iscsi_session *session, const void *data,
 		iscsi_say_login(session);
 		end(session, ret, ISCSI_EVENT_CLOSE, login->why);
 		break;
-	case ISCSI_LOGIN_DROP: drop(session, ret, login->why); break;
+	case ISCSI_LOGIN_DROP: session_drop(session, ret, login->why); break;
 	}
 }
 
@@ -136,7 +136,7 @@ static bool in_order(struct iscsi_session *session, struct iscsi_event *ret)
 	case ORDER_NEXT: return true;
 	case ORDER_IGNORE: break;
 	case ORDER_GAP:
-		drop(session, ret, "a command number was left out");
+		session_drop(session, ret, "a command number was left out");
 		break;
 	}
 	return false;
@@ -144,8 +144,8 @@ static bool in_order(struct iscsi_session *session, struct iscsi_event *ret)
 
 /* ---- the full feature phase ---- */
 
-static void command(struct iscsi_session *session, const void *ahs_data,
-		    struct iscsi_event *ret)
+static void session_command(struct iscsi_session *session, const void *ahs_data,
+			    struct iscsi_event *ret)
 {
 	const struct iscsi_pdu *pdu = &session->pdu;
 	struct iscsi_ahs ahs = {0};
@@ -172,7 +172,8 @@ static void command(struct iscsi_session *session, const void *ahs_data,
 	ret->read_length = ahs.read_length;
 }
 
-static void logout(struct iscsi_session *session, struct iscsi_event *ret)
+static void session_logout(struct iscsi_session *session,
+			   struct iscsi_event *ret)
 {
 	const struct iscsi_pdu *pdu = &session->pdu;
 	enum iscsi_logout_answer answer;
@@ -228,7 +229,7 @@ static void whole_pdu(struct iscsi_session *session, const void *data,
 		break;
 	case ISCSI_LOGOUT_REQUEST:
 		if (in_order(session, ret))
-			logout(session, ret);
+			session_logout(session, ret);
 		break;
 	case ISCSI_SNACK:
 		/* Nothing is kept to be sent again (RFC 7143 11.16). */
@@ -329,7 +330,8 @@ static size_t feed_payload(struct iscsi_session *session, const uint8_t *data,
 						      data, skip);
 		session->payload_skip -= (uint32_t)skip;
 		if (session->payload_skip > 0 || trailer > 0) {
-			more(ret, session->payload_skip > 0 ? 1 : trailer);
+			event_more(ret,
+				   session->payload_skip > 0 ? 1 : trailer);
 			return skip;
 		}
 		data += skip;
@@ -338,11 +340,11 @@ static size_t feed_payload(struct iscsi_session *session, const uint8_t *data,
 		skip = 0;
 	}
 	if (length < trailer) {
-		more(ret, trailer);
+		event_more(ret, trailer);
 		return skip;
 	}
 	session->in_payload = false;
-	more(ret, ISCSI_BHS_SIZE);
+	event_more(ret, ISCSI_BHS_SIZE);
 	if (iscsi_payload_end(session,
 			      data_ok(session, session->payload_crc, data))) {
 		ret->type = ISCSI_EVENT_READY;
@@ -362,12 +364,12 @@ static void payload_pdu(struct iscsi_session *session, const uint8_t *data,
 
 	session->in_payload = session->pdu.data_length > 0;
 	if (session->pdu.opcode == ISCSI_COMMAND) {
-		command(session, data + ISCSI_BHS_SIZE, ret);
+		session_command(session, data + ISCSI_BHS_SIZE, ret);
 		return;
 	}
 	why = iscsi_take_data_out(session);
 	if (why) {
-		drop(session, ret, why);
+		session_drop(session, ret, why);
 	} else if (!session->in_payload && iscsi_payload_end(session, true)) {
 		ret->type = ISCSI_EVENT_READY;
 		ret->task = session->payload_task;
@@ -402,11 +404,11 @@ static bool head_ok(struct iscsi_session *session, const uint8_t *data,
 	if (is_full(session) && session->params.header_digest &&
 	    !digest_ok(crc32c(0, data, covered), data + covered)) {
 		/* What follows can't be found (RFC 7143 7.7). */
-		drop(session, ret, "a header digest is wrong");
+		session_drop(session, ret, "a header digest is wrong");
 		return false;
 	}
 	if (session->pdu.data_length > segment_max(session)) {
-		drop(session, ret, "more data than we take");
+		session_drop(session, ret, "more data than we take");
 		return false;
 	}
 	return true;
@@ -421,7 +423,7 @@ static size_t feed_pdu(struct iscsi_session *session, const uint8_t *data,
 	iscsi_pdu_decode(&session->bhs, &session->pdu);
 	need = head_size(session);
 	if (length < need) {
-		more(ret, need);
+		event_more(ret, need);
 		return 0;
 	}
 	if (!head_ok(session, data, ret))
@@ -434,7 +436,7 @@ static size_t feed_pdu(struct iscsi_session *session, const uint8_t *data,
 	}
 	need += session->pdu.data_length + trailer_size(session);
 	if (length < need) {
-		more(ret, need);
+		event_more(ret, need);
 		return 0;
 	}
 	contiguous_pdu(session, data, ret);
@@ -463,6 +465,6 @@ size_t iscsi_session_feed(struct iscsi_session *session, const void *data,
 		consumed = feed_pdu(session, data, length, ret);
 	ret->again = consumed > 0 || in_payload != session->in_payload;
 	if (session->failed && ret->type != ISCSI_EVENT_DROP)
-		drop(session, ret, "no memory for an answer");
+		session_drop(session, ret, "no memory for an answer");
 	return consumed;
 }

@@ -155,14 +155,14 @@ void iscsi_conn_free_luns(struct iscsi_conn *conn)
 	}
 }
 
-static void retry_later(struct iscsi_conn *conn, unsigned delay_ms)
+static void commit_retry_later(struct iscsi_conn *conn, unsigned delay_ms)
 {
 	conn->base.paused = true;
 	conn_tick_start(&conn->base, delay_ms);
 }
 
 /* Undo what has been entered; false: it has been revoked meanwhile. */
-static bool undo(struct iscsi_conn *conn)
+static bool session_undo(struct iscsi_conn *conn)
 {
 	iscsi_conn_leave(&conn->base);
 	if (iscsi_conn_is_called(&conn->base))
@@ -171,8 +171,8 @@ static bool undo(struct iscsi_conn *conn)
 	return true;
 }
 
-static void deny(struct iscsi_conn *conn, enum iscsi_login_status status,
-		 const char *why)
+static void session_deny(struct iscsi_conn *conn,
+			 enum iscsi_login_status status, const char *why)
 {
 	iscsi_conn_leave(&conn->base);
 	conn->base.paused = false;
@@ -181,7 +181,7 @@ static void deny(struct iscsi_conn *conn, enum iscsi_login_status status,
 	conn_drain(&conn->base, CONN_STOP_TIMEOUT_MS);
 }
 
-static void begin(struct iscsi_conn *conn)
+static void session_begin(struct iscsi_conn *conn)
 {
 	conn->base.paused = false;
 	conn_opened(&conn->base);
@@ -195,33 +195,33 @@ static const struct scsi_nexus_ops nexus_ops = {
 	.admits = iscsi_conn_admits_lun,
 };
 
-static void enter(struct iscsi_conn *conn)
+static void session_enter(struct iscsi_conn *conn)
 {
 	const struct iscsi_login *login = &conn->session.login;
 	int r = luns_enter(conn);
 
 	if (r == -ESHUTDOWN) {
-		if (undo(conn))
-			retry_later(conn, COMMIT_RETRY_MS);
+		if (session_undo(conn))
+			commit_retry_later(conn, COMMIT_RETRY_MS);
 		return; /* or it is killed by the message */
 	}
 	if (r == -ENOMEM) {
-		deny(conn, ISCSI_LOGIN_NO_RESOURCES, "no memory");
+		session_deny(conn, ISCSI_LOGIN_NO_RESOURCES, "no memory");
 		return;
 	}
 	if (r <= 0) {
-		deny(conn, ISCSI_LOGIN_UNAVAILABLE,
-		     "none of its units is available");
+		session_deny(conn, ISCSI_LOGIN_UNAVAILABLE,
+			     "none of its units is available");
 		return;
 	}
 	r = scsi_nexus_new(iscsi_target_scsi(conn->target), conn->base.loop,
 			   login->initiator, login->isid, &conn->nexus);
 	if (r < 0) {
-		deny(conn, ISCSI_LOGIN_NO_RESOURCES, "no memory");
+		session_deny(conn, ISCSI_LOGIN_NO_RESOURCES, "no memory");
 		return;
 	}
 	scsi_nexus_set_ops(conn->nexus, &nexus_ops, conn);
-	begin(conn);
+	session_begin(conn);
 }
 
 void iscsi_conn_commit(struct iscsi_conn *conn)
@@ -236,23 +236,24 @@ void iscsi_conn_commit(struct iscsi_conn *conn)
 	if (!conn->waited &&
 	    iscsi_login_has_other(iscsi_service_of(conn)->table, &conn->user)) {
 		conn->waited = true;
-		retry_later(conn, OTHERS_WAIT_MS);
+		commit_retry_later(conn, OTHERS_WAIT_MS);
 		return;
 	}
 	r = iscsi_login_enter(iscsi_service_of(conn)->table, &conn->user);
 	if (r == -EAGAIN) {
-		retry_later(conn, COMMIT_RETRY_MS);
+		commit_retry_later(conn, COMMIT_RETRY_MS);
 		return;
 	}
 	if (r < 0) {
-		deny(conn, ISCSI_LOGIN_NO_RESOURCES, "too many sessions");
+		session_deny(conn, ISCSI_LOGIN_NO_RESOURCES,
+			     "too many sessions");
 		return;
 	}
 	conn->entered = true;
 	if (login->discovery)
-		begin(conn);
+		session_begin(conn);
 	else
-		enter(conn);
+		session_enter(conn);
 }
 
 /* ---- what the session asks ---- */

@@ -101,7 +101,8 @@ int64_t iscsi_split_look(const struct iscsi_io *io)
 	return bytes_of(io, &writes) >= PART_SIZE ? clock_ns() : 0;
 }
 
-static void measure(const struct iscsi_io *io, uint32_t bytes, int64_t start_ns)
+static void lun_measure(const struct iscsi_io *io, uint32_t bytes,
+			int64_t start_ns)
 {
 	struct iscsi_conn_lun *lun = lun_of(io);
 	int64_t took_ns = clock_ns() - start_ns;
@@ -117,7 +118,7 @@ void iscsi_split_measure(const struct iscsi_io *io, int64_t start_ns)
 	uint32_t bytes = bytes_of(io, &writes);
 
 	if (io->scsi.status == SCSI_GOOD && bytes > 0)
-		measure(io, bytes, start_ns);
+		lun_measure(io, bytes, start_ns);
 }
 
 static bool is_wanted(const struct iscsi_io *io, uint32_t bytes, bool writes)
@@ -280,7 +281,7 @@ static void part_begin(struct iscsi_io *io)
 }
 
 /* What of a READ may go out while the rest is read. */
-static void send_some(struct iscsi_io *io)
+static void split_send_some(struct iscsi_io *io)
 {
 	const struct iscsi_split *parts = io->parts;
 	unsigned good = good_ones(parts);
@@ -305,7 +306,7 @@ static bool is_over(const struct iscsi_io *io)
 }
 
 /* The one whose end is the command's; NULL: it was stopped between two. */
-static const struct scsi_task *decisive(const struct iscsi_split *parts)
+static const struct scsi_task *split_decisive(const struct iscsi_split *parts)
 {
 	unsigned good = good_ones(parts);
 
@@ -316,10 +317,10 @@ static const struct scsi_task *decisive(const struct iscsi_split *parts)
 }
 
 /* As if it had been one command. */
-static void conclude(struct iscsi_io *io)
+static void split_conclude(struct iscsi_io *io)
 {
 	const struct iscsi_split *parts = io->parts;
-	const struct scsi_task *end = decisive(parts);
+	const struct scsi_task *end = split_decisive(parts);
 	unsigned good = good_ones(parts);
 	struct scsi_task *whole = &io->scsi;
 
@@ -340,7 +341,7 @@ static void conclude(struct iscsi_io *io)
 	memcpy(whole->sense, end->sense, sizeof(whole->sense));
 }
 
-static void go_on(struct iscsi_io *io)
+static void split_go_on(struct iscsi_io *io)
 {
 	struct iscsi_split *parts = io->parts;
 
@@ -350,14 +351,14 @@ static void go_on(struct iscsi_io *io)
 	while (may_begin(io))
 		part_begin(io);
 	parts->begins = false;
-	send_some(io);
+	split_send_some(io);
 	if (!is_over(io))
 		return;
 	if (io->dropped) {
 		iscsi_io_drop(io);
 		return;
 	}
-	conclude(io);
+	split_conclude(io);
 	iscsi_io_end(io);
 }
 
@@ -371,8 +372,8 @@ static void part_done(struct scsi_task *scsi)
 	io->conn->base.active--;
 	conn_touch(&io->conn->base);
 	if (is_good(part))
-		measure(io, (uint32_t)scsi->length, part->start_ns);
-	go_on(io);
+		lun_measure(io, (uint32_t)scsi->length, part->start_ns);
+	split_go_on(io);
 }
 
 void iscsi_split_feed(struct iscsi_io *io)
@@ -381,7 +382,7 @@ void iscsi_split_feed(struct iscsi_io *io)
 
 	assert(parts);
 	parts->there = io->task.received;
-	go_on(io);
+	split_go_on(io);
 	io->task.tell = parts->begun < parts->n
 				? start_of(parts, parts->begun) +
 					  length_of(parts, parts->begun)
@@ -391,7 +392,7 @@ void iscsi_split_feed(struct iscsi_io *io)
 void iscsi_split_whole(struct iscsi_io *io)
 {
 	io->parts->whole = true;
-	go_on(io);
+	split_go_on(io);
 }
 
 bool iscsi_split_run(const struct iscsi_io *io)

@@ -35,9 +35,9 @@ void iscsi_unqueue(struct iscsi_session *session, struct iscsi_item *item)
 		session->last = before;
 }
 
-static struct iscsi_say *say(struct iscsi_session *session,
-			     struct iscsi_wire_bhs bhs, const void *data,
-			     uint32_t length, bool numbered)
+static struct iscsi_say *pdu_say(struct iscsi_session *session,
+				 struct iscsi_wire_bhs bhs, const void *data,
+				 uint32_t length, bool numbered)
 {
 	struct iscsi_say *new = malloc(sizeof(*new) + length);
 
@@ -60,7 +60,7 @@ static struct iscsi_say *say(struct iscsi_session *session,
 void iscsi_say(struct iscsi_session *session, struct iscsi_wire_bhs bhs,
 	       const void *data, uint32_t length, bool numbered)
 {
-	(void)say(session, bhs, data, length, numbered);
+	(void)pdu_say(session, bhs, data, length, numbered);
 }
 
 void iscsi_say_login(struct iscsi_session *session)
@@ -69,9 +69,9 @@ void iscsi_say_login(struct iscsi_session *session)
 	struct iscsi_say *new;
 
 	response->data_length = (uint32_t)session->answer.length;
-	new = say(session,
-		  iscsi_login_response_make(&iscsi_no_numbers, response),
-		  session->answer.data, response->data_length, true);
+	new = pdu_say(session,
+		      iscsi_login_response_make(&iscsi_no_numbers, response),
+		      session->answer.data, response->data_length, true);
 	if (new)
 		new->plain = true;
 }

@@ -29,7 +29,7 @@ static bool has_hung_up(const struct nbd_conn *conn)
 	       fd.revents & (POLLRDHUP | POLLHUP | POLLERR);
 }
 
-static uint64_t unread(const struct nbd_conn *conn)
+static uint64_t conn_unread(const struct nbd_conn *conn)
 {
 	int n = 0;
 
@@ -51,13 +51,13 @@ static bool has_caught_up(const struct nbd_conn *conn,
 }
 
 /* Returns the round with which it has caught up; 0: ask again. */
-static uint64_t catch_up(struct nbd_conn *conn)
+static uint64_t conn_catch_up(struct nbd_conn *conn)
 {
 	const struct nbd_asked last = conn->asked_last;
 	const struct nbd_asked now = {
 		.round = export_table_round(conn->base.service->exports),
 		.received = conn->base.received,
-		.unread = unread(conn),
+		.unread = conn_unread(conn),
 		.ms = clock_ms(),
 	};
 	uint64_t round;
@@ -102,7 +102,7 @@ static void ask_run(struct loop_message *message)
 	/* What it has not begun never will: the peer sends it again. */
 	if (has_hung_up(conn))
 		conn_drain(&conn->base, CONN_DRAIN_TIMEOUT_MS);
-	round = catch_up(conn);
+	round = conn_catch_up(conn);
 	if (!export_table_answer(conn->base.service->exports,
 				 &conn->export.user, round) &&
 	    conn->base.phase == CONN_OPEN && takes_too_little(conn))
@@ -111,7 +111,7 @@ static void ask_run(struct loop_message *message)
 }
 
 /* On another thread. */
-static void ask(struct export_user *user)
+static void user_ask(struct export_user *user)
 {
 	struct nbd_conn *conn = container_of(user, struct nbd_conn,
 					     export.user);
@@ -122,7 +122,7 @@ static void ask(struct export_user *user)
 void nbd_export_setup(struct nbd_conn *conn)
 {
 	conn_export_init(&conn->export, &conn->base);
-	conn->export.user.ask = ask;
+	conn->export.user.ask = user_ask;
 	conn->ask_message.run = ask_run;
 }
 

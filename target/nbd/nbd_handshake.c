@@ -125,8 +125,8 @@ static uint16_t transmission_flags(const struct nbd_session *s,
 }
 
 /* Requests can come: contexts hold only for the export they were asked for. */
-static void start(struct nbd_session *s, const struct nbd_string *name,
-		  struct nbd_event *ret)
+static void option_start(struct nbd_session *s, const struct nbd_string *name,
+			 struct nbd_event *ret)
 {
 	if (strlen(s->meta_name) != name->length ||
 	    memcmp(s->meta_name, name->text, name->length) != 0)
@@ -187,7 +187,7 @@ static int on_info_or_go(struct nbd_session *s, const void *data, size_t length,
 	r = info_reply(s, &request, &export);
 	if (r == 0 && go) {
 		s->export = export;
-		start(s, &request.name, ret);
+		option_start(s, &request.name, ret);
 	}
 	return r;
 }
@@ -215,7 +215,7 @@ static int on_export_name(struct nbd_session *s, const void *data,
 			       ? offsetof(struct nbd_wire_export_name, zeroes)
 			       : sizeof(wire));
 	if (r == 0)
-		start(s, &name, ret);
+		option_start(s, &name, ret);
 	return r;
 }
 
@@ -381,8 +381,8 @@ static option_handler *option_find(const struct nbd_session *s)
 
 /* ---- the machine ---- */
 
-static size_t drop(struct nbd_session *s, struct nbd_event *ret,
-		   const char *why)
+static size_t handshake_drop(struct nbd_session *s, struct nbd_event *ret,
+			     const char *why)
 {
 	s->state = NBD_SESSION_CLOSED;
 	ret->type = NBD_EVENT_DROP;
@@ -390,7 +390,7 @@ static size_t drop(struct nbd_session *s, struct nbd_event *ret,
 	return 0;
 }
 
-static size_t more(struct nbd_event *ret, size_t need)
+static size_t event_more(struct nbd_event *ret, size_t need)
 {
 	ret->type = NBD_EVENT_MORE;
 	ret->need = need;
@@ -404,15 +404,15 @@ static size_t flags_feed(struct nbd_session *s, const void *data, size_t length,
 	be32 wire;
 
 	if (length < sizeof(wire))
-		return more(ret, sizeof(wire));
+		return event_more(ret, sizeof(wire));
 	memcpy(&wire, data, sizeof(wire));
 	flags = be32_get(wire);
 	if (flags & ~(NBD_FLAG_C_FIXED_NEWSTYLE | NBD_FLAG_C_NO_ZEROES))
-		return drop(s, ret, "unknown client flags");
+		return handshake_drop(s, ret, "unknown client flags");
 	s->fixed = flags & NBD_FLAG_C_FIXED_NEWSTYLE;
 	s->no_zeroes = flags & NBD_FLAG_C_NO_ZEROES;
 	s->state = NBD_SESSION_OPTION;
-	more(ret, sizeof(struct nbd_wire_option));
+	event_more(ret, sizeof(struct nbd_wire_option));
 	return sizeof(wire);
 }
 
@@ -423,13 +423,13 @@ static size_t option_too_big(struct nbd_session *s,
 {
 	if (header->length > NBD_OPTION_SKIP_MAX ||
 	    header->option == NBD_OPT_EXPORT_NAME)
-		return drop(s, ret, "an option far too long");
+		return handshake_drop(s, ret, "an option far too long");
 	if (reply_error(s, NBD_REP_ERR_TOO_BIG,
 			"option data is at most 65536 bytes") < 0)
-		return drop(s, ret, "no memory");
+		return handshake_drop(s, ret, "no memory");
 	s->state = NBD_SESSION_SKIP_OPTION;
 	s->left = header->length;
-	more(ret, 1);
+	event_more(ret, 1);
 	return sizeof(struct nbd_wire_option);
 }
 
@@ -441,18 +441,19 @@ static size_t option_feed(struct nbd_session *s, const void *data,
 	int r;
 
 	if (length < sizeof(struct nbd_wire_option))
-		return more(ret, sizeof(struct nbd_wire_option));
+		return event_more(ret, sizeof(struct nbd_wire_option));
 	if (nbd_option_decode(data, &header) < 0)
-		return drop(s, ret, "bad option magic");
+		return handshake_drop(s, ret, "bad option magic");
 	if (!s->fixed && header.option != NBD_OPT_EXPORT_NAME)
-		return drop(s, ret, "an option that only fixed newstyle has");
+		return handshake_drop(s, ret,
+				      "an option that only fixed newstyle has");
 	s->option = header.option;
 	if (header.length > NBD_OPTION_DATA_MAX)
 		return option_too_big(s, &header, ret);
 	whole = sizeof(struct nbd_wire_option) + header.length;
 	if (length < whole)
-		return more(ret, whole);
-	more(ret, sizeof(struct nbd_wire_option)); /* unless it starts */
+		return event_more(ret, whole);
+	event_more(ret, sizeof(struct nbd_wire_option)); /* unless it starts */
 	r = option_find(s)(
 		s, (const uint8_t *)data + sizeof(struct nbd_wire_option),
 		header.length, ret);
@@ -464,7 +465,9 @@ static size_t option_feed(struct nbd_session *s, const void *data,
 		s->state = NBD_SESSION_CLOSED;
 		ret->type = NBD_EVENT_CLOSE;
 	} else if (r < 0) {
-		drop(s, ret, r == -EPROTO ? "a malformed option" : "no memory");
+		handshake_drop(s, ret,
+			       r == -EPROTO ? "a malformed option"
+					    : "no memory");
 	}
 	return whole;
 }

@@ -279,7 +279,7 @@ static bool piece_next(struct nbd_io *io, int res)
 	return true;
 }
 
-static const char *why(int res)
+static const char *errno_text(int res)
 {
 	return strerrordesc_np(-res) ?: "an error";
 }
@@ -299,7 +299,7 @@ static void io_done(struct op *op, int res)
 		return;
 	}
 	if (res < 0) {
-		nbd_io_refuse(io, nbd_error_from_errno(res), why(res));
+		nbd_io_refuse(io, nbd_error_from_errno(res), errno_text(res));
 		return;
 	}
 	switch (io->request.type) {

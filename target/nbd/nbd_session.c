@@ -7,14 +7,16 @@
 
 #include "target/nbd/nbd_handshake.h"
 
-static void refuse(struct nbd_event *ret, uint32_t error, const char *why)
+static void request_refuse(struct nbd_event *ret, uint32_t error,
+			   const char *why)
 {
 	ret->type = NBD_EVENT_REFUSED;
 	ret->error = error;
 	ret->why = why;
 }
 
-static void drop(struct nbd_session *s, struct nbd_event *ret, const char *why)
+static void session_drop(struct nbd_session *s, struct nbd_event *ret,
+			 const char *why)
 {
 	s->state = NBD_SESSION_CLOSED;
 	ret->type = NBD_EVENT_DROP;
@@ -82,23 +84,25 @@ static void range_check(const struct nbd_session *s,
 	uint64_t end;
 
 	if (request->length == 0) {
-		refuse(ret, NBD_EINVAL, "the length is 0");
+		request_refuse(ret, NBD_EINVAL, "the length is 0");
 		return;
 	}
 	if (__builtin_add_overflow(request->offset, request->length, &end) ||
 	    end > s->export.size) {
-		refuse(ret, grows(request->type) ? NBD_ENOSPC : NBD_EINVAL,
-		       "past the end of the export");
+		request_refuse(ret,
+			       grows(request->type) ? NBD_ENOSPC : NBD_EINVAL,
+			       "past the end of the export");
 		return;
 	}
 	if ((request->offset | request->length) & (s->export.block_size - 1)) {
-		refuse(ret, NBD_EINVAL,
-		       "not a multiple of the minimum block size");
+		request_refuse(ret, NBD_EINVAL,
+			       "not a multiple of the minimum block size");
 		return;
 	}
 	if ((request->type == NBD_CMD_READ || request->type == NBD_CMD_WRITE) &&
 	    request->length > NBD_PAYLOAD_MAX)
-		refuse(ret, NBD_EINVAL, "longer than the maximum block size");
+		request_refuse(ret, NBD_EINVAL,
+			       "longer than the maximum block size");
 }
 
 static void request_check(const struct nbd_session *s, struct nbd_event *ret)
@@ -106,18 +110,18 @@ static void request_check(const struct nbd_session *s, struct nbd_event *ret)
 	const struct nbd_request *request = &ret->request;
 
 	if (!command_ok(s, request->type))
-		refuse(ret, NBD_EINVAL, "the command was not offered");
+		request_refuse(ret, NBD_EINVAL, "the command was not offered");
 	else if (modifies(request->type) &&
 		 s->export.flags & NBD_TRANSMIT_READ_ONLY)
-		refuse(ret, NBD_EPERM, "the export is read-only");
+		request_refuse(ret, NBD_EPERM, "the export is read-only");
 	else if (!flags_ok(s, request))
-		refuse(ret, NBD_EINVAL,
-		       "a flag that the command does not have");
+		request_refuse(ret, NBD_EINVAL,
+			       "a flag that the command does not have");
 	else if (request->type != NBD_CMD_FLUSH)
 		range_check(s, request, ret);
 }
 
-static size_t more(struct nbd_event *ret, size_t need)
+static size_t event_more(struct nbd_event *ret, size_t need)
 {
 	ret->type = NBD_EVENT_MORE;
 	ret->need = need;
@@ -152,11 +156,12 @@ static size_t status_payload_feed(const struct nbd_session *s,
 	size_t size = (size_t)request->length;
 
 	if (length < size)
-		return more(ret, header_size(s) + size);
+		return event_more(ret, header_size(s) + size);
 	request->flags &= (uint16_t)~NBD_CMD_FLAG_PAYLOAD;
 	if (nbd_status_payload_decode(payload, size, &request->length) < 0)
-		refuse(ret, NBD_EINVAL,
-		       "the payload does not name base:allocation exactly once");
+		request_refuse(
+			ret, NBD_EINVAL,
+			"the payload does not name base:allocation exactly once");
 	else
 		request_check(s, ret);
 	return header_size(s) + size;
@@ -174,7 +179,7 @@ static void payload_expect(struct nbd_session *s, uint64_t length,
 		return;
 	s->state = NBD_SESSION_SKIP_PAYLOAD;
 	if (length > NBD_DRAIN_MAX)
-		drop(s, ret, "a payload far too long");
+		session_drop(s, ret, "a payload far too long");
 }
 
 static int header_decode(const struct nbd_session *s, const void *data,
@@ -191,9 +196,9 @@ static size_t request_feed(struct nbd_session *s, const void *data,
 	size_t head = header_size(s);
 
 	if (length < head)
-		return more(ret, head);
+		return event_more(ret, head);
 	if (header_decode(s, data, request) < 0) {
-		drop(s, ret, "bad request magic");
+		session_drop(s, ret, "bad request magic");
 		return 0;
 	}
 	if (request->type == NBD_CMD_DISC) {

@@ -22,7 +22,7 @@ static bool overlap(const struct scsi_task *a, const struct scsi_task *b)
 	       b->offset < a->offset + a->length;
 }
 
-static bool alone(const struct scsi_task *task)
+static bool range_is_alone(const struct scsi_task *task)
 {
 	return task->entered == SCSI_EXCLUSIVE ||
 	       task->entered == SCSI_WAITING_EXCLUSIVE;
@@ -32,7 +32,8 @@ static bool excluded(const struct scsi_task *task,
 		     const struct scsi_task *first, const struct scsi_task *end)
 {
 	for (const struct scsi_task *t = first; t != end; t = t->next)
-		if ((alone(t) || alone(task)) && overlap(t, task))
+		if ((range_is_alone(t) || range_is_alone(task)) &&
+		    overlap(t, task))
 			return true;
 	return false;
 }
@@ -50,7 +51,7 @@ static bool may_go(const struct scsi_unit *unit, const struct scsi_task *task)
 {
 	return !excluded(task, unit->held, NULL) &&
 	       !excluded(task, unit->waiting, task) &&
-	       !(alone(task) && any_plain(unit));
+	       !(range_is_alone(task) && any_plain(unit));
 }
 
 static void list_append(struct scsi_task **list, struct scsi_task *task)
@@ -82,7 +83,7 @@ static void grant(struct scsi_unit *unit, struct scsi_task *task)
 }
 
 /* No task that was aborted is at the medium. */
-static bool drained(const struct scsi_unit *unit)
+static bool range_drained(const struct scsi_unit *unit)
 {
 	if (any_plain(unit))
 		return false;
@@ -94,7 +95,7 @@ static bool drained(const struct scsi_unit *unit)
 
 static void drains_settle(struct scsi_unit *unit)
 {
-	if (!unit->drains || !drained(unit))
+	if (!unit->drains || !range_drained(unit))
 		return;
 	while (unit->drains) {
 		struct scsi_drain *drain = unit->drains;

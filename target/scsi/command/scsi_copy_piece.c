@@ -104,8 +104,8 @@ static bool may(struct scsi_copy *copy, bool write)
 	return false;
 }
 
-static void enter(struct scsi_copy *copy, const struct span *span,
-		  bool exclusive, void (*entered)(struct scsi_task *part))
+static void piece_enter(struct scsi_copy *copy, const struct span *span,
+			bool exclusive, void (*entered)(struct scsi_task *part))
 {
 	struct scsi_task *part = &copy->part;
 
@@ -121,7 +121,7 @@ static void enter(struct scsi_copy *copy, const struct span *span,
 
 /* ---- writing ---- */
 
-static void written(struct scsi_task *part, int res)
+static void piece_written(struct scsi_task *part, int res)
 {
 	piece_end(part->context, res >= 0);
 }
@@ -130,7 +130,7 @@ static void write_all(struct scsi_copy *copy)
 {
 	struct scsi_task *part = &copy->part;
 
-	blockdev_write(part->path->dev, scsi_task_op(part, written),
+	blockdev_write(part->path->dev, scsi_task_op(part, piece_written),
 		       copy->task->scratch, (uint32_t)part->length,
 		       part->offset, scsi_write_flags(part));
 }
@@ -213,7 +213,7 @@ static void source_read(struct scsi_task *part, int res)
 	scsi_range_leave(part);
 	if (from.skip != to.skip)
 		memmove(scratch + to.skip, scratch + from.skip, copy->piece);
-	enter(copy, &to, edges, write_entered);
+	piece_enter(copy, &to, edges, write_entered);
 }
 
 static void read_entered(struct scsi_task *part)
@@ -235,5 +235,5 @@ void scsi_copy_piece(struct scsi_copy *copy,
 	copy->piece_done = done;
 	from = span_from(copy);
 	assert(from.length <= SCSI_COPY_SCRATCH);
-	enter(copy, &from, false, read_entered);
+	piece_enter(copy, &from, false, read_entered);
 }

@@ -136,7 +136,7 @@ static void entered(struct scsi_task *task)
 }
 
 /* Ordered: after all that came before, before all that comes after. */
-static bool alone(const struct scsi_task *task)
+static bool needs_range_alone(const struct scsi_task *task)
 {
 	return (task->command->flags & SCSI_C_EXCLUSIVE) ||
 	       task->attribute == SCSI_ORDERED;
@@ -157,7 +157,7 @@ void scsi_task_start(struct scsi_task *task)
 			check_reach(task);
 	}
 	if (!task->failed && task->needs_device &&
-	    !scsi_range_enter(task, alone(task), entered))
+	    !scsi_range_enter(task, needs_range_alone(task), entered))
 		return;
 	entered(task);
 }

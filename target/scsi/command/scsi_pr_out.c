@@ -56,8 +56,8 @@ static bool is_of(const struct scsi_path *path,
 	       memcmp(path->nexus->id, r->id, r->id_length) == 0;
 }
 
-static void tell(struct out *out, const struct scsi_registration *r,
-		 enum scsi_attention ua)
+static void pr_tell(struct out *out, const struct scsi_registration *r,
+		    enum scsi_attention ua)
 {
 	for (struct scsi_path *p = out->unit->paths; p; p = p->next_of_unit)
 		if (p != out->task->path && is_of(p, r))
@@ -68,7 +68,7 @@ static void tell_others(struct out *out, enum scsi_attention ua)
 {
 	for (struct scsi_registration *r = out->pr->first; r; r = r->next)
 		if (r != out->own)
-			tell(out, r, ua);
+			pr_tell(out, r, ua);
 }
 
 /* ---- REGISTER, REGISTER AND IGNORE EXISTING KEY ---- */
@@ -250,7 +250,7 @@ static unsigned remove_key(struct out *out, uint64_t key)
 		n++;
 		if (r == out->own)
 			continue;
-		tell(out, r, SCSI_UA_UNREGISTERED);
+		pr_tell(out, r, SCSI_UA_UNREGISTERED);
 		if (out->abort)
 			abort_of(out, r);
 		scsi_pr_remove(out->pr, r);
@@ -386,7 +386,7 @@ static void save_done(struct loop_work *work, int res)
 	scsi_task_complete(task);
 }
 
-static void finish(struct after *after)
+static void pr_out_finish(struct after *after)
 {
 	struct scsi_task *task = after->task;
 
@@ -399,12 +399,12 @@ static void finish(struct after *after)
 	loop_work(task->nexus->loop, &task->work);
 }
 
-static void drained(struct loop_message *message)
+static void pr_drained(struct loop_message *message)
 {
 	struct scsi_drain *drain = container_of(message, struct scsi_drain,
 						message);
 
-	finish(container_of(drain, struct after, drain));
+	pr_out_finish(container_of(drain, struct after, drain));
 }
 
 static void out_run(struct scsi_task *task)
@@ -439,12 +439,12 @@ static void out_run(struct scsi_task *task)
 	wait = out.abort && !task->failed;
 	if (wait) {
 		after->drain.loop = task->nexus->loop;
-		after->drain.message.run = drained;
+		after->drain.message.run = pr_drained;
 		scsi_drain_start(unit, &after->drain);
 	}
 	pthread_mutex_unlock(&unit->lock);
 	if (!wait)
-		finish(after);
+		pr_out_finish(after);
 }
 
 #define RESERVE_OUT(number)                                                \

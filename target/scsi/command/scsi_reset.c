@@ -38,7 +38,7 @@ static void abort_paths(struct scsi_reset *reset, struct scsi_unit *unit)
 	}
 }
 
-static void drained(struct loop_message *message)
+static void reset_drained(struct loop_message *message)
 {
 	struct scsi_drain *drain = container_of(message, struct scsi_drain,
 						message);
@@ -59,7 +59,7 @@ static void hit(struct scsi_reset *reset, struct scsi_unit *unit)
 {
 	reset->unit = unit;
 	reset->drain.loop = reset->nexus->loop;
-	reset->drain.message.run = drained;
+	reset->drain.message.run = reset_drained;
 	pthread_mutex_lock(&unit->lock);
 	abort_paths(reset, unit);
 	if (reset->function == SCSI_LUN_RESET ||

@@ -182,7 +182,7 @@ static void write_verify_parse(struct scsi_task *task)
 		scsi_verify_ask(task, task->out_length);
 }
 
-static void written(struct scsi_task *task, int res)
+static void verify_written(struct scsi_task *task, int res)
 {
 	uint32_t length = task->out_length;
 
@@ -201,8 +201,9 @@ static void write_verify_run(struct scsi_task *task)
 	if (!scsi_write_whole(task) || length == 0)
 		scsi_task_complete(task);
 	else /* it is the medium that is verified, so it has to be there */
-		blockdev_write(task->path->dev, scsi_task_op(task, written),
-			       task->out, length, task->offset, BLOCKDEV_FUA);
+		blockdev_write(task->path->dev,
+			       scsi_task_op(task, verify_written), task->out,
+			       length, task->offset, BLOCKDEV_FUA);
 }
 
 #define VERIFY(code, bytes, ...)                                               \
