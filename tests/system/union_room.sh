@@ -61,6 +61,34 @@ test_small_writes_wait_for_room_too() {
 	nothing_else_changed
 }
 
+# Killed each time it is there, as one that lacks memory would be.
+test_a_nudge_that_ends_is_started_again() {
+	crowded 44
+	local pid n=0
+	head -c 110M /dev/urandom >"$D/data"
+	python3 - "$M/new" "$D/data" "$D/go" $((24 << 20)) <<-'END' >"$D/wrote" 2>&1 &
+		import os, sys, time
+		fd = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY)
+		data = open(sys.argv[2], 'rb').read()
+		for at in range(0, len(data), 1 << 12):
+		    if at == int(sys.argv[4]):
+		        while not os.path.exists(sys.argv[3]): time.sleep(.01)
+		    os.write(fd, data[at:at + (1 << 12)])
+	END
+	pid=$!
+	at_exit kill -9 $pid
+	# The branch is near its end, and nobody writes meanwhile.
+	for n in 1 2; do
+		eventually 30 pgrep -f "^trib-nudge --nudge $M\$"
+		kill -9 "$(pgrep -f "^trib-nudge --nudge $M\$")"
+	done
+	eventually 30 pgrep -f "^trib-nudge --nudge $M\$"
+	: >"$D/go"
+	wait $pid || fail "no room was made: $(tail -1 "$D/wrote")"
+	cmp "$D/data" "$M/new"
+	nothing_else_changed
+}
+
 test_a_file_opened_long_before_the_branch_filled_has_room() {
 	crowded 100
 	exec 7>"$M/early"

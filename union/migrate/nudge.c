@@ -11,11 +11,13 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/process.h"
 
 #define READY_MS     1000
-#define SOCKET       3 /* as process_start() passes it */
+#define AGAIN_MS     1000 /* from one that ended to the next */
+#define SOCKET       3    /* as process_start() passes it */
 #define PROGRAM      "/proc/self/exe"
 #define HANDLE_TYPE  0x81 /* FILEID_INO64_GEN; fuse_encode_fh() */
 #define HANDLE_BYTES 12
@@ -46,11 +48,31 @@ static int start(struct nudge *nudge, const char *mountpoint, struct error *err)
 	return 0;
 }
 
+/* It has ended: 0 bytes are the end of a connection. */
+static void take_loss(struct nudge *nudge, ssize_t n)
+{
+	if (n > 0 || (n < 0 && errno == EAGAIN))
+		return;
+	fd_close(nudge->socket - 1);
+	/* It may not be gone yet: then it is another's to wait for. */
+	(void)waitpid(nudge->pid, NULL, WNOHANG);
+	nudge->socket = 0;
+	nudge->asked = false;
+	nudge->lost++;
+}
+
 void nudge_start(struct nudge *nudge, const char *mountpoint)
 {
 	struct error err = {0};
+	char answer;
 
-	if (nudge->socket || start(nudge, mountpoint, &err) == 0)
+	if (nudge->socket > 0)
+		take_loss(nudge, recv(nudge->socket - 1, &answer, 1,
+				      MSG_DONTWAIT | MSG_PEEK));
+	if (nudge->socket || clock_ms() < nudge->next_ms)
+		return;
+	nudge->next_ms = clock_ms() + AGAIN_MS;
+	if (start(nudge, mountpoint, &err) == 0)
 		return;
 	nudge->socket = -1;
 	log_warning("'%s': fast writers to a branch that is nearly full will "
@@ -61,23 +83,28 @@ void nudge_start(struct nudge *nudge, const char *mountpoint)
 bool nudge_is_done(struct nudge *nudge)
 {
 	char answer;
+	ssize_t n;
 
-	if (nudge->socket <= 0)
-		return false;
-	if (nudge->asked)
-		nudge->asked = recv(nudge->socket - 1, &answer, 1,
-				    MSG_DONTWAIT) != 1;
-	return !nudge->asked;
+	if (nudge->socket > 0 && nudge->asked) {
+		n = recv(nudge->socket - 1, &answer, 1, MSG_DONTWAIT);
+		nudge->asked = n != 1;
+		take_loss(nudge, n);
+	}
+	return nudge->socket > 0 && !nudge->asked;
 }
 
 bool nudge_files(struct nudge *nudge, const struct nudge_file *files,
 		 unsigned count)
 {
+	ssize_t n;
+
 	if (!nudge_is_done(nudge))
 		return false;
-	nudge->asked = send(nudge->socket - 1, files, count * sizeof(*files),
-			    MSG_DONTWAIT | MSG_NOSIGNAL) > 0;
-	return nudge->asked;
+	n = send(nudge->socket - 1, files, count * sizeof(*files),
+		 MSG_DONTWAIT | MSG_NOSIGNAL);
+	nudge->asked = n > 0;
+	take_loss(nudge, n);
+	return n > 0;
 }
 
 void nudge_end(struct nudge *nudge)

@@ -38,12 +38,15 @@ static inline bool nudge_sets(const struct timespec *time)
 struct nudge {
 	int socket; /* 1 + a descriptor; 0: not started; -1: it cannot be */
 	int pid;
-	bool asked; /* and has not answered */
+	bool asked;      /* and has not answered */
+	unsigned lost;   /* processes that ended, whatever they were asked */
+	int64_t next_ms; /* none is started before; clock_ms() */
 };
 
 /*
  * Start the process, for files of the union at @mountpoint, and wait until it
- * is ready. That it cannot be is said once, and then nobody is asked.
+ * is ready. That it cannot be is said once, and then nobody is asked. One that
+ * has ended is started again, once a second at most.
  */
 void nudge_start(struct nudge *nudge, const char *mountpoint);
 

@@ -48,6 +48,7 @@ struct room_branch {
 
 	atomic_bool armed;  /* writers were nudged, so they ask */
 	bool nudging;       /* that is not done yet */
+	unsigned lost;      /* nudge.lost when it began */
 	bool wrote;         /* one asked since, and may go on */
 	bool making;        /* without the lock; who asks waits */
 	uint64_t available; /* at the last look */
@@ -319,6 +320,7 @@ static void nudge(struct room *room, struct room_branch *b)
 		return;
 	b->wrote = false;
 	b->nudging = nudge_files(&room->nudge, files, n);
+	b->lost = room->nudge.lost;
 	atomic_store(&b->armed, b->nudging);
 }
 
@@ -328,7 +330,12 @@ static void nudge(struct room *room, struct room_branch *b)
  */
 static bool arm(struct room *room, struct room_branch *b)
 {
-	if (b->nudging && !nudge_is_done(&room->nudge))
+	bool done = b->nudging && nudge_is_done(&room->nudge);
+
+	/* Who was to ask them has ended, and may have asked some only. */
+	if (b->lost != room->nudge.lost)
+		atomic_store(&b->armed, false);
+	else if (b->nudging && !done)
 		return false;
 	b->nudging = false;
 	if (atomic_load(&b->armed) && !b->wrote)
@@ -524,9 +531,9 @@ static int64_t look(struct room *room, struct branch *branch)
 		return b->look_ms - clock_ms();
 	pthread_mutex_unlock(&room->lock);
 	available = ask(branch, &low);
-	if (interval(available, low) < NEAR_MS && !atomic_load(&room->ready)) {
+	if (interval(available, low) < NEAR_MS) {
 		nudge_start(&room->nudge, room->fs->mountpoint);
-		starts = true;
+		starts = !atomic_load(&room->ready);
 	}
 	pthread_mutex_lock(&room->lock);
 	if (starts) {
