@@ -38,22 +38,24 @@ static void reply_stat(fuse_req_t req, const struct stat *st,
 }
 
 /*
+ * @fd     of the file, which may be O_PATH; -1: it is to be opened
  * @asked  for nothing else: then an answer that tells nothing new is kept a
  *         little also when it may be outdated unseen
  */
-static void reply_attr(fuse_req_t req, struct node *node, bool asked)
+static void reply_attr(fuse_req_t req, struct node *node, int fd, bool asked)
 {
 	struct unionfs *fs = unionfs_of(req);
 	bool known = false;
 	struct timespec birth;
 	struct stat st;
 	double timeout;
-	int r = unionfs_attr(fs, node, &st, &timeout);
+	int r = unionfs_attr_open(fs, node, fd, &st, &timeout);
 
 	if (r == 0 && asked && timeout == 0 && S_ISREG(node->type))
 		timeout = unseen_keep(fs, node, &st);
 	if (r == 0 && request_current.wants_birth)
-		known = birth_of(fs, node, &birth) == 0;
+		known = (fd < 0 ? birth_of(fs, node, &birth)
+				: birth_read(fd, &birth)) == 0;
 	if (r < 0)
 		op_reply(req, r);
 	else
@@ -79,7 +81,7 @@ void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 	if (!node)
 		return;
 	if (!info || S_ISDIR(node->type)) {
-		reply_attr(req, node, true);
+		reply_attr(req, node, -1, true);
 		return;
 	}
 	timeout = unionfs_attr_timeout(fs, node);
@@ -223,8 +225,12 @@ static bool is_before_write(fuse_req_t req, struct node *node)
 	return is;
 }
 
+/*
+ * @ret_fd  the file as it was changed, O_PATH, for the answer; untouched when
+ *          it has moved meanwhile
+ */
 static int set_file(fuse_req_t req, struct node *node, const struct stat *st,
-		    int to_set, const struct fuse_file_info *info)
+		    int to_set, const struct fuse_file_info *info, int *ret_fd)
 {
 	struct unionfs *fs = unionfs_of(req);
 	struct copy *copy = node_first(node);
@@ -259,6 +265,8 @@ static int set_file(fuse_req_t req, struct node *node, const struct stat *st,
 	       to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)) ||
 	     fuse_req_ctx(req)->uid != 0))
 		r = op_kill_privileges(req, node->id, fd, group);
+	if (r == 0 && node_first(node) == copy)
+		*ret_fd = take_fd(&fd);
 	return r;
 }
 
@@ -380,6 +388,7 @@ void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st, int to_set,
 		struct fuse_file_info *info)
 {
 	struct node *node = op_node(req, ino);
+	auto_close int fd = -1;
 	int r;
 
 	if (!node)
@@ -389,11 +398,11 @@ void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st, int to_set,
 	else if (to_set == FUSE_SET_ATTR_ATIME && nudge_sets(&st->st_atim))
 		r = 0;
 	else
-		r = set_file(req, node, st, to_set, info);
+		r = set_file(req, node, st, to_set, info, &fd);
 	if (r == 0)
 		r = durable_request(unionfs_of(req));
 	if (r < 0)
 		op_reply(req, r);
 	else
-		reply_attr(req, node, false);
+		reply_attr(req, node, fd, false);
 }

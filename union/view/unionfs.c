@@ -259,28 +259,33 @@ static int stat_dir(struct unionfs *fs, struct node *node, struct stat *ret)
 	return 0;
 }
 
+/* @fd: of a file, which is no directory. */
+static int stat_open(struct unionfs *fs, const struct node *node, int fd,
+		     struct stat *ret)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return branch_report(branch_of(fs, node_first(node)), -errno);
+	unionfs_fill_stat(fs, node, &st);
+	*ret = st;
+	return 0;
+}
+
 int unionfs_stat(struct unionfs *fs, struct node *node, struct stat *ret)
 {
 	auto_close int fd = -1;
 	struct stat st;
-	int r = 0;
+	int r;
 
-	if (S_ISDIR(node->type)) {
-		r = stat_dir(fs, node, &st);
-	} else {
+	if (!S_ISDIR(node->type)) {
 		fd = unionfs_open(fs, node, O_PATH | O_NOFOLLOW);
-		if (fd < 0)
-			return fd;
-		if (fstat(fd, &st) < 0)
-			r = branch_report(branch_of(fs, node_first(node)),
-					  -errno);
+		return fd < 0 ? fd : stat_open(fs, node, fd, ret);
 	}
+	r = stat_dir(fs, node, &st);
 	if (r < 0)
 		return r;
-	if (S_ISDIR(node->type))
-		st.st_ino = unionfs_number(fs, node);
-	else
-		unionfs_fill_stat(fs, node, &st);
+	st.st_ino = unionfs_number(fs, node);
 	*ret = st;
 	return 0;
 }
@@ -288,10 +293,17 @@ int unionfs_stat(struct unionfs *fs, struct node *node, struct stat *ret)
 int unionfs_attr(struct unionfs *fs, struct node *node, struct stat *ret,
 		 double *ret_timeout)
 {
+	return unionfs_attr_open(fs, node, -1, ret, ret_timeout);
+}
+
+int unionfs_attr_open(struct unionfs *fs, struct node *node, int fd,
+		      struct stat *ret, double *ret_timeout)
+{
 	uint64_t mark = naming_mark(node), subdirs = subdirs_mark(fs, node);
 	/* Before the stat: a writer that comes between is not missed. */
 	double timeout = unionfs_attr_timeout(fs, node);
-	int r = unionfs_stat(fs, node, ret);
+	int r = fd < 0 ? unionfs_stat(fs, node, ret)
+		       : stat_open(fs, node, fd, ret);
 
 	if (r == 0)
 		*ret_timeout = naming_is_still(node, mark) &&

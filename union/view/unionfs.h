@@ -124,6 +124,11 @@ double unionfs_attr_timeout(struct unionfs *fs, struct node *node);
 int unionfs_attr(struct unionfs *fs, struct node *node, struct stat *ret,
 		 double *ret_timeout);
 
+/* The same of a file that is open as @fd, which may be O_PATH; -1: it is not.
+ */
+int unionfs_attr_open(struct unionfs *fs, struct node *node, int fd,
+		      struct stat *ret, double *ret_timeout);
+
 /* May the branch of @copy be changed? 0; -EROFS; -EIO: it failed. */
 int unionfs_writable(const struct unionfs *fs, const struct copy *copy);
 
