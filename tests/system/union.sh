@@ -343,6 +343,58 @@ test_inode_numbers_are_what_inodecalc_says() {
 	fails any "option 'inodecalc=hash' needs a value: passthrough" trib-union -o inodecalc=hash "$D/a" "$M"
 }
 
+# old_stat PATH...: numbers as a program of 32 bits gets them that was built before
+# large files. Its struct stat (man 2 stat; asm/stat.h) has 32 bits for them, and the
+# kernel says EOVERFLOW for larger ones. Made without a C library of 32 bits.
+make_old_stat() {
+	cat >"$D/old_stat.c" <<-'END'
+		struct old_stat { unsigned long device, inode, more[14]; };
+		static long call(long number, long a, long b, long c)
+		{
+			long r;
+			__asm__ volatile("int $0x80" : "=a"(r) : "a"(number), "b"(a), "c"(b), "d"(c) : "memory");
+			return r;
+		}
+		__attribute__((used)) static void begin(char **words)
+		{
+			for (words += 2; *words; words++) { /* argc and the program's name */
+				struct old_stat st;
+				char text[12], *at = text + sizeof(text);
+				long r = call(106 /* stat */, (long)*words, (long)&st, 0);
+				if (r < 0)
+					call(1 /* exit */, -r, 0, 0);
+				*--at = 10;
+				do *--at = '0' + st.inode % 10; while (st.inode /= 10);
+				call(4 /* write */, 1, (long)at, text + sizeof(text) - at);
+			}
+			call(1, 0, 0, 0);
+		}
+		__asm__(".globl _start\n_start: mov %esp, %eax\nand $-16, %esp\nsub $12, %esp\n"
+			"push %eax\ncall begin\n");
+	END
+	[ "$(uname -m)" = x86_64 ] || skip "no x86"
+	${CC:-cc} -m32 -O1 -ffreestanding -fno-stack-protector -fno-pie -no-pie -static -nostdlib \
+		-o "$D/old_stat" "$D/old_stat.c"
+	same "$("$D/old_stat" /proc)" "$(stat -c %i /proc)"
+}
+
+test_a_program_of_32_bits_gets_numbers_of_32_bits() {
+	make_old_stat
+	three_branches
+	mkdir -p "$D/a/d/e" "$D/b/d"
+	echo f >"$D/a/d/f"
+	echo g >"$D/b/d/g"
+	local value files=("$M" "$M/d" "$M/d/e" "$M/d/f" "$M/d/g" "$M/.union")
+	for value in hybrid-hash32 devino-hash32 path-hash32; do
+		union "inodecalc=$value" "$D/a:$D/b:$D/c"
+		same "$("$D/old_stat" "${files[@]}")" "$(stat -c %i "${files[@]}")" "$value"
+		stop
+	done
+	# Those of 64 bits are too large for it.
+	union "inodecalc=path-hash" "$D/a:$D/b:$D/c"
+	fails 75 "" "$D/old_stat" "$M/d/f"
+}
+
 test_inode_numbers_stay_over_mounts_and_cloning() {
 	three_branches
 	union policy=local "$D/a:$D/b=local:$D/c"
