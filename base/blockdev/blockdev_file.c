@@ -93,7 +93,7 @@ static void transfer_done(struct op *op, int res)
 /* ---- results that are known before the operation started ---- */
 
 struct early {
-	struct loop_soon soon;
+	struct loop_result result;
 	struct op op;
 	struct op *user;
 };
@@ -115,7 +115,7 @@ void file_tell_later(struct blockdev *dev, struct op *user, int res)
 		abort(); /* 56 bytes: the process can't go on */
 	early->op.done = early_done;
 	early->user = user;
-	loop_soon(dev->loop, &early->soon, &early->op, res);
+	loop_complete(dev->loop, &early->result, &early->op, res);
 }
 
 /* ---- reads of what is in memory ---- */

@@ -207,21 +207,21 @@ void loop_entry_start(struct loop *loop, struct io_uring_sqe *sqe,
 		loop->in_flight++;
 }
 
-void loop_soon(struct loop *loop, struct loop_soon *soon, struct op *op,
-	       int res)
+void loop_complete(struct loop *loop, struct loop_result *result, struct op *op,
+		   int res)
 {
-	*soon = (struct loop_soon){.op = op, .res = res};
-	if (loop->soon_last)
-		loop->soon_last->next = soon;
+	*result = (struct loop_result){.op = op, .res = res};
+	if (loop->results_last)
+		loop->results_last->next = result;
 	else
-		loop->soon_first = soon;
-	loop->soon_last = soon;
+		loop->results_first = result;
+	loop->results_last = result;
 	loop->in_flight++;
 }
 
 bool loop_is_quiet(const struct loop *loop)
 {
-	return !loop->soon_first && !io_uring_sq_ready(&loop->ring);
+	return !loop->results_first && !io_uring_sq_ready(&loop->ring);
 }
 
 /* ---- messages from other threads ---- */
@@ -389,33 +389,33 @@ static unsigned completions_run(struct loop *loop)
 }
 
 /* What was there when it began. */
-static unsigned soon_run(struct loop *loop)
+static unsigned results_run(struct loop *loop)
 {
-	struct loop_soon *soon = loop->soon_first;
+	struct loop_result *result = loop->results_first;
 	unsigned n = 0;
 
-	loop->soon_first = loop->soon_last = NULL;
-	while (soon) {
-		struct loop_soon *next = soon->next;
+	loop->results_first = loop->results_last = NULL;
+	while (result) {
+		struct loop_result *next = result->next;
 
 		loop->in_flight--;
 		n++;
-		soon->op->done(soon->op, soon->res); /* may free it */
-		soon = next;
+		result->op->done(result->op, result->res); /* may free it */
+		result = next;
 	}
 	return n;
 }
 
 static int round_run(struct loop *loop)
 {
-	int r = loop->batch_first  ? loop_take(loop)
-		: loop->soon_first ? loop_submit(loop)
-				   : loop_wait(loop);
+	int r = loop->batch_first     ? loop_take(loop)
+		: loop->results_first ? loop_submit(loop)
+				      : loop_wait(loop);
 
 	for (int i = 0; i < ROUND_LOOKS && r >= 0; i++) {
 		unsigned seen = completions_run(loop);
 
-		seen += soon_run(loop);
+		seen += results_run(loop);
 		if (!seen || !loop->batch_first)
 			break; /* the next wait submits what was started */
 		/*
@@ -454,7 +454,7 @@ int loop_run(struct loop *loop)
 	if (r >= 0)
 		r = loop_submit(loop);
 	messages_run(loop);
-	while (soon_run(loop) > 0)
+	while (results_run(loop) > 0)
 		;
 	while (loop->batch_first)
 		batches_run(loop);

@@ -117,23 +117,23 @@ void loop_batch_remove(struct loop *loop, struct loop_batch *batch);
 
 /* ---- results that are known at once ---- */
 
-struct loop_soon { /* the loop's */
+struct loop_result { /* the loop's */
 	struct op *op;
 	int res;
-	struct loop_soon *next;
+	struct loop_result *next;
 };
 
 /*
- * On the loop: @op is done with @res, in this round. @soon: valid until then.
+ * On the loop: @op is done with @res, in this round. @result: valid until then.
  * Counted as in flight.
  */
-void loop_soon(struct loop *loop, struct loop_soon *soon, struct op *op,
-	       int res);
+void loop_complete(struct loop *loop, struct loop_result *result, struct op *op,
+		   int res);
 
 /*
  * Nothing is to be submitted yet: an operation that can be done without waiting
- * costs less by its own system call, which ends with loop_soon(), than by the
- * ring.
+ * costs less by its own system call, which ends with loop_complete(), than by
+ * the ring.
  */
 bool loop_is_quiet(const struct loop *loop);
 

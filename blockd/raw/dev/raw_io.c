@@ -99,7 +99,7 @@ void raw_io_end(struct raw_io *r, int res)
 		return;
 	}
 	r->op.done = end_soon; /* not from inside the call */
-	loop_soon(r->raw.loop, &r->soon, &r->op, res);
+	loop_complete(r->raw.loop, &r->result, &r->op, res);
 }
 
 /* ---- waiting for the medium, and for the store ---- */

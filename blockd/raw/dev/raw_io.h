@@ -29,8 +29,8 @@ struct raw_dev {
 
 struct raw_io {
 	struct raw_request raw;
-	struct op op;          /* on the medium */
-	struct loop_soon soon; /* its end, when nothing was waited for */
+	struct op op;              /* on the medium */
+	struct loop_result result; /* its end, when nothing was waited for */
 	struct loop_work work;
 	struct op *user;
 	struct raw_dev *dev;
