@@ -50,7 +50,7 @@ static void transfer_start(struct transfer *t)
 		(t->file->direct ? loop_read : loop_read_cached)(
 			loop, &t->op, t->file->fd, t->data, length, t->offset);
 	if (t->file->direct)
-		loop_hurry(loop, length > SMALL ? 1 : SMALL_TOGETHER);
+		loop_submit_early(loop, length > SMALL ? 1 : SMALL_TOGETHER);
 }
 
 static void transfer_end(struct transfer *t, int res)
@@ -107,7 +107,7 @@ static void early_done(struct op *op, int res)
 	user->done(user, res);
 }
 
-void file_tell_later(struct blockdev *dev, struct op *user, int res)
+void file_complete_later(struct blockdev *dev, struct op *user, int res)
 {
 	struct early *early = malloc(sizeof(*early));
 
@@ -127,7 +127,7 @@ static bool cached_read(struct file *file, void *data, uint32_t length,
 {
 	struct iovec to = {.iov_base = data, .iov_len = length};
 
-	if (file->direct || length > SMALL || !loop_is_quiet(file->dev.loop))
+	if (file->direct || length > SMALL || !loop_sq_empty(file->dev.loop))
 		return false;
 	if (file->not_cached > 0) {
 		file->not_cached--;
@@ -147,7 +147,7 @@ static void transfer_new(struct blockdev *dev, struct op *user, void *data,
 	struct transfer *t = malloc(sizeof(*t));
 
 	if (!t) {
-		file_tell_later(dev, user, -ENOMEM);
+		file_complete_later(dev, user, -ENOMEM);
 		return;
 	}
 	*t = (struct transfer){
@@ -169,7 +169,7 @@ static void file_read_op(struct blockdev *dev, struct op *op, void *data,
 			 uint32_t length, uint64_t offset)
 {
 	if (cached_read(file_of(dev), data, length, offset))
-		file_tell_later(dev, op, 0);
+		file_complete_later(dev, op, 0);
 	else
 		transfer_new(dev, op, data, length, offset, false, 0);
 }
@@ -202,7 +202,7 @@ static void file_flush_op(struct blockdev *dev, struct op *op)
 	struct flush *flush = malloc(sizeof(*flush));
 
 	if (!flush) {
-		file_tell_later(dev, op, -ENOMEM);
+		file_complete_later(dev, op, -ENOMEM);
 		return;
 	}
 	*flush = (struct flush){{flush_done}, op, file_of(dev)};
@@ -284,7 +284,7 @@ static void file_status_op(struct blockdev *dev, struct op *op, uint64_t offset,
 	struct status_work *s = calloc(1, sizeof(*s));
 
 	if (!s) {
-		file_tell_later(dev, op, -ENOMEM);
+		file_complete_later(dev, op, -ENOMEM);
 		return;
 	}
 	s->work.run = status_run;
@@ -333,7 +333,7 @@ static void file_resize_op(struct blockdev *dev, struct op *op, uint64_t size)
 	struct resize_work *w = calloc(1, sizeof(*w));
 
 	if (!w) {
-		file_tell_later(dev, op, -ENOMEM);
+		file_complete_later(dev, op, -ENOMEM);
 		return;
 	}
 	w->work.run = resize_run;

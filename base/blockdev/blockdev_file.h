@@ -24,7 +24,7 @@ static inline struct file *file_of(struct blockdev *dev)
 }
 
 /* A result that is known before the operation started: told by the loop. */
-void file_tell_later(struct blockdev *dev, struct op *user, int res);
+void file_complete_later(struct blockdev *dev, struct op *user, int res);
 
 void file_discard_op(struct blockdev *dev, struct op *op, uint64_t offset,
 		     uint64_t length, unsigned flags);

@@ -106,11 +106,11 @@ static void who_reads_1_mib_alone_does_so_itself(void **state)
 	assert_int_equal(ftruncate(fd, MIB), 0);
 	bufs[0] = loop_iobuf_get(loop, MIB);
 	read_whole(loop, fd, bufs[0]);
-	assert_int_equal(loop->aside_ops, 0);
+	assert_int_equal(loop->forced_async_ops, 0);
 	bufs[1] = loop_iobuf_get(loop, MIB);
 	bufs[2] = loop_iobuf_get(loop, MIB);
 	read_whole(loop, fd, bufs[2]);
-	assert_int_equal(loop->aside_ops, 1);
+	assert_int_equal(loop->forced_async_ops, 1);
 	for (int i = 0; i < 3; i++)
 		loop_iobuf_put(loop, bufs[i]);
 	loop_free(loop);

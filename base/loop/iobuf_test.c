@@ -200,7 +200,7 @@ static void all_of_a_buffer_takes_part_in_operations(void **state)
 }
 
 /* Starts are counted; what is read is the same. */
-static void a_long_copy_goes_aside_when_others_have_data(void **state)
+static void a_long_copy_is_forced_async_when_others_have_data(void **state)
 {
 	(void)state;
 	for (size_t s = 0; s < LOOP_WITHOUT_SETS; s++) {
@@ -214,12 +214,12 @@ static void a_long_copy_goes_aside_when_others_have_data(void **state)
 		loop_iobuf_put(loop, from);
 		to = loop_iobuf_get(loop, 512 * KIB);
 		read_cached(loop, fd, to, 512 * KIB, 'a');
-		assert_int_equal(loop->aside_ops, 0); /* nobody else */
+		assert_int_equal(loop->forced_async_ops, 0); /* nobody else */
 		from = loop_iobuf_get(loop, 512 * KIB);
 		read_cached(loop, fd, to, 256 * KIB, 'a');
-		assert_int_equal(loop->aside_ops, 0); /* short */
+		assert_int_equal(loop->forced_async_ops, 0); /* short */
 		read_cached(loop, fd, to, 512 * KIB, 'a');
-		assert_int_equal(loop->aside_ops, 1);
+		assert_int_equal(loop->forced_async_ops, 1);
 		loop_iobuf_put(loop, from);
 		loop_iobuf_put(loop, to);
 		loop_free(loop);
@@ -333,7 +333,8 @@ int main(void)
 		cmocka_unit_test(the_reserve_is_beside_the_rest),
 		cmocka_unit_test(registered_memory_is_that_of_the_buffers),
 		cmocka_unit_test(all_of_a_buffer_takes_part_in_operations),
-		cmocka_unit_test(a_long_copy_goes_aside_when_others_have_data),
+		cmocka_unit_test(
+			a_long_copy_is_forced_async_when_others_have_data),
 		cmocka_unit_test(a_place_that_is_used_again_has_its_new_memory),
 		cmocka_unit_test(more_buffers_than_the_ring_knows_work_as_well),
 		cmocka_unit_test(what_may_not_be_locked_is_not_registered),

@@ -219,7 +219,7 @@ void loop_complete(struct loop *loop, struct loop_result *result, struct op *op,
 	loop->in_flight++;
 }
 
-bool loop_is_quiet(const struct loop *loop)
+bool loop_sq_empty(const struct loop *loop)
 {
 	return !loop->results_first && !io_uring_sq_ready(&loop->ring);
 }

@@ -135,7 +135,7 @@ void loop_complete(struct loop *loop, struct loop_result *result, struct op *op,
  * costs less by its own system call, which ends with loop_complete(), than by
  * the ring.
  */
-bool loop_is_quiet(const struct loop *loop);
+bool loop_sq_empty(const struct loop *loop);
 
 /* ---- blocking work ---- */
 
@@ -183,7 +183,7 @@ void loop_write(struct loop *loop, struct op *op, int fd, const void *data,
  * has it: all that was started is submitted when @most of it wait, and not at
  * the end of the round as else.
  */
-void loop_hurry(struct loop *loop, unsigned most);
+void loop_submit_early(struct loop *loop, unsigned most);
 /*
  * Something that a disk does is under way, or has ended. Meanwhile waits are
  * slept through, however short they were: a disk takes longer than a peer to

@@ -71,8 +71,9 @@ struct loop {
 	struct loop_provided provided;
 	unsigned done_flags; /* of the completion being told */
 	struct iobuf_pool buffers;
-	uint64_t fixed_ops; /* on registered buffers, for tests */
-	uint64_t aside_ops; /* given to another thread at once, for tests */
+	uint64_t fixed_ops;        /* on registered buffers, for tests */
+	uint64_t forced_async_ops; /* given to another thread at once, for tests
+				    */
 	struct loop_worker worker;
 };
 

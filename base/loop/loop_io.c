@@ -62,7 +62,7 @@ void loop_read(struct loop *loop, struct op *op, int fd, void *data,
  * There is something else to do meanwhile: others have as much data in buffers
  * as this one reads.
  */
-static bool goes_aside(const struct loop *loop, uint32_t length)
+static bool is_forced_async(const struct loop *loop, uint32_t length)
 {
 	return length > ASIDE_MIN &&
 	       loop->buffers.in_use >=
@@ -74,9 +74,9 @@ void loop_read_cached(struct loop *loop, struct op *op, int fd, void *data,
 {
 	struct io_uring_sqe *sqe = read_entry(loop, fd, data, length, offset);
 
-	if (goes_aside(loop, length)) {
+	if (is_forced_async(loop, length)) {
 		sqe->flags |= IOSQE_ASYNC;
-		loop->aside_ops++;
+		loop->forced_async_ops++;
 	}
 	loop_entry_start(loop, sqe, op);
 }
@@ -95,7 +95,7 @@ void loop_write(struct loop *loop, struct op *op, int fd, const void *data,
 	loop_entry_start(loop, sqe, op);
 }
 
-void loop_hurry(struct loop *loop, unsigned most)
+void loop_submit_early(struct loop *loop, unsigned most)
 {
 	/* What is not taken now is at the end of the round. */
 	if (io_uring_sq_ready(&loop->ring) >= most)

@@ -71,10 +71,10 @@ static void hurry_start(struct loop_message *message)
 	struct loop *loop = hurry->counts[0].loop;
 
 	loop_write(loop, &hurry->counts[0].op, hurry->pipe[1], "a", 1, 0, 0);
-	loop_hurry(loop, 2);
+	loop_submit_early(loop, 2);
 	hurry->early = bytes_in(hurry->pipe[0]);
 	loop_write(loop, &hurry->counts[1].op, hurry->pipe[1], "b", 1, 0, 0);
-	loop_hurry(loop, 2);
+	loop_submit_early(loop, 2);
 	hurry->late = bytes_in(hurry->pipe[0]);
 }
 

@@ -63,10 +63,10 @@ static void what_is_known_at_once_is_told_in_order(void **state)
 			.told = &told,
 		};
 	known[0].another = &known[2];
-	assert_true(loop_is_quiet(loop));
+	assert_true(loop_sq_empty(loop));
 	loop_complete(loop, &known[0].result, &known[0].op, 7);
 	loop_complete(loop, &known[1].result, &known[1].op, 8);
-	assert_false(loop_is_quiet(loop));
+	assert_false(loop_sq_empty(loop));
 	assert_int_equal(told, 0);
 	assert_int_equal(loop_in_flight(loop), 2);
 	assert_int_equal(loop_run(loop), 0);
