@@ -54,7 +54,7 @@ void iobuf_pool_trim(struct iobuf_pool *pool, size_t size, bool reserve)
 {
 	size_t limit = pool->limit + pool->reserved + (reserve ? size : 0);
 
-	while (pool->allocated + size > limit && iobuf_pair_trim(pool))
+	while (pool->allocated + size > limit && iobuf_thp_trim(pool))
 		;
 	for (int class = IOBUF_CLASSES - 1; class >= 0; class --) {
 		while (pool->allocated + size > limit && pool->free[class]) {
@@ -110,7 +110,7 @@ void iobuf_pool_done(struct iobuf_pool *pool)
 {
 	assert(pool->in_use == 0 && pool->reserved == 0);
 	pool->fixed.ring_fd = -1;
-	while (iobuf_pair_trim(pool))
+	while (iobuf_thp_trim(pool))
 		;
 	for (unsigned class = 0; class < IOBUF_CLASSES; class ++) {
 		while (pool->free[class]) {
@@ -132,7 +132,7 @@ struct iobuf *iobuf_get(struct iobuf_pool *pool, uint32_t size, bool reserve)
 
 	assert(size > 0 && size <= IOBUF_MAX);
 	if (class == IOBUF_PAIR_CLASS && pool->huge && !reserve) {
-		buf = iobuf_pair_get(pool);
+		buf = iobuf_thp_get(pool);
 		if (buf)
 			return buf;
 	}
@@ -154,7 +154,7 @@ struct iobuf *iobuf_get(struct iobuf_pool *pool, uint32_t size, bool reserve)
 void iobuf_put(struct iobuf_pool *pool, struct iobuf *buf)
 {
 	if (buf->pair) {
-		iobuf_pair_put(pool, buf);
+		iobuf_thp_put(pool, buf);
 		return;
 	}
 	*(buf->reserve ? &pool->reserved : &pool->in_use) -= buf->size;

@@ -79,14 +79,14 @@ static inline int iobuf_fixed_find(const struct iobuf_fixed *fixed,
  */
 struct iobuf_pool {
 	struct iobuf *free[IOBUF_CLASSES];
-	struct iobuf_pair *half; /* pairs of which one is in use */
-	struct iobuf_pair *kept; /* of which none is */
-	bool huge;               /* there are huge pages */
-	size_t limit;            /* bytes */
-	size_t allocated;        /* bytes, in use and kept */
-	size_t in_use;           /* bytes, without those of the reserve */
-	size_t reserve;          /* bytes, beyond the limit */
-	size_t reserved;         /* bytes of it in use */
+	struct iobuf_thp *half; /* pairs of which one is in use */
+	struct iobuf_thp *kept; /* of which none is */
+	bool huge;              /* there are huge pages */
+	size_t limit;           /* bytes */
+	size_t allocated;       /* bytes, in use and kept */
+	size_t in_use;          /* bytes, without those of the reserve */
+	size_t reserve;         /* bytes, beyond the limit */
+	size_t reserved;        /* bytes of it in use */
 	struct iobuf_fixed fixed;
 };
 
@@ -104,9 +104,9 @@ size_t iobuf_counts(const struct iobuf_pool *pool, uint32_t size);
 void iobuf_pool_trim(struct iobuf_pool *pool, size_t size, bool reserve);
 
 /* One of a pair, not of the reserve. NULL: no room for one, or no memory. */
-struct iobuf *iobuf_pair_get(struct iobuf_pool *pool);
-void iobuf_pair_put(struct iobuf_pool *pool, struct iobuf *buf);
+struct iobuf *iobuf_thp_get(struct iobuf_pool *pool);
+void iobuf_thp_put(struct iobuf_pool *pool, struct iobuf *buf);
 /* A kept pair gives its memory back. False: none is kept. */
-bool iobuf_pair_trim(struct iobuf_pool *pool);
+bool iobuf_thp_trim(struct iobuf_pool *pool);
 
 #endif

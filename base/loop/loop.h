@@ -261,11 +261,11 @@ void loop_cancel(struct loop *loop, struct op *op);
 /* ---- buffers ---- */
 
 struct iobuf {
-	void *data;              /* page aligned */
-	uint32_t size;           /* bytes that may be used */
-	uint32_t class_;         /* the pool's */
-	bool reserve;            /* the pool's */
-	struct iobuf_pair *pair; /* the pool's */
+	void *data;             /* page aligned */
+	uint32_t size;          /* bytes that may be used */
+	uint32_t class_;        /* the pool's */
+	bool reserve;           /* the pool's */
+	struct iobuf_thp *pair; /* the pool's */
 	struct iobuf *next;
 };
 

@@ -10,13 +10,13 @@ static_assert((UINT32_C(2) << (IOBUF_SHIFT + IOBUF_PAIR_CLASS)) == IOBUF_HUGE,
 
 /* Two buffers of one huge page. In a list of the pool, but when both are used.
  */
-struct iobuf_pair {
+struct iobuf_thp {
 	struct iobuf bufs[2];
 	unsigned used; /* bits */
-	struct iobuf_pair *next, **at;
+	struct iobuf_thp *next, **at;
 };
 
-static void list_add(struct iobuf_pair **list, struct iobuf_pair *pair)
+static void list_add(struct iobuf_thp **list, struct iobuf_thp *pair)
 {
 	pair->next = *list;
 	pair->at = list;
@@ -25,7 +25,7 @@ static void list_add(struct iobuf_pair **list, struct iobuf_pair *pair)
 	*list = pair;
 }
 
-static void list_remove(struct iobuf_pair *pair)
+static void list_remove(struct iobuf_thp *pair)
 {
 	*pair->at = pair->next;
 	if (pair->next)
@@ -46,7 +46,7 @@ static void memory_free(struct iobuf_pool *pool, void *data)
 		iobuf_huge_unmap(data, IOBUF_HUGE);
 }
 
-static void buffers_init(struct iobuf_pair *pair, char *data)
+static void buffers_init(struct iobuf_thp *pair, char *data)
 {
 	for (int i = 0; i < 2; i++)
 		pair->bufs[i] = (struct iobuf){
@@ -58,9 +58,9 @@ static void buffers_init(struct iobuf_pair *pair, char *data)
 }
 
 /* None of it is used; in the list of those. */
-static struct iobuf_pair *pair_new(struct iobuf_pool *pool)
+static struct iobuf_thp *pair_new(struct iobuf_pool *pool)
 {
-	struct iobuf_pair *pair;
+	struct iobuf_thp *pair;
 	void *data;
 
 	iobuf_pool_trim(pool, IOBUF_HUGE, false);
@@ -79,7 +79,7 @@ static struct iobuf_pair *pair_new(struct iobuf_pool *pool)
 }
 
 /* One whose page is in use already, if there is any: it costs nothing. */
-static struct iobuf_pair *pair_find(struct iobuf_pool *pool)
+static struct iobuf_thp *pair_find(struct iobuf_pool *pool)
 {
 	if (pool->half)
 		return pool->half;
@@ -88,9 +88,9 @@ static struct iobuf_pair *pair_find(struct iobuf_pool *pool)
 	return pool->kept ? pool->kept : pair_new(pool);
 }
 
-struct iobuf *iobuf_pair_get(struct iobuf_pool *pool)
+struct iobuf *iobuf_thp_get(struct iobuf_pool *pool)
 {
-	struct iobuf_pair *pair = pair_find(pool);
+	struct iobuf_thp *pair = pair_find(pool);
 	unsigned i;
 
 	if (!pair)
@@ -105,9 +105,9 @@ struct iobuf *iobuf_pair_get(struct iobuf_pool *pool)
 	return &pair->bufs[i];
 }
 
-void iobuf_pair_put(struct iobuf_pool *pool, struct iobuf *buf)
+void iobuf_thp_put(struct iobuf_pool *pool, struct iobuf *buf)
 {
-	struct iobuf_pair *pair = buf->pair;
+	struct iobuf_thp *pair = buf->pair;
 
 	if (pair->used != 3)
 		list_remove(pair);
@@ -117,9 +117,9 @@ void iobuf_pair_put(struct iobuf_pool *pool, struct iobuf *buf)
 	list_add(pair->used ? &pool->half : &pool->kept, pair);
 }
 
-bool iobuf_pair_trim(struct iobuf_pool *pool)
+bool iobuf_thp_trim(struct iobuf_pool *pool)
 {
-	struct iobuf_pair *pair = pool->kept;
+	struct iobuf_thp *pair = pool->kept;
 
 	if (!pair)
 		return false;
