@@ -75,12 +75,12 @@ $(eval $(call fuzzer,blockd/pool/extent_record_fuzz,\
   blockd/testkit/record_fuzz_kit.c blockd/pool/extent_record.c blockd/pool/extent_record_decode.c blockd/pool/record_text.c \
   blockd/pool/extent_scsi.c target/export/iscsi_name.c target/iscsi/iscsi_text.c \
   base/wire/crc32c.c base/error.c base/wire/cursor.c \
-  base/ident.c base/file.c base/log.c base/clock.c,\
+  base/uuid_name.c base/file.c base/log.c base/clock.c,\
   $$(call pkg_libs,libisal)))
 $(eval $(call fuzzer,blockd/pool/copies_record_fuzz,\
   blockd/testkit/record_fuzz_kit.c blockd/pool/copies_record.c blockd/pool/record_text.c \
   base/wire/crc32c.c base/error.c \
-  base/ident.c base/file.c base/log.c base/clock.c,\
+  base/uuid_name.c base/file.c base/log.c base/clock.c,\
   $$(call pkg_libs,libisal)))
 $(eval $(call fuzzer,blockd/raw/store/raw_state_fuzz,\
   blockd/raw/store/raw_state.c blockd/raw/store/raw_state_load.c blockd/raw/store/raw_state_emit.c \
@@ -95,7 +95,7 @@ $(eval $(call fuzzer,blockd/raw/store/raw_image_fuzz,\
   blockd/raw/store/raw_salvage.c blockd/raw/store/raw_map.c blockd/raw/store/raw_map_ask.c blockd/raw/store/raw_alloc.c \
   blockd/raw/store/raw_partly.c blockd/raw/store/raw_format.c blockd/raw/store/raw_batch.c \
   base/wire/crc32c.c base/error.c base/wire/cursor.c \
-  base/ident.c base/file.c base/log.c base/clock.c,\
+  base/uuid_name.c base/file.c base/log.c base/clock.c,\
   $$(call pkg_libs,libisal)))
 $(eval $(call test_helper,blockd/testkit/blockd_call,rpc proto base,json-c))
 SYSTEM_TESTS += tests/system/nbd_watch.sh

@@ -45,7 +45,7 @@ $(eval $(call unit_test,csi/kata/kata_test,csi))
 $(eval $(call unit_test,csi/heap_trim_test,csi))
 
 $(eval $(call fuzzer,csi/call/csi_name_fuzz,csi/call/csi_name.c volume/record/label.c \
-  base/clock.c base/error.c base/file.c base/ident.c base/log.c))
+  base/clock.c base/error.c base/file.c base/uuid_name.c base/log.c))
 $(eval $(call fuzzer,csi/kata/kata_shim_fuzz,csi/kata/kata_shim.c \
   base/clock.c base/error.c base/file.c base/log.c,-ljson-c -lcurl))
 $(eval $(call fuzzer,csi/call/csi_check_fuzz,csi/call/csi_check.c csi/call/csi_text.c \

@@ -23,7 +23,7 @@ $(eval $(call fuzzer,initiator/nbd/nbd_client_fuzz,\
   initiator/nbd/nbd_client.c base/clock.c base/wire/cursor.c base/error.c base/file.c \
   base/log.c))
 $(eval $(call fuzzer,initiator/device/record_fuzz,\
-  initiator/device/record.c base/clock.c base/error.c base/file.c base/ident.c \
+  initiator/device/record.c base/clock.c base/error.c base/file.c base/uuid_name.c \
   base/log.c))
 SYSTEM_TESTS += tests/system/initiator.sh tests/system/initiator_nbd_kernel.sh
 $(eval $(call unit_test,initiator/nbd/nbd_link_test,nbdclient base,\

@@ -21,7 +21,7 @@
 
 struct initiator_request {
 	const char *state_dir; /* "/run/tributary/initiator"; made if missing */
-	const char *id;        /* names the attachment (base/ident.h) */
+	const char *id;        /* names the attachment (base/uuid_name.h) */
 	/*
 	 * "auto", or one of: "loop" (extent on this node), "nbd" (kernel
 	 * client by netlink), "iscsi" (kernel client by iscsiadm), "fuse" (NBD

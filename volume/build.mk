@@ -67,7 +67,7 @@ SYSTEM_TESTS += tests/system/volume.sh tests/system/volume_publish.sh tests/syst
   tests/system/volume_records.sh tests/system/volume_check.sh
 $(eval $(call fuzzer,volume/store/kube/kube_object_fuzz,$(volume_stores) \
   volume/record/json_scan.c volume/record/label.c base/parallel.c \
-  base/clock.c base/error.c base/file.c base/ident.c base/log.c \
+  base/clock.c base/error.c base/file.c base/uuid_name.c base/log.c \
   base/process.c,-lcurl -lyaml -ljson-c -lsqlite3))
 $(eval $(call fuzzer,volume/store/kube/api/kube_watch_event_fuzz,volume/store/kube/api/kube_watch_event.c \
   volume/record/json_scan.c volume/record/label.c base/clock.c base/error.c base/file.c \
@@ -75,7 +75,7 @@ $(eval $(call fuzzer,volume/store/kube/api/kube_watch_event_fuzz,volume/store/ku
 $(eval $(call fuzzer,volume/record/volume_record_fuzz,volume/record/volume_record.c \
   volume/record/record_json.c \
   volume/record/volume_record_json.c volume/record/volume_spec.c volume/record/json_scan.c \
-  volume/record/label.c base/clock.c base/error.c base/file.c base/ident.c \
+  volume/record/label.c base/clock.c base/error.c base/file.c base/uuid_name.c \
   base/log.c base/size.c,-ljson-c))
 $(eval $(call fuzzer,volume/store/kube/api/kube_yaml_fuzz,volume/store/kube/api/kube_yaml.c base/error.c,\
   -lyaml -ljson-c))
@@ -89,4 +89,4 @@ $(eval $(call fuzzer,volume/record/snapshot_record_fuzz,volume/record/snapshot_r
   volume/record/snapshot_record_json.c volume/record/group_record_json.c \
   volume/record/volume_record.c volume/record/volume_record_json.c volume/record/record_json.c \
   volume/record/volume_spec.c volume/record/json_scan.c volume/record/label.c base/clock.c \
-  base/error.c base/file.c base/ident.c base/log.c base/size.c,-ljson-c))
+  base/error.c base/file.c base/uuid_name.c base/log.c base/size.c,-ljson-c))

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/ident.h"
 #include "base/loop/loop.h"
+#include "base/uuid_name.h"
 #include "blockd/pool/extent_record.h"
 #include "blockd/pool/space.h"
 #include "target/target.h"

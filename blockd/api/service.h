@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/ident.h"
+#include "base/uuid_name.h"
 #include "blockd/export/exports.h"
 #include "blockd/node/node.h"
 #include "rpc/rpc_cert.h"

@@ -12,7 +12,7 @@
 #include <stddef.h>
 
 #include "base/error.h"
-#include "base/ident.h"
+#include "base/uuid_name.h"
 #include "blockd/extent/extent.h"
 #include "blockd/local/local_hold.h"
 

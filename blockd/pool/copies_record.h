@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 #include "base/error.h"
-#include "base/ident.h"
+#include "base/uuid_name.h"
 #include "blockd/pool/extent_record.h"
 
 #define COPIES_MAX 256 /* names in one */

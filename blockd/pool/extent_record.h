@@ -4,7 +4,7 @@
  * blockd/pool/record_text.h, so that a pool describes itself.
  *
  *	tributary-extent 1
- *	name=NAME                    base/ident.h
+ *	name=NAME                    base/uuid_name.h
  *	id=UUID
  *	pool=UUID                    of the pool it was made in
  *	size=BYTES
@@ -42,7 +42,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "base/ident.h"
+#include "base/uuid_name.h"
 #include "blockd/pool/extent_scsi.h"
 
 #define EXTENT_RECORD_KIND    "tributary-extent"

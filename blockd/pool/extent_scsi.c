@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/ident.h"
+#include "base/uuid_name.h"
 #include "target/export/iscsi_name.h"
 
 static int target_check(const char *target, struct error *err)

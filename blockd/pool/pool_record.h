@@ -5,7 +5,7 @@
  * Its identity, in the pool itself (POOL/pool.tributary):
  *
  *	tributary-pool 1
- *	name=NAME                base/ident.h
+ *	name=NAME                base/uuid_name.h
  *	id=UUID
  *	kind=dir
  *	incarnation=UUID         made with the pool; anew when it was gone
@@ -32,7 +32,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "base/ident.h"
+#include "base/uuid_name.h"
 
 #define POOL_NAME_SIZE 64 /* bytes with NUL; name_check() */
 #define POOL_KIND_SIZE 16 /* bytes with NUL */

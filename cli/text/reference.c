@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/ident.h"
+#include "base/uuid_name.h"
 
 static int part_copy(const char *what, const char *text, size_t length,
 		     char *ret, struct error *err)

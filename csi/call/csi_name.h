@@ -19,7 +19,7 @@
 #ifndef CSI_NAME_H
 #define CSI_NAME_H
 
-#include "base/ident.h"
+#include "base/uuid_name.h"
 #include "volume/record/volume_record.h"
 
 #define CSI_LABEL_NAME "csi.union.io/name" /* of a volume's record */

@@ -33,7 +33,7 @@ int loopdev_attach(int fd, const char *tag, bool read_only, bool direct,
  * no more only what is below the mount point is left: the name has to do.)
  * Returns 0 or -ENOENT.
  */
-#define LOOPDEV_QUIET "extent@" /* no name of an extent (base/ident.h) */
+#define LOOPDEV_QUIET "extent@" /* no name of an extent (base/uuid_name.h) */
 int loopdev_find(const char *backing_end, const char *tag, char *ret);
 
 /*

@@ -13,7 +13,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
-#include "base/ident.h"
+#include "base/uuid_name.h"
 #include "initiator/device/device.h"
 
 #define RECORD_SUFFIX   ".attachment"
@@ -21,7 +21,7 @@
 #define RECORD_TEXT_MAX 1024  /* bytes of one value, with NUL */
 
 struct record {
-	char id[64];        /* base/ident.h: at most 63 bytes */
+	char id[64];        /* base/uuid_name.h: at most 63 bytes */
 	char transport[16]; /* empty: not yet chosen */
 	char why[256];
 	char local_path[RECORD_TEXT_MAX];

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
-#include "base/ident.h"
+#include "base/uuid_name.h"
 #include "volume/node/node_client_internal.h"
 
 typedef Tributary__V1__OperationStats operation_message;

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 
 #include "base/error.h"
-#include "base/ident.h"
+#include "base/uuid_name.h"
 #include "volume/record/mount_options.h"
 
 /*

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/ident.h"
+#include "base/uuid_name.h"
 #include "volume/record/label.h"
 #include "volume/record/node_report.h"
 #include "volume/record/volume_record.h"

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/ident.h"
+#include "base/uuid_name.h"
 #include "volume/record/json_scan.h"
 #include "volume/record/volume_record.h"
 

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "base/ident.h"
+#include "base/uuid_name.h"
 #include "volume/record/label.h"
 
 /* Of the objects that records are, in any store. */
@@ -33,7 +33,7 @@
  * name_check(): 63 - strlen("-255").
  */
 #define VOLUME_NAME_MAX        59
-#define RECORD_NAME_SIZE       64    /* bytes with NUL; base/ident.h */
+#define RECORD_NAME_SIZE       64    /* bytes with NUL; base/uuid_name.h */
 #define RECORD_VERSION_SIZE    64    /* opaque, as the store gives it */
 #define RECORD_SIZE_UNIT       4096u /* bytes; proto/blockd.proto, of extents */
 #define RECORD_TEXT_SIZE       256   /* bytes with NUL, a sentence */

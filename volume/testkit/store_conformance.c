@@ -18,8 +18,8 @@
 #include <sys/wait.h>
 
 #include "base/cleanup.h"
-#include "base/ident.h"
 #include "base/process.h"
+#include "base/uuid_name.h"
 #include "volume/op/store_open.h"
 #include "volume/record/node.h"
 

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/ident.h"
 #include "base/size.h"
+#include "base/uuid_name.h"
 #include "volume/op/store_open.h"
 
 struct scene scene;

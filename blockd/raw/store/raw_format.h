@@ -31,7 +31,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "base/ident.h"
+#include "base/uuid_name.h"
 
 #define RAW_BLOCK             4096u               /* bytes */
 #define RAW_SUPER_COPY_OFFSET (UINT64_C(1) << 20) /* bytes */

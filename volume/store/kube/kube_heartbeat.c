@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/ident.h"
+#include "base/uuid_name.h"
 #include "volume/record/json_scan.h"
 #include "volume/store/kube/api/kube_list.h"
 #include "volume/store/kube/api/kube_time.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/ident.h"
+#include "base/uuid_name.h"
 #include "volume/record/json_scan.h"
 
 #define ANNOTATION_UID    "union.io/uid"

@@ -10,8 +10,8 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "base/ident.h"
 #include "base/size.h"
+#include "base/uuid_name.h"
 #include "volume/record/node.h"
 #include "volume/record/snapshot_record.h"
 #include "volume/testkit/store_conformance.h"

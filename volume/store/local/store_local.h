@@ -9,7 +9,7 @@
 #include <sys/types.h>
 
 #include "base/cleanup.h"
-#include "base/ident.h"
+#include "base/uuid_name.h"
 #include "volume/store/store.h"
 
 struct local {

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/ident.h"
 #include "base/log.h"
+#include "base/uuid_name.h"
 #include "volume/record/json_scan.h"
 
 int kube_name_check(const char *kind, const char *name, struct error *err)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names and identities. */
-#ifndef BASE_IDENT_H
-#define BASE_IDENT_H
+#ifndef BASE_UUID_NAME_H
+#define BASE_UUID_NAME_H
 
 #include "base/error.h"
 

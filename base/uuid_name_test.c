@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/ident.h"
+#include "base/uuid_name.h"
 
 static void a_uuid_is_random_and_of_version_4(void **state)
 {

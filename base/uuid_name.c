@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/ident.h"
+#include "base/uuid_name.h"
 
 #include <assert.h>
 #include <errno.h>
