@@ -9,5 +9,5 @@ $(foreach t,loop/iobuf loop/iobuf_huge loop/loop loop/loop_io loop/loop_recv\
   loop/loop_wait,\
   $(eval $(call unit_test,base/$(t)_test,base,base/testkit/loop_kit.c)))
 $(eval $(call unit_test,base/blockdev/blockdev_test,base))
-$(foreach t,clock wire/crc32c wire/cursor error file wire/fnv uuid_name log mount_space\
+$(foreach t,clock wire/crc32c wire/cursor error file wire/fnv uuid_name log mount_ns\
   notify options process size,$(eval $(call unit_test,base/$(t)_test,base)))

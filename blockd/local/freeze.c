@@ -19,7 +19,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/mount_space.h"
+#include "base/mount_ns.h"
 #include "base/process.h"
 
 #define SLACK_MS    500  /* it thaws this long after we have given up */
@@ -136,7 +136,7 @@ char *freeze_mount_of_line(char *line, dev_t device)
 	dev_t mounted;
 	int at;
 
-	if (!mount_space_line(line, &mounted, &at) || mounted != device)
+	if (!mount_ns_line(line, &mounted, &at) || mounted != device)
 		return NULL;
 	line[at + (int)strcspn(line + at, " \n")] = '\0';
 	unescape(line + at);
@@ -169,7 +169,7 @@ struct search {
 	int fd; /* -ENOENT: not found */
 };
 
-static int search(void *context, const struct mount_space *space)
+static int search(void *context, const struct mount_ns *space)
 {
 	struct search *s = context;
 	auto_free char *line = NULL;
@@ -188,7 +188,7 @@ int freeze_find_mount(dev_t device, int *ret_fd)
 {
 	struct search s = {.device = device, .fd = -ENOENT};
 
-	if (!mount_space_walk(search, &s))
+	if (!mount_ns_walk(search, &s))
 		return -ENOENT;
 	*ret_fd = s.fd;
 	return 0;

@@ -14,7 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "base/mount_space.h"
+#include "base/mount_ns.h"
 #include "blockd/local/local_hold.h"
 
 #define TRIES    20u
@@ -69,8 +69,8 @@ static bool has_it(struct others *others, int dirfd, const char *name)
 
 static bool of_process(struct others *others, int dirfd, const char *name)
 {
-	const struct mount_space process = {.pid = name};
-	char path[64], user[MOUNT_SPACE_USER_MAX];
+	const struct mount_ns process = {.pid = name};
+	char path[64], user[MOUNT_NS_USER_MAX];
 
 	(void)dirfd;
 	if (name[0] < '1' || name[0] > '9' ||
@@ -79,14 +79,14 @@ static bool of_process(struct others *others, int dirfd, const char *name)
 	(void)snprintf(path, sizeof(path), "/proc/%.16s/fd", name);
 	if (!each_entry(path, has_it, others))
 		return false;
-	mount_space_user(&process, user);
+	mount_ns_user(&process, user);
 	(void)snprintf(others->text, RAW_OTHERS_MAX, "open in %s", user);
 	return true;
 }
 
 /* ---- what is mounted, what is on top ---- */
 
-static int mounted(void *context, const struct mount_space *space)
+static int mounted(void *context, const struct mount_ns *space)
 {
 	const struct others *others = context;
 	auto_free char *line = NULL;
@@ -96,7 +96,7 @@ static int mounted(void *context, const struct mount_space *space)
 		dev_t device;
 		int at;
 
-		if (!mount_space_line(line, &device, &at) ||
+		if (!mount_ns_line(line, &device, &at) ||
 		    device != others->device)
 			continue;
 		line[at + (int)strcspn(line + at, " ")] = '\0';
@@ -118,7 +118,7 @@ static bool is_claimed(struct others *others)
 {
 	char path[64];
 
-	if (mount_space_walk(mounted, others) == 1)
+	if (mount_ns_walk(mounted, others) == 1)
 		return true;
 	(void)snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/holders",
 		       major(others->device), minor(others->device));

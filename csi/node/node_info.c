@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/mount_space.h"
+#include "base/mount_ns.h"
 #include "csi/call/reply.h"
 #include "csi/kata/kata_record.h"
 #include "csi/kata/kata_shim.h"
@@ -83,7 +83,7 @@ static void look_done(void *look_)
 static const char *find_left(struct csi_call *c, const node_state *state)
 {
 	struct mount_info staged;
-	char who[MOUNT_SPACE_USER_MAX];
+	char who[MOUNT_NS_USER_MAX];
 
 	if (!state->revived || !state->stage ||
 	    bind_mount_find(state->stage->staging_target_path, &staged, NULL) <

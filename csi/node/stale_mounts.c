@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/mount_space.h"
+#include "base/mount_ns.h"
 #include "volume/mount/union_process.h"
 
 /* "36 35 98:0 /root /target options - type source options" */
@@ -21,7 +21,7 @@ int stale_mounts_line(const char *line, const char *volume, dev_t alive)
 	if (!at || strncmp(at + strlen(type), volume, length) != 0 ||
 	    at[strlen(type) + length] != ' ')
 		return 0;
-	return mount_space_line(line, &device, &target) && device != alive;
+	return mount_ns_line(line, &device, &target) && device != alive;
 }
 
 struct search {
@@ -30,7 +30,7 @@ struct search {
 	char *user;
 };
 
-static int stale_search(void *context, const struct mount_space *space)
+static int stale_search(void *context, const struct mount_ns *space)
 {
 	const struct search *s = context;
 	auto_free char *line = NULL;
@@ -38,7 +38,7 @@ static int stale_search(void *context, const struct mount_space *space)
 
 	while (getline(&line, &size, space->mounts) > 0)
 		if (stale_mounts_line(line, s->volume, s->alive)) {
-			mount_space_user(space, s->user);
+			mount_ns_user(space, s->user);
 			return 1;
 		}
 	return 0;
@@ -48,5 +48,5 @@ int stale_mounts_find(const char *volume, dev_t alive, char *ret)
 {
 	struct search s = {volume, alive, ret};
 
-	return mount_space_walk(stale_search, &s);
+	return mount_ns_walk(stale_search, &s);
 }

@@ -11,7 +11,7 @@
 
 /*
  * @alive  the device of the union that is staged now
- * @ret    "cp (4711)": one of them; MOUNT_SPACE_USER_MAX bytes. Only processes
+ * @ret    "cp (4711)": one of them; MOUNT_NS_USER_MAX bytes. Only processes
  *	   this one can see in /proc are looked at
  *
  * 1, or 0 when there is none.

@@ -17,7 +17,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/mount_space.h"
+#include "base/mount_ns.h"
 
 #define WAIT_STEP_MS 10
 #define BUSY_MS      3000
@@ -136,11 +136,11 @@ static bool find_user(dev_t device, char *ret, size_t size)
 
 static int busy(const char *path, dev_t device, struct error *err)
 {
-	char user[MOUNT_SPACE_USER_MAX];
+	char user[MOUNT_NS_USER_MAX];
 
 	if (find_user(device, user, sizeof(user)))
 		return error_set(err, EBUSY, "%s is in use by %s", path, user);
-	if (mount_space_has_elsewhere(device, user))
+	if (mount_ns_has_elsewhere(device, user))
 		return error_set(err, EBUSY,
 				 "%s is mounted in another mount namespace, "
 				 "that of %s",

@@ -14,7 +14,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/mount_space.h"
+#include "base/mount_ns.h"
 #include "initiator/initiator.h"
 #include "volume/mount/mounts.h"
 #include "volume/mount/split_check.h"
@@ -184,9 +184,9 @@ int local_check_none(const struct operation *op, struct error *err)
 static int why_it_goes_on(const struct operation *op, dev_t device,
 			  struct error *err)
 {
-	char user[MOUNT_SPACE_USER_MAX];
+	char user[MOUNT_NS_USER_MAX];
 
-	if (!device || !mount_space_has_elsewhere(device, user))
+	if (!device || !mount_ns_has_elsewhere(device, user))
 		return -ETIMEDOUT;
 	return error_set(err, EBUSY,
 			 "volume '%s' is still mounted in another mount "

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/mount_space.h"
+#include "base/mount_ns.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -34,11 +34,10 @@ static bool seen_add(struct seen *seen, ino_t ns)
 	return true;
 }
 
-static int visit(int proc, const char *pid, mount_space_each *each,
-		 void *context)
+static int visit(int proc, const char *pid, mount_ns_each *each, void *context)
 {
 	char path[NAME_MAX + sizeof("/mountinfo")];
-	struct mount_space space = {.pid = pid};
+	struct mount_ns space = {.pid = pid};
 	int fd, r;
 
 	(void)snprintf(path, sizeof(path), "%.255s/mountinfo", pid);
@@ -53,7 +52,7 @@ static int visit(int proc, const char *pid, mount_space_each *each,
 	return r;
 }
 
-int mount_space_walk(mount_space_each *each, void *context)
+int mount_ns_walk(mount_ns_each *each, void *context)
 {
 	DIR *proc = opendir("/proc");
 	const struct dirent *entry;
@@ -77,7 +76,7 @@ int mount_space_walk(mount_space_each *each, void *context)
 	return r;
 }
 
-void mount_space_user(const struct mount_space *space, char *ret)
+void mount_ns_user(const struct mount_ns *space, char *ret)
 {
 	auto_free char *name = NULL;
 	char path[64];
@@ -86,12 +85,12 @@ void mount_space_user(const struct mount_space *space, char *ret)
 	(void)snprintf(path, sizeof(path), "/proc/%.16s/comm", space->pid);
 	if (file_read(AT_FDCWD, path, 64, &name, &length, NULL) == 0)
 		name[strcspn(name, "\n")] = '\0';
-	(void)snprintf(ret, MOUNT_SPACE_USER_MAX, "%.16s (%.16s)",
+	(void)snprintf(ret, MOUNT_NS_USER_MAX, "%.16s (%.16s)",
 		       name ? name : "a process", space->pid);
 }
 
 /* "36 35 7:3 / /mnt rw,noatime - ext4 /dev/loop3 rw" */
-bool mount_space_line(const char *line, dev_t *ret_device, int *ret_target)
+bool mount_ns_line(const char *line, dev_t *ret_device, int *ret_target)
 {
 	unsigned major_number, minor_number;
 	int at = 0;
@@ -111,7 +110,7 @@ struct search {
 	char *user;
 };
 
-static int search(void *context, const struct mount_space *space)
+static int search(void *context, const struct mount_ns *space)
 {
 	const struct search *s = context;
 	auto_free char *line = NULL;
@@ -126,16 +125,16 @@ static int search(void *context, const struct mount_space *space)
 		dev_t device;
 		int target;
 
-		if (mount_space_line(line, &device, &target) &&
+		if (mount_ns_line(line, &device, &target) &&
 		    device == s->device) {
-			mount_space_user(space, s->user);
+			mount_ns_user(space, s->user);
 			return 1;
 		}
 	}
 	return 0;
 }
 
-bool mount_space_has_elsewhere(dev_t device, char *ret)
+bool mount_ns_has_elsewhere(dev_t device, char *ret)
 {
 	struct search s = {.device = device, .user = ret};
 	struct stat ns;
@@ -143,5 +142,5 @@ bool mount_space_has_elsewhere(dev_t device, char *ret)
 	if (stat("/proc/self/ns/mnt", &ns) < 0)
 		return false;
 	s.ours = ns.st_ino;
-	return mount_space_walk(search, &s) == 1;
+	return mount_ns_walk(search, &s) == 1;
 }

@@ -4,45 +4,45 @@
  * see in /proc. A mount that is gone from ours may be kept by a copy in
  * another one, and with it its device and whoever serves it.
  */
-#ifndef BASE_MOUNT_SPACE_H
-#define BASE_MOUNT_SPACE_H
+#ifndef BASE_MOUNT_NS_H
+#define BASE_MOUNT_NS_H
 
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/types.h>
 
-#define MOUNT_SPACE_USER_MAX 48 /* bytes with NUL */
+#define MOUNT_NS_USER_MAX 48 /* bytes with NUL */
 
 /* A namespace by one of its processes. */
-struct mount_space {
+struct mount_ns {
 	const char *pid; /* in decimal */
 	FILE *mounts;    /* its mountinfo (proc(5)), from the start */
 };
 
 /* Other than 0 ends the walk. */
-typedef int mount_space_each(void *context, const struct mount_space *space);
+typedef int mount_ns_each(void *context, const struct mount_ns *space);
 
 /*
  * Each namespace once, ours included. Returns what the last @each did; 0 when
  * it was never called.
  */
-int mount_space_walk(mount_space_each *each, void *context);
+int mount_ns_walk(mount_ns_each *each, void *context);
 
-/* "cp (4711)"; @ret: MOUNT_SPACE_USER_MAX bytes. */
-void mount_space_user(const struct mount_space *space, char *ret);
+/* "cp (4711)"; @ret: MOUNT_NS_USER_MAX bytes. */
+void mount_ns_user(const struct mount_ns *space, char *ret);
 
 /*
  * The device of a line of mountinfo, and where in it the mount point begins:
  * escaped, up to the next space. False: it is none.
  */
-bool mount_space_line(const char *line, dev_t *ret_device, int *ret_target);
+bool mount_ns_line(const char *line, dev_t *ret_device, int *ret_target);
 
 /*
  * Has another namespace the file system of @device mounted?
  *
- * @ret  who: MOUNT_SPACE_USER_MAX bytes
+ * @ret  who: MOUNT_NS_USER_MAX bytes
  */
-bool mount_space_has_elsewhere(dev_t device, char *ret);
+bool mount_ns_has_elsewhere(dev_t device, char *ret);
 
 #endif

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/mount_space.h"
+#include "base/mount_ns.h"
 
 static void a_line_has_a_device_and_a_place(void **state)
 {
@@ -26,15 +26,15 @@ static void a_line_has_a_device_and_a_place(void **state)
 	int at = 0;
 
 	(void)state;
-	assert_true(mount_space_line(line, &device, &at));
+	assert_true(mount_ns_line(line, &device, &at));
 	assert_true(device == makedev(7, 3));
 	assert_memory_equal(line + at, "/a\\040b rw", 10);
-	assert_false(mount_space_line("", &device, &at));
-	assert_false(mount_space_line("36 35 7:3 /\n", &device, &at));
-	assert_false(mount_space_line("36 35 x /  /mnt rw\n", &device, &at));
+	assert_false(mount_ns_line("", &device, &at));
+	assert_false(mount_ns_line("36 35 7:3 /\n", &device, &at));
+	assert_false(mount_ns_line("36 35 x /  /mnt rw\n", &device, &at));
 }
 
-static int count(void *context, const struct mount_space *space)
+static int count(void *context, const struct mount_ns *space)
 {
 	unsigned *n = context;
 	char text[16];
@@ -45,7 +45,7 @@ static int count(void *context, const struct mount_space *space)
 	return 0;
 }
 
-static int stop(void *context, const struct mount_space *space)
+static int stop(void *context, const struct mount_ns *space)
 {
 	(void)space;
 	++*(unsigned *)context;
@@ -57,10 +57,10 @@ static void each_namespace_is_visited(void **state)
 	unsigned n = 0;
 
 	(void)state;
-	assert_int_equal(mount_space_walk(count, &n), 0);
+	assert_int_equal(mount_ns_walk(count, &n), 0);
 	assert_true(n > 0);
 	n = 0;
-	assert_int_equal(mount_space_walk(stop, &n), 7);
+	assert_int_equal(mount_ns_walk(stop, &n), 7);
 	assert_int_equal(n, 1);
 }
 
@@ -83,7 +83,7 @@ static int elsewhere(int told)
 
 static void a_mount_of_another_namespace_is_found(void **state)
 {
-	char user[MOUNT_SPACE_USER_MAX] = "", wanted[32];
+	char user[MOUNT_NS_USER_MAX] = "", wanted[32];
 	int ends[2];
 	dev_t device;
 	pid_t pid;
@@ -99,12 +99,12 @@ static void a_mount_of_another_namespace_is_found(void **state)
 	fd_close(ends[1]);
 	assert_int_equal(read(ends[0], &device, sizeof(device)),
 			 sizeof(device));
-	assert_true(mount_space_has_elsewhere(device, user));
+	assert_true(mount_ns_has_elsewhere(device, user));
 	(void)snprintf(wanted, sizeof(wanted), "(%d)", (int)pid);
 	assert_non_null(strstr(user, wanted));
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
-	assert_false(mount_space_has_elsewhere(device, user));
+	assert_false(mount_ns_has_elsewhere(device, user));
 	fd_close(ends[0]);
 }
 
