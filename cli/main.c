@@ -193,7 +193,7 @@ static int answer_print(struct cli *cli)
 	return 0;
 }
 
-/* What was found is told also when it is a failure. */
+/* Print the answer, if there is one, also after a failure. */
 static int failure_tell(struct cli *cli, const struct command *command, int r,
 			const struct error *err)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pages for machines that watch: GET and HEAD of a few fixed paths. A thread
- * waits for connections, each connection has one while it lasts; there are
- * at most HTTP_CONNECTIONS_MAX, and one that is silent for HTTP_SILENT_S is
- * closed. Nothing is read from a client but its request line and headers.
+ * Pages for monitoring: GET and HEAD of a few fixed paths. One thread waits
+ * for connections, and each connection has a thread. There are at most
+ * HTTP_CONNECTIONS_MAX. A connection that is silent for HTTP_SILENT_S is
+ * closed. Only the request line and headers of a client are read.
  */
 #ifndef RPC_HTTP_H
 #define RPC_HTTP_H

@@ -182,8 +182,8 @@ int rpc_client_new(const char *address, const struct rpc_tls *tls,
 void rpc_client_free(struct rpc_client *client);
 
 /*
- * One unary call. Waits for the server to be there, up to @timeout_ms (> 0)
- * for all; to find out why nobody is there takes 200 ms more at most.
+ * Make one unary call. Waits for the server, up to @timeout_ms (> 0) in all.
+ * Finding the reason of a failure takes 200 ms more at most.
  *
  * @ret  owned; free with protobuf_c_message_free_unpacked(m, NULL).
  *       Set only on 0. NULL when the answer does not matter.

@@ -103,7 +103,7 @@ static bool file_warns(const char *file, enum rpc_cert_kind kind, int64_t now_s,
 {
 	struct rpc_cert cert;
 
-	/* One that cannot be read is refused with words where it is used. */
+	/* An unreadable file is refused with a reason where it is used. */
 	return file && file[0] && rpc_cert_read(file, kind, &cert, NULL) == 0 &&
 	       rpc_cert_warns(&cert, now_s, ret_text);
 }
@@ -144,7 +144,7 @@ static int dial(const struct rpc_address *address)
 	return fd;
 }
 
-/* Who made a certificate; @ret: DN_MAX bytes */
+/* Issuer of a certificate; @ret: DN_MAX bytes */
 static const char *issuer(gnutls_x509_crt_t crt, char *ret)
 {
 	size_t size = DN_MAX;
@@ -236,7 +236,7 @@ static bool explain(gnutls_session_t session, const struct rpc_tls *tls,
 		say_theirs(session, tls, status, ret_text);
 		return true;
 	}
-	/* One who accepts us begins to speak HTTP/2 (RFC 9113 3.4). */
+	/* A server that accepts us begins to speak HTTP/2 (RFC 9113 3.4). */
 	do
 		n = gnutls_record_recv(session, &byte, 1);
 	while (n == GNUTLS_E_INTERRUPTED);

@@ -64,8 +64,8 @@ struct exchange {
 };
 
 /*
- * Who asks now may have less time than is left until the next attempt: a
- * server that came back meanwhile is heard.
+ * A call may have less time than is left until the next attempt. So connect
+ * now, in case the server came back meanwhile.
  */
 static void connect_at_once(struct rpc_client *client)
 {
@@ -274,7 +274,7 @@ static void *bounded_alloc(void *data, size_t size)
 
 static void bounded_free(void *data, void *pointer)
 {
-	(void)data; /* what was given back may be had no second time */
+	(void)data; /* freed memory does not go back to the budget */
 	free(pointer);
 }
 

@@ -2,7 +2,7 @@
 /*
  * What the files of rpc/ share. Nobody else includes this.
  *
- * Memory that can't be had ends the process: gpr_malloc() and its kin abort.
+ * Lack of memory ends the process: gpr_malloc() and its kin abort.
  */
 #ifndef RPC_INTERNAL_H
 #define RPC_INTERNAL_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The library replaces a live server's socket without a word, and unlinks
- * its own path at the end whoever owns it then: so a lock comes first.
+ * The library replaces a live server's socket without a word. At the end it
+ * unlinks its own path, even if another server owns it then. So a lock comes
+ * first.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -246,7 +246,7 @@ int snapshot_show_run(struct cli *cli, struct error *err)
 	int r = volume_snapshot_refresh(cli->volumes, cli_argument(cli, 0),
 					&record, NULL);
 
-	/* Who can't ask how far it is shows what is written. */
+	/* Without an answer of its nodes, show the record. */
 	if (r == 0)
 		snapshot_record_free(record);
 	r = volume_snapshot_status_get(cli->volumes, cli_argument(cli, 0),
@@ -368,7 +368,7 @@ int group_show_run(struct cli *cli, struct error *err)
 	int r = volume_group_refresh(cli->volumes, cli_argument(cli, 0),
 				     &record, NULL);
 
-	/* Who can't ask how far it is shows what is written. */
+	/* Without an answer of its nodes, show the record. */
 	if (r < 0)
 		r = volume_group_get(cli->volumes, cli_argument(cli, 0),
 				     &record, err);

@@ -192,7 +192,7 @@ int union_policy_run(struct cli *cli, struct error *err)
 	return r;
 }
 
-/* Who serves the union that the first argument is on, once somebody does. */
+/* Ask the server of the first argument's union, once there is one. */
 static int ask_server(struct cli *cli, struct json_object **ret,
 		      struct error *err)
 {

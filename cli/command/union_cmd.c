@@ -87,7 +87,7 @@ static bool flag_of(struct json_object *object, const char *key)
 	return json_object_get_boolean(json_object_object_get(object, key));
 }
 
-/* What is not as it should be with a branch, or goes on. */
+/* Add a cell: a branch's failure, or its drain. */
 static void note_cell(struct table *table, struct json_object *branch)
 {
 	struct json_object *drain = json_object_object_get(branch, "drain");
@@ -251,7 +251,7 @@ static char *question_of(const char *name)
 	return n < 0 ? NULL : text;
 }
 
-/* What is not a directory, or not there: by its name in its directory. */
+/* Explain a file, or an absent name: by its name in its directory. */
 static int explain_name(const char *path, struct json_object **ret,
 			struct error *err)
 {

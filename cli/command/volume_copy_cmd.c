@@ -111,7 +111,7 @@ int volume_limit_run(struct cli *cli, struct error *err)
 	if (!cli->options.iops && !cli->options.bandwidth)
 		return cli_usage(cli, err,
 				 "say which: --iops N, --bandwidth SIZE");
-	/* What is not said stays. */
+	/* A limit that is not given stays. */
 	r = volume_get(cli->volumes, name, &record, err);
 	if (r < 0)
 		return r;

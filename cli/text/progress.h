@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How far long work is, on standard error: one line that is written over on
- * a terminal, a line a step elsewhere once the work takes long.
+ * Progress of long work, on standard error. On a terminal it is one line that
+ * is overwritten. Elsewhere it is a line for each step, once the work takes
+ * long.
  */
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
