@@ -229,7 +229,7 @@ def _goals(app, sides):
         for side, others, ratio in wanted:
             if side in sides and others:
                 if ratio and sense == "<=":
-                    ratio = 1 / ratio
+                    ratio = round(1 / ratio, 2)
                 yield Goal(metric, unit, others, sense, ratio, side=side)
 
 

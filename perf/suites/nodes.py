@@ -114,8 +114,9 @@ def goals(metrics, sides, kinds, floored):
             # A volume of its own node has no server, but a loop device.
             if metric == "cpu server" and (side not in REMOTE or peer == "local"):
                 continue
-            yield Goal(metric, unit, peer, sense, 1 / ratio if ratio and sense == "<=" else ratio,
-                       side=side)
+            if ratio and sense == "<=":
+                ratio = round(1 / ratio, 2)
+            yield Goal(metric, unit, peer, sense, ratio, side=side)
     if floored:
         yield Goal("latency", "µs", "floor", "<=", REACHED, side="block")
 
@@ -235,7 +236,8 @@ def spread(bench, size, what, counts, place_on, seconds):
                    {"more": f"{count} {what}", "one": f"{least} {what}"},
                    [Goal(step, "µs/name", "one", "<=", FLAT, side="more")
                     for step in ("create", "stat", "list", "unlink")],
-                   group=f"A union over more {what}: {NAMES:,} names in a folder", at={"name": what, "value": count})
+                   group=f"A union over more {what}: {NAMES:,} names in a folder",
+                   at={"name": what, "value": count})
 
 
 # ---- while something happens ----
