@@ -26,7 +26,7 @@ struct target;
  */
 struct target_tls {
 	const char *cert, *key; /* PEM; ours */
-	const char *ca;         /* PEM; who signs the clients' */
+	const char *ca;         /* PEM; the CA of the clients' */
 	const char *psk;        /* "NAME:KEY IN HEX" a line */
 	bool required;          /* of TCP peers; otherwise it is offered */
 };

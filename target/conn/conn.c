@@ -382,7 +382,7 @@ static struct conn *conn_new(struct conn_service *service, int fd,
 	return conn;
 }
 
-/* One more than may be opening: the oldest of them goes. */
+/* Drop the oldest opening connection where one more would be too many. */
 static void opening_make_room(struct conn_service *service)
 {
 	struct conn *conn, *oldest = NULL;

@@ -37,7 +37,8 @@ void conn_buffer_return(struct conn *conn, struct iobuf *buf)
 
 /* ---- the line ---- */
 
-/* It matters to the other protocol, and runs the check, while it is true. */
+/* Tell the other protocol whether requests wait; run the check while they do.
+ */
 static void line_changed(struct conn_service *service)
 {
 	service->buffers.waits = !conn_line_empty(service) || service->refused;

@@ -22,7 +22,7 @@ void conn_revoke_init(struct conn_revoke *revoke, struct conn *conn);
 /* Any thread. */
 void conn_revoke_post(struct conn_revoke *revoke);
 
-/* It is on its way: the connection may not be freed. */
+/* The message is on its way: the connection may not be freed. */
 static inline bool conn_revoke_is_coming(const struct conn_revoke *revoke)
 {
 	return revoke->due && !revoke->ran;

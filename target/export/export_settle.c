@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who comes waits for what those that are there had received before. */
+/* A new user waits for requests that earlier users had received before. */
 #include <errno.h>
 #include <stdatomic.h>
 

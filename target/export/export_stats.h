@@ -36,7 +36,7 @@ struct export_stats {
 	struct export_op_stats ops[EXPORT_OPS];
 };
 
-/* One was answered, after @ns. Only the connection's own thread. */
+/* Count an operation answered after @ns. Only the connection's own thread. */
 void export_stats_note(struct export_stats *stats, enum export_op op,
 		       uint64_t bytes, int64_t ns, bool failed);
 

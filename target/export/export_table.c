@@ -98,7 +98,7 @@ static bool user_ok(const struct export_entry *entry,
 }
 
 /*
- * @now is the export from here on: tell those who may not go on, and wait
+ * @now is the export from here on: tell users that may not go on, and wait
  * until they have left. Returns what nobody uses any more.
  */
 static struct export_object *entry_change(struct export_table *table,

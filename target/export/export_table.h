@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The exports of a target, and who uses them. Shared by all its loops: the
+ * The exports of a target, and their users. Shared by all its loops: the
  * one place of target/ with a lock, taken when a connection opens or closes
  * an export, never for a request.
  */
@@ -33,7 +33,7 @@ struct export_object;
 
 const char *export_name(
 	const struct export_object *export); /* with the epoch */
-/* It is the one that was set as @name, whatever its epoch. */
+/* The export was set as @name, whatever its epoch. */
 bool export_is(const struct export_object *export, const char *name);
 const char *export_description(
 	const struct export_object *export); /* "": none */
@@ -43,7 +43,7 @@ bool export_read_only(const struct export_object *export);
 int export_open(struct export_object *export, struct loop *loop,
 		struct blockdev **ret, struct error *err);
 
-/* One connection's use of an export; embedded in it. */
+/* A connection's use of an export; embedded in the connection. */
 struct export_user {
 	struct peer_address peer; /* set by the user before entering */
 	/*
@@ -108,7 +108,7 @@ int export_table_prepare(struct export_table *table,
 			 struct export_ready *ret, struct error *err);
 
 /*
- * It is the export from here on; returns after every user that may not go on
+ * Make it the current export; returns after every user that may not go on
  * has left. -ESTALE: one of a higher epoch came between; nothing has changed.
  */
 int export_table_commit(struct export_table *table, struct export_ready *ready,
@@ -185,7 +185,8 @@ bool export_table_answer(struct export_table *table, struct export_user *user,
 bool export_table_is_asked(struct export_table *table,
 			   const struct export_user *user);
 
-/* Would @peer be let in by export_table_enter(), but for who has to leave? */
+/* Would @peer be let in by export_table_enter(), but for users that have to
+ * leave? */
 bool export_table_admits(struct export_table *table, const char *name,
 			 const struct peer_address *peer);
 

@@ -41,7 +41,7 @@ struct export_entry {
 	struct export_object *current; /* NULL: removed */
 	uint64_t withdrawn_epoch; /* without current: and all below; 0: none */
 	struct export_user *users;
-	struct export_object *dead; /* last used by one who was revoked */
+	struct export_object *dead; /* last used by a revoked user */
 	unsigned revoked;           /* of the users */
 	unsigned waiters;           /* for revoked to become 0 */
 	struct export_stats past;   /* of users that have left */
@@ -85,7 +85,7 @@ struct export_entry *export_entry_find(struct export_table *table,
 /* Forget it when nobody needs it. */
 void export_entry_put(struct export_table *table, struct export_entry *entry);
 
-/* It is still the LUN by which @user reaches it. */
+/* The export is still the LUN by which @user reaches it. */
 bool export_same_lun(const struct export_object *export,
 		     const struct export_user *user);
 

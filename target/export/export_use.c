@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may use the exports of a table, who does, and what they did. */
+/* Users of exports: admission, entering, leaving, statistics. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,9 +9,9 @@
 #include "base/clock.h"
 #include "target/export/export_table_internal.h"
 
-/* ---- who is let in ---- */
+/* ---- admission ---- */
 
-/* It is still the LUN by which @user reaches it. */
+/* The export is still the LUN by which @user reaches it. */
 bool export_same_lun(const struct export_object *export,
 		     const struct export_user *user)
 {
@@ -159,7 +159,7 @@ bool export_table_leave(struct export_table *table, struct export_user *user)
 	if (revoked && --user->entry->revoked == 0)
 		pthread_cond_broadcast(&table->left);
 	unused = export_object_unref(user->export);
-	if (unused && revoked) { /* released before they who wait go on */
+	if (unused && revoked) { /* released before those waiting go on */
 		unused->next_dead = user->entry->dead;
 		user->entry->dead = unused;
 		unused = NULL;
@@ -189,7 +189,7 @@ int export_table_list(struct export_table *table,
 	return r;
 }
 
-/* ---- what they did ---- */
+/* ---- statistics ---- */
 
 unsigned export_table_users(struct export_table *table, const char *name)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list of those who may connect, in which a peer is looked up. The syntax
+ * The list of peers that may connect, in which a peer is looked up. The syntax
  * is that of proto/blockd.proto, SetExportRequest.
  */
 #ifndef TARGET_INITIATORS_H
@@ -20,7 +20,7 @@ enum initiator_proof {
 	INITIATOR_ISCSI,   /* it logs in as @name */
 };
 
-/* One row of a list. */
+/* A row of a list of initiators. */
 struct initiator_rule {
 	enum initiator_proof proof;
 	sa_family_t family; /* AF_UNSPEC: any */
@@ -52,7 +52,7 @@ int initiators_parse(const char *const *list, size_t n, struct initiators *ret,
 bool initiators_admit(const struct initiators *list,
 		      const struct peer_address *peer);
 
-/* It does not admit @peer as it came, but may with a name proved by TLS. */
+/* The list does not admit @peer now, but may with a name proved by TLS. */
 bool initiators_want_tls(const struct initiators *list,
 			 const struct peer_address *peer);
 

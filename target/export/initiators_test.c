@@ -149,7 +149,7 @@ static void a_name_must_have_been_proved(void **state)
 	assert_false(admits_named(rule, "11.0.0.7", "node-1"));
 	assert_true(admits_named("tls:a@b@any", "10.0.0.7", "a@b"));
 	assert_false(admits("tls:node-1", "10.0.0.7"));
-	/* Who comes without TLS is told when it would help. */
+	/* A peer without TLS is told when TLS would help. */
 	assert_int_equal(initiators_parse(&rule, 1, &list, NULL), 0);
 	assert_true(initiators_want_tls(&list, &from));
 	from = peer("11.0.0.7");

@@ -123,7 +123,7 @@ static bool conn_has_room(const struct conn *base)
 	return iscsi_io_room(conn) && !iscsi_session_full(&conn->session);
 }
 
-/* One step of parsing; false: it can't go on now. */
+/* Take one element; false: parsing can't go on now. */
 static bool feed_step(struct iscsi_conn *conn)
 {
 	struct receiver *in = &conn->base.in;

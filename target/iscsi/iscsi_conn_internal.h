@@ -35,7 +35,7 @@ struct iscsi_io {
 	int64_t device_ns; /* iscsi_split_look() */
 	struct iscsi_split *parts; /* NULL: it goes whole */
 	bool abort_asked;
-	uint32_t abort_itt;    /* who asked */
+	uint32_t abort_itt;    /* of the abort */
 	struct conn_wait wait; /* for buffers */
 };
 

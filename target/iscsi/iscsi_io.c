@@ -95,7 +95,7 @@ static bool buffers_get(struct iscsi_io *io, bool first)
 	return false;
 }
 
-/* Those who wait are served first. */
+/* Commands that wait are served first. */
 static bool buffers_get_in_turn(struct iscsi_io *io)
 {
 	return buffers_get(io, conn_line_empty(io->conn->base.service));

@@ -148,7 +148,7 @@ static const char *refusal(enum iscsi_login_status status)
 	}
 }
 
-/* Who it is and what it wants: in the first message (6.3.1, 13.4 to 13.6). */
+/* Names of initiator and target: in the first message (6.3.1, 13.4 to 13.6). */
 static enum iscsi_login_status identify(struct step *step)
 {
 	struct iscsi_login *login = step->login;

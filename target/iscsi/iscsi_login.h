@@ -4,7 +4,7 @@
  * and a verdict out. It has no descriptor and never waits.
  *
  * Security stage, operational stage, full feature phase; the initiator leads.
- * Who the initiator is and what it wants comes with its first message; the
+ * Names of initiator and target come with the first message; the
  * owner says by ops->find() whether it may have that, and what it has to
  * know. MaxConnections is 1: there is one connection to a session.
  */

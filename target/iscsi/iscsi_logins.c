@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sessions: who has logged in, and who has to leave. */
+/* Sessions: those logged in, and those that have to leave. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes to PDUs, PDUs to whoever handles them, and the order of commands. */
+/* Bytes to PDUs, PDUs to their handlers, and the order of commands. */
 #include "target/iscsi/iscsi_session.h"
 
 #include <errno.h>

@@ -51,7 +51,7 @@ static void path_forget_device(struct scsi_path *path, void *context)
 	path->dev = NULL;
 }
 
-/* Devices close first, then whoever waits for that may go on. */
+/* Devices close first; then the next user of the export may go on. */
 void iscsi_conn_leave(struct conn *base)
 {
 	struct iscsi_conn *conn = iscsi_conn_of(base);

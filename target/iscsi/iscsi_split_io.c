@@ -328,7 +328,7 @@ static void split_conclude(struct iscsi_io *io)
 						  : start_of(parts, good);
 	whole->in_length = parts->writes ? 0 : whole->transfer_length;
 	whole->aborted = parts->stopped && good < parts->n;
-	if (whole->aborted) { /* who asked for that is answered alone */
+	if (whole->aborted) { /* the abort alone is answered */
 		whole->status = SCSI_GOOD;
 		whole->sense_length = 0;
 		return;

@@ -155,7 +155,8 @@ static void *set_again(void *stop)
 	return NULL;
 }
 
-/* Whoever logs in while an export is set again has to prove himself. */
+/* An initiator that logs in while an export is set again has to prove itself.
+ */
 static void secrets_are_never_seen_half_set(void **state)
 {
 	struct peer_address from = peer("iqn.x:me");
@@ -352,7 +353,7 @@ static void find_lun(const char *name_of, unsigned lun, const char *export)
 	iscsi_target_unref(target);
 }
 
-/* Whatever fails, who is in goes on, and what was there is found. */
+/* Whatever fails: sessions go on, and the old target is still found. */
 static void what_cannot_be_set_leaves_what_was(void **state)
 {
 	struct target_scsi scsi = {

@@ -136,7 +136,7 @@ static bool answer_is_due(const struct nbd_conn *conn)
 	       !nbd_session_transmits(&conn->session);
 }
 
-/* One step of parsing; false: it can't go on now. */
+/* Take one element; false: parsing can't go on now. */
 static bool feed_step(struct nbd_conn *conn)
 {
 	struct receiver *in = &conn->base.in;

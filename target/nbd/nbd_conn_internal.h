@@ -86,13 +86,13 @@ static inline struct nbd_conn *nbd_conn_of(struct conn *base)
 
 /* ---- nbd_io.c ---- */
 
-/* One more request may be in flight. */
+/* Another request may be in flight. */
 bool nbd_io_has_slot(const struct nbd_conn *conn);
 
 /* nbd_io_has_slot() was true. */
 struct nbd_io *nbd_io_new(struct nbd_conn *conn, const struct nbd_request *r);
 
-/* Its buffer goes back to the pool, and whoever waits for it is told. */
+/* Return the buffer to the pool; requests that wait are tried again. */
 void nbd_io_free(struct nbd_io *io);
 void nbd_io_list_free(struct nbd_io_list *list);
 

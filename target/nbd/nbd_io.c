@@ -419,7 +419,7 @@ static enum export_op op_of(uint16_t type)
 	}
 }
 
-/* One look at the clock for all replies of a send. */
+/* Look at the clock once for all replies of a send. */
 static void replies_count(struct nbd_conn *conn)
 {
 	int64_t now_ns = STAILQ_EMPTY(&conn->sent) ? 0 : clock_ns();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One NBD connection as a state machine: bytes in; answers, requests and
+ * An NBD connection as a state machine: bytes in; answers, requests and
  * verdicts out. It has no descriptor and never waits.
  *
  * The owner keeps received bytes in one contiguous buffer and feeds it:

@@ -24,7 +24,7 @@ struct buffer_quota {
 	bool waits;                 /* some stand in line */
 	size_t half;                /* bytes */
 	struct buffer_quota *other; /* NULL: there is none */
-	/* Drop who holds buffers and neither takes nor sends anything. */
+	/* Drop peers that hold buffers and neither take nor send anything. */
 	void (*drop_stuck)(struct buffer_quota *quota, int64_t now_ms);
 };
 
@@ -54,7 +54,7 @@ static inline bool buffer_quota_exceeds(const struct buffer_quota *quota,
 	       quota->held + size > quota->half;
 }
 
-/* Of the rest, for who is at the head of the line. NULL: not now. */
+/* Of the rest, for the head of the line. NULL: not now. */
 static inline struct iobuf *buffer_quota_get(struct buffer_quota *quota,
 					     struct loop *loop, uint32_t size)
 {
@@ -76,7 +76,8 @@ static inline void buffer_quota_put(struct buffer_quota *quota,
 	loop_iobuf_put(loop, buf);
 }
 
-/* For who waits, now and then. */
+/* Look for peers that hold buffers in vain; now and then, while requests wait.
+ */
 static inline void buffer_quota_look(struct buffer_quota *quota, int64_t now_ms)
 {
 	quota->drop_stuck(quota, now_ms);

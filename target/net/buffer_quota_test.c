@@ -71,7 +71,7 @@ static void while_the_other_waits_it_gets_a_half(void **state)
 	buffer_quota_put(&f->b, f->loop, of_b);
 }
 
-/* Who has none gets one, however large. */
+/* A holder of no buffer gets one, however large. */
 static void nobody_waits_for_ever(void **state)
 {
 	struct fixture *f = *state;

@@ -259,7 +259,8 @@ void listener_close(struct listener *l)
 	l->closing = true;
 	if (l->unix_path)
 		(void)unlink(l->unix_path); /* gone already is fine */
-	/* One of the two is in flight; the other is not found. */
+	/* Either the accept or the pause is in flight; the other is not found.
+	 */
 	loop_cancel(l->loop, &l->accept_op);
 	loop_cancel(l->loop, &l->pause.op);
 }

@@ -19,7 +19,8 @@ struct peer_names {
 	char items[PEER_NAMES_MAX][PEER_NAME_MAX];
 };
 
-/* One too long, with a NUL or unprintable, or one too many is left out. */
+/* Leave out a name that is too long, has a NUL or unprintable bytes, or is one
+ * too many. */
 void peer_names_add(struct peer_names *names, const char *name, size_t length);
 
 /* An IPv4 address inside IPv6 (RFC 4291 2.5.5.2) is kept as IPv4. */

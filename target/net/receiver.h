@@ -75,7 +75,7 @@ static inline bool receiver_is_empty(const struct receiver *receiver)
 	return receiver->start == receiver->end;
 }
 
-/* It receives, and can't be begun: a stream goes on by itself. */
+/* A receive is under way and no stream, which would go on by itself. */
 static inline bool receiver_waits(const struct receiver *receiver)
 {
 	return receiver->runs && !receiver->stream.runs;

@@ -7,7 +7,8 @@
 
 #include "base/cleanup.h"
 
-/* One half of the time an idle peer is let alone, the other it is asked. */
+/* An idle peer is left alone for half of the time, and probed in the other
+ * half. */
 #define KEEPALIVE_TRIES 3
 
 static int at_least_one(unsigned seconds)

@@ -310,7 +310,7 @@ void tls_session_sent(struct tls_session *s, size_t length)
 		s->out_start = s->out_end = 0;
 }
 
-/* ---- who it is ---- */
+/* ---- the peer's names ---- */
 
 static void names_of_certificate(struct tls_session *s)
 {

@@ -4,7 +4,7 @@
  * put in, what is to be sent is taken out, plain bytes on the other side. The
  * only user of GnuTLS.
  *
- * Peers prove who they are by a certificate that the CA has signed, or by a
+ * Peers prove their names by a certificate that the CA has signed, or by a
  * key of the PSK file (RFC 4279, RFC 8446 4.2.11). Either gives names, which
  * "tls:NAME" in a list of initiators stands for (initiators.h).
  */
@@ -47,7 +47,7 @@ int tls_server_new(const struct tls_files *files, struct tls_server **ret,
 		   struct error *err);
 void tls_server_free(struct tls_server *server); /* NULL is fine */
 
-/* One connection; on its loop. */
+/* The TLS of one connection; on its loop. */
 struct tls_session;
 
 /* @server: borrowed. -ENOMEM. */
@@ -58,7 +58,7 @@ void tls_session_free(struct tls_session *session); /* NULL is fine */
 void *tls_session_room(struct tls_session *session, uint32_t *ret_length);
 void tls_session_put(struct tls_session *session, uint32_t length);
 
-/* What is to go to the socket, and that @length of it went. */
+/* The bytes to send; and note that @length of them were sent. */
 const void *tls_session_output(struct tls_session *session, size_t *ret_length);
 void tls_session_sent(struct tls_session *session, size_t length);
 
