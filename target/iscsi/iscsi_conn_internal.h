@@ -121,15 +121,15 @@ void iscsi_io_ready(struct iscsi_io *io);
 void iscsi_io_sent(struct iscsi_io *io);
 
 /*
- * The command has not started: it never will, and is not answered. Who has
- * asked for its abort is told when none of its parts is at the device.
+ * The command has not started: it never will, and is not answered. An
+ * abort of it is answered when none of its parts is at the device.
  */
 void iscsi_io_forget(struct iscsi_io *io);
 
-/* It has started: it ends as soon as it can. */
+/* The command has started: it ends as soon as it can. */
 void iscsi_io_abort(struct iscsi_io *io);
 
-/* One of its uses has ended: it is freed with the last. It is dropped. */
+/* A use of a dropped command has ended: the last one frees it. */
 void iscsi_io_drop(struct iscsi_io *io);
 
 /* io->scsi says how it ended: it is answered, if it is to be. */
@@ -158,7 +158,7 @@ void iscsi_split_measure(const struct iscsi_io *io, int64_t start_ns);
  */
 bool iscsi_split_plan(struct iscsi_io *io);
 
-/* None runs. Without any: nothing is done. */
+/* No part runs. Does nothing where there is none. */
 void iscsi_split_free(struct iscsi_io *io);
 
 /* ISCSI_EVENT_PART */
@@ -169,12 +169,12 @@ void iscsi_split_whole(struct iscsi_io *io);
 
 bool iscsi_split_run(const struct iscsi_io *io);
 
-/* Those that run end as soon as they can, no others begin. */
+/* Parts that run end as soon as they can, no others begin. */
 void iscsi_split_abort(struct iscsi_io *io);
 
 /* ---- iscsi_count.c ---- */
 
-/* It is answered now. */
+/* Count the command, which is answered now. */
 void iscsi_io_count(const struct iscsi_io *io);
 
 /* What was agreed on, for struct export_user. */

@@ -338,7 +338,7 @@ bool iscsi_io_command(struct iscsi_conn *conn, const struct iscsi_event *event)
 
 /* ---- the line for buffers ---- */
 
-/* It has its buffers. */
+/* The command has its buffers. */
 static void wait_end(struct iscsi_io *io)
 {
 	conn_wait_remove(&io->conn->base, &io->wait);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One iSCSI connection, which is a session's only one, as a state machine:
+ * An iSCSI connection, which is a session's only one, as a state machine:
  * bytes in; PDUs to send, commands and verdicts out. It has no descriptor,
  * never waits, and knows nothing of what a command does.
  *

@@ -16,7 +16,7 @@ struct iscsi_say {
 };
 
 void iscsi_queue(struct iscsi_session *session, struct iscsi_item *item);
-/* It is there. */
+/* Take @item, which is in the queue, out of it. */
 void iscsi_unqueue(struct iscsi_session *session, struct iscsi_item *item);
 
 /* ---- iscsi_unsolicited.c ---- */

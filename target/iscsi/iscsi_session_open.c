@@ -132,7 +132,7 @@ static int luns_enter(struct iscsi_conn *conn)
 	return there;
 }
 
-/* One that was put into the target, or admits the peer, since it logged in. */
+/* Admit a LUN put into the target, or opened to the peer, since the login. */
 bool iscsi_conn_admits_lun(unsigned lun, void *context)
 {
 	struct iscsi_conn *conn = context;
@@ -273,7 +273,7 @@ static enum iscsi_login_status session_find(
 			      &conn->base.peer, &conn->target);
 	switch (r) {
 	case 0:
-		/* Those of the target may change before the login is over. */
+		/* The target's secrets may change before the login is over. */
 		iscsi_target_secrets(conn->target, &conn->secrets);
 		*ret = &conn->secrets;
 		return ISCSI_LOGIN_OK;

@@ -44,7 +44,7 @@ struct iscsi_table {
 	struct iscsi_chap_secrets discovery;
 };
 
-/* One that has rows; the lock is held. NULL: none. */
+/* A target that has rows; the lock is held. NULL: none. */
 struct iscsi_target *iscsi_target_by_name(struct iscsi_table *table,
 					  const char *name);
 

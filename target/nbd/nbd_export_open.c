@@ -168,7 +168,7 @@ static void export_describe(const struct nbd_conn *conn, struct nbd_export *ret)
 		       export_description(export));
 }
 
-/* For those who watch: what the handshake has come to. */
+/* Describe the outcome of the handshake, for statistics. */
 static void features_tell(struct nbd_conn *conn)
 {
 	const struct nbd_session *s = &conn->session;

@@ -24,7 +24,7 @@
 #define MIB       (UINT32_C(1) << 20)
 #define FILE_SIZE (16 * MIB)
 
-/* ---- the file, and who reads it how ---- */
+/* ---- the file, and its readers ---- */
 
 static struct {
 	char path[64];
@@ -207,7 +207,7 @@ static void large_reads_come_as_they_are_in_the_file(void **state)
 	}
 }
 
-/* Small and large ones, answered in any order to who is slow to take them. */
+/* Small and large ones, answered in any order to a slow reader. */
 static void replies_do_not_mix(void **state)
 {
 	struct fixture *f = *state;

@@ -4,7 +4,7 @@
  * transport: commands in, status, sense and data out.
  *
  *	target   what an initiator logs in to: up to SCSI_LUNS units
- *	unit     one logical unit, shared by everybody who reaches it
+ *	unit     one logical unit, shared by all sessions that reach it
  *	nexus    one session of one initiator with a target
  *	path     a nexus seen from one unit; it has the session's own device
  *	task     one command

@@ -376,7 +376,7 @@ void scsi_fail_errno(struct scsi_task *task, int error, uint64_t offset,
 /* Just a status. */
 void scsi_fail_status(struct scsi_task *task, enum scsi_status status);
 
-/* It is over, as status and sense say (GOOD unless it failed). */
+/* End the task as status and sense say (GOOD unless it failed). */
 void scsi_task_complete(struct scsi_task *task);
 
 /* Answer with @length bytes, as many as were asked for, and complete. */

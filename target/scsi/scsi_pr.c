@@ -31,7 +31,7 @@ bool scsi_pr_type_access(unsigned type)
 	       type == SCSI_PR_ACCESS_ALL;
 }
 
-/* ---- who ---- */
+/* ---- registrants ---- */
 
 #define ID_PORT   0x45 /* an iSCSI initiator port; SPC-4 7.6.4.6 */
 #define ID_HEADER 4u

@@ -52,7 +52,7 @@ struct scsi_registration *scsi_pr_find(const struct scsi_pr *pr,
 struct scsi_registration *scsi_pr_find_id(const struct scsi_pr *pr,
 					  const uint8_t *id, unsigned length);
 
-/* It holds the reservation, alone or with others. */
+/* The registrant holds the reservation, alone or with others. */
 bool scsi_pr_holds(const struct scsi_pr *pr,
 		   const struct scsi_registration *registration);
 
@@ -120,7 +120,7 @@ bool scsi_pr_lost_allows(const struct scsi_task *task);
 /*
  * REPLACE LOST RESERVATION: the initiator port is registered and holds the
  * reservation, alone. What was lost is so until scsi_pr_replaced(): first it is
- * saved; who comes meanwhile is told BUSY. The unit's lock is held.
+ * saved; a command that comes meanwhile is told BUSY. The unit's lock is held.
  */
 void scsi_pr_replace(struct scsi_task *task);
 void scsi_pr_replaced(struct scsi_task *task, bool saved); /* takes the lock */

@@ -77,7 +77,7 @@ static void every_damage_is_found(void **state)
 	assert_int_equal(truncate(f->path, 1 << 20), 0);
 	assert_int_equal(scsi_unit_reload(unit, NULL), 0);
 	assert_true(unit->pr.lost);
-	/* None at all is what an operator leaves who has looked. */
+	/* An operator who has looked leaves no file at all. */
 	assert_int_equal(unlink(f->path), 0);
 	assert_int_equal(scsi_unit_reload(unit, NULL), 0);
 	assert_false(unit->pr.lost);

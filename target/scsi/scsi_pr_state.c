@@ -4,7 +4,7 @@
  *
  *	8  "TRIBPR1\n"
  *	4  type of the reservation, 0: none
- *	4  who holds it, counted from 1; 0: nobody, or everybody
+ *	4  its holder, counted from 1; 0: none, or all registrants
  *	4  registrations: each
  *		8  key
  *		4  bytes of the TransportID, which follows

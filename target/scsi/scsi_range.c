@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who works on the medium. A few commands (COMPARE AND WRITE and its like)
- * must have their blocks for themselves; all others go the plain way, which
- * is one counter of their own path and a look at one flag. While the flag is
- * up everybody takes a range under the unit's lock instead; a command that
+ * Commands at work on the medium. A few commands (COMPARE AND WRITE and its
+ * like) must have their blocks for themselves; all others go the plain way,
+ * which is one counter of their own path and a look at one flag. While the flag
+ * is up everybody takes a range under the unit's lock instead; a command that
  * wants a range alone waits for the plain ones to be gone, and for its turn.
  *
  * Order: a plain command counts itself, then looks at the flag; the other
@@ -46,7 +46,7 @@ static bool any_plain(const struct scsi_unit *unit)
 	return false;
 }
 
-/* Not excluded by who holds a range, or waits for longer. */
+/* Not excluded by a task that holds a range, or has waited for longer. */
 static bool may_go(const struct scsi_unit *unit, const struct scsi_task *task)
 {
 	return !excluded(task, unit->held, NULL) &&
@@ -106,7 +106,7 @@ static void drains_settle(struct scsi_unit *unit)
 	}
 }
 
-/* See who may go on; the lock is held. */
+/* Let tasks go on that may by now; the lock is held. */
 static void settle(struct scsi_unit *unit)
 {
 	struct scsi_task *next;

@@ -20,7 +20,7 @@ static bool allowed_by_reserve(const struct scsi_task *task)
 	}
 }
 
-/* Allowed to those who are not even registered: SPC-4 table 65, SBC-3 13. */
+/* Allowed to sessions that are not registered: SPC-4 table 65, SBC-3 13. */
 static bool allowed_by_pr(const struct scsi_task *task, unsigned type)
 {
 	unsigned flags = task->command->flags;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Logical units: what they are, and who has to be told of changes. */
+/* Logical units, and the sessions to be told of changes. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>

@@ -3,7 +3,8 @@
  * A whole server (target.h) as a fuzz target: its listener, its loop and its
  * devices on threads of their own, and a peer that says what the fuzzer makes.
  * What must hold: no peer breaks it or keeps it busy, each connection ends soon
- * after its peer has said the last byte, and who comes afterwards is served.
+ * after its peer has said the last byte, and a peer that comes afterwards is
+ * served.
  */
 #ifndef TARGET_SERVER_FUZZ_KIT_H
 #define TARGET_SERVER_FUZZ_KIT_H

@@ -22,7 +22,7 @@ enum action {
 #define SPEC_I_PT   0x08
 #define APTPL       0x01
 
-/* One command, while it works on the reservations; the lock is held. */
+/* A command, while it works on the reservations; the lock is held. */
 struct out {
 	struct scsi_task *task;
 	struct scsi_unit *unit;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Persistent reservations: who registers, reserves, preempts. */
+/* Persistent reservations: registering, reserving, preempting. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -88,7 +88,7 @@ static void registers_others_by_name(void **state)
 	assert_int_equal(kit_field(f->a), 28);
 }
 
-/* ---- who may what ---- */
+/* ---- rights of each type ---- */
 
 static void every_type_keeps_out_whom_it_says(void **state)
 {
