@@ -138,9 +138,9 @@ static int serve(struct exports *exports, struct extent *extent,
 	served->exports = exports;
 	served->extent = extent_ref(extent);
 	/* It waits for connections that end, and they for their requests. */
-	gate_rush_begin(&extent->gate);
+	gate_bypass_begin(&extent->gate);
 	r = target_export_set(exports->target, &spec, err);
-	gate_rush_end(&extent->gate);
+	gate_bypass_end(&extent->gate);
 	if (exports->scsi)
 		export_scsi_done(&scsi);
 	return r;
@@ -153,10 +153,10 @@ static int unserve(struct exports *exports, struct extent *extent,
 	const char *name = extent->record.name;
 	int r;
 
-	gate_rush_begin(&extent->gate);
+	gate_bypass_begin(&extent->gate);
 	r = over ? target_export_end(exports->target, name, over, err)
 		 : target_export_remove(exports->target, name, err);
-	gate_rush_end(&extent->gate);
+	gate_bypass_end(&extent->gate);
 	return r;
 }
 
@@ -608,7 +608,7 @@ void exports_let_go(struct exports *exports)
 	if (node_list_extents(exports->node, NULL, &list, &n, NULL) < 0)
 		return; /* no memory: what waits ends by itself */
 	for (size_t i = 0; i < n; i++)
-		gate_rush_begin(&list[i]->gate);
+		gate_bypass_begin(&list[i]->gate);
 	node_put_list(list, n);
 }
 

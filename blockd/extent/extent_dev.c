@@ -187,9 +187,9 @@ static uint64_t io_price(struct gate *gate, const struct extent_io *io,
 {
 	const bool moves = !io_changes(io) || io->kind == EXTENT_WRITE;
 
-	return gate->rushes ? now_ns
-			    : limit_take(&gate->limit, now_ns,
-					 moves ? io->length : 0);
+	return gate->bypasses ? now_ns
+			      : limit_take(&gate->limit, now_ns,
+					   moves ? io->length : 0);
 }
 
 /* Requests queued by limits of before. The gate's lock is held. */
@@ -245,7 +245,7 @@ static uint64_t late_take_due(struct extent_dev *d, struct extent_io_queue *due)
 	pthread_mutex_lock(&gate->lock);
 	late_price_anew(d, now_ns);
 	while ((io = TAILQ_FIRST(&d->late)) &&
-	       (gate->rushes || io->start_ns <= now_ns)) {
+	       (gate->bypasses || io->start_ns <= now_ns)) {
 		TAILQ_REMOVE(&d->late, io, in_queue);
 		TAILQ_INSERT_TAIL(due, io, in_queue);
 	}

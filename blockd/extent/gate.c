@@ -114,18 +114,18 @@ void gate_set_limits(struct gate *gate, const struct extent_limits *limits)
 	pthread_mutex_unlock(&gate->lock);
 }
 
-void gate_rush_begin(struct gate *gate)
+void gate_bypass_begin(struct gate *gate)
 {
 	pthread_mutex_lock(&gate->lock);
-	gate->rushes++;
+	gate->bypasses++;
 	wake_all(gate);
 	pthread_mutex_unlock(&gate->lock);
 }
 
-void gate_rush_end(struct gate *gate)
+void gate_bypass_end(struct gate *gate)
 {
 	pthread_mutex_lock(&gate->lock);
-	assert(gate->rushes);
-	gate->rushes--;
+	assert(gate->bypasses);
+	gate->bypasses--;
 	pthread_mutex_unlock(&gate->lock);
 }

@@ -37,7 +37,7 @@ struct gate {
 	pthread_mutex_t lock; /* guards the rest, and the queues of devices */
 	pthread_cond_t quiet; /* a device has nothing under way any more */
 	unsigned holds;
-	unsigned rushes;
+	unsigned bypasses;
 	unsigned generation; /* of the limits */
 	struct limit limit;
 	LIST_HEAD(extent_dev_list, extent_dev) devs;
@@ -66,10 +66,10 @@ static inline bool gate_is_held(struct gate *gate)
 void gate_set_limits(struct gate *gate, const struct extent_limits *limits);
 
 /*
- * While a rush lasts there is no limit: for an end of connections that is
+ * While a bypass lasts there is no limit: for an end of connections that is
  * waited for, and that waits for their requests.
  */
-void gate_rush_begin(struct gate *gate);
-void gate_rush_end(struct gate *gate);
+void gate_bypass_begin(struct gate *gate);
+void gate_bypass_end(struct gate *gate);
 
 #endif

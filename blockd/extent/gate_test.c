@@ -454,7 +454,7 @@ static void lets_what_waits_go_when_the_limit_does(void **state)
 	limit(k, 0);
 }
 
-static void a_rush_has_no_limit(void **state)
+static void a_bypass_has_no_limit(void **state)
 {
 	struct kit *k = *state;
 	struct request one, two, three;
@@ -466,11 +466,11 @@ static void a_rush_has_no_limit(void **state)
 	begin(&two, &k->sides[0], start_write);
 	settle(&k->sides[0]);
 	assert_false(atomic_load(&two.done));
-	gate_rush_begin(&k->gate);
+	gate_bypass_begin(&k->gate);
 	wait_done(&two);
 	begin(&three, &k->sides[1], start_write);
 	wait_done(&three);
-	gate_rush_end(&k->gate);
+	gate_bypass_end(&k->gate);
 	limit(k, 0);
 }
 
@@ -556,7 +556,7 @@ int main(void)
 		WITH_KIT(goes_on_when_the_last_of_two_holds_ends),
 		WITH_KIT(nothing_is_under_way_while_it_holds),
 		WITH_KIT(lets_what_waits_go_when_the_limit_does),
-		WITH_KIT(a_rush_has_no_limit),
+		WITH_KIT(a_bypass_has_no_limit),
 		WITH_KIT(a_limit_does_not_break_a_hold),
 		WITH_KIT(limits_come_and_go_under_writers),
 		WITH_KIT(can_what_the_medium_can),
