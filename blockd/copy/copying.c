@@ -7,7 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "blockd/copy/cut_note.h"
+#include "blockd/copy/cut_intent.h"
 #include "blockd/extent/extent_internal.h"
 
 struct copying {
@@ -120,8 +120,8 @@ static void *copy_bytes(void *context)
 	}
 	/* Of a cut of several pools it may have been the last part. */
 	if (c->made[0]->record.origin.cut[0])
-		(void)cut_note_settle(node, c->made[0]->record.origin.cut,
-				      NULL);
+		(void)cut_intent_settle(node, c->made[0]->record.origin.cut,
+					NULL);
 	/* The node may go once this is out of its list. */
 	pthread_mutex_lock(&node->tables);
 	for (size_t i = 0; i < c->n; i++)

@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "blockd/copy/copying.h"
-#include "blockd/copy/cut_note.h"
+#include "blockd/copy/cut_intent.h"
 #include "blockd/copy/hold.h"
 #include "blockd/copy/quiet.h"
 #include "blockd/extent/extent_internal.h"
@@ -32,7 +32,7 @@ struct cut {
 	/* Parallel to the items; owned. */
 	struct extent **origins;
 	enum pool_copy_method *methods;
-	bool noted; /* blockd/copy/cut_note.h: several pools have a part */
+	bool noted; /* blockd/copy/cut_intent.h: several pools have a part */
 };
 
 /* ---- the request ---- */
@@ -228,7 +228,7 @@ static int note(struct cut *cut, struct error *err)
 	for (size_t i = 0; i < cut->n; i++)
 		memcpy(record.names[i], cut->items[i].made->record.name,
 		       EXTENT_NAME_SIZE);
-	r = cut_note_begin(cut->node, &record, err);
+	r = cut_intent_begin(cut->node, &record, err);
 	copies_record_done(&record);
 	cut->noted = r == 0;
 	return r;
@@ -321,7 +321,7 @@ static void undo_all(struct cut *cut)
 	for (size_t i = 0; i < n; i++)
 		undone = stop_copying(copied[i]) && undone;
 	if (cut->noted && undone)
-		cut_note_forget(cut->node, cut->request->cut);
+		cut_intent_forget(cut->node, cut->request->cut);
 }
 
 /* What is still copied may yet fail, so the note stays until that is over. */
@@ -331,7 +331,7 @@ static void forget_note(struct cut *cut)
 		if (cut->items[i].made->record.state == EXTENT_COPYING)
 			return;
 	if (cut->noted)
-		cut_note_forget(cut->node, cut->request->cut);
+		cut_intent_forget(cut->node, cut->request->cut);
 }
 
 static void finish(struct cut *cut, struct extent **ret)
@@ -381,8 +381,8 @@ static void leave_note(const struct cut *cut)
 {
 	if (!cut->noted)
 		return;
-	cut_note_leave(cut->node, cut->request->cut);
-	(void)cut_note_settle(cut->node, cut->request->cut, NULL);
+	cut_intent_leave(cut->node, cut->request->cut);
+	(void)cut_intent_settle(cut->node, cut->request->cut, NULL);
 }
 
 static void cut_done(struct cut *cut)
@@ -425,7 +425,7 @@ int extents_cut(struct node *node, const struct cut_request *request,
 	if (r == 0)
 		r = extents_of_cut(node, request, ret, err);
 	/* A crash may have left a part. */
-	if (r == -ESTALE && cut_note_settle(node, request->cut, NULL) == 1)
+	if (r == -ESTALE && cut_intent_settle(node, request->cut, NULL) == 1)
 		r = 1;
 	if (r != 1)
 		return r;

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/size.h"
-#include "blockd/copy/cut_note.h"
+#include "blockd/copy/cut_intent.h"
 #include "blockd/copy/hold.h"
 #include "blockd/dir/pool_dir_internal.h"
 #include "blockd/testkit/cut_kit.h"
@@ -98,7 +98,7 @@ static void note_half(struct kit *k)
 	kit_create(k, "x");
 	kit_create(k, "y");
 	assert_int_equal(kit_cut_x(k, NULL), 0);
-	assert_int_equal(cut_note_begin(k->node, &note, NULL), 0);
+	assert_int_equal(cut_intent_begin(k->node, &note, NULL), 0);
 }
 
 static void a_cut_of_which_a_part_is_left_is_undone_at_start(void **state)
@@ -106,11 +106,11 @@ static void a_cut_of_which_a_part_is_left_is_undone_at_start(void **state)
 	struct kit *k = *state;
 
 	note_half(k);
-	assert_int_equal(cut_note_settle(k->node, CUT, NULL), -EAGAIN);
+	assert_int_equal(cut_intent_settle(k->node, CUT, NULL), -EAGAIN);
 	kit_restart(k);
 	assert_false(kit_is_there(k, "s-x"));
 	assert_true(kit_reserved(k) == 8 * MIB);
-	assert_int_equal(cut_note_settle(k->node, CUT, NULL), 0);
+	assert_int_equal(cut_intent_settle(k->node, CUT, NULL), 0);
 	assert_int_equal(kit_cut(k, CUT, NULL, both, 2, NULL), 0);
 	kit_restart(k);
 	assert_true(kit_is_there(k, "s-x") && kit_is_there(k, "s-y"));
@@ -122,9 +122,9 @@ static void a_cut_of_which_a_part_is_left_is_made_anew(void **state)
 
 	note_half(k);
 	assert_int_equal(kit_cut(k, CUT, NULL, both, 2, NULL), -ESTALE);
-	cut_note_leave(k->node, CUT);
+	cut_intent_leave(k->node, CUT);
 	assert_int_equal(kit_cut(k, CUT, NULL, both, 2, NULL), 0);
-	assert_int_equal(cut_note_settle(k->node, CUT, NULL), 0);
+	assert_int_equal(cut_intent_settle(k->node, CUT, NULL), 0);
 	assert_true(kit_is_there(k, "s-x") && kit_is_there(k, "s-y"));
 }
 
@@ -138,8 +138,8 @@ static void a_cut_that_is_taken_apart_is_not_undone(void **state)
 	kit_create(k, "x");
 	kit_create(k, "y");
 	assert_int_equal(kit_cut(k, CUT, NULL, both, 2, NULL), 0);
-	assert_int_equal(cut_note_begin(k->node, &note, NULL), 0);
-	cut_note_leave(k->node, CUT);
+	assert_int_equal(cut_intent_begin(k->node, &note, NULL), 0);
+	cut_intent_leave(k->node, CUT);
 	assert_int_equal(kit_remove(k, "s-y"), 0);
 	kit_restart(k);
 	assert_true(kit_is_there(k, "s-x"));

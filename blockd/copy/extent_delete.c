@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "blockd/copy/copying.h"
-#include "blockd/copy/cut_note.h"
+#include "blockd/copy/cut_intent.h"
 #include "blockd/extent/extent_internal.h"
 
 static int check_deletable(const struct extent *extent, const char *id,
@@ -52,7 +52,7 @@ static int delete_locked(struct extent *extent, const char *id,
 		r = users->check_idle(users->context, extent, "it is deleted",
 				      err);
 	if (r == 0 && extent->record.origin.cut[0])
-		cut_note_taken_apart(extent->node, extent->record.origin.cut);
+		cut_intent_taken_apart(extent->node, extent->record.origin.cut);
 	if (r == 0)
 		r = mark_deleting(extent, err);
 	if (r == 0 && users->drop)

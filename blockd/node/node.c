@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "blockd/copy/copying.h"
-#include "blockd/copy/cut_note.h"
+#include "blockd/copy/cut_intent.h"
 #include "blockd/copy/hold.h"
 #include "blockd/node/node_internal.h"
 #include "blockd/node/node_watch.h"
@@ -63,7 +63,8 @@ int node_new(const struct node_options *options, struct node **ret,
 	if (r == 0)
 		r = holds_new(options->state_dir, &node->holds, err);
 	if (r == 0)
-		r = cut_notes_new(options->state_dir, &node->cut_notes, err);
+		r = cut_intents_new(options->state_dir, &node->cut_intents,
+				    err);
 	if (r < 0) {
 		node_free(node);
 		return r;
@@ -90,7 +91,7 @@ void node_free(struct node *node)
 	if (!all)
 		return; /* a thread hangs in it until the process ends */
 	node_watch_free(node->watch);
-	cut_notes_free(node->cut_notes);
+	cut_intents_free(node->cut_intents);
 	fd_close(node->state_fd);
 	fd_close(node->lock_fd);
 	(void)pthread_mutex_destroy(&node->pools);

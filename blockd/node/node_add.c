@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/size.h"
-#include "blockd/copy/cut_note.h"
+#include "blockd/copy/cut_intent.h"
 #include "blockd/node/node_internal.h"
 #include "blockd/node/node_watch.h"
 #include "blockd/node/pool_at.h"
@@ -367,7 +367,7 @@ int node_add_pool(struct node *node, const struct node_pool_request *request,
 			  : add_new(node, request, path, note, err);
 	pthread_mutex_unlock(&node->pools);
 	if (r == 0)
-		cut_notes_settle(node);
+		cut_intents_settle(node);
 	return r;
 }
 

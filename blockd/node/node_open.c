@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "blockd/copy/cut_note.h"
+#include "blockd/copy/cut_intent.h"
 #include "blockd/node/node_health.h"
 #include "blockd/node/node_internal.h"
 #include "blockd/node/pool_at.h"
@@ -392,6 +392,6 @@ int node_open_known(struct node *node, struct error *err)
 	pthread_mutex_unlock(&node->pools);
 	free(entries);
 	if (r == 0)
-		cut_notes_settle(node);
+		cut_intents_settle(node);
 	return r;
 }

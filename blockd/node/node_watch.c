@@ -14,7 +14,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "blockd/copy/cut_note.h"
+#include "blockd/copy/cut_intent.h"
 #include "blockd/extent/extent_internal.h"
 #include "blockd/node/node_health.h"
 #include "blockd/node/node_internal.h"
@@ -103,7 +103,7 @@ static void try_again(struct node *node, struct node_pool *entry)
 	if (r == 0 && users->back)
 		users->back(users->context, entry->known.name);
 	if (r == 0)
-		cut_notes_settle(node);
+		cut_intents_settle(node);
 	else if (entry->state != before)
 		log_write(LOG_LEVEL_ERROR, "%s; it is not served",
 			  error_text(&err));

@@ -12,36 +12,36 @@
  *
  * Any thread.
  */
-#ifndef BLOCKD_CUT_NOTE_H
-#define BLOCKD_CUT_NOTE_H
+#ifndef BLOCKD_CUT_INTENT_H
+#define BLOCKD_CUT_INTENT_H
 
 #include "blockd/pool/copies_record.h"
 
 struct node;
-struct cut_notes;
+struct cut_intents;
 
-int cut_notes_new(const char *state_dir, struct cut_notes **ret,
-		  struct error *err);
+int cut_intents_new(const char *state_dir, struct cut_intents **ret,
+		    struct error *err);
 /* NULL is fine. */
-void cut_notes_free(struct cut_notes *notes);
+void cut_intents_free(struct cut_intents *notes);
 
-/* Durably; @record->cut is worked on until cut_note_leave(). */
-int cut_note_begin(struct node *node, const struct copies_record *record,
-		   struct error *err);
+/* Durably; @record->cut is worked on until cut_intent_leave(). */
+int cut_intent_begin(struct node *node, const struct copies_record *record,
+		     struct error *err);
 /* It is of no consequence any more. */
-void cut_note_forget(struct node *node, const char *cut);
-void cut_note_leave(struct node *node, const char *cut);
+void cut_intent_forget(struct node *node, const char *cut);
+void cut_intent_leave(struct node *node, const char *cut);
 
-/* The same as cut_note_forget(), unless somebody works on it. */
-void cut_note_taken_apart(struct node *node, const char *cut);
+/* The same as cut_intent_forget(), unless somebody works on it. */
+void cut_intent_taken_apart(struct node *node, const char *cut);
 
 /*
  * 1: what there was of it is gone; 0: there is no note any more. -EAGAIN:
  * somebody works on it; -ENODEV: a pool is not online; or why its snapshots
  * can't be deleted.
  */
-int cut_note_settle(struct node *node, const char *cut, struct error *err);
+int cut_intent_settle(struct node *node, const char *cut, struct error *err);
 /* All of them; the log says what could not be. */
-void cut_notes_settle(struct node *node);
+void cut_intents_settle(struct node *node);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "blockd/copy/cut_note.h"
+#include "blockd/copy/cut_intent.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -22,7 +22,7 @@ struct work {
 	LIST_ENTRY(work) in_list;
 };
 
-struct cut_notes {
+struct cut_intents {
 	int fd;               /* STATE/cuts */
 	pthread_mutex_t lock; /* guards the rest; brief */
 	LIST_HEAD(work_list, work) work;
@@ -31,7 +31,7 @@ struct cut_notes {
 /* ---- who works on what ---- */
 
 /* The lock is held. */
-static struct work *find_work(struct cut_notes *notes, const char *cut)
+static struct work *find_work(struct cut_intents *notes, const char *cut)
 {
 	struct work *work;
 
@@ -41,7 +41,7 @@ static struct work *find_work(struct cut_notes *notes, const char *cut)
 	return NULL;
 }
 
-static int enter(struct cut_notes *notes, const char *cut, struct error *err)
+static int enter(struct cut_intents *notes, const char *cut, struct error *err)
 {
 	struct work *work = calloc(1, sizeof(*work));
 	int r = 0;
@@ -60,9 +60,9 @@ static int enter(struct cut_notes *notes, const char *cut, struct error *err)
 	return r;
 }
 
-void cut_note_leave(struct node *node, const char *cut)
+void cut_intent_leave(struct node *node, const char *cut)
 {
-	struct cut_notes *notes = node->cut_notes;
+	struct cut_intents *notes = node->cut_intents;
 	struct work *work;
 
 	pthread_mutex_lock(&notes->lock);
@@ -75,10 +75,10 @@ void cut_note_leave(struct node *node, const char *cut)
 
 /* ---- notes ---- */
 
-int cut_note_begin(struct node *node, const struct copies_record *record,
-		   struct error *err)
+int cut_intent_begin(struct node *node, const struct copies_record *record,
+		     struct error *err)
 {
-	struct cut_notes *notes = node->cut_notes;
+	struct cut_intents *notes = node->cut_intents;
 	auto_free char *text = NULL;
 	size_t length;
 	int r = copies_record_encode(record, &text, &length, err);
@@ -89,34 +89,34 @@ int cut_note_begin(struct node *node, const struct copies_record *record,
 		return r;
 	r = file_replace(notes->fd, record->cut, text, length, 0600, err);
 	if (r < 0) {
-		cut_note_leave(node, record->cut);
+		cut_intent_leave(node, record->cut);
 		(void)error_prefix(err, "note cut %s: ", record->cut);
 	}
 	return r;
 }
 
-void cut_note_forget(struct node *node, const char *cut)
+void cut_intent_forget(struct node *node, const char *cut)
 {
 	struct error err = {0};
 
-	if (file_remove(node->cut_notes->fd, cut, &err) < 0)
+	if (file_remove(node->cut_intents->fd, cut, &err) < 0)
 		log_warning("the note of cut %s stays: %s", cut,
 			    error_text(&err));
 }
 
-void cut_note_taken_apart(struct node *node, const char *cut)
+void cut_intent_taken_apart(struct node *node, const char *cut)
 {
-	struct cut_notes *notes = node->cut_notes;
+	struct cut_intents *notes = node->cut_intents;
 	bool idle;
 
 	pthread_mutex_lock(&notes->lock);
 	idle = !find_work(notes, cut);
 	pthread_mutex_unlock(&notes->lock);
 	if (idle && faccessat(notes->fd, cut, F_OK, 0) == 0)
-		cut_note_forget(node, cut);
+		cut_intent_forget(node, cut);
 }
 
-static int read_note(const struct cut_notes *notes, const char *cut,
+static int read_note(const struct cut_intents *notes, const char *cut,
 		     struct copies_record *ret, struct error *err)
 {
 	auto_free char *text = NULL;
@@ -192,7 +192,7 @@ static int settle(struct node *node, const struct copies_record *note,
 		return error_set(err, EAGAIN, "cut %s is being copied",
 				 note->cut);
 	if (found->n == note->n) {
-		cut_note_forget(node, note->cut);
+		cut_intent_forget(node, note->cut);
 		return 0;
 	}
 	if (found->offline)
@@ -204,15 +204,15 @@ static int settle(struct node *node, const struct copies_record *note,
 	r = delete_found(node, found, err);
 	if (r < 0)
 		return error_prefix(err, "undo cut %s: ", note->cut);
-	cut_note_forget(node, note->cut);
+	cut_intent_forget(node, note->cut);
 	log_info("cut %s was interrupted: undone, with %zu of %zu snapshots",
 		 note->cut, found->n, note->n);
 	return 1;
 }
 
-int cut_note_settle(struct node *node, const char *cut, struct error *err)
+int cut_intent_settle(struct node *node, const char *cut, struct error *err)
 {
-	struct cut_notes *notes = node->cut_notes;
+	struct cut_intents *notes = node->cut_intents;
 	struct copies_record note = {.n = 0};
 	struct found found = {.n = 0};
 	int r;
@@ -230,7 +230,7 @@ int cut_note_settle(struct node *node, const char *cut, struct error *err)
 			extent_unref(found.extents[i]);
 		copies_record_done(&note);
 	}
-	cut_note_leave(node, cut);
+	cut_intent_leave(node, cut);
 	return r == -ENOENT ? 0 : r;
 }
 
@@ -243,19 +243,19 @@ static void settle_file(struct node *node, const char *file)
 		    strlen(FILE_TEMPORARY_PREFIX)) == 0)
 		return; /* of no consequence; somebody may be writing it */
 	if (file[0] != '.')
-		r = cut_note_settle(node, file, &err);
+		r = cut_intent_settle(node, file, &err);
 	if (r < 0 && r != -EAGAIN)
 		log_warning("%s", error_text(&err));
 }
 
-void cut_notes_settle(struct node *node)
+void cut_intents_settle(struct node *node)
 {
 	struct dirent **entries;
 	char path[32];
 	int n;
 
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d",
-		       node->cut_notes->fd);
+		       node->cut_intents->fd);
 	n = scandir(path, &entries, NULL, alphasort);
 	if (n < 0) {
 		log_warning("read the notes of cuts: %s", strerror(errno));
@@ -270,10 +270,10 @@ void cut_notes_settle(struct node *node)
 
 /* ---- life ---- */
 
-int cut_notes_new(const char *state_dir, struct cut_notes **ret,
-		  struct error *err)
+int cut_intents_new(const char *state_dir, struct cut_intents **ret,
+		    struct error *err)
 {
-	struct cut_notes *notes = calloc(1, sizeof(*notes));
+	struct cut_intents *notes = calloc(1, sizeof(*notes));
 	char path[PATH_MAX];
 	int r;
 
@@ -295,7 +295,7 @@ int cut_notes_new(const char *state_dir, struct cut_notes **ret,
 	return 0;
 }
 
-void cut_notes_free(struct cut_notes *notes)
+void cut_intents_free(struct cut_intents *notes)
 {
 	struct work *work;
 
