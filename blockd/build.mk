@@ -12,7 +12,7 @@ BLOCKD_STORE := blockd/pool/record_text.c blockd/pool/extent_record.c blockd/poo
   blockd/raw/store/raw_state_emit.c blockd/raw/store/raw_freeze.c blockd/raw/store/raw_salvage.c blockd/raw/store/raw_medium.c \
   blockd/raw/store/raw_store.c blockd/raw/store/raw_commit.c blockd/raw/store/raw_store_open.c \
   blockd/raw/store/raw_checkpoint.c blockd/raw/store/raw_retry.c blockd/raw/store/raw_extend.c blockd/raw/store/raw_leave.c blockd/raw/store/raw_log.c \
-  blockd/raw/store/raw_check.c blockd/raw/pool_raw_check.c blockd/node/pool_seat.c blockd/node/node_watch.c \
+  blockd/raw/store/raw_check.c blockd/raw/pool_raw_check.c blockd/node/pool_proxy.c blockd/node/node_watch.c \
   blockd/node/node_health.c blockd/node/pool_try.c blockd/dir/pool_dir_try.c \
   blockd/raw/dev/raw_users.c blockd/raw/dev/raw_dev.c blockd/raw/dev/raw_io.c blockd/raw/dev/raw_fill.c blockd/raw/dev/raw_part.c \
   blockd/raw/dev/raw_zero.c blockd/raw/pool_raw.c blockd/raw/pool_raw_format.c \

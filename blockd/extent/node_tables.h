@@ -62,7 +62,7 @@ struct node_pool {
 	enum node_pool_state state;
 	char message[ERROR_TEXT_MAX]; /* why it is not online */
 	bool served; /* it is open, and its extents are in the table */
-	/* pool_seat.h; NULL: it was never open. It stays when that ends. */
+	/* pool_proxy.h; NULL: it was never open. It stays when that ends. */
 	struct pool *pool;
 	struct node_health health;
 	/* Its medium was not there, or could not be read; of pools. */

@@ -13,7 +13,7 @@
 #include "blockd/node/node_health.h"
 #include "blockd/node/node_internal.h"
 #include "blockd/node/pool_at.h"
-#include "blockd/node/pool_seat.h"
+#include "blockd/node/pool_proxy.h"
 #include "blockd/pool/record_text.h"
 
 #define KNOWN_SUFFIX    ".pool"
@@ -170,9 +170,9 @@ static int renew(const struct opening *o, struct pool *pool, struct error *err)
 static int seat(const struct opening *o, struct pool *pool, struct error *err)
 {
 	if (!o->pool->pool)
-		return pool_seat_new(pool, &o->pool->pool, err);
+		return pool_proxy_new(pool, &o->pool->pool, err);
 	o->pool->pool->record = pool->record; /* the incarnation is new */
-	pool_seat_fill(o->pool->pool, pool);
+	pool_proxy_fill(o->pool->pool, pool);
 	return 0;
 }
 

@@ -18,7 +18,7 @@
 #include "blockd/extent/extent_internal.h"
 #include "blockd/node/node_health.h"
 #include "blockd/node/node_internal.h"
-#include "blockd/node/pool_seat.h"
+#include "blockd/node/pool_proxy.h"
 
 #define UEVENT_GROUP 1    /* the kernel's own */
 #define UEVENT_MAX   8192 /* bytes; UEVENT_BUFFER_SIZE is 2048 */
@@ -64,7 +64,7 @@ static void close_it(struct node *node, struct node_pool *entry)
 		for (size_t i = 0; i < n; i++)
 			let_go(list[i]);
 	node_put_list(list, n);
-	pool_seat_clear(entry->pool);
+	pool_proxy_clear(entry->pool);
 }
 
 /* node.pools is held. No try is under way, here and below. */

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "blockd/node/pool_seat.h"
+#include "blockd/node/pool_proxy.h"
 #include "blockd/testkit/model_kit.h"
 
 static bool has_shared(const struct run *run)
@@ -272,7 +272,7 @@ static void can_the_same_when_its_medium_may_go(void **unused)
 
 	(void)unused;
 	model_run_begin(&run, &model_raw, 1);
-	MUST(&run, pool_seat_new(run.pool, &seat, &run.err));
+	MUST(&run, pool_proxy_new(run.pool, &seat, &run.err));
 	memcpy(can, run.pool->ops, sizeof(can));
 	memcpy(seated, seat->ops, sizeof(seated));
 	for (size_t i = 0; i < MEMBERS; i++)
