@@ -62,7 +62,7 @@ static void block_signals(sigset_t *ret)
 	(void)sigaddset(ret, SIGINT);
 	(void)signal(SIGPIPE, SIG_IGN);
 	(void)signal(SIGHUP, SIG_IGN);
-	(void)signal(SIGIO, SIG_IGN); /* blockd/local/local_hold.h */
+	(void)signal(SIGIO, SIG_IGN); /* blockd/local/loopdev_users.h */
 	(void)pthread_sigmask(SIG_BLOCK, ret, NULL); /* the set is a good one */
 }
 

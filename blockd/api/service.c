@@ -167,10 +167,10 @@ static int list_extents(struct rpc_call *call, const ProtobufCMessage *in,
 	Tributary__V1__ListExtentsReply *reply =
 		(Tributary__V1__ListExtentsReply *)out;
 	const struct service *service = rpc_context(call);
-	auto_holds struct local_holds holds = {0};
+	auto_loopdev_users struct loopdev_users holds = {0};
 	struct extent **list = NULL;
 	size_t n = 0;
-	int r = local_holds_scan(&holds, err);
+	int r = loopdev_users_scan(&holds, err);
 
 	if (r == 0)
 		r = node_list_extents(service->node, request->pool, &list, &n,

@@ -11,8 +11,8 @@ static inline void cleanup_extent(struct extent **extent)
 	extent_unref(*extent);
 }
 
-#define auto_extent auto_cleanup(cleanup_extent)
-#define auto_holds  auto_cleanup(local_holds_done)
+#define auto_extent        auto_cleanup(cleanup_extent)
+#define auto_loopdev_users auto_cleanup(loopdev_users_done)
 
 /*
  * Errors whose gRPC code would be "internal" though the caller can do

@@ -198,7 +198,7 @@ static void fill_record(struct rpc_call *call, const struct pool_record *pool,
 
 /* What only the pool knows. The extent is in the table, so its pool is. */
 static void fill_place(struct rpc_call *call, struct extent *extent,
-		       const struct local_holds *holds,
+		       const struct loopdev_users *holds,
 		       Tributary__V1__Extent *out)
 {
 	const struct service *service = rpc_context(call);
@@ -226,13 +226,13 @@ static void fill_place(struct rpc_call *call, struct extent *extent,
 	out->allocated = usage.allocated;
 	out->shared = usage.shared;
 	out->reclaimable = usage.reclaimable;
-	holder = local_holds_find(holds, usage.device, usage.inode, false);
+	holder = loopdev_users_find(holds, usage.device, usage.inode, false);
 	if (holder && out->export)
 		out->export->local_device = rpc_printf(call, "/dev/%s", holder);
 }
 
 int service_fill_extent(struct rpc_call *call, struct extent *extent,
-			const struct local_holds *holds,
+			const struct loopdev_users *holds,
 			Tributary__V1__Extent *out, struct error *err)
 {
 	struct extent_record record;
@@ -292,8 +292,8 @@ int service_failed(const struct service *service, const char *pool,
 int service_reply_extent(struct rpc_call *call, struct extent *extent,
 			 ProtobufCMessage *out, struct error *err)
 {
-	auto_holds struct local_holds holds = {0};
-	int r = local_holds_scan(&holds, err);
+	auto_loopdev_users struct loopdev_users holds = {0};
+	int r = loopdev_users_scan(&holds, err);
 
 	if (r == 0)
 		r = service_fill_extent(call, extent, &holds,

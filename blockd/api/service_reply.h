@@ -5,7 +5,7 @@
 #define BLOCKD_SERVICE_REPLY_H
 
 #include "blockd/api/service.h"
-#include "blockd/local/local_hold.h"
+#include "blockd/local/loopdev_users.h"
 #include "proto/blockd.pb-c.h"
 
 /* @out was initialised. */
@@ -18,7 +18,7 @@ void service_fill_pool(struct rpc_call *call, const struct node_pool_info *info,
  * -ENOENT when the extent has gone meanwhile, or is not made yet.
  */
 int service_fill_extent(struct rpc_call *call, struct extent *extent,
-			const struct local_holds *holds,
+			const struct loopdev_users *holds,
 			Tributary__V1__Extent *out, struct error *err);
 
 /* All pools into @ret, an array from the arena. */

@@ -80,8 +80,8 @@ static int reply_snapshots(struct rpc_call *call, struct extent **made,
 			   size_t n, Tributary__V1__CreateSnapshotsReply *reply,
 			   struct error *err)
 {
-	auto_holds struct local_holds holds = {0};
-	int r = local_holds_scan(&holds, err);
+	auto_loopdev_users struct loopdev_users holds = {0};
+	int r = loopdev_users_scan(&holds, err);
 
 	reply->snapshots = rpc_alloc(call, n * sizeof(*reply->snapshots));
 	for (size_t i = 0; r == 0 && i < n; i++) {

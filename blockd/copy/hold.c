@@ -19,7 +19,7 @@
 #include "blockd/copy/quiet.h"
 #include "blockd/extent/extent.h"
 #include "blockd/local/freeze.h"
-#include "blockd/local/local_hold.h"
+#include "blockd/local/loopdev_users.h"
 
 #define ENDED_MAX 256 /* ids that are remembered as over; ours */
 
@@ -245,7 +245,7 @@ static int enlist(struct holds *holds, struct hold *fresh, unsigned timeout_ms,
  * and it can't be held at all.
  */
 static int hold_local(struct holds *holds, struct hold *hold, size_t i,
-		      const struct local_holds *local, bool alone,
+		      const struct loopdev_users *local, bool alone,
 		      struct error *err)
 {
 	const struct extent *extent = hold->extents[i];
@@ -272,14 +272,14 @@ static int hold_local(struct holds *holds, struct hold *hold, size_t i,
 static int hold_all_local(struct holds *holds, struct hold *hold, bool alone,
 			  struct error *err)
 {
-	struct local_holds local;
-	int r = local_holds_scan(&local, err);
+	struct loopdev_users local;
+	int r = loopdev_users_scan(&local, err);
 
 	if (r < 0)
 		return r;
 	for (size_t i = 0; r == 0 && i < hold->n; i++)
 		r = hold_local(holds, hold, i, &local, alone, err);
-	local_holds_done(&local);
+	loopdev_users_done(&local);
 	return r;
 }
 

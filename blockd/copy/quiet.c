@@ -17,7 +17,7 @@ static bool is_for_local_writer(const struct extent_export *export)
 }
 
 int quiet_find_writer(const struct extent *extent,
-		      const struct local_holds *local, char *device,
+		      const struct loopdev_users *local, char *device,
 		      struct error *err)
 {
 	struct pool *pool = extent->pool->pool;
@@ -34,7 +34,7 @@ int quiet_find_writer(const struct extent *extent,
 	if (fd < 0)
 		return error_set(err, errno, "open '%s': %s", path,
 				 strerror(errno));
-	r = local_holds_check(local, fd, true, &holder);
+	r = loopdev_users_check(local, fd, true, &holder);
 	if (r == 0)
 		return 0;
 	/* It is open: by us, or by a device that is used as the record says. */
@@ -54,7 +54,7 @@ static int check_unwritten(struct extent *extent, struct error *err)
 {
 	const struct extent_export *export = &extent->record.export;
 	char device[LOCAL_NAME_MAX];
-	struct local_holds local;
+	struct loopdev_users local;
 	int r;
 
 	if (export->active && !export->read_only)
@@ -63,7 +63,7 @@ static int check_unwritten(struct extent *extent, struct error *err)
 				 "pool '%s' has to copy it byte by byte: "
 				 "unmount it, or remove the export, first",
 				 extent->record.name, extent->pool->known.name);
-	r = local_holds_scan(&local, err);
+	r = loopdev_users_scan(&local, err);
 	if (r < 0)
 		return r;
 	r = quiet_find_writer(extent, &local, device, err);
@@ -74,7 +74,7 @@ static int check_unwritten(struct extent *extent, struct error *err)
 			      "first",
 			      extent->record.name, device,
 			      extent->pool->known.name);
-	local_holds_done(&local);
+	loopdev_users_done(&local);
 	return r;
 }
 

@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/uuid_name.h"
 #include "blockd/extent/extent.h"
-#include "blockd/local/local_hold.h"
+#include "blockd/local/loopdev_users.h"
 
 struct quiet {
 	struct extent *const *extents; /* borrowed */
@@ -48,7 +48,7 @@ int quiet_end(struct quiet *quiet, struct error *err);
  * 0: there is none; 1: there is; -EBUSY: one that does not answer may.
  */
 int quiet_find_writer(const struct extent *extent,
-		      const struct local_holds *local, char *device,
+		      const struct loopdev_users *local, char *device,
 		      struct error *err);
 
 #endif

@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "blockd/copy/hold.h"
 #include "blockd/export/lun_claims.h"
-#include "blockd/local/local_hold.h"
+#include "blockd/local/loopdev_users.h"
 #include "target/export/initiators.h"
 
 static_assert(EXTENT_INITIATORS_MAX == TARGET_INITIATORS_MAX, "one limit");
@@ -237,26 +237,26 @@ static int check_not_held(struct exports *exports, struct extent *extent,
 {
 	const char *name = extent->record.name, *holder;
 	auto_close int fd = -1;
-	struct local_holds holds;
+	struct loopdev_users holds;
 	int r = open_data(extent, &fd, err);
 
 	if (r == -ENOENT)
 		return 0;
 	if (r == 0)
-		r = local_holds_scan(&holds, err);
+		r = loopdev_users_scan(&holds, err);
 	if (r < 0)
 		return r;
-	r = local_holds_check(&holds, fd, writers, &holder);
+	r = loopdev_users_check(&holds, fd, writers, &holder);
 	if (r == -EAGAIN && fenced &&
 	    target_export_connections(exports->target, name) > 0) {
 		(void)unserve(exports, extent, 0, NULL); /* never fails */
-		r = local_holds_check(&holds, fd, writers, &holder);
+		r = loopdev_users_check(&holds, fd, writers, &holder);
 		if (r < 0)
 			(void)restore(exports, extent); /* it is logged */
 	}
 	if (r < 0)
 		r = refuse_held(r, extent, holder, what, err);
-	local_holds_done(&holds);
+	loopdev_users_done(&holds);
 	return r;
 }
 

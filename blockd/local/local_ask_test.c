@@ -17,7 +17,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "blockd/local/local_hold.h"
+#include "blockd/local/loopdev_users.h"
 
 static void the_answer_comes_back_as_it_was(void **state)
 {
@@ -73,13 +73,13 @@ static void half_an_answer_is_none(void **state)
 
 /* ---- a device that does not answer, and a file that somebody has open ---- */
 
-static const struct local_holds silent = {
-	.items = (struct local_hold[]){{.name = "loop7", .silent = true}},
+static const struct loopdev_users silent = {
+	.items = (struct loopdev_user[]){{.name = "loop7", .silent = true}},
 	.count = 1,
 };
-static const struct local_holds none;
+static const struct loopdev_users none;
 
-static int check(const struct local_holds *holds, const char *path,
+static int check(const struct loopdev_users *holds, const char *path,
 		 bool writers)
 {
 	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -87,7 +87,7 @@ static int check(const struct local_holds *holds, const char *path,
 	int r;
 
 	assert_true(fd >= 0);
-	r = local_holds_check(holds, fd, writers, &holder);
+	r = loopdev_users_check(holds, fd, writers, &holder);
 	if (r < 0)
 		assert_string_equal(holder, "loop7");
 	return r;
@@ -123,8 +123,8 @@ static void a_device_that_holds_another_file_is_no_holder(void **state)
 {
 	char path[] = "/tmp/local_ask_test.XXXXXX";
 	int fd = mkostemp(path, O_CLOEXEC);
-	struct local_hold hold = {.name = "loop7"};
-	const struct local_holds holds = {.items = &hold, .count = 1};
+	struct loopdev_user hold = {.name = "loop7"};
+	const struct loopdev_users holds = {.items = &hold, .count = 1};
 	struct stat st;
 
 	(void)state;

@@ -15,7 +15,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/mount_ns.h"
-#include "blockd/local/local_hold.h"
+#include "blockd/local/loopdev_users.h"
 
 #define TRIES    20u
 #define TRY_USEC 100000u
@@ -188,7 +188,7 @@ static bool is_open(int fd, struct others *others)
 	others->text[0] = '\0';
 	if (others->is_device)
 		return is_open_in_a_program(others);
-	r = local_hold_lease(fd, F_WRLCK);
+	r = loopdev_user_lease(fd, F_WRLCK);
 	/* Others than -EAGAIN: there are no leases, so nothing is known. */
 	if (r == -EAGAIN)
 		(void)is_open_in_a_program(others);

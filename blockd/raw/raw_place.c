@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "blockd/local/local_hold.h"
+#include "blockd/local/loopdev_users.h"
 #include "blockd/raw/raw_others.h"
 
 int raw_place_size(int fd, const char *path, uint64_t *ret, struct error *err)
@@ -40,17 +40,17 @@ bool raw_place_read_only(int fd)
 /* A loop device over a file can't be told by opening the file. */
 static int check_no_loop(int fd, const char *path, struct error *err)
 {
-	struct local_holds holds;
+	struct loopdev_users holds;
 	const char *holder;
 	struct stat st;
 	int r;
 
 	if (fstat(fd, &st) < 0 || S_ISBLK(st.st_mode))
 		return 0; /* O_EXCL has told */
-	r = local_holds_scan(&holds, err);
+	r = loopdev_users_scan(&holds, err);
 	if (r < 0)
 		return r;
-	r = local_holds_check(&holds, fd, false, &holder);
+	r = loopdev_users_check(&holds, fd, false, &holder);
 	if (r == -EBUSY)
 		r = error_set(err, EBUSY, "'%s' is in use by /dev/%s", path,
 			      holder);
@@ -59,7 +59,7 @@ static int check_no_loop(int fd, const char *path, struct error *err)
 			      "'%s' is open elsewhere, and /dev/%s does not "
 			      "say which file it holds",
 			      path, holder);
-	local_holds_done(&holds);
+	loopdev_users_done(&holds);
 	return r;
 }
 

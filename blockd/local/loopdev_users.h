@@ -7,7 +7,7 @@
  * A device is asked once for each time it is bound (its "diskseq" tells those
  * apart), by a process of its own (blockd/local/local_ask.h). One whose file
  * lies on a server that is silent does not answer: it is waited for once, for
- * LOCAL_HOLD_WAIT_MS, and is "silent" from then on, until it answers. What it
+ * LOOPDEV_USER_WAIT_MS, and is "silent" from then on, until it answers. What it
  * answered before it fell silent still holds. A silent device is never taken
  * for one that does not hold a file: whether it can is told by the file, which
  * nothing can hold that has it open nowhere.
@@ -15,8 +15,8 @@
  * What is known is the process's, under a lock of its own. The lease by which
  * a file is asked would be broken by SIGIO: the process ignores that.
  */
-#ifndef BLOCKD_LOCAL_HOLD_H
-#define BLOCKD_LOCAL_HOLD_H
+#ifndef BLOCKD_LOOPDEV_USERS_H
+#define BLOCKD_LOOPDEV_USERS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,9 +25,9 @@
 #include "base/error.h"
 #include "blockd/local/local_ask.h"
 
-#define LOCAL_HOLD_WAIT_MS 2000 /* for all that are new, together */
+#define LOOPDEV_USER_WAIT_MS 2000 /* for all that are new, together */
 
-struct local_hold {
+struct loopdev_user {
 	char name[LOCAL_NAME_MAX]; /* "loop3" */
 	bool silent;               /* the rest is not known */
 	uint64_t device;           /* stat(2) st_dev of the file */
@@ -35,8 +35,8 @@ struct local_hold {
 	bool read_only;
 };
 
-struct local_holds {
-	struct local_hold *items; /* owned */
+struct loopdev_users {
+	struct loopdev_user *items; /* owned */
 	size_t count;
 };
 
@@ -45,20 +45,20 @@ struct local_holds {
  * nobody has it open for writing, F_WRLCK when nobody has it open at all but
  * @fd. -EAGAIN: somebody has; others: there are no leases here.
  */
-int local_hold_lease(int fd, int type);
+int loopdev_user_lease(int fd, int type);
 
 /* All that are bound now. A kernel without loop devices has none. */
-int local_holds_scan(struct local_holds *ret, struct error *err);
-void local_holds_done(struct local_holds *holds);
+int loopdev_users_scan(struct loopdev_users *ret, struct error *err);
+void loopdev_users_done(struct loopdev_users *holds);
 
 /*
  * Name of a device that is known to hold the file, borrowed; NULL: none is.
- * To show; where it matters, local_holds_check() tells.
+ * To show; where it matters, loopdev_users_check() tells.
  *
  * @writers  only one that may write to it
  */
-const char *local_holds_find(const struct local_holds *holds, uint64_t device,
-			     uint64_t inode, bool writers);
+const char *loopdev_users_find(const struct loopdev_users *holds,
+			       uint64_t device, uint64_t inode, bool writers);
 
 /*
  * Does a device hold the file that @fd has open?
@@ -69,7 +69,7 @@ const char *local_holds_find(const struct local_holds *holds, uint64_t device,
  * Returns 0: none does; -EBUSY: one does; -EAGAIN: one that is silent may:
  * somebody, perhaps this process, has the file open besides @fd.
  */
-int local_holds_check(const struct local_holds *holds, int fd, bool writers,
-		      const char **ret_holder);
+int loopdev_users_check(const struct loopdev_users *holds, int fd, bool writers,
+			const char **ret_holder);
 
 #endif

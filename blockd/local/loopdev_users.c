@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "blockd/local/local_hold.h"
+#include "blockd/local/loopdev_users.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -197,7 +197,7 @@ static int look_at_all(struct error *err)
 /* New ones are waited for, those that were silent before are not. */
 static void hear_all(void)
 {
-	int64_t now = clock_ms(), end_ms = now + LOCAL_HOLD_WAIT_MS;
+	int64_t now = clock_ms(), end_ms = now + LOOPDEV_USER_WAIT_MS;
 	struct local_answer answer;
 	struct device *d;
 
@@ -230,7 +230,7 @@ static void forget_gone(void)
 
 /* ---- the list ---- */
 
-static int fill(struct local_holds *holds, struct error *err)
+static int fill(struct loopdev_users *holds, struct error *err)
 {
 	const struct device *d;
 	size_t n = 0;
@@ -241,7 +241,7 @@ static int fill(struct local_holds *holds, struct error *err)
 	if (!holds->items)
 		return error_set(err, ENOMEM, "out of memory");
 	LIST_FOREACH (d, &devices, entry) {
-		struct local_hold *hold = &holds->items[holds->count];
+		struct loopdev_user *hold = &holds->items[holds->count];
 
 		if (!d->seen || !(d->answer.error || d->answer.bound))
 			continue;
@@ -255,9 +255,9 @@ static int fill(struct local_holds *holds, struct error *err)
 	return 0;
 }
 
-int local_holds_scan(struct local_holds *ret, struct error *err)
+int loopdev_users_scan(struct loopdev_users *ret, struct error *err)
 {
-	struct local_holds holds = {0};
+	struct loopdev_users holds = {0};
 	int r;
 
 	(void)pthread_mutex_lock(&lock);
@@ -275,17 +275,17 @@ int local_holds_scan(struct local_holds *ret, struct error *err)
 	return r;
 }
 
-void local_holds_done(struct local_holds *holds)
+void loopdev_users_done(struct loopdev_users *holds)
 {
 	free(holds->items);
-	*holds = (struct local_holds){0};
+	*holds = (struct loopdev_users){0};
 }
 
-const char *local_holds_find(const struct local_holds *holds, uint64_t device,
-			     uint64_t inode, bool writers)
+const char *loopdev_users_find(const struct loopdev_users *holds,
+			       uint64_t device, uint64_t inode, bool writers)
 {
 	for (size_t i = 0; i < holds->count; i++) {
-		const struct local_hold *hold = &holds->items[i];
+		const struct loopdev_user *hold = &holds->items[i];
 
 		if (!hold->silent && hold->device == device &&
 		    hold->inode == inode && !(writers && hold->read_only))
@@ -294,7 +294,7 @@ const char *local_holds_find(const struct local_holds *holds, uint64_t device,
 	return NULL;
 }
 
-int local_hold_lease(int fd, int type)
+int loopdev_user_lease(int fd, int type)
 {
 	if (fcntl(fd, F_SETLEASE, type) < 0)
 		return -errno;
@@ -310,20 +310,20 @@ int local_hold_lease(int fd, int type)
  */
 static bool is_open_here_only(int fd, bool writers)
 {
-	return local_hold_lease(fd, writers ? F_RDLCK : F_WRLCK) == 0;
+	return loopdev_user_lease(fd, writers ? F_RDLCK : F_WRLCK) == 0;
 }
 
-int local_holds_check(const struct local_holds *holds, int fd, bool writers,
-		      const char **ret_holder)
+int loopdev_users_check(const struct loopdev_users *holds, int fd, bool writers,
+			const char **ret_holder)
 {
-	const struct local_hold *silent = NULL;
+	const struct loopdev_user *silent = NULL;
 	const char *holder;
 	struct stat st;
 
 	*ret_holder = "?";
 	if (fstat(fd, &st) < 0)
 		return -EAGAIN;
-	holder = local_holds_find(holds, st.st_dev, st.st_ino, writers);
+	holder = loopdev_users_find(holds, st.st_dev, st.st_ino, writers);
 	if (holder) {
 		*ret_holder = holder;
 		return -EBUSY;
