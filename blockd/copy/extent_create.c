@@ -8,8 +8,8 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "blockd/copy/copy_guard.h"
 #include "blockd/copy/copying.h"
-#include "blockd/copy/quiet.h"
 #include "blockd/extent/extent_internal.h"
 
 int extent_fresh(struct node *node, const char *name,
@@ -274,15 +274,15 @@ static int check_source(const struct extent *source,
 static int copy_data(struct extent *extent, struct extent *source,
 		     enum pool_copy_method method, struct error *err)
 {
-	struct quiet quiet;
-	int r = quiet_begin(&quiet, &source, &method, 1, NULL, err);
+	struct copy_guard guard;
+	int r = copy_guard_begin(&guard, &source, &method, 1, NULL, err);
 
 	if (r < 0)
 		return r;
 	extent->record.origin = extent_origin_of(source, method);
 	extent->record.blank = source->record.blank;
 	r = copying_run(&source, &extent, 1, method, err);
-	if (quiet_end(&quiet, r < 0 ? NULL : err) < 0 && r == 0) {
+	if (copy_guard_end(&guard, r < 0 ? NULL : err) < 0 && r == 0) {
 		(void)extent_undo_data(extent); /* it is logged */
 		r = -ESTALE;
 	}

@@ -8,10 +8,10 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "blockd/copy/copy_guard.h"
 #include "blockd/copy/copying.h"
 #include "blockd/copy/cut_intent.h"
 #include "blockd/copy/hold.h"
-#include "blockd/copy/quiet.h"
 #include "blockd/extent/extent_internal.h"
 
 /* One snapshot; all of a cut are sorted by the names of their origins. */
@@ -350,12 +350,12 @@ static void finish(struct cut *cut, struct extent **ret)
 static int make_all(struct cut *cut, struct extent **ret, struct error *err)
 {
 	const char *hold = cut->request->hold;
-	struct quiet quiet;
+	struct copy_guard guard;
 	int r = check_origins(cut, err);
 
 	if (r == 0)
-		r = quiet_begin(&quiet, cut->origins, cut->methods, cut->n,
-				hold && hold[0] ? hold : NULL, err);
+		r = copy_guard_begin(&guard, cut->origins, cut->methods, cut->n,
+				     hold && hold[0] ? hold : NULL, err);
 	if (r < 0)
 		return r;
 	r = prepare_all(cut, err);
@@ -365,7 +365,7 @@ static int make_all(struct cut *cut, struct extent **ret, struct error *err)
 		r = note(cut, err);
 	if (r == 0)
 		r = copy_all(cut, err);
-	if (quiet_end(&quiet, r < 0 ? NULL : err) < 0 && r == 0)
+	if (copy_guard_end(&guard, r < 0 ? NULL : err) < 0 && r == 0)
 		r = -ESTALE;
 	if (r == 0) {
 		forget_note(cut);

@@ -16,7 +16,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/uuid_name.h"
-#include "blockd/copy/quiet.h"
+#include "blockd/copy/copy_guard.h"
 #include "blockd/extent/extent.h"
 #include "blockd/local/freeze.h"
 #include "blockd/local/loopdev_users.h"
@@ -250,7 +250,7 @@ static int hold_local(struct holds *holds, struct hold *hold, size_t i,
 {
 	const struct extent *extent = hold->extents[i];
 	char device[LOCAL_NAME_MAX];
-	int r = quiet_find_writer(extent, local, device, err);
+	int r = copy_guard_find_writer(extent, local, device, err);
 
 	if (r < 1)
 		return r;

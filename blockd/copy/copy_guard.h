@@ -5,8 +5,8 @@
  * writes to, and nobody gets to write to while it lasts
  * (blockd/copy/copying.h).
  */
-#ifndef BLOCKD_QUIET_H
-#define BLOCKD_QUIET_H
+#ifndef BLOCKD_COPY_GUARD_H
+#define BLOCKD_COPY_GUARD_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 #include "blockd/extent/extent.h"
 #include "blockd/local/loopdev_users.h"
 
-struct quiet {
+struct copy_guard {
 	struct extent *const *extents; /* borrowed */
 	size_t n;
 	const char *hold; /* borrowed, or @own, or NULL: none is needed */
@@ -24,7 +24,7 @@ struct quiet {
 };
 
 /*
- * The op locks of all are held until quiet_end().
+ * The op locks of all are held until copy_guard_end().
  *
  * @methods  how each will be copied
  * @hold     one that is there; NULL: begin one where it is needed
@@ -32,12 +32,12 @@ struct quiet {
  * -ESTALE: that hold does not have them; -EBUSY: somebody writes whom a hold
  * does not reach; -ETIMEDOUT: writes under way did not end.
  */
-int quiet_begin(struct quiet *quiet, struct extent *const *extents,
-		const enum pool_copy_method *methods, size_t n,
-		const char *hold, struct error *err);
+int copy_guard_begin(struct copy_guard *guard, struct extent *const *extents,
+		     const enum pool_copy_method *methods, size_t n,
+		     const char *hold, struct error *err);
 
 /* -ESTALE: it did not last until now. */
-int quiet_end(struct quiet *quiet, struct error *err);
+int copy_guard_end(struct copy_guard *guard, struct error *err);
 
 /*
  * The loop device that may write to the data file of an extent, whose op lock
@@ -47,8 +47,8 @@ int quiet_end(struct quiet *quiet, struct error *err);
  *
  * 0: there is none; 1: there is; -EBUSY: one that does not answer may.
  */
-int quiet_find_writer(const struct extent *extent,
-		      const struct loopdev_users *local, char *device,
-		      struct error *err);
+int copy_guard_find_writer(const struct extent *extent,
+			   const struct loopdev_users *local, char *device,
+			   struct error *err);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "blockd/copy/quiet.h"
+#include "blockd/copy/copy_guard.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,9 +16,9 @@ static bool is_for_local_writer(const struct extent_export *export)
 	       export->n_initiators == 0;
 }
 
-int quiet_find_writer(const struct extent *extent,
-		      const struct loopdev_users *local, char *device,
-		      struct error *err)
+int copy_guard_find_writer(const struct extent *extent,
+			   const struct loopdev_users *local, char *device,
+			   struct error *err)
 {
 	struct pool *pool = extent->pool->pool;
 	auto_free char *path = pool->ops->path(pool, extent->record.name);
@@ -66,7 +66,7 @@ static int check_unwritten(struct extent *extent, struct error *err)
 	r = loopdev_users_scan(&local, err);
 	if (r < 0)
 		return r;
-	r = quiet_find_writer(extent, &local, device, err);
+	r = copy_guard_find_writer(extent, &local, device, err);
 	if (r == 1)
 		r = error_set(err, EBUSY,
 			      "extent '%s' is written by /dev/%s, and pool "
@@ -79,28 +79,28 @@ static int check_unwritten(struct extent *extent, struct error *err)
 }
 
 /* Begin a hold of our own on those that may be written meanwhile. */
-static int hold_own(struct quiet *quiet, const enum pool_copy_method *methods,
-		    struct error *err)
+static int hold_own(struct copy_guard *guard,
+		    const enum pool_copy_method *methods, struct error *err)
 {
-	const bool alone = quiet->n == 1 && methods[0] == POOL_COPY_REFLINK;
+	const bool alone = guard->n == 1 && methods[0] == POOL_COPY_REFLINK;
 	int r;
 
-	(void)uuid_make(quiet->own);
-	r = holds_begin(quiet->extents[0]->node->holds, quiet->own,
-			quiet->extents, quiet->n, HOLD_MS_MAX, alone, err);
+	(void)uuid_make(guard->own);
+	r = holds_begin(guard->extents[0]->node->holds, guard->own,
+			guard->extents, guard->n, HOLD_MS_MAX, alone, err);
 	if (r == 0)
-		quiet->hold = quiet->own;
+		guard->hold = guard->own;
 	return r;
 }
 
-int quiet_begin(struct quiet *quiet, struct extent *const *extents,
-		const enum pool_copy_method *methods, size_t n,
-		const char *hold, struct error *err)
+int copy_guard_begin(struct copy_guard *guard, struct extent *const *extents,
+		     const enum pool_copy_method *methods, size_t n,
+		     const char *hold, struct error *err)
 {
 	bool instant = false;
 	int r = 0;
 
-	*quiet = (struct quiet){.extents = extents, .n = n, .hold = hold};
+	*guard = (struct copy_guard){.extents = extents, .n = n, .hold = hold};
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		if (extents[i]->record.kind == EXTENT_KIND_SNAPSHOT)
 			continue;
@@ -114,19 +114,19 @@ int quiet_begin(struct quiet *quiet, struct extent *const *extents,
 	if (hold)
 		return holds_check(extents[0]->node->holds, hold, extents, n,
 				   err);
-	return instant ? hold_own(quiet, methods, err) : 0;
+	return instant ? hold_own(guard, methods, err) : 0;
 }
 
-int quiet_end(struct quiet *quiet, struct error *err)
+int copy_guard_end(struct copy_guard *guard, struct error *err)
 {
-	struct holds *holds = quiet->extents[0]->node->holds;
+	struct holds *holds = guard->extents[0]->node->holds;
 
-	if (!quiet->hold)
+	if (!guard->hold)
 		return 0;
-	if (quiet->hold != quiet->own)
-		return holds_check(holds, quiet->hold, quiet->extents, quiet->n,
+	if (guard->hold != guard->own)
+		return holds_check(holds, guard->hold, guard->extents, guard->n,
 				   err);
-	if (!holds_end(holds, quiet->own))
+	if (!holds_end(holds, guard->own))
 		return error_set(err, ESTALE,
 				 "the writes could not be held for as long as "
 				 "the copy took");
