@@ -150,7 +150,7 @@ static int take_endpoint(struct config *config, struct error *err)
 			       err);
 }
 
-static int check(struct config *config, struct error *err)
+static int config_check(struct config *config, struct error *err)
 {
 	int r = csi_mode_parse(config->mode_name, &config->mode, err);
 
@@ -177,5 +177,5 @@ int config_load(struct config *config, int argc, char **argv, struct error *err)
 			      argv[index]);
 	if (r < 0 || config->help || config->version || config->parameters)
 		return r;
-	return check(config, err);
+	return config_check(config, err);
 }

@@ -20,7 +20,7 @@ int csi_get_plugin_info(struct csi_call *c, const void *in, void *out)
 	return 0;
 }
 
-static Csi__V1__PluginCapability *capability(
+static Csi__V1__PluginCapability *identity_capability(
 	struct csi_call *c, Csi__V1__PluginCapability__Service__Type type)
 {
 	Csi__V1__PluginCapability *cap = reply_new(
@@ -34,7 +34,7 @@ static Csi__V1__PluginCapability *capability(
 }
 
 /* Volumes grow while they are used. */
-static Csi__V1__PluginCapability *expansion(struct csi_call *c)
+static Csi__V1__PluginCapability *identity_expansion(struct csi_call *c)
 {
 	Csi__V1__PluginCapability *cap = reply_new(
 		c, &csi__v1__plugin_capability__descriptor);
@@ -63,8 +63,8 @@ int csi_get_plugin_capabilities(struct csi_call *c, const void *in, void *out)
 	reply->n_capabilities = n + 1;
 	reply->capabilities = rpc_alloc(c->rpc, (n + 1) * sizeof(void *));
 	for (size_t i = 0; i < n; i++)
-		reply->capabilities[i] = capability(c, types[i]);
-	reply->capabilities[n] = expansion(c);
+		reply->capabilities[i] = identity_capability(c, types[i]);
+	reply->capabilities[n] = identity_expansion(c);
 	return 0;
 }
 

@@ -48,8 +48,8 @@ static void block_signals(sigset_t *ret)
 	(void)pthread_sigmask(SIG_BLOCK, ret, NULL); /* the set is a good one */
 }
 
-static int serve(struct driver *d, const struct config *config,
-		 struct error *err)
+static int driver_serve(struct driver *d, const struct config *config,
+			struct error *err)
 {
 	const char *addresses[] = {config->address};
 	struct rpc_server_options options = {
@@ -68,8 +68,8 @@ static int serve(struct driver *d, const struct config *config,
 	return rpc_server_start(&options, &d->server, err);
 }
 
-static int start(struct driver *d, const struct config *config,
-		 struct error *err)
+static int driver_start(struct driver *d, const struct config *config,
+			struct error *err)
 {
 	const struct volume_config volumes = {
 		.store = config->store,
@@ -100,14 +100,14 @@ static int start(struct driver *d, const struct config *config,
 		r = node_trim_start(d->csi.volumes, config->trim_period_s,
 				    &d->trim, err);
 	if (r == 0)
-		r = serve(d, config, err);
+		r = driver_serve(d, config, err);
 	if (r == 0 && config->metrics_address)
 		r = csi_pages_start(&d->csi, config->metrics_address, &d->pages,
 				    err);
 	return r;
 }
 
-static void stop(struct driver *d)
+static void driver_stop(struct driver *d)
 {
 	const uint64_t one = 1;
 
@@ -148,7 +148,7 @@ static int wait_for_signal(const struct driver *d, const sigset_t *signals)
 	}
 }
 
-static int run(const struct config *config)
+static int driver_run(const struct config *config)
 {
 	struct driver d = {.csi.heap_trim_fd = -1,
 			   .stopping = eventfd(0, EFD_CLOEXEC)};
@@ -157,7 +157,7 @@ static int run(const struct config *config)
 	sigset_t signals;
 
 	block_signals(&signals);
-	if (start(&d, config, &err) < 0) {
+	if (driver_start(&d, config, &err) < 0) {
 		log_write(LOG_LEVEL_ERROR, "%s", error_text(&err));
 	} else {
 		const char *node = volume_context_node(d.csi.volumes);
@@ -171,7 +171,7 @@ static int run(const struct config *config)
 		(void)notify_send("STOPPING=1");
 		status = EXIT_SUCCESS;
 	}
-	stop(&d);
+	driver_stop(&d);
 	return status;
 }
 
@@ -196,7 +196,7 @@ int main(int argc, char **argv)
 		parameters_describe(stdout);
 	} else {
 		log_setup("trib-csi", config.level);
-		status = run(&config);
+		status = driver_run(&config);
 	}
 	config_done(&config);
 	return status;

@@ -14,7 +14,7 @@
 
 #define ANSWER_S 20 /* it starts one program after another */
 
-static int unreachable(const char *path, int code, struct error *err)
+static int launch_unreachable(const char *path, int code, struct error *err)
 {
 	return error_set(err, EHOSTUNREACH,
 			 "the launcher at '%s' does not answer (%s): is "
@@ -22,7 +22,7 @@ static int unreachable(const char *path, int code, struct error *err)
 			 path, strerror(code));
 }
 
-static int connect_to(const char *path, int *ret_fd, struct error *err)
+static int launch_connect(const char *path, int *ret_fd, struct error *err)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	const struct timeval wait = {.tv_sec = ANSWER_S};
@@ -41,7 +41,7 @@ static int connect_to(const char *path, int *ret_fd, struct error *err)
 		return error_set(err, errno, "setsockopt: %s", strerror(errno));
 	while (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
 		if (errno != EINTR)
-			return unreachable(path, errno, err);
+			return launch_unreachable(path, errno, err);
 	*ret_fd = take_fd(&fd);
 	return 0;
 }
@@ -76,9 +76,9 @@ static int send_request(int fd, const void *data, size_t length,
 	return 0;
 }
 
-static int ask(const char *path, const struct launch_request *request,
-	       const int *passed, size_t n_passed, struct launch_reply *ret,
-	       struct error *err)
+static int launch_ask(const char *path, const struct launch_request *request,
+		      const int *passed, size_t n_passed,
+		      struct launch_reply *ret, struct error *err)
 {
 	char reply[LAUNCH_REPLY_MAX + 1];
 	auto_close int fd = -1;
@@ -88,7 +88,7 @@ static int ask(const char *path, const struct launch_request *request,
 	int r = launch_request_encode(request, &data, &length, err);
 
 	if (r == 0)
-		r = connect_to(path, &fd, err);
+		r = launch_connect(path, &fd, err);
 	if (r < 0)
 		return r;
 	r = send_request(fd, data, length, passed, n_passed);
@@ -98,9 +98,10 @@ static int ask(const char *path, const struct launch_request *request,
 			n = recv(fd, reply, sizeof(reply), 0);
 		} while (n < 0 && errno == EINTR);
 	if (r < 0 && n <= 0)
-		return unreachable(path, -r, err);
+		return launch_unreachable(path, -r, err);
 	if (n <= 0)
-		return unreachable(path, n < 0 ? errno : ECONNRESET, err);
+		return launch_unreachable(path, n < 0 ? errno : ECONNRESET,
+					  err);
 	r = launch_reply_decode(reply, (size_t)n, ret);
 	if (r < 0)
 		return error_set(err, -r,
@@ -136,7 +137,7 @@ int launch_start(const char *socket, const char *const *argv, int log_fd,
 	}
 	words[0] = slash ? slash + 1 : argv[0];
 	request.argv = words;
-	r = ask(socket, &request, passed, n, &reply, err);
+	r = launch_ask(socket, &request, passed, n, &reply, err);
 	if (r == 0 && reply.code)
 		r = error_set(err, reply.code, "%s", reply.text);
 	if (r < 0) {

@@ -101,8 +101,9 @@ static int check_namespace(pid_t seen, pid_t said, struct error *err)
 		(int)said);
 }
 
-static int handle(struct server *s, int fd, size_t length, const int *fds,
-		  size_t n_fds, struct launch_reply *reply, struct error *err)
+static int launch_handle(struct server *s, int fd, size_t length,
+			 const int *fds, size_t n_fds,
+			 struct launch_reply *reply, struct error *err)
 {
 	struct launch_request request;
 	size_t wanted;
@@ -142,8 +143,8 @@ static size_t take_fds(struct msghdr *message, int *ret)
 	return n;
 }
 
-static void answer(struct server *s, int fd, struct launch_reply *reply, int r,
-		   const struct error *err)
+static void launch_answer(struct server *s, int fd, struct launch_reply *reply,
+			  int r, const struct error *err)
 {
 	char wire[LAUNCH_REPLY_MAX];
 	unsigned suppressed;
@@ -161,7 +162,7 @@ static void answer(struct server *s, int fd, struct launch_reply *reply, int r,
 	(void)send(fd, wire, length, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-static void receive(struct server *s, struct peer *peer)
+static void launch_receive(struct server *s, struct peer *peer)
 {
 	union {
 		struct cmsghdr align;
@@ -189,11 +190,11 @@ static void receive(struct server *s, struct peer *peer)
 		if (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
 			r = error_set(&err, EMSGSIZE, "too large a request");
 		else
-			r = handle(s, peer->fd, (size_t)n, fds, n_fds, &reply,
-				   &err);
+			r = launch_handle(s, peer->fd, (size_t)n, fds, n_fds,
+					  &reply, &err);
 		while (n_fds > 0)
 			fd_close(fds[--n_fds]);
-		answer(s, peer->fd, &reply, r, &err);
+		launch_answer(s, peer->fd, &reply, r, &err);
 	}
 	fd_close(take_fd(&peer->fd));
 }
@@ -241,7 +242,7 @@ static int drop_late(struct server *s)
 	return next == INT64_MAX ? -1 : (int)(next - now);
 }
 
-static void reap(void)
+static void launch_reap(void)
 {
 	int status;
 	pid_t pid;
@@ -266,11 +267,11 @@ static int take_signals(struct server *s)
 		if (info.ssi_signo != SIGCHLD)
 			stop = (int)info.ssi_signo;
 	}
-	reap();
+	launch_reap();
 	return stop;
 }
 
-static void serve(struct server *s)
+static void launch_serve_client(struct server *s)
 {
 	struct pollfd fds[LAUNCH_PEERS + 2];
 
@@ -296,7 +297,7 @@ static void serve(struct server *s)
 		}
 		for (size_t i = 0; i < LAUNCH_PEERS; i++) {
 			if (fds[i + 2].revents)
-				receive(s, &s->peers[i]);
+				launch_receive(s, &s->peers[i]);
 		}
 		if (fds[1].revents)
 			take_peer(s);
@@ -336,7 +337,7 @@ int launch_serve(const struct launch_config *config, struct error *err)
 	if (r == 0) {
 		if (config->ready)
 			config->ready();
-		serve(s);
+		launch_serve_client(s);
 		launch_socket_close(&s->socket);
 	}
 	for (size_t i = 0; i < LAUNCH_PEERS; i++)

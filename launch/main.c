@@ -54,7 +54,7 @@ static void show_help(void)
 		    stdout);
 }
 
-static void ready(void)
+static void launch_ready(void)
 {
 	(void)notify_send("READY=1"); /* nobody may be listening */
 }
@@ -70,14 +70,14 @@ static int own_dir(char *ret, size_t size)
 	return 0;
 }
 
-static int run(const struct config *config)
+static int launch_run(const struct config *config)
 {
 	char beside[PATH_MAX];
 	const struct launch_config served = {
 		.socket = config->socket,
 		.bin_dir = config->bin_dir ? config->bin_dir : beside,
 		.uid = 0,
-		.ready = ready,
+		.ready = launch_ready,
 	};
 	struct error err = {0};
 
@@ -91,7 +91,7 @@ static int run(const struct config *config)
 	return EXIT_SUCCESS;
 }
 
-static int check(const struct config *config, struct error *err)
+static int launch_check(const struct config *config, struct error *err)
 {
 	if (config->socket[0] != '/')
 		return error_set(err, EINVAL,
@@ -118,7 +118,7 @@ int main(int argc, char **argv)
 		r = error_set(&err, EINVAL, "'%s': there are only flags",
 			      argv[index]);
 	if (r == 0)
-		r = check(&config, &err);
+		r = launch_check(&config, &err);
 	if (r < 0)
 		status = log_error(EXIT_USAGE, "%s", error_text(&err));
 	else if (config.help)
@@ -126,7 +126,7 @@ int main(int argc, char **argv)
 	else if (config.version)
 		puts("trib-launch " TRIBUTARY_VERSION);
 	else
-		status = run(&config);
+		status = launch_run(&config);
 	options_done(rows, array_size(rows), &config);
 	return status;
 }

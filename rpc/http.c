@@ -49,9 +49,9 @@ static enum MHD_Result send_text(struct MHD_Connection *connection,
 	return r;
 }
 
-static enum MHD_Result refuse(struct MHD_Connection *connection,
-			      unsigned status, const char *why,
-			      const char *allow)
+static enum MHD_Result http_refuse(struct MHD_Connection *connection,
+				   unsigned status, const char *why,
+				   const char *allow)
 {
 	char *text = strdup(why);
 
@@ -81,10 +81,11 @@ static enum MHD_Result send_page(const struct http *http,
 }
 
 /* Of libmicrohttpd: once for the headers, again with each part of a body. */
-static enum MHD_Result answer(void *http_, struct MHD_Connection *connection,
-			      const char *url, const char *method,
-			      const char *version, const char *body,
-			      size_t *body_size, void **seen)
+static enum MHD_Result http_answer(void *http_,
+				   struct MHD_Connection *connection,
+				   const char *url, const char *method,
+				   const char *version, const char *body,
+				   size_t *body_size, void **seen)
 {
 	const struct http *http = http_;
 
@@ -95,12 +96,13 @@ static enum MHD_Result answer(void *http_, struct MHD_Connection *connection,
 	if (*body_size > 0)
 		return MHD_NO;
 	if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
-		return refuse(connection, MHD_HTTP_METHOD_NOT_ALLOWED,
-			      "only GET and HEAD\n", "GET, HEAD");
+		return http_refuse(connection, MHD_HTTP_METHOD_NOT_ALLOWED,
+				   "only GET and HEAD\n", "GET, HEAD");
 	for (size_t i = 0; i < http->n_pages; i++)
 		if (strcmp(url, http->pages[i].path) == 0)
 			return send_page(http, &http->pages[i], connection);
-	return refuse(connection, MHD_HTTP_NOT_FOUND, "no such page\n", NULL);
+	return http_refuse(connection, MHD_HTTP_NOT_FOUND, "no such page\n",
+			   NULL);
 }
 
 /* ---- the socket ---- */
@@ -134,7 +136,7 @@ static int listen_unix(const char *path, struct error *err)
 	return take_fd(&fd);
 }
 
-static int listen_at(const struct addrinfo *ai)
+static int http_listen_at(const struct addrinfo *ai)
 {
 	auto_close int fd = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC,
 				   0);
@@ -161,7 +163,7 @@ static int listen_tcp(const struct rpc_address *address, struct error *err)
 	if (r != 0)
 		return error_set(err, EINVAL, "host '%s': %s", address->host,
 				 gai_strerror(r));
-	r = listen_at(list);
+	r = http_listen_at(list);
 	freeaddrinfo(list);
 	if (r < 0)
 		return error_set(err, -r, "listen on %s port %s: %s",
@@ -169,7 +171,8 @@ static int listen_tcp(const struct rpc_address *address, struct error *err)
 	return r;
 }
 
-static int listen_on(struct http *http, const char *text, struct error *err)
+static int http_listen_on(struct http *http, const char *text,
+			  struct error *err)
 {
 	struct rpc_address address;
 	char full[RPC_TARGET_MAX];
@@ -191,14 +194,14 @@ static int listen_on(struct http *http, const char *text, struct error *err)
 /* ---- begin and end ---- */
 
 /* A page may wait for the store, so each connection has a thread. */
-static int serve(struct http *http, int fd, const char *address,
-		 struct error *err)
+static int http_serve(struct http *http, int fd, const char *address,
+		      struct error *err)
 {
 	http->daemon = MHD_start_daemon(
 		MHD_USE_INTERNAL_POLLING_THREAD |
 			MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL |
 			MHD_USE_ITC,
-		0, NULL, NULL, answer, http, MHD_OPTION_LISTEN_SOCKET, fd,
+		0, NULL, NULL, http_answer, http, MHD_OPTION_LISTEN_SOCKET, fd,
 		MHD_OPTION_CONNECTION_LIMIT, (unsigned)HTTP_CONNECTIONS_MAX,
 		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)HTTP_SILENT_S,
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_MEMORY_MAX,
@@ -222,9 +225,9 @@ int http_start(const char *address, const struct http_page *pages, size_t n,
 	http->pages = pages;
 	http->n_pages = n;
 	http->context = context;
-	r = listen_on(http, address, err);
+	r = http_listen_on(http, address, err);
 	if (r >= 0)
-		r = serve(http, r, address, err);
+		r = http_serve(http, r, address, err);
 	if (r < 0) {
 		free(http);
 		return r;

@@ -8,7 +8,7 @@
 #include "cli/command/node_cmd.h"
 #include "volume/cluster/node_agent.h"
 
-static void told(void *name, bool problem, const char *text)
+static void node_register_told(void *name, bool problem, const char *text)
 {
 	if (problem)
 		log_warning("%s", text);
@@ -29,8 +29,9 @@ static int register_once(struct cli *cli,
 	return r;
 }
 
-static int keep(struct cli *cli, const struct node_agent_request *request,
-		struct error *err)
+static int node_keep_known(struct cli *cli,
+			   const struct node_agent_request *request,
+			   struct error *err)
 {
 	int r;
 
@@ -50,7 +51,7 @@ int node_register_run(struct cli *cli, struct error *err)
 		.node = &node,
 		.local_control = o->control,
 		.stop_fd = cli->stop_fd,
-		.told = told,
+		.told = node_register_told,
 	};
 	int r;
 
@@ -63,7 +64,7 @@ int node_register_run(struct cli *cli, struct error *err)
 		      &o->label, &node, err);
 	request.context = node.name;
 	if (r == 0)
-		r = o->keep ? keep(cli, &request, err)
+		r = o->keep ? node_keep_known(cli, &request, err)
 			    : register_once(cli, &request, err);
 	node_record_done(&node);
 	return r;

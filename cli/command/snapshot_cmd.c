@@ -16,7 +16,7 @@
 #define LOOK_MS 200 /* how often to ask how far a copy is */
 
 /* "2026-01-31 10:00:00" in UTC; "-": never. @buf: 32 bytes. */
-static const char *when(int64_t seconds, char *buf)
+static const char *time_text(int64_t seconds, char *buf)
 {
 	time_t time = (time_t)seconds;
 	struct tm tm;
@@ -153,7 +153,7 @@ static void snapshot_row(struct table *table,
 	table_cell(table, "%s", size_format(text, record->spec.capacity));
 	table_cell(table, "%zu", record->n_splits);
 	table_cell(table, "%s", phase_text(record, buf, sizeof(buf)));
-	table_cell(table, "%s", when(record->cut_s, buf));
+	table_cell(table, "%s", time_text(record->cut_s, buf));
 	table_cell(table, "%s", record->group[0] ? record->group : "-");
 }
 
@@ -190,8 +190,9 @@ int snapshot_list_run(struct cli *cli, struct error *err)
 	return 0;
 }
 
-static void split_row(struct table *table, const struct snapshot_split *split,
-		      const struct snapshot_split_status *status)
+static void snapshot_split_row(struct table *table,
+			       const struct snapshot_split *split,
+			       const struct snapshot_split_status *status)
 {
 	char text[SIZE_TEXT_MAX];
 
@@ -208,7 +209,7 @@ static void split_row(struct table *table, const struct snapshot_split *split,
 	table_cell(table, "%s", status->state);
 }
 
-static void status_print(const struct snapshot_status *status)
+static void snapshot_status_print(const struct snapshot_status *status)
 {
 	const struct snapshot_record *record = status->record;
 	struct table *table = table_new("SPLIT>", "POOL", "EXTENT", "SIZE>",
@@ -219,7 +220,7 @@ static void status_print(const struct snapshot_status *status)
 	(void)printf("snapshot  %s of volume %s, %s, %s\n", record->name,
 		     record->volume, size_format(size, record->spec.capacity),
 		     phase_text(record, buf, sizeof(buf)));
-	(void)printf("cut       %s UTC\n", when(record->cut_s, buf));
+	(void)printf("cut       %s UTC\n", time_text(record->cut_s, buf));
 	(void)printf("holds     %s%s%s\n", record->spec.layout,
 		     record->spec.fs_type[0] ? ", " : "", record->spec.fs_type);
 	if (record->group[0])
@@ -231,7 +232,8 @@ static void status_print(const struct snapshot_status *status)
 				     record->conditions[i].message);
 	(void)putchar('\n');
 	for (size_t i = 0; i < record->n_splits; i++)
-		split_row(table, &record->splits[i], &status->splits[i]);
+		snapshot_split_row(table, &record->splits[i],
+				   &status->splits[i]);
 	table_print(table, stdout);
 	for (size_t i = 0; i < record->n_splits; i++)
 		if (status->splits[i].problem[0])
@@ -254,7 +256,7 @@ int snapshot_show_run(struct cli *cli, struct error *err)
 	if (r < 0)
 		return r;
 	if (!cli_answer(cli, json_snapshot_status(status)))
-		status_print(status);
+		snapshot_status_print(status);
 	volume_snapshot_status_free(status);
 	return 0;
 }
@@ -351,7 +353,8 @@ int group_list_run(struct cli *cli, struct error *err)
 			table_cell(table, "%zu", records[i]->n_members);
 			table_cell(table, "%s",
 				   snapshot_phase_name(records[i]->phase));
-			table_cell(table, "%s", when(records[i]->cut_s, buf));
+			table_cell(table, "%s",
+				   time_text(records[i]->cut_s, buf));
 		}
 		table_print(table, stdout);
 	}
@@ -377,7 +380,7 @@ int group_show_run(struct cli *cli, struct error *err)
 	if (!cli_answer(cli, json_group(record))) {
 		(void)printf("group     %s, %s\ncut       %s UTC\n\n",
 			     record->name, snapshot_phase_name(record->phase),
-			     when(record->cut_s, buf));
+			     time_text(record->cut_s, buf));
 		members_print(record);
 	}
 	group_record_free(record);

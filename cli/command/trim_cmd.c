@@ -20,8 +20,8 @@ struct all {
 	struct json_object *list; /* owned */
 };
 
-static void told(void *all_, const char *name, uint64_t bytes,
-		 const char *problem)
+static void trim_told(void *all_, const char *name, uint64_t bytes,
+		      const char *problem)
 {
 	struct all *all = all_;
 	char text[SIZE_TEXT_MAX];
@@ -41,12 +41,12 @@ int volume_trim_run(struct cli *cli, struct error *err)
 	int r;
 
 	if (cli->n_arguments == 0) {
-		r = volume_trim_here(cli->volumes, told, &all, err);
+		r = volume_trim_here(cli->volumes, trim_told, &all, err);
 	} else {
 		r = volume_trim(cli->volumes, cli_argument(cli, 0), &bytes,
 				err);
 		if (r == 0)
-			told(&all, cli_argument(cli, 0), bytes, NULL);
+			trim_told(&all, cli_argument(cli, 0), bytes, NULL);
 	}
 	if (r < 0)
 		json_object_put(all.list);

@@ -122,7 +122,7 @@ static void policies_print(struct json_object *status)
 	       text_of(policies, "action"));
 }
 
-static void status_print(struct json_object *status)
+static void union_status_print(struct json_object *status)
 {
 	struct json_object *branches = json_object_object_get(status,
 							      "branches");
@@ -164,7 +164,7 @@ int union_status_run(struct cli *cli, struct error *err)
 		(void)cli_answer(cli, status);
 		return 0;
 	}
-	status_print(status);
+	union_status_print(status);
 	json_object_put(status);
 	return 0;
 }

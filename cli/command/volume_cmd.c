@@ -69,8 +69,8 @@ static int placement_set(const struct cli *cli, struct volume_spec *spec,
 	return r < 0 ? r : 0;
 }
 
-static int spec_fill(const struct cli_options *o, struct volume_spec *spec,
-		     struct error *err)
+static int volume_spec_fill(const struct cli_options *o,
+			    struct volume_spec *spec, struct error *err)
 {
 	int r;
 
@@ -129,7 +129,7 @@ int volume_make(struct cli *cli, const char *name,
 	struct volume_spec spec = {0};
 	struct labels labels = {0};
 	char text[SIZE_TEXT_MAX];
-	int r = spec_fill(&cli->options, &spec, err);
+	int r = volume_spec_fill(&cli->options, &spec, err);
 
 	spec.source = *source;
 	if (r == 0)
@@ -297,8 +297,8 @@ int volume_list_run(struct cli *cli, struct error *err)
 	return 0;
 }
 
-static void split_row(struct table *table,
-		      const struct volume_split_status *status)
+static void volume_split_row(struct table *table,
+			     const struct volume_split_status *status)
 {
 	char text[SIZE_TEXT_MAX];
 
@@ -343,7 +343,7 @@ static void attachment_print(const struct volume_record *record,
 			     a->published ? ", published" : "");
 }
 
-static void status_print(const struct volume_status *status)
+static void volume_status_print(const struct volume_status *status)
 {
 	const struct volume_record *record = status->record;
 	struct table *table = table_new("SPLIT>", "POOL", "SIZE>", "ALLOCATED>",
@@ -382,7 +382,7 @@ static void status_print(const struct volume_status *status)
 			     status->conditions[i].message);
 	(void)putchar('\n');
 	for (size_t i = 0; i < record->n_splits; i++)
-		split_row(table, &status->splits[i]);
+		volume_split_row(table, &status->splits[i]);
 	table_print(table, stdout);
 	for (size_t i = 0; i < record->n_splits; i++)
 		if (status->splits[i].problem[0])
@@ -399,7 +399,7 @@ int volume_show_run(struct cli *cli, struct error *err)
 	if (r < 0)
 		return r;
 	if (!cli_answer(cli, json_volume_status(status)))
-		status_print(status);
+		volume_status_print(status);
 	volume_status_free(status);
 	return 0;
 }

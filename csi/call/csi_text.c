@@ -92,7 +92,7 @@ static void add_repeated(struct text *t, const ProtobufCFieldDescriptor *f,
 }
 
 /* Set to something; 0, false and "" are not. */
-static bool is_set(const ProtobufCFieldDescriptor *f, const char *m)
+static bool text_is_set(const ProtobufCFieldDescriptor *f, const char *m)
 {
 	const void *at = m + f->offset;
 	const char *string;
@@ -120,7 +120,7 @@ static void add_message(struct text *t, const ProtobufCMessage *m)
 		const ProtobufCFieldDescriptor *f = &m->descriptor->fields[i];
 		const char *at = base + f->offset;
 
-		if (!is_set(f, base))
+		if (!text_is_set(f, base))
 			continue;
 		add(t, "%s%s=", first ? "" : " ", f->name);
 		first = false;

@@ -263,7 +263,7 @@ bool parameters_know(const char *key)
 	return kubernetes_key_is_fs_type(key);
 }
 
-static int unknown(const char *key, struct error *err)
+static int parameter_unknown(const char *key, struct error *err)
 {
 	char known[384] = "";
 
@@ -300,14 +300,14 @@ static int take_own(const struct csi_entry *e, struct volume_spec *spec,
 	return -ENOENT;
 }
 
-static int take(const struct csi_entry *e, struct volume_spec *spec,
-		struct labels *labels, struct error *err)
+static int parameter_take(const struct csi_entry *e, struct volume_spec *spec,
+			  struct labels *labels, struct error *err)
 {
 	int r = take_own(e, spec, err);
 
 	if (r == -ENOENT) {
 		r = kubernetes_key_take(e, KUBERNETES_CLAIM, labels, err);
-		return r == 0 ? unknown(e->key, err) : r < 0 ? r : 0;
+		return r == 0 ? parameter_unknown(e->key, err) : r < 0 ? r : 0;
 	}
 	if (r < 0)
 		(void)error_prefix(err, "parameter '%s': ", e->key);
@@ -339,7 +339,7 @@ int parameters_change(ProtobufCMessage *const *entries, size_t n,
 					 "be changed; those are iops and "
 					 "bytesPerSecond",
 					 e->key);
-		if (take(e, &spec, NULL, err) < 0)
+		if (parameter_take(e, &spec, NULL, err) < 0)
 			return -EINVAL;
 	}
 	*limits = spec.limits;
@@ -365,8 +365,8 @@ int parameters_read(ProtobufCMessage *const *entries, size_t n,
 		    struct error *err)
 {
 	for (size_t i = 0; i < n; i++) {
-		int r = take((const struct csi_entry *)entries[i], spec, labels,
-			     err);
+		int r = parameter_take((const struct csi_entry *)entries[i],
+				       spec, labels, err);
 
 		if (r < 0)
 			return r;

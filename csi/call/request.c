@@ -14,9 +14,9 @@
 #define CAPACITY_UNIT 4096u /* bytes; volume_spec_check() */
 
 /* The file system of the capabilities, unless the parameters have another. */
-static int take_fs_type(struct volume_spec *spec,
-			Csi__V1__VolumeCapability *const *caps, size_t n,
-			struct error *err)
+static int request_take_fs_type(struct volume_spec *spec,
+				Csi__V1__VolumeCapability *const *caps,
+				size_t n, struct error *err)
 {
 	char fs_type[sizeof(spec->fs_type)];
 	int r = capabilities_fs_type(caps, n, fs_type, err);
@@ -33,9 +33,9 @@ static int take_fs_type(struct volume_spec *spec,
 }
 
 /* A file system or a block device, as the capabilities have it. */
-static int take_layout(struct volume_spec *spec,
-		       Csi__V1__VolumeCapability *const *caps, size_t n,
-		       struct error *err)
+static int request_take_layout(struct volume_spec *spec,
+			       Csi__V1__VolumeCapability *const *caps, size_t n,
+			       struct error *err)
 {
 	const char *layout;
 	int r = capabilities_layout(caps, n, &layout, err);
@@ -71,9 +71,9 @@ int request_read(struct request *request, ProtobufCMessage *const *parameters,
 	for (size_t i = 0; r == 0 && i < n_caps; i++)
 		r = capability_check(caps[i], NULL, err);
 	if (r == 0)
-		r = take_layout(spec, caps, n_caps, err);
+		r = request_take_layout(spec, caps, n_caps, err);
 	if (r == 0)
-		r = take_fs_type(spec, caps, n_caps, err);
+		r = request_take_fs_type(spec, caps, n_caps, err);
 	if (r < 0)
 		return r;
 	if (from && !spec->layout[0])

@@ -135,9 +135,10 @@ static int make_or_find(struct csi_call *c,
 	return r < 0 ? csi_fail_errno(c, r) : 0;
 }
 
-static int make(struct csi_call *c, const Csi__V1__CreateVolumeRequest *in,
-		const struct volume_spec *from, struct request *request,
-		Csi__V1__CreateVolumeResponse *out)
+static int volume_make(struct csi_call *c,
+		       const Csi__V1__CreateVolumeRequest *in,
+		       const struct volume_spec *from, struct request *request,
+		       Csi__V1__CreateVolumeResponse *out)
 {
 	char name[RECORD_NAME_SIZE];
 	const struct volume_create_request create = {
@@ -195,7 +196,8 @@ int csi_create_volume(struct csi_call *c, const void *in_, void *out)
 	if (r == 0)
 		r = take_local(c, in, &request.spec);
 	if (r == 0)
-		r = make(c, in, content_source_spec(&content), &request, out);
+		r = volume_make(c, in, content_source_spec(&content), &request,
+				out);
 	request_done(&request);
 	return r;
 }
@@ -222,7 +224,7 @@ int csi_delete_volume(struct csi_call *c, const void *in_, void *out)
 
 #define RPC(name) CSI__V1__CONTROLLER_SERVICE_CAPABILITY__RPC__TYPE__##name
 
-static Csi__V1__ControllerServiceCapability *capability(
+static Csi__V1__ControllerServiceCapability *controller_capability(
 	struct csi_call *c,
 	Csi__V1__ControllerServiceCapability__RPC__Type type)
 {
@@ -263,6 +265,6 @@ int csi_controller_get_capabilities(struct csi_call *c, const void *in,
 	out->capabilities = rpc_alloc(c->rpc,
 				      array_size(types) * sizeof(void *));
 	for (size_t i = 0; i < array_size(types); i++)
-		out->capabilities[i] = capability(c, types[i]);
+		out->capabilities[i] = controller_capability(c, types[i]);
 	return 0;
 }

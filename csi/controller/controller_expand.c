@@ -43,9 +43,9 @@ static int choose_size(struct csi_call *c, const Csi__V1__CapacityRange *range,
 	return 0;
 }
 
-static int check(struct csi_call *c,
-		 const Csi__V1__ControllerExpandVolumeRequest *in,
-		 const struct volume_record *record)
+static int expand_check(struct csi_call *c,
+			const Csi__V1__ControllerExpandVolumeRequest *in,
+			const struct volume_record *record)
 {
 	int r = 0;
 
@@ -55,8 +55,8 @@ static int check(struct csi_call *c,
 	return r < 0 ? csi_fail_errno(c, r) : 0;
 }
 
-static int expand(struct csi_call *c, const char *id, uint64_t size,
-		  struct volume_record **record)
+static int expand_volume(struct csi_call *c, const char *id, uint64_t size,
+			 struct volume_record **record)
 {
 	struct volume_record *grown = NULL;
 	int r;
@@ -90,11 +90,11 @@ int csi_controller_expand_volume(struct csi_call *c, const void *in_,
 	if (r == 0)
 		r = csi_record(c, &record);
 	if (r == 0)
-		r = check(c, in, record);
+		r = expand_check(c, in, record);
 	if (r == 0)
 		r = choose_size(c, in->capacity_range, record, &size);
 	if (r == 0)
-		r = expand(c, in->volume_id, size, &record);
+		r = expand_volume(c, in->volume_id, size, &record);
 	if (r == 0) {
 		out->capacity_bytes = (int64_t)record->spec.capacity;
 		out->node_expansion_required = true;

@@ -39,7 +39,7 @@ static size_t nodes_of(struct csi_call *c, const struct volume_record *record,
 
 /* ---- ListVolumes ---- */
 
-static Csi__V1__ListVolumesResponse__Entry *entry_of(
+static Csi__V1__ListVolumesResponse__Entry *volume_entry_of(
 	struct csi_call *c, const struct volume_record *record)
 {
 	Csi__V1__ListVolumesResponse__Entry *entry = reply_new(
@@ -55,9 +55,9 @@ static Csi__V1__ListVolumesResponse__Entry *entry_of(
 }
 
 /* Those from @first on, as many as are wanted. */
-static void fill_page(struct csi_call *c, int32_t max_entries,
-		      struct volume_record *const *records, size_t n,
-		      Csi__V1__ListVolumesResponse *out)
+static void volume_fill_page(struct csi_call *c, int32_t max_entries,
+			     struct volume_record *const *records, size_t n,
+			     Csi__V1__ListVolumesResponse *out)
 {
 	size_t most = max_entries > 0 && max_entries < PAGE_MAX
 			      ? (size_t)max_entries
@@ -70,7 +70,7 @@ static void fill_page(struct csi_call *c, int32_t max_entries,
 	out->entries = rpc_alloc(c->rpc, count * sizeof(void *));
 	out->n_entries = count;
 	for (size_t i = 0; i < count; i++)
-		out->entries[i] = entry_of(c, records[i]);
+		out->entries[i] = volume_entry_of(c, records[i]);
 	if (count < n)
 		out->next_token = rpc_strdup(
 			c->rpc,
@@ -116,7 +116,8 @@ int csi_list_volumes(struct csi_call *c, const void *in_, void *out)
 	while (after[0] && first < listed &&
 	       strcmp(records[first]->name, after) <= 0)
 		first++;
-	fill_page(c, in->max_entries, records + first, listed - first, out);
+	volume_fill_page(c, in->max_entries, records + first, listed - first,
+			 out);
 	volume_records_free(records, n);
 	return 0;
 }

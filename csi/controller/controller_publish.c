@@ -23,8 +23,8 @@ static const char *mode_name(const Csi__V1__VolumeCapability *cap)
 	return value ? value->name : ""; /* csi_check() let it pass */
 }
 
-static int publish(struct csi_call *c,
-		   const Csi__V1__ControllerPublishVolumeRequest *in)
+static int publish_volume(struct csi_call *c,
+			  const Csi__V1__ControllerPublishVolumeRequest *in)
 {
 	const Csi__V1__VolumeCapability *cap = in->volume_capability;
 	const struct volume_publish_request request = {
@@ -63,7 +63,7 @@ int csi_controller_publish_volume(struct csi_call *c, const void *in_,
 	    capability_check(in->volume_capability, &record->spec, c->err) < 0)
 		r = csi_fail_errno(c, -EINVAL);
 	if (r == 0)
-		r = publish(c, in);
+		r = publish_volume(c, in);
 	volume_record_free(record);
 	return r;
 }

@@ -13,9 +13,9 @@
 /* ---- CreateSnapshot ---- */
 
 /* What has the name has to be what is asked for. */
-static int check_same(struct csi_call *c,
-		      const Csi__V1__CreateSnapshotRequest *in,
-		      const struct snapshot_record *record)
+static int snapshot_check_same(struct csi_call *c,
+			       const Csi__V1__CreateSnapshotRequest *in,
+			       const struct snapshot_record *record)
 {
 	const char *name = labels_get(&record->labels, CSI_LABEL_NAME);
 
@@ -37,8 +37,9 @@ static int check_same(struct csi_call *c,
  * Is there anything to be cut? 1; 0: it is cut, and its volume may be gone;
  * or what a failure returned.
  */
-static int look(struct csi_call *c, const Csi__V1__CreateSnapshotRequest *in,
-		const char *name)
+static int snapshot_look(struct csi_call *c,
+			 const Csi__V1__CreateSnapshotRequest *in,
+			 const char *name)
 {
 	struct snapshot_record *there = NULL;
 	struct volume_record *volume = NULL;
@@ -46,7 +47,7 @@ static int look(struct csi_call *c, const Csi__V1__CreateSnapshotRequest *in,
 	bool cut = r == 0 && snapshot_record_is_cut(there);
 
 	if (r == 0)
-		r = check_same(c, in, there);
+		r = snapshot_check_same(c, in, there);
 	else if (r != -ENOENT)
 		r = csi_fail_errno(c, r);
 	else
@@ -59,8 +60,9 @@ static int look(struct csi_call *c, const Csi__V1__CreateSnapshotRequest *in,
 	return r < 0 ? r : 1;
 }
 
-static int cut(struct csi_call *c, const Csi__V1__CreateSnapshotRequest *in,
-	       const char *name, Csi__V1__CreateSnapshotResponse *out)
+static int snapshot_cut(struct csi_call *c,
+			const Csi__V1__CreateSnapshotRequest *in,
+			const char *name, Csi__V1__CreateSnapshotResponse *out)
 {
 	struct snapshot_record *record = NULL;
 	struct labels labels = {0};
@@ -69,7 +71,7 @@ static int cut(struct csi_call *c, const Csi__V1__CreateSnapshotRequest *in,
 		.volume = c->id.name,
 		.labels = &labels,
 	};
-	int r = look(c, in, name);
+	int r = snapshot_look(c, in, name);
 
 	if (r < 0)
 		return r;
@@ -97,7 +99,7 @@ int csi_create_snapshot(struct csi_call *c, const void *in_, void *out)
 				"source_volume_id: there is no such volume");
 	csi_name_map(in->name, name);
 	r = csi_snapshot_lock(c, "snapshot", name);
-	return r < 0 ? r : cut(c, in, name, out);
+	return r < 0 ? r : snapshot_cut(c, in, name, out);
 }
 
 /* ---- DeleteSnapshot ---- */
@@ -155,7 +157,7 @@ int csi_get_snapshot(struct csi_call *c, const void *in_, void *out_)
 
 /* ---- ListSnapshots ---- */
 
-static Csi__V1__ListSnapshotsResponse__Entry *entry_of(
+static Csi__V1__ListSnapshotsResponse__Entry *snapshot_entry_of(
 	struct csi_call *c, const struct snapshot_record *record)
 {
 	Csi__V1__ListSnapshotsResponse__Entry *entry = reply_new(
@@ -165,8 +167,8 @@ static Csi__V1__ListSnapshotsResponse__Entry *entry_of(
 	return entry;
 }
 
-static bool is_of(const struct snapshot_record *record,
-		  const struct csi_id *volume)
+static bool snapshot_is_of(const struct snapshot_record *record,
+			   const struct csi_id *volume)
 {
 	return strcmp(record->volume, volume->name) == 0 &&
 	       (!volume->uid[0] ||
@@ -188,21 +190,21 @@ static int list_one(struct csi_call *c, const Csi__V1__ListSnapshotsRequest *in,
 		return 0;
 	if (r < 0)
 		return csi_fail_errno(c, r);
-	if (!volume || is_of(record, volume)) {
+	if (!volume || snapshot_is_of(record, volume)) {
 		csi_snapshot_refresh(c, &record);
 		out->entries = rpc_alloc(c->rpc, sizeof(void *));
-		out->entries[0] = entry_of(c, record);
+		out->entries[0] = snapshot_entry_of(c, record);
 		out->n_entries = 1;
 	}
 	snapshot_record_free(record);
 	return 0;
 }
 
-static void fill_page(struct csi_call *c,
-		      const Csi__V1__ListSnapshotsRequest *in,
-		      struct snapshot_record *const *records, size_t n,
-		      const struct csi_id *volume,
-		      Csi__V1__ListSnapshotsResponse *out)
+static void snapshot_fill_page(struct csi_call *c,
+			       const Csi__V1__ListSnapshotsRequest *in,
+			       struct snapshot_record *const *records, size_t n,
+			       const struct csi_id *volume,
+			       Csi__V1__ListSnapshotsResponse *out)
 {
 	size_t most = in->max_entries > 0 && in->max_entries < PAGE_MAX
 			      ? (size_t)in->max_entries
@@ -214,14 +216,15 @@ static void fill_page(struct csi_call *c,
 				 ((n < most ? n : most) + 1) * sizeof(void *));
 	for (size_t i = 0; i < n; i++) {
 		/* The volume may have been made anew under its name. */
-		if (volume && !is_of(records[i], volume))
+		if (volume && !snapshot_is_of(records[i], volume))
 			continue;
 		if (out->n_entries == most) {
 			out->next_token = rpc_strdup(
 				c->rpc, csi_token_format(token, last));
 			return;
 		}
-		out->entries[out->n_entries++] = entry_of(c, records[i]);
+		out->entries[out->n_entries++] = snapshot_entry_of(c,
+								   records[i]);
 		last = records[i]->name;
 	}
 }
@@ -230,9 +233,10 @@ static void fill_page(struct csi_call *c,
  * By name, and a token is a name: a snapshot that stays is seen exactly once,
  * whatever comes and goes between two pages.
  */
-static int list(struct csi_call *c, const Csi__V1__ListSnapshotsRequest *in,
-		const struct csi_id *volume,
-		Csi__V1__ListSnapshotsResponse *out)
+static int snapshot_list(struct csi_call *c,
+			 const Csi__V1__ListSnapshotsRequest *in,
+			 const struct csi_id *volume,
+			 Csi__V1__ListSnapshotsResponse *out)
 {
 	struct snapshot_record **records = NULL;
 	char after[RECORD_NAME_SIZE];
@@ -250,7 +254,7 @@ static int list(struct csi_call *c, const Csi__V1__ListSnapshotsRequest *in,
 				 NULL, c->err);
 	if (r < 0)
 		return csi_fail_errno(c, r);
-	fill_page(c, in, records, n, volume, out);
+	snapshot_fill_page(c, in, records, n, volume, out);
 	snapshot_records_free(records, n);
 	return 0;
 }
@@ -265,5 +269,5 @@ int csi_list_snapshots(struct csi_call *c, const void *in_, void *out)
 	if (filter && csi_id_parse(in->source_volume_id, &volume) < 0)
 		return 0;
 	return in->snapshot_id[0] ? list_one(c, in, filter, out)
-				  : list(c, in, filter, out);
+				  : snapshot_list(c, in, filter, out);
 }

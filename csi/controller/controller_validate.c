@@ -11,8 +11,9 @@
 #include "csi/controller/controller.h"
 
 /* 0, or -EINVAL with why the volume cannot be used so. */
-static int validate(const Csi__V1__ValidateVolumeCapabilitiesRequest *in,
-		    const struct volume_record *record, struct error *err)
+static int validate_volume(const Csi__V1__ValidateVolumeCapabilitiesRequest *in,
+			   const struct volume_record *record,
+			   struct error *err)
 {
 	struct request request = {0};
 	struct volume_limits limits;
@@ -53,7 +54,7 @@ static int validate(const Csi__V1__ValidateVolumeCapabilitiesRequest *in,
 	return r;
 }
 
-static Csi__V1__ValidateVolumeCapabilitiesResponse__Confirmed *confirm(
+static Csi__V1__ValidateVolumeCapabilitiesResponse__Confirmed *validate_confirm(
 	struct csi_call *c,
 	const Csi__V1__ValidateVolumeCapabilitiesRequest *in)
 {
@@ -92,10 +93,10 @@ int csi_validate_volume_capabilities(struct csi_call *c, const void *in_,
 
 	if (r < 0)
 		return r;
-	if (validate(in, record, &why) < 0)
+	if (validate_volume(in, record, &why) < 0)
 		out->message = rpc_strdup(c->rpc, error_text(&why));
 	else
-		out->confirmed = confirm(c, in);
+		out->confirmed = validate_confirm(c, in);
 	volume_record_free(record);
 	return 0;
 }

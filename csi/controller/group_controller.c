@@ -96,9 +96,9 @@ static bool group_has(const struct group_record *group, const struct csi_id *id)
 }
 
 /* What has the name has to be what is asked for. */
-static int check_same(struct csi_call *c, const char *csi_name,
-		      const struct group_record *group,
-		      const struct sources *sources)
+static int group_check_same(struct csi_call *c, const char *csi_name,
+			    const struct group_record *group,
+			    const struct sources *sources)
 {
 	const char *name = labels_get(&group->labels, CSI_LABEL_NAME);
 	bool equal = group->n_members == sources->n;
@@ -112,7 +112,8 @@ static int check_same(struct csi_call *c, const char *csi_name,
 			group->name);
 }
 
-static int check_volumes(struct csi_call *c, const struct sources *sources)
+static int group_check_volumes(struct csi_call *c,
+			       const struct sources *sources)
 {
 	for (size_t i = 0; i < sources->n; i++) {
 		struct volume_record *record = NULL;
@@ -127,10 +128,10 @@ static int check_volumes(struct csi_call *c, const struct sources *sources)
 	return 0;
 }
 
-static int cut(struct csi_call *c,
-	       const Csi__V1__CreateVolumeGroupSnapshotRequest *in,
-	       const char *name, const struct sources *sources,
-	       struct group_record **ret)
+static int group_cut(struct csi_call *c,
+		     const Csi__V1__CreateVolumeGroupSnapshotRequest *in,
+		     const char *name, const struct sources *sources,
+		     struct group_record **ret)
 {
 	struct labels labels = {0};
 	const struct group_create_request request = {
@@ -143,9 +144,9 @@ static int cut(struct csi_call *c,
 	int r = volume_group_get(c->csi->volumes, name, &there, c->err);
 
 	if (there)
-		r = check_same(c, in->name, there, sources);
+		r = group_check_same(c, in->name, there, sources);
 	else if (r == -ENOENT)
-		r = check_volumes(c, sources);
+		r = group_check_volumes(c, sources);
 	else
 		r = csi_fail_errno(c, r);
 	group_record_free(there);
@@ -173,7 +174,7 @@ int csi_create_volume_group_snapshot(struct csi_call *c, const void *in_,
 	if (r == 0)
 		r = csi_snapshot_lock(c, "group", name);
 	if (r == 0)
-		r = cut(c, in, name, &sources, &group);
+		r = group_cut(c, in, name, &sources, &group);
 	if (group)
 		r = reply_group(c, group, &out->group_snapshot);
 	group_record_free(group);
@@ -224,8 +225,8 @@ static int check_members(struct csi_call *c, const struct group_record *group,
 }
 
 /* -ENOENT, or another errno. */
-static int find(struct csi_call *c, const struct csi_id *id,
-		struct group_record **ret)
+static int group_find(struct csi_call *c, const struct csi_id *id,
+		      struct group_record **ret)
 {
 	struct group_record *group = NULL;
 	int r = volume_group_get(c->csi->volumes, id->name, &group, c->err);
@@ -257,7 +258,7 @@ int csi_delete_volume_group_snapshot(struct csi_call *c, const void *in_,
 	r = csi_snapshot_lock(c, "group", id.name);
 	if (r < 0)
 		return r;
-	r = find(c, &id, &group);
+	r = group_find(c, &id, &group);
 	if (r == -ENOENT)
 		return 0;
 	if (r < 0)
@@ -279,7 +280,7 @@ static bool is_there(const struct group_record *group)
 	       group->phase == SNAPSHOT_READY;
 }
 
-static void refresh(struct csi_call *c, struct group_record **group)
+static void group_refresh(struct csi_call *c, struct group_record **group)
 {
 	struct group_record *now = NULL;
 	struct error unused = {0};
@@ -302,7 +303,7 @@ int csi_get_volume_group_snapshot(struct csi_call *c, const void *in_,
 	int r = -ENOENT;
 
 	if (csi_id_parse(in->group_snapshot_id, &id) == 0)
-		r = find(c, &id, &group);
+		r = group_find(c, &id, &group);
 	if (r == -ENOENT || (group && !is_there(group)))
 		r = csi_fail(c, RPC_NOT_FOUND,
 			     "there is no such group snapshot");
@@ -312,7 +313,7 @@ int csi_get_volume_group_snapshot(struct csi_call *c, const void *in_,
 		r = check_members(c, group, in->snapshot_ids,
 				  in->n_snapshot_ids);
 	if (r == 0 && group) {
-		refresh(c, &group);
+		group_refresh(c, &group);
 		r = reply_group(c, group, &out->group_snapshot);
 	}
 	group_record_free(group);

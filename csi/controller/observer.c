@@ -39,7 +39,8 @@ static bool goes_on(void *observer_)
 	return yes;
 }
 
-static void count(struct csi_metrics *m, const struct volume_observation *seen)
+static void observer_count(struct csi_metrics *m,
+			   const struct volume_observation *seen)
 {
 	atomic_store(&m->volumes, seen->volumes);
 	atomic_store(&m->abnormal, seen->abnormal);
@@ -49,7 +50,7 @@ static void count(struct csi_metrics *m, const struct volume_observation *seen)
 }
 
 /* Each sort of failure once, and its end. */
-static void tell(struct observer *o, int r, const struct error *err)
+static void observer_report(struct observer *o, int r, const struct error *err)
 {
 	if (r == -ECANCELED || r == o->failed)
 		return;
@@ -62,26 +63,26 @@ static void tell(struct observer *o, int r, const struct error *err)
 	o->failed = r;
 }
 
-static void look(struct observer *o)
+static void observer_check(struct observer *o)
 {
 	struct volume_observation seen;
 	struct error err = {0};
 	int r = volume_health_check(o->csi->volumes, goes_on, o, &seen, &err);
 
 	if (r == 0)
-		count(&o->csi->metrics, &seen);
+		observer_count(&o->csi->metrics, &seen);
 	if (r == 0 && seen.changed > 0)
 		log_info("volumes: %zu, %zu abnormal, %zu changed; nodes: "
 			 "%zu, %zu silent",
 			 seen.volumes, seen.abnormal, seen.changed, seen.nodes,
 			 seen.silent);
-	tell(o, r, &err);
+	observer_report(o, r, &err);
 }
 
 /* ---- when ---- */
 
 /* Wait until @until_ms, or until asked, leading or ending changes. */
-static void sleep_until(struct observer *o, int64_t until_ms)
+static void observer_sleep_until(struct observer *o, int64_t until_ms)
 {
 	const struct timespec t = {.tv_sec = until_ms / 1000,
 				   .tv_nsec = until_ms % 1000 * 1000000};
@@ -106,7 +107,7 @@ static bool wait_for_work(struct observer *o, int64_t beat_ms, int64_t look_ms,
 		else if (clock_ms() >= next)
 			break;
 		else
-			sleep_until(o, next);
+			observer_sleep_until(o, next);
 	}
 	goes = !o->ending;
 	pthread_mutex_unlock(&o->lock);
@@ -124,7 +125,7 @@ static bool take_asked(struct observer *o)
 	return asked;
 }
 
-static void *run(void *observer_)
+static void *observer_run(void *observer_)
 {
 	struct observer *o = observer_;
 	int64_t beat_ms = 0, look_ms = 0, pause_ms = 0;
@@ -138,14 +139,14 @@ static void *run(void *observer_)
 		if (clock_ms() < look_ms &&
 		    (clock_ms() < pause_ms || !take_asked(o)))
 			continue;
-		look(o);
+		observer_check(o);
 		pause_ms = clock_ms() + OBSERVER_PAUSE_S * 1000;
 		look_ms = clock_ms() + OBSERVER_PERIOD_S * 1000;
 	}
 	return NULL;
 }
 
-static void leads(void *observer_, bool leading, const char *text)
+static void observer_leads(void *observer_, bool leading, const char *text)
 {
 	struct observer *o = observer_;
 	bool changed;
@@ -184,13 +185,13 @@ int observer_start(struct csi *csi, struct observer **ret, struct error *err)
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&o->wake, &monotonic);
 	pthread_condattr_destroy(&monotonic);
-	r = pthread_create(&o->thread, NULL, run, o);
+	r = pthread_create(&o->thread, NULL, observer_run, o);
 	if (r != 0) {
 		observer_free(o);
 		return error_set(err, r, "no thread for the observer");
 	}
-	r = volume_election_join(csi->volumes, ELECTION, leads, o, &o->lead,
-				 err);
+	r = volume_election_join(csi->volumes, ELECTION, observer_leads, o,
+				 &o->lead, err);
 	if (r < 0) {
 		observer_stop(o);
 		return r;

@@ -46,8 +46,8 @@ void csi_snapshot_refresh(struct csi_call *c, struct snapshot_record **record)
  */
 #define DELETION_POLICY_KEY "deletionPolicy"
 
-static int take(const struct csi_entry *e, struct labels *ret,
-		struct error *err)
+static int labels_take(const struct csi_entry *e, struct labels *ret,
+		       struct error *err)
 {
 	int r = kubernetes_key_take(e, KUBERNETES_SNAPSHOT, ret, err);
 
@@ -65,7 +65,8 @@ int csi_snapshot_labels(ProtobufCMessage *const *parameters, size_t n,
 	int r = labels_set(ret, CSI_LABEL_NAME, csi_name, err);
 
 	for (size_t i = 0; r == 0 && i < n; i++)
-		r = take((const struct csi_entry *)parameters[i], ret, err);
+		r = labels_take((const struct csi_entry *)parameters[i], ret,
+				err);
 	return r;
 }
 

@@ -41,8 +41,8 @@ static void stream_init(struct stream *s, struct csi_call *c, bool delta,
 	s->changed.block_metadata = s->list;
 }
 
-static int send(struct stream *s, uint64_t size,
-		const struct snapshot_range *ranges, size_t n)
+static int metadata_send(struct stream *s, uint64_t size,
+			 const struct snapshot_range *ranges, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		s->ranges[i].byte_offset = (int64_t)ranges[i].offset;
@@ -56,8 +56,8 @@ static int send(struct stream *s, uint64_t size,
 			s->delta ? &s->changed.base : &s->allocated.base);
 }
 
-static int visit(void *stream, uint64_t size,
-		 const struct snapshot_range *ranges, size_t count)
+static int metadata_visit(void *stream, uint64_t size,
+			  const struct snapshot_range *ranges, size_t count)
 {
 	struct stream *s = stream;
 	int r;
@@ -65,7 +65,7 @@ static int visit(void *stream, uint64_t size,
 	do {
 		size_t n = count < s->most ? count : s->most;
 
-		r = send(s, size, ranges, n);
+		r = metadata_send(s, size, ranges, n);
 		ranges += n;
 		count -= n;
 	} while (r == 0 && count > 0);
@@ -73,7 +73,7 @@ static int visit(void *stream, uint64_t size,
 }
 
 /* The name of the snapshot; RECORD_NAME_SIZE bytes. */
-static int find(struct csi_call *c, const char *snapshot_id, char *ret)
+static int metadata_find(struct csi_call *c, const char *snapshot_id, char *ret)
 {
 	struct snapshot_record *record = NULL;
 	struct csi_id id;
@@ -91,15 +91,16 @@ static int find(struct csi_call *c, const char *snapshot_id, char *ret)
 	return 0;
 }
 
-static int run(struct csi_call *c, const struct snapshot_ranges_request *what,
-	       int32_t max_results)
+static int metadata_run(struct csi_call *c,
+			const struct snapshot_ranges_request *what,
+			int32_t max_results)
 {
 	struct stream stream;
 	int r;
 
 	stream_init(&stream, c, what->older, max_results);
-	r = volume_snapshot_ranges(c->csi->volumes, what, visit, &stream,
-				   c->err);
+	r = volume_snapshot_ranges(c->csi->volumes, what, metadata_visit,
+				   &stream, c->err);
 	return r < 0 ? csi_fail_errno(c, r) : 0;
 }
 
@@ -109,10 +110,10 @@ int csi_get_metadata_allocated(struct csi_call *c, const void *in_, void *out)
 	char name[RECORD_NAME_SIZE];
 	const struct snapshot_ranges_request what = {
 		.snapshot = name, .start = (uint64_t)in->starting_offset};
-	int r = find(c, in->snapshot_id, name);
+	int r = metadata_find(c, in->snapshot_id, name);
 
 	(void)out;
-	return r < 0 ? r : run(c, &what, in->max_results);
+	return r < 0 ? r : metadata_run(c, &what, in->max_results);
 }
 
 int csi_get_metadata_delta(struct csi_call *c, const void *in_, void *out)
@@ -123,10 +124,10 @@ int csi_get_metadata_delta(struct csi_call *c, const void *in_, void *out)
 		.snapshot = name,
 		.older = base,
 		.start = (uint64_t)in->starting_offset};
-	int r = find(c, in->base_snapshot_id, base);
+	int r = metadata_find(c, in->base_snapshot_id, base);
 
 	(void)out;
 	if (r == 0)
-		r = find(c, in->target_snapshot_id, name);
-	return r < 0 ? r : run(c, &what, in->max_results);
+		r = metadata_find(c, in->target_snapshot_id, name);
+	return r < 0 ? r : metadata_run(c, &what, in->max_results);
 }

@@ -32,12 +32,12 @@ struct answer {
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void setup(void)
+static void shim_setup(void)
 {
 	(void)curl_global_init(CURL_GLOBAL_DEFAULT); /* the easy handle tells */
 }
 
-static size_t receive(char *data, size_t size, size_t n, void *answer_)
+static size_t shim_receive(char *data, size_t size, size_t n, void *answer_)
 {
 	struct answer *answer = answer_;
 
@@ -60,8 +60,8 @@ static void socket_path(const char *run_dir, const char *sandbox, char *ret)
 		       sandbox);
 }
 
-static int perform(CURL *curl, const char *sandbox, const struct answer *answer,
-		   struct error *err)
+static int shim_perform(CURL *curl, const char *sandbox,
+			const struct answer *answer, struct error *err)
 {
 	CURLcode code = curl_easy_perform(curl);
 	long status = 0;
@@ -79,16 +79,16 @@ static int perform(CURL *curl, const char *sandbox, const struct answer *answer,
 			 sandbox, status, HTTP_SERVER_TEXT, answer->data);
 }
 
-static int post(const char *run_dir, const char *sandbox, const char *target,
-		const char *body, long timeout_ms, struct answer *answer,
-		struct error *err)
+static int shim_post(const char *run_dir, const char *sandbox,
+		     const char *target, const char *body, long timeout_ms,
+		     struct answer *answer, struct error *err)
 {
 	struct curl_slist *headers;
 	char path[PATH_MAX], *url = NULL;
 	CURL *curl;
 	int r;
 
-	(void)pthread_once(&once, setup); /* cannot fail */
+	(void)pthread_once(&once, shim_setup); /* cannot fail */
 	curl = curl_easy_init();
 	headers = curl_slist_append(NULL, "Content-Type: application/json");
 	if (!curl || !headers || asprintf(&url, "http://shim%s", target) < 0) {
@@ -105,9 +105,9 @@ static int post(const char *run_dir, const char *sandbox, const char *target,
 	(void)curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, timeout_ms);
 	(void)curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
 	(void)curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body);
-	(void)curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, receive);
+	(void)curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, shim_receive);
 	(void)curl_easy_setopt(curl, CURLOPT_WRITEDATA, answer);
-	r = perform(curl, sandbox, answer, err);
+	r = shim_perform(curl, sandbox, answer, err);
 	curl_easy_cleanup(curl);
 	curl_slist_free_all(headers);
 	free(url);
@@ -116,7 +116,7 @@ static int post(const char *run_dir, const char *sandbox, const char *target,
 
 /* ---- the answer ---- */
 
-static uint64_t number(struct json_object *object, const char *name)
+static uint64_t shim_number(struct json_object *object, const char *name)
 {
 	struct json_object *value;
 	int64_t n = 0;
@@ -145,9 +145,9 @@ static int unit_of(struct json_object *object)
 static void read_usage(struct json_object *object, struct kata_stats *ret)
 {
 	const struct kata_usage usage = {
-		.total = number(object, "total"),
-		.used = number(object, "used"),
-		.available = number(object, "available"),
+		.total = shim_number(object, "total"),
+		.used = shim_number(object, "used"),
+		.available = shim_number(object, "available"),
 	};
 
 	switch (unit_of(object)) {
@@ -215,7 +215,8 @@ int kata_shim_stats(const char *run_dir, const char *sandbox, const char *path,
 	    asprintf(&target, "/direct-volume/stats?path=%s", escaped) < 0)
 		r = error_set(err, ENOMEM, "out of memory");
 	else
-		r = post(run_dir, sandbox, target, "", STATS_MS, answer, err);
+		r = shim_post(run_dir, sandbox, target, "", STATS_MS, answer,
+			      err);
 	if (r == 0 && kata_stats_parse(answer->data, answer->length, ret) < 0)
 		r = error_set(
 			err, EBADMSG,
@@ -242,10 +243,10 @@ int kata_shim_resize(const char *run_dir, const char *sandbox, const char *path,
 				     json_object_new_string(path));
 	(void)json_object_object_add(body, "size",
 				     json_object_new_int64((int64_t)size));
-	r = answer ? post(run_dir, sandbox, "/direct-volume/resize",
-			  json_object_to_json_string_ext(
-				  body, JSON_C_TO_STRING_PLAIN),
-			  RESIZE_MS, answer, err)
+	r = answer ? shim_post(run_dir, sandbox, "/direct-volume/resize",
+			       json_object_to_json_string_ext(
+				       body, JSON_C_TO_STRING_PLAIN),
+			       RESIZE_MS, answer, err)
 		   : error_set(err, ENOMEM, "out of memory");
 	json_object_put(body);
 	free(answer);

@@ -12,8 +12,9 @@
 
 typedef Csi__V1__NodeExpandVolumeRequest expand_request;
 
-static int check(struct csi_call *c, const expand_request *in,
-		 const struct volume_record *record, const node_state *state)
+static int node_expand_check(struct csi_call *c, const expand_request *in,
+			     const struct volume_record *record,
+			     const node_state *state)
 {
 	int r = 0;
 
@@ -29,8 +30,8 @@ static int check(struct csi_call *c, const expand_request *in,
 }
 
 /* Its devices and file systems follow its extents. */
-static int follow(struct csi_call *c, const char *id, node_state *state,
-		  struct volume_record **record)
+static int node_expand_follow(struct csi_call *c, const char *id,
+			      node_state *state, struct volume_record **record)
 {
 	struct volume_record *grown = NULL;
 	int r = csi_stage_revive(c, *record, state);
@@ -57,9 +58,9 @@ static int follow(struct csi_call *c, const char *id, node_state *state,
 	return 0;
 }
 
-static int tell(struct csi_call *c, const expand_request *in,
-		const struct volume_record *record,
-		Csi__V1__NodeExpandVolumeResponse *out)
+static int node_expand_tell(struct csi_call *c, const expand_request *in,
+			    const struct volume_record *record,
+			    Csi__V1__NodeExpandVolumeResponse *out)
 {
 	if (!request_allows(in->capacity_range, record->spec.capacity))
 		return csi_fail(c, RPC_OUT_OF_RANGE,
@@ -107,13 +108,13 @@ int csi_node_expand_volume(struct csi_call *c, const void *in_, void *out)
 	if (r == 0)
 		r = csi_state_load(c, &state);
 	if (r == 0)
-		r = check(c, in, record, state);
+		r = node_expand_check(c, in, record, state);
 	if (r == 0)
-		r = follow(c, in->volume_id, state, &record);
+		r = node_expand_follow(c, in->volume_id, state, &record);
 	if (r == 0)
 		r = follow_guest(c, state, record);
 	if (r == 0)
-		r = tell(c, in, record, out);
+		r = node_expand_tell(c, in, record, out);
 	node_state_free(state);
 	volume_record_free(record);
 	return r;

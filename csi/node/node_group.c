@@ -26,7 +26,7 @@ struct walk {
 	struct error *err;
 };
 
-static int failed(struct walk *w, const char *what, const char *name)
+static int group_failed(struct walk *w, const char *what, const char *name)
 {
 	return error_set(w->err, errno,
 			 "%s '%.80s' for the group %u in '%s': %s", what, name,
@@ -47,7 +47,8 @@ static bool is_right(const struct walk *w, const struct stat *st)
 }
 
 /* @fd: O_PATH, so that devices and pipes are not opened. */
-static int give(struct walk *w, int fd, const char *name, const struct stat *st)
+static int group_give(struct walk *w, int fd, const char *name,
+		      const struct stat *st)
 {
 	char path[64];
 
@@ -55,17 +56,18 @@ static int give(struct walk *w, int fd, const char *name, const struct stat *st)
 		return 0;
 	if (st->st_gid != w->gid &&
 	    fchownat(fd, "", (uid_t)-1, w->gid, AT_EMPTY_PATH) < 0)
-		return failed(w, "change owner of", name);
+		return group_failed(w, "change owner of", name);
 	if (S_ISLNK(st->st_mode))
 		return 0;
 	/* Also what chown(2) took away: setuid. */
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	if (chmod(path, (st->st_mode & MODE_BITS) | bits_of(st)) < 0)
-		return failed(w, "change mode of", name);
+		return group_failed(w, "change mode of", name);
 	return 0;
 }
 
-static int visit(struct walk *w, int parent, const char *name, unsigned depth);
+static int group_visit(struct walk *w, int parent, const char *name,
+		       unsigned depth);
 
 static int visit_entries(struct walk *w, DIR *dir, const char *name,
 			 unsigned depth)
@@ -77,10 +79,10 @@ static int visit_entries(struct walk *w, DIR *dir, const char *name,
 		errno = 0;
 		entry = readdir(dir);
 		if (!entry)
-			return errno ? failed(w, "read", name) : 0;
+			return errno ? group_failed(w, "read", name) : 0;
 		if (strcmp(entry->d_name, ".") != 0 &&
 		    strcmp(entry->d_name, "..") != 0)
-			r = visit(w, dirfd(dir), entry->d_name, depth);
+			r = group_visit(w, dirfd(dir), entry->d_name, depth);
 	}
 	return r;
 }
@@ -93,7 +95,7 @@ static int visit_below(struct walk *w, int fd, const char *name, unsigned depth)
 
 	if (depth >= NODE_GROUP_DEPTH_MAX) {
 		errno = ELOOP;
-		return failed(w, "go below", name);
+		return group_failed(w, "go below", name);
 	}
 	if (w->cancel_fd >= 0 && poll(&stop, 1, 0) > 0)
 		return error_set(w->err, ECANCELED,
@@ -101,7 +103,7 @@ static int visit_below(struct walk *w, int fd, const char *name, unsigned depth)
 	list = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	dir = list < 0 ? NULL : fdopendir(list);
 	if (!dir) {
-		r = failed(w, "open", name);
+		r = group_failed(w, "open", name);
 		fd_close(list);
 		return r;
 	}
@@ -111,7 +113,8 @@ static int visit_below(struct walk *w, int fd, const char *name, unsigned depth)
 }
 
 /* What is below comes first: see node_group.h. */
-static int visit(struct walk *w, int parent, const char *name, unsigned depth)
+static int group_visit(struct walk *w, int parent, const char *name,
+		       unsigned depth)
 {
 	auto_close int fd = openat(parent, name,
 				   O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -120,10 +123,10 @@ static int visit(struct walk *w, int parent, const char *name, unsigned depth)
 
 	if (fd < 0 || fstat(fd, &st) < 0)
 		/* Its user has removed it meanwhile. */
-		return errno == ENOENT ? 0 : failed(w, "look at", name);
+		return errno == ENOENT ? 0 : group_failed(w, "look at", name);
 	if (S_ISDIR(st.st_mode))
 		r = visit_below(w, fd, name, depth);
-	return r < 0 ? r : give(w, fd, name, &st);
+	return r < 0 ? r : group_give(w, fd, name, &st);
 }
 
 int node_group_apply(const char *root, gid_t gid, int cancel_fd,
@@ -134,6 +137,6 @@ int node_group_apply(const char *root, gid_t gid, int cancel_fd,
 	struct stat st;
 
 	if (stat(root, &st) < 0)
-		return failed(&w, "look at", root);
-	return is_right(&w, &st) ? 0 : visit(&w, AT_FDCWD, root, 0);
+		return group_failed(&w, "look at", root);
+	return is_right(&w, &st) ? 0 : group_visit(&w, AT_FDCWD, root, 0);
 }

@@ -180,9 +180,10 @@ static void tell_guest(struct csi_call *c, const char *path,
 }
 
 /* Of what is mounted at @path, and of the volume. */
-static void tell(struct csi_call *c, const char *path,
-		 const struct volume_record *record, const node_state *state,
-		 Csi__V1__NodeGetVolumeStatsResponse *out)
+static void node_info_tell(struct csi_call *c, const char *path,
+			   const struct volume_record *record,
+			   const node_state *state,
+			   Csi__V1__NodeGetVolumeStatsResponse *out)
 {
 	struct statvfs vfs;
 	enum node_health health;
@@ -223,7 +224,7 @@ int csi_node_get_volume_stats(struct csi_call *c, const void *in_, void *out)
 			     "'%s'",
 			     in->volume_path);
 	if (r == 0)
-		tell(c, in->volume_path, record, state, out);
+		node_info_tell(c, in->volume_path, record, state, out);
 	node_state_free(state);
 	volume_record_free(record);
 	return r;
@@ -233,7 +234,7 @@ int csi_node_get_volume_stats(struct csi_call *c, const void *in_, void *out)
 
 #define RPC(name) CSI__V1__NODE_SERVICE_CAPABILITY__RPC__TYPE__##name
 
-static Csi__V1__NodeServiceCapability *capability(
+static Csi__V1__NodeServiceCapability *node_capability(
 	struct csi_call *c, Csi__V1__NodeServiceCapability__RPC__Type type)
 {
 	Csi__V1__NodeServiceCapability *cap = reply_new(
@@ -263,7 +264,7 @@ int csi_node_get_capabilities(struct csi_call *c, const void *in, void *out_)
 	out->capabilities = rpc_alloc(c->rpc,
 				      array_size(types) * sizeof(void *));
 	for (size_t i = 0; i < array_size(types); i++)
-		out->capabilities[i] = capability(c, types[i]);
+		out->capabilities[i] = node_capability(c, types[i]);
 	return 0;
 }
 

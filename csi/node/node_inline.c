@@ -58,7 +58,7 @@ static int staging_make(struct csi_call *c, const char *path)
 /* ---- taking it away ---- */
 
 /* -ENOENT: there is none; -EBUSY: it is not this pod's, or not here. */
-static int find(struct csi_call *c, struct volume_record **ret)
+static int inline_find(struct csi_call *c, struct volume_record **ret)
 {
 	struct volume_record *record = NULL;
 	const char *node;
@@ -94,7 +94,7 @@ static int take_down(struct csi_call *c)
 }
 
 /* Nothing remembers it any more. */
-static int forget(struct csi_call *c, node_state *state)
+static int inline_forget(struct csi_call *c, node_state *state)
 {
 	char path[PATH_MAX];
 
@@ -109,19 +109,19 @@ static int forget(struct csi_call *c, node_state *state)
 static int remove_all(struct csi_call *c, node_state *state)
 {
 	struct volume_record *record = NULL;
-	int r = find(c, &record);
+	int r = inline_find(c, &record);
 
 	volume_record_free(record);
 	if (r == 0 || r == -ENOENT)
 		r = take_down(c);
-	return r < 0 ? r : forget(c, state);
+	return r < 0 ? r : inline_forget(c, state);
 }
 
 /* ---- NodePublishVolume ---- */
 
 /* The text stays; after it, why it could not be undone. */
-static int undo(struct csi_call *c, const char *target, node_state *state,
-		int r)
+static int inline_undo(struct csi_call *c, const char *target,
+		       node_state *state, int r)
 {
 	enum rpc_code code = csi_code(c->method, r);
 	struct error first = *c->err;
@@ -147,7 +147,7 @@ static int undo(struct csi_call *c, const char *target, node_state *state,
 }
 
 /* Only now, so that a running pod keeps what it has when the limit falls. */
-static int check_limit(struct csi_call *c, const struct request *request)
+static int inline_check_limit(struct csi_call *c, const struct request *request)
 {
 	char text[2][SIZE_TEXT_MAX];
 
@@ -170,7 +170,7 @@ static int check_record(struct csi_call *c, const struct request *request,
 			node_state *state)
 {
 	struct volume_record *record = NULL;
-	int r = find(c, &record);
+	int r = inline_find(c, &record);
 	bool deleting = r == 0 && record->phase == VOLUME_DELETING;
 
 	volume_record_free(record);
@@ -178,7 +178,7 @@ static int check_record(struct csi_call *c, const struct request *request,
 		r = remove_all(c, state);
 	if (deleting && r == 0)
 		r = -ENOENT;
-	return r == -ENOENT ? check_limit(c, request) : r;
+	return r == -ENOENT ? inline_check_limit(c, request) : r;
 }
 
 static void stage_of(const publish_request *in, stage_request *ret)
@@ -189,8 +189,8 @@ static void stage_of(const publish_request *in, stage_request *ret)
 	ret->volume_capability = in->volume_capability;
 }
 
-static int remember(struct csi_call *c, const publish_request *in,
-		    node_state *state)
+static int inline_remember(struct csi_call *c, const publish_request *in,
+			   node_state *state)
 {
 	stage_request stage;
 	int r;
@@ -205,8 +205,8 @@ static int remember(struct csi_call *c, const publish_request *in,
 	return r;
 }
 
-static int make(struct csi_call *c, const struct request *request,
-		struct volume_record **ret)
+static int inline_make(struct csi_call *c, const struct request *request,
+		       struct volume_record **ret)
 {
 	const struct volume_create_request create = {
 		.name = c->id.name,
@@ -226,8 +226,9 @@ static int make(struct csi_call *c, const struct request *request,
 	return r;
 }
 
-static int give_group(struct csi_call *c, const struct volume_record *record,
-		      const publish_request *in)
+static int inline_give_group(struct csi_call *c,
+			     const struct volume_record *record,
+			     const publish_request *in)
 {
 	gid_t group;
 
@@ -244,14 +245,14 @@ static int bring_up(struct csi_call *c, const publish_request *in,
 		    const struct request *request, node_state *state)
 {
 	struct volume_record *record = NULL;
-	int r = make(c, request, &record);
+	int r = inline_make(c, request, &record);
 
 	if (r == 0)
 		r = staging_make(c, in->staging_target_path);
 	if (r == 0)
 		r = node_ensure_staged(c->csi, record, state, true, c->err);
 	if (r == 0)
-		r = give_group(c, record, in);
+		r = inline_give_group(c, record, in);
 	if (r == 0)
 		r = publish_mount(c->csi, record, in, c->err);
 	volume_record_free(record);
@@ -278,11 +279,11 @@ static int publish_first(struct csi_call *c, const publish_request *in,
 	if (r == 0)
 		r = check_record(c, request, state);
 	if (r == 0)
-		r = remember(c, in, state);
+		r = inline_remember(c, in, state);
 	if (r < 0)
 		return csi_fail_errno(c, r);
 	r = bring_up(c, in, request, state);
-	return r < 0 ? undo(c, in->target_path, state, r) : 0;
+	return r < 0 ? inline_undo(c, in->target_path, state, r) : 0;
 }
 
 /* Where it is already, or at another path of the pod. */
@@ -290,7 +291,7 @@ static int publish_again(struct csi_call *c, const publish_request *in,
 			 const struct request *request, node_state *state)
 {
 	bool there = node_state_find(state, in->target_path);
-	int r = there ? 0 : remember(c, in, state);
+	int r = there ? 0 : inline_remember(c, in, state);
 
 	if (r == 0)
 		r = bring_up(c, in, request, state);
@@ -303,8 +304,8 @@ static int publish_again(struct csi_call *c, const publish_request *in,
 	return r < 0 ? csi_fail_errno(c, r) : 0;
 }
 
-static int publish(struct csi_call *c, const publish_request *in,
-		   const struct request *request)
+static int inline_publish(struct csi_call *c, const publish_request *in,
+			  const struct request *request)
 {
 	node_state *state = NULL;
 	int r = csi_state_load(c, &state);
@@ -345,7 +346,7 @@ int csi_inline_publish(struct csi_call *c, const publish_request *in)
 		staged.staging_target_path = path;
 		r = csi_lock(c, c->id.name);
 		if (r == 0)
-			r = publish(c, &staged, &request);
+			r = inline_publish(c, &staged, &request);
 	}
 	request_done(&request);
 	return r;
@@ -353,7 +354,8 @@ int csi_inline_publish(struct csi_call *c, const publish_request *in)
 
 /* ---- NodeUnpublishVolume ---- */
 
-static int unpublish(struct csi_call *c, const char *target, node_state *state)
+static int inline_unpublish(struct csi_call *c, const char *target,
+			    node_state *state)
 {
 	struct volume_record *record = NULL;
 	int r = publish_unmount(c->csi, c->id.name, target, c->err);
@@ -367,10 +369,10 @@ static int unpublish(struct csi_call *c, const char *target, node_state *state)
 				    c->err);
 	if (r < 0 || state->n_published > 0)
 		return r;
-	r = find(c, &record);
+	r = inline_find(c, &record);
 	volume_record_free(record);
 	/* What is not this pod's is not ours to delete. */
-	return r == -EBUSY ? forget(c, state) : remove_all(c, state);
+	return r == -EBUSY ? inline_forget(c, state) : remove_all(c, state);
 }
 
 /* A repeat goes on where the one before it stopped. */
@@ -385,7 +387,7 @@ int csi_inline_unpublish(struct csi_call *c,
 	if (r < 0)
 		return r;
 	assert(state);
-	r = unpublish(c, in->target_path, state);
+	r = inline_unpublish(c, in->target_path, state);
 	node_state_free(state);
 	return r < 0 ? csi_fail_errno(c, r) : 0;
 }

@@ -29,8 +29,8 @@ static int check_options(struct csi_call *c,
 			"file systems");
 }
 
-static int check_staged(struct csi_call *c, const node_state *state,
-			const publish_request *in)
+static int publish_check_staged(struct csi_call *c, const node_state *state,
+				const publish_request *in)
 {
 	const stage_request *stage = state->stage;
 
@@ -100,11 +100,11 @@ int csi_check_second(struct csi_call *c, const node_state *state,
 
 /* ---- NodePublishVolume ---- */
 
-static int publish(struct csi_call *c, const publish_request *in,
-		   const struct volume_record *record, node_state *state)
+static int node_publish(struct csi_call *c, const publish_request *in,
+			const struct volume_record *record, node_state *state)
 {
 	bool fresh;
-	int r = check_staged(c, state, in);
+	int r = publish_check_staged(c, state, in);
 
 	csi_state_prune(c->csi, state);
 	if (r == 0)
@@ -174,7 +174,7 @@ int csi_node_publish_volume(struct csi_call *c, const void *in_, void *out)
 	if (r == 0)
 		r = csi_state_load(c, &state);
 	if (r == 0)
-		r = publish(c, in, record, state);
+		r = node_publish(c, in, record, state);
 	node_state_free(state);
 	volume_record_free(record);
 	return r;
@@ -182,7 +182,7 @@ int csi_node_publish_volume(struct csi_call *c, const void *in_, void *out)
 
 /* ---- NodeUnpublishVolume ---- */
 
-static int hide(struct csi_call *c, const char *target)
+static int publication_hide(struct csi_call *c, const char *target)
 {
 	int r = publish_unmount(c->csi, c->id.name, target, c->err);
 
@@ -209,7 +209,7 @@ int csi_node_unpublish_volume(struct csi_call *c, const void *in_, void *out)
 	if (r == 0)
 		r = csi_state_load(c, &state);
 	if (r == 0)
-		r = hide(c, in->target_path);
+		r = publication_hide(c, in->target_path);
 	if (r == 0 && node_state_find(state, in->target_path)) {
 		node_state_remove(state, in->target_path);
 		r = csi_state_save(c, state);

@@ -62,8 +62,10 @@ void csi_state_prune(const struct csi *csi, node_state *state)
 }
 
 /* 0 or a negative errno. */
-static int give_group(struct csi_call *c, const struct volume_record *record,
-		      const Csi__V1__VolumeCapability *cap, const char *staged)
+static int stage_give_group(struct csi_call *c,
+			    const struct volume_record *record,
+			    const Csi__V1__VolumeCapability *cap,
+			    const char *staged)
 {
 	const struct volume_attachment *a = volume_record_attachment(
 		record, volume_context_node(c->csi->volumes));
@@ -79,7 +81,7 @@ static int give_group(struct csi_call *c, const struct volume_record *record,
 int csi_give_group(struct csi_call *c, const struct volume_record *record,
 		   const Csi__V1__VolumeCapability *cap, const char *staged)
 {
-	int r = give_group(c, record, cap, staged);
+	int r = stage_give_group(c, record, cap, staged);
 
 	return r < 0 ? csi_fail_errno(c, r) : 0;
 }
@@ -102,7 +104,7 @@ int csi_stage_revive(struct csi_call *c, const struct volume_record *record,
 
 /* ---- NodeStageVolume ---- */
 
-static int check_path(struct csi_call *c, const char *path)
+static int stage_check_path(struct csi_call *c, const char *path)
 {
 	struct stat st;
 
@@ -115,8 +117,8 @@ static int check_path(struct csi_call *c, const char *path)
 	return 0;
 }
 
-static int check_staged(struct csi_call *c, const node_state *state,
-			const stage_request *in)
+static int stage_check_staged(struct csi_call *c, const node_state *state,
+			      const stage_request *in)
 {
 	const stage_request *stage = state->stage;
 
@@ -181,14 +183,14 @@ static void undo_stage(struct csi_call *c, bool attached, node_state *state)
 	(void)node_state_save(c->csi->state_dir, c->id.name, state, NULL);
 }
 
-static int stage(struct csi_call *c, const stage_request *in,
-		 const struct volume_record *record, node_state *state)
+static int stage_volume(struct csi_call *c, const stage_request *in,
+			const struct volume_record *record, node_state *state)
 {
 	const struct volume_attachment *a = volume_record_attachment(
 		record, volume_context_node(c->csi->volumes));
 	bool attached = a && a->state != ATTACHMENT_PUBLISHED;
 	bool fresh = !state->stage;
-	int r = check_staged(c, state, in);
+	int r = stage_check_staged(c, state, in);
 
 	if (r < 0)
 		return r;
@@ -202,8 +204,8 @@ static int stage(struct csi_call *c, const stage_request *in,
 	}
 	r = node_ensure_staged(c->csi, record, state, true, c->err);
 	if (r == 0)
-		r = give_group(c, record, in->volume_capability,
-			       in->staging_target_path);
+		r = stage_give_group(c, record, in->volume_capability,
+				     in->staging_target_path);
 	if (r < 0 && fresh && is_final(c->method, r))
 		undo_stage(c, attached, state);
 	return r < 0 ? csi_fail_errno(c, r) : 0;
@@ -222,13 +224,13 @@ int csi_node_stage_volume(struct csi_call *c, const void *in_, void *out)
 	if (r == 0)
 		r = csi_check_use(c, in->volume_capability, record);
 	if (r == 0)
-		r = check_path(c, in->staging_target_path);
+		r = stage_check_path(c, in->staging_target_path);
 	if (r == 0)
 		r = check_published(c, record);
 	if (r == 0)
 		r = csi_state_load(c, &state);
 	if (r == 0)
-		r = stage(c, in, record, state);
+		r = stage_volume(c, in, record, state);
 	node_state_free(state);
 	volume_record_free(record);
 	return r;
@@ -272,7 +274,7 @@ static bool is_same_volume(const struct csi_call *c, const char *volume_id)
 		strcmp(other.uid, c->id.uid) == 0);
 }
 
-static int unstage(struct csi_call *c, node_state *state)
+static int unstage_volume(struct csi_call *c, node_state *state)
 {
 	const struct volume_detach_request request = {.name = c->id.name};
 	int r;
@@ -313,7 +315,7 @@ int csi_node_unstage_volume(struct csi_call *c, const void *in_, void *out)
 	if (!state->stage)
 		r = attached_there(c, in->staging_target_path);
 	if (r >= 0)
-		r = staged || r > 0 ? unstage(c, state) : 0;
+		r = staged || r > 0 ? unstage_volume(c, state) : 0;
 	node_state_free(state);
 	return r;
 }

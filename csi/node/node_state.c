@@ -22,7 +22,7 @@ static void file_name(char *ret, const char *volume)
 }
 
 /* What was a good request then is one now. */
-static int check(const node_state *state)
+static int state_check(const node_state *state)
 {
 	enum rpc_code code;
 	int r = state->stage ? csi_check(&state->stage->base, &code, NULL) : 0;
@@ -32,13 +32,13 @@ static int check(const node_state *state)
 	return r;
 }
 
-static int unpack(const char *path, const char *data, size_t length,
-		  node_state **ret, struct error *err)
+static int state_unpack(const char *path, const char *data, size_t length,
+			node_state **ret, struct error *err)
 {
 	node_state *state = tributary__csi__v1__node_volume__unpack(
 		NULL, length, (const void *)data);
 
-	if (state && check(state) == 0) {
+	if (state && state_check(state) == 0) {
 		*ret = state;
 		return 0;
 	}
@@ -67,7 +67,7 @@ int node_state_load(const char *dir, const char *volume, node_state **ret,
 				strerror(errno));
 	if (r < 0 && r != -ENOENT)
 		return r;
-	return unpack(name, data ? data : "", length, ret, err);
+	return state_unpack(name, data ? data : "", length, ret, err);
 }
 
 int node_state_save(const char *dir, const char *volume,

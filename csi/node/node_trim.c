@@ -22,8 +22,8 @@ struct node_trim {
 	int stop; /* an eventfd */
 };
 
-static void told(void *context, const char *name, uint64_t bytes,
-		 const char *problem)
+static void trim_told(void *context, const char *name, uint64_t bytes,
+		      const char *problem)
 {
 	char text[SIZE_TEXT_MAX];
 
@@ -36,7 +36,7 @@ static void told(void *context, const char *name, uint64_t bytes,
 }
 
 /* False: it is to end. */
-static bool sleep_until(const struct node_trim *trim, int64_t until_ms)
+static bool trim_sleep_until(const struct node_trim *trim, int64_t until_ms)
 {
 	struct pollfd fd = {.fd = trim->stop, .events = POLLIN};
 
@@ -53,7 +53,7 @@ static bool sleep_until(const struct node_trim *trim, int64_t until_ms)
 	}
 }
 
-static void *run(void *trim_)
+static void *trim_run(void *trim_)
 {
 	const struct node_trim *trim = trim_;
 	uint32_t chance = UINT32_MAX / 2;
@@ -62,11 +62,11 @@ static void *run(void *trim_)
 	(void)getrandom(&chance, sizeof(chance), 0); /* or no chance */
 	next_ms = clock_ms() +
 		  (int64_t)((double)trim->period_ms * chance / UINT32_MAX);
-	while (sleep_until(trim, next_ms)) {
+	while (trim_sleep_until(trim, next_ms)) {
 		struct error err = {0};
 
 		/* What is wrong with a volume was told with its name. */
-		if (volume_trim_here(trim->volumes, told, NULL, &err) ==
+		if (volume_trim_here(trim->volumes, trim_told, NULL, &err) ==
 		    -EHOSTUNREACH)
 			log_warning("volumes cannot be trimmed: %s",
 				    error_text(&err));
@@ -90,8 +90,9 @@ int node_trim_start(struct volume_context *volumes, uint64_t period_s,
 	trim->volumes = volumes;
 	trim->period_ms = (int64_t)period_s * 1000;
 	trim->stop = eventfd(0, EFD_CLOEXEC);
-	r = trim->stop < 0 ? errno
-			   : pthread_create(&trim->thread, NULL, run, trim);
+	r = trim->stop < 0
+		    ? errno
+		    : pthread_create(&trim->thread, NULL, trim_run, trim);
 	if (r != 0) {
 		fd_close(trim->stop);
 		free(trim);

@@ -149,7 +149,7 @@ static bool is_attached(struct csi *csi, const struct volume_record *record,
 }
 
 /* With the volume locked. */
-static int repair(struct csi *csi, struct item *item, struct error *err)
+static int watch_repair(struct csi *csi, struct item *item, struct error *err)
 {
 	struct volume_record *record = NULL;
 	node_state *state = NULL;
@@ -186,7 +186,7 @@ static void item_repair(struct node_watch *w, struct item *item)
 		return;
 	}
 	item->retry_at_ms = 0;
-	r = repair(w->csi, item, &err);
+	r = watch_repair(w->csi, item, &err);
 	volume_lock_release(&w->csi->locks, &lock);
 	if (r < 0)
 		retry_later(item, error_text(&err));
@@ -233,7 +233,7 @@ static void scan_one(struct node_watch *w, const char *name)
 }
 
 /* All that is staged here, by the files there are. */
-static void scan(struct node_watch *w)
+static void watch_scan(struct node_watch *w)
 {
 	DIR *dir = opendir(w->csi->state_dir);
 	struct dirent *entry;
@@ -263,7 +263,7 @@ static void scan(struct node_watch *w)
 }
 
 /* Those whose union ended, whose mount is another, or whose time has come. */
-static void check(struct node_watch *w)
+static void watch_check(struct node_watch *w)
 {
 	int64_t now = clock_ms();
 
@@ -319,15 +319,15 @@ static void *watch_run(void *watch)
 	struct node_watch *w = watch;
 	bool woken;
 
-	scan(w);
+	watch_scan(w);
 	while (!atomic_load(&w->stopping)) {
 		woken = wait_for_change(w);
 		if (atomic_load(&w->stopping))
 			break;
 		(void)poll(NULL, 0, SETTLE_MS);
-		check(w);
+		watch_check(w);
 		if (woken)
-			scan(w);
+			watch_scan(w);
 	}
 	return NULL;
 }

@@ -32,7 +32,7 @@ static int no_memory(struct error *err)
 	return error_set(err, ENOMEM, "out of memory");
 }
 
-static void tell(struct keeper *keeper, int r, const char *text)
+static void agent_report(struct keeper *keeper, int r, const char *text)
 {
 	if (r != keeper->told && keeper->request->told)
 		keeper->request->told(keeper->request->context, r < 0, text);
@@ -220,7 +220,7 @@ static int record_write(struct keeper *keeper, const struct node_report *report,
 /* ---- the loop ---- */
 
 /* Returns 0, or what is wrong. */
-static int turn(struct keeper *keeper, struct error *err)
+static int agent_turn(struct keeper *keeper, struct error *err)
 {
 	struct store *store = keeper->ctx->store;
 	struct error why = {0};
@@ -243,7 +243,7 @@ static int turn(struct keeper *keeper, struct error *err)
 }
 
 /* True: it shall stop. */
-static bool wait_ms(const struct keeper *keeper, int64_t ms)
+static bool agent_wait_ms(const struct keeper *keeper, int64_t ms)
 {
 	struct pollfd stop = {.fd = keeper->request->stop_fd, .events = POLLIN};
 
@@ -317,11 +317,12 @@ int volume_node_agent_run(struct volume_context *ctx,
 		struct error why = {0};
 
 		start_ms = clock_ms();
-		r = turn(&keeper, &why);
-		tell(&keeper, r, r < 0 ? error_text(&why) : "known and ready");
+		r = agent_turn(&keeper, &why);
+		agent_report(&keeper, r,
+			     r < 0 ? error_text(&why) : "known and ready");
 		wait = r < 0 ? RETRY_MS
 			     : STORE_BEAT_S * 1000 - (clock_ms() - start_ms);
-	} while (!wait_ms(&keeper, wait));
+	} while (!agent_wait_ms(&keeper, wait));
 	/* One that another machine says it is has not stopped. */
 	r = keeper.told == -EBUSY ? 0 : say_stopped(&keeper, err);
 	keeper_done(&keeper);

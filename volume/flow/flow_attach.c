@@ -170,7 +170,7 @@ static int mark_attached(struct attach *at, struct error *err)
 }
 
 /* Leave nothing of a first attach that failed. @err has the cause. */
-static void undo(struct attach *at, struct error *err)
+static void attach_undo(struct attach *at, struct error *err)
 {
 	struct volume_attachment *a = volume_record_attachment(
 		at->op.record, at->op.ctx->node);
@@ -232,7 +232,7 @@ static int read_mount_point(struct attach *at, struct error *err)
 	return r < 0 ? error_prefix(err, "mount point: ") : 0;
 }
 
-static int attach(struct attach *at, struct error *err)
+static int attach_run(struct attach *at, struct error *err)
 {
 	bool whole = false;
 	int r = operation_check_ready(&at->op, err);
@@ -251,7 +251,7 @@ static int attach(struct attach *at, struct error *err)
 	if (r == 0)
 		r = mark_attached(at, err);
 	if (r < 0 && at->fresh)
-		undo(at, err);
+		attach_undo(at, err);
 	return r;
 }
 
@@ -265,7 +265,7 @@ int volume_attach(struct volume_context *ctx,
 
 	if (r < 0)
 		return r;
-	r = attach(&at, err);
+	r = attach_run(&at, err);
 	operation_end(&at.op);
 	if (r < 0)
 		(void)error_prefix(err, "attach volume '%s': ", request->name);

@@ -41,7 +41,7 @@ void volume_found_free(struct volume_found *found)
 
 /* ---- may it be? ---- */
 
-static int check_unused(const struct operation *op, struct error *err)
+static int check_unattached(const struct operation *op, struct error *err)
 {
 	const struct volume_record *record = op->record;
 
@@ -65,7 +65,7 @@ static int check_unused(const struct operation *op, struct error *err)
 }
 
 /* As attach_reserve.c has it. Nobody else is let in from here on. */
-static int claim(struct operation *op, struct error *err)
+static int check_claim(struct operation *op, struct error *err)
 {
 	uint64_t above = 0;
 	int here = local_exists(op->ctx, op->name, err), r = 0;
@@ -84,8 +84,9 @@ static int claim(struct operation *op, struct error *err)
 
 /* ---- one split ---- */
 
-static int attach(struct operation *op, struct volume_split *split, bool repair,
-		  struct initiator_device *ret, struct error *err)
+static int check_attach(struct operation *op, struct volume_split *split,
+			bool repair, struct initiator_device *ret,
+			struct error *err)
 {
 	static const struct mount_options none;
 	const struct split_attach how = {
@@ -106,8 +107,9 @@ static int attach(struct operation *op, struct volume_split *split, bool repair,
  * Is it the file system of the record? One whose superblock is lost is what
  * xfs_repair finds again, and e2fsck when a person runs it.
  */
-static int verify(const struct operation *op, const struct volume_split *split,
-		  const char *device, bool *ret_found, struct error *err)
+static int check_verify(const struct operation *op,
+			const struct volume_split *split, const char *device,
+			bool *ret_found, struct error *err)
 {
 	const char *type = op->record->spec.fs_type;
 	struct branch_probe probe;
@@ -126,9 +128,9 @@ static int verify(const struct operation *op, const struct volume_split *split,
 	return 0;
 }
 
-static int judge(struct operation *op, const struct volume_split *split,
-		 const char *device, bool repair, struct branch_found *ret,
-		 struct error *err)
+static int check_judge(struct operation *op, const struct volume_split *split,
+		       const char *device, bool repair,
+		       struct branch_found *ret, struct error *err)
 {
 	char target[PATH_MAX];
 	const struct branch_check check = {
@@ -139,7 +141,7 @@ static int judge(struct operation *op, const struct volume_split *split,
 		.cancel_fd = op->ctx->cancel_fd,
 	};
 	bool xfs = strcmp(check.type, "xfs") == 0, known = false;
-	int r = verify(op, split, device, &known, err);
+	int r = check_verify(op, split, device, &known, err);
 
 	local_branch_dir(op->ctx, op->name, split->index, target);
 	if (r < 0)
@@ -154,8 +156,9 @@ static int judge(struct operation *op, const struct volume_split *split,
 		      : branch_check_look(&check, ret, err);
 }
 
-static int note(struct operation *op, struct volume_split *split,
-		struct split_found *found, bool repair, struct error *err)
+static int check_save_found(struct operation *op, struct volume_split *split,
+			    struct split_found *found, bool repair,
+			    struct error *err)
 {
 	const enum branch_verdict verdict = found->found.verdict;
 
@@ -173,12 +176,12 @@ static int note(struct operation *op, struct volume_split *split,
 		       : split_suspect_set(op, split, false, NULL, err);
 }
 
-static int look_at(const struct checking *c, struct operation *op,
-		   struct volume_split *split, struct split_found *found,
-		   struct error *err)
+static int check_look_at(const struct checking *c, struct operation *op,
+			 struct volume_split *split, struct split_found *found,
+			 struct error *err)
 {
 	struct initiator_device device;
-	int r = attach(op, split, c->repair, &device, err);
+	int r = check_attach(op, split, c->repair, &device, err);
 
 	if (r == 0)
 		r = operation_step(op, err, "check",
@@ -189,14 +192,14 @@ static int look_at(const struct checking *c, struct operation *op,
 	if (r == 0 && c->repair)
 		r = split_suspect_set(op, split, true, NULL, err);
 	if (r == 0)
-		r = judge(op, split, device.device, c->repair, &found->found,
-			  err);
-	return r < 0 ? r : note(op, split, found, c->repair, err);
+		r = check_judge(op, split, device.device, c->repair,
+				&found->found, err);
+	return r < 0 ? r : check_save_found(op, split, found, c->repair, err);
 }
 
 /* One that can't be looked at keeps none of the others from it. */
-static int check_split(struct operation *op, struct volume_split *split,
-		       const void *c_, struct error *err)
+static int check_split_fs(struct operation *op, struct volume_split *split,
+			  const void *c_, struct error *err)
 {
 	const struct checking *c = *(struct checking *const *)c_;
 	struct split_found *found = &c->found->splits[split->index];
@@ -205,7 +208,7 @@ static int check_split(struct operation *op, struct volume_split *split,
 	if (split->state != SPLIT_READY)
 		return 0;
 	found->looked = true;
-	r = look_at(c, op, split, found, err);
+	r = check_look_at(c, op, split, found, err);
 	if (r == 0 || r == -ECANCELED)
 		return r;
 	found->found.verdict = BRANCH_UNKNOWN;
@@ -216,7 +219,7 @@ static int check_split(struct operation *op, struct volume_split *split,
 
 /* ---- all ---- */
 
-static void leave(struct operation *op)
+static void check_leave(struct operation *op)
 {
 	struct volume_attachment a = {.epoch = op->record->epoch};
 	struct name_list silent;
@@ -250,17 +253,18 @@ static int sum_up(struct checking *c, struct error *err)
 	return operation_save(&c->op, err);
 }
 
-static int check(struct checking *c, struct error *err)
+static int check_run(struct checking *c, struct error *err)
 {
 	struct checking *const one = c;
-	const struct split_work work = {.each = check_split, .context = &one};
+	const struct split_work work = {.each = check_split_fs,
+					.context = &one};
 	struct operation *op = &c->op;
 	int r = operation_check_ready(op, err);
 
 	if (r == 0)
-		r = check_unused(op, err);
+		r = check_unattached(op, err);
 	if (r == 0)
-		r = claim(op, err);
+		r = check_claim(op, err);
 	if (r < 0)
 		return r;
 	c->found = calloc(1, sizeof(*c->found));
@@ -274,7 +278,7 @@ static int check(struct checking *c, struct error *err)
 		c->found->splits[i].split = op->record->splits[i];
 	op->total = 4 * (unsigned)c->found->n_splits;
 	r = split_foreach(op, &work, NULL, err);
-	leave(op);
+	check_leave(op);
 	return r < 0 ? r : sum_up(c, err);
 }
 
@@ -286,7 +290,7 @@ int volume_check(struct volume_context *ctx, const char *name, bool repair,
 
 	if (r < 0)
 		return r;
-	r = check(&c, err);
+	r = check_run(&c, err);
 	operation_end(&c.op);
 	if (r == 0)
 		*ret = take_ptr(c.found);

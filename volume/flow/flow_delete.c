@@ -9,7 +9,7 @@
 #include "volume/op/split.h"
 #include "volume/snapshot/clone_source.h"
 
-static int check_unused(struct operation *op, struct error *err)
+static int delete_check_unused(struct operation *op, struct error *err)
 {
 	const struct volume_attachment *a = op->record->attachments;
 
@@ -29,7 +29,7 @@ static int check_unused(struct operation *op, struct error *err)
 	return local_check_none(op, err);
 }
 
-static int extent_delete(struct operation *op, struct volume_split *split,
+static int delete_extent(struct operation *op, struct volume_split *split,
 			 const void *context, struct error *err)
 {
 	(void)context;
@@ -37,14 +37,14 @@ static int extent_delete(struct operation *op, struct volume_split *split,
 }
 
 /* Every extent that can be; the first problem is returned. */
-static int extents_delete(struct operation *op, struct error *err)
+static int delete_extents(struct operation *op, struct error *err)
 {
-	static const struct split_work work = {.each = extent_delete};
+	static const struct split_work work = {.each = delete_extent};
 
 	return split_foreach(op, &work, NULL, err);
 }
 
-static int keep(struct operation *op, int r, struct error *err)
+static int delete_keep(struct operation *op, int r, struct error *err)
 {
 	(void)volume_record_condition(op->record, "Deleted", false,
 				      "Unfinished", error_text(err));
@@ -58,7 +58,7 @@ static int keep(struct operation *op, int r, struct error *err)
 
 static int delete (struct operation *op, struct error *err)
 {
-	int r = check_unused(op, err);
+	int r = delete_check_unused(op, err);
 
 	if (r < 0)
 		return r;
@@ -73,13 +73,13 @@ static int delete (struct operation *op, struct error *err)
 		if (r < 0)
 			return r;
 	}
-	r = extents_delete(op, err);
+	r = delete_extents(op, err);
 	if (r < 0)
-		return keep(op, r, err);
+		return delete_keep(op, r, err);
 	/* It may have been left half made. */
 	r = clone_source_drop(op, err);
 	if (r < 0)
-		return keep(op, r, err);
+		return delete_keep(op, r, err);
 	r = operation_step(op, err, "record", "removing the record");
 	if (r == 0)
 		r = operation_remove(op, err);

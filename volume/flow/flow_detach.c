@@ -11,7 +11,8 @@
 #include "volume/op/split.h"
 
 /* Withdraw the exports; which nodes did not answer goes into the record. */
-static void withdraw(struct operation *op, const struct volume_attachment *a)
+static void detach_withdraw(struct operation *op,
+			    const struct volume_attachment *a)
 {
 	struct name_list silent;
 	char text[RECORD_TEXT_SIZE];
@@ -47,7 +48,7 @@ static int detach_attached(struct operation *op, struct volume_attachment *a,
 	if (r < 0)
 		return r;
 	op->undoing = true; /* from here on it is quick: see it through */
-	withdraw(op, a);
+	detach_withdraw(op, a);
 	operation_unattach(op, a);
 	r = operation_save(op, err);
 	if (r == 0)

@@ -77,10 +77,10 @@ static int check_limit(const struct operation *op, const char *node,
 }
 
 /* It is there already, by an earlier call or by hand. */
-static int check_same(const struct operation *op,
-		      const struct volume_attachment *a,
-		      const struct volume_publish_request *request,
-		      struct error *err)
+static int publish_check_same(const struct operation *op,
+			      const struct volume_attachment *a,
+			      const struct volume_publish_request *request,
+			      struct error *err)
 {
 	const char *note = request->note ? request->note : "";
 
@@ -132,9 +132,9 @@ static int publish_new(struct operation *op,
 	return r;
 }
 
-static int publish(struct operation *op,
-		   const struct volume_publish_request *request,
-		   bool *ret_no_node, struct error *err)
+static int publish_run(struct operation *op,
+		       const struct volume_publish_request *request,
+		       bool *ret_no_node, struct error *err)
 {
 	struct volume_attachment *a;
 	unsigned limit = 0;
@@ -146,7 +146,7 @@ static int publish(struct operation *op,
 		return r;
 	a = volume_record_attachment(op->record, request->node);
 	if (a)
-		r = check_same(op, a, request, err);
+		r = publish_check_same(op, a, request, err);
 	if (r < 0 || (a && a->published))
 		return r;
 	(void)pthread_mutex_lock(&op->ctx->publish_lock);
@@ -170,7 +170,7 @@ int volume_publish(struct volume_context *ctx,
 	if (r < 0)
 		return r;
 	op.total = 1;
-	r = publish(&op, request, ret_no_node, err);
+	r = publish_run(&op, request, ret_no_node, err);
 	operation_end(&op);
 	if (r < 0)
 		(void)error_prefix(err, "publish volume '%s': ", op.name);
@@ -260,7 +260,8 @@ static int unpublish_one(struct operation *op, struct volume_attachment *a,
 	return r;
 }
 
-static int unpublish(struct operation *op, const char *node, struct error *err)
+static int unpublish_run(struct operation *op, const char *node,
+			 struct error *err)
 {
 	size_t i = 0;
 	int r = 0;
@@ -289,7 +290,7 @@ int volume_unpublish(struct volume_context *ctx, const char *name,
 		return r;
 	op.total = 1;
 	if (op.record)
-		r = unpublish(&op, node, err);
+		r = unpublish_run(&op, node, err);
 	operation_end(&op);
 	if (r < 0)
 		(void)error_prefix(err, "unpublish volume '%s': ", op.name);

@@ -208,8 +208,8 @@ static int check_nobody_has_it(const struct volume_record *record,
 }
 
 /* The record looks for the split where its extent is. */
-static int look_here(struct recover *rc, struct volume_split *split,
-		     bool *ret_changed, struct error *err)
+static int recover_look_here(struct recover *rc, struct volume_split *split,
+			     bool *ret_changed, struct error *err)
 {
 	const struct part *part = &rc->parts[split->index];
 	const struct node_extent *e = part->extent;
@@ -241,7 +241,7 @@ static int mend_record(struct recover *rc, bool *ret_changed, struct error *err)
 	if (r == 0)
 		r = check_nobody_has_it(record, err);
 	for (size_t i = 0; r == 0 && i < made; i++)
-		r = look_here(rc, &record->splits[i], ret_changed, err);
+		r = recover_look_here(rc, &record->splits[i], ret_changed, err);
 	if (r == 0 && made == record->n_splits)
 		r = count_parts(rc, &n, err);
 	/* It has grown since the record was saved. */

@@ -22,7 +22,7 @@
 /* ---- the extents ---- */
 
 /* The plan stays in the record. */
-static int keep_unfinished(struct operation *op, int r, struct error *err)
+static int resize_keep(struct operation *op, int r, struct error *err)
 {
 	char size[SIZE_TEXT_MAX];
 
@@ -36,8 +36,8 @@ static int keep_unfinished(struct operation *op, int r, struct error *err)
 }
 
 /* After a final error: the record has to tell the truth. */
-static int give_up(struct operation *op, int r, uint64_t before,
-		   struct error *err)
+static int resize_give_up(struct operation *op, int r, uint64_t before,
+			  struct error *err)
 {
 	char size[SIZE_TEXT_MAX];
 	struct error why = {0};
@@ -46,7 +46,7 @@ static int give_up(struct operation *op, int r, uint64_t before,
 	if (e < 0 && error_is_open(e)) {
 		(void)error_prefix(err,
 				   "%s; and before that: ", error_text(&why));
-		return keep_unfinished(op, e, err);
+		return resize_keep(op, e, err);
 	}
 	if (op->record->spec.capacity > before)
 		(void)error_prefix(
@@ -56,7 +56,8 @@ static int give_up(struct operation *op, int r, uint64_t before,
 }
 
 /* Until the record has @capacity bytes, all of them in extents. */
-static int grow(struct operation *op, uint64_t capacity, struct error *err)
+static int resize_grow(struct operation *op, uint64_t capacity,
+		       struct error *err)
 {
 	uint64_t before = op->record->spec.capacity;
 	int r = 0;
@@ -81,8 +82,8 @@ static int grow(struct operation *op, uint64_t capacity, struct error *err)
 			break;
 	}
 	if (!error_is_open(r))
-		return give_up(op, r, before, err);
-	return resize_planned(op->record) ? keep_unfinished(op, r, err) : r;
+		return resize_give_up(op, r, before, err);
+	return resize_planned(op->record) ? resize_keep(op, r, err) : r;
 }
 
 /* ---- begin ---- */
@@ -126,7 +127,8 @@ static int check_capacity(const struct operation *op, uint64_t capacity,
 	return 0;
 }
 
-static int resize(struct operation *op, uint64_t capacity, struct error *err)
+static int resize_run(struct operation *op, uint64_t capacity,
+		      struct error *err)
 {
 	uint64_t target;
 	int r = operation_check_ready(op, err);
@@ -146,7 +148,7 @@ static int resize(struct operation *op, uint64_t capacity, struct error *err)
 			r = check_capacity(op, capacity, err);
 	}
 	if (r == 0)
-		r = grow(op, capacity, err);
+		r = resize_grow(op, capacity, err);
 	/* Each extent's part of the whole is another one now. */
 	if (r == 0 && (op->record->spec.limits.iops ||
 		       op->record->spec.limits.bytes_per_second))
@@ -171,7 +173,7 @@ int volume_resize(struct volume_context *ctx, const char *name,
 	if (r < 0)
 		return r;
 	op.total = 2;
-	r = resize(&op, capacity, err);
+	r = resize_run(&op, capacity, err);
 	if (r == 0 && ret)
 		*ret = take_ptr(op.record);
 	operation_end(&op);

@@ -38,8 +38,8 @@ static int trim_branch(const struct volume_context *ctx, const char *volume,
 	return 0;
 }
 
-static int check(const struct volume_context *ctx,
-		 const struct volume_record *record, struct error *err)
+static int trim_check(const struct volume_context *ctx,
+		      const struct volume_record *record, struct error *err)
 {
 	const struct volume_attachment *a = volume_record_attachment(record,
 								     ctx->node);
@@ -90,7 +90,7 @@ int volume_trim(struct volume_context *ctx, const char *name, uint64_t *ret,
 	int r = volume_get(ctx, name, &record, err);
 
 	if (r == 0)
-		r = check(ctx, record, err);
+		r = trim_check(ctx, record, err);
 	if (r == 0)
 		r = trim_branches(ctx, record, &bytes, err);
 	volume_record_free(record);

@@ -45,7 +45,7 @@ static int compare_extents(const void *a_, const void *b_)
 	return strcmp(a->name, b->name);
 }
 
-static void ask(void *o_, size_t index)
+static void health_ask(void *o_, size_t index)
 {
 	struct observation *o = o_;
 	struct seen_node *node = &o->nodes[index];
@@ -69,7 +69,7 @@ static int ask_all(struct observation *o, struct error *err)
 	o->nodes = calloc(o->n_nodes + 1, sizeof(*o->nodes));
 	if (!o->nodes)
 		return error_set(err, ENOMEM, "out of memory");
-	parallel_run(o->n_nodes, ASKED_AT_ONCE, ask, o);
+	parallel_run(o->n_nodes, ASKED_AT_ONCE, health_ask, o);
 	for (size_t i = 0; i < o->n_nodes; i++) {
 		if (!o->states[i].record.control_address[0])
 			continue; /* it only uses volumes */
@@ -174,8 +174,8 @@ static bool is_used(const struct volume_split *split)
 	return split->state != SPLIT_PLANNED && split->state != SPLIT_DELETED;
 }
 
-static void judge(const struct observation *o,
-		  const struct volume_record *record, struct health *ret)
+static void health_judge(const struct observation *o,
+			 const struct volume_record *record, struct health *ret)
 {
 	*ret = (struct health){.well = true, .reason = "Complete"};
 	for (size_t i = 0; ret->well && i < record->n_splits; i++)
@@ -216,8 +216,8 @@ static bool has_other_problem(const struct volume_record *record)
 }
 
 /* Only if the record is still the one that was judged. */
-static int say(struct observation *o, const struct volume_record *judged,
-	       const struct health *health, struct error *err)
+static int health_say(struct observation *o, const struct volume_record *judged,
+		      const struct health *health, struct error *err)
 {
 	struct operation op;
 	int r = operation_begin_condition(&op, o->ctx, judged->name,
@@ -240,8 +240,8 @@ static int say(struct observation *o, const struct volume_record *judged,
 	return r == -EAGAIN || r == -E2BIG ? 0 : r;
 }
 
-static int look(struct observation *o, const struct volume_record *record,
-		struct error *err)
+static int health_look(struct observation *o,
+		       const struct volume_record *record, struct error *err)
 {
 	struct health health;
 
@@ -251,9 +251,10 @@ static int look(struct observation *o, const struct volume_record *record,
 		o->sum.abnormal++;
 		return 0;
 	}
-	judge(o, record, &health);
+	health_judge(o, record, &health);
 	o->sum.abnormal += !health.well || has_other_problem(record);
-	return is_said(record, &health) ? 0 : say(o, record, &health, err);
+	return is_said(record, &health) ? 0
+					: health_say(o, record, &health, err);
 }
 
 /* ---- all ---- */
@@ -282,7 +283,7 @@ int volume_health_check(struct volume_context *ctx,
 	if (r == 0)
 		r = ask_all(&o, err);
 	for (size_t i = 0; r == 0 && i < n; i++)
-		r = o.go_on(context) ? look(&o, records[i], err)
+		r = o.go_on(context) ? health_look(&o, records[i], err)
 				     : error_set(err, ECANCELED, "stopped");
 	volume_records_free(records, n);
 	observation_done(&o);

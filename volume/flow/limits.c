@@ -43,7 +43,7 @@ static bool limits_differ(const struct volume_limits *a,
 }
 
 /* What is not there yet the record says; a repeat brings it there. */
-static int keep_unfinished(struct operation *op, int r, struct error *err)
+static int limit_keep(struct operation *op, int r, struct error *err)
 {
 	(void)volume_record_condition(op->record, CONDITION, false,
 				      "Unfinished", error_text(err));
@@ -70,7 +70,7 @@ static int set_back(struct operation *op, const struct volume_limits *before,
 		return r;
 	(void)error_prefix(err,
 			   "%s; and to undo it failed: ", error_text(&why));
-	return keep_unfinished(op, -EHOSTUNREACH, err);
+	return limit_keep(op, -EHOSTUNREACH, err);
 }
 
 /* A condition that is there only after something went wrong. */
@@ -103,7 +103,7 @@ static int limit(struct operation *op, const struct volume_limits *limits,
 		return r;
 	r = limits_apply(op, err);
 	if (r < 0)
-		return error_is_open(r) ? keep_unfinished(op, r, err)
+		return error_is_open(r) ? limit_keep(op, r, err)
 					: set_back(op, &before, r, err);
 	condition_clear(op->record);
 	r = operation_save(op, err);

@@ -110,7 +110,7 @@ static void ask_node(struct look *look, struct volume_split_status *s)
 	node_extent_done(&extent);
 }
 
-static void look_here(struct look *look, struct volume_split_status *s)
+static void status_look_here(struct look *look, struct volume_split_status *s)
 {
 	struct initiator_device device;
 	struct mount_info info;
@@ -167,7 +167,7 @@ static void look_at_split(void *look_, size_t index)
 	s->split = look->status->record->splits[index];
 	ask_node(look, s);
 	if (belongs_here(look, index))
-		look_here(look, s);
+		status_look_here(look, s);
 }
 
 /* ---- the whole ---- */
@@ -290,7 +290,7 @@ static void tell_of_growth(const struct volume_context *ctx,
 			      record->name, (unsigned long long)target);
 }
 
-static const char *unfinished(enum volume_phase phase)
+static const char *status_unfinished(enum volume_phase phase)
 {
 	switch (phase) {
 	case VOLUME_CREATING:
@@ -305,14 +305,15 @@ static const char *unfinished(enum volume_phase phase)
 	}
 }
 
-static void tell(struct volume_context *ctx, struct volume_status *status)
+static void status_tell(struct volume_context *ctx,
+			struct volume_status *status)
 {
 	const struct volume_record *record = status->record;
 
 	if (record->phase != VOLUME_READY)
 		add_condition(status, "Ready", false,
 			      volume_phase_name(record->phase), "%s",
-			      unfinished(record->phase));
+			      status_unfinished(record->phase));
 	if (record->deleting && record->phase == VOLUME_READY)
 		add_condition(status, "Ready", false, "DeletionWaits",
 			      "its record is being deleted, and waits for its "
@@ -380,7 +381,7 @@ int volume_status_get(struct volume_context *ctx, const char *name,
 	look_at_union(ctx, status);
 	parallel_run(status->record->n_splits, ASKED_AT_ONCE, look_at_split,
 		     &look);
-	tell(ctx, status);
+	status_tell(ctx, status);
 	*ret = status;
 	return 0;
 }

@@ -92,8 +92,8 @@ static const char *last_line(char *text)
 	return newline ? newline + 1 : text;
 }
 
-static int run(const char *device, const char *const *argv, int cancel_fd,
-	       int *ret_exit, char *ret_text, size_t size, struct error *err)
+static int fs_run(const char *device, const char *const *argv, int cancel_fd,
+		  int *ret_exit, char *ret_text, size_t size, struct error *err)
 {
 	struct process_result result;
 	int r = branch_tool_run(device, argv, cancel_fd, &result, err);
@@ -108,8 +108,8 @@ static int run(const char *device, const char *const *argv, int cancel_fd,
 	return 0;
 }
 
-static int make(const char *device, const char *type, const char *uuid,
-		bool zeroed, int cancel_fd, struct error *err)
+static int fs_make(const char *device, const char *type, const char *uuid,
+		   bool zeroed, int cancel_fd, struct error *err)
 {
 	char xfs_uuid[UUID_TEXT_SIZE + 8], text[256];
 	const char *const ext4[] = {
@@ -130,8 +130,8 @@ static int make(const char *device, const char *type, const char *uuid,
 	int code, r;
 
 	(void)snprintf(xfs_uuid, sizeof(xfs_uuid), "uuid=%s", uuid);
-	r = run(device, strcmp(type, "xfs") == 0 ? xfs : ext4, cancel_fd, &code,
-		text, sizeof(text), err);
+	r = fs_run(device, strcmp(type, "xfs") == 0 ? xfs : ext4, cancel_fd,
+		   &code, text, sizeof(text), err);
 	if (r < 0)
 		return r;
 	if (code != 0)
@@ -165,8 +165,8 @@ static int never_held(const char *device, const char *type, bool *ret,
 }
 
 /* It has the file system that was to be made. 1: it is to be made again. */
-static int keep(const char *device, const char *type, int cancel_fd,
-		struct error *err)
+static int fs_keep(const char *device, const char *type, int cancel_fd,
+		   struct error *err)
 {
 	const struct branch_check check = {
 		.device = device, .type = type, .cancel_fd = cancel_fd};
@@ -199,7 +199,7 @@ int branch_fs_make(const char *device, const char *type, const char *uuid,
 	if (r < 0)
 		return r;
 	if (!probe.found)
-		return make(device, type, uuid, zeroed, cancel_fd, err);
+		return fs_make(device, type, uuid, zeroed, cancel_fd, err);
 	if (strcmp(probe.type, type) != 0 || strcmp(probe.uuid, uuid) != 0)
 		return error_set(err, EUCLEAN,
 				 "'%s' should be blank but holds %s %s; it was "
@@ -207,8 +207,8 @@ int branch_fs_make(const char *device, const char *type, const char *uuid,
 				 "extent alone (`trib attach --force`) and run "
 				 "`wipefs -a` on the device",
 				 device, probe.type, probe.uuid);
-	r = keep(device, type, cancel_fd, err);
-	return r > 0 ? make(device, type, uuid, false, cancel_fd, err) : r;
+	r = fs_keep(device, type, cancel_fd, err);
+	return r > 0 ? fs_make(device, type, uuid, false, cancel_fd, err) : r;
 }
 
 int branch_fs_mount(const char *device, const char *type, const char *target,
@@ -254,7 +254,7 @@ int branch_fs_grow(const char *device, const char *type, const char *target,
 	const char *const *argv = strcmp(type, "xfs") == 0 ? xfs : ext4;
 	char text[256];
 	int code = 0,
-	    r = run(device, argv, cancel_fd, &code, text, sizeof(text), err);
+	    r = fs_run(device, argv, cancel_fd, &code, text, sizeof(text), err);
 
 	if (r < 0 || code == 0)
 		return r;

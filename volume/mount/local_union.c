@@ -41,8 +41,9 @@ bool local_union_has(const char *mount_point, size_t n)
 	return union_state_get(mount_point, &state) == 0 && state.branches >= n;
 }
 
-static int add(struct operation *op, const struct volume_split *split,
-	       const char *control, struct error *err)
+static int union_add_branch(struct operation *op,
+			    const struct volume_split *split,
+			    const char *control, struct error *err)
 {
 	struct union_branch branch;
 	unsigned number = 0;
@@ -79,7 +80,7 @@ int local_union_follow(struct operation *op, const char *mount_point,
 	has = state.branches;
 	local_union_control(op->ctx, op->name, control);
 	for (size_t i = has; r == 0 && i < made; i++)
-		r = add(op, &op->record->splits[i], control, err);
+		r = union_add_branch(op, &op->record->splits[i], control, err);
 	if (r == -EOPNOTSUPP)
 		(void)error_prefix(err,
 				   "%zu new extents are there, formatted and "

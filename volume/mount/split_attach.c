@@ -124,7 +124,7 @@ static int check_extent(struct work *w, struct error *err)
 }
 
 /* Find the extent, and who we are to its server. */
-static int prepare(struct work *w, struct error *err)
+static int split_prepare(struct work *w, struct error *err)
 {
 	int r = context_node_load(w->op->ctx, w->split->node, &w->node, err);
 
@@ -300,7 +300,7 @@ static int format_device(struct work *w, struct error *err)
 	return r;
 }
 
-static int format(struct work *w, struct error *err)
+static int split_format(struct work *w, struct error *err)
 {
 	int r = format_device(w, err);
 
@@ -313,7 +313,7 @@ static int format(struct work *w, struct error *err)
 	return r;
 }
 
-static int verify(struct work *w, struct error *err)
+static int split_verify(struct work *w, struct error *err)
 {
 	const struct volume_spec *spec = &w->op->record->spec;
 	struct branch_probe probe;
@@ -364,13 +364,13 @@ static int make_writable(struct work *w, struct error *err)
 		r = operation_step(w->op, err, "format",
 				   "formatting split %u of %zu on node %s",
 				   split->index + 1, n, split->node);
-		return r < 0 ? r : format(w, err);
+		return r < 0 ? r : split_format(w, err);
 	}
 	r = operation_step(
 		w->op, err, "mount", "checking%s and mounting split %u of %zu",
 		split->suspect ? " all of" : "", split->index + 1, n);
 	if (r == 0)
-		r = verify(w, err);
+		r = split_verify(w, err);
 	grow = split->fs_behind && !branch_fs_grows_mounted(fs_type);
 	/* resize2fs(8) wants to see it checked whole, too. */
 	if (r == 0)
@@ -476,7 +476,7 @@ static int mount_for_reading(struct work *w, struct error *err)
 	r = operation_step(w->op, err, "mount", "mounting split %u of %zu",
 			   w->split->index + 1, w->op->record->n_splits);
 	if (r == 0)
-		r = verify(w, err);
+		r = split_verify(w, err);
 	if (r == 0)
 		r = check_readable(w, err);
 	return r < 0 ? r : branch_mount(w, true, err);
@@ -516,7 +516,7 @@ static int prepare_direct(struct work *w, struct error *err)
 			   "checking%s the device of volume %s",
 			   whole ? " all of" : "", w->op->name);
 	if (r == 0)
-		r = verify(w, err);
+		r = split_verify(w, err);
 	if (r == 0)
 		r = split_suspect_set(w->op, w->split, true, NULL, err);
 	return r < 0 ? r
@@ -581,7 +581,7 @@ static int attach_writer(struct work *w, struct error *err)
 	return r < 0 ? r : mount_for_writing(w, err);
 }
 
-static int attach(struct work *w, struct error *err)
+static int split_attach_run(struct work *w, struct error *err)
 {
 	const struct volume_split *split = w->split;
 	size_t n = w->op->record->n_splits;
@@ -590,7 +590,7 @@ static int attach(struct work *w, struct error *err)
 			       split->index + 1, n, split->node);
 
 	if (r == 0)
-		r = prepare(w, err);
+		r = split_prepare(w, err);
 	if (r == 0)
 		r = operation_step(
 			w->op, err, "device",
@@ -619,7 +619,7 @@ int split_attach(struct operation *op, struct volume_split *split,
 
 	context_initiator_dir(op->ctx, w.dir);
 	local_branch_dir(op->ctx, op->name, split->index, w.branch);
-	r = attach(&w, err);
+	r = split_attach_run(&w, err);
 	node_extent_done(&w.extent);
 	node_record_done(&w.node);
 	return r;

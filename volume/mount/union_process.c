@@ -43,7 +43,7 @@ enum part {
 };
 
 /* What is @process (a /proc/PID directory) of the union of @mount_point? */
-static enum part part_of(int process, const char *mount_point)
+static enum part union_part_of(int process, const char *mount_point)
 {
 	enum part part = PART_FIRST;
 	auto_free char *line = NULL;
@@ -81,7 +81,8 @@ pid_t union_find(const char *mount_point)
 			continue;
 		process = openat(dirfd(dir), entry->d_name,
 				 O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		part = process < 0 ? PART_NONE : part_of(process, mount_point);
+		part = process < 0 ? PART_NONE
+				   : union_part_of(process, mount_point);
 		if (part <= best)
 			continue;
 		candidate = (pid_t)strtol(entry->d_name, NULL, 10);
@@ -197,8 +198,8 @@ static char *branches_text(const struct union_request *request)
  * @start: a socket that says when it is to begin. Until then it does nothing,
  * and ends when we do.
  */
-static int spawn(const struct union_request *request, int log_fd, int start,
-		 pid_t *ret_pid, struct error *err)
+static int union_spawn(const struct union_request *request, int log_fd,
+		       int start, pid_t *ret_pid, struct error *err)
 {
 	auto_free char *branches = branches_text(request);
 	bool more = request->options && request->options[0];
@@ -228,7 +229,7 @@ static int spawn(const struct union_request *request, int log_fd, int start,
 }
 
 /* Why it ended: the last line of its log. */
-static int ended(const struct union_request *request, struct error *err)
+static int union_ended(const struct union_request *request, struct error *err)
 {
 	auto_free char *text = NULL;
 	size_t length = 0;
@@ -269,7 +270,7 @@ static int let_begin(const struct union_request *request, int start,
 				 request->name, START_TIMEOUT_MS / 1000);
 	if (recv(start, &there, 1, 0) != 1 ||
 	    send(start, "", 1, MSG_NOSIGNAL) != 1)
-		return ended(request, err);
+		return union_ended(request, err);
 	return 0;
 }
 
@@ -283,7 +284,7 @@ static int begin(const struct union_request *request, int log_fd,
 		return error_set(err, errno, "socketpair: %s", strerror(errno));
 	ours = pair[0];
 	its = pair[1];
-	r = spawn(request, log_fd, its, ret_pid, err);
+	r = union_spawn(request, log_fd, its, ret_pid, err);
 	fd_close(take_fd(&its));
 	return r < 0 ? r : let_begin(request, ours, err);
 }
@@ -302,13 +303,13 @@ static int wait_mounted(const struct union_request *request, pid_t pid,
 	int64_t end = clock_ms() + START_TIMEOUT_MS, left;
 
 	if (process < 0) /* ended, and reaped by its launcher */
-		return ended(request, err);
+		return union_ended(request, err);
 	while ((left = end - clock_ms()) > 0) {
 		if (union_answers(request->mount_point))
 			return 0;
 		if (poll(fds, 2, (int)left) > 0 && fds[1].revents) {
 			(void)waitpid(pid, NULL, WNOHANG);
-			return ended(request, err);
+			return union_ended(request, err);
 		}
 	}
 	return error_set(err, ETIMEDOUT,
@@ -374,9 +375,9 @@ int union_state_get(const char *mount_point, struct union_state *ret)
 	return 0;
 }
 
-static int command(const char *bin_dir, const char *control,
-		   const struct union_branch *branch,
-		   struct process_result *ret, struct error *err)
+static int union_command(const char *bin_dir, const char *control,
+			 const struct union_branch *branch,
+			 struct process_result *ret, struct error *err)
 {
 	char program[PATH_MAX], path[PATH_MAX + 8];
 	const char *const argv[] = {program, "--control", control,
@@ -409,7 +410,7 @@ int union_add(const char *bin_dir, const char *control,
 					    : "the run directory's path is too "
 					      "long for a socket",
 				 control[0] ? "'" : "");
-	r = command(bin_dir, control, branch, &result, err);
+	r = union_command(bin_dir, control, branch, &result, err);
 	if (r == 0 && sscanf(result.out, "{\"id\":%u}", ret_number) != 1)
 		r = error_set(err, EIO, "the union says: %.100s", result.out);
 	process_result_done(&result);

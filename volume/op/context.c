@@ -15,8 +15,8 @@
 
 #define PATH_ROOM 160 /* bytes left for names below run_dir */
 
-static int set_path(char *ret, size_t size, const char *what, const char *text,
-		    struct error *err)
+static int context_set_path(char *ret, size_t size, const char *what,
+			    const char *text, struct error *err)
 {
 	if (text[0] != '/' || strlen(text) >= size - PATH_ROOM)
 		return error_set(err, EINVAL,
@@ -45,17 +45,18 @@ static int set_node(struct volume_context *ctx, const char *name,
 	return 0;
 }
 
-static int configure(struct volume_context *ctx,
-		     const struct volume_config *config, struct error *err)
+static int context_configure(struct volume_context *ctx,
+			     const struct volume_config *config,
+			     struct error *err)
 {
 	int r = config->no_node ? 0 : set_node(ctx, config->node, err);
 
 	if (r == 0)
-		r = set_path(ctx->run_dir, sizeof(ctx->run_dir),
-			     "the run directory",
-			     config->run_dir ? config->run_dir
-					     : VOLUME_RUN_DIR_DEFAULT,
-			     err);
+		r = context_set_path(ctx->run_dir, sizeof(ctx->run_dir),
+				     "the run directory",
+				     config->run_dir ? config->run_dir
+						     : VOLUME_RUN_DIR_DEFAULT,
+				     err);
 	/* They would separate branches in trib-union's argument. */
 	if (r == 0 && strpbrk(ctx->run_dir, ":=\\*?["))
 		r = error_set(
@@ -63,11 +64,13 @@ static int configure(struct volume_context *ctx,
 			"the run directory '%s' has one of \":=\\*?[\" in it",
 			ctx->run_dir);
 	if (r == 0 && config->bin_dir)
-		r = set_path(ctx->bin_dir, sizeof(ctx->bin_dir),
-			     "the program directory", config->bin_dir, err);
+		r = context_set_path(ctx->bin_dir, sizeof(ctx->bin_dir),
+				     "the program directory", config->bin_dir,
+				     err);
 	if (r == 0 && config->launcher)
-		r = set_path(ctx->launcher, sizeof(ctx->launcher),
-			     "the launcher's socket", config->launcher, err);
+		r = context_set_path(ctx->launcher, sizeof(ctx->launcher),
+				     "the launcher's socket", config->launcher,
+				     err);
 	if (r == 0 && config->source_address &&
 	    snprintf(ctx->source_address, sizeof(ctx->source_address), "%s",
 		     config->source_address) >=
@@ -77,9 +80,10 @@ static int configure(struct volume_context *ctx,
 		return r;
 	ctx->call_timeout_ms = config->call_timeout_ms;
 	if (r == 0 && config->iscsi_secrets)
-		r = set_path(ctx->iscsi_secrets, sizeof(ctx->iscsi_secrets),
-			     "the directory of iSCSI secrets",
-			     config->iscsi_secrets, err);
+		r = context_set_path(ctx->iscsi_secrets,
+				     sizeof(ctx->iscsi_secrets),
+				     "the directory of iSCSI secrets",
+				     config->iscsi_secrets, err);
 	ctx->dead_timeout_ms = config->dead_timeout_ms;
 	ctx->cancel_fd = config->cancel_fd > 0 ? config->cancel_fd : -1;
 	ctx->progress = config->progress;
@@ -99,7 +103,7 @@ int volume_context_open(const struct volume_config *config,
 	(void)pthread_mutex_init(&ctx->lock, NULL);
 	(void)pthread_mutex_init(&ctx->publish_lock, NULL);
 	condition_writer_init(&ctx->condition_writer);
-	r = configure(ctx, config, err);
+	r = context_configure(ctx, config, err);
 	if (r < 0) {
 		volume_context_close(ctx);
 		return r;

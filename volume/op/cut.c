@@ -55,8 +55,8 @@ static int part_new(struct cut *cut, const char *node, struct cut_part **ret,
 	return 0;
 }
 
-static int part_of(struct cut *cut, const char *node, struct cut_part **ret,
-		   struct error *err)
+static int cut_part_of(struct cut *cut, const char *node, struct cut_part **ret,
+		       struct error *err)
 {
 	for (size_t i = 0; i < cut->n_parts; i++) {
 		if (strcmp(cut->parts[i]->node, node) == 0) {
@@ -72,7 +72,7 @@ int cut_add(struct cut *cut, const char *node,
 	    struct error *err)
 {
 	struct cut_part *part = NULL;
-	int r = part_of(cut, node, &part, err);
+	int r = cut_part_of(cut, node, &part, err);
 
 	if (r < 0)
 		return r;

@@ -34,7 +34,7 @@ int extent_labels_make(const struct volume_record *record,
 }
 
 /* The next word of *@at, at most @size - 1 bytes; "-" is none. */
-static bool word_take(const char **at, char *ret, size_t size)
+static bool label_word_take(const char **at, char *ret, size_t size)
 {
 	size_t n = strcspn(*at, " ");
 
@@ -70,12 +70,12 @@ int extent_labels_read(const struct node_extent *extent,
 	    sscanf(place, "%3u/%3u%n", &found.index, &found.count, &end) != 2 ||
 	    place[end] || found.index >= found.count ||
 	    found.count > VOLUME_SPLITS_MAX ||
-	    !word_take(&fs, found.fs_type, sizeof(found.fs_type)) ||
-	    !word_take(&fs, found.fs_uuid, sizeof(found.fs_uuid)) || *fs ||
-	    strlen(found.fs_uuid) != UUID_TEXT_SIZE - 1 ||
-	    !word_take(&spec, found.layout, sizeof(found.layout)) ||
-	    !word_take(&spec, found.policy, sizeof(found.policy)) ||
-	    !word_take(&spec, found.transport, sizeof(found.transport)) ||
+	    !label_word_take(&fs, found.fs_type, sizeof(found.fs_type)) ||
+	    !label_word_take(&fs, found.fs_uuid, sizeof(found.fs_uuid)) ||
+	    *fs || strlen(found.fs_uuid) != UUID_TEXT_SIZE - 1 ||
+	    !label_word_take(&spec, found.layout, sizeof(found.layout)) ||
+	    !label_word_take(&spec, found.policy, sizeof(found.policy)) ||
+	    !label_word_take(&spec, found.transport, sizeof(found.transport)) ||
 	    *spec)
 		return error_set(err, EUCLEAN,
 				 "the labels of extent '%s' on node '%s' make "

@@ -22,7 +22,7 @@ struct beats {
 	size_t count;
 };
 
-static int by_name(const void *a, const void *b)
+static int state_by_name(const void *a, const void *b)
 {
 	return strcmp(((const struct store_beat *)a)->name,
 		      ((const struct store_beat *)b)->name);
@@ -35,7 +35,8 @@ static int beats_load(struct volume_context *ctx, struct beats *ret,
 				       err);
 
 	if (r == 0 && ret->count > 0)
-		qsort(ret->items, ret->count, sizeof(*ret->items), by_name);
+		qsort(ret->items, ret->count, sizeof(*ret->items),
+		      state_by_name);
 	return r;
 }
 
@@ -46,7 +47,7 @@ static void state_hear(struct node_state *state, const struct beats *beats)
 
 	memcpy(wanted.name, state->record.name, sizeof(wanted.name));
 	found = beats->count ? bsearch(&wanted, beats->items, beats->count,
-				       sizeof(wanted), by_name)
+				       sizeof(wanted), state_by_name)
 			     : NULL;
 	state->last_seen_s = found ? found->age_s : -1;
 	if (found)
@@ -132,7 +133,7 @@ struct ask {
 	bool soon;
 };
 
-static void ask_one(void *ask_, size_t index)
+static void state_ask(void *ask_, size_t index)
 {
 	struct ask *ask = ask_;
 
@@ -186,8 +187,9 @@ int node_states_load(struct volume_context *ctx, struct node_state **ret,
 	return 0;
 }
 
-static int list(struct volume_context *ctx, bool soon, struct node_state **ret,
-		size_t *ret_count, struct error *err)
+static int states_list(struct volume_context *ctx, bool soon,
+		       struct node_state **ret, size_t *ret_count,
+		       struct error *err)
 {
 	struct ask ask = {.ctx = ctx, .soon = soon};
 	size_t n = 0;
@@ -195,7 +197,7 @@ static int list(struct volume_context *ctx, bool soon, struct node_state **ret,
 
 	if (r < 0)
 		return r;
-	parallel_run(n, ASKED_AT_ONCE, ask_one, &ask);
+	parallel_run(n, ASKED_AT_ONCE, state_ask, &ask);
 	*ret = ask.states;
 	*ret_count = n;
 	return 0;
@@ -204,11 +206,11 @@ static int list(struct volume_context *ctx, bool soon, struct node_state **ret,
 int volume_node_list(struct volume_context *ctx, struct node_state **ret,
 		     size_t *ret_count, struct error *err)
 {
-	return list(ctx, false, ret, ret_count, err);
+	return states_list(ctx, false, ret, ret_count, err);
 }
 
 int node_states_ask(struct volume_context *ctx, struct node_state **ret,
 		    size_t *ret_count, struct error *err)
 {
-	return list(ctx, true, ret, ret_count, err);
+	return states_list(ctx, true, ret, ret_count, err);
 }

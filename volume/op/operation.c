@@ -47,8 +47,8 @@ void operation_unlock(struct operation *op)
 	(void)pthread_mutex_unlock(&op->lock);
 }
 
-static int lease(struct volume_context *ctx, const char *name,
-		 const char *doing, struct error *err)
+static int operation_lease(struct volume_context *ctx, const char *name,
+			   const char *doing, struct error *err)
 {
 	return ctx->store->ops->lease(ctx->store, RECORD_KIND_VOLUME, name,
 				      doing, err);
@@ -65,7 +65,7 @@ static int lease_after_conditions(struct volume_context *ctx, const char *name,
 	do {
 		seen = condition_write_wait(&ctx->condition_writer, name,
 					    until_ms);
-		r = lease(ctx, name, doing, err);
+		r = operation_lease(ctx, name, doing, err);
 	} while (r == -EAGAIN &&
 		 condition_write_since(&ctx->condition_writer, name, seen) &&
 		 clock_ms() < until_ms);
@@ -73,8 +73,8 @@ static int lease_after_conditions(struct volume_context *ctx, const char *name,
 }
 
 /* The lease is ours. */
-static int load(struct operation *op, struct volume_context *ctx,
-		const char *name, struct error *err)
+static int operation_load(struct operation *op, struct volume_context *ctx,
+			  const char *name, struct error *err)
 {
 	int r;
 
@@ -94,7 +94,7 @@ int operation_begin(struct operation *op, struct volume_context *ctx,
 
 	if (r == 0)
 		r = lease_after_conditions(ctx, name, doing, err);
-	return r < 0 ? r : load(op, ctx, name, err);
+	return r < 0 ? r : operation_load(op, ctx, name, err);
 }
 
 int operation_begin_condition(struct operation *op, struct volume_context *ctx,
@@ -106,9 +106,9 @@ int operation_begin_condition(struct operation *op, struct volume_context *ctx,
 	if (r < 0)
 		return r;
 	condition_write_begin(&ctx->condition_writer, name);
-	r = lease(ctx, name, doing, err);
+	r = operation_lease(ctx, name, doing, err);
 	if (r == 0)
-		r = load(op, ctx, name, err);
+		r = operation_load(op, ctx, name, err);
 	if (r < 0)
 		condition_write_end(&ctx->condition_writer);
 	return r;
@@ -227,8 +227,8 @@ int operation_check_staying(const struct operation *op, struct error *err)
 	return error_set(err, EBUSY, "volume '%s': %s", op->name, text);
 }
 
-static void tell(struct operation *op, const char *step, const char *fmt,
-		 va_list ap)
+static void operation_tell(struct operation *op, const char *step,
+			   const char *fmt, va_list ap)
 {
 	char text[ERROR_TEXT_MAX];
 
@@ -256,7 +256,7 @@ int operation_step(struct operation *op, struct error *err, const char *step,
 	if (op->done >= op->total)
 		op->total = op->done + 1;
 	va_start(ap, fmt);
-	tell(op, step, fmt, ap);
+	operation_tell(op, step, fmt, ap);
 	va_end(ap);
 	op->done++;
 	operation_unlock(op);
@@ -269,7 +269,7 @@ void operation_finish(struct operation *op, const char *fmt, ...)
 
 	op->done = op->total;
 	va_start(ap, fmt);
-	tell(op, "done", fmt, ap);
+	operation_tell(op, "done", fmt, ap);
 	va_end(ap);
 }
 

@@ -155,8 +155,8 @@ int split_adopt(struct operation *op, struct volume_split *split,
 			 split->extent, split->node, op->name);
 }
 
-static int look(struct operation *op, struct volume_split *split,
-		struct node_client **ret, struct error *err)
+static int split_look(struct operation *op, struct volume_split *split,
+		      struct node_client **ret, struct error *err)
 {
 	struct node_extent extent = {0};
 	int r = context_client(op->ctx, split->node, ret, err);
@@ -180,7 +180,7 @@ int split_grow(struct operation *op, struct volume_split *split,
 		split->index + 1, op->record->n_splits, split->node);
 
 	if (r == 0)
-		r = look(op, split, &client, err);
+		r = split_look(op, split, &client, err);
 	if (r == 0 && split->grow_to) {
 		r = node_client_resize_extent(client, split->extent,
 					      split->grow_to, &extent, err);
@@ -201,7 +201,7 @@ int split_settle(struct operation *op, struct volume_split *split,
 		 struct error *err)
 {
 	struct node_client *client = NULL;
-	int r = look(op, split, &client, err);
+	int r = split_look(op, split, &client, err);
 
 	if (r == 0)
 		split->grow_to = 0;

@@ -98,8 +98,8 @@ static int look_locked(struct operation *op, const struct volume_split *split,
 	return 0;
 }
 
-static int look_at(struct operation *op, struct volume_split *split,
-		   const void *look_, struct error *err)
+static int split_look_at(struct operation *op, struct volume_split *split,
+			 const void *look_, struct error *err)
 {
 	struct look *look = *(struct look *const *)look_;
 	struct node_extent extent = {0};
@@ -121,7 +121,7 @@ int splits_look(struct operation *op, unsigned flags, uint64_t *ret_above,
 		struct error *err)
 {
 	struct look look = {.flags = flags}, *const one = &look;
-	const struct split_work work = {.each = look_at, .context = &one};
+	const struct split_work work = {.each = split_look_at, .context = &one};
 	int r = split_foreach(op, &work, NULL, err);
 
 	if (ret_above)
@@ -131,8 +131,8 @@ int splits_look(struct operation *op, unsigned flags, uint64_t *ret_above,
 
 /* ---- nobody any more ---- */
 
-static int unexport(struct operation *op, struct volume_split *split,
-		    const void *epoch, struct error *err)
+static int split_unexport(struct operation *op, struct volume_split *split,
+			  const void *epoch, struct error *err)
 {
 	struct node_client *client = NULL;
 	struct split_grants grants;
@@ -151,8 +151,8 @@ static int unexport(struct operation *op, struct volume_split *split,
 }
 
 /* At a new epoch, for nobody; -EBUSY only says that it could not be done. */
-static int fence(struct operation *op, struct volume_split *split,
-		 const void *epoch_, struct error *err)
+static int split_fence(struct operation *op, struct volume_split *split,
+		       const void *epoch_, struct error *err)
 {
 	const uint64_t epoch = *(const uint64_t *)epoch_;
 	struct node_client *client = NULL;
@@ -187,7 +187,7 @@ static int fence(struct operation *op, struct volume_split *split,
 int splits_fence(struct operation *op, uint64_t epoch,
 		 struct name_list *ret_silent, struct error *err)
 {
-	const struct split_work work = {.each = fence, .context = &epoch};
+	const struct split_work work = {.each = split_fence, .context = &epoch};
 	struct error why = {0};
 	int r = split_foreach(op, &work, ret_silent, &why);
 
@@ -231,8 +231,8 @@ static bool is_needed(struct operation *op, const char *node,
 	return needed;
 }
 
-static bool is_of(char list[NODE_INITIATORS_MAX][NODE_ADDRESS_SIZE], int n,
-		  const char *address)
+static bool addresses_have(char list[NODE_INITIATORS_MAX][NODE_ADDRESS_SIZE],
+			   int n, const char *address)
 {
 	for (int i = 0; i < n; i++) {
 		if (strcmp(list[i], address) == 0)
@@ -257,7 +257,7 @@ static int take_out(struct operation *op, const struct leaving *leaving,
 	for (size_t i = 0; i < extent->n_initiators; i++) {
 		const char *address = extent->initiators[i];
 
-		if (!is_of(own, n, address) ||
+		if (!addresses_have(own, n, address) ||
 		    is_needed(op, leaving->node, address))
 			left[n_left++] = address;
 	}
@@ -277,8 +277,8 @@ static int take_out(struct operation *op, const struct leaving *leaving,
 		NULL, err);
 }
 
-static int leave(struct operation *op, struct volume_split *split,
-		 const void *leaving_, struct error *err)
+static int split_leave(struct operation *op, struct volume_split *split,
+		       const void *leaving_, struct error *err)
 {
 	const struct leaving *leaving = leaving_;
 	struct node_record server = {0};
@@ -301,8 +301,8 @@ static int leave(struct operation *op, struct volume_split *split,
 	return r == -ENOENT ? 0 : r;
 }
 
-static bool others_read(const struct volume_record *record,
-			const struct volume_attachment *a)
+static bool record_has_readers(const struct volume_record *record,
+			       const struct volume_attachment *a)
 {
 	for (size_t i = 0; i < record->n_attachments; i++) {
 		const struct volume_attachment *other = &record->attachments[i];
@@ -317,7 +317,7 @@ static bool others_read(const struct volume_record *record,
 bool splits_are_shared(const struct operation *op,
 		       const struct volume_attachment *a)
 {
-	return a->shared && others_read(op->record, a);
+	return a->shared && record_has_readers(op->record, a);
 }
 
 void splits_withdraw(struct operation *op, const struct volume_attachment *a,
@@ -326,7 +326,7 @@ void splits_withdraw(struct operation *op, const struct volume_attachment *a,
 	const struct leaving leaving = {.node = a->node, .epoch = a->epoch};
 	const bool shared = splits_are_shared(op, a);
 	const struct split_work work = {
-		.each = shared ? leave : unexport,
+		.each = shared ? split_leave : split_unexport,
 		.context = shared ? (const void *)&leaving : &a->epoch,
 	};
 

@@ -42,8 +42,9 @@ static void news(struct watch *watch)
 	(void)eventfd_write(watch->news_fd, 1); /* never full */
 }
 
-static int heard(void *follower_, enum store_change change, const char *name,
-		 const struct store_object *object, const char *text)
+static int records_heard(void *follower_, enum store_change change,
+			 const char *name, const struct store_object *object,
+			 const char *text)
 {
 	struct follower *follower = follower_;
 	struct watch *watch = follower->watch;
@@ -69,14 +70,14 @@ static int heard(void *follower_, enum store_change change, const char *name,
 	return 0;
 }
 
-static void *follow(void *follower_)
+static void *records_follow(void *follower_)
 {
 	struct follower *follower = follower_;
 	struct watch *watch = follower->watch;
 	struct store *store = watch->ctx->store;
 	struct error err = {0};
-	int r = store->ops->watch(store, follower->kind, watch->stop_fd, heard,
-				  follower, &err);
+	int r = store->ops->watch(store, follower->kind, watch->stop_fd,
+				  records_heard, follower, &err);
 
 	(void)pthread_mutex_lock(&watch->lock);
 	follower->r = r;
@@ -144,7 +145,7 @@ static int followers_start(struct watch *watch, struct error *err)
 
 		follower->watch = watch;
 		follower->kind = kinds[i];
-		code = pthread_create(&follower->thread, NULL, follow,
+		code = pthread_create(&follower->thread, NULL, records_follow,
 				      follower);
 		if (code)
 			return error_set(err, code, "starting a thread: %s",

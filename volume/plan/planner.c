@@ -256,7 +256,7 @@ static size_t cut_to_maximum(struct plan *plan)
 	return n;
 }
 
-static int cut(struct plan *plan, size_t *ret_count, struct error *err)
+static int split_cut(struct plan *plan, size_t *ret_count, struct error *err)
 {
 	const struct volume_spec *spec = plan->spec;
 	size_t n = cut_to_maximum(plan);
@@ -308,11 +308,12 @@ static void splits_fill(const struct plan *plan, struct planner_split *splits)
 	}
 }
 
-static int place(const struct volume_spec *spec, enum plan_strategy strategy,
-		 const struct planner_pool *pools, size_t n_pools,
-		 const struct planner_beside *beside,
-		 struct planner_split **ret, size_t *ret_count,
-		 struct error *err)
+static int place_splits(const struct volume_spec *spec,
+			enum plan_strategy strategy,
+			const struct planner_pool *pools, size_t n_pools,
+			const struct planner_beside *beside,
+			struct planner_split **ret, size_t *ret_count,
+			struct error *err)
 {
 	auto_free struct candidate *items = NULL;
 	uint64_t least = volume_spec_split_minimum(spec);
@@ -339,7 +340,7 @@ static int place(const struct volume_spec *spec, enum plan_strategy strategy,
 	plan_choose(&plan);
 	plan_share(&plan);
 	place_tail(&plan, plan.capacity % PLANNER_UNIT);
-	r = cut(&plan, &count, err);
+	r = split_cut(&plan, &count, err);
 	if (r < 0)
 		return r;
 	splits = calloc(count + 1, sizeof(*splits));
@@ -359,12 +360,12 @@ int planner_place_beside(const struct volume_spec *spec,
 			 struct error *err)
 {
 	enum plan_strategy strategy = plan_strategy_of(spec);
-	int r = place(spec, strategy, pools, n_pools, beside, ret, ret_count,
-		      err);
+	int r = place_splits(spec, strategy, pools, n_pools, beside, ret,
+			     ret_count, err);
 
 	if (r == -ENOSPC && strategy != PLAN_BALANCED)
-		r = place(spec, PLAN_BALANCED, pools, n_pools, beside, ret,
-			  ret_count, err);
+		r = place_splits(spec, PLAN_BALANCED, pools, n_pools, beside,
+				 ret, ret_count, err);
 	return r;
 }
 

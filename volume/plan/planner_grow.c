@@ -35,8 +35,8 @@ static uint64_t least_of_new(const struct growth *g)
 }
 
 /* Why there are no new extents to hold the rest. */
-static int tell(const struct growth *g, uint64_t rest, const struct error *why,
-		struct error *err)
+static int growth_tell(const struct growth *g, uint64_t rest,
+		       const struct error *why, struct error *err)
 {
 	char text[ERROR_TEXT_MAX], size[SIZE_TEXT_MAX];
 
@@ -65,7 +65,7 @@ static int place_rest(const struct growth *g, uint64_t rest,
 	if (g->n_splits >= limit) {
 		(void)error_set(&why, ENOSPC, "it has the %zu it may have",
 				g->n_splits);
-		return tell(g, rest, &why, err);
+		return growth_tell(g, rest, &why, err);
 	}
 	memcpy(pools, g->pools, g->n_pools * sizeof(*pools));
 	in_place_leave(g->in_place, pools);
@@ -77,14 +77,14 @@ static int place_rest(const struct growth *g, uint64_t rest,
 	r = planner_place_beside(&spec, pools, g->n_pools, &beside, &ret->extra,
 				 &ret->n_extra, &why);
 	if (r == -ENOSPC)
-		return tell(g, rest, &why, err);
+		return growth_tell(g, rest, &why, err);
 	if (r < 0 && err)
 		*err = why;
 	return r;
 }
 
-static int grow(const struct growth *g, struct planner_growth *ret,
-		struct error *err)
+static int growth_plan(const struct growth *g, struct planner_growth *ret,
+		       struct error *err)
 {
 	uint64_t largest = in_place_largest(g->in_place), own = g->capacity;
 	int r = 0;
@@ -130,7 +130,7 @@ int planner_grow(const struct volume_spec *spec,
 	r = in_place_new(splits, n_splits, pools, n_pools, spec->max_extent,
 			 &g.in_place, err);
 	if (r == 0)
-		r = grow(&g, &growth, err);
+		r = growth_plan(&g, &growth, err);
 	in_place_free(g.in_place);
 	if (r < 0)
 		planner_growth_done(&growth);

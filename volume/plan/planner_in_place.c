@@ -127,8 +127,8 @@ static void host_add(struct in_place *g, size_t pool, size_t n_splits,
 	g->n_hosts++;
 }
 
-static int measure(struct in_place *g, size_t n_pools, uint64_t max_extent,
-		   struct error *err)
+static int in_place_measure(struct in_place *g, size_t n_pools,
+			    uint64_t max_extent, struct error *err)
 {
 	uint64_t beyond = 0, more;
 	size_t used = 0;
@@ -172,7 +172,7 @@ int in_place_new(const struct planner_split *splits, size_t n_splits,
 	g->splits = splits;
 	g->n_splits = n_splits;
 	g->pools = pools;
-	r = measure(g, n_pools, max_extent, err);
+	r = in_place_measure(g, n_pools, max_extent, err);
 	if (r < 0) {
 		in_place_free(g);
 		return r;
@@ -280,7 +280,8 @@ static void share_in_host(struct host *host)
 }
 
 /* The bytes beyond whole units: the first split with room for them. */
-static void place_tail(const struct in_place *g, uint64_t tail, uint64_t *sizes)
+static void in_place_tail(const struct in_place *g, uint64_t tail,
+			  uint64_t *sizes)
 {
 	for (size_t i = 0; tail > 0 && i < g->n_hosts; i++) {
 		const struct host *host = &g->hosts[i];
@@ -313,5 +314,5 @@ void in_place_share(struct in_place *g, uint64_t capacity, uint64_t *ret_sizes)
 			ret_sizes[host->parts[k].split] +=
 				host->parts[k].given * PLANNER_UNIT;
 	}
-	place_tail(g, more % PLANNER_UNIT, ret_sizes);
+	in_place_tail(g, more % PLANNER_UNIT, ret_sizes);
 }

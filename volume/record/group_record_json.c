@@ -25,7 +25,7 @@ static struct json_object *encode_parameters(const struct labels *parameters)
 	return array;
 }
 
-static struct json_object *encode_spec(const struct group_record *record)
+static struct json_object *group_encode_spec(const struct group_record *record)
 {
 	struct json_object *object = json_object_new_object();
 	struct json_object *members = json_object_new_array();
@@ -59,7 +59,7 @@ int group_record_encode(const struct group_record *record, char **ret_json,
 		 record_json_metadata(record->name, record->uid,
 				      record->resource_version,
 				      record->created_s, &record->labels));
-	json_add(object, "spec", encode_spec(record));
+	json_add(object, "spec", group_encode_spec(record));
 	json_add_text(status, "phase", snapshot_phase_name(record->phase));
 	json_add_text(status, "cut", record->cut);
 	if (record->cut_s)
@@ -113,8 +113,8 @@ static void scan_member(struct json_scan *scan, struct json_object *object,
 		json_scan_fail(scan, "volume", "is not in order");
 }
 
-static void scan_spec(struct json_scan *scan, struct json_object *spec,
-		      struct group_record *record)
+static void group_scan_spec(struct json_scan *scan, struct json_object *spec,
+			    struct group_record *record)
 {
 	struct json_object *members;
 
@@ -132,8 +132,9 @@ static void scan_spec(struct json_scan *scan, struct json_object *spec,
 	scan->path[0] = '\0';
 }
 
-static void scan_status(struct json_scan *scan, struct json_object *status,
-			struct group_record *record)
+static void group_scan_status(struct json_scan *scan,
+			      struct json_object *status,
+			      struct group_record *record)
 {
 	json_scan_at(scan, "status");
 	record->phase = snapshot_phase_scan(scan, status, "phase");
@@ -164,11 +165,12 @@ int group_record_decode(const char *json, size_t length,
 		r = error_set(err, ENOMEM, "out of memory");
 	if (record) {
 		record_scan_metadata(&scan, object, &RECORD_METADATA(record));
-		scan_spec(&scan, json_scan_object(&scan, object, "spec", true),
-			  record);
-		scan_status(&scan,
-			    json_scan_object(&scan, object, "status", true),
-			    record);
+		group_scan_spec(&scan,
+				json_scan_object(&scan, object, "spec", true),
+				record);
+		group_scan_status(
+			&scan, json_scan_object(&scan, object, "status", true),
+			record);
 		r = scan.r;
 	}
 	json_object_put(object);

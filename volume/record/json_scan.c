@@ -84,9 +84,9 @@ void json_scan_fail(struct json_scan *scan, const char *key, const char *fmt,
 }
 
 /* The member, of @type; NULL when it is missing or null. */
-static struct json_object *member(struct json_scan *scan,
-				  struct json_object *in, const char *key,
-				  enum json_type type, bool required)
+static struct json_object *scan_member(struct json_scan *scan,
+				       struct json_object *in, const char *key,
+				       enum json_type type, bool required)
 {
 	struct json_object *found = NULL;
 
@@ -109,15 +109,15 @@ struct json_object *json_scan_object(struct json_scan *scan,
 				     struct json_object *in, const char *key,
 				     bool required)
 {
-	return member(scan, in, key, json_type_object, required);
+	return scan_member(scan, in, key, json_type_object, required);
 }
 
 struct json_object *json_scan_array(struct json_scan *scan,
 				    struct json_object *in, const char *key,
 				    size_t max, bool required)
 {
-	struct json_object *found = member(scan, in, key, json_type_array,
-					   required);
+	struct json_object *found = scan_member(scan, in, key, json_type_array,
+						required);
 
 	if (found && json_object_array_length(found) > max) {
 		json_scan_fail(scan, key, "has %zu items; at most %zu",
@@ -148,8 +148,8 @@ static const char *checked_text(struct json_scan *scan, const char *key,
 void json_scan_text(struct json_scan *scan, struct json_object *in,
 		    const char *key, char *ret, size_t size, bool required)
 {
-	struct json_object *found = member(scan, in, key, json_type_string,
-					   required);
+	struct json_object *found = scan_member(scan, in, key, json_type_string,
+						required);
 	const char *text;
 
 	if (!found)
@@ -163,8 +163,8 @@ uint64_t json_scan_number(struct json_scan *scan, struct json_object *in,
 			  const char *key, uint64_t min, uint64_t max,
 			  bool required)
 {
-	struct json_object *found = member(scan, in, key, json_type_int,
-					   required);
+	struct json_object *found = scan_member(scan, in, key, json_type_int,
+						required);
 	int64_t value;
 
 	if (!found)
@@ -181,8 +181,8 @@ uint64_t json_scan_number(struct json_scan *scan, struct json_object *in,
 bool json_scan_flag(struct json_scan *scan, struct json_object *in,
 		    const char *key)
 {
-	struct json_object *found = member(scan, in, key, json_type_boolean,
-					   false);
+	struct json_object *found = scan_member(scan, in, key,
+						json_type_boolean, false);
 
 	return found && json_object_get_boolean(found);
 }
@@ -222,8 +222,8 @@ int64_t json_scan_time(struct json_scan *scan, struct json_object *in,
 void json_scan_labels(struct json_scan *scan, struct json_object *in,
 		      const char *key, struct labels *ret)
 {
-	struct json_object *found = member(scan, in, key, json_type_object,
-					   false);
+	struct json_object *found = scan_member(scan, in, key, json_type_object,
+						false);
 	struct error err = {0};
 
 	if (!found)

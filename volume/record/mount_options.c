@@ -68,7 +68,7 @@ static int next_word(const char **text, char *word, size_t size,
 	return 0;
 }
 
-static int add(char *list, const char *word, struct error *err)
+static int options_add(char *list, const char *word, struct error *err)
 {
 	size_t length = strlen(list);
 
@@ -91,7 +91,7 @@ static bool value_ok(const struct option *option, const char *value)
 	return false;
 }
 
-static const struct option *find(const char *word, const char *fs_type)
+static const struct option *options_find(const char *word, const char *fs_type)
 {
 	size_t length = strcspn(word, "=");
 
@@ -108,10 +108,10 @@ static const struct option *find(const char *word, const char *fs_type)
 	return NULL;
 }
 
-static int take(struct mount_options *ret, const char *word,
-		const char *fs_type, struct error *err)
+static int options_take(struct mount_options *ret, const char *word,
+			const char *fs_type, struct error *err)
 {
-	const struct option *option = find(word, fs_type);
+	const struct option *option = options_find(word, fs_type);
 	const char *value = strchr(word, '=');
 	int r = 0;
 
@@ -128,9 +128,9 @@ static int take(struct mount_options *ret, const char *word,
 						  : "needs a whole number");
 	ret->flags = (ret->flags & ~option->clear) | option->set;
 	if (option->whom & BRANCH && !option->set)
-		r = add(ret->data, word, err);
+		r = options_add(ret->data, word, err);
 	if (r == 0 && option->whom & VIEW)
-		r = add(ret->view, word, err);
+		r = options_add(ret->view, word, err);
 	return r;
 }
 
@@ -144,7 +144,7 @@ int mount_options_parse(const char *text, const char *fs_type,
 	while (r == 0 && text && *text) {
 		r = next_word(&text, word, sizeof(word), err);
 		if (r == 0 && word[0])
-			r = take(&parsed, word, fs_type, err);
+			r = options_take(&parsed, word, fs_type, err);
 	}
 	if (r == 0)
 		*ret = parsed;

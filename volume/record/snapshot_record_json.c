@@ -40,7 +40,8 @@ enum snapshot_phase snapshot_phase_scan(struct json_scan *scan,
 
 /* ---- encode ---- */
 
-static struct json_object *encode_spec(const struct snapshot_record *record)
+static struct json_object *snapshot_encode_spec(
+	const struct snapshot_record *record)
 {
 	struct json_object *object = json_object_new_object();
 
@@ -105,15 +106,16 @@ int snapshot_record_encode(const struct snapshot_record *record,
 		 record_json_metadata(record->name, record->uid,
 				      record->resource_version,
 				      record->created_s, &record->labels));
-	json_add(object, "spec", encode_spec(record));
+	json_add(object, "spec", snapshot_encode_spec(record));
 	json_add(object, "status", encode_status(record));
 	return json_finish(object, RECORD_TEXT_MAX, ret_json, err);
 }
 
 /* ---- decode ---- */
 
-static void scan_spec(struct json_scan *scan, struct json_object *object,
-		      struct snapshot_record *record)
+static void snapshot_scan_spec(struct json_scan *scan,
+			       struct json_object *object,
+			       struct snapshot_record *record)
 {
 	json_scan_at(scan, "spec");
 	record_scan_name(scan, object, "volume", record->volume);
@@ -127,7 +129,8 @@ static void scan_spec(struct json_scan *scan, struct json_object *object,
 		json_scan_fail(scan, "groupUID", "without group, or none");
 }
 
-static void check_split(struct json_scan *scan, const struct snapshot_split *s)
+static void snapshot_check_split(struct json_scan *scan,
+				 const struct snapshot_split *s)
 {
 	if (s->state != SNAPSHOT_SPLIT_PLANNED &&
 	    s->state != SNAPSHOT_SPLIT_DELETED && !s->extent_id[0])
@@ -140,8 +143,9 @@ static void check_split(struct json_scan *scan, const struct snapshot_split *s)
 		json_scan_fail(scan, "fsBehind", "without a file system");
 }
 
-static void scan_split(struct json_scan *scan, struct json_object *object,
-		       unsigned index, struct snapshot_split *s)
+static void snapshot_scan_split(struct json_scan *scan,
+				struct json_object *object, unsigned index,
+				struct snapshot_split *s)
 {
 	json_scan_at(scan, "status.splits[%u]", index);
 	s->index = (unsigned)json_scan_number(scan, object, "index", index,
@@ -161,11 +165,12 @@ static void scan_split(struct json_scan *scan, struct json_object *object,
 	s->content = split_state_scan(scan, object, "content");
 	s->fs_behind = json_scan_flag(scan, object, "fsBehind");
 	record_scan_uuid(scan, object, "fsUUID", s->fs_uuid, true);
-	check_split(scan, s);
+	snapshot_check_split(scan, s);
 }
 
-static void scan_status(struct json_scan *scan, struct json_object *status,
-			struct snapshot_record *record)
+static void snapshot_scan_status(struct json_scan *scan,
+				 struct json_object *status,
+				 struct snapshot_record *record)
 {
 	struct json_object *splits, *spec;
 
@@ -182,13 +187,13 @@ static void scan_status(struct json_scan *scan, struct json_object *status,
 	record->splits = record_scan_room(scan, splits, sizeof(*record->splits),
 					  &record->n_splits);
 	for (size_t i = 0; i < record->n_splits; i++)
-		scan_split(scan, json_object_array_get_idx(splits, i),
-			   (unsigned)i, &record->splits[i]);
+		snapshot_scan_split(scan, json_object_array_get_idx(splits, i),
+				    (unsigned)i, &record->splits[i]);
 }
 
 /* All of it agrees. */
-static void scan_whole(struct json_scan *scan,
-		       const struct snapshot_record *record)
+static void snapshot_scan_whole(struct json_scan *scan,
+				const struct snapshot_record *record)
 {
 	uint64_t sum = 0;
 
@@ -229,13 +234,14 @@ int snapshot_record_decode(const char *json, size_t length,
 		r = error_set(err, ENOMEM, "out of memory");
 	if (record) {
 		record_scan_metadata(&scan, object, &RECORD_METADATA(record));
-		scan_spec(&scan, json_scan_object(&scan, object, "spec", true),
-			  record);
+		snapshot_scan_spec(
+			&scan, json_scan_object(&scan, object, "spec", true),
+			record);
 		scan.path[0] = '\0';
-		scan_status(&scan,
-			    json_scan_object(&scan, object, "status", true),
-			    record);
-		scan_whole(&scan, record);
+		snapshot_scan_status(
+			&scan, json_scan_object(&scan, object, "status", true),
+			record);
+		snapshot_scan_whole(&scan, record);
 		r = scan.r;
 	}
 	json_object_put(object);

@@ -170,8 +170,9 @@ static void scan_split_source(struct json_scan *scan,
 		json_scan_fail(scan, "sourceState", "is of no extent");
 }
 
-static void scan_split(struct json_scan *scan, struct json_object *object,
-		       unsigned index, struct volume_split *split)
+static void volume_scan_split(struct json_scan *scan,
+			      struct json_object *object, unsigned index,
+			      struct volume_split *split)
 {
 	json_scan_at(scan, "status.splits[%u]", index);
 	split->index = (unsigned)json_scan_number(scan, object, "index", index,
@@ -274,8 +275,9 @@ static void scan_grants(struct json_scan *scan, struct json_object *status,
 	}
 }
 
-static void scan_status(struct json_scan *scan, struct json_object *status,
-			struct volume_record *record)
+static void volume_scan_status(struct json_scan *scan,
+			       struct json_object *status,
+			       struct volume_record *record)
 {
 	struct json_object *splits, *attachments;
 
@@ -294,8 +296,8 @@ static void scan_status(struct json_scan *scan, struct json_object *status,
 	record->splits = record_scan_room(scan, splits, sizeof(*record->splits),
 					  &record->n_splits);
 	for (size_t i = 0; i < record->n_splits; i++)
-		scan_split(scan, json_object_array_get_idx(splits, i),
-			   (unsigned)i, &record->splits[i]);
+		volume_scan_split(scan, json_object_array_get_idx(splits, i),
+				  (unsigned)i, &record->splits[i]);
 	record->attachments = record_scan_room(scan, attachments,
 					       sizeof(*record->attachments),
 					       &record->n_attachments);
@@ -344,8 +346,8 @@ static void check_sizes(struct json_scan *scan,
 }
 
 /* All of it agrees, and an attachment's epoch has been given. */
-static void scan_whole(struct json_scan *scan,
-		       const struct volume_record *record)
+static void volume_scan_whole(struct json_scan *scan,
+			      const struct volume_record *record)
 {
 	json_scan_at(scan, "status");
 	if (scan->r < 0)
@@ -383,9 +385,9 @@ int volume_record_decode(const char *json, size_t length,
 	record_scan_spec(&scan, json_scan_object(&scan, object, "spec", true),
 			 &record->spec);
 	scan.path[0] = '\0';
-	scan_status(&scan, json_scan_object(&scan, object, "status", true),
-		    record);
-	scan_whole(&scan, record);
+	volume_scan_status(
+		&scan, json_scan_object(&scan, object, "status", true), record);
+	volume_scan_whole(&scan, record);
 	json_object_put(object);
 	if (scan.r < 0) {
 		volume_record_free(record);

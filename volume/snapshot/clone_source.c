@@ -20,9 +20,9 @@ static const char *word_of(const struct volume_source *source)
 	return source->kind == VOLUME_SOURCE_SNAPSHOT ? "snapshot" : "volume";
 }
 
-static int word_take(char *word, size_t size, const char *what,
-		     const char *from, const struct volume_source *source,
-		     struct error *err)
+static int clone_word_take(char *word, size_t size, const char *what,
+			   const char *from, const struct volume_source *source,
+			   struct error *err)
 {
 	if (!word[0]) {
 		(void)snprintf(word, size, "%s", from);
@@ -40,12 +40,12 @@ static int spec_take(struct volume_spec *spec, const struct volume_spec *from,
 {
 	const struct volume_source *source = &spec->source;
 	char text[2][SIZE_TEXT_MAX];
-	int r = word_take(spec->layout, sizeof(spec->layout), "layout",
-			  from->layout, source, err);
+	int r = clone_word_take(spec->layout, sizeof(spec->layout), "layout",
+				from->layout, source, err);
 
 	if (r == 0)
-		r = word_take(spec->fs_type, sizeof(spec->fs_type),
-			      "file system", from->fs_type, source, err);
+		r = clone_word_take(spec->fs_type, sizeof(spec->fs_type),
+				    "file system", from->fs_type, source, err);
 	if (r < 0)
 		return r;
 	if (!spec->policy[0]) {
@@ -253,8 +253,9 @@ static int split_from(struct plan *plan, const struct snapshot_split *from,
 	return 0;
 }
 
-static int splits_set(struct plan *plan, const struct planner_growth *growth,
-		      struct error *err)
+static int clone_splits_set(struct plan *plan,
+			    const struct planner_growth *growth,
+			    struct error *err)
 {
 	struct volume_record *record = plan->op->record;
 	size_t n = plan->source->n_splits, all = n + growth->n_extra;
@@ -304,7 +305,7 @@ static int plan_from(struct plan *plan, struct error *err)
 	if (r == -ENOSPC)
 		capacity_name_silent(&plan->capacity, err);
 	if (r == 0)
-		r = splits_set(plan, &growth, err);
+		r = clone_splits_set(plan, &growth, err);
 	planner_growth_done(&growth);
 	return r;
 }
@@ -364,8 +365,8 @@ static int split_copied(struct operation *op, const struct volume_split *split,
 	return r;
 }
 
-static int copied(struct operation *op, bool *ret_done, uint64_t *ret_bytes,
-		  struct error *err)
+static int clone_copied(struct operation *op, bool *ret_done,
+			uint64_t *ret_bytes, struct error *err)
 {
 	int r = 0;
 
@@ -396,7 +397,7 @@ int clone_source_wait(struct operation *op, struct error *err)
 	if (op->record->spec.source.kind == VOLUME_SOURCE_NONE)
 		return 0;
 	for (;;) {
-		r = copied(op, &done, &bytes, err);
+		r = clone_copied(op, &done, &bytes, err);
 		if (r < 0 || done)
 			return r;
 		r = operation_step(

@@ -29,7 +29,7 @@ struct group_work {
 
 /* ---- begin and end ---- */
 
-static int by_name(const void *a, const void *b)
+static int volume_by_name(const void *a, const void *b)
 {
 	char names[2][RECORD_NAME_SIZE];
 
@@ -53,9 +53,9 @@ static int names_sort(const struct group_create_request *request,
 	if (!names)
 		return error_set(err, ENOMEM, "out of memory");
 	memcpy(names, request->volumes, n * sizeof(*names));
-	qsort(names, n, sizeof(*names), by_name);
+	qsort(names, n, sizeof(*names), volume_by_name);
 	for (size_t i = 0; r == 0 && i < n; i++) {
-		if (i > 0 && by_name(&names[i - 1], &names[i]) == 0)
+		if (i > 0 && volume_by_name(&names[i - 1], &names[i]) == 0)
 			r = error_set(err, EINVAL, "volume '%s' is given twice",
 				      names[i]);
 	}
@@ -175,7 +175,7 @@ static int group_new(struct group_work *w,
 				   err);
 }
 
-static int check_volumes(const struct group_work *w, struct error *err)
+static int group_check_volumes(const struct group_work *w, struct error *err)
 {
 	for (size_t i = 0; i < w->n; i++) {
 		if (strcmp(w->volumes[i].record->uid,
@@ -190,7 +190,7 @@ static int check_volumes(const struct group_work *w, struct error *err)
 
 /* ---- cut ---- */
 
-static int extents_delete(struct group_work *w, struct error *err)
+static int group_delete_extents(struct group_work *w, struct error *err)
 {
 	int r = 0;
 
@@ -214,7 +214,7 @@ static int extents_delete(struct group_work *w, struct error *err)
 }
 
 /* The group first: members without one are nobody's. */
-static int plan(struct group_work *w, struct error *err)
+static int group_plan(struct group_work *w, struct error *err)
 {
 	int r;
 
@@ -236,20 +236,20 @@ static int plan(struct group_work *w, struct error *err)
 	return r;
 }
 
-static int cut(struct group_work *w, enum snapshot_left *ret_left,
-	       struct error *err)
+static int group_cut(struct group_work *w, enum snapshot_left *ret_left,
+		     struct error *err)
 {
 	int r;
 
 	for (int tries = 1;; tries++) {
-		r = plan(w, err);
+		r = group_plan(w, err);
 		if (r == 0)
 			r = snapshot_take(&w->steps, w->records, w->n, ret_left,
 					  err);
 		if (r != -ESTALE || tries == CUTS_MAX ||
 		    *ret_left == SNAPSHOT_LEFT_COMING)
 			return r;
-		r = extents_delete(w, err);
+		r = group_delete_extents(w, err);
 		if (r < 0)
 			return r;
 	}
@@ -258,7 +258,7 @@ static int cut(struct group_work *w, enum snapshot_left *ret_left,
 /* ---- after the cut ---- */
 
 /* Each member says what it has, then the group that it counts. */
-static int commit(struct group_work *w, struct error *err)
+static int group_commit(struct group_work *w, struct error *err)
 {
 	bool all = true, ready;
 	int r = 0;
@@ -282,7 +282,7 @@ static int commit(struct group_work *w, struct error *err)
 
 /* ---- make ---- */
 
-static int keep_unfinished(struct group_work *w, int r, struct error *err)
+static int group_keep(struct group_work *w, int r, struct error *err)
 {
 	(void)group_record_condition(w->g.record, "Cut", false, "Unfinished",
 				     error_text(err));
@@ -295,17 +295,17 @@ static int keep_unfinished(struct group_work *w, int r, struct error *err)
 	return r;
 }
 
-static int undo(struct group_work *w, enum snapshot_left left, int r,
-		struct error *err)
+static int group_undo(struct group_work *w, enum snapshot_left left, int r,
+		      struct error *err)
 {
 	struct error why = {0};
 	int e = 0;
 
 	w->steps.undoing = true;
 	if (left != SNAPSHOT_LEFT_NONE)
-		e = extents_delete(w, &why);
+		e = group_delete_extents(w, &why);
 	if (e == 0 && left == SNAPSHOT_LEFT_COMING)
-		return keep_unfinished(w, r, err);
+		return group_keep(w, r, err);
 	for (size_t i = 0; e == 0 && i < w->n_members; i++) {
 		struct snapshot_record *record = w->members[i].record;
 
@@ -318,36 +318,36 @@ static int undo(struct group_work *w, enum snapshot_left left, int r,
 		return r;
 	(void)error_prefix(err,
 			   "%s; and to undo it failed: ", error_text(&why));
-	return keep_unfinished(w, -EHOSTUNREACH, err);
+	return group_keep(w, -EHOSTUNREACH, err);
 }
 
-static int make(struct group_work *w, struct error *err)
+static int group_make(struct group_work *w, struct error *err)
 {
 	enum snapshot_left left = SNAPSHOT_LEFT_NONE;
-	int r = check_volumes(w, err);
+	int r = group_check_volumes(w, err);
 
 	if (r < 0)
 		return r;
 	w->steps.total = 3;
-	r = extents_delete(w, err);
+	r = group_delete_extents(w, err);
 	if (r < 0)
-		return keep_unfinished(w, r, err);
-	r = cut(w, &left, err);
+		return group_keep(w, r, err);
+	r = group_cut(w, &left, err);
 	if (r < 0)
-		return undo(w, left, r, err);
+		return group_undo(w, left, r, err);
 	r = operation_step(&w->steps, err, "record", "writing %zu records",
 			   w->n + 1);
 	if (r == 0)
-		r = commit(w, err);
+		r = group_commit(w, err);
 	if (r == 0)
 		operation_finish(&w->steps, "group snapshot %s is there",
 				 w->g.name);
 	return r;
 }
 
-static int check_same(const struct group_op *g,
-		      const struct group_create_request *request,
-		      const char *const *names, struct error *err)
+static int group_check_same(const struct group_op *g,
+			    const struct group_create_request *request,
+			    const char *const *names, struct error *err)
 {
 	const struct group_record *record = g->record;
 	bool same = record->n_members == request->n_volumes &&
@@ -369,14 +369,14 @@ static int check_same(const struct group_op *g,
 			 g->name);
 }
 
-static int create(struct group_work *w,
-		  const struct group_create_request *request,
-		  const char *const *names, struct error *err)
+static int group_create(struct group_work *w,
+			const struct group_create_request *request,
+			const char *const *names, struct error *err)
 {
 	int r = 0;
 
 	if (w->g.record) {
-		r = check_same(&w->g, request, names, err);
+		r = group_check_same(&w->g, request, names, err);
 		if (r < 0)
 			return r;
 		if (w->g.record->phase != SNAPSHOT_CREATING)
@@ -386,7 +386,7 @@ static int create(struct group_work *w,
 	if (r == 0 && !w->g.record)
 		r = group_new(w, request, err);
 	if (r == 0)
-		r = make(w, err);
+		r = group_make(w, err);
 	work_end(w);
 	return r;
 }
@@ -411,7 +411,7 @@ int volume_group_create(struct volume_context *ctx,
 			   err);
 	if (r == 0) {
 		operation_init(&w.steps, ctx, request->name);
-		r = create(&w, &with, names, err);
+		r = group_create(&w, &with, names, err);
 		if (r == 0 && ret)
 			*ret = take_ptr(w.g.record);
 		operation_done(&w.steps);

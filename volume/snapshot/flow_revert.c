@@ -13,7 +13,7 @@
 #include "volume/snapshot/snapshot_op.h"
 #include "volume/space/resize_plan.h"
 
-static int check_unused(struct operation *op, struct error *err)
+static int revert_check_unused(struct operation *op, struct error *err)
 {
 	const struct volume_attachment *a = op->record->attachments;
 
@@ -66,7 +66,7 @@ static int check_begin(struct operation *op,
 		return r;
 	r = operation_check_staying(op, err);
 	if (r == 0)
-		r = check_unused(op, err);
+		r = revert_check_unused(op, err);
 	if (r == 0 && resize_planned(op->record))
 		r = error_set(err, EBUSY,
 			      "volume '%s' is half way through a resize; "
@@ -101,8 +101,8 @@ static int check_snapshot(const struct snapshot_record *snapshot,
 }
 
 /* Before anything is done: afterwards there is no way back. */
-static int check_one(struct operation *op, struct volume_split *split,
-		     const void *snapshot_, struct error *err)
+static int revert_check_split(struct operation *op, struct volume_split *split,
+			      const void *snapshot_, struct error *err)
 {
 	const struct snapshot_record *snapshot = snapshot_;
 	struct node_client *client = NULL;
@@ -162,10 +162,12 @@ static int revert_one(struct operation *op, struct volume_split *split,
 
 /* ---- the whole ---- */
 
-static int begin(struct operation *op, const struct snapshot_record *snapshot,
-		 struct error *err)
+static int revert_begin(struct operation *op,
+			const struct snapshot_record *snapshot,
+			struct error *err)
 {
-	const struct split_work look = {.each = check_one, .context = snapshot};
+	const struct split_work look = {.each = revert_check_split,
+					.context = snapshot};
 	int r = operation_step(op, err, "check", "asking the nodes");
 
 	if (r == 0)
@@ -180,8 +182,8 @@ static int begin(struct operation *op, const struct snapshot_record *snapshot,
 	return operation_save(op, err);
 }
 
-static int revert(struct operation *op, const struct snapshot_record *snapshot,
-		  struct error *err)
+static int revert_run(struct operation *op,
+		      const struct snapshot_record *snapshot, struct error *err)
 {
 	const struct split_work work = {.each = revert_one,
 					.context = snapshot};
@@ -190,7 +192,7 @@ static int revert(struct operation *op, const struct snapshot_record *snapshot,
 	if (r < 0)
 		return r;
 	op->total = (unsigned)op->record->n_splits + 2;
-	r = begin(op, snapshot, err);
+	r = revert_begin(op, snapshot, err);
 	if (r < 0)
 		return r;
 	r = split_foreach(op, &work, NULL, err);
@@ -229,7 +231,7 @@ int volume_revert(struct volume_context *ctx, const char *volume,
 		r = operation_begin_id(&op, ctx, volume, "reverting volume",
 				       err);
 	if (r == 0) {
-		r = revert(&op, s.record, err);
+		r = revert_run(&op, s.record, err);
 		operation_end(&op);
 	}
 	snapshot_op_end(&s);

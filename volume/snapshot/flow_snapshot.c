@@ -18,7 +18,7 @@
 /* ---- make ---- */
 
 /* What was begun stays, and the record says so. */
-static int keep_unfinished(struct snapshot_op *s, int r, struct error *err)
+static int snapshot_keep(struct snapshot_op *s, int r, struct error *err)
 {
 	(void)snapshot_record_condition(s->record, "Cut", false, "Unfinished",
 					error_text(err));
@@ -32,8 +32,8 @@ static int keep_unfinished(struct snapshot_op *s, int r, struct error *err)
 }
 
 /* Undo all, and forget the snapshot. Returns @r, or that it can't be undone. */
-static int undo(struct snapshot_op *s, struct operation *op,
-		enum snapshot_left left, int r, struct error *err)
+static int snapshot_undo(struct snapshot_op *s, struct operation *op,
+			 enum snapshot_left left, int r, struct error *err)
 {
 	struct error why = {0};
 	int e = 0;
@@ -43,18 +43,19 @@ static int undo(struct snapshot_op *s, struct operation *op,
 		e = snapshot_extents_delete(op, s->record,
 					    SNAPSHOT_SPLIT_PLANNED, &why);
 	if (e == 0 && left == SNAPSHOT_LEFT_COMING)
-		return keep_unfinished(s, r, err);
+		return snapshot_keep(s, r, err);
 	if (e == 0)
 		e = snapshot_op_remove(s, &why);
 	if (e == 0)
 		return r;
 	(void)error_prefix(err,
 			   "%s; and to undo it failed: ", error_text(&why));
-	return keep_unfinished(s, -EHOSTUNREACH, err);
+	return snapshot_keep(s, -EHOSTUNREACH, err);
 }
 
 /* A new instant: written down first. */
-static int plan(struct snapshot_op *s, struct operation *op, struct error *err)
+static int snapshot_plan_new(struct snapshot_op *s, struct operation *op,
+			     struct error *err)
 {
 	int r = snapshot_plan(op, s->record, err);
 
@@ -64,13 +65,13 @@ static int plan(struct snapshot_op *s, struct operation *op, struct error *err)
 	return snapshot_op_save(s, err);
 }
 
-static int cut(struct snapshot_op *s, struct operation *op,
-	       enum snapshot_left *ret_left, struct error *err)
+static int snapshot_cut(struct snapshot_op *s, struct operation *op,
+			enum snapshot_left *ret_left, struct error *err)
 {
 	int r;
 
 	for (int tries = 1;; tries++) {
-		r = plan(s, op, err);
+		r = snapshot_plan_new(s, op, err);
 		if (r == 0)
 			r = snapshot_take(op, &s->record, 1, ret_left, err);
 		if (r != -ESTALE || tries == CUTS_MAX ||
@@ -83,8 +84,8 @@ static int cut(struct snapshot_op *s, struct operation *op,
 	}
 }
 
-static int finish(struct snapshot_op *s, struct operation *op,
-		  struct error *err)
+static int snapshot_finish(struct snapshot_op *s, struct operation *op,
+			   struct error *err)
 {
 	struct snapshot_record *record = s->record;
 	int r;
@@ -99,7 +100,8 @@ static int finish(struct snapshot_op *s, struct operation *op,
 }
 
 /* From a record that has no instant yet. */
-static int make(struct snapshot_op *s, struct operation *op, struct error *err)
+static int snapshot_make(struct snapshot_op *s, struct operation *op,
+			 struct error *err)
 {
 	enum snapshot_left left = SNAPSHOT_LEFT_NONE;
 	int r = 0;
@@ -109,22 +111,22 @@ static int make(struct snapshot_op *s, struct operation *op, struct error *err)
 		r = snapshot_extents_delete(op, s->record,
 					    SNAPSHOT_SPLIT_PLANNED, err);
 	if (r < 0)
-		return keep_unfinished(s, r, err);
-	r = cut(s, op, &left, err);
+		return snapshot_keep(s, r, err);
+	r = snapshot_cut(s, op, &left, err);
 	if (r < 0)
-		return undo(s, op, left, r, err);
+		return snapshot_undo(s, op, left, r, err);
 	r = operation_step(op, err, "record", "writing the record");
 	if (r == 0)
-		r = finish(s, op, err);
+		r = snapshot_finish(s, op, err);
 	/* Killed, or stopped, here: it is cut anew. */
 	if (r == 0)
 		operation_finish(op, "snapshot %s is there", s->name);
 	return r;
 }
 
-static int begin_new(struct snapshot_op *s,
-		     const struct snapshot_create_request *request,
-		     const char *temporary_for, struct error *err)
+static int snapshot_begin_new(struct snapshot_op *s,
+			      const struct snapshot_create_request *request,
+			      const char *temporary_for, struct error *err)
 {
 	struct snapshot_record *record = snapshot_record_new();
 
@@ -140,9 +142,9 @@ static int begin_new(struct snapshot_op *s,
 	return labels_copy(request->labels, &record->labels, err);
 }
 
-static int check_same(const struct snapshot_op *s,
-		      const struct snapshot_create_request *request,
-		      struct error *err)
+static int snapshot_check_same(const struct snapshot_op *s,
+			       const struct snapshot_create_request *request,
+			       struct error *err)
 {
 	const struct snapshot_record *record = s->record;
 
@@ -170,8 +172,8 @@ static int check_same(const struct snapshot_op *s,
 }
 
 /* How far copying is by now. */
-static int follow(struct snapshot_op *s, struct operation *op,
-		  struct error *err)
+static int snapshot_follow(struct snapshot_op *s, struct operation *op,
+			   struct error *err)
 {
 	int r;
 
@@ -181,20 +183,20 @@ static int follow(struct snapshot_op *s, struct operation *op,
 	return r < 0 ? r : snapshot_op_save(s, err);
 }
 
-static int create(struct snapshot_op *s,
-		  const struct snapshot_create_request *request,
-		  const char *temporary_for, struct error *err)
+static int snapshot_create(struct snapshot_op *s,
+			   const struct snapshot_create_request *request,
+			   const char *temporary_for, struct error *err)
 {
 	struct operation op;
 	int r = 0;
 
 	if (s->record) {
-		r = check_same(s, request, err);
+		r = snapshot_check_same(s, request, err);
 		if (r < 0)
 			return r;
 		if (snapshot_record_is_cut(s->record)) {
 			operation_init(&op, s->ctx, s->name);
-			r = follow(s, &op, err);
+			r = snapshot_follow(s, &op, err);
 			operation_done(&op);
 			return r;
 		}
@@ -204,9 +206,9 @@ static int create(struct snapshot_op *s,
 	if (r < 0)
 		return r;
 	if (!s->record)
-		r = begin_new(s, request, temporary_for, err);
+		r = snapshot_begin_new(s, request, temporary_for, err);
 	if (r == 0)
-		r = make(s, &op, err);
+		r = snapshot_make(s, &op, err);
 	operation_end(&op);
 	return r;
 }
@@ -226,7 +228,7 @@ static int create_named(struct volume_context *ctx,
 		return r;
 	if (!with.labels)
 		with.labels = &none;
-	r = create(&s, &with, temporary_for, err);
+	r = snapshot_create(&s, &with, temporary_for, err);
 	if (r == 0 && ret)
 		*ret = take_ptr(s.record);
 	snapshot_op_end(&s);
@@ -257,7 +259,7 @@ int volume_snapshot_refresh(struct volume_context *ctx, const char *name,
 		return r;
 	operation_init(&op, ctx, name);
 	if (s.record)
-		r = follow(&s, &op, err);
+		r = snapshot_follow(&s, &op, err);
 	else
 		r = error_set(err, ENOENT, "there is no snapshot '%s'", name);
 	if (r == 0)

@@ -92,7 +92,7 @@ struct batch {
 	struct snapshot_record *record;
 	int (*each)(struct batch *batch, struct snapshot_split *split,
 		    struct error *err);
-	enum snapshot_split_state state; /* of each() */
+	enum snapshot_split_state state; /* of extents_each() */
 	struct name_list silent;         /* under op->lock, with the rest */
 	int r;                           /* of the first problem */
 	struct error err;
@@ -109,7 +109,7 @@ static bool is_wanted(struct batch *batch, const struct snapshot_split *split)
 	return wanted;
 }
 
-static void each(void *batch_, size_t index)
+static void extents_each(void *batch_, size_t index)
 {
 	struct batch *batch = batch_;
 	struct snapshot_split *split = &batch->record->splits[index];
@@ -132,9 +132,9 @@ static void each(void *batch_, size_t index)
 	operation_unlock(batch->op);
 }
 
-static int run(struct batch *batch, struct error *err)
+static int extents_run(struct batch *batch, struct error *err)
 {
-	parallel_run(batch->record->n_splits, AT_ONCE, each, batch);
+	parallel_run(batch->record->n_splits, AT_ONCE, extents_each, batch);
 	name_list_done(&batch->silent);
 	if (batch->r < 0 && err)
 		*err = batch->err;
@@ -188,7 +188,7 @@ int snapshot_extents_delete(struct operation *op,
 		.state = state,
 	};
 
-	return run(&batch, err);
+	return extents_run(&batch, err);
 }
 
 /* ---- look ---- */
@@ -230,7 +230,7 @@ int snapshot_extents_look(struct operation *op, struct snapshot_record *record,
 			  struct error *err)
 {
 	struct batch batch = {.op = op, .record = record, .each = look_one};
-	int r = run(&batch, err);
+	int r = extents_run(&batch, err);
 
 	if (r < 0)
 		return r;

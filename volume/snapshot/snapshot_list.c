@@ -19,8 +19,8 @@ static void tell_problem(char *ret_problem, const char *what, const char *name,
 			       what, name, why->msg);
 }
 
-static bool wanted(const struct snapshot_filter *filter,
-		   const struct snapshot_record *record)
+static bool snapshot_wanted(const struct snapshot_filter *filter,
+			    const struct snapshot_record *record)
 {
 	if (!filter->temporary && record->temporary_for[0])
 		return false;
@@ -53,7 +53,7 @@ static void page_add(struct page *page, const struct store_object *object,
 		tell_problem(ret_problem, "snapshot", object->name, &why);
 		return;
 	}
-	if (!wanted(filter, record)) {
+	if (!snapshot_wanted(filter, record)) {
 		snapshot_record_free(record);
 	} else if (filter->max > 0 && page->count == filter->max) {
 		page->more = true;
@@ -157,7 +157,7 @@ static void split_tell(const struct snapshot_record *record,
 		       extent->message);
 }
 
-static void ask_one(void *ask_, size_t index)
+static void snapshot_ask(void *ask_, size_t index)
 {
 	struct ask *ask = ask_;
 	const struct snapshot_record *record = ask->status->record;
@@ -202,7 +202,7 @@ int volume_snapshot_status_get(struct volume_context *ctx, const char *name,
 		return error_set(err, ENOMEM, "out of memory");
 	}
 	ask.status->record = record;
-	parallel_run(record->n_splits, ASKED_AT_ONCE, ask_one, &ask);
+	parallel_run(record->n_splits, ASKED_AT_ONCE, snapshot_ask, &ask);
 	*ret = ask.status;
 	return 0;
 }

@@ -18,8 +18,9 @@ int snapshot_name_check(const char *what, const char *name, struct error *err)
 	return r;
 }
 
-static int lease(struct volume_context *ctx, const struct record_kind *kind,
-		 const char *name, const char *doing, struct error *err)
+static int snapshot_lease(struct volume_context *ctx,
+			  const struct record_kind *kind, const char *name,
+			  const char *doing, struct error *err)
 {
 	int r = name_check(kind->word, name, err);
 
@@ -28,8 +29,8 @@ static int lease(struct volume_context *ctx, const struct record_kind *kind,
 					      doing, err);
 }
 
-static void release(struct volume_context *ctx, const struct record_kind *kind,
-		    const char *name)
+static void snapshot_release(struct volume_context *ctx,
+			     const struct record_kind *kind, const char *name)
 {
 	ctx->store->ops->release(ctx->store, kind->kind, name);
 }
@@ -65,7 +66,7 @@ int snapshot_op_begin(struct snapshot_op *s, struct volume_context *ctx,
 
 	*s = (struct snapshot_op){.ctx = ctx};
 	uid = id_split(id, s->name);
-	r = lease(ctx, &record_kind_snapshot, s->name, doing, err);
+	r = snapshot_lease(ctx, &record_kind_snapshot, s->name, doing, err);
 	if (r < 0)
 		return r;
 	r = volume_snapshot_get(ctx, s->name, &s->record, err);
@@ -84,7 +85,7 @@ void snapshot_op_end(struct snapshot_op *s)
 {
 	snapshot_record_free(s->record);
 	s->record = NULL;
-	release(s->ctx, &record_kind_snapshot, s->name);
+	snapshot_release(s->ctx, &record_kind_snapshot, s->name);
 }
 
 int snapshot_op_save(struct snapshot_op *s, struct error *err)
@@ -142,7 +143,7 @@ int group_op_begin(struct group_op *g, struct volume_context *ctx,
 
 	*g = (struct group_op){.ctx = ctx};
 	uid = id_split(id, g->name);
-	r = lease(ctx, &record_kind_group, g->name, doing, err);
+	r = snapshot_lease(ctx, &record_kind_group, g->name, doing, err);
 	if (r < 0)
 		return r;
 	r = volume_group_get(ctx, g->name, &g->record, err);
@@ -161,7 +162,7 @@ void group_op_end(struct group_op *g)
 {
 	group_record_free(g->record);
 	g->record = NULL;
-	release(g->ctx, &record_kind_group, g->name);
+	snapshot_release(g->ctx, &record_kind_group, g->name);
 }
 
 int group_op_save(struct group_op *g, struct error *err)

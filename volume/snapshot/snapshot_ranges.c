@@ -17,7 +17,7 @@ struct listing {
 	size_t n;
 };
 
-static int flush(struct listing *listing)
+static int ranges_flush(struct listing *listing)
 {
 	size_t n = listing->n;
 
@@ -27,13 +27,14 @@ static int flush(struct listing *listing)
 			      n);
 }
 
-static int each(void *listing_, uint64_t size, uint64_t offset, uint64_t length)
+static int ranges_each(void *listing_, uint64_t size, uint64_t offset,
+		       uint64_t length)
 {
 	struct listing *listing = listing_;
 
 	listing->size = size;
 	listing->ranges[listing->n++] = (struct snapshot_range){offset, length};
-	return listing->n == RANGES_AT_ONCE ? flush(listing) : 0;
+	return listing->n == RANGES_AT_ONCE ? ranges_flush(listing) : 0;
 }
 
 /* The one split of a snapshot that can be read. */
@@ -79,9 +80,10 @@ static int check_pair(const struct snapshot_record *newer,
 	return 0;
 }
 
-static int list(struct volume_context *ctx, const struct snapshot_split *split,
-		const struct snapshot_split *older, uint64_t start,
-		struct listing *listing, struct error *err)
+static int ranges_list(struct volume_context *ctx,
+		       const struct snapshot_split *split,
+		       const struct snapshot_split *older, uint64_t start,
+		       struct listing *listing, struct error *err)
 {
 	const struct node_ranges_request request = {
 		.name = split->extent,
@@ -94,10 +96,10 @@ static int list(struct volume_context *ctx, const struct snapshot_split *split,
 	int r = context_client(ctx, split->node, &client, err);
 
 	if (r == 0)
-		r = node_client_list_ranges(client, &request, each, listing,
-					    &listing->size, err);
+		r = node_client_list_ranges(client, &request, ranges_each,
+					    listing, &listing->size, err);
 	if (r == 0 && (listing->n > 0 || !listing->told))
-		r = flush(listing);
+		r = ranges_flush(listing);
 	return r;
 }
 
@@ -115,9 +117,9 @@ int volume_snapshot_ranges(struct volume_context *ctx,
 	if (r == 0)
 		r = check_pair(record, older, request->start, err);
 	if (r == 0)
-		r = list(ctx, &record->splits[0],
-			 older ? &older->splits[0] : NULL, request->start,
-			 &listing, err);
+		r = ranges_list(ctx, &record->splits[0],
+				older ? &older->splits[0] : NULL,
+				request->start, &listing, err);
 	snapshot_record_free(record);
 	snapshot_record_free(older);
 	return r;

@@ -91,8 +91,8 @@ static int items_add(struct items *items, struct cut *cut, struct error *err)
 
 /* ---- before anything waits ---- */
 
-static int check_one(const struct cut_part *part, const struct item *item,
-		     struct error *err)
+static int take_check_split(const struct cut_part *part,
+			    const struct item *item, struct error *err)
 {
 	const struct snapshot_split *split = item->split;
 	struct node_extent extent = {0};
@@ -126,7 +126,7 @@ static void check_part(void *cut_, size_t index)
 
 	part->r = 0;
 	for (size_t i = 0; part->r == 0 && i < part->n; i++)
-		part->r = check_one(part, part->owners[i], &part->err);
+		part->r = take_check_split(part, part->owners[i], &part->err);
 }
 
 /* ---- after it ---- */

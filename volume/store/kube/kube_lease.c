@@ -233,8 +233,8 @@ int kube_lease_take(struct kube_leases *leases,
 /* ---- renewing ---- */
 
 /* The server's answer about @held came: 0, or why it was not renewed. */
-static void renewed(struct held_lease *held, int r, int64_t asked_ms,
-		    struct json_object *object)
+static void lease_renewed(struct held_lease *held, int r, int64_t asked_ms,
+			  struct json_object *object)
 {
 	if (r == 0) {
 		json_object_put(held->object);
@@ -303,7 +303,7 @@ static void renew_one(void *batch_, size_t index)
 	(void)pthread_mutex_unlock(&leases->lock);
 	r = renew_once(leases, path, mine, &object);
 	(void)pthread_mutex_lock(&leases->lock);
-	renewed(held, r, asked_ms, object);
+	lease_renewed(held, r, asked_ms, object);
 	held->busy = false;
 	(void)pthread_cond_broadcast(&leases->changed);
 	(void)pthread_mutex_unlock(&leases->lock);
@@ -335,7 +335,7 @@ static void take_due(struct kube_leases *leases, struct batch *ret,
 	}
 }
 
-static void wait_ms(struct kube_leases *leases, int64_t ms)
+static void lease_wait_ms(struct kube_leases *leases, int64_t ms)
 {
 	struct timespec until;
 
@@ -364,7 +364,7 @@ static void *renew_all(void *context)
 		}
 		take_due(leases, &batch, &next_ms);
 		if (batch.count == 0) {
-			wait_ms(leases, next_ms);
+			lease_wait_ms(leases, next_ms);
 			continue;
 		}
 		(void)pthread_mutex_unlock(&leases->lock);

@@ -80,7 +80,7 @@ static int64_t duration_of(struct json_object *object)
 	return seconds > 0 && seconds < 86400 ? seconds : KUBE_LEASE_S;
 }
 
-static struct json_object *member(struct json_object *in, const char *key)
+static struct json_object *lease_member(struct json_object *in, const char *key)
 {
 	struct json_object *found = NULL;
 
@@ -95,19 +95,20 @@ static struct json_object *member(struct json_object *in, const char *key)
 void lease_object_fill(struct json_object *object, const struct lease_who *who,
 		       int64_t now, const char *doing)
 {
-	struct json_object *spec = member(object, "spec");
-	struct json_object *meta = member(object, "metadata");
+	struct json_object *spec = lease_member(object, "spec");
+	struct json_object *meta = lease_member(object, "metadata");
 
 	json_add_text(spec, "holderIdentity", who->identity);
 	json_add_number(spec, "leaseDurationSeconds", KUBE_LEASE_S);
 	json_add(spec, "acquireTime", kube_time_new(now));
 	json_add(spec, "renewTime", kube_time_new(now));
-	json_add_text(member(meta, "annotations"), ANNOTATION_DOING, doing);
+	json_add_text(lease_member(meta, "annotations"), ANNOTATION_DOING,
+		      doing);
 }
 
 void lease_object_renew(struct json_object *object, int64_t now)
 {
-	json_add(member(object, "spec"), "renewTime", kube_time_new(now));
+	json_add(lease_member(object, "spec"), "renewTime", kube_time_new(now));
 }
 
 struct json_object *lease_object_new(const char *name)
@@ -116,7 +117,7 @@ struct json_object *lease_object_new(const char *name)
 
 	json_add_text(object, "apiVersion", "coordination.k8s.io/v1");
 	json_add_text(object, "kind", "Lease");
-	json_add_text(member(object, "metadata"), "name", name);
+	json_add_text(lease_member(object, "metadata"), "name", name);
 	return object;
 }
 
@@ -126,9 +127,9 @@ int lease_object_free_check(struct json_object *object,
 			    const char *what, struct error *err)
 {
 	const char *holder = kube_text(object, "spec", "holderIdentity");
-	struct json_object *meta = member(object, "metadata");
+	struct json_object *meta = lease_member(object, "metadata");
 	struct identity who = {0};
-	const char *doing = kube_text(member(meta, "annotations"), NULL,
+	const char *doing = kube_text(lease_member(meta, "annotations"), NULL,
 				      ANNOTATION_DOING);
 	bool known = identity_parse(holder, &who);
 

@@ -45,7 +45,7 @@ static struct json_object *get_made(struct json_object *in, const char *key)
 	return found;
 }
 
-static const char *text_of(struct json_object *object)
+static const char *json_text_of(struct json_object *object)
 {
 	return json_object_to_json_string_ext(
 		object,
@@ -68,7 +68,7 @@ static struct json_object *annotation_parse(struct json_object *object,
 	return value;
 }
 
-static struct json_object *copied(struct json_object *from)
+static struct json_object *json_copied(struct json_object *from)
 {
 	struct json_object *to = NULL;
 
@@ -155,7 +155,8 @@ static bool labels_put(struct json_object *object, struct json_object *labels)
 		changed |= json_object_object_length(other) > 0;
 	json_object_put(old_other);
 	if (json_object_object_length(other) > 0)
-		json_add_text(annotations, ANNOTATION_LABELS, text_of(other));
+		json_add_text(annotations, ANNOTATION_LABELS,
+			      json_text_of(other));
 	else
 		json_object_object_del(annotations, ANNOTATION_LABELS);
 	json_object_put(other);
@@ -169,7 +170,7 @@ static struct json_object *labels_all(struct json_object *object)
 	struct json_object *plain = get_object(get(object, "metadata"),
 					       "labels");
 	struct json_object *other = annotation_parse(object, ANNOTATION_LABELS);
-	struct json_object *all = copied(plain);
+	struct json_object *all = json_copied(plain);
 
 	if (!other)
 		return all;
@@ -209,7 +210,7 @@ static int annotation_set_status(struct json_object *object,
 				 struct json_object *status, struct error *err)
 {
 	struct json_object *meta = get_made(object, "metadata");
-	const char *text = text_of(status);
+	const char *text = json_text_of(status);
 
 	if (strlen(text) > KUBE_PENDING_MAX)
 		return error_set(err, E2BIG,
@@ -244,7 +245,7 @@ int kube_object_new(const struct kube_resource *resource, const char *name,
 	json_add_text(get_made(meta, "annotations"), ANNOTATION_UID,
 		      kube_text(record, "metadata", "uid"));
 	(void)labels_put(object, get(get(record, "metadata"), "labels"));
-	json_add(object, "spec", copied(get(record, "spec")));
+	json_add(object, "spec", json_copied(get(record, "spec")));
 	if (get(record, "status"))
 		r = annotation_set_status(object, get(record, "status"), err);
 	json_object_put(record);
@@ -271,7 +272,7 @@ int kube_object_change(struct json_object *object,
 	status = get(record, "status");
 	pending = annotation_parse(object, ANNOTATION_STATUS);
 	if (!json_object_equal(spec, get(object, "spec"))) {
-		json_add(object, "spec", copied(spec));
+		json_add(object, "spec", json_copied(spec));
 		change.main = true;
 	}
 	if (labels_put(object, get(get(record, "metadata"), "labels")))
@@ -287,7 +288,7 @@ int kube_object_change(struct json_object *object,
 	if (change.main && change.status)
 		r = annotation_set_status(object, status, err);
 	else if (change.status)
-		json_add(object, "status", copied(status));
+		json_add(object, "status", json_copied(status));
 	json_object_put(record);
 	if (r == 0)
 		*ret = change;

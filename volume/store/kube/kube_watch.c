@@ -48,7 +48,7 @@ static void all_well(struct watch *watch)
 }
 
 /* Its version is a moment to go on from. */
-static void remember(struct watch *watch, struct json_object *object)
+static void watch_remember(struct watch *watch, struct json_object *object)
 {
 	const char *version = kube_text(object, "metadata", "resourceVersion");
 
@@ -89,7 +89,7 @@ static int list_item(void *watch_, struct json_object *item, struct error *err)
 	return object_there(watch, item, err);
 }
 
-static int list(struct watch *watch, struct error *err)
+static int watch_list(struct watch *watch, struct error *err)
 {
 	int r;
 
@@ -108,8 +108,8 @@ static int list(struct watch *watch, struct error *err)
 
 /* ---- the stream ---- */
 
-static int event(void *watch_, enum kube_watch_event_type type,
-		 struct json_object *object, struct error *err)
+static int watch_event(void *watch_, enum kube_watch_event_type type,
+		       struct json_object *object, struct error *err)
 {
 	struct watch *watch = watch_;
 	int r = 0;
@@ -128,7 +128,7 @@ static int event(void *watch_, enum kube_watch_event_type type,
 				 kube_text(object, NULL, "message"));
 	}
 	if (r == 0)
-		remember(watch, object);
+		watch_remember(watch, object);
 	return r;
 }
 
@@ -137,11 +137,11 @@ static int stream_data(void *watch_, const char *bytes, size_t length,
 {
 	struct watch *watch = watch_;
 
-	return kube_watch_events_feed(&watch->events, bytes, length, event,
-				      watch, err);
+	return kube_watch_events_feed(&watch->events, bytes, length,
+				      watch_event, watch, err);
 }
 
-static int stream(struct watch *watch, struct error *err)
+static int watch_stream(struct watch *watch, struct error *err)
 {
 	char path[KUBE_PATH_SIZE + RECORD_VERSION_SIZE + 128];
 	int64_t start_ms = clock_ms();
@@ -171,7 +171,7 @@ static int stream(struct watch *watch, struct error *err)
 
 /* ---- trouble ---- */
 
-static bool stopped(const struct watch *watch, int64_t wait_ms)
+static bool watch_stopped(const struct watch *watch, int64_t wait_ms)
 {
 	struct pollfd stop = {.fd = watch->stop_fd, .events = POLLIN};
 
@@ -229,23 +229,24 @@ static int after_trouble(struct watch *watch, int r, struct error *err)
 		if (watch->verdict != 0)
 			return watch->verdict;
 	}
-	return stopped(watch, pause_next(watch)) ? 0 : 1;
+	return watch_stopped(watch, pause_next(watch)) ? 0 : 1;
 }
 
-static int follow(struct watch *watch, struct error *err)
+static int watch_follow(struct watch *watch, struct error *err)
 {
 	int r;
 
 	for (;;) {
 		struct error why = {0};
 
-		r = watch->version[0] ? stream(watch, &why) : list(watch, &why);
+		r = watch->version[0] ? watch_stream(watch, &why)
+				      : watch_list(watch, &why);
 		if (watch->verdict != 0)
 			return watch->verdict;
 		if (r < 0)
 			r = after_trouble(watch, r, &why);
 		else
-			r = stopped(watch, 0) ? 0 : 1;
+			r = watch_stopped(watch, 0) ? 0 : 1;
 		if (r == 1)
 			continue;
 		return r < 0 && watch->verdict == 0
@@ -273,7 +274,7 @@ int kube_watch(struct kube_http *http, const struct kube_resource *resource,
 	int r = kube_path(http, resource, NULL, NULL, watch.path, err);
 
 	if (r == 0)
-		r = follow(&watch, err);
+		r = watch_follow(&watch, err);
 	kube_watch_events_done(&watch.events);
 	watch_diff_done(&watch.known);
 	return r;

@@ -137,7 +137,7 @@ static int objects_item(void *context, struct json_object *item,
 	return objects_add(&reading->objects, item, err);
 }
 
-static int by_name(const void *a, const void *b)
+static int object_by_name(const void *a, const void *b)
 {
 	return strcmp(((const struct store_object *)a)->name,
 		      ((const struct store_object *)b)->name);
@@ -176,7 +176,7 @@ static int objects_list(struct store *store, const char *kind,
 				 reading.resource->plural);
 	if (reading.objects.count > 0)
 		qsort(reading.objects.items, reading.objects.count,
-		      sizeof(*reading.objects.items), by_name);
+		      sizeof(*reading.objects.items), object_by_name);
 	*ret = reading.objects.items;
 	*ret_count = reading.objects.count;
 	return 0;
@@ -246,9 +246,9 @@ static int store_beats(struct store *store, struct store_beat **ret,
 
 /* ---- watching ---- */
 
-static int object_read(const struct kube_resource *resource,
-		       struct json_object *object, struct store_object *ret,
-		       struct error *err)
+static int kube_object_read(const struct kube_resource *resource,
+			    struct json_object *object,
+			    struct store_object *ret, struct error *err)
 {
 	return kube_is_gone(object, resource)
 		       ? -ENOENT
@@ -262,8 +262,8 @@ static int store_watch(struct store *store, const char *kind, int stop_fd,
 
 	if (!resource)
 		return -EINVAL;
-	return kube_watch(kube_of(store)->http, resource, object_read, stop_fd,
-			  watcher, context, err);
+	return kube_watch(kube_of(store)->http, resource, kube_object_read,
+			  stop_fd, watcher, context, err);
 }
 
 /* ---- telling ---- */

@@ -57,9 +57,9 @@ static int version_get(struct local *local, const char *kind, const char *name,
 }
 
 /* It is there, at @version (NULL: any). */
-static int version_check(struct local *local, const char *kind,
-			 const char *name, const char *version,
-			 struct error *err)
+static int row_version_check(struct local *local, const char *kind,
+			     const char *name, const char *version,
+			     struct error *err)
 {
 	char text[RECORD_VERSION_SIZE];
 	int64_t now = 0;
@@ -132,7 +132,7 @@ static int local_swap(struct store *store, const char *kind, const char *name,
 
 	if (r < 0)
 		return r;
-	r = version_check(local, kind, name, version, err);
+	r = row_version_check(local, kind, name, version, err);
 	if (r == 0)
 		r = write_object(local,
 				 "UPDATE objects SET version = ?, json = ?"
@@ -153,7 +153,7 @@ static int local_remove(struct store *store, const char *kind, const char *name,
 
 	if (r < 0)
 		return r;
-	r = version_check(local, kind, name, version, err);
+	r = row_version_check(local, kind, name, version, err);
 	if (r == 0)
 		r = next_version(local, &removed, err); /* for watchers */
 	if (r == 0) {
@@ -170,8 +170,8 @@ static int local_remove(struct store *store, const char *kind, const char *name,
 }
 
 /* From a row of (name, version, json). */
-static int object_read(sqlite3_stmt *s, struct store_object *ret,
-		       struct error *err)
+static int row_read(sqlite3_stmt *s, struct store_object *ret,
+		    struct error *err)
 {
 	const char *name = (const char *)sqlite3_column_text(s, 0);
 	const char *json = (const char *)sqlite3_column_text(s, 2);
@@ -208,7 +208,7 @@ static int local_get(struct store *store, const char *kind, const char *name,
 			r = error_set(err, ENOENT, "there is no %s '%s'", kind,
 				      name);
 		else if (r > 0)
-			r = object_read(s, ret, err);
+			r = row_read(s, ret, err);
 	}
 	(void)pthread_mutex_unlock(&local->lock);
 	return r;
@@ -233,7 +233,7 @@ static int objects_read(struct local *local, sqlite3_stmt *s,
 			}
 			items = more;
 		}
-		r = object_read(s, &items[count], err);
+		r = row_read(s, &items[count], err);
 		if (r < 0)
 			break;
 		count++;

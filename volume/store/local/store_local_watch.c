@@ -43,8 +43,9 @@ static int tell_all(struct store *store, const char *kind,
 	return r;
 }
 
-static int look(struct store *store, const char *kind, struct watch_diff *known,
-		int64_t *told, struct error *err)
+static int local_watch_look(struct store *store, const char *kind,
+			    struct watch_diff *known, int64_t *told,
+			    struct error *err)
 {
 	int64_t now = -1;
 	int r = counter_read(local_of(store), &now, err);
@@ -68,7 +69,7 @@ int local_watch(struct store *store, const char *kind, int stop_fd,
 	int r;
 
 	do
-		r = look(store, kind, &known, &told, err);
+		r = local_watch_look(store, kind, &known, &told, err);
 	while (r == 0 && poll(&stop, 1, LOOK_MS) <= 0);
 	watch_diff_done(&known);
 	return r;

@@ -215,8 +215,8 @@ static const char *member_text(struct json_scan *scan, struct json_object *in,
 }
 
 /* A file named in @file (a kubeconfig) is relative to that file's folder. */
-static void set_path(struct json_scan *scan, const char *file, const char *key,
-		     const char *text, char *ret)
+static void config_set_path(struct json_scan *scan, const char *file,
+			    const char *key, const char *text, char *ret)
 {
 	const char *slash = strrchr(file, '/');
 	int folder = slash && text[0] != '/' ? (int)(slash - file + 1) : 0;
@@ -240,7 +240,7 @@ static void scan_pem(struct json_scan *scan, struct json_object *in,
 		if (!ret->data)
 			json_scan_fail(scan, data_key, "is no base64");
 	} else if (path) {
-		set_path(scan, file, key, path, ret->path);
+		config_set_path(scan, file, key, path, ret->path);
 	}
 }
 
@@ -289,8 +289,8 @@ static void scan_user(struct json_scan *scan, struct json_object *user,
 		json_scan_fail(scan, "client-certificate",
 			       "and client-key go together");
 	if (token_file)
-		set_path(scan, file, "tokenFile", token_file,
-			 config->token_path);
+		config_set_path(scan, file, "tokenFile", token_file,
+				config->token_path);
 	else if (token && strlen(token) > KUBE_TOKEN_MAX)
 		json_scan_fail(scan, "token", "is too long");
 	else if (token && !(config->token = strdup(token)))

@@ -103,7 +103,8 @@ struct attempt {
 	int64_t retry_after_s; /* -1: not said */
 };
 
-static size_t body_write(char *data, size_t one, size_t count, void *context)
+static size_t http_body_write(char *data, size_t one, size_t count,
+			      void *context)
 {
 	struct attempt *attempt = context;
 	size_t length = one * count; /* at most CURL_MAX_WRITE_SIZE */
@@ -137,7 +138,7 @@ static void set_options(CURL *handle, struct kube_http *http,
 
 	kube_curl_options(handle, http, url, headers, attempt->problem);
 	(void)curl_easy_setopt(handle, CURLOPT_TIMEOUT_MS, timeout_ms);
-	(void)curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, body_write);
+	(void)curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, http_body_write);
 	(void)curl_easy_setopt(handle, CURLOPT_WRITEDATA, attempt);
 	(void)curl_easy_setopt(handle, CURLOPT_CUSTOMREQUEST, request->method);
 	if (request->body) {

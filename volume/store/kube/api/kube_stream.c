@@ -41,7 +41,8 @@ static int refusal_add(struct stream *stream, const char *bytes, size_t length)
 	return 0;
 }
 
-static size_t body_write(char *bytes, size_t one, size_t count, void *context)
+static size_t stream_body_write(char *bytes, size_t one, size_t count,
+				void *context)
 {
 	struct stream *stream = context;
 	size_t length = one * count; /* at most CURL_MAX_WRITE_SIZE */
@@ -56,7 +57,8 @@ static size_t body_write(char *bytes, size_t one, size_t count, void *context)
 }
 
 /* Until it is at its end: how, or -ECANCELED. */
-static int perform(CURLM *multi, CURL *handle, int stop_fd, CURLcode *ret)
+static int stream_perform(CURLM *multi, CURL *handle, int stop_fd,
+			  CURLcode *ret)
 {
 	struct curl_waitfd stop = {.fd = stop_fd, .events = CURL_WAIT_POLLIN};
 	int running = 1, left;
@@ -83,8 +85,8 @@ static int perform(CURLM *multi, CURL *handle, int stop_fd, CURLcode *ret)
 	return 0;
 }
 
-static int ended(struct stream *stream, struct kube_http *http, CURLcode code,
-		 struct error *err)
+static int stream_ended(struct stream *stream, struct kube_http *http,
+			CURLcode code, struct error *err)
 {
 	const char *why = stream->problem[0] ? stream->problem
 					     : curl_easy_strerror(code);
@@ -105,9 +107,9 @@ static int ended(struct stream *stream, struct kube_http *http, CURLcode code,
 			 http->config.server, why);
 }
 
-static int run(struct kube_http *http, struct stream *stream, CURLM *multi,
-	       const char *url, struct curl_slist *headers, int timeout_ms,
-	       int stop_fd, struct error *err)
+static int stream_run(struct kube_http *http, struct stream *stream,
+		      CURLM *multi, const char *url, struct curl_slist *headers,
+		      int timeout_ms, int stop_fd, struct error *err)
 {
 	CURL *handle = stream->handle;
 	CURLcode code = CURLE_OK;
@@ -117,11 +119,12 @@ static int run(struct kube_http *http, struct stream *stream, CURLM *multi,
 	(void)curl_easy_setopt(handle, CURLOPT_TIMEOUT_MS, (long)timeout_ms);
 	(void)curl_easy_setopt(handle, CURLOPT_TCP_KEEPIDLE, KEEPALIVE_S);
 	(void)curl_easy_setopt(handle, CURLOPT_TCP_KEEPINTVL, KEEPALIVE_GAP_S);
-	(void)curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, body_write);
+	(void)curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION,
+			       stream_body_write);
 	(void)curl_easy_setopt(handle, CURLOPT_WRITEDATA, stream);
 	if (curl_multi_add_handle(multi, handle) != CURLM_OK)
 		return error_set(err, ENOMEM, "out of memory");
-	r = perform(multi, handle, stop_fd, &code);
+	r = stream_perform(multi, handle, stop_fd, &code);
 	(void)curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE,
 				&stream->refusal.status);
 	(void)curl_multi_remove_handle(multi, handle);
@@ -129,7 +132,7 @@ static int run(struct kube_http *http, struct stream *stream, CURLM *multi,
 		return error_set(err, ECANCELED, "stopped");
 	if (r < 0)
 		return error_set(err, EIO, "libcurl gave up");
-	return ended(stream, http, code, err);
+	return stream_ended(stream, http, code, err);
 }
 
 int kube_stream(struct kube_http *http, const char *path, int timeout_ms,
@@ -153,8 +156,8 @@ int kube_stream(struct kube_http *http, const char *path, int timeout_ms,
 	    asprintf(&url, "%s%s", http->config.server, path) < 0) {
 		r = error_set(err, ENOMEM, "out of memory");
 	} else {
-		r = run(http, &stream, multi, url, headers, timeout_ms, stop_fd,
-			err);
+		r = stream_run(http, &stream, multi, url, headers, timeout_ms,
+			       stop_fd, err);
 		*ret_after_s = kube_curl_retry_after(stream.handle);
 	}
 	curl_easy_cleanup(stream.handle); /* NULL is fine */
