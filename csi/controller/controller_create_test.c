@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/size.h"
 #include "csi/testkit/controller_test_kit.h"
+#include "volume/op/split.h"
 
 /* ---- CreateVolume ---- */
 
@@ -504,6 +505,40 @@ static void a_silent_node_is_not_final_and_a_repeat_finishes(void **state)
 	free(id);
 }
 
+/* The record as it is left when undoing a volume was cut short. */
+static void half_undone(struct test *t, const char *name)
+{
+	struct operation op;
+
+	assert_int_equal(
+		operation_begin(&op, t->kit.csi.volumes, name, "test", NULL),
+		0);
+	op.record->phase = VOLUME_CREATING;
+	assert_int_equal(split_delete(&op, &op.record->splits[0], NULL), 0);
+	assert_int_equal(operation_save(&op, NULL), 0);
+	operation_end(&op);
+}
+
+static void a_repeat_makes_what_was_undone_again(void **state)
+{
+	struct test *t = *state;
+	auto_free char *id = make_volume(t, "again", 4 * GIB);
+	auto_free char *name = strndup(id, strcspn(id, "@"));
+	struct volume_record *record;
+	struct create c = {0};
+
+	half_undone(t, name);
+	assert_int_equal(extents(t), 1);
+	create_init(&c, "again", 4 * GIB);
+	free(created(t, &c, 4 * GIB));
+	assert_int_equal(extents(t), 2);
+	assert_int_equal(volume_get(t->kit.csi.volumes, name, &record, NULL),
+			 0);
+	for (size_t i = 0; i < record->n_splits; i++)
+		assert_int_equal(record->splits[i].state, SPLIT_CREATED);
+	volume_record_free(record);
+}
+
 /* ---- DeleteVolume ---- */
 
 static void deletes_what_is_not_there_too(void **state)
@@ -564,6 +599,7 @@ int main(void)
 		TEST(a_source_has_to_be_there),
 		TEST(a_final_error_leaves_nothing_on_any_node),
 		TEST(a_silent_node_is_not_final_and_a_repeat_finishes),
+		TEST(a_repeat_makes_what_was_undone_again),
 		TEST(deletes_what_is_not_there_too),
 		TEST(an_old_id_does_not_delete_the_new_volume_of_its_name),
 	};

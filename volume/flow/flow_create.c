@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * volume_create(): plan, write the plan down, make the extents. Of a clone the
- * record is written first, without a plan, then its source is cut.
+ * volume_create(): the phases of a volume until it is ready. The record tells
+ * which are left, so a call that was cut short goes on where it ended.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -17,15 +17,11 @@
 #include "volume/snapshot/clone_source.h"
 #include "volume/space/capacity.h"
 
-#define PLANS_MAX                                                  \
-	2 /* the first, and one more when room was taken meanwhile \
-	   */
-
 /* ---- the plan ---- */
 
 /* The nodes that are asked for have to be known. */
-static int check_nodes(const struct volume_spec *spec,
-		       const struct capacity *capacity, struct error *err)
+static int plan_check_nodes(const struct volume_spec *spec,
+			    const struct capacity *capacity, struct error *err)
 {
 	if (capacity->n_states == 0)
 		return error_set(err, ENOSPC,
@@ -41,10 +37,10 @@ static int check_nodes(const struct volume_spec *spec,
 	return 0;
 }
 
-static int splits_set(struct volume_record *record,
-		      const struct capacity *capacity,
-		      const struct planner_split *plan, size_t n,
-		      struct error *err)
+static int plan_set_splits(struct volume_record *record,
+			   const struct capacity *capacity,
+			   const struct planner_split *plan, size_t n,
+			   struct error *err)
 {
 	struct volume_split *splits = calloc(n, sizeof(*splits));
 	int r = 0;
@@ -72,7 +68,7 @@ static int plan_new(struct operation *op, struct error *err)
 	int r = capacity_ask(op->ctx, &capacity, err);
 
 	if (r == 0)
-		r = check_nodes(&op->record->spec, &capacity, err);
+		r = plan_check_nodes(&op->record->spec, &capacity, err);
 	if (r == 0) {
 		r = planner_place(&op->record->spec, capacity.pools,
 				  capacity.n_pools, &splits, &count, err);
@@ -80,85 +76,66 @@ static int plan_new(struct operation *op, struct error *err)
 			capacity_name_silent(&capacity, err);
 	}
 	if (r == 0)
-		r = splits_set(op->record, &capacity, splits, count, err);
+		r = plan_set_splits(op->record, &capacity, splits, count, err);
 	capacity_done(&capacity);
 	return r;
 }
 
-static int plan(struct operation *op, struct error *err)
+/* ---- phases ---- */
+
+/* A clone's record comes first: its source is cut under a name made of it. */
+static int create_clone_record(struct operation *op, struct error *err)
 {
-	return op->record->spec.source.kind == VOLUME_SOURCE_NONE
-		       ? plan_new(op, err)
-		       : clone_source_plan(op, err);
+	return op->record->spec.source.kind != VOLUME_SOURCE_VOLUME ||
+			       op->record->resource_version[0]
+		       ? 0
+		       : operation_save(op, err);
 }
 
-/* ---- the extents ---- */
+/* A plan whose extents were all deleted again is none. */
+static bool create_is_planned(const struct volume_record *record)
+{
+	for (size_t i = 0; i < record->n_splits; i++) {
+		if (record->splits[i].state != SPLIT_DELETED)
+			return true;
+	}
+	return false;
+}
 
-static int extent_delete(struct operation *op, struct volume_split *split,
+static int create_plan(struct operation *op, struct error *err)
+{
+	int r;
+
+	if (create_is_planned(op->record))
+		return 0;
+	op->total = op->done + 3; /* until the plan is known */
+	r = operation_step(op, err, "plan", "asking the nodes for their room");
+	if (r == 0)
+		r = op->record->spec.source.kind == VOLUME_SOURCE_NONE
+			    ? plan_new(op, err)
+			    : clone_source_plan(op, err);
+	return r < 0 ? r : operation_save(op, err);
+}
+
+static int create_extent(struct operation *op, struct volume_split *split,
 			 const void *context, struct error *err)
 {
 	(void)context;
-	return split_delete(op, split, err);
+	return split->state == SPLIT_PLANNED || split->state == SPLIT_DELETED
+		       ? split_create(op, split, err)
+		       : 0;
 }
 
-/* Undo: delete every extent that may have been made. */
-static int extents_delete(struct operation *op, struct error *err)
+static int create_extents(struct operation *op, struct error *err)
 {
-	static const struct split_work work = {.each = extent_delete};
-	int r;
-
-	op->undoing = true;
-	r = split_foreach(op, &work, NULL, err);
-	op->undoing = false;
-	return r;
-}
-
-static int extent_make(struct operation *op, struct volume_split *split,
-		       const void *context, struct error *err)
-{
-	(void)context;
-	return split->state == SPLIT_PLANNED ? split_create(op, split, err) : 0;
-}
-
-static int extents_make(struct operation *op, struct error *err)
-{
-	static const struct split_work work = {.each = extent_make,
+	static const struct split_work work = {.each = create_extent,
 					       .stop_at_first = true};
 
+	op->total = op->done + (unsigned)op->record->n_splits + 1;
 	return split_foreach(op, &work, NULL, err);
 }
 
-/* What was begun stays, and the record says so. */
-static int keep_unfinished(struct operation *op, int r, struct error *err)
-{
-	(void)volume_record_condition(op->record, "Created", false,
-				      "Unfinished", error_text(err));
-	(void)operation_save(op, NULL); /* the plan in the record suffices */
-	(void)error_prefix(err,
-			   "volume '%s' is not finished (repeat the command to "
-			   "finish it, `trib volume delete %s` to undo it): ",
-			   op->name, op->name);
-	return r;
-}
-
-/* Undo all, and forget the volume. Returns @r, or that it can't be undone. */
-static int undo(struct operation *op, int r, struct error *err)
-{
-	struct error why = {0};
-	int e = extents_delete(op, &why);
-
-	if (e == 0)
-		e = clone_source_drop(op, &why);
-	if (e == 0)
-		e = operation_remove(op, &why);
-	if (e == 0)
-		return r;
-	(void)error_prefix(err,
-			   "%s; and to undo it failed: ", error_text(&why));
-	return keep_unfinished(op, -EHOSTUNREACH, err);
-}
-
-static int finish(struct operation *op, struct error *err)
+static int create_finish(struct operation *op, struct error *err)
 {
 	int r = operation_step(op, err, "record", "writing the record");
 
@@ -175,41 +152,78 @@ static int finish(struct operation *op, struct error *err)
 	return r;
 }
 
-/* From a record that is written: make what it plans. */
-static int make(struct operation *op, struct error *err)
+/* Each does what the record lacks of it, in this order. */
+static int (*const create_phases[])(struct operation *op, struct error *err) = {
+	create_clone_record, create_plan,       create_extents,
+	clone_source_wait,   clone_source_drop, create_finish,
+};
+
+static int create_run_phases(struct operation *op, struct error *err)
 {
+	const size_t n = sizeof(create_phases) / sizeof(create_phases[0]);
 	int r = 0;
 
-	for (int plans = 1;; plans++) {
-		op->total = op->done + (unsigned)op->record->n_splits + 1;
-		r = extents_make(op, err);
-		if (r == 0)
-			r = clone_source_wait(op, err);
-		if (r == 0)
-			r = clone_source_drop(op, err);
-		if (r == 0)
-			return finish(op, err);
-		if (r != -ENOSPC || plans == PLANS_MAX)
-			break;
-		/* Somebody took the room: all back, and plan anew. */
-		if (extents_delete(op, NULL) < 0)
-			break;
-		if (plan(op, err) < 0)
-			break;
-		r = operation_save(op, err);
-		if (r < 0)
-			return r;
-	}
-	if (error_is_open(r))
-		return keep_unfinished(op, r, err);
-	return undo(op, r, err);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = create_phases[i](op, err);
+	return r;
 }
 
-/* ---- begin ---- */
+/* ---- undo ---- */
 
-static int check_same(const struct operation *op,
-		      const struct volume_spec *spec,
-		      const struct labels *labels, struct error *err)
+static int undo_extent(struct operation *op, struct volume_split *split,
+		       const void *context, struct error *err)
+{
+	(void)context;
+	return split_delete(op, split, err);
+}
+
+/* Delete every extent that may have been made. */
+static int undo_extents(struct operation *op, struct error *err)
+{
+	static const struct split_work work = {.each = undo_extent};
+	int r;
+
+	op->undoing = true;
+	r = split_foreach(op, &work, NULL, err);
+	op->undoing = false;
+	return r;
+}
+
+/* What was begun stays, and the record says so. */
+static int create_keep(struct operation *op, int r, struct error *err)
+{
+	(void)volume_record_condition(op->record, "Created", false,
+				      "Unfinished", error_text(err));
+	(void)operation_save(op, NULL); /* the plan in the record suffices */
+	(void)error_prefix(err,
+			   "volume '%s' is not finished (repeat the command to "
+			   "finish it, `trib volume delete %s` to undo it): ",
+			   op->name, op->name);
+	return r;
+}
+
+/* Undo all, and forget the volume. Returns @r, or that it can't be undone. */
+static int create_undo(struct operation *op, int r, struct error *err)
+{
+	struct error why = {0};
+	int e = undo_extents(op, &why);
+
+	if (e == 0)
+		e = clone_source_drop(op, &why);
+	if (e == 0)
+		e = operation_remove(op, &why);
+	if (e == 0)
+		return r;
+	(void)error_prefix(err,
+			   "%s; and to undo it failed: ", error_text(&why));
+	return create_keep(op, -EHOSTUNREACH, err);
+}
+
+/* ---- the call ---- */
+
+static int create_check_same(const struct operation *op,
+			     const struct volume_spec *spec,
+			     const struct labels *labels, struct error *err)
 {
 	const struct volume_record *record = op->record;
 	char size[SIZE_TEXT_MAX];
@@ -229,8 +243,9 @@ static int check_same(const struct operation *op,
 			 record->spec.fs_type);
 }
 
-static int begin_new(struct operation *op, const struct volume_spec *spec,
-		     const struct labels *labels, struct error *err)
+static int create_new_record(struct operation *op,
+			     const struct volume_spec *spec,
+			     const struct labels *labels, struct error *err)
 {
 	int r;
 
@@ -242,57 +257,31 @@ static int begin_new(struct operation *op, const struct volume_spec *spec,
 	op->record->created_s = clock_wall_s();
 	op->record->phase = VOLUME_CREATING;
 	r = volume_spec_copy(spec, &op->record->spec, err);
-	if (r == 0)
-		r = labels_copy(labels, &op->record->labels, err);
-	if (r == 0)
-		r = operation_step(op, err, "plan",
-				   "asking the nodes for their room");
-	/* A clone is cut first, under a name that is found again. */
-	if (r == 0 && spec->source.kind == VOLUME_SOURCE_VOLUME)
-		return operation_save(op, err);
-	if (r == 0)
-		r = plan(op, err);
-	if (r == 0)
-		r = operation_save(op, err);
-	return r;
+	return r < 0 ? r : labels_copy(labels, &op->record->labels, err);
 }
 
-/* The splits of a clone, when its source is cut. */
-static int plan_clone(struct operation *op, struct error *err)
+/* @spec is complete. */
+static int create_run(struct operation *op, const struct volume_spec *spec,
+		      const struct labels *labels, struct error *err)
 {
-	int r = plan(op, err);
+	int r = op->record ? create_check_same(op, spec, labels, err)
+			   : create_new_record(op, spec, labels, err);
 
-	if (r == 0)
-		r = operation_save(op, err);
-	if (r == 0)
-		return 0;
-	return error_is_open(r) ? keep_unfinished(op, r, err)
-				: undo(op, r, err);
+	if (r < 0 || op->record->phase == VOLUME_READY)
+		return r;
+	r = create_run_phases(op, err);
+	/* Another volume took the room meanwhile: once more, by a new plan. */
+	if (r == -ENOSPC && create_is_planned(op->record) &&
+	    undo_extents(op, NULL) == 0)
+		r = create_run_phases(op, err);
+	/* Nothing was begun before the record was written. */
+	if (r == 0 || !op->record->resource_version[0])
+		return r;
+	return error_is_open(r) ? create_keep(op, r, err)
+				: create_undo(op, r, err);
 }
 
-static int create(struct operation *op, const struct volume_spec *spec,
-		  const struct labels *labels, struct error *err)
-{
-	int r;
-
-	if (op->record) {
-		r = check_same(op, spec, labels, err);
-		if (r < 0 || op->record->phase == VOLUME_READY)
-			return r;
-	} else {
-		r = begin_new(op, spec, labels, err);
-		if (r < 0)
-			return r;
-	}
-	if (op->record->n_splits == 0) {
-		r = plan_clone(op, err);
-		if (r < 0)
-			return r;
-	}
-	return make(op, err);
-}
-
-static int check_name(const char *name, struct error *err)
+static int create_check_name(const char *name, struct error *err)
 {
 	int r = name_check("volume", name, err);
 
@@ -303,39 +292,40 @@ static int check_name(const char *name, struct error *err)
 	return r;
 }
 
-static int create_checked(struct operation *op,
-			  const struct volume_create_request *request,
-			  struct volume_spec *spec, struct error *err)
+/* What the source of a clone leaves open is filled in from it. */
+static int create_check_spec(struct operation *op, struct volume_spec *spec,
+			     struct error *err)
 {
-	static const struct labels none;
-	int r = clone_source_resolve(op->ctx, spec, op->record, err);
+	int r;
 
-	if (r == 0)
-		r = volume_spec_check(spec, err);
-	if (r < 0)
-		return r;
-	op->total = 3; /* until the plan is known */
-	return create(op, spec, request->labels ? request->labels : &none, err);
+	if (spec->source.kind == VOLUME_SOURCE_NONE)
+		return 0; /* checked before any node was asked */
+	r = clone_source_resolve(op->ctx, spec, op->record, err);
+	return r < 0 ? r : volume_spec_check(spec, err);
 }
 
 int volume_create(struct volume_context *ctx,
 		  const struct volume_create_request *request,
 		  struct volume_record **ret, struct error *err)
 {
+	static const struct labels none;
 	struct volume_spec spec = {0};
 	struct operation op;
-	int r = check_name(request->name, err);
+	int r = create_check_name(request->name, err);
 
 	if (r == 0)
 		r = volume_spec_copy(request->spec, &spec, err);
-	/* Without a source nothing need be asked to know that it is wrong. */
 	if (r == 0 && spec.source.kind == VOLUME_SOURCE_NONE)
 		r = volume_spec_check(&spec, err);
 	if (r == 0)
 		r = operation_begin(&op, ctx, request->name, "creating volume",
 				    err);
 	if (r == 0) {
-		r = create_checked(&op, request, &spec, err);
+		r = create_check_spec(&op, &spec, err);
+		if (r == 0)
+			r = create_run(
+				&op, &spec,
+				request->labels ? request->labels : &none, err);
 		if (r == 0 && ret)
 			*ret = take_ptr(op.record);
 		operation_end(&op);
