@@ -228,8 +228,7 @@ static ProtobufCMessage *const *messages_of(const ProtobufCMessage *m,
 }
 
 /* The oneof of @f has any member set; without one: @f is set. */
-static bool check_is_set(const ProtobufCMessage *m,
-			 const ProtobufCFieldDescriptor *f)
+static bool is_set(const ProtobufCMessage *m, const ProtobufCFieldDescriptor *f)
 {
 	if (f->flags & PROTOBUF_C_FIELD_FLAG_ONEOF)
 		return *(const uint32_t *)member(m, f->quantifier_offset) != 0;
@@ -569,7 +568,7 @@ static int check_required(struct check *c, const ProtobufCMessage *m)
 		c->message = m->descriptor->short_name;
 		c->field = rule->field;
 		c->code = rule->code;
-		if (!check_is_set(m, f))
+		if (!is_set(m, f))
 			return refuse(c, "%s",
 				      f->flags & PROTOBUF_C_FIELD_FLAG_ONEOF
 					      ? "or its alternative is missing"
