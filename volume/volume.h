@@ -72,8 +72,8 @@ struct volume_config {
 	/* This machine's source address for NBD when it is no node itself. */
 	const char *source_address; /* NULL: what the kernel picks */
 	/*
-	 * CHAP secrets of extents that are attached by iSCSI: a directory with
-	 * a file NAME for the extent of that name, and "default" for others
+	 * Directory with the CHAP secrets of extents attached by iSCSI: a file
+	 * NAME for the extent of that name, "default" for others
 	 * (base/wire/iscsi_chap.h). NULL: no CHAP.
 	 */
 	const char *iscsi_secrets;
@@ -103,33 +103,33 @@ void volume_cancel_on(int fd);
 /* ---- nodes ---- */
 
 /*
- * Add a node, or change what is known of it. It need not answer yet; when it
- * does under another name: -EINVAL. @ret_trouble: ERROR_TEXT_MAX bytes, or
- * NULL: why it does not answer, or what there is to see to; "": all is well.
+ * Register a node, or change its registration. The node need not answer yet; an
+ * answer under another name is -EINVAL.
+ *
+ * @ret_trouble  ERROR_TEXT_MAX bytes, or NULL: why the node does not answer, or
+ *               what a person should see to; "": all is well
  */
 int volume_node_add(struct volume_context *ctx, const struct node_record *node,
 		    char *ret_trouble, struct error *err);
 /*
- * At most @max_volumes are published to it from now on, up to
- * NODE_VOLUMES_MAX; 0: any number. A node that is not known is made known, as
- * one that only uses volumes.
+ * Allow at most @max_volumes publications to the node, up to NODE_VOLUMES_MAX;
+ * 0: any number. An unknown node is registered as one that only uses volumes.
  */
 int volume_node_limit(struct volume_context *ctx, const char *name,
 		      unsigned max_volumes, struct error *err);
 /*
- * -EBUSY while a volume or a snapshot has an extent there, or a volume is
- * attached there.
+ * Remove a node. -EBUSY: a volume or a snapshot has an extent there, or a
+ * volume is attached there.
  *
- * @lost  it will not come back: what is there counts as gone, so that the
- *        volumes and snapshots that had some of it there can be deleted.
- *        -EBUSY then: it answers
+ * @lost  the node will not come back: its extents count as gone. Volumes and
+ *        snapshots with extents there can then be deleted. -EBUSY: it answers
  */
 int volume_node_remove(struct volume_context *ctx, const char *name, bool lost,
 		       struct error *err);
-/* One of them, asked now. An unreachable one is no error. */
+/* Ask one node. An unreachable node is no error. */
 int volume_node_get(struct volume_context *ctx, const char *name,
 		    struct node_state **ret, struct error *err);
-/* All of them, asked at the same time. node_states_free(). */
+/* Ask all nodes at the same time. node_states_free(). */
 int volume_node_list(struct volume_context *ctx, struct node_state **ret,
 		     size_t *ret_count, struct error *err);
 
@@ -147,9 +147,9 @@ int volume_pool_list(struct volume_context *ctx, const char *node,
 		     struct error *err);
 
 /*
- * Verify all that a pool knows of itself, also while it is used.
+ * Verify the metadata of a pool, also while it is used.
  *
- * @repair  give back what nobody uses
+ * @repair  free space that nothing uses
  * @ret     node_check_done() frees its members
  *
  * -EOPNOTSUPP: this kind of pool has nothing to verify.
@@ -157,7 +157,7 @@ int volume_pool_list(struct volume_context *ctx, const char *node,
 int volume_pool_check(struct volume_context *ctx, const char *node,
 		      const char *name, bool repair, struct node_check *ret,
 		      struct error *err);
-/* Use all of a device or file that has become larger. */
+/* Use the new space of a device or file that has grown. */
 int volume_pool_grow(struct volume_context *ctx, const char *node,
 		     const char *name, struct node_pool *ret,
 		     struct error *err);
@@ -172,20 +172,20 @@ struct volume_create_request {
 };
 
 /*
- * Plan, then make every extent.
+ * Plan a volume, then make every extent.
  *
  * @ret  the record; volume_record_free(); may be NULL
  *
- * There already with an equal spec and labels: 0 (an unfinished one is
- * finished). -EEXIST: with others. -ENOSPC: no room; the text says how much
- * is free on which node. -EBUSY: it is being deleted.
+ * 0: also when the volume exists with an equal spec and labels; an unfinished
+ * one is finished. -EEXIST: it exists with others. -ENOSPC: the text says how
+ * much is free on which node. -EBUSY: it is being deleted.
  *
- * With a source (snapshot.h): -ENOENT: there is none of that name and uid.
- * -EINVAL: layout, file system or number of splits are not the source's.
- * -ERANGE: smaller than the source. -ENOSPC also: the pools where the source
- * is are not among those allowed. -EAGAIN: the source can't be used yet; or it
- * is a volume, which another operation is working on. -EBUSY: the source is
- * in no state for it, as volume_snapshot_create() has it.
+ * With a source (snapshot.h): -ENOENT: no source of that name and uid. -EINVAL:
+ * layout, file system or number of splits are not the source's. -ERANGE:
+ * smaller than the source. -ENOSPC also: the pools of the source are not
+ * allowed. -EAGAIN: the source can't be used yet, or another operation works on
+ * it. -EBUSY: the source is in no state for it, as volume_snapshot_create() has
+ * it.
  */
 int volume_create(struct volume_context *ctx,
 		  const struct volume_create_request *request,
@@ -196,8 +196,8 @@ int volume_get(struct volume_context *ctx, const char *name,
 	       struct volume_record **ret, struct error *err);
 
 /*
- * All, by name. A record that cannot be read is left out and named in
- * @ret_problem (RECORD_TEXT_SIZE bytes; "" when all are fine; may be NULL).
+ * List all volumes by name. A record that cannot be read is left out and named
+ * in @ret_problem (RECORD_TEXT_SIZE bytes; "" when all are fine; may be NULL).
  * volume_records_free().
  */
 int volume_list(struct volume_context *ctx, struct volume_record ***ret,
@@ -205,48 +205,47 @@ int volume_list(struct volume_context *ctx, struct volume_record ***ret,
 void volume_records_free(struct volume_record **records, size_t count);
 
 /*
- * Make it larger, without unmounting it: its extents in the pools where they
- * are; what these cannot hold becomes new extents elsewhere, as the spec
- * allows, and new branches of the live union.
+ * Make a volume larger, without unmounting it. Its extents grow in their pools.
+ * The rest becomes new extents elsewhere, as the spec allows, and new branches
+ * of the mounted union.
  *
  * @name      NAME or NAME@UID, see volume_delete()
- * @capacity  bytes, rounded up to a multiple of 4096; 0: finish what was
- *            begun, the file systems here included
+ * @capacity  bytes, rounded up to a multiple of 4096; 0: finish an unfinished
+ *            resize, the file systems here included
  * @ret       the record; volume_record_free(); may be NULL
  *
- * The extents come first, from any machine. Devices and file systems grow,
- * new ones are formatted, mounted and added to the union, only on the machine
- * that has the volume attached for writing: in the same call if that is this
- * one, else when the call is repeated there, or at the next attach. Until
- * then volume_record_fs_behind(*ret).
+ * The extents come first, from any machine. Devices and file systems grow only
+ * on the machine that has the volume attached for writing. New ones are
+ * formatted, mounted and added to the union there. This happens in the same
+ * call on that machine, else when the call is repeated there, or at the next
+ * attach. Until then volume_record_fs_behind(*ret).
  *
- * New extents are part of the volume once all of them are there; a final
- * error leaves none of them. An extent that has grown stays so: after an
- * error the record's capacity may be above the old one, never what is not
- * there.
+ * New extents are part of the volume once all of them exist; a final error
+ * leaves none of them. An extent that has grown stays so. After an error the
+ * record's capacity may be above the old one, but always exists.
  *
- * -ERANGE: smaller than it is, or larger than any may be. -ENOSPC: no pools
- * it may use can hold it; the text says how large it could become and what is
- * free where; nothing was changed, unless the text says how far it has grown.
+ * -ERANGE: smaller than it is, or larger than any may be. -ENOSPC: its pools
+ * cannot hold it; the text says how large it could become and where space is
+ * free. Nothing was changed then, unless the text says how far it has grown.
  * -EBUSY: not finished, or being deleted. -EPERM: it is mounted here and this
  * process may not grow a mounted ext4 (CAP_SYS_RESOURCE); nothing was changed.
- * -EIO: a split is broken here; attach repairs it, and its file system follows
- * then. -EOPNOTSUPP: the union that is mounted takes no branches (it has no
- * control socket): all is done but that, and the next attach has them.
+ * -EIO: a split is broken here; attach repairs it, then its file system grows.
+ * -EOPNOTSUPP: the mounted union has no control socket: all is done but the new
+ * branches, which the next attach adds.
  */
 int volume_resize(struct volume_context *ctx, const char *name,
 		  uint64_t capacity, struct volume_record **ret,
 		  struct error *err);
 
 /*
- * What the file systems of a volume do not use goes back to its pools. Only
- * where it is mounted for writing.
+ * Give unused space of a volume's file systems back to its pools. The volume
+ * must be mounted here for writing.
  *
- * @ret  bytes that were told of, in all file systems, as fstrim(8) says; also
- *       after an error of some of them; NULL: not wanted
+ * @ret  bytes trimmed in all file systems, as fstrim(8) says; also set after an
+ *       error of some of them; NULL: not wanted
  *
- * -ENOENT; -EBUSY: it is not mounted here, the text says where; -EROFS: for
- * reading only; -EOPNOTSUPP: a block device, or what a split is on cannot.
+ * -ENOENT; -EBUSY: not mounted here, the text says where; -EROFS: mounted for
+ * reading only; -EOPNOTSUPP: a block device, or the device of a split cannot.
  */
 int volume_trim(struct volume_context *ctx, const char *name, uint64_t *ret,
 		struct error *err);
@@ -256,11 +255,11 @@ typedef void (*volume_trimmed)(void *context, const char *name, uint64_t bytes,
 			       const char *problem);
 
 /*
- * volume_trim() of every volume that is mounted for writing here.
+ * Trim every volume that is mounted here for writing.
  *
- * @told  after each one, NULL: nobody
+ * @told  called after each volume; NULL: not wanted
  *
- * The first error there was; the others were trimmed all the same.
+ * Returns the first error; the other volumes were trimmed all the same.
  */
 int volume_trim_here(struct volume_context *ctx, volume_trimmed told,
 		     void *context, struct error *err);
@@ -270,13 +269,13 @@ struct volume_publish_request {
 	const char *node; /* a node of the store */
 	bool read_only;
 	/*
-	 * Other nodes may read at the same time. Only with read_only; all
+	 * Other nodes may read at the same time. Requires read_only; all
 	 * publications of the volume then have to be shared.
 	 */
 	bool shared;
 	/*
-	 * At most RECORD_TEXT_SIZE - 1 bytes, kept with it; a repetition with
-	 * another one is -EEXIST. NULL: "".
+	 * Text of at most RECORD_TEXT_SIZE - 1 bytes, kept with the
+	 * publication. A repeated call with another one is -EEXIST. NULL: "".
 	 */
 	const char *note;
 };
@@ -297,11 +296,11 @@ int volume_publish(struct volume_context *ctx,
 		   bool *ret_no_node, struct error *err);
 
 /*
- * Take that back. Still attached there: that node is cut off, as attach with
- * force does it: the epoch is raised, each extent's server drops the old one,
- * and a server that does not answer does so before the volume is attached
- * anywhere again. -EBUSY: the node is up and uses an extent of its own, which
- * nobody can take away from it: detach there first.
+ * Take a publication back. A node that still has the volume attached is cut
+ * off, as by attach with force: the epoch is raised, and each extent's server
+ * drops the old one. A server that does not answer does so before the next
+ * attach anywhere. -EBUSY: the node is up and uses an extent of its own, which
+ * cannot be taken away: detach there first.
  *
  * @name  NAME or NAME@UID, see volume_delete()
  * @node  NULL: from every node
@@ -320,9 +319,10 @@ struct volume_attach_request {
 	const char *mount_point;
 	const char *transport; /* NULL: the spec's */
 	/*
-	 * Comma separated, as mount(8) has them, for every branch and, where
-	 * they concern it ("context=..."), the union. NULL: none. Only those
-	 * that cannot break a volume are taken; -EINVAL names the other one.
+	 * Options as for mount(8), separated by commas, for every branch and,
+	 * where they concern it ("context=..."), the union. NULL: none. Only
+	 * options that cannot break a volume are taken; -EINVAL names any
+	 * other.
 	 */
 	const char *mount_options;
 	bool read_only; /* true where it is published read_only */
@@ -331,14 +331,14 @@ struct volume_attach_request {
 };
 
 /*
- * Make the volume usable here: raise the epoch, attach each extent, format
- * those that never were, check, mount, start the union.
+ * Attach the volume here: raise the epoch, attach each extent, format new ones,
+ * check, mount, start the union.
  *
- * Attached here at this mount point: repaired where it is broken, else
- * nothing is done. -EBUSY: attached on another node (the text names it) or
- * at another mount point here, or the mount point is in use. -EUCLEAN: a
- * blank extent holds data, or a file system is not the one in the record;
- * nothing was changed on it. Or one needs a person: volume/mount/split_check.h.
+ * Attached here at this mount point already: broken parts are repaired. -EBUSY:
+ * attached on another node (the text names it), at another mount point here, or
+ * the mount point is in use. -EUCLEAN: a blank extent holds data, or a file
+ * system is not the one in the record; nothing was changed on it. The same when
+ * a file system needs a person: volume/mount/split_check.h.
  *
  * Published to another node and not to this one: -EBUSY, as attached there.
  */
@@ -357,19 +357,18 @@ int volume_device(struct volume_context *ctx, const char *name, char *ret,
 struct volume_detach_request {
 	const char *name;
 	/*
-	 * Unmount although files are open; their users get errors from then
-	 * on, what they had not flushed may be lost.
+	 * Unmount although files are open. Their users get errors from then on;
+	 * data they had not flushed may be lost.
 	 */
 	bool force;
-	/* There is to be one: -ENOENT where nobody knows it, no record either.
-	 */
+	/* The volume must be known: -ENOENT without a record. */
 	bool known;
 };
 
 /*
- * Undo attach here. Not attached here: 0. -EBUSY: the text names the
- * processes that use it. A node that does not answer does not stop it: its
- * export stays, fenced by the next attach.
+ * Undo attach here. Not attached here: 0. -EBUSY: the text names the processes
+ * that use it. A silent node does not stop it: that export stays, and the next
+ * attach fences it.
  */
 int volume_detach(struct volume_context *ctx,
 		  const struct volume_detach_request *request,
@@ -383,31 +382,29 @@ int volume_find_mounted(struct volume_context *ctx, const char *path,
 			char *ret_name, struct error *err);
 
 /*
- * Make the record of a volume anew, of what its extents say (volume/
- * extent_labels.h): where there is none, or where it looks for them in a place
- * where they are not any more, as after a node or a pool got another name, or
- * lacks those that it has grown by since it was saved. What is on the extents
- * stays as it is; snapshots, publications and limits are not known from them.
+ * Rebuild the record of a volume from the labels of its extents
+ * (volume/op/extent_labels.h). The record may be lost, may name nodes or pools
+ * by old names, or may lack extents made since it was saved. The extents stay
+ * as they are. Snapshots, publications and limits cannot be rebuilt.
  *
- * @id   NAME, or NAME@UID where there are extents of several of that name
+ * @id   NAME, or NAME@UID where extents of several volumes have that name
  * @ret  the record; volume_record_free(); may be NULL
  *
- * The record has all that there is: 0. -ENOENT: no extent of it is found.
- * -EUCLEAN: some are missing, or do not say enough; -EHOSTUNREACH: the same,
- * and a node did not answer. -EINVAL: two volumes have that name; -EEXIST: two
- * nodes have one of the extents, or another volume has the name. -EBUSY: it is
- * attached somewhere.
+ * 0: also when the record is complete. -ENOENT: no extent is found. -EUCLEAN:
+ * some extents are missing, or lack labels. -EHOSTUNREACH: the same, and a node
+ * did not answer. -EINVAL: two volumes have that name. -EEXIST: two nodes have
+ * one of the extents, or another volume has the name. -EBUSY: it is attached
+ * somewhere.
  */
 int volume_recover(struct volume_context *ctx, const char *id,
 		   struct volume_record **ret, struct error *err);
 
 /*
- * -EBUSY: attached somewhere, the text says where. Not there: 0.
+ * Delete a volume. Not there: 0. -EBUSY: attached somewhere, the text says
+ * where.
  *
- * @name  NAME: whichever has it; NAME@UID: only the one whose record has that
- *        uid. Another one that has the name by now is not that volume: that is
- *        found out under the lease, so also when it was made anew, by another
- *        process, since the caller looked.
+ * @name  NAME: any volume of that name; NAME@UID: only the one of that uid. The
+ *        uid is compared under the lease, so a volume made anew since is safe
  */
 int volume_delete(struct volume_context *ctx, const char *name,
 		  struct error *err);
@@ -440,7 +437,7 @@ struct volume_status {
 	int union_pid; /* 0: no such process */
 	char mount_point[PATH_MAX];
 	uint64_t fs_size, fs_used, fs_free; /* bytes, of the union */
-	/* What a person should know, worst first; empty: all is well. */
+	/* Conditions for a person, worst first; empty: all is well. */
 	struct volume_condition *conditions; /* owned */
 	size_t n_conditions;
 };
@@ -466,8 +463,8 @@ struct orphan {
 };
 
 /*
- * Compare records with what nodes and this machine have. Returned owned,
- * free(). @ret_unreachable: nodes that could not be asked.
+ * Compare the records with the nodes and this machine. Returned owned, free().
+ * @ret_unreachable: nodes that could not be asked.
  */
 int volume_orphans(struct volume_context *ctx, struct orphan **ret,
 		   size_t *ret_count, size_t *ret_unreachable,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One operation at a time on one volume in this process: the second is
- * refused, not queued (CSI: ABORTED). Only what nobody has called for, a
- * repair, is waited for. Other processes are kept out by the store's leases.
+ * One operation at a time on one volume in this process: the second is refused,
+ * not queued (CSI: ABORTED). Only a repair in the background is waited for.
+ * Leases of the store keep other processes out.
  */
-#ifndef VOLUME_LOCK_H
-#define VOLUME_LOCK_H
+#ifndef CSI_VOLUME_LOCK_H
+#define CSI_VOLUME_LOCK_H
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -22,8 +22,8 @@ struct volume_lock {
 #define VOLUME_LOCK_WAIT_MS 20000
 
 struct volume_locks {
-	pthread_mutex_t lock;   /* guards @first; no other is taken inside */
-	pthread_cond_t changed; /* one has ended */
+	pthread_mutex_t lock;   /* guards @first; innermost */
+	pthread_cond_t changed; /* a lock was released */
 	struct volume_lock *first;
 };
 
@@ -31,9 +31,10 @@ void volume_locks_init(struct volume_locks *locks);
 void volume_locks_done(struct volume_locks *locks);
 
 /*
- * Take @name until volume_lock_release(). @lock is the caller's and stays where
- * it is meanwhile; its @background is set by the caller. NULL, or what another
- * one is doing with that name.
+ * Take @name until volume_lock_release(). The caller owns @lock, which stays in
+ * place meanwhile, and sets its @background.
+ *
+ * Returns NULL, or what another call does with that name.
  */
 const char *volume_lock_take(struct volume_locks *locks,
 			     struct volume_lock *lock, const char *name,

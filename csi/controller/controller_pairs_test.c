@@ -94,7 +94,7 @@ static void many_at_once_get_what_there_is_and_no_more(void **state)
 		busy += all[i].code == RPC_ABORTED ||
 			all[i].code == RPC_UNAVAILABLE;
 	}
-	/* 5 GiB lock 80 of 64 MiB. */
+	/* 5 GiB hold 80 of 64 MiB. */
 	assert_int_equal(ok + full + busy, MANY);
 	assert_int_equal(full, 0);
 	assert_int_equal(ok, MANY);

@@ -15,7 +15,7 @@ struct volume_election {
 	char name[RECORD_NAME_SIZE];
 	volume_election_changed changed;
 	void *context;
-	int last;         /* why we do not election, as we told; 1: not yet */
+	int last;         /* why we do not lead, as last reported; 1: not yet */
 	pthread_t thread; /* all but volume_election_leads() and _stop() */
 	pthread_mutex_t lock; /* guards what follows */
 	pthread_cond_t wake;

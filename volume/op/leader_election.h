@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One leader among processes that use the same store: a lease that is held
- * and renewed for as long as the process lives.
+ * One leader among processes that use the same store: a lease that is held and
+ * renewed for as long as the process lives.
  *
  *	volume_election_join(ctx, "controller", changed, self, &election, err);
  *	...
- *	if (volume_election_leads(election)) ...what only one may do...
+ *	if (volume_election_leads(election)) ...work of the leader...
  *	...
  *	volume_election_leave(election);
  *
- * A leader that stops gives the lease back, and another leads within
- * VOLUME_ELECTION_TRY_MS and its half. One that dies is followed by another on
- * its machine at once, elsewhere when its lease has expired by the store's
- * clock (Kubernetes: 18 s after the last renewal; local: at once). One that
- * cannot renew knows 3 s before others may take over (Kubernetes: 15 s after
- * the last renewal), whatever its own clock says.
+ * A leader that leaves gives the lease back. Another process leads within
+ * VOLUME_ELECTION_TRY_MS and its half. A leader that dies is followed at once
+ * by a process on its machine. Elsewhere its lease expires first, by the
+ * store's clock (Kubernetes: 18 s after the last renewal; local: at once). A
+ * leader that cannot renew knows 3 s before others may take over (Kubernetes:
+ * 15 s after the last renewal), whatever its own clock says.
  */
 #ifndef VOLUME_LEADER_ELECTION_H
 #define VOLUME_LEADER_ELECTION_H
@@ -24,22 +24,23 @@
 #include "base/error.h"
 #include "volume/volume.h"
 
-#define VOLUME_ELECTION_TRY_MS   2000 /* and up to half of it more, by chance */
-#define VOLUME_ELECTION_CHECK_MS 2000 /* of a leader: is it still one? */
+#define VOLUME_ELECTION_TRY_MS 2000 /* and up to half of it more, by chance */
+#define VOLUME_ELECTION_CHECK_MS \
+	2000 /* between checks of a leader that it still leads */
 
 struct volume_election;
 
 /*
- * Called from a thread of the lead's own, never two at once: when this
- * process begins to election, when it ends, and when the reason why it does not
- * lead is of another sort than before.
+ * Called from a thread of the election, never two at once: when this process
+ * begins to lead, when it ends, and when the reason why it does not lead
+ * changes in kind.
  *
  * @leading  may work; until a call with false, or volume_election_leads() is
- * false
+ *	  false
  * @text     for a log: who leads instead, or what failed. Borrowed
  *
- * After false, work of a leader has to stop within 3 s. It must not call
- * volume_election_leave().
+ * After false, work of a leader has to stop within 3 s. The callback must not
+ * call volume_election_leave().
  */
 typedef void (*volume_election_changed)(void *context, bool leading,
 					const char *text);
@@ -61,9 +62,9 @@ int volume_election_join(struct volume_context *ctx, const char *name,
 bool volume_election_leads(struct volume_election *election);
 
 /*
- * End it: a leader hears false first, then gives the lease back, for which
- * it waits some seconds at most; who does not lead may be in a call to the
- * store, and then waits for that. NULL is fine.
+ * Leave the election. A leader's callback gets false first, then the lease is
+ * given back, which takes some seconds at most. Another process may be in a
+ * call to the store, and waits for its end. NULL is fine.
  */
 void volume_election_leave(struct volume_election *election);
 

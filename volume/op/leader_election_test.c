@@ -11,7 +11,7 @@
 #include "volume/op/leader_election.h"
 #include "volume/store/kube/kube_lease.h"
 
-/* One who would lead. */
+/* A candidate. */
 struct candidate {
 	struct volume_context *ctx;
 	struct volume_election *election;
@@ -76,7 +76,7 @@ static void one_leads_and_the_next_follows(const char *location)
 	assert_true(volume_election_leads(a->election));
 	candidate_free(a);
 	wait_until_leads(b, true);
-	/* Said once why it does not election, once that it does. */
+	/* Reported once why it does not lead, once that it does. */
 	assert_int_equal(b->told, 2);
 	candidate_free(b);
 }

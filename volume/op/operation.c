@@ -54,7 +54,7 @@ static int operation_lease(struct volume_context *ctx, const char *name,
 				      doing, err);
 }
 
-/* Who is only kept out by a note of this process tries again. */
+/* Try again where only a condition writer of this process is in the way. */
 static int lease_after_conditions(struct volume_context *ctx, const char *name,
 				  const char *doing, struct error *err)
 {
