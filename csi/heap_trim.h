@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that calls have freed goes back to the system: malloc keeps what lies
- * below anything still in use, and after many calls at once that is as much
- * as an idle driver needs. Once nobody has called for HEAP_TRIM_AFTER_MS
- *somebody gives it back; while nobody calls nothing wakes.
+ * Give freed memory back to the system, once no call came for
+ * HEAP_TRIM_AFTER_MS. malloc keeps memory below any block in use, which after
+ * many calls at once is as much as an idle driver needs. Nothing wakes while no
+ * call comes.
  *
- *	int fd = heap_trim_open(err);         a timer, for poll(2)
- *	heap_trim_later(fd);                  after each call; any thread
+ *	int fd = heap_trim_open(err);      a timer, for poll(2)
+ *	heap_trim_later(fd);               after each call; any thread
  *	if (readable) heap_trim_now(fd);
  */
 #ifndef CSI_HEAP_TRIM_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CSI services on one socket: which methods there are in which mode, and
- * what is done around each: the request is checked, the call is logged, an
- * error of volume.h becomes a code.
+ * The CSI services on one socket: the methods of each mode, and the frame of
+ * each call. The request is checked, the call is logged, an error of volume.h
+ * becomes a code.
  */
 #ifndef CSI_SERVICE_H
 #define CSI_SERVICE_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A call of a CSI method, and what all handlers of calls use. */
+/* A call of a CSI method, and helpers of all handlers. */
 #ifndef CSI_CALL_H
 #define CSI_CALL_H
 
@@ -25,7 +25,7 @@ enum csi_mode { CSI_MODE_ALL, CSI_MODE_CONTROLLER, CSI_MODE_NODE };
 int csi_mode_parse(const char *text, enum csi_mode *ret, struct error *err);
 const char *csi_mode_name(enum csi_mode mode);
 
-/* What the process serves; the server's context. */
+/* State of the driver; the server's context. */
 struct csi {
 	enum csi_mode mode;
 	struct csi_metrics metrics;
@@ -42,7 +42,7 @@ struct csi {
 	uint64_t inline_limit;
 };
 
-/* Can the records of volumes be read? A negative errno when not. */
+/* Check that the records of volumes can be read. Negative errno. */
 int csi_check_store(struct csi *csi, struct error *err);
 
 struct csi_call {
@@ -67,23 +67,23 @@ int csi_fail(struct csi_call *c, enum rpc_code code, const char *fmt, ...)
 int csi_fail_errno(struct csi_call *c, int error);
 
 /*
- * Begin on the volume @name until the handler returns. ABORTED when there is
- * an operation on it.
+ * Lock the volume @name until the handler returns. ABORTED when another call
+ * has it.
  */
 int csi_lock(struct csi_call *c, const char *name);
 /*
- * The same for a volume id, which is then in c->id. NOT_FOUND for one that
+ * The same for a volume id, which is then in c->id. NOT_FOUND for an id that
  * cannot be ours.
  */
 int csi_begin(struct csi_call *c, const char *volume_id);
 /*
- * For what deletes: 1, begun on the volume of c->id, or 0, it is not there
+ * Lock the volume of c->id for a deletion. 1: locked; 0: it does not exist
  * (another one may have its name now).
  */
 int csi_lock_existing(struct csi_call *c);
 /* The record of c->id; NOT_FOUND. volume_record_free(). */
 int csi_record(struct csi_call *c, struct volume_record **ret);
-/* The record of a volume id, for looking only: nothing is begun. */
+/* Load the record of a volume id for reading, without a lock. */
 int csi_find(struct csi_call *c, const char *volume_id,
 	     struct volume_record **ret);
 

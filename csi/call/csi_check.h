@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What can be said of a request by looking at it alone: required fields,
- * sizes, paths, names, numbers, map and topology keys, known values of
- * enums. The generic rules hold for every field of every message; a table has
- * the rest.
+ * Checks of a request by its content alone: required fields, sizes, paths,
+ * names, numbers, map and topology keys, known values of enums. The generic
+ * rules hold for every field of every message; a table has the others.
  *
  * Numbers are of the CSI specification 1.12 ("Size limits", "Required vs.
  * optional fields", and the comments of csi.proto).

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From the errors of volume.h to the codes a container orchestrator acts on,
- * in one table: those of rpc.h, except where the specification means
- * something else by them.
+ * Codes of CSI for the errors of volume.h, in one table. They are those of
+ * rpc.h, except where the specification gives them another meaning.
  */
 #ifndef CSI_ERROR_H
 #define CSI_ERROR_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parts of answers. What is copied from a request is copied by its fields,
- * so that fields this version does not know are not sent back.
+ * Parts of answers. Requests are copied field by field, so that fields unknown
+ * to this version are not sent back.
  */
 #ifndef CSI_REPLY_H
 #define CSI_REPLY_H

@@ -22,7 +22,7 @@ int request_read(struct request *request, ProtobufCMessage *const *parameters,
 		 struct error *err);
 void request_done(struct request *request);
 
-/* The smallest volume of such a spec; bytes. */
+/* The smallest volume of that spec; bytes. */
 uint64_t request_minimum(const struct volume_spec *spec);
 
 /*
@@ -47,9 +47,8 @@ int request_place_known(struct csi *csi, Csi__V1__Topology *const *places,
 			size_t n_places, struct error *err);
 
 /*
- * The node that a spec with the placement "local" begins with: the first of
- * the preferred places that is one of ours, or the only requisite one. None:
- * spec->local_node stays empty. 0 or a negative errno.
+ * The first node of a spec with placement "local": the first preferred place
+ * that is one of our nodes, or the only requisite one.
  */
 int request_take_local(struct csi *csi,
 		       const Csi__V1__TopologyRequirement *places,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a volume's content is to begin with: a snapshot, or another volume. */
+/* Content source of a volume: a snapshot, or another volume. */
 #ifndef CSI_CONTENT_SOURCE_H
 #define CSI_CONTENT_SOURCE_H
 
@@ -12,9 +12,9 @@ struct content_source {
 };
 
 /*
- * Of a CreateVolume. The source of a volume that is there already may be gone
- * by now: then layout and file system are those of the volume. 0 or what a
- * failure returned; NOT_FOUND: no such source.
+ * Find the source of a CreateVolume. The source of an existing volume may be
+ * gone: layout and file system are then those of the volume. Returns 0 or the
+ * result of a failure; NOT_FOUND: no such source.
  */
 int content_source_find(struct csi_call *c,
 			const Csi__V1__CreateVolumeRequest *in,

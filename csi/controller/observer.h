@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The work of the one controller that leads (volume/op/leader_election.h): look
- * whether nodes are lost and volumes are well, and keep that in the records,
- * where every controller finds it at once.
+ * Work of the leader among controllers (volume/op/leader_election.h): check for
+ * lost nodes and unhealthy volumes, and write the results into the records,
+ * where every controller finds them.
  *
- * Every OBSERVER_PERIOD_S; and, though not more often than every
- * OBSERVER_PAUSE_S, when a call has met a node that did not answer.
+ * Every OBSERVER_PERIOD_S, and when a call met a silent node, then at most
+ * every OBSERVER_PAUSE_S.
  */
 #ifndef CSI_OBSERVER_H
 #define CSI_OBSERVER_H

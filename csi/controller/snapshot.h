@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the RPCs about snapshots share. The ids of snapshots and of groups of
- * them are "NAME@UID", as those of volumes; the three kinds have names of
- * their own.
+ * Helpers of the RPCs about snapshots. The ids of snapshots and of groups are
+ * "NAME@UID", as those of volumes; the three kinds have separate names.
  */
 #ifndef CSI_SNAPSHOT_H
 #define CSI_SNAPSHOT_H
@@ -11,22 +10,22 @@
 #include "volume/snapshot/snapshot.h"
 
 /*
- * One that is cut, not being deleted, and no clone's for a moment. -ENOENT:
- * there is none; snapshot_record_free().
+ * Find a snapshot that is cut, not being deleted, and not temporary for a
+ * clone. -ENOENT: none; snapshot_record_free().
  */
 int csi_snapshot_find(struct csi_call *c, const struct csi_id *id,
 		      struct snapshot_record **ret);
 
 /*
- * How far it is by now: @record is replaced when the nodes say more. A node
- * that does not answer changes nothing.
+ * Update the progress: @record is replaced when the nodes report more. A silent
+ * node changes nothing.
  */
 void csi_snapshot_refresh(struct csi_call *c, struct snapshot_record **record);
 
 /*
- * Of the parameters, what the snapshotter tells of its objects
- * (--extra-create-metadata) as labels, and the CSI name. There are no others:
- * -EINVAL names what is known.
+ * Read the parameters: metadata from the snapshotter (--extra-create-metadata)
+ * as labels, and the CSI name. Other parameters are -EINVAL, which names the
+ * known ones.
  */
 int csi_snapshot_labels(ProtobufCMessage *const *parameters, size_t n,
 			const char *csi_name, struct labels *ret,

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the guest of a direct volume knows of it: asked of its runtime's shim,
- * by HTTP at the unix socket RUN/vc/sbs/SANDBOX/shim-monitor.sock (the runtime
- * in Go) or RUN/kata/SANDBOX/shim-monitor.sock (in Rust):
+ * Questions to the guest of a direct volume, through its runtime's shim: HTTP
+ * at the unix socket RUN/vc/sbs/SANDBOX/shim-monitor.sock (the runtime in Go)
+ * or RUN/kata/SANDBOX/shim-monitor.sock (in Rust).
  *
  *	POST /direct-volume/stats?path=PATH
  *	POST /direct-volume/resize	{"VolumePath": PATH, "Size": BYTES}
  *
- * The shim in Rust knows POST only, the other does not look at the method.
+ * The shim in Rust knows POST only, the other ignores the method.
  */
 #ifndef CSI_KATA_SHIM_H
 #define CSI_KATA_SHIM_H

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A mounted tree shown at a second place, with mount attributes of its own
- * (MOUNT_ATTR_*, mount_setattr(2); Linux 5.12). It appears with all of them
- * or not at all.
+ * A bind mount with mount attributes of its own (MOUNT_ATTR_*,
+ * mount_setattr(2); Linux 5.12). It appears with all of them or not at all.
  */
 #ifndef CSI_BIND_MOUNT_H
 #define CSI_BIND_MOUNT_H
@@ -14,7 +13,7 @@
 #include "volume/mount/mounts.h"
 
 /*
- * What is on top at @path, which may have links in it and may be dead;
+ * Find the topmost mount at @path, which may have links in it and may be dead;
  * ret->target has none. -ENOENT: nothing is mounted there.
  */
 int bind_mount_find(const char *path, struct mount_info *ret,
@@ -29,7 +28,10 @@ int bind_mount_find(const char *path, struct mount_info *ret,
 int bind_mount_make(const char *source, const char *target, uint64_t set,
 		    uint64_t clear, struct error *err);
 
-/* Does @target show the file system of @source, alive, and with these? */
+/*
+ * Tell whether @target shows the file system of @source, alive, with these
+ * attributes.
+ */
 bool bind_mount_is_made(const char *source, const char *target,
 			uint64_t attributes);
 

@@ -16,8 +16,8 @@
 #define INLINE_SIZE "size"
 
 /*
- * Does it ask for an inline volume? 1, 0; -EINVAL: the kubelet's word for it
- * is no word.
+ * Tell whether a request is for an inline volume. 1, 0; -EINVAL: the kubelet's
+ * value is not a boolean.
  */
 int inline_is_asked(const publish_request *in, struct error *err);
 
@@ -27,7 +27,7 @@ const char *inline_attribute(
 	size_t n);
 
 /*
- * What is asked for, size and labels included: a spec for volume_create().
+ * Read the request into a spec for volume_create(), size and labels included.
  * request_done() in any case. -EINVAL, -ERANGE.
  *
  * @node  of the pod

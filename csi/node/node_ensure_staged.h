@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a staged volume is on this machine, and putting right what has died:
- * its union killed, its mount gone, everything gone by a reboot.
+ * Health of a staged volume on this machine, and its repair: a killed union, a
+ * lost mount, everything lost by a reboot.
  *
- * What is put right is what the host sees: the staging path and the target
- * paths. Who has a publication in a mount namespace of its own (a container
- * that was running) keeps the dead mount; only starting it again helps, and
- * the volume's condition says so.
+ * The repair is seen by the host: the staging path and the target paths. A
+ * running container with a mount namespace of its own keeps the dead mount
+ * until it is started again. The volume's condition says so.
  */
 #ifndef CSI_NODE_ENSURE_STAGED_H
 #define CSI_NODE_ENSURE_STAGED_H
@@ -26,25 +25,26 @@ enum node_health {
 };
 
 /*
+ * Check the mount of a staged or published volume.
+ *
  * @path  where a volume is staged or published
- * @vfs   what it says, when it is well; NULL: not wanted
+ * @vfs   statvfs(3) of a healthy one; NULL: not wanted
  */
 enum node_health node_health(const char *path, struct statvfs *vfs);
-/* What is wrong at @path and what to do about it; "" when it is well. */
+/* Describe the problem at @path and its remedy; "" when it is well. */
 const char *node_health_text(enum node_health health, const char *path,
 			     char *ret, size_t size);
 
 /*
- * Attach the volume where it is staged, or put right what is broken there,
- * and make its publications show that. A staging mount that somebody has
- * unmounted comes back; a publication does not. The state is saved when it
- * has changed.
+ * Attach the volume where it is staged, or repair it, and renew its
+ * publications. A staging mount that was unmounted comes back; a publication
+ * does not. The state is saved when it has changed.
  *
- * @asked  somebody wants it now: a union that runs, but is mounted nowhere
- *	   that is known, is ended for it. Without: -EBUSY
+ * @asked  a call waits for it: a running union without a known mount is ended.
+ *	Otherwise: -EBUSY
  *
- * Returns as volume_attach(); -EHOSTUNREACH also for a mount that is silent:
- * nothing was done.
+ * Returns as volume_attach(); -EHOSTUNREACH also for a silent mount: nothing
+ * was done.
  */
 int node_ensure_staged(struct csi *csi, const struct volume_record *record,
 		       node_state *state, bool asked, struct error *err);

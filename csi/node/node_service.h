@@ -24,11 +24,11 @@ int csi_node_get_volume_stats(struct csi_call *c, const void *in, void *out);
 int csi_node_get_capabilities(struct csi_call *c, const void *in, void *out);
 int csi_node_get_info(struct csi_call *c, const void *in, void *out);
 
-/* What is remembered of c->id. node_state_free(). */
+/* Load the node's state of c->id. node_state_free(). */
 int csi_state_load(struct csi_call *c, node_state **ret);
 int csi_state_save(struct csi_call *c, const node_state *state);
 
-/* Can the volume be used so on a node? FAILED_PRECONDITION. */
+/* Check that a node can use the volume so. FAILED_PRECONDITION. */
 int csi_check_use(struct csi_call *c, const Csi__V1__VolumeCapability *cap,
 		  const struct volume_record *record);
 
@@ -37,8 +37,8 @@ int csi_check_second(struct csi_call *c, const node_state *state,
 		     const publish_request *in);
 
 /*
- * A staged volume that does not answer is put right (node_ensure_staged.h). 0
- * or what a failure returned.
+ * Repair a staged volume that does not answer (node_ensure_staged.h). Returns 0
+ * or the result of a failure.
  */
 int csi_stage_revive(struct csi_call *c, const struct volume_record *record,
 		     node_state *state);
@@ -51,7 +51,7 @@ int csi_stage_revive(struct csi_call *c, const struct volume_record *record,
 int csi_give_group(struct csi_call *c, const struct volume_record *record,
 		   const Csi__V1__VolumeCapability *cap, const char *staged);
 
-/* Is the volume staged or published at @path? */
+/* Tell whether the volume is staged or published at @path. */
 bool csi_state_is_at(const node_state *state, const char *volume_id,
 		     const char *path);
 

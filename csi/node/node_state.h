@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is staged and published on this node, remembered across restarts of
- * the plugin: "STATE_DIR/NAME.volume", a packed NodeVolume of
- * proto/csi_state.proto, mode 0600. It is written before the mount is made
- * and after it is gone; what is really mounted, the kernel says.
+ * Staged and published volumes of this node, kept across restarts of the plugin
+ * in "STATE_DIR/NAME.volume": a packed NodeVolume of proto/csi_state.proto,
+ * mode 0600. Written before the mount is made and after it is gone. The kernel
+ * knows the real mounts.
  */
 #ifndef CSI_NODE_STATE_H
 #define CSI_NODE_STATE_H

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Notices when a staged volume dies and puts it right (node_ensure_staged.h),
- * without being asked: a thread that sleeps until the kernel says that a
- * union has ended (pidfd) or that the mount table has changed (proc(5),
- * mountinfo). A repair that fails is tried again after a while, a few times;
- * after that the next NodeStageVolume or NodePublishVolume does it.
+ * Repair staged volumes that die (node_ensure_staged.h), without a call. A
+ * thread sleeps until a union has ended (pidfd) or the mount table has changed
+ * (proc(5), mountinfo). A failed repair is tried again a few times, with
+ * pauses. After that the next NodeStageVolume or NodePublishVolume does it.
  *
- * It touches only what the volume's record has attached here, and no union
- * that still runs.
+ * Only attachments in the volume's record are repaired, and no running union.
  */
 #ifndef CSI_NODE_WATCH_H
 #define CSI_NODE_WATCH_H
@@ -19,7 +17,7 @@ struct node_watch;
 
 int node_watch_start(struct csi *csi, struct node_watch **ret,
 		     struct error *err);
-/* What is staged may have changed. NULL is fine. */
+/* Look at the staged volumes again. NULL is fine. */
 void node_watch_look(struct node_watch *watch);
 /* NULL is fine. */
 void node_watch_stop(struct node_watch *watch);

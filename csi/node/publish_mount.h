@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One publication: the staged volume shown at a target path, or taken away. */
+/*
+ * One publication: the mount of the staged volume at a target path, made and
+ * taken away.
+ */
 #ifndef CSI_PUBLISH_MOUNT_H
 #define CSI_PUBLISH_MOUNT_H
 
@@ -8,22 +11,22 @@
 #include "volume/mount/mounts.h"
 #include "volume/volume.h"
 
-/* Is what is mounted there of the volume of that name? */
+/* Tell whether the mount is of the volume of that name. */
 bool publish_mount_is_ours(const struct mount_info *info, const char *volume);
 
-/* Is what is mounted there the device of a block volume, of any? */
+/* Tell whether the mount is the device of a block volume, of any. */
 bool publish_mount_is_device(const struct mount_info *info);
 
 /*
- * Show it there as asked for. There already and alive: nothing is done; a
- * dead one, or one with other attributes, is replaced.
+ * Mount the staged volume at the target path as the request says. A live mount
+ * there is left. A dead one, or one with other attributes, is replaced.
  *
- * A block volume's device is shown on a file; for reading only the device
- * itself becomes that. A direct volume gets a record for the runtime instead
- * (kata_record.h), and the directory, on which nothing is mounted.
+ * A block volume's device is mounted on a file; for reading only the device
+ * itself becomes read-only. A direct volume gets a record for the runtime
+ * instead (kata_record.h), and the directory, on which nothing is mounted.
  *
  * -EBUSY: something else is mounted there. -ENOTEMPTY, -ENOTDIR, -ENOENT: the
- * target path is not one. What was made is taken away again after an error.
+ * target path is not usable. After an error nothing new is left.
  */
 int publish_mount(struct csi *csi, const struct volume_record *record,
 		  const publish_request *request, struct error *err);
@@ -32,13 +35,13 @@ int publish_mount(struct csi *csi, const struct volume_record *record,
 int publish_mount_restore(const publish_request *request, struct error *err);
 
 /*
- * Take it away, and the directory. Not there: 0. -EBUSY: in use (the text
- * names by whom), or mounted by somebody else.
+ * Unmount a publication, and remove the directory. Not there: 0. -EBUSY: in use
+ * (the text names the users), or mounted by another program.
  */
 int publish_unmount(const struct csi *csi, const char *volume,
 		    const char *target, struct error *err);
 
-/* Mounted, or given to a guest. */
+/* Tell whether a publication is mounted, or given to a guest. */
 bool publish_mount_exists(const struct csi *csi, const char *target);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who still has a dead mount of a volume, in whatever mount namespace: a
- * container that was running when its union died.
+ * Processes with a dead mount of a volume, in any mount namespace: a container
+ * that was running when its union died.
  */
 #ifndef CSI_STALE_MOUNTS_H
 #define CSI_STALE_MOUNTS_H
@@ -19,8 +19,8 @@
 int stale_mounts_find(const char *volume, dev_t alive, char *ret);
 
 /*
- * Is @line, of a mountinfo file (proc(5)), a mount of the volume's that is
- * not @alive?
+ * Tell whether @line, of a mountinfo file (proc(5)), is a mount of the volume
+ * other than @alive.
  */
 int stale_mounts_line(const char *line, const char *volume, dev_t alive);
 

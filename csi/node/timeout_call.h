@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Work that may never end, as a question to a mount whose server or device is
- * silent: done in a thread of its own, which the caller leaves behind when it
- * takes too long.
+ * Calls with a time limit, for work that may never end, such as a question to a
+ * silent mount. Each runs in a thread of its own, which the caller leaves
+ * behind when it takes too long.
  */
 #ifndef CSI_TIMEOUT_CALL_H
 #define CSI_TIMEOUT_CALL_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was done through the export of an extent, as its node tells. */
+/* I/O counters of the export of an extent, as its node reports them. */
 #ifndef VOLUME_EXPORT_STATS_H
 #define VOLUME_EXPORT_STATS_H
 

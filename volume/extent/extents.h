@@ -19,7 +19,7 @@ struct extent_request {
 	struct node_limits limits;
 };
 
-/* Those that return an extent: node_extent_done() frees its members. */
+/* For functions that return an extent, node_extent_done() frees its members. */
 int volume_extent_create(struct volume_context *ctx,
 			 const struct extent_request *request,
 			 struct node_extent *ret, struct error *err);
@@ -34,9 +34,10 @@ int volume_extent_resize(struct volume_context *ctx, const char *node,
 			 const char *name, uint64_t size,
 			 struct node_extent *ret, struct error *err);
 /*
- * Not there: 0. -EBUSY: in use, or part of a volume (then only with @force,
- * which is for extents whose volume's record is lost: one that a record has or
- * looks for, by its id, is kept if it was ever written to).
+ * Delete an extent. Not there: 0. -EBUSY: in use, or part of a volume. The
+ * latter only without @force, which is for extents whose volume's record is
+ * lost. An extent with data stays even so if a record has it or looks for it by
+ * its id.
  */
 int volume_extent_delete(struct volume_context *ctx, const char *node,
 			 const char *name, bool force, struct error *err);
@@ -48,17 +49,16 @@ struct extent_snapshot_request {
 };
 
 /*
- * Snapshots of extents, also of several nodes, at one instant: all of them,
- * or an error and none. Where a pool has to copy byte by byte they are in
- * state NODE_COPYING at first.
+ * Make snapshots of extents, also of several nodes, at one instant: all of
+ * them, or an error and none. Pools that copy byte by byte return them in state
+ * NODE_COPYING.
  *
  * @labels  of each; NULL: none
  * @ret     @n of them, in the order of @requests; node_extents_free()
  *
- * -ESTALE: a node could not hold the writes for as long as it took; -EBUSY:
- * an extent is held by a device that can't be made to wait; -EEXIST: a name is
- * taken; -EOPNOTSUPP: a pool can't. After -EHOSTUNREACH or -ETIMEDOUT the text
- * says what may be left.
+ * -ESTALE: the hold of a node ended too early. -EBUSY: an extent is used by a
+ * device that can't wait. -EEXIST: a name is taken. -EOPNOTSUPP: a pool can't.
+ * After -EHOSTUNREACH or -ETIMEDOUT the text says which may be left.
  */
 int volume_extent_snapshot(struct volume_context *ctx,
 			   const struct extent_snapshot_request *requests,
@@ -80,13 +80,13 @@ int volume_extent_clone(struct volume_context *ctx,
 			const struct extent_clone_request *request,
 			struct node_extent *ret, struct error *err);
 /*
- * The content of an extent becomes that of a snapshot of it. -EBUSY: it is
- * exported or held by a device, or part of a volume (then only with @force).
+ * Set an extent back to a snapshot of it. -EBUSY: it is exported or used by a
+ * device, or part of a volume (then only without @force).
  */
 int volume_extent_revert(struct volume_context *ctx, const char *node,
 			 const char *name, const char *snapshot, bool force,
 			 struct node_extent *ret, struct error *err);
-/* Takes effect at once, also where it is in use. */
+/* Set the limits of an extent, at once, also while it is used. */
 int volume_extent_limit(struct volume_context *ctx, const char *node,
 			const char *name, const struct node_limits *limits,
 			struct node_extent *ret, struct error *err);
@@ -119,15 +119,15 @@ struct extent_attach_request {
 	const char *transport; /* NULL: "auto" */
 	bool read_only;
 	/*
-	 * Although it is part of a volume, or attached elsewhere: whoever
-	 * holds it is fenced.
+	 * Attach although it is part of a volume, or attached elsewhere: the
+	 * other attachment is fenced.
 	 */
 	bool force;
 };
 
 /*
- * Make the extent a block device here, at its next epoch. Attached here
- * already and healthy: the device that is there. -EBUSY: see force.
+ * Make the extent a block device here, at its next epoch. A healthy device that
+ * exists is returned. -EBUSY: see force.
  */
 int volume_extent_attach(struct volume_context *ctx,
 			 const struct extent_attach_request *request,

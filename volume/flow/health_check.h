@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Are all volumes well? Asked by whoever leads (leader_election.h), so that
- * everybody else finds the answer in the records.
+ * Check whether all volumes are well. The leader calls it (leader_election.h);
+ * all others read the result in the records.
  */
 #ifndef VOLUME_HEALTH_CHECK_H
 #define VOLUME_HEALTH_CHECK_H
@@ -20,23 +20,23 @@ struct volume_observation {
 };
 
 /*
- * Ask every node once for its extents, compare them with the records, and
- * write what has changed into their condition: a split whose node is silent
- * or gone, whose extent is missing or damaged. A volume with which something
- * is being done is left for the next time.
+ * Ask every node once for its extents, compare them with the records, and write
+ * changes into the conditions: a split whose node is silent or gone, an extent
+ * that is missing or damaged. A volume with a running operation is left for the
+ * next time.
  *
  * @go_on  asked between two steps; false: -ECANCELED. NULL: go on
  *
- * As long as a silent node may take (volume_config.call_timeout_ms), not
- * longer with more of them.
+ * Takes as long as one silent node (volume_config.call_timeout_ms), not longer
+ * with more of them.
  */
 int volume_health_check(struct volume_context *ctx,
 			bool (*go_on)(void *context), void *context,
 			struct volume_observation *ret, struct error *err);
 
 /*
- * What the record says: the first thing a person should know of that is
- * wrong, or "". @ret: RECORD_TEXT_SIZE bytes. Asks nobody.
+ * Return the first problem in the record that a person should know, or "".
+ * @ret: RECORD_TEXT_SIZE bytes. Asks no node.
  */
 const char *volume_record_problem(const struct volume_record *record,
 				  char *ret);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What follows on this machine when a volume's extents have grown. */
+/* Steps on this machine after a volume's extents have grown. */
 #ifndef VOLUME_RESIZE_HERE_H
 #define VOLUME_RESIZE_HERE_H
 
 #include "volume/op/context.h"
 
-/* Attached here for writing, whole: not half, not for reading only. */
+/* Tell whether the whole volume is attached here for writing. */
 bool resize_is_here(const struct operation *op);
 
 /*
- * Where it is attached here: devices and file systems become as large as
- * their extents; new extents are attached, formatted and mounted, and join
- * the live union. Elsewhere: nothing.
+ * Grow devices and file systems to their extents, if the volume is attached
+ * here. New extents are attached, formatted and mounted, and join the mounted
+ * union.
  *
- * -EIO: a split is broken here; or the union takes no more branches while it
- * is mounted: they join it at the next mount.
+ * -EIO: a split is broken here, or the union takes no more branches while it is
+ * mounted: they join at the next mount.
  */
 int resize_here(struct operation *op, struct error *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* volume_attach() in the making: what its two files share. */
+/* The state of volume_attach(), shared by its two files. */
 #ifndef VOLUME_ATTACH_H
 #define VOLUME_ATTACH_H
 
@@ -23,9 +23,9 @@ struct attach {
 };
 
 /*
- * May the volume be attached here as asked? Then the claim is in the record:
- * this node, at an epoch that keeps others away. An attachment that is here
- * already and works is left, another is made ready for being completed.
+ * Reserve the volume for this node: check that it may be attached here as
+ * asked, then record this node at an epoch that keeps others away. A working
+ * attachment here is left. A broken one is prepared for being completed.
  *
  * @ret_whole  nothing is left to do
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Is the file system of a split whole, and can it be made so? What it says of
- * itself, and what e2fsck(8) and xfs_repair(8) find. None of them is ended
- * because it takes long; what is stopped begins anew the next time.
+ * Checks and repairs of the file system of a split, by its superblock,
+ * e2fsck(8) and xfs_repair(8). A check may take any time. A stopped one begins
+ * anew.
  */
 #ifndef VOLUME_BRANCH_CHECK_H
 #define VOLUME_BRANCH_CHECK_H
@@ -42,36 +42,36 @@ struct branch_found {
 };
 
 /*
- * Does it say of itself that it has to be checked, or that it was not
- * unmounted, in its superblock? Of XFS's log that does not tell.
+ * Tell whether its superblock asks for a check, or was not unmounted. The log
+ * of XFS is not known by that.
  */
 int branch_check_due(const char *device, const char *type, bool *ret,
 		     struct error *err);
 
 /*
- * Before it is mounted for writing: replay what a crash left, and mend what
- * takes no decision. ext4 by `e2fsck -p`, which looks at all of it where it
- * says that there were errors. XFS is replayed by its mount; only when @whole
- * that is done here, and `xfs_repair -n` looks at it.
+ * Prepare a file system for a mount for writing: replay its journal, and make
+ * safe repairs. ext4 by `e2fsck -p`, which checks all of it after recorded
+ * errors. XFS is replayed by its mount. Only with @whole both happen here, by a
+ * mount and `xfs_repair -n`.
  *
- * 0, and SOUND, MENDED or DAMAGED: that needs a person. Errors: it could not
- * be found out, as for want of the program.
+ * 0, and SOUND, MENDED or DAMAGED, which needs a person. Errors: the check
+ * failed, as for want of the program.
  */
 int branch_check_mend(const struct branch_check *check,
 		      struct branch_found *ret, struct error *err);
 
-/* Look at all of it, change nothing: @check->device may be read-only. */
+/* Check all of it without a change: @check->device may be read-only. */
 int branch_check_look(const struct branch_check *check,
 		      struct branch_found *ret, struct error *err);
 
 /*
- * A person wants it repaired: `e2fsck -fp`, or, after its log was replayed,
- * `xfs_repair`, which knows nothing less. Never UNCLEAN.
+ * Repair on a person's request: `e2fsck -fp`, or, once its log was replayed,
+ * `xfs_repair`, which has no safe mode. Never UNCLEAN.
  */
 int branch_check_repair(const struct branch_check *check,
 			struct branch_found *ret, struct error *err);
 
-/* May a mount fail so (a negative errno) because of what is on the device? */
+/* Tell whether a mount may fail with @r because of the device's content. */
 bool branch_check_is_damage(int r);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file system of one split: probe, make, mount, grow. The flow decides
- * from the record whether a device is to be formatted; whether it may be is
- * decided here, by what is on it: what libblkid knows is never overwritten.
+ * The file system of one split: probe, make, mount, grow. The flow decides from
+ * the record whether to format a device. This file decides whether that is
+ * safe: content that libblkid knows is never overwritten.
  */
 #ifndef VOLUME_BRANCH_FS_H
 #define VOLUME_BRANCH_FS_H
@@ -30,19 +30,9 @@ int branch_fs_probe(const char *device, struct branch_probe *ret,
 		    struct error *err);
 
 /*
- * Make a file system of that type and UUID on @device, where there is nothing
- * that libblkid knows (a file system, a partition table, LUKS, ...).
- *
- * @zeroed     the device reads as zeroes, so what is zero need not be written
- * @cancel_fd  base/process.h
- *
- * One of that type and UUID that is there already is checked, and left. It is
- * made again only where it never held anything: mkfs was cut short, and left
- * what can't be mounted (XFS), or what can't be repaired and never was mounted
- * (ext4).
- *
- * -EUCLEAN: there is something else, or that file system is damaged; the text
- * says what and what to do, and it is as it was.
+ * An existing one of that type and UUID is checked, and left. It is made again
+ * only if it never held data: mkfs was cut short, and left a file system that
+ * can't be mounted (XFS), or can't be repaired and never was mounted (ext4).
  */
 int branch_fs_make(const char *device, const char *type, const char *uuid,
 		   bool zeroed, int cancel_fd, struct error *err);

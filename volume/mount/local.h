@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The part of an attachment that is on this machine: the devices, the
- * mounted branches and the union. It is found again from the records of
- * initiator/, the mount table and the paths below, never from memory.
+ * The part of an attachment that is on this machine: devices, mounted branches,
+ * the union. Found anew from the records of initiator/, the mount table and the
+ * paths below, never from memory.
  *
  *	RUN_DIR/volumes/NAME/branch-INDEX   a branch's file system
- *	RUN_DIR/volumes/NAME/union.log      what its trib-union says
- *	RUN_DIR/volumes/NAME/control        where it takes commands
+ *	RUN_DIR/volumes/NAME/union.log      the log of its trib-union
+ *	RUN_DIR/volumes/NAME/control        control socket of the union
  *	RUN_DIR/volumes/NAME/mount-point    where the union is, or will be
- *	RUN_DIR/volumes/NAME/mount-options  what was asked of the mount
+ *	RUN_DIR/volumes/NAME/mount-options  options given for the mount
  *	device id NAME-INDEX                in RUN_DIR/initiator
  */
 #ifndef VOLUME_LOCAL_H
@@ -26,14 +26,16 @@ void local_branch_dir(const struct volume_context *ctx, const char *volume,
 		      unsigned index, char *ret);
 
 /*
- * Is this extent of this machine used by its file, past its server? One with
- * limits is not: only the server keeps to them. One that is attached stays as
- * it is. @dir: context_initiator_dir(); @id: of its attachment, there.
+ * Tell whether an extent of this machine is used by its file, past its server.
+ * An extent with limits is not: only the server keeps them. An attached one
+ * stays as it is. @dir: context_initiator_dir(); @id: of its attachment, there.
  */
 bool local_goes_by_file(const char *dir, const char *id,
 			const struct node_extent *extent);
 
-/* Anything of @volume on this machine: devices, mounts. Negative errno. */
+/*
+ * Tell whether @volume has devices or mounts on this machine. Negative errno.
+ */
 int local_exists(struct volume_context *ctx, const char *volume,
 		 struct error *err);
 
@@ -55,12 +57,12 @@ void local_options_load(const struct volume_context *ctx, const char *volume,
 			char *ret);
 
 /*
- * Take down the union of the operation's volume (where local_mount_point_*
- * says), every branch and every device.
+ * Unmount the union of the operation's volume (at local_mount_point_*), every
+ * branch, and detach every device.
  *
- * @lazy  although in use; what is written from then on fails
+ * @lazy  also while in use; later writes fail
  *
- * -EBUSY: in use, the text names by whom; what was taken down stays down.
+ * -EBUSY: in use, the text names the users; parts taken down stay down.
  */
 int local_remove(struct operation *op, bool lazy, struct error *err);
 

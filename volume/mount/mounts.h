@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is mounted on this machine, read afresh from the kernel each time. */
+/* Mounts of this machine, read anew from the kernel each time. */
 #ifndef VOLUME_MOUNTS_H
 #define VOLUME_MOUNTS_H
 
@@ -24,7 +24,9 @@ struct mount_info {
 	bool failed;
 };
 
-/* What is on top at @target (as in mountinfo, no links). -ENOENT: nothing. */
+/*
+ * Find the topmost mount at @target (as in mountinfo, no links). -ENOENT: none.
+ */
 int mounts_find(const char *target, struct mount_info *ret, struct error *err);
 
 /* All at @prefix or below it, in the order of mounting. Returned owned. */
@@ -32,17 +34,16 @@ int mounts_below(const char *prefix, struct mount_info **ret, size_t *ret_count,
 		 struct error *err);
 
 /*
- * An absolute path without links, "." or "..", although what is mounted at it
- * may be dead: the last part is not followed when it cannot be read.
- * @ret: PATH_MAX bytes. -ENOENT, -ENOTDIR, ...
+ * Make a path absolute, without links, "." or "..". A dead mount at it does no
+ * harm: the last part is not followed when it cannot be read. @ret: PATH_MAX
+ * bytes. -ENOENT, -ENOTDIR, ...
  */
 int mounts_canonical(const char *path, char *ret, struct error *err);
 
 /*
- * Take down what is at @target, however many are stacked there. Not mounted:
- * 0. -EBUSY: the text names up to four processes that use it; when there is
- * none to name it is tried for a second. @lazy: out of sight at once, gone when
- * its last user is.
+ * Unmount all mounts stacked at @target. Not mounted: 0. -EBUSY: the text names
+ * up to four processes that use it; without any to name, it is tried for a
+ * second. @lazy: unmounted at once, gone when its last user is.
  */
 int mounts_remove(const char *target, bool lazy, struct error *err);
 
@@ -50,8 +51,8 @@ int mounts_remove(const char *target, bool lazy, struct error *err);
 const char *mounts_users(const char *target, char *ret, size_t size);
 
 /*
- * Does the file system at @target answer? Sizes in bytes. -ENOTCONN: its
- * server is gone.
+ * Ask the file system at @target for its sizes, in bytes. -ENOTCONN: its server
+ * is gone.
  */
 int mounts_space(const char *target, uint64_t *ret_size, uint64_t *ret_free,
 		 uint64_t *ret_used);

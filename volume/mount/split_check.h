@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks of the file systems of splits, beside the record: one that gave up, or
- * was found damaged, is remembered there and looked at whole before it is used
- * again.
+ * Checks of the file systems of splits. A file system that failed or was found
+ * damaged is marked in the record, and checked whole before its next use.
  */
 #ifndef VOLUME_SPLIT_CHECK_H
 #define VOLUME_SPLIT_CHECK_H
@@ -11,34 +10,34 @@
 #include "volume/op/context.h"
 
 /*
- * branch_check_mend() of a split that is READY, on @device, which may be
- * written. What was mended is logged.
+ * Check and mend a split that is READY, by branch_check_mend() on @device,
+ * which may be written. Repairs are logged.
  *
- * @whole   look at all of it, as where it is suspect
+ * @whole   check all of it, for a suspect one
  * @target  as branch_check.target
  *
- * -EUCLEAN: it needs a person; the text says what to run, the record that it is
- * so. What else was safe to mend may have been.
+ * -EUCLEAN: it needs a person; the text says which command to run, the record
+ * marks it. Safe repairs may have been made.
  */
 int split_check(struct operation *op, struct volume_split *split, bool whole,
 		const char *device, const char *target, struct error *err);
 
 /*
- * It could not be mounted, for the reason @r. Returns that, or, where what is
- * on the device may be the cause, the same as split_check() of a damaged one.
+ * Handle a failed mount, for the reason @r. Returns that or, where the device's
+ * content may be the cause, the same as split_check() of a damaged one.
  */
 int split_check_unmountable(struct operation *op, struct volume_split *split,
 			    const char *device, int r, struct error *err);
 
 /*
- * Is it suspect from now on, in the record, too?
+ * Mark the split as suspect or not, and save that.
  *
- * @problem  NULL: none that a person has to see to
+ * @problem  for a person; NULL: none
  */
 int split_suspect_set(struct operation *op, struct volume_split *split,
 		      bool suspect, const char *problem, struct error *err);
 
-/* What a person runs, of a damaged one; in words that can be copied. */
+/* Write the commands that a person runs for a damaged one, ready to copy. */
 void split_check_advice(const struct operation *op,
 			const struct volume_split *split,
 			enum branch_verdict verdict, char *ret, size_t size);

@@ -23,8 +23,8 @@ int node_client_get(struct node_client *client, struct node_state *ret,
 		    struct error *err);
 
 /*
- * The same for somebody who can do without it: waits 3 s at most, and 0.3 s
- * for one that gave no answer within the last 10 s.
+ * The same for callers that can do without an answer: waits 3 s at most, and
+ * 0.3 s if the node gave no answer within the last 10 s.
  */
 int node_client_get_soon(struct node_client *client, struct node_state *ret,
 			 struct error *err);
@@ -38,7 +38,7 @@ int node_client_delete_pool(struct node_client *client, const char *name,
 			    struct error *err);
 
 /*
- * Those that return an extent: @ret NULL when it does not matter, else
+ * Functions that return an extent: @ret NULL: not wanted, else
  * node_extent_done() frees its members.
  */
 struct node_extent_request {
@@ -47,9 +47,8 @@ struct node_extent_request {
 	uint64_t size;               /* bytes */
 	const struct labels *labels; /* NULL: none */
 	/*
-	 * It begins with the content of this extent or snapshot; NULL: with
-	 * zeroes. Where that is copied byte by byte its state is NODE_COPYING
-	 * until it is done.
+	 * Source of its content, an extent or snapshot; NULL: zeroes. Its state
+	 * is NODE_COPYING while a pool copies byte by byte.
 	 */
 	const char *source;
 	const char *source_id; /* NULL: whichever has the name */
@@ -87,28 +86,28 @@ struct node_export_request {
 	size_t n_initiators;
 	bool read_only;
 	/*
-	 * Of the disk that iSCSI initiators see, bytes: 512 or 4096; 0: what
-	 * suits the pool.
+	 * Block size of the disk that iSCSI initiators see, in bytes: 512 or
+	 * 4096; 0: the pool's.
 	 */
 	unsigned block_size;
 	struct node_lun lun;
-	const char *grant; /* who the epoch is for; NULL: "" */
-	/* Whose epochs may end for it (blockd/export/exports.h). */
+	const char *grant; /* grant of the epoch; NULL: "" */
+	/* Grants whose epochs may end for it (blockd/export/exports.h). */
 	const char *const *over;
 	size_t n_over;
 };
 
 /*
- * -EEXIST: another extent is that LUN; -ENOENT: no such extent or account;
- * -ESTALE: the epoch is over, or another's, or who has the extent is not one
- * of @over.
+ * -EEXIST: another extent is that LUN. -ENOENT: no such extent or account.
+ * -ESTALE: the epoch is over, or another's, or the present grant is not in
+ * @over.
  */
 int node_client_set_export(struct node_client *client,
 			   const struct node_export_request *request,
 			   struct node_extent *ret, struct error *err);
 /*
- * If its epoch is @epoch or lower (0: any), and granted to one of @n @grants
- * (0: to whoever).
+ * End an export whose epoch is @epoch or lower (0: any) and granted to one of
+ * @n @grants (0: any).
  */
 int node_client_remove_export(struct node_client *client, const char *name,
 			      uint64_t epoch, const char *const *grants,
@@ -123,15 +122,16 @@ int node_client_set_limits(struct node_client *client, const char *name,
 #define NODE_HOLD_MS_MAX 10000 /* how long one may last */
 
 /*
- * From when this returns until it is released, or its time is up, nothing
- * changes the content of these extents. @id is a UUID of the caller's; the
- * same again begins its time anew. -ESTALE: it has lapsed already; -EBUSY: a
- * device that can't be held has one of them, the text says which.
+ * Hold the writes to these extents: their content does not change from the
+ * return of this call until the release, or the end of the time. @id is a UUID
+ * of the caller; a repeated call begins its time anew. -ESTALE: the hold has
+ * lapsed. -EBUSY: a device that can't be held uses an extent, the text says
+ * which.
  */
 int node_client_hold_writes(struct node_client *client, const char *id,
 			    const char *const *extents, size_t n,
 			    unsigned timeout_ms, struct error *err);
-/* @ret_held  it held until now, without a break */
+/* the hold lasted until now, without a break */
 int node_client_release_writes(struct node_client *client, const char *id,
 			       bool *ret_held, struct error *err);
 
@@ -143,13 +143,13 @@ struct node_snapshot_request {
 };
 
 /*
- * All of them or none, at one instant.
+ * Make all snapshots or none, at one instant.
  *
- * @cut   a UUID, kept with each; the same again is the ones that are there
+ * @cut   a UUID, kept with each; a repeated call returns those that exist
  * @hold  the hold they are made in; -ESTALE: it has lapsed, or lacks one of
  *        them. NULL: one is made for the time it takes
  * @ret   @n of them, in the order of @requests; node_extents_free(). NULL:
- *        does not matter
+ *        not wanted
  */
 int node_client_create_snapshots(struct node_client *client, const char *cut,
 				 const char *hold,

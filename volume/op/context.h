@@ -46,16 +46,16 @@ int context_node_load(struct volume_context *ctx, const char *name,
 /* The client of a node; borrowed, lives as long as the context. */
 int context_client(struct volume_context *ctx, const char *node,
 		   struct node_client **ret, struct error *err);
-/* For a record already at hand. */
+/* The same for a record at hand. */
 int context_client_of(struct volume_context *ctx,
 		      const struct node_record *node, struct node_client **ret,
 		      struct error *err);
 
 /*
- * Who has to be let in when @node attaches an extent that is served at
- * @data_address: the addresses configured for it, else, for this machine, the
- * source address the kernel would take, and for another that of its own
- * server. Returns how many, or a negative errno.
+ * List the addresses to admit when @node attaches an extent served at
+ * @data_address. These are the addresses configured for the node. Without any:
+ * for this machine the source address of the kernel's choice, for another that
+ * of its own server. Returns how many, or a negative errno.
  */
 int context_initiators(struct volume_context *ctx, const char *node,
 		       const char *data_address,
@@ -68,11 +68,14 @@ struct iscsi_route {
 	char chap_file[PATH_MAX];       /* "": no CHAP */
 };
 
-/* To @extent, just exported, on the node whose NBD is at @data_address. */
+/*
+ * Find the route to @extent, just exported, on the node whose NBD is at
+ * @data_address.
+ */
 void context_iscsi_route(const struct volume_context *ctx,
 			 const struct node_extent *extent,
 			 const char *data_address, struct iscsi_route *ret);
-/* Into a request; all of it is borrowed. */
+/* Fill the route into a request; all of it is borrowed. */
 void iscsi_route_fill(const struct iscsi_route *route,
 		      const struct node_extent *extent,
 		      struct initiator_request *request);
@@ -87,15 +90,18 @@ void context_initiator_dir(const struct volume_context *ctx, char *ret);
 #define EXTENT_ATTACHMENT_PREFIX "extent."
 
 /*
- * NAME or NAME@UID in two: @ret_name has RECORD_NAME_SIZE bytes; returns the
- * uid, borrowed, "": any. What is too long to be a name becomes "", which is
- * none either.
+ * Split NAME or NAME@UID. @ret_name has RECORD_NAME_SIZE bytes. Returns the
+ * uid, borrowed, "": any. A name that is too long becomes "", which is no name
+ * either.
  */
 const char *id_split(const char *id, char *ret_name);
-/* @id may be meant by it. */
+/* Tell whether @id may mean the object of that name and uid. */
 bool id_means(const char *id, const char *name, const char *uid);
 
-/* -EHOSTUNREACH or another that leaves open what was done. */
+/*
+ * Tell whether an error leaves open if the request was carried out, as
+ * -EHOSTUNREACH.
+ */
 bool error_is_open(int r);
 
 /* ---- one operation on one volume, under its lease ---- */
@@ -118,7 +124,10 @@ struct operation {
 void operation_lock(struct operation *op);
 void operation_unlock(struct operation *op);
 
-/* Only steps to be told of: no lease, no record. operation_done() ends it. */
+/*
+ * Prepare an operation for progress only: no lease, no record. operation_done()
+ * ends it.
+ */
 void operation_init(struct operation *op, struct volume_context *ctx,
 		    const char *name);
 void operation_done(struct operation *op);
@@ -131,8 +140,8 @@ void operation_done(struct operation *op);
 int operation_begin(struct operation *op, struct volume_context *ctx,
 		    const char *name, const char *doing, struct error *err);
 /*
- * The same for NAME or NAME@UID; one of another uid is not there, which is as
- * true until the end of the operation.
+ * The same for NAME or NAME@UID. A volume of another uid does not exist for the
+ * operation, until its end.
  */
 int operation_begin_id(struct operation *op, struct volume_context *ctx,
 		       const char *id, const char *doing, struct error *err);
@@ -150,23 +159,25 @@ void operation_end_condition(struct operation *op);
  */
 void operation_unattach(struct operation *op, struct volume_attachment *a);
 
-/* There is a record, and it is of a volume in use: else -ENOENT, -EBUSY. */
+/* Check that there is a record, of a ready volume: else -ENOENT, -EBUSY. */
 int operation_check_ready(const struct operation *op, struct error *err);
 /*
- * Nobody is deleting its record: else -EBUSY, for whoever would begin to use
- * it.
+ * Check that the record is not being deleted: -EBUSY, for operations that would
+ * begin to use the volume.
  */
 int operation_check_staying(const struct operation *op, struct error *err);
 
-/* From any thread. Tell of the next step; -ECANCELED when the caller wants to
- * stop. */
+/*
+ * Report the next step, from any thread. -ECANCELED: the caller wants to stop.
+ */
 int operation_step(struct operation *op, struct error *err, const char *step,
 		   const char *fmt, ...) __attribute__((format(printf, 4, 5)));
-/* Tell that all is done. */
+/* Report that all is done. */
 void operation_finish(struct operation *op, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* From any thread: write the record, created when it has no version, else
+/*
+ * Write the record, from any thread: created when it has no version, else
  * swapped.
  */
 int operation_save(struct operation *op, struct error *err);

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Snapshots of extents at one instant. One node makes its own in one call.
- * With several, all of them hold the writes first, then each cuts its own,
- * then all let go; when every one says that it held without a break, there
- * was a moment between in which nothing was written anywhere, and all cuts
- * were made in it.
+ * Snapshots of extents at one instant, the cut. One node makes its own in one
+ * call. Several nodes first all hold their writes, then each makes its
+ * snapshots, then all release. If every hold lasted without a break, all
+ * snapshots were made within all holds: nothing was written in between.
  */
 #ifndef VOLUME_CUT_H
 #define VOLUME_CUT_H
 
 #include "volume/op/context.h"
 
-/* What one node has to do. */
+/* The part of one node. */
 struct cut_part {
 	char node[RECORD_NAME_SIZE];
 	struct node_client *client; /* borrowed */
@@ -37,21 +36,21 @@ void cut_init(struct cut *cut, struct volume_context *ctx, const char *id);
 void cut_done(struct cut *cut);
 
 /*
- * One more extent. What @request points to is borrowed until cut_done().
- * -E2BIG: more than NODE_CUT_MAX of one node.
+ * Add an extent. Pointers of @request are borrowed until cut_done(). -E2BIG:
+ * more than NODE_CUT_MAX of one node.
  */
 int cut_add(struct cut *cut, const char *node,
 	    const struct node_snapshot_request *request, void *owner,
 	    struct error *err);
 
-/* For every part, side by side; the first one's problem is returned. */
+/* Call @each for every part, several at a time. Returns the first problem. */
 int cut_each(struct cut *cut, void (*each)(void *cut, size_t part),
 	     struct error *err);
 
 /*
- * Make all of them. After an error nothing is held; what may have been made
- * is the caller's to undo, of the parts that were asked. -ESTALE: a node
- * could not hold its writes for as long as the others took.
+ * Make all snapshots. After an error nothing is held; the caller undoes
+ * snapshots of parts with asked set. -ESTALE: a hold of one node ended before
+ * the others were done.
  */
 int cut_run(struct cut *cut, struct error *err);
 

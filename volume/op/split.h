@@ -18,9 +18,8 @@ int split_delete(struct operation *op, struct volume_split *split,
 		 struct error *err);
 
 /*
- * Make its extent as large as split->grow_to, if that is set. What it has
- * become is in the record, which is saved, also when only somebody else made
- * it larger.
+ * Make its extent as large as split->grow_to, if that is set. The new size is
+ * saved in the record, also when another process made the extent larger.
  */
 int split_grow(struct operation *op, struct volume_split *split,
 	       struct error *err);
@@ -55,12 +54,12 @@ struct split_attach {
 };
 
 /*
- * Export the extent at the epoch, attach it, format it if it never was,
- * check it, mount it as a branch, grow its file system if the extent grew.
- * Each part that is done already is left.
+ * Make a split usable here: export its extent at the epoch, attach it, format a
+ * new one, check it and mount it as a branch. The file system grows if the
+ * extent grew. Parts that are done are left.
  *
- * For a reader, what needs writing (formatting, a journal) is done first,
- * while nobody else is let in.
+ * For a reader, steps that need writing (formatting, a journal) come first,
+ * while only this machine is admitted.
  */
 int split_attach(struct operation *op, struct volume_split *split,
 		 const struct split_attach *how, struct error *err);
@@ -71,7 +70,10 @@ int split_attach(struct operation *op, struct volume_split *split,
 /* ---- all of a volume, side by side ---- */
 
 struct split_work {
-	/* From any thread; what it changes of the record, under the lock. */
+	/*
+	 * Called from any thread; changes of the record need the operation's
+	 * lock.
+	 */
 	int (*each)(struct operation *op, struct volume_split *split,
 		    const void *context, struct error *err);
 	const void *context;
@@ -79,45 +81,50 @@ struct split_work {
 };
 
 /*
- * Returns the first problem, when all that were begun have ended. Of a node
- * that is silent no other split is begun.
+ * Call work->each for every split, several at a time. Returns the first
+ * problem, once all calls have ended. No other split of a silent node is begun.
  *
- * @ret_silent  those nodes; name_list_done(); may be NULL
+ * @ret_silent  silent nodes; name_list_done(); may be NULL
  */
 int split_foreach(struct operation *op, const struct split_work *work,
 		  struct name_list *ret_silent, struct error *err);
 
 /*
- * -EBUSY: a device of the extent's own node holds it, and nobody can take
- * that away. Other errors: it cannot be known.
+ * Check that no device of the extent's own node uses it: -EBUSY, as it cannot
+ * be taken away. Other errors: unknown.
  */
 int split_check_held(struct operation *op, const struct volume_split *split,
 		     struct error *err);
 
 enum splits_look {
-	/* Who the record does not know of is to end: it learns of them. */
+	/*
+	 * Attachments unknown to the record will be ended: the record learns of
+	 * them.
+	 */
 	SPLITS_FORCE = 1,
-	/* A device of the extent's own node is in the way, too. */
+	/* Devices of the extents' own nodes are refused, too. */
 	SPLITS_HELD = 2,
-	/* Only those that answer, and have the extent. */
+	/* Extents that are missing or on silent nodes are passed over. */
 	SPLITS_FOUND = 4,
 };
 
 /*
- * Before the extents of the volume are taken, or lost: -EBUSY when one is
- * served to an attachment that the record does not know of, or SPLITS_HELD and
- * a device holds it, which nobody can take away.
+ * Check the extents of the volume before they are taken or lost. -EBUSY: one is
+ * served to an attachment unknown to the record, or (SPLITS_HELD) is used by a
+ * device that cannot be taken away.
  *
  * @flags      enum splits_look
  * @ret_above  the highest epoch of any; may be NULL
  */
 int splits_look(struct operation *op, unsigned flags, uint64_t *ret_above,
 		struct error *err);
-/* The same of one that is at hand: -EBUSY. */
+/* Check one extent in the same way: -EBUSY. */
 int split_check_known(struct operation *op, const struct volume_split *split,
 		      const struct node_extent *extent, struct error *err);
 
-/* Whose exports the record may end; never none, which would mean anybody's. */
+/*
+ * Grants whose exports the record may end; never empty, which would mean all.
+ */
 struct split_grants {
 	const char *items[VOLUME_GRANTS_MAX]; /* borrowed from the record */
 	size_t n;
@@ -125,14 +132,13 @@ struct split_grants {
 void split_grants_of(const struct volume_record *record,
 		     struct split_grants *ret);
 
-/* Does another node read at the epoch of @a? */
+/* Tell whether another node reads at the epoch of @a. */
 bool splits_are_shared(const struct operation *op,
 		       const struct volume_attachment *a);
 
 /*
- * The node of @a uses the volume no more: its extents are not served any
- * longer, or, when others read them, not to that node. What cannot be done
- * now the next epoch does.
+ * Withdraw the extents from the node of @a: end their exports or, with other
+ * readers, exclude that node. What fails now is ended by the next epoch.
  *
  * @ret_silent  nodes that did not answer; name_list_done()
  */
@@ -140,16 +146,16 @@ void splits_withdraw(struct operation *op, const struct volume_attachment *a,
 		     struct name_list *ret_silent);
 
 /*
- * Cut off whoever uses the volume: no extent is served below @epoch any more.
- * A node that does not answer is passed over, as above. -EBUSY: a device of
- * the extent's own node holds it.
+ * Cut off all users of the volume: no extent is served below @epoch any more.
+ * Silent nodes are passed over, as above. -EBUSY: a device of the extent's own
+ * node uses it.
  *
- * @ret_silent  on success: those nodes; name_list_done()
+ * @ret_silent  on success: silent nodes; name_list_done()
  */
 int splits_fence(struct operation *op, uint64_t epoch,
 		 struct name_list *ret_silent, struct error *err);
 
-/* Of one of @record's splits, as large as it is going to be. */
+/* Limits of one of @record's splits, by its final size. */
 struct node_limits split_limits(const struct volume_record *record,
 				const struct volume_split *split);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hearing of every change of the records, of nodes and volumes. */
+/* Watch for every change of the records, of nodes and volumes. */
 #ifndef VOLUME_WATCH_H
 #define VOLUME_WATCH_H
 
@@ -14,12 +14,12 @@ typedef int (*volume_changed)(void *context, const char *problem,
 			      struct error *err);
 
 /*
- * Call @changed, from the calling thread, once all is known, after records
- * have changed, and at least every @every_ms (there is more to look at than
- * records). Changes that follow each other within 0.2 s are one.
+ * Call @changed from the calling thread: once all records are known, after each
+ * change, and at least every @every_ms (for state outside the records). Changes
+ * within 0.2 s are one.
  *
- * 0: @stop_fd is readable. What watch of struct store_ops returns when trying
- * again does not help; -ENOMEM; what @changed returns.
+ * 0: @stop_fd is readable. The errors of watch in struct store_ops, when trying
+ * again does not help; -ENOMEM; the result of @changed.
  */
 int volume_watch(struct volume_context *ctx, int stop_fd, int every_ms,
 		 volume_changed changed, void *context, struct error *err);

@@ -70,14 +70,15 @@ enum volume_phase {
 
 enum split_state {
 	/*
-	 * The extent may or may not exist. In a volume that is ready: one it
-	 * is being grown by, which is no part of it yet.
+	 * The extent may or may not exist. In a ready volume: a split it is
+	 * being grown by, which is no part of it yet.
 	 */
 	SPLIT_PLANNED,
 	SPLIT_CREATED,    /* exists, never formatted */
 	SPLIT_FORMATTING, /* mkfs may have begun: run it again */
 	SPLIT_READY,      /* holds the file system fs_uuid */
-	SPLIT_DELETED,    /* gone (only while the volume is deleted) */
+	SPLIT_DELETED,    /* extent deleted: the volume is being deleted, or was
+			     half undone */
 };
 
 struct volume_split {
@@ -88,20 +89,20 @@ struct volume_split {
 	char extent_id[UUID_TEXT_SIZE]; /* "" until created */
 	uint64_t size; /* bytes; the extent may be larger, see grow_to */
 	/*
-	 * Bytes, above size: the extent is being made that large, and may be
-	 * anything between. 0: it is not being grown.
+	 * Bytes, above size, while the extent grows to that; it may have any
+	 * size between. 0: it does not grow.
 	 */
 	uint64_t grow_to;
 	enum split_state state;
 	/* The file system may be smaller than the extent; only when READY. */
 	bool fs_behind;
 	/*
-	 * The file system gave up, or could not be mounted, or was found
-	 * damaged: all of it is looked at before it is used. Only when READY.
+	 * The file system failed, could not be mounted, or was found damaged.
+	 * It is checked whole before its next use. Only when READY.
 	 */
 	bool suspect;
 	char fs_uuid[UUID_TEXT_SIZE]; /* fixed at create */
-	/* What its content begins with, on the same node; "": zeroes. */
+	/* Source of its content, on the same node; "": zeroes. */
 	char source[RECORD_NAME_SIZE];
 	char source_id[UUID_TEXT_SIZE];
 	enum split_state source_state; /* the split's, once it is made */
@@ -121,11 +122,13 @@ struct volume_attachment {
 	char mount_point[PATH_MAX];
 	enum attachment_state state;
 	bool read_only;
-	/* By volume_publish(): stays, as PUBLISHED, after a detach. */
+	/*
+	 * Published by volume_publish(): stays, as PUBLISHED, after a detach.
+	 */
 	bool published;
 	/* One of several readers; then read_only, all at one epoch. */
 	bool shared;
-	char note[RECORD_TEXT_SIZE]; /* of whoever published it */
+	char note[RECORD_TEXT_SIZE]; /* from volume_publish() */
 	int64_t since_s;             /* seconds since 1970 */
 };
 
@@ -138,7 +141,7 @@ struct volume_condition {
 	int64_t since_s; /* of the last change of status */
 };
 
-/* What a volume's content begins with. */
+/* Source of a volume's content. */
 enum volume_source_kind {
 	VOLUME_SOURCE_NONE, /* nothing: it is formatted when first attached */
 	VOLUME_SOURCE_SNAPSHOT,
@@ -156,18 +159,18 @@ struct volume_limits {
 	uint64_t bytes_per_second; /* 0: no limit */
 };
 
-/* What was asked for. Owned members are freed by volume_spec_done(). */
+/* Properties asked for. Owned members are freed by volume_spec_done(). */
 struct volume_spec {
 	uint64_t capacity; /* bytes, multiple of 4096 */
 	/*
 	 * "union": a mounted tree. "linear": a device of one extent. "direct":
-	 * the same with a file system on it, which a guest mounts, not we.
+	 * the same with a file system on it, which only a guest mounts.
 	 */
 	char layout[16];
 	char fs_type[16];   /* "ext4" or "xfs"; linear: "" */
 	char policy[16];    /* of the union: "pfrd" "mfs"... (docs/union.md) */
 	char transport[16]; /* "auto" or one of initiator/initiator.h */
-	/* Of one that is asked for: left open, and filled in since. */
+	/* Members that a request left open, and that were filled in since. */
 	bool any_policy, any_transport, any_placement;
 	unsigned min_splits; /* 0: as few as serve */
 	unsigned max_splits; /* 0: VOLUME_SPLITS_MAX */
@@ -180,21 +183,24 @@ struct volume_spec {
 	struct name_list pools;            /* of those names only; empty: all */
 	struct labels node_labels;         /* nodes that have all of these */
 	/*
-	 * Then layout and file system are the source's ("" when asked for:
-	 * the same), the capacity is at least the source's (0: the same), and
-	 * its nodes and pools have to be allowed.
+	 * Source of a clone. Its layout and file system are the source's (""
+	 * when asked for: the same), its capacity is at least the source's (0:
+	 * the same). The source's nodes and pools have to be allowed.
 	 */
 	struct volume_source source;
 	struct volume_limits limits; /* volume_limit() changes them */
 };
 
 /*
- * Fill in the defaults of empty members and check the rest; rounds the
- * capacity up to a multiple of 4096. -EINVAL or -ERANGE says which and what
- * is allowed.
+ * Fill in the defaults of empty members and check the rest. The capacity is
+ * rounded up to a multiple of 4096. -EINVAL or -ERANGE: the text names the
+ * member and what is allowed.
  */
 int volume_spec_check(struct volume_spec *spec, struct error *err);
-/* It is a block device of one extent, without union or file system. */
+/*
+ * Tell whether the volume is a block device of one extent, without union or
+ * file system ("linear" or "direct").
+ */
 bool volume_spec_linear(const struct volume_spec *spec);
 /* "direct". */
 bool volume_spec_direct(const struct volume_spec *spec);
@@ -203,9 +209,9 @@ uint64_t volume_spec_split_minimum(const struct volume_spec *spec);
 int volume_spec_copy(const struct volume_spec *from, struct volume_spec *to,
 		     struct error *err);
 /*
- * Is @made what @asked, checked, asks for? A word that it left open is as it
- * was made: the default may have been another one then. Limits, which may
- * change, do not count.
+ * Compare the spec of a volume with a checked one that is asked for. Words left
+ * open match any: the defaults may have been others. Limits, which may change,
+ * do not count.
  */
 bool volume_spec_equal(const struct volume_spec *made,
 		       const struct volume_spec *asked);
@@ -226,15 +232,15 @@ struct volume_record {
 	enum volume_phase phase;
 	uint64_t epoch; /* of the newest attachment; raised by each attach */
 	/*
-	 * Who the epochs were granted to, the newest (that of @epoch) first:
-	 * those that an extent may still be served to, as far as the record
-	 * knows. An identity, as numbers agree by chance where records were
-	 * restored from a copy. None in records from before there were any.
+	 * Grants of epochs, the newest (that of @epoch) first: attachments that
+	 * an extent may still be served to, as far as the record knows. A grant
+	 * is an identity, because numbers agree by chance where records were
+	 * restored from a copy. Records of older versions have none.
 	 */
 	char grants[VOLUME_GRANTS_MAX][VOLUME_GRANT_SIZE];
 	size_t n_grants;
 	/*
-	 * Owned; splits[i].index == i, and the number of its branch. Those
+	 * Owned; splits[i].index == i, and the number of its branch. Splits
 	 * that a ready volume is being grown by come last.
 	 */
 	struct volume_split *splits;
@@ -242,9 +248,9 @@ struct volume_record {
 	struct volume_attachment *attachments; /* owned */
 	size_t n_attachments;
 	/*
-	 * Somebody deletes the record by the store's own tools, which wait
-	 * for what it stands for to be deleted. Cannot be taken back. Read
-	 * only: the store says it.
+	 * The record is being deleted by the store's own tools, which wait
+	 * until the volume is deleted. Cannot be taken back. Read only: set by
+	 * the store.
 	 */
 	bool deleting;
 	/* The snapshot that it is, or was last, reverted to; uid "": none. */
@@ -262,44 +268,44 @@ const char *volume_phase_name(enum volume_phase phase);
 const char *split_state_name(enum split_state state);
 const char *attachment_state_name(enum attachment_state state);
 
-/* Bytes, all splits together, when those that are growing have grown. */
+/* Sum of all splits in bytes, once the growing ones have grown. */
 uint64_t volume_record_target(const struct volume_record *record);
 /*
- * How many splits (the first ones) make up the capacity: all, but for those
+ * Count the splits (the first ones) that make up the capacity: all but those
  * that a ready volume is being grown by.
  */
 size_t volume_record_made(const struct volume_record *record);
 /*
- * How many of those an attachment has: for reading only, those that were
- * ever formatted, if any was.
+ * Count those of an attachment: for reading only, the formatted ones, if any is
+ * formatted.
  */
 size_t volume_record_attached(const struct volume_record *record,
 			      bool read_only);
 /*
- * Where the volume is attached, a split's file system has yet to be grown or
- * a new one to be made, or will be at the next attach.
+ * Tell whether file systems are behind: where the volume is attached, or at its
+ * next attach, one has yet to grow or to be made.
  */
 bool volume_record_fs_behind(const struct volume_record *record);
 /*
- * The extent of @split (one of @record's) has @size bytes, at least those
- * recorded: record that, and the capacity. -ERANGE: no size of an extent, or
- * more than a volume may have; nothing was changed.
+ * Record that the extent of @split (one of @record's) has @size bytes, at least
+ * those recorded, and the capacity. -ERANGE: no size of an extent, or more than
+ * a volume may have; nothing was changed.
  */
 int volume_record_grown(struct volume_record *record,
 			struct volume_split *split, uint64_t size);
 
 /*
- * The next epoch, above @above too, granted to an attachment that is new. The
- * oldest grant is forgotten where there is no room. -ERANGE: there is none.
+ * Raise the epoch above @above, and grant it to a new attachment. The oldest
+ * grant is forgotten where there is no room. -ERANGE: no epoch is left.
  */
 int volume_record_raise(struct volume_record *record, uint64_t above,
 			struct error *err);
-/* Who the epoch is granted to; "": untold. Borrowed. */
+/* Return the grant of the epoch; "": none. Borrowed. */
 const char *volume_record_grant(const struct volume_record *record);
 bool volume_record_knows(const struct volume_record *record, const char *grant);
-/* It is to end for the next epoch, though the record did not know of it. */
+/* Add a grant unknown to the record, so that the next epoch ends it. */
 void volume_record_learn(struct volume_record *record, const char *grant);
-/* Every extent is at the newest epoch: no older one is served. */
+/* Forget older grants: every extent is at the newest epoch. */
 void volume_record_granted(struct volume_record *record);
 
 /* The attachment on @node, or NULL. Borrowed. */
@@ -320,10 +326,10 @@ int volume_record_encode(const struct volume_record *record, char **ret_json,
 			 struct error *err);
 
 /*
- * Read a record, from a store or from anybody. Unknown members are ignored
- * (an API server adds its own); known ones of a wrong type, size or value,
- * or missing ones, are -EINVAL with their path; another kind or version is
- * -EPROTONOSUPPORT. metadata.resourceVersion is read when there is one.
+ * Decode a record from any source. Unknown members are ignored (an API server
+ * adds its own). Known members of a wrong type, size or value, and missing
+ * ones, are -EINVAL with their path. Another kind or version is
+ * -EPROTONOSUPPORT. metadata.resourceVersion is optional.
  */
 int volume_record_decode(const char *json, size_t length,
 			 struct volume_record **ret, struct error *err);

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Snapshots of volumes, volumes made from them, and limits. The other half of
- * volume.h, with its conventions: every operation is idempotent and may be
- * repeated after a crash, -EHOSTUNREACH, -ETIMEDOUT, -EAGAIN and -ECANCELED
- * are not final, and after any other error nothing is left behind.
+ * Snapshots of volumes, volumes made from them, and limits: the other half of
+ * volume.h, with its conventions. Every operation is idempotent and may be
+ * repeated after a crash. -EHOSTUNREACH, -ETIMEDOUT, -EAGAIN and -ECANCELED are
+ * not final. After any other error nothing is left behind.
  *
- * A snapshot is one instant of all extents of a volume, on whichever nodes:
- * what it holds of the file systems is what a crash at that instant would
- * have left, and their journals are replayed when it is used. Writes wait
- * meanwhile. It has extents of its own, so it, its volume and what was made of
- * either can be deleted in any order.
+ * A snapshot is one instant of all extents of a volume, on any nodes. Its file
+ * systems are as a crash at that instant would have left them; their journals
+ * are replayed at the first use. Writes wait meanwhile. A snapshot has extents
+ * of its own: it, its volume and clones of either can be deleted in any order.
  *
- * A volume made from a snapshot, or from a volume (a clone), is one like any
- * other: volume_create() with volume_spec.source. Its extents are in the pools
- * of the source's; it may be larger, by larger extents and more of them.
+ * A volume made from a snapshot, or from a volume (a clone), is like any other:
+ * volume_create() with volume_spec.source. Its extents are in the pools of the
+ * source's. It may be larger, by larger extents and more of them.
  */
 #ifndef VOLUME_SNAPSHOT_H
 #define VOLUME_SNAPSHOT_H
@@ -30,20 +29,19 @@ struct snapshot_create_request {
 };
 
 /*
- * Cut a snapshot. It is cut when this returns 0; its phase is then READY or,
- * in pools that have to copy, COPYING: repeated, the call says how far.
+ * Cut a snapshot, complete when this returns 0. Its phase is then READY or, in
+ * pools that have to copy, COPYING; a repeated call reports the progress.
  *
  * @ret  snapshot_record_free(); may be NULL
  *
- * There already, of that volume: 0 (an unfinished one is cut anew).
- * -EEXIST: of another volume, or with other labels. -ENOENT: no such volume.
- * -ENOSPC: a pool has no room for what it may come to take. -EOPNOTSUPP: a
- * pool's kind can't. -EBUSY: the volume is not finished, being deleted or
- * reverted, half way through a resize, or an extent of it is in use as a bare
- * device on its own node, which nobody can hold; or the snapshot is being
- * deleted. -ESTALE: the nodes could not hold the writes for as long as it
- * took; try again. -EHOSTUNREACH: a node did not answer; nothing is held, and
- * nothing left, unless a record says so.
+ * There already, of that volume: 0 (an unfinished one is cut anew). -EEXIST: of
+ * another volume, or with other labels. -ENOENT: no such volume. -ENOSPC: a
+ * pool has too little room for its largest size. -EOPNOTSUPP: a pool's kind
+ * can't. -EBUSY: the volume is not finished, being deleted or reverted, or half
+ * resized; a bare device on its own node uses an extent; or the snapshot is
+ * being deleted. -ESTALE: a hold of writes ended too early; try again.
+ * -EHOSTUNREACH: a node did not answer; nothing is held, and nothing left,
+ * unless a record says so.
  */
 int volume_snapshot_create(struct volume_context *ctx,
 			   const struct snapshot_create_request *request,
@@ -54,8 +52,8 @@ int volume_snapshot_get(struct volume_context *ctx, const char *name,
 			struct snapshot_record **ret, struct error *err);
 
 /*
- * The same; of one that is COPYING the nodes are asked how far they are, and
- * the record is written. -EAGAIN: somebody works on it.
+ * The same, after asking the nodes for the progress of one that is COPYING; the
+ * record is written. -EAGAIN: another operation works on it.
  */
 int volume_snapshot_refresh(struct volume_context *ctx, const char *name,
 			    struct snapshot_record **ret, struct error *err);
@@ -112,14 +110,14 @@ int volume_snapshot_status_get(struct volume_context *ctx, const char *name,
 void volume_snapshot_status_free(struct snapshot_status *status);
 
 /*
- * The content of @volume (both NAME or NAME@UID) becomes that of @snapshot
- * again; what was written since is lost. It is not attached or published. The
- * file systems keep their size: what has grown since stays so.
+ * Set @volume back to @snapshot (both NAME or NAME@UID); later writes are lost.
+ * The volume must not be attached or published. The file systems keep their
+ * size, also one that has grown since.
  *
  * -EBUSY: attached or published, or an extent of it is in use. -EINVAL: not a
- * snapshot of this volume, or the volume has got more extents since (make a
- * new volume of the snapshot). Once begun, the volume can be used again only
- * when it is done: repeat it, or revert to another snapshot.
+ * snapshot of this volume, or the volume has more extents since (make a new
+ * volume of the snapshot). A volume half reverted can't be used: repeat it, or
+ * revert to another snapshot.
  */
 int volume_revert(struct volume_context *ctx, const char *volume,
 		  const char *snapshot, struct error *err);
@@ -137,8 +135,8 @@ struct group_create_request {
 
 /*
  * Cut snapshots of all of them at one instant, called "NAME-INDEX"; all or
- * none. Errors as volume_snapshot_create(). There already with the same
- * volumes and parameters: 0. -EEXIST: with others, or a member's name is taken.
+ * none. Errors as volume_snapshot_create(). There already with the same volumes
+ * and parameters: 0. -EEXIST: with others, or a member's name is taken.
  */
 int volume_group_create(struct volume_context *ctx,
 			const struct group_create_request *request,
@@ -195,14 +193,14 @@ int volume_snapshot_ranges(struct volume_context *ctx,
 
 /*
  * Limit the I/O of a volume, also while it is used. Each extent gets the part
- * of a limit that its size is of the volume's, at least 1; so a file, which
- * lies on one extent, gets that extent's part.
+ * of a limit that its size is of the volume's, at least 1. A file lies on one
+ * extent, so it gets that extent's part.
  *
  * @name  NAME or NAME@UID
  * @ret   volume_record_free(); may be NULL
  *
- * -ENOENT. -EBUSY: not finished, or being deleted. After a final error the
- * old limits are in force again.
+ * -ENOENT. -EBUSY: not finished, or being deleted. After a final error the old
+ * limits are in force again.
  */
 int volume_limit(struct volume_context *ctx, const char *name,
 		 const struct volume_limits *limits, struct volume_record **ret,

@@ -99,8 +99,8 @@ bool snapshot_split_is(const struct snapshot_record *record,
 /* ---- a copy for a moment, to clone a volume from ---- */
 
 /*
- * Cut a snapshot of @source, called after the uid of the operation's volume,
- * or find the one that was, and wait until it can be used.
+ * Cut a snapshot of @source, named after the uid of the operation's volume, or
+ * find the present one. Returns once it can be used.
  */
 int snapshot_temporary(struct operation *op, const struct volume_source *source,
 		       struct snapshot_record **ret, struct error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the nodes' pools offer now, as the planner takes it. */
+/* Free capacity of the nodes' pools, as the planner takes it. */
 #ifndef VOLUME_CAPACITY_H
 #define VOLUME_CAPACITY_H
 
@@ -13,7 +13,7 @@ struct capacity {
 	size_t n_pools;
 };
 
-/* Ask every node; one that does not answer is no error. capacity_done(). */
+/* Ask every node; a silent node is no error. capacity_done(). */
 int capacity_ask(struct volume_context *ctx, struct capacity *ret,
 		 struct error *err);
 void capacity_done(struct capacity *capacity);
@@ -22,7 +22,7 @@ void capacity_done(struct capacity *capacity);
 const struct node_state *capacity_node(const struct capacity *capacity,
 				       const char *name);
 
-/* Before @err, a refusal: which nodes could not be counted in. */
+/* Prefix @err, a refusal, with the nodes that did not answer. */
 void capacity_name_silent(const struct capacity *capacity, struct error *err);
 
 /*

@@ -5,12 +5,8 @@
 #include "volume/op/context.h"
 
 /*
- * Ask the nodes for their room, and write into the record how the volume
- * shall become @capacity bytes: grow_to of splits, and planned ones after
- * them. The nodes the volume is on have to answer; of the others, those that
- * do are counted in.
- *
- * -ENOSPC: nothing was changed.
+ * Ask the nodes for their capacity, and plan in the record how the volume
+ * becomes @capacity bytes: grow_to of splits, and planned splits after them.
  */
 int resize_plan(struct operation *op, uint64_t capacity, struct error *err);
 

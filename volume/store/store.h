@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where records are kept. A store holds JSON documents by kind and name,
- * each with a version that changes when the document does; a writer says
- * which version it read. A document is a record of a kind below, in the shape
- * of a Kubernetes object whose metadata.name is the name; a store may set
- * metadata.resourceVersion and metadata.creationTimestamp in it. It also
- * holds leases: one operation on one object at a time, whoever asks.
+ * A store of records: JSON documents by kind and name. Each has a version that
+ * changes when the document does; a writer names the version it read. A
+ * document is a record of a kind below, in the shape of a Kubernetes object
+ * whose metadata.name is the name. A store may set metadata.resourceVersion and
+ * metadata.creationTimestamp in it. A store also holds leases: one operation on
+ * one object at a time, in all processes.
  *
- * A call may block for as long as the store's timeout. Calls may come from
- * any thread.
+ * A call may block for as long as the store's timeout. Calls may come from any
+ * thread.
  */
 #ifndef VOLUME_STORE_H
 #define VOLUME_STORE_H
@@ -20,8 +20,10 @@
 #include "base/error.h"
 #include "volume/record/volume_record.h"
 
-/* Not of records, only of leases: held for the life of a process,
- * leader_election.h. */
+/*
+ * The kind of leases without a record, held for the life of a process:
+ * leader_election.h.
+ */
 #define STORE_LEASE_LEADER "Leader"
 
 struct store;
@@ -35,7 +37,7 @@ struct store_object {
 
 void store_object_done(struct store_object *object);
 
-/* A node says that it is alive every so often; one that does not is lost. */
+/* Heartbeats: a node without one for STORE_BEAT_LOST_S is lost. */
 #define STORE_BEAT_S      10 /* seconds from one beat to the next */
 #define STORE_BEAT_LOST_S 40 /* since the last one; as Kubernetes' nodes */
 
@@ -44,7 +46,7 @@ struct store_beat {
 	int64_t age_s; /* seconds since the last one, by the store's clock */
 };
 
-/* What a person should know of a record. */
+/* An event about a record, for people. */
 struct store_notice {
 	const char *kind, *name; /* of the record */
 	bool warning;            /* else it is good news */
@@ -52,7 +54,7 @@ struct store_notice {
 	const char *message;     /* a sentence */
 };
 
-/* What a watch tells. */
+/* Changes that a watch reports. */
 enum store_change {
 	STORE_CHANGE_SET,     /* @object is new, or another than before */
 	STORE_CHANGE_REMOVED, /* the one called @name */
@@ -60,7 +62,10 @@ enum store_change {
 	STORE_CHANGE_CUT, /* the store is out of reach: @text. SYNCED follows */
 };
 
-/* All borrowed. Other than 0 ends the watch, which returns that. */
+/*
+ * Called for each change; all borrowed. A result other than 0 ends the watch,
+ * which returns it.
+ */
 typedef int (*store_watcher)(void *context, enum store_change change,
 			     const char *name,
 			     const struct store_object *object,
@@ -79,7 +84,7 @@ struct store_ops {
 	/* -ENOENT. */
 	int (*get)(struct store *store, const char *kind, const char *name,
 		   struct store_object *ret, struct error *err);
-	/* All of a kind, by name, as of one moment. Returned owned. */
+	/* List all of a kind, by name, as of one moment. Returned owned. */
 	int (*list)(struct store *store, const char *kind,
 		    struct store_object **ret, size_t *ret_count,
 		    struct error *err);
@@ -96,64 +101,67 @@ struct store_ops {
 		      const char *version, struct error *err);
 
 	/*
-	 * Take the lease on an object (which need not exist) for this
-	 * process. -EAGAIN: a live owner has it; the text names it and
-	 * @doing of it ("attaching volume"). A dead owner's is taken over.
-	 * It is renewed, where that is needed, until release() or close().
+	 * Take the lease on an object (which need not exist) for this process.
+	 * -EAGAIN: a live owner has it; the text names the owner and its @doing
+	 * ("attaching volume"). A dead owner's lease is taken over. The lease
+	 * is renewed, where needed, until release() or close().
 	 */
 	int (*lease)(struct store *store, const char *kind, const char *name,
 		     const char *doing, struct error *err);
 	/*
-	 * Does this process still have it? 0, also for the next 3 s. -ESTALE:
-	 * no; it was not taken, or was lost, for which others may have it.
-	 * Asks no server.
+	 * Check that this process has the lease, without asking a server. 0:
+	 * also for the next 3 s. -ESTALE: it was not taken, or was lost, so
+	 * that others may have it.
 	 */
 	int (*holds)(struct store *store, const char *kind, const char *name,
 		     struct error *err);
-	/* Give it back; one that is not this process's is left alone. */
+	/* Give the lease back, if it is this process's. */
 	void (*release)(struct store *store, const char *kind,
 			const char *name);
 
 	/*
-	 * Node @name, which need not have a record, is alive. -EBUSY: another
-	 * machine of a cluster has said so for it and is not lost.
+	 * Send a heartbeat of node @name, which need not have a record. -EBUSY:
+	 * another machine, which is not lost, sends heartbeats of that name.
 	 */
 	int (*beat)(struct store *store, const char *name, struct error *err);
-	/* It beats no more: what it said is taken away. Not there: 0. */
+	/* Remove the heartbeats of a node. Not there: 0. */
 	int (*beat_end)(struct store *store, const char *name,
 			struct error *err);
-	/* The last beat of each, in no order. Returned owned, free(). */
+	/*
+	 * List the last heartbeat of each node, in no order. Returned owned,
+	 * free().
+	 */
 	int (*beats)(struct store *store, struct store_beat **ret,
 		     size_t *ret_count, struct error *err);
 
 	/*
-	 * Follow the objects of a kind, in the calling thread: all there are,
-	 * then SYNCED, then each that changes. No version is told twice; of
-	 * changes that follow each other quickly only the last may be told.
+	 * Report the objects of a kind, in the calling thread: first all, then
+	 * SYNCED, then each change. No version is reported twice. Of changes in
+	 * quick succession only the last may be reported.
 	 *
-	 * A store out of reach is waited for. 0: @stop_fd is readable;
-	 * -EACCES, -ENXIO...: trying again does not help; -ENOMEM; and what
-	 * @watcher returns.
+	 * A store out of reach is waited for. 0: @stop_fd is readable. -EACCES,
+	 * -ENXIO...: trying again does not help. -ENOMEM; and the result of
+	 * @watcher.
 	 */
 	int (*watch)(struct store *store, const char *kind, int stop_fd,
 		     store_watcher watcher, void *context, struct error *err);
 
 	/*
-	 * Optional; NULL: there is no place for it. Tell it to those who look
-	 * at the record with the store's own tools. What is told again is
-	 * counted, what is too much is dropped; no such record: 0.
+	 * Optional; NULL: the store has no place for it. Record an event where
+	 * the store's own tools show it with the record. Repeated events are
+	 * counted, too many are dropped. No such record: 0.
 	 */
 	int (*notice)(struct store *store, const struct store_notice *notice,
 		      struct error *err);
 };
 
-/* What each store embeds first. */
+/* The first member of every store. */
 struct store {
 	const struct store_ops *ops;
 };
 
 void store_close(struct store *store); /* NULL is fine */
-/* notice(), where there is one. */
+/* Call notice(), if the store has one. */
 int store_tell(struct store *store, const char *kind, const char *name,
 	       bool warning, const char *reason, struct error *err,
 	       const char *fmt, ...) __attribute__((format(printf, 7, 8)));
