@@ -361,7 +361,7 @@ struct volume_detach_request {
 	 * data they had not flushed may be lost.
 	 */
 	bool force;
-	/* The volume must be known: -ENOENT without a record. */
+	/* The volume must be known, here or by a record: else -ENOENT. */
 	bool known;
 };
 

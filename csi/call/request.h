@@ -47,8 +47,9 @@ int request_place_known(struct csi *csi, Csi__V1__Topology *const *places,
 			size_t n_places, struct error *err);
 
 /*
- * The first node of a spec with placement "local": the first preferred place
- * that is one of our nodes, or the only requisite one.
+ * Find the first node of a spec with placement "local": the first preferred
+ * place that is one of our nodes, or the only requisite one. None:
+ * spec->local_node stays empty. 0 or a negative errno.
  */
 int request_take_local(struct csi *csi,
 		       const Csi__V1__TopologyRequirement *places,

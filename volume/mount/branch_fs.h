@@ -30,9 +30,18 @@ int branch_fs_probe(const char *device, struct branch_probe *ret,
 		    struct error *err);
 
 /*
+ * Make a file system of that type and UUID on @device, which holds nothing that
+ * libblkid knows (a file system, a partition table, LUKS, ...).
+ *
+ * @zeroed     the device reads as zeroes, so zeroes need not be written
+ * @cancel_fd  base/process.h
+ *
  * An existing one of that type and UUID is checked, and left. It is made again
  * only if it never held data: mkfs was cut short, and left a file system that
  * can't be mounted (XFS), or can't be repaired and never was mounted (ext4).
+ *
+ * -EUCLEAN: the device holds something else, or a damaged file system; the text
+ * says what to do, and nothing was changed.
  */
 int branch_fs_make(const char *device, const char *type, const char *uuid,
 		   bool zeroed, int cancel_fd, struct error *err);

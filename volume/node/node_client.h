@@ -131,7 +131,7 @@ int node_client_set_limits(struct node_client *client, const char *name,
 int node_client_hold_writes(struct node_client *client, const char *id,
 			    const char *const *extents, size_t n,
 			    unsigned timeout_ms, struct error *err);
-/* the hold lasted until now, without a break */
+/* @ret_held  the hold lasted until now, without a break */
 int node_client_release_writes(struct node_client *client, const char *id,
 			       bool *ret_held, struct error *err);
 

@@ -7,6 +7,9 @@
 /*
  * Ask the nodes for their capacity, and plan in the record how the volume
  * becomes @capacity bytes: grow_to of splits, and planned splits after them.
+ * The volume's nodes have to answer; other nodes are counted in if they answer.
+ *
+ * -ENOSPC: nothing was changed.
  */
 int resize_plan(struct operation *op, uint64_t capacity, struct error *err);
 
