@@ -1,7 +1,7 @@
 $(eval $(call library,union,\
-  union/change/replay.c union/live/announce.c union/change/aside.c union/branch/atime.c union/sys/attrs.c union/recover/backing_lost.c union/branch/branch.c \
+  union/change/replay.c union/live/announce.c union/change/hidden_files.c union/branch/atime.c union/sys/attrs.c union/recover/backing_lost.c union/branch/branch.c \
   union/branch/branch_health.c union/state/branch_identity.c union/branch/branch_lock.c union/branch/branch_probe.c union/view/birth.c union/config/branch_spec.c union/branch/branch_try.c \
-  union/change/bury.c union/change/caller.c union/change/clone_dir.c union/control/control.c union/control/control_client.c \
+  union/change/orphan_begin.c union/change/caller.c union/change/clone_dir.c union/control/control.c union/control/control_client.c \
   union/control/control_command.c union/control/control_proto.c union/live/control_status.c \
   union/sys/copy_data.c union/view/dir_change.c union/branch/dir_fd.c union/open/dir_listing.c union/sys/dir_offset.c union/open/dir_parts.c union/open/dir_read.c union/node/dir_turn.c \
   union/ops/dot_union.c union/live/drain.c union/migrate/drain_dir.c union/migrate/drain_walk.c union/open/durable.c union/sys/empty_dir.c union/state/stuck_server.c union/supervisor/stuck_servers.c \
@@ -10,7 +10,7 @@ $(eval $(call library,union,\
   union/sys/task_syscall.c union/sys/inode_number.c union/branch/intent.c union/migrate/intent_recover.c union/state/fd_store.c union/state/death_pipe.c union/sys/limits.c \
   union/live/live_add.c union/live/live_remove.c union/live/live_set.c union/view/lookup.c \
   union/view/merge.c union/state/thread_branches.c union/serve/mount.c union/live/mount_strict.c union/config/mount_words.c union/branch/mounted.c union/migrate/move.c union/migrate/move_check.c union/migrate/move_copy.c union/node/moving.c union/sys/named.c union/view/name_filter.c union/view/name_hash_set.c \
-  union/node/node.c union/node/node_bury.c union/node/node_copies.c union/node/node_index.c union/node/node_lost.c union/node/preserve_ctime.c \
+  union/node/node.c union/node/orphan_inode.c union/node/node_copies.c union/node/node_index.c union/node/node_lost.c union/node/preserve_ctime.c \
   union/node/node_restore.c union/node/node_sleep.c \
   union/node/node_slots.c union/node/node_unused.c union/migrate/nudge.c union/branch/number_keep.c union/state/reply_cache.c union/state/reply_cache_slots.c union/serve/pending_names.c \
   union/open/open_dir.c union/open/open_file.c union/open/open_record.c union/state/open_table.c union/branch/owner.c union/ops/ops.c union/ops/ops_attr.c \

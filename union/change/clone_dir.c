@@ -15,7 +15,7 @@
 #include "union/branch/dir_fd.h"
 #include "union/branch/folding.h"
 #include "union/branch/mounted.h"
-#include "union/change/aside.h"
+#include "union/change/hidden_files.h"
 #include "union/node/dir_turn.h"
 #include "union/state/thread_branches.h"
 #include "union/sys/attrs.h"
@@ -246,7 +246,7 @@ static int make(struct unionfs *fs, const struct source *from,
 	int fd, r = 0;
 
 	if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-		r = aside_put_preserving(fs, to, parent, name);
+		r = hidden_files_put_preserving(fs, to, parent, name);
 	else if (errno != ENOENT)
 		r = -errno;
 	if (r == 0)

@@ -11,7 +11,7 @@
 #include "union/branch/branch_health.h"
 #include "union/branch/dir_fd.h"
 #include "union/branch/number_keep.h"
-#include "union/change/aside.h"
+#include "union/change/hidden_files.h"
 #include "union/change/replay.h"
 #include "union/node/dir_turn.h"
 #include "union/node/naming.h"
@@ -35,19 +35,19 @@ int remove_dir_check(const struct hit *hits, int count, const char *name)
 static int remove_copy(struct unionfs *fs, const struct hit *hit,
 		       const char *name, bool last)
 {
-	struct buried buried;
+	struct orphan_fd buried;
 	struct handle handle;
 	int r = handle_get(hit->fd->fd, name, &handle);
 
 	if (r < 0)
 		return r;
-	buried = node_buried(&fs->nodes,
-			     openat(hit->fd->fd, name, OPEN_REMOVED));
+	buried = orphan_inode_open(&fs->nodes,
+				   openat(hit->fd->fd, name, OPEN_REMOVED));
 	naming_begin(copy_node(hit->dir));
 	r = unlinkat(hit->fd->fd, name, AT_REMOVEDIR) < 0 ? -errno : 0;
 	naming_end(copy_node(hit->dir), r == 0);
 	if (r < 0) {
-		node_buried_done(&buried);
+		orphan_inode_done(&buried);
 		return branch_report(branch_of(fs, hit->dir), r);
 	}
 	name_filter_remove(fs, copy_node(hit->dir), name, hit->dir->branch);
@@ -118,7 +118,7 @@ static int remove_now(struct unionfs *fs, struct node *parent, const char *name)
 	if (r == 0)
 		r = remove_found(fs, hits, n, name);
 	if (r == 0)
-		r = aside_put_all(fs, hits, n, name);
+		r = hidden_files_put_all(fs, hits, n, name);
 	lookup_hits_done(hits, n);
 	return r;
 }
@@ -131,7 +131,7 @@ static int end_again(struct unionfs *fs, struct hit *hits, int count,
 
 	if (count <= 0)
 		return 0;
-	r = aside_put_all(fs, hits, count, name);
+	r = hidden_files_put_all(fs, hits, count, name);
 	lookup_hits_done(hits, count);
 	return r;
 }

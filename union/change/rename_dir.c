@@ -9,8 +9,8 @@
 #include "base/cleanup.h"
 #include "union/branch/dir_fd.h"
 #include "union/branch/number_keep.h"
-#include "union/change/aside.h"
 #include "union/change/clone_dir.h"
+#include "union/change/hidden_files.h"
 #include "union/change/remove_dir.h"
 #include "union/change/rename.h"
 #include "union/change/rename_parts.h"
@@ -24,7 +24,7 @@
 struct target {
 	unsigned branch;
 	struct handle handle;
-	struct buried buried;
+	struct orphan_fd buried;
 };
 
 /* One rename of all copies. */
@@ -87,7 +87,7 @@ static int add_target(struct parts *p, const struct hit *hit)
 	if (r < 0)
 		return r;
 	target->branch = hit->dir->branch;
-	target->buried = node_buried(
+	target->buried = orphan_inode_open(
 		&m->fs->nodes,
 		openat(hit->fd->fd, m->to_name,
 		       O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
@@ -145,7 +145,7 @@ static void end_targets(struct parts *p, bool gone)
 	for (i = p->gone_count - 1; i >= 0; i--) {
 		target = &p->targets[i];
 		if (!gone) {
-			node_buried_done(&target->buried);
+			orphan_inode_done(&target->buried);
 			continue;
 		}
 		name_filter_remove(fs, p->m->to_dir, p->m->to_name,
@@ -206,9 +206,12 @@ static int rename_copies(const struct move *m, struct dir_fd **into)
 /* Files that either name hides must neither appear nor be in the way. */
 static int put_hidden_aside(const struct move *m)
 {
-	int r = aside_put_all(m->fs, m->from, m->from_count, m->from_name);
+	int r = hidden_files_put_all(m->fs, m->from, m->from_count,
+				     m->from_name);
 
-	return r < 0 ? r : aside_put_all(m->fs, m->to, m->to_count, m->to_name);
+	return r < 0 ? r
+		     : hidden_files_put_all(m->fs, m->to, m->to_count,
+					    m->to_name);
 }
 
 int rename_dir(const struct move *m)

@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 
 #include "union/branch/dir_fd.h"
-#include "union/change/aside.h"
 #include "union/change/clone_dir.h"
+#include "union/change/hidden_files.h"
 #include "union/change/rename.h"
 #include "union/change/rename_parts.h"
 #include "union/node/naming.h"
@@ -42,7 +42,7 @@ static int clear_hidden(struct exchange *x, const struct hit *hits, int count,
 			const char *name)
 {
 	if (S_ISDIR(hits[0].st.st_mode))
-		return aside_put_all(x->m->fs, hits, count, name);
+		return hidden_files_put_all(x->m->fs, hits, count, name);
 	rename_add_hidden(x->m->fs, hits, count, name, x->gone, &x->gone_count);
 	return 0;
 }

@@ -22,7 +22,7 @@ static bool is_dot(const char *name)
 	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-/* What was put aside is somebody's: see aside.h. */
+/* What was put aside is somebody's: see hidden_files.h. */
 static bool is_a_users(const char *name)
 {
 	return strncmp(name, "hidden-", 7) == 0;

@@ -12,8 +12,8 @@
 #include "union/branch/branch_health.h"
 #include "union/branch/dir_fd.h"
 #include "union/branch/number_keep.h"
-#include "union/change/aside.h"
 #include "union/change/clone_dir.h"
+#include "union/change/hidden_files.h"
 #include "union/state/reply_cache.h"
 #include "union/sys/inode_number.h"
 #include "union/view/birth.h"
@@ -165,8 +165,8 @@ static int put_hidden_aside(struct unionfs *fs, const struct branch *branch,
 		if (r == 0 &&
 		    fstatat(dir->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 		    !S_ISDIR(st.st_mode))
-			r = aside_put_preserving(fs, branch_of(fs, copy),
-						 dir->fd, name);
+			r = hidden_files_put_preserving(fs, branch_of(fs, copy),
+							dir->fd, name);
 	}
 	return r;
 }

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "union/branch/branch_health.h"
 #include "union/branch/intent.h"
-#include "union/change/aside.h"
+#include "union/change/hidden_files.h"
 #include "union/migrate/relocate.h"
 
 /* A record as found. */
@@ -174,7 +174,7 @@ static int rename_part(const struct record *record, int from, int to)
 	if (errno != ENOTDIR)
 		return -errno;
 	/* A file that the directory hides. */
-	r = aside_put(record->branch, to, intent->to_name);
+	r = hidden_files_put(record->branch, to, intent->to_name);
 	if (r == 0 &&
 	    renameat(from, intent->from_name, to, intent->to_name) < 0)
 		r = -errno;

@@ -6,7 +6,7 @@
 
 #include "base/cleanup.h"
 #include "union/branch/dir_fd.h"
-#include "union/change/aside.h"
+#include "union/change/hidden_files.h"
 #include "union/migrate/moved.h"
 #include "union/sys/file_in_use.h"
 
@@ -101,8 +101,8 @@ static int check_others(struct moved *m, unsigned i, bool clear)
 		if (hidden ? copy->branch == to : S_ISDIR(st.st_mode))
 			return -EEXIST;
 		if (!hidden && clear)
-			r = aside_put_preserving(m->fs, branch_of(m->fs, copy),
-						 dir->fd, name);
+			r = hidden_files_put_preserving(
+				m->fs, branch_of(m->fs, copy), dir->fd, name);
 	}
 	return r;
 }

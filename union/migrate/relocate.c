@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "union/branch/branch_health.h"
 #include "union/branch/number_keep.h"
-#include "union/change/aside.h"
+#include "union/change/hidden_files.h"
 #include "union/sys/inode_number.h"
 
 #define PREFIX "copy-"
@@ -278,7 +278,7 @@ static int finish_link(const struct branch *branch, const struct intent *intent)
 	if (errno != EEXIST)
 		return -errno;
 	/* What it hid is there. */
-	r = aside_put(branch, to, intent->to_name);
+	r = hidden_files_put(branch, to, intent->to_name);
 	if (r == 0 &&
 	    linkat(work, intent->from_name, to, intent->to_name, 0) < 0)
 		r = -errno;

@@ -10,12 +10,12 @@
 #include "base/cleanup.h"
 #include "union/branch/branch_health.h"
 #include "union/branch/dir_fd.h"
-#include "union/node/node_bury.h"
 #include "union/node/node_copies.h"
 #include "union/node/node_index.h"
 #include "union/node/node_lost.h"
 #include "union/node/node_slots.h"
 #include "union/node/node_unused.h"
+#include "union/node/orphan_inode.h"
 #include "union/state/state.h"
 
 static _Atomic uint64_t copies_changed = 1;
@@ -89,8 +89,8 @@ static int add_copy(struct node_table *table, struct node *node,
 void node_free(struct node_table *table, struct node *node)
 {
 	struct copy *copy = node_copies(node), *next;
-	struct buried buried = {atomic_load(&node->buried_fd),
-				atomic_load(&node->buried_token)};
+	struct orphan_fd buried = {atomic_load(&node->buried_fd),
+				   atomic_load(&node->buried_token)};
 
 	/* First: then there are no copies either. */
 	atomic_store(&node->generation, 0);
@@ -102,7 +102,7 @@ void node_free(struct node_table *table, struct node *node)
 		copy_slot_give(table, copy);
 	}
 	node_slot_give(table, node);
-	node_buried_done(&buried);
+	orphan_inode_done(&buried);
 	table->nodes--;
 }
 
@@ -308,7 +308,7 @@ static bool is_last(struct copy *copy)
 }
 
 void node_copy_gone(struct node_table *table, unsigned branch,
-		    const struct handle *handle, struct buried *buried)
+		    const struct handle *handle, struct orphan_fd *buried)
 {
 	struct copy *copy;
 
@@ -317,12 +317,12 @@ void node_copy_gone(struct node_table *table, unsigned branch,
 	if (copy) {
 		/* First, so that a node has a copy or this. */
 		if (buried && is_last(copy))
-			node_take_buried(copy_node(copy), buried);
+			orphan_inode_take(copy_node(copy), buried);
 		copy_lose(copy);
 	}
 	pthread_mutex_unlock(&table->lock);
 	if (buried)
-		node_buried_done(buried);
+		orphan_inode_done(buried);
 }
 
 int node_move(struct node_table *table, struct node *node, unsigned from_branch,
@@ -441,11 +441,11 @@ void node_unlock(struct node_table *table, const struct node *node)
 /* What was removed goes; the rest is the next server's. */
 static void let_go(struct node_table *table, struct node *node)
 {
-	struct buried buried = {atomic_exchange(&node->buried_fd, -1),
-				atomic_load(&node->buried_token)};
+	struct orphan_fd buried = {atomic_exchange(&node->buried_fd, -1),
+				   atomic_load(&node->buried_token)};
 
 	node_drop_kept(table, node);
-	node_buried_done(&buried);
+	orphan_inode_done(&buried);
 }
 
 void node_table_done(struct node_table *table)

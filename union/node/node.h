@@ -39,7 +39,7 @@ struct state;
  * union is to survive its server it is kept elsewhere, too, from before the
  * removal on.
  */
-struct buried {
+struct orphan_fd {
 	int fd;
 	uint64_t token; /* fd_store.h; 0: it is not kept */
 };
@@ -152,14 +152,14 @@ struct node *node_hold(struct node_table *table, unsigned branch,
  *          that was its last copy.
  */
 void node_copy_gone(struct node_table *table, unsigned branch,
-		    const struct handle *handle, struct buried *buried);
+		    const struct handle *handle, struct orphan_fd *buried);
 
 /*
  * The file with this copy, if it is known at all, lost its last name; takes
  * @buried, so that its inode stays as long as the node.
  */
-void node_bury(struct node_table *table, unsigned branch,
-	       const struct handle *handle, struct buried *buried);
+void orphan_inode_add(struct node_table *table, unsigned branch,
+		      const struct handle *handle, struct orphan_fd *buried);
 
 /*
  * The copy @handle on @branch, if it is known at all, had a change that is
@@ -213,8 +213,8 @@ void node_let_go(struct node_table *table, struct node *node);
 void node_drop_asleep(struct node_table *table, unsigned branch);
 
 /* As that table would be left to the next server; takes @fd (-1: none). */
-struct buried node_buried(struct node_table *table, int fd);
-void node_buried_done(struct buried *buried);
+struct orphan_fd orphan_inode_open(struct node_table *table, int fd);
+void orphan_inode_done(struct orphan_fd *buried);
 
 /* Give back @count lookups; too many are taken as all of them. */
 void node_forget(struct node_table *table, uint64_t id, uint64_t count);

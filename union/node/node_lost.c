@@ -95,7 +95,7 @@ static void lose_copies(struct node *node)
 void node_lost_end(struct node_table *table, struct node *node,
 		   const struct node_lost *lost)
 {
-	struct buried buried = {.fd = -1};
+	struct orphan_fd buried = {.fd = -1};
 
 	pthread_mutex_lock(&table->lock);
 	if (node->lookups == lost->lookups && node->holds == 1) {
@@ -104,5 +104,5 @@ void node_lost_end(struct node_table *table, struct node *node,
 		buried.token = atomic_exchange(&node->buried_token, 0);
 	}
 	pthread_mutex_unlock(&table->lock);
-	node_buried_done(&buried);
+	orphan_inode_done(&buried);
 }

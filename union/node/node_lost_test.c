@@ -58,10 +58,10 @@ static int done(void **unused)
 /* It is removed; the descriptor that is kept of it. */
 static int bury(const struct node_found *found)
 {
-	struct buried buried = {.fd = open("/dev/null", O_PATH | O_CLOEXEC)};
+	struct orphan_fd buried = {.fd = open("/dev/null", O_PATH | O_CLOEXEC)};
 	int fd = buried.fd;
 
-	node_bury(&table, found->branch, &found->handle, &buried);
+	orphan_inode_add(&table, found->branch, &found->handle, &buried);
 	return fd;
 }
 

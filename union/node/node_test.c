@@ -270,7 +270,7 @@ static void a_removed_directory_keeps_a_descriptor_of_its_last_copy(
 {
 	struct node_found found[2] = {{1, handle_of(20)}, {3, handle_of(21)}};
 	struct node *node;
-	struct buried one = {.fd = dup(0)}, two = {.fd = dup(0)};
+	struct orphan_fd one = {.fd = dup(0)}, two = {.fd = dup(0)};
 	int first = one.fd, second = two.fd;
 
 	(void)state;

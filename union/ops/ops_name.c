@@ -9,8 +9,8 @@
 #include "base/cleanup.h"
 #include "union/branch/branch_health.h"
 #include "union/branch/dir_fd.h"
-#include "union/change/bury.h"
 #include "union/change/clone_dir.h"
+#include "union/change/orphan_begin.h"
 #include "union/change/place.h"
 #include "union/change/remove_dir.h"
 #include "union/change/replay.h"
@@ -200,7 +200,7 @@ static int unlink_hits(struct unionfs *fs, const struct hit *hits, int count,
 {
 	bool all = policy_of(&fs->policies, POLICY_UNLINK)->choice ==
 		   POLICY_ALL;
-	struct bury bury;
+	struct orphan bury;
 	int i, r = 0;
 
 	if (S_ISDIR(hits[0].st.st_mode))
@@ -213,14 +213,14 @@ static int unlink_hits(struct unionfs *fs, const struct hit *hits, int count,
 	if (r < 0)
 		return r;
 	replay_note_hit(&hits[0], name);
-	bury_begin(fs, &hits[0], name, &bury);
+	orphan_begin(fs, &hits[0], name, &bury);
 	naming_begin(copy_node(hits[0].dir));
 	for (i = all ? count - 1 : 0; i >= 0 && r == 0; i--)
 		if (!S_ISDIR(hits[i].st.st_mode))
 			r = unlink_one(fs, &hits[i], name);
 	subdirs_uncover(fs, copy_node(hits[0].dir), hits, count);
 	naming_end(copy_node(hits[0].dir), r == 0);
-	bury_end(fs, &bury, r == 0);
+	orphan_end(fs, &bury, r == 0);
 	return r;
 }
 

@@ -137,14 +137,15 @@ static int place_file(struct unionfs *fs, fuse_req_t req, struct node *dir,
 static void keep_unnamed(struct unionfs *fs, const struct node *node)
 {
 	struct copy *copy = node_first(node);
-	struct buried buried;
+	struct orphan_fd buried;
 	struct handle handle;
 
 	if (!fs->state || !copy)
 		return;
 	handle = copy_handle(copy);
-	buried = node_buried(&fs->nodes, unionfs_open_copy(fs, copy, O_PATH));
-	node_bury(&fs->nodes, copy->branch, &handle, &buried);
+	buried = orphan_inode_open(&fs->nodes,
+				   unionfs_open_copy(fs, copy, O_PATH));
+	orphan_inode_add(&fs->nodes, copy->branch, &handle, &buried);
 }
 
 /* The new file is the union's: give it a node and an open file. */

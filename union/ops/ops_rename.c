@@ -14,8 +14,8 @@
 #include "union/branch/branch_health.h"
 #include "union/branch/dir_fd.h"
 #include "union/branch/intent.h"
-#include "union/change/bury.h"
 #include "union/change/clone_dir.h"
+#include "union/change/orphan_begin.h"
 #include "union/change/rename.h"
 #include "union/change/rename_parts.h"
 #include "union/change/replay.h"
@@ -142,16 +142,16 @@ static int replace_elsewhere(const struct move *m, int into_fd)
 static int rename_seen(const struct move *m, int into_fd)
 {
 	const struct hit *from = &m->from[0];
-	struct bury bury = {.buried.fd = -1};
+	struct orphan bury = {.buried.fd = -1};
 	int r = 0;
 
 	if (m->to_count)
-		bury_begin(m->fs, &m->to[0], m->to_name, &bury);
+		orphan_begin(m->fs, &m->to[0], m->to_name, &bury);
 	if (m->to_count && m->to[0].dir->branch != from->dir->branch)
 		r = replace_elsewhere(m, into_fd);
 	else if (renameat(from->fd->fd, m->from_name, into_fd, m->to_name) < 0)
 		r = branch_report(branch_of(m->fs, from->dir), -errno);
-	bury_end(m->fs, &bury, r == 0);
+	orphan_end(m->fs, &bury, r == 0);
 	return r;
 }
 

@@ -236,7 +236,7 @@ int handover_settings(struct unionfs *fs, struct error *err)
  */
 static void adopt(struct unionfs *fs, uint64_t token, int fd)
 {
-	struct buried buried = {.fd = fd, .token = token};
+	struct orphan_fd buried = {.fd = fd, .token = token};
 	const struct branch *branch;
 	struct handle handle;
 	struct stat st;
@@ -249,10 +249,11 @@ static void adopt(struct unionfs *fs, uint64_t token, int fd)
 			if (branch->device != st.st_dev)
 				continue;
 			if (node_has(&fs->nodes, i, &handle))
-				node_bury(&fs->nodes, i, &handle, &buried);
+				orphan_inode_add(&fs->nodes, i, &handle,
+						 &buried);
 		}
 	}
-	node_buried_done(&buried);
+	orphan_inode_done(&buried);
 }
 
 /* Each branch has its root, though the one before was just adding it. */

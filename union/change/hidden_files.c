@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/change/aside.h"
+#include "union/change/hidden_files.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -23,7 +23,7 @@ static void kept_name(char ret[NAME_MAX + 1], const char *name)
 		       atomic_fetch_add(&serial, 1) & 0xffff, name); /* fits */
 }
 
-int aside_put(const struct branch *branch, int dirfd, const char *name)
+int hidden_files_put(const struct branch *branch, int dirfd, const char *name)
 {
 	auto_close int work = branch_work_dir(branch);
 	char kept[NAME_MAX + 1], quoted[NAME_MAX + 3];
@@ -46,27 +46,27 @@ int aside_put(const struct branch *branch, int dirfd, const char *name)
 	return 0;
 }
 
-int aside_put_preserving(struct unionfs *fs, const struct branch *branch,
-			 int dirfd, const char *name)
+int hidden_files_put_preserving(struct unionfs *fs, const struct branch *branch,
+				int dirfd, const char *name)
 {
 	struct preserve_mtime quietly;
 	int r = preserve_mtime_begin(fs, branch->id, dirfd, &quietly);
 
 	if (r < 0)
 		return r;
-	r = aside_put(branch, dirfd, name);
+	r = hidden_files_put(branch, dirfd, name);
 	preserve_mtime_end(fs, dirfd, &quietly);
 	return r;
 }
 
-int aside_put_all(struct unionfs *fs, const struct hit *hits, int count,
-		  const char *name)
+int hidden_files_put_all(struct unionfs *fs, const struct hit *hits, int count,
+			 const char *name)
 {
 	int i, r = 0;
 
 	for (i = 0; i < count && r == 0; i++)
 		if (!S_ISDIR(hits[i].st.st_mode))
-			r = aside_put(branch_of(fs, hits[i].dir),
-				      hits[i].fd->fd, name);
+			r = hidden_files_put(branch_of(fs, hits[i].dir),
+					     hits[i].fd->fd, name);
 	return r;
 }

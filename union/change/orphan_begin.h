@@ -5,22 +5,22 @@
  * file. On its branch nobody would have it. So its node keeps a descriptor,
  * until the kernel forgets it.
  */
-#ifndef UNION_BURY_H
-#define UNION_BURY_H
+#ifndef UNION_ORPHAN_BEGIN_H
+#define UNION_ORPHAN_BEGIN_H
 
 #include "union/view/lookup.h"
 
-struct bury {
+struct orphan {
 	unsigned branch;
-	struct buried buried; /* none: it is not the last name */
+	struct orphan_fd buried; /* none: it is not the last name */
 	struct handle handle;
 };
 
 /* Before the file @name that @hit found goes. */
-void bury_begin(struct unionfs *fs, const struct hit *hit, const char *name,
-		struct bury *ret);
+void orphan_begin(struct unionfs *fs, const struct hit *hit, const char *name,
+		  struct orphan *ret);
 
 /* It has gone; or has not (@removed false). */
-void bury_end(struct unionfs *fs, struct bury *bury, bool removed);
+void orphan_end(struct unionfs *fs, struct orphan *bury, bool removed);
 
 #endif

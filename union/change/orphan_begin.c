@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/change/bury.h"
+#include "union/change/orphan_begin.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -8,26 +8,26 @@
 #include "union/branch/dir_fd.h"
 #include "union/branch/number_keep.h"
 
-void bury_begin(struct unionfs *fs, const struct hit *hit, const char *name,
-		struct bury *ret)
+void orphan_begin(struct unionfs *fs, const struct hit *hit, const char *name,
+		  struct orphan *ret)
 {
 	auto_close int fd = -1;
 
 	ret->branch = hit->dir->branch;
-	ret->buried = (struct buried){.fd = -1};
+	ret->buried = (struct orphan_fd){.fd = -1};
 	if (S_ISDIR(hit->st.st_mode) || hit->st.st_nlink > 1)
 		return;
 	fd = openat(hit->fd->fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (fd >= 0 && handle_get(fd, "", &ret->handle) == 0)
-		ret->buried = node_buried(&fs->nodes, take_fd(&fd));
+		ret->buried = orphan_inode_open(&fs->nodes, take_fd(&fd));
 }
 
-void bury_end(struct unionfs *fs, struct bury *bury, bool removed)
+void orphan_end(struct unionfs *fs, struct orphan *bury, bool removed)
 {
 	if (removed && bury->buried.fd >= 0) {
 		number_keep_end(&fs->branches, bury->branch, bury->buried.fd);
-		node_bury(&fs->nodes, bury->branch, &bury->handle,
-			  &bury->buried);
+		orphan_inode_add(&fs->nodes, bury->branch, &bury->handle,
+				 &bury->buried);
 	}
-	node_buried_done(&bury->buried);
+	orphan_inode_done(&bury->buried);
 }
