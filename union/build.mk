@@ -1,5 +1,5 @@
 $(eval $(call library,union,\
-  union/change/replay.c union/live/announce.c union/change/hidden_files.c union/branch/atime.c union/sys/attrs.c union/recover/backing_lost.c union/branch/branch.c \
+  union/change/replay.c union/live/announce.c union/change/hidden_files.c union/branch/atime.c union/sys/attrs.c union/recover/leaked_backing_ids.c union/branch/branch.c \
   union/branch/branch_health.c union/state/branch_identity.c union/branch/branch_lock.c union/branch/branch_probe.c union/view/birth.c union/config/branch_spec.c union/branch/branch_try.c \
   union/change/orphan_begin.c union/change/caller.c union/change/clone_dir.c union/control/control.c union/control/control_client.c \
   union/control/control_command.c union/control/control_proto.c union/live/control_status.c \

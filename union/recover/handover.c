@@ -22,7 +22,7 @@
 #include "union/node/node_lost.h"
 #include "union/open/open_record.h"
 #include "union/open/passthrough.h"
-#include "union/recover/backing_lost.h"
+#include "union/recover/leaked_backing_ids.h"
 #include "union/recover/unfinished.h"
 #include "union/state/death_pipe.h"
 #include "union/state/fd_store.h"
@@ -379,7 +379,7 @@ int handover_replay_init(struct unionfs *fs)
 	if (!fs->state || fuse_fd < 0)
 		return 0;
 	close_unused_backing(fs);
-	backing_lost_close(fs);
+	leaked_backing_ids_close(fs);
 	header = fs->state->header;
 	if (!header->has_init)
 		return 0; /* it comes again */

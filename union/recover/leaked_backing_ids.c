@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/recover/backing_lost.h"
+#include "union/recover/leaked_backing_ids.h"
 
 #include "union/open/passthrough.h"
 #include "union/state/state.h"
@@ -24,7 +24,7 @@ static void find_had(const struct state *state, int32_t end, bool *had)
 	}
 }
 
-void backing_lost_close(struct unionfs *fs)
+void leaked_backing_ids_close(struct unionfs *fs)
 {
 	bool had[LAST] = {false};
 	int32_t end, i;

@@ -7,12 +7,12 @@
  * The kernel counts the numbers up (fs/fuse/backing.c, 6.18: idr_alloc_cyclic),
  * so those are among the last.
  */
-#ifndef UNION_BACKING_LOST_H
-#define UNION_BACKING_LOST_H
+#ifndef UNION_LEAKED_BACKING_IDS_H
+#define UNION_LEAKED_BACKING_IDS_H
 
 #include "union/view/unionfs.h"
 
 /* By the next server, before it serves: give back what no node has. */
-void backing_lost_close(struct unionfs *fs);
+void leaked_backing_ids_close(struct unionfs *fs);
 
 #endif
