@@ -3,7 +3,7 @@ $(eval $(call library,union,\
   union/branch/branch_health.c union/state/branch_identity.c union/branch/branch_lock.c union/branch/branch_probe.c union/view/birth.c union/config/branch_spec.c union/branch/branch_try.c \
   union/change/orphan_begin.c union/change/caller.c union/change/clone_dir.c union/control/control.c union/control/control_client.c \
   union/control/control_command.c union/control/control_proto.c union/live/control_status.c \
-  union/sys/copy_data.c union/view/dir_change.c union/branch/dir_fd.c union/open/dir_listing.c union/sys/dir_offset.c union/open/dir_parts.c union/open/dir_read.c union/node/dir_turn.c \
+  union/sys/copy_data.c union/view/dir_change.c union/branch/dir_fd.c union/open/dir_listing.c union/sys/dir_offset.c union/open/dir_parts.c union/open/dir_read.c union/node/dir_attr_lock.c \
   union/ops/dot_union.c union/live/drain.c union/migrate/drain_dir.c union/migrate/drain_walk.c union/open/durable.c union/sys/empty_dir.c union/state/stuck_server.c union/supervisor/stuck_servers.c \
   union/ops/explain.c union/sys/file_in_use.c union/migrate/find_names.c union/branch/folding.c union/open/full.c union/state/fuse_connection.c \
   union/node/gate.c union/sys/handle.c union/sys/task_blocked.c union/live/heal.c union/supervisor/fd_store_server.c union/supervisor/supervisor.c union/sys/immutable.c \

@@ -16,7 +16,7 @@
 #include "union/branch/folding.h"
 #include "union/branch/mounted.h"
 #include "union/change/hidden_files.h"
-#include "union/node/dir_turn.h"
+#include "union/node/dir_attr_lock.h"
 #include "union/state/thread_branches.h"
 #include "union/sys/attrs.h"
 #include "union/sys/inode_number.h"
@@ -103,7 +103,7 @@ static int copy_attributes(const struct source *from, int to)
  * kernel does not know it, so nobody changes it.
  */
 static bool take_turn(struct unionfs *fs, const struct branch *branch, int fd,
-		      struct dir_turn *turn)
+		      struct dir_attr_lock *turn)
 {
 	struct handle handle;
 	struct node *node = NULL;
@@ -112,15 +112,15 @@ static bool take_turn(struct unionfs *fs, const struct branch *branch, int fd,
 		node = node_hold(&fs->nodes, branch->id, &handle);
 	if (!node)
 		return false;
-	dir_turn_take(turn, node->id);
+	dir_attr_lock_take(turn, node->id);
 	return true; /* held until then, so that no other has its id */
 }
 
-static void give_turn(struct unionfs *fs, struct dir_turn *turn)
+static void give_turn(struct unionfs *fs, struct dir_attr_lock *turn)
 {
 	struct node *node = node_get(&fs->nodes, turn->id);
 
-	dir_turn_give(turn);
+	dir_attr_lock_give(turn);
 	node_let_go(&fs->nodes, node);
 }
 
@@ -240,7 +240,7 @@ static int make_clone(struct unionfs *fs, const struct source *from,
 static int make(struct unionfs *fs, const struct source *from,
 		const struct branch *to, int parent, const char *name)
 {
-	struct dir_turn turn;
+	struct dir_attr_lock turn;
 	bool taken = take_turn(fs, to, parent, &turn);
 	struct stat st;
 	int fd, r = 0;
@@ -268,7 +268,7 @@ static int make_as(struct unionfs *fs, const struct branch *from, int from_fd,
 		   const struct handle *known, const struct branch *to,
 		   int parent, const char *name)
 {
-	struct dir_turn turn;
+	struct dir_attr_lock turn;
 	bool taken = take_turn(fs, from, from_fd, &turn);
 	struct source source = {.fd = -1};
 	int r = source_find(fs, from->id, from_fd, known, &source);
@@ -363,10 +363,10 @@ static int align(struct unionfs *fs, struct node *node, struct copy *copy)
 	auto_dir_fd struct dir_fd *dir = NULL;
 	struct source source = {.fd = -1};
 	struct preserve_mtime quietly;
-	struct dir_turn turn;
+	struct dir_attr_lock turn;
 	int r = unionfs_dir_fd(fs, copy, &dir);
 
-	dir_turn_take(&turn, node->id);
+	dir_attr_lock_take(&turn, node->id);
 	if (r == 0)
 		r = source_of_node(fs, node, &source);
 	if (r == 0)
@@ -379,7 +379,7 @@ static int align(struct unionfs *fs, struct node *node, struct copy *copy)
 	/* What the copy of a failed branch has may be what counts. */
 	if (r == 0)
 		copy_set(copy, COPY_ALIGNED, unionfs_changeable(node) == 0);
-	dir_turn_give(&turn);
+	dir_attr_lock_give(&turn);
 	source_done(&source);
 	return r;
 }

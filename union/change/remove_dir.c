@@ -13,7 +13,7 @@
 #include "union/branch/number_keep.h"
 #include "union/change/hidden_files.h"
 #include "union/change/replay.h"
-#include "union/node/dir_turn.h"
+#include "union/node/dir_attr_lock.h"
 #include "union/node/naming.h"
 #include "union/sys/empty_dir.h"
 #include "union/sys/immutable.h"
@@ -138,7 +138,7 @@ static int end_again(struct unionfs *fs, struct hit *hits, int count,
 
 int remove_dir(struct unionfs *fs, struct node *parent, const char *name)
 {
-	struct dir_turn turn;
+	struct dir_attr_lock turn;
 	struct node *node;
 	struct hit *hits = NULL;
 	int r, n = lookup_needed(fs, parent, name, &hits);
@@ -151,9 +151,9 @@ int remove_dir(struct unionfs *fs, struct node *parent, const char *name)
 	lookup_hits_done(hits, n);
 	if (!node)
 		return remove_now(fs, parent, name);
-	dir_turn_take(&turn, node->id);
+	dir_attr_lock_take(&turn, node->id);
 	r = remove_now(fs, parent, name);
-	dir_turn_give(&turn);
+	dir_attr_lock_give(&turn);
 	node_let_go(&fs->nodes, node);
 	return r;
 }

@@ -7,7 +7,7 @@
 
 /*
  * Remove the directory @name of @parent everywhere; files that it hides are
- * put aside. In its turn (dir_turn.h): a copy of it that somebody is just
+ * put aside. In its turn (dir_attr_lock.h): a copy of it that somebody is just
  * making on another branch is there before that, and goes with the others, or
  * is not made any more.
  *

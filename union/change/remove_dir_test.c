@@ -23,7 +23,7 @@
 #include "union/change/clone_dir.h"
 #include "union/change/remove_dir.h"
 #include "union/change/rename.h"
-#include "union/node/dir_turn.h"
+#include "union/node/dir_attr_lock.h"
 #include "union/recover/unionfs_life.h"
 #include "union/testkit/branches_kit.h"
 #include "union/view/name_filter.h"
@@ -165,16 +165,16 @@ static void make_copy(void)
 
 static void a_copy_made_meanwhile_goes_too(void **state)
 {
-	struct dir_turn turn;
+	struct dir_attr_lock turn;
 	pthread_t thread;
 
 	(void)state;
 	if (!root)
 		skip();
-	dir_turn_take(&turn, dir->id);
+	dir_attr_lock_take(&turn, dir->id);
 	thread = start(remove_it);
 	make_copy();
-	dir_turn_give(&turn);
+	dir_attr_lock_give(&turn);
 	assert_int_equal(end(thread), 0);
 	assert_false(is_there(0, "d"));
 	assert_false(is_there(1, "d"));
@@ -182,7 +182,7 @@ static void a_copy_made_meanwhile_goes_too(void **state)
 
 static void what_was_removed_is_not_made_again(void **state)
 {
-	struct dir_turn turn;
+	struct dir_attr_lock turn;
 	struct handle known;
 	pthread_t thread;
 
@@ -190,11 +190,11 @@ static void what_was_removed_is_not_made_again(void **state)
 	if (!root)
 		skip();
 	known = copy_handle(node_first(dir));
-	dir_turn_take(&turn, dir->id);
+	dir_attr_lock_take(&turn, dir->id);
 	thread = start(clone_it);
 	assert_int_equal(unlinkat(root_fd(0), "d", AT_REMOVEDIR), 0);
 	node_copy_gone(&fs.nodes, 0, &known, NULL);
-	dir_turn_give(&turn);
+	dir_attr_lock_give(&turn);
 	assert_int_equal(end(thread), -ENOENT);
 	assert_false(is_there(1, "d"));
 }

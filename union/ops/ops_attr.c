@@ -10,7 +10,7 @@
 #include "union/branch/dir_fd.h"
 #include "union/change/place.h"
 #include "union/migrate/nudge.h"
-#include "union/node/dir_turn.h"
+#include "union/node/dir_attr_lock.h"
 #include "union/open/durable.h"
 #include "union/open/open_file.h"
 #include "union/ops/dot_union.h"
@@ -375,12 +375,12 @@ static int set_dir(fuse_req_t req, const struct node *node, struct stat *st,
 static int set_dir_in_turn(fuse_req_t req, const struct node *node,
 			   struct stat *st, int to_set)
 {
-	struct dir_turn turn;
+	struct dir_attr_lock turn;
 	int r;
 
-	dir_turn_take(&turn, node->id);
+	dir_attr_lock_take(&turn, node->id);
 	r = set_dir(req, node, st, to_set);
-	dir_turn_give(&turn);
+	dir_attr_lock_give(&turn);
 	return r;
 }
 

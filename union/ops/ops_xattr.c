@@ -18,7 +18,7 @@
 #include "union/branch/dir_fd.h"
 #include "union/change/caller.h"
 #include "union/change/place.h"
-#include "union/node/dir_turn.h"
+#include "union/node/dir_attr_lock.h"
 #include "union/ops/dot_union.h"
 #include "union/ops/explain.h"
 #include "union/ops/ops.h"
@@ -271,15 +271,15 @@ static void note_before(struct unionfs *fs, const struct node *node,
 static int change_node(fuse_req_t req, const struct node *node,
 		       struct change *change)
 {
-	struct dir_turn turn;
+	struct dir_attr_lock turn;
 	int r;
 
 	note_before(unionfs_of(req), node, change);
 	if (!S_ISDIR(node->type))
 		return change_and_kill(req, node, change);
-	dir_turn_take(&turn, node->id);
+	dir_attr_lock_take(&turn, node->id);
 	r = change_and_kill(req, node, change);
-	dir_turn_give(&turn);
+	dir_attr_lock_give(&turn);
 	return r;
 }
 

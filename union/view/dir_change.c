@@ -72,7 +72,7 @@ static int note_value(struct dir_change_copy *noted, const char *path,
 	noted->value = malloc((size_t)size + 1);
 	if (!noted->value)
 		return -ENOMEM;
-	/* Nobody else changes it: see dir_turn.h. */
+	/* Nobody else changes it: see dir_attr_lock.h. */
 	size = getxattr(path, name, noted->value, (size_t)size);
 	if (size < 0)
 		return -errno;

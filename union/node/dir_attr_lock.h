@@ -8,21 +8,21 @@
  * Who has the turn of a directory may take that of the one it is in, not the
  * other way round. It is not needed by who holds their gates (gate.h) alone.
  */
-#ifndef UNION_DIR_TURN_H
-#define UNION_DIR_TURN_H
+#ifndef UNION_DIR_ATTR_LOCK_H
+#define UNION_DIR_ATTR_LOCK_H
 
 #include <stdint.h>
 
-struct dir_turn {
+struct dir_attr_lock {
 	uint64_t id;
-	struct dir_turn *next; /* of those that are taken */
+	struct dir_attr_lock *next; /* of those that are taken */
 };
 
 /*
- * @turn  until dir_turn_give(), in the same function
+ * @turn  until dir_attr_lock_give(), in the same function
  * @id    of the directory's node, which is held so long
  */
-void dir_turn_take(struct dir_turn *turn, uint64_t id);
-void dir_turn_give(struct dir_turn *turn);
+void dir_attr_lock_take(struct dir_attr_lock *turn, uint64_t id);
+void dir_attr_lock_give(struct dir_attr_lock *turn);
 
 #endif

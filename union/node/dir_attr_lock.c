@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/node/dir_turn.h"
+#include "union/node/dir_attr_lock.h"
 
 #include <pthread.h>
 #include <stddef.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t given = PTHREAD_COND_INITIALIZER;
-static struct dir_turn *taken; /* by requests that are served: a few */
+static struct dir_attr_lock *taken; /* by requests that are served: a few */
 
-static struct dir_turn **find(uint64_t id)
+static struct dir_attr_lock **find(uint64_t id)
 {
-	struct dir_turn **at = &taken;
+	struct dir_attr_lock **at = &taken;
 
 	while (*at && (*at)->id != id)
 		at = &(*at)->next;
 	return at;
 }
 
-void dir_turn_take(struct dir_turn *turn, uint64_t id)
+void dir_attr_lock_take(struct dir_attr_lock *turn, uint64_t id)
 {
 	pthread_mutex_lock(&lock);
 	while (*find(id))
@@ -28,7 +28,7 @@ void dir_turn_take(struct dir_turn *turn, uint64_t id)
 	pthread_mutex_unlock(&lock);
 }
 
-void dir_turn_give(struct dir_turn *turn)
+void dir_attr_lock_give(struct dir_attr_lock *turn)
 {
 	pthread_mutex_lock(&lock);
 	*find(turn->id) = turn->next;
