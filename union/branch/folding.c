@@ -15,7 +15,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "union/branch/mounted.h"
+#include "union/branch/submount.h"
 #include "union/sys/named.h"
 
 #define ROOT_NAMES 16 /* of the root are tried, at most */
@@ -107,7 +107,7 @@ static bool is_found_changed(int dirfd, const char *name)
 	       fstatat(dirfd, other, &found, AT_SYMLINK_NOFOLLOW) == 0 &&
 	       st.st_dev == found.st_dev && st.st_ino == found.st_ino &&
 	       (S_ISDIR(st.st_mode) || st.st_nlink == 1) &&
-	       !mounted_is_on(dirfd, name) && !mounted_is_on(dirfd, other);
+	       !submount_is_on(dirfd, name) && !submount_is_on(dirfd, other);
 }
 
 /* By what it has. */

@@ -14,7 +14,7 @@
 #include "union/branch/branch_health.h"
 #include "union/branch/dir_fd.h"
 #include "union/branch/folding.h"
-#include "union/branch/mounted.h"
+#include "union/branch/submount.h"
 #include "union/change/hidden_files.h"
 #include "union/node/dir_attr_lock.h"
 #include "union/state/thread_branches.h"
@@ -297,8 +297,9 @@ static int adopt(struct unionfs *fs, const struct branch *from,
 static int step(struct unionfs *fs, const struct branch *from, int *from_fd,
 		const struct branch *to, int *to_fd, const char *name)
 {
-	auto_close int from_next = mounted_open_none(*from_fd, name, OPEN_STEP);
-	auto_close int to_next = mounted_open_none(*to_fd, name, OPEN_STEP);
+	auto_close int from_next = submount_open_none(*from_fd, name,
+						      OPEN_STEP);
+	auto_close int to_next = submount_open_none(*to_fd, name, OPEN_STEP);
 	int missing = to_next < 0 ? -to_next : 0;
 	struct handle known;
 	int r = from_next < 0 ? from_next : handle_get(from_next, "", &known);

@@ -15,7 +15,7 @@
 #include "base/cleanup.h"
 #include "union/branch/branch_health.h"
 #include "union/branch/dir_fd.h"
-#include "union/branch/mounted.h"
+#include "union/branch/submount.h"
 #include "union/change/caller.h"
 #include "union/change/clone_dir.h"
 #include "union/node/naming.h"
@@ -186,7 +186,7 @@ static int make_on(struct unionfs *fs, fuse_req_t req, struct node *parent,
 	while (place_insists(req, r));
 	place_become_root();
 	if ((r == -EEXIST || r == -EISDIR) && what->name &&
-	    mounted_is_on(dir->fd, what->name))
+	    submount_is_on(dir->fd, what->name))
 		r = -EBUSY; /* it is absent all the same */
 	naming_end(parent, what->name && r >= 0);
 	if (r < 0 && what->name && branch_usable(id) &&

@@ -13,7 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "union/branch/mounted.h"
+#include "union/branch/submount.h"
 #include "union/live/remounted.h"
 
 #define TABLE       "/proc/self/mountinfo" /* proc(5) */
@@ -145,7 +145,7 @@ static void see_line(const struct unionfs *fs, const struct branch *joining,
 		   options) != 3)
 		return;
 	see_branches(fs, joining, mount, attributes_of(options), seen);
-	mounted_unescape(target);
+	submount_unescape(target);
 	if (!fs->mountpoint || strcmp(target, fs->mountpoint) != 0)
 		return;
 	seen->mounted = type &&

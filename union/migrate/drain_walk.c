@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "union/branch/branch_health.h"
 #include "union/branch/dir_fd.h"
-#include "union/branch/mounted.h"
+#include "union/branch/submount.h"
 #include "union/migrate/drain_dir.h"
 #include "union/migrate/move.h"
 #include "union/migrate/relocate.h"
@@ -198,7 +198,7 @@ static int visit_dir(struct pass *pass, struct node *dir, int dir_fd,
 		     const char *name)
 {
 	struct unionfs *fs = pass->fs;
-	auto_close int fd = mounted_open_none(
+	auto_close int fd = submount_open_none(
 		dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
 	struct fuse_entry_param entry;
 	struct node *node;
@@ -241,7 +241,7 @@ static int visit_any(struct pass *pass, struct node *node, int fd,
 	int r = lookup_inode(pass->walk->branch, fd, name, &st, &file);
 
 	if (r == -ENOENT)
-		return mounted_is_on(fd, name) ? -EBUSY : 0;
+		return submount_is_on(fd, name) ? -EBUSY : 0;
 	if (r < 0)
 		return r;
 	return S_ISDIR(st.st_mode) ? visit_dir(pass, node, fd, name)
@@ -385,9 +385,9 @@ static int count_dir(const struct branch *branch, int fd, bool root,
 			*bytes += bytes_of(&st) / st.st_nlink;
 			continue;
 		}
-		child = mounted_open_none(fd, entry->d_name,
-					  O_RDONLY | O_DIRECTORY | O_NOFOLLOW |
-						  O_NOATIME);
+		child = submount_open_none(fd, entry->d_name,
+					   O_RDONLY | O_DIRECTORY | O_NOFOLLOW |
+						   O_NOATIME);
 		if (child >= 0)
 			r = count_dir(branch, child, false, files, bytes);
 	}

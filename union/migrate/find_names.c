@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "union/branch/mounted.h"
+#include "union/branch/submount.h"
 #include "union/migrate/relocate.h"
 #include "union/view/lookup.h"
 
@@ -28,7 +28,7 @@ static bool is_it(const struct search *s, int dirfd, const char *name)
 {
 	struct handle handle;
 
-	return mounted_handle_get(s->branch, dirfd, name, &handle) == 0 &&
+	return submount_handle_get(s->branch, dirfd, name, &handle) == 0 &&
 	       handle_equal(&handle, s->file);
 }
 
@@ -66,8 +66,8 @@ static int try_path(struct search *s, int fd)
 	slash = strrchr(path, '/');
 	if (slash)
 		*slash = '\0';
-	dir = mounted_open_none(s->branch->root_fd, slash ? path : ".",
-				O_PATH | O_DIRECTORY | O_NOFOLLOW);
+	dir = submount_open_none(s->branch->root_fd, slash ? path : ".",
+				 O_PATH | O_DIRECTORY | O_NOFOLLOW);
 	if (dir < 0 || !is_it(s, dir, slash ? slash + 1 : path))
 		return -ENOENT;
 	return add_name(s, dir, slash ? slash + 1 : path);
@@ -100,9 +100,9 @@ static int search_dir(struct search *s, int fd, bool root)
 		     fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
 		     !S_ISDIR(st.st_mode)))
 			continue;
-		child = mounted_open_none(fd, entry->d_name,
-					  O_RDONLY | O_DIRECTORY | O_NOFOLLOW |
-						  O_NOATIME);
+		child = submount_open_none(fd, entry->d_name,
+					   O_RDONLY | O_DIRECTORY | O_NOFOLLOW |
+						   O_NOATIME);
 		if (child >= 0)
 			r = search_dir(s, child, false);
 	}

@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "union/branch/atime.h"
 #include "union/branch/branch_health.h"
-#include "union/branch/mounted.h"
+#include "union/branch/submount.h"
 #include "union/open/open_dir.h"
 #include "union/state/thread_branches.h"
 #include "union/sys/dir_offset.h"
@@ -146,7 +146,7 @@ static int extend_merge(struct unionfs *fs, const struct node *node,
 			return fd;
 		dir->parts[dir->count++] = (struct dir_part){copy, fd};
 		r = merge_read(dir->merge, fd, copy->branch,
-			       mounted_inside(branch_of(fs, copy)));
+			       submount_inside(branch_of(fs, copy)));
 	}
 	if (r == 0)
 		dir->generation = generation;

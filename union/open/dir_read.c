@@ -13,7 +13,7 @@
 
 #include "union/branch/atime.h"
 #include "union/branch/branch_health.h"
-#include "union/branch/mounted.h"
+#include "union/branch/submount.h"
 #include "union/open/open_dir.h"
 #include "union/state/thread_branches.h"
 #include "union/sys/dir_offset.h"
@@ -55,7 +55,7 @@ static int read_stream(struct dir_listing *list, struct dir *dir,
 	const struct dirent_wire *entry;
 	struct dir_item item = {.part = part};
 	struct branch *branch = branch_of(unionfs_of(list->req), part->copy);
-	enum mounted mounts = mounted_inside(branch);
+	enum mounted mounts = submount_inside(branch);
 	int r;
 
 	request_touches_branch(branch->id);
@@ -70,7 +70,7 @@ static int read_stream(struct dir_listing *list, struct dir *dir,
 		item.type = dirent_type(part->fd, entry);
 		item.ino = entry->ino;
 		item.next = dir_offset_on(branch->id, entry->next);
-		if (!mounted_hides(mounts, part->fd, item.name, item.type))
+		if (!submount_hides(mounts, part->fd, item.name, item.type))
 			r = dir_listing_add(list, &item);
 		if (r)
 			break;
@@ -100,7 +100,7 @@ static int make_merge(struct unionfs *fs, struct dir *dir, bool root)
 		r = lseek(dir->parts[i].fd, 0, SEEK_SET) < 0
 			    ? -errno
 			    : merge_read(dir->merge, dir->parts[i].fd,
-					 branch->id, mounted_inside(branch));
+					 branch->id, submount_inside(branch));
 		/* It has failed, or its copy is damaged. */
 		if (branch_is_failure(branch_report(branch, r)) ||
 		    !branch_usable(branch->id)) {

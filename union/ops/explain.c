@@ -15,7 +15,7 @@
 #include "base/wire/fnv.h"
 #include "union/branch/branch_health.h"
 #include "union/branch/dir_fd.h"
-#include "union/branch/mounted.h"
+#include "union/branch/submount.h"
 #include "union/config/branch_spec.h"
 #include "union/live/control_status.h"
 #include "union/view/lookup.h"
@@ -281,9 +281,9 @@ static ssize_t all_paths(const struct unionfs *fs, const char *path, char **ret)
 
 	for (i = 0; i < count; i++) {
 		const struct branch *branch = fs->branches.items[i];
-		auto_close int fd = mounted_open_none(branch->root_fd,
-						      *path ? path : ".",
-						      O_PATH | O_NOFOLLOW);
+		auto_close int fd = submount_open_none(branch->root_fd,
+						       *path ? path : ".",
+						       O_PATH | O_NOFOLLOW);
 
 		if (fd < 0)
 			continue;

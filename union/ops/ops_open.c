@@ -7,7 +7,7 @@
 
 #include "base/cleanup.h"
 #include "union/branch/dir_fd.h"
-#include "union/branch/mounted.h"
+#include "union/branch/submount.h"
 #include "union/change/place.h"
 #include "union/change/replay.h"
 #include "union/open/durable.h"
@@ -97,7 +97,7 @@ static int make_file(void *context, int dirfd)
 	int fd;
 
 	if (!new->unnamed) {
-		fd = mounted_create_none(
+		fd = submount_create_none(
 			dirfd, new->name,
 			(new->flags &(OPEN_FILE_FLAGS | O_EXCL)) | O_NOFOLLOW,
 			new->mode & 07777);

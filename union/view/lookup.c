@@ -15,8 +15,8 @@
 #include "base/clock.h"
 #include "union/branch/branch_health.h"
 #include "union/branch/dir_fd.h"
-#include "union/branch/mounted.h"
 #include "union/branch/number_keep.h"
+#include "union/branch/submount.h"
 #include "union/state/reply_cache.h"
 #include "union/sys/inode_number.h"
 #include "union/view/name_filter.h"
@@ -49,7 +49,7 @@ int lookup_inode(const struct branch *branch, int dirfd, const char *name,
 
 	for (i = 0; i < LOOKUP_TRIES; i++) {
 		since_s = clock_wall_s();
-		r = mounted_handle_get(branch, dirfd, name, &before);
+		r = submount_handle_get(branch, dirfd, name, &before);
 		if (r < 0)
 			return r == -EXDEV ? -ENOENT : r;
 		if (fstatat(dirfd, name, &st,
@@ -221,8 +221,8 @@ static int hit_stat(struct branch *branch, struct hit *hit, const char *name)
 	if (fstatat(hit->fd->fd, name, &hit->st, AT_SYMLINK_NOFOLLOW) < 0)
 		return branch_report(branch, -errno);
 	return (hit->st.st_dev != branch->device ||
-		hit->st.st_ino == MOUNTED_PLACEHOLDER) &&
-			       mounted_is_on(hit->fd->fd, name)
+		hit->st.st_ino == SUBMOUNT_PLACEHOLDER) &&
+			       submount_is_on(hit->fd->fd, name)
 		       ? -ENOENT
 		       : 0;
 }

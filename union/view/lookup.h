@@ -15,7 +15,7 @@ struct hit {
 /*
  * The inode at @name in @dirfd (@name "": @dirfd itself), a directory of
  * @branch: its attributes and its handle, surely of the same inode. -ENOENT;
- * so it is where something is mounted (see mounted.h).
+ * so it is where something is mounted (see submount.h).
  */
 int lookup_inode(const struct branch *branch, int dirfd, const char *name,
 		 struct stat *ret_st, struct handle *ret_handle);

@@ -12,7 +12,7 @@
 
 #include "base/cleanup.h"
 #include "union/branch/branch.h"
-#include "union/branch/mounted.h"
+#include "union/branch/submount.h"
 #include "union/sys/dir_offset.h"
 
 #define FIRST_ENTRIES 64
@@ -305,7 +305,7 @@ static int add_read(struct merge *merge, int fd, unsigned branch,
 		     strcmp(entry->name, BRANCH_CONTROL_FILE) == 0))
 			continue;
 		type = dirent_type(fd, entry);
-		if (mounted_hides(mounts, fd, entry->name, type))
+		if (submount_hides(mounts, fd, entry->name, type))
 			continue;
 		r = merge_add(merge, entry->name, branch, type, entry->ino);
 	}

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "union/branch/mounted.h"
+#include "union/branch/submount.h"
 
 struct merge;
 

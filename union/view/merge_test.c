@@ -145,7 +145,7 @@ static size_t count_read(const char *path, bool root)
 	size_t n;
 
 	assert_true(fd >= 0);
-	assert_int_equal(merge_read(merge, fd, 0, MOUNTED_NOWHERE), 0);
+	assert_int_equal(merge_read(merge, fd, 0, SUBMOUNT_NOWHERE), 0);
 	n = merge_count(merge);
 	merge_free(merge);
 	return n;

@@ -6,7 +6,7 @@
 
 #include "base/cleanup.h"
 #include "union/branch/dir_fd.h"
-#include "union/branch/mounted.h"
+#include "union/branch/submount.h"
 #include "union/view/merge.h"
 
 void subdirs_begin(struct unionfs *fs, struct node *node)
@@ -78,7 +78,7 @@ static int64_t count(struct unionfs *fs, struct node *node)
 				       O_RDONLY | O_DIRECTORY | O_NOATIME);
 		r = fd < 0 ? fd
 			   : merge_read(merge, fd, copy->branch,
-					mounted_inside(branch_of(fs, copy)));
+					submount_inside(branch_of(fs, copy)));
 		fd_close(fd);
 	}
 	dir_fd_changes_end();

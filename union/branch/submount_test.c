@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "union/branch/mounted.h"
+#include "union/branch/submount.h"
 
 #include <cmocka.h>
 
@@ -78,7 +78,7 @@ static int get(const char *name)
 {
 	struct handle handle;
 
-	return mounted_handle_get(branch, branch->root_fd, name, &handle);
+	return submount_handle_get(branch, branch->root_fd, name, &handle);
 }
 
 static void a_name_of_the_branch_has_a_handle(void **state)
@@ -88,9 +88,9 @@ static void a_name_of_the_branch_has_a_handle(void **state)
 	assert_int_equal(get("own"), 0);
 	assert_int_equal(get(""), 0);
 	assert_int_equal(get("none"), -ENOENT);
-	assert_false(mounted_is_on(branch->root_fd, "own"));
-	assert_false(mounted_is_on(branch->root_fd, "none"));
-	assert_false(mounted_is_on(branch->root_fd, "."));
+	assert_false(submount_is_on(branch->root_fd, "own"));
+	assert_false(submount_is_on(branch->root_fd, "none"));
+	assert_false(submount_is_on(branch->root_fd, "."));
 }
 
 static void a_name_that_is_mounted_on_has_none(void **state)
@@ -103,7 +103,7 @@ static void a_name_that_is_mounted_on_has_none(void **state)
 	for (i = 0; i < 3; i++) {
 		put_on("on", top, types[i]); /* the last: itself once more */
 		assert_int_equal(get("on"), -EXDEV);
-		assert_true(mounted_is_on(branch->root_fd, "on"));
+		assert_true(submount_is_on(branch->root_fd, "on"));
 		take_off("on");
 		assert_int_equal(get("on"), 0);
 	}
@@ -114,7 +114,7 @@ static void what_is_above_the_branch_is_not_mounted_in_it(void **state)
 	(void)state;
 	if (!may_mount)
 		skip();
-	assert_false(mounted_is_on(branch->root_fd, ".."));
+	assert_false(submount_is_on(branch->root_fd, ".."));
 }
 
 static void a_directory_known_from_another_mount_is_no_mount(void **state)
@@ -135,13 +135,13 @@ static void nothing_is_opened_through_a_mount(void **state)
 	(void)state;
 	assert_int_equal(dir("shut"), 0);
 	put_on("shut", "none", "tmpfs");
-	assert_int_equal(mounted_open_none(branch->root_fd, "shut", O_PATH),
+	assert_int_equal(submount_open_none(branch->root_fd, "shut", O_PATH),
 			 -EXDEV);
-	assert_int_equal(mounted_create_none(branch->root_fd, "shut/file",
-					     O_WRONLY, 0644),
+	assert_int_equal(submount_create_none(branch->root_fd, "shut/file",
+					      O_WRONLY, 0644),
 			 -EXDEV);
 	take_off("shut");
-	fd = mounted_create_none(branch->root_fd, "shut/file", O_WRONLY, 0640);
+	fd = submount_create_none(branch->root_fd, "shut/file", O_WRONLY, 0640);
 	assert_true(fd >= 0);
 }
 
@@ -149,12 +149,12 @@ static void mounts_are_noticed_when_they_come_and_go(void **state)
 {
 	(void)state;
 	assert_int_equal(dir("odd name"), 0);
-	assert_false(mounted_inside(branch));
+	assert_false(submount_inside(branch));
 	put_on("odd name", "none", "tmpfs");
-	assert_true(mounted_inside(branch));
-	assert_true(mounted_inside(branch));
+	assert_true(submount_inside(branch));
+	assert_true(submount_inside(branch));
 	take_off("odd name");
-	assert_false(mounted_inside(branch));
+	assert_false(submount_inside(branch));
 }
 
 /* How often this process has read so far: proc(5). */
@@ -180,14 +180,14 @@ static void the_table_is_read_once_however_many_branches(void **state)
 	(void)state;
 	assert_int_equal(dir("once"), 0);
 	put_on("once", "none", "tmpfs");
-	assert_true(mounted_inside(branch));
+	assert_true(submount_inside(branch));
 	before = reads();
 	if (!before)
 		skip();
 	other = *branch;
 	for (i = 1; i < BRANCH_MAX; i++) {
 		other.id = i;
-		assert_true(mounted_inside(&other));
+		assert_true(submount_inside(&other));
 	}
 	/* But those of that file itself. */
 	assert_in_range(reads() - before, 0, 8);

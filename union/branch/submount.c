@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/branch/mounted.h"
+#include "union/branch/submount.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -31,8 +31,8 @@ static void name_subvolume(int dirfd, const char *name,
 			    named_path(dirfd, path), name);
 }
 
-int mounted_handle_get(const struct branch *branch, int dirfd, const char *name,
-		       struct handle *ret)
+int submount_handle_get(const struct branch *branch, int dirfd,
+			const char *name, struct handle *ret)
 {
 	struct handle handle, own;
 	int mount, own_mount;
@@ -57,7 +57,7 @@ int mounted_handle_get(const struct branch *branch, int dirfd, const char *name,
 	return 0;
 }
 
-bool mounted_is_on(int dirfd, const char *name)
+bool submount_is_on(int dirfd, const char *name)
 {
 	struct handle handle, own;
 	int mount, own_mount, r;
@@ -77,12 +77,12 @@ bool mounted_is_on(int dirfd, const char *name)
 	return true;
 }
 
-bool mounted_hides(enum mounted inside, int dirfd, const char *name,
-		   unsigned char type)
+bool submount_hides(enum mounted inside, int dirfd, const char *name,
+		    unsigned char type)
 {
-	return (inside == MOUNTED_ANYWHERE ||
-		(inside == MOUNTED_ON_DIRS && type == DT_DIR)) &&
-	       mounted_is_on(dirfd, name);
+	return (inside == SUBMOUNT_ANYWHERE ||
+		(inside == SUBMOUNT_ON_DIRS && type == DT_DIR)) &&
+	       submount_is_on(dirfd, name);
 }
 
 static int open_none(int dirfd, const char *path, int flags, mode_t mode)
@@ -97,7 +97,7 @@ static int open_none(int dirfd, const char *path, int flags, mode_t mode)
 	return fd < 0 ? -errno : (int)fd;
 }
 
-int mounted_open_none(int dirfd, const char *path, int flags)
+int submount_open_none(int dirfd, const char *path, int flags)
 {
 	int fd = open_none(dirfd, path, flags, 0);
 	struct handle handle, own;
@@ -111,7 +111,7 @@ int mounted_open_none(int dirfd, const char *path, int flags)
 	return fd;
 }
 
-int mounted_create_none(int dirfd, const char *name, int flags, mode_t mode)
+int submount_create_none(int dirfd, const char *name, int flags, mode_t mode)
 {
 	return open_none(dirfd, name, flags | O_CREAT, mode);
 }
@@ -137,7 +137,7 @@ static struct {
 	} branches[BRANCH_MAX];
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
-void mounted_unescape(char *path)
+void submount_unescape(char *path)
 {
 	char *to = path;
 	unsigned byte;
@@ -189,7 +189,7 @@ static bool keep_line(const char *line)
 
 	if (sscanf(line, "%*d %d %*s %*s %ms", &parent, &path) != 2)
 		return true;
-	mounted_unescape(path);
+	submount_unescape(path);
 	return keep_mount(parent, path);
 }
 
@@ -244,7 +244,7 @@ static bool look(const struct branch *branch, int mount_id)
 	return !table.read || has_mount(branch, mount_id);
 }
 
-enum mounted mounted_inside(struct branch *branch)
+enum mounted submount_inside(struct branch *branch)
 {
 	struct looked *looked = &table.branches[branch->id];
 	int mount_id = atomic_load(&branch->mount_id);
@@ -258,6 +258,6 @@ enum mounted mounted_inside(struct branch *branch)
 	inside = looked->inside;
 	pthread_mutex_unlock(&table.lock);
 	if (inside)
-		return MOUNTED_ANYWHERE;
-	return trees ? MOUNTED_ON_DIRS : MOUNTED_NOWHERE;
+		return SUBMOUNT_ANYWHERE;
+	return trees ? SUBMOUNT_ON_DIRS : SUBMOUNT_NOWHERE;
 }
