@@ -14,7 +14,7 @@
 #include "union/branch/dir_fd.h"
 #include "union/change/place.h"
 #include "union/migrate/drain_dir.h"
-#include "union/migrate/find_names.h"
+#include "union/migrate/inode_paths.h"
 #include "union/migrate/move.h"
 #include "union/migrate/room.h"
 #include "union/open/durable.h"
@@ -242,7 +242,7 @@ static int move_away(struct unionfs *fs, const struct node *node,
 		return -ENOSPC;
 	move.from = branch_of(fs, copy);
 	move.file = copy_handle(copy);
-	r = find_names(fs, move.from, &move.file, &found);
+	r = inode_paths(fs, move.from, &move.file, &found);
 	if (r < 0)
 		return r;
 	move.names = found.names;
@@ -257,7 +257,7 @@ static int move_away(struct unionfs *fs, const struct node *node,
 		    r != -EPERM) /* its directory is immutable there */
 			break;
 	}
-	find_names_done(fs, &found);
+	inode_paths_done(fs, &found);
 	/* A quota is not seen in what is free: never back. */
 	if (r == 0)
 		w->left[move.from->id / 64] |= UINT64_C(1)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/migrate/find_names.h"
+#include "union/migrate/inode_paths.h"
 
 #include <assert.h>
 #include <dirent.h>
@@ -119,8 +119,8 @@ static int search_branch(struct search *s)
 	return r == 0 && s->found->count < s->wanted ? -ESTALE : r;
 }
 
-int find_names(struct unionfs *fs, const struct branch *branch,
-	       const struct handle *file, struct found_names *ret)
+int inode_paths(struct unionfs *fs, const struct branch *branch,
+		const struct handle *file, struct found_names *ret)
 {
 	auto_close int fd = handle_open(branch->root_fd, file,
 					O_PATH | O_NOFOLLOW);
@@ -145,11 +145,11 @@ int find_names(struct unionfs *fs, const struct branch *branch,
 	if (r == -ENOENT)
 		r = search_branch(&s);
 	if (r < 0)
-		find_names_done(fs, ret);
+		inode_paths_done(fs, ret);
 	return r;
 }
 
-void find_names_done(struct unionfs *fs, struct found_names *found)
+void inode_paths_done(struct unionfs *fs, struct found_names *found)
 {
 	unsigned i;
 

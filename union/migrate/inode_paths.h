@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The names that a file has on its branch. */
-#ifndef UNION_FIND_NAMES_H
-#define UNION_FIND_NAMES_H
+#ifndef UNION_INODE_PATHS_H
+#define UNION_INODE_PATHS_H
 
 #include "union/migrate/move.h"
 
@@ -12,12 +12,12 @@ struct found_names {
 
 /*
  * All names of the file @file on @branch. Of one that has one name that is
- * quick; of others, the branch is searched. 0 and find_names_done() frees;
+ * quick; of others, the branch is searched. 0 and inode_paths_done() frees;
  * -ENOENT: it has none; -ESTALE: they changed meanwhile; -EMLINK: more than
  * RELOCATE_NAMES_MAX.
  */
-int find_names(struct unionfs *fs, const struct branch *branch,
-	       const struct handle *file, struct found_names *ret);
-void find_names_done(struct unionfs *fs, struct found_names *found);
+int inode_paths(struct unionfs *fs, const struct branch *branch,
+		const struct handle *file, struct found_names *ret);
+void inode_paths_done(struct unionfs *fs, struct found_names *found);
 
 #endif
