@@ -226,7 +226,8 @@ static bool pass(struct drains *drains, unsigned id)
 	/* Opened before the flag was there, it may be passed through, and is
 	 * counted as open only when that request has ended. */
 	if (!work.drain->settled &&
-	    gate_drain(&drains->fs->gate, LIVE_REMOVE_PATIENCE_MS) < 0)
+	    move_lock_drain(&drains->fs->move_lock, LIVE_REMOVE_PATIENCE_MS) <
+		    0)
 		return true;
 	work.drain->settled = true;
 	begin_pass(&work);

@@ -175,7 +175,7 @@ bool live_remove_finish(struct unionfs *fs)
 			continue;
 		if (pthread_mutex_trylock(&fs->live) != 0)
 			return true;
-		if (gate_drain(&fs->gate, FINISH_PATIENCE_MS) < 0)
+		if (move_lock_drain(&fs->move_lock, FINISH_PATIENCE_MS) < 0)
 			left = true;
 		else if (atomic_exchange(&branch->to_close, false))
 			leave(fs, branch);
@@ -191,7 +191,7 @@ int live_remove(struct unionfs *fs, struct branch *branch, struct error *err)
 	unsigned added = closed & ~atomic_fetch_or(&branch->flags, closed);
 	int r;
 
-	r = gate_drain(&fs->gate, LIVE_REMOVE_PATIENCE_MS);
+	r = move_lock_drain(&fs->move_lock, LIVE_REMOVE_PATIENCE_MS);
 	if (r < 0)
 		r = say(branch, r, err);
 	if (r == 0)
@@ -214,7 +214,7 @@ int live_remove(struct unionfs *fs, struct branch *branch, struct error *err)
 	atomic_fetch_and(&branch->flags, ~BRANCH_DRAINING);
 	state_note_settings(fs);
 	/* Who met it before has ended then, or holds no descriptor of it. */
-	if (gate_drain(&fs->gate, LIVE_REMOVE_PATIENCE_MS) == 0)
+	if (move_lock_drain(&fs->move_lock, LIVE_REMOVE_PATIENCE_MS) == 0)
 		leave(fs, branch);
 	else
 		atomic_store(&branch->to_close, true);

@@ -219,19 +219,19 @@ int drain_dir(struct unionfs *fs, struct branch *branch, struct node *parent,
 	      int parent_fd, struct node *node, const char *name)
 {
 	const uint64_t ids[] = {parent->id, node->id};
-	struct gate_hold hold;
+	struct move_lock_hold hold;
 	int r = make_other(fs, branch, node);
 
 	if (r == 0)
 		r = reply_cache_is_waiting(fs->reply_cache)
 			    ? -EBUSY
-			    : gate_close(&fs->gate, ids, 2, &hold);
+			    : move_lock_close(&fs->move_lock, ids, 2, &hold);
 	if (r < 0)
 		return r;
 	pthread_rwlock_wrlock(&fs->tree);
 	r = remove_copy(fs, branch, parent, parent_fd, node, name);
 	pthread_rwlock_unlock(&fs->tree);
-	gate_open(&hold);
+	move_lock_open(&hold);
 	return r;
 }
 
@@ -240,7 +240,7 @@ int drain_root(struct unionfs *fs, struct branch *branch)
 	const uint64_t ids[] = {NODE_ROOT_ID};
 	struct node *root = node_get(&fs->nodes, NODE_ROOT_ID);
 	struct copy *copy = node_copy_on(root, branch->id);
-	struct gate_hold hold;
+	struct move_lock_hold hold;
 	struct handle handle;
 	int r;
 
@@ -252,7 +252,7 @@ int drain_root(struct unionfs *fs, struct branch *branch)
 	if (r == 0)
 		r = reply_cache_is_waiting(fs->reply_cache)
 			    ? -EBUSY
-			    : gate_close(&fs->gate, ids, 1, &hold);
+			    : move_lock_close(&fs->move_lock, ids, 1, &hold);
 	if (r < 0)
 		return r;
 	pthread_rwlock_wrlock(&fs->tree);
@@ -260,6 +260,6 @@ int drain_root(struct unionfs *fs, struct branch *branch)
 	if (r == 0)
 		node_copy_gone(&fs->nodes, branch->id, &handle, NULL);
 	pthread_rwlock_unlock(&fs->tree);
-	gate_open(&hold);
+	move_lock_open(&hold);
 	return r;
 }

@@ -101,10 +101,10 @@ static int close_gates(struct moved *m)
 	for (tries = 0; ids && tries < TRIES; tries++) {
 		(void)moved_find_node(m);
 		ids[i] = m->node ? m->node->id : ids[0];
-		r = gate_close(&m->fs->gate, ids, i + 1, &m->hold);
+		r = move_lock_close(&m->fs->move_lock, ids, i + 1, &m->hold);
 		if (r < 0 || !moved_find_node(m))
 			break;
-		gate_open(&m->hold);
+		move_lock_open(&m->hold);
 		r = -EBUSY;
 	}
 	free(ids);
@@ -252,7 +252,7 @@ static int switch_over(struct moved *m)
 	}
 	if (r == 0)
 		m->fs->stats->moved_files++;
-	gate_open(&m->hold);
+	move_lock_open(&m->hold);
 	return r;
 }
 

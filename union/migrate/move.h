@@ -8,7 +8,7 @@
  *
  * It is copied while others may write to it, then what they changed is copied
  * again; for the last of that, and the change of names, they wait
- * (gate.h). After a crash at any point it is whole on the one branch or
+ * (move_lock.h). After a crash at any point it is whole on the one branch or
  * the other (relocate.h).
  */
 #ifndef UNION_MOVE_H

@@ -23,7 +23,7 @@ struct moved {
 	struct moving *moving;
 	struct moved_place *places;
 	struct preserve_mtime *quietly; /* of each place two: from, to */
-	struct gate_hold hold;
+	struct move_lock_hold hold;
 	struct relocation r;
 };
 

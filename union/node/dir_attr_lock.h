@@ -6,7 +6,8 @@
  * made meanwhile would keep what was before.
  *
  * Who has the turn of a directory may take that of the one it is in, not the
- * other way round. It is not needed by who holds their gates (gate.h) alone.
+ * other way round. It is not needed by who holds their gates (move_lock.h)
+ * alone.
  */
 #ifndef UNION_DIR_ATTR_LOCK_H
 #define UNION_DIR_ATTR_LOCK_H

@@ -177,9 +177,9 @@ struct timespec preserve_ctime_shown(struct node_table *table,
 /*
  * The file @node, whose one copy is @from on @from_branch, is now @to on
  * @to_branch: it is moved. Who asks for its copy while that happens finds the
- * one or the other; so nobody should (see gate.h). Its open files are to be
- * opened anew: node_moves() says how often. 0, -ENOMEM, or
- * -ESTALE: that copy is not its.
+ * one or the other; so nobody should (see move_lock.h). Its open files are to
+ * be opened anew: node_moves() says how often. 0, -ENOMEM, or -ESTALE: that
+ * copy is not its.
  */
 int node_move(struct node_table *table, struct node *node, unsigned from_branch,
 	      const struct handle *from, unsigned to_branch,

@@ -188,7 +188,7 @@ static uint64_t wanted(const struct full_wish *wish)
 static int try_again(struct unionfs *fs, struct waiting *w)
 {
 	const uint64_t id = w->wish.ino;
-	struct gate_pass pass = gate_enter(&fs->gate, &id, 1);
+	struct move_lock_pass pass = move_lock_enter(&fs->move_lock, &id, 1);
 	const struct node *node = node_get(&fs->nodes, id);
 	struct full_wish *wish = &w->wish;
 	int fd = node ? open_file_fd(fs, node, &wish->info) : -ESTALE;
@@ -223,7 +223,7 @@ static int try_again(struct unionfs *fs, struct waiting *w)
 		open_file_changed(fs, node, wish->offset,
 				  wish->data ? (off_t)wish->done
 					     : wish->length);
-	gate_leave(&fs->gate, pass);
+	move_lock_leave(&fs->move_lock, pass);
 	return r;
 }
 

@@ -56,7 +56,7 @@ int unionfs_init(struct unionfs *fs, struct error *err)
 			fs->state ? &fs->state->header->next_serial : NULL);
 	pthread_mutex_init(&fs->live, NULL);
 	fs->room = room_new(fs);
-	r = gate_init(&fs->gate);
+	r = move_lock_init(&fs->move_lock);
 	if (r == 0)
 		r = node_table_init(&fs->nodes, (uint64_t)clock_wall_s() << 24,
 				    fs->state);
@@ -95,7 +95,7 @@ void unionfs_done(struct unionfs *fs)
 	open_table_done(&fs->opened);
 	name_filter_forget_all();
 	branch_table_done(&fs->branches);
-	gate_done(&fs->gate);
+	move_lock_done(&fs->move_lock);
 	moving_list_done(&fs->moving);
 	pthread_mutex_destroy(&fs->live);
 	pthread_rwlock_destroy(&fs->tree);

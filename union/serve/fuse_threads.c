@@ -73,7 +73,7 @@ static bool keeps_identity(uint32_t opcode)
 /* True: another took the thread's place. */
 static bool serve_request(struct unionfs *fs, struct fuse_buf *buf)
 {
-	struct gate_pass pass;
+	struct move_lock_pass pass;
 	struct request_note *note = &request_current;
 	bool replaced;
 
@@ -84,12 +84,13 @@ static bool serve_request(struct unionfs *fs, struct fuse_buf *buf)
 		place_become_root();
 	state_note_request(fs, buf->mem, buf->size);
 	request_adapt(buf->mem, buf->size, &request_current);
-	note->node_count = gate_request_nodes(buf->mem, buf->size, note->nodes);
+	note->node_count = move_lock_request_nodes(buf->mem, buf->size,
+						   note->nodes);
 	watchdog_begin(note->unique, note->nodes, note->node_count, buf->mem,
 		       buf->size);
-	pass = gate_enter(&fs->gate, note->nodes, note->node_count);
+	pass = move_lock_enter(&fs->move_lock, note->nodes, note->node_count);
 	process(fs, buf);
-	gate_leave(&fs->gate, pass);
+	move_lock_leave(&fs->move_lock, pass);
 	replaced = watchdog_end();
 	request_current = (struct request_note){0};
 	return replaced;

@@ -26,7 +26,7 @@ struct request_note {
 	bool unnamed;          /* a create that is to have no name */
 	bool wants_birth;      /* a getattr to be answered as in statx.h */
 	uint64_t init_flags;   /* of FUSE_INIT: what the kernel offers */
-	/* Those that it is about: see gate_request_nodes(). */
+	/* Those that it is about: see move_lock_request_nodes(). */
 	uint64_t nodes[2];
 	unsigned node_count;
 };

@@ -28,7 +28,7 @@ struct preserve_mtime {
  * also when nothing was changed then. If a user changes names in it meanwhile
  * the times stay what that made them. Of several at a time each sets back what
  * was before the first. Who may be changed quietly is not given other times
- * by a user meanwhile: that waits (dir_attr_lock.h, gate.h).
+ * by a user meanwhile: that waits (dir_attr_lock.h, move_lock.h).
  *
  * @ret  until preserve_mtime_end(), in the same function
  */

@@ -10,7 +10,7 @@
 
 #include "union/branch/branch.h"
 #include "union/config/policy_set.h"
-#include "union/node/gate.h"
+#include "union/node/move_lock.h"
 #include "union/node/moving.h"
 #include "union/node/node.h"
 #include "union/state/open_table.h"
@@ -47,7 +47,7 @@ struct unionfs {
 	 * directories is walked. Taken before every other lock but gates.
 	 */
 	pthread_rwlock_t tree;
-	struct gate gate; /* before that one, too */
+	struct move_lock move_lock; /* before that one, too */
 	struct moving_list moving;
 	pthread_mutex_t live; /* held while the branches change; the first */
 	struct fuse_session *session;

@@ -11,22 +11,22 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "union/node/gate.h"
+#include "union/node/move_lock.h"
 
 #include <cmocka.h>
 
-static struct gate gate;
+static struct move_lock gate;
 
 static int setup(void **state)
 {
 	(void)state;
-	return gate_init(&gate);
+	return move_lock_init(&gate);
 }
 
 static int done(void **state)
 {
 	(void)state;
-	gate_done(&gate);
+	move_lock_done(&gate);
 	return 0;
 }
 
@@ -41,7 +41,7 @@ static unsigned nodes_of(uint32_t opcode, size_t other_at, uint64_t ret[2])
 	uint64_t other = 9;
 
 	memcpy(request.body + other_at, &other, sizeof(other));
-	return gate_request_nodes(&request, sizeof(request), ret);
+	return move_lock_request_nodes(&request, sizeof(request), ret);
 }
 
 static void a_request_names_its_nodes(void **state)
@@ -69,66 +69,66 @@ static void one_that_is_cut_short_names_what_is_there(void **state)
 	uint64_t ids[2];
 
 	(void)state;
-	assert_int_equal(gate_request_nodes(&request, 39, ids), 0);
-	assert_int_equal(gate_request_nodes(&request, 44, ids), 2);
+	assert_int_equal(move_lock_request_nodes(&request, 39, ids), 0);
+	assert_int_equal(move_lock_request_nodes(&request, 44, ids), 2);
 	assert_int_equal(ids[1], 0);
 }
 
 static void requests_pass_together(void **state)
 {
-	const uint64_t one[] = {7, 7 + GATE_LOCKS}, two[] = {9, 7};
-	struct gate_pass a, b;
+	const uint64_t one[] = {7, 7 + MOVE_LOCK_LOCKS}, two[] = {9, 7};
+	struct move_lock_pass a, b;
 
 	(void)state;
-	a = gate_enter(&gate, one, 2); /* both are one lock */
-	b = gate_enter(&gate, two, 2);
+	a = move_lock_enter(&gate, one, 2); /* both are one lock */
+	b = move_lock_enter(&gate, two, 2);
 	assert_int_equal(a.second, -1);
 	assert_true(b.first < b.second);
-	gate_leave(&gate, b);
-	gate_leave(&gate, a);
+	move_lock_leave(&gate, b);
+	move_lock_leave(&gate, a);
 }
 
 static void a_move_waits_for_requests_but_not_for_ever(void **state)
 {
 	const uint64_t request[] = {7}, moved[] = {300, 8, 7, 8};
-	struct gate_pass pass = gate_enter(&gate, request, 1);
-	struct gate_hold hold;
+	struct move_lock_pass pass = move_lock_enter(&gate, request, 1);
+	struct move_lock_hold hold;
 
 	(void)state;
-	assert_int_equal(gate_close(&gate, moved, 4, &hold), -EBUSY);
-	gate_leave(&gate, pass);
+	assert_int_equal(move_lock_close(&gate, moved, 4, &hold), -EBUSY);
+	move_lock_leave(&gate, pass);
 	/* Nothing stayed behind of the attempt. */
-	assert_int_equal(gate_close(&gate, moved, 4, &hold), 0);
-	gate_open(&hold);
-	gate_open(&hold);
-	pass = gate_enter(&gate, moved, 2);
-	gate_leave(&gate, pass);
+	assert_int_equal(move_lock_close(&gate, moved, 4, &hold), 0);
+	move_lock_open(&hold);
+	move_lock_open(&hold);
+	pass = move_lock_enter(&gate, moved, 2);
+	move_lock_leave(&gate, pass);
 }
 
 static void whoever_was_there_is_waited_for(void **state)
 {
 	const uint64_t request[] = {255};
-	struct gate_pass pass = gate_enter(&gate, request, 1);
+	struct move_lock_pass pass = move_lock_enter(&gate, request, 1);
 
 	(void)state;
-	assert_int_equal(gate_drain(&gate, 20), -EBUSY);
-	gate_leave(&gate, pass);
-	assert_int_equal(gate_drain(&gate, 20000), 0);
+	assert_int_equal(move_lock_drain(&gate, 20), -EBUSY);
+	move_lock_leave(&gate, pass);
+	assert_int_equal(move_lock_drain(&gate, 20000), 0);
 }
 
 static void *wait_for_all(void *context)
 {
 	(void)context;
-	return (void *)(intptr_t)gate_drain(&gate, 20000);
+	return (void *)(intptr_t)move_lock_drain(&gate, 20000);
 }
 
 /* Who comes meanwhile is neither behind who waits, nor waited for. */
 static void who_waits_holds_up_nobody(void **state)
 {
 	const uint64_t request[] = {11};
-	struct gate_pass pass = gate_enter(&gate, request, 1), later;
+	struct move_lock_pass pass = move_lock_enter(&gate, request, 1), later;
 	unsigned phase = atomic_load(&gate.phase);
-	struct gate_hold hold;
+	struct move_lock_hold hold;
 	pthread_t waits;
 	void *r;
 
@@ -136,20 +136,20 @@ static void who_waits_holds_up_nobody(void **state)
 	assert_int_equal(pthread_create(&waits, NULL, wait_for_all, NULL), 0);
 	while (atomic_load(&gate.phase) == phase)
 		(void)sched_yield();
-	later = gate_enter(&gate, request, 1);
-	gate_leave(&gate, pass);
+	later = move_lock_enter(&gate, request, 1);
+	move_lock_leave(&gate, pass);
 	assert_int_equal(pthread_join(waits, &r), 0);
 	assert_int_equal((intptr_t)r, 0);
 	pass = later;
-	assert_int_equal(gate_drain(&gate, 20), -EBUSY);
-	gate_leave(&gate, pass);
-	assert_int_equal(gate_drain(&gate, 20000), 0);
+	assert_int_equal(move_lock_drain(&gate, 20), -EBUSY);
+	move_lock_leave(&gate, pass);
+	assert_int_equal(move_lock_drain(&gate, 20000), 0);
 	/* A move is waited for as well. */
-	assert_int_equal(gate_close(&gate, request, 1, &hold), 0);
-	assert_int_equal(gate_drain(&gate, 20), -EBUSY);
-	gate_open(&hold);
-	assert_int_equal(gate_drain(&gate, 20000), 0);
-	assert_int_equal(gate_drain(&gate, 20000), 0);
+	assert_int_equal(move_lock_close(&gate, request, 1, &hold), 0);
+	assert_int_equal(move_lock_drain(&gate, 20), -EBUSY);
+	move_lock_open(&hold);
+	assert_int_equal(move_lock_drain(&gate, 20000), 0);
+	assert_int_equal(move_lock_drain(&gate, 20000), 0);
 }
 
 int main(void)
