@@ -1,18 +1,18 @@
 $(eval $(call library,union,\
-  union/change/replay.c union/live/announce.c union/change/hidden_files.c union/branch/atime.c union/sys/attrs.c union/recover/leaked_backing_ids.c union/branch/branch.c \
-  union/branch/branch_health.c union/state/branch_identity.c union/branch/branch_lock.c union/branch/branch_probe.c union/view/birth.c union/config/branch_spec.c union/branch/branch_try.c \
+  union/change/replay.c union/live/kernel_invalidate.c union/change/hidden_files.c union/branch/atime.c union/sys/attrs.c union/recover/leaked_backing_ids.c union/branch/branch.c \
+  union/branch/branch_health.c union/state/branch_identity.c union/branch/branch_lock.c union/branch/branch_probe.c union/view/btime.c union/config/branch_spec.c union/branch/branch_try.c \
   union/change/orphan_begin.c union/change/caller.c union/change/clone_dir.c union/control/control.c union/control/control_client.c \
   union/control/control_command.c union/control/control_proto.c union/live/control_status.c \
   union/sys/copy_data.c union/view/dir_change.c union/branch/dir_fd.c union/open/dir_listing.c union/sys/dir_offset.c union/open/dir_parts.c union/open/dir_read.c union/node/dir_attr_lock.c \
   union/ops/dot_union.c union/live/drain.c union/migrate/drain_dir.c union/migrate/drain_walk.c union/open/durable.c union/sys/empty_dir.c union/state/stuck_server.c union/supervisor/stuck_servers.c \
   union/ops/explain.c union/sys/file_in_use.c union/migrate/inode_paths.c union/branch/folding.c union/open/full.c union/state/fuse_connection.c \
-  union/node/move_lock.c union/sys/handle.c union/sys/task_blocked.c union/live/heal.c union/supervisor/fd_store_server.c union/supervisor/supervisor.c union/sys/immutable.c \
+  union/node/move_lock.c union/sys/handle.c union/sys/task_blocked.c union/live/branch_recover.c union/supervisor/fd_store_server.c union/supervisor/supervisor.c union/sys/immutable.c \
   union/sys/task_syscall.c union/sys/inode_number.c union/branch/intent.c union/migrate/intent_recover.c union/state/fd_store.c union/state/death_pipe.c union/sys/limits.c \
   union/live/live_add.c union/live/live_remove.c union/live/live_set.c union/view/lookup.c \
   union/view/merge.c union/state/thread_branches.c union/serve/mount.c union/live/mount_strict.c union/config/mount_words.c union/branch/submount.c union/migrate/move.c union/migrate/move_check.c union/migrate/move_copy.c union/node/moving.c union/sys/named.c union/view/name_filter.c union/view/name_hash_set.c \
   union/node/node.c union/node/orphan_inode.c union/node/node_copies.c union/node/node_index.c union/node/node_lost.c union/node/preserve_ctime.c \
   union/node/node_restore.c union/node/node_sleep.c \
-  union/node/node_slots.c union/node/node_unused.c union/migrate/nudge.c union/branch/number_keep.c union/state/reply_cache.c union/state/reply_cache_slots.c union/serve/pending_names.c \
+  union/node/node_slots.c union/node/node_unused.c union/migrate/nudge.c union/branch/ino_preserve.c union/state/reply_cache.c union/state/reply_cache_slots.c union/serve/pending_names.c \
   union/open/open_dir.c union/open/open_file.c union/open/open_record.c union/state/open_table.c union/branch/owner.c union/ops/ops.c union/ops/ops_attr.c \
   union/ops/ops_dir.c union/ops/ops_io.c union/ops/ops_lookup.c union/ops/ops_name.c \
   union/ops/ops_open.c union/ops/ops_rename.c union/ops/ops_xattr.c union/config/options.c \
@@ -20,7 +20,7 @@ $(eval $(call library,union,\
   union/change/place.c union/config/policy.c union/state/policy_record.c union/config/policy_set.c union/view/preserve_mtime.c \
   union/migrate/relocate.c union/live/remount.c union/live/remounted.c union/change/remove_dir.c union/change/rename_dir.c \
   union/change/rename_exchange.c union/change/rename_hits.c union/change/rename_parts.c union/state/request.c union/state/request_use.c union/migrate/room.c \
-  union/recover/saved_nodes.c union/recover/saved_nodes_file.c union/view/search.c union/serve/fuse_threads.c union/serve/watchdog.c union/live/settings.c union/state/state.c union/view/state_note.c union/sys/statx.c union/view/subdirs.c union/view/survey.c \
+  union/recover/saved_nodes.c union/recover/saved_nodes_file.c union/view/lookup_policy.c union/serve/fuse_threads.c union/serve/watchdog.c union/live/settings.c union/state/state.c union/view/state_note.c union/sys/statx.c union/view/subdirs.c union/view/branch_stats.c \
   union/recover/handover.c union/ops/trim.c union/recover/unfinished.c union/view/unionfs.c union/recover/unionfs_life.c union/view/unseen.c,fuse3 json-c,base))
 $(eval $(call program,trib-union,union/main.c,union))
 $(eval $(call test_helper,union/testkit/outcomes,base,))

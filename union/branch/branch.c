@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "union/branch/branch_health.h"
 #include "union/branch/dir_fd.h"
-#include "union/branch/number_keep.h"
+#include "union/branch/ino_preserve.h"
 #include "union/sys/handle.h"
 #include "union/sys/proc_path.h"
 
@@ -204,7 +204,7 @@ int branch_open(struct branch_table *table, const char *path, unsigned flags,
 	branch->root_fd = take_fd(&fd);
 	branch->device = st.st_dev;
 	branch->mount_id = mount_id;
-	number_keep_look(branch);
+	ino_preserve_look(branch);
 	branch->identity = identity;
 	pthread_mutex_init(&branch->clone_lock, NULL);
 	*ret = branch;

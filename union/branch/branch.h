@@ -39,7 +39,7 @@ struct branch {
 	atomic_int own_root, own_mount; /* 1 + descriptors: atime.h; 0: none */
 	dev_t device;
 	atomic_int mount_id;     /* of root_fd */
-	atomic_bool has_numbers; /* files of it: see number_keep.h */
+	atomic_bool has_numbers; /* files of it: see ino_preserve.h */
 	atomic_bool never_folds; /* directories of it: see folding.h */
 	struct branch_identity identity;
 	atomic_int lock; /* 1 + a descriptor: branch_lock.h; 0: none */

@@ -4,7 +4,7 @@
  * error that may say that the branch is no longer there it is tried, and
  * marked failed or read-only if it is. From then on nobody calls a failed
  * branch: a directory's copy there is passed over (node_first(), copy_next()),
- * a file there is EIO. It is heal.h that finds out when it is back.
+ * a file there is EIO. It is branch_recover.h that finds out when it is back.
  *
  * A directory that is looked up while a branch is failed may have a copy
  * there that is not known: it is in doubt, as the whole branch is until what

@@ -6,7 +6,7 @@
 
 #include "base/cleanup.h"
 #include "union/branch/dir_fd.h"
-#include "union/branch/number_keep.h"
+#include "union/branch/ino_preserve.h"
 
 void orphan_begin(struct unionfs *fs, const struct hit *hit, const char *name,
 		  struct orphan *ret)
@@ -25,7 +25,7 @@ void orphan_begin(struct unionfs *fs, const struct hit *hit, const char *name,
 void orphan_end(struct unionfs *fs, struct orphan *bury, bool removed)
 {
 	if (removed && bury->buried.fd >= 0) {
-		number_keep_end(&fs->branches, bury->branch, bury->buried.fd);
+		ino_preserve_end(&fs->branches, bury->branch, bury->buried.fd);
 		orphan_inode_add(&fs->nodes, bury->branch, &bury->handle,
 				 &bury->buried);
 	}

@@ -20,8 +20,8 @@
 #include "union/change/clone_dir.h"
 #include "union/node/naming.h"
 #include "union/sys/immutable.h"
+#include "union/view/branch_stats.h"
 #include "union/view/name_filter.h"
-#include "union/view/survey.h"
 
 #define NOBODY 65534 /* a user and a group that own nothing */
 
@@ -209,14 +209,14 @@ int place_new(struct unionfs *fs, fuse_req_t req, struct node *parent,
 	      const struct to_place *what, struct placed *ret)
 {
 	const struct policy_branch *branch;
-	struct survey survey;
+	struct branch_stats survey;
 	int r = branch_any_doubted() ? -EIO : -EROFS;
 	bool next = true;
 
-	survey_begin(&survey, fs, parent,
-		     policy_of(&fs->policies, what->function));
-	survey_filter(&survey);
-	while (next && (branch = survey_next(&survey, fs, parent))) {
+	branch_stats_begin(&survey, fs, parent,
+			   policy_of(&fs->policies, what->function));
+	branch_stats_filter(&survey);
+	while (next && (branch = branch_stats_next(&survey, fs, parent))) {
 		r = make_on(fs, req, parent, what, branch->id, ret, &next);
 		if (r < 0)
 			branch_space_changed(fs->branches.items[branch->id]);
@@ -229,14 +229,14 @@ void place_everywhere(struct unionfs *fs, const struct node *parent,
 {
 	const struct policy *policy = policy_of(&fs->policies, POLICY_MKDIR);
 	const struct policy_branch *branch;
-	struct survey survey;
+	struct branch_stats survey;
 	struct dir_fd *dir;
 
 	if (policy->choice != POLICY_ALL)
 		return;
-	survey_begin(&survey, fs, parent, policy);
-	survey_filter(&survey);
-	while ((branch = survey_next(&survey, fs, parent))) {
+	branch_stats_begin(&survey, fs, parent, policy);
+	branch_stats_filter(&survey);
+	while ((branch = branch_stats_next(&survey, fs, parent))) {
 		if (!policy_has_room(branch) ||
 		    (policy->scope == POLICY_EXISTING && !branch->has_parent))
 			continue;

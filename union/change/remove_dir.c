@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 #include "union/branch/branch_health.h"
 #include "union/branch/dir_fd.h"
-#include "union/branch/number_keep.h"
+#include "union/branch/ino_preserve.h"
 #include "union/change/hidden_files.h"
 #include "union/change/replay.h"
 #include "union/node/dir_attr_lock.h"
@@ -52,7 +52,7 @@ static int remove_copy(struct unionfs *fs, const struct hit *hit,
 	}
 	name_filter_remove(fs, copy_node(hit->dir), name, hit->dir->branch);
 	if (last)
-		number_keep_end_dir(&fs->branches, buried.fd);
+		ino_preserve_end_dir(&fs->branches, buried.fd);
 	node_copy_gone(&fs->nodes, hit->dir->branch, &handle, &buried);
 	return 0;
 }

@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 #include "union/branch/dir_fd.h"
-#include "union/branch/number_keep.h"
+#include "union/branch/ino_preserve.h"
 #include "union/change/clone_dir.h"
 #include "union/change/hidden_files.h"
 #include "union/change/remove_dir.h"
@@ -151,7 +151,7 @@ static void end_targets(struct parts *p, bool gone)
 		name_filter_remove(fs, p->m->to_dir, p->m->to_name,
 				   target->branch);
 		if (i == 0)
-			number_keep_end_dir(&fs->branches, target->buried.fd);
+			ino_preserve_end_dir(&fs->branches, target->buried.fd);
 		node_copy_gone(&fs->nodes, target->branch, &target->handle,
 			       &target->buried);
 	}

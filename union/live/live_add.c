@@ -18,7 +18,7 @@
 #include "union/branch/intent.h"
 #include "union/change/clone_dir.h"
 #include "union/change/rename_parts.h"
-#include "union/live/announce.h"
+#include "union/live/kernel_invalidate.h"
 #include "union/live/mount_strict.h"
 #include "union/migrate/relocate.h"
 #include "union/view/state_note.h"
@@ -186,7 +186,7 @@ int live_add(struct unionfs *fs, const char *mountpoint,
 				 branch->id, branch->path);
 	}
 	if (r == 0 && !branch->announced) {
-		r = announce(fs, branch);
+		r = kernel_invalidate(fs, branch);
 		if (r < 0)
 			return error_set(err, -r,
 					 "branch '%s' was added, but names on "

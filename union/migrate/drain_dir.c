@@ -11,12 +11,12 @@
 #include "base/clock.h"
 #include "union/branch/branch_health.h"
 #include "union/branch/dir_fd.h"
-#include "union/branch/number_keep.h"
+#include "union/branch/ino_preserve.h"
 #include "union/change/clone_dir.h"
 #include "union/change/hidden_files.h"
 #include "union/state/reply_cache.h"
 #include "union/sys/inode_number.h"
-#include "union/view/birth.h"
+#include "union/view/btime.h"
 #include "union/view/preserve_mtime.h"
 
 #define NO_NEW (BRANCH_RO | BRANCH_NC | BRANCH_DRAINING | BRANCH_GONE)
@@ -108,8 +108,8 @@ static void keep_birth(struct unionfs *fs, struct node *node, int fd)
 {
 	struct timespec birth;
 
-	if (birth_of(fs, node, &birth) == 0)
-		(void)birth_write(fd, &birth);
+	if (btime_of(fs, node, &birth) == 0)
+		(void)btime_write(fd, &birth);
 }
 
 /* The copy that is seen from now on: with the number and times of before. */
@@ -207,7 +207,7 @@ static int remove_copy(struct unionfs *fs, const struct branch *branch,
 		return r;
 	handle = copy_handle(copy);
 	copy_set(copy, COPY_GOING, true);
-	r = number_keep_remove_copy(branch, parent_fd, name, node->ino);
+	r = ino_preserve_remove_copy(branch, parent_fd, name, node->ino);
 	if (r == 0)
 		node_copy_gone(&fs->nodes, branch->id, &handle, NULL);
 	copy_set(copy, COPY_GOING, false);

@@ -7,11 +7,11 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "union/branch/number_keep.h"
+#include "union/branch/ino_preserve.h"
 #include "union/migrate/moved.h"
 #include "union/sys/attrs.h"
 #include "union/sys/inode_number.h"
-#include "union/view/birth.h"
+#include "union/view/btime.h"
 
 #define PASSES   16           /* over what changes while it is copied */
 #define LAST     (4u << 20)   /* bytes that are copied while others wait */
@@ -42,7 +42,7 @@ static int make_special(const struct moved *m, int work)
 int moved_make_copy(struct moved *m)
 {
 	auto_close int work = -1;
-	int fd, r = number_keep_mark(m->move->to);
+	int fd, r = ino_preserve_mark(m->move->to);
 
 	if (r < 0)
 		return r;
@@ -111,8 +111,8 @@ static int find_number(struct moved *m)
 	if (m->node)
 		m->r.number = m->node->ino;
 	else
-		r = number_keep_read(m->move->from, m->old_fd, "", m->st.st_ino,
-				     &m->r.number);
+		r = ino_preserve_read(m->move->from, m->old_fd, "",
+				      m->st.st_ino, &m->r.number);
 	m->r.keeps = m->r.number ==
 		     inode_number(m->move->from->id, m->st.st_ino);
 	return r;
@@ -123,8 +123,8 @@ static void keep_birth(const struct moved *m)
 {
 	struct timespec birth;
 
-	if (birth_read(m->old_fd, &birth) == 0)
-		(void)birth_write(m->copy_fd, &birth);
+	if (btime_read(m->old_fd, &birth) == 0)
+		(void)btime_write(m->copy_fd, &birth);
 }
 
 int moved_finish_copy(struct moved *m)

@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 #include "union/branch/branch_health.h"
-#include "union/branch/number_keep.h"
+#include "union/branch/ino_preserve.h"
 #include "union/change/hidden_files.h"
 #include "union/sys/inode_number.h"
 
@@ -130,13 +130,13 @@ static int cut_name(const struct branch *from, int dirfd, const char *name,
 		    bool keeps, uint64_t number)
 {
 	auto_close int work = -1;
-	char stub[NUMBER_KEEP_NAME_MAX];
+	char stub[INO_PRESERVE_NAME_MAX];
 	bool made = false;
 	int r;
 
 	if (keeps && !never_again(dirfd)) {
 		work = branch_work_dir(from);
-		number_keep_name(number, stub);
+		ino_preserve_name(number, stub);
 		if (work < 0)
 			return work;
 		made = linkat(dirfd, name, work, stub, 0) == 0;
@@ -159,9 +159,9 @@ static int cut_name(const struct branch *from, int dirfd, const char *name,
 static void drop_stub(const struct relocation *r)
 {
 	auto_close int work = branch_work_dir(r->from);
-	char stub[NUMBER_KEEP_NAME_MAX];
+	char stub[INO_PRESERVE_NAME_MAX];
 
-	number_keep_name(r->number, stub);
+	ino_preserve_name(r->number, stub);
 	if (work >= 0 && is_at(work, stub, &r->old))
 		(void)unlinkat(work, stub, 0); /* it only counts as a link */
 }
@@ -204,11 +204,11 @@ static int empty_stub(const struct branch *from, const struct handle *old,
 		      uint64_t number)
 {
 	auto_close int work = branch_work_dir(from), fd = -1;
-	char stub[NUMBER_KEEP_NAME_MAX];
+	char stub[INO_PRESERVE_NAME_MAX];
 	struct handle found;
 	struct stat st;
 
-	number_keep_name(number, stub);
+	ino_preserve_name(number, stub);
 	if (work < 0)
 		return work;
 	if (handle_get(work, stub, &found) < 0 || !handle_equal(&found, old) ||
@@ -333,7 +333,7 @@ static bool was_used_since(const struct branch *from, const struct branch *to,
 	       fstat(copy, &of_copy) == 0 && of_old.st_nlink &&
 	       is_later(&of_old.st_mtim, &of_copy.st_mtim) &&
 	       inode_number_read(copy, "", &number) == 0 &&
-	       !number_keep_is_stub(from, number, &intent->replaced);
+	       !ino_preserve_is_stub(from, number, &intent->replaced);
 }
 
 /* The name is the old file's, if nothing else has it. */

@@ -10,7 +10,7 @@
  *	                  so nobody may change it until it has
  *	relocate_link()   the names on the new branch
  *	relocate_cut()    those on the old one; of the last there stays, where
- *	                  it keeps a number (number_keep.h), a stub
+ *	                  it keeps a number (ino_preserve.h), a stub
  *	relocate_end()    all that made durable, the stub emptied, the record
  *	                  struck out; files may be changed meanwhile
  *

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "union/branch/number_keep.h"
+#include "union/branch/ino_preserve.h"
 #include "union/migrate/relocate.h"
 #include "union/sys/inode_number.h"
 #include "union/testkit/branches_kit.h"
@@ -131,11 +131,11 @@ static void assert_tidy(bool stub)
 {
 	auto_close int from = branch_work_dir(table.items[0]);
 	auto_close int to = branch_work_dir(table.items[1]);
-	char name[NUMBER_KEEP_NAME_MAX];
+	char name[INO_PRESERVE_NAME_MAX];
 
 	assert_false(is_there(to, file.temporary));
 	assert_int_equal(intent_pending(table.items[1]), 0);
-	number_keep_name(file.number, name);
+	ino_preserve_name(file.number, name);
 	assert_int_equal(is_there(from, name), stub);
 	if (stub)
 		assert_file(from, name, "");
@@ -387,23 +387,23 @@ static void it_stays_whole_when_a_name_cannot_be_cut(void **state)
 static void a_number_is_kept_as_long_as_its_file(void **state)
 {
 	auto_close int work = -1, fd = -1;
-	char name[NUMBER_KEEP_NAME_MAX];
+	char name[INO_PRESERVE_NAME_MAX];
 	uint64_t number;
 
 	(void)state;
 	prepare(1);
-	assert_int_equal(number_keep_mark(table.items[1]), 0);
+	assert_int_equal(ino_preserve_mark(table.items[1]), 0);
 	assert_int_equal(relocate_begin(&file), 0);
 	assert_int_equal(relocate_link(&file), 0);
 	assert_int_equal(relocate_cut(&file), 0);
 	assert_int_equal(relocate_end(&file), 0);
 	fd = openat(dirs[1][0], "x", O_PATH | O_CLOEXEC);
-	assert_int_equal(number_keep_read(table.items[1], fd, "", 1, &number),
+	assert_int_equal(ino_preserve_read(table.items[1], fd, "", 1, &number),
 			 0);
 	assert_int_equal(number, file.number);
-	number_keep_end(&table, 1, fd);
+	ino_preserve_end(&table, 1, fd);
 	work = branch_work_dir(table.items[0]);
-	number_keep_name(file.number, name);
+	ino_preserve_name(file.number, name);
 	assert_false(is_there(work, name));
 }
 

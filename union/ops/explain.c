@@ -18,8 +18,8 @@
 #include "union/branch/submount.h"
 #include "union/config/branch_spec.h"
 #include "union/live/control_status.h"
+#include "union/view/branch_stats.h"
 #include "union/view/lookup.h"
-#include "union/view/survey.h"
 
 #define MERGERFS_PREFIX "user.mergerfs."
 
@@ -212,13 +212,13 @@ static struct json_object *next_json(struct unionfs *fs, const struct node *dir,
 {
 	struct json_object *list = json_object_new_array(), *one;
 	const struct policy_branch *branch;
-	struct survey all, survey;
+	struct branch_stats all, survey;
 	unsigned i, order = 0;
 
-	survey_begin(&all, fs, dir, policy);
-	survey_begin(&survey, fs, dir, policy);
-	survey_filter(&survey);
-	while ((branch = survey_next(&survey, fs, dir))) {
+	branch_stats_begin(&all, fs, dir, policy);
+	branch_stats_begin(&survey, fs, dir, policy);
+	branch_stats_filter(&survey);
+	while ((branch = branch_stats_next(&survey, fs, dir))) {
 		one = branch_json(fs, policy, branch);
 		add(one, "order", json_object_new_int((int)++order));
 		(void)json_object_array_add(list, one);

@@ -19,7 +19,7 @@
 #include "union/state/request.h"
 #include "union/sys/proc_path.h"
 #include "union/sys/statx.h"
-#include "union/view/birth.h"
+#include "union/view/btime.h"
 #include "union/view/dir_change.h"
 #include "union/view/unseen.h"
 
@@ -54,8 +54,8 @@ static void reply_attr(fuse_req_t req, struct node *node, int fd, bool asked)
 	if (r == 0 && asked && timeout == 0 && S_ISREG(node->type))
 		timeout = unseen_keep(fs, node, &st);
 	if (r == 0 && request_current.wants_birth)
-		known = (fd < 0 ? birth_of(fs, node, &birth)
-				: birth_read(fd, &birth)) == 0;
+		known = (fd < 0 ? btime_of(fs, node, &birth)
+				: btime_read(fd, &birth)) == 0;
 	if (r < 0)
 		op_reply(req, r);
 	else
@@ -93,7 +93,7 @@ void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 	unionfs_fill_stat(fs, node, &st);
 	if (timeout == 0)
 		timeout = unseen_keep_size(fs, node, &st);
-	known = request_current.wants_birth && birth_read(fd, &birth) == 0;
+	known = request_current.wants_birth && btime_read(fd, &birth) == 0;
 	reply_stat(req, &st, known ? &birth : NULL, timeout);
 }
 

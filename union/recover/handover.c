@@ -125,7 +125,8 @@ int handover_fuse_fd(const struct unionfs *fs)
 
 /*
  * One that has failed meanwhile, or before, ends nothing. One that had failed
- * and is back is not believed so: that is said to the kernel by heal.h alone.
+ * and is back is not believed so: that is said to the kernel by
+ * branch_recover.h alone.
  */
 static int reopen_branch(struct unionfs *fs, struct state_branch *record,
 			 unsigned flags, struct error *err)

@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "union/branch/branch_health.h"
-#include "union/branch/number_keep.h"
+#include "union/branch/ino_preserve.h"
 #include "union/state/state.h"
 #include "union/view/preserve_mtime.h"
 
@@ -29,7 +29,7 @@ static void end(struct unionfs *fs, struct copy *copy, bool there)
 
 /*
  * Was it removed, before the server that did it could say so? It may be there
- * and be none any more: number_keep_remove_copy().
+ * and be none any more: ino_preserve_remove_copy().
  */
 static void look_for_going(struct unionfs *fs, struct copy *copy)
 {
@@ -44,7 +44,7 @@ static void look_for_going(struct unionfs *fs, struct copy *copy)
 	fd = handle_open(branch->root_fd, &handle, O_PATH);
 	if (fd >= 0 || fd == -ESTALE)
 		end(fs, copy,
-		    fd >= 0 && !number_keep_is_stub(branch, number, &handle));
+		    fd >= 0 && !ino_preserve_is_stub(branch, number, &handle));
 }
 
 /* In the work directory it is none: a sweep could not remove it. */

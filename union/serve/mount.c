@@ -23,8 +23,8 @@
 #include "union/change/rename_parts.h"
 #include "union/config/options_branches.h"
 #include "union/control/control.h"
+#include "union/live/branch_recover.h"
 #include "union/live/drain.h"
-#include "union/live/heal.h"
 #include "union/live/mount_strict.h"
 #include "union/live/remounted.h"
 #include "union/migrate/room.h"
@@ -385,7 +385,7 @@ static int serve_mounted(struct mounted *m, unsigned threads, struct error *err)
 		r = handover_replay_init(&m->fs);
 	handover_list_buried(&m->fs);
 	if (r == 0)
-		r = heal_start(&m->fs);
+		r = branch_recover_start(&m->fs);
 	if (r < 0)
 		return error_set(err, -r, "start serving: %s", strerror(-r));
 	r = mount_strict_start(&m->fs, !handover_mountpoint(&m->fs), err);
@@ -509,7 +509,7 @@ int mount_serve(const struct union_options *options, void (*ready)(void *),
 	room_stop(m->fs.room);
 	full_free(m->fs.full);
 	drains_free(m->drains);
-	if (!heal_stop() || branch_probe_is_busy())
+	if (!branch_recover_stop() || branch_probe_is_busy())
 		/* A branch hangs: what is asked of it is in use. */
 		_exit(r < 0 ? 1 : 0);
 	unionfs_done(&m->fs);

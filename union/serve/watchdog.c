@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "union/branch/branch_health.h"
 #include "union/branch/dir_fd.h"
-#include "union/live/heal.h"
+#include "union/live/branch_recover.h"
 #include "union/live/live_remove.h"
 #include "union/recover/handover.h"
 #include "union/serve/pending_names.h"
@@ -180,7 +180,7 @@ static void *try_main(void *context)
 
 	thread_branches_note(thread, branch->id);
 	dir_fd_changes_begin();
-	(void)heal_try(branch); /* that it comes back is enough */
+	(void)branch_recover_try(branch); /* that it comes back is enough */
 	dir_fd_changes_end();
 	thread_branches_give(thread);
 	atomic_store(&try->since_ms, 0);

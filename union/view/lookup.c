@@ -15,12 +15,12 @@
 #include "base/clock.h"
 #include "union/branch/branch_health.h"
 #include "union/branch/dir_fd.h"
-#include "union/branch/number_keep.h"
+#include "union/branch/ino_preserve.h"
 #include "union/branch/submount.h"
 #include "union/state/reply_cache.h"
 #include "union/sys/inode_number.h"
+#include "union/view/lookup_policy.h"
 #include "union/view/name_filter.h"
-#include "union/view/search.h"
 
 #define LOOKUP_TRIES   16 /* a name replaced that often at once is an attack */
 #define LOOKUP_SLACK_S 2  /* by which times of files may differ from ours */
@@ -89,8 +89,8 @@ static int intern_file(struct unionfs *fs, int dirfd, const char *name,
 	struct node *node;
 	uint64_t ino;
 	struct branch *branch = fs->branches.items[found->branch];
-	int r = branch_report(branch, number_keep_read(branch, dirfd, name,
-						       st->st_ino, &ino));
+	int r = branch_report(branch, ino_preserve_read(branch, dirfd, name,
+							st->st_ino, &ino));
 
 	if (r == 0)
 		r = node_intern(&fs->nodes, st->st_mode & S_IFMT, ino, found, 1,
@@ -300,7 +300,7 @@ static int search_by_policy(struct unionfs *fs, struct node *parent,
 
 	if (n <= 0)
 		return n;
-	search_order(fs, hits, n, NULL);
+	lookup_policy_order(fs, hits, n, NULL);
 	for (i = 0; i < n && !r; i++)
 		r = search_one(fs, hits[i].dir, name, search);
 	lookup_hits_done(hits, n);
@@ -317,7 +317,7 @@ int lookup_entry(struct unionfs *fs, struct node *parent, const char *name,
 	bool doubt;
 	int r;
 
-	r = search_is_lowest(fs)
+	r = lookup_policy_is_lowest(fs)
 		    ? search_lowest(fs, parent, name, first, &search)
 		    : search_by_policy(fs, parent, name, &search);
 	if (r < 0)
@@ -448,7 +448,7 @@ int lookup_all(struct unionfs *fs, const struct node *parent, const char *name,
 	int n = gather(fs, parent, name, ret);
 
 	if (n > 1)
-		search_order(fs, *ret, n, name);
+		lookup_policy_order(fs, *ret, n, name);
 	return n;
 }
 

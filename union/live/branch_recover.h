@@ -10,8 +10,8 @@
  * A branch that comes back is announced as a new one is: what the kernel was
  * told without it is put right.
  */
-#ifndef UNION_HEAL_H
-#define UNION_HEAL_H
+#ifndef UNION_BRANCH_RECOVER_H
+#define UNION_BRANCH_RECOVER_H
 
 #include "union/view/unionfs.h"
 
@@ -23,15 +23,15 @@
 #define HEAL_CALM_MS 600000
 
 /* Watch all branches of @fs. 0 or -errno. */
-int heal_start(struct unionfs *fs);
+int branch_recover_start(struct unionfs *fs);
 
 /* Call the branch as one that is to come back: 0 or -errno, or never. */
-int heal_try(const struct branch *branch);
+int branch_recover_try(const struct branch *branch);
 
 /*
  * No more. True when no thread is left; one that hangs in a branch is not
  * waited for longer than a moment: what it uses must stay.
  */
-bool heal_stop(void);
+bool branch_recover_stop(void);
 
 #endif

@@ -10,7 +10,7 @@
  * every answer that was made without the new copy, and what is asked after
  * it meets the copy. Listings are dropped after the names for that reason.
  */
-#include "union/live/announce.h"
+#include "union/live/kernel_invalidate.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -303,7 +303,8 @@ static int invalidate(struct walk *walk, const struct shared *dir)
 	return r == -ENOENT ? 0 : r;
 }
 
-static int announce_walk(struct unionfs *fs, struct branch *branch, bool again)
+static int kernel_invalidate_walk(struct unionfs *fs, struct branch *branch,
+				  bool again)
 {
 	/* A branch may come back while another is added. */
 	static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
@@ -322,12 +323,12 @@ static int announce_walk(struct unionfs *fs, struct branch *branch, bool again)
 	return r;
 }
 
-int announce(struct unionfs *fs, struct branch *branch)
+int kernel_invalidate(struct unionfs *fs, struct branch *branch)
 {
-	return announce_walk(fs, branch, false);
+	return kernel_invalidate_walk(fs, branch, false);
 }
 
-int announce_again(struct unionfs *fs, struct branch *branch)
+int kernel_invalidate_again(struct unionfs *fs, struct branch *branch)
 {
-	return announce_walk(fs, branch, true);
+	return kernel_invalidate_walk(fs, branch, true);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/live/heal.h"
+#include "union/live/branch_recover.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 #include "union/branch/branch_lock.h"
 #include "union/branch/branch_try.h"
 #include "union/branch/dir_fd.h"
-#include "union/live/announce.h"
+#include "union/live/kernel_invalidate.h"
 #include "union/live/mount_strict.h"
 #include "union/state/stuck_server.h"
 #include "union/state/thread_branches.h"
@@ -53,7 +53,7 @@ static int open_same(const struct branch *branch)
 	return take_fd(&fd);
 }
 
-int heal_try(const struct branch *branch)
+int branch_recover_try(const struct branch *branch)
 {
 	auto_close int root = open_same(branch);
 
@@ -89,7 +89,7 @@ static int bring_back(struct branch *branch, int root)
 	(void)mount_strict_look(heal.fs, NULL);
 	state_note_mount(heal.fs, branch);
 	branch_space_changed(branch);
-	r = announce_again(heal.fs, branch);
+	r = kernel_invalidate_again(heal.fs, branch);
 	if (r < 0)
 		branch_fail(branch, EIO); /* and once more from the start */
 	else
@@ -219,7 +219,7 @@ static void try_soon(unsigned id)
 	heal.healed_ms[id] = clock_ms();
 }
 
-int heal_start(struct unionfs *fs)
+int branch_recover_start(struct unionfs *fs)
 {
 	pthread_condattr_t attr;
 	unsigned i;
@@ -243,7 +243,7 @@ int heal_start(struct unionfs *fs)
 	return 0;
 }
 
-bool heal_stop(void)
+bool branch_recover_stop(void)
 {
 	int64_t until = clock_ms() + STOP_PATIENCE_MS;
 	struct timespec at = {until / 1000, until % 1000 * 1000000};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tell the node table and the kernel what a new branch changes. */
-#ifndef UNION_ANNOUNCE_H
-#define UNION_ANNOUNCE_H
+#ifndef UNION_KERNEL_INVALIDATE_H
+#define UNION_KERNEL_INVALIDATE_H
 
 #include "union/view/unionfs.h"
 
@@ -13,12 +13,12 @@
  *
  * Can be repeated. 0 or -errno. Called by a thread that serves no requests.
  */
-int announce(struct unionfs *fs, struct branch *branch);
+int kernel_invalidate(struct unionfs *fs, struct branch *branch);
 
 /*
  * The same for one that had failed and is back: what was looked up meanwhile
  * did not see it, and what was changed last may not be so.
  */
-int announce_again(struct unionfs *fs, struct branch *branch);
+int kernel_invalidate_again(struct unionfs *fs, struct branch *branch);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/branch/number_keep.h"
+#include "union/branch/ino_preserve.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 
 #define MARK "numbers"
 
-void number_keep_look(struct branch *branch)
+void ino_preserve_look(struct branch *branch)
 {
 	struct stat st;
 
@@ -24,7 +24,7 @@ void number_keep_look(struct branch *branch)
 			     AT_SYMLINK_NOFOLLOW) == 0);
 }
 
-int number_keep_mark(struct branch *branch)
+int ino_preserve_mark(struct branch *branch)
 {
 	auto_close int work = -1, fd = -1;
 	int r;
@@ -42,8 +42,8 @@ int number_keep_mark(struct branch *branch)
 	return r;
 }
 
-int number_keep_read(const struct branch *branch, int dirfd, const char *name,
-		     uint64_t ino, uint64_t *ret)
+int ino_preserve_read(const struct branch *branch, int dirfd, const char *name,
+		      uint64_t ino, uint64_t *ret)
 {
 	int r = -ENODATA;
 
@@ -55,20 +55,20 @@ int number_keep_read(const struct branch *branch, int dirfd, const char *name,
 	return 0;
 }
 
-void number_keep_name(uint64_t number, char *ret)
+void ino_preserve_name(uint64_t number, char *ret)
 {
-	(void)snprintf(ret, NUMBER_KEEP_NAME_MAX, "moved-%016llx",
+	(void)snprintf(ret, INO_PRESERVE_NAME_MAX, "moved-%016llx",
 		       (unsigned long long)number); /* fits */
 }
 
-bool number_keep_is_stub(const struct branch *branch, uint64_t number,
-			 const struct handle *handle)
+bool ino_preserve_is_stub(const struct branch *branch, uint64_t number,
+			  const struct handle *handle)
 {
 	auto_close int work = branch_work_dir(branch);
-	char stub[NUMBER_KEEP_NAME_MAX];
+	char stub[INO_PRESERVE_NAME_MAX];
 	struct handle found;
 
-	number_keep_name(number, stub);
+	ino_preserve_name(number, stub);
 	return work >= 0 && handle_get(work, stub, &found) == 0 &&
 	       handle_equal(&found, handle);
 }
@@ -79,19 +79,19 @@ static void remove_stub(const struct branch_table *table, uint64_t number,
 {
 	unsigned first = inode_number_branch(number);
 	auto_close int work = -1;
-	char name[NUMBER_KEEP_NAME_MAX];
+	char name[INO_PRESERVE_NAME_MAX];
 
 	if (first >= table->count || !branch_usable(first) ||
 	    table->items[first]->flags & (BRANCH_RO | BRANCH_GONE))
 		return;
-	number_keep_name(number, name);
+	ino_preserve_name(number, name);
 	work = branch_work_dir(table->items[first]);
 	/* One that stays keeps a number nobody uses, no more. */
 	if (work >= 0)
 		(void)unlinkat(work, name, flags);
 }
 
-void number_keep_end(const struct branch_table *table, unsigned branch, int fd)
+void ino_preserve_end(const struct branch_table *table, unsigned branch, int fd)
 {
 	uint64_t number;
 
@@ -100,7 +100,7 @@ void number_keep_end(const struct branch_table *table, unsigned branch, int fd)
 		remove_stub(table, number, 0);
 }
 
-void number_keep_end_dir(const struct branch_table *table, int fd)
+void ino_preserve_end_dir(const struct branch_table *table, int fd)
 {
 	uint64_t number;
 
@@ -113,12 +113,12 @@ static int make_stub(const struct branch *branch, int dirfd, const char *name,
 		     uint64_t number)
 {
 	auto_close int work = branch_work_dir(branch);
-	char kept[NUMBER_KEEP_NAME_MAX];
+	char kept[INO_PRESERVE_NAME_MAX];
 	int r = work < 0 ? work : empty_dir_check(dirfd, name);
 
 	if (r < 0)
 		return r;
-	number_keep_name(number, kept);
+	ino_preserve_name(number, kept);
 	if (renameat2(dirfd, name, work, kept, RENAME_NOREPLACE) < 0)
 		return -errno;
 	r = empty_dir_check(work, kept);
@@ -127,8 +127,8 @@ static int make_stub(const struct branch *branch, int dirfd, const char *name,
 	return r;
 }
 
-int number_keep_remove_copy(const struct branch *branch, int dirfd,
-			    const char *name, uint64_t number)
+int ino_preserve_remove_copy(const struct branch *branch, int dirfd,
+			     const char *name, uint64_t number)
 {
 	struct stat st;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/view/survey.h"
+#include "union/view/branch_stats.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "union/branch/dir_fd.h"
 
 /* Of this thread by splitmix64, Steele, Lea and Flood 2014. */
-uint64_t survey_random(void)
+uint64_t branch_stats_random(void)
 {
 	static _Thread_local uint64_t state;
 	uint64_t z;
@@ -37,8 +37,8 @@ static int64_t changed_ns(struct unionfs *fs, struct copy *copy)
 	return st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec;
 }
 
-void survey_branch(const struct unionfs *fs, struct branch *branch,
-		   int64_t now_ms, struct policy_branch *ret)
+void branch_stats_branch(const struct unionfs *fs, struct branch *branch,
+			 int64_t now_ms, struct policy_branch *ret)
 {
 	uint64_t min_free = atomic_load(&branch->min_free);
 	struct branch_space space;
@@ -57,8 +57,8 @@ void survey_branch(const struct unionfs *fs, struct branch *branch,
 	};
 }
 
-void survey_begin(struct survey *survey, struct unionfs *fs,
-		  const struct node *parent, const struct policy *policy)
+void branch_stats_begin(struct branch_stats *survey, struct unionfs *fs,
+			const struct node *parent, const struct policy *policy)
 {
 	unsigned i, count = fs->branches.count;
 	int64_t now_ms = clock_ms();
@@ -69,8 +69,8 @@ void survey_begin(struct survey *survey, struct unionfs *fs,
 	survey->count = count;
 	survey->shared_known = false;
 	for (i = 0; i < count; i++)
-		survey_branch(fs, fs->branches.items[i], now_ms,
-			      &survey->branches[i]);
+		branch_stats_branch(fs, fs->branches.items[i], now_ms,
+				    &survey->branches[i]);
 	for (copy = node_first(parent); copy; copy = copy_next(copy)) {
 		if (copy->branch >= count)
 			break; /* was added just now */
@@ -82,7 +82,7 @@ void survey_begin(struct survey *survey, struct unionfs *fs,
 	}
 }
 
-void survey_filter(struct survey *survey)
+void branch_stats_filter(struct branch_stats *survey)
 {
 	survey->count = policy_filter(survey->rest, survey->count);
 }
@@ -110,7 +110,7 @@ static unsigned count_shared(const struct branch *branch, const char *path)
 }
 
 /* A parent whose path cannot be told shares nothing with other branches. */
-static void learn_shared(struct survey *survey, struct unionfs *fs,
+static void learn_shared(struct branch_stats *survey, struct unionfs *fs,
 			 const struct node *parent)
 {
 	struct copy *copy = node_first(parent);
@@ -129,7 +129,7 @@ static void learn_shared(struct survey *survey, struct unionfs *fs,
 }
 
 /* Is there none left that has the directory itself, and room? */
-static bool needs_shared(const struct survey *survey)
+static bool needs_shared(const struct branch_stats *survey)
 {
 	unsigned i;
 
@@ -142,16 +142,16 @@ static bool needs_shared(const struct survey *survey)
 	return true;
 }
 
-const struct policy_branch *survey_next(struct survey *survey,
-					struct unionfs *fs,
-					const struct node *parent)
+const struct policy_branch *branch_stats_next(struct branch_stats *survey,
+					      struct unionfs *fs,
+					      const struct node *parent)
 {
 	if (!survey->count)
 		return NULL;
 	if (needs_shared(survey))
 		learn_shared(survey, fs, parent);
 	policy_next(survey->policy, survey->rest, survey->count,
-		    survey_random());
+		    branch_stats_random());
 	survey->count--;
 	return survey->rest++;
 }

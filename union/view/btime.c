@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/view/birth.h"
+#include "union/view/btime.h"
 
 #include <assert.h>
 #include <endian.h>
@@ -35,7 +35,7 @@ static int read_kept(int fd, struct timespec *ret)
 	return 0;
 }
 
-int birth_read(int fd, struct timespec *ret)
+int btime_read(int fd, struct timespec *ret)
 {
 	struct statx x;
 
@@ -50,7 +50,7 @@ int birth_read(int fd, struct timespec *ret)
 	return 0;
 }
 
-int birth_write(int fd, const struct timespec *birth)
+int btime_write(int fd, const struct timespec *birth)
 {
 	const struct wire wire = {
 		.seconds = htole64((uint64_t)birth->tv_sec),
@@ -79,12 +79,12 @@ static int birth_of_dir(struct unionfs *fs, struct node *node,
 	bool known = false;
 
 	if (!copy)
-		return removed < 0 ? -ESTALE : birth_read(removed, ret);
+		return removed < 0 ? -ESTALE : btime_read(removed, ret);
 	for (; copy; copy = copy_next(copy)) {
 		auto_dir_fd struct dir_fd *dir = NULL;
 
 		if (unionfs_dir_fd(fs, copy, &dir) < 0 ||
-		    birth_read(dir->fd, &one) < 0)
+		    btime_read(dir->fd, &one) < 0)
 			continue;
 		if (!known || earlier(&one, &first))
 			first = one;
@@ -95,12 +95,12 @@ static int birth_of_dir(struct unionfs *fs, struct node *node,
 	return known ? 0 : -ENODATA;
 }
 
-int birth_of(struct unionfs *fs, struct node *node, struct timespec *ret)
+int btime_of(struct unionfs *fs, struct node *node, struct timespec *ret)
 {
 	auto_close int fd = -1;
 
 	if (S_ISDIR(node->type))
 		return birth_of_dir(fs, node, ret);
 	fd = unionfs_open(fs, node, O_PATH | O_NOFOLLOW);
-	return fd < 0 ? fd : birth_read(fd, ret);
+	return fd < 0 ? fd : btime_read(fd, ret);
 }

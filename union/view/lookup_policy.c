@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/view/search.h"
+#include "union/view/lookup_policy.h"
 
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
 #include "union/branch/dir_fd.h"
-#include "union/view/survey.h"
+#include "union/view/branch_stats.h"
 
-bool search_is_lowest(const struct unionfs *fs)
+bool lookup_policy_is_lowest(const struct unionfs *fs)
 {
 	enum policy_choice choice =
 		policy_of(&fs->policies, POLICY_GETATTR)->choice;
@@ -42,7 +42,8 @@ static unsigned survey_files(struct unionfs *fs, const struct hit *hits,
 
 		if (S_ISDIR(hits[i].st.st_mode))
 			continue;
-		survey_branch(fs, branch_of(fs, hits[i].dir), now_ms, &ret[n]);
+		branch_stats_branch(fs, branch_of(fs, hits[i].dir), now_ms,
+				    &ret[n]);
 		ret[n].has_parent = true;
 		ret[n].changed_ns = time->tv_sec * INT64_C(1000000000) +
 				    time->tv_nsec;
@@ -69,7 +70,7 @@ static int pick(struct unionfs *fs, const struct hit *hits, int count,
 	int first = -1, at;
 
 	for (i = 0; i < n; i++) {
-		policy_next(policy, files + i, n - i, survey_random());
+		policy_next(policy, files + i, n - i, branch_stats_random());
 		at = hit_on(hits, files[i].id);
 		if (!known || is_known(fs, &hits[at], known))
 			return at;
@@ -79,13 +80,14 @@ static int pick(struct unionfs *fs, const struct hit *hits, int count,
 	return first;
 }
 
-void search_order(struct unionfs *fs, struct hit *hits, int count,
-		  const char *known)
+void lookup_policy_order(struct unionfs *fs, struct hit *hits, int count,
+			 const char *known)
 {
 	struct hit seen;
 	int at;
 
-	if (count < 2 || search_is_lowest(fs) || S_ISDIR(hits[0].st.st_mode))
+	if (count < 2 || lookup_policy_is_lowest(fs) ||
+	    S_ISDIR(hits[0].st.st_mode))
 		return;
 	at = pick(fs, hits, count, known);
 	seen = hits[at];

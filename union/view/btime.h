@@ -4,8 +4,8 @@
  * that moved from another branch and carries it in an attribute. A directory
  * was made when the first of its copies was.
  */
-#ifndef UNION_BIRTH_H
-#define UNION_BIRTH_H
+#ifndef UNION_BTIME_H
+#define UNION_BTIME_H
 
 #include <time.h>
 
@@ -15,12 +15,12 @@
 #define BIRTH_XATTR "trusted.tributary.birth"
 
 /* Of the inode @fd, which may be O_PATH. -ENODATA: nobody knows; or -errno. */
-int birth_read(int fd, struct timespec *ret);
+int btime_read(int fd, struct timespec *ret);
 
 /* Give the inode @fd (may be O_PATH) that attribute. 0 or -errno. */
-int birth_write(int fd, const struct timespec *birth);
+int btime_write(int fd, const struct timespec *birth);
 
 /* Of @node. -ENODATA or another -errno. */
-int birth_of(struct unionfs *fs, struct node *node, struct timespec *ret);
+int btime_of(struct unionfs *fs, struct node *node, struct timespec *ret);
 
 #endif
