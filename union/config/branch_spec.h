@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A branch as people write it: PATH, or PATH=WORD,WORD... with a mode (rw,
- * ro, nc), "local" and a size, the free space below which it is a last choice;
- * each at most once, in any order and case. A ':', '=' or '\' in the path has
- * a '\' before it; ':' ends it. A '*', '?' or '[' without one makes it a
- * pattern.
+ * The notation of a branch: PATH, or PATH=WORD,WORD... A word is a mode (rw,
+ * ro, nc), "local" or a size. The size is the free space below which the branch
+ * is a last choice. Each kind of word may come once, in any order and case.
+ *
+ * A ':', '=' or '\' in the path has a '\' before it; ':' ends a branch. A '*',
+ * '?' or '[' without '\' makes the path a pattern.
  */
 #ifndef UNION_BRANCH_SPEC_H
 #define UNION_BRANCH_SPEC_H
@@ -22,15 +23,16 @@ struct branch_spec {
 };
 
 /*
- * Take one branch off @list, which is then at the next, or NULL after the
- * last. -EINVAL; ret->path is the caller's to free, also after an error.
+ * Parse the first branch of @list. @list is then at the next branch, or NULL
+ * after the last. -EINVAL; ret->path is the caller's to free, also after an
+ * error.
  */
 int branch_spec_parse(const char **list, struct branch_spec *ret,
 		      struct error *err);
 
 #define BRANCH_SPEC_WORDS_MAX 48 /* bytes; any branch_spec_format() fits */
 
-/* The words of a branch, "rw,local,4G"; returns @buf. */
+/* Write the words of a branch, "rw,local,4G"; returns @buf. */
 const char *branch_spec_format(char *buf, unsigned flags, uint64_t min_free);
 
 #endif

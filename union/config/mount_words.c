@@ -7,7 +7,7 @@
 
 #include "base/cleanup.h"
 
-/* What is not said of a mount is not so. */
+/* Attributes that end on a mount when no option says them. */
 #define ENDING                                                      \
 	(MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC | \
 	 MOUNT_ATTR_NODIRATIME | MOUNT_ATTR_NOSYMFOLLOW)
@@ -29,7 +29,7 @@ static const struct row {
 	uint64_t said, set;       /* MOUNT_ATTR_* */
 	unsigned fs_said, fs_set; /* MOUNT_FS_* */
 	bool libfuse;             /* any takes it */
-	/* One that only ends another: the access time that it ends. */
+	/* Access time that this option ends, if it only ends another. */
 	uint64_t ends;
 	const char *refusal;
 } rows[] = {
@@ -145,14 +145,14 @@ void mount_words_complete(struct mount_words *words,
 	if (!words->bind)
 		words->fs_said |= MOUNT_FS_SYNC;
 	words->said |= ENDING;
-	/* One that is of several differs as a whole. */
+	/* An access time is one of several: it differs as a whole. */
 	if ((words->set & MOUNT_ATTR__ATIME) == (now->set & MOUNT_ATTR__ATIME))
 		words->said &= ~MOUNT_ATTR__ATIME;
 	words->said &= (words->set ^ now->set) | MOUNT_ATTR__ATIME;
 	words->fs_said &= words->fs_set ^ now->fs_set;
 }
 
-/* Of a list that others made. */
+/* Take all words of a list from proc(5) that are known. */
 static void take_all(struct mount_words *words, const char *list)
 {
 	for (; *list; list += strcspn(list, ","), list += *list == ',') {
@@ -166,7 +166,7 @@ static void take_all(struct mount_words *words, const char *list)
 void mount_words_of_mount(const char *options, struct mount_words *ret)
 {
 	memset(ret, 0, sizeof(*ret));
-	/* What is not among them: proc(5). */
+	/* Defaults, which proc(5) does not list. */
 	take_all(ret, "rw,suid,dev,exec,symfollow,strictatime,diratime");
 	take_all(ret, options);
 	ret->fs_said = ret->fs_set = 0;

@@ -419,7 +419,7 @@ static bool are_same(const struct union_options *a,
 		(a->mount_flags && strstr(a->mount_flags, b->mount_flags)));
 }
 
-/* One that is said to be what it is already may be said. */
+/* Check that option @word has the value already: then it may be given. */
 static int check_same(const struct union_options *now, const char *word,
 		      struct error *err)
 {

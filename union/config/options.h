@@ -52,14 +52,15 @@ struct union_options {
 };
 
 /*
- * Parse it. -EINVAL with the word that is wrong. With help or version
- * nothing else is checked. union_options_done() frees, also after an error.
+ * Parse the command line. -EINVAL names the word that is wrong. With help or
+ * version nothing else is checked. union_options_done() frees, also after an
+ * error.
  */
 int union_options_parse(int argc, char **argv, struct union_options *ret,
 			struct error *err);
 void union_options_done(struct union_options *options);
 
-/* What mount -o remount is to change; all zero at first. */
+/* Changes that mount -o remount asks for; all zero at first. */
 struct union_change {
 	struct mount_words words;
 	struct setting *settings; /* of settings.h; owned, and each name */
@@ -67,9 +68,10 @@ struct union_change {
 };
 
 /*
- * Parse it. What is so already may be said. @now: NULL: only words are taken.
- * -EINVAL names what cannot change while it is mounted. union_change_done()
- * frees, also after an error.
+ * Parse the options of a remount. An option that has the value already may be
+ * given. @now NULL: only words are taken. -EINVAL names an option that cannot
+ * change while the union is mounted. union_change_done() frees, also after an
+ * error.
  */
 int union_options_change(const struct union_options *now, const char *list,
 			 struct union_change *ret, struct error *err);

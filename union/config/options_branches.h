@@ -6,9 +6,9 @@
 #include "union/config/options.h"
 
 /*
- * Parse @list, "BRANCH:BRANCH...", into @options, which has no branches yet;
- * a pattern becomes the directories that match it, in the order of their
- * bytes. union_options_done() frees them, also after an error.
+ * Parse @list, "BRANCH:BRANCH...", into @options, which has no branches yet. A
+ * pattern becomes the directories that match it, in the order of their bytes.
+ * union_options_done() frees them, also after an error.
  *
  * 0; -EINVAL: a word that is wrong, a pattern that no directory matches, or
  * more than BRANCH_MAX of them; -ENOMEM.

@@ -11,7 +11,7 @@
 
 #define READAHEAD_MAX (1 << 20) /* KiB */
 
-/* One that may have a value or not has two rows. */
+/* An option with an optional value has two rows. */
 static const struct row {
 	const char *name;   /* with '-' in place of each '_' */
 	const char *values; /* that it may have, with '|'; ANY; NULL: none */

@@ -95,7 +95,7 @@ static void a_union_survives_unless_it_is_not_to(void **state)
 	assert_false(options.survive);
 }
 
-/* It did something once, and is in fstab still. */
+/* The option had an effect once, and is in fstab files still. */
 static void io_uring_is_taken_and_does_nothing(void **state)
 {
 	(void)state;
@@ -314,7 +314,7 @@ static void lists_of_people_are_taken(void **state)
 			fail_msg("%s: %s", lists[i], err.msg);
 }
 
-/* What has none to be here, with what to do instead. */
+/* Each refusal says what to do instead. */
 static void what_has_no_meaning_is_refused_by_name(void **state)
 {
 	static const struct {
@@ -542,7 +542,7 @@ static void each_word_of_mount_is_done_or_refused(void **state)
 	}
 	assert_int_equal(PARSE("-o", "silent", "/a", "/m"), 0);
 	assert_true(options.words.silent);
-	/* None has a value. */
+	/* An option of mount(8) takes no value. */
 	refused("'sync'", PARSE("-o", "sync=1", "/a", "/m"));
 }
 
@@ -612,7 +612,7 @@ static void a_whole_list_is_what_there_is_to_be(void **state)
 	assert_int_equal(to.set & to.said, MOUNT_ATTR_RELATIME);
 	assert_int_equal(to.fs_said, MOUNT_FS_SYNC);
 	assert_int_equal(to.fs_set, 0);
-	/* It cannot say this one. */
+	/* proc(5) has no word for strictatime. */
 	mount_words_of_mount("rw", &now);
 	assert_int_equal(now.set & MOUNT_ATTR__ATIME, MOUNT_ATTR_STRICTATIME);
 	to = (struct mount_words){0};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a new name goes: a policy says which branch is tried first, and
- * which next when that one has no room. Pure: what it must know of a branch
- * and the random number are given to it.
+ * Policies, which choose the branch of a new name: the branch tried first, and
+ * the next when that one has no room. Pure: the caller gives the facts of the
+ * branches and the random number.
  */
 #ifndef UNION_POLICY_H
 #define UNION_POLICY_H
@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How the branches that are left are chosen from. */
+/* Rule that chooses one of the branches left. */
 enum policy_choice {
 	POLICY_FIRST,       /* the first one */
 	POLICY_ALL,         /* too; a new directory is made on all of them */
@@ -24,7 +24,7 @@ enum policy_choice {
 	POLICY_LOCAL,       /* BRANCH_LOCAL, then POLICY_MOST_FREE */
 };
 
-/* Which branches come before the others, whatever the choice. */
+/* Set of branches that come before the others, for any choice. */
 enum policy_scope {
 	POLICY_ANYWHERE,
 	POLICY_EXISTING, /* those that have the directory */
@@ -49,23 +49,26 @@ struct policy_branch {
 	uint64_t min_free;  /* bytes; with less it is a last choice */
 };
 
-/* NULL when there is none of that name. */
+/* Find a policy by its name; NULL: there is none. */
 const struct policy *policy_find(const char *name);
 
-/* The @i-th policy, NULL past the last; the first is the default. */
+/* Get the @i-th policy, NULL past the last; the first is the default. */
 const struct policy *policy_at(unsigned i);
 
-/* Has it its minimum of free space? */
+/* Has the branch its minimum of free space? */
 bool policy_has_room(const struct policy_branch *branch);
 
-/* Drop those where nothing may be made: read-only, NC. Returns the others. */
+/*
+ * Drop the branches where nothing may be made: read-only, NC. Returns the
+ * number of those left.
+ */
 unsigned policy_filter(struct policy_branch *branches, unsigned count);
 
 /*
- * Bring the branch to try next to the front of @branches, which policy_filter()
- * left and from which those tried were taken. Branches without room come
- * last, the one with most room first: what a policy wants is never a reason
- * to fail while any branch has room. Of equals the lowest id.
+ * Bring the branch to try next to the front of @branches. They are those left
+ * by policy_filter(), without those tried already. Branches without room come
+ * last, the one with most room first. So no policy makes a create fail while
+ * any branch has room. Of equal branches the lowest id is chosen.
  *
  * @count   at least 1
  * @random  all its bits; the policies "at random" and no other look at it

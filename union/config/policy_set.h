@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which policy each function of the file system has. They are set by
- * function (func.mkdir=ff) and by category (category.create=mfs), later
- * words over earlier ones, also while the union is in use.
+ * The policy of each function of the file system. Policies are set by function
+ * (func.mkdir=ff) and by category (category.create=mfs). Later words override
+ * earlier ones, also while the union is in use.
  */
 #ifndef UNION_POLICY_SET_H
 #define UNION_POLICY_SET_H
@@ -38,7 +38,7 @@ enum policy_function {
 	POLICY_FUNCTIONS
 };
 
-/* What is set by name, a policy among others: see settings.h. */
+/* Setting by name, a policy for example: see settings.h. */
 struct setting {
 	const char *name; /* "category.create" */
 	const char *value;
@@ -48,13 +48,16 @@ struct policy_set {
 	const struct policy *_Atomic of[POLICY_FUNCTIONS];
 };
 
-/* create: the first policy there is, search: ff, action: epall. */
+/*
+ * Set the defaults. create: the first policy there is, search: ff, action:
+ * epall.
+ */
 void policy_set_init(struct policy_set *set);
 
 void policy_set_copy(struct policy_set *to, const struct policy_set *from);
 
 /*
- * Do what an option says.
+ * Apply an option.
  *
  * @name   "policy" (for category.create), "category.NAME", "func.NAME"
  * @value  the name of a policy
@@ -74,7 +77,8 @@ static inline const struct policy *policy_of(const struct policy_set *set,
 /* "create", "mkdir" and so on. */
 const char *policy_function_name(enum policy_function function);
 
-/* The policy of a whole category by its number, 0 to 2, or NULL: they differ.
+/* Get the policy of a whole category by its number, 0 to 2; NULL: its functions
+ * have different ones.
  */
 const struct policy *policy_of_category(const struct policy_set *set,
 					unsigned category);

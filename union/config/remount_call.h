@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What mount -o remount,... asks of the server of a union. */
+/* The request of mount -o remount,... to the server of a union. */
 #ifndef UNION_REMOUNT_CALL_H
 #define UNION_REMOUNT_CALL_H
 
@@ -13,7 +13,7 @@ enum remount_step {
 	REMOUNT_APPLY, /* the mount has been changed: follow, and do the rest */
 };
 
-/* Asked of the server, of the union's root. */
+/* Request to the server, an ioctl of the union's root. */
 struct remount_call {
 	uint16_t step;
 	uint16_t whole; /* the options are all there are: mount(8)'s helper */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a union says of its branches: numbers that are also in records. */
+/*
+ * Flags that a union keeps of its branches: numbers that are also in records.
+ */
 #ifndef UNION_BRANCH_FLAGS_H
 #define UNION_BRANCH_FLAGS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is in a file, copied to one on another file system; holes stay. */
+/* Copy the content of a file to one on another file system; holes stay. */
 #ifndef UNION_COPY_DATA_H
 #define UNION_COPY_DATA_H
 
@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 /*
- * After each piece: @bytes were copied. 0 to go on, or a negative errno, with
- * which the copying ends. It may wait, to keep a rate.
+ * A callback after each piece: @bytes were copied. 0 to go on, or a negative
+ * errno, with which the copying ends. The callback may wait, to keep a rate.
  */
 struct copy_pace {
 	int (*step)(void *context, uint64_t bytes);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * File handles of a branch's file system: the name of an inode that needs
- * no path and no open descriptor, and that a reused inode does not share
- * (the handle carries the generation). See open_by_handle_at(2); opening
- * needs CAP_DAC_READ_SEARCH.
+ * File handles of a branch's file system (open_by_handle_at(2)). A handle is
+ * the name of an inode that needs no path and no open descriptor. A reused
+ * inode does not share it: the handle carries the generation. Opening needs
+ * CAP_DAC_READ_SEARCH.
  */
 #ifndef UNION_HANDLE_H
 #define UNION_HANDLE_H
@@ -14,7 +14,7 @@
 /* Bytes. ext4 needs 8, XFS and tmpfs 12, Btrfs 20. */
 #define HANDLE_MAX 40
 
-/* The kernel's enum fid_type ends there. */
+/* End of the kernel's enum fid_type. */
 #define HANDLE_TYPE_MAX 255
 
 /* Laid out as the kernel's struct file_handle. */
@@ -25,14 +25,14 @@ struct handle {
 };
 
 /*
- * The handle of @name in @dirfd, or of @dirfd itself when @name is "".
- * A symbolic link is not followed. -EOPNOTSUPP: the file system has no
- * handles; -EOVERFLOW: they are longer than HANDLE_MAX, or their type is none
- * of 0 to HANDLE_TYPE_MAX.
+ * Get the handle of @name in @dirfd, or of @dirfd itself when @name is "". A
+ * symbolic link is not followed. -EOPNOTSUPP: the file system has no handles;
+ * -EOVERFLOW: they are longer than HANDLE_MAX, or their type is none of 0 to
+ * HANDLE_TYPE_MAX.
  */
 int handle_get(int dirfd, const char *name, struct handle *ret);
 
-/* The same, and the id of the mount that it was found on. */
+/* Do the same, and get the id of the mount that @name was found on. */
 int handle_get_on(int dirfd, const char *name, struct handle *ret,
 		  int *ret_mount);
 
@@ -43,18 +43,22 @@ int handle_get_on(int dirfd, const char *name, struct handle *ret,
 int handle_open(int mount_fd, const struct handle *handle, int flags);
 
 /*
- * The inode number in @handle; false when it is of a file system whose handles
- * are not known here.
+ * Get the inode number in @handle; false: the handles of its file system are
+ * not known here.
  */
 bool handle_ino(const struct handle *handle, uint64_t *ret);
 
 /*
- * Are both inodes of one numbering? The subvolumes of a Btrfs have each its
- * own; and an empty directory that a snapshot has where there was one is none.
+ * Are the inode numbers of both of one numbering? Each subvolume of a Btrfs has
+ * its own. An empty directory in a snapshot, at the place of a subvolume, is of
+ * none.
  */
 bool handle_same_tree(const struct handle *a, const struct handle *b);
 
-/* Of a Btrfs: it may have subvolumes, and gives no number twice. */
+/*
+ * Is the handle of a Btrfs? That may have subvolumes, and gives no number
+ * twice.
+ */
 bool handle_is_of_btrfs(const struct handle *handle);
 
 bool handle_equal(const struct handle *a, const struct handle *b);

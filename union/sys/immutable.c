@@ -8,7 +8,7 @@
 
 #define STEADY (STATX_ATTR_IMMUTABLE | STATX_ATTR_APPEND)
 
-/* Of what cannot be asked none: what is to be done with it fails, too. */
+/* Returns 0 for a file that cannot be asked: the change of it fails, too. */
 static uint64_t attributes_of(int dirfd, const char *name)
 {
 	struct statx st;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was made immutable or append-only on its branch (chattr(1), +i and +a):
- * not even root changes it.
+ * Files and directories that are immutable or append-only on their branch
+ * (chattr(1), +i and +a): not even root changes them.
  */
 #ifndef UNION_IMMUTABLE_H
 #define UNION_IMMUTABLE_H
@@ -12,16 +12,16 @@
 bool immutable_is(int fd);
 
 /*
- * 0; -EPERM: what @fd is (may be O_PATH) keeps its owner, mode, ACLs, extended
- * attributes, and the times that somebody chooses.
+ * Check that @fd (may be O_PATH) can change. -EPERM: it keeps its owner, mode,
+ * ACLs, extended attributes, and the times that a caller chooses.
  *
- * @now  it is the present time that is set: one that is append-only takes it
+ * @now  the present time is set: an append-only file takes that
  */
 int immutable_check(int fd, bool now);
 
 /*
- * 0; -EPERM: @name cannot be removed from the directory @dirfd. So it is where
- * either of the two is immutable or append-only.
+ * Check that @name can be removed from the directory @dirfd. -EPERM: either of
+ * the two is immutable or append-only.
  */
 int immutable_check_name(int dirfd, const char *name);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * st_ino of the union: the branch's id in the top 8 bits, the branch's own
- * number below, so that it is the same after a remount and two names of one
+ * number below. So a number is the same after a remount, and two names of one
  * file share it. Branch 0 keeps its own numbers.
  */
 #ifndef UNION_INODE_NUMBER_H
@@ -11,20 +11,22 @@
 #include <stdint.h>
 
 /*
- * A directory made on another branch to hold a file there answers to the
- * number of the directory it is a copy of, and a file that moved to another
- * branch to its first; this attribute holds it (8 bytes, little endian).
+ * Attribute that holds a number (8 bytes, little endian). A directory cloned to
+ * another branch has the number of its original there. A file that moved to
+ * another branch has its first number there.
  */
 #define INODE_NUMBER_XATTR "trusted.tributary.ino"
 
 /*
+ * Make the union's number of a branch's.
+ *
  * @branch  0 to 255
  * @ino     a number of that branch; one past 56 bits is folded by a hash,
  *          since it must share the space with the branch
  */
 uint64_t inode_number(unsigned branch, uint64_t ino);
 
-/* What is shown of it: mergerfs's inodecalc. */
+/* Number that users see: mergerfs's inodecalc. */
 enum inode_calc {
 	INODE_CALC_OWN,  /* the number above: hybrid-hash, devino-hash */
 	INODE_CALC_PASS, /* the branch's: passthrough */
@@ -36,29 +38,28 @@ struct inode_shown {
 	bool narrow; /* 32 bits: for programs that know no others */
 };
 
-/* By the option's value; false: there is no such one. */
+/* Parse the option's value; false: no such value is known. */
 bool inode_shown_parse(const char *value, struct inode_shown *ret);
 
 /*
- * What is shown of @number, unless it is of a path. Narrow ones: of the first
- * 128 branches' numbers below 2^24 each has its own; the others are hashes, two
- * of which can be the same.
+ * Map @number to what users see, unless inode_shown.calc is INODE_CALC_PATH. Of
+ * narrow numbers, those of the first 128 branches below 2^24 stay distinct. The
+ * others are hashes, two of which can be the same.
  */
 uint64_t inode_shown(const struct inode_shown *how, uint64_t number);
 
-/* Of @path below the union's root, "a/b", "" for the root. Never 0. */
+/* Hash @path below the union's root: "a/b", "" for the root. Never 0. */
 uint64_t inode_shown_path(const struct inode_shown *how, const char *path);
 
-/* The branch that gave it. */
+/* Get the id of the branch that gave @number. */
 static inline unsigned inode_number_branch(uint64_t number)
 {
 	return (unsigned)(number >> 56);
 }
 
 /*
- * The number that @name in @dirfd (@name "" : @dirfd itself,
- * which may be O_PATH) carries in its attribute. -ENODATA when it carries
- * none.
+ * Read the number that @name in @dirfd carries in its attribute. @name "" is
+ * @dirfd itself, which may be O_PATH. -ENODATA: there is no attribute.
  */
 int inode_number_read(int dirfd, const char *name, uint64_t *ret);
 

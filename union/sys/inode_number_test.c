@@ -70,7 +70,7 @@ static void narrow_numbers_fit_32_bits_whatever_they_are_of(void **state)
 				&how, inode_number(branch, inos[i]));
 
 			assert_in_range(shown, 1, UINT32_MAX);
-			/* Those that have their own are no hash's. */
+			/* A number kept as it is equals no hash. */
 			assert_int_equal(shown >> 31 == 0,
 					 branch < 128 && inos[i] >> 24 == 0);
 			if (!(shown >> 31))

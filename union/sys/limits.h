@@ -3,9 +3,9 @@
 #define UNION_LIMITS_H
 
 /*
- * What whoever started us may do is no measure for a file system: as many
- * open files, and files as large, as this process can be allowed. The kernel
- * keeps callers to their own limits.
+ * Raise the limits of this process to the most it can be allowed: open files,
+ * and the size of files. The limits of the process that started the server are
+ * no measure for a file system. The kernel keeps callers to their own limits.
  */
 void limits_raise(void);
 

@@ -19,10 +19,10 @@ struct named {
 	unsigned count;
 };
 
-/* Was it asked for before? */
+/* Was it named before? From now on it was. */
 bool named_before(struct named *named, const struct handle *handle);
 
-/* Where @fd is: PATH_MAX bytes of @ret, "" where that is not known. */
+/* Get the path of @fd: PATH_MAX bytes of @ret, "" where that is not known. */
 const char *named_path(int fd, char *ret);
 
 #endif

@@ -8,9 +8,9 @@
 #define PROC_PATH_MAX (sizeof("/proc/self/fd/2147483647/") + NAME_MAX)
 
 /*
- * A path for calls that take no descriptor or no O_PATH one: that of @fd,
- * or with a @name (not "") that of the name in the directory @fd. Returns
- * @buf (PROC_PATH_MAX bytes).
+ * Make a path for calls that take no descriptor, or no O_PATH one. The path is
+ * that of @fd, or of @name (unless "") in the directory @fd. Returns @buf
+ * (PROC_PATH_MAX bytes).
  */
 static inline const char *proc_path(char *buf, int fd, const char *name)
 {

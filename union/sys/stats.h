@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was counted since the mount, by all servers of it. */
+/* Counters since the mount, of all its servers. */
 #ifndef UNION_STATS_H
 #define UNION_STATS_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * FUSE_STATX as the kernel sends it since 6.6 when somebody asks for the time
- * of birth: include/uapi/linux/fuse.h there, protocol 7.39. libfuse before
- * 3.18 does not know it, so it is served as the FUSE_GETATTR with which its
- * request begins (request_adapt()), and answered by this.
+ * FUSE_STATX, which the kernel sends since 6.6 when a process asks for the time
+ * of birth (include/uapi/linux/fuse.h there, protocol 7.39). Versions of
+ * libfuse before 3.18 do not know this request. So it is served as the
+ * FUSE_GETATTR with which it begins (request_adapt()), and answered by this.
  */
 #ifndef UNION_STATX_H
 #define UNION_STATX_H
@@ -61,6 +61,8 @@ static_assert(sizeof(struct statx_in) == 24, "");
 static_assert(sizeof(struct statx_out) == 288, "");
 
 /*
+ * Encode the answer.
+ *
  * @birth    NULL: it is not known
  * @timeout  seconds for which the kernel may trust it
  */

@@ -63,7 +63,7 @@ static size_t find_waiting(pid_t process, struct waiting *ret)
 	return count;
 }
 
-/* Those that still wait in the same call. */
+/* Keep the threads that still wait in the same call. */
 static size_t keep_waiting(pid_t process, struct waiting *all, size_t count)
 {
 	struct waiting now;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who makes a process as vfork() does waits, in state D, until that ends. */
+/* The parent of a vfork() waits in state D until the child ends. */
 #include "union/sys/task_blocked.h"
 
 #include <sched.h>

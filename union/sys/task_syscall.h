@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which mounts the call of a thread that waits in the kernel is for: of a
- * process that was killed, too, whose main thread has ended (proc(5):
+ * The mounts that the system call of a waiting thread is for. The process may
+ * have been killed, and its main thread may have ended (proc(5):
  * /proc/PID/task/TID/stat, syscall, fdinfo). Nothing here asks a file system,
  * so nothing hangs with it.
  */
@@ -19,8 +19,10 @@ enum in_call {
 };
 
 /*
- * @ret_mounts  the ids of the mounts (as name_to_handle_at(2) has them) when it
- *              is IN_CALL_MOUNTS; the second is -1 for a call of one file
+ * Tell what the system call of @thread is for.
+ *
+ * @ret_mounts  the ids of the mounts (as name_to_handle_at(2) has them) for
+ *              IN_CALL_MOUNTS; the second is -1 for a call of one file
  */
 enum in_call task_syscall_get(pid_t process, pid_t thread, int ret_mounts[2]);
 
