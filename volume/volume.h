@@ -297,7 +297,7 @@ int volume_publish(struct volume_context *ctx,
 
 /*
  * Take a publication back. A node that still has the volume attached is cut
- * off, as by attach with force: the epoch is raised, and each extent's server
+ * off, as by attach with force. The epoch is raised, and each extent's server
  * drops the old one. A server that does not answer does so before the next
  * attach anywhere. -EBUSY: the node is up and uses an extent of its own, which
  * cannot be taken away: detach there first.

@@ -12,8 +12,8 @@ int extent_client(struct volume_context *ctx, const char *node,
 		  struct error *err);
 
 /*
- * Get it, and check that it may be worked with by hand: -EBUSY when it is
- * part of a volume or snapshot of one, and not @force.
+ * Get an extent, and check that it may be worked with by hand. -EBUSY: the
+ * extent is part of a volume or of a volume's snapshot, and not @force.
  */
 int extent_get_free(struct volume_context *ctx, const char *node,
 		    const char *name, bool force, struct node_client **client,

@@ -20,7 +20,7 @@ struct volume_observation {
 };
 
 /*
- * Ask every node once for its extents, compare them with the records, and write
+ * Ask every node once for its extents and compare them with the records. Write
  * changes into the conditions: a split whose node is silent or gone, an extent
  * that is missing or damaged. A volume with a running operation is left for the
  * next time.

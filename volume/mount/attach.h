@@ -23,8 +23,8 @@ struct attach {
 };
 
 /*
- * Reserve the volume for this node: check that it may be attached here as
- * asked, then record this node at an epoch that keeps others away. A working
+ * Reserve the volume for this node. Check that the volume may be attached here
+ * as asked, then record this node at an epoch that keeps others away. A working
  * attachment here is left. A broken one is prepared for being completed.
  *
  * @ret_whole  nothing is left to do
@@ -32,7 +32,7 @@ struct attach {
 int attach_reserve(struct attach *at, bool *ret_whole, struct error *err);
 
 /*
- * Make its file system on @device, mounted at @branch, as large as the
+ * Make a split's file system on @device, mounted at @branch, as large as the
  * device, and save that. @branch NULL: as branch_fs_grow() has it.
  */
 int split_grow_fs(struct operation *op, struct volume_split *split,

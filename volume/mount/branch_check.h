@@ -50,9 +50,10 @@ int branch_check_due(const char *device, const char *type, bool *ret,
 
 /*
  * Prepare a file system for a mount for writing: replay its journal, and make
- * safe repairs. ext4 by `e2fsck -p`, which checks all of it after recorded
- * errors. XFS is replayed by its mount. Only with @whole both happen here, by a
- * mount and `xfs_repair -n`.
+ * safe repairs. For ext4, `e2fsck -p` does both, and checks the whole file
+ * system after recorded errors. The journal of XFS is replayed by the later
+ * mount. With
+ * @whole, XFS is replayed and checked here, by a mount and `xfs_repair -n`.
  *
  * 0, and SOUND, MENDED or DAMAGED, which needs a person. Errors: the check
  * failed, as for want of the program.

@@ -36,9 +36,10 @@ int branch_fs_probe(const char *device, struct branch_probe *ret,
  * @zeroed     the device reads as zeroes, so zeroes need not be written
  * @cancel_fd  base/process.h
  *
- * An existing one of that type and UUID is checked, and left. It is made again
- * only if it never held data: mkfs was cut short, and left a file system that
- * can't be mounted (XFS), or can't be repaired and never was mounted (ext4).
+ * An existing file system of that type and UUID is checked, and left. A file
+ * system that never held data is made again: mkfs was cut short and left
+ * something useless. XFS: the file system can't be mounted. ext4: the file
+ * system can't be repaired and never was mounted.
  *
  * -EUCLEAN: the device holds something else, or a damaged file system; the text
  * says what to do, and nothing was changed.
@@ -67,9 +68,9 @@ bool branch_fs_grows_mounted(const char *type);
  * Make the file system of @device as large as the device. As large already:
  * 0.
  *
- * @target  where it is mounted for writing, its users go on meanwhile; NULL:
- *          it is ext4, not mounted, and was just checked whole, on which
- *          resize2fs(8) insists
+ * @target  where the file system is mounted for writing, its users go on
+ *          meanwhile. NULL: an ext4 that is not mounted and was just checked
+ *          whole, on which resize2fs(8) insists
  */
 int branch_fs_grow(const char *device, const char *type, const char *target,
 		   int cancel_fd, struct error *err);

@@ -6,9 +6,10 @@
 #include "base/process.h"
 
 /*
- * process_run() of one of them, alone on @device: it keeps the device locked
- * (device_lock()) until it ends, also when we are killed meanwhile. Whoever
- * works on the device next, or takes it away, waits for it.
+ * Run one of these programs by process_run(), alone on @device. The program
+ * keeps the device locked (device_lock()) until it ends, also when we are
+ * killed meanwhile. The next user of the device, or a detach, waits for the
+ * program.
  */
 int branch_tool_run(const char *device, const char *const *argv, int cancel_fd,
 		    struct process_result *ret, struct error *err);

@@ -23,8 +23,8 @@ int node_client_get(struct node_client *client, struct node_state *ret,
 		    struct error *err);
 
 /*
- * The same for callers that can do without an answer: waits 3 s at most, and
- * 0.3 s if the node gave no answer within the last 10 s.
+ * Do the same for callers that can do without an answer. The call waits 3 s at
+ * most, or 0.3 s if the node gave no answer within the last 10 s.
  */
 int node_client_get_soon(struct node_client *client, struct node_state *ret,
 			 struct error *err);
@@ -122,9 +122,9 @@ int node_client_set_limits(struct node_client *client, const char *name,
 #define NODE_HOLD_MS_MAX 10000 /* how long one may last */
 
 /*
- * Hold the writes to these extents: their content does not change from the
- * return of this call until the release, or the end of the time. @id is a UUID
- * of the caller; a repeated call begins its time anew. -ESTALE: the hold has
+ * Hold the writes to these extents. From the return of this call, their content
+ * does not change until the release, or the end of the time. @id is a UUID of
+ * the caller. A repeated call begins the time anew. -ESTALE: the hold has
  * lapsed. -EBUSY: a device that can't be held uses an extent, the text says
  * which.
  */

@@ -12,8 +12,8 @@
 
 #define NODE_SERVICE "/tributary.v1.Blockd/"
 /*
- * For calls that may have a lot to read or copy; a short one goes first, so
- * that nobody waits that long for a node that is not there.
+ * The time of a call that may have a lot to read or copy. A short call goes
+ * first, so that nobody waits that long for a node that is not there.
  */
 #define NODE_LONG_MS 3600000
 
@@ -35,7 +35,7 @@ int node_client_call_for(struct node_client *client, int timeout_ms,
 			 const ProtobufCMessageDescriptor *type,
 			 ProtobufCMessage **ret, struct error *err);
 
-/* One that answers with an extent; @ret NULL: not wanted. */
+/* Make a call that a node answers with an extent. @ret NULL: not wanted. */
 int node_client_call_extent(struct node_client *client, int timeout_ms,
 			    const char *path, const void *request,
 			    struct node_extent *ret, struct error *err);

@@ -31,9 +31,9 @@
 struct volume_election;
 
 /*
- * Called from a thread of the election, never two at once: when this process
- * begins to lead, when it ends, and when the reason why it does not lead
- * changes in kind.
+ * Called when this process begins to lead or ceases to, and when the reason why
+ * it does not lead changes in kind. The calls come from a thread of the
+ * election, never two at once.
  *
  * @leading  may work; until a call with false, or volume_election_leads() is
  *	  false

@@ -3,18 +3,20 @@
  * Where to put a volume: a pure function of the request and the pools. The
  * same input gives the same answer.
  *
- * How, the spec's placement says:
+ * The spec's placement says how:
  *
- *	balanced  as few extents as serve; among those the pools with the most
- *	          room; sizes in proportion to the room, so that the pools fill
+ *	balanced  as few extents as serve, in the pools with the most room.
+ *	          Sizes are in proportion to the room, so that the pools fill
  *	          evenly
- *	packed    as few extents; in the fullest pools that hold it, each
- *	          filled before the next larger one, so that large holes stay
+ *	packed    as few extents as serve, in the fullest pools that hold them.
+ *	          Each pool is filled before the next larger one, so that large
+ *	          holes stay
  *	local     as much as fits in the pools of spec->local_node, the rest in
  *	          as few others as serve
  *
- * It is a wish: what it cannot do (too many extents, or too small ones) is
- * placed as balanced. So none refuses what another one takes.
+ * A placement is a wish: a volume that it cannot place (too many extents, or
+ * too small ones) is placed as balanced. So no placement refuses what another
+ * one takes.
  */
 #ifndef VOLUME_PLANNER_H
 #define VOLUME_PLANNER_H
@@ -80,17 +82,18 @@ struct planner_growth {
 };
 
 /*
- * Make a volume larger: first the splits there are, in the pools where they
- * are, in proportion to what each can take; what they cannot hold becomes new
- * splits, placed as planner_place() does it. All sizes are multiples of
- * PLANNER_UNIT more than now, but for one of the old and one of the new. The
- * order of the pools does not matter.
+ * Make a volume larger. First the splits there are grow, in the pools where
+ * they are, in proportion to what each can take. The rest becomes new splits,
+ * placed as planner_place() does it. All sizes are multiples of PLANNER_UNIT
+ * more than now, but for one of the old and one of the new. The order of the
+ * pools does not matter.
  *
  * A new split has at least what its file system needs, and its fair share of
- * @capacity (1 of VOLUME_SPLITS_MAX parts); where it would be smaller, the
- * old ones grow by less. Without spec->share_pools it is in a pool of its
- * own; with it also where the old ones have reached spec->max_extent. The
- * old ones stay where they are, whatever @spec says by now.
+ * @capacity (1 of VOLUME_SPLITS_MAX parts). The old splits grow by less where
+ * a new one would be smaller than that. Without spec->share_pools a new split
+ * is in a pool of its own. With it, a new split may also be where the old ones
+ * have reached spec->max_extent. The old splits stay where they are, whatever
+ * @spec says by now.
  *
  * @spec      checked; its capacity is not looked at
  * @splits    at most VOLUME_SPLITS_MAX; each one's pool is among @pools;

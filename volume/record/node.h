@@ -180,13 +180,14 @@ struct node_state {
 	/* Since its keeper's last heartbeat; -1: there is none. */
 	int64_t last_seen_s;
 	/*
-	 * It should have one, and has not since STORE_BEAT_LOST_S. It is not
-	 * asked then, so that nobody waits for a dead machine.
+	 * The node should have a heartbeat, and has had none for
+	 * STORE_BEAT_LOST_S. A lost node is not asked, so that nobody waits for
+	 * a dead machine.
 	 */
 	bool lost;
 	bool reachable; /* it answered, or there is no blockd to ask */
 	char problem[ERROR_TEXT_MAX]; /* when not */
-	/* What somebody has to see to; "": nothing. */
+	/* A problem that needs a person; "": none. */
 	char warning[ERROR_TEXT_MAX];
 	char version[64];
 	char boot_id[UUID_TEXT_SIZE];

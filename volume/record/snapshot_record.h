@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The records of snapshots: one of a volume (kind VolumeSplitSnapshot) and
- * one of several volumes cut at one instant (VolumeSplitGroupSnapshot), both
- * of union.io/v1alpha1 and kept as volume_record.h has it.
+ * The records of snapshots: of one volume (kind VolumeSplitSnapshot) and of
+ * several volumes cut at one instant (VolumeSplitGroupSnapshot). Both are of
+ * union.io/v1alpha1 and kept as volume_record.h has it.
  *
- * A snapshot knows all that is needed to make a volume of it: it outlives its
- * volume.
+ * A snapshot's record has all that is needed to make a volume of it. A snapshot
+ * outlives its volume.
  */
 #ifndef VOLUME_SNAPSHOT_RECORD_H
 #define VOLUME_SNAPSHOT_RECORD_H

@@ -38,10 +38,10 @@ struct snapshot_create_request {
  * another volume, or with other labels. -ENOENT: no such volume. -ENOSPC: a
  * pool has too little room for its largest size. -EOPNOTSUPP: a pool's kind
  * can't. -EBUSY: the volume is not finished, being deleted or reverted, or half
- * resized; a bare device on its own node uses an extent; or the snapshot is
- * being deleted. -ESTALE: a hold of writes ended too early; try again.
- * -EHOSTUNREACH: a node did not answer; nothing is held, and nothing left,
- * unless a record says so.
+ * resized. -EBUSY, too: a bare device on its own node uses an extent, or the
+ * snapshot is being deleted. -ESTALE: a hold of writes ended too early; try
+ * again. -EHOSTUNREACH: a node did not answer; nothing is held, and nothing
+ * left, unless a record says so.
  */
 int volume_snapshot_create(struct volume_context *ctx,
 			   const struct snapshot_create_request *request,

@@ -14,9 +14,9 @@ struct volume_room {
 };
 
 /*
- * How much room there is now for volumes like @spec, whose capacity is not
- * looked at. What it gives as maximum can be created, if nobody is quicker;
- * 4096 bytes more cannot.
+ * Tell how much room there is now for volumes like @spec, whose capacity is not
+ * looked at. A volume of the maximum in @ret can be created, if nobody is
+ * quicker. A volume of 4096 bytes more cannot.
  */
 int volume_room_get(struct volume_context *ctx, const struct volume_spec *spec,
 		    struct volume_room *ret, struct error *err);

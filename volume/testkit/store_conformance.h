@@ -15,13 +15,16 @@
 void store_conformance(const char *location);
 
 /*
- * One who watches volumes, in a thread, with a store of its own. Fails when a
- * version is told twice.
+ * A watcher of volumes, in a thread, with a store of its own. The test fails
+ * when a version is told twice.
  */
 struct watching;
 
 struct watching *watching_start(const char *location);
-/* Until it has been told exactly these "NAME=VERSION" words, sorted. */
+/*
+ * Wait until the watcher has been told exactly these "NAME=VERSION" words,
+ * sorted.
+ */
 void watching_wait(struct watching *watching, const char *words);
 /* How often it was told that the store is out of reach. */
 unsigned watching_cuts(struct watching *watching);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For tests of what lives in a store: each has a fresh folder for a local one
- * and, where the tools for it are there, a fake API server. All fail by
- * cmocka's assertions.
+ * For tests of code that uses a store. Each test has a fresh folder for a local
+ * store and, where the tools for it are there, a fake API server. All functions
+ * fail by cmocka's assertions.
  *
  *	const struct CMUnitTest tests[] = {SCENE_TEST(a_sentence)};
  *	return cmocka_run_group_tests(tests, scene_prepare, scene_remove);
@@ -61,9 +61,12 @@ int scene_create(struct store *store, struct volume_record *record,
 int scene_swap(struct store *store, struct volume_record *record,
 	       struct error *err);
 int scene_delete(struct store *store, const char *name);
-/* It is there and can be read. Returned owned. */
+/* Read a record, which must be there. Returned owned. */
 struct volume_record *scene_read(struct store *store, const char *name);
-/* Equal in all but what the store sets, which @a gets. */
+/*
+ * Check that two records are equal in all but the fields that the store sets.
+ * @a gets those fields.
+ */
 void scene_same(struct volume_record *a, struct volume_record *b);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a person should know of a record, as an Event (core/v1) about it, so
- * that `kubectl describe` and `kubectl get events` show it.
+ * Notices about a record, for people, as Events (core/v1) about the record's
+ * object, so that `kubectl describe` and `kubectl get events` show them.
  *
- * An Event's name is made of its object and reason: what happens again is
- * counted in the one that is there, whoever saw it happen before. The API
- * server forgets one an hour after it happened last.
+ * An Event's name is made of its object and reason. A repeated notice is
+ * counted in the Event that is there, also when another process made that. The
+ * API server forgets an Event an hour after it happened last.
  */
 #ifndef VOLUME_KUBE_EVENTS_H
 #define VOLUME_KUBE_EVENTS_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Heartbeats of nodes: a Lease "heartbeat-NAME" each, labelled
- * union.io/heartbeat, renewed by the node's keeper; so that a beat is one
- * small write, and no change of the node's record.
+ * Heartbeats of nodes. Each is a Lease "heartbeat-NAME", labelled
+ * union.io/heartbeat, and renewed by the node's keeper. So a beat is one small
+ * write, and no change of the node's record.
  *
  * Time is the API server's. The holder is "HOST/BOOT-ID": one machine beats
  * for a node at a time.

@@ -24,7 +24,10 @@ struct kube_leases;
 /* @http: borrowed for its life. */
 int kube_leases_new(struct kube_http *http, struct kube_leases **ret,
 		    struct error *err);
-/* Those still held are no longer renewed, but not given back. */
+/*
+ * Free the table. Leases that are still held are no longer renewed, and are not
+ * given back.
+ */
 void kube_leases_free(struct kube_leases *leases); /* NULL is fine */
 
 /* As struct store_ops has them. */
@@ -38,8 +41,8 @@ void kube_lease_release(struct kube_leases *leases,
 			const struct kube_resource *resource, const char *name);
 
 /*
- * -ESTALE when we took the lease and then lost it (it could not be renewed in
- * time, or somebody removed it): who holds it now may be at work.
+ * -ESTALE: we took the lease and then lost it, as it could not be renewed in
+ * time or somebody removed it. The present holder may be at work.
  */
 int kube_lease_check(struct kube_leases *leases,
 		     const struct kube_resource *resource, const char *name,

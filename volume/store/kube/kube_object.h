@@ -9,10 +9,10 @@
  *	                                    refuse, a JSON object
  *	annotation union.io/pending-status  see below
  *
- * The server writes spec and status in two requests. So that a record is
- * never half new, the first carries the new status along in an annotation:
- * as long as that is there, it is the status. The second request writes the
- * status, a third takes the annotation away; either may be missing.
+ * The server writes spec and status in two requests. So that a record is never
+ * half new, the first carries the new status along in an annotation. As long as
+ * the annotation is there, it is the status. The second request writes the
+ * status, a third takes the annotation away. Either may be missing.
  *
  * Everything else in the object (other annotations, finalizers, owners) is
  * kept as it is.
@@ -35,7 +35,7 @@ int kube_object_new(const struct kube_resource *resource, const char *name,
 		    const char *json, struct json_object **ret,
 		    struct error *err);
 
-/* What has to be written after kube_object_change(). */
+/* The parts of an object to write after kube_object_change(). */
 struct kube_change {
 	bool main;   /* the object */
 	bool status; /* then its status */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Objects of the API server, watched: list, then the stream of changes from
- * there on, resumed where it was cut; listed again when the server forgot
- * that moment (410). A server that stumbles, or says to slow down, is given
- * the time.
+ * there on. A stream that is cut is resumed there. Objects are listed again
+ * when the server forgot that moment (410). A server that stumbles, or says to
+ * slow down, is given the time.
  */
 #ifndef VOLUME_KUBE_WATCH_H
 #define VOLUME_KUBE_WATCH_H

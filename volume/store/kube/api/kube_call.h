@@ -40,11 +40,11 @@ int kube_name_check(const char *kind, const char *name, struct error *err);
  * @body  borrowed; NULL: none
  * @ret   the answer's object, returned owned; may be NULL
  *
- * -ENOENT: no such object; -ENXIO: no such resource or namespace, the text
- * says what to install; -EEXIST; -ESTALE: changed since, or (410) a list's
- * continue token is too old; -EACCES with what to grant; -EINVAL: refused by
- * the schema; -E2BIG; -EHOSTUNREACH: down, overloaded or failing; -EPROTO:
- * no API server; and those of kube_http_call().
+ * -ENOENT: no such object. -ENXIO: no such resource or namespace, the text says
+ * what to install. -EEXIST. -ESTALE: changed since, or (410) a list's continue
+ * token is too old. -EACCES: the text says what to grant. -EINVAL: refused by
+ * the schema. -E2BIG. -EHOSTUNREACH: down, overloaded or failing. -EPROTO: no
+ * API server. Further the errors of kube_http_call().
  */
 int kube_call(struct kube_http *http, const char *method, const char *path,
 	      struct json_object *body, bool repeatable,

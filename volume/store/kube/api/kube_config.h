@@ -12,9 +12,9 @@
  *	$HOME/.kube/config
  *
  * The namespace is the one named, else the pod's or the context's own, else
- * "default". A kubeconfig may hold a token, a tokenFile or a client
- * certificate with its key; exec plugins, passwords and connections without
- * a check of the server's certificate are refused.
+ * "default". A kubeconfig may hold a token, a tokenFile or a client certificate
+ * with its key. Exec plugins, passwords and connections without a check of the
+ * server's certificate are refused.
  */
 #ifndef VOLUME_KUBE_CONFIG_H
 #define VOLUME_KUBE_CONFIG_H

@@ -57,10 +57,11 @@ struct kube_answer {
 void kube_answer_done(struct kube_answer *answer);
 
 /*
- * Send it and wait. "Slow down" (429, or 503 with Retry-After) is obeyed,
- * and tried again later; so is a server that cannot be reached, and, for what
- * is repeatable, one that failed (5xx) or hung up. Forbidden (401, 403) is
- * tried again too, until a server that says it is ready repeats it.
+ * Send the request and wait. "Slow down" (429, or 503 with Retry-After) is
+ * obeyed, and the request is tried again later. A server that cannot be reached
+ * is tried again, too. A repeatable request is also tried again after the
+ * server failed (5xx) or hung up. Forbidden (401, 403) is tried again, too,
+ * until a server that says it is ready repeats it.
  *
  * 0: there is an answer, whatever its status. -EHOSTUNREACH: none (what was
  * not repeatable may have been done all the same; the text says so);
