@@ -9,10 +9,10 @@
 #include "base/error.h"
 
 /*
- * The whole of a regular file, with a NUL after it that @ret_length does not
- * count. Returned owned. @name is relative to @dirfd (AT_FDCWD: the current
+ * Read the whole of a regular file, with a NUL after it that @ret_length does
+ * not count. Returned owned. @name is relative to @dirfd (AT_FDCWD: the current
  * directory) and may have directories in it, here and below.
- * -EFBIG when it is larger than @max bytes; -EISDIR, -EINVAL for what is no
+ * -EFBIG when it is larger than @max bytes; -EISDIR, -EINVAL when it is no
  * regular file.
  */
 int file_read(int dirfd, const char *name, size_t max, char **ret_data,
@@ -20,11 +20,11 @@ int file_read(int dirfd, const char *name, size_t max, char **ret_data,
 
 /*
  * Replace @name atomically: write a temporary file beside it, fsync, rename,
- * fsync the directory. After 0 the new content survives power loss; after an
- * error the old content is still whole (or, when only the last fsync failed,
- * the new one). @mode is set exactly, whatever the umask. Temporary names
- * start with FILE_TEMPORARY_PREFIX; one may be left behind by a crash, and
- * may be removed by whoever alone writes in that directory.
+ * fsync the directory. After 0 the new content survives power loss. After an
+ * error the old content is still whole, or the new one when only the last fsync
+ * failed. @mode is set exactly, whatever the umask. Temporary names start with
+ * FILE_TEMPORARY_PREFIX. A crash may leave one behind. The only writer of that
+ * directory may remove it.
  */
 int file_replace(int dirfd, const char *name, const void *data, size_t length,
 		 mode_t mode, struct error *err);

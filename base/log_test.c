@@ -49,7 +49,7 @@ static int restore(void **state)
 	return unsetenv("JOURNAL_STREAM");
 }
 
-/* What was logged until now. */
+/* Return the text logged until now. */
 static const char *logged(struct redirected *r)
 {
 	ssize_t n = pread(r->file, r->text, sizeof(r->text) - 1, 0);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mount namespaces (mount_namespaces(7)) of the processes that this one can
- * see in /proc. A mount that is gone from ours may be kept by a copy in
- * another one, and with it its device and whoever serves it.
+ * Mount namespaces (mount_namespaces(7)) of the processes that this one can see
+ * in /proc. A mount that is gone from ours may live on as a copy in another
+ * one. Such a copy keeps the mount's device and the server of that device in
+ * use.
  */
 #ifndef BASE_MOUNT_NS_H
 #define BASE_MOUNT_NS_H
@@ -24,8 +25,8 @@ struct mount_ns {
 typedef int mount_ns_each(void *context, const struct mount_ns *space);
 
 /*
- * Each namespace once, ours included. Returns what the last @each did; 0 when
- * it was never called.
+ * Call @each with each namespace once, ours included. Returns the result of the
+ * last @each; 0 when it was never called.
  */
 int mount_ns_walk(mount_ns_each *each, void *context);
 
@@ -33,8 +34,8 @@ int mount_ns_walk(mount_ns_each *each, void *context);
 void mount_ns_user(const struct mount_ns *space, char *ret);
 
 /*
- * The device of a line of mountinfo, and where in it the mount point begins:
- * escaped, up to the next space. False: it is none.
+ * Find the device of a line of mountinfo, and where in it the mount point
+ * begins: escaped, up to the next space. False: no line of mountinfo.
  */
 bool mount_ns_line(const char *line, dev_t *ret_device, int *ret_target);
 

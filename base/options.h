@@ -51,14 +51,14 @@ struct option_row {
 void options_defaults(const struct option_row *rows, size_t n, void *target);
 
 /*
- * Read the "name = value" lines before any section of an INI file. An
- * unknown name, a bad value or a second value (but of a list) is an error
- * that names file and line; the target may be changed then. Lines in a
- * section are left to @other (NULL: they are an error), in their order; it
- * returns 0 or a negative errno, and @err if it has words. A section without
- * lines is not seen. ';' or '#' starts a comment line, " ;" ends a value.
- * At most 1 MiB, 4 KiB a line, 49 bytes a section's name.
- * A list in the file replaces the list so far.
+ * Read the "name = value" lines before any section of an INI file. An unknown
+ * name, a bad value or a second value (but of a list) is an error that names
+ * file and line. The target may be changed then. @other gets the lines in a
+ * section, in their order (NULL: they are an error). @other returns 0 or a
+ * negative errno, and @err if it has words. A section without lines is not
+ * seen. ';' or '#' starts a comment line, " ;" ends a value. At most 1 MiB, 4
+ * KiB a line, 49 bytes a section's name. A list in the file replaces the list
+ * so far.
  */
 int options_load(const struct option_row *rows, size_t n, void *target,
 		 const char *path,
@@ -68,12 +68,12 @@ int options_load(const struct option_row *rows, size_t n, void *target,
 		 void *context, struct error *err);
 
 /*
- * Parse flags ("--name value", "--name=value", "-l value", "-lvalue"; for an
- * OPTION_FLAG "--name", "--name=yes", "--name=no", "-l") from argv[1] up to
- * the first word that is none, or past "--". @ret_index: the index of the
- * first word not used. A value that starts with "--" needs the form with
- * "=". Lists add up, also over several calls. "--help" and "--version" are
- * the caller's rows, if it wants them. -EINVAL names the flag.
+ * Parse flags from argv[1] up to the first word that is none, or past "--".
+ * Their forms: "--name value", "--name=value", "-l value", "-lvalue". Forms of
+ * an OPTION_FLAG: "--name", "--name=yes", "--name=no", "-l". @ret_index: the
+ * index of the first word not used. A value that starts with "--" needs the
+ * form with "=". Lists add up, also over several calls. "--help" and
+ * "--version" are the caller's rows, if it wants them. -EINVAL names the flag.
  */
 int options_parse(const struct option_row *rows, size_t n, void *target,
 		  int argc, char **argv, int *ret_index, struct error *err);

@@ -279,9 +279,10 @@ static int child_watch(struct running *p)
 		if (r < 0)
 			return r;
 		/*
-		 * Its end, not that of its output: a grandchild that stays
-		 * may hold the pipes for ever. What it wrote itself was in
-		 * the pipes before, and was read just now or is read here.
+		 * The end of the process, not of its output: a grandchild that
+		 * stays may hold the pipes for ever. The output of the process
+		 * itself was in the pipes before, and was read just now or is
+		 * read here.
 		 */
 		if (fds[0].revents) {
 			r = capture_read(&p->out);

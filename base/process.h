@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Running other programs, by posix_spawn only: a process with gRPC in it
- * must not fork and go on. The child gets an empty signal mask, default
- * signal actions, /dev/null as standard input (or @input), no descriptor
- * of ours but 0, 1 and 2, and a process group of its own.
+ * Running other programs, by posix_spawn only: a process with gRPC in it must
+ * not fork and go on. The child gets an empty signal mask, default signal
+ * actions and a process group of its own. Its standard input is /dev/null (or
+ * @input), and it has no descriptor of ours but 0, 1 and 2.
  */
 #ifndef BASE_PROCESS_H
 #define BASE_PROCESS_H
@@ -65,9 +65,9 @@ int process_start_file(const char *program, const char *const *argv, int log_fd,
 		       int pass_fd, pid_t *ret_pid, struct error *err);
 
 /*
- * A pid together with the start time of its process, so that a pid the
- * kernel has given to somebody else is not taken for ours.
- * 0 and the start time (clock ticks after boot, proc(5) "starttime"), or
+ * Read the start time of the process @pid. With it, a pid that the kernel has
+ * given to another process is not taken for ours. 0 and the start time (clock
+ * ticks after boot, proc(5) "starttime"), or
  * -ESRCH.
  */
 int process_start_time(pid_t pid, unsigned long long *ret_ticks);

@@ -75,7 +75,7 @@ static void gives_the_input_or_none(void **state)
 	(void)state;
 	assert_output("cat", "some\ninput", "some\ninput");
 	assert_output("cat", NULL, "");
-	/* One that does not read it is no trouble. */
+	/* A program that does not read its input is no trouble. */
 	assert_output("echo x", "unread", "x\n");
 }
 
@@ -164,7 +164,7 @@ static void does_not_wait_for_a_grandchild_that_holds_the_pipe(void **state)
 	(void)state;
 	assert_true(clock_ms() - start < 20000);
 	assert_int_equal(result.exit_code, 0);
-	/* It goes on: a program may leave a daemon behind. */
+	/* The daemon goes on: a program may leave one behind. */
 	assert_true(pid > 0);
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	process_result_done(&result);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A block device: what a target serves and a pool provides. Neither sees
- * more of the other than this.
+ * A block device: a target serves it, a pool provides it. Neither sees more of
+ * the other than this.
  *
  * A blockdev belongs to one loop; all calls are made there. Each operation
  * completes through op->done() exactly once, on the loop, never from inside
@@ -46,7 +46,7 @@ struct blockdev;
 /*
  * Functions of a device. They look at no range: the wrappers below do. A device
  * that stands on another one calls the other's functions directly, as its own
- * ranges have been checked, and need not have it follow its size.
+ * ranges have been checked. The other device's size need not follow its own.
  */
 struct blockdev_ops {
 	/* Required. */
@@ -99,14 +99,16 @@ struct blockdev {
 };
 
 /*
- * Whether an error, negative, may come from the medium: it is none that a lack
- * of room or memory gives, or a request that cannot be.
+ * Tell whether an error, negative, may come from the medium. Lack of room or
+ * memory, and a request that cannot be, give other errors.
  */
 bool blockdev_is_fault(int res);
-/* Whoever wants to know of it is told, if it is one. */
+/* Call dev->fault, if any, when @res is such an error. */
 void blockdev_note_fault(const struct blockdev *dev, int res);
 
-/* The range is not empty, does not wrap, and is inside the device. */
+/*
+ * Tell whether the range is not empty, does not wrap, and is inside the device.
+ */
 bool blockdev_range_ok(const struct blockdev *dev, uint64_t offset,
 		       uint64_t length);
 
@@ -127,9 +129,10 @@ void blockdev_get_status(struct blockdev *dev, struct op *op, uint64_t offset,
 void blockdev_resize(struct blockdev *dev, struct op *op, uint64_t size);
 
 /*
- * What is behind the device was made longer by its owner, not through this
- * device: it has @size bytes from here on. Less than it has changes nothing.
- * Not for a device that must be told by blockdev_resize().
+ * Take a new size: the owner made the file or disk behind the device longer,
+ * not through this device. The device has @size bytes from here on. Less than
+ * it has changes nothing. Not for a device that must be told by
+ * blockdev_resize().
  */
 void blockdev_grown(struct blockdev *dev, uint64_t size);
 

@@ -9,7 +9,7 @@
 
 #define ZERO_CHUNK (UINT32_C(1) << 20) /* bytes, where zeroes are written */
 
-/* What is tried, from the best way down; each step may be refused. */
+/* Steps to try, from the best way down; each may be refused. */
 enum zero_step {
 	ZERO_PUNCH, /* a hole: reads as zeroes, frees the space */
 	ZERO_RANGE, /* allocated, unwritten */

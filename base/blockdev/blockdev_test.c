@@ -135,7 +135,7 @@ static void what_was_written_is_read(void **state)
 	}
 }
 
-/* What is cached is read at once; here only half of it is. */
+/* Cached data is read at once; here only half is cached. */
 static void what_is_partly_in_memory_is_read_whole(void **state)
 {
 	auto_free char *out = aligned(65536, 0x5a);

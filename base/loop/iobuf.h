@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A loop's buffers, for loop*.c and iobuf*.c. Nobody else includes it. */
+/* A loop's buffers, for loop*.c and iobuf*.c only. */
 #ifndef BASE_IOBUF_H
 #define BASE_IOBUF_H
 
@@ -13,15 +13,15 @@
 #define IOBUF_FIXED_CLASSES 9u   /* 4 KiB to 1 MiB */
 #define IOBUF_FIXED_SLOTS   256u /* of each class */
 
-/* What the slots of the smallest class have together. */
+/* Bytes of all slots of the smallest class together. */
 #define IOBUF_FIXED_UNIT ((uintptr_t)IOBUF_FIXED_SLOTS << IOBUF_SHIFT)
 
 /*
  * Buffers that are registered with the ring: the kernel keeps their pages, so
  * that an operation need not look them up. They lie in one range of addresses,
- * the slots of each class after those of the next smaller one; so an address
- * tells its slot, and slot s of class c is entry c * IOBUF_FIXED_SLOTS + s of
- * the ring's table. A slot has memory, and is registered, only from
+ * the slots of each class after those of the next smaller one, so an address
+ * tells its slot. Slot s of class c is entry c * IOBUF_FIXED_SLOTS + s of the
+ * ring's table. A slot has memory, and is registered, only from
  * iobuf_fixed_get() to iobuf_fixed_put().
  */
 struct iobuf_fixed {
@@ -32,11 +32,11 @@ struct iobuf_fixed {
 };
 
 /*
- * Before the ring runs. 0, or a negative errno where the kernel has no table
- * that is filled as buffers are made (Linux 5.19), or forbids it.
+ * Called before the ring runs. 0, or a negative errno where the kernel has no
+ * table that is filled as buffers are made (Linux 5.19), or forbids it.
  */
 int iobuf_fixed_init(struct iobuf_fixed *fixed, int ring_fd);
-/* The ring has gone, and with it what it knew. */
+/* Called when the ring has gone, and with it its table. */
 void iobuf_fixed_done(struct iobuf_fixed *fixed);
 
 /*
@@ -44,14 +44,14 @@ void iobuf_fixed_done(struct iobuf_fixed *fixed);
  * more of it may be locked (RLIMIT_MEMLOCK, without CAP_IPC_LOCK): take other.
  */
 void *iobuf_fixed_get(struct iobuf_fixed *fixed, unsigned class_);
-/* False: it is not of these. */
+/* False: @data is no buffer of this range. */
 bool iobuf_fixed_put(struct iobuf_fixed *fixed, void *data);
 
-/* The same of two neighbours of the largest class, which are one huge page. */
+/* The same for two neighbours of the largest class, which are one huge page. */
 void *iobuf_fixed_get_pair(struct iobuf_fixed *fixed);
 bool iobuf_fixed_put_pair(struct iobuf_fixed *fixed, void *data);
 
-/* The ring's entry that has all of @data; < 0: none has. */
+/* Find the ring's entry that has all of @data; < 0: none has. */
 static inline int iobuf_fixed_find(const struct iobuf_fixed *fixed,
 				   const void *data, uint32_t length)
 {
@@ -72,10 +72,11 @@ static inline int iobuf_fixed_find(const struct iobuf_fixed *fixed,
 #define IOBUF_PAIR_CLASS 8u /* 1 MiB, half a huge page */
 
 /*
- * Buffers by size class; those put back are kept for the next. Where the kernel
- * offers huge pages, those of 1 MiB are made two at a time, a pair in one huge
- * page, and larger ones of whole huge pages. A huge page is one piece of memory
- * to the kernel, so a pair counts whole, as in use while one of it is.
+ * Buffers by size class. A buffer that is put back is kept for the next
+ * request. Where the kernel offers huge pages, buffers of 1 MiB are made two at
+ * a time, a pair in one huge page. Larger buffers have whole huge pages. A huge
+ * page is one piece of memory to the kernel, so a pair counts as in use, whole,
+ * while one of its buffers is.
  */
 struct iobuf_pool {
 	struct iobuf *free[IOBUF_CLASSES];
@@ -91,22 +92,27 @@ struct iobuf_pool {
 };
 
 void iobuf_pool_init(struct iobuf_pool *pool, size_t limit);
-/* After the ring. */
+/* Called after the ring has gone. */
 void iobuf_pool_done(struct iobuf_pool *pool);
-/* @reserve: of the reserve. */
+/* @reserve: take it from the reserve. */
 struct iobuf *iobuf_get(struct iobuf_pool *pool, uint32_t size, bool reserve);
 void iobuf_put(struct iobuf_pool *pool, struct iobuf *buf);
 
-/* What one of @size bytes adds to in_use at most: a huge page is whole. */
+/*
+ * Return what a buffer of @size bytes adds to in_use at most: a huge page
+ * whole.
+ */
 size_t iobuf_counts(const struct iobuf_pool *pool, uint32_t size);
 
 /* Give back kept buffers until @size more bytes fit. The reserve has room. */
 void iobuf_pool_trim(struct iobuf_pool *pool, size_t size, bool reserve);
 
-/* One of a pair, not of the reserve. NULL: no room for one, or no memory. */
+/*
+ * Take one buffer of a pair, not of the reserve. NULL: no room, or no memory.
+ */
 struct iobuf *iobuf_thp_get(struct iobuf_pool *pool);
 void iobuf_thp_put(struct iobuf_pool *pool, struct iobuf *buf);
-/* A kept pair gives its memory back. False: none is kept. */
+/* Free the memory of a kept pair. False: none is kept. */
 bool iobuf_thp_trim(struct iobuf_pool *pool);
 
 #endif

@@ -122,7 +122,9 @@ static int slot_register(struct iobuf_fixed *fixed, unsigned class,
 	return r;
 }
 
-/* One that the ring does not let go of is not used again. */
+/*
+ * Give a slot back. A slot that the ring does not let go of is not used again.
+ */
 static void slot_forget(struct iobuf_fixed *fixed, unsigned class,
 			unsigned slot)
 {

@@ -22,7 +22,10 @@ static void setting_read(const char *path, char text[static 64])
 	text[length > 0 ? length : 0] = '\0';
 }
 
-/* What is chosen stands in brackets; a size may leave it to all sizes (6.8). */
+/*
+ * The kernel's choice stands in brackets. A size may leave it to all sizes
+ * (6.8).
+ */
 static bool kernel_offers(void)
 {
 	char size[64], all[64], own[64];

@@ -63,7 +63,7 @@ static size_t huge_at(const void *data)
 	return strtoul(text, NULL, 10) << 10;
 }
 
-/* It gets huge pages as far as there are any. */
+/* Tell whether @data gets huge pages, as far as there are any. */
 static bool wants_huge(const void *data)
 {
 	char text[512];
@@ -72,7 +72,7 @@ static bool wants_huge(const void *data)
 	return strstr(text, " hg") != NULL;
 }
 
-/* What is resident of this process, bytes. */
+/* Return the resident memory of this process, bytes. */
 static size_t resident(void)
 {
 	auto_fclose FILE *f = fopen("/proc/self/statm", "re");

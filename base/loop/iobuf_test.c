@@ -39,7 +39,7 @@ static void buffers_are_bounded_and_reused(void **state)
 	loop_free(loop);
 }
 
-/* Who holds all of the rest does not have the reserve, and the other way. */
+/* Holding all of the rest takes nothing of the reserve, and the other way. */
 static void the_reserve_is_beside_the_rest(void **state)
 {
 	struct loop *loop = loop_make(0); /* 1 MiB, and an eighth */

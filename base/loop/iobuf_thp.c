@@ -57,7 +57,7 @@ static void buffers_init(struct iobuf_thp *pair, char *data)
 		};
 }
 
-/* None of it is used; in the list of those. */
+/* Make a pair, both halves free, in the list of kept pairs. */
 static struct iobuf_thp *pair_new(struct iobuf_pool *pool)
 {
 	struct iobuf_thp *pair;

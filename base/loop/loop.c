@@ -241,7 +241,10 @@ void loop_post(struct loop *loop, struct loop_message *message)
 	do
 		message->next = head;
 	while (!atomic_compare_exchange_weak(&loop->messages, &head, message));
-	/* Whoever found it empty wakes the loop; the others ride along. */
+	/*
+	 * The thread that found the list empty wakes the loop, also for the
+	 * others.
+	 */
 	if (!head)
 		wake(loop);
 }
@@ -388,7 +391,7 @@ static unsigned completions_run(struct loop *loop)
 	return seen;
 }
 
-/* What was there when it began. */
+/* Run the results that were there when it began. */
 static unsigned results_run(struct loop *loop)
 {
 	struct loop_result *result = loop->results_first;

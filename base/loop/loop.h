@@ -4,11 +4,11 @@
  *
  * Every function but loop_post() and loop_stop() is called on the loop's own
  * thread (or before loop_run()). Nothing that runs on a loop may block:
- * blocking work goes through loop_work(). An operation embeds a struct op;
- * its done() is called exactly once, on the loop, with the result of the
- * system call (bytes or negative errno), never from inside the call that
- * started it. A buffer, path or struct given to an operation stays valid and
- * unmoved until its done().
+ * blocking work goes through loop_work(). An operation embeds a struct op. Its
+ * done() is called exactly once, on the loop, with the result of the system
+ * call (bytes or negative errno). The call that started the operation never
+ * calls done() itself. A buffer, path or struct given to an operation stays
+ * valid and unmoved until its done().
  */
 #ifndef BASE_LOOP_H
 #define BASE_LOOP_H
@@ -131,9 +131,9 @@ void loop_complete(struct loop *loop, struct loop_result *result, struct op *op,
 		   int res);
 
 /*
- * Nothing is to be submitted yet: an operation that can be done without waiting
- * costs less by its own system call, which ends with loop_complete(), than by
- * the ring.
+ * Tell whether nothing is to be submitted yet. Then an operation that need not
+ * wait costs less by its own system call than by the ring. Such an operation
+ * ends with loop_complete().
  */
 bool loop_sq_empty(const struct loop *loop);
 
@@ -163,15 +163,15 @@ void loop_timer_start(struct loop *loop, struct loop_timer *timer,
 /* ---- descriptors: results and errors are those of the system call ---- */
 
 /*
- * Of data in one of the loop's own buffers (below) these two are cheaper: the
- * ring knows those of up to 1 MiB, and keeps their pages.
+ * These two are cheaper with data in one of the loop's own buffers (below). The
+ * ring knows the buffers of up to 1 MiB, and keeps their pages.
  */
 void loop_read(struct loop *loop, struct op *op, int fd, void *data,
 	       uint32_t length, uint64_t offset);
 /*
- * The same, of a file whose data may be in the page cache. Where that is a long
- * copy, and other data is under way in the loop's buffers, another thread makes
- * it, so that the loop sends and receives meanwhile.
+ * The same for a file whose data may be in the page cache. Another thread makes
+ * a long copy while other data is under way in the loop's buffers. So the loop
+ * sends and receives meanwhile.
  */
 void loop_read_cached(struct loop *loop, struct op *op, int fd, void *data,
 		      uint32_t length, uint64_t offset);
@@ -179,22 +179,23 @@ void loop_read_cached(struct loop *loop, struct op *op, int fd, void *data,
 void loop_write(struct loop *loop, struct op *op, int fd, const void *data,
 		uint32_t length, uint64_t offset, int rw_flags);
 /*
- * The operation that was started last is a device's, which may idle until it
- * has it: all that was started is submitted when @most of it wait, and not at
- * the end of the round as else.
+ * Submit all that was started once @most operations wait, not at the end of the
+ * round as otherwise. The operation started last is for a device, which may
+ * idle until then.
  */
 void loop_submit_early(struct loop *loop, unsigned most);
 /*
- * Something that a disk does is under way, or has ended. Meanwhile waits are
- * slept through, however short they were: a disk takes longer than a peer to
- * ask again, and the processor has better to do than to look for it.
+ * Note that an operation of a disk is under way, or has ended. Meanwhile the
+ * loop sleeps through its waits, however short they were. A disk takes longer
+ * than a peer to ask again, and looking for it wastes the processor.
  */
 void loop_disk_begin(struct loop *loop);
 void loop_disk_end(struct loop *loop);
 /*
- * A large payload begins to come, or has come. Meanwhile, but for a few ms at
- * most, waits are slept through: it comes as fast as the peer can send it, and
- * each look would end with a little of it. The end of one ends all.
+ * Note that a large payload begins to come, or has come. Meanwhile, but for a
+ * few ms at most, the loop sleeps through its waits. A payload comes as fast as
+ * the peer can send it, and each look would find a little of it. The end of one
+ * ends all.
  */
 void loop_payload_begin(struct loop *loop);
 void loop_payload_end(struct loop *loop);
@@ -237,9 +238,9 @@ struct loop_stream {
 #define LOOP_STREAM_TOTAL  (LOOP_STREAM_PIECES * LOOP_STREAM_PIECE)
 
 /*
- * Only with LOOP_STREAMS, and not of a unix socket, whose stream is not told of
- * its end when that came together with bytes (seen with Linux 6.18). Set taken
- * first; zeroed, or one that has ended.
+ * Only with LOOP_STREAMS, and not for a unix socket. The stream of a unix
+ * socket misses an end that came together with bytes (seen with Linux 6.18).
+ * Set taken first; zeroed, or one that has ended.
  */
 void loop_stream_start(struct loop *loop, struct loop_stream *stream, int fd);
 
@@ -273,23 +274,24 @@ struct iobuf {
 
 /*
  * A buffer of at least @size bytes (1 to IOBUF_MAX) from the loop's pool;
- * content undefined. With LOOP_FIXED_BUFFERS the ring knows 256 of each size
- * (4 KiB, 8 KiB... 1 MiB), as long as the process may lock memory. From 1 MiB
- * on they are of transparent huge pages where the kernel has them: one of 1 MiB
- * counts as the 2 MiB of its page, which the next one shares, where so much is
- * left. NULL when the loop's limit is reached: wait until one is put back
- * (back-pressure), it is not an error to log.
+ * content undefined. With LOOP_FIXED_BUFFERS the ring knows 256 of each size (4
+ * KiB, 8 KiB... 1 MiB), as long as the process may lock memory. From 1 MiB on
+ * buffers are of transparent huge pages where the kernel has them. A buffer of
+ * 1 MiB counts as the 2 MiB of its page, where so much is left; the next one
+ * shares that page. NULL when the loop's limit is reached: wait until one is
+ * put back (back-pressure). This is not an error to log.
  */
 struct iobuf *loop_iobuf_get(struct loop *loop, uint32_t size);
 /*
- * The same from a reserve beyond the limit, this part of it: for who holds next
- * to nothing yet, so that those who hold all of the rest keep nobody out.
+ * The same from a reserve beyond the limit, this part of it. The reserve is for
+ * connections that hold next to nothing yet, so that others with all of the
+ * rest do not keep them out.
  */
 #define LOOP_IOBUF_RESERVE 8u
 struct iobuf *loop_iobuf_get_reserve(struct loop *loop, uint32_t size);
 void loop_iobuf_put(struct loop *loop, struct iobuf *buf);
 
-/* Bytes with somebody, without those of the reserve; a huge page whole. */
+/* Return the bytes in use, without those of the reserve; a huge page whole. */
 size_t loop_iobufs_in_use(const struct loop *loop);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What loop*.c and iobuf*.c share. Nobody else includes it. */
+/* Declarations that loop*.c and iobuf*.c share, for these files only. */
 #ifndef BASE_LOOP_INTERNAL_H
 #define BASE_LOOP_INTERNAL_H
 
@@ -87,9 +87,9 @@ int loop_take(struct loop *loop);
 int loop_wait(struct loop *loop);
 
 /*
- * A free submission entry. When the queue is full, what is in it is
- * submitted first; the kernel takes all of it, or as much as it has memory
- * for, and then takes the rest at the next try.
+ * Return a free submission entry. A full queue is submitted first. The kernel
+ * takes all of it, or as much as it has memory for, and takes the rest at the
+ * next try.
  */
 struct io_uring_sqe *loop_entry_get(struct loop *loop);
 /* The entry is filled in; @op is done when it is. NULL: nobody is told. */

@@ -97,7 +97,7 @@ void loop_write(struct loop *loop, struct op *op, int fd, const void *data,
 
 void loop_submit_early(struct loop *loop, unsigned most)
 {
-	/* What is not taken now is at the end of the round. */
+	/* Entries that are not taken now are taken at the end of the round. */
 	if (io_uring_sq_ready(&loop->ring) >= most)
 		(void)io_uring_submit(&loop->ring);
 }

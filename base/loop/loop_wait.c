@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A round's wait. Who has just been answered often asks again at once, sooner
- * than a thread is put to sleep and woken: so while waits end that soon, the
- * next is begun by looking instead of sleeping. Looking costs no system call:
- * the kernel says in the ring's flags that there is work. Each look in vain
- * makes twice as many waits sleep from their start, so where peers are slow, or
- * others want the processor, next to nothing is spent on it.
+ * A round's wait. A peer that has just been answered often asks again at once,
+ * sooner than a thread is put to sleep and woken. So while waits end that soon,
+ * the next one begins by looking instead of sleeping. Looking costs no system
+ * call: the kernel says in the ring's flags that there is work. Each look in
+ * vain makes twice as many waits sleep from their start. So little is spent on
+ * looks where peers are slow, or others want the processor.
  */
 #include <errno.h>
 #include <liburing.h>

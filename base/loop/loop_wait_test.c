@@ -175,7 +175,10 @@ static void long_waits_are_slept_through(void **state)
 
 	(void)state;
 	wait = wait_often(0, 100, false, true, &can);
-	/* None, but that the kernel sometimes returns before there is one. */
+	/*
+	 * No looks, except that the kernel sometimes returns without a
+	 * completion.
+	 */
 	assert_true(wait.looks + wait.vain_looks <= 20);
 }
 

@@ -101,7 +101,7 @@ struct refusal {
 	struct loop *loop;
 };
 
-/* No thread can be had: the work fails, but from the loop, as promised. */
+/* Fail the work, as there is no thread for it; from the loop, as promised. */
 static void refusal_run(struct loop_message *message)
 {
 	struct refusal *refusal = container_of(message, struct refusal,

@@ -22,9 +22,9 @@ struct iscsi_chap_secrets {
 
 /*
  * Read secrets from a file: "user", "secret", "mutual-user" and
- * "mutual-secret", each on a line of its own, a space or tab, and the value
- * as it is to the end of the line. Empty lines and those that begin with '#'
- * count for nothing.
+ * "mutual-secret", each on a line of its own. After the word comes a space or
+ * tab, then the value as it is to the end of the line. Empty lines and those
+ * that begin with '#' count for nothing.
  *
  * -EINVAL names the line; -EPERM: others than its owner may read the file.
  * No error says a secret.
