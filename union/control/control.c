@@ -139,8 +139,8 @@ static void accept_peer(struct control *control)
 }
 
 /*
- * What to wait for: fds[0] the end, fds[1] new peers, then the peers in
- * their places. Returns for how long, -1 for ever.
+ * Set what poll() waits for: fds[0] the end, fds[1] new peers, then the peers
+ * in their places. Returns for how long, -1 for ever.
  */
 static int prepare(struct control *control, struct pollfd *fds)
 {
@@ -176,7 +176,7 @@ static void *thread_main(void *context)
 	size_t i;
 
 	for (;;) {
-		/* It fails by a signal or for want of memory only. */
+		/* poll() fails by a signal or for want of memory only. */
 		if (poll(fds, 2 + CONTROL_PEERS, prepare(control, fds)) < 0)
 			continue;
 		if (fds[0].revents)
@@ -195,9 +195,9 @@ static void *thread_main(void *context)
 }
 
 /*
- * What keeps bind() from @address: -ECONNREFUSED: a socket that nobody listens
- * on, or will any more, its server was killed; 0: one that is served; else an
- * error.
+ * Tell what keeps bind() from @address. -ECONNREFUSED: a socket that nobody
+ * listens on, or whose server was killed and will not listen any more. 0: a
+ * socket that is served. Else an error.
  */
 static int ask(const struct sockaddr_un *address)
 {
@@ -210,7 +210,7 @@ static int ask(const struct sockaddr_un *address)
 	return stuck_server_is_peer(fd) ? -ECONNREFUSED : 0;
 }
 
-/* Let @address be free: 0; -EADDRINUSE: that is not ours to do. */
+/* Free @address: 0; -EADDRINUSE: that is not ours to do. */
 static int make_room(const struct sockaddr_un *address)
 {
 	struct stat st;
@@ -221,9 +221,9 @@ static int make_room(const struct sockaddr_un *address)
 		return -EADDRINUSE;
 	switch (ask(address)) {
 	case 0:
-		(void)usleep(ENDING_LOOK_US); /* else we look sooner */
+		(void)usleep(ENDING_LOOK_US); /* else bind() is tried sooner */
 		return 0;
-	case -ENOENT: /* it went just now */ return 0;
+	case -ENOENT: /* the socket went just now */ return 0;
 	case -ECONNREFUSED:
 		return unlink(address->sun_path) < 0 && errno != ENOENT ? -errno
 									: 0;

@@ -21,7 +21,7 @@
 #define NEXT_MS       30000 /* for another server to serve */
 #define REFUSED_MS    3000  /* for one after a server that was killed */
 #define NEXT_PAUSE_MS 20
-#define LOOK_MS       500 /* whether who is asked can answer */
+#define LOOK_MS       500 /* whether the server that is asked can answer */
 
 static void pause_a_little(void)
 {
@@ -45,7 +45,10 @@ static int connect_once(const char *path)
 	return take_fd(&fd);
 }
 
-/* A socket that refuses may be between two servers, one that is gone, too. */
+/*
+ * Connect, with patience: a socket that refuses, or is gone, may be between two
+ * servers.
+ */
 static int connect_to(const char *path)
 {
 	int64_t end = clock_ms() + REFUSED_MS;
@@ -68,8 +71,8 @@ static int broken_off(int r)
 }
 
 /*
- * False: nothing comes any more: a server that was killed, and cannot end,
- * keeps the socket open.
+ * Wait until bytes can be read. False: nothing comes any more, as a server that
+ * was killed, and cannot end, keeps the socket open.
  */
 static bool wait_for_bytes(int fd)
 {

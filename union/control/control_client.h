@@ -3,9 +3,10 @@
 #define UNION_CONTROL_CLIENT_H
 
 /*
- * `trib-union --control SOCKET COMMAND [ARGUMENT]`, from SOCKET on: send it
- * and print the JSON that comes back. The exit code: 0; 1 when it failed (the
- * words are logged); 2 when the command line is wrong.
+ * Run `trib-union --control SOCKET COMMAND [ARGUMENT]`, given the arguments
+ * from SOCKET on: send the command and print the JSON that comes back. The exit
+ * code: 0; 1 when the command failed (the error is logged); 2 when the command
+ * line is wrong.
  */
 int control_client(int argc, char **argv);
 

@@ -17,7 +17,10 @@
 
 #define UPGRADE_MS 20000 /* the supervisor looks at things for half of it */
 
-/* By the path that it has, or had: its directory may be elsewhere now. */
+/*
+ * Find a branch by the path that it has, or had: its directory may be elsewhere
+ * now.
+ */
 static struct branch *find_branch(const struct unionfs *fs, const char *path)
 {
 	struct branch *branch = branch_find(&fs->branches, path);
@@ -60,12 +63,12 @@ static char *do_policy(const struct control_target *target,
 	return json ? control_reply_ok(json) : NULL;
 }
 
-/* Its answer is the end of this process. */
+/* Have this process replaced: the answer to the client is the end of it. */
 static char *do_upgrade(void)
 {
 	struct error err = {0};
 
-	/* It returns with an error only. */
+	/* The call returns with an error only. */
 	(void)fd_store_ask_replace(UPGRADE_MS, &err);
 	return control_reply_error(error_text(&err));
 }

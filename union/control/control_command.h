@@ -12,7 +12,7 @@ struct control_target {
 	const char *mountpoint; /* absolute, resolved */
 };
 
-/* Do it; the line to reply, owned. NULL: ENOMEM. */
+/* Carry out @request; return the line to reply, owned. NULL: ENOMEM. */
 char *control_command_do(const struct control_target *target,
 			 const struct control_request *request);
 

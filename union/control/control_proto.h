@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is said over the control socket (docs/union.md), as bytes. A request
- * is one line, its reply is one line:
+ * The requests and replies of the control socket (docs/union.md), as bytes. A
+ * request is one line, its reply is one line:
  *
  *	status              ok {...}
  *	upgrade             (none: another server takes over)
@@ -30,13 +30,19 @@
 #include "union/config/branch_spec.h"
 #include "union/live/settings.h"
 
-/* Bytes with the newline: a path in which each byte has a '\' before it. */
+/*
+ * Bytes of a request with its newline: room for a path in which each byte has a
+ * '\' before it.
+ */
 #define CONTROL_REQUEST_MAX (2 * PATH_MAX + 64)
 
-/* In one request: each function by itself, and some more. */
+/* Settings in one request: each function by itself, and some more. */
 #define CONTROL_SETTINGS_MAX 64
 
-/* What a client takes: BRANCH_MAX paths as JSON, each byte six long. */
+/*
+ * Bytes of a reply that a client takes: BRANCH_MAX paths as JSON, each byte six
+ * long.
+ */
 #define CONTROL_REPLY_MAX (8u << 20)
 
 enum control_command {
@@ -61,25 +67,31 @@ struct control_request {
 	char *text;
 };
 
-/* Can control_request_decode() say all there is to say about it? */
+/*
+ * Is the request whole, so that control_request_decode() needs no more of it?
+ */
 bool control_request_is_whole(const char *data, size_t length);
 
 /*
- * @data  all that a peer has sent
+ * Decode a request. -EINVAL with @err; on success control_request_done() frees
+ * what @ret owns.
  *
- * -EINVAL and @err, or control_request_done() frees what @ret owns.
+ * @data  all that a peer has sent
  */
 int control_request_decode(const char *data, size_t length,
 			   struct control_request *ret, struct error *err);
 void control_request_done(struct control_request *request);
 
-/* The line "ok JSON" or "error TEXT", owned; NULL when there is no memory. */
+/*
+ * Make the line "ok JSON" or "error TEXT", owned; NULL when there is no memory.
+ */
 char *control_reply_ok(const char *json);
 char *control_reply_error(const char *text);
 
 /*
- * A whole reply: its part after the first word, NUL-terminated in place of
- * the newline; -EREMOTEIO: it is an error, and @ret its text; -EPROTO.
+ * Decode a whole reply. @ret is its part after the first word, NUL-terminated
+ * in place of the newline. 0; -EREMOTEIO: the reply is an error, and @ret its
+ * text; -EPROTO.
  *
  * @data  @length bytes
  */

@@ -35,7 +35,10 @@ static struct {
 	int64_t healed_ms[BRANCH_MAX];
 } heal = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Is what is mounted at its path the branch? The root, or -errno. */
+/*
+ * Open the directory at the branch's path, if it is the branch: its root, or
+ * -errno.
+ */
 static int open_same(const struct branch *branch)
 {
 	auto_close int fd = open(branch->path,
@@ -74,9 +77,10 @@ static int bring_back(struct branch *branch, int root)
 		r = branch_try_root(root, !(branch->flags & BRANCH_RO));
 	if (r < 0 && r != -EROFS)
 		return r;
-	/* Those opened in the moment of the failure are of what was there. */
+	/* Descriptors opened in the moment of the failure are of the old
+	 * directory. */
 	dir_fd_drop_branch(branch->id);
-	/* It may have lost the last changes, removals too. */
+	/* The branch may have lost the last changes, removals too. */
 	name_filter_forget_branch(branch->id);
 	branch_set_turned_ro(branch, r == -EROFS);
 	branch_revive(branch, root, st.st_dev);
@@ -85,7 +89,8 @@ static int bring_back(struct branch *branch, int root)
 		branch_fail(branch, -r);
 	if (r < 0)
 		return r;
-	/* It may be mounted in another way now; a failure is told of later. */
+	/* The branch may be mounted in another way now; a failure is told of
+	 * later. */
 	(void)mount_strict_look(heal.fs, NULL);
 	state_note_mount(heal.fs, branch);
 	branch_space_changed(branch);
@@ -97,7 +102,7 @@ static int bring_back(struct branch *branch, int root)
 	return r;
 }
 
-/* @last: what the last try gave; said when it is another. */
+/* @last: the result of the last try; another one is logged. */
 static bool heal_failed(struct branch *branch, int *last)
 {
 	auto_close int root = -1;
@@ -212,7 +217,7 @@ static void changed(struct branch *branch)
 	pthread_mutex_unlock(&heal.lock);
 }
 
-/* It has failed to an earlier server, and may be back since. */
+/* The branch failed to an earlier server, and may be back since. */
 static void try_soon(unsigned id)
 {
 	heal.wait_ms[id] = HEAL_AGAIN_MS;

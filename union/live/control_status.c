@@ -14,7 +14,8 @@
 static void add(struct json_object *object, const char *name,
 		struct json_object *value)
 {
-	/* It takes the value, also NULL; without memory the value is lost. */
+	/* json-c takes the value, also NULL; without memory the value is
+	 * lost. */
 	if (json_object_object_add(object, name, value) < 0)
 		json_object_put(value);
 }

@@ -5,13 +5,16 @@
 #include "union/live/drain.h"
 #include "union/view/unionfs.h"
 
-/* The reply to `status`: a JSON object, owned (docs/union.md). NULL: ENOMEM */
+/*
+ * Make the reply to `status`: a JSON object, owned (docs/union.md). NULL:
+ * ENOMEM.
+ */
 char *control_status(struct unionfs *fs, const char *mountpoint);
 
-/* The policies and minfreespace alone: the reply to `policy`. */
+/* Make the reply to `policy`: the policies and minfreespace alone. */
 char *control_policies(struct unionfs *fs);
 
-/* A short one: user.tributary.stats. */
+/* Make a short status, for user.tributary.stats. */
 char *control_stats(struct unionfs *fs);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Emptying branches while the union is used. A thread moves the files of
- * branches that are being drained to others, the one with most room first,
- * and the directories that are left; in passes, until nothing is left. What
- * is in use in a way that pins it is tried again in the next pass. Then the
- * branch is detached (live_remove.h).
+ * branches that are being drained to other branches, the one with most room
+ * first. Directories that are left move, too. A pass that left something is
+ * followed by another, which tries again what was in use in a way that pins it.
+ * An empty branch is detached (live_remove.h).
  *
  * That a branch is drained, and how fast, is noted in its BRANCH_WORK_DIR: the
  * next mount goes on with it.
@@ -22,7 +22,7 @@ struct drain_progress {
 	uint64_t rate; /* bytes a second; 0: as fast as it goes */
 	uint64_t files_left, bytes_left;   /* as the last pass counted, less
 					    * what was moved since */
-	uint64_t files_moved, bytes_moved; /* since it began here */
+	uint64_t files_moved, bytes_moved; /* since this server began */
 	uint64_t busy;   /* files not moved in the last pass: in use */
 	uint64_t failed; /* and for another reason */
 	char error[DRAIN_ERROR_MAX]; /* of one of them; "" */
@@ -33,12 +33,12 @@ struct drains;
 /* @mountpoint is borrowed, for the log. NULL: ENOMEM. */
 struct drains *drains_new(struct unionfs *fs, const char *mountpoint);
 
-/* Go on with what an earlier mount had begun. */
+/* Go on with the drains that an earlier mount had begun. */
 void drains_resume(struct drains *drains);
 
 /*
- * Branches have become BRANCH_RO: they wait until drains_resume(). Returns when
- * nothing is being moved any more. NULL is fine.
+ * Let the drains wait until drains_resume(), as branches have become BRANCH_RO.
+ * Return when nothing is being moved any more. NULL is fine.
  */
 void drains_pause(struct drains *drains);
 
@@ -52,7 +52,10 @@ void drains_free(struct drains *drains);
 int drain_start(struct drains *drains, struct branch *branch, uint64_t rate,
 		struct error *err);
 
-/* It takes new files again. 0, or -EINVAL: it is not being drained. */
+/*
+ * Stop draining @branch, which takes new files again. 0, or -EINVAL: it is not
+ * being drained.
+ */
 int drain_stop(struct drains *drains, struct branch *branch, struct error *err);
 
 void drain_get(struct drains *drains, const struct branch *branch,

@@ -38,7 +38,7 @@ struct shared {
 struct walk {
 	struct unionfs *fs;
 	struct branch *branch;
-	bool again; /* it was there before, and may have lost changes */
+	bool again; /* the branch was there before, and may have lost changes */
 	struct shared *items;
 	size_t count, size;
 };
@@ -67,8 +67,8 @@ static int add_shared(struct walk *walk, struct node *node,
 }
 
 /*
- * What @name is on the other branches: 1, and the copy of
- * @node it is in with its attributes and handle; 0: it is on none; -errno.
+ * Find @name on the other branches. 1, and the copy of @node it is in with its
+ * attributes and handle; 0: it is on none; -errno.
  */
 static int find_elsewhere(const struct walk *walk, const struct node *node,
 			  const char *name, struct copy **ret_copy,
@@ -165,7 +165,7 @@ static bool is_still_so(struct walk *walk, const struct shared *dir,
 	if (find_elsewhere(walk, dir->node, name, &copy, &st, &handle) != 1)
 		return false;
 	if (!S_ISDIR(st.st_mode))
-		/* It hides what the branch has. */
+		/* The file of the lower branch hides what this branch has. */
 		return copy->branch < walk->branch->id;
 	node = node_hold(&walk->fs->nodes, copy->branch, &handle);
 	if (!node)
@@ -176,8 +176,8 @@ static bool is_still_so(struct walk *walk, const struct shared *dir,
 }
 
 /*
- * The kernel asks for @name anew. Otherwise than an invalidation that leaves
- * what is mounted on it alone, if it is still the same.
+ * Have the kernel ask for @name anew. Unlike an invalidation, this leaves alone
+ * what is mounted on the name, if the name is still the same.
  */
 static int expire(const struct walk *walk, uint64_t parent, const char *name)
 {
@@ -216,8 +216,9 @@ static int visit_stale(struct walk *walk, const struct shared *dir, int fd,
 }
 
 /*
- * What is damaged on a branch that works is EIO to who asks for it, and nothing
- * of it can be announced; the rest is.
+ * Pass over damage on a branch that works. A damaged file or directory is EIO
+ * to its callers, and nothing of it can be announced; the rest of the branch is
+ * announced.
  */
 static int unless_damaged(const struct walk *walk, int r)
 {

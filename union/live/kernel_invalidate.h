@@ -6,18 +6,19 @@
 #include "union/view/unionfs.h"
 
 /*
- * @branch, whose root is a copy of the union's already, has directories that
- * the kernel knows from other branches: they get their copy there. Then the
- * kernel forgets what is no longer so: names of them as absent, listings,
- * attributes. It keeps all else, and what is mounted inside the union stays.
+ * Announce @branch, whose root is a copy of the union's already. Its
+ * directories that the kernel knows from other branches get their copy there.
+ * Then the kernel forgets what is no longer so: names of them as absent,
+ * listings, attributes. The kernel keeps all else, and what is mounted inside
+ * the union stays.
  *
  * Can be repeated. 0 or -errno. Called by a thread that serves no requests.
  */
 int kernel_invalidate(struct unionfs *fs, struct branch *branch);
 
 /*
- * The same for one that had failed and is back: what was looked up meanwhile
- * did not see it, and what was changed last may not be so.
+ * The same for a branch that had failed and is back. Lookups of the time
+ * between did not see the branch, and its last changes may be lost.
  */
 int kernel_invalidate_again(struct unionfs *fs, struct branch *branch);
 

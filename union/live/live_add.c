@@ -112,7 +112,7 @@ static int open_new(struct unionfs *fs, const char *mountpoint,
 	return 0;
 }
 
-/* Its root becomes a copy of the union's; then it is counted. */
+/* Make the branch's root a copy of the union's; then count the branch. */
 static int publish(struct unionfs *fs, struct branch *branch, struct error *err)
 {
 	struct copy *root = node_first(node_get(&fs->nodes, NODE_ROOT_ID));
@@ -139,7 +139,9 @@ static int publish(struct unionfs *fs, struct branch *branch, struct error *err)
 	return 0;
 }
 
-/* What a person chooses; not what became of a branch. */
+/*
+ * The flags that a person chooses, not those that tell what became of a branch.
+ */
 #define CHOSEN_FLAGS (BRANCH_LOCAL | BRANCH_RO | BRANCH_NC)
 
 static int check_flags(const struct branch *branch,

@@ -22,7 +22,7 @@ static bool is_dot(const char *name)
 	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-/* What was put aside is somebody's: see hidden_files.h. */
+/* Is this a hidden file, which belongs to a user: see hidden_files.h. */
 static bool is_a_users(const char *name)
 {
 	return strncmp(name, "hidden-", 7) == 0;
@@ -74,7 +74,7 @@ static bool is_kept(int fd, const char *name)
 
 static bool remove_ours(int fd, const char *name)
 {
-	/* One that stays is no harm. */
+	/* A name that stays does no harm. */
 	if (!is_a_users(name) && unlinkat(fd, name, 0) < 0)
 		(void)unlinkat(fd, name, AT_REMOVEDIR);
 	return false;
@@ -140,7 +140,10 @@ static void remove_work_dir(int root)
 	(void)unlinkat(root, BRANCH_WORK_DIR, AT_REMOVEDIR);
 }
 
-/* Nobody uses it any more. A mark that stays would drain it one day. */
+/*
+ * Leave a branch that nobody uses any more. A mark that stays would drain it
+ * one day.
+ */
 static void leave(struct unionfs *fs, struct branch *branch)
 {
 	remove_work_dir(branch->root_fd);
@@ -205,7 +208,8 @@ int live_remove(struct unionfs *fs, struct branch *branch, struct error *err)
 			r = say(branch, r, err);
 	}
 	if (r < 0) {
-		/* Only those: others may have changed meanwhile. */
+		/* Only the flags set here: others may have changed
+		 * meanwhile. */
 		atomic_fetch_and(&branch->flags, ~added);
 		return r;
 	}
@@ -213,7 +217,8 @@ int live_remove(struct unionfs *fs, struct branch *branch, struct error *err)
 			BRANCH_RO | BRANCH_GONE | BRANCH_LEAVING);
 	atomic_fetch_and(&branch->flags, ~BRANCH_DRAINING);
 	state_note_settings(fs);
-	/* Who met it before has ended then, or holds no descriptor of it. */
+	/* Every request that met the branch before has ended then, or holds no
+	 * descriptor of it. */
 	if (move_lock_drain(&fs->move_lock, LIVE_REMOVE_PATIENCE_MS) == 0)
 		leave(fs, branch);
 	else

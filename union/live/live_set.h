@@ -7,10 +7,11 @@
 #include "union/view/unionfs.h"
 
 /*
- * Give @branch the words of @spec, all of them: what is not said is as if it
- * had never been. Files that are open for writing stay so. 0, or -errno and
- * @err: -EROFS: its file system is mounted read-only; -EBUSY: it is drained, or
- * has renames to finish that a crash left while it was read-only.
+ * Give @branch the words of @spec, all of them: a word that is missing is as if
+ * it had never been said. Files that are open for writing stay so. 0, or -errno
+ * and @err. -EROFS: the branch's file system is mounted read-only. -EBUSY: the
+ * branch is being drained, or has renames to finish that a crash left while it
+ * was read-only.
  */
 int live_set(struct branch *branch, const struct branch_spec *spec,
 	     struct error *err);

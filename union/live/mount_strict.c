@@ -82,7 +82,7 @@ struct seen {
 	uint64_t wanted; /* of the branches */
 	const struct branch *why[array_size(flags)];
 	bool mounted; /* the union is what is seen at its mount point */
-	uint64_t has; /* it, then */
+	uint64_t has; /* attributes of the union, then */
 	struct mount_words own; /* and all else that it has */
 };
 
@@ -214,7 +214,7 @@ void mount_strict_of(const char *mountpoint, const char *mount_flags, char *ret)
 	struct seen seen = {0};
 
 	mount_strict_begin(mount_flags);
-	/* Who is not root gets two of them anyway: fusermount3(1). */
+	/* A caller that is not root gets two of them anyway: fusermount3(1). */
 	if (path && geteuid() == 0 && see(&fs, NULL, &seen) == 0 &&
 	    seen.mounted)
 		seen.has &= ~strict.said;
@@ -248,7 +248,7 @@ int mount_strict_look(struct unionfs *fs, const struct branch *joining)
 		if (mount_setattr(AT_FDCWD, fs->mountpoint, AT_NO_AUTOMOUNT,
 				  &change, sizeof(change)) < 0)
 			r = -errno;
-		/* What it may not have back, it need not. */
+		/* A flag that the kernel does not let us clear may stay. */
 		if (r < 0 && !change.attr_set)
 			r = 0;
 		else if (r == 0)
@@ -285,7 +285,7 @@ int mount_strict_follow(struct unionfs *fs, struct error *err)
 		       : 0;
 }
 
-/* What libfuse does not take for the mount. */
+/* Set the options that libfuse does not take for the mount. */
 static int set_said(const struct unionfs *fs)
 {
 	const struct mount_words *words = &fs->options->words;
@@ -331,7 +331,8 @@ int mount_strict_start(struct unionfs *fs, bool fresh, struct error *err)
 	if (r < 0)
 		return error_set(err, -r, "set the options of the mount: %s",
 				 strerror(-r));
-	/* Changes from here on are told; it is looked for those before. */
+	/* Changes from here on wake the thread; those before are looked for
+	 * here. */
 	strict.table = open(TABLE, O_RDONLY | O_CLOEXEC);
 	if (strict.table < 0)
 		return error_set(err, errno, "follow mounts: %s: %s", TABLE,

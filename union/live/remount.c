@@ -78,7 +78,7 @@ static int ask(int fd, enum remount_step step, const struct asked *asked,
 	return call.error ? error_set(err, call.error, "%s", call.text) : 0;
 }
 
-/* Of the file system: ro, sync. */
+/* Change the options of the file system: ro, sync. */
 static int change_fs(int root, unsigned said, unsigned set)
 {
 	auto_close int fd = -1;
@@ -136,7 +136,7 @@ static int open_root(const struct asked *asked, struct error *err)
 		      : take_fd(&fd);
 }
 
-/* A branch of it has what was to end. */
+/* Say what stays, because a branch of the union has it. */
 static void say_kept(const struct asked *asked, const char *path, uint64_t said,
 		     uint64_t set)
 {

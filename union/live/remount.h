@@ -9,12 +9,12 @@
 #include "union/config/remount_call.h"
 
 /*
- * Are these the arguments of trib-union for one? @whole: by mount(8), which
- * leaves out what is so by default, and repeats what is so already.
+ * Are these the arguments of trib-union for a remount? @whole: called by
+ * mount(8), which leaves out the defaults, and repeats what is so already.
  */
 bool remount_is_wanted(int argc, char **argv);
 
-/* Do it. 0; or -errno with @err, and all is as it was. */
+/* Remount. 0; or -errno with @err, and all is as it was. */
 int remount(int argc, char **argv, bool whole, struct error *err);
 
 #endif

@@ -49,7 +49,7 @@ void remounted_begin(struct unionfs *fs, const struct union_options *options,
 		return;
 	}
 	note_said(fs, UINT64_MAX, atomic_load(&fs->state->header->said));
-	/* One that is writable now becomes so by remounted_follow(). */
+	/* A mount that is writable now becomes so by remounted_follow(). */
 	note_read_only(fs, atomic_load(&fs->state->header->read_only) ||
 				   (now && now->fs_set & MOUNT_FS_RO));
 }
@@ -105,7 +105,7 @@ static int check_writable(struct branch *branch, struct error *err)
 		     : 0;
 }
 
-/* Nothing is made on it before its flags say that it may be. */
+/* Remove leftovers, before the branch's flags let anything be made on it. */
 static void sweep(const struct branch *branch)
 {
 	clone_dir_sweep(branch);
@@ -152,7 +152,7 @@ static int make_writable(struct unionfs *fs, struct error *err)
 	return 0;
 }
 
-/* What the table says is to be so. */
+/* Make the mount read-only again, so that the table says so. */
 static void remount_read_only(const struct unionfs *fs)
 {
 	auto_close int fd = fspick(AT_FDCWD, fs->mountpoint,
@@ -179,7 +179,10 @@ static int follow_writes(struct unionfs *fs, bool read_only, struct error *err)
 	return r;
 }
 
-/* By whatever way: relatime is what a mount has when nobody says anything. */
+/*
+ * Tell which access times were asked for, by whatever way: relatime is the
+ * kernel's default.
+ */
 static uint64_t said_of_access(const struct mount_words *now)
 {
 	uint64_t said = mount_strict_said() & OF_ACCESS;
@@ -258,12 +261,15 @@ static bool is_source(const struct union_options *options, const char *spec)
 	       strcmp(spec + length - given, options->list) == 0;
 }
 
-/* What the options will have said, once they are applied. */
+/* What the options will say, once the remount is applied. */
 static struct {
 	uint64_t ends, says;
 } next;
 
-/* The mount is as it was before. What mount(8) repeats says nothing. */
+/*
+ * Note what a remount will say, before the mount changes. Options that mount(8)
+ * only repeats say nothing.
+ */
 static void note_next(const struct unionfs *fs, const struct mount_words *words,
 		      bool whole)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What of a mounted union can be changed by name, as its options are called:
- * policies and `minfreespace`. Until it is unmounted.
+ * Settings of a mounted union that can be changed by name, as its options are
+ * called: policies and `minfreespace`. A change lasts until the unmount.
  */
 #ifndef UNION_SETTINGS_H
 #define UNION_SETTINGS_H
@@ -14,8 +14,8 @@
 struct unionfs;
 
 /*
- * All of them, the last of one name counts, or none. -ENOENT: there is no such
- * name; -EINVAL; both with @err. The first changes nothing.
+ * Change all of @settings, or none; the last of one name counts. -ENOENT: there
+ * is no such name; -EINVAL; both with @err. settings_check() changes nothing.
  */
 int settings_check(const struct setting *settings, size_t count,
 		   struct error *err);
