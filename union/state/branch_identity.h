@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which directory of which file system a branch is, however and whenever it
- * is mounted: the file system's UUID (or what statfs(2) has as its id, before
- * Linux 6.9), its kind, and the handle of the directory.
+ * The identity of a branch: a directory of a file system, however and whenever
+ * that is mounted. The parts are the file system's UUID (before Linux 6.9: its
+ * id by statfs(2)), its kind, and the directory's handle.
  */
 #ifndef UNION_BRANCH_IDENTITY_H
 #define UNION_BRANCH_IDENTITY_H
@@ -17,7 +17,7 @@ struct branch_identity {
 	uint8_t uuid_length; /* 0: the file system has none */
 };
 
-/* Of the directory @fd. 0 or -errno. */
+/* Get the identity of the directory @fd. 0 or -errno. */
 int branch_identity_get(int fd, struct branch_identity *ret);
 
 /* Are both of one Btrfs? Then they are one disk, whatever their st_dev. */

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a supervisor learns that its server was killed though that does not end:
- * a process whose thread is in a call that does not come back keeps all its
- * descriptors, and its end is not told (pidfd_open(2)) before that thread's.
- * So there is a thread that does nothing and has a table of descriptors of its
- * own, with one end of a pipe in it. It ends at once with any of them, and with
- * it that end; the supervisor has the other one.
+ * A pipe that tells a supervisor that its server was killed, even if the
+ * process does not end. A process with a thread in a call that does not return
+ * keeps all its descriptors. pidfd_open(2) tells its end only after that
+ * thread's.
+ *
+ * So one thread of the server does nothing. It has a table of descriptors of
+ * its own, with one end of a pipe in it. A kill ends that thread at once and
+ * closes that end; the supervisor has the other end.
  */
 #ifndef UNION_DEATH_PIPE_H
 #define UNION_DEATH_PIPE_H
 
 /*
- * Start it, if there is a supervisor (fd_store.h). Without it a server that
- * hangs when it is killed is followed only when it has ended, which is logged.
+ * Start the thread, if there is a supervisor (fd_store.h). An error is logged:
+ * then a server that hangs when it is killed is followed only after its end.
  */
 void death_pipe_start(void);
 

@@ -72,8 +72,8 @@ int fd_store_receive(int socket, struct fd_store_message *ret, int *ret_fd)
 
 	*ret_fd = -1;
 	memset(ret, 0, sizeof(*ret));
-	/* One that ended with messages it had not read is an error, once; what
-	 * it had sent before is still to come. */
+	/* A peer that ended with unread messages is an error, once. Its own
+	 * messages from before are still to come. */
 	do
 		n = recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
 	while (n < 0 && (errno == EINTR || errno == ECONNRESET));

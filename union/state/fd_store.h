@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between the server of a union and its supervisor (supervisor.h): descriptors
- * that must outlive the server are kept there, each by a token. They are sent
- * before what makes them needed; a message that was sent arrives though the
- * server is killed then. When another server is started it is given all of
- * them first.
+ * The socket between the server of a union and its supervisor (supervisor.h).
+ * The supervisor keeps descriptors that must outlive the server, each under a
+ * token. The server sends a descriptor before it is needed; a message that was
+ * sent arrives even if the server is killed then. The next server is given all
+ * of them first.
  */
 #ifndef UNION_FD_STORE_H
 #define UNION_FD_STORE_H
@@ -17,9 +17,9 @@
 #define FD_STORE_VERSION 3 /* of all this; a part of state_layout() */
 
 /*
- * Tokens: of the state memory, the connection to the kernel, those of the
- * supervisor's own: servers that were killed and have not ended
- * (stuck_server.h), and others.
+ * Tokens: of the state memory, of the connection to the kernel, of servers that
+ * were killed and have not ended (stuck_server.h), and of others. Those of
+ * stuck servers are the supervisor's own.
  */
 #define FD_STORE_STATE     1
 #define FD_STORE_FUSE      2
@@ -54,23 +54,24 @@ struct fd_store_message {
 	char text[ERROR_TEXT_MAX]; /* sent as far as it is used */
 };
 
-/* Send to the other side; @fd -1: none. 0 or -errno: it is gone. */
+/* Send a message; @fd -1: none. 0 or -errno: the other side is gone. */
 int fd_store_send(int socket, enum fd_store_op op, uint64_t token,
 		  const char *text, int fd);
 
-/* Wait for one. 1, with @ret_fd (-1: none); 0: the other side is gone. */
+/* Wait for a message. 1, with @ret_fd (-1: none); 0: the other side is gone. */
 int fd_store_receive(int socket, struct fd_store_message *ret, int *ret_fd);
 
 /*
- * Of the server, which has one supervisor: take @socket (-1: there is none, and
- * all that follows does nothing) and what it kept. 0 or -errno.
+ * Begin, in the server, which has one supervisor: take @socket and the
+ * descriptors that the supervisor kept. @socket -1: there is no supervisor, and
+ * all functions below do nothing. 0 or -errno.
  */
 int fd_store_start(int socket);
 bool fd_store_is_on(void);
 
-/* A descriptor that an earlier server had kept; owned. -1: none. */
+/* Take a descriptor that an earlier server stored; owned. -1: none. */
 int fd_store_take(uint64_t token);
-/* One that nobody took so far; owned. -1: there is no more. */
+/* Take a descriptor that was not taken so far; owned. -1: there is no more. */
 int fd_store_take_any(uint64_t *ret_token);
 
 void fd_store_fd(uint64_t token, int fd);
@@ -82,8 +83,8 @@ void fd_store_say_failed(const struct error *err);
 
 /*
  * Have the supervisor replace this server, by one thread at a time. Returns
- * only when it does not: -errno with @err; -ETIMEDOUT: it did not say so for so
- * long, and may do it yet.
+ * only when the server is not replaced: -errno with @err. -ETIMEDOUT: the
+ * supervisor did not answer within @timeout_ms, and may replace the server yet.
  */
 int fd_store_ask_replace(int timeout_ms, struct error *err);
 

@@ -108,7 +108,7 @@ static void the_holder_is_told(void **state)
 	assert_int_equal(message.op, FD_STORE_READY);
 }
 
-/* What was sent before the end arrives. */
+/* Messages sent before the end arrive. */
 static void what_a_server_sent_outlives_it(void **state)
 {
 	auto_close int one = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -149,7 +149,7 @@ static void begin(void)
 	assert_int_equal(fd_store_start(ends[1]), 0);
 }
 
-/* What it is asked with. */
+/* Take the token of a request to replace the server. */
 static uint64_t take_request(void)
 {
 	struct fd_store_message message;
@@ -196,7 +196,7 @@ static void waits_no_longer_than_it_may_for_a_holder_that_is_silent(
 	assert_non_null(strstr(err.msg, "does not answer"));
 }
 
-/* It was killed before it read what it was given. */
+/* The server was killed before it read the messages to it. */
 static void what_it_sent_is_there_though_it_had_not_read(void **state)
 {
 	struct fd_store_message message;

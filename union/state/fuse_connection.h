@@ -5,9 +5,9 @@
 #include <stdint.h>
 
 /*
- * End the connection to the kernel that @fuse_fd, a descriptor of /dev/fuse,
- * is of, whoever else has it: who waits for it is answered (ECONNABORTED), and
- * its mount, wherever that is, is dead (ENOTCONN).
+ * End the connection to the kernel of @fuse_fd, a descriptor of /dev/fuse, even
+ * if other processes have it. Requests that wait fail (ECONNABORTED). The mount
+ * is dead (ENOTCONN), wherever it is.
  *
  * 0, or -errno: -EOPNOTSUPP where the kernel does not say which one it is
  * ("fuse_connection" in /proc/self/fdinfo; Linux 6.18 does).

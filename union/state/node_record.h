@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nodes and their copies as they are in the state memory (state.h), which is
- * the only place they are in: what a name costs. There are many: a member more
- * is eight megabytes of a million names.
+ * Nodes and their copies in the state memory (state.h), which is the only place
+ * for them. Their size is the cost of a name: a larger node by eight bytes is
+ * eight megabytes for a million names.
  *
- * The next server goes on with them. So there are no pointers in them: a node
- * and its copies name each other by how far they are apart. And each member is
- * one of three kinds:
+ * The next server goes on with them. So they have no pointers: a node and its
+ * copies name each other by their distance. Each member is of one of three
+ * kinds:
  *
  *  - constant: from before the first member says that the record is there;
- *  - kept: what the next server finds is what was stored last;
+ *  - kept: the next server finds the value that was stored last;
  *  - ours: means nothing to the next server, which begins it anew.
  *
- * Who may change what at the same time is said by node.h.
+ * node.h says which locks guard the members.
  */
 #ifndef UNION_NODE_RECORD_H
 #define UNION_NODE_RECORD_H
@@ -30,7 +30,7 @@
 #define NODE_ROOT_ID   1 /* FUSE_ROOT_ID */
 #define NODE_TOLD_MANY UINT32_MAX
 
-/* Of what is no directory; node_lock(). */
+/* Members of a node that is no directory; node_lock(). */
 struct node_file {
 	atomic_uint moves;          /* kept: how often it went to another
 				     * branch */
@@ -50,7 +50,7 @@ struct node_file {
 	};
 };
 
-/* Of a directory. Those not atomic: node_lock(). */
+/* Members of a directory. Those not atomic: node_lock(). */
 struct node_dir {
 	/* Kept: branch_doubt_mark() of when it may have had a copy that could
 	 * not be found; 0: never. */
@@ -117,8 +117,8 @@ struct copy {
 	uint32_t node_back;
 	/* Ours: the node's next, of a higher branch: as node->copies. */
 	atomic_uint next;
-	/* Ours: 1 + the place of the next, 0: none. One that is there: of
-	 * those with its hash; the table's lock. One that is free: of such. */
+	/* Ours: 1 + the place of the next with the same hash, 0: none; the
+	 * table's lock. In a free record: of the next free one. */
 	uint32_t hash_next;
 	uint8_t branch;       /* constant */
 	atomic_uchar flags;   /* COPY_ */
@@ -128,18 +128,19 @@ struct copy {
 };
 
 /*
- * A copy of a directory changed, the directory did not (a subdirectory was
- * cloned into it, or it was cloned itself): while the copy has the change
- * time @after, it is shown as @shown. But not when somebody changed it within
- * the same tick of the clock: then it was modified later than @modified.
+ * Times shown for a copy of a directory that changed while the directory did
+ * not. (A subdirectory was cloned into it, or the directory was cloned itself.)
+ * While the copy has the change time @after, @shown is shown for it. An
+ * exception is a change by a user within the same tick of the clock: then the
+ * copy was modified later than @modified.
  */
 struct quiet_change {
 	struct timespec after, modified, shown;
 };
 
 /*
- * The times that a copy of a directory is to have again, while somebody
- * changes it quietly: see preserve_mtime.h. Kept, all of it.
+ * The times that a copy of a directory gets back after a quiet change:
+ * preserve_mtime.h. All members are kept.
  */
 struct quiet_slot {
 	atomic_uint used; /* 0: the rest means nothing */
@@ -151,7 +152,7 @@ struct quiet_slot {
 	struct handle handle;
 };
 
-/* How far apart records are is counted in these; bytes. */
+/* Unit of the distance of records, in bytes. */
 #define RECORD_UNIT 16
 
 static_assert(sizeof(struct node) == 80, "what a name costs");
@@ -185,7 +186,7 @@ static inline struct copy *node_copy_at(const struct node *node, uint32_t far)
 		   : NULL;
 }
 
-/* All of them, also those that are gone: the first, and each next. */
+/* Get the first copy, also one that is gone; copy_after() gives the next. */
 static inline struct copy *node_copies(const struct node *node)
 {
 	return node_copy_at(node, atomic_load(&node->copies));
@@ -218,7 +219,7 @@ static inline struct handle copy_handle(const struct copy *copy)
 	return handle;
 }
 
-/* Fill its constant members, but for the node; @handle: see handle_get(). */
+/* Fill the constant members, but for the node; @handle: see handle_get(). */
 static inline void copy_fill(struct copy *copy, unsigned branch,
 			     const struct handle *handle)
 {
@@ -228,7 +229,7 @@ static inline void copy_fill(struct copy *copy, unsigned branch,
 	memcpy(copy->handle, handle->data, handle->length);
 }
 
-/* Is it that inode, if of that branch? */
+/* Is @copy that inode, if the inode is of the copy's branch? */
 bool copy_has(const struct copy *copy, const struct handle *handle);
 
 #endif

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is open, by the number the kernel was given for it (fuse_file_info.fh):
- * files and directories in one table. A number is never 0 and never given
- * twice: its low bits are a place in the table, which is used again, the rest
- * a serial number.
+ * Table of open files and directories, by the number that the kernel was given
+ * (fuse_file_info.fh). A number is never 0 and never given twice. Its low bits
+ * are a place in the table, which is used again; the rest is a serial number.
  */
 #ifndef UNION_OPEN_TABLE_H
 #define UNION_OPEN_TABLE_H
@@ -35,19 +34,20 @@ struct open_table {
  *               NULL: in the table
  */
 void open_table_init(struct open_table *table, _Atomic uint64_t *next_serial);
-/* What is in it is not freed. A zeroed table is fine. */
+/* Free the table, but not its items. A zeroed table is fine. */
 void open_table_done(struct open_table *table);
 
-/* A number for @item, which is not NULL; 0: ENOMEM, or too many. */
+/* Give @item, which is not NULL, a number; 0: ENOMEM, or too many. */
 uint64_t open_table_add(struct open_table *table, void *item);
 
 /*
- * @item at @number, which an earlier process gave: in ascending order of their
- * places, before any is added. The places between are free. 0 or -ENOMEM.
+ * Put @item at @number, which an earlier process gave. Call this in ascending
+ * order of the places, before open_table_add(). The places between are free. 0
+ * or -ENOMEM.
  */
 int open_table_add_at(struct open_table *table, uint64_t number, void *item);
 
-/* NULL: no such number. Takes no lock. */
+/* Find an item; NULL: no such number. Takes no lock. */
 void *open_table_get(const struct open_table *table, uint64_t number);
 
 /* Take @number out; the item is the caller's. */

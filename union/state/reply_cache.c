@@ -95,8 +95,8 @@ static struct reply_cache_slot *wait_for_slot(struct reply_cache *once)
 }
 
 /*
- * Each is struck out first: whoever is killed in between leaves one too many,
- * which is kept, and not one too few, which would be forgotten while in use.
+ * Strike each out first. A kill in between then leaves a node too many, which
+ * is kept, and not one too few, which would be forgotten while in use.
  */
 static void give_back(const struct reply_cache *once,
 		      struct reply_cache_slot *slot)

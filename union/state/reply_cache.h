@@ -1,34 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests are done once, though the server that was doing them was killed
- * and the kernel sends what it had no answer to again (FUSE_NOTIFY_RESEND,
- * Linux 6.9): the same request with REPLY_CACHE_RESENT set in its unique
- * number.
+ * Requests are done once, even if the server was killed while it did them. The
+ * kernel sends unanswered requests again (FUSE_NOTIFY_RESEND, Linux 6.9). Such
+ * a request is the same, with REPLY_CACHE_RESENT set in its unique number.
  *
  * Each request that must not simply be done again has a slot in memory that
- * outlives the server: first that it is begun, then what its handler noted of
- * the branches before it changed them and which nodes and open files it
- * counted, and last its reply, before that is written to the kernel. So when a
- * request comes again
+ * outlives the server. The slot says first that the request is begun. Then it
+ * has the handler's note of the branches, written before their change, and the
+ * nodes and open files that were counted. Last it has the reply, before that is
+ * written to the kernel. So when a request comes again
  *
  *   - nothing is known of it: it was not begun, or need not be known. Do it;
- *   - its reply is known: it is sent, and nothing is done;
- *   - it was begun: what it counted is given back, and it is done again by a
- *     handler that finds what had been noted (reply_cache_noted()) and so can
- * tell what it did already from what was there before.
+ *   - its reply is known: the reply is sent, and nothing is done;
+ *   - it was begun: its counts are given back, and it is done again. The
+ *     handler finds its note (reply_cache_noted()) and compares it with what is
+ *     there, to tell which part was done already.
  *
- * Whatever is killed at whatever instruction leaves one of the three. The
- * kernel holds locks for a request until it is answered (the directories of
- * names, the inode whose attributes change), so what it left is as it was.
+ * A kill at any instruction leaves one of the three. The kernel holds locks for
+ * a request until it is answered: of the directories of names, or of the inode
+ * whose attributes change. So an interrupted request finds its work unchanged.
  *
- * What needs no slot: all that only reads; WRITE, FALLOCATE (the kernel asks
- * for no mode that moves data; fuse_file_fallocate(), 6.18) and
- * COPY_FILE_RANGE (which it refuses for ranges that overlap), for they say
- * where, and under the kernel's lock of the inode give the same twice; so does
- * SETATTR, but for one that wants nothing (request.h);
- * RELEASE, if the numbers of open files are not used again (else one that is
- * done twice closes another's file); FORGET, which is not sent again: a server
- * that dies with one leaves a node too many.
+ * Some requests need no slot:
+ *
+ * - those that only read;
+ * - WRITE, FALLOCATE and COPY_FILE_RANGE: they name a place, and under the
+ *   kernel's lock of the inode give the same twice. The kernel asks for no
+ *   FALLOCATE that moves data (fuse_file_fallocate(), 6.18). It refuses
+ *   COPY_FILE_RANGE for ranges that overlap;
+ * - SETATTR for the same reason, but for one that wants nothing (request.h);
+ * - RELEASE, if the numbers of open files are not used again. Else a second one
+ *   would close another's file;
+ * - FORGET, which is not sent again: a server that dies with one leaves a node
+ *   too many.
  */
 #ifndef UNION_REPLY_CACHE_H
 #define UNION_REPLY_CACHE_H
@@ -52,21 +55,28 @@
 
 struct reply_cache;
 
-/* What a resent request needs of the server. */
+/* The server's part in a resent request. */
 struct reply_cache_server {
-	/* The kernel was not told of it after all: node_forget() of one. */
+	/*
+	 * Callback: the kernel was not told of @node after all; node_forget()
+	 * of one.
+	 */
 	void (*forget)(void *context, uint64_t node);
-	/* Nor of this open file or directory, if there is such a one. It is
-	 * called by a thread that serves a request, in the node's gate. */
+	/*
+	 * Callback: the kernel was not told of @file, an open file or
+	 * directory, if it exists. A thread that serves a request calls it, in
+	 * the node's gate.
+	 */
 	void (*drop)(void *context, uint64_t file);
 	void *context;
 };
 
 /*
- * Use @memory (borrowed until reply_cache_free(); aligned to 8 bytes, zeroed at
- * first), and take what is in it for that of a server that is no more: after
- * its nodes and open files were built anew and before the first request. There
- * are no pointers in it. What makes no sense in it is dropped.
+ * Use @memory: borrowed until reply_cache_free(), aligned to 8 bytes, zeroed at
+ * first. Its content is taken for that of a server that is no more. Call this
+ * after that server's nodes and open files were built anew, and before the
+ * first request. There are no pointers in the memory. Content that makes no
+ * sense is dropped.
  *
  * 0, -EINVAL (@size is too small for one slot) or -ENOMEM.
  */
@@ -76,38 +86,41 @@ int reply_cache_open(void *memory, size_t size,
 void reply_cache_free(
 	struct reply_cache *once); /* the memory stays as it is; NULL is fine */
 
-/* Requests that were begun and have neither been answered nor come again. */
+/*
+ * Count requests that were begun and have neither been answered nor come again.
+ */
 unsigned reply_cache_missing(const struct reply_cache *once);
 
 /*
- * Are there any, and may they still come? They come at once, but for those
- * whose callers were killed: so this ends REPLY_CACHE_PATIENCE_MS after
- * reply_cache_open(). Until then nothing is to leave its branch but by a
- * request, or what such a one has noted would be taken for done.
+ * Are any such requests left, and may they still come? They come at once, but
+ * for those whose callers were killed. So this ends REPLY_CACHE_PATIENCE_MS
+ * after reply_cache_open(). Until then only a request may take a name off its
+ * branch: else the note of a request to come would be taken for done.
  */
 #define REPLY_CACHE_PATIENCE_MS 5000
 bool reply_cache_is_waiting(const struct reply_cache *once);
 
 /*
- * This thread begins to serve the request @note, once it is through its gate.
- * True: serve it. False: it came again and its reply is known; that is written
- * to @fd, and it is not to be served. Without a slot it waits for one. A NULL
- * @once is for all of these: nothing is noted, nothing is known.
+ * Begin to serve the request @note in this thread, once it is through its gate.
+ * True: serve it. False: it came again and its reply is known; the reply was
+ * written to @fd, and the request is not to be served. Without a free slot this
+ * waits for one. All functions here take a NULL @once: nothing is noted,
+ * nothing is known.
  */
 bool reply_cache_begin(struct reply_cache *once,
 		       const struct request_note *note, int fd);
 
 /*
- * True: this is its reply, not written yet, and is kept; reply_cache_end() when
- * it is written or was refused. False: it has no slot, or this is no reply to
- * it.
+ * Keep the reply of this thread's request, before it is written. True: it is
+ * kept; call reply_cache_end() when it is written or was refused. False: the
+ * request has no slot, or this is no reply to it.
  */
 bool reply_cache_reply(const struct iovec *iov, int count);
 
-/* Its slot is free: it was answered, or by another thread. */
+/* Free the slot of a request that was answered, perhaps by another thread. */
 void reply_cache_end(void);
 
-/* For its handler, before the change that is noted: */
+/* For the handler, before the change that is noted: */
 
 enum reply_cache_note {
 	REPLY_CACHE_ABSENT = 1, /* the name, or attribute, was not there */
@@ -122,22 +135,25 @@ struct reply_cache_noted {
 	struct handle handle;
 };
 
-/* Would it be of use to note something? It was not, and is to be. */
+/* Is a note needed? Then none was written yet. */
 bool reply_cache_wants_note(void);
 void reply_cache_note(enum reply_cache_note note);
 void reply_cache_note_file(unsigned branch, const struct handle *handle);
 
 /*
- * What a server that was killed noted before it changed anything for this same
- * request. False: nothing, so nothing was changed.
+ * Get the note of a killed server for this same request, written before any
+ * change. False: there is none, so nothing was changed.
  */
 bool reply_cache_noted(struct reply_cache_noted *ret);
 
-/* Of a reply on its way: it counts a node, or opens a file or directory. */
+/*
+ * Note the result of a reply on its way: a node counted, a file or directory
+ * opened.
+ */
 void reply_cache_gains_node(uint64_t node);
 void reply_cache_gains_file(uint64_t file);
 
-/* Before that is taken back, because there will be an error instead. */
+/* Drop these notes, before the result is taken back because of an error. */
 void reply_cache_gains_nothing(void);
 
 #endif

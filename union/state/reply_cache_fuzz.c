@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whatever is in the memory that a killed server left: what is found there is
- * within bounds, and there is room for new requests or none is made up.
+ * Any content of the memory that a killed server left: the requests found there
+ * are within bounds, and there is room for new requests or none is made up.
  */
 #include <assert.h>
 #include <stdint.h>

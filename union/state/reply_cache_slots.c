@@ -14,7 +14,7 @@ static uint32_t state_of(const struct reply_cache_slot *slot)
 	return atomic_load_explicit(&slot->state, memory_order_acquire);
 }
 
-/* Whoever is killed has done all stores before this one, or has not done it. */
+/* Publish @state: a killed server did all stores before this one, or not it. */
 static void publish(struct reply_cache_slot *slot, uint32_t state)
 {
 	atomic_store_explicit(&slot->state, state, memory_order_release);
@@ -46,7 +46,7 @@ static bool is_valid(const struct reply_cache_slot *slot, uint32_t state)
 	       slot->reply_length <= REPLY_CACHE_REPLY_MAX;
 }
 
-/* What nobody writes any more. */
+/* Take over a slot that no thread writes any more. */
 static void take_over(struct reply_cache_slot *slot)
 {
 	uint32_t state = state_of(slot) & ~REPLY_CACHE_DEAD;
@@ -81,7 +81,7 @@ int reply_cache_slots_open(void *memory, size_t size,
 	return 0;
 }
 
-/* Before the slot is claimed, so that whoever comes after looks at it. */
+/* Note the use before the slot is claimed, so that the next server reads it. */
 static void note_use(struct reply_cache_slots *slots, unsigned index)
 {
 	uint32_t used = atomic_load(&slots->head->used);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memory of reply_cache.h: slots, each of one request, that say the truth
+ * The memory of reply_cache.h: slots, each of one request, that are true
  * whenever their writer stops. A slot is claimed, filled and then published by
- * one store of its state; what is added later has a store of its own that
- * publishes it. Whoever reads after a kill trusts nothing: numbers are checked
- * against what they count.
+ * one store of its state. A later addition is published by a store of its own.
+ * A reader after a kill trusts nothing: numbers are checked against the size of
+ * their arrays.
  */
 #ifndef UNION_REPLY_CACHE_SLOTS_H
 #define UNION_REPLY_CACHE_SLOTS_H
@@ -63,35 +63,35 @@ struct reply_cache_slots {
 };
 
 /*
- * Take over @memory (borrowed, aligned to 8): what is in work there is of a
- * server that is no more. Of another layout, or zeroed, it is emptied. 0, or
- * -EINVAL: too small.
+ * Take over @memory (borrowed, aligned to 8). Its requests in work are those of
+ * a server that is no more. Memory of another layout, or zeroed, is emptied. 0,
+ * or -EINVAL: too small.
  */
 int reply_cache_slots_open(void *memory, size_t size,
 			   struct reply_cache_slots *ret);
 
 /*
- * A slot that is REPLY_CACHE_CLAIMED and has nothing; looked for from *@hint
- * on, which becomes its place. Where all are taken, that of the oldest request
- * of a dead server: it did not come again. NULL: none is left.
+ * Claim an empty slot (REPLY_CACHE_CLAIMED). The search begins at *@hint, which
+ * becomes the slot's place. If all are taken, the slot of a dead server's
+ * oldest request is used: that did not come again. NULL: none is left.
  */
 struct reply_cache_slot *reply_cache_slots_claim(
 	struct reply_cache_slots *slots, unsigned *hint);
 
-/* It is begun: publish it. */
+/* Publish that the request is begun. */
 void reply_cache_slot_begin(struct reply_cache_slot *slot, uint64_t unique,
 			    uint32_t opcode);
 void reply_cache_slot_free(struct reply_cache_slot *slot);
 
 /*
- * The slot of @unique that a dead server began or answered, which is from now
- * on the caller's (REPLY_CACHE_BEGUN or REPLY_CACHE_ANSWERED); NULL: there is
+ * Find the slot of @unique that a dead server began or answered. From now on it
+ * is the caller's (REPLY_CACHE_BEGUN or REPLY_CACHE_ANSWERED). NULL: there is
  * none.
  */
 struct reply_cache_slot *reply_cache_slots_find(struct reply_cache_slots *slots,
 						uint64_t unique);
 
-/* How many a dead server began and did not answer. */
+/* Count the requests that a dead server began and did not answer. */
 unsigned reply_cache_slots_missing(const struct reply_cache_slots *slots);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the kernel's request says and libfuse does not pass on. Noted by the
- * thread that received the request, for as long as it serves it.
+ * Facts of the kernel's request that libfuse does not pass on. The thread that
+ * received the request notes them, for as long as it serves it.
  */
 #ifndef UNION_REQUEST_H
 #define UNION_REQUEST_H
@@ -26,28 +26,29 @@ struct request_note {
 	bool unnamed;          /* a create that is to have no name */
 	bool wants_birth;      /* a getattr to be answered as in statx.h */
 	uint64_t init_flags;   /* of FUSE_INIT: what the kernel offers */
-	/* Those that it is about: see move_lock_request_nodes(). */
+	/* Nodes that the request is about: see move_lock_request_nodes(). */
 	uint64_t nodes[2];
 	unsigned node_count;
 };
 
 /*
- * With HANDLE_KILLPRIV_V2 the kernel says by a flag that somebody who may not
- * keep setuid, setgid or capabilities changes the file; except before a write
- * that it passes through: then it sends a setattr that wants nothing.
+ * Read a request (the kernel's, or as much of it as there is).
  *
- * Reads a request (the kernel's, or whatever length of it is there).
+ * With HANDLE_KILLPRIV_V2 a flag says that the caller may not keep setuid,
+ * setgid or capabilities of the file it changes. For a write that is passed
+ * through there is no flag: before it the kernel sends a setattr that wants
+ * nothing.
  */
 void request_decode(const void *data, size_t length, struct request_note *ret);
 
 /*
- * Change requests that libfuse does not know into those that they are almost,
- * and note it: FUSE_TMPFILE into FUSE_CREATE, FUSE_STATX into FUSE_GETATTR.
- * One that is too short stays what it is.
+ * Change requests that libfuse does not know into similar ones, and note it:
+ * FUSE_TMPFILE into FUSE_CREATE, FUSE_STATX into FUSE_GETATTR. A request that
+ * is too short stays unchanged.
  */
 void request_adapt(void *data, size_t length, struct request_note *note);
 
-/* That of this thread; all zero when it serves none. */
+/* The request of this thread; all zero when it serves none. */
 extern _Thread_local struct request_note request_current;
 
 #endif

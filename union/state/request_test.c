@@ -108,7 +108,7 @@ static void a_create_without_a_name_becomes_one_with_a_note(void **state)
 	request_decode(&in, sizeof(in), &note);
 	request_adapt(&in, sizeof(in), &note);
 	assert_false(note.unnamed);
-	/* One that is cut stays what it is: libfuse refuses it. */
+	/* A request cut short is not changed: libfuse refuses it. */
 	in.header.opcode = FUSE_TMPFILE;
 	request_adapt(&in, sizeof(in.header), &note);
 	assert_int_equal(in.header.opcode, FUSE_TMPFILE);
@@ -126,7 +126,7 @@ static void a_statx_becomes_a_getattr_with_a_note(void **state)
 
 	(void)state;
 	request_decode(&in, sizeof(in), &note);
-	/* One that is cut stays what it is: libfuse refuses it. */
+	/* A request cut short is not changed: libfuse refuses it. */
 	request_adapt(&in, sizeof(in) - 1, &note);
 	assert_int_equal(in.header.opcode, STATX_OPCODE);
 	assert_int_equal(note.opcode, STATX_OPCODE);

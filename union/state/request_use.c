@@ -19,7 +19,7 @@ void request_uses(struct request_use *use)
 {
 	unsigned i = 0;
 
-	/* One that is not watched is not answered before its time. */
+	/* A request that is not watched is not answered early. */
 	while (watched && i < array_size(uses) && uses[i] != use && uses[i])
 		i++;
 	if (!watched || i == array_size(uses) || uses[i])

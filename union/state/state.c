@@ -115,7 +115,7 @@ static int map(struct state *state)
 /* An empty memfd; a descriptor, or -1 with errno. */
 static int make_memory(void)
 {
-	/* Where only such are to be had: one that nobody can execute. */
+	/* A memfd that cannot be executed, as vm.memfd_noexec may demand. */
 	int fd = memfd_create("trib-union", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
 
 	return fd < 0 && errno == EINVAL

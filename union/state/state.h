@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a union must not forget when its server is killed, in memory that
- * outlives it (a memfd): the nodes the kernel knows with their copies, what is
- * open, the branches and what was set while it is in use.
+ * The state of a union that outlives its server, in a memfd. It has the nodes
+ * that the kernel knows with their copies, the open files, the branches, and
+ * the settings changed while the union is in use.
  *
- * It has records of fixed size at fixed places, no pointers and no locks. A
- * record is filled first and there with the one store of its first member; so
- * a server killed at any instruction leaves it as it was before or as it is
- * after. Nodes and copies are only here; of the rest the next server builds
- * its tables anew. Only pages that were written to take memory.
+ * The memory has records of fixed size at fixed places, no pointers and no
+ * locks. A record is filled first, and is there with the one store of its first
+ * member. So a server killed at any instruction leaves a record either old or
+ * new. Nodes and copies are only here; of the rest the next server builds its
+ * tables anew. Only pages that were written to take memory.
  *
- * Who may write what at the same time is said by the tables (node.h,
- * open_table.h), whose locks guard the records as well.
+ * The locks of the tables (node.h, open_table.h) guard the records as well.
  */
 #ifndef UNION_STATE_H
 #define UNION_STATE_H
@@ -69,7 +68,8 @@ struct state_branch {
 	atomic_uint used; /* STATE_BRANCH_USED and so on; 0: there is none */
 	atomic_uint flags;
 	_Atomic uint64_t min_free;
-	/* It failed, and was not announced since: nor by a later server. */
+	/* A failure of the branch that was not announced since, by any server.
+	 */
 	atomic_bool doubted;
 	struct branch_identity identity;
 	_Atomic int32_t mount_id; /* the last that is known; 0: none */
@@ -93,8 +93,8 @@ struct state_open {
 };
 
 /*
- * A thread that calls branches. What it is in the middle of there when its
- * server is killed may come to pass later: see stuck_server.h.
+ * A thread that calls branches. A call in progress when the server is killed
+ * may take effect later: see stuck_server.h.
  */
 struct state_thread {
 	_Atomic int32_t tid; /* gettid(2); 0: there is none */
@@ -114,41 +114,43 @@ struct state {
 	struct copy *copies;
 	struct quiet_slot *quiet_slots; /* STATE_QUIET_MAX; preserve_mtime.h */
 	struct quiet_change *quiet;     /* each at the place of its copy */
-	/* Each at the place that is its node's id: st_ino, where that is of the
-	 * path by which it was found last. */
+	/*
+	 * Each at the place that is its node's id: st_ino, where that is of the
+	 * path by which the node was found last.
+	 */
 	_Atomic uint64_t *shown;
 	void *once; /* REPLY_CACHE_SIZE bytes: reply_cache.h */
 };
 
 /*
- * A number for what these records are and mean, and what a server and its
- * supervisor say to each other: a program with another one cannot go on with
- * them. Never 0.
+ * Get a number for the layout and meaning of these records, and of the messages
+ * between server and supervisor. A program with another number cannot go on
+ * with them. Never 0.
  */
 uint32_t state_layout(void);
 
-/* New, all zero. 0 or -errno. */
+/* Make new memory, all zero. 0 or -errno. */
 int state_create(struct state *ret);
 
 /*
- * That of an earlier server; takes @fd. -EPROTO with @err: it was written by
- * a program that keeps other records.
+ * Map the memory of an earlier server; takes @fd. -EPROTO with @err: it was
+ * written by a program with other records.
  */
 int state_open(struct state *ret, int fd, struct error *err);
 
 /*
- * All nodes and copies are about to be looked at: map what there is of them at
- * once, not as each page is touched.
+ * Map all nodes and copies at once, before a reading of them all, instead of
+ * page by page.
  */
 void state_expect(const struct state *state);
 
 /* Unmap and close. A zeroed one is fine. */
 void state_done(struct state *state);
 
-/* Is it that of an earlier server, which knew its root? */
+/* Is this the memory of an earlier server, which knew its root? */
 bool state_has_root(const struct state *state);
 
-/* A token that no descriptor has yet: fd_store.h. */
+/* Get a token that no descriptor has yet: fd_store.h. */
 uint64_t state_new_token(struct state *state);
 
 #endif

@@ -71,7 +71,7 @@ static const struct state_thread *find(const struct state *state, pid_t tid)
 	return NULL;
 }
 
-/* Those of @mount into @set; true if there are any. */
+/* Add the branches of @mount to @set; true if there are any. */
 static bool add_branches_on(const struct state *state, int mount, uint64_t *set)
 {
 	bool any = false;
