@@ -89,7 +89,7 @@ static int add_pool(struct daemon *d, const char *text, bool may_format,
 			(unsigned)d->config->overcommit_percent;
 	r = node_add_pool(d->node, &request, NULL, &why);
 	if (r < 0 && !may_format && request.capacity) {
-		/* It could be opened, but not changed? */
+		/* Can the pool be opened, but not changed? */
 		request.capacity = 0;
 		if (node_add_pool(d->node, &request, NULL, NULL) == 0) {
 			log_warning("%s; it is as it was", error_text(&why));
@@ -270,7 +270,10 @@ static int listen_all(struct daemon *d, struct error *err)
 	return 0;
 }
 
-/* Those that are used from now on; files may be others when they end. */
+/*
+ * Note the certificates used from now on; the files may hold others when these
+ * expire.
+ */
 static void note_certs(struct daemon *d)
 {
 	const struct config *c = d->config;
@@ -288,7 +291,7 @@ static void note_certs(struct daemon *d)
 	for (size_t i = 0; i < SERVICE_CERTS; i++) {
 		struct rpc_cert *cert = &d->service.certs[d->service.n_certs];
 
-		/* One that cannot be read is refused where it is used. */
+		/* A file that cannot be read is refused where it is used. */
 		if (!files[i].file ||
 		    rpc_cert_read(files[i].file, files[i].kind, cert, NULL) < 0)
 			continue;

@@ -11,7 +11,7 @@
 #define OK          200u
 #define UNAVAILABLE 503u
 
-/* What is told of all exports, one family after the other. */
+/* The metrics of all exports, one family after the other. */
 struct shown {
 	size_t n;
 	struct one {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What /metrics tells of single connections. Peers come and go, so their number
- * is bounded: up to METRICS_CONNECTIONS_MAX are told of, the oldest of each
- * export first, and how many are left out.
+ * The part of /metrics about single connections. Peers come and go, so the
+ * number of rows is bounded: up to METRICS_CONNECTIONS_MAX, the oldest of each
+ * export first. One figure says how many connections are left out.
  */
 #ifndef BLOCKD_METRICS_CONNECTIONS_H
 #define BLOCKD_METRICS_CONNECTIONS_H
@@ -24,7 +24,8 @@ struct metrics_connections {
 };
 
 /*
- * Those of one export, the newest first, as target_export_stats() has them.
+ * Add the connections of one export, the newest first, as target_export_stats()
+ * has them.
  *
  * @extent  borrowed until they are written
  *

@@ -77,7 +77,7 @@ static int create_pool(struct rpc_call *call, const ProtobufCMessage *in,
 	char note[ERROR_TEXT_MAX];
 	int r = node_add_pool(service->node, &wanted, note, err);
 
-	/* One that came back has exports. */
+	/* A pool that came back has exports. */
 	if (r == 0)
 		r = exports_restore(service->exports, request->name, err);
 	if (r == 0)

@@ -27,7 +27,7 @@ int service_translate(int r, struct error *err);
 int service_failed(const struct service *service, const char *pool,
 		   const char *extent, int r, struct error *err);
 
-/* What is known of it as the answer. */
+/* Fill the answer with what is known of the extent. */
 int service_reply_extent(struct rpc_call *call, struct extent *extent,
 			 ProtobufCMessage *out, struct error *err);
 

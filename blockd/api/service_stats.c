@@ -24,7 +24,7 @@ static Tributary__V1__OperationStats *fill_op(
 	return out;
 }
 
-/* Those that were used; returns how many. */
+/* Fill in the operations that were used; returns how many. */
 static size_t fill_ops(struct rpc_call *call, const struct export_stats *stats,
 		       Tributary__V1__OperationStats ***ret)
 {
