@@ -37,7 +37,10 @@ int copy_guard_find_writer(const struct extent *extent,
 	r = loopdev_users_check(local, fd, true, &holder);
 	if (r == 0)
 		return 0;
-	/* It is open: by us, or by a device that is used as the record says. */
+	/*
+	 * The file is open: by us, or by a device that is used as the record
+	 * says.
+	 */
 	if (r != -EBUSY && !is_for_local_writer(&extent->record.export))
 		return 0;
 	if (r != -EBUSY)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keeping sources as they are while they are copied: an instant copy is made
- * under a hold (blockd/copy/hold.h), a copy byte by byte only of what nobody
- * writes to, and nobody gets to write to while it lasts
+ * Keeping sources as they are while they are copied. An instant copy is made
+ * under a hold (blockd/copy/hold.h). A copy byte by byte is made only of
+ * sources without a writer, and none gets one while it lasts
  * (blockd/copy/copying.h).
  */
 #ifndef BLOCKD_COPY_GUARD_H

@@ -79,7 +79,10 @@ static int progress(void *context, uint64_t done, uint64_t total)
 	return atomic_load(&c->stop) ? -ECANCELED : 0;
 }
 
-/* One that was made, or not. */
+/*
+ * Give the state EXTENT_OK to an extent that was made; take it out if @r is an
+ * error.
+ */
 static void settle(struct extent *extent, int r)
 {
 	pthread_mutex_lock(&extent->op);

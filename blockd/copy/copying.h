@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Extents and snapshots that begin with the content of others: at once where
- * the pool can share it, else byte by byte by a thread of its own. Then the
- * new ones are in state EXTENT_COPYING until the last is whole, and their
- * sources count it (extent.copied_from), so that nobody gets to write to them.
+ * Extents and snapshots that begin with the content of others. A pool that can
+ * share content makes them at once. Else a thread of its own copies byte by
+ * byte. Then the new ones are in state EXTENT_COPYING until the last is whole.
+ * Their sources count the copy (extent.copied_from), so that nobody gets to
+ * write to them.
  *
  * A copy that fails, or is stopped, takes all new ones of its call away; after
  * a crash the pool has none of them.
@@ -28,8 +29,9 @@ int copying_run(struct extent *const *from, struct extent *const *made,
 uint64_t copying_done(struct extent *extent);
 
 /*
- * Give up the copy that @extent is made by, and with it all that it makes;
- * returns when it is over, one way or the other. Nobody holds its op lock.
+ * Give up the copy that makes @extent, with all other extents it makes. Returns
+ * when the copy is over, one way or the other. Nobody holds the op lock of
+ * @extent.
  */
 void copying_stop(struct extent *extent);
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A cut of extents in several pools is made pool by pool. So that a crash in
- * between leaves all of it or nothing, STATE/cuts has a note of it from before
- * the first is made until the last is whole: a copies record, called after the
- * cut. Who finds one that nobody works on settles it: when all its snapshots
- * are there it is only forgotten, else they are deleted first. While a pool is
- * not online nobody knows, and it stays.
+ * A cut of extents in several pools is made pool by pool. A crash in between
+ * must leave all of it or nothing. So STATE/cuts has a note of the cut from
+ * before the first snapshot is made until the last is whole. The note is a
+ * copies record, called after the cut. A note that nobody works on is settled
+ * where it is found. When all its snapshots are there the note is only
+ * forgotten, else they are deleted first. While a pool is not online nobody
+ * knows, and the note stays.
  *
- * Who deletes one of its snapshots takes it apart knowingly: then the note goes
- * first, and the others stay.
+ * A request to delete one of its snapshots takes the cut apart knowingly. Then
+ * the note goes first, and the other snapshots stay.
  *
  * Any thread.
  */
@@ -28,7 +29,7 @@ void cut_intents_free(struct cut_intents *notes);
 /* Durably; @record->cut is worked on until cut_intent_leave(). */
 int cut_intent_begin(struct node *node, const struct copies_record *record,
 		     struct error *err);
-/* It is of no consequence any more. */
+/* Remove the note, which is of no consequence any more. */
 void cut_intent_forget(struct node *node, const char *cut);
 void cut_intent_leave(struct node *node, const char *cut);
 

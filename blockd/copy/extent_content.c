@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is done with snapshots, and the limits: blockd/copy/extent_cut.h. */
+/* Operations on snapshots, and the limits: blockd/copy/extent_cut.h. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>

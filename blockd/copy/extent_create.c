@@ -97,7 +97,7 @@ static int compare_source(const struct extent_record *have,
 			 have->name, origin->name, origin->id);
 }
 
-/* What it is made of and how. */
+/* Compare the kind, thick or thin, and the source. */
 static int compare_making(const struct extent_record *have,
 			  const struct extent_request *request,
 			  struct error *err)
@@ -112,7 +112,7 @@ static int compare_making(const struct extent_record *have,
 	return compare_source(have, request, err);
 }
 
-/* One of the name is there: is it the one asked for? Op is held. */
+/* Tell whether the extent of that name is the one asked for. Op is held. */
 static int compare(const struct extent *extent,
 		   const struct extent_record *wanted,
 		   const struct extent_request *request, struct error *err)

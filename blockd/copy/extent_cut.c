@@ -234,7 +234,7 @@ static int note(struct cut *cut, struct error *err)
 	return r;
 }
 
-/* Those of the pool of item @first that have no data yet. */
+/* Copy the items in the pool of item @first that have no data yet. */
 static int copy_pool(struct cut *cut, size_t first, struct error *err)
 {
 	struct extent *from[EXTENT_CUT_MAX], *made[EXTENT_CUT_MAX];
@@ -274,7 +274,7 @@ static int copy_all(struct cut *cut, struct error *err)
 static bool stop_copying(struct extent *made)
 {
 	copying_stop(made);
-	/* It may have been done. */
+	/* The copy may have been done before it was stopped. */
 	if (extent_delete(made->node, made->record.name, made->record.id,
 			  NULL) == 0)
 		return true;
@@ -324,7 +324,10 @@ static void undo_all(struct cut *cut)
 		cut_intent_forget(cut->node, cut->request->cut);
 }
 
-/* What is still copied may yet fail, so the note stays until that is over. */
+/*
+ * Forget the note, unless a copy still goes on. A copy may yet fail, so the
+ * note stays until it is over.
+ */
 static void forget_note(struct cut *cut)
 {
 	for (size_t i = 0; i < cut->n; i++)

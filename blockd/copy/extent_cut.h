@@ -27,13 +27,14 @@ struct cut_request {
 };
 
 /*
- * All of them or none. Those of a cut that was made are given back. Where the
- * pool copies byte by byte they are in state EXTENT_COPYING at first.
+ * Make all snapshots of a cut or none. A cut that was made already returns its
+ * snapshots. Where the pool copies byte by byte they are in state
+ * EXTENT_COPYING at first.
  *
  * @ret  @n references, in the order of the request
  *
- * -EINVAL: the request; -ENOENT, -EIO, -EBUSY: an extent; -ESTALE: its id, or
- * the hold, or a cut that is there in part; -EEXIST: a name; -ENOSPC;
+ * -EINVAL: the request. -ENOENT, -EIO, -EBUSY: an extent. -ESTALE: its id, or
+ * the hold, or a cut that is there in part. -EEXIST: a name. -ENOSPC.
  * -EOPNOTSUPP: the pool can't.
  */
 int extents_cut(struct node *node, const struct cut_request *request,
@@ -64,11 +65,12 @@ struct extent_range {
 };
 
 /*
- * What a snapshot has allocated or, with an older one of the same extent,
- * where they may differ; from @start on, at most @max ranges, in order.
+ * List the ranges that a snapshot has allocated, from @start on, at most @max,
+ * in order. With an older snapshot of the same extent: the ranges where the two
+ * may differ.
  *
  * @older    NULL: what is allocated
- * @ret_end  what comes before is told; record.size: all of it
+ * @ret_end  all before it is told; record.size: to the end
  *
  * -EINVAL: not a snapshot, or not of one extent; -ERANGE: @start is past the
  * end; -EOPNOTSUPP.

@@ -128,7 +128,7 @@ static void a_cut_of_which_a_part_is_left_is_made_anew(void **state)
 	assert_true(kit_is_there(k, "s-x") && kit_is_there(k, "s-y"));
 }
 
-/* Who deletes one of two has the other. */
+/* Deleting one of two snapshots leaves the other. */
 static void a_cut_that_is_taken_apart_is_not_undone(void **state)
 {
 	struct kit *k = *state;

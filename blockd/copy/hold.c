@@ -80,7 +80,7 @@ static void hold_free(struct hold *hold)
 	free(hold);
 }
 
-/* It is out of the list. */
+/* Let the extents of a hold go and free it. It is out of the list. */
 static void let_go(struct hold *hold, size_t n_held)
 {
 	for (size_t i = 0; i < n_held; i++)
@@ -91,7 +91,9 @@ static void let_go(struct hold *hold, size_t n_held)
 	hold_free(hold);
 }
 
-/* It holds still, whether or not that was seen already. */
+/*
+ * Tell whether the hold still lasts, also when its lapse has not been seen yet.
+ */
 static bool lasts(const struct hold *hold)
 {
 	return hold && !hold->beginning && clock_ms() < hold->until_ms;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Holds: named sets of extents whose content stays as it is for a moment.
- * Each has a time limit, after which it lapses by itself and the writes go on:
- * whoever cuts under a hold asks afterwards whether it lasted.
+ * Holds: named sets of extents whose content stays as it is for a moment. Each
+ * has a time limit, after which it lapses by itself and the writes go on. A cut
+ * under a hold asks afterwards whether the hold lasted.
  *
- * What comes through blockd is held by the gates of the extents; a file system
- * that is mounted on a loop device over an extent's data file is frozen
+ * The gates of the extents hold the writes that come through blockd. A file
+ * system that is mounted on a loop device over an extent's data file is frozen
  * (blockd/local/freeze.h).
  *
  * Any thread; a function may wait for as long as the hold may last.
@@ -32,13 +32,13 @@ void holds_free(struct holds *holds);
 /*
  * @id       up to 36 bytes
  * @extents  1 to HOLD_EXTENTS_MAX, none twice; references are taken
- * @alone    they are cut one by one, by something that the kernel does at one
- *           instant: a local device without a file system may hold them
+ * @alone    they are cut one by one, each at one instant of the kernel. Then a
+ *           local device without a file system may hold them
  *
- * 0: nothing that was under way is any more. The same hold again begins its
+ * 0: all writes that were under way have ended. The same hold again begins its
  * time anew. -ESTALE: a hold of that id has ended; -EEXIST: it holds others;
- * -EBUSY: a local device without a file system writes to one; -ETIMEDOUT:
- * what was under way did not end in time.
+ * -EBUSY: a local device without a file system writes to one; -ETIMEDOUT: the
+ * writes under way did not end in time.
  */
 int holds_begin(struct holds *holds, const char *id,
 		struct extent *const *extents, size_t n, unsigned timeout_ms,
