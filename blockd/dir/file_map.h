@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a file's data lies on its medium, by FIEMAP (ioctl_fiemap(2)): what
- * is allocated, what is shared with other files, and whether two files have
- * the same blocks. Files are synced first, so that nothing is in memory only.
+ * The place of a file's data on its medium, by FIEMAP (ioctl_fiemap(2)). The
+ * map tells allocated and shared blocks, and whether two files have the same
+ * blocks. Files are synced first, so that nothing is in memory only.
  */
 #ifndef BLOCKD_FILE_MAP_H
 #define BLOCKD_FILE_MAP_H
@@ -16,17 +16,17 @@
 typedef int (*file_map_range)(void *context, uint64_t offset, uint64_t length);
 
 /*
- * From @start on what of the first @size bytes of @fd holds data; neighbours
- * joined. What was allocated and never written to is none.
+ * Visit the ranges with data in the first @size bytes of @fd, from @start on;
+ * neighbours joined. Allocated blocks that were never written to hold no data.
  */
 int file_map_data(int fd, uint64_t start, uint64_t size, file_map_range visit,
 		  void *context, struct error *err);
 
 /*
- * From @start on where the first @size bytes of @fd may differ from @base; a
- * difference is never left out. Past the end of @base are zeroes. Nobody
- * writes to either. Where the file system does not say where its blocks are,
- * or says it in a way that can't be compared (compressed, inline), that is a
+ * Visit the ranges where the first @size bytes of @fd may differ from @base,
+ * from @start on. A difference is never left out. Past the end of @base are
+ * zeroes. Nobody writes to either. Blocks whose place the file system does not
+ * say, or says in a way that can't be compared (compressed, inline), are a
  * difference.
  */
 int file_map_differ(int fd, int base, uint64_t start, uint64_t size,

@@ -2,41 +2,46 @@
 /*
  * Pools of kind "dir": sparse files in a directory of a mounted file system.
  *
- *	POOL/pool.tributary        identity (blockd/pool/pool_record.h)
- *	POOL/lock                  held by the blockd that serves the pool
- *	POOL/spare                 space for records when the medium is full
- *	POOL/extents/NAME.extent   record (blockd/pool/extent_record.h)
- *	POOL/extents/NAME.data     data: sparse, as long as the record says
- *	POOL/extents/NAME.deleting the record of one that is going
- *	POOL/extents/NAME.copying  the record of a snapshot or clone being made
- *	POOL/extents/NAME.copies   names of a group of those that is there now
- *	POOL/extents/NAME.reverted the data NAME is about to have
- *	POOL/extents/NAME.revert   its record then; it has both from here on
- *	POOL/extents/.tmp-*        a record being written; a leftover is removed
+ *	POOL/pool.tributary          identity (blockd/pool/pool_record.h)
+ *	POOL/lock                    held by the blockd that serves the pool
+ *	POOL/spare                   space for records when the medium is full
+ *	POOL/extents/NAME.extent     record (blockd/pool/extent_record.h)
+ *	POOL/extents/NAME.data       data: sparse, as long as the record says
+ *	POOL/extents/NAME.deleting   record of an extent that is going
+ *	POOL/extents/NAME.copying    record of a snapshot or clone being made
+ *	POOL/extents/NAME.copies     names of a group of those that is there now
+ *	POOL/extents/NAME.reverted   data that NAME is about to have
+ *	POOL/extents/NAME.revert     record of NAME then; once this is there
+ *NAME has both POOL/extents/.tmp-*          record being written; a leftover is
+ *removed
  *
  * How a change survives a kill at any point; "save" is an atomic replacement
  * (temporary file, fsync, rename, fsync of the directory):
  *
- *	create  save state=creating; make the data file, set its length, fsync;
- *	        save state=ok
- *	grow    lengthen the data file, fsync; save the new size
- *	copy    each NAME.copying, fsync; each data file, with the content of
- *its source (FICLONE, or byte by byte) and its length, fsync; of several: save
- *the list NAME.copies, which is the step from none to all; rename each
- *NAME.copying to NAME.extent, fsync of the directory; unlink the list revert
- *make NAME.reverted, fsync; save NAME.revert, which is the step from old to
- *new; rename NAME.reverted to NAME.data, fsync of the directory; rename
- *NAME.revert to NAME.extent, the same delete  rename the record to
- *NAME.deleting (which takes no space, so a full file system is no obstacle),
- *fsync of the directory; unlink the data; unlink NAME.deleting
+ *	create   save state=creating; make the data file, set its length, fsync;
+ *	         save state=ok
+ *	grow     lengthen the data file, fsync; save the new size
+ *	copy     make each NAME.copying, fsync. Make each data file, with the
+ *	         content of its source (FICLONE, or byte by byte) and its
+ *	         length, fsync. Of several: save the list NAME.copies, which is
+ *	         the step from none to all. Rename each NAME.copying to
+ *	         NAME.extent, fsync the directory; unlink the list
+ *	revert   make NAME.reverted, fsync. Save NAME.revert, which is the step
+ *	         from old to new. Rename NAME.reverted to NAME.data, fsync the
+ *	         directory. Rename NAME.revert to NAME.extent, fsync the
+ *	         directory
+ *	delete   rename the record to NAME.deleting, fsync the directory. (This
+ *	         takes no space, so a full file system is no obstacle.) Unlink
+ *	         the data; unlink NAME.deleting
  *
- * On load: creating is undone, a delete is finished, so are the copies of a
- * list and a revert, without a list or NAME.revert they are undone; data longer
- * than its record is cut back (nobody was ever told of those bytes). Anything
- *else that does not fit (no data, data too short, no record, a record that does
- * not decode or names something else) is damage: told of, never touched.
+ * On load a creation is undone and a delete is finished. Copies with a list are
+ * finished, and so is a revert with NAME.revert; without these they are undone.
+ * Data longer than its record is cut back: nobody was ever told of those bytes.
+ * Anything else that does not fit is damage: told of, never touched. Damage is
+ * no data, data too short, no record, and a record that does not decode or
+ * names something else.
  *
- * The directory is mode 0700; nothing else belongs into it.
+ * The directory is mode 0700. Nothing else belongs into it.
  */
 #ifndef BLOCKD_POOL_DIR_H
 #define BLOCKD_POOL_DIR_H

@@ -38,7 +38,7 @@ enum pool_copy_method pool_dir_probe(int extents_fd)
 
 /* ---- above the floor ---- */
 
-/* That there is room for what a write of the range needs; -1 with errno. */
+/* Check that there is room for a write of the range; -1 with errno. */
 static int need_room(const struct pool_dir *dir, int fd, uint64_t offset,
 		     uint64_t length)
 {
@@ -50,7 +50,7 @@ static int need_room(const struct pool_dir *dir, int fd, uint64_t offset,
 	return r < 0 ? -1 : 0;
 }
 
-/* What is shared stays so. */
+/* Allocate space for all of the file. Shared blocks stay shared. */
 int pool_dir_allocate(const struct pool_dir *dir, int fd, uint64_t size)
 {
 	if (need_room(dir, fd, 0, size) < 0)
@@ -199,7 +199,7 @@ static int fill(struct content *c, uint64_t size)
 	struct stat st;
 	int r = 0;
 
-	/* What is still in memory only is content too. */
+	/* Data that is in memory only is content too. */
 	if (fsync(c->from) < 0 || fstat(c->from, &st) < 0)
 		return failed(c, "sync the source of");
 	if (pool_dir_of(c->pool)->method == POOL_COPY_REFLINK) {
@@ -213,7 +213,7 @@ static int fill(struct content *c, uint64_t size)
 		return r;
 	if (ftruncate(c->to, (off_t)size) < 0)
 		return failed(c, "set the length of");
-	/* What it shares stays so: its space is promised. */
+	/* Blocks that the file shares stay shared: their space is promised. */
 	if (c->thick &&
 	    pool_dir_allocate(pool_dir_of(c->pool), c->to, size) < 0)
 		return failed(c, "allocate");

@@ -160,7 +160,10 @@ static void a_revert_brings_content_and_record(void **state)
 	pool_dir_kit_put(k, "a", 'y', 0, SIZE);
 	assert_int_equal(pool_dir_kit_revert_to(k, "a", "s", SIZE), 0);
 	pool_dir_kit_same_content(k, "a", "s");
-	/* It is itself again, and the snapshot does not follow. */
+	/*
+	 * The extent has its own content again, and the snapshot does not
+	 * follow.
+	 */
 	pool_dir_kit_put(k, "a", 'z', 0, BLOCK);
 	assert_int_equal(pool_dir_kit_files(k), 4);
 	assert_int_equal(pool_dir_kit_revert_to(k, "a", "s", SIZE), 0);

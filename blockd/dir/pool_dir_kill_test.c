@@ -15,7 +15,9 @@
 
 typedef int (*doomed_call)(struct pool_dir_kit *k);
 
-/* It is at the start of a call that is not about its memory. */
+/*
+ * Tell whether @child is at the start of a call that is not about its memory.
+ */
 static bool is_at_call(pid_t child)
 {
 	struct __ptrace_syscall_info info = {0};

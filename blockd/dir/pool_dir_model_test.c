@@ -49,7 +49,10 @@ static void is_full_at_its_floor_until_there_is_room(void **unused)
 	assert_int_equal(run.full, 1);
 	model_write_at(&run, thin, ZERO, 128, 8, BLOCKDEV_NO_HOLE);
 	assert_int_equal(run.full, 2);
-	/* What has its blocks is written to, what gives some back is done. */
+	/*
+	 * Writes to allocated blocks succeed, and so do requests that free
+	 * some.
+	 */
 	model_write_at(&run, thin, WRITE, 0, 64, 0);
 	model_write_at(&run, thin, WRITE, 5, 1, BLOCKDEV_FUA);
 	model_write_at(&run, thin, ZERO, 60, 8, 0);

@@ -15,7 +15,7 @@
 #include "base/cleanup.h"
 #include "blockd/testkit/pool_dir_kit.h"
 
-/* What is written is on its way to the medium, else a piece has no place. */
+/* Send written data on its way to the medium, else a piece has no place. */
 static void sync_all(struct pool_dir_kit *k)
 {
 	auto_close int fd = open(k->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

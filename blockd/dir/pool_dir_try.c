@@ -26,7 +26,10 @@ static int fail(const struct pool *pool, const char *what, struct error *err)
 			 what, pool->path, strerror(code));
 }
 
-/* What is opened by path is what was opened first: nothing was unmounted. */
+/*
+ * Check that the path still leads to the directory opened first: nothing was
+ * unmounted.
+ */
 static int check_place(struct pool *pool, struct error *err)
 {
 	struct stat ours, there;
@@ -81,7 +84,7 @@ static int check_identity(struct pool *pool, struct error *err)
 	return r;
 }
 
-/* Without a name where that can be had. */
+/* Open a file, without a name where the file system can. */
 static int open_file(int dirfd)
 {
 	int fd = openat(dirfd, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
