@@ -56,7 +56,7 @@ static int secrets_try(const char *dir, const char *name,
 	return iscsi_chap_load(path, ret, err);
 }
 
-/* One that was named has to be there. */
+/* Read the secrets of an account that the export names; it has to be there. */
 static int secrets_named(const char *dir, const char *account,
 			 struct export_scsi *ret, struct error *err)
 {

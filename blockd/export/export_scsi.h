@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an extent is to iSCSI initiators: a disk at LUN 0 of a target of its
- * own, named after it (target/target.h), or at the LUN of the target that its
- * export names.
+ * An extent as iSCSI initiators see it: a disk at LUN 0 of a target of its own,
+ * named after the extent (target/target.h). Its export may name another target
+ * and LUN instead.
  *
- * Secrets for CHAP are files of a directory: the one that the export names
- * (its account); else, for a target of its own, the one named like the extent;
- * else "default"; else there is no CHAP (docs/iscsi.md). Reservations
- * that are to survive loss of power are in another, a file for each extent,
- * named by its id.
+ * Secrets for CHAP are files of a directory (docs/iscsi.md). The export names
+ * its file (its account). Without that name, an extent with a target of its own
+ * has the file named like the extent; else "default". Without a file there is
+ * no CHAP. Reservations that are to survive loss of power are in another
+ * directory, a file for each extent, named by its id.
  */
 #ifndef BLOCKD_EXPORT_SCSI_H
 #define BLOCKD_EXPORT_SCSI_H

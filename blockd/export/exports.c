@@ -137,7 +137,10 @@ static int serve(struct exports *exports, struct extent *extent,
 	}
 	served->exports = exports;
 	served->extent = extent_ref(extent);
-	/* It waits for connections that end, and they for their requests. */
+	/*
+	 * target_export_set() waits for connections that end, and these wait
+	 * for their requests.
+	 */
 	gate_bypass_begin(&extent->gate);
 	r = target_export_set(exports->target, &spec, err);
 	gate_bypass_end(&extent->gate);
@@ -160,7 +163,7 @@ static int unserve(struct exports *exports, struct extent *extent,
 	return r;
 }
 
-/* It is what its record says, if nobody else is. */
+/* Serve the extent as the LUN that its record says, if no other extent is. */
 static int serve_again(struct exports *exports, struct extent *extent,
 		       struct error *err)
 {
@@ -290,7 +293,10 @@ static int drop(void *context, struct extent *extent, struct error *err)
 
 	if (exports->scsi)
 		export_scsi_forget(exports->scsi, extent);
-	/* For whoever used it; one that is made anew begins at epoch 1. */
+	/*
+	 * End it for clients of every epoch; an extent made anew begins at
+	 * epoch 1.
+	 */
 	r = unserve(exports, extent,
 		    extent->record.export.exists ? UINT64_MAX : 0, err);
 	if (r == 0)
@@ -311,8 +317,8 @@ static void back(void *context, const char *pool)
 /* ---- set ---- */
 
 /*
- * Whoever gets in must find no local device on the data, when the epoch is
- * newer or they may write, and none that may write, when they only read.
+ * Refuse clients while a local device holds the data: any device when the epoch
+ * is newer or the clients may write, else a device that may write.
  */
 static int check_holders(struct exports *exports, struct extent *extent,
 			 const struct exports_request *request,
@@ -327,7 +333,10 @@ static int check_holders(struct exports *exports, struct extent *extent,
 			      newer, "it is exported anew", err);
 }
 
-/* Who may write must not be where nobody does. */
+/*
+ * Refuse writers of a snapshot, a held extent, and an extent that is copied
+ * from.
+ */
 static int check_writable(struct extent *extent,
 			  const struct exports_request *request,
 			  struct error *err)
@@ -356,7 +365,10 @@ static bool grant_is_of(const struct extent_export *export,
 	return !export->grant[0];
 }
 
-/* An epoch is one attachment's, and only who knows of it may end it. */
+/*
+ * Refuse an epoch that is over, of another attachment, or that would end an
+ * attachment which the request does not name.
+ */
 static int check_epoch(const struct extent *extent,
 		       const struct exports_request *request, struct error *err)
 {
@@ -409,7 +421,7 @@ static int check_set(struct exports *exports, struct extent *extent,
 	return r < 0 ? r : check_holders(exports, extent, request, err);
 }
 
-/* The record with the export that is asked for. */
+/* Make the record with the export that is asked for. */
 static int changed_record(const struct extent *extent,
 			  const struct exports_request *request,
 			  struct extent_record *ret, struct error *err)
@@ -439,7 +451,7 @@ static int changed_record(const struct extent *extent,
 	return 0;
 }
 
-/* Durably what is asked for, and nothing of it when that fails. */
+/* Save durably what is asked for, and nothing of it when that fails. */
 static int save_changed(struct extent *extent,
 			const struct exports_request *request,
 			struct error *err)

@@ -5,26 +5,26 @@
  * An epoch never falls. Raising it goes in this order, so that a crash at any
  * point leaves nobody older in and lets nobody newer in too early:
  *
- *	1. no loop device of this node holds the data (else -EBUSY; also
- *	   when one that does not answer may: then older connections are
- *	   closed first, so that who has the data open can be told);
+ *	1. no loop device of this node holds the data, else -EBUSY. A device
+ *	   that does not answer may hold it. Then older connections are closed
+ *	   first, so that other users of the file show;
  *	2. the record says the new epoch, durably (and "not blank" before the
  *	   first writer);
  *	3. the target closes the connections of older ones and admits the new.
  *
- * An epoch is granted to one attachment, which tells its identity. Another one
- * that comes with the same number is refused, and one that comes with a higher
- * one is, too, while who has the extent is nobody it knows of (exports_set()):
- * so a copy of the records that is older than the extents, or that lives on
- * beside them, takes nothing away from whoever is at work.
+ * An epoch is granted to one attachment, which tells its identity. Another
+ * attachment with the same number is refused. One with a higher number is
+ * refused, too, unless it knows of the attachment that has the extent
+ * (exports_set()). So an attachment at work loses nothing to a copy of the
+ * records that is older than the extents or lives on beside them.
  *
  * Within one epoch, readers by network and a read-only loop device go
  * together; a writer has it alone.
  *
- * A local user of an extent (a loop device over its data file) is fenced by
- * step 1: it sets the export with no initiators, binds the device, and sets
- * the same export again; if somebody raised the epoch in between, the second
- * call is -ESTALE and it lets go before it wrote anything.
+ * Step 1 fences a local user of an extent (a loop device over its data file).
+ * The user sets the export with no initiators, binds the device, and sets the
+ * same export again. If the epoch was raised in between, the second call is
+ * -ESTALE. Then the user lets go before it wrote anything.
  */
 #ifndef BLOCKD_EXPORTS_H
 #define BLOCKD_EXPORTS_H
@@ -81,20 +81,23 @@ struct exports_request {
 };
 
 /*
+ * Serve the extent as @request says, at its epoch.
+ *
  * -ESTALE: the extent is at a higher epoch, or at this one for another grant,
- * or is served at a lower one for a grant that is not in @over (who has no
- * initiators is known by the device that holds the data); -EBUSY: a local
- * device holds it; -EINVAL: an initiator, or not what its iSCSI target has;
- * -EEXIST: another extent is that LUN; -EIO: damaged.
+ * or is served at a lower one for a grant that is not in @over. A grant
+ * without initiators need not be in @over: step 1 finds the device that holds
+ * the data.
+ * -EBUSY: a local device holds it; -EINVAL: an initiator, or not what its
+ * iSCSI target has; -EEXIST: another extent is that LUN; -EIO: damaged.
  */
 int exports_set(struct exports *exports, struct extent *extent,
 		const struct exports_request *request, struct error *err);
 
 /*
- * Stop serving, unless the epoch is above @epoch (0: whatever it is), or was
- * granted to somebody who is not in @grants (@n 0: whoever). A client
- * that comes back at that epoch is told that it is over, also by a blockd that
- * was started since.
+ * Stop serving, if the epoch is not above @epoch (0: any epoch) and was granted
+ * to an attachment in @grants (@n 0: any attachment). A client that comes back
+ * at that epoch is told that it is over, also by a blockd that was started
+ * since.
  */
 int exports_remove(struct exports *exports, struct extent *extent,
 		   uint64_t epoch, const char *const *grants, size_t n,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which extent is which LUN of which iSCSI target, of all that are exported:
- * so that two never ask for one, also while one of them is being changed, and
- * the LUNs of a target agree on who may log in. Epochs do not count: one LUN
- * of a name is one extent's. For all threads.
+ * The table of LUNs: which exported extent is which LUN of which iSCSI target.
+ * With it two extents never have one LUN, also while one of them is being
+ * changed. And the LUNs of a target agree on the initiators that may log in.
+ * Epochs do not count: one LUN of a name is one extent's. For all threads.
  */
 #ifndef BLOCKD_LUN_CLAIMS_H
 #define BLOCKD_LUN_CLAIMS_H
