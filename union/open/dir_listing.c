@@ -14,7 +14,7 @@ static bool is_dot(const char *name)
 	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-/* st_ino of the entry, as a stat of it would say. */
+/* Tell the st_ino that a stat of the entry would give. */
 static uint64_t item_number(struct unionfs *fs, const struct dir_item *item)
 {
 	const struct branch *branch = branch_of(fs, item->part->copy);
@@ -66,7 +66,7 @@ static int add_plus(struct dir_listing *list, const struct dir_item *item)
 		if (r == -ENOENT)
 			return 0; /* removed since it was read */
 		if (r < 0) {
-			/* Only the name: who wants more is told. */
+			/* Only the name: a later lookup tells the error. */
 			memset(&entry, 0, sizeof(entry));
 			entry.attr.st_ino = item_number(unionfs_of(list->req),
 							item);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The reply to one READDIR or READDIRPLUS, entry by entry, wherever those come
- * from: a branch's own list or a merged one.
+ * The reply to one READDIR or READDIRPLUS, entry by entry, from a branch's own
+ * list or a merged one.
  */
 #ifndef UNION_DIR_LISTING_H
 #define UNION_DIR_LISTING_H
@@ -33,9 +33,9 @@ struct dir_listing {
 };
 
 /*
- * Add @item, unless it is not to be seen or was removed since it was read.
- * What cannot be looked up is added as a name only. 0; 1: no room, the reply
- * is full.
+ * Add @item, unless it is not to be seen or was removed since it was read. An
+ * entry that cannot be looked up is added as a name only. 0; 1: no room, the
+ * reply is full.
  */
 int dir_listing_add(struct dir_listing *list, const struct dir_item *item);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an open directory is read from: its copies on the branches. */
+/* The copies on the branches from which an open directory is read. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static int open_copy(struct unionfs *fs, const struct dir *dir,
 		fs, copy, O_RDONLY | O_DIRECTORY | (quiet ? O_NOATIME : 0));
 }
 
-/* It was removed: it can be opened still, and the kernel lists nothing. */
+/* Open a directory that was removed: the kernel lists nothing in it. */
 static int open_buried(const struct node *node, struct dir *dir)
 {
 	int fd = atomic_load(&node->buried_fd);
@@ -45,7 +45,7 @@ static int open_buried(const struct node *node, struct dir *dir)
 static int open_parts(struct unionfs *fs, const struct node *node,
 		      struct dir *dir)
 {
-	unsigned max = fs->branches.count; /* one may be added meanwhile */
+	unsigned max = fs->branches.count; /* a branch may be added meanwhile */
 	struct copy *copy;
 	int fd;
 
@@ -80,7 +80,7 @@ int dir_parts_open(struct unionfs *fs, const struct node *node, struct dir *dir)
 	return r;
 }
 
-/* Read anew from the start. */
+/* Open the parts anew, to be read from the start. */
 static int reopen_parts(struct unionfs *fs, const struct node *node,
 			struct dir *dir)
 {
@@ -110,7 +110,7 @@ static bool has_part(const struct dir *dir, unsigned branch)
 	return false;
 }
 
-/* Files may have moved to a copy that was made since. */
+/* Has @dir all copies? Files may have moved to a copy that was made later. */
 static bool has_all_parts(const struct node *node, const struct dir *dir)
 {
 	const struct copy *copy;
@@ -121,7 +121,7 @@ static bool has_all_parts(const struct node *node, const struct dir *dir)
 	return true;
 }
 
-/* What new branches have comes after all that is in the merge. */
+/* Add the names of new branches, after all that is in the merge. */
 static int extend_merge(struct unionfs *fs, const struct node *node,
 			struct dir *dir)
 {
@@ -158,7 +158,9 @@ static int sync_one(int fd, bool datasync)
 	return (datasync ? fdatasync(fd) : fsync(fd)) < 0 ? -errno : 0;
 }
 
-/* What was made on another branch since it was opened: names may be there. */
+/*
+ * Sync the copies that were made since @dir was opened, as names may be there.
+ */
 static int sync_later_copies(struct unionfs *fs, const struct node *node,
 			     const struct dir *dir, bool datasync)
 {
@@ -177,7 +179,8 @@ static int sync_later_copies(struct unionfs *fs, const struct node *node,
 		if (one < 0 && one != -ESTALE && r == 0)
 			r = one;
 	}
-	/* One that had failed when it was opened is known to be missing. */
+	/* A copy that had failed when @dir was opened is known to be
+	 * missing. */
 	while (!dir->lacking && (lost = node_failed_copy(node, lost)))
 		if (!has_part(dir, lost->branch))
 			r = -EIO;

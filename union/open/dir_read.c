@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading directories. One that is on one branch is read as the branch gives
- * it, in the branch's order. One on several is merged when it is read from the
- * start; the offset of an entry is a hash of its name, so that who read it
- * before, or reads it as well, goes on rightly from any offset. Who has begun
- * with the one list goes on with it, whatever became of the directory.
+ * Reading directories. A directory on one branch is read as the branch gives
+ * it, in the branch's order. A directory on several is merged when it is read
+ * from the start. There the offset of an entry is a hash of its name, so every
+ * reader goes on rightly from any offset. A reader that has begun with one kind
+ * of list goes on with it, whatever became of the directory.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,7 +20,10 @@
 
 #define STREAM_SIZE (32 << 10) /* bytes a getdents call */
 
-/* Where its descriptors are in their lists is not known any more. */
+/*
+ * Forget the place in the branch's own list: where the descriptors stand is not
+ * known any more.
+ */
 static void leave_stream(struct dir *dir)
 {
 	dir->used = dir->at = 0;
@@ -101,7 +104,7 @@ static int make_merge(struct unionfs *fs, struct dir *dir, bool root)
 			    ? -errno
 			    : merge_read(dir->merge, dir->parts[i].fd,
 					 branch->id, submount_inside(branch));
-		/* It has failed, or its copy is damaged. */
+		/* The branch has failed, or its copy is damaged. */
 		if (branch_is_failure(branch_report(branch, r)) ||
 		    !branch_usable(branch->id)) {
 			dir->lacking = dir->lacking || r < 0;
@@ -155,7 +158,8 @@ static int go_on_with_stream(struct dir_listing *list, struct dir *dir,
 		return read_stream(list, dir, part, offset);
 	if (branch >= unionfs_of(list->req)->branches.count)
 		return -EINVAL;
-	/* What it had is elsewhere now: better twice than not at all. */
+	/* Names of a branch that left are elsewhere now: better twice than not
+	 * at all. */
 	return branch_usable(branch) ? read_merge(list, dir, 0) : 1;
 }
 

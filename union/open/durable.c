@@ -37,7 +37,8 @@ static int sync_copy(struct unionfs *fs, const struct node *node,
 	struct branch *branch = branch_of(fs, copy);
 	auto_close int fd = -1;
 
-	/* Others cannot be opened without using them. */
+	/* Devices, pipes, sockets and links cannot be opened without using
+	 * them. */
 	if (!S_ISDIR(node->type) && !S_ISREG(node->type))
 		return syncfs(branch->root_fd) < 0 ? -errno : 0;
 	fd = unionfs_open_copy(fs, copy,
@@ -47,7 +48,7 @@ static int sync_copy(struct unionfs *fs, const struct node *node,
 	return branch_report(branch, fsync(fd) < 0 ? -errno : 0);
 }
 
-/* Who has a name on a branch has it by a copy there. */
+/* Sync all copies of @node: each branch with a name of it has a copy. */
 static int sync_node(struct unionfs *fs, const struct node *node)
 {
 	const struct copy *copy;
@@ -57,7 +58,7 @@ static int sync_node(struct unionfs *fs, const struct node *node)
 		if (!branch_usable(copy->branch))
 			continue;
 		one = sync_copy(fs, node, copy);
-		/* It went, or its branch did. */
+		/* The copy went, or its branch did. */
 		if (one == -ESTALE || !branch_usable(copy->branch))
 			continue;
 		r = r < 0 ? r : one;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A union that is mounted sync or dirsync (mount(8)): what a request changed is
- * on the branches' disks before it is answered. The kernel asks for neither of
- * a FUSE file system, so it is done here.
+ * A union that is mounted sync or dirsync (mount(8)): the changes of a request
+ * are on the branches' disks before it is answered. The kernel asks a FUSE file
+ * system for neither, so it is done here.
  */
 #ifndef UNION_DURABLE_H
 #define UNION_DURABLE_H
@@ -10,13 +10,13 @@
 #include "union/view/unionfs.h"
 
 /*
- * The request that this thread serves has changed names or attributes, if it is
- * one that does: before its answer, also when it comes again. 0 or -errno: then
- * that is its answer.
+ * Make durable the names or attributes that this thread's request changed, if
+ * it is one that does. Called before its answer, also when the request comes
+ * again. 0 or -errno: then that is its answer.
  */
 int durable_request(struct unionfs *fs);
 
-/* The data of the open file @fd was changed. The same. */
+/* The same for the data of the open file @fd. */
 int durable_data(const struct unionfs *fs, int fd);
 
 #endif

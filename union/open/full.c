@@ -28,7 +28,7 @@ struct waiting {
 	struct waiting *next;
 	fuse_req_t req;
 	struct full_wish wish;
-	uint64_t left[BRANCH_MAX / 64]; /* branches: no good for it */
+	uint64_t left[BRANCH_MAX / 64]; /* branches that are no good */
 	char data[];
 };
 
@@ -62,7 +62,7 @@ static uint64_t part_of(const struct branch_space *space, uint64_t part,
 	return n < most ? n : most;
 }
 
-/* Of the file, bytes that can be written without its getting longer. */
+/* Count the bytes that can be written without making the file longer. */
 static uint64_t holes(int fd)
 {
 	uint64_t size, there;
@@ -77,7 +77,9 @@ static uint64_t holes(int fd)
 	return size - there < FULL_WIDE_MAX ? size - there : FULL_WIDE_MAX;
 }
 
-/* For those that write past us: so much more than the rest is little. */
+/*
+ * The bytes kept for writes past us, on top of the rest that counts as little.
+ */
 static uint64_t reserve(const struct branch *branch,
 			const struct branch_space *space)
 {
@@ -103,7 +105,7 @@ bool full_is_near(struct unionfs *fs, struct branch *branch, int fd)
 	wide = part_of(&space, FULL_WIDE_PART, FULL_WIDE_MAX) +
 	       reserve(branch, &space);
 	if (space.available >= wide + FULL_WIDE_MAX)
-		return false; /* whatever its holes are */
+		return false; /* however large its holes */
 	return space.available < wide + holes(fd) &&
 	       room_is_elsewhere(fs, branch);
 }
@@ -127,7 +129,10 @@ static uint64_t allocated(struct unionfs *fs, const struct node *node)
 					      : 0;
 }
 
-/* The i-th best branch for the file and @more bytes; NULL: there is none. */
+/*
+ * Choose the i-th best branch for the file and @more bytes; NULL: there is
+ * none.
+ */
 static struct branch *target(struct unionfs *fs, const struct node *node,
 			     uint64_t more, unsigned i)
 {
@@ -184,7 +189,7 @@ static uint64_t wanted(const struct full_wish *wish)
 	return wish->data ? wish->size - wish->done : (uint64_t)wish->length;
 }
 
-/* Once more, as a request that names the file. 0 or -errno. */
+/* Try the request once more, as one that names the file. 0 or -errno. */
 static int try_again(struct unionfs *fs, struct waiting *w)
 {
 	const uint64_t id = w->wish.ino;
@@ -195,7 +200,8 @@ static int try_again(struct unionfs *fs, struct waiting *w)
 	int r = fd < 0 ? fd : 0, durable = 0;
 	ssize_t n = 1;
 
-	/* What was mapped comes as root's: it may not have been. */
+	/* Mapped pages come as root's, though another user may have written
+	 * them. */
 	if (wish->mapped)
 		place_become_nobody();
 	else
@@ -227,7 +233,10 @@ static int try_again(struct unionfs *fs, struct waiting *w)
 	return r;
 }
 
-/* To the best branch that takes it. The file is open: so its node stays. */
+/*
+ * Move the file to the best branch that takes it. The file is open: so its node
+ * stays.
+ */
 static int move_away(struct unionfs *fs, const struct node *node,
 		     struct waiting *w)
 {
@@ -254,18 +263,19 @@ static int move_away(struct unionfs *fs, const struct node *node,
 		r = move_file(fs, &move);
 		if (r != -ENOSPC && r != -EDQUOT && r != -EROFS &&
 		    r != -EEXIST && r != -EOPNOTSUPP &&
-		    r != -EPERM) /* its directory is immutable there */
+		    r != -EPERM) /* the file's directory is immutable */
 			break;
 	}
 	inode_paths_done(fs, &found);
-	/* A quota is not seen in what is free: never back. */
+	/* The free space does not show a quota: the file must never come
+	 * back. */
 	if (r == 0)
 		w->left[move.from->id / 64] |= UINT64_C(1)
 					       << move.from->id % 64;
 	return r;
 }
 
-/* What stays on its branch is given room there. @r: why it needs it. */
+/* Make room on the branch of a file that stays. @r: the error of the write. */
 static int make_room(struct unionfs *fs, const struct node *node,
 		     const struct waiting *w, int r)
 {
@@ -296,7 +306,10 @@ static void answer(struct waiting *w, int r)
 		fuse_reply_err(w->req, -r);
 }
 
-/* 0: try again; -EBUSY, -ESTALE: the same, a moment later. */
+/*
+ * Move the file, or make room for it. 0: try again; -EBUSY, -ESTALE: the same,
+ * a moment later.
+ */
 static int help_once(struct unionfs *fs, struct waiting *w, int r)
 {
 	const struct node *node = node_get(&fs->nodes, w->wish.ino);
@@ -312,7 +325,10 @@ static int help_once(struct unionfs *fs, struct waiting *w, int r)
 		       : moved;
 }
 
-/* Names that change, and directories that are listed, are waited for. */
+/*
+ * Help the request until it ends. Names that change, and directories that are
+ * being listed, are waited for.
+ */
 static void help(struct full *full, struct waiting *w)
 {
 	int64_t end = clock_ms() + FULL_PATIENCE_MS;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A write that meets a full branch: its file moves to the branch with most
- * room, and the write goes on there. Where it cannot move, or nowhere fits,
- * other files do (room.h). That takes its time, so the request is handed to a
- * thread of its own; those that serve others go on.
+ * room, and the write goes on there. Where the file cannot move, or fits
+ * nowhere, other files move instead (room.h). Moving takes time, so the request
+ * is handed to a thread of its own; the threads that serve others go on.
  *
- * Writes that the kernel passes through to a branch are not seen, and while it
- * is open a file is passed through or not. So what a writer may need is
- * foreseen when it opens a file: see full_is_near(). And those that are seen
- * leave the last of the room to those that are not: see full_must_leave().
+ * Writes that the kernel passes through to a branch are not seen. While a file
+ * is open it is passed through or not, so a writer's need is foreseen when the
+ * file is opened: see full_is_near(). Writes that are seen leave the last of
+ * the room to those that are not: see full_must_leave().
  */
 #ifndef UNION_FULL_H
 #define UNION_FULL_H
@@ -31,48 +31,54 @@ struct full;
 
 /* NULL: ENOMEM. */
 struct full *full_new(struct unionfs *fs);
-/* Those that wait fail with ENOSPC. NULL is fine. */
+/* Free @full; requests that wait fail with ENOSPC. NULL is fine. */
 void full_free(struct full *full);
 
 /*
  * Is there so little room on @branch that writes to the file @fd may meet the
- * end of it? What is missing in a sparse file counts as to be written, at most
+ * end of it? Holes of a sparse file count as still to be written, at most
  * FULL_WIDE_MAX.
  */
 bool full_is_near(struct unionfs *fs, struct branch *branch, int fd);
 
 /*
- * A write of @size bytes to the file @node is seen. Would it take what those
- * need that are not, and can the file move?
+ * A write of @size bytes to the file @node is seen. Would it take room that
+ * unseen writes need, and can the file move?
  */
 bool full_must_leave(struct unionfs *fs, const struct node *node,
 		     uint64_t size);
 
-/* Somebody wrote to it past us: ask for its room again where that is little. */
+/*
+ * Ask for @branch's room again where that is little: somebody wrote to the
+ * branch past us.
+ */
 void full_wrote(struct branch *branch);
 
-/* What a request wants to be done once there is room. */
+/* The rest of a request, which is done once there is room. */
 struct full_wish {
 	fuse_ino_t ino;
 	struct fuse_file_info info;
 	const char *data;  /* of a write; NULL: an fallocate */
-	size_t size, done; /* bytes; those before @done are written */
+	size_t size, done; /* bytes; the first @done are written */
 	off_t offset, length;
 	int mode;
 	bool mapped; /* a write that comes without a caller */
-	bool leaves; /* it moves first: see full_must_leave() */
+	bool leaves; /* the file moves first: see full_must_leave() */
 	bool copied; /* the caller's kernel writes it then: EXDEV says so */
 };
 
 /*
- * Can @r, of what changed the file @node, be helped? -ENOSPC or -EDQUOT, and
- * another branch has room for the file and @more bytes; or -ENOSPC, and for
- * other files of its branch, see room.h.
+ * Can the error @r of a change to the file @node be helped? -ENOSPC or -EDQUOT
+ * can if another branch has room for the file and @more bytes. -ENOSPC also can
+ * if other files may leave the branch: see room.h.
  */
 bool full_can_help(struct unionfs *fs, const struct node *node, int r,
 		   uint64_t more);
 
-/* Take the request over: it is answered. False, and it is not: ENOMEM. */
+/*
+ * Take the request over, and answer it later. False: it is not taken over, for
+ * want of memory.
+ */
 bool full_help(struct unionfs *fs, fuse_req_t req,
 	       const struct full_wish *wish);
 

@@ -58,7 +58,7 @@ void open_dir_close(struct unionfs *fs, const struct fuse_file_info *info)
 		return;
 	request_use_drop(&dir->use);
 	open_record_end(fs, info->fh);
-	/* Last: its place in the table is that of its record. */
+	/* Last: the place in the table is that of the record. */
 	open_table_remove(&fs->opened, info->fh);
 }
 

@@ -20,35 +20,36 @@ struct dir {
 	pthread_mutex_t lock; /* guards all below */
 	struct merge *merge;  /* NULL: not read */
 	size_t used, at;      /* of data[]: bytes read, bytes given out */
-	int64_t offset;       /* of the entry at @at, as it is given out */
+	int64_t offset;       /* of the entry at @at, as the kernel gets it */
 	unsigned of;          /* the branch that data[] is of */
 	char *data;           /* of getdents64; for one part */
 	unsigned generation;  /* of the union when parts[] were opened */
-	bool outdated;        /* gave out a list that lacks a new branch: the
-			       * kernel is to drop it when this is closed */
-	bool streaming;       /* in the middle of one: see node.streams */
-	bool quiet;           /* O_NOATIME */
-	bool lacking;         /* and this one what is on failed branches */
+	bool outdated;  /* the list that was given out lacks a new branch: the
+			 * kernel is to drop it when this is closed */
+	bool streaming; /* amid a branch's own list: see node.streams */
+	bool quiet;     /* O_NOATIME */
+	bool lacking;   /* the list lacks what is on failed branches */
 	unsigned count;
 	struct dir_part *parts;
 };
 
-/* NULL: it is not open. */
+/* Get the open directory; NULL: it is not open. */
 static inline struct dir *open_dir_of(const struct unionfs *fs,
 				      const struct fuse_file_info *info)
 {
 	return open_table_get(&fs->opened, info->fh);
 }
 
-/* With no parts open, and in no table. NULL: ENOMEM. */
+/* Make one with no parts open, and in no table. NULL: ENOMEM. */
 struct dir *open_dir_new(struct unionfs *fs, struct node *node);
 
-/* If it is open. */
+/* Close it, if it is open. */
 void open_dir_close(struct unionfs *fs, const struct fuse_file_info *info);
 
 /*
- * Who is in the middle of a branch's own list misses a file that moves to
- * another branch: while there is anybody, none does.
+ * Note whether @dir is read in the middle of a branch's own list. Such a reader
+ * would miss a file that moves to another branch. So no file moves while there
+ * is such a reader.
  */
 void open_dir_note_stream(struct dir *dir, bool streaming);
 
@@ -58,18 +59,18 @@ int open_dir_restore(struct unionfs *fs, uint64_t number, struct node *node,
 void open_dir_drop(struct unionfs *fs, uint64_t number);
 
 /*
- * Open its parts, of which there are none: in all copies of @node, or what is
- * kept of one that was removed. @dir: quiet is known; parts, count, generation
- * and lacking are set. 0 or -errno, then none is open.
+ * Open the parts of @dir, which has none open: all copies of @node, or the kept
+ * copy of a directory that was removed. @dir: quiet is known; parts, count,
+ * generation and lacking are set. 0 or -errno, then none is open.
  */
 int dir_parts_open(struct unionfs *fs, const struct node *node,
 		   struct dir *dir);
 
 /*
- * A branch was added since this was opened. The kernel makes one list of
- * what all who read a directory are given, and keeps it: so this reader must
- * not leave the new names out. One in the middle of a branch's own list
- * cannot be told of them: it is outdated.
+ * Refresh @dir, as a branch was added since it was opened. The kernel makes one
+ * list for all who read a directory, and keeps it. So this reader must not
+ * leave the new names out. A reader in the middle of a branch's own list cannot
+ * be told of the new names: it becomes outdated.
  *
  * @offset  that is read next
  *
@@ -79,20 +80,20 @@ int dir_parts_refresh(struct unionfs *fs, const struct node *node,
 		      struct dir *dir, int64_t offset);
 
 /*
- * Make the names in all copies of it durable, those made since it was opened
- * among them. A copy that was cloned to a branch is durable with the path to
- * it: the journals of ext4 and XFS, and the log of Btrfs, take with a directory
- * the names by which it was made. 0 or -errno.
+ * Make the names in all copies of @node durable, those of copies made since
+ * @dir was opened among them. A copy that was cloned to a branch is durable
+ * with the path to it. Journals of ext4 and XFS, and the log of Btrfs, take
+ * with a directory the names by which it was made. 0 or -errno.
  */
 int dir_parts_sync(struct unionfs *fs, const struct node *node,
 		   const struct dir *dir, bool datasync);
 
-/* Takes @parts. */
+/* Close and free @parts. */
 void dir_parts_close(struct dir_part *parts, unsigned count);
 
 /*
- * Put what comes after @offset into @list, as far as it fits. 0; 1: it is full,
- * or there is no more; -errno.
+ * Put the entries after @offset into @list, as far as they fit. 0; 1: the list
+ * is full, or there is no more; -errno.
  */
 int dir_read(struct dir_listing *list, struct dir *dir, int64_t offset);
 

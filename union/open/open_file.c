@@ -27,14 +27,20 @@
 #include "union/sys/file_in_use.h"
 #include "union/view/unseen.h"
 
-/* A file system that passes nothing through; known after the first try. */
+/*
+ * Does @r tell of a file system that passes nothing through? Known after the
+ * first try.
+ */
 static bool is_refusal(int r)
 {
 	return r == -ELOOP || r == -EPERM || r == -EOPNOTSUPP || r == -EINVAL ||
 	       r == -ENOTTY;
 }
 
-/* So that it can move, when it is drained or full, or is just moving: */
+/*
+ * Must writes be seen, so that the file can move? It is drained or full, or is
+ * just moving:
+ */
 static bool must_see(struct unionfs *fs, const struct node *node,
 		     struct branch *branch, int fd, bool writes)
 {
@@ -51,9 +57,10 @@ static bool must_see(struct unionfs *fs, const struct node *node,
 }
 
 /*
- * What is passed through is done as who was first, for all that open the file
- * meanwhile: that is to be nobody with more than they have. Root is that of a
- * file that only root may change; in others root is held to what they have.
+ * Become the user for passed-through I/O. The user of the first open counts for
+ * all that open the file meanwhile, so that user must have no more rights than
+ * they. Root remains root for a file that only root may change; in others root
+ * is held to what they have.
  */
 static void become_backer(fuse_req_t req, int fd)
 {
@@ -66,7 +73,10 @@ static void become_backer(fuse_req_t req, int fd)
 		place_become_nobody();
 }
 
-/* With the node locked, no file of it open: which way from now on? */
+/*
+ * Choose how the file is used from now on. With the node locked, no file of it
+ * open.
+ */
 static int choose_way(fuse_req_t req, struct node *node, struct branch *branch,
 		      int fd, bool writes)
 {
@@ -79,7 +89,7 @@ static int choose_way(fuse_req_t req, struct node *node, struct branch *branch,
 	if (!fs->passthrough || atomic_load(&branch->no_passthrough))
 		return 0;
 	if (must_see(fs, node, branch, fd, writes)) {
-		/* As long as it is open, who moves it cannot find out. */
+		/* As long as the file is open, a migration cannot find out. */
 		if (node->passed && file_in_use(fd) == 0)
 			node->passed = false;
 		return 0;
@@ -120,15 +130,16 @@ void open_file_close(struct unionfs *fs, struct node *node,
 	struct branch *wrote = file->passed_writer;
 
 	room_writer_end(fs->room, &file->writer);
-	/* Closed before it counts no more: see file_in_use(). */
+	/* Close it before it counts no more: see file_in_use(). */
 	request_use_drop(&file->use);
 	node_lock(&fs->nodes, node);
 	use->opens--;
 	use->rw_opens -= read_write;
 	use->writers -= writes;
 	if (!use->opens && use->backing_id) {
-		/* First: another server closes what nobody has open; but for
-		 * who has it open it gives out the number again. */
+		/* First the record: the next server gives back an id that no
+		 * open file has, but would use again that of a file recorded as
+		 * open. */
 		open_record_end(fs, number);
 		passthrough_close(fs, use->backing_id);
 		use->backing_id = 0;
@@ -141,11 +152,14 @@ void open_file_close(struct unionfs *fs, struct node *node,
 	if (copy)
 		room_closed(fs->room, branch_of(fs, copy));
 	open_record_end(fs, number);
-	/* Last: its place in the table is that of its record. */
+	/* Last: the place in the table is that of the record. */
 	open_table_remove(&fs->opened, number);
 }
 
-/* With the node locked: one more, or it is known again. As unseen_begins(). */
+/*
+ * Count one more open file, new or known again. With the node locked. Returns
+ * as unseen_begins().
+ */
 static bool count_open(struct unionfs *fs, struct node *node,
 		       struct open_file *file)
 {
@@ -168,7 +182,9 @@ static bool count_open(struct unionfs *fs, struct node *node,
 	return node->passthrough && unseen_begins(fs, node, file->read_write);
 }
 
-/* One that was made is open by the branch's own mount. Takes @fd. */
+/*
+ * Open again, by the branch's own mount, a file that was just made. Takes @fd.
+ */
 static int open_to_read(const struct branch *branch, const struct node *node,
 			int fd, int flags)
 {
@@ -235,7 +251,8 @@ int open_file_new(fuse_req_t req, struct node *node, int fd, bool appends,
 					(appends ? STATE_OPEN_APPENDS : 0));
 	}
 	*ret_backing = use->backing_id;
-	/* Beside those that are passed through; what is mapped is, too. */
+	/* Used beside files that are passed through; its mappings are passed
+	 * through, too. */
 	info->direct_io = node->passthrough && file->seen;
 	info->keep_cache = !node->passthrough && !fs->shared;
 	node_unlock(&fs->nodes, node);
@@ -258,8 +275,9 @@ int open_file_new(fuse_req_t req, struct node *node, int fd, bool appends,
 }
 
 /*
- * A move holds the node's gate alone, so nobody else opens or uses the file
- * meanwhile; those who use it now share its descriptor's number.
+ * Open a file anew after a move. A move holds the node's lock alone, so nobody
+ * else opens or uses the file meanwhile; its present users share its
+ * descriptor's number.
  */
 static int reopen_file(struct unionfs *fs, const struct node *node,
 		       struct open_file *file)

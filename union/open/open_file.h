@@ -10,26 +10,26 @@
 #include "union/view/unionfs.h"
 
 /*
- * What a caller's open flags mean for our descriptor: offsets and lengths
- * come from the kernel (no O_APPEND), buffers are not aligned (no O_DIRECT),
- * and it syncs itself (no O_SYNC).
+ * A caller's open flags that our descriptor gets, too. Offsets and lengths come
+ * from the kernel (no O_APPEND). Buffers are not aligned (no O_DIRECT). The
+ * caller syncs by itself (no O_SYNC).
  */
 #define OPEN_FILE_FLAGS (O_ACCMODE | O_NOATIME)
 
 struct open_file {
 	struct request_use use; /* first */
-	/* As the caller may use it; without O_DIRECT, and without O_APPEND
-	 * unless it @appends. -1: it was opened by another server, and is when
-	 * it is needed. */
+	/* Open as the caller may use it; without O_DIRECT, and without O_APPEND
+	 * unless @appends. -1: opened by another server, to be opened again
+	 * when needed. */
 	atomic_int fd;
 	bool read_write, writes;
 	bool quiet;     /* O_NOATIME */
-	bool root;      /* opened it */
+	bool root;      /* root opened it */
 	bool seen;      /* writes come here, whatever is passed through */
 	bool appends;   /* to a file that is append-only on its branch */
 	unsigned moves; /* of the node when it was opened: see open_file_fd() */
-	struct branch *passed_writer; /* of that; or NULL */
-	struct room_writer writer;    /* the same */
+	struct branch *passed_writer; /* branch of a writer past us; or NULL */
+	struct room_writer writer;    /* the same, for the room */
 };
 
 static inline struct open_file *open_file_of(const struct unionfs *fs,
@@ -39,9 +39,9 @@ static inline struct open_file *open_file_of(const struct unionfs *fs,
 }
 
 /*
- * Count one more open file and fill @info; takes @fd, which only @appends or
- * not. The reply is to be sent with the backing id returned in @ret_backing. 0
- * or -errno.
+ * Count one more open file and fill @info; take @fd, which may only append if
+ * @appends. The reply is to be sent with the backing id returned in
+ * @ret_backing. 0 or -errno.
  */
 int open_file_new(fuse_req_t req, struct node *node, int fd, bool appends,
 		  struct fuse_file_info *info, int32_t *ret_backing);
@@ -49,27 +49,27 @@ void open_file_close(struct unionfs *fs, struct node *node,
 		     const struct fuse_file_info *info);
 
 /*
- * The descriptor of the open file @info of @node; opened anew when the file
- * has moved to another branch since. Or -errno.
+ * Return the descriptor of the open file @info of @node; it is opened anew when
+ * the file has moved to another branch since. Or -errno.
  */
 int open_file_fd(struct unionfs *fs, const struct node *node,
 		 const struct fuse_file_info *info);
 
 /*
- * Bytes of the file @node have just changed; length 0: all from @offset on.
- * Who copies it to another branch is told.
+ * Note that bytes of the file @node have just changed; length 0: all from
+ * @offset on. A migration that copies the file is told.
  */
 void open_file_changed(struct unionfs *fs, const struct node *node,
 		       off_t offset, off_t length);
 
 /*
- * What another server opened is open by the same number; @flags as in struct
- * state_open. 0 or -ENOMEM.
+ * Restore, by the same number, a file that another server opened; @flags as in
+ * struct state_open. 0 or -ENOMEM.
  */
 int open_file_restore(struct unionfs *fs, uint64_t number, struct node *node,
 		      unsigned flags);
 
-/* Close it, though the kernel did not ask for that, if it is open. */
+/* Close a file, if it is open, though the kernel did not ask for that. */
 void open_file_drop(struct unionfs *fs, uint64_t number, struct node *node);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is open as the state memory has it (state.h), by its number. Without
- * that memory these do nothing.
+ * Records of open files and directories in the state memory (state.h), by their
+ * number. Without that memory these functions do nothing.
  */
 #ifndef UNION_OPEN_RECORD_H
 #define UNION_OPEN_RECORD_H
@@ -14,12 +14,13 @@ void open_record_new(struct unionfs *fs, uint64_t number,
 void open_record_end(struct unionfs *fs, uint64_t number);
 
 /*
- * Close what is open there, if it is: the kernel was never told. In a request
- * that names its node or the directory it was made in.
+ * Close the file or directory of that number, if it is open: the kernel was
+ * never told of it. In a request that names its node or the directory it was
+ * made in.
  */
 void open_record_drop(struct unionfs *fs, uint64_t number);
 
-/* All that was open is so again. 0, -ENOMEM or -EPROTO. */
+/* Open again all that was open. 0, -ENOMEM or -EPROTO. */
 int open_restore(struct unionfs *fs);
 
 #endif

@@ -23,7 +23,9 @@ struct backing_map {
 #define DEV_IOC_BACKING_OPEN  _IOW(229, 1, struct backing_map)
 #define DEV_IOC_BACKING_CLOSE _IOW(229, 2, uint32_t)
 
-/* libfuse's calls for these two say no errno, which we need. */
+/*
+ * Use our own ioctl: libfuse's calls for these two say no errno, which we need.
+ */
 int passthrough_open(struct unionfs *fs, int fd, int32_t *ret)
 {
 	struct backing_map map = {.fd = fd};
@@ -40,7 +42,7 @@ void passthrough_close(struct unionfs *fs, int32_t backing_id)
 {
 	uint32_t id = (uint32_t)backing_id;
 
-	/* Where it is open there is nothing that can fail. */
+	/* Nothing can fail where passthrough works. */
 	(void)ioctl(fuse_session_fd(fs->session), DEV_IOC_BACKING_CLOSE, &id);
 }
 
