@@ -127,7 +127,7 @@ bool branch_is_absent(const char *path)
 	auto_close int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct statx st;
 
-	/* One that cannot say what is mounted is a branch. */
+	/* Without STATX_ATTR_MOUNT_ROOT the directory counts as a branch. */
 	return fd >= 0 && statx(fd, "", AT_EMPTY_PATH, 0, &st) == 0 &&
 	       st.stx_attributes & STATX_ATTR_IMMUTABLE &&
 	       st.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT &&
@@ -521,7 +521,7 @@ void branch_work_sweep(const struct branch *branch, const char *prefix)
 		fd_close(fd);
 		return;
 	}
-	/* One that stays is no harm. */
+	/* A name that stays is no harm. */
 	while ((entry = readdir(dir)))
 		if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0 &&
 		    unlinkat(fd, entry->d_name, 0) < 0)

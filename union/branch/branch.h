@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The branches of a union, by id. An id is the place in the list given at
- * the start, those added later after it; it is part of every inode number:
- * keep the order over mounts. A branch never goes, so readers need no lock.
+ * The branches of a union, by id. An id is the place in the list given at the
+ * start; branches added later come after it. The id is part of every inode
+ * number: keep the order over mounts. A branch never goes, so readers need no
+ * lock.
  */
 #ifndef UNION_BRANCH_H
 #define UNION_BRANCH_H
@@ -20,7 +21,7 @@
 
 /* The name in a branch's root where copies are made before they appear. */
 #define BRANCH_WORK_DIR ".tributary"
-/* How the names of directories begin there that are being made. */
+/* Prefix of the names of directories there that are being made. */
 #define BRANCH_WORK_CLONE "clone-"
 
 /* The name in the union's root that is a control file (union/ops/dot_union.h).
@@ -86,19 +87,21 @@ struct branch_table {
 
 /*
  * Open @path as the next branch. A file system mounted read-only gets
- * BRANCH_RO. Refused: what is no directory, a branch that is there already
- * or lies in or around one on the same file system, a file system without
- * file handles.
+ * BRANCH_RO.
+ *
+ * Refused are a path that is no directory, a branch that is there already, and
+ * a file system without file handles. So is a branch in or around another on
+ * the same file system.
  */
 int branch_add(struct branch_table *table, const char *path, unsigned flags,
 	       struct error *err);
 
 /*
- * The same in three steps. After the first, @ret has an id, but nobody meets
- * it: that of the one with this path that is BRANCH_ABSENT, or else a new one.
- * After the second, who has its id can use it, but nothing new gets there
- * before the third. After either, branch_drop() may follow instead. All by the
- * same thread.
+ * Add a branch in three steps, all by the same thread. The first gives @ret an
+ * id: that of a branch with this path that is BRANCH_ABSENT, or else a new one.
+ * Nobody meets the branch yet. After the second, a holder of its id can use it,
+ * but nothing new gets there before the third. After either, branch_drop() may
+ * follow instead.
  */
 int branch_open(struct branch_table *table, const char *path, unsigned flags,
 		struct branch **ret, struct error *err);
@@ -108,27 +111,28 @@ void branch_publish(struct branch_table *table, struct branch *branch,
 void branch_drop(struct branch_table *table, struct branch *branch);
 
 /*
- * Is the directory @path no branch, but where a disk is to be mounted that is
- * not: empty, immutable (chattr +i), and nothing is mounted there?
+ * Is the directory @path no branch, but the place for a disk that is not
+ * mounted? That is a directory that is empty, immutable (chattr +i), and no
+ * mount point.
  */
 bool branch_is_absent(const char *path);
 
 /*
- * The place of one that was removed, or is absent (@flags BRANCH_ABSENT):
- * nothing is opened.
+ * Add the place of a branch that was removed, or is absent (@flags
+ * BRANCH_ABSENT): nothing is opened.
  */
 int branch_add_gone(struct branch_table *table, const char *path,
 		    unsigned flags, struct error *err);
 
 /*
- * One that was there before as @identity and cannot be opened now (@error, an
- * errno): it is failed, and taken back when it returns.
+ * Add a branch that was there before as @identity and cannot be opened now
+ * (@error, an errno). It is failed, and taken back when it returns.
  */
 int branch_add_failed(struct branch_table *table, const char *path,
 		      unsigned flags, const struct branch_identity *identity,
 		      int error, struct error *err);
 
-/* The branch that is the directory @path; NULL: none, or no directory. */
+/* Find the branch that is the directory @path; NULL: none, or no directory. */
 struct branch *branch_find(const struct branch_table *table, const char *path);
 
 /*
@@ -144,19 +148,19 @@ bool branch_path_is_below(const char *path, const char *dir);
 void branch_table_done(struct branch_table *table);
 
 /*
- * What it has, at most BRANCH_SPACE_AGE_MS old; or older while somebody else
- * asks for it. A branch that cannot say has none.
+ * Get the space of the branch, at most BRANCH_SPACE_AGE_MS old; or older while
+ * another thread asks for it. A branch that cannot tell has none.
  */
 void branch_space(struct branch *branch, int64_t now_ms,
 		  struct branch_space *ret);
 
-/* Ask again next time: a write met ENOSPC. */
+/* Ask again next time, as a write met ENOSPC. */
 void branch_space_changed(struct branch *branch);
 
 /* Are both on one file system, so that room on one is room on the other? */
 bool branch_shares_space(const struct branch *a, const struct branch *b);
 
-/* Does it work, as the first of those on its file system? */
+/* Does branch @i work, and is it the first of those on its file system? */
 bool branch_counts(const struct branch_table *table, unsigned i);
 
 /*
@@ -167,18 +171,20 @@ bool branch_counts(const struct branch_table *table, unsigned i);
 int branch_table_statvfs(const struct branch_table *table, unsigned ignored,
 			 struct statvfs *ret);
 
-/* Descriptor of the branch's BRANCH_WORK_DIR, made when needed; -errno. */
+/*
+ * Get a descriptor of the branch's BRANCH_WORK_DIR, made when needed; -errno.
+ */
 int branch_work_dir(const struct branch *branch);
-/* The same in the directory @root; -ENOENT where it is not to be made. */
+/* Do the same in the directory @root; -ENOENT where it is not to be made. */
 int branch_work_dir_at(int root, bool make);
 
-/* Remove what is in it by names that begin so: files, empty directories. */
+/* Remove files and empty directories in it whose names begin with @prefix. */
 void branch_work_sweep(const struct branch *branch, const char *prefix);
 
 /*
- * Where the directory @fd (may be O_PATH) is below the branch: "a/b", "" for
- * its root. @ret: PATH_MAX bytes. -ENOENT when it was removed, -ENAMETOOLONG
- * when its path is longer than PATH_MAX.
+ * Get the path of the directory @fd (may be O_PATH) below the branch: "a/b", ""
+ * for its root. @ret: PATH_MAX bytes. -ENOENT when it was removed,
+ * -ENAMETOOLONG when its path is longer than PATH_MAX.
  */
 int branch_path_of(const struct branch *branch, int fd, char *ret);
 

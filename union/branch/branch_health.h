@@ -1,53 +1,58 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which branches work. Whoever calls a branch reports what came back; after an
- * error that may say that the branch is no longer there it is tried, and
- * marked failed or read-only if it is. From then on nobody calls a failed
- * branch: a directory's copy there is passed over (node_first(), copy_next()),
- * a file there is EIO. It is branch_recover.h that finds out when it is back.
+ * The health of branches. Each caller of a branch reports the result. After an
+ * error that may mean that the branch is gone, the branch is tried, and marked
+ * failed or read-only if it is. From then on nobody calls a failed branch. A
+ * directory's copy there is passed over (node_first(), copy_next()), a file
+ * there is EIO. branch_recover.h finds out when the branch is back.
  *
- * A directory that is looked up while a branch is failed may have a copy
- * there that is not known: it is in doubt, as the whole branch is until what
- * is on it was announced after its return. A name that is found nowhere else
- * is then not said to be absent.
+ * A directory that is looked up while a branch is failed may have an unknown
+ * copy there: the directory is in doubt. The whole branch is in doubt until its
+ * content was announced after its return. Meanwhile a name that is found
+ * nowhere else is not said to be absent.
  *
- * One union a process, so what is asked all the time is kept here, by id.
+ * A process has one union, so the state that is read all the time is here, by
+ * id.
  */
 #ifndef UNION_BRANCH_HEALTH_H
 #define UNION_BRANCH_HEALTH_H
 
 #include "union/branch/branch.h"
 
-/* EIO, ESHUTDOWN, EUCLEAN, EBADMSG, ENODEV, ENXIO, ETIMEDOUT: of a branch, or
- * of one object. */
+/*
+ * Is @r an error of a branch, or of one object: EIO, ESHUTDOWN, EUCLEAN,
+ * EBADMSG, ENODEV, ENXIO, ETIMEDOUT?
+ */
 bool branch_is_failure(int r);
 
 /*
- * @r is what a call to @branch gave (0 or -errno). If it is such a one, or
- * EROFS, the branch itself is tried (branch_try.h): it has failed, or is
- * read-only, when that says so. Else it is the error of what was called alone.
- * Returns @r.
+ * Report @r, the result of a call to @branch (0 or -errno). For a failure or
+ * EROFS the branch itself is tried (branch_try.h). By the result it has failed,
+ * is read-only, or only the object of the call has an error. Returns @r.
  */
 int branch_report(struct branch *branch, int r);
 
-/* Failed by @error, a positive errno, whatever was called. */
+/* Mark the branch failed by @error, a positive errno, without a try. */
 void branch_fail(struct branch *branch, int error);
 
-/* It turned read-only, or not. */
+/* Note that the branch turned read-only, or is so no more. */
 void branch_set_turned_ro(struct branch *branch, bool ro);
 
 /*
- * It is back, on the descriptor @root_fd (borrowed) of its root. Still in
- * doubt until branch_trust().
+ * Note that the branch is back, on the descriptor @root_fd (borrowed) of its
+ * root. It stays in doubt until branch_trust().
  */
 void branch_revive(struct branch *branch, int root_fd, dev_t device);
 
-/* All that is on it is known as before. Not while it is failed. */
+/*
+ * Trust the branch: its whole content is known as before. Not while it is
+ * failed.
+ */
 void branch_trust(struct branch *branch);
 
 /*
- * Doubts outlive this server: branch_doubt_mark() is at @mark from now on (0
- * there: there was none before), borrowed; NULL: they do not.
+ * Let doubts outlive this server: branch_doubt_mark() is at @mark from now on,
+ * borrowed. 0 there: there was none before. NULL: doubts do not outlive it.
  */
 void branch_keep_doubt_mark(_Atomic uint32_t *mark);
 
@@ -62,7 +67,7 @@ static inline bool branch_usable(unsigned id)
 		 1);
 }
 
-/* Neither failed nor read-only by itself? */
+/* Is the branch neither failed nor read-only by itself? */
 static inline bool branch_is_well(const struct branch *branch)
 {
 	return branch_usable(branch->id) && !atomic_load(&branch->turned_ro);
@@ -74,19 +79,25 @@ static inline bool branch_any_doubted(void)
 }
 
 /*
- * What marks a directory that is in doubt now; it means nothing once no
+ * Get a mark for directories that are in doubt now. It means nothing once no
  * branch is in doubt any more. Never 0.
  */
 unsigned branch_doubt_mark(void);
 
-/* How many are failed now, or have turned read-only; failures so far. */
+/*
+ * Numbers of branches that are failed, or have turned read-only; failures so
+ * far.
+ */
 struct branches_ill {
 	unsigned failed, read_only;
 	unsigned long failures;
 };
 struct branches_ill branch_table_ill(const struct branch_table *table);
 
-/* Called at each failure and turn to read-only, by who met it. */
+/*
+ * Set the function called at each failure and turn to read-only, by the thread
+ * that met it.
+ */
 void branch_health_watch(void (*changed)(struct branch *branch));
 
 #endif

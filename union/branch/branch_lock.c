@@ -24,7 +24,7 @@ static bool is_unsupported(int error)
 	       error == EINVAL;
 }
 
-/* Is it there still? Who removed its branch from a union removed it, too. */
+/* Is it there still? The removal of a branch from a union removes it. */
 static bool is_current(int root, int fd)
 {
 	struct stat st, now;
@@ -87,7 +87,7 @@ static int lock_once(struct branch *branch, bool shared)
 		      : change_lock(branch, fd);
 }
 
-/* It goes on without, unless it is another's. */
+/* Log a branch that cannot be locked, unless another union has it. */
 static int say_unlocked(const struct branch *branch, int r, bool shared)
 {
 	if (r != 1 && r != -EBUSY && !shared)

@@ -84,7 +84,7 @@ static int try_write(int root)
 {
 	auto_close int fd = -1;
 
-	/* It is not there where there was no room for it. */
+	/* The directory is missing if there was no room for it before. */
 	if (mkdirat(root, BRANCH_WORK_DIR, 0700) < 0 && errno != EEXIST)
 		return -errno;
 	fd = openat(root, BRANCH_WORK_DIR "/.", O_TMPFILE | O_RDWR | O_CLOEXEC,

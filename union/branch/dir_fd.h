@@ -3,14 +3,15 @@
  * Descriptors of the directories used lately, so that a request in
  * a directory does not open it anew. The least recently used are closed.
  *
- * With each its attributes, so that those of a directory with many copies,
- * which the kernel asks for after each name that is made in it, cost one stat
- * and not as many as there are copies. They are kept only while nobody has
- * the descriptor: who is to change the directory gets it. Whoever changes
- * directories in another way, or reads them (which changes the time of the
- * last access), says so by dir_fd_changes_begin() before and
- * dir_fd_changes_end() after; between them nothing is kept. A request is
- * taken to do that unless it is of a kind known not to: dir_fd_is_told().
+ * Each has its attributes with it. The kernel asks for those of a directory
+ * after each name made in it. So for a directory with many copies that costs
+ * one stat, and not one for each copy. The attributes are kept only while
+ * nobody has the descriptor, as a change of the directory needs it.
+ *
+ * A caller may change directories in another way, or read them, which changes
+ * the access time. It calls dir_fd_changes_begin() before and
+ * dir_fd_changes_end() after. Between them nothing is kept. All requests count
+ * as such changes, but for the kinds of dir_fd_is_told().
  */
 #ifndef UNION_DIR_FD_H
 #define UNION_DIR_FD_H
@@ -33,8 +34,9 @@ struct dir_fd {
 };
 
 /*
- * The directory @copy, on the mount of @mount_fd. 0 and @ret, which is held
- * until dir_fd_put(); -ESTALE when it is no more; -EMFILE and the like.
+ * Get the directory @copy, on the mount of @mount_fd. 0 and @ret, which is held
+ * until dir_fd_put(); -ESTALE when the directory is no more; -EMFILE and the
+ * like.
  *
  * @access  O_PATH, or O_RDONLY; the same for all on a branch
  */
@@ -43,19 +45,19 @@ int dir_fd_get(struct copy *copy, int mount_fd, int access,
 void dir_fd_put(struct dir_fd *dir); /* NULL is fine */
 
 /*
- * stat of the directory @copy, on the mount of @mount_fd, as it was when it
- * was asked for last if nothing can have changed it since.
+ * Get the stat of the directory @copy, on the mount of @mount_fd. A kept one is
+ * used if nothing can have changed it since.
  *
- * @keeps  nobody but us changes it
+ * @keeps  no other program changes it
  */
 int dir_fd_stat(struct copy *copy, int mount_fd, int access, bool keeps,
 		struct stat *ret);
 
-/* Directories are changed or read by others than who has their dir_fd. */
+/* Announce that directories are changed or read without their dir_fd. */
 void dir_fd_changes_begin(void);
 void dir_fd_changes_end(void);
 
-/* The same of directories on @branch (its id) alone. */
+/* Announce it for directories on @branch (its id) alone. */
 void dir_fd_changes_begin_on(unsigned branch);
 void dir_fd_changes_end_on(unsigned branch);
 
@@ -66,8 +68,8 @@ bool dir_fd_is_told(uint32_t opcode);
 void dir_fd_drop_branch(unsigned branch);
 
 /*
- * @copy, which may be one that never had any, is about to be freed, or its
- * directory was removed.
+ * Drop the descriptor of @copy, if there ever was one. @copy is about to be
+ * freed, or its directory was removed.
  */
 void dir_fd_drop(struct copy *copy);
 

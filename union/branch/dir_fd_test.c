@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is kept of a directory's attributes. Opening by handle needs root. */
+/* Kept attributes of directories. Opening by handle needs root. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -59,7 +59,7 @@ static void need_root(void)
 		skip();
 }
 
-/* It has another mode each time. */
+/* Give the directory another mode each time. */
 static void change(void)
 {
 	assert_int_equal(fchmod(mount_fd, 0700 | ++mode), 0);

@@ -48,7 +48,7 @@ static const char *const others[] = {
 static int refuse(const struct branch *branch, const char *what,
 		  struct error *err)
 {
-	/* It is left as it was; unless it is in use. */
+	/* The branch is left as it was, unless BRANCH_WORK_DIR is in use. */
 	if (!(branch->flags & BRANCH_RO))
 		(void)unlinkat(branch->root_fd, BRANCH_WORK_DIR, AT_REMOVEDIR);
 	return error_set(err, EINVAL,

@@ -86,7 +86,7 @@ static void remove_stub(const struct branch_table *table, uint64_t number,
 		return;
 	ino_preserve_name(number, name);
 	work = branch_work_dir(table->items[first]);
-	/* One that stays keeps a number nobody uses, no more. */
+	/* A stub that stays only keeps a number that nobody uses. */
 	if (work >= 0)
 		(void)unlinkat(work, name, flags);
 }
@@ -108,7 +108,7 @@ void ino_preserve_end_dir(const struct branch_table *table, int fd)
 		remove_stub(table, number, AT_REMOVEDIR);
 }
 
-/* It is looked into before and after: others may change the branch, too. */
+/* Look into it before and after: others may change the branch, too. */
 static int make_stub(const struct branch *branch, int dirfd, const char *name,
 		     uint64_t number)
 {

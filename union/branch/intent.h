@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Renames that need more than one branch to change, made whole again after
- * a crash. What is about to happen is written down first, as a symbolic link
- * in BRANCH_WORK_DIR. It is durable before what it covers is, and struck out
- * when all of that is durable: by fsync(), but where the file system makes
- * its changes durable in their order, see intent_in_order(). Nothing is known
- * of the order between two branches.
+ * Renames that need more than one branch to change, made whole again after a
+ * crash. The rename is written down first, as a symbolic link in
+ * BRANCH_WORK_DIR. This record is durable before the rename is, and struck out
+ * when all of that is durable. The means is fsync(), unless the file system
+ * makes changes durable in their order: intent_in_order(). Nothing is known of
+ * the order between two branches.
  *
- * A file that replaces one on another branch: the record says which file
- * there must go once the rename is done. A directory on several branches, or
- * names of several branches that are exchanged: a record on each, the one
- * that counts last; when that one is there, all parts are to be renamed,
- * else none was. A file that moves to another branch: a record for each of
- * its names, on the new branch; relocate.h.
+ * A file that replaces one on another branch: the record says which file there
+ * must go once the rename is done.
+ *
+ * A directory on several branches, or names of several branches that are
+ * exchanged: a record on each, the one that counts last. When that one is
+ * there, all parts are to be renamed, else none was.
+ *
+ * A file that moves to another branch: a record for each of its names, on the
+ * new branch; relocate.h.
  */
 #ifndef UNION_INTENT_H
 #define UNION_INTENT_H
@@ -51,39 +54,43 @@ struct intent {
 	char to_name[NAME_MAX + 1];
 };
 
-/* @text: INTENT_TEXT_MAX + 1 bytes. -ENAMETOOLONG when it does not fit. */
+/*
+ * Encode into @text, INTENT_TEXT_MAX + 1 bytes. -ENAMETOOLONG when it does not
+ * fit.
+ */
 int intent_encode(const struct intent *intent, char *text);
-/* -EPROTO: it is none of ours. */
+/* Decode @text. -EPROTO: this is no record of a union. */
 int intent_decode(const char *text, struct intent *ret);
 
-/* A number for the records of one rename. */
+/* Make a number for the records of one rename. */
 uint64_t intent_new_id(void);
 
-/* Write it down on @branch; @sync: and wait until it is durable. */
+/* Write the record down on @branch; @sync: and wait until it is durable. */
 int intent_begin(const struct branch *branch, uint64_t id,
 		 const struct intent *intent, bool sync);
 
 /*
- * The part of a record that counts is done, and is not to be done once more:
- * make it INTENT_SETTLED. 0 or -errno, and it is as it was.
+ * Mark a record that counts as INTENT_SETTLED: its own part is done, and is not
+ * to be done once more. 0, or -errno and the record is as before.
  */
 int intent_settle(const struct branch *branch, uint64_t id,
 		  const struct intent *intent);
 
-/* Before a mount: what a crash left of that. */
+/* Remove what a crash left of that, before a mount. */
 void intent_sweep(const struct branch *branch);
 
 /*
- * All of it is durable, or none of it: strike it out. @sync: and wait until
- * that is durable, as what it names may come back. 0 or -errno, which is for
- * who waits: one that stays is found done at the next start.
+ * Strike out a record, when all of its rename is durable, or none of it. @sync:
+ * and wait until that is durable, as names in it may come back. 0 or -errno,
+ * which is for callers that wait: a record that stays is found done at the next
+ * start.
  */
 int intent_end(const struct branch *branch, uint64_t id, bool sync);
 
 /*
- * Are changes on @branch durable no later than those that follow there? So it
- * is with a journal or log of all metadata (ext4, XFS). Btrfs logs what is
- * synced, alone.
+ * Are changes on @branch durable no later than those that follow there? A
+ * journal or log of all metadata gives that (ext4, XFS). Btrfs logs only synced
+ * changes.
  */
 bool intent_in_order(const struct branch *branch);
 
@@ -93,7 +100,7 @@ bool intent_in_order(const struct branch *branch);
  */
 int intent_recover(const struct branch_table *table, struct error *err);
 
-/* Told of a file that has moved to another branch. */
+/* Receiver of files that have moved to another branch. */
 struct intent_watcher {
 	void (*moved)(void *context, unsigned from, const struct handle *old,
 		      unsigned to, const struct handle *copy);
@@ -101,22 +108,22 @@ struct intent_watcher {
 };
 
 /*
- * The same when a server goes on with what the kernel knows. Then no branch
- * ends it: one that does not let be read or done what is to be is reported
- * (branch_health.h), and what is on it waits for another time. Without
- * @watcher as above.
+ * Do the same when a server goes on with the state that the kernel knows. Then
+ * no branch ends it. A branch where a record cannot be read or done is reported
+ * (branch_health.h), and its records wait for another time. Without @watcher as
+ * above.
  */
 int intent_recover_watched(const struct branch_table *table,
 			   const struct intent_watcher *watcher,
 			   struct error *err);
 
-/* How many records a crash left on @branch, or -errno. */
+/* Count the records that a crash left on @branch, or -errno. */
 int intent_pending(struct branch *branch);
 
 /* Make the names in @dirfd (may be O_PATH) durable; 0 or -errno. */
 int intent_sync_dir(int dirfd);
 
-/* The same of a rename on @branch from the one directory to the other. */
+/* Make a rename on @branch from the one directory to the other durable. */
 int intent_sync_rename(const struct branch *branch, int from_fd, int to_fd);
 
 #endif

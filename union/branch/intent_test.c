@@ -240,7 +240,7 @@ static void a_directory_is_moved_on_all_branches_once_decided(void **state)
 	assert_false(is_there(1, "d"));
 }
 
-/* Whoever wrote it down was killed before it was put aside. */
+/* The server was killed after the record, before it hid the file. */
 static void a_directory_takes_the_place_of_a_file_it_hides(void **state)
 {
 	struct stat st;

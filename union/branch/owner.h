@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which other union has a branch, found by the lock it holds there
- * (branch_lock.h): by /proc, so no name is written that could be out of date.
- * Processes that are not seen from here are not found.
+ * The search for the other union that has a branch, by the lock it holds there
+ * (branch_lock.h). The holder is read from /proc, so no name is
+ * written that could be out of date. Processes that are not seen from here are
+ * not found.
  */
 #ifndef UNION_OWNER_H
 #define UNION_OWNER_H
@@ -24,14 +25,17 @@ struct owner {
 };
 
 /*
- * The union of other processes that has one of the @count @branches, or a
+ * Find the union of other processes that has one of the @count @branches, or a
  * branch in or around it. Where both only read there is none; with @writes all
- * of ours write. False: none was found.
+ * of @branches are written. False: none was found.
  */
 bool owner_find(struct branch *const *branches, unsigned count, bool writes,
 		struct owner *ret);
 
-/* -EBUSY with @err that names @owner of @branch, which may be unknown. */
+/*
+ * Refuse with -EBUSY and @err, which names @owner of @branch; it may be
+ * unknown.
+ */
 int owner_refuse(const struct owner *owner, const struct branch *branch,
 		 struct error *err);
 

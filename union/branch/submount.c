@@ -224,7 +224,7 @@ static bool has_mount(const struct branch *branch, int mount_id)
 	return inside;
 }
 
-/* What was looked at before a change counts no more. */
+/* Drop results that are older than a change of the table of mounts. */
 static void note_changes(void)
 {
 	struct pollfd poll_fd = {.events = POLLPRI};

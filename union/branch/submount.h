@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is mounted inside a branch is no part of it: its names are other file
- * systems', or of this one once more. The handle of such a name is opened on
- * the branch, so it would be another file, or none. So a name that something
- * is mounted on is absent: it is in no listing, and nothing walks through it.
+ * Mounts inside a branch, which are no part of it. The names below a mount are
+ * of another file system, or of this one once more. Their handles, opened on
+ * the branch, would give another file, or none. So a mount point is absent: it
+ * is in no listing, and nothing walks through it.
  *
- * So it is with a subvolume of a Btrfs, which has numbers of its own and cannot
- * be linked or renamed into. It may be made at any time.
+ * The same holds for a subvolume of a Btrfs, which has numbers of its own and
+ * cannot be linked or renamed into. A subvolume may be made at any time.
  */
 #ifndef UNION_SUBMOUNT_H
 #define UNION_SUBMOUNT_H
@@ -14,28 +14,30 @@
 #include "union/branch/branch.h"
 
 /*
- * handle_get() of @name in @dirfd, a directory of @branch; -EXDEV: something
- * is mounted there.
+ * Get the handle of @name in @dirfd, a directory of @branch, by handle_get();
+ * -EXDEV: something is mounted there.
  */
 int submount_handle_get(const struct branch *branch, int dirfd,
 			const char *name, struct handle *ret);
 
-/* What a placeholder of a subvolume has as its number. */
+/* Inode number of a placeholder of a subvolume. */
 #define SUBMOUNT_PLACEHOLDER 2 /* Btrfs' BTRFS_EMPTY_SUBVOL_DIR_OBJECTID */
 
 /* Is something mounted on @name in the directory @dirfd? */
 bool submount_is_on(int dirfd, const char *name);
 
 /*
- * openat(2) that is -EXDEV where something is mounted. A descriptor, or -errno.
- * O_CLOEXEC is added. The second makes the file when it is not there.
+ * Open by openat(2), but fail with -EXDEV where something is mounted. A
+ * descriptor, or -errno. O_CLOEXEC is added. The second makes the file when it
+ * is not there.
  */
 int submount_open_none(int dirfd, const char *path, int flags);
 int submount_create_none(int dirfd, const char *name, int flags, mode_t mode);
 
 /*
- * Of which names in a list it is worth to ask, inside @branch? The kernel's
- * table of mounts is read when it has changed; if there is no /proc: of all.
+ * Which names in a list have to be asked for mounts, inside @branch? The
+ * kernel's table of mounts is read when it has changed. Without /proc all names
+ * are asked.
  */
 enum mounted {
 	SUBMOUNT_NOWHERE,
@@ -44,11 +46,14 @@ enum mounted {
 };
 enum mounted submount_inside(struct branch *branch);
 
-/* Is @name, of @type (DT_DIR and the like), left out of a list for that? */
+/*
+ * Is @name, of @type (DT_DIR and the like), left out of a list as a mount
+ * point?
+ */
 bool submount_hides(enum mounted inside, int dirfd, const char *name,
 		    unsigned char type);
 
-/* A path as mountinfo has it, in place: a space is "\\040" there (proc(5)). */
+/* Decode a path of mountinfo in place: a space is "\\040" there (proc(5)). */
 void submount_unescape(char *path);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The state of a union that outlives its server, in a memfd. It has the nodes
- * that the kernel knows with their copies, the open files, the branches, and
- * the settings changed while the union is in use.
+ * that the kernel knows with their copies, the open files, and the branches.
+ * Settings that were changed in use are there, too.
  *
  * The memory has records of fixed size at fixed places, no pointers and no
  * locks. A record is filled first, and is there with the one store of its first
