@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The search for the other union that has a branch, by the lock it holds there
- * (branch_lock.h). The holder is read from /proc, so no name is
- * written that could be out of date. Processes that are not seen from here are
- * not found.
+ * (branch_lock.h). The holder is read from /proc, so no name is written that
+ * could be out of date. Processes that are not seen from here are not found.
  */
 #ifndef UNION_OWNER_H
 #define UNION_OWNER_H

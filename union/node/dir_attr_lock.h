@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who changes attributes of a directory changes all its copies; who makes
- * another copy gives it what the first one has, and then says that it is
- * there. They take turns, one at a time for each directory, or a copy that is
- * made meanwhile would keep what was before.
+ * Turns at the attributes of a directory, one at a time for each. A change of
+ * attributes changes all copies of a directory. A new copy gets those of the
+ * first one, and is then known. Without turns, a copy made during a change
+ * would keep the old attributes.
  *
- * Who has the turn of a directory may take that of the one it is in, not the
- * other way round. It is not needed by who holds their gates (move_lock.h)
- * alone.
+ * The holder of a directory's turn may take that of its parent, not the other
+ * way round. A thread that holds their gates (move_lock.h) alone needs no turn.
  */
 #ifndef UNION_DIR_ATTR_LOCK_H
 #define UNION_DIR_ATTR_LOCK_H
@@ -20,6 +19,8 @@ struct dir_attr_lock {
 };
 
 /*
+ * Take and give the turn of a directory.
+ *
  * @turn  until dir_attr_lock_give(), in the same function
  * @id    of the directory's node, which is held so long
  */

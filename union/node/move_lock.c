@@ -18,7 +18,7 @@ int move_lock_init(struct move_lock *gate)
 	r = pthread_rwlockattr_init(&attr);
 	if (r)
 		return -r;
-	/* Who moves a file has its turn, however many ask for it. */
+	/* A move gets its turn, however many requests use the file. */
 	(void)pthread_rwlockattr_setkind_np(
 		&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
 	for (i = 0; i < MOVE_LOCK_LOCKS; i++)
@@ -80,7 +80,7 @@ static bool is_remount(const void *data, size_t length)
 	return in.cmd == REMOUNT_IOCTL;
 }
 
-/* Those touch no branch, or are of many nodes and touch the table only. */
+/* Is the request without a branch, or of many nodes in the table only? */
 static bool is_free(uint32_t opcode)
 {
 	return opcode == FUSE_FORGET || opcode == FUSE_BATCH_FORGET ||
@@ -113,7 +113,7 @@ static int lock_of(uint64_t id)
 	return (int)(id % MOVE_LOCK_LOCKS);
 }
 
-/* It is inside; the phase to give to leave(). */
+/* Count a request as inside; returns the phase for leave(). */
 static unsigned come_in(struct move_lock *gate, int lock)
 {
 	unsigned phase = atomic_load(&gate->phase);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests and moves of files keep out of each other's way. Every request
- * goes through the gate of the node (or two) it names, shared, for as long as
- * it is served. Who moves a file to another branch holds the gates of the file
- * and of the directories it has names in alone, for the moment in which the
- * names and the node change: so no request sees half of that, none looks for
- * a name first where it is not yet and then where it is no more, and none
- * writes to a file that has just been copied.
+ * Gates that keep requests off a file that moves. Every request goes through
+ * the gate of the node (or two) it names, shared, for as long as it is served.
+ * A move of a file to another branch holds gates alone: those of the file, and
+ * of the directories of its names. It does so for the moment in which the names
+ * and the node change.
  *
- * Taken before every other lock. Who holds gates alone waits for no request:
- * it asks nothing of the kernel about the union.
+ * So no request sees half of a move. No lookup finds the name neither at its
+ * old nor at its new place. No write goes to a file that has just been copied.
+ *
+ * Gates are taken before every other lock. A thread that holds gates alone
+ * waits for no request: it asks nothing of the kernel about the union.
  */
 #ifndef UNION_MOVE_LOCK_H
 #define UNION_MOVE_LOCK_H
@@ -25,8 +26,10 @@
 struct move_lock {
 	pthread_rwlock_t locks[MOVE_LOCK_LOCKS]; /* of nodes, by id */
 
-	/* For move_lock_drain(): who is inside, by the phase in which they
-	 * came. */
+	/*
+	 * For move_lock_drain(): number of requests inside, by the phase in
+	 * which they came.
+	 */
 	atomic_uint phase; /* 0 or 1 */
 	atomic_uint inside[MOVE_LOCK_LOCKS][2];
 	pthread_mutex_t drain;
@@ -42,7 +45,7 @@ int move_lock_init(struct move_lock *gate); /* 0 or -ENOMEM */
 void move_lock_done(struct move_lock *gate);
 
 /*
- * The nodes that a request of the kernel names: 0, 1 or 2.
+ * Find the nodes that a request of the kernel names: 0, 1 or 2.
  *
  * @data  the request, or whatever length of it is there
  * @ret   their ids
@@ -50,7 +53,7 @@ void move_lock_done(struct move_lock *gate);
 unsigned move_lock_request_nodes(const void *data, size_t length,
 				 uint64_t ret[2]);
 
-/* Through the gates of those nodes; move_lock_leave() gives them back. */
+/* Pass the gates of those nodes; move_lock_leave() gives them back. */
 struct move_lock_pass move_lock_enter(struct move_lock *gate,
 				      const uint64_t *ids, unsigned count);
 void move_lock_leave(struct move_lock *gate, struct move_lock_pass pass);
@@ -71,8 +74,8 @@ void move_lock_open(struct move_lock_hold *hold); /* what is not held is fine */
 
 /*
  * Wait until every request that is being served now, and every move that holds
- * gates, has ended. Who comes later is neither waited for nor held up. 0 or
- * -EBUSY, after @patience_ms.
+ * gates, has ended. A request that comes later is neither waited for nor held
+ * up. 0 or -EBUSY, after @patience_ms.
  */
 int move_lock_drain(struct move_lock *gate, int patience_ms);
 

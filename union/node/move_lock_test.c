@@ -122,7 +122,7 @@ static void *wait_for_all(void *context)
 	return (void *)(intptr_t)move_lock_drain(&gate, 20000);
 }
 
-/* Who comes meanwhile is neither behind who waits, nor waited for. */
+/* A request during a drain neither waits for that, nor is waited for. */
 static void who_waits_holds_up_nobody(void **state)
 {
 	const uint64_t request[] = {11};

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who changes names in a directory for a user says so, that who changes it
- * quietly (preserve_mtime.h) at the same time does not take the change for his
- * own and set the times back, and that who asks for its attributes meanwhile
- * does not have the kernel keep them (unionfs_attr()).
+ * Marks of a change of names in a directory for a user. A quiet change
+ * (preserve_mtime.h) at the same time then does not set the times back, as if
+ * the user's change were its own. And the kernel is not told to keep attributes
+ * read meanwhile (unionfs_attr()).
  */
 #ifndef UNION_NAMING_H
 #define UNION_NAMING_H
 
 #include "union/node/node.h"
 
-/* What @dir is given between the two gets or loses a name. */
+/* Begin a change: until naming_end(), @dir may get or lose a name. */
 static inline void naming_begin(struct node *dir)
 {
 	atomic_fetch_add(&node_dir(dir)->naming, 1);
 }
 
-/* @done: it did. */
+/* End the change; @done: a name was changed. */
 static inline void naming_end(struct node *dir, bool done)
 {
 	atomic_fetch_add(&node_dir(dir)->named, done);
@@ -26,8 +26,8 @@ static inline void naming_end(struct node *dir, bool done)
 #define NAMING_NOW UINT64_MAX /* somebody changes names */
 
 /*
- * A number that stays the same as long as nobody does; or NAMING_NOW. There are
- * no names in what is no directory.
+ * Get a number that stays the same as long as nobody changes names; or
+ * NAMING_NOW. A node that is no directory has no names.
  */
 static inline uint64_t naming_mark(const struct node *node)
 {

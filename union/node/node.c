@@ -68,7 +68,7 @@ int node_table_init(struct node_table *table, uint64_t generation,
 	return 0;
 }
 
-/* It is there once a node of that @generation is. */
+/* Add a copy, which is there once a node of that @generation is. */
 static int add_copy(struct node_table *table, struct node *node,
 		    uint64_t generation, unsigned branch,
 		    const struct handle *handle, unsigned flags)
@@ -106,7 +106,7 @@ void node_free(struct node_table *table, struct node *node)
 	table->nodes--;
 }
 
-/* One that is not there: see bear(). */
+/* Make a node that is not there until bear(). */
 static struct node *new_node(struct node_table *table, mode_t type,
 			     uint64_t ino)
 {
@@ -438,7 +438,7 @@ void node_unlock(struct node_table *table, const struct node *node)
 	pthread_mutex_unlock(&table->locks[node->id % NODE_LOCKS]);
 }
 
-/* What was removed goes; the rest is the next server's. */
+/* Let go of a removed file; the rest is the next server's. */
 static void let_go(struct node_table *table, struct node *node)
 {
 	struct orphan_fd buried = {atomic_exchange(&node->buried_fd, -1),

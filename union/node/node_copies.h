@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The copies of a node: what node.h says of node_first() and those after it.
+ * The copies of a node: see node_first() and the next functions of node.h.
  * Walking them takes no lock, and asks a branch nothing.
  */
 #ifndef UNION_NODE_COPIES_H
@@ -9,18 +9,18 @@
 #include "union/node/node.h"
 
 /*
- * The first from @copy (may be NULL) on that is not gone, of whatever branch,
- * failed or not; or NULL.
+ * Get the first copy from @copy (may be NULL) on that is not gone, on any
+ * branch, failed or not; or NULL.
  */
 struct copy *copy_there(struct copy *copy);
 
-/* @copy, which is not linked yet, is one of @node. */
+/* Make @copy, which is not linked yet, one of @node. */
 void copy_belong(struct copy *copy, const struct node *node);
 
-/* Among the copies of its node; the table's lock is held. */
+/* Link @copy among the copies of its node; the table's lock is held. */
 void copy_link(struct copy *copy);
 
-/* It is gone; the table's lock is held. */
+/* Mark @copy as gone; the table's lock is held. */
 void copy_lose(struct copy *copy);
 
 #endif

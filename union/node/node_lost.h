@@ -1,44 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Nodes whose FORGET may be lost: an earlier server had taken it from the
- * kernel and was killed before it had done it. Such a node's count of lookups
- * never comes to 0. Where that keeps a removed file on its branch it is noted
- * here, each time the kernel gives back a part of the count, for who can ask
- * the kernel whether it knows the node still.
+ * kernel, and was killed before it was done. Such a node's count of lookups
+ * never comes to 0. It may keep a removed file on its branch. Then it is noted
+ * here, each time the kernel gives back a part of the count. A caller that can
+ * ask the kernel tells whether the kernel knows the node still.
  */
 #ifndef UNION_NODE_LOST_H
 #define UNION_NODE_LOST_H
 
 #include "union/node/node.h"
 
-/* A node as it was then: what has the same id later may be another. */
+/*
+ * A node at the time of the note: a node with the same id may be another later.
+ */
 struct node_lost {
 	uint64_t id, generation, lookups;
 };
 
 /*
- * If @node is such a one: note it. The table's lock is held. Without memory it
- * is not noted this time.
+ * Note @node, if its FORGET may be lost and it keeps a removed file. The
+ * table's lock is held. Without memory it is not noted this time.
  */
 void node_lost_note(struct node_table *table, const struct node *node);
 
-/* Each that is so now: before the first request of this server. */
+/* Note each such node of now: before the first request of this server. */
 void node_lost_note_all(struct node_table *table);
 
 /* Is any noted? Takes no lock. */
 bool node_lost_any(const struct node_table *table);
 
-/* Those noted, which are no more then; owned. Their number. */
+/* Take the notes off the list; owned. Returns their number. */
 size_t node_lost_take(struct node_table *table, struct node_lost **ret);
 
-/* The node, if it is the same and no file of it is open; held. Or NULL. */
+/* Hold the node, if it is the same and no file of it is open. Or NULL. */
 struct node *node_lost_hold(struct node_table *table,
 			    const struct node_lost *lost);
 
 /*
- * The kernel does not know @node, held by node_lost_hold(): unless it was told
- * of it since, it keeps nothing more, and the file is none of its branch. The
- * node stays, for a FORGET that is on its way.
+ * End a node that the kernel does not know, held by node_lost_hold(). Unless
+ * the kernel was told of it since, it keeps nothing more, and its file leaves
+ * the branch. The node stays, for a FORGET that is on its way.
  */
 void node_lost_end(struct node_table *table, struct node *node,
 		   const struct node_lost *lost);

@@ -55,7 +55,7 @@ static int done(void **unused)
 	return 0;
 }
 
-/* It is removed; the descriptor that is kept of it. */
+/* Remove the file; returns the descriptor that is kept. */
 static int bury(const struct node_found *found)
 {
 	struct orphan_fd buried = {.fd = open("/dev/null", O_PATH | O_CLOEXEC)};

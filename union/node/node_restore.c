@@ -29,7 +29,7 @@ static void begin_file(struct node *node)
 	file->told = NODE_TOLD_MANY;
 }
 
-/* What is ours of it is begun; copies come later. */
+/* Begin the members that are "ours"; copies come later. */
 static void begin_node(struct node *node)
 {
 	uint64_t token = atomic_load(&node->buried_token);

@@ -6,10 +6,10 @@
 #include "union/node/node.h"
 
 /*
- * The new @table has the nodes that an earlier server left in its state
- * memory. Those that the kernel does not know sleep, or are freed; ids and
+ * Fill the new @table with the nodes that an earlier server left in its state
+ * memory. Nodes that the kernel does not know sleep, or are freed. Ids and
  * generations are not used again. Descriptors of buried nodes are those kept
- * (fd_store.h). 0; -EPROTO: they make no sense.
+ * (fd_store.h). 0; -EPROTO: the nodes make no sense.
  */
 int node_restore(struct node_table *table);
 

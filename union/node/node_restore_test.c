@@ -330,7 +330,7 @@ static uint64_t bytes_of(const struct state *of)
 	return (uint64_t)st.st_blocks * 512;
 }
 
-/* What is not there (times of copies that have none) is not looked at. */
+/* Absent records (times of copies that have none) are not looked at. */
 static void going_on_takes_no_more_memory(void **unused)
 {
 	uint64_t bytes;

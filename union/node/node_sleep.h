@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nodes that the kernel has forgotten and that may be asked for once more:
- * who has a file handle (name_to_handle_at(2), NFS) names a node by its id and
- * generation. The last of them are kept, the oldest go first.
+ * Nodes that the kernel has forgotten and may be asked for once more. The
+ * holder of a file handle (name_to_handle_at(2), NFS) names a node by its id
+ * and generation. The last of them are kept, the oldest go first.
  *
- * A ring of ids. A node that is in it, is used and forgotten again keeps its
- * place.
+ * They are a ring of ids. A node that is in it, is used and forgotten again
+ * keeps its place.
  */
 #ifndef UNION_NODE_SLEEP_H
 #define UNION_NODE_SLEEP_H
@@ -17,7 +17,7 @@
 /* About 150 bytes each, and 16 in the ring. */
 #define NODE_SLEEP_DEFAULT 65536
 
-/* None is too many. */
+/* No limit. */
 #define NODE_SLEEP_ALL SIZE_MAX
 
 struct node_sleeper {
@@ -31,11 +31,9 @@ struct node_sleepers {
 };
 
 /*
- * Put @one in.
+ * Put @one in. False: it is not kept.
  *
- * @ret  what fell out, if anything did: id 0
- *
- * False: it is not kept.
+ * @ret  the node that fell out; id 0: none
  */
 bool node_sleepers_add(struct node_sleepers *sleepers,
 		       const struct node_sleeper *one,

@@ -233,7 +233,7 @@ static void a_name_costs_no_more_than_its_records(void **state)
 	each = (bytes_taken() - before) / COUNTED;
 	assert_in_range(each, sizeof(struct node),
 			sizeof(struct node) + sizeof(struct copy) + 8);
-	/* What was forgotten is used again. */
+	/* Memory of forgotten nodes is used again. */
 	for (i = 1; i <= COUNTED; i++)
 		node_forget(&table, i + 1, 1);
 	before = bytes_taken();
@@ -403,7 +403,7 @@ static void what_was_forgotten_last_is_found_again(void **state)
 	assert_null(node_get(&table, id[0]));
 	assert_non_null(node_get(&table, id[1]));
 	assert_non_null(node_get(&table, id[2]));
-	/* One that was called and has not gone back to sleep stays. */
+	/* A node that was called and has not gone back to sleep stays. */
 	assert_ptr_equal(intern(0, 8), nodes[1]);
 	node_forget(&table, id[3], 1);
 	assert_ptr_equal(node_get(&table, id[1]), nodes[1]);

@@ -28,7 +28,7 @@ void node_drop_kept(struct node_table *table, struct node *node)
 		table->forget_names(node->id);
 }
 
-/* What is kept for who uses it is not for who might. */
+/* Put a node to sleep: nothing is kept for a use that may come. */
 static void lie_down(struct node_table *table, struct node *node)
 {
 	node_drop_kept(table, node);

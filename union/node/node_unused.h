@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nodes that nobody has, neither the kernel nor we: they sleep (node_sleep.h)
+ * Nodes that neither the kernel nor the server has: they sleep (node_sleep.h)
  * or are freed. The table's lock is held.
  */
 #ifndef UNION_NODE_UNUSED_H
@@ -10,16 +10,16 @@
 
 bool node_is_unused(const struct node *node);
 
-/* Before somebody has it: it may be asleep. */
+/* Wake a node that may be asleep, before a thread takes it. */
 void node_wake(struct node_table *table, const struct node *node);
 
-/* If nobody has it, it sleeps or is freed, and so may another be. */
+/* Let @node sleep or free it, if nobody has it. Another may be freed for it. */
 void node_end_unused(struct node_table *table, struct node *node);
 
-/* What is kept of it for as long as it is used: descriptors and names. */
+/* Drop the descriptors and names that are kept for a node in use. */
 void node_drop_kept(struct node_table *table, struct node *node);
 
-/* Free it, with its copies. */
+/* Free the node, with its copies. */
 void node_free(struct node_table *table, struct node *node);
 
 #endif
