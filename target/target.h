@@ -42,9 +42,9 @@ struct target_options {
 				64 MiB */
 	unsigned max_connections; /* 0: 1024 */
 	/*
-	 * A TCP peer whose machine says nothing for so long, or which takes
-	 * nothing for so long, is gone; 0: 60. iSCSI initiators are asked (a
-	 * NOP-In) after three quarters of it.
+	 * Seconds after which a silent TCP peer counts as gone; 0: 60. Silent:
+	 * its machine says nothing, or it takes nothing. iSCSI initiators are
+	 * asked (a NOP-In) after three quarters of that time.
 	 */
 	unsigned peer_timeout_s;
 	struct target_tls tls;
@@ -64,9 +64,9 @@ int target_listen_nbd(struct target *target, const char *address, int *ret_port,
 		      struct error *err);
 
 /*
- * Stop accepting, close every connection (requests in flight finish first,
- * their replies are sent if the peer takes them within 2 s), join the
- * loops, free. NULL is fine.
+ * Stop accepting, close every connection, join the loops, free. Requests in
+ * flight finish first; their replies are sent if the peer takes them within 2
+ * s. NULL is fine.
  */
 void target_free(struct target *target);
 
@@ -100,11 +100,12 @@ struct target_scsi {
 	const char *state_path; /* of reservations that last; NULL: none do */
 	const struct iscsi_chap_secrets *secrets; /* NULL: no CHAP */
 	/*
-	 * Initiators may also log in to that name with ":TAG" after it, letters
-	 * and digits. When the tag changes, the old one is refused and sessions
-	 * end: it is for initiators that recover sessions by themselves, which
-	 * must not go on once acknowledged data may be gone. Discovery does
-	 * not show it. NULL: none. For a target of one export.
+	 * A tag of letters and digits: initiators may also log in to that name
+	 * with ":TAG" after it. When the tag changes, the old one is refused
+	 * and sessions end. The tag is for initiators that recover sessions by
+	 * themselves. They must not go on once acknowledged data may be gone.
+	 * Discovery does not show the tag. NULL: none. For a target of one
+	 * export.
 	 */
 	const char *tag;
 };
@@ -145,51 +146,51 @@ struct target_export {
  * -EINVAL: a bad name or initiator. -ESTALE: the table holds a higher epoch.
  * -EEXIST: another export is that LUN. -ENOMEM, or what opening the file of
  * reservations returns (one that is damaged is no error: scsi_unit_options).
- * When it fails, what was set before is served on; only where that file could
- * be read first and then not, it is not a LUN. For one name, one call comes
- * after the other: that is the owner's to see to.
+ * When the call fails, the export is served on as it was set before. Only where
+ * that file could be read first and then not, the export is no LUN. The owner
+ * sees to it that calls for one name come one after the other.
  *
- * A higher epoch, a list that no longer admits a peer, or another target or
- * LUN for iSCSI sessions: those connections are closed, and nothing of theirs
- * can reach the device any more, before this returns. The same epoch and
- * read_only, peer still admitted: the connection goes on with the device it
- * has.
+ * A higher epoch, a list that no longer admits a peer, or another target or LUN
+ * for iSCSI sessions: those connections are closed. Nothing of theirs can reach
+ * the device any more when this returns. The same epoch and read_only, peer
+ * still admitted: the connection goes on with the device it has.
  */
 int target_export_set(struct target *target, const struct target_export *spec,
 		      struct error *err);
 
 /*
- * Close its connections and forget it. Not there: 0. A client that comes back
- * is told that there is none, which it may take for a server that starts.
+ * Close the export's connections and forget the export. Not there: 0. A client
+ * that comes back is told that there is no such export, and may take that for a
+ * server that starts.
  */
 int target_export_remove(struct target *target, const char *name,
 			 struct error *err);
 
 /*
- * The same, but it is over for good: as long as the name is not set again, a
- * client that asks for it at @epoch or an older one is refused
- * (NBD_REP_ERR_POLICY), so that it does not wait for it. That is remembered
- * of the last 4096 names. Need not be there. -EINVAL: a bad name.
+ * Do the same, for good. A client that asks for the name at @epoch or an older
+ * one is refused (NBD_REP_ERR_POLICY), and so does not wait. That holds as long
+ * as the name is not set again, and for the last 4096 names. The export need
+ * not be there. -EINVAL: a bad name.
  */
 int target_export_end(struct target *target, const char *name, uint64_t epoch,
 		      struct error *err);
 
 /*
- * The device behind the export was made longer, to @size bytes: every live
- * connection reaches up to there once this returns, each told on its own
- * loop; new ones get what their device has. The owner grows the device, so
- * that open() sees the new size, before it calls. Never shrinks; repeating
- * it, or no such export, does nothing.
+ * Tell the connections that the device behind the export was made longer, to
+ * @size bytes. Every live connection reaches up to there once this returns,
+ * each told on its own loop. New connections get the size that their device
+ * has. The owner grows the device before the call, so that open() sees the new
+ * size. Never shrinks. A repeated call, or no such export, does nothing.
  *
- * NBD has no message to say so to a peer: one that grows its device asks
+ * NBD has no message to say so to a peer. A peer that grows its device asks
  * anew (GO or INFO on a connection of its own) or is told by other means.
  */
 void target_export_grow(struct target *target, const char *name, uint64_t size);
 
 /*
- * The space behind a thin export fell below target_scsi.low_space: its iSCSI
- * initiators are told, each once (38/07), unless they turned that off. No such
- * export by iSCSI: nothing.
+ * Tell the iSCSI initiators of a thin export that the space behind it fell
+ * below target_scsi.low_space. Each is told once (38/07), unless it turned that
+ * off. No such export by iSCSI: nothing.
  */
 void target_export_low_space(struct target *target, const char *name);
 
@@ -199,15 +200,15 @@ void target_export_low_space(struct target *target, const char *name);
 struct target_connection {
 	uint64_t id;                /* of no other that this target had */
 	char peer[TARGET_PEER_MAX]; /* "10.0.0.7 (node-1)" */
-	/* What was agreed on: "tls structured base:allocation". */
+	/* Features that were agreed on: "tls structured base:allocation". */
 	char features[TARGET_FEATURES_MAX];
 	int64_t since_ms; /* clock_ms() */
 	struct export_stats stats;
 };
 
 /*
- * What was done through the export since it was first set, by connections that
- * have ended too, and those that live.
+ * Return the export's statistics since it was first set, with those of ended
+ * connections, and the live connections.
  *
  * @ret_list  owned, to be freed; may be NULL
  *

@@ -103,7 +103,7 @@ struct conn_ops {
 
 	/* Set @message to what is ready. False: there is nothing. */
 	bool (*gather)(struct conn *conn, struct msghdr *message);
-	/* What was gathered is out, or never will be. */
+	/* The gathered bytes are out, or never will be. */
 	void (*sent)(struct conn *conn);
 
 	/* ---- buffers ---- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was done through an export: counted by one thread for each connection,
- * read by any.
+ * Statistics of an export: counted by one thread for each connection, read by
+ * any thread.
  */
 #ifndef TARGET_EXPORT_STATS_H
 #define TARGET_EXPORT_STATS_H

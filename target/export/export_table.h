@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The exports of a target, and their users. Shared by all its loops: the
- * one place of target/ with a lock, taken when a connection opens or closes
- * an export, never for a request.
+ * The exports of a target, and their users. The table is shared by all loops of
+ * the target, and is the one place of target/ with a lock. The lock is taken
+ * when a connection opens or closes an export, never for a request.
  */
 #ifndef TARGET_EXPORT_TABLE_H
 #define TARGET_EXPORT_TABLE_H
@@ -28,7 +28,7 @@
 
 struct export_table;
 
-/* What was set; immutable, and alive while anybody uses it. */
+/* An export as it was set; immutable, and alive while anybody uses it. */
 struct export_object;
 
 const char *export_name(
@@ -139,36 +139,37 @@ int export_table_stats(struct export_table *table, const char *name,
  *
  * @name  as the peer says it: NAME or NAME@EPOCH
  *
- * -ENOENT: there is none, now; -EACCES: an epoch that is not the current one,
- * or over, or a peer that is not admitted, or it has become another LUN;
- * -ENOKEY: it may be by TLS;
- * -ESHUTDOWN: an older user has to leave first, try again. @err is what the
- * peer is told.
+ * -ENOENT: no such export now. -EACCES: the epoch is not the current one, or is
+ * over; the peer is not admitted; or the export has become another LUN.
+ * -ENOKEY: the peer may be admitted by TLS. -ESHUTDOWN: an older user has to
+ * leave first, try again. @err is what the peer is told.
  */
 int export_table_enter(struct export_table *table, const char *name,
 		       struct export_user *user, struct error *err);
 
 /*
- * The user is done: nothing of its reaches the device any more. Returns
- * whether it has been revoked: then revoke() has returned and its message
+ * End the use: nothing of the user's reaches the device any more. Returns
+ * whether the user has been revoked: then revoke() has returned and its message
  * is on the way.
  */
 bool export_table_leave(struct export_table *table, struct export_user *user);
 
 /*
- * A peer that has lost its connection connects again, sends again what had no
- * answer, and goes on: what it sent before must not come to the device after
- * that. So who comes waits for all that other users had received when it
- * came, whoever they are: for what is at the device until it is done, for the
- * rest until it is there, or will never be as the peer has hung up. A user
- * that does not get on with what it received, for a second, is told to hang
- * up.
+ * Make a new user wait for the requests that all other users had received when
+ * it came. The reason: a peer that has lost its connection connects again,
+ * sends the unanswered requests again, and goes on. A request that the peer
+ * sent before must not come to the device after that.
+ *
+ * A request at the device is waited for until it is done. Any other received
+ * request is waited for until it has reached the device, or never will as the
+ * peer has hung up. A user that for a second makes no progress with received
+ * requests is told to hang up.
  *
  * -EAGAIN: ask again in a while. Between the two @user has entered.
  */
 int export_table_settle(struct export_table *table, struct export_user *user);
 
-/* What begins now is of this round. Any thread. */
+/* Return the round of all that begins now. Any thread. */
 uint64_t export_table_round(const struct export_table *table);
 
 /*

@@ -61,18 +61,18 @@ struct export_table {
 int export_name_check(const char *name, struct error *err);
 
 /*
- * With one reference, the caller's. -EINVAL, -ENOMEM: the context in @spec is
- * still the caller's. Returned owned.
+ * Make an export with one reference, the caller's. -EINVAL, -ENOMEM: the
+ * context in @spec is still the caller's. Returned owned.
  */
 int export_object_new(const struct target_export *spec,
 		      struct export_object **ret, struct error *err);
 
-/* Drop one reference, under the lock. What is returned is to be freed. */
+/* Drop one reference, under the lock. A returned export is to be freed. */
 struct export_object *export_object_unref(struct export_object *export);
 
 /*
- * A list of them (next_dead); not under the lock, because release() is the
- * owner's. NULL is fine.
+ * Free a list of exports (next_dead). Not under the lock, because release() is
+ * the owner's. NULL is fine.
  */
 void export_object_free(struct export_object *export);
 

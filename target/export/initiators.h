@@ -35,10 +35,11 @@ struct initiators {
 };
 
 /*
- * "10.0.0.7", "10.0.0.0/8", "fd00::/64", "unix", "any"; "tls:NAME" for one
- * that has proved to be called that, "tls:*" for one that has proved any name,
- * "tls:NAME@ADDRESS" for both; "iscsi:NAME" and "iscsi:NAME@ADDRESS" for an
- * iSCSI initiator of that name. Rows that are only of addresses count for both
+ * Parse rows like "10.0.0.7", "10.0.0.0/8", "fd00::/64", "unix" and "any". The
+ * row "tls:NAME" is for a peer that has proved to be called that, "tls:*" for a
+ * peer that has proved any name. The row "tls:NAME@ADDRESS" asks for a name and
+ * an address. The rows "iscsi:NAME" and "iscsi:NAME@ADDRESS" are for an iSCSI
+ * initiator of that name. Rows that are only of addresses count for both
  * protocols, the others for one.
  *
  * @ret  set only on success; nothing to free

@@ -28,9 +28,9 @@ int iscsi_name_of_export(const struct target_export *spec,
 int iscsi_name_check_target(const char *name, struct error *err);
 
 /*
- * An iSCSI name as it may be: RFC 7143 4.2.7, up to ISCSI_NAME_MAX bytes of
- * letters, digits, '-', '.' and ':' and of what is outside ASCII; all that
- * we hold on to. A prefix (iqn., eui., naa.) is not asked for.
+ * Tell whether @name may be an iSCSI name (RFC 7143 4.2.7). A name is up to
+ * ISCSI_NAME_MAX bytes of letters, digits, '-', '.', ':' and characters outside
+ * ASCII. Nothing else is checked: a prefix (iqn., eui., naa.) is not asked for.
  */
 bool iscsi_name_ok(const char *name);
 

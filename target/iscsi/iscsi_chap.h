@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CHAP as iSCSI uses it (RFC 7143 12.1.3, RFC 1994): the initiator proves
- * that it knows a secret; if it asks, so does the target, with another one.
- * A state machine over key=value pairs; no I/O. Secrets never reach a log.
+ * CHAP as iSCSI uses it (RFC 7143 12.1.3, RFC 1994). The initiator proves that
+ * it knows a secret. If the initiator asks for it, the target proves that it
+ * knows another one. A state machine over key=value pairs; no I/O. Secrets
+ * never reach a log.
  */
 #ifndef TARGET_ISCSI_CHAP_H
 #define TARGET_ISCSI_CHAP_H
@@ -46,13 +47,16 @@ struct iscsi_chap_keys {
 void iscsi_chap_init(struct iscsi_chap *chap,
 		     const struct iscsi_chap_secrets *secrets);
 
-/* It is one of ours: @keys has it now. False: another key, or said twice. */
+/*
+ * Put a pair of the peer's into @keys, if it is one of CHAP's. False: another
+ * key, or a key said twice.
+ */
 bool iscsi_chap_key(struct iscsi_chap_keys *keys,
 		    const struct iscsi_pair *pair);
 
 /*
- * One message of the peer's: answer it. Leads to ISCSI_CHAP_FAILED with
- * anything wrong; @ret_why (static text) is for our log, not for the peer.
+ * Answer one message of the peer's. Anything wrong leads to ISCSI_CHAP_FAILED;
+ * @ret_why (static text) is for our log, not for the peer.
  */
 void iscsi_chap_step(struct iscsi_chap *chap,
 		     const struct iscsi_chap_keys *keys,

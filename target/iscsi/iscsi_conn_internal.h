@@ -177,7 +177,7 @@ void iscsi_split_abort(struct iscsi_io *io);
 /* Count the command, which is answered now. */
 void iscsi_io_count(const struct iscsi_io *io);
 
-/* What was agreed on, for struct export_user. */
+/* Write the features that were agreed on, for struct export_user. */
 void iscsi_conn_features(const struct iscsi_conn *conn,
 			 char ret[static TARGET_FEATURES_MAX]);
 
@@ -199,7 +199,7 @@ void iscsi_conn_commit(struct iscsi_conn *conn);
 /* For scsi_nexus_set_ops(): may the session see that LUN? */
 bool iscsi_conn_admits_lun(unsigned lun, void *context);
 
-/* Nothing of them is in use, and no message is on its way. */
+/* Free the LUNs. Nothing of them is in use, and no message is on its way. */
 void iscsi_conn_free_luns(struct iscsi_conn *conn);
 
 /* conn_ops */

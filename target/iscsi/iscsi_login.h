@@ -4,9 +4,9 @@
  * and a verdict out. It has no descriptor and never waits.
  *
  * Security stage, operational stage, full feature phase; the initiator leads.
- * Names of initiator and target come with the first message; the
- * owner says by ops->find() whether it may have that, and what it has to
- * know. MaxConnections is 1: there is one connection to a session.
+ * Names of initiator and target come with the first message. The owner says by
+ * ops->find() whether the initiator may have that target, and which secret it
+ * has to know. MaxConnections is 1: there is one connection to a session.
  */
 #ifndef TARGET_ISCSI_LOGIN_H
 #define TARGET_ISCSI_LOGIN_H

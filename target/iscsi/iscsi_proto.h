@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * iSCSI (RFC 7143), bytes to structs and back, as the target sees it. No
- * state, no I/O. A PDU is a header of 48 bytes (the BHS), perhaps additional
- * headers (AHS), perhaps a digest of both, perhaps data with padding and a
- * digest of it (RFC 7143 11.1).
+ * iSCSI (RFC 7143), bytes to structs and back, as the target sees it. No state,
+ * no I/O. A PDU is a header of 48 bytes (the BHS) and optional parts (RFC 7143
+ * 11.1). The parts are additional headers (AHS), a digest of the headers, and
+ * data with padding and a digest of the data.
  */
 #ifndef TARGET_ISCSI_PROTO_H
 #define TARGET_ISCSI_PROTO_H
@@ -48,7 +48,7 @@ enum iscsi_opcode { /* RFC 7143 11.2.1.2 */
 		    ISCSI_REJECT = 0x3f,
 };
 
-/* What is common to all headers; what is behind the tag differs. */
+/* The part common to all headers; the bytes behind the tag differ. */
 struct iscsi_wire_bhs {
 	uint8_t opcode; /* and 0x40: for immediate delivery */
 	uint8_t flags;

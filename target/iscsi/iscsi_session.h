@@ -97,9 +97,9 @@ struct iscsi_task {
 	uint32_t wanted;
 	bool has_buffer; /* may be set later: iscsi_session_solicit() */
 	/*
-	 * It hears of data, in order and free of errors, when there are so
-	 * many bytes, before all is there (ISCSI_EVENT_PART); 0: it does not.
-	 * May be changed then.
+	 * Number of bytes at which the owner is told of data before all of it
+	 * is there (ISCSI_EVENT_PART); 0: never. The data is in order and free
+	 * of errors. The number may be changed then.
 	 */
 	uint32_t tell;
 

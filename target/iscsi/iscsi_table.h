@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What iSCSI initiators may log in to, and who has: shared by all loops of a
- * target, with a lock, which is taken at login and logout, never for a
+ * The iSCSI targets that initiators may log in to, and the sessions. All loops
+ * share the table, under a lock that is taken at login and logout, never for a
  * command.
  *
  *	target  a name to log in to, of one epoch, with the units of its LUNs
  *	row     an export as a LUN of a target
  *	login   a session
  *
- * Who may use an export, and that nothing older reaches it, is the affair of
- * export_table.h: a session uses those exports of its target that admit it, and
- * sees no others.
+ * Whether a peer may use an export, and that nothing older reaches it, is the
+ * affair of export_table.h. A session uses those exports of its target that
+ * admit it, and sees no others.
  */
 #ifndef TARGET_ISCSI_TABLE_H
 #define TARGET_ISCSI_TABLE_H
@@ -42,13 +42,14 @@ struct iscsi_ready {
 };
 
 /*
- * An export takes its place in three steps, one call for the same name after
- * the other: prepare, while nothing has changed yet; vacate, before the export
- * table has @spec; commit, when it has. Or prepare and cancel.
+ * Prepare an export's place, while nothing has changed yet. An export takes its
+ * place in three steps: prepare; vacate, before the export table has @spec;
+ * commit, when it has. Or prepare and cancel. The calls for one name come one
+ * after the other.
  *
  * @spec  has a @spec->scsi
  *
- * -EINVAL: it can't be; -EEXIST: the LUN is taken; -ENOMEM, and what
+ * -EINVAL: @spec can't be a LUN; -EEXIST: the LUN is taken; -ENOMEM, and what
  * scsi_unit_new() returns.
  */
 int iscsi_table_prepare(struct iscsi_table *table,
@@ -63,13 +64,13 @@ void iscsi_table_vacate(struct iscsi_table *table,
 			const struct target_export *spec);
 
 /*
- * It is what @spec says, from here on. Fails only where the file of its
- * reservations can't be read a second time: then it is no LUN.
+ * Make the export what @spec says, from here on. Fails only where the file of
+ * its reservations can't be read a second time: then the export is no LUN.
  */
 int iscsi_table_commit(struct iscsi_table *table, struct iscsi_ready *ready,
 		       const struct target_export *spec, struct error *err);
 
-/* Nothing comes of it. */
+/* Drop a prepared export. */
 void iscsi_table_cancel(struct iscsi_table *table, struct iscsi_ready *ready);
 
 /* The export @name (without epoch) is no LUN any more. */

@@ -36,10 +36,10 @@ struct iscsi_pair {
 };
 
 /*
- * The next pair of @text, from *@at on (0 at first). 1: @ret is set; 0: there
- * are no more; -EPROTO: not a pair, a key that is too long or has other
- * characters than a key has, a value that is too long, or no NUL at the end.
- * Changes the text: call it once for each pair.
+ * Read the next pair of @text, from *@at on (0 at first). 1: @ret is set. 0:
+ * there are no more pairs. -EPROTO: no pair, a key too long or of wrong
+ * characters, a value too long, or no NUL at the end. The call changes the
+ * text: make it once for each pair.
  */
 int iscsi_text_next(struct iscsi_text *text, size_t *at,
 		    struct iscsi_pair *ret);

@@ -97,8 +97,8 @@ void nbd_io_free(struct nbd_io *io);
 void nbd_io_list_free(struct nbd_io_list *list);
 
 /*
- * Carry out the request; a WRITE becomes conn->writing.
- * False: no buffer can be had now; conn->stall says why.
+ * Carry out the request; a WRITE becomes conn->writing. False: there is no
+ * buffer now; conn->stall says why.
  */
 bool nbd_io_start(struct nbd_io *io);
 

@@ -16,8 +16,8 @@
 #include "base/wire/nbd_wire.h"
 
 /*
- * The most that a READ may ask for and a WRITE may carry, bytes. proto.md,
- * "Block size constraints": what a client may assume without being told.
+ * The most bytes that a READ may ask for and a WRITE may carry. A client may
+ * assume that without being told (proto.md, "Block size constraints").
  */
 #define NBD_PAYLOAD_MAX (UINT32_C(32) << 20)
 

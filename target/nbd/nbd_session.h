@@ -56,12 +56,12 @@ struct nbd_session_ops {
 	/*
 	 * Find the export that the peer asks for by @name.
 	 *
-	 * @keep  it is going to be served: hold it
+	 * @keep  the export is going to be served: hold it
 	 *
-	 * -ENOENT: no such export; -EACCES: it may not be had, @err says
-	 * why to the peer; -ENOKEY: not without TLS; -ESHUTDOWN: try again;
-	 * -EAGAIN (@keep only): it can be had in a while, NBD_EVENT_WAIT;
-	 * anything else: it can't be opened now.
+	 * -ENOENT: no such export; -EACCES: refused, @err says why to the peer;
+	 * -ENOKEY: not without TLS; -ESHUTDOWN: try again; -EAGAIN (@keep
+	 * only): ready in a while, NBD_EVENT_WAIT; anything else: the export
+	 * can't be opened now.
 	 */
 	int (*open)(void *context, const char *name, bool keep,
 		    struct nbd_export *ret, struct error *err);
@@ -148,8 +148,8 @@ void nbd_session_tls_on(struct nbd_session *session);
 bool nbd_session_transmits(const struct nbd_session *session);
 
 /*
- * The export has @size bytes from here on, if that is more than it had: the
- * protocol has no message for it, but requests up to the new end are let
+ * Give the export @size bytes from here on, if that is more than it had. The
+ * protocol has no message for that, but requests up to the new end are let
  * through. Does nothing before or after the transmission phase.
  */
 void nbd_session_grow(struct nbd_session *session, uint64_t size);
@@ -157,9 +157,9 @@ void nbd_session_grow(struct nbd_session *session, uint64_t size);
 /*
  * Take the next whole element from @data, up to one event.
  *
- * Returns the bytes consumed; with NBD_EVENT_MORE, feed again when there are
- * at least @need bytes from there on, or at once if some were consumed and
- * more are there. Not in NBD_SESSION_PAYLOAD.
+ * Returns the bytes consumed. After NBD_EVENT_MORE, feed again when there are
+ * at least @need bytes from there on. If some bytes were consumed and more are
+ * there, feed again at once. Not in NBD_SESSION_PAYLOAD.
  */
 size_t nbd_session_feed(struct nbd_session *session, const void *data,
 			size_t length, struct nbd_event *ret);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The buffers of a loop, between its NBD and its iSCSI connections: while some
- * of the one wait, those of the other get none beyond half of them, and those
- * that sit on theirs are dropped. On the loop's thread.
+ * Sharing of a loop's buffers between its NBD and its iSCSI connections. While
+ * connections of one protocol wait, those of the other get no more than half of
+ * the buffers. Connections that sit on their buffers are dropped meanwhile. On
+ * the loop's thread.
  */
 #ifndef TARGET_BUFFER_QUOTA_H
 #define TARGET_BUFFER_QUOTA_H
@@ -13,9 +14,9 @@
 #include "base/loop/loop.h"
 
 /*
- * Bytes of buffers that a connection which holds no more may have of the loop's
- * reserve, without standing in line: what others do keeps it from nothing.
- * Ours.
+ * The most bytes that a connection may hold to get buffers of the loop's
+ * reserve, these counted. The reserve needs no standing in line, so that other
+ * connections never hold up such a small request. Ours.
  */
 #define BUFFER_RESERVE_MAX (UINT32_C(256) << 10)
 
@@ -37,7 +38,10 @@ static inline void buffer_quota_pair(struct buffer_quota *a,
 	b->other = a;
 }
 
-/* Of the reserve, for a connection that holds @held bytes. NULL: not now. */
+/*
+ * Get a buffer of the reserve, for a connection that holds @held bytes. NULL:
+ * not now.
+ */
 static inline struct iobuf *buffer_quota_get_reserve(struct loop *loop,
 						     size_t held, uint32_t size)
 {
@@ -46,7 +50,9 @@ static inline struct iobuf *buffer_quota_get_reserve(struct loop *loop,
 	return loop_iobuf_get_reserve(loop, size);
 }
 
-/* The others wait, and it would be more than half. */
+/*
+ * Tell whether the other protocol waits, and @size more would be beyond half.
+ */
 static inline bool buffer_quota_exceeds(const struct buffer_quota *quota,
 					uint32_t size)
 {
@@ -54,7 +60,7 @@ static inline bool buffer_quota_exceeds(const struct buffer_quota *quota,
 	       quota->held + size > quota->half;
 }
 
-/* Of the rest, for the head of the line. NULL: not now. */
+/* Get a buffer of the rest, for the head of the line. NULL: not now. */
 static inline struct iobuf *buffer_quota_get(struct buffer_quota *quota,
 					     struct loop *loop, uint32_t size)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a connection receives: a buffer of bytes that are not parsed yet, and
- * how they get there. While large payloads come it receives little more than
- * the next header, and the payload where its owner wants it; else as much as
- * there is, and while all that comes is small one operation receives again and
- * again (a stream, base/loop/loop.h). On the loop's thread.
+ * The receiving side of a connection: a buffer of bytes that are not parsed
+ * yet, and how they get there. While large payloads come, it receives little
+ * more than the next header, and the payload where its owner wants it. Else it
+ * receives as much as there is. While all that comes is small, one operation
+ * receives again and again (a stream, base/loop/loop.h). On the loop's thread.
  */
 #ifndef TARGET_RECEIVER_H
 #define TARGET_RECEIVER_H
@@ -18,15 +18,15 @@ struct receiver;
 
 struct receiver_ops {
 	/*
-	 * Required. Before what came counts: @res bytes; 0: the peer has closed
-	 * its side; negative: -EINTR and -EAGAIN (to be begun again), or what
-	 * is wrong with the socket. False: nothing more is taken.
+	 * Required. Called before received bytes count. @res: their number; 0:
+	 * the peer has closed its side; negative: -EINTR and -EAGAIN (to be
+	 * begun again), or the socket's error. False: nothing more is taken.
 	 */
 	bool (*check)(struct receiver *receiver, int res);
 	/*
 	 * Required. @n bytes are there: where receiver_start_direct() wanted
-	 * them if receiver->direct, else behind those in the buffer. It may be
-	 * begun again; if it is a stream it goes on by itself.
+	 * them if receiver->direct, else behind those in the buffer. The
+	 * receiver may be begun again; a stream goes on by itself.
 	 */
 	void (*came)(struct receiver *receiver, uint32_t n);
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TLS for the connections of a target, without sockets: what the peer sent is
- * put in, what is to be sent is taken out, plain bytes on the other side. The
- * only user of GnuTLS.
+ * TLS for the connections of a target, without sockets. The bytes that the peer
+ * sent are put in, those to be sent are taken out. On the other side are plain
+ * bytes. The only user of GnuTLS.
  *
  * Peers prove their names by a certificate that the CA has signed, or by a
  * key of the PSK file (RFC 4279, RFC 8446 4.2.11). Either gives names, which

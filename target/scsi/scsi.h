@@ -43,7 +43,9 @@
 /* What scsi_task_parse() asks a transport to collect or provide, at most. */
 #define SCSI_BUFFER_MAX (UINT32_C(64) << 20) /* bytes */
 
-/* What it asks a transport for to work with, besides; at most. */
+/*
+ * The most scratch memory that scsi_task_parse() asks a transport for, besides.
+ */
 #define SCSI_SCRATCH_MAX (UINT32_C(1) << 20) /* bytes */
 
 enum scsi_status { /* SAM-5 5.3.1 */
@@ -191,10 +193,11 @@ struct scsi_nexus_ops {
 	 */
 	int (*open)(struct scsi_path *path, void *context);
 	/*
-	 * Optional. The session may see the unit at @lun: others are not
-	 * there for it. Asked on the loop, without a lock of ours, before the
-	 * session first uses a unit and when it asks for the list; once true,
-	 * it stays so until the session ends or the unit is taken out.
+	 * Optional. Tells whether the session may see the unit at @lun. Other
+	 * units are not there for the session. Asked on the loop, without a
+	 * lock of ours, before the session first uses a unit and when it asks
+	 * for the list. Once true, the answer stays so until the session ends
+	 * or the unit is taken out.
 	 */
 	bool (*admits)(unsigned lun, void *context);
 };
@@ -237,8 +240,8 @@ struct scsi_task {
 	bool cdb_long;             /* it had more than 16 bytes */
 	enum scsi_attribute attribute;
 	/*
-	 * It is the rest of a command whose first part has begun: what the
-	 * unit owes to the next command is not for it.
+	 * The task is the rest of a command whose first part has begun. A unit
+	 * attention, owed to the next command, is not for it.
 	 */
 	bool follows;
 	uint32_t expected_out; /* bytes the initiator is to send */
@@ -293,27 +296,27 @@ struct scsi_task {
 };
 
 /*
- * Look at the command: what it moves, and whether it can be at all. What it
- * can't is kept, and told by done(). Does not block. The task may be
- * dropped afterwards with scsi_task_finish(), without a start.
+ * Look at the command: which data it moves, and whether it can be done at all.
+ * An error is kept, and told by done(). Does not block. The task may be dropped
+ * afterwards with scsi_task_finish(), without a start.
  */
 void scsi_task_parse(struct scsi_task *task);
 
 /*
- * Carry it out. done() is called exactly once, on the nexus's loop, maybe
- * before this returns. If task->aborted it was ended by a task management
- * function, its own or somebody else's: no answer goes out, but if the
- * status is SCSI_TASK_ABORTED one with that does.
+ * Carry the task out. done() is called exactly once, on the nexus's loop, maybe
+ * before this returns. If task->aborted, a task management function ended the
+ * task, from its own nexus or another. No answer goes out then, except when the
+ * status is SCSI_TASK_ABORTED.
  */
 void scsi_task_start(struct scsi_task *task);
 
-/* Frees what it holds; before its memory is used again. */
+/* Free the task's members, before its memory is used again. */
 void scsi_task_finish(struct scsi_task *task);
 
 /*
- * On its loop, between parse and done(): it ends as soon as it can, with
- * @aborted, unless it is done already. What it has begun to write may get
- * written, all of it or in part, but before done().
+ * Abort a task, on its loop, between parse and done(). The task ends as soon as
+ * it can, with @aborted, unless it is done already. A write that has begun may
+ * get written, all of it or in part, but before done().
  */
 void scsi_task_abort(struct scsi_task *task);
 
@@ -348,10 +351,10 @@ struct scsi_reset {
 };
 
 /*
- * Tasks that it hits end by their own done() with @aborted, on their own
- * loops (or, not started yet, when they are started). reset->done() comes
- * when none that had started runs any more: nothing of theirs reaches the
- * medium afterwards. @reset stays valid until then.
+ * Start a reset. The tasks that it hits end by their own done() with @aborted,
+ * on their own loops. A task that is not started yet ends when it is started.
+ * reset->done() comes when no hit task that had started runs any more. Nothing
+ * of those tasks reaches the medium afterwards. @reset stays valid until then.
  */
 void scsi_reset_start(struct scsi_reset *reset, struct scsi_nexus *nexus,
 		      enum scsi_function function, const uint8_t lun[8]);

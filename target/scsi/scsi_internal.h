@@ -193,7 +193,7 @@ enum scsi_copy_status {
 	SCSI_COPY_FAILED = 2,
 };
 
-/* What is remembered of a copy; the session's, newest first. */
+/* The remembered result of a copy; the session's, newest first. */
 struct scsi_copy_result {
 	struct scsi_copy_result *next;
 	uint8_t list_id;

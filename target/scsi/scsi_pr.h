@@ -100,12 +100,12 @@ int scsi_pr_load(struct scsi_unit *unit, struct error *err);
 int scsi_pr_save(struct scsi_unit *unit, struct error *err);
 
 /*
- * ---- what was kept is lost: scsi_pr_lost.c ----
+ * ---- reservations that are lost: scsi_pr_lost.c ----
  *
- * SPC-4 5.13.5.3.2. Somebody may hold a reservation that nobody knows of any
- * more: whatever could get in its way is refused with DATA PROTECT, PERSISTENT
- * RESERVATION INFORMATION LOST, until an initiator says by REPLACE LOST
- * RESERVATION what is to be instead.
+ * SPC-4 5.13.5.3.2. An initiator may hold a reservation that nobody knows of
+ * any more. Every command that could get in its way is refused with DATA
+ * PROTECT, PERSISTENT RESERVATION INFORMATION LOST. That ends when an initiator
+ * says by REPLACE LOST RESERVATION which reservation is to be instead.
  */
 
 /*
@@ -114,13 +114,14 @@ int scsi_pr_save(struct scsi_unit *unit, struct error *err);
  */
 int scsi_pr_restore(struct scsi_unit *unit, struct error *err);
 
-/* The command is answered all the same. */
+/* Tell whether the command is answered all the same. */
 bool scsi_pr_lost_allows(const struct scsi_task *task);
 
 /*
  * REPLACE LOST RESERVATION: the initiator port is registered and holds the
- * reservation, alone. What was lost is so until scsi_pr_replaced(): first it is
- * saved; a command that comes meanwhile is told BUSY. The unit's lock is held.
+ * reservation, alone. The reservation is saved first, and counts as lost until
+ * scsi_pr_replaced(). A command that comes meanwhile is told BUSY. The unit's
+ * lock is held.
  */
 void scsi_pr_replace(struct scsi_task *task);
 void scsi_pr_replaced(struct scsi_task *task, bool saved); /* takes the lock */

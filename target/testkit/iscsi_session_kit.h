@@ -73,14 +73,14 @@ void iscsi_kit_answer(struct iscsi_kit *kit, uint32_t in_length);
 
 /* ---- what it says ---- */
 
-/* All that is ready to be sent goes out. */
+/* Send all that is ready. */
 void iscsi_kit_gather(struct iscsi_kit *kit);
 
 /* The next PDU, whose digests are right; NULL: there is none. Until the next.
  */
 const struct iscsi_kit_said *iscsi_kit_said(struct iscsi_kit *kit);
 
-/* It is one of that. */
+/* Take the next PDU, which must be of @opcode. */
 const struct iscsi_kit_said *iscsi_kit_expect(struct iscsi_kit *kit,
 					      uint8_t opcode);
 

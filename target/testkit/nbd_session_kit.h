@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For tests of the NBD session: one with bytes for it, and a server that has
- * "disk", says "more" is there, too, and keeps "secret" and "broken" from its
- * peers.
+ * For tests of the NBD session: a session with bytes for it, and a server. The
+ * server has "disk", says "more" is there, too, and keeps "secret" and "broken"
+ * from its peers.
  */
 #ifndef TARGET_NBD_SESSION_KIT_H
 #define TARGET_NBD_SESSION_KIT_H
@@ -28,13 +28,13 @@ struct nbd_kit {
 int nbd_kit_setup(void **state);
 int nbd_kit_teardown(void **state);
 
-/* Another session; what was put and not fed is for it. */
+/* Begin another session, which gets the bytes that were put and not fed. */
 void nbd_kit_again(struct nbd_kit *f);
 
 /* More bytes for it. */
 void nbd_kit_put(struct nbd_kit *f, const void *data, size_t length);
 
-/* Feed what was put, until something else than MORE comes of it. */
+/* Feed the bytes that were put, until another event than MORE comes. */
 enum nbd_event_type nbd_kit_feed(struct nbd_kit *f);
 
 /* ---- the handshake: put, not fed ---- */
@@ -54,7 +54,7 @@ void nbd_kit_select_allocation(struct nbd_kit *f, const char *name);
 /* The next reply in the output: its type; its data in @ret_data. */
 uint32_t nbd_kit_reply_next(struct nbd_kit *f, const uint8_t **ret_data,
 			    uint32_t *ret_length);
-/* There is one more, of that type. */
+/* Check that there is one more reply, of that type. */
 void nbd_kit_replies_are(struct nbd_kit *f, uint32_t type);
 
 /* ---- requests ---- */
@@ -65,10 +65,10 @@ void nbd_kit_begin(struct nbd_kit *f, bool structured, bool allocation);
 void nbd_kit_request(struct nbd_kit *f, uint16_t type, uint16_t flags,
 		     uint64_t offset, uint32_t length);
 
-/* What came of the last request: 0 for go on, else the NBD error. */
+/* Return the verdict on the last request: 0 for go on, else the NBD error. */
 uint32_t nbd_kit_judge(struct nbd_kit *f);
 
-/* What one request leads to. */
+/* Put one request and return the verdict on it. */
 uint32_t nbd_kit_verdict(struct nbd_kit *f, uint16_t type, uint16_t flags,
 			 uint64_t offset, uint32_t length);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A device server for tests: a unit over memory, on a loop of its own thread,
- * and sessions with it that do one command at a time.
+ * A device server for tests: a unit over memory, on a loop of its own thread.
+ * Its sessions do one command at a time.
  */
 #ifndef TARGET_SCSI_TEST_KIT_H
 #define TARGET_SCSI_TEST_KIT_H
@@ -112,13 +112,13 @@ int kit_nothing(void *context);
 /* ABORT TASK of the command that was begun. */
 void kit_abort(struct kit_session *s);
 
-/* One more operation of the medium waits. */
+/* Wait until one more operation of the medium is held. */
 void kit_wait_held(struct kit *kit);
 
-/* Those operations of the medium that wait go on; what comes then waits. */
+/* Let the waiting operations of the medium go on; later ones wait. */
 void kit_step(struct kit *kit);
 
-/* Operations of the medium go on; those that wait, too. */
+/* Let all operations of the medium go on, the waiting ones, too. */
 void kit_let_go(struct kit *kit);
 
 /* Run @call on the loop. */

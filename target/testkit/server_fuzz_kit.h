@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A whole server (target.h) as a fuzz target: its listener, its loop and its
- * devices on threads of their own, and a peer that says what the fuzzer makes.
- * What must hold: no peer breaks it or keeps it busy, each connection ends soon
- * after its peer has said the last byte, and a peer that comes afterwards is
- * served.
+ * A whole server (target.h) as a fuzz target. Its listener, its loop and its
+ * devices are on threads of their own. A peer says the bytes that the fuzzer
+ * makes.
+ *
+ * No peer may break the server or keep it busy. Each connection must end soon
+ * after its peer has said the last byte, and a later peer must be served.
  */
 #ifndef TARGET_SERVER_FUZZ_KIT_H
 #define TARGET_SERVER_FUZZ_KIT_H
@@ -19,13 +20,13 @@ struct fuzz_bytes {
 	uint8_t data[2048];
 };
 
-/* They have room. */
+/* Append to @to, which has room. */
 void fuzz_put(struct fuzz_bytes *to, const void *data, size_t length);
 void fuzz_put_number(struct fuzz_bytes *to, uint64_t value, unsigned bytes);
 
 /*
  * Start the server, once, with listeners at a unix socket of its own and at a
- * port of 127.0.0.1: what comes by TCP is received in another way.
+ * port of 127.0.0.1. Bytes by TCP are received in another way.
  *
  * @psk  text of a PSK file, which TLS is offered with; NULL: no TLS
  */
@@ -44,13 +45,15 @@ int fuzz_open(void *context, struct loop *loop, bool read_only,
 #define FUZZ_BEGINNING 0x7f
 
 /*
- * Connect, by TCP or by the unix socket, say @first, and then @data in pieces
- * of up to @piece bytes, hang up, and take what comes until the server does.
+ * Connect, by TCP or by the unix socket. Say @first, and then @data in pieces
+ * of up to @piece bytes. Hang up, and take what comes until the server hangs
+ * up.
  *
  * @ret  what came, as far as it has room, from a server that hangs up by
  *       itself; NULL: it does not matter
  *
- * Returns how many bytes came. It aborts when the server does not end it.
+ * Returns how many bytes came. Aborts when the server does not end the
+ * connection.
  */
 size_t fuzz_exchange(bool tcp, const struct fuzz_bytes *first,
 		     const uint8_t *data, size_t length, size_t piece,

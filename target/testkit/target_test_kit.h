@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A plain NBD client for the tests of the whole server: blocking, one
- * request at a time; replies are simple, or the test's to take apart. What goes
- * wrong fails the test.
+ * A plain NBD client for the tests of the whole server: blocking, one request
+ * at a time. Replies are simple, or the test's to take apart. Any error fails
+ * the test.
  */
 #ifndef TARGET_TARGET_TEST_KIT_H
 #define TARGET_TARGET_TEST_KIT_H

@@ -30,16 +30,16 @@ bool scsi_write_allowed(struct scsi_task *task);
 void scsi_write_parse(struct scsi_task *task);
 
 /*
- * What has come of the data is whole blocks. Else the task has failed: of an
- * initiator that sends less than the command says, no part of a block is
- * written, and it is told.
+ * Tell whether the data that came is whole blocks. Else the task has failed. No
+ * part of a block is written for an initiator that sends less than the command
+ * says, and it is told.
  */
 bool scsi_write_whole(struct scsi_task *task);
 
-/* A last step: it is over, or failed to write. */
+/* End a task as its last step: the write is over, or failed. */
 void scsi_write_done(struct scsi_task *task, int res);
 
-/* The flags of what the task writes: enum blockdev_flag. */
+/* Return the flags of the task's writes: enum blockdev_flag. */
 unsigned scsi_write_flags(const struct scsi_task *task);
 
 /* Ask for a buffer for pieces of @length bytes in all, of @max each. */
@@ -49,8 +49,8 @@ void scsi_scratch_ask(struct scsi_task *task, uint64_t length, uint32_t max);
 void scsi_verify_ask(struct scsi_task *task, uint64_t length);
 
 /*
- * Read what is on the medium, compare it with data, and complete the task:
- * MISCOMPARE if it differs, with the offset of the first byte that does.
+ * Read the medium, compare it with data, and complete the task. If they differ:
+ * MISCOMPARE, with the offset of the first byte that does.
  *
  * @data    borrowed until then; NULL: just read
  * @period  bytes of @data, again and again
