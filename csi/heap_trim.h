@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Give freed memory back to the system, once no call came for
- * HEAP_TRIM_AFTER_MS. malloc keeps memory below any block in use, which after
- * many calls at once is as much as an idle driver needs. Nothing wakes while no
- * call comes.
+ * HEAP_TRIM_AFTER_MS. The reason: malloc keeps memory below any block in use.
+ * After many calls at once that is as much as an idle driver needs. Nothing
+ * wakes while no call comes.
  *
  *	int fd = heap_trim_open(err);      a timer, for poll(2)
  *	heap_trim_later(fd);               after each call; any thread

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the process counts, as Prometheus reads it (text format 0.0.4): calls
- * by method and code, how long they took, how many run; who leads; volumes.
- * Counting takes no lock and costs nothing while nobody calls.
+ * The process's counters, as Prometheus reads them (text format 0.0.4). They
+ * count calls by method and code, their time, running calls, and volumes, and
+ * tell which process leads. Counting takes no lock and costs nothing while
+ * nobody calls.
  */
 #ifndef CSI_METRICS_H
 #define CSI_METRICS_H

@@ -4,16 +4,16 @@
  *
  * A CSI name is any Unicode up to 128 bytes; a volume's name is at most 59 of
  * a-z 0-9 . _ -. A CSI name that is a good volume name is taken as it is
- * ("pvc-1c47..."); any other becomes what is readable of it, '-' and a hash.
- * The record keeps the CSI name as a label, so that two that meet are told
- * apart.
+ * ("pvc-1c47..."). Any other name becomes its readable part, '-' and a hash.
+ * The record keeps the CSI name as a label, so that two names that meet are
+ * told apart.
  *
- * A volume id is "NAME@UID": found by its name at once, and a volume deleted
- * and made again under its name is another one. "NAME" alone is taken too,
- * for volumes that a person made and refers to.
+ * A volume id is "NAME@UID". The volume is found by its name at once, and a
+ * volume deleted and made again under its name is another one. "NAME" alone is
+ * taken too, for volumes that a person made and refers to.
  *
- * The inline volume of a pod has the id that its kubelet made, "csi-" and 64
- * hexadecimal digits, which is no "NAME@UID"; its record's name is that of
+ * The inline volume of a pod has the id that its kubelet made: "csi-" and 64
+ * hexadecimal digits, which is no "NAME@UID". The name of its record comes from
  * this id. So neither kind of id reaches a volume of the other kind.
  */
 #ifndef CSI_NAME_H

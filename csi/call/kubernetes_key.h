@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keys that Kubernetes itself puts into the maps of CSI: the sidecars and the
- * kubelet own the prefix "csi.storage.k8s.io/" and add to it from release to
- * release. They tell of a claim, a snapshot or a pod; none of them is asked
- * for, and an unknown one is no error.
+ * Keys that Kubernetes itself puts into the maps of CSI. The sidecars and the
+ * kubelet own the prefix "csi.storage.k8s.io/" and add keys from release to
+ * release. These keys tell of a claim, a snapshot or a pod. No key is required,
+ * and an unknown key is no error.
  */
 #ifndef CSI_KUBERNETES_KEY_H
 #define CSI_KUBERNETES_KEY_H

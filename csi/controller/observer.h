@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Work of the leader among controllers (volume/op/leader_election.h): check for
- * lost nodes and unhealthy volumes, and write the results into the records,
- * where every controller finds them.
+ * Work of the leader among controllers (volume/op/leader_election.h). The
+ * leader checks for lost nodes and unhealthy volumes, and writes the results
+ * into the records, where every controller finds them.
  *
- * Every OBSERVER_PERIOD_S, and when a call met a silent node, then at most
- * every OBSERVER_PAUSE_S.
+ * Checks run every OBSERVER_PERIOD_S. They also run when a call met a silent
+ * node, then at most every OBSERVER_PAUSE_S.
  */
 #ifndef CSI_OBSERVER_H
 #define CSI_OBSERVER_H

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Volumes that Kata Containers gives to a virtual machine as a device ("direct
- * block device assignment" in its documentation): the runtime finds them by a
- * record of ours in a directory that is named after the path where the
- * container expects the volume,
+ * block device assignment" in its documentation). The runtime finds such a
+ * volume by a record of ours. The record's directory is named after the path
+ * where the container expects the volume:
  *
  *	RUN/kata-containers/shared/direct-volumes/BASE64URL(path)/mountInfo.json
  *
- * (with padding; directory 0700, file 0600), and puts a file beside it that
- * has the sandbox's id as its name.
+ * The base64 has padding; the directory has mode 0700, the file 0600. The
+ * runtime puts a file beside the record that has the sandbox's id as its name.
  */
 #ifndef CSI_KATA_RECORD_H
 #define CSI_KATA_RECORD_H

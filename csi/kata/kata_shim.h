@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Questions to the guest of a direct volume, through its runtime's shim: HTTP
- * at the unix socket RUN/vc/sbs/SANDBOX/shim-monitor.sock (the runtime in Go)
- * or RUN/kata/SANDBOX/shim-monitor.sock (in Rust).
+ * Questions to the guest of a direct volume, through its runtime's shim, by
+ * HTTP at a unix socket. The socket is RUN/vc/sbs/SANDBOX/shim-monitor.sock
+ * (the runtime in Go) or RUN/kata/SANDBOX/shim-monitor.sock (in Rust).
  *
  *	POST /direct-volume/stats?path=PATH
  *	POST /direct-volume/resize	{"VolumePath": PATH, "Size": BYTES}

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The inline volume of a pod, "csi:" in its spec: CSI ephemeral volumes as
- * Kubernetes has them. NodePublishVolume is all there is of it: no controller
- * and no staging comes before. Its volume_context has what the pod's spec
- * says, and, as the driver asks for podInfoOnMount, keys
- * "csi.storage.k8s.io/..." that the kubelet sets, whatever the spec has there.
+ * Kubernetes has them. NodePublishVolume is the only call: no controller and no
+ * staging comes before. Its volume_context has the pod's spec. As the driver
+ * asks for podInfoOnMount, the kubelet also sets keys "csi.storage.k8s.io/...",
+ * whatever the spec has there.
  */
 #ifndef CSI_INLINE_H
 #define CSI_INLINE_H

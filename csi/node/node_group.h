@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The group of a volume (volume_mount_group; Kubernetes: fsGroup): its files
- * belong to it and it may do with them what their owner may.
+ * The group of a volume (volume_mount_group; Kubernetes: fsGroup). The volume's
+ * files belong to the group, which may do with them what their owner may.
  *
- * A union's branches have no mount option for that, so owner and mode of each
- * file are changed, as a kubelet does for drivers that cannot: group, rw for
- * it (a directory: rwx, and setgid, so that new files have the group too).
- * The root of the volume comes last and is looked at first: when it is right,
- * so is what is below (fsGroupChangePolicy: OnRootMismatch).
+ * A union's branches have no mount option for that. So owner and mode of each
+ * file are changed, as a kubelet does for drivers that cannot. A file gets the
+ * group, and rw for it. A directory gets rwx, and setgid, so that new files
+ * have the group too. The root of the volume comes last and is looked at first.
+ * When the root is right, so is everything below it (fsGroupChangePolicy:
+ * OnRootMismatch).
  */
 #ifndef CSI_NODE_GROUP_H
 #define CSI_NODE_GROUP_H
