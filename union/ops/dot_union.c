@@ -13,7 +13,7 @@
 #include "union/live/control_status.h"
 #include "union/live/settings.h"
 
-#define VALUE_MAX 64 /* bytes; of what can be set */
+#define VALUE_MAX 64 /* bytes, of a setting that can be set */
 
 bool dot_union_is(const struct node *parent, const char *name)
 {
@@ -30,7 +30,7 @@ void dot_union_stat(const struct unionfs *fs, struct stat *ret)
 	};
 }
 
-/* The list of branches as one could mount it. */
+/* List the branches as one could mount them. */
 static char *get_branches(struct unionfs *fs)
 {
 	unsigned i, n = 0, count = fs->branches.count;
@@ -128,7 +128,7 @@ static char *category_text(const struct unionfs *fs, unsigned category)
 	return strdup(policy ? policy->name : "mixed");
 }
 
-/* A policy's name for "category.X" and "func.X"; NULL: no such setting. */
+/* Get a policy's name for "category.X" and "func.X"; NULL: no such setting. */
 static char *policy_text(const struct unionfs *fs, const char *name)
 {
 	const char *category;
@@ -188,7 +188,7 @@ ssize_t dot_union_list(char **ret)
 	return (ssize_t)size;
 }
 
-/* Is it there, but only to look at? */
+/* Is it a setting that can only be read? */
 static bool is_fixed(const char *name)
 {
 	size_t i;

@@ -26,7 +26,8 @@
 static void add(struct json_object *object, const char *name,
 		struct json_object *value)
 {
-	/* It takes the value, also NULL; without memory the value is lost. */
+	/* json-c takes the value, also NULL; without memory the value is
+	 * lost. */
 	if (json_object_object_add(object, name, value) < 0)
 		json_object_put(value);
 }
@@ -37,7 +38,7 @@ static ssize_t take_text(char *text, char **ret)
 	return text ? (ssize_t)strlen(text) : -ENOMEM;
 }
 
-/* @object as text, which it frees: its length, or -ENOMEM. */
+/* Make text of @object, and free it: its length, or -ENOMEM. */
 static ssize_t take_json(struct json_object *object, char **ret)
 {
 	const char *text = json_object_to_json_string_ext(
@@ -80,7 +81,7 @@ static void add_copy(struct json_object *copies, const struct branch *branch,
 	(void)json_object_array_add(copies, one);
 }
 
-/* The directory of @copy: a descriptor that is held, and its path. */
+/* Open the directory of @copy: a descriptor that is held, and its path. */
 static int open_dir(struct unionfs *fs, struct copy *copy, struct dir_fd **ret,
 		    char *path)
 {
@@ -90,7 +91,7 @@ static int open_dir(struct unionfs *fs, struct copy *copy, struct dir_fd **ret,
 		     : branch_path_of(branch_of(fs, copy), (*ret)->fd, path);
 }
 
-/* All that is called @name in @dir. Directories are one. */
+/* Tell all files called @name in @dir. Directories of that name are one. */
 static ssize_t explain_name(struct unionfs *fs, const struct node *dir,
 			    const char *name, char **ret)
 {
@@ -120,7 +121,7 @@ static ssize_t explain_name(struct unionfs *fs, const struct node *dir,
 	return take_json(object, ret);
 }
 
-/* The name with @hash in one copy of a directory. False: it has none. */
+/* Find the name with @hash in one copy of a directory. False: it has none. */
 static bool find_in(int fd, uint64_t hash, char *ret)
 {
 	DIR *stream = fdopendir(fd);
@@ -164,7 +165,7 @@ static ssize_t explain_long(struct unionfs *fs, const struct node *dir,
 	return take_text(strdup("{\"copies\":[]}"), ret);
 }
 
-/* Why it is not simply next: "" when it is. */
+/* Tell why @branch is not simply next: "" when it is. */
 static const char *reason(const struct policy *policy,
 			  const struct policy_branch *branch)
 {
@@ -206,7 +207,9 @@ static struct json_object *branch_json(const struct unionfs *fs,
 	return one;
 }
 
-/* The branches in the order they are tried in, then those left out. */
+/*
+ * List the branches in the order in which they are tried, then those left out.
+ */
 static struct json_object *next_json(struct unionfs *fs, const struct node *dir,
 				     const struct policy *policy)
 {
@@ -258,7 +261,7 @@ static ssize_t explain_dir(struct unionfs *fs, const struct node *dir,
 	return take_json(object, ret);
 }
 
-/* Of the copy that is seen: its branch, and its path there in @path. */
+/* Get the branch of the copy that is seen, and its path there in @path. */
 static int shown_path(struct unionfs *fs, const struct node *node,
 		      struct branch **ret, char *path)
 {
@@ -271,7 +274,7 @@ static int shown_path(struct unionfs *fs, const struct node *node,
 	return branch_path_of(*ret, fd, path) < 0 ? -ENODATA : 0;
 }
 
-/* "/srv/a/x\0/srv/b/x\0" */
+/* List all paths: "/srv/a/x\0/srv/b/x\0". */
 static ssize_t all_paths(const struct unionfs *fs, const char *path, char **ret)
 {
 	unsigned i, count = fs->branches.count;

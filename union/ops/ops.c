@@ -48,7 +48,8 @@ void op_reply_entry(fuse_req_t req, int r, const struct fuse_entry_param *entry)
 		fuse_reply_err(req, -r);
 		return;
 	}
-	/* Not taken (the caller was interrupted): so it does not count. */
+	/* The kernel did not take the reply (its caller was interrupted): so
+	 * the lookup does not count. */
 	if (fuse_reply_entry(req, entry) < 0 && entry->ino)
 		node_forget(&unionfs_of(req)->nodes, entry->ino, 1);
 }
@@ -65,11 +66,13 @@ int op_kill_privileges(fuse_req_t req, fuse_ino_t ino, int fd, gid_t group)
 	if (!S_ISREG(st.st_mode))
 		return 0;
 	proc_path(path, fd, "");
-	/* An empty one is none, and stays, as the kernel has it. */
+	/* An empty capability counts as none, and stays, as the kernel has
+	 * it. */
 	has_capability = getxattr(path, "security.capability", NULL, 0) > 0;
 	if (!has_capability && !(st.st_mode & (S_ISUID | S_ISGID)))
 		return 0;
-	place_become_root(); /* a write may come as another: place_keep() */
+	place_become_root(); /* a writing thread may be another user:
+			      * place_keep() */
 	if (has_capability && removexattr(path, "security.capability") < 0 &&
 	    errno != ENODATA && errno != EOPNOTSUPP)
 		return -errno;
@@ -91,8 +94,8 @@ int op_kill_privileges(fuse_req_t req, fuse_ino_t ino, int fd, gid_t group)
 }
 
 /*
- * What the union needs of the kernel. All of it is in the 32 bits that every
- * libfuse takes from @conn->want; later ones have 64 beside them.
+ * Choose what the union needs of the kernel. All of it is in the 32 bits that
+ * every libfuse takes from @conn->want; later versions have 64 beside them.
  */
 static uint32_t capabilities(const struct unionfs *fs, uint32_t capable,
 			     uint32_t want)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The operations of the file system, one file for each kind; fuse_lowlevel.h
- * says what each gets and must reply. There is no flush (nothing is held
- * back, and the kernel stops asking), no access (default_permissions) and no
- * lock (the kernel keeps them: nobody else has the branches).
+ * says what each gets and must reply. There is no flush: nothing is held back,
+ * and the kernel stops asking. There is no access: default_permissions. There
+ * is no lock: the kernel keeps them, as nobody else has the branches.
  */
 #ifndef UNION_OPS_H
 #define UNION_OPS_H
@@ -16,8 +16,8 @@
 extern const struct fuse_lowlevel_ops unionfs_ops;
 
 /*
- * The node of a request. NULL and replied -ESTALE: there is none; -EIO: all
- * it has is on failed branches.
+ * Get the node of a request. NULL, and an error is replied. -ESTALE: there is
+ * no such node; -EIO: all copies of it are on failed branches.
  */
 struct node *op_node(fuse_req_t req, fuse_ino_t ino);
 
@@ -29,9 +29,9 @@ void op_reply_entry(fuse_req_t req, int r,
 void op_reply(fuse_req_t req, int r);
 
 /*
- * Clear setuid, and setgid where it lets run as the group or the caller is
- * not of it, and remove file capabilities: somebody who may not keep them
- * changes the file. 0 or -errno.
+ * Clear setuid, setgid and file capabilities: somebody who may not keep them
+ * changes the file. setgid goes where the file runs as its group, or the caller
+ * is not of it. 0 or -errno.
  *
  * @group  of the file, before the change; or OP_GROUP_NOW
  */

@@ -23,7 +23,7 @@
 #include "union/view/dir_change.h"
 #include "union/view/unseen.h"
 
-/* As the kernel asked for it; @birth is NULL when nobody knows it. */
+/* Reply as the kernel asked; @birth is NULL when nobody knows it. */
 static void reply_stat(fuse_req_t req, const struct stat *st,
 		       const struct timespec *birth, double timeout)
 {
@@ -38,9 +38,11 @@ static void reply_stat(fuse_req_t req, const struct stat *st,
 }
 
 /*
+ * Reply with the attributes of @node.
+ *
  * @fd     of the file, which may be O_PATH; -1: it is to be opened
- * @asked  for nothing else: then an answer that tells nothing new is kept a
- *         little also when it may be outdated unseen
+ * @asked  the request asked for nothing else: then an answer that tells nothing
+ *         new is kept a little also when it may be outdated unseen
  */
 static void reply_attr(fuse_req_t req, struct node *node, int fd, bool asked)
 {
@@ -119,7 +121,10 @@ static int set_times(int fd, const struct stat *st, int to_set)
 	return utimensat(fd, "", times, AT_EMPTY_PATH) < 0 ? -errno : 0;
 }
 
-/* These two take room, or charge another with it. */
+/*
+ * Set the size, as the caller: this and set_owner() take room, or charge
+ * another user with it.
+ */
 static int set_size(fuse_req_t req, const char *path, int file, off_t size)
 {
 	int r;
@@ -175,9 +180,10 @@ static int set_attributes(fuse_req_t req, int fd, int file,
 }
 
 /*
- * A setattr that wants nothing comes before a write that is passed through,
- * and of a chown to nobody and no group. The kernel allows the latter to
- * all, though it clears setuid: where nobody writes, only the owner may.
+ * May the caller clear setuid? A setattr that wants nothing comes before a
+ * write that is passed through, and from a chown to no user and no group. The
+ * kernel allows such a chown to everybody, though it clears setuid. So where
+ * nobody writes the file, only the owner may.
  */
 static int check_clearing(fuse_req_t req, struct node *node, int fd)
 {
@@ -200,11 +206,11 @@ static int check_clearing(fuse_req_t req, struct node *node, int fd)
 }
 
 /*
- * Before a write by root to a file with a capability the kernel removes that,
- * and then wants nothing more: setuid stays. Where none was removed root
- * changes the owner to nobody, which clears setuid; where one was, and the
- * file is open for writing, it cannot be told from a write. True when it is
- * taken for one.
+ * Is a setattr of root that wants nothing taken for one before a write? Before
+ * root writes to a file with a capability, the kernel removes the capability,
+ * and then wants nothing more: setuid stays. If none was removed, root changes
+ * the owner to nobody, which clears setuid. If one was removed, and the file is
+ * open for writing, the two cannot be told apart: true.
  */
 static bool is_before_write(fuse_req_t req, struct node *node)
 {
@@ -212,7 +218,8 @@ static bool is_before_write(fuse_req_t req, struct node *node)
 	struct reply_cache_noted noted;
 	bool is;
 
-	/* It was, by who was killed then: that is forgotten below. */
+	/* A killed server has looked already, and then cleared @uncapped as
+	 * below. */
 	if (reply_cache_noted(&noted))
 		return noted.note == REPLY_CACHE_TAKEN;
 	node_lock(&fs->nodes, node);
@@ -258,8 +265,8 @@ static int set_file(fuse_req_t req, struct node *node, const struct stat *st,
 			  set_attributes(req, fd, open_fd, st, to_set));
 	if (to_set & FUSE_SET_ATTR_SIZE)
 		open_file_changed(fs, node, st->st_size, 0);
-	/* A change of owner clears what it must by itself, on the branch,
-	 * but does not know that the caller is not root. */
+	/* A change of owner clears setuid by itself, on the branch, but does
+	 * not know that the caller is not root. */
 	if (r == 0 && request_current.kills_privileges &&
 	    (!(request_current.wants_nothing ||
 	       to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)) ||
@@ -271,8 +278,9 @@ static int set_file(fuse_req_t req, struct node *node, const struct stat *st,
 }
 
 /*
- * A copy other than the first was not changed: it is no more, or has no room
- * for its ACL, and is made as the first when something is to be made in it.
+ * Accept that a copy other than the first was not changed, if it is no more or
+ * has no room for its ACL. Such a copy becomes as the first when something is
+ * to be made in it.
  */
 static int missed_copy(struct copy *copy, int r)
 {
@@ -281,7 +289,7 @@ static int missed_copy(struct copy *copy, int r)
 	return r == -ESTALE || r == -ENOSPC || r == -EDQUOT ? 0 : r;
 }
 
-/* Does it set nothing but the present time? */
+/* Does the request set nothing but the present time? */
 static bool sets_now(int to_set)
 {
 	const int now = FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_MTIME |
@@ -296,8 +304,8 @@ static bool sets_now(int to_set)
 }
 
 /*
- * All copies get the same times: what is now for the first, @fd, is that for
- * the others, too. Returns what is to be set there.
+ * Give all copies the same times: the present time of the first, @fd, is also
+ * that of the others. Returns what is to be set there.
  */
 static int same_times(int fd, struct stat *st, int to_set)
 {
@@ -317,7 +325,7 @@ static int same_times(int fd, struct stat *st, int to_set)
 	return to_set & ~(FUSE_SET_ATTR_ATIME_NOW | FUSE_SET_ATTR_MTIME_NOW);
 }
 
-/* @to_set: of what is @asked for; what is to be set in the next copy. */
+/* @to_set: the part of @asked to set here, and in the next copy on return. */
 static int set_copy(fuse_req_t req, struct dir_change *change,
 		    struct copy *copy, struct stat *st, int asked, int *to_set)
 {
@@ -330,7 +338,7 @@ static int set_copy(fuse_req_t req, struct dir_change *change,
 	if (r < 0)
 		return r;
 	r = set_attributes(req, dir->fd, -1, st, *to_set);
-	/* One that is append-only takes no other time than now. */
+	/* An append-only directory takes no other time than now. */
 	if (r == -EPERM && *to_set != asked)
 		r = set_attributes(req, dir->fd, -1, st, asked);
 	if (r == 0)
@@ -339,8 +347,8 @@ static int set_copy(fuse_req_t req, struct dir_change *change,
 }
 
 /*
- * On every copy, the first of which is the one that is shown. One on a
- * read-only branch stays as it is, unless it is that one.
+ * Set the attributes on every copy; the first is the one that is seen. Another
+ * copy stays as it is if its branch is read-only.
  */
 static int set_dir(fuse_req_t req, const struct node *node, struct stat *st,
 		   int to_set)

@@ -86,7 +86,8 @@ static int list_parts(struct dir_listing *list, struct dir *dir, int64_t offset)
 	if (r < 0)
 		return r;
 	r = dir_read(list, dir, offset);
-	/* Who removes what is not in a list must not believe this one. */
+	/* A caller that removes files missing in a list must not believe this
+	 * one. */
 	if (r >= 0 && !list->used && dir->lacking && !fs->lists_quietly)
 		r = -EIO;
 	return r;
@@ -105,7 +106,7 @@ static void reply_list(struct dir_listing *list, struct dir *dir, off_t offset)
 	r = list_parts(list, dir, offset);
 	open_dir_note_stream(dir, dir->at < dir->used);
 	pthread_mutex_unlock(&dir->lock);
-	/* An error after some entries comes back when they were taken. */
+	/* An error after some entries comes again at the next call. */
 	if (r < 0 && !list->used)
 		op_reply(req, r);
 	else

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* On open files; reads and writes only where nothing is passed through. */
+/*
+ * Requests for open files; reads and writes only where nothing is passed
+ * through.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -17,7 +20,10 @@
 #include "union/ops/trim.h"
 #include "union/state/request.h"
 
-/* It may come to a thread that is who wrote before: see place_keep(). */
+/*
+ * The thread of a read may still be the user of its last write: see
+ * place_keep().
+ */
 void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 	     struct fuse_file_info *info)
 {
@@ -47,7 +53,7 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 		fuse_reply_buf(req, data, done);
 }
 
-/* From @done on. 0, or -errno where it met the end. */
+/* Write the data from @done on. 0, or -errno where the writing ended. */
 static int write_rest(int fd, const char *data, size_t size, off_t offset,
 		      size_t *done)
 {
@@ -62,7 +68,10 @@ static int write_rest(int fd, const char *data, size_t size, off_t offset,
 	return n < 0 ? -errno : 0;
 }
 
-/* What was mapped comes without a caller: then who opened it decides. */
+/*
+ * Write as the caller. Pages of a mapping come without a caller: then the user
+ * that opened the file decides.
+ */
 static int write_as_caller(fuse_req_t req, const struct fuse_file_info *info,
 			   int fd, const char *data, size_t size, off_t offset,
 			   size_t *done)
@@ -72,7 +81,7 @@ static int write_as_caller(fuse_req_t req, const struct fuse_file_info *info,
 	int r;
 
 	if (request_current.of_cache && file && file->appends)
-		return -EPERM; /* it is not for the end */
+		return -EPERM; /* the data does not go to the end */
 	if (nobody)
 		place_become_nobody();
 	else
@@ -87,7 +96,7 @@ static int write_as_caller(fuse_req_t req, const struct fuse_file_info *info,
 	return r;
 }
 
-/* The same. */
+/* Write likewise. */
 void op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
 	      off_t offset, struct fuse_file_info *info)
 {
@@ -259,7 +268,10 @@ void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence,
 		fuse_reply_lseek(req, at);
 }
 
-/* What the kernel copied for us of a command that says how much there is. */
+/*
+ * Answer FITRIM. The kernel copied the argument for us, as the command tells
+ * its length.
+ */
 static void trim(fuse_req_t req, const void *in, size_t in_size,
 		 size_t out_size)
 {

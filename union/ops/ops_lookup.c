@@ -13,7 +13,9 @@
 #include "union/view/lookup.h"
 #include "union/view/name_filter.h"
 
-/* "." of an inode that the kernel knows only by a handle it gave out. */
+/*
+ * Look up "." of an inode that the kernel knows only by a handle it gave out.
+ */
 static int lookup_self(struct unionfs *fs, struct node *node,
 		       struct fuse_entry_param *ret)
 {
@@ -28,7 +30,8 @@ static int lookup_self(struct unionfs *fs, struct node *node,
 	r = unionfs_attr(fs, node, &ret->attr, &ret->attr_timeout);
 	if (r < 0)
 		return r;
-	/* Removed, and nobody has it: else the kernel would not ask. */
+	/* The file was removed, and nobody has it: else the kernel would not
+	 * ask. */
 	if (!ret->attr.st_nlink)
 		return -ESTALE;
 	found.branch = copy->branch;
@@ -64,7 +67,10 @@ static int lookup_parent(struct unionfs *fs, struct node *node,
 	return r;
 }
 
-/* Known since an earlier mount, by one of its copies: the others are found. */
+/*
+ * Look up a directory that an earlier mount knew by one of its copies: the
+ * others are found.
+ */
 static int lookup_saved_dir(struct unionfs *fs, struct node *node,
 			    struct fuse_entry_param *ret)
 {
@@ -87,8 +93,9 @@ static bool is_saved_dir(const struct node *node)
 }
 
 /*
- * "." and ".." are asked of what somebody has a handle of. The kernel may
- * have forgotten it, and its FORGET be served by another thread just now.
+ * Look up "." or ".." of an inode of which somebody has a handle. The kernel
+ * may have forgotten the inode, and another thread may serve its FORGET just
+ * now.
  */
 static void lookup_of_handle(fuse_req_t req, fuse_ino_t ino, bool parent)
 {
@@ -144,7 +151,7 @@ void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 		name_filter_learn(fs, node);
 	}
 	if (r == -ENOENT) {
-		/* Number 0: the kernel may remember that it is absent. */
+		/* Number 0: the kernel may remember that the name is absent. */
 		memset(&entry, 0, sizeof(entry));
 		entry.entry_timeout = fs->timeout;
 		r = 0;

@@ -52,7 +52,10 @@ static int make_symlink(void *context, int dirfd)
 	return symlinkat(new->target, dirfd, new->name) < 0 ? -errno : 0;
 }
 
-/* So many came to @dir. Again: who asked has counted it. */
+/*
+ * Count @change new directories in @dir. A request that comes again may have
+ * been counted before: then the count is forgotten.
+ */
 static void end_subdirs(struct unionfs *fs, struct node *dir, int change)
 {
 	struct reply_cache_noted noted;
@@ -125,7 +128,7 @@ void op_symlink(fuse_req_t req, const char *target, fuse_ino_t parent,
 	make_thing(req, parent, make_symlink, S_IFLNK, &new);
 }
 
-/* On the branch of the file, whatever the policy says. */
+/* Link the file on its own branch, whatever the policy says. */
 static int link_file(fuse_req_t req, const struct node *node, struct node *dir,
 		     const char *name, struct fuse_entry_param *entry)
 {
@@ -191,9 +194,9 @@ static int unlink_one(struct unionfs *fs, const struct hit *hit,
 }
 
 /*
- * The highest branch first, the copy that is seen last, so that a crash in
- * between leaves the union as it was. By another policy than that of all the
- * copies it is the one that is seen, and the next appears.
+ * Unlink the copies from the highest branch down, the one that is seen last, so
+ * that a crash in between leaves the union as it was. By a policy other than
+ * that of all copies only the seen one goes, and the next appears.
  */
 static int unlink_hits(struct unionfs *fs, const struct hit *hits, int count,
 		       const char *name)

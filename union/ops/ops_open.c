@@ -40,7 +40,10 @@ static int truncate_open(fuse_req_t req, const struct node *node, int fd,
 	return r < 0 ? r : durable_data(unionfs_of(req), fd);
 }
 
-/* Where it is append-only (chattr +a), that is all that its writers may do. */
+/*
+ * Open the file of @node. On an append-only file (chattr +a) writers may do no
+ * more than append.
+ */
 static int open_node(fuse_req_t req, const struct node *node, int flags,
 		     bool *ret_appends)
 {
@@ -109,7 +112,9 @@ static int make_file(void *context, int dirfd)
 	return fd < 0 ? -errno : fd;
 }
 
-/* It was made by a server that was killed then: it has no descriptor yet. */
+/*
+ * Open a file made by a server that was killed then: it has no descriptor yet.
+ */
 static int open_made(const struct creation *new, struct placed *placed)
 {
 	int fd = openat(placed->dir->fd, new->name,
@@ -133,7 +138,10 @@ static int place_file(struct unionfs *fs, fuse_req_t req, struct node *dir,
 	return r == 1 ? open_made(new, ret) : r;
 }
 
-/* No name will find it again: it is as one that was removed. */
+/*
+ * Keep a file that never had a name as one that was removed: no name will find
+ * it again.
+ */
 static void keep_unnamed(struct unionfs *fs, const struct node *node)
 {
 	struct copy *copy = node_first(node);
@@ -148,7 +156,7 @@ static void keep_unnamed(struct unionfs *fs, const struct node *node)
 	orphan_inode_add(&fs->nodes, copy->branch, &handle, &buried);
 }
 
-/* The new file is the union's: give it a node and an open file. */
+/* Give the new file a node and an open file: it is the union's now. */
 static int adopt(fuse_req_t req, const struct placed *placed,
 		 struct fuse_file_info *info, struct fuse_entry_param *entry,
 		 int32_t *ret_backing)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Renames stay on the branch of what is renamed; the directory it goes to is
- * cloned there. What else of the names is on other branches is removed.
+ * Renames stay on the branch of the renamed file; the directory it goes to is
+ * cloned there. Other branches lose the names, too.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -38,9 +38,9 @@ static int check_writable(const struct move *m)
 }
 
 /*
- * What may be on a failed branch, too, stays as it is: a directory there
- * would keep its name, and what is to be replaced could come back. A name
- * that is free was looked up before: the kernel knows that it is.
+ * Refuse a rename of what may be on a failed branch, too. A directory there
+ * would keep its name, and a replaced file could come back. A name that is free
+ * was looked up before: the kernel knows that it is.
  */
 static int check_whole(const struct move *m)
 {
@@ -76,7 +76,7 @@ static int describe_replace(const struct move *m, int into_fd,
 	return r;
 }
 
-/* The new name is there: what it replaces goes, once that is durable. */
+/* Remove the replaced file, once the new name is there durably. */
 static int let_replaced_go(const struct move *m, int into_fd)
 {
 	struct branch *branch = branch_of(m->fs, m->from[0].dir);
@@ -89,7 +89,7 @@ static int let_replaced_go(const struct move *m, int into_fd)
 	return r;
 }
 
-/* It has its old name again. 0: that is durable, too. */
+/* Give the file its old name again. 0: that is durable, too. */
 static int take_back(const struct move *m, int into_fd)
 {
 	int from_fd = m->from[0].fd->fd;
@@ -101,16 +101,16 @@ static int take_back(const struct move *m, int into_fd)
 				  from_fd);
 }
 
-/* What it replaced may get the name again if it has another one, too. */
+/* May the replaced file get the name again? It may if it has another name. */
 static bool may_come_back(const struct move *m)
 {
 	return m->to[0].st.st_nlink > 1;
 }
 
 /*
- * Over a file of another branch. It may go only when the new one is surely
- * there, so that after a crash at any point the name has the one or the
- * other. The record stays until it has surely gone.
+ * Rename over a file of another branch. That file may go only when the new one
+ * is surely there, so that after a crash at any point the name has the one or
+ * the other. The record stays until the replaced file has surely gone.
  */
 static int replace_elsewhere(const struct move *m, int into_fd)
 {
@@ -138,7 +138,7 @@ static int replace_elsewhere(const struct move *m, int into_fd)
 	return r;
 }
 
-/* What is seen at the one name gets the other. */
+/* Rename the file that is seen at the one name to the other. */
 static int rename_seen(const struct move *m, int into_fd)
 {
 	const struct hit *from = &m->from[0];
@@ -156,9 +156,9 @@ static int rename_seen(const struct move *m, int into_fd)
 }
 
 /*
- * What the names hide is away before, so that it never appears, and back if
- * the rename fails. So is a hidden name of the file itself where its new name
- * is to be: a rename of one onto the other would leave both.
+ * Rename a file. Files that the names hide are put away before, so that they
+ * never appear, and put back if the rename fails. So is a hidden name of the
+ * file itself at its new name: a rename of one onto the other would leave both.
  */
 static int rename_file(const struct move *m)
 {
@@ -188,7 +188,7 @@ static int rename_file(const struct move *m)
 	return r;
 }
 
-/* The old name of a file has gone; what it replaced was there once, too. */
+/* Forget the names that went: the old name of a file, and the replaced file. */
 static void forget_names(const struct move *m)
 {
 	int i;
@@ -264,8 +264,8 @@ static int find_both(struct move *m)
 }
 
 /*
- * Found once more when nobody makes copies of directories: one that was made
- * just now would stay where it is.
+ * Rename after another lookup, while nobody makes copies of directories: a copy
+ * made just now would stay where it is.
  */
 static int rename_alone(struct move *m)
 {
@@ -281,7 +281,10 @@ static int rename_alone(struct move *m)
 	return r;
 }
 
-/* By a server that was killed then, after which the journals were read. */
+/*
+ * Did a server rename it that was killed then, and were the journals read
+ * since?
+ */
 static bool was_done(const struct move *m)
 {
 	struct reply_cache_noted noted;

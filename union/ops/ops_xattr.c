@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Extended attributes of every namespace, ACLs among them. Ours are hidden
- * (trusted.tributary.*) or told and nowhere listed (union/ops/explain.h).
+ * Extended attributes of every namespace, ACLs among them. Our own are hidden
+ * (trusted.tributary.*), or can be read but are in no list
+ * (union/ops/explain.h).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -66,7 +67,7 @@ static void place_done(struct place_of_xattr *place)
 	dir_fd_put(place->dir);
 }
 
-/* Of a directory that was removed and is still in use. */
+/* Find the attributes of a directory that was removed and is still in use. */
 static int buried_place(const struct node *node, struct place_of_xattr *ret)
 {
 	int fd = atomic_load(&node->buried_fd);
@@ -79,7 +80,7 @@ static int buried_place(const struct node *node, struct place_of_xattr *ret)
 	return 0;
 }
 
-/* The attributes that are shown: of the first copy. */
+/* Find the attributes that are shown: those of the first copy. */
 static int shown_place(struct unionfs *fs, const struct node *node,
 		       struct place_of_xattr *ret)
 {
@@ -109,7 +110,7 @@ struct change {
 	const char *value; /* NULL: remove it */
 	size_t size;
 	int flags;
-	bool again; /* it may be done already: see note_before() */
+	bool again; /* may be done already: see note_before() */
 };
 
 static int change_at(const char *path, const struct change *change)
@@ -138,8 +139,10 @@ static int change_first_at(const char *path, const struct change *change)
 			     : change_at(path, change);
 }
 
-/* A label that a branch cannot keep is left out there, as when it is copied;
- * an ACL is not. */
+/*
+ * Is it a label that the branch cannot keep? It is left out there, as when it
+ * is copied; an ACL is not.
+ */
 static bool is_left_out(const struct change *change, int r)
 {
 	return r == -EOPNOTSUPP &&
@@ -147,8 +150,8 @@ static bool is_left_out(const struct change *change, int r)
 }
 
 /*
- * On the other copies the outcome of the first is brought about: now, or where
- * there is no room for that when something is to be made in it.
+ * Bring about on another copy the outcome of the first: now, or where there is
+ * no room for that when something is to be made in it.
  */
 static int change_other(struct copy *copy, const char *path,
 			const struct change *change)
@@ -251,7 +254,10 @@ static int change_and_kill(fuse_req_t req, const struct node *node,
 	return r;
 }
 
-/* Of what fails when it is done twice: is it there? See reply_cache.h. */
+/*
+ * Note whether the attribute is there, for a change that fails when it is done
+ * twice. See reply_cache.h.
+ */
 static void note_before(struct unionfs *fs, const struct node *node,
 			struct change *change)
 {
@@ -345,14 +351,17 @@ static void reply_value(fuse_req_t req, const char *value, ssize_t length,
 		fuse_reply_buf(req, value, (size_t)length);
 }
 
-/* What we say ourselves: reply with it and free it. */
+/* Reply with our own text and free it. */
 static void reply_text(fuse_req_t req, char *text, ssize_t length, size_t size)
 {
 	reply_value(req, text, length, size);
 	free(text);
 }
 
-/* Or it is somebody who asks how long its value is. */
+/*
+ * Is this what the kernel asks before a write? A caller that asks for the
+ * length looks the same.
+ */
 static bool asks_before_a_write(const char *name, size_t size)
 {
 	return !size && strcmp(name, "security.capability") == 0;
@@ -395,8 +404,8 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 }
 
 /*
- * Take our names out of a list, and those that are not for the caller; its
- * new length.
+ * Take our names, and those that are not for the caller, out of a list; return
+ * its new length.
  */
 static ssize_t filter_names(fuse_req_t req, char *names, ssize_t length)
 {

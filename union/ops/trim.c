@@ -15,7 +15,7 @@
 
 #define BTRFS_MAGIC 0x9123683e /* linux/magic.h */
 
-/* @part within one branch of @size bytes; its len becomes what was trimmed. */
+/* Trim @part of one branch of @size bytes; its len becomes what was trimmed. */
 static int trim_branch(struct branch *branch, uint64_t size, bool in_steps,
 		       struct fstrim_range *part)
 {
@@ -28,7 +28,8 @@ static int trim_branch(struct branch *branch, uint64_t size, bool in_steps,
 					   .len = last ? end - at : STEP,
 					   .minlen = part->minlen};
 
-		/* What its statfs() leaves out is behind what it tells of. */
+		/* The space that statfs() leaves out is behind what it tells
+		 * of. */
 		if (last && end == size)
 			one.len = UINT64_MAX - at;
 		if (ioctl(branch->root_fd, FITRIM, &one) < 0)

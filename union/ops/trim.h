@@ -11,8 +11,10 @@
 #include "union/branch/branch.h"
 
 /*
- * @range  start and len in bytes of the union, where its branches' file
- *         systems lie one after the other, each once; minlen of each. len
+ * Trim the branches' file systems. In the union these lie one after the other,
+ * each once.
+ *
+ * @range  start and len in bytes of the union; minlen of each file system. len
  *         is set to the bytes that were given back.
  *
  * Branches that cannot (another file system, read-only, failed) are passed
