@@ -161,7 +161,7 @@ static int record_swap(struct keeper *keeper, struct node_record *old,
 				     NULL, err);
 }
 
-/* The record says it, too: that it cannot be told elsewhere is no matter. */
+/* The record says it, too: an event that cannot be written is no matter. */
 static void tell_returned(struct keeper *keeper, const char *name)
 {
 	(void)store_tell(keeper->ctx->store, RECORD_KIND_NODE, name, false,
@@ -323,7 +323,7 @@ int volume_node_agent_run(struct volume_context *ctx,
 		wait = r < 0 ? RETRY_MS
 			     : STORE_BEAT_S * 1000 - (clock_ms() - start_ms);
 	} while (!agent_wait_ms(&keeper, wait));
-	/* One that another machine says it is has not stopped. */
+	/* A node that another machine claims to be has not stopped. */
 	r = keeper.told == -EBUSY ? 0 : say_stopped(&keeper, err);
 	keeper_done(&keeper);
 	return r;

@@ -87,7 +87,7 @@ int volume_node_observe(struct volume_context *ctx, struct error *err)
 		const struct node_report *report = states[i].record.report;
 		int w;
 
-		/* One that was not ready before keeps its better reason. */
+		/* A node that was not ready before keeps its better reason. */
 		if (!states[i].lost || !report ||
 		    report->ready != NODE_READY_TRUE)
 			continue;

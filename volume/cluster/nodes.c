@@ -104,7 +104,10 @@ int volume_node_add(struct volume_context *ctx, const struct node_record *node,
 			 node->name);
 }
 
-/* One that only uses volumes has nobody else who would make it known. */
+/*
+ * Set the node's limit, and make the node known: for a node that only uses
+ * volumes nothing else does.
+ */
 static int limit_once(struct volume_context *ctx, const char *name,
 		      unsigned max_volumes, struct error *err)
 {
@@ -197,7 +200,9 @@ static int no_snapshots(struct volume_context *ctx, const char *name,
 	return r;
 }
 
-/* It would come back at once. */
+/*
+ * Check that the node's keeper is gone: it would bring the node back at once.
+ */
 static int keeper_gone(struct volume_context *ctx, const char *name,
 		       struct error *err)
 {
@@ -218,7 +223,10 @@ static int keeper_gone(struct volume_context *ctx, const char *name,
 	return r;
 }
 
-/* What it had is given up: nobody may be at work there, or it can come back. */
+/*
+ * Check that the node does not answer. Everything it had is given up, so nobody
+ * may be at work there. A node that answers can come back.
+ */
 static int check_lost(struct volume_context *ctx, const char *name,
 		      struct error *err)
 {
@@ -235,14 +243,17 @@ static int check_lost(struct volume_context *ctx, const char *name,
 		return r;
 	r = node_client_get(client, &state, NULL);
 	free(state.pools);
-	/* Whoever answers by another name has taken its place. */
+	/* A server that answers by another name has taken the node's place. */
 	if (r == 0)
 		return error_set(err, EBUSY,
 				 "node '%s' answers: it is not lost", name);
 	return 0;
 }
 
-/* Attached there no more; the next epoch fences whoever is there after all. */
+/*
+ * Remove the node's attachment from the record. The next epoch fences users
+ * that are there after all.
+ */
 static int forget_attachment(struct volume_context *ctx, const char *volume,
 			     const char *node, struct error *err)
 {

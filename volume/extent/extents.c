@@ -119,7 +119,10 @@ int extent_get_free(struct volume_context *ctx, const char *node,
 	return r;
 }
 
-/* What was written to belongs to whoever has it in a record. */
+/*
+ * Refuse an extent that was written to and that a record has: it belongs to
+ * that volume.
+ */
 static int check_unrecorded(struct volume_context *ctx,
 			    const struct node_extent *extent, struct error *err)
 {
@@ -235,7 +238,7 @@ static void attachment_id(const char *node, const char *name, char *ret)
 		       crc32c(0, both, (size_t)n));
 }
 
-/* Who an epoch is granted to, when it is for this attachment on this node. */
+/* Make the grant of an epoch for this attachment on this node. */
 static void attachment_grant(const struct volume_context *ctx, const char *id,
 			     char *ret)
 {
@@ -424,7 +427,10 @@ int volume_extent_detach(struct volume_context *ctx, const char *node,
 		return 0;
 	r = initiator_detach(dir, id, err);
 	attachment_grant(ctx, id, grant);
-	/* Only its own: whoever took it since has it by another grant. */
+	/*
+	 * Only the export of our own grant: a later user of the extent has
+	 * another.
+	 */
 	if (r == 0 && context_client(ctx, node, &client, NULL) == 0)
 		(void)node_client_remove_export(client, name, 0, &own, 1, NULL);
 	return r;

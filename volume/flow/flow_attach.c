@@ -123,7 +123,10 @@ static int follow_union(struct attach *at, struct error *err)
 			? 0
 			: local_union_follow(&at->op, at->mount_point, &why);
 
-	/* It is mounted all the same; volume_status_get() tells. */
+	/*
+	 * A union that cannot follow is mounted all the same;
+	 * volume_status_get() tells.
+	 */
 	if (r == 0 || r == -EOPNOTSUPP)
 		return 0;
 	if (err)
@@ -192,7 +195,10 @@ static void attach_undo(struct attach *at, struct error *err)
 			err, "%s; and to undo it failed: ", error_text(&why));
 }
 
-/* What is kept of an attachment that is here holds when nothing is said. */
+/*
+ * Read the mount options. Without any in the request, the kept options of an
+ * attachment that is here hold.
+ */
 static int read_options(struct attach *at, struct error *err)
 {
 	const struct volume_attachment *a = volume_record_attachment(

@@ -197,7 +197,10 @@ static int check_look_at(const struct checking *c, struct operation *op,
 	return r < 0 ? r : check_save_found(op, split, found, c->repair, err);
 }
 
-/* One that can't be looked at keeps none of the others from it. */
+/*
+ * Check one split. A split that can't be looked at keeps no other from its
+ * check.
+ */
 static int check_split_fs(struct operation *op, struct volume_split *split,
 			  const void *c_, struct error *err)
 {

@@ -189,7 +189,7 @@ static int undo_extents(struct operation *op, struct error *err)
 	return r;
 }
 
-/* What was begun stays, and the record says so. */
+/* Keep what was begun, and say so in the record. */
 static int create_keep(struct operation *op, int r, struct error *err)
 {
 	(void)volume_record_condition(op->record, "Created", false,

@@ -62,7 +62,7 @@ static int delete (struct operation *op, struct error *err)
 
 	if (r < 0)
 		return r;
-	/* Whoever uses it by other records: before anything is changed. */
+	/* Before anything is changed, look for users by other records. */
 	r = splits_look(op, SPLITS_HELD | SPLITS_FOUND, NULL, err);
 	if (r < 0)
 		return r;
@@ -76,7 +76,7 @@ static int delete (struct operation *op, struct error *err)
 	r = delete_extents(op, err);
 	if (r < 0)
 		return delete_keep(op, r, err);
-	/* It may have been left half made. */
+	/* The clone's source may have been left half made. */
 	r = clone_source_drop(op, err);
 	if (r < 0)
 		return delete_keep(op, r, err);

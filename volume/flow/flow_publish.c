@@ -76,7 +76,10 @@ static int check_limit(const struct operation *op, const char *node,
 			 published, limit);
 }
 
-/* It is there already, by an earlier call or by hand. */
+/*
+ * Check that a publication that is there already, by an earlier call or by
+ * hand, is the one asked for.
+ */
 static int publish_check_same(const struct operation *op,
 			      const struct volume_attachment *a,
 			      const struct volume_publish_request *request,

@@ -125,7 +125,7 @@ static void split_fill(const struct part *part, unsigned index,
 	*split = (struct volume_split){
 		.index = index,
 		.size = e->size,
-		/* What was never written to is known to be blank. */
+		/* An extent that was never written to is known to be blank. */
 		.state = e->blank ? SPLIT_CREATED : SPLIT_READY,
 		.fs_behind = !e->blank && part->labels.fs_type[0],
 	};
@@ -244,7 +244,7 @@ static int mend_record(struct recover *rc, bool *ret_changed, struct error *err)
 		r = recover_look_here(rc, &record->splits[i], ret_changed, err);
 	if (r == 0 && made == record->n_splits)
 		r = count_parts(rc, &n, err);
-	/* It has grown since the record was saved. */
+	/* The volume has grown since the record was saved. */
 	if (r == 0 && n > record->n_splits) {
 		*ret_changed = true;
 		r = splits_add(record, rc, n, err);

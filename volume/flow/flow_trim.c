@@ -61,7 +61,10 @@ static int trim_check(const struct volume_context *ctx,
 	return error_set(err, EBUSY, "it is mounted nowhere: mount it first");
 }
 
-/* One that cannot be, failed perhaps, keeps none of the others from it. */
+/*
+ * Trim every branch. A branch that cannot be trimmed, failed perhaps, keeps no
+ * other from it.
+ */
 static int trim_branches(const struct volume_context *ctx,
 			 const struct volume_record *record, uint64_t *ret,
 			 struct error *err)

@@ -168,7 +168,7 @@ static bool judge_split(const struct observation *o,
 	return !what;
 }
 
-/* Those that are planned, or given up, are not there and need not be. */
+/* Splits that are planned, or given up, are not there and need not be. */
 static bool is_used(const struct volume_split *split)
 {
 	return split->state != SPLIT_PLANNED && split->state != SPLIT_DELETED;

@@ -42,7 +42,10 @@ static bool limits_differ(const struct volume_limits *a,
 	return a->iops != b->iops || a->bytes_per_second != b->bytes_per_second;
 }
 
-/* What is not there yet the record says; a repeat brings it there. */
+/*
+ * Say in the record that the limits are not all in force. A repeat brings them
+ * there.
+ */
 static int limit_keep(struct operation *op, int r, struct error *err)
 {
 	(void)volume_record_condition(op->record, CONDITION, false,

@@ -84,7 +84,7 @@ static const struct volume_split *split_of(const struct volume_record *record,
 	for (size_t i = 0; i < record->n_splits; i++) {
 		const struct volume_split *split = &record->splits[i];
 
-		/* One that is only planned has no id yet. */
+		/* A split that is only planned has no id yet. */
 		if (split->extent_id[0]
 			    ? strcmp(split->extent_id, extent->id) == 0
 			    : strcmp(split->extent, extent->name) == 0)
@@ -111,8 +111,8 @@ static const struct snapshot_split *snapshot_split_of(
 }
 
 /*
- * None of all the extents of volumes has a record: it is not they that are left
- * over. The records are gone, or it is the wrong store.
+ * Tell whether no extent of a volume has a record. Then the extents are not
+ * left over: the records are gone, or this is the wrong store.
  */
 static bool records_are_lost(const struct search *search)
 {
@@ -303,7 +303,7 @@ static bool inventory_has_snapshot(const struct node_inventory *inventory,
 	return false;
 }
 
-/* Those of snapshots, in the same way. */
+/* Find the splits of a snapshot, in the same way. */
 static void find_snapshot_splits(struct search *search,
 				 const struct snapshot_record *record)
 {

@@ -11,7 +11,10 @@
 
 #include "volume/op/split.h"
 
-/* It stays planned, and no part of the volume, until all of them are there. */
+/*
+ * Make the extents of planned splits. They stay planned, and no part of the
+ * volume, until all of them are there.
+ */
 static int make_planned(struct operation *op, struct error *err)
 {
 	struct volume_record *record = op->record;

@@ -104,7 +104,7 @@ static void ask_node(struct look *look, struct volume_split_status *s)
 			  s->split.state == SPLIT_PLANNED ? "" : err.msg);
 	else
 		set_state(s, "unreachable", error_text(&err));
-	/* None where the node itself is not known. */
+	/* There is no pool to ask where the node itself is not known. */
 	if (r == -ENOENT && client && s->split.state != SPLIT_PLANNED)
 		ask_pool(client, s);
 	node_extent_done(&extent);

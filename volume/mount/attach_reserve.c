@@ -104,7 +104,7 @@ static int check_elsewhere(const struct attach *at, struct error *err)
 
 /* ---- the reserve ---- */
 
-/* Those that are not readers beside this one are forced away. */
+/* Force away all attachments that are not readers beside this one. */
 static void drop_others(struct attach *at, struct name_list *ret_dropped)
 {
 	struct volume_record *record = at->op.record;
@@ -162,8 +162,9 @@ static int reserve(struct attach *at, uint64_t above, struct error *err)
 }
 
 /*
- * Before anybody is fenced, and anything of the record is changed. What is here
- * of it goes, if it was cut off, or @force; then no device may hold an extent.
+ * Remove the volume's remains here, if they were cut off, or with @force. Then
+ * no device may hold an extent. Called before anybody is fenced, and before the
+ * record is changed.
  */
 static int remove_obstacles(struct attach *at, uint64_t *ret_above,
 			    struct error *err)

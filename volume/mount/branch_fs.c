@@ -164,7 +164,10 @@ static int never_held(const char *device, const char *type, bool *ret,
 	return 0;
 }
 
-/* It has the file system that was to be made. 1: it is to be made again. */
+/*
+ * Check the file system that is there already, as it was to be made. 1: it is
+ * to be made again.
+ */
 static int fs_keep(const char *device, const char *type, int cancel_fd,
 		   struct error *err)
 {

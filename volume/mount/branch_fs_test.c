@@ -90,7 +90,7 @@ static uint32_t sum(const struct place *place)
 	return crc;
 }
 
-/* Whatever libblkid knows stays, whoever asks for a file system. */
+/* Contents that libblkid knows stay, also when a file system is asked for. */
 static void never_makes_one_where_something_is(void **state)
 {
 	static const struct {

@@ -177,7 +177,8 @@ int local_check_none(const struct operation *op, struct error *err)
 }
 
 /*
- * It did not end in time, as @err says. What is mounted elsewhere is in use.
+ * Tell why a union did not end in time, as @err says. A union that is mounted
+ * elsewhere is in use.
  *
  * @device  of the union, 0 when it was not mounted here
  */

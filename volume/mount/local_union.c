@@ -29,7 +29,7 @@ void local_union_control(const struct volume_context *ctx, const char *volume,
 
 	local_volume_dir(ctx, volume, dir);
 	(void)snprintf(ret, PATH_MAX, "%.4000s/" LOCAL_CONTROL_FILE, dir);
-	/* It is an option of the union, in a list with commas. */
+	/* The path is an option of the union, in a list with commas. */
 	if (strlen(ret) >= sizeof(address.sun_path) || strpbrk(ret, ",\\"))
 		ret[0] = '\0';
 }

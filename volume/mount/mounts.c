@@ -175,7 +175,10 @@ int mounts_canonical(const char *path, char *ret, struct error *err)
 	return 0;
 }
 
-/* Who asks for its free space, say, has it in use for a moment. */
+/*
+ * Unmount with patience: a program that asks for the free space, say, has the
+ * mount in use for a moment.
+ */
 static int unmount_one(const char *target, bool lazy, struct error *err)
 {
 	const struct timespec pause = {.tv_nsec = BUSY_PAUSE_MS * 1000000L};

@@ -54,7 +54,10 @@ static int list_add(struct initiator_list *list, const char *address,
 	return 0;
 }
 
-/* Who is let in: this machine, and who reads at this epoch already. */
+/*
+ * List the initiators to let in: this machine, and those that read at this
+ * epoch already.
+ */
 static int list_fill(struct work *w, struct initiator_list *list,
 		     struct error *err)
 {

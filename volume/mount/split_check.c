@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is found of a split's file system goes into the record, and to people.
- */
+/* Findings about a split's file system go into the record, and to people. */
 #include "volume/mount/split_check.h"
 
 #include <errno.h>
@@ -158,7 +157,10 @@ int split_check_unmountable(struct operation *op, struct volume_split *split,
 		return r;
 	(void)snprintf(found.what, sizeof(found.what),
 		       "it can't be mounted: %s", strerror(-r));
-	/* That of its device as well: whoever can read all of it says so. */
+	/*
+	 * EIO may come from the device as well. A look at the whole file system
+	 * tells.
+	 */
 	if (r == -EIO && (branch_check_look(&check, &found, NULL) < 0 ||
 			  found.verdict == BRANCH_SOUND))
 		return r;

@@ -368,7 +368,7 @@ int union_state_get(const char *mount_point, struct union_state *ret)
 	r = number_of(stats, "\"branches\":", &state.branches);
 	if (r < 0)
 		return r;
-	/* One that was started before these were counted has none. */
+	/* A union that was started before these were counted has none. */
 	(void)number_of(stats, "\"failed\":", &state.failed);
 	(void)number_of(stats, "\"read_only\":", &state.read_only);
 	*ret = state;

@@ -57,7 +57,7 @@ static int context_configure(struct volume_context *ctx,
 				     config->run_dir ? config->run_dir
 						     : VOLUME_RUN_DIR_DEFAULT,
 				     err);
-	/* They would separate branches in trib-union's argument. */
+	/* These characters would separate branches in trib-union's argument. */
 	if (r == 0 && strpbrk(ctx->run_dir, ":=\\*?["))
 		r = error_set(
 			err, EINVAL,

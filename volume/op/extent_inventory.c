@@ -15,7 +15,7 @@ struct asking {
 	struct node_inventory *inventory;
 };
 
-/* Whoever answers there by another name is another node. */
+/* Check the node's name: a server that answers by another is another node. */
 static int inventory_check_node(struct node_client *client)
 {
 	struct node_state state = {0};

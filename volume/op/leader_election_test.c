@@ -111,7 +111,7 @@ static void one_that_is_cut_off_is_followed_and_knows(void **state)
 	wait_until_leads(b, true);
 	wait_until_leads(a, false);
 	assert_true(volume_election_leads(b->election));
-	/* What it gives back now is not the other's. */
+	/* The lease that it gives back now is not the other's. */
 	candidate_free(a);
 	assert_true(volume_election_leads(b->election));
 	candidate_free(b);

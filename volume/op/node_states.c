@@ -140,7 +140,10 @@ static void state_ask(void *ask_, size_t index)
 	node_ask(ask->ctx, &ask->states[index], ask->soon);
 }
 
-/* One that cannot be read has a name and a problem, but no address. */
+/*
+ * Load a node's record. A record that cannot be read leaves a name and a
+ * problem, but no address.
+ */
 static void state_load(const struct store_object *object,
 		       struct node_state *state)
 {

@@ -150,7 +150,7 @@ int operation_begin_id(struct operation *op, struct volume_context *ctx,
 	char name[RECORD_NAME_SIZE];
 	int r;
 
-	/* What is too long to be one is refused as it is. */
+	/* A text too long to be a name is refused as it is. */
 	if (!at || (size_t)(at - id) >= sizeof(name))
 		return operation_begin(op, ctx, id, doing, err);
 	(void)snprintf(name, sizeof(name), "%.*s", (int)(at - id), id);

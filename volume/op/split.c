@@ -117,7 +117,10 @@ int split_delete(struct operation *op, struct volume_split *split,
 	if (r == 0 && is_ours(op, split, &extent))
 		r = split_check_known(op, split, &extent, err);
 	if (r == 0 && is_ours(op, split, &extent)) {
-		/* Nobody has it by the record; whoever it knows of goes. */
+		/*
+		 * By the record nobody has the extent; users that the export
+		 * knows go.
+		 */
 		if (extent.has_export && extent.active)
 			r = node_client_remove_export(client, split->extent, 0,
 						      grants.items, grants.n,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may reach the extents of a volume, when it is left or taken away. */
+/* Access to the extents of a volume that is detached or taken away. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -180,7 +180,9 @@ static int split_fence(struct operation *op, struct volume_split *split,
 	if (r == 0)
 		r = node_client_remove_export(client, split->extent, epoch,
 					      grants.items, grants.n, err);
-	/* What is somebody else's by now is not its any more. */
+	/*
+	 * An export that is another attachment's by now is not ours any more.
+	 */
 	return r == -ENOENT || r == -ESTALE ? 0 : r;
 }
 

@@ -61,7 +61,10 @@ static void packed_fills_each_before_the_next(void **state)
 	assert_int_equal(splits[1].pool, 0);
 	assert_int_equal(splits[1].size, 8 * GIB + 4096);
 	free(splits);
-	/* What is left for the last one is no extent: the first gives. */
+	/*
+	 * The rest for the last split is too small for an extent: the first
+	 * gives.
+	 */
 	spec.capacity = GIB + 4 * MIB;
 	spec.min_splits = 2;
 	pools[2].online = false;

@@ -68,7 +68,7 @@ bool volume_record_fs_behind(const struct volume_record *record)
 			return true;
 		formatted += record->splits[i].state == SPLIT_READY;
 	}
-	/* One that never was attached is formatted in any case. */
+	/* A volume that never was attached is formatted in any case. */
 	return formatted > 0 && formatted < made;
 }
 
@@ -85,7 +85,9 @@ int volume_record_grown(struct volume_record *record,
 	if (size > split->size) {
 		record->spec.capacity = capacity;
 		split->size = size;
-		/* One that is not formatted yet is made as large at once. */
+		/*
+		 * A split that is not formatted yet is made as large at once.
+		 */
 		split->fs_behind = split->state == SPLIT_READY;
 	}
 	if (split->grow_to <= size)

@@ -319,7 +319,7 @@ static void check_sizes(struct json_scan *scan,
 	size_t made = volume_record_made(record);
 	uint64_t sum = 0, target = 0;
 
-	/* What it is cloned from is not cut yet. */
+	/* The source of the clone is not cut yet. */
 	if (record->phase != VOLUME_READY && record->n_splits == 0 &&
 	    record->spec.source.kind == VOLUME_SOURCE_VOLUME)
 		return;

@@ -244,7 +244,7 @@ static int split_from(struct plan *plan, const struct snapshot_split *from,
 		return r;
 	memcpy(ret->source, from->extent, sizeof(ret->source));
 	memcpy(ret->source_id, from->extent_id, sizeof(ret->source_id));
-	/* What is not formatted yet gets a file system of its own. */
+	/* A split that is not formatted yet gets a file system of its own. */
 	if (from->content == SPLIT_READY)
 		memcpy(ret->fs_uuid, from->fs_uuid, sizeof(ret->fs_uuid));
 	ret->source_state = from->content;

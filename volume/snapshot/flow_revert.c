@@ -140,7 +140,10 @@ static int revert_one(struct operation *op, struct volume_split *split,
 
 	if (r == 0)
 		r = context_client(op->ctx, split->node, &client, err);
-	/* Nobody has it by the record; whoever it knows of is cut off. */
+	/*
+	 * By the record nobody has the extent; users that the export knows are
+	 * cut off.
+	 */
 	split_grants_of(op->record, &grants);
 	if (r == 0)
 		r = node_client_remove_export(client, split->extent, 0,

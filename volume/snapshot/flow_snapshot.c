@@ -17,7 +17,7 @@
 
 /* ---- make ---- */
 
-/* What was begun stays, and the record says so. */
+/* Keep what was begun, and say so in the record. */
 static int snapshot_keep(struct snapshot_op *s, int r, struct error *err)
 {
 	(void)snapshot_record_condition(s->record, "Cut", false, "Unfinished",

@@ -136,7 +136,7 @@ static void only_the_pools_that_are_wanted_count(void **state)
 	volume_spec_done(&spec);
 }
 
-/* None of the placements refuses what another one takes. */
+/* Choose any placement: none refuses what another one takes. */
 static void any_placement(struct volume_spec *spec)
 {
 	static const char *const names[] = {"balanced", "packed", "local"};

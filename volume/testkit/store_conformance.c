@@ -255,7 +255,7 @@ static void nodes_beat_until_they_end_it(struct store *store)
 	assert_int_equal(ops->beat(store, "n1", NULL), 0);
 	assert_int_equal(ops->beat_end(store, "n1", NULL), 0);
 	assert_int_equal(ops->beat_end(store, "n2", NULL), 0);
-	/* It is no lease of the node, for which others may work on it. */
+	/* A heartbeat is not a lease: others may work on the node. */
 	assert_int_equal(ops->lease(store, OTHER, "n1", "testing", NULL), 0);
 	assert_int_equal(beat_age(store, "n1"), -1);
 	ops->release(store, OTHER, "n1");
@@ -326,7 +326,7 @@ static void who_watches_is_told_of_each_change(const char *location)
 
 /* ---- several processes ---- */
 
-/* Add one to the number in "counter", many times, whoever else does. */
+/* Add one to the number in "counter", many times, while others do the same. */
 static int child_increment(struct store *store)
 {
 	for (int i = 0; i < INCREMENTS;) {

@@ -96,7 +96,7 @@ static struct json_object *about_new(struct kube_events *notices,
 	return ref;
 }
 
-/* What is the same of the first and of each later one. */
+/* Fill in the fields that the first Event and each later one have alike. */
 static void event_fill(struct kube_events *notices, struct json_object *event,
 		       const struct store_notice *notice, uint64_t count)
 {

@@ -385,7 +385,7 @@ static void delete_exactly(struct kube_leases *leases, const char *name,
 	char path[KUBE_PATH_SIZE];
 
 	lease_path(leases, name, path);
-	/* One that cannot be given back expires. */
+	/* A lease that cannot be given back expires. */
 	(void)kube_call_within(leases->http, "DELETE", path, options, true,
 			       RENEW_MS, NULL, NULL);
 	json_object_put(options);

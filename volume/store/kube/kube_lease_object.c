@@ -58,7 +58,7 @@ static bool identity_parse(const char *text, struct identity *ret)
 	       ret->pid > 0;
 }
 
-/* It was on this machine, and its process is no more. */
+/* Tell whether the holder was on this machine, and its process is no more. */
 static bool holder_died(const struct lease_who *who,
 			const struct identity *holder)
 {

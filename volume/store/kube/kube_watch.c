@@ -214,7 +214,7 @@ static int after_trouble(struct watch *watch, int r, struct error *err)
 	if (!may_pass(watch, r))
 		return r;
 	watch->failures++;
-	/* It forgot that moment, or talks nonsense. */
+	/* The server forgot that moment, or talks nonsense. */
 	if (r != -EHOSTUNREACH)
 		watch->version[0] = '\0';
 	if (r == -ESTALE && watch->failures == 1)

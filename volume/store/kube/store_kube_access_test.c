@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may use the store of a cluster, and what those hear who may not. */
+/* Access to the store of a cluster, and the errors of a refused user. */
 #include "volume/op/store_open.h"
 #include "volume/testkit/store_test_kit.h"
 
@@ -63,7 +63,7 @@ static void a_token_is_read_again_when_it_changed(void **state)
 	assert_int_equal(
 		store->ops->get(store, RECORD_KIND_VOLUME, "v", &object, &err),
 		-ENOENT);
-	/* One that would break out of its header; one that is gone. */
+	/* A token that would break out of its header; a token that is gone. */
 	test_server_write(&scene.server, "token", "a b\n");
 	assert_int_equal(
 		store->ops->get(store, RECORD_KIND_VOLUME, "v", &object, &err),

@@ -227,7 +227,7 @@ static void a_long_list_comes_in_pages(void **state)
 	assert_int_equal(test_server_count(&scene.server, "GET", "limit=500"),
 			 2);
 
-	/* One that got too old between the pages begins again. */
+	/* A list that got too old between the pages begins again. */
 	test_server_faults(&scene.server, "GET continue= 1 status 410\n");
 	assert_int_equal(
 		store->ops->list(store, RECORD_KIND_VOLUME, &objects, &n, NULL),
@@ -308,7 +308,7 @@ static void a_lease_that_is_slow_to_be_given_back_keeps_nobody_out(void **state)
 	store_close(store);
 }
 
-/* They are renewed side by side, each as its time comes. */
+/* Leases are renewed side by side, each as its time comes. */
 static void a_lease_that_cannot_be_renewed_keeps_no_other_from_it(void **state)
 {
 	static const char *const names[] = {"bad-1", "good", "bad-2", "bad-3",
@@ -326,7 +326,7 @@ static void a_lease_that_cannot_be_renewed_keeps_no_other_from_it(void **state)
 					  "PUT bad-[23] 99 slow 9\n"
 					  "PUT bad-4 99 cut\n");
 	scene_wait(test_server_count(&scene.server, "PUT", "split-good") > 0);
-	/* It is due after 5 s, and lost after 15. */
+	/* The lease is due after 5 s, and lost after 15. */
 	assert_true(clock_ms() - start_ms < 11000);
 	assert_int_equal(
 		store->ops->holds(store, RECORD_KIND_VOLUME, "good", NULL), 0);

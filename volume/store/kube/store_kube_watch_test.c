@@ -161,7 +161,7 @@ static void a_flood_of_notices_is_dropped(void **state)
 				 0);
 	assert_in_range(test_server_count(&scene.server, "POST", "/events"), 20,
 			25);
-	/* One that is not there is nobody's business. */
+	/* A record that is not there is nobody's business. */
 	assert_int_equal(store_tell(store, RECORD_KIND_VOLUME, "none", true,
 				    "Test", NULL, "hello"),
 			 0);

@@ -51,7 +51,10 @@ static void settle(struct kube *kube, const struct kube_resource *resource,
 	*object = written;
 }
 
-/* It is there already: by an earlier request of ours that no answer came to? */
+/*
+ * Check an object that is there already: did an earlier request of ours make
+ * it, to which no answer came?
+ */
 static int created_before(struct kube *kube,
 			  const struct kube_resource *resource,
 			  const char *name, struct json_object *wanted,
@@ -181,7 +184,10 @@ static int object_delete(struct kube *kube, const char *path,
 	return kube_call(kube->http, "DELETE", path, options, false, NULL, err);
 }
 
-/* It is decided: whoever writes it meanwhile, it goes. */
+/*
+ * Drop our finalizer. The removal is decided: writes of others meanwhile do not
+ * stop it.
+ */
 static int finalizer_drop(struct kube *kube,
 			  const struct kube_resource *resource,
 			  const char *path, struct error *err)

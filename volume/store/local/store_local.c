@@ -56,7 +56,7 @@ static int version_get(struct local *local, const char *kind, const char *name,
 	return 0;
 }
 
-/* It is there, at @version (NULL: any). */
+/* Check that the row is there, at @version (NULL: any). */
 static int row_version_check(struct local *local, const char *kind,
 			     const char *name, const char *version,
 			     struct error *err)

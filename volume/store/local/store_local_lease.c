@@ -194,7 +194,7 @@ void local_left_done(struct local *local)
 	(void)pthread_mutex_unlock(&local->left_lock);
 	if (local->giving)
 		(void)pthread_join(local->giver, NULL);
-	/* They end with this process. */
+	/* The leases themselves end with this process. */
 	for (struct local_left *left = local->left; left; left = next) {
 		next = left->next;
 		free(left);

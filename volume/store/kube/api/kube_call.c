@@ -132,7 +132,10 @@ static int refused(struct kube_http *http, const struct kube_answer *answer,
 	}
 }
 
-/* Who wrote which field: as large as the object, and kept by the server. */
+/*
+ * Drop the list of who wrote which field. It is as large as the object, and
+ * kept by the server.
+ */
 static void drop_managed(struct json_object *object)
 {
 	struct json_object *meta = NULL;

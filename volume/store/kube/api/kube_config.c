@@ -431,7 +431,7 @@ int kube_config_token(const struct kube_config *config, char **ret,
 	} else {
 		return 0;
 	}
-	/* It becomes a line of a header. RFC 6750 2.1, b64token. */
+	/* The token becomes a line of a header. RFC 6750 2.1, b64token. */
 	length = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 			      "abcdefghijklmnopqrstuvwxyz0123456789-._~+/=");
 	if (length == 0 || text[length])

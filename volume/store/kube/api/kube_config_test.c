@@ -204,7 +204,7 @@ static void a_pod_is_its_service_account(void **state)
 	assert_int_equal(kube_config_token(&config, &token, NULL), 0);
 	assert_string_equal(token, "one");
 	kube_secret_free(token);
-	/* It is read each time. */
+	/* The token is read each time. */
 	put("token", "two");
 	assert_int_equal(kube_config_token(&config, &token, NULL), 0);
 	assert_string_equal(token, "two");

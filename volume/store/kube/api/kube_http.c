@@ -172,7 +172,7 @@ static int attempt_run(struct kube_http *http, struct attempt *attempt,
 	*ret_code = curl_easy_perform(handle);
 	(void)curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE,
 				&attempt->answer.status);
-	/* One that was long on its way says little of the time. */
+	/* An answer that was long on its way says little of the time. */
 	if (clock_ms() - start_ms <= KUBE_CLOCK_SLACK_MS)
 		kube_curl_read_date(handle, http);
 	attempt->retry_after_s = kube_curl_retry_after(handle);
