@@ -38,7 +38,7 @@
 
 #define DEV_IOC_CLONE _IOR(229, 0, uint32_t) /* since Linux 4.2 */
 
-static bool resends;     /* the kernel can */
+static bool resends;     /* the kernel sends requests again */
 static int fuse_fd = -1; /* of the server before */
 
 static int open_state(struct state *state, struct error *err)
@@ -56,7 +56,10 @@ static int open_state(struct state *state, struct error *err)
 	return 0;
 }
 
-/* Linux 6.9 and later; before FUSE_INIT has said so. */
+/*
+ * Does the kernel send requests again? Linux 6.9 and later do. Called before
+ * FUSE_INIT has said so.
+ */
 static bool kernel_resends(void)
 {
 	unsigned major, minor;
@@ -124,9 +127,9 @@ int handover_fuse_fd(const struct unionfs *fs)
 }
 
 /*
- * One that has failed meanwhile, or before, ends nothing. One that had failed
- * and is back is not believed so: that is said to the kernel by
- * branch_recover.h alone.
+ * Reopen a branch. A branch that has failed, meanwhile or before, ends nothing.
+ * A branch that had failed and is back stays failed: branch_recover.h alone
+ * tells the kernel that it is back.
  */
 static int reopen_branch(struct unionfs *fs, struct state_branch *record,
 			 unsigned flags, struct error *err)
@@ -147,7 +150,7 @@ static int reopen_branch(struct unionfs *fs, struct state_branch *record,
 					 &record->identity, -r, err);
 	branch->announced = record->used != STATE_BRANCH_NEW;
 	if (branch->flags !=
-	    flags) { /* only what is so now: as met by a call */
+	    flags) { /* flags that are so now: as met by a call */
 		branch->flags = flags;
 		branch_set_turned_ro(branch, true);
 	}
@@ -186,7 +189,7 @@ static int restore_branch(struct unionfs *fs, struct state_branch *record,
 		branch_unlock(branch);
 	else if (!(flags & BRANCH_GONE) && branch_usable(branch->id) &&
 		 branch_lock_again(branch, branch->root_fd) < 0)
-		branch_fail(branch, EBUSY); /* it was free, and is another's */
+		branch_fail(branch, EBUSY); /* it is another's by now */
 	else if (!(flags & BRANCH_GONE) && branch_usable(branch->id))
 		folding_look(branch);
 	branch->min_free = record->min_free;
@@ -197,8 +200,8 @@ static int restore_branch(struct unionfs *fs, struct state_branch *record,
 }
 
 /*
- * Those that are not held up by a server that was killed and has not ended, and
- * that answer by themselves.
+ * Find the branches that answer by themselves, and are not held up by a server
+ * that was killed and has not ended.
  */
 static void find_answering(struct state *state, bool *ret)
 {
@@ -232,8 +235,8 @@ int handover_settings(struct unionfs *fs, struct error *err)
 }
 
 /*
- * Kept by a server that was killed before it had noted whose it is: a file
- * that was removed, or was just to be.
+ * Adopt a file kept by a server that was killed before it had noted whose the
+ * file is. The file was removed, or was just to be.
  */
 static void adopt(struct unionfs *fs, uint64_t token, int fd)
 {
@@ -257,7 +260,9 @@ static void adopt(struct unionfs *fs, uint64_t token, int fd)
 	orphan_inode_done(&buried);
 }
 
-/* Each branch has its root, though the one before was just adding it. */
+/*
+ * Give each branch its root, also one that the server before was just adding.
+ */
 static int add_roots(struct unionfs *fs)
 {
 	const struct node *node = node_get(&fs->nodes, NODE_ROOT_ID);
@@ -327,7 +332,7 @@ static void note_moved(void *context, unsigned from, const struct handle *old,
 	if (node_has(&fs->nodes, to, copy))
 		node_copy_gone(&fs->nodes, from, old, NULL);
 	else
-		/* Without memory the kernel is told it is stale. */
+		/* Without memory the kernel is told that the node is stale. */
 		(void)node_move(&fs->nodes, node, from, old, to, copy);
 	node_let_go(&fs->nodes, node);
 }
@@ -352,7 +357,7 @@ void handover_note_mounted(struct unionfs *fs)
 		fd_store_fd(FD_STORE_FUSE, fuse_session_fd(fs->session));
 }
 
-/* Opened for a reply that was never sent. */
+/* Close backing ids that were opened for a reply that was never sent. */
 static void close_unused_backing(struct unionfs *fs)
 {
 	struct node_file *file;
@@ -383,7 +388,7 @@ int handover_replay_init(struct unionfs *fs)
 	leaked_backing_ids_close(fs);
 	header = fs->state->header;
 	if (!header->has_init)
-		return 0; /* it comes again */
+		return 0; /* FUSE_INIT comes again */
 	buf.size = header->init_length;
 	buf.mem = malloc(STATE_INIT_MAX);
 	if (!buf.mem)
@@ -406,7 +411,7 @@ int handover_device(struct unionfs *fs, int fd)
 	own = open("/dev/fuse", O_RDWR | O_CLOEXEC);
 	if (own < 0 || ioctl(own, DEV_IOC_CLONE, &original) < 0) {
 		fd_close(own);
-		return fd; /* then it hangs */
+		return fd; /* then a request hangs */
 	}
 	fd_close(fd);
 	return own;

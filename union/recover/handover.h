@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A union that survives its server: with the option survive=yes it is served
- * by a process that another one watches (supervisor.h). When it is killed, at
- * whatever instruction, the next one goes on with the connection to the
- * kernel and what is in the state memory (state.h), and the kernel sends it
- * again what had not been answered (FUSE_NOTIFY_RESEND, Linux 6.9).
+ * A union that survives its server: with the option survive=yes a supervisor
+ * watches the process that serves it (supervisor.h). The server may be killed
+ * at any instruction. The next one goes on with the connection to the kernel
+ * and the state memory (state.h). The kernel sends it again the requests that
+ * had not been answered (FUSE_NOTIFY_RESEND, Linux 6.9).
  *
- * In this order, by the main thread. Each does nothing in a union that does
- * not survive.
+ * The main thread calls these in this order. Each does nothing in a union that
+ * does not survive.
  */
 #ifndef UNION_HANDOVER_H
 #define UNION_HANDOVER_H
@@ -17,65 +17,71 @@
 
 /*
  * Begin with what the supervisor has, if there is one: fs->state is set. 0; or
- * -errno with @err: it cannot go on with that.
+ * -errno with @err: the server cannot go on with that.
  */
 int handover_begin(struct unionfs *fs, const struct union_options *options,
 		   struct error *err);
 void handover_end(struct unionfs *fs);
 
-/* Goes this one on for another? Its mount point, or NULL. */
+/* Does this server go on for another? Its mount point, or NULL. */
 const char *handover_mountpoint(const struct unionfs *fs);
-/* And the descriptor it talks to the kernel by; borrowed. -1: none. */
+/* Get the descriptor by which it talks to the kernel; borrowed. -1: none. */
 int handover_fuse_fd(const struct unionfs *fs);
 
 /*
- * The branches as the one before had them last, and what else was set. 1; 0:
- * there was none; or -errno with @err.
+ * Restore the branches and other settings as the server before had them last.
+ * 1; 0: there was none; or -errno with @err.
  */
 int handover_settings(struct unionfs *fs, struct error *err);
 
-/* What was open is so again, and what was removed while it was open is kept. */
+/*
+ * Restore open files and directories, and those that were removed while open.
+ */
 int handover_restore(struct unionfs *fs);
 
 /*
- * intent_recover(), with the nodes known: one whose file was moved to another
- * branch is there now.
+ * Do as intent_recover(), with the nodes known: a node whose file was moved to
+ * another branch is there now.
  */
 int handover_recover_intents(struct unionfs *fs, struct error *err);
 
 /*
- * It is about to be mounted, and it is: keep the connection. When it is killed
- * in between the supervisor unmounts it.
+ * Note that the union is about to be mounted, and that it is: keep the
+ * connection. If the server is killed in between, the supervisor unmounts the
+ * union.
  */
 void handover_note_mounting(struct unionfs *fs);
 void handover_note_mounted(struct unionfs *fs);
 
 /*
- * What to talk to the kernel by, which mounted @fd (taken). Where the kernel
- * sends nothing again it is one of this server's own: what it takes and does
- * not answer ends with ECONNABORTED when it is killed.
+ * Return the descriptor for talking to the kernel, which mounted @fd (taken).
+ * Where the kernel sends nothing again, the descriptor is this server's own.
+ * Then a request that is read and not answered ends with ECONNABORTED when the
+ * server is killed.
  */
 int handover_device(struct unionfs *fs, int fd);
 
 /*
- * Before the first request: FUSE_INIT is answered if the one before may have
- * done so, which the kernel takes once. 0 or -errno.
+ * Answer FUSE_INIT before the first request, if the server before may have done
+ * so: the kernel takes one answer. 0 or -errno.
  */
 int handover_replay_init(struct unionfs *fs);
 
 /*
- * Have the kernel send again what was not answered: before any thread reads
- * requests, else those that it has just read come twice.
+ * Have the kernel send again what was not answered. Called before any thread
+ * reads requests: else those just read come twice.
  */
 void handover_resend(struct unionfs *fs);
 
 /*
- * A FORGET that the one before had taken is lost. Where that would keep a
- * removed file on its branch (node_lost.h) the kernel is asked whether it knows
- * the node still: of those that were removed before the first request of this
- * server, which are listed until then, and of those that are removed later; and
- * when no request is to come again, which might give such a node back. True:
- * not yet.
+ * Find nodes whose FORGET the server before had read, and which is lost. Such a
+ * node would keep a removed file on its branch (node_lost.h). The kernel is
+ * asked whether it still knows the node.
+ *
+ * Asked for are nodes that were removed before the first request of this
+ * server, which the first function lists until then, and nodes removed later.
+ * The kernel is asked when no request is to come again, as such a request might
+ * give the node back. True: the kernel is still to be asked.
  */
 void handover_list_buried(struct unionfs *fs);
 bool handover_forget_lost(struct unionfs *fs);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A server is killed at each of its system calls, before it and after it, and
- * another goes on with what it left in the state memory. A socket stands for
- * /dev/fuse; it takes all replies, where the kernel takes the first.
+ * A server is killed before and after each of its system calls, and another
+ * goes on with the state memory. A socket stands for /dev/fuse; it takes all
+ * replies, where the kernel takes the first.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -80,7 +80,7 @@ struct request {
 	struct fuse_init_in init;
 };
 
-/* As the supervisor starts it. */
+/* Begin as a server that the supervisor starts. */
 static void begin(bool goes_on)
 {
 	struct union_options options = {.mountpoint = "/none"};
@@ -113,7 +113,7 @@ static void start_session(void)
 	      0);
 }
 
-/* From here on its steps are counted. */
+/* From here on the server's steps are counted. */
 static void let_trace(void)
 {
 	check(ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0);
@@ -168,7 +168,7 @@ static void restore(void)
 	check(open_restore(&fs) == 0);
 }
 
-/* The last of those who have a file open, which is passed through. */
+/* Close the last open file, which is passed through. */
 static void close_file(void)
 {
 	struct node *node;
@@ -182,7 +182,7 @@ static void close_file(void)
 	open_file_drop(&fs, NUMBER, node);
 }
 
-/* Who kills it */
+/* The process that kills the server */
 
 static void run(void (*server)(void))
 {
@@ -206,8 +206,8 @@ static void next_stop(pid_t pid, int *status)
 }
 
 /*
- * Call @look at each stop and kill it at the @kill_at'th (0: never). False:
- * it had ended before.
+ * Call @look at each stop and kill the server at the @kill_at'th (0: never).
+ * False: it had ended before.
  */
 static bool run_killed(void (*server)(void), unsigned kill_at,
 		       void (*look)(pid_t pid))
@@ -241,7 +241,7 @@ static bool run_killed(void (*server)(void), unsigned kill_at,
 	return false;
 }
 
-/* How many replies to FUSE_INIT the kernel was sent. */
+/* Count the replies to FUSE_INIT that the kernel was sent. */
 static unsigned take_replies(void)
 {
 	_Alignas(8) char data[4096];
@@ -256,7 +256,7 @@ static unsigned take_replies(void)
 	return n;
 }
 
-/* It comes again only where no reply was written. */
+/* FUSE_INIT comes again only where no reply was written. */
 static void init_is_answered_wherever_it_is_killed(void **unused)
 {
 	unsigned at, first, second, saved = 0;
@@ -297,9 +297,11 @@ static void note_file(void)
 	open->number = NUMBER;
 }
 
-static unsigned closed; /* so often by its kernel's number */
+static unsigned closed; /* how often by the kernel's number */
 
-/* From when that may have happened, nobody is to have the file open by it. */
+/*
+ * No file may be open by a backing id, from when that id may have been closed.
+ */
 static void look_at_close(pid_t pid)
 {
 	struct __ptrace_syscall_info info = {0};

@@ -6,7 +6,7 @@
 
 #define LAST 4096 /* numbers looked at: more than there are threads */
 
-/* @had: of the LAST numbers that end before @end */
+/* Set @had for each of the LAST numbers before @end that a node has. */
 static void find_had(const struct state *state, int32_t end, bool *had)
 {
 	const struct node *node;
@@ -29,7 +29,7 @@ void leaked_backing_ids_close(struct unionfs *fs)
 	bool had[LAST] = {false};
 	int32_t end, i;
 
-	/* A number more, of what is at hand. */
+	/* Get one more number, for any file at hand. */
 	if (passthrough_open(fs, fs->state->fd, &end) < 0)
 		return; /* nothing is passed through */
 	passthrough_close(fs, end);

@@ -24,7 +24,7 @@
 #define NAME_SIZE 17           /* bytes with NUL */
 #define KEPT_S    (90 * 86400) /* since the last unmount */
 
-/* Of the branches in their order. */
+/* Name the file by the branches in their order. */
 static void name_of(const struct unionfs *fs, char *ret)
 {
 	struct branch_identity all[BRANCH_MAX];
@@ -74,7 +74,9 @@ static int make_file(struct unionfs *fs, struct saved_nodes *ret)
 	return 0;
 }
 
-/* What nobody has asked for so long is of branches that are no more. */
+/*
+ * Remove the files that nobody asked for in KEPT_S: their branches are no more.
+ */
 static void prune(int dir)
 {
 	auto_close int own = openat(dir, ".",
@@ -101,7 +103,7 @@ static int write_file(const struct saved_nodes *saved, const char *name)
 	char new[NAME_SIZE + 4];
 	int r;
 
-	(void)mkdir(PARENT, 0755); /* that it cannot be is seen below */
+	(void)mkdir(PARENT, 0755); /* a failure is seen below */
 	(void)mkdir(DIRECTORY, 0700);
 	dir = open(DIRECTORY, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dir < 0)
@@ -174,7 +176,7 @@ static void put_node(struct state *state, const struct saved_node *saved)
 	atomic_fetch_add(&header->copies_used, 1);
 	if (saved->id >= header->nodes_used)
 		atomic_store(&header->nodes_used, saved->id + 1);
-	/* Without a supervisor nobody else has said so. */
+	/* Without a supervisor nothing else marks the branch as used. */
 	atomic_store(&state->branches[saved->branch].used, STATE_BRANCH_USED);
 }
 
@@ -199,7 +201,7 @@ bool saved_nodes_read(struct unionfs *fs)
 		      NULL) < 0 ||
 	    !saved_nodes_decode(data, size, &saved))
 		return false;
-	/* The root is the first. Without it there is nothing. */
+	/* The root comes first. Without it there is nothing. */
 	for (i = 0; i < saved.count; i++)
 		if (is_known(fs, &saved, &saved.nodes[i]) &&
 		    (saved.nodes[i].id == NODE_ROOT_ID || has_root(state)))

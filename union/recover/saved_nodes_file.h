@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file of saved nodes: a header, the identity of each branch, the nodes. It
- * is read on the machine that wrote it, or one of its kind, and believed only
- * as far as it makes sense.
+ * The file of saved nodes: a header, the identity of each branch, the nodes.
+ * The file is read on the machine that wrote it, or one of its kind. Its
+ * content is believed only as far as it makes sense.
  */
 #ifndef UNION_SAVED_NODES_FILE_H
 #define UNION_SAVED_NODES_FILE_H
@@ -25,7 +25,7 @@ struct saved_node {
 	uint8_t handle[HANDLE_MAX];
 };
 
-/* All parts of a file; they stay in its data. */
+/* All parts of a file; they point into @data. */
 struct saved_nodes {
 	void *data; /* owned */
 	size_t size;
@@ -35,17 +35,20 @@ struct saved_nodes {
 	struct saved_node *nodes;
 };
 
-/* Room for so many, all zero. -ENOMEM. free() of the data. */
+/* Make room for @count nodes, all zero. -ENOMEM. free() the data. */
 int saved_nodes_new(unsigned branches, uint64_t count, struct saved_nodes *ret);
 
-/* The first @count nodes are filled in: make it a file. */
+/* Make it a file, when the first @count nodes are filled in. */
 void saved_nodes_encode(struct saved_nodes *saved, uint64_t count,
 			uint64_t next_generation);
 
-/* @data is aligned as malloc(3) does. False: it is damaged, or no such file. */
+/*
+ * Find the parts of the file @data, which is aligned as malloc(3) does. False:
+ * it is damaged, or no file of saved nodes.
+ */
 bool saved_nodes_decode(void *data, size_t size, struct saved_nodes *ret);
 
-/* Can a node be such a one, on one of the branches that the file knows? */
+/* Is @node possible, on one of the branches that the file knows? */
 bool saved_node_ok(const struct saved_nodes *saved,
 		   const struct saved_node *node);
 

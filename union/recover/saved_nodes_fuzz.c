@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file that is taken has all its parts in itself, and a node of it that may
- * be one is of a branch of the file and has a handle that fits. The sum is
+ * A file that is taken has all its parts in itself. A node of it that is
+ * possible is of a branch of the file and has a handle that fits. The sum is
  * mended first, so that what it covers is reached.
  */
 #include <assert.h>

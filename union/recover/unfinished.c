@@ -28,8 +28,8 @@ static void end(struct unionfs *fs, struct copy *copy, bool there)
 }
 
 /*
- * Was it removed, before the server that did it could say so? It may be there
- * and be none any more: ino_preserve_remove_copy().
+ * Was the copy removed, before the server that did it could say so? Its
+ * directory may be there and be no copy any more: ino_preserve_remove_copy().
  */
 static void look_for_going(struct unionfs *fs, struct copy *copy)
 {
@@ -47,7 +47,10 @@ static void look_for_going(struct unionfs *fs, struct copy *copy)
 		    fd >= 0 && !ino_preserve_is_stub(branch, number, &handle));
 }
 
-/* In the work directory it is none: a sweep could not remove it. */
+/*
+ * Is the directory in its place? One in the work directory is no copy: a sweep
+ * could not remove it.
+ */
 static bool is_in_place(const struct branch *branch, int fd)
 {
 	char path[PATH_MAX];
@@ -58,7 +61,10 @@ static bool is_in_place(const struct branch *branch, int fd)
 		(path[length] && path[length] != '/'));
 }
 
-/* It was put into its place, which is no change of the directory. */
+/*
+ * Hide the change of moving it into its place, which is no change of the
+ * directory.
+ */
 static void hide_change(struct unionfs *fs, const struct copy *copy, int fd)
 {
 	struct copy *first = node_first(copy_node(copy));
@@ -75,7 +81,10 @@ static void hide_change(struct unionfs *fs, const struct copy *copy, int fd)
 	preserve_ctime_change(&fs->nodes, copy->branch, &handle, &change);
 }
 
-/* What cannot be asked for is found as any other when its branch is back. */
+/*
+ * Look for a copy that was being made. A copy that cannot be looked for is
+ * found as any other when its branch is back.
+ */
 static void look_for_making(struct unionfs *fs, struct copy *copy)
 {
 	struct handle handle = copy_handle(copy);

@@ -15,7 +15,7 @@
 #include "union/view/name_filter.h"
 #include "union/view/preserve_mtime.h"
 
-/* How many there are; or -errno. */
+/* Find the roots, and return how many there are; or -errno. */
 static int find_roots(struct unionfs *fs, struct node_found *found,
 		      struct stat *first, struct error *err)
 {

@@ -5,7 +5,7 @@
 
 #include "union/view/unionfs.h"
 
-/* The branches' roots become the root node. 0, or -errno with @err. */
+/* Begin: the branches' roots become the root node. 0, or -errno with @err. */
 int unionfs_init(struct unionfs *fs, struct error *err);
 void unionfs_done(struct unionfs *fs);
 
