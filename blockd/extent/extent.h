@@ -6,14 +6,14 @@
  * durable when it returns 0. Operations on one extent wait for each other;
  * those on different extents do not, nor does a reader wait for either.
  *
- * Locks, in the order they are taken: extent.op, held over the I/O of an
- * operation, those of several in the order of their names (one that is not in
- * the table yet is locked before it gets there); node.space; node.tables,
- * never held over I/O. A record is changed with both op and node.tables held,
- * so either suffices to read it.
+ * Locks, in the order they are taken: extent.op; node.space; node.tables. An
+ * operation holds extent.op over its I/O. The op locks of several extents are
+ * taken in the order of their names. An extent that is not in the table yet is
+ * locked before it gets there. node.tables is never held over I/O. A record is
+ * changed with both op and node.tables held, so either suffices to read it.
  *
- * While its content is copied byte by byte a new one is in state
- * EXTENT_COPYING and nobody holds its op: only a delete gets at it.
+ * While its content is copied byte by byte a new extent is in state
+ * EXTENT_COPYING. Nobody holds its op then: only a delete gets at it.
  */
 #ifndef BLOCKD_EXTENT_H
 #define BLOCKD_EXTENT_H
@@ -50,16 +50,22 @@ struct extent {
 LIST_HEAD(extent_list, extent);
 
 /*
- * Who uses extents: told by extent_resize(), asked by extent_delete(). The
- * extent's op lock is held meanwhile. NULL functions: nobody does.
+ * Users of extents: told by extent_resize(), asked by extent_delete(). The
+ * extent's op lock is held meanwhile. NULL functions: there are no users.
  */
 struct extent_users {
-	/* It is longer, as its record says: let everybody reach the end. */
+	/*
+	 * Let everybody reach the new end of a longer extent; its record has
+	 * the size.
+	 */
 	void (*grown)(void *context, struct extent *extent);
-	/* -EBUSY with who it is. @before: what is wanted, "it is deleted". */
+	/*
+	 * -EBUSY with the name of a user. @before: what is wanted, "it is
+	 * deleted".
+	 */
 	int (*check_idle)(void *context, struct extent *extent,
 			  const char *before, struct error *err);
-	/* It is going: stop serving it. */
+	/* Stop serving an extent that is going. */
 	int (*drop)(void *context, struct extent *extent, struct error *err);
 	/* A pool is back, with its extents. No extent's op is held. */
 	void (*back)(void *context, const char *pool);
@@ -97,18 +103,19 @@ int extent_find(struct node *node, const char *name, struct extent **ret,
 /*
  * @ret_made  false when it was there already; may be NULL
  *
- * -EINVAL: name, size or labels; -EEXIST: the name is taken by one that
- * differs (says in what); -ENOSPC: says how much there is and where; -ENOENT:
- * no such pool; -ENODEV: the pool is not online. With a source also -ENOENT
- * and -ESTALE: it; -ERANGE: smaller than it; -EOPNOTSUPP: its pool can't copy;
- * -EBUSY: it is written to, and its pool copies byte by byte. Then the extent
- * is in state EXTENT_COPYING for a while; a crash meanwhile undoes it.
+ * -EINVAL: name, size or labels. -EEXIST: an extent that differs has the name
+ * (says in what). -ENOSPC: says how much there is and where. -ENOENT: no such
+ * pool. -ENODEV: the pool is not online. With a source also -ENOENT and
+ * -ESTALE: it; -ERANGE: smaller than it; -EOPNOTSUPP: its pool can't copy;
+ * -EBUSY: it is written to, and its pool copies byte by byte. Where the pool
+ * copies so, the new extent is in state EXTENT_COPYING for a while; a crash
+ * meanwhile undoes it.
  */
 int extent_create(struct node *node, const struct extent_request *request,
 		  struct extent **ret, bool *ret_made, struct error *err);
 
 /*
- * Data and record first, durably; then whoever has it open is told, so live
+ * Change the size of data and record, durably; then tell its users, so live
  * connections reach the new end once this returns.
  *
  * -ERANGE: smaller than now; -ENOSPC; -EINVAL; -EIO: damaged.

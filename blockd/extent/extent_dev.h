@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The device of an extent, for pools of every kind: what a target is given.
- * A request passes, in this order:
+ * The device of an extent, for pools of every kind, as a target gets it. A
+ * request passes, in this order:
  *
- *	its range         the wrappers of base/blockdev/blockdev.h
- *	the limits        blockd/extent/limit.h
- *	the gate          changes wait while a cut is made
- *(blockd/extent/gate.h) the floor         blockd/pool/space_floor.h: a write
- *that would take space kept free gets -ENOSPC, and writes nothing the medium a
- *file (base/blockdev) or an object of a raw pool
+ *	its range    the wrappers of base/blockdev/blockdev.h
+ *	the limits   blockd/extent/limit.h
+ *	the gate     changes wait while a cut is made (blockd/extent/gate.h)
+ *	the floor    blockd/pool/space_floor.h: a write that would take space
+ *	             kept free gets -ENOSPC, and writes nothing
+ *	the medium   a file (base/blockdev) or an object of a raw pool
  *
- * The medium's functions are called as they are and look at no range: the
- * first step is the only check, and the medium's size is not followed.
- * The device has the medium's abilities but resize: blockd grows what is
- * behind a device, never through it (blockdev_grown()).
+ * The medium's functions are called as they are and look at no range. The first
+ * step is the only check, and the medium's size is not followed. The device has
+ * the medium's abilities but resize: blockd grows the medium behind a device,
+ * never through it (blockdev_grown()).
  *
  * At most EXTENT_DEV_REQUESTS may be under way on one device.
  */

@@ -10,7 +10,7 @@
 /* Make @record, and what it owns, the extent's. Op is held. */
 void extent_publish(struct extent *extent, const struct extent_record *record);
 
-/* It is, or will be, in that state. Op is held. */
+/* Set the state that the extent is in, or will be. Op is held. */
 void extent_set_state(struct extent *extent, enum extent_state state);
 
 /* Out of the table. Op is held. */

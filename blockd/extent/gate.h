@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What stands before the data of an extent: all its open devices
+ * The gate before the data of an extent: all its open devices
  * (blockd/extent/extent_dev.h), on whichever loops, go through one gate. It can
  *
  * - hold what changes the data (write, discard, write-zeroes; a flush and
@@ -8,9 +8,9 @@
  * - limit operations and bytes a second (blockd/extent/limit.h), over all
  * devices together.
  *
- * While neither is asked for an operation takes no lock: one that changes
- * something is counted before it looks at `busy`, and whoever sets `busy`
- * looks at the counts afterwards, so either the one waits or the other.
+ * While neither is asked for an operation takes no lock. An operation that
+ * changes something is counted before it looks at `busy`. The thread that sets
+ * `busy` looks at the counts afterwards. So one of the two waits.
  *
  * A gate is embedded in its extent and outlives its devices.
  */

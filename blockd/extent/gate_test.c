@@ -239,7 +239,7 @@ static int nothing(void *context)
 	return 0;
 }
 
-/* Whatever was to happen on the loop has. */
+/* Wait until everything that was to happen on the loop has. */
 static void settle(struct side *side)
 {
 	for (unsigned i = 0; i < 8; i++)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two token buckets of an extent, operations and bytes, in the form of the
- * time at which each is full again: an operation that comes is told when it
- * may start and paid for at once, so whoever waits is in one fair queue and
+ * Two token buckets of an extent, operations and bytes, in the form of the time
+ * at which each is full again. An operation that comes is told when it may
+ * start, and is paid for at once. So all that wait are in one fair queue, and
  * an idle bucket needs no timer.
  *
- * A full bucket holds what flows in within LIMIT_BURST_NS, and any one
- * operation may start while it is not empty, also one that takes more than it
- * holds; those that follow wait for the debt. Every read, write, discard and
- * write-zeroes is an operation; reads and writes take their bytes; a flush
- * takes nothing.
+ * A full bucket holds what flows in within LIMIT_BURST_NS. Any one operation
+ * may start while the bucket is not empty, also one that takes more than it
+ * holds. The operations that follow wait for the debt. Every read, write,
+ * discard and write-zeroes is an operation; reads and writes take their bytes;
+ * a flush takes nothing.
  */
 #ifndef BLOCKD_LIMIT_H
 #define BLOCKD_LIMIT_H

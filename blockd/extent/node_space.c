@@ -89,7 +89,7 @@ void node_measure(struct node *node)
 	pthread_mutex_unlock(&node->space);
 }
 
-/* What is not allocated yet of what extents can be given, in percent. */
+/* Return the percentage of the pool's capacity that is not allocated yet. */
 static unsigned left_percent(struct node *node, const struct node_pool *pool)
 {
 	uint64_t capacity = count(node, pool).capacity;
@@ -195,7 +195,7 @@ static int no_room(struct node *node, const struct node_pool *pool,
 			 size_format(limit, space->limit), others);
 }
 
-/* It fails, can only be read, or is gone. */
+/* Return the error of a pool that fails, can only be read, or is gone. */
 static int not_well(struct node *node, const struct node_pool *pool,
 		    struct error *err)
 {
@@ -210,7 +210,7 @@ static int not_well(struct node *node, const struct node_pool *pool,
 	return r;
 }
 
-/* Its message says why. */
+/* Return the error of a pool that takes nothing; its message says why. */
 static int takes_nothing(struct node *node, const struct node_pool *pool,
 			 struct error *err)
 {

@@ -5,7 +5,7 @@
 
 #include "blockd/extent/node_tables.h"
 
-/* What is to be seen of a pool, at one instant. */
+/* The figures and state of a pool, at one instant. */
 struct node_pool_info {
 	struct known_pool known;
 	enum node_pool_state state;

@@ -25,7 +25,7 @@ struct pool_try;
 enum node_pool_state {
 	NODE_POOL_ONLINE,
 	/*
-	 * Its medium fails, or can only be read. What it has is served as far
+	 * Its medium fails, or can only be read. Its extents are served as far
 	 * as the medium goes along; nothing new is placed there.
 	 */
 	NODE_POOL_FAILING,
@@ -82,7 +82,7 @@ static inline bool node_pool_retries(const struct node_pool *pool)
 				 pool->state == NODE_POOL_READ_ONLY);
 }
 
-/* It can take something new. Space or tables held. */
+/* Tell whether the pool can take something new. Space or tables held. */
 static inline bool node_pool_online(const struct node_pool *pool)
 {
 	return pool->state == NODE_POOL_ONLINE;
