@@ -83,8 +83,8 @@ struct exports_request {
 /*
  * Serve the extent as @request says, at its epoch.
  *
- * -ESTALE: the extent is at a higher epoch, or at this one for another grant,
- * or is served at a lower one for a grant that is not in @over. A grant
+ * -ESTALE: the extent is at a higher epoch, or at this one for another grant.
+ * Also: it is served at a lower one for a grant that is not in @over. A grant
  * without initiators need not be in @over: step 1 finds the device that holds
  * the data.
  * -EBUSY: a local device holds it; -EINVAL: an initiator, or not what its
@@ -94,10 +94,10 @@ int exports_set(struct exports *exports, struct extent *extent,
 		const struct exports_request *request, struct error *err);
 
 /*
- * Stop serving, if the epoch is not above @epoch (0: any epoch) and was granted
- * to an attachment in @grants (@n 0: any attachment). A client that comes back
- * at that epoch is told that it is over, also by a blockd that was started
- * since.
+ * Stop serving, unless the epoch is above @epoch (0: no limit). An epoch that
+ * was granted to an attachment outside @grants goes on, too (@n 0: none does).
+ * A client that comes back at that epoch is told that it is over, also by a
+ * blockd that was started since.
  */
 int exports_remove(struct exports *exports, struct extent *extent,
 		   uint64_t epoch, const char *const *grants, size_t n,
