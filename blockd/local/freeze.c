@@ -77,8 +77,8 @@ static int run(const char *what, int mount_fd, int *ret_socket, pid_t *ret_pid,
 }
 
 /*
- * What it says: 0 or a positive errno. -EAGAIN: nothing yet; -EPIPE: it has
- * gone without a word.
+ * Read the answer of trib-freeze: 0 or a positive errno. -EAGAIN: nothing yet;
+ * -EPIPE: it has gone without a word.
  */
 static int hear(int fd, int64_t until_ms)
 {
@@ -338,7 +338,7 @@ void freeze_extend(struct freeze *freeze, int64_t until_ms)
 	int n = snprintf(text, sizeof(text), "%lld",
 			 (long long)(left > 0 ? left : 0));
 
-	/* One that has gone shows when it is to end. */
+	/* A process that has gone shows when it is to end. */
 	(void)send(freeze->socket, text, (size_t)n, MSG_NOSIGNAL);
 }
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keeping a file system quiet that is mounted on a loop device over the data
- * of an extent: what it writes does not come through us, so the kernel freezes
- * it (ioctl_fsfreeze(2)).
+ * Keeping a file system quiet that is mounted on a loop device over the data of
+ * an extent. Its writes do not come through us, so the kernel freezes it
+ * (ioctl_fsfreeze(2)).
  *
- * A process of its own, trib-freeze, freezes it and thaws it when it is told
- * to, when its time is up, or when we are gone: then its socket closes. It is
- * never killed by us: a freeze that is under way can't be interrupted. Should
- * somebody else kill it, we thaw ourselves; should that be both of us at once,
- * a note in STATE/frozen says what is to be thawed at the next start.
+ * A process of its own, trib-freeze, freezes the file system. The same process
+ * thaws it when it is told to, when its time is up, or when its socket closes
+ * because we are gone. We never kill trib-freeze: a freeze that is under way
+ * can't be interrupted. If trib-freeze is killed by others, we thaw the file
+ * system. If both of us are killed at once, a note in STATE/frozen says what
+ * the next start has to thaw.
  */
 #ifndef BLOCKD_FREEZE_H
 #define BLOCKD_FREEZE_H
@@ -36,7 +37,7 @@ struct freeze;
 int freeze_begin(const char *device, int state_fd, int64_t until_ms,
 		 struct freeze **ret, struct error *err);
 
-/* It thaws by itself at @until_ms instead. */
+/* Let the file system thaw by itself at @until_ms instead. */
 void freeze_extend(struct freeze *freeze, int64_t until_ms);
 
 /* Thawed when this returns, or soon after when its process hangs. Frees. */

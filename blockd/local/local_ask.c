@@ -52,7 +52,7 @@ int local_ask_start(const char *name, struct local_ask *ret, struct error *err)
 	return 0;
 }
 
-/* It would run if it had a processor. */
+/* Tell whether the process would run if it had a processor. */
 static bool is_runnable(pid_t pid)
 {
 	char path[64], state = 0;
@@ -92,7 +92,7 @@ static bool wait_ready(const struct local_ask *ask, int64_t end_ms)
 		if (is_ready(ask, clock_ms() + END_WAIT_MS))
 			return true;
 	}
-	/* It may have had its turn just now. */
+	/* The process may have had its turn just now. */
 	return is_ready(ask, 0);
 }
 

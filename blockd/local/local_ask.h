@@ -2,11 +2,11 @@
 /*
  * Asking a loop device which file it holds, by LOOP_GET_STATUS64.
  *
- * The kernel asks that file's file system in turn, and one whose server is
- * silent (FUSE, NFS) answers never: then the asker can't even be killed. So it
- * is a process of its own, trib-loop, that can be left behind and has nothing
- * of ours open. It is spawned, never forked: a page of ours that a disk is
- * just reading into must not become another's.
+ * The kernel asks that file's file system in turn. A file system whose server
+ * is silent (FUSE, NFS) never answers, and then the asker can't even be killed.
+ * So the asker is a process of its own, trib-loop, that can be left behind and
+ * has nothing of ours open. It is spawned, never forked: a page of ours that a
+ * disk is just reading into must not become another's.
  */
 #ifndef BLOCKD_LOCAL_ASK_H
 #define BLOCKD_LOCAL_ASK_H
@@ -49,9 +49,9 @@ int local_ask_start(const char *name, struct local_ask *ret, struct error *err);
 #define LOCAL_ASK_SLOW_MS 8000
 
 /*
- * Wait for the answer until @end_ms (CLOCK_MONOTONIC); and for one that is not
- * kept waiting itself, but has had no turn yet on a busy machine, for
- * LOCAL_ASK_SLOW_MS more: it is slow, the device is not silent.
+ * Wait for the answer until @end_ms (CLOCK_MONOTONIC). Wait LOCAL_ASK_SLOW_MS
+ * more for an asker that could run, but has had no turn yet on a busy machine.
+ * Such an asker is slow, and the device is not silent.
  *
  * Returns 0 with @ret (which says so when the asker failed), or -EAGAIN: not
  * yet; ask on. What remains after the answer is to be ended.

@@ -107,7 +107,7 @@ static void a_silent_device_may_hold_what_somebody_has_open(void **state)
 	fd_close(fd);
 	assert_int_equal(check(&silent, path, false), 0);
 	assert_int_equal(check(&silent, path, true), 0);
-	/* One that only reads is no writer. */
+	/* A reader is no writer. */
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	assert_int_equal(check(&silent, path, false), -EAGAIN);
 	assert_int_equal(check(&silent, path, true), 0);

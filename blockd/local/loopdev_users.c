@@ -19,7 +19,7 @@
 #define SYS_BLOCK "/sys/block"
 #define LEFT_MAX  256 /* with so many that do not end no more are asked */
 
-/* One that is bound, or was. */
+/* A loop device that is bound, or was. */
 struct device {
 	LIST_ENTRY(device) entry;
 	char name[LOCAL_NAME_MAX];
@@ -136,7 +136,10 @@ static void start(struct device *d, uint64_t binding)
 	d->asking = true;
 }
 
-/* It is bound. Ask unless that is known, or asked already. */
+/*
+ * Ask a bound device which file it holds, unless that is known, or asked
+ * already.
+ */
 static void look_at(struct device *d)
 {
 	uint64_t binding = binding_of(d->name);
@@ -212,7 +215,7 @@ static void hear_all(void)
 	}
 }
 
-/* Those that are not bound any more. */
+/* Forget the devices that are not bound any more. */
 static void forget_gone(void)
 {
 	struct device *d = LIST_FIRST(&devices), *next;
@@ -298,7 +301,7 @@ int loopdev_user_lease(int fd, int type)
 {
 	if (fcntl(fd, F_SETLEASE, type) < 0)
 		return -errno;
-	/* Who opened it meanwhile waits for this. */
+	/* A process that opened the file meanwhile waits for this. */
 	(void)fcntl(fd, F_SETLEASE, F_UNLCK); /* it is there */
 	return 0;
 }

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which loop devices of this machine hold which files. The kernel's table is
- * one for all mount namespaces, and a file is known by device and inode, so
- * one that was renamed or deleted, or bound in another namespace, is found.
+ * The loop devices of this machine, and the files that they hold. The kernel's
+ * table is one for all mount namespaces, and a file is known by device and
+ * inode. So a file that was renamed or deleted, or bound in another namespace,
+ * is found.
  *
  * A device is asked once for each time it is bound (its "diskseq" tells those
- * apart), by a process of its own (blockd/local/local_ask.h). One whose file
- * lies on a server that is silent does not answer: it is waited for once, for
- * LOOPDEV_USER_WAIT_MS, and is "silent" from then on, until it answers. What it
- * answered before it fell silent still holds. A silent device is never taken
- * for one that does not hold a file: whether it can is told by the file, which
- * nothing can hold that has it open nowhere.
+ * apart), by a process of its own (blockd/local/local_ask.h). A device whose
+ * file lies on a silent server does not answer. It is waited for once, for
+ * LOOPDEV_USER_WAIT_MS, and is "silent" from then on, until it answers. Its
+ * answer from before it fell silent still holds. A silent device is never taken
+ * for one that does not hold a file. The file tells whether the device can hold
+ * it: a file that nobody has open is held by no device.
  *
- * What is known is the process's, under a lock of its own. The lease by which
- * a file is asked would be broken by SIGIO: the process ignores that.
+ * The table is one for the process, under a lock of its own. A lease on the
+ * file tells whether it is open. A broken lease sends SIGIO, which the process
+ * ignores.
  */
 #ifndef BLOCKD_LOOPDEV_USERS_H
 #define BLOCKD_LOOPDEV_USERS_H
@@ -41,8 +43,8 @@ struct loopdev_users {
 };
 
 /*
- * Take a lease of a file and give it back: the kernel gives F_RDLCK when
- * nobody has it open for writing, F_WRLCK when nobody has it open at all but
+ * Take a lease of a file and give it back. The kernel gives F_RDLCK when nobody
+ * has it open for writing, F_WRLCK when nobody has it open at all but
  * @fd. -EAGAIN: somebody has; others: there are no leases here.
  */
 int loopdev_user_lease(int fd, int type);
