@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thread that looks, now and then, how much of the pools is left, and has
- * the initiators of a pool's extents told, once, when it falls below a mark
- * (target_export_low_space()); again only after it was above it.
+ * A thread that looks, now and then, how much of the pools is left. When a
+ * pool's rest falls below a mark, the initiators of its extents are told, once
+ * (target_export_low_space()). They are told again only after the rest was
+ * above the mark.
  */
 #ifndef BLOCKD_LOW_SPACE_H
 #define BLOCKD_LOW_SPACE_H

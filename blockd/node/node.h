@@ -45,17 +45,15 @@ struct node_pool_request {
 bool node_knows_pool(struct node *node, const char *name);
 
 /*
- * Serve the pool at a path: one of ours that is there is opened, an empty
- * directory is formatted. Repeating it is 0, also to bring one back that was
- * missing.
+ * Serve the pool at a path: open a pool of ours that is there, format an empty
+ * directory. Repeating it is 0, also to bring back a pool that was missing.
  *
- * @ret_note  ERROR_TEXT_MAX bytes: what it changed of a pool that was there, in
- *            words for a person, which are in the log, too; "": nothing. NULL
- *            is fine
+ * @ret_note  ERROR_TEXT_MAX bytes: changes to a pool that was there, in words
+ *            for a person, which are in the log, too; "": none. NULL is fine
  *
- * -ENOENT: no such directory, or no pool in it and may_format is not set or
- * one was known to be there; -EEXIST: the name or the directory belongs to
- * another pool, or it is there with another cluster size;
+ * -ENOENT: no such directory; or no pool in it, while may_format is not set or
+ * a pool was known to be there. -EEXIST: the name or the directory belongs to
+ * another pool, or the pool has another cluster size.
  * -ENOTEMPTY: holds other files; -EBUSY: another blockd has it; -ESTALE,
  * -EBADMSG: foreign or damaged; -EINVAL: a bad name or figure.
  */

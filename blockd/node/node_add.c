@@ -165,7 +165,9 @@ static void tell_change(const struct pool_record *was,
 			       was->overcommit_percent);
 }
 
-/* It is open: as it was made, but for what is asked for otherwise. */
+/*
+ * Change the record of an open pool where the request asks for other figures.
+ */
 static int change(struct node *node, struct node_pool *entry,
 		  const struct node_pool_request *request, char *ret_note,
 		  struct error *err)
@@ -320,7 +322,10 @@ bool node_knows_pool(struct node *node, const char *name)
 	return known;
 }
 
-/* One that is said to be in another place may be gone from where it was. */
+/*
+ * Look at a pool that is said to be in another place: it may be gone from the
+ * old one.
+ */
 static void look_elsewhere(struct node *node, const char *name,
 			   const char *path)
 {

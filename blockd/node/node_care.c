@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is done with a pool as a whole while it serves. */
+/* Operations on a pool as a whole while it serves. */
 #include <errno.h>
 
 #include "blockd/node/node.h"

@@ -70,13 +70,19 @@ static void ended(void *pool_)
 	node_watch_wake(pool->node);
 }
 
-/* It is well, or was just opened, and nobody said otherwise. */
+/*
+ * Tell whether the pool is well, or was just opened, and no operation on it
+ * failed since.
+ */
 static bool is_well(const struct node_pool *pool)
 {
 	return node_pool_online(pool) && !atomic_load(&pool->health.suspect);
 }
 
-/* One that is, and follows soon on another, is given more time. */
+/*
+ * Set the time of the next try: later for each try that follows soon on
+ * another.
+ */
 static void put_off(struct node_health *h, int64_t now_ms)
 {
 	if (h->delay_ms == 0 || now_ms > h->again_ms + AGAIN_MAX_MS)

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the medium of a pool is, found out by trying it (struct pool_ops's
- * try()): when something on it has failed, when somebody asks for the pools
- * and the last try was a while ago, and again and again while it is not well.
- * Then its state is "failing" or "read-only", and when a try goes well it is
- * "online" again. Either is told of once.
+ * The health of a pool's medium, found out by trying it (struct pool_ops's
+ * try()). A try is made when an operation on the medium has failed, and again
+ * and again while it is not well. Another is made when a request asks for the
+ * pools and the last try was a while ago. A pool that is not well is in state
+ * "failing" or "read-only", and "online" again when a try goes well. Either is
+ * told of once.
  *
- * A try is in a thread of its own, so a disk that hangs keeps nobody; one that
- * has not answered for NODE_HEALTH_HANG_MS fails, too, until it does.
+ * A try is in a thread of its own, so a disk that hangs keeps nobody. A disk
+ * that has not answered for NODE_HEALTH_HANG_MS fails, too, until it does.
  *
- * What fails at one place only (a sector, a damaged file) leaves the pool as
- * it is: who uses that place gets the error.
+ * A failure at one place only (a sector, a damaged file) leaves the pool as it
+ * is: requests to that place get the error.
  */
 #ifndef BLOCKD_NODE_HEALTH_H
 #define BLOCKD_NODE_HEALTH_H
@@ -33,15 +34,18 @@ enum node_health_found {
 /* node.pools is held, and the pool is served, here and below. */
 
 /*
- * A try, or an attempt to open it again, is about to be made, unless it is not
- * due at @now_ms; the next will be due later. A pool that is not served, too.
+ * Tell whether a try, or an attempt to open the pool again, is due at @now_ms.
+ * If so, the next will be due later. Also for a pool that is not served.
  */
 bool node_health_due(struct node_pool *pool, int64_t now_ms);
 
 /* Begin a try that is due at @now_ms; @asked: or that is not quite fresh. */
 void node_health_begin(struct node_pool *pool, int64_t now_ms, bool asked);
 
-/* What a try has come to by now, or after @wait_ms; @err: of the latter two. */
+/*
+ * Return the result of a try by now, or after @wait_ms; @err: of the latter
+ * two.
+ */
 enum node_health_found node_health_look(struct node_pool *pool, int wait_ms,
 					struct error *err);
 
@@ -49,8 +53,8 @@ enum node_health_found node_health_look(struct node_pool *pool, int wait_ms,
 int64_t node_health_next_ms(const struct node_pool *pool);
 
 /*
- * It is going to be closed. False: it can't be, as a try hangs in it; then
- * that has it for good.
+ * End the tries of a pool that is about to be closed. False: it can't be
+ * closed, as a try hangs in it, which then has it for good.
  */
 bool node_health_end(struct node_pool *pool);
 

@@ -225,7 +225,10 @@ static void is_closed_when_its_medium_is_gone_and_opened_when_it_is_back(
 	assert_int_equal(rename(away, node_kit_at(k, "a")), 0);
 	assert_int_equal(node_kit_info(k, "a").state, NODE_POOL_ONLINE);
 	assert_int_equal(node_kit_info(k, "a").extents, 1);
-	/* What was not flushed may be gone: whoever wrote it is told. */
+	/*
+	 * Writes that were not flushed may be gone: a new incarnation tells the
+	 * clients.
+	 */
 	assert_string_not_equal(node_kit_info(k, "a").record.incarnation,
 				incarnation);
 }
@@ -282,7 +285,7 @@ static void is_told_of_what_fails(void **state)
 	assert_int_equal(node_kit_create(k, "x", MIB, NULL), 0);
 	assert_int_equal(ask(k).state, NODE_POOL_ONLINE);
 	assert_false(atomic_load(&pool->health.suspect));
-	/* One that can't be is nobody's fault. */
+	/* A request that can't be is not the medium's fault. */
 	assert_int_equal(node_kit_create(k, "x", 2 * MIB, &err), -EEXIST);
 	assert_false(atomic_load(&pool->health.suspect));
 	assert_int_equal(unlink(node_kit_at(k, "a/extents/x.extent")), 0);

@@ -156,8 +156,8 @@ static void forget_found(struct opening *o)
 }
 
 /*
- * It was gone while we ran: who had written to it must not go on as if
- * nothing had happened.
+ * Renew the incarnation of a pool that was gone while we ran. Its clients must
+ * not go on as if nothing had happened.
  */
 static int renew(const struct opening *o, struct pool *pool, struct error *err)
 {

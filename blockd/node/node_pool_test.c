@@ -137,7 +137,9 @@ static void takes_a_pool_again_and_no_other_in_its_place(void **state)
 	assert_non_null(strstr(err.msg, "clusters"));
 }
 
-/* What it was given is in the pool: whoever takes it up needs not say it. */
+/*
+ * The figures are in the pool: a request that takes it up needs not say them.
+ */
 static void keeps_its_figures_wherever_it_is(void **state)
 {
 	struct kit *k = *state;
@@ -148,7 +150,10 @@ static void keeps_its_figures_wherever_it_is(void **state)
 	for (int round = 0; round < 3; round++) {
 		int r;
 
-		/* On a busy machine that it is gone is not seen at once. */
+		/*
+		 * On a busy machine it is not seen at once that the pool is
+		 * gone.
+		 */
 		do
 			r = node_add_pool(k->node, &request, note, NULL);
 		while (r == -EEXIST);
@@ -226,7 +231,7 @@ static void reports_a_missing_pool_and_makes_none_in_its_place(void **state)
 	assert_int_equal(node_kit_create(k, "y", MIB, &err), -ENODEV);
 	assert_int_equal(node_delete_pool(k->node, "a", &err), -ENODEV);
 
-	/* It came back, at another place. */
+	/* The pool came back, at another place. */
 	assert_int_equal(node_kit_add_pool(k, "a", "away", NULL), 0);
 	assert_int_equal(node_kit_info(k, "a").state, NODE_POOL_ONLINE);
 	assert_true(node_kit_info(k, "a").reserved == MIB);

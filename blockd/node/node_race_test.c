@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whoever races for the space of a pool: no more is promised than may be. */
+/* Races for the space of a pool: no more is promised than may be. */
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -395,7 +395,10 @@ static void count_finding(void *context, const char *text, bool repaired)
 	(*(unsigned *)context)++;
 }
 
-/* What was promised before, and is not deleted, is as it was. */
+/*
+ * Check that extents which were promised before, and are not deleted, are as
+ * they were.
+ */
 static void check_after(struct kit *k, struct writer *writers)
 {
 	unsigned findings = 0;

@@ -143,7 +143,9 @@ static void tells_its_users_once_it_has_grown(void **state)
 	assert_int_equal(told.times, 0);
 	assert_int_equal(extent_resize(extent, 3 * MIB, NULL), 0);
 	assert_true(told.times == 1 && told.size == 3 * MIB);
-	/* Whoever repeats it may have missed the first answer. */
+	/*
+	 * A client that repeats the request may have missed the first answer.
+	 */
 	assert_int_equal(extent_resize(extent, 3 * MIB, NULL), 0);
 	assert_true(told.times == 2 && told.size == 3 * MIB);
 	extent_unref(extent);

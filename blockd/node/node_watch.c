@@ -120,8 +120,8 @@ static void gone(struct node *node, struct node_pool *entry,
 }
 
 /*
- * What could not be written may have been acknowledged, but as durable: whoever
- * wrote it has to be told.
+ * Open a pool anew that works again. Writes that failed may have been
+ * acknowledged, though not as durable, so their clients have to be told.
  */
 static void open_anew(struct node *node, struct node_pool *entry,
 		      const struct error *why)
@@ -132,7 +132,7 @@ static void open_anew(struct node *node, struct node_pool *entry,
 	try_again(node, entry);
 }
 
-/* What a try has found, and is done about it. */
+/* Act on the result of a try. */
 static void look_at_try(struct node *node, struct node_pool *entry, int wait_ms)
 {
 	struct error why = {0};
@@ -170,7 +170,7 @@ void node_look_again(struct node *node)
 			node_health_begin(entry, now_ms, true);
 	}
 	TAILQ_FOREACH (entry, &node->list, in_node) {
-		/* One that is silent already is waited for by others. */
+		/* A pool that is silent already is waited for by others. */
 		int wait_ms = atomic_load(&entry->health.silent)
 				      ? 0
 				      : NODE_HEALTH_ANSWER_MS;
@@ -181,7 +181,7 @@ void node_look_again(struct node *node)
 	pthread_mutex_unlock(&node->pools);
 }
 
-/* By the clock: what is not well, and whose time has come. */
+/* Look at a pool that is not well, when its time has come. */
 static void look_by_clock(struct node *node, struct node_pool *entry)
 {
 	const int64_t now_ms = clock_ms();
@@ -344,7 +344,7 @@ int node_watch_start(struct node *node, struct error *err)
 		node_watch_free(watch);
 		return error_set(err, r, "watch media: %s", strerror(r));
 	}
-	/* First: what ends at once is heard of, too. */
+	/* First: a thread that ends at once is heard of, too. */
 	atomic_store(&node->watch, watch);
 	r = pthread_create(&watch->thread, NULL, watch_run, watch);
 	watch->runs = r == 0;

@@ -191,7 +191,7 @@ static int proxy_extend(struct pool *pool, struct error *err)
 	return CALL(pool, err, inner->ops->extend(inner, err));
 }
 
-/* What it tells of is what it was asked for. */
+/* Errors of a try are its answer, so they are not reported as a fault. */
 static int proxy_try(struct pool *pool, struct error *err)
 {
 	struct pool *inner = enter(pool, err);
@@ -222,7 +222,7 @@ static int proxy_renew(struct pool *pool, struct error *err)
 	return CALL(pool, err, inner->ops->renew(inner, err));
 }
 
-/* Who reads the proxy's own record has locks for it: the caller does that. */
+/* The caller changes the proxy's own record, under the locks of its readers. */
 static int proxy_put_record(struct pool *pool, const struct pool_record *record,
 			    struct error *err)
 {

@@ -34,7 +34,10 @@ static void *run(void *try_)
 	t->why = why;
 	t->is_over = true;
 	(void)pthread_cond_broadcast(&t->over);
-	/* Under the lock: whoever sees that it is over joins us. */
+	/*
+	 * Under the lock: a thread that sees the end of the try joins this
+	 * thread.
+	 */
 	t->ended(t->context);
 	(void)pthread_mutex_unlock(&t->lock);
 	return NULL;
