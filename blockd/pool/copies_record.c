@@ -27,7 +27,7 @@ int copies_record_encode(const struct copies_record *record, char **ret,
 		     : 0;
 }
 
-/* It names a file, too. */
+/* Tell whether @text is a UUID. It names a file, too. */
 static bool is_uuid(const char *text)
 {
 	return strspn(text, "0123456789abcdefABCDEF-") == UUID_TEXT_SIZE - 1;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The names of extents that are there all together, or not at all: of copies
- * in a dir pool (NAME.copies), of a cut over several pools (STATE/cuts). The
- * text form of blockd/pool/record_text.h. Docs: docs/dir-pool-format.md.
+ * The names of extents that are there all together, or not at all. They are
+ * copies in a dir pool (NAME.copies), or a cut over several pools (STATE/cuts).
+ * The text form is that of blockd/pool/record_text.h. Docs:
+ * docs/dir-pool-format.md.
  */
 #ifndef BLOCKD_COPIES_RECORD_H
 #define BLOCKD_COPIES_RECORD_H

@@ -29,7 +29,10 @@ int lock_file_take(int dirfd, const char *name, const char *what, int *ret_fd,
 	char pid[16];
 	int length;
 
-	/* It is a lock there, too, but does not say whose. */
+	/*
+	 * On a read-only file system the file is a lock, too, but does not say
+	 * whose.
+	 */
 	if (fd < 0 && errno == EROFS)
 		fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)

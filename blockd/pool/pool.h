@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An open pool: where the extents of one medium live. The kind of pool is a
- * table of functions; blockd/node/node.h holds the pools of a node and decides,
- * a pool only carries out.
+ * An open pool: the extents of one medium. The kind of pool is a table of
+ * functions. blockd/node/node.h holds the pools of a node and decides; a pool
+ * only carries out.
  *
- * A pool's functions may be called from any thread and block, but two calls
- * about one extent never run at once: the caller sees to that. Each call that
- * changes something is durable when it returns 0, and a kill at any point in
- * it leaves what the next load() makes whole again.
+ * A pool's functions may be called from any thread and block. Two calls about
+ * one extent never run at once: the caller sees to that. Each call that changes
+ * something is durable when it returns 0. A kill at any point in it leaves a
+ * state that the next load() makes whole again.
  */
 #ifndef BLOCKD_POOL_H
 #define BLOCKD_POOL_H
@@ -136,10 +136,10 @@ struct pool_ops {
 
 	/*
 	 * Quick, also where there is much. @snapshots: the names of all of
-	 * them, @n; what changes meanwhile is counted as it was or as it is.
-	 * What was written a moment ago may be as before. -EOPNOTSUPP: that
-	 * would take too long a look, or the file system does not tell;
-	 * -EBADMSG: what is damaged may have used anything.
+	 * them, @n. Changes meanwhile are counted or not. Writes of the last
+	 * moment may be missing. -EOPNOTSUPP: the look would take too long, or
+	 * the file system does not tell;
+	 * -EBADMSG: a damaged object may have used anything.
 	 */
 	int (*sharing)(struct pool *pool, const char *const *snapshots,
 		       size_t n, struct pool_sharing *ret, struct error *err);
@@ -148,8 +148,8 @@ struct pool_ops {
 	enum pool_copy_method (*copy_method)(struct pool *pool);
 	/*
 	 * Make @n objects: all of them or none, also after a crash. Nobody
-	 * writes to what they are copied from meanwhile. What is past the end
-	 * of a shorter source reads as zeroes.
+	 * writes to their sources meanwhile. The range past the end of a
+	 * shorter source reads as zeroes.
 	 */
 	int (*copy)(struct pool *pool, const struct pool_copy *copies, size_t n,
 		    pool_copied copied, void *context, struct error *err);
@@ -193,15 +193,16 @@ struct pool_ops {
 	 */
 	int (*lost)(struct pool *pool, struct error *err);
 	/*
-	 * Its metadata could not be written, or all of it be read, so it takes
-	 * no changes: can it be by now? 0: nothing of that kind has happened;
-	 * 1: yes, when it is closed and opened again; negative: not yet. Blocks
-	 * for an attempt.
+	 * Tell whether metadata can be written and read by now that could not
+	 * be, so that the pool takes no changes. 0: nothing of that kind has
+	 * happened; 1: yes, when it is closed and opened again; negative: not
+	 * yet. Blocks for an attempt.
 	 */
 	int (*retry)(struct pool *pool, struct error *err);
 	/*
-	 * It was gone, or was closed by us, and is back: what was acknowledged
-	 * and not flushed may be lost. Gives it a new incarnation, durably.
+	 * Give a pool a new incarnation, durably. The pool was gone, or was
+	 * closed by us, and is back: writes that were acknowledged and not
+	 * flushed may be lost.
 	 */
 	int (*renew)(struct pool *pool, struct error *err);
 
@@ -221,14 +222,14 @@ struct pool {
 		     * ("dir"), a block device or a file ("raw") */
 	uint64_t cluster_size; /* bytes; 0: it has no clusters */
 	/*
-	 * The medium failed: whoever has it open may ask lost(). Any thread;
-	 * brief. NULL: nobody wants to know.
+	 * Called when the medium failed: the owner of the pool may ask lost().
+	 * Any thread; brief. NULL: nobody wants to know.
 	 */
 	void (*fault)(void *context);
 	void *fault_context;
 };
 
-/* What is at a path. */
+/* The content found at a path. */
 enum pool_content {
 	POOL_CONTENT_EMPTY,   /* or what a format() cut short left */
 	POOL_CONTENT_POOL,    /* has an identity that decodes */
@@ -236,7 +237,7 @@ enum pool_content {
 	POOL_CONTENT_OTHER,   /* somebody's; -> err says what */
 };
 
-/* Something failed that may be the medium's fault. Any thread. */
+/* Report a failure that may be the medium's fault. Any thread. */
 static inline void pool_fault(const struct pool *pool)
 {
 	if (pool->fault)

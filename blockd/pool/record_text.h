@@ -7,10 +7,10 @@
  *	crc32c=XXXXXXXX         eight lower-case hex digits over all the
  *	                        bytes before this line
  *
- * Lines end with a newline. In a value every byte but A-Z a-z 0-9 and
- * ". _ - / :" is written %XX, so a value holds neither a newline nor '='; a
- * pair is NAME=VALUE with both sides written so. A record is at most
- * RECORD_TEXT_MAX bytes. Docs: docs/dir-pool-format.md.
+ * Lines end with a newline. In a value every byte but A-Z a-z 0-9 and ". _ - /
+ * :" is written %XX, so it holds neither a newline nor '='. A pair is
+ * NAME=VALUE with both sides written so. A record is at most RECORD_TEXT_MAX
+ * bytes. Docs: docs/dir-pool-format.md.
  */
 #ifndef BLOCKD_RECORD_TEXT_H
 #define BLOCKD_RECORD_TEXT_H
@@ -67,8 +67,9 @@ int record_text_open(struct record_reader *r, const void *data, size_t length,
 void record_text_close(struct record_reader *r);
 
 /*
- * The next line: 1, with key and value still in their written form, borrowed
- * until record_text_close(); 0 at the end; -EBADMSG for a line that is none.
+ * Read the next line: 1, with key and value still in their written form,
+ * borrowed until record_text_close(). 0 at the end; -EBADMSG for a line that is
+ * none.
  */
 int record_text_next(struct record_reader *r, char **ret_key, char **ret_value,
 		     struct error *err);

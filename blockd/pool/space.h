@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The arithmetic of a pool's space. Pure: who holds which lock, and where the
- * figures come from, is the caller's.
+ * The arithmetic of a pool's space. Pure: locks and figures are the caller's.
  *
  *	capacity  = min(configured, allocated + free - elsewhere - floor)
  *	limit     = capacity x overcommit
  *	room      = limit - reserved; 0 while free is not above the floor
  *	available = room in whole blocks; 0 below the smallest extent
  *
- * Bytes that files of others take are not ours to promise, and neither are
- * those that other pools on the same file system have promised and not yet
- * used ("elsewhere"). Nothing is ever negative: a pool whose limit fell below
- * what is reserved (others filled the medium) has no room.
+ * Bytes that files of others take are not ours to promise. Nor are bytes that
+ * other pools on the same file system have promised and not yet used
+ * ("elsewhere"). Nothing is ever negative: a pool whose limit fell below what
+ * is reserved (others filled the medium) has no room.
  */
 #ifndef BLOCKD_SPACE_H
 #define BLOCKD_SPACE_H
@@ -48,7 +47,7 @@ struct space {
 };
 
 /*
- * What is kept free of a medium: @configured, or the default above.
+ * Return the bytes of a medium to keep free: @configured, or the default above.
  * @configured  bytes; 0: none
  * @size        bytes of the medium
  */

@@ -69,7 +69,7 @@ void space_floor_set(struct space_floor *floor, uint64_t bytes)
 {
 	struct space_share *share;
 
-	/* What is held was counted by the old one. */
+	/* The shares were counted by the old floor. */
 	pthread_mutex_lock(&floor->lock);
 	if (bytes > atomic_exchange(&floor->keep, bytes))
 		LIST_FOREACH (share, &floor->shares, in_floor)
@@ -111,7 +111,10 @@ bool space_share_take(struct space_share *share, uint64_t bytes)
 
 	if (left < bytes)
 		return false;
-	/* First: whoever takes back what is left sees it here or there. */
+	/*
+	 * First: a thread that takes back the rest sees these bytes here or
+	 * there.
+	 */
 	atomic_fetch_add(&share->writing, bytes);
 	while (left >= bytes)
 		if (atomic_compare_exchange_weak(&share->left, &left,
@@ -133,8 +136,8 @@ static uint64_t spoken_for(struct space_floor *floor)
 }
 
 /*
- * What nobody has above the floor. The file system is asked last: what is
- * written meanwhile is counted twice, and never not at all.
+ * Return the bytes above the floor that no share has. The file system is asked
+ * last, so bytes written meanwhile are counted twice, and never missed.
  */
 static uint64_t room(struct space_floor *floor)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The floor: bytes that a pool keeps free of its file system. A write that
+ * The floor: bytes of its file system that a pool keeps free. A write that
  * would take of them gets -ENOSPC before it begins.
  *
  * Asking the file system at each write would cost more than the write. So a
- * device takes a share of the space above the floor: much while there is much,
- * so that it seldom asks, and little where there is little. Near the floor the
- * unused rest of all shares is taken back. At any time
+ * device takes a share of the space above the floor. The share is large while
+ * there is much, so that the device seldom asks, and small near the floor. Near
+ * the floor the unused rest of all shares is taken back. At any time
  *
  *	free - unused shares - writes under way >= floor
  *
@@ -79,7 +79,9 @@ bool space_share_take(struct space_share *share, uint64_t bytes);
  */
 int space_share_ask(struct space_share *share, uint64_t offset, uint64_t length,
 		    uint64_t *bytes);
-/* What was taken is written, or has failed. */
+/*
+ * End a write of @bytes that were taken: they are written, or the write failed.
+ */
 static inline void space_share_done(struct space_share *share, uint64_t bytes)
 {
 	atomic_fetch_sub(&share->writing, bytes);

@@ -192,7 +192,7 @@ static void is_never_passed_however_many_write(void **state)
 	for (int i = 0; i < WRITERS; i++)
 		assert_int_equal(pthread_join(threads[i], NULL), 0);
 	assert_int_equal(atomic_load(&below), 0);
-	/* And nothing is lost: all of it can be had. */
+	/* And nothing is lost: all of it can be taken. */
 	last = share_of(floor);
 	(void)write_all(last);
 	assert_int_equal(atomic_load(&free_bytes), KEEP);
