@@ -30,8 +30,8 @@ void op_reply(fuse_req_t req, int r);
 
 /*
  * Clear setuid, setgid and file capabilities: somebody who may not keep them
- * changes the file. setgid is cleared if the file runs as its group, or the
- * caller is not of the group. 0 or -errno.
+ * changes the file. The setgid bit is cleared if the file runs as its group, or
+ * the caller is not of the group. 0 or -errno.
  *
  * @group  of the file, before the change; or OP_GROUP_NOW
  */

@@ -28,8 +28,8 @@ struct fuse_threads {
 };
 
 /*
- * A killed server may still be at it, or at another that makes the same name:
- * what it called for would come to pass beside what is done here.
+ * May a killed server still be at the request, or at another that makes the
+ * same name? Its call would come to pass beside the one made here.
  */
 static bool is_pending(const struct fuse_buf *buf)
 {
@@ -64,7 +64,7 @@ static void process(const struct unionfs *fs, const struct fuse_buf *buf)
 		dir_fd_changes_end();
 }
 
-/* Does it use open descriptors alone? See place_keep(). */
+/* Does a request of this kind use open descriptors alone? See place_keep(). */
 static bool keeps_identity(uint32_t opcode)
 {
 	return opcode == FUSE_READ || opcode == FUSE_WRITE;
@@ -116,7 +116,10 @@ static int serve_requests(struct unionfs *fs)
 	return r < 0 ? r : 0;
 }
 
-/* Not after the last has ended: then nobody waits for it. */
+/*
+ * Count one more thread. False after the last has ended: then nobody waits for
+ * it.
+ */
 static bool thread_begins(struct fuse_threads *serve)
 {
 	unsigned running = atomic_load(&serve->running);
@@ -167,7 +170,10 @@ static int start_thread(struct fuse_threads *serve)
 	return -r;
 }
 
-/* One of them waits for a branch. Without another the rest must do. */
+/*
+ * Start one more thread, as another waits for a branch. Without it the rest
+ * must do.
+ */
 static void one_more(void *context)
 {
 	struct fuse_threads *serve = context;
@@ -189,7 +195,7 @@ int fuse_threads_start(struct unionfs *fs, unsigned threads,
 	serve->fs = fs;
 	serve->when_done = when_done;
 	serve->context = context;
-	/* One more until all are started, so that none is the last. */
+	/* Counted: one more until all are started, so that none is the last. */
 	atomic_store(&serve->running, 1);
 	while (started < threads && r == 0) {
 		r = start_thread(serve);

@@ -46,7 +46,8 @@
 
 struct mounted {
 	struct unionfs fs;
-	int mountpoint_fd;       /* until it is mounted; -1: it was before */
+	int mountpoint_fd;       /* until the union is mounted; -1: it was
+				  * before */
 	struct control *control; /* NULL: not wanted */
 	struct drains *drains;
 	char *mountpoint;   /* absolute */
@@ -62,7 +63,7 @@ static int check_mountpoint(struct mounted *m, const char *path,
 	const char *before = handover_mountpoint(&m->fs);
 	struct stat st;
 
-	if (before) { /* whoever asks for its attributes waits for us */
+	if (before) { /* a stat of it would wait for us */
 		m->mountpoint = strdup(before);
 		m->fs.mountpoint = m->mountpoint;
 		return m->mountpoint
@@ -130,8 +131,8 @@ static int add_one(struct mounted *m, const struct branch_spec *spec,
 }
 
 /*
- * What a crash interrupted is finished with all branches it was on: not while
- * one of them is absent.
+ * Refuse to mount while a branch is absent that a crash's leftovers need: they
+ * are finished with all branches they are on.
  */
 static int check_absent(const struct branch *absent,
 			struct branch *const *present, unsigned count,
@@ -259,7 +260,7 @@ static int new_session(struct mounted *m, const struct union_options *options,
 	if (escape(options->fsname, name, sizeof(name)) < 0)
 		return error_set(err, EINVAL, "option 'fsname' is too long");
 	mount_strict_options(&m->fs, as_branches);
-	/* It is a file system like a disk's: devices and setuid work. */
+	/* The union is a file system like a disk's: devices and setuid work. */
 	if (asprintf(&list,
 		     "default_permissions,suid,dev,subtype=trib-union,"
 		     "fsname=%s%s%s%s",
@@ -315,7 +316,7 @@ static void unmount(const struct mounted *m)
 	(void)umount2(m->mountpoint, MNT_DETACH | UMOUNT_NOFOLLOW); /* gone */
 }
 
-/* Until the threads say that it is over. */
+/* Wait until the threads say that the union has ended. */
 static void wait_for_end(const struct mounted *m, const sigset_t *set)
 {
 	int64_t asked_ms = 0; /* 0: nobody did */
@@ -338,7 +339,10 @@ static void wait_for_end(const struct mounted *m, const sigset_t *set)
 	}
 }
 
-/* That of a branch counts where data is passed through to it. */
+/*
+ * Set the readahead at @path. A branch's own counts where data is passed
+ * through to it.
+ */
 static void set_readahead(const char *path, uint64_t kib)
 {
 	auto_close int fd = -1;
@@ -510,7 +514,7 @@ int mount_serve(const struct union_options *options, void (*ready)(void *),
 	full_free(m->fs.full);
 	drains_free(m->drains);
 	if (!branch_recover_stop() || branch_probe_is_busy())
-		/* A branch hangs: what is asked of it is in use. */
+		/* A branch hangs: its requests still use our memory. */
 		_exit(r < 0 ? 1 : 0);
 	unionfs_done(&m->fs);
 	handover_end(&m->fs);

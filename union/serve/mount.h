@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A union's life: mounted, served until it is unmounted. */
+/* The life of a union: mounted, and served until it is unmounted. */
 #ifndef UNION_MOUNT_H
 #define UNION_MOUNT_H
 
@@ -8,12 +8,12 @@
 
 /*
  * Mount and serve, in the calling process. SIGTERM, SIGINT and SIGHUP unmount
- * it (detached when it is busy, then served until its last user is gone; a
- * second signal ends at once).
+ * the union. A busy union is detached, then served until its last user is gone;
+ * a second signal ends it at once.
  *
  * @ready  called once the kernel has asked its first question
  *
- * Returns when it is unmounted: 0, or -errno with @err.
+ * Returns when the union is unmounted: 0, or -errno with @err.
  */
 int mount_serve(const struct union_options *options, void (*ready)(void *),
 		void *context, struct error *err);

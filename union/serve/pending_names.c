@@ -18,7 +18,8 @@ struct pending {
 
 static struct {
 	pthread_mutex_t lock;
-	_Atomic(struct pending *) first; /* the lock for all but whether any */
+	_Atomic(struct pending *) first; /* the lock guards all but whether
+					  * there is any */
 } pending = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 struct named {
@@ -26,7 +27,10 @@ struct named {
 	const char *name; /* NULL: none is made */
 };
 
-/* The string at @at behind the header, and how long it is with its NUL; 0. */
+/*
+ * Get the string at @at behind the header, and its length with its NUL; or
+ * NULL.
+ */
 static const char *string_at(const struct fuse_in_header *header, size_t length,
 			     size_t at, size_t *ret_size)
 {
@@ -51,7 +55,7 @@ static void get_renamed(const struct fuse_in_header *header, size_t length,
 	ret->name = string_at(header, length, at + size, &size);
 }
 
-/* False: it changes no names. */
+/* Get the name that @request makes. False: @request changes no names. */
 static bool get_named(const void *request, size_t length, struct named *ret)
 {
 	const struct fuse_in_header *header = request;

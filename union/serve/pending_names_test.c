@@ -14,7 +14,9 @@
 
 static char request[256];
 
-/* @head bytes of zeros, or @directory first, and then @names. */
+/*
+ * Make a request of @head bytes of zeros, or @directory first, and then @names.
+ */
 static size_t make(uint32_t opcode, uint64_t node, uint64_t directory,
 		   size_t head, const char *names, size_t length)
 {
@@ -108,7 +110,7 @@ static void a_removal_makes_none_and_a_lookup_changes_none(void **state)
 	assert_false(has_mkdir(3, "x"));
 	assert_false(
 		pending_names_add(request, make(FUSE_LOOKUP, 3, 0, 0, "x", 2)));
-	/* What was there before is asked for, and need not be made. */
+	/* A removal asks for an old name, and makes none. */
 	assert_true(pending_names_add(request,
 				      make(FUSE_SYMLINK, 3, 0, 0, "z", 2)));
 	assert_false(

@@ -22,18 +22,21 @@
 #define ROUND_MS  1000
 #define SLOTS_MAX 4096 /* threads at once; those beyond go unwatched */
 
-/* What a thread serves. It fills it, the watching thread reads it. */
+/*
+ * The request that a thread serves. The thread fills this, the watching thread
+ * reads it.
+ */
 struct slot {
 	pthread_mutex_t lock;     /* of the end of a request and its answer */
 	_Atomic int64_t since_ms; /* 0: nothing */
-	struct state_thread *_Atomic thread; /* what it met; not while it is
-					      * left */
+	struct state_thread *_Atomic thread; /* the branches it met; not while
+					      * it is left */
 	struct state_thread own;
 	uint64_t unique, nodes[2];
 	unsigned count;
 	const void *request; /* borrowed until its end */
 	size_t length;
-	struct node *held[2]; /* those: it was answered; NULL */
+	struct node *held[2]; /* @nodes of an answered request; NULL */
 	bool answered;
 	bool replaced; /* by another thread */
 	atomic_bool left;
@@ -49,7 +52,7 @@ static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	bool on;
-	atomic_bool sleeps; /* until it is woken */
+	atomic_bool sleeps; /* the thread sleeps until it is woken */
 	pthread_t thread;
 	struct unionfs *fs;
 	void (*more)(void *context);
@@ -89,7 +92,7 @@ static struct slot *new_slot(void)
 	return slot;
 }
 
-/* One that a thread has left, or a new one. */
+/* Take a slot that a thread has left, or a new one. */
 static struct slot *take_slot(void)
 {
 	struct slot *slot = find_left();
@@ -113,7 +116,7 @@ void watchdog_leave(void)
 	mine = NULL;
 }
 
-/* The watching thread sleeps while nothing is served. */
+/* Wake the watching thread, which sleeps while nothing is served. */
 static void wake(void)
 {
 	pthread_mutex_lock(&service.lock);
@@ -180,7 +183,7 @@ static void *try_main(void *context)
 
 	thread_branches_note(thread, branch->id);
 	dir_fd_changes_begin();
-	(void)branch_recover_try(branch); /* that it comes back is enough */
+	(void)branch_recover_try(branch); /* it is enough that this returns */
 	dir_fd_changes_end();
 	thread_branches_give(thread);
 	atomic_store(&try->since_ms, 0);
@@ -199,7 +202,8 @@ static void start_try(struct branch *branch, int64_t now_ms)
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	if (pthread_create(&thread, &attr, try_main, branch) != 0)
-		atomic_store(&try->since_ms, 0); /* in the next round */
+		atomic_store(&try->since_ms, 0); /* tried again in the next
+						  * round */
 	pthread_attr_destroy(&attr);
 }
 
@@ -219,8 +223,8 @@ static bool met_failed(const struct slot *slot)
 }
 
 /*
- * EIO to who waits since then, and not to one that came after it. The kernel
- * may forget the nodes from now on, the thread uses them until it comes back.
+ * Answer EIO to the request of @since_ms, and not to a later one. The kernel
+ * may forget the nodes from now on; the thread uses them until it comes back.
  */
 static void answer(struct slot *slot, int64_t since_ms)
 {
@@ -251,7 +255,7 @@ static void replace(struct slot *slot, int64_t since_ms)
 		service.more(service.context);
 }
 
-/* One that takes longer than it may: is it for a branch? */
+/* Look at a request that takes longer than it may: does a branch hold it up? */
 static void look_at_late(struct slot *slot, int64_t since_ms, int64_t now_ms)
 {
 	struct branch *branch;
@@ -278,7 +282,7 @@ static void look_at_tries(int64_t now_ms)
 	}
 }
 
-/* True: something is being served. */
+/* Look at all that is served. True: something is being served. */
 static bool look(int64_t now_ms)
 {
 	unsigned i, count = atomic_load(&slot_count);
@@ -317,7 +321,7 @@ static void wait_a_round(void)
 		(void)pthread_cond_timedwait(&service.wake, &service.lock, &at);
 }
 
-/* A round after it was woken, so that not each request does. */
+/* Look a round after being woken, so that not each request wakes. */
 static void *watch_main(void *context)
 {
 	(void)context;
@@ -327,7 +331,8 @@ static void *watch_main(void *context)
 			(void)pthread_cond_wait(&service.wake, &service.lock);
 		wait_a_round();
 		pthread_mutex_unlock(&service.lock);
-		atomic_store(&service.sleeps, true); /* who comes now wakes */
+		atomic_store(&service.sleeps, true); /* a request from now on
+						      * wakes */
 		if (look(clock_ms()))
 			atomic_store(&service.sleeps, false);
 		pthread_mutex_lock(&service.lock);

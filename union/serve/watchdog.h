@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The requests that are being served, so that a branch whose calls do not
- * come back holds up nobody but who asks it.
+ * The requests that are being served. They are watched so that a branch whose
+ * calls do not come back holds up no request but its own.
  *
- * A thread looks at them once a second while there are any. For one that is
- * served for WATCHDOG_SLOW_MS another thread is started, so that requests for
- * other branches are taken. The branches that one met which takes longer than
- * the union's branch_timeout are tried, each by a thread of its own; one that
- * does not come back from that either within WATCHDOG_TRY_MS is failed
- * (ETIMEDOUT), and who waits for it gets EIO. When such a call comes back
- * after all its answer is not wanted any more: the kernel refuses it.
+ * A thread looks at them once a second while there are any. For a request that
+ * is served for WATCHDOG_SLOW_MS another thread is started, so that requests
+ * for other branches are taken.
+ *
+ * A request may take longer than the union's branch_timeout. Then the branches
+ * that it met are tried, each by a thread of its own. A branch whose try does
+ * not come back within WATCHDOG_TRY_MS is failed (ETIMEDOUT), and requests that
+ * wait for it get EIO. If such a call comes back after all, its answer is not
+ * wanted any more: the kernel refuses it.
  */
 #ifndef UNION_WATCHDOG_H
 #define UNION_WATCHDOG_H
@@ -20,24 +22,27 @@
 #define WATCHDOG_TRY_MS  5000
 
 /*
- * Begin to watch. @more starts one more thread to serve requests, for the
- * rest of the time. 0 or -errno.
+ * Begin to watch. @more starts one more thread to serve requests, for the rest
+ * of the time. 0 or -errno.
  */
 int watchdog_start(struct unionfs *fs, void (*more)(void *context),
 		   void *context);
 void watchdog_stop(void);
 
 /*
- * This thread serves a request of the kernel that names @nodes. @request is all
- * of it, borrowed until the end.
+ * Note that this thread serves a request of the kernel that names @nodes.
+ * @request is all of it, borrowed until the end.
  */
 void watchdog_begin(uint64_t unique, const uint64_t *nodes, unsigned count,
 		    const void *request, size_t length);
 
-/* And is done. True: another took its place, so this one may end. */
+/*
+ * Note that the request is done. True: another thread took this one's place, so
+ * this one may end.
+ */
 bool watchdog_end(void);
 
-/* It serves no more. */
+/* Note that this thread serves no more. */
 void watchdog_leave(void);
 
 #endif

@@ -9,7 +9,10 @@
 
 #define FIRST_SIZE 64
 
-/* 1 + its place, 0: there is none. The last ones are asked for most. */
+/*
+ * Find @token: 1 + its place; 0: there is none. The last ones are asked for
+ * most.
+ */
 static size_t find(const struct fd_store_server *held, uint64_t token)
 {
 	size_t i = held->count;

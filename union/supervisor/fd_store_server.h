@@ -18,18 +18,18 @@ struct fd_store_server {
 	size_t count, size;
 };
 
-/* Takes @fd. 0 or -ENOMEM: then it is closed. */
+/* Add @fd, which is taken. 0 or -ENOMEM: then it is closed. */
 int fd_store_server_add(struct fd_store_server *held, uint64_t token, int fd);
 
 bool fd_store_server_has(const struct fd_store_server *held, uint64_t token);
 
-/* Borrowed; -1: there is none. */
+/* Get the descriptor of @token, borrowed; -1: there is none. */
 int fd_store_server_fd(const struct fd_store_server *held, uint64_t token);
 
-/* Close that of @token, if there is one. */
+/* Close the descriptor of @token, if there is one. */
 void fd_store_server_drop(struct fd_store_server *held, uint64_t token);
 
-/* All of them by fd_store_send(), FD_STORE_END last. 0 or -errno. */
+/* Send all by fd_store_send(), FD_STORE_END last. 0 or -errno. */
 int fd_store_server_send(const struct fd_store_server *held, int socket);
 
 /* Close all. */

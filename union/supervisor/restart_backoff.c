@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "union/supervisor/restart_backoff.h"
 
-/* The @n-th pause of a row, from 0. */
+/* Tell the @n-th pause of a row, from 0. */
 static int doubled(unsigned n, int max_ms)
 {
 	int ms = PACE_FIRST_MS;

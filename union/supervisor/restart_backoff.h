@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How soon another server is started when one has ended (supervisor.h). At once
- * when it had served, so that nobody notices; but one that ends by itself
- * again and again as soon as it serves (the request that comes again ends it)
- * must not be started for ever without a pause.
+ * How soon another server is started when one has ended (supervisor.h): at once
+ * when the last had served, so that nobody notices. But some servers end by
+ * themselves again and again as soon as they serve, as the request that comes
+ * again ends them. Such servers must not be started for ever without a pause.
  */
 #ifndef UNION_RESTART_BACKOFF_H
 #define UNION_RESTART_BACKOFF_H
@@ -12,13 +12,13 @@
 #include <stdint.h>
 
 #define PACE_FIRST_MS    100   /* the first pause; the next is twice that */
-#define PACE_UNSERVED_MS 1000  /* the longest after one that never served */
-#define PACE_SERVED_MS   5000  /* the longest after one that had served */
-#define PACE_SOON_MS     1000  /* who served for less ended at once */
-#define PACE_LIVED_MS    10000 /* who served for so long is a good one */
+#define PACE_UNSERVED_MS 1000  /* longest pause if none ever served */
+#define PACE_SERVED_MS   5000  /* longest pause after a server that served */
+#define PACE_SOON_MS     1000  /* less time of service: it ended at once */
+#define PACE_LIVED_MS    10000 /* time of service of a good server */
 
-#define PACE_FREE  2  /* so many that ended at once cost no pause */
-#define PACE_TRIES 20 /* in a row that never served: the last */
+#define PACE_FREE  2  /* servers that ended at once and cost no pause */
+#define PACE_TRIES 20 /* servers in a row that never served: the last */
 
 /* Zeroed at first. */
 struct restart_backoff {
@@ -26,11 +26,11 @@ struct restart_backoff {
 };
 
 /*
- * A server has ended.
+ * Tell the pause after a server has ended.
  *
  * @served_ms  how long it had served; -1: it never did
- * @by_itself  nobody outside killed it (SIGKILL): that has its reason, and
- *             does not count against one that served
+ * @by_itself  nobody outside killed it (SIGKILL). A kill from outside has its
+ *             reason, and does not count against a server that served
  *
  * Returns how long to wait before the next is started, ms; -1: not again.
  */

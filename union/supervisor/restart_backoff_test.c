@@ -48,7 +48,8 @@ static void test_one_that_ends_as_soon_as_it_serves_is_slowed(void **unused)
 	for (i = 0; i < 100000; i++)
 		assert_int_equal(restart_backoff_next(&pace, 0, true),
 				 PACE_SERVED_MS);
-	/* It took longer: at once, but it is no better. */
+	/* The server took longer: the next is started at once, but it is no
+	 * better. */
 	assert_int_equal(restart_backoff_next(&pace, PACE_SOON_MS, true), 0);
 	assert_int_equal(restart_backoff_next(&pace, 0, true), PACE_SERVED_MS);
 	assert_int_equal(restart_backoff_next(&pace, PACE_LIVED_MS, true), 0);

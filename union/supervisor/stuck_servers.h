@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Of a supervisor: the servers that were killed and have not ended
- * (stuck_server.h). Each is among what is held for the next server, too, as
- * long as it is there.
+ * Stuck servers of a supervisor: those that were killed and have not ended
+ * (stuck_server.h). The fd store for the next server holds each of them, too,
+ * as long as it is there.
  */
 #ifndef UNION_STUCK_SERVERS_H
 #define UNION_STUCK_SERVERS_H
@@ -22,19 +22,27 @@ void stuck_servers_init(struct stuck_servers *servers);
 /* Is there room for one more? */
 bool stuck_servers_fit(const struct stuck_servers *servers);
 
-/* Takes @pidfd, of a child. False: it does not, for want of room. */
+/*
+ * Add @pidfd, of a child, which is taken. False: it is not, for want of room.
+ */
 bool stuck_servers_add(struct stuck_servers *servers,
 		       struct fd_store_server *held, int pidfd);
 
-/* What says that one has ended; how many: FD_STORE_STUCK_MAX at most. */
+/*
+ * Fill in what poll() waits for, until one has ended. Returns how many:
+ * FD_STORE_STUCK_MAX at most.
+ */
 unsigned stuck_servers_poll(const struct stuck_servers *servers,
 			    struct pollfd *ret);
 
-/* Wait for those that have. */
+/* Wait for those that have ended. */
 void stuck_servers_reap(struct stuck_servers *servers,
 			struct fd_store_server *held);
 
-/* Those that are left are others' to wait for, once this process is gone. */
+/*
+ * Close all. Servers that are left are others' to wait for, once this process
+ * is gone.
+ */
 void stuck_servers_done(struct stuck_servers *servers);
 
 #endif

@@ -31,9 +31,9 @@
 
 #define ASK_TIMEOUT_MS 10000
 #define ASKED_HANG_MS  2000
-#define HANG_MS        5000 /* a slow disk takes some of them */
-#define LOOK_MS        50   /* whether it ends */
-#define START_MS       5000 /* so long it may hang anywhere */
+#define HANG_MS        5000 /* a slow disk takes part of that */
+#define LOOK_MS        50   /* between looks whether it ends */
+#define START_MS       5000 /* for so long it may hang anywhere */
 #define START_LOOK_MS  1000
 #define GATHER_MS      1
 #define MESSAGES_MAX   256              /* at once */
@@ -61,15 +61,18 @@ struct supervisor {
 	pid_t pid;
 	int pidfd, socket;
 	int death_pipe; /* -1: none */
-	bool ends;      /* as that says */
+	bool ends;      /* the death pipe says so */
 	int64_t started_ms;
-	int64_t serves_since_ms; /* -1: it does not */
-	bool said;               /* that something is not kept */
-	int error; /* why it does not, as it said; 0: it did not say */
+	int64_t serves_since_ms; /* -1: the server does not serve */
+	bool said;               /* that a descriptor is not kept was logged */
+	int error; /* why it does not serve, as it said; 0: it did not say */
 	char failure[ERROR_TEXT_MAX];
 };
 
-/* The union goes on; what this is of goes with its server. */
+/*
+ * Log once that a descriptor is not kept. The union goes on; the descriptor's
+ * file goes with its server.
+ */
 static void note_kept(struct supervisor *h, int r)
 {
 	if (r < 0 && !h->said)
@@ -81,7 +84,10 @@ static void note_kept(struct supervisor *h, int r)
 	h->said |= r < 0;
 }
 
-/* 0, also when it is gone already: that is seen later. */
+/*
+ * Send the server its descriptors. 0, also when the server is gone: that is
+ * seen later.
+ */
 static int hand_over(const struct supervisor *h, struct error *err)
 {
 	int r = fd_store_server_send(&h->held, h->socket);
@@ -93,7 +99,7 @@ static int hand_over(const struct supervisor *h, struct error *err)
 				   strerror(-r));
 }
 
-/* 0 or -errno: then there is none. */
+/* Equip the new server. 0, or -errno: then there is none. */
 static int equip_child(struct supervisor *h, struct error *err)
 {
 	int r;
@@ -154,7 +160,10 @@ static int check_program(const struct supervisor *h, struct error *err)
 			       h->argv[0]);
 }
 
-/* One that cannot end would hold up all that is asked of the union. */
+/*
+ * Can the server end? A server that cannot would hold up all requests of the
+ * union.
+ */
 static int check_end(const struct supervisor *h, struct error *err)
 {
 	return task_blocked_thread(h->pid, ASKED_HANG_MS)
@@ -182,18 +191,18 @@ static int replace(struct supervisor *h, struct error *err)
 	return 0;
 }
 
-/* Because it asked. */
+/* Replace the server, which asked for that. */
 static void replace_or_refuse(struct supervisor *h, uint64_t token)
 {
 	struct error err = {0};
 
 	if (replace(h, &err) < 0)
-		/* One that is gone need not know. */
+		/* A server that is gone need not know. */
 		(void)fd_store_send(h->socket, FD_STORE_REFUSED, token,
 				    error_text(&err), -1);
 }
 
-/* Without asking the server. */
+/* Get the attributes of @path without asking the server. */
 static int device_at(const char *path, struct statx *ret)
 {
 	return statx(AT_FDCWD, path,
@@ -201,7 +210,7 @@ static int device_at(const char *path, struct statx *ret)
 		     0, ret);
 }
 
-/* It has just been mounted. */
+/* Note the device of the union, which has just been mounted. */
 static void note_device(struct supervisor *h)
 {
 	h->has_device = device_at(h->mountpoint, &h->device) == 0;
@@ -244,7 +253,7 @@ static void take_message(struct supervisor *h,
 	fd_close(fd);
 }
 
-/* False: there is no more, its server is gone. */
+/* Read a message. False: there are no more, the server is gone. */
 static bool read_message(struct supervisor *h)
 {
 	struct fd_store_message message;
@@ -273,7 +282,7 @@ static void take_signal(struct supervisor *h)
 	(void)pidfd_send_signal(h->pidfd, (int)info.ssi_signo, NULL, 0);
 }
 
-/* What there is, or a good part of it. False: as above. */
+/* Read the messages that are there, MESSAGES_MAX at most. False: as above. */
 static bool read_messages(struct supervisor *h)
 {
 	struct pollfd socket = {.fd = h->socket, .events = POLLIN};
@@ -285,11 +294,14 @@ static bool read_messages(struct supervisor *h)
 	return true;
 }
 
-/* Those that there are: more than a process may have open poll() refuses. */
+/*
+ * The descriptors that are there. poll() refuses more than a process may have
+ * open.
+ */
 struct watched {
 	struct pollfd fds[4 + FD_STORE_STUCK_MAX];
 	unsigned count;
-	/* Which is which; NULL: it is not watched. */
+	/* Places in @fds; NULL: it is not watched. */
 	struct pollfd *socket, *signals, *pidfd, *death_pipe;
 };
 
@@ -313,27 +325,27 @@ static void fill_watched(const struct supervisor *h, bool talks,
 	w->signals = add_watched(w, h->signals, POLLIN);
 	w->pidfd = add_watched(w, h->pidfd, POLLIN);
 	w->socket = add_watched(w, talks ? h->socket : -1, POLLIN);
-	/* That it is closed is told always. */
+	/* poll() always tells that it is closed. */
 	w->death_pipe = add_watched(w, h->ends ? -1 : h->death_pipe, 0);
 	w->count += stuck_servers_poll(&h->dying, w->fds + w->count);
 }
 
-/* Is one waited for that goes on, and does not serve yet? */
+/* Is the server starting: does it go on for another, and not serve yet? */
 static bool is_starting(const struct supervisor *h)
 {
 	return h->serves_since_ms < 0 &&
 	       fd_store_server_has(&h->held, FD_STORE_FUSE);
 }
 
-/* How long until we have to look, though nothing comes; ms. */
+/* Tell how long until the next look, though nothing comes; ms. */
 static int next_look_ms(const struct supervisor *h)
 {
 	return h->ends ? LOOK_MS : is_starting(h) ? START_LOOK_MS : -1;
 }
 
 /*
- * One that hangs as it starts holds up everybody. When it is killed, the next
- * one sees where it hangs, and does without that.
+ * Kill a server that hangs as it starts, which holds up everybody. The next one
+ * sees in which branch it hangs, and does without that.
  */
 static void end_hanging_start(struct supervisor *h)
 {
@@ -347,7 +359,7 @@ static void end_hanging_start(struct supervisor *h)
 	(void)pidfd_send_signal(h->pidfd, SIGKILL, NULL, 0);
 }
 
-/* It was killed, or has ended: does a call of it not come back? */
+/* The server was killed, or has ended: does a call of it not come back? */
 static bool cannot_end(struct supervisor *h)
 {
 	return h->ends && stuck_servers_fit(&h->dying) &&
@@ -355,9 +367,9 @@ static bool cannot_end(struct supervisor *h)
 }
 
 /*
- * Until it has ended, or is about to and cannot: false then. A file that is
- * removed is two messages: to be woken for each would cost as much as the rest
- * of a removal, so they gather for a moment.
+ * Watch the server until it has ended, or is about to and cannot: false then. A
+ * file that is removed is two messages. To be woken for each would cost as much
+ * as the rest of a removal, so they gather for a moment.
  */
 static bool watch_end(struct supervisor *h)
 {
@@ -373,7 +385,7 @@ static bool watch_end(struct supervisor *h)
 		if (has_come(w.pidfd))
 			return true;
 		h->ends = h->ends || has_come(w.death_pipe);
-		/* Most have ended before that is asked. */
+		/* Most servers have ended before that is asked. */
 		if (!events && cannot_end(h))
 			return false;
 		end_hanging_start(h);
@@ -383,12 +395,12 @@ static bool watch_end(struct supervisor *h)
 		if (!has_come(w.socket))
 			continue;
 		talks = read_messages(h);
-		/* What these two say is said again. */
+		/* The events of these two come again. */
 		(void)poll(w.fds, 2, GATHER_MS);
 	}
 }
 
-/* Is it mounted still? It is in no other way that one learns of the end. */
+/* Is the union still mounted? Nothing else tells of the end. */
 static bool is_connected(const struct supervisor *h)
 {
 	struct pollfd fuse = {
@@ -399,9 +411,9 @@ static bool is_connected(const struct supervisor *h)
 }
 
 /*
- * A call of it does not come back, and it is not waited for. What it had sent
- * is here. Its exit status is none yet: as if it was killed, unless there is
- * nothing to serve any more. False: for want of room or memory.
+ * Part with a server that hangs in a call, and do not wait for it. The messages
+ * it had sent are taken. It has no exit status yet: it counts as killed, unless
+ * there is nothing to serve any more. False: for want of room or memory.
  */
 static bool part_with(struct supervisor *h, siginfo_t *ret)
 {
@@ -425,7 +437,7 @@ static siginfo_t wait_for_end(struct supervisor *h)
 {
 	siginfo_t info = {0};
 
-	/* What it had sent before is here. */
+	/* Take the messages that it had sent before. */
 	while (read_message(h))
 		;
 	while (waitid(P_PIDFD, (id_t)h->pidfd, &info, WEXITED) < 0 &&
@@ -434,7 +446,7 @@ static siginfo_t wait_for_end(struct supervisor *h)
 	return info;
 }
 
-/* How it ended: as waitid() says it. */
+/* Watch the server; return how it ended, as waitid() says it. */
 static siginfo_t watch(struct supervisor *h)
 {
 	siginfo_t info;
@@ -447,7 +459,10 @@ static siginfo_t watch(struct supervisor *h)
 	return info;
 }
 
-/* By force, which ends the connection though a server that hangs has it. */
+/*
+ * Unmount our mount by force, which ends the connection though a server that
+ * hangs has it.
+ */
 static void unmount_ours(const struct supervisor *h)
 {
 	struct statx now;
@@ -460,8 +475,9 @@ static void unmount_ours(const struct supervisor *h)
 }
 
 /*
- * Who mounted it was killed before it could say so: a mount that is dead then
- * is ours, and goes; one that is not is another's, or there is none.
+ * Unmount a dead mount. The server that mounted was killed before it could say
+ * so: a mount that is dead then is ours, and goes. A mount that is not dead is
+ * another's, or there is none.
  */
 static void unmount_dead(const struct supervisor *h)
 {
@@ -472,11 +488,12 @@ static void unmount_dead(const struct supervisor *h)
 	fd_close(fd);
 }
 
-/* The end: who waits is answered by the kernel. */
+/* End the union: the kernel answers the requests that wait. */
 static void let_go(struct supervisor *h)
 {
-	/* A server that has not ended has it, too. Where the kernel cannot be
-	 * told so, what is not unmounted here ends with that. */
+	/* A server that has not ended has the connection, too. Where the kernel
+	 * cannot be told to abort, what is not unmounted here ends with that
+	 * server. */
 	if (is_connected(h))
 		(void)fuse_connection_abort(
 			fd_store_server_fd(&h->held, FD_STORE_FUSE));
@@ -489,7 +506,7 @@ static void let_go(struct supervisor *h)
 	h->has_device = false;
 }
 
-/* There is nothing to go on with, or none that can. */
+/* Give up: there is nothing to go on with, or no server that can. */
 static int give_up(struct supervisor *h, struct error *err)
 {
 	int r = error_set(err, EIO, "%s",
@@ -507,19 +524,20 @@ static int end_early(struct supervisor *h, struct error *err)
 			 h->mountpoint);
 }
 
-/* Shorter when somebody wants something. */
+/* Wait, shorter when a signal comes. */
 static void wait_a_pause(struct supervisor *h, int pause_ms)
 {
 	struct pollfd signals = {.fd = h->signals, .events = POLLIN};
 
 	if (poll(&signals, 1, pause_ms) > 0)
 		take_signal(h);
-	h->replaced = false; /* there is none to replace */
+	h->replaced = false; /* there is no server to replace */
 }
 
 /*
- * The program that is at our path; when that does not come to serve, the one
- * that we are, which did and keeps the same records. And so on in turn.
+ * Choose the program of the next server: that at our path. If it does not come
+ * to serve, our own program follows, which did and keeps the same records. And
+ * so on in turn.
  */
 static void choose_program(struct supervisor *h)
 {
@@ -531,7 +549,10 @@ static void choose_program(struct supervisor *h)
 			    h->mountpoint, h->argv[0]);
 }
 
-/* 1: another one is to be started; else the result of all. */
+/*
+ * Decide after an end. 1: another server is to be started; else the result of
+ * supervisor_run().
+ */
 static int start_again(struct supervisor *h, bool by_itself, const char *how,
 		       struct error *err)
 {
@@ -557,7 +578,7 @@ static int start_again(struct supervisor *h, bool by_itself, const char *how,
 	return h->ending ? end_early(h, err) : 1;
 }
 
-/* The same, of a server that has ended. */
+/* The same after a server has ended. */
 static int judge(struct supervisor *h, const siginfo_t *info, struct error *err)
 {
 	bool killed = info->si_code != CLD_EXITED;
@@ -577,7 +598,7 @@ static int judge(struct supervisor *h, const siginfo_t *info, struct error *err)
 	return start_again(h, !killed || info->si_status != SIGKILL, how, err);
 }
 
-/* And of one that could not be started. */
+/* The same after a server that could not be started. */
 static int not_started(struct supervisor *h, struct error *err)
 {
 	char how[sizeof(h->failure)];
@@ -602,7 +623,7 @@ static int hold_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
-/* The command line of a server: ours, and where we are. */
+/* Make the command line of a server: ours, and where we are. */
 static const char **server_argv(int argc, char **argv, char *self)
 {
 	const char **words = calloc((size_t)argc + 3, sizeof(*words));

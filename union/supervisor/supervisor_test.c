@@ -88,7 +88,10 @@ static int die_mounted(const char *at)
 	return 1;
 }
 
-/* One that was there before, and is dead, is not its own. */
+/*
+ * Fail as a server that finds a dead mount: the mount was there before, and is
+ * not its own.
+ */
 static int refuse(const char *at)
 {
 	struct error err = {EBUSY, "a dead mount is there"};
