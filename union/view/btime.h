@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When a file was made, as statx(2) has it: what its branch says, but for one
- * that moved from another branch and carries it in an attribute. A directory
- * was made when the first of its copies was.
+ * The time of birth of a file, as in statx(2). The branch tells it, but a file
+ * that moved from another branch carries it in an attribute. A directory is as
+ * old as the oldest of its copies.
  */
 #ifndef UNION_BTIME_H
 #define UNION_BTIME_H
@@ -14,13 +14,16 @@
 /* 12 bytes, little endian: seconds since 1970, signed; nanoseconds. */
 #define BIRTH_XATTR "trusted.tributary.birth"
 
-/* Of the inode @fd, which may be O_PATH. -ENODATA: nobody knows; or -errno. */
+/*
+ * Read it of the inode @fd, which may be O_PATH. -ENODATA: it is not known; or
+ * -errno.
+ */
 int btime_read(int fd, struct timespec *ret);
 
 /* Give the inode @fd (may be O_PATH) that attribute. 0 or -errno. */
 int btime_write(int fd, const struct timespec *birth);
 
-/* Of @node. -ENODATA or another -errno. */
+/* Read it of @node. -ENODATA or another -errno. */
 int btime_of(struct unionfs *fs, struct node *node, struct timespec *ret);
 
 #endif

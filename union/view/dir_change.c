@@ -14,7 +14,7 @@
 #include "union/sys/immutable.h"
 #include "union/sys/proc_path.h"
 
-/* One that is about to be changed, or was. */
+/* A copy that is about to be changed, or was. */
 struct dir_change_copy {
 	struct copy *copy;
 	struct stat before;
@@ -51,7 +51,7 @@ int dir_change_begin(struct dir_change *change, struct unionfs *fs,
 	int n;
 
 	*change = (struct dir_change){.fs = fs, .xattr = xattr};
-	/* It says itself that it cannot be changed. */
+	/* The change of a single copy fails by itself. */
 	if (!S_ISDIR(node->type) || !first || !copy_next(first))
 		return 0;
 	n = count_copies(fs, node, now);
@@ -128,8 +128,8 @@ static bool is_time(const struct timespec *a, const struct timespec *b)
 }
 
 /*
- * As far as it can be: what fails now has failed for a reason of its own. What
- * is as it was is left alone, or its change time would show.
+ * Undo the change as far as possible: an error now has its own reason. A copy
+ * that is as before is left alone, or its change time would show.
  */
 static void undo(const struct dir_change *change,
 		 const struct dir_change_copy *noted)

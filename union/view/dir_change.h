@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One change of a directory on all its copies, or on none. Copies that cannot
- * be changed are looked for before the first one is; what is met later is
- * undone on those that were. A copy on a branch that is read-only takes no
- * part: see unionfs_writable().
+ * be changed are looked for before the first change. After a later error the
+ * changed copies are changed back. A copy on a branch that is read-only takes
+ * no part: unionfs_writable().
  */
 #ifndef UNION_DIR_CHANGE_H
 #define UNION_DIR_CHANGE_H
@@ -18,6 +18,8 @@ struct dir_change {
 };
 
 /*
+ * Begin a change.
+ *
  * @node   a directory, or a file, for which nothing is done
  * @xattr  borrowed
  * @now    nothing but times changes, to the present one
@@ -27,10 +29,10 @@ struct dir_change {
 int dir_change_begin(struct dir_change *change, struct unionfs *fs,
 		     const struct node *node, const char *xattr, bool now);
 
-/* Before @copy, which is @fd, is changed. 0 or -errno. */
+/* Note @copy, which is @fd, before it is changed. 0 or -errno. */
 int dir_change_note(struct dir_change *change, struct copy *copy, int fd);
 
-/* What came of it, @r: all copies are as they were if it is an error. */
+/* End with the result @r: after an error all copies are changed back. */
 void dir_change_end(struct dir_change *change, int r);
 
 #endif

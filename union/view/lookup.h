@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a name in a directory to what is there, over the branches. */
+/* Finding a name in a directory, over the branches. */
 #ifndef UNION_LOOKUP_H
 #define UNION_LOOKUP_H
 
@@ -13,9 +13,9 @@ struct hit {
 };
 
 /*
- * The inode at @name in @dirfd (@name "": @dirfd itself), a directory of
- * @branch: its attributes and its handle, surely of the same inode. -ENOENT;
- * so it is where something is mounted (see submount.h).
+ * Get the inode at @name in @dirfd (@name "": @dirfd itself), a directory of
+ * @branch: its attributes and its handle, surely of the same inode. -ENOENT,
+ * also for a mount point (submount.h).
  */
 int lookup_inode(const struct branch *branch, int dirfd, const char *name,
 		 struct stat *ret_st, struct handle *ret_handle);
@@ -26,42 +26,45 @@ int lookup_inode(const struct branch *branch, int dirfd, const char *name,
  *
  * @first  a copy of @parent known to be the lowest that has the name; NULL
  *
- * -ENOENT, or the error of a branch that could not be asked: what may be on
- * a broken branch is not said to be absent.
+ * -ENOENT, or the error of a branch that could not be asked. A name that may
+ * be on a failed branch is not said to be absent.
  */
 int lookup_entry(struct unionfs *fs, struct node *parent, const char *name,
 		 struct copy *first, struct fuse_entry_param *ret);
 
-/* The generation that the kernel is told; of the root it wants none. */
+/* Get the generation that the kernel is told; 0 for the root. */
 static inline uint64_t lookup_generation(const struct node *node)
 {
 	return node->id == NODE_ROOT_ID ? 0 : node->generation;
 }
 
 /*
- * The entry of something just made as @name in @dirfd (@name "": @dirfd
+ * Get the entry of a file just made as @name in @dirfd (@name "": @dirfd
  * itself), which is on @branch alone.
  */
 int lookup_made(struct unionfs *fs, unsigned branch, int dirfd,
 		const char *name, struct fuse_entry_param *ret);
 
 /*
- * The entry of the directory @fd (may be O_PATH), found on @branch but maybe
- * on others too. The caller has fs->tree. -ENOENT: it was removed.
+ * Get the entry of the directory @fd (may be O_PATH), found on @branch but
+ * maybe on others too. The caller has fs->tree. -ENOENT: it was removed.
  */
 int lookup_dir(struct unionfs *fs, unsigned branch, int fd,
 	       struct fuse_entry_param *ret);
 
 /*
- * Every branch that has @name in @parent: first the one that is seen, or gives
- * the directory its owner and mode; then the lowest first. Returns how many
- * (0: none; free with lookup_hits_done() if more), or -errno.
+ * Find every branch that has @name in @parent. The one that is seen comes
+ * first, or the one that gives the directory its owner and mode; then the
+ * lowest first. Returns how many (0: none; free with lookup_hits_done() if
+ * more), or -errno.
  */
 int lookup_all(struct unionfs *fs, const struct node *parent, const char *name,
 	       struct hit **ret);
 
-/* The same for a name that must be there: never 0, but -ENOENT; -EIO if it
- * may be on a failed branch. */
+/*
+ * Do the same for a name that must be there: never 0, but -ENOENT; -EIO if it
+ * may be on a failed branch.
+ */
 int lookup_needed(struct unionfs *fs, const struct node *parent,
 		  const char *name, struct hit **ret);
 void lookup_hits_done(struct hit *hits, int count);

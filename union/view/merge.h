@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The entries of one directory over several branches, each name once: that
- * of the branch that was added first.
+ * The entries of one directory over several branches, each name once: that of
+ * the branch that was added first.
  *
- * The kernel makes one list of what all who read a directory are given, and
- * anybody goes on from any offset in it. So offsets are of names, not of
- * places: the same in every list that has the name, in the order of a hash.
- * That they are merged ones is in them: see dir_offset.h.
+ * The kernel makes one list for all readers of a directory, and each may go on
+ * from any offset in it. So offsets are of names, not of places. A name has the
+ * same offset in every list, in the order of a hash. Each offset says that its
+ * list is merged: dir_offset.h.
  */
 #ifndef UNION_MERGE_H
 #define UNION_MERGE_H
@@ -36,7 +36,10 @@ struct dirent_wire {
 	char name[];
 };
 
-/* @root: leave out what users do not see in a branch's root. NULL: ENOMEM. */
+/*
+ * Make an empty list. @root: leave out names that users do not see in a
+ * branch's root. NULL: ENOMEM.
+ */
 struct merge *merge_new(bool root);
 void merge_free(struct merge *merge); /* NULL is fine */
 
@@ -48,9 +51,9 @@ int merge_add(struct merge *merge, const char *name, unsigned branch,
 	      unsigned char type, uint64_t ino);
 
 /*
- * Add all of the directory @fd (readable, at its start); 0 or -errno.
+ * Add all entries of the directory @fd (readable, at its start); 0 or -errno.
  *
- * @mounts  something may be mounted in it: such names are left out
+ * @mounts  where mounts may be in it: mount points are left out
  */
 int merge_read(struct merge *merge, int fd, unsigned branch,
 	       enum mounted mounts);
@@ -58,21 +61,23 @@ int merge_read(struct merge *merge, int fd, unsigned branch,
 size_t merge_count(const struct merge *merge);
 
 /*
- * Put what was added in order; what is added later comes behind it, in the
- * order in which it comes. 0 or -ENOMEM.
+ * Sort the entries added so far; later ones come behind, in the order in which
+ * they are added. 0 or -ENOMEM.
  */
 int merge_sort(struct merge *merge);
 
-/* The first place behind @offset; 0: the start. */
+/* Find the first place behind @offset; 0: the start. */
 size_t merge_place(const struct merge *merge, int64_t offset);
 
-/* Directories among the entries, less "." and "..". */
+/* Count the directories among the entries, less "." and "..". */
 size_t merge_count_dirs(const struct merge *merge);
 
-/* @i below merge_count(). */
+/* Get entry @i, below merge_count(). */
 void merge_get(const struct merge *merge, size_t i, struct merge_entry *ret);
 
-/* Type of a getdents entry; asks the file system when it does not say. */
+/*
+ * Get the type of a getdents entry; asks the file system when that is unknown.
+ */
 unsigned char dirent_type(int dirfd, const struct dirent_wire *entry);
 
 #endif

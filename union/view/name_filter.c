@@ -229,7 +229,7 @@ void name_filter_where(const struct node *dir, unsigned count, const char *name,
 	unsigned i;
 
 	memset(ret, 0xff, sizeof(uint64_t[BRANCH_MAX / 64]));
-	/* What is too long a name a branch says better. */
+	/* A branch tells better which name is too long. */
 	if (strlen(name) > NAME_MAX)
 		return;
 	pthread_mutex_lock(&shard->lock);
@@ -298,7 +298,7 @@ void name_filter_forget_branch(unsigned branch)
 	}
 }
 
-/* What is read of a directory, before it is put in. */
+/* Names read of a directory, before they are put in. */
 struct reading {
 	uint64_t *slots;
 	size_t count, size, limit;
@@ -363,7 +363,7 @@ static bool read_copies(struct unionfs *fs, const struct node *dir,
 	return good;
 }
 
-/* What was noted of copies that are to be read is going to be met there. */
+/* Drop notes of copies that are to be read: the reading meets them again. */
 static void drop_unknown(struct name_filter *names, const struct node *dir)
 {
 	const struct copy *copy;

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which names a directory has on which branch, kept for directories in use,
- * so that it can be said of a branch that does not answer that it has no such
- * name. Eight bytes a name: a hash of it and the branch. A name is in it as
- * often as it was put there, and what is not there is never left out: a hash
- * that two names share costs no more than a needless "maybe".
+ * The names of a directory on each branch, kept for directories in use. They
+ * tell that a branch that does not answer has no such name. A name takes eight
+ * bytes: a hash of it and the branch. A name counts as often as it was put
+ * there, and a name on a branch is never missing. A hash that two names share
+ * costs a needless "maybe", no more.
  *
- * A directory made by us begins empty and known. Another is read when names
- * are looked up in it: at first only if it is small, the larger the more
- * lookups there were. The kernel locks a directory for lookups in it against
- * all that changes names in it, so a reading misses nothing and meets no name
- * that is put here at the same time; the exception is clone_dir(), which says
- * when it begins and ends to make one: nothing is read meanwhile.
+ * A directory made by the server begins empty and known. Another is read when
+ * names are looked up in it: at first only if it is small, the larger the more
+ * lookups there were.
  *
- * Whoever makes a name on a branch says so before, by name_filter_add(), and
- * after the directory was made there: nothing is noted of one that is not
- * known.
+ * The kernel locks a directory for lookups in it against all changes of names
+ * in it. So a reading misses nothing and meets no name that is put here at the
+ * same time. The exception is clone_dir(), which says when it begins and ends
+ * to make a directory: nothing is read meanwhile.
+ *
+ * A caller that makes a name on a branch calls name_filter_add() before. When
+ * the name is a directory's, it calls name_filter_begin() after. Nothing is
+ * noted of a directory that is not known.
  */
 #ifndef UNION_NAME_FILTER_H
 #define UNION_NAME_FILTER_H
@@ -27,24 +29,25 @@
 	64                    /* questions of a thread, then one of more: */
 #define NAME_FILTER_CHECKED 8 /* branches that are asked as well, in turn */
 
-/* @dir has no names on @branch yet, but those that are added from now on. */
+/* Begin @dir on @branch as known and empty, but for names added from now on. */
 void name_filter_begin(struct unionfs *fs, const struct node *dir,
 		       unsigned branch);
 
-/* @name is going to be on @branch. */
+/* Note that @name is going to be on @branch. */
 void name_filter_add(struct unionfs *fs, const struct node *dir,
 		     const char *name, unsigned branch);
 
 /*
- * The same, but without the kernel's lock of @dir, which stays a node until
- * name_filter_make_end(), called in any case. @made: it is there now.
+ * Do the same without the kernel's lock of @dir. @dir stays a node until
+ * name_filter_make_end(), which is called in any case. @made: the name is there
+ * now.
  */
 void name_filter_make_begin(struct unionfs *fs, const struct node *dir,
 			    const char *name, unsigned branch);
 void name_filter_make_end(struct unionfs *fs, const struct node *dir,
 			  const char *name, unsigned branch, bool made);
 
-/* It was, and has gone. */
+/* Note that a name that was there has gone. */
 void name_filter_remove(struct unionfs *fs, const struct node *dir,
 			const char *name, unsigned branch);
 
@@ -53,9 +56,9 @@ bool name_filter_may_have(const struct node *dir, const char *name,
 			  unsigned branch);
 
 /*
- * The branches on which @dir may have @name, as bits: all of which not every
- * name is known, and those that have it. Now and then some of the others,
- * so that name_filter_confirm() can find who does not keep to the rules.
+ * Get the branches on which @dir may have @name, as bits: those that have it,
+ * and those of which not every name is known. Now and then some others are
+ * added, so that name_filter_confirm() can find a caller that breaks the rules.
  *
  * @count  branches of the union
  */
@@ -68,20 +71,23 @@ static inline bool name_filter_is_in(const uint64_t *set, unsigned branch)
 }
 
 /*
- * @name was found there. If that was not known somebody did not say so: that
- * is logged, and nothing is known any more of @dir.
+ * Note that @name was found there. If that was not known, a caller broke the
+ * rules: that is logged, and nothing is known any more of @dir.
  */
 void name_filter_confirm(const struct node *dir, const char *name,
 			 unsigned branch);
 
-/* A name is looked up in @dir: read what is not known of it, if it is time. */
+/* Read the unknown copies of @dir at a lookup in it, if it is time. */
 void name_filter_learn(struct unionfs *fs, const struct node *dir);
 
-/* The node @id is no more, or what is known of it is not to be relied on. */
+/*
+ * Forget the node @id, which is no more, or whose names are not to be relied
+ * on.
+ */
 void name_filter_forget(uint64_t id);
 void name_filter_forget_all(void);
 
-/* What is on @branch may not be what was there: nothing is known of it. */
+/* Forget the names on @branch, whose content may have changed. */
 void name_filter_forget_branch(unsigned branch);
 
 #endif

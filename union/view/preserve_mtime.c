@@ -14,8 +14,8 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* Guarded by the lock, which nobody holds while a branch is asked: */
 static struct preserve_mtime *begun; /* the last first */
-/* Changed with the lock, read without. Who ends is counted while it is there
- * still. */
+/* Changed with the lock, read without. A change that ends is counted while
+ * it is in the list still. */
 static atomic_uint begun_count;
 static _Atomic uint64_t ended;
 
@@ -27,8 +27,8 @@ static bool is_of(const struct preserve_mtime *quietly, unsigned branch,
 }
 
 /*
- * One that has begun there, and is to set the times back: no user changed
- * names since. With the lock held.
+ * Find a change that has begun there, and is to set the times back: no user
+ * changed names since. With the lock held.
  */
 static const struct preserve_mtime *find(const struct node *node,
 					 unsigned branch,
@@ -109,7 +109,7 @@ static void give_slot(struct node_table *table, struct quiet_slot *slot)
 
 /*
  * @since  @ended, from before the times were read; UINT64_MAX: they were not.
- *         Who ends meanwhile may have set them back after that
+ *         A change that ends meanwhile may set them back after that
  */
 static bool enter(struct unionfs *fs, const struct node *node,
 		  struct preserve_mtime *quietly, uint64_t *since)
@@ -181,7 +181,7 @@ void preserve_mtime_show(struct preserve_mtime *quietly, const struct stat *st)
 	atomic_store(&slot->used, 1);
 }
 
-/* What was made by a user meanwhile is not to look older than it is. */
+/* Set the present time: a user's change meanwhile must not look older. */
 static void touch(int fd)
 {
 	const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT},

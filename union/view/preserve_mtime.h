@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What changes in one copy of a directory (a name is made there because a
- * file moves, a directory is cloned) and is not to be seen: its times stay.
- * Nor is it seen by who asks for them meanwhile (preserve_mtime_stat()), and
- * when the server is killed in between the next one sets them back.
+ * Changes in one copy of a directory that are not to be seen: the times stay.
+ * For example a name is made there because a file moves, or a directory is
+ * cloned. A stat meanwhile does not show the change either
+ * (preserve_mtime_stat()). After a kill in between the next server sets the
+ * times back.
  */
 #ifndef UNION_PRESERVE_MTIME_H
 #define UNION_PRESERVE_MTIME_H
@@ -23,12 +24,12 @@ struct preserve_mtime {
 };
 
 /*
- * Before and after a change in the directory @fd (may be O_PATH) of @branch.
- * 0 or -errno; without a beginning there is no end, and after one there is:
- * also when nothing was changed then. If a user changes names in it meanwhile
- * the times stay what that made them. Of several at a time each sets back what
- * was before the first. Who may be changed quietly is not given other times
- * by a user meanwhile: that waits (dir_attr_lock.h, move_lock.h).
+ * Begin and end a change in the directory @fd (may be O_PATH) of @branch. 0 or
+ * -errno; after an error there is no end. After a beginning there is always an
+ * end, even if nothing was changed. If a user changes names in it meanwhile,
+ * the times of that stay. Of several changes at a time each sets back the times
+ * from before the first. No user sets other times meanwhile: that waits
+ * (dir_attr_lock.h, move_lock.h).
  *
  * @ret  until preserve_mtime_end(), in the same function
  */
@@ -37,21 +38,22 @@ int preserve_mtime_begin(struct unionfs *fs, unsigned branch, int fd,
 void preserve_mtime_end(struct unionfs *fs, int fd,
 			struct preserve_mtime *quietly);
 
-/* It ends with the times of @st, of which the change time is what is shown. */
+/* Let the change end with the times of @st, whose change time is then shown. */
 void preserve_mtime_show(struct preserve_mtime *quietly, const struct stat *st);
 
 /*
- * stat of @copy of a directory, as unionfs_stat_copy(), with the times that
- * are to be seen.
+ * Get the stat of @copy of a directory, as unionfs_stat_copy(), with the times
+ * that are to be seen.
  */
 int preserve_mtime_stat(struct unionfs *fs, struct copy *copy,
 			struct stat *ret);
 
 /*
- * For what a server was killed in: first, before the nodes are restored, pass
- * over those in which a user changed names; then, when what was interrupted is
- * finished and before the first request, set the times back. Those on a branch
- * that cannot be used stay as they are.
+ * Take over the changes that a killed server was in. The first function is
+ * called before the nodes are restored. It passes over directories in which a
+ * user changed names. The second sets the times back, after interrupted
+ * requests are finished and before the first request. Times on a branch that
+ * cannot be used stay as they are.
  */
 void preserve_mtime_take_over(struct state *state);
 void preserve_mtime_restore(struct unionfs *fs);

@@ -123,7 +123,8 @@ static void *change_again_and_again(void *context)
 		    mkdirat(fd, name, 0700) < 0)
 			return (void *)"it could not be changed";
 		if (i % 3)
-			(void)sched_yield(); /* whoever comes next */
+			(void)sched_yield(); /* the other thread may come next
+					      */
 		preserve_mtime_end(&fs, fd, &quietly);
 		if (unlinkat(fd, name, AT_REMOVEDIR) < 0)
 			return (void *)"what was made is not there";
@@ -165,7 +166,7 @@ static void what_a_user_changes_is_seen(void **state)
 	naming_begin(node);
 	change();
 	naming_end(node, true);
-	/* This one finds the user's time, not that of before. */
+	/* The second change finds the user's time, not that of before. */
 	assert_int_equal(preserve_mtime_begin(&fs, 3, fd, &two[1]), 0);
 	assert_true(two[1].times[1].tv_sec > 2000);
 	preserve_mtime_end(&fs, fd, &two[1]);

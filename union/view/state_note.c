@@ -32,7 +32,7 @@ static void note_branch(struct state_branch *record, struct branch *branch)
 {
 	unsigned flags = branch->flags, used = record->used;
 
-	/* What it is told while it is drained, it is told by its own note. */
+	/* Flags that it is given while it is drained have their own note. */
 	if (flags & BRANCH_DRAINING)
 		flags = (flags & ~(BRANCH_NC | BRANCH_DRAINING)) |
 			(record->flags & BRANCH_NC);

@@ -1,33 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many directories there are in one that is on several branches: its link
- * count. They are counted once, then each that comes or goes is added; but in
- * what is counted while one does it may be or not, so that is not kept.
+ * The number of directories in a directory on several branches, for its link
+ * count. They are counted once, then each change is added. A directory made or
+ * removed during a count may be in it or not, so such a count is not kept.
  */
 #ifndef UNION_SUBDIRS_H
 #define UNION_SUBDIRS_H
 
 #include "union/view/lookup.h"
 
-/* Before any of @node is made, removed or renamed. */
+/* Begin a change, before a directory in @node is made, removed or renamed. */
 void subdirs_begin(struct unionfs *fs, struct node *node);
 
-/* @change: so many came, or went; 0 also when none did. */
+/* End it; @change: the number that came, or went; 0 also for none. */
 void subdirs_end(struct unionfs *fs, struct node *node, int change);
 
-/* It is not known how many: count when asked next. */
+/* Forget the number: it is counted when asked for next. */
 void subdirs_forget(struct unionfs *fs, struct node *node);
 
-/* A file of that name in @node has gone: was a directory hidden by it? */
+/*
+ * Note that a file of that name in @node has gone: it may have hidden a
+ * directory.
+ */
 void subdirs_uncover(struct unionfs *fs, struct node *node,
 		     const struct hit *hits, int count);
 
-/* st_nlink of @node; 1: not known, as file systems say that do not count. */
+/* Get st_nlink of @node; 1: not known, as of file systems that do not count. */
 nlink_t subdirs_links(struct unionfs *fs, struct node *node);
 
 /*
- * Another number when any came or went since; never twice while any do. Of what
- * is no directory the same always.
+ * Get a number that changes when a directory comes or goes; never the same
+ * twice while one does. For a node that is no directory it is constant.
  */
 uint64_t subdirs_mark(struct unionfs *fs, struct node *node);
 

@@ -45,7 +45,7 @@ int unionfs_dir_fd(struct unionfs *fs, struct copy *copy, struct dir_fd **ret)
 		r = folding_check_dir(branch, dir->fd);
 	if (r == 0)
 		*ret = take_ptr(dir);
-	/* It failed meanwhile: what was said of its root does not count. */
+	/* The branch failed meanwhile: the error of its root does not count. */
 	return r < 0 && !branch_usable(branch->id) ? -EIO : r;
 }
 
@@ -88,7 +88,7 @@ static int open_copy(struct unionfs *fs, const struct copy *copy, int flags,
 
 int unionfs_open_copy(struct unionfs *fs, const struct copy *copy, int flags)
 {
-	/* What is mounted inside is seen by the branch's own mount only. */
+	/* Mounts inside are seen by the branch's own mount only. */
 	return open_copy(fs, copy, flags, !(flags & (O_PATH | O_DIRECTORY)));
 }
 
@@ -111,7 +111,7 @@ void unionfs_fill_stat(struct unionfs *fs, const struct node *node,
 {
 	const struct copy *copy = node_first(node);
 
-	/* It moved, which is no change of it. */
+	/* A move of the file is no change of it. */
 	if (copy && node_moves(node))
 		st->st_ctim = preserve_ctime_shown(&fs->nodes, copy, st);
 	st->st_ino = unionfs_number(fs, node);
@@ -208,7 +208,7 @@ static void merge_size(struct stat *into, const struct stat *one)
 	into->st_blocks += one->st_blocks;
 }
 
-/* It was removed. */
+/* Get the stat of a removed inode. */
 static int stat_buried(const struct node *node, struct stat *ret)
 {
 	int fd = atomic_load(&node->buried_fd);

@@ -74,57 +74,58 @@ static inline struct branch *branch_of(const struct unionfs *fs,
 }
 
 /*
- * The descriptor of a directory's copy: see dir_fd_get(). -EOPNOTSUPP: it
- * folds, see folding.h.
+ * Get the descriptor of a directory's copy: see dir_fd_get(). -EOPNOTSUPP: it
+ * folds names, see folding.h.
  */
 int unionfs_dir_fd(struct unionfs *fs, struct copy *copy, struct dir_fd **ret);
 
-/* stat of a directory's copy: see dir_fd_stat(). */
+/* Get the stat of a directory's copy: see dir_fd_stat(). */
 int unionfs_stat_copy(struct unionfs *fs, struct copy *copy, struct stat *ret);
 
 /* Open a copy; a descriptor, or -ESTALE, or -EIO when its branch failed. */
 int unionfs_open_copy(struct unionfs *fs, const struct copy *copy, int flags);
 
 /*
- * The same with the first copy of @node, or to read a symbolic link there
- * (O_PATH).
+ * Open the first copy of @node; the first function only to read a symbolic link
+ * there (O_PATH).
  */
 int unionfs_open_link(struct unionfs *fs, const struct node *node);
 int unionfs_open(struct unionfs *fs, const struct node *node, int flags);
 
 /*
- * stat of @node: of a directory on several branches the owner and mode of
- * the first copy, the latest times, and a link count as if it were one. If the
- * first copy can be changed, times of those that cannot do not count.
+ * Get the stat of @node. A directory on several branches has the owner and mode
+ * of the first copy, the latest times, and a link count as one directory. If
+ * the first copy can be changed, times of copies that cannot do not count.
  */
 int unionfs_stat(struct unionfs *fs, struct node *node, struct stat *ret);
 
-/* stat of @node, no directory, from that of its one copy. */
+/* Complete the stat of @node, no directory, from that of its one copy. */
 void unionfs_fill_stat(struct unionfs *fs, const struct node *node,
 		       struct stat *st);
 
-/* st_ino of @node; and of the @name in the directory @fd of @branch. */
+/* Get st_ino of @node; and of @name in the directory @fd of @branch. */
 uint64_t unionfs_number(const struct unionfs *fs, const struct node *node);
 uint64_t unionfs_number_at(const struct unionfs *fs,
 			   const struct branch *branch, int fd,
 			   const char *name, uint64_t number);
 
-/* @node was found there: where numbers are of paths, that is its number. */
+/* Note where @node was found: numbers that are of paths change by it. */
 void unionfs_found_at(const struct unionfs *fs, const struct node *node,
 		      const struct branch *branch, int fd, const char *name);
 
-/* How long the kernel may trust the attributes of @node, in seconds. */
+/* Get the seconds for which the kernel may trust the attributes of @node. */
 double unionfs_attr_timeout(struct unionfs *fs, struct node *node);
 
 /*
- * The same, and how long the kernel may trust it, in seconds. Not at all when
- * somebody changes names in it meanwhile: the answer may come to the kernel
- * after that of the change.
+ * Do the same as unionfs_stat(), and get the seconds for which the kernel may
+ * trust the result. 0 while names in @node are changed: the answer may come to
+ * the kernel after that of the change.
  */
 int unionfs_attr(struct unionfs *fs, struct node *node, struct stat *ret,
 		 double *ret_timeout);
 
-/* The same of a file that is open as @fd, which may be O_PATH; -1: it is not.
+/* Do the same for a file that is open as @fd, which may be O_PATH; -1: it is
+ * not open.
  */
 int unionfs_attr_open(struct unionfs *fs, struct node *node, int fd,
 		      struct stat *ret, double *ret_timeout);
@@ -133,18 +134,21 @@ int unionfs_attr_open(struct unionfs *fs, struct node *node, int fd,
 int unionfs_writable(const struct unionfs *fs, const struct copy *copy);
 
 /*
- * Can the directory @node be changed itself? -EIO when it may have a copy on
- * a failed branch, which would keep what it was and show it one day.
+ * Can the directory @node itself be changed? -EIO when it may have a copy on a
+ * failed branch, which would keep the old state and show it one day.
  */
 int unionfs_changeable(const struct node *node);
 
 /*
- * May @name (NULL: any) be in a copy of @parent that cannot be asked now?
- * Then a name that is found nowhere else is not said to be absent.
+ * May @name (NULL: any) be in a copy of @parent that cannot be asked now? Then
+ * a name that is found nowhere else is not said to be absent.
  */
 bool unionfs_may_have(const struct node *parent, const char *name);
 
-/* Is this a name that is ours (@parent: its directory)? It is in no listing. */
+/*
+ * Is @name in @parent, its directory, one of the union's own? These are in no
+ * list.
+ */
 bool unionfs_hidden(const struct node *parent, const char *name);
 
 #endif

@@ -36,7 +36,7 @@ static bool is_mapped(struct unionfs *fs, struct node *node)
 	bool mapped;
 
 	node_lock(&fs->nodes, node);
-	/* Who opens it to write is counted before the kernel opens it. */
+	/* A writer is counted before the kernel opens the file. */
 	if (fd >= 0 && !node_file(node)->writers && file_is_written(fd) == 0)
 		node->mapped = false;
 	mapped = node->mapped;

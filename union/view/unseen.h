@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attributes that change while neither the kernel's FUSE nor we are told: of a
- * file that is passed through, by who has mapped it to write. A store into a
- * mapping, and msync(2), are between that process and the branch. They change
- * the times of the file and its blocks, never its size.
+ * Attributes that change without FUSE in the kernel or the server being told.
+ * That is so for a file that is passed through and mapped to write. A store
+ * into a mapping, and msync(2), are between that process and the branch. They
+ * change the times of the file and its blocks, never its size.
  *
- * All else the kernel knows of: it forgets what a write, passed through or
- * not, has changed (since Linux 6.12 also when an answer is just under way);
- * and the time of access when somebody reads or maps the file.
+ * The kernel knows of all other changes. It forgets attributes that a write,
+ * passed through or not, has changed. (Since Linux 6.12 it does so also when an
+ * answer is just under way.) It forgets the time of access when a process reads
+ * or maps the file.
  *
- * So what is said of a file is kept as that of any other, but for one that is
- * open for reading and writing, or may be mapped by who has closed it. Of that
- * an answer is kept for a moment, if it tells nothing new. A database that
- * asks before each query is then answered some ten times a second.
+ * So the kernel keeps the attributes of any file, with one exception. A file
+ * that is open for reading and writing, or may be mapped by a process that has
+ * closed it, may change unseen. An answer for that is kept for a moment, if it
+ * tells nothing new. A database that asks before each query is then answered
+ * some ten times a second.
  */
 #ifndef UNION_UNSEEN_H
 #define UNION_UNSEEN_H
@@ -23,17 +25,20 @@
 #define UNSEEN_PROTO_MINOR 41 /* FUSE 7.41: Linux 6.12 */
 
 /*
- * May the file @node change unseen, from now on? Ask it before the attributes
- * that are answered: if not, the kernel may keep them, and who asked is noted.
+ * May the file @node change unseen, from now on? Call this before the
+ * attributes are read. If not, the kernel may keep them, and the process that
+ * asked is noted.
  */
 bool unseen_may_change(struct unionfs *fs, struct node *node);
 
 /*
- * @node, locked, has one more open file, which is passed through and counted.
- * True: an answer that the kernel is to keep may be under way to somebody
- * else, and would be taken after the file was mapped; so it is to be told to
- * forget what it has. (Who opens it has what was said to him. What it has had
- * before, of the time of access it has no more once the file is mapped.)
+ * Note that @node, locked, has one more open file, which is passed through and
+ * counted.
+ *
+ * True: tell the kernel to forget the attributes it has. An answer to keep may
+ * be under way to another process, and would arrive after the file was mapped.
+ * (An answer to the process that opens the file has arrived. The kernel forgets
+ * an older access time once the file is mapped.)
  */
 bool unseen_begins(const struct unionfs *fs, struct node *node,
 		   bool read_write);
@@ -43,25 +48,25 @@ bool unseen_begins(const struct unionfs *fs, struct node *node,
 #define UNSEEN_WATCH_MS 1000
 
 /*
- * How long the kernel may keep @st, which is the answer to a stat(2) of @node,
- * a file that may change unseen; seconds. That is UNSEEN_KEEP_MS after so many
- * that were alike, each no later than that after the one before it; else 0.
- * And 0 when the kernel asks though it was told to keep the last one: somebody
- * has read the file, or mapped it. So stores into a new mapping are seen at
- * once by all who do not ask in a loop.
+ * Get the seconds for which the kernel may keep @st, the answer to a stat(2) of
+ * @node, a file that may change unseen. That is UNSEEN_KEEP_MS after
+ * UNSEEN_ALIKE equal answers, each no later than that after the one before it;
+ * else 0. If the kernel asks though it was told to keep the last answer, a
+ * process has read the file, or mapped it: 0, too. So stores into a new mapping
+ * are seen at once by all processes that do not ask in a loop.
  */
 double unseen_keep(struct unionfs *fs, struct node *node,
 		   const struct stat *st);
 
 /*
- * The same of an answer to who wants the size alone, by lseek(2). It is kept
- * at once, but after UNSEEN_ALIKE of them for UNSEEN_WATCH_MS after a
- * stat(2), whose like may come again.
+ * Do the same for an answer to lseek(2), which needs the size alone. Such an
+ * answer is kept at once. But for UNSEEN_WATCH_MS after a stat(2), as another
+ * may come, it is kept only after UNSEEN_ALIKE equal answers.
  */
 double unseen_keep_size(struct unionfs *fs, struct node *node,
 			const struct stat *st);
 
-/* Of a file that was just made: nobody has mapped it. */
+/* Get the seconds for a file that was just made: nobody has mapped it. */
 double unseen_keep_new(const struct unionfs *fs);
 
 #endif

@@ -133,7 +133,7 @@ static void an_answer_is_kept_after_as_many_that_were_alike(void **state)
 			assert_true(unseen_keep(&fs, node, &st) == 0);
 		assert_true(tries++ < 1000);
 	} while (unseen_keep(&fs, node, &st) == 0);
-	/* It was kept, and asked for: somebody may have mapped it. */
+	/* A kept answer was asked for: a process may have mapped the file. */
 	assert_true(unseen_keep(&fs, node, &st) == 0);
 	fs.told_of_writes = false;
 	for (i = 0; i < 3 * UNSEEN_ALIKE; i++) {
