@@ -31,7 +31,10 @@ void heap_trim_now(int fd)
 {
 	uint64_t times;
 
-	/* It is not when a call has ended meanwhile: once more, later. */
+	/*
+	 * The timer is not readable when a call has ended meanwhile: trim
+	 * later.
+	 */
 	if (read(fd, &times, sizeof(times)) > 0)
 		(void)malloc_trim(0);
 }

@@ -111,7 +111,7 @@ static void driver_stop(struct driver *d)
 {
 	const uint64_t one = 1;
 
-	/* It cannot be full, being written once. */
+	/* The eventfd cannot be full, being written once. */
 	if (d->stopping >= 0 && write(d->stopping, &one, sizeof(one)) < 0)
 		log_warning("eventfd: %s; waiting for calls to end instead",
 			    strerror(errno));

@@ -144,7 +144,7 @@ int csi_record(struct csi_call *c, struct volume_record **ret)
 
 /* ---- records ---- */
 
-/* One that cannot be there costs the least. */
+/* Check the store: a volume that cannot be there costs the least. */
 int csi_check_store(struct csi *csi, struct error *err)
 {
 	struct volume_record *record = NULL;

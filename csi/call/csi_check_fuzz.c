@@ -56,7 +56,9 @@ static bool is_looked_up(const ProtobufCMessageDescriptor *type)
 	       type == &csi__v1__node_expand_volume_request__descriptor;
 }
 
-/* What the specification has for a field of such a request that is wrong. */
+/*
+ * Tell whether the specification has @code for a wrong field of these requests.
+ */
 static bool is_code_of(const ProtobufCMessageDescriptor *type,
 		       enum rpc_code code)
 {
@@ -87,7 +89,7 @@ static void check_passed(const ProtobufCMessage *m)
 		if (!path || !path[0])
 			continue;
 		assert(strlen(path) <= CSI_PATH_MAX && csi_utf8_is_valid(path));
-		/* What is only looked up may have any form. */
+		/* A path that is only looked up may have any form. */
 		if (!is_looked_up(m->descriptor))
 			assert(path[0] == '/' && !strstr(path, "/../"));
 	}

@@ -14,14 +14,15 @@ static const struct {
 } rows[] = {
 	/* NOT_FOUND is for the source; this is a node of the parameters. */
 	{"CreateVolume", ENOENT, RPC_INVALID_ARGUMENT},
-	/* It is being deleted: once that is done the name is free. */
+	/* The volume is being deleted: once that is done the name is free. */
 	{"CreateVolume", EBUSY, RPC_ABORTED},
 	{"ControllerExpandVolume", EBUSY, RPC_ABORTED},
 	{"ControllerExpandVolume", ENOENT, RPC_FAILED_PRECONDITION},
 	/*
-	 * The size cannot be had. Kubernetes' resizer takes this code as final
-	 * (external-resizer, IsInfeasibleError()), so that the claim may be
-	 * lowered again; RESOURCE_EXHAUSTED it repeats for ever.
+	 * The size is not possible. Kubernetes' resizer takes this code as
+	 * final (external-resizer, IsInfeasibleError()), so that the claim may
+	 * be lowered again. After RESOURCE_EXHAUSTED it would repeat the call
+	 * for ever.
 	 */
 	{"ControllerExpandVolume", ENOSPC, RPC_OUT_OF_RANGE},
 	{"ControllerExpandVolume", E2BIG, RPC_OUT_OF_RANGE},
@@ -38,10 +39,10 @@ static const struct {
 	/* The target path, which is the caller's. */
 	{"NodePublishVolume", ENOTEMPTY, RPC_FAILED_PRECONDITION},
 	{"NodePublishVolume", ENOTDIR, RPC_FAILED_PRECONDITION},
-	/* What is mounted cannot grow for this process. */
+	/* A mounted file system cannot grow for this process. */
 	{"NodeExpandVolume", EPERM, RPC_FAILED_PRECONDITION},
 	/*
-	 * What was begun stays in the record: the same call goes on with it.
+	 * The record keeps what was begun: the same call goes on with it.
 	 * DEADLINE_EXCEEDED and CANCELLED would be the client's own.
 	 */
 	{NULL, ETIMEDOUT, RPC_UNAVAILABLE},

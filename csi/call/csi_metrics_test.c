@@ -201,7 +201,9 @@ static void answers_strangers_and_goes_on(void **state)
 	}
 	for (size_t i = 0; i < array_size(fds); i++)
 		(void)close(fds[i]);
-	/* It takes a moment until it knows that they have gone. */
+	/*
+	 * The server takes a moment until it knows that the clients have gone.
+	 */
 	for (int i = 0; i < 200 && (!after || !strstr(after, "200 OK")); i++) {
 		if (after)
 			(void)usleep(50000);

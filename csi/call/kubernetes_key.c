@@ -8,7 +8,7 @@
 
 #define PREFIX_LENGTH (sizeof(KUBERNETES_KEY_PREFIX) - 1)
 
-/* What is kept of that which is told, by what comes after the prefix. */
+/* Keys that are kept as labels, by the part after the prefix. */
 static const struct {
 	enum kubernetes_object object;
 	const char *key, *label;

@@ -131,7 +131,7 @@ static int take_share_pools(struct volume_spec *s, const char *v,
 	return 0;
 }
 
-/* What it asks for is done last: it decides the layout. */
+/* Check the value only: it decides the layout, which is done last. */
 static int check_kata(struct volume_spec *s, const char *v, struct error *err)
 {
 	(void)s;

@@ -115,8 +115,8 @@ static Csi__V1__VolumeContentSource *content_source(
 }
 
 /*
- * Without a topology, as every node reaches it. What is in the context is for
- * people: the record is found by the volume's id.
+ * Reply with a volume. It has no topology, as every node reaches it. The
+ * context is for people: the record is found by the volume's id.
  */
 Csi__V1__Volume *reply_volume(struct csi_call *c,
 			      const struct volume_record *record)

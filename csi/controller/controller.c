@@ -41,7 +41,9 @@ static int take_local(struct csi_call *c,
 	return r < 0 ? csi_fail_errno(c, r) : 0;
 }
 
-/* What was made under this name has to be what is asked for now. */
+/*
+ * Take a volume that was made under this name, if it is the one asked for now.
+ */
 static int take_existing(struct csi_call *c,
 			 const Csi__V1__CreateVolumeRequest *in,
 			 const struct volume_record *existing,

@@ -82,7 +82,7 @@ static void capacity_takes_a_class_as_it_is(void **state)
 	in.parameters = ps;
 	in.n_parameters = array_size(p);
 	assert_int_equal(capacity_of(t, &in), 5 * GIB);
-	/* It is that file system's: xfs needs 300 MiB. */
+	/* The minimum is that of the file system: xfs needs 300 MiB. */
 	assert_int_equal(kit_call(&t->kit, CAPACITY, &in, &reply), RPC_OK);
 	assert_int_equal(reply->minimum_volume_size->value, 300 * MIB);
 	kit_free(reply);

@@ -77,7 +77,7 @@ static void a_name_with_other_parameters_is_refused(void **state)
 	create_init(&c, "pvc-1", GIB);
 	c.mount.fs_type = "xfs";
 	kit_refused(&t->kit, CREATE, &c.in, RPC_ALREADY_EXISTS, "properties");
-	/* What is the default is not another parameter. */
+	/* A default value is not another parameter. */
 	create_init(&c, "pvc-1", GIB);
 	create_parameter(&c, "createPolicy", "pfrd");
 	c.mount.fs_type = "ext4";
@@ -490,7 +490,7 @@ static void a_silent_node_is_not_final_and_a_repeat_finishes(void **state)
 	struct create c = {0};
 	char *id;
 
-	/* It answers who it is, and goes before the extent is made. */
+	/* The node answers who it is, and goes before the extent is made. */
 	atomic_store(&t->nodes[1].fails, EHOSTUNREACH);
 	create_init(&c, "later", 4 * GIB);
 	kit_refused(&t->kit, CREATE, &c.in, RPC_UNAVAILABLE, "not finished");

@@ -96,7 +96,7 @@ static void a_group_is_cut_together_and_goes_together(void **state)
 	assert_int_equal(extents(t), 2);
 	get.snapshot_ids = ids;
 	kit_refused(&t->kit, GET_GROUP, &get, RPC_NOT_FOUND, "");
-	/* Who knows of no group knows of no members. */
+	/* A caller that knows of no group knows of no members. */
 	get.n_snapshot_ids = 0;
 	kit_refused(&t->kit, GET_GROUP, &get, RPC_NOT_FOUND, "");
 	gone.n_snapshot_ids = 0;

@@ -54,7 +54,7 @@ static Csi__V1__ListVolumesResponse__Entry *volume_entry_of(
 	return entry;
 }
 
-/* Those from @first on, as many as are wanted. */
+/* Fill a page with as many of the records as are wanted. */
 static void volume_fill_page(struct csi_call *c, int32_t max_entries,
 			     struct volume_record *const *records, size_t n,
 			     Csi__V1__ListVolumesResponse *out)
@@ -77,7 +77,7 @@ static void volume_fill_page(struct csi_call *c, int32_t max_entries,
 			csi_token_format(token, records[count - 1]->name));
 }
 
-/* Those of pods are no volumes of the controller's: they go to the end. */
+/* Volumes of pods are not the controller's: move their records to the end. */
 static size_t leave_out_inline(struct volume_record **records, size_t n)
 {
 	size_t kept = 0;

@@ -11,8 +11,9 @@
 #include "csi/controller/controller.h"
 
 /*
- * What is promised beside reading only: kept with the publication, so that a
- * call with another mode is told from a repeated one.
+ * Return the access mode, which is promised beside reading only. It is kept
+ * with the publication, so that a call with another mode is told from a
+ * repeated one.
  */
 static const char *mode_name(const Csi__V1__VolumeCapability *cap)
 {

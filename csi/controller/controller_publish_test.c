@@ -119,7 +119,7 @@ static void a_node_takes_no_more_than_it_says(void **state)
 	assert_int_equal(unpublish(t, one, "host1"), RPC_OK);
 	publish_init(&p, three, "host1");
 	published(t, &p);
-	/* What is published stays; no limit is none. */
+	/* A published volume stays; no limit is none. */
 	assert_int_equal(
 		volume_node_limit(t->kit.csi.volumes, "host1", 1, &t->kit.err),
 		0);

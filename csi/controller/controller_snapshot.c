@@ -12,7 +12,7 @@
 
 /* ---- CreateSnapshot ---- */
 
-/* What has the name has to be what is asked for. */
+/* Check that the snapshot of this name is the one asked for. */
 static int snapshot_check_same(struct csi_call *c,
 			       const Csi__V1__CreateSnapshotRequest *in,
 			       const struct snapshot_record *record)

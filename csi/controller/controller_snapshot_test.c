@@ -101,7 +101,7 @@ static void what_cannot_be_cut_is_refused(void **state)
 	e.value = "nightly";
 	assert_int_equal(kit_call(&t->kit, SNAPSHOT, &in, NULL), RPC_OK);
 	assert_int_equal(extents(t), 4);
-	/* What is Kubernetes' own is no reason to refuse. */
+	/* A key of Kubernetes' own is no reason to refuse. */
 	in.name = "t";
 	e.key = "csi.storage.k8s.io/of-a-later-release";
 	assert_int_equal(kit_call(&t->kit, SNAPSHOT, &in, NULL), RPC_OK);
@@ -257,7 +257,7 @@ static void a_volume_has_the_content_of_its_source(void **state)
 	char *volume, *id, *clone;
 	struct from f;
 
-	/* What nobody says is as the source has it: XFS here. */
+	/* A property that nobody asks for is as the source has it: XFS here. */
 	create_init(&c, "v", 512 * MIB);
 	create_parameter(&c, "fsType", "xfs");
 	volume = created(t, &c, 512 * MIB);
@@ -274,7 +274,7 @@ static void a_volume_has_the_content_of_its_source(void **state)
 	from_init(&f, "cloned", NULL, volume, GIB); /* larger */
 	clone = created(t, &f.c, GIB);
 	assert_int_equal(content_of(t, "cloned-0"), 8);
-	/* What it was made of for a moment is gone, and never listed. */
+	/* The snapshot that the clone was made of is gone, and never listed. */
 	assert_int_equal(count(t, "", ""), 1);
 	/* Again, when the sources are gone. */
 	assert_int_equal(uncut(t, id), RPC_OK);

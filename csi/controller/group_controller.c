@@ -95,7 +95,7 @@ static bool group_has(const struct group_record *group, const struct csi_id *id)
 	return false;
 }
 
-/* What has the name has to be what is asked for. */
+/* Check that the group snapshot of this name is the one asked for. */
 static int group_check_same(struct csi_call *c, const char *csi_name,
 			    const struct group_record *group,
 			    const struct sources *sources)

@@ -155,7 +155,10 @@ int kata_record_remove(const char *run_dir, const char *path, struct error *err)
 	return directory_remove(dir, err);
 }
 
-/* It becomes part of a path: letters, digits, '-', '_' and '.', as ids are. */
+/*
+ * Tell whether @name may be a sandbox's id, which becomes part of a path. Ids
+ * are of letters, digits, '-', '_' and '.'.
+ */
 static bool is_sandbox(const char *name)
 {
 	size_t n = 0;

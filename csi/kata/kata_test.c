@@ -128,7 +128,7 @@ static void a_sandbox_is_found_and_goes_with_the_record(void **state)
 	assert_int_equal(kata_record_sandbox(run, "/t", sandbox, NULL),
 			 -ENOENT);
 	assert_int_equal(kata_record_dir(run, "/t", dir, NULL), 0);
-	/* What is no id is never part of a path. */
+	/* A name that is no id is never part of a path. */
 	(void)snprintf(path, sizeof(path), "%s/a b", dir);
 	(void)close(open(path, O_WRONLY | O_CREAT, 0600));
 	assert_int_equal(kata_record_sandbox(run, "/t", sandbox, NULL),

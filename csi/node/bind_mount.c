@@ -12,7 +12,7 @@
 
 #include "base/cleanup.h"
 
-/* What is mounted there has modes of its own. */
+/* Modes of a mount point; a mount there has modes of its own. */
 #define TARGET_MODE 0750
 #define FILE_MODE   0600
 

@@ -112,7 +112,7 @@ static int visit_below(struct walk *w, int fd, const char *name, unsigned depth)
 	return r;
 }
 
-/* What is below comes first: see node_group.h. */
+/* Change @name, after everything below it: see node_group.h. */
 static int group_visit(struct walk *w, int parent, const char *name,
 		       unsigned depth)
 {

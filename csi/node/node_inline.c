@@ -3,12 +3,12 @@
  * The Node service: the inline volume of a pod, made when it is published and
  * deleted when it is unpublished.
  *
- * What is remembered here is written first, then the record, then anything
- * else; they go in the other order. So whatever is left by a crash is found
- * by the id that the kubelet repeats, and by `trib volume list`: the record
- * has the pod and its node as labels.
+ * The state on this node is written first, then the record, then anything else.
+ * They are removed in the other order. So remains of a crash are found by the
+ * id that the kubelet repeats, and by `trib volume list`: the record has the
+ * pod and its node as labels.
  *
- * Between it is a volume like any other, staged at a path of our own.
+ * In between it is a volume like any other, staged at a path of our own.
  */
 #include <assert.h>
 #include <errno.h>
@@ -371,7 +371,7 @@ static int inline_unpublish(struct csi_call *c, const char *target,
 		return r;
 	r = inline_find(c, &record);
 	volume_record_free(record);
-	/* What is not this pod's is not ours to delete. */
+	/* A volume that is not this pod's is not ours to delete. */
 	return r == -EBUSY ? inline_forget(c, state) : remove_all(c, state);
 }
 

@@ -14,7 +14,7 @@
 
 /* ---- may it be published there? ---- */
 
-/* Those of the file systems are chosen when they are mounted. */
+/* Options of the file systems are chosen when these are mounted. */
 static int check_options(struct csi_call *c,
 			 const Csi__V1__VolumeCapability *staged,
 			 const Csi__V1__VolumeCapability *cap)
@@ -135,7 +135,7 @@ static int node_publish(struct csi_call *c, const publish_request *in,
 	return r;
 }
 
-/* What has to be right before anything is looked at. */
+/* Check the request, before anything is looked at. */
 static int check_persistent(struct csi_call *c, const publish_request *in)
 {
 	const char *attribute = inline_attribute(in->volume_context,

@@ -164,8 +164,9 @@ static bool is_final(const char *method, int error)
 }
 
 /*
- * After a final error the volume is staged no more than before. What can't be
- * taken down is left to NodeUnstageVolume, which finds it by the state.
+ * Undo a staging: after a final error the volume is staged no more than before.
+ * Parts that can't be taken down are left to NodeUnstageVolume, which finds
+ * them by the state.
  */
 static void undo_stage(struct csi_call *c, bool attached, node_state *state)
 {
@@ -179,7 +180,7 @@ static void undo_stage(struct csi_call *c, bool attached, node_state *state)
 		return;
 	}
 	node_state_clear_stage(state);
-	/* It stays if it must: unstaging finds nothing then. */
+	/* The state may stay: unstaging finds nothing then. */
 	(void)node_state_save(c->csi->state_dir, c->id.name, state, NULL);
 }
 

@@ -21,7 +21,7 @@ static void file_name(char *ret, const char *volume)
 	(void)snprintf(ret, FILE_NAME_SIZE, "%.64s.volume", volume);
 }
 
-/* What was a good request then is one now. */
+/* Check the saved requests: they were good when they were saved. */
 static int state_check(const node_state *state)
 {
 	enum rpc_code code;

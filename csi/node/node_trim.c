@@ -65,7 +65,7 @@ static void *trim_run(void *trim_)
 	while (trim_sleep_until(trim, next_ms)) {
 		struct error err = {0};
 
-		/* What is wrong with a volume was told with its name. */
+		/* Errors of a volume were told with its name. */
 		if (volume_trim_here(trim->volumes, trim_told, NULL, &err) ==
 		    -EHOSTUNREACH)
 			log_warning("volumes cannot be trimmed: %s",

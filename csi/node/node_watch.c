@@ -71,7 +71,7 @@ static void item_free(struct item *item)
 	free(item);
 }
 
-/* What it is like now. */
+/* Read the item's mount and process as they are now. */
 static void item_refresh(struct item *item)
 {
 	struct mount_info info;
@@ -179,7 +179,7 @@ static void item_repair(struct node_watch *w, struct item *item)
 	struct error err = {0};
 	int r;
 
-	/* Whoever has it says so when it is done: node_watch_look(). */
+	/* The holder of the lock calls node_watch_look() when it is done. */
 	if (volume_lock_take(&w->csi->locks, &lock, item->name, "a repair")) {
 		item->mount = mount_id(item->path);
 		fd_close(take_fd(&item->process));
@@ -262,7 +262,10 @@ static void watch_scan(struct node_watch *w)
 	w->n_items = kept;
 }
 
-/* Those whose union ended, whose mount is another, or whose time has come. */
+/*
+ * Repair items whose union ended, whose mount is another, or whose time has
+ * come.
+ */
 static void watch_check(struct node_watch *w)
 {
 	int64_t now = clock_ms();

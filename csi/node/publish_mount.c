@@ -41,7 +41,7 @@ bool publish_mount_is_device(const struct mount_info *info)
 	return stat(info->target, &st) == 0 && S_ISBLK(st.st_mode);
 }
 
-/* What is there of before: a dead mount, or one with other attributes. */
+/* Remove a mount of before: a dead one, or one with other attributes. */
 static int target_clear(const char *volume, const char *target,
 			struct error *err)
 {
@@ -113,7 +113,7 @@ static int show_device(struct volume_context *volumes,
 	bool read_only = attributes_of(request) & MOUNT_ATTR_RDONLY;
 	int r = volume_device(volumes, record->name, device, err);
 
-	/* One that is attached for reading only is that by itself. */
+	/* A device that is attached for reading only is read-only by itself. */
 	if (r == 0 && !(a && a->read_only))
 		r = set_read_only(device, read_only, err);
 	if (r < 0 || is_same_device(device, target))
@@ -189,7 +189,9 @@ int publish_mount(struct csi *csi, const struct volume_record *record,
 	else
 		r = show_tree(record->name, request, err);
 
-	/* What it made was empty; what it did not make stays as it was. */
+	/*
+	 * A target that the call made was empty; another one stays as it was.
+	 */
 	if (r < 0 && r != -ENOTEMPTY && r != -ENOTDIR &&
 	    bind_mount_find(request->target_path, &info, NULL) == -ENOENT)
 		(void)bind_mount_target_remove(request->target_path, NULL);
@@ -254,7 +256,10 @@ static int check_hidden(const struct csi *csi, const struct mount_info *info,
 		info->target);
 }
 
-/* Who asks it how it is, as we do for a call beside this one, uses it. */
+/*
+ * Unmount with patience: a question about the mount's state uses it. We ask
+ * that ourselves, for a call beside this one.
+ */
 static int target_unmount(const char *target, struct error *err)
 {
 	int64_t end = clock_ms() + BUSY_MS;

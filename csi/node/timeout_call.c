@@ -142,7 +142,7 @@ int timeout_call(const char *key, int timeout_ms, void (*work)(void *job),
 	pthread_mutex_unlock(&lock);
 	if (!started)
 		done(job);
-	/* One that was left is its thread's. */
+	/* A task that was left is its thread's. */
 	if (!started || r == 0)
 		free(task);
 	return r;

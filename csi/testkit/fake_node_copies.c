@@ -16,7 +16,7 @@ void fake_copy(struct fake_node *node, const struct fake_extent *from,
 	memcpy(to->origin_id, from->id, sizeof(to->origin_id));
 }
 
-/* What is told to fail does, after the work when it is below 0. */
+/* Fail a call that was told to fail; after the work when @fails is below 0. */
 static int told_to_fail(int fails, bool done, struct error *err)
 {
 	if (fails == 0 || (fails < 0) != done)
