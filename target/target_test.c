@@ -354,7 +354,7 @@ static void a_peer_that_takes_little_at_a_time_is_dropped(void **state)
 	fd_close(fd);
 }
 
-/* One that takes nothing and one that sends half, on each of the loops. */
+/* On each of the loops, one peer takes nothing and one sends half. */
 static void peers_that_sit_on_the_buffers_are_dropped(void **state)
 {
 	static char data[1 << 20];

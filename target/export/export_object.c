@@ -45,13 +45,15 @@ static void context_release(void (*release)(void *context), void *context)
 		release(context);
 }
 
-/* Drop one reference. What is returned is for export_object_free(). */
+/* Drop one reference. A returned export is for export_object_free(). */
 struct export_object *export_object_unref(struct export_object *export)
 {
 	return export && --export->refs == 0 ? export : NULL;
 }
 
-/* A list of them; not under the lock, because release() is the owner's. */
+/*
+ * Free a list of exports. Not under the lock, because release() is the owner's.
+ */
 void export_object_free(struct export_object *export)
 {
 	while (export) {

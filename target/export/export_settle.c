@@ -14,7 +14,9 @@ uint64_t export_table_round(const struct export_table *table)
 	return atomic_load(&table->round);
 }
 
-/* Nothing of @other's from before @user came can reach the device. */
+/*
+ * Tell whether nothing of @other's from before @user came can reach the device.
+ */
 static bool is_settled(const struct export_user *other,
 		       const struct export_user *user)
 {
@@ -70,7 +72,9 @@ bool export_table_answer(struct export_table *table, struct export_user *user,
 	user->asked = false;
 	if (round) {
 		user->caught_up = round;
-		/* What it began on the way is of before, too. */
+		/*
+		 * Requests that the user began on the way are of before, too.
+		 */
 		user->caught_at = atomic_fetch_add(&table->round, 1) + 1;
 	}
 	ok = !holds_up(user);

@@ -286,7 +286,7 @@ static void what_is_withdrawn_is_over_for_its_epochs_only(void **state)
 	export_table_remove(*state, "x");
 	assert_int_equal(export_table_enter(*state, "x@5", &user, NULL),
 			 -ENOENT);
-	/* It need not have been there, and can be repeated. */
+	/* The export need not have been there, and the call can be repeated. */
 	assert_int_equal(export_table_end(*state, "y", UINT64_MAX, NULL), 0);
 	assert_int_equal(export_table_end(*state, "y", UINT64_MAX, NULL), 0);
 	assert_withdrawn(*state, "y@18446744073709551615");

@@ -57,7 +57,10 @@ static int epoch_check(const struct export_object *now, const char *at,
 			 now->epoch);
 }
 
-/* What nobody gets: for ever, or only as long as we don't know of it. */
+/*
+ * Refuse an export that is not there: for ever, or only as long as we don't
+ * know of it.
+ */
 static int not_there(const struct export_entry *entry, const char *at,
 		     struct error *err)
 {

@@ -81,7 +81,7 @@ static void chap_fail(struct iscsi_chap *chap, const char **ret_why,
 	*ret_why = why;
 }
 
-/* The first of the peer's list that can be had here. */
+/* Choose the first algorithm of the peer's list that we have. */
 static void algorithm_step(struct iscsi_chap *chap,
 			   const struct iscsi_chap_keys *keys,
 			   struct iscsi_answer *answer, const char **ret_why)
@@ -153,8 +153,10 @@ static void mutual_step(struct iscsi_chap *chap,
 	}
 	if (length == ISCSI_CHAP_CHALLENGE_SIZE &&
 	    memcmp(challenge, chap->challenge, (size_t)length) == 0) {
-		/* It would have us answer what it was asked (RFC 7143 12.1.3,
-		 * 9.2.1). */
+		/*
+		 * The peer would have us answer its own challenge (RFC 7143
+		 * 12.1.3, 9.2.1).
+		 */
 		chap_fail(chap, ret_why, "our own challenge came back");
 		return;
 	}

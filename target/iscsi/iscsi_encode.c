@@ -265,7 +265,10 @@ static void put_part(struct iscsi_session *session, struct iscsi_batch *batch,
 			    total_of(task));
 }
 
-/* It is out: what has come since is next, or the answer, if there is one. */
+/*
+ * Go on after a part that is out: the data that has come since is next, or the
+ * answer, if there is one.
+ */
 static void part_sent(struct iscsi_session *session, struct iscsi_task *task)
 {
 	task->part_queued = false;

@@ -70,7 +70,10 @@ static bool transit_ok(const struct iscsi_pdu *pdu)
 	return next > stage && next != 2 && !pdu->login.more;
 }
 
-/* What has to stay as it was, and what is possible at all (11.12). */
+/*
+ * Check that fixed fields stayed as they were, and others are possible at all
+ * (11.12).
+ */
 static enum iscsi_login_status header_check(struct iscsi_login *login,
 					    const struct iscsi_pdu *pdu)
 {

@@ -193,8 +193,8 @@ static int row_new(const struct target_export *spec, struct iscsi_row **ret,
 }
 
 /*
- * Who used the export before may have changed its reservations until now: they
- * are read once more.
+ * Give the row its place. Reservations are read once more, as an earlier user
+ * of the export may have changed them until now.
  */
 static int row_put(struct iscsi_table *table, struct iscsi_row *row,
 		   struct iscsi_target *target, struct error *err)

@@ -267,7 +267,7 @@ static void a_session_leaves_before_its_lun_is_another(void **state)
 	assert_int_equal(set("a", GROUP "2", 3, "any", NULL), 0);
 	assert_true(leaver.told);
 	pthread_join(leaver.thread, NULL);
-	/* One that looked before and comes now gets nothing. */
+	/* A user that looked before and comes now gets nothing. */
 	assert_int_equal(
 		export_table_enter(tables.exports, "a", &leaver.user, NULL),
 		-EACCES);

@@ -154,7 +154,7 @@ static void knows_a_name(void **state)
 
 /* ---- keys ---- */
 
-/* What is answered to "key=value", with '|' for NUL. */
+/* Return the answer to "key=value", with '|' for NUL. */
 static const char *say(struct iscsi_params *params, uint64_t *seen,
 		       const char *key, const char *value, bool discovery,
 		       enum iscsi_verdict verdict)

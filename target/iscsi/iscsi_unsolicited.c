@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is said besides answers to commands; pings and texts. */
+/* Messages besides answers to commands; pings and texts. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>

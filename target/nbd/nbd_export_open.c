@@ -50,7 +50,7 @@ static bool has_caught_up(const struct nbd_conn *conn,
 	       !conn->stalled;
 }
 
-/* Returns the round with which it has caught up; 0: ask again. */
+/* Return the round with which the connection has caught up; 0: ask again. */
 static uint64_t conn_catch_up(struct nbd_conn *conn)
 {
 	const struct nbd_asked last = conn->asked_last;
@@ -99,7 +99,10 @@ static void ask_run(struct loop_message *message)
 					     ask_message);
 	uint64_t round;
 
-	/* What it has not begun never will: the peer sends it again. */
+	/*
+	 * A request that is not begun yet never will be: the peer sends it
+	 * again.
+	 */
 	if (has_hung_up(conn))
 		conn_drain(&conn->base, CONN_DRAIN_TIMEOUT_MS);
 	round = conn_catch_up(conn);

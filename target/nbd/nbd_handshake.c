@@ -66,7 +66,7 @@ static int reply_malformed(struct nbd_session *s, int r)
 			   "the option's data is malformed");
 }
 
-/* What an export that can't be had is answered with. */
+/* Answer a request for an export that the peer can't use. */
 static int reply_no_export(struct nbd_session *s, int r,
 			   const struct error *err)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Clients that lose their connections at any moment, connect again, send again
- * what had no answer, and go on; over a device that takes its time, each
- * request another. What was acknowledged last is what is read. SEED=N repeats
- * a run, STEPS=N makes it longer.
+ * Clients that lose their connections at any moment, connect again, send the
+ * unanswered requests again, and go on. The device takes its time, each request
+ * another. Reads must return the data that was acknowledged last. SEED=N
+ * repeats a run, STEPS=N makes it longer.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -301,8 +301,9 @@ static void client_check(struct client *c)
 }
 
 /*
- * What is in the network yet when the client comes back is beyond the server:
- * by TCP all of it has come to its machine, read or not (tcp(7), SIOCOUTQ).
+ * Wait until the client's bytes have left the network, which is beyond the
+ * server. By TCP all of them have come to the server's machine then, read or
+ * not (tcp(7), SIOCOUTQ).
  */
 static void client_deliver(const struct client *c)
 {
@@ -336,7 +337,7 @@ static void client_lose(struct client *c)
 	}
 	c->lost++;
 	client_connect(c);
-	/* What was sent twice is followed by something else soon. */
+	/* A change that was sent twice is followed by another one soon. */
 	for (unsigned i = 0; i < 4 * BLOCKS; i++) {
 		client_change(c);
 		client_take_answer(c);

@@ -186,7 +186,7 @@ static void begin_stream(struct fixture *f)
 	}
 }
 
-/* It is asked to end, and has. */
+/* Ask the stream to end, and wait until it has. */
 static void end_stream(struct fixture *f)
 {
 	receiver_stream_end(&f->in);

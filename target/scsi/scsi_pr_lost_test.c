@@ -140,7 +140,7 @@ static void an_initiator_replaces_what_is_lost(void **state)
 	assert_int_equal(pr_write_block(f->b), 0);
 	assert_int_equal(pr_write_block(f->a), SCSI_RESERVATION_CONFLICT);
 	assert_int_equal(pr_read_block(f->a), 0);
-	/* It is kept, too. */
+	/* The reservation is kept, too. */
 	pr_kit_down(f);
 	pr_kit_up(f);
 	assert_int_equal(pr_write_block(f->a), SCSI_RESERVATION_CONFLICT);

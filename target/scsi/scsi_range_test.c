@@ -61,7 +61,7 @@ static void assert_filled(const uint8_t *data, size_t length, uint8_t fill)
 			0, (blocks), 0, 0                                    \
 	}
 
-/* What is to be there, and what is put in its place. */
+/* Fill in the bytes that are to be there, and those to put in their place. */
 static void fill_compare(struct kit_session *s, uint8_t was, uint8_t becomes)
 {
 	memset(s->out, was, 512);

@@ -6,7 +6,7 @@
 
 /* Bytes that a PRE-FETCH reads at once; ours. */
 #define FETCH_PIECE (UINT32_C(1) << 20)
-/* It says that the blocks fit the cache if they are up to this. Ours. */
+/* Most bytes of which a PRE-FETCH says that they fit the cache; ours. */
 #define FETCH_FITS (UINT64_C(64) << 20) /* bytes */
 
 /* The CDB's range, which ends at the medium's end if it has no length. */

@@ -24,7 +24,7 @@ static bool change_failed(struct scsi_task *task, int res, bool write)
 	return false;
 }
 
-/* What was read is written back, changed. */
+/* Write the read blocks back, changed. */
 static void change_write(struct scsi_task *task,
 			 void (*written)(struct scsi_task *task, int res))
 {

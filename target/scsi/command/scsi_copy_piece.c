@@ -92,8 +92,8 @@ static void piece_end(struct scsi_copy *copy, bool fine)
 }
 
 /*
- * It is the piece's turn. What it may do there is asked again: a reservation
- * may have come meanwhile.
+ * Tell whether the piece may go on, as its turn has come. That is asked again
+ * now, because a reservation may have come meanwhile.
  */
 static bool may(struct scsi_copy *copy, bool write)
 {

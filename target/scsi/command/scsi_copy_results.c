@@ -42,7 +42,7 @@ void scsi_copy_note(const struct scsi_copy *copy, enum scsi_copy_status status)
 		path->copied = r;
 		results_trim(path);
 	}
-	/* One that was aborted has none. */
+	/* A copy that was aborted has no details. */
 	r->has_details = status == SCSI_COPY_FAILED && copy->task->failed;
 	if (r->has_details) {
 		r->scsi_status = copy->task->status;

@@ -282,7 +282,7 @@ static void a_copy_holds_no_data(void **state)
 
 static const uint32_t block_sizes[2] = {512, 4096};
 
-/* What is on both units, from the beginning. */
+/* The content of both units, from the beginning. */
 static uint8_t model[2][KIT_DATA];
 
 static int move(struct kit_session *s, unsigned unit, bool write)
@@ -371,7 +371,10 @@ static void copies_more_bytes_than_its_buffer_has(void **state)
 	model_check(f->s);
 }
 
-/* What is beside them may be written by others meanwhile, and is not lost. */
+/*
+ * Bytes beside the copied ones may be written by others meanwhile, and are not
+ * lost.
+ */
 static void nobody_writes_a_block_that_is_copied_in_part(void **state)
 {
 	struct fixture *f = *state;

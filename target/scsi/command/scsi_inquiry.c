@@ -94,8 +94,8 @@ static void designate_name(struct page *page, unsigned association,
 }
 
 /*
- * Locally assigned (NAA 3): 60 bits of what names the unit. Whoever needs all
- * of it has the T10 identifier.
+ * Make a locally assigned name (NAA 3): 60 bits of the unit's UUID. The T10
+ * identifier has all of its bits.
  */
 void scsi_unit_naa(const struct scsi_unit *unit, uint8_t ret[8])
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is supported, and how to reach it: REPORT SUPPORTED OPERATION CODES,
- * REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS, REPORT TARGET PORT GROUPS;
- * SPC-4 6.35, 6.36, 6.37.
+ * Supported commands and functions, and paths to a unit: REPORT SUPPORTED
+ * OPERATION CODES, REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS, REPORT TARGET
+ * PORT GROUPS; SPC-4 6.35, 6.36, 6.37.
  */
 #include <string.h>
 

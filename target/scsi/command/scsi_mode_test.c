@@ -186,7 +186,7 @@ static void writes_nothing_where_it_may_not(void **state)
 		KIT_DO(f->a, 0, 4096, SCSI_READ_10, 0, 0, 0, 0, 0, 0, 0, 1, 0),
 		0);
 	assert_int_equal(f->kit.operations, 1);
-	/* It is not thin: there is no UNMAP. */
+	/* The unit is not thin: there is no UNMAP. */
 	assert_int_equal(
 		KIT_DO(f->a, 24, 0, SCSI_UNMAP, 0, 0, 0, 0, 0, 0, 0, 24, 0),
 		SCSI_CHECK_CONDITION);

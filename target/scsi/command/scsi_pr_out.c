@@ -34,7 +34,7 @@ struct out {
 	bool abort;    /* the tasks of whom it removes */
 };
 
-/* What is left to do, without the lock. */
+/* Work that is left to do without the lock. */
 struct after {
 	struct scsi_drain drain;
 	struct scsi_task *task;

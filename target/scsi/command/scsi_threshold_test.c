@@ -104,7 +104,7 @@ static void says_where_the_threshold_is(void **state)
 	assert_memory_equal(s->in + 4, head, sizeof(head));
 	assert_int_equal(s->in[4 + THRESHOLD], ENABLED);
 	assert_int_equal(scsi_be32(s->in + 4 + THRESHOLD + 4), 0);
-	/* It is in percent, and told within one. */
+	/* The threshold is in percent, and told within one. */
 	assert_int_equal(KIT_DO(s, 0, 64, SCSI_INQUIRY, 1, 0xb2, 0, 64, 0), 0);
 	assert_int_equal(s->in[7], 10);
 }
