@@ -4,18 +4,20 @@
  *
  *	apart PROGRAM ARGUMENT...
  *
- * It has the orphans below it as its children. Meant for a shell, which waits
- * for any child there is: a daemon that ended is gone at once, whatever the
- * first process of the machine or container does about it. prctl(2):
- * PR_SET_CHILD_SUBREAPER stays over execve(2).
+ * The program has the orphans below it as its children. It is meant to be a
+ * shell, which waits for any child there is. So a daemon that ended is gone at
+ * once, whatever the first process of the machine or container does.
+ * PR_SET_CHILD_SUBREAPER of prctl(2) stays over execve(2).
  *
- * Its mounts are its own (mount_namespaces(7)): nobody else who makes a mount
- * namespace gets copies of them, which would keep a file system, its device and
- * its server when it is unmounted here. They end with the last process that has
- * them. What is mounted and unmounted outside is so here, too, where the
- * machine's mounts are shared: nothing of others' is kept, either.
+ * The program's mounts are its own (mount_namespaces(7)). Another process that
+ * makes a mount namespace gets no copies of them. Such copies would keep a file
+ * system, its device and its server when it is unmounted here. The mounts end
+ * with the last process that has them. Mounts and unmounts outside come here,
+ * too, where the machine's mounts are shared. So no mount of others is kept,
+ * either.
  *
- * So is what unions keep in /var/lib/tributary over an unmount: it ends, too.
+ * The program also has its own /var/lib/tributary, where unions keep things
+ * over an unmount. That ends with the mounts, too.
  */
 #include <errno.h>
 #include <sched.h>

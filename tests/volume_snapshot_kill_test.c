@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who makes, deletes or reverts is killed at each step. */
+/*
+ * The process that makes, deletes or reverts a snapshot is killed at each step.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

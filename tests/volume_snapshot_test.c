@@ -233,7 +233,7 @@ static void a_clone_leaves_no_snapshot(void **state)
 			 0);
 	assert_int_equal(kit_content(t, "c", 1), 5);
 	kit_only(t, 4);
-	/* One that fails leaves none, too. */
+	/* A clone that fails leaves no snapshot, either. */
 	atomic_store(&t->nodes[0].fails, EIO);
 	assert_int_equal(kit_make_from(t, VOLUME_SOURCE_VOLUME, "v", "d", 0),
 			 -EIO);

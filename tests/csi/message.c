@@ -167,7 +167,7 @@ static int clear(ProtobufCMessage *m, const char *path)
 		if (!f)
 			return -ENOENT;
 		if (!path[n]) {
-			/* What it had is not freed: tests are short. */
+			/* The old value is not freed: tests are short. */
 			if (f->label == PROTOBUF_C_LABEL_REPEATED ||
 			    f->flags & PROTOBUF_C_FIELD_FLAG_ONEOF)
 				memset(at_offset(m, f->quantifier_offset), 0,

@@ -150,7 +150,7 @@ static void come_to_rest(void)
 {
 	char id[256];
 
-	/* It may have been deleted: then this is another one. */
+	/* The volume may have been deleted: then this is another one. */
 	ok(1, "Controller/CreateVolume");
 	(void)snprintf(id, sizeof(id), "%s", answer("volume.volume_id"));
 	if (strcmp(id, value_of("id")) != 0) {

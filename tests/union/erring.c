@@ -142,7 +142,10 @@ static bool choose(struct erring *e, const char *path, const struct stat *st)
 		return true;
 	switch (dice_roll(&e->dice, 3)) {
 	case 0:
-		/* What it, or another name of it, hides would be seen. */
+		/*
+		 * A file that @path, or another name of it, hides would be
+		 * seen.
+		 */
 		if (copies > 1 ||
 		    count_copies(e, path, S_ISDIR(mode) ? S_IFREG : S_IFDIR,
 				 &branch) ||
@@ -392,7 +395,10 @@ static bool explains_new(const struct erring *e, const char *path)
 	return true;
 }
 
-/* What is at @path, or @up: a directory that it is in. */
+/*
+ * Tell whether the file at @path explains the error, or a directory of the @up
+ * levels above it.
+ */
 static bool explains_path(const struct erring *e, const char *path, int up)
 {
 	char at[OP_FULL_PATH_MAX];

@@ -60,7 +60,7 @@ static void go_on(pid_t thread, int status)
 	bool is_signal = WSTOPSIG(status) != STOP_SYSCALL && !(status >> 16);
 	intptr_t signal_number = is_signal ? WSTOPSIG(status) : 0;
 
-	/* One that was killed meanwhile is waited for next. */
+	/* A thread that was killed meanwhile is waited for next. */
 	(void)ptrace(PTRACE_SYSCALL, thread, NULL, (void *)signal_number);
 }
 

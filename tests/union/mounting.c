@@ -40,7 +40,7 @@ static char *join_branches(char *const *branches, unsigned count)
 	return list;
 }
 
-/* It ends with us, as the mount namespace may. */
+/* Become the server. It ends with us, as the mount namespace may. */
 static void run_server(const char *program, const char *log, const char **argv)
 {
 	int fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);

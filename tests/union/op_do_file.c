@@ -141,8 +141,8 @@ static void do_lock(const struct op *op, int fd)
 }
 
 /*
- * What is passed through keeps O_DIRECT and O_APPEND as they were at open(),
- * but O_APPEND can be added.
+ * Set flags. A file that is passed through keeps O_DIRECT and O_APPEND as they
+ * were at open(), but O_APPEND can be added.
  */
 static void do_flags(const struct op *op, int fd)
 {

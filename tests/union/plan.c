@@ -37,7 +37,10 @@ static void choose_words(struct plan *plan, struct dice *dice)
 	plan->read_only = dice_roll(dice, 4) == 0;
 }
 
-/* What is to leave its branch, or may have to, is not passed through. */
+/*
+ * Tell whether a branch is near full. A file that is to leave its branch, or
+ * may have to, is not passed through.
+ */
 static bool any_near_full(const struct plan *plan)
 {
 	unsigned i;

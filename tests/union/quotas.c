@@ -19,7 +19,7 @@
 #define SPACE_MOST_KB 96
 #define NAMES_MOST    10
 
-/* Those that calls are done as, and what is made in a directory may be of. */
+/* Ids that calls are done with, and that new files of a directory may have. */
 static const unsigned ids[] = {1000, 2000, 3000};
 
 /* Which limits a file system has, of one run. */

@@ -114,9 +114,10 @@ static int compare_trees(const char *plain, const char *mine, const char *when,
 }
 
 /*
- * What was allocated and never written is data to SEEK_DATA where the kernel
- * happens to have it in memory, a hole elsewhere (mm/filemap.c,
- * mapping_seek_hole_data()): then both answers are right, if they are true.
+ * Tell whether two answers may differ. To SEEK_DATA, an allocated range that
+ * was never written is data where the kernel happens to have it in memory.
+ * Elsewhere it is a hole (mm/filemap.c, mapping_seek_hole_data()). Then both
+ * answers are right, if they are true.
  */
 static bool may_differ(const struct op *op, const char *plain, const char *mine)
 {
@@ -239,8 +240,8 @@ static void stop_actors(struct actors *actors)
 }
 
 /*
- * Before call @i: is it time for the file system to go, or to come back? What
- * is open is closed then: it belongs to the one that was lost.
+ * Take the file system away, or bring it back, if call @i is the time for it.
+ * Open files are closed then: they belong to the file system that was lost.
  */
 static int hurt_or_heal(struct running *run, unsigned i, struct actors *actors)
 {
@@ -472,7 +473,10 @@ static void reset_root(const char *path)
 		abort();
 }
 
-/* What is another device to a union has no name there: a subvolume of Btrfs. */
+/*
+ * Add a subvolume of Btrfs: it is another device to a union, and has no name
+ * there.
+ */
 static void add_subvolume(const char *branch)
 {
 	struct btrfs_ioctl_vol_args args = {.name = "subvolume"};
