@@ -51,7 +51,10 @@ static const char *name_of(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* To the waiting parent when there is one: it alone has a terminal. */
+/*
+ * Report to the waiting parent when there is one: the parent alone has a
+ * terminal.
+ */
 static int report(const struct union_options *options, const struct error *err)
 {
 	if (options->supervisor_fd >= 0) {
@@ -67,8 +70,8 @@ static int report(const struct union_options *options, const struct error *err)
 }
 
 /*
- * Who started us says when to begin, once it can find us by our words: one
- * that was killed before that leaves nothing that would mount later.
+ * Wait until the process that started us says go, once it can find us by our
+ * words. If it is killed before that, nothing is left that would mount later.
  */
 static int start_wait(struct union_options *options, struct error *err)
 {
@@ -83,7 +86,7 @@ static int start_wait(struct union_options *options, struct error *err)
 	return 0;
 }
 
-/* Here, or by another process that can be replaced. */
+/* Serve here, or by another process that can be replaced. */
 static int serve(struct union_options *options, int argc, char **argv,
 		 struct error *err)
 {
@@ -98,7 +101,7 @@ static int run_foreground(struct union_options *options, int argc, char **argv)
 
 	if (options->ready_fd >= 0)
 		(void)fcntl(options->ready_fd, F_SETFD, FD_CLOEXEC); /* a fd */
-	/* It may have been started by another path, "exe". */
+	/* The program may have been started by another path, "exe". */
 	(void)prctl(PR_SET_NAME, name_of(argv[0])); /* a string */
 	if (start_wait(options, &err) < 0)
 		return log_error(1, "%s", error_text(&err));
@@ -107,7 +110,10 @@ static int run_foreground(struct union_options *options, int argc, char **argv)
 	return 0;
 }
 
-/* What the child says until it closes the pipe: "\n", or an error. */
+/*
+ * Wait for the child's message, which ends when it closes the pipe: "\n", or an
+ * error.
+ */
 static int wait_for_child(int fd)
 {
 	char text[ERROR_TEXT_MAX];
@@ -122,7 +128,7 @@ static int wait_for_child(int fd)
 	return log_error(1, "%s", used ? text : "the server ended at once");
 }
 
-/* Somebody who expects setuid or devices to work shall not search for long. */
+/* Log why setuid or devices do not work, so that nobody searches for long. */
 static void say_flags(const struct union_options *options)
 {
 	char flags[32];
@@ -175,12 +181,15 @@ static int run_background(int argc, char **argv,
 		return log_error(1, "start the server: %s", error_text(&err));
 	fd_close(take_fd(&write_end));
 	r = wait_for_child(read_end);
-	if (r == 0 && !options->words.silent) /* its own are in its log */
+	if (r == 0 && !options->words.silent) /* the child's are in its log */
 		say_flags(options);
 	return r;
 }
 
-/* Once, by who was called: not by the processes that it starts. */
+/*
+ * Log an ignored option once, in the process that was called, not in those that
+ * it starts.
+ */
 static void say_ignored(const struct union_options *options)
 {
 	if (options->asks_io_uring && !options->words.silent &&
@@ -189,7 +198,10 @@ static void say_ignored(const struct union_options *options)
 			    "requests come by /dev/fuse");
 }
 
-/* What a supervisor asks a program before it is to take over: supervisor.h. */
+/*
+ * Answer what a supervisor asks a program before it is to take over:
+ * supervisor.h.
+ */
 static int say_records(void)
 {
 	printf("%" PRIu32 "\n", state_layout());

@@ -33,12 +33,12 @@
 #include <cmocka.h>
 
 #define HOLDER_FD 3
-#define ASKED     "TRIB_HOLDER_TEST_ASKED" /* path, made when it is */
+#define ASKED     "TRIB_HOLDER_TEST_ASKED" /* path, made when asked */
 #define RECORDS   "TRIB_HOLDER_TEST_RECORDS"
 
 static char mountpoint[64];
 
-/* So many messages are not sent, for want of memory. */
+/* How many messages fail to be sent, for want of memory. */
 static unsigned bad_sends;
 
 ssize_t sendmsg(int socket, const struct msghdr *message, int flags)
@@ -67,7 +67,10 @@ static int mount_fuse(const char *at)
 	return mount("supervisor_test", at, "fuse", 0, data) < 0 ? -errno : 0;
 }
 
-/* The first is killed as soon as it has mounted; the next one looks. */
+/*
+ * Die as the first server, killed as soon as it has mounted; the next one
+ * looks.
+ */
 static int die_mounted(const char *at)
 {
 	struct error err = {0};
@@ -114,7 +117,7 @@ static int say_records(void)
 	return 0;
 }
 
-/* False: the program was not asked. */
+/* Ask to be replaced. False: the program was not asked. */
 static bool ask_to_be_replaced(const char *asked)
 {
 	const struct timespec pause = {.tv_nsec = 1000000};
@@ -129,7 +132,7 @@ static bool ask_to_be_replaced(const char *asked)
 	return false;
 }
 
-/* The same by its socket: it is told why not. */
+/* Ask the same by the socket: is it told why not? */
 static bool is_refused(void)
 {
 	struct error err = {0};
@@ -139,8 +142,9 @@ static bool is_refused(void)
 }
 
 /*
- * The first has itself replaced. Twice: when the second is asked for, the first
- * was decided. It ends well when it was not replaced, the next one does not.
+ * Have the first server replaced, twice: when the second is asked for, the
+ * first was decided. The server ends well when it was not replaced; the next
+ * one does not.
  */
 static int be_replaced(const char *at)
 {
@@ -162,7 +166,7 @@ static int be_replaced(const char *at)
 		       : 1;
 }
 
-/* Its supervisor has no room for what it is to keep. */
+/* Keep more than the supervisor has room for. */
 static int keep_too_much(const char *at)
 {
 	const struct rlimit few = {3, 3};
@@ -174,7 +178,7 @@ static int keep_too_much(const char *at)
 	return 0;
 }
 
-/* The first leaves something, the next one has it. */
+/* Leave something as the first server; the next one has it. */
 static int leave_something(const char *at)
 {
 	auto_close int fd = fd_store_take(FD_STORE_FUSE);
@@ -248,7 +252,7 @@ static int done(void **state)
 	return rmdir(mountpoint);
 }
 
-/* The next server is the first. */
+/* Make the next server the first. */
 static void make_first(void)
 {
 	char first[80];
@@ -301,7 +305,9 @@ static void a_mount_of_another_stays(void **state)
 	assert_int_equal(errno, ENOTCONN);
 }
 
-/* 0: it was asked for and not started. */
+/*
+ * Run a server that is to be replaced. 0: that was asked for and not started.
+ */
 static int run_replaced(uint32_t records)
 {
 	struct error err = {0};
@@ -356,7 +362,7 @@ static void one_that_is_not_given_all_is_replaced(void **state)
 	assert_int_equal(bad_sends, 0);
 }
 
-/* In a process of its own: it loses its limit. */
+/* Run in a process of its own, which loses its limit. */
 static void run_keep_too_much(int log_fd)
 {
 	struct error err = {0};

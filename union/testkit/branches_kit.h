@@ -8,16 +8,16 @@
 #define BRANCHES_KIT_TOP 64 /* bytes, of a path */
 
 /*
- * A new directory, with "0" and "1" in it that become the branches of @table.
- * They are fewer where the file system gives no handles, or to others than
- * root: then tests skip. 0 or -1.
+ * Make a new directory, with "0" and "1" in it that become the branches of
+ * @table. There are fewer where the file system gives no handles, or gives them
+ * to root alone: then tests skip. 0 or -1.
  *
  * @top  its path
  */
 int branches_kit_make(char top[BRANCHES_KIT_TOP], struct branch_table *table);
 
 /*
- * The same as a union that nobody has mounted.
+ * Make the same as a union that nobody has mounted.
  *
  * @fs        zeroed; unionfs_done() is the caller's, if there is a root
  * @ret_root  borrowed; NULL: tests skip
@@ -25,7 +25,7 @@ int branches_kit_make(char top[BRANCHES_KIT_TOP], struct branch_table *table);
 int branches_kit_union(char top[BRANCHES_KIT_TOP], struct unionfs *fs,
 		       struct node **ret_root);
 
-/* Remove it, with all that is in it. 0 or -errno. */
+/* Remove the directory, with all that is in it. 0 or -errno. */
 int branches_kit_remove(const char *top);
 
 #endif

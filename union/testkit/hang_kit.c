@@ -20,7 +20,7 @@
 #include "union/sys/handle.h"
 #include "union/sys/task_blocked.h"
 
-#define GIVE_UP_S   60         /* then who waits is killed */
+#define GIVE_UP_S   60         /* then waiting callers are killed */
 #define REQUEST_MAX (1u << 16) /* bytes; FUSE_MIN_READ_BUFFER and more */
 
 struct hang_shared {
@@ -33,7 +33,7 @@ bool hang_fs_can(void)
 	return geteuid() == 0 && access("/dev/fuse", R_OK | W_OK) == 0;
 }
 
-/* What the kernel says first has to be answered. */
+/* Answer the kernel's first request, which has to be answered. */
 static int answer_init(int fd)
 {
 	static char request[REQUEST_MAX];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For tests: a file system in which who calls hangs when he is killed (state
- * D): of FUSE, and what serves it reads the requests and answers none. It needs
- * root and /dev/fuse.
+ * For tests: a FUSE file system in which a caller hangs when it is killed
+ * (state D). Its server reads the requests and answers none. Needs root and
+ * /dev/fuse.
  */
 #ifndef UNION_HANG_KIT_H
 #define UNION_HANG_KIT_H
@@ -20,17 +20,20 @@ struct hang_fs {
 };
 
 bool hang_fs_can(void);
-/* -1: it cannot be mounted. */
+/* Mount and serve it. -1: it cannot be mounted. */
 int hang_fs_start(struct hang_fs *ret);
-/* All that hangs there comes back; the children that there are have ended. */
+/*
+ * End it. All calls that hang there come back; the children that there are have
+ * ended.
+ */
 void hang_fs_end(struct hang_fs *fs);
 
-/* Returns when so many calls wait there. */
+/* Wait until so many calls wait there. */
 void hang_fs_wait(const struct hang_fs *fs, unsigned calls);
 
 /*
- * A process of which a thread other than the first does @call, and hangs. It is
- * killed; that thread alone is left.
+ * Start a process of which a thread other than the first does @call, and hangs.
+ * The process is killed; that thread alone is left.
  */
 pid_t hang_process(const struct hang_fs *fs,
 		   void (*call)(const struct hang_fs *fs), pid_t *ret_thread);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random file system calls in the current directory, and what came of each
- * on standard output: two file systems that behave alike print the same.
+ * Random file system calls in the current directory, with their outcomes on
+ * standard output: two file systems that behave alike print the same.
  *
  *	outcomes SEED COUNT [UID]
  *
  * With UID, one call in four is made as that user and group. Numbers that
- * differ by right (inode numbers, times, sizes of directories) are checked
- * for what they must obey, not printed.
+ * differ by right (inode numbers, times, sizes of directories) are checked for
+ * the rules they must obey, not printed.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -207,7 +207,7 @@ static void do_copy(void)
 		size = (size_t)to;
 }
 
-/* What is said to be a hole must read as zeros. */
+/* Check that a hole reads as zeros. */
 static void do_seek(void)
 {
 	off_t hole, data, at;

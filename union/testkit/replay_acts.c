@@ -142,7 +142,7 @@ static void fill_exchange(struct fuse_in_header *header)
 
 static void fill_setxattr(struct fuse_in_header *header)
 {
-	/* Without FUSE_SETXATTR_EXT the flags end it. */
+	/* Without FUSE_SETXATTR_EXT the flags are the last field. */
 	struct fuse_setxattr_in *in = act_body(header, FUSE_SETXATTR, 2,
 					       FUSE_COMPAT_SETXATTR_IN_SIZE);
 
@@ -191,7 +191,7 @@ static void fill_setattr_of_nothing(struct fuse_in_header *header)
 	(void)act_body(header, FUSE_SETATTR, 2, sizeof(struct fuse_setattr_in));
 }
 
-/* What is there before */
+/* The state before a request */
 
 static void put_file(int root, const char *name, const char *text)
 {

@@ -28,13 +28,13 @@ struct act {
 extern const struct act replay_acts[];
 extern const size_t replay_act_count; /* AGAIN_ACTS_MAX at most */
 
-/* What requests name, in the process that serves. */
+/* The file number that requests name, in the process that serves. */
 extern uint64_t act_file;
 
 /* The body of @length bytes, zeroed, of the request that @header becomes. */
 void *act_body(struct fuse_in_header *header, uint32_t opcode, uint64_t node,
 	       size_t length);
-/* And after it a string with its NUL, or @length bytes. */
+/* Add after it a string with its NUL, or @length bytes. */
 void act_add_text(struct fuse_in_header *header, const char *text);
 void act_add_bytes(struct fuse_in_header *header, const void *data,
 		   size_t length);

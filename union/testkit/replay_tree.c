@@ -51,7 +51,7 @@ static void describe(int dirfd, const char *path, const char *name,
 	ssize_t n;
 
 	(void)snprintf(whole, sizeof(whole), "%s/%s", path, name);
-	/* What the work directory keeps has the time in its name. */
+	/* Files kept in the work directory have the time in their names. */
 	if (strstr(path, BRANCH_WORK_DIR)) {
 		if (strncmp(name, "hidden-", 7) == 0)
 			say(tree, "hidden\n");

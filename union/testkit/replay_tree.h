@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What replay_test.c compares branches by: all but times and numbers. */
+/*
+ * A description by which replay_test.c compares branches: all but times and
+ * numbers.
+ */
 #ifndef UNION_REPLAY_TREE_H
 #define UNION_REPLAY_TREE_H
 
@@ -10,7 +13,10 @@ struct replay_tree {
 	size_t used;
 };
 
-/* What is in the directory @top. A test that cannot tell has failed. */
+/*
+ * Describe the content of the directory @top. A test that cannot tell has
+ * failed.
+ */
 void replay_tree_describe(const char *top, struct replay_tree *tree);
 
 #endif

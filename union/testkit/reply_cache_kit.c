@@ -72,7 +72,7 @@ struct reply_cache_kit_reply reply_cache_kit_reply(uint64_t unique)
 	return reply;
 }
 
-/* What a reply_cache_kit_server does; it may be killed in it. */
+/* Do as a reply_cache_kit_server; it may be killed in it. */
 bool reply_cache_kit_reply_kept(uint64_t unique)
 {
 	struct reply_cache_kit_reply reply = reply_cache_kit_reply(unique);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tests of reply_cache.h share: its memory, a request and its reply. */
+/*
+ * Things that tests of reply_cache.h share: its memory, a request and its
+ * reply.
+ */
 #ifndef UNION_REPLY_CACHE_KIT_H
 #define UNION_REPLY_CACHE_KIT_H
 
@@ -15,7 +18,7 @@
 #define REPLY_CACHE_KIT_MEMORY_SIZE \
 	((REPLY_CACHE_KIT_SLOTS + 1) * REPLY_CACHE_SLOT_SIZE)
 
-/* What was given back since the memory was opened last. */
+/* Lookups and files given back since the memory was opened last. */
 extern uint64_t reply_cache_kit_forgotten[REPLY_CACHE_NODES_MAX],
 	reply_cache_kit_dropped;
 extern unsigned reply_cache_kit_forgotten_count;
@@ -23,10 +26,10 @@ extern unsigned reply_cache_kit_forgotten_count;
 /* Its context is not used. */
 extern const struct reply_cache_server reply_cache_kit_server;
 
-/* @size bytes that processes share; to be unmapped. */
+/* Make @size bytes that processes share; to be unmapped. */
 void *reply_cache_kit_memory(size_t size);
 
-/* As the next server does. */
+/* Open the memory as the next server does. */
 struct reply_cache *reply_cache_kit_open(void *memory, size_t size);
 
 struct request_note reply_cache_kit_request(uint64_t unique, uint32_t opcode);
@@ -40,7 +43,7 @@ struct reply_cache_kit_reply {
 
 struct reply_cache_kit_reply reply_cache_kit_reply(uint64_t unique);
 
-/* What a server does with it; it may be killed in it. */
+/* Do what a server does with a reply; it may be killed in it. */
 bool reply_cache_kit_reply_kept(uint64_t unique);
 
 #endif
