@@ -173,7 +173,7 @@ static int make_temporary(int work, char ret[TEMPORARY_MAX])
 	return -errno;
 }
 
-/* It is about to have the copy @fd on @to. */
+/* Note that the directory is about to have the copy @fd on @to. */
 static int begin_copy(struct unionfs *fs, const struct source *from,
 		      const struct branch *to, int fd, struct handle *ret)
 {
@@ -185,14 +185,14 @@ static int begin_copy(struct unionfs *fs, const struct source *from,
 				    to->id, ret);
 	if (!node)
 		return r;
-	/* It is empty, before anybody can make something in it. */
+	/* The copy is empty, before anybody can make a file in it. */
 	if (r == 0)
 		name_filter_begin(fs, node, to->id);
 	node_let_go(&fs->nodes, node);
 	return r;
 }
 
-/* It is one, and nothing changed. */
+/* Note that the copy is there, and that the directory did not change. */
 static int end_copy(struct unionfs *fs, const struct source *from,
 		    const struct branch *to, int fd,
 		    const struct handle *handle)
@@ -281,7 +281,7 @@ static int make_as(struct unionfs *fs, const struct branch *from, int from_fd,
 	return r;
 }
 
-/* One that was there: it is a copy of the same directory. */
+/* Adopt a directory that was there as a copy of the same directory. */
 static int adopt(struct unionfs *fs, const struct branch *from,
 		 const struct handle *known, const struct branch *to, int fd)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A directory that a name must go into, made on a branch that does not have
- * it: its path is copied with owners, modes, times and extended attributes
- * (ACLs among them). Each copy is prepared in BRANCH_WORK_DIR and renamed
- * into place, so that a half-made one is never seen.
+ * Clone a directory to a branch that does not have it, as a name must go into
+ * it. Its path is copied with owners, modes, times and extended attributes
+ * (ACLs among them). Each copy is prepared in BRANCH_WORK_DIR and renamed into
+ * place, so that a half-made one is never seen.
  */
 #ifndef UNION_CLONE_DIR_H
 #define UNION_CLONE_DIR_H
@@ -13,15 +13,16 @@
 /* How names begin that clone_dir_sweep() removes. */
 
 /*
- * The descriptor of @node on @branch, cloned when it is not there. Held as
- * by dir_fd_get(). -ENOSPC and the like from the branch, -EROFS when it is
- * read-only, -ENOENT when the directory was removed meanwhile, -EBUSY when
- * something is mounted on its path.
+ * Get the descriptor of @node on @branch, cloned when it is not there. It is
+ * held as by dir_fd_get().
+ *
+ * -ENOSPC and the like from the branch; -EROFS: it is read-only; -ENOENT: the
+ * directory was removed meanwhile; -EBUSY: something is mounted on its path.
  */
 int clone_dir(struct unionfs *fs, struct node *node, unsigned branch,
 	      struct dir_fd **ret);
 
-/* The same for who holds fs->tree. */
+/* Do the same for a caller that holds fs->tree. */
 int clone_dir_locked(struct unionfs *fs, struct node *node, unsigned branch,
 		     struct dir_fd **ret);
 

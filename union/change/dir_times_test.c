@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The times of directories stay as they are while copies of them are made,
- * removed and changed for what moves; also when who does that is killed at any
- * system call, before it and after it, and another goes on. What is set by then
- * is what is seen, now and later. Needs root (file handles).
+ * removed and changed for a move. A server may be killed at any system call of
+ * that, before it and after it, and another goes on. Times set by then are
+ * seen, now and later. Needs root (file handles).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -88,7 +88,7 @@ static void make_file(unsigned branch, const char *path)
 	check(fd >= 0 && write(fd, "one", 3) == 3);
 }
 
-/* What is done, and what is there before it */
+/* Actions, and the state before each */
 
 static void clone_to(unsigned dir, unsigned branch)
 {
@@ -139,7 +139,7 @@ static void on_both(void)
 	make_file(1, "d/f");
 }
 
-/* It may be there already: who was killed had done it. */
+/* Move the file, which a killed server may have done already. */
 static void move_it(void)
 {
 	struct move_name name = {dirs[1], "f"};
@@ -365,7 +365,7 @@ static void do_next(const struct act *act)
 	check_set();
 }
 
-/* It is traced to its @kill_at'th stop; 0: to its end. Returns its stops. */
+/* Trace @pid to its @kill_at'th stop; 0: to its end. Returns its stops. */
 static unsigned trace(pid_t pid, unsigned kill_at)
 {
 	unsigned stops = 0;

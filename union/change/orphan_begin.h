@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file that loses its last name while somebody has it: open for more than
- * its data (O_PATH), or as a fifo, socket or device, of which we know no open
- * file. On its branch nobody would have it. So its node keeps a descriptor,
- * until the kernel forgets it.
+ * A file that loses its last name while a process uses it. It may be open for
+ * more than its data (O_PATH), or be a fifo, socket or device, whose open files
+ * the server does not know. On its branch nobody would have it. So its node
+ * keeps a descriptor, until the kernel forgets it.
  */
 #ifndef UNION_ORPHAN_BEGIN_H
 #define UNION_ORPHAN_BEGIN_H
@@ -16,11 +16,11 @@ struct orphan {
 	struct handle handle;
 };
 
-/* Before the file @name that @hit found goes. */
+/* Begin before the file @name goes, which @hit found. */
 void orphan_begin(struct unionfs *fs, const struct hit *hit, const char *name,
 		  struct orphan *ret);
 
-/* It has gone; or has not (@removed false). */
+/* End it: the file has gone; @removed false: it has not. */
 void orphan_end(struct unionfs *fs, struct orphan *bury, bool removed);
 
 #endif

@@ -19,7 +19,7 @@
 #include "union/sys/immutable.h"
 #include "union/view/name_filter.h"
 
-/* What is about to go, for who still has it open. */
+/* Flags to open a directory that goes, for processes that have it open. */
 #define OPEN_REMOVED (O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
 int remove_dir_check(const struct hit *hits, int count, const char *name)
@@ -123,7 +123,7 @@ static int remove_now(struct unionfs *fs, struct node *parent, const char *name)
 	return r;
 }
 
-/* It went when this was done before: what is found are files that it hid. */
+/* Go on after the directory went before: @hits are files that it hid. */
 static int end_again(struct unionfs *fs, struct hit *hits, int count,
 		     const char *name)
 {

@@ -18,20 +18,20 @@ struct move {
 };
 
 /*
- * Rename as the members but from, to, their counts and all say, which it
- * sets for itself. 0 or -errno, as renameat2(2).
+ * Rename as the members say, but for from, to, their counts and all: these are
+ * set here. 0 or -errno, as renameat2(2).
  */
 int rename_name(struct move *m);
 
-/* The one on @branch, or NULL. */
+/* Get the hit on @branch, or NULL. */
 const struct hit *rename_hit_on(const struct hit *hits, int count,
 				unsigned branch);
 
-/* Is hits[i] what is seen at the name, or a part of it? */
+/* Is hits[i] seen at the name, or a part of the directory seen there? */
 bool rename_is_seen(const struct hit *hits, int i);
 
 /*
- * The files that the first of @hits hides, added to @gone; the highest branch
+ * Add the files that the first of @hits hides to @gone, the highest branch
  * first. There is room for @count more.
  */
 void rename_add_hidden(struct unionfs *fs, const struct hit *hits, int count,
@@ -39,15 +39,17 @@ void rename_add_hidden(struct unionfs *fs, const struct hit *hits, int count,
 		       int *gone_count);
 
 /*
- * The names that will be there are known before they are. Once the directories
- * they are in have been cloned: a clone begins with no names.
+ * Note the names before they are there, but after the directories they are in
+ * have been cloned: a clone begins with no names.
  */
 void rename_note_names(const struct move *m);
 
-/* A directory and all its copies. The caller has fs->tree for writing. */
+/*
+ * Rename a directory and all its copies. The caller has fs->tree for writing.
+ */
 int rename_dir(const struct move *m);
 
-/* RENAME_EXCHANGE of two names on whatever branches. fs->tree likewise. */
+/* Exchange two names on any branches (RENAME_EXCHANGE). fs->tree likewise. */
 int rename_exchange(const struct move *m);
 
 #endif

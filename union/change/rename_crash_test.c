@@ -558,7 +558,7 @@ static void a_directory_over_one_elsewhere(void **state)
 	static const struct scene scene = {
 		.names = {"0/d/", "1/e/"},
 		.steps = {{"d", "e", 0}},
-		/* What is replaced is put away first. It is empty. */
+		/* The replaced directory, which is empty, is put away first. */
 		.ends = {"0/d/ 1/e/ ", "0/d/ ", "0/e/ ", "0/e/ 1/e/ "},
 	};
 
@@ -602,7 +602,7 @@ static void a_file_over_one_elsewhere(void **state)
 	try_all_steps(&scene);
 }
 
-/* What was replaced gets the name once more by its other one. */
+/* The replaced file gets the name once more, from its other name. */
 static void a_file_that_comes_back(void **state)
 {
 	static const struct scene scene = {

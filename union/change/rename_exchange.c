@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two names change places. What is at the one stays on its branches and
- * gets the other name there; on a branch that has both the two are
- * exchanged. The kernel holds both directories meanwhile: nobody sees a part
- * of it.
+ * Two names change places. The file or directory of each name stays on its
+ * branches and gets the other name there. On a branch that has both the two are
+ * exchanged. The kernel holds both directories meanwhile: nobody sees a part of
+ * it.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -115,8 +115,8 @@ static int do_parts(struct exchange *x)
 }
 
 /*
- * What was seen at @name in @dir is at the other name now. (On a branch that
- * has both, @name was noted once more for the other.)
+ * Forget @name in @dir: @hits, seen there, are at the other name now. (On a
+ * branch that has both, @name was noted once more for the other.)
  */
 static void forget_name(struct unionfs *fs, const struct hit *hits, int count,
 			const struct node *dir, const char *name)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was found at the two names of a rename. */
+/* The hits found at the two names of a rename. */
 #include <stdio.h>
 #include <sys/stat.h>
 

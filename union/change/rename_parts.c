@@ -211,9 +211,10 @@ static void strike_out(const struct branch *const *branches, int count,
 }
 
 /*
- * What is on a branch by now is what its records would make, or somebody has
- * changed it since: they are not to be done once more. On one that takes no
- * change they stay, and nobody changes anything else on it.
+ * Strike out records that may have been done: they are not to be done once
+ * more. By now a branch is as its records would make it, or was changed since.
+ * On a branch that takes no change the records stay, and nobody changes
+ * anything else on it.
  */
 static void forget_unsure(void)
 {
@@ -296,7 +297,7 @@ static void drop_records(struct rename_part *parts, int count, uint64_t id)
 
 	for (i = 0; i < count; i++) {
 		branches[i] = parts[i].branch;
-		/* It was taken back: else its branch has failed. */
+		/* The part was taken back, unless its branch has failed. */
 		if (parts[i].done)
 			(void)intent_sync_rename(parts[i].branch,
 						 parts[i].to_fd,

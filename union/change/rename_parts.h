@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One rename that is several, one on each of some branches: all of them
- * happen or none, also when a crash comes in between (see intent.h).
+ * One rename in several parts, each on one branch. All of them happen or none,
+ * also when a crash comes in between (intent.h).
  */
 #ifndef UNION_RENAME_PARTS_H
 #define UNION_RENAME_PARTS_H
@@ -31,26 +31,26 @@ struct rename_gone {
 };
 
 /*
- * Out of the way, where it can come back from; a crash ends in its having
- * gone. 0 or -errno.
+ * Move the file out of the way, to a place it can come back from. A crash ends
+ * in its removal. 0 or -errno.
  */
 int rename_gone_put(struct rename_gone *gone);
 
-/* Those that were put there are back, or have gone for good. */
+/* Bring the files back that were moved so, or remove them for good. */
 void rename_gone_end(struct rename_gone *gone, int count, bool back);
 
 /*
- * No two parts are on one branch. 0, or -errno and nothing has changed but
- * times of directories; -EIO and the like of a branch that fails while it is
- * all taken back excepted.
+ * Do the parts, no two of them on one branch. 0; or -errno, and nothing has
+ * changed but times of directories. That does not hold if a branch fails (-EIO
+ * and the like) while the parts are taken back.
  *
- * @gone  what the parts replace, and what they do not and has the name
- *        elsewhere; rename_gone_put() and rename_gone_end() are called here
+ * @gone  files that the parts replace, and files that have the name on other
+ *        branches; rename_gone_put() and rename_gone_end() are called here
  */
 int rename_parts_do(struct rename_part *parts, int count,
 		    struct rename_gone *gone, int gone_count);
 
-/* Before a mount: remove what a crash left of what was to go. */
+/* Remove files that were to go, before a mount after a crash. */
 void rename_parts_sweep(const struct branch *branch);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A request for a name that a server was doing when it was killed comes again
- * (see reply_cache.h): how much of it had been done is read from the branches.
- * The kernel holds the directories of the names until it is answered, so what
- * is there now is what the request found or what it made of it. Only where
- * others change the branches, too, is it asked beforehand what is there.
+ * Replays of requests for a name: a killed server was doing the request, and it
+ * comes again (reply_cache.h). The branches show how much of it had been done.
+ * The kernel holds the directories of the names until the request is answered.
+ * So their content is as the request found it, or as the request made it. Only
+ * where others change the branches, too, is the content read beforehand.
  *
- * Without reply_cache.h nothing is noted and none of these says yes.
+ * Without reply_cache.h nothing is noted, and none of these returns true.
  */
 #ifndef UNION_REPLAY_H
 #define UNION_REPLAY_H
@@ -14,24 +14,27 @@
 #include "union/change/place.h"
 #include "union/view/lookup.h"
 
-/* Before @name is made in @dir, which needs it to be absent. */
+/* Note that @name is absent, before it is made in @dir. */
 void replay_note_absent(struct unionfs *fs, struct node *dir, const char *name);
 
 /* Was the inode @handle given the @name in @dirfd already? */
 bool replay_is_linked(int dirfd, const char *name, const struct handle *handle);
 
 /*
- * place_new(), unless it was made already, of @type (S_IFMT bits). Then @ret
- * says where, its result is -1, and this returns 1. 0: it is made; or -errno.
+ * Call place_new(), unless the file was made already, of @type (S_IFMT bits).
+ * Then @ret says where, its result is -1, and this returns 1. 0: the file is
+ * made now; or -errno.
  */
 int replay_place(struct unionfs *fs, fuse_req_t req, struct node *parent,
 		 const struct to_place *what, mode_t type, struct placed *ret);
 
-/* Before the first of @hits, found as @name, gets another name or none. */
+/*
+ * Note the first of @hits, found as @name, before it gets another name or none.
+ */
 void replay_note_hit(const struct hit *hit, const char *name);
 
 /*
- * Did that happen already? @hits is what is found as @name now; @count as
+ * Did that happen already? @hits is found as @name now; @count is as
  * lookup_needed() returned it.
  */
 bool replay_went(const struct hit *hits, int count, const char *name);

@@ -132,7 +132,8 @@ static void make_known(const char *const *names)
 	for (; *names; names++) {
 		act_body(header, FUSE_LOOKUP, FUSE_ROOT_ID, 0);
 		act_add_text(header, *names);
-		/* What is gone was done before: nobody needs its number. */
+		/* A file that is gone was done before: nobody needs its number.
+		 */
 		if (serve_before(header, reply, sizeof(reply)) <
 			    (ssize_t)sizeof(*out) ||
 		    out->error)
@@ -241,7 +242,7 @@ static void start_server(const struct act *act)
 		open_and_uncap();
 }
 
-/* It is traced from when it stops itself. */
+/* Serve one request, traced from when the process stops itself. */
 static void serve_one(const struct act *act, bool again)
 {
 	static _Alignas(8) char data[REQUEST_MAX];
