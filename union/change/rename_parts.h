@@ -36,7 +36,7 @@ struct rename_gone {
  */
 int rename_gone_put(struct rename_gone *gone);
 
-/* Bring the files back that were moved so, or remove them for good. */
+/* Bring back all files that were moved so, or remove them for good. */
 void rename_gone_end(struct rename_gone *gone, int count, bool back);
 
 /*

@@ -171,7 +171,7 @@ static int put_hidden_aside(struct unionfs *fs, const struct branch *branch,
 	return r;
 }
 
-/* It may have been renamed, or listed, while what is in it was moved. */
+/* Check a copy again: it may be renamed or listed since its files moved. */
 static int check_copy(struct unionfs *fs, const struct copy *copy,
 		      struct node *parent, int parent_fd, const char *name)
 {

@@ -6,23 +6,23 @@
 #include "union/view/unionfs.h"
 
 /*
- * The branch that has most room, of those that new names may go to, without
- * @but; those that would have less than their minimum after @need bytes come
- * last. @elsewhere: none of its file system. The i-th best one, NULL past the
- * last.
+ * Get the @i-th best branch to drain to; NULL past the last. Those that new
+ * names may go to count, without @but. The one with most room is best. Branches
+ * that would have less than their minimum after @need bytes come last.
+ * @elsewhere: none of the file system of @but.
  */
 struct branch *drain_target(struct unionfs *fs, const struct branch *but,
 			    uint64_t need, bool elsewhere, unsigned i);
 
 /*
  * Take the empty directory @node off @branch, where it is @name in @parent
- * (@parent_fd: its copy there); it is made on another branch when it is on no
- * other. What is seen of it stays as it is. 0; -ENOTEMPTY, -EBUSY: later.
+ * (@parent_fd: its copy there). It is made on another branch when it is on no
+ * other. Its visible attributes stay. 0; -ENOTEMPTY, -EBUSY: later.
  */
 int drain_dir(struct unionfs *fs, struct branch *branch, struct node *parent,
 	      int parent_fd, struct node *node, const char *name);
 
-/* The same of the union's root, which is not removed there. */
+/* Do the same for the union's root, which is not removed there. */
 int drain_root(struct unionfs *fs, struct branch *branch);
 
 #endif

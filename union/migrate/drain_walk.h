@@ -10,26 +10,31 @@ struct drain_walk {
 	struct branch *branch;
 	const struct copy_pace *pace;
 	/*
-	 * Not to empty it: regular files that take @least bytes or more, to
-	 * branches of other file systems that have more room than this one,
-	 * then too; where the policy keeps paths together those that have the
-	 * directory come first. Directories stay.
+	 * Make room, instead of emptying the branch. Only regular files move
+	 * that take
+	 * @least bytes or more, and directories stay. Targets are branches of
+	 * other file systems that have more room than this one, then too. Where
+	 * the policy keeps paths together, branches with the directory come
+	 * first.
 	 */
 	bool for_room;
 	uint64_t least; /* of it */
 	bool (*stopped)(void *context);
-	/* A file of @bytes: moved (0), or why it was not. */
+	/* Callback for a file of @bytes: @r 0: moved, else why not. */
 	void (*met)(void *context, const char *name, uint64_t bytes, int r);
 	void *context;
 };
 
 /*
- * Move what can be moved. Returns how many names are left on the branch,
+ * Move all files that can move. Returns how many names are left on the branch,
  * directories counted; -ECANCELED: stopped; -errno.
  */
 int64_t drain_walk(const struct drain_walk *walk);
 
-/* Files on the branch, and the bytes they have allocated. 0 or -errno. */
+/*
+ * Count the files on the branch, and the bytes they have allocated. 0 or
+ * -errno.
+ */
 int drain_count(const struct branch *branch, uint64_t *ret_files,
 		uint64_t *ret_bytes);
 

@@ -11,10 +11,11 @@ struct found_names {
 };
 
 /*
- * All names of the file @file on @branch. Of one that has one name that is
- * quick; of others, the branch is searched. 0 and inode_paths_done() frees;
- * -ENOENT: it has none; -ESTALE: they changed meanwhile; -EMLINK: more than
- * RELOCATE_NAMES_MAX.
+ * Find all names of the file @file on @branch. For a file with one name that is
+ * quick; for others the branch is searched.
+ *
+ * 0, and inode_paths_done() frees; -ENOENT: it has none; -ESTALE: they changed
+ * meanwhile; -EMLINK: more than RELOCATE_NAMES_MAX.
  */
 int inode_paths(struct unionfs *fs, const struct branch *branch,
 		const struct handle *file, struct found_names *ret);

@@ -78,7 +78,7 @@ static const struct dirent *next_entry(DIR *dir, int *r)
 	return entry;
 }
 
-/* What was read before an error counts for nothing. */
+/* Read the records of @branch; after an error none of them counts. */
 static int read_branch(struct records *records, struct branch *branch)
 {
 	int work = openat(branch->root_fd, BRANCH_WORK_DIR,
@@ -308,7 +308,7 @@ static bool must_stay(const struct records *records,
 	return stays;
 }
 
-/* Those that stay, and are not to be done once more. */
+/* Settle records that stay, and are not to be done once more. */
 static void settle(const struct records *records)
 {
 	const struct record *record;
@@ -359,7 +359,7 @@ static int finish_all(const struct branch_table *table, struct records *records,
 		r = finish(table, records, record, watcher);
 		if (r == 0)
 			continue;
-		/* What is damaged must not keep the rest from being used. */
+		/* A damaged file must not keep the rest from being used. */
 		if (!watcher &&
 		    !(branch_is_failure(r) && branch_is_well(record->branch)))
 			return r;

@@ -93,7 +93,7 @@ static bool is_there(unsigned branch, const char *name)
 	return faccessat(root_of(branch), name, F_OK, 0) == 0;
 }
 
-/* It was "d" on both, and is "e" on both. */
+/* Was "d" on both branches renamed to "e"? */
 static bool is_moved(void)
 {
 	return is_there(0, "e") && is_there(1, "e") && !is_there(0, "d") &&
@@ -259,7 +259,7 @@ static void a_damaged_object_keeps_no_mount_from_going_on(void **state)
 	recover(0);
 }
 
-/* It may be in use again by then. */
+/* The replaced file may be in use again by then. */
 static void what_was_replaced_on_a_failed_one_is_not_removed_later(void **state)
 {
 	struct intent intent = {.kind = INTENT_REPLACE, .other = 0};

@@ -169,7 +169,7 @@ static int switch_node(struct moved *m)
 	return 0;
 }
 
-/* It has all its names: so it stays. */
+/* Has the file all its names? Then it stays. */
 static bool is_uncut(struct moved *m)
 {
 	struct stat st;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file, of whatever type, goes from its branch to another while the union
- * is used, with all its names at once: content with its holes, owner, mode,
- * times, ACLs and extended attributes, st_ino. Who has it open goes on, unless
- * the kernel passes it through to the branch: such a file does not move until
- * its last user is gone, and its last mapping.
+ * Move a file of any type from its branch to another while the union is used,
+ * with all its names at once. Its content with its holes, owner, mode, times,
+ * ACLs, extended attributes and st_ino stay. Processes that have it open go on.
+ * A file that the kernel passes through to the branch does not move until its
+ * last user is gone, and its last mapping.
  *
- * It is copied while others may write to it, then what they changed is copied
- * again; for the last of that, and the change of names, they wait
- * (move_lock.h). After a crash at any point it is whole on the one branch or
- * the other (relocate.h).
+ * The file is copied while others may write to it, then changed parts are
+ * copied again. For the last of these, and the change of names, writers wait
+ * (move_lock.h). After a crash at any point the file is whole on the one branch
+ * or the other (relocate.h).
  */
 #ifndef UNION_MOVE_H
 #define UNION_MOVE_H
@@ -31,13 +31,15 @@ struct move_file {
 };
 
 /*
- * Called by a thread that serves no requests and has gone through
- * place_thread_setup().
+ * Move a file, by a thread that serves no requests and has gone through
+ * place_thread_setup(). After an error the file is where it was.
  *
- * 0; -EBUSY: it or its directory is in use, try again later; -ESTALE: those
- * are not its names (any more); -EEXIST: what is on the branches hides it
- * there, or would be hidden by it; -ENOSPC, -EIO and the like of a branch; what
- * @pace returned. After an error it is where it was.
+ * - 0;
+ * - -EBUSY: the file or its directory is in use, try again later;
+ * - -ESTALE: those are not its names (any more);
+ * - -EEXIST: another file hides it on @to, or would be hidden by it;
+ * - -ENOSPC, -EIO and the like of a branch;
+ * - the error that @pace returned.
  */
 int move_file(struct unionfs *fs, const struct move_file *move);
 

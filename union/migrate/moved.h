@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file that moves (move.h), between the files that do it. */
+/* A file that moves (move.h): the interface between the files that do it. */
 #ifndef UNION_MOVED_H
 #define UNION_MOVED_H
 
@@ -28,15 +28,15 @@ struct moved {
 };
 
 /*
- * Find the node of the file, which may have become known. True when it is
+ * Find the node of the file, which may have become known. True: the node is
  * another than before, or the first.
  */
 bool moved_find_node(struct moved *m);
 
 /*
- * Is it in use in a way that pins it to its branch: passed through, or mapped
- * while it was? While our own files of it are open, only choose_way() can
- * have found that it is not. A file the kernel does not know may be mapped
+ * Is the file in use in a way that pins it to its branch: passed through, or
+ * mapped while it was? While the server has files of it open, only choose_way()
+ * can have found that it is not. A file the kernel does not know may be mapped
  * by another mount than this one.
  *
  * 0; -EBUSY; or another -errno when that cannot be found out.
@@ -47,21 +47,22 @@ int moved_check_pinned(struct moved *m);
 int moved_check_names(struct moved *m);
 
 /*
- * With the gates closed: may it move? What would be in the way is put aside
- * then. 0 or -errno.
+ * May the file move? Called with the gates closed. Files in the way are put
+ * aside then. 0 or -errno.
  */
 int moved_check(struct moved *m);
 
-/* An empty inode of the right type, at its temporary name. 0 or -errno. */
+/* Make an empty inode of the right type, at its temporary name. 0 or -errno. */
 int moved_make_copy(struct moved *m);
 
 /*
- * Copy while others go on with it, until little is left; or as much as before,
- * because they are as fast as we are. 0; -EBUSY; another -errno.
+ * Copy while others use the file, until little is left. The copying also ends
+ * when as much is left as before, because writers are as fast. 0; -EBUSY;
+ * another -errno.
  */
 int moved_copy_content(struct moved *m);
 
-/* What is left, with the gates closed; then it is durable. 0 or -errno. */
+/* Copy the rest, with the gates closed, and make it durable. 0 or -errno. */
 int moved_finish_copy(struct moved *m);
 
 #endif

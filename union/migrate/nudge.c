@@ -48,13 +48,13 @@ static int start(struct nudge *nudge, const char *mountpoint, struct error *err)
 	return 0;
 }
 
-/* It has ended: 0 bytes are the end of a connection. */
+/* Note an end of the process: 0 bytes are the end of a connection. */
 static void take_loss(struct nudge *nudge, ssize_t n)
 {
 	if (n > 0 || (n < 0 && errno == EAGAIN))
 		return;
 	fd_close(nudge->socket - 1);
-	/* It may not be gone yet: then it is another's to wait for. */
+	/* If the process is not gone yet, somebody else waits for it. */
 	(void)waitpid(nudge->pid, NULL, WNOHANG);
 	nudge->socket = 0;
 	nudge->asked = false;
@@ -112,12 +112,12 @@ void nudge_end(struct nudge *nudge)
 	if (nudge->socket <= 0)
 		return;
 	fd_close(nudge->socket - 1);
-	/* It ends by itself; who has not yet is another's to wait for. */
+	/* The process ends by itself; somebody else waits for a late one. */
 	(void)waitpid(nudge->pid, NULL, WNOHANG);
 	memset(nudge, 0, sizeof(*nudge));
 }
 
-/* What cannot be asked for is not: the file may be gone. */
+/* Ask for @file if it can be opened: it may be gone. */
 static void ask(int mount, const struct nudge_file *file)
 {
 	_Alignas(struct file_handle) char

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Have the next write to a file that the kernel passes through begin with a
- * question to us: whether the file has a capability to lose. It is asked once
- * after an answer that had the file's attributes (S_NOSEC), but one to
- * FUSE_GETATTR is dropped when somebody wrote meanwhile; one to FUSE_SETATTR
- * is not (fs/fuse/dir.c, fuse_do_setattr(), 6.18). So that is what we have the
- * kernel ask: a process of its own sets an access time that none can have, of
- * files that it opens by their handles. It is answered, and nothing is set.
- * Were it a thread of ours, a server that is killed meanwhile could not end
- * before the next one answered.
+ * Questions before writes. The next write to a file that is passed through
+ * begins with a question of the kernel: whether the file has a capability to
+ * lose.
+ *
+ * The kernel asks once after an answer that had the file's attributes
+ * (S_NOSEC). An answer to FUSE_GETATTR is dropped when the file was written
+ * meanwhile. One to FUSE_SETATTR is not (fs/fuse/dir.c, fuse_do_setattr(),
+ * 6.18). So a process of its own makes the kernel send FUSE_SETATTR. It opens
+ * the files by their handles, and sets an access time that no file can have.
+ * The server answers, and sets nothing.
+ *
+ * The process is no thread of the server. A server that was killed in such a
+ * call could not end before the next one answered.
  */
 #ifndef UNION_NUDGE_H
 #define UNION_NUDGE_H
@@ -20,7 +24,7 @@
 #define NUDGE_WORD "--nudge" /* argv[1] of the process; the mount point */
 #define NUDGE_MAX  256       /* files at once */
 
-/* As the kernel knows it: see lookup_generation(). */
+/* A file as the kernel knows it: see lookup_generation(). */
 struct nudge_file {
 	uint64_t node;
 	uint32_t generation;
@@ -45,23 +49,25 @@ struct nudge {
 
 /*
  * Start the process, for files of the union at @mountpoint, and wait until it
- * is ready. That it cannot be is said once, and then nobody is asked. One that
- * has ended is started again, once a second at most.
+ * is ready. A failure is logged once, and then the kernel is not made to ask. A
+ * process that has ended is started again, once a second at most.
  */
 void nudge_start(struct nudge *nudge, const char *mountpoint);
 
-/* @files, at most NUDGE_MAX. False: the last ones are not done yet, or there
- * is no process. */
+/*
+ * Nudge @files, at most NUDGE_MAX. False: the last ones are not done yet, or
+ * there is no process.
+ */
 bool nudge_files(struct nudge *nudge, const struct nudge_file *files,
 		 unsigned count);
 
-/* Are the last ones done? Then the next write to each of them asks. */
+/* Are the last files done? Then the next write to each of them asks. */
 bool nudge_is_done(struct nudge *nudge);
 
-/* A zeroed one is fine. */
+/* End the process. A zeroed @nudge is fine. */
 void nudge_end(struct nudge *nudge);
 
-/* The process. Its exit status. */
+/* Run the process. Returns its exit status. */
 int nudge_main(const char *mountpoint);
 
 #endif

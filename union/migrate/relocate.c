@@ -277,7 +277,7 @@ static int finish_link(const struct branch *branch, const struct intent *intent)
 		return fsync(to) < 0 ? -errno : 0;
 	if (errno != EEXIST)
 		return -errno;
-	/* What it hid is there. */
+	/* A file that it hid is there. */
 	r = hidden_files_put(branch, to, intent->to_name);
 	if (r == 0 &&
 	    linkat(work, intent->from_name, to, intent->to_name, 0) < 0)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file that has been copied from one branch to another gets its names
- * there, and loses those it had, so that a crash at any point leaves it whole
- * on the one or the other. The steps, in order:
+ * A file that has been copied from one branch to another gets its names there,
+ * and loses the old ones. A crash at any point leaves it whole on the one or
+ * the other. The steps, in order:
  *
  *	the copy is ready, durable, at a temporary name in BRANCH_WORK_DIR
- *	relocate_begin()  what is to happen is written down there (intent.h);
- *	                  from here on a crash ends in the file having moved,
- *	                  so nobody may change it until it has
- *	relocate_link()   the names on the new branch
- *	relocate_cut()    those on the old one; of the last there stays, where
- *	                  it keeps a number (ino_preserve.h), a stub
- *	relocate_end()    all that made durable, the stub emptied, the record
+ *	relocate_begin()  the move is written down there (intent.h). From here
+ *	                  on a crash ends in the file having moved, so nobody
+ *	                  may change it until it has
+ *	relocate_link()   the names on the new branch are made
+ *	relocate_cut()    those on the old one are removed. The last stays as
+ *	                  a stub, if it keeps a number (ino_preserve.h)
+ *	relocate_end()    all that is made durable, the stub emptied, the record
  *	                  struck out; files may be changed meanwhile
  *
  * relocate_undo() takes back the first two.
@@ -43,7 +43,7 @@ struct relocation {
 	unsigned count; /* 1 to RELOCATE_NAMES_MAX */
 };
 
-/* The temporary name of a new copy. */
+/* Make the temporary name of a new copy. */
 void relocate_temporary(char ret[RELOCATE_TEMPORARY_MAX]);
 
 /* 0 or -errno, then nothing is changed. */
@@ -51,9 +51,9 @@ int relocate_begin(struct relocation *r);
 /* 0, or -errno: call relocate_undo(). */
 int relocate_link(struct relocation *r);
 /*
- * -errno: one could not be cut. Those that had been are there again, and the
- * file can stay (relocate_undo()); where even that failed, it has moved, and
- * its other names are another file from here on.
+ * -errno: a name could not be removed. The removed ones were made again, and
+ * the file can stay (relocate_undo()). If even that failed, the file has moved,
+ * and its other names are another file from here on.
  */
 int relocate_cut(struct relocation *r);
 /* 0, or -errno: the record stays, and the next mount goes on. */
@@ -62,15 +62,16 @@ int relocate_end(struct relocation *r);
 int relocate_undo(struct relocation *r);
 
 /*
- * After a crash, with a record of the kinds INTENT_RELOCATE on @branch that
- * is known to count: what remains of the above, but for striking out. 0; 1:
- * the old file was written to since, so it stays what it was, and the copy
- * goes; or -errno; the branch it is of was reported to.
+ * Finish a move after a crash, by a record of the kinds INTENT_RELOCATE on
+ * @branch that is known to count: the steps above, but for striking out.
+ *
+ * 0; 1: the old file was written to since, so it stays, and the copy goes; or
+ * -errno: it was reported for the branch that it is of.
  */
 int relocate_finish(const struct branch_table *table, struct branch *branch,
 		    const struct intent *intent);
 
-/* Before a mount, when all that is finished: drop copies left half-made. */
+/* Drop half-made copies, before a mount, when all that is finished. */
 void relocate_sweep(const struct branch *branch);
 
 #endif

@@ -19,12 +19,12 @@
 #define FAST        (UINT64_C(4) << 20) /* bytes a writer writes in 1 ms */
 #define LOOK_MIN_MS 4
 #define LOOK_MAX_MS 60000
-#define NEAR_MS     64  /* who looks again so soon has writers ask */
-#define READY_MS    200 /* for who opens the first file there */
+#define NEAR_MS     64  /* with looks so close, writers are made to ask */
+#define READY_MS    200 /* for the open of the first file there */
 #define IDLE_MS     250 /* between looks while nobody writes */
 
 #define STEP      (UINT64_C(128) << 20) /* bytes made while writers wait */
-#define PARTS     32   /* files of such a part of what is missing go first */
+#define PARTS     32   /* files of 1/PARTS of the missing bytes go first */
 #define PAUSE_MS  1000 /* the first, when nothing can be moved */
 #define PAUSE_MAX 60000
 #define SPACING   10 /* walks that find nothing take 1 part of so many */
@@ -325,14 +325,14 @@ static void nudge(struct room *room, struct room_branch *b)
 }
 
 /*
- * With the lock: whoever writes asks first, from now on or soon. True: it is so
- * already, and nobody has written since.
+ * Make writers ask first, from now on or soon. True: they do so already, and
+ * nobody has written since. With the lock.
  */
 static bool arm(struct room *room, struct room_branch *b)
 {
 	bool done = b->nudging && nudge_is_done(&room->nudge);
 
-	/* Who was to ask them has ended, and may have asked some only. */
+	/* The process for the questions ended, perhaps after some only. */
 	if (b->lost != room->nudge.lost)
 		atomic_store(&b->armed, false);
 	else if (b->nudging && !done)
@@ -399,7 +399,10 @@ static bool is_stopped(void *context)
 	return stopped;
 }
 
-/* Who has waited for too long may be interrupted, and asks again. */
+/*
+ * Answer writers that waited for too long: they may be interrupted, and ask
+ * again.
+ */
 static int copied(void *context, uint64_t bytes)
 {
 	struct making *m = context;
@@ -424,7 +427,7 @@ static void met(void *context, const char *name, uint64_t bytes, int r)
 	if (r < 0)
 		return;
 	m->moved += bytes;
-	/* What was freed may be seen later. */
+	/* Freed room may be seen later. */
 	m->enough = ask(m->branch, &low) >= m->want ||
 		    m->moved >= m->want - m->start;
 }
