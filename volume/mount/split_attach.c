@@ -54,10 +54,7 @@ static int list_add(struct initiator_list *list, const char *address,
 	return 0;
 }
 
-/*
- * List the initiators to let in: this machine, and those that read at this
- * epoch already.
- */
+/* List the initiators: this machine, and present readers at this epoch. */
 static int list_fill(struct work *w, struct initiator_list *list,
 		     struct error *err)
 {
