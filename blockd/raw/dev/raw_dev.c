@@ -225,7 +225,7 @@ int raw_dev_open(struct raw_users *users, uint32_t id, uint64_t size,
 		.ops = &raw_ops,
 		.loop = loop,
 		.size = size,
-		/* None is written in part. */
+		/* No block of this size is written in part. */
 		.block_size = RAW_BLOCK,
 		.preferred_size = dev->medium->preferred_size,
 		.read_only = flags & RAW_DEV_READ_ONLY,

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An object of a raw pool as a block device. Reading, and writing to clusters
- * that are the object's own, is one operation on the medium for each run of
- * clusters that follow each other; the map is looked up without a lock. The
- * first write to a cluster (a hole, one that was never written, one that is
- * shared) gives it a cluster of its own: data first, then the map.
+ * An object of a raw pool as a block device. One operation on the medium reads
+ * a run of clusters that follow each other, or writes a run of clusters that
+ * are the object's own. The map is looked up without a lock. The first write to
+ * a hole, or to a cluster that is shared or was never written, takes a cluster
+ * of its own. The data is written first, then the map.
  *
- * A write that is done is in the map; it is durable as blockdev.h has it:
- * with the flush that follows, which writes the log once for all of them.
+ * A write that is done is in the map. It is durable, as blockdev.h has it, with
+ * the flush that follows. The flush writes the log once for all of them.
  */
 #ifndef BLOCKD_RAW_DEV_H
 #define BLOCKD_RAW_DEV_H
@@ -20,12 +20,13 @@
 #include "blockd/raw/store/raw_store.h"
 
 /*
- * The medium as devices use it, and who looks at maps: one for a pool.
+ * The medium as devices use it, and the requests that look at maps: one for a
+ * pool.
  *
- * Whoever looks a map up has entered; what a change freed is used again when
- * it is durable and all that had entered by then have left. A thread of its
- * own, the cleaner, sees to that, when a device asks for it. It also writes a
- * checkpoint before the log is full.
+ * A request that looks a map up has entered. Clusters that a change freed are
+ * used again when it is durable and all that had entered by then have left. A
+ * thread of its own, the cleaner, sees to that, when a device asks for it. The
+ * cleaner also writes a checkpoint before the log is full.
  */
 struct raw_users;
 

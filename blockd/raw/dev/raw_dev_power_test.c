@@ -141,7 +141,7 @@ static void ask_flush(struct run *run, struct asked *asked, struct life *life,
 	};
 }
 
-/* What it has written is one more thing that its blocks may be. */
+/* Remember the data of a write as one more version of its blocks. */
 static void came(struct asked *asked)
 {
 	struct io *io = &asked->io;
@@ -163,7 +163,7 @@ static void came(struct asked *asked)
 	free(io->data);
 }
 
-/* One that is written to, if a few tries find it. */
+/* Find an extent that is written to, in a few tries; or NULL. */
 static struct life *any_extent(struct run *run)
 {
 	for (int i = 0; i < 8; i++) {

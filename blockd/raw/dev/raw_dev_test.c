@@ -417,7 +417,7 @@ static void meeting_verify(struct meeting *m)
 		pool, raw_state_verify(raw_store_lock(pool->store), &pool->err),
 		"verify");
 	raw_store_unlock(pool->store);
-	/* What was taken and not mapped was given back, once. */
+	/* Clusters that were taken and not mapped were given back, once. */
 	raw_dev_kit_must(pool, raw_store_suspect(pool->store, &pool->err),
 			 "suspect");
 	raw_dev_kit_must(
@@ -541,7 +541,7 @@ static void is_full_for_one_write_and_goes_on(void **unused)
 	}
 	assert_int_equal(r, -ENOSPC);
 	at -= CLUSTER;
-	/* What is there is served and written to. */
+	/* Clusters that are there are served and written to. */
 	assert_int_equal(
 		raw_dev_kit_one(&pool, dev, WRITE, data, CLUSTER, 0, 0), 0);
 	assert_int_equal(raw_dev_kit_one(&pool, dev, READ, data, CLUSTER, 0, 0),

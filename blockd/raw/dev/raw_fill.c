@@ -6,7 +6,10 @@
 
 #include "blockd/raw/dev/raw_io.h"
 
-/* What was taken for it and has not been mapped is given back. */
+/*
+ * End a fill. A cluster that was taken for it and has not been mapped is given
+ * back.
+ */
 static void fill_end(struct raw_io *r)
 {
 	struct raw_users *users = r->dev->users;
@@ -31,7 +34,7 @@ static void fill_failed(struct raw_io *r, int res)
 
 /*
  * The cluster is not what it was: it was given up, or others had it and have
- * taken leave of it, and who wrote to it in place meanwhile is not in the copy.
+ * taken leave of it. Then data written in place meanwhile is not in the copy.
  */
 static void fill_again(struct raw_io *r)
 {
@@ -94,7 +97,9 @@ static void fill_write_part(struct raw_io *r, int res)
 			   0);
 }
 
-/* What was in the shared cluster, with the user's part in its place. */
+/*
+ * Write the content of the shared cluster, with the user's part in its place.
+ */
 static void fill_copied(struct raw_io *r, int res)
 {
 	struct blockdev *medium = r->dev->medium;
@@ -170,8 +175,8 @@ static void starved_posted(struct loop_message *message)
 }
 
 /*
- * Wait for a round of the cleaner; the second time there is no space. Who
- * waits is not inside: the cleaner waits for those.
+ * Wait for a round of the cleaner; the second time there is no space. A request
+ * that waits is not inside: the cleaner waits for those that are.
  */
 static void starve(struct raw_io *r)
 {

@@ -12,8 +12,9 @@ void raw_io_look(struct raw_io *r, uint64_t max)
 }
 
 /*
- * Whoever changes such a cluster changes the entry first, and then what is
- * known of it: so if that is gone, the entry has changed.
+ * Looks at most at a cluster that is written in part. A change to such a
+ * cluster changes the entry first, and then the block bitmap. So if the bitmap
+ * is gone, the entry has changed.
  */
 #define LOOKS 1000
 

@@ -138,9 +138,9 @@ static inline void raw_io_advance(struct raw_io *r, uint64_t bytes)
 uint64_t raw_io_run(const struct raw_io *r, uint64_t *ret_from, bool *ret_hole);
 
 /*
- * The one look at the map that the next piece is decided on, in r->look: at up
- * to @max clusters from here on. What is done by it gets the look itself, not
- * the map.
+ * Take the one look at the map that the next piece is decided on, in r->look:
+ * at up to @max clusters from here on. The steps that follow get the look
+ * itself, not the map.
  */
 void raw_io_look(struct raw_io *r, uint64_t max);
 /*
@@ -172,8 +172,8 @@ void raw_io_work(struct raw_io *r, int (*run)(struct loop_work *work),
 /* Everything that was changed is durable. */
 int raw_io_commit(struct loop_work *work);
 /*
- * Carry out r->changes, which were decided on by r->look or are r->whatever,
- * here when nothing has to be waited for, else not on the loop; then @next.
+ * Carry out r->changes here when nothing has to be waited for, else not on the
+ * loop; then @next. The changes were decided on by r->look, or are r->whatever.
  * -EAGAIN as raw_store_change_if() has it.
  */
 void raw_io_change(struct raw_io *r, void (*next)(struct raw_io *r, int res));
@@ -184,8 +184,9 @@ void raw_io_change_done(struct raw_io *r, int res);
 /* ---- blockd/raw/dev/raw_fill.c ---- */
 
 /*
- * Give the cluster in which the request is one of the pool's of its own, with
- * what is written to it, or wait for whoever does; then on to the next piece.
+ * Give the request's cluster one of the pool's clusters of its own, with the
+ * data written to it. If another request is doing so, wait for that. Then go on
+ * to the next piece.
  */
 void raw_fill_begin(struct raw_io *r);
 
@@ -193,7 +194,7 @@ void raw_fill_begin(struct raw_io *r);
 
 /*
  * Write in place to a cluster that r->look has found the device's own and not
- * written whole yet: what is written is marked so, then on to the next piece.
+ * written whole yet. Mark the blocks as written, then go on to the next piece.
  */
 void raw_part_write(struct raw_io *r);
 /* May the next cluster be one that is written in part, by this request? */
@@ -202,8 +203,10 @@ bool raw_part_may(const struct raw_io *r);
 uint64_t raw_part_bytes(const struct raw_io *r);
 /* A WRITTEN of r->piece, in cluster @physical. */
 struct raw_record raw_part_record(const struct raw_io *r, uint32_t physical);
-/* What was never written of cluster @physical is zeroes in @buffer. False: it
- * is not written in part any more. */
+/*
+ * Zero the blocks in @buffer that were never written of cluster @physical.
+ * False: it is not written in part any more.
+ */
 bool raw_part_clear(const struct raw_dev *dev, uint32_t physical,
 		    uint8_t *buffer);
 

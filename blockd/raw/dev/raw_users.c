@@ -9,7 +9,7 @@
 /* ---- who looks at maps ---- */
 
 /*
- * Counted first, then looked whether the phase is still the same: so whoever
+ * Count first, then look whether the phase is still the same. So a thread that
  * ends the phase afterwards sees the count.
  */
 unsigned raw_users_enter(struct raw_users *users)
