@@ -110,7 +110,9 @@ static void refs_put(struct raw_refs *refs, uint32_t entry)
 	assert(cluster < alloc->clusters && raw_alloc_count(alloc, cluster));
 	alloc->references--;
 	alloc->references_partly -= entry & RAW_PARTLY ? 1 : 0;
-	/* First: whoever sees that the count is 1 has to see that, too. */
+	/*
+	 * First: a thread that sees that the count is 1 has to see this, too.
+	 */
 	if (raw_alloc_count(alloc, cluster) == 2)
 		unsure(alloc, cluster);
 	switch (count_in(--*count_of(alloc, cluster))) {

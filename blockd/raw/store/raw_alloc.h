@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which clusters of a raw pool are in use, and how often: a count of
- * references by maps, and a bit for those that are taken (referenced, being
- * filled, holding a checkpoint, or freed and still to be waited for).
- * One thread at a time.
+ * The use of a raw pool's clusters: for each a count of references by maps, and
+ * a bit when it is taken. A cluster is taken when it is referenced, being
+ * filled, holds a checkpoint, or is freed and still to be waited for. One
+ * thread at a time.
  */
 #ifndef BLOCKD_RAW_ALLOC_H
 #define BLOCKD_RAW_ALLOC_H
@@ -62,7 +62,7 @@ int raw_alloc_extend(struct raw_alloc *alloc, uint32_t clusters);
  */
 uint32_t raw_alloc_take(struct raw_alloc *alloc, uint32_t want, uint32_t near,
 			uint32_t *ret_first);
-/* This one: false when it is taken. */
+/* Take this cluster: false when it is taken already. */
 bool raw_alloc_take_at(struct raw_alloc *alloc, uint32_t cluster);
 /* Free again: nobody references it, nothing is under way to it. */
 void raw_alloc_give(struct raw_alloc *alloc, uint32_t cluster);
@@ -73,10 +73,10 @@ uint32_t raw_alloc_count(const struct raw_alloc *alloc, uint32_t cluster);
 bool raw_alloc_is_taken(const struct raw_alloc *alloc, uint32_t cluster);
 
 /*
- * Look for clusters that are taken by nobody. All that are taken and have no
- * reference come under suspicion, but for those in @freed and @except; what
- * happens to one later (referenced, given back, freed) clears it. Of those
- * that are left when all has ended that was under way, nobody knows any more.
+ * Look for clusters that are taken by nobody. All taken clusters without a
+ * reference come under suspicion, but for those in @freed and @except. A
+ * cluster that is referenced, given back or freed later is cleared. Nobody
+ * knows any more of those that are left when everything under way has ended.
  * -ENOMEM.
  */
 int raw_alloc_suspect(struct raw_alloc *alloc, const uint32_t *except,
@@ -86,23 +86,23 @@ uint32_t raw_alloc_suspected(struct raw_alloc *alloc, uint32_t *ret,
 			     uint32_t max);
 
 /*
- * One map has it alone, durably. Before the change that took it from another
- * one is durable, what is written to it would be that one's after a crash.
- * Any thread.
+ * Tell whether one map has the cluster alone, durably. Until the change that
+ * took it from another map is durable, data written to it would be that map's
+ * after a crash. Any thread.
  */
 bool raw_alloc_alone(const struct raw_alloc *alloc, uint32_t cluster);
 /*
- * @cluster of @map, whose entry is @entry (no hole), is not to be written to
- * in place: others have it, too, or had it until a change that is not durable.
- * Any thread.
+ * Tell whether @cluster of @map, with entry @entry (no hole), is not to be
+ * written to in place. Other maps have it, too, or had it until a change that
+ * is not durable. Any thread.
  */
 bool raw_alloc_shared(const struct raw_alloc *alloc, const struct raw_map *map,
 		      uint64_t cluster, uint32_t entry);
 /*
- * What a cluster of a map is, from one look: the entry, and whether it is
- * shared, were both so at one moment. What is decided on a look and changes
- * the map is carried out only while the look is still right
- * (raw_store_change_if()); who finds that it isn't looks again.
+ * A cluster of a map from one look: the entry, and whether it is shared, were
+ * both so at one moment. A change that was decided on a look is carried out
+ * only while the look is still right (raw_store_change_if()). If the look is
+ * not right any more, the caller looks again.
  */
 struct raw_look {
 	uint32_t entry;
@@ -112,7 +112,8 @@ struct raw_look {
 
 /*
  * Look at @cluster and at those behind it, @max in all at most. Any thread,
- * while nobody shares the map anew: who may write to it, or holds the lock.
+ * while nobody shares the map anew: one that may write to it, or holds the
+ * lock.
  */
 struct raw_look raw_alloc_look(const struct raw_alloc *alloc,
 			       const struct raw_map *map, uint64_t cluster,
@@ -121,8 +122,8 @@ struct raw_look raw_alloc_look(const struct raw_alloc *alloc,
 bool raw_alloc_still(const struct raw_alloc *alloc, const struct raw_map *map,
 		     uint64_t cluster, uint64_t n, const struct raw_look *look);
 /*
- * What was changed until now is going to be made durable; when it is, say so
- * with the number that this returns. One at a time.
+ * Note that all changes until now are going to be made durable. When they are,
+ * tell raw_alloc_sure() the number that this returns. One at a time.
  */
 unsigned raw_alloc_round(struct raw_alloc *alloc);
 void raw_alloc_sure(struct raw_alloc *alloc, unsigned round);

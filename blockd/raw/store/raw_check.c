@@ -79,7 +79,7 @@ static int check_memory(const struct raw_state *state,
 
 /* ---- the medium ---- */
 
-/* What is wrong with it, and is put right by a checkpoint. */
+/* Damage of the medium, which a checkpoint puts right. */
 struct damage {
 	bool super[RAW_COPIES];
 	uint64_t checkpoint, log; /* places where one copy is damaged */
@@ -88,7 +88,7 @@ struct damage {
 	struct error why;                  /* ... this */
 };
 
-/* What the medium says. */
+/* The state as the medium has it. */
 struct look {
 	struct raw_store *loaded; /* owned; NULL: it is unreadable */
 	struct raw_report report;
@@ -392,9 +392,9 @@ static int look_end(struct raw_store *store, const struct look *look,
 }
 
 /*
- * Lock held, and let go of meanwhile; no checkpoint but ours is written. What
- * is right in memory is written over what is damaged, in both copies even.
- * With the role of the one that writes when this returns.
+ * Lock held, and let go of meanwhile; no checkpoint but ours is written. Right
+ * data in memory is written over damaged parts, also where both copies are
+ * damaged. This returns with the role of the writer.
  */
 static int check_medium(struct raw_store *store, bool repair,
 			struct raw_findings *findings, struct error *err)

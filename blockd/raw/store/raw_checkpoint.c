@@ -247,7 +247,7 @@ static int checkpoint_frozen(struct raw_store *store, struct raw_super *super,
 	int r;
 
 	next_super(store, super);
-	/* What was gathered for the log is in the checkpoint. */
+	/* Changes gathered for the log are in the checkpoint. */
 	pending_take(store);
 	(void)pthread_mutex_unlock(&store->lock);
 	r = encode_and_write(store, super, frozen, &encoded, err);
@@ -284,8 +284,8 @@ int store_checkpoint_locked(struct raw_store *store, struct error *err)
 /* ---- ahead of time ---- */
 
 /*
- * The log ends here, and with all that the frozen state has: what is changed
- * from now on comes after the checkpoint. Lock and role held.
+ * End the log here, with all that the frozen state has. Changes from now on
+ * come after the checkpoint. Lock and role held.
  */
 static int begin_ahead(struct raw_store *store, struct raw_super *super,
 		       struct raw_frozen **ret, struct error *err)
@@ -302,7 +302,7 @@ static int begin_ahead(struct raw_store *store, struct raw_super *super,
 	return r;
 }
 
-/* Lock and role held. What was written is the checkpoint from here on. */
+/* Make the written state the checkpoint from here on. Lock and role held. */
 static int finish_ahead(struct raw_store *store, struct raw_super *super,
 			uint64_t used, struct error *err)
 {

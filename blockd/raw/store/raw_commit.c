@@ -159,7 +159,7 @@ int store_commit_locked(struct raw_store *store, uint64_t ticket,
 		if (store->broken)
 			r = store_broken(store, err);
 		else if (store->durable >= ticket)
-			r = 0; /* by whoever had the role */
+			r = 0; /* by the thread that had the role */
 		else if (!full)
 			r = store_commit_once(store, err);
 		else if (!store->ahead)

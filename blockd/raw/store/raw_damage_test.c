@@ -53,7 +53,7 @@ static uint64_t check_objects(struct damaged *pool, const char *what,
 			fail_msg("%s %lu: object %u is not what it was", what,
 				 (unsigned long)at, id);
 	}
-	/* One that was made where something is lost has left no trace. */
+	/* An object that was made in a lost batch has left no trace. */
 	if (missing > pool->report.unknown &&
 	    !(pool->report.lost_batches && missing == 1))
 		fail_msg("%s %lu: %lu objects are missing, %lu said", what,
@@ -220,7 +220,7 @@ static void serves_what_is_whole_when_both_copies_are_not(void **unused)
 	damaged_done(pool);
 }
 
-/* It is no blanket judgement: most are not hurt by one lost batch. */
+/* One lost batch is no blanket judgement: most objects are not hurt. */
 static void hurts_only_who_the_lost_batch_was_about(void **unused)
 {
 	struct damaged *pool = malloc(sizeof(*pool));
@@ -275,7 +275,7 @@ static void does_not_take_what_it_cannot_read_for_the_end(void **unused)
 					&pool->report, &pool->err),
 			 -EIO);
 	layered_forget(&pool->l);
-	/* One that was never written to is one copy's word. */
+	/* Of a block that was never written to one copy's word is enough. */
 	damage(&pool->l, store_log_offset(&super, 0, last + 1), UNREADABLE);
 	damaged_open(pool);
 	assert_false(raw_report_lost(&pool->report));

@@ -4,24 +4,25 @@
  * no I/O. docs/raw-pool-format.md is the same for people.
  *
  *	0            superblock, first copy
- *	1 MiB - 4 K  what is written to see whether the medium can be
+ *	1 MiB - 4 K  block that is written to try the medium
  *	1 MiB        superblock, second copy
  *	2 MiB        log: two rings of blocks of 4 KiB, one a copy of the other
  *	data_start   clusters, numbered from 0; some hold checkpoints
  *
  * All integers are little-endian. A block is 4096 bytes.
  *
- * The log is a run of batches, none of which goes past the end of the ring:
- * where less than RAW_BATCH_MAX is left, the next one is at its start. A batch
- * is one or more whole blocks; its records are applied together or not at all.
- * Batch N + 1 is written only when batch N is durable, in both rings, so at
- * most one, the last, can be torn. A checkpoint is a run of batches too, in
- * clusters of its own, twice, that make the whole state from nothing; the
+ * The log is a run of batches, none of which goes past the end of the ring.
+ * Where less than RAW_BATCH_MAX is left, the next batch is at its start. A
+ * batch is one or more whole blocks; its records are applied together or not at
+ * all. Batch N + 1 is written only when batch N is durable, in both rings, so
+ * at most one, the last, can be torn. A checkpoint is a run of batches too, in
+ * clusters of its own, twice, that make the whole state from nothing. The
  * superblock says where it is and which batch of the log comes after it.
  *
- * Everything is there twice. When both are damaged, what else there is says
- * which objects are hurt: how many leaves each has, how many entries each
- * leaf, and, in each batch, which objects those before it were about.
+ * Everything is there twice. When both copies are damaged, other parts tell
+ * which objects are hurt. Each object says how many leaves it has, each leaf
+ * how many entries. Each batch says which objects the batches before it were
+ * about.
  */
 #ifndef BLOCKD_RAW_FORMAT_H
 #define BLOCKD_RAW_FORMAT_H
@@ -49,9 +50,9 @@
 #define RAW_CLUSTERS_LEAST    16   /* in the smallest pool */
 
 /*
- * Features of a pool. Who does not know one of the first kind must not open
- * it, of the second kind must not write to it; the third kind is safe to
- * ignore.
+ * Features of a pool. A program that does not know one of the first kind must
+ * not open the pool. If it does not know one of the second kind it must not
+ * write to the pool. The third kind is safe to ignore.
  */
 #define RAW_INCOMPAT_PARTLY (UINT64_C(1) << 0) /* it may have WRITTENs */
 #define RAW_INCOMPAT_KNOWN  RAW_INCOMPAT_PARTLY
@@ -151,8 +152,8 @@ size_t raw_record_size(const struct raw_record *record);
 #define RAW_SEQUENCE_MAX (UINT64_MAX / 2)
 
 /*
- * A set of objects, by id modulo RAW_MASK_BITS: for some that have the same
- * place in it, it may say more than there are, never less.
+ * A set of objects, by id modulo RAW_MASK_BITS. Several objects may have the
+ * same place, so the set may have more than were added, never less.
  */
 #define RAW_MASK_BITS 512u
 
@@ -195,7 +196,7 @@ size_t raw_batch_seal(struct raw_batch *batch, uint64_t sequence,
 		      uint32_t salt);
 uint32_t raw_salt(const char *pool_id);
 
-/* What is at the head of a batch. */
+/* The head of a batch. */
 struct raw_batch_head {
 	uint64_t sequence;
 	uint32_t length; /* bytes, whole blocks */

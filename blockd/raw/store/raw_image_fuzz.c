@@ -3,10 +3,10 @@
  * A raw pool's medium with anything on it. A small pool is made, and the
  * input changes it. Then it is looked at and opened.
  *
- * Whatever is there: reads and writes stay inside the medium and in the part
- * of it that they are about, looking writes nothing, what opens counts right
- * and maps only clusters that there are, what opening and a checkpoint write
- * is mapped by nobody, and a store that takes changes is found again with
+ * With any content reads and writes stay inside the medium and in the part of
+ * it that they are about. Looking writes nothing. A store that opens counts
+ * right and maps only clusters that exist. An open and a checkpoint write only
+ * where nobody maps a cluster. A store that takes changes is found again with
  * them.
  *
  * The input is edits of it: blockd/testkit/raw_image_kit.h.
@@ -53,7 +53,7 @@ static void check_object(const struct raw_store *store,
 	}
 }
 
-/* What it maps is there, and nobody has written to it. */
+/* Check that the mapped clusters exist, and that nobody has written to them. */
 static void check_state(struct raw_store *store)
 {
 	const struct raw_state *state = &store->state;
@@ -99,7 +99,7 @@ static void compare(const struct raw_state *a, const struct raw_state *b)
 	}
 }
 
-/* What is on the medium is what @store knows. */
+/* Check that the medium has the state that @store has. */
 static void find_again(struct raw_store *store)
 {
 	struct raw_store *again = NULL;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was freed, durably, and may be used again: blockd/raw/store/raw_store.h.
+/*
+ * Clusters and memory that were freed, durably, and may be used again:
+ * blockd/raw/store/raw_store.h.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +27,7 @@ bool raw_store_leave(struct raw_store *store, struct raw_leaving *ret)
 		store->freed_left += n;
 		ret->n = n;
 	}
-	/* Who looks at what was has to have ended, too. */
+	/* A reader of the frozen state has to have ended, too. */
 	if (store->state.trash.n && !alloc->refs.frozen) {
 		ret->trash = store->state.trash;
 		store->state.trash = (struct raw_trash){0};

@@ -64,7 +64,7 @@ static int read_copy(struct raw_store *store, unsigned copy, uint64_t block,
 		raw_salt(super->pool_id), ret);
 }
 
-/* What is where the next batch is to be. */
+/* The content found where the next batch is to be. */
 enum found {
 	FOUND_NONE,       /* no trace of it */
 	FOUND_TORN,       /* its head */

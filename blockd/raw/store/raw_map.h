@@ -3,10 +3,10 @@
  * The map of one object of a raw pool: from its clusters to the pool's. Maps
  * share leaves, so that a snapshot costs a pointer for each 1024 clusters.
  *
- * One thread at a time changes maps (whoever holds the pool's lock). Any loop
- * looks up at the same time, without a lock: what it may still be reading is
- * never freed, but handed to a trash, for the owner to free when every lookup
- * and every request that was under way then has ended.
+ * One thread at a time changes maps: the one with the pool's lock. Any loop
+ * looks up at the same time, without a lock. Memory that a loop may still be
+ * reading is handed to a trash. The owner frees it when every lookup and every
+ * request that was under way then has ended.
  */
 #ifndef BLOCKD_RAW_MAP_H
 #define BLOCKD_RAW_MAP_H
@@ -63,9 +63,9 @@ static inline struct raw_leaf *raw_root_leaf(const struct raw_root *root,
 uint32_t raw_map_get(const struct raw_map *map, uint64_t cluster);
 
 /*
- * As many of @max clusters from @cluster on as follow each other in the pool
- * in the same state (or are all holes): at least 1. @ret: the entry of the
- * first.
+ * Count the clusters from @cluster on, at most @max, that follow each other in
+ * the pool in the same state. All may be holes, too. At least 1. @ret: the
+ * entry of the first.
  */
 uint64_t raw_map_run(const struct raw_map *map, uint64_t cluster, uint64_t max,
 		     uint32_t *ret);
@@ -73,14 +73,14 @@ uint64_t raw_map_run(const struct raw_map *map, uint64_t cluster, uint64_t max,
 uint64_t raw_map_clusters(const struct raw_map *map);
 
 /*
- * Other maps may have @cluster's leaf, too. Who saw that it is not so goes on
- * being right until maps are shared again.
+ * Tell whether other maps may have @cluster's leaf, too. The answer "false"
+ * stays right until maps are shared again.
  */
 bool raw_map_leaf_shared(const struct raw_map *map, uint64_t cluster);
 
 /* ---- the changer ---- */
 
-/* What lookups may still see. */
+/* Memory that lookups may still see. */
 struct raw_trash {
 	void **items; /* owned, free() each */
 	size_t n, room;
@@ -89,7 +89,7 @@ struct raw_trash {
 int raw_trash_reserve(struct raw_trash *trash, size_t more); /* -ENOMEM */
 void raw_trash_empty(struct raw_trash *trash);
 
-/* Who counts the references to a pool's clusters. */
+/* The counter of references to a pool's clusters. */
 struct raw_refs {
 	void (*get)(struct raw_refs *refs, uint32_t entry);
 	void (*put)(struct raw_refs *refs, uint32_t entry);
@@ -98,9 +98,9 @@ struct raw_refs {
 	/* No count changes, but a leaf that has it is another map's no more. */
 	void (*unshare)(struct raw_refs *refs, uint32_t physical);
 	/*
-	 * Somebody looks at maps as they were at the last freeze: leaves that
-	 * are older stay as they are, a change replaces them, and what goes
-	 * to the trash is not freed until this ends.
+	 * A reader looks at maps as they were at the last freeze. Leaves that
+	 * are older stay as they are, and a change replaces them. Trash is not
+	 * freed until this ends.
 	 */
 	bool frozen;
 	uint32_t freezes;
@@ -118,17 +118,17 @@ int raw_map_extend(struct raw_map *map, uint64_t clusters,
 int raw_map_set(struct raw_map *map, uint64_t cluster, uint64_t count,
 		uint32_t entry, struct raw_refs *refs, struct raw_trash *trash);
 /*
- * All of @map becomes what @from reads as; what it had is put. It is no
- * shorter than @from. Clusters that were never written stay @from's alone:
- * in @map they are holes. Only leaves that have both kinds are copied, so it
- * takes no longer for what is mapped, 8 bytes for each leaf.
+ * Make all of @map read as @from; put the entries that it had. It is no shorter
+ * than @from. Clusters that were never written stay @from's alone: in @map they
+ * are holes. Only leaves that have both kinds are copied, so it takes no longer
+ * for what is mapped, 8 bytes for each leaf.
  */
 int raw_map_share(struct raw_map *map, const struct raw_map *from,
 		  struct raw_refs *refs, struct raw_trash *trash);
 /*
- * Everything is put; the map has no clusters. What another map then has alone
- * may be written to before this is durable: it must not matter any more what
- * the map reads as.
+ * Put all entries; the map has no clusters then. Clusters that another map then
+ * has alone may be written to before this is durable. So it must not matter any
+ * more what the map reads as.
  */
 int raw_map_drop(struct raw_map *map, struct raw_refs *refs,
 		 struct raw_trash *trash);
@@ -140,7 +140,7 @@ struct raw_leaf *raw_leaf_new(void);
 /* Fill a hole of a leaf that is in no map yet. */
 void raw_leaf_fill(struct raw_leaf *leaf, unsigned at, uint32_t entry,
 		   struct raw_refs *refs);
-/* An entry of such a leaf that is no hole becomes another kind of it. */
+/* Turn an entry, no hole, of a leaf that is in no map yet into another kind. */
 void raw_leaf_refill(struct raw_leaf *leaf, unsigned at, uint32_t entry,
 		     struct raw_refs *refs);
 
@@ -148,10 +148,10 @@ void raw_leaf_refill(struct raw_leaf *leaf, unsigned at, uint32_t entry,
 uint64_t raw_map_mapped(const struct raw_map *map);
 
 /*
- * The next run from @cluster on in which the two maps may read differently
- * (a hole and a cluster that was never written do not); @ret_count 0: none.
- * Leaves that both share are passed over at once. @from NULL: against a map
- * of holes.
+ * Find the next run from @cluster on in which the two maps may read
+ * differently; @ret_count 0: none. A hole and a cluster that was never written
+ * read alike. Leaves that both share are passed over at once. @from NULL:
+ * against a map of holes.
  */
 void raw_map_difference(const struct raw_map *map, const struct raw_map *from,
 			uint64_t cluster, uint64_t *ret_start,

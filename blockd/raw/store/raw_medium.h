@@ -18,7 +18,7 @@ struct raw_medium_ops {
 		    uint64_t offset);
 	int (*write)(struct raw_medium *medium, const void *data, size_t length,
 		     uint64_t offset);
-	/* What was written before is durable when it returns. */
+	/* Make all earlier writes durable. */
 	int (*flush)(struct raw_medium *medium);
 };
 

@@ -203,7 +203,9 @@ static void take_out(struct raw_partly *partly, struct raw_part *part)
 
 	while (*at != part)
 		at = &(*at)->next;
-	/* It goes on pointing to those behind it: somebody may be there. */
+	/*
+	 * The part goes on pointing to those behind it: a lookup may be there.
+	 */
 	atomic_store_explicit(at, part->next, memory_order_release);
 	part->dead = partly->dead;
 	partly->dead = part;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Clusters of a raw pool that are written in part: which of their blocks were
- * ever written. The others read as zeroes, whatever the medium has there. So
- * the first write to a cluster need not zero the rest of it.
+ * Clusters of a raw pool that are written in part, with their block bitmaps:
+ * the blocks that were ever written. The others read as zeroes, whatever the
+ * medium has there. So the first write to a cluster need not zero the rest of
+ * it.
  *
- * What a cluster has is the same for all maps that have it: it is written to
- * only when one map has it alone. A map's entry says that it is such a
- * cluster (RAW_PARTLY, raw_map.h).
+ * The bitmap of a cluster is the same for all maps that have it. A cluster is
+ * written to only when one map has it alone. A map's entry says that it is such
+ * a cluster (RAW_PARTLY, raw_map.h).
  *
- * One thread at a time changes it (whoever holds the pool's lock), any looks
- * up meanwhile: what it may still see is not freed, but waits in a list, as
- * the trash of raw_map.h does.
+ * One thread at a time changes a bitmap: the one with the pool's lock. Any
+ * thread looks up meanwhile. Bitmaps that it may still see are not freed, but
+ * wait in a list, as the trash of raw_map.h does.
  */
 #ifndef BLOCKD_RAW_PARTLY_H
 #define BLOCKD_RAW_PARTLY_H
@@ -76,7 +77,9 @@ bool raw_partly_fits(const struct raw_partly *partly, uint32_t window,
 int raw_partly_add(struct raw_partly *partly, uint32_t physical,
 		   uint32_t window, const struct raw_blocks *blocks,
 		   bool *ret_whole);
-/* It is not written in part any more. It need not have been. */
+/*
+ * Note that the cluster is not written in part any more. It need not have been.
+ */
 void raw_partly_drop(struct raw_partly *partly, uint32_t physical);
 
 /*
@@ -86,7 +89,9 @@ void raw_partly_drop(struct raw_partly *partly, uint32_t physical);
 void raw_partly_freeze(struct raw_partly *partly);
 void raw_partly_thaw(struct raw_partly *partly);
 
-/* What was dropped, for raw_parts_free() when nobody looks any more. */
+/*
+ * Return the dropped bitmaps, for raw_parts_free() when nobody looks any more.
+ */
 struct raw_part *raw_partly_dead(struct raw_partly *partly);
 void raw_parts_free(struct raw_part *dead);
 

@@ -29,15 +29,15 @@ static int retry_log(struct raw_store *store, struct error *err)
 }
 
 /*
- * Of a checkpoint that failed one superblock may be there. What it took the
- * place of is as whole, and goes on with the same log.
+ * Write the superblock again, as a checkpoint that failed may have left one of
+ * its own. The checkpoint before it is as whole, and goes on with the same log.
  */
 static int retry_super(struct raw_store *store, struct error *err)
 {
 	return store_put_super(store->medium, &store->super, err);
 }
 
-/* Of its metadata, what could not be read when it was opened. */
+/* Read the metadata again that could not be read when the store was opened. */
 static int retry_reading(struct raw_store *store, struct error *err)
 {
 	struct raw_store *again = NULL;

@@ -168,7 +168,7 @@ int raw_state_salvage(struct raw_state *state, const struct raw_record *record)
 		r = skip_leaves(state, record);
 	if (r == 0)
 		r = raw_state_replay(state, record, NULL);
-	/* It may have been made, and filled, in what is lost. */
+	/* The object may have been made, and filled, in lost records. */
 	if (r == 0 && fresh && raw_mask_has(&state->lost, id))
 		return hurt(state, id);
 	if (r == -EBADMSG)

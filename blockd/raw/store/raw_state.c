@@ -23,7 +23,7 @@ static void object_free(struct raw_object *object)
 	free(object);
 }
 
-/* Each leaf once, whoever shares it. */
+/* Free a map, and each leaf that no other map has. */
 static void map_free(struct raw_map *map)
 {
 	struct raw_root *root = atomic_load(&map->root);
@@ -312,7 +312,10 @@ static int check_partly(const struct raw_state *state,
 	return 0;
 }
 
-/* Those that nobody else has: of the others no entry has changed. */
+/*
+ * Drop the bitmaps of clusters that no other map has. Of the others no entry
+ * has changed.
+ */
 static void drop_partly(struct raw_state *state,
 			const struct raw_record *record)
 {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Everything a raw pool knows of itself, in memory: its own record, its
- * objects (extents and snapshots) with their maps, and which clusters are in
- * use. It changes by records (blockd/raw/store/raw_format.h) only, the same
- * when they are made, when the log is replayed and when a checkpoint is read.
- * No I/O.
+ * The state of a raw pool in memory: its own record, its objects (extents and
+ * snapshots) with their maps, and the clusters in use. It changes by records
+ * (blockd/raw/store/raw_format.h) only, the same when they are made, when the
+ * log is replayed and when a checkpoint is read. No I/O.
  *
  * One thread at a time, except for what raw_map.h gives to any.
  */
@@ -67,10 +66,10 @@ uint32_t raw_state_new_id(const struct raw_state *state, uint32_t after);
 /*
  * Carry out one record, whole or not at all.
  *
- * -ENOMEM; -EBADMSG: it does not fit the state, the text says how (from a
- * medium: it is damaged; of one's own: a bug, but for RAW_OBJECTS_MAX and
- * RAW_SLOTS_MAX). MAP: the clusters have to be taken (raw_alloc_take()) and
- * mapped nowhere else.
+ * -ENOMEM; -EBADMSG: it does not fit the state, the text says how. A record of
+ * a medium that does not fit is damaged. One of our own is a bug, but for
+ * RAW_OBJECTS_MAX and RAW_SLOTS_MAX. MAP: the clusters have to be taken
+ * (raw_alloc_take()) and mapped nowhere else.
  *
  * Clusters that lost their last reference are in alloc.freed.
  */
@@ -113,9 +112,9 @@ int raw_state_load(struct raw_state *state, const struct raw_record *record,
 /* ---- a medium of which parts are lost: blockd/raw/store/raw_salvage.c ---- */
 
 /*
- * Records are missing here. Those that follow are given to
- * raw_state_salvage(), which takes what it can be sure of, and makes hurt
- * every object about which something may be missing. -ENOMEM.
+ * Note that records are missing here. The records that follow are given to
+ * raw_state_salvage(), which applies those that it can be sure of. It marks
+ * every object about which a record may be missing as hurt. -ENOMEM.
  */
 int raw_state_lost(struct raw_state *state);
 int raw_state_salvage(struct raw_state *state, const struct raw_record *record);

@@ -8,7 +8,7 @@
 
 /* ---- a checkpoint ---- */
 
-/* What is done with a state's records. */
+/* The visitor of a state's records. */
 struct emit {
 	const struct raw_partly *partly;
 	int (*visit)(void *context, const struct raw_record *record);
@@ -71,8 +71,9 @@ static int windows_add(struct emit *emit, const struct raw_record *record)
 }
 
 /*
- * What is written of those: found once, because more may be meanwhile. That
- * does no harm: it is written, and a log that is read after this says so, too.
+ * Find the written blocks of a leaf's clusters. Once only, because more may be
+ * written meanwhile. Blocks of that time do no harm: they are written, and a
+ * log that is read after this says so, too.
  */
 static int find_windows(struct emit *emit, const struct raw_leaf *leaf)
 {

@@ -167,7 +167,10 @@ void raw_state_settle(struct raw_state *state)
 	raw_parts_free(raw_partly_dead(&alloc->partly));
 }
 
-/* One that is taken and mapped by nobody holds the checkpoint. */
+/*
+ * Take the clusters of @record. A cluster that is taken and mapped by nobody
+ * holds the checkpoint.
+ */
 static int take_mapped(struct raw_state *state, const struct raw_record *record,
 		       struct error *err)
 {

@@ -194,7 +194,7 @@ static void do_unmap(struct world *w, unsigned id)
 	change(w, &record);
 }
 
-/* What was never written is not shared, and reads as a hole does. */
+/* A cluster that was never written is not shared, and reads as a hole does. */
 static uint32_t content(uint32_t entry)
 {
 	return entry & RAW_UNWRITTEN ? RAW_HOLE : entry;
@@ -378,7 +378,7 @@ static void freeze(struct world *w, struct world *then)
 	memcpy(then->model, w->model, OBJECTS * sizeof(*w->model));
 }
 
-/* What was changed since is not in it. */
+/* Check that later changes are not in the frozen state. */
 static void check_frozen(struct world *w, struct world *then)
 {
 	assert_int_equal(raw_state_init(&then->copy, POOL_CLUSTERS,

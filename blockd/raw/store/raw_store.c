@@ -165,12 +165,12 @@ void raw_store_keep(struct raw_store *store, uint32_t n)
 /* Lock held. Of @want clusters, how many data may have now. */
 static uint32_t may_take(const struct raw_store *store, uint32_t want)
 {
-	/* What is free is not sure when the medium's damage made it so. */
+	/* A damaged medium may show clusters as free that are not. */
 	const uint64_t free = store->broken
 				      ? 0
 				      : raw_alloc_free(&store->state.alloc);
 
-	/* The second time also for what is to be known of those. */
+	/* The second time also for the metadata of those. */
 	for (unsigned i = 0; i < 2; i++) {
 		uint64_t kept = reserve(store, i * want) + store->kept;
 		uint64_t n = free > kept ? free - kept : 0;

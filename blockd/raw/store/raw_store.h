@@ -3,11 +3,11 @@
  * A raw pool's metadata, durably: the state (blockd/raw/store/raw_state.h), its
  * log and its checkpoints on a medium.
  *
- * A change is applied in memory at once and gathered with others; a commit
- * makes all that were made before it durable, in one write of the log, after
- * the data they map. Many threads may change and commit: those that wait for
- * a commit share it. What a change freed is used again only when it is
- * durable and the owner says that nobody looks at it any more.
+ * A change is applied in memory at once and gathered with others. A commit
+ * makes all earlier changes durable, in one write of the log, after the data
+ * they map. Many threads may change and commit: those that wait for a commit
+ * share it. Clusters that a change freed are used again only when it is durable
+ * and the owner says that nobody looks at them any more.
  *
  * Any thread; calls block.
  */
@@ -67,8 +67,8 @@ static inline bool raw_report_lost(const struct raw_report *report)
 /*
  * @medium is borrowed until raw_store_close().
  *
- * Where both copies of something are damaged, the objects that are whole for
- * sure are there, the others are marked (struct raw_object, hurt); the store
+ * Where both copies of a part are damaged, the objects that are whole for sure
+ * are there. The others are marked (struct raw_object, hurt). Such a store
  * takes no changes and gives no clusters (raw_store_broken()).
  *
  * -ENODATA: no pool of ours; -EBADMSG: damaged, the text says where;
@@ -111,10 +111,10 @@ void raw_store_unlock(struct raw_store *store);
  *
  * @ret_ticket  for raw_store_commit(); may be NULL
  *
- * -EBADMSG: as raw_state_apply(); -E2BIG: more than a batch holds; -ENOSPC:
- * no checkpoint of what there would be then has room; -EIO: an
- * earlier commit failed, or memory ran out in the middle of a group: the
- * store takes no change until it is opened again.
+ * -EBADMSG: as raw_state_apply(); -E2BIG: more than a batch holds; -ENOSPC: a
+ * checkpoint of the state after it has no room. -EIO: an earlier commit failed,
+ * or memory ran out in the middle of a group. Then the store takes no change
+ * until it is opened again.
  */
 int raw_store_change(struct raw_store *store, const struct raw_record *records,
 		     size_t n, uint64_t *ret_ticket, struct error *err);
@@ -129,8 +129,8 @@ int raw_store_change_if(struct raw_store *store,
 			const struct raw_look *look, struct error *err);
 
 /*
- * As raw_store_change_if(), of few records, for who must not wait: -EBUSY when
- * it would have to.
+ * As raw_store_change_if(), with few records, for callers that must not wait:
+ * -EBUSY when it would have to.
  */
 int raw_store_change_now(struct raw_store *store,
 			 const struct raw_record *records, size_t n,
@@ -149,9 +149,12 @@ uint32_t raw_store_available(struct raw_store *store);
 /* raw_store_take() leaves @n of these from now on. */
 void raw_store_keep(struct raw_store *store, uint32_t n);
 
-/* It takes no changes from here on, because of @cause, and writes nothing. */
+/*
+ * Stop the store: it takes no changes from here on, because of @cause, and
+ * writes nothing.
+ */
 void raw_store_stop(struct raw_store *store, const struct error *cause);
-/* It takes no changes; the text says why. */
+/* Tell whether the store takes no changes; the text says why. */
 bool raw_store_broken(struct raw_store *store, struct error *err);
 
 /*
@@ -161,18 +164,19 @@ bool raw_store_broken(struct raw_store *store, struct error *err);
 void raw_store_on_failed(struct raw_store *store,
 			 void (*on_failed)(void *context), void *context);
 /*
- * It takes no changes because the medium could not be written, or could not be
- * read where it was opened. Can it be now, at the places of that? What was
- * answered for is not touched. 0: nothing has failed; 1: it can: closed without
- * a commit and opened again the store has all that was answered for, and, with
- * nothing damaged, takes changes; negative: it can't.
+ * Try the places of the medium again whose failure stopped changes: those that
+ * could not be written, or not be read at the open. Data that was answered for
+ * is not touched. 0: nothing has failed. 1: the medium works. Closed without a
+ * commit and opened again the store then has all that was answered for. With
+ * nothing damaged it takes changes, too. Negative: the medium does not work
+ * yet.
  */
 int raw_store_retry(struct raw_store *store, struct error *err);
 /*
- * Can the medium be read, and written? Reads the superblocks, of which one has
- * to be of @pool_id, and writes a block between them that holds nothing. One at
- * a time. 0, or a negative errno. A store that takes no changes, as it is
- * damaged, writes nothing.
+ * Try whether the medium can be read, and written. Reads the superblocks, of
+ * which one has to be of @pool_id, and writes a block between them that holds
+ * nothing. One at a time. 0, or a negative errno. A store that takes no
+ * changes, as it is damaged, writes nothing.
  */
 int raw_store_try(struct raw_store *store, const char *pool_id,
 		  struct error *err);
@@ -183,7 +187,7 @@ bool raw_store_pending(const struct raw_store *store);
 uint64_t raw_store_newest(struct raw_store *store);
 
 /*
- * Everything up to @ticket is durable, and data written to the medium before
+ * Make everything up to @ticket durable, and data written to the medium before
  * the call. -EIO and others: it is not, and the store takes no more changes.
  */
 int raw_store_commit(struct raw_store *store, uint64_t ticket,
@@ -193,14 +197,14 @@ int raw_store_commit(struct raw_store *store, uint64_t ticket,
 int raw_store_checkpoint(struct raw_store *store, struct error *err);
 
 /*
- * The same while changes and commits go on, but for two moments: when what
- * there is to do is noted, and when the superblocks are written. -ENOMEM,
+ * The same while changes and commits go on, but for two moments: when the state
+ * is frozen, and when the superblocks are written. -ENOMEM,
  * -ENOSPC: not now; others: the store takes no more changes.
  */
 int raw_store_checkpoint_ahead(struct raw_store *store, struct error *err);
 /*
- * Three quarters of the log are full: a commit that finds it full has to wait
- * for a checkpoint, so one ahead of time is due. Any thread.
+ * Tell whether three quarters of the log are full. A commit that finds it full
+ * has to wait for a checkpoint, so one ahead of time is due. Any thread.
  */
 bool raw_store_filling(const struct raw_store *store);
 /* Called after a commit when it has become so; brief, locked. NULL: no. */
@@ -234,19 +238,21 @@ int raw_store_check(struct raw_store *store, bool repair,
 		    struct raw_findings *findings, struct error *err);
 
 /*
- * Clusters that are taken by nobody: first all that may be are put under
- * suspicion, then, when every request has ended that was under way, and all
- * that was leaving has left, those that still are have leaked. Between the
- * two no other such search begins.
+ * Find clusters that are taken by nobody. raw_store_suspect() puts all
+ * candidates under suspicion. The caller waits until every request under way
+ * has ended, and all that was leaving has left. Clusters that still are under
+ * suspicion then have leaked. Between the two calls no other such search
+ * begins.
  */
 int raw_store_suspect(struct raw_store *store, struct error *err);
 int raw_store_leaked(struct raw_store *store, bool repair,
 		     struct raw_findings *findings, struct error *err);
 
 /*
- * What is freed durably and may still be looked at. raw_store_leave() fills
- * it (false: nothing was); when every lookup and request of that moment has
- * ended, raw_store_left() gives the clusters back and frees the memory.
+ * Clusters and memory that are freed durably and may still be looked at. Filled
+ * by raw_store_leave() (false: nothing was freed). When every lookup and
+ * request of that moment has ended, raw_store_left() gives the clusters back
+ * and frees the memory.
  */
 struct raw_leaving {
 	struct raw_trash trash;

@@ -32,7 +32,10 @@ struct raw_store {
 	uint64_t freed_left;    /* raw_store_leave() has given out */
 	uint64_t freed_durable; /* are so durably */
 
-	/* Of whoever has set @busy: one writes to the medium at a time. */
+	/*
+	 * For the thread that has set @busy: one writes to the medium at a
+	 * time.
+	 */
 	bool busy;
 	struct raw_super super; /* as on the medium; n_checkpoint: lock too */
 	struct raw_batch writing;
@@ -40,7 +43,10 @@ struct raw_store {
 	uint64_t log_sequence; /* its number */
 	uint64_t log_used;     /* bytes of the ring since the checkpoint */
 	_Atomic bool filling;  /* that is much; any thread may look */
-	/* Who the last batch, and all since the checkpoint, were about. */
+	/*
+	 * Objects that the last batch, and all since the checkpoint, were
+	 * about.
+	 */
 	struct raw_mask previous, since;
 	/*
 	 * A checkpoint is written while commits go on. Guarded by the lock;
@@ -70,7 +76,7 @@ uint64_t store_freed(const struct raw_store *store);
 void store_take_role(struct raw_store *store);
 void store_take_log(struct raw_store *store);
 void store_give_role(struct raw_store *store);
-/* That it takes no changes, and why. */
+/* Return the error that the store takes no changes, and why. */
 int store_broken(const struct raw_store *store, struct error *err);
 
 /* The lock is held, and let go of meanwhile. */
@@ -78,10 +84,10 @@ int store_commit_locked(struct raw_store *store, uint64_t ticket,
 			struct error *err);
 /* @busy is the caller's. On failure the store is broken. */
 int store_checkpoint_locked(struct raw_store *store, struct error *err);
-/* What is pending, in one batch of the log. The same. */
+/* Write pending changes, in one batch of the log. The same. */
 int store_commit_once(struct raw_store *store, struct error *err);
 void store_mark_broken(struct raw_store *store, const struct error *cause);
-/* The same, but what is on the medium is as it was: raw_store_retry(). */
+/* The same, but the content of the medium is as it was: raw_store_retry(). */
 void store_mark_failed(struct raw_store *store, const struct error *cause);
 /* A commit has to wait for a checkpoint: the next batch may have no place. */
 bool store_log_full(const struct raw_store *store);
@@ -106,9 +112,9 @@ uint64_t store_log_offset(const struct raw_super *super, unsigned copy,
 			  uint64_t block);
 
 /*
- * Of the checkpoint that @super has: the salt of its batches (it changes with
- * the generation, so that parts of an older one are not taken for it), and
- * where on the medium a part is.
+ * Return, of the checkpoint that @super has, the salt of its batches, and the
+ * place of a part on the medium. The salt changes with the generation, so that
+ * parts of an older checkpoint are not taken for it.
  */
 uint32_t store_checkpoint_salt(const struct raw_super *super);
 uint64_t store_part_offset(const struct raw_super *super, unsigned copy,

@@ -326,8 +326,9 @@ static int load_checkpoint(struct raw_store *store, struct raw_report *report,
 /* ---- open ---- */
 
 /*
- * What is lost may have given clusters to the objects that are hurt: nobody
- * can tell which. So nothing is given to anybody, and nothing is written.
+ * Stop a store that is damaged. Lost records may have given clusters to the
+ * hurt objects: nobody can tell which. So no cluster is given, and nothing is
+ * written.
  */
 static void freeze(struct raw_store *store, struct raw_report *report)
 {

@@ -151,7 +151,7 @@ static void takes_no_change_that_a_checkpoint_has_no_room_for(void **unused)
 	run_done(&run);
 }
 
-/* What is to be known of many clusters that are taken at once is much. */
+/* The metadata of many clusters that are taken at once is large. */
 static void all_may_be_taken_at_once(void **unused)
 {
 	const uint64_t size = UINT64_C(4) << 30;

@@ -336,7 +336,7 @@ static void count_call(void *context)
 	++*(unsigned *)context;
 }
 
-/* Whoever is told once has time for it: no commit finds the log full. */
+/* A caller that is told once has time for it: no commit finds the log full. */
 static void says_when_a_checkpoint_is_due(void **unused)
 {
 	uint64_t generation;
