@@ -258,7 +258,7 @@ static const struct pool_ops raw_pool_ops = {
 	.close = raw_close,
 };
 
-/* Whoever is told finds out why, and says it once. */
+/* Report a fault. The receiver finds out why, and says it once. */
 static void broken(void *context, const struct error *err)
 {
 	(void)err;

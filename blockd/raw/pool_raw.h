@@ -5,15 +5,16 @@
  * text is its record (blockd/pool/extent_record.h); the pool's own record is
  * blockd/pool/pool_record.h's.
  *
- * A change is one batch of the log, so it is there whole or not at all. What
- * takes more than one begins with an object whose text says that it is not
- * there yet, or no more ("making", "deleting NAME"); a load undoes or finishes
- * what a crash left between them. docs/raw-pool-format.md has all of them.
+ * A change is one batch of the log, so it is there whole or not at all. A
+ * change of several batches begins with an object whose text says that it is
+ * not there yet, or no more. These texts ("making", "deleting NAME") are in
+ * docs/raw-pool-format.md. A load undoes or finishes a change that a crash left
+ * half done.
  *
- * What calls cost: copy() and revert() 8 bytes of memory and a moment for each
- * 1,024 clusters, whatever is mapped; usage() looks at each mapped cluster
- * without a lock, about 1 ms for 1 TiB; ranges() passes over what two objects
- * share.
+ * Costs of calls: copy() and revert() take 8 bytes of memory and a moment for
+ * each 1,024 clusters, whatever is mapped. The call usage() looks at each
+ * mapped cluster without a lock, about 1 ms for 1 TiB. The call ranges() passes
+ * over the clusters that two objects share.
  */
 #ifndef BLOCKD_POOL_RAW_H
 #define BLOCKD_POOL_RAW_H

@@ -15,7 +15,7 @@
 #include "base/cleanup.h"
 #include "blockd/raw/pool_raw_internal.h"
 
-/* One that is to be made. */
+/* An object that is to be made. */
 struct member {
 	uint32_t id, from;
 	uint64_t clusters;
@@ -249,7 +249,7 @@ int pool_raw_copy(struct pool *pool, const struct pool_copy *copies, size_t n,
 		r = make_in_turn(&group, &ticket, err);
 	(void)pthread_mutex_unlock(&raw->ids);
 	group_done(&group);
-	/* What was written before is durable with it. */
+	/* Earlier writes are durable with it. */
 	return r < 0 ? r : raw_store_commit(raw->store, ticket, err);
 }
 
@@ -286,7 +286,7 @@ int pool_raw_revert(struct pool *pool, const struct extent_record *record,
 	r = raw_store_change(raw->store, records, 2, &ticket, err);
 	if (r == 0)
 		r = raw_store_commit(raw->store, ticket, err);
-	/* What it had is free when this returns. */
+	/* The clusters that it had are free when this returns. */
 	if (r == 0)
 		r = raw_users_clean_now(raw->users, err);
 	if (r == 0 && record->thick)

@@ -74,10 +74,9 @@ int pool_raw_lengthen(struct pool_raw *raw, uint32_t id, uint64_t clusters,
 int pool_raw_new_ids(struct pool_raw *raw, uint32_t *ids, size_t n,
 		     uint64_t clusters, struct error *err);
 /*
- * Give clusters @from to @end of an object, where they are holes, some of the
- * pool's, one after the other where possible: they go on reading as zeroes.
- * Not durably yet. Nobody writes to them meanwhile. -ENOSPC: some have got
- * one.
+ * Give holes among clusters @from to @end of an object clusters of the pool,
+ * one after the other where possible. They go on reading as zeroes. Not durably
+ * yet. Nobody writes to them meanwhile. -ENOSPC: some have got one.
  */
 int pool_raw_fill(struct pool_raw *raw, uint32_t id, uint64_t from,
 		  uint64_t end, struct error *err);

@@ -64,7 +64,10 @@ static const char *after(const struct raw_object *object, const char *mark)
 							     : NULL;
 }
 
-/* What it was made with; 0: not with others. @ret: its record. */
+/*
+ * Return the id of the object that @object was made with; 0: not with others.
+ * @ret: the record of @object.
+ */
 static uint32_t anchor_of(const struct raw_object *object, const char **ret)
 {
 	const char *text = after(object, POOL_RAW_MADE_WITH);

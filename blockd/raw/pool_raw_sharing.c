@@ -39,7 +39,10 @@ static void count_done(struct count *count)
 	free(count->snapshots);
 }
 
-/* One that is on its way in or out counts as an extent: it is not kept. */
+/*
+ * Tell whether an object is a snapshot. An object on its way in or out counts
+ * as an extent: it is not kept.
+ */
 static bool is_snapshot(const struct raw_object *object)
 {
 	return strncmp(object->text, POOL_RAW_DOOMED,

@@ -51,7 +51,7 @@ static int fill_run(struct pool_raw *raw, uint32_t id, uint64_t at,
 
 		map.logical = at;
 		r = map_some(raw, &map, want, *near, err);
-		/* What was freed may be had by now. */
+		/* Freed clusters may be there to take by now. */
 		if (r == 0 && !map.count &&
 		    raw_users_clean_now(raw->users, &other) == 0)
 			r = map_some(raw, &map, want, *near, err);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who else has the medium of a raw pool: what is mounted from it, the devices
- * on top of it, and programs that have it open, as far as /proc shows them.
+ * Other users of the medium of a raw pool: file systems mounted from it,
+ * devices on top of it, and programs that have it open. Programs are found as
+ * far as /proc shows them.
  */
 #ifndef BLOCKD_RAW_OTHERS_H
 #define BLOCKD_RAW_OTHERS_H
@@ -13,20 +14,20 @@
 #define RAW_OTHERS_MAX 160 /* bytes of a text with NUL */
 
 /*
- * Who has the block device @path or a part of it, for people: "mounted at
- * '/mnt'", "held by dm-0", "open in fio (4711)"; @ret: RAW_OTHERS_MAX bytes.
- * False: nobody is found.
+ * Name the user of the block device @path or a part of it, in words for people.
+ * @ret: RAW_OTHERS_MAX bytes: "mounted at '/mnt'", "held by dm-0", "open in fio
+ * (4711)". False: nobody is found.
  */
 bool raw_others_find(const char *path, char *ret);
 
 /*
- * Has anybody but @fd, of this process, the device or file open that is at
- * @path? A program that has a device open without claiming it is no obstacle
- * to O_EXCL; of a file a lease tells (fcntl(2)), where its file system has
- * those. Who has gone within 2 s, as udev does that looks at what is new, does
- * not count.
+ * Tell whether anybody but @fd, of this process, has the device or file at
+ * @path open. A program that has a device open without claiming it is no
+ * obstacle to O_EXCL. A lease tells about a file (fcntl(2)), where its file
+ * system has leases. A program that has gone within 2 s does not count. So
+ * udev, which looks at new devices, is no obstacle.
  *
- * -EBUSY: somebody has; the text says who, if that is to be seen.
+ * -EBUSY: it is open; the text says by whom, if that is to be seen.
  */
 int raw_others_check(int fd, const char *path, struct error *err);
 
