@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * For tests of pools: a pool of one kind, and a model of what each of its
- * extents and snapshots holds. What is done to one is done to the other, and
- * what the pool reads as is checked.
+ * extents and snapshots holds. Each step is done to both, and the content that
+ * the pool reads as is checked.
  *
- * Each block that is written gets a stamp of its own; after a kill a block may
- * have any of those that it had since it was flushed.
+ * Each block that is written gets a stamp of its own. After a kill a block may
+ * have any stamp that it had since it was flushed.
  */
 #ifndef BLOCKD_MODEL_KIT_H
 #define BLOCKD_MODEL_KIT_H
@@ -57,7 +57,9 @@ struct model_kind {
 	void (*make)(struct run *run);
 	/* run->pool; it is not loaded yet. */
 	int (*open)(struct run *run);
-	/* It was loaded: what only this kind can check. NULL: nothing. */
+	/*
+	 * Check a loaded pool for what only this kind can check. NULL: nothing.
+	 */
 	void (*verify)(struct run *run);
 	/* Close it as a kill leaves it, without what a close writes. */
 	void (*kill)(struct run *run);
@@ -117,7 +119,10 @@ void model_open_again(struct run *run, bool killed);
 
 /* The block's newest stamp; 0: zeroes. */
 uint32_t model_now(const struct block *block);
-/* It may have this one from now on, or still one of those before. */
+/*
+ * Add a stamp that the block may have from now on; it may still have an earlier
+ * one.
+ */
 void model_push(struct block *block, uint32_t stamp);
 /* All of it is flushed: a block has the newest. */
 void model_settle(struct object *object);
@@ -130,9 +135,12 @@ void model_object_close(struct run *run, struct object *object);
 
 /* Returned owned. */
 void *model_buffer(size_t blocks);
-/* What is all over this block of @data. */
+/* Return the stamp that is all over this block of @data. */
 uint32_t model_stamp_of(struct run *run, void *data, size_t block);
-/* It reads as the model says. @killed: what was not flushed may be gone. */
+/*
+ * Check that the blocks read as the model says. @killed: writes that were not
+ * flushed may be gone.
+ */
 void model_check_blocks(struct run *run, struct object *object, size_t at,
 			size_t n, bool killed);
 void model_check_all(struct run *run, struct object *object, bool killed);
@@ -141,7 +149,9 @@ bool model_is_there(const struct object *object);
 bool model_is_snapshot(const struct object *object);
 /* NULL: there is none. */
 struct object *model_empty_slot(struct run *run);
-/* One that is there, by chance, if it finds one; or NULL. */
+/*
+ * Choose an object by chance among those that are there; NULL if it finds none.
+ */
 struct object *model_any(struct run *run, bool writable);
 
 struct space_medium model_measure(struct run *run);
@@ -193,7 +203,7 @@ struct model_seeds {
 	bool (*met)(const struct run *run);
 };
 
-/* Those of $SEED (1), $SEED + 1..., $SEEDS of them (1). */
+/* Run seeds $SEED (1), $SEED + 1..., $SEEDS of them (1). */
 void model_seeds_run(const struct model_seeds *seeds);
 
 /* An extent of EXTENT_SIZE_MIN, in the pool and in the model. */

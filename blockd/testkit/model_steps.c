@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is done to a pool and its model, and any of it by chance. */
+/* Steps on a pool and its model, and any of them by chance. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,10 @@
 
 /* ---- writing ---- */
 
-/* It failed half way: each block is as it was, or as it was to be. */
+/*
+ * Note a write that failed half way: each block is as it was, or as it was to
+ * be.
+ */
 static void after_part(struct run *run, struct object *object, size_t at,
 		       size_t n, uint32_t stamp)
 {

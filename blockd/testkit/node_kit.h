@@ -48,7 +48,10 @@ int node_kit_create(struct kit *k, const char *name, uint64_t size,
 /* A reference; NULL: there is none. */
 struct extent *node_kit_find(struct kit *k, const char *name);
 struct node_pool_info node_kit_info(struct kit *k, const char *pool);
-/* It is there, and hurt, for a reason that has @why in it. */
+/*
+ * Tell whether the extent is there, and damaged, for a reason that has @why in
+ * it.
+ */
 bool node_kit_damaged(struct kit *k, const char *name, const char *why);
 void node_kit_put_file(struct kit *k, const char *name, const char *text);
 

@@ -29,7 +29,7 @@ struct pool_dir_kit {
 /* Of a test; *state is the kit. */
 int pool_dir_kit_setup(void **state);
 int pool_dir_kit_teardown(void **state);
-/* One that was closed; what its load() says. */
+/* Open a pool that was closed; returns the result of its load(). */
 int pool_dir_kit_open(struct pool_dir_kit *k, struct error *err);
 /* As after a crash. */
 void pool_dir_kit_reopen(struct pool_dir_kit *k);

@@ -3,10 +3,10 @@
  * For tests of raw pools: a medium of blockd/testkit/power_kit.h as a block
  * device.
  *
- * As a disk does, it carries out what is under way in any order and takes its
- * time: from the moment a write has begun it may be on the medium, from the
- * moment it is done a flush that begins then has it. One with BLOCKDEV_FUA is
- * there when it is done, and nothing else with it.
+ * Like a disk, the device carries out requests in any order and takes its time.
+ * From the moment a write has begun it may be on the medium. From the moment it
+ * is done a flush that begins then has it. A write with BLOCKDEV_FUA is there
+ * when it is done, and nothing else with it.
  */
 #ifndef BLOCKD_POWER_DEV_H
 #define BLOCKD_POWER_DEV_H
@@ -14,7 +14,7 @@
 #include "base/blockdev/blockdev.h"
 #include "blockd/testkit/power_kit.h"
 
-/* What it does wrong, so that it is found out. */
+/* Flaws of the device, so that a test finds them. */
 enum power_dev_flaw {
 	POWER_DEV_SOUND,
 	POWER_DEV_LOSES_WRITES, /* a flush may not have what is done */

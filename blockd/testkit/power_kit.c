@@ -249,7 +249,7 @@ static void mend(struct failures *failures)
 	after->n_touched = 0;
 }
 
-/* They were flushed. */
+/* Note that these writes were flushed. */
 static void settle(struct failures *failures, size_t since, size_t at)
 {
 	for (size_t i = since; i < at; i++) {
@@ -260,7 +260,7 @@ static void settle(struct failures *failures, size_t since, size_t at)
 	}
 }
 
-/* Who looked has written, too: power fails once more before it was done. */
+/* Fail power once more, before the writes of the checker were done. */
 static void leave_again(struct failures *failures,
 			const struct power_event *events, size_t n)
 {

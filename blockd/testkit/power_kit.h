@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * For tests of raw pools: a medium in memory that records every write and
- * flush, and loses power at each of them: what was flushed is there, of the
- * rest any blocks are, in any combination, but for those that were durable by
- * themselves.
+ * flush, and loses power at each of them. Flushed writes are there then, and
+ * writes that were durable by themselves. Of the rest any blocks are, in any
+ * combination.
  *
- * Any thread, but what is noted of tickets and promises is of one.
+ * Any thread, but tickets and promises are noted by one.
  */
 #ifndef BLOCKD_POWER_KIT_H
 #define BLOCKD_POWER_KIT_H
@@ -70,15 +70,15 @@ void power_write_block(struct power *power, uint64_t offset, const void *data,
 /* Events until now. */
 size_t power_events(struct power *power);
 
-/* What is on it stays, whatever happens; what follows is recorded. */
+/* Keep the content of the medium, whatever happens; record all that follows. */
 void power_record(struct power *power);
 
 /*
  * Lose power at each event: @check looks at what there is then, on a medium
- * that it may write to. False: it has seen enough. It is called for any blocks
- * of those that were not flushed; for all, the last of them torn in sectors
- * or whole; before a flush, for none; and for each of these, when @check has
- * written, once more: power failed while it did.
+ * that it may write to. False: it has seen enough. Each call has other blocks
+ * of those that were not flushed. They are any; all, the last of them torn in
+ * sectors or whole; before a flush, none. When @check has written, it is called
+ * once more for each of these: power failed while it wrote.
  *
  * @seed  of which blocks are there
  */

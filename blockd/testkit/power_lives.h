@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For tests of raw pools' devices whose power fails: the objects that there
- * ever were, what each of their blocks may be after a failure at any moment,
- * and whether what opens then is that.
+ * For tests of raw pools' devices whose power fails: all objects that there
+ * ever were. For each of their blocks: the values that it may have after a
+ * failure at any moment. The pool that opens then is compared with these.
  */
 #ifndef BLOCKD_POWER_LIVES_H
 #define BLOCKD_POWER_LIVES_H
@@ -55,8 +55,8 @@ struct life *life_new(struct lives *lives, uint32_t id,
 void lives_done(struct lives *lives);
 
 /*
- * What had ended when a flush began, at moment @began, is durable once it
- * has, before event @ended_at.
+ * Note a flush that began at moment @began: all that had ended by then is
+ * durable once the flush has ended, before event @ended_at.
  */
 void lives_flushed(struct lives *lives, unsigned began, size_t ended_at);
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For tests of raw pools whose power fails: a store in use, and a model of
- * what each block of its objects may hold after a failure at any moment.
+ * For tests of raw pools whose power fails: a store in use, and a model of its
+ * objects' blocks. The model has the values that each may hold after a failure
+ * at any moment.
  *
  * Writes go as in blockd/raw/dev/raw_dev.c: in place where a cluster is the
- * extent's own for good, else to a cluster of its own, with what was there
- * around them, or marked as written in part; one of those may be under way
- * while other things happen.
+ * extent's own for good. Else they go to a cluster of its own, with the old
+ * data around them, or marked as written in part. One of the latter may be
+ * under way while other things happen.
  */
 #ifndef BLOCKD_POWER_RUN_H
 #define BLOCKD_POWER_RUN_H
@@ -32,7 +33,7 @@
 #define ALL_BLOCKS (1 << (RAW_CLUSTER_SHIFT_MIN - 12))
 #define DOOMED     "deleting" /* what is in it does not matter any more */
 
-/* What is done wrong, so that it is found out. */
+/* Flaws of the run, so that a test finds them. */
 enum flaw {
 	NO_FLAW,
 	REUSES_EARLY,      /* a cluster that is free, but not durably */

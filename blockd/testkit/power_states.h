@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For tests of raw pools: what the state of a store was after each of its
- * changes, as fingerprints, so that what is opened after a failure can be
- * told to be one of them.
+ * For tests of raw pools: fingerprints of a store's state after each of its
+ * changes. With them a test tells that the state opened after a failure is one
+ * of these.
  */
 #ifndef BLOCKD_POWER_STATES_H
 #define BLOCKD_POWER_STATES_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is done to a store and its model, by chance. */
+/* Steps on a store and its model, by chance. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,7 +155,7 @@ static void fill_end(struct run *run)
 		write_late(run, &fill);
 }
 
-/* Whoever has to be alone with @id waits for what is under way there. */
+/* Wait for a fill under way of @id, for a step that has to be alone with it. */
 static void wait_for(struct run *run, uint32_t id)
 {
 	if (run->fill.object == id)
@@ -174,7 +174,7 @@ static void fill_begin(struct run *run, uint32_t id, uint32_t cluster,
 			      .copied = which != BOTH && entry != RAW_HOLE};
 	if (!raw_store_take(run->store, 1, RAW_HOLE, &fill->physical))
 		return;
-	/* Who writes to what is shared can't mark it. */
+	/* A write to a shared cluster can't mark it. */
 	fill->partly = which != BOTH && entry == RAW_HOLE &&
 		       run->flaw != WRITES_SHARED && power_run_below(run, 4);
 	run->partly += fill->partly;
@@ -298,7 +298,7 @@ static void discard(struct run *run, uint32_t id)
 					  b, 0);
 }
 
-/* What is free is used again when nobody looks at it any more. */
+/* Use freed clusters again, as nobody looks at them any more. */
 static void reuse(struct run *run)
 {
 	struct raw_leaving leaving;
@@ -356,7 +356,7 @@ static void part(struct run *run)
 	fill_end(run);
 }
 
-/* One that is written to, if a few tries find it; 0. */
+/* Find an extent that is written to, in a few tries; or 0. */
 static uint32_t any_extent(struct run *run)
 {
 	for (int i = 0; i < 8; i++) {

@@ -30,7 +30,7 @@ struct damaged {
 void layered_put(struct layered *l, uint64_t block, const void *data);
 /* All that was written since is gone, and all can be read. */
 void layered_forget(struct layered *l);
-/* What was written stays. */
+/* Keep the data that was written. */
 void layered_keep(struct layered *l);
 /* Of what it is, and has. */
 uint32_t damaged_fingerprint(const struct raw_state *state,

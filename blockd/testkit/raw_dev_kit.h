@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For tests of raw pools' devices: a small pool on a file, two loops with a
- * thread each, and requests from outside of them that are waited for.
+ * For tests of raw pools' devices: a small pool on a file, and two loops with a
+ * thread each. Requests come from outside of the loops and are waited for.
  */
 #ifndef BLOCKD_RAW_DEV_KIT_H
 #define BLOCKD_RAW_DEV_KIT_H
@@ -83,7 +83,7 @@ void raw_dev_kit_pool_make_on(
 	int (*open_medium)(void *context, struct loop *loop,
 			   struct blockdev **ret, struct error *err));
 void raw_dev_kit_pool_remove(struct pool *pool);
-/* What was not committed is lost between the two. */
+/* Changes that were not committed are lost between the two. */
 void raw_dev_kit_pool_close(struct pool *pool);
 void raw_dev_kit_pool_open(struct pool *pool);
 

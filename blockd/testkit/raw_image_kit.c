@@ -125,7 +125,7 @@ static void reset(void)
 
 /* ---- a pool on it ---- */
 
-/* What is edited: in both copies, one @apart from the other. */
+/* A piece to edit: in both copies, one @apart from the other. */
 struct piece {
 	uint64_t offset, apart;
 	uint32_t length;   /* bytes */
