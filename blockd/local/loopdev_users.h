@@ -44,8 +44,8 @@ struct loopdev_users {
 
 /*
  * Take a lease of a file and give it back. The kernel gives F_RDLCK when nobody
- * has it open for writing, F_WRLCK when nobody has it open at all but
- * @fd. -EAGAIN: somebody has; others: there are no leases here.
+ * has it open for writing, F_WRLCK when it is open as @fd only. -EAGAIN:
+ * somebody has it open; others: there are no leases here.
  */
 int loopdev_user_lease(int fd, int type);
 
