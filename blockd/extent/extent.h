@@ -106,7 +106,8 @@ int extent_find(struct node *node, const char *name, struct extent **ret,
  * -EINVAL: name, size or labels. -EEXIST: an extent that differs has the name
  * (says in what). -ENOSPC: says how much there is and where. -ENOENT: no such
  * pool. -ENODEV: the pool is not online. With a source also -ENOENT and
- * -ESTALE: it; -ERANGE: smaller than it; -EOPNOTSUPP: its pool can't copy;
+ * -ESTALE: the source; -ERANGE: smaller than it; -EOPNOTSUPP: its pool can't
+ * copy;
  * -EBUSY: it is written to, and its pool copies byte by byte. Where the pool
  * copies so, the new extent is in state EXTENT_COPYING for a while; a crash
  * meanwhile undoes it.
