@@ -86,7 +86,10 @@ static int attachment_open(struct attachment *a, struct state *s,
 	return attachment_init(a, s, id, err);
 }
 
-/* Of another boot: its devices, mounts and processes went with it. */
+/*
+ * Forget a record of another boot: its devices, mounts and processes went with
+ * it.
+ */
 static void forget_other_boot(struct record *r)
 {
 	char boot[UUID_TEXT_SIZE];
@@ -99,9 +102,8 @@ static void forget_other_boot(struct record *r)
 }
 
 /*
- * The record of @a, or an empty one.
- * Returns 1 (there is one), 0 (none, or a damaged one: whatever is left is
- * found by its tag) or an error.
+ * Load the record of @a, or an empty one. Returns 1 (there is one), 0 (none, or
+ * a damaged one: leftovers are found by their tag) or an error.
  */
 static int attachment_load(struct attachment *a, struct error *err)
 {
@@ -117,7 +119,7 @@ static int attachment_load(struct attachment *a, struct error *err)
 	return 1;
 }
 
-/* Undo all of it, whatever transport made it, and forget it. */
+/* Undo all of an attachment, whatever transport made it, and forget it. */
 static int take_down(struct attachment *a, struct error *err)
 {
 	const struct transport *only = transport_find(a->record.transport);
@@ -150,7 +152,9 @@ static void describe(const struct record *r, struct initiator_device *ret)
 	ret->read_only = r->read_only;
 }
 
-/* Its health too. Returns true when it can only be made anew. */
+/*
+ * Tell the device and its health. Returns true when it can only be made anew.
+ */
 static bool examine(struct attachment *a, struct initiator_device *ret)
 {
 	const struct transport *t = transport_find(a->record.transport);
@@ -299,7 +303,10 @@ static int grow(struct attachment *a, uint64_t size, struct error *err)
 	return record_save(a->dirfd, &a->record, err);
 }
 
-/* It is there, and alive: 0 with the device, or why it cannot be had. */
+/*
+ * Use a device that is there, and alive: 0 with the device, or why it cannot be
+ * used.
+ */
 static int reuse(struct attachment *a, const struct initiator_request *q,
 		 struct initiator_device *ret, struct error *err)
 {
@@ -437,7 +444,7 @@ int initiator_get(const char *state_dir, const char *id,
 	return 0;
 }
 
-/* One entry of the list; a record that cannot be read is one too. */
+/* Make one entry of the list; a record that cannot be read is one too. */
 static int list_one(const struct state *s, const char *id,
 		    struct initiator_device *ret, struct error *err)
 {
@@ -459,7 +466,7 @@ static int list_one(const struct state *s, const char *id,
 	return 0;
 }
 
-/* "ID.attachment": the id, in @id. */
+/* Take the id of "ID.attachment", in @id. */
 static bool id_of_file(const char *name, char *id, size_t size)
 {
 	size_t length = strlen(name), suffix = strlen(RECORD_SUFFIX);

@@ -23,10 +23,12 @@ struct initiator_request {
 	const char *state_dir; /* "/run/tributary/initiator"; made if missing */
 	const char *id;        /* names the attachment (base/uuid_name.h) */
 	/*
-	 * "auto", or one of: "loop" (extent on this node), "nbd" (kernel
-	 * client by netlink), "iscsi" (kernel client by iscsiadm), "fuse" (NBD
-	 * client behind a one-file FUSE mount and a loop device: works on any
-	 * kernel with FUSE).
+	 * "auto", or one of:
+	 * loop   extent on this node
+	 * nbd    the kernel's client, by netlink
+	 * iscsi  the kernel's client, by iscsiadm
+	 * fuse   NBD client behind a one-file FUSE mount and a loop device:
+	 *        works on any kernel with FUSE
 	 */
 	const char *transport;
 	/* The extent's data file when it is on this node, else NULL. */
@@ -37,7 +39,7 @@ struct initiator_request {
 	/*
 	 * The same extent by iSCSI, LUN 0: "HOST:PORT" and the target's name.
 	 * The kernel recovers a session by itself, so the name is to be one
-	 * that is refused by another incarnation. NULL: not served by that.
+	 * that another incarnation refuses. NULL: not served by iSCSI.
 	 */
 	const char *iscsi_portal;
 	const char *iscsi_target;
@@ -47,77 +49,82 @@ struct initiator_request {
 	bool read_only;
 	unsigned connections; /* kernel NBD; 0: 1 */
 	/*
-	 * How long I/O waits for a lost server before it fails with EIO.
-	 * ms; 0: 30,000. By iSCSI whole seconds.
+	 * Time that I/O waits for a lost server before it fails with EIO. ms;
+	 * 0: 30,000. By iSCSI whole seconds.
 	 */
 	unsigned dead_timeout_ms;
 	/*
-	 * The socket of trib-launch, if that shall start trib-nbd; else NULL
-	 * or "": this process does.
+	 * The socket of trib-launch, if that shall start trib-nbd; NULL or "":
+	 * this process starts it.
 	 */
 	const char *launcher;
 };
 
 struct initiator_device {
 	char id[INITIATOR_TEXT_MAX];
-	char transport[16];              /* which one it became */
+	char transport[16];              /* the one that was taken */
 	char device[INITIATOR_TEXT_MAX]; /* "/dev/loop3" */
-	char why[INITIATOR_TEXT_MAX];    /* why auto took it */
+	char why[INITIATOR_TEXT_MAX];    /* why auto took that */
 	char source[INITIATOR_TEXT_MAX]; /* path or address/export */
 	uint64_t size;                   /* bytes */
 	bool read_only;
 	bool healthy; /* device there and its server process alive */
 	char problem[INITIATOR_TEXT_MAX]; /* when not healthy */
 	/*
-	 * When not healthy: only attaching it anew helps. Else it waits for
-	 * its server, and is well again once that is back.
+	 * True: only attaching anew helps a device that is not healthy. False:
+	 * the device waits for its server, and is well again once the server is
+	 * back.
 	 */
 	bool dead;
 };
 
 /*
- * Attach, or find that it is attached already: the same id with the same
- * source gives the device that is there; a dead one (its process killed,
- * its device gone, refused by the server) is taken down and made anew;
- * another source (a newer epoch) is -EEXIST unless the old one is dead. A
- * larger size grows it. A device whose server is away for the moment is
- * there: 0, with healthy false.
+ * Attach, or find that it is attached already. The same id with the same source
+ * gives the device that is there. A dead device (its process killed, its device
+ * gone, refused by the server) is taken down and made anew. Another source (a
+ * newer epoch) is -EEXIST unless the old one is dead. A larger size grows the
+ * device. A device whose server is away for the moment is there: 0, with
+ * healthy false.
  *
  * -ENODEV: the transport asked for is not possible here, the text says why.
  * -EACCES: the server refused (not allowed, older epoch); -ENOENT: no such
- * export; -EHOSTUNREACH: no answer.
- * On failure nothing is left behind.
+ * export; -EHOSTUNREACH: no answer. On failure nothing is left behind.
  */
 int initiator_attach(const struct initiator_request *request,
 		     struct initiator_device *ret, struct error *err);
 
 /*
- * Take it down. -EBUSY while it is mounted or open. Not there: 0. What was
- * not flushed is flushed first, which waits for a lost server up to the dead
- * timeout, and then goes on.
+ * Take the attachment down. -EBUSY while it is mounted or open. Not there: 0.
+ * Writes that were not flushed are flushed first. That waits for a lost server
+ * up to the dead timeout, and then goes on.
  */
 int initiator_detach(const char *state_dir, const char *id, struct error *err);
 
-/* -ENOENT when there is no such attachment. */
+/* Get the device of an attachment. -ENOENT: there is no such attachment. */
 int initiator_get(const char *state_dir, const char *id,
 		  struct initiator_device *ret, struct error *err);
 
-/* All of them, damaged and unfinished ones included. Returned owned. */
+/*
+ * List all attachments, damaged and unfinished ones included. Returned owned.
+ */
 int initiator_list(const char *state_dir, struct initiator_device **ret,
 		   size_t *ret_count, struct error *err);
 
 /*
- * The extent grew to @size bytes: make the device follow, also while it is
+ * Make the device follow an extent that grew to @size bytes, also while it is
  * mounted and busy. The size it has: 0.
  *
- * -EINVAL: smaller than now, or the extent is not that large yet;
- * -EOPNOTSUPP: a server that is not ours holds the kernel's NBD connection to
- * its old size; the device stays as it was and works.
+ * -EINVAL: smaller than now, or the extent is not that large yet. -EOPNOTSUPP:
+ * a server that is not ours holds the kernel's NBD connection to its old size;
+ * the device stays as it was and works.
  */
 int initiator_resize(const char *state_dir, const char *id, uint64_t size,
 		     struct error *err);
 
-/* What this machine can do: one line a transport, for `trib node`. */
+/*
+ * A transport, and whether this machine can use it: one line each, for `trib
+ * node`.
+ */
 struct initiator_capability {
 	const char *transport;
 	bool usable;

@@ -30,7 +30,7 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* Where this device is mounted in our mount namespace. */
+/* Find where this device is mounted in our mount namespace. */
 static bool find_mount(dev_t device, char *ret, size_t size)
 {
 	auto_fclose FILE *f = fopen("/proc/self/mountinfo", "re");
@@ -52,7 +52,7 @@ static bool find_mount(dev_t device, char *ret, size_t size)
 	return false;
 }
 
-/* A device mapper, md or other device above this one. */
+/* Find a device mapper, md or other device above this one. */
 static bool find_holder(const char *name, char *ret, size_t size)
 {
 	char path[128];
@@ -74,8 +74,8 @@ static bool find_holder(const char *name, char *ret, size_t size)
 }
 
 /*
- * The kernel lets go of a device a moment after the last mount of it is gone,
- * where it was not that umount which closed the last file.
+ * Open a device alone. The kernel lets go of a device a moment after its last
+ * mount is gone, if another than that umount closed the last file.
  */
 static int open_exclusive(const char *path, int flags)
 {
@@ -106,7 +106,7 @@ static bool has_open(const char *pid, dev_t device)
 	return has;
 }
 
-/* A program, but this one, that has it open: "e2fsck (4711)". */
+/* Find another program that has the device open: "e2fsck (4711)". */
 static bool find_user(dev_t device, char *ret, size_t size)
 {
 	DIR *dir = opendir("/proc");
@@ -241,7 +241,7 @@ bool device_wait_gone(const char *name, const char *attribute, int timeout_ms)
 	char path[160];
 
 	(void)snprintf(path, sizeof(path), "/sys/block/%s/%s", name, attribute);
-	/* Nothing tells of it: there is no event for a sysfs entry. */
+	/* Poll: there is no event for a sysfs entry. */
 	while (!access(path, F_OK)) {
 		if (clock_ms() >= end)
 			return false;

@@ -9,11 +9,11 @@
 #include "base/error.h"
 
 /*
- * The logical block size of every device we make, by every transport; bytes.
- * A file system made on 512-byte blocks (XFS records its sector size) cannot
- * be mounted where the disk below has 4,096, and an extent may be used on
- * its own node today and over the network tomorrow. 4,096 works on both,
- * and every request is aligned enough for direct I/O.
+ * The logical block size of every device we make, by every transport; bytes. A
+ * file system made on 512-byte blocks (XFS records its sector size) cannot be
+ * mounted where the disk below has 4,096. An extent may be used on its own node
+ * today and over the network tomorrow. 4,096 works on both, and every request
+ * is aligned enough for direct I/O.
  */
 #define DEVICE_BLOCK_SIZE 4096
 
@@ -21,9 +21,9 @@
 
 /*
  * Lock a device among programs that work on it for us, until the descriptor is
- * closed here and in all that inherited it. Who has it is waited for: what a
- * call that was killed had started (mkfs, a check) goes on, and ends. -EBUSY
- * names it after a while.
+ * closed here and in all that inherited it. Waits for a program that has the
+ * lock. Work that a killed call had started (mkfs, a check) goes on, and ends.
+ * After a while: -EBUSY, which names the program.
  */
 int device_lock(const char *path, int *ret_fd, struct error *err);
 
@@ -37,10 +37,10 @@ int device_settle(const char *path, struct error *err);
  */
 int device_open_idle(const char *path, int *ret_fd, struct error *err);
 
-/* Bytes; -errno. */
+/* Get the size in bytes; -errno. */
 int device_size(const char *path, uint64_t *ret, struct error *err);
 
-/* One line of a file in /sys/block/NAME/, without its end; -errno. */
+/* Get one line of a file in /sys/block/NAME/, without its end; -errno. */
 int device_attribute(const char *name, const char *attribute, char *ret,
 		     unsigned size);
 
@@ -48,10 +48,10 @@ int device_attribute(const char *name, const char *attribute, char *ret,
 bool device_wait_gone(const char *name, const char *attribute, int timeout_ms);
 
 /*
- * A fixed id of our attachment @id under the directory open as @dirfd: 16
- * hexadecimal digits. It is written on what we leave in the kernel, to find
- * it again after a crash. Two state directories of the same path in two
- * mount namespaces differ.
+ * Make a fixed id of our attachment @id under the directory open as @dirfd: 16
+ * hexadecimal digits. The id is written on what we leave in the kernel, to find
+ * that again after a crash. Two state directories of the same path in two mount
+ * namespaces differ.
  */
 #define DEVICE_TAG_MAX 24 /* bytes with "trib-" and NUL */
 int device_tag(int dirfd, const char *id, char *ret, struct error *err);

@@ -34,7 +34,7 @@ int loopdev_probe(struct error *err)
 	return 0;
 }
 
-/* A new device's node may come a little after the device. */
+/* Open the node of a new device, which may come a little after the device. */
 static int open_node(const char *path, int flags)
 {
 	for (int i = 0;; i++) {
@@ -62,7 +62,10 @@ static int configure(int device, int fd, const char *tag, bool read_only)
 	return ioctl(device, LOOP_CONFIGURE, &config) < 0 ? -errno : 0;
 }
 
-/* 0, 1 (somebody else was faster: try another), or a negative errno. */
+/*
+ * Attach one device. 0, 1 (somebody else was faster: try another), or a
+ * negative errno.
+ */
 static int attach_one(int control, int fd, const char *tag, bool read_only,
 		      bool direct, char *ret, struct error *err)
 {
@@ -197,9 +200,9 @@ int loopdev_detach(const char *device, struct error *err)
 	if (r < 0)
 		return r;
 	/*
-	 * What was written to the device and never flushed goes down now. A
-	 * server that is gone for good must not hold the detach up: whoever
-	 * cared got the error of his own fsync.
+	 * Writes that were never flushed go down now. A server that is gone for
+	 * good must not hold the detach up: a caller that cared got the error
+	 * of its own fsync.
 	 */
 	(void)fsync(fd);
 	r = ioctl(fd, LOOP_CLR_FD, 0) < 0 ? -errno : 0;

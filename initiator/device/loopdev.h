@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "initiator/device/device.h"
 
-/* -ENODEV with the reason where loop devices cannot be made. */
+/* Test for loop devices. -ENODEV with the reason where they cannot be made. */
 int loopdev_probe(struct error *err);
 
 /*
@@ -25,31 +25,33 @@ int loopdev_attach(int fd, const char *tag, bool read_only, bool direct,
 		   char *ret, struct error *err);
 
 /*
- * The loop device over a file whose path ends in @backing_end, or that
- * carries @tag. Either may be NULL. Asking for a tag opens devices and their
- * backing files' attributes, which blocks when that file's server does;
- * so files with names that begin with LOOPDEV_QUIET are only compared by
- * path. (The path is as whoever attached saw it. Of a mount namespace that is
- * no more only what is below the mount point is left: the name has to do.)
- * Returns 0 or -ENOENT.
+ * Find the loop device over a file whose path ends in @backing_end, or that
+ * carries @tag. Either may be NULL.
+ *
+ * Asking for a tag opens devices and their backing files' attributes. That
+ * blocks when the file's server does. So files with names that begin with
+ * LOOPDEV_QUIET are only compared by path. The path is as its attacher saw it.
+ * Of a mount namespace that is no more, only the part below the mount point is
+ * left: the name has to do. Returns 0 or -ENOENT.
  */
 #define LOOPDEV_QUIET "extent@" /* no name of an extent (base/uuid_name.h) */
 int loopdev_find(const char *backing_end, const char *tag, char *ret);
 
 /*
- * The device still has this very file behind it. -ENODEV: it is not bound;
- * -ESTALE: to something else. For a file on a local file system.
+ * Check that the device still has this very file behind it. -ENODEV: it is not
+ * bound; -ESTALE: it is bound to something else. For a file on a local file
+ * system.
  */
 int loopdev_check(const char *device, const char *path, struct error *err);
 
 /*
- * Flush, unbind, and wait until it is really gone: the kernel unbinds when
- * the last opener closes. Not there: 0. -EBUSY: in use; nothing changed but
- * when the text says that it will go once closed.
+ * Flush, unbind, and wait until the device is really gone: the kernel unbinds
+ * when the last opener closes. Not there: 0. -EBUSY: in use, and nothing
+ * changed, unless the text says that the device will go once closed.
  */
 int loopdev_detach(const char *device, struct error *err);
 
-/* Take the file's size over. */
+/* Make the device as large as its file. */
 int loopdev_resize(const char *device, struct error *err);
 
 #endif

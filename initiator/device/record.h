@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is known of one attachment, and the file that remembers it:
- * STATE_DIR/ID.attachment, "key=value" lines. It is written before each step
- * that leaves something behind, with all that is needed to take that down.
+ * The state of one attachment, and the file that remembers it:
+ * STATE_DIR/ID.attachment, "key=value" lines. The file is written before each
+ * step that leaves something behind, with all that is needed to take that down.
  */
 #ifndef INITIATOR_RECORD_H
 #define INITIATOR_RECORD_H
@@ -37,25 +37,31 @@ struct record {
 	char device[DEVICE_PATH_MAX]; /* empty: not made yet */
 	pid_t pid;                    /* 0: none */
 	unsigned long long pid_start; /* base/process.h */
-	/* What a kernel session may be resumed onto; empty: unknown. */
+	/* The incarnation on which a kernel session may go on; empty:
+	 * unknown. */
 	char incarnation[RECORD_TEXT_MAX];
 	bool ready; /* everything is there */
 };
 
-/* A control character cannot be kept in a line. */
+/* Can the text be kept? A control character cannot be kept in a line. */
 bool record_text_ok(const char *text);
 
-/* Returned owned, NUL-terminated; NULL: no memory. */
+/*
+ * Make the text of a record, returned owned, NUL-terminated; NULL: no memory.
+ */
 char *record_encode(const struct record *record);
 
 /*
- * -EINVAL with the line that is wrong: a bad number, a value too long, no
- * "version=1" first, no id. Keys that are not known are left out.
+ * Read the text of a record. -EINVAL with the line that is wrong: a bad number,
+ * a value too long, no "version=1" first, no id. Keys that are not known are
+ * left out.
  */
 int record_decode(const char *text, size_t length, struct record *ret,
 		  struct error *err);
 
-/* -ENOENT (no record); -EINVAL, -EFBIG: damaged. */
+/*
+ * Load, save or remove a record. -ENOENT (no record); -EINVAL, -EFBIG: damaged.
+ */
 int record_load(int dirfd, const char *id, struct record *ret,
 		struct error *err);
 int record_save(int dirfd, const struct record *record, struct error *err);

@@ -19,12 +19,15 @@
 	255 /* bytes; AUTH_STR_MAX_LEN of open-iscsi, less the NUL \
 	     */
 
-/* Where open-iscsi keeps them, as it was built: Debian, SUSE; Red Hat. */
+/*
+ * Folders where open-iscsi keeps records, as it was built: Debian, SUSE; Red
+ * Hat.
+ */
 static const char *const homes[] = {"/etc/iscsi", "/var/lib/iscsi"};
 
 /* ---- text ---- */
 
-/* It takes off white space around a value, and leaves out comments. */
+/* open-iscsi takes off white space around a value, and leaves out comments. */
 static int check_setting(const struct iscsi_setting *s, struct error *err)
 {
 	size_t length = strlen(s->value);
@@ -48,7 +51,7 @@ static int check_setting(const struct iscsi_setting *s, struct error *err)
 	return 0;
 }
 
-/* The line, @length bytes, is "@key = ...". */
+/* Is the line, @length bytes, "@key = ..."? */
 static bool line_is(const char *line, size_t length, const char *key)
 {
 	size_t n = strlen(key);
@@ -117,7 +120,10 @@ int iscsi_record_edit(const char *text, const struct iscsi_setting *settings,
 
 /* ---- file ---- */
 
-/* "[fd00::1]:3260" is "fd00::1,3260" in the name of a folder. */
+/*
+ * Make the path of a record. "[fd00::1]:3260" is "fd00::1,3260" in the name of
+ * a folder.
+ */
 static int record_path(const char *home, const char *portal, const char *target,
 		       const char *iface, char ret[static PATH_MAX])
 {
@@ -174,10 +180,10 @@ static size_t fill(const struct iscsi_record_options *o, char *timeout,
 {
 	const struct iscsi_chap_secrets *secrets = o->secrets;
 	/*
-	 * A login that fails is tried again for retries times the timeout: a
-	 * server that is not there is told of after 10 s. A session that is
-	 * lost is tried again for ever; its I/O waits for the replacement
-	 * timeout. A silent server is found by pings, as fast as by NBD.
+	 * A failed login is tried again for retries times the timeout: a server
+	 * that is not there is reported after 10 s. A lost session is tried
+	 * again for ever; its I/O waits for the replacement timeout. A silent
+	 * server is found by pings, as fast as by NBD.
 	 */
 	const struct iscsi_setting common[] = {
 		{"node.startup", "manual"},

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The node record of open-iscsi: the file in which iscsiadm keeps how to log
- * in to one target at one portal, "key = value" lines between "# BEGIN RECORD"
- * and "# END RECORD". iscsiadm makes and removes it; what we want in it is
- * written here, because secrets must not be arguments of a program.
+ * The node record of open-iscsi: the file in which iscsiadm keeps how to log in
+ * to one target at one portal. It has "key = value" lines between "# BEGIN
+ * RECORD" and "# END RECORD". iscsiadm makes and removes the file. Our settings
+ * in it are written here, because secrets must not be arguments of a program.
  */
 #ifndef INITIATOR_ISCSI_RECORD_H
 #define INITIATOR_ISCSI_RECORD_H
@@ -22,34 +22,38 @@ struct iscsi_setting {
 };
 
 /*
- * @text with these settings in place of those it has; what it lacks is added
- * before its end.
+ * Edit @text: put these settings in place of those it has. Settings that it
+ * lacks are added before its end.
  *
- * Returns 0, -EINVAL (no record, or a value that open-iscsi would not read
- * back as it is: it says which key, never the value) or -ENOMEM.
+ * Returns 0, -EINVAL or -ENOMEM. -EINVAL: no record, or a value that open-iscsi
+ * would not read back as it is. The text of the error says which key, never the
+ * value.
  *
  * @ret  owned; wipe it before it is freed when a setting is a secret
  */
 int iscsi_record_edit(const char *text, const struct iscsi_setting *settings,
 		      size_t n, char **ret, struct error *err);
 
-/* What to log in with. */
+/* The options of a login. */
 struct iscsi_record_options {
 	unsigned dead_timeout_s;                  /* then I/O fails */
 	const struct iscsi_chap_secrets *secrets; /* NULL: no CHAP */
 };
 
 /*
- * Write them, and what else we ask of a session, into the record that iscsiadm
- * made for @target at @portal ("HOST:PORT") and the interface @iface. Mode
- * 0600. -ENOENT: there is none where open-iscsi is known to keep them.
+ * Write the options, and our other settings of a session, into the record that
+ * iscsiadm made for @target at @portal ("HOST:PORT") and the interface @iface.
+ * Mode 0600. -ENOENT: there is none where open-iscsi is known to keep them.
  */
 int iscsi_record_write(const char *portal, const char *target,
 		       const char *iface,
 		       const struct iscsi_record_options *options,
 		       struct error *err);
 
-/* open-iscsi knows the interface @iface: something of ours may be left. */
+/*
+ * Does open-iscsi know the interface @iface? Then something of ours may be
+ * left.
+ */
 int iscsi_record_has_iface(const char *iface);
 
 #endif

@@ -17,7 +17,7 @@
 #define VPD_HEADER 4 /* bytes */
 #define VPD_SERIAL 0x80
 
-/* Bytes, without the line's end; -errno. */
+/* Read an attribute; returns its bytes, without the line's end; -errno. */
 __attribute__((format(printf, 3, 4))) static int read_attribute(char *ret,
 								size_t size,
 								const char *fmt,
@@ -52,7 +52,7 @@ static void close_dir(DIR **dir)
 }
 #define auto_dir auto_cleanup(close_dir)
 
-/* The next entry whose name begins with @prefix. */
+/* Find the next entry whose name begins with @prefix. */
 static const char *next_name(DIR *dir, const char *prefix)
 {
 	struct dirent *e;
@@ -160,7 +160,7 @@ static int read_disk(const char *device, struct iscsi_disk *ret)
 	return r < 0 ? r : 0;
 }
 
-/* In the folder of a SCSI target, "target2:0:0". */
+/* Find a LUN in the folder of a SCSI target, "target2:0:0". */
 static int find_lun(const char *target, unsigned lun, struct iscsi_disk *ret)
 {
 	auto_dir DIR *dir = opendir(target);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the kernel says of iSCSI sessions and their disks (scsi_transport_iscsi,
- * sysfs). @sys is where sysfs is mounted; tests give a tree of their own.
+ * The kernel's iSCSI sessions and their disks (scsi_transport_iscsi, sysfs).
+ * @sys is where sysfs is mounted; tests give a tree of their own.
  */
 #ifndef INITIATOR_ISCSI_SYSFS_H
 #define INITIATOR_ISCSI_SYSFS_H
@@ -21,10 +21,10 @@ struct iscsi_session {
 	char state[32]; /* "LOGGED_IN", "FAILED", "FREE" */
 };
 
-/* The kernel can have sessions over TCP: the module is there. */
+/* Can the kernel have sessions over TCP: is the module there? */
 bool iscsi_sysfs_usable(const char *sys);
 
-/* The session that was made by open-iscsi's interface @iface. -ENOENT. */
+/* Find the session that was made by open-iscsi's interface @iface. -ENOENT. */
 int iscsi_session_find(const char *sys, const char *iface,
 		       struct iscsi_session *ret);
 
@@ -34,7 +34,7 @@ struct iscsi_disk {
 	char serial[64]; /* VPD page 80h, without spaces around; "": none */
 };
 
-/* The disk at @lun of a session. -ENOENT: none, or not yet. */
+/* Find the disk at @lun of a session. -ENOENT: none, or not yet. */
 int iscsi_disk_find(const char *sys, unsigned session, unsigned lun,
 		    struct iscsi_disk *ret);
 

@@ -56,7 +56,7 @@ static void put_be32(struct nbd_handshake *h, uint32_t value)
 	put(h, &wire, sizeof(wire));
 }
 
-/* NBD_OPT_GO or NBD_OPT_INFO with the information we want. */
+/* Ask by NBD_OPT_GO or NBD_OPT_INFO for the information we want. */
 static void put_option(struct nbd_handshake *h)
 {
 	static const uint16_t wanted[] = {NBD_INFO_DESCRIPTION,
@@ -296,7 +296,10 @@ void nbd_request_encode(struct nbd_wire_request *wire, uint16_t type,
 	wire->length = be32_make(length);
 }
 
-/* proto.md "Error values"; one we do not know is EINVAL, as it says. */
+/*
+ * Map an error (proto.md "Error values"); one we do not know is EINVAL, as
+ * proto.md says.
+ */
 static int errno_of(uint32_t error)
 {
 	switch (error) {

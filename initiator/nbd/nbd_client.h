@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The client's side of NBD: bytes to structs and back, and the handshake as
- * a state machine. No descriptor here; nbd_connect.h moves the bytes.
+ * The client's side of NBD: bytes to structs and back, and the handshake as a
+ * state machine. No descriptor here; nbd_connect.h moves the bytes.
  *
- * The server is not trusted: lengths are bounded before a byte is kept, the
- * number of replies to one option is bounded, nothing of its text is used
- * but in quotes.
+ * The server is not trusted. Lengths are bounded before a byte is kept. The
+ * number of replies to one option is bounded. The server's text is used only in
+ * quotes.
  *
- * Neither structured replies nor extended headers are asked for, so the
- * server may only send simple replies. They are smaller, and the kernel's
- * client, which gets its sockets from the same handshake, knows no others.
+ * Neither structured replies nor extended headers are asked for, so the server
+ * may only send simple replies. They are smaller, and the kernel's client,
+ * which gets its sockets from the same handshake, knows no others.
  */
 #ifndef INITIATOR_NBD_CLIENT_H
 #define INITIATOR_NBD_CLIENT_H
@@ -22,21 +22,24 @@
 #include "base/wire/nbd_wire.h"
 
 /*
- * Replies to one option. A server sends one a piece of information (four are
- * defined) and an acknowledgement; one that never ends is cut here.
+ * Replies to one option. A server sends one reply a piece of information (four
+ * are defined) and an acknowledgement; a series that never ends is cut here.
  */
 #define NBD_OPTION_REPLIES_MAX 32
 
 /* NBD_INFO_DESCRIPTION: its type and a string, the longest there is. */
 #define NBD_OPTION_REPLY_MAX (2 + NBD_STRING_MAX) /* bytes */
 
-/* The longest a client sends: flags, option header, GO of the longest name. */
+/*
+ * The longest message of a client: flags, option header, GO of the longest
+ * name.
+ */
 #define NBD_HANDSHAKE_OUT_MAX (4 + 16 + 4 + NBD_STRING_MAX + 2 + 4 * 2)
 
 /* Without NBD_INFO_BLOCK_SIZE (proto.md, "Block size constraints"). */
 #define NBD_PAYLOAD_DEFAULT (UINT32_C(32) << 20) /* bytes */
 
-/* What the server says of an export. */
+/* The server's description of an export. */
 struct nbd_export {
 	uint64_t size;        /* bytes */
 	uint16_t flags;       /* NBD_TRANSMIT_... */
@@ -76,15 +79,15 @@ struct nbd_handshake {
 	struct nbd_export export;
 };
 
-/* -EINVAL: the name is empty or longer than NBD_STRING_MAX. */
+/* Begin. -EINVAL: the name is empty or longer than NBD_STRING_MAX. */
 int nbd_handshake_start(struct nbd_handshake *h, const char *export_name,
 			enum nbd_handshake_goal goal, struct error *err);
 
 /*
- * `want` bytes are in `in`.
+ * Do a step; `want` bytes are in `in`.
  *
- * Returns 0 (send `out`, receive `want` more), 1 (done, h->export is set) or
- * an error, after which the connection is closed:
+ * Returns 0 (send `out`, receive `want` more), 1 (done, h->export is set) or an
+ * error, after which the connection is closed:
  * -EPROTO       not an NBD server, or it broke a rule or a bound
  * -EACCES       it refuses us by policy (not admitted, an older epoch, TLS)
  * -ENOENT       no such export
@@ -93,7 +96,7 @@ int nbd_handshake_start(struct nbd_handshake *h, const char *export_name,
  */
 int nbd_handshake_step(struct nbd_handshake *h, struct error *err);
 
-/* One request; @length is also that of the data that follows a write. */
+/* Make one request; @length is also that of the data that follows a write. */
 void nbd_request_encode(struct nbd_wire_request *wire, uint16_t type,
 			uint16_t flags, uint64_t cookie, uint64_t offset,
 			uint32_t length);
@@ -104,27 +107,31 @@ struct nbd_reply {
 	bool leaving; /* NBD_ESHUTDOWN: ask again on a new connection */
 };
 
-/* -EPROTO: not a simple reply; the stream cannot be followed any more. */
+/*
+ * Read a reply. -EPROTO: not a simple reply; the stream cannot be followed any
+ * more.
+ */
 int nbd_reply_decode(const struct nbd_wire_simple_reply *wire,
 		     struct nbd_reply *ret);
 
 /*
- * May a session that began with @first go on with @now? What was written and
- * acknowledged but not flushed is only there while the incarnation (the
- * description) is the same. A server that states none may have lost it, so
- * it is taken for the same only when nothing is unflushed (!@dirty).
+ * May a session that began with @first go on with @now? Data that was
+ * acknowledged and not flushed is only there while the incarnation (the
+ * description) is the same. A server that states none may have lost it. So such
+ * a server is taken for the same only when nothing is unflushed (!@dirty).
  *
- * Returns 0, or -ESTALE (another incarnation, or not known to be the same)
- * or -EINVAL (it has shrunk, or can no longer be written or flushed).
+ * Returns 0, -ESTALE or -EINVAL. -ESTALE: another incarnation, or not known to
+ * be the same. -EINVAL: the export has shrunk, or can no longer be written or
+ * flushed.
  */
 int nbd_export_may_resume(const struct nbd_export *first,
 			  const struct nbd_export *now, bool dirty,
 			  struct error *err);
 
 /*
- * Can a device of ours be made of it? -EINVAL: size, blocks; -EROFS: asked
- * to write what is read-only; -EOPNOTSUPP: to be written, but no FLUSH, so
- * that no fsync could be kept.
+ * Can a device of ours be made of @export? -EINVAL: size, blocks; -EROFS: asked
+ * to write what is read-only; -EOPNOTSUPP: to be written, but no FLUSH, so that
+ * no fsync could be kept.
  */
 int nbd_export_check(const struct nbd_export *export, uint64_t size,
 		     bool read_only, struct error *err);

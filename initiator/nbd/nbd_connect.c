@@ -17,7 +17,7 @@
 
 #define KEEPALIVE_PROBES 3 /* within silence_ms */
 
-/* What one attempt has left. */
+/* The rest of one attempt. */
 struct attempt {
 	int fd;
 	int cancel_fd;
@@ -182,7 +182,7 @@ static void tune_tcp(int fd, unsigned silence_ms)
 	set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)silence_ms);
 }
 
-/* 0 or a negative errno of the network. */
+/* Connect to one address. 0 or a negative errno of the network. */
 static int connect_one(struct attempt *at, const struct sockaddr *address,
 		       socklen_t length, unsigned silence_ms)
 {
@@ -224,7 +224,7 @@ static int connect_any(struct attempt *at, const struct nbd_address *address,
 	return r;
 }
 
-/* The last rule of INFO: the client goes with NBD_OPT_ABORT. */
+/* Say goodbye with NBD_OPT_ABORT: the last rule of INFO. */
 static void say_goodbye(const struct attempt *at)
 {
 	struct nbd_wire_option option = {

@@ -22,8 +22,8 @@ struct nbd_address {
 };
 
 /*
- * "HOST:PORT", "[IPV6]:PORT" or "unix:PATH".
- * -EINVAL: not an address. -EHOSTUNREACH: the name is not known.
+ * Resolve "HOST:PORT", "[IPV6]:PORT" or "unix:PATH". -EINVAL: not an address.
+ * -EHOSTUNREACH: the name is not known.
  */
 int nbd_address_resolve(const char *text, struct nbd_address *ret,
 			struct error *err);
@@ -31,7 +31,7 @@ int nbd_address_resolve(const char *text, struct nbd_address *ret,
 struct nbd_connect_options {
 	int timeout_ms; /* for all of it */
 	/*
-	 * How long the kernel waits for an acknowledgement or an answer to a
+	 * Time that the kernel waits for an acknowledgement or an answer to a
 	 * keep-alive before it takes a silent peer for dead; ms.
 	 */
 	unsigned silence_ms;
@@ -45,16 +45,16 @@ struct nbd_connect_options {
  *          export is (NBD_OPT_INFO), then hang up
  *
  * Errors are those of nbd_handshake_step(), each with the address and the
- * export in its text, and -EHOSTUNREACH (nobody there, refused, silent, or
- * hung up in the middle).
+ * export in its text. -EHOSTUNREACH also means: nobody there, refused, silent,
+ * or hung up in the middle.
  */
 int nbd_connect(const struct nbd_address *address, const char *export_name,
 		const struct nbd_connect_options *options, int *ret_fd,
 		struct nbd_export *ret, struct error *err);
 
 /*
- * Close so that nothing still waiting in the kernel is sent: a write that
- * will be sent again must not arrive later by the old way too.
+ * Close so that nothing still waiting in the kernel is sent. A write that will
+ * be sent again must not also arrive later by the old socket.
  */
 void nbd_socket_reset(int fd);
 

@@ -13,7 +13,7 @@
 #define TRY_TIMEOUT_MS 5000 /* for one connection and its handshake */
 
 /*
- * All locked memory, so no more than it needs; a resolved name and a
+ * All of it is locked memory, so no more than needed; a resolved name and a
  * handshake fit many times.
  */
 #define STACK_SIZE (256 * 1024)

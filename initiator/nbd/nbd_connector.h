@@ -13,12 +13,12 @@ struct nbd_connector;
 
 struct nbd_connector_result {
 	int error; /* 0 or a negative errno, with the text in err */
-	int fd;    /* owned by whoever took the result; -1: none */
+	int fd;    /* owned by the caller that took the result; -1: none */
 	struct nbd_export export;
 	struct error err;
 };
 
-/* @address and @export_name: borrowed until it is freed. */
+/* Make a connector. @address and @export_name: borrowed until it is freed. */
 int nbd_connector_new(const struct nbd_address *address,
 		      const char *export_name, unsigned silence_ms,
 		      struct nbd_connector **ret, struct error *err);
@@ -26,13 +26,16 @@ void nbd_connector_free(struct nbd_connector *connector);
 
 bool nbd_connector_is_busy(const struct nbd_connector *connector);
 
-/* Not busy. */
+/* Begin to connect. Not while busy. */
 void nbd_connector_start(struct nbd_connector *connector);
 
-/* Readable when there is a result. */
+/* Get a descriptor, readable when there is a result. */
 int nbd_connector_fd(const struct nbd_connector *connector);
 
-/* Borrowed until the next start; NULL when the job is not done. */
+/*
+ * Take the result, borrowed until the next start; NULL when the job is not
+ * done.
+ */
 struct nbd_connector_result *nbd_connector_take(
 	struct nbd_connector *connector);
 

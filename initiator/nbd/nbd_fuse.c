@@ -246,8 +246,8 @@ static void size_answered(void *context, int error, uint64_t size)
 }
 
 /*
- * Truncating the file to its new, larger size is how it is told that the
- * extent grew. The server is asked whether it has.
+ * Grow the file. A truncation to its new, larger size tells that the extent
+ * grew; the server is asked whether it has.
  */
 static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr,
 		       int to_set, struct fuse_file_info *fi)
@@ -324,7 +324,7 @@ static void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 	(void)fuse_reply_buf(req, out, used);
 }
 
-/* No blocks, as of /proc: df shows none that is not asked for, nor full. */
+/* Tell no blocks, as /proc does: df shows it neither unasked nor full. */
 static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 {
 	const struct statvfs st = {
@@ -403,7 +403,7 @@ static void op_write(fuse_req_t req, fuse_ino_t ino, const char *data,
 	submit(s, NBD_CMD_WRITE, done_write);
 }
 
-/* The loop device's REQ_OP_FLUSH, and any fsync of the file. */
+/* Serve the loop device's REQ_OP_FLUSH, and any fsync of the file. */
 static void op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync,
 		     struct fuse_file_info *fi)
 {
@@ -419,9 +419,10 @@ static void op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync,
 }
 
 /*
- * The loop device punches a hole for REQ_OP_DISCARD and also for
- * REQ_OP_WRITE_ZEROES, and it must read as zeroes afterwards. NBD's TRIM
- * promises nothing, so both become WRITE_ZEROES, which may leave a hole.
+ * Serve punched holes. The loop device punches a hole for REQ_OP_DISCARD and
+ * also for REQ_OP_WRITE_ZEROES, and the hole must read as zeroes afterwards.
+ * NBD's TRIM promises nothing, so both become WRITE_ZEROES, which may leave a
+ * hole.
  */
 static void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off,
 			 off_t length, struct fuse_file_info *fi)
@@ -595,7 +596,7 @@ void nbd_fuse_free(struct nbd_fuse *f)
 	free(f);
 }
 
-/* Every request that waits, as long as there is room for one more. */
+/* Take every request that waits, as long as there is room for one more. */
 static int take_requests(struct nbd_fuse *f)
 {
 	while (f->unused && nbd_fuse_buffers_ready(&f->buffers)) {

@@ -3,15 +3,15 @@
  * An NBD export as a file: a FUSE file system with two names, `extent` (the
  * data, direct I/O only) and `state` (one line, nbd_link_state()).
  *
- * One thread does it all: it takes every request that waits in /dev/fuse,
- * sends them to the server in one call, and passes the replies on. So there
- * is no lock and no hand-over between threads, and at depth work is batched.
+ * One thread does it all. It takes every request that waits in /dev/fuse, sends
+ * them to the server in one call, and passes the replies on. So there is no
+ * lock and no hand-over between threads, and at depth work is batched.
  *
- * It sits under a mounted block device, so it must not wait for memory that
- * only writing to that device could free. All buffers are mapped and locked
- * at the start. What remains is libfuse's own: one small calloc() for each
- * request, from a heap that is locked, never trimmed and grown beforehand
- * (nbd_fuse_main.c); should even that grow, PR_SET_IO_FLUSHER keeps the
+ * The file system sits under a mounted block device, so it must not wait for
+ * memory that only writing to that device could free. All buffers are mapped
+ * and locked at the start. Only libfuse still allocates: one small calloc() for
+ * each request. The heap is locked, never trimmed and grown beforehand
+ * (nbd_fuse_main.c). Should even that heap grow, PR_SET_IO_FLUSHER keeps the
  * kernel from writing to devices on this thread's account.
  */
 #ifndef INITIATOR_NBD_FUSE_H
@@ -25,8 +25,9 @@
 
 #define NBD_FUSE_EXTENT "extent"
 /*
- * And any name that begins with this, though none is listed: what opens the
- * data under a name of its own is told by that name from then on.
+ * Also any name that begins with this, though none is listed. A loop device
+ * that opens the data under a name of its own is told by that name from then
+ * on.
  */
 #define NBD_FUSE_ALIAS "extent@"
 #define NBD_FUSE_STATE "state"

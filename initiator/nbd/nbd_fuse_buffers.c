@@ -98,7 +98,7 @@ struct nbd_fuse_buffer *nbd_fuse_buffers_keep(struct nbd_fuse_buffers *b,
 		return buffer;
 	}
 	*ret_data = data;
-	/* The fresh one takes the place of the one that holds the data. */
+	/* The fresh buffer takes the place of the one that holds the data. */
 	struct nbd_fuse_buffer *full = b->staging;
 	b->staging = buffer;
 	return full;

@@ -2,10 +2,10 @@
 /*
  * Memory for the data of writes that are in flight, all mapped at the start.
  *
- * The kernel needs a buffer for the largest request each time it is asked
- * for one, so every request is received into a large buffer. A short write
- * is then copied out and the large buffer used again; a long one keeps it,
- * without a copy, and another takes its place.
+ * The kernel needs a buffer for the largest request each time it is asked for
+ * one, so every request is received into a large buffer. A short write is then
+ * copied out and the large buffer used again. A long write keeps the buffer,
+ * without a copy, and another buffer takes its place.
  */
 #ifndef INITIATOR_NBD_FUSE_BUFFERS_H
 #define INITIATOR_NBD_FUSE_BUFFERS_H
@@ -29,7 +29,8 @@ struct nbd_fuse_buffers {
 	struct nbd_fuse_buffer *all;
 	uint8_t *memory;
 	size_t length;                   /* of memory, bytes */
-	struct nbd_fuse_buffer *staging; /* what a request is received into */
+	struct nbd_fuse_buffer *staging; /* the buffer that a request is
+					  * received into */
 };
 
 /* @largest: bytes of the largest request with its headers. */
@@ -37,14 +38,14 @@ int nbd_fuse_buffers_init(struct nbd_fuse_buffers *b, size_t largest,
 			  struct error *err);
 void nbd_fuse_buffers_done(struct nbd_fuse_buffers *b);
 
-/* A request may be received: its buffer can be kept if it must. */
+/* May a request be received? Its buffer can be kept if it must. */
 bool nbd_fuse_buffers_ready(const struct nbd_fuse_buffers *b);
 
 /*
- * Keep the @length bytes at @data, inside the staging buffer. Was ready
- * before the request was received.
+ * Keep the @length bytes at @data, inside the staging buffer. Was ready before
+ * the request was received.
  *
- * @ret_data  where they are now, until the buffer is put back
+ * @ret_data  where the bytes are now, until the buffer is put back
  */
 struct nbd_fuse_buffer *nbd_fuse_buffers_keep(struct nbd_fuse_buffers *b,
 					      const void *data, size_t length,

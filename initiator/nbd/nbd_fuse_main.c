@@ -74,9 +74,9 @@ static void usage(FILE *out)
 }
 
 /*
- * Under a mounted device: no page of ours may have to be read or freed by
- * way of that device, and the kernel must not write to devices to find
- * memory for us.
+ * Become an I/O flusher, as we are under a mounted device. No page of ours may
+ * have to be read or freed by way of that device. The kernel must not write to
+ * devices to find memory for us.
  */
 static void become_flusher(void)
 {
@@ -114,8 +114,8 @@ static void protect_from_oom(void)
 }
 
 /*
- * A mounted disk does not go because somebody asked its process to: detach
- * it instead (or unmount, by hand), and the process ends.
+ * Ignore signals: a mounted disk does not go because somebody asked its process
+ * to. Detach the disk instead (or unmount, by hand), and the process ends.
  */
 static void ignore_signals(void)
 {
@@ -127,12 +127,13 @@ static void ignore_signals(void)
 	(void)sigaction(SIGTERM, &ignore, NULL);
 }
 
-/* ---- whoever attaches it ---- */
+/* ---- the attaching process ---- */
 
 static void tell(const struct config *config, const char *text)
 {
 	if (config->control_fd)
-		/* It may have died; it will be seen when we wait for it. */
+		/* That process may have died; that is seen when we wait for
+		 * it. */
 		(void)send((int)config->control_fd, text, strlen(text),
 			   MSG_NOSIGNAL);
 }
@@ -149,8 +150,8 @@ static int tell_failure(const struct config *config, int r,
 }
 
 /*
- * Wait until our pid is in the attachment's record. If its writer dies
- * before, we go too, with nothing left behind.
+ * Wait until our pid is in the attachment's record. If its writer dies before,
+ * this process ends, too, with nothing left behind.
  */
 static int wait_for_go(const struct config *config, struct error *err)
 {

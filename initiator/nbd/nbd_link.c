@@ -39,7 +39,7 @@ struct nbd_link {
 	int next_fd; /* to go on with once fd has nothing unanswered; or -1 */
 	unsigned dead_timeout_ms;
 	struct nbd_connector *connector;
-	struct nbd_export first; /* what the session began with */
+	struct nbd_export first; /* the export with which the session began */
 
 	struct request_list waiting; /* to be sent, the first maybe in part */
 	struct request_list sent;    /* to be answered */
@@ -49,8 +49,8 @@ struct nbd_link {
 	uint64_t next_serial;
 
 	/*
-	 * Writes acknowledged, and how many of them a flush has covered. What
-	 * is between is in the server's memory only.
+	 * Writes acknowledged, and how many of them a flush has covered. The
+	 * rest is in the server's memory only.
 	 */
 	uint64_t acknowledged;
 	uint64_t flushed;
@@ -178,9 +178,9 @@ static void try_later(struct nbd_link *link)
 }
 
 /*
- * Everything unanswered is sent again, oldest first. The dead time runs on
- * until an answer comes: a server that takes connections only to drop them
- * is as dead as one that takes none.
+ * Drop the connection. All unanswered requests are sent again, oldest first.
+ * The dead time runs on until an answer comes: a server that takes connections
+ * only to drop them is as dead as one that takes none.
  */
 static void drop(struct nbd_link *link, int error, const char *what)
 {
@@ -226,7 +226,10 @@ static int set_nonblocking(int fd)
 	return fcntl(fd, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
 }
 
-/* A refusal is final; a missing export may only be a server that starts. */
+/*
+ * Is the error final? A refusal is; a missing export may only be a server that
+ * starts.
+ */
 static bool is_final(int error)
 {
 	return error == -EACCES;
@@ -275,10 +278,10 @@ static void reconnected(struct nbd_link *link,
 }
 
 /*
- * The server said how large the export is now, on a connection of its own.
- * Ours lets those that are there through to the new end, but another may hold
- * them to the size they began with: so we go on with the new one, as after a
- * loss, but with nothing to send again.
+ * Go on with the grown export: the server told its size, on a connection of its
+ * own. Our server lets the old connections through to the new end. Another may
+ * hold them to the size they began with. So the link takes the new connection,
+ * as after a loss, but with nothing to send again.
  */
 static int take_grown(struct nbd_link *link,
 		      struct nbd_connector_result *result)
@@ -381,7 +384,10 @@ static void say_goodbye(int fd)
 	fd_close(fd);
 }
 
-/* True: go on sending. False: the old connection has to run dry first. */
+/*
+ * Change over to the new connection. True: go on sending. False: the old one
+ * has to run dry first.
+ */
 static bool change_over(struct nbd_link *link)
 {
 	struct nbd_link_request *first = TAILQ_FIRST(&link->waiting);
@@ -432,7 +438,7 @@ static struct nbd_link_request *find_sent(struct nbd_link *link,
 	return r && r->cookie == cookie && r->sent == bytes_of(r) ? r : NULL;
 }
 
-/* Something was answered: the server is alive. */
+/* Note that something was answered: the server is alive. */
 static void proven(struct nbd_link *link)
 {
 	link->dead_at_ms = NEVER;
@@ -451,8 +457,8 @@ static void count(struct nbd_link *link, const struct nbd_link_request *r)
 }
 
 /*
- * One reply from the front of what was received.
- * Returns its bytes, 0 (more is needed) or a negative errno: drop.
+ * Take one reply from the front of the received bytes. Returns its bytes, 0
+ * (more is needed) or a negative errno: drop.
  */
 static int64_t take_reply(struct nbd_link *link, const uint8_t *at,
 			  uint32_t length)
@@ -485,7 +491,7 @@ static int64_t take_reply(struct nbd_link *link, const uint8_t *at,
 	return size;
 }
 
-/* False: the connection was dropped. */
+/* Take all replies. False: the connection was dropped. */
 static bool take_replies(struct nbd_link *link)
 {
 	uint32_t at = 0;
@@ -620,8 +626,8 @@ const char *nbd_link_state(struct nbd_link *link)
 /* ---- life ---- */
 
 /*
- * A silent peer is noticed in a third of the time that I/O may wait, so that
- * there is time left to connect again.
+ * Choose when a silent peer is noticed: in a third of the time that I/O may
+ * wait, so that there is time left to connect again.
  */
 static unsigned silence_of(unsigned dead_timeout_ms)
 {

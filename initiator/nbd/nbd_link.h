@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One NBD connection with many requests in flight, which outlives its
- * sockets: when the server goes, requests are kept, a helper thread connects
- * again, and what had no answer is sent once more (reads, writes, flushes
- * and zeroes may be repeated).
+ * One NBD connection with many requests in flight, which outlives its sockets.
+ * When the server goes, requests are kept and a helper thread connects again.
+ * Requests that had no answer are sent once more (reads, writes, flushes and
+ * zeroes may be repeated).
  *
- * It resumes only where nothing acknowledged can have been lost
- * (nbd_export_may_resume()). A server that refuses us (a newer epoch, an
- * export that was withdrawn or deleted), or came back as another incarnation,
- * ends the link for good: every request fails with -EIO, at once and from then
- * on. A server that stays away for the dead timeout, or does not know the
- * export (yet), fails what waits with -EIO too, and new requests at once; but
- * the failures were reported, so should it come back as the same incarnation,
- * the link works again.
+ * The link resumes only where nothing acknowledged can have been lost
+ * (nbd_export_may_resume()). Two kinds of server end the link for good. One
+ * refuses us (a newer epoch, an export that was withdrawn or deleted). The
+ * other came back as another incarnation. Then every request fails with -EIO,
+ * at once and from then on.
  *
- * All calls on one thread, which waits with poll(); nothing here blocks, and
+ * A server may stay away for the dead timeout, or not know the export (yet).
+ * Then waiting requests fail with -EIO, too, and new requests at once. As the
+ * failures were reported, the link works again if the server comes back as the
+ * same incarnation.
+ *
+ * All calls on one thread, which waits with poll(). Nothing here blocks, and
  * after nbd_link_new() no request allocates.
  */
 #ifndef INITIATOR_NBD_LINK_H
@@ -37,8 +39,8 @@ struct nbd_link;
 
 struct nbd_link_request {
 	/*
-	 * Called once, from nbd_link_run() or nbd_link_submit(). @error: 0 or
-	 * a negative errno. @data: what was read, borrowed.
+	 * Called once, from nbd_link_run() or nbd_link_submit(). @error: 0 or a
+	 * negative errno. @data: the data of a read, borrowed.
 	 */
 	void (*done)(struct nbd_link_request *request, int error,
 		     const void *data);
@@ -67,10 +69,16 @@ struct nbd_link_options {
 int nbd_link_new(const struct nbd_link_options *options, struct nbd_link **ret,
 		 struct error *err);
 
-/* Nothing is in flight. Tells the server goodbye. NULL is fine. */
+/*
+ * Free the link, with nothing in flight, and tell the server goodbye. NULL is
+ * fine.
+ */
 void nbd_link_free(struct nbd_link *link);
 
-/* At most NBD_LINK_REQUESTS at a time. Sent by the next nbd_link_send(). */
+/*
+ * Submit a request, at most NBD_LINK_REQUESTS at a time. It is sent by the next
+ * nbd_link_send().
+ */
 void nbd_link_submit(struct nbd_link *link, struct nbd_link_request *request);
 
 /* Send what was submitted, in as few calls as can be. */
@@ -79,21 +87,22 @@ void nbd_link_send(struct nbd_link *link);
 /* Fill NBD_LINK_POLLFDS entries; returns poll()'s timeout, ms or -1. */
 int nbd_link_prepare(struct nbd_link *link, struct pollfd *fds);
 
-/* After poll(): receive, reconnect, time out. */
+/* Receive, reconnect and time out, after poll(). */
 void nbd_link_run(struct nbd_link *link, const struct pollfd *fds);
 
 /*
- * Ask the server anew how large the export is, and go on with the connection
- * on which it said so. done(0 or a negative errno, size in bytes). One
- * question at a time: -EBUSY.
+ * Ask the server anew how large the export is. The link goes on with the
+ * connection that gave the answer. One question at a time: -EBUSY.
+ *
+ * @done  gets 0 or a negative errno, and the size in bytes
  */
 int nbd_link_ask_size(struct nbd_link *link,
 		      void (*done)(void *context, int error, uint64_t size),
 		      void *context);
 
 /*
- * One line: "connected", "waiting: ...", "timed out: ...", "failed: ...".
- * Borrowed until the next call.
+ * Tell the state in one line: "connected", "waiting: ...", "timed out: ...",
+ * "failed: ...". Borrowed until the next call.
  */
 const char *nbd_link_state(struct nbd_link *link);
 #define NBD_LINK_CONNECTED "connected"

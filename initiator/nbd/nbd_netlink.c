@@ -10,7 +10,10 @@
 
 #include "base/cleanup.h"
 
-/* libnl's codes are its own; those of the kernel's answers map back. */
+/*
+ * Map an error: libnl's codes are its own; those of the kernel's answers map
+ * back.
+ */
 static int errno_of(int nl)
 {
 	switch (-nl) {
@@ -78,7 +81,7 @@ static int start(uint8_t command, struct nl_sock **ret_sock,
 	return 0;
 }
 
-/* Takes @msg, as nl_send_sync() does. */
+/* Send @msg, which is taken, as nl_send_sync() does. */
 static int finish(struct nl_sock *sock, struct nl_msg *msg, const char *what,
 		  struct error *err)
 {
@@ -90,7 +93,7 @@ static int finish(struct nl_sock *sock, struct nl_msg *msg, const char *what,
 	return 0;
 }
 
-/* 0 or a negative number of libnl's. */
+/* Add the sockets. 0 or a negative number of libnl's. */
 static int put_sockets(struct nl_msg *msg, const int *sockets, unsigned n)
 {
 	struct nlattr *list = nla_nest_start(msg, NBD_ATTR_SOCKETS);

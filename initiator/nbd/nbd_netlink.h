@@ -19,19 +19,25 @@ struct nbd_netlink_device {
 	unsigned n_sockets;
 };
 
-/* -ENODEV: the running kernel has no such family (module not loaded). */
+/*
+ * Test for it. -ENODEV: the running kernel has no such family (module not
+ * loaded).
+ */
 int nbd_netlink_probe(struct error *err);
 
-/* The kernel chooses the number. */
+/* Connect a device, whose number the kernel chooses. */
 int nbd_netlink_connect(const struct nbd_netlink_device *device,
 			unsigned *ret_index, struct error *err);
 
-/* Not connected: 0. Goes on in the kernel while somebody has it open. */
+/*
+ * Disconnect. Not connected: 0. The device goes on in the kernel while somebody
+ * has it open.
+ */
 int nbd_netlink_disconnect(unsigned index, struct error *err);
 
 /*
- * Put @sockets in place of dead ones. While the kernel does not know yet
- * that the old ones are dead it takes none, and answers success too.
+ * Put @sockets in place of dead ones. While the kernel does not know yet that
+ * the old ones are dead it takes none, and answers success, too.
  */
 int nbd_netlink_reconnect(unsigned index,
 			  const struct nbd_netlink_device *device,

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What transport_fuse.c and trib-nbd say to each other over a SOCK_SEQPACKET
- * socket, one message each:
+ * Messages of transport_fuse.c and trib-nbd to each other over a SOCK_SEQPACKET
+ * socket:
  *
  *	trib-nbd: "ready"           connected, the export is right
  *	attacher: "go"              your pid is in the record
  *	trib-nbd: "mounted"         serving
  *	trib-nbd: "error N TEXT"    in place of either: errno and words
  *
- * An attacher that dies before "go" leaves a trib-nbd that ends by itself
- * and has mounted nothing; after it, the record names its pid.
+ * An attacher that dies before "go" leaves a trib-nbd that ends by itself and
+ * has mounted nothing; after "go", the record names its pid.
  */
 #ifndef INITIATOR_NBD_PROGRAM_H
 #define INITIATOR_NBD_PROGRAM_H

@@ -65,9 +65,9 @@ static int choose_named(const struct initiator_request *request,
 }
 
 /*
- * An extent on this node goes by loop or not at all: a kernel that writes
- * its dirty pages through its own NBD client to a server on the same machine
- * can wait for memory that only that server could free.
+ * Choose for an extent on this node: loop or none. A kernel that writes its
+ * dirty pages through its own NBD client to a server on the same machine can
+ * wait for memory that only that server could free.
  */
 static int choose_local(const struct initiator_capability *loop,
 			const struct transport **ret, char *ret_why,

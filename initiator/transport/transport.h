@@ -3,9 +3,9 @@
  * One way to make an extent a block device, as a table of functions; and the
  * choice between them.
  *
- * The front (initiator.c) holds the lock, keeps the record and calls these.
- * An attach begins on a clean slate; a detach finds what is left of any
- * attach, finished or not, also without a record but its id.
+ * The caller (initiator.c) holds the lock, keeps the record and calls these. An
+ * attach begins on a clean slate. A detach finds the leftovers of any attach,
+ * finished or not, also when there is no record but its id.
  */
 #ifndef INITIATOR_TRANSPORT_H
 #define INITIATOR_TRANSPORT_H
@@ -29,21 +29,23 @@ struct transport {
 	/* Required. 0, or -ENODEV and why this machine cannot. */
 	int (*probe)(struct error *err);
 	/*
-	 * Required. Make the device, set record.device; save the record
-	 * before each step that a later detach would need to know of. What a
-	 * failure leaves, detach() takes away.
+	 * Required. Make the device, and set record.device. The record is saved
+	 * before each step that a later detach would need to know of. A
+	 * failure's leftovers are for detach().
 	 */
 	int (*attach)(struct attachment *a, struct error *err);
 	/* Required. Idempotent. -EBUSY: in use. */
 	int (*detach)(struct attachment *a, struct error *err);
 	/*
-	 * Required. 0: healthy. Else what is wrong; @ret_dead: it will never
-	 * be well again, so it is to be made anew.
+	 * Required. 0: healthy. Else the error; @ret_dead: the device will
+	 * never be well again, so it is to be made anew.
 	 */
 	int (*check)(struct attachment *a, bool *ret_dead, struct error *err);
-	/* Required. The extent has @size bytes now, more than before. */
+	/* Required. Grow the device: the extent has @size bytes now, more than
+	 * before. */
 	int (*resize)(struct attachment *a, uint64_t size, struct error *err);
-	/* Optional. Attached again while it is there: mend what can be. */
+	/* Optional. Mend what can be, when it is attached again while it is
+	 * there. */
 	int (*mend)(struct attachment *a, struct error *err);
 };
 
@@ -52,21 +54,21 @@ extern const struct transport transport_nbd;
 extern const struct transport transport_iscsi;
 extern const struct transport transport_fuse;
 
-/* All of them, in the order of auto; ends with NULL. */
+/* All transports, in the order of auto; ends with NULL. */
 extern const struct transport *const transports[];
 #define TRANSPORTS_MAX 8
 
-/* NULL: no such transport. */
+/* Find a transport; NULL: no such transport. */
 const struct transport *transport_find(const char *name);
 
 /*
- * What to take for this request on a machine that can @capabilities (one for
- * each of transports[], in that order). A pure function.
+ * Choose the transport for this request on a machine that can @capabilities
+ * (one for each of transports[], in that order). A pure function.
  *
  * @ret_why  INITIATOR_TEXT_MAX bytes: the reason, a sentence
  *
- * -EINVAL: no such transport, or the request lacks what it needs. -ENODEV:
- * not possible here.
+ * -EINVAL: no such transport, or the request lacks what it needs. -ENODEV: not
+ * possible here.
  */
 int transport_choose(const struct initiator_request *request,
 		     const struct initiator_capability *capabilities,

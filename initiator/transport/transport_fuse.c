@@ -30,7 +30,7 @@
 #define START_TIMEOUT_MS 15000 /* its handshake has 10,000 */
 #define EXIT_TIMEOUT_MS  5000
 
-/* Where things of an attachment are. */
+/* The places of an attachment. */
 struct places {
 	char mount[PATH_MAX];
 	char file[PATH_MAX];
@@ -71,7 +71,7 @@ static int probe(struct error *err)
 
 /* ---- starting trib-nbd ---- */
 
-/* Beside our own program, else wherever PATH has it. */
+/* Find the program beside our own, else wherever PATH has it. */
 static const char *find_program(char *buf, size_t size)
 {
 	ssize_t n = readlink("/proc/self/exe", buf, size - sizeof(PROGRAM));
@@ -117,7 +117,7 @@ static int start_program(struct attachment *a, const struct places *p,
 	return launch_start(a->launcher, argv, log_fd, control, &r->pid, err);
 }
 
-/* Wait for @wanted; what comes instead is the error. */
+/* Wait for @wanted; another message is the error. */
 static int expect(int control, const char *wanted, struct error *err)
 {
 	struct pollfd fd = {.fd = control, .events = POLLIN};
@@ -218,7 +218,7 @@ static bool wait_exit(const struct record *r, int timeout_ms)
 	return ended;
 }
 
-/* By a descriptor: the pid cannot become somebody else's in between. */
+/* Kill by a descriptor: the pid cannot become somebody else's in between. */
 static void kill_process(const struct record *r)
 {
 	int fd = (int)syscall(SYS_pidfd_open, r->pid, 0);
@@ -246,7 +246,7 @@ static int end_process(struct record *r, bool served, struct error *err)
 	return 0;
 }
 
-/* 1: unmounted, 0: was not mounted; all that are stacked there. */
+/* Unmount all that are stacked there. 1: unmounted, 0: was not mounted. */
 static int unmount(const struct places *p, bool alive, struct error *err)
 {
 	int count = 0;

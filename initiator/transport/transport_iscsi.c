@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A remote extent by the kernel's iSCSI client, driven by iscsiadm and iscsid
- * of open-iscsi. What we left there is known by its interface (of open-iscsi:
- * a name for a set of sessions), which is called like our tag: the session in
- * the kernel says it, and so does the folder of node records.
+ * of open-iscsi. Our leftovers there are known by their interface (of
+ * open-iscsi: a name for a set of sessions), which is called like our tag. The
+ * session in the kernel has that name, and so does the folder of node records.
  *
  * iscsid watches the session and recovers it. It must not go on with a server
- * that may have lost what it acknowledged: the target's name says of which
- * incarnation it is, and a server that is another refuses it. Then, as when no
- * server comes back, I/O fails after the dead timeout.
+ * that may have lost what it acknowledged. So the target's name tells the
+ * incarnation, and a server that is another refuses it. Then, as when no server
+ * comes back, I/O fails after the dead timeout.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,16 +27,16 @@
 #include "initiator/transport/transport.h"
 
 #define MODPROBE_TIMEOUT_MS 10000
-#define ADMIN_TIMEOUT_MS    60000 /* of one iscsiadm, the kernel's scan in it */
+#define ADMIN_TIMEOUT_MS    60000 /* of one iscsiadm, with the kernel's scan */
 #define DISK_TIMEOUT_MS     20000
 #define LOGIN_TIMEOUT_MS    20000 /* more than iscsid gives a login */
-#define STRAY_TIMEOUT_MS    5000  /* iscsid begins with one much sooner */
+#define STRAY_TIMEOUT_MS    5000  /* iscsid begins a login much sooner */
 #define STEP_MS             20
 #define RETRY_MS            200
 #define LUN                 0
 #define DAEMON_SOCKET       "@ISCSIADM_ABSTRACT_NAMESPACE"
 
-/* What iscsiadm exits with (iscsiadm(8), "EXIT STATUS"). */
+/* Exit codes of iscsiadm (iscsiadm(8), "EXIT STATUS"). */
 enum {
 	ADMIN_SESSION_NOT_FOUND = 2,
 	ADMIN_TRANSPORT = 4,
@@ -68,7 +68,7 @@ static int admin_error(int code)
 	}
 }
 
-/* The line that says why: the last one with "reported error", or any. */
+/* Find the line with the reason: the last one with "reported error", or any. */
 static void find_reason(const char *errors, char *ret, size_t size)
 {
 	const char *at = strstr(errors, "reported error"), *end;
@@ -79,7 +79,7 @@ static void find_reason(const char *errors, char *ret, size_t size)
 	(void)snprintf(ret, size, "%.*s", (int)(end - at), at);
 }
 
-/* Exit code @fine (0: only 0) counts as done. */
+/* Run iscsiadm. Exit code @fine (0: only 0) counts as done. */
 static int admin(const char *const *argv, int fine, struct error *err)
 {
 	struct process_result result;
@@ -97,7 +97,7 @@ static int admin(const char *const *argv, int fine, struct error *err)
 	return r;
 }
 
-/* iscsid listens: without systemd nobody starts it for us. */
+/* Does iscsid listen? Without systemd nobody starts it for us. */
 static bool daemon_listens(void)
 {
 	auto_fclose FILE *f = fopen("/proc/net/unix", "re");
@@ -170,8 +170,8 @@ static int make_record(const struct attachment *a, const char *portal,
 }
 
 /*
- * Whoever finds this process in the record and not alive knows that iscsid may
- * still be about to make the session.
+ * Note this process in the record. If the record names a process that is not
+ * alive, iscsid may still be about to make the session.
  */
 static int remember_login(struct attachment *a, struct error *err)
 {
@@ -207,7 +207,9 @@ static int login(struct attachment *a, struct error *err)
 	return 0;
 }
 
-/* One that is just being logged in has to be waited for. */
+/*
+ * Log out of a session; one that is just being logged in has to be waited for.
+ */
 static int logout(unsigned session, struct error *err)
 {
 	int64_t end = clock_ms() + LOGIN_TIMEOUT_MS;
@@ -246,7 +248,7 @@ static void device_of(const struct iscsi_disk *disk,
 	(void)snprintf(ret, DEVICE_PATH_MAX, "/dev/%.24s", disk->name);
 }
 
-/* sysfs and /dev show it a moment before it can be opened. */
+/* Can the device be opened? sysfs and /dev show it a moment before. */
 static bool opens(const char *device)
 {
 	auto_close int fd = open(device, O_RDONLY | O_CLOEXEC);
@@ -254,7 +256,7 @@ static bool opens(const char *device)
 	return fd >= 0;
 }
 
-/* The kernel looks for disks after the login. */
+/* Wait for the disk: the kernel looks for disks after the login. */
 static int wait_for_disk(struct attachment *a, struct iscsi_disk *ret,
 			 struct error *err)
 {
@@ -320,7 +322,7 @@ static int attach(struct attachment *a, struct error *err)
 
 /* ---- the rest ---- */
 
-/* There is one, or there will be none any more. */
+/* Find the session, or make sure that there will be none any more. */
 static int find_session(const struct attachment *a, struct iscsi_session *ret)
 {
 	const struct record *record = &a->record;
@@ -336,7 +338,10 @@ static int find_session(const struct attachment *a, struct iscsi_session *ret)
 	return r;
 }
 
-/* Open it, so that nobody mounts it meanwhile, until it is gone. */
+/*
+ * End the session. The disk is open until it is gone, so that nobody mounts it
+ * meanwhile.
+ */
 static int end_session(const struct attachment *a, struct error *err)
 {
 	struct iscsi_session session;

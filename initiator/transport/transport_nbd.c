@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A remote extent by the kernel's NBD client: the handshake is done here,
- * the sockets are handed to the kernel. What we left there is known by its
+ * A remote extent by the kernel's NBD client: the handshake is done here, the
+ * sockets are handed to the kernel. Our leftovers there are known by their
  * backend identifier (/sys/block/nbdN/backend, Linux 5.14).
  *
  * Nobody watches the connection. When the server was lost, I/O waits in the
- * kernel for the dead timeout; attaching again in that time hands it new
- * sockets, if the server is the same incarnation.
+ * kernel for the dead timeout. Attaching again in that time hands the kernel
+ * new sockets, if the server is the same incarnation.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -64,7 +64,10 @@ static void sockets_close(struct sockets *s)
 		fd_close(s->fd[--s->count]);
 }
 
-/* The kernel's sockets; it has references of its own once it took them. */
+/*
+ * Open the kernel's sockets; the kernel has references of its own once it took
+ * them.
+ */
 static int sockets_open(const struct record *r, struct sockets *s,
 			struct error *err)
 {
@@ -118,7 +121,7 @@ static int index_of(const char *device, unsigned *ret)
 	return sscanf(device, "/dev/nbd%u", ret) == 1 ? 0 : -EINVAL;
 }
 
-/* The connected device with our tag. 0 or -ENOENT. */
+/* Find the connected device with our tag. 0 or -ENOENT. */
 static int find(const struct attachment *a, char *ret_device)
 {
 	DIR *dir = opendir("/sys/block");
@@ -205,9 +208,9 @@ static int check(struct attachment *a, bool *ret_dead, struct error *err)
 }
 
 /*
- * Hand the kernel new sockets in case the old ones are dead; harmless when
- * they are not. Without an incarnation nobody can tell whether what the
- * kernel holds for written is still there, so then it is left alone.
+ * Hand the kernel new sockets in case the old ones are dead; harmless when they
+ * are not. Without an incarnation nobody can tell whether data that the kernel
+ * counts as written is still there. Then nothing is mended.
  */
 static int mend(struct attachment *a, struct error *err)
 {
@@ -238,7 +241,7 @@ static int mend(struct attachment *a, struct error *err)
 	return nbd_netlink_reconnect(index, &device, err);
 }
 
-/* The last block comes over the connection that is there. */
+/* Read the last block, over the connection that is there. */
 static int read_end(const char *device, uint64_t size)
 {
 	auto_close int fd = open(device, O_RDONLY | O_DIRECT | O_CLOEXEC);
@@ -254,10 +257,10 @@ static int read_end(const char *device, uint64_t size)
 }
 
 /*
- * The kernel keeps its connections. Our server lets them through to the new
- * end; another may hold each to the size it began with. Then the device goes
- * back to that: the end of a file system must not be where no read comes
- * through.
+ * Resize the device; the kernel keeps its connections. Our server lets them
+ * through to the new end; another may hold each to the size it began with. Then
+ * the device goes back to that size: the end of a file system must not be where
+ * no read comes through.
  */
 static int resize_device(struct attachment *a, unsigned index, uint64_t size,
 			 struct error *err)
