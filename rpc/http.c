@@ -80,7 +80,10 @@ static enum MHD_Result send_page(const struct http *http,
 			 NULL);
 }
 
-/* Of libmicrohttpd: once for the headers, again with each part of a body. */
+/*
+ * Answer for libmicrohttpd, which calls this once for the headers, and again
+ * with each part of a body.
+ */
 static enum MHD_Result http_answer(void *http_,
 				   struct MHD_Connection *connection,
 				   const char *url, const char *method,
@@ -107,7 +110,7 @@ static enum MHD_Result http_answer(void *http_,
 
 /* ---- the socket ---- */
 
-/* What a process that was killed left there; a live one's is kept. */
+/* Remove the socket that a killed process left there; a live one's is kept. */
 static void remove_stale(int fd, const struct sockaddr_un *un)
 {
 	struct stat st;

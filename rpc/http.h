@@ -27,15 +27,17 @@ struct http_page {
 struct http;
 
 /*
- * @address  "HOST:PORT" ([IPv6]:PORT), or "unix:/PATH": mode 0600, one that
- *           nobody listens on is replaced
+ * Begin to serve @pages.
+ *
+ * @address  "HOST:PORT" ([IPv6]:PORT), or "unix:/PATH": mode 0600, a socket
+ *           that nobody listens on is replaced
  * @pages    borrowed until http_stop(), as @context is
  *
  * -EINVAL: the address; -EADDRINUSE: it is taken.
  */
 int http_start(const char *address, const struct http_page *pages, size_t n,
 	       void *context, struct http **ret, struct error *err);
-/* When pages that are being written are done. NULL is fine. */
+/* End, when pages that are being written are done. NULL is fine. */
 void http_stop(struct http *http);
 
 #endif

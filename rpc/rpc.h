@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gRPC, server and client, for messages of protobuf-c. No other folder
- * touches grpc_*. (gRPC's C core API; the version is pinned by the package.)
+ * gRPC, server and client, for messages of protobuf-c. No other folder touches
+ * grpc_*. (gRPC's C core API; the version is pinned by the package.)
  *
- * Addresses: "unix:/path/to.sock" or "tcp:HOST:PORT" (IPv6 in brackets).
- * A unix socket is made with mode 0600 and guarded by a lock on PATH.lock, or
- * on a file elsewhere (lock_dir): a second server on a live one's socket is
- * refused, a stale socket is replaced. TCP is refused without TLS unless
- * allowed by name.
+ * Addresses: "unix:/path/to.sock" or "tcp:HOST:PORT" (IPv6 in brackets). A unix
+ * socket is made with mode 0600 and guarded by a lock on PATH.lock, or on a
+ * file elsewhere (lock_dir). A second server on a live one's socket is refused,
+ * a stale socket is replaced. TCP is refused without TLS unless allowed by
+ * name.
  *
- * Running out of memory ends the process. A process with a server or client
- * in it never forks and goes on: base/process.h.
+ * Running out of memory ends the process. A process with a server or client in
+ * it never forks and goes on: base/process.h.
  */
 #ifndef RPC_RPC_H
 #define RPC_RPC_H
@@ -47,16 +47,29 @@ enum rpc_code {
 const char *rpc_code_name(enum rpc_code code);
 
 /*
- * One table both ways between our errno and gRPC's codes, in one place:
- * EINVAL INVALID_ARGUMENT, ENOENT NOT_FOUND, EEXIST ALREADY_EXISTS,
- * ENOSPC RESOURCE_EXHAUSTED, EBUSY FAILED_PRECONDITION, ESTALE
- * FAILED_PRECONDITION, EAGAIN ABORTED, ERANGE OUT_OF_RANGE, EPERM and EACCES
- * PERMISSION_DENIED, EOPNOTSUPP UNIMPLEMENTED, ETIMEDOUT DEADLINE_EXCEEDED,
- * ECANCELED CANCELLED, EHOSTUNREACH UNAVAILABLE, EIO and the rest INTERNAL.
- * A server also sends the errno by name in a trailer ("trib-errno"), so that
- * our client gets the very errno back, and any other client the code.
- * Two of a server's own: too busy is UNAVAILABLE with EAGAIN, too large
- * (request, answer, or the memory they need) RESOURCE_EXHAUSTED with EMSGSIZE.
+ * Translate between our errno and gRPC's codes, by one table for both ways:
+ *
+ *	EINVAL          INVALID_ARGUMENT
+ *	ENOENT          NOT_FOUND
+ *	EEXIST          ALREADY_EXISTS
+ *	ENOSPC          RESOURCE_EXHAUSTED
+ *	EBUSY           FAILED_PRECONDITION
+ *	ESTALE          FAILED_PRECONDITION
+ *	EAGAIN          ABORTED
+ *	ERANGE          OUT_OF_RANGE
+ *	EPERM, EACCES   PERMISSION_DENIED
+ *	EOPNOTSUPP      UNIMPLEMENTED
+ *	ETIMEDOUT       DEADLINE_EXCEEDED
+ *	ECANCELED       CANCELLED
+ *	EHOSTUNREACH    UNAVAILABLE
+ *	EIO, others     INTERNAL
+ *
+ * A server also sends the errno by name in a trailer ("trib-errno"). So our
+ * client gets the very errno back, and any other client the code.
+ *
+ * Two are a server's own. Too busy is UNAVAILABLE with EAGAIN. Too large
+ * (request, answer, or the memory they need) is RESOURCE_EXHAUSTED with
+ * EMSGSIZE.
  */
 enum rpc_code rpc_code_from_errno(int error);
 int rpc_code_to_errno(enum rpc_code code); /* positive; 0 for OK */
@@ -66,8 +79,8 @@ struct rpc_tls {
 	const char *ca_file;
 	const char *cert_file;
 	/*
-	 * Its mode is checked: no access for others; but a process that is
-	 * not root may read one of root's as a member of its group.
+	 * File whose mode is checked: no access for others. A process that is
+	 * not root may read a key of root's as a member of its group.
 	 */
 	const char *key_file;
 };
@@ -77,12 +90,12 @@ struct rpc_tls {
 struct rpc_call; /* one call, during its handler */
 
 /*
- * Runs on a worker thread and may block. @in is borrowed; what goes into
- * @out is allocated with rpc_alloc() and friends and never freed by hand.
+ * Handle a call, on a worker thread; may block. @in is borrowed. Members of
+ * @out are allocated with rpc_alloc() and friends and never freed by hand.
  *
- * Returns 0, or a negative errno with the text by error_set() on @err;
- * a handler that wants a gRPC code of its own calls rpc_fail(). The text
- * reaches the client as UTF-8 without control characters, at most 1023 bytes.
+ * Returns 0, or a negative errno with the text by error_set() on @err; a
+ * handler that wants a gRPC code of its own calls rpc_fail(). The text reaches
+ * the client as UTF-8 without control characters, at most 1023 bytes.
  */
 typedef int (*rpc_handler)(struct rpc_call *call, const ProtobufCMessage *in,
 			   ProtobufCMessage *out, struct error *err);
@@ -102,8 +115,8 @@ struct rpc_server_options {
 	size_t n_addresses;
 	/*
 	 * An existing directory for the locks of unix sockets, for a place
-	 * where nothing else may be beside the socket. NULL: beside it.
-	 * Servers of one socket have to name the same one.
+	 * where nothing else may be beside the socket. NULL: beside it. Servers
+	 * of one socket have to name the same directory.
 	 */
 	const char *lock_dir;
 	const struct rpc_tls *tls; /* for tcp; NULL: tcp needs allow_plain */
@@ -118,30 +131,31 @@ struct rpc_server_options {
 };
 
 /*
- * Listening when it returns 0. -EINVAL: an option, an address or a row of the
- * methods is wrong. -EADDRINUSE names the address, or who serves the socket.
- * -EPERM: TCP without TLS, or a key that others can read. The umask is changed
- * for a moment, so start servers before the threads that make files. Threads
- * made here take no signals.
+ * Start a server, which listens when this returns 0. -EINVAL: an option, an
+ * address or a row of the methods is wrong. -EADDRINUSE names the address, or
+ * the server of the socket. -EPERM: TCP without TLS, or a key that others can
+ * read. The umask is changed for a moment, so start servers before the threads
+ * that make files. Threads made here take no signals.
  */
 int rpc_server_start(const struct rpc_server_options *options,
 		     struct rpc_server **ret, struct error *err);
 
-/* The port of a tcp address given as port 0; index into addresses. */
+/* Get the port of a tcp address given as port 0; index into addresses. */
 int rpc_server_port(const struct rpc_server *server, size_t index);
 
 /*
- * Refuse new calls, let running ones finish for @grace_ms, then cancel them;
- * returns when all handlers have. Streams are cancelled at once: an endless
- * one would use the grace up. Frees the server. NULL is fine. Not from a
- * handler.
+ * Stop: refuse new calls, let running ones finish for @grace_ms, then cancel
+ * them. Returns when all handlers have. Streams are cancelled at once: an
+ * endless one would use the grace up. Frees the server. NULL is fine. Not from
+ * a handler.
  */
 void rpc_server_stop(struct rpc_server *server, int grace_ms);
 
 void *rpc_context(struct rpc_call *call);
 /*
- * Zeroed, never NULL; freed with the call. Past arena_max it still gives
- * memory, but the call then fails with EMSGSIZE instead of its answer.
+ * Allocate memory, zeroed, never NULL; freed with the call. Past arena_max it
+ * still gives memory, but the call then fails with EMSGSIZE instead of its
+ * answer.
  */
 void *rpc_alloc(struct rpc_call *call, size_t size);
 char *rpc_strdup(struct rpc_call *call, const char *text);
@@ -150,20 +164,21 @@ char *rpc_printf(struct rpc_call *call, const char *fmt, ...)
 /* Set a gRPC code and text; returns a value for the handler to return. */
 int rpc_fail(struct rpc_call *call, enum rpc_code code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* The client has gone or its deadline passed. */
+/* Has the client gone or its deadline passed? */
 bool rpc_cancelled(struct rpc_call *call);
 /*
- * Readable once cancelled; for poll() and process_run(), don't read it.
- * Borrowed. -1 when there are no descriptors left, which both ignore.
+ * Get a descriptor, readable once the call is cancelled; for poll() and
+ * process_run(), don't read it. Borrowed. -1 when there are no descriptors
+ * left, which both ignore.
  */
 int rpc_cancel_fd(struct rpc_call *call);
 int64_t rpc_time_left_ms(struct rpc_call *call); /* INT64_MAX: no deadline */
-/* CN of the peer's certificate; NULL on unix sockets. Borrowed. */
+/* Get the CN of the peer's certificate; NULL on unix sockets. Borrowed. */
 const char *rpc_peer_name(struct rpc_call *call);
 bool rpc_peer_is_local(struct rpc_call *call); /* by a unix socket */
 /*
- * Streams: send one message; waits until the client's window has room for it.
- * -ECANCELED when the client has gone, took nothing for 60 s, or the server
+ * Send one message of a stream; waits until the client's window has room for
+ * it. -ECANCELED when the client has gone, took nothing for 60 s, or the server
  * stops: return it. One thread at a time.
  */
 int rpc_send(struct rpc_call *call, const ProtobufCMessage *message);
@@ -173,8 +188,8 @@ int rpc_send(struct rpc_call *call, const ProtobufCMessage *message);
 struct rpc_client; /* one channel; any thread */
 
 /*
- * Does not connect yet. @server_name: the name the peer's certificate must
- * carry; NULL for the host part of the address.
+ * Make a client, which does not connect yet. @server_name: the name the peer's
+ * certificate must carry; NULL for the host part of the address.
  */
 int rpc_client_new(const char *address, const struct rpc_tls *tls,
 		   const char *server_name, struct rpc_client **ret,
@@ -202,9 +217,9 @@ int rpc_client_call(struct rpc_client *client, const char *path,
 		    ProtobufCMessage **ret, struct error *err);
 
 /*
- * One server stream: @each gets every message (borrowed), a negative return
- * from it cancels the call and is returned. Otherwise as rpc_client_call();
- * once a message came, the stream is not asked for again.
+ * Read one server stream: @each gets every message (borrowed). A negative
+ * return from @each cancels the call and is returned. Otherwise as
+ * rpc_client_call(); once a message came, the stream is not asked for again.
  */
 int rpc_client_stream(struct rpc_client *client, const char *path,
 		      const ProtobufCMessage *in,

@@ -66,7 +66,8 @@ static int parse_host(const char *host, size_t length, bool bracketed,
 		return -EINVAL;
 	memcpy(a->host, host, length);
 	a->host[length] = '\0';
-	/* In brackets too: who fills in an address need not know its kind. */
+	/* In brackets too: a person who fills in an address need not know its
+	 * kind. */
 	if (inet_pton(AF_INET, a->host, &ip) == 1) {
 		a->kind = RPC_HOST_IPV4;
 		return 0;

@@ -24,20 +24,26 @@ struct rpc_address {
 	uint16_t port; /* 0: any, for a server */
 };
 
-/* -EINVAL, or -ENAMETOOLONG for a path; the text says what is allowed. */
+/*
+ * Parse an address. -EINVAL, or -ENAMETOOLONG for a path; the text says what is
+ * allowed.
+ */
 int rpc_address_parse(const char *text, struct rpc_address *ret,
 		      struct error *err);
 
-/* The address as it was written; returns @buf (RPC_TARGET_MAX bytes). */
+/* Format the address as it was written; returns @buf (RPC_TARGET_MAX bytes). */
 const char *rpc_address_format(char *buf, const struct rpc_address *address);
 
-/* What gRPC wants to listen on, and to connect to; return @buf likewise. */
+/*
+ * Format the address for gRPC to listen on, and to connect to; return @buf
+ * likewise.
+ */
 const char *rpc_address_listen(char *buf, const struct rpc_address *address);
 const char *rpc_address_target(char *buf, const struct rpc_address *address);
 
 /*
- * Why the address can't be bound: a negative errno from trying, or 0 when it
- * now can. A socket file that is there is not touched.
+ * Find out why the address can't be bound: a negative errno from trying, or 0
+ * when it now can. A socket file that is there is not touched.
  */
 int rpc_address_probe(const struct rpc_address *address);
 

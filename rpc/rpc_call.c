@@ -71,7 +71,7 @@ void rpc_call_cancel(struct rpc_call *call)
 
 /* ---- the end ---- */
 
-/* Since now the client has to do something, or not any more. */
+/* Note that from now on the client has to do something, or not any more. */
 static void set_waits(struct rpc_call *call, bool waits)
 {
 	pthread_mutex_lock(&call->server->lock);
@@ -95,7 +95,7 @@ static grpc_op op_metadata(struct rpc_call *call)
 }
 
 /*
- * The call's last batch. @error: for the trailer; 0 for none.
+ * Finish the call with its last batch. @error: for the trailer; 0 for none.
  * @answer: taken; NULL for none.
  */
 static void call_finish(struct rpc_call *call, enum rpc_code code, int error,
@@ -138,8 +138,9 @@ static void finish_error(struct rpc_call *call, int error, const char *text)
 }
 
 /*
- * Too much at once: to be repeated. Not RESOURCE_EXHAUSTED, which tells some
- * (Kubernetes' provisioner) that the call is over and nothing is left of it.
+ * Finish a call that is too much at once: the client is to repeat it. Not
+ * RESOURCE_EXHAUSTED, which tells some clients (Kubernetes' provisioner) that
+ * the call is over and nothing is left of it.
  */
 static void finish_busy(struct rpc_call *call, const char *text)
 {
@@ -264,7 +265,10 @@ static void finish_unknown(struct rpc_call *call)
 	finish_error(call, EOPNOTSUPP, text);
 }
 
-/* Under the server's lock. The call to end for another; NULL: none may go. */
+/*
+ * Choose the call to end for another; NULL: none may go. Under the server's
+ * lock.
+ */
 static struct rpc_call *slowest(struct rpc_server *server)
 {
 	struct rpc_call *call, *found = NULL;
@@ -278,7 +282,7 @@ static struct rpc_call *slowest(struct rpc_server *server)
 		       : NULL;
 }
 
-/* Under the server's lock: is there no room for one more? */
+/* Is there no room for one more? Under the server's lock. */
 static bool is_crowded(struct rpc_server *server, grpc_call **ret_end)
 {
 	struct rpc_call *slow;
@@ -506,7 +510,10 @@ bool rpc_peer_is_local(struct rpc_call *call)
 	return local;
 }
 
-/* The library is about to let go of the message, one way or the other. */
+/*
+ * Wait until the library is about to let go of the message, one way or the
+ * other.
+ */
 static bool wait_sent(struct rpc_call *call)
 {
 	struct timespec until;

@@ -144,7 +144,7 @@ static int dial(const struct rpc_address *address)
 	return fd;
 }
 
-/* Issuer of a certificate; @ret: DN_MAX bytes */
+/* Get the issuer of a certificate; @ret: DN_MAX bytes */
 static const char *issuer(gnutls_x509_crt_t crt, char *ret)
 {
 	size_t size = DN_MAX;
@@ -186,7 +186,7 @@ static void say_theirs(gnutls_session_t session, const struct rpc_tls *tls,
 	gnutls_x509_crt_deinit(crt);
 }
 
-/* Said after the handshake (TLS 1.3), or in it. */
+/* Say that the peer refused, after the handshake (TLS 1.3), or in it. */
 static void say_refused(gnutls_session_t session, const struct rpc_tls *tls,
 			int r, char *ret_text)
 {

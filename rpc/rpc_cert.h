@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long certificates are valid, and why no connection by TLS comes about. */
+/*
+ * The time that certificates are valid, and the reason why no connection by TLS
+ * comes about.
+ */
 #ifndef RPC_CERT_H
 #define RPC_CERT_H
 
@@ -9,30 +12,34 @@
 #include "rpc/rpc.h"
 #include "rpc/rpc_address.h"
 
-#define RPC_CERT_SOON_S (30 * 86400) /* it is said so long before the end */
+#define RPC_CERT_SOON_S (30 * 86400) /* a warning comes so long before */
 
 struct rpc_cert {
 	const char *file;      /* borrowed */
 	int64_t from_s, end_s; /* valid in between; seconds of the epoch */
 };
 
-/* What of several in one file counts. */
+/* The rule for several certificates in one file. */
 enum rpc_cert_kind {
 	RPC_CERT_CHAIN, /* all of them are needed */
 	RPC_CERT_CA,    /* any of them will do */
 };
 
-/* @ret: when @file, PEM, is valid. Negative errno: it cannot be read so. */
+/* Read when @file, PEM, is valid. Negative errno: it cannot be read so. */
 int rpc_cert_read(const char *file, enum rpc_cert_kind kind,
 		  struct rpc_cert *ret, struct error *err);
 
 /*
- * "certificate 'F' expired on ..." or that it will within RPC_CERT_SOON_S.
- * @ret_text: ERROR_TEXT_MAX bytes. false: there is nothing to say.
+ * Warn that "certificate 'F' expired on ..." or that it will within
+ * RPC_CERT_SOON_S. @ret_text: ERROR_TEXT_MAX bytes. false: there is nothing to
+ * say.
  */
 bool rpc_cert_warns(const struct rpc_cert *cert, int64_t now_s, char *ret_text);
 
-/* The same of both files of @tls (NULL, or one that is NULL or "": nothing). */
+/*
+ * Warn likewise of both files of @tls (NULL, or a file that is NULL or "":
+ * nothing).
+ */
 bool rpc_cert_warns_of(const struct rpc_tls *tls, int64_t now_s,
 		       char *ret_text);
 

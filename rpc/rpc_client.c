@@ -33,7 +33,7 @@ struct rpc_client {
 
 /* ---- one exchange with the server ---- */
 
-/* What the caller asked for. */
+/* The request of the caller. */
 struct request {
 	struct rpc_client *client;
 	const char *path;
@@ -89,7 +89,7 @@ static void exchange_begin(struct exchange *x, struct rpc_client *client,
 	grpc_slice_unref(method);
 }
 
-/* The call's own deadline ends this at the latest. */
+/* Wait; the call's own deadline ends this at the latest. */
 static bool exchange_wait(struct exchange *x, void *tag)
 {
 	grpc_event event = grpc_completion_queue_pluck(
@@ -171,8 +171,9 @@ static void details_clean(const struct exchange *x, char *buf)
 }
 
 /*
- * A call that waits for a server ends with its deadline and without the
- * reason. One that does not wait, to a method nobody has, tells it.
+ * Find the reason why there is no connection. A call that waits for a server
+ * ends with its deadline and without the reason. A call that does not wait, to
+ * a method nobody has, tells it.
  */
 static void connection_reason(struct rpc_client *client, char *ret_text)
 {
@@ -204,14 +205,14 @@ static bool connected(struct rpc_client *client)
 	       GRPC_CHANNEL_READY;
 }
 
-/* And memory to know of it. */
+/* Has it TLS, and memory to know of it? */
 static bool has_tls(const struct rpc_client *client)
 {
 	return client->tls.ca_file && client->tls.cert_file &&
 	       client->tls.key_file;
 }
 
-/* The status as our errors: a negative errno, or 0 for OK. */
+/* Map the status to our errors: a negative errno, or 0 for OK. */
 static int exchange_result(struct exchange *x, int timeout_ms,
 			   struct error *err)
 {
@@ -245,7 +246,8 @@ static int exchange_result(struct exchange *x, int timeout_ms,
 				 "'%s' did not answer: %s; the call may have "
 				 "been carried out, repeat it",
 				 x->client->name, text);
-	/* Without our trailer it is the library's: a message too large. */
+	/* Without our trailer the status is the library's: a message too
+	 * large. */
 	if (x->status == GRPC_STATUS_RESOURCE_EXHAUSTED)
 		return error_set(err, EMSGSIZE, "'%s': %s", x->client->name,
 				 text);
@@ -298,8 +300,9 @@ static int unpack(const struct request *q, grpc_byte_buffer *body,
 /* ---- one call ---- */
 
 /*
- * A connection that died while nobody looked is only found out by the next
- * call on it: so a call whose connection breaks is worth a second attempt.
+ * Is the call worth a second attempt? A connection that died while nobody
+ * looked is only found out by the next call on it. So a call whose connection
+ * breaks is.
  */
 static bool worth_repeating(const struct exchange *x, const struct request *q)
 {
@@ -369,7 +372,7 @@ struct listener {
 	bool got_any;
 };
 
-/* 1: a message was handled; 0: there are no more. */
+/* Handle the next message. 1: one was handled; 0: there are no more. */
 static int stream_next(struct exchange *x, const struct request *q,
 		       struct listener *listener, struct error *err)
 {

@@ -24,7 +24,7 @@ static const char *const names[] = {
 	[RPC_UNAUTHENTICATED] = "UNAUTHENTICATED",
 };
 
-/* Both ways: the first row that fits. */
+/* Used both ways: the first row that fits. */
 static const struct {
 	int error;
 	enum rpc_code code;

@@ -12,8 +12,8 @@
 
 #if defined(__SANITIZE_THREAD__)
 /*
- * For every program with rpc in it: the library is not instrumented, and
- * what happens between two functions of its own is not ours to judge. The
+ * Options for every program with rpc in it. The library is not instrumented,
+ * and what happens between two functions of its own is not ours to judge. The
  * order of our own data is made visible below.
  */
 const char *__tsan_default_options(void);
@@ -30,8 +30,8 @@ static struct log_limit limit;
 static _Thread_local bool quiet;
 
 /*
- * The library's own messages. Its errors are mostly about one peer (a failed
- * handshake) and the call concerned fails by itself: a warning, limited.
+ * Log the library's own messages. Its errors are mostly about one peer (a
+ * failed handshake) and the call concerned fails by itself: a warning, limited.
  */
 static void log_hook(gpr_log_func_args *args)
 {

@@ -166,7 +166,7 @@ static void waits_no_longer_than_told_for_one_that_stands_still(void **state)
 
 	assert_int_equal(kit_get(&c->kit, "echo:x", 30000, NULL), 0);
 	assert_int_equal(kill(c->pid, SIGSTOP), 0);
-	/* It goes on for a moment. */
+	/* The process goes on for a moment. */
 	assert_int_equal(waitpid(c->pid, &status, WUNTRACED), c->pid);
 	assert_true(WIFSTOPPED(status));
 	start = clock_ms();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of rpc/ share. Nobody else includes this.
+ * Things that the files of rpc/ share. No file elsewhere includes this.
  *
  * Lack of memory ends the process: gpr_malloc() and its kin abort.
  */
@@ -34,8 +34,8 @@
 void rpc_core_start(void);
 
 /*
- * While on, what the library has to say on this thread is for debugging
- * only: the caller returns an error that says it better.
+ * Log the library's messages on this thread for debugging only, while on: the
+ * caller returns an error that says it better.
  */
 void rpc_core_quiet(bool on);
 
@@ -48,20 +48,21 @@ struct rpc_tag {
 };
 
 /*
- * Thread sanitizers can't see the order that gRPC's own locks make. What is
- * written before rpc_core_publish() is visible after the rpc_core_observe()
- * that follows the event; on real machines both cost nothing that counts.
+ * Show thread sanitizers the order that gRPC's own locks make, which they can't
+ * see. Writes before rpc_core_publish() are visible after the
+ * rpc_core_observe() that follows the event. On real machines both cost nothing
+ * that counts.
  */
 void rpc_core_publish(void);
 void rpc_core_observe(void);
 
-/* grpc_call_start_batch(), published; a refusal is a bug of ours. */
+/* Do grpc_call_start_batch(), published; a refusal is a bug of ours. */
 void rpc_core_batch(grpc_call *call, const grpc_op *ops, size_t n, void *tag);
 
-/* Returned owned: grpc_byte_buffer_destroy(). */
+/* Pack a message. Returned owned: grpc_byte_buffer_destroy(). */
 grpc_byte_buffer *rpc_core_pack(const ProtobufCMessage *message);
 
-/* NULL: malformed, or @allocator refused. */
+/* Unpack a message. NULL: malformed, or @allocator refused. */
 ProtobufCMessage *rpc_core_unpack(grpc_byte_buffer *bytes,
 				  const ProtobufCMessageDescriptor *type,
 				  ProtobufCAllocator *allocator);
@@ -69,13 +70,16 @@ ProtobufCMessage *rpc_core_unpack(grpc_byte_buffer *bytes,
 grpc_arg rpc_core_arg(const char *key, int value);
 grpc_arg rpc_core_arg_string(const char *key, const char *value);
 
-/* Now plus @ms on the monotonic clock. */
+/* Compute now plus @ms on the monotonic clock. */
 gpr_timespec rpc_core_deadline(int64_t ms);
 
-/* A condition whose timed waits are by the monotonic clock. */
+/* Make a condition whose timed waits are by the monotonic clock. */
 void rpc_core_cond_init(pthread_cond_t *cond);
 
-/* Threads of ours take no signals: pthread_create() with all blocked. */
+/*
+ * Start a thread of ours, which takes no signals: pthread_create() with all
+ * blocked.
+ */
 int rpc_core_thread(pthread_t *ret, const char *name, void *(*run)(void *),
 		    void *context);
 
@@ -84,7 +88,8 @@ int rpc_core_thread(pthread_t *ret, const char *name, void *(*run)(void *),
 struct rpc_arena_chunk;
 
 struct rpc_arena {
-	/* Refuses (NULL) what would pass the limit; for what a peer sent. */
+	/* Allocator for what a peer sent: refuses (NULL) what would pass the
+	 * limit. */
 	ProtobufCAllocator allocator;
 	SLIST_HEAD(, rpc_arena_chunk) chunks;
 	char *at, *end;
@@ -94,7 +99,10 @@ struct rpc_arena {
 };
 
 void rpc_arena_init(struct rpc_arena *arena, size_t max);
-/* Zeroed, aligned for anything; past the limit too, but then it is over. */
+/*
+ * Allocate memory, zeroed, aligned for anything; past the limit too, but then
+ * @over is set.
+ */
 void *rpc_arena_alloc(struct rpc_arena *arena, size_t size);
 void rpc_arena_done(struct rpc_arena *arena);
 
@@ -141,9 +149,9 @@ struct rpc_pool {
 
 int rpc_pool_start(struct rpc_pool *pool, unsigned workers, unsigned queue,
 		   struct error *err);
-/* False: the queue is full. Never blocks. */
+/* Push a job. False: the queue is full. Never blocks. */
 bool rpc_pool_push(struct rpc_pool *pool, struct rpc_job *job);
-/* When all jobs are done. */
+/* Stop when all jobs are done. */
 void rpc_pool_stop(struct rpc_pool *pool);
 
 /* ---- methods: rpc_method.c ---- */
@@ -151,7 +159,7 @@ void rpc_pool_stop(struct rpc_pool *pool);
 /* Check every row; @ret is a sorted copy, owned (gpr_free). */
 int rpc_methods_sort(const struct rpc_method *methods, size_t n,
 		     struct rpc_method **ret, struct error *err);
-/* NULL: no such method. */
+/* Find a method; NULL: no such method. */
 const struct rpc_method *rpc_methods_find(const struct rpc_method *sorted,
 					  size_t n, const void *path,
 					  size_t length);
@@ -190,7 +198,8 @@ struct rpc_call {
 	struct rpc_server *server;
 	const struct rpc_method *method;
 	LIST_ENTRY(rpc_call) next;
-	/* Waits for the client's body, or to take the answer; 0: not. */
+	/* Time since the call waits for the client's body, or for the client to
+	 * take the answer; 0: not. */
 	int64_t waits_since_ms; /* under the server's lock */
 	grpc_call *call;        /* NULL: still waits for a client */
 	grpc_call_details details;

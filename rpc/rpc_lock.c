@@ -17,8 +17,9 @@
 #include "rpc/rpc_internal.h"
 
 /*
- * Beside the socket, or in @dir: named after the whole path there, so that
- * no two sockets have the same ('/' is written "%2f", '%' is "%25").
+ * Make the path of the lock: beside the socket, or in @dir. There it is named
+ * after the whole path, so that no two sockets have the same ('/' is written
+ * "%2f", '%' is "%25").
  */
 static int lock_path(char *ret, size_t size, const char *socket_path,
 		     const char *dir, struct error *err)
@@ -57,7 +58,7 @@ static int taken(int fd, const char *socket_path, struct error *err)
 			 who, socket_path);
 }
 
-/* 1: locked; 0: the file was replaced meanwhile, try again. */
+/* Try to lock. 1: locked; 0: the file was replaced meanwhile, try again. */
 static int try_lock(const char *path, const char *socket_path, int *ret_fd,
 		    struct error *err)
 {
@@ -85,7 +86,7 @@ static int try_lock(const char *path, const char *socket_path, int *ret_fd,
 	return 1;
 }
 
-/* A program without our lock may serve there: it too is left alone. */
+/* Does somebody listen there? A program without our lock is left alone, too. */
 static bool somebody_listens(const char *socket_path)
 {
 	auto_close int fd = socket(

@@ -176,7 +176,7 @@ static void settings(struct rpc_server *server,
 	server->context = options->context;
 }
 
-/* Unlocks and frees; the library's part is gone already. */
+/* Unlock and free; the library's part is gone already. */
 static void server_free(struct rpc_server *server)
 {
 	for (size_t i = 0; i < server->n_listeners; i++)
@@ -242,7 +242,10 @@ static void end_calls(struct rpc_server *server, int grace_ms)
 	pthread_mutex_unlock(&server->lock);
 }
 
-/* The queue may only be shut when nothing can be put on it any more. */
+/*
+ * Close the queue, which may only be shut when nothing can be put on it any
+ * more.
+ */
 static void close_queue(struct rpc_server *server)
 {
 	grpc_completion_queue_shutdown(server->cq);
@@ -277,7 +280,7 @@ static int begin(struct rpc_server *server,
 	return r;
 }
 
-/* A server that never started: nobody polls but we. */
+/* Abandon a server that never started: nobody polls but we. */
 static void abandon(struct rpc_server *server)
 {
 	grpc_event event;

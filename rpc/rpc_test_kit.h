@@ -16,7 +16,7 @@
 #include "proto/blockd.pb-c.h"
 #include "rpc/rpc.h"
 
-/* What handlers saw; the server's context. */
+/* Things that handlers saw; the server's context. */
 struct kit_seen {
 	atomic_int calls;       /* handlers begun */
 	atomic_int ended;       /* handlers ended */
@@ -54,21 +54,24 @@ struct kit {
 extern const struct rpc_method kit_methods[];
 extern const size_t kit_n_methods;
 
-/* A directory and an address in it; no server yet. */
+/* Make a directory and an address in it; no server yet. */
 void kit_make(struct kit *kit);
-/* Server at kit->addresses and client, as kit->options say. */
+/* Start a server at kit->addresses and a client, as kit->options say. */
 void kit_start(struct kit *kit);
 void kit_stop(struct kit *kit);
-/* Everything, whatever of it is there. */
+/* Undo everything that is there. */
 void kit_done(struct kit *kit);
 
-/* GetExtent; @ret may be NULL, freed by the caller. */
+/* Call GetExtent; @ret may be NULL, freed by the caller. */
 int kit_get(struct kit *kit, const char *name, int timeout_ms,
 	    Tributary__V1__Extent **ret);
 
-/* True once *@value >= @least, within 30 s. */
+/* Wait until *@value >= @least, for 30 s; true then. */
 bool kit_eventually(atomic_int *value, int least);
-/* "echo:x" is -EHOSTUNREACH, with @text, within 30 s: one may be too early. */
+/*
+ * Wait until "echo:x" is -EHOSTUNREACH, with @text, for 30 s: one call may be
+ * too early.
+ */
 bool kit_unreachable(struct kit *kit, const char *text);
 
 #define kit_free(m) protobuf_c_message_free_unpacked(&(m)->base, NULL)

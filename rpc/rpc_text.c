@@ -6,7 +6,7 @@
 
 #define ERRNO_MAX 133 /* EHWPOISON; asm-generic/errno.h */
 
-/* Bytes of the character at @s, 0 when it is none (RFC 3629 4). */
+/* Count the bytes of the character at @s, 0 when it is none (RFC 3629 4). */
 static size_t utf8_length(const uint8_t *s, size_t left)
 {
 	static const struct {

@@ -173,7 +173,8 @@ static void refuses_a_server_of_another_name(void **state)
 static void refuses_a_client_of_another_authority(void **state)
 {
 	struct kit *kit = *state;
-	/* It knows our authority, so that it is the server that refuses. */
+	/* The client knows our authority, so that it is the server that
+	 * refuses. */
 	struct rpc_tls tls = stranger_pki.tls;
 
 	tls.ca_file = server_pki.tls.ca_file;
