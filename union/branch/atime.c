@@ -10,14 +10,14 @@
 #include "base/cleanup.h"
 #include "union/branch/branch_health.h"
 
-#define TOUCH_SIZE 4096 /* bytes of a list; what is in it is of no use */
+#define TOUCH_SIZE 4096 /* bytes of a list, which is not used */
 
 static int change(int mount_fd, uint64_t said, uint64_t set)
 {
 	struct mount_attr attr = {.attr_set = set & said,
 				  .attr_clr = said & ~set};
 
-	/* One of several, which goes as a whole. */
+	/* An access time is one of several, which are set as a whole. */
 	if (said & MOUNT_ATTR__ATIME)
 		attr.attr_clr |= MOUNT_ATTR__ATIME;
 	return mount_setattr(mount_fd, "", AT_EMPTY_PATH, &attr, sizeof(attr)) <
@@ -64,7 +64,7 @@ int atime_begin(const struct branch_table *table, struct branch *branch)
 		       : 0;
 }
 
-/* The numbers stay taken: somebody may be using them. */
+/* The numbers of the descriptors stay taken: they may be in use. */
 void atime_let_go(struct branch *branch)
 {
 	if (!atime_is_own(branch))

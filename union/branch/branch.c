@@ -94,7 +94,7 @@ bool branch_overlaps(const struct branch *branch, int fd, const char *path)
 		is_below(branch->root_fd, fd, path));
 }
 
-/* The one of that path, resolved, that is absent; NULL: there is none. */
+/* Find the absent branch with that resolved path; NULL: none. */
 static struct branch *find_absent(const struct branch_table *table,
 				  const char *real)
 {
@@ -211,7 +211,7 @@ int branch_open(struct branch_table *table, const char *path, unsigned flags,
 	return 0;
 }
 
-/* In the place of @old (NULL: nobody's). */
+/* Put @branch in the place of @old (NULL: of none). */
 static void put(struct branch_table *table, struct branch *branch,
 		struct branch *old)
 {
@@ -255,7 +255,7 @@ static bool is_entered(const struct branch_table *table,
 	return table->items[branch->id] == branch;
 }
 
-/* Out of the list of those that were replaced. */
+/* Take a branch out of the list of replaced ones. */
 static void take_back(struct branch_table *table, const struct branch *branch)
 {
 	struct branch **at = &table->replaced;
@@ -344,7 +344,7 @@ int branch_add_failed(struct branch_table *table, const char *path,
 	if (r < 0)
 		return r;
 	branch->identity = *identity;
-	/* A number for what branch_fail() puts there. */
+	/* A placeholder for the descriptor of branch_fail(). */
 	branch->root_fd = open("/", O_PATH | O_CLOEXEC);
 	branch_fail(branch, error);
 	return 0;
@@ -387,7 +387,7 @@ void branch_space(struct branch *branch, int64_t now_ms,
 {
 	bool never = !atomic_load(&branch->space_checked_ms);
 
-	/* One thread asks; the others take what was known, if anything. */
+	/* One thread asks; the others take the old result, if there is one. */
 	if (space_is_old(branch, now_ms) &&
 	    (never ? pthread_mutex_lock(&branch->space_lock)
 		   : pthread_mutex_trylock(&branch->space_lock)) == 0) {
@@ -479,7 +479,10 @@ static int make_work_dir(int root_fd)
 		return -errno;
 	if (mkdirat(root_fd, BRANCH_WORK_DIR, 0700) < 0)
 		return errno == EEXIST ? 0 : -errno;
-	/* Nobody sees it, so nothing changed. A wrong time is no harm. */
+	/*
+	 * Nobody sees the directory, so keep the times. A wrong time is no
+	 * harm.
+	 */
 	(void)futimens(root_fd,
 		       (struct timespec[]){root.st_atim, root.st_mtim});
 	return 0;

@@ -21,7 +21,7 @@ static _Atomic uint32_t own_mark = 1;
 static _Atomic uint32_t *doubt_mark = &own_mark;
 static void (*_Atomic on_change)(struct branch *branch);
 
-/* Guards the changes of what is above and of a branch's condition. */
+/* Guards changes of the variables above and of a branch's health. */
 static pthread_mutex_t change_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void branch_health_watch(void (*changed)(struct branch *branch))
@@ -52,8 +52,8 @@ bool branch_is_failure(int r)
 }
 
 /*
- * No descriptor keeps the dead file system from being unmounted and mounted
- * anew. What takes its place is no directory and opens no handle.
+ * Let go of the root, so that the dead file system can be unmounted and mounted
+ * anew. The descriptor in its place is no directory and opens no handle.
  */
 static void let_go_of_root(struct branch *branch)
 {
@@ -64,11 +64,11 @@ static void let_go_of_root(struct branch *branch)
 	if (nothing >= 0)
 		fd = open(proc_path(path, nothing, ""), O_PATH | O_CLOEXEC);
 	if (fd >= 0)
-		/* At worst the old one stays. */
+		/* At worst the old descriptor stays. */
 		(void)dup3(fd, branch->root_fd, O_CLOEXEC);
 }
 
-/* With the lock. Noted before anybody can be told anything of it. */
+/* Begin the doubt, with the lock, before any request gets a result of it. */
 static void begin_doubt(struct branch *branch)
 {
 	if (branch->doubt_record)
@@ -92,7 +92,7 @@ void branch_fail(struct branch *branch, int error)
 		atomic_fetch_or(&branch_failed_set[branch->id / 64], bit);
 		let_go_of_root(branch);
 		atime_let_go(branch);
-		branch_unlock(branch); /* which would keep it, too */
+		branch_unlock(branch); /* the lock would keep it, too */
 	}
 	pthread_mutex_unlock(&change_lock);
 	if (!changed)
@@ -118,7 +118,7 @@ void branch_set_turned_ro(struct branch *branch, bool ro)
 	tell(branch);
 }
 
-/* What @r says of one object: does it hold of all of the branch? */
+/* Does @r, an error of one object, hold for the whole branch? */
 static void look_at(struct branch *branch, int r)
 {
 	int tried = branch_try(branch);

@@ -16,8 +16,7 @@
 
 #define LOOK_MS 20
 
-/* What flock(2) says where there are no such locks, or there is no more room
- * for them. */
+/* Is @error flock(2)'s for no support of locks, or no room for them? */
 static bool is_unsupported(int error)
 {
 	return error == EOPNOTSUPP || error == ENOSYS || error == ENOLCK ||
@@ -34,7 +33,7 @@ static bool is_current(int root, int fd)
 	       st.st_ino == now.st_ino && st.st_dev == now.st_dev;
 }
 
-/* 1: it is locked; 0: it cannot be; -EBUSY; -EAGAIN: from the start. */
+/* Lock @fd. 1: done; 0: not possible; -EBUSY; -EAGAIN: begin anew. */
 static int lock_fd(int root, int fd, bool shared)
 {
 	if (flock(fd, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) < 0)
@@ -50,7 +49,7 @@ static void keep(struct branch *branch, int fd)
 	atomic_store(&branch->lock, fd + 1);
 }
 
-/* 1: it is locked; 0: it cannot be; -EBUSY, or another error. */
+/* Lock the branch. 1: done; 0: not possible; -EBUSY, or another error. */
 static int try_lock(struct branch *branch, int root, bool shared)
 {
 	int fd, r;
@@ -68,7 +67,7 @@ static int try_lock(struct branch *branch, int root, bool shared)
 	return r;
 }
 
-/* From shared to exclusive, or back when that cannot be. As above. */
+/* Change from shared to exclusive, or back if that fails. As above. */
 static int change_lock(const struct branch *branch, int fd)
 {
 	int r = lock_fd(branch->root_fd, fd, false);
@@ -97,7 +96,7 @@ static int say_unlocked(const struct branch *branch, int r, bool shared)
 	return r == -EBUSY ? r : 0;
 }
 
-/* An owner that is no union's mount now may be gone in a moment. */
+/* May the owner end soon? If no union of it is mounted, wait a moment. */
 static bool may_end(const struct owner *owner, int64_t end_ms)
 {
 	const struct timespec moment = {0, LOOK_MS * 1000000};
@@ -134,7 +133,7 @@ static int lock(struct branch *const *branches, unsigned count, bool writes,
 		r = lock_one(branches[i],
 			     !writes && branches[i]->flags & BRANCH_RO, end_ms,
 			     err);
-	/* What a lock says nothing of: branches in others. */
+	/* A lock tells nothing of branches in or around others. */
 	while (r == 0 && owner_find(branches, count, writes, &owner))
 		if (!may_end(&owner, end_ms))
 			r = owner_refuse(&owner, owner.ours, err);

@@ -24,7 +24,7 @@ static struct {
 	unsigned busy;
 } probe = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* What branch_open() asks; whatever comes back. */
+/* Make the calls of branch_open(), with any result. */
 static void call(const char *path)
 {
 	auto_close int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -81,7 +81,7 @@ static void wait_a_moment(void)
 	(void)pthread_cond_timedwait(&probe.back, &probe.lock, &at);
 }
 
-/* With the lock. On a busy machine threads are late that wait for nothing. */
+/* Wait, with the lock. On a busy machine threads may just be late. */
 static void wait_for_all(int patience_ms)
 {
 	int64_t start = clock_ms(), last = start + 10 * (int64_t)patience_ms;

@@ -15,7 +15,7 @@
 
 #define BLOCK 4096 /* bytes; a multiple of what any device reads */
 
-/* Does its file system answer, not its cache alone? */
+/* Does the file system answer, and not its cache alone? */
 static int try_root(int root)
 {
 	struct statx st;
@@ -26,7 +26,7 @@ static int try_root(int root)
 		       : 0;
 }
 
-/* The source of the mount with this id, owned; NULL: it is not found. */
+/* Get the source of the mount with this id, owned; NULL: not found. */
 static char *source_of(int mount_id)
 {
 	FILE *table = fopen("/proc/self/mountinfo", "re");
@@ -64,7 +64,7 @@ static int open_device(int root)
 	return fd < 0 ? -errno : take_fd(&fd);
 }
 
-/* One block of it, past the page cache; 0 also where that is not possible. */
+/* Read one block past the page cache; 0 also if that is not possible. */
 static int try_device(int root)
 {
 	auto_close int fd = open_device(root);
@@ -79,7 +79,7 @@ static int try_device(int root)
 	return -errno;
 }
 
-/* 1: it takes what is written; -errno: also for a want of room. */
+/* Write a file. 1: done; -errno: also for want of room. */
 static int try_write(int root)
 {
 	auto_close int fd = -1;
@@ -101,7 +101,7 @@ int branch_try_root(int root, bool writes)
 	written = writes ? try_write(root) : 0;
 	if (branch_is_failure(written))
 		return written;
-	/* That says it too, once a file system was shut down. */
+	/* fsync() tells a file system that was shut down, too. */
 	if (written != 1 && fsync(root) < 0 && branch_is_failure(-errno))
 		return -errno;
 	if (written != 1)

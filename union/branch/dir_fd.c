@@ -20,7 +20,7 @@ static struct {
 	struct dir_fd *heads[HEADS]; /* the same, by the copy */
 } cache = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Of changes that are not told by getting a descriptor. */
+/* Counters of changes that are made without a descriptor from here. */
 struct changes {
 	atomic_uint going_on;
 	_Atomic uint64_t count; /* begun and ended so far */
@@ -61,8 +61,8 @@ void dir_fd_changes_end_on(unsigned branch)
 }
 
 /*
- * A time that stands still while there are no such changes on @branch; else 0.
- * Neither count goes back, so their sum is the same only when both are.
+ * Get a time that stands still while there are no such changes on @branch; else
+ * 0. Neither count goes back, so their sum is the same only when both are.
  */
 static uint64_t now(unsigned branch)
 {
@@ -164,7 +164,7 @@ static void destroy(struct dir_fd *dir)
 	free(dir);
 }
 
-/* The attributes of @copy, if they are kept. */
+/* Get the attributes of @copy, if they are kept. */
 static bool use_stat(const struct copy *copy, struct stat *ret)
 {
 	const struct dir_fd *dir = find(copy);
@@ -175,7 +175,7 @@ static bool use_stat(const struct copy *copy, struct stat *ret)
 	return true;
 }
 
-/* Off its copy and out of the list; true when nobody uses it. */
+/* Take it off its copy and out of the list; true when nobody uses it. */
 static bool detach(struct dir_fd *dir)
 {
 	struct dir_fd **at = head_of(dir->copy);
@@ -188,7 +188,7 @@ static bool detach(struct dir_fd *dir)
 	return dir->users == 0;
 }
 
-/* The oldest unused one when there are too many; detached. */
+/* Detach the oldest unused one when there are too many. */
 static struct dir_fd *evict(void)
 {
 	struct dir_fd *dir = cache.oldest;
@@ -272,7 +272,7 @@ void dir_fd_put(struct dir_fd *dir)
 		destroy(dir);
 }
 
-/* @st was asked for at @since by the only user, who came as the last. */
+/* Keep @st, asked for at @since by the only user, which came last. */
 static void keep_stat(struct dir_fd *dir, unsigned gets, uint64_t since,
 		      const struct stat *st)
 {
@@ -284,7 +284,7 @@ static void keep_stat(struct dir_fd *dir, unsigned gets, uint64_t since,
 	pthread_mutex_unlock(&cache.lock);
 }
 
-/* What dir_fd_get() counted for us; and was there another user? */
+/* Is there no other user? @ret_gets: as dir_fd_get() counted for this one. */
 static bool is_alone(const struct dir_fd *dir, unsigned *ret_gets)
 {
 	bool alone;
@@ -338,7 +338,7 @@ void dir_fd_drop(struct copy *copy)
 	destroy(dir);
 }
 
-/* One of @branch that was in the cache, or NULL; *@ret_idle: nobody uses it. */
+/* Detach one of @branch, or NULL; *@ret_idle: nobody uses it. */
 static struct dir_fd *detach_one(unsigned branch, bool *ret_idle)
 {
 	struct dir_fd *dir = cache.newest;

@@ -20,7 +20,7 @@
 
 #define ROOT_NAMES 16 /* of the root are tried, at most */
 
-/* What folds however it is mounted, as statfs(2) names it. */
+/* File systems that fold with any mount option, by their type in statfs(2). */
 static const struct {
 	long type;
 	const char *name;
@@ -35,7 +35,7 @@ static const struct {
 	{0xadff, "AFFS"},      /* the same: AFFS_SUPER_MAGIC */
 };
 
-/* A name, and what may be taken for it. */
+/* A name, and names that may be taken for it. */
 #define MADE BRANCH_WORK_CLONE "fold-\xc3\x84"
 static const char *const others[] = {
 	BRANCH_WORK_CLONE "FOLD-\xc3\x84",
@@ -82,7 +82,7 @@ static bool has_flag(int fd)
 	return r == 0 && flags & FS_CASEFOLD_FL;
 }
 
-/* The first letter in the other case; false: there is none. */
+/* Change the case of the first letter; false: there is none. */
 static bool change_case(char *name)
 {
 	for (; *name; name++)
@@ -110,7 +110,7 @@ static bool is_found_changed(int dirfd, const char *name)
 	       !submount_is_on(dirfd, name) && !submount_is_on(dirfd, other);
 }
 
-/* By what it has. */
+/* Does the root fold, as its names show? */
 static bool root_folds(int root)
 {
 	DIR *dir = fdopendir(openat(
@@ -126,7 +126,7 @@ static bool root_folds(int root)
 	return folds;
 }
 
-/* By a name that is made. One that cannot be made says nothing. */
+/* Does a name made here fold? A name that cannot be made tells nothing. */
 static bool work_dir_folds(const struct branch *branch)
 {
 	auto_close int work = branch_work_dir(branch);
@@ -156,8 +156,8 @@ int folding_check(const struct branch *branch, struct error *err)
 }
 
 /*
- * The flag is asked for of a directory that is not empty, so it is not given:
- * the answer says whether it could be.
+ * The flag is asked for a directory that is not empty, so it is refused. The
+ * error tells whether the file system knows it.
  */
 void folding_look(struct branch *branch)
 {

@@ -73,7 +73,7 @@ bool ino_preserve_is_stub(const struct branch *branch, uint64_t number,
 	       handle_equal(&found, handle);
 }
 
-/* Of the stub that keeps @number, on a branch that can be asked. */
+/* Remove the stub that keeps @number, if its branch can be asked. */
 static void remove_stub(const struct branch_table *table, uint64_t number,
 			int flags)
 {

@@ -57,7 +57,7 @@ static int handle_parse(const char **text, struct handle *ret)
 	return 0;
 }
 
-/* By enum intent_kind. */
+/* Letters of the kinds, by enum intent_kind. */
 static const char kinds[] = {'R', 'M', 'A', 'S', 'X', 'D', 'E', 'N'};
 
 static bool is_relocation(enum intent_kind kind)
@@ -170,7 +170,7 @@ uint64_t intent_new_id(void)
 {
 	static atomic_uint_fast64_t next;
 
-	/* Never that of a record an earlier process left. */
+	/* The number is never that of a record of an earlier process. */
 	return (uint64_t)clock_wall_s() << 24 | atomic_fetch_add(&next, 1);
 }
 

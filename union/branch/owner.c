@@ -43,7 +43,7 @@ static void take_word(struct process *p, const char *word, bool *is_value)
 	*is_value = is_option && strcmp(word, "-o") == 0;
 }
 
-/* False: it is of no union. */
+/* Read the process. False: it is of no union. */
 static bool read_process(struct process *p)
 {
 	bool is_value = false;
@@ -95,7 +95,7 @@ static void each_process(bool (*visit)(void *context, const struct process *p),
 		(void)closedir(dir);
 }
 
-/* Where @fd is, or what the link @name in @fd says. False: it is too long. */
+/* Read the path of @fd, or the link @name in @fd. False: it is too long. */
 static bool link_of(int fd, const char *name, char *ret)
 {
 	ssize_t n = readlinkat(fd, name, ret, PATH_MAX - 1);
@@ -106,7 +106,7 @@ static bool link_of(int fd, const char *name, char *ret)
 	return n < PATH_MAX - 1;
 }
 
-/* Absolute and resolved, without asking what is mounted there. */
+/* Resolve the mount point, without asking the file system on it. */
 static void resolve_target(const struct process *p, char *ret)
 {
 	auto_close int cwd = openat(p->dir, "cwd", O_PATH | O_CLOEXEC);
@@ -119,7 +119,7 @@ static void resolve_target(const struct process *p, char *ret)
 		(void)snprintf(ret, PATH_MAX, "%s", p->target); /* or cut */
 }
 
-/* As the table has it: proc(5). */
+/* Escape @path as in the table of mounts: proc(5). */
 static void escape(const char *path, char *ret, size_t size)
 {
 	size_t n = 0;
@@ -184,7 +184,7 @@ static bool is_of_branch(const struct branch *branch, int fd, const char *path)
 	       (st.st_ino == own.st_ino || branch_overlaps(branch, fd, path));
 }
 
-/* Ours that the one whose BRANCH_WORK_DIR is @fd is, or lies in or around. */
+/* Find our branch that is, or overlaps, the one with BRANCH_WORK_DIR @fd. */
 static const struct branch *find_ours(const struct search *s, int fd,
 				      char *path, bool reads)
 {
@@ -205,7 +205,7 @@ static const struct branch *find_ours(const struct search *s, int fd,
 	return NULL;
 }
 
-/* One of ours that @p has; @ret: the path it has for it, PATH_MAX bytes. */
+/* Find a branch of ours that @p has; @ret: its path there, PATH_MAX bytes. */
 static const struct branch *has_branch(const struct search *s,
 				       const struct process *p, char *ret)
 {

@@ -38,12 +38,15 @@ int submount_handle_get(const struct branch *branch, int dirfd,
 	int mount, own_mount;
 	int r = handle_get_on(dirfd, name, &handle, &mount);
 
-	/* All of the branch has handles: it is another file system. */
+	/* The whole branch has handles: this is another file system. */
 	if (*name && (r == -EOPNOTSUPP || r == -EOVERFLOW))
 		return -EXDEV;
 	if (r < 0)
 		return r;
-	/* Not the branch's: or @dirfd is of before it failed and came back. */
+	/*
+	 * The name is not on the branch, or @dirfd is from before a failure of
+	 * it.
+	 */
 	if (*name && mount != atomic_load(&branch->mount_id) &&
 	    handle_get_on(dirfd, "", &own, &own_mount) == 0 &&
 	    own_mount != mount)
@@ -121,8 +124,10 @@ struct seen_mount {
 	char *path; /* owned */
 };
 
-/* The kernel says when its table changes. It is read once then, however many
- * branches are asked of. */
+/*
+ * The kernel tells when its table changes. The table is read once then, for any
+ * number of branches.
+ */
 static struct {
 	pthread_mutex_t lock;
 	int fd; /* -1: not open */
@@ -181,7 +186,7 @@ static bool keep_mount(int parent, char *path)
 	return true;
 }
 
-/* A line that is not as proc(5) says is none. */
+/* Keep a line; a line that is not as in proc(5) is left out. */
 static bool keep_line(const char *line)
 {
 	char *path = NULL;
@@ -236,7 +241,7 @@ static void note_changes(void)
 		table.changes++;
 }
 
-/* Without the table anything may be. */
+/* Look for mounts; without the table there may be any. */
 static bool look(const struct branch *branch, int mount_id)
 {
 	if (table.read != table.changes)

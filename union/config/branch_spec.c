@@ -67,7 +67,7 @@ static int parse_flags(const char *text, size_t length, struct branch_spec *ret,
 		if (n > (size_t)(end - text))
 			n = (size_t)(end - text);
 		(void)snprintf(word, sizeof(word), "%.*s", (int)n, text);
-		/* A word that was cut is none. */
+		/* A word that was cut matches none. */
 		r = parse_word(word, &mode_seen, ret, err);
 		text += n + 1;
 	}
@@ -94,7 +94,7 @@ const char *branch_spec_format(char *buf, unsigned flags, uint64_t min_free)
 	return buf;
 }
 
-/* Has the path, up to its end, a '*', '?' or '[' that stands for itself? */
+/* Has the path, up to its end, a '*', '?' or '[' without a '\' before it? */
 static bool is_pattern(const char *in)
 {
 	for (; *in && *in != ':' && *in != '='; in++) {

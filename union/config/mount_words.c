@@ -28,7 +28,7 @@ static const struct row {
 	const char *name;
 	uint64_t said, set;       /* MOUNT_ATTR_* */
 	unsigned fs_said, fs_set; /* MOUNT_FS_* */
-	bool libfuse;             /* any takes it */
+	bool libfuse;             /* any libfuse takes it */
 	/* Access time that this option ends, if it only ends another. */
 	uint64_t ends;
 	const char *refusal;
@@ -57,7 +57,7 @@ static const struct row {
 	 .ends = MOUNT_ATTR_STRICTATIME},
 	{.name = "nodiratime", SAYS(MOUNT_ATTR_NODIRATIME)},
 	{.name = "diratime", ENDS(MOUNT_ATTR_NODIRATIME)},
-	/* So it is here. */
+	/* Options that are the rule in a union anyhow. */
 	{.name = "noiversion"},
 	{.name = "nomand"},
 	{.name = "loud"},
@@ -126,8 +126,10 @@ int mount_words_take(struct mount_words *words, const char *word,
 	return 0;
 }
 
-/* mount(2) keeps an access time that nothing is said of, but for noatime: that
- * mount(8) leaves out when it is to end. */
+/*
+ * End noatime when no word says it: mount(8) leaves it out to end it. Other
+ * access times stay without a word, as in mount(2).
+ */
 static void complete_access(struct mount_words *words,
 			    const struct mount_words *now)
 {

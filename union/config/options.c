@@ -10,7 +10,9 @@
 #include "union/config/options_branches.h"
 #include "union/config/options_mergerfs.h"
 
-/* What the kernel keeps until it is told otherwise: seconds, ten years. */
+/*
+ * Seconds for which the kernel keeps answers until told otherwise: ten years.
+ */
 #define BRANCH_TIMEOUT_DEFAULT 30 /* seconds */
 #define BRANCH_TIMEOUT_MAX     86400
 #define TIMEOUT_DEFAULT        315360000
@@ -161,7 +163,7 @@ static int set_threads(struct union_options *options, const char *value,
 	int r;
 
 	if (strcmp(value, "0") == 0 || strcmp(value, "-1") == 0)
-		return 0; /* as many as we like */
+		return 0; /* the default number */
 	r = parse_number("threads", value, 1, UNION_THREADS_MAX, &number, err);
 	if (r == 0)
 		options->threads = (unsigned)number;
@@ -321,7 +323,7 @@ static int set_option(struct union_options *options, char *word,
 			 word);
 }
 
-/* Up to the next comma that is not within double quotes; NULL at the end. */
+/* Cut off the word up to the next comma outside double quotes; NULL: none. */
 static char *next_word(char **rest)
 {
 	char *word = *rest, *at = word;

@@ -25,7 +25,7 @@ static int add_branch(struct union_options *options,
 	return 0;
 }
 
-/* The directories that match, in the order of their bytes. */
+/* Add the directories that match, in the order of their bytes. */
 static int add_matches(struct union_options *options,
 		       const struct branch_spec *spec, struct error *err)
 {

@@ -71,7 +71,9 @@ static const struct row {
 	{"splice-write", NULL, NULL},
 	{"sync-read", NULL, NULL},
 	{"use-ino", NULL, NULL},
-	/* With one of their values they say what is so here. */
+	/*
+	 * Options that are taken with one of their values, which a union has.
+	 */
 	{"allow-idmap", "false", "the union cannot be mounted with id maps"},
 	{"branches-mount-timeout", "0",
 	 "a branch must exist when the union is mounted; "
@@ -93,7 +95,7 @@ static const struct row {
 	{"statfs", "base", "free space is that of all branches"},
 	{"symlinkify", "false", "files stay files"},
 	{"xattr", "passthrough", "extended attributes are always there"},
-	/* With no value. */
+	/* Options that are refused with any value. */
 	{"branches", "(none)", "branches are the first word: A:B DIR"},
 	{"srcmounts", "(none)", "branches are the first word: A:B DIR"},
 	{"dirs", "(none)", "branches are the first word: A:B DIR"},
@@ -126,7 +128,7 @@ static bool is_one_of(const char *value, const char *values)
 	return false;
 }
 
-/* Both spellings are one, as there. */
+/* Does @row have that name? '-' and '_' are one, as in mergerfs. */
 static bool is_called(const char *row, const char *name)
 {
 	for (; *row && (*name == '_' ? '-' : *name) == *row; row++)
@@ -134,7 +136,7 @@ static bool is_called(const char *row, const char *name)
 	return !*row && !*name;
 }
 
-/* The kernel keeps no longer than any of these says. */
+/* Lower the timeout: the kernel keeps no longer than any of these says. */
 static int lower_timeout(struct union_options *options, const char *name,
 			 const char *value, struct error *err)
 {
@@ -151,7 +153,7 @@ static int lower_timeout(struct union_options *options, const char *name,
 	return 0;
 }
 
-/* Threads that read and serve; 0 and less: as many as we like. */
+/* Set the threads that read and serve; 0 and less: the default. */
 static int set_threads(struct union_options *options, const char *name,
 		       const char *value, struct error *err)
 {
@@ -204,7 +206,7 @@ static int set_never_forget(struct union_options *options, const char *name,
 	return 0;
 }
 
-/* What sleeps is kept by how many there are, not by time: then all is. */
+/* Keep all forgotten inodes, which are kept by number, not by time. */
 static int set_remember(struct union_options *options, const char *name,
 			const char *value, struct error *err)
 {

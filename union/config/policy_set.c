@@ -114,7 +114,7 @@ static int find_range(const char *name, struct range *ret, struct error *err)
 	return -ENOENT;
 }
 
-/* All names, for who wrote another. */
+/* Refuse an unknown policy, with the names of all. */
 static int unknown_policy(const char *name, const char *value,
 			  struct error *err)
 {

@@ -42,7 +42,7 @@ void move_lock_done(struct move_lock *gate)
 	pthread_mutex_destroy(&gate->drain);
 }
 
-/* The 64-bit number at @at, 0 when the request is shorter. */
+/* Get the 64-bit number at @at; 0: the request is shorter. */
 static uint64_t number_at(const void *data, size_t length, size_t at)
 {
 	uint64_t n = 0;
@@ -52,7 +52,7 @@ static uint64_t number_at(const void *data, size_t length, size_t at)
 	return n;
 }
 
-/* Where a request names its other node; 0: it names one. */
+/* Get the offset of a request's other node; 0: it names one. */
 static size_t second_node_at(uint32_t opcode)
 {
 	const size_t body = sizeof(struct fuse_in_header);
@@ -69,7 +69,7 @@ static size_t second_node_at(uint32_t opcode)
 	}
 }
 
-/* Waits for work that waits for others. */
+/* Is it a remount? That waits for work that waits for others. */
 static bool is_remount(const void *data, size_t length)
 {
 	struct fuse_ioctl_in in;
@@ -138,7 +138,7 @@ struct move_lock_pass move_lock_enter(struct move_lock *gate,
 	pass.first = lock_of(ids[0]);
 	if (count > 1 && lock_of(ids[1]) != pass.first)
 		pass.second = lock_of(ids[1]);
-	/* Lower ones first, as all do. */
+	/* The lower lock is taken first, as everywhere. */
 	if (pass.second >= 0 && pass.second < pass.first) {
 		other = pass.first;
 		pass.first = pass.second;
@@ -210,7 +210,7 @@ void move_lock_open(struct move_lock_hold *hold)
 	memset(hold->held, 0, sizeof(hold->held));
 }
 
-/* Until nobody is inside who came in @phase; looks now and then. */
+/* Wait until no request of @phase is inside; looks now and then. */
 static int wait_for(struct move_lock *gate, unsigned phase,
 		    const struct timespec *deadline)
 {
@@ -232,8 +232,8 @@ static int wait_for(struct move_lock *gate, unsigned phase,
 }
 
 /*
- * New ones come in the other phase, once the last who took that one up long
- * ago have left; so those waited for only become fewer.
+ * Wait until older requests of the other phase have left, then have new ones
+ * come in that. So the requests waited for only become fewer.
  */
 int move_lock_drain(struct move_lock *gate, int patience_ms)
 {

@@ -20,7 +20,7 @@
 
 static _Atomic uint64_t copies_changed = 1;
 
-/* After the copy is there: who read it before has not seen that. */
+/* Change the number after the copy is there: older readers did not see it. */
 static void note_new_copy(void)
 {
 	atomic_fetch_add(&copies_changed, 1);
@@ -92,7 +92,7 @@ void node_free(struct node_table *table, struct node *node)
 	struct orphan_fd buried = {atomic_load(&node->buried_fd),
 				   atomic_load(&node->buried_token)};
 
-	/* First: then there are no copies either. */
+	/* The generation goes first: then there are no copies either. */
 	atomic_store(&node->generation, 0);
 	node_drop_kept(table, node);
 	for (; copy; copy = next) {
@@ -123,7 +123,7 @@ static struct node *new_node(struct node_table *table, mode_t type,
 	return node;
 }
 
-/* All of it is as it is to be: it is there. */
+/* Make the node be there, when all its members are set. */
 static void bear(struct node_table *table, struct node *node,
 		 uint64_t generation)
 {
@@ -132,8 +132,8 @@ static void bear(struct node_table *table, struct node *node,
 }
 
 /*
- * Is there nothing to add, as a node has it? It is another's no more where they
- * are taken over.
+ * Does a node have the copy, so that there is nothing to add? Where copies are
+ * taken over, another node loses it first.
  */
 static bool is_had(struct node_table *table, const struct node *node,
 		   unsigned branch, const struct handle *handle)
@@ -249,7 +249,7 @@ struct node *node_get(const struct node_table *table, uint64_t id)
 	return atomic_load(&node->generation) ? node : NULL;
 }
 
-/* @making: it is not in its place yet; else one that was not is. */
+/* Add a copy; @making: it is not in its place yet; else it is now. */
 static int add_known(struct node_table *table, unsigned known_branch,
 		     const struct handle *known, unsigned branch,
 		     const struct handle *handle, bool making)
@@ -315,7 +315,7 @@ void node_copy_gone(struct node_table *table, unsigned branch,
 	pthread_mutex_lock(&table->lock);
 	copy = node_index_find(table, branch, handle);
 	if (copy) {
-		/* First, so that a node has a copy or this. */
+		/* This comes first, so that a node has a copy or @buried. */
 		if (buried && is_last(copy))
 			orphan_inode_take(copy_node(copy), buried);
 		copy_lose(copy);

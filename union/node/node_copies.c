@@ -45,7 +45,7 @@ void copy_link(struct copy *copy)
 	atomic_store(at, copy->node_back);
 }
 
-/* A file has no other copy: who opens it is told. */
+/* Pass over a directory's copy on a failed branch. A file has no other. */
 static struct copy *live(struct copy *copy)
 {
 	copy = copy_there(copy);

@@ -60,7 +60,7 @@ size_t node_lost_take(struct node_table *table, struct node_lost **ret)
 	return count;
 }
 
-/* With the node locked. A file; of directories it is not known. */
+/* Is the file open? With the node locked. Unknown for directories. */
 static bool is_open(struct node *node)
 {
 	return !S_ISDIR(node->type) && node_file(node)->opens;
@@ -83,7 +83,7 @@ struct node *node_lost_hold(struct node_table *table,
 	return NULL;
 }
 
-/* The table's lock is held. */
+/* Mark all copies as gone. The table's lock is held. */
 static void lose_copies(struct node *node)
 {
 	struct copy *copy;

@@ -59,13 +59,13 @@ static void restore_node(struct node_table *table, uint64_t id)
 	table->nodes++;
 }
 
-/* One of a branch that was never noted is not known to anybody. */
+/* Was the branch noted? A copy on another is not known to anybody. */
 static bool has_branch(const struct node_table *table, unsigned branch)
 {
 	return table->state->branches[branch].used;
 }
 
-/* Does it name a place of a node that has it? */
+/* Does the copy name the place of a node that has it? */
 static bool has_node(const struct node_table *table, const struct copy *copy)
 {
 	uintptr_t first = (uintptr_t)table->state->nodes;
@@ -110,7 +110,7 @@ int node_restore(struct node_table *table)
 		return -EPROTO;
 	state_expect(state);
 	node_index_expect(table, copies);
-	/* The lowest id is the first to be taken. */
+	/* The lowest id is taken first. */
 	for (i = nodes - 1; i >= NODE_ROOT_ID; i--)
 		restore_node(table, i);
 	for (i = copies; i-- > 0;)

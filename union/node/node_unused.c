@@ -41,7 +41,7 @@ static void drop_asleep(struct node_table *table, struct node *node)
 	node_free(table, node);
 }
 
-/* True: it is kept, and another may have gone for it. */
+/* Let the node sleep. True: it is kept; another may have gone for it. */
 static bool sleeps(struct node_table *table, struct node *node)
 {
 	const struct node_sleeper one = {node->id, node->generation};

@@ -12,7 +12,7 @@ static struct quiet_change *change_of(const struct node_table *table,
 	return &table->state->quiet[copy_place(table, copy) - 1];
 }
 
-/* Also one that is not in its place yet. */
+/* Find a copy, also one that is not in its place yet. */
 static struct copy *find_copy(const struct node *node, unsigned branch,
 			      const struct handle *handle)
 {
@@ -33,7 +33,7 @@ void preserve_ctime_change(struct node_table *table, unsigned branch,
 
 	if (copy) {
 		node_lock(table, node);
-		/* To the next server it is none in between: it is seen. */
+		/* After a kill here the next server ignores the record. */
 		copy_set(copy, COPY_QUIETENED, true);
 		*change_of(table, copy) = *change;
 		copy_set(copy, COPY_QUIET, true);

@@ -37,7 +37,7 @@ int branch_identity_get(int fd, struct branch_identity *ret)
 		identity.uuid_length = uuid.length;
 		memcpy(identity.uuid, uuid.uuid, uuid.length);
 	}
-	/* Its fsid is of the subvolume. */
+	/* The fsid of a Btrfs is of the subvolume. */
 	if (identity.type == BTRFS_SUPER_MAGIC &&
 	    ioctl(fd, BTRFS_IOC_FS_INFO, &info) == 0) {
 		static_assert(sizeof(info.fsid) == sizeof(identity.uuid),

@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "union/state/fd_store.h"
 
-/* Of this thread's own table: all but @fd. */
+/* Close all descriptors of this thread's own table but @fd. */
 static void close_others(int fd)
 {
 	if (fd > 0)

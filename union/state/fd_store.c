@@ -164,7 +164,7 @@ int fd_store_take_any(uint64_t *ret_token)
 	return take_fd(&keep.items[keep.count - 1].fd);
 }
 
-/* The union goes on without a supervisor: it is as others are. */
+/* Send a message; without a supervisor the union goes on, as others do. */
 static void send_it(enum fd_store_op op, uint64_t token, const char *text,
 		    int fd)
 {
@@ -207,7 +207,7 @@ void fd_store_say_failed(const struct error *err)
 	send_it(FD_STORE_FAILED, (uint64_t)err->code, error_text(err), -1);
 }
 
-/* 1: it came; 0: the other side is gone; or -errno. */
+/* Wait for a refusal. 1: it came; 0: the other side is gone; or -errno. */
 static int wait_refusal(uint64_t token, int timeout_ms,
 			struct fd_store_message *ret)
 {
@@ -224,7 +224,10 @@ static int wait_refusal(uint64_t token, int timeout_ms,
 		}
 		r = fd_store_receive(keep.socket, ret, &fd);
 		fd_close(fd);
-		/* Or else it is of one who waits no more. */
+		/*
+		 * A refusal with another token is for a call that waits no
+		 * more.
+		 */
 	} while (r == 1 &&
 		 (ret->op != FD_STORE_REFUSED || ret->token != token));
 	return r;

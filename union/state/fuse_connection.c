@@ -15,7 +15,7 @@
 
 #define FDINFO_MAX 4096 /* bytes */
 
-/* The name of its folder in fusectl; -1: the kernel does not say it. */
+/* Get the name of its folder in fusectl; -1: the kernel does not tell it. */
 static long number_of(int fuse_fd)
 {
 	static const char key[] = "\nfuse_connection:\t";
@@ -32,7 +32,7 @@ static long number_of(int fuse_fd)
 	return at ? strtol(at + sizeof(key) - 1, NULL, 10) : -1;
 }
 
-/* fusectl need not be mounted anywhere: it is for us, for a moment. */
+/* Mount fusectl for a moment: it need not be mounted anywhere. */
 static int open_fusectl(void)
 {
 	auto_close int context = fsopen("fusectl", FSOPEN_CLOEXEC);

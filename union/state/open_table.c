@@ -56,7 +56,7 @@ void *open_table_get(const struct open_table *table, uint64_t number)
 		       : NULL;
 }
 
-/* With the lock. NULL: ENOMEM. */
+/* Make an entry, with the lock. NULL: ENOMEM. */
 static struct open_entry *make_entry(struct open_table *table, uint64_t place)
 {
 	struct open_entry *entry, *chunk;
@@ -73,7 +73,7 @@ static struct open_entry *make_entry(struct open_table *table, uint64_t place)
 	return &chunk[place % OPEN_CHUNK];
 }
 
-/* With the lock. One that is not noted is lost, nothing else. */
+/* Note a free place, with the lock. Without memory the place is lost. */
 static void note_free(struct open_table *table, uint64_t place)
 {
 	uint64_t size = table->free_size ? table->free_size * 2 : 64;

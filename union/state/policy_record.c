@@ -15,8 +15,10 @@ static void write_names(policy_name *into, const struct policy_set *set)
 	for (i = 0; i < POLICY_FUNCTIONS; i++)
 		(void)snprintf(into[i], sizeof(*into), "%s",
 			       policy_of(set, i)->name); /* fits */
-	/* All of it before the store that makes it count, and the other is
-	 * not touched before that. */
+	/*
+	 * The record is complete before the store that makes it count. The
+	 * other one is not touched before that.
+	 */
 	atomic_thread_fence(memory_order_seq_cst);
 }
 

@@ -113,7 +113,7 @@ static void give_back(const struct reply_cache *once,
 	}
 }
 
-/* The reply that is known. Not wanted: then nothing of it counts. */
+/* Send the known reply. If the kernel refuses it, nothing of it counts. */
 static void send_again(const struct reply_cache *once,
 		       struct reply_cache_slot *slot, uint64_t unique, int fd)
 {
@@ -125,7 +125,7 @@ static void send_again(const struct reply_cache *once,
 	reply_cache_slot_free(slot);
 }
 
-/* True: it is to be served. */
+/* Begin a request that came again. True: it is to be served. */
 static bool begin_again(struct reply_cache *once, struct reply_cache_slot *slot,
 			uint64_t unique, int fd)
 {
@@ -236,7 +236,7 @@ bool reply_cache_noted(struct reply_cache_noted *ret)
 	return true;
 }
 
-/* Others look nodes up and forget them, for themselves. */
+/* Does the reply count nodes? Other requests forget the nodes they look up. */
 static bool replies_with_nodes(uint32_t opcode)
 {
 	switch (opcode) {

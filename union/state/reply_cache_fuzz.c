@@ -35,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct reply_cache_slots slots;
 	struct reply_cache_slot *slot;
 	unsigned i, found = 0, claimed = 0, hint = 0;
-	/* As large as it says, so that a byte too far is seen. */
+	/* Of exact size, so that a byte too far is seen. */
 	uint8_t *memory = aligned_alloc(64, room);
 	uint64_t unique;
 

@@ -106,7 +106,7 @@ static struct reply_cache_slot *claimed(struct reply_cache_slot *slot)
 	return slot;
 }
 
-/* The numbers of requests only grow. */
+/* Find the oldest: the numbers of requests only grow. */
 static struct reply_cache_slot *oldest_dead(
 	const struct reply_cache_slots *slots)
 {

@@ -97,7 +97,7 @@ static int map(struct state *state)
 
 	if (at == MAP_FAILED)
 		return -errno;
-	/* A dump of it would not be of use. */
+	/* Core dumps leave the memory out. */
 	(void)madvise(at, STATE_SIZE, MADV_DONTDUMP);
 	state->header = (void *)at;
 	state->once = at + REPLY_CACHE_AT;
@@ -171,7 +171,7 @@ int state_open(struct state *ret, int fd, struct error *err)
 	return 0;
 }
 
-/* Where the kernel cannot (before Linux 5.14) it only takes longer. */
+/* Map the pages at once. Before Linux 5.14 each is mapped when touched. */
 static void expect(void *at, uint64_t bytes)
 {
 	(void)madvise(at, bytes, MADV_POPULATE_READ);

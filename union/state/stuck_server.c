@@ -34,7 +34,7 @@ static struct dying {
 static unsigned count;
 static const struct state *left; /* what they left; borrowed */
 
-/* The process of a pidfd; 0: it has ended. See pidfd_open(2). */
+/* Get the process of a pidfd; 0: it has ended. See pidfd_open(2). */
 static pid_t pid_of(int pidfd)
 {
 	auto_free char *text = NULL;
@@ -85,7 +85,7 @@ static bool add_branches_on(const struct state *state, int mount, uint64_t *set)
 	return any;
 }
 
-/* All that it has called since it began with what it does. */
+/* Add all branches that the thread noted for what it does. */
 static bool add_met(struct dying *dying, const struct state_thread *thread)
 {
 	uint64_t set, any = 0;
@@ -100,8 +100,9 @@ static bool add_met(struct dying *dying, const struct state_thread *thread)
 }
 
 /*
- * What its call is for, as proc(5) says it. All the more if it has not noted
- * that branch: another file may have got the number of the descriptor since.
+ * Add the branches of its call, as proc(5) tells them. If the thread did not
+ * note such a branch, another file may have got the number of the descriptor
+ * since. Then all branches that it noted are added, too.
  */
 static bool add_called(struct dying *dying, const struct state *state,
 		       const struct state_thread *thread, const int *mounts)
@@ -121,7 +122,7 @@ static bool add_called(struct dying *dying, const struct state *state,
 	return any;
 }
 
-/* True: it is known what may come to pass of it, and that is in dying->met. */
+/* Find the branches of its call. True: they are known, in dying->met. */
 static bool learn_thread(struct dying *dying, const struct state *state,
 			 pid_t tid)
 {

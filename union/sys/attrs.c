@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "union/sys/proc_path.h"
 
-/* A file capability that is none has a name, and nobody can read it. */
+/* Get the size. A removed file capability has a name, but cannot be read. */
 static ssize_t size_of(const char *path, const char *name)
 {
 	ssize_t size = getxattr(path, name, NULL, 0);
@@ -40,8 +40,7 @@ static int copy_xattr(const char *from, const char *to, const char *name)
 		return errno == ENODATA ? 0 : -errno;
 	if (setxattr(to, name, value, (size_t)size, 0) == 0)
 		return 0;
-	/* Access rules must come along; a label this branch cannot keep
-	 * need not. */
+	/* ACLs must be copied; labels that this branch cannot keep need not. */
 	if (errno == EOPNOTSUPP && strncmp(name, "system.posix_acl", 16) != 0)
 		return 0;
 	return -errno;

@@ -59,7 +59,7 @@ static bool is_refusal(int error)
 	       error == EINVAL;
 }
 
-/* Bytes copied, 0 at the end of the file, or -errno. */
+/* Copy a piece. Bytes copied, 0 at the end of the file, or -errno. */
 static ssize_t copy_piece(struct copying *c, off_t at, size_t length)
 {
 	off_t to = at, from = at;
@@ -94,7 +94,7 @@ static int copy_segment(struct copying *c, off_t at, off_t end)
 	return r;
 }
 
-/* A hole: also where it held something when it was copied before. */
+/* Copy a hole, also where data was when it was copied before. */
 static int copy_hole(struct copying *c, off_t at, off_t end)
 {
 	struct stat st;

@@ -7,23 +7,25 @@
 
 static int try_lease(int fd, int type)
 {
-	/* To who opens it meanwhile we answer at once: the signal, one that
-	 * is ignored, is of no use. */
+	/*
+	 * The lease ends at once, so its signal is of no use: SIGURG is
+	 * ignored.
+	 */
 	if (fcntl(fd, F_SETSIG, SIGURG) < 0)
 		return -errno;
 	if (fcntl(fd, F_SETLEASE, type) < 0)
 		return errno == EAGAIN ? -EBUSY : -errno;
-	(void)fcntl(fd, F_SETLEASE, F_UNLCK); /* it is ours */
+	(void)fcntl(fd, F_SETLEASE, F_UNLCK); /* the lease is ours */
 	return 0;
 }
 
-/* A lease to write is given only to who has the file alone. */
+/* A lease to write is given only if no other open file has the file. */
 int file_in_use(int fd)
 {
 	return try_lease(fd, F_WRLCK);
 }
 
-/* One to read only while nobody writes. */
+/* A lease to read is given only while nobody writes. */
 int file_is_written(int fd)
 {
 	return try_lease(fd, F_RDLCK);

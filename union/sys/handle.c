@@ -47,7 +47,7 @@ int handle_open(int mount_fd, const struct handle *handle, int flags)
 	struct handle copy; /* the call takes it as not const */
 	int fd;
 
-	/* No more than its length: a handle may be stored cut. */
+	/* Copy no more than its length: a handle may be stored cut. */
 	memcpy(&copy, handle, offsetof(struct handle, data) + handle->length);
 	fd = open_by_handle_at(mount_fd, (struct file_handle *)&copy,
 			       flags | O_CLOEXEC);

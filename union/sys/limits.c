@@ -8,7 +8,7 @@ void limits_raise(void)
 	static const struct rlimit none = {RLIM_INFINITY, RLIM_INFINITY};
 	struct rlimit limit;
 
-	/* Each that cannot be raised stays lower. */
+	/* A limit that cannot be raised stays lower. */
 	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
 		limit.rlim_cur = limit.rlim_max;
 		(void)setrlimit(RLIMIT_NOFILE, &limit);

@@ -19,10 +19,10 @@
 
 struct waiting {
 	pid_t thread;
-	unsigned long switches; /* another number: it had come back */
+	unsigned long switches; /* another number: the call had returned */
 };
 
-/* Does it wait? Not one that has ended. */
+/* Does the thread wait? A thread that has ended does not. */
 static bool get_waiting(pid_t process, pid_t thread, struct waiting *ret)
 {
 	static const char switches[] = "\nvoluntary_ctxt_switches:";
@@ -76,7 +76,7 @@ static size_t keep_waiting(pid_t process, struct waiting *all, size_t count)
 	return kept;
 }
 
-/* How many of them still wait after that; they are in @all then. */
+/* Count the threads that still wait after that; @all has them then. */
 static size_t wait_on(pid_t process, struct waiting *all, size_t count,
 		      int patience_ms)
 {

@@ -18,7 +18,7 @@
 #define PF_EXITING 0x4ul /* linux/sched.h */
 #define OWN_FD     "/proc/self/fd/" /* as proc_path.h has it */
 
-/* A file of the thread's folder in proc; owned, or NULL. */
+/* Read a file of the thread's folder in proc; owned, or NULL. */
 static char *read_text(pid_t process, pid_t thread, const char *name)
 {
 	char path[96], *text = NULL;
@@ -31,7 +31,7 @@ static char *read_text(pid_t process, pid_t thread, const char *name)
 		       : text;
 }
 
-/* Its state behind the name, which may have any character, and its flags. */
+/* Get its state, behind the name with any characters, and its flags. */
 static bool get_state(pid_t process, pid_t thread, char *ret_state,
 		      unsigned long *ret_flags)
 {
@@ -42,7 +42,7 @@ static bool get_state(pid_t process, pid_t thread, char *ret_state,
 			     ret_flags) == 2;
 }
 
-/* The number of a call and its six arguments. False: none can be told. */
+/* Get the number of a call and its six arguments. False: unknown. */
 static bool get_call(pid_t process, pid_t thread, unsigned long *ret)
 {
 	auto_free char *text = read_text(process, thread, "syscall");
@@ -52,7 +52,7 @@ static bool get_call(pid_t process, pid_t thread, unsigned long *ret)
 		      &ret[2], &ret[3], &ret[4], &ret[5], &ret[6]) == 7;
 }
 
-/* -1: it is no descriptor. */
+/* Get the mount of descriptor @fd; -1: @fd is none. */
 static int mount_of(pid_t process, pid_t thread, unsigned long fd)
 {
 	static const char key[] = "\nmnt_id:\t";
@@ -80,7 +80,7 @@ static bool is_fuse(pid_t process, pid_t thread, unsigned long fd)
 	       memcmp(target, "/dev/fuse", (size_t)n) == 0;
 }
 
-/* The descriptor in a path that proc_path() made; ULONG_MAX: it is another. */
+/* Get the descriptor in a path by proc_path(); ULONG_MAX: another path. */
 static unsigned long fd_in_path(pid_t process, pid_t thread, unsigned long at)
 {
 	char path[96], text[sizeof(OWN_FD) + 10] = "";
@@ -89,7 +89,7 @@ static unsigned long fd_in_path(pid_t process, pid_t thread, unsigned long at)
 	(void)snprintf(path, sizeof(path), "/proc/%d/task/%d/mem", process,
 		       thread); /* fits */
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	/* Less of it, at the end of a page, is no such path, or all of it. */
+	/* A shorter read, at a page's end, has all of the path or another. */
 	if (fd < 0 || at > LONG_MAX ||
 	    pread(fd, text, sizeof(text) - 1, (off_t)at) < 0 ||
 	    strncmp(text, OWN_FD, strlen(OWN_FD)) != 0)
@@ -97,7 +97,7 @@ static unsigned long fd_in_path(pid_t process, pid_t thread, unsigned long at)
 	return strtoul(text + strlen(OWN_FD), NULL, 10);
 }
 
-/* What the first words of the call name: a descriptor, or a path. */
+/* Get the descriptor in the first words of the call, or in their path. */
 static unsigned long first_fd(pid_t process, pid_t thread,
 			      const unsigned long *call)
 {

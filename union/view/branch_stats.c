@@ -12,14 +12,14 @@
 #include "union/branch/branch_health.h"
 #include "union/branch/dir_fd.h"
 
-/* Of this thread by splitmix64, Steele, Lea and Flood 2014. */
+/* A generator of this thread: splitmix64, Steele, Lea and Flood 2014. */
 uint64_t branch_stats_random(void)
 {
 	static _Thread_local uint64_t state;
 	uint64_t z;
 
 	if (!state)
-		/* Without it the clock: nothing hangs on it. */
+		/* Without entropy the clock will do. */
 		if (getrandom(&state, sizeof(state), GRND_NONBLOCK) < 0)
 			state = (uint64_t)clock_ns();
 	z = state += UINT64_C(0x9e3779b97f4a7c15);
@@ -87,7 +87,7 @@ void branch_stats_filter(struct branch_stats *survey)
 	survey->count = policy_filter(survey->rest, survey->count);
 }
 
-/* How many leading names of @path are directories on the branch. */
+/* Count the leading names of @path that are directories on the branch. */
 static unsigned count_shared(const struct branch *branch, const char *path)
 {
 	char part[PATH_MAX];
@@ -128,7 +128,7 @@ static void learn_shared(struct branch_stats *survey, struct unionfs *fs,
 				fs->branches.items[survey->rest[i].id], path);
 }
 
-/* Is there none left that has the directory itself, and room? */
+/* Is no branch left that has the directory itself, and room? */
 static bool needs_shared(const struct branch_stats *survey)
 {
 	unsigned i;

@@ -69,7 +69,7 @@ static bool earlier(const struct timespec *a, const struct timespec *b)
 				      : a->tv_nsec < b->tv_nsec;
 }
 
-/* Of the copies that can be asked. */
+/* Find the oldest time of the copies that can be asked. */
 static int birth_of_dir(struct unionfs *fs, struct node *node,
 			struct timespec *ret)
 {

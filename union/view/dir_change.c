@@ -22,7 +22,7 @@ struct dir_change_copy {
 	size_t length; /* bytes, of */
 };
 
-/* How many can be changed; -EPERM: one of them cannot. */
+/* Count the copies that can be changed; -EPERM: one of them cannot. */
 static int count_copies(struct unionfs *fs, const struct node *node, bool now)
 {
 	struct copy *copy;
@@ -34,7 +34,7 @@ static int count_copies(struct unionfs *fs, const struct node *node, bool now)
 		if (unionfs_writable(fs, copy) < 0)
 			continue;
 		n++;
-		/* What else there is to it is said by who changes it. */
+		/* The change itself reports other errors. */
 		if (unionfs_dir_fd(fs, copy, &dir) < 0)
 			continue;
 		r = immutable_check(dir->fd, now);
@@ -57,7 +57,7 @@ int dir_change_begin(struct dir_change *change, struct unionfs *fs,
 	n = count_copies(fs, node, now);
 	if (n < 0)
 		return n;
-	/* One may come meanwhile: see note(). */
+	/* A copy may come meanwhile: see note(). */
 	change->copies = calloc(BRANCH_MAX, sizeof(*change->copies));
 	return change->copies ? 0 : -ENOMEM;
 }
@@ -72,7 +72,7 @@ static int note_value(struct dir_change_copy *noted, const char *path,
 	noted->value = malloc((size_t)size + 1);
 	if (!noted->value)
 		return -ENOMEM;
-	/* Nobody else changes it: see dir_attr_lock.h. */
+	/* No other request changes it: see dir_attr_lock.h. */
 	size = getxattr(path, name, noted->value, (size_t)size);
 	if (size < 0)
 		return -errno;
@@ -97,7 +97,7 @@ int dir_change_note(struct dir_change *change, struct copy *copy, int fd)
 			     : 0;
 }
 
-/* Is it as it was? */
+/* Is the attribute as before? */
 static bool is_same_value(const char *path, const char *name,
 			  const struct dir_change_copy *noted)
 {
@@ -150,7 +150,7 @@ static void undo(const struct dir_change *change,
 	if (now.st_uid != st->st_uid || now.st_gid != st->st_gid)
 		(void)fchownat(dir->fd, "", st->st_uid, st->st_gid,
 			       AT_EMPTY_PATH);
-	/* An ACL, or another owner, has changed that, too. */
+	/* An ACL, or another owner, has changed the mode, too. */
 	if (fstat(dir->fd, &now) == 0 && now.st_mode != st->st_mode)
 		(void)chmod(path, st->st_mode & 07777);
 	if (!is_time(&now.st_mtim, &st->st_mtim) ||

@@ -26,9 +26,9 @@
 #define LOOKUP_SLACK_S 2  /* by which times of files may differ from ours */
 
 /*
- * Is @st, asked for after @handle and that after @since_s, of the same inode?
- * It has the number, and what has not changed since then was there then. False
- * when that is not sure.
+ * Is @st of the inode of @handle? @st was asked for after @handle, and that
+ * after @since_s. An inode with that number that has not changed since was
+ * there then. False: not sure.
  */
 static bool is_surely_of(const struct handle *handle, const struct stat *st,
 			 int64_t since_s)
@@ -161,7 +161,7 @@ struct dir_search {
 	struct stat st; /* of the first */
 };
 
-/* Ask one branch. 1: that is all, a file; 0: go on; or -errno. */
+/* Ask one branch. 1: found a file, which ends it; 0: go on; or -errno. */
 static int search_one(struct unionfs *fs, struct copy *dir, const char *name,
 		      struct dir_search *search)
 {
@@ -191,7 +191,7 @@ static int search_one(struct unionfs *fs, struct copy *dir, const char *name,
 	return !S_ISDIR(st.st_mode);
 }
 
-/* How many of the first @count branches are in @set. */
+/* Count the first @count branches that are in @set. */
 static unsigned count_in(const uint64_t *set, unsigned count)
 {
 	unsigned i, n = 0;
@@ -204,7 +204,9 @@ static unsigned count_in(const uint64_t *set, unsigned count)
 	return n;
 }
 
-/* The branches that may have @name: see name_filter_where(); how many they are.
+/*
+ * Get the branches that may have @name: see name_filter_where(). Returns how
+ * many.
  */
 static unsigned ask_names(const struct unionfs *fs, const struct node *parent,
 			  const char *name, uint64_t where[BRANCH_MAX / 64])
@@ -215,7 +217,7 @@ static unsigned ask_names(const struct unionfs *fs, const struct node *parent,
 	return count_in(where, count);
 }
 
-/* Of another file system something is mounted there (or a subvolume is). */
+/* Another device: a mount is there, or a subvolume. */
 static int hit_stat(struct branch *branch, struct hit *hit, const char *name)
 {
 	if (fstatat(hit->fd->fd, name, &hit->st, AT_SYMLINK_NOFOLLOW) < 0)
@@ -227,7 +229,7 @@ static int hit_stat(struct branch *branch, struct hit *hit, const char *name)
 		       : 0;
 }
 
-/* See lookup_all(); the lowest first. */
+/* Gather the hits, the lowest first; see lookup_all(). */
 static int gather(struct unionfs *fs, const struct node *parent,
 		  const char *name, struct hit **ret)
 {
@@ -322,11 +324,13 @@ int lookup_entry(struct unionfs *fs, struct node *parent, const char *name,
 		    : search_by_policy(fs, parent, name, &search);
 	if (r < 0)
 		return r;
-	/* Once all were asked: one may have failed meanwhile. */
+	/*
+	 * Look again after all were asked: a branch may have failed meanwhile.
+	 */
 	doubt = unionfs_may_have(parent, name);
 	if (!search.count)
 		return doubt || search.damaged ? -EIO : -ENOENT;
-	/* That it has a copy there, too, would be known to nobody. */
+	/* Else the copy on the damaged branch would not be known. */
 	if (search.damaged && S_ISDIR(search.st.st_mode))
 		return -EIO;
 	copy = node_copy_on(parent, found[0].branch);
@@ -355,8 +359,8 @@ int lookup_made(struct unionfs *fs, unsigned branch, int dirfd,
 }
 
 /*
- * The directory @path ("" for the root) of a branch. What a symbolic link
- * leads to is none: it is one that a directory of another branch hides.
+ * The directory @path ("" for the root) of a branch. A symbolic link does not
+ * count: a directory of another branch hides it.
  */
 static int open_dir(const struct branch *branch, const char *path)
 {
@@ -383,7 +387,7 @@ static int find_on(const struct branch *branch, const char *path,
 	return fd < 0 ? fd : lookup_inode(branch, fd, "", &st, ret);
 }
 
-/* The directory @path ("" for the root) on every branch that has it. */
+/* Find the directory @path ("" for the root) on every branch with it. */
 static int find_everywhere(struct unionfs *fs, const char *path,
 			   struct node_found *found)
 {
@@ -409,8 +413,8 @@ static int find_everywhere(struct unionfs *fs, const char *path,
 }
 
 /*
- * Is the directory @fd still at @path? Then it was all the time, and what was
- * found there meanwhile are copies of it, not of one made in its place.
+ * Is the directory @fd still at @path? Then it was there all the time. Copies
+ * found there meanwhile are its own, not of a directory made in its place.
  */
 static bool is_still_at(const struct branch *branch, int fd, const char *path)
 {

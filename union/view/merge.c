@@ -73,7 +73,7 @@ static uint64_t hash_name(const char *name, size_t length)
 	return h ^ h >> 32;
 }
 
-/* The bucket of @name, or the empty one where it belongs. */
+/* Find the bucket of @name, or the empty one for it. */
 static size_t *find(const struct merge *merge, const char *name, uint64_t hash)
 {
 	size_t mask = merge->size * 2 - 1, i = hash & mask, at;
@@ -192,7 +192,7 @@ static int64_t offset_of(const struct merge *merge, const struct entry *entry)
 	return OFFSET_FIRST + (int64_t)(entry->hash >> 3);
 }
 
-/* As many groups as entries or more; they are of their highest bits. */
+/* Get the shift for groups by the highest bits, as many as entries or more. */
 static unsigned group_shift(const struct merge *merge)
 {
 	unsigned bits = 1;
@@ -207,7 +207,7 @@ static size_t group_of(const struct entry *entry, unsigned shift)
 	return (size_t)((uint64_t)(entry->next - OFFSET_DOT) >> shift);
 }
 
-/* Into @to by group: hashes are spread evenly, so nearly in order. */
+/* Sort roughly into @to by group: hashes are spread evenly. */
 static void spread(const struct merge *merge, unsigned shift, size_t *places,
 		   struct entry *to)
 {
@@ -258,7 +258,7 @@ int merge_sort(struct merge *merge)
 	free(merge->entries);
 	merge->entries = entries;
 	insert_in_order(entries, merge->count);
-	/* Two of one hash: as rare as that is, none may be missed. */
+	/* Two names may share a hash, which is rare; none may be missed. */
 	for (i = 1; i < merge->count; i++)
 		if (entries[i].next <= entries[i - 1].next)
 			entries[i].next = entries[i - 1].next + 1;

@@ -177,7 +177,7 @@ void name_filter_remove(struct unionfs *fs, const struct node *dir,
 	(void)fs;
 	pthread_mutex_lock(&shard->lock);
 	names = find(shard, dir->id);
-	/* While it is read nobody knows whether the name was met. */
+	/* While the directory is read, the name may be met or not. */
 	if (names && !names->reading)
 		name_hash_set_take(&names->set, name_hash_slot(name, branch));
 	pthread_mutex_unlock(&shard->lock);
@@ -203,7 +203,7 @@ bool name_filter_may_have(const struct node *dir, const char *name,
 	return maybe;
 }
 
-/* As many in each turn as with few branches: it costs the same with many. */
+/* Add branches to check in turn; many branches cost no more than few. */
 static void add_checked(unsigned count, uint64_t ret[BRANCH_MAX / 64])
 {
 	static _Thread_local unsigned asked, next;
@@ -322,7 +322,7 @@ static bool keep(struct reading *reading, const char *name, unsigned branch)
 	return true;
 }
 
-/* All names of the directory @fd. False: not all. */
+/* Read all names of the directory @fd. False: not all. */
 static bool read_names(struct reading *reading, int fd, unsigned branch)
 {
 	_Alignas(struct dirent_wire) char data[READ_SIZE];
@@ -340,7 +340,7 @@ static bool read_names(struct reading *reading, int fd, unsigned branch)
 	return n == 0;
 }
 
-/* The copies of @dir that are not known. False: one could not be read. */
+/* Read the unknown copies of @dir. False: one could not be read. */
 static bool read_copies(struct unionfs *fs, const struct node *dir,
 			const uint64_t *known, struct reading *reading,
 			uint64_t *ret_read)
@@ -374,8 +374,8 @@ static void drop_unknown(struct name_filter *names, const struct node *dir)
 }
 
 /*
- * Is it time to read @dir? Then what is known already is in @known, and what
- * is added from now on is noted.
+ * Is it time to read @dir? Then @known gets the branches that are known
+ * already, and names added from now on are noted.
  */
 static bool begin_reading(const struct node *dir, uint64_t *known,
 			  size_t *ret_limit)

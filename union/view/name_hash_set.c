@@ -37,7 +37,7 @@ uint64_t name_hash_slot(const char *name, unsigned branch)
 	return (h ^ h >> 32) << 16 | (branch + 1);
 }
 
-/* Where to look first: a name is in one place for all branches. */
+/* Get the place to look first, one for a name on all branches. */
 static size_t place_of(const struct name_hash_set *set, uint64_t slot)
 {
 	return (size_t)((slot >> 16) * UINT64_C(0x9e3779b97f4a7c15) >> 20) &
@@ -55,7 +55,7 @@ void name_hash_set_put(struct name_hash_set *set, uint64_t slot)
 	set->live++;
 }
 
-/* The place of @slot, or NULL. */
+/* Find the place of @slot, or NULL. */
 static uint64_t *seek(const struct name_hash_set *set, uint64_t slot)
 {
 	size_t mask = set->size - 1, i;

@@ -42,7 +42,7 @@ static const struct preserve_mtime *find(const struct node *node,
 	return other;
 }
 
-/* Begin with what others that have begun there are to set back. */
+/* Join changes that have begun there: set back the same times. */
 static bool join(const struct node *node, struct preserve_mtime *quietly)
 {
 	const struct preserve_mtime *other = find(node, quietly->branch,
@@ -53,7 +53,7 @@ static bool join(const struct node *node, struct preserve_mtime *quietly)
 	return other != NULL;
 }
 
-/* As it is now. */
+/* Read the present times. */
 static int read_times(struct unionfs *fs, const struct node *node, int fd,
 		      struct preserve_mtime *ret)
 {
@@ -70,7 +70,7 @@ static int read_times(struct unionfs *fs, const struct node *node, int fd,
 	return 0;
 }
 
-/* For the next server; NULL: it will not know. With the lock held. */
+/* Take a slot for the next server; NULL: none. With the lock held. */
 static struct quiet_slot *take_slot(struct node_table *table,
 				    const struct node *node,
 				    const struct preserve_mtime *quietly)
@@ -173,7 +173,7 @@ void preserve_mtime_show(struct preserve_mtime *quietly, const struct stat *st)
 	pthread_mutex_unlock(&lock);
 	if (!slot)
 		return;
-	/* Killed in between: it keeps what it has. */
+	/* If killed in between, the directory keeps its times. */
 	atomic_store(&slot->used, 0);
 	slot->times[0] = st->st_atim;
 	slot->times[1] = st->st_mtim;
@@ -196,8 +196,8 @@ static bool is_time(const struct timespec *a, const struct timespec *b)
 }
 
 /*
- * The change time is not to be seen. Another that ends now may have changed it
- * once more, and said so first.
+ * Hide the change of the change time. Another change that ends now may have set
+ * it once more, and noted that first.
  */
 static void hide_change(struct unionfs *fs, const struct node *node, int fd,
 			const struct preserve_mtime *quietly)
@@ -217,7 +217,7 @@ static void hide_change(struct unionfs *fs, const struct node *node, int fd,
 	}
 }
 
-/* @node: NULL: nobody knows the directory. */
+/* Set the times back. @node NULL: the kernel does not know the directory. */
 static void set_back(struct unionfs *fs, const struct node *node, int fd,
 		     const struct preserve_mtime *quietly)
 {
@@ -240,7 +240,7 @@ void preserve_mtime_end(struct unionfs *fs, int fd,
 		node_let_go(&fs->nodes, node);
 }
 
-/* True: @st has what is to be seen. @since: @ended from before it was asked. */
+/* Correct @st. True: @st is to be seen. @since: @ended from before the stat. */
 static bool settle(struct unionfs *fs, const struct copy *copy, uint64_t since,
 		   struct stat *st)
 {
@@ -276,7 +276,7 @@ int preserve_mtime_stat(struct unionfs *fs, struct copy *copy, struct stat *ret)
 	return r;
 }
 
-/* Has no user changed names since? With the nodes as they were left. */
+/* Has no user changed names since? By the nodes of the killed server. */
 static bool is_still(const struct state *state, const struct quiet_slot *slot)
 {
 	const struct node *node = &state->nodes[slot->node];
@@ -288,7 +288,7 @@ static bool is_still(const struct state *state, const struct quiet_slot *slot)
 	       naming_is_still(node, slot->mark);
 }
 
-/* The next of those in use, after @slot (NULL: the first); NULL: none. */
+/* Get the next slot in use, after @slot (NULL: the first); NULL: none. */
 static struct quiet_slot *next_used(const struct state *state,
 				    const struct quiet_slot *slot)
 {

@@ -36,7 +36,9 @@ static void note_branch(struct state_branch *record, struct branch *branch)
 	if (flags & BRANCH_DRAINING)
 		flags = (flags & ~(BRANCH_NC | BRANCH_DRAINING)) |
 			(record->flags & BRANCH_NC);
-	/* One comes in the place of an absent one, which it is until then. */
+	/*
+	 * A branch takes the place of an absent one, whose record it replaces.
+	 */
 	if (used && record->flags & BRANCH_ABSENT && !(flags & BRANCH_ABSENT)) {
 		atomic_store(&record->used, STATE_BRANCH_NEW);
 		used = 0;

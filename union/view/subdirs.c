@@ -57,14 +57,14 @@ uint64_t subdirs_mark(struct unionfs *fs, struct node *node)
 		return 0;
 	dir = node_dir(node);
 	node_lock(&fs->nodes, node);
-	/* No two marks that are taken meanwhile are the same. */
+	/* No two marks taken during a change are the same. */
 	dir->subdir_changes += dir->subdir_changing > 0;
 	mark = dir->subdir_changes;
 	node_unlock(&fs->nodes, node);
 	return mark;
 }
 
-/* Directories in all copies of @node, a name on several counted once. */
+/* Count the directories in all copies of @node, a name once. */
 static int64_t count(struct unionfs *fs, struct node *node)
 {
 	struct merge *merge = merge_new(node->id == NODE_ROOT_ID);

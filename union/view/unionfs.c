@@ -24,7 +24,7 @@
 #include "union/view/subdirs.h"
 #include "union/view/unseen.h"
 
-/* Only what is open for reading says whether it folds. */
+/* Only a descriptor open for reading tells whether it folds. */
 static int open_dirs(const struct branch *branch)
 {
 	return branch->never_folds ? O_PATH : O_RDONLY;
@@ -132,7 +132,7 @@ static bool is_itself(const char *name)
 	return !*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-/* Of @name in @fd, below @branch; @ret: PATH_MAX bytes. */
+/* Get the path of @name in @fd, below @branch; @ret: PATH_MAX bytes. */
 static int path_of(const struct branch *branch, int fd, const char *name,
 		   char *ret)
 {
@@ -241,7 +241,7 @@ static int stat_dir(struct unionfs *fs, struct node *node, struct stat *ret)
 			writable = unionfs_writable(fs, copy) == 0;
 		} else {
 			merge_size(&sum, &one);
-			/* Else what is set would not be what is shown. */
+			/* Else times that are set would not be shown. */
 			if (!writable || unionfs_writable(fs, copy) == 0)
 				merge_times(&sum, &one);
 		}
@@ -259,7 +259,7 @@ static int stat_dir(struct unionfs *fs, struct node *node, struct stat *ret)
 	return 0;
 }
 
-/* @fd: of a file, which is no directory. */
+/* Get the stat of a file, which is no directory, open as @fd. */
 static int stat_open(struct unionfs *fs, const struct node *node, int fd,
 		     struct stat *ret)
 {

@@ -8,7 +8,7 @@
 #include "union/state/request.h"
 #include "union/sys/file_in_use.h"
 
-/* With the node locked: this thread is told what the kernel may keep. */
+/* Note, with the node locked, that this thread gets an answer to keep. */
 static void tell(struct node *node)
 {
 	uint32_t *told = &node_file(node)->told, pid = request_current.pid;
@@ -29,7 +29,7 @@ bool unseen_begins(const struct unionfs *fs, struct node *node, bool read_write)
 	return fs->told_of_writes ? begins && others : file->writers == 1;
 }
 
-/* Nobody has it open to write: has somebody mapped it so? */
+/* Has a process mapped the file to write, while none has it open so? */
 static bool is_mapped(struct unionfs *fs, struct node *node)
 {
 	auto_close int fd = unionfs_open(fs, node, O_RDONLY | O_NOFOLLOW);
@@ -62,7 +62,7 @@ bool unseen_may_change(struct unionfs *fs, struct node *node)
 	return ask ? is_mapped(fs, node) : may;
 }
 
-/* Of what may change. */
+/* Make a digest of the attributes that may change. */
 static unsigned digest_of(const struct stat *st)
 {
 	const uint64_t parts[] = {
@@ -94,8 +94,10 @@ static double moment(const struct unionfs *fs)
 	return fs->timeout < moment ? fs->timeout : moment;
 }
 
-/* With the node locked. Where nobody can write but by a mapping there is one,
- * or it cannot be known. */
+/*
+ * May the answer be kept? With the node locked. A file without writers has a
+ * mapping, or that cannot be known.
+ */
 static bool may_keep(const struct unionfs *fs, const struct node_file *file)
 {
 	return fs->told_of_writes && file->writers;
@@ -109,7 +111,7 @@ double unseen_keep(struct unionfs *fs, struct node *node, const struct stat *st)
 	bool kept;
 
 	node_lock(&fs->nodes, node);
-	/* Kept, and asked for all the same: it was read, or mapped. */
+	/* The kernel asks for a kept answer: the file was read, or mapped. */
 	if ((uint16_t)(now - file->said_at) <= UNSEEN_KEEP_MS &&
 	    file->said == digest && file->alike < UNSEEN_ALIKE)
 		file->alike++;
