@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What parses is written as it was read, and fits where it goes. */
+/* An address that parses is written as it was read, and fits where it goes. */
 #include <assert.h>
 #include <string.h>
 

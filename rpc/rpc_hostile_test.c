@@ -71,7 +71,10 @@ static void peer_close(struct peer *peer)
 	grpc_completion_queue_destroy(peer->cq);
 }
 
-/* @n of @more follow the initial metadata; the status comes with @shot. */
+/*
+ * Begin a call. @n of @more follow the initial metadata; the status comes with
+ * @shot.
+ */
 static void shot_begin(struct shot *shot, struct peer *peer,
 		       grpc_metadata *metadata, size_t n_metadata,
 		       const grpc_op *more, size_t n)
@@ -147,7 +150,7 @@ static void refuses_a_call_without_a_message(void **state)
 static void refuses_a_compressed_message(void **state)
 {
 	struct kit *kit = *state;
-	/* Repeated bytes: what is worth compressing, and what a bomb is. */
+	/* Repeated bytes: they compress well, as a bomb does. */
 	char bytes[4096] = {0x0a, (char)0xfd, 0x1f};
 	grpc_slice slice;
 	grpc_byte_buffer *body;

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "rpc/rpc_test_kit.h"
 
-/* What came of a stream. */
+/* The messages that came of a stream. */
 struct got {
 	atomic_int n;
 	bool in_order;
@@ -114,7 +114,7 @@ static void ends_at_its_deadline(void **state)
 	int deadline_ms = 300;
 
 	kit_start(kit);
-	/* Longer, until something came before it. */
+	/* Try with a longer deadline, until something came before it. */
 	for (; got.n == 0; deadline_ms *= 2) {
 		assert_true(deadline_ms < 20000);
 		start = clock_ms();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A peer's text is clean afterwards: UTF-8 by the C library's own judgement,
- * nothing that moves a cursor, within its size, and clean text is kept. An
- * errno it names is one whose name that is.
+ * nothing that moves a cursor, within its size. Clean text is kept. An errno
+ * that it names has that name.
  */
 #include <assert.h>
 #include <locale.h>

@@ -55,7 +55,7 @@ static void make_ca(const char *name)
 		pki_dir, name, name, name);
 }
 
-/* @days may be less than 0: it was valid until then. */
+/* Make a certificate. @days may be less than 0: it was valid until then. */
 static void make_cert_for(struct pki *pki, const char *ca, const char *name,
 			  const char *san, int days)
 {
@@ -118,7 +118,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* A server at a free port, whose address kit->address then is. */
+/* Start a server at a free port, whose address kit->address then is. */
 static void serve(struct kit *kit, const struct rpc_tls *tls)
 {
 	int port;
@@ -212,7 +212,7 @@ static void says_whose_certificate_expired(void **state)
 	assert_true(kit_unreachable(kit, "its certificate expired on "));
 }
 
-/* One says nothing to who comes, one speaks HTTP/2 without it. */
+/* One server says nothing to a client, one speaks HTTP/2 without TLS. */
 static void says_that_no_tls_is_spoken(void **state)
 {
 	struct kit *kit = *state;
@@ -284,8 +284,8 @@ static void of_several_certificates_the_right_one_counts(void **state)
 }
 
 /*
- * The bytes of HTTP/2 that a greeting by openssl is answered with; openssl
- * presents a certificate only when @more says so.
+ * Count the bytes of HTTP/2 that answer a greeting by openssl; openssl presents
+ * a certificate only when @more says so.
  */
 static int greeting_bytes(struct kit *kit, const char *more)
 {
@@ -444,7 +444,7 @@ static void refuses_a_key_that_others_can_read(void **state)
 	assert_int_equal(chmod(server_pki.key, 0600), 0);
 }
 
-/* What rpc_client_new() says to a process of nobody's with @mode. */
+/* Get the result of rpc_client_new() for a process of nobody's with @mode. */
 static int nobody_opens(struct kit *kit, mode_t mode)
 {
 	int r;

@@ -11,7 +11,7 @@
 
 #include "base/cleanup.h"
 
-/* As iscsiadm 2.1.8 writes one, shortened. */
+/* A record as iscsiadm 2.1.8 writes it, shortened. */
 static const char before[] =
 	"# BEGIN RECORD 2.1.8\n"
 	"node.name = iqn.2025-01.io.union:v-0:7:0123456789abcdef\n"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Against a tree as Linux 6.12 shows it with two sessions, one of them with
- * two LUNs; a session folder is a link to the device, as there.
+ * Tests against a tree as Linux 6.12 shows it with two sessions, one of them
+ * with two LUNs; a session folder is a link to the device, as there.
  */
 #include "initiator/iscsi/iscsi_sysfs.h"
 

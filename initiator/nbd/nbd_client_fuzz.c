@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A hostile server: its bytes go through the handshake and, what is left,
- * through the reply decoder. The handshake must stay inside its buffers, end
- * after a bounded number of steps, and never be done without an export that
- * makes sense.
+ * A hostile server: its bytes go through the handshake, and the rest through
+ * the reply decoder. The handshake must stay inside its buffers and end after a
+ * bounded number of steps. It must never be done without an export that makes
+ * sense.
  */
 #include "initiator/nbd/nbd_client.h"
 

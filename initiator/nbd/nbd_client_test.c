@@ -11,7 +11,7 @@
 
 #include "base/cleanup.h"
 
-/* What a server says, built by hand. */
+/* The messages of a server, built by hand. */
 struct script {
 	uint8_t bytes[65536];
 	size_t length;
@@ -82,7 +82,10 @@ static void add_description(struct script *s, const char *text, size_t length)
 	add_reply(s, NBD_OPT_GO, NBD_REP_INFO, info, (uint32_t)(2 + length));
 }
 
-/* Feed it; 1 done, 0 the script ended first, or the error. */
+/*
+ * Feed the script to the handshake; 1 done, 0 the script ended first, or the
+ * error.
+ */
 static int play(const struct script *s, struct nbd_handshake *h,
 		struct error *err)
 {

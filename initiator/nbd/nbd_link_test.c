@@ -28,7 +28,7 @@
 enum behaviour {
 	ANSWER,        /* serve */
 	DROP_REQUESTS, /* hang up on the first request */
-	GARBAGE,       /* answer with what is no reply */
+	GARBAGE,       /* answer with bytes that are no reply */
 	UNASKED,       /* answer a request nobody made */
 	REFUSE,        /* NBD_REP_ERR_POLICY in the handshake */
 	LEAVE,         /* NBD_ESHUTDOWN to the first request */
@@ -224,7 +224,7 @@ static void begin(struct test *t, uint16_t type, const void *data)
 	nbd_link_send(t->link);
 }
 
-/* The request's error, after 30 s at the latest. */
+/* Finish the request: its error, after 30 s at the latest. */
 static int finish(struct test *t)
 {
 	int64_t end = clock_ms() + 30000;
@@ -355,7 +355,7 @@ static void does_not_go_on_with_another_incarnation(void **state)
 	cut(t);
 	assert_int_equal(ask(t, NBD_CMD_READ, NULL), -EIO);
 	assert_true(state_is(t, NBD_LINK_FAILED));
-	/* For ever, and without asking. */
+	/* The link fails for ever, and without asking again. */
 	t->server.description = "incarnation=a";
 	assert_int_equal(ask(t, NBD_CMD_READ, NULL), -EIO);
 	assert_true(state_is(t, NBD_LINK_FAILED));

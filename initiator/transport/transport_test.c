@@ -27,7 +27,7 @@ static const struct initiator_request by_both = {
 	.iscsi_target = "iqn.2025-01.io.union:e:1:ab",
 };
 
-/* A machine that can what the letters l, n, i and f say. */
+/* Make a machine that has the transports of the letters l, n, i and f. */
 static const struct initiator_capability *machine(const char *can)
 {
 	static struct initiator_capability c[5];
@@ -44,7 +44,7 @@ static const struct initiator_capability *machine(const char *can)
 
 static char why[INITIATOR_TEXT_MAX];
 
-/* The name of the transport chosen, or NULL and *error. */
+/* Choose: the name of the transport chosen, or NULL and *error. */
 static const char *choose(const struct initiator_request *q, const char *can,
 			  int *error)
 {

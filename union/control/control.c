@@ -50,7 +50,7 @@ static void drop_peer(struct peer *peer)
 	peer->received = peer->reply_length = peer->sent = 0;
 }
 
-/* The reply to all that the peer has sent; NULL: ENOMEM. */
+/* Make the reply to all that the peer has sent; NULL: ENOMEM. */
 static char *answer(struct control *control, const char *data, size_t length)
 {
 	struct control_request request;
@@ -64,7 +64,7 @@ static char *answer(struct control *control, const char *data, size_t length)
 	return reply;
 }
 
-/* The next piece of the reply; the peer goes with the last. */
+/* Send the next piece of the reply; the peer goes with the last. */
 static void send_reply(struct peer *peer)
 {
 	ssize_t n = send(peer->fd, peer->reply + peer->sent,
@@ -78,7 +78,10 @@ static void send_reply(struct peer *peer)
 		drop_peer(peer);
 }
 
-/* A request took its time: the other peers waited for us. */
+/*
+ * Give the other peers more time, as they waited for a request that took its
+ * time.
+ */
 static void give_time(struct control *control, int64_t since_ms)
 {
 	int64_t took = clock_ms() - since_ms;
@@ -206,7 +209,8 @@ static int ask(const struct sockaddr_un *address)
 
 	if (fd < 0 ||
 	    connect(fd, (const struct sockaddr *)address, sizeof(*address)) < 0)
-		return errno == EAGAIN ? 0 : -errno; /* more wait than fit */
+		return errno == EAGAIN ? 0 : -errno; /* the queue of the socket
+						      * is full */
 	return stuck_server_is_peer(fd) ? -ECONNREFUSED : 0;
 }
 

@@ -18,8 +18,8 @@
 #include "union/control/control_proto.h"
 #include "union/state/stuck_server.h"
 
-#define NEXT_MS       30000 /* for another server to serve */
-#define REFUSED_MS    3000  /* for one after a server that was killed */
+#define NEXT_MS       30000 /* for another server, to serve */
+#define REFUSED_MS    3000  /* for the next, after a server was killed */
 #define NEXT_PAUSE_MS 20
 #define LOOK_MS       500 /* whether the server that is asked can answer */
 
@@ -64,7 +64,7 @@ static int connect_to(const char *path)
 	return fd;
 }
 
-/* Errors of a connection whose server was killed are one. */
+/* Map the errors of a connection whose server was killed to one. */
 static int broken_off(int r)
 {
 	return r == -ECONNRESET || r == -EPIPE ? -EPROTO : r;
@@ -84,7 +84,7 @@ static bool wait_for_bytes(int fd)
 	return true;
 }
 
-/* Until the server closes; @ret owned, also after an error. */
+/* Read until the server closes; @ret owned, also after an error. */
 static int read_reply(int fd, char **ret, size_t *ret_length)
 {
 	size_t used = 0, size = 0;
@@ -112,7 +112,10 @@ static int read_reply(int fd, char **ret, size_t *ret_length)
 	return n < 0 ? -errno : 0;
 }
 
-/* @reply owned, also after an error, with @text in it; NULL: none. */
+/*
+ * Send a request and read its reply. @reply owned, also after an error, with
+ * @text in it; NULL: none.
+ */
 static int ask(const char *path, const char *request, char **reply,
 	       const char **text)
 {
@@ -130,7 +133,7 @@ static int ask(const char *path, const char *request, char **reply,
 	return r;
 }
 
-/* Until the next server answers there, and what it says. */
+/* Ask until the next server answers there; get its status. */
 static int ask_next(const char *path, char **reply, const char **text)
 {
 	int64_t end = clock_ms() + NEXT_MS;
@@ -142,7 +145,7 @@ static int ask_next(const char *path, char **reply, const char **text)
 	return r;
 }
 
-/* Is it still not the program at its path that serves? */
+/* Does the server still run another program than that at its path? */
 static bool is_old(const char *status)
 {
 	return strstr(status, "\"current\":false") != NULL;
@@ -155,7 +158,7 @@ static int ask_and_print(const char *path, const char *request)
 	const char *text;
 	int r = ask(path, request, &reply, &text);
 
-	/* A server that is replaced has no answer, nor one that is killed. */
+	/* A server that is replaced or killed gives no answer. */
 	if (r == -EPROTO && strcmp(request, "upgrade\n") == 0) {
 		r = ask_next(path, &reply, &text);
 		old = r == 0 && is_old(text);
@@ -185,7 +188,7 @@ static const char usage[] =
 	"  drain PATH [--rate BYTES]         move all that is on it (a second)\n"
 	"  drain --stop PATH";
 
-/* The words as one line, owned; NULL: ENOMEM. */
+/* Join the words to one line, owned; NULL: ENOMEM. */
 static char *join(char **words, int count)
 {
 	char *line = NULL;
@@ -204,7 +207,7 @@ static char *join(char **words, int count)
 	return NULL;
 }
 
-/* The line to send, owned; NULL: those are no arguments, or ENOMEM. */
+/* Make the line to send, owned; NULL: those are no arguments, or ENOMEM. */
 static char *make_request(int argc, char **argv)
 {
 	char *line = NULL;

@@ -15,7 +15,7 @@
 #include "union/state/fd_store.h"
 #include "union/view/state_note.h"
 
-#define UPGRADE_MS 20000 /* the supervisor looks at things for half of it */
+#define UPGRADE_MS 20000 /* the supervisor's checks may take half of it */
 
 /*
  * Find a branch by the path that it has, or had: its directory may be elsewhere
@@ -112,7 +112,10 @@ static int do_set(const struct unionfs *fs, struct branch *branch,
 	return live_set(branch, spec, err);
 }
 
-/* With fs->live: a drained branch is not being detached meanwhile. */
+/*
+ * Do a command on a branch. With fs->live: a drained branch is not being
+ * detached meanwhile.
+ */
 static int do_to(const struct control_target *target, struct branch *branch,
 		 const struct control_request *request, struct error *err)
 {

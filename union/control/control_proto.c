@@ -19,7 +19,7 @@ bool control_request_is_whole(const char *data, size_t length)
 	return length >= CONTROL_REQUEST_MAX || memchr(data, '\n', length);
 }
 
-/* The line as text, owned; or NULL and @err. */
+/* Take the line as text, owned; or NULL and @err. */
 static char *take_line(const char *data, size_t length, struct error *err)
 {
 	const char *end = memchr(data, '\n', length);
@@ -91,7 +91,7 @@ static int decode_branch(const char *text, enum control_command command,
 	return r;
 }
 
-/* "RATE " */
+/* Decode "RATE ". */
 static int decode_rate(const char **text, uint64_t *ret, struct error *err)
 {
 	char *end;
@@ -106,7 +106,7 @@ static int decode_rate(const char **text, uint64_t *ret, struct error *err)
 	return 0;
 }
 
-/* Cuts up ret->text. */
+/* Decode the settings, by cutting up ret->text. */
 static int decode_settings(struct control_request *ret, struct error *err)
 {
 	char *rest = ret->text, *name, *value;

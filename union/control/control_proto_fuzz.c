@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A request that is taken is a command with a path that is bounded and free
- * of control characters, or with settings that have names and values; one that
- * is not says why. A reply is taken or not.
+ * A request that is taken is a command with a path that is bounded and free of
+ * control characters, or with settings that have names and values. A request
+ * that is refused has a reason. A reply is taken or not.
  */
 #include <assert.h>
 #include <errno.h>
@@ -66,7 +66,7 @@ static void check_reply(const char *data, size_t size)
 	free(copy);
 }
 
-/* Whatever the text, the reply is one line that a client takes. */
+/* Check that the reply is one line that a client takes, for any text. */
 static void check_made(const char *data, size_t size)
 {
 	char *text = strndup(data, size), *reply;

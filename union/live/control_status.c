@@ -58,7 +58,7 @@ static struct json_object *branch_json(struct branch *branch,
 	struct drain_progress progress;
 	struct statvfs space = {0};
 
-	/* A branch that cannot say has none. */
+	/* A branch that cannot be asked has no space. */
 	if (!branch_usable(branch->id) || fstatvfs(branch->root_fd, &space) < 0)
 		memset(&space, 0, sizeof(space));
 	add(object, "id", json_object_new_int((int)branch->id));
@@ -86,7 +86,7 @@ static struct json_object *branch_json(struct branch *branch,
 	return object;
 }
 
-/* The policy of each category; "mixed": its functions have not all one. */
+/* List the policy of each category; "mixed": its functions have not all one. */
 static struct json_object *policies_json(const struct unionfs *fs)
 {
 	struct json_object *object = json_object_new_object();
@@ -129,7 +129,7 @@ static struct json_object *counters_json(struct unionfs *fs)
 	return object;
 }
 
-/* As text, owned; NULL: ENOMEM. */
+/* Make text of @object, owned; NULL: ENOMEM. */
 static char *take_text(struct json_object *object)
 {
 	const char *text = json_object_to_json_string_ext(

@@ -21,12 +21,12 @@
 #include "union/sys/copy_data.h"
 
 #define MARK     BRANCH_WORK_DIR "/draining" /* holds the rate, as text */
-#define SLICE_MS 50 /* of waiting, between looks at what is wanted */
+#define SLICE_MS 50 /* of waiting, before the next look whether to stop */
 
 struct drain {
 	struct drain_progress progress; /* guarded by drains.lock */
 	bool was_nc;                    /* flag BRANCH_NC, to go back to */
-	bool settled; /* nobody opens a file as one that is not drained */
+	bool settled; /* no request opens a file as undrained */
 };
 
 struct drains {
@@ -40,7 +40,7 @@ struct drains {
 	struct drain *items[BRANCH_MAX]; /* by branch; NULL: never drained */
 };
 
-/* The one that the thread works on. */
+/* The drain that the thread works on. */
 struct drain_work {
 	struct drains *drains;
 	struct branch *branch;
@@ -67,7 +67,10 @@ struct drains *drains_new(struct unionfs *fs, const char *mountpoint)
 	return drains;
 }
 
-/* With the lock held. Nothing leaves one that is read-only. */
+/*
+ * Does the drain go on? Nothing leaves a branch that is read-only. With the
+ * lock held.
+ */
 static bool goes_on(const struct branch *branch, const struct drain *drain)
 {
 	return drain && drain->progress.draining &&
@@ -170,7 +173,7 @@ static void begin_pass(struct drain_work *work)
 	work->bytes = work->moved = 0;
 }
 
-/* With fs->live: not while it is told to stop. */
+/* Detach the branch. With fs->live: not while the drain is told to stop. */
 static int remove_drained(struct drain_work *work, struct error *err)
 {
 	bool draining;
@@ -183,7 +186,7 @@ static int remove_drained(struct drain_work *work, struct error *err)
 	return live_remove(work->drains->fs, work->branch, err);
 }
 
-/* Nothing is left: it goes. False: try again. */
+/* Detach the branch, on which nothing is left. False: try again. */
 static bool detach(struct drain_work *work)
 {
 	struct drains *drains = work->drains;
@@ -207,7 +210,7 @@ static bool detach(struct drain_work *work)
 	return r == 0;
 }
 
-/* One pass. True: what is left needs a pause before the next. */
+/* Do one pass. True: what is left needs a pause before the next. */
 static bool pass(struct drains *drains, unsigned id)
 {
 	struct copy_pace pace = {.step = keep_rate};
@@ -223,7 +226,7 @@ static bool pass(struct drains *drains, unsigned id)
 	int64_t left;
 
 	pace.context = &work;
-	/* Opened before the flag was there, it may be passed through, and is
+	/* A file opened before the flag was there may be passed through. It is
 	 * counted as open only when that request has ended. */
 	if (!work.drain->settled &&
 	    move_lock_drain(&drains->fs->move_lock, LIVE_REMOVE_PATIENCE_MS) <
@@ -314,7 +317,7 @@ void drains_free(struct drains *drains)
 	free(drains);
 }
 
-/* With the lock held: a thread, and a place for the branch. */
+/* Have a thread, and a place for the branch. With the lock held. */
 static int make_ready(struct drains *drains, unsigned id)
 {
 	int r = 0;
@@ -329,7 +332,7 @@ static int make_ready(struct drains *drains, unsigned id)
 	return r;
 }
 
-/* After @r, unless it is there from before. */
+/* Remove the mark after the error @r, unless the drain is from before. */
 static int forget_mark(const struct branch *branch, int r)
 {
 	if (!(branch->flags & BRANCH_DRAINING))
@@ -337,7 +340,7 @@ static int forget_mark(const struct branch *branch, int r)
 	return r;
 }
 
-/* As now, durably: what a mount finds. */
+/* Write durably what the next mount finds: the drain as it is now. */
 static int write_mark(const struct branch *branch, uint64_t rate)
 {
 	auto_close int work = branch_work_dir(branch), fd = -1;
@@ -352,7 +355,7 @@ static int write_mark(const struct branch *branch, uint64_t rate)
 		    0600);
 	if (fd < 0)
 		return -errno;
-	/* On a full branch it stays empty: then no rate is noted. */
+	/* On a full branch the mark stays empty: then no rate is noted. */
 	if (write(fd, text, (size_t)n) < 0 && errno != ENOSPC &&
 	    errno != EDQUOT)
 		return forget_mark(branch, -errno);
@@ -451,7 +454,7 @@ static void resume(struct drains *drains, struct branch *branch)
 
 	if (fd < 0)
 		return;
-	/* An empty one was cut short: then there is no rate. */
+	/* An empty mark was cut short: then there is no rate. */
 	if (read(fd, text, sizeof(text) - 1) < 0)
 		return;
 	r = set_draining(drains, branch, strtoull(text, NULL, 10));

@@ -23,7 +23,10 @@
 #include "union/migrate/relocate.h"
 #include "union/view/state_note.h"
 
-/* The union itself, seen by another path: a mount of it elsewhere. */
+/*
+ * Is the branch the union itself, seen by another path: a mount of it
+ * elsewhere?
+ */
 static bool is_the_union(const char *mountpoint, const struct branch *branch)
 {
 	struct statfs fs;
@@ -153,7 +156,7 @@ static int check_flags(const struct branch *branch,
 	char text[BRANCH_SPEC_WORDS_MAX];
 	struct statvfs space;
 
-	/* A file system mounted read-only says so by itself. */
+	/* A file system mounted read-only makes its branch ro by itself. */
 	if (fstatvfs(branch->root_fd, &space) == 0 && space.f_flag & ST_RDONLY)
 		flags |= has & BRANCH_RO;
 	if (flags == has && spec->min_free == min_free)

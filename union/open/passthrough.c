@@ -60,7 +60,7 @@ static_assert(MAX_STACK_DEPTH_AT < sizeof(struct fuse_init_out) &&
 			      sizeof(struct fuse_open_out),
 	      "as in protocol 7.40");
 
-/* For the next reply of this thread that opens a file. */
+/* The backing id for the next reply of this thread that opens a file. */
 static _Thread_local int32_t reply_backing_id;
 
 static ssize_t read_request(int fd, void *buf, size_t size, void *context)
@@ -68,8 +68,8 @@ static ssize_t read_request(int fd, void *buf, size_t size, void *context)
 	const struct unionfs *fs = context;
 	static _Thread_local void *touched;
 
-	/* The kernel fails a request whose reader is killed while a page of
-	 * this has to be made. */
+	/* Touch the pages first: the kernel fails a request whose reader is
+	 * killed while a page of the buffer has to be made. */
 	if (fs->state && touched != buf) {
 		memset(buf, 0, size);
 		touched = buf;
@@ -89,7 +89,9 @@ static void patch_init(const struct unionfs *fs, struct fuse_init_out *out)
 	       sizeof(stack_depth));
 }
 
-/* The reply to an open or create ends in a struct fuse_open_out. */
+/*
+ * Patch the reply to an open or create, which ends in a struct fuse_open_out.
+ */
 static void patch_open(void *end)
 {
 	char *at = (char *)end - sizeof(struct fuse_open_out);
@@ -109,7 +111,7 @@ static ssize_t write_init(struct unionfs *fs, int fd, const struct iovec *iov,
 	bool again = state_note_init(fs);
 	ssize_t n = writev(fd, iov, count);
 
-	/* The server before had answered. */
+	/* The server before had answered the request. */
 	return n < 0 && errno == ENOENT && again ? (ssize_t)header->len : n;
 }
 

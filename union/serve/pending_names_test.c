@@ -44,7 +44,7 @@ static int setup(void **state)
 	return 0;
 }
 
-/* Nothing is pending then. */
+/* Let nothing be pending. */
 static int done(void **state)
 {
 	(void)state;
