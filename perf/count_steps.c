@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a process does, without a clock: its instructions and system calls.
+ * The work of a process, without a clock: its instructions and system calls.
  *
  *	count_steps PID [NAME]
  *
  * Steps each thread of PID, or those whose names begin with NAME, instruction
- *by instruction (ptrace(2)), on one processor. Says "ready", and for each line
- *of standard input, once all threads have been blocked for SETTLE_MS, what was
- *done since the last one:
+ * by instruction (ptrace(2)), on one processor. Says "ready". Then for each
+ * line of standard input it waits until all threads have been blocked for
+ * SETTLE_MS, and says what was done since the last line:
  *
  *	{"own": INSTRUCTIONS, "calls": {"NUMBER": COUNT, ...}}
  *
  * After a line "at" there is also where the program's own were, from the start
  * of its file: "at": {"OFFSET": COUNT, ...}.
  *
- * "own" are those of the program itself, not of its libraries, which differ
- * between processors and releases; calls are the process's own and its
- * libraries'. An instruction with a rep prefix counts once for each
- * repetition. At the end of the input PID goes on as before. x86-64 only.
+ * "own" are the instructions of the program itself, not of its libraries, which
+ * differ between processors and releases. Calls are the process's own and its
+ * libraries'. An instruction with a rep prefix counts once for each repetition.
+ * At the end of the input PID goes on as before. x86-64 only.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -47,18 +47,18 @@
 
 struct code_page {
 	uint64_t number;         /* address / PAGE; 0: unused */
-	uint8_t bytes[PAGE + 1]; /* with the first of the next */
+	uint8_t bytes[PAGE + 1]; /* with the first byte of the next page */
 };
 
 struct counter {
 	pid_t pid;
-	const char *name; /* what those of its threads are called that count */
+	const char *name; /* beginning of the names of the threads that count */
 	int memory;       /* /proc/PID/mem */
 	int cpu;
 	uint64_t text_start, text_end;
 	uint64_t text_offset; /* in its file */
 	uint64_t own;
-	uint32_t *at; /* of each byte of its code */
+	uint32_t *at; /* counts, by byte of the program's code */
 	uint64_t calls[CALLS_MAX];
 	struct code_page *pages[PAGES_MAX];
 };
@@ -69,7 +69,7 @@ static void die(const char *what)
 	exit(1);
 }
 
-/* Where the program itself has its code. */
+/* Find where the program itself has its code. */
 static void find_text(struct counter *counter)
 {
 	char path[64], program[PATH_MAX], line[PATH_MAX + 128];
@@ -111,7 +111,7 @@ static void find_text(struct counter *counter)
 		die("memory");
 }
 
-/* The two bytes of code there, or NULL. */
+/* Get the two bytes of code there, or NULL. */
 static const uint8_t *code_at(struct counter *counter, uint64_t address)
 {
 	uint64_t number = address / PAGE;
@@ -138,7 +138,7 @@ static const uint8_t *code_at(struct counter *counter, uint64_t address)
 	return page->bytes + address % PAGE;
 }
 
-/* @thread is about to execute the next instruction: count that. */
+/* Count the next instruction, which @thread is about to execute. */
 static void count_next(struct counter *counter, pid_t thread)
 {
 	static const uint8_t syscall_code[] = {0x0f, 0x05};
@@ -157,7 +157,7 @@ static void count_next(struct counter *counter, pid_t thread)
 		counter->calls[regs.rax]++;
 }
 
-/* One thread stopped; it goes on to its next stop. */
+/* Take a stop of one thread, which goes on to its next stop. */
 static void on_stop(struct counter *counter, pid_t thread, int status)
 {
 	int event = (int)((unsigned)status >> 16), signal = 0;
@@ -171,7 +171,9 @@ static void on_stop(struct counter *counter, pid_t thread, int status)
 	(void)ptrace(PTRACE_SINGLESTEP, thread, NULL, (void *)(intptr_t)signal);
 }
 
-/* All threads sleep: on a busy machine one that could run may not for a while.
+/*
+ * Do all threads sleep? On a busy machine one that could run may not for a
+ * while.
  */
 static bool all_asleep(const struct counter *counter)
 {
@@ -209,8 +211,10 @@ static void on_tick(int signal)
 	(void)signal; /* waitpid() ends with EINTR */
 }
 
-/* Until there is input (@for_input), or no thread has stopped for SETTLE_MS and
- * all sleep. False when the process is gone. */
+/*
+ * Follow until there is input (@for_input), or no thread has stopped for
+ * SETTLE_MS and all sleep. False when the process is gone.
+ */
 static bool follow(struct counter *counter, bool for_input)
 {
 	struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -249,8 +253,10 @@ static bool is_named(const struct counter *counter, const char *thread)
 	return strncmp(comm, counter->name, strlen(counter->name)) == 0;
 }
 
-/* On one processor, before all others: each step is two switches between tasks,
- * and on a busy machine another would run at each. It counts without it, too.
+/*
+ * Run @thread on one processor, before all others. Each step is two switches
+ * between tasks, and on a busy machine another would run at each. Counting
+ * works without that, too.
  */
 static void hurry(pid_t thread, int cpu)
 {
@@ -264,8 +270,10 @@ static void hurry(pid_t thread, int cpu)
 		(void)setpriority(PRIO_PROCESS, (id_t)thread, -20);
 }
 
-/* Each thread that we follow, or could. How many there are; what @act says of
- * the last that went wrong is in errno. */
+/*
+ * Do @act for each thread that we follow, or could. Returns how many there are;
+ * the error of the last @act that went wrong is in errno.
+ */
 static unsigned each_thread(struct counter *counter,
 			    bool (*act)(struct counter *counter, pid_t thread))
 {
@@ -320,8 +328,10 @@ static void take_hold(struct counter *counter)
 	}
 }
 
-/* A thread that was blocked stops for us before the signal of its last step,
- * which would end it later. */
+/*
+ * Has the thread a signal? A thread that was blocked stops for us before the
+ * signal of its last step, which would end it later.
+ */
 static bool has_signal(pid_t thread)
 {
 	struct __ptrace_peeksiginfo_args first = {.nr = 1};
@@ -331,7 +341,10 @@ static bool has_signal(pid_t thread)
 	       info.si_signo == SIGTRAP;
 }
 
-/* Each goes on as before. Were we just to end, each would stop after a step. */
+/*
+ * Let each thread go on as before. If we just ended, each would stop after a
+ * step.
+ */
 static void let_go(struct counter *counter)
 {
 	unsigned left = each_thread(counter, interrupt);

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long a snapshot takes, and how long at worst, while a pool is changed
- * and its checkpoints are written; and the memory that a map takes.
+ * The mean and the longest time of a snapshot, while a pool is changed and its
+ * checkpoints are written; and the memory that a map takes.
  *
  *	engine_cut FILE GIB SNAPSHOTS CHANGES [pieces|check]
  *
  * Makes a sparse FILE, and a pool on it with one extent of GIB, all of it
- * mapped, and a tenth of the pool free; "pieces": no two of its clusters
- * follow each other. Then SNAPSHOTS times: CHANGES to its map, each committed,
- * and a snapshot, committed; the one of a hundred before is deleted. Only
- * metadata is written. Prints a line of JSON: the milliseconds of the mean and
- * the longest snapshot, how many checkpoints there were, the bytes of memory
- * that the pool has at the end, and by how many the process's resident memory
- * was larger with the mapped extent than without a pool.
+ * mapped, and a tenth of the pool free; "pieces": no two of its clusters follow
+ * each other. Then SNAPSHOTS times: CHANGES to its map, each committed, and a
+ * snapshot, committed; the one of a hundred before is deleted. Only metadata is
+ * written.
+ *
+ * Prints a line of JSON: the milliseconds of the mean and the longest snapshot,
+ * how many checkpoints there were, the bytes of memory that the pool has at the
+ * end, and by how many the process's resident memory was larger with the mapped
+ * extent than without a pool.
  *
  * "check": SNAPSHOTS times the pool is checked, as it is while it is served,
  * and another thread changes the map meanwhile, each change committed: the
@@ -74,7 +76,10 @@ static void map(struct cut *cut, uint64_t logical, uint32_t near, bool commit)
 	change(cut, &record, 1, commit);
 }
 
-/* Every other one from the front, then the rest: no two that follow. */
+/*
+ * Make the extent. In pieces: every other cluster from the front, then the
+ * rest, so no two follow each other.
+ */
 static void make_extent(struct cut *cut, bool pieces)
 {
 	const struct raw_record record = {.type = RAW_OBJECT,
@@ -104,7 +109,10 @@ static void open_pool(struct cut *cut, const char *path)
 	must(cut, raw_users_new(&users, &cut->users, &cut->err));
 }
 
-/* The process's, in bytes, with what malloc holds back given back. */
+/*
+ * Tell the process's resident memory, in bytes, with what malloc holds back
+ * given back.
+ */
 static size_t resident(void)
 {
 	unsigned long all = 0, pages = 0;

@@ -170,7 +170,7 @@ static void begin(struct loop_message *message)
 
 /* ---- the pool ---- */
 
-/* On a loop that has buffers for all requests. */
+/* Open the extent on a loop that has buffers for all requests. */
 static int extent_open(struct load *load, struct error *err)
 {
 	const struct loop_options loop = {
@@ -237,7 +237,7 @@ static void slots_free(struct load *load)
 	}
 }
 
-/* All requests, and the flush that ends them. */
+/* Carry out all requests, and the flush that ends them. */
 static int carry_out(struct load *load, struct error *err)
 {
 	int r = slots_make(load, err);
@@ -300,7 +300,7 @@ static void erase_all(struct loop_message *message)
 	blockdev_discard(load->dev, &load->flush, 0, load->dev->size, 0);
 }
 
-/* A loop that was stopped stays so: with another one for what comes. */
+/* Reopen with another loop, as a loop that was stopped stays so. */
 static int reopen(struct load *load, struct error *err)
 {
 	blockdev_close(load->dev);
@@ -310,7 +310,7 @@ static int reopen(struct load *load, struct error *err)
 	return extent_open(load, err);
 }
 
-/* So that the next one is another. */
+/* Write between snapshots, so that the next one differs. */
 static int write_between(struct load *load, struct error *err)
 {
 	int r;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long a raw pool takes to open, after a crash.
+ * The time that a raw pool takes to open, after a crash.
  *
  *	engine_open FILE GIB EXTENTS BATCHES [CHANGES]
  *
  * Makes a sparse FILE of GIB, and a pool on it of EXTENTS that have all of it
- * between them, each cluster; then CHANGES (1) and a commit, BATCHES times;
- * and leaves it as a crash would. Only metadata is written. Prints a line of
- * JSON: the milliseconds that opening took, what was read for it, and the
- * bytes of memory that the open pool has.
+ * between them, each cluster; then CHANGES (1) and a commit, BATCHES times; and
+ * leaves it as a crash would. Only metadata is written. Prints a line of JSON:
+ * the milliseconds that opening took, the bytes read for it, and the bytes of
+ * memory that the open pool has.
  */
 #include <fcntl.h>
 #include <malloc.h>
@@ -45,7 +45,7 @@ static int counted_write(struct raw_medium *m, const void *data, size_t length,
 	return medium.ops->write(m, data, length, offset);
 }
 
-/* The time to make it is not what is measured. */
+/* Do nothing: the time to make the pool is not measured. */
 static int counted_flush(struct raw_medium *m)
 {
 	(void)m;
@@ -96,7 +96,10 @@ static void make_extent(struct raw_store *store, uint32_t id, uint32_t clusters)
 	}
 }
 
-/* As first writes to an unwritten cluster are: it is mapped again. */
+/*
+ * Change the map as first writes to an unwritten cluster do: it is mapped
+ * again.
+ */
 static void make_log(struct raw_store *store, uint32_t extents,
 		     uint32_t clusters, unsigned batches, unsigned changes)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names: how long calls on them take.
+ * The time that calls on names take.
  *
  *	name_load WORK DIR COUNT [TIMES]
  *
  * WORK: create, fill (write 4 KiB), stat, absent (stat of names that there are
- *not), open (read and close), list, ls (a listing and lstat of each), unlink;
- *of COUNT files in DIR, TIMES over. Prints operations a second and how many
- *there were (names listed, for a listing).
+ * not), open (read and close), list, ls (a listing and lstat of each), unlink;
+ * of COUNT files in DIR, TIMES over. Prints operations a second and how many
+ * there were (names listed, for a listing).
  */
 #include <dirent.h>
 #include <errno.h>

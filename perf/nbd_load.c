@@ -266,7 +266,7 @@ static int open_export(const struct config *config, int *ret_fd,
 
 struct request {
 	uint64_t block;  /* first of the read */
-	uint64_t number; /* which read it is, from 0 */
+	uint64_t number; /* number of the read, from 0 */
 	int64_t sent_ns;
 };
 
@@ -286,7 +286,7 @@ struct load {
 	size_t filled, capacity; /* bytes of buffer */
 };
 
-/* The pattern of a write; as reads do, some count in the checksum. */
+/* Make the data of a write; as with reads, some count in the checksum. */
 static uint8_t *fill_data(struct load *load, unsigned slot)
 {
 	const struct request *request = &load->requests[slot];
@@ -310,7 +310,7 @@ static uint64_t next_place(struct load *load)
 	       load->places;
 }
 
-/* All parts, in as few calls as it takes. */
+/* Send all parts, in as few calls as it takes. */
 static int send_parts(struct load *load, unsigned n)
 {
 	struct iovec *part = load->parts;
