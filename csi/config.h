@@ -42,8 +42,8 @@ struct config {
 };
 
 /*
- * -EINVAL says what is wrong. Without --endpoint CSI_ENDPOINT has to be set.
- * config_done() also after a failure.
+ * Load the configuration. -EINVAL: the text says what is wrong. Without
+ * --endpoint CSI_ENDPOINT has to be set. config_done() also after a failure.
  */
 int config_load(struct config *config, int argc, char **argv,
 		struct error *err);

@@ -57,7 +57,10 @@ struct csi_call {
 	bool takes_inline;
 };
 
-/* @in and @out are of the method's types. 0 or what a failure returned. */
+/*
+ * Handle a call. @in and @out are of the method's types. 0 or the value that a
+ * csi_fail function returned.
+ */
 typedef int (*csi_handler)(struct csi_call *c, const void *in, void *out);
 
 /* Fail with a code of the specification. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How volumes can be used: access types and modes, file systems, flags. */
+/* Uses of a volume: access types and modes, file systems, flags. */
 #ifndef CSI_CAPABILITY_H
 #define CSI_CAPABILITY_H
 
@@ -52,11 +52,11 @@ bool capability_group(const Csi__V1__VolumeCapability *cap, gid_t *ret);
 	 CSI__V1__VOLUME_CAPABILITY__ACCESS_TYPE_BLOCK)
 
 /*
- * Its mount flags that concern the file systems, for volume_attach(): all
- * that volume/record/mount_options.h knows. "" for none. Returned owned; NULL:
- * no memory.
+ * Return the mount flags that concern the file systems, for volume_attach():
+ * all flags that volume/record/mount_options.h knows. "" for none. Returned
+ * owned; NULL: no memory.
  *
- * @own  without those that each publication can have for itself
+ * @own  without flags that each publication can have for itself
  */
 char *capability_mount_options(const Csi__V1__VolumeCapability *cap, bool own);
 

@@ -27,7 +27,7 @@
 
 /*
  * @in        one of the request messages of csi.proto
- * @ret_code  on failure: INVALID_ARGUMENT, or what the field asks for
+ * @ret_code  on failure: INVALID_ARGUMENT, or the field's own code
  *
  * 0 or -EINVAL; the text names the field, never a secret.
  */

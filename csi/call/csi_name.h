@@ -48,15 +48,18 @@ int csi_id_parse(const char *text, struct csi_id *ret);
 int csi_inline_id_parse(const char *text, struct csi_id *ret);
 /* Returns @buf, CSI_ID_SIZE bytes. */
 const char *csi_id_format(char *buf, const char *name, const char *uid);
-/* Is the record the one that is meant? */
+/* Tell whether @id means this record. */
 bool csi_id_matches(const struct csi_id *id,
 		    const struct volume_record *record);
-/* Is it a pod's inline volume? Those are no volumes of the controller's. */
+/*
+ * Tell whether the record is a pod's inline volume. Inline volumes are not the
+ * controller's.
+ */
 bool csi_record_is_inline(const struct volume_record *record);
 
 /*
- * Where a listing goes on: after the volume @name, whether it is still there
- * or not. "" for the start. -EINVAL: not one of ours.
+ * Read where a listing goes on: after the volume @ret_name, whether it is still
+ * there or not. "" for the start. -EINVAL: not a token of ours.
  */
 int csi_token_parse(const char *token, char *ret_name);
 /* Returns @buf, CSI_TOKEN_SIZE bytes. */

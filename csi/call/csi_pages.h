@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the driver shows by HTTP: /metrics; /healthz, 200 while the process
- * serves; /readyz, 503 with the reason while the records cannot be read.
+ * Pages of the driver by HTTP: /metrics, /healthz and /readyz. The status of
+ * /healthz is 200 while the process serves. The status of /readyz is 503 with
+ * the reason while the records cannot be read.
  */
 #ifndef CSI_PAGES_H
 #define CSI_PAGES_H

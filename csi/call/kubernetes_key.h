@@ -16,7 +16,7 @@
 #define KUBERNETES_KEY_PREFIX    "csi.storage.k8s.io/"
 #define KUBERNETES_KEY_EPHEMERAL KUBERNETES_KEY_PREFIX "ephemeral"
 
-/* Whom a map is of: only what is told of that becomes a label. */
+/* The object that a map is of. Only keys about that object become labels. */
 enum kubernetes_object {
 	KUBERNETES_CLAIM,
 	KUBERNETES_SNAPSHOT, /* or a group of them */
@@ -27,9 +27,8 @@ enum kubernetes_object {
 bool kubernetes_key_is_fs_type(const char *key);
 
 /*
- * Take an entry with the prefix: what is told of an @object goes to @labels,
- * NULL: nowhere. Returns 1: taken; 0: it has another key; or what
- * labels_set() returns.
+ * Take an entry with the prefix. Keys about an @object go to @labels, NULL:
+ * nowhere. Returns 1: taken; 0: another key; or the error of labels_set().
  */
 int kubernetes_key_take(const struct csi_entry *entry,
 			enum kubernetes_object object, struct labels *labels,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parameters of a StorageClass: one table of what there is, what each
- * may be and what it does. CSI has them as a map of strings.
+ * The parameters of a StorageClass: one table of their names, allowed values
+ * and effects. CSI has them as a map of strings.
  */
 #ifndef CSI_PARAMETERS_H
 #define CSI_PARAMETERS_H
@@ -14,9 +14,9 @@
 #include "volume/volume.h"
 
 /*
- * Take a map into a spec, and what the provisioner tells of the claim into
- * labels. -EINVAL: an unknown key (the text has the known ones) or a value
- * that is not allowed (the text has what is).
+ * Take a map into a spec, and the provisioner's keys about the claim into
+ * labels. -EINVAL: an unknown key (the text has the known ones) or a value that
+ * is not allowed (the text has the allowed ones).
  */
 int parameters_read(ProtobufCMessage *const *entries, size_t n,
 		    struct volume_spec *spec, struct labels *labels,
@@ -29,7 +29,7 @@ int parameters_read(ProtobufCMessage *const *entries, size_t n,
 int parameters_change(ProtobufCMessage *const *entries, size_t n,
 		      struct volume_limits *limits, struct error *err);
 
-/* Is it one of the table? */
+/* Tell whether the key is in the table. */
 bool parameters_know(const char *key);
 
 /* The table as Markdown: docs/storageclass.md. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What CreateVolume, GetCapacity and Validate... ask for, as volume.h has it.
+/*
+ * Requests of CreateVolume, GetCapacity and Validate..., as volume.h has them.
  */
 #ifndef CSI_REQUEST_H
 #define CSI_REQUEST_H
@@ -12,9 +13,10 @@ struct request {
 };
 
 /*
- * From parameters and capabilities, checked; what they leave open (layout,
- * file system) is as @from has it, where that is not NULL. -EINVAL says what is
- * not possible. request_done() in any case.
+ * Read a request from parameters and capabilities, checked. Properties that
+ * they leave open (layout, file system) are as @from has them, where that is
+ * not NULL. -EINVAL: the text says which part is not possible. request_done()
+ * in any case.
  */
 int request_read(struct request *request, ProtobufCMessage *const *parameters,
 		 size_t n_parameters, Csi__V1__VolumeCapability *const *caps,
@@ -40,8 +42,8 @@ int request_capacity(const Csi__V1__CapacityRange *range,
 bool request_allows(const Csi__V1__CapacityRange *range, uint64_t capacity);
 
 /*
- * Is one of the places a node of ours, answering or not? 1, 0 or a negative
- * errno.
+ * Tell whether one of the places is a node of ours, answering or not. 1, 0 or a
+ * negative errno.
  */
 int request_place_known(struct csi *csi, Csi__V1__Topology *const *places,
 			size_t n_places, struct error *err);

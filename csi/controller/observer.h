@@ -18,8 +18,8 @@
 struct observer;
 
 /*
- * Take part in the election and begin. @csi is borrowed until
- * observer_stop(); its metrics tell who leads and what was seen.
+ * Take part in the election and begin. @csi is borrowed until observer_stop().
+ * Its metrics tell which process leads and the results of the checks.
  */
 int observer_start(struct csi *csi, struct observer **ret, struct error *err);
 /* Something may have changed: look soon. NULL is fine; any thread. */

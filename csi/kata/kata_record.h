@@ -44,7 +44,7 @@ int kata_record_dir(const char *run_dir, const char *path, char *ret,
 int kata_record_write(const char *run_dir, const char *path,
 		      const struct kata_record *record, struct error *err);
 bool kata_record_exists(const char *run_dir, const char *path);
-/* With what the runtime has put there. Not there: 0. */
+/* Remove the record, with the runtime's files beside it. Not there: 0. */
 int kata_record_remove(const char *run_dir, const char *path,
 		       struct error *err);
 

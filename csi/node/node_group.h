@@ -23,8 +23,8 @@
  * @root       a directory; links in it are not followed
  * @cancel_fd  readable: give up, -ECANCELED; -1: none
  *
- * Interrupted, it goes on with what is left when it is called again.
- * -ELOOP: deeper than NODE_GROUP_DEPTH_MAX. -EROFS.
+ * An interrupted call goes on with the rest when it is repeated. -ELOOP: deeper
+ * than NODE_GROUP_DEPTH_MAX. -EROFS.
  */
 int node_group_apply(const char *root, gid_t gid, int cancel_fd,
 		     struct error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The handlers of the Node service, and what they share. */
+/* The handlers of the Node service, and their shared functions. */
 #ifndef CSI_NODE_SERVICE_H
 #define CSI_NODE_SERVICE_H
 
@@ -32,7 +32,10 @@ int csi_state_save(struct csi_call *c, const node_state *state);
 int csi_check_use(struct csi_call *c, const Csi__V1__VolumeCapability *cap,
 		  const struct volume_record *record);
 
-/* May it be published so, beside the publications there are? The matrix. */
+/*
+ * Check that the volume may be published so, beside the publications there are:
+ * the matrix.
+ */
 int csi_check_second(struct csi_call *c, const node_state *state,
 		     const publish_request *in);
 
@@ -44,9 +47,9 @@ int csi_stage_revive(struct csi_call *c, const struct volume_record *record,
 		     node_state *state);
 
 /*
- * The files of the volume staged at @staged belong to the group that @cap
- * names, if it does and the volume is here for writing. 0 or what a failure
- * returned.
+ * Give the files of the volume staged at @staged to the group that @cap names.
+ * Does nothing if @cap names none, or the volume is not here for writing. 0 or
+ * the value that a csi_fail function returned.
  */
 int csi_give_group(struct csi_call *c, const struct volume_record *record,
 		   const Csi__V1__VolumeCapability *cap, const char *staged);

@@ -28,7 +28,7 @@ int node_state_save(const char *dir, const char *volume,
 		    const node_state *state, struct error *err);
 void node_state_free(node_state *state); /* NULL is fine */
 
-/* Remember what was asked for, without secrets. -ENOMEM. */
+/* Remember the request, without secrets. -ENOMEM. */
 int node_state_set_stage(node_state *state, const stage_request *request,
 			 struct error *err);
 void node_state_clear_stage(node_state *state);

@@ -34,7 +34,7 @@ void kit_stop(struct kit *kit);
 enum rpc_code kit_call(struct kit *kit, const char *method, const void *in,
 		       void *ret);
 
-/* kit_call() that has to answer @code, with @text in what it says. */
+/* Make a kit_call() that has to answer @code, with @text in its message. */
 void kit_refused(struct kit *kit, const char *method, const void *in,
 		 enum rpc_code code, const char *text);
 

@@ -52,7 +52,7 @@ struct fake_node {
 	char address[128];
 	uint64_t capacity;   /* bytes of its pool */
 	atomic_int pause_ms; /* before it makes, grows or deletes an extent */
-	atomic_bool silent;  /* it does not say what it has */
+	atomic_bool silent;  /* it does not list its extents */
 	_Atomic(const char *) pool_state; /* NULL: "online" */
 	/* errno for the next that is made or grown; 0: none */
 	atomic_int fails;
@@ -62,13 +62,13 @@ struct fake_node {
 	atomic_int hold_fails, cut_fails, release_fails, revert_fails,
 		limit_fails;
 	atomic_int lapses; /* so many holds end before they are released */
-	int copies;        /* what a new copy has as copying */
-	/* What its lists of ranges are like; enum fake_ranges. */
+	int copies;        /* `copying` of a new copy */
+	/* The kind of its lists of ranges; enum fake_ranges. */
 	atomic_int ranges;
 	size_t n_cuts;             /* calls that made snapshots */
 	char hold[UUID_TEXT_SIZE]; /* "": none */
 	pthread_cond_t released;
-	pthread_mutex_t lock; /* guards what is below, and the three above */
+	pthread_mutex_t lock; /* guards all below, and the three above */
 	struct fake_extent extents[FAKE_EXTENTS_MAX];
 	struct rpc_server *server; /* NULL: down */
 };
@@ -76,7 +76,7 @@ struct fake_node {
 /* Serving in @dir, and known to @volumes. */
 void fake_node_start(struct fake_node *node, const char *dir, const char *name,
 		     uint64_t capacity, struct volume_context *volumes);
-/* Down, and up again with what it had. */
+/* Take the node down, and up again with its extents. */
 void fake_node_down(struct fake_node *node);
 void fake_node_up(struct fake_node *node);
 void fake_node_stop(struct fake_node *node);
@@ -89,7 +89,7 @@ void fake_node_write(struct fake_node *node, const char *name,
 /* A copy of it; false: it is not there. Labels are empty. */
 bool fake_node_look(struct fake_node *node, const char *name,
 		    struct fake_extent *ret);
-/* How many calls it has had. */
+/* Return how many calls the node got. */
 size_t fake_node_asked(struct fake_node *node);
 size_t fake_node_extents(struct fake_node *node);
 uint64_t fake_node_free(struct fake_node *node);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the two files of the fake node share. Under node->lock, but for calls.
- */
+/* Shared by the two files of the fake node. Under node->lock, but for calls. */
 #ifndef CSI_FAKE_NODE_INTERNAL_H
 #define CSI_FAKE_NODE_INTERNAL_H
 
@@ -30,7 +29,9 @@ int fake_revert_extent(struct rpc_call *call, const ProtobufCMessage *in,
 		       ProtobufCMessage *out, struct error *err);
 int fake_set_limits(struct rpc_call *call, const ProtobufCMessage *in,
 		    ProtobufCMessage *out, struct error *err);
-/* One range for each snapshot: its first content bytes; a delta: between. */
+/*
+ * List one range for each snapshot: its first content bytes; a delta: between.
+ */
 int fake_list_ranges(struct rpc_call *call, const ProtobufCMessage *in,
 		     ProtobufCMessage *out, struct error *err);
 
