@@ -48,7 +48,7 @@ struct target_options {
 	 */
 	unsigned peer_timeout_s;
 	struct target_tls tls;
-	/* What iSCSI discovery sessions have to prove; NULL: nothing. */
+	/* Secrets that iSCSI discovery sessions have to prove; NULL: none. */
 	const struct iscsi_chap_secrets *discovery;
 };
 
@@ -82,8 +82,8 @@ int target_listen_iscsi(struct target *target, const char *address,
 /*
  * An export as a SCSI unit. Initiators log in to NAME, or NAME:EPOCH when the
  * export has an epoch, and find it at @lun. Exports with the same name and
- * epoch are LUNs of one target: a session sees those that admit it. The secrets
- * that were said last count for all of them.
+ * epoch are LUNs of one target. A session sees the LUNs that admit it. The
+ * secrets that were set last count for all of them.
  */
 struct target_scsi {
 	/* Not like NAME:NUMBER. NULL: TARGET_ISCSI_PREFIX:NAME OF THE EXPORT */
@@ -124,8 +124,8 @@ struct target_export {
 	const char *const *initiators;
 	size_t n_initiators;
 	/*
-	 * What NBD_INFO_DESCRIPTION says: "incarnation=..."; a client may
-	 * resume a session only while it stays the same. NULL: none.
+	 * Text of NBD_INFO_DESCRIPTION: "incarnation=...". A client may resume
+	 * a session only while the text stays the same. NULL: none.
 	 */
 	const char *description;
 	const struct target_scsi *scsi; /* NULL: not by iSCSI */

@@ -77,18 +77,18 @@ struct conn_ops {
 
 	/* The struct is zeroed, @conn is set. -ENOMEM. */
 	int (*init)(struct conn *conn);
-	/* Free what the protocol has; nothing is in flight. */
+	/* Free the protocol's members; nothing is in flight. */
 	void (*done)(struct conn *conn);
 
 	/* ---- receiving ---- */
 
 	/* Take what conn->in has, as far as there is room for it. */
 	void (*feed)(struct conn *conn);
-	/* There is room: more may be received. */
+	/* Tell whether there is room to receive more. */
 	bool (*has_room)(const struct conn *conn);
 	/* Small requests may follow each other: a stream is worth it. */
 	bool (*may_stream)(const struct conn *conn);
-	/* Where the next bytes belong; NULL: into conn->in. */
+	/* Return the place of the next bytes; NULL: conn->in. */
 	void *(*payload)(const struct conn *conn, uint32_t *ret_length);
 	/* @n bytes are there. */
 	void (*payload_came)(struct conn *conn, uint32_t n);
@@ -101,7 +101,7 @@ struct conn_ops {
 
 	/* ---- sending ---- */
 
-	/* Set @message to what is ready. False: there is nothing. */
+	/* Set @message to the bytes that are ready. False: there are none. */
 	bool (*gather)(struct conn *conn, struct msghdr *message);
 	/* The gathered bytes are out, or never will be. */
 	void (*sent)(struct conn *conn);
@@ -122,8 +122,8 @@ struct conn_ops {
 	/* Answers are to come: draining waits for them. */
 	bool (*is_due)(const struct conn *conn);
 	/*
-	 * Requests that have not begun never will. In CONN_CLOSING nothing is
-	 * answered, either, and those that have begun may end early.
+	 * Drop requests that have not begun. In CONN_CLOSING nothing is
+	 * answered, either, and requests that have begun may end early.
 	 */
 	void (*forget)(struct conn *conn);
 	/* Close devices, leave exports; nothing is in flight. Repeated. */
@@ -266,7 +266,9 @@ void conn_opened(struct conn *conn);
 /* Feed no more; the protocol says goodbye in its own time. */
 void conn_logout(struct conn *conn);
 
-/* Feed no more; what is under way is answered if the peer takes it in time. */
+/*
+ * Feed no more. Requests under way are answered if the peer takes it in time.
+ */
 void conn_drain(struct conn *conn, unsigned timeout_ms);
 
 /* Shut the socket and forget all that is not in flight. */
@@ -283,10 +285,10 @@ void conn_tick_start(struct conn *conn, unsigned delay_ms);
 
 /* ---- receiving and sending ---- */
 
-/* Feed what was received and ask for more, as far as there is room. */
+/* Feed the received bytes and ask for more, as far as there is room. */
 void conn_go_on(struct conn *conn);
 
-/* Send what is ready. False: the peer is gone. */
+/* Send the bytes that are ready. False: the peer is gone. */
 bool conn_send(struct conn *conn);
 
 /* ---- TLS: conn_tls.c ---- */
@@ -304,8 +306,8 @@ void conn_tls_start(struct conn *conn);
 void conn_tls_receive(struct conn *conn);
 
 /*
- * For conn.c. Decipher what was received to where it belongs. False: nothing
- * came of it, receive more; or the connection ends.
+ * For conn.c. Decipher received bytes to the place of the next ones. False: no
+ * plain bytes came, receive more; or the connection ends.
  */
 bool conn_tls_fill(struct conn *conn);
 
@@ -323,7 +325,7 @@ static inline bool conn_buffers_full(const struct conn *conn, uint64_t size)
 	return conn->buffered > 0 && conn->buffered + size > CONN_BUFFER_MAX;
 }
 
-/* Nobody has waited for longer than a request that is not in the line. */
+/* Tell whether nobody waits in the line, before a request that is not in it. */
 static inline bool conn_line_empty(const struct conn_service *service)
 {
 	return TAILQ_EMPTY(&service->line);

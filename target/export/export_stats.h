@@ -27,7 +27,7 @@ const char *export_op_name(enum export_op op); /* "read", "write-zeroes"... */
 struct export_op_stats {
 	uint64_t operations; /* answered, well or not */
 	uint64_t errors;     /* of them */
-	uint64_t bytes;      /* asked for by those that went well */
+	uint64_t bytes;      /* asked for by successful ones */
 	uint64_t total_us;   /* all latencies together */
 	uint64_t latency[EXPORT_LATENCIES];
 };

@@ -52,9 +52,10 @@ struct export_user {
 	 */
 	void (*revoke)(struct export_user *user);
 	/*
-	 * Look at what was received, then export_table_answer(). Called with
-	 * the table's lock held, from any thread: post a message, do nothing
-	 * else; not again before the answer. NULL: it is not waited for.
+	 * Look at the received requests, then call export_table_answer().
+	 * Called with the table's lock held, from any thread: post a message,
+	 * do nothing else. Not called again before the answer. NULL: others do
+	 * not wait for this user.
 	 */
 	void (*ask)(struct export_user *user);
 	/*
@@ -89,7 +90,10 @@ struct export_user {
 
 struct export_table *export_table_new(void);
 
-/* Nobody uses an export any more. Releases them all. NULL is fine. */
+/*
+ * Free the table and release all exports. Nobody uses an export any more. NULL
+ * is fine.
+ */
 void export_table_free(struct export_table *table);
 
 /* An export that is to be; its owner's only for the two calls. */
@@ -99,9 +103,10 @@ struct export_ready {
 };
 
 /*
- * See target_export_set(): all that can fail for want of memory or for what
- * @spec says, while nothing has changed yet. On success one of the two that
- * follow has to be called, on failure @spec's context is released.
+ * Prepare target_export_set(), while nothing has changed yet. All steps that
+ * can fail, for want of memory or by @spec, are here. On success one of the two
+ * functions that follow has to be called. On failure @spec's context is
+ * released.
  */
 int export_table_prepare(struct export_table *table,
 			 const struct target_export *spec,
@@ -142,7 +147,7 @@ int export_table_stats(struct export_table *table, const char *name,
  * -ENOENT: no such export now. -EACCES: the epoch is not the current one, or is
  * over; the peer is not admitted; or the export has become another LUN.
  * -ENOKEY: the peer may be admitted by TLS. -ESHUTDOWN: an older user has to
- * leave first, try again. @err is what the peer is told.
+ * leave first, try again. The peer is told @err.
  */
 int export_table_enter(struct export_table *table, const char *name,
 		       struct export_user *user, struct error *err);

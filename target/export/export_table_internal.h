@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of export_table.h share. Nobody else includes it. */
+/* Shared by the files of export_table.h. Nobody else includes it. */
 #ifndef TARGET_EXPORT_TABLE_INTERNAL_H
 #define TARGET_EXPORT_TABLE_INTERNAL_H
 
@@ -8,7 +8,7 @@
 #include "target/export/export_table.h"
 #include "target/export/iscsi_name.h"
 
-/* What iSCSI initiators know of a disk and never ask again. */
+/* Properties of a disk that iSCSI initiators never ask for again. */
 struct unit {
 	uint8_t uuid[16];
 	uint32_t block_size, physical_size;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What initiators log in to is called. */
+/* Names of targets that initiators log in to. */
 #ifndef TARGET_ISCSI_NAME_H
 #define TARGET_ISCSI_NAME_H
 

@@ -34,7 +34,7 @@ struct iscsi_chap {
 	uint8_t challenge[ISCSI_CHAP_CHALLENGE_SIZE];
 };
 
-/* What the peer said in one message; NULL: not said. Borrowed. */
+/* The keys that the peer said in one message; NULL: not said. Borrowed. */
 struct iscsi_chap_keys {
 	const char *algorithm; /* CHAP_A */
 	const char *name;      /* CHAP_N */

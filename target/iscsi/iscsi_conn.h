@@ -5,11 +5,11 @@
  *
  * A session has ISCSI_WINDOW commands under way. A command that lacks buffers
  * waits in the service's line; data of a write is asked for when it has all
- * that it needs. It gets them at once or none of them, so that no two hold what
- * the other waits for. A command that waits for too long is told BUSY. Data
- * that comes unasked for and has no room can't wait: what is behind it in the
- * stream may be for commands that hold buffers. It goes by, and its command is
- * told TASK SET FULL.
+ * that it needs. A command gets all its buffers at once or none of them, so
+ * that no two commands wait for each other's. A command that waits for too long
+ * is told BUSY. Data that comes unasked for and has no room can't wait: data
+ * behind it in the stream may be for commands that hold buffers. The data goes
+ * by, and its command is told TASK SET FULL.
  */
 #ifndef TARGET_ISCSI_CONN_H
 #define TARGET_ISCSI_CONN_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of iscsi_conn.h share. Nobody else includes it. */
+/* Shared by the files of iscsi_conn.h. Nobody else includes it. */
 #ifndef TARGET_ISCSI_CONN_INTERNAL_H
 #define TARGET_ISCSI_CONN_INTERNAL_H
 
@@ -135,7 +135,10 @@ void iscsi_io_drop(struct iscsi_io *io);
 /* io->scsi says how it ended: it is answered, if it is to be. */
 void iscsi_io_end(struct iscsi_io *io);
 
-/* All that has not started; when closing, what has ends as soon as it can. */
+/*
+ * Drop all requests that have not started. When the connection closes, started
+ * ones end as soon as they can.
+ */
 void iscsi_io_forget_all(struct iscsi_conn *conn);
 
 /* conn_ops */
@@ -164,7 +167,10 @@ void iscsi_split_free(struct iscsi_io *io);
 /* ISCSI_EVENT_PART */
 void iscsi_split_feed(struct iscsi_io *io);
 
-/* All that comes has come; of a READ: begin. io->started is set. */
+/*
+ * Go on when all data of the command has come; begin a READ. io->started is
+ * set.
+ */
 void iscsi_split_whole(struct iscsi_io *io);
 
 bool iscsi_split_run(const struct iscsi_io *io);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The operational keys (RFC 7143 13): what each is, what we say to it, and
- * what comes of it. A table, and the one function that reads it.
+ * The operational keys (RFC 7143 13): the kind of each, our answer, and its
+ * result. A table, and the one function that reads it.
  */
 #ifndef TARGET_ISCSI_KEYS_H
 #define TARGET_ISCSI_KEYS_H
@@ -17,11 +17,11 @@
 #define ISCSI_FIRST_BURST_MAX (UINT32_C(128) << 10) /* bytes, unasked for */
 #define ISCSI_R2T_MAX         4u                    /* outstanding, a task */
 
-/* What a session works with: RFC 7143's defaults, then what is agreed on. */
+/* The parameters of a session: RFC 7143's defaults, then the agreed values. */
 struct iscsi_params {
 	bool header_digest, data_digest; /* CRC32C */
 	bool initial_r2t, immediate_data;
-	uint32_t max_segment; /* bytes; what the initiator takes in a PDU */
+	uint32_t max_segment; /* bytes that the initiator takes in a PDU */
 	uint32_t max_burst, first_burst; /* bytes */
 	uint32_t max_r2t;
 	uint32_t time2wait, time2retain; /* seconds */

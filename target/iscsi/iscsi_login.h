@@ -27,14 +27,15 @@ struct iscsi_login;
 
 struct iscsi_login_ops {
 	/*
-	 * login->initiator is there, and login->target unless it is a
-	 * discovery session. Returns enum iscsi_login_status; with OK sets
-	 * @ret: what it has to prove, borrowed as long as the login goes on.
+	 * Find the target. login->initiator is there, and login->target unless
+	 * it is a discovery session. Returns enum iscsi_login_status. With OK
+	 * sets @ret: the secrets to prove, borrowed as long as the login goes
+	 * on.
 	 */
 	enum iscsi_login_status (*find)(void *context,
 					const struct iscsi_login *login,
 					const struct iscsi_chap_secrets **ret);
-	/* There is a session with login->tsih, which is not 0. */
+	/* Tell whether there is a session with login->tsih, which is not 0. */
 	bool (*has_session)(void *context, const struct iscsi_login *login);
 };
 
@@ -42,14 +43,14 @@ struct iscsi_login {
 	const struct iscsi_login_ops *ops; /* borrowed */
 	void *context;
 
-	/* What the initiator said of itself. */
+	/* Names that the initiator said. */
 	char initiator[ISCSI_NAME_MAX + 1];
 	char target[ISCSI_NAME_MAX + 1];
 	bool discovery;
 	uint8_t isid[ISCSI_ISID_SIZE];
 	uint16_t tsih, cid;
 
-	struct iscsi_params params; /* what is agreed on so far */
+	struct iscsi_params params; /* agreed so far */
 	uint64_t seen;              /* iscsi_key_take() */
 	const char *why;            /* of a failure, for the log; static text */
 

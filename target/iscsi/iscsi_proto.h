@@ -200,8 +200,8 @@ struct iscsi_pdu {
 };
 
 /*
- * Every header decodes to something; an opcode that is not an initiator's
- * leaves only what is common.
+ * Decode a header. Every header decodes to something. An opcode that is not an
+ * initiator's leaves only the common part.
  */
 void iscsi_pdu_decode(const struct iscsi_wire_bhs *wire, struct iscsi_pdu *ret);
 
@@ -211,9 +211,9 @@ static inline uint32_t iscsi_padding(uint32_t length)
 	return -length & 3u;
 }
 
-/* What additional headers say (11.2.2). */
+/* The content of additional headers (11.2.2). */
 struct iscsi_ahs {
-	const uint8_t *cdb;  /* borrowed: what goes behind the BHS's 16 bytes */
+	const uint8_t *cdb;  /* borrowed: the bytes behind the BHS's 16 */
 	uint32_t cdb_length; /* bytes */
 	bool has_read_length;
 	uint32_t read_length; /* expected, of a bidirectional command */
@@ -224,7 +224,7 @@ int iscsi_ahs_decode(const void *data, size_t length, struct iscsi_ahs *ret);
 
 /* ---- what we send ---- */
 
-/* What every PDU to an initiator carries (11.2.1.9 and on). */
+/* Numbers of every PDU to an initiator (11.2.1.9 and on). */
 struct iscsi_numbers {
 	uint32_t statsn;
 	uint32_t exp_cmdsn;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An iSCSI connection, which is a session's only one, as a state machine:
- * bytes in; PDUs to send, commands and verdicts out. It has no descriptor,
- * never waits, and knows nothing of what a command does.
+ * An iSCSI connection, which is a session's only one, as a state machine: bytes
+ * in; PDUs to send, commands and verdicts out. It has no descriptor, never
+ * waits, and knows nothing of the commands' effects.
  *
  * The owner keeps received bytes in one contiguous buffer and feeds it:
  *
@@ -16,8 +16,8 @@
  *	while (iscsi_session_gather(s, &batch))
  *		send batch.iov; iscsi_session_sent(s, &batch);
  *
- * Error recovery is level 0 (RFC 7143 7): what is broken beyond a task ends
- * the connection, and with it the session.
+ * Error recovery is level 0 (RFC 7143 7): an error beyond a task ends the
+ * connection, and with it the session.
  */
 #ifndef TARGET_ISCSI_SESSION_H
 #define TARGET_ISCSI_SESSION_H
@@ -55,13 +55,13 @@ enum iscsi_item_kind {
 	ISCSI_ITEM_PART, /* data of a task that is not answered yet */
 };
 
-/* In the queue of what is to be sent. */
+/* An item in the queue of things to send. */
 struct iscsi_item {
 	struct iscsi_item *next;
 	enum iscsi_item_kind kind;
 };
 
-/* What went wrong with a command's data. */
+/* Errors of a command's data. */
 enum iscsi_task_error {
 	ISCSI_TASK_FINE,
 	ISCSI_TASK_DIGEST,     /* a data digest was wrong */
@@ -140,7 +140,7 @@ struct iscsi_task {
 #define ISCSI_BATCH_IOV   512u
 #define ISCSI_BATCH_HEADS (UINT32_C(32) << 10) /* bytes */
 
-/* What one send carries. */
+/* The content of one send. */
 struct iscsi_batch {
 	struct iovec iov[ISCSI_BATCH_IOV];
 	unsigned n_iov;
@@ -201,7 +201,7 @@ struct iscsi_session {
 
 	/* commands */
 	struct iscsi_task *tasks[ISCSI_TASK_TABLE]; /* not answered yet */
-	unsigned n_open;      /* of them, what the window counts */
+	unsigned n_open;      /* of them, those in the window */
 	unsigned n_immediate; /* of them, the others */
 
 	/* text requests */
@@ -213,7 +213,7 @@ struct iscsi_session {
 	/* logout */
 	uint32_t logout_itt;
 
-	/* what is to be sent */
+	/* the queue of things to send */
 	struct iscsi_item *first, *last;
 	unsigned n_says;
 	size_t says_bytes;
@@ -285,9 +285,9 @@ int iscsi_session_list_add(struct iscsi_session *session, const char *name);
 /* ---- commands ---- */
 
 /*
- * @event was ISCSI_EVENT_COMMAND; @task is zeroed. Sets what the PDU says of
- * it; the owner looks at the command, sets @wanted and @has_buffer, and
- * calls iscsi_session_accept().
+ * Begin a task after ISCSI_EVENT_COMMAND; @task is zeroed. Sets the members
+ * that the PDU tells. Then the owner looks at the command, sets @wanted and
+ * @has_buffer, and calls iscsi_session_accept().
  */
 void iscsi_session_task_init(struct iscsi_session *session,
 			     struct iscsi_task *task,
@@ -297,7 +297,7 @@ void iscsi_session_task_init(struct iscsi_session *session,
 bool iscsi_session_accept(struct iscsi_session *session,
 			  struct iscsi_task *task);
 
-/* There is a buffer now: ask for the data. */
+/* Ask for the data, as there is a buffer now. */
 void iscsi_session_solicit(struct iscsi_session *session,
 			   struct iscsi_task *task);
 
@@ -314,9 +314,9 @@ void iscsi_session_answer_error(struct iscsi_session *session,
 				struct iscsi_task *task);
 
 /*
- * The first @end bytes of task->in are what the answer will have: they may be
- * sent before it. Before: task->in_length, the bytes that there will be, of
- * which these are not all. The answer may be that there are no more.
+ * Let the first @end bytes of task->in be sent before the answer, which will
+ * have them. Set task->in_length first: the bytes that there will be, of which
+ * these are not all. The answer may be that there are no more.
  */
 void iscsi_session_part(struct iscsi_session *session, struct iscsi_task *task,
 			uint32_t end);
@@ -357,7 +357,7 @@ bool iscsi_session_gather(struct iscsi_session *session,
 void iscsi_session_sent(struct iscsi_session *session,
 			struct iscsi_batch *batch);
 
-/* The connection is over: what is queued never goes out. */
+/* Give up a connection that is over: queued items never go out. */
 void iscsi_session_abandon(struct iscsi_session *session);
 
 static inline bool iscsi_session_all_sent(const struct iscsi_session *session)

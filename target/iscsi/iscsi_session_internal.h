@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of iscsi_session.h share. Nobody else includes it. */
+/* Shared by the files of iscsi_session.h. Nobody else includes it. */
 #ifndef TARGET_ISCSI_SESSION_INTERNAL_H
 #define TARGET_ISCSI_SESSION_INTERNAL_H
 
@@ -29,7 +29,7 @@ void iscsi_say_login(struct iscsi_session *session);
 void iscsi_say_reject(struct iscsi_session *session,
 		      enum iscsi_reject_reason reason);
 
-/* Numbers for what fills them in later. */
+/* Numbers of a PDU that gets them later. */
 extern const struct iscsi_numbers iscsi_no_numbers;
 
 /* Handle session->pdu with its data. */
@@ -41,13 +41,19 @@ void iscsi_take_text(struct iscsi_session *session, const void *data);
 /* The header of a Data-Out. NULL: it is fine; else why to drop the peer. */
 const char *iscsi_take_data_out(struct iscsi_session *session);
 
-/* All of the PDU's data is there; true: session->payload_task is whole. */
+/*
+ * End the data of a PDU, all of which is there. True: session->payload_task is
+ * whole.
+ */
 bool iscsi_payload_end(struct iscsi_session *session, bool digest_ok);
 
 /* After that: its owner is to be told how much of it there is. */
 bool iscsi_payload_tells(const struct iscsi_session *session);
 
-/* Where the PDU's data goes: to @task (NULL: nowhere), from @offset on. */
+/*
+ * Begin the data of a PDU. The data goes to @task (NULL: nowhere), from @offset
+ * on.
+ */
 void iscsi_payload_begin(struct iscsi_session *session, struct iscsi_task *task,
 			 uint32_t offset);
 

@@ -57,8 +57,8 @@ int iscsi_table_prepare(struct iscsi_table *table,
 			struct iscsi_ready *ret, struct error *err);
 
 /*
- * Nobody gets in by what the export was called, when @spec calls it something
- * else, or it is another kind of unit, or none.
+ * Let nobody in by the export's old name, when @spec has another name, another
+ * kind of unit, or no unit.
  */
 void iscsi_table_vacate(struct iscsi_table *table,
 			const struct target_export *spec);
@@ -79,11 +79,14 @@ void iscsi_table_remove(struct iscsi_table *table, const char *name);
 /* See target_export_low_space(). */
 void iscsi_table_low_space(struct iscsi_table *table, const char *name);
 
-/* Its devices reach up to @size already. */
+/* Grow the unit of the export, whose devices reach up to @size already. */
 void iscsi_table_grow(struct iscsi_table *table, const char *name,
 		      uint64_t size);
 
-/* What discovery sessions have to prove. Before the first. -EINVAL. */
+/*
+ * Set the secrets that discovery sessions have to prove, before the first of
+ * these. -EINVAL.
+ */
 int iscsi_table_set_discovery(struct iscsi_table *table,
 			      const struct iscsi_chap_secrets *secrets,
 			      struct error *err);
@@ -104,7 +107,7 @@ void iscsi_target_unref(struct iscsi_target *target); /* NULL is fine */
 
 const char *iscsi_target_name(const struct iscsi_target *target);
 
-/* What an initiator has to prove now. */
+/* Return the secrets that an initiator has to prove now. */
 void iscsi_target_secrets(struct iscsi_target *target,
 			  struct iscsi_chap_secrets *ret);
 struct scsi_target *iscsi_target_scsi(const struct iscsi_target *target);

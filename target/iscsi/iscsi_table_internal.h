@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of iscsi_table.h share. Nobody else includes it. */
+/* Shared by the files of iscsi_table.h. Nobody else includes it. */
 #ifndef TARGET_ISCSI_TABLE_INTERNAL_H
 #define TARGET_ISCSI_TABLE_INTERNAL_H
 
@@ -40,7 +40,7 @@ struct iscsi_table {
 	struct iscsi_login_user *logins;
 	unsigned n_logins;
 	uint16_t tsih; /* the last one given */
-	/* What discovery asks for; without a user: nothing. */
+	/* Secrets of discovery; without a user: none. */
 	struct iscsi_chap_secrets discovery;
 };
 

@@ -13,7 +13,7 @@
 #define ISCSI_KEY_MAX    63   /* bytes; RFC 7143 6.1 */
 #define ISCSI_BINARY_MAX 1024 /* bytes of a binary value; RFC 7143 6.1 */
 
-/* One of CHAP's values of 1024 bytes as text, "0x" and all, is the longest. */
+/* The longest value is one of CHAP's, 1024 bytes as text with "0x". */
 #define ISCSI_VALUE_MAX (2 + 2 * ISCSI_BINARY_MAX) /* bytes */
 
 /* A text may come in several PDUs; all of it: ours. */
@@ -29,7 +29,7 @@ struct iscsi_text {
 int iscsi_text_append(struct iscsi_text *text, const void *data, size_t length);
 void iscsi_text_done(struct iscsi_text *text);
 
-/* One pair: borrowed from the text, both ended by NUL. */
+/* A key with its value: borrowed from the text, both ended by NUL. */
 struct iscsi_pair {
 	const char *key;
 	const char *value;
@@ -69,7 +69,7 @@ const char *iscsi_list_choose(const char *offer, const char *const *known);
 
 /* ---- our own ---- */
 
-/* What we say; grows by itself. */
+/* Our answer; grows by itself. */
 struct iscsi_answer {
 	char *data; /* owned */
 	size_t length, size;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of nbd_conn.h share. Nobody else includes it. */
+/* Shared by the files of nbd_conn.h. Nobody else includes it. */
 #ifndef TARGET_NBD_CONN_INTERNAL_H
 #define TARGET_NBD_CONN_INTERNAL_H
 
@@ -34,7 +34,7 @@ struct nbd_io {
 TAILQ_HEAD(nbd_io_changing, nbd_io);
 STAILQ_HEAD(nbd_io_list, nbd_io);
 
-/* How far it was when others asked. */
+/* The state of a connection when others asked. */
 struct nbd_asked {
 	uint64_t round;    /* 0: it was not asked */
 	uint64_t received; /* bytes, ever */
@@ -42,7 +42,7 @@ struct nbd_asked {
 	int64_t ms;        /* when; clock_ms() */
 };
 
-/* What keeps the next request, or part of one, from going on. */
+/* Reasons why the next request, or part of one, does not go on. */
 enum nbd_conn_stall {
 	NBD_STALL_NONE,
 	NBD_STALL_REQUESTS, /* NBD_CONN_REQUESTS are in flight */
@@ -73,7 +73,7 @@ struct nbd_conn {
 	/* the export */
 	struct conn_export export;
 	struct loop_message ask_message; /* export_table_settle() */
-	/* Since it was asked for what it has not caught up with. */
+	/* States since the first question that is not answered yet. */
 	struct nbd_asked asked_first, asked_last;
 
 	struct nbd_io ios[NBD_CONN_REQUESTS];

@@ -143,7 +143,7 @@ struct nbd_wire_info_block_size nbd_info_block_size_make(uint32_t minimum,
 
 /* ---- replies ---- */
 
-/* What a reply is to, and in which headers. */
+/* The request that a reply is to, and the kind of its headers. */
 struct nbd_reply {
 	bool extended;
 	uint64_t cookie;
@@ -177,7 +177,7 @@ size_t nbd_none_chunk_encode(void *to, const struct nbd_reply *reply);
 size_t nbd_status_chunk_encode(void *to, const struct nbd_reply *reply,
 			       uint32_t length);
 
-/* What nbd_status_encode() writes for @n runs, at most, bytes. */
+/* The most bytes that nbd_status_encode() writes for @n runs. */
 #define NBD_STATUS_SIZE(n) (2 * sizeof(be32) + 2 * sizeof(be64) * (size_t)(n))
 
 /*

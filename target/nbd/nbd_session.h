@@ -10,9 +10,9 @@
  *		switch (event.type) ...
  *	}
  *
- * What the session wants said collects in @out; the owner sends and clears
- * it. Requests it only checks: the owner carries them out and encodes their
- * replies (nbd_proto.h), with @structured as it is when they are sent.
+ * Bytes to send collect in @out; the owner sends and clears it. The session
+ * only checks requests. The owner carries them out and encodes their replies
+ * (nbd_proto.h), with @structured as it is when they are sent.
  */
 #ifndef TARGET_NBD_SESSION_H
 #define TARGET_NBD_SESSION_H
@@ -40,7 +40,7 @@
 #define NBD_SESSION_NEED_MAX \
 	(sizeof(struct nbd_wire_option) + NBD_OPTION_DATA_MAX)
 
-/* What a session must know of the device behind an export. */
+/* Properties of the device behind an export that a session must know. */
 struct nbd_export {
 	uint64_t size;           /* bytes */
 	uint32_t block_size;     /* bytes */

@@ -13,7 +13,7 @@
 #define PEER_NAME_MAX  128 /* bytes with the NUL; ours */
 #define PEER_NAMES_MAX 16  /* of one peer; ours */
 
-/* What a peer has proved to be called, by a certificate or a key. */
+/* Names that a peer has proved, by a certificate or a key. */
 struct peer_names {
 	unsigned count;
 	char items[PEER_NAMES_MAX][PEER_NAME_MAX];

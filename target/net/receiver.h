@@ -37,11 +37,11 @@ struct receiver {
 	int fd; /* borrowed */
 
 	uint8_t *data;       /* owned */
-	uint32_t start, end; /* of what is not parsed yet */
+	uint32_t start, end; /* of bytes not parsed yet */
 
 	bool runs;     /* it receives; op and stream are the loop's */
 	bool direct;   /* the last one did, not into the buffer */
-	bool streamed; /* what came last was a stream's */
+	bool streamed; /* the last bytes were a stream's */
 
 	/* The receiver's. */
 	struct op op;
@@ -57,8 +57,8 @@ struct receiver {
 };
 
 /*
- * @once  bytes that are received at once, at most; what is parsed next may be
- *        no longer
+ * @once  the most bytes that are received at once; an item to parse may be no
+ *        longer
  *
  * -ENOMEM.
  */
@@ -81,7 +81,7 @@ static inline bool receiver_waits(const struct receiver *receiver)
 	return receiver->runs && !receiver->stream.runs;
 }
 
-/* Behind what is to be parsed, for @ret_length bytes. */
+/* Return the room behind the bytes to parse, for @ret_length bytes. */
 uint8_t *receiver_room(struct receiver *receiver, uint32_t *ret_length);
 
 /*
@@ -95,7 +95,10 @@ void receiver_start(struct receiver *receiver, bool stream);
 void receiver_start_direct(struct receiver *receiver, void *to, uint32_t length,
 			   int flags);
 
-/* What comes next is not for a stream, or must wait, or is not wanted. */
+/*
+ * End the stream: the next bytes are not for a stream, or must wait, or are not
+ * wanted.
+ */
 void receiver_stream_end(struct receiver *receiver);
 
 #endif

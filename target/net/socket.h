@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What connections of both protocols do with a socket. */
+/* Operations on a socket, for connections of both protocols. */
 #ifndef TARGET_SOCKET_H
 #define TARGET_SOCKET_H
 

@@ -40,8 +40,8 @@ struct tls_files {
 struct tls_server;
 
 /*
- * -EINVAL: neither a certificate nor a PSK file, or a file that is not what
- * it should be; -EPERM: a secret that others can read.
+ * Make a server side of TLS. -EINVAL: neither a certificate nor a PSK file, or
+ * a malformed file. -EPERM: a secret that others can read.
  */
 int tls_server_new(const struct tls_files *files, struct tls_server **ret,
 		   struct error *err);
@@ -54,7 +54,7 @@ struct tls_session;
 int tls_session_new(const struct tls_server *server, struct tls_session **ret);
 void tls_session_free(struct tls_session *session); /* NULL is fine */
 
-/* Where what comes from the socket goes; @ret_length: bytes of room. */
+/* Return the place for bytes from the socket; @ret_length: bytes of room. */
 void *tls_session_room(struct tls_session *session, uint32_t *ret_length);
 void tls_session_put(struct tls_session *session, uint32_t length);
 

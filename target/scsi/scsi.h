@@ -40,7 +40,7 @@
 /* Bytes that one command may move, unless the options say otherwise. */
 #define SCSI_TRANSFER_MAX (UINT32_C(8) << 20)
 
-/* What scsi_task_parse() asks a transport to collect or provide, at most. */
+/* The most that scsi_task_parse() asks a transport to collect or provide. */
 #define SCSI_BUFFER_MAX (UINT32_C(64) << 20) /* bytes */
 
 /*
@@ -69,7 +69,7 @@ struct scsi_unit_options {
 	uint8_t uuid[16];    /* names the unit, for good */
 	const char *serial;  /* printable, up to 36 bytes; NULL: the uuid */
 	const char *product; /* printable, up to 16 bytes; NULL: ours */
-	uint64_t size;       /* bytes; what is past the last block is unused */
+	uint64_t size;       /* bytes; those past the last block are unused */
 	/*
 	 * 512 or 4096, not less than the block_size of its devices (1 counts
 	 * as 512).
@@ -103,8 +103,8 @@ int scsi_unit_new(const struct scsi_unit_options *options,
 		  struct scsi_unit **ret, struct error *err);
 
 /*
- * Its reservations are what the state file says now. Before it is in a target.
- * -ENOMEM, or what opening it returns.
+ * Read the unit's reservations again from the state file. Before the unit is in
+ * a target. -ENOMEM, or the error of opening the file.
  */
 int scsi_unit_reload(struct scsi_unit *unit, struct error *err);
 
@@ -144,8 +144,8 @@ int scsi_target_add(struct scsi_target *target, unsigned lun,
 		    struct scsi_unit *unit, struct error *err);
 
 /*
- * Commands for it are answered LOGICAL UNIT NOT SUPPORTED from here on;
- * those that have begun go on. Nothing there: 0.
+ * Take a unit out. Commands for it are answered LOGICAL UNIT NOT SUPPORTED from
+ * here on. Commands that have begun go on. Nothing there: 0.
  */
 void scsi_target_remove(struct scsi_target *target, unsigned lun);
 
@@ -270,8 +270,8 @@ struct scsi_task {
 	 */
 	uint32_t in_length;
 	/*
-	 * Bytes that the command moves by itself. Residual, RFC 7143 11.4.5:
-	 * against what was expected: less is underflow, more overflow.
+	 * Bytes that the command moves by itself. The residual is against the
+	 * expected bytes (RFC 7143 11.4.5): less is underflow, more overflow.
 	 */
 	uint32_t transfer_length;
 
@@ -283,7 +283,7 @@ struct scsi_task {
 	struct scsi_task *next;
 	uint64_t offset, length; /* bytes of the medium */
 	uint64_t at;             /* progress in them */
-	void *context;           /* what a command keeps; freed with it */
+	void *context;           /* the command's own; freed with it */
 	void (*step)(struct scsi_task *task, int res);
 	void (*entered_call)(struct scsi_task *task);
 	uint32_t piece;          /* bytes under way */
@@ -359,7 +359,7 @@ struct scsi_reset {
 void scsi_reset_start(struct scsi_reset *reset, struct scsi_nexus *nexus,
 		      enum scsi_function function, const uint8_t lun[8]);
 
-/* SAM-5 4.7: single level LUNs; -1 for what is none of ours. */
+/* Decode a single level LUN (SAM-5 4.7); -1: none of ours. */
 int scsi_lun_decode(const uint8_t lun[8]);
 
 /* In the format that @scsi_lun_decode reads. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the device server share: units, nexuses, the table of
- * commands, and what a command's code calls.
+ * Shared by the files of the device server: units, nexuses, the table of
+ * commands, and functions for a command's code.
  *
  * Locks: a target's before a unit's. The plain path of a command takes
  * neither.
@@ -44,7 +44,7 @@ enum scsi_attention {
 	SCSI_UA_END,
 };
 
-/* What each is told as. */
+/* Return the sense code of an attention. */
 enum scsi_asc scsi_attention_asc(unsigned attention);
 
 /* The unit owes it to the path; any thread. */
@@ -57,7 +57,7 @@ void scsi_attention_raise_all(struct scsi_unit *unit,
 
 /* ---- units ---- */
 
-/* What MODE SELECT may change; shared by all initiators. */
+/* Values that MODE SELECT may change; shared by all initiators. */
 struct scsi_mode {
 	bool descriptors;   /* D_SENSE: sense data in descriptor format */
 	bool write_protect; /* SWP */
@@ -143,7 +143,7 @@ static inline uint64_t scsi_unit_blocks(const struct scsi_unit *unit)
  */
 void scsi_mode_set(struct scsi_unit *unit, const struct scsi_mode *mode,
 		   const struct scsi_path *by);
-/* To what it was at first. Its lock is held. */
+/* Set the unit's mode to its first values. The unit's lock is held. */
 void scsi_mode_reset(struct scsi_unit *unit);
 
 /* ---- targets and nexuses ---- */
@@ -174,7 +174,7 @@ struct scsi_nexus {
 /* The path to @lun, made if need be; NULL: no such unit, or no memory. */
 struct scsi_path *scsi_nexus_path(struct scsi_nexus *nexus, unsigned lun);
 
-/* The session may see what is there. No lock is held. */
+/* Tell whether the session may see the unit at @lun. No lock is held. */
 bool scsi_nexus_sees(struct scsi_nexus *nexus, unsigned lun);
 
 /* scsi_target_unit(), if the session may see it. */
@@ -186,7 +186,7 @@ struct scsi_unit *scsi_nexus_unit(struct scsi_nexus *nexus, unsigned lun);
  */
 bool scsi_path_ready(struct scsi_path *path);
 
-/* How a copy stands; SPC-4 table 283 */
+/* The status of a copy; SPC-4 table 283 */
 enum scsi_copy_status {
 	SCSI_COPY_RUNS = 0,
 	SCSI_COPY_DONE = 1,
@@ -230,8 +230,8 @@ void scsi_range_leave(struct scsi_task *task);
 void scsi_range_cancel(struct scsi_task *task);
 
 /*
- * Abort the tasks of @path: those that have not begun end when they do, those
- * at the medium at their next step. @unit->lock is held.
+ * Abort the tasks of @path. Tasks that have not begun end when they begin,
+ * those at the medium at their next step. @unit->lock is held.
  *
  * @tell  they are answered TASK ABORTED
  */
@@ -246,13 +246,13 @@ void scsi_drain_start(struct scsi_unit *unit, struct scsi_drain *drain);
 /* ---- sessions and reservations: scsi_reserve.c ---- */
 
 /*
- * Fail the task where reservations say so: RESERVATION CONFLICT beside one of
- * somebody else, DATA PROTECT while what was kept of them is lost. True: it has
- * failed.
+ * Fail the task where reservations say so. RESERVATION CONFLICT: another
+ * initiator has one. DATA PROTECT: the kept reservations are lost. True: the
+ * task has failed.
  */
 bool scsi_reserved(struct scsi_task *task);
 
-/* What lives with the session ends. @path->unit->lock is held. */
+/* End everything that lives with the session. @path->unit->lock is held. */
 void scsi_path_ended(struct scsi_path *path);
 
 /* ---- commands ---- */
@@ -282,7 +282,10 @@ struct scsi_command {
 	uint8_t list_at;   /* LIST_*: where its length is in the CDB, */
 	uint8_t list_size; /* and of how many bytes */
 	uint8_t usage[SCSI_CDB_MAX]; /* bits that are looked at; byte 0 not */
-	/* Optional. Looks at the CDB: sets what is moved, or fails the task. */
+	/*
+	 * Optional. Looks at the CDB: sets the lengths to move, or fails the
+	 * task.
+	 */
 	void (*parse)(struct scsi_task *task);
 	/* Required. Ends with scsi_task_complete(), now or later. */
 	void (*run)(struct scsi_task *task);
@@ -370,7 +373,7 @@ void scsi_fail_cdb(struct scsi_task *task, unsigned byte, int bit);
 void scsi_fail_list(struct scsi_task *task, unsigned byte, int bit);
 /* LOGICAL BLOCK ADDRESS OUT OF RANGE, with the address. */
 void scsi_fail_range(struct scsi_task *task, uint64_t lba);
-/* What a failed operation of the device becomes; @offset: bytes, where. */
+/* Fail the task for a failed operation of the device at byte @offset. */
 void scsi_fail_errno(struct scsi_task *task, int error, uint64_t offset,
 		     bool write);
 /* Just a status. */

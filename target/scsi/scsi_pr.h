@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Persistent reservations, SPC-4 5.13: who is registered with a unit, and who
- * holds the reservation. Registrations belong to an initiator port, not to a
- * session: they stay when it ends. All of it under the unit's lock.
+ * Persistent reservations, SPC-4 5.13: the registrations with a unit, and the
+ * holder of the reservation. Registrations belong to an initiator port, not to
+ * a session: they stay when a session ends. All of it under the unit's lock.
  */
 #ifndef TARGET_SCSI_PR_H
 #define TARGET_SCSI_PR_H
@@ -31,9 +31,9 @@ struct scsi_registration {
 bool scsi_pr_type_ok(unsigned type);
 /* All registrants hold it. */
 bool scsi_pr_type_all(unsigned type);
-/* Registrants may do what the holder may. */
+/* Tell whether registrants may do the same as the holder. */
 bool scsi_pr_type_registrants(unsigned type);
-/* Others may not even read. */
+/* Tell whether others may not even read. */
 bool scsi_pr_type_access(unsigned type);
 
 /* @ret: at least SCSI_TRANSPORT_ID_MAX bytes. Returns the length. */
@@ -61,17 +61,20 @@ int scsi_pr_add(struct scsi_pr *pr, const uint8_t *id, unsigned length,
 		uint64_t key);
 /* A reservation that it holds, alone or as the last one, is over. */
 void scsi_pr_remove(struct scsi_pr *pr, struct scsi_registration *registration);
-/* Everybody is gone; what is kept is the generation. */
+/* Remove all registrations; only the generation is kept. */
 void scsi_pr_clear(struct scsi_pr *pr);
 
 /* ---- REGISTER AND MOVE: scsi_pr_move.c ---- */
 
-/* Its list, of at least 24 bytes. False: the task has failed. */
+/*
+ * Check the list of REGISTER AND MOVE, of at least 24 bytes. False: the task
+ * has failed.
+ */
 bool scsi_pr_move_check(struct scsi_task *task);
 
 /*
- * @own's reservation is the other's whom the list names, who is registered by
- * the new key. The key of @own was right.
+ * Move @own's reservation to the port that the list names, and register that
+ * port by the new key. The key of @own was right.
  */
 void scsi_pr_move(struct scsi_task *task, struct scsi_registration *own);
 
@@ -94,8 +97,8 @@ int scsi_pr_decode(struct scsi_pr *pr, const void *data, size_t length,
 int scsi_pr_load(struct scsi_unit *unit, struct error *err);
 
 /*
- * What there is now goes to unit->state_path, if it is to survive; else the
- * file goes. Blocks; the lock is not held.
+ * Save the present state to unit->state_path, if it is to survive; else remove
+ * the file. Blocks; the lock is not held.
  */
 int scsi_pr_save(struct scsi_unit *unit, struct error *err);
 

@@ -15,7 +15,7 @@ struct scsi_sense {
 	enum scsi_sense_key key;
 	enum scsi_asc asc;
 	bool has_information;
-	uint64_t information; /* an LBA, or what the command says */
+	uint64_t information; /* an LBA, or the command's own */
 	bool has_specific;
 	uint8_t specific[3]; /* sense key specific; SPC-4 4.5.2.4 */
 };

@@ -26,7 +26,7 @@ struct initiator {
 	uint32_t cmdsn, itt; /* of the last command */
 	bool digest;         /* of data, both ways */
 	struct iscsi_wire_bhs bhs;
-	uint8_t data[INITIATOR_LARGE]; /* of what came last */
+	uint8_t data[INITIATOR_LARGE]; /* of the last PDU */
 	uint32_t length;
 };
 
@@ -69,10 +69,10 @@ void initiator_say_write(struct initiator *c);
 /* The status of the last command; no data comes with it. */
 uint8_t initiator_get_status(struct initiator *c);
 
-/* That of TEST UNIT READY. */
+/* Return the status of TEST UNIT READY. */
 uint8_t initiator_be_ready(struct initiator *c);
 
-/* What an R2T asks for is given; @wrong: to its digest. */
+/* Send the data that an R2T asks for; @wrong is added to its digest. */
 void initiator_give(struct initiator *c, const uint8_t *data, uint32_t wrong);
 
 /* Data up to @end, which begins at @at; true: with it came GOOD. */

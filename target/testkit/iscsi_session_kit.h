@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For tests of the iSCSI session: one that is fed with bytes, no sockets, and
- * what it says. Discovery finds the targets iqn.t:x and iqn.t:y.
+ * For tests of the iSCSI session: a session that is fed with bytes, no sockets,
+ * and its output. Discovery finds the targets iqn.t:x and iqn.t:y.
  */
 #ifndef TARGET_ISCSI_SESSION_KIT_H
 #define TARGET_ISCSI_SESSION_KIT_H
@@ -13,7 +13,7 @@
 struct iscsi_kit {
 	struct iscsi_session session;
 	struct iscsi_batch batch;
-	uint8_t out[2u << 20]; /* what was said and not looked at */
+	uint8_t out[2u << 20]; /* output not looked at yet */
 	size_t out_start, out_end;
 	bool header_digest, data_digest; /* in what we read and write */
 	struct iscsi_event event;        /* the last one that was not MORE */
@@ -41,7 +41,7 @@ extern uint8_t iscsi_kit_pattern[ISCSI_KIT_PAYLOAD_MAX];
 int iscsi_kit_setup(void **state);
 int iscsi_kit_teardown(void **state);
 
-/* ---- what it gets ---- */
+/* ---- input ---- */
 
 struct iscsi_wire_bhs iscsi_kit_header(uint8_t opcode, uint8_t flags,
 				       uint32_t itt);
@@ -71,7 +71,7 @@ void iscsi_kit_login(struct iscsi_kit *kit, const char *text, size_t length);
 /* The last command is answered GOOD, with bytes of the pattern. */
 void iscsi_kit_answer(struct iscsi_kit *kit, uint32_t in_length);
 
-/* ---- what it says ---- */
+/* ---- output ---- */
 
 /* Send all that is ready. */
 void iscsi_kit_gather(struct iscsi_kit *kit);

@@ -40,7 +40,7 @@ void pr_kit_up(struct pr_kit *f);
 int pr_out(struct kit_session *s, uint8_t action, uint8_t type, uint64_t key,
 	   uint64_t action_key, uint8_t flags);
 
-/* PERSISTENT RESERVE IN: what it says is in @s->in. */
+/* Do a PERSISTENT RESERVE IN: its data is in @s->in. */
 int pr_in(struct kit_session *s, uint8_t action);
 
 /* a by the key 0xa, b by 0xb. */

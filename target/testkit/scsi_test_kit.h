@@ -68,8 +68,8 @@ int kit_pair_open(void **state, const struct scsi_unit_options *options);
 int kit_pair_close(void **state);
 
 /*
- * One command with what is in s->out, and @out_length bytes of it; room for
- * @in_length in s->in. Returns the status.
+ * Do one command with @out_length bytes of s->out, and room for @in_length in
+ * s->in. Returns the status.
  */
 int kit_do(struct kit_session *s, const uint8_t *cdb, size_t cdb_length,
 	   uint32_t out_length, uint32_t in_length);
@@ -106,7 +106,7 @@ struct reset *kit_reset_begin(struct kit_session *s,
 int kit_reset_end(struct reset *reset);
 bool kit_reset_is_done(struct reset *reset);
 
-/* For kit_call(): what was posted before has been run. */
+/* Do nothing. After kit_call() of this, all messages posted before have run. */
 int kit_nothing(void *context);
 
 /* ABORT TASK of the command that was begun. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What nbd-serve and iscsi-serve share: files and memory as exports, listeners
+ * Shared by nbd-serve and iscsi-serve: files and memory as exports, listeners
  * that say where they listen, and signals.
  */
 #ifndef TARGET_SERVE_KIT_H
@@ -42,8 +42,8 @@ int serve_without(const struct option_list *names, unsigned *ret,
 		  struct error *err);
 
 /*
- * Blocks the signals that serve_wait() waits for, in this thread and those that
- * it starts: before target_new().
+ * Block the signals that serve_wait() waits for, in this thread and all that it
+ * starts. Call it before target_new().
  */
 void serve_block_signals(void);
 
@@ -63,7 +63,10 @@ struct serve_program {
 	int (*run)(void *config, struct error *err);
 };
 
-/* Its options are read, and it is run. Returns what main() is to return. */
+/*
+ * Read the program's options and run it. Returns the value for main() to
+ * return.
+ */
 int serve_main(const struct serve_program *program, int argc, char **argv);
 
 #endif

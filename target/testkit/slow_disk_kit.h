@@ -25,7 +25,7 @@ struct slow_disk {
 	atomic_uint bad;     /* what begins here fails; UINT_MAX: nothing */
 	atomic_uint held;    /* what begins here or behind waits; the same */
 	atomic_uint delay_ms;
-	uint32_t block_size; /* bytes, of what is opened from here on */
+	uint32_t block_size; /* bytes, of devices opened later */
 };
 
 extern struct slow_disk slow_disk;

@@ -20,7 +20,7 @@ void client_get(int fd, void *data, size_t length);
 /* The server closes, or has closed. */
 bool client_closed(int fd);
 
-/* What the server says of an export. */
+/* Properties of an export that the server told. */
 struct client_export {
 	uint64_t size;  /* bytes */
 	uint16_t flags; /* NBD_TRANSMIT_... */

@@ -24,7 +24,7 @@
 #define SCSI_COPY_BLOCKS_TYPE 0x02 /* block to block */
 #define SCSI_COPY_BYTES_TYPE  0x0a /* the same, with offsets in bytes */
 
-/* Bytes of a segment: what the field of either type can say. */
+/* The most bytes of a segment: the maximum of the field of either type. */
 #define SCSI_COPY_SEGMENT_MAX UINT32_MAX
 
 struct scsi_copy_segment {
@@ -76,7 +76,7 @@ bool scsi_copy_allowed(struct scsi_path *path, bool write);
 void scsi_copy_piece(struct scsi_copy *copy,
 		     void (*done)(struct scsi_copy *copy, bool fine));
 
-/* How the copy with @list_id stands: kept for this session. */
+/* Keep the status of the copy with its list_id, for this session. */
 void scsi_copy_note(const struct scsi_copy *copy, enum scsi_copy_status status);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands that every kind of device has, and what they say of limits. */
+/* Commands that every kind of device has, and the limits that they tell. */
 #ifndef TARGET_SCSI_PRIMARY_H
 #define TARGET_SCSI_PRIMARY_H
 
@@ -9,7 +9,7 @@
 #define SCSI_PORT       1
 #define SCSI_PORT_GROUP 1
 
-/* What VPD page B0 says; bytes but where said otherwise. Ours. */
+/* Values of VPD page B0; bytes but where said otherwise. Ours. */
 #define SCSI_TRANSFER_BEST (UINT32_C(1) << 20)
 #define SCSI_COMPARE_MAX   255                 /* blocks of COMPARE AND WRITE */
 #define SCSI_UNMAP_MAX     (UINT32_C(1) << 29) /* of all ranges together */

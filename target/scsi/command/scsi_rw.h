@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the commands that move blocks share. */
+/* Shared by the commands that move blocks. */
 #ifndef TARGET_SCSI_RW_H
 #define TARGET_SCSI_RW_H
 
@@ -12,14 +12,14 @@ struct scsi_rw {
 };
 
 /*
- * Where and how many, from a CDB as READ (6), (10), (12) or (16) has it. It
- * fails the task, and says false, if protection information is asked for.
+ * Decode place and number of blocks, from a CDB as READ (6), (10), (12) or (16)
+ * has it. False: protection information is asked for, and the task has failed.
  */
 bool scsi_rw_decode(struct scsi_task *task, struct scsi_rw *ret);
 
 /*
- * What READ and WRITE have in common: the range, no longer than a transfer may
- * be; transfer_length; FUA. It fails the task and says false, or says true.
+ * Parse the common part of READ and WRITE: the range, no longer than a transfer
+ * may be; transfer_length; FUA. False: the task has failed.
  */
 bool scsi_rw_parse(struct scsi_task *task);
 
@@ -45,7 +45,9 @@ unsigned scsi_write_flags(const struct scsi_task *task);
 /* Ask for a buffer for pieces of @length bytes in all, of @max each. */
 void scsi_scratch_ask(struct scsi_task *task, uint64_t length, uint32_t max);
 
-/* Ask for what scsi_verify_start() needs for @length bytes. */
+/*
+ * Ask for the scratch memory that scsi_verify_start() needs for @length bytes.
+ */
 void scsi_verify_ask(struct scsi_task *task, uint64_t length);
 
 /*
@@ -62,7 +64,7 @@ void scsi_verify_start(struct scsi_task *task, const uint8_t *data,
 /* MISCOMPARE at byte @offset of the data. */
 void scsi_fail_miscompare(struct scsi_task *task, uint64_t offset);
 
-/* Where both begin to differ; @length: nowhere. */
+/* Return where both begin to differ; @length: nowhere. */
 size_t scsi_differ(const uint8_t *a, const uint8_t *b, size_t length);
 
 #endif
